@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+#   make              build/perfx-trace
+#   make deps         install what is missing (Debian 12), or name it elsewhere
+#   make check        unit tests and golden replays; no root
+#   make check-bpf    known-answer tests on the running kernel; root
+#   make test         deps + all that this machine can run
+#   make demo         start a trainer, attach to it, leave demo-report.md
+#   make help         the rest
+#
+#   V=1 shows commands   DEBUG=1 -O0   SAN=address,undefined   WERROR=1 (CI)
+
+BUILD   ?= build
+PREFIX  ?= /usr/local
+DESTDIR ?=
+VERSION := 0.1.0
+
+CC      ?= cc
+CXX     ?= c++
+CLANG   ?= clang
+BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool /usr/local/sbin/bpftool) bpftool)
+ARCH    ?= $(shell uname -m | sed 's/x86_64/x86/; s/aarch64/arm64/')
+
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-8s%s\n' '$(1)' '$(2)';)
+
+WARN   := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes -Wstrict-prototypes \
+          $(if $(WERROR),-Werror)
+OPT    := $(if $(DEBUG),-O0 -g3,-O2 -g)
+SANFL  := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
+PKGS   := libbpf libelf libdw zlib jansson
+CPPFLAGS += -D_GNU_SOURCE -DPERFX_VERSION='"$(VERSION)"' -Iinclude -Iuser -I$(BUILD)
+CFLAGS   += -std=gnu11 $(OPT) $(WARN) $(SANFL) -fno-strict-aliasing
+LDFLAGS  += $(SANFL)
+LDLIBS   += $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -liberty -lm -lpthread
+
+# Everything from decode on is free of root, libbpf and globals: the unit tests link it all the
+# same as one archive, so a test pulls in just the objects that it names.
+USER_SRC := $(filter-out user/cmd/main.c,$(wildcard user/*/*.c))
+USER_OBJ := $(USER_SRC:%.c=$(BUILD)/%.o)
+BPF_SRC  := $(wildcard bpf/*.bpf.c)
+BPF_OBJ  := $(BPF_SRC:bpf/%.bpf.c=$(BUILD)/bpf/$(ARCH)/%.bpf.o)
+SKEL     := $(BUILD)/perfx.skel.h
+LIB      := $(BUILD)/libperfx-core.a
+BIN      := $(BUILD)/perfx-trace
+UNIT_SRC := $(wildcard tests/unit/test_*.c)
+UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
+
+.DELETE_ON_ERROR:
+.PHONY: all help
+all: $(BIN)
+
+help:
+	@sed -n '3,11p' Makefile | sed 's/^# \{0,1\}//'
+	@echo '  make check-kernels check-ml bench lint format install clean'
+
+$(BIN): $(BUILD)/user/cmd/main.o $(LIB)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(LIB): $(USER_OBJ)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+# The skeleton is generated, so an object that includes it must be told to wait for it once;
+# after the first build the dependency files know.
+$(BUILD)/user/%.o: user/%.c | $(SKEL)
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# --- BPF ------------------------------------------------------------------------------------
+BPF_CFLAGS = -g -O2 -target bpf -mcpu=v3 -std=gnu11 -Wall -Wextra -Wno-unused-parameter \
+             -Wno-missing-declarations $(if $(WERROR),-Werror) -D__TARGET_ARCH_$(1) \
+             -Iinclude -Ibpf -Ivmlinux -I$(BUILD)/vmlinux/$(1)
+
+# The running kernel's own BTF on x86-64; where there is none (or when building for the other
+# architecture) the small hand-kept header is enough, for every access is relocated (CO-RE).
+BTF ?= $(wildcard /sys/kernel/btf/vmlinux)
+NATIVE := $(shell uname -m | sed 's/x86_64/x86/; s/aarch64/arm64/')
+define vmlinux_rule
+$(BUILD)/vmlinux/$(1)/vmlinux.h: vmlinux/vmlinux.min.h $(if $(filter $(NATIVE),$(1)),$(BTF))
+	$$(call say,BTF,$$@)
+	$(Q)mkdir -p $$(@D)
+	$(Q)$(if $(and $(filter $(NATIVE),$(1)),$(BTF)),$(BPFTOOL) btf dump file $(BTF) format c > $$@,cp vmlinux/vmlinux.min.h $$@)
+
+$(BUILD)/bpf/$(1)/%.bpf.o: bpf/%.bpf.c | $(BUILD)/vmlinux/$(1)/vmlinux.h
+	$$(call say,BPF,$$<)
+	$(Q)mkdir -p $$(@D)
+	$(Q)$(CLANG) $$(call BPF_CFLAGS,$(1)) -MMD -MP -c -o $$@ $$<
+
+$(BUILD)/bpf/$(1)/perfx.bpf.o: $(BPF_SRC:bpf/%.bpf.c=$(BUILD)/bpf/$(1)/%.bpf.o)
+	$$(call say,GEN,$$@)
+	$(Q)$(BPFTOOL) gen object $$@ $$^
+endef
+$(eval $(call vmlinux_rule,x86))
+$(eval $(call vmlinux_rule,arm64))
+
+$(SKEL): $(BUILD)/bpf/$(ARCH)/perfx.bpf.o
+	$(call say,SKEL,$@)
+	$(Q)$(BPFTOOL) gen skeleton $< name perfx_bpf > $@
+
+.PHONY: bpf-arm64
+bpf-arm64: $(BUILD)/bpf/arm64/perfx.bpf.o
+
+# --- tests ----------------------------------------------------------------------------------
+$(BUILD)/unit/%: tests/unit/%.c $(LIB)
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) -lcriterion $(LDLIBS)
+
+.PHONY: check
+check: $(UNIT_BIN)
+	@set -e; for t in $(UNIT_BIN); do echo "$$t"; $$t --quiet || $$t --verbose; done
+
+.PHONY: clean
+clean:
+	rm -rf $(BUILD)
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Messages to the person at the terminal: one line each, on stderr, in the order in which they
+ * are said. The layer that knows the user's noun (a pid, a file, a pattern) says it, once.
+ */
+#ifndef PERFX_BASE_MESSAGE_H
+#define PERFX_BASE_MESSAGE_H
+
+/* "perfx-trace: " + text + newline. Control characters in the text (names of a traced process are
+ * hostile) are shown as \xNN, so that a message stays one line. errno is preserved. */
+void msg_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Exit codes, as documented in the man page. */
+enum exit_code {
+	EXIT_OK = 0,
+	EXIT_FAILED = 1,       /* no such pid, attach failed, output failed */
+	EXIT_USAGE = 2,        /* usage, bad value, nothing matches */
+	EXIT_TARGET = 3,       /* the target was killed, or gone before anything was attached */
+	EXIT_FINDINGS = 4,     /* findings over --fail-on */
+	EXIT_PRIVILEGE = 77,   /* not enough privilege */
+	EXIT_INTERRUPTED = 130 /* second Ctrl-C */
+};
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where to put the probes of one function: decode it, choose the instruction, prove it safe.
+ * Pure: bytes and an unwind table in, a plan out; touches no process.
+ *
+ * The cost of a uprobe hit is decided by the instruction under it: what the kernel emulates
+ * (arch/x86/kernel/uprobes.c: push %reg, nop, jmp, jcc, call) costs one trap, anything else two
+ * and a single step: several times as much.
+ */
+#ifndef PERFX_SITE_SITE_H
+#define PERFX_SITE_SITE_H
+
+#include "target/image.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Cheapest first. */
+enum site_kind {
+	SITE_NOP5 = 1, /* 0f 1f 44 00 00 at the entry, kernel with optimized uprobes: a call, no trap */
+	SITE_NOP,      /* one-byte nop (with prefixes) */
+	SITE_PUSH,     /* push %reg */
+	SITE_BRANCH,   /* jmp, jcc, call: emulated */
+	SITE_STEPPED   /* anything else: single-stepped out of line */
+};
+const char *site_kind_name(enum site_kind kind); /* "nop5" "nop" "push" "branch" "stepped" */
+
+/* When does a hit at an exit site mean that the function is leaving? */
+enum exit_when {
+	EXIT_ALWAYS = 1, /* ret, jmp */
+	EXIT_IF_TAKEN,   /* jcc whose target leads out */
+	EXIT_IF_NOT_TAKEN
+};
+
+struct exit_site {
+	uint64_t vaddr;
+	enum site_kind kind;
+	enum exit_when when;
+	uint8_t condition; /* low nibble of the jcc opcode (Intel SDM, table "tttn"): 0 O … 15 G */
+	enum cfa_reg cfa_reg;
+	int32_t cfa_offset; /* CFA = reg + cfa_offset at this instruction */
+};
+
+enum exits_state {
+	EXITS_KNOWN = 1, /* every way out has a site; may be none (noreturn) */
+	EXITS_UNKNOWN    /* some may be missing: calls are counted without times */
+};
+
+struct site_plan {
+	uint64_t entry_vaddr; /* where the entry probe goes: the function or a little further on */
+	enum site_kind entry_kind;
+	const char *entry_note; /* static; why the entry instruction itself was kept, or NULL */
+	enum exits_state exits_state;
+	const char *exits_note; /* static; why EXITS_UNKNOWN, or NULL */
+	struct exit_site *exits; /* malloc'd; free with site_plan__clear */
+	size_t exits_count;
+	bool calls_itself;     /* a direct call to its own entry */
+	bool switches_stack;   /* loads rsp from memory or from a register that is not its own frame:
+				  a coroutine switch in assembly */
+};
+
+struct site_options {
+	bool entry_only;     /* --probe-site entry: always the first instruction */
+	bool optimized_nop5; /* the kernel turns a nop5 into a call (6.18) */
+	/* Bit set of argument registers the BPF program reads at entry and that must be untouched
+	 * there: bit 0 rdi, 1 rsi, 2 rdx, 3 rcx, 4 r8, 5 r9, 6 rax. 0 for plain spans. */
+	uint8_t argument_regs;
+	/* Entry sites that the kernel refused (lock prefix: ENOTSUPP) and must not be chosen again. */
+	const uint64_t *refused;
+	size_t refused_count;
+};
+
+/* vaddr and size are the symbol's. 0, or -errno: -EINVAL size 0 or too large to decode,
+ * -ENOENT not in a file-backed executable segment. With size 0 or undecodable bytes the plan still
+ * names the entry, and the exits are unknown. */
+int site_plan(struct image *image, uint64_t vaddr, uint64_t size,
+	      const struct site_options *options, struct site_plan *plan);
+void site_plan__clear(struct site_plan *plan);
+
+#endif

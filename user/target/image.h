@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One ELF file: symbols, perfx notes, code bytes, unwind table. Works on a descriptor, so that
+ * deleted files and files of other mount namespaces read like any other. Big libraries
+ * (libtorch_cpu: 530,000 symbols in 450 MB) are mapped, never read whole.
+ *
+ * Addresses: "vaddr" is the address in the file's own program headers; "offset" is the byte offset
+ * in the file, which is what uprobes take. They differ in general (jaxlib).
+ */
+#ifndef PERFX_TARGET_IMAGE_H
+#define PERFX_TARGET_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct image;
+
+enum symbol_origin {
+	SYMBOL_SYMTAB = 1, /* .symtab */
+	SYMBOL_DYNSYM,     /* .dynsym */
+	SYMBOL_DEBUG,      /* .symtab of a separate debug file */
+	SYMBOL_NOTE        /* PERFX_TRACK() note */
+};
+
+struct symbol {
+	const char *name; /* as in the file (mangled), without @VERSION; borrowed from the image */
+	uint64_t vaddr;
+	uint64_t size;   /* bytes; where the symbol has none (assembler), up to the end of the FDE that
+			    covers it, else the next symbol; 0: unknown */
+	uint64_t offset; /* in the file, bytes */
+	enum symbol_origin origin;
+	bool ifunc; /* STT_GNU_IFUNC: vaddr is the resolver, not the function */
+	bool global;
+};
+
+/* Takes a duplicate of fd; the caller keeps its own. path names it in messages and finds
+ * .gnu_debuglink files beside it; root is "" or "/proc/PID/root": where the target's
+ * /usr/lib/debug lies (build-id first, then debuglink with its CRC checked).
+ * NULL with errno: ENOEXEC not ELF or damaged; ENOTSUP 32-bit, or of another machine. */
+struct image *image__open(int fd, const char *path, const char *root);
+void image__free(struct image *image);
+
+/* Every function (STT_FUNC, STT_GNU_IFUNC, defined, inside an executable segment) of all symbol
+ * tables; each (name, vaddr) once. Stops and returns what fn returns when that is not 0. */
+int image__each_function(struct image *image, int (*fn)(const struct symbol *symbol, void *ctx),
+			 void *ctx);
+
+/* Functions annotated with PERFX_TRACK() (include/perfx.h): .note.perfx entries. The name is the
+ * one in the note; vaddr and size are the function's, found from the symbol that covers the mark,
+ * or where the file is stripped from .eh_frame. A mark whose function cannot be found is given
+ * with vaddr 0 so that it can be reported. Marks of discarded code (address 0) are skipped. */
+int image__each_mark(struct image *image, int (*fn)(const struct symbol *symbol, void *ctx),
+		     void *ctx);
+
+/* Code bytes at a vaddr: a pointer into the mapped file and in *available how many bytes of the
+ * segment follow. NULL where no file-backed executable segment covers it. */
+const uint8_t *image__code(const struct image *image, uint64_t vaddr, size_t *available);
+/* Any file-backed bytes (jump tables in .rodata). */
+const uint8_t *image__data(const struct image *image, uint64_t vaddr, size_t *available);
+
+/* File offset of a vaddr in a file-backed segment; -1 when none covers it. */
+int64_t image__offset(const struct image *image, uint64_t vaddr);
+/* The inverse, for addresses seen in a process: offset → vaddr; -1 likewise. */
+int64_t image__vaddr(const struct image *image, uint64_t offset);
+
+/* The FDE that covers vaddr: function start and size as the unwind table knows them. -ENOENT. */
+int image__fde(struct image *image, uint64_t vaddr, uint64_t *start, uint64_t *size);
+
+/* Where the frame is at an instruction: CFA = reg + cfa_offset (System V: the CFA is the value of
+ * rsp before the call, so the return address lies at CFA - 8). From .eh_frame by libdw.
+ * -ENOENT no row; -ENOTSUP the rule is neither rsp + n nor rbp + n. */
+enum cfa_reg { CFA_RSP = 1, CFA_RBP = 2 };
+int image__cfa(struct image *image, uint64_t vaddr, enum cfa_reg *reg, int64_t *cfa_offset);
+
+/* Build-id as lower-case hex, or "" . */
+const char *image__build_id(const struct image *image);
+
+/* What decides how its functions may be timed: can something unwind through this file's frames? */
+struct image_traits {
+	bool dynamic;          /* has PT_INTERP or PT_DYNAMIC; false: static */
+	bool has_symtab;       /* .symtab here or in a debug file */
+	bool has_except_table; /* .gcc_except_table: landing pads: C++, Rust, -fexceptions C */
+	bool needs_cxx;        /* DT_NEEDED libstdc++, libc++, or defines __gxx_personality_v0 */
+	bool is_rust;          /* defines rust_eh_personality or _R / _ZN…17h names */
+	bool is_go;            /* .gopclntab or .note.go.buildid */
+	bool switches_stacks;  /* uses swapcontext, makecontext, setcontext or defines/uses a known
+				  coroutine switch (jump_fcontext, co_switch, …) */
+};
+const struct image_traits *image__traits(struct image *image);
+
+#endif

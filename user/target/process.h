@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A process as /proc shows it. Everything here tolerates a process that dies meanwhile: -ESRCH.
+ */
+#ifndef PERFX_TARGET_PROCESS_H
+#define PERFX_TARGET_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct process_info {
+	pid_t pid, ppid;
+	char comm[64];           /* of the main thread, raw bytes: escape before showing */
+	uint64_t start_ticks;    /* field 22 of /proc/PID/stat, clock ticks since boot */
+	uint64_t start_ns;       /* the same in ns of CLOCK_BOOTTIME, ticks' resolution */
+	char state;              /* R S D Z T … */
+	bool kernel_thread;
+	bool is_32bit;           /* its executable is ELFCLASS32 */
+	char exe[4096];          /* readlink of /proc/PID/exe, " (deleted)" taken off; "" unknown */
+	bool exe_deleted;
+};
+
+int process_info(pid_t pid, struct process_info *info);
+
+/* The command line, NUL-separated as the kernel gives it, at most limit bytes. Returns the length;
+ * *out is malloc'd. Secrets are not hidden here. */
+ssize_t process_cmdline(pid_t pid, char **out, size_t limit);
+
+/* Pids whose comm or executable's base name is exactly name; all pids when name is NULL.
+ * Ascending; kernel threads left out. Returns the count, *out is malloc'd. */
+ssize_t process_find(const char *name, pid_t **out);
+
+/* All living descendants (children, their children, …), ascending. */
+ssize_t process_descendants(pid_t pid, pid_t **out);
+
+ssize_t process_threads(pid_t pid, pid_t **out);
+
+/* What the process has used so far, for the report's process facts. Fields that this kernel or
+ * privilege does not give are left UINT64_MAX: absent means not measured, never 0. */
+struct process_usage {
+	uint64_t cpu_user_ns, cpu_system_ns; /* all threads, dead ones included; ticks' resolution */
+	uint64_t rss_bytes, rss_anon_bytes, rss_file_bytes, rss_shmem_bytes;
+	uint64_t read_bytes, write_bytes; /* /proc/PID/io: storage, not page cache */
+	uint64_t threads_count;
+	uint64_t minor_faults, major_faults;
+	uint64_t voluntary_switches, involuntary_switches; /* main thread only */
+};
+int process_usage(pid_t pid, struct process_usage *usage);
+
+/* One thread's time: /proc/PID/task/TID/schedstat. Blocked = wall - on CPU - runnable. */
+struct thread_usage {
+	pid_t tid;
+	char comm[64];
+	char state;
+	uint64_t on_cpu_ns, runnable_ns; /* UINT64_MAX when the kernel does not keep them */
+};
+int thread_usage(pid_t pid, pid_t tid, struct thread_usage *usage);
+
+/* CPU throttling of its cgroup (cpu.stat, v1 or v2). -ENOENT when there is no cpu controller. */
+struct cgroup_throttle {
+	uint64_t periods_count, throttled_count, throttled_ns;
+};
+int process_throttle(pid_t pid, struct cgroup_throttle *throttle);
+
+#endif
