@@ -29,7 +29,6 @@ enum perfx_kind {
 	PERFX_KIND_FORK = 16,
 	PERFX_KIND_EXEC = 17,
 	PERFX_KIND_EXIT = 18,
-	PERFX_KIND_MAPPED = 19,
 	/* made by the reader */
 	PERFX_KIND_HOST = 32,
 	PERFX_KIND_PROCESS = 33,
@@ -99,14 +98,9 @@ struct perfx_exit {
 	__u32 pid;
 	__s32 status; /* as wait(2) gives it: signal in the low 7 bits, exit code << 8 */
 	__u32 pad;
-};
-
-/* A process mapped an executable file: a library may have arrived. */
-struct perfx_mapped {
-	struct perfx_record hdr;
-	__u64 time_ns;
-	__u32 process;
-	__u32 pid;
+	/* CPU time of all its threads: run time as the scheduler measured it; user and system as the
+	 * clock tick saw them, good for their proportion only (kernel: cputime_adjust). */
+	__u64 runtime_ns, user_tick_ns, system_tick_ns;
 };
 
 /* strings: host name, kernel release, boot id, recording command line (one string, space-joined,
@@ -313,8 +307,7 @@ PERFX_ASSERT_SIZE(perfx_record, 8);
 PERFX_ASSERT_SIZE(perfx_span, 56);
 PERFX_ASSERT_SIZE(perfx_fork, 32);
 PERFX_ASSERT_SIZE(perfx_exec, 32);
-PERFX_ASSERT_SIZE(perfx_exit, 32);
-PERFX_ASSERT_SIZE(perfx_mapped, 24);
+PERFX_ASSERT_SIZE(perfx_exit, 56);
 PERFX_ASSERT_SIZE(perfx_host, 48);
 PERFX_ASSERT_SIZE(perfx_process, 40);
 PERFX_ASSERT_SIZE(perfx_function, 24);

@@ -30,9 +30,6 @@ static bool form_of(enum perfx_kind kind, struct form *form)
 	case PERFX_KIND_EXIT:
 		*form = FORM(perfx_exit, 0);
 		return true;
-	case PERFX_KIND_MAPPED:
-		*form = FORM(perfx_mapped, 0);
-		return true;
 	case PERFX_KIND_HOST:
 		*form = FORM(perfx_host, 5);
 		return true;

@@ -15,7 +15,6 @@ struct event {
 		struct perfx_fork fork;
 		struct perfx_exec exec;
 		struct perfx_exit exit;
-		struct perfx_mapped mapped;
 		struct perfx_host host;
 		struct perfx_process process;
 		struct perfx_function function;
