@@ -454,7 +454,7 @@ static __always_inline bool hit(struct pt_regs *ctx)
 	if (!perfx_tracing)
 		return false;
 	probe = probe_of(index);
-	if (!probe)
+	if (!probe || probe->kind == PERFX_PROBE_INVALID)
 		return false;
 	if (probe->kind < PERFX_PROBE_EXIT) {
 		t = thread_find(true);

@@ -17,6 +17,16 @@
 /* Perf-event uprobes are one link a probe, and closing one takes tens of milliseconds. */
 #define PERF_LINKS_MAX 512
 
+struct kept_link {
+	int fd;
+	bool by_return;
+};
+
+struct kept_perf_link {
+	struct bpf_link *link;
+	bool by_return;
+};
+
 struct tracer {
 	struct perfx_bpf *skel;
 	enum perfx_link hit_link, return_link;
@@ -28,9 +38,9 @@ struct tracer {
 	struct perfx_probe *probes; /* mapped tables */
 	struct perfx_context_node *contexts;
 	size_t probes_bytes, contexts_bytes;
-	int *links; /* descriptors of multi and session links */
+	struct kept_link *links; /* multi and session */
 	size_t links_count, links_capacity;
-	struct bpf_link **perf_links;
+	struct kept_perf_link *perf_links;
 	size_t perf_links_count;
 };
 
@@ -235,18 +245,18 @@ int64_t tracer__add_probe(struct tracer *tracer, const struct perfx_probe *probe
 	return tracer->probes_count++;
 }
 
-void tracer__set_call_cost(struct tracer *tracer, uint32_t probe, uint32_t cost_ns)
+struct perfx_probe *tracer__probe(struct tracer *tracer, uint32_t probe)
 {
-	tracer->probes[probe].call_cost_ns = cost_ns;
+	return &tracer->probes[probe];
 }
 
-static int keep_link(struct tracer *tracer, int fd)
+static int keep_link(struct tracer *tracer, int fd, bool by_return)
 {
 	if (fd < 0)
 		return fd;
 	if (tracer->links_count == tracer->links_capacity) {
 		size_t capacity = tracer->links_capacity ? tracer->links_capacity * 2 : 16;
-		int *links = realloc(tracer->links, capacity * sizeof(*links));
+		struct kept_link *links = realloc(tracer->links, capacity * sizeof(*links));
 
 		if (!links) {
 			close(fd);
@@ -255,7 +265,7 @@ static int keep_link(struct tracer *tracer, int fd)
 		tracer->links = links;
 		tracer->links_capacity = capacity;
 	}
-	tracer->links[tracer->links_count++] = fd;
+	tracer->links[tracer->links_count++] = (struct kept_link){fd, by_return};
 	return 0;
 }
 
@@ -266,6 +276,7 @@ struct attach_way {
 	struct bpf_program *program;
 	int attach_type; /* of multi and session links */
 	bool at_return;	 /* the program runs at return only */
+	bool by_return;	 /* the points are timed by return probe */
 };
 
 /* Attaches count points by one link. When the kernel refuses one, halves find out which: the rest
@@ -281,8 +292,10 @@ static void attach_multi(struct tracer *tracer, const struct attach_way *way,
 		offsets[i] = points[i]->offset;
 		cookies[i] = points[i]->probe;
 	}
-	err = keep_link(tracer, link_multi(bpf_program__fd(way->program), way->attach_type,
-					   way->file_fd, way->pid, way->at_return, &link_points));
+	err = keep_link(tracer,
+			link_multi(bpf_program__fd(way->program), way->attach_type, way->file_fd,
+				   way->pid, way->at_return, &link_points),
+			way->by_return);
 	/* too many open files, no such process: halving would not help */
 	if (err && count > 1 && err != -ESRCH && err != -EMFILE && err != -ENOMEM) {
 		attach_multi(tracer, way, points, count / 2, offsets, cookies);
@@ -314,7 +327,8 @@ static void attach_perf(struct tracer *tracer, const struct attach_way *way,
 		link = bpf_program__attach_uprobe_opts(way->program, way->pid ? way->pid : -1, path,
 						       points[i]->offset, &opts);
 		if (link)
-			tracer->perf_links[tracer->perf_links_count++] = link;
+			tracer->perf_links[tracer->perf_links_count++] =
+				(struct kept_perf_link){link, way->by_return};
 		else if (!points[i]->err)
 			points[i]->err = -errno;
 	}
@@ -376,6 +390,7 @@ size_t tracer__attach(struct tracer *tracer, int file_fd, pid_t pid, struct atta
 	attach_way(tracer, &way, tracer->hit_link, selected, n);
 
 	n = select_points(points, count, true, selected);
+	way.by_return = true;
 	if (tracer->return_link == PERFX_LINK_SESSION) {
 		way.program = skel->progs.perfx_on_session;
 		way.attach_type = BPF_ATTACH_UPROBE_SESSION;
@@ -396,14 +411,35 @@ size_t tracer__attach(struct tracer *tracer, int file_fd, pid_t pid, struct atta
 	return attached;
 }
 
+static void detach(struct tracer *tracer, bool returns_only)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < tracer->links_count; i++) {
+		if (returns_only && !tracer->links[i].by_return)
+			tracer->links[kept++] = tracer->links[i];
+		else
+			close(tracer->links[i].fd);
+	}
+	tracer->links_count = kept;
+	kept = 0;
+	for (size_t i = 0; i < tracer->perf_links_count; i++) {
+		if (returns_only && !tracer->perf_links[i].by_return)
+			tracer->perf_links[kept++] = tracer->perf_links[i];
+		else
+			bpf_link__destroy(tracer->perf_links[i].link);
+	}
+	tracer->perf_links_count = kept;
+}
+
 void tracer__detach(struct tracer *tracer)
 {
-	for (size_t i = 0; i < tracer->links_count; i++)
-		close(tracer->links[i]);
-	tracer->links_count = 0;
-	for (size_t i = 0; i < tracer->perf_links_count; i++)
-		bpf_link__destroy(tracer->perf_links[i]);
-	tracer->perf_links_count = 0;
+	detach(tracer, false);
+}
+
+void tracer__detach_returns(struct tracer *tracer)
+{
+	detach(tracer, true);
 }
 
 void tracer__start(struct tracer *tracer)

@@ -46,7 +46,8 @@ int tracer__family(const struct tracer *tracer, pid_t pid, struct perfx_family *
 
 /* Puts a probe into the table: its index (> 0), or -ENOSPC. */
 int64_t tracer__add_probe(struct tracer *tracer, const struct perfx_probe *probe);
-void tracer__set_call_cost(struct tracer *tracer, uint32_t probe, uint32_t cost_ns);
+/* The table's entry, shared with the programs: changes take effect with the next hit. */
+struct perfx_probe *tracer__probe(struct tracer *tracer, uint32_t probe);
 
 /* One site of a file. */
 struct attach_point {
@@ -60,6 +61,8 @@ struct attach_point {
  * apart in the kernel). Returns how many were attached; each point says its own error. */
 size_t tracer__attach(struct tracer *tracer, int file_fd, pid_t pid, struct attach_point *points,
 		      size_t count);
+/* Takes away the return probes that were attached since the tracer was made or reset; sites stay. */
+void tracer__detach_returns(struct tracer *tracer);
 
 void tracer__start(struct tracer *tracer);
 /* Stops counting, then takes every link away and waits until no program runs any more. */
