@@ -2,25 +2,17 @@
 #include "attach/calibrate.h"
 
 #include "attach/stubs.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Calls a batch; the least of the batches is the cost without disturbance. */
 #define BATCH_CALLS 50
 #define BATCHES	    9
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 static int compare_double(const void *a, const void *b)
 {
@@ -36,11 +28,11 @@ static double time_call(const struct stub *stub)
 
 	stub->call(); /* page faults, the first-hit path, the nop5's rewriting */
 	for (int i = 0; i < BATCHES; i++) {
-		uint64_t start = now_ns();
+		uint64_t start = clock_monotonic_ns();
 
 		for (int j = 0; j < BATCH_CALLS; j++)
 			stub->call();
-		batches[i] = (double)(now_ns() - start) / BATCH_CALLS;
+		batches[i] = (double)(clock_monotonic_ns() - start) / BATCH_CALLS;
 	}
 	qsort(batches, BATCHES, sizeof(batches[0]), compare_double);
 	return batches[BATCHES / 4];

@@ -190,6 +190,11 @@ void tracer__free(struct tracer *tracer)
 	free(tracer);
 }
 
+bool tracer__counts_sockets(const struct tracer *tracer)
+{
+	return bpf_program__autoload(tracer->skel->progs.perfx_on_send);
+}
+
 enum perfx_link tracer__hit_link(const struct tracer *tracer)
 {
 	return tracer->hit_link;

@@ -34,6 +34,9 @@ struct tracer_options {
 struct tracer *tracer__new(const struct tracer_options *options, const struct features *features);
 void tracer__free(struct tracer *tracer);
 
+/* Does the kernel tell of bytes sent and received over sockets? */
+bool tracer__counts_sockets(const struct tracer *tracer);
+
 /* What entry and exit sites are attached by, and what return probes. */
 enum perfx_link tracer__hit_link(const struct tracer *tracer);
 enum perfx_link tracer__return_link(const struct tracer *tracer);
