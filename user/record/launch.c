@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "record/launch.h"
 
+#include "base/caller.h"
 #include "base/message.h"
-#include "record/caller.h"
+#include "record/environment.h"
 #include "target/image.h"
 #include "target/maps.h"
 
@@ -36,13 +37,10 @@ static void run_child(char *const *argv, bool as_caller, int tell_fd)
 {
 	struct failure failure = {.step = FAILED_EXEC};
 	char **environment = NULL;
-	sigset_t none;
 	uid_t uid;
 	gid_t gid;
 
-	/* the tracer takes its signals by descriptor; the program must not inherit that */
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL); /* ignored signals outlive exec, caught ones do not */
 	if (as_caller && caller_ids(&uid, &gid)) {
 		environment = caller_environment();
 		failure.err = -caller_become(uid, gid);

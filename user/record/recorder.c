@@ -6,6 +6,7 @@
 #include "attach/mappings.h"
 #include "attach/tracer.h"
 #include "base/clock.h"
+#include "base/interrupt.h"
 #include "base/message.h"
 #include "record/books.h"
 #include "record/probes.h"
@@ -14,12 +15,10 @@
 #include "target/process.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -39,10 +38,10 @@ struct recorder {
 	struct books *books;
 	struct reader *reader;
 	struct mappings *mappings;
-	int epoll_fd, signal_fd, timer_fd;
+	int epoll_fd, timer_fd;
 	uint64_t start_ns, end_ns, next_sample_ns, next_scan_ns;
 	pid_t main_pid; /* the first target: whose end by a signal is told */
-	bool interrupted, main_ended, rescan;
+	bool main_ended, rescan;
 	int main_status;
 	pid_t *scans; /* processes whose mappings have changed */
 	size_t scans_count;
@@ -398,24 +397,17 @@ static int watch(int epoll_fd, int fd, uint32_t what)
 	return fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
-enum watched { WATCH_SIGNAL = 1, WATCH_TIMER, WATCH_RINGS, WATCH_MAPPINGS };
+enum watched { WATCH_TIMER = 1, WATCH_RINGS, WATCH_MAPPINGS };
 
 static int open_loop(struct recorder *recorder)
 {
 	struct itimerspec tick = {.it_interval.tv_nsec = TICK_NS, .it_value.tv_nsec = TICK_NS};
-	sigset_t signals;
 	int err;
 
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
 	recorder->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	recorder->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	recorder->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	timerfd_settime(recorder->timer_fd, 0, &tick, NULL);
-	err = watch(recorder->epoll_fd, recorder->signal_fd, WATCH_SIGNAL);
-	if (!err)
-		err = watch(recorder->epoll_fd, recorder->timer_fd, WATCH_TIMER);
+	err = watch(recorder->epoll_fd, recorder->timer_fd, WATCH_TIMER);
 	if (!err)
 		err = watch(recorder->epoll_fd, reader__fd(recorder->reader), WATCH_RINGS);
 	if (!err && recorder->mappings)
@@ -423,15 +415,6 @@ static int open_loop(struct recorder *recorder)
 	if (err)
 		msg_say("cannot set up the recording: %s", strerror(-err));
 	return err ? EXIT_FAILED : EXIT_OK;
-}
-
-static void on_signal(struct recorder *recorder)
-{
-	struct signalfd_siginfo info;
-
-	if (read(recorder->signal_fd, &info, sizeof(info)) != sizeof(info))
-		return;
-	recorder->interrupted = true;
 }
 
 static void on_tick(struct recorder *recorder)
@@ -460,7 +443,7 @@ static bool finished(struct recorder *recorder)
 	size_t living;
 
 	books__pids(recorder->books, &living);
-	return recorder->interrupted || recorder->sink->err || clock_monotonic_ns() >= recorder->end_ns ||
+	return interrupt_asked() || recorder->sink->err || clock_monotonic_ns() >= recorder->end_ns ||
 	       (!living && !recorder->options->all) ||
 	       (recorder->options->launch && recorder->main_ended);
 }
@@ -485,9 +468,6 @@ static void loop(struct recorder *recorder)
 
 		for (int i = 0; i < n; i++) {
 			switch ((enum watched)events[i].data.u32) {
-			case WATCH_SIGNAL:
-				on_signal(recorder);
-				break;
 			case WATCH_TIMER:
 				on_tick(recorder);
 				break;
@@ -528,7 +508,7 @@ static void trace(struct recorder *recorder)
 	reader__drain(recorder->reader);
 	totals.killed = recorder->main_ended && (recorder->main_status & 0x7f);
 	totals.exited = recorder->main_ended;
-	totals.interrupted = recorder->interrupted;
+	totals.interrupted = interrupt_asked();
 	totals_end(recorder->sink, recorder->tracer, recorder->plan, recorder->probes, &totals);
 }
 
@@ -542,8 +522,6 @@ static void close_rooms(struct recorder *recorder)
 	plan__free(recorder->plan);
 	if (recorder->epoll_fd >= 0)
 		close(recorder->epoll_fd);
-	if (recorder->signal_fd >= 0)
-		close(recorder->signal_fd);
 	if (recorder->timer_fd >= 0)
 		close(recorder->timer_fd);
 	free(recorder->scans);
@@ -582,7 +560,6 @@ int recorder_run(const struct recorder_options *options, const struct features *
 				    .features = features,
 				    .sink = sink,
 				    .epoll_fd = -1,
-				    .signal_fd = -1,
 				    .timer_fd = -1};
 	int code;
 

@@ -1,36 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "record/caller.h"
+#include "record/environment.h"
 
 #include "target/process.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define ENVIRONMENT_MAX (2 << 20)
-
-static bool number_from_environment(const char *name, unsigned *value)
-{
-	const char *text = getenv(name);
-	char *end;
-	unsigned long number;
-
-	if (!text || !*text)
-		return false;
-	number = strtoul(text, &end, 10);
-	*value = (unsigned)number;
-	return !*end && number <= UINT32_MAX;
-}
-
-bool caller_ids(uid_t *uid, gid_t *gid)
-{
-	return number_from_environment("SUDO_UID", uid) && number_from_environment("SUDO_GID", gid);
-}
 
 /* The sudo process among our ancestors; where sudo has replaced itself by us, the shell above. */
 static pid_t sudo_process(void)
@@ -90,15 +69,4 @@ char **caller_environment(void)
 	}
 	free(text);
 	return environment;
-}
-
-int caller_become(uid_t uid, gid_t gid)
-{
-	struct passwd *user = getpwuid(uid);
-
-	if (user ? initgroups(user->pw_name, gid) : setgroups(0, NULL))
-		return -errno;
-	if (setresgid(gid, gid, gid) || setresuid(uid, uid, uid))
-		return -errno;
-	return 0;
 }
