@@ -123,7 +123,7 @@ int entry_choose(const struct body *body, const struct site_options *options,
 	plan->entry_repeats = is_jump_target(at);
 	if (options->entry_only)
 		return entry_keep(at, options, "asked for", plan);
-	if (plan->entry_repeats)
+	if (plan->entry_repeats && is_usable(at, options))
 		return entry_keep(at, options, "the function loops to its entry", plan);
 	for (int32_t i = 0; !why; i++) {
 		bool at_entry = i == 0 || (i == 1 && at[0].is_endbr);

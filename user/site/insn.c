@@ -18,7 +18,7 @@ static uint8_t reg_number(ZydisRegister reg)
 {
 	ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
 
-	if (whole == ZYDIS_REGISTER_RIP)
+	if (reg == ZYDIS_REGISTER_RIP)
 		return REG_RIP;
 	if (ZydisRegisterGetClass(whole) != ZYDIS_REGCLASS_GPR64)
 		return REG_NONE;
@@ -186,6 +186,8 @@ static void set_op(const struct decoded *d, struct insn *insn)
 		if (!is_immediate(&operand[1]))
 			break;
 		insn->op = OP_COMPARE;
+		if (is_reg(&operand[0]))
+			insn->src = reg_number(operand[0].reg.value);
 		insn->value = operand[1].imm.value.s;
 		break;
 	case ZYDIS_MNEMONIC_PUSH:

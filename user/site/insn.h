@@ -48,7 +48,7 @@ enum insn_op {
 	OP_LEA,	    /* dst = address */
 	OP_ADD,	    /* dst += src */
 	OP_WIDEN,   /* dst = sign-extended dst (cltq) */
-	OP_COMPARE, /* cmp $value, register or memory */
+	OP_COMPARE, /* cmp $value, src or memory */
 	OP_PUSH,
 	OP_STORE_TOP /* mov register,(%rsp) */
 };

@@ -122,17 +122,20 @@ static bool is_function_table(const struct body *body, const struct jump_table *
 	       start == target;
 }
 
-/* A table entry that lies in no part yet: a case of the switch in the cold part. */
-static bool add_case(struct body *body, int32_t jump, uint64_t target, enum frame frame, int *err)
+/* A table entry that lies in no part yet: a case of the switch in the cold part. Relative tables
+ * are a compiler's, they never lead to another function. */
+static bool add_case(struct body *body, int32_t jump, const struct jump_table *table,
+		     uint64_t target, enum frame frame, int *err)
 {
-	if (frame == FRAME_THERE)
+	if (!table->is_bounded)
+		return false;
+	if (frame == FRAME_THERE || (frame == FRAME_GONE && table->is_relative))
 		return add_cold(body, body->insns.at[jump].vaddr, target, err);
 	body->exits_doubt = "has a switch that leads out of it";
 	return false;
 }
 
-/* Without a range check the table ends where its entries stop making sense. One entry too many
- * costs a cheap exit site at worst. */
+/* Without a range check the table ends where its entries stop making sense. */
 static uint32_t mark_cases(struct body *body, int32_t jump, const struct jump_table *table,
 			   enum frame frame, int *err)
 {
@@ -145,7 +148,7 @@ static uint32_t mark_cases(struct body *body, int32_t jump, const struct jump_ta
 		if (!table_entry(body->image, table, count, &target) || !target)
 			break;
 		if (!body__contains(body, target) &&
-		    (!table->is_bounded || !add_case(body, jump, target, frame, err)))
+		    !add_case(body, jump, table, target, frame, err))
 			break;
 		found = body__find(body, target);
 		if (found < 0)
@@ -165,10 +168,10 @@ static void decide_table(struct body *body, int32_t index, const struct jump_tab
 		return;
 	}
 	count = mark_cases(body, index, table, frame, err);
-	if (count && (!table->is_bounded || count == table->entries_max))
+	if (table->is_bounded && count == table->entries_max)
 		return;
-	/* not all in the file: addresses that the loader fills in, or a range misread */
-	if (frame == FRAME_THERE)
+	/* the table's end is a guess, or its entries are addresses that the loader fills in */
+	if (count || frame == FRAME_THERE)
 		body->goes_anywhere = true;
 	else
 		body->exits_doubt = "jumps through a table that can not be read";

@@ -8,29 +8,21 @@
  */
 #include "site/stack.h"
 
-static bool holds(uint16_t own, uint8_t reg)
+static bool holds(uint16_t set, uint8_t reg)
 {
-	return reg < REG_RIP && (own & REG_BIT(reg));
+	return reg < REG_RIP && (set & REG_BIT(reg));
 }
 
-/* Only what lies in the frame itself: another register that points into it may be a context that
- * was spilled there. */
-static bool loads_own(const struct insn *insn)
-{
-	return insn->has_memory && (insn->base == REG_RSP || insn->base == REG_RBP);
-}
-
-/* Is the value that an instruction moves to dst one of the function's own stack? */
-static bool moves_own(const struct insn *insn, uint16_t own)
+/* Is what an instruction moves to dst computed from a register of the set? */
+static bool computes_from(const struct insn *insn, uint16_t set)
 {
 	switch ((enum insn_op)insn->op) {
 	case OP_MOVE:
 	case OP_ADD:
-		return holds(own, insn->src);
+		return holds(set, insn->src);
 	case OP_LEA:
-		return holds(own, insn->base) || holds(own, insn->index);
+		return holds(set, insn->base) || holds(set, insn->index);
 	case OP_LOAD:
-		return loads_own(insn);
 	case OP_OTHER:
 	case OP_WIDEN:
 	case OP_COMPARE:
@@ -41,20 +33,34 @@ static bool moves_own(const struct insn *insn, uint16_t own)
 	return false;
 }
 
-static uint16_t own_registers(const struct body *body)
+/* frame: registers that point into the frame. own: those, and what is loaded from there. Not what
+ * is loaded through a loaded pointer: that may be a context that was spilled. */
+struct sets {
+	uint16_t frame, own;
+};
+
+static bool is_own(const struct insn *insn, const struct sets *sets)
 {
-	uint16_t own = REG_BIT(REG_RSP) | REG_BIT(REG_RBP), before;
+	if (insn->op == OP_LOAD)
+		return holds(sets->frame, insn->base);
+	return computes_from(insn, sets->own);
+}
 
-	do {
-		before = own;
-		for (size_t i = 0; i < body->insns.count; i++) {
-			const struct insn *insn = &body->insns.at[i];
+static bool widen_sets(const struct body *body, struct sets *sets)
+{
+	struct sets before = *sets;
 
-			if (insn->dst < REG_RIP && moves_own(insn, own))
-				own |= REG_BIT(insn->dst);
-		}
-	} while (own != before);
-	return own;
+	for (size_t i = 0; i < body->insns.count; i++) {
+		const struct insn *insn = &body->insns.at[i];
+
+		if (insn->dst >= REG_RIP)
+			continue;
+		if (computes_from(insn, sets->frame))
+			sets->frame |= REG_BIT(insn->dst);
+		if (is_own(insn, sets))
+			sets->own |= REG_BIT(insn->dst);
+	}
+	return sets->frame != before.frame || sets->own != before.own;
 }
 
 static bool sets_rsp(const struct insn *insn)
@@ -63,20 +69,28 @@ static bool sets_rsp(const struct insn *insn)
 	       (insn->op == OP_MOVE || insn->op == OP_LEA || insn->op == OP_LOAD);
 }
 
+/* Most functions never load rsp: look for that first. */
+static bool loads_rsp(const struct body *body)
+{
+	for (size_t i = 0; i < body->insns.count; i++)
+		if (body->insns.at[i].odd_rsp || sets_rsp(&body->insns.at[i]))
+			return true;
+	return false;
+}
+
 bool stack_is_switched(const struct body *body)
 {
-	uint16_t own = 0;
+	const uint16_t start = REG_BIT(REG_RSP) | REG_BIT(REG_RBP);
+	struct sets sets = {start, start};
 
+	if (!loads_rsp(body))
+		return false;
+	while (widen_sets(body, &sets))
+		;
 	for (size_t i = 0; i < body->insns.count; i++) {
 		const struct insn *insn = &body->insns.at[i];
 
-		if (insn->odd_rsp)
-			return true;
-		if (!sets_rsp(insn))
-			continue;
-		if (!own)
-			own = own_registers(body);
-		if (!moves_own(insn, own))
+		if (insn->odd_rsp || (sets_rsp(insn) && !is_own(insn, &sets)))
 			return true;
 	}
 	return false;

@@ -10,7 +10,8 @@
 
 struct jump_table {
 	uint64_t vaddr;
-	bool is_relative; /* 32-bit entries, relative to the table; else 64-bit addresses */
+	uint64_t base;	  /* what relative entries are added to: mostly the table itself */
+	bool is_relative; /* 32-bit entries; else 64-bit addresses */
 	bool is_bounded;  /* entries_max comes from the range check before the jump */
 	uint32_t entries_max;
 };
