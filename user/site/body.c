@@ -186,18 +186,35 @@ static int32_t last_of(const struct body *body, const struct part *part)
 	return last;
 }
 
-/* The branch that a stack-protector check ends in: 75 or 0f 85 (jne to the failure), and with
- * clang also je over it. Gives the instruction where the failure goes. */
-static int32_t canary_failure(const struct body *body, int32_t check)
+/* "sub %fs:0x28,%rax" (or xor), or "mov %fs:0x28,%rax; cmp 8(%rsp),%rax": the index behind the
+ * check of a stack protector, or -1. */
+static int32_t behind_canary_check(const struct body *body, int32_t index)
 {
-	const struct insn *insn = &body->insns.at[check], *jump = insn + 1;
+	const struct insn *insn = &body->insns.at[index];
 
-	if (!insn->reads_canary || insn->op == OP_LOAD || check + 1 >= (int32_t)body->insns.count ||
-	    jump->flow != FLOW_JCC || jump->target_index < 0)
+	if (!insn->reads_canary)
+		return -1;
+	if (insn->op != OP_LOAD)
+		return index + 1;
+	if (index + 1 >= (int32_t)body->insns.count || !insn[1].compares_frame)
+		return -1;
+	return index + 2;
+}
+
+/* Where such a check goes when it fails: jne to there, or je over it. */
+static int32_t canary_failure(const struct body *body, int32_t index)
+{
+	int32_t branch = behind_canary_check(body, index), count = (int32_t)body->insns.count;
+	const struct insn *jump;
+
+	if (branch < 0 || branch + 1 >= count)
+		return -1;
+	jump = &body->insns.at[branch];
+	if (jump->flow != FLOW_JCC || jump->target_index < 0)
 		return -1;
 	if (jump->condition == 5)
 		return jump->target_index;
-	return jump->condition == 4 && check + 2 < (int32_t)body->insns.count ? check + 2 : -1;
+	return jump->condition == 4 ? branch + 1 : -1;
 }
 
 static void mark_calls_without_return(struct body *body)
@@ -207,7 +224,7 @@ static void mark_calls_without_return(struct body *body)
 	for (int32_t i = 0; i < (int32_t)body->insns.count; i++) {
 		int32_t failure = canary_failure(body, i);
 
-		/* a landing pad may restore vector state first; no further than that */
+		/* vzeroupper or the like may stand before the call */
 		for (int steps = 0; failure >= 0 && steps < 3; steps++, failure++) {
 			if (failure >= (int32_t)body->insns.count)
 				break;

@@ -224,6 +224,18 @@ static bool is_own_frame(const struct insn *insn)
 	       (insn->base == REG_RSP || insn->base == REG_RBP);
 }
 
+static bool compares_frame(const struct decoded *d, const struct insn *insn)
+{
+	switch (d->insn.mnemonic) {
+	case ZYDIS_MNEMONIC_CMP:
+	case ZYDIS_MNEMONIC_SUB:
+	case ZYDIS_MNEMONIC_XOR:
+		return is_own_frame(insn);
+	default:
+		return false;
+	}
+}
+
 /* A register set from a register, a constant or the frame: restoring a saved register or putting
  * the result in place. */
 static bool is_restoring_move(const struct decoded *d, const struct insn *insn)
@@ -323,6 +335,7 @@ static int decode_with(const ZydisDecoder *decoder, const uint8_t *code, size_t 
 	set_flow(&d, insn);
 	set_op(&d, insn);
 	insn->is_endbr = d.insn.mnemonic == ZYDIS_MNEMONIC_ENDBR64;
+	insn->compares_frame = compares_frame(&d, insn);
 	insn->odd_rsp = loads_rsp_oddly(&d, insn);
 	insn->restores = insn->flow == FLOW_NEXT && belongs_to_epilogue(&d, insn);
 	return 0;

@@ -82,12 +82,13 @@ struct insn {
 	uint8_t dst, src;		       /* enum insn_reg */
 	uint8_t base, index, scale, mem_bytes; /* memory operand */
 	bool has_memory : 1;
-	bool emulated : 1;     /* push or branch that uprobes emulate */
-	bool refused : 1;      /* no probe goes here: see uprobes.h */
-	bool restores : 1;     /* belongs into an epilogue: see insn.c */
-	bool reads_canary : 1; /* %fs:0x28, the stack protector's value */
-	bool odd_rsp : 1;      /* rsp by pop %rsp, xchg, cmov */
-	bool repeats : 1;      /* rep string instruction */
+	bool emulated : 1;	 /* push or branch that uprobes emulate */
+	bool refused : 1;	 /* no probe goes here: see uprobes.h */
+	bool restores : 1;	 /* belongs into an epilogue: see insn.c */
+	bool reads_canary : 1;	 /* %fs:0x28, the stack protector's value */
+	bool compares_frame : 1; /* cmp, sub or xor with a slot of the frame */
+	bool odd_rsp : 1;	 /* rsp by pop %rsp, xchg, cmov */
+	bool repeats : 1;	 /* rep string instruction */
 	bool is_endbr : 1;
 	bool enters_kernel : 1;	  /* syscall and the like */
 	bool is_table_target : 1; /* body.c: a jump table leads here */
