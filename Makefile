@@ -52,7 +52,7 @@ all: $(BIN)
 
 help:
 	@sed -n '3,11p' Makefile | sed 's/^# \{0,1\}//'
-	@echo '  make check-kernels check-ml bench lint format install clean'
+	@echo '  make workloads check-kernels check-ml bench lint format install clean'
 
 $(BIN): $(BUILD)/user/cmd/main.o $(LIB)
 	$(call say,LINK,$@)
@@ -151,21 +151,21 @@ $(WL)/%: tests/workloads/%.cc
 $(WL)/%: tests/workloads/%.rs
 	$(call say,RUSTC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)env -u MAKEFLAGS rustc -O -o $@ $<
+	$(Q)env -u MAKEFLAGS -u MFLAGS rustc -O -o $@ $<
 
 $(WL)/%.so: tests/workloads/lib/%.c
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(WL_CC) -fPIC -shared -o $@ $<
+	$(Q)$(WL_CC) -fPIC -shared -Wl,-soname,$(@F) -o $@ $<
 
 $(WL)/trainer: WL_LDLIBS := -lopenblas -lm
-$(WL)/marks: WL_LDLIBS := $(WL)/marks.so -Wl,-rpath,'$$$$ORIGIN'
+$(WL)/marks: WL_LDLIBS := $(WL)/marks.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/marks: $(WL)/marks.so
 
 $(WL)/%-static: tests/workloads/%.c
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(WL_CC) -static -o $@ $^
+	$(Q)$(WL_CC) -static -o $@ $(filter %.c,$^)
 
 $(WL)/%-static: tests/workloads/%.cc
 	$(call say,CXX,$@)
@@ -177,10 +177,12 @@ $(WL)/marks-static: tests/workloads/lib/marks.c
 # Stripped, but with the names that a library would export; bare has none at all.
 $(WL)/%-stripped: tests/workloads/%.c
 	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
 	$(Q)$(WL_CC) -rdynamic -s -o $@ $<
 
 $(WL)/%-stripped: tests/workloads/%.cc
 	$(call say,CXX,$@)
+	$(Q)mkdir -p $(@D)
 	$(Q)$(WL_CXX) -rdynamic -s -o $@ $<
 
 $(WL)/%-bare: $(WL)/%
@@ -197,12 +199,13 @@ $(WL)/stripped/marks.so: $(WL)/marks.so
 	$(Q)mkdir -p $(@D) && strip -o $@ $<
 
 $(WL)/marks-stripped: $(WL)/marks $(WL)/stripped/marks.so
-	$(call say,STRIP,$@)
+	$(call say,CC,$@)
 	$(Q)$(CC) -std=gnu11 $(WL_FLAGS) -s -o $@ tests/workloads/marks.c $(WL)/stripped/marks.so \
 		-Wl,-rpath,'$$ORIGIN/stripped'
 
 $(WL)/execs-other: tests/workloads/execs.c
 	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
 	$(Q)$(WL_CC) -DOTHER -o $@ $<
 
 .PHONY: clean

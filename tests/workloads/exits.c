@@ -89,7 +89,7 @@ TRACED int exit_switch_tail(int x)
 	}
 }
 
-__attribute__((cold, noipa)) static void rare(int x)
+__attribute__((cold)) TRACED static void rare(int x)
 {
 	sink = x;
 }
@@ -117,7 +117,7 @@ TRACED int exit_protected(int x)
 	return callee(text[0]) - '0';
 }
 
-__attribute__((noreturn, noipa)) static void leave(int x)
+__attribute__((noreturn)) TRACED static void leave(int x)
 {
 	longjmp(escape, x);
 }

@@ -26,7 +26,24 @@ __asm__(".pushsection .text\n\t.globl switch_stack\n\t.type switch_stack,@functi
 	"mov %rsp,(%rdi)\n\tmov (%rsi),%rsp\n\t"
 	"pop %r15\n\tpop %r14\n\tpop %r13\n\tpop %r12\n\tpop %rbx\n\tpop %rbp\n\tret\n\t"
 	".size switch_stack,.-switch_stack\n\t.popsection");
-#define SAVED 6
+#define SAVED \
+	8 /* the slots of a stack that is asleep: registers, return address, one for alignment */
+#define ENTRY 6
+#elif defined(__aarch64__)
+__asm__(".pushsection .text\n\t.globl switch_stack\n\t.type switch_stack,%function\n"
+	"switch_stack:\n\t"
+	"stp x29,x30,[sp,#-160]!\n\tstp x19,x20,[sp,#16]\n\tstp x21,x22,[sp,#32]\n\t"
+	"stp x23,x24,[sp,#48]\n\tstp x25,x26,[sp,#64]\n\tstp x27,x28,[sp,#80]\n\t"
+	"stp d8,d9,[sp,#96]\n\tstp d10,d11,[sp,#112]\n\tstp d12,d13,[sp,#128]\n\t"
+	"stp d14,d15,[sp,#144]\n\t"
+	"mov x9,sp\n\tstr x9,[x0]\n\tldr x9,[x1]\n\tmov sp,x9\n\t"
+	"ldp x19,x20,[sp,#16]\n\tldp x21,x22,[sp,#32]\n\tldp x23,x24,[sp,#48]\n\t"
+	"ldp x25,x26,[sp,#64]\n\tldp x27,x28,[sp,#80]\n\tldp d8,d9,[sp,#96]\n\t"
+	"ldp d10,d11,[sp,#112]\n\tldp d12,d13,[sp,#128]\n\tldp d14,d15,[sp,#144]\n\t"
+	"ldp x29,x30,[sp],#160\n\tret\n\t"
+	".size switch_stack,.-switch_stack\n\t.popsection");
+#define SAVED 20
+#define ENTRY 1
 #else
 #error "write switch_stack for this architecture"
 #endif
@@ -71,15 +88,14 @@ TRACED int consume(int expected)
 	return got;
 }
 
-/* The entry's return address slot is 16-byte aligned, as after a call. */
+/* Leaves the new stack as switch_stack() would have, about to return to the generator's start. */
 static void start_generator(char *stack, size_t size)
 {
 	void **top = (void **)(((uintptr_t)stack + size) & ~(uintptr_t)15);
 
-	*--top = NULL;
-	*--top = (void *)generator_main;
-	for (int i = 0; i < SAVED; i++)
-		*--top = NULL;
+	top -= SAVED;
+	memset(top, 0, SAVED * sizeof(*top));
+	top[ENTRY] = (void *)generator_main;
 	generator_stack.sp = top;
 }
 
