@@ -133,16 +133,6 @@ struct profile_not_attached {
 	uint32_t count;
 };
 
-/* Severity order is display order. */
-enum finding_severity { FINDING_HIGH = 1, FINDING_MEDIUM, FINDING_LOW };
-
-struct finding {
-	const char *kind; /* "SlowOperation", … : static */
-	enum finding_severity severity;
-	bool partial; /* losses above 1 %: the figures under it may be incomplete */
-	char *subject, *evidence, *threshold, *suggestion;
-};
-
 /* Why a report is partial. */
 #define PROFILE_PARTIAL_KILLED	  0x1 /* the target, by a signal */
 #define PROFILE_PARTIAL_TRUNCATED 0x2 /* the capture has no end, or a damaged one */
@@ -184,5 +174,11 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 
 /* NULL when the id is unknown. */
 const struct profile_function *profile_function(const struct profile *profile, uint32_t id);
+
+/* How long the process's book was open. */
+static inline uint64_t profile_wall_ns(const struct profile_process *process)
+{
+	return process->to_ns - process->from_ns;
+}
 
 #endif
