@@ -17,6 +17,9 @@
 
 #define PROFILE_ABSENT UINT64_MAX
 
+/* between a command line's arguments (ASCII unit separator) */
+#define PROFILE_ARGUMENT_END '\x1f'
+
 /* A traced function of a file, the same for every process. */
 struct profile_function {
 	uint32_t id;
@@ -37,11 +40,16 @@ struct profile_probe {
 	double cost_ns; /* of a hit; 0: not calibrated */
 };
 
-/* Who called: one row per (function, calling function). caller UINT32_MAX: untraced code. */
+/* Who called: one row per (function, calling function), calls descending. */
+#define PROFILE_CALLER_UNTRACED UINT32_MAX	   /* untraced code */
+#define PROFILE_CALLER_UNKNOWN	(UINT32_MAX - 1) /* the calling context was lost */
+
 struct profile_caller {
 	uint32_t caller;
 	uint64_t calls_count, total_ns;
 };
+
+#define PROFILE_THREADS_EXACT 4096
 
 /* One function in one process. */
 struct profile_row {
@@ -51,25 +59,35 @@ struct profile_row {
 	uint64_t unwound_count; /* of these, ended by exception or longjmp */
 	uint64_t booked_count;  /* of the timed ones, from the overflow book: in total and self, but not
 				   in min, max, spread and percentiles */
-	uint64_t total_ns, self_ns;
-	uint64_t min_ns, max_ns; /* PROFILE_ABSENT when nothing was timed through the ring */
-	double stddev_ns;	 /* of the population of recorded calls; < 0: absent */
-	struct sketch *sketch;	 /* durations of recorded calls */
-	uint64_t threads_count;  /* distinct threads that called it (recorded calls) */
+	uint64_t total_ns, self_ns; /* over the timed ones */
+	uint64_t avg_ns;	    /* floor(total / timed); PROFILE_ABSENT when nothing was timed */
+	/* Of recorded calls; PROFILE_ABSENT when none was timed through the ring. */
+	uint64_t min_ns, max_ns, p50_ns, p95_ns, p99_ns;
+	double stddev_ns;	     /* of the population of recorded calls; < 0: absent */
+	const struct sketch *sketch; /* their durations; NULL when there are none */
+	/* Distinct threads that called it (recorded calls). Exact as long as the process has shown
+	 * at most PROFILE_THREADS_EXACT threads; of later ones only some are counted. */
+	uint64_t threads_count;
 	struct profile_caller *callers;
 	size_t callers_count;
 };
 
+/* Older points of a long series are thinned out: at most this many are kept. */
+#define PROFILE_POINTS_MAX 1024
+
 struct profile_usage_point {
 	uint64_t time_ns;
-	struct perfx_usage usage;
+	uint64_t cpu_ns; /* user and system, since the process started */
+	uint64_t rss_bytes, rss_anon_bytes;
+	uint64_t read_bytes, write_bytes;
 };
 
 struct profile_thread {
 	uint32_t tid;
 	const char *comm;
-	char state; /* last seen */
-	uint64_t wall_ns; /* between its first and last sample */
+	char state;	  /* last seen; 0: unknown */
+	uint64_t wall_ns; /* between its first and last sample; PROFILE_ABSENT: it came or went
+			     meanwhile */
 	uint64_t on_cpu_ns, runnable_ns, blocked_ns; /* in the window; PROFILE_ABSENT */
 };
 
@@ -84,15 +102,17 @@ struct profile_process {
 	uint32_t pid, ppid, exec_count;
 	uint64_t start_boot_ns;
 	const char *comm;
-	char **arguments; /* NULL-terminated */
+	const char *cmdline;	 /* arguments joined by PROFILE_ARGUMENT_END */
 	uint64_t from_ns, to_ns; /* when its book was open */
 	bool exited;
 	int status; /* as wait(2); valid when exited */
 
 	uint64_t cpu_user_ns, cpu_system_ns; /* used in the window */
+	uint64_t cpu_ns;		     /* both */
 	uint64_t rss_bytes, rss_peak_bytes;  /* last; highest seen */
 	uint64_t rss_anon_bytes, rss_file_bytes, rss_shmem_bytes;
 	uint64_t read_bytes, write_bytes, net_rx_bytes, net_tx_bytes;
+	uint64_t kernel_threads_count; /* threads it has, last seen */
 	uint64_t major_faults_count;
 	uint64_t throttled_ns, throttled_count, throttle_periods_count;
 	struct profile_usage_point *points; /* the series */
@@ -100,6 +120,7 @@ struct profile_process {
 
 	struct profile_row *rows; /* self time, then calls, descending */
 	size_t rows_count;
+	uint64_t calls_count, self_ns; /* sums over the rows */
 	struct profile_thread *threads; /* on-CPU time descending */
 	size_t threads_count;
 	struct profile_context *contexts;
@@ -112,15 +133,12 @@ struct profile_not_attached {
 	uint32_t count;
 };
 
-/* Severity order is display order. */
-enum finding_severity { FINDING_HIGH = 1, FINDING_MEDIUM, FINDING_LOW };
+/* Why a report is partial. */
+#define PROFILE_PARTIAL_KILLED	  0x1 /* the target, by a signal */
+#define PROFILE_PARTIAL_TRUNCATED 0x2 /* the capture has no end, or a damaged one */
+#define PROFILE_PARTIAL_LOSSY	  0x4 /* a loss above PROFILE_LOSSY_SHARE */
 
-struct finding {
-	const char *kind; /* "SlowOperation", … : static */
-	enum finding_severity severity;
-	bool partial; /* losses above 1 %: the figures under it may be incomplete */
-	char *subject, *evidence, *threshold, *suggestion;
-};
+#define PROFILE_LOSSY_SHARE 0.01
 
 struct profile {
 	const char *host_name, *kernel, *boot_id, *command, *tool_version;
@@ -130,25 +148,37 @@ struct profile {
 	bool ended; /* has its END record: not truncated */
 	bool target_killed, interrupted;
 	uint64_t tracer_cpu_ns, tracer_rss_anon_bytes; /* PROFILE_ABSENT when truncated */
+	unsigned partial; /* PROFILE_PARTIAL_ */
 	uint64_t losses[PERFX_LOSS_KINDS];
+	uint64_t calls_count; /* over all processes */
 
-	struct profile_function *functions; /* index = id - 1 where dense; use profile_function() */
+	const struct profile_function *functions; /* by id: use profile_function() */
 	size_t functions_count;
-	struct profile_probe *probes;
+	const struct profile_probe *probes; /* as they were attached */
 	size_t probes_count;
-	struct profile_not_attached *not_attached;
+	const struct profile_not_attached *not_attached;
 	size_t not_attached_count;
-	struct perfx_calibration *calibrations;
+	const struct perfx_calibration *calibrations;
 	size_t calibrations_count;
 	struct profile_process *processes; /* in order of their start */
 	size_t processes_count;
 
-	uint64_t hits_count;         /* over all probes */
-	double overhead_ns;          /* sum of hits × cost */
-	double overhead_percent;     /* of the CPU time that the traced processes used; < 0: unknown */
+	uint64_t hits_count;	 /* over all probes */
+	double overhead_ns;	 /* sum of hits × cost */
+	double overhead_percent; /* of the CPU time that the traced processes used; < 0: unknown */
 };
+
+/* The share of calls that a loss took from what the report shows: count / (calls + count). 0 for
+ * those that take nothing: calls that began before or end after the window, foreign hits. */
+double profile_loss_share(const struct profile *profile, enum perfx_loss_kind loss);
 
 /* NULL when the id is unknown. */
 const struct profile_function *profile_function(const struct profile *profile, uint32_t id);
+
+/* How long the process's book was open. */
+static inline uint64_t profile_wall_ns(const struct profile_process *process)
+{
+	return process->to_ns - process->from_ns;
+}
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A mergeable histogram of durations with a stated error: buckets are 2^-5 of an octave wide, so a
- * quantile is at most 1/64 = 1.6 % away from a value of that rank. Memory is bounded: at most 64
- * pages of 32 counters, made as needed (a function uses two to six).
+ * A mergeable histogram of durations with a stated error: an octave has 32 buckets, so a quantile
+ * is at most 1/64 = 1.6 % away from a value of that rank. Memory is bounded: 256 bytes for each
+ * octave between the smallest value and the largest, 60 octaves at most (a function's durations
+ * usually span two to eight).
  */
 #ifndef PERFX_AGGREGATE_SKETCH_H
 #define PERFX_AGGREGATE_SKETCH_H
@@ -15,6 +16,7 @@ struct sketch;
 
 struct sketch *sketch__new(void);
 void sketch__free(struct sketch *sketch);
+/* 0 or -ENOMEM; then the value is not in. */
 int sketch__add(struct sketch *sketch, uint64_t value);
 int sketch__merge(struct sketch *into, const struct sketch *from);
 uint64_t sketch__count(const struct sketch *sketch);

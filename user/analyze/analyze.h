@@ -1,13 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * State → findings: what a person should look at first, with the evidence, the threshold that made
- * it a finding and what to do about it. One rule a file or a function of rules.c; a rule is a pure
- * function of the profile.
+ * it a finding and what to do about it. A rule is a function of rules_*.c, a pure one of the
+ * profile.
+ *
+ * Every text is one line in which the traced program's names are harmless and marked (see
+ * base/escape.h), so that a writer can quote them in its own way.
  */
 #ifndef PERFX_ANALYZE_ANALYZE_H
 #define PERFX_ANALYZE_ANALYZE_H
 
 #include "aggregate/profile.h"
+
+/* Severity order is display order. */
+enum finding_severity { FINDING_HIGH = 1, FINDING_MEDIUM, FINDING_LOW };
+
+struct finding {
+	const char *kind; /* "SlowOperation", … : static */
+	enum finding_severity severity;
+	double weight; /* orders findings of one severity: larger first */
+	bool partial;  /* losses above 1 %: the figures under it may be incomplete */
+	char *subject, *evidence, *threshold, *suggestion;
+};
 
 struct analysis {
 	char *verdict; /* one sentence about the whole capture */
@@ -17,7 +31,7 @@ struct analysis {
 		struct finding *findings;
 		size_t findings_count;
 		char *silence;
-	} *processes;
+	} * processes;
 	size_t processes_count;
 };
 

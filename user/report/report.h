@@ -12,15 +12,15 @@
 #include <stdio.h>
 
 struct report_options {
-	bool color;           /* terminal: ANSI colours */
-	unsigned width;       /* terminal: columns; 0: 80 */
-	unsigned top;         /* rows a table; 0: the format's default */
-	bool full_cmdline;    /* show command lines as recorded (hidden values stay hidden) */
+	bool color;	   /* terminal: ANSI colours */
+	unsigned width;	   /* terminal: columns; 0: 80 */
+	unsigned top;	   /* rows a table; 0: the format's default */
+	bool full_cmdline; /* show command lines as recorded (hidden values stay hidden) */
 };
 
 struct report_writer {
-	const char *name;      /* "text", "md", "json": -f */
-	const char *suffixes;  /* " .txt .text ": -o FILE */
+	const char *name;     /* "text", "md", "json": -f */
+	const char *suffixes; /* " .txt .text ": -o FILE */
 	/* 0 or -errno of the stream. */
 	int (*write)(FILE *out, const struct profile *profile, const struct analysis *analysis,
 		     const struct report_options *options);
