@@ -60,7 +60,7 @@ $(BIN): $(BUILD)/user/cmd/main.o $(LIB)
 
 $(LIB): $(USER_OBJ)
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && ar rcsP $@ $^
 
 # The skeleton is generated, so an object that includes it must be told to wait for it once;
 # after the first build the dependency files know.
@@ -72,7 +72,8 @@ $(BUILD)/user/%.o: user/%.c | $(SKEL)
 # --- BPF ------------------------------------------------------------------------------------
 BPF_CFLAGS = -g -O2 -target bpf -mcpu=v3 -std=gnu11 -Wall -Wextra -Wno-unused-parameter \
              -Wno-missing-declarations $(if $(WERROR),-Werror) -D__TARGET_ARCH_$(1) \
-             -Iinclude -Ibpf -Ivmlinux -I$(BUILD)/vmlinux/$(1)
+             -Iinclude -Ibpf -I$(BUILD)/vmlinux/$(1) \
+             $(addprefix -idirafter ,$(wildcard /usr/include/$(shell $(CC) -print-multiarch)))
 
 # The running kernel's own BTF on x86-64; where there is none (or when building for the other
 # architecture) the small hand-kept header is enough, for every access is relocated (CO-RE).

@@ -51,6 +51,15 @@ static const char *cost_text(char buffer[UNITS_MAX], double ns)
 	return ns > 0 ? format_ns(buffer, (uint64_t)ns) : "?";
 }
 
+/* A name of the traced process, harmless for a terminal; malloc'd. */
+static char *shown(const char *name)
+{
+	struct text text = {0};
+
+	escape_display(&text, name);
+	return text_take(&text);
+}
+
 static void way_out(char *text, size_t size, const struct plan_function *function,
 		    const struct calibration *calibration)
 {
@@ -86,9 +95,9 @@ static void way_out(char *text, size_t size, const struct plan_function *functio
 static void print_function(const struct plan *plan, const struct plan_function *function,
 			   const struct calibration *calibration)
 {
-	char site[64], cost[UNITS_MAX], out[64];
-	char *name = escape_terminal(function->name);
-	char *base = escape_terminal(plan->modules[function->module].base);
+	char site[64], cost[UNITS_MAX], out[96];
+	char *name = shown(function->name);
+	char *base = shown(plan->modules[function->module].base);
 	unsigned long distance = (unsigned long)(function->site.entry_vaddr - function->vaddr);
 
 	snprintf(site, sizeof(site), "%s +%lu", site_kind_name(function->site.entry_kind), distance);
@@ -116,7 +125,7 @@ static void print_plan(const struct plan *plan, const struct calibration *calibr
 		printf("costs are not known: measuring them needs the privilege to trace\n");
 	for (size_t i = 0; i < plan->refusals_count; i++) {
 		const struct plan_refusal *refusal = &plan->refusals[i];
-		char *name = escape_terminal(refusal->name);
+		char *name = shown(refusal->name);
 
 		printf("not attached: %s", name ? name : "?");
 		if (refusal->count > 1)

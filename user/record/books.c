@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "record/books.h"
 
-#include "base/secrets.h"
 #include "base/clock.h"
 #include "stream/pack.h"
 #include "target/process.h"
@@ -108,17 +107,17 @@ static void drop(struct books *books, pid_t pid)
 }
 
 /* The arguments as one string, \x1f between them, secrets hidden. */
-static char *command_line(const struct books *books, pid_t pid)
+static char *command_line(pid_t pid)
 {
 	char *raw;
 	ssize_t length = process_cmdline(pid, &raw, CMDLINE_MAX);
-	char *text;
 
 	if (length <= 0)
 		return strdup("");
-	text = secrets_hide_cmdline(raw, (size_t)length, '\x1f', books->full_cmdline);
-	free(raw);
-	return text;
+	for (ssize_t i = 0; i + 1 < length; i++)
+		if (!raw[i])
+			raw[i] = '\x1f';
+	return raw;
 }
 
 static void describe(struct books *books, struct book *book, uint64_t time_ns, uint64_t start_boot_ns)
@@ -131,7 +130,7 @@ static void describe(struct books *books, struct book *book, uint64_t time_ns, u
 		.ppid = (uint32_t)book->ppid,
 		.exec_count = book->exec_count,
 	};
-	char *cmdline = command_line(books, book->pid);
+	char *cmdline = command_line(book->pid);
 	const struct perfx_record *packed =
 		PACK(&books->buffer, PERFX_KIND_PROCESS, record, book->comm, cmdline ? cmdline : "");
 
