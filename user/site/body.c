@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A search may see every instruction: a bound for generated functions with thousands of rets. */
+#define SEARCHES_MAX 256
+
 static const struct part *part_of(const struct body *body, uint64_t vaddr)
 {
 	for (int i = 0; i < body->parts_count; i++)
@@ -373,7 +376,7 @@ bool body__reaches(struct body *body, int32_t from, int32_t to)
 	bool tables_done = false;
 	int32_t depth = 0;
 
-	if (!prepare_search(body))
+	if (body->searches == SEARCHES_MAX || !prepare_search(body))
 		return true;
 	search_push(body, &depth, from);
 	while (depth) {
