@@ -93,6 +93,7 @@ void image__free(struct image *image)
 {
 	if (!image)
 		return;
+	image__forget_marks(image);
 	image__forget_frames(image);
 	image__forget_symbols(image);
 	elf_view__unmap(&image->debug);

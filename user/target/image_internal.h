@@ -58,6 +58,10 @@ struct image {
 	struct Dwarf_CFI_s *cfi;
 	bool cfi_tried;
 
+	bool marks_ready;
+	struct symbol *marks; /* their names are ours */
+	size_t marks_count;
+
 	bool traits_ready;
 	struct image_traits traits;
 };
@@ -74,6 +78,9 @@ void image__add_table(struct image *image, const struct elf_view *view, uint32_t
 
 /* image_frame.c */
 void image__forget_frames(struct image *image);
+
+/* image_note.c */
+void image__forget_marks(struct image *image);
 
 /* image_debug.c: maps the separate debug file, if there is one that fits. */
 bool image__open_debug(struct image *image);

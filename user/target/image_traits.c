@@ -6,6 +6,8 @@
  */
 #include "target/image_internal.h"
 
+#include "target/demangle.h"
+
 #include <libiberty/demangle.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,21 +59,21 @@ static bool is_coroutine_switch(const char *name)
 	return one_of(name, names);
 }
 
-static bool looks_rust(const char *name)
+/* The legacy form, _ZN…17h<hash>E, is a valid C++ name too. */
+static bool may_be_rust(const char *name)
 {
 	size_t length;
-	char *text;
 
-	if (strcmp(name, "rust_eh_personality") == 0 || strcmp(name, "__rust_alloc") == 0)
+	if (name[1] == 'R')
 		return true;
-	if (name[0] != '_' || (name[1] != 'R' && name[1] != 'Z'))
-		return false;
-	if (name[1] == 'Z') { /* the legacy form ends in 17h, sixteen hex digits, E */
-		length = strlen(name);
-		if (length < 24 || memcmp(name + length - 20, "17h", 3) != 0)
-			return false;
-	}
-	text = rust_demangle(name, 0);
+	length = strlen(name);
+	return length > 24 && memcmp(name + length - 20, "17h", 3) == 0;
+}
+
+static bool is_rust_name(const char *name)
+{
+	char *text = may_be_rust(name) ? rust_demangle(name, 0) : NULL;
+
 	free(text);
 	return text != NULL;
 }
@@ -80,13 +82,16 @@ static void look_at_symbol(struct image_traits *traits, const char *name, bool d
 {
 	bool used = !defined || !traits->dynamic; /* a static file holds only what is used */
 
+	if (demangle_applies(name)) { /* most of a big library: a second's worth of strcmp */
+		traits->is_rust = traits->is_rust || (defined && is_rust_name(name));
+		return;
+	}
 	if (defined && strcmp(name, "__gxx_personality_v0") == 0)
 		traits->needs_cxx = true;
-	if (!traits->is_rust && defined)
-		traits->is_rust = looks_rust(name);
-	if (!traits->switches_stacks)
-		traits->switches_stacks =
-			is_coroutine_switch(name) || (used && is_context_call(name));
+	if (defined && strcmp(name, "rust_eh_personality") == 0)
+		traits->is_rust = true;
+	if (is_coroutine_switch(name) || (used && is_context_call(name)))
+		traits->switches_stacks = true;
 }
 
 static void look_at_symbols(struct image *image)
