@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What all BPF programs share: configuration, maps, per-thread state. The maps are weak, so that
+ * objects linked together (bpftool gen object) have one of each.
+ *
+ * Programs of uprobe_multi links are preemptible: state of a thread lives in task storage, never in
+ * per-CPU scratch, and per-CPU counters are added to atomically.
+ */
+#ifndef PERFX_BPF_H
+#define PERFX_BPF_H
+
+#include "vmlinux.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "perfx_config.h"
+#include "perfx_record.h"
+
+/* On while the capture lasts: probes are attached before and detached after. */
+extern volatile __u32 perfx_tracing;
+
+/* Next free indices. User space sets the first process indices before it starts. */
+extern volatile __u32 perfx_next_process;
+extern volatile __u32 perfx_next_context;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20); /* --ring-size */
+} perfx_spans __weak SEC(".maps");
+
+/* Process events have a ring of their own, which spans cannot fill. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 << 10);
+} perfx_control __weak SEC(".maps");
+
+/* The family: who is traced. Kept in the kernel at fork, so that children are exact from their
+ * first instruction. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PERFX_MAX_PROCESSES);
+	__type(key, __u32); /* tgid */
+	__type(value, struct perfx_family);
+} perfx_families __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* user space makes it as large as it needs */
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct perfx_probe);
+} perfx_probes __weak SEC(".maps");
+
+/* Hits by threads of the family, per probe. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1); /* as perfx_probes */
+	__type(key, __u32);
+	__type(value, __u64);
+} perfx_hits __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, PERFX_COUNTERS);
+	__type(key, __u32);
+	__type(value, __u64);
+} perfx_counters __weak SEC(".maps");
+
+static __always_inline void counter_add(enum perfx_counter which, __u64 n)
+{
+	__u32 key = which;
+	__u64 *count = bpf_map_lookup_elem(&perfx_counters, &key);
+
+	if (count)
+		__sync_fetch_and_add(count, n);
+}
+
+static __always_inline __u32 current_tgid(void)
+{
+	return bpf_get_current_pid_tgid() >> 32;
+}
+
+#endif

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The family of traced processes: fork, exec, exit, and the bytes that each moves over internet
+ * sockets. Executable mappings are told of by perf's sideband (user/attach/mappings.c).
+ */
+#include "perfx.bpf.h"
+
+const volatile bool perfx_follow_children = true;
+
+static __always_inline struct perfx_family *family_of(__u32 tgid)
+{
+	return bpf_map_lookup_elem(&perfx_families, &tgid);
+}
+
+#define CONTROL_RECORD(type, name, value)                                                          \
+	struct type *name = bpf_ringbuf_reserve(&perfx_control, sizeof(*name), 0);                 \
+	if (!name) {                                                                               \
+		counter_add(PERFX_COUNTER_CONTROL_DROPS, 1);                                       \
+		return 0;                                                                          \
+	}                                                                                          \
+	name->hdr.size = sizeof(*name);                                                            \
+	name->hdr.kind = (value);                                                                  \
+	name->hdr.fixed = sizeof(*name);                                                           \
+	name->time_ns = bpf_ktime_get_ns()
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(perfx_on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct perfx_family *family, born = {};
+	__u32 parent_tgid = parent->tgid, child_tgid = child->tgid;
+
+	if (parent_tgid == child_tgid || !perfx_follow_children)
+		return 0;
+	family = family_of(parent_tgid);
+	if (!family || family->dead)
+		return 0;
+	born.process = __sync_fetch_and_add(&perfx_next_process, 1);
+	if (bpf_map_update_elem(&perfx_families, &child_tgid, &born, BPF_ANY)) {
+		counter_add(PERFX_COUNTER_MAP_FULL, 1);
+		return 0;
+	}
+	CONTROL_RECORD(perfx_fork, record, PERFX_KIND_FORK);
+	record->process = born.process;
+	record->parent_process = family->process;
+	record->pid = child_tgid;
+	record->ppid = parent_tgid;
+	bpf_ringbuf_submit(record, 0);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(perfx_on_exec, struct task_struct *task)
+{
+	__u32 tgid = task->tgid, old_process;
+	struct perfx_family *family = family_of(tgid);
+
+	if (!family)
+		return 0;
+	old_process = family->process;
+	family->process = __sync_fetch_and_add(&perfx_next_process, 1);
+	family->net_rx_bytes = family->net_tx_bytes = 0;
+	CONTROL_RECORD(perfx_exec, record, PERFX_KIND_EXEC);
+	record->process = family->process;
+	record->old_process = old_process;
+	record->pid = tgid;
+	record->pad = 0;
+	bpf_ringbuf_submit(record, 0);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(perfx_on_exit, struct task_struct *task)
+{
+	struct signal_struct *signal = task->signal;
+	struct task_struct *leader = task->group_leader;
+	__u32 tgid = task->tgid;
+	struct perfx_family *family = family_of(tgid);
+
+	/* live has been counted down already: 0 is the last thread */
+	if (!family || family->dead || signal->live.counter != 0)
+		return 0;
+	family->dead = 1;
+	CONTROL_RECORD(perfx_exit, record, PERFX_KIND_EXIT);
+	record->process = family->process;
+	record->pid = tgid;
+	record->status = task->exit_code;
+	record->pad = 0;
+	/* threads that are gone have been added up in signal; the last one and a leader that waits
+	 * for it have not */
+	record->runtime_ns = signal->sum_sched_runtime + task->se.sum_exec_runtime;
+	record->user_tick_ns = signal->utime + task->utime;
+	record->system_tick_ns = signal->stime + task->stime;
+	if (leader != task) {
+		record->runtime_ns += leader->se.sum_exec_runtime;
+		record->user_tick_ns += leader->utime;
+		record->system_tick_ns += leader->stime;
+	}
+	bpf_ringbuf_submit(record, 0);
+	return 0;
+}
+
+#define AF_INET	 2
+#define AF_INET6 10
+#define MSG_PEEK 2
+
+static __always_inline struct perfx_family *socket_owner(struct sock *sk, int bytes)
+{
+	__u16 address_family = sk->__sk_common.skc_family;
+
+	if (bytes <= 0 || (address_family != AF_INET && address_family != AF_INET6))
+		return NULL;
+	return family_of(current_tgid());
+}
+
+/* Both tracepoints: kernel 6.3. */
+SEC("?tp_btf/sock_send_length")
+int BPF_PROG(perfx_on_send, struct sock *sk, int bytes, int flags)
+{
+	struct perfx_family *family = socket_owner(sk, bytes);
+
+	if (family)
+		__sync_fetch_and_add(&family->net_tx_bytes, (__u64)bytes);
+	return 0;
+}
+
+SEC("?tp_btf/sock_recv_length")
+int BPF_PROG(perfx_on_receive, struct sock *sk, int bytes, int flags)
+{
+	struct perfx_family *family = socket_owner(sk, bytes);
+
+	if (family && !(flags & MSG_PEEK))
+		__sync_fetch_and_add(&family->net_rx_bytes, (__u64)bytes);
+	return 0;
+}

@@ -1,0 +1,551 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Spans: one record per ended call, with its self time and its calling context.
+ *
+ * Each thread has a stack of open frames in task storage. A frame is identified by where its return
+ * address lies (CFA - 8): an exit looks for its frame there, and a frame that the program has left
+ * without passing an exit (exception, longjmp) is recognised because a later frame lies at or above
+ * it. The stack grows down: deeper frames have smaller addresses.
+ *
+ * A record that finds no room in the ring is added to the book of its calling context: calls, total
+ * and self stay exact whatever the load.
+ */
+#include "perfx.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+volatile __u32 perfx_tracing = 0;
+volatile __u32 perfx_next_process = 1;
+volatile __u32 perfx_next_context = 1;
+
+/* --compensate: take the probes' own cost off the durations that contain it. */
+const volatile bool perfx_compensate = false;
+/* Wake the reader when this much is waiting; it also drains by the clock. */
+const volatile __u32 perfx_wake_bytes = 1 << 20;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PERFX_MAX_CONTEXTS);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct perfx_context_node);
+} perfx_contexts SEC(".maps");
+
+struct context_key {
+	__u32 parent, function, process;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PERFX_MAX_CONTEXTS);
+	__type(key, struct context_key);
+	__type(value, __u32);
+} perfx_context_ids SEC(".maps");
+
+#define FRAME_BY_RETURN 0x1 /* a return probe ends it */
+
+struct frame {
+	__u64 start_ns;
+	__u64 slot;	/* address of its return address */
+	__u64 child_ns; /* in traced calls that it made */
+	__u32 function;
+	__u32 context;
+	__u32 flags;
+	__u32 probe_ns; /* cost of probes hit inside, itself excluded */
+	/* the child called last: saves the hash look-up in loops */
+	__u32 child_function, child_context;
+};
+
+struct thread {
+	__u32 process;
+	__u32 depth;
+	__u32 returns; /* open frames that wait for a return probe */
+	__u32 records;
+	__u32 root_function, root_context; /* as frame.child_*, at depth 0 */
+	struct frame frames[PERFX_MAX_DEPTH];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} perfx_threads SEC(".maps");
+
+/* The kernel gives up on return probes nested deeper than 64 a thread, and logs it. Some of those
+ * may be other tracers'. */
+#define RETURNS_MAX 48
+
+/* Two frames further apart than any usual stack is large are on different stacks (a signal stack, a
+ * coroutine): their order says nothing. */
+#define STACK_SPAN_BYTES (64ULL << 20)
+
+static __always_inline struct frame *frame_at(struct thread *t, __u32 index)
+{
+	return &t->frames[index & (PERFX_MAX_DEPTH - 1)];
+}
+
+/* The current thread, if its process is traced. */
+static __always_inline struct thread *thread_find(bool create)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct perfx_family *family;
+	struct thread *t;
+	__u32 tgid;
+
+	t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
+	if (t)
+		return t;
+	tgid = current_tgid();
+	family = bpf_map_lookup_elem(&perfx_families, &tgid);
+	if (!family || family->dead) {
+		counter_add(PERFX_COUNTER_FOREIGN_HITS, 1);
+		return NULL;
+	}
+	if (!create)
+		return NULL;
+	t = bpf_task_storage_get(&perfx_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (t)
+		t->process = family->process;
+	return t;
+}
+
+static __always_inline struct perfx_context_node *context_node(__u32 context)
+{
+	return bpf_map_lookup_elem(&perfx_contexts, &context);
+}
+
+/* The node's id for a key, made when it is new. 0: the table is full. */
+static __always_inline __u32 context_id(struct context_key *key, __u32 limit)
+{
+	struct perfx_context_node *node;
+	__u32 *known, id;
+
+	known = bpf_map_lookup_elem(&perfx_context_ids, key);
+	if (known)
+		return *known;
+	if (perfx_next_context >= limit)
+		return 0;
+	id = __sync_fetch_and_add(&perfx_next_context, 1);
+	node = context_node(id);
+	if (!node)
+		return 0;
+	/* Described before it can be found; one that loses the race below stays without calls. */
+	node->parent = key->parent;
+	node->process = key->process;
+	node->function = key->function;
+	if (bpf_map_update_elem(&perfx_context_ids, key, &id, BPF_NOEXIST)) {
+		known = bpf_map_lookup_elem(&perfx_context_ids, key);
+		return known ? *known : 0;
+	}
+	return id;
+}
+
+/*
+ * The context of a function called from `parent`. A recursion f → f → f folds at its second level,
+ * so that a deep one makes two nodes, not hundreds.
+ */
+static __noinline __u32 context_below(__u32 parent, __u32 function, __u32 process)
+{
+	struct context_key key = {.parent = parent, .function = function, .process = process};
+	struct perfx_context_node *node, *above;
+	__u32 id;
+
+	node = parent ? context_node(parent) : NULL;
+	if (node && node->function == function) {
+		above = context_node(node->parent);
+		if (node->parent && above && above->function == function)
+			return parent;
+	}
+	id = context_id(&key, PERFX_MAX_CONTEXTS / 4 * 3);
+	if (id)
+		return id;
+	counter_add(PERFX_COUNTER_MAP_FULL, 1);
+	key.parent = 0;
+	return context_id(&key, PERFX_MAX_CONTEXTS);
+}
+
+static __always_inline void book_add(__u32 context, __u64 duration_ns, __u64 self_ns, __u16 flags)
+{
+	struct perfx_context_node *node = context_node(context);
+
+	if (!node)
+		return;
+	__sync_fetch_and_add(&node->calls_count, 1);
+	if (flags & PERFX_SPAN_UNWOUND) {
+		__sync_fetch_and_add(&node->unwound_count, 1);
+	} else if (flags & PERFX_SPAN_UNTIMED) {
+		__sync_fetch_and_add(&node->untimed_count, 1);
+	} else {
+		__sync_fetch_and_add(&node->total_ns, duration_ns);
+		__sync_fetch_and_add(&node->self_ns, self_ns);
+	}
+}
+
+/* Reader's wake-up: asked for at every 32nd record of a thread. */
+static __always_inline __u64 wake_flags(struct thread *t)
+{
+	if (++t->records & 31)
+		return BPF_RB_NO_WAKEUP;
+	if (bpf_ringbuf_query(&perfx_spans, BPF_RB_AVAIL_DATA) < perfx_wake_bytes)
+		return BPF_RB_NO_WAKEUP;
+	return BPF_RB_FORCE_WAKEUP;
+}
+
+static __always_inline void emit(struct thread *t, const struct frame *f, __u32 depth,
+				 __u64 duration_ns, __u64 self_ns, __u16 flags)
+{
+	struct perfx_span *span;
+
+	counter_add(PERFX_COUNTER_ENDED, 1);
+	if (flags & PERFX_SPAN_UNTIMED)
+		counter_add(PERFX_COUNTER_UNTIMED, 1);
+
+	span = bpf_ringbuf_reserve(&perfx_spans, sizeof(*span), 0);
+	if (!span) {
+		counter_add(PERFX_COUNTER_RING_DROPS, 1);
+		book_add(f->context, duration_ns, self_ns, flags);
+		return;
+	}
+	span->hdr.size = sizeof(*span);
+	span->hdr.kind = PERFX_KIND_SPAN;
+	span->hdr.fixed = sizeof(*span);
+	span->start_ns = f->start_ns;
+	span->duration_ns = duration_ns;
+	span->self_ns = self_ns;
+	span->process = t->process;
+	span->context = f->context;
+	span->function = f->function;
+	span->tid = (__u32)bpf_get_current_pid_tgid();
+	span->depth = depth;
+	span->flags = flags;
+	span->pad = 0;
+	bpf_ringbuf_submit(span, wake_flags(t));
+}
+
+/* Ends the innermost frame. An unwound one passes on what its children took, for its own time is
+ * not known. */
+__noinline int pop_frame(struct thread *t, __u64 now, __u32 call_cost_ns, __u16 flags)
+{
+	__u64 duration = 0, self = 0, nested;
+	struct frame *f, *caller;
+
+	if (!t || t->depth == 0)
+		return 0;
+	t->depth--;
+	f = frame_at(t, t->depth);
+	if (f->flags & FRAME_BY_RETURN)
+		t->returns--;
+
+	nested = f->child_ns;
+	if (!(flags & PERFX_SPAN_UNWOUND)) {
+		duration = now - f->start_ns;
+		if (perfx_compensate)
+			duration -= f->probe_ns < duration ? f->probe_ns : duration;
+		self = duration > f->child_ns ? duration - f->child_ns : 0;
+		nested = duration;
+	}
+	if (t->depth) {
+		caller = frame_at(t, t->depth - 1);
+		caller->child_ns += nested;
+		caller->probe_ns += f->probe_ns + call_cost_ns;
+	}
+	emit(t, f, t->depth, duration, self, flags);
+	return 1;
+}
+
+/* A tail call leaves the caller's return address, or rather the return probe's trampoline, in the
+ * slot: then the frame that waits for that trampoline is alive. */
+static __always_inline bool slot_holds_trampoline(__u64 slot)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 trampoline, value = 0;
+
+	trampoline = BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
+	if (bpf_probe_read_user(&value, sizeof(value), (void *)slot)) {
+		counter_add(PERFX_COUNTER_READ_FAULTS, 1);
+		return false;
+	}
+	return trampoline && value == trampoline;
+}
+
+/* Has the program left this frame, when it now enters one at `slot`? */
+static __always_inline bool is_stale(const struct frame *f, __u64 slot)
+{
+	if (f->slot > slot || slot - f->slot > STACK_SPAN_BYTES)
+		return false;
+	if (f->slot == slot && (f->flags & FRAME_BY_RETURN))
+		return !slot_holds_trampoline(slot);
+	return true;
+}
+
+__noinline int drop_stale(struct thread *t, __u64 slot, __u64 now)
+{
+	if (!t)
+		return 0;
+	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
+		if (t->depth == 0 || !is_stale(frame_at(t, t->depth - 1), slot))
+			break;
+		pop_frame(t, now, 0, PERFX_SPAN_UNWOUND);
+	}
+	return 0;
+}
+
+/* The context of a call of `function` from the innermost frame. */
+static __always_inline __u32 context_of_call(struct thread *t, __u32 function)
+{
+	__u32 *last_function = &t->root_function, *last_context = &t->root_context;
+	__u32 parent = 0;
+
+	if (t->depth) {
+		struct frame *caller = frame_at(t, t->depth - 1);
+
+		parent = caller->context;
+		last_function = &caller->child_function;
+		last_context = &caller->child_context;
+	}
+	if (*last_function != function) {
+		*last_context = context_below(parent, function, t->process);
+		*last_function = function;
+	}
+	return *last_context;
+}
+
+/* Counts a call whose end will not be seen. */
+static __always_inline void count_call(struct thread *t, __u32 function, __u64 now)
+{
+	struct frame f = {.start_ns = now, .function = function};
+
+	f.context = context_of_call(t, function);
+	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
+}
+
+/* Returns whether a frame was opened: then its end is wanted. */
+static __always_inline bool enter(struct thread *t, struct perfx_probe *probe, __u64 slot)
+{
+	bool by_return = probe->kind == PERFX_PROBE_RETURN;
+	__u64 now = bpf_ktime_get_ns();
+	struct frame *f;
+	__u32 context;
+
+	if (t->depth && is_stale(frame_at(t, t->depth - 1), slot))
+		drop_stale(t, slot, now);
+
+	counter_add(PERFX_COUNTER_ENTRIES, 1);
+	if (probe->kind == PERFX_PROBE_COUNT || t->depth >= PERFX_MAX_DEPTH ||
+	    (by_return && t->returns >= RETURNS_MAX)) {
+		count_call(t, probe->function, now);
+		return false;
+	}
+	context = context_of_call(t, probe->function);
+	f = frame_at(t, t->depth);
+	f->slot = slot;
+	f->child_ns = 0;
+	f->function = probe->function;
+	f->context = context;
+	f->flags = by_return ? FRAME_BY_RETURN : 0;
+	f->probe_ns = 0;
+	f->child_function = 0;
+	t->depth++;
+	if (by_return)
+		t->returns++;
+	/* last, so that what happens above is not in the span */
+	f->start_ns = bpf_ktime_get_ns();
+	return true;
+}
+
+/* The frame at `slot` of `function` is left; those deeper than it have been unwound. */
+static __always_inline void leave(struct thread *t, const struct perfx_probe *probe, __u64 slot,
+				  __u64 now)
+{
+	struct frame *f;
+
+	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
+		if (t->depth == 0)
+			break;
+		f = frame_at(t, t->depth - 1);
+		if (f->slot == slot && f->function == probe->function) {
+			pop_frame(t, now, probe->call_cost_ns, 0);
+			return;
+		}
+		if (f->slot > slot) {
+			/* deeper than the deepest frame kept: counted when it was entered */
+			if (t->depth >= PERFX_MAX_DEPTH)
+				return;
+			break;
+		}
+		if (slot - f->slot > STACK_SPAN_BYTES)
+			break;
+		pop_frame(t, now, 0, PERFX_SPAN_UNWOUND);
+	}
+	counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
+}
+
+#if defined(__TARGET_ARCH_x86)
+#define FLAG_CF (1 << 0)
+#define FLAG_PF (1 << 2)
+#define FLAG_ZF (1 << 6)
+#define FLAG_SF (1 << 7)
+#define FLAG_OF (1 << 11)
+
+/* Condition codes of jcc: Intel SDM volume 2, appendix B, "Condition Test Field (tttn)". */
+static __always_inline bool condition_holds(struct pt_regs *ctx, __u8 condition)
+{
+	__u64 flags = ctx->flags;
+	bool less = !(flags & FLAG_SF) != !(flags & FLAG_OF), holds;
+
+	switch (condition >> 1) {
+	case 0:
+		holds = flags & FLAG_OF;
+		break;
+	case 1:
+		holds = flags & FLAG_CF;
+		break;
+	case 2:
+		holds = flags & FLAG_ZF;
+		break;
+	case 3:
+		holds = flags & (FLAG_CF | FLAG_ZF);
+		break;
+	case 4:
+		holds = flags & FLAG_SF;
+		break;
+	case 5:
+		holds = flags & FLAG_PF;
+		break;
+	case 6:
+		holds = less;
+		break;
+	default:
+		holds = less || (flags & FLAG_ZF);
+		break;
+	}
+	return condition & 1 ? !holds : holds;
+}
+#else
+/* Sites are chosen for x86-64 only so far; elsewhere functions are timed by return probe. */
+static __always_inline bool condition_holds(struct pt_regs *ctx, __u8 condition)
+{
+	return true;
+}
+#endif
+
+static __always_inline struct perfx_probe *probe_of(__u32 index)
+{
+	return bpf_map_lookup_elem(&perfx_probes, &index);
+}
+
+static __always_inline void count_hit(__u32 index)
+{
+	__u64 *hits = bpf_map_lookup_elem(&perfx_hits, &index);
+
+	if (hits)
+		__sync_fetch_and_add(hits, 1);
+}
+
+/* A hit at an entry or exit site. Returns whether a frame was opened. */
+static __always_inline bool hit(struct pt_regs *ctx)
+{
+	__u32 index = bpf_get_attach_cookie(ctx);
+	struct perfx_probe *probe;
+	__u64 now, sp = PT_REGS_SP(ctx), fp = PT_REGS_FP(ctx);
+	struct thread *t;
+
+	if (!perfx_tracing)
+		return false;
+	probe = probe_of(index);
+	if (!probe || probe->kind == PERFX_PROBE_INVALID)
+		return false;
+	if (probe->kind < PERFX_PROBE_EXIT) {
+		t = thread_find(true);
+		if (!t)
+			return false;
+		count_hit(index);
+		return enter(t, probe, sp);
+	}
+	now = bpf_ktime_get_ns();
+	t = thread_find(false);
+	if (!t)
+		return false;
+	count_hit(index);
+	if (probe->kind == PERFX_PROBE_EXIT_IF && !condition_holds(ctx, probe->condition))
+		return false;
+	/* read above and not here: the verifier refuses a computed offset into ctx */
+	barrier_var(sp);
+	barrier_var(fp);
+	leave(t, probe, (probe->cfa_is_fp ? fp : sp) + (__s64)probe->cfa_offset - 8, now);
+	return false;
+}
+
+/* A return probe fired: the return address has been popped. */
+static __always_inline void returned(struct pt_regs *ctx)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 index = bpf_get_attach_cookie(ctx);
+	struct perfx_probe *probe;
+	struct thread *t;
+
+	if (!perfx_tracing)
+		return;
+	probe = probe_of(index);
+	t = thread_find(false);
+	if (probe && t)
+		leave(t, probe, PT_REGS_SP(ctx) - 8, now);
+}
+
+/* Entry and exit sites, and entries of functions with a return probe of its own link. */
+SEC("uprobe")
+int perfx_on_hit(struct pt_regs *ctx)
+{
+	hit(ctx);
+	return 0;
+}
+
+SEC("uprobe")
+int perfx_on_return(struct pt_regs *ctx)
+{
+	returned(ctx);
+	return 0;
+}
+
+/* Session links call one program at entry and return; 1 at entry skips the return. Which of the
+ * two it is shows in the instruction pointer, without the kfunc whose prototype has changed: at
+ * entry it is the probed address. */
+SEC("uprobe")
+int perfx_on_session(struct pt_regs *ctx)
+{
+	if (PT_REGS_IP(ctx) != bpf_get_func_ip(ctx)) {
+		returned(ctx);
+		return 0;
+	}
+	return !hit(ctx);
+}
+
+/* A thread ends. Frames that are still open were left by pthread_exit or cancellation, unless the
+ * whole process goes: then these calls never ended. */
+#define SIGNAL_GROUP_EXIT 0x4
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(perfx_on_thread_exit, struct task_struct *task)
+{
+	struct thread *t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
+	__u64 now = bpf_ktime_get_ns();
+
+	if (!t || !perfx_tracing || (task->signal->flags & SIGNAL_GROUP_EXIT))
+		return 0;
+	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
+		if (t->depth == 0)
+			break;
+		pop_frame(t, now, 0, PERFX_SPAN_UNWOUND);
+	}
+	return 0;
+}
+
+/* A new image: nothing of the old one's frames can end. The family's new book is made by
+ * process.bpf.c; a thread reads it with its first hit. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(perfx_on_exec_thread, struct task_struct *task)
+{
+	bpf_task_storage_delete(&perfx_threads, task);
+	return 0;
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The record ABI: what BPF programs put into the rings, what a capture file holds, and the only
+ * thing that decode reads. Shared by BPF and user space: fixed-size types, explicit padding, no
+ * pointers.
+ *
+ * A record starts with struct perfx_record; `size` counts the whole record, header included, and is
+ * a multiple of 8, so that a reader can skip what it does not know. Text follows the fixed part as
+ * NUL-terminated strings, in the order that the struct's comment gives. The fixed part of a kind
+ * may only grow at its end: a reader takes the bytes that it knows and leaves the rest.
+ *
+ * Times are nanoseconds of CLOCK_MONOTONIC unless a name says otherwise (bpf_ktime_get_ns).
+ */
+#ifndef PERFX_RECORD_H
+#define PERFX_RECORD_H
+
+#ifndef __VMLINUX_H__
+#include <linux/types.h>
+#endif
+
+#define PERFX_RECORD_VERSION 1
+#define PERFX_RECORD_MAX     65536 /* bytes; a longer one is damage */
+
+enum perfx_kind {
+	PERFX_KIND_INVALID = 0,
+	/* data ring */
+	PERFX_KIND_SPAN = 1,
+	/* control ring, made in the kernel */
+	PERFX_KIND_FORK = 16,
+	PERFX_KIND_EXEC = 17,
+	PERFX_KIND_EXIT = 18,
+	/* made by the reader */
+	PERFX_KIND_HOST = 32,
+	PERFX_KIND_PROCESS = 33,
+	PERFX_KIND_FUNCTION = 34,
+	PERFX_KIND_PROBE = 35,
+	PERFX_KIND_CONTEXT = 36,
+	PERFX_KIND_USAGE = 37,
+	PERFX_KIND_THREAD = 38,
+	PERFX_KIND_NOT_ATTACHED = 39,
+	PERFX_KIND_CALIBRATION = 40,
+	/* at the end of a capture, read from kernel maps */
+	PERFX_KIND_BOOK = 48,
+	PERFX_KIND_HITS = 49,
+	PERFX_KIND_LOSS = 50,
+	PERFX_KIND_END = 51,
+};
+
+struct perfx_record {
+	__u32 size; /* bytes, header included, multiple of 8 */
+	__u16 kind; /* enum perfx_kind */
+	__u16 fixed; /* bytes of the fixed part, header included: strings start here */
+};
+
+/*
+ * One call that ended. self_ns = duration less the time in traced calls that it made on the same
+ * thread, computed in the kernel. `context` is the node of the calling-context tree (CONTEXT
+ * records); `process` the index of the process's book.
+ */
+#define PERFX_SPAN_UNWOUND 0x1 /* passed no exit (exception, longjmp): duration and self unknown, 0 */
+#define PERFX_SPAN_UNTIMED 0x2 /* counted at its entry: no way to see its end; times are 0 */
+
+struct perfx_span {
+	struct perfx_record hdr;
+	__u64 start_ns;
+	__u64 duration_ns;
+	__u64 self_ns;
+	__u32 process;
+	__u32 context;
+	__u32 function;
+	__u32 tid;
+	__u16 depth; /* traced frames around it on its thread; 0: outermost */
+	__u16 flags; /* PERFX_SPAN_ */
+	__u32 pad;
+};
+
+/* A new process in the family: child has a book of its own from its first instruction. */
+struct perfx_fork {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u32 process, parent_process;
+	__u32 pid, ppid; /* tgid */
+};
+
+/* exec: the old book ends, a new one begins for the same pid. */
+struct perfx_exec {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u32 process, old_process;
+	__u32 pid;
+	__u32 pad;
+};
+
+struct perfx_exit {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u32 process;
+	__u32 pid;
+	__s32 status; /* as wait(2) gives it: signal in the low 7 bits, exit code << 8 */
+	__u32 pad;
+	/* CPU time of all its threads: run time as the scheduler measured it; user and system as the
+	 * clock tick saw them, good for their proportion only (kernel: cputime_adjust). */
+	__u64 runtime_ns, user_tick_ns, system_tick_ns;
+};
+
+/* strings: host name, kernel release, boot id, recording command line (one string, space-joined,
+ * shell-quoted), version of the recording tool */
+struct perfx_host {
+	struct perfx_record hdr;
+	__u64 start_ns;      /* when everything was attached: the capture's zero */
+	__u64 start_unix_ns; /* the same instant by CLOCK_REALTIME */
+	__u64 start_boot_ns; /* and by CLOCK_BOOTTIME */
+	__u32 cpus_count;
+	__u32 memory_mib;
+	__u32 ring_bytes;
+	__u32 flags;
+};
+#define PERFX_HOST_COMPENSATED 0x1 /* --compensate: nested probe cost taken off in the kernel */
+
+/* strings: comm, cmdline (arguments joined by \x1f, secrets already hidden) */
+struct perfx_process {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u64 start_boot_ns; /* when the process started, CLOCK_BOOTTIME */
+	__u32 process;
+	__u32 pid, ppid;
+	__u32 exec_count; /* execs seen while tracing */
+};
+
+/* source of a function's name; the JSON report spells them lower-case */
+enum perfx_source {
+	PERFX_SOURCE_INVALID = 0,
+	PERFX_SOURCE_PERFX = 1, /* annotated */
+	PERFX_SOURCE_SYMBOL = 2,
+	PERFX_SOURCE_TORCH = 3,
+	PERFX_SOURCE_JAX = 4,
+	PERFX_SOURCE_XLA = 5,
+	PERFX_SOURCE_TF = 6,
+	PERFX_SOURCE_NVTX = 7,
+	PERFX_SOURCE_ROCTX = 8,
+	PERFX_SOURCE_ITT = 9,
+	PERFX_SOURCE_USDT = 10,
+	PERFX_SOURCE_BLAS = 11,
+	PERFX_SOURCE_CUDA = 12,
+	PERFX_SOURCE_NCCL = 13,
+};
+
+/* strings: name (demangled), module (path as the target sees it), build-id */
+struct perfx_function {
+	struct perfx_record hdr;
+	__u64 offset; /* of the function in the module's file, bytes */
+	__u32 function;
+	__u16 source; /* enum perfx_source */
+	__u16 pad;
+};
+
+enum perfx_link {
+	PERFX_LINK_INVALID = 0,
+	PERFX_LINK_SESSION = 1,
+	PERFX_LINK_MULTI = 2,
+	PERFX_LINK_PERF = 3,
+	PERFX_LINK_TRACEPOINT = 4,
+};
+
+enum perfx_return {
+	PERFX_RETURN_NONE = 0, /* counted only */
+	PERFX_RETURN_EXIT = 1, /* timed at its exit sites */
+	PERFX_RETURN_PROBE = 2,
+};
+
+/* values are those of enum site_kind */
+enum perfx_site {
+	PERFX_SITE_NONE = 0,
+	PERFX_SITE_NOP5 = 1,
+	PERFX_SITE_NOP = 2,
+	PERFX_SITE_PUSH = 3,
+	PERFX_SITE_BRANCH = 4,
+	PERFX_SITE_STEPPED = 5,
+};
+
+/* One probe that is attached. */
+struct perfx_probe_record {
+	struct perfx_record hdr;
+	__u64 offset; /* of the probed instruction in the module's file */
+	__u64 cost_ps; /* calibrated cost of a hit on this host, picoseconds; 0: not calibrated */
+	__u32 probe;
+	__u32 function;
+	__u8 link;  /* enum perfx_link */
+	__u8 ret;   /* enum perfx_return of the function */
+	__u8 site;  /* enum perfx_site */
+	__u8 is_exit;
+	__u32 pad;
+};
+
+/* A node of the calling-context tree. parent 0: called from untraced code. */
+struct perfx_context {
+	struct perfx_record hdr;
+	__u32 context;
+	__u32 parent;
+	__u32 function;
+	__u32 process;
+};
+
+/* What a process has used so far; UINT64_MAX: not measured. Once at the start, at each interval and
+ * at the end of each book. */
+struct perfx_usage {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u32 process;
+	__u32 pad;
+	__u64 cpu_user_ns, cpu_system_ns;
+	__u64 rss_bytes, rss_anon_bytes, rss_file_bytes, rss_shmem_bytes;
+	__u64 read_bytes, write_bytes;
+	__u64 net_rx_bytes, net_tx_bytes;
+	__u64 threads_count;
+	__u64 major_faults_count;
+	__u64 throttle_periods_count, throttled_count, throttled_ns; /* its cgroup's */
+};
+
+/* strings: comm. One thread's time, at start and end. */
+struct perfx_thread {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u64 on_cpu_ns, runnable_ns; /* UINT64_MAX: not measured */
+	__u32 process;
+	__u32 tid;
+	__u8 state; /* R S D Z T */
+	__u8 pad[7];
+};
+
+/* strings: name, reason */
+struct perfx_not_attached {
+	struct perfx_record hdr;
+	__u32 count; /* how many functions share the reason; name is the first */
+	__u32 pad;
+};
+
+/* Cost of one hit of one kind of site, measured on this host at start. */
+struct perfx_calibration {
+	struct perfx_record hdr;
+	__u64 cost_ps;
+	__u8 link, ret, site, pad[5];
+};
+
+/* Calls whose span record found no room in the ring: exact sums per calling context. */
+struct perfx_book {
+	struct perfx_record hdr;
+	__u32 context;
+	__u32 pad;
+	__u64 calls_count;   /* ended calls without a record, unwound and untimed ones included */
+	__u64 unwound_count; /* of these */
+	__u64 untimed_count; /* of these */
+	__u64 total_ns, self_ns; /* over the timed ones */
+};
+
+struct perfx_hits {
+	struct perfx_record hdr;
+	__u32 probe;
+	__u32 pad;
+	__u64 hits_count; /* by the target's threads */
+};
+
+/* In the order of design.md; the JSON report spells them lower-case. */
+enum perfx_loss_kind {
+	PERFX_LOSS_RING_DROPS = 0,    /* span records without room; in the book all the same */
+	PERFX_LOSS_MAP_FULL,          /* thread state or calling context that could not be made */
+	PERFX_LOSS_UNMATCHED_ENTRIES, /* calls still running at the end */
+	PERFX_LOSS_UNMATCHED_RETURNS, /* returns of calls that began before tracing */
+	PERFX_LOSS_STACK_FAILURES,
+	PERFX_LOSS_READ_FAULTS,
+	PERFX_LOSS_UNTIMED_CALLS, /* depth, ways out not known */
+	PERFX_LOSS_NMISSED,       /* the kernel did not run the program (recursion) */
+	PERFX_LOSS_DETACHED_PROBES,
+	PERFX_LOSS_UNDECODED,       /* records unknown to decode */
+	PERFX_LOSS_TRUNCATED_BYTES, /* damaged or cut tail of a capture */
+	PERFX_LOSS_CONTROL_DROPS,   /* process events without room: books may be missing */
+	PERFX_LOSS_FOREIGN_HITS,    /* hits in processes that are not traced: cost, no data */
+	PERFX_LOSS_KINDS
+};
+
+/* process 0: of the whole capture */
+struct perfx_loss {
+	struct perfx_record hdr;
+	__u32 loss; /* enum perfx_loss_kind */
+	__u32 process;
+	__u64 count;
+};
+
+#define PERFX_END_TARGET_KILLED 0x1 /* by a signal, or gone before anything was attached */
+#define PERFX_END_TARGET_EXITED 0x2
+#define PERFX_END_INTERRUPTED   0x4 /* first Ctrl-C */
+
+/* The last record: a capture without it was cut. */
+struct perfx_end {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u32 flags;
+	__u32 pad;
+	__u64 tracer_cpu_ns; /* the tracer's own */
+	__u64 tracer_rss_anon_bytes;
+};
+
+#ifndef __bpf__
+#define PERFX_ASSERT_SIZE(type, bytes)                                                             \
+	_Static_assert(sizeof(struct type) == (bytes), "ABI: struct " #type)
+PERFX_ASSERT_SIZE(perfx_record, 8);
+PERFX_ASSERT_SIZE(perfx_span, 56);
+PERFX_ASSERT_SIZE(perfx_fork, 32);
+PERFX_ASSERT_SIZE(perfx_exec, 32);
+PERFX_ASSERT_SIZE(perfx_exit, 56);
+PERFX_ASSERT_SIZE(perfx_host, 48);
+PERFX_ASSERT_SIZE(perfx_process, 40);
+PERFX_ASSERT_SIZE(perfx_function, 24);
+PERFX_ASSERT_SIZE(perfx_probe_record, 40);
+PERFX_ASSERT_SIZE(perfx_context, 24);
+PERFX_ASSERT_SIZE(perfx_usage, 144);
+PERFX_ASSERT_SIZE(perfx_thread, 48);
+PERFX_ASSERT_SIZE(perfx_not_attached, 16);
+PERFX_ASSERT_SIZE(perfx_calibration, 24);
+PERFX_ASSERT_SIZE(perfx_book, 56);
+PERFX_ASSERT_SIZE(perfx_hits, 24);
+PERFX_ASSERT_SIZE(perfx_loss, 24);
+PERFX_ASSERT_SIZE(perfx_end, 40);
+#undef PERFX_ASSERT_SIZE
+#endif
+
+#endif

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "aggregate/aggregate.h"
+
+#include "aggregate/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct aggregate *aggregate__new(void)
+{
+	struct aggregate *a = calloc(1, sizeof(*a));
+
+	if (a)
+		a->first_ns = UINT64_MAX;
+	return a;
+}
+
+void aggregate__free(struct aggregate *a)
+{
+	if (!a)
+		return;
+	profile_clear(&a->profile);
+	for (size_t i = 0; i < a->books_count; i++)
+		book__free(a->books[i]);
+	free(a->books);
+	for (size_t i = 0; i < a->rows_count; i++)
+		row__free(a->rows[i]);
+	free(a->rows);
+	map64_clear(&a->row_ids);
+	free(a->contexts);
+	free(a->functions);
+	free(a->probes);
+	map64_clear(&a->probe_ids);
+	free(a->not_attached);
+	free(a->calibrations);
+	pool_clear(&a->strings);
+	free(a);
+}
+
+void aggregate__lose(struct aggregate *a, enum perfx_loss_kind loss, uint64_t count)
+{
+	a->losses[loss] = add_capped(a->losses[loss], count);
+}
+
+static int add_host(struct aggregate *a, const struct event *event)
+{
+	for (int i = 0; i < 5; i++) {
+		a->host_strings[i] = pool_add(&a->strings, event->strings[i]);
+		if (!a->host_strings[i])
+			return -ENOMEM;
+	}
+	a->host = event->host;
+	a->has_host = true;
+	return 0;
+}
+
+/* Functions of one file come one after another: they share its strings. */
+static const char *shared_string(struct aggregate *a, const char *before, const char *text)
+{
+	return before && !strcmp(before, text) ? before : pool_add(&a->strings, text);
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+static int add_function(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_function *record = &event->function;
+	struct profile_function *f, *before;
+
+	if (record->function == 0 || record->function > AGGREGATE_FUNCTIONS_MAX)
+		return undecoded(a);
+	if (grow_array(&a->functions, &a->functions_capacity, record->function,
+		       sizeof(*a->functions)))
+		return -ENOMEM;
+	if (record->function > a->functions_count)
+		a->functions_count = record->function;
+	f = &a->functions[record->function - 1];
+	before = record->function > 1 ? f - 1 : f;
+
+	f->name = pool_add(&a->strings, event->strings[0]);
+	f->module = shared_string(a, before->module, event->strings[1]);
+	f->build_id = shared_string(a, before->build_id, event->strings[2]);
+	if (!f->name || !f->module || !f->build_id)
+		return -ENOMEM;
+	f->module_base = base_name(f->module);
+	f->source = record->source;
+	f->offset = record->offset;
+	f->id = record->function;
+	return 0;
+}
+
+static int add_probe(struct aggregate *a, const struct perfx_probe_record *record)
+{
+	uint32_t at = map64_get(&a->probe_ids, record->probe);
+	uint64_t hits = 0;
+
+	if (at == MAP64_NONE) {
+		at = (uint32_t)a->probes_count;
+		if (grow_array(&a->probes, &a->probes_capacity, (size_t)at + 1,
+			       sizeof(*a->probes)) ||
+		    map64_put(&a->probe_ids, record->probe, at))
+			return -ENOMEM;
+		a->probes_count++;
+	} else {
+		hits = a->probes[at].hits_count;
+	}
+	a->probes[at] = (struct profile_probe){
+		.id = record->probe,
+		.function = record->function,
+		.offset = record->offset,
+		.link = record->link,
+		.ret = record->ret,
+		.site = record->site,
+		.is_exit = record->is_exit,
+		.hits_count = hits,
+		.cost_ns = (double)record->cost_ps / 1000,
+	};
+	if (record->function && record->function <= a->functions_count)
+		a->functions[record->function - 1].ret = record->ret;
+	return 0;
+}
+
+static int add_hits(struct aggregate *a, const struct perfx_hits *record)
+{
+	uint32_t at = map64_get(&a->probe_ids, record->probe);
+
+	if (at == MAP64_NONE)
+		return undecoded(a);
+	a->probes[at].hits_count = add_capped(a->probes[at].hits_count, record->hits_count);
+	return 0;
+}
+
+static int add_not_attached(struct aggregate *a, const struct event *event)
+{
+	struct profile_not_attached *row;
+
+	if (grow_array(&a->not_attached, &a->not_attached_capacity, a->not_attached_count + 1,
+		       sizeof(*row)))
+		return -ENOMEM;
+	row = &a->not_attached[a->not_attached_count];
+	row->name = pool_add(&a->strings, event->strings[0]);
+	row->reason = pool_add(&a->strings, event->strings[1]);
+	row->count = event->not_attached.count;
+	if (!row->name || !row->reason)
+		return -ENOMEM;
+	a->not_attached_count++;
+	return 0;
+}
+
+static int add_calibration(struct aggregate *a, const struct perfx_calibration *record)
+{
+	if (grow_array(&a->calibrations, &a->calibrations_capacity, a->calibrations_count + 1,
+		       sizeof(*record)))
+		return -ENOMEM;
+	a->calibrations[a->calibrations_count++] = *record;
+	return 0;
+}
+
+static int add_loss(struct aggregate *a, const struct perfx_loss *record)
+{
+	struct book *book;
+
+	aggregate__lose(a, record->loss, record->count);
+	if (record->process == 0 || record->loss != PERFX_LOSS_UNMATCHED_ENTRIES)
+		return 0;
+	book = books_get(a, record->process);
+	if (!book)
+		return errno == ENOMEM ? -ENOMEM : undecoded(a);
+	book->unmatched_entries = add_capped(book->unmatched_entries, record->count);
+	return 0;
+}
+
+static int add_end(struct aggregate *a, const struct perfx_end *record)
+{
+	a->end = *record;
+	a->has_end = true;
+	saw_time(a, record->time_ns);
+	return 0;
+}
+
+int aggregate__add(struct aggregate *a, const struct event *event)
+{
+	/* no default: the compiler finds what is missing */
+	switch (event->kind) {
+	case PERFX_KIND_SPAN:
+		return calls_span(a, &event->span);
+	case PERFX_KIND_CONTEXT:
+		return calls_context(a, &event->context);
+	case PERFX_KIND_BOOK:
+		return calls_book(a, &event->book);
+	case PERFX_KIND_FORK:
+		return books_fork(a, &event->fork);
+	case PERFX_KIND_EXEC:
+		return books_exec(a, &event->exec);
+	case PERFX_KIND_EXIT:
+		return books_exit(a, &event->exit);
+	case PERFX_KIND_PROCESS:
+		return books_process(a, event);
+	case PERFX_KIND_USAGE:
+		return books_usage(a, &event->usage);
+	case PERFX_KIND_THREAD:
+		return books_thread(a, event);
+	case PERFX_KIND_HOST:
+		return add_host(a, event);
+	case PERFX_KIND_FUNCTION:
+		return add_function(a, event);
+	case PERFX_KIND_PROBE:
+		return add_probe(a, &event->probe);
+	case PERFX_KIND_HITS:
+		return add_hits(a, &event->hits);
+	case PERFX_KIND_NOT_ATTACHED:
+		return add_not_attached(a, event);
+	case PERFX_KIND_CALIBRATION:
+		return add_calibration(a, &event->calibration);
+	case PERFX_KIND_LOSS:
+		return add_loss(a, &event->loss);
+	case PERFX_KIND_END:
+		return add_end(a, &event->end);
+	case PERFX_KIND_INVALID:
+		break;
+	}
+	return undecoded(a);
+}

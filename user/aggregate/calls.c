@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Spans, calling contexts and the overflow book: what is counted per call. */
+#include "aggregate/internal.h"
+
+#include <stdlib.h>
+
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+static struct row *row_new(struct aggregate *a, uint32_t process, uint32_t function)
+{
+	struct row *row = calloc(1, sizeof(*row));
+
+	if (!row)
+		return NULL;
+	row->index = (uint32_t)a->rows_count;
+	row->process = process;
+	row->function = function;
+	row->min_ns = UINT64_MAX;
+	row->sketch = sketch__new();
+	if (!row->sketch || grow_array(&a->rows, &a->rows_capacity, a->rows_count + 1, sizeof(row)))
+		goto fail;
+	if (map64_put(&a->row_ids, (uint64_t)process << 32 | function, (uint32_t)a->rows_count))
+		goto fail;
+	a->rows[a->rows_count++] = row;
+	return row;
+fail:
+	row__free(row);
+	return NULL;
+}
+
+void row__free(struct row *row)
+{
+	if (!row)
+		return;
+	sketch__free(row->sketch);
+	free(row->thread_bits);
+	free(row);
+}
+
+/* *row is NULL when process or function is out of range. 0 or -ENOMEM. */
+static int row_get(struct aggregate *a, uint32_t process, uint32_t function, struct row **row)
+{
+	uint32_t id;
+
+	*row = NULL;
+	if (function == 0 || function > AGGREGATE_FUNCTIONS_MAX)
+		return 0;
+	id = map64_get(&a->row_ids, (uint64_t)process << 32 | function);
+	if (id != MAP64_NONE) {
+		*row = a->rows[id];
+		return 0;
+	}
+	if (!books_get(a, process))
+		return errno == ENOMEM ? -ENOMEM : 0;
+	*row = row_new(a, process, function);
+	return *row ? 0 : -ENOMEM;
+}
+
+static int context_grow(struct aggregate *a, uint32_t id)
+{
+	if (id < a->contexts_count)
+		return 0;
+	if (grow_array(&a->contexts, &a->contexts_capacity, (size_t)id + 1, sizeof(*a->contexts)))
+		return -ENOMEM;
+	a->contexts_count = (size_t)id + 1;
+	return 0;
+}
+
+/* Does the node belong to this process and function, or to nobody yet? */
+static bool context_takes(const struct context *context, uint32_t process, uint32_t function)
+{
+	if (!context->row && !context->described)
+		return true;
+	return context->process == process && context->function == function;
+}
+
+/* The row and sums of a span whose context is met for the first time, is not known, or lies.
+ * *row is NULL when the span cannot be used. */
+static int place_slowly(struct aggregate *a, const struct perfx_span *span, struct row **row,
+			struct sums **sums)
+{
+	struct context *context;
+	int err;
+
+	*row = NULL;
+	if (span->context == 0) {
+		err = row_get(a, span->process, span->function, row);
+		if (*row)
+			*sums = &(*row)->orphans;
+		return err;
+	}
+	if (span->context > AGGREGATE_CONTEXTS_MAX)
+		return 0;
+	if (context_grow(a, span->context))
+		return -ENOMEM;
+	context = &a->contexts[span->context];
+	if (!context_takes(context, span->process, span->function))
+		return 0;
+	err = row_get(a, span->process, span->function, row);
+	if (!*row)
+		return err;
+	context->process = span->process;
+	context->function = span->function;
+	context->row = *row;
+	*sums = &context->sums;
+	return 0;
+}
+
+static int row_time(struct row *row, uint64_t duration_ns)
+{
+	int err = sketch__add(row->sketch, duration_ns);
+
+	if (err)
+		return err;
+	row->recorded_count++;
+	if (duration_ns < row->min_ns)
+		row->min_ns = duration_ns;
+	if (duration_ns > row->max_ns)
+		row->max_ns = duration_ns;
+	row->sum_ns += duration_ns;
+	if (unlikely(__builtin_add_overflow(row->sum_squares, (u128)duration_ns * duration_ns,
+					    &row->sum_squares)))
+		row->squares_overflowed = true;
+	return 0;
+}
+
+static int row_thread_slowly(struct aggregate *a, struct row *row, uint32_t tid)
+{
+	int64_t at = book_thread(a->books[row->process], tid);
+
+	if (at < 0)
+		return (int)at;
+	row->last_tid = tid;
+	if (at >= PROFILE_THREADS_EXACT)
+		return 0;
+	if (grow_array(&row->thread_bits, &row->thread_words, (size_t)at / 64 + 1,
+		       sizeof(*row->thread_bits)))
+		return -ENOMEM;
+	if (!(row->thread_bits[at / 64] & 1ULL << (at % 64))) {
+		row->thread_bits[at / 64] |= 1ULL << (at % 64);
+		row->threads_count++;
+	}
+	return 0;
+}
+
+int calls_span(struct aggregate *a, const struct perfx_span *span)
+{
+	struct context *context = NULL;
+	struct sums *sums;
+	struct row *row;
+	int err;
+
+	if (span->context < a->contexts_count)
+		context = &a->contexts[span->context];
+	if (unlikely(!context || !context->row || context->function != span->function ||
+		     context->process != span->process)) {
+		err = place_slowly(a, span, &row, &sums);
+		if (!row)
+			return err ? err : undecoded(a);
+	} else {
+		row = context->row;
+		sums = &context->sums;
+	}
+
+	sums->calls_count++;
+	if (unlikely(span->flags & PERFX_SPAN_UNWOUND)) {
+		row->unwound_count++;
+	} else if (unlikely(span->flags & PERFX_SPAN_UNTIMED)) {
+		row->untimed_count++;
+	} else {
+		err = row_time(row, span->duration_ns);
+		if (err)
+			return err;
+		sums_add(sums, 0, span->duration_ns, span->self_ns);
+	}
+	saw_time(a, add_capped(span->start_ns, span->duration_ns));
+	return row->last_tid == span->tid ? 0 : row_thread_slowly(a, row, span->tid);
+}
+
+int calls_context(struct aggregate *a, const struct perfx_context *record)
+{
+	struct context *context;
+
+	/* A parent is there before its children: no cycles. */
+	if (record->context == 0 || record->context > AGGREGATE_CONTEXTS_MAX ||
+	    record->parent >= record->context || record->function == 0 ||
+	    record->function > AGGREGATE_FUNCTIONS_MAX)
+		return undecoded(a);
+	if (context_grow(a, record->context))
+		return -ENOMEM;
+	context = &a->contexts[record->context];
+	if (!context_takes(context, record->process, record->function) ||
+	    (context->described && context->parent != record->parent))
+		return undecoded(a);
+	context->process = record->process;
+	context->function = record->function;
+	context->parent = record->parent;
+	context->described = true;
+	return 0;
+}
+
+int calls_book(struct aggregate *a, const struct perfx_book *record)
+{
+	struct context *context;
+	uint64_t rest;
+	int err;
+
+	if (record->context == 0 || record->context >= a->contexts_count ||
+	    __builtin_sub_overflow(record->calls_count, record->unwound_count, &rest) ||
+	    __builtin_sub_overflow(rest, record->untimed_count, &rest))
+		return undecoded(a);
+	context = &a->contexts[record->context];
+	if (!context->row) {
+		if (!context->described)
+			return undecoded(a);
+		err = row_get(a, context->process, context->function, &context->row);
+		if (!context->row)
+			return err ? err : undecoded(a);
+	}
+	sums_add(&context->sums, record->calls_count, record->total_ns, record->self_ns);
+	context->row->unwound_count += record->unwound_count;
+	context->row->untimed_count += record->untimed_count;
+	context->row->booked_count += rest;
+	return 0;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What aggregate's files share. Events go into tables that are direct arrays by id (a span costs no
+ * look-up by hash); finish.c makes the profile of them.
+ */
+#ifndef PERFX_AGGREGATE_INTERNAL_H
+#define PERFX_AGGREGATE_INTERNAL_H
+
+#include "aggregate/aggregate.h"
+#include "base/grow.h"
+#include "base/map64.h"
+
+#include <errno.h>
+
+typedef unsigned __int128 u128;
+
+struct sums {
+	uint64_t calls_count, total_ns, self_ns;
+};
+
+/* One function in one process. Calls, total and self are kept by context; here is what a context
+ * has no room for. */
+struct row {
+	uint32_t index; /* in rows[] */
+	uint32_t process, function;
+	uint64_t untimed_count, unwound_count;
+	uint64_t recorded_count, booked_count; /* timed, by where they came from */
+	uint64_t min_ns, max_ns;	       /* of the recorded ones */
+	u128 sum_ns, sum_squares;
+	bool squares_overflowed;
+	struct sketch *sketch;
+	struct sums orphans; /* calls whose context is not known */
+	/* distinct threads: a bit for each of the process's */
+	uint32_t last_tid;
+	uint64_t threads_count;
+	uint64_t *thread_bits;
+	size_t thread_words;
+};
+
+/* A node of the calling-context tree. It belongs to the process and function that named it first.
+ */
+struct context {
+	uint32_t process, function, parent;
+	bool described;
+	struct row *row; /* NULL: no call yet */
+	struct sums sums;
+};
+
+struct thread_sample {
+	uint64_t time_ns, on_cpu_ns, runnable_ns;
+};
+
+struct thread {
+	uint32_t tid;
+	uint32_t samples_count;
+	const char *comm;
+	char state;
+	struct thread_sample first, last;
+};
+
+enum book_origin {
+	BOOK_UNKNOWN = 0, /* named by other records only: not described */
+	BOOK_FOUND,	  /* the process was there when tracing began */
+	BOOK_FORKED,	  /* its counters began at 0 */
+	BOOK_EXECUTED	  /* its counters go on from the book before */
+};
+
+/* A process between fork or start of tracing and exec or exit. */
+struct book {
+	enum book_origin origin;
+	uint32_t pid, ppid, exec_count;
+	uint32_t old_process; /* BOOK_EXECUTED: the book before */
+	uint64_t start_boot_ns, from_ns, to_ns;
+	bool closed, exited;
+	int status;
+	struct perfx_exit exit;
+	const char *comm, *cmdline;
+
+	bool has_usage;
+	struct perfx_usage first, last;
+	uint64_t rss_peak_bytes;
+	struct profile_usage_point *points;
+	size_t points_count, points_capacity;
+	uint32_t points_stride, points_skipped; /* every stride-th sample is kept */
+
+	struct map64 thread_ids; /* tid → threads[] */
+	struct thread *threads;
+	size_t threads_count, threads_capacity;
+	uint64_t unmatched_entries;
+};
+
+struct aggregate {
+	struct pool strings;
+	struct book **books;		    /* by process index */
+	size_t books_capacity, books_count; /* count: highest index + 1 */
+	struct context *contexts;	    /* by id */
+	size_t contexts_capacity, contexts_count;
+	struct profile_function *functions; /* by id - 1; id 0: not described */
+	size_t functions_capacity, functions_count;
+	struct row **rows;
+	size_t rows_capacity, rows_count;
+	struct map64 row_ids; /* process << 32 | function → rows[] */
+	struct profile_probe *probes;
+	size_t probes_capacity, probes_count;
+	struct map64 probe_ids; /* id → probes[] */
+	struct profile_not_attached *not_attached;
+	size_t not_attached_capacity, not_attached_count;
+	struct perfx_calibration *calibrations;
+	size_t calibrations_capacity, calibrations_count;
+
+	bool has_host, has_end;
+	struct perfx_host host;
+	const char *host_strings[5];
+	struct perfx_end end;
+	uint64_t first_ns, last_ns; /* times seen in records */
+	uint64_t losses[PERFX_LOSS_KINDS];
+
+	struct profile profile;
+};
+
+static inline uint64_t add_capped(uint64_t a, uint64_t b)
+{
+	uint64_t sum;
+
+	/* PROFILE_ABSENT is no sum */
+	return __builtin_add_overflow(a, b, &sum) || sum == UINT64_MAX ? UINT64_MAX - 1 : sum;
+}
+
+static inline void sums_add(struct sums *sums, uint64_t calls, uint64_t total, uint64_t self)
+{
+	sums->calls_count = add_capped(sums->calls_count, calls);
+	sums->total_ns = add_capped(sums->total_ns, total);
+	sums->self_ns = add_capped(sums->self_ns, self);
+}
+
+/* The record cannot be used. */
+static inline int undecoded(struct aggregate *aggregate)
+{
+	aggregate->losses[PERFX_LOSS_UNDECODED]++;
+	return 0;
+}
+
+static inline void saw_time(struct aggregate *aggregate, uint64_t time_ns)
+{
+	if (time_ns < aggregate->first_ns)
+		aggregate->first_ns = time_ns;
+	if (time_ns > aggregate->last_ns)
+		aggregate->last_ns = time_ns;
+}
+
+/* calls.c: spans, contexts, overflow book. Each returns 0 or -ENOMEM. */
+int calls_span(struct aggregate *aggregate, const struct perfx_span *span);
+int calls_context(struct aggregate *aggregate, const struct perfx_context *record);
+int calls_book(struct aggregate *aggregate, const struct perfx_book *record);
+void row__free(struct row *row);
+
+/* books.c: processes, their usage and threads */
+int books_process(struct aggregate *aggregate, const struct event *event);
+int books_fork(struct aggregate *aggregate, const struct perfx_fork *record);
+int books_exec(struct aggregate *aggregate, const struct perfx_exec *record);
+int books_exit(struct aggregate *aggregate, const struct perfx_exit *record);
+int books_usage(struct aggregate *aggregate, const struct perfx_usage *record);
+int books_thread(struct aggregate *aggregate, const struct event *event);
+/* NULL when the index is out of range (errno ERANGE) or memory is out (ENOMEM). */
+struct book *books_get(struct aggregate *aggregate, uint32_t process);
+/* Its place among the book's threads, made when it is new: AGGREGATE_THREADS_MAX when there is no
+ * more room, or -ENOMEM. */
+int64_t book_thread(struct book *book, uint32_t tid);
+void book__free(struct book *book);
+
+/* facts.c: a closed or open book → what the profile says of its process */
+int facts_of_process(const struct aggregate *aggregate, uint32_t process,
+		     struct profile_process *facts);
+
+/* finish.c */
+void profile_clear(struct profile *profile);
+
+#endif

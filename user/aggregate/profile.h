@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The state that events add up to: what analyze judges and report shows. Plain data; every report
+ * is a view of it. Made by aggregate/aggregate.h, which owns all of it.
+ *
+ * Times are ns. UINT64_MAX (PROFILE_ABSENT) means "not measured"; writers leave such a field out.
+ */
+#ifndef PERFX_AGGREGATE_PROFILE_H
+#define PERFX_AGGREGATE_PROFILE_H
+
+#include "aggregate/sketch.h"
+#include "perfx_record.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PROFILE_ABSENT UINT64_MAX
+
+/* between a command line's arguments (ASCII unit separator) */
+#define PROFILE_ARGUMENT_END '\x1f'
+
+/* A traced function of a file, the same for every process. */
+struct profile_function {
+	uint32_t id;
+	enum perfx_source source;
+	const char *name, *module, *module_base, *build_id;
+	uint64_t offset;
+	enum perfx_return ret; /* how it is timed */
+};
+
+struct profile_probe {
+	uint32_t id, function;
+	uint64_t offset;
+	enum perfx_link link;
+	enum perfx_return ret;
+	enum perfx_site site;
+	bool is_exit;
+	uint64_t hits_count;
+	double cost_ns; /* of a hit; 0: not calibrated */
+};
+
+/* Who called: one row per (function, calling function), calls descending. */
+#define PROFILE_CALLER_UNTRACED UINT32_MAX	   /* untraced code */
+#define PROFILE_CALLER_UNKNOWN	(UINT32_MAX - 1) /* the calling context was lost */
+
+struct profile_caller {
+	uint32_t caller;
+	uint64_t calls_count, total_ns;
+};
+
+#define PROFILE_THREADS_EXACT 4096
+
+/* One function in one process. */
+struct profile_row {
+	uint32_t function;
+	uint64_t calls_count;   /* ended while tracing */
+	uint64_t timed_count;   /* of these, with a measured time */
+	uint64_t unwound_count; /* of these, ended by exception or longjmp */
+	uint64_t booked_count;  /* of the timed ones, from the overflow book: in total and self, but not
+				   in min, max, spread and percentiles */
+	uint64_t total_ns, self_ns; /* over the timed ones */
+	uint64_t avg_ns;	    /* floor(total / timed); PROFILE_ABSENT when nothing was timed */
+	/* Of recorded calls; PROFILE_ABSENT when none was timed through the ring. */
+	uint64_t min_ns, max_ns, p50_ns, p95_ns, p99_ns;
+	double stddev_ns;	     /* of the population of recorded calls; < 0: absent */
+	const struct sketch *sketch; /* their durations; NULL when there are none */
+	/* Distinct threads that called it (recorded calls). Exact as long as the process has shown
+	 * at most PROFILE_THREADS_EXACT threads; of later ones only some are counted. */
+	uint64_t threads_count;
+	struct profile_caller *callers;
+	size_t callers_count;
+};
+
+/* Older points of a long series are thinned out: at most this many are kept. */
+#define PROFILE_POINTS_MAX 1024
+
+struct profile_usage_point {
+	uint64_t time_ns;
+	uint64_t cpu_ns; /* user and system, since the process started */
+	uint64_t rss_bytes, rss_anon_bytes;
+	uint64_t read_bytes, write_bytes;
+};
+
+struct profile_thread {
+	uint32_t tid;
+	const char *comm;
+	char state;	  /* last seen; 0: unknown */
+	uint64_t wall_ns; /* between its first and last sample; PROFILE_ABSENT: it came or went
+			     meanwhile */
+	uint64_t on_cpu_ns, runnable_ns, blocked_ns; /* in the window; PROFILE_ABSENT */
+};
+
+/* A node of the calling-context tree, for flame graphs. Sums over recorded and booked calls. */
+struct profile_context {
+	uint32_t id, parent, function;
+	uint64_t calls_count, total_ns, self_ns;
+};
+
+struct profile_process {
+	uint32_t index;
+	uint32_t pid, ppid, exec_count;
+	uint64_t start_boot_ns;
+	const char *comm;
+	const char *cmdline;	 /* arguments joined by PROFILE_ARGUMENT_END */
+	uint64_t from_ns, to_ns; /* when its book was open */
+	bool exited;
+	int status; /* as wait(2); valid when exited */
+
+	uint64_t cpu_user_ns, cpu_system_ns; /* used in the window */
+	uint64_t cpu_ns;		     /* both */
+	uint64_t rss_bytes, rss_peak_bytes;  /* last; highest seen */
+	uint64_t rss_anon_bytes, rss_file_bytes, rss_shmem_bytes;
+	uint64_t read_bytes, write_bytes, net_rx_bytes, net_tx_bytes;
+	uint64_t kernel_threads_count; /* threads it has, last seen */
+	uint64_t major_faults_count;
+	uint64_t throttled_ns, throttled_count, throttle_periods_count;
+	struct profile_usage_point *points; /* the series */
+	size_t points_count;
+
+	struct profile_row *rows; /* self time, then calls, descending */
+	size_t rows_count;
+	uint64_t calls_count, self_ns; /* sums over the rows */
+	struct profile_thread *threads; /* on-CPU time descending */
+	size_t threads_count;
+	struct profile_context *contexts;
+	size_t contexts_count;
+	uint64_t unmatched_entries; /* its share of the loss */
+};
+
+struct profile_not_attached {
+	const char *name, *reason;
+	uint32_t count;
+};
+
+/* Why a report is partial. */
+#define PROFILE_PARTIAL_KILLED	  0x1 /* the target, by a signal */
+#define PROFILE_PARTIAL_TRUNCATED 0x2 /* the capture has no end, or a damaged one */
+#define PROFILE_PARTIAL_LOSSY	  0x4 /* a loss above PROFILE_LOSSY_SHARE */
+
+#define PROFILE_LOSSY_SHARE 0.01
+
+struct profile {
+	const char *host_name, *kernel, *boot_id, *command, *tool_version;
+	uint32_t cpus_count, memory_mib, ring_bytes;
+	bool compensated;
+	uint64_t start_ns, start_unix_ns, duration_ns;
+	bool ended; /* has its END record: not truncated */
+	bool target_killed, interrupted;
+	uint64_t tracer_cpu_ns, tracer_rss_anon_bytes; /* PROFILE_ABSENT when truncated */
+	unsigned partial; /* PROFILE_PARTIAL_ */
+	uint64_t losses[PERFX_LOSS_KINDS];
+	uint64_t calls_count; /* over all processes */
+
+	const struct profile_function *functions; /* by id: use profile_function() */
+	size_t functions_count;
+	const struct profile_probe *probes; /* as they were attached */
+	size_t probes_count;
+	const struct profile_not_attached *not_attached;
+	size_t not_attached_count;
+	const struct perfx_calibration *calibrations;
+	size_t calibrations_count;
+	struct profile_process *processes; /* in order of their start */
+	size_t processes_count;
+
+	uint64_t hits_count;	 /* over all probes */
+	double overhead_ns;	 /* sum of hits × cost */
+	double overhead_percent; /* of the CPU time that the traced processes used; < 0: unknown */
+};
+
+/* The share of calls that a loss took from what the report shows: count / (calls + count). 0 for
+ * those that take nothing: calls that began before or end after the window, foreign hits. */
+double profile_loss_share(const struct profile *profile, enum perfx_loss_kind loss);
+
+/* NULL when the id is unknown. */
+const struct profile_function *profile_function(const struct profile *profile, uint32_t id);
+
+/* How long the process's book was open. */
+static inline uint64_t profile_wall_ns(const struct profile_process *process)
+{
+	return process->to_ns - process->from_ns;
+}
+
+#endif

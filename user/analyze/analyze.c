@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "analyze/analyze.h"
+
+#include "analyze/judge.h"
+#include "base/escape.h"
+#include "base/grow.h"
+#include "base/units.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+double wall_share(const struct profile_process *process, uint64_t ns)
+{
+	uint64_t wall_ns = profile_wall_ns(process);
+
+	if (!wall_ns || ns == PROFILE_ABSENT)
+		return -1;
+	return (double)ns / (double)wall_ns;
+}
+
+double cpu_share(const struct profile_process *process)
+{
+	return wall_share(process, process->cpu_ns);
+}
+
+void add_process_name(struct text *text, const struct profile_process *process)
+{
+	escape_name(text, process->comm[0] ? process->comm : "?");
+	text_printf(text, " (pid %u)", process->pid);
+}
+
+void add_function_name(struct text *text, const struct profile *profile, uint32_t id)
+{
+	const struct profile_function *function = profile_function(profile, id);
+
+	if (function)
+		escape_name(text, function->name[0] ? function->name : "?");
+	else
+		text_printf(text, "function %u", id);
+}
+
+void add_ns(struct text *text, uint64_t ns)
+{
+	char buffer[UNITS_MAX];
+
+	text_add(text, format_ns(buffer, ns));
+}
+
+void add_bytes(struct text *text, uint64_t bytes)
+{
+	char buffer[UNITS_MAX];
+
+	text_add(text, format_bytes(buffer, bytes));
+}
+
+void add_count(struct text *text, uint64_t count)
+{
+	char buffer[UNITS_MAX];
+
+	text_add(text, format_count(buffer, count));
+}
+
+void add_percent(struct text *text, double share)
+{
+	char buffer[UNITS_MAX];
+
+	text_add(text, format_percent(buffer, share));
+}
+
+static void finding_clear(struct finding *finding)
+{
+	free(finding->subject);
+	free(finding->evidence);
+	free(finding->threshold);
+	free(finding->suggestion);
+}
+
+void judge_file(struct judge *judge, const char *kind, enum finding_severity severity,
+		double weight, struct note *note)
+{
+	struct finding finding = {
+		.kind = kind,
+		.severity = severity,
+		.weight = weight,
+		.partial = judge->profile->partial & PROFILE_PARTIAL_LOSSY,
+		.subject = text_take(&note->subject),
+		.evidence = text_take(&note->evidence),
+		.threshold = text_take(&note->threshold),
+		.suggestion = text_take(&note->suggestion),
+	};
+
+	if (!finding.subject || !finding.evidence || !finding.threshold || !finding.suggestion ||
+	    grow_array(&judge->findings, &judge->findings_capacity, judge->findings_count + 1,
+		       sizeof(finding))) {
+		finding_clear(&finding);
+		judge->failed = true;
+		return;
+	}
+	judge->findings[judge->findings_count++] = finding;
+}
+
+static int by_severity(const void *left, const void *right)
+{
+	const struct finding *a = left, *b = right;
+
+	if (a->severity != b->severity)
+		return a->severity < b->severity ? -1 : 1;
+	return a->weight > b->weight ? -1 : a->weight < b->weight;
+}
+
+static int analyze_process(const struct profile *profile, const struct profile_process *process,
+			   bool is_main, struct process_analysis *out)
+{
+	struct judge judge = {.profile = profile, .process = process, .is_main = is_main};
+
+	rules_functions(&judge);
+	rules_process(&judge);
+	if (is_main)
+		rules_capture(&judge);
+	if (judge.findings_count)
+		qsort(judge.findings, judge.findings_count, sizeof(*judge.findings), by_severity);
+	out->findings = judge.findings;
+	out->findings_count = judge.findings_count;
+	if (judge.failed)
+		return -ENOMEM;
+	if (process->calls_count == 0) {
+		out->silence = silence_of(profile, process);
+		if (!out->silence)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* The one with the most traced time, else with the most calls, else with the most CPU time. */
+static bool is_more(const struct profile_process *a, const struct profile_process *b)
+{
+	if (a->self_ns != b->self_ns)
+		return a->self_ns > b->self_ns;
+	if (a->calls_count != b->calls_count)
+		return a->calls_count > b->calls_count;
+	/* absent wraps to 0 */
+	return a->cpu_ns + 1 > b->cpu_ns + 1;
+}
+
+static const struct profile_process *main_process(const struct profile *profile)
+{
+	const struct profile_process *main = NULL;
+
+	for (size_t i = 0; i < profile->processes_count; i++) {
+		if (!main || is_more(&profile->processes[i], main))
+			main = &profile->processes[i];
+	}
+	return main;
+}
+
+struct analysis *analyze(const struct profile *profile)
+{
+	const struct profile_process *main = main_process(profile);
+	struct analysis *analysis = calloc(1, sizeof(*analysis));
+
+	if (!analysis)
+		return NULL;
+	analysis->verdict = verdict_of(profile, main);
+	analysis->processes = calloc(profile->processes_count + 1, sizeof(*analysis->processes));
+	if (!analysis->verdict || !analysis->processes)
+		goto fail;
+	for (size_t i = 0; i < profile->processes_count; i++) {
+		const struct profile_process *process = &profile->processes[i];
+
+		analysis->processes_count++;
+		if (analyze_process(profile, process, process == main, &analysis->processes[i]))
+			goto fail;
+	}
+	return analysis;
+fail:
+	analysis__free(analysis);
+	errno = ENOMEM;
+	return NULL;
+}
+
+void analysis__free(struct analysis *analysis)
+{
+	if (!analysis)
+		return;
+	for (size_t i = 0; i < analysis->processes_count; i++) {
+		struct process_analysis *process = &analysis->processes[i];
+
+		for (size_t j = 0; j < process->findings_count; j++)
+			finding_clear(&process->findings[j]);
+		free(process->findings);
+		free(process->silence);
+	}
+	free(analysis->processes);
+	free(analysis->verdict);
+	free(analysis);
+}

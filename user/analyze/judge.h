@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What analyze's files share: the case before the judge, and how a finding is written down. */
+#ifndef PERFX_ANALYZE_JUDGE_H
+#define PERFX_ANALYZE_JUDGE_H
+
+#include "analyze/analyze.h"
+#include "base/text.h"
+
+struct judge {
+	const struct profile *profile;
+	const struct profile_process *process;
+	bool is_main; /* the process that what concerns the whole capture is said about */
+	struct finding *findings;
+	size_t findings_count, findings_capacity;
+	bool failed; /* memory was out */
+};
+
+/* A finding while it is written. */
+struct note {
+	struct text subject, evidence, threshold, suggestion;
+};
+
+/* Takes the note's texts; the note is empty again. */
+void judge_file(struct judge *judge, const char *kind, enum finding_severity severity,
+		double weight, struct note *note);
+
+/* rules.c and rules_process.c: adds what they find about judge->process. */
+void rules_functions(struct judge *judge);
+void rules_process(struct judge *judge);
+void rules_capture(struct judge *judge);
+
+/* verdict.c. NULL: memory was out. */
+char *verdict_of(const struct profile *profile, const struct profile_process *main);
+char *silence_of(const struct profile *profile, const struct profile_process *process);
+
+/* Figures that several rules use. Shares are of the process's wall time; < 0: unknown. */
+double cpu_share(const struct profile_process *process);
+double wall_share(const struct profile_process *process, uint64_t ns);
+/* Adds "comm (pid 42)" and a function's name, marked. */
+void add_process_name(struct text *text, const struct profile_process *process);
+void add_function_name(struct text *text, const struct profile *profile, uint32_t function);
+
+/* Shorthands: format a figure into a text. */
+void add_ns(struct text *text, uint64_t ns);
+void add_bytes(struct text *text, uint64_t bytes);
+void add_count(struct text *text, uint64_t count);
+void add_percent(struct text *text, double share);
+
+#endif

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Rules about a process: what it waited for, what it was short of. */
+#include "analyze/judge.h"
+
+#include "base/escape.h"
+
+/* Below this wall time shares say nothing. */
+#define WALL_MIN_NS 100000000ULL
+/* CPU time of the wall time. */
+#define IDLE_CPU 0.10
+/* Time blocked of the main thread, while others work. */
+#define BLOCKED_MAIN 0.50
+/* Time runnable but not running, of all time that threads wanted a CPU. */
+#define CONTENTION_MEDIUM 0.10
+#define CONTENTION_HIGH	  0.30
+/* Time that the cgroup's CPU limit took, of the wall time. */
+#define THROTTLED_MEDIUM 0.01
+#define THROTTLED_HIGH	 0.10
+/* Disk traffic while the CPU is not busy. */
+#define DISK_BYTES_PER_S  (50ULL << 20)
+#define DISK_FAULTS_PER_S 100
+#define DISK_CPU	  0.50
+/* Growth of resident memory in the window: absolute, of what there was at first, and how straight
+ * (R² of a line through the samples). */
+#define GROWTH_BYTES	(16ULL << 20)
+#define GROWTH_SHARE	0.05
+#define GROWTH_STRAIGHT 0.80
+#define GROWTH_POINTS	5
+
+static double rate_of(const struct profile_process *process, uint64_t count)
+{
+	double share = wall_share(process, count);
+
+	return share < 0 ? 0 : share * 1e9;
+}
+
+struct thread_sums {
+	uint64_t on_cpu_ns, runnable_ns;
+	unsigned measured, blocked; /* threads; blocked: nine tenths of the time */
+};
+
+static struct thread_sums sum_threads(const struct profile_process *process)
+{
+	struct thread_sums sums = {0};
+
+	for (size_t i = 0; i < process->threads_count; i++) {
+		const struct profile_thread *thread = &process->threads[i];
+
+		if (thread->on_cpu_ns == PROFILE_ABSENT || thread->runnable_ns == PROFILE_ABSENT)
+			continue;
+		sums.on_cpu_ns += thread->on_cpu_ns;
+		sums.runnable_ns += thread->runnable_ns;
+		if (thread->blocked_ns == PROFILE_ABSENT || !thread->wall_ns)
+			continue;
+		sums.measured++;
+		sums.blocked += (double)thread->blocked_ns >= 0.9 * (double)thread->wall_ns;
+	}
+	return sums;
+}
+
+static bool idle_target(struct judge *j)
+{
+	struct thread_sums threads = sum_threads(j->process);
+	double cpu = cpu_share(j->process);
+	struct note note = {0};
+
+	if (cpu < 0 || cpu >= IDLE_CPU)
+		return false;
+	add_process_name(&note.subject, j->process);
+	text_add(&note.evidence, "used ");
+	add_ns(&note.evidence, j->process->cpu_ns);
+	text_add(&note.evidence, " of CPU in ");
+	add_ns(&note.evidence, profile_wall_ns(j->process));
+	text_add(&note.evidence, " (");
+	add_percent(&note.evidence, cpu);
+	text_add(&note.evidence, ")");
+	if (threads.measured)
+		text_printf(&note.evidence, "; %u of %u threads were blocked nearly all the time",
+			    threads.blocked, threads.measured);
+	text_printf(&note.threshold, "CPU time below %.0f %% of the wall time", IDLE_CPU * 100);
+	text_add(&note.suggestion,
+		 "The process waits: for input, a lock, the network, a GPU or another process. "
+		 "Faster "
+		 "code in it will not help; find what it waits for, and trace that process.");
+	judge_file(j, "IdleTarget", FINDING_MEDIUM, 1 - cpu, &note);
+	return true;
+}
+
+static const struct profile_thread *main_thread(const struct profile_process *process)
+{
+	for (size_t i = 0; i < process->threads_count; i++) {
+		if (process->threads[i].tid == process->pid)
+			return &process->threads[i];
+	}
+	return NULL;
+}
+
+static void blocked_thread(struct judge *j)
+{
+	const struct profile_thread *thread = main_thread(j->process);
+	struct note note = {0};
+	double share;
+
+	if (!thread || thread->blocked_ns == PROFILE_ABSENT || !thread->wall_ns)
+		return;
+	share = (double)thread->blocked_ns / (double)thread->wall_ns;
+	if (share < BLOCKED_MAIN)
+		return;
+	text_add(&note.subject, "main thread ");
+	escape_name(&note.subject, thread->comm);
+	text_printf(&note.subject, " (tid %u)", thread->tid);
+	text_add(&note.evidence, "blocked ");
+	add_ns(&note.evidence, thread->blocked_ns);
+	text_add(&note.evidence, " of ");
+	add_ns(&note.evidence, thread->wall_ns);
+	text_add(&note.evidence, " (");
+	add_percent(&note.evidence, share);
+	text_add(&note.evidence, "), on a CPU ");
+	add_ns(&note.evidence, thread->on_cpu_ns);
+	text_printf(&note.threshold, "blocked from %.0f %% of the time", BLOCKED_MAIN * 100);
+	text_add(&note.suggestion,
+		 "The main thread waits for other threads or for data: give the data loader more "
+		 "workers, prefetch, or move work off the threads that it waits for.");
+	judge_file(j, "BlockedThread", FINDING_LOW, share, &note);
+}
+
+static void cpu_contention(struct judge *j)
+{
+	struct thread_sums threads = sum_threads(j->process);
+	double wanted = (double)threads.on_cpu_ns + (double)threads.runnable_ns, share;
+	struct note note = {0};
+
+	if (wall_share(j->process, threads.runnable_ns) < 0.01)
+		return;
+	share = (double)threads.runnable_ns / wanted;
+	if (share < CONTENTION_MEDIUM)
+		return;
+	add_process_name(&note.subject, j->process);
+	text_add(&note.evidence, "its threads waited ");
+	add_ns(&note.evidence, threads.runnable_ns);
+	text_add(&note.evidence, " for a CPU and ran for ");
+	add_ns(&note.evidence, threads.on_cpu_ns);
+	text_add(&note.evidence, " (");
+	add_percent(&note.evidence, share);
+	text_add(&note.evidence, " waiting)");
+	if (j->profile->cpus_count)
+		text_printf(&note.evidence, "; this machine has %u CPUs", j->profile->cpus_count);
+	text_printf(&note.threshold, "waiting from %.0f %% of the wanted time (high: %.0f %%)",
+		    CONTENTION_MEDIUM * 100, CONTENTION_HIGH * 100);
+	text_add(&note.suggestion,
+		 "Too many runnable threads for the CPUs: lower OMP_NUM_THREADS and the number of "
+		 "data loader workers, or move other programs away.");
+	judge_file(j, "CpuContention", share >= CONTENTION_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
+		   share, &note);
+}
+
+static void cpu_throttled(struct judge *j)
+{
+	const struct profile_process *p = j->process;
+	double share = wall_share(p, p->throttled_ns);
+	struct note note = {0};
+
+	if (share < THROTTLED_MEDIUM)
+		return;
+	add_process_name(&note.subject, p);
+	text_add(&note.evidence, "its cgroup was held back for ");
+	add_ns(&note.evidence, p->throttled_ns);
+	text_add(&note.evidence, " (");
+	add_percent(&note.evidence, share);
+	text_add(&note.evidence, " of the wall time, over all CPUs)");
+	if (p->throttled_count != PROFILE_ABSENT && p->throttle_periods_count != PROFILE_ABSENT)
+		text_printf(&note.evidence, ", in %llu of %llu periods",
+			    (unsigned long long)p->throttled_count,
+			    (unsigned long long)p->throttle_periods_count);
+	text_printf(&note.threshold, "from %.0f %% of the wall time (high: %.0f %%)",
+		    THROTTLED_MEDIUM * 100, THROTTLED_HIGH * 100);
+	text_add(&note.suggestion,
+		 "The container's CPU limit stops it: raise the limit (cpu.max), or run no more "
+		 "threads than the limit has CPUs.");
+	judge_file(j, "CpuThrottled", share >= THROTTLED_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
+		   share, &note);
+}
+
+static uint64_t or_zero(uint64_t value)
+{
+	return value == PROFILE_ABSENT ? 0 : value;
+}
+
+static void disk_bound(struct judge *j)
+{
+	const struct profile_process *p = j->process;
+	double bytes = rate_of(p, or_zero(p->read_bytes)) + rate_of(p, or_zero(p->write_bytes));
+	double faults = rate_of(p, or_zero(p->major_faults_count)), cpu = cpu_share(p);
+	struct note note = {0};
+
+	if (cpu < 0 || cpu >= DISK_CPU || (bytes < DISK_BYTES_PER_S && faults < DISK_FAULTS_PER_S))
+		return;
+	add_process_name(&note.subject, p);
+	text_add(&note.evidence, "disk traffic of ");
+	add_bytes(&note.evidence, (uint64_t)bytes);
+	text_add(&note.evidence, " a second and ");
+	add_count(&note.evidence, (uint64_t)faults);
+	text_add(&note.evidence, " major faults a second, at ");
+	add_percent(&note.evidence, cpu);
+	text_add(&note.evidence, " CPU");
+	text_printf(&note.threshold, "%llu MiB or %d major faults a second with CPU below %.0f %%",
+		    DISK_BYTES_PER_S >> 20, DISK_FAULTS_PER_S, DISK_CPU * 100);
+	text_add(&note.suggestion, "It waits for the disk: read ahead in other threads, keep the "
+				   "data set in memory or "
+				   "on a faster disk, write checkpoints less often.");
+	judge_file(j, "DiskBound", FINDING_MEDIUM, 1 - cpu, &note);
+}
+
+struct line {
+	double growth, straightness; /* over the whole series; R² */
+};
+
+/* Least squares through the samples of resident memory. */
+static struct line fit_line(const struct profile_usage_point *points, size_t count)
+{
+	double n = (double)count, sx = 0, sy = 0, sxx = 0, syy = 0, sxy = 0, xx, yy, xy;
+	double span = (double)(points[count - 1].time_ns - points[0].time_ns);
+
+	for (size_t i = 0; i < count; i++) {
+		double x = (double)(points[i].time_ns - points[0].time_ns) / span;
+		double y = (double)points[i].rss_bytes - (double)points[0].rss_bytes;
+
+		sx += x;
+		sy += y;
+		sxx += x * x;
+		syy += y * y;
+		sxy += x * y;
+	}
+	xx = n * sxx - sx * sx;
+	yy = n * syy - sy * sy;
+	xy = n * sxy - sx * sy;
+	if (xx <= 0 || yy <= 0)
+		return (struct line){0};
+	return (struct line){.growth = xy / xx, .straightness = xy * xy / (xx * yy)};
+}
+
+static bool points_usable(const struct profile_process *p)
+{
+	if (p->points_count < GROWTH_POINTS)
+		return false;
+	for (size_t i = 0; i < p->points_count; i++) {
+		if (p->points[i].rss_bytes == PROFILE_ABSENT ||
+		    (i && p->points[i].time_ns <= p->points[i - 1].time_ns))
+			return false;
+	}
+	return true;
+}
+
+static void memory_growth(struct judge *j)
+{
+	const struct profile_process *p = j->process;
+	struct note note = {0};
+	uint64_t first, last;
+	struct line line;
+
+	if (!points_usable(p))
+		return;
+	line = fit_line(p->points, p->points_count);
+	first = p->points[0].rss_bytes;
+	last = p->points[p->points_count - 1].rss_bytes;
+	if (line.growth < (double)GROWTH_BYTES || line.growth < GROWTH_SHARE * (double)first ||
+	    line.straightness < GROWTH_STRAIGHT)
+		return;
+	add_process_name(&note.subject, p);
+	text_add(&note.evidence, "resident memory went from ");
+	add_bytes(&note.evidence, first);
+	text_add(&note.evidence, " to ");
+	add_bytes(&note.evidence, last);
+	text_add(&note.evidence, ", steadily: ");
+	add_bytes(&note.evidence, (uint64_t)rate_of(p, (uint64_t)line.growth));
+	text_printf(&note.evidence, " a second (R² %.2f over %zu samples)", line.straightness,
+		    p->points_count);
+	text_printf(&note.threshold, "%llu MiB and %.0f %% in the window, R² from %.1f",
+		    GROWTH_BYTES >> 20, GROWTH_SHARE * 100, GROWTH_STRAIGHT);
+	text_add(&note.suggestion,
+		 "A leak or a cache without a limit: in training loops often tensors kept with "
+		 "their "
+		 "graph (append loss.item(), not loss) or lists that only grow. A longer capture "
+		 "shows whether it levels off.");
+	judge_file(j, "MemoryGrowth", FINDING_MEDIUM, line.growth / ((double)first + 1), &note);
+}
+
+void rules_process(struct judge *j)
+{
+	if (profile_wall_ns(j->process) < WALL_MIN_NS)
+		return;
+	if (!idle_target(j))
+		blocked_thread(j);
+	cpu_contention(j);
+	cpu_throttled(j);
+	disk_bound(j);
+	memory_growth(j);
+}

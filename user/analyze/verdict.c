@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The one sentence that a report begins with, and what it says when nothing fired:
+ *     trainer (pid 4242) spent 62.0 % of 10.0 s in gemm (12,345 calls of 502 µs), then 21.3 % in
+ *     softmax.
+ *     No traced function was called in 10.0 s: trainer (pid 4242) used 98.2 % of a CPU elsewhere.
+ */
+#include "analyze/judge.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* Below this share of the wall time a function does not stand for its process. */
+#define VERDICT_SHARE  0.05
+#define VERDICT_SECOND 0.10
+
+static void add_cpu(struct text *text, const struct profile_process *p)
+{
+	double cpu = cpu_share(p);
+
+	if (cpu < 0)
+		return;
+	text_add(text, " used ");
+	add_percent(text, cpu);
+	text_add(text, " of a CPU");
+}
+
+static void say_nothing_fired(struct text *text, const struct profile *profile,
+			      const struct profile_process *p)
+{
+	double cpu = cpu_share(p);
+
+	text_add(text, "No traced function was called in ");
+	add_ns(text, profile->duration_ns);
+	text_add(text, ": ");
+	add_process_name(text, p);
+	if (cpu < 0)
+		text_add(text, " did something else, or nothing");
+	else if (cpu < 0.05)
+		text_add(text, " was waiting");
+	else
+		add_cpu(text, p);
+	if (cpu >= 0.05)
+		text_add(text, " in functions that were not traced");
+	text_add(text, ".");
+}
+
+static void say_elsewhere(struct text *text, const struct profile *profile,
+			  const struct profile_process *p)
+{
+	double cpu = cpu_share(p);
+
+	add_process_name(text, p);
+	if (cpu >= 0 && cpu < 0.10)
+		text_add(text, " was mostly waiting: it");
+	if (cpu >= 0)
+		add_cpu(text, p);
+	else
+		text_add(text, " did other things");
+	text_add(text, " in ");
+	add_ns(text, profile_wall_ns(p));
+	text_add(text, "; the traced functions took ");
+	add_percent(text, wall_share(p, p->self_ns));
+	text_add(text, " of that time (");
+	add_count(text, p->calls_count);
+	text_add(text, " calls, most of it in ");
+	add_function_name(text, profile, p->rows[0].function);
+	text_add(text, ").");
+}
+
+static void say_untimed(struct text *text, const struct profile *profile,
+			const struct profile_process *p)
+{
+	add_process_name(text, p);
+	text_add(text, " called ");
+	add_function_name(text, profile, p->rows[0].function);
+	text_add(text, " ");
+	add_count(text, p->rows[0].calls_count);
+	text_add(text, p->rows[0].calls_count == 1 ? " time in " : " times in ");
+	add_ns(text, profile_wall_ns(p));
+	text_add(text, "; no call could be timed.");
+}
+
+static void say_dominating(struct text *text, const struct profile *profile,
+			   const struct profile_process *p, double share)
+{
+	const struct profile_row *top = &p->rows[0];
+	double cpu = cpu_share(p);
+
+	add_process_name(text, p);
+	if (share > 1.05) {
+		text_printf(text, " had %.1f threads in ", share);
+	} else {
+		text_add(text, " spent ");
+		add_percent(text, share);
+		text_add(text, " of ");
+		add_ns(text, profile_wall_ns(p));
+		text_add(text, " in ");
+	}
+	add_function_name(text, profile, top->function);
+	text_add(text, " (");
+	add_count(text, top->calls_count);
+	text_add(text, top->calls_count == 1 ? " call of " : " calls of ");
+	add_ns(text, top->avg_ns);
+	text_add(text, ")");
+	if (p->rows_count > 1 && wall_share(p, p->rows[1].self_ns) >= VERDICT_SECOND) {
+		text_add(text, ", then ");
+		add_percent(text, wall_share(p, p->rows[1].self_ns));
+		text_add(text, " in ");
+		add_function_name(text, profile, p->rows[1].function);
+	}
+	if (cpu >= 0 && cpu < share / 2) {
+		text_add(text, ", mostly waiting: it");
+		add_cpu(text, p);
+	}
+	text_add(text, ".");
+}
+
+static void add_death(struct text *text, const struct profile *profile,
+		      const struct profile_process *p)
+{
+	const char *name;
+
+	if (!profile->target_killed)
+		return;
+	if (!p->exited || !WIFSIGNALED(p->status)) {
+		text_add(text, " The target was killed or went away while it was traced.");
+		return;
+	}
+	name = sigabbrev_np(WTERMSIG(p->status));
+	if (name)
+		text_printf(text, " It was killed by SIG%s after ", name);
+	else
+		text_printf(text, " It was killed by signal %d after ", WTERMSIG(p->status));
+	add_ns(text, profile_wall_ns(p));
+	text_add(text, ".");
+}
+
+char *verdict_of(const struct profile *profile, const struct profile_process *main)
+{
+	struct text text = {0};
+	double share;
+
+	if (!main) {
+		text_add(&text, "Nothing was traced: the capture names no process.");
+		return text_take(&text);
+	}
+	share = main->rows_count ? wall_share(main, main->rows[0].self_ns) : 0;
+	if (profile->calls_count == 0)
+		say_nothing_fired(&text, profile, main);
+	else if (main->rows_count && main->rows[0].avg_ns == PROFILE_ABSENT)
+		say_untimed(&text, profile, main);
+	else if (share >= VERDICT_SHARE)
+		say_dominating(&text, profile, main, share);
+	else
+		say_elsewhere(&text, profile, main);
+	add_death(&text, profile, main);
+	return text_take(&text);
+}
+
+static const char *state_words(char state)
+{
+	switch (state) {
+	case 'R':
+		return "running";
+	case 'S':
+		return "sleeping";
+	case 'D':
+		return "waiting for a disk";
+	case 'T':
+	case 't':
+		return "stopped";
+	case 'I':
+		return "idle";
+	case 'Z':
+	case 'X':
+		return "dead";
+	default:
+		return "in an unknown state";
+	}
+}
+
+/* "; of 3 threads 2 were sleeping, 1 running at the end" */
+static void add_states(struct text *text, const struct profile_process *p)
+{
+	static const char states[] = "RDSTtIZX";
+	const char *comma = " ";
+
+	if (!p->threads_count)
+		return;
+	text_printf(text, "; of %zu threads", p->threads_count);
+	for (const char *state = states; *state; state++) {
+		unsigned count = 0;
+
+		for (size_t i = 0; i < p->threads_count; i++)
+			count += p->threads[i].state == *state;
+		if (!count)
+			continue;
+		text_printf(text, "%s%u %s", comma, count, state_words(*state));
+		comma = ", ";
+	}
+	text_add(text, " when last seen");
+}
+
+/* Another process of the family that was busier. */
+static void add_other(struct text *text, const struct profile *profile,
+		      const struct profile_process *p)
+{
+	const struct profile_process *busiest = p;
+
+	for (size_t i = 0; i < profile->processes_count; i++) {
+		if (cpu_share(&profile->processes[i]) > cpu_share(busiest))
+			busiest = &profile->processes[i];
+	}
+	if (busiest == p || cpu_share(busiest) < 0.10)
+		return;
+	text_add(text, " The work may be done by ");
+	add_process_name(text, busiest);
+	text_add(text, ", which");
+	add_cpu(text, busiest);
+	text_add(text, ".");
+}
+
+static void add_reason(struct text *text, const struct profile *profile,
+		       const struct profile_process *p)
+{
+	double cpu = cpu_share(p);
+
+	if (profile->probes_count == 0)
+		text_add(text, " Nothing was attached: see what is listed as not attached.");
+	else if (p->unmatched_entries)
+		text_printf(text,
+			    " %llu calls of traced functions had not returned at the end: trace "
+			    "for longer than a call takes (-d).",
+			    (unsigned long long)p->unmatched_entries);
+	else if (cpu >= 0 && cpu < 0.05)
+		text_add(text, " It is idle or blocked: it waits for input, a lock, the network, a "
+			       "GPU or another process.");
+	else if (cpu >= 0)
+		text_add(text, " It is busy in functions that are not traced: choose others with "
+			       "-F; `perfx-trace probes -p PID` lists what can be.");
+	else
+		text_add(text,
+			 " It may be idle, blocked, or busy in functions that are not traced.");
+}
+
+char *silence_of(const struct profile *profile, const struct profile_process *p)
+{
+	struct text text = {0};
+
+	text_add(&text, "None of the traced functions was called");
+	if (p->cpu_ns != PROFILE_ABSENT) {
+		text_add(&text, "; the process used ");
+		add_ns(&text, p->cpu_ns);
+		text_add(&text, " of CPU in ");
+		add_ns(&text, profile_wall_ns(p));
+	}
+	add_states(&text, p);
+	text_add(&text, ".");
+	add_reason(&text, profile, p);
+	add_other(&text, profile, p);
+	return text_take(&text);
+}

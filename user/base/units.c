@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "base/units.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <strings.h>
+
+struct scale {
+	double factor; /* of the base unit */
+	const char *unit;
+	double end; /* from here on the next one is better */
+};
+
+/* Three digits, and those before the point always: 1.23 12.3 123 1023 */
+static int print_digits(char *buffer, double value)
+{
+	int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+
+	return snprintf(buffer, UNITS_MAX, "%.*f", decimals, value);
+}
+
+static const char *print_scaled(char *buffer, double value, const struct scale *scale)
+{
+	int length;
+
+	/* what rounds up to the next unit is shown in it: 1.00 ms, not 1000 µs */
+	while (value / scale->factor >= scale->end)
+		scale++;
+	length = print_digits(buffer, value / scale->factor);
+	snprintf(buffer + length, (size_t)(UNITS_MAX - length), " %s", scale->unit);
+	return buffer;
+}
+
+const char *format_ns(char buffer[UNITS_MAX], uint64_t ns)
+{
+	static const struct scale scales[] = {
+		{1e3, "µs", 999.5},   {1e6, "ms", 999.5},   {1e9, "s", 99.95},
+		{60e9, "min", 99.95}, {3600e9, "h", 1e300},
+	};
+
+	if (ns < 1000) {
+		snprintf(buffer, UNITS_MAX, "%u ns", (unsigned)ns);
+		return buffer;
+	}
+	return print_scaled(buffer, (double)ns, scales);
+}
+
+const char *format_bytes(char buffer[UNITS_MAX], uint64_t bytes)
+{
+	static const struct scale scales[] = {
+		{0x1p10, "KiB", 1023.5}, {0x1p20, "MiB", 1023.5}, {0x1p30, "GiB", 1023.5},
+		{0x1p40, "TiB", 1023.5}, {0x1p50, "PiB", 1e300},
+	};
+
+	if (bytes < 1024) {
+		snprintf(buffer, UNITS_MAX, "%u B", (unsigned)bytes);
+		return buffer;
+	}
+	return print_scaled(buffer, (double)bytes, scales);
+}
+
+const char *format_count(char buffer[UNITS_MAX], uint64_t count)
+{
+	static const struct scale scales[] = {
+		{1e6, "M", 999.5},
+		{1e9, "G", 999.5},
+		{1e12, "T", 999.5},
+		{1e15, "P", 1e300},
+	};
+	unsigned n = (unsigned)count;
+
+	if (count >= 10000000)
+		return print_scaled(buffer, (double)count, scales);
+	if (n < 1000)
+		snprintf(buffer, UNITS_MAX, "%u", n);
+	else if (n < 1000000)
+		snprintf(buffer, UNITS_MAX, "%u,%03u", n / 1000, n % 1000);
+	else
+		snprintf(buffer, UNITS_MAX, "%u,%03u,%03u", n / 1000000, n / 1000 % 1000, n % 1000);
+	return buffer;
+}
+
+const char *format_percent(char buffer[UNITS_MAX], double share)
+{
+	double percent = share * 100;
+
+	if (!(percent > 0))
+		snprintf(buffer, UNITS_MAX, "0 %%");
+	else if (percent < 0.1)
+		snprintf(buffer, UNITS_MAX, "<0.1 %%");
+	else
+		snprintf(buffer, UNITS_MAX, "%.*f %%", percent < 99.95 ? 1 : 0, percent);
+	return buffer;
+}
+
+struct unit {
+	const char *name;
+	uint64_t factor;
+};
+
+/* DIGITS[.DIGITS]UNIT in integers: the value times the unit's factor. */
+static int parse_scaled(const char *text, const struct unit *units, uint64_t *value)
+{
+	unsigned __int128 whole = 0, fraction = 0, fraction_scale = 1, sum;
+	const char *p = text;
+
+	if (!isdigit((unsigned char)*p))
+		return -EINVAL;
+	for (; isdigit((unsigned char)*p); p++) {
+		whole = whole * 10 + (unsigned)(*p - '0');
+		if (whole > UINT64_MAX)
+			whole = (unsigned __int128)UINT64_MAX + 1; /* too large, whatever comes */
+	}
+	if (*p == '.') {
+		if (!isdigit((unsigned char)p[1]))
+			return -EINVAL;
+		for (p++; isdigit((unsigned char)*p); p++) {
+			if (fraction_scale >= 1000000000000ULL)
+				continue; /* below any unit's grain */
+			fraction = fraction * 10 + (unsigned)(*p - '0');
+			fraction_scale *= 10;
+		}
+	}
+	for (; units->name; units++) {
+		if (!strcasecmp(p, units->name))
+			break;
+	}
+	if (!units->name)
+		return -EINVAL;
+	sum = whole * units->factor + fraction * units->factor / fraction_scale;
+	if (sum > UINT64_MAX)
+		return -ERANGE;
+	*value = (uint64_t)sum;
+	return 0;
+}
+
+int parse_duration(const char *text, uint64_t *ns)
+{
+	static const struct unit units[] = {
+		{"", 1000000000},     {"s", 1000000000},    {"sec", 1000000000}, {"ms", 1000000},
+		{"us", 1000},	      {"µs", 1000},	    {"ns", 1},		 {"m", 60000000000},
+		{"min", 60000000000}, {"h", 3600000000000}, {NULL, 0},
+	};
+
+	return parse_scaled(text, units, ns);
+}
+
+int parse_size(const char *text, uint64_t *bytes)
+{
+	static const struct unit units[] = {
+		{"", 1},
+		{"B", 1},
+		{"K", 1ULL << 10},
+		{"KB", 1ULL << 10},
+		{"KiB", 1ULL << 10},
+		{"M", 1ULL << 20},
+		{"MB", 1ULL << 20},
+		{"MiB", 1ULL << 20},
+		{"G", 1ULL << 30},
+		{"GB", 1ULL << 30},
+		{"GiB", 1ULL << 30},
+		{"T", 1ULL << 40},
+		{"TB", 1ULL << 40},
+		{"TiB", 1ULL << 40},
+		{NULL, 0},
+	};
+
+	return parse_scaled(text, units, bytes);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Figures as people read and write them. */
+#ifndef PERFX_BASE_UNITS_H
+#define PERFX_BASE_UNITS_H
+
+#include <stdint.h>
+
+#define UNITS_MAX 32 /* bytes that a formatted figure needs at most */
+
+/* Three significant digits. Each returns its buffer.
+ *     999 ns   1.23 µs   45.6 ms   12.3 s   16.7 min   2.78 h */
+const char *format_ns(char buffer[UNITS_MAX], uint64_t ns);
+/*     512 B   1.50 KiB   340 MiB */
+const char *format_bytes(char buffer[UNITS_MAX], uint64_t bytes);
+/* Exact below ten million: counts are there to be compared.
+ *     7   1,234   9,999,999   12.3 M */
+const char *format_count(char buffer[UNITS_MAX], uint64_t count);
+/* part of whole = 1.
+ *     0 %   <0.1 %   62.1 %   100 %   312 % */
+const char *format_percent(char buffer[UNITS_MAX], double share);
+
+/* "10" "10s" "1.5s" "250ms" "20us" "5ns" "2m" "1h": a bare number is seconds. 0, -EINVAL for what
+ * is none, -ERANGE for what does not fit. */
+int parse_duration(const char *text, uint64_t *ns);
+/* "4096" "64K" "512k" "1MiB" "1.5G" "2TB": K is 1024 however it is spelt. Errors as above. */
+int parse_size(const char *text, uint64_t *bytes);
+
+#endif

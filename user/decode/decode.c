@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "decode/decode.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* What is known of a kind: its fixed part, and how many strings follow. */
+struct form {
+	size_t fixed;
+	unsigned strings_count;
+};
+
+static bool form_of(enum perfx_kind kind, struct form *form)
+{
+#define FORM(type, strings) ((struct form){sizeof(struct type), (strings)})
+	/* no default: a new kind that is forgotten here is a compiler warning */
+	switch (kind) {
+	case PERFX_KIND_INVALID:
+		return false;
+	case PERFX_KIND_SPAN:
+		*form = FORM(perfx_span, 0);
+		return true;
+	case PERFX_KIND_FORK:
+		*form = FORM(perfx_fork, 0);
+		return true;
+	case PERFX_KIND_EXEC:
+		*form = FORM(perfx_exec, 0);
+		return true;
+	case PERFX_KIND_EXIT:
+		*form = FORM(perfx_exit, 0);
+		return true;
+	case PERFX_KIND_HOST:
+		*form = FORM(perfx_host, 5);
+		return true;
+	case PERFX_KIND_PROCESS:
+		*form = FORM(perfx_process, 2);
+		return true;
+	case PERFX_KIND_FUNCTION:
+		*form = FORM(perfx_function, 3);
+		return true;
+	case PERFX_KIND_PROBE:
+		*form = FORM(perfx_probe_record, 0);
+		return true;
+	case PERFX_KIND_CONTEXT:
+		*form = FORM(perfx_context, 0);
+		return true;
+	case PERFX_KIND_USAGE:
+		*form = FORM(perfx_usage, 0);
+		return true;
+	case PERFX_KIND_THREAD:
+		*form = FORM(perfx_thread, 1);
+		return true;
+	case PERFX_KIND_NOT_ATTACHED:
+		*form = FORM(perfx_not_attached, 2);
+		return true;
+	case PERFX_KIND_CALIBRATION:
+		*form = FORM(perfx_calibration, 0);
+		return true;
+	case PERFX_KIND_BOOK:
+		*form = FORM(perfx_book, 0);
+		return true;
+	case PERFX_KIND_HITS:
+		*form = FORM(perfx_hits, 0);
+		return true;
+	case PERFX_KIND_LOSS:
+		*form = FORM(perfx_loss, 0);
+		return true;
+	case PERFX_KIND_END:
+		*form = FORM(perfx_end, 0);
+		return true;
+	}
+#undef FORM
+	return false;
+}
+
+/* Cuts [text, end) into count NUL-terminated strings. */
+static bool split_strings(const char *text, const char *end, const char **strings, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		const char *nul = memchr(text, '\0', (size_t)(end - text));
+
+		if (!nul)
+			return false;
+		strings[i] = text;
+		text = nul + 1;
+	}
+	return true;
+}
+
+/* Values that later code indexes or switches by. */
+static bool values_ok(const struct event *event)
+{
+	switch (event->kind) {
+	case PERFX_KIND_FUNCTION:
+		return event->function.source > 0 && event->function.source <= PERFX_SOURCE_NCCL;
+	case PERFX_KIND_PROBE:
+		return event->probe.link > 0 && event->probe.link <= PERFX_LINK_TRACEPOINT &&
+		       event->probe.ret <= PERFX_RETURN_PROBE &&
+		       event->probe.site > 0 && event->probe.site <= PERFX_SITE_STEPPED;
+	case PERFX_KIND_CALIBRATION:
+		return event->calibration.link <= PERFX_LINK_TRACEPOINT &&
+		       event->calibration.ret <= PERFX_RETURN_PROBE &&
+		       event->calibration.site <= PERFX_SITE_STEPPED;
+	case PERFX_KIND_LOSS:
+		return event->loss.loss < PERFX_LOSS_KINDS;
+	case PERFX_KIND_SPAN:
+		return event->span.self_ns <= event->span.duration_ns;
+	default:
+		return true;
+	}
+}
+
+ssize_t decode_event(const void *data, size_t size, struct event *event, size_t *skip)
+{
+	const char *bytes = data;
+	struct perfx_record hdr;
+	struct form form;
+
+	if (size < sizeof(hdr))
+		return -EAGAIN;
+	memcpy(&hdr, data, sizeof(hdr));
+	if (hdr.size < sizeof(hdr) || hdr.size > PERFX_RECORD_MAX || hdr.size % 8 ||
+	    hdr.fixed < sizeof(hdr) || hdr.fixed > hdr.size)
+		return -EBADMSG;
+	if (hdr.size > size)
+		return -EAGAIN;
+
+	*skip = hdr.size;
+	if (!form_of(hdr.kind, &form) || hdr.fixed < form.fixed)
+		return -ENOTSUP;
+
+	event->kind = hdr.kind;
+	memcpy((char *)event + offsetof(struct event, hdr), data, form.fixed);
+	if (!split_strings(bytes + hdr.fixed, bytes + hdr.size, event->strings, form.strings_count))
+		return -ENOTSUP;
+	if (!values_ok(event))
+		return -ENOTSUP;
+	return (ssize_t)hdr.size;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A decoded record: what everything after decode works with. */
+#ifndef PERFX_DECODE_EVENT_H
+#define PERFX_DECODE_EVENT_H
+
+#include "perfx_record.h"
+
+#define EVENT_STRINGS_MAX 5
+
+struct event {
+	enum perfx_kind kind;
+	union {
+		struct perfx_record hdr;
+		struct perfx_span span;
+		struct perfx_fork fork;
+		struct perfx_exec exec;
+		struct perfx_exit exit;
+		struct perfx_host host;
+		struct perfx_process process;
+		struct perfx_function function;
+		struct perfx_probe_record probe;
+		struct perfx_context context;
+		struct perfx_usage usage;
+		struct perfx_thread thread;
+		struct perfx_not_attached not_attached;
+		struct perfx_calibration calibration;
+		struct perfx_book book;
+		struct perfx_hits hits;
+		struct perfx_loss loss;
+		struct perfx_end end;
+	};
+	/* The record's strings in the order that perfx_record.h gives; never NULL for those that the
+	 * kind has; borrowed from the bytes that were decoded. */
+	const char *strings[EVENT_STRINGS_MAX];
+};
+
+#endif

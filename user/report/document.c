@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/document.h"
+
+#include "base/grow.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct block *block_new(struct document *document, enum block_kind kind)
+{
+	struct block *block;
+
+	if (grow_array(&document->blocks, &document->blocks_capacity, document->blocks_count + 1,
+		       sizeof(*block))) {
+		document->failed = true;
+		return NULL;
+	}
+	block = &document->blocks[document->blocks_count++];
+	*block = (struct block){.kind = kind};
+	return block;
+}
+
+void document_add(struct document *document, enum block_kind kind, struct text *text)
+{
+	struct block *block = block_new(document, kind);
+	char *taken = text_take(text);
+
+	if (!block || !taken) {
+		document->failed = true;
+		free(taken);
+		return;
+	}
+	block->text = taken;
+}
+
+void document_say(struct document *document, enum block_kind kind, const char *sentence)
+{
+	struct text text = {0};
+
+	text_add(&text, sentence);
+	document_add(document, kind, &text);
+}
+
+void document_add_table(struct document *document, const struct column *columns, size_t count)
+{
+	struct block *block = block_new(document, BLOCK_TABLE);
+
+	if (!block)
+		return;
+	block->table.columns = columns;
+	block->table.columns_count = count;
+}
+
+void document_cell(struct document *document, struct text *cell)
+{
+	struct table *table;
+	char *taken = text_take(cell);
+
+	if (!taken || document->failed || !document->blocks_count)
+		goto fail;
+	table = &document->blocks[document->blocks_count - 1].table;
+	if (grow_array(&table->cells, &table->cells_capacity, table->cells_count + 1,
+		       sizeof(*table->cells)))
+		goto fail;
+	table->cells[table->cells_count++] = taken;
+	return;
+fail:
+	document->failed = true;
+	free(taken);
+}
+
+void document_cell_printf(struct document *document, const char *fmt, ...)
+{
+	struct text cell = {0};
+	char buffer[128];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(buffer, sizeof(buffer), fmt, ap);
+	va_end(ap);
+	text_add(&cell, buffer);
+	document_cell(document, &cell);
+}
+
+void document_clear(struct document *document)
+{
+	for (size_t i = 0; i < document->blocks_count; i++) {
+		struct block *block = &document->blocks[i];
+
+		for (size_t j = 0; j < block->table.cells_count; j++)
+			free(block->table.cells[j]);
+		free(block->table.cells);
+		free(block->text);
+	}
+	free(document->blocks);
+	*document = (struct document){0};
+}

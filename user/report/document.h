@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a report says, before it is known in which format: paragraphs, findings, tables. It is
+ * composed once (sections.c, measured.c); a writer for people is only a layout of it.
+ *
+ * Texts are sentences with marked names (base/escape.h).
+ */
+#ifndef PERFX_REPORT_DOCUMENT_H
+#define PERFX_REPORT_DOCUMENT_H
+
+#include "analyze/analyze.h"
+#include "base/text.h"
+#include "report/report.h"
+
+enum block_kind {
+	BLOCK_VERDICT = 1,
+	BLOCK_WARNING, /* the report is partial */
+	BLOCK_HEADING,
+	BLOCK_PARAGRAPH,
+	BLOCK_NOTE, /* small print */
+	BLOCK_FINDING,
+	BLOCK_TABLE,
+	BLOCK_FOLD, /* what follows, up to BLOCK_UNFOLD, may be hidden at first; text: its title */
+	BLOCK_UNFOLD
+};
+
+struct column {
+	const char *title;
+	bool right;	 /* figures */
+	unsigned rank;	 /* 0: always shown; the highest is left out first when space is short */
+	bool takes_rest; /* shortened, or given what room there is: one of a table */
+};
+
+struct table {
+	const struct column *columns; /* static */
+	size_t columns_count;
+	char **cells; /* row by row */
+	size_t cells_count, cells_capacity;
+};
+
+struct block {
+	enum block_kind kind;
+	char *text;
+	const struct finding *finding; /* borrowed */
+	struct table table;
+};
+
+struct document {
+	struct block *blocks;
+	size_t blocks_count, blocks_capacity;
+	bool failed; /* memory was out */
+};
+
+/* How much of it. */
+struct document_limits {
+	unsigned findings;
+	unsigned functions; /* rows of the first table */
+	unsigned more;	    /* rows of the folded table of all functions; 0: none */
+	unsigned callers;   /* functions whose callers are shown */
+	unsigned threads;
+	unsigned processes; /* that get a section of their own */
+	unsigned not_attached;
+};
+
+/* Composes the report. 0 or -ENOMEM. */
+int document_compose(struct document *document, const struct profile *profile,
+		     const struct analysis *analysis, const struct report_options *options,
+		     const struct document_limits *limits);
+void document_clear(struct document *document);
+
+/* For composing: takes the text, which is empty then. */
+void document_add(struct document *document, enum block_kind kind, struct text *text);
+void document_say(struct document *document, enum block_kind kind, const char *sentence);
+/* A table is made, then filled cell by cell, row by row, before the next block is added. */
+#define document_table(document, columns) \
+	document_add_table((document), (columns), sizeof(columns) / sizeof((columns)[0]))
+void document_add_table(struct document *document, const struct column *columns, size_t count);
+void document_cell(struct document *document, struct text *cell);
+void document_cell_printf(struct document *document, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* measured.c */
+void compose_measured(struct document *document, const struct profile *profile,
+		      const struct document_limits *limits);
+
+#endif

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The last part of every report: what attached and what could not, what it cost, what was lost. */
+#include "base/escape.h"
+#include "base/grow.h"
+#include "base/units.h"
+#include "report/document.h"
+#include "report/names.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+/* Probes that are alike in all that decides their cost. */
+struct probe_group {
+	enum perfx_link link;
+	enum perfx_return ret;
+	enum perfx_site site;
+	bool is_exit;
+	uint64_t probes_count, hits_count;
+	double cost_ns; /* of all hits */
+};
+
+static bool is_of_group(const struct probe_group *group, const struct profile_probe *probe)
+{
+	return group->link == probe->link && group->ret == probe->ret &&
+	       group->site == probe->site && group->is_exit == probe->is_exit;
+}
+
+/* links × returns × sites × ends: there are at most a few dozen groups */
+#define GROUPS_MAX (5 * 3 * 6 * 2)
+
+static size_t group_probes(const struct profile *profile, struct probe_group *groups)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < profile->probes_count; i++) {
+		const struct profile_probe *probe = &profile->probes[i];
+		size_t at = 0;
+
+		while (at < count && !is_of_group(&groups[at], probe))
+			at++;
+		if (at == count)
+			groups[count++] = (struct probe_group){.link = probe->link,
+							       .ret = probe->ret,
+							       .site = probe->site,
+							       .is_exit = probe->is_exit};
+		groups[at].probes_count++;
+		groups[at].hits_count += probe->hits_count;
+		groups[at].cost_ns += (double)probe->hits_count * probe->cost_ns;
+	}
+	return count;
+}
+
+static int by_hits(const void *left, const void *right)
+{
+	const struct probe_group *a = left, *b = right;
+
+	return a->hits_count < b->hits_count ? 1 : a->hits_count > b->hits_count ? -1 : 0;
+}
+
+static void compose_cost(struct document *document, const struct profile *profile)
+{
+	struct text text = {0};
+	char buffer[UNITS_MAX];
+
+	text_printf(&text, "%zu probes", profile->probes_count);
+	text_printf(&text, ", hit %s times", format_count(buffer, profile->hits_count));
+	if (profile->overhead_ns > 0)
+		text_printf(&text, ", at an estimated cost of %s",
+			    format_ns(buffer, (uint64_t)profile->overhead_ns));
+	if (profile->overhead_percent >= 0)
+		text_printf(&text,
+			    ": the traced processes were slowed down by %s of their CPU time",
+			    format_percent(buffer, profile->overhead_percent / 100));
+	else
+		text_add(&text, "; the slowdown is not known");
+	text_add(&text, ".");
+	if (profile->compensated)
+		text_add(&text, " The probes' cost is taken off the times of the callers.");
+	document_add(document, BLOCK_PARAGRAPH, &text);
+}
+
+static void compose_groups(struct document *document, const struct profile *profile)
+{
+	static const struct column columns[] = {
+		{.title = "Probes", .right = true},
+		{.title = "Link"},
+		{.title = "At"},
+		{.title = "Instruction", .takes_rest = true},
+		{.title = "Timed by", .rank = 1},
+		{.title = "Hits", .right = true},
+		{.title = "Per hit", .right = true},
+		{.title = "Cost", .right = true},
+	};
+	struct probe_group *groups = calloc(GROUPS_MAX, sizeof(*groups));
+	char buffer[UNITS_MAX];
+	size_t count;
+
+	if (!groups) {
+		document->failed = true;
+		return;
+	}
+	count = group_probes(profile, groups);
+	qsort(groups, count, sizeof(*groups), by_hits);
+	if (count)
+		document_table(document, columns);
+	for (size_t i = 0; i < count; i++) {
+		const struct probe_group *g = &groups[i];
+		bool known = g->hits_count && g->cost_ns > 0;
+
+		document_cell_printf(document, "%s", format_count(buffer, g->probes_count));
+		document_cell_printf(document, "%s", name_of_link(g->link));
+		document_cell_printf(document, "%s", g->is_exit ? "exit" : "entry");
+		document_cell_printf(document, "%s", name_of_site(g->site));
+		document_cell_printf(document, "%s", name_of_return(g->ret));
+		document_cell_printf(document, "%s", format_count(buffer, g->hits_count));
+		document_cell_printf(
+			document, "%s",
+			known ? format_ns(buffer, (uint64_t)(g->cost_ns / (double)g->hits_count))
+			      : "-");
+		document_cell_printf(document, "%s",
+				     known ? format_ns(buffer, (uint64_t)g->cost_ns) : "-");
+	}
+	free(groups);
+}
+
+static void cell_marked(struct document *document, const char *name)
+{
+	struct text cell = {0};
+
+	escape_name(&cell, name);
+	document_cell(document, &cell);
+}
+
+static void compose_not_attached(struct document *document, const struct profile *profile,
+				 const struct document_limits *limits)
+{
+	static const struct column columns[] = {
+		{.title = "Functions", .right = true},
+		{.title = "First of them", .takes_rest = true},
+		{.title = "Why not"},
+	};
+	struct text text = {0};
+	uint64_t functions = 0;
+	char buffer[UNITS_MAX];
+
+	if (!profile->not_attached_count) {
+		document_say(document, BLOCK_PARAGRAPH,
+			     "Everything that was asked for is attached.");
+		return;
+	}
+	for (size_t i = 0; i < profile->not_attached_count; i++)
+		functions += profile->not_attached[i].count;
+	text_printf(&text, "Not attached: %s functions.", format_count(buffer, functions));
+	document_add(document, BLOCK_PARAGRAPH, &text);
+	document_table(document, columns);
+	for (size_t i = 0; i < profile->not_attached_count && i < limits->not_attached; i++) {
+		const struct profile_not_attached *row = &profile->not_attached[i];
+
+		document_cell_printf(document, "%s", format_count(buffer, row->count));
+		cell_marked(document, row->name);
+		cell_marked(document, row->reason);
+	}
+	if (profile->not_attached_count > limits->not_attached) {
+		text_printf(&text, "%zu more reasons in the JSON report.",
+			    profile->not_attached_count - limits->not_attached);
+		document_add(document, BLOCK_NOTE, &text);
+	}
+}
+
+static void compose_losses(struct document *document, const struct profile *profile)
+{
+	static const struct column columns[] = {
+		{.title = "Lost", .right = true},
+		{.title = "Loss"},
+		{.title = "What it is", .takes_rest = true},
+	};
+	char buffer[UNITS_MAX];
+
+	document_table(document, columns);
+	for (int i = 0; i < PERFX_LOSS_KINDS; i++) {
+		document_cell_printf(document, "%s", format_count(buffer, profile->losses[i]));
+		document_cell_printf(document, "%s", name_of_loss(i));
+		document_cell_printf(document, "%s", meaning_of_loss(i));
+	}
+}
+
+static void compose_precision(struct document *document, const struct profile *profile)
+{
+	struct text text = {0};
+	char buffer[UNITS_MAX];
+
+	text_printf(
+		&text,
+		"Every call is counted, none sampled. Percentiles are within %.1f %% of a value "
+		"of that rank; the other figures are exact. Times are CLOCK_MONOTONIC's.",
+		SKETCH_ERROR * 100);
+	if (profile->tracer_cpu_ns != PROFILE_ABSENT)
+		text_printf(&text, " The tracer itself used %s of CPU",
+			    format_ns(buffer, profile->tracer_cpu_ns));
+	if (profile->tracer_rss_anon_bytes != PROFILE_ABSENT)
+		text_printf(&text, " and %s of memory",
+			    format_bytes(buffer, profile->tracer_rss_anon_bytes));
+	text_add(&text, profile->tracer_cpu_ns != PROFILE_ABSENT ? "." : "");
+	document_add(document, BLOCK_PARAGRAPH, &text);
+}
+
+static void add_start(struct text *text, uint64_t unix_ns)
+{
+	time_t seconds = (time_t)(unix_ns / 1000000000);
+	char buffer[64];
+	struct tm tm;
+
+	if (unix_ns && gmtime_r(&seconds, &tm) &&
+	    strftime(buffer, sizeof(buffer), "%Y-%m-%d %H:%M:%S UTC", &tm))
+		text_printf(text, " from %s", buffer);
+}
+
+static void compose_origin(struct document *document, const struct profile *profile)
+{
+	struct text text = {0};
+	char buffer[UNITS_MAX];
+
+	text_printf(&text, "Captured %s", format_ns(buffer, profile->duration_ns));
+	add_start(&text, profile->start_unix_ns);
+	if (profile->host_name[0]) {
+		text_add(&text, " on ");
+		escape_name(&text, profile->host_name);
+	}
+	if (profile->cpus_count)
+		text_printf(&text, " (%u CPUs)", profile->cpus_count);
+	if (profile->kernel[0]) {
+		text_add(&text, ", Linux ");
+		escape_name(&text, profile->kernel);
+	}
+	if (profile->tool_version[0]) {
+		text_add(&text, ", perfx-trace ");
+		escape_name(&text, profile->tool_version);
+	}
+	if (profile->command[0]) {
+		text_add(&text, ", by ");
+		escape_name(&text, profile->command);
+	}
+	if (profile->interrupted)
+		text_add(&text, ", stopped by hand");
+	text_add(&text, ".");
+	document_add(document, BLOCK_NOTE, &text);
+}
+
+void compose_measured(struct document *document, const struct profile *profile,
+		      const struct document_limits *limits)
+{
+	document_say(document, BLOCK_HEADING, "How it was measured");
+	compose_cost(document, profile);
+	document_say(document, BLOCK_FOLD, "Probes, losses and precision");
+	compose_groups(document, profile);
+	compose_not_attached(document, profile, limits);
+	compose_losses(document, profile);
+	compose_precision(document, profile);
+	document_say(document, BLOCK_UNFOLD, "");
+	compose_origin(document, profile);
+}

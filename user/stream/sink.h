@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where records go: through decode into an aggregate, into a capture file, or both. Live and
+ * replayed records take this same way, so that a report made live equals one made from a capture.
+ */
+#ifndef PERFX_STREAM_SINK_H
+#define PERFX_STREAM_SINK_H
+
+#include "aggregate/aggregate.h"
+#include "perfx_record.h"
+#include "stream/capture.h"
+
+struct sink {
+	struct aggregate *aggregate;	 /* borrowed; NULL: not wanted */
+	struct capture_writer *capture; /* borrowed; NULL: not wanted */
+	int err;			 /* the first error: -ENOSPC, -ENOMEM, …; later records are
+					    still aggregated */
+};
+
+/* One record, whole. */
+void sink_record(struct sink *sink, const void *record, size_t size);
+
+/* Feeds a capture to a sink: 0 or -errno of reading. Damage and a cut tail are counted as losses in
+ * the aggregate and are not errors. */
+int sink_replay(struct sink *sink, struct capture_reader *reader);
+
+#endif
