@@ -113,6 +113,17 @@ $(BUILD)/unit/%: tests/unit/%.c $(LIB)
 check: $(UNIT_BIN)
 	@set -e; for t in $(UNIT_BIN); do echo "$$t"; $$t --quiet || $$t --verbose; done
 
+# Writes the reports that test_golden compares with anew; read the difference before committing it.
+.PHONY: golden-update
+golden-update: $(BUILD)/unit/test_golden
+	-PERFX_GOLDEN_UPDATE=1 $< --quiet
+	git --no-pager diff --stat -- tests/golden
+
+$(BUILD)/bench/%: tests/bench/%.c $(LIB)
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
+
 .PHONY: clean
 clean:
 	rm -rf $(BUILD)
