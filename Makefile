@@ -209,6 +209,17 @@ $(WL)/execs-other: tests/workloads/execs.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(WL_CC) -DOTHER -o $@ $<
 
+# Writes the reports that test_golden compares with anew; read the difference before committing it.
+.PHONY: golden-update
+golden-update: $(BUILD)/unit/test_golden
+	-PERFX_GOLDEN_UPDATE=1 $< --quiet
+	git --no-pager diff --stat -- tests/golden
+
+$(BUILD)/bench/%: tests/bench/%.c $(LIB)
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
+
 .PHONY: clean
 clean:
 	rm -rf $(BUILD)

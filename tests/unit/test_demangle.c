@@ -51,6 +51,9 @@ Test(demangle, rust)
 {
 	static const struct row rows[] = {
 		{"_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"},
+		{"_ZN58_$LT$alloc..boxed..Box$LT$T$GT$$u20$as$u20$core..x..Tr$GT$1f"
+		 "17h51c4f824ccde7d9eE.llvm.12",
+		 "<alloc::boxed::Box<T> as core::x::Tr>::f [.llvm.12]"},
 		{"_RNvC6_123foo3bar", "123foo::bar"},
 		{"_RINvNtC3std3mem8align_ofjdE", "std::mem::align_of::<usize, f64>"},
 	};

@@ -119,6 +119,21 @@ static const struct exits_row rows[] = {
 	{F("jrcxz", PUSH_RBX "call work@plt\nmov %rax,%rcx\njrcxz 1f\nud2\n1: " POP_RBX "ret\n"),
 	 .exits = "+14 stepped always rsp+8"},
 
+	/* a small buffer that may have grown: mm::call of PyTorch's wheels */
+	{F("frees",
+	   PUSH_RBX "call work@plt\ncmp %rax,%rbx\nje 1f\ncall free@plt\n"
+	   "1: mov %rbx,%rax\n" POP_RBX "ret\n"),
+	 .exits = "+9 branch if-taken/4 rsp+16, +11 branch always rsp+16"},
+	{F("frees_result",
+	   PUSH_RBX "call work@plt\ncmp %rax,%rbx\nje 1f\ncall free@plt\n1: " POP_RBX "ret\n"),
+	 .options.needs_result = true, .exits = "+17 stepped always rsp+8"},
+	{F("deletes", PUSH_RBX "call work@plt\ncall _ZdlPvm@plt\n" POP_RBX "ret\n"),
+	 .exits = "+6 branch always rsp+16"},
+	{F("throws",
+	   PUSH_RBX "call work@plt\ntest %eax,%eax\njs 1f\n"
+	   "call _ZSt20__throw_length_errorPKc@plt\n1: " POP_RBX "ret\n"),
+	 .exits = "+8 branch if-taken/8 rsp+16"},
+
 	{F("tail", "jmp work@plt\n"), .exits = "+0 branch always rsp+8", .entry_is_exit = true},
 	{F("tail_framed", PUSH_RBX "call work@plt\n" POP_RBX "jmp work@plt\n"),
 	 .exits = "+7 branch always rsp+8"},
@@ -223,6 +238,8 @@ static const struct exits_row rows[] = {
 	 .exits = "+11 stepped always rsp+8"},
 
 	{F("recursive", "1: " PUSH_RBX "call 1b\n" POP_RBX "ret\n"),
+	 .exits = "+7 stepped always rsp+8", .calls_itself = true},
+	{F("recursive_stub", PUSH_RBX "call recursive_stub@plt\n" POP_RBX "ret\n"),
 	 .exits = "+7 stepped always rsp+8", .calls_itself = true},
 	{F("calls_middle", "call 1f\nret\n1: mov %rdi,%rax\nret\n"),
 	 .exits = "? calls into its own middle"},

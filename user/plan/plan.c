@@ -308,7 +308,9 @@ static int plan_function(struct plan *plan, struct image *image, size_t module,
 			      "no instruction at its start that the kernel can probe");
 		return 0;
 	}
-	if (err && err != -EINVAL) {
+	if (err == -ENOMEM)
+		return err;
+	if (err) {
 		refuse_symbol(plan, candidate->symbol, "its code is not in the file");
 		return 0;
 	}

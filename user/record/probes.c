@@ -152,6 +152,26 @@ static struct perfx_probe exit_probe(uint32_t function, const struct exit_site *
 	return probe;
 }
 
+/* What an entry site is besides: a way out, a loop's target. */
+static void mark_entry(struct perfx_probe *probe, const struct plan_function *function)
+{
+	const struct site_plan *site = &function->site;
+
+	if (site->entry_repeats)
+		probe->flags |= PERFX_PROBE_F_REPEATS;
+	if (function->ret != PERFX_RETURN_EXIT || !site->entry_is_exit)
+		return;
+	for (size_t i = 0; i < site->exits_count; i++) {
+		struct perfx_probe exit = exit_probe(0, &site->exits[i], 0);
+
+		if (site->exits[i].vaddr != site->entry_vaddr)
+			continue;
+		probe->condition = exit.condition;
+		probe->flags |= exit.kind == PERFX_PROBE_EXIT ? PERFX_PROBE_F_LEAVES
+							      : PERFX_PROBE_F_LEAVES_IF;
+	}
+}
+
 /* Gives a function its table entries; 0 or -ENOSPC. */
 static int place(struct probes *probes, size_t index)
 {
@@ -162,6 +182,7 @@ static int place(struct probes *probes, size_t index)
 		.function = id, .kind = entry_kind(function->ret), .call_cost_ns = cost_ns};
 	int64_t slot;
 
+	mark_entry(&probe, function);
 	if (placed->entry) {
 		*tracer__probe(probes->tracer, placed->entry) = probe;
 	} else {
@@ -229,6 +250,12 @@ static uint64_t site_offset(const struct plan_function *function, uint64_t vaddr
 	return function->offset + (vaddr - function->vaddr);
 }
 
+/* An exit site on the entry's instruction is the entry probe's business. */
+static bool at_entry(const struct plan_function *function, size_t exit)
+{
+	return function->site.exits[exit].vaddr == function->site.entry_vaddr;
+}
+
 static void describe(struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
@@ -243,9 +270,10 @@ static void describe(struct probes *probes, size_t index)
 	if (function->ret != PERFX_RETURN_EXIT)
 		return;
 	for (size_t i = 0; i < placed->exits_count; i++)
-		describe_probe(probes, placed->first_exit + (uint32_t)i, index,
-			       site_offset(function, function->site.exits[i].vaddr),
-			       function->site.exits[i].kind, true);
+		if (!at_entry(function, i))
+			describe_probe(probes, placed->first_exit + (uint32_t)i, index,
+				       site_offset(function, function->site.exits[i].vaddr),
+				       function->site.exits[i].kind, true);
 }
 
 /* --- attaching --- */
@@ -259,9 +287,11 @@ static size_t points_of(struct probes *probes, size_t index, struct attach_point
 
 	if (function->ret == PERFX_RETURN_EXIT)
 		for (size_t i = 0; i < placed->exits_count; i++)
-			points[n++] = (struct attach_point){
-				.offset = site_offset(function, function->site.exits[i].vaddr),
-				.probe = placed->first_exit + (uint32_t)i};
+			if (!at_entry(function, i))
+				points[n++] = (struct attach_point){
+					.offset = site_offset(function,
+							      function->site.exits[i].vaddr),
+					.probe = placed->first_exit + (uint32_t)i};
 	points[n++] = (struct attach_point){
 		.offset = site_offset(function, function->site.entry_vaddr),
 		.probe = placed->entry,
@@ -269,9 +299,16 @@ static size_t points_of(struct probes *probes, size_t index, struct attach_point
 	return n;
 }
 
-static size_t exits_of(const struct plan_function *function)
+/* How many points_of gives. */
+static size_t points_count(const struct plan_function *function)
 {
-	return function->ret == PERFX_RETURN_EXIT ? function->site.exits_count : 0;
+	size_t count = 1;
+
+	if (function->ret != PERFX_RETURN_EXIT)
+		return count;
+	for (size_t i = 0; i < function->site.exits_count; i++)
+		count += !at_entry(function, i);
+	return count;
 }
 
 static const char *attach_error(int err)
@@ -335,7 +372,10 @@ static bool try_other_entry(struct probes *probes, struct image *image, size_t i
 		function->site.entry_vaddr = site.entry_vaddr;
 		function->site.entry_kind = site.entry_kind;
 		function->site.entry_note = site.entry_note;
+		function->site.entry_is_exit = site.entry_is_exit;
+		function->site.entry_repeats = site.entry_repeats;
 		site_plan__clear(&site);
+		place(probes, index);
 		entry->offset = site_offset(function, function->site.entry_vaddr);
 		tracer__attach(probes->tracer, probes->plan->modules[function->module].fd, pid,
 			       entry, 1);
@@ -378,7 +418,7 @@ static void attach_functions(struct probes *probes, size_t module, pid_t pid, bo
 	bool *wanted;
 
 	for (size_t i = first; i < end; i++)
-		points_max += exits_of(&plan->functions[i]) + 1;
+		points_max += points_count(&plan->functions[i]);
 	points = calloc(points_max ? points_max : 1, sizeof(*points));
 	wanted = calloc(end - first + 1, sizeof(*wanted));
 	for (size_t i = first; points && wanted && i < end; i++) {
@@ -396,7 +436,7 @@ static void attach_functions(struct probes *probes, size_t module, pid_t pid, bo
 	n = 0;
 	for (size_t i = first; points && wanted && i < end; i++) {
 		bool was_attached = probes->placed[i].attached;
-		size_t count = exits_of(&plan->functions[i]) + 1;
+		size_t count = points_count(&plan->functions[i]);
 
 		if (!wanted[i - first])
 			continue;

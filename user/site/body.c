@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "site/body.h"
 
+#include "site/imports.h"
 #include "site/leave.h"
 #include "site/stack.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* A search may see every instruction: a bound for generated functions with thousands of rets. */
+#define SEARCHES_MAX 256
 
 static const struct part *part_of(const struct body *body, uint64_t vaddr)
 {
@@ -175,6 +179,26 @@ static void mark_callee(struct body *body, int32_t index)
 	}
 }
 
+/* Calls of imported functions, known by name. In a shared object a function calls itself that
+ * way, too, if another object may replace it. */
+static void mark_imports(struct body *body)
+{
+	for (size_t i = 0; i < body->insns.count; i++) {
+		struct insn *insn = &body->insns.at[i];
+		const char *name;
+		uint64_t vaddr;
+
+		if (insn->flow != FLOW_CALL || body__contains(body, insn->target))
+			continue;
+		name = import_at(body->image, insn->target, &vaddr);
+		if (!name)
+			continue;
+		insn->never_returns = import_never_returns(name);
+		insn->frees = import_frees(name);
+		body->calls_itself |= vaddr == body->parts[0].start;
+	}
+}
+
 /* The last instruction of a part but for padding that nothing jumps to. */
 static int32_t last_of(const struct body *body, const struct part *part)
 {
@@ -298,6 +322,7 @@ int body__decode(struct body *body, struct image *image, uint64_t start, uint64_
 	link_jumps(body);
 	if (body->undecoded)
 		return 0;
+	mark_imports(body);
 	mark_calls_without_return(body);
 	check_ends(body);
 	note_calls(body);
@@ -351,7 +376,7 @@ bool body__reaches(struct body *body, int32_t from, int32_t to)
 	bool tables_done = false;
 	int32_t depth = 0;
 
-	if (!prepare_search(body))
+	if (body->searches == SEARCHES_MAX || !prepare_search(body))
 		return true;
 	search_push(body, &depth, from);
 	while (depth) {

@@ -20,6 +20,15 @@
  * then the ret it is. Also when the branch would be hit again without leaving, in a loop: a
  * stepped hit once a call is cheaper than an emulated one each round.
  *
+ * One call counts as a restore: free or operator delete, the last thing that C++ functions with a
+ * small buffer do, and only if it had to grow. "call" is emulated too, so the probe sits on it,
+ * and that free is left out of the call's time:
+ *
+ *	cmp    %rax,%rdi
+ *	je     1f              <- exit if taken
+ *	call   free@plt        <- exit
+ * 1:	add    $0x98,%rsp
+ *
  * The entry site is never taken as a cheap exit: two programs on one instruction run in no
  * defined order.
  */
@@ -113,6 +122,8 @@ static bool cover_fall_through(struct search *search, int32_t before)
 
 	if (insn->flow == FLOW_JCC)
 		return site_add(search, before, EXIT_IF_NOT_TAKEN);
+	if (insn->frees && !search->needs_result)
+		return site_add(search, before, EXIT_ALWAYS);
 	if (!insn->restores || (search->needs_result && (insn->writes & REG_BIT(REG_RAX))))
 		return false;
 	return region_add(search, before);
@@ -156,7 +167,7 @@ static bool search_cheap(struct search *search, int32_t exit)
 	for (int i = 0; i < search->region_count; i++)
 		if (!cover(search, search->region[i]))
 			return false;
-	return true;
+	return search->sites_count > 0;
 }
 
 static int plan_add(struct site_plan *plan, const struct exit_site *site)

@@ -93,6 +93,7 @@ struct insn {
 	bool enters_kernel : 1;	  /* syscall and the like */
 	bool is_table_target : 1; /* body.c: a jump table leads here */
 	bool leaves : 1;	  /* body.c: jump out of the function for good */
+	bool frees : 1;		  /* body.c: call of free or operator delete */
 	bool never_returns : 1;	  /* body.c: call after which nothing comes */
 };
 

@@ -240,7 +240,21 @@ static void drop_types(struct sink *sink)
 	sink->used = prefix + size;
 }
 
-/* Mangled names have no dot of their own: what follows one is the compiler's. */
+/* Mangled names have no dot of their own, what follows one is the compiler's; except for Rust's
+ * legacy form, "_ZN…core..fmt…17h<hash>E". */
+static const char *find_suffix(const char *mangled)
+{
+	const char *hash = mangled;
+
+	while ((hash = strstr(hash, "17h"))) {
+		hash += 3;
+		if (strspn(hash, "0123456789abcdef") == 16 && hash[16] == 'E' &&
+		    (hash[17] == '.' || !hash[17]))
+			return hash[17] ? hash + 17 : NULL;
+	}
+	return strchr(mangled, '.');
+}
+
 static char *finish(struct sink *sink, const char *suffix)
 {
 	drop_types(sink);
@@ -254,7 +268,7 @@ static char *finish(struct sink *sink, const char *suffix)
 
 char *demangle(const char *symbol_name)
 {
-	const char *suffix = strchr(symbol_name, '.');
+	const char *suffix = find_suffix(symbol_name);
 	struct sink sink = {0};
 	char *stem;
 	bool done;

@@ -34,6 +34,7 @@ struct symbol {
 	enum symbol_origin origin;
 	bool ifunc; /* STT_GNU_IFUNC: vaddr is the resolver, not the function */
 	bool global;
+	bool cold; /* name.cold: a part of a function that is jumped into, never called */
 };
 
 /* Takes a duplicate of fd; the caller keeps its own. path names it in messages and finds

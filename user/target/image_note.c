@@ -84,7 +84,7 @@ static void locate(struct image *image, uint64_t mark_vaddr, struct symbol *symb
 	uint64_t start, size;
 
 	if (image__covering(image, mark_vaddr, &covering) == 0) {
-		if (strstr(covering.name, ".cold"))
+		if (covering.cold)
 			return;
 		start = covering.vaddr;
 		size = covering.size;

@@ -220,6 +220,15 @@ static uint64_t guess_size(struct image *image, const struct symbol_key *key)
 	return next == UINT64_MAX ? 0 : next - key->vaddr;
 }
 
+/* gcc: "f.cold", "f.part.0.cold"; older: "f.cold.12". */
+static bool is_cold(const char *name, size_t length)
+{
+	while (length && name[length - 1] >= '0' && name[length - 1] <= '9')
+		length--;
+	length -= length && name[length - 1] == '.';
+	return length > 5 && memcmp(name + length - 5, ".cold", 5) == 0;
+}
+
 static int fill_symbol(struct image *image, const struct symbol_key *key, struct symbol *symbol)
 {
 	const struct symbol_table *table = &image->tables[key->table];
@@ -235,7 +244,8 @@ static int fill_symbol(struct image *image, const struct symbol_key *key, struct
 				  .offset = segment->offset + (key->vaddr - segment->vaddr),
 				  .origin = table->origin,
 				  .ifunc = ELF64_ST_TYPE(sym.st_info) == STT_GNU_IFUNC,
-				  .global = ELF64_ST_BIND(sym.st_info) != STB_LOCAL};
+				  .global = ELF64_ST_BIND(sym.st_info) != STB_LOCAL,
+				  .cold = is_cold(name, length)};
 	if (symbol->size > room)
 		symbol->size = room;
 	if (name[length])

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Streams of records for tests, written as a story: one call a record. Replaying them goes through
+ * decode, as a ring's or a file's bytes do.
+ */
+#ifndef STREAM_BUILDER_H
+#define STREAM_BUILDER_H
+
+#include "aggregate/aggregate.h"
+#include "base/text.h"
+#include "decode/decode.h"
+#include "stream/pack.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define US 1000ULL
+#define MS (1000 * US)
+#define S  (1000 * MS)
+
+#define STREAM_CONTEXTS 64
+#define STREAM_START	(100 * S) /* CLOCK_MONOTONIC of the capture's zero */
+
+struct stream {
+	struct text bytes;
+	struct pack_buffer buffer;
+	struct perfx_context contexts[STREAM_CONTEXTS];
+};
+
+/* stream_add(s, PERFX_KIND_FORK, struct perfx_fork, STRINGS("a", "b"), .process = 1, …) */
+#define STRINGS(...) __VA_ARGS__
+#define stream_add(stream, kind, type, strings, ...) \
+	stream_put(stream, PACK(&(stream)->buffer, kind, ((type){__VA_ARGS__}), strings))
+#define stream_plain(stream, kind, type, ...) \
+	stream_put(stream, PACK(&(stream)->buffer, kind, ((type){__VA_ARGS__})))
+
+static inline void stream_put(struct stream *s, const struct perfx_record *record)
+{
+	text_add_bytes(&s->bytes, (const char *)record, record->size);
+}
+
+static inline void stream_host(struct stream *s)
+{
+	stream_add(s, PERFX_KIND_HOST, struct perfx_host,
+		   STRINGS("node1", "6.18.0", "5e0b1a9c", "perfx-trace -p 4242 -d '10 s'", "0.1.0"),
+		   .start_ns = STREAM_START, .start_unix_ns = 1764000000ULL * S,
+		   .start_boot_ns = STREAM_START, .cpus_count = 2, .memory_mib = 4096,
+		   .ring_bytes = 8 << 20);
+}
+
+static inline void stream_process(struct stream *s, uint32_t process, uint32_t pid,
+				  const char *comm, const char *cmdline)
+{
+	stream_add(s, PERFX_KIND_PROCESS, struct perfx_process, STRINGS(comm, cmdline),
+		   .time_ns = STREAM_START, .start_boot_ns = 40 * S, .process = process, .pid = pid,
+		   .ppid = 1);
+}
+
+static inline void stream_function(struct stream *s, uint32_t function, const char *name,
+				   const char *module, enum perfx_source source)
+{
+	stream_add(s, PERFX_KIND_FUNCTION, struct perfx_function, STRINGS(name, module, "b1d"),
+		   .offset = 0x1000ULL * function, .function = function, .source = source);
+}
+
+static inline void stream_context(struct stream *s, uint32_t context, uint32_t parent,
+				  uint32_t function, uint32_t process)
+{
+	s->contexts[context] =
+		(struct perfx_context){.parent = parent, .function = function, .process = process};
+	stream_plain(s, PERFX_KIND_CONTEXT, struct perfx_context, .context = context,
+		     .parent = parent, .function = function, .process = process);
+}
+
+/* A call in a context that was given before; at: since the start. */
+static inline void stream_call(struct stream *s, uint32_t context, uint32_t tid, uint64_t at,
+			       uint64_t duration, uint64_t self, uint16_t flags)
+{
+	stream_plain(s, PERFX_KIND_SPAN, struct perfx_span, .start_ns = STREAM_START + at,
+		     .duration_ns = duration, .self_ns = self,
+		     .process = s->contexts[context].process, .context = context,
+		     .function = s->contexts[context].function, .tid = tid, .flags = flags);
+}
+
+static inline void stream_probe(struct stream *s, uint32_t probe, uint32_t function,
+				enum perfx_site site, bool is_exit, uint64_t hits)
+{
+	stream_plain(s, PERFX_KIND_PROBE, struct perfx_probe_record, .probe = probe,
+		     .function = function, .offset = 0x1000ULL * function + (is_exit ? 0x40 : 0),
+		     .link = PERFX_LINK_MULTI, .ret = PERFX_RETURN_EXIT, .site = site,
+		     .is_exit = is_exit, .cost_ps = site == PERFX_SITE_PUSH ? 550000 : 520500);
+	stream_plain(s, PERFX_KIND_HITS, struct perfx_hits, .probe = probe, .hits_count = hits);
+}
+
+static inline struct perfx_usage usage_absent(uint32_t process, uint64_t at)
+{
+	struct perfx_usage usage;
+
+	memset(&usage, 0xff, sizeof(usage));
+	usage.time_ns = STREAM_START + at;
+	usage.process = process;
+	usage.pad = 0;
+	return usage;
+}
+
+static inline void stream_usage(struct stream *s, uint32_t process, uint64_t at, uint64_t user,
+				uint64_t system, uint64_t rss_bytes)
+{
+	struct perfx_usage usage = usage_absent(process, at);
+
+	usage.cpu_user_ns = user;
+	usage.cpu_system_ns = system;
+	usage.rss_bytes = rss_bytes;
+	usage.rss_anon_bytes = rss_bytes / 2;
+	usage.read_bytes = at / 1000;
+	usage.write_bytes = 4096;
+	usage.threads_count = 2;
+	stream_put(s, PACK(&s->buffer, PERFX_KIND_USAGE, usage));
+}
+
+static inline void stream_thread(struct stream *s, uint32_t process, uint32_t tid, const char *comm,
+				 char state, uint64_t at, uint64_t on_cpu, uint64_t runnable)
+{
+	stream_add(s, PERFX_KIND_THREAD, struct perfx_thread, STRINGS(comm),
+		   .time_ns = STREAM_START + at, .on_cpu_ns = on_cpu, .runnable_ns = runnable,
+		   .process = process, .tid = tid, .state = (uint8_t)state);
+}
+
+static inline void stream_loss(struct stream *s, enum perfx_loss_kind loss, uint64_t count)
+{
+	stream_plain(s, PERFX_KIND_LOSS, struct perfx_loss, .loss = loss, .count = count);
+}
+
+static inline void stream_end(struct stream *s, uint64_t at, uint32_t flags)
+{
+	stream_plain(s, PERFX_KIND_END, struct perfx_end, .time_ns = STREAM_START + at,
+		     .flags = flags, .tracer_cpu_ns = 120 * MS, .tracer_rss_anon_bytes = 9 << 20);
+}
+
+/* As sink_replay does with a file. */
+static inline int stream_replay(const struct stream *s, struct aggregate *aggregate)
+{
+	const char *data = text_peek(&s->bytes);
+	size_t size = s->bytes.length, skip = 0;
+	struct event event;
+
+	while (size) {
+		ssize_t used = decode_event(data, size, &event, &skip);
+		int err = 0;
+
+		if (used == -ENOTSUP) {
+			aggregate__lose(aggregate, PERFX_LOSS_UNDECODED, 1);
+			used = (ssize_t)skip;
+		} else if (used < 0) {
+			aggregate__lose(aggregate, PERFX_LOSS_TRUNCATED_BYTES, size);
+			return 0;
+		} else {
+			err = aggregate__add(aggregate, &event);
+		}
+		if (err)
+			return err;
+		data += used;
+		size -= (size_t)used;
+	}
+	return 0;
+}
+
+static inline void stream_clear(struct stream *s)
+{
+	text_clear(&s->bytes);
+}
+
+#endif

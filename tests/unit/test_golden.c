@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Captures → whole reports, compared with the files in tests/golden. `make golden-update` writes
+ * them anew; read the difference before committing it.
+ */
+#include "golden_cases.h"
+
+#include "analyze/analyze.h"
+#include "base/utf8.h"
+#include "report/report.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdio.h>
+
+struct view {
+	const char *format, *suffix;
+	struct report_options options;
+};
+
+static const struct view views[] = {
+	{"text", "80.txt", {.width = 80}},
+	{"text", "140.color.txt", {.width = 140, .color = true}},
+	{"md", "md", {0}},
+	{"json", "json", {0}},
+};
+
+static char *report_of(const struct golden_case *golden, const struct view *view, size_t *size)
+{
+	struct aggregate *aggregate = aggregate__new();
+	const struct profile *profile;
+	struct stream stream = {0};
+	struct analysis *analysis;
+	char *report = NULL;
+	FILE *out = open_memstream(&report, size);
+
+	golden->build(&stream);
+	cr_assert_eq(stream_replay(&stream, aggregate), 0);
+	profile = aggregate__finish(aggregate);
+	cr_assert_not_null(profile);
+	analysis = analyze(profile);
+	cr_assert_not_null(analysis);
+	cr_assert_eq(
+		report_writer_named(view->format)->write(out, profile, analysis, &view->options),
+		0);
+	fclose(out);
+	analysis__free(analysis);
+	aggregate__free(aggregate);
+	stream_clear(&stream);
+	return report;
+}
+
+static char *read_file(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	struct text text = {0};
+	char buffer[4096];
+	size_t count;
+
+	if (!file)
+		return NULL;
+	while ((count = fread(buffer, 1, sizeof(buffer), file)))
+		text_add_bytes(&text, buffer, count);
+	fclose(file);
+	return text_take(&text);
+}
+
+static void write_file(const char *path, const char *data, size_t size)
+{
+	FILE *file = fopen(path, "we");
+
+	cr_assert_not_null(file, "%s", path);
+	cr_assert_eq(fwrite(data, 1, size, file), size);
+	cr_assert_eq(fclose(file), 0);
+}
+
+static unsigned first_difference(const char *a, const char *b)
+{
+	unsigned line = 1;
+
+	for (; *a && *a == *b; a++, b++)
+		line += *a == '\n';
+	return line;
+}
+
+static void check_golden(const struct golden_case *golden, const struct view *view)
+{
+	char path[256], *expected, *report;
+	size_t size;
+
+	report = report_of(golden, view, &size);
+	cr_assert_eq(strlen(report), size, "a NUL in %s.%s", golden->name, view->suffix);
+	snprintf(path, sizeof(path), "tests/golden/%s.%s", golden->name, view->suffix);
+	if (getenv("PERFX_GOLDEN_UPDATE"))
+		write_file(path, report, size);
+	expected = read_file(path);
+	cr_assert_not_null(expected, "%s is missing: run the tests from the repository's root",
+			   path);
+	cr_expect_str_eq(report, expected, "%s differs from line %u on; got:\n%s", path,
+			 first_difference(report, expected), report);
+	free(expected);
+	free(report);
+}
+
+Test(golden, whole_reports)
+{
+	for (size_t i = 0; i < GOLDEN_CASES; i++) {
+		for (size_t j = 0; j < sizeof(views) / sizeof(views[0]); j++)
+			check_golden(&golden_cases[i], &views[j]);
+	}
+}
+
+/* What holds for every report on a terminal, whatever the names: no control character, and no line
+ * beyond the width. */
+Test(golden, text_is_tame)
+{
+	static const unsigned widths[] = {40, 60, 80, 100, 140, 250};
+
+	for (size_t i = 0; i < GOLDEN_CASES; i++) {
+		for (size_t j = 0; j < sizeof(widths) / sizeof(widths[0]); j++) {
+			struct view view = {"text", "", {.width = widths[j]}};
+			char *report, *line, *rest;
+			size_t size;
+
+			report = rest = report_of(&golden_cases[i], &view, &size);
+			for (const char *p = report; *p; p++)
+				cr_assert(*p == '\n' || (unsigned char)*p >= 0x20, "%s: \\x%02x",
+					  golden_cases[i].name, (unsigned char)*p);
+			while ((line = strsep(&rest, "\n")) && widths[j] >= 60)
+				cr_assert_leq(utf8_width(line), widths[j], "%s at %u: %s",
+					      golden_cases[i].name, widths[j], line);
+			free(report);
+		}
+	}
+}
+
+/* The contract's rules that a golden file alone does not state. */
+Test(golden, json_is_json)
+{
+	static const struct view view = {"json", "json", {0}};
+
+	for (size_t i = 0; i < GOLDEN_CASES; i++) {
+		json_t *root, *process;
+		json_error_t error;
+		char *report;
+		size_t size, at;
+
+		report = report_of(&golden_cases[i], &view, &size);
+		root = json_loads(report, JSON_REJECT_DUPLICATES, &error);
+		cr_assert_not_null(root, "%s: %s at %d", golden_cases[i].name, error.text,
+				   error.line);
+		cr_assert(json_is_array(json_object_get(root, "not_attached")));
+		json_array_foreach(json_object_get(root, "processes"), at, process)
+		{
+			cr_assert(json_is_array(json_object_get(process, "functions")));
+			cr_assert(json_is_array(json_object_get(process, "findings")));
+			cr_assert(json_is_integer(json_object_get(process, "wall_ns")));
+		}
+		json_decref(root);
+		free(report);
+	}
+}
