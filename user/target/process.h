@@ -60,8 +60,8 @@ struct thread_usage {
 };
 int thread_usage(pid_t pid, pid_t tid, struct thread_usage *usage);
 
-/* CPU throttling of its cgroup and of those above it that we see (cpu.stat, v1 or v2), summed up: any
- * of them holds the process up. Take the difference of two readings. -ENOENT when there is no cpu
+/* CPU throttling of its cgroup and of those above it that we see (cpu.stat, v1 or v2), summed up:
+ * any of them holds the process up. Take the difference of two readings. -ENOENT when there is no cpu
  * controller, or the process is in version 2's root group, which knows no quota. */
 struct cgroup_throttle {
 	uint64_t periods_count, throttled_count, throttled_ns;
