@@ -71,7 +71,7 @@ static void suggest_for_slow(struct text *text, const struct judge *j,
 static void slow_operation(struct judge *j, const struct profile_row *row)
 {
 	double share = wall_share(j->process, row->self_ns);
-	struct note note = {0};
+	struct note note = {.of_function = true};
 
 	if (share < SLOW_MEDIUM)
 		return;
@@ -99,7 +99,7 @@ static void slow_operation(struct judge *j, const struct profile_row *row)
 static bool tiny_calls(struct judge *j, const struct profile_row *row)
 {
 	double rate = per_second(j->process, row->calls_count);
-	struct note note = {0};
+	struct note note = {.of_function = true};
 
 	if (row->avg_ns == PROFILE_ABSENT || row->avg_ns >= TINY_AVG_NS || rate < TINY_CALLS_PER_S)
 		return false;
@@ -123,7 +123,7 @@ static bool tiny_calls(struct judge *j, const struct profile_row *row)
 static void unwound(struct judge *j, const struct profile_row *row)
 {
 	double share = (double)row->unwound_count / (double)row->calls_count;
-	struct note note = {0};
+	struct note note = {.of_function = true};
 
 	if (row->unwound_count < UNWOUND_CALLS || share < UNWOUND_LOW)
 		return;
