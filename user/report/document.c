@@ -4,7 +4,9 @@
 #include "base/escape.h"
 #include "base/grow.h"
 #include "base/units.h"
+#include "base/utf8.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,11 +111,14 @@ void document_cell_share(struct document *document, uint64_t part, uint64_t whol
 			     known ? format_percent(buffer, (double)part / (double)whole) : "-");
 }
 
-void document_cell_name(struct document *document, const char *name)
+void document_cell_name(struct document *document, const char *name, unsigned columns)
 {
-	struct text cell = {0};
+	struct text cell = {0}, shortened = {0};
 
-	escape_name(&cell, name[0] ? name : "?");
+	utf8_shorten(&shortened, name[0] ? name : "?", columns ? columns : UINT_MAX);
+	escape_name(&cell, text_peek(&shortened));
+	cell.failed |= shortened.failed;
+	text_clear(&shortened);
 	document_cell(document, &cell);
 }
 

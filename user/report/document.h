@@ -84,7 +84,8 @@ void document_cell_printf(struct document *document, const char *fmt, ...)
 void document_cell_ns(struct document *document, uint64_t ns);
 void document_cell_count(struct document *document, uint64_t count);
 void document_cell_share(struct document *document, uint64_t part, uint64_t whole);
-/* A text of the traced program's, marked; "?" when it is empty. */
-void document_cell_name(struct document *document, const char *name);
+/* A text of the traced program's, marked; "?" when it is empty. Shortened to so many columns, where
+ * not 0. */
+void document_cell_name(struct document *document, const char *name, unsigned columns);
 
 #endif

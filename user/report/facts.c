@@ -143,7 +143,7 @@ void compose_threads(struct composer *c, const struct profile_process *p)
 		document_cell_ns(c->document, thread->runnable_ns);
 		document_cell_ns(c->document, thread->blocked_ns);
 		document_cell_printf(c->document, "%c", thread->state ? thread->state : '-');
-		document_cell_name(c->document, thread->comm);
+		document_cell_name(c->document, thread->comm, c->limits->name_columns);
 	}
 	if (shown < p->threads_count) {
 		text_printf(&text, "%zu more in the JSON report.", p->threads_count - shown);

@@ -93,7 +93,8 @@ static void compose_function_table(struct composer *c, const struct profile_proc
 		document_cell_ns(c->document, row->max_ns);
 		document_cell_count(c->document, row->threads_count);
 		cell_function(c, p, row->function);
-		document_cell_name(c->document, function ? function->module_base : "?");
+		document_cell_name(c->document, function ? function->module_base : "?",
+				   c->limits->name_columns);
 	}
 }
 

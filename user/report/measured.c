@@ -151,8 +151,8 @@ static void compose_not_attached(struct document *document, const struct profile
 		const struct profile_not_attached *row = &profile->not_attached[i];
 
 		document_cell_count(document, row->count);
-		document_cell_name(document, row->name);
-		document_cell_name(document, row->reason);
+		document_cell_name(document, row->name, limits->name_columns);
+		document_cell_name(document, row->reason, limits->name_columns);
 	}
 	if (profile->not_attached_count > limits->not_attached) {
 		text_printf(&text, "%zu more reasons in the JSON report.",
@@ -172,7 +172,7 @@ static void compose_losses(struct document *document, const struct profile *prof
 	document_table(document, columns);
 	for (int i = 0; i < PERFX_LOSS_KINDS; i++) {
 		document_cell_count(document, profile->losses[i]);
-		document_cell_name(document, name_of_loss(i));
+		document_cell_name(document, name_of_loss(i), 0);
 		document_cell_printf(document, "%s", meaning_of_loss(i));
 	}
 }

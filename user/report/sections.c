@@ -123,7 +123,7 @@ static void compose_others(struct composer *c, const bool *shown)
 		document_cell_ns(c->document, profile_wall_ns(p));
 		document_cell_ns(c->document, p->cpu_ns);
 		document_cell_count(c->document, p->calls_count);
-		document_cell_name(c->document, p->comm);
+		document_cell_name(c->document, p->comm, c->limits->name_columns);
 	}
 	document_say(c->document, BLOCK_UNFOLD, "");
 }

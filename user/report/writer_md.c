@@ -113,14 +113,14 @@ int report_write_md(FILE *out, const struct profile *profile, const struct analy
 		    const struct report_options *options)
 {
 	const struct document_limits limits = {
-		.findings = 10,
+		.findings = 8,
 		.functions = options->top ? options->top : 10,
-		.more = options->top ? 0 : 100,
-		.callers = 5,
-		.threads = 16,
-		.processes = 8,
+		.more = options->top ? 0 : 60,
+		.callers = 3,
+		.threads = 10,
+		.processes = 5,
 		.not_attached = 20,
-		.name_columns = 100,
+		.name_columns = 80,
 	};
 	struct document document = {0};
 	struct text text = {0};
