@@ -52,7 +52,7 @@ all: $(BIN)
 
 help:
 	@sed -n '3,11p' Makefile | sed 's/^# \{0,1\}//'
-	@echo '  make check-kernels check-ml bench lint format install clean'
+	@echo '  make workloads check-kernels check-ml bench lint format install clean'
 
 $(BIN): $(BUILD)/user/cmd/main.o $(LIB)
 	$(call say,LINK,$@)
@@ -60,7 +60,7 @@ $(BIN): $(BUILD)/user/cmd/main.o $(LIB)
 
 $(LIB): $(USER_OBJ)
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && ar rcsP $@ $^
 
 # The skeleton is generated, so an object that includes it must be told to wait for it once;
 # after the first build the dependency files know.
@@ -72,7 +72,8 @@ $(BUILD)/user/%.o: user/%.c | $(SKEL)
 # --- BPF ------------------------------------------------------------------------------------
 BPF_CFLAGS = -g -O2 -target bpf -mcpu=v3 -std=gnu11 -Wall -Wextra -Wno-unused-parameter \
              -Wno-missing-declarations $(if $(WERROR),-Werror) -D__TARGET_ARCH_$(1) \
-             -Iinclude -Ibpf -Ivmlinux -I$(BUILD)/vmlinux/$(1)
+             -Iinclude -Ibpf -I$(BUILD)/vmlinux/$(1) \
+             $(addprefix -idirafter ,$(wildcard /usr/include/$(shell $(CC) -print-multiarch)))
 
 # The running kernel's own BTF on x86-64; where there is none (or when building for the other
 # architecture) the small hand-kept header is enough, for every access is relocated (CO-RE).
@@ -112,6 +113,101 @@ $(BUILD)/unit/%: tests/unit/%.c $(LIB)
 .PHONY: check
 check: $(UNIT_BIN)
 	@set -e; for t in $(UNIT_BIN); do echo "$$t"; $$t --quiet || $$t --verbose; done
+
+# --- workloads ------------------------------------------------------------------------------
+# The programs that tests and benchmarks trace: ordinary builds, -O2 without frame pointers, never
+# with SAN; the functions whose calls are counted carry noipa (known.h). tests/workloads/lib/x.c is
+# build/workloads/x.so. After the dash comes the variant.
+WL       := $(BUILD)/workloads
+WL_SRC   := $(wildcard tests/workloads/*.c tests/workloads/*.cc)
+WL_LIB   := $(patsubst tests/workloads/lib/%.c,$(WL)/%.so,$(wildcard tests/workloads/lib/*.c))
+WL_BIN   := $(patsubst tests/workloads/%,$(WL)/%,$(basename $(WL_SRC))) $(WL_LIB) \
+            $(addprefix $(WL)/,calls-static calls-stripped calls-bare calls-split execs-other \
+                               exceptions-static exceptions-stripped marks-stripped \
+                               marks-static stripped/marks.so)
+WL_FLAGS := -O2 -g -fstack-protector-strong $(WARN) -Wno-missing-prototypes -D_GNU_SOURCE \
+            -Iinclude -Itests/workloads -pthread
+WL_CC    = $(CC) -std=gnu11 $(WL_FLAGS) -MMD -MP -MF $@.d
+WL_CXX   = $(CXX) -std=c++17 $(filter-out -Wmissing-prototypes -Wno-missing-prototypes \
+                                          -Wstrict-prototypes,$(WL_FLAGS)) -MMD -MP -MF $@.d
+
+.PHONY: workloads
+workloads: $(WL_BIN)
+ifneq ($(shell command -v rustc),)
+workloads: $(WL)/panic
+else
+	@echo 'no rustc here: panic.rs is left out'
+endif
+
+$(WL)/%: tests/workloads/%.c
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(WL_CC) -o $@ $< $(WL_LDLIBS)
+
+$(WL)/%: tests/workloads/%.cc
+	$(call say,CXX,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(WL_CXX) -o $@ $<
+
+$(WL)/%: tests/workloads/%.rs
+	$(call say,RUSTC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)env -u MAKEFLAGS -u MFLAGS rustc -O -o $@ $<
+
+$(WL)/%.so: tests/workloads/lib/%.c
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(WL_CC) -fPIC -shared -Wl,-soname,$(@F) -o $@ $<
+
+$(WL)/trainer: WL_LDLIBS := -lopenblas -lm
+$(WL)/marks: WL_LDLIBS := $(WL)/marks.so -Wl,-rpath,'$$ORIGIN'
+$(WL)/marks: $(WL)/marks.so
+
+$(WL)/%-static: tests/workloads/%.c
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(WL_CC) -static -o $@ $(filter %.c,$^)
+
+$(WL)/%-static: tests/workloads/%.cc
+	$(call say,CXX,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(WL_CXX) -static -o $@ $<
+
+$(WL)/marks-static: tests/workloads/lib/marks.c
+
+# Stripped, but with the names that a library would export; bare has none at all.
+$(WL)/%-stripped: tests/workloads/%.c
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(WL_CC) -rdynamic -s -o $@ $<
+
+$(WL)/%-stripped: tests/workloads/%.cc
+	$(call say,CXX,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(WL_CXX) -rdynamic -s -o $@ $<
+
+$(WL)/%-bare: $(WL)/%
+	$(call say,STRIP,$@)
+	$(Q)strip -o $@ $<
+
+# Names in a separate file beside it, found by .gnu_debuglink.
+$(WL)/%-split: $(WL)/%
+	$(call say,STRIP,$@)
+	$(Q)objcopy --only-keep-debug $< $@.debug
+	$(Q)strip -o $@ $< && objcopy --add-gnu-debuglink=$@.debug $@
+
+$(WL)/stripped/marks.so: $(WL)/marks.so
+	$(Q)mkdir -p $(@D) && strip -o $@ $<
+
+$(WL)/marks-stripped: $(WL)/marks $(WL)/stripped/marks.so
+	$(call say,CC,$@)
+	$(Q)$(CC) -std=gnu11 $(WL_FLAGS) -s -o $@ tests/workloads/marks.c $(WL)/stripped/marks.so \
+		-Wl,-rpath,'$$ORIGIN/stripped'
+
+$(WL)/execs-other: tests/workloads/execs.c
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(WL_CC) -DOTHER -o $@ $<
 
 # Writes the reports that test_golden compares with anew; read the difference before committing it.
 .PHONY: golden-update

@@ -328,6 +328,11 @@ static __always_inline bool enter(struct thread *t, struct perfx_probe *probe, _
 	struct frame *f;
 	__u32 context;
 
+	if (t->depth && (probe->flags & PERFX_PROBE_F_REPEATS)) {
+		f = frame_at(t, t->depth - 1);
+		if (f->slot == slot && f->function == probe->function)
+			return false;
+	}
 	if (t->depth && is_stale(frame_at(t, t->depth - 1), slot))
 		drop_stale(t, slot, now);
 
@@ -430,6 +435,14 @@ static __always_inline bool condition_holds(struct pt_regs *ctx, __u8 condition)
 }
 #endif
 
+/* A function that is one jump: the call ends where it begins. */
+static __always_inline bool leaves_at_entry(struct pt_regs *ctx, const struct perfx_probe *probe)
+{
+	if (probe->flags & PERFX_PROBE_F_LEAVES)
+		return true;
+	return (probe->flags & PERFX_PROBE_F_LEAVES_IF) && condition_holds(ctx, probe->condition);
+}
+
 static __always_inline struct perfx_probe *probe_of(__u32 index)
 {
 	return bpf_map_lookup_elem(&perfx_probes, &index);
@@ -450,18 +463,24 @@ static __always_inline bool hit(struct pt_regs *ctx)
 	struct perfx_probe *probe;
 	__u64 now, sp = PT_REGS_SP(ctx), fp = PT_REGS_FP(ctx);
 	struct thread *t;
+	bool opened;
 
 	if (!perfx_tracing)
 		return false;
 	probe = probe_of(index);
-	if (!probe)
+	if (!probe || probe->kind == PERFX_PROBE_INVALID)
 		return false;
 	if (probe->kind < PERFX_PROBE_EXIT) {
 		t = thread_find(true);
 		if (!t)
 			return false;
 		count_hit(index);
-		return enter(t, probe, sp);
+		opened = enter(t, probe, sp);
+		if (opened && leaves_at_entry(ctx, probe)) {
+			leave(t, probe, sp, bpf_ktime_get_ns());
+			return false;
+		}
+		return opened;
 	}
 	now = bpf_ktime_get_ns();
 	t = thread_find(false);

@@ -28,12 +28,18 @@ enum perfx_probe_kind {
 	PERFX_PROBE_EXIT_IF = 5, /* a jcc: leaves when the condition holds */
 };
 
+/* Entries: the same instruction is a way out as well, EXIT or (with IF) EXIT_IF `condition`. */
+#define PERFX_PROBE_F_LEAVES	0x1
+#define PERFX_PROBE_F_LEAVES_IF 0x2
+/* Entries: the instruction is the target of a loop; a hit with its frame open is another round. */
+#define PERFX_PROBE_F_REPEATS 0x4
+
 struct perfx_probe {
 	__u32 function;
 	__u8 kind;      /* enum perfx_probe_kind */
 	__u8 condition; /* EXIT_IF: 4-bit condition code ("tttn" of the Intel SDM) under which it leaves */
 	__u8 cfa_is_fp; /* exits: CFA = rbp + cfa_offset, otherwise rsp + cfa_offset */
-	__u8 pad;
+	__u8 flags;	/* PERFX_PROBE_F_ */
 	__s32 cfa_offset;
 	__u32 call_cost_ns; /* entries: what a call costs by entry and exit; taken off callers'
 			       durations when compensating */

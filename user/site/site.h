@@ -18,21 +18,24 @@
 
 /* Cheapest first. */
 enum site_kind {
-	SITE_NOP5 = 1, /* 0f 1f 44 00 00 at the entry, kernel with optimized uprobes: a call, no trap */
-	SITE_NOP,      /* one-byte nop (with prefixes) */
-	SITE_PUSH,     /* push %reg */
-	SITE_BRANCH,   /* jmp, jcc, call: emulated */
-	SITE_STEPPED   /* anything else: single-stepped out of line */
+	SITE_NOP5 =
+		1, /* 0f 1f 44 00 00 at the entry, kernel with optimized uprobes: a call, no trap */
+	SITE_NOP,  /* one-byte nop (with prefixes) */
+	SITE_PUSH, /* push %reg */
+	SITE_BRANCH, /* jmp, jcc, call: emulated */
+	SITE_STEPPED /* anything else: single-stepped out of line */
 };
 const char *site_kind_name(enum site_kind kind); /* "nop5" "nop" "push" "branch" "stepped" */
 
 /* When does a hit at an exit site mean that the function is leaving? */
 enum exit_when {
 	EXIT_ALWAYS = 1, /* ret, jmp */
-	EXIT_IF_TAKEN,   /* jcc whose target leads out */
+	EXIT_IF_TAKEN,	 /* jcc whose target leads out */
 	EXIT_IF_NOT_TAKEN
 };
 
+/* Plain probes at each way out. A hit where "when" does not hold is the function going on: not an
+ * exit. No two exit sites of a plan have the same vaddr. */
 struct exit_site {
 	uint64_t vaddr;
 	enum site_kind kind;
@@ -44,20 +47,26 @@ struct exit_site {
 
 enum exits_state {
 	EXITS_KNOWN = 1, /* every way out has a site; may be none (noreturn) */
-	EXITS_UNKNOWN    /* some may be missing: calls are counted without times */
+	EXITS_UNKNOWN	 /* some may be missing: calls are counted without times */
 };
 
 struct site_plan {
 	uint64_t entry_vaddr; /* where the entry probe goes: the function or a little further on */
 	enum site_kind entry_kind;
 	const char *entry_note; /* static; why the entry instruction itself was kept, or NULL */
+	/* The entry instruction is also the target of a jump inside the function: a hit with the
+	 * CFA of a call of it that is still open is another round of the loop, not a call. */
+	bool entry_repeats;
+	/* The entry site is an exit site as well (a function that is one tail jump): one program
+	 * has to do both there, entry first; of two programs the kernel keeps no order. */
+	bool entry_is_exit;
 	enum exits_state exits_state;
-	const char *exits_note; /* static; why EXITS_UNKNOWN, or NULL */
+	const char *exits_note;	 /* static; why EXITS_UNKNOWN, or NULL */
 	struct exit_site *exits; /* malloc'd; free with site_plan__clear */
 	size_t exits_count;
-	bool calls_itself;     /* a direct call to its own entry */
-	bool switches_stack;   /* loads rsp from memory or from a register that is not its own frame:
-				  a coroutine switch in assembly */
+	bool calls_itself;   /* a direct call to its own entry */
+	bool switches_stack; /* loads rsp from memory or from a register that is not its own
+				frame: a coroutine switch in assembly; exits are unknown then */
 };
 
 struct site_options {
@@ -66,14 +75,20 @@ struct site_options {
 	/* Bit set of argument registers the BPF program reads at entry and that must be untouched
 	 * there: bit 0 rdi, 1 rsi, 2 rdx, 3 rcx, 4 r8, 5 r9, 6 rax. 0 for plain spans. */
 	uint8_t argument_regs;
-	/* Entry sites that the kernel refused (lock prefix: ENOTSUPP) and must not be chosen again. */
+	/* The program reads the return value at exits: rax must be final there. */
+	bool needs_result;
+	/* Entry sites that the kernel refused (lock prefix: ENOTSUPP) and must not be chosen again.
+	 */
 	const uint64_t *refused;
 	size_t refused_count;
 };
 
-/* vaddr and size are the symbol's. 0, or -errno: -EINVAL size 0 or too large to decode,
- * -ENOENT not in a file-backed executable segment. With size 0 or undecodable bytes the plan still
- * names the entry, and the exits are unknown. */
+/* vaddr and size are the symbol's. Where the function can not be decoded (size 0 or over 1 MiB,
+ * bytes that are no instructions, another architecture than x86-64) the plan still names the
+ * entry, with a note, and the exits are unknown.
+ * 0, or -errno: -ENOENT not in a file-backed executable segment; -ENOTSUP the kernel refuses the
+ * entry instruction (or it breaks it) and there is no other site: plan->entry_note says why;
+ * -ENOMEM. Clear the plan in either case. */
 int site_plan(struct image *image, uint64_t vaddr, uint64_t size,
 	      const struct site_options *options, struct site_plan *plan);
 void site_plan__clear(struct site_plan *plan);

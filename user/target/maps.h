@@ -20,7 +20,8 @@ struct mapping {
 	uint32_t dev_major, dev_minor;
 	bool readable, writable, executable;
 	bool deleted;     /* the file has been unlinked or replaced since */
-	const char *path; /* as the process sees it, unescaped; "" for anonymous; "[vdso]", … */
+	const char *path; /* as the process sees it, unescaped, " (deleted)" taken off; "" for
+			     anonymous; "[vdso]", … */
 };
 
 struct maps;
@@ -28,6 +29,8 @@ struct maps;
 /* NULL with errno set: ESRCH no such process, EACCES/EPERM not allowed. A kernel thread has no
  * mappings: an empty list. */
 struct maps *maps__read(pid_t pid);
+/* The same from the text of such a file. EINVAL: a line that is none. */
+struct maps *maps__parse(const char *text, size_t size);
 void maps__free(struct maps *maps);
 size_t maps__count(const struct maps *maps);
 const struct mapping *maps__at(const struct maps *maps, size_t index);
@@ -40,7 +43,7 @@ struct module_ref {
 	uint32_t dev_major, dev_minor;
 	bool deleted;
 	uint64_t map_start, map_end; /* its first executable mapping: names it in map_files */
-	const char *path;            /* borrowed from maps, " (deleted)" taken off */
+	const char *path;            /* borrowed from maps */
 	const char *base;            /* last component of path */
 };
 
@@ -50,8 +53,10 @@ ssize_t maps__modules(const struct maps *maps, struct module_ref **out);
 
 /* Opens the very file that is mapped, even when it was deleted, replaced or lies in another mount
  * namespace: /proc/PID/map_files/START-END, then /proc/PID/exe for the executable, then
- * /proc/PID/root/PATH where device and inode still agree. The caller closes the descriptor.
- * -errno; -ESTALE: the path now names another file. */
+ * /proc/PID/root/PATH where inode and device still agree (the device only where maps and stat mean
+ * the same by it: not on btrfs and overlayfs, whose devices have major 0). The caller closes the
+ * descriptor. -errno; -ESTALE: the path now names another file; -ENOENT, too, when it was deleted
+ * and we may not open map_files. */
 int module_open(pid_t pid, const struct module_ref *module);
 
 #endif

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the end-to-end tests share: programs with known answers, and the tracer as a user runs it."""
+import json
+import os
+import pathlib
+import select
+import signal
+import subprocess
+import time
+
+import pytest
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+BUILD = TOP / os.environ.get("BUILD", "build")
+PERFX = str(BUILD / "perfx-trace")
+WORKLOADS = BUILD / "workloads"
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "kernel: the known answers that are also asked of other kernels")
+
+
+class Program:
+    """A program of tests/workloads that follows known.h's protocol."""
+
+    def __init__(self, *argv, **popen):
+        self.process = subprocess.Popen(
+            [str(a) for a in argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True, bufsize=1, **popen)
+        line = self.process.stdout.readline()
+        assert line.startswith("ready "), line + self.process.stderr.read()
+        self.pid = int(line.split()[1])
+
+    def go(self, times=1):
+        for _ in range(times):
+            self.process.stdin.write("go\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+            assert line == "done\n", f"{line!r} {self.process.poll()} {self.process.stderr.read()}"
+
+    def finish(self):
+        """Ends it; what it expects as {(function, key): value}. Fails if it was harmed."""
+        self.process.stdin.close()
+        text = self.process.stdout.read()
+        error = self.process.stderr.read()
+        assert self.process.wait(60) == 0, f"the program was harmed: {error}"
+        return expectations(text)
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
+def expectations(text):
+    found = {}
+    for line in text.splitlines():
+        if line.startswith("expect "):
+            name, key, value = line[len("expect "):].rsplit(" ", 2)
+            found[name, key] = found.get((name, key), 0) + int(value)
+    return found
+
+
+class Tracer:
+    """perfx-trace -p …, attached when this returns; stop() gives the report."""
+
+    def __init__(self, pid, *options, duration="60", link=None):
+        argv = [PERFX, "-p", str(pid), "-d", duration, "-f", "json", *options]
+        if link:
+            argv += ["--link", link]
+        self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.lines = []
+        for line in self.process.stderr:
+            self.lines.append(line)
+            if ": tracing " in line:
+                break
+        else:
+            pytest.fail("not attached: " + "".join(self.lines))
+
+    def stop(self, expect=0):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        return self.report(expect)
+
+    def report(self, expect=0):
+        out, err = self.process.communicate(timeout=60)
+        assert self.process.returncode == expect, err
+        return json.loads(out)
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
+def run(*argv, **more):
+    """perfx-trace to its end."""
+    return subprocess.run([PERFX, *map(str, argv)], capture_output=True, text=True, timeout=120, **more)
+
+
+def functions(report, name, pid=None):
+    """Rows of a function in all processes; a C++ name also by its last component."""
+    return [f for p in report["processes"] if pid in (None, p["pid"]) for f in p["functions"]
+            if f["name"] == name or f["name"].endswith("::" + name)]
+
+
+def total(report, name, key, pid=None):
+    return sum(f.get(key, 0) for f in functions(report, name, pid))
+
+
+def check_expectations(report, expected):
+    """Equality for every line that the program printed."""
+    wrong = []
+    for (name, key), value in expected.items():
+        pid = None
+        if "@" in key:
+            key, pid = key.split("@")
+            pid = int(pid)
+        if key in ("calls", "unwound"):
+            got = total(report, name, key, pid)
+            if got != value:
+                wrong.append(f"{name} {key} {pid or ''}: {got}, must be {value}")
+        elif key == "at_most" and total(report, name, "calls") > value:
+            wrong.append(f"{name}: more than {value}")
+    for key, loss in (("running", "unmatched_entries"), ("begun_before", "unmatched_returns")):
+        value = sum(v for (_, k), v in expected.items() if k == key)
+        got = report["losses"][loss]
+        if got != value:
+            wrong.append(f"{loss}: {got}, must be {value}")
+    assert not wrong, "\n".join(wrong + [json.dumps(report["losses"])])
+
+
+def consistent(report):
+    """What holds of every report."""
+    for process in report["processes"]:
+        for f in process["functions"]:
+            assert f["timed"] + f["unwound"] <= f["calls"]
+            if f["timed"]:
+                assert f["self_ns"] <= f["total_ns"]
+                assert f["avg_ns"] == f["total_ns"] // f["timed"]
+            if "min_ns" in f:
+                assert f["min_ns"] <= f["p50_ns"] * 1.02 and f["p50_ns"] <= f["p99_ns"] <= f["max_ns"] * 1.02
+            if f.get("parents"):
+                assert sum(p["calls"] for p in f["parents"]) == f["calls"], f
+
+
+def known_names(path, steps=1, *args):
+    """The functions that a program promises something about: asks it, untraced."""
+    program = Program(path, *args)
+    program.go(steps)
+    return sorted({name for name, _ in program.finish()})
+
+
+@pytest.fixture(scope="session")
+def links():
+    """Kinds of link that work here, best first."""
+    text = run("doctor").stdout
+    have = [("session", "uprobe session links"), ("multi", "uprobe_multi links\n"),
+            ("perf", "uprobes by perf event")]
+    return [name for name, line in have
+            if any(l.startswith("ok") and line.strip() == l[8:].split(":")[0].strip()
+                   for l in text.splitlines())]
+
+
+@pytest.fixture
+def program():
+    started = []
+
+    def start(*argv, **popen):
+        started.append(Program(*argv, **popen))
+        return started[-1]
+
+    yield start
+    for p in started:
+        p.kill()
+
+
+@pytest.fixture
+def tracer():
+    started = []
+
+    def start(pid, *options, **more):
+        started.append(Tracer(pid, *options, **more))
+        return started[-1]
+
+    yield start
+    for t in started:
+        t.kill()
+
+
+def wait_for(condition, seconds=10):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def readable(stream, seconds):
+    return bool(select.select([stream], [], [], seconds)[0])

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "target/maps.h"
+
+#include "fixture.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static const char sample[] =
+	"55d0c0000000-55d0c0002000 r--p 00000000 fe:00 100                        /usr/bin/train\n"
+	"55d0c0002000-55d0c0008000 r-xp 00002000 fe:00 100                        /usr/bin/train\n"
+	"55d0c1000000-55d0c1021000 rw-p 00000000 00:00 0                          [heap]\n"
+	"7f0000000000-7f0000001000 r-xp 00003000 08:11 7   /lib/a\\012b.so (deleted)\n"
+	"7f0000001000-7f0000002000 r-xs 00000000 08:11 8   /other/a.so\n"
+	"7f0000002000-7f0000003000 r-xp 00001000 08:11 7   /lib/same-file.so\n"
+	"7f0000003000-7f0000004000 r-xp 00001000 08:12 7   /lib/same inode.so\n"
+	"7f0000004000-7f0000005000 rw-p 00000000 00:00 0 \n"
+	"7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0                          [vdso]\n"
+	"ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n";
+
+Test(maps, lines)
+{
+	struct maps *maps = maps__parse(sample, strlen(sample));
+	const struct mapping *m;
+
+	cr_assert_not_null(maps);
+	cr_assert_eq(maps__count(maps), 10);
+	m = maps__at(maps, 1);
+	cr_expect_eq(m->start, 0x55d0c0002000);
+	cr_expect_eq(m->end, 0x55d0c0008000);
+	cr_expect_eq(m->file_offset, 0x2000);
+	cr_expect_eq(m->inode, 100);
+	cr_expect(m->dev_major == 0xfe && m->dev_minor == 0);
+	cr_expect(m->readable && !m->writable && m->executable && !m->deleted);
+	cr_expect_str_eq(m->path, "/usr/bin/train");
+	cr_expect_str_eq(maps__at(maps, 2)->path, "[heap]");
+	cr_expect_str_eq(maps__at(maps, 3)->path, "/lib/a\nb.so");
+	cr_expect(maps__at(maps, 3)->deleted);
+	cr_expect_str_eq(maps__at(maps, 6)->path, "/lib/same inode.so");
+	cr_expect_str_eq(maps__at(maps, 7)->path, "");
+	cr_expect(maps__at(maps, 7)->writable);
+	cr_expect_eq(maps__at(maps, 9)->start, 0xffffffffff600000);
+	cr_expect_null(maps__at(maps, 10));
+	maps__free(maps);
+}
+
+Test(maps, find)
+{
+	struct maps *maps = maps__parse(sample, strlen(sample));
+
+	cr_expect_eq(maps__find(maps, 0x55d0c0002000), maps__at(maps, 1));
+	cr_expect_eq(maps__find(maps, 0x55d0c0007fff), maps__at(maps, 1));
+	cr_expect_null(maps__find(maps, 0x55d0c0008000));
+	cr_expect_null(maps__find(maps, 0));
+	cr_expect_eq(maps__find(maps, 0xffffffffff600fff), maps__at(maps, 9));
+	cr_expect_null(maps__find(maps, UINT64_MAX));
+	maps__free(maps);
+}
+
+Test(maps, modules)
+{
+	struct maps *maps = maps__parse(sample, strlen(sample));
+	struct module_ref *modules;
+
+	cr_assert_eq(maps__modules(maps, &modules), 4);
+	cr_expect_str_eq(modules[0].base, "train");
+	cr_expect_eq(modules[0].map_start, 0x55d0c0002000);
+	cr_expect_eq(modules[0].map_end, 0x55d0c0008000);
+	cr_expect_str_eq(modules[1].base, "a\nb.so");
+	cr_expect(modules[1].deleted);
+	cr_expect_str_eq(modules[2].path, "/other/a.so");
+	cr_expect_str_eq(modules[3].base, "same inode.so", "another device");
+	free(modules);
+	maps__free(maps);
+}
+
+Test(maps, refuses_what_is_no_maps_file)
+{
+	static const char *const texts[] = {"hello\n", "1000-2000 r-xp\n",
+					    "2000-1000 r-xp 0 0:0 0\n", "1000-2000 rx 0 0:0 0\n"};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		errno = 0;
+		cr_expect_null(maps__parse(texts[i], strlen(texts[i])), "%s", texts[i]);
+		cr_expect_eq(errno, EINVAL);
+	}
+	maps__free(NULL);
+}
+
+Test(maps, kernel_threads_have_none)
+{
+	struct maps *maps = maps__parse("", 0);
+	struct module_ref *modules;
+
+	cr_assert_not_null(maps);
+	cr_expect_eq(maps__count(maps), 0);
+	cr_expect_eq(maps__modules(maps, &modules), 0);
+	free(modules);
+	maps__free(maps);
+}
+
+/* --- living processes ----------------------------------------------------------------------- */
+
+TestSuite(modules, .init = fixture_set_up, .fini = fixture_tear_down);
+
+Test(modules, of_this_process)
+{
+	struct maps *maps = maps__read(getpid());
+	const struct mapping *here = maps__find(maps, (uint64_t)&maps__read);
+	struct module_ref *modules;
+	struct stat exe, opened;
+	int fd;
+
+	cr_assert_not_null(here);
+	cr_expect(here->executable && !here->writable);
+	cr_assert_gt(maps__modules(maps, &modules), 1);
+	fd = module_open(getpid(), &modules[0]);
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(stat("/proc/self/exe", &exe), 0);
+	cr_assert_eq(fstat(fd, &opened), 0);
+	cr_expect(exe.st_ino == opened.st_ino && exe.st_dev == opened.st_dev);
+	close(fd);
+	free(modules);
+	maps__free(maps);
+}
+
+Test(modules, of_no_process)
+{
+	struct module_ref module = {.inode = 1, .path = "/bin/sh"};
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(0);
+	waitpid(pid, NULL, 0);
+	cr_expect_null(maps__read(pid));
+	cr_expect_eq(errno, ESRCH);
+	cr_expect_eq(module_open(pid, &module), -ESRCH);
+}
+
+static void *map_file(const char *name)
+{
+	int fd = fixture_open(name);
+	void *bytes = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+
+	cr_assert_neq(bytes, MAP_FAILED);
+	close(fd);
+	return bytes;
+}
+
+static struct module_ref module_at(struct maps *maps, const void *address)
+{
+	const struct mapping *mapping = maps__find(maps, (uint64_t)address);
+	struct module_ref *modules, found = {0};
+	ssize_t count = maps__modules(maps, &modules);
+
+	cr_assert_not_null(mapping);
+	for (ssize_t i = 0; i < count; i++)
+		if (modules[i].inode == mapping->inode &&
+		    modules[i].dev_minor == mapping->dev_minor)
+			found = modules[i];
+	cr_assert_neq(found.inode, 0);
+	free(modules);
+	return found;
+}
+
+static void expect_content(int fd, const char *wanted)
+{
+	char text[16] = "";
+
+	cr_assert_geq(read(fd, text, sizeof(text) - 1), 0);
+	cr_expect_str_eq(text, wanted);
+	close(fd);
+}
+
+/* A library that was upgraded while the process runs: the path names the new one. */
+Test(modules, replaced_file)
+{
+	struct module_ref module;
+	struct maps *maps;
+	void *mapped;
+	int fd;
+
+	fixture_text("lib.so", "old");
+	mapped = map_file("lib.so");
+	fixture_text("new", "new");
+	fixture_run("mv new lib.so");
+	maps = maps__read(getpid());
+	module = module_at(maps, mapped);
+	cr_expect(module.deleted);
+	cr_expect_str_eq(module.path, fixture_path("lib.so"));
+	fd = module_open(getpid(), &module);
+	if (fd == -ESTALE && geteuid() != 0)
+		cr_skip("opening map_files takes CAP_CHECKPOINT_RESTORE");
+	cr_assert_geq(fd, 0, "%s", strerror(-fd));
+	expect_content(fd, "old");
+	maps__free(maps);
+}
+
+Test(modules, by_path_when_the_mapping_moved)
+{
+	struct module_ref module;
+	struct maps *maps;
+	void *mapped;
+	int fd;
+
+	fixture_text("lib.so", "text");
+	mapped = map_file("lib.so");
+	maps = maps__read(getpid());
+	module = module_at(maps, mapped);
+	module.map_start += 4096;
+	fd = module_open(getpid(), &module);
+	cr_assert_geq(fd, 0, "%s", strerror(-fd));
+	expect_content(fd, "text");
+	module.inode++;
+	cr_expect_eq(module_open(getpid(), &module), -ESTALE);
+	maps__free(maps);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Programs whose calls are known: how a test drives them and what they promise.
+ *
+ *	program → "ready PID"              started, idle: attach now
+ *	test    → "go"                     one run of the scenario (or one step of it)
+ *	program → "done"                   idle again
+ *	test closes the program's stdin
+ *	program → "expect FUNCTION KEY VALUE" …, then exits with 0
+ *
+ * Values cover all runs since "ready" and the whole family of processes; a KEY "calls@PID" is one
+ * process of it. When a line for the same FUNCTION and KEY comes twice the values add up (a
+ * program that executes another prints its own before). Keys:
+ *	calls           calls that ended: returned, or left by a jump, an exception, an unwinding
+ *	unwound         those of them that did not return
+ *	running         calls still open when the process ended
+ *	begun_before    calls entered before "ready" that returned afterwards
+ *	depth           deepest recursion
+ *	at_most         calls, when tracing starts too late to see them all for certain
+ * The function is named without arguments: exceptions.cc's expectations are by base name.
+ * A program that finds its own behaviour changed (a destructor not run, a wrong result) says so on
+ * stderr and exits with 1: then the tracer did harm.
+ */
+#ifndef TESTS_WORKLOADS_KNOWN_H
+#define TESTS_WORKLOADS_KNOWN_H
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A function whose every call in the source is a call in the machine code. */
+#if defined(__clang__)
+#define TRACED __attribute__((noinline))
+#else
+#define TRACED __attribute__((noipa))
+#endif
+
+/* Keeps a value, and what it was computed from, from being optimised away. */
+#define KEEP(value) __asm__ __volatile__("" : "+r"(value) : : "memory")
+
+static inline void known_say(const char *what)
+{
+	puts(what);
+	fflush(stdout);
+}
+
+static inline void known_ready(void)
+{
+	printf("ready %d\n", (int)getpid());
+	fflush(stdout);
+}
+
+/* True for each "go". Reads byte by byte: what follows belongs to whoever is executed next. */
+static inline bool known_go(void)
+{
+	char line[16];
+	size_t length = 0;
+	char c;
+
+	while (read(STDIN_FILENO, &c, 1) == 1) {
+		if (c != '\n') {
+			if (length < sizeof(line) - 1)
+				line[length++] = c;
+			continue;
+		}
+		line[length] = '\0';
+		if (!strcmp(line, "go"))
+			return true;
+		length = 0;
+	}
+	return false;
+}
+
+static inline void known_expect(const char *function, const char *key, uint64_t value)
+{
+	printf("expect %s %s %" PRIu64 "\n", function, key, value);
+	fflush(stdout);
+}
+
+static inline void known_expect_of(const char *function, pid_t pid, uint64_t calls)
+{
+	char key[32];
+
+	snprintf(key, sizeof(key), "calls@%d", (int)pid);
+	known_expect(function, key, calls);
+}
+
+static inline void known_require(bool holds, const char *what)
+{
+	if (holds)
+		return;
+	fprintf(stderr, "harmed: %s\n", what);
+	exit(1);
+}
+
+/* The usual main: ready, runs of the scenario, end of input. Returns the number of runs. */
+static inline uint64_t known_main(void (*scenario)(void))
+{
+	uint64_t runs = 0;
+
+	known_ready();
+	for (; known_go(); runs++) {
+		scenario();
+		known_say("done");
+	}
+	return runs;
+}
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* longjmp across traced frames: from a call, half-way up, and out of a signal handler. */
+#include <setjmp.h>
+#include <signal.h>
+
+#include "known.h"
+
+static jmp_buf top, half;
+static sigjmp_buf from_signal;
+
+TRACED int jump_leaf(int x)
+{
+	if (x % 3 == 0)
+		longjmp(top, 1);
+	if (x % 3 == 1)
+		longjmp(half, 1);
+	return x;
+}
+
+TRACED int jump_inner(int x)
+{
+	int got = jump_leaf(x);
+
+	KEEP(got);
+	return got;
+}
+
+/* Catches every third jump itself, and then returns as if nothing had been. */
+TRACED int jump_middle(int x)
+{
+	int got = 0;
+
+	if (!setjmp(half))
+		got = jump_inner(x);
+	KEEP(got);
+	return got;
+}
+
+TRACED int jump_outer(int x)
+{
+	int got = jump_middle(x);
+
+	KEEP(got);
+	return got;
+}
+
+TRACED int plain(int x)
+{
+	KEEP(x);
+	return x;
+}
+
+TRACED int raise_inner(int x)
+{
+	raise(SIGUSR1);
+	return x;
+}
+
+TRACED int raise_outer(int x)
+{
+	int got = raise_inner(x);
+
+	KEEP(got);
+	return got;
+}
+
+static void on_signal(int number)
+{
+	(void)number;
+	siglongjmp(from_signal, 1);
+}
+
+static void scenario(void)
+{
+	for (volatile int i = 0; i < 3000; i++) {
+		if (!setjmp(top))
+			jump_outer(i);
+		plain(i);
+	}
+	for (volatile int i = 0; i < 500; i++) {
+		if (!sigsetjmp(from_signal, 1))
+			raise_outer(i);
+		plain(i);
+	}
+}
+
+int main(void)
+{
+	uint64_t runs;
+
+	signal(SIGUSR1, on_signal);
+	runs = known_main(scenario);
+	known_expect("jump_leaf", "calls", runs * 3000);
+	known_expect("jump_leaf", "unwound", runs * 2000);
+	known_expect("jump_inner", "calls", runs * 3000);
+	known_expect("jump_inner", "unwound", runs * 2000);
+	known_expect("jump_middle", "calls", runs * 3000);
+	known_expect("jump_middle", "unwound", runs * 1000);
+	known_expect("jump_outer", "calls", runs * 3000);
+	known_expect("jump_outer", "unwound", runs * 1000);
+	known_expect("plain", "calls", runs * 3500);
+	known_expect("raise_inner", "calls", runs * 500);
+	known_expect("raise_inner", "unwound", runs * 500);
+	known_expect("raise_outer", "calls", runs * 500);
+	known_expect("raise_outer", "unwound", runs * 500);
+	return 0;
+}

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef TESTS_WORKLOADS_MARKS_H
+#define TESTS_WORKLOADS_MARKS_H
+
+int library_step(int x);
+
+#endif

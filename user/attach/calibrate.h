@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a hit costs on this host, now: the figures move from machine to machine (4 to 17 µs for a
+ * stepped instruction on machines of one kind), so none is quoted. Our own stubs are traced by the
+ * same programs and links that the target gets.
+ */
+#ifndef PERFX_ATTACH_CALIBRATE_H
+#define PERFX_ATTACH_CALIBRATE_H
+
+#include "attach/tracer.h"
+#include "perfx_record.h"
+
+#define SITE_KINDS (PERFX_SITE_STEPPED + 1)
+
+struct calibration {
+	/* by enum perfx_site; 0: not measured */
+	double hit_ns[SITE_KINDS];  /* a hit at an entry or exit site, half of the program's work in it */
+	double call_ns[SITE_KINDS]; /* entry on that site and return probe together */
+};
+
+/* Before anything else is attached; leaves the tracer as if new. 0 or -errno: then all is 0. */
+int calibrate(struct tracer *tracer, struct calibration *calibration);
+
+/* Cost of one hit: for a function timed by return probe the return is in its entry's hit. */
+double calibration_hit_ns(const struct calibration *calibration, enum perfx_site site,
+			  enum perfx_return ret);
+
+#endif

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "attach/features.h"
+
+#include "attach/link.h"
+#include "attach/stubs.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/bpf.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* int count(void *ctx) { __sync_fetch_and_add(&map[0], 1); return 0; } */
+static int load_counter(int map_fd, int attach_type)
+{
+	const struct bpf_insn insns[] = {
+		{.code = BPF_ST | BPF_MEM | BPF_W, .dst_reg = BPF_REG_10, .off = -4, .imm = 0},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_X, .dst_reg = BPF_REG_2, .src_reg = BPF_REG_10},
+		{.code = BPF_ALU64 | BPF_ADD | BPF_K, .dst_reg = BPF_REG_2, .imm = -4},
+		{.code = BPF_LD | BPF_DW | BPF_IMM,
+		 .dst_reg = BPF_REG_1,
+		 .src_reg = BPF_PSEUDO_MAP_FD,
+		 .imm = map_fd},
+		{.code = 0},
+		{.code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_map_lookup_elem},
+		{.code = BPF_JMP | BPF_JEQ | BPF_K, .dst_reg = BPF_REG_0, .off = 2, .imm = 0},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_1, .imm = 1},
+		{.code = BPF_STX | BPF_ATOMIC | BPF_DW,
+		 .dst_reg = BPF_REG_0,
+		 .src_reg = BPF_REG_1,
+		 .imm = BPF_ADD},
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, opts,
+		    .expected_attach_type = (enum bpf_attach_type)attach_type);
+	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "perfx_try", "Dual BSD/GPL", insns,
+			       sizeof(insns) / sizeof(insns[0]), &opts);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static uint64_t read_counter(int map_fd)
+{
+	uint32_t key = 0;
+	uint64_t value = 0;
+
+	bpf_map_lookup_elem(map_fd, &key, &value);
+	return value;
+}
+
+static void *call_stub(void *arg)
+{
+	const struct stub *stub = arg;
+
+	stub->call();
+	return NULL;
+}
+
+/* Hits seen when a second thread of this process calls the stub under a link of the given kind. */
+static uint64_t hits_under_multi(int map_fd, int attach_type, int exe_fd, pid_t pid)
+{
+	const struct stub *stub = stub_of(PERFX_SITE_STEPPED);
+	uint64_t cookie = 0, before = read_counter(map_fd), offset;
+	int64_t found = stub_offset(stub->entry);
+	int prog_fd = load_counter(map_fd, attach_type), link_fd;
+	struct link_points points = {.offsets = &offset, .cookies = &cookie, .count = 1};
+	pthread_t thread;
+
+	if (prog_fd < 0)
+		return 0;
+	if (found < 0) {
+		close(prog_fd);
+		return 0;
+	}
+	offset = (uint64_t)found;
+	link_fd = link_multi(prog_fd, attach_type, exe_fd, pid, false, &points);
+	if (link_fd >= 0) {
+		if (!pthread_create(&thread, NULL, call_stub, (void *)stub))
+			pthread_join(thread, NULL);
+		close(link_fd);
+	}
+	close(prog_fd);
+	return read_counter(map_fd) - before;
+}
+
+/* The uprobe system call is what the optimized nop5 jumps to; called from elsewhere it fails. In a
+ * child, should a kernel answer with a signal. */
+static bool have_uprobe_syscall(void)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(syscall(336) == -1 && errno == ENOSYS ? 1 : 0);
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return false;
+	return WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void try_links(struct features *features)
+{
+	int map_fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "perfx_try", 4, 8, 1, NULL);
+	int exe_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	int prog_fd;
+
+	if (map_fd >= 0 && exe_fd >= 0) {
+		prog_fd = load_counter(map_fd, 0);
+		features->privileged = prog_fd >= 0;
+		features->load_error = prog_fd < 0 ? -prog_fd : 0;
+		if (prog_fd >= 0)
+			close(prog_fd);
+		features->uprobe_multi = hits_under_multi(map_fd, BPF_ATTACH_UPROBE_MULTI, exe_fd, 0);
+		features->multi_pid = features->uprobe_multi &&
+				      hits_under_multi(map_fd, BPF_ATTACH_UPROBE_MULTI, exe_fd,
+						       getpid());
+		/* entry and return: the program returns 0, so it runs twice */
+		features->uprobe_session =
+			features->multi_pid &&
+			hits_under_multi(map_fd, BPF_ATTACH_UPROBE_SESSION, exe_fd, 0) == 2;
+	} else {
+		features->load_error = errno;
+	}
+	if (map_fd >= 0)
+		close(map_fd);
+	if (exe_fd >= 0)
+		close(exe_fd);
+}
+
+void features_try(struct features *features)
+{
+	struct btf *btf;
+
+	*features = (struct features){0};
+	features->btf = access("/sys/kernel/btf/vmlinux", R_OK) == 0;
+	features->uprobe_perf = access("/sys/bus/event_source/devices/uprobe/type", R_OK) == 0;
+	features->optimized_nop5 = have_uprobe_syscall();
+	try_links(features);
+	if (!features->privileged)
+		return;
+	features->ring_buffer = libbpf_probe_bpf_map_type(BPF_MAP_TYPE_RINGBUF, NULL) == 1;
+	features->cookies = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE,
+						    BPF_FUNC_get_attach_cookie, NULL) == 1;
+	btf = features->btf ? btf__load_vmlinux_btf() : NULL;
+	if (btf) {
+		features->socket_lengths =
+			btf__find_by_name(btf, "btf_trace_sock_send_length") > 0 &&
+			btf__find_by_name(btf, "btf_trace_sock_recv_length") > 0;
+		btf__free(btf);
+	}
+}

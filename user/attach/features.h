@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What this kernel can do, found by trying it, never by its version: distributions carry features
+ * back, and what exists may be forbidden.
+ */
+#ifndef PERFX_ATTACH_FEATURES_H
+#define PERFX_ATTACH_FEATURES_H
+
+#include <stdbool.h>
+
+struct features {
+	bool privileged;     /* BPF programs of the tracing kind load */
+	bool btf;	     /* /sys/kernel/btf/vmlinux */
+	bool ring_buffer;    /* 5.8 */
+	bool cookies;	     /* 5.15 */
+	bool uprobe_perf;    /* perf-event uprobes */
+	bool uprobe_multi;   /* 6.6 */
+	bool multi_pid;	     /* its pid filter sees all threads of the process: 6.10 */
+	bool uprobe_session; /* 6.13 */
+	bool optimized_nop5; /* 6.18 */
+	bool socket_lengths; /* sock:sock_send_length, sock_recv_length: 6.3 */
+	int load_error;	     /* errno of the first program load, 0 when privileged */
+};
+
+void features_try(struct features *features);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Uprobe links, one call for all kinds. Multi and session links are made by the raw bpf() call:
+ * libbpf 1.4 knows no session links, and the kernel headers of a stable distribution neither.
+ */
+#ifndef PERFX_ATTACH_LINK_H
+#define PERFX_ATTACH_LINK_H
+
+#include "perfx_record.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* enum bpf_attach_type of linux/bpf.h, which older copies of that header lack. */
+#define BPF_ATTACH_UPROBE_MULTI	  48
+#define BPF_ATTACH_UPROBE_SESSION 57
+
+struct link_points {
+	const uint64_t *offsets; /* in the file */
+	const uint64_t *cookies;
+	size_t count;
+};
+
+/* A link of many offsets of one file. prog_fd must have been loaded with the same attach type.
+ * at_return: multi links only, the program runs at return. pid 0: every process.
+ * Returns the link's descriptor or -errno; -ENOTSUPP (524) when the kernel refuses an instruction. */
+int link_multi(int prog_fd, int attach_type, int file_fd, pid_t pid, bool at_return,
+	       const struct link_points *points);
+
+/* The kernel's own code for an operation that it does not support, not in errno.h. */
+#define KERNEL_ENOTSUPP 524
+
+/* Reads a byte of the page of each offset: registering a uprobe on a page that is not in the page
+ * cache makes some kernels complain in their log. */
+void link_warm_pages(int file_fd, const uint64_t *offsets, size_t count);
+
+const char *link_name(enum perfx_link link); /* "session" "multi" "perf" "tracepoint" */
+
+#endif

@@ -1,0 +1,567 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "attach/tracer.h"
+
+#include "attach/link.h"
+#include "perfx.skel.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Perf-event uprobes are one link a probe, and closing one takes tens of milliseconds. */
+#define PERF_LINKS_MAX 512
+
+struct kept_link {
+	int fd;
+	bool by_return;
+};
+
+struct kept_perf_link {
+	struct bpf_link *link;
+	bool by_return;
+};
+
+struct tracer {
+	struct perfx_bpf *skel;
+	enum perfx_link hit_link, return_link;
+	bool multi_pid;
+	uint32_t probes_count; /* next free index; 0 is no probe */
+	uint32_t probes_max;
+	int cpus_count;
+	uint64_t *percpu; /* scratch: one value a CPU */
+	struct perfx_probe *probes; /* mapped tables */
+	struct perfx_context_node *contexts;
+	size_t probes_bytes, contexts_bytes;
+	struct kept_link *links; /* multi and session */
+	size_t links_count, links_capacity;
+	struct kept_perf_link *perf_links;
+	size_t perf_links_count;
+};
+
+static size_t page_round(size_t bytes)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	return (bytes + page - 1) / page * page;
+}
+
+static size_t ring_round(size_t bytes)
+{
+	size_t size = (size_t)sysconf(_SC_PAGESIZE);
+
+	while (size < bytes)
+		size *= 2;
+	return size;
+}
+
+/* Which links serve entry and exit sites, and which serve return probes. */
+static int choose_links(struct tracer *tracer, enum perfx_link wanted,
+			const struct features *features)
+{
+	if (wanted == PERFX_LINK_INVALID) {
+		wanted = features->uprobe_session ? PERFX_LINK_SESSION
+			 : features->uprobe_multi ? PERFX_LINK_MULTI
+						  : PERFX_LINK_PERF;
+	}
+	if ((wanted == PERFX_LINK_SESSION && !features->uprobe_session) ||
+	    (wanted == PERFX_LINK_MULTI && !features->uprobe_multi) ||
+	    (wanted == PERFX_LINK_PERF && !features->uprobe_perf))
+		return -ENOTSUP;
+	tracer->return_link = wanted;
+	/* a session is for functions timed by return; sites have nothing to return from */
+	tracer->hit_link = wanted == PERFX_LINK_SESSION ? PERFX_LINK_MULTI : wanted;
+	tracer->multi_pid = features->multi_pid;
+	return 0;
+}
+
+static void set_attach_type(struct bpf_program *program, int type)
+{
+	bpf_program__set_expected_attach_type(program, (enum bpf_attach_type)type);
+}
+
+static int open_and_load(struct tracer *tracer, const struct tracer_options *options,
+			 const struct features *features)
+{
+	struct perfx_bpf *skel = perfx_bpf__open();
+
+	tracer->skel = skel;
+	if (!skel)
+		return -errno;
+	if (tracer->hit_link == PERFX_LINK_MULTI) {
+		set_attach_type(skel->progs.perfx_on_hit, BPF_ATTACH_UPROBE_MULTI);
+		set_attach_type(skel->progs.perfx_on_return, BPF_ATTACH_UPROBE_MULTI);
+	}
+	if (tracer->return_link == PERFX_LINK_SESSION)
+		set_attach_type(skel->progs.perfx_on_session, BPF_ATTACH_UPROBE_SESSION);
+	bpf_program__set_autoload(skel->progs.perfx_on_session,
+				  tracer->return_link == PERFX_LINK_SESSION);
+	bpf_program__set_autoload(skel->progs.perfx_on_send, features->socket_lengths);
+	bpf_program__set_autoload(skel->progs.perfx_on_receive, features->socket_lengths);
+	skel->rodata->perfx_follow_children = options->follow_children;
+	skel->rodata->perfx_compensate = options->compensate;
+	skel->rodata->perfx_wake_bytes = (uint32_t)(ring_round(options->ring_bytes) / 8);
+	bpf_map__set_max_entries(skel->maps.perfx_spans,
+				 (uint32_t)ring_round(options->ring_bytes));
+	bpf_map__set_max_entries(skel->maps.perfx_probes, tracer->probes_max);
+	bpf_map__set_max_entries(skel->maps.perfx_hits, tracer->probes_max);
+	return perfx_bpf__load(skel);
+}
+
+static void *map_table(struct bpf_map *map, size_t bytes, int protection)
+{
+	void *table = mmap(NULL, bytes, protection, MAP_SHARED, bpf_map__fd(map), 0);
+
+	return table == MAP_FAILED ? NULL : table;
+}
+
+static int map_tables(struct tracer *tracer)
+{
+	struct perfx_bpf *skel = tracer->skel;
+
+	/* values of an array map are 8 bytes aligned, as these structs are */
+	tracer->probes_bytes = page_round(tracer->probes_max * sizeof(struct perfx_probe));
+	tracer->contexts_bytes = page_round(PERFX_MAX_CONTEXTS * sizeof(struct perfx_context_node));
+	tracer->probes = map_table(skel->maps.perfx_probes, tracer->probes_bytes,
+				   PROT_READ | PROT_WRITE);
+	tracer->contexts = map_table(skel->maps.perfx_contexts, tracer->contexts_bytes,
+				     PROT_READ | PROT_WRITE);
+	return tracer->probes && tracer->contexts ? 0 : -errno;
+}
+
+static int quiet_print(enum libbpf_print_level level, const char *format, va_list args)
+{
+	/* The caller says in its own words what failed; PERFX_DEBUG shows the verifier's. */
+	if (!getenv("PERFX_DEBUG") || level == LIBBPF_DEBUG)
+		return 0;
+	return vfprintf(stderr, format, args);
+}
+
+struct tracer *tracer__new(const struct tracer_options *options, const struct features *features)
+{
+	struct rlimit files = {.rlim_cur = 65536, .rlim_max = 65536};
+	struct tracer *tracer = calloc(1, sizeof(*tracer));
+	int err;
+
+	if (!tracer)
+		return NULL;
+	libbpf_set_print(quiet_print);
+	/* perf links take a descriptor each; where this is refused, fewer are made */
+	setrlimit(RLIMIT_NOFILE, &files);
+	tracer->probes_count = 1;
+	tracer->probes_max = options->probes_max + 1;
+	tracer->cpus_count = libbpf_num_possible_cpus();
+	tracer->percpu = tracer->cpus_count > 0
+				 ? calloc((size_t)tracer->cpus_count, sizeof(*tracer->percpu))
+				 : NULL;
+	err = tracer->percpu ? choose_links(tracer, options->link, features) : -ENOMEM;
+	if (!err)
+		err = open_and_load(tracer, options, features);
+	if (!err)
+		err = map_tables(tracer);
+	if (!err)
+		err = perfx_bpf__attach(tracer->skel);
+	if (err) {
+		tracer__free(tracer);
+		errno = -err;
+		return NULL;
+	}
+	return tracer;
+}
+
+void tracer__free(struct tracer *tracer)
+{
+	if (!tracer)
+		return;
+	tracer__detach(tracer);
+	free(tracer->links);
+	free(tracer->perf_links);
+	if (tracer->probes)
+		munmap(tracer->probes, tracer->probes_bytes);
+	if (tracer->contexts)
+		munmap(tracer->contexts, tracer->contexts_bytes);
+	perfx_bpf__destroy(tracer->skel);
+	free(tracer->percpu);
+	free(tracer);
+}
+
+bool tracer__counts_sockets(const struct tracer *tracer)
+{
+	return bpf_program__autoload(tracer->skel->progs.perfx_on_send);
+}
+
+enum perfx_link tracer__hit_link(const struct tracer *tracer)
+{
+	return tracer->hit_link;
+}
+
+enum perfx_link tracer__return_link(const struct tracer *tracer)
+{
+	return tracer->return_link;
+}
+
+int64_t tracer__add_family(struct tracer *tracer, pid_t pid, bool *existed)
+{
+	int map_fd = bpf_map__fd(tracer->skel->maps.perfx_families);
+	struct perfx_family family = {0};
+	uint32_t key = (uint32_t)pid;
+
+	if (existed)
+		*existed = false;
+	family.process = __sync_fetch_and_add(&tracer->skel->data->perfx_next_process, 1);
+	if (!bpf_map_update_elem(map_fd, &key, &family, BPF_NOEXIST))
+		return family.process;
+	if (errno != EEXIST)
+		return -errno;
+	/* the fork hook was first */
+	if (bpf_map_lookup_elem(map_fd, &key, &family))
+		return -errno;
+	if (existed)
+		*existed = true;
+	return family.process;
+}
+
+void tracer__remove_family(struct tracer *tracer, pid_t pid)
+{
+	uint32_t key = (uint32_t)pid;
+
+	bpf_map_delete_elem(bpf_map__fd(tracer->skel->maps.perfx_families), &key);
+}
+
+int tracer__family(const struct tracer *tracer, pid_t pid, struct perfx_family *family)
+{
+	uint32_t key = (uint32_t)pid;
+
+	if (bpf_map_lookup_elem(bpf_map__fd(tracer->skel->maps.perfx_families), &key, family))
+		return -errno;
+	return 0;
+}
+
+int64_t tracer__add_probe(struct tracer *tracer, const struct perfx_probe *probe)
+{
+	if (tracer->probes_count >= tracer->probes_max)
+		return -ENOSPC;
+	tracer->probes[tracer->probes_count] = *probe;
+	return tracer->probes_count++;
+}
+
+struct perfx_probe *tracer__probe(struct tracer *tracer, uint32_t probe)
+{
+	return &tracer->probes[probe];
+}
+
+static int keep_link(struct tracer *tracer, int fd, bool by_return)
+{
+	if (fd < 0)
+		return fd;
+	if (tracer->links_count == tracer->links_capacity) {
+		size_t capacity = tracer->links_capacity ? tracer->links_capacity * 2 : 16;
+		struct kept_link *links = realloc(tracer->links, capacity * sizeof(*links));
+
+		if (!links) {
+			close(fd);
+			return -ENOMEM;
+		}
+		tracer->links = links;
+		tracer->links_capacity = capacity;
+	}
+	tracer->links[tracer->links_count++] = (struct kept_link){fd, by_return};
+	return 0;
+}
+
+/* How a set of points is attached: by which program and link. */
+struct attach_way {
+	int file_fd;
+	pid_t pid;
+	struct bpf_program *program;
+	int attach_type; /* of multi and session links */
+	bool at_return;	 /* the program runs at return only */
+	bool by_return;	 /* the points are timed by return probe */
+};
+
+/* Attaches count points by one link. When the kernel refuses one, halves find out which: the rest
+ * are attached all the same. */
+static void attach_multi(struct tracer *tracer, const struct attach_way *way,
+			 struct attach_point **points, size_t count, uint64_t *offsets,
+			 uint64_t *cookies)
+{
+	struct link_points link_points = {.offsets = offsets, .cookies = cookies, .count = count};
+	int err;
+
+	for (size_t i = 0; i < count; i++) {
+		offsets[i] = points[i]->offset;
+		cookies[i] = points[i]->probe;
+	}
+	err = keep_link(tracer,
+			link_multi(bpf_program__fd(way->program), way->attach_type, way->file_fd,
+				   way->pid, way->at_return, &link_points),
+			way->by_return);
+	/* too many open files, no such process: halving would not help */
+	if (err && count > 1 && err != -ESRCH && err != -EMFILE && err != -ENOMEM) {
+		attach_multi(tracer, way, points, count / 2, offsets, cookies);
+		attach_multi(tracer, way, points + count / 2, count - count / 2, offsets, cookies);
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		if (!points[i]->err)
+			points[i]->err = err;
+}
+
+static void attach_perf(struct tracer *tracer, const struct attach_way *way,
+			struct attach_point **points, size_t count)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", way->file_fd);
+	if (!tracer->perf_links)
+		tracer->perf_links = calloc(PERF_LINKS_MAX, sizeof(*tracer->perf_links));
+	for (size_t i = 0; i < count; i++) {
+		LIBBPF_OPTS(bpf_uprobe_opts, opts, .bpf_cookie = points[i]->probe,
+			    .retprobe = way->at_return);
+		struct bpf_link *link;
+
+		if (!tracer->perf_links || tracer->perf_links_count == PERF_LINKS_MAX) {
+			points[i]->err = -ENOSPC;
+			continue;
+		}
+		link = bpf_program__attach_uprobe_opts(way->program, way->pid ? way->pid : -1, path,
+						       points[i]->offset, &opts);
+		if (link)
+			tracer->perf_links[tracer->perf_links_count++] =
+				(struct kept_perf_link){link, way->by_return};
+		else if (!points[i]->err)
+			points[i]->err = -errno;
+	}
+}
+
+static void attach_way(struct tracer *tracer, const struct attach_way *way, enum perfx_link link,
+		       struct attach_point **points, size_t count)
+{
+	uint64_t *numbers;
+
+	if (!count)
+		return;
+	if (link == PERFX_LINK_PERF) {
+		attach_perf(tracer, way, points, count);
+		return;
+	}
+	numbers = calloc(count * 2, sizeof(*numbers));
+	if (!numbers) {
+		for (size_t i = 0; i < count; i++)
+			points[i]->err = -ENOMEM;
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		numbers[i] = points[i]->offset;
+	link_warm_pages(way->file_fd, numbers, count);
+	attach_multi(tracer, way, points, count, numbers, numbers + count);
+	free(numbers);
+}
+
+/* The points of one kind, as pointers into the caller's array. */
+static size_t select_points(struct attach_point *points, size_t count, bool by_return,
+			    struct attach_point **selected)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (points[i].by_return == by_return && !points[i].err)
+			selected[n++] = &points[i];
+	return n;
+}
+
+size_t tracer__attach(struct tracer *tracer, int file_fd, pid_t pid, struct attach_point *points,
+		      size_t count)
+{
+	struct perfx_bpf *skel = tracer->skel;
+	struct attach_way way = {.file_fd = file_fd,
+				 .pid = tracer->multi_pid || tracer->hit_link == PERFX_LINK_PERF ? pid : 0,
+				 .program = skel->progs.perfx_on_hit,
+				 .attach_type = BPF_ATTACH_UPROBE_MULTI};
+	struct attach_point **selected = calloc(count ? count : 1, sizeof(*selected));
+	size_t n, attached = 0;
+
+	for (size_t i = 0; i < count; i++)
+		points[i].err = selected ? 0 : -ENOMEM;
+	if (!selected)
+		return 0;
+
+	n = select_points(points, count, false, selected);
+	attach_way(tracer, &way, tracer->hit_link, selected, n);
+
+	n = select_points(points, count, true, selected);
+	way.by_return = true;
+	if (tracer->return_link == PERFX_LINK_SESSION) {
+		way.program = skel->progs.perfx_on_session;
+		way.attach_type = BPF_ATTACH_UPROBE_SESSION;
+		attach_way(tracer, &way, PERFX_LINK_SESSION, selected, n);
+	} else {
+		/* returns first: an entry without its return would stay open */
+		way.program = skel->progs.perfx_on_return;
+		way.at_return = true;
+		attach_way(tracer, &way, tracer->return_link, selected, n);
+		n = select_points(points, count, true, selected);
+		way.program = skel->progs.perfx_on_hit;
+		way.at_return = false;
+		attach_way(tracer, &way, tracer->hit_link, selected, n);
+	}
+	free(selected);
+	for (size_t i = 0; i < count; i++)
+		attached += !points[i].err;
+	return attached;
+}
+
+static void detach(struct tracer *tracer, bool returns_only)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < tracer->links_count; i++) {
+		if (returns_only && !tracer->links[i].by_return)
+			tracer->links[kept++] = tracer->links[i];
+		else
+			close(tracer->links[i].fd);
+	}
+	tracer->links_count = kept;
+	kept = 0;
+	for (size_t i = 0; i < tracer->perf_links_count; i++) {
+		if (returns_only && !tracer->perf_links[i].by_return)
+			tracer->perf_links[kept++] = tracer->perf_links[i];
+		else
+			bpf_link__destroy(tracer->perf_links[i].link);
+	}
+	tracer->perf_links_count = kept;
+}
+
+void tracer__detach(struct tracer *tracer)
+{
+	detach(tracer, false);
+}
+
+void tracer__detach_returns(struct tracer *tracer)
+{
+	detach(tracer, true);
+}
+
+void tracer__start(struct tracer *tracer)
+{
+	__atomic_store_n(&tracer->skel->bss->perfx_tracing, 1, __ATOMIC_SEQ_CST);
+}
+
+void tracer__stop(struct tracer *tracer)
+{
+	__atomic_store_n(&tracer->skel->bss->perfx_tracing, 0, __ATOMIC_SEQ_CST);
+	tracer__detach(tracer);
+}
+
+int tracer__spans_fd(const struct tracer *tracer)
+{
+	return bpf_map__fd(tracer->skel->maps.perfx_spans);
+}
+
+int tracer__control_fd(const struct tracer *tracer)
+{
+	return bpf_map__fd(tracer->skel->maps.perfx_control);
+}
+
+/* Sum over the CPUs of one entry of a per-CPU array of u64. */
+static uint64_t percpu_sum(const struct tracer *tracer, int map_fd, uint32_t key)
+{
+	uint64_t sum = 0;
+
+	if (bpf_map_lookup_elem(map_fd, &key, tracer->percpu))
+		return 0;
+	for (int i = 0; i < tracer->cpus_count; i++)
+		sum += tracer->percpu[i];
+	return sum;
+}
+
+uint64_t tracer__counter(const struct tracer *tracer, enum perfx_counter which)
+{
+	return percpu_sum(tracer, bpf_map__fd(tracer->skel->maps.perfx_counters), which);
+}
+
+uint64_t tracer__hits(const struct tracer *tracer, uint32_t probe)
+{
+	return percpu_sum(tracer, bpf_map__fd(tracer->skel->maps.perfx_hits), probe);
+}
+
+uint32_t tracer__probes_count(const struct tracer *tracer)
+{
+	return tracer->probes_count;
+}
+
+const struct perfx_context_node *tracer__contexts(const struct tracer *tracer, uint32_t *count)
+{
+	uint32_t next = __atomic_load_n(&tracer->skel->data->perfx_next_context, __ATOMIC_ACQUIRE);
+
+	*count = next < PERFX_MAX_CONTEXTS ? next : PERFX_MAX_CONTEXTS;
+	return tracer->contexts;
+}
+
+uint32_t tracer__processes_count(const struct tracer *tracer)
+{
+	return __atomic_load_n(&tracer->skel->data->perfx_next_process, __ATOMIC_ACQUIRE);
+}
+
+uint64_t tracer__missed(const struct tracer *tracer)
+{
+	uint64_t missed = 0;
+	struct bpf_program *program;
+
+	bpf_object__for_each_program(program, tracer->skel->obj) {
+		struct bpf_prog_info info = {0};
+		uint32_t size = sizeof(info);
+		int fd = bpf_program__fd(program);
+
+		if (fd >= 0 && !bpf_prog_get_info_by_fd(fd, &info, &size))
+			missed += info.recursion_misses;
+	}
+	return missed;
+}
+
+static void zero_percpu(struct tracer *tracer, struct bpf_map *map, uint32_t count)
+{
+	memset(tracer->percpu, 0, (size_t)tracer->cpus_count * sizeof(*tracer->percpu));
+	for (uint32_t key = 0; key < count; key++)
+		bpf_map_update_elem(bpf_map__fd(map), &key, tracer->percpu, BPF_ANY);
+}
+
+static int ignore_record(void *ctx, void *data, size_t size)
+{
+	(void)ctx;
+	(void)data;
+	(void)size;
+	return 0;
+}
+
+static void drain(int map_fd)
+{
+	struct ring_buffer *ring = ring_buffer__new(map_fd, ignore_record, NULL, NULL);
+
+	if (ring)
+		ring_buffer__consume(ring);
+	ring_buffer__free(ring);
+}
+
+void tracer__reset(struct tracer *tracer)
+{
+	struct perfx_bpf *skel = tracer->skel;
+	int ids_fd = bpf_map__fd(skel->maps.perfx_context_ids);
+	uint32_t key[3];
+
+	while (!bpf_map_get_next_key(ids_fd, NULL, key))
+		if (bpf_map_delete_elem(ids_fd, key))
+			break;
+	memset(tracer->contexts, 0, skel->data->perfx_next_context * sizeof(*tracer->contexts));
+	skel->data->perfx_next_context = 1;
+	skel->data->perfx_next_process = 1;
+	zero_percpu(tracer, skel->maps.perfx_counters, PERFX_COUNTERS);
+	zero_percpu(tracer, skel->maps.perfx_hits, tracer->probes_count);
+	drain(bpf_map__fd(skel->maps.perfx_spans));
+	tracer->probes_count = 1;
+}

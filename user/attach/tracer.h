@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The BPF side of a recording, as one object, in the order of its life:
+ *
+ *   new → (calibrate) → add families and probes, attach files → start → … → stop → read → free
+ *
+ * Files may be attached and families added also while tracing. Nothing is left in the kernel or in
+ * the target after free, nor when the process is killed: every link hangs on a descriptor.
+ */
+#ifndef PERFX_ATTACH_TRACER_H
+#define PERFX_ATTACH_TRACER_H
+
+#include "attach/features.h"
+#include "perfx_config.h"
+#include "perfx_record.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct tracer;
+
+struct tracer_options {
+	enum perfx_link link; /* PERFX_LINK_INVALID: the best there is */
+	bool follow_children;
+	bool compensate;
+	size_t ring_bytes;    /* rounded up to a power of two of pages */
+	uint32_t probes_max;  /* room in the tables */
+};
+
+/* Loads the programs and attaches those that follow the family. NULL with errno: EPERM, ENOTSUP
+ * (a forced link that this kernel lacks), or what the kernel said. */
+struct tracer *tracer__new(const struct tracer_options *options, const struct features *features);
+void tracer__free(struct tracer *tracer);
+
+/* Does the kernel tell of bytes sent and received over sockets? */
+bool tracer__counts_sockets(const struct tracer *tracer);
+
+/* What entry and exit sites are attached by, and what return probes. */
+enum perfx_link tracer__hit_link(const struct tracer *tracer);
+enum perfx_link tracer__return_link(const struct tracer *tracer);
+
+/* Begins a book for a process; its index, or -errno. A process already in the family keeps its
+ * own. *existed may be NULL. */
+int64_t tracer__add_family(struct tracer *tracer, pid_t pid, bool *existed);
+void tracer__remove_family(struct tracer *tracer, pid_t pid);
+int tracer__family(const struct tracer *tracer, pid_t pid, struct perfx_family *family);
+
+/* Puts a probe into the table: its index (> 0), or -ENOSPC. */
+int64_t tracer__add_probe(struct tracer *tracer, const struct perfx_probe *probe);
+/* The table's entry, shared with the programs: changes take effect with the next hit. */
+struct perfx_probe *tracer__probe(struct tracer *tracer, uint32_t probe);
+
+/* One site of a file. */
+struct attach_point {
+	uint64_t offset; /* in the file */
+	uint32_t probe;	 /* index, the cookie */
+	bool by_return;	 /* PERFX_PROBE_RETURN: entry and return */
+	int err;	 /* out: 0, or why this one could not be attached */
+};
+
+/* Attaches sites of one file. pid 0: every process that maps it (the family's members are told
+ * apart in the kernel). Returns how many were attached; each point says its own error. */
+size_t tracer__attach(struct tracer *tracer, int file_fd, pid_t pid, struct attach_point *points,
+		      size_t count);
+/* Takes away the return probes that were attached since the tracer was made or reset; sites stay. */
+void tracer__detach_returns(struct tracer *tracer);
+
+void tracer__start(struct tracer *tracer);
+/* Stops counting, then takes every link away and waits until no program runs any more. */
+void tracer__stop(struct tracer *tracer);
+
+/* Descriptors for a ring reader. */
+int tracer__spans_fd(const struct tracer *tracer);
+int tracer__control_fd(const struct tracer *tracer);
+
+uint64_t tracer__counter(const struct tracer *tracer, enum perfx_counter which);
+uint64_t tracer__hits(const struct tracer *tracer, uint32_t probe);
+uint32_t tracer__probes_count(const struct tracer *tracer);
+/* The calling-context table, mapped: entries [1, *count) are described. */
+const struct perfx_context_node *tracer__contexts(const struct tracer *tracer, uint32_t *count);
+/* Indices handed out so far: [1, n). */
+uint32_t tracer__processes_count(const struct tracer *tracer);
+/* Runs of programs that the kernel skipped (recursion). */
+uint64_t tracer__missed(const struct tracer *tracer);
+
+/* Forgets all counts, contexts and records: what calibration left. */
+void tracer__reset(struct tracer *tracer);
+/* Takes all uprobe links away. */
+void tracer__detach(struct tracer *tracer);
+
+#endif

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "base/interrupt.h"
+
+#include "base/message.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t asked;
+
+static void on_signal(int signal)
+{
+	(void)signal;
+	if (asked)
+		_exit(EXIT_INTERRUPTED);
+	asked = 1;
+}
+
+void interrupt_install(void)
+{
+	/* system calls of libraries go on; epoll_wait is never restarted and ends the wait */
+	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	/* a pipe that closes is an error of write, not a death */
+	action.sa_handler = SIG_IGN;
+	sigaction(SIGPIPE, &action, NULL);
+}
+
+bool interrupt_asked(void)
+{
+	return asked;
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "base/output.h"
+
+#include "base/caller.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int give_to_caller(int fd)
+{
+	uid_t uid;
+	gid_t gid;
+
+	if (!caller_ids(&uid, &gid) || !fchown(fd, uid, gid))
+		return 0;
+	/* file systems without owners */
+	return errno == EPERM || errno == EINVAL ? 0 : -errno;
+}
+
+int output_open(const char *path)
+{
+	const int flags = O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY;
+	int fd;
+
+	if (!strcmp(path, "-"))
+		return dup(STDOUT_FILENO);
+	fd = open(path, flags | O_CREAT | O_EXCL, 0644);
+	if (fd >= 0) {
+		give_to_caller(fd);
+		return fd;
+	}
+	if (errno == EEXIST)
+		fd = open(path, flags);
+	return fd < 0 ? -errno : fd;
+}
+
+const char *output_error(int err)
+{
+	switch (err < 0 ? -err : err) {
+	case ELOOP:
+		return "is a symbolic link, which is not followed: name the file itself (or - for "
+		       "stdout)";
+	case EISDIR:
+		return "is a directory: name a file in it";
+	case ENOENT:
+		return "its directory does not exist";
+	case ENOSPC:
+	case EDQUOT:
+		return "no space left on the device";
+	default:
+		return strerror(err < 0 ? -err : err);
+	}
+}
+
+int output_write(int fd, const void *data, size_t size)
+{
+	const char *bytes = data;
+	struct stat st;
+
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && fd != STDOUT_FILENO && ftruncate(fd, 0))
+		return -errno;
+	while (size) {
+		ssize_t n = write(fd, bytes, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		bytes += n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+int output_close(int fd)
+{
+	return close(fd) ? -errno : 0;
+}

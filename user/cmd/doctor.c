@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* perfx-trace doctor: what works here, found by trying it, and how to mend the rest. */
+#include "attach/features.h"
+#include "base/message.h"
+#include "cmd/cmd.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+struct check {
+	const char *what;
+	bool ok;
+	bool needed; /* tracing cannot work without it */
+	const char *otherwise;
+};
+
+static bool readable(const char *path)
+{
+	return access(path, R_OK) == 0;
+}
+
+static bool exists_any(const char *pattern)
+{
+	glob_t found;
+	bool any = !glob(pattern, 0, NULL, &found) && found.gl_pathc;
+
+	globfree(&found);
+	return any;
+}
+
+static bool have_cupti(void)
+{
+	return exists_any("/usr/local/cuda*/extras/CUPTI/lib64/libcupti.so*") ||
+	       exists_any("/usr/local/cuda*/lib64/libcupti.so*") ||
+	       exists_any("/usr/lib/*-linux-gnu/libcupti.so*");
+}
+
+static bool pids_are_the_hosts(void)
+{
+	struct stat st;
+
+	return !stat("/proc/self/ns/pid", &st) && st.st_ino == 0xEFFFFFFCu;
+}
+
+static int print_check(const struct check *check)
+{
+	printf("%-8s%s", check->ok ? "ok" : check->needed ? "MISSING" : "missing", check->what);
+	if (!check->ok)
+		printf(": %s", check->otherwise);
+	putchar('\n');
+	return !check->ok && check->needed;
+}
+
+int cmd_doctor(void)
+{
+	struct features f;
+	struct utsname names;
+	int missing = 0;
+
+	features_try(&f);
+	uname(&names);
+	printf("        perfx-trace " PERFX_VERSION ", Linux %s %s\n", names.release, names.machine);
+
+	const struct check checks[] = {
+		{"privilege to load BPF programs", f.privileged, true,
+		 "run with sudo, or give CAP_BPF and CAP_PERFMON (and CAP_SYS_PTRACE for other "
+		 "users' processes)"},
+		{"kernel types (BTF)", f.btf, true,
+		 "/sys/kernel/btf/vmlinux: a kernel with CONFIG_DEBUG_INFO_BTF"},
+		{"BPF ring buffer", f.ring_buffer, true, "Linux 5.8 or later"},
+		{"BPF cookies", f.cookies, true, "Linux 5.15 or later"},
+		{"uprobes by perf event", f.uprobe_perf, !f.uprobe_multi,
+		 "a kernel with CONFIG_UPROBE_EVENTS"},
+		{"uprobe_multi links", f.uprobe_multi, false,
+		 "Linux 6.6: without, a link a probe, 512 at most"},
+		{"uprobe_multi links by process", f.multi_pid, false,
+		 "Linux 6.10: without, other processes that map the same file are slowed too"},
+		{"uprobe session links", f.uprobe_session, false,
+		 "Linux 6.13: without, two links for functions timed by return probe"},
+		{"optimized 5-byte nop", f.optimized_nop5, false,
+		 "Linux 6.18: without, a hit on a marker costs a trap"},
+		{"bytes over sockets", f.socket_lengths, false,
+		 "Linux 6.3: without, no network I/O in reports"},
+		{"host process ids", pids_are_the_hosts(), true,
+		 "in a container: start it with --pid=host"},
+		{"new mappings as they happen (perf events)", readable("/proc/sys/kernel/perf_event_paranoid"),
+		 false, "a kernel with CONFIG_PERF_EVENTS: without, late libraries are found a second later"},
+		{"time on run queues (schedstat)", readable("/proc/self/schedstat"), false,
+		 "a kernel with CONFIG_SCHED_INFO: without, threads show no waiting for a CPU"},
+		{"storage I/O (/proc/PID/io)", readable("/proc/self/io"), false,
+		 "a kernel with CONFIG_TASK_IO_ACCOUNTING"},
+		{"CUPTI", have_cupti(), false,
+		 "NVIDIA's CUDA toolkit; needed for times on the GPU only"},
+	};
+
+	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++)
+		missing += print_check(&checks[i]);
+	if (!missing)
+		return EXIT_OK;
+	printf("\nTracing cannot work here: %d of these are needed.\n", missing);
+	return f.privileged ? EXIT_FAILED : EXIT_PRIVILEGE;
+}

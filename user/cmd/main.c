@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "base/interrupt.h"
+#include "base/message.h"
+#include "cmd/cmd.h"
+
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Options are parsed in a copy: getopt and -p lists write into it. */
+static char **copy_arguments(int argc, char **argv)
+{
+	char **copy = calloc((size_t)argc + 1, sizeof(*copy));
+
+	for (int i = 0; copy && i < argc; i++)
+		copy[i] = strdup(argv[i]);
+	return copy;
+}
+
+static int dispatch(const struct options *options, char *const *argv)
+{
+	switch (options->verb) {
+	case VERB_TRACE:
+	case VERB_RECORD:
+	case VERB_RUN:
+		return cmd_trace(options, argv);
+	case VERB_REPORT:
+		return cmd_report(options);
+	case VERB_PROBES:
+		return cmd_probes(options);
+	case VERB_DOCTOR:
+		return cmd_doctor();
+	case VERB_HELP:
+		options_help();
+		return EXIT_OK;
+	case VERB_VERSION:
+		puts("perfx-trace " PERFX_VERSION);
+		return EXIT_OK;
+	}
+	return EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options;
+	char **copy = copy_arguments(argc, argv);
+	int code;
+
+	if (!copy)
+		return EXIT_FAILED;
+	/* one name for all that a message can begin with, getopt's included */
+	copy[0] = "perfx-trace";
+	setlocale(LC_CTYPE, "");
+	interrupt_install();
+	code = options_parse(&options, argc, copy);
+	if (code == EXIT_OK)
+		code = dispatch(&options, argv);
+	options_clear(&options);
+	return code;
+}

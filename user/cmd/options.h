@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The command line as a struct: parsed once, passed down, so that a test can parse a literal argv.
+ */
+#ifndef PERFX_CMD_OPTIONS_H
+#define PERFX_CMD_OPTIONS_H
+
+#include "perfx_record.h"
+#include "plan/plan.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum verb {
+	VERB_TRACE = 1, /* record and report */
+	VERB_RECORD,
+	VERB_REPORT,
+	VERB_RUN,
+	VERB_PROBES,
+	VERB_DOCTOR,
+	VERB_HELP,
+	VERB_VERSION,
+};
+
+struct options {
+	enum verb verb;
+	const char **targets; /* -p: pids and names as they were written, borrowed from argv */
+	size_t targets_count;
+	bool all;
+	struct pattern **patterns; /* -F, owned */
+	size_t patterns_count;
+	uint64_t duration_ns; /* UINT64_MAX: until the end; 0: not given */
+	const char *output;   /* -o; NULL: stdout */
+	const char *format;   /* -f; NULL: by the suffix of output, else text */
+	uint64_t interval_ns;
+	uint64_t ring_bytes;
+	uint64_t functions_max;
+	uint64_t top;
+	enum perfx_link link;
+	enum return_mode return_mode;
+	bool site_entry_only;
+	bool compensate;
+	bool no_children;
+	bool no_calibrate;
+	bool full_cmdline;
+	bool as_caller; /* run --user */
+	const char *capture; /* report FILE */
+	char **command;	     /* run -- CMD, borrowed, NULL-terminated */
+};
+
+/* EXIT_OK, or EXIT_USAGE after a message that says what is wrong. */
+int options_parse(struct options *options, int argc, char **argv);
+void options_clear(struct options *options);
+
+/* --help, on stdout. */
+void options_help(void);
+
+#endif

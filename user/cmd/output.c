@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "cmd/output.h"
+
+#include "base/message.h"
+#include "base/output.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+int report_target_open(struct report_target *target, const struct options *options)
+{
+	const char *path = options->output && strcmp(options->output, "-") ? options->output : NULL;
+
+	*target = (struct report_target){.path = path, .fd = -1};
+	if (options->format)
+		target->writer = report_writer_named(options->format);
+	else
+		target->writer = path ? report_writer_for(path) : report_writer_named("text");
+	if (!target->writer && options->format) {
+		msg_say("-f %s: no such format: %s", options->format, report_writer_names());
+		return EXIT_USAGE;
+	}
+	if (!target->writer) {
+		msg_say("%s: the suffix names no format (.txt .md .json): give one with -f %s", path,
+			report_writer_names());
+		return EXIT_USAGE;
+	}
+	target->fd = output_open(path ? path : "-");
+	if (target->fd >= 0)
+		return EXIT_OK;
+	msg_say("%s: %s", path ? path : "stdout", output_error(target->fd));
+	return EXIT_FAILED;
+}
+
+static struct report_options look_of(const struct report_target *target,
+				     const struct options *options, bool terminal)
+{
+	struct winsize size = {0};
+	struct report_options look = {.top = (unsigned)options->top,
+				      .full_cmdline = options->full_cmdline};
+
+	if (!target->path && terminal && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size))
+		look.width = size.ws_col;
+	look.color = !target->path && terminal && !getenv("NO_COLOR");
+	return look;
+}
+
+/* The whole report in memory, malloc'd; NULL: out of memory. */
+static char *render(const struct report_writer *writer, const struct report_options *look,
+		    const struct profile *profile, const struct analysis *analysis, size_t *size)
+{
+	char *text = NULL;
+	FILE *out = open_memstream(&text, size);
+	int err;
+
+	if (!out)
+		return NULL;
+	err = writer->write(out, profile, analysis, look);
+	if (fclose(out) || err) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static int write_out(struct report_target *target, const struct report_options *look,
+		     const struct profile *profile, const struct analysis *analysis)
+{
+	size_t size;
+	char *text = render(target->writer, look, profile, analysis, &size);
+	int err = text ? output_write(target->fd, text, size) : -ENOMEM;
+
+	free(text);
+	if (!err && target->path) {
+		err = output_close(target->fd);
+		target->fd = -1;
+	}
+	if (!err)
+		return EXIT_OK;
+	if (!target->path && err == -EPIPE) /* the reader has seen enough */
+		return EXIT_OK;
+	msg_say("%s: %s", target->path ? target->path : "stdout", output_error(err));
+	if (target->path) {
+		msg_say("the report follows on the terminal instead");
+		text = render(report_writer_named("text"), look, profile, analysis, &size);
+		if (text)
+			output_write(STDOUT_FILENO, text, size);
+		free(text);
+	}
+	return EXIT_FAILED;
+}
+
+int report_target_write(struct report_target *target, struct aggregate *aggregate,
+			const struct options *options)
+{
+	struct report_options look = look_of(target, options, isatty(STDOUT_FILENO));
+	const struct profile *profile = aggregate__finish(aggregate);
+	struct analysis *analysis = profile ? analyze(profile) : NULL;
+	int code = EXIT_FAILED;
+
+	if (analysis)
+		code = write_out(target, &look, profile, analysis);
+	else
+		msg_say("out of memory");
+	analysis__free(analysis);
+	return code;
+}
+
+void report_target_close(struct report_target *target)
+{
+	if (target->fd >= 0)
+		output_close(target->fd);
+	target->fd = -1;
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * perfx-trace probes -p PID: what would be attached, without touching the process. A sample:
+ *
+ *   SITE             COST  WAY OUT                      FUNCTION
+ *   push +4        560 ns  exit: 1 branch       560 ns  libtorch_cpu.so  at::_ops::mm::call
+ */
+#include "attach/calibrate.h"
+#include "attach/link.h"
+#include "base/escape.h"
+#include "base/message.h"
+#include "base/units.h"
+#include "cmd/cmd.h"
+#include "cmd/targets.h"
+#include "plan/plan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct links {
+	enum perfx_link hit, by_return;
+};
+
+/* Cost needs programs of our own on functions of our own; without privilege there is none. */
+static struct links measure(const struct options *options, struct features *features,
+			    struct calibration *calibration)
+{
+	struct tracer_options tracer_options = {
+		.link = options->link, .ring_bytes = options->ring_bytes, .probes_max = 64};
+	struct links links = {0};
+	struct tracer *tracer;
+
+	features_try(features);
+	if (!features->privileged)
+		return links;
+	tracer = tracer__new(&tracer_options, features);
+	if (!tracer)
+		return links;
+	if (!options->no_calibrate)
+		calibrate(tracer, calibration);
+	links.hit = tracer__hit_link(tracer);
+	links.by_return = tracer__return_link(tracer);
+	tracer__free(tracer);
+	return links;
+}
+
+static const char *cost_text(char buffer[UNITS_MAX], double ns)
+{
+	return ns > 0 ? format_ns(buffer, (uint64_t)ns) : "?";
+}
+
+/* A name of the traced process, harmless for a terminal; malloc'd. */
+static char *shown(const char *name)
+{
+	struct text text = {0};
+
+	escape_display(&text, name);
+	return text_take(&text);
+}
+
+static void way_out(char *text, size_t size, const struct plan_function *function,
+		    const struct calibration *calibration)
+{
+	size_t cheap = 0, count = function->site.exits_count;
+	char cost[UNITS_MAX];
+
+	switch (function->ret) {
+	case PERFX_RETURN_PROBE:
+		snprintf(text, size, "return probe, in it");
+		return;
+	case PERFX_RETURN_NONE:
+		snprintf(text, size, "none: counted only");
+		return;
+	case PERFX_RETURN_EXIT:
+		break;
+	}
+	for (size_t i = 0; i < count; i++)
+		cheap += function->site.exits[i].kind != SITE_STEPPED;
+	if (!count) {
+		snprintf(text, size, "never returns");
+		return;
+	}
+	cost_text(cost, calibration_hit_ns(calibration, (enum perfx_site)function->site.exits[0].kind,
+					   PERFX_RETURN_EXIT));
+	if (cheap == count)
+		snprintf(text, size, "exit: %zu branch %s", count, cost);
+	else if (cheap)
+		snprintf(text, size, "exit: %zu branch, %zu ret", cheap, count - cheap);
+	else
+		snprintf(text, size, "exit: %zu ret %s", count, cost);
+}
+
+static void print_function(const struct plan *plan, const struct plan_function *function,
+			   const struct calibration *calibration)
+{
+	char site[64], cost[UNITS_MAX], out[96];
+	char *name = shown(function->name);
+	char *base = shown(plan->modules[function->module].base);
+	unsigned long distance = (unsigned long)(function->site.entry_vaddr - function->vaddr);
+
+	snprintf(site, sizeof(site), "%s +%lu", site_kind_name(function->site.entry_kind), distance);
+	cost_text(cost, calibration_hit_ns(calibration, (enum perfx_site)function->site.entry_kind,
+					   function->ret));
+	way_out(out, sizeof(out), function, calibration);
+	printf("%-12s %8s  %-28s %s  %s\n", site, cost, out, base ? base : "?", name ? name : "?");
+	if (function->site.entry_note && function->site.entry_kind == SITE_STEPPED)
+		printf("%24s%s\n", "entry: ", function->site.entry_note);
+	if (function->ret == PERFX_RETURN_NONE)
+		printf("%24s%s\n", "times: ", function->ret_why);
+	free(name);
+	free(base);
+}
+
+static void print_plan(const struct plan *plan, const struct calibration *calibration,
+		       const struct links *links)
+{
+	printf("%-12s %8s  %-28s %s\n", "SITE", "COST", "WAY OUT", "FUNCTION");
+	for (size_t i = 0; i < plan->functions_count; i++)
+		print_function(plan, &plan->functions[i], calibration);
+	printf("\n%zu functions; links: sites by %s, return probes by %s\n", plan->functions_count,
+	       link_name(links->hit), link_name(links->by_return));
+	if (!links->hit)
+		printf("costs are not known: measuring them needs the privilege to trace\n");
+	for (size_t i = 0; i < plan->refusals_count; i++) {
+		const struct plan_refusal *refusal = &plan->refusals[i];
+		char *name = shown(refusal->name);
+
+		printf("not attached: %s", name ? name : "?");
+		if (refusal->count > 1)
+			printf(" and %u more", refusal->count - 1);
+		printf(": %s\n", refusal->reason);
+		free(name);
+	}
+}
+
+static int scan(struct plan *plan, const pid_t *pids, size_t count, size_t functions_max)
+{
+	for (size_t i = 0; i < count; i++) {
+		size_t *modules = NULL;
+		ssize_t n = plan__scan(plan, pids[i], &modules);
+
+		free(modules);
+		if (n >= 0)
+			continue;
+		if (n == -E2BIG)
+			msg_say("the patterns match more than %zu functions: narrow them, or raise "
+				"--max-functions",
+				functions_max);
+		else
+			msg_say("process %d: %s", (int)pids[i], strerror((int)-n));
+		return n == -E2BIG ? EXIT_USAGE : EXIT_FAILED;
+	}
+	return EXIT_OK;
+}
+
+static int say_unmatched(struct plan *plan, const struct options *options, pid_t pid)
+{
+	char *nearest = NULL;
+	int pattern = plan__unmatched(plan, pid, &nearest);
+
+	for (size_t i = 0; i < options->patterns_count; i++)
+		if (plan__waits(plan, i))
+			printf("would wait for a file of this name: %s\n",
+			       pattern__text(options->patterns[i]));
+	if (pattern >= 0)
+		msg_say("-F '%s': no function of that name is mapped%s%s",
+			pattern__text(options->patterns[pattern]), nearest && *nearest ? "; near: " : "",
+			nearest ? nearest : "");
+	free(nearest);
+	return pattern < 0 ? EXIT_OK : EXIT_USAGE;
+}
+
+int cmd_probes(const struct options *options)
+{
+	struct calibration calibration = {0};
+	struct plan_options plan_options;
+	struct features features;
+	struct links links;
+	struct plan *plan;
+	size_t count;
+	pid_t *pids;
+	int code;
+
+	code = targets_find(options, &pids, &count);
+	if (code) {
+		free(pids);
+		return code;
+	}
+	links = measure(options, &features, &calibration);
+	plan_options = plan_options_of(options, &features);
+	plan = plan__new(&plan_options);
+	code = plan ? scan(plan, pids, count, options->functions_max) : EXIT_FAILED;
+	if (!code)
+		print_plan(plan, &calibration, &links);
+	if (!code && count)
+		code = say_unmatched(plan, options, pids[0]);
+	plan__free(plan);
+	free(pids);
+	return code;
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "cmd/targets.h"
+
+#include "base/message.h"
+#include "target/process.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool is_number(const char *text)
+{
+	for (; *text; text++)
+		if (!isdigit((unsigned char)*text))
+			return false;
+	return true;
+}
+
+static int add_pid(pid_t pid, pid_t **pids, size_t *count)
+{
+	pid_t *grown;
+
+	for (size_t i = 0; i < *count; i++)
+		if ((*pids)[i] == pid)
+			return EXIT_OK;
+	grown = realloc(*pids, (*count + 1) * sizeof(*grown));
+	if (!grown) {
+		msg_say("out of memory");
+		return EXIT_FAILED;
+	}
+	*pids = grown;
+	grown[(*count)++] = pid;
+	return EXIT_OK;
+}
+
+static int check_pid(pid_t pid, const char *name)
+{
+	struct process_info info;
+	int err = process_info(pid, &info);
+
+	if (err)
+		msg_say("no process %s: ps or pgrep finds it", name);
+	else if (pid == getpid())
+		msg_say("process %s is perfx-trace itself: name another", name);
+	else if (info.kernel_thread)
+		msg_say("process %s (%s) is a kernel thread: it has no user-space functions", name,
+			info.comm);
+	else if (info.state == 'Z')
+		msg_say("process %s (%s) has ended already: its parent has not collected it", name,
+			info.comm);
+	else if (info.is_32bit)
+		msg_say("process %s (%s) is a 32-bit program: only 64-bit ones can be traced", name,
+			info.comm);
+	else
+		return EXIT_OK;
+	return EXIT_FAILED;
+}
+
+/* A pid may also be a thread's: its process is meant. */
+static int find_number(const char *text, pid_t **pids, size_t *count)
+{
+	unsigned long number;
+	int code;
+
+	errno = 0;
+	number = strtoul(text, NULL, 10);
+	if (errno || number == 0 || number > INT32_MAX) {
+		msg_say("-p %s: not a process id", text);
+		return EXIT_USAGE;
+	}
+	code = check_pid((pid_t)number, text);
+	return code ? code : add_pid((pid_t)number, pids, count);
+}
+
+static int find_name(const char *name, pid_t **pids, size_t *count)
+{
+	pid_t *found = NULL;
+	ssize_t n = process_find(name, &found);
+	size_t before = *count;
+	int code = EXIT_OK;
+
+	for (ssize_t i = 0; i < n && !code; i++)
+		if (found[i] != getpid())
+			code = add_pid(found[i], pids, count);
+	free(found);
+	if (code || *count > before)
+		return code;
+	msg_say("no process named '%s': the name is that of the program's file, exactly", name);
+	return EXIT_FAILED;
+}
+
+int targets_find(const struct options *options, pid_t **pids, size_t *count)
+{
+	int code = EXIT_OK;
+
+	*pids = NULL;
+	*count = 0;
+	for (size_t i = 0; i < options->targets_count && !code; i++) {
+		const char *text = options->targets[i];
+
+		code = is_number(text) ? find_number(text, pids, count)
+				       : find_name(text, pids, count);
+	}
+	return code;
+}
+
+/* Pids of a pid namespace are not those that the kernel side sees. */
+#define INITIAL_PID_NAMESPACE 0xEFFFFFFCu /* include/linux/proc_ns.h: PROC_PID_INIT_INO */
+
+static bool in_pid_namespace(void)
+{
+	struct stat st;
+
+	return !stat("/proc/self/ns/pid", &st) && st.st_ino != INITIAL_PID_NAMESPACE;
+}
+
+int features_check(struct features *features)
+{
+	features_try(features);
+	if (!features->privileged) {
+		msg_say("BPF programs may not be loaded (%s): run it with sudo, or see perfx-trace "
+			"doctor",
+			strerror(features->load_error));
+		return EXIT_PRIVILEGE;
+	}
+	if (!features->btf || !features->ring_buffer || !features->cookies) {
+		msg_say("this kernel is too old: Linux 5.15 with BTF is the least; see perfx-trace "
+			"doctor");
+		return EXIT_FAILED;
+	}
+	if (in_pid_namespace()) {
+		msg_say("this runs in a container with its own process ids: start it on the host, or "
+			"with --pid=host");
+		return EXIT_FAILED;
+	}
+	return EXIT_OK;
+}
+
+struct plan_options plan_options_of(const struct options *options, const struct features *features)
+{
+	bool session = options->link ? options->link == PERFX_LINK_SESSION : features->uprobe_session;
+
+	return (struct plan_options){
+		.patterns = options->patterns,
+		.patterns_count = options->patterns_count,
+		.return_mode = options->return_mode,
+		.site_entry_only = options->site_entry_only,
+		.optimized_nop5 = features->optimized_nop5,
+		.return_guard = session,
+		.functions_max = options->functions_max,
+	};
+}
+
+static bool is_plain(const char *text)
+{
+	static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				   "_-+=.,:/@%";
+
+	return *text && text[strspn(text, safe)] == '\0';
+}
+
+char *shell_join(char *const *argv)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	if (!out)
+		return NULL;
+	for (size_t i = 0; argv[i]; i++) {
+		if (i)
+			fputc(' ', out);
+		if (is_plain(argv[i])) {
+			fputs(argv[i], out);
+			continue;
+		}
+		fputc('\'', out);
+		for (const char *p = argv[i]; *p; p++)
+			fputs(*p == '\'' ? "'\\''" : (char[]){*p, '\0'}, out);
+		fputc('\'', out);
+	}
+	return fclose(out) ? NULL : text;
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* perfx-trace -p …, record, run: a recording, and its report or its capture. */
+#include "base/message.h"
+#include "base/output.h"
+#include "cmd/cmd.h"
+#include "cmd/output.h"
+#include "cmd/targets.h"
+#include "record/recorder.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define DEFAULT_DURATION_NS 10000000000u
+
+static uint64_t duration_of(const struct options *options)
+{
+	if (options->duration_ns)
+		return options->duration_ns;
+	return options->verb == VERB_RUN ? UINT64_MAX : DEFAULT_DURATION_NS;
+}
+
+/* A capture is wanted by `record`, and by `run -o x.perfx`. */
+static bool wants_capture(const struct options *options)
+{
+	const char *dot = options->output ? strrchr(options->output, '.') : NULL;
+
+	return options->verb == VERB_RECORD ||
+	       (!options->format && dot && !strcmp(dot, ".perfx"));
+}
+
+struct outputs {
+	struct aggregate *aggregate;
+	struct capture_writer *capture;
+	struct report_target target;
+};
+
+static int open_outputs(struct outputs *outputs, const struct options *options)
+{
+	int fd;
+
+	outputs->target.fd = -1;
+	if (!wants_capture(options)) {
+		outputs->aggregate = aggregate__new();
+		return outputs->aggregate ? report_target_open(&outputs->target, options)
+					  : EXIT_FAILED;
+	}
+	fd = output_open(options->output);
+	if (fd >= 0 && strcmp(options->output, "-"))
+		fd = output_write(fd, "", 0) ? -errno : fd; /* empties an old file */
+	if (fd >= 0)
+		outputs->capture = capture_writer__new(fd);
+	if (outputs->capture)
+		return EXIT_OK;
+	msg_say("%s: %s", options->output, output_error(fd < 0 ? fd : errno));
+	return EXIT_FAILED;
+}
+
+static int close_outputs(struct outputs *outputs, const struct options *options, int sink_err,
+			 bool recorded)
+{
+	int code = EXIT_OK, err = sink_err;
+
+	if (outputs->capture) {
+		int close_err = capture_writer__free(outputs->capture);
+
+		err = err ? err : close_err;
+	} else if (recorded) {
+		code = report_target_write(&outputs->target, outputs->aggregate, options);
+	}
+	if (err) {
+		msg_say("%s: %s", options->output ? options->output : "recording",
+			output_error(err));
+		code = EXIT_FAILED;
+	}
+	report_target_close(&outputs->target);
+	aggregate__free(outputs->aggregate);
+	return code;
+}
+
+/* A shell's way of telling how a program ended. */
+static int shell_status(int status)
+{
+	return status & 0x7f ? 128 + (status & 0x7f) : (status >> 8) & 0xff;
+}
+
+/* run: the program's own status; when its exit was not seen by the kernel side, wait's. */
+static int status_of_child(struct launch *launch, int seen)
+{
+	int status;
+
+	for (int i = 0; i < 50 && seen < 0; i++) {
+		if (launch__ended(launch, &status))
+			return shell_status(status);
+		if (i == 0)
+			return EXIT_OK; /* it runs on: the recording ended before it */
+	}
+	return shell_status(seen);
+}
+
+static int record(const struct options *options, char *const *argv, const struct features *features,
+		  struct outputs *outputs)
+{
+	struct sink sink = {.aggregate = outputs->aggregate, .capture = outputs->capture};
+	struct recorder_options recording = {
+		.all = options->all,
+		.duration_ns = duration_of(options),
+		.interval_ns = options->interval_ns,
+		.plan = plan_options_of(options, features),
+		.link = options->link,
+		.ring_bytes = options->ring_bytes,
+		.follow_children = !options->no_children,
+		.compensate = options->compensate,
+		.calibrate = !options->no_calibrate || options->compensate,
+		.full_cmdline = options->full_cmdline,
+	};
+	char *command = shell_join(argv);
+	pid_t *pids = NULL;
+	int code = EXIT_OK, child = -1, written;
+
+	recording.command = command ? command : "";
+	if (options->command)
+		recording.launch = launch__start(options->command, options->as_caller, &code);
+	else
+		code = targets_find(options, &pids, &recording.pids_count);
+	recording.pids = pids;
+	if (options->command && !recording.launch) {
+		free(command);
+		close_outputs(outputs, options, 0, false);
+		return code;
+	}
+	if (!code)
+		code = recorder_run(&recording, features, &sink, &child);
+	written = close_outputs(outputs, options, sink.err, code == EXIT_OK || code == EXIT_TARGET);
+	if (!code)
+		code = written;
+	if (!code && recording.launch)
+		code = status_of_child(recording.launch, child);
+	launch__free(recording.launch);
+	free(pids);
+	free(command);
+	return code;
+}
+
+int cmd_trace(const struct options *options, char *const *argv)
+{
+	struct outputs outputs = {0};
+	struct features features;
+	int code = features_check(&features);
+
+	if (code)
+		return code;
+	code = open_outputs(&outputs, options);
+	if (code) {
+		close_outputs(&outputs, options, 0, false);
+		return code;
+	}
+	return record(options, argv, &features, &outputs);
+}

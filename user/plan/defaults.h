@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is worth tracing when nobody says: few functions that are called often enough to explain a
+ * step and seldom enough to cost nothing. Annotated functions come beside these.
+ */
+#ifndef PERFX_PLAN_DEFAULTS_H
+#define PERFX_PLAN_DEFAULTS_H
+
+#include "perfx_record.h"
+
+#include <stdbool.h>
+
+/* Could a file of this base name hold any of them? Others need not be searched: a Python process
+ * maps a hundred files. */
+bool default_module(const char *base_name);
+
+/* The source of a symbol that is traced by default; PERFX_SOURCE_INVALID: it is not. */
+enum perfx_source default_function(const char *symbol_name);
+
+/* The source to show for a function however it was chosen: its library's kind of function, or
+ * PERFX_SOURCE_SYMBOL. */
+enum perfx_source source_of_function(const char *base_name, const char *symbol_name);
+
+/* C functions that run no code of their callers and that nothing unwinds through, so that a return
+ * probe on them is harmless in any process: BLAS, allocators, CUDA and NCCL entry points. */
+bool return_probe_is_safe(const char *base_name, const char *symbol_name);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What would be traced: which functions of which files, how each is timed, on which instructions.
+ * Reads processes and files, touches neither. It grows as libraries and children arrive; what has
+ * been planned keeps its place, so indices stay valid.
+ */
+#ifndef PERFX_PLAN_PLAN_H
+#define PERFX_PLAN_PLAN_H
+
+#include "perfx_record.h"
+#include "site/site.h"
+#include "target/maps.h"
+#include "target/pattern.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum return_mode { RETURN_AUTO = 0, RETURN_EXIT, RETURN_PROBE };
+
+struct plan_options {
+	struct pattern *const *patterns; /* -F; borrowed. None that includes: the defaults */
+	size_t patterns_count;
+	enum return_mode return_mode;
+	bool site_entry_only;
+	bool optimized_nop5;
+	bool return_guard; /* session links: an entry can decline its return probe (depth) */
+	size_t functions_max;
+};
+
+struct plan_function {
+	uint32_t module; /* index */
+	char *name;	 /* demangled */
+	char *symbol;	 /* as in the file */
+	uint64_t vaddr, offset, size;
+	enum perfx_source source;
+	struct site_plan site;
+	enum perfx_return ret;
+	const char *ret_why; /* static: why it is timed this way */
+	bool c_alone;	     /* timed by return probe only because nothing here unwinds */
+};
+
+struct plan_module {
+	uint64_t inode;
+	uint32_t dev_major, dev_minor;
+	char *path, *base, *build_id;
+	int fd; /* kept while it has functions; -1 otherwise */
+	bool unwinds; /* holds code that something may unwind through, or that switches stacks */
+	bool is_ml; /* an ML library, or annotated: what -a looks for */
+	size_t functions_first, functions_count; /* in plan.functions */
+};
+
+/* Functions that share a reason for not being attached. */
+struct plan_refusal {
+	char *name; /* of the first */
+	char *reason;
+	uint32_t count;
+};
+
+struct plan {
+	struct plan_options options;
+	bool c_alone; /* all processes so far are C and nothing else */
+	struct plan_module *modules;
+	size_t modules_count;
+	struct plan_function *functions;
+	size_t functions_count;
+	struct plan_refusal *refusals;
+	size_t refusals_count;
+	/* per pattern: did it see a module of its name, did it match a function */
+	bool *pattern_saw_module, *pattern_matched;
+};
+
+/* NULL with errno. options is copied, the patterns it points to are borrowed. */
+struct plan *plan__new(const struct plan_options *options);
+void plan__free(struct plan *plan);
+
+/*
+ * Looks at what a process maps now; plans for files not seen before. Returns how many of its
+ * modules have functions and in *modules their indices (malloc'd), or -errno:
+ *   -ESRCH, -EACCES  the process;  -E2BIG  more functions than functions_max
+ */
+ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules);
+
+/* Adds to the functions that cannot be attached. */
+void plan__refuse(struct plan *plan, const char *name, const char *reason);
+
+/* Once c_alone has become false: functions that relied on it get another way of being timed.
+ * Returns how many changed; they have .c_alone true until the caller clears it. */
+size_t plan__distrust_returns(struct plan *plan);
+
+/* A pattern that names a module which is mapped but matches nothing there (index into patterns, or
+ * -1), with the nearest names in *nearest (malloc'd, may be ""). Looks at the process again. */
+int plan__unmatched(struct plan *plan, pid_t pid, char **nearest);
+
+/* Patterns whose module has not been seen yet. */
+bool plan__waits(const struct plan *plan, size_t pattern);
+
+#endif

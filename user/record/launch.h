@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Starts a program and holds it before its own first instruction: its libraries are mapped and
+ * relocated, no constructor has run. So probes see everything from the start.
+ *
+ * A debugger's way: ptrace to the exec, then a breakpoint on the dynamic linker's _dl_debug_state,
+ * which it calls when its list of libraries has become consistent. A static program is held at exec.
+ */
+#ifndef PERFX_RECORD_LAUNCH_H
+#define PERFX_RECORD_LAUNCH_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct launch;
+
+/* argv is NULL-terminated. as_caller: as the user who called sudo, with that user's environment.
+ * NULL: could not be started, said in a message; *exit_code as a shell gives it (126, 127). */
+struct launch *launch__start(char *const *argv, bool as_caller, int *exit_code);
+pid_t launch__pid(const struct launch *launch);
+/* Lets it run. */
+void launch__go(struct launch *launch);
+/* Reaps it if it has ended: true and its status as wait(2) gives it. */
+bool launch__ended(struct launch *launch, int *status);
+/* Kills it if it was never let go; otherwise leaves it alone. */
+void launch__free(struct launch *launch);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * From plan to kernel: puts the plan's sites into the tracer's tables, attaches them file by file,
+ * and describes functions and probes to the stream. Knows which file is attached for whom.
+ */
+#ifndef PERFX_RECORD_PROBES_H
+#define PERFX_RECORD_PROBES_H
+
+#include "attach/calibrate.h"
+#include "attach/tracer.h"
+#include "plan/plan.h"
+#include "stream/sink.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct probes;
+
+/* Everything is borrowed and must outlive it. */
+struct probes *probes__new(struct plan *plan, struct tracer *tracer,
+			   const struct calibration *calibration, struct sink *sink);
+void probes__free(struct probes *probes);
+
+/* Attaches module (index in the plan) for a process. A file that only the family maps gets one link
+ * for everybody, which forked children hit from their first instruction; others get a link a
+ * process. everybody: one link in any case (-a). Returns whether the link is for all. */
+bool probes__attach(struct probes *probes, size_t module, pid_t pid, bool everybody);
+
+/* The plan no longer trusts return probes: gives them back and attaches anew what changed. */
+void probes__distrust_returns(struct probes *probes);
+
+size_t probes__functions_count(const struct probes *probes); /* attached */
+size_t probes__sites_count(const struct probes *probes);     /* probes, entry and exit */
+
+/* HITS records of all probes. */
+void probes__report_hits(struct probes *probes);
+
+/* Processes other than pids that map this file now. */
+bool module_is_shared(const struct plan_module *module, const pid_t *pids, size_t pids_count);
+
+#endif

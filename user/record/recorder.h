@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A recording, from the processes that the user named to the last record of the stream:
+ *
+ *   plan (nothing is touched) → load and calibrate → attach → trace → detach → totals
+ *
+ * Says what a person should know on the way, one line each.
+ */
+#ifndef PERFX_RECORD_RECORDER_H
+#define PERFX_RECORD_RECORDER_H
+
+#include "attach/features.h"
+#include "plan/plan.h"
+#include "record/launch.h"
+#include "stream/sink.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct recorder_options {
+	const pid_t *pids; /* targets; none with `all` or `launch` */
+	size_t pids_count;
+	bool all;	       /* -a: every process that maps an ML library or carries annotations */
+	struct launch *launch; /* run: a program that stands before its first instruction */
+	uint64_t duration_ns;  /* UINT64_MAX: until it ends or is interrupted */
+	uint64_t interval_ns;  /* between samples of /proc */
+	struct plan_options plan;
+	enum perfx_link link;
+	size_t ring_bytes;
+	bool follow_children;
+	bool compensate;
+	bool calibrate;
+	bool full_cmdline;
+	const char *command; /* this program's own command line, for the report */
+};
+
+/* Records into sink. Returns an exit code (base/message.h): EXIT_OK also when the target ended by
+ * itself; EXIT_TARGET when a signal killed it, what there is has been recorded. *child_status: the
+ * launched program's, as wait(2) gives it. Anything but EXIT_OK and EXIT_TARGET has been explained in a
+ * message. */
+int recorder_run(const struct recorder_options *options, const struct features *features,
+		 struct sink *sink, int *child_status);
+
+#endif

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "site/body.h"
+
+#include "site/imports.h"
+#include "site/leave.h"
+#include "site/stack.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A search may see every instruction: a bound for generated functions with thousands of rets. */
+#define SEARCHES_MAX 256
+
+static const struct part *part_of(const struct body *body, uint64_t vaddr)
+{
+	for (int i = 0; i < body->parts_count; i++)
+		if (vaddr - body->parts[i].start < body->parts[i].size)
+			return &body->parts[i];
+	return NULL;
+}
+
+int32_t body__find(const struct body *body, uint64_t vaddr)
+{
+	const struct part *part = part_of(body, vaddr);
+
+	return part ? part->index_at[vaddr - part->start] : -1;
+}
+
+bool body__contains(const struct body *body, uint64_t vaddr)
+{
+	return part_of(body, vaddr) != NULL;
+}
+
+enum frame body__frame(const struct body *body, uint64_t vaddr)
+{
+	enum cfa_reg reg;
+	int64_t offset;
+	int err = image__cfa(body->image, vaddr, &reg, &offset);
+
+	if (err == -ENOENT)
+		return body->moves_rsp ? FRAME_UNKNOWN : FRAME_GONE;
+	/* any other rule (-ENOTSUP: a realigned stack) describes a frame */
+	return !err && reg == CFA_RSP && offset == 8 ? FRAME_GONE : FRAME_THERE;
+}
+
+static bool overlaps(const struct body *body, uint64_t start, uint64_t size)
+{
+	for (int i = 0; i < body->parts_count; i++) {
+		const struct part *part = &body->parts[i];
+
+		if (start < part->start + part->size && part->start < start + size)
+			return true;
+	}
+	return false;
+}
+
+static int decode_part(struct body *body, struct part *part, const uint8_t *code)
+{
+	int err;
+
+	part->first = (int32_t)body->insns.count;
+	part->index_at = malloc(part->size * sizeof(*part->index_at));
+	if (!part->index_at)
+		return -ENOMEM;
+	memset(part->index_at, 0xff, part->size * sizeof(*part->index_at));
+	err = insns__decode(&body->insns, code, part->size, part->start);
+	part->count = (int32_t)body->insns.count - part->first;
+	for (int32_t i = part->first; i < part->first + part->count; i++)
+		part->index_at[body->insns.at[i].vaddr - part->start] = i;
+	return err;
+}
+
+bool body__add_part(struct body *body, uint64_t start, uint64_t size, int *err)
+{
+	struct part *part = &body->parts[body->parts_count];
+	const uint8_t *code;
+	size_t available;
+
+	if (body->parts_count == BODY_PARTS_MAX || size > BODY_BYTES_MAX - body->bytes)
+		body->undecoded = "too large to decode";
+	else if (overlaps(body, start, size))
+		body->undecoded = "shares code with another function";
+	if (body->undecoded)
+		return false;
+	code = image__code(body->image, start, &available);
+	if (!code || available < size) {
+		body->undecoded = "ends beyond the file's code";
+		return false;
+	}
+	*part = (struct part){.start = start, .size = size};
+	body->parts_count++;
+	body->bytes += size;
+	*err = decode_part(body, part, code);
+	if (*err == -EILSEQ) {
+		*err = 0;
+		body->undecoded = "has bytes that are no instructions";
+	}
+	return !*err && !body->undecoded;
+}
+
+int32_t body__before(const struct body *body, int32_t index)
+{
+	for (int i = 0; i < body->parts_count; i++)
+		if (index == body->parts[i].first)
+			return -1;
+	return index - 1;
+}
+
+bool body__falls_through(const struct body *body, int32_t index)
+{
+	const struct insn *insn = &body->insns.at[index];
+
+	switch ((enum insn_flow)insn->flow) {
+	case FLOW_NEXT:
+	case FLOW_JCC:
+		return true;
+	case FLOW_CALL:
+	case FLOW_CALL_INDIRECT:
+		return !insn->never_returns;
+	case FLOW_JMP:
+	case FLOW_JMP_INDIRECT:
+	case FLOW_RET:
+	case FLOW_STOP:
+		return false;
+	}
+	return true;
+}
+
+static bool is_direct_jump(const struct insn *insn)
+{
+	return insn->flow == FLOW_JMP || insn->flow == FLOW_JCC;
+}
+
+/* Old glibc jumps over a lock prefix: "je 1f; lock; 1: cmpxchg". The locked instruction is one to
+ * us, and the jump's target is its second byte. */
+static int32_t find_target(const struct body *body, uint64_t vaddr)
+{
+	int32_t index = body__find(body, vaddr);
+
+	if (index >= 0)
+		return index;
+	index = body__find(body, vaddr - 1);
+	return index >= 0 && body->insns.at[index].refused ? index : -1;
+}
+
+static void link_jumps(struct body *body)
+{
+	for (int32_t i = 0; i < (int32_t)body->insns.count; i++) {
+		struct insn *insn = &body->insns.at[i];
+
+		if (!is_direct_jump(insn) || !body__contains(body, insn->target))
+			continue;
+		insn->target_index = find_target(body, insn->target);
+		if (insn->target_index < 0) {
+			body->undecoded = "jumps into the middle of an instruction";
+			return;
+		}
+		insn->next_jump = body->insns.at[insn->target_index].jumps_here;
+		body->insns.at[insn->target_index].jumps_here = i;
+	}
+}
+
+/* What is called last in a part does not come back, wherever else it is called
+ * (_Unwind_Resume, abort); so does what a failed stack-protector check calls. */
+static void mark_callee(struct body *body, int32_t index)
+{
+	struct insn *last = &body->insns.at[index];
+
+	if (last->flow == FLOW_CALL || last->flow == FLOW_CALL_INDIRECT)
+		last->never_returns = true;
+	if (last->flow != FLOW_CALL)
+		return;
+	for (size_t i = 0; i < body->insns.count; i++) {
+		struct insn *insn = &body->insns.at[i];
+
+		if (insn->flow == FLOW_CALL && insn->target == last->target)
+			insn->never_returns = true;
+	}
+}
+
+/* Calls of imported functions, known by name. In a shared object a function calls itself that
+ * way, too, if another object may replace it. */
+static void mark_imports(struct body *body)
+{
+	for (size_t i = 0; i < body->insns.count; i++) {
+		struct insn *insn = &body->insns.at[i];
+		const char *name;
+		uint64_t vaddr;
+
+		if (insn->flow != FLOW_CALL || body__contains(body, insn->target))
+			continue;
+		name = import_at(body->image, insn->target, &vaddr);
+		if (!name)
+			continue;
+		insn->never_returns = import_never_returns(name);
+		insn->frees = import_frees(name);
+		body->calls_itself |= vaddr == body->parts[0].start;
+	}
+}
+
+/* The last instruction of a part but for padding that nothing jumps to. */
+static int32_t last_of(const struct body *body, const struct part *part)
+{
+	int32_t last = part->first + part->count - 1;
+
+	while (last > part->first && body->insns.at[last].nop &&
+	       body->insns.at[last].jumps_here < 0)
+		last--;
+	return last;
+}
+
+/* "sub %fs:0x28,%rax" (or xor), or "mov %fs:0x28,%rax; cmp 8(%rsp),%rax": the index behind the
+ * check of a stack protector, or -1. */
+static int32_t behind_canary_check(const struct body *body, int32_t index)
+{
+	const struct insn *insn = &body->insns.at[index];
+
+	if (!insn->reads_canary)
+		return -1;
+	if (insn->op != OP_LOAD)
+		return index + 1;
+	if (index + 1 >= (int32_t)body->insns.count || !insn[1].compares_frame)
+		return -1;
+	return index + 2;
+}
+
+/* Where such a check goes when it fails: jne to there, or je over it. */
+static int32_t canary_failure(const struct body *body, int32_t index)
+{
+	int32_t branch = behind_canary_check(body, index), count = (int32_t)body->insns.count;
+	const struct insn *jump;
+
+	if (branch < 0 || branch + 1 >= count)
+		return -1;
+	jump = &body->insns.at[branch];
+	if (jump->flow != FLOW_JCC || jump->target_index < 0)
+		return -1;
+	if (jump->condition == 5)
+		return jump->target_index;
+	return jump->condition == 4 ? branch + 1 : -1;
+}
+
+static void mark_calls_without_return(struct body *body)
+{
+	for (int i = 0; i < body->parts_count; i++)
+		mark_callee(body, last_of(body, &body->parts[i]));
+	for (int32_t i = 0; i < (int32_t)body->insns.count; i++) {
+		int32_t failure = canary_failure(body, i);
+
+		/* vzeroupper or the like may stand before the call */
+		for (int steps = 0; failure >= 0 && steps < 3; steps++, failure++) {
+			if (failure >= (int32_t)body->insns.count)
+				break;
+			if (body->insns.at[failure].flow == FLOW_NEXT)
+				continue;
+			mark_callee(body, failure);
+			break;
+		}
+	}
+}
+
+static void check_ends(struct body *body)
+{
+	for (int i = 0; i < body->parts_count; i++)
+		if (body__falls_through(body, last_of(body, &body->parts[i])))
+			body->exits_doubt = "runs on into the code behind it";
+}
+
+static void note_calls(struct body *body)
+{
+	for (size_t i = 0; i < body->insns.count; i++) {
+		const struct insn *insn = &body->insns.at[i];
+
+		if (insn->flow != FLOW_CALL || !body__contains(body, insn->target))
+			continue;
+		if (insn->target == body->parts[0].start)
+			body->calls_itself = true;
+		else if (insn->target != insn->vaddr + insn->length)
+			body->exits_doubt = "calls into its own middle";
+	}
+}
+
+/* A return that is a jump: push target; ret (and the retpoline, which stores over its own
+ * return address). */
+static void note_false_returns(struct body *body)
+{
+	for (int32_t i = 0; i < (int32_t)body->insns.count; i++) {
+		int32_t before = body__before(body, i);
+
+		if (body->insns.at[i].flow != FLOW_RET || before < 0)
+			continue;
+		if (body->insns.at[before].op == OP_PUSH ||
+		    body->insns.at[before].op == OP_STORE_TOP)
+			body->exits_doubt = "uses a return as a jump";
+	}
+}
+
+static void note_stack_use(struct body *body)
+{
+	const uint16_t rsp = REG_BIT(REG_RSP);
+
+	for (size_t i = 0; i < body->insns.count; i++) {
+		const struct insn *insn = &body->insns.at[i];
+
+		if ((insn->writes & rsp) && insn->flow == FLOW_NEXT)
+			body->moves_rsp = true;
+	}
+}
+
+int body__decode(struct body *body, struct image *image, uint64_t start, uint64_t size)
+{
+	int err = 0;
+
+	*body = (struct body){.image = image};
+	if (!body__add_part(body, start, size, &err))
+		return err;
+	note_stack_use(body);
+	err = leave_decide(body);
+	if (err || body->undecoded)
+		return err;
+	link_jumps(body);
+	if (body->undecoded)
+		return 0;
+	mark_imports(body);
+	mark_calls_without_return(body);
+	check_ends(body);
+	note_calls(body);
+	note_false_returns(body);
+	body->switches_stack = stack_is_switched(body);
+	if (body->switches_stack)
+		body->exits_doubt = "switches to another stack";
+	return 0;
+}
+
+void body__clear(struct body *body)
+{
+	for (int i = 0; i < body->parts_count; i++)
+		free(body->parts[i].index_at);
+	insns__clear(&body->insns);
+	free(body->seen);
+	free(body->stack);
+	*body = (struct body){0};
+}
+
+static bool prepare_search(struct body *body)
+{
+	size_t count = body->insns.count;
+
+	if (!body->seen)
+		body->seen = calloc(count, sizeof(*body->seen));
+	if (!body->stack)
+		body->stack = malloc(count * sizeof(*body->stack));
+	body->searches++;
+	return body->seen && body->stack;
+}
+
+static void search_push(struct body *body, int32_t *depth, int32_t index)
+{
+	if (body->seen[index] == body->searches)
+		return;
+	body->seen[index] = body->searches;
+	body->stack[(*depth)++] = index;
+}
+
+static void search_push_tables(struct body *body, int32_t *depth)
+{
+	for (int32_t i = 0; i < (int32_t)body->insns.count; i++)
+		if (body->insns.at[i].is_table_target)
+			search_push(body, depth, i);
+}
+
+/* Which table a switch jumps through is not kept: any switch leads to any table's targets. */
+bool body__reaches(struct body *body, int32_t from, int32_t to)
+{
+	bool tables_done = false;
+	int32_t depth = 0;
+
+	if (body->searches == SEARCHES_MAX || !prepare_search(body))
+		return true;
+	search_push(body, &depth, from);
+	while (depth) {
+		int32_t at = body->stack[--depth];
+		const struct insn *insn = &body->insns.at[at];
+
+		if (at == to)
+			return true;
+		if (insn->target_index >= 0)
+			search_push(body, &depth, insn->target_index);
+		if (insn->flow == FLOW_JMP_INDIRECT && !insn->leaves && !tables_done) {
+			search_push_tables(body, &depth);
+			tables_done = true;
+		}
+		if (body__falls_through(body, at) && at + 1 < (int32_t)body->insns.count)
+			search_push(body, &depth, at + 1);
+	}
+	return false;
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "site/insn.h"
+
+#include "site/uprobes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <Zydis/Zydis.h>
+
+struct decoded {
+	ZydisDecodedInstruction insn;
+	ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT];
+};
+
+/* 8- to 64-bit names of a general register are one register; the high bytes (ah) too. */
+static uint8_t reg_number(ZydisRegister reg)
+{
+	ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
+
+	if (reg == ZYDIS_REGISTER_RIP)
+		return REG_RIP;
+	if (ZydisRegisterGetClass(whole) != ZYDIS_REGCLASS_GPR64)
+		return REG_NONE;
+	return (uint8_t)ZydisRegisterGetId(whole);
+}
+
+static bool is_reg(const ZydisDecodedOperand *operand)
+{
+	return operand->type == ZYDIS_OPERAND_TYPE_REGISTER;
+}
+
+static bool is_memory(const ZydisDecodedOperand *operand)
+{
+	return operand->type == ZYDIS_OPERAND_TYPE_MEMORY;
+}
+
+static bool is_immediate(const ZydisDecodedOperand *operand)
+{
+	return operand->type == ZYDIS_OPERAND_TYPE_IMMEDIATE;
+}
+
+static uint16_t written_registers(const struct decoded *d)
+{
+	uint16_t writes = 0;
+
+	for (unsigned i = 0; i < d->insn.operand_count; i++) {
+		const ZydisDecodedOperand *operand = &d->operand[i];
+		uint8_t reg;
+
+		if (!is_reg(operand) || !(operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
+			continue;
+		reg = reg_number(operand->reg.value);
+		if (reg < REG_RIP)
+			writes |= REG_BIT(reg);
+	}
+	return writes;
+}
+
+static void set_memory(const struct decoded *d, struct insn *insn)
+{
+	for (unsigned i = 0; i < d->insn.operand_count_visible; i++) {
+		const ZydisDecodedOperand *operand = &d->operand[i];
+
+		if (!is_memory(operand))
+			continue;
+		insn->has_memory = true;
+		insn->base = reg_number(operand->mem.base);
+		insn->index = reg_number(operand->mem.index);
+		insn->scale = operand->mem.scale;
+		insn->mem_bytes = (uint8_t)(operand->size / 8);
+		insn->displacement = operand->mem.disp.value;
+		insn->reads_canary = operand->mem.segment == ZYDIS_REGISTER_FS &&
+				     operand->mem.base == ZYDIS_REGISTER_NONE &&
+				     operand->mem.disp.value == 0x28;
+		if (insn->base == REG_RIP)
+			insn->target = insn->vaddr + insn->length + (uint64_t)insn->displacement;
+		return;
+	}
+}
+
+/* The relative operand of a direct branch or call; false: it has none. */
+static bool set_target(const struct decoded *d, struct insn *insn)
+{
+	const ZydisDecodedOperand *operand = &d->operand[0];
+
+	if (!is_immediate(operand) || !operand->imm.is_relative)
+		return false;
+	insn->target = insn->vaddr + insn->length + operand->imm.value.u;
+	return true;
+}
+
+static void set_flow(const struct decoded *d, struct insn *insn)
+{
+	insn->flow = FLOW_NEXT;
+	insn->condition = CONDITION_NONE;
+	switch (d->insn.meta.category) {
+	case ZYDIS_CATEGORY_RET:
+		insn->flow = d->insn.mnemonic == ZYDIS_MNEMONIC_RET ? FLOW_RET : FLOW_STOP;
+		break;
+	case ZYDIS_CATEGORY_CALL:
+		insn->flow = set_target(d, insn) ? FLOW_CALL : FLOW_CALL_INDIRECT;
+		break;
+	case ZYDIS_CATEGORY_UNCOND_BR:
+		insn->flow = set_target(d, insn) ? FLOW_JMP : FLOW_JMP_INDIRECT;
+		break;
+	case ZYDIS_CATEGORY_COND_BR:
+		set_target(d, insn);
+		insn->flow = FLOW_JCC;
+		if (insn->emulated)
+			insn->condition = d->insn.opcode & 0xf;
+		break;
+	default:
+		break;
+	}
+	switch (d->insn.mnemonic) {
+	case ZYDIS_MNEMONIC_UD0:
+	case ZYDIS_MNEMONIC_UD1:
+	case ZYDIS_MNEMONIC_UD2:
+	case ZYDIS_MNEMONIC_HLT:
+	case ZYDIS_MNEMONIC_INT3:
+	case ZYDIS_MNEMONIC_IRETQ:
+	case ZYDIS_MNEMONIC_IRETD:
+	case ZYDIS_MNEMONIC_SYSRET:
+		insn->flow = FLOW_STOP;
+		break;
+	case ZYDIS_MNEMONIC_XBEGIN:
+		set_target(d, insn);
+		insn->flow = FLOW_JCC;
+		break;
+	default:
+		break;
+	}
+	insn->enters_kernel = d->insn.meta.category == ZYDIS_CATEGORY_SYSCALL ||
+			      d->insn.meta.category == ZYDIS_CATEGORY_INTERRUPT;
+	insn->repeats = d->insn.attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE |
+					      ZYDIS_ATTRIB_HAS_REPNE) &&
+			insn->flow == FLOW_NEXT;
+}
+
+static void set_move(const struct decoded *d, struct insn *insn)
+{
+	const ZydisDecodedOperand *to = &d->operand[0], *from = &d->operand[1];
+
+	if (is_reg(to) && is_reg(from)) {
+		insn->op = OP_MOVE;
+		insn->dst = reg_number(to->reg.value);
+		insn->src = reg_number(from->reg.value);
+	} else if (is_reg(to) && is_memory(from)) {
+		insn->op = OP_LOAD;
+		insn->dst = reg_number(to->reg.value);
+	} else if (is_memory(to) && is_reg(from) && insn->base == REG_RSP &&
+		   insn->index == REG_NONE && insn->displacement == 0) {
+		insn->op = OP_STORE_TOP;
+	}
+}
+
+static void set_op(const struct decoded *d, struct insn *insn)
+{
+	const ZydisDecodedOperand *operand = d->operand;
+
+	insn->op = OP_OTHER;
+	switch (d->insn.mnemonic) {
+	case ZYDIS_MNEMONIC_MOV:
+	case ZYDIS_MNEMONIC_MOVSXD:
+	case ZYDIS_MNEMONIC_MOVZX:
+	case ZYDIS_MNEMONIC_MOVSX:
+		set_move(d, insn);
+		break;
+	case ZYDIS_MNEMONIC_LEA:
+		insn->op = OP_LEA;
+		insn->dst = reg_number(operand[0].reg.value);
+		break;
+	case ZYDIS_MNEMONIC_ADD:
+		if (!is_reg(&operand[0]) || !is_reg(&operand[1]))
+			break;
+		insn->op = OP_ADD;
+		insn->dst = reg_number(operand[0].reg.value);
+		insn->src = reg_number(operand[1].reg.value);
+		break;
+	case ZYDIS_MNEMONIC_CDQE:
+		insn->op = OP_WIDEN;
+		insn->dst = REG_RAX;
+		break;
+	case ZYDIS_MNEMONIC_CMP:
+		if (!is_immediate(&operand[1]))
+			break;
+		insn->op = OP_COMPARE;
+		if (is_reg(&operand[0]))
+			insn->src = reg_number(operand[0].reg.value);
+		insn->value = operand[1].imm.value.s;
+		break;
+	case ZYDIS_MNEMONIC_PUSH:
+		insn->op = OP_PUSH;
+		break;
+	case ZYDIS_MNEMONIC_JMP:
+	case ZYDIS_MNEMONIC_CALL:
+		if (is_reg(&operand[0]))
+			insn->src = reg_number(operand[0].reg.value);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Loads of rsp that set_move() does not show. */
+static bool loads_rsp_oddly(const struct decoded *d, const struct insn *insn)
+{
+	if (!(insn->writes & REG_BIT(REG_RSP)))
+		return false;
+	switch (d->insn.mnemonic) {
+	case ZYDIS_MNEMONIC_POP:
+		return is_reg(&d->operand[0]) && reg_number(d->operand[0].reg.value) == REG_RSP;
+	case ZYDIS_MNEMONIC_XCHG:
+		return true;
+	default:
+		return d->insn.meta.category == ZYDIS_CATEGORY_CMOV;
+	}
+}
+
+static bool is_own_frame(const struct insn *insn)
+{
+	return insn->has_memory && insn->index == REG_NONE &&
+	       (insn->base == REG_RSP || insn->base == REG_RBP);
+}
+
+static bool compares_frame(const struct decoded *d, const struct insn *insn)
+{
+	switch (d->insn.mnemonic) {
+	case ZYDIS_MNEMONIC_CMP:
+	case ZYDIS_MNEMONIC_SUB:
+	case ZYDIS_MNEMONIC_XOR:
+		return is_own_frame(insn);
+	default:
+		return false;
+	}
+}
+
+/* A register set from a register, a constant or the frame: restoring a saved register or putting
+ * the result in place. */
+static bool is_restoring_move(const struct decoded *d, const struct insn *insn)
+{
+	const ZydisDecodedOperand *from = &d->operand[d->insn.operand_count_visible - 1];
+
+	if (d->insn.operand_count_visible < 2 || !is_reg(&d->operand[0]))
+		return false;
+	return is_reg(from) || is_immediate(from) || is_own_frame(insn);
+}
+
+static bool is_zeroing(const struct decoded *d)
+{
+	unsigned last = d->insn.operand_count_visible - 1;
+
+	return d->insn.operand_count_visible >= 2 && is_reg(&d->operand[0]) &&
+	       is_reg(&d->operand[last]) && d->operand[0].reg.value == d->operand[last].reg.value;
+}
+
+/*
+ * What compilers put between the last decision of a function and its ret: a probe on that
+ * decision misses these few cycles of the call's time and nothing else.
+ */
+static bool belongs_to_epilogue(const struct decoded *d, const struct insn *insn)
+{
+	switch (d->insn.mnemonic) {
+	case ZYDIS_MNEMONIC_POP:
+	case ZYDIS_MNEMONIC_LEA:
+		return is_reg(&d->operand[0]);
+	case ZYDIS_MNEMONIC_LEAVE:
+	case ZYDIS_MNEMONIC_NOP:
+	case ZYDIS_MNEMONIC_ENDBR64:
+	case ZYDIS_MNEMONIC_VZEROUPPER:
+	case ZYDIS_MNEMONIC_CDQE:
+		return true;
+	case ZYDIS_MNEMONIC_ADD:
+	case ZYDIS_MNEMONIC_SUB:
+		return is_reg(&d->operand[0]) && is_immediate(&d->operand[1]) &&
+		       reg_number(d->operand[0].reg.value) == REG_RSP;
+	case ZYDIS_MNEMONIC_MOV:
+	case ZYDIS_MNEMONIC_MOVZX:
+	case ZYDIS_MNEMONIC_MOVSX:
+	case ZYDIS_MNEMONIC_MOVSXD:
+	case ZYDIS_MNEMONIC_MOVD:
+	case ZYDIS_MNEMONIC_MOVQ:
+	case ZYDIS_MNEMONIC_MOVSS:
+	case ZYDIS_MNEMONIC_MOVSD:
+	case ZYDIS_MNEMONIC_MOVAPS:
+	case ZYDIS_MNEMONIC_MOVAPD:
+	case ZYDIS_MNEMONIC_MOVUPS:
+	case ZYDIS_MNEMONIC_MOVDQA:
+	case ZYDIS_MNEMONIC_MOVDQU:
+	case ZYDIS_MNEMONIC_VMOVD:
+	case ZYDIS_MNEMONIC_VMOVQ:
+	case ZYDIS_MNEMONIC_VMOVSS:
+	case ZYDIS_MNEMONIC_VMOVSD:
+	case ZYDIS_MNEMONIC_VMOVAPS:
+	case ZYDIS_MNEMONIC_VMOVAPD:
+	case ZYDIS_MNEMONIC_VMOVUPS:
+	case ZYDIS_MNEMONIC_VMOVDQA:
+	case ZYDIS_MNEMONIC_VMOVDQU:
+		return is_restoring_move(d, insn);
+	case ZYDIS_MNEMONIC_XOR:
+	case ZYDIS_MNEMONIC_XORPS:
+	case ZYDIS_MNEMONIC_XORPD:
+	case ZYDIS_MNEMONIC_PXOR:
+	case ZYDIS_MNEMONIC_VXORPS:
+	case ZYDIS_MNEMONIC_VXORPD:
+	case ZYDIS_MNEMONIC_VPXOR:
+		return is_zeroing(d);
+	default:
+		return false;
+	}
+}
+
+static int decode_with(const ZydisDecoder *decoder, const uint8_t *code, size_t available,
+		       uint64_t vaddr, struct insn *insn)
+{
+	struct decoded d;
+
+	if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(decoder, code, available, &d.insn, d.operand)))
+		return -EILSEQ;
+	*insn = (struct insn){
+		.vaddr = vaddr,
+		.target_index = -1,
+		.jumps_here = -1,
+		.next_jump = -1,
+		.length = d.insn.length,
+		.dst = REG_NONE,
+		.src = REG_NONE,
+		.base = REG_NONE,
+		.index = REG_NONE,
+	};
+	uprobes_classify(code, insn);
+	insn->writes = written_registers(&d);
+	set_memory(&d, insn);
+	set_flow(&d, insn);
+	set_op(&d, insn);
+	insn->is_endbr = d.insn.mnemonic == ZYDIS_MNEMONIC_ENDBR64;
+	insn->compares_frame = compares_frame(&d, insn);
+	insn->odd_rsp = loads_rsp_oddly(&d, insn);
+	insn->restores = insn->flow == FLOW_NEXT && belongs_to_epilogue(&d, insn);
+	return 0;
+}
+
+int insn_decode(const uint8_t *code, size_t available, uint64_t vaddr, struct insn *insn)
+{
+	ZydisDecoder decoder;
+
+	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	return decode_with(&decoder, code, available, vaddr, insn);
+}
+
+static int insns__grow(struct insns *insns, size_t expected)
+{
+	size_t capacity = insns->capacity + insns->capacity / 2 + expected;
+	struct insn *at = realloc(insns->at, capacity * sizeof(*at));
+
+	if (!at)
+		return -ENOMEM;
+	insns->at = at;
+	insns->capacity = capacity;
+	return 0;
+}
+
+int insns__decode(struct insns *insns, const uint8_t *code, size_t size, uint64_t vaddr)
+{
+	ZydisDecoder decoder;
+	size_t at = 0;
+	int err;
+
+	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	while (at < size) {
+		struct insn *insn;
+
+		/* compiled code has about one instruction in four bytes */
+		if (insns->count == insns->capacity) {
+			err = insns__grow(insns, (size - at) / 4 + 16);
+			if (err)
+				return err;
+		}
+		insn = &insns->at[insns->count];
+		err = decode_with(&decoder, code + at, size - at, vaddr + at, insn);
+		if (err)
+			return err;
+		insns->count++;
+		at += insn->length;
+	}
+	return 0;
+}
+
+void insns__clear(struct insns *insns)
+{
+	free(insns->at);
+	*insns = (struct insns){0};
+}

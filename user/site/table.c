@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ *	cmp    $5,%edi                   cmp    $5,%edi
+ *	ja     default                   ja     default
+ *	lea    table(%rip),%rdx          mov    %edi,%eax
+ *	movslq (%rdx,%rdi,4),%rax        jmp    *table(,%rax,8)
+ *	add    %rdx,%rax
+ *	notrack jmp *%rax
+ *
+ * On the left position-independent code, on the right not; registers and order vary. The search
+ * goes backwards along one way only, for compilers keep these lines together; what it finds
+ * decides between "switch" and "pointer", it is no proof of a value.
+ */
+#include "site/table.h"
+
+#include <string.h>
+
+#define SEARCH_INSNS_MAX 64
+#define BOUND_INSNS_MAX	 16
+#define ENTRIES_MAX	 65536
+#define MOVES_MAX	 4
+
+enum {
+	WRITER_NONE = -1, /* unchanged since the function's entry */
+	WRITER_UNCLEAR = -2
+};
+
+static bool is_callee_saved(uint8_t reg)
+{
+	return reg == REG_RBX || reg == REG_RBP || (reg >= 12 && reg <= 15);
+}
+
+static int32_t jump_to(const struct body *body, uint64_t vaddr)
+{
+	for (int32_t i = 0; i < (int32_t)body->insns.count; i++) {
+		const struct insn *insn = &body->insns.at[i];
+
+		if ((insn->flow == FLOW_JMP || insn->flow == FLOW_JCC) && insn->target == vaddr)
+			return i;
+	}
+	return WRITER_UNCLEAR;
+}
+
+/* Where the instruction behind a jump or call comes from, padding skipped: the first jump to it. */
+static int32_t jump_over(const struct body *body, int32_t index)
+{
+	do {
+		index++;
+		if (index >= (int32_t)body->insns.count)
+			return WRITER_UNCLEAR;
+	} while (body->insns.at[index].nop);
+	return jump_to(body, body->insns.at[index].vaddr);
+}
+
+/* The instruction that ran before one: the one before it in memory, or a jump that leads here.
+ * A call that would have destroyed the register is none: it did not come back. */
+static int32_t ran_before(const struct body *body, int32_t index, uint8_t reg)
+{
+	int32_t before = body__before(body, index);
+	const struct insn *insn;
+
+	if (index == 0)
+		return WRITER_NONE;
+	if (before < 0)
+		return jump_to(body, body->insns.at[index].vaddr);
+	insn = &body->insns.at[before];
+	if (!body__falls_through(body, before))
+		return jump_over(body, before);
+	if ((insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT) && reg != REG_RAX &&
+	    !is_callee_saved(reg))
+		return jump_over(body, before);
+	return before;
+}
+
+/* The last instruction before index that writes reg. */
+static int32_t writer(const struct body *body, int32_t index, uint8_t reg)
+{
+	if (reg >= REG_RIP)
+		return WRITER_UNCLEAR;
+	for (int steps = 0; steps < SEARCH_INSNS_MAX; steps++) {
+		const struct insn *insn;
+
+		index = ran_before(body, index, reg);
+		if (index < 0)
+			return index;
+		insn = &body->insns.at[index];
+		if (insn->writes & REG_BIT(reg))
+			return index;
+		if (reg == REG_RAX && (insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT))
+			return index;
+	}
+	return WRITER_UNCLEAR;
+}
+
+/* The writer behind register moves and widenings. */
+static int32_t origin(const struct body *body, int32_t index, uint8_t reg)
+{
+	for (int moves = 0; moves < MOVES_MAX; moves++) {
+		const struct insn *insn;
+
+		index = writer(body, index, reg);
+		if (index < 0)
+			return index;
+		insn = &body->insns.at[index];
+		if (insn->op == OP_MOVE)
+			reg = insn->src;
+		else if (insn->op != OP_WIDEN)
+			return index;
+	}
+	return WRITER_UNCLEAR;
+}
+
+/* The constant address in a register: lea table(%rip),%reg. 0: none found. */
+static uint64_t address_in(const struct body *body, int32_t index, uint8_t reg)
+{
+	int32_t from = origin(body, index, reg);
+	const struct insn *insn;
+
+	if (from < 0)
+		return 0;
+	insn = &body->insns.at[from];
+	return insn->op == OP_LEA && insn->base == REG_RIP ? insn->target : 0;
+}
+
+static bool same_memory(const struct insn *a, const struct insn *b)
+{
+	return a->has_memory && b->has_memory && a->base == b->base && a->index == b->index &&
+	       a->displacement == b->displacement;
+}
+
+/* How many values pass "cmp $last; ja" (condition 7) or "cmp $count; jae" (3). 0: no such check. */
+static uint32_t values_passing(const struct insn *compare, uint8_t condition)
+{
+	if ((condition != 7 && condition != 3) || compare->value < 0 ||
+	    compare->value >= ENTRIES_MAX)
+		return 0;
+	return (uint32_t)compare->value + (condition == 7);
+}
+
+/*
+ * The range check of the index of a table load: the compare of that register, or of the one it
+ * was copied from, or of the memory it was loaded from. Anything computed in between (a protobuf
+ * parser switches on tag >> 3 and checks tag) makes it another value's check.
+ */
+static uint32_t find_bound(const struct body *body, int32_t load)
+{
+	const struct insn *at = body->insns.at, *from = NULL;
+	uint8_t reg = at[load].index, condition = CONDITION_NONE;
+
+	for (int steps = 0; steps < BOUND_INSNS_MAX; steps++) {
+		load = body__before(body, load);
+		if (load < 0 || (at[load].flow != FLOW_NEXT && at[load].flow != FLOW_JCC))
+			return 0;
+		if (at[load].flow == FLOW_JCC)
+			condition = at[load].condition;
+		if (at[load].op == OP_COMPARE && at[load].src < REG_RIP && at[load].src == reg)
+			return values_passing(&at[load], condition);
+		if (at[load].op == OP_COMPARE && from && same_memory(&at[load], from))
+			return values_passing(&at[load], condition);
+		if (from || !(at[load].writes & REG_BIT(reg)))
+			continue;
+		if (at[load].op == OP_MOVE)
+			reg = at[load].src;
+		else if (at[load].op == OP_LOAD)
+			from = &at[load];
+		else
+			return 0;
+		if (reg >= REG_RIP)
+			return 0;
+	}
+	return 0;
+}
+
+static enum jump_source table_at(const struct body *body, int32_t load, uint64_t vaddr,
+				 uint64_t base, struct jump_table *table)
+{
+	uint32_t bound = find_bound(body, load);
+
+	if (!vaddr)
+		return JUMP_UNCLEAR;
+	*table = (struct jump_table){
+		.vaddr = vaddr,
+		.base = base,
+		.is_relative = base != 0,
+		.is_bounded = bound != 0,
+		.entries_max = bound ? bound : ENTRIES_MAX,
+	};
+	return JUMP_TABLE;
+}
+
+/* Target or function pointer loaded from memory, by a jump's operand or into its register. */
+static enum jump_source from_memory(const struct body *body, int32_t load, struct jump_table *table)
+{
+	const struct insn *insn = &body->insns.at[load];
+	int32_t base;
+
+	if (insn->index == REG_NONE)
+		return JUMP_POINTER;
+	if (insn->base == REG_NONE)
+		return table_at(body, load, (uint64_t)insn->displacement, 0, table);
+	base = origin(body, load, insn->base);
+	if (base >= 0 && body->insns.at[base].op == OP_LEA)
+		return table_at(body, load, address_in(body, load, insn->base), 0, table);
+	/* an array of function pointers that was handed in or loaded: no compiler's switch */
+	return base == WRITER_UNCLEAR ? JUMP_UNCLEAR : JUMP_POINTER;
+}
+
+static bool is_offset_load(const struct insn *insn)
+{
+	return insn->op == OP_LOAD && insn->mem_bytes == 4 && insn->index != REG_NONE;
+}
+
+/* add: one operand is the offset from the table, the other the table's address. */
+static enum jump_source from_sum(const struct body *body, int32_t add, struct jump_table *table)
+{
+	const uint8_t operand[2] = {body->insns.at[add].dst, body->insns.at[add].src};
+
+	for (int i = 0; i < 2; i++) {
+		int32_t load = origin(body, add, operand[i]);
+		uint64_t vaddr, base;
+
+		if (load < 0 || !is_offset_load(&body->insns.at[load]))
+			continue;
+		vaddr = address_in(body, load, body->insns.at[load].base);
+		base = address_in(body, add, operand[1 - i]);
+		if (vaddr && base)
+			return table_at(body, load, vaddr, base, table);
+	}
+	return JUMP_UNCLEAR;
+}
+
+static enum jump_source from_register(const struct body *body, int32_t jump, uint8_t reg,
+				      struct jump_table *table)
+{
+	int32_t from = origin(body, jump, reg);
+	const struct insn *insn;
+
+	if (from < 0)
+		return from == WRITER_NONE ? JUMP_POINTER : JUMP_UNCLEAR;
+	insn = &body->insns.at[from];
+	if (insn->op == OP_ADD)
+		return from_sum(body, from, table);
+	if (insn->op == OP_LOAD)
+		return from_memory(body, from, table);
+	/* the function pointer that a call returned (dlsym) */
+	if (insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT)
+		return JUMP_POINTER;
+	return JUMP_UNCLEAR;
+}
+
+enum jump_source table_find(const struct body *body, int32_t jump, struct jump_table *table)
+{
+	const struct insn *insn = &body->insns.at[jump];
+
+	return insn->has_memory ? from_memory(body, jump, table)
+				: from_register(body, jump, insn->src, table);
+}
+
+bool table_entry(const struct image *image, const struct jump_table *table, uint32_t index,
+		 uint64_t *target)
+{
+	size_t bytes = table->is_relative ? sizeof(int32_t) : sizeof(uint64_t), available;
+	const uint8_t *data;
+
+	data = image__data(image, table->vaddr + index * bytes, &available);
+	if (!data || available < bytes)
+		return false;
+	if (table->is_relative) {
+		int32_t offset;
+
+		memcpy(&offset, data, sizeof(offset));
+		*target = table->base + (uint64_t)(int64_t)offset;
+	} else {
+		memcpy(target, data, sizeof(*target));
+	}
+	return true;
+}

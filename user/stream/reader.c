@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "stream/reader.h"
+
+#include "stream/pack.h"
+
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+/* Spans a drain takes at most, so that an endless flood ends when the recording does. */
+#define DRAIN_MAX 2000000
+
+struct reader {
+	struct tracer *tracer;
+	struct sink *sink;
+	void (*on_control)(void *ctx, const struct perfx_record *record);
+	void *ctx;
+	struct ring_buffer *spans, *control;
+	int epoll_fd;
+	bool draining_control;
+	uint32_t budget; /* spans that may still be taken in this drain */
+	uint32_t processes_known;   /* below: described */
+	uint32_t contexts_low;	    /* below: all described */
+	bool contexts_known[PERFX_MAX_CONTEXTS];
+	struct pack_buffer buffer;
+};
+
+static void describe_context(struct reader *reader, uint32_t id,
+			     const struct perfx_context_node *node)
+{
+	struct perfx_context record = {.context = id,
+				       .parent = node->parent,
+				       .function = node->function,
+				       .process = node->process};
+	const struct perfx_record *packed = PACK(&reader->buffer, PERFX_KIND_CONTEXT, record);
+
+	sink_record(reader->sink, packed, packed->size);
+	reader->contexts_known[id] = true;
+}
+
+/* Describes the nodes that have come since. One that is being made on another CPU just now (its
+ * function is not yet there) is left for the next time: no span names it yet. */
+static void describe_contexts(struct reader *reader)
+{
+	uint32_t count;
+	const struct perfx_context_node *nodes = tracer__contexts(reader->tracer, &count);
+
+	for (uint32_t id = reader->contexts_low; id < count; id++) {
+		uint32_t function = __atomic_load_n(&nodes[id].function, __ATOMIC_ACQUIRE);
+
+		if (!reader->contexts_known[id] && function)
+			describe_context(reader, id, &nodes[id]);
+	}
+	while (reader->contexts_low < count && reader->contexts_known[reader->contexts_low])
+		reader->contexts_low++;
+}
+
+static void drain_control(struct reader *reader)
+{
+	if (reader->draining_control)
+		return;
+	reader->draining_control = true;
+	reader->processes_known = tracer__processes_count(reader->tracer);
+	ring_buffer__consume(reader->control);
+	reader->draining_control = false;
+}
+
+static int on_span(void *ctx, void *data, size_t size)
+{
+	struct reader *reader = ctx;
+	const struct perfx_span *span = data;
+
+	if (span->process >= reader->processes_known)
+		drain_control(reader);
+	if (span->context < PERFX_MAX_CONTEXTS && !reader->contexts_known[span->context])
+		describe_contexts(reader);
+	sink_record(reader->sink, data, size);
+	return --reader->budget ? 0 : -EAGAIN;
+}
+
+static int on_control_record(void *ctx, void *data, size_t size)
+{
+	struct reader *reader = ctx;
+
+	sink_record(reader->sink, data, size);
+	reader->on_control(reader->ctx, data);
+	return 0;
+}
+
+struct reader *reader__new(struct tracer *tracer, struct sink *sink,
+			   void (*on_control)(void *ctx, const struct perfx_record *record),
+			   void *ctx)
+{
+	struct reader *reader = calloc(1, sizeof(*reader));
+	struct epoll_event event = {.events = EPOLLIN};
+
+	if (!reader)
+		return NULL;
+	reader->tracer = tracer;
+	reader->sink = sink;
+	reader->on_control = on_control;
+	reader->ctx = ctx;
+	reader->contexts_low = 1;
+	reader->contexts_known[0] = true; /* "no context" */
+	reader->spans = ring_buffer__new(tracer__spans_fd(tracer), on_span, reader, NULL);
+	reader->control =
+		ring_buffer__new(tracer__control_fd(tracer), on_control_record, reader, NULL);
+	reader->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (!reader->spans || !reader->control || reader->epoll_fd < 0 ||
+	    epoll_ctl(reader->epoll_fd, EPOLL_CTL_ADD, ring_buffer__epoll_fd(reader->spans),
+		      &event) ||
+	    epoll_ctl(reader->epoll_fd, EPOLL_CTL_ADD, ring_buffer__epoll_fd(reader->control),
+		      &event)) {
+		int err = errno;
+
+		reader__free(reader);
+		errno = err;
+		return NULL;
+	}
+	return reader;
+}
+
+void reader__free(struct reader *reader)
+{
+	if (!reader)
+		return;
+	ring_buffer__free(reader->spans);
+	ring_buffer__free(reader->control);
+	if (reader->epoll_fd >= 0)
+		close(reader->epoll_fd);
+	free(reader);
+}
+
+int reader__fd(const struct reader *reader)
+{
+	return reader->epoll_fd;
+}
+
+void reader__drain(struct reader *reader)
+{
+	drain_control(reader);
+	reader->budget = DRAIN_MAX;
+	ring_buffer__consume(reader->spans);
+	/* nodes that have calls in the overflow book alone */
+	describe_contexts(reader);
+}

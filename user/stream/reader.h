@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Reads the rings into a sink. How many there are is private to this file: a span goes out after
+ * the process and the calling context that it names have been described, whichever ring these came
+ * by.
+ */
+#ifndef PERFX_STREAM_READER_H
+#define PERFX_STREAM_READER_H
+
+#include "attach/tracer.h"
+#include "stream/sink.h"
+
+struct reader;
+
+/* on_control sees each control record when the sink has it. NULL with errno. */
+struct reader *reader__new(struct tracer *tracer, struct sink *sink,
+			   void (*on_control)(void *ctx, const struct perfx_record *record),
+			   void *ctx);
+void reader__free(struct reader *reader);
+
+/* A descriptor for epoll: readable when there is something to drain. */
+int reader__fd(const struct reader *reader);
+/* Takes what is there; where more comes than can be taken, a ring's worth and not for ever. */
+void reader__drain(struct reader *reader);
+
+#endif
