@@ -33,6 +33,8 @@ enum perfx_probe_kind {
 #define PERFX_PROBE_F_LEAVES_IF 0x2
 /* Entries: the instruction is the target of a loop; a hit with its frame open is another round. */
 #define PERFX_PROBE_F_REPEATS 0x4
+/* Counted only because timing it would be too dear: no loss. */
+#define PERFX_PROBE_F_BY_CHOICE 0x8
 
 struct perfx_probe {
 	__u32 function;
