@@ -26,8 +26,13 @@ PROGRAMS = {
 }
 
 
-def pattern(names):
-    return [word for name in names for word in ("-F", "*:" + name) ]
+# functions that are not in the program itself
+ELSEWHERE = {"late_work": "late.so", "late_inner": "late.so", "other_work": "execs-other"}
+
+
+def patterns(program, names):
+    return [word for n in names
+            for word in ("-F", f"{ELSEWHERE.get(n, program)}:{{{n},*::{n}}}")]
 
 
 @pytest.mark.kernel
@@ -42,9 +47,8 @@ def test_known_answer(name, how, link, links, program, tracer):
         pytest.skip(f"{name} is not built here")
     arguments, steps = PROGRAMS[name]
     traced = program(path, *arguments)
-    patterns = [w for n in known_names(path, steps, *arguments)
-                for w in ("-F", f"{{{path.name},late.so,execs*}}:{{{n},*::{n}}}")]
-    t = tracer(traced.pid, *patterns, "--return", how, "--no-calibrate", link=link)
+    t = tracer(traced.pid, *patterns(name, known_names(path, steps, *arguments)),
+               "--return", how, "--no-calibrate", link=link)
     traced.go(steps)
     expected = traced.finish()
     report = t.stop()

@@ -80,8 +80,8 @@ Test(demangle, leaves_other_names_alone)
 	check(demangle, rows, COUNT(rows));
 }
 
-/* f<A<int, int>, A<S1, S1>, A<S2, S2>, …>: each argument names the one before it twice, so that the
- * text doubles 33 times. */
+/* f<A<int, int>, A<S1, S1>, A<S2, S2>, …>: each argument names the one before it twice, so that
+ * the text doubles 33 times. */
 Test(demangle, bomb_ends, .timeout = 5)
 {
 	static const char digits[] = "123456789ABCDEFGHIJKLMNOPQRSTUVWXY";

@@ -98,6 +98,7 @@ Test(image_traits, stacks)
 			"-static -nostdlib")
 			  .switches_stacks);
 	cr_expect(build("void jump_fcontext(void) {}", "-shared").switches_stacks);
+	cr_expect(build("void _ZL10slp_switchv(void) {}", "-shared").switches_stacks);
 }
 
 /* Nothing says that there are no landing pads: the careful answer. */

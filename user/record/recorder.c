@@ -498,6 +498,9 @@ static void trace(struct recorder *recorder)
 	else
 		recorder->end_ns = recorder->start_ns + recorder->options->duration_ns;
 	tracer__start(recorder->tracer);
+	/* after the start: whoever reads the line may count on every call from here on */
+	say_waiting(recorder);
+	say_tracing(recorder);
 	if (recorder->options->launch)
 		launch__go(recorder->options->launch);
 	loop(recorder);
@@ -568,8 +571,6 @@ int recorder_run(const struct recorder_options *options, const struct features *
 						  : 0;
 	code = prepare(&recorder);
 	if (!code) {
-		say_waiting(&recorder);
-		say_tracing(&recorder);
 		trace(&recorder);
 		if (recorder.main_ended && (recorder.main_status & 0x7f) && !options->launch)
 			code = EXIT_TARGET;

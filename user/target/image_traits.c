@@ -28,32 +28,27 @@ static bool is_context_call(const char *name)
 	return one_of(name, names);
 }
 
-/* Boost.Context, libco, Lua/OpenResty coco, libtask, marl, folly and abseil fibers, greenlet. */
+/* Boost.Context (folly and others bring copies), brpc, libco (both), libcoro, libaco, minicoro,
+ * marl, tbox, libtask, QEMU, greenlet. Switches that carry no name are found by their code
+ * (user/site). */
 static bool is_coroutine_switch(const char *name)
 {
 	static const char *const names[] = {"jump_fcontext",
 					    "ontop_fcontext",
 					    "make_fcontext",
+					    "bthread_jump_fcontext",
 					    "co_switch",
-					    "co_swap",
 					    "coctx_swap",
 					    "coro_transfer",
-					    "_coro_transfer",
-					    "aco_resume",
 					    "acosw",
-					    "taskswitch",
-					    "marl_fiber_swap",
-					    "switch_context",
-					    "_mm_context_swap",
-					    "slp_switch",
-					    "g_switchstack",
-					    "mco_resume",
 					    "_mco_switch",
-					    "minicoro_switch",
-					    "bthread_jump_fcontext",
-					    "bthread_make_fcontext",
+					    "mco_resume",
+					    "marl_fiber_swap",
 					    "tb_context_jump",
-					    "coroutine_transfer",
+					    "taskswitch",
+					    "qemu_coroutine_switch",
+					    "slp_switch",
+					    "_ZL10slp_switchv",
 					    NULL};
 
 	return one_of(name, names);
@@ -82,8 +77,9 @@ static void look_at_symbol(struct image_traits *traits, const char *name, bool d
 {
 	bool used = !defined || !traits->dynamic; /* a static file holds only what is used */
 
-	if (demangle_applies(name)) { /* most of a big library: a second's worth of strcmp */
-		traits->is_rust = traits->is_rust || (defined && is_rust_name(name));
+	if (demangle_applies(name) && name[2] != 'L') { /* most of a big library: be quick */
+		if (defined && !traits->is_rust)
+			traits->is_rust = is_rust_name(name);
 		return;
 	}
 	if (defined && strcmp(name, "__gxx_personality_v0") == 0)

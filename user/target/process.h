@@ -29,12 +29,14 @@ int process_info(pid_t pid, struct process_info *info);
 ssize_t process_cmdline(pid_t pid, char **out, size_t limit);
 
 /* Pids whose comm or executable's base name is exactly name; all pids when name is NULL.
- * Ascending; kernel threads left out. Returns the count, *out is malloc'd. */
+ * Ascending; kernel threads and zombies left out. Returns the count, *out is malloc'd. */
 ssize_t process_find(const char *name, pid_t **out);
 
-/* All living descendants (children, their children, …), ascending. */
+/* All living descendants (children, their children, …), ascending. Those whose parent in between
+ * has died are init's, and not found. */
 ssize_t process_descendants(pid_t pid, pid_t **out);
 
+/* Thread ids, ascending. */
 ssize_t process_threads(pid_t pid, pid_t **out);
 
 /* What the process has used so far, for the report's process facts. Fields that this kernel or
@@ -58,7 +60,9 @@ struct thread_usage {
 };
 int thread_usage(pid_t pid, pid_t tid, struct thread_usage *usage);
 
-/* CPU throttling of its cgroup (cpu.stat, v1 or v2). -ENOENT when there is no cpu controller. */
+/* CPU throttling of its cgroup and of those above it that we see (cpu.stat, v1 or v2), summed up:
+ * any of them holds the process up. Take the difference of two readings. -ENOENT when there is no cpu
+ * controller, or the process is in version 2's root group, which knows no quota. */
 struct cgroup_throttle {
 	uint64_t periods_count, throttled_count, throttled_ns;
 };

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Bad input: one clear line, the documented exit code, nothing traced, nobody harmed."""
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import PERFX, WORKLOADS, Program, run
+
+
+def one_line(result, code, *words):
+    assert result.returncode == code, result.stderr
+    lines = result.stderr.strip().splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("perfx-trace: ")
+    for word in words:
+        assert word in lines[0], lines[0]
+    return lines[0]
+
+
+def kernel_thread():
+    for pid in sorted(int(p) for p in os.listdir("/proc") if p.isdigit()):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="latin1") as stat:
+                flags = int(stat.read().rsplit(")", 1)[1].split()[6])
+        except OSError:
+            continue
+        if flags & 0x00200000:  # PF_KTHREAD
+            return pid
+    return None
+
+
+def test_no_such_pid():
+    one_line(run("-p", 4194303), 1, "4194303")
+
+
+def test_no_such_name():
+    one_line(run("-p", "no-such-program"), 1, "no-such-program")
+
+
+@pytest.mark.parametrize("pid", ["0", "99999999999"])
+def test_not_a_pid(pid):
+    one_line(run("-p", pid), 2, pid)
+
+
+def test_kernel_thread():
+    pid = kernel_thread()
+    if pid is None:
+        pytest.skip("no kernel thread is visible here")
+    one_line(run("-p", pid), 1, "kernel thread")
+
+
+def test_own_pid():
+    # the shell becomes perfx-trace: its pid is then the tracer's own
+    result = subprocess.run(["sh", "-c", f'exec "{PERFX}" -p $$'], capture_output=True, text=True)
+    one_line(result, 1, "itself")
+
+
+@pytest.mark.parametrize("arguments, word", [
+    (["-p", "1", "-d", "soon"], "soon"),
+    (["-p", "1", "-d", "0"], "0"),
+    (["-p", "1", "-d", "-3"], "-3"),
+    (["-p", "1", "--ring-size", "many"], "many"),
+    (["-p", "1", "--link", "tape"], "tape"),
+    (["-p", "1", "--return", "never"], "never"),
+    (["-p", "1", "-F", "x:/(/"], "x:/(/"),
+    (["-p", "1", "-f", "docx"], "docx"),
+    (["-p", "1", "-o", "/tmp/report.docx"], "/tmp/report.docx"),
+    (["-p", "1", "word"], "word"),
+    (["record", "-p", "1"], "-o"),
+    (["report"], "FILE"),
+    (["run"], "CMD"),
+    (["-a", "-p", "1"], "-a"),
+])
+def test_usage(arguments, word):
+    one_line(run(*arguments), 2, word)
+
+
+@pytest.mark.parametrize("option", ["--nonsense", "-d"])
+def test_unknown_option(option):
+    result = run("-p", "1", option)
+    assert result.returncode == 2
+    assert result.stderr.startswith("perfx-trace: ")
+
+
+def test_output_is_a_directory(program, tmp_path):
+    p = program(WORKLOADS / "calls")
+    (tmp_path / "x.md").mkdir()
+    one_line(run("-p", p.pid, "-o", tmp_path / "x.md"), 1, "directory")
+
+
+def test_output_cannot_be_written(program, tmp_path):
+    p = program(WORKLOADS / "calls")
+    one_line(run("-p", p.pid, "-o", tmp_path / "none" / "x.md"), 1, str(tmp_path / "none" / "x.md"))
+
+
+def test_output_link_is_not_followed(program, tmp_path):
+    p = program(WORKLOADS / "calls")
+    (tmp_path / "secret").write_text("precious")
+    (tmp_path / "x.md").symlink_to(tmp_path / "secret")
+    one_line(run("-p", p.pid, "-o", tmp_path / "x.md"), 1, "link")
+    assert (tmp_path / "secret").read_text() == "precious"
+
+
+def test_full_disk_loses_no_report(program):
+    p = program(WORKLOADS / "calls")
+    result = run("-p", p.pid, "-d", "200ms", "-f", "json", "-o", "/dev/full")
+    assert result.returncode == 1
+    assert "no space" in result.stderr
+    assert "How it was measured" in result.stdout or "calls" in result.stdout
+    p.go()
+    p.finish()
+
+
+def test_nearest_names(program):
+    p = program(WORKLOADS / "calls")
+    line = one_line(run("-p", p.pid, "-F", "calls:first_pusch"), 2, "first_pusch")
+    assert "first_push" in line.split("near")[1]
+    p.go()
+    p.finish()
+
+
+def test_not_root(program):
+    p = program(WORKLOADS / "calls")
+    result = subprocess.run([PERFX, "-p", str(p.pid)], capture_output=True, text=True,
+                            user="nobody", group="nogroup", extra_groups=[])
+    one_line(result, 77, "sudo")
+
+
+def test_doctor_without_root():
+    result = subprocess.run([PERFX, "doctor"], capture_output=True, text=True, user="nobody",
+                            group="nogroup", extra_groups=[])
+    assert result.returncode == 77
+    assert "MISSING" in result.stdout
+
+
+def test_doctor():
+    result = run("doctor")
+    assert result.returncode == 0, result.stdout
+    assert "ok      privilege" in result.stdout
+
+
+def test_report_of_what_is_no_capture(tmp_path):
+    (tmp_path / "x").write_text("hello, this is no capture at all")
+    one_line(run("report", tmp_path / "x"), 1, "not a capture")
+    one_line(run("report", tmp_path / "missing"), 1, "missing")
+    one_line(run("report", tmp_path), 1, "directory")
+
+
+def test_target_ends_during_attach():
+    for delay in ("0", "0.01", "0.05", "0.2", "0.6"):
+        target = subprocess.Popen(["sleep", delay])
+        result = run("-p", target.pid, "-d", "300ms", "--no-calibrate")
+        target.wait()
+        assert result.returncode in (0, 1, 3), result.stderr
+
+
+def test_stripped_without_names(program):
+    """No name to be found: facts are reported, and why there is nothing else."""
+    p = program(WORKLOADS / "calls-bare")
+    result = run("-p", p.pid, "-d", "200ms")
+    assert result.returncode == 0
+    p.go()
+    p.finish()

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "target/process.h"
+
+#include "target/proc.h"
+#include "target/process_stat.h"
+#include "target/rootfs.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void read_exe(pid_t pid, struct process_info *info)
+{
+	static const char deleted[] = " (deleted)";
+	const size_t suffix = sizeof(deleted) - 1;
+	char link[64];
+	ssize_t size;
+
+	snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
+	size = readlink(link, info->exe, sizeof(info->exe) - 1);
+	info->exe[size > 0 ? size : 0] = '\0';
+	if (size <= (ssize_t)suffix || strcmp(info->exe + size - suffix, deleted) != 0)
+		return;
+	info->exe[size - (ssize_t)suffix] = '\0';
+	info->exe_deleted = true;
+}
+
+/* False, too, where we may not look. */
+static bool runs_32bit(pid_t pid)
+{
+	unsigned char ident[EI_NIDENT] = {0};
+	char path[64];
+	bool found;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	fd = rootfs_open("", path);
+	if (fd < 0)
+		return false;
+	found = pread(fd, ident, sizeof(ident), 0) == sizeof(ident) &&
+		memcmp(ident, ELFMAG, SELFMAG) == 0 && ident[EI_CLASS] == ELFCLASS32;
+	close(fd);
+	return found;
+}
+
+int process_info(pid_t pid, struct process_info *info)
+{
+	struct process_stat stat;
+	int err = process_stat_read(pid, &stat);
+
+	if (err)
+		return err;
+	memset(info, 0, sizeof(*info));
+	info->pid = pid;
+	info->ppid = stat.ppid;
+	memcpy(info->comm, stat.comm, sizeof(info->comm));
+	info->state = stat.state;
+	info->kernel_thread = stat.kernel_thread;
+	info->start_ticks = stat.start_ticks;
+	info->start_ns = ticks_to_ns(stat.start_ticks);
+	if (stat.kernel_thread)
+		return 0;
+	read_exe(pid, info);
+	info->is_32bit = runs_32bit(pid);
+	return 0;
+}
+
+ssize_t process_cmdline(pid_t pid, char **out, size_t limit)
+{
+	return limit ? proc_read_pid(pid, "cmdline", out, limit) : -EINVAL;
+}
