@@ -26,10 +26,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define THREADS_MAX   64
+#define THREADS_MAX   1024
 #define BATCH_CALLS   64
 #define WINDOW_NS     5000000u
-#define WINDOWS_MAX   4096
+#define WINDOWS_MAX   1024
 #define PACE_NS	      1000000u
 
 typedef int traced_function(int);

@@ -2,6 +2,7 @@
 """The slowdown of a PyTorch trainer by perfx-trace at its default setting."""
 
 import os
+import time
 
 import subjects
 import tracers
@@ -24,13 +25,13 @@ class Cnn:
     def with_tracer(self, trainer, steps, result):
         tracer = tracers.Perfx(self.options.build, trainer.pid)
         trainer.run(WARM_STEPS)
-        cpu = tracer.cpu_seconds()
+        cpu, start = tracer.cpu_seconds(), time.perf_counter()
         ms = trainer.run(steps)
-        cpu = tracer.cpu_seconds() - cpu
+        cpu, seconds = tracer.cpu_seconds() - cpu, time.perf_counter() - start
         result["rss_anon_bytes"].append(tracer.rss_anon_bytes())
         report = tracer.stop()
         result["on_ms"].append(ms)
-        result["tracer_cpu_percent"].append(100 * cpu / (ms * steps / 1000))
+        result["tracer_cpu_percent"].append(100 * cpu / seconds)
         overhead = report["overhead"]
         result["said_percent"].append(overhead.get("estimated_percent"))
         result["hits_per_step"].append(overhead["hits"] / (steps + WARM_STEPS))
@@ -45,7 +46,7 @@ class Cnn:
             say(f"  {which} PyTorch is left out: {self.missing[which]}")
             return None
         with subjects.Trainer(python, self.options.source) as trainer:
-            steps = max(10, int(BLOCK_SECONDS * 1000 / trainer.run(30)))
+            steps = max(10, round(BLOCK_SECONDS * 200 / trainer.run(30)) * 5)
             before = trainer.run(steps)
             for _ in range(self.options.rounds):
                 progress(f"cnn: {which} PyTorch {result['torch']}")
