@@ -52,7 +52,7 @@ all: $(BIN)
 
 help:
 	@sed -n '3,11p' Makefile | sed 's/^# \{0,1\}//'
-	@echo '  make workloads check-kernels check-ml bench lint format install clean'
+	@echo '  make workloads check-kernels check-ml bench golden-update lint format install clean'
 
 $(BIN): $(BUILD)/user/cmd/main.o $(LIB)
 	$(call say,LINK,$@)

@@ -20,6 +20,8 @@ volatile __u32 perfx_next_context = 1;
 
 /* --compensate: take the probes' own cost off the durations that contain it. */
 const volatile bool perfx_compensate = false;
+/* Return probes are made by session links. */
+const volatile bool perfx_sessions = false;
 /* Wake the reader when this much is waiting; it also drains by the clock. */
 const volatile __u32 perfx_wake_bytes = 1 << 20;
 
@@ -60,6 +62,7 @@ struct thread {
 	__u32 process;
 	__u32 depth;
 	__u32 returns; /* open frames that wait for a return probe */
+	__u32 declined; /* return probes that will fire though no frame was opened for them */
 	__u32 records;
 	__u32 root_function, root_context; /* as frame.child_*, at depth 0 */
 	struct frame frames[PERFX_MAX_DEPTH];
@@ -85,8 +88,9 @@ static __always_inline struct frame *frame_at(struct thread *t, __u32 index)
 	return &t->frames[index & (PERFX_MAX_DEPTH - 1)];
 }
 
-/* The current thread, if its process is traced. */
-static __always_inline struct thread *thread_find(bool create)
+/* The current thread, if its process is traced. Without its state, one that `leaves` a call entered
+ * it before tracing began. */
+static __always_inline struct thread *thread_find(bool create, bool leaves)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct perfx_family *family;
@@ -102,8 +106,11 @@ static __always_inline struct thread *thread_find(bool create)
 		counter_add(PERFX_COUNTER_FOREIGN_HITS, 1);
 		return NULL;
 	}
-	if (!create)
+	if (!create) {
+		if (leaves)
+			counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
 		return NULL;
+	}
 	t = bpf_task_storage_get(&perfx_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (t)
 		t->process = family->process;
@@ -340,6 +347,9 @@ static __always_inline bool enter(struct thread *t, struct perfx_probe *probe, _
 	if (probe->kind == PERFX_PROBE_COUNT || t->depth >= PERFX_MAX_DEPTH ||
 	    (by_return && t->returns >= RETURNS_MAX)) {
 		count_call(t, probe->function, now);
+		/* session links take the refusal; others return all the same */
+		if (by_return && !perfx_sessions)
+			t->declined++;
 		return false;
 	}
 	context = context_of_call(t, probe->function);
@@ -383,7 +393,10 @@ static __always_inline void leave(struct thread *t, const struct perfx_probe *pr
 			break;
 		pop_frame(t, now, 0, PERFX_SPAN_UNWOUND);
 	}
-	counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
+	if (probe->kind == PERFX_PROBE_RETURN && t->declined)
+		t->declined--;
+	else
+		counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
 }
 
 #if defined(__TARGET_ARCH_x86)
@@ -463,7 +476,7 @@ static __always_inline bool hit(struct pt_regs *ctx)
 	struct perfx_probe *probe;
 	__u64 now, sp = PT_REGS_SP(ctx), fp = PT_REGS_FP(ctx);
 	struct thread *t;
-	bool opened;
+	bool opened, leaves;
 
 	if (!perfx_tracing)
 		return false;
@@ -471,7 +484,7 @@ static __always_inline bool hit(struct pt_regs *ctx)
 	if (!probe || probe->kind == PERFX_PROBE_INVALID)
 		return false;
 	if (probe->kind < PERFX_PROBE_EXIT) {
-		t = thread_find(true);
+		t = thread_find(true, false);
 		if (!t)
 			return false;
 		count_hit(index);
@@ -483,11 +496,12 @@ static __always_inline bool hit(struct pt_regs *ctx)
 		return opened;
 	}
 	now = bpf_ktime_get_ns();
-	t = thread_find(false);
+	leaves = probe->kind == PERFX_PROBE_EXIT || condition_holds(ctx, probe->condition);
+	t = thread_find(false, leaves);
 	if (!t)
 		return false;
 	count_hit(index);
-	if (probe->kind == PERFX_PROBE_EXIT_IF && !condition_holds(ctx, probe->condition))
+	if (!leaves)
 		return false;
 	/* read above and not here: the verifier refuses a computed offset into ctx */
 	barrier_var(sp);
@@ -507,7 +521,7 @@ static __always_inline void returned(struct pt_regs *ctx)
 	if (!perfx_tracing)
 		return;
 	probe = probe_of(index);
-	t = thread_find(false);
+	t = thread_find(false, true);
 	if (probe && t)
 		leave(t, probe, PT_REGS_SP(ctx) - 8, now);
 }
@@ -540,20 +554,26 @@ int perfx_on_session(struct pt_regs *ctx)
 	return !hit(ctx);
 }
 
-/* A thread ends. Frames that are still open were left by pthread_exit or cancellation, unless the
- * whole process goes: then these calls never ended. */
+/*
+ * A thread ends. Frames that are still open were left by pthread_exit or cancellation; when the whole
+ * process goes, those above the stack pointer are calls that never ended, while those below it had
+ * been unwound before.
+ */
 #define SIGNAL_GROUP_EXIT 0x4
 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(perfx_on_thread_exit, struct task_struct *task)
 {
 	struct thread *t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = bpf_ktime_get_ns(), sp;
+	bool whole;
 
-	if (!t || !perfx_tracing || (task->signal->flags & SIGNAL_GROUP_EXIT))
+	if (!t || !perfx_tracing)
 		return 0;
+	whole = task->signal->flags & SIGNAL_GROUP_EXIT;
+	sp = ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
 	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
-		if (t->depth == 0)
+		if (t->depth == 0 || (whole && !is_stale(frame_at(t, t->depth - 1), sp)))
 			break;
 		pop_frame(t, now, 0, PERFX_SPAN_UNWOUND);
 	}

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Programs with a known answer: equality, on every kind of link, timed at exits and by return probe."""
+import time
+
 import pytest
 from conftest import WORKLOADS, check_expectations, consistent, known_names
 
-# program, arguments, how often "go", has C++ names
+# program: its arguments, how often "go"
 PROGRAMS = {
     "calls": ([], 3),
     "calls-static": ([], 1),
@@ -25,6 +27,9 @@ PROGRAMS = {
     "panic": ([], 1),
 }
 
+
+# Their file arrives while tracing: calls made before it was attached are not seen.
+LATE = {"other_work"}
 
 # functions that are not in the program itself
 ELSEWHERE = {"late_work": "late.so", "late_inner": "late.so", "other_work": "execs-other"}
@@ -49,8 +54,23 @@ def test_known_answer(name, how, link, links, program, tracer):
     traced = program(path, *arguments)
     t = tracer(traced.pid, *patterns(name, known_names(path, steps, *arguments)),
                "--return", how, "--no-calibrate", link=link)
-    traced.go(steps)
+    for _ in range(steps):
+        traced.go()
+        if name == "dlopen":
+            time.sleep(0.5)  # until the tracer has seen the library
     expected = traced.finish()
     report = t.stop()
     consistent(report)
-    check_expectations(report, expected)
+    check_expectations(report, seen(expected, how))
+
+
+def seen(expected, how):
+    """What a tracer that arrives after "ready" can see of it."""
+    result = {}
+    for (name, key), value in expected.items():
+        if name in LATE:
+            key = "at_most"
+        if key == "begun_before" and how != "exit":
+            continue  # a return probe knows nothing of calls that began before it
+        result[name, key] = value
+    return result

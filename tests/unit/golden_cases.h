@@ -18,7 +18,7 @@ static void golden_ordinary(struct stream *s)
 		       "3\x1f--data\x1fmy data");
 	stream_function(s, 1, "train_step", TRAINER, PERFX_SOURCE_PERFX);
 	stream_function(s, 2, "cblas_sgemm", BLAS, PERFX_SOURCE_BLAS);
-	stream_function(s, 3, "softmax(float*, unsigned long)", TRAINER, PERFX_SOURCE_SYMBOL);
+	stream_function(s, 3, "nn::softmax<float>", TRAINER, PERFX_SOURCE_SYMBOL);
 	stream_function(s, 4, "load_batch", TRAINER, PERFX_SOURCE_PERFX);
 	for (uint32_t f = 1; f <= 4; f++) {
 		stream_probe(s, 2 * f - 1, f, PERFX_SITE_PUSH, false, 100 * f);

@@ -172,7 +172,28 @@ void book__free(struct book *book);
 int facts_of_process(const struct aggregate *aggregate, uint32_t process,
 		     struct profile_process *facts);
 
+/* A call edge: a row and who called it. */
+struct edge {
+	uint32_t row, caller;
+	uint64_t calls_count, total_ns;
+};
+
+/* What finish.c and rows.c share while a profile is made. */
+struct work {
+	struct aggregate *a;
+	struct profile *profile;
+	struct sums *sums;  /* by row */
+	uint32_t *places;   /* by process index: where in profile->processes, or MAP64_NONE */
+	struct edge *edges; /* by row, then caller */
+	size_t edges_count;
+	uint32_t *rows_of;     /* by place: how many rows */
+	uint64_t hidden_calls; /* of processes and functions that nothing described */
+};
+
 /* finish.c */
 void profile_clear(struct profile *profile);
+
+/* rows.c: fills the processes' rows, callers and contexts. 0 or -ENOMEM. */
+int rows_fill(struct work *work);
 
 #endif

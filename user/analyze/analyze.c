@@ -5,6 +5,7 @@
 #include "base/escape.h"
 #include "base/grow.h"
 #include "base/units.h"
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -29,14 +30,22 @@ void add_process_name(struct text *text, const struct profile_process *process)
 	text_printf(text, " (pid %u)", process->pid);
 }
 
+/* A template's name can be thousands of characters long; the table has it whole. */
+#define NAME_COLUMNS 100
+
 void add_function_name(struct text *text, const struct profile *profile, uint32_t id)
 {
 	const struct profile_function *function = profile_function(profile, id);
 
-	if (function)
-		escape_name(text, function->name[0] ? function->name : "?");
-	else
+	struct text name = {0};
+
+	if (!function) {
 		text_printf(text, "function %u", id);
+		return;
+	}
+	utf8_shorten(&name, function->name[0] ? function->name : "?", NAME_COLUMNS);
+	escape_name(text, text_peek(&name));
+	text_clear(&name);
 }
 
 void add_ns(struct text *text, uint64_t ns)
@@ -82,6 +91,7 @@ void judge_file(struct judge *judge, const char *kind, enum finding_severity sev
 		.kind = kind,
 		.severity = severity,
 		.weight = weight,
+		.of_function = note->of_function,
 		.partial = judge->profile->partial & PROFILE_PARTIAL_LOSSY,
 		.subject = text_take(&note->subject),
 		.evidence = text_take(&note->evidence),

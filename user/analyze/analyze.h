@@ -18,8 +18,9 @@ enum finding_severity { FINDING_HIGH = 1, FINDING_MEDIUM, FINDING_LOW };
 struct finding {
 	const char *kind; /* "SlowOperation", … : static */
 	enum finding_severity severity;
-	double weight; /* orders findings of one severity: larger first */
-	bool partial;  /* losses above 1 %: the figures under it may be incomplete */
+	double weight;	  /* orders findings of one severity: larger first */
+	bool partial;	  /* losses above 1 %: the figures under it may be incomplete */
+	bool of_function; /* the subject is a function, and does not name its process */
 	char *subject, *evidence, *threshold, *suggestion;
 };
 

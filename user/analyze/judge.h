@@ -15,8 +15,9 @@ struct judge {
 	bool failed; /* memory was out */
 };
 
-/* A finding while it is written. */
+/* A finding while it is written. of_function: its subject does not name the process. */
 struct note {
+	bool of_function;
 	struct text subject, evidence, threshold, suggestion;
 };
 

@@ -44,7 +44,7 @@ static bool is_waiting(const struct profile_process *process, double share)
 }
 
 static void suggest_for_slow(struct text *text, const struct judge *j,
-			     const struct profile_row *row, double share)
+			     const struct profile_row *row, double share, bool is_first)
 {
 	const struct profile_function *function = profile_function(j->profile, row->function);
 	enum perfx_source source = function ? function->source : PERFX_SOURCE_SYMBOL;
@@ -62,19 +62,22 @@ static void suggest_for_slow(struct text *text, const struct judge *j,
 		text_add(text, "This operator is where the time goes: try a lower precision, "
 			       "another memory layout, fusing it with its neighbours "
 			       "(torch.compile, jit), or doing less of it per step.");
+	} else if (!is_first) {
+		text_add(text, "Next in line: cheaper calls, or fewer of them.");
 	} else {
 		text_add(text, "Start here: make a call cheaper, or make fewer of them. To see "
 			       "what is inside, trace the functions that it calls as well (-F).");
 	}
 }
 
-static void slow_operation(struct judge *j, const struct profile_row *row)
+/* Returns whether it is one. */
+static bool slow_operation(struct judge *j, const struct profile_row *row, bool is_first)
 {
 	double share = wall_share(j->process, row->self_ns);
-	struct note note = {0};
+	struct note note = {.of_function = true};
 
 	if (share < SLOW_MEDIUM)
-		return;
+		return false;
 	add_function_name(&note.subject, j->profile, row->function);
 	text_add(&note.evidence, "self time ");
 	add_ns(&note.evidence, row->self_ns);
@@ -91,15 +94,16 @@ static void slow_operation(struct judge *j, const struct profile_row *row)
 	add_caller(&note.evidence, j, row);
 	text_printf(&note.threshold, "self time from %.0f %% of the wall time (high: %.0f %%)",
 		    SLOW_MEDIUM * 100, SLOW_HIGH * 100);
-	suggest_for_slow(&note.suggestion, j, row, share);
+	suggest_for_slow(&note.suggestion, j, row, share, is_first);
 	judge_file(j, "SlowOperation", share >= SLOW_HIGH ? FINDING_HIGH : FINDING_MEDIUM, share,
 		   &note);
+	return true;
 }
 
 static bool tiny_calls(struct judge *j, const struct profile_row *row)
 {
 	double rate = per_second(j->process, row->calls_count);
-	struct note note = {0};
+	struct note note = {.of_function = true};
 
 	if (row->avg_ns == PROFILE_ABSENT || row->avg_ns >= TINY_AVG_NS || rate < TINY_CALLS_PER_S)
 		return false;
@@ -123,7 +127,7 @@ static bool tiny_calls(struct judge *j, const struct profile_row *row)
 static void unwound(struct judge *j, const struct profile_row *row)
 {
 	double share = (double)row->unwound_count / (double)row->calls_count;
-	struct note note = {0};
+	struct note note = {.of_function = true};
 
 	if (row->unwound_count < UNWOUND_CALLS || share < UNWOUND_LOW)
 		return;
@@ -145,12 +149,12 @@ static void unwound(struct judge *j, const struct profile_row *row)
 
 void rules_functions(struct judge *j)
 {
-	unsigned tiny = 0;
+	unsigned tiny = 0, slow = 0;
 
 	for (size_t i = 0; i < j->process->rows_count; i++) {
 		const struct profile_row *row = &j->process->rows[i];
 
-		slow_operation(j, row);
+		slow += slow_operation(j, row, slow == 0);
 		unwound(j, row);
 		if (tiny < TINY_FINDINGS_MAX)
 			tiny += tiny_calls(j, row);

@@ -75,7 +75,7 @@ static bool idle_target(struct judge *j)
 	add_percent(&note.evidence, cpu);
 	text_add(&note.evidence, ")");
 	if (threads.measured)
-		text_printf(&note.evidence, "; %u of %u threads were blocked nearly all the time",
+		text_printf(&note.evidence, "; %u of %u thread(s) blocked nearly all the time",
 			    threads.blocked, threads.measured);
 	text_printf(&note.threshold, "CPU time below %.0f %% of the wall time", IDLE_CPU * 100);
 	text_add(&note.suggestion,

@@ -54,15 +54,22 @@ static void say_elsewhere(struct text *text, const struct profile *profile,
 	add_process_name(text, p);
 	if (cpu >= 0 && cpu < 0.10)
 		text_add(text, " was mostly waiting: it");
-	if (cpu >= 0)
+	if (cpu >= 0) {
 		add_cpu(text, p);
-	else
-		text_add(text, " did other things");
-	text_add(text, " in ");
-	add_ns(text, profile_wall_ns(p));
-	text_add(text, "; the traced functions took ");
+		text_add(text, " in ");
+		add_ns(text, profile_wall_ns(p));
+		text_add(text, "; the traced functions took ");
+	} else {
+		text_add(text, " spent ");
+	}
 	add_percent(text, wall_share(p, p->self_ns));
-	text_add(text, " of that time (");
+	if (cpu >= 0) {
+		text_add(text, " of that time (");
+	} else {
+		text_add(text, " of ");
+		add_ns(text, profile_wall_ns(p));
+		text_add(text, " in traced functions (");
+	}
 	add_count(text, p->calls_count);
 	text_add(text, " calls, most of it in ");
 	add_function_name(text, profile, p->rows[0].function);
@@ -181,15 +188,12 @@ static const char *state_words(char state)
 	}
 }
 
-/* "; of 3 threads 2 were sleeping, 1 running at the end" */
+/* "; threads when last seen: 2 sleeping, 1 running" */
 static void add_states(struct text *text, const struct profile_process *p)
 {
 	static const char states[] = "RDSTtIZX";
-	const char *comma = " ";
+	const char *separator = "; threads when last seen: ";
 
-	if (!p->threads_count)
-		return;
-	text_printf(text, "; of %zu threads", p->threads_count);
 	for (const char *state = states; *state; state++) {
 		unsigned count = 0;
 
@@ -197,10 +201,9 @@ static void add_states(struct text *text, const struct profile_process *p)
 			count += p->threads[i].state == *state;
 		if (!count)
 			continue;
-		text_printf(text, "%s%u %s", comma, count, state_words(*state));
-		comma = ", ";
+		text_printf(text, "%s%u %s", separator, count, state_words(*state));
+		separator = ", ";
 	}
-	text_add(text, " when last seen");
 }
 
 /* Another process of the family that was busier. */
@@ -231,9 +234,10 @@ static void add_reason(struct text *text, const struct profile *profile,
 		text_add(text, " Nothing was attached: see what is listed as not attached.");
 	else if (p->unmatched_entries)
 		text_printf(text,
-			    " %llu calls of traced functions had not returned at the end: trace "
+			    " %llu call%s of traced functions had not returned at the end: trace "
 			    "for longer than a call takes (-d).",
-			    (unsigned long long)p->unmatched_entries);
+			    (unsigned long long)p->unmatched_entries,
+			    p->unmatched_entries == 1 ? "" : "s");
 	else if (cpu >= 0 && cpu < 0.05)
 		text_add(text, " It is idle or blocked: it waits for input, a lock, the network, a "
 			       "GPU or another process.");

@@ -104,6 +104,7 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 	bpf_program__set_autoload(skel->progs.perfx_on_send, features->socket_lengths);
 	bpf_program__set_autoload(skel->progs.perfx_on_receive, features->socket_lengths);
 	skel->rodata->perfx_follow_children = options->follow_children;
+	skel->rodata->perfx_sessions = tracer->return_link == PERFX_LINK_SESSION;
 	skel->rodata->perfx_compensate = options->compensate;
 	skel->rodata->perfx_wake_bytes = (uint32_t)(ring_round(options->ring_bytes) / 8);
 	bpf_map__set_max_entries(skel->maps.perfx_spans,

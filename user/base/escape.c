@@ -3,6 +3,7 @@
 
 #include "base/utf8.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,10 +93,16 @@ void escape_markdown(struct text *into, const char *text)
 		case ':':
 			text_add(into, p[1] == '/' ? "&#58;" : ":");
 			break;
+		case '_':
+			/* between letters it is just a letter */
+			text_add(into, !first && isalnum((unsigned char)p[-1]) &&
+						       isalnum((unsigned char)p[1])
+					       ? "_"
+					       : "\\_");
+			break;
 		case '\\':
 		case '`':
 		case '*':
-		case '_':
 		case '[':
 		case ']':
 		case '~':
@@ -105,9 +112,8 @@ void escape_markdown(struct text *into, const char *text)
 		case '#':
 		case '+':
 		case '-':
-		case '=':
-			/* a heading, a list, a rule, when it comes first */
-			text_printf(into, first ? "\\%c" : "%c", *p);
+			/* a heading or a list, when it comes first */
+			text_printf(into, first && p[1] == ' ' ? "\\%c" : "%c", *p);
 			break;
 		default:
 			text_add_bytes(into, p, 1);

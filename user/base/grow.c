@@ -2,6 +2,7 @@
 #include "base/grow.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,9 @@ int grow_array(void *array, size_t *capacity, size_t needed, size_t item_size)
 
 	if (needed <= *capacity)
 		return 0;
+	/* so large that it cannot be meant, and doubling would wrap */
+	if (needed > SIZE_MAX / 4 / item_size)
+		return -ENOMEM;
 	while (room < needed)
 		room *= 2;
 	memcpy(&items, array, sizeof(items));

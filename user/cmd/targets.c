@@ -2,6 +2,7 @@
 #include "cmd/targets.h"
 
 #include "base/message.h"
+#include "base/shell.h"
 #include "target/process.h"
 
 #include <ctype.h>
@@ -155,33 +156,14 @@ struct plan_options plan_options_of(const struct options *options, const struct 
 	};
 }
 
-static bool is_plain(const char *text)
-{
-	static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-				   "_-+=.,:/@%";
-
-	return *text && text[strspn(text, safe)] == '\0';
-}
-
 char *shell_join(char *const *argv)
 {
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
+	struct text text = {0};
 
-	if (!out)
-		return NULL;
 	for (size_t i = 0; argv[i]; i++) {
 		if (i)
-			fputc(' ', out);
-		if (is_plain(argv[i])) {
-			fputs(argv[i], out);
-			continue;
-		}
-		fputc('\'', out);
-		for (const char *p = argv[i]; *p; p++)
-			fputs(*p == '\'' ? "'\\''" : (char[]){*p, '\0'}, out);
-		fputc('\'', out);
+			text_add(&text, " ");
+		shell_quote(&text, argv[i]);
 	}
-	return fclose(out) ? NULL : text;
+	return text_take(&text);
 }

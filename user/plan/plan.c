@@ -141,14 +141,6 @@ static bool included(struct plan *plan, const char *base, const char *symbol)
 	return found;
 }
 
-/* A function's cold half is part of it, not a function. */
-static bool is_cold_part(const char *symbol)
-{
-	const char *dot = strstr(symbol, ".cold");
-
-	return dot && (dot[5] == '\0' || dot[5] == '.');
-}
-
 static int add_candidate(struct selection *selection, const struct symbol *symbol,
 			 enum perfx_source source)
 {
@@ -191,12 +183,14 @@ static int offer_symbol(const struct symbol *symbol, void *ctx)
 	bool chosen = has_includes(&plan->options);
 	enum perfx_source source;
 
+	/* a function's cold half is part of it, not a function */
+	if (symbol->cold)
+		return 0;
 	source = chosen ? (included(plan, selection->base, symbol->name)
 				   ? source_of_function(selection->base, symbol->name)
 				   : PERFX_SOURCE_INVALID)
 			: default_function(symbol->name);
-	if (!source || is_cold_part(symbol->name) ||
-	    excluded(&plan->options, selection->base, symbol->name))
+	if (!source || excluded(&plan->options, selection->base, symbol->name))
 		return 0;
 	if (symbol->ifunc) {
 		refuse_symbol(plan, symbol->name,
@@ -256,7 +250,8 @@ static void choose_return(const struct plan *plan, const char *base,
 		function->ret = PERFX_RETURN_PROBE;
 		function->ret_why = "a C entry point that nothing unwinds through";
 	} else if (plan->options.return_mode == RETURN_AUTO && plan->c_alone &&
-		   (plan->options.return_guard || !function->site.calls_itself || !exits_known)) {
+		   (plan->options.return_guard || !exits_known ||
+		    (!function->site.calls_itself && !function->site.entry_repeats))) {
 		function->ret = PERFX_RETURN_PROBE;
 		function->ret_why = "the process is C alone: nothing unwinds";
 		function->c_alone = true;

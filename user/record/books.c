@@ -2,6 +2,8 @@
 #include "record/books.h"
 
 #include "base/clock.h"
+#include "base/secrets.h"
+#include "base/text.h"
 #include "stream/pack.h"
 #include "target/process.h"
 
@@ -106,18 +108,44 @@ static void drop(struct books *books, pid_t pid)
 	books->count = last;
 }
 
-/* The arguments as one string, \x1f between them, secrets hidden. */
-static char *command_line(pid_t pid)
+/* NUL-separated arguments → \x1f between them, secrets hidden unless all is to be shown. */
+static char *join_arguments(char *raw, size_t length, bool full)
 {
-	char *raw;
+	char **arguments = calloc(length + 2, sizeof(*arguments));
+	struct text text = {0};
+	size_t count = 0;
+
+	if (!arguments)
+		return NULL;
+	for (size_t at = 0; at < length; at += strlen(raw + at) + 1)
+		arguments[count++] = raw + at;
+	if (!full)
+		secrets_hide(arguments);
+	for (size_t i = 0; i < count; i++) {
+		if (i)
+			text_add(&text, "\x1f");
+		text_add(&text, arguments[i]);
+	}
+	free(arguments);
+	return text_take(&text);
+}
+
+static char *command_line(const struct books *books, pid_t pid)
+{
+	char *raw, *text, *padded;
 	ssize_t length = process_cmdline(pid, &raw, CMDLINE_MAX);
 
 	if (length <= 0)
 		return strdup("");
-	for (ssize_t i = 0; i + 1 < length; i++)
-		if (!raw[i])
-			raw[i] = '\x1f';
-	return raw;
+	padded = realloc(raw, (size_t)length + 1); /* a cut one has no terminator */
+	if (!padded) {
+		free(raw);
+		return NULL;
+	}
+	padded[length] = '\0';
+	text = join_arguments(padded, (size_t)length, books->full_cmdline);
+	free(padded);
+	return text;
 }
 
 static void describe(struct books *books, struct book *book, uint64_t time_ns, uint64_t start_boot_ns)
@@ -130,7 +158,7 @@ static void describe(struct books *books, struct book *book, uint64_t time_ns, u
 		.ppid = (uint32_t)book->ppid,
 		.exec_count = book->exec_count,
 	};
-	char *cmdline = command_line(book->pid);
+	char *cmdline = command_line(books, book->pid);
 	const struct perfx_record *packed =
 		PACK(&books->buffer, PERFX_KIND_PROCESS, record, book->comm, cmdline ? cmdline : "");
 

@@ -522,6 +522,9 @@ void probes__report_hits(struct probes *probes)
 					    .hits_count = tracer__hits(probes->tracer, i)};
 		const struct perfx_record *packed = PACK(&probes->buffer, PERFX_KIND_HITS, record);
 
+		/* a probe without this record was not hit */
+		if (!record.hits_count)
+			continue;
 		sink_record(probes->sink, packed, packed->size);
 	}
 }

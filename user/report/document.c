@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "report/document.h"
 
+#include "base/escape.h"
 #include "base/grow.h"
+#include "base/units.h"
+#include "base/utf8.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,6 +84,41 @@ void document_cell_printf(struct document *document, const char *fmt, ...)
 	vsnprintf(buffer, sizeof(buffer), fmt, ap);
 	va_end(ap);
 	text_add(&cell, buffer);
+	document_cell(document, &cell);
+}
+
+void document_cell_ns(struct document *document, uint64_t ns)
+{
+	char buffer[UNITS_MAX];
+
+	document_cell_printf(document, "%s", ns == PROFILE_ABSENT ? "-" : format_ns(buffer, ns));
+}
+
+void document_cell_count(struct document *document, uint64_t count)
+{
+	char buffer[UNITS_MAX];
+
+	document_cell_printf(document, "%s",
+			     count == PROFILE_ABSENT ? "-" : format_count(buffer, count));
+}
+
+void document_cell_share(struct document *document, uint64_t part, uint64_t whole)
+{
+	char buffer[UNITS_MAX];
+	bool known = part != PROFILE_ABSENT && whole;
+
+	document_cell_printf(document, "%s",
+			     known ? format_percent(buffer, (double)part / (double)whole) : "-");
+}
+
+void document_cell_name(struct document *document, const char *name, unsigned columns)
+{
+	struct text cell = {0}, shortened = {0};
+
+	utf8_shorten(&shortened, name[0] ? name : "?", columns ? columns : UINT_MAX);
+	escape_name(&cell, text_peek(&shortened));
+	cell.failed |= shortened.failed;
+	text_clear(&shortened);
 	document_cell(document, &cell);
 }
 

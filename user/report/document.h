@@ -19,6 +19,7 @@ enum block_kind {
 	BLOCK_PARAGRAPH,
 	BLOCK_NOTE, /* small print */
 	BLOCK_FINDING,
+	BLOCK_CAPTION, /* of the table that follows */
 	BLOCK_TABLE,
 	BLOCK_FOLD, /* what follows, up to BLOCK_UNFOLD, may be hidden at first; text: its title */
 	BLOCK_UNFOLD
@@ -54,12 +55,13 @@ struct document {
 /* How much of it. */
 struct document_limits {
 	unsigned findings;
-	unsigned functions; /* rows of the first table */
-	unsigned more;	    /* rows of the folded table of all functions; 0: none */
+	unsigned functions; /* rows of a process's first table */
+	unsigned more;	    /* rows of the folded tables, of all processes together; 0: none */
 	unsigned callers;   /* functions whose callers are shown */
 	unsigned threads;
 	unsigned processes; /* that get a section of their own */
 	unsigned not_attached;
+	unsigned name_columns; /* longer names are shortened; 0: the layout does that */
 };
 
 /* Composes the report. 0 or -ENOMEM. */
@@ -78,9 +80,12 @@ void document_add_table(struct document *document, const struct column *columns,
 void document_cell(struct document *document, struct text *cell);
 void document_cell_printf(struct document *document, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-
-/* measured.c */
-void compose_measured(struct document *document, const struct profile *profile,
-		      const struct document_limits *limits);
+/* Figures; PROFILE_ABSENT is shown as "-". */
+void document_cell_ns(struct document *document, uint64_t ns);
+void document_cell_count(struct document *document, uint64_t count);
+void document_cell_share(struct document *document, uint64_t part, uint64_t whole);
+/* A text of the traced program's, marked; "?" when it is empty. Shortened to so many columns, where
+ * not 0. */
+void document_cell_name(struct document *document, const char *name, unsigned columns);
 
 #endif

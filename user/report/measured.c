@@ -3,7 +3,7 @@
 #include "base/escape.h"
 #include "base/grow.h"
 #include "base/units.h"
-#include "report/document.h"
+#include "report/compose.h"
 #include "report/names.h"
 
 #include <stdlib.h>
@@ -62,17 +62,18 @@ static void compose_cost(struct document *document, const struct profile *profil
 	struct text text = {0};
 	char buffer[UNITS_MAX];
 
-	text_printf(&text, "%zu probes", profile->probes_count);
-	text_printf(&text, ", hit %s times", format_count(buffer, profile->hits_count));
-	if (profile->overhead_ns > 0)
-		text_printf(&text, ", at an estimated cost of %s",
-			    format_ns(buffer, (uint64_t)profile->overhead_ns));
+	text_printf(&text, "%s probe%s", format_count(buffer, profile->probes_count),
+		    profile->probes_count == 1 ? "" : "s");
+	text_printf(&text, ", hit %s time%s.", format_count(buffer, profile->hits_count),
+		    profile->hits_count == 1 ? "" : "s");
 	if (profile->overhead_percent >= 0)
-		text_printf(&text,
-			    ": the traced processes were slowed down by %s of their CPU time",
+		text_printf(&text, " Estimated slowdown: %s",
 			    format_percent(buffer, profile->overhead_percent / 100));
 	else
-		text_add(&text, "; the slowdown is not known");
+		text_add(&text, " Estimated slowdown: not known");
+	if (profile->overhead_ns > 0)
+		text_printf(&text, " (%s of the traced processes' CPU time)",
+			    format_ns(buffer, (uint64_t)profile->overhead_ns));
 	text_add(&text, ".");
 	if (profile->compensated)
 		text_add(&text, " The probes' cost is taken off the times of the callers.");
@@ -107,28 +108,19 @@ static void compose_groups(struct document *document, const struct profile *prof
 		const struct probe_group *g = &groups[i];
 		bool known = g->hits_count && g->cost_ns > 0;
 
-		document_cell_printf(document, "%s", format_count(buffer, g->probes_count));
+		document_cell_count(document, g->probes_count);
 		document_cell_printf(document, "%s", name_of_link(g->link));
 		document_cell_printf(document, "%s", g->is_exit ? "exit" : "entry");
 		document_cell_printf(document, "%s", name_of_site(g->site));
 		document_cell_printf(document, "%s", name_of_return(g->ret));
-		document_cell_printf(document, "%s", format_count(buffer, g->hits_count));
+		document_cell_count(document, g->hits_count);
 		document_cell_printf(
 			document, "%s",
 			known ? format_ns(buffer, (uint64_t)(g->cost_ns / (double)g->hits_count))
 			      : "-");
-		document_cell_printf(document, "%s",
-				     known ? format_ns(buffer, (uint64_t)g->cost_ns) : "-");
+		document_cell_ns(document, known ? (uint64_t)g->cost_ns : PROFILE_ABSENT);
 	}
 	free(groups);
-}
-
-static void cell_marked(struct document *document, const char *name)
-{
-	struct text cell = {0};
-
-	escape_name(&cell, name);
-	document_cell(document, &cell);
 }
 
 static void compose_not_attached(struct document *document, const struct profile *profile,
@@ -145,20 +137,22 @@ static void compose_not_attached(struct document *document, const struct profile
 
 	if (!profile->not_attached_count) {
 		document_say(document, BLOCK_PARAGRAPH,
-			     "Everything that was asked for is attached.");
+			     profile->probes_count ? "Everything that was asked for was attached."
+						   : "No probe is recorded.");
 		return;
 	}
 	for (size_t i = 0; i < profile->not_attached_count; i++)
 		functions += profile->not_attached[i].count;
-	text_printf(&text, "Not attached: %s functions.", format_count(buffer, functions));
-	document_add(document, BLOCK_PARAGRAPH, &text);
+	text_printf(&text, "Not attached: %s function%s.", format_count(buffer, functions),
+		    functions == 1 ? "" : "s");
+	document_add(document, BLOCK_CAPTION, &text);
 	document_table(document, columns);
 	for (size_t i = 0; i < profile->not_attached_count && i < limits->not_attached; i++) {
 		const struct profile_not_attached *row = &profile->not_attached[i];
 
-		document_cell_printf(document, "%s", format_count(buffer, row->count));
-		cell_marked(document, row->name);
-		cell_marked(document, row->reason);
+		document_cell_count(document, row->count);
+		document_cell_name(document, row->name, limits->name_columns);
+		document_cell_name(document, row->reason, limits->name_columns);
 	}
 	if (profile->not_attached_count > limits->not_attached) {
 		text_printf(&text, "%zu more reasons in the JSON report.",
@@ -174,12 +168,11 @@ static void compose_losses(struct document *document, const struct profile *prof
 		{.title = "Loss"},
 		{.title = "What it is", .takes_rest = true},
 	};
-	char buffer[UNITS_MAX];
 
 	document_table(document, columns);
 	for (int i = 0; i < PERFX_LOSS_KINDS; i++) {
-		document_cell_printf(document, "%s", format_count(buffer, profile->losses[i]));
-		document_cell_printf(document, "%s", name_of_loss(i));
+		document_cell_count(document, profile->losses[i]);
+		document_cell_name(document, name_of_loss(i), 0);
 		document_cell_printf(document, "%s", meaning_of_loss(i));
 	}
 }
@@ -246,14 +239,16 @@ static void compose_origin(struct document *document, const struct profile *prof
 	document_add(document, BLOCK_NOTE, &text);
 }
 
-void compose_measured(struct document *document, const struct profile *profile,
-		      const struct document_limits *limits)
+void compose_measured(struct composer *c)
 {
+	struct document *document = c->document;
+	const struct profile *profile = c->profile;
+
 	document_say(document, BLOCK_HEADING, "How it was measured");
 	compose_cost(document, profile);
 	document_say(document, BLOCK_FOLD, "Probes, losses and precision");
 	compose_groups(document, profile);
-	compose_not_attached(document, profile, limits);
+	compose_not_attached(document, profile, c->limits);
 	compose_losses(document, profile);
 	compose_precision(document, profile);
 	document_say(document, BLOCK_UNFOLD, "");

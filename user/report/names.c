@@ -96,8 +96,7 @@ static struct loss_name loss_names(enum perfx_loss_kind loss)
 #define NAMED(name, meaning) ((struct loss_name){name, meaning})
 	switch (loss) {
 	case PERFX_LOSS_RING_DROPS:
-		return NAMED("ring_drops",
-			     "span records without room; in calls and totals all the same");
+		return NAMED("ring_drops", "records without room; calls and totals have them");
 	case PERFX_LOSS_MAP_FULL:
 		return NAMED("map_full", "calls without thread state or calling context");
 	case PERFX_LOSS_UNMATCHED_ENTRIES:
@@ -121,8 +120,7 @@ static struct loss_name loss_names(enum perfx_loss_kind loss)
 	case PERFX_LOSS_CONTROL_DROPS:
 		return NAMED("control_drops", "process events without room");
 	case PERFX_LOSS_FOREIGN_HITS:
-		return NAMED("foreign_hits",
-			     "hits in processes that are not traced: cost, no data");
+		return NAMED("foreign_hits", "hits in processes that are not traced");
 	case PERFX_LOSS_KINDS:
 		break;
 	}

@@ -45,16 +45,18 @@ static void add_table(struct text *text, const struct table *table)
 	text_add(text, "\n");
 }
 
-static void add_finding(struct text *text, const struct finding *finding)
+static void add_finding(struct text *text, const struct block *block)
 {
+	const struct finding *finding = block->finding;
+
 	text_add(text, "- **");
 	for (const char *p = name_of_severity(finding->severity); *p; p++)
 		text_printf(text, "%c", toupper((unsigned char)*p));
 	text_printf(text, "%s** %s: ", finding->partial ? ", partial" : "", finding->kind);
-	escape_markdown_sentence(text, finding->subject);
+	escape_markdown_sentence(text, block->text);
 	text_add(text, " — ");
 	escape_markdown_sentence(text, finding->evidence);
-	text_add(text, ". <sub>(");
+	text_add(text, ". <sub>(threshold: ");
 	escape_markdown_sentence(text, finding->threshold);
 	text_add(text, ")</sub><br>");
 	escape_markdown_sentence(text, finding->suggestion);
@@ -80,6 +82,7 @@ static void add_block(struct text *text, const struct block *block)
 		text_add(text, "\n\n");
 		break;
 	case BLOCK_PARAGRAPH:
+	case BLOCK_CAPTION:
 		escape_markdown_sentence(text, block->text);
 		text_add(text, "\n\n");
 		break;
@@ -89,7 +92,7 @@ static void add_block(struct text *text, const struct block *block)
 		text_add(text, "</sub>\n\n");
 		break;
 	case BLOCK_FINDING:
-		add_finding(text, block->finding);
+		add_finding(text, block);
 		break;
 	case BLOCK_TABLE:
 		add_table(text, &block->table);
@@ -110,13 +113,14 @@ int report_write_md(FILE *out, const struct profile *profile, const struct analy
 		    const struct report_options *options)
 {
 	const struct document_limits limits = {
-		.findings = 10,
+		.findings = 8,
 		.functions = options->top ? options->top : 10,
-		.more = options->top ? 0 : 100,
-		.callers = 5,
-		.threads = 16,
-		.processes = 8,
+		.more = options->top ? 0 : 60,
+		.callers = 3,
+		.threads = 10,
+		.processes = 5,
 		.not_attached = 20,
+		.name_columns = 80,
 	};
 	struct document document = {0};
 	struct text text = {0};

@@ -60,23 +60,35 @@ static void add_spaces(struct layout *l, unsigned count)
 		text_add(&l->out, " ");
 }
 
-/* Words into lines; what is longer than a line is cut into several. */
-static void add_wrapped(struct layout *l, enum style style, unsigned indent, const char *sentence)
+/* Bytes of the next word. A figure and its unit are one: "10.0 ms", "25 %". */
+static size_t word_length(const char *words)
 {
-	struct text plain = {0};
+	size_t length = strcspn(words, " "), unit;
+
+	while (length && isdigit((unsigned char)words[length - 1]) && words[length]) {
+		unit = strcspn(words + length + 1, " ");
+		if (unit == 0 || unit > 4)
+			break;
+		length += 1 + unit;
+	}
+	return length;
+}
+
+/* Adds words from the column `indent`, where the cursor is, and breaks lines there; what is longer
+ * than a line is cut. */
+static void add_words(struct layout *l, enum style style, unsigned indent, const char *sentence)
+{
 	unsigned room = l->width - indent, used = 0, width;
-	const char *word;
+	struct text plain = {0}, word = {0};
+	const char *p;
 
 	escape_unmarked(&plain, sentence);
-	word = text_peek(&plain);
-	add_spaces(l, indent);
 	style_on(l, style);
-	while (*word) {
-		size_t bytes = strcspn(word, " "), fits;
-		struct text piece = {0};
+	for (p = text_peek(&plain); *p; p += *p == ' ') {
+		size_t fits;
 
-		text_add_bytes(&piece, word, bytes);
-		width = utf8_width(text_peek(&piece));
+		text_add_bytes(&word, p, word_length(p));
+		width = utf8_width(text_peek(&word));
 		if (used && used + 1 + width > room) {
 			text_add(&l->out, "\n");
 			add_spaces(l, indent);
@@ -85,18 +97,30 @@ static void add_wrapped(struct layout *l, enum style style, unsigned indent, con
 			text_add(&l->out, " ");
 			used++;
 		}
-		fits = utf8_fit(text_peek(&piece), room, &width);
-		text_add_bytes(&l->out, word, fits);
-		text_clear(&piece);
+		fits = utf8_fit(text_peek(&word), room, &width);
+		text_add_bytes(&l->out, p, fits);
+		l->out.failed |= word.failed;
+		text_clear(&word);
 		used += width;
-		word += fits;
-		if (*word == ' ')
-			word++;
+		p += fits;
 	}
 	style_off(l, style);
 	text_add(&l->out, "\n");
 	l->out.failed |= plain.failed;
 	text_clear(&plain);
+}
+
+static void add_line(struct layout *l, enum style style, unsigned indent, const char *lead,
+		     const char *sentence)
+{
+	struct text text = {0};
+
+	text_add(&text, lead);
+	text_add(&text, sentence);
+	add_spaces(l, indent);
+	add_words(l, style, indent, text_peek(&text));
+	l->out.failed |= text.failed;
+	text_clear(&text);
 }
 
 static enum style style_of(enum finding_severity severity)
@@ -112,35 +136,29 @@ static enum style style_of(enum finding_severity severity)
 	return STYLE_PLAIN;
 }
 
-static void add_finding(struct layout *l, const struct finding *finding)
+/* Wide enough for the longest severity. */
+#define FINDING_INDENT 8
+
+static void add_finding(struct layout *l, const struct block *block)
 {
+	const struct finding *finding = block->finding;
 	const char *severity = name_of_severity(finding->severity);
 	struct text head = {0};
-	unsigned indent;
 
 	style_on(l, style_of(finding->severity));
 	for (const char *p = severity; *p; p++)
 		text_printf(&l->out, "%c", toupper((unsigned char)*p));
 	style_off(l, style_of(finding->severity));
-	add_spaces(l, 8 - (unsigned)strlen(severity));
+	add_spaces(l, FINDING_INDENT - (unsigned)strlen(severity));
 
-	text_printf(&head, "%s%s: %s", finding->kind, finding->partial ? " (partial)" : "",
-		    finding->subject);
-	indent = 8;
-	/* the severity is there already: the first line goes on behind it */
-	{
-		struct layout rest = {.color = l->color, .width = l->width};
-
-		add_wrapped(&rest, STYLE_BOLD, indent, text_peek(&head));
-		if (rest.out.length > indent)
-			text_add(&l->out, rest.out.data + indent);
-		l->out.failed |= rest.out.failed || head.failed;
-		text_clear(&rest.out);
-	}
+	text_printf(&head, "%s%s: ", finding->kind, finding->partial ? " (partial)" : "");
+	text_add(&head, block->text);
+	add_words(l, STYLE_BOLD, FINDING_INDENT, text_peek(&head));
+	l->out.failed |= head.failed;
 	text_clear(&head);
-	add_wrapped(l, STYLE_PLAIN, indent, finding->evidence);
-	add_wrapped(l, STYLE_DIM, indent, finding->threshold);
-	add_wrapped(l, STYLE_PLAIN, indent, finding->suggestion);
+	add_line(l, STYLE_PLAIN, FINDING_INDENT, "", finding->evidence);
+	add_line(l, STYLE_DIM, FINDING_INDENT, "threshold: ", finding->threshold);
+	add_line(l, STYLE_PLAIN, FINDING_INDENT, "→ ", finding->suggestion);
 }
 
 /* --- tables --------------------------------------------------------------------------------- */
@@ -280,34 +298,43 @@ static void add_block(struct layout *l, const struct block *block)
 {
 	switch (block->kind) {
 	case BLOCK_VERDICT:
-		add_wrapped(l, STYLE_BOLD, 0, block->text);
+		add_line(l, STYLE_BOLD, 0, "", block->text);
 		break;
 	case BLOCK_WARNING:
-		add_wrapped(l, STYLE_YELLOW, 0, block->text);
+		add_line(l, STYLE_YELLOW, 0, "", block->text);
 		break;
 	case BLOCK_HEADING:
 		text_add(&l->out, "\n");
-		add_wrapped(l, STYLE_CYAN, 0, block->text);
+		add_line(l, STYLE_CYAN, 0, "", block->text);
 		break;
 	case BLOCK_PARAGRAPH:
-		add_wrapped(l, STYLE_PLAIN, 0, block->text);
+	case BLOCK_CAPTION:
+		add_line(l, STYLE_PLAIN, 0, "", block->text);
 		break;
 	case BLOCK_NOTE:
-		add_wrapped(l, STYLE_DIM, 0, block->text);
+		add_line(l, STYLE_DIM, 0, "", block->text);
 		break;
 	case BLOCK_FINDING:
-		add_finding(l, block->finding);
+		add_finding(l, block);
 		break;
 	case BLOCK_TABLE:
 		add_table(l, &block->table);
 		break;
 	case BLOCK_FOLD:
 		text_add(&l->out, "\n");
-		add_wrapped(l, STYLE_BOLD, 0, block->text);
+		add_line(l, STYLE_BOLD, 0, "", block->text);
 		break;
 	case BLOCK_UNFOLD:
 		break;
 	}
+}
+
+/* A table and its caption stand apart from what is before, unless that is a title. */
+static bool stands_apart(enum block_kind before, enum block_kind block)
+{
+	if (block != BLOCK_TABLE && block != BLOCK_CAPTION)
+		return before == BLOCK_TABLE && block == BLOCK_PARAGRAPH;
+	return before != BLOCK_FOLD && before != BLOCK_CAPTION;
 }
 
 int report_write_text(FILE *out, const struct profile *profile, const struct analysis *analysis,
@@ -328,8 +355,11 @@ int report_write_text(FILE *out, const struct profile *profile, const struct ana
 	if (l.width < WIDTH_MIN)
 		l.width = WIDTH_MIN;
 	err = document_compose(&document, profile, analysis, options, &limits);
-	for (size_t i = 0; i < document.blocks_count && !err; i++)
+	for (size_t i = 0; i < document.blocks_count && !err; i++) {
+		if (i && stands_apart(document.blocks[i - 1].kind, document.blocks[i].kind))
+			text_add(&l.out, "\n");
 		add_block(&l, &document.blocks[i]);
+	}
 	if (!err && l.out.failed)
 		err = -ENOMEM;
 	if (!err && fwrite(text_peek(&l.out), 1, l.out.length, out) != l.out.length)

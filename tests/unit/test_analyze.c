@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Each rule at both sides of its threshold, on the smallest profile that can show it. */
+#include "analyze/analyze.h"
+#include "base/escape.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ULL
+#define S  1000000000ULL
+
+/* One process of ten seconds that does nothing remarkable. */
+struct scene {
+	struct profile profile;
+	struct profile_process process;
+	struct profile_row row;
+	struct profile_function function;
+	struct profile_probe probe;
+	struct profile_thread thread;
+	struct profile_usage_point points[8];
+};
+
+static void scene_set(struct scene *s)
+{
+	memset(s, 0, sizeof(*s));
+	s->function = (struct profile_function){.id = 1,
+						.source = PERFX_SOURCE_SYMBOL,
+						.name = "f",
+						.module = "/m",
+						.module_base = "m"};
+	s->row = (struct profile_row){.function = 1,
+				      .calls_count = 1000,
+				      .timed_count = 1000,
+				      .total_ns = 1 * S,
+				      .self_ns = 1 * S,
+				      .avg_ns = 1 * MS};
+	s->thread = (struct profile_thread){.tid = 42,
+					    .comm = "main",
+					    .state = 'R',
+					    .wall_ns = 10 * S,
+					    .on_cpu_ns = 9 * S,
+					    .runnable_ns = 0,
+					    .blocked_ns = 1 * S};
+	s->process = (struct profile_process){.index = 1,
+					      .pid = 42,
+					      .comm = "python3",
+					      .cmdline = "",
+					      .from_ns = 0,
+					      .to_ns = 10 * S,
+					      .cpu_user_ns = 9 * S,
+					      .cpu_ns = 9 * S,
+					      .rss_bytes = 1 << 30,
+					      .throttled_ns = PROFILE_ABSENT,
+					      .read_bytes = 0,
+					      .write_bytes = 0,
+					      .rows = &s->row,
+					      .rows_count = 1,
+					      .calls_count = 1000,
+					      .self_ns = 1 * S,
+					      .threads = &s->thread,
+					      .threads_count = 1,
+					      .points = s->points,
+					      .points_count = 8};
+	for (uint64_t i = 0; i < 8; i++)
+		s->points[i] = (struct profile_usage_point){.time_ns = i * S, .rss_bytes = 1 << 30};
+	s->probe =
+		(struct profile_probe){.id = 1, .function = 1, .hits_count = 2000, .cost_ns = 500};
+	s->profile = (struct profile){.host_name = "",
+				      .kernel = "",
+				      .boot_id = "",
+				      .command = "",
+				      .tool_version = "",
+				      .duration_ns = 10 * S,
+				      .cpus_count = 4,
+				      .ended = true,
+				      .functions = &s->function,
+				      .functions_count = 1,
+				      .probes = &s->probe,
+				      .probes_count = 1,
+				      .processes = &s->process,
+				      .processes_count = 1,
+				      .calls_count = 1000,
+				      .hits_count = 2000,
+				      .overhead_ns = 1e6,
+				      .overhead_percent = 0.01};
+}
+
+/* The findings' kinds and severities: "SlowOperation/high Losses/low". */
+static const char *kinds_of(const struct scene *s, char *buffer, size_t size)
+{
+	static const char *const severities[] = {"", "high", "medium", "low"};
+	struct analysis *analysis = analyze(&s->profile);
+	size_t used = 0;
+
+	cr_assert_not_null(analysis);
+	buffer[0] = '\0';
+	for (size_t i = 0; i < analysis->processes[0].findings_count; i++) {
+		const struct finding *f = &analysis->processes[0].findings[i];
+
+		cr_expect(f->subject[0] && f->evidence[0] && f->threshold[0] && f->suggestion[0]);
+		used += (size_t)snprintf(buffer + used, size - used, "%s%s/%s", i ? " " : "",
+					 f->kind, severities[f->severity]);
+	}
+	analysis__free(analysis);
+	return buffer;
+}
+
+#define expect_kinds(scene, kinds)                                                                 \
+	do {                                                                                       \
+		char buffer[256];                                                                  \
+                                                                                                   \
+		cr_expect_str_eq(kinds_of(&(scene), buffer, sizeof(buffer)), kinds, "%s", buffer); \
+	} while (0)
+
+Test(analyze, nothing_remarkable)
+{
+	struct scene s;
+
+	scene_set(&s);
+	expect_kinds(s, "");
+}
+
+Test(analyze, slow_operation)
+{
+	struct scene s;
+
+	scene_set(&s);
+	s.row.self_ns = 1999 * MS;
+	expect_kinds(s, "");
+	s.row.self_ns = 2 * S;
+	expect_kinds(s, "SlowOperation/medium");
+	s.row.self_ns = 4 * S;
+	expect_kinds(s, "SlowOperation/high");
+}
+
+Test(analyze, tiny_calls)
+{
+	struct scene s;
+
+	scene_set(&s);
+	s.row.calls_count = s.row.timed_count = 100000;
+	s.row.avg_ns = 4999;
+	expect_kinds(s, "TinyCalls/medium");
+	s.row.avg_ns = 5000;
+	expect_kinds(s, "");
+	s.row.avg_ns = 4999;
+	s.row.calls_count = 99999;
+	expect_kinds(s, "");
+	/* not timed at all */
+	s.row.calls_count = 100000;
+	s.row.avg_ns = PROFILE_ABSENT;
+	expect_kinds(s, "");
+}
+
+Test(analyze, unwound)
+{
+	struct scene s;
+
+	scene_set(&s);
+	s.row.unwound_count = 9;
+	expect_kinds(s, "");
+	s.row.unwound_count = 10;
+	expect_kinds(s, "Unwound/low");
+	s.row.unwound_count = 100;
+	expect_kinds(s, "Unwound/medium");
+}
+
+Test(analyze, idle_and_blocked)
+{
+	struct scene s;
+
+	scene_set(&s);
+	s.process.cpu_ns = 999 * MS;
+	expect_kinds(s, "IdleTarget/medium");
+	s.process.cpu_ns = 1 * S;
+	expect_kinds(s, "");
+	s.process.cpu_ns = PROFILE_ABSENT;
+	expect_kinds(s, "");
+	s.thread.blocked_ns = 5 * S;
+	expect_kinds(s, "BlockedThread/low");
+	/* not the main thread */
+	s.thread.tid = 43;
+	expect_kinds(s, "");
+}
+
+Test(analyze, cpu_contention)
+{
+	struct scene s;
+
+	scene_set(&s);
+	s.thread.runnable_ns = 999 * MS;
+	expect_kinds(s, "");
+	s.thread.runnable_ns = 1 * S;
+	expect_kinds(s, "CpuContention/medium");
+	s.thread.runnable_ns = 4 * S;
+	expect_kinds(s, "CpuContention/high");
+	s.thread.runnable_ns = PROFILE_ABSENT;
+	expect_kinds(s, "");
+}
+
+Test(analyze, throttled_and_disk)
+{
+	struct scene s;
+
+	scene_set(&s);
+	s.process.throttled_ns = 99 * MS;
+	expect_kinds(s, "");
+	s.process.throttled_ns = 100 * MS;
+	expect_kinds(s, "CpuThrottled/medium");
+	s.process.throttled_ns = 1 * S;
+	expect_kinds(s, "CpuThrottled/high");
+	s.process.throttled_ns = 0;
+	s.process.read_bytes = 1ULL << 30;
+	expect_kinds(s, "");
+	s.process.cpu_ns = 4 * S;
+	expect_kinds(s, "DiskBound/medium");
+	s.process.read_bytes = 0;
+	s.process.major_faults_count = 1000;
+	expect_kinds(s, "DiskBound/medium");
+}
+
+Test(analyze, memory_growth)
+{
+	struct scene s;
+
+	scene_set(&s);
+	for (uint64_t i = 0; i < 8; i++)
+		s.points[i].rss_bytes += i * (10 << 20);
+	expect_kinds(s, "MemoryGrowth/medium");
+	/* too few to tell */
+	s.process.points_count = 4;
+	expect_kinds(s, "");
+	s.process.points_count = 8;
+	/* up and down */
+	for (uint64_t i = 0; i < 8; i++)
+		s.points[i].rss_bytes = (1ULL << 30) + (i % 2) * (200 << 20);
+	expect_kinds(s, "");
+	/* one step, then level */
+	for (uint64_t i = 0; i < 8; i++)
+		s.points[i].rss_bytes = (1ULL << 30) + (i > 0) * (200 << 20);
+	expect_kinds(s, "");
+	/* 5 % of 1 GiB are 51 MiB */
+	for (uint64_t i = 0; i < 8; i++)
+		s.points[i].rss_bytes = (1ULL << 30) + i * (7 << 20);
+	expect_kinds(s, "");
+	s.points[3].rss_bytes = PROFILE_ABSENT;
+	expect_kinds(s, "");
+}
+
+Test(analyze, overhead_and_losses)
+{
+	struct scene s;
+
+	scene_set(&s);
+	s.profile.overhead_percent = 4.9;
+	expect_kinds(s, "");
+	s.profile.overhead_percent = 5;
+	expect_kinds(s, "Overhead/medium");
+	s.profile.overhead_percent = 20;
+	expect_kinds(s, "Overhead/high");
+	s.profile.overhead_percent = -1;
+	s.profile.losses[PERFX_LOSS_RING_DROPS] = 10;
+	expect_kinds(s, "");
+	s.profile.losses[PERFX_LOSS_RING_DROPS] = 11;
+	expect_kinds(s, "Losses/low");
+	s.profile.losses[PERFX_LOSS_NMISSED] = 11;
+	expect_kinds(s, "Losses/medium Losses/low");
+}
+
+Test(analyze, ranked_by_severity_and_marked_partial)
+{
+	struct analysis *analysis;
+	struct scene s;
+
+	scene_set(&s);
+	s.row.self_ns = 4 * S;
+	s.row.unwound_count = 20;
+	s.profile.overhead_percent = 6;
+	expect_kinds(s, "SlowOperation/high Overhead/medium Unwound/low");
+	s.profile.partial = PROFILE_PARTIAL_LOSSY;
+	analysis = analyze(&s.profile);
+	cr_expect(analysis->processes[0].findings[0].partial);
+	analysis__free(analysis);
+}
+
+static void expect_verdict(const struct scene *s, const char *wanted)
+{
+	struct analysis *analysis = analyze(&s->profile);
+	struct text plain = {0};
+
+	escape_unmarked(&plain, analysis->verdict);
+	cr_expect_str_eq(text_peek(&plain), wanted, "%s", text_peek(&plain));
+	text_clear(&plain);
+	analysis__free(analysis);
+}
+
+Test(analyze, verdicts)
+{
+	struct scene s;
+
+	scene_set(&s);
+	s.row.self_ns = s.process.self_ns = 6200 * MS;
+	expect_verdict(&s,
+		       "python3 (pid 42) spent 62.0 % of 10.0 s in f (1,000 calls of 1.00 ms).");
+	s.process.cpu_ns = 1 * S;
+	expect_verdict(&s, "python3 (pid 42) spent 62.0 % of 10.0 s in f (1,000 calls of 1.00 ms), "
+			   "mostly waiting: it used 10.0 % of a CPU.");
+	s.process.cpu_ns = 31 * S;
+	s.row.self_ns = 31 * S;
+	expect_verdict(&s, "python3 (pid 42) had 3.1 threads in f (1,000 calls of 1.00 ms).");
+	s.row.self_ns = s.process.self_ns = 100 * MS;
+	s.process.cpu_ns = 9 * S;
+	expect_verdict(&s, "python3 (pid 42) used 90.0 % of a CPU in 10.0 s; the traced functions "
+			   "took 1.0 % of that time (1,000 calls, most of it in f).");
+	s.row.avg_ns = PROFILE_ABSENT;
+	expect_verdict(&s,
+		       "python3 (pid 42) called f 1,000 times in 10.0 s; no call could be timed.");
+	s.process.rows_count = 0;
+	s.process.calls_count = s.profile.calls_count = 0;
+	expect_verdict(&s,
+		       "No traced function was called in 10.0 s: python3 (pid 42) used 90.0 % of a "
+		       "CPU in functions that were not traced.");
+	s.process.cpu_ns = 0;
+	expect_verdict(&s,
+		       "No traced function was called in 10.0 s: python3 (pid 42) was waiting.");
+	s.profile.target_killed = s.process.exited = true;
+	s.process.status = 9;
+	expect_verdict(&s,
+		       "No traced function was called in 10.0 s: python3 (pid 42) was waiting. It "
+		       "was killed by SIGKILL after 10.0 s.");
+	s.profile.processes_count = 0;
+	expect_verdict(&s, "Nothing was traced: the capture names no process.");
+}
+
+static void expect_silence(const struct scene *s, const char *part)
+{
+	struct analysis *analysis = analyze(&s->profile);
+	const char *silence = analysis->processes[0].silence;
+
+	if (part)
+		cr_expect(silence && strstr(silence, part), "%s", silence);
+	else
+		cr_expect_null(silence);
+	analysis__free(analysis);
+}
+
+Test(analyze, silence)
+{
+	struct profile_process both[2];
+	struct scene s;
+
+	scene_set(&s);
+	expect_silence(&s, NULL);
+	s.process.rows_count = 0;
+	s.process.calls_count = s.profile.calls_count = 0;
+	expect_silence(&s, "busy in functions that are not traced");
+	expect_silence(&s, "9.00 s of CPU in 10.0 s; threads when last seen: 1 running.");
+	s.process.cpu_ns = 1 * MS;
+	expect_silence(&s, "idle or blocked");
+	s.process.unmatched_entries = 2;
+	expect_silence(&s, "2 calls of traced functions had not returned");
+	s.profile.probes_count = 0;
+	expect_silence(&s, "Nothing was attached");
+	/* another one is busy */
+	both[0] = both[1] = s.process;
+	both[1].pid = 43;
+	both[1].cpu_ns = 8 * S;
+	s.profile.processes = both;
+	s.profile.processes_count = 2;
+	expect_silence(&s, "(pid 43), which used 80.0 % of a CPU");
+}

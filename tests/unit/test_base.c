@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "base/grow.h"
+#include "base/map64.h"
+#include "base/shell.h"
+#include "base/text.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+Test(grow, new_items_are_zero)
+{
+	size_t capacity = 0;
+	int *items = NULL;
+
+	for (size_t count = 1; count < 100; count++) {
+		cr_assert_eq(grow_array(&items, &capacity, count, sizeof(*items)), 0);
+		cr_assert_eq(items[count - 1], 0);
+		items[count - 1] = 7;
+		cr_assert_geq(capacity, count);
+	}
+	cr_expect_lt(capacity, 200);
+	/* more than there is: the array stays */
+	cr_expect_eq(grow_array(&items, &capacity, SIZE_MAX / 8, sizeof(*items)), -ENOMEM);
+	cr_expect_eq(items[98], 7);
+	free(items);
+}
+
+Test(pool, strings_stay_where_they_are)
+{
+	const char *strings[1000];
+	struct pool pool = {0};
+	char text[64];
+	char *large = calloc(1, 100000);
+
+	memset(large, 'x', 99999);
+	for (int i = 0; i < 1000; i++) {
+		snprintf(text, sizeof(text), "string number %d", i);
+		strings[i] = pool_add(&pool, text);
+		if (i == 500)
+			cr_expect_str_eq(pool_add(&pool, large), large);
+	}
+	for (int i = 0; i < 1000; i++) {
+		snprintf(text, sizeof(text), "string number %d", i);
+		cr_assert_str_eq(strings[i], text);
+	}
+	free(large);
+	pool_clear(&pool);
+	pool_clear(&pool);
+}
+
+Test(map64, finds_what_was_put)
+{
+	struct map64 map = {0};
+
+	cr_expect_eq(map64_get(&map, 0), MAP64_NONE);
+	for (uint64_t i = 0; i < 10000; i++)
+		cr_assert_eq(map64_put(&map, i * 0x100000001ULL, (uint32_t)i), 0);
+	for (uint64_t i = 0; i < 10000; i++)
+		cr_assert_eq(map64_get(&map, i * 0x100000001ULL), i);
+	cr_expect_eq(map64_get(&map, 1), MAP64_NONE);
+	map64_clear(&map);
+	cr_expect_eq(map64_get(&map, 0), MAP64_NONE);
+}
+
+Test(text, builds)
+{
+	struct text text = {0};
+	char *taken;
+
+	cr_expect_str_eq(text_peek(&text), "");
+	for (int i = 0; i < 300; i++)
+		text_printf(&text, "%d,", i % 10);
+	cr_expect_eq(text.length, 600);
+	text_printf(&text, "%0500d", 7);
+	cr_expect_eq(text.length, 1100);
+	taken = text_take(&text);
+	cr_expect_eq(strlen(taken), 1100);
+	free(taken);
+	taken = text_take(&text);
+	cr_expect_str_eq(taken, "");
+	free(taken);
+	text.failed = true;
+	cr_expect_null(text_take(&text));
+}
+
+Test(shell, quoted_words_come_back)
+{
+	static const char *const words[] = {"plain", "",	  "two words",	 "it's",
+					    "a\"b",  "$HOME `x`", "back\\slash", "new\nline",
+					    "-F",    "lib*:a|b"};
+	struct text line = {0}, word = {0};
+	const char *rest;
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		text_add(&line, " ");
+		shell_quote(&line, words[i]);
+	}
+	rest = text_peek(&line);
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		rest = shell_word(&word, rest);
+		cr_assert_not_null(rest);
+		cr_expect_str_eq(text_peek(&word), words[i]);
+		text_clear(&word);
+	}
+	cr_expect_null(shell_word(&word, rest));
+	text_clear(&line);
+}
+
+Test(shell, unclosed_quotes_end_with_the_line)
+{
+	struct text word = {0};
+
+	cr_expect_str_eq(shell_word(&word, "a\"b\\\"c d"), "");
+	cr_expect_str_eq(text_peek(&word), "ab\"c d");
+	text_clear(&word);
+	cr_expect_str_eq(shell_word(&word, "  a\\ b\\"), "");
+	cr_expect_str_eq(text_peek(&word), "a b\\");
+	text_clear(&word);
+	cr_expect_null(shell_word(&word, " \t"));
+}

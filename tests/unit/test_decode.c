@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "decode/decode.h"
+#include "golden_cases.h"
+
+#include <criterion/criterion.h>
+
+static const struct perfx_record *pack_process(struct pack_buffer *buffer)
+{
+	struct perfx_process process = {.process = 3, .pid = 42};
+
+	return PACK(buffer, PERFX_KIND_PROCESS, process, "comm",
+		    "a\x1f"
+		    "b");
+}
+
+Test(decode, fixed_part_and_strings)
+{
+	struct pack_buffer buffer;
+	const struct perfx_record *record = pack_process(&buffer);
+	struct event event;
+	size_t skip;
+
+	cr_assert_eq(decode_event(record, record->size, &event, &skip), record->size);
+	cr_expect_eq(event.kind, PERFX_KIND_PROCESS);
+	cr_expect_eq(event.process.process, 3);
+	cr_expect_eq(event.process.pid, 42);
+	cr_expect_str_eq(event.strings[0], "comm");
+	cr_expect_str_eq(event.strings[1], "a\x1f"
+					   "b");
+}
+
+/* A later version's longer fixed part: what is known is taken, the strings are found behind it. */
+Test(decode, a_kind_may_grow)
+{
+	struct {
+		struct perfx_process process;
+		__u64 later[3];
+	} grown = {.process = {.pid = 42}, .later = {7, 8, 9}};
+	struct pack_buffer buffer;
+	const struct perfx_record *record =
+		pack_record(&buffer, PERFX_KIND_PROCESS, &grown, sizeof(grown),
+			    (const char *const[]){"comm", "line", "and a later string"}, 3);
+	struct event event;
+	size_t skip;
+
+	cr_assert_eq(decode_event(record, record->size, &event, &skip), record->size);
+	cr_expect_eq(event.process.pid, 42);
+	cr_expect_str_eq(event.strings[0], "comm");
+	cr_expect_str_eq(event.strings[1], "line");
+}
+
+Test(decode, a_cut_tail_is_not_an_error_of_the_record)
+{
+	struct pack_buffer buffer;
+	const struct perfx_record *record = pack_process(&buffer);
+	struct event event;
+	size_t skip;
+
+	for (size_t size = 0; size < record->size; size++) {
+		/* at the end of its own allocation: a read beyond is found by ASan */
+		char *cut = malloc(size + 1);
+
+		memcpy(cut + 1, record, size);
+		cr_expect_eq(decode_event(cut + 1, size, &event, &skip), -EAGAIN, "%zu", size);
+		free(cut);
+	}
+}
+
+static ssize_t decode_changed(void (*change)(struct perfx_record *record), size_t *skip)
+{
+	struct pack_buffer buffer;
+	struct perfx_record *record;
+	struct event event;
+
+	pack_process(&buffer);
+	record = (struct perfx_record *)buffer.bytes;
+	change(record);
+	*skip = 0;
+	return decode_event(record, sizeof(buffer.bytes), &event, skip);
+}
+
+static void size_short(struct perfx_record *r)
+{
+	r->size = 4;
+}
+
+static void size_odd(struct perfx_record *r)
+{
+	r->size += 4;
+}
+
+static void size_huge(struct perfx_record *r)
+{
+	r->size = PERFX_RECORD_MAX + 8;
+}
+
+static void fixed_beyond_record(struct perfx_record *r)
+{
+	r->fixed = (__u16)(r->size + 8);
+}
+
+static void fixed_short(struct perfx_record *r)
+{
+	r->fixed = sizeof(struct perfx_process) - 8;
+}
+
+static void kind_unknown(struct perfx_record *r)
+{
+	r->kind = 999;
+}
+
+static void kind_invalid(struct perfx_record *r)
+{
+	r->kind = PERFX_KIND_INVALID;
+}
+
+static void no_terminator(struct perfx_record *r)
+{
+	memset((char *)r + r->fixed, 'x', r->size - r->fixed);
+}
+
+Test(decode, damage_ends_it_and_what_is_unknown_is_skipped)
+{
+	static const struct {
+		void (*change)(struct perfx_record *record);
+		int err;
+	} rows[] = {
+		{size_short, -EBADMSG},	  {size_odd, -EBADMSG},
+		{size_huge, -EBADMSG},	  {fixed_beyond_record, -EBADMSG},
+		{fixed_short, -ENOTSUP},  {kind_unknown, -ENOTSUP},
+		{kind_invalid, -ENOTSUP}, {no_terminator, -ENOTSUP},
+	};
+	struct pack_buffer buffer;
+	size_t whole = pack_process(&buffer)->size, skip;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		cr_expect_eq(decode_changed(rows[i].change, &skip), rows[i].err, "row %zu", i);
+		if (rows[i].err == -ENOTSUP)
+			cr_expect_eq(skip, whole, "row %zu", i);
+	}
+}
+
+#define REFUSED(kind, type, ...)                                                           \
+	do {                                                                               \
+		struct pack_buffer buffer;                                                 \
+		struct event event;                                                        \
+		size_t skip;                                                               \
+		const struct perfx_record *record =                                        \
+			PACK(&buffer, kind, ((type){__VA_ARGS__}), "", "", "");            \
+                                                                                           \
+		cr_expect_eq(decode_event(record, record->size, &event, &skip), -ENOTSUP); \
+	} while (0)
+
+/* Values that later code indexes by. */
+Test(decode, enums_out_of_range_are_refused)
+{
+	REFUSED(PERFX_KIND_FUNCTION, struct perfx_function, .source = 0);
+	REFUSED(PERFX_KIND_FUNCTION, struct perfx_function, .source = 99);
+	REFUSED(PERFX_KIND_PROBE, struct perfx_probe_record, .link = 9, .site = 1);
+	REFUSED(PERFX_KIND_PROBE, struct perfx_probe_record, .link = 1, .site = 9);
+	REFUSED(PERFX_KIND_PROBE, struct perfx_probe_record, .link = 1, .site = 1, .ret = 9);
+	REFUSED(PERFX_KIND_LOSS, struct perfx_loss, .loss = PERFX_LOSS_KINDS);
+	REFUSED(PERFX_KIND_SPAN, struct perfx_span, .duration_ns = 5, .self_ns = 6);
+	REFUSED(PERFX_KIND_CALIBRATION, struct perfx_calibration, .site = 77);
+}
+
+/* Any bytes: decode says what it takes, and that is within what there is. */
+Test(decode, garbage)
+{
+	srand(3);
+	for (int i = 0; i < 100000; i++) {
+		size_t size = (size_t)rand() % 256, skip = 0;
+		unsigned char *bytes = malloc(size + 1);
+		struct event event;
+		ssize_t used;
+
+		for (size_t j = 0; j < size; j++)
+			bytes[j] = (unsigned char)rand();
+		/* often enough plausible, so that more than the first check is reached */
+		if (size >= 8 && i % 4) {
+			bytes[0] = (unsigned char)(rand() % 32 * 8);
+			bytes[1] = bytes[2] = bytes[3] = 0;
+			bytes[4] = (unsigned char)(rand() % 60);
+			bytes[5] = bytes[7] = 0;
+		}
+		used = decode_event(bytes, size, &event, &skip);
+		cr_assert(used == -EAGAIN || used == -EBADMSG || used == -ENOTSUP ||
+			  (used > 0 && (size_t)used <= size));
+		if (used == -ENOTSUP)
+			cr_assert(skip >= sizeof(struct perfx_record) && skip <= size);
+		free(bytes);
+	}
+}

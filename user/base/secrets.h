@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Hides what looks like a secret in a command line before it goes into a capture:
+ *
+ *     --token=…  --password x  API_KEY=…  "Authorization: Bearer …"  {"secret": "…"}
+ *     https://user:…@host  hf_…  sk-…  ghp_…  AKIA…  eyJ….….…
+ *
+ * The value becomes "***". What only sounds like one stays: --tokenizer gpt2, --max-tokens 512,
+ * --eos-token "</s>", --sort-key name.
+ */
+#ifndef PERFX_BASE_SECRETS_H
+#define PERFX_BASE_SECRETS_H
+
+/* Changes the NULL-terminated arguments in place; they only become shorter. */
+void secrets_hide(char **arguments);
+
+#endif

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The functions of a process: what was called, how often, how long, by whom. */
+#include "base/escape.h"
+#include "base/units.h"
+#include "base/utf8.h"
+#include "report/compose.h"
+
+#include <string.h>
+
+/* Overloads have one name: then the offset tells them apart. */
+static bool is_ambiguous(const struct composer *c, const struct profile_process *p,
+			 const struct profile_function *function)
+{
+	for (size_t i = 0; i < p->rows_count; i++) {
+		const struct profile_function *other =
+			profile_function(c->profile, p->rows[i].function);
+
+		if (other && other != function && !strcmp(other->name, function->name))
+			return true;
+	}
+	return false;
+}
+
+/* The function's name as this process's tables show it, marked. */
+static void add_function(struct composer *c, const struct profile_process *p, uint32_t id,
+			 struct text *into)
+{
+	const struct profile_function *function = profile_function(c->profile, id);
+	struct text plain = {0};
+
+	if (!function) {
+		text_add(into, "(not known)");
+		return;
+	}
+	if (c->limits->name_columns)
+		utf8_shorten(&plain, function->name, c->limits->name_columns);
+	else
+		text_add(&plain, function->name);
+	if (!plain.length)
+		text_add(&plain, "?");
+	if (is_ambiguous(c, p, function))
+		text_printf(&plain, " +0x%llx", (unsigned long long)function->offset);
+	into->failed |= plain.failed;
+	escape_name(into, text_peek(&plain));
+	text_clear(&plain);
+}
+
+static void cell_function(struct composer *c, const struct profile_process *p, uint32_t id)
+{
+	struct text cell = {0};
+
+	add_function(c, p, id, &cell);
+	document_cell(c->document, &cell);
+}
+
+static void compose_function_table(struct composer *c, const struct profile_process *p, size_t from,
+				   size_t to)
+{
+	/* nsys's and torch.profiler's figures; the name last, so that it gets what room there is */
+	static const struct column columns[] = {
+		{.title = "Self %", .right = true},
+		{.title = "Self", .right = true},
+		{.title = "Total", .right = true, .rank = 2},
+		{.title = "Calls", .right = true},
+		{.title = "Avg", .right = true},
+		{.title = "p50", .right = true, .rank = 3},
+		{.title = "p95", .right = true, .rank = 4},
+		{.title = "p99", .right = true, .rank = 1},
+		{.title = "Min", .right = true, .rank = 8},
+		{.title = "Max", .right = true, .rank = 5},
+		{.title = "Threads", .right = true, .rank = 7},
+		{.title = "Function", .takes_rest = true},
+		{.title = "Module", .rank = 6},
+	};
+	uint64_t wall_ns = profile_wall_ns(p);
+
+	document_table(c->document, columns);
+	for (size_t i = from; i < to; i++) {
+		const struct profile_row *row = &p->rows[i];
+		const struct profile_function *function =
+			profile_function(c->profile, row->function);
+		bool timed = row->timed_count > 0;
+
+		document_cell_share(c->document, timed ? row->self_ns : PROFILE_ABSENT, wall_ns);
+		document_cell_ns(c->document, timed ? row->self_ns : PROFILE_ABSENT);
+		document_cell_ns(c->document, timed ? row->total_ns : PROFILE_ABSENT);
+		document_cell_count(c->document, row->calls_count);
+		document_cell_ns(c->document, row->avg_ns);
+		document_cell_ns(c->document, row->p50_ns);
+		document_cell_ns(c->document, row->p95_ns);
+		document_cell_ns(c->document, row->p99_ns);
+		document_cell_ns(c->document, row->min_ns);
+		document_cell_ns(c->document, row->max_ns);
+		document_cell_count(c->document, row->threads_count);
+		cell_function(c, p, row->function);
+		document_cell_name(c->document, function ? function->module_base : "?",
+				   c->limits->name_columns);
+	}
+}
+
+/* What the table's figures do not say by themselves. */
+static void compose_function_notes(struct composer *c, const struct profile_process *p)
+{
+	uint64_t booked = 0, unwound = 0, untimed = 0;
+	struct text text = {0};
+	char buffer[UNITS_MAX];
+
+	for (size_t i = 0; i < p->rows_count; i++) {
+		const struct profile_row *row = &p->rows[i];
+
+		booked += row->booked_count;
+		unwound += row->unwound_count;
+		untimed += row->calls_count - row->timed_count - row->unwound_count;
+	}
+	text_add(&text, "Self % is of the process's wall time; threads add up.");
+	if (booked)
+		text_printf(
+			&text,
+			" %s calls found no room in the ring: they are in Calls, Self, Total and "
+			"Avg, not in the percentiles, Min and Max.",
+			format_count(buffer, booked));
+	if (unwound)
+		text_printf(&text,
+			    " %s calls were left by an exception or longjmp: counted, not timed.",
+			    format_count(buffer, unwound));
+	if (untimed)
+		text_printf(&text, " %s calls could only be counted.",
+			    format_count(buffer, untimed));
+	document_add(c->document, BLOCK_NOTE, &text);
+}
+
+/* Called by traced functions at all? */
+static bool has_traced_caller(const struct profile_row *row)
+{
+	for (size_t i = 0; i < row->callers_count; i++) {
+		if (row->callers[i].caller != PROFILE_CALLER_UNTRACED)
+			return true;
+	}
+	return false;
+}
+
+#define CALLERS_SHOWN 8
+
+static void compose_callers_of(struct composer *c, const struct profile_process *p,
+			       const struct profile_row *row)
+{
+	static const struct column columns[] = {
+		{.title = "Calls", .right = true},
+		{.title = "Total", .right = true},
+		{.title = "Called by", .takes_rest = true},
+	};
+	struct text text = {0};
+
+	add_function(c, p, row->function, &text);
+	document_add(c->document, BLOCK_CAPTION, &text);
+	document_table(c->document, columns);
+	for (size_t i = 0; i < row->callers_count && i < CALLERS_SHOWN; i++) {
+		const struct profile_caller *caller = &row->callers[i];
+
+		document_cell_count(c->document, caller->calls_count);
+		document_cell_ns(c->document, row->timed_count ? caller->total_ns : PROFILE_ABSENT);
+		if (caller->caller == PROFILE_CALLER_UNTRACED)
+			document_cell_printf(c->document, "(code that is not traced)");
+		else
+			cell_function(c, p, caller->caller);
+	}
+	if (row->callers_count > CALLERS_SHOWN) {
+		text_printf(&text, "%zu more in the JSON report.",
+			    row->callers_count - CALLERS_SHOWN);
+		document_add(c->document, BLOCK_NOTE, &text);
+	}
+}
+
+static void compose_callers(struct composer *c, const struct profile_process *p)
+{
+	unsigned shown = 0;
+
+	for (size_t i = 0; i < p->rows_count && shown < c->limits->callers; i++) {
+		if (!has_traced_caller(&p->rows[i]))
+			continue;
+		if (shown++ == 0)
+			document_say(c->document, BLOCK_FOLD, "Callers");
+		compose_callers_of(c, p, &p->rows[i]);
+	}
+	if (shown)
+		document_say(c->document, BLOCK_UNFOLD, "");
+}
+
+/* The rows that the first table left out, as far as they are wanted. Returns where it ends. */
+static size_t compose_more(struct composer *c, const struct profile_process *p, size_t shown)
+{
+	size_t end = p->rows_count - shown < c->more_left ? p->rows_count : shown + c->more_left;
+	struct text text = {0};
+
+	if (end == shown)
+		return shown;
+	text_printf(&text, "Functions %zu to %zu of %zu", shown + 1, end, p->rows_count);
+	document_add(c->document, BLOCK_FOLD, &text);
+	compose_function_table(c, p, shown, end);
+	document_say(c->document, BLOCK_UNFOLD, "");
+	c->more_left -= (unsigned)(end - shown);
+	return end;
+}
+
+void compose_functions(struct composer *c, const struct profile_process *p)
+{
+	size_t shown = p->rows_count < c->limits->functions ? p->rows_count : c->limits->functions;
+	struct text text = {0};
+
+	compose_function_table(c, p, 0, shown);
+	compose_function_notes(c, p);
+	shown = compose_more(c, p, shown);
+	if (shown < p->rows_count) {
+		text_printf(&text, "%zu more function%s in the JSON report.", p->rows_count - shown,
+			    p->rows_count - shown == 1 ? "" : "s");
+		document_add(c->document, BLOCK_NOTE, &text);
+	}
+	compose_callers(c, p);
+}
