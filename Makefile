@@ -314,6 +314,29 @@ install: $(BIN)
 uninstall:
 	rm -f $(INSTALLED)
 
+# --- benchmarks -----------------------------------------------------------------------------
+# Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate is one table.
+# A current PyTorch is measured too where ML_VENV holds one.
+BENCH     ?= all
+ML_VENV   ?= $(BUILD)/ml-venv
+BENCH_BIN := $(BUILD)/bench/calls_per_second $(BUILD)/bench/empty_probe
+
+.PHONY: bench
+bench: $(BIN) $(BENCH_BIN)
+	@/usr/bin/python3 -B tests/bench/bench.py --build $(BUILD) --venv $(ML_VENV) $(BENCH)
+
+# What is traced is an ordinary build, as the workloads are.
+$(BUILD)/bench/calls_per_second: tests/bench/calls_per_second.c
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(WL_CC) -o $@ $<
+
+$(BUILD)/bench/empty_probe: tests/bench/empty_probe.c $(LIB)
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
+
+.PHONY: clean
 clean:
 	rm -rf $(BUILD)
 

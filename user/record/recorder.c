@@ -424,6 +424,7 @@ static void on_tick(struct recorder *recorder)
 	if (read(recorder->timer_fd, &expirations, sizeof(expirations)) < 0)
 		return;
 	reader__drain(recorder->reader);
+	probes__enforce_budget(recorder->probes, now - recorder->start_ns);
 	if (now >= recorder->next_sample_ns) {
 		books__sample(recorder->books, false);
 		recorder->next_sample_ns = now + recorder->options->interval_ns;

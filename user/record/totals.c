@@ -95,7 +95,8 @@ static void send_refusals(struct sink *sink, struct pack_buffer *buffer, const s
 	}
 }
 
-static void send_losses(struct sink *sink, struct pack_buffer *buffer, const struct tracer *tracer)
+static void send_losses(struct sink *sink, struct pack_buffer *buffer, const struct tracer *tracer,
+			uint64_t detached_count)
 {
 	uint64_t begun = tracer__counter(tracer, PERFX_COUNTER_ENTRIES);
 	uint64_t ended = tracer__counter(tracer, PERFX_COUNTER_ENDED);
@@ -110,6 +111,7 @@ static void send_losses(struct sink *sink, struct pack_buffer *buffer, const str
 		 tracer__counter(tracer, PERFX_COUNTER_UNMATCHED_RETURNS)},
 		{PERFX_LOSS_READ_FAULTS, tracer__counter(tracer, PERFX_COUNTER_READ_FAULTS)},
 		{PERFX_LOSS_UNTIMED_CALLS, tracer__counter(tracer, PERFX_COUNTER_UNTIMED)},
+		{PERFX_LOSS_DETACHED_PROBES, detached_count},
 		{PERFX_LOSS_NMISSED, tracer__missed(tracer)},
 		{PERFX_LOSS_CONTROL_DROPS, tracer__counter(tracer, PERFX_COUNTER_CONTROL_DROPS)},
 		{PERFX_LOSS_FOREIGN_HITS, tracer__counter(tracer, PERFX_COUNTER_FOREIGN_HITS)},
@@ -147,7 +149,7 @@ void totals_end(struct sink *sink, struct tracer *tracer, const struct plan *pla
 	send_books(sink, buffer, tracer);
 	probes__report_hits(probes);
 	send_refusals(sink, buffer, plan);
-	send_losses(sink, buffer, tracer);
+	send_losses(sink, buffer, tracer, probes__detached_count(probes));
 	send_end(sink, buffer, totals);
 	free(buffer);
 }

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The slowdown of a PyTorch trainer by perfx-trace at its default setting."""
+
+import os
+import time
+
+import subjects
+import tracers
+from output import median, number, progress, say, spread, table
+
+BLOCK_SECONDS = 3
+WARM_STEPS = 10
+RSS_AIM_BYTES = 64 << 20
+
+
+class Cnn:
+    def __init__(self, options, aims):
+        self.options = options
+        self.aims = aims
+        self.pythons = {"Debian's": "/usr/bin/python3",
+                        "current": os.path.join(options.venv, "bin/python3")}
+        self.missing = {"Debian's": "apt-get install python3-torch",
+                        "current": f"there is none in {options.venv}"}
+
+    def with_tracer(self, trainer, steps, result):
+        tracer = tracers.Perfx(self.options.build, trainer.pid)
+        trainer.run(WARM_STEPS)
+        cpu, start = tracer.cpu_seconds(), time.perf_counter()
+        ms = trainer.run(steps)
+        cpu, seconds = tracer.cpu_seconds() - cpu, time.perf_counter() - start
+        result["rss_anon_bytes"].append(tracer.rss_anon_bytes())
+        report = tracer.stop()
+        result["on_ms"].append(ms)
+        result["tracer_cpu_percent"].append(100 * cpu / seconds)
+        overhead = report["overhead"]
+        result["said_percent"].append(overhead.get("estimated_percent"))
+        result["hits_per_step"].append(overhead["hits"] / (steps + WARM_STEPS))
+        result["probes"] = len(overhead["probes"])
+        result["ring_drops"] += report["losses"]["ring_drops"]
+
+    def measure(self, which, python):
+        result = {"torch": subjects.torch_version(python), "off_ms": [], "on_ms": [], "ratio": [],
+                  "rss_anon_bytes": [], "tracer_cpu_percent": [], "said_percent": [],
+                  "hits_per_step": [], "ring_drops": 0, "probes": 0}
+        if not result["torch"]:
+            say(f"  {which} PyTorch is left out: {self.missing[which]}")
+            return None
+        with subjects.Trainer(python, self.options.source) as trainer:
+            steps = max(10, round(BLOCK_SECONDS * 200 / trainer.run(30)) * 5)
+            before = trainer.run(steps)
+            for _ in range(self.options.rounds):
+                progress(f"cnn: {which} PyTorch {result['torch']}")
+                self.with_tracer(trainer, steps, result)
+                after = trainer.run(steps)
+                result["off_ms"].append(after)
+                # between two untraced neighbours, so that a drift is not taken for a slowdown
+                result["ratio"].append(result["on_ms"][-1] / ((before + after) / 2))
+                before = after
+        progress("")
+        return result
+
+    def run(self):
+        say("PyTorch CNN, perfx-trace at its default setting, median of "
+            f"{self.options.rounds} rounds")
+        results = {which: self.measure(which, python) for which, python in self.pythons.items()}
+        rows = []
+        for which, r in results.items():
+            if not r:
+                continue
+            said = [s for s in r["said_percent"] if s is not None]
+            rows += [
+                f"  {which} PyTorch {r['torch']}: {r['probes']} probes, "
+                f"{number(median(r['hits_per_step']))} hits a step, ring drops {r['ring_drops']}",
+                ["  ms/step off"] + spread(r["off_ms"], 2),
+                ["  ms/step on"] + spread(r["on_ms"], 2),
+                ["  on / off"] + spread(r["ratio"], 3),
+                ["  slowdown that it says, %"] + spread(said, 2),
+                ["  tracer's CPU, % of one"] + spread(r["tracer_cpu_percent"], 2),
+                ["  tracer's anonymous RSS, MiB"] +
+                spread([b / (1 << 20) for b in r["rss_anon_bytes"]], 1),
+            ]
+        table(["", "median", "min", "max"], rows)
+        for which, r in results.items():
+            if r:
+                self.aims.add(f"{which} PyTorch, on / off", median(r["ratio"]), 1.02, digits=3)
+                self.aims.add(f"{which} PyTorch, tracer's anonymous RSS",
+                              max(r["rss_anon_bytes"]) / (1 << 20), RSS_AIM_BYTES / (1 << 20),
+                              " MiB", 1)
+        say()
+        return results

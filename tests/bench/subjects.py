@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is traced: programs that say when they are ready, and run on command."""
+
+import os
+import statistics
+import subprocess
+import time
+
+
+class Subject:
+    """A process that prints "ready PID" and obeys lines on its stdin."""
+
+    def __init__(self, command, env=None):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, env=env)
+        while True:
+            words = self.line().split()
+            if words[:1] == ["ready"]:
+                break
+        self.pid = int(words[1])
+
+    def line(self):
+        text = self.process.stdout.readline()
+        if not text:
+            raise RuntimeError(f"{self.process.args[0]} has ended "
+                               f"(status {self.process.wait()}): was it harmed?")
+        return text
+
+    def tell(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.stdout.read()
+        self.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Calls(Subject):
+    """calls_per_second: one function again and again."""
+
+    def __init__(self, bench, function, threads=1):
+        self.path = os.path.join(bench, "calls_per_second")
+        self.function = function
+        super().__init__([self.path, function, str(threads)])
+
+    def run(self, ms, rate=0):
+        """Returns calls, seconds and the median over the windows of ns a call."""
+        self.tell(f"run {ms} {rate}")
+        windows = []
+        while True:
+            word, calls, ns = self.line().split()
+            if word == "done":
+                break
+            windows.append(int(ns) / int(calls))
+        return int(calls), int(ns) / 1e9, statistics.median(windows) if windows else None
+
+
+class Trainer(Subject):
+    """train_cnn.py at its gate."""
+
+    def __init__(self, python, source):
+        env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
+        env["PYTHONDONTWRITEBYTECODE"] = "1"
+        script = os.path.join(source, "tests/workloads/train_cnn.py")
+        # With as many threads as CPUs and workers beside them, OpenMP's barriers would show how the
+        # scheduler shares the CPUs and nothing else.
+        threads = max(1, (os.cpu_count() or 1) // 2)
+        super().__init__([python, script, "--gate", "--quiet", "--threads", str(threads)], env)
+
+    CHUNK_STEPS = 5
+
+    def chunk(self):
+        start = time.perf_counter()
+        self.tell(f"run {self.CHUNK_STEPS}")
+        while not self.line().startswith("done"):
+            pass
+        return (time.perf_counter() - start) * 1000 / self.CHUNK_STEPS
+
+    def run(self, steps):
+        """Returns ms a step: the median over small chunks, so that a moment's disturbance of the
+        machine does not decide."""
+        return statistics.median(self.chunk() for _ in range(-(-steps // self.CHUNK_STEPS)))
+
+
+def torch_version(python):
+    """Of the PyTorch that this interpreter finds, or None."""
+    if not os.path.exists(python):
+        return None
+    found = subprocess.run([python, "-c", "import torch; print(torch.__version__)"],
+                           capture_output=True, text=True)
+    return found.stdout.strip() if found.returncode == 0 else None

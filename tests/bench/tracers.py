@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What traces: perfx-trace, an empty BPF program, and the peers. Each is started on a process,
+says when it is attached, and is stopped."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+PACKAGES = {"funclatency": "libbpf-tools", "bpftrace": "bpftrace"}
+
+
+def find(tool):
+    return shutil.which(tool) or shutil.which(tool, path="/usr/sbin:/sbin:/usr/local/sbin")
+
+
+def missing():
+    """What to install for the peers that are not there."""
+    return {tool: package for tool, package in PACKAGES.items() if not find(tool)}
+
+
+def cpu_seconds(pid):
+    """CPU time of all threads of a process, to the nanosecond."""
+    total = 0
+    try:
+        for tid in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{tid}/schedstat", encoding="ascii") as file:
+                total += int(file.read().split()[0])
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+    return total / 1e9
+
+
+def rss_anon_bytes(pid):
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+            for line in file:
+                if line.startswith("RssAnon:"):
+                    return int(line.split()[1]) * 1024
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+    return 0
+
+
+class Perfx:
+    """perfx-trace -p PID with a JSON report."""
+
+    def __init__(self, build, pid, *options, timeout=60):
+        self.output = tempfile.NamedTemporaryFile(suffix=".json")
+        self.started = time.perf_counter()
+        self.process = subprocess.Popen(
+            [os.path.join(build, "perfx-trace"), "-p", str(pid), "-d", "1h", "-o",
+             self.output.name, *options],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.said = []
+        deadline = self.started + timeout
+        while True:
+            line = self.process.stderr.readline()
+            self.said.append(line.rstrip())
+            if line.startswith("perfx-trace: tracing "):
+                break
+            if not line or time.perf_counter() > deadline:
+                self.process.kill()
+                self.process.wait()
+                raise RuntimeError("perfx-trace does not attach: " + " / ".join(self.said))
+        self.attach_seconds = time.perf_counter() - self.started
+
+    def cpu_seconds(self):
+        return cpu_seconds(self.process.pid)
+
+    def rss_anon_bytes(self):
+        return rss_anon_bytes(self.process.pid)
+
+    def stop(self):
+        """Ends it and returns the report."""
+        start = time.perf_counter()
+        self.process.send_signal(signal.SIGINT)
+        self.said += self.process.stderr.read().splitlines()
+        status = self.process.wait()
+        self.detach_seconds = time.perf_counter() - start
+        if status:
+            raise RuntimeError(f"perfx-trace ended with {status}: " + " / ".join(self.said))
+        with open(self.output.name, encoding="utf-8") as file:
+            report = json.load(file)
+        self.output.close()
+        return report
+
+
+class Empty:
+    """A BPF program that does nothing, on the same instructions."""
+
+    def __init__(self, bench, pid, path, offsets, by_return=False):
+        command = [os.path.join(bench, "empty_probe")] + ["--return"] * by_return
+        self.process = subprocess.Popen(
+            command + [str(pid), path] + [str(offset) for offset in offsets],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if self.process.stdout.readline().strip() != "attached":
+            raise RuntimeError(self.process.stderr.read().strip())
+
+    def stop(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Peer:
+    """A tool that does not say when it is attached: seen by what a call takes then."""
+
+    def __init__(self, command, subject, base_ns, timeout=60):
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                        text=True)
+        deadline = time.perf_counter() + timeout
+        while subject.run(10)[2] < base_ns + 100:
+            if self.process.poll() is not None or time.perf_counter() > deadline:
+                self.process.kill()
+                said = self.process.communicate()[1].strip().splitlines()
+                raise RuntimeError(f"{command[0]} does not attach: {' / '.join(said[-2:])}")
+        time.sleep(0.3)  # its other probes
+
+    def stop(self):
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+
+
+def funclatency(subject, base_ns):
+    return Peer([find("funclatency"), "-p", str(subject.pid), f":{subject.function}"], subject,
+                base_ns)
+
+
+def bpftrace(subject, base_ns):
+    at = f"probe:{subject.path}:{subject.function}"
+    script = (f"u{at} {{ @start[tid] = nsecs; }} "
+              f"uret{at} /@start[tid]/ {{ @ns = hist(nsecs - @start[tid]); delete(@start[tid]); }}")
+    return Peer([find("bpftrace"), "-p", str(subject.pid), "-e", script], subject, base_ns)
