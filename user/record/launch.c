@@ -245,6 +245,7 @@ struct launch *launch__start(char *const *argv, bool as_caller, int *exit_code)
 	launch->held = true;
 	ptrace(PTRACE_SETOPTIONS, launch->pid, NULL, (void *)PTRACE_O_EXITKILL);
 	run_to_libraries(launch);
+	*exit_code = EXIT_OK;
 	return launch;
 }
 
