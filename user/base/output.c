@@ -55,13 +55,19 @@ const char *output_error(int err)
 	}
 }
 
+int output_empty(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) || (S_ISREG(st.st_mode) && ftruncate(fd, 0)))
+		return -errno;
+	return 0;
+}
+
 int output_write(int fd, const void *data, size_t size)
 {
 	const char *bytes = data;
-	struct stat st;
 
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && fd != STDOUT_FILENO && ftruncate(fd, 0))
-		return -errno;
 	while (size) {
 		ssize_t n = write(fd, bytes, size);
 
