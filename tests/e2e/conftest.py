@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the end-to-end tests share: programs with known answers, and the tracer as a user runs it."""
+import contextlib
 import json
 import os
 import pathlib
@@ -80,6 +81,14 @@ class Tracer:
         else:
             pytest.fail("not attached: " + "".join(self.lines))
 
+    @contextlib.contextmanager
+    def stopped(self):
+        """Not running, so that nobody empties the rings."""
+        self.process.send_signal(signal.SIGSTOP)
+        assert wait_for(lambda: status(self.process.pid, "State").startswith("T"))
+        yield
+        self.process.send_signal(signal.SIGCONT)
+
     def stop(self, expect=0):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
@@ -94,6 +103,12 @@ class Tracer:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+
+
+def status(pid, key):
+    """A line of /proc/PID/status."""
+    with open(f"/proc/{pid}/status", encoding="utf8") as lines:
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith(key + ":"))
 
 
 def run(*argv, **more):

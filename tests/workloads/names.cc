@@ -61,6 +61,12 @@ static void scenario()
 		__internal_name(i);
 		chosen(i);
 	}
+	for (int i = 0; i < 25; i++) {
+		void *block = malloc(100);
+
+		KEEP(block);
+		free(block);
+	}
 }
 
 int main()
