@@ -163,7 +163,7 @@ check-kernels: $(BIN) workloads
 check-ml: $(BIN) $(ML_VENV)/.done
 	$(RUN_TESTS) ml
 
-$(ML_VENV)/.done: tests/ml-requirements.txt
+$(ML_VENV)/.done: tests/e2e/ml/requirements.txt
 	@.ci/deps ml
 	/usr/bin/python3 -m venv $(@D)
 	$(@D)/bin/pip install -r $<

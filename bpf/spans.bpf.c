@@ -241,6 +241,15 @@ static __always_inline bool lost_its_exits(const struct frame *f)
 	return probe && probe->kind == PERFX_PROBE_COUNT;
 }
 
+/* A duration without the probes in it: those of calls inside, and its own. */
+static __always_inline __u64 less_probes(const struct frame *f, __u64 duration_ns)
+{
+	struct perfx_probe *probe = probe_of(f->entry & ~FRAME_BY_RETURN);
+	__u64 cost_ns = f->probe_ns + (probe ? probe->own_cost_ns : 0);
+
+	return duration_ns > cost_ns ? duration_ns - cost_ns : 0;
+}
+
 /* Ends the innermost frame. An unwound one passes on what its children took, for its own time is
  * not known. */
 __noinline int pop_frame(struct thread *t, __u64 now, __u32 call_cost_ns, __u16 flags)
@@ -261,7 +270,7 @@ __noinline int pop_frame(struct thread *t, __u64 now, __u32 call_cost_ns, __u16 
 	if (!flags) {
 		duration = now - f->start_ns;
 		if (perfx_compensate)
-			duration -= f->probe_ns < duration ? f->probe_ns : duration;
+			duration = less_probes(f, duration);
 		self = duration > f->child_ns ? duration - f->child_ns : 0;
 		nested = duration;
 	}

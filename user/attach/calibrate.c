@@ -4,6 +4,7 @@
 #include "attach/stubs.h"
 #include "base/clock.h"
 
+#include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -56,7 +57,7 @@ static int add_point(struct tracer *tracer, const struct perfx_probe *probe,
 static int add_stub(struct tracer *tracer, const struct stub *stub, bool by_return,
 		    struct attach_point *points)
 {
-	struct perfx_probe probe = {.function = 1,
+	struct perfx_probe probe = {.function = stub->site,
 				    .kind = by_return ? PERFX_PROBE_RETURN : PERFX_PROBE_ENTRY};
 	int n = 0;
 
@@ -76,9 +77,49 @@ static bool wanted(const struct tracer *tracer, enum perfx_site site)
 	       site == PERFX_SITE_BRANCH || site == PERFX_SITE_STEPPED;
 }
 
+/* Durations that the spans of the stubs' calls show. */
+struct durations {
+	double ns[SITE_KINDS][BATCH_CALLS * BATCHES];
+	size_t count[SITE_KINDS];
+};
+
+static int take_span(void *ctx, void *data, size_t size)
+{
+	struct durations *durations = ctx;
+	const struct perfx_span *span = data;
+	size_t *count;
+
+	if (size < sizeof(*span) || span->function >= SITE_KINDS || span->flags)
+		return 0;
+	count = &durations->count[span->function];
+	if (*count < BATCH_CALLS * BATCHES)
+		durations->ns[span->function][(*count)++] = (double)span->duration_ns;
+	return 0;
+}
+
+static void median_durations(struct tracer *tracer, double *median_ns)
+{
+	struct durations *durations = calloc(1, sizeof(*durations));
+	struct ring_buffer *ring = durations ? ring_buffer__new(tracer__spans_fd(tracer), take_span,
+								durations, NULL)
+					     : NULL;
+
+	if (ring)
+		ring_buffer__consume(ring);
+	for (int site = PERFX_SITE_NOP5; ring && site < SITE_KINDS; site++) {
+		size_t count = durations->count[site];
+
+		qsort(durations->ns[site], count, sizeof(double), compare_double);
+		median_ns[site] = count ? durations->ns[site][count / 2] : 0;
+	}
+	ring_buffer__free(ring);
+	free(durations);
+}
+
 /* ns that tracing adds to a call of each stub. All are attached at once, for taking a link away is
  * what takes time. */
-static void cost_of_calls(struct tracer *tracer, int exe_fd, bool by_return, double *added_ns)
+static void cost_of_calls(struct tracer *tracer, int exe_fd, bool by_return, double *added_ns,
+			  double *span_ns)
 {
 	struct attach_point points[2 * SITE_KINDS];
 	const struct stub *stubs[SITE_KINDS] = {NULL};
@@ -106,18 +147,20 @@ static void cost_of_calls(struct tracer *tracer, int exe_fd, bool by_return, dou
 		added_ns[site] = ns > 0 ? ns : 0;
 	}
 	tracer__detach(tracer);
+	median_durations(tracer, span_ns);
 }
 
 static void measure(struct tracer *tracer, int exe_fd, struct calibration *calibration)
 {
 	double pairs[SITE_KINDS] = {0}, branch_ns;
 
-	cost_of_calls(tracer, exe_fd, false, pairs);
+	cost_of_calls(tracer, exe_fd, false, pairs, calibration->empty_span_ns);
 	/* every stub leaves by a branch; this one begins with one too: half is one hit */
 	branch_ns = pairs[PERFX_SITE_BRANCH] / 2;
 	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++)
 		calibration->hit_ns[site] = pairs[site] > branch_ns ? pairs[site] - branch_ns : 0;
-	cost_of_calls(tracer, exe_fd, true, calibration->call_ns);
+	cost_of_calls(tracer, exe_fd, true, calibration->call_ns,
+		      calibration->empty_span_by_return_ns);
 }
 
 int calibrate(struct tracer *tracer, struct calibration *calibration)

@@ -130,7 +130,9 @@ static int map_tables(struct tracer *tracer)
 {
 	struct perfx_bpf *skel = tracer->skel;
 
-	/* values of an array map are 8 bytes aligned, as these structs are */
+	/* the elements of an array map are padded to 8 bytes */
+	_Static_assert(sizeof(struct perfx_probe) % 8 == 0, "stride of the table");
+	_Static_assert(sizeof(struct perfx_context_node) % 8 == 0, "stride of the table");
 	tracer->probes_bytes = page_round(tracer->probes_max * sizeof(struct perfx_probe));
 	tracer->contexts_bytes = page_round(PERFX_MAX_CONTEXTS * sizeof(struct perfx_context_node));
 	tracer->probes = map_table(skel->maps.perfx_probes, tracer->probes_bytes,

@@ -123,6 +123,16 @@ static uint32_t call_cost_ns(const struct probes *probes, const struct plan_func
 	return (uint32_t)cost;
 }
 
+/* The part of a call's cost that lies between its own two time stamps. */
+static uint32_t own_cost_ns(const struct probes *probes, const struct plan_function *function)
+{
+	const struct calibration *calibration = probes->calibration;
+
+	return (uint32_t)(function->ret == PERFX_RETURN_PROBE
+				  ? calibration->empty_span_by_return_ns[function->site.entry_kind]
+				  : calibration->empty_span_ns[function->site.entry_kind]);
+}
+
 static enum perfx_probe_kind entry_kind(enum perfx_return ret)
 {
 	switch (ret) {
@@ -180,8 +190,10 @@ static int place(struct probes *probes, size_t index)
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
 	uint32_t id = (uint32_t)index + 1, cost_ns = call_cost_ns(probes, function);
-	struct perfx_probe probe = {
-		.function = id, .kind = entry_kind(function->ret), .call_cost_ns = cost_ns};
+	struct perfx_probe probe = {.function = id,
+				    .kind = entry_kind(function->ret),
+				    .call_cost_ns = cost_ns,
+				    .own_cost_ns = own_cost_ns(probes, function)};
 	int64_t slot;
 
 	mark_entry(&probe, function);

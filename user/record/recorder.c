@@ -367,8 +367,8 @@ static void say_tracing(struct recorder *recorder)
 	const pid_t *pids = books__pids(recorder->books, &count);
 	char who[128], not_attached[256] = "";
 
-	if (recorder->main_pid)
-		process_info(recorder->main_pid, &info);
+	if (recorder->main_pid || count == 1)
+		process_info(recorder->main_pid ? recorder->main_pid : pids[0], &info);
 	if (count == 1)
 		snprintf(who, sizeof(who), "%d %s", (int)pids[0], info.comm);
 	else if (recorder->main_pid)

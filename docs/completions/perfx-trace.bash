@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# bash completion of perfx-trace
+
+_perfx_trace() {
+	local cur prev words cword split
+	_init_completion -s -n : || return
+
+	case $prev in
+	-p | --pid)
+		mapfile -t COMPREPLY < <(compgen -W "$(ps -eo pid=,comm= | awk '{print $1; print $2}')" -- "$cur")
+		return
+		;;
+	-o | --output)
+		_filedir
+		return
+		;;
+	-f | --format)
+		mapfile -t COMPREPLY < <(compgen -W 'text md json' -- "$cur")
+		return
+		;;
+	--link)
+		mapfile -t COMPREPLY < <(compgen -W 'session multi perf' -- "$cur")
+		return
+		;;
+	--return)
+		mapfile -t COMPREPLY < <(compgen -W 'auto exit probe' -- "$cur")
+		return
+		;;
+	--probe-site)
+		mapfile -t COMPREPLY < <(compgen -W 'auto entry' -- "$cur")
+		return
+		;;
+	--cmdline)
+		mapfile -t COMPREPLY < <(compgen -W 'hidden full' -- "$cur")
+		return
+		;;
+	-F | --functions | -d | --duration | --top | --ring-size | --interval | --max-functions)
+		return
+		;;
+	esac
+	$split && return
+
+	if [[ ${words[1]} == run ]]; then
+		local i
+		for ((i = 2; i < cword; i++)); do
+			if [[ ${words[i]} == -- ]]; then
+				_command_offset $((i + 1))
+				return
+			fi
+		done
+	fi
+	if [[ $cur == -* ]]; then
+		mapfile -t COMPREPLY < <(compgen -W '
+			-p --pid -a --all -F --functions --no-children --user
+			-d --duration -o --output -f --format --top --cmdline
+			--link --return --probe-site --compensate --no-calibrate
+			--ring-size --interval --max-functions
+			-h --help -V --version' -- "$cur")
+	elif [[ $cword == 1 ]]; then
+		mapfile -t COMPREPLY < <(compgen -W 'record report run probes doctor help' -- "$cur")
+	elif [[ ${words[1]} == report ]]; then
+		_filedir perfx
+	fi
+} && complete -F _perfx_trace perfx-trace

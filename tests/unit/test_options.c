@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "base/message.h"
+#include "cmd/options.h"
+
+#include <criterion/criterion.h>
+#include <criterion/redirect.h>
+#include <string.h>
+
+#define ARGUMENTS_MAX 32
+
+/* Parses "a|b|c", the program's name in front. The words live in `words`. */
+static int parse(struct options *options, char *words, const char *line)
+{
+	static char *argv[ARGUMENTS_MAX + 1]; /* run's program stays in it */
+	int argc = 1;
+
+	memset(argv, 0, sizeof(argv));
+	argv[0] = "perfx-trace";
+
+	strcpy(words, line);
+	for (char *rest = words, *word; (word = strsep(&rest, "|")) && argc < ARGUMENTS_MAX;)
+		argv[argc++] = word;
+	return options_parse(options, argc, argv);
+}
+
+Test(options, defaults_of_a_trace)
+{
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(parse(&options, words, "-p|42"), EXIT_OK);
+	cr_assert_eq(options.verb, VERB_TRACE);
+	cr_assert_eq(options.targets_count, 1);
+	cr_assert_str_eq(options.targets[0], "42");
+	cr_assert_eq(options.duration_ns, 0);
+	cr_assert_eq(options.ring_bytes, 8u << 20);
+	cr_assert_eq(options.return_mode, RETURN_AUTO);
+	cr_assert_not(options.site_entry_only || options.compensate || options.no_children);
+	options_clear(&options);
+}
+
+Test(options, everything_at_once)
+{
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(parse(&options, words,
+			   "record|-p|1,trainer|-p|7|-F|a:b*|-F|!c|-d|250ms|-o|x.perfx|--link|perf|"
+			   "--return|exit|--ring-size|64K|--no-children"),
+		     EXIT_OK);
+	cr_assert_eq(options.verb, VERB_RECORD);
+	cr_assert_eq(options.targets_count, 3);
+	cr_assert_str_eq(options.targets[1], "trainer");
+	cr_assert_eq(options.patterns_count, 2);
+	cr_assert(pattern__excludes(options.patterns[1]));
+	cr_assert_eq(options.duration_ns, 250000000);
+	cr_assert_str_eq(options.output, "x.perfx");
+	cr_assert_eq(options.link, PERFX_LINK_PERF);
+	cr_assert_eq(options.return_mode, RETURN_EXIT);
+	cr_assert_eq(options.ring_bytes, 65536);
+	cr_assert(options.no_children);
+	options_clear(&options);
+}
+
+Test(options, options_after_a_capture_file)
+{
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(parse(&options, words, "report|run.perfx|-f|md|-o|x"), EXIT_OK);
+	cr_assert_str_eq(options.capture, "run.perfx");
+	cr_assert_str_eq(options.format, "md");
+	cr_assert_str_eq(options.output, "x");
+	options_clear(&options);
+}
+
+Test(options, the_program_of_run_keeps_its_options)
+{
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(parse(&options, words, "run|-d|1|--|python3|-d|train.py|--user"), EXIT_OK);
+	cr_assert_eq(options.duration_ns, 1000000000);
+	cr_assert_str_eq(options.command[0], "python3");
+	cr_assert_str_eq(options.command[3], "--user");
+	cr_assert_null(options.command[4]);
+	cr_assert_not(options.as_caller);
+	options_clear(&options);
+}
+
+Test(options, wrong_ones, .init = cr_redirect_stderr)
+{
+	static const char *const lines[] = {
+		"-p",
+		"-p|1,,2",
+		"-p|1|-d|0",
+		"-p|1|-d|1y",
+		"-p|1|--ring-size|1",
+		"-p|1|--ring-size|2G",
+		"-p|1|--link|x",
+		"-p|1|--top|0",
+		"-p|1|--top|-1",
+		"-p|1|--max-functions|9999999999",
+		"-p|1|-F|",
+		"-p|1|--cmdline|some",
+		"-p|1|--user",
+		"-p|1|-o|",
+		"-p|1|-a",
+		"-a|operand",
+		"record|-p|1",
+		"report",
+		"report|a|b",
+		"run",
+		"run|-a|--|true",
+		"trace",
+		"--no-such-option",
+	};
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		struct options options;
+		char words[256];
+
+		cr_expect_eq(parse(&options, words, lines[i]), EXIT_USAGE, "%s", lines[i]);
+		options_clear(&options);
+	}
+}
+
+Test(options, help_and_version_need_nothing_else)
+{
+	struct options options;
+	char words[64];
+
+	cr_expect_eq(parse(&options, words, "--help"), EXIT_OK);
+	cr_expect_eq(options.verb, VERB_HELP);
+	cr_expect_eq(parse(&options, words, "-V"), EXIT_OK);
+	cr_expect_eq(options.verb, VERB_VERSION);
+	cr_expect_eq(options_parse(&options, 1, (char *[]){"perfx-trace", NULL}), EXIT_OK);
+	cr_expect_eq(options.verb, VERB_HELP);
+}
