@@ -13,10 +13,7 @@
 int output_open(const char *path);
 /* Why output_open or output_write failed, for a message. */
 const char *output_error(int err);
-/* Takes an old file's content away, when the new one is there: 0 or -errno. Not for stdout, which
- * may be a file that others write to as well. */
-int output_empty(int fd);
-/* Appends: 0 or -errno. */
+/* Replaces the file's content: 0 or -errno. */
 int output_write(int fd, const void *data, size_t size);
 /* Closes what output_open gave: 0 or -errno (a full disk may show only now). */
 int output_close(int fd);

@@ -71,12 +71,8 @@ static int write_out(struct report_target *target, const struct report_options *
 {
 	size_t size;
 	char *text = render(target->writer, look, profile, analysis, &size);
-	int err = text ? 0 : -ENOMEM;
+	int err = text ? output_write(target->fd, text, size) : -ENOMEM;
 
-	if (!err && target->path)
-		err = output_empty(target->fd);
-	if (!err)
-		err = output_write(target->fd, text, size);
 	free(text);
 	if (!err && target->path) {
 		err = output_close(target->fd);

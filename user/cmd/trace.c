@@ -49,7 +49,7 @@ static int open_outputs(struct outputs *outputs, const struct options *options)
 	}
 	fd = output_open(options->output);
 	if (fd >= 0 && strcmp(options->output, "-"))
-		fd = output_empty(fd) ? -errno : fd;
+		fd = output_write(fd, "", 0) ? -errno : fd; /* empties an old file */
 	if (fd >= 0)
 		outputs->capture = capture_writer__new(fd);
 	if (outputs->capture)
