@@ -515,8 +515,17 @@ void probes__distrust_returns(struct probes *probes)
 		reattach(probes, i);
 }
 
-void probes__report_hits(struct probes *probes)
+/* A site given up (INVALID) may have been hit before, and is none. */
+static bool is_entry(const struct perfx_probe *probe)
 {
+	return probe->kind == PERFX_PROBE_COUNT || probe->kind == PERFX_PROBE_ENTRY ||
+	       probe->kind == PERFX_PROBE_RETURN;
+}
+
+uint64_t probes__report_hits(struct probes *probes)
+{
+	uint64_t entries = 0;
+
 	for (uint32_t i = 1; i < tracer__probes_count(probes->tracer); i++) {
 		struct perfx_hits record = {.probe = i,
 					    .hits_count = tracer__hits(probes->tracer, i)};
@@ -525,8 +534,11 @@ void probes__report_hits(struct probes *probes)
 		/* a probe without this record was not hit */
 		if (!record.hits_count)
 			continue;
+		if (is_entry(tracer__probe(probes->tracer, i)))
+			entries += record.hits_count;
 		sink_record(probes->sink, packed, packed->size);
 	}
+	return entries;
 }
 
 static bool maps_module(pid_t pid, const struct plan_module *module)

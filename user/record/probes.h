@@ -33,8 +33,8 @@ void probes__distrust_returns(struct probes *probes);
 size_t probes__functions_count(const struct probes *probes); /* attached */
 size_t probes__sites_count(const struct probes *probes);     /* probes, entry and exit */
 
-/* HITS records of all probes. */
-void probes__report_hits(struct probes *probes);
+/* HITS records of all probes. Returns the hits of entries. */
+uint64_t probes__report_hits(struct probes *probes);
 
 /* Processes other than pids that map this file now. */
 bool module_is_shared(const struct plan_module *module, const pid_t *pids, size_t pids_count);

@@ -509,6 +509,7 @@ static void trace(struct recorder *recorder)
 	books__sample(recorder->books, true);
 	tracer__stop(recorder->tracer);
 	reader__drain(recorder->reader);
+	totals.spans_count = reader__spans_count(recorder->reader);
 	totals.killed = recorder->main_ended && (recorder->main_status & 0x7f);
 	totals.exited = recorder->main_ended;
 	totals.interrupted = interrupt_asked();

@@ -95,10 +95,13 @@ static void send_refusals(struct sink *sink, struct pack_buffer *buffer, const s
 	}
 }
 
-static void send_losses(struct sink *sink, struct pack_buffer *buffer, const struct tracer *tracer)
+/* The hot path counts hits and nothing else: calls begun are the hits of entries, calls ended have a
+ * record, or a place in the book. */
+static void send_losses(struct sink *sink, struct pack_buffer *buffer, const struct tracer *tracer,
+			uint64_t entries, uint64_t spans)
 {
-	uint64_t begun = tracer__counter(tracer, PERFX_COUNTER_ENTRIES);
-	uint64_t ended = tracer__counter(tracer, PERFX_COUNTER_ENDED);
+	uint64_t begun = entries - tracer__counter(tracer, PERFX_COUNTER_REPEATS);
+	uint64_t ended = spans + tracer__counter(tracer, PERFX_COUNTER_RING_DROPS);
 	const struct {
 		enum perfx_loss_kind loss;
 		uint64_t count;
@@ -141,13 +144,14 @@ void totals_end(struct sink *sink, struct tracer *tracer, const struct plan *pla
 		struct probes *probes, const struct totals *totals)
 {
 	struct pack_buffer *buffer = malloc(sizeof(*buffer));
+	uint64_t entries;
 
 	if (!buffer)
 		return;
 	send_books(sink, buffer, tracer);
-	probes__report_hits(probes);
+	entries = probes__report_hits(probes);
 	send_refusals(sink, buffer, plan);
-	send_losses(sink, buffer, tracer);
+	send_losses(sink, buffer, tracer, entries, totals->spans_count);
 	send_end(sink, buffer, totals);
 	free(buffer);
 }

@@ -22,5 +22,6 @@ void reader__free(struct reader *reader);
 int reader__fd(const struct reader *reader);
 /* Takes what is there; where more comes than can be taken, a ring's worth and not for ever. */
 void reader__drain(struct reader *reader);
+uint64_t reader__spans_count(const struct reader *reader); /* taken so far */
 
 #endif
