@@ -234,13 +234,11 @@ static __always_inline void emit(struct thread *t, const struct frame *f, __u32 
 
 /* Ends the innermost frame, at `now`. An unwound one passes on what its children took, for its own
  * time is not known. */
-__noinline int pop_frame(struct thread *t, __u64 now, __u32 call_cost_ns, __u16 flags)
+static __always_inline void end_frame(struct thread *t, __u64 now, __u32 call_cost_ns, __u16 flags)
 {
 	__u64 duration = 0, self = 0, nested;
 	struct frame *f, *caller;
 
-	if (!t || t->depth == 0)
-		return 0;
 	t->depth--;
 	f = frame_at(t, t->depth);
 	if (f->flags & FRAME_BY_RETURN)
@@ -260,7 +258,14 @@ __noinline int pop_frame(struct thread *t, __u64 now, __u32 call_cost_ns, __u16 
 		caller->probe_ns += f->probe_ns + call_cost_ns;
 	}
 	emit(t, f, t->depth, duration, self, flags);
-	return 1;
+}
+
+/* Out of line: the loops that unwind. */
+__noinline int unwind_frame(struct thread *t)
+{
+	if (t && t->depth)
+		end_frame(t, 0, 0, PERFX_SPAN_UNWOUND);
+	return 0;
 }
 
 /* A tail call leaves the caller's return address, or rather the return probe's trampoline, in the
@@ -295,7 +300,7 @@ __noinline int drop_stale(struct thread *t, __u64 slot)
 	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
 		if (t->depth == 0 || !is_stale(frame_at(t, t->depth - 1), slot))
 			break;
-		pop_frame(t, 0, 0, PERFX_SPAN_UNWOUND);
+		unwind_frame(t);
 	}
 	return 0;
 }
@@ -382,7 +387,7 @@ static __always_inline void leave(struct thread *t, const struct perfx_probe *pr
 			break;
 		f = frame_at(t, t->depth - 1);
 		if (f->slot == slot && f->function == probe->function) {
-			pop_frame(t, now, probe->call_cost_ns, 0);
+			end_frame(t, now, probe->call_cost_ns, 0);
 			return;
 		}
 		if (f->slot > slot) {
@@ -393,7 +398,7 @@ static __always_inline void leave(struct thread *t, const struct perfx_probe *pr
 		}
 		if (slot - f->slot > STACK_SPAN_BYTES)
 			break;
-		pop_frame(t, 0, 0, PERFX_SPAN_UNWOUND);
+		unwind_frame(t);
 	}
 	if (probe->kind == PERFX_PROBE_RETURN && t->declined)
 		t->declined--;
@@ -578,7 +583,7 @@ int BPF_PROG(perfx_on_thread_exit, struct task_struct *task)
 	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
 		if (t->depth == 0 || (whole && !is_stale(frame_at(t, t->depth - 1), sp)))
 			break;
-		pop_frame(t, 0, 0, PERFX_SPAN_UNWOUND);
+		unwind_frame(t);
 	}
 	return 0;
 }
