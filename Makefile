@@ -8,12 +8,14 @@
 #   make demo         start a trainer, attach to it, leave demo-report.md
 #   make help         the rest
 #
-#   V=1 shows commands   DEBUG=1 -O0   SAN=address,undefined   WERROR=1 (CI)
+#   V=1 shows commands   DEBUG=1 -O0   SAN=address,undefined   WERROR=1 (CI)   BUILD=build
 
 BUILD   ?= build
 PREFIX  ?= /usr/local
 DESTDIR ?=
 VERSION := 0.1.0
+# Where check-ml has its PyTorch and JAX.
+ML_VENV ?= $(BUILD)/ml-venv
 
 CC      ?= cc
 CXX     ?= c++
@@ -47,24 +49,42 @@ UNIT_SRC := $(wildcard tests/unit/test_*.c)
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
 
 .DELETE_ON_ERROR:
-.PHONY: all help
+.PHONY: all help deps
 all: $(BIN)
 
 help:
-	@sed -n '3,11p' Makefile | sed 's/^# \{0,1\}//'
-	@echo '  make workloads check-kernels check-ml bench golden-update lint format install clean'
+	@sed -n '3,8p;11p' Makefile | sed 's/^# \{0,1\}//'
+	@echo '  make check-kernels          known-answer tests on Debian 6.1 and 6.12 kernels, in qemu'
+	@echo '  make check-ml               tests against current PyTorch and JAX (ML_VENV=, several GB)'
+	@echo '  make workloads golden-update lint format'
+	@echo '  make install uninstall      PREFIX=$(PREFIX) DESTDIR='
+	@echo '  make clean'
+
+deps:
+	@.ci/deps
+
+# What a file is made with beside what it is made from: written only when it has changed, so that
+# SAN=, DEBUG= and the like rebuild, and so does a source file that is gone.
+FLAGS_user = $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
+FLAGS_bpf  = $(CLANG) $(call BPF_CFLAGS,ARCH) $(BPF_SRC)
+FLAGS_wl   = $(CC) $(CXX) $(WL_FLAGS)
+FLAGS_core = $(USER_OBJ)
+.PHONY: FORCE
+$(addprefix $(BUILD)/,user.flags bpf.flags wl.flags core.flags): $(BUILD)/%.flags: FORCE
+	+@mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(FLAGS_$*))' > $@.new; \
+	if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 $(BIN): $(BUILD)/user/cmd/main.o $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-$(LIB): $(USER_OBJ)
+$(LIB): $(USER_OBJ) $(BUILD)/core.flags
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && ar rcsP $@ $^
+	$(Q)rm -f $@ && ar rcsP $@ $(USER_OBJ)
 
 # The skeleton is generated, so an object that includes it must be told to wait for it once;
 # after the first build the dependency files know.
-$(BUILD)/user/%.o: user/%.c | $(SKEL)
+$(BUILD)/user/%.o: user/%.c $(BUILD)/user.flags | $(SKEL)
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
@@ -85,11 +105,12 @@ $(BUILD)/vmlinux/$(1)/vmlinux.h: vmlinux/vmlinux.min.h $(if $(filter $(NATIVE),$
 	$(Q)mkdir -p $$(@D)
 	$(Q)$(if $(and $(filter $(NATIVE),$(1)),$(BTF)),$(BPFTOOL) btf dump file $(BTF) format c > $$@,cp vmlinux/vmlinux.min.h $$@)
 
-$(BUILD)/bpf/$(1)/%.bpf.o: bpf/%.bpf.c | $(BUILD)/vmlinux/$(1)/vmlinux.h
+$(BUILD)/bpf/$(1)/%.bpf.o: bpf/%.bpf.c $(BUILD)/bpf.flags | $(BUILD)/vmlinux/$(1)/vmlinux.h
 	$$(call say,BPF,$$<)
 	$(Q)mkdir -p $$(@D)
 	$(Q)$(CLANG) $$(call BPF_CFLAGS,$(1)) -MMD -MP -c -o $$@ $$<
 
+# Linking drops the debug information and keeps the BTF.
 $(BUILD)/bpf/$(1)/perfx.bpf.o: $(BPF_SRC:bpf/%.bpf.c=$(BUILD)/bpf/$(1)/%.bpf.o)
 	$$(call say,GEN,$$@)
 	$(Q)$(BPFTOOL) gen object $$@ $$^
@@ -105,14 +126,59 @@ $(SKEL): $(BUILD)/bpf/$(ARCH)/perfx.bpf.o
 bpf-arm64: $(BUILD)/bpf/arm64/perfx.bpf.o
 
 # --- tests ----------------------------------------------------------------------------------
-$(BUILD)/unit/%: tests/unit/%.c $(LIB)
+$(BUILD)/unit/%: tests/unit/%.c $(LIB) $(BUILD)/user.flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) -lcriterion $(LDLIBS)
 
-.PHONY: check
-check: $(UNIT_BIN)
-	@set -e; for t in $(UNIT_BIN); do echo "$$t"; $$t --quiet || $$t --verbose; done
+# What is missing is installed before anything is built, so these two make the rest by a make of
+# their own. What root has built is given back to the person who called sudo.
+AGAIN     = @$(MAKE) --no-print-directory
+GIVE_BACK = [ -z "$$SUDO_UID" ] || chown -hR "$$SUDO_UID:$$SUDO_GID" $(BUILD)
+RUN_TESTS = @UNIT='$(UNIT_BIN)' BUILD=$(BUILD) ML_VENV=$(abspath $(ML_VENV)) tests/run
+
+.PHONY: test tests demo check check-bpf check-kernels check-ml
+test:
+	@.ci/deps
+	$(AGAIN) tests
+	$(RUN_TESTS) unit bpf; code=$$?; $(GIVE_BACK); exit $$code
+
+tests: $(BIN) $(UNIT_BIN) workloads
+
+demo:
+	@.ci/deps
+	$(AGAIN) $(BIN) $(WL)/trainer
+	@BUILD=$(BUILD) tests/demo; code=$$?; $(GIVE_BACK); exit $$code
+
+check: $(BIN) $(UNIT_BIN)
+	$(RUN_TESTS) unit
+
+check-bpf: $(BIN) workloads
+	$(RUN_TESTS) bpf
+
+check-kernels: $(BIN) workloads
+	@.ci/deps kernels
+	@BUILD=$(BUILD) tests/kernels/check
+
+check-ml: $(BIN) $(ML_VENV)/.done
+	$(RUN_TESTS) ml
+
+$(ML_VENV)/.done: tests/ml-requirements.txt
+	@.ci/deps ml
+	/usr/bin/python3 -m venv $(@D)
+	$(@D)/bin/pip install -r $<
+	@touch $@
+
+# Writes the reports that test_golden compares with anew; read the difference before committing it.
+.PHONY: golden-update
+golden-update: $(BUILD)/unit/test_golden
+	-PERFX_GOLDEN_UPDATE=1 $< --quiet
+	git --no-pager diff --stat -- tests/golden
+
+$(BUILD)/bench/%: tests/bench/%.c $(LIB) $(BUILD)/user.flags
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
 
 # --- workloads ------------------------------------------------------------------------------
 # The programs that tests and benchmarks trace: ordinary builds, -O2 without frame pointers, never
@@ -139,12 +205,12 @@ else
 	@echo 'no rustc here: panic.rs is left out'
 endif
 
-$(WL)/%: tests/workloads/%.c
+$(WL)/%: tests/workloads/%.c $(BUILD)/wl.flags
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(WL_CC) -o $@ $< $(WL_LDLIBS)
 
-$(WL)/%: tests/workloads/%.cc
+$(WL)/%: tests/workloads/%.cc $(BUILD)/wl.flags
 	$(call say,CXX,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(WL_CXX) -o $@ $<
@@ -154,7 +220,7 @@ $(WL)/%: tests/workloads/%.rs
 	$(Q)mkdir -p $(@D)
 	$(Q)env -u MAKEFLAGS -u MFLAGS rustc -O -o $@ $<
 
-$(WL)/%.so: tests/workloads/lib/%.c
+$(WL)/%.so: tests/workloads/lib/%.c $(BUILD)/wl.flags
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(WL_CC) -fPIC -shared -Wl,-soname,$(@F) -o $@ $<
@@ -163,12 +229,12 @@ $(WL)/trainer: WL_LDLIBS := -lopenblas -lm
 $(WL)/marks: WL_LDLIBS := $(WL)/marks.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/marks: $(WL)/marks.so
 
-$(WL)/%-static: tests/workloads/%.c
+$(WL)/%-static: tests/workloads/%.c $(BUILD)/wl.flags
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(WL_CC) -static -o $@ $(filter %.c,$^)
 
-$(WL)/%-static: tests/workloads/%.cc
+$(WL)/%-static: tests/workloads/%.cc $(BUILD)/wl.flags
 	$(call say,CXX,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(WL_CXX) -static -o $@ $<
@@ -176,12 +242,12 @@ $(WL)/%-static: tests/workloads/%.cc
 $(WL)/marks-static: tests/workloads/lib/marks.c
 
 # Stripped, but with the names that a library would export; bare has none at all.
-$(WL)/%-stripped: tests/workloads/%.c
+$(WL)/%-stripped: tests/workloads/%.c $(BUILD)/wl.flags
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(WL_CC) -rdynamic -s -o $@ $<
 
-$(WL)/%-stripped: tests/workloads/%.cc
+$(WL)/%-stripped: tests/workloads/%.cc $(BUILD)/wl.flags
 	$(call say,CXX,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(WL_CXX) -rdynamic -s -o $@ $<
@@ -204,21 +270,49 @@ $(WL)/marks-stripped: $(WL)/marks $(WL)/stripped/marks.so
 	$(Q)$(CC) -std=gnu11 $(WL_FLAGS) -s -o $@ tests/workloads/marks.c $(WL)/stripped/marks.so \
 		-Wl,-rpath,'$$ORIGIN/stripped'
 
-$(WL)/execs-other: tests/workloads/execs.c
+$(WL)/execs-other: tests/workloads/execs.c $(BUILD)/wl.flags
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(WL_CC) -DOTHER -o $@ $<
 
-# Writes the reports that test_golden compares with anew; read the difference before committing it.
-.PHONY: golden-update
-golden-update: $(BUILD)/unit/test_golden
-	-PERFX_GOLDEN_UPDATE=1 $< --quiet
-	git --no-pager diff --stat -- tests/golden
+# --- the source ------------------------------------------------------------------------------
+C_FILES  := $(wildcard user/*/*.[ch] include/*.h bpf/*.[ch] tests/*/*.[ch] tests/*/*.cc tests/*/*/*.[ch])
+SCRIPTS  := .ci/deps .ci/run tests/run tests/demo tests/kernels/check tests/kernels/vm-run
 
-$(BUILD)/bench/%: tests/bench/%.c $(LIB)
-	$(call say,CC,$<)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
+.PHONY: lint format
+lint: $(BIN)
+	@.ci/deps lint
+	clang-format --dry-run -Werror $(C_FILES)
+	cppcheck --quiet --error-exitcode=1 --std=c11 -j 2 --enable=warning,performance,portability \
+		--inline-suppr --suppressions-list=.ci/cppcheck -D_GNU_SOURCE \
+		-DPERFX_VERSION='""' -Iinclude -Iuser user
+	shellcheck $(SCRIPTS) docs/completions/perfx-trace.bash
+	mandoc -T lint -W warning docs/perfx-trace.1
+	tests/same-options $(BIN)
+
+format:
+	clang-format -i $(C_FILES)
+
+# --- install ---------------------------------------------------------------------------------
+BINDIR   = $(DESTDIR)$(PREFIX)/bin
+INCDIR   = $(DESTDIR)$(PREFIX)/include
+SHAREDIR = $(DESTDIR)$(PREFIX)/share
+INSTALLED = $(BINDIR)/perfx-trace $(INCDIR)/perfx.h $(SHAREDIR)/man/man1/perfx-trace.1 \
+            $(SHAREDIR)/bash-completion/completions/perfx-trace \
+            $(SHAREDIR)/zsh/site-functions/_perfx-trace \
+            $(SHAREDIR)/fish/vendor_completions.d/perfx-trace.fish
+
+.PHONY: install uninstall clean
+install: $(BIN)
+	install -D -m 755 $(BIN) $(BINDIR)/perfx-trace
+	install -D -m 644 include/perfx.h $(INCDIR)/perfx.h
+	install -D -m 644 docs/perfx-trace.1 $(SHAREDIR)/man/man1/perfx-trace.1
+	install -D -m 644 docs/completions/perfx-trace.bash $(SHAREDIR)/bash-completion/completions/perfx-trace
+	install -D -m 644 docs/completions/_perfx-trace $(SHAREDIR)/zsh/site-functions/_perfx-trace
+	install -D -m 644 docs/completions/perfx-trace.fish $(SHAREDIR)/fish/vendor_completions.d/perfx-trace.fish
+
+uninstall:
+	rm -f $(INSTALLED)
 
 # --- benchmarks -----------------------------------------------------------------------------
 # Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate is one table.

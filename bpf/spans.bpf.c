@@ -44,7 +44,8 @@ struct {
 	__type(value, __u32);
 } perfx_context_ids SEC(".maps");
 
-#define FRAME_BY_RETURN 0x1 /* a return probe ends it */
+/* In frame.entry, beside the index of the probe that opened it: a return probe ends it. */
+#define FRAME_BY_RETURN 0x80000000u
 
 struct frame {
 	__u64 start_ns;
@@ -52,7 +53,7 @@ struct frame {
 	__u64 child_ns; /* in traced calls that it made */
 	__u32 function;
 	__u32 context;
-	__u32 flags;
+	__u32 entry;
 	__u32 probe_ns; /* cost of probes hit inside, itself excluded */
 	/* the child called last: saves the hash look-up in loops */
 	__u32 child_function, child_context;
@@ -207,9 +208,6 @@ static __always_inline void emit(struct thread *t, const struct frame *f, __u32 
 {
 	struct perfx_span *span;
 
-	if (flags & PERFX_SPAN_UNTIMED)
-		counter_add(PERFX_COUNTER_UNTIMED, 1);
-
 	span = bpf_ringbuf_reserve(&perfx_spans, sizeof(*span), 0);
 	if (!span) {
 		counter_add(PERFX_COUNTER_RING_DROPS, 1);
@@ -232,6 +230,28 @@ static __always_inline void emit(struct thread *t, const struct frame *f, __u32 
 	bpf_ringbuf_submit(span, wake_flags(t));
 }
 
+static __always_inline struct perfx_probe *probe_of(__u32 index)
+{
+	return bpf_map_lookup_elem(&perfx_probes, &index);
+}
+
+/* Its exit sites have been given up meanwhile (overhead budget): that no exit was seen says nothing. */
+static __always_inline bool lost_its_exits(const struct frame *f)
+{
+	struct perfx_probe *probe = probe_of(f->entry & ~FRAME_BY_RETURN);
+
+	return probe && probe->kind == PERFX_PROBE_COUNT;
+}
+
+/* A duration without the probes in it: those of calls inside, and its own. */
+static __always_inline __u64 less_probes(const struct frame *f, __u64 duration_ns)
+{
+	struct perfx_probe *probe = probe_of(f->entry & ~FRAME_BY_RETURN);
+	__u64 cost_ns = f->probe_ns + (probe ? probe->own_cost_ns : 0);
+
+	return duration_ns > cost_ns ? duration_ns - cost_ns : 0;
+}
+
 /* Ends the innermost frame, at `now`. An unwound one passes on what its children took, for its own
  * time is not known. */
 static __always_inline void end_frame(struct thread *t, __u64 now, __u32 call_cost_ns, __u16 flags)
@@ -241,14 +261,16 @@ static __always_inline void end_frame(struct thread *t, __u64 now, __u32 call_co
 
 	t->depth--;
 	f = frame_at(t, t->depth);
-	if (f->flags & FRAME_BY_RETURN)
+	if (f->entry & FRAME_BY_RETURN)
 		t->returns--;
 
 	nested = f->child_ns;
-	if (!(flags & PERFX_SPAN_UNWOUND)) {
+	if ((flags & PERFX_SPAN_UNWOUND) && lost_its_exits(f))
+		flags = PERFX_SPAN_UNTIMED;
+	if (!flags) {
 		duration = now - f->start_ns;
 		if (perfx_compensate)
-			duration -= f->probe_ns < duration ? f->probe_ns : duration;
+			duration = less_probes(f, duration);
 		self = duration > f->child_ns ? duration - f->child_ns : 0;
 		nested = duration;
 	}
@@ -288,7 +310,7 @@ static __always_inline bool is_stale(const struct frame *f, __u64 slot)
 {
 	if (f->slot > slot || slot - f->slot > STACK_SPAN_BYTES)
 		return false;
-	if (f->slot == slot && (f->flags & FRAME_BY_RETURN))
+	if (f->slot == slot && (f->entry & FRAME_BY_RETURN))
 		return !slot_holds_trampoline(slot);
 	return true;
 }
@@ -326,16 +348,19 @@ static __always_inline __u32 context_of_call(struct thread *t, __u32 function)
 }
 
 /* Counts a call whose end will not be seen. */
-static __always_inline void count_call(struct thread *t, __u32 function)
+static __always_inline void count_call(struct thread *t, const struct perfx_probe *probe)
 {
-	struct frame f = {.start_ns = bpf_ktime_get_ns(), .function = function};
+	struct frame f = {.start_ns = bpf_ktime_get_ns(), .function = probe->function};
 
-	f.context = context_of_call(t, function);
+	if (!(probe->flags & PERFX_PROBE_F_BY_CHOICE))
+		counter_add(PERFX_COUNTER_UNTIMED, 1);
+	f.context = context_of_call(t, probe->function);
 	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
 /* Returns whether a frame was opened: then its end is wanted. */
-static __always_inline bool enter(struct thread *t, struct perfx_probe *probe, __u64 slot)
+static __always_inline bool enter(struct thread *t, const struct perfx_probe *probe, __u32 index,
+				  __u64 slot)
 {
 	bool by_return = probe->kind == PERFX_PROBE_RETURN;
 	struct frame *f;
@@ -353,7 +378,7 @@ static __always_inline bool enter(struct thread *t, struct perfx_probe *probe, _
 
 	if (probe->kind == PERFX_PROBE_COUNT || t->depth >= PERFX_MAX_DEPTH ||
 	    (by_return && t->returns >= RETURNS_MAX)) {
-		count_call(t, probe->function);
+		count_call(t, probe);
 		/* session links take the refusal; others return all the same */
 		if (by_return && !perfx_sessions)
 			t->declined++;
@@ -365,7 +390,7 @@ static __always_inline bool enter(struct thread *t, struct perfx_probe *probe, _
 	f->child_ns = 0;
 	f->function = probe->function;
 	f->context = context;
-	f->flags = by_return ? FRAME_BY_RETURN : 0;
+	f->entry = index | (by_return ? FRAME_BY_RETURN : 0);
 	f->probe_ns = 0;
 	f->child_function = 0;
 	t->depth++;
@@ -463,11 +488,6 @@ static __always_inline bool leaves_at_entry(struct pt_regs *ctx, const struct pe
 	return (probe->flags & PERFX_PROBE_F_LEAVES_IF) && condition_holds(ctx, probe->condition);
 }
 
-static __always_inline struct perfx_probe *probe_of(__u32 index)
-{
-	return bpf_map_lookup_elem(&perfx_probes, &index);
-}
-
 static __always_inline void count_hit(__u32 index)
 {
 	__u64 *hits = bpf_map_lookup_elem(&perfx_hits, &index);
@@ -495,7 +515,7 @@ static __always_inline bool hit(struct pt_regs *ctx)
 		if (!t)
 			return false;
 		count_hit(index);
-		opened = enter(t, probe, sp);
+		opened = enter(t, probe, index, sp);
 		if (opened && leaves_at_entry(ctx, probe)) {
 			leave(t, probe, sp, bpf_ktime_get_ns());
 			return false;

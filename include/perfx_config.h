@@ -33,6 +33,8 @@ enum perfx_probe_kind {
 #define PERFX_PROBE_F_LEAVES_IF 0x2
 /* Entries: the instruction is the target of a loop; a hit with its frame open is another round. */
 #define PERFX_PROBE_F_REPEATS 0x4
+/* Counted only because timing it would be too dear: no loss. */
+#define PERFX_PROBE_F_BY_CHOICE 0x8
 
 struct perfx_probe {
 	__u32 function;
@@ -41,8 +43,11 @@ struct perfx_probe {
 	__u8 cfa_is_fp; /* exits: CFA = rbp + cfa_offset, otherwise rsp + cfa_offset */
 	__u8 flags;	/* PERFX_PROBE_F_ */
 	__s32 cfa_offset;
-	__u32 call_cost_ns; /* entries: what a call costs by entry and exit; taken off callers'
-			       durations when compensating */
+	/* When compensating: what a call costs by entry and exit, taken off its callers' durations,
+	 * and what part of that lies inside its own span, taken off its own. */
+	__u32 call_cost_ns;
+	__u32 own_cost_ns; /* entries */
+	__u32 pad;
 };
 
 struct perfx_family {

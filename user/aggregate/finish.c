@@ -32,11 +32,12 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 	uint64_t count = profile->losses[loss], of = profile->calls_count;
 
 	switch (loss) {
-	/* the calls at both ends of the window, other processes' hits and bytes are no lost calls
-	 */
+	/* the calls at both ends of the window, other processes' hits, bytes, and what the overhead
+	 * budget chose to count only are no lost calls */
 	case PERFX_LOSS_UNMATCHED_ENTRIES:
 	case PERFX_LOSS_UNMATCHED_RETURNS:
 	case PERFX_LOSS_FOREIGN_HITS:
+	case PERFX_LOSS_DETACHED_PROBES:
 	case PERFX_LOSS_TRUNCATED_BYTES:
 	case PERFX_LOSS_KINDS:
 		return 0;
@@ -45,9 +46,6 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 	case PERFX_LOSS_UNTIMED_CALLS:
 		if (of < count)
 			of = count;
-		break;
-	case PERFX_LOSS_DETACHED_PROBES:
-		of = profile->probes_count > count ? profile->probes_count : count;
 		break;
 	case PERFX_LOSS_MAP_FULL:
 	case PERFX_LOSS_STACK_FAILURES:

@@ -79,10 +79,6 @@ static struct loss_words words_of(enum perfx_loss_kind loss)
 	case PERFX_LOSS_NMISSED:
 		return (struct loss_words){"probe hits were missed by the kernel",
 					   "Trace fewer functions, or another --link."};
-	case PERFX_LOSS_DETACHED_PROBES:
-		return (struct loss_words){"probes were detached while tracing: their counts stop "
-					   "there",
-					   "Trace fewer functions, or raise the overhead budget."};
 	case PERFX_LOSS_UNDECODED:
 		return (struct loss_words){
 			"records were not understood",
@@ -102,6 +98,7 @@ static struct loss_words words_of(enum perfx_loss_kind loss)
 	case PERFX_LOSS_UNMATCHED_RETURNS:
 	case PERFX_LOSS_TRUNCATED_BYTES:
 	case PERFX_LOSS_FOREIGN_HITS:
+	case PERFX_LOSS_DETACHED_PROBES:
 	case PERFX_LOSS_KINDS:
 		break;
 	}

@@ -58,6 +58,15 @@ static struct thread_sums sum_threads(const struct profile_process *process)
 	return sums;
 }
 
+/* A data loader's worker that waits is good news: its parent is what the report is about. */
+static bool is_worker(const struct judge *j)
+{
+	for (size_t i = 0; i < j->profile->processes_count; i++)
+		if (j->profile->processes[i].pid == j->process->ppid)
+			return true;
+	return false;
+}
+
 static bool idle_target(struct judge *j)
 {
 	struct thread_sums threads = sum_threads(j->process);
@@ -66,6 +75,8 @@ static bool idle_target(struct judge *j)
 
 	if (cpu < 0 || cpu >= IDLE_CPU)
 		return false;
+	if (is_worker(j))
+		return true;
 	add_process_name(&note.subject, j->process);
 	text_add(&note.evidence, "used ");
 	add_ns(&note.evidence, j->process->cpu_ns);
@@ -130,7 +141,8 @@ static void cpu_contention(struct judge *j)
 	double wanted = (double)threads.on_cpu_ns + (double)threads.runnable_ns, share;
 	struct note note = {0};
 
-	if (wall_share(j->process, threads.runnable_ns) < 0.01)
+	/* a tenth of the window at least, or a worker's few waits make a finding */
+	if (wall_share(j->process, threads.runnable_ns) < 0.1)
 		return;
 	share = (double)threads.runnable_ns / wanted;
 	if (share < CONTENTION_MEDIUM)

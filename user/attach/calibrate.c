@@ -4,6 +4,7 @@
 #include "attach/stubs.h"
 #include "base/clock.h"
 
+#include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -38,37 +39,35 @@ static double time_call(const struct stub *stub)
 	return batches[BATCHES / 4];
 }
 
-/* ns that tracing adds to a call of the stub; < 0: could not be attached. */
-static double cost_of_call(struct tracer *tracer, int exe_fd, const struct stub *stub,
-			   bool by_return)
+/* Puts a site of a stub into the tables and into points. */
+static int add_point(struct tracer *tracer, const struct perfx_probe *probe,
+		     const unsigned char *address, struct attach_point *point)
 {
-	struct perfx_probe probe = {.function = 1,
-				    .kind = by_return ? PERFX_PROBE_RETURN : PERFX_PROBE_ENTRY};
-	struct attach_point points[2] = {{.by_return = by_return}};
-	double base = time_call(stub), traced = -1;
-	int64_t entry = stub_offset(stub->entry), id;
-	size_t count = 1;
+	int64_t offset = stub_offset(address), id = tracer__add_probe(tracer, probe);
 
-	id = tracer__add_probe(tracer, &probe);
-	if (entry < 0 || id < 0)
-		return -1;
-	points[0].offset = (uint64_t)entry;
-	points[0].probe = (uint32_t)id;
-	if (!by_return) {
-		probe.kind = PERFX_PROBE_EXIT;
-		probe.cfa_offset = 8;
-		id = tracer__add_probe(tracer, &probe);
-		entry = stub_offset(stub->exit);
-		if (entry < 0 || id < 0)
-			return -1;
-		points[1].offset = (uint64_t)entry;
-		points[1].probe = (uint32_t)id;
-		count = 2;
-	}
-	if (tracer__attach(tracer, exe_fd, getpid(), points, count) == count)
-		traced = time_call(stub);
-	tracer__detach(tracer);
-	return traced < 0 ? -1 : traced > base ? traced - base : 0;
+	if (offset < 0 || id < 0)
+		return -ENOENT;
+	*point = (struct attach_point){.offset = (uint64_t)offset,
+				       .probe = (uint32_t)id,
+				       .by_return = probe->kind == PERFX_PROBE_RETURN};
+	return 0;
+}
+
+/* Entry and exit, or entry with return probe, of a stub: how many points it took, or < 0. */
+static int add_stub(struct tracer *tracer, const struct stub *stub, bool by_return,
+		    struct attach_point *points)
+{
+	struct perfx_probe probe = {.function = stub->site,
+				    .kind = by_return ? PERFX_PROBE_RETURN : PERFX_PROBE_ENTRY};
+	int n = 0;
+
+	if (add_point(tracer, &probe, stub->entry, &points[n++]))
+		return -ENOENT;
+	if (by_return)
+		return n;
+	probe.kind = PERFX_PROBE_EXIT;
+	probe.cfa_offset = 8;
+	return add_point(tracer, &probe, stub->exit, &points[n++]) ? -ENOENT : n;
 }
 
 /* Closing perf links takes tens of milliseconds each: there only the kinds that matter. */
@@ -78,25 +77,90 @@ static bool wanted(const struct tracer *tracer, enum perfx_site site)
 	       site == PERFX_SITE_BRANCH || site == PERFX_SITE_STEPPED;
 }
 
-static void measure(struct tracer *tracer, int exe_fd, struct calibration *calibration)
-{
-	const struct stub *branch = stub_of(PERFX_SITE_BRANCH);
-	double branch_ns = 0;
+/* Durations that the spans of the stubs' calls show. */
+struct durations {
+	double ns[SITE_KINDS][BATCH_CALLS * BATCHES];
+	size_t count[SITE_KINDS];
+};
 
-	/* entry and exit are both branches in this one: half is one hit */
-	if (branch)
-		branch_ns = cost_of_call(tracer, exe_fd, branch, false) / 2;
+static int take_span(void *ctx, void *data, size_t size)
+{
+	struct durations *durations = ctx;
+	const struct perfx_span *span = data;
+	size_t *count;
+
+	if (size < sizeof(*span) || span->function >= SITE_KINDS || span->flags)
+		return 0;
+	count = &durations->count[span->function];
+	if (*count < BATCH_CALLS * BATCHES)
+		durations->ns[span->function][(*count)++] = (double)span->duration_ns;
+	return 0;
+}
+
+static void median_durations(struct tracer *tracer, double *median_ns)
+{
+	struct durations *durations = calloc(1, sizeof(*durations));
+	struct ring_buffer *ring = durations ? ring_buffer__new(tracer__spans_fd(tracer), take_span,
+								durations, NULL)
+					     : NULL;
+
+	if (ring)
+		ring_buffer__consume(ring);
+	for (int site = PERFX_SITE_NOP5; ring && site < SITE_KINDS; site++) {
+		size_t count = durations->count[site];
+
+		qsort(durations->ns[site], count, sizeof(double), compare_double);
+		median_ns[site] = count ? durations->ns[site][count / 2] : 0;
+	}
+	ring_buffer__free(ring);
+	free(durations);
+}
+
+/* ns that tracing adds to a call of each stub. All are attached at once, for taking a link away is
+ * what takes time. */
+static void cost_of_calls(struct tracer *tracer, int exe_fd, bool by_return, double *added_ns,
+			  double *span_ns)
+{
+	struct attach_point points[2 * SITE_KINDS];
+	const struct stub *stubs[SITE_KINDS] = {NULL};
+	double base[SITE_KINDS];
+	size_t count = 0;
+
 	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++) {
 		const struct stub *stub = stub_of((enum perfx_site)site);
-		double ns;
+		int n;
 
-		if (!stub || !wanted(tracer, (enum perfx_site)site))
+		if (!stub || !wanted(tracer, (enum perfx_site)site) || (!by_return && !stub->exit))
 			continue;
-		ns = stub->exit ? cost_of_call(tracer, exe_fd, stub, false) - branch_ns : 0;
-		calibration->hit_ns[site] = ns > 0 ? ns : 0;
-		ns = cost_of_call(tracer, exe_fd, stub, true);
-		calibration->call_ns[site] = ns > 0 ? ns : 0;
+		n = add_stub(tracer, stub, by_return, points + count);
+		if (n < 0)
+			continue;
+		count += (size_t)n;
+		stubs[site] = stub;
+		base[site] = time_call(stub);
 	}
+	if (!count || tracer__attach(tracer, exe_fd, getpid(), points, count) != count)
+		return;
+	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++) {
+		double ns = stubs[site] ? time_call(stubs[site]) - base[site] : 0;
+
+		added_ns[site] = ns > 0 ? ns : 0;
+	}
+	tracer__detach(tracer);
+	median_durations(tracer, span_ns);
+}
+
+static void measure(struct tracer *tracer, int exe_fd, struct calibration *calibration)
+{
+	double pairs[SITE_KINDS] = {0}, branch_ns;
+
+	cost_of_calls(tracer, exe_fd, false, pairs, calibration->empty_span_ns);
+	/* every stub leaves by a branch; this one begins with one too: half is one hit */
+	branch_ns = pairs[PERFX_SITE_BRANCH] / 2;
+	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++)
+		calibration->hit_ns[site] = pairs[site] > branch_ns ? pairs[site] - branch_ns : 0;
+	cost_of_calls(tracer, exe_fd, true, calibration->call_ns,
+		      calibration->empty_span_by_return_ns);
 }
 
 int calibrate(struct tracer *tracer, struct calibration *calibration)

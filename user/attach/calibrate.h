@@ -16,6 +16,9 @@ struct calibration {
 	/* by enum perfx_site; 0: not measured */
 	double hit_ns[SITE_KINDS];  /* a hit at an entry or exit site, half of the program's work in it */
 	double call_ns[SITE_KINDS]; /* entry on that site and return probe together */
+	/* What the span of an empty call shows, by the entry's site: the part of the cost that lies
+	 * between the two time stamps. With exit sites, and with a return probe. */
+	double empty_span_ns[SITE_KINDS], empty_span_by_return_ns[SITE_KINDS];
 };
 
 /* Before anything else is attached; leaves the tracer as if new. 0 or -errno: then all is 0. */

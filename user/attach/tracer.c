@@ -17,14 +17,19 @@
 /* Perf-event uprobes are one link a probe, and closing one takes tens of milliseconds. */
 #define PERF_LINKS_MAX 512
 
+struct link_tag {
+	bool by_return;
+	uint32_t group;
+};
+
 struct kept_link {
 	int fd;
-	bool by_return;
+	struct link_tag tag;
 };
 
 struct kept_perf_link {
 	struct bpf_link *link;
-	bool by_return;
+	struct link_tag tag;
 };
 
 struct tracer {
@@ -125,7 +130,9 @@ static int map_tables(struct tracer *tracer)
 {
 	struct perfx_bpf *skel = tracer->skel;
 
-	/* values of an array map are 8 bytes aligned, as these structs are */
+	/* the elements of an array map are padded to 8 bytes */
+	_Static_assert(sizeof(struct perfx_probe) % 8 == 0, "stride of the table");
+	_Static_assert(sizeof(struct perfx_context_node) % 8 == 0, "stride of the table");
 	tracer->probes_bytes = page_round(tracer->probes_max * sizeof(struct perfx_probe));
 	tracer->contexts_bytes = page_round(PERFX_MAX_CONTEXTS * sizeof(struct perfx_context_node));
 	tracer->probes = map_table(skel->maps.perfx_probes, tracer->probes_bytes,
@@ -256,7 +263,7 @@ struct perfx_probe *tracer__probe(struct tracer *tracer, uint32_t probe)
 	return &tracer->probes[probe];
 }
 
-static int keep_link(struct tracer *tracer, int fd, bool by_return)
+static int keep_link(struct tracer *tracer, int fd, struct link_tag tag)
 {
 	if (fd < 0)
 		return fd;
@@ -271,7 +278,7 @@ static int keep_link(struct tracer *tracer, int fd, bool by_return)
 		tracer->links = links;
 		tracer->links_capacity = capacity;
 	}
-	tracer->links[tracer->links_count++] = (struct kept_link){fd, by_return};
+	tracer->links[tracer->links_count++] = (struct kept_link){fd, tag};
 	return 0;
 }
 
@@ -282,7 +289,7 @@ struct attach_way {
 	struct bpf_program *program;
 	int attach_type; /* of multi and session links */
 	bool at_return;	 /* the program runs at return only */
-	bool by_return;	 /* the points are timed by return probe */
+	struct link_tag tag;
 };
 
 /* Attaches count points by one link. When the kernel refuses one, halves find out which: the rest
@@ -301,7 +308,7 @@ static void attach_multi(struct tracer *tracer, const struct attach_way *way,
 	err = keep_link(tracer,
 			link_multi(bpf_program__fd(way->program), way->attach_type, way->file_fd,
 				   way->pid, way->at_return, &link_points),
-			way->by_return);
+			way->tag);
 	/* too many open files, no such process: halving would not help */
 	if (err && count > 1 && err != -ESRCH && err != -EMFILE && err != -ENOMEM) {
 		attach_multi(tracer, way, points, count / 2, offsets, cookies);
@@ -334,7 +341,7 @@ static void attach_perf(struct tracer *tracer, const struct attach_way *way,
 						       points[i]->offset, &opts);
 		if (link)
 			tracer->perf_links[tracer->perf_links_count++] =
-				(struct kept_perf_link){link, way->by_return};
+				(struct kept_perf_link){link, way->tag};
 		else if (!points[i]->err)
 			points[i]->err = -errno;
 	}
@@ -371,9 +378,26 @@ static size_t select_points(struct attach_point *points, size_t count, bool by_r
 	size_t n = 0;
 
 	for (size_t i = 0; i < count; i++)
-		if (points[i].by_return == by_return && !points[i].err)
+		if (points[i].by_return == by_return && !points[i].group && !points[i].err)
 			selected[n++] = &points[i];
 	return n;
+}
+
+static void attach_groups(struct tracer *tracer, struct attach_way *way,
+			  struct attach_point *points, size_t count,
+			  struct attach_point **selected)
+{
+	size_t n;
+
+	for (size_t i = 0; i < count; i += n ? n : 1) {
+		uint32_t group = points[i].group;
+
+		for (n = 0; group && i + n < count && points[i + n].group == group; n++)
+			selected[n] = &points[i + n];
+		way->tag.group = group;
+		attach_way(tracer, way, tracer->hit_link, selected, n);
+	}
+	way->tag.group = 0;
 }
 
 size_t tracer__attach(struct tracer *tracer, int file_fd, pid_t pid, struct attach_point *points,
@@ -392,11 +416,12 @@ size_t tracer__attach(struct tracer *tracer, int file_fd, pid_t pid, struct atta
 	if (!selected)
 		return 0;
 
+	attach_groups(tracer, &way, points, count, selected);
 	n = select_points(points, count, false, selected);
 	attach_way(tracer, &way, tracer->hit_link, selected, n);
 
 	n = select_points(points, count, true, selected);
-	way.by_return = true;
+	way.tag.by_return = true;
 	if (tracer->return_link == PERFX_LINK_SESSION) {
 		way.program = skel->progs.perfx_on_session;
 		way.attach_type = BPF_ATTACH_UPROBE_SESSION;
@@ -417,35 +442,60 @@ size_t tracer__attach(struct tracer *tracer, int file_fd, pid_t pid, struct atta
 	return attached;
 }
 
-static void detach(struct tracer *tracer, bool returns_only)
+/* Takes away the links for which wanted says so. */
+static void detach(struct tracer *tracer, bool (*wanted)(struct link_tag tag, uint32_t group),
+		   uint32_t group)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < tracer->links_count; i++) {
-		if (returns_only && !tracer->links[i].by_return)
-			tracer->links[kept++] = tracer->links[i];
-		else
+		if (wanted(tracer->links[i].tag, group))
 			close(tracer->links[i].fd);
+		else
+			tracer->links[kept++] = tracer->links[i];
 	}
 	tracer->links_count = kept;
 	kept = 0;
 	for (size_t i = 0; i < tracer->perf_links_count; i++) {
-		if (returns_only && !tracer->perf_links[i].by_return)
-			tracer->perf_links[kept++] = tracer->perf_links[i];
-		else
+		if (wanted(tracer->perf_links[i].tag, group))
 			bpf_link__destroy(tracer->perf_links[i].link);
+		else
+			tracer->perf_links[kept++] = tracer->perf_links[i];
 	}
 	tracer->perf_links_count = kept;
 }
 
+static bool any_link(struct link_tag tag, uint32_t group)
+{
+	(void)tag;
+	(void)group;
+	return true;
+}
+
+static bool by_return(struct link_tag tag, uint32_t group)
+{
+	(void)group;
+	return tag.by_return;
+}
+
+static bool of_group(struct link_tag tag, uint32_t group)
+{
+	return tag.group == group;
+}
+
 void tracer__detach(struct tracer *tracer)
 {
-	detach(tracer, false);
+	detach(tracer, any_link, 0);
 }
 
 void tracer__detach_returns(struct tracer *tracer)
 {
-	detach(tracer, true);
+	detach(tracer, by_return, 0);
+}
+
+void tracer__detach_group(struct tracer *tracer, uint32_t group)
+{
+	detach(tracer, of_group, group);
 }
 
 void tracer__start(struct tracer *tracer)

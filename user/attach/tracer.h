@@ -57,6 +57,7 @@ struct attach_point {
 	uint64_t offset; /* in the file */
 	uint32_t probe;	 /* index, the cookie */
 	bool by_return;	 /* PERFX_PROBE_RETURN: entry and return */
+	uint32_t group;	 /* > 0: neighbours of one group get a link of their own; attached first */
 	int err;	 /* out: 0, or why this one could not be attached */
 };
 
@@ -66,6 +67,8 @@ size_t tracer__attach(struct tracer *tracer, int file_fd, pid_t pid, struct atta
 		      size_t count);
 /* Takes away the return probes that were attached since the tracer was made or reset; sites stay. */
 void tracer__detach_returns(struct tracer *tracer);
+/* Takes away the links of a group. */
+void tracer__detach_group(struct tracer *tracer, uint32_t group);
 
 void tracer__start(struct tracer *tracer);
 /* Stops counting, then takes every link away and waits until no program runs any more. */

@@ -295,6 +295,7 @@ static int plan_function(struct plan *plan, struct image *image, size_t module,
 		.offset = candidate->offset,
 		.size = candidate->size,
 		.source = candidate->source,
+		.by_default = !candidate->marked && !has_includes(&plan->options),
 	};
 	int err = site_plan(image, candidate->vaddr, candidate->size, &options, &function.site);
 

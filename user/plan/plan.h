@@ -38,6 +38,7 @@ struct plan_function {
 	struct site_plan site;
 	enum perfx_return ret;
 	const char *ret_why; /* static: why it is timed this way */
+	bool by_default;     /* nobody asked for it: its dear exits may be given up again */
 	bool c_alone;	     /* timed by return probe only because nothing here unwinds */
 };
 

@@ -237,14 +237,22 @@ struct launch *launch__start(char *const *argv, bool as_caller, int *exit_code)
 		launch->pid = -1;
 	}
 	close(tell[0]);
-	if (launch->pid < 0 || waitpid(launch->pid, &launch->status, 0) != launch->pid ||
+	if (launch->pid < 0) {
+		free(launch);
+		return NULL;
+	}
+	if (waitpid(launch->pid, &launch->status, 0) != launch->pid ||
 	    !stopped_by(launch->status, SIGTRAP)) {
+		msg_say("%s: cannot be held before its first instruction (ptrace is not allowed "
+			"here)", argv[0]);
+		kill(launch->pid, SIGKILL);
 		free(launch);
 		return NULL;
 	}
 	launch->held = true;
 	ptrace(PTRACE_SETOPTIONS, launch->pid, NULL, (void *)PTRACE_O_EXITKILL);
 	run_to_libraries(launch);
+	*exit_code = EXIT_OK;
 	return launch;
 }
 

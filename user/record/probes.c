@@ -2,6 +2,7 @@
 #include "record/probes.h"
 
 #include "attach/link.h"
+#include "base/message.h"
 #include "stream/pack.h"
 #include "target/image.h"
 #include "target/process.h"
@@ -41,6 +42,7 @@ struct probes {
 	struct attachment *attachments; /* by module index */
 	size_t attachments_capacity;
 	size_t functions_count, sites_count;
+	uint64_t detached_count;
 };
 
 struct probes *probes__new(struct plan *plan, struct tracer *tracer,
@@ -121,6 +123,16 @@ static uint32_t call_cost_ns(const struct probes *probes, const struct plan_func
 	return (uint32_t)cost;
 }
 
+/* The part of a call's cost that lies between its own two time stamps. */
+static uint32_t own_cost_ns(const struct probes *probes, const struct plan_function *function)
+{
+	const struct calibration *calibration = probes->calibration;
+
+	return (uint32_t)(function->ret == PERFX_RETURN_PROBE
+				  ? calibration->empty_span_by_return_ns[function->site.entry_kind]
+				  : calibration->empty_span_ns[function->site.entry_kind]);
+}
+
 static enum perfx_probe_kind entry_kind(enum perfx_return ret)
 {
 	switch (ret) {
@@ -178,8 +190,10 @@ static int place(struct probes *probes, size_t index)
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
 	uint32_t id = (uint32_t)index + 1, cost_ns = call_cost_ns(probes, function);
-	struct perfx_probe probe = {
-		.function = id, .kind = entry_kind(function->ret), .call_cost_ns = cost_ns};
+	struct perfx_probe probe = {.function = id,
+				    .kind = entry_kind(function->ret),
+				    .call_cost_ns = cost_ns,
+				    .own_cost_ns = own_cost_ns(probes, function)};
 	int64_t slot;
 
 	mark_entry(&probe, function);
@@ -256,6 +270,16 @@ static bool at_entry(const struct plan_function *function, size_t exit)
 	return function->site.exits[exit].vaddr == function->site.entry_vaddr;
 }
 
+/* Chosen by default, and dear to time: its exits get a link of their own. */
+static bool is_droppable(const struct plan_function *function)
+{
+	bool stepped = false;
+
+	for (size_t i = 0; i < function->site.exits_count; i++)
+		stepped = stepped || function->site.exits[i].kind == SITE_STEPPED;
+	return function->by_default && function->ret == PERFX_RETURN_EXIT && stepped;
+}
+
 static void describe(struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
@@ -283,6 +307,7 @@ static size_t points_of(struct probes *probes, size_t index, struct attach_point
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	const struct placed *placed = &probes->placed[index];
+	uint32_t group = is_droppable(function) ? (uint32_t)index + 1 : 0;
 	size_t n = 0;
 
 	if (function->ret == PERFX_RETURN_EXIT)
@@ -291,7 +316,8 @@ static size_t points_of(struct probes *probes, size_t index, struct attach_point
 				points[n++] = (struct attach_point){
 					.offset = site_offset(function,
 							      function->site.exits[i].vaddr),
-					.probe = placed->first_exit + (uint32_t)i};
+					.probe = placed->first_exit + (uint32_t)i,
+					.group = group};
 	points[n++] = (struct attach_point){
 		.offset = site_offset(function, function->site.entry_vaddr),
 		.probe = placed->entry,
@@ -331,12 +357,26 @@ static const char *attach_error(int err)
 	}
 }
 
+/* From now on its calls are counted, not timed. */
+static void only_count(struct probes *probes, size_t index, const char *why)
+{
+	struct plan_function *function = &probes->plan->functions[index];
+	struct placed *placed = &probes->placed[index];
+
+	function->ret = PERFX_RETURN_NONE;
+	function->ret_why = why;
+	tracer__probe(probes->tracer, placed->entry)->kind = PERFX_PROBE_COUNT;
+	for (size_t i = 0; i < placed->exits_count; i++)
+		tracer__probe(probes->tracer, placed->first_exit + (uint32_t)i)->kind =
+			PERFX_PROBE_INVALID;
+}
+
 /* One function's probes did not all attach. */
 static void settle_failure(struct probes *probes, size_t index, const struct attach_point *points,
 			   size_t count)
 {
-	struct plan_function *function = &probes->plan->functions[index];
-	struct placed *placed = &probes->placed[index];
+	const struct plan_function *function = &probes->plan->functions[index];
+	const struct placed *placed = &probes->placed[index];
 	const struct attach_point *entry = &points[count - 1];
 
 	if (entry->err) {
@@ -344,13 +384,8 @@ static void settle_failure(struct probes *probes, size_t index, const struct att
 			plan__refuse(probes->plan, function->name, attach_error(entry->err));
 		return;
 	}
-	/* entered, but a way out is missing: its calls are counted, not timed */
-	function->ret = PERFX_RETURN_NONE;
-	function->ret_why = "the kernel refuses to probe one of its ways out";
-	tracer__probe(probes->tracer, placed->entry)->kind = PERFX_PROBE_COUNT;
-	for (size_t i = 0; i < placed->exits_count; i++)
-		tracer__probe(probes->tracer, placed->first_exit + (uint32_t)i)->kind =
-			PERFX_PROBE_INVALID;
+	/* entered, but a way out is missing */
+	only_count(probes, index, "the kernel refuses to probe one of its ways out");
 }
 
 /* The kernel refuses some first instructions (a lock prefix): the next safe one serves. */
@@ -513,6 +548,51 @@ void probes__distrust_returns(struct probes *probes)
 	}
 	for (size_t i = 0; i < probes->attachments_capacity; i++)
 		reattach(probes, i);
+}
+
+static double exits_cost_ns(const struct probes *probes, size_t index)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	const struct placed *placed = &probes->placed[index];
+	double cost_ns = 0;
+
+	for (size_t i = 0; i < placed->exits_count; i++)
+		cost_ns += (double)tracer__hits(probes->tracer, placed->first_exit + (uint32_t)i) *
+			   calibration_hit_ns(probes->calibration,
+					      (enum perfx_site)function->site.exits[i].kind,
+					      PERFX_RETURN_EXIT);
+	return cost_ns;
+}
+
+static void drop_exits(struct probes *probes, size_t index, double percent)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	const char *base = probes->plan->modules[function->module].base;
+
+	only_count(probes, index, "timing it was too dear for the default");
+	tracer__probe(probes->tracer, probes->placed[index].entry)->flags |= PERFX_PROBE_F_BY_CHOICE;
+	tracer__detach_group(probes->tracer, (uint32_t)index + 1);
+	probes->detached_count += probes->placed[index].exits_count;
+	msg_say("%s: timing it cost %.0f %%: counted from now on; -F '%s:%s' insists",
+		function->name, percent, base, function->name);
+}
+
+void probes__enforce_budget(struct probes *probes, uint64_t elapsed_ns)
+{
+	for (size_t i = 0; i < probes->placed_capacity && elapsed_ns; i++) {
+		double percent;
+
+		if (!probes->placed[i].attached || !is_droppable(&probes->plan->functions[i]))
+			continue;
+		percent = 100 * exits_cost_ns(probes, i) / (double)elapsed_ns;
+		if (percent > BUDGET_PERCENT)
+			drop_exits(probes, i, percent);
+	}
+}
+
+uint64_t probes__detached_count(const struct probes *probes)
+{
+	return probes->detached_count;
 }
 
 /* A site given up (INVALID) may have been hit before, and is none. */

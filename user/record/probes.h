@@ -33,6 +33,15 @@ void probes__distrust_returns(struct probes *probes);
 size_t probes__functions_count(const struct probes *probes); /* attached */
 size_t probes__sites_count(const struct probes *probes);     /* probes, entry and exit */
 
+/*
+ * Keeps what nobody asked for cheap: a function that was chosen by default, can only be timed at a
+ * single-stepped instruction and has cost more than BUDGET_PERCENT of the wall time so far is
+ * counted from now on and no longer timed, said in one line.
+ */
+#define BUDGET_PERCENT 5
+void probes__enforce_budget(struct probes *probes, uint64_t elapsed_ns);
+uint64_t probes__detached_count(const struct probes *probes); /* probes given up */
+
 /* HITS records of all probes. Returns the hits of entries. */
 uint64_t probes__report_hits(struct probes *probes);
 

@@ -367,8 +367,8 @@ static void say_tracing(struct recorder *recorder)
 	const pid_t *pids = books__pids(recorder->books, &count);
 	char who[128], not_attached[256] = "";
 
-	if (recorder->main_pid)
-		process_info(recorder->main_pid, &info);
+	if (recorder->main_pid || count == 1)
+		process_info(recorder->main_pid ? recorder->main_pid : pids[0], &info);
 	if (count == 1)
 		snprintf(who, sizeof(who), "%d %s", (int)pids[0], info.comm);
 	else if (recorder->main_pid)
@@ -424,6 +424,7 @@ static void on_tick(struct recorder *recorder)
 	if (read(recorder->timer_fd, &expirations, sizeof(expirations)) < 0)
 		return;
 	reader__drain(recorder->reader);
+	probes__enforce_budget(recorder->probes, now - recorder->start_ns);
 	if (now >= recorder->next_sample_ns) {
 		books__sample(recorder->books, false);
 		recorder->next_sample_ns = now + recorder->options->interval_ns;
