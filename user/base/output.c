@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -55,19 +56,22 @@ const char *output_error(int err)
 	}
 }
 
-int output_empty(int fd)
+/* A file that was opened by its name, and may be emptied. Where stdout leads others write too. */
+static bool is_named_file(int fd)
 {
-	struct stat st;
+	struct stat st, out;
 
-	if (fstat(fd, &st) || (S_ISREG(st.st_mode) && ftruncate(fd, 0)))
-		return -errno;
-	return 0;
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+		return false;
+	return fstat(STDOUT_FILENO, &out) || st.st_dev != out.st_dev || st.st_ino != out.st_ino;
 }
 
 int output_write(int fd, const void *data, size_t size)
 {
 	const char *bytes = data;
 
+	if (is_named_file(fd) && ftruncate(fd, 0))
+		return -errno;
 	while (size) {
 		ssize_t n = write(fd, bytes, size);
 

@@ -59,8 +59,17 @@ void probes_describe(struct probes *probes, size_t index)
 				       function->site.exits[i].kind, true);
 }
 
-void probes__report_hits(struct probes *probes)
+/* A site given up (INVALID) may have been hit before, and is none. */
+static bool is_entry(const struct perfx_probe *probe)
 {
+	return probe->kind == PERFX_PROBE_COUNT || probe->kind == PERFX_PROBE_ENTRY ||
+	       probe->kind == PERFX_PROBE_RETURN;
+}
+
+uint64_t probes__report_hits(struct probes *probes)
+{
+	uint64_t entries = 0;
+
 	for (uint32_t i = 1; i < tracer__probes_count(probes->tracer); i++) {
 		struct perfx_hits record = {.probe = i,
 					    .hits_count = tracer__hits(probes->tracer, i)};
@@ -69,6 +78,9 @@ void probes__report_hits(struct probes *probes)
 		/* a probe without this record was not hit */
 		if (!record.hits_count)
 			continue;
+		if (is_entry(tracer__probe(probes->tracer, i)))
+			entries += record.hits_count;
 		sink_record(probes->sink, packed, packed->size);
 	}
+	return entries;
 }

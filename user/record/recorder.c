@@ -509,7 +509,9 @@ static void trace(struct recorder *recorder)
 	totals.end_ns = clock_monotonic_ns();
 	books__sample(recorder->books, true);
 	tracer__stop(recorder->tracer);
-	reader__drain(recorder->reader);
+	while (reader__drain(recorder->reader))
+		;
+	totals.spans_count = reader__spans_count(recorder->reader);
 	totals.killed = recorder->main_ended && (recorder->main_status & 0x7f);
 	totals.exited = recorder->main_ended;
 	totals.interrupted = interrupt_asked();
