@@ -190,7 +190,7 @@ WL_LIB   := $(patsubst tests/workloads/lib/%.c,$(WL)/%.so,$(wildcard tests/workl
 WL_BIN   := $(patsubst tests/workloads/%,$(WL)/%,$(basename $(WL_SRC))) $(WL_LIB) \
             $(addprefix $(WL)/,calls-static calls-stripped calls-bare calls-split execs-other \
                                exceptions-static exceptions-stripped marks-stripped \
-                               marks-static stripped/marks.so)
+                               marks-static stripped/marks.so calls-nopie early-static)
 WL_FLAGS := -O2 -g -fstack-protector-strong $(WARN) -Wno-missing-prototypes -D_GNU_SOURCE \
             -Iinclude -Itests/workloads -pthread
 WL_CC    = $(CC) -std=gnu11 $(WL_FLAGS) -MMD -MP -MF $@.d
@@ -228,6 +228,9 @@ $(WL)/%.so: tests/workloads/lib/%.c $(BUILD)/wl.flags
 $(WL)/trainer: WL_LDLIBS := -lopenblas -lm
 $(WL)/marks: WL_LDLIBS := $(WL)/marks.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/marks: $(WL)/marks.so
+# The linker would leave out a library of which nothing is called.
+$(WL)/early: WL_LDLIBS := -Wl,--no-as-needed $(WL)/early.so -Wl,-rpath,'$$ORIGIN'
+$(WL)/early: $(WL)/early.so
 
 $(WL)/%-static: tests/workloads/%.c $(BUILD)/wl.flags
 	$(call say,CC,$@)
@@ -240,6 +243,13 @@ $(WL)/%-static: tests/workloads/%.cc $(BUILD)/wl.flags
 	$(Q)$(WL_CXX) -static -o $@ $<
 
 $(WL)/marks-static: tests/workloads/lib/marks.c
+$(WL)/early-static: WL_FLAGS += -DEARLY_STATIC
+
+# At fixed addresses.
+$(WL)/%-nopie: tests/workloads/%.c
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(WL_CC) -fno-pie -no-pie -o $@ $<
 
 # Stripped, but with the names that a library would export; bare has none at all.
 $(WL)/%-stripped: tests/workloads/%.c $(BUILD)/wl.flags

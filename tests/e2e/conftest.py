@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the end-to-end tests share: programs with known answers, and the tracer as a user runs it."""
+import contextlib
 import json
 import os
 import pathlib
+import re
 import select
+import shutil
 import signal
 import subprocess
 import time
@@ -14,6 +17,7 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = TOP / os.environ.get("BUILD", "build")
 PERFX = str(BUILD / "perfx-trace")
 WORKLOADS = BUILD / "workloads"
+BPFTOOL = shutil.which("bpftool", path=os.environ["PATH"] + ":/usr/sbin:/usr/local/sbin")
 
 
 def pytest_configure(config):
@@ -77,6 +81,14 @@ class Tracer:
         else:
             pytest.fail("not attached: " + "".join(self.lines))
 
+    @contextlib.contextmanager
+    def stopped(self):
+        """Not running, so that nobody empties the rings."""
+        self.process.send_signal(signal.SIGSTOP)
+        assert wait_for(lambda: status(self.process.pid, "State").startswith("T"))
+        yield
+        self.process.send_signal(signal.SIGCONT)
+
     def stop(self, expect=0):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
@@ -91,6 +103,12 @@ class Tracer:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+
+
+def status(pid, key):
+    """A line of /proc/PID/status."""
+    with open(f"/proc/{pid}/status", encoding="utf8") as lines:
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith(key + ":"))
 
 
 def run(*argv, **more):
@@ -199,3 +217,87 @@ def wait_for(condition, seconds=10):
 
 def readable(stream, seconds):
     return bool(select.select([stream], [], [], seconds)[0])
+
+
+def ended(process, seconds=30):
+    """Exit status of a Popen, which must end by itself."""
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        pytest.fail(f"{process.args} did not end within {seconds} s")
+
+
+class KernelLog:
+    """What the kernel logs from now on."""
+
+    def __init__(self):
+        self.fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+        os.lseek(self.fd, 0, os.SEEK_END)
+
+    def lines(self):
+        found = []
+        while True:
+            try:
+                found.append(os.read(self.fd, 8192).decode(errors="replace").split(";", 1)[-1])
+            except BlockingIOError:
+                return found
+            except BrokenPipeError:  # overwritten before it was read
+                continue
+
+    def about_uprobes(self, pids):
+        """Complaints about uprobes; those that name a process, of these only."""
+        def ours(line):
+            named = re.search(r"pid/tgid=(\d+)/(\d+)", line)
+            return not named or int(named[2]) in pids
+
+        return [line for line in self.lines()
+                if re.search(r"uprobe|uretprobe|WARNING|BUG:|Oops", line) and ours(line)]
+
+    def close(self):
+        os.close(self.fd)
+
+
+@pytest.fixture
+def kernel_log():
+    try:
+        log = KernelLog()
+    except OSError as error:
+        pytest.skip(f"/dev/kmsg: {error.strerror}")
+    yield log
+    log.close()
+
+
+def patched_bytes(pid):
+    """How many bytes of a process's code differ from the files it is mapped from: breakpoints."""
+    different = 0
+    with open(f"/proc/{pid}/maps", encoding="utf8") as maps, open(f"/proc/{pid}/mem", "rb") as memory:
+        for line in maps:
+            area, mode, offset, _, inode = line.split()[:5]
+            if "x" not in mode or inode == "0":
+                continue
+            start, end = (int(x, 16) for x in area.split("-"))
+            with open(f"/proc/{pid}/map_files/{start:x}-{end:x}", "rb") as file:
+                file.seek(int(offset, 16))
+                original = file.read(end - start)
+            memory.seek(start)
+            now = memory.read(len(original))
+            if now != original:
+                different += sum(a != b for a, b in zip(now, original))
+    return different
+
+
+def bpf_objects(pid):
+    """Ids of the BPF links, programs and maps that a process holds open."""
+    held = set()
+    for name in os.listdir(f"/proc/{pid}/fdinfo"):
+        try:
+            text = pathlib.Path(f"/proc/{pid}/fdinfo/{name}").read_text(encoding="utf8")
+        except OSError:
+            continue
+        held |= set(re.findall(r"^(link|prog|map)_id:\s*(\d+)", text, re.M))
+    return held
+
+
+def bpf_object_exists(kind, number):
+    return subprocess.run([BPFTOOL, kind, "show", "id", number], capture_output=True).returncode == 0

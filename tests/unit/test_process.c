@@ -4,6 +4,7 @@
 #include "fixture.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -225,4 +226,22 @@ Test(process, descendants)
 	free(list);
 	kill(grandchild, SIGKILL);
 	stop(child);
+}
+
+static void *ask_for_process(void *arg)
+{
+	*(pid_t *)arg = gettid() == getpid() ? 0 : process_of_thread(gettid());
+	return NULL;
+}
+
+Test(process, of_a_thread)
+{
+	pthread_t thread;
+	pid_t pid = 0;
+
+	cr_assert_eq(pthread_create(&thread, NULL, ask_for_process, &pid), 0);
+	pthread_join(thread, NULL);
+	cr_expect_eq(pid, getpid());
+	cr_expect_eq(process_of_thread(getpid()), getpid());
+	cr_expect_eq(process_of_thread(INT32_MAX), -ESRCH);
 }

@@ -65,6 +65,7 @@ static int check_pid(pid_t pid, const char *name)
 static int find_number(const char *text, pid_t **pids, size_t *count)
 {
 	unsigned long number;
+	pid_t pid;
 	int code;
 
 	errno = 0;
@@ -73,8 +74,11 @@ static int find_number(const char *text, pid_t **pids, size_t *count)
 		msg_say("-p %s: not a process id", text);
 		return EXIT_USAGE;
 	}
-	code = check_pid((pid_t)number, text);
-	return code ? code : add_pid((pid_t)number, pids, count);
+	pid = process_of_thread((pid_t)number);
+	if (pid < 0)
+		pid = (pid_t)number; /* what is wrong with it is said below */
+	code = check_pid(pid, text);
+	return code ? code : add_pid(pid, pids, count);
 }
 
 static int find_name(const char *name, pid_t **pids, size_t *count)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* perfx-trace -p …, record, run: a recording, and its report or its capture. */
+#include "base/interrupt.h"
 #include "base/message.h"
 #include "base/output.h"
 #include "cmd/cmd.h"
@@ -10,7 +11,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
+#include <time.h>
 
 #define DEFAULT_DURATION_NS 10000000000u
 
@@ -85,18 +86,21 @@ static int shell_status(int status)
 	return status & 0x7f ? 128 + (status & 0x7f) : (status >> 8) & 0xff;
 }
 
-/* run: the program's own status; when its exit was not seen by the kernel side, wait's. */
+/* run: the program's own status. When the recording ended before the program, by -d, it runs on; by
+ * Ctrl-C, which the terminal sends to both, it is about to end: its status is waited for a while. */
 static int status_of_child(struct launch *launch, int seen)
 {
+	const struct timespec pause = {.tv_nsec = 20000000};
 	int status;
 
-	for (int i = 0; i < 50 && seen < 0; i++) {
-		if (launch__ended(launch, &status))
-			return shell_status(status);
-		if (i == 0)
-			return EXIT_OK; /* it runs on: the recording ended before it */
+	if (seen >= 0)
+		return shell_status(seen);
+	for (int i = 0; !launch__ended(launch, &status); i++) {
+		if (!interrupt_asked() || i == 100)
+			return EXIT_OK;
+		nanosleep(&pause, NULL);
 	}
-	return shell_status(seen);
+	return shell_status(status);
 }
 
 static int record(const struct options *options, char *const *argv, const struct features *features,

@@ -33,16 +33,14 @@ struct failure {
 	int err;
 };
 
-static void run_child(char *const *argv, bool as_caller, int tell_fd)
+static void run_child(char *const *argv, bool as_caller, char *const *environment, int tell_fd)
 {
 	struct failure failure = {.step = FAILED_EXEC};
-	char **environment = NULL;
 	uid_t uid;
 	gid_t gid;
 
 	signal(SIGPIPE, SIG_DFL); /* ignored signals outlive exec, caught ones do not */
 	if (as_caller && caller_ids(&uid, &gid)) {
-		environment = caller_environment();
 		failure.err = -caller_become(uid, gid);
 		if (failure.err) {
 			failure.step = FAILED_USER;
@@ -51,7 +49,7 @@ static void run_child(char *const *argv, bool as_caller, int tell_fd)
 	}
 	if (environment) {
 		clearenv();
-		for (char **entry = environment; *entry; entry++)
+		for (char *const *entry = environment; *entry; entry++)
 			if (strchr(*entry, '='))
 				putenv(*entry);
 	}
@@ -218,7 +216,10 @@ static void say_failure(const struct failure *failure, const char *program)
 struct launch *launch__start(char *const *argv, bool as_caller, int *exit_code)
 {
 	struct launch *launch = calloc(1, sizeof(*launch));
+	char **environment = NULL;
 	struct failure failure;
+	uid_t uid;
+	gid_t gid;
 	int tell[2];
 
 	*exit_code = EXIT_FAILED;
@@ -226,9 +227,13 @@ struct launch *launch__start(char *const *argv, bool as_caller, int *exit_code)
 		free(launch);
 		return NULL;
 	}
+	/* here, where the parent is sudo or the shell */
+	if (as_caller && caller_ids(&uid, &gid))
+		environment = caller_environment();
 	launch->pid = fork();
 	if (launch->pid == 0)
-		run_child(argv, as_caller, tell[1]);
+		run_child(argv, as_caller, environment, tell[1]);
+	free(environment);
 	close(tell[1]);
 	if (launch->pid > 0 && read(tell[0], &failure, sizeof(failure)) == sizeof(failure)) {
 		say_failure(&failure, argv[0]);

@@ -8,6 +8,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -65,6 +66,19 @@ int process_info(pid_t pid, struct process_info *info)
 	read_exe(pid, info);
 	info->is_32bit = runs_32bit(pid);
 	return 0;
+}
+
+pid_t process_of_thread(pid_t tid)
+{
+	char *text;
+	ssize_t size = proc_read_pid(tid, "status", &text, 0);
+	uint64_t tgid;
+
+	if (size < 0)
+		return (pid_t)size;
+	tgid = keyed_number(text, "Tgid:");
+	free(text);
+	return tgid && tgid <= INT32_MAX ? (pid_t)tgid : -ESRCH;
 }
 
 ssize_t process_cmdline(pid_t pid, char **out, size_t limit)

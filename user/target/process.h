@@ -24,6 +24,9 @@ struct process_info {
 
 int process_info(pid_t pid, struct process_info *info);
 
+/* The process that a thread belongs to; of a process it is the process itself. -errno. */
+pid_t process_of_thread(pid_t tid);
+
 /* The command line, NUL-separated as the kernel gives it, at most limit bytes. Returns the length;
  * *out is malloc'd. Secrets are not hidden here. */
 ssize_t process_cmdline(pid_t pid, char **out, size_t limit);

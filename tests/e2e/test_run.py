@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""`perfx-trace run -- CMD`: from the first instruction, and as if nobody traced it."""
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import (PERFX, WORKLOADS, check_expectations, ended, expectations, total)
+
+QUICK = ["--no-calibrate"]
+EARLY = ["-F", "early*:{early_work,early_library_work,late_work_at_exit}"]
+
+
+def traced(tmp_path, *argv, options=(), **more):
+    """run -o FILE -- argv: what subprocess says of it, and the report."""
+    file = tmp_path / "report.json"
+    result = subprocess.run([PERFX, "run", *QUICK, "-o", str(file), *options, "--", *map(str, argv)],
+                            timeout=60, **{"capture_output": True, "text": True, **more})
+    text = file.read_text() if file.exists() else ""
+    return result, json.loads(text) if text else None
+
+
+@pytest.mark.parametrize("name", ["early", "early-static"])
+@pytest.mark.parametrize("how", ["auto", "exit"])
+def test_from_the_first_instruction(name, how, tmp_path):
+    """What runs before main, and after it, is counted: of the program and of its library."""
+    result, report = traced(tmp_path, WORKLOADS / name, options=[*EARLY, "--return", how])
+    assert result.returncode == 0, result.stderr
+    expected = expectations(result.stdout)
+    assert expected[("early_work", "calls")] == 113
+    check_expectations(report, expected)
+
+
+@pytest.mark.parametrize("argv, status", [
+    ([WORKLOADS / "early", "0"], 0),
+    ([WORKLOADS / "early", "7"], 7),
+    ([WORKLOADS / "early", "255"], 255),
+    ([WORKLOADS / "early", "signal", str(int(signal.SIGTERM))], 128 + signal.SIGTERM),
+    ([WORKLOADS / "early", "signal", str(int(signal.SIGKILL))], 128 + signal.SIGKILL),
+    (["sh", "-c", "exit 3"], 3),
+])
+def test_status_is_passed_on(argv, status, tmp_path):
+    result, report = traced(tmp_path, *argv)
+    assert result.returncode == status, result.stderr
+    assert len(report["processes"]) == 1
+
+
+@pytest.mark.parametrize("kind, status, word", [
+    ("missing", 127, "not found"), ("plain", 126, "cannot be executed"),
+    ("directory", 126, "cannot be executed"),
+])
+def test_what_cannot_be_started(kind, status, word, tmp_path):
+    """As a shell says it: 127 not found, 126 found but no program. No report of nothing."""
+    (tmp_path / "plain").write_text("no program")
+    (tmp_path / "directory").mkdir()
+    result, report = traced(tmp_path, tmp_path / kind)
+    assert result.returncode == status
+    assert word in result.stderr and len(result.stderr.splitlines()) == 1
+    assert report is None
+
+
+def test_streams_are_the_programs_own(tmp_path):
+    """stdin, stdout and stderr pass through to the byte; what we say goes to stderr, in lines."""
+    data = bytes(range(256)) * 500
+    script = "cat; echo to stderr >&2"
+    result, _ = traced(tmp_path, "sh", "-c", script, input=data, text=False)
+    assert result.returncode == 0
+    assert result.stdout == data
+    lines = result.stderr.decode().splitlines()
+    assert lines.count("to stderr") == 1
+    assert all(line.startswith("perfx-trace: ") for line in lines if line != "to stderr")
+
+
+def test_descriptors_and_signals_are_a_fresh_programs(tmp_path):
+    """Nothing of ours leaks in: no descriptors, no signals ignored or blocked."""
+    script = "ls /proc/self/fd | wc -l; grep -E 'Sig(Blk|Ign)' /proc/self/status; umask; pwd"
+    plain = subprocess.run(["sh", "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    result, _ = traced(tmp_path, "sh", "-c", script, cwd=tmp_path)
+    assert result.stdout == plain.stdout
+
+
+def test_report_after_the_output_on_one_stream():
+    """Without -o the report follows what the program wrote, in the same stream."""
+    result = subprocess.run([PERFX, "run", *QUICK, "--", "echo", "first"], capture_output=True,
+                            text=True, timeout=60)
+    assert result.returncode == 0
+    assert result.stdout.startswith("first\n")
+    assert "How it was measured" in result.stdout
+
+
+def start_run(tmp_path, *argv, options=()):
+    """In a session of its own, as a terminal would do it: signals go to the group."""
+    return subprocess.Popen([PERFX, "run", *QUICK, "-o", str(tmp_path / "report.json"), *options,
+                             "--", *map(str, argv)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def test_ctrl_c_reaches_the_program_and_leaves_a_report(tmp_path):
+    script = ("import signal, sys, time\n"
+              "signal.signal(signal.SIGINT, lambda *_: (print('asked', flush=True), "
+              "time.sleep(0.3), sys.exit(5)))\n"
+              "print('ready', flush=True)\n"
+              "while True: time.sleep(1)\n")
+    run = start_run(tmp_path, sys.executable, "-c", script)
+    assert run.stdout.readline() == "ready\n"
+    os.killpg(run.pid, signal.SIGINT)
+    assert ended(run) == 5, run.stderr.read()
+    assert run.stdout.read() == "asked\n"
+    assert len(json.loads((tmp_path / "report.json").read_text())["processes"]) == 1
+
+
+def test_ctrl_c_on_a_program_that_knows_nothing_of_it(tmp_path):
+    run = start_run(tmp_path, WORKLOADS / "calls", options=["-F", "calls:outer"])
+    assert run.stdout.readline().startswith("ready ")
+    run.stdin.write("go\n")
+    run.stdin.flush()
+    assert run.stdout.readline() == "done\n"
+    os.killpg(run.pid, signal.SIGINT)
+    assert ended(run) == 128 + signal.SIGINT, run.stderr.read()
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert total(report, "outer", "calls") == 1000
+
+
+def test_duration_ends_before_the_program(tmp_path):
+    """Then the recording ends, 0 is returned, and the program goes on unharmed."""
+    run = start_run(tmp_path, WORKLOADS / "calls", options=["-d", "500ms", "-F", "calls:outer"])
+    pid = int(run.stdout.readline().split()[1])
+    try:
+        run.stdin.write("go\n")
+        run.stdin.flush()
+        assert run.stdout.readline() == "done\n"
+        assert ended(run) == 0, run.stderr.read()
+        report = json.loads((tmp_path / "report.json").read_text())
+        assert total(report, "outer", "calls") == 1000
+        run.stdin.write("go\n")
+        run.stdin.close()
+        rest = run.stdout.read()
+        assert rest.startswith("done\n") and "expect outer calls 2000" in rest
+    finally:
+        if os.path.exists(f"/proc/{pid}"):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_children_of_the_program(tmp_path):
+    """A launcher like torchrun: the work is done by a program that its child executes."""
+    run = start_run(tmp_path, "sh", "-c", f"{WORKLOADS}/calls; exit 4", options=["-F", "calls:outer"])
+    assert run.stdout.readline().startswith("ready ")
+    time.sleep(1)  # until the tracer has seen the file
+    run.stdin.write("go\n")
+    run.stdin.close()
+    assert run.stdout.readline() == "done\n"
+    assert ended(run) == 4, run.stderr.read()
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert total(report, "outer", "calls") == 1000
+    assert "waiting for it" in run.stderr.read()
+
+
+# --- --user: what sudo leaves of the caller ---
+
+USER_SCRIPT = ("import json, os, sys; print(json.dumps({'uid': os.getuid(), 'gid': os.getgid(), "
+               "'groups': os.getgroups(), 'cwd': os.getcwd(), "
+               "'env': {k: os.environ.get(k) for k in ('PATH', 'VIRTUAL_ENV', 'HOME', 'LAB', "
+               "'SUDO_UID')}, 'argv0': sys.executable}))")
+
+
+def caller_environment(tmp_path):
+    """An unprivileged user's shell with a virtual environment: a python3 of its own by PATH."""
+    nobody = pwd.getpwnam("nobody")
+    venv = tmp_path / "venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin" / "python3").symlink_to(sys.executable)
+    tmp_path.chmod(0o755)
+    for parent in tmp_path.parents:
+        if parent.stat().st_uid == os.getuid() and str(parent) != "/tmp" and str(parent) != "/":
+            parent.chmod(parent.stat().st_mode | 0o011)
+    environment = {"PATH": f"{venv}/bin:/usr/bin:/bin", "VIRTUAL_ENV": str(venv), "HOME": "/nowhere",
+                   "LAB": "one two\tthree", "USER": "nobody"}
+    return nobody, environment
+
+
+def check_user(result, user, environment, cwd):
+    assert result.returncode == 0, result.stderr
+    seen = json.loads(result.stdout.splitlines()[0])
+    assert (seen["uid"], seen["gid"]) == (user.pw_uid, user.pw_gid)
+    assert user.pw_uid == 0 or 0 not in seen["groups"]
+    assert seen["cwd"] == str(cwd)
+    assert {k: v for k, v in seen["env"].items() if k != "SUDO_UID"} == {
+        k: environment.get(k) for k in seen["env"] if k != "SUDO_UID"}
+
+
+def test_user_as_sudo_leaves_it(tmp_path):
+    """Simulated, so that it runs where sudo is not installed: a shell with the user's environment
+    starts us with a clean one, with SUDO_UID and SUDO_GID set, as sudo does."""
+    nobody, environment = caller_environment(tmp_path)
+    inner = ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", f"SUDO_UID={nobody.pw_uid}",
+             f"SUDO_GID={nobody.pw_gid}", "HOME=/root", PERFX, "run", "--user", *QUICK, "-f", "json",
+             "-o", str(tmp_path / "report.json"), "--", "python3", "-c", USER_SCRIPT]
+    # the shell stays, as the parent whose environment is the caller's
+    result = subprocess.run(["/bin/sh", "-c", '"$@"; exit $?', "sh", *inner], env=environment,
+                            cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    check_user(result, nobody, environment, tmp_path)
+    assert (tmp_path / "report.json").stat().st_uid == nobody.pw_uid
+
+
+def test_user_by_sudo_itself(tmp_path):
+    """root calls sudo, which needs no rule for that: the user stays, the environment comes back."""
+    sudo = shutil.which("sudo")
+    if not sudo:
+        pytest.skip("sudo is not installed: simulated in test_user_as_sudo_leaves_it")
+    _, environment = caller_environment(tmp_path)
+    plain = subprocess.run([sudo, "-n", "env"], env=environment, capture_output=True, text=True)
+    assert plain.returncode == 0 and "LAB=" not in plain.stdout, "sudo hides the environment"
+    result = subprocess.run(
+        [sudo, "-n", PERFX, "run", "--user", *QUICK, "-o", str(tmp_path / "report.json"), "--",
+         "python3", "-c", USER_SCRIPT], env=environment, cwd=tmp_path, capture_output=True, text=True,
+        timeout=60)
+    check_user(result, pwd.getpwuid(0), environment, tmp_path)
+
+
+def test_user_without_sudo_is_who_we_are(tmp_path):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("SUDO_")}
+    result, _ = traced(tmp_path, "id", "-u", options=["--user"], env=environment)
+    assert result.returncode == 0
+    assert result.stdout.split()[0] == str(os.getuid())
+
+
+def test_many_short_programs(tmp_path):
+    """Programs that end at once, again and again: no hang, no lost status."""
+    for status in range(5):
+        result, _ = traced(tmp_path, "sh", "-c", f"exit {status}")
+        assert result.returncode == status, result.stderr

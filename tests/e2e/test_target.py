@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Which processes are traced, in which state they may be, and where their code may come from."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import (PERFX, WORKLOADS, Program, check_expectations, consistent, ended, functions,
+                      total)
+
+QUICK = ["--no-calibrate"]
+OUTER = [*QUICK, "-F", "calls*:outer"]
+
+
+def pids_of(report):
+    return sorted(p["pid"] for p in report["processes"])
+
+
+# --- choice ---
+
+def test_by_name(program, tracer, tmp_path):
+    """Exactly that name, of the file or of the thread: not those that only begin like it."""
+    name = f"perfx-t{os.getpid() % 100000}"
+    for file in (name, name[:-1], name + "x"):
+        shutil.copy(WORKLOADS / "calls", tmp_path / file)
+    chosen = [program(tmp_path / name), program(tmp_path / name)]
+    for other in (name[:-1], name + "x"):
+        program(tmp_path / other)
+    t = tracer(name, *QUICK, "-F", "perfx-t*:outer")
+    for p in chosen:
+        p.go()
+    report = t.stop()
+    assert pids_of(report) == sorted(p.pid for p in chosen)
+    assert [total(report, "outer", "calls", p.pid) for p in chosen] == [1000, 1000]
+
+
+@pytest.mark.parametrize("spelling", ["list", "options"])
+def test_several_pids(spelling, program, tracer):
+    a, b, stranger = (program(WORKLOADS / "calls") for _ in range(3))
+    if spelling == "list":
+        t = tracer(f"{a.pid},{b.pid}", *OUTER)
+    else:
+        t = tracer(a.pid, "-p", str(b.pid), *OUTER)
+    a.go(2)
+    b.go()
+    stranger.go()
+    report = t.stop()
+    assert pids_of(report) == sorted([a.pid, b.pid])
+    assert [total(report, "outer", "calls", p.pid) for p in (a, b)] == [2000, 1000]
+
+
+def test_a_thread_is_its_process(program, tracer):
+    p = program(WORKLOADS / "threads")
+    thread = max(int(t) for t in os.listdir(f"/proc/{p.pid}/task"))
+    assert thread != p.pid
+    t = tracer(thread, *QUICK, "-F", "threads:work_nested")
+    p.go()
+    expected = p.finish()
+    report = t.stop()
+    assert pids_of(report) == [p.pid]
+    assert total(report, "work_nested", "calls") == expected["work_nested", "calls"]
+
+
+def test_the_whole_machine(program):
+    """-a: everybody with annotations, those that start later as well, each its own book; nobody
+    else. Other processes of this machine may be of interest too: they are let be."""
+    early = program(WORKLOADS / "marks")
+    other = program(WORKLOADS / "marks-stripped")
+    nothing = program(WORKLOADS / "calls")
+    t = subprocess.Popen([PERFX, "-a", *QUICK, "-d", "60", "-f", "json"], stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE, text=True)
+    try:
+        for line in t.stderr:
+            if ": tracing " in line:
+                break
+        else:
+            pytest.fail("not attached")
+        late = program(WORKLOADS / "marks")
+        late_static = program(WORKLOADS / "marks-static")
+        time.sleep(1)  # until the tracer has seen those
+        marked = [early, other, late, late_static]
+        for times, p in enumerate(marked, 1):
+            p.go(times)
+        nothing.go()
+        t.send_signal(signal.SIGINT)
+        out, err = t.communicate(timeout=60)
+    finally:
+        t.kill()
+    assert t.returncode == 0, err
+    report = json.loads(out)
+    consistent(report)
+    assert nothing.pid not in pids_of(report)
+    for times, p in enumerate(marked, 1):
+        for name, calls in (("program_step", 1000), ("program_inner", 2000), ("library_inner", 3000)):
+            assert total(report, name, "calls", p.pid) == times * calls, (name, times)
+
+
+def test_no_children(program, tracer):
+    p = program(WORKLOADS / "fork")
+    t = tracer(p.pid, *QUICK, "-F", "fork:work", "--no-children")
+    p.go()
+    expected = p.finish()
+    report = t.stop()
+    assert pids_of(report) == [p.pid]
+    assert total(report, "work", "calls") == expected["work", f"calls@{p.pid}"]
+
+
+@pytest.mark.parametrize("follow", [True, False])
+def test_children_that_exist_already(follow, tracer):
+    """As torchrun's: the parent was there first, its child does the work."""
+    parent = subprocess.Popen(
+        ["sh", "-c", f'"{WORKLOADS}/calls"; :'], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, bufsize=1)
+    child = int(parent.stdout.readline().split()[1])
+    try:
+        t = tracer(parent.pid, *OUTER, *([] if follow else ["--no-children"]))
+        parent.stdin.write("go\n")
+        assert parent.stdout.readline() == "done\n"
+        parent.stdin.close()
+        assert ended(parent) == 0
+        report = t.stop()
+    finally:
+        parent.kill()
+    assert pids_of(report) == sorted([parent.pid, child] if follow else [parent.pid])
+    assert total(report, "outer", "calls", child) == (1000 if follow else 0)
+
+
+# --- its end ---
+
+def test_target_ends_by_itself(program, tracer):
+    p = program(WORKLOADS / "calls")
+    t = tracer(p.pid, *OUTER)
+    p.go()
+    p.finish()
+    report = t.report(expect=0)
+    assert total(report, "outer", "calls") == 1000
+    assert not report["capture"]["partial"]
+
+
+def test_target_is_killed(program, tracer):
+    """What there is is written, and said to be partial; exit 3."""
+    p = program(WORKLOADS / "calls")
+    t = tracer(p.pid, *OUTER)
+    p.go()
+    p.process.send_signal(signal.SIGKILL)
+    report = t.report(expect=3)
+    assert total(report, "outer", "calls") == 1000
+    assert report["capture"]["partial"]
+    assert report["capture"]["partial_reasons"] == ["target_killed"]
+
+
+@pytest.mark.parametrize("delay_ms", [0, 20, 60, 120, 180, 250])
+def test_target_vanishes_during_attach(delay_ms, program):
+    """Killed at any moment of the way in: an end with a documented status and a line or a report."""
+    p = program(WORKLOADS / "calls")
+    t = subprocess.Popen([PERFX, "-p", str(p.pid), "-d", "5", "-f", "json", *OUTER],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(delay_ms / 1000)
+    p.kill()
+    out, err = t.communicate(timeout=30)
+    assert t.returncode in (1, 3), err
+    assert err.startswith("perfx-trace: ")
+    if t.returncode == 3 and out:
+        assert json.loads(out)["capture"]["partial"]
+
+
+# --- where its code comes from ---
+
+@pytest.mark.parametrize("what", ["deleted", "replaced", "renamed"])
+def test_file_is_no_longer_there(what, program, tracer, tmp_path):
+    """The running code is traced, whatever is under its name now."""
+    path = tmp_path / "calls"
+    shutil.copy(WORKLOADS / "calls", path)
+    p = program(path)
+    if what == "renamed":
+        path.rename(tmp_path / "elsewhere")
+    else:
+        path.unlink()
+    if what == "replaced":
+        shutil.copy(WORKLOADS / "recursion", path)
+    module = "elsewhere" if what == "renamed" else "calls"
+    t = tracer(p.pid, *QUICK, "-F", f"{module}:{{outer,middle,leaf,first_*}}")
+    p.go()
+    expected = p.finish()
+    report = t.stop()
+    check_expectations(report, {k: v for k, v in expected.items()
+                                if not k[0].startswith(("late_", "loop_"))})
+
+
+def test_library_is_replaced(program, tracer, tmp_path):
+    """As an upgrade of a package does it under a running program."""
+    for name in ("marks", "marks.so"):
+        shutil.copy(WORKLOADS / name, tmp_path / name)
+    p = program(tmp_path / "marks")
+    (tmp_path / "marks.so").unlink()
+    shutil.copy(WORKLOADS / "late.so", tmp_path / "marks.so")
+    t = tracer(p.pid, *QUICK)
+    p.go()
+    expected = p.finish()
+    check_expectations(t.stop(), expected)
+
+
+def unshare(*argv):
+    if not shutil.which("unshare"):
+        pytest.skip("unshare is not installed")
+    if subprocess.run(["unshare", *argv, "true"], capture_output=True).returncode:
+        pytest.skip(f"unshare {' '.join(argv)} is not allowed here")
+    return ["unshare", *argv]
+
+
+def test_other_mount_namespace(tracer, tmp_path):
+    """A container's root: the path that maps shows does not exist outside; a decoy does."""
+    prefix = unshare("-m", "--propagation", "private")
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    shutil.copy(WORKLOADS / "calls-static", inside / "calls-static")
+    (tmp_path / "app").mkdir()
+    shutil.copy(WORKLOADS / "recursion", tmp_path / "app" / "calls-static")  # the decoy
+    script = f'mount --bind "{inside}" "{tmp_path}/app" && exec "{tmp_path}/app/calls-static"'
+    p = Program(*prefix, "sh", "-c", script)
+    try:
+        t = tracer(p.pid, *QUICK, "-F", "calls-static:{outer,middle,leaf}")
+        p.go()
+        p.finish()
+        report = t.stop()
+    finally:
+        p.kill()
+    assert [total(report, n, "calls") for n in ("outer", "middle", "leaf")] == [1000, 2000, 21000]
+
+
+def test_other_root(tracer, tmp_path):
+    """chroot: names, separate debug file included, are looked for in the target's own root."""
+    if not shutil.which("chroot"):
+        pytest.skip("chroot is not installed")
+    shutil.copy(WORKLOADS / "calls-static", tmp_path / "program")
+    p = Program("chroot", str(tmp_path), "/program")
+    try:
+        t = tracer(p.pid, *QUICK, "-F", "program:outer")
+        p.go()
+        p.finish()
+        report = t.stop()
+    finally:
+        p.kill()
+    assert total(report, "outer", "calls") == 1000
+
+
+def test_other_pid_namespace(tracer):
+    """Its own pid in there is 1 or so; the one that we are given, and report, is ours."""
+    prefix = unshare("-p", "-f", "--kill-child")
+    p = Program(*prefix, WORKLOADS / "calls")
+    assert p.pid < 100
+    try:
+        children = (f"/proc/{p.process.pid}/task/{p.process.pid}/children")
+        with open(children, encoding="utf8") as file:
+            pid = int(file.read().split()[0])
+        t = tracer(pid, *OUTER)
+        p.go()
+        p.finish()
+        report = t.stop()
+    finally:
+        p.kill()
+    assert pids_of(report) == [pid]
+    assert total(report, "outer", "calls") == 1000
+
+
+def test_from_inside_a_pid_namespace(program):
+    """Pids there are not those that the kernel reports: said, not traced wrongly."""
+    prefix = unshare("-p", "-f", "--kill-child")
+    p = program(WORKLOADS / "calls")
+    result = subprocess.run([*prefix, PERFX, "-p", str(p.pid)], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "--pid=host" in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+def test_a_pattern_waits_for_its_file(program, tracer):
+    p = program(WORKLOADS / "dlopen")
+    t = tracer(p.pid, *QUICK, "-F", "late.so:late_work", "-F", "never.so:*")
+    waiting = [line for line in t.lines if "waiting for it" in line]
+    assert len(waiting) == 2 and "late.so:late_work" in waiting[0] and "never.so:*" in waiting[1]
+    p.go()  # opens
+    time.sleep(0.5)
+    p.go(2)  # calls, closes
+    p.finish()
+    report = t.stop()
+    assert total(report, "late_work", "calls") == 500
+    assert [n["name"] for n in report["not_attached"]] == ["never.so:*"]
+
+
+@pytest.mark.parametrize("how", ["auto", "exit"])
+def test_a_thousand_threads(how, program, tracer):
+    p = program(WORKLOADS / "threads", "1000", "20")
+    t = tracer(p.pid, *QUICK, "-F", "threads:{work,work_nested}", "--return", how)
+    p.go()
+    expected = p.finish()
+    report = t.stop()
+    consistent(report)
+    check_expectations(report, expected)
+    assert expected["work", "calls"] == 80000
+
+
+# --- names ---
+
+@pytest.mark.parametrize("name", ["calls", "calls-nopie", "calls-static", "calls-split",
+                                  "calls-stripped"])
+def test_kinds_of_file(name, program, tracer):
+    """PIE, fixed addresses, static, names in a separate file, only exported names."""
+    p = program(WORKLOADS / name)
+    t = tracer(p.pid, *QUICK, "-F", f"{name}:{{outer,middle,leaf}}")
+    p.go()
+    p.finish()
+    report = t.stop()
+    rows = {f["name"]: (f["calls"], f["module"]) for f in report["processes"][0]["functions"]}
+    assert rows == {"outer": (1000, name), "middle": (2000, name), "leaf": (21000, name)}
+
+
+def test_debug_file_by_build_id(program, tracer, tmp_path):
+    """/usr/lib/debug/.build-id in the target's root, where the distribution puts it."""
+    notes = subprocess.run(["readelf", "-n", WORKLOADS / "calls-static"], capture_output=True, text=True)
+    build_id = [l.split()[-1] for l in notes.stdout.splitlines() if "Build ID" in l]
+    if not build_id:
+        pytest.skip("this linker writes no build-id")
+    folder = tmp_path / "usr/lib/debug/.build-id" / build_id[0][:2]
+    folder.mkdir(parents=True)
+    subprocess.run(["objcopy", "--only-keep-debug", WORKLOADS / "calls-static",
+                    folder / (build_id[0][2:] + ".debug")], check=True)
+    subprocess.run(["strip", "-o", tmp_path / "program", WORKLOADS / "calls-static"], check=True)
+    p = Program("chroot", str(tmp_path), "/program")
+    try:
+        t = tracer(p.pid, *QUICK, "-F", "program:outer")
+        p.go()
+        p.finish()
+        report = t.stop()
+    finally:
+        p.kill()
+    assert total(report, "outer", "calls") == 1000
+
+
+def test_what_names_stand_for(program, tracer):
+    """Overloads are rows of their own, aliases one row, an IFUNC is said."""
+    p = program(WORKLOADS / "names")
+    t = tracer(p.pid, *QUICK, "-F", "names:shapes::area", "-F",
+               "names:{one_function,another_name,__internal_name,picked,chosen}")
+    p.go(2)
+    p.finish()
+    report = t.stop()
+    areas = functions(report, "shapes::area")
+    assert sorted(f["calls"] for f in areas) == [200, 400, 600]
+    assert len({f["offset"] for f in areas}) == 3
+    assert {f["name"]: f["calls"] for f in report["processes"][0]["functions"]
+            if f["name"] != "shapes::area"} == {"another_name": 300, "picked": 100}
+    refused = {n["name"]: n["reason"] for n in report["not_attached"]}
+    assert list(refused) == ["chosen"] and "IFUNC" in refused["chosen"]
+
+
+def test_aliases_of_libc(program, tracer):
+    """malloc and __libc_malloc are one function at one address: one row, its calls once."""
+    p = program(WORKLOADS / "names")
+    t = tracer(p.pid, *QUICK, "-F", "libc.so*:{malloc,__libc_malloc,free,__libc_free}")
+    p.go(4)
+    p.finish()
+    report = t.stop()
+    assert {f["name"]: f["calls"] for f in report["processes"][0]["functions"]} == {
+        "malloc": 100, "free": 100}

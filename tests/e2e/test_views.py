@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Record once, report many times; and what a report looks like where it is written to."""
+import fcntl
+import json
+import os
+import pty
+import random
+import re
+import struct
+import subprocess
+import termios
+
+import pytest
+from conftest import (PERFX, WORKLOADS, Program, check_expectations, consistent, ended, run, total)
+
+FUNCTIONS = ["-F", "exceptions:{*catcher,*rethrower,*switched,*tail,*guarded,*frame,*method}"]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """A capture of a program with a known answer, and that answer."""
+    file = tmp_path_factory.mktemp("capture") / "run.perfx"
+    os.chmod(file.parent, 0o755)
+    p = Program(WORKLOADS / "exceptions")
+    t = subprocess.Popen([PERFX, "record", "-p", str(p.pid), "-d", "60", "--interval", "50ms", "-o",
+                          str(file), *FUNCTIONS], stderr=subprocess.PIPE, text=True)
+    try:
+        for line in t.stderr:
+            if ": tracing " in line:
+                break
+        else:
+            pytest.fail("not attached")
+        p.go()
+        expected = p.finish()
+        assert ended(t) == 0, t.stderr.read()
+    finally:
+        p.kill()
+        t.kill()
+    return file, expected
+
+
+def report_of(capture, form, *options):
+    result = run("report", capture, "-f", form, *options)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    return result.stdout
+
+
+def test_what_was_recorded_is_the_truth(recorded):
+    capture, expected = recorded
+    report = json.loads(report_of(capture, "json"))
+    consistent(report)
+    check_expectations(report, expected)
+    assert "record" in report["tool"]["command"]
+    assert not report["capture"]["partial"]
+    assert report["overhead"]["ns_per_hit"] > 0
+
+
+@pytest.mark.parametrize("form", ["json", "md", "text"])
+def test_twice_the_same(form, recorded):
+    """Replay looks at no clock, no /proc, no symbols: to the byte."""
+    capture, _ = recorded
+    assert report_of(capture, form) == report_of(capture, form)
+
+
+def test_all_formats_say_the_same(recorded):
+    """Calls of every function, in JSON, are in the Markdown and in the text."""
+    capture, expected = recorded
+    calls = {f"{value:,}" for (_, key), value in expected.items() if key == "calls"}
+    for form in ("md", "text"):
+        text = report_of(capture, form, "--top", "100")
+        assert not [number for number in calls if number not in text], form
+
+
+def test_live_report_is_the_replayed_one(program, tracer, recorded):
+    """The same program, traced live: what is counted is equal to what the capture's report says."""
+    capture, _ = recorded
+    p = program(WORKLOADS / "exceptions")
+    t = tracer(p.pid, *FUNCTIONS)
+    p.go()
+    p.finish()
+    live, replayed = t.stop(), json.loads(report_of(capture, "json"))
+
+    def counts(report):
+        return {(f["name"], f["offset"], f["module"]):
+                (f["calls"], f["timed"], f["unwound"],
+                 sorted((q["name"], q["calls"]) for q in f["parents"]))
+                for f in report["processes"][0]["functions"]}
+
+    def shape(value):
+        """The keys, and the keys in them: of lists the first element stands for all."""
+        if isinstance(value, dict):
+            return {k: shape(v) for k, v in value.items()}
+        if isinstance(value, list):
+            return [shape(value[0])] if value else []
+        return None
+
+    assert counts(live) == counts(replayed)
+    for report in (live, replayed):  # depend on what happened, not on the way
+        for process in report["processes"]:
+            process["findings"] = []
+    assert shape(live) == shape(replayed)
+
+
+def test_needs_no_root(recorded):
+    capture, expected = recorded
+    mode = capture.stat().st_mode
+    for folder in capture.parents:  # pytest's own are closed to others
+        if folder.stat().st_uid == os.getuid() and not folder.stat().st_mode & 0o001:
+            folder.chmod(folder.stat().st_mode | 0o011)
+    os.chmod(capture, 0o644)
+    result = subprocess.run([PERFX, "report", str(capture), "-f", "json"], capture_output=True,
+                            text=True, user="nobody", group="nogroup", extra_groups=[])
+    os.chmod(capture, mode)
+    assert result.returncode == 0, result.stderr
+    assert total(json.loads(result.stdout), "catcher", "calls") == expected["catcher", "calls"]
+
+
+def test_no_file_for_others_to_write(recorded):
+    assert recorded[0].stat().st_mode & 0o022 == 0
+
+
+# --- damage ---
+
+def test_truncated_anywhere(recorded, tmp_path):
+    """Cut at fifty places: a report each time, which says what is missing; never a crash."""
+    whole = recorded[0].read_bytes()
+    everything = json.loads(report_of(recorded[0], "json"))
+    calls = total(everything, "frame", "calls")
+    chance = random.Random(4)
+    places = sorted(chance.sample(range(17, len(whole)), 46)) + [
+        17, 40, len(whole) // 2, len(whole) - 1]
+    inside = 0
+    for at in places:
+        cut = tmp_path / "cut.perfx"
+        cut.write_bytes(whole[:at])
+        result = run("report", cut, "-f", "json")
+        assert result.returncode == 0, (at, result.stderr)
+        report = json.loads(result.stdout)
+        assert report["capture"]["partial"], at
+        assert "truncated" in report["capture"]["partial_reasons"], at
+        assert total(report, "frame", "calls") <= calls
+        inside += report["losses"]["truncated_bytes"] > 0
+    # a cut between two records loses no bytes of one: rare
+    assert inside >= len(places) * 8 // 10
+
+
+def test_no_header(recorded, tmp_path):
+    """Less than the header is no capture; nothing is an empty one's end."""
+    whole = recorded[0].read_bytes()
+    for length in (0, 1, 8, 15):
+        file = tmp_path / f"{length}.perfx"
+        file.write_bytes(whole[:length])
+        result = run("report", file)
+        assert result.returncode == 1
+        assert len(result.stderr.splitlines()) == 1 and str(file) in result.stderr
+
+
+def test_garbled_anywhere(recorded, tmp_path):
+    """Bytes turned over: an end by itself, with a report or an error; JSON stays JSON."""
+    whole = recorded[0].read_bytes()
+    chance = random.Random(5)
+    for _ in range(30):
+        data = bytearray(whole)
+        for _ in range(20):
+            data[chance.randrange(16, len(data))] = chance.randrange(256)
+        file = tmp_path / "garbled.perfx"
+        file.write_bytes(data)
+        result = run("report", file, "-f", "json")
+        assert result.returncode in (0, 1), result.stderr
+        if result.returncode == 0:
+            json.loads(result.stdout)
+
+
+# --- where it goes ---
+
+@pytest.mark.parametrize("suffix, beginning", [
+    ("json", "{"), ("md", "### "), ("txt", "exceptions (pid")])
+def test_suffix_decides(suffix, beginning, recorded, tmp_path):
+    file = tmp_path / f"report.{suffix}"
+    file.write_text("what was there before, and longer than a report " * 3000)
+    result = run("report", recorded[0], "-o", file)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    text = file.read_text()
+    assert text.startswith(beginning)
+    assert "what was there before" not in text
+    form = {"txt": "text"}.get(suffix, suffix)
+    assert text == report_of(recorded[0], form)
+
+
+def test_format_wins_over_suffix(recorded, tmp_path):
+    file = tmp_path / "report.txt"
+    assert run("report", recorded[0], "-f", "json", "-o", file).returncode == 0
+    json.loads(file.read_text())
+
+
+def test_dash_is_stdout(recorded):
+    result = run("report", recorded[0], "-f", "json", "-o", "-")
+    assert result.returncode == 0
+    json.loads(result.stdout)
+
+
+def test_a_file_that_stdout_appends_to_is_kept(recorded, tmp_path):
+    """`>> log`, and what a shell script wrote there before."""
+    log = tmp_path / "log"
+    command = f'(echo before; "{PERFX}" report "{recorded[0]}"; echo after) > "{log}"'
+    assert subprocess.run(["sh", "-c", command]).returncode == 0
+    text = log.read_text()
+    assert text.startswith("before\n") and text.endswith("after\n") and "\0" not in text
+    assert "How it was measured" in text
+
+
+def test_stdout_closed_early(recorded):
+    """| head: no error, no message, no signal."""
+    for form in ("text", "json"):
+        result = subprocess.run(["bash", "-c", f'"{PERFX}" report "{recorded[0]}" -f {form} | head -1;'
+                                 ' echo "${PIPESTATUS[0]}"'], capture_output=True, text=True)
+        assert result.stdout.splitlines()[-1] == "0"
+        assert result.stderr == ""
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run([PERFX, "report", str(recorded[0])], stdout=writer,
+                            stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert result.returncode == 0 and result.stderr == ""
+
+
+def test_stdout_full(recorded):
+    with open("/dev/full", "w", encoding="utf8") as full:
+        result = subprocess.run([PERFX, "report", str(recorded[0])], stdout=full,
+                                stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 1
+    assert "no space" in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+# --- how wide, which colours ---
+
+ESCAPE = re.compile("\x1b\\[[0-9;]*m")
+
+
+def on_terminal(columns, *argv, **environment):
+    """What a program writes to a terminal of that width."""
+    main, secondary = pty.openpty()
+    fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    attributes = termios.tcgetattr(secondary)
+    attributes[1] &= ~termios.OPOST
+    termios.tcsetattr(secondary, termios.TCSANOW, attributes)
+    env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")}
+    process = subprocess.Popen([PERFX, *map(str, argv)], stdout=secondary, stdin=secondary,
+                               stderr=subprocess.DEVNULL, env=env | environment)
+    os.close(secondary)
+    data = b""
+    while True:
+        try:
+            chunk = os.read(main, 65536)
+        except OSError:  # EIO: the other side is closed
+            break
+        if not chunk:
+            break
+        data += chunk
+    os.close(main)
+    assert process.wait() == 0
+    return data.decode()
+
+
+def width(text):
+    return max(len(line) for line in ESCAPE.sub("", text).splitlines())
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """A capture with names that fit nowhere: at::_ops-like templates of the workload."""
+    file = tmp_path_factory.mktemp("wide") / "run.perfx"
+    p = Program(WORKLOADS / "exceptions")
+    t = subprocess.Popen([PERFX, "record", "-p", str(p.pid), "-d", "60", "--no-calibrate", "-o",
+                          str(file), *FUNCTIONS, "-F", "libstdc++*:std::*basic_string*append*",
+                          "-F", "libc.so*:{malloc,free}"], stderr=subprocess.PIPE, text=True)
+    try:
+        for line in t.stderr:
+            if ": tracing " in line:
+                break
+        p.go()
+        p.finish()
+        assert ended(t) == 0
+    finally:
+        p.kill()
+        t.kill()
+    return file
+
+
+def test_eighty_columns_when_nobody_knows(wide):
+    for options in ([], ["--top", "200"]):
+        text = report_of(wide, "text", *options)
+        assert width(text) <= 80, max(text.splitlines(), key=len)
+        assert "\x1b" not in text
+
+
+def test_as_wide_as_the_terminal(wide):
+    narrow = on_terminal(80, "report", wide)
+    broad = on_terminal(140, "report", wide)
+    assert width(narrow) <= 80
+    assert 80 < width(broad) <= 140
+    assert ESCAPE.sub("", narrow) == report_of(wide, "text")
+
+
+def test_colour_on_a_terminal_only(wide, tmp_path):
+    assert "\x1b[" in on_terminal(80, "report", wide)
+    assert "\x1b" not in on_terminal(80, "report", wide, NO_COLOR="1")
+    # what is written to a file knows nothing of the terminal
+    assert on_terminal(140, "report", wide, "-o", tmp_path / "report.txt") == ""
+    assert (tmp_path / "report.txt").read_text() == report_of(wide, "text")
+
+
+def test_no_control_character_of_the_target_reaches_the_terminal(tmp_path):
+    """A hostile file name: it is shown, not obeyed."""
+    evil = tmp_path / "evil\x1b[2J\nname"
+    evil.write_bytes((WORKLOADS / "calls").read_bytes())
+    evil.chmod(0o755)
+    p = Program(evil)
+    try:
+        for form in ("text", "md", "json"):
+            result = run("-p", p.pid, "-d", "100ms", "--no-calibrate", "-f", form, "-F", "evil*:outer")
+            assert result.returncode == 0
+            for text in (result.stdout, result.stderr):
+                assert "\x1b" not in text
+            if form == "json":
+                assert "evil\x1b[2J\nname" in json.loads(result.stdout)["processes"][0]["cmdline"][0]
+    finally:
+        p.kill()
