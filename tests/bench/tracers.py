@@ -10,6 +10,8 @@ import subprocess
 import tempfile
 import time
 
+import subjects
+
 PACKAGES = {"funclatency": "libbpf-tools", "bpftrace": "bpftrace"}
 
 
@@ -20,18 +22,6 @@ def find(tool):
 def missing():
     """What to install for the peers that are not there."""
     return {tool: package for tool, package in PACKAGES.items() if not find(tool)}
-
-
-def cpu_seconds(pid):
-    """CPU time of all threads of a process, to the nanosecond."""
-    total = 0
-    try:
-        for tid in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{tid}/schedstat", encoding="ascii") as file:
-                total += int(file.read().split()[0])
-    except (FileNotFoundError, ProcessLookupError):
-        pass
-    return total / 1e9
 
 
 def rss_anon_bytes(pid):
@@ -69,7 +59,7 @@ class Perfx:
         self.attach_seconds = time.perf_counter() - self.started
 
     def cpu_seconds(self):
-        return cpu_seconds(self.process.pid)
+        return subjects.cpu_seconds(self.process.pid)
 
     def rss_anon_bytes(self):
         return rss_anon_bytes(self.process.pid)
