@@ -60,7 +60,8 @@ class Rate:
             report = tracer.stop()
         rows = [row for process in report["processes"] for row in process["functions"]]
         drops = report["losses"]["ring_drops"]
-        return {"asked": rate, "threads": threads, "options": tracing, "calls": calls, "per_second": calls / seconds,
+        return {"asked": rate, "threads": threads, "options": tracing, "calls": calls,
+                "per_second": calls / seconds,
                 "calls_reported": sum(row["calls"] for row in rows), "ring_drops": drops,
                 "booked": sum(row.get("booked", 0) for row in rows), "rss_anon_peak_bytes": rss,
                 "cpu_seconds": cpu, "cpu_percent": 100 * cpu / seconds,
@@ -70,8 +71,8 @@ class Rate:
         say(f"Calls a second, each a record ({FUNCTION}; the ring is 8 MiB unless said)")
         results = [self.measure(*step) for step in STEPS]
         progress("")
-        table(["options", "asked", "threads", "a second", "ring drops", "of all", "calls are exact",
-               "CPU %", "CPU s/million", "MiB"],
+        table(["options", "asked", "threads", "a second", "ring drops", "of all",
+               "calls are exact", "CPU %", "CPU s/million", "MiB"],
               [[" ".join(r["options"]), number(r["asked"]) if r["asked"] else "all", r["threads"],
                 number(r["per_second"]), number(r["ring_drops"]),
                 f"{100 * r['ring_drops'] / r['calls']:.2f} %",
