@@ -2,6 +2,7 @@
 """What traces: perfx-trace, an empty BPF program, and the peers. Each is started on a process,
 says when it is attached, and is stopped."""
 
+import atexit
 import json
 import os
 import shutil
@@ -24,6 +25,23 @@ def missing():
     return {tool: package for tool, package in PACKAGES.items() if not find(tool)}
 
 
+started = []
+
+
+@atexit.register
+def end_all():
+    """Whatever went wrong: nothing stays attached."""
+    for process in started:
+        if process.poll() is None:
+            process.terminate()
+
+
+def start(command, **pipes):
+    process = subprocess.Popen(command, text=True, stderr=subprocess.PIPE, **pipes)
+    started.append(process)
+    return process
+
+
 def rss_anon_bytes(pid):
     try:
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
@@ -41,10 +59,9 @@ class Perfx:
     def __init__(self, build, pid, *options, timeout=60):
         self.output = tempfile.NamedTemporaryFile(suffix=".json")
         self.started = time.perf_counter()
-        self.process = subprocess.Popen(
+        self.process = start(
             [os.path.join(build, "perfx-trace"), "-p", str(pid), "-d", "1h", "-o",
-             self.output.name, *options],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+             self.output.name, *options], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         self.said = []
         deadline = self.started + timeout
         while True:
@@ -84,9 +101,8 @@ class Empty:
 
     def __init__(self, bench, pid, path, offsets, by_return=False):
         command = [os.path.join(bench, "empty_probe")] + ["--return"] * by_return
-        self.process = subprocess.Popen(
-            command + [str(pid), path] + [str(offset) for offset in offsets],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = start(command + [str(pid), path] + [str(offset) for offset in offsets],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         if self.process.stdout.readline().strip() != "attached":
             raise RuntimeError(self.process.stderr.read().strip())
 
@@ -99,9 +115,7 @@ class Peer:
     """A tool that does not say when it is attached: seen by what a call takes then."""
 
     def __init__(self, command, subject, base_ns, timeout=60):
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                        text=True)
+        self.process = start(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         deadline = time.perf_counter() + timeout
         while subject.run(10)[2] < base_ns + 100:
             if self.process.poll() is not None or time.perf_counter() > deadline:
