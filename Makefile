@@ -56,6 +56,7 @@ help:
 	@sed -n '3,8p;11p' Makefile | sed 's/^# \{0,1\}//'
 	@echo '  make check-kernels          known-answer tests on Debian 6.1 and 6.12 kernels, in qemu'
 	@echo '  make check-ml               tests against current PyTorch and JAX (ML_VENV=, several GB)'
+	@echo '  make bench                  what tracing costs, beside peers; BENCH=calls|cnn|attach|rate'
 	@echo '  make workloads golden-update lint format'
 	@echo '  make install uninstall      PREFIX=$(PREFIX) DESTDIR='
 	@echo '  make clean'
@@ -339,7 +340,6 @@ uninstall:
 # Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate is one table.
 # A current PyTorch is measured too where ML_VENV holds one.
 BENCH     ?= all
-ML_VENV   ?= $(BUILD)/ml-venv
 BENCH_BIN := $(BUILD)/bench/calls_per_second $(BUILD)/bench/empty_probe
 
 .PHONY: bench
@@ -351,11 +351,6 @@ $(BUILD)/bench/calls_per_second: tests/bench/calls_per_second.c
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(WL_CC) -o $@ $<
-
-$(BUILD)/bench/empty_probe: tests/bench/empty_probe.c $(LIB)
-	$(call say,CC,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
 
 .PHONY: clean
 clean:

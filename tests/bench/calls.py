@@ -69,6 +69,7 @@ class Calls:
         self.rows = {(f, n): Row() for f in FUNCTIONS for n in self.names}
         self.base_ns = {f: [] for f in FUNCTIONS}
         self.offsets = {}
+        self.failed = {}  # what cannot be attached here, and what it said
 
     def with_perfx(self, subject, name, base_ns):
         row = self.rows[subject.function, name]
@@ -109,10 +110,11 @@ class Calls:
             progress(f"calls: {subject.function}, {name}")
             if name in PERFX:
                 self.with_perfx(subject, name, base_ns)
-            elif name in EMPTY:
-                self.with_empty(subject, name, base_ns)
-            else:
-                self.with_peer(subject, name, base_ns)
+            elif name not in self.failed:
+                try:
+                    (self.with_empty if name in EMPTY else self.with_peer)(subject, name, base_ns)
+                except RuntimeError as error:
+                    self.failed[name] = str(error)
 
     def run(self):
         programs = [subjects.Calls(self.bench, function) for function in FUNCTIONS]
@@ -145,6 +147,8 @@ class Calls:
         table(["", "probes on", "ns", "min", "max", "it says", "ring drops"], lines, left=2)
         for tool, package in tracers.missing().items():
             say(f"  {tool} is not here: apt-get install {package}")
+        for name, error in self.failed.items():
+            say(f"  {name}: {error}")
         self.show_aims()
         say()
 
@@ -159,8 +163,8 @@ class Calls:
         # two traps, and once what the program does for a span
         floor, with_return = (self.added("push_branch", name) for name in EMPTY[:2])
         two = push and floor and 2 * floor + push - with_return
-        self.aims.add("exit site on a branch against two push hits",
-                      self.added("push_branch", by_exit), two, " ns")
+        self.aims.add("exit site on a branch against 1.1 of two push hits",
+                      self.added("push_branch", by_exit), two and 1.1 * two, " ns")
         off = [abs(median(row.claimed_ns) / median(row.added_ns) - 1) * 100
                for (_, name), row in self.rows.items()
                if name in PERFX and row.claimed_ns and median(row.added_ns)]

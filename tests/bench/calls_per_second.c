@@ -5,9 +5,9 @@
  *	calls_per_second FUNCTION [THREADS]
  *
  *	program → "ready PID"                   idle: attach now
- *	bench   → "run MS [CALLS_PER_SECOND]"   of all threads together; 0 or none: as fast as it goes
- *	program → "window CALLS CPU_NS"         for each window of a thread, by the thread's own clock
- *	program → "done CALLS NS"               all threads' calls, time from first to last
+ *	bench   → "run MS [CALLS_PER_SECOND]"   all threads; 0 or none: as fast as it goes
+ *	program → "window CALLS CPU_NS"         each window of a thread, by its own clock
+ *	program → "done CALLS NS"               of all threads, from first to last
  *	bench closes the program's stdin
  *
  * A window's time is the thread's CPU time, so that what else runs here, the tracer too, is not
@@ -26,26 +26,26 @@
 #include <time.h>
 #include <unistd.h>
 
-#define THREADS_MAX   1024
-#define BATCH_CALLS   64
-#define WINDOW_NS     5000000u
-#define WINDOWS_MAX   1024
-#define PACE_NS	      1000000u
+#define THREADS_MAX 1024
+#define BATCH_CALLS 64
+#define WINDOW_NS   5000000u
+#define WINDOWS_MAX 1024
+#define PACE_NS	    1000000u
 
 typedef int traced_function(int);
 
 #if defined(__x86_64__)
-#define FUNCTION(name, code)                                                                       \
-	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t"          \
-		".balign 64\n" #name ":\n\t.cfi_startproc\n\t" code                                \
-		"\n\t.cfi_endproc\n\t.size " #name ",.-" #name "\n\t.popsection");                 \
+#define FUNCTION(name, code)                                                              \
+	__asm__(".pushsection .text\n\t.globl " #name "\n\t.type " #name ",@function\n\t" \
+		".balign 64\n" #name ":\n\t.cfi_startproc\n\t" code                       \
+		"\n\t.cfi_endproc\n\t.size " #name ",.-" #name "\n\t.popsection");        \
 	traced_function name;
 
 #define PUSH "push %rbx\n\t.cfi_adjust_cfa_offset 8\n\t"
 #define POP  "pop %rbx\n\t.cfi_adjust_cfa_offset -8\n\t"
 /* Returns the argument plus 1; a negative one would be a smashed stack. */
-#define BRANCH                                                                                     \
-	"lea 1(%rdi),%eax\n\ttest %edi,%edi\n\tjs 9f\n\t.cfi_remember_state\n\t" POP "ret\n\t"     \
+#define BRANCH                                                                                 \
+	"lea 1(%rdi),%eax\n\ttest %edi,%edi\n\tjs 9f\n\t.cfi_remember_state\n\t" POP "ret\n\t" \
 	".cfi_restore_state\n9:\tud2"
 #define RET "lea 1(%rdi),%eax\n\t" POP "ret"
 
@@ -58,12 +58,12 @@ FUNCTION(nop5_branch, ".byte 0x0f,0x1f,0x44,0,0\n\tnop\n\t" PUSH BRANCH)
 /* Nothing cheap to move to. */
 FUNCTION(lea_ret, "lea 1(%rdi),%eax\n\tret")
 #else
-#define FUNCTION(name, code)                                                                       \
-	__attribute__((noipa)) traced_function name;                                               \
-	int name(int x)                                                                            \
-	{                                                                                          \
-		__asm__ volatile("" : "+r"(x));                                                    \
-		return x + 1;                                                                      \
+#define FUNCTION(name, code)                         \
+	__attribute__((noipa)) traced_function name; \
+	int name(int x)                              \
+	{                                            \
+		__asm__ volatile("" : "+r"(x));      \
+		return x + 1;                        \
 	}
 FUNCTION(push_branch, )
 FUNCTION(push_ret, )
@@ -74,12 +74,15 @@ FUNCTION(nop5_branch, )
 FUNCTION(lea_ret, )
 #endif
 
-#define ROW(name) {#name, name}
+#define ROW(name)           \
+	{                   \
+#name, name \
+	}
 static const struct row {
 	const char *name;
 	traced_function *function;
 } rows[] = {
-	ROW(push_branch), ROW(push_ret),   ROW(endbr64_branch), ROW(test_branch),
+	ROW(push_branch), ROW(push_ret),    ROW(endbr64_branch), ROW(test_branch),
 	ROW(lea_branch),  ROW(nop5_branch), ROW(lea_ret),
 };
 
@@ -140,8 +143,7 @@ static void call(struct worker *w, uint64_t count)
 static void add_window(struct worker *w, uint64_t calls, uint64_t ns)
 {
 	if (w->windows_count < WINDOWS_MAX)
-		w->windows[w->windows_count++] =
-			(struct window){(uint32_t)calls, (uint32_t)ns};
+		w->windows[w->windows_count++] = (struct window){(uint32_t)calls, (uint32_t)ns};
 }
 
 static void run_freely(struct worker *w)
@@ -210,7 +212,8 @@ static void run(traced_function *function, size_t threads, uint64_t duration_ns,
 	start = now_ns() - start;
 	for (size_t i = 0; i < threads; i++)
 		for (size_t j = 0; j < workers[i].windows_count; j++)
-			printf("window %" PRIu32 " %" PRIu32 "\n", workers[i].windows[j].calls_count,
+			printf("window %" PRIu32 " %" PRIu32 "\n",
+			       workers[i].windows[j].calls_count,
 			       workers[i].windows[j].duration_ns);
 	printf("done %" PRIu64 " %" PRIu64 "\n", calls, start);
 	fflush(stdout);

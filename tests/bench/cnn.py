@@ -26,11 +26,12 @@ class Cnn:
         tracer = tracers.Perfx(self.options.build, trainer.pid)
         trainer.run(WARM_STEPS)
         cpu, start = tracer.cpu_seconds(), time.perf_counter()
-        ms = trainer.run(steps)
+        ms, cpu_ms = trainer.run(steps)
         cpu, seconds = tracer.cpu_seconds() - cpu, time.perf_counter() - start
         result["rss_anon_bytes"].append(tracer.rss_anon_bytes())
         report = tracer.stop()
         result["on_ms"].append(ms)
+        result["on_cpu_ms"].append(cpu_ms)
         result["tracer_cpu_percent"].append(100 * cpu / seconds)
         overhead = report["overhead"]
         result["said_percent"].append(overhead.get("estimated_percent"))
@@ -40,21 +41,24 @@ class Cnn:
 
     def measure(self, which, python):
         result = {"torch": subjects.torch_version(python), "off_ms": [], "on_ms": [], "ratio": [],
+                  "off_cpu_ms": [], "on_cpu_ms": [], "cpu_ratio": [],
                   "rss_anon_bytes": [], "tracer_cpu_percent": [], "said_percent": [],
                   "hits_per_step": [], "ring_drops": 0, "probes": 0}
         if not result["torch"]:
             say(f"  {which} PyTorch is left out: {self.missing[which]}")
             return None
         with subjects.Trainer(python, self.options.source) as trainer:
-            steps = max(10, round(BLOCK_SECONDS * 200 / trainer.run(30)) * 5)
+            steps = max(10, round(BLOCK_SECONDS * 200 / trainer.run(30)[0]) * 5)
             before = trainer.run(steps)
             for _ in range(self.options.rounds):
                 progress(f"cnn: {which} PyTorch {result['torch']}")
                 self.with_tracer(trainer, steps, result)
                 after = trainer.run(steps)
-                result["off_ms"].append(after)
+                result["off_ms"].append(after[0])
+                result["off_cpu_ms"].append(after[1])
                 # between two untraced neighbours, so that a drift is not taken for a slowdown
-                result["ratio"].append(result["on_ms"][-1] / ((before + after) / 2))
+                for i, (on, ratio) in enumerate((("on_ms", "ratio"), ("on_cpu_ms", "cpu_ratio"))):
+                    result[ratio].append(result[on][-1] * 2 / (before[i] + after[i]))
                 before = after
         progress("")
         return result
@@ -74,6 +78,7 @@ class Cnn:
                 ["  ms/step off"] + spread(r["off_ms"], 2),
                 ["  ms/step on"] + spread(r["on_ms"], 2),
                 ["  on / off"] + spread(r["ratio"], 3),
+                ["  on / off, its CPU time"] + spread(r["cpu_ratio"], 3),
                 ["  slowdown that it says, %"] + spread(said, 2),
                 ["  tracer's CPU, % of one"] + spread(r["tracer_cpu_percent"], 2),
                 ["  tracer's anonymous RSS, MiB"] +

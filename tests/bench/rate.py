@@ -60,7 +60,8 @@ class Rate:
             report = tracer.stop()
         rows = [row for process in report["processes"] for row in process["functions"]]
         drops = report["losses"]["ring_drops"]
-        return {"asked": rate, "threads": threads, "options": tracing, "calls": calls, "per_second": calls / seconds,
+        return {"asked": rate, "threads": threads, "options": tracing, "calls": calls,
+                "per_second": calls / seconds,
                 "calls_reported": sum(row["calls"] for row in rows), "ring_drops": drops,
                 "booked": sum(row.get("booked", 0) for row in rows), "rss_anon_peak_bytes": rss,
                 "cpu_seconds": cpu, "cpu_percent": 100 * cpu / seconds,
@@ -70,16 +71,15 @@ class Rate:
         say(f"Calls a second, each a record ({FUNCTION}; the ring is 8 MiB unless said)")
         results = [self.measure(*step) for step in STEPS]
         progress("")
-        table(["asked", "threads", "a second", "ring drops", "of all", "calls are exact",
-               "CPU %", "CPU s/million", "MiB", ""],
-              [[number(r["asked"]) if r["asked"] else "all", r["threads"],
+        table(["options", "asked", "threads", "a second", "ring drops", "of all",
+               "calls are exact", "CPU %", "CPU s/million", "MiB"],
+              [[" ".join(r["options"]), number(r["asked"]) if r["asked"] else "all", r["threads"],
                 number(r["per_second"]), number(r["ring_drops"]),
                 f"{100 * r['ring_drops'] / r['calls']:.2f} %",
                 "yes" if r["calls"] == r["calls_reported"]
                 else f"{r['calls_reported'] - r['calls']:+,}",
                 number(r["cpu_percent"]), number(r["cpu_seconds_per_million"], 3),
-                number(r["rss_anon_peak_bytes"] / (1 << 20), 1),
-                " ".join(r["options"])] for r in results], left=0)
+                number(r["rss_anon_peak_bytes"] / (1 << 20), 1)] for r in results])
         lossless = [r["per_second"] for r in results if not r["ring_drops"]]
         say(f"  highest rate without loss: {number(max(lossless, default=None))} a second")
         beyond = [r for r in results if r["ring_drops"]]

@@ -2,6 +2,7 @@
 """What traces: perfx-trace, an empty BPF program, and the peers. Each is started on a process,
 says when it is attached, and is stopped."""
 
+import atexit
 import json
 import os
 import shutil
@@ -9,6 +10,8 @@ import signal
 import subprocess
 import tempfile
 import time
+
+import subjects
 
 PACKAGES = {"funclatency": "libbpf-tools", "bpftrace": "bpftrace"}
 
@@ -22,16 +25,21 @@ def missing():
     return {tool: package for tool, package in PACKAGES.items() if not find(tool)}
 
 
-def cpu_seconds(pid):
-    """CPU time of all threads of a process, to the nanosecond."""
-    total = 0
-    try:
-        for tid in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{tid}/schedstat", encoding="ascii") as file:
-                total += int(file.read().split()[0])
-    except (FileNotFoundError, ProcessLookupError):
-        pass
-    return total / 1e9
+started = []
+
+
+@atexit.register
+def end_all():
+    """Whatever went wrong: nothing stays attached."""
+    for process in started:
+        if process.poll() is None:
+            process.terminate()
+
+
+def start(command, **pipes):
+    process = subprocess.Popen(command, text=True, stderr=subprocess.PIPE, **pipes)
+    started.append(process)
+    return process
 
 
 def rss_anon_bytes(pid):
@@ -51,10 +59,9 @@ class Perfx:
     def __init__(self, build, pid, *options, timeout=60):
         self.output = tempfile.NamedTemporaryFile(suffix=".json")
         self.started = time.perf_counter()
-        self.process = subprocess.Popen(
+        self.process = start(
             [os.path.join(build, "perfx-trace"), "-p", str(pid), "-d", "1h", "-o",
-             self.output.name, *options],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+             self.output.name, *options], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         self.said = []
         deadline = self.started + timeout
         while True:
@@ -69,7 +76,7 @@ class Perfx:
         self.attach_seconds = time.perf_counter() - self.started
 
     def cpu_seconds(self):
-        return cpu_seconds(self.process.pid)
+        return subjects.cpu_seconds(self.process.pid)
 
     def rss_anon_bytes(self):
         return rss_anon_bytes(self.process.pid)
@@ -94,9 +101,8 @@ class Empty:
 
     def __init__(self, bench, pid, path, offsets, by_return=False):
         command = [os.path.join(bench, "empty_probe")] + ["--return"] * by_return
-        self.process = subprocess.Popen(
-            command + [str(pid), path] + [str(offset) for offset in offsets],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = start(command + [str(pid), path] + [str(offset) for offset in offsets],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         if self.process.stdout.readline().strip() != "attached":
             raise RuntimeError(self.process.stderr.read().strip())
 
@@ -109,9 +115,7 @@ class Peer:
     """A tool that does not say when it is attached: seen by what a call takes then."""
 
     def __init__(self, command, subject, base_ns, timeout=60):
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                        text=True)
+        self.process = start(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         deadline = time.perf_counter() + timeout
         while subject.run(10)[2] < base_ns + 100:
             if self.process.poll() is not None or time.perf_counter() > deadline:
