@@ -61,6 +61,7 @@ struct frame {
 
 struct thread {
 	__u32 process;
+	__u32 tid;
 	__u32 depth;
 	__u32 returns; /* open frames that wait for a return probe */
 	__u32 declined; /* return probes that will fire though no frame was opened for them */
@@ -113,8 +114,10 @@ static __always_inline struct thread *thread_find(bool create, bool leaves)
 		return NULL;
 	}
 	t = bpf_task_storage_get(&perfx_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (t)
+	if (t) {
 		t->process = family->process;
+		t->tid = task->pid;
+	}
 	return t;
 }
 
@@ -205,7 +208,6 @@ static __always_inline void emit(struct thread *t, const struct frame *f, __u32 
 {
 	struct perfx_span *span;
 
-	counter_add(PERFX_COUNTER_ENDED, 1);
 	span = bpf_ringbuf_reserve(&perfx_spans, sizeof(*span), 0);
 	if (!span) {
 		counter_add(PERFX_COUNTER_RING_DROPS, 1);
@@ -221,7 +223,7 @@ static __always_inline void emit(struct thread *t, const struct frame *f, __u32 
 	span->process = t->process;
 	span->context = f->context;
 	span->function = f->function;
-	span->tid = (__u32)bpf_get_current_pid_tgid();
+	span->tid = t->tid;
 	span->depth = depth;
 	span->flags = flags;
 	span->pad = 0;
@@ -250,15 +252,13 @@ static __always_inline __u64 less_probes(const struct frame *f, __u64 duration_n
 	return duration_ns > cost_ns ? duration_ns - cost_ns : 0;
 }
 
-/* Ends the innermost frame. An unwound one passes on what its children took, for its own time is
- * not known. */
-__noinline int pop_frame(struct thread *t, __u64 now, __u32 call_cost_ns, __u16 flags)
+/* Ends the innermost frame, at `now`. An unwound one passes on what its children took, for its own
+ * time is not known. */
+static __always_inline void end_frame(struct thread *t, __u64 now, __u32 call_cost_ns, __u16 flags)
 {
 	__u64 duration = 0, self = 0, nested;
 	struct frame *f, *caller;
 
-	if (!t || t->depth == 0)
-		return 0;
 	t->depth--;
 	f = frame_at(t, t->depth);
 	if (f->entry & FRAME_BY_RETURN)
@@ -280,7 +280,14 @@ __noinline int pop_frame(struct thread *t, __u64 now, __u32 call_cost_ns, __u16 
 		caller->probe_ns += f->probe_ns + call_cost_ns;
 	}
 	emit(t, f, t->depth, duration, self, flags);
-	return 1;
+}
+
+/* Out of line: the loops that unwind. */
+__noinline int unwind_frame(struct thread *t)
+{
+	if (t && t->depth)
+		end_frame(t, 0, 0, PERFX_SPAN_UNWOUND);
+	return 0;
 }
 
 /* A tail call leaves the caller's return address, or rather the return probe's trampoline, in the
@@ -308,14 +315,14 @@ static __always_inline bool is_stale(const struct frame *f, __u64 slot)
 	return true;
 }
 
-__noinline int drop_stale(struct thread *t, __u64 slot, __u64 now)
+__noinline int drop_stale(struct thread *t, __u64 slot)
 {
 	if (!t)
 		return 0;
 	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
 		if (t->depth == 0 || !is_stale(frame_at(t, t->depth - 1), slot))
 			break;
-		pop_frame(t, now, 0, PERFX_SPAN_UNWOUND);
+		unwind_frame(t);
 	}
 	return 0;
 }
@@ -341,9 +348,9 @@ static __always_inline __u32 context_of_call(struct thread *t, __u32 function)
 }
 
 /* Counts a call whose end will not be seen. */
-static __always_inline void count_call(struct thread *t, const struct perfx_probe *probe, __u64 now)
+static __always_inline void count_call(struct thread *t, const struct perfx_probe *probe)
 {
-	struct frame f = {.start_ns = now, .function = probe->function};
+	struct frame f = {.start_ns = bpf_ktime_get_ns(), .function = probe->function};
 
 	if (!(probe->flags & PERFX_PROBE_F_BY_CHOICE))
 		counter_add(PERFX_COUNTER_UNTIMED, 1);
@@ -356,22 +363,22 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 				  __u64 slot)
 {
 	bool by_return = probe->kind == PERFX_PROBE_RETURN;
-	__u64 now = bpf_ktime_get_ns();
 	struct frame *f;
 	__u32 context;
 
 	if (t->depth && (probe->flags & PERFX_PROBE_F_REPEATS)) {
 		f = frame_at(t, t->depth - 1);
-		if (f->slot == slot && f->function == probe->function)
+		if (f->slot == slot && f->function == probe->function) {
+			counter_add(PERFX_COUNTER_REPEATS, 1);
 			return false;
+		}
 	}
 	if (t->depth && is_stale(frame_at(t, t->depth - 1), slot))
-		drop_stale(t, slot, now);
+		drop_stale(t, slot);
 
-	counter_add(PERFX_COUNTER_ENTRIES, 1);
 	if (probe->kind == PERFX_PROBE_COUNT || t->depth >= PERFX_MAX_DEPTH ||
 	    (by_return && t->returns >= RETURNS_MAX)) {
-		count_call(t, probe, now);
+		count_call(t, probe);
 		/* session links take the refusal; others return all the same */
 		if (by_return && !perfx_sessions)
 			t->declined++;
@@ -405,7 +412,7 @@ static __always_inline void leave(struct thread *t, const struct perfx_probe *pr
 			break;
 		f = frame_at(t, t->depth - 1);
 		if (f->slot == slot && f->function == probe->function) {
-			pop_frame(t, now, probe->call_cost_ns, 0);
+			end_frame(t, now, probe->call_cost_ns, 0);
 			return;
 		}
 		if (f->slot > slot) {
@@ -416,7 +423,7 @@ static __always_inline void leave(struct thread *t, const struct perfx_probe *pr
 		}
 		if (slot - f->slot > STACK_SPAN_BYTES)
 			break;
-		pop_frame(t, now, 0, PERFX_SPAN_UNWOUND);
+		unwind_frame(t);
 	}
 	if (probe->kind == PERFX_PROBE_RETURN && t->declined)
 		t->declined--;
@@ -494,7 +501,7 @@ static __always_inline bool hit(struct pt_regs *ctx)
 {
 	__u32 index = bpf_get_attach_cookie(ctx);
 	struct perfx_probe *probe;
-	__u64 now, sp = PT_REGS_SP(ctx), fp = PT_REGS_FP(ctx);
+	__u64 now = 0, sp = PT_REGS_SP(ctx), fp = PT_REGS_FP(ctx);
 	struct thread *t;
 	bool opened, leaves;
 
@@ -515,8 +522,9 @@ static __always_inline bool hit(struct pt_regs *ctx)
 		}
 		return opened;
 	}
-	now = bpf_ktime_get_ns();
 	leaves = probe->kind == PERFX_PROBE_EXIT || condition_holds(ctx, probe->condition);
+	if (leaves)
+		now = bpf_ktime_get_ns();
 	t = thread_find(false, leaves);
 	if (!t)
 		return false;
@@ -585,7 +593,7 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(perfx_on_thread_exit, struct task_struct *task)
 {
 	struct thread *t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
-	__u64 now = bpf_ktime_get_ns(), sp;
+	__u64 sp;
 	bool whole;
 
 	if (!t || !perfx_tracing)
@@ -595,7 +603,7 @@ int BPF_PROG(perfx_on_thread_exit, struct task_struct *task)
 	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
 		if (t->depth == 0 || (whole && !is_stale(frame_at(t, t->depth - 1), sp)))
 			break;
-		pop_frame(t, now, 0, PERFX_SPAN_UNWOUND);
+		unwind_frame(t);
 	}
 	return 0;
 }

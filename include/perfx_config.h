@@ -65,8 +65,7 @@ struct perfx_context_node {
 };
 
 enum perfx_counter {
-	PERFX_COUNTER_ENTRIES = 0, /* calls begun */
-	PERFX_COUNTER_ENDED,       /* calls ended, in the ring or in the book */
+	PERFX_COUNTER_REPEATS = 0, /* hits of an entry that began no call: PERFX_PROBE_F_REPEATS */
 	PERFX_COUNTER_RING_DROPS,
 	PERFX_COUNTER_MAP_FULL,
 	PERFX_COUNTER_UNMATCHED_RETURNS,

@@ -3,6 +3,7 @@
  * Ways out, as text: "+14 branch if-not-taken/5 rsp+32" is a branch 14 bytes into the function at
  * which a call leaves when condition 5 (ne) does not hold. "cold+3" counts from the cold part.
  */
+#include "decode/names.h"
 #include "site/site.h"
 
 #include "site_fixture.h"
@@ -330,7 +331,7 @@ static void print_exits(FILE *out, struct fixture *f, const struct symbol *symbo
 
 		fprintf(out, "%s", i ? ", " : "");
 		print_place(out, f, symbol, site->vaddr);
-		fprintf(out, " %s %s", site_kind_name(site->kind), when_name(site->when));
+		fprintf(out, " %s %s", name_of_site((enum perfx_site)site->kind), when_name(site->when));
 		if (site->when != EXIT_ALWAYS)
 			fprintf(out, "/%x", site->condition);
 		fprintf(out, " %s%+d", site->cfa_reg == CFA_RSP ? "rsp" : "rbp", site->cfa_offset);

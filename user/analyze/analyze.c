@@ -188,6 +188,19 @@ fail:
 	return NULL;
 }
 
+const char *finding_severity_name(enum finding_severity severity)
+{
+	switch (severity) {
+	case FINDING_HIGH:
+		return "high";
+	case FINDING_MEDIUM:
+		return "medium";
+	case FINDING_LOW:
+		break;
+	}
+	return "low";
+}
+
 void analysis__free(struct analysis *analysis)
 {
 	if (!analysis)

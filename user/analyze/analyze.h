@@ -14,6 +14,7 @@
 
 /* Severity order is display order. */
 enum finding_severity { FINDING_HIGH = 1, FINDING_MEDIUM, FINDING_LOW };
+const char *finding_severity_name(enum finding_severity severity); /* "high" … */
 
 struct finding {
 	const char *kind; /* "SlowOperation", … : static */

@@ -51,20 +51,3 @@ void link_warm_pages(int file_fd, const uint64_t *offsets, size_t count)
 			return;
 	}
 }
-
-const char *link_name(enum perfx_link link)
-{
-	switch (link) {
-	case PERFX_LINK_SESSION:
-		return "session";
-	case PERFX_LINK_MULTI:
-		return "multi";
-	case PERFX_LINK_PERF:
-		return "perf";
-	case PERFX_LINK_TRACEPOINT:
-		return "tracepoint";
-	case PERFX_LINK_INVALID:
-		break;
-	}
-	return "none";
-}

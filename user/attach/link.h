@@ -6,8 +6,6 @@
 #ifndef PERFX_ATTACH_LINK_H
 #define PERFX_ATTACH_LINK_H
 
-#include "perfx_record.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,7 +33,5 @@ int link_multi(int prog_fd, int attach_type, int file_fd, pid_t pid, bool at_ret
 /* Reads a byte of the page of each offset: registering a uprobe on a page that is not in the page
  * cache makes some kernels complain in their log. */
 void link_warm_pages(int file_fd, const uint64_t *offsets, size_t count);
-
-const char *link_name(enum perfx_link link); /* "session" "multi" "perf" "tracepoint" */
 
 #endif

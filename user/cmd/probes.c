@@ -6,12 +6,12 @@
  *   push +4        560 ns  exit: 1 branch       560 ns  libtorch_cpu.so  at::_ops::mm::call
  */
 #include "attach/calibrate.h"
-#include "attach/link.h"
 #include "base/escape.h"
 #include "base/message.h"
 #include "base/units.h"
 #include "cmd/cmd.h"
 #include "cmd/targets.h"
+#include "decode/names.h"
 #include "plan/plan.h"
 
 #include <errno.h>
@@ -100,7 +100,7 @@ static void print_function(const struct plan *plan, const struct plan_function *
 	char *base = shown(plan->modules[function->module].base);
 	unsigned long distance = (unsigned long)(function->site.entry_vaddr - function->vaddr);
 
-	snprintf(site, sizeof(site), "%s +%lu", site_kind_name(function->site.entry_kind), distance);
+	snprintf(site, sizeof(site), "%s +%lu", name_of_site((enum perfx_site)function->site.entry_kind), distance);
 	cost_text(cost, calibration_hit_ns(calibration, (enum perfx_site)function->site.entry_kind,
 					   function->ret));
 	way_out(out, sizeof(out), function, calibration);
@@ -120,7 +120,7 @@ static void print_plan(const struct plan *plan, const struct calibration *calibr
 	for (size_t i = 0; i < plan->functions_count; i++)
 		print_function(plan, &plan->functions[i], calibration);
 	printf("\n%zu functions; links: sites by %s, return probes by %s\n", plan->functions_count,
-	       link_name(links->hit), link_name(links->by_return));
+	       name_of_link(links->hit), name_of_link(links->by_return));
 	if (!links->hit)
 		printf("costs are not known: measuring them needs the privilege to trace\n");
 	for (size_t i = 0; i < plan->refusals_count; i++) {

@@ -63,11 +63,11 @@ struct plan {
 	struct plan_options options;
 	bool c_alone; /* all processes so far are C and nothing else */
 	struct plan_module *modules;
-	size_t modules_count;
+	size_t modules_count, modules_capacity;
 	struct plan_function *functions;
-	size_t functions_count;
+	size_t functions_count, functions_capacity;
 	struct plan_refusal *refusals;
-	size_t refusals_count;
+	size_t refusals_count, refusals_capacity;
 	/* per pattern: did it see a module of its name, did it match a function */
 	bool *pattern_saw_module, *pattern_matched;
 };

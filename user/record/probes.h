@@ -42,8 +42,8 @@ size_t probes__sites_count(const struct probes *probes);     /* probes, entry an
 void probes__enforce_budget(struct probes *probes, uint64_t elapsed_ns);
 uint64_t probes__detached_count(const struct probes *probes); /* probes given up */
 
-/* HITS records of all probes. */
-void probes__report_hits(struct probes *probes);
+/* HITS records of all probes. Returns the hits of entries. */
+uint64_t probes__report_hits(struct probes *probes);
 
 /* Processes other than pids that map this file now. */
 bool module_is_shared(const struct plan_module *module, const pid_t *pids, size_t pids_count);

@@ -2,12 +2,12 @@
 #include "record/recorder.h"
 
 #include "attach/calibrate.h"
-#include "attach/link.h"
 #include "attach/mappings.h"
 #include "attach/tracer.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/message.h"
+#include "decode/names.h"
 #include "record/books.h"
 #include "record/probes.h"
 #include "record/totals.h"
@@ -314,7 +314,7 @@ static int load(struct recorder *recorder)
 	if (!recorder->tracer) {
 		if (errno == ENOTSUP)
 			msg_say("--link %s: this kernel has no such link: try without --link",
-				link_name(options->link));
+				name_of_link(options->link));
 		else
 			msg_say("the BPF programs do not load: %s: see perfx-trace doctor",
 				strerror(errno));
@@ -509,7 +509,9 @@ static void trace(struct recorder *recorder)
 	totals.end_ns = clock_monotonic_ns();
 	books__sample(recorder->books, true);
 	tracer__stop(recorder->tracer);
-	reader__drain(recorder->reader);
+	while (reader__drain(recorder->reader))
+		;
+	totals.spans_count = reader__spans_count(recorder->reader);
 	totals.killed = recorder->main_ended && (recorder->main_status & 0x7f);
 	totals.exited = recorder->main_ended;
 	totals.interrupted = interrupt_asked();

@@ -95,11 +95,18 @@ static void send_refusals(struct sink *sink, struct pack_buffer *buffer, const s
 	}
 }
 
+/* What only the end knows of the recording as a whole. */
+struct counts {
+	uint64_t entries, spans, detached;
+};
+
+/* The hot path counts hits and nothing else: calls begun are the hits of entries, calls ended have a
+ * record, or a place in the book. */
 static void send_losses(struct sink *sink, struct pack_buffer *buffer, const struct tracer *tracer,
-			uint64_t detached_count)
+			const struct counts *counts)
 {
-	uint64_t begun = tracer__counter(tracer, PERFX_COUNTER_ENTRIES);
-	uint64_t ended = tracer__counter(tracer, PERFX_COUNTER_ENDED);
+	uint64_t begun = counts->entries - tracer__counter(tracer, PERFX_COUNTER_REPEATS);
+	uint64_t ended = counts->spans + tracer__counter(tracer, PERFX_COUNTER_RING_DROPS);
 	const struct {
 		enum perfx_loss_kind loss;
 		uint64_t count;
@@ -111,7 +118,7 @@ static void send_losses(struct sink *sink, struct pack_buffer *buffer, const str
 		 tracer__counter(tracer, PERFX_COUNTER_UNMATCHED_RETURNS)},
 		{PERFX_LOSS_READ_FAULTS, tracer__counter(tracer, PERFX_COUNTER_READ_FAULTS)},
 		{PERFX_LOSS_UNTIMED_CALLS, tracer__counter(tracer, PERFX_COUNTER_UNTIMED)},
-		{PERFX_LOSS_DETACHED_PROBES, detached_count},
+		{PERFX_LOSS_DETACHED_PROBES, counts->detached},
 		{PERFX_LOSS_NMISSED, tracer__missed(tracer)},
 		{PERFX_LOSS_CONTROL_DROPS, tracer__counter(tracer, PERFX_COUNTER_CONTROL_DROPS)},
 		{PERFX_LOSS_FOREIGN_HITS, tracer__counter(tracer, PERFX_COUNTER_FOREIGN_HITS)},
@@ -143,13 +150,15 @@ void totals_end(struct sink *sink, struct tracer *tracer, const struct plan *pla
 		struct probes *probes, const struct totals *totals)
 {
 	struct pack_buffer *buffer = malloc(sizeof(*buffer));
+	struct counts counts = {.spans = totals->spans_count,
+				.detached = probes__detached_count(probes)};
 
 	if (!buffer)
 		return;
 	send_books(sink, buffer, tracer);
-	probes__report_hits(probes);
+	counts.entries = probes__report_hits(probes);
 	send_refusals(sink, buffer, plan);
-	send_losses(sink, buffer, tracer, probes__detached_count(probes));
+	send_losses(sink, buffer, tracer, &counts);
 	send_end(sink, buffer, totals);
 	free(buffer);
 }

@@ -14,6 +14,7 @@
 
 struct totals {
 	uint64_t end_ns;
+	uint64_t spans_count; /* taken from the ring */
 	bool killed, exited, interrupted;
 };
 

@@ -4,7 +4,7 @@
 #include "base/grow.h"
 #include "base/units.h"
 #include "report/compose.h"
-#include "report/names.h"
+#include "decode/names.h"
 
 #include <stdlib.h>
 #include <time.h>

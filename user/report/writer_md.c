@@ -15,7 +15,7 @@
 
 #include "base/escape.h"
 #include "report/document.h"
-#include "report/names.h"
+#include "decode/names.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -50,7 +50,7 @@ static void add_finding(struct text *text, const struct block *block)
 	const struct finding *finding = block->finding;
 
 	text_add(text, "- **");
-	for (const char *p = name_of_severity(finding->severity); *p; p++)
+	for (const char *p = finding_severity_name(finding->severity); *p; p++)
 		text_printf(text, "%c", toupper((unsigned char)*p));
 	text_printf(text, "%s** %s: ", finding->partial ? ", partial" : "", finding->kind);
 	escape_markdown_sentence(text, block->text);

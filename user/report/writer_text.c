@@ -18,7 +18,7 @@
 #include "base/escape.h"
 #include "base/utf8.h"
 #include "report/document.h"
-#include "report/names.h"
+#include "decode/names.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -142,7 +142,7 @@ static enum style style_of(enum finding_severity severity)
 static void add_finding(struct layout *l, const struct block *block)
 {
 	const struct finding *finding = block->finding;
-	const char *severity = name_of_severity(finding->severity);
+	const char *severity = finding_severity_name(finding->severity);
 	struct text head = {0};
 
 	style_on(l, style_of(finding->severity));

@@ -8,23 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-const char *site_kind_name(enum site_kind kind)
-{
-	switch (kind) {
-	case SITE_NOP5:
-		return "nop5";
-	case SITE_NOP:
-		return "nop";
-	case SITE_PUSH:
-		return "push";
-	case SITE_BRANCH:
-		return "branch";
-	case SITE_STEPPED:
-		return "stepped";
-	}
-	return "?";
-}
-
 static void exits_unknown(struct site_plan *plan, const char *note)
 {
 	plan->exits_state = EXITS_UNKNOWN;

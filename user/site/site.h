@@ -25,7 +25,6 @@ enum site_kind {
 	SITE_BRANCH, /* jmp, jcc, call: emulated */
 	SITE_STEPPED /* anything else: single-stepped out of line */
 };
-const char *site_kind_name(enum site_kind kind); /* "nop5" "nop" "push" "branch" "stepped" */
 
 /* When does a hit at an exit site mean that the function is leaving? */
 enum exit_when {

@@ -22,6 +22,7 @@ struct reader {
 	int epoll_fd;
 	bool draining_control;
 	uint32_t budget; /* spans that may still be taken in this drain */
+	uint64_t spans_count;
 	uint32_t processes_known;   /* below: described */
 	uint32_t contexts_low;	    /* below: all described */
 	bool contexts_known[PERFX_MAX_CONTEXTS];
@@ -78,6 +79,7 @@ static int on_span(void *ctx, void *data, size_t size)
 	if (span->context < PERFX_MAX_CONTEXTS && !reader->contexts_known[span->context])
 		describe_contexts(reader);
 	sink_record(reader->sink, data, size);
+	reader->spans_count++;
 	return --reader->budget ? 0 : -EAGAIN;
 }
 
@@ -139,11 +141,19 @@ int reader__fd(const struct reader *reader)
 	return reader->epoll_fd;
 }
 
-void reader__drain(struct reader *reader)
+uint64_t reader__spans_count(const struct reader *reader)
 {
+	return reader->spans_count;
+}
+
+bool reader__drain(struct reader *reader)
+{
+	int taken;
+
 	drain_control(reader);
 	reader->budget = DRAIN_MAX;
-	ring_buffer__consume(reader->spans);
+	taken = ring_buffer__consume(reader->spans);
 	/* nodes that have calls in the overflow book alone */
 	describe_contexts(reader);
+	return taken == -EAGAIN;
 }

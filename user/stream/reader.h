@@ -20,7 +20,9 @@ void reader__free(struct reader *reader);
 
 /* A descriptor for epoll: readable when there is something to drain. */
 int reader__fd(const struct reader *reader);
-/* Takes what is there; where more comes than can be taken, a ring's worth and not for ever. */
-void reader__drain(struct reader *reader);
+/* Takes what is there; where more comes than can be taken, two million spans and not for ever: then
+ * true, there is more. */
+bool reader__drain(struct reader *reader);
+uint64_t reader__spans_count(const struct reader *reader); /* taken so far */
 
 #endif

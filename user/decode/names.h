@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Words for the record ABI's values: the JSON report spells them so, and the others follow it. */
-#ifndef PERFX_REPORT_NAMES_H
-#define PERFX_REPORT_NAMES_H
+#ifndef PERFX_DECODE_NAMES_H
+#define PERFX_DECODE_NAMES_H
 
-#include "analyze/analyze.h"
+#include "perfx_record.h"
 
 const char *name_of_source(enum perfx_source source);
 const char *name_of_link(enum perfx_link link);
@@ -12,6 +12,5 @@ const char *name_of_site(enum perfx_site site);
 const char *name_of_loss(enum perfx_loss_kind loss);
 /* What a loss means, for people: one line. */
 const char *meaning_of_loss(enum perfx_loss_kind loss);
-const char *name_of_severity(enum finding_severity severity);
 
 #endif

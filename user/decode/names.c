@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "report/names.h"
+#include "decode/names.h"
 
 /* No default anywhere: the compiler finds the value that has no name yet. */
 
@@ -136,17 +136,4 @@ const char *name_of_loss(enum perfx_loss_kind loss)
 const char *meaning_of_loss(enum perfx_loss_kind loss)
 {
 	return loss_names(loss).meaning;
-}
-
-const char *name_of_severity(enum finding_severity severity)
-{
-	switch (severity) {
-	case FINDING_HIGH:
-		return "high";
-	case FINDING_MEDIUM:
-		return "medium";
-	case FINDING_LOW:
-		return "low";
-	}
-	return "low";
 }

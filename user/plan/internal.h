@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of this room share. */
+#ifndef PERFX_PLAN_INTERNAL_H
+#define PERFX_PLAN_INTERNAL_H
+
+#include "plan/plan.h"
+#include "target/image.h"
+
+/* select.c: plans the functions of a file that are to be traced. 0, -ENOMEM, -E2BIG. */
+int plan_image(struct plan *plan, struct image *image, size_t module);
+/* Must this file's symbols be looked at at all? Notes which patterns name it. */
+bool plan_worth_searching(struct plan *plan, const char *base);
+
+/* timing.c: may something unwind through this file's frames, or leave them by another stack? */
+bool plan_may_unwind(struct image *image, const char *base);
+/* Decides for the functions from `first` on; only when all files of a process are known, for a C++
+ * library may come last. */
+void plan_time_functions(struct plan *plan, size_t first);
+
+#endif

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Which functions of a file are traced: chosen by -F, annotated, or worth it by default. */
+#include "base/grow.h"
+#include "plan/defaults.h"
+#include "plan/internal.h"
+#include "target/demangle.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct candidate {
+	char *symbol;
+	uint64_t vaddr, offset, size;
+	enum perfx_source source;
+	bool marked; /* by PERFX_TRACK: symbol is the name to show */
+	bool global;
+};
+
+struct selection {
+	struct plan *plan;
+	const char *base;
+	struct candidate *candidates;
+	size_t count, capacity;
+	int err;
+};
+
+static bool has_includes(const struct plan_options *options)
+{
+	for (size_t i = 0; i < options->patterns_count; i++)
+		if (!pattern__excludes(options->patterns[i]))
+			return true;
+	return false;
+}
+
+static bool excluded(const struct plan_options *options, const char *base, const char *symbol)
+{
+	for (size_t i = 0; i < options->patterns_count; i++)
+		if (pattern__excludes(options->patterns[i]) &&
+		    pattern__matches_module(options->patterns[i], base) &&
+		    pattern__matches_name(options->patterns[i], symbol))
+			return true;
+	return false;
+}
+
+static bool included(struct plan *plan, const char *base, const char *symbol)
+{
+	const struct plan_options *options = &plan->options;
+	bool found = false;
+
+	for (size_t i = 0; i < options->patterns_count; i++) {
+		if (pattern__excludes(options->patterns[i]) ||
+		    !pattern__matches_module(options->patterns[i], base) ||
+		    !pattern__matches_name(options->patterns[i], symbol))
+			continue;
+		plan->pattern_matched[i] = true;
+		found = true;
+	}
+	return found;
+}
+
+static int add_candidate(struct selection *selection, const struct symbol *symbol,
+			 enum perfx_source source)
+{
+	struct candidate *candidate;
+
+	if (selection->plan->functions_count + selection->count >
+	    selection->plan->options.functions_max * 2) /* aliases are not taken off yet */
+		return selection->err = -E2BIG;
+	if (grow_array(&selection->candidates, &selection->capacity, selection->count + 1,
+		       sizeof(*selection->candidates)))
+		return selection->err = -ENOMEM;
+	candidate = &selection->candidates[selection->count];
+	*candidate = (struct candidate){
+		.symbol = strdup(symbol->name),
+		.vaddr = symbol->vaddr,
+		.offset = symbol->offset,
+		.size = symbol->size,
+		.source = source,
+		.marked = symbol->origin == SYMBOL_NOTE,
+		.global = symbol->global,
+	};
+	if (!candidate->symbol)
+		return selection->err = -ENOMEM;
+	selection->count++;
+	return 0;
+}
+
+static void refuse_symbol(struct plan *plan, const char *symbol, const char *reason)
+{
+	char *name = demangle(symbol);
+
+	plan__refuse(plan, name ? name : symbol, reason);
+	free(name);
+}
+
+static int offer_symbol(const struct symbol *symbol, void *ctx)
+{
+	struct selection *selection = ctx;
+	struct plan *plan = selection->plan;
+	bool chosen = has_includes(&plan->options);
+	enum perfx_source source;
+
+	/* a function's cold half is part of it, not a function */
+	if (symbol->cold)
+		return 0;
+	source = chosen ? (included(plan, selection->base, symbol->name)
+				   ? source_of_function(selection->base, symbol->name)
+				   : PERFX_SOURCE_INVALID)
+			: default_function(symbol->name);
+	if (!source || excluded(&plan->options, selection->base, symbol->name))
+		return 0;
+	if (symbol->ifunc) {
+		refuse_symbol(plan, symbol->name,
+			      "IFUNC: the symbol is a resolver; trace the implementation it picks");
+		return 0;
+	}
+	return add_candidate(selection, symbol, source);
+}
+
+static int offer_mark(const struct symbol *symbol, void *ctx)
+{
+	struct selection *selection = ctx;
+	struct plan *plan = selection->plan;
+
+	/* traced whatever -F says, unless excluded; a pattern may name it all the same */
+	included(plan, selection->base, symbol->name);
+	if (excluded(&plan->options, selection->base, symbol->name))
+		return 0;
+	if (!symbol->vaddr) {
+		plan__refuse(plan, symbol->name, "annotated, but its function was not found: "
+						 "stripped and without .eh_frame");
+		return 0;
+	}
+	return add_candidate(selection, symbol, PERFX_SOURCE_PERFX);
+}
+
+/* Of several names at one address: the annotation, then what is exported, then the name that looks
+ * least internal, then the alphabet. */
+static int compare_candidate(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+
+	if (x->offset != y->offset)
+		return x->offset < y->offset ? -1 : 1;
+	if (x->marked != y->marked)
+		return x->marked ? -1 : 1;
+	if (x->global != y->global)
+		return x->global ? -1 : 1;
+	if ((x->symbol[0] == '_') != (y->symbol[0] == '_'))
+		return x->symbol[0] == '_' ? 1 : -1;
+	return strcmp(x->symbol, y->symbol);
+}
+
+static int plan_function(struct plan *plan, struct image *image, size_t module,
+			 struct candidate *candidate)
+{
+	struct site_options options = {.entry_only = plan->options.site_entry_only,
+				       .optimized_nop5 = plan->options.optimized_nop5};
+	struct plan_function function = {
+		.module = (uint32_t)module,
+		.vaddr = candidate->vaddr,
+		.offset = candidate->offset,
+		.size = candidate->size,
+		.source = candidate->source,
+		.by_default = !candidate->marked && !has_includes(&plan->options),
+	};
+	int err = site_plan(image, candidate->vaddr, candidate->size, &options, &function.site);
+
+	if (err == -ENOTSUP) {
+		refuse_symbol(plan, candidate->symbol,
+			      "no instruction at its start that the kernel can probe");
+		return 0;
+	}
+	if (err == -ENOMEM)
+		return err;
+	if (err) {
+		refuse_symbol(plan, candidate->symbol, "its code is not in the file");
+		return 0;
+	}
+	if (grow_array(&plan->functions, &plan->functions_capacity, plan->functions_count + 1,
+		       sizeof(*plan->functions))) {
+		site_plan__clear(&function.site);
+		return -ENOMEM;
+	}
+	function.symbol = candidate->symbol;
+	candidate->symbol = NULL;
+	function.name = candidate->marked ? strdup(function.symbol) : demangle(function.symbol);
+	if (function.site.switches_stack)
+		plan->c_alone = false;
+	plan->functions[plan->functions_count++] = function;
+	return function.name ? 0 : -ENOMEM;
+}
+
+static int plan_candidates(struct plan *plan, struct image *image, size_t module,
+			   struct selection *selection)
+{
+	uint64_t last = UINT64_MAX;
+	int err = 0;
+
+	if (selection->count)
+		qsort(selection->candidates, selection->count, sizeof(*selection->candidates),
+		      compare_candidate);
+	for (size_t i = 0; !err && i < selection->count; i++) {
+		struct candidate *candidate = &selection->candidates[i];
+
+		if (candidate->offset == last)
+			continue;
+		last = candidate->offset;
+		if (plan->functions_count == plan->options.functions_max)
+			err = -E2BIG;
+		else
+			err = plan_function(plan, image, module, candidate);
+	}
+	for (size_t i = 0; i < selection->count; i++)
+		free(selection->candidates[i].symbol);
+	free(selection->candidates);
+	return err;
+}
+
+bool plan_worth_searching(struct plan *plan, const char *base)
+{
+	const struct plan_options *options = &plan->options;
+	bool worth = false;
+
+	if (!has_includes(options))
+		return default_module(base);
+	for (size_t i = 0; i < options->patterns_count; i++) {
+		if (pattern__excludes(options->patterns[i]) ||
+		    !pattern__matches_module(options->patterns[i], base))
+			continue;
+		plan->pattern_saw_module[i] = true;
+		worth = true;
+	}
+	return worth;
+}
+
+int plan_image(struct plan *plan, struct image *image, size_t index)
+{
+	struct selection selection = {.plan = plan, .base = plan->modules[index].base};
+
+	image__each_mark(image, offer_mark, &selection);
+	plan->modules[index].is_ml = selection.count || default_module(selection.base);
+	if (!selection.err && plan_worth_searching(plan, selection.base))
+		image__each_function(image, offer_symbol, &selection);
+	if (selection.err) {
+		selection.plan = NULL;
+		for (size_t i = 0; i < selection.count; i++)
+			free(selection.candidates[i].symbol);
+		free(selection.candidates);
+		return selection.err;
+	}
+	return plan_candidates(plan, image, index, &selection);
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* How each function is timed: at its exits, by return probe, or only counted. */
+#include "plan/defaults.h"
+#include "plan/internal.h"
+
+#include <string.h>
+
+/* The C runtime itself: has unwind data of its own, and starts no unwinding through others. */
+static bool is_c_runtime(const char *base)
+{
+	static const char *const names[] = {"libc.so", "libc-2.",  "ld-linux", "ld-2.",  "libm.so",
+					    "libm-2.", "libpthread", "libdl",  "librt",	 "libresolv",
+					    "libnss_", "libgcc_s", "ld-musl",  "libutil"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strncmp(base, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
+bool plan_may_unwind(struct image *image, const char *base)
+{
+	const struct image_traits *traits;
+
+	if (!strncmp(base, "libstdc++", 9) || !strncmp(base, "libc++", 6))
+		return true;
+	if (is_c_runtime(base))
+		return false;
+	traits = image__traits(image);
+	return traits->has_except_table || traits->needs_cxx || traits->is_rust || traits->is_go ||
+	       traits->switches_stacks;
+}
+
+static void choose_return(const struct plan *plan, const char *base,
+			  struct plan_function *function)
+{
+	bool exits_known = function->site.exits_state == EXITS_KNOWN;
+
+	function->c_alone = false;
+	if (plan->options.return_mode == RETURN_PROBE) {
+		function->ret = PERFX_RETURN_PROBE;
+		function->ret_why = "asked for by --return probe";
+	} else if (plan->options.return_mode == RETURN_AUTO &&
+		   return_probe_is_safe(base, function->symbol)) {
+		function->ret = PERFX_RETURN_PROBE;
+		function->ret_why = "a C entry point that nothing unwinds through";
+	} else if (plan->options.return_mode == RETURN_AUTO && plan->c_alone &&
+		   (plan->options.return_guard || !exits_known ||
+		    (!function->site.calls_itself && !function->site.entry_repeats))) {
+		function->ret = PERFX_RETURN_PROBE;
+		function->ret_why = "the process is C alone: nothing unwinds";
+		function->c_alone = true;
+	} else if (exits_known) {
+		function->ret = PERFX_RETURN_EXIT;
+		function->ret_why = function->site.calls_itself && plan->c_alone
+					    ? "it calls itself: return probes nest 64 deep at most"
+					    : "an exception may cross it: timed where it leaves";
+	} else {
+		function->ret = PERFX_RETURN_NONE;
+		function->ret_why = function->site.exits_note ? function->site.exits_note
+							      : "its ways out are not all known";
+	}
+}
+
+size_t plan__distrust_returns(struct plan *plan)
+{
+	size_t changed = 0;
+
+	for (size_t i = 0; i < plan->functions_count; i++) {
+		struct plan_function *function = &plan->functions[i];
+
+		if (!function->c_alone)
+			continue;
+		choose_return(plan, plan->modules[function->module].base, function);
+		function->c_alone = true;
+		changed++;
+	}
+	return changed;
+}
+
+void plan_time_functions(struct plan *plan, size_t first)
+{
+	for (size_t i = first; i < plan->functions_count; i++)
+		choose_return(plan, plan->modules[plan->functions[i].module].base,
+			      &plan->functions[i]);
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What is attached, as records of the stream. */
+#include "record/probes_internal.h"
+
+static void describe_function(struct probes *probes, size_t index)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	const struct plan_module *module = &probes->plan->modules[function->module];
+	struct perfx_function record = {.offset = function->offset,
+					.function = (uint32_t)index + 1,
+					.source = (uint16_t)function->source};
+	const struct perfx_record *packed =
+		PACK(&probes->buffer, PERFX_KIND_FUNCTION, record, function->name, module->path,
+		     module->build_id);
+
+	sink_record(probes->sink, packed, packed->size);
+}
+
+static void describe_probe(struct probes *probes, uint32_t probe, size_t index, uint64_t offset,
+			   enum site_kind site, bool is_exit)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	struct perfx_probe_record record = {
+		.offset = offset,
+		.cost_ps = (uint64_t)(calibration_hit_ns(probes->calibration, (enum perfx_site)site,
+							 function->ret) *
+				      1000),
+		.probe = probe,
+		.function = (uint32_t)index + 1,
+		.link = function->ret == PERFX_RETURN_PROBE ? tracer__return_link(probes->tracer)
+							    : tracer__hit_link(probes->tracer),
+		.ret = function->ret,
+		.site = (uint8_t)site,
+		.is_exit = is_exit,
+	};
+	const struct perfx_record *packed = PACK(&probes->buffer, PERFX_KIND_PROBE, record);
+
+	sink_record(probes->sink, packed, packed->size);
+	probes->sites_count++;
+}
+
+void probes_describe(struct probes *probes, size_t index)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	struct placed *placed = &probes->placed[index];
+
+	if (!placed->described)
+		describe_function(probes, index);
+	placed->described = true;
+	describe_probe(probes, placed->entry, index,
+		       site_offset(function, function->site.entry_vaddr),
+		       function->site.entry_kind, false);
+	if (function->ret != PERFX_RETURN_EXIT)
+		return;
+	for (size_t i = 0; i < placed->exits_count; i++)
+		if (!at_entry(function, i))
+			describe_probe(probes, placed->first_exit + (uint32_t)i, index,
+				       site_offset(function, function->site.exits[i].vaddr),
+				       function->site.exits[i].kind, true);
+}
+
+/* A site given up (INVALID) may have been hit before, and is none. */
+static bool is_entry(const struct perfx_probe *probe)
+{
+	return probe->kind == PERFX_PROBE_COUNT || probe->kind == PERFX_PROBE_ENTRY ||
+	       probe->kind == PERFX_PROBE_RETURN;
+}
+
+uint64_t probes__report_hits(struct probes *probes)
+{
+	uint64_t entries = 0;
+
+	for (uint32_t i = 1; i < tracer__probes_count(probes->tracer); i++) {
+		struct perfx_hits record = {.probe = i,
+					    .hits_count = tracer__hits(probes->tracer, i)};
+		const struct perfx_record *packed = PACK(&probes->buffer, PERFX_KIND_HITS, record);
+
+		/* a probe without this record was not hit */
+		if (!record.hits_count)
+			continue;
+		if (is_entry(tracer__probe(probes->tracer, i)))
+			entries += record.hits_count;
+		sink_record(probes->sink, packed, packed->size);
+	}
+	return entries;
+}

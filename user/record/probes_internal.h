@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files behind probes.h share. */
+#ifndef PERFX_RECORD_PROBES_INTERNAL_H
+#define PERFX_RECORD_PROBES_INTERNAL_H
+
+#include "record/probes.h"
+#include "stream/pack.h"
+
+/* A function's probes. */
+struct placed {
+	bool described; /* its FUNCTION record is out */
+	bool attached;
+	bool stale;	/* was attached in a way that is no longer trusted */
+	uint32_t entry; /* probe index; 0: none yet */
+	uint32_t first_exit;
+	size_t exits_count;
+};
+
+struct attachment {
+	bool everybody;
+	pid_t *pids;
+	size_t pids_count;
+};
+
+struct probes {
+	struct plan *plan;
+	struct tracer *tracer;
+	const struct calibration *calibration;
+	struct sink *sink;
+	struct pack_buffer buffer;
+	struct placed *placed; /* by function index */
+	size_t placed_capacity;
+	struct attachment *attachments; /* by module index */
+	size_t attachments_capacity;
+	size_t functions_count, sites_count;
+	uint64_t detached_count;
+};
+
+static inline uint64_t site_offset(const struct plan_function *function, uint64_t vaddr)
+{
+	/* a function and its cold part lie in one segment: addresses and offsets move alike */
+	return function->offset + (vaddr - function->vaddr);
+}
+
+/* An exit site on the entry's instruction is the entry probe's business. */
+static inline bool at_entry(const struct plan_function *function, size_t exit)
+{
+	return function->site.exits[exit].vaddr == function->site.entry_vaddr;
+}
+
+/* table.c: gives a function its entries in the programs' table; 0 or -ENOSPC. */
+int probes_place(struct probes *probes, size_t function);
+/* From now on its calls are counted, not timed. why is static. */
+void probes_only_count(struct probes *probes, size_t function, const char *why);
+
+/* describe.c: FUNCTION (once) and PROBE records of a function that is attached. */
+void probes_describe(struct probes *probes, size_t function);
+
+/* budget.c: chosen by default, and dear to time: its exits get a link of their own. */
+bool probes_droppable(const struct plan_function *function);
+
+#endif

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* From plan to the table that the programs look into. */
+#include "record/probes_internal.h"
+
+#include <errno.h>
+
+static uint32_t call_cost_ns(const struct probes *probes, const struct plan_function *function)
+{
+	const struct calibration *calibration = probes->calibration;
+	double cost = calibration_hit_ns(calibration, (enum perfx_site)function->site.entry_kind,
+					 function->ret);
+
+	/* one of the exits is hit; which one is not known, so the first */
+	if (function->ret == PERFX_RETURN_EXIT && function->site.exits_count)
+		cost += calibration_hit_ns(calibration,
+					   (enum perfx_site)function->site.exits[0].kind,
+					   function->ret);
+	return (uint32_t)cost;
+}
+
+/* The part of a call's cost that lies between its own two time stamps. */
+static uint32_t own_cost_ns(const struct probes *probes, const struct plan_function *function)
+{
+	const struct calibration *calibration = probes->calibration;
+
+	return (uint32_t)(function->ret == PERFX_RETURN_PROBE
+				  ? calibration->empty_span_by_return_ns[function->site.entry_kind]
+				  : calibration->empty_span_ns[function->site.entry_kind]);
+}
+
+static enum perfx_probe_kind entry_kind(enum perfx_return ret)
+{
+	switch (ret) {
+	case PERFX_RETURN_EXIT:
+		return PERFX_PROBE_ENTRY;
+	case PERFX_RETURN_PROBE:
+		return PERFX_PROBE_RETURN;
+	case PERFX_RETURN_NONE:
+		break;
+	}
+	return PERFX_PROBE_COUNT;
+}
+
+static struct perfx_probe exit_probe(uint32_t function, const struct exit_site *site,
+				     uint32_t cost_ns)
+{
+	struct perfx_probe probe = {
+		.function = function,
+		.kind = site->when == EXIT_ALWAYS ? PERFX_PROBE_EXIT : PERFX_PROBE_EXIT_IF,
+		.condition = site->condition,
+		.cfa_is_fp = site->cfa_reg == CFA_RBP,
+		.cfa_offset = site->cfa_offset,
+		.call_cost_ns = cost_ns,
+	};
+
+	/* codes come in pairs of opposites that differ in the lowest bit */
+	if (site->when == EXIT_IF_NOT_TAKEN)
+		probe.condition ^= 1;
+	return probe;
+}
+
+/* What an entry site is besides: a way out, a loop's target. */
+static void mark_entry(struct perfx_probe *probe, const struct plan_function *function)
+{
+	const struct site_plan *site = &function->site;
+
+	if (site->entry_repeats)
+		probe->flags |= PERFX_PROBE_F_REPEATS;
+	if (function->ret != PERFX_RETURN_EXIT || !site->entry_is_exit)
+		return;
+	for (size_t i = 0; i < site->exits_count; i++) {
+		struct perfx_probe exit = exit_probe(0, &site->exits[i], 0);
+
+		if (site->exits[i].vaddr != site->entry_vaddr)
+			continue;
+		probe->condition = exit.condition;
+		probe->flags |= exit.kind == PERFX_PROBE_EXIT ? PERFX_PROBE_F_LEAVES
+							      : PERFX_PROBE_F_LEAVES_IF;
+	}
+}
+
+int probes_place(struct probes *probes, size_t index)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	struct placed *placed = &probes->placed[index];
+	uint32_t id = (uint32_t)index + 1, cost_ns = call_cost_ns(probes, function);
+	struct perfx_probe probe = {.function = id,
+				    .kind = entry_kind(function->ret),
+				    .call_cost_ns = cost_ns,
+				    .own_cost_ns = own_cost_ns(probes, function)};
+	int64_t slot;
+
+	mark_entry(&probe, function);
+	if (placed->entry) {
+		*tracer__probe(probes->tracer, placed->entry) = probe;
+	} else {
+		slot = tracer__add_probe(probes->tracer, &probe);
+		if (slot < 0)
+			return (int)slot;
+		placed->entry = (uint32_t)slot;
+	}
+	if (function->ret != PERFX_RETURN_EXIT || placed->exits_count)
+		return 0;
+	for (size_t i = 0; i < function->site.exits_count; i++) {
+		probe = exit_probe(id, &function->site.exits[i], cost_ns);
+		slot = tracer__add_probe(probes->tracer, &probe);
+		if (slot < 0)
+			return (int)slot;
+		if (!i)
+			placed->first_exit = (uint32_t)slot;
+		placed->exits_count++;
+	}
+	return 0;
+}
+
+void probes_only_count(struct probes *probes, size_t index, const char *why)
+{
+	struct plan_function *function = &probes->plan->functions[index];
+	struct placed *placed = &probes->placed[index];
+
+	function->ret = PERFX_RETURN_NONE;
+	function->ret_why = why;
+	tracer__probe(probes->tracer, placed->entry)->kind = PERFX_PROBE_COUNT;
+	for (size_t i = 0; i < placed->exits_count; i++)
+		tracer__probe(probes->tracer, placed->first_exit + (uint32_t)i)->kind =
+			PERFX_PROBE_INVALID;
+}
