@@ -40,7 +40,15 @@ def test_goes_on(name, link, how, links, program, tracer, kernel_log):
     expected = p.finish()
     report = t.stop()
     consistent(report)
-    check_expectations(report, expected)
+    if "migrate" in arguments:
+        # A call that another thread ends is one call, but its time is not known: no frame of that
+        # thread waits for it. Two are open when the coroutine moves, one way and back.
+        for (function, key), value in expected.items():
+            if key == "calls":
+                assert total(report, function, "calls") == value
+        assert 0 < report["losses"]["unmatched_returns"] <= 4
+    else:
+        check_expectations(report, expected)
     assert kernel_log.about_uprobes([p.pid]) == []
 
 

@@ -25,7 +25,9 @@ struct plan_options {
 	enum return_mode return_mode;
 	bool site_entry_only;
 	bool optimized_nop5;
-	bool return_guard; /* session links: an entry can decline its return probe (depth) */
+	/* Session links: an entry can decline its return probe. Without, the kernel drops those nested
+	 * deeper than 64 a thread, and logs each. */
+	bool return_guard;
 	size_t functions_max;
 };
 

@@ -77,15 +77,14 @@ static void choose_return(const struct plan *plan, const char *base,
 		function->ret = PERFX_RETURN_PROBE;
 		function->ret_why = "a C entry point that nothing unwinds through";
 	} else if (plan->options.return_mode == RETURN_AUTO && plan->c_alone &&
-		   (plan->options.return_guard || !exits_known ||
-		    (!function->site.calls_itself && !function->site.entry_repeats))) {
+		   (plan->options.return_guard || !exits_known)) {
 		function->ret = PERFX_RETURN_PROBE;
 		function->ret_why = "the process is C alone: nothing unwinds";
 		function->c_alone = true;
 	} else if (exits_known) {
 		function->ret = PERFX_RETURN_EXIT;
-		function->ret_why = function->site.calls_itself && plan->c_alone
-					    ? "it calls itself: return probes nest 64 deep at most"
+		function->ret_why = plan->c_alone
+					    ? "without session links recursion may nest too deep"
 					    : "an exception may cross it: timed where it leaves";
 	} else {
 		function->ret = PERFX_RETURN_NONE;
