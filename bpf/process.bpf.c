@@ -12,15 +12,15 @@ static __always_inline struct perfx_family *family_of(__u32 tgid)
 	return bpf_map_lookup_elem(&perfx_families, &tgid);
 }
 
-#define CONTROL_RECORD(type, name, value)                                                          \
-	struct type *name = bpf_ringbuf_reserve(&perfx_control, sizeof(*name), 0);                 \
-	if (!name) {                                                                               \
-		counter_add(PERFX_COUNTER_CONTROL_DROPS, 1);                                       \
-		return 0;                                                                          \
-	}                                                                                          \
-	name->hdr.size = sizeof(*name);                                                            \
-	name->hdr.kind = (value);                                                                  \
-	name->hdr.fixed = sizeof(*name);                                                           \
+#define CONTROL_RECORD(type, name, value)                                          \
+	struct type *name = bpf_ringbuf_reserve(&perfx_control, sizeof(*name), 0); \
+	if (!name) {                                                               \
+		counter_add(PERFX_COUNTER_CONTROL_DROPS, 1);                       \
+		return 0;                                                          \
+	}                                                                          \
+	name->hdr.size = sizeof(*name);                                            \
+	name->hdr.kind = (value);                                                  \
+	name->hdr.fixed = sizeof(*name);                                           \
 	name->time_ns = bpf_ktime_get_ns()
 
 SEC("tp_btf/sched_process_fork")

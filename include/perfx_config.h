@@ -21,10 +21,10 @@
 /* One probe; the attach cookie is its index. */
 enum perfx_probe_kind {
 	PERFX_PROBE_INVALID = 0,
-	PERFX_PROBE_COUNT = 1,  /* entry of a function whose ways out are not known */
-	PERFX_PROBE_ENTRY = 2,  /* its end comes from exit sites */
-	PERFX_PROBE_RETURN = 3, /* entry and return of one function by return probe */
-	PERFX_PROBE_EXIT = 4,   /* leaves, always */
+	PERFX_PROBE_COUNT = 1,	 /* entry of a function whose ways out are not known */
+	PERFX_PROBE_ENTRY = 2,	 /* its end comes from exit sites */
+	PERFX_PROBE_RETURN = 3,	 /* entry and return of one function by return probe */
+	PERFX_PROBE_EXIT = 4,	 /* leaves, always */
 	PERFX_PROBE_EXIT_IF = 5, /* a jcc: leaves when the condition holds */
 };
 
@@ -38,8 +38,9 @@ enum perfx_probe_kind {
 
 struct perfx_probe {
 	__u32 function;
-	__u8 kind;      /* enum perfx_probe_kind */
-	__u8 condition; /* EXIT_IF: 4-bit condition code ("tttn" of the Intel SDM) under which it leaves */
+	__u8 kind;	/* enum perfx_probe_kind */
+	__u8 condition; /* EXIT_IF: 4-bit condition code ("tttn" of the Intel SDM) under which it
+			   leaves */
 	__u8 cfa_is_fp; /* exits: CFA = rbp + cfa_offset, otherwise rsp + cfa_offset */
 	__u8 flags;	/* PERFX_PROBE_F_ */
 	__s32 cfa_offset;

@@ -47,8 +47,8 @@ enum perfx_kind {
 };
 
 struct perfx_record {
-	__u32 size; /* bytes, header included, multiple of 8 */
-	__u16 kind; /* enum perfx_kind */
+	__u32 size;  /* bytes, header included, multiple of 8 */
+	__u16 kind;  /* enum perfx_kind */
 	__u16 fixed; /* bytes of the fixed part, header included: strings start here */
 };
 
@@ -57,7 +57,8 @@ struct perfx_record {
  * thread, computed in the kernel. `context` is the node of the calling-context tree (CONTEXT
  * records); `process` the index of the process's book.
  */
-#define PERFX_SPAN_UNWOUND 0x1 /* passed no exit (exception, longjmp): duration and self unknown, 0 */
+#define PERFX_SPAN_UNWOUND \
+	0x1 /* passed no exit (exception, longjmp): duration and self unknown, 0 */
 #define PERFX_SPAN_UNTIMED 0x2 /* counted at its entry: no way to see its end; times are 0 */
 
 struct perfx_span {
@@ -98,8 +99,8 @@ struct perfx_exit {
 	__u32 pid;
 	__s32 status; /* as wait(2) gives it: signal in the low 7 bits, exit code << 8 */
 	__u32 pad;
-	/* CPU time of all its threads: run time as the scheduler measured it; user and system as the
-	 * clock tick saw them, good for their proportion only (kernel: cputime_adjust). */
+	/* CPU time of all its threads: run time as the scheduler measured it; user and system as
+	 * the clock tick saw them, good for their proportion only (kernel: cputime_adjust). */
 	__u64 runtime_ns, user_tick_ns, system_tick_ns;
 };
 
@@ -107,7 +108,7 @@ struct perfx_exit {
  * shell-quoted), version of the recording tool */
 struct perfx_host {
 	struct perfx_record hdr;
-	__u64 start_ns;      /* when everything was attached: the capture's zero */
+	__u64 start_ns;	     /* when everything was attached: the capture's zero */
 	__u64 start_unix_ns; /* the same instant by CLOCK_REALTIME */
 	__u64 start_boot_ns; /* and by CLOCK_BOOTTIME */
 	__u32 cpus_count;
@@ -181,13 +182,13 @@ enum perfx_site {
 /* One probe that is attached. */
 struct perfx_probe_record {
 	struct perfx_record hdr;
-	__u64 offset; /* of the probed instruction in the module's file */
+	__u64 offset;  /* of the probed instruction in the module's file */
 	__u64 cost_ps; /* calibrated cost of a hit on this host, picoseconds; 0: not calibrated */
 	__u32 probe;
 	__u32 function;
-	__u8 link;  /* enum perfx_link */
-	__u8 ret;   /* enum perfx_return of the function */
-	__u8 site;  /* enum perfx_site */
+	__u8 link; /* enum perfx_link */
+	__u8 ret;  /* enum perfx_return of the function */
+	__u8 site; /* enum perfx_site */
 	__u8 is_exit;
 	__u32 pad;
 };
@@ -263,15 +264,15 @@ struct perfx_hits {
 /* In the order of design.md; the JSON report spells them lower-case. */
 enum perfx_loss_kind {
 	PERFX_LOSS_RING_DROPS = 0,    /* span records without room; in the book all the same */
-	PERFX_LOSS_MAP_FULL,          /* thread state or calling context that could not be made */
+	PERFX_LOSS_MAP_FULL,	      /* thread state or calling context that could not be made */
 	PERFX_LOSS_UNMATCHED_ENTRIES, /* calls still running at the end */
 	PERFX_LOSS_UNMATCHED_RETURNS, /* returns of calls that began before tracing */
 	PERFX_LOSS_STACK_FAILURES,
 	PERFX_LOSS_READ_FAULTS,
 	PERFX_LOSS_UNTIMED_CALLS, /* depth, ways out not known */
-	PERFX_LOSS_NMISSED,       /* the kernel did not run the program (recursion) */
+	PERFX_LOSS_NMISSED,	  /* the kernel did not run the program (recursion) */
 	PERFX_LOSS_DETACHED_PROBES,
-	PERFX_LOSS_UNDECODED,       /* records unknown to decode */
+	PERFX_LOSS_UNDECODED,	    /* records unknown to decode */
 	PERFX_LOSS_TRUNCATED_BYTES, /* damaged or cut tail of a capture */
 	PERFX_LOSS_CONTROL_DROPS,   /* process events without room: books may be missing */
 	PERFX_LOSS_FOREIGN_HITS,    /* hits in processes that are not traced: cost, no data */
@@ -288,7 +289,7 @@ struct perfx_loss {
 
 #define PERFX_END_TARGET_KILLED 0x1 /* by a signal, or gone before anything was attached */
 #define PERFX_END_TARGET_EXITED 0x2
-#define PERFX_END_INTERRUPTED   0x4 /* first Ctrl-C */
+#define PERFX_END_INTERRUPTED	0x4 /* first Ctrl-C */
 
 /* The last record: a capture without it was cut. */
 struct perfx_end {
@@ -301,7 +302,7 @@ struct perfx_end {
 };
 
 #ifndef __bpf__
-#define PERFX_ASSERT_SIZE(type, bytes)                                                             \
+#define PERFX_ASSERT_SIZE(type, bytes) \
 	_Static_assert(sizeof(struct type) == (bytes), "ABI: struct " #type)
 PERFX_ASSERT_SIZE(perfx_record, 8);
 PERFX_ASSERT_SIZE(perfx_span, 56);

@@ -126,7 +126,8 @@ static void check_row(struct fixture *f, const struct entry_row *row)
 	cr_expect_eq(err, row->err, "%s: %d", name, err);
 	cr_expect_eq(plan.entry_vaddr, symbol.vaddr + (uint64_t)row->offset, "%s: +%ld", name,
 		     (long)(plan.entry_vaddr - symbol.vaddr));
-	cr_expect_eq(plan.entry_kind, row->kind, "%s: %s", name, name_of_site((enum perfx_site)plan.entry_kind));
+	cr_expect_eq(plan.entry_kind, row->kind, "%s: %s", name,
+		     name_of_site((enum perfx_site)plan.entry_kind));
 	cr_expect_eq(plan.entry_repeats, row->repeats, "%s", name);
 	if (row->note)
 		cr_expect_str_eq(plan.entry_note ? plan.entry_note : "", row->note, "%s: %s", name,

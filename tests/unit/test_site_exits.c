@@ -331,7 +331,8 @@ static void print_exits(FILE *out, struct fixture *f, const struct symbol *symbo
 
 		fprintf(out, "%s", i ? ", " : "");
 		print_place(out, f, symbol, site->vaddr);
-		fprintf(out, " %s %s", name_of_site((enum perfx_site)site->kind), when_name(site->when));
+		fprintf(out, " %s %s", name_of_site((enum perfx_site)site->kind),
+			when_name(site->when));
 		if (site->when != EXIT_ALWAYS)
 			fprintf(out, "/%x", site->condition);
 		fprintf(out, " %s%+d", site->cfa_reg == CFA_RSP ? "rsp" : "rbp", site->cfa_offset);

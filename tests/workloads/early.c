@@ -35,8 +35,8 @@ static void before_everything(int argc, char **argv, char **envp)
 	call_early(3);
 }
 
-__attribute__((section(".preinit_array"), used)) static void (*const first)(int, char **, char **) =
-	before_everything;
+__attribute__((section(".preinit_array"),
+	       used)) static void (*const first)(int, char **, char **) = before_everything;
 
 __attribute__((constructor)) static void before_main(void)
 {

@@ -41,7 +41,7 @@ struct profile_probe {
 };
 
 /* Who called: one row per (function, calling function), calls descending. */
-#define PROFILE_CALLER_UNTRACED UINT32_MAX	   /* untraced code */
+#define PROFILE_CALLER_UNTRACED UINT32_MAX	 /* untraced code */
 #define PROFILE_CALLER_UNKNOWN	(UINT32_MAX - 1) /* the calling context was lost */
 
 struct profile_caller {
@@ -54,13 +54,13 @@ struct profile_caller {
 /* One function in one process. */
 struct profile_row {
 	uint32_t function;
-	uint64_t calls_count;   /* ended while tracing */
-	uint64_t timed_count;   /* of these, with a measured time */
+	uint64_t calls_count;	/* ended while tracing */
+	uint64_t timed_count;	/* of these, with a measured time */
 	uint64_t unwound_count; /* of these, ended by exception or longjmp */
-	uint64_t booked_count;  /* of the timed ones, from the overflow book: in total and self, but not
-				   in min, max, spread and percentiles */
+	uint64_t booked_count;	/* of the timed ones, from the overflow book: in total and self, but
+				   not  in min, max, spread and percentiles */
 	uint64_t total_ns, self_ns; /* over the timed ones */
-	uint64_t avg_ns;	    /* floor(total / timed); PROFILE_ABSENT when nothing was timed */
+	uint64_t avg_ns; /* floor(total / timed); PROFILE_ABSENT when nothing was timed */
 	/* Of recorded calls; PROFILE_ABSENT when none was timed through the ring. */
 	uint64_t min_ns, max_ns, p50_ns, p95_ns, p99_ns;
 	double stddev_ns;	     /* of the population of recorded calls; < 0: absent */
@@ -120,7 +120,7 @@ struct profile_process {
 
 	struct profile_row *rows; /* self time, then calls, descending */
 	size_t rows_count;
-	uint64_t calls_count, self_ns; /* sums over the rows */
+	uint64_t calls_count, self_ns;	/* sums over the rows */
 	struct profile_thread *threads; /* on-CPU time descending */
 	size_t threads_count;
 	struct profile_context *contexts;
@@ -148,7 +148,7 @@ struct profile {
 	bool ended; /* has its END record: not truncated */
 	bool target_killed, interrupted;
 	uint64_t tracer_cpu_ns, tracer_rss_anon_bytes; /* PROFILE_ABSENT when truncated */
-	unsigned partial; /* PROFILE_PARTIAL_ */
+	unsigned partial;			       /* PROFILE_PARTIAL_ */
 	uint64_t losses[PERFX_LOSS_KINDS];
 	uint64_t calls_count; /* over all processes */
 

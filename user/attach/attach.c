@@ -129,8 +129,7 @@ static size_t select_points(struct attach_point *points, size_t count, bool by_r
 }
 
 static void attach_groups(struct tracer *tracer, struct attach_way *way,
-			  struct attach_point *points, size_t count,
-			  struct attach_point **selected)
+			  struct attach_point *points, size_t count, struct attach_point **selected)
 {
 	size_t n;
 
@@ -149,10 +148,11 @@ size_t tracer__attach(struct tracer *tracer, int file_fd, pid_t pid, struct atta
 		      size_t count)
 {
 	struct perfx_bpf *skel = tracer->skel;
-	struct attach_way way = {.file_fd = file_fd,
-				 .pid = tracer->multi_pid || tracer->hit_link == PERFX_LINK_PERF ? pid : 0,
-				 .program = skel->progs.perfx_on_hit,
-				 .attach_type = BPF_ATTACH_UPROBE_MULTI};
+	struct attach_way way = {
+		.file_fd = file_fd,
+		.pid = tracer->multi_pid || tracer->hit_link == PERFX_LINK_PERF ? pid : 0,
+		.program = skel->progs.perfx_on_hit,
+		.attach_type = BPF_ATTACH_UPROBE_MULTI};
 	struct attach_point **selected = calloc(count ? count : 1, sizeof(*selected));
 	size_t n, attached = 0;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "attach/calibrate.h"
 
-#include "attach/stubs.h"
+#include "attach/specimens.h"
 #include "base/clock.h"
 
 #include <bpf/libbpf.h>
@@ -23,27 +23,27 @@ static int compare_double(const void *a, const void *b)
 }
 
 /* ns a call: the lower quartile of the batches, for noise only ever adds. */
-static double time_call(const struct stub *stub)
+static double time_call(const struct specimen *specimen)
 {
 	double batches[BATCHES];
 
-	stub->call(); /* page faults, the first-hit path, the nop5's rewriting */
+	specimen->call(); /* page faults, the first-hit path, the nop5's rewriting */
 	for (int i = 0; i < BATCHES; i++) {
 		uint64_t start = clock_monotonic_ns();
 
 		for (int j = 0; j < BATCH_CALLS; j++)
-			stub->call();
+			specimen->call();
 		batches[i] = (double)(clock_monotonic_ns() - start) / BATCH_CALLS;
 	}
 	qsort(batches, BATCHES, sizeof(batches[0]), compare_double);
 	return batches[BATCHES / 4];
 }
 
-/* Puts a site of a stub into the tables and into points. */
+/* Puts a site of a specimen into the tables and into points. */
 static int add_point(struct tracer *tracer, const struct perfx_probe *probe,
 		     const unsigned char *address, struct attach_point *point)
 {
-	int64_t offset = stub_offset(address), id = tracer__add_probe(tracer, probe);
+	int64_t offset = specimen_offset(address), id = tracer__add_probe(tracer, probe);
 
 	if (offset < 0 || id < 0)
 		return -ENOENT;
@@ -53,21 +53,21 @@ static int add_point(struct tracer *tracer, const struct perfx_probe *probe,
 	return 0;
 }
 
-/* Entry and exit, or entry with return probe, of a stub: how many points it took, or < 0. */
-static int add_stub(struct tracer *tracer, const struct stub *stub, bool by_return,
-		    struct attach_point *points)
+/* Entry and exit, or entry with return probe, of a specimen: how many points it took, or < 0. */
+static int add_specimen(struct tracer *tracer, const struct specimen *specimen, bool by_return,
+			struct attach_point *points)
 {
-	struct perfx_probe probe = {.function = stub->site,
+	struct perfx_probe probe = {.function = specimen->site,
 				    .kind = by_return ? PERFX_PROBE_RETURN : PERFX_PROBE_ENTRY};
 	int n = 0;
 
-	if (add_point(tracer, &probe, stub->entry, &points[n++]))
+	if (add_point(tracer, &probe, specimen->entry, &points[n++]))
 		return -ENOENT;
 	if (by_return)
 		return n;
 	probe.kind = PERFX_PROBE_EXIT;
 	probe.cfa_offset = 8;
-	return add_point(tracer, &probe, stub->exit, &points[n++]) ? -ENOENT : n;
+	return add_point(tracer, &probe, specimen->exit, &points[n++]) ? -ENOENT : n;
 }
 
 /* Closing perf links takes tens of milliseconds each: there only the kinds that matter. */
@@ -77,7 +77,7 @@ static bool wanted(const struct tracer *tracer, enum perfx_site site)
 	       site == PERFX_SITE_BRANCH || site == PERFX_SITE_STEPPED;
 }
 
-/* Durations that the spans of the stubs' calls show. */
+/* Durations that the spans of the specimens' calls show. */
 struct durations {
 	double ns[SITE_KINDS][BATCH_CALLS * BATCHES];
 	size_t count[SITE_KINDS];
@@ -100,9 +100,9 @@ static int take_span(void *ctx, void *data, size_t size)
 static void median_durations(struct tracer *tracer, double *median_ns)
 {
 	struct durations *durations = calloc(1, sizeof(*durations));
-	struct ring_buffer *ring = durations ? ring_buffer__new(tracer__spans_fd(tracer), take_span,
-								durations, NULL)
-					     : NULL;
+	struct ring_buffer *ring =
+		durations ? ring_buffer__new(tracer__spans_fd(tracer), take_span, durations, NULL)
+			  : NULL;
 
 	if (ring)
 		ring_buffer__consume(ring);
@@ -116,33 +116,34 @@ static void median_durations(struct tracer *tracer, double *median_ns)
 	free(durations);
 }
 
-/* ns that tracing adds to a call of each stub. All are attached at once, for taking a link away is
- * what takes time. */
+/* ns that tracing adds to a call of each specimen. All are attached at once, for taking a link away
+ * is what takes time. */
 static void cost_of_calls(struct tracer *tracer, int exe_fd, bool by_return, double *added_ns,
 			  double *span_ns)
 {
 	struct attach_point points[2 * SITE_KINDS];
-	const struct stub *stubs[SITE_KINDS] = {NULL};
+	const struct specimen *specimens[SITE_KINDS] = {NULL};
 	double base[SITE_KINDS];
 	size_t count = 0;
 
 	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++) {
-		const struct stub *stub = stub_of((enum perfx_site)site);
+		const struct specimen *specimen = specimen_of((enum perfx_site)site);
 		int n;
 
-		if (!stub || !wanted(tracer, (enum perfx_site)site) || (!by_return && !stub->exit))
+		if (!specimen || !wanted(tracer, (enum perfx_site)site) ||
+		    (!by_return && !specimen->exit))
 			continue;
-		n = add_stub(tracer, stub, by_return, points + count);
+		n = add_specimen(tracer, specimen, by_return, points + count);
 		if (n < 0)
 			continue;
 		count += (size_t)n;
-		stubs[site] = stub;
-		base[site] = time_call(stub);
+		specimens[site] = specimen;
+		base[site] = time_call(specimen);
 	}
 	if (!count || tracer__attach(tracer, exe_fd, getpid(), points, count) != count)
 		return;
 	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++) {
-		double ns = stubs[site] ? time_call(stubs[site]) - base[site] : 0;
+		double ns = specimens[site] ? time_call(specimens[site]) - base[site] : 0;
 
 		added_ns[site] = ns > 0 ? ns : 0;
 	}
@@ -155,7 +156,7 @@ static void measure(struct tracer *tracer, int exe_fd, struct calibration *calib
 	double pairs[SITE_KINDS] = {0}, branch_ns;
 
 	cost_of_calls(tracer, exe_fd, false, pairs, calibration->empty_span_ns);
-	/* every stub leaves by a branch; this one begins with one too: half is one hit */
+	/* every specimen leaves by a branch; this one begins with one too: half is one hit */
 	branch_ns = pairs[PERFX_SITE_BRANCH] / 2;
 	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++)
 		calibration->hit_ns[site] = pairs[site] > branch_ns ? pairs[site] - branch_ns : 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a hit costs on this host, now: the figures move from machine to machine (4 to 17 µs for a
- * stepped instruction on machines of one kind), so none is quoted. Our own stubs are traced by the
- * same programs and links that the target gets.
+ * stepped instruction on machines of one kind), so none is quoted. Our own specimens are traced by
+ * the same programs and links that the target gets.
  */
 #ifndef PERFX_ATTACH_CALIBRATE_H
 #define PERFX_ATTACH_CALIBRATE_H
@@ -14,7 +14,8 @@
 
 struct calibration {
 	/* by enum perfx_site; 0: not measured */
-	double hit_ns[SITE_KINDS];  /* a hit at an entry or exit site, half of the program's work in it */
+	double hit_ns[SITE_KINDS];  /* a hit at an entry or exit site, half of the program's work in
+				       it */
 	double call_ns[SITE_KINDS]; /* entry on that site and return probe together */
 	/* What the span of an empty call shows, by the entry's site: the part of the cost that lies
 	 * between the two time stamps. With exit sites, and with a return probe. */

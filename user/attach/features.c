@@ -2,7 +2,7 @@
 #include "attach/features.h"
 
 #include "attach/link.h"
-#include "attach/stubs.h"
+#include "attach/specimens.h"
 
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -54,20 +54,21 @@ static uint64_t read_counter(int map_fd)
 	return value;
 }
 
-static void *call_stub(void *arg)
+static void *call_specimen(void *arg)
 {
-	const struct stub *stub = arg;
+	const struct specimen *specimen = arg;
 
-	stub->call();
+	specimen->call();
 	return NULL;
 }
 
-/* Hits seen when a second thread of this process calls the stub under a link of the given kind. */
+/* Hits seen when a second thread of this process calls the specimen under a link of the given kind.
+ */
 static uint64_t hits_under_multi(int map_fd, int attach_type, int exe_fd, pid_t pid)
 {
-	const struct stub *stub = stub_of(PERFX_SITE_STEPPED);
+	const struct specimen *specimen = specimen_of(PERFX_SITE_STEPPED);
 	uint64_t cookie = 0, before = read_counter(map_fd), offset;
-	int64_t found = stub_offset(stub->entry);
+	int64_t found = specimen_offset(specimen->entry);
 	int prog_fd = load_counter(map_fd, attach_type), link_fd;
 	struct link_points points = {.offsets = &offset, .cookies = &cookie, .count = 1};
 	pthread_t thread;
@@ -81,7 +82,7 @@ static uint64_t hits_under_multi(int map_fd, int attach_type, int exe_fd, pid_t 
 	offset = (uint64_t)found;
 	link_fd = link_multi(prog_fd, attach_type, exe_fd, pid, false, &points);
 	if (link_fd >= 0) {
-		if (!pthread_create(&thread, NULL, call_stub, (void *)stub))
+		if (!pthread_create(&thread, NULL, call_specimen, (void *)specimen))
 			pthread_join(thread, NULL);
 		close(link_fd);
 	}
@@ -115,10 +116,11 @@ static void try_links(struct features *features)
 		features->load_error = prog_fd < 0 ? -prog_fd : 0;
 		if (prog_fd >= 0)
 			close(prog_fd);
-		features->uprobe_multi = hits_under_multi(map_fd, BPF_ATTACH_UPROBE_MULTI, exe_fd, 0);
-		features->multi_pid = features->uprobe_multi &&
-				      hits_under_multi(map_fd, BPF_ATTACH_UPROBE_MULTI, exe_fd,
-						       getpid());
+		features->uprobe_multi =
+			hits_under_multi(map_fd, BPF_ATTACH_UPROBE_MULTI, exe_fd, 0);
+		features->multi_pid =
+			features->uprobe_multi &&
+			hits_under_multi(map_fd, BPF_ATTACH_UPROBE_MULTI, exe_fd, getpid());
 		/* entry and return: the program returns 0, so it runs twice */
 		features->uprobe_session =
 			features->multi_pid &&

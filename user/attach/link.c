@@ -11,7 +11,8 @@
 #define BPF_CMD_LINK_CREATE   28
 #define UPROBE_MULTI_F_RETURN 1U
 
-/* union bpf_attr, link_create.uprobe_multi: linux/bpf.h of Linux 6.6 (kernel commit 89ae89f53d20). */
+/* union bpf_attr, link_create.uprobe_multi: linux/bpf.h of Linux 6.6 (kernel commit 89ae89f53d20).
+ */
 struct link_create_attr {
 	uint32_t prog_fd, target_fd, attach_type, flags;
 	uint64_t path, offsets, ref_ctr_offsets, cookies;

@@ -23,7 +23,8 @@ struct link_points {
 
 /* A link of many offsets of one file. prog_fd must have been loaded with the same attach type.
  * at_return: multi links only, the program runs at return. pid 0: every process.
- * Returns the link's descriptor or -errno; -ENOTSUPP (524) when the kernel refuses an instruction. */
+ * Returns the link's descriptor or -errno; -ENOTSUPP (524) when the kernel refuses an instruction.
+ */
 int link_multi(int prog_fd, int attach_type, int file_fd, pid_t pid, bool at_return,
 	       const struct link_points *points);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Who maps executable files, as it happens: perf's sideband (PERF_RECORD_MMAP of a dummy event on
- * each CPU). It costs nothing but on such a mapping, unlike system-call tracepoints, which slow down
- * every system call of the machine, and needs no tracefs.
+ * each CPU). It costs nothing but on such a mapping, unlike system-call tracepoints, which slow
+ * down every system call of the machine, and needs no tracefs.
  */
 #ifndef PERFX_ATTACH_MAPPINGS_H
 #define PERFX_ATTACH_MAPPINGS_H

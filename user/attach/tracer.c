@@ -78,8 +78,7 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 	skel->rodata->perfx_sessions = tracer->return_link == PERFX_LINK_SESSION;
 	skel->rodata->perfx_compensate = options->compensate;
 	skel->rodata->perfx_wake_bytes = (uint32_t)(ring_round(options->ring_bytes) / 8);
-	bpf_map__set_max_entries(skel->maps.perfx_spans,
-				 (uint32_t)ring_round(options->ring_bytes));
+	bpf_map__set_max_entries(skel->maps.perfx_spans, (uint32_t)ring_round(options->ring_bytes));
 	bpf_map__set_max_entries(skel->maps.perfx_probes, tracer->probes_max);
 	bpf_map__set_max_entries(skel->maps.perfx_hits, tracer->probes_max);
 	return perfx_bpf__load(skel);
@@ -101,8 +100,8 @@ static int map_tables(struct tracer *tracer)
 	_Static_assert(sizeof(struct perfx_context_node) % 8 == 0, "stride of the table");
 	tracer->probes_bytes = page_round(tracer->probes_max * sizeof(struct perfx_probe));
 	tracer->contexts_bytes = page_round(PERFX_MAX_CONTEXTS * sizeof(struct perfx_context_node));
-	tracer->probes = map_table(skel->maps.perfx_probes, tracer->probes_bytes,
-				   PROT_READ | PROT_WRITE);
+	tracer->probes =
+		map_table(skel->maps.perfx_probes, tracer->probes_bytes, PROT_READ | PROT_WRITE);
 	tracer->contexts = map_table(skel->maps.perfx_contexts, tracer->contexts_bytes,
 				     PROT_READ | PROT_WRITE);
 	return tracer->probes && tracer->contexts ? 0 : -errno;
@@ -300,7 +299,7 @@ uint64_t tracer__missed(const struct tracer *tracer)
 	uint64_t missed = 0;
 	struct bpf_program *program;
 
-	bpf_object__for_each_program(program, tracer->skel->obj) {
+	bpf_object__for_each_program (program, tracer->skel->obj) {
 		struct bpf_prog_info info = {0};
 		uint32_t size = sizeof(info);
 		int fd = bpf_program__fd(program);

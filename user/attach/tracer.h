@@ -25,8 +25,8 @@ struct tracer_options {
 	enum perfx_link link; /* PERFX_LINK_INVALID: the best there is */
 	bool follow_children;
 	bool compensate;
-	size_t ring_bytes;    /* rounded up to a power of two of pages */
-	uint32_t probes_max;  /* room in the tables */
+	size_t ring_bytes;   /* rounded up to a power of two of pages */
+	uint32_t probes_max; /* room in the tables */
 };
 
 /* Loads the programs and attaches those that follow the family. NULL with errno: EPERM, ENOTSUP
@@ -65,7 +65,8 @@ struct attach_point {
  * apart in the kernel). Returns how many were attached; each point says its own error. */
 size_t tracer__attach(struct tracer *tracer, int file_fd, pid_t pid, struct attach_point *points,
 		      size_t count);
-/* Takes away the return probes that were attached since the tracer was made or reset; sites stay. */
+/* Takes away the return probes that were attached since the tracer was made or reset; sites stay.
+ */
 void tracer__detach_returns(struct tracer *tracer);
 /* Takes away the links of a group. */
 void tracer__detach_group(struct tracer *tracer, uint32_t group);

@@ -30,7 +30,7 @@ struct tracer {
 	uint32_t probes_count; /* next free index; 0 is no probe */
 	uint32_t probes_max;
 	int cpus_count;
-	uint64_t *percpu; /* scratch: one value a CPU */
+	uint64_t *percpu;	    /* scratch: one value a CPU */
 	struct perfx_probe *probes; /* mapped tables */
 	struct perfx_context_node *contexts;
 	size_t probes_bytes, contexts_bytes;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Ctrl-C (SIGINT, SIGTERM): the first asks for the end of the recording and its report, the second
- * ends the program at once with 130. Nothing needs to be cleaned up then: links hang on descriptors.
+ * ends the program at once with 130. Nothing needs to be cleaned up then: links hang on
+ * descriptors.
  */
 #ifndef PERFX_BASE_INTERRUPT_H
 #define PERFX_BASE_INTERRUPT_H

@@ -14,7 +14,7 @@ void msg_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 enum exit_code {
 	EXIT_OK = 0,
 	EXIT_FAILED = 1,       /* no such pid, attach failed, output failed */
-	EXIT_USAGE = 2,        /* usage, bad value, nothing matches */
+	EXIT_USAGE = 2,	       /* usage, bad value, nothing matches */
 	EXIT_TARGET = 3,       /* the target was killed, or gone before anything was attached */
 	EXIT_FINDINGS = 4,     /* findings over --fail-on */
 	EXIT_PRIVILEGE = 77,   /* not enough privilege */

@@ -65,7 +65,8 @@ int cmd_doctor(void)
 
 	features_try(&f);
 	uname(&names);
-	printf("        perfx-trace " PERFX_VERSION ", Linux %s %s\n", names.release, names.machine);
+	printf("        perfx-trace " PERFX_VERSION ", Linux %s %s\n", names.release,
+	       names.machine);
 
 	const struct check checks[] = {
 		{"privilege to load BPF programs", f.privileged, true,
@@ -89,8 +90,10 @@ int cmd_doctor(void)
 		 "Linux 6.3: without, no network I/O in reports"},
 		{"host process ids", pids_are_the_hosts(), true,
 		 "in a container: start it with --pid=host"},
-		{"new mappings as they happen (perf events)", readable("/proc/sys/kernel/perf_event_paranoid"),
-		 false, "a kernel with CONFIG_PERF_EVENTS: without, late libraries are found a second later"},
+		{"new mappings as they happen (perf events)",
+		 readable("/proc/sys/kernel/perf_event_paranoid"), false,
+		 "a kernel with CONFIG_PERF_EVENTS: without, late libraries are found a second "
+		 "later"},
 		{"time on run queues (schedstat)", readable("/proc/self/schedstat"), false,
 		 "a kernel with CONFIG_SCHED_INFO: without, threads show no waiting for a CPU"},
 		{"storage I/O (/proc/PID/io)", readable("/proc/self/io"), false,

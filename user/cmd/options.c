@@ -108,8 +108,8 @@ static int add_targets(struct options *options, char *list)
 
 		if (!*item)
 			return bad("-p", list, "an empty pid or name");
-		targets = realloc(options->targets,
-				  (options->targets_count + 1) * sizeof(*targets));
+		targets =
+			realloc(options->targets, (options->targets_count + 1) * sizeof(*targets));
 		if (!targets)
 			return bad("-p", list, "out of memory");
 		options->targets = targets;
@@ -341,13 +341,14 @@ int options_parse(struct options *options, int argc, char **argv)
 	}
 	optind = 0; /* glibc: start over, for tests that parse twice */
 	/* '+': options end at the program that run starts */
-	while (!code && (option = getopt_long(argc, argv, "+p:aF:d:o:f:hV", long_options, NULL)) != -1)
+	while (!code &&
+	       (option = getopt_long(argc, argv, "+p:aF:d:o:f:hV", long_options, NULL)) != -1)
 		code = take_option(options, option, optarg);
 	/* report FILE -o X: options after the file as well */
 	if (!code && options->verb == VERB_REPORT && optind < argc) {
 		options->capture = argv[optind++];
-		while (!code &&
-		       (option = getopt_long(argc, argv, "+p:aF:d:o:f:hV", long_options, NULL)) != -1)
+		while (!code && (option = getopt_long(argc, argv, "+p:aF:d:o:f:hV", long_options,
+						      NULL)) != -1)
 			code = take_option(options, option, optarg);
 		argv[--optind] = (char *)options->capture;
 	}

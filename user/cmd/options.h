@@ -44,7 +44,7 @@ struct options {
 	bool no_children;
 	bool no_calibrate;
 	bool full_cmdline;
-	bool as_caller; /* run --user */
+	bool as_caller;	     /* run --user */
 	const char *capture; /* report FILE */
 	char **command;	     /* run -- CMD, borrowed, NULL-terminated */
 };

@@ -24,8 +24,8 @@ int report_target_open(struct report_target *target, const struct options *optio
 		return EXIT_USAGE;
 	}
 	if (!target->writer) {
-		msg_say("%s: the suffix names no format (.txt .md .json): give one with -f %s", path,
-			report_writer_names());
+		msg_say("%s: the suffix names no format (.txt .md .json): give one with -f %s",
+			path, report_writer_names());
 		return EXIT_USAGE;
 	}
 	target->fd = output_open(path ? path : "-");

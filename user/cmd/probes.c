@@ -82,8 +82,9 @@ static void way_out(char *text, size_t size, const struct plan_function *functio
 		snprintf(text, size, "never returns");
 		return;
 	}
-	cost_text(cost, calibration_hit_ns(calibration, (enum perfx_site)function->site.exits[0].kind,
-					   PERFX_RETURN_EXIT));
+	cost_text(cost,
+		  calibration_hit_ns(calibration, (enum perfx_site)function->site.exits[0].kind,
+				     PERFX_RETURN_EXIT));
 	if (cheap == count)
 		snprintf(text, size, "exit: %zu branch %s", count, cost);
 	else if (cheap)
@@ -100,7 +101,8 @@ static void print_function(const struct plan *plan, const struct plan_function *
 	char *base = shown(plan->modules[function->module].base);
 	unsigned long distance = (unsigned long)(function->site.entry_vaddr - function->vaddr);
 
-	snprintf(site, sizeof(site), "%s +%lu", name_of_site((enum perfx_site)function->site.entry_kind), distance);
+	snprintf(site, sizeof(site), "%s +%lu",
+		 name_of_site((enum perfx_site)function->site.entry_kind), distance);
 	cost_text(cost, calibration_hit_ns(calibration, (enum perfx_site)function->site.entry_kind,
 					   function->ret));
 	way_out(out, sizeof(out), function, calibration);
@@ -166,8 +168,8 @@ static int say_unmatched(struct plan *plan, const struct options *options, pid_t
 			       pattern__text(options->patterns[i]));
 	if (pattern >= 0)
 		msg_say("-F '%s': no function of that name is mapped%s%s",
-			pattern__text(options->patterns[pattern]), nearest && *nearest ? "; near: " : "",
-			nearest ? nearest : "");
+			pattern__text(options->patterns[pattern]),
+			nearest && *nearest ? "; near: " : "", nearest ? nearest : "");
 	free(nearest);
 	return pattern < 0 ? EXIT_OK : EXIT_USAGE;
 }

@@ -138,7 +138,8 @@ int features_check(struct features *features)
 		return EXIT_FAILED;
 	}
 	if (in_pid_namespace()) {
-		msg_say("this runs in a container with its own process ids: start it on the host, or "
+		msg_say("this runs in a container with its own process ids: start it on the host, "
+			"or "
 			"with --pid=host");
 		return EXIT_FAILED;
 	}
@@ -147,7 +148,8 @@ int features_check(struct features *features)
 
 struct plan_options plan_options_of(const struct options *options, const struct features *features)
 {
-	bool session = options->link ? options->link == PERFX_LINK_SESSION : features->uprobe_session;
+	bool session =
+		options->link ? options->link == PERFX_LINK_SESSION : features->uprobe_session;
 
 	return (struct plan_options){
 		.patterns = options->patterns,

@@ -27,8 +27,7 @@ static bool wants_capture(const struct options *options)
 {
 	const char *dot = options->output ? strrchr(options->output, '.') : NULL;
 
-	return options->verb == VERB_RECORD ||
-	       (!options->format && dot && !strcmp(dot, ".perfx"));
+	return options->verb == VERB_RECORD || (!options->format && dot && !strcmp(dot, ".perfx"));
 }
 
 struct outputs {
@@ -87,7 +86,8 @@ static int shell_status(int status)
 }
 
 /* run: the program's own status. When the recording ended before the program, by -d, it runs on; by
- * Ctrl-C, which the terminal sends to both, it is about to end: its status is waited for a while. */
+ * Ctrl-C, which the terminal sends to both, it is about to end: its status is waited for a while.
+ */
 static int status_of_child(struct launch *launch, int seen)
 {
 	const struct timespec pause = {.tv_nsec = 20000000};

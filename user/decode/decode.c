@@ -96,8 +96,8 @@ static bool values_ok(const struct event *event)
 		return event->function.source > 0 && event->function.source <= PERFX_SOURCE_NCCL;
 	case PERFX_KIND_PROBE:
 		return event->probe.link > 0 && event->probe.link <= PERFX_LINK_TRACEPOINT &&
-		       event->probe.ret <= PERFX_RETURN_PROBE &&
-		       event->probe.site > 0 && event->probe.site <= PERFX_SITE_STEPPED;
+		       event->probe.ret <= PERFX_RETURN_PROBE && event->probe.site > 0 &&
+		       event->probe.site <= PERFX_SITE_STEPPED;
 	case PERFX_KIND_CALIBRATION:
 		return event->calibration.link <= PERFX_LINK_TRACEPOINT &&
 		       event->calibration.ret <= PERFX_RETURN_PROBE &&

@@ -29,8 +29,8 @@ struct event {
 		struct perfx_loss loss;
 		struct perfx_end end;
 	};
-	/* The record's strings in the order that perfx_record.h gives; never NULL for those that the
-	 * kind has; borrowed from the bytes that were decoded. */
+	/* The record's strings in the order that perfx_record.h gives; never NULL for those that
+	 * the kind has; borrowed from the bytes that were decoded. */
 	const char *strings[EVENT_STRINGS_MAX];
 };
 

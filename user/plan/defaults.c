@@ -109,9 +109,12 @@ static bool is_torch_leaf(const char *symbol)
  */
 static bool is_blas(const char *symbol)
 {
-	static const char *const names[] = {"gemm3m", "gemm_batch_strided", "gemm_batch", "gemmt",
-					    "gemm",   "gemv",		    "symm",	  "syrk",
-					    "syr2k",  "trmm",		    "trsm",	  "hemm",
+	static const char *const names[] = {"gemm3m",	  "gemm_batch_strided",
+					    "gemm_batch", "gemmt",
+					    "gemm",	  "gemv",
+					    "symm",	  "syrk",
+					    "syr2k",	  "trmm",
+					    "trsm",	  "hemm",
 					    "herk"};
 	static const char *const tails[] = {"", "_", "64_", "_64_", "64", "_64"};
 	bool cblas = false, scipy = false;
@@ -169,8 +172,8 @@ static enum perfx_source source_of_c_library(const char *base, const char *symbo
 bool default_module(const char *base_name)
 {
 	static const char *const globs[] = {
-		"libtorch_cpu*", "*blas*",	    "libmkl_*",	    "libjax_common*",
-		"xla_extension*", "libxla*",	    "libtensorflow*", "_pywrap_tensorflow*",
+		"libtorch_cpu*",     "*blas*",	"libmkl_*",	  "libjax_common*",
+		"xla_extension*",    "libxla*", "libtensorflow*", "_pywrap_tensorflow*",
 		"libtensorflow_cc*",
 	};
 
@@ -214,8 +217,17 @@ enum perfx_source source_of_function(const char *base_name, const char *symbol_n
 bool return_probe_is_safe(const char *base_name, const char *symbol_name)
 {
 	static const char *const allocators[] = {
-		"malloc", "calloc", "realloc", "reallocarray", "free", "posix_memalign",
-		"aligned_alloc", "memalign", "valloc", "pvalloc", "malloc_usable_size",
+		"malloc",
+		"calloc",
+		"realloc",
+		"reallocarray",
+		"free",
+		"posix_memalign",
+		"aligned_alloc",
+		"memalign",
+		"valloc",
+		"pvalloc",
+		"malloc_usable_size",
 	};
 
 	if (source_of_c_library(base_name, symbol_name))

@@ -70,8 +70,8 @@ void plan__refuse(struct plan *plan, const char *name, const char *reason)
 	if (grow_array(&plan->refusals, &plan->refusals_capacity, plan->refusals_count + 1,
 		       sizeof(*plan->refusals)))
 		return;
-	plan->refusals[plan->refusals_count++] = (struct plan_refusal){
-		.name = strdup(name), .reason = strdup(reason), .count = 1};
+	plan->refusals[plan->refusals_count++] =
+		(struct plan_refusal){.name = strdup(name), .reason = strdup(reason), .count = 1};
 }
 
 static const char *open_error(int err)

@@ -25,8 +25,8 @@ struct plan_options {
 	enum return_mode return_mode;
 	bool site_entry_only;
 	bool optimized_nop5;
-	/* Session links: an entry can decline its return probe. Without, the kernel drops those nested
-	 * deeper than 64 a thread, and logs each. */
+	/* Session links: an entry can decline its return probe. Without, the kernel drops those
+	 * nested deeper than 64 a thread, and logs each. */
 	bool return_guard;
 	size_t functions_max;
 };
@@ -48,7 +48,7 @@ struct plan_module {
 	uint64_t inode;
 	uint32_t dev_major, dev_minor;
 	char *path, *base, *build_id;
-	int fd; /* kept while it has functions; -1 otherwise */
+	int fd;	    /* kept while it has functions; -1 otherwise */
 	bool is_ml; /* an ML library, or annotated: what -a looks for */
 	size_t functions_first, functions_count; /* in plan.functions */
 };
@@ -62,7 +62,7 @@ struct plan_refusal {
 
 struct plan {
 	struct plan_options options;
-	bool c_alone; /* all processes so far are C and nothing else, on one stack a thread */
+	bool c_alone;	  /* all processes so far are C and nothing else, on one stack a thread */
 	bool many_stacks; /* some file switches stacks (coroutines) */
 	struct plan_module *modules;
 	size_t modules_count, modules_capacity;

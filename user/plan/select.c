@@ -128,8 +128,9 @@ static int offer_mark(const struct symbol *symbol, void *ctx)
 	if (excluded(&plan->options, selection->base, symbol->name))
 		return 0;
 	if (!symbol->vaddr) {
-		plan__refuse(plan, symbol->name, "annotated, but its function was not found: "
-						 "stripped and without .eh_frame");
+		plan__refuse(plan, symbol->name,
+			     "annotated, but its function was not found: "
+			     "stripped and without .eh_frame");
 		return 0;
 	}
 	return add_candidate(selection, symbol, PERFX_SOURCE_PERFX);

@@ -9,9 +9,10 @@
 /* The C runtime itself: has unwind data of its own, and starts no unwinding through others. */
 static bool is_c_runtime(const char *base)
 {
-	static const char *const names[] = {"libc.so", "libc-2.",  "ld-linux", "ld-2.",  "libm.so",
-					    "libm-2.", "libpthread", "libdl",  "librt",	 "libresolv",
-					    "libnss_", "libgcc_s", "ld-musl",  "libutil"};
+	static const char *const names[] = {"libc.so", "libc-2.",   "ld-linux",	  "ld-2.",
+					    "libm.so", "libm-2.",   "libpthread", "libdl",
+					    "librt",   "libresolv", "libnss_",	  "libgcc_s",
+					    "ld-musl", "libutil"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strncmp(base, names[i], strlen(names[i])))
@@ -63,8 +64,7 @@ void plan_consider_file(struct plan *plan, struct image *image, const char *base
 	plan->many_stacks = switches_for_real(base);
 }
 
-static void choose_return(const struct plan *plan, const char *base,
-			  struct plan_function *function)
+static void choose_return(const struct plan *plan, const char *base, struct plan_function *function)
 {
 	bool exits_known = function->site.exits_state == EXITS_KNOWN;
 

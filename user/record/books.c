@@ -148,7 +148,8 @@ static char *command_line(const struct books *books, pid_t pid)
 	return text;
 }
 
-static void describe(struct books *books, struct book *book, uint64_t time_ns, uint64_t start_boot_ns)
+static void describe(struct books *books, struct book *book, uint64_t time_ns,
+		     uint64_t start_boot_ns)
 {
 	struct perfx_process record = {
 		.time_ns = time_ns,
@@ -159,8 +160,8 @@ static void describe(struct books *books, struct book *book, uint64_t time_ns, u
 		.exec_count = book->exec_count,
 	};
 	char *cmdline = command_line(books, book->pid);
-	const struct perfx_record *packed =
-		PACK(&books->buffer, PERFX_KIND_PROCESS, record, book->comm, cmdline ? cmdline : "");
+	const struct perfx_record *packed = PACK(&books->buffer, PERFX_KIND_PROCESS, record,
+						 book->comm, cmdline ? cmdline : "");
 
 	sink_record(books->sink, packed, packed->size);
 	free(cmdline);

@@ -32,7 +32,8 @@ static void drop_exits(struct probes *probes, size_t index, double percent)
 	const char *base = probes->plan->modules[function->module].base;
 
 	probes_only_count(probes, index, "timing it was too dear for the default");
-	tracer__probe(probes->tracer, probes->placed[index].entry)->flags |= PERFX_PROBE_F_BY_CHOICE;
+	tracer__probe(probes->tracer, probes->placed[index].entry)->flags |=
+		PERFX_PROBE_F_BY_CHOICE;
 	tracer__detach_group(probes->tracer, (uint32_t)index + 1);
 	probes->detached_count += probes->placed[index].exits_count;
 	msg_say("%s: timing it cost %.0f %%: counted from now on; -F '%s:%s' insists",
@@ -41,8 +42,8 @@ static void drop_exits(struct probes *probes, size_t index, double percent)
 
 void probes__enforce_budget(struct probes *probes, uint64_t elapsed_ns)
 {
-	for (size_t i = 0; i < probes->plan->functions_count && i < probes->placed_capacity && elapsed_ns;
-	     i++) {
+	for (size_t i = 0;
+	     i < probes->plan->functions_count && i < probes->placed_capacity && elapsed_ns; i++) {
 		double percent;
 
 		if (!probes->placed[i].attached || !probes_droppable(&probes->plan->functions[i]))

@@ -9,9 +9,8 @@ static void describe_function(struct probes *probes, size_t index)
 	struct perfx_function record = {.offset = function->offset,
 					.function = (uint32_t)index + 1,
 					.source = (uint16_t)function->source};
-	const struct perfx_record *packed =
-		PACK(&probes->buffer, PERFX_KIND_FUNCTION, record, function->name, module->path,
-		     module->build_id);
+	const struct perfx_record *packed = PACK(&probes->buffer, PERFX_KIND_FUNCTION, record,
+						 function->name, module->path, module->build_id);
 
 	sink_record(probes->sink, packed, packed->size);
 }
@@ -48,8 +47,8 @@ void probes_describe(struct probes *probes, size_t index)
 		describe_function(probes, index);
 	placed->described = true;
 	describe_probe(probes, placed->entry, index,
-		       site_offset(function, function->site.entry_vaddr),
-		       function->site.entry_kind, false);
+		       site_offset(function, function->site.entry_vaddr), function->site.entry_kind,
+		       false);
 	if (function->ret != PERFX_RETURN_EXIT)
 		return;
 	for (size_t i = 0; i < placed->exits_count; i++)

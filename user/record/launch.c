@@ -124,7 +124,8 @@ static uint64_t linker_base(pid_t pid)
 }
 
 /* Address of the linker's _dl_debug_state in the process; 0: none. *calls: with which of its calls
- * the libraries are complete. glibc tells that it begins and that it is done, musl only the latter. */
+ * the libraries are complete. glibc tells that it begins and that it is done, musl only the latter.
+ */
 static uint64_t debug_state_address(pid_t pid, unsigned *calls)
 {
 	struct wanted_symbol wanted = {.name = "_dl_debug_state"};
@@ -249,7 +250,8 @@ struct launch *launch__start(char *const *argv, bool as_caller, int *exit_code)
 	if (waitpid(launch->pid, &launch->status, 0) != launch->pid ||
 	    !stopped_by(launch->status, SIGTRAP)) {
 		msg_say("%s: cannot be held before its first instruction (ptrace is not allowed "
-			"here)", argv[0]);
+			"here)",
+			argv[0]);
 		kill(launch->pid, SIGKILL);
 		free(launch);
 		return NULL;

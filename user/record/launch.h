@@ -4,7 +4,8 @@
  * relocated, no constructor has run. So probes see everything from the start.
  *
  * A debugger's way: ptrace to the exec, then a breakpoint on the dynamic linker's _dl_debug_state,
- * which it calls when its list of libraries has become consistent. A static program is held at exec.
+ * which it calls when its list of libraries has become consistent. A static program is held at
+ * exec.
  */
 #ifndef PERFX_RECORD_LAUNCH_H
 #define PERFX_RECORD_LAUNCH_H

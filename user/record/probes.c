@@ -75,10 +75,10 @@ static size_t points_of(struct probes *probes, size_t index, struct attach_point
 							      function->site.exits[i].vaddr),
 					.probe = placed->first_exit + (uint32_t)i,
 					.group = group};
-	points[n++] = (struct attach_point){
-		.offset = site_offset(function, function->site.entry_vaddr),
-		.probe = placed->entry,
-		.by_return = function->ret == PERFX_RETURN_PROBE};
+	points[n++] =
+		(struct attach_point){.offset = site_offset(function, function->site.entry_vaddr),
+				      .probe = placed->entry,
+				      .by_return = function->ret == PERFX_RETURN_PROBE};
 	return n;
 }
 
@@ -139,7 +139,8 @@ static bool try_other_entry(struct probes *probes, struct image *image, size_t i
 	uint64_t refused[REFUSALS_MAX];
 
 	for (size_t n = 0; n < REFUSALS_MAX && entry->err == -KERNEL_ENOTSUPP; n++) {
-		struct site_options options = {.optimized_nop5 = probes->plan->options.optimized_nop5,
+		struct site_options options = {.optimized_nop5 =
+						       probes->plan->options.optimized_nop5,
 					       .refused = refused,
 					       .refused_count = n + 1};
 		struct site_plan site;

@@ -266,8 +266,8 @@ static int attach_targets(struct recorder *recorder)
 	return 0;
 }
 
-/* The plan for what runs now, before anything is loaded: its size decides the tables', and a pattern
- * without a match ends here. */
+/* The plan for what runs now, before anything is loaded: its size decides the tables', and a
+ * pattern without a match ends here. */
 static int plan_targets(struct recorder *recorder)
 {
 	const struct recorder_options *options = recorder->options;
@@ -292,8 +292,8 @@ static int plan_targets(struct recorder *recorder)
 	if (pattern < 0)
 		return EXIT_OK;
 	msg_say("-F '%s': no function of that name is mapped%s%s",
-		pattern__text(options->plan.patterns[pattern]), nearest && *nearest ? "; near: " : "",
-		nearest ? nearest : "");
+		pattern__text(options->plan.patterns[pattern]),
+		nearest && *nearest ? "; near: " : "", nearest ? nearest : "");
 	free(nearest);
 	return EXIT_USAGE;
 }
@@ -379,8 +379,9 @@ static void say_tracing(struct recorder *recorder)
 	else
 		snprintf(who, sizeof(who), "%zu processes", count);
 	if (refused)
-		snprintf(not_attached, sizeof(not_attached), "; %zu not attached (%s: %s%s)", refused,
-			 recorder->plan->refusals[0].name, recorder->plan->refusals[0].reason,
+		snprintf(not_attached, sizeof(not_attached), "; %zu not attached (%s: %s%s)",
+			 refused, recorder->plan->refusals[0].name,
+			 recorder->plan->refusals[0].reason,
 			 recorder->plan->refusals_count > 1 ? ", …" : "");
 	msg_say("tracing %s: %zu probes on %zu functions%s", who,
 		probes__sites_count(recorder->probes), probes__functions_count(recorder->probes),
@@ -446,8 +447,8 @@ static bool finished(struct recorder *recorder)
 	size_t living;
 
 	books__pids(recorder->books, &living);
-	return interrupt_asked() || recorder->sink->err || clock_monotonic_ns() >= recorder->end_ns ||
-	       (!living && !recorder->options->all) ||
+	return interrupt_asked() || recorder->sink->err ||
+	       clock_monotonic_ns() >= recorder->end_ns || (!living && !recorder->options->all) ||
 	       (recorder->options->launch && recorder->main_ended);
 }
 
@@ -571,7 +572,7 @@ int recorder_run(const struct recorder_options *options, const struct features *
 				    .timer_fd = -1};
 	int code;
 
-	recorder.main_pid = options->launch ? launch__pid(options->launch)
+	recorder.main_pid = options->launch	  ? launch__pid(options->launch)
 			    : options->pids_count ? options->pids[0]
 						  : 0;
 	code = prepare(&recorder);

@@ -22,7 +22,7 @@
 struct recorder_options {
 	const pid_t *pids; /* targets; none with `all` or `launch` */
 	size_t pids_count;
-	bool all;	       /* -a: every process that maps an ML library or carries annotations */
+	bool all; /* -a: every process that maps an ML library or carries annotations */
 	struct launch *launch; /* run: a program that stands before its first instruction */
 	uint64_t duration_ns;  /* UINT64_MAX: until it ends or is interrupted */
 	uint64_t interval_ns;  /* between samples of /proc */
@@ -38,8 +38,8 @@ struct recorder_options {
 
 /* Records into sink. Returns an exit code (base/message.h): EXIT_OK also when the target ended by
  * itself; EXIT_TARGET when a signal killed it, what there is has been recorded. *child_status: the
- * launched program's, as wait(2) gives it. Anything but EXIT_OK and EXIT_TARGET has been explained in a
- * message. */
+ * launched program's, as wait(2) gives it. Anything but EXIT_OK and EXIT_TARGET has been explained
+ * in a message. */
 int recorder_run(const struct recorder_options *options, const struct features *features,
 		 struct sink *sink, int *child_status);
 

@@ -12,9 +12,8 @@ static uint32_t call_cost_ns(const struct probes *probes, const struct plan_func
 
 	/* one of the exits is hit; which one is not known, so the first */
 	if (function->ret == PERFX_RETURN_EXIT && function->site.exits_count)
-		cost += calibration_hit_ns(calibration,
-					   (enum perfx_site)function->site.exits[0].kind,
-					   function->ret);
+		cost += calibration_hit_ns(
+			calibration, (enum perfx_site)function->site.exits[0].kind, function->ret);
 	return (uint32_t)cost;
 }
 

@@ -38,7 +38,8 @@ void totals_host(struct sink *sink, const struct recorder_options *options, uint
 		.start_boot_ns = clock_monotonic_to_boot(start_ns),
 		.cpus_count = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN),
 		.memory_mib = (uint32_t)((uint64_t)sysconf(_SC_PHYS_PAGES) *
-					 (uint64_t)sysconf(_SC_PAGESIZE) >> 20),
+						 (uint64_t)sysconf(_SC_PAGESIZE) >>
+					 20),
 		.ring_bytes = (uint32_t)options->ring_bytes,
 		.flags = options->compensate ? PERFX_HOST_COMPENSATED : 0,
 	};
@@ -82,8 +83,8 @@ static void send_refusals(struct sink *sink, struct pack_buffer *buffer, const s
 		const struct plan_refusal *refusal = &plan->refusals[i];
 		struct perfx_not_attached record = {.count = refusal->count};
 
-		send(sink, PACK(buffer, PERFX_KIND_NOT_ATTACHED, record, refusal->name,
-				refusal->reason));
+		send(sink,
+		     PACK(buffer, PERFX_KIND_NOT_ATTACHED, record, refusal->name, refusal->reason));
 	}
 	for (size_t i = 0; i < plan->options.patterns_count; i++) {
 		struct perfx_not_attached record = {.count = 1};
@@ -100,8 +101,8 @@ struct counts {
 	uint64_t entries, spans, detached;
 };
 
-/* The hot path counts hits and nothing else: calls begun are the hits of entries, calls ended have a
- * record, or a place in the book. */
+/* The hot path counts hits and nothing else: calls begun are the hits of entries, calls ended have
+ * a record, or a place in the book. */
 static void send_losses(struct sink *sink, struct pack_buffer *buffer, const struct tracer *tracer,
 			const struct counts *counts)
 {

@@ -20,7 +20,8 @@ struct totals {
 
 void totals_host(struct sink *sink, const struct recorder_options *options, uint64_t start_ns);
 
-/* BOOK, HITS, NOT_ATTACHED, LOSS and END, after the tracer has stopped and the rings are drained. */
+/* BOOK, HITS, NOT_ATTACHED, LOSS and END, after the tracer has stopped and the rings are drained.
+ */
 void totals_end(struct sink *sink, struct tracer *tracer, const struct plan *plan,
 		struct probes *probes, const struct totals *totals);
 

@@ -3,8 +3,8 @@
 #include "base/escape.h"
 #include "base/grow.h"
 #include "base/units.h"
-#include "report/compose.h"
 #include "decode/names.h"
+#include "report/compose.h"
 
 #include <stdlib.h>
 #include <time.h>

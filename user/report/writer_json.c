@@ -331,7 +331,8 @@ static json_t *finding_object(const struct finding *finding)
 	json_t *object = json_object();
 
 	json_object_set_new(object, "kind", json_string(finding->kind));
-	json_object_set_new(object, "severity", json_string(finding_severity_name(finding->severity)));
+	json_object_set_new(object, "severity",
+			    json_string(finding_severity_name(finding->severity)));
 	json_object_set_new(object, "subject", sentence(finding->subject));
 	json_object_set_new(object, "evidence", sentence(finding->evidence));
 	json_object_set_new(object, "threshold", sentence(finding->threshold));

@@ -14,8 +14,8 @@
 #include "report/writers.h"
 
 #include "base/escape.h"
-#include "report/document.h"
 #include "decode/names.h"
+#include "report/document.h"
 
 #include <ctype.h>
 #include <errno.h>

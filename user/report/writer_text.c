@@ -17,8 +17,8 @@
 
 #include "base/escape.h"
 #include "base/utf8.h"
-#include "report/document.h"
 #include "decode/names.h"
+#include "report/document.h"
 
 #include <ctype.h>
 #include <errno.h>

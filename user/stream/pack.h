@@ -18,9 +18,9 @@ const struct perfx_record *pack_record(struct pack_buffer *buffer, enum perfx_ki
 				       const char *const *strings, size_t strings_count);
 
 /* The fixed part is a struct with an `hdr`; the strings follow. */
-#define PACK(buffer, kind, fixed, ...)                                                             \
-	pack_record((buffer), (kind), &(fixed), sizeof(fixed),                                     \
-		    (const char *const[]){NULL, ##__VA_ARGS__} + 1,                                \
+#define PACK(buffer, kind, fixed, ...)                              \
+	pack_record((buffer), (kind), &(fixed), sizeof(fixed),      \
+		    (const char *const[]){NULL, ##__VA_ARGS__} + 1, \
 		    sizeof((const char *const[]){NULL, ##__VA_ARGS__}) / sizeof(char *) - 1)
 
 #endif

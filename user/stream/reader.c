@@ -23,8 +23,8 @@ struct reader {
 	bool draining_control;
 	uint32_t budget; /* spans that may still be taken in this drain */
 	uint64_t spans_count;
-	uint32_t processes_known;   /* below: described */
-	uint32_t contexts_low;	    /* below: all described */
+	uint32_t processes_known; /* below: described */
+	uint32_t contexts_low;	  /* below: all described */
 	bool contexts_known[PERFX_MAX_CONTEXTS];
 	struct pack_buffer buffer;
 };

@@ -11,10 +11,10 @@
 #include "stream/capture.h"
 
 struct sink {
-	struct aggregate *aggregate;	 /* borrowed; NULL: not wanted */
+	struct aggregate *aggregate;	/* borrowed; NULL: not wanted */
 	struct capture_writer *capture; /* borrowed; NULL: not wanted */
-	int err;			 /* the first error: -ENOSPC, -ENOMEM, …; later records are
-					    still aggregated */
+	int err;			/* the first error: -ENOSPC, -ENOMEM, …; later records are
+					   still aggregated */
 };
 
 /* One record, whole. */

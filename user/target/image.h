@@ -20,16 +20,16 @@ struct image;
 
 enum symbol_origin {
 	SYMBOL_SYMTAB = 1, /* .symtab */
-	SYMBOL_DYNSYM,     /* .dynsym */
-	SYMBOL_DEBUG,      /* .symtab of a separate debug file */
-	SYMBOL_NOTE        /* PERFX_TRACK() note */
+	SYMBOL_DYNSYM,	   /* .dynsym */
+	SYMBOL_DEBUG,	   /* .symtab of a separate debug file */
+	SYMBOL_NOTE	   /* PERFX_TRACK() note */
 };
 
 struct symbol {
 	const char *name; /* as in the file (mangled), without @VERSION; borrowed from the image */
 	uint64_t vaddr;
-	uint64_t size;   /* bytes; where the symbol has none (assembler), up to the end of the FDE that
-			    covers it, else the next symbol; 0: unknown */
+	uint64_t size;	 /* bytes; where the symbol has none (assembler), up to the end of the FDE
+			    that   covers it, else the next symbol; 0: unknown */
 	uint64_t offset; /* in the file, bytes */
 	enum symbol_origin origin;
 	bool ifunc; /* STT_GNU_IFUNC: vaddr is the resolver, not the function */
@@ -90,12 +90,12 @@ const char *image__build_id(const struct image *image);
 
 /* What decides how its functions may be timed: can something unwind through this file's frames? */
 struct image_traits {
-	bool dynamic;          /* has PT_INTERP or PT_DYNAMIC; false: static */
+	bool dynamic;	       /* has PT_INTERP or PT_DYNAMIC; false: static */
 	bool has_symtab;       /* .symtab here or in a debug file */
 	bool has_except_table; /* .gcc_except_table: landing pads: C++, Rust, -fexceptions C */
-	bool needs_cxx;        /* DT_NEEDED libstdc++, libc++, or defines __gxx_personality_v0 */
-	bool is_rust;          /* defines rust_eh_personality or _R / _ZN…17h names */
-	bool is_go;            /* .gopclntab or .note.go.buildid */
+	bool needs_cxx;	       /* DT_NEEDED libstdc++, libc++, or defines __gxx_personality_v0 */
+	bool is_rust;	       /* defines rust_eh_personality or _R / _ZN…17h names */
+	bool is_go;	       /* .gopclntab or .note.go.buildid */
 	bool switches_stacks;  /* uses swapcontext, makecontext, setcontext or defines/uses a known
 				  coroutine switch (jump_fcontext, co_switch, …) */
 };

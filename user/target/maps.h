@@ -16,10 +16,10 @@
 struct mapping {
 	uint64_t start, end;  /* addresses in the process, [start, end) */
 	uint64_t file_offset; /* of start, in bytes */
-	uint64_t inode;       /* 0: no file */
+	uint64_t inode;	      /* 0: no file */
 	uint32_t dev_major, dev_minor;
 	bool readable, writable, executable;
-	bool deleted;     /* the file has been unlinked or replaced since */
+	bool deleted;	  /* the file has been unlinked or replaced since */
 	const char *path; /* as the process sees it, unescaped, " (deleted)" taken off; "" for
 			     anonymous; "[vdso]", … */
 };
@@ -43,8 +43,8 @@ struct module_ref {
 	uint32_t dev_major, dev_minor;
 	bool deleted;
 	uint64_t map_start, map_end; /* its first executable mapping: names it in map_files */
-	const char *path;            /* borrowed from maps */
-	const char *base;            /* last component of path */
+	const char *path;	     /* borrowed from maps */
+	const char *base;	     /* last component of path */
 };
 
 /* The modules in order of first appearance: executable first in practice. Returns the count;

@@ -12,13 +12,13 @@
 
 struct process_info {
 	pid_t pid, ppid;
-	char comm[64];           /* of the main thread, raw bytes: escape before showing */
-	uint64_t start_ticks;    /* field 22 of /proc/PID/stat, clock ticks since boot */
-	uint64_t start_ns;       /* the same in ns of CLOCK_BOOTTIME, ticks' resolution */
-	char state;              /* R S D Z T … */
+	char comm[64];	      /* of the main thread, raw bytes: escape before showing */
+	uint64_t start_ticks; /* field 22 of /proc/PID/stat, clock ticks since boot */
+	uint64_t start_ns;    /* the same in ns of CLOCK_BOOTTIME, ticks' resolution */
+	char state;	      /* R S D Z T … */
 	bool kernel_thread;
-	bool is_32bit;           /* its executable is ELFCLASS32 */
-	char exe[4096];          /* readlink of /proc/PID/exe, " (deleted)" taken off; "" unknown */
+	bool is_32bit;	/* its executable is ELFCLASS32 */
+	char exe[4096]; /* readlink of /proc/PID/exe, " (deleted)" taken off; "" unknown */
 	bool exe_deleted;
 };
 
@@ -45,7 +45,8 @@ ssize_t process_threads(pid_t pid, pid_t **out);
 /* What the process has used so far, for the report's process facts. Fields that this kernel or
  * privilege does not give are left UINT64_MAX: absent means not measured, never 0. */
 struct process_usage {
-	uint64_t cpu_user_ns, cpu_system_ns; /* all threads, dead ones included; ticks' resolution */
+	uint64_t cpu_user_ns,
+		cpu_system_ns; /* all threads, dead ones included; ticks' resolution */
 	uint64_t rss_bytes, rss_anon_bytes, rss_file_bytes, rss_shmem_bytes;
 	uint64_t read_bytes, write_bytes; /* /proc/PID/io: storage, not page cache */
 	uint64_t threads_count;
@@ -64,8 +65,8 @@ struct thread_usage {
 int thread_usage(pid_t pid, pid_t tid, struct thread_usage *usage);
 
 /* CPU throttling of its cgroup and of those above it that we see (cpu.stat, v1 or v2), summed up:
- * any of them holds the process up. Take the difference of two readings. -ENOENT when there is no cpu
- * controller, or the process is in version 2's root group, which knows no quota. */
+ * any of them holds the process up. Take the difference of two readings. -ENOENT when there is no
+ * cpu controller, or the process is in version 2's root group, which knows no quota. */
 struct cgroup_throttle {
 	uint64_t periods_count, throttled_count, throttled_ns;
 };

@@ -3,25 +3,25 @@
  * Functions of our own with a known first and last instruction: what features are tried on and what
  * calibration measures.
  */
-#ifndef PERFX_ATTACH_STUBS_H
-#define PERFX_ATTACH_STUBS_H
+#ifndef PERFX_ATTACH_SPECIMENS_H
+#define PERFX_ATTACH_SPECIMENS_H
 
 #include "perfx_record.h"
 
 #include <stdint.h>
 
-struct stub {
+struct specimen {
 	enum perfx_site site;
 	void (*call)(void);
 	const unsigned char *entry; /* the instruction of that kind */
 	const unsigned char *exit;  /* a `jmp` to the `ret`: a branch; NULL: none here */
 };
 
-/* The stub of a site kind; NULL on an architecture without. */
-const struct stub *stub_of(enum perfx_site site);
+/* The specimen of a site kind; NULL on an architecture without. */
+const struct specimen *specimen_of(enum perfx_site site);
 
 /* File offset of an address in this program's own executable, for links on /proc/self/exe;
  * -errno. */
-int64_t stub_offset(const void *address);
+int64_t specimen_offset(const void *address);
 
 #endif

@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The open calls of a thread, and what becomes of them. Included by spans.bpf.c alone.
+ *
+ * Each thread has a stack of open frames in task storage. A frame is identified by where its return
+ * address lies (CFA - 8): an exit looks for its frame there, and a frame that the program has left
+ * without passing an exit (exception, longjmp) is recognised because a later frame lies at or above
+ * it. The stack grows down: deeper frames have smaller addresses.
+ *
+ * A record that finds no room in the ring is added to the book of its calling context: calls, total
+ * and self stay exact whatever the load.
+ */
+#ifndef PERFX_FRAMES_BPF_H
+#define PERFX_FRAMES_BPF_H
+
+#include "perfx.bpf.h"
+
+volatile __u32 perfx_tracing = 0;
+/* The program switches stacks in user space (coroutines): see leave_any. */
+volatile __u32 perfx_many_stacks = 0;
+volatile __u32 perfx_next_process = 1;
+volatile __u32 perfx_next_context = 1;
+
+/* --compensate: take the probes' own cost off the durations that contain it. */
+const volatile bool perfx_compensate = false;
+/* Return probes are made by session links. */
+const volatile bool perfx_sessions = false;
+/* Wake the reader when this much is waiting; it also drains by the clock. */
+const volatile __u32 perfx_wake_bytes = 1 << 20;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PERFX_MAX_CONTEXTS);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct perfx_context_node);
+} perfx_contexts SEC(".maps");
+
+struct context_key {
+	__u32 parent, function, process;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PERFX_MAX_CONTEXTS);
+	__type(key, struct context_key);
+	__type(value, __u32);
+} perfx_context_ids SEC(".maps");
+
+/* In frame.entry, beside the index of the probe that opened it: a return probe ends it. */
+#define FRAME_BY_RETURN 0x80000000u
+
+struct frame {
+	__u64 start_ns;
+	__u64 slot;	/* address of its return address */
+	__u64 child_ns; /* in traced calls that it made */
+	__u32 function;
+	__u32 context;
+	__u32 entry;
+	__u32 probe_ns; /* cost of probes hit inside, itself excluded */
+	/* the child called last: saves the hash look-up in loops */
+	__u32 child_function, child_context;
+};
+
+struct thread {
+	__u32 process;
+	__u32 tid;
+	__u32 depth;
+	__u32 returns;	/* open frames that wait for a return probe */
+	__u32 declined; /* return probes that will fire though no frame was opened for them */
+	__u32 records;
+	__u32 root_function, root_context; /* as frame.child_*, at depth 0 */
+	struct frame frames[PERFX_MAX_DEPTH];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} perfx_threads SEC(".maps");
+
+/* The kernel gives up on return probes nested deeper than 64 a thread, and logs it. Some of those
+ * may be other tracers'. */
+#define RETURNS_MAX 48
+
+/* Two frames further apart than any usual stack is large are on different stacks (a signal stack, a
+ * coroutine): their order says nothing. */
+#define STACK_SPAN_BYTES (64ULL << 20)
+
+static __always_inline struct frame *frame_at(struct thread *t, __u32 index)
+{
+	return &t->frames[index & (PERFX_MAX_DEPTH - 1)];
+}
+
+/* The current thread, if its process is traced. Without its state, one that `leaves` a call entered
+ * it before tracing began. */
+static __always_inline struct thread *thread_find(bool create, bool leaves)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct perfx_family *family;
+	struct thread *t;
+	__u32 tgid;
+
+	t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
+	if (t)
+		return t;
+	tgid = current_tgid();
+	family = bpf_map_lookup_elem(&perfx_families, &tgid);
+	if (!family || family->dead) {
+		counter_add(PERFX_COUNTER_FOREIGN_HITS, 1);
+		return NULL;
+	}
+	if (!create) {
+		if (leaves)
+			counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
+		return NULL;
+	}
+	t = bpf_task_storage_get(&perfx_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (t) {
+		t->process = family->process;
+		t->tid = task->pid;
+	}
+	return t;
+}
+
+static __always_inline struct perfx_context_node *context_node(__u32 context)
+{
+	return bpf_map_lookup_elem(&perfx_contexts, &context);
+}
+
+/* The node's id for a key, made when it is new. 0: the table is full. */
+static __always_inline __u32 context_id(struct context_key *key, __u32 limit)
+{
+	struct perfx_context_node *node;
+	__u32 *known, id;
+
+	known = bpf_map_lookup_elem(&perfx_context_ids, key);
+	if (known)
+		return *known;
+	if (perfx_next_context >= limit)
+		return 0;
+	id = __sync_fetch_and_add(&perfx_next_context, 1);
+	node = context_node(id);
+	if (!node)
+		return 0;
+	/* Described before it can be found; one that loses the race below stays without calls. */
+	node->parent = key->parent;
+	node->process = key->process;
+	node->function = key->function;
+	if (bpf_map_update_elem(&perfx_context_ids, key, &id, BPF_NOEXIST)) {
+		known = bpf_map_lookup_elem(&perfx_context_ids, key);
+		return known ? *known : 0;
+	}
+	return id;
+}
+
+/*
+ * The context of a function called from `parent`. A recursion f → f → f folds at its second level,
+ * so that a deep one makes two nodes, not hundreds.
+ */
+static __noinline __u32 context_below(__u32 parent, __u32 function, __u32 process)
+{
+	struct context_key key = {.parent = parent, .function = function, .process = process};
+	struct perfx_context_node *node, *above;
+	__u32 id;
+
+	node = parent ? context_node(parent) : NULL;
+	if (node && node->function == function) {
+		above = context_node(node->parent);
+		if (node->parent && above && above->function == function)
+			return parent;
+	}
+	id = context_id(&key, PERFX_MAX_CONTEXTS / 4 * 3);
+	if (id)
+		return id;
+	counter_add(PERFX_COUNTER_MAP_FULL, 1);
+	key.parent = 0;
+	return context_id(&key, PERFX_MAX_CONTEXTS);
+}
+
+static __always_inline void book_add(__u32 context, __u64 duration_ns, __u64 self_ns, __u16 flags)
+{
+	struct perfx_context_node *node = context_node(context);
+
+	if (!node)
+		return;
+	__sync_fetch_and_add(&node->calls_count, 1);
+	if (flags & PERFX_SPAN_UNWOUND) {
+		__sync_fetch_and_add(&node->unwound_count, 1);
+	} else if (flags & PERFX_SPAN_UNTIMED) {
+		__sync_fetch_and_add(&node->untimed_count, 1);
+	} else {
+		__sync_fetch_and_add(&node->total_ns, duration_ns);
+		__sync_fetch_and_add(&node->self_ns, self_ns);
+	}
+}
+
+/* Reader's wake-up: asked for at every 32nd record of a thread. */
+static __always_inline __u64 wake_flags(struct thread *t)
+{
+	if (++t->records & 31)
+		return BPF_RB_NO_WAKEUP;
+	if (bpf_ringbuf_query(&perfx_spans, BPF_RB_AVAIL_DATA) < perfx_wake_bytes)
+		return BPF_RB_NO_WAKEUP;
+	return BPF_RB_FORCE_WAKEUP;
+}
+
+static __always_inline void emit(struct thread *t, const struct frame *f, __u32 depth,
+				 __u64 duration_ns, __u64 self_ns, __u16 flags)
+{
+	struct perfx_span *span;
+
+	span = bpf_ringbuf_reserve(&perfx_spans, sizeof(*span), 0);
+	if (!span) {
+		counter_add(PERFX_COUNTER_RING_DROPS, 1);
+		book_add(f->context, duration_ns, self_ns, flags);
+		return;
+	}
+	span->hdr.size = sizeof(*span);
+	span->hdr.kind = PERFX_KIND_SPAN;
+	span->hdr.fixed = sizeof(*span);
+	span->start_ns = f->start_ns;
+	span->duration_ns = duration_ns;
+	span->self_ns = self_ns;
+	span->process = t->process;
+	span->context = f->context;
+	span->function = f->function;
+	span->tid = t->tid;
+	span->depth = depth;
+	span->flags = flags;
+	span->pad = 0;
+	bpf_ringbuf_submit(span, wake_flags(t));
+}
+
+static __always_inline struct perfx_probe *probe_of(__u32 index)
+{
+	return bpf_map_lookup_elem(&perfx_probes, &index);
+}
+
+/* Its exit sites have been given up meanwhile (overhead budget): that no exit was seen says
+ * nothing. */
+static __always_inline bool lost_its_exits(const struct frame *f)
+{
+	struct perfx_probe *probe = probe_of(f->entry & ~FRAME_BY_RETURN);
+
+	return probe && probe->kind == PERFX_PROBE_COUNT;
+}
+
+/* A duration without the probes in it: those of calls inside, and its own. */
+static __always_inline __u64 less_probes(const struct frame *f, __u64 duration_ns)
+{
+	struct perfx_probe *probe = probe_of(f->entry & ~FRAME_BY_RETURN);
+	__u64 cost_ns = f->probe_ns + (probe ? probe->own_cost_ns : 0);
+
+	return duration_ns > cost_ns ? duration_ns - cost_ns : 0;
+}
+
+/* Ends the innermost frame, at `now`; below it lie `callers` frames, its own caller uppermost. An
+ * unwound one passes on what its children took, for its own time is not known. */
+static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now,
+				      __u32 call_cost_ns, __u16 flags)
+{
+	__u64 duration = 0, self = 0, nested;
+	struct frame *f, *caller;
+
+	t->depth--;
+	f = frame_at(t, t->depth);
+	if (f->entry & FRAME_BY_RETURN)
+		t->returns--;
+
+	nested = f->child_ns;
+	if ((flags & PERFX_SPAN_UNWOUND) && lost_its_exits(f))
+		flags = PERFX_SPAN_UNTIMED;
+	if (!flags) {
+		duration = now - f->start_ns;
+		if (perfx_compensate)
+			duration = less_probes(f, duration);
+		self = duration > f->child_ns ? duration - f->child_ns : 0;
+		nested = duration;
+	}
+	if (callers) {
+		caller = frame_at(t, callers - 1);
+		caller->child_ns += nested;
+		caller->probe_ns += f->probe_ns + call_cost_ns;
+	}
+	emit(t, f, t->depth, duration, self, flags);
+}
+
+/* Out of line: the loops that unwind. */
+__noinline int unwind_frame(struct thread *t)
+{
+	if (t && t->depth)
+		end_frame(t, t->depth - 1, 0, 0, PERFX_SPAN_UNWOUND);
+	return 0;
+}
+
+/* A tail call leaves the caller's return address, or rather the return probe's trampoline, in the
+ * slot: then the frame that waits for that trampoline is alive. */
+static __always_inline bool slot_holds_trampoline(__u64 slot)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 trampoline, value = 0;
+
+	trampoline = BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
+	if (bpf_probe_read_user(&value, sizeof(value), (void *)slot)) {
+		counter_add(PERFX_COUNTER_READ_FAULTS, 1);
+		return false;
+	}
+	return trampoline && value == trampoline;
+}
+
+/* Has the program left this frame, when it now enters one at `slot`? */
+static __always_inline bool is_stale(const struct frame *f, __u64 slot)
+{
+	if (f->slot > slot || slot - f->slot > STACK_SPAN_BYTES)
+		return false;
+	if (f->slot == slot && (f->entry & FRAME_BY_RETURN))
+		return !slot_holds_trampoline(slot);
+	return true;
+}
+
+__noinline int drop_stale(struct thread *t, __u64 slot)
+{
+	if (!t)
+		return 0;
+	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
+		if (t->depth == 0 || !is_stale(frame_at(t, t->depth - 1), slot))
+			break;
+		unwind_frame(t);
+	}
+	return 0;
+}
+
+/* Brings a frame to the top; those above it move down. */
+__noinline int raise_frame(struct thread *t, __u32 index)
+{
+	struct frame raised;
+
+	if (!t)
+		return 0;
+	raised = *frame_at(t, index);
+	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++) {
+		if (index + 1 >= t->depth)
+			break;
+		*frame_at(t, index) = *frame_at(t, index + 1);
+		index++;
+	}
+	*frame_at(t, index) = raised;
+	return 0;
+}
+
+/* 1 + the index of the uppermost frame at `slot`, of `function` unless that is 0; 0: none. */
+__noinline int find_frame(struct thread *t, __u64 slot, __u32 function)
+{
+	if (!t)
+		return 0;
+	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++) {
+		__u32 index = t->depth - 1 - i;
+		struct frame *f = frame_at(t, index);
+
+		if (i >= t->depth)
+			break;
+		if (f->slot == slot && (!function || f->function == function))
+			return index + 1;
+	}
+	return 0;
+}
+
+/*
+ * Where a thread runs on several stacks, the order of addresses says nothing, and frames end in
+ * another order than they began. So they are looked for one by one: the frame at `slot` of
+ * `function` ends at `now`. function 0: whatever frame had this slot has been left, for the slot is
+ * used anew. Returns whether there was one.
+ */
+__noinline int leave_any(struct thread *t, __u64 slot, __u64 now, __u32 function,
+			 __u32 call_cost_ns)
+{
+	__u32 index = find_frame(t, slot, function);
+
+	if (!t || !t->depth || !index)
+		return 0;
+	index--;
+	if (!function && (frame_at(t, index)->entry & FRAME_BY_RETURN) &&
+	    slot_holds_trampoline(slot))
+		return 0;
+	raise_frame(t, index);
+	end_frame(t, index, now, call_cost_ns, function ? 0 : PERFX_SPAN_UNWOUND);
+	return 1;
+}
+
+/* A coroutine that was given up leaves its frames behind: when there is no room, the oldest goes.
+ */
+__noinline int evict_oldest(struct thread *t)
+{
+	if (!t || !t->depth)
+		return 0;
+	raise_frame(t, 0);
+	end_frame(t, 0, 0, 0, PERFX_SPAN_UNWOUND);
+	return 0;
+}
+
+/* Drops what the program has left before it enters a frame at `slot`. */
+static __always_inline void make_way(struct thread *t, __u64 slot)
+{
+	if (!t->depth)
+		return;
+	if (perfx_many_stacks) {
+		leave_any(t, slot, 0, 0, 0);
+		if (t->depth >= PERFX_MAX_DEPTH)
+			evict_oldest(t);
+	} else if (is_stale(frame_at(t, t->depth - 1), slot)) {
+		drop_stale(t, slot);
+	}
+}
+
+/* The context of a call of `function` from the innermost frame. */
+static __always_inline __u32 context_of_call(struct thread *t, __u32 function)
+{
+	__u32 *last_function = &t->root_function, *last_context = &t->root_context;
+	__u32 parent = 0;
+
+	if (t->depth) {
+		struct frame *caller = frame_at(t, t->depth - 1);
+
+		parent = caller->context;
+		last_function = &caller->child_function;
+		last_context = &caller->child_context;
+	}
+	if (*last_function != function) {
+		*last_context = context_below(parent, function, t->process);
+		*last_function = function;
+	}
+	return *last_context;
+}
+
+/* Counts a call whose end will not be seen. */
+static __always_inline void count_call(struct thread *t, const struct perfx_probe *probe)
+{
+	struct frame f = {.start_ns = bpf_ktime_get_ns(), .function = probe->function};
+
+	if (!(probe->flags & PERFX_PROBE_F_BY_CHOICE))
+		counter_add(PERFX_COUNTER_UNTIMED, 1);
+	f.context = context_of_call(t, probe->function);
+	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
+}
+
+/* Returns whether a frame was opened: then its end is wanted. */
+static __always_inline bool enter(struct thread *t, const struct perfx_probe *probe, __u32 index,
+				  __u64 slot)
+{
+	bool by_return = probe->kind == PERFX_PROBE_RETURN;
+	struct frame *f;
+	__u32 context;
+
+	if (t->depth && (probe->flags & PERFX_PROBE_F_REPEATS)) {
+		f = frame_at(t, t->depth - 1);
+		if (f->slot == slot && f->function == probe->function) {
+			counter_add(PERFX_COUNTER_REPEATS, 1);
+			return false;
+		}
+	}
+	make_way(t, slot);
+	if (probe->kind == PERFX_PROBE_COUNT || t->depth >= PERFX_MAX_DEPTH ||
+	    (by_return && t->returns >= RETURNS_MAX)) {
+		count_call(t, probe);
+		/* session links take the refusal; others return all the same */
+		if (by_return && !perfx_sessions)
+			t->declined++;
+		return false;
+	}
+	context = context_of_call(t, probe->function);
+	f = frame_at(t, t->depth);
+	f->slot = slot;
+	f->child_ns = 0;
+	f->function = probe->function;
+	f->context = context;
+	f->entry = index | (by_return ? FRAME_BY_RETURN : 0);
+	f->probe_ns = 0;
+	f->child_function = 0;
+	t->depth++;
+	if (by_return)
+		t->returns++;
+	/* last, so that what happens above is not in the span */
+	f->start_ns = bpf_ktime_get_ns();
+	return true;
+}
+
+/* The frame at `slot` of `function` is left; those deeper than it have been unwound. */
+static __always_inline void leave(struct thread *t, const struct perfx_probe *probe, __u64 slot,
+				  __u64 now)
+{
+	struct frame *f;
+
+	if (perfx_many_stacks && leave_any(t, slot, now, probe->function, probe->call_cost_ns))
+		return;
+	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
+		if (t->depth == 0 || perfx_many_stacks)
+			break;
+		f = frame_at(t, t->depth - 1);
+		if (f->slot == slot && f->function == probe->function) {
+			end_frame(t, t->depth - 1, now, probe->call_cost_ns, 0);
+			return;
+		}
+		if (f->slot > slot) {
+			/* deeper than the deepest frame kept: counted when it was entered */
+			if (t->depth >= PERFX_MAX_DEPTH)
+				return;
+			break;
+		}
+		if (slot - f->slot > STACK_SPAN_BYTES)
+			break;
+		unwind_frame(t);
+	}
+	if (probe->kind == PERFX_PROBE_RETURN && t->declined)
+		t->declined--;
+	else
+		counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
+}
+
+#endif
