@@ -288,16 +288,27 @@ $(WL)/execs-other: tests/workloads/execs.c $(BUILD)/wl.flags
 
 # --- the source ------------------------------------------------------------------------------
 C_FILES  := $(wildcard user/*/*.[ch] include/*.h bpf/*.[ch] tests/*/*.[ch] tests/*/*.cc tests/*/*/*.[ch])
-SCRIPTS  := .ci/deps .ci/run tests/run tests/demo tests/kernels/check tests/kernels/vm-run
+SCRIPTS  := .ci/deps .ci/run tests/run tests/demo tests/kernels/check tests/kernels/in-guest \
+            tests/kernels/init tests/kernels/vm-run
 
-.PHONY: lint format
-lint: $(BIN)
+.PHONY: lint lint-tools lint-format lint-code lint-scripts lint-docs format
+lint: lint-format lint-code lint-scripts lint-docs
+
+lint-tools:
 	@.ci/deps lint
+
+lint-format: lint-tools
 	clang-format --dry-run -Werror $(C_FILES)
-	cppcheck --quiet --error-exitcode=1 --std=c11 -j 2 --enable=warning,performance,portability \
-		--inline-suppr --suppressions-list=.ci/cppcheck -D_GNU_SOURCE \
-		-DPERFX_VERSION='""' -Iinclude -Iuser user
+
+lint-code: lint-tools
+	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability \
+		--suppress=memleakOnRealloc:user/base/grow.c '-DLIBBPF_OPTS(type,name,...)=struct type name' \
+		-D_GNU_SOURCE -DPERFX_VERSION='""' -Iinclude -Iuser user
+
+lint-scripts: lint-tools
 	shellcheck $(SCRIPTS) docs/completions/perfx-trace.bash
+
+lint-docs: lint-tools $(BIN)
 	mandoc -T lint -W warning docs/perfx-trace.1
 	tests/same-options $(BIN)
 

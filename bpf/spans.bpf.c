@@ -15,6 +15,8 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 volatile __u32 perfx_tracing = 0;
+/* The program switches stacks in user space (coroutines): see leave_any. */
+volatile __u32 perfx_many_stacks = 0;
 volatile __u32 perfx_next_process = 1;
 volatile __u32 perfx_next_context = 1;
 
@@ -252,9 +254,10 @@ static __always_inline __u64 less_probes(const struct frame *f, __u64 duration_n
 	return duration_ns > cost_ns ? duration_ns - cost_ns : 0;
 }
 
-/* Ends the innermost frame, at `now`. An unwound one passes on what its children took, for its own
- * time is not known. */
-static __always_inline void end_frame(struct thread *t, __u64 now, __u32 call_cost_ns, __u16 flags)
+/* Ends the innermost frame, at `now`; below it lie `callers` frames, its own caller uppermost. An
+ * unwound one passes on what its children took, for its own time is not known. */
+static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now,
+				      __u32 call_cost_ns, __u16 flags)
 {
 	__u64 duration = 0, self = 0, nested;
 	struct frame *f, *caller;
@@ -274,8 +277,8 @@ static __always_inline void end_frame(struct thread *t, __u64 now, __u32 call_co
 		self = duration > f->child_ns ? duration - f->child_ns : 0;
 		nested = duration;
 	}
-	if (t->depth) {
-		caller = frame_at(t, t->depth - 1);
+	if (callers) {
+		caller = frame_at(t, callers - 1);
 		caller->child_ns += nested;
 		caller->probe_ns += f->probe_ns + call_cost_ns;
 	}
@@ -286,7 +289,7 @@ static __always_inline void end_frame(struct thread *t, __u64 now, __u32 call_co
 __noinline int unwind_frame(struct thread *t)
 {
 	if (t && t->depth)
-		end_frame(t, 0, 0, PERFX_SPAN_UNWOUND);
+		end_frame(t, t->depth - 1, 0, 0, PERFX_SPAN_UNWOUND);
 	return 0;
 }
 
@@ -325,6 +328,86 @@ __noinline int drop_stale(struct thread *t, __u64 slot)
 		unwind_frame(t);
 	}
 	return 0;
+}
+
+/* Brings a frame to the top; those above it move down. */
+__noinline int raise_frame(struct thread *t, __u32 index)
+{
+	struct frame raised;
+
+	if (!t)
+		return 0;
+	raised = *frame_at(t, index);
+	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++) {
+		if (index + 1 >= t->depth)
+			break;
+		*frame_at(t, index) = *frame_at(t, index + 1);
+		index++;
+	}
+	*frame_at(t, index) = raised;
+	return 0;
+}
+
+/* 1 + the index of the uppermost frame at `slot`, of `function` unless that is 0; 0: none. */
+__noinline int find_frame(struct thread *t, __u64 slot, __u32 function)
+{
+	if (!t)
+		return 0;
+	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++) {
+		__u32 index = t->depth - 1 - i;
+		struct frame *f = frame_at(t, index);
+
+		if (i >= t->depth)
+			break;
+		if (f->slot == slot && (!function || f->function == function))
+			return index + 1;
+	}
+	return 0;
+}
+
+/*
+ * Where a thread runs on several stacks, the order of addresses says nothing, and frames end in
+ * another order than they began. So they are looked for one by one: the frame at `slot` of
+ * `function` ends at `now`. function 0: whatever frame had this slot has been left, for the slot is
+ * used anew. Returns whether there was one.
+ */
+__noinline int leave_any(struct thread *t, __u64 slot, __u64 now, __u32 function, __u32 call_cost_ns)
+{
+	__u32 index = find_frame(t, slot, function);
+
+	if (!t || !t->depth || !index)
+		return 0;
+	index--;
+	if (!function && (frame_at(t, index)->entry & FRAME_BY_RETURN) &&
+	    slot_holds_trampoline(slot))
+		return 0;
+	raise_frame(t, index);
+	end_frame(t, index, now, call_cost_ns, function ? 0 : PERFX_SPAN_UNWOUND);
+	return 1;
+}
+
+/* A coroutine that was given up leaves its frames behind: when there is no room, the oldest goes. */
+__noinline int evict_oldest(struct thread *t)
+{
+	if (!t || !t->depth)
+		return 0;
+	raise_frame(t, 0);
+	end_frame(t, 0, 0, 0, PERFX_SPAN_UNWOUND);
+	return 0;
+}
+
+/* Drops what the program has left before it enters a frame at `slot`. */
+static __always_inline void make_way(struct thread *t, __u64 slot)
+{
+	if (!t->depth)
+		return;
+	if (perfx_many_stacks) {
+		leave_any(t, slot, 0, 0, 0);
+		if (t->depth >= PERFX_MAX_DEPTH)
+			evict_oldest(t);
+	} else if (is_stale(frame_at(t, t->depth - 1), slot)) {
+		drop_stale(t, slot);
+	}
 }
 
 /* The context of a call of `function` from the innermost frame. */
@@ -373,9 +456,7 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 			return false;
 		}
 	}
-	if (t->depth && is_stale(frame_at(t, t->depth - 1), slot))
-		drop_stale(t, slot);
-
+	make_way(t, slot);
 	if (probe->kind == PERFX_PROBE_COUNT || t->depth >= PERFX_MAX_DEPTH ||
 	    (by_return && t->returns >= RETURNS_MAX)) {
 		count_call(t, probe);
@@ -407,12 +488,15 @@ static __always_inline void leave(struct thread *t, const struct perfx_probe *pr
 {
 	struct frame *f;
 
+	if (perfx_many_stacks &&
+	    leave_any(t, slot, now, probe->function, probe->call_cost_ns))
+		return;
 	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
-		if (t->depth == 0)
+		if (t->depth == 0 || perfx_many_stacks)
 			break;
 		f = frame_at(t, t->depth - 1);
 		if (f->slot == slot && f->function == probe->function) {
-			end_frame(t, now, probe->call_cost_ns, 0);
+			end_frame(t, t->depth - 1, now, probe->call_cost_ns, 0);
 			return;
 		}
 		if (f->slot > slot) {
@@ -601,7 +685,8 @@ int BPF_PROG(perfx_on_thread_exit, struct task_struct *task)
 	whole = task->signal->flags & SIGNAL_GROUP_EXIT;
 	sp = ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
 	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
-		if (t->depth == 0 || (whole && !is_stale(frame_at(t, t->depth - 1), sp)))
+		if (t->depth == 0 ||
+		    (whole && (perfx_many_stacks || !is_stale(frame_at(t, t->depth - 1), sp))))
 			break;
 		unwind_frame(t);
 	}

@@ -13,6 +13,8 @@ import time
 
 import pytest
 
+pytest.register_assert_rewrite("trainers")
+
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = TOP / os.environ.get("BUILD", "build")
 PERFX = str(BUILD / "perfx-trace")

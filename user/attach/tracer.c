@@ -229,6 +229,11 @@ struct perfx_probe *tracer__probe(struct tracer *tracer, uint32_t probe)
 	return &tracer->probes[probe];
 }
 
+void tracer__expect_many_stacks(struct tracer *tracer)
+{
+	__atomic_store_n(&tracer->skel->bss->perfx_many_stacks, 1, __ATOMIC_SEQ_CST);
+}
+
 void tracer__start(struct tracer *tracer)
 {
 	__atomic_store_n(&tracer->skel->bss->perfx_tracing, 1, __ATOMIC_SEQ_CST);

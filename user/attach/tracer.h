@@ -70,6 +70,9 @@ void tracer__detach_returns(struct tracer *tracer);
 /* Takes away the links of a group. */
 void tracer__detach_group(struct tracer *tracer, uint32_t group);
 
+/* The traced programs switch stacks in user space: frames are matched one by one. */
+void tracer__expect_many_stacks(struct tracer *tracer);
+
 void tracer__start(struct tracer *tracer);
 /* Stops counting, then takes every link away and waits until no program runs any more. */
 void tracer__stop(struct tracer *tracer);

@@ -11,8 +11,8 @@ int plan_image(struct plan *plan, struct image *image, size_t module);
 /* Must this file's symbols be looked at at all? Notes which patterns name it. */
 bool plan_worth_searching(struct plan *plan, const char *base);
 
-/* timing.c: may something unwind through this file's frames, or leave them by another stack? */
-bool plan_may_unwind(struct image *image, const char *base);
+/* timing.c: notes what may unwind through this file's frames, or leave them for another stack. */
+void plan_consider_file(struct plan *plan, struct image *image, const char *base);
 /* Decides for the functions from `first` on; only when all files of a process are known, for a C++
  * library may come last. */
 void plan_time_functions(struct plan *plan, size_t first);

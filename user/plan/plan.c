@@ -128,15 +128,12 @@ static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *re
 		err = fd < 0 ? -fd : errno;
 		if (plan_worth_searching(plan, ref->base))
 			plan__refuse(plan, ref->base, open_error(err));
-		module->unwinds = true; /* not known: the careful answer */
-		plan->c_alone = false;
+		plan->c_alone = false; /* not known: the careful answer */
 		if (fd >= 0)
 			close(fd);
 		return 0;
 	}
-	/* once one file of the family unwinds, the others need not be asked */
-	module->unwinds = plan->c_alone && plan_may_unwind(image, ref->base);
-	plan->c_alone = plan->c_alone && !module->unwinds;
+	plan_consider_file(plan, image, ref->base);
 	err = plan_image(plan, image, index);
 	module = &plan->modules[index];
 	module->build_id = strdup(image__build_id(image));

@@ -25,7 +25,9 @@ struct plan_options {
 	enum return_mode return_mode;
 	bool site_entry_only;
 	bool optimized_nop5;
-	bool return_guard; /* session links: an entry can decline its return probe (depth) */
+	/* Session links: an entry can decline its return probe. Without, the kernel drops those nested
+	 * deeper than 64 a thread, and logs each. */
+	bool return_guard;
 	size_t functions_max;
 };
 
@@ -47,7 +49,6 @@ struct plan_module {
 	uint32_t dev_major, dev_minor;
 	char *path, *base, *build_id;
 	int fd; /* kept while it has functions; -1 otherwise */
-	bool unwinds; /* holds code that something may unwind through, or that switches stacks */
 	bool is_ml; /* an ML library, or annotated: what -a looks for */
 	size_t functions_first, functions_count; /* in plan.functions */
 };
@@ -61,7 +62,8 @@ struct plan_refusal {
 
 struct plan {
 	struct plan_options options;
-	bool c_alone; /* all processes so far are C and nothing else */
+	bool c_alone; /* all processes so far are C and nothing else, on one stack a thread */
+	bool many_stacks; /* some file switches stacks (coroutines) */
 	struct plan_module *modules;
 	size_t modules_count, modules_capacity;
 	struct plan_function *functions;

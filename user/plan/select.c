@@ -186,8 +186,6 @@ static int plan_function(struct plan *plan, struct image *image, size_t module,
 	function.symbol = candidate->symbol;
 	candidate->symbol = NULL;
 	function.name = candidate->marked ? strdup(function.symbol) : demangle(function.symbol);
-	if (function.site.switches_stack)
-		plan->c_alone = false;
 	plan->functions[plan->functions_count++] = function;
 	return function.name ? 0 : -ENOMEM;
 }

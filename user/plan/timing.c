@@ -2,6 +2,7 @@
 /* How each function is timed: at its exits, by return probe, or only counted. */
 #include "plan/defaults.h"
 #include "plan/internal.h"
+#include "site/switches.h"
 
 #include <string.h>
 
@@ -18,17 +19,48 @@ static bool is_c_runtime(const char *base)
 	return false;
 }
 
-bool plan_may_unwind(struct image *image, const char *base)
+/* More code than this is not searched for stack switches; no C program that switches stacks has so
+ * much. */
+#define SEARCH_BYTES_MAX (64u << 20)
+
+static bool may_unwind(struct image *image, const char *base)
 {
 	const struct image_traits *traits;
 
 	if (!strncmp(base, "libstdc++", 9) || !strncmp(base, "libc++", 6))
 		return true;
-	if (is_c_runtime(base))
-		return false;
 	traits = image__traits(image);
-	return traits->has_except_table || traits->needs_cxx || traits->is_rust || traits->is_go ||
-	       traits->switches_stacks;
+	return traits->has_except_table || traits->needs_cxx || traits->is_rust || traits->is_go;
+}
+
+/* OpenSSL has coroutines for asynchronous engines, and hardly anybody uses these: every Python maps
+ * it. */
+static bool switches_for_real(const char *base)
+{
+	return strncmp(base, "libcrypto", 9) != 0;
+}
+
+/*
+ * A C program is searched for hand-written switches, for return probes would kill it. Elsewhere
+ * functions are timed at their exits, no harm can be done, and names are evidence enough.
+ */
+static bool switches_stacks(const struct plan *plan, struct image *image)
+{
+	return image__traits(image)->switches_stacks ||
+	       (plan->c_alone && image_switches_stacks(image, SEARCH_BYTES_MAX));
+}
+
+void plan_consider_file(struct plan *plan, struct image *image, const char *base)
+{
+	if (is_c_runtime(base))
+		return;
+	/* once one file of the family unwinds, the others need not be asked */
+	if (plan->c_alone && may_unwind(image, base))
+		plan->c_alone = false;
+	if (plan->many_stacks || !switches_stacks(plan, image))
+		return;
+	plan->c_alone = false;
+	plan->many_stacks = switches_for_real(base);
 }
 
 static void choose_return(const struct plan *plan, const char *base,
@@ -45,15 +77,14 @@ static void choose_return(const struct plan *plan, const char *base,
 		function->ret = PERFX_RETURN_PROBE;
 		function->ret_why = "a C entry point that nothing unwinds through";
 	} else if (plan->options.return_mode == RETURN_AUTO && plan->c_alone &&
-		   (plan->options.return_guard || !exits_known ||
-		    (!function->site.calls_itself && !function->site.entry_repeats))) {
+		   (plan->options.return_guard || !exits_known)) {
 		function->ret = PERFX_RETURN_PROBE;
 		function->ret_why = "the process is C alone: nothing unwinds";
 		function->c_alone = true;
 	} else if (exits_known) {
 		function->ret = PERFX_RETURN_EXIT;
-		function->ret_why = function->site.calls_itself && plan->c_alone
-					    ? "it calls itself: return probes nest 64 deep at most"
+		function->ret_why = plan->c_alone
+					    ? "without session links recursion may nest too deep"
 					    : "an exception may cross it: timed where it leaves";
 	} else {
 		function->ret = PERFX_RETURN_NONE;

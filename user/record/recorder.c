@@ -79,6 +79,8 @@ static ssize_t attach_process(struct recorder *recorder, pid_t pid)
 
 	if (count < 0)
 		return count;
+	if (recorder->plan->many_stacks)
+		tracer__expect_many_stacks(recorder->tracer);
 	if (trusted && !recorder->plan->c_alone)
 		probes__distrust_returns(recorder->probes);
 	for (ssize_t i = 0; i < count; i++)

@@ -155,7 +155,8 @@ int elf_view__map(struct elf_view *view, int fd)
 		return -errno;
 	if (!S_ISREG(status.st_mode) || status.st_size < EI_NIDENT)
 		return -ENOEXEC;
-	bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	/* shared: into private mappings of a file the kernel writes the breakpoints of whoever traces it */
+	bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (bytes == MAP_FAILED)
 		return -errno;
 	view->bytes = bytes;

@@ -134,6 +134,20 @@ const uint8_t *image__code(const struct image *image, uint64_t vaddr, size_t *av
 	return segment && segment->executable ? image__data(image, vaddr, available) : NULL;
 }
 
+const uint8_t *image__code_segment(const struct image *image, size_t index, uint64_t *vaddr,
+				   size_t *size)
+{
+	for (size_t i = 0; i < image->segments_count; i++) {
+		const struct segment *segment = &image->segments[i];
+
+		if (!segment->executable || index--)
+			continue;
+		*vaddr = segment->vaddr;
+		return image__data(image, segment->vaddr, size);
+	}
+	return NULL;
+}
+
 int64_t image__offset(const struct image *image, uint64_t vaddr)
 {
 	const struct segment *segment = image__segment(image, vaddr);

@@ -66,6 +66,11 @@ const uint8_t *image__code(const struct image *image, uint64_t vaddr, size_t *av
 /* Any file-backed bytes (jump tables in .rodata). */
 const uint8_t *image__data(const struct image *image, uint64_t vaddr, size_t *available);
 
+/* The file-backed executable segments, one after the other: their address in *vaddr and their
+ * length in *size. NULL after the last. */
+const uint8_t *image__code_segment(const struct image *image, size_t index, uint64_t *vaddr,
+				   size_t *size);
+
 /* File offset of a vaddr in a file-backed segment; -1 when none covers it. */
 int64_t image__offset(const struct image *image, uint64_t vaddr);
 /* The inverse, for addresses seen in a process: offset → vaddr; -1 likewise. */

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The traced program goes on as if nobody traced it: whatever it does, however the tracer ends."""
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import (BPFTOOL, PERFX, WORKLOADS, bpf_object_exists, bpf_objects, check_expectations,
+                      consistent, functions, known_names, patched_bytes, total, wait_for)
+from trainers import has_torch
+
+QUICK = ["--no-calibrate"]
+
+# What a return probe, or a guess about stacks, would break. For those marked heavy perf links, which
+# are slow to close, add nothing that the others do not show.
+PROGRAMS = {
+    "exceptions": [], "exceptions-static": [], "unwind": [], "unwind-cxx": [], "coroutines": [],
+    "stackswitch": [], "stackswitch migrate": ["migrate"], "panic": [], "longjmp": [], "recursion": [],
+}
+RUNS = [(name, link, how) for name in PROGRAMS
+        for link in ("session", "multi", "perf") for how in ("auto", "exit")
+        if link != "multi" or how == "auto"]
+
+
+@pytest.mark.parametrize("name, link, how", RUNS)
+def test_goes_on(name, link, how, links, program, tracer, kernel_log):
+    """Ends with 0, by its own checks; every call counted; not a word in the kernel's log."""
+    if link not in links:
+        pytest.skip(f"this kernel has no {link} links")
+    file, arguments = name.split()[0], PROGRAMS[name]
+    if not (WORKLOADS / file).exists():
+        pytest.skip(f"{file} is not built here")
+    names = known_names(WORKLOADS / file, 1, *arguments)
+    p = program(WORKLOADS / file, *arguments)
+    t = tracer(p.pid, *QUICK, "--return", how, link=link,
+               *(word for n in names for word in ("-F", f"{file}:{{{n},*::{n}}}")))
+    p.go()
+    expected = p.finish()
+    report = t.stop()
+    consistent(report)
+    if "migrate" in arguments:
+        # A call that another thread ends is one call, but its time is not known: no frame of that
+        # thread waits for it. Two are open when the coroutine moves, one way and back.
+        for (function, key), value in expected.items():
+            if key == "calls":
+                assert total(report, function, "calls") == value
+        assert 0 < report["losses"]["unmatched_returns"] <= 4
+    else:
+        check_expectations(report, expected)
+    assert kernel_log.about_uprobes([p.pid]) == []
+
+
+@pytest.mark.parametrize("what", ["-F 'stackswitch:*'", "--probe-site entry"])
+def test_stack_switch_itself_is_traced(what, program, tracer, kernel_log):
+    """The function that loads the stack pointer, with probes on it; and probes at entries."""
+    options = ["-F", "stackswitch:*"] if "-F" in what else [
+        "--probe-site", "entry", "-F", "stackswitch:{consume,next_value,yield_value,produce}"]
+    p = program(WORKLOADS / "stackswitch", "migrate")
+    t = tracer(p.pid, *QUICK, *options)
+    p.go(2)
+    p.finish()
+    t.stop()
+    assert kernel_log.about_uprobes([p.pid]) == []
+
+
+def test_wrong_shapes_in_pytorch(program, tracer, kernel_log):
+    """torch.mm inside try/except, 500 times: general tools kill the process at the first."""
+    python = "/usr/bin/python3"
+    if not has_torch(python):
+        pytest.skip(f"{python} has no torch (Debian: python3-torch)")
+    p = program(python, WORKLOADS.parents[1] / "tests/workloads/mm_errors.py")
+    t = tracer(p.pid, *QUICK, "-F", "libtorch_cpu*:at::_ops::*mm*::call")
+    p.go(2)
+    expected = p.finish()
+    report = t.stop()
+    assert expected["mm::call", "unwound"] == 1000
+    mm = functions(report, "at::_ops::mm::call")
+    assert sum(f["calls"] for f in mm) == expected["mm::call", "calls"]
+    assert sum(f["unwound"] for f in mm) == expected["mm::call", "unwound"]
+    assert report["losses"]["unmatched_entries"] == report["losses"]["unmatched_returns"] == 0
+    assert kernel_log.about_uprobes([p.pid]) == []
+
+
+# --- the tracer dies, or is stopped, at any moment ---
+
+def gone(objects):
+    return not any(bpf_object_exists(kind, number) for kind, number in objects)
+
+
+@pytest.mark.parametrize("delay_ms", [30, 100, 200, 300, 600])
+def test_tracer_is_killed(delay_ms, program):
+    """SIGKILL while it loads, attaches, traces: the program lives, its code is as it was, and the
+    kernel holds nothing of ours."""
+    if not BPFTOOL:
+        pytest.skip("bpftool is not installed")
+    p = program(WORKLOADS / "calls")
+    t = subprocess.Popen([PERFX, "-p", str(p.pid), *QUICK, "-F", "calls:*", "-F", "libc.so*:*alloc*"],
+                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + delay_ms / 1000
+    objects = set()
+    while time.monotonic() < end:
+        objects |= bpf_objects(t.pid)
+    t.kill()
+    t.wait()
+    p.go()
+    assert wait_for(lambda: patched_bytes(p.pid) == 0), "breakpoints are left"
+    assert wait_for(lambda: gone(objects)), "BPF objects are left"
+    p.finish()
+
+
+def test_what_the_test_above_looks_for_exists(program, tracer):
+    """While tracing, breakpoints are in the code and links, programs and maps in the kernel."""
+    if not BPFTOOL:
+        pytest.skip("bpftool is not installed")
+    p = program(WORKLOADS / "calls")
+    assert patched_bytes(p.pid) == 0
+    t = tracer(p.pid, *QUICK, "-F", "calls:{outer,middle,leaf}")
+    p.go()
+    assert patched_bytes(p.pid) >= 3
+    objects = bpf_objects(t.process.pid)
+    assert {kind for kind, _ in objects} == {"link", "prog", "map"}
+    assert not gone(objects)
+    t.stop()
+    assert patched_bytes(p.pid) == 0
+    assert wait_for(lambda: gone(objects))
+    p.finish()
+
+
+@pytest.mark.parametrize("delay_ms", [0, 50, 100, 150, 200, 250, 300, 400, 600, 900, 1500])
+def test_ctrl_c_at_any_moment(delay_ms, program):
+    """0 with a report, or 130 and nothing; soon; the program unharmed."""
+    p = program(WORKLOADS / "calls")
+    t = subprocess.Popen([PERFX, "-p", str(p.pid), "-d", "60", "-f", "json", "-F", "calls:*"],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(delay_ms / 1000)
+    t.send_signal(signal.SIGINT)
+    out, err = t.communicate(timeout=10)
+    assert t.returncode in (0, 130, -signal.SIGINT), err
+    # before main it has no handler yet
+    assert t.returncode != -signal.SIGINT or delay_ms <= 50
+    if t.returncode == 0:
+        assert json.loads(out)["schema"] == "perfx.report/1"
+    else:
+        assert out == ""
+    p.go()
+    assert patched_bytes(p.pid) == 0
+    p.finish()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_once_is_a_report(number, program, tracer):
+    p = program(WORKLOADS / "calls")
+    t = tracer(p.pid, *QUICK, "-F", "calls:outer")
+    p.go()
+    t.process.send_signal(number)
+    assert total(t.report(), "outer", "calls") == 1000
+    p.finish()
+
+
+def test_second_ctrl_c_aborts(program, tracer):
+    """130 at once: also when the report cannot be written because nobody reads it."""
+    p = program(WORKLOADS / "calls")
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    try:
+        while True:
+            os.write(writer, b"x" * 4096)  # full
+    except BlockingIOError:
+        os.set_blocking(writer, True)
+    t = subprocess.Popen([PERFX, "-p", str(p.pid), "-d", "60", *QUICK, "-F", "calls:*"], stdout=writer,
+                         stderr=subprocess.PIPE, text=True)
+    for line in t.stderr:
+        if ": tracing " in line:
+            break
+    t.send_signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        t.wait(1.5)
+    start = time.monotonic()
+    t.send_signal(signal.SIGINT)
+    assert t.wait(10) == 130
+    assert time.monotonic() - start < 5
+    os.close(reader)
+    os.close(writer)
+    p.go()
+    assert wait_for(lambda: patched_bytes(p.pid) == 0)
+    p.finish()
+
+
+@pytest.mark.parametrize("how", ["auto", "exit"])
+@pytest.mark.parametrize("name", ["calls", "exceptions", "threads"])
+def test_two_tracers_at_once(name, how, program, tracer):
+    """Both exact: neither sees the other's return probes as something of the program's."""
+    names = known_names(WORKLOADS / name)
+    patterns = [word for n in names for word in ("-F", f"{name}:{{{n},*::{n}}}")]
+    p = program(WORKLOADS / name)
+    one = tracer(p.pid, *QUICK, *patterns, "--return", how)
+    other = tracer(p.pid, *QUICK, *patterns)
+    p.go()
+    expected = p.finish()
+    for report in (one.stop(), other.stop()):
+        consistent(report)
+        check_expectations(report, expected)
+
+
+def test_a_program_under_a_debugger(program, tracer):
+    """strace sits on every system call and signal: traced all the same, and not disturbed."""
+    strace = subprocess.run(["sh", "-c", "command -v strace"], capture_output=True, text=True)
+    if strace.returncode:
+        pytest.skip("strace is not installed")
+    p = program(WORKLOADS / "longjmp")
+    debugger = subprocess.Popen([strace.stdout.strip(), "-f", "-o", "/dev/null", "-p", str(p.pid)],
+                                stderr=subprocess.DEVNULL)
+    try:
+        assert wait_for(lambda: debugger.poll() is not None or
+                        "TracerPid:\t0" not in open(f"/proc/{p.pid}/status").read())
+        t = tracer(p.pid, *QUICK, "-F", "longjmp:{jump_*,plain,raise_*}")
+        p.go()
+        expected = p.finish()
+        check_expectations(t.stop(), expected)
+    finally:
+        debugger.kill()
+        debugger.wait()

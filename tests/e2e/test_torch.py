@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The distribution's PyTorch: a CNN that learns, counted beside torch.profiler."""
+import subprocess
+import time
+
+import pytest
+from conftest import TOP, Tracer, functions
+from trainers import STEP, Trainer, check_default_options, check_every_operator, has_torch
+
+PYTHON = "/usr/bin/python3"
+
+
+@pytest.fixture(scope="module")
+def python():
+    if not has_torch(PYTHON):
+        pytest.skip(f"{PYTHON} has no torch (Debian: python3-torch)")
+    return PYTHON
+
+
+@pytest.fixture(scope="module")
+def trainer(python):
+    t = Trainer(python, "train_cnn.py", "--workers", "0")
+    yield t
+    t.kill()
+
+
+@pytest.mark.parametrize("how", ["auto", "exit"])
+def test_every_operator_as_torch_profiler_counts_it(how, trainer):
+    check_every_operator(trainer, how)
+
+
+def test_default_options_with_workers(python):
+    t = Trainer(python, "train_cnn.py", "--workers", "2")
+    try:
+        report = check_default_options(t)
+        assert len(report["processes"]) == 3, "the workers have books of their own"
+        t.finish()
+    finally:
+        t.kill()
+
+
+def test_a_trainer_that_runs(python):
+    """No gate: attached in mid-step, left in mid-step. Each operator's count is steps × its own,
+    give or take the two steps that are not whole."""
+    process = subprocess.Popen([PYTHON, str(TOP / "tests/workloads/train_cnn.py"), "--workers", "2",
+                                "--every", "10"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                               text=True)
+    try:
+        assert process.stdout.readline().startswith("step ")
+        tracer = Tracer(process.pid, "--no-calibrate")
+        time.sleep(2)
+        report = tracer.stop()
+        assert process.poll() is None
+        process.terminate()
+        assert "steps=" in process.communicate(timeout=60)[0]
+        assert process.returncode == 0
+    finally:
+        process.kill()
+    calls = {name: sum(f["calls"] for f in functions(report, f"{name}::call", process.pid))
+             for name in STEP}
+    steps = calls["convolution"] // STEP["convolution"]
+    assert steps > 5
+    for name, count in calls.items():
+        assert abs(count - steps * STEP[name]) <= 2 * STEP[name], calls
+    assert report["losses"]["unmatched_returns"] <= 8, "calls that ran when tracing began"
+    assert report["losses"]["unmatched_entries"] <= 8, "calls that ran when tracing ended"
+    assert not any(f["unwound"] for f in report["processes"][0]["functions"])

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Python trainers driven through their gate (tests/workloads/gate.py), and what any PyTorch must
+give: shared by the tests of the distribution's PyTorch and of a current one (ml/)."""
+import json
+import subprocess
+import time
+
+from conftest import TOP, Tracer, consistent, functions, total
+
+# What one step of train_cnn.py's CNN does, whatever the release: by the model's arithmetic.
+STEP = {"convolution": 2, "convolution_backward": 2, "addmm": 2, "mm": 4, "max_pool2d_with_indices": 2,
+        "_log_softmax": 1, "nll_loss_forward": 1, "nll_loss_backward": 1}
+
+
+class Trainer:
+    """A trainer of tests/workloads, idle."""
+
+    def __init__(self, python, script, *options):
+        self.process = subprocess.Popen(
+            [str(python), str(TOP / "tests/workloads" / script), "--gate", *options],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            bufsize=1)
+        line = self.process.stdout.readline()
+        assert line.startswith("ready "), line
+        self.pid = int(line.split()[1])
+
+    def command(self, text):
+        """Lines up to "done"."""
+        self.process.stdin.write(text + "\n")
+        lines = []
+        for line in self.process.stdout:
+            if line.startswith("done"):
+                return lines
+            lines.append(line)
+        raise AssertionError(f"the trainer has ended: {self.process.wait()}: {lines}")
+
+    def operators(self, steps):
+        """What torch.profiler counts in so many steps: {"mm": 8, …}."""
+        found = json.loads(self.command(f"profile {steps}")[-1])["ops"]
+        return {name.split("::", 1)[1]: count for name, count in found.items()}
+
+    def finish(self):
+        self.process.stdin.close()
+        rest = self.process.stdout.read()
+        assert self.process.wait(60) == 0
+        return rest
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
+def has_torch(python):
+    return subprocess.run([str(python), "-c", "import torch"], capture_output=True).returncode == 0
+
+
+def calls_by_operator(report, operators):
+    """Calls of at::_ops::NAME[_OVERLOAD]::call, added up by the profiler's names."""
+    found = {}
+    for process in report["processes"]:
+        for f in process["functions"]:
+            parts = f["name"].split("::")
+            if parts[-1] != "call" or not f["calls"]:
+                continue
+            names = [o for o in operators if parts[-2] == o or parts[-2].startswith(o + "_")]
+            name = max(names, key=len, default=parts[-2])
+            found[name] = found.get(name, 0) + f["calls"]
+    return found
+
+
+def attached(pid, *options):
+    """The tracer, and the seconds from command to "tracing"."""
+    start = time.monotonic()
+    tracer = Tracer(pid, *options)
+    return tracer, time.monotonic() - start
+
+
+def check_every_operator(trainer, how, at_least=()):
+    """The profiler's counts of the same steps, operator by operator: none more, none less; of those
+    in at_least PyTorch makes calls where its own profiler does not look."""
+    steps = 4
+    trainer.command("run 2")
+    expected = trainer.operators(steps)
+    assert len(expected) > 40
+    tracer, seconds = attached(trainer.pid, "--no-calibrate", "--return", how, "-F",
+                               "libtorch_cpu*:at::_ops::*::call")
+    try:
+        trainer.command(f"run {steps}")
+        report = tracer.stop()
+    finally:
+        tracer.kill()
+    print(f"{tracer.lines[-1].strip()} after {seconds:.2f} s")
+    consistent(report)
+    calls = calls_by_operator(report, expected)
+    for name in at_least:
+        assert calls.pop(name, 0) >= expected.pop(name, 0)
+    assert calls == expected
+    assert not any(f["unwound"] for p in report["processes"] for f in p["functions"])
+    for loss in ("unmatched_entries", "unmatched_returns", "ring_drops", "untimed_calls"):
+        assert report["losses"][loss] == 0
+
+
+def check_default_options(trainer, steps=10):
+    """-p PID and nothing else, DataLoader workers beside: steps × what a step does."""
+    tracer, seconds = attached(trainer.pid)
+    try:
+        trainer.command(f"run {steps}")
+        report = tracer.stop()
+    finally:
+        tracer.kill()
+    print(f"{tracer.lines[-1].strip()} after {seconds:.2f} s")
+    consistent(report)
+    calls = {name: sum(f["calls"] for f in functions(report, f"{name}::call", trainer.pid))
+             for name in STEP}
+    assert calls == {name: steps * count for name, count in STEP.items()}
+    assert total(report, "execute", "calls", trainer.pid) == steps, "backward passes"
+    return report
