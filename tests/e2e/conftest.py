@@ -9,6 +9,7 @@ import select
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -116,6 +117,16 @@ def status(pid, key):
 def run(*argv, **more):
     """perfx-trace to its end."""
     return subprocess.run([PERFX, *map(str, argv)], capture_output=True, text=True, timeout=120, **more)
+
+
+def run_unprivileged(*argv):
+    """The same by a user without any privilege, from a copy that this user can reach."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        os.chmod(place, 0o755)
+        copy = shutil.copy(PERFX, place)
+        os.chmod(copy, 0o755)
+        return subprocess.run([copy, *map(str, argv)], capture_output=True, text=True, timeout=60,
+                              cwd="/", user="nobody", group="nogroup", extra_groups=[])
 
 
 def functions(report, name, pid=None):

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import PERFX, WORKLOADS, Program, run
+from conftest import PERFX, WORKLOADS, Program, run, run_unprivileged
 
 
 def one_line(result, code, *words):
@@ -122,14 +122,12 @@ def test_nearest_names(program):
 
 def test_not_root(program):
     p = program(WORKLOADS / "calls")
-    result = subprocess.run([PERFX, "-p", str(p.pid)], capture_output=True, text=True,
-                            user="nobody", group="nogroup", extra_groups=[])
+    result = run_unprivileged("-p", p.pid)
     one_line(result, 77, "sudo")
 
 
 def test_doctor_without_root():
-    result = subprocess.run([PERFX, "doctor"], capture_output=True, text=True, user="nobody",
-                            group="nogroup", extra_groups=[])
+    result = run_unprivileged("doctor")
     assert result.returncode == 77
     assert "MISSING" in result.stdout
 

@@ -101,8 +101,8 @@ def start_run(tmp_path, *argv, options=()):
 
 
 def test_ctrl_c_reaches_the_program_and_leaves_a_report(tmp_path):
-    script = ("import signal, sys, time\n"
-              "signal.signal(signal.SIGINT, lambda *_: (print('asked', flush=True), "
+    script = ("import os, signal, sys, time\n"
+              "signal.signal(signal.SIGINT, lambda *_: (os.write(1, b'asked\\n'), "
               "time.sleep(0.3), sys.exit(5)))\n"
               "print('ready', flush=True)\n"
               "while True: time.sleep(1)\n")
