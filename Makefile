@@ -55,6 +55,7 @@ all: $(BIN)
 help:
 	@sed -n '3,8p;11p' Makefile | sed 's/^# \{0,1\}//'
 	@echo '  make check-kernels          known-answer tests on Debian 6.1 and 6.12 kernels, in qemu'
+	@echo '  make soak                   100 times attach and detach on a live trainer (ROUNDS=)'
 	@echo '  make check-ml               tests against current PyTorch and JAX (ML_VENV=, several GB)'
 	@echo '  make bench                  what tracing costs, beside peers; BENCH=calls|cnn|attach|rate'
 	@echo '  make workloads golden-update lint format'
@@ -138,7 +139,7 @@ AGAIN     = @$(MAKE) --no-print-directory
 GIVE_BACK = [ -z "$$SUDO_UID" ] || chown -hR "$$SUDO_UID:$$SUDO_GID" $(BUILD)
 RUN_TESTS = @UNIT='$(UNIT_BIN)' BUILD=$(BUILD) ML_VENV=$(abspath $(ML_VENV)) tests/run
 
-.PHONY: test tests demo check check-bpf check-kernels check-ml
+.PHONY: test tests demo check check-bpf check-kernels check-ml soak
 test:
 	@.ci/deps
 	$(AGAIN) tests
@@ -163,6 +164,11 @@ check-kernels: $(BIN) workloads
 
 check-ml: $(BIN) $(ML_VENV)/.done
 	$(RUN_TESTS) ml
+
+# A hundred rounds on a live PyTorch trainer: minutes, so no part of test. ROUNDS=100
+soak: $(BIN) workloads
+	@.ci/deps tests
+	@BUILD=$(BUILD) /usr/bin/python3 -B -m pytest -q -s -p no:cacheprovider tests/e2e/soak.py
 
 $(ML_VENV)/.done: tests/e2e/ml/requirements.txt
 	@.ci/deps ml
