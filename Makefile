@@ -134,8 +134,8 @@ $(BUILD)/unit/%: tests/unit/%.c $(LIB) $(BUILD)/user.flags
 	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) -lcriterion $(LDLIBS)
 
 # What is missing is installed before anything is built, so these two make the rest by a make of
-# their own. What root has built is given back to the person who called sudo.
-AGAIN     = @$(MAKE) --no-print-directory
+# their own, on all processors. What root has built is given back to the person who called sudo.
+AGAIN     = +@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 GIVE_BACK = [ -z "$$SUDO_UID" ] || chown -hR "$$SUDO_UID:$$SUDO_GID" $(BUILD)
 RUN_TESTS = @UNIT='$(UNIT_BIN)' BUILD=$(BUILD) ML_VENV=$(abspath $(ML_VENV)) tests/run
 
