@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -81,7 +82,13 @@ def test_descriptors_and_signals_are_a_fresh_programs(tmp_path):
     script = "ls /proc/self/fd | wc -l; grep -E 'Sig(Blk|Ign)' /proc/self/status; umask; pwd"
     plain = subprocess.run(["sh", "-c", script], capture_output=True, text=True, cwd=tmp_path)
     result, _ = traced(tmp_path, "sh", "-c", script, cwd=tmp_path)
-    assert result.stdout == plain.stdout
+
+    def known_signals(text):
+        # 32 and 33 are the C library's own: who inherits them ignored loses that with any thread
+        return re.sub(r"(Sig\w+:\t)(\w+)",
+                      lambda m: f"{m[1]}{int(m[2], 16) & ~(3 << 31):x}", text)
+
+    assert known_signals(result.stdout) == known_signals(plain.stdout)
 
 
 def test_report_after_the_output_on_one_stream():
