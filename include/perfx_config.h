@@ -26,6 +26,8 @@ enum perfx_probe_kind {
 	PERFX_PROBE_RETURN = 3,	 /* entry and return of one function by return probe */
 	PERFX_PROBE_EXIT = 4,	 /* leaves, always */
 	PERFX_PROBE_EXIT_IF = 5, /* a jcc: leaves when the condition holds */
+	PERFX_PROBE_HOOK = 6,	 /* an allocator's function: perfx_hooks[hook] says what it does */
+	PERFX_PROBE_HOOK_EXIT = 7, /* one of its exit sites, where it has no return probe */
 };
 
 /* Entries: the same instruction is a way out as well, EXIT or (with IF) EXIT_IF `condition`. */
@@ -48,7 +50,64 @@ struct perfx_probe {
 	 * and what part of that lies inside its own span, taken off its own. */
 	__u32 call_cost_ns;
 	__u32 own_cost_ns; /* entries */
+	__u32 hook;	   /* HOOK, HOOK_EXIT: index into perfx_hooks */
+};
+
+/* What an allocator's function does, and where its arguments are. */
+enum perfx_action {
+	PERFX_ACTION_INVALID = 0,
+	PERFX_ACTION_ALLOCATE = 1,   /* gives a block when it returns */
+	PERFX_ACTION_ALLOCATED = 2,  /* is told of a block: address and size are arguments */
+	PERFX_ACTION_FREE = 3,	     /* takes a block, or is told that one goes */
+	PERFX_ACTION_REALLOCATE = 4, /* both */
+	PERFX_ACTION_CHANGE = 5,     /* is told of a block by a signed size: < 0 it goes */
+};
+
+/* Where ALLOCATE finds the new block's address. */
+enum perfx_result {
+	PERFX_RESULT_VALUE = 0, /* the return value; 0: none was given */
+	PERFX_RESULT_OUT = 1,	/* *pointer argument, where the return value (an int) is 0 */
+};
+
+/* ALLOCATED: the block may be known already (tracemalloc's Track). */
+#define PERFX_HOOK_F_REPLACES 0x1
+
+#define PERFX_MAX_HOOKS 1024
+
+/* Arguments are numbered from 1 (x86-64: rdi, rsi, rdx, rcx, r8, r9); 0: it has none. */
+struct perfx_hook {
+	__u16 allocator; /* ALLOCATOR record */
+	__u8 domain;	 /* enum perfx_domain */
+	__u8 action;	 /* enum perfx_action */
+	__u8 result;	 /* enum perfx_result */
+	__u8 flags;	 /* PERFX_HOOK_F_ */
+	__u8 pointer_arg;
+	__u8 size_arg;
+	__u8 count_arg; /* size = size × count (calloc) */
+	/* Is for us only where the low `tag_bytes` bytes of this argument are `tag` (tracemalloc's
+	 * domain, a device's type); 0: always. */
+	__u8 tag_arg, tag_bytes;
+	__u8 pad;
+	__u32 tag;
+};
+
+/* How a domain is recorded; user space may change it at any time. */
+struct perfx_memory_knobs {
+	__u32 level; /* enum perfx_memory_level */
 	__u32 pad;
+	__u64 sample_bytes;
+};
+
+/* Entries of the table of sampling distances, quantiles of the exponential distribution. */
+#define PERFX_SAMPLE_QUANTILES 1024
+
+/* Stacks told apart; further ones are unknown, and counted. */
+#define PERFX_MAX_STACKS 65536
+
+/* Memory records that found no room, by process (those beyond the table: 0) and domain. */
+struct perfx_memory_lost {
+	__u64 allocs_count, allocated_bytes, frees_count;
+	__u64 pad;
 };
 
 struct perfx_family {
@@ -74,6 +133,8 @@ enum perfx_counter {
 	PERFX_COUNTER_CONTROL_DROPS,
 	PERFX_COUNTER_FOREIGN_HITS,
 	PERFX_COUNTER_READ_FAULTS,
+	PERFX_COUNTER_MEMORY_DROPS,
+	PERFX_COUNTER_STACK_FAILURES,
 	PERFX_COUNTERS
 };
 

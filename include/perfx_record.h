@@ -25,6 +25,10 @@ enum perfx_kind {
 	PERFX_KIND_INVALID = 0,
 	/* data ring */
 	PERFX_KIND_SPAN = 1,
+	/* memory ring */
+	PERFX_KIND_ALLOCATION = 2,
+	PERFX_KIND_FREE = 3,
+	PERFX_KIND_STACK = 4,
 	/* control ring, made in the kernel */
 	PERFX_KIND_FORK = 16,
 	PERFX_KIND_EXEC = 17,
@@ -39,11 +43,15 @@ enum perfx_kind {
 	PERFX_KIND_THREAD = 38,
 	PERFX_KIND_NOT_ATTACHED = 39,
 	PERFX_KIND_CALIBRATION = 40,
+	PERFX_KIND_ALLOCATOR = 41,
+	PERFX_KIND_MEMORY_MODE = 42,
+	PERFX_KIND_FRAME = 43,
 	/* at the end of a capture, read from kernel maps */
 	PERFX_KIND_BOOK = 48,
 	PERFX_KIND_HITS = 49,
 	PERFX_KIND_LOSS = 50,
 	PERFX_KIND_END = 51,
+	PERFX_KIND_MEMORY_BOOK = 52,
 };
 
 struct perfx_record {
@@ -73,6 +81,81 @@ struct perfx_span {
 	__u16 depth; /* traced frames around it on its thread; 0: outermost */
 	__u16 flags; /* PERFX_SPAN_ */
 	__u32 pad;
+};
+
+/*
+ * Memory. Three things that are never summed: what the program asked its heap for, what a framework
+ * handed out as tensors (often out of that heap), what was taken from a GPU.
+ *
+ * Records of the memory ring are in the order in which things happened: a block is freed at the
+ * entry of `free` and allocated at the return of `malloc`, so that an address used anew by another
+ * thread cannot be confused. They name their process, thread and calling context themselves.
+ */
+enum perfx_domain {
+	PERFX_DOMAIN_INVALID = 0,
+	PERFX_DOMAIN_HOST = 1,
+	PERFX_DOMAIN_TENSOR = 2,
+	PERFX_DOMAIN_GPU = 3,
+};
+#define PERFX_DOMAINS 4 /* entries of a table indexed by domain */
+
+/* One of a sample: stands for more (see perfx_memory_mode). */
+#define PERFX_ALLOCATION_SAMPLED 0x1
+/* Whole pages from the kernel: parts of it may be freed, and a fixed mapping replaces what lay
+ * there. */
+#define PERFX_ALLOCATION_MAPPED 0x2
+/* Ends this thread's reallocation: the block that FREE_ASIDE named is freed by it. */
+#define PERFX_ALLOCATION_RESIZED 0x4
+/* The block may be known already, at another size (tracemalloc's Track): not a lost free. */
+#define PERFX_ALLOCATION_REPLACES 0x8
+
+struct perfx_allocation {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u64 address;
+	__u64 size_bytes;
+	__u32 process;
+	__u32 tid;
+	__u32 context;	 /* calling context: its function is the innermost traced one; 0: none */
+	__u32 stack;	 /* STACK record; 0: unknown */
+	__u16 allocator; /* ALLOCATOR record */
+	__u8 domain;	 /* enum perfx_domain */
+	__u8 flags;	 /* PERFX_ALLOCATION_ */
+	__u32 pad;
+};
+
+/* `realloc` has begun: the block is set aside, for its address may be handed out again before the
+ * call returns. Then either an allocation with RESIZED ends it or one of the next two. */
+#define PERFX_FREE_ASIDE    0x1
+#define PERFX_FREE_RESTORED 0x2 /* it failed: the block is where it was */
+#define PERFX_FREE_SETTLED  0x4 /* of size 0: the block is gone, nothing came instead */
+#define PERFX_FREE_MAPPED   0x8 /* munmap: [address, address + size_bytes) */
+
+struct perfx_free {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u64 address;
+	__u64 size_bytes; /* MAPPED: how much; otherwise 0, the whole block */
+	__u32 process;
+	__u32 tid;
+	__u16 allocator;
+	__u8 domain;
+	__u8 flags; /* PERFX_FREE_ */
+	__u32 pad;
+};
+
+/* A call stack, once for each process that shows it, before the first allocation that names it.
+ * After the fixed part: frames_count × __u64, addresses in the process, innermost first: the
+ * instruction after each call. */
+#define PERFX_STACK_FRAMES_MAX 64
+#define PERFX_STACK_CUT	       0x1 /* deeper than PERFX_STACK_FRAMES_MAX */
+
+struct perfx_stack {
+	struct perfx_record hdr;
+	__u32 stack;
+	__u32 process;
+	__u32 frames_count;
+	__u32 flags; /* PERFX_STACK_ */
 };
 
 /* A new process in the family: child has a book of its own from its first instruction. */
@@ -243,6 +326,61 @@ struct perfx_calibration {
 	__u8 link, ret, site, pad[5];
 };
 
+/* strings: name ("libc", "jemalloc", "torch", …), module (path of the file that it is hooked in) */
+struct perfx_allocator {
+	struct perfx_record hdr;
+	__u16 allocator;
+	__u8 domain; /* enum perfx_domain */
+	__u8 pad[5];
+};
+
+enum perfx_memory_level {
+	PERFX_MEMORY_OFF = 0,	     /* nothing is recorded from here on */
+	PERFX_MEMORY_EXACT = 1,	     /* every allocation, every free */
+	PERFX_MEMORY_SAMPLED = 2,    /* a sample by bytes, and the frees of what was sampled */
+	PERFX_MEMORY_SAMPLED_IN = 3, /* a sample by bytes, no frees: who allocates, not who holds */
+};
+
+/*
+ * How a domain is recorded from now on, for all processes. Sampled: the points of a Poisson process
+ * over the bytes that a thread allocates, one every sample_bytes on average; an allocation of size
+ * S is in the sample with probability 1 - exp(-S / sample_bytes). Duty-cycled: only during on_ns of
+ * each period_ns.
+ */
+struct perfx_memory_mode {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u64 sample_bytes;
+	__u64 on_ns, period_ns; /* equal: always */
+	__u8 domain;		/* enum perfx_domain */
+	__u8 level;		/* enum perfx_memory_level */
+	__u8 pad[6];
+};
+
+/* One frame at an address of a process's stacks. Functions inlined there come as frames of their
+ * own, innermost first: `depth` 0, 1, … of one address. Strings: function (demangled; "" unknown),
+ * module (path as the target sees it; "": none), source file ("" unknown). */
+struct perfx_frame {
+	struct perfx_record hdr;
+	__u64 address; /* as in the STACK record */
+	__u64 offset;  /* of the call in the module's file; 0 without module */
+	__u32 process;
+	__u32 line; /* 0: unknown */
+	__u16 depth;
+	__u16 pad[3];
+};
+
+/* Records of the memory ring that found no room: exact sums. Live bytes and peak are bounds then.
+ */
+struct perfx_memory_book {
+	struct perfx_record hdr;
+	__u32 process;
+	__u8 domain;
+	__u8 pad[3];
+	__u64 allocs_count, allocated_bytes;
+	__u64 frees_count;
+};
+
 /* Calls whose span record found no room in the ring: exact sums per calling context. */
 struct perfx_book {
 	struct perfx_record hdr;
@@ -276,6 +414,7 @@ enum perfx_loss_kind {
 	PERFX_LOSS_TRUNCATED_BYTES, /* damaged or cut tail of a capture */
 	PERFX_LOSS_CONTROL_DROPS,   /* process events without room: books may be missing */
 	PERFX_LOSS_FOREIGN_HITS,    /* hits in processes that are not traced: cost, no data */
+	PERFX_LOSS_MEMORY_DROPS,    /* memory records without room; in the memory book */
 	PERFX_LOSS_KINDS
 };
 
@@ -306,6 +445,13 @@ struct perfx_end {
 	_Static_assert(sizeof(struct type) == (bytes), "ABI: struct " #type)
 PERFX_ASSERT_SIZE(perfx_record, 8);
 PERFX_ASSERT_SIZE(perfx_span, 56);
+PERFX_ASSERT_SIZE(perfx_allocation, 56);
+PERFX_ASSERT_SIZE(perfx_free, 48);
+PERFX_ASSERT_SIZE(perfx_stack, 24);
+PERFX_ASSERT_SIZE(perfx_allocator, 16);
+PERFX_ASSERT_SIZE(perfx_memory_mode, 48);
+PERFX_ASSERT_SIZE(perfx_frame, 40);
+PERFX_ASSERT_SIZE(perfx_memory_book, 40);
 PERFX_ASSERT_SIZE(perfx_fork, 32);
 PERFX_ASSERT_SIZE(perfx_exec, 32);
 PERFX_ASSERT_SIZE(perfx_exit, 56);

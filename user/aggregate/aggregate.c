@@ -189,6 +189,20 @@ int aggregate__add(struct aggregate *a, const struct event *event)
 	switch (event->kind) {
 	case PERFX_KIND_SPAN:
 		return calls_span(a, &event->span);
+	case PERFX_KIND_ALLOCATION:
+		return memory_allocation(a, &event->allocation);
+	case PERFX_KIND_FREE:
+		return memory_free(a, &event->free);
+	case PERFX_KIND_STACK:
+		return memory_stack(a, event);
+	case PERFX_KIND_ALLOCATOR:
+		return memory_allocator(a, event);
+	case PERFX_KIND_MEMORY_MODE:
+		return memory_mode(a, &event->memory_mode);
+	case PERFX_KIND_FRAME:
+		return memory_frame(a, event);
+	case PERFX_KIND_MEMORY_BOOK:
+		return memory_book(a, &event->memory_book);
 	case PERFX_KIND_CONTEXT:
 		return calls_context(a, &event->context);
 	case PERFX_KIND_BOOK:

@@ -47,6 +47,9 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 		if (of < count)
 			of = count;
 		break;
+	case PERFX_LOSS_MEMORY_DROPS:
+		of = add_capped(profile->memory_records_count, count);
+		break;
 	case PERFX_LOSS_MAP_FULL:
 	case PERFX_LOSS_STACK_FAILURES:
 	case PERFX_LOSS_READ_FAULTS:

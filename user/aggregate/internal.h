@@ -168,6 +168,15 @@ struct book *books_get(struct aggregate *aggregate, uint32_t process);
 int64_t book_thread(struct book *book, uint32_t tid);
 void book__free(struct book *book);
 
+/* memory.c: what is allocated, freed and held. Each returns 0 or -ENOMEM. */
+int memory_allocation(struct aggregate *aggregate, const struct perfx_allocation *record);
+int memory_free(struct aggregate *aggregate, const struct perfx_free *record);
+int memory_stack(struct aggregate *aggregate, const struct event *event);
+int memory_allocator(struct aggregate *aggregate, const struct event *event);
+int memory_mode(struct aggregate *aggregate, const struct perfx_memory_mode *record);
+int memory_frame(struct aggregate *aggregate, const struct event *event);
+int memory_book(struct aggregate *aggregate, const struct perfx_memory_book *record);
+
 /* facts.c: a closed or open book → what the profile says of its process */
 int facts_of_process(const struct aggregate *aggregate, uint32_t process,
 		     struct profile_process *facts);

@@ -8,6 +8,7 @@
 #ifndef PERFX_AGGREGATE_PROFILE_H
 #define PERFX_AGGREGATE_PROFILE_H
 
+#include "aggregate/profile_memory.h"
 #include "aggregate/sketch.h"
 #include "perfx_record.h"
 
@@ -70,6 +71,9 @@ struct profile_row {
 	uint64_t threads_count;
 	struct profile_caller *callers;
 	size_t callers_count;
+	/* Allocated while it was the innermost traced function, in the domain that comes first of
+	 * tensor, host, gpu; PROFILE_ABSENT: memory was not recorded. */
+	uint64_t alloc_bytes;
 };
 
 /* Older points of a long series are thinned out: at most this many are kept. */
@@ -126,6 +130,9 @@ struct profile_process {
 	struct profile_context *contexts;
 	size_t contexts_count;
 	uint64_t unmatched_entries; /* its share of the loss */
+
+	struct profile_memory *memory; /* by domain, ascending; those that were recorded */
+	size_t memory_count;
 };
 
 struct profile_not_attached {
@@ -150,7 +157,8 @@ struct profile {
 	uint64_t tracer_cpu_ns, tracer_rss_anon_bytes; /* PROFILE_ABSENT when truncated */
 	unsigned partial;			       /* PROFILE_PARTIAL_ */
 	uint64_t losses[PERFX_LOSS_KINDS];
-	uint64_t calls_count; /* over all processes */
+	uint64_t calls_count;	       /* over all processes */
+	uint64_t memory_records_count; /* allocations and frees that came as records */
 
 	const struct profile_function *functions; /* by id: use profile_function() */
 	size_t functions_count;

@@ -94,6 +94,11 @@ static struct loss_words words_of(enum perfx_loss_kind loss)
 	case PERFX_LOSS_READ_FAULTS:
 		return (struct loss_words){"reads of the program's memory failed",
 					   "Nothing to do: the pages were not there."};
+	case PERFX_LOSS_MEMORY_DROPS:
+		return (struct loss_words){
+			"allocation and free records found no room in the ring: counts and "
+			"allocated bytes contain them, live bytes and peaks are bounds",
+			"A larger ring (--ring-size 64M), or --memory sampled."};
 	case PERFX_LOSS_UNMATCHED_ENTRIES:
 	case PERFX_LOSS_UNMATCHED_RETURNS:
 	case PERFX_LOSS_TRUNCATED_BYTES:

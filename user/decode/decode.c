@@ -21,6 +21,27 @@ static bool form_of(enum perfx_kind kind, struct form *form)
 	case PERFX_KIND_SPAN:
 		*form = FORM(perfx_span, 0);
 		return true;
+	case PERFX_KIND_ALLOCATION:
+		*form = FORM(perfx_allocation, 0);
+		return true;
+	case PERFX_KIND_FREE:
+		*form = FORM(perfx_free, 0);
+		return true;
+	case PERFX_KIND_STACK:
+		*form = FORM(perfx_stack, 0);
+		return true;
+	case PERFX_KIND_ALLOCATOR:
+		*form = FORM(perfx_allocator, 2);
+		return true;
+	case PERFX_KIND_MEMORY_MODE:
+		*form = FORM(perfx_memory_mode, 0);
+		return true;
+	case PERFX_KIND_FRAME:
+		*form = FORM(perfx_frame, 3);
+		return true;
+	case PERFX_KIND_MEMORY_BOOK:
+		*form = FORM(perfx_memory_book, 0);
+		return true;
 	case PERFX_KIND_FORK:
 		*form = FORM(perfx_fork, 0);
 		return true;
@@ -88,6 +109,19 @@ static bool split_strings(const char *text, const char *end, const char **string
 	return true;
 }
 
+/* The addresses of a STACK record lie whole between its fixed part and its end. */
+static bool find_addresses(struct event *event, const char *from, const char *end)
+{
+	event->addresses = (const unsigned char *)from;
+	return event->stack.frames_count <= PERFX_STACK_FRAMES_MAX &&
+	       event->stack.frames_count <= (size_t)(end - from) / sizeof(uint64_t);
+}
+
+static bool domain_ok(uint8_t domain)
+{
+	return domain > PERFX_DOMAIN_INVALID && domain < PERFX_DOMAINS;
+}
+
 /* Values that later code indexes or switches by. */
 static bool values_ok(const struct event *event)
 {
@@ -104,6 +138,18 @@ static bool values_ok(const struct event *event)
 		       event->calibration.site <= PERFX_SITE_STEPPED;
 	case PERFX_KIND_LOSS:
 		return event->loss.loss < PERFX_LOSS_KINDS;
+	case PERFX_KIND_ALLOCATION:
+		return domain_ok(event->allocation.domain);
+	case PERFX_KIND_FREE:
+		return domain_ok(event->free.domain);
+	case PERFX_KIND_ALLOCATOR:
+		return domain_ok(event->allocator.domain);
+	case PERFX_KIND_MEMORY_BOOK:
+		return domain_ok(event->memory_book.domain);
+	case PERFX_KIND_MEMORY_MODE:
+		return domain_ok(event->memory_mode.domain) &&
+		       event->memory_mode.level <= PERFX_MEMORY_SAMPLED_IN &&
+		       event->memory_mode.on_ns <= event->memory_mode.period_ns;
 	case PERFX_KIND_SPAN:
 		return event->span.self_ns <= event->span.duration_ns;
 	default:
@@ -133,6 +179,10 @@ ssize_t decode_event(const void *data, size_t size, struct event *event, size_t 
 	event->kind = hdr.kind;
 	memcpy((char *)event + offsetof(struct event, hdr), data, form.fixed);
 	if (!split_strings(bytes + hdr.fixed, bytes + hdr.size, event->strings, form.strings_count))
+		return -ENOTSUP;
+	event->addresses = NULL;
+	if (hdr.kind == PERFX_KIND_STACK &&
+	    !find_addresses(event, bytes + hdr.fixed, bytes + hdr.size))
 		return -ENOTSUP;
 	if (!values_ok(event))
 		return -ENOTSUP;

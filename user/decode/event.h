@@ -5,6 +5,9 @@
 
 #include "perfx_record.h"
 
+#include <stdint.h>
+#include <string.h>
+
 #define EVENT_STRINGS_MAX 5
 
 struct event {
@@ -12,6 +15,9 @@ struct event {
 	union {
 		struct perfx_record hdr;
 		struct perfx_span span;
+		struct perfx_allocation allocation;
+		struct perfx_free free;
+		struct perfx_stack stack;
 		struct perfx_fork fork;
 		struct perfx_exec exec;
 		struct perfx_exit exit;
@@ -24,6 +30,10 @@ struct event {
 		struct perfx_thread thread;
 		struct perfx_not_attached not_attached;
 		struct perfx_calibration calibration;
+		struct perfx_allocator allocator;
+		struct perfx_memory_mode memory_mode;
+		struct perfx_frame frame;
+		struct perfx_memory_book memory_book;
 		struct perfx_book book;
 		struct perfx_hits hits;
 		struct perfx_loss loss;
@@ -32,6 +42,17 @@ struct event {
 	/* The record's strings in the order that perfx_record.h gives; never NULL for those that
 	 * the kind has; borrowed from the bytes that were decoded. */
 	const char *strings[EVENT_STRINGS_MAX];
+	/* STACK: stack.frames_count of them, at most PERFX_STACK_FRAMES_MAX; borrowed likewise, and
+	 * unaligned where the bytes are: read with memcpy or stack_address(). */
+	const unsigned char *addresses;
 };
+
+static inline uint64_t stack_address(const struct event *event, uint32_t frame)
+{
+	uint64_t address;
+
+	memcpy(&address, event->addresses + frame * sizeof(address), sizeof(address));
+	return address;
+}
 
 #endif

@@ -121,6 +121,8 @@ static struct loss_name loss_names(enum perfx_loss_kind loss)
 		return NAMED("control_drops", "process events without room");
 	case PERFX_LOSS_FOREIGN_HITS:
 		return NAMED("foreign_hits", "hits in processes that are not traced");
+	case PERFX_LOSS_MEMORY_DROPS:
+		return NAMED("memory_drops", "allocation and free records without room");
 	case PERFX_LOSS_KINDS:
 		break;
 	}

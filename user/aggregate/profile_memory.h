@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Memory of one process in one domain, as allocation and free records add up to it. Part of the
+ * profile (aggregate/profile.h): plain data, PROFILE_ABSENT is "not measured".
+ *
+ * Live bytes are those allocated while tracing and not yet freed: what was there before is not
+ * known. Exact where every record is there; bounds where some are lost (`bound`); estimates where
+ * the domain was sampled.
+ */
+#ifndef PERFX_AGGREGATE_PROFILE_MEMORY_H
+#define PERFX_AGGREGATE_PROFILE_MEMORY_H
+
+#include "perfx_record.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A place in the program. Inlined functions are frames of their own. */
+struct profile_frame {
+	const char *function;		  /* demangled; "": unknown */
+	const char *module, *module_base; /* "": code without a file */
+	const char *file;		  /* source; "": unknown */
+	uint32_t line;			  /* 0: unknown */
+	uint64_t address, offset;	  /* in the process; in the module's file */
+};
+
+/* An estimate from a sample: the true value lies in [low, high] 19 times out of 20. Exact figures
+ * have low == high == value. */
+struct profile_estimate {
+	uint64_t value, low, high;
+};
+
+/* Windows of equal length over which live bytes are kept, to see what grows. When the trace
+ * outgrows them, two become one. */
+#define PROFILE_WINDOWS 32
+
+/* One way of allocating: call stack, innermost traced function, allocator. */
+struct profile_hotspot {
+	const struct profile_frame *const *frames; /* innermost first */
+	size_t frames_count;
+	bool stack_cut;	   /* it goes deeper */
+	uint32_t function; /* innermost traced function that was running; 0: none */
+	uint32_t context;  /* its calling context */
+	const char *allocator;
+
+	struct profile_estimate allocs, allocated_bytes;
+	uint64_t frees_count;
+	uint64_t temporary_count; /* freed by the same thread's next allocator call */
+	/* Estimated from the sampled blocks that live; PROFILE_ABSENT where frees are not seen. */
+	uint64_t live_count, live_bytes;
+	uint64_t live_at_peak_bytes; /* when the domain had its peak */
+	uint64_t peak_bytes;	     /* its own */
+	uint64_t freed_bytes;
+	uint64_t lifetime_ns; /* mean, of the freed blocks; PROFILE_ABSENT: none was freed */
+	uint64_t oldest_ns;   /* when the oldest block that lives was allocated */
+	uint64_t old_bytes;   /* of the live ones, allocated in the first half of the trace */
+	/* live bytes at the end of each window; windows_count are filled, the last up to the end */
+	uint64_t live_windows[PROFILE_WINDOWS];
+};
+
+/* Allocations of [2^(i-1)+1, 2^i] bytes (0: of 0 bytes; 1: of 1), the last: all that are larger. */
+#define PROFILE_SIZES 41
+
+struct profile_memory_point {
+	uint64_t time_ns;
+	uint64_t live_bytes;
+	uint64_t allocs_count, allocated_bytes; /* so far */
+};
+
+struct profile_allocator {
+	const char *name, *module;
+	uint64_t allocs_count, frees_count, allocated_bytes, live_bytes;
+};
+
+/* What the figures are, when they are not exact. */
+#define PROFILE_MEMORY_LOST_ALLOCS 0x1 /* live and peak are lower bounds (≥) */
+#define PROFILE_MEMORY_LOST_FREES  0x2 /* live and peak are upper bounds (≤) */
+
+struct profile_memory {
+	enum perfx_domain domain;
+	struct profile_allocator *allocators; /* allocated bytes descending */
+	size_t allocators_count;
+
+	struct profile_estimate allocs, allocated_bytes;
+	uint64_t frees_count;	      /* of known blocks; a realloc of one is a free and an alloc */
+	uint64_t unknown_frees_count; /* of blocks from before, or whose record is lost */
+	uint64_t replaced_count; /* allocations at an address that was thought live: lost frees */
+	uint64_t temporary_count;
+	uint64_t current_count, current_bytes; /* PROFILE_ABSENT where frees are not seen */
+	uint64_t peak_bytes, peak_ns;	       /* peak_ns: CLOCK_MONOTONIC; absent likewise */
+
+	/* how it was recorded */
+	bool sampled;		       /* at any time */
+	uint64_t sample_bytes;	       /* the last rate */
+	enum perfx_memory_level level; /* the last one */
+	uint64_t recorded_ns;	       /* how long it was recorded at all (duty cycle, off) */
+	unsigned bound;		       /* PROFILE_MEMORY_LOST_ */
+	uint64_t lost_allocs_count, lost_allocated_bytes, lost_frees_count; /* in the totals */
+
+	uint64_t sizes[PROFILE_SIZES]; /* allocations by size (estimates where sampled) */
+	struct profile_memory_point *points;
+	size_t points_count;
+	uint64_t window_ns; /* length of the hotspots' windows; the first begins with the trace */
+	uint64_t windows_from_ns;
+	size_t windows_count;
+
+	struct profile_hotspot *hotspots; /* live at the peak, then allocated bytes, descending */
+	size_t hotspots_count;
+};
+
+static inline const char *profile_domain_name(enum perfx_domain domain)
+{
+	static const char *const names[] = {"", "host", "tensor", "gpu"};
+
+	return names[domain];
+}
+
+#endif
