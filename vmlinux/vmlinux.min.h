@@ -42,6 +42,16 @@ struct signal_struct {
 	unsigned long long sum_sched_runtime;
 };
 
+struct return_instance {
+	unsigned long stack;
+	unsigned long orig_ret_vaddr;
+	struct return_instance *next;
+};
+
+struct uprobe_task {
+	struct return_instance *return_instances;
+};
+
 struct task_struct {
 	struct sched_entity se;
 	struct mm_struct *mm;
@@ -51,6 +61,8 @@ struct task_struct {
 	__u64 utime;
 	__u64 stime;
 	struct signal_struct *signal;
+	int pid;
+	struct uprobe_task *utask;
 };
 
 struct sock_common {

@@ -1,0 +1,585 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Memory: what allocators hand out and take back, as records in the order in which it happens.
+ *
+ * A block is freed at the entry of `free` and allocated at the return of `malloc`: between the two
+ * nobody else can hold the address. Of nested allocator calls only the thread's outermost counts, in
+ * each domain: realloc calls malloc, malloc calls mmap.
+ *
+ * A hit costs a trap whatever is done here, so what is done is little: the tables of live blocks are
+ * user space's, which sees every record.
+ */
+#include "condition.bpf.h"
+#include "stack.bpf.h"
+
+/* By domain. */
+volatile struct perfx_memory_knobs perfx_memory_knobs[PERFX_DOMAINS] = {};
+/* Sampling distances: -ln(1 - quantile) in PERFX_SAMPLE_ONE-ths. */
+const volatile __u32 perfx_sample_quantiles[PERFX_SAMPLE_QUANTILES] = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096); /* user space: --ring-size when memory is recorded */
+} perfx_memory SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PERFX_MAX_HOOKS);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct perfx_hook);
+} perfx_hooks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PERFX_MAX_PROCESSES * PERFX_DOMAINS);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct perfx_memory_lost);
+} perfx_memory_lost SEC(".maps");
+
+struct block_key {
+	__u64 address;
+	__u32 process, domain;
+};
+
+/* Sampled blocks that live: only their frees are worth a record. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* user space: PERFX_MAX_SAMPLED where it samples */
+	__type(key, struct block_key);
+	__type(value, __u32);
+} perfx_sampled SEC(".maps");
+
+/* A thread's outermost call into a domain's allocator. */
+struct open_call {
+	__u64 slot; /* address of its return address; 0: none is open */
+	__u64 return_address;
+	__u64 size_bytes;
+	__u64 pointer; /* where the result goes, or the block that is reallocated */
+	__u8 sampled;
+	__u8 set_aside; /* FREE_ASIDE has been told */
+	__u8 pad[6];
+};
+
+struct memory_thread {
+	__u32 process, tid;
+	__u32 records;
+	__u32 drawn;			   /* the distances below have been drawn */
+	__s64 until_sample[PERFX_DOMAINS]; /* bytes to the next sample */
+	struct open_call open[PERFX_DOMAINS];
+	struct call_stack stack;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct memory_thread);
+} perfx_memory_threads SEC(".maps");
+
+static __always_inline struct memory_thread *memory_thread(bool create)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct perfx_family *family;
+	struct memory_thread *m;
+	__u32 tgid;
+
+	m = bpf_task_storage_get(&perfx_memory_threads, task, NULL, 0);
+	if (m || !create)
+		return m;
+	tgid = current_tgid();
+	family = bpf_map_lookup_elem(&perfx_families, &tgid);
+	if (!family || family->dead) {
+		counter_add(PERFX_COUNTER_FOREIGN_HITS, 1);
+		return NULL;
+	}
+	m = bpf_task_storage_get(&perfx_memory_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (m) {
+		m->process = family->memory_process;
+		m->tid = task->pid;
+	} else {
+		counter_add(PERFX_COUNTER_MAP_FULL, 1);
+	}
+	return m;
+}
+
+/* --- what a record says --- */
+
+/* The calling context of the innermost traced call that is open. */
+static __always_inline __u32 current_context(__u64 sp)
+{
+	struct thread *t =
+		bpf_task_storage_get(&perfx_threads, bpf_get_current_task_btf(), NULL, 0);
+	__u32 depth;
+
+	if (!t)
+		return 0;
+	depth = t->depth;
+	/* frames that the program has left by another way lie below the stack pointer */
+	for (int i = 0; i < 8; i++) {
+		struct frame *f;
+
+		if (!depth || depth > PERFX_MAX_DEPTH)
+			return 0;
+		f = frame_at(t, depth - 1);
+		if (perfx_many_stacks || f->slot > sp || sp - f->slot > STACK_SPAN_BYTES)
+			return f->context;
+		depth--;
+	}
+	return 0;
+}
+
+static __always_inline void lose(__u32 process, __u32 domain, __u64 size_bytes, bool is_free)
+{
+	__u32 key = (process < PERFX_MAX_PROCESSES ? process : 0) * PERFX_DOMAINS +
+		    (domain & (PERFX_DOMAINS - 1));
+	struct perfx_memory_lost *lost = bpf_map_lookup_elem(&perfx_memory_lost, &key);
+
+	counter_add(PERFX_COUNTER_MEMORY_DROPS, 1);
+	if (!lost)
+		return;
+	if (is_free) {
+		__sync_fetch_and_add(&lost->frees_count, 1);
+		return;
+	}
+	__sync_fetch_and_add(&lost->allocs_count, 1);
+	__sync_fetch_and_add(&lost->allocated_bytes, size_bytes);
+}
+
+struct block {
+	__u64 address, size_bytes;
+	__u16 allocator;
+	__u8 domain;
+	__u8 flags; /* of the record */
+};
+
+static __always_inline void tell_free(struct memory_thread *m, const struct block *block)
+{
+	struct perfx_free *record = bpf_ringbuf_reserve(&perfx_memory, sizeof(*record), 0);
+
+	if (!record) {
+		/* the two ends of a reallocation that failed or freed are no frees */
+		if (!(block->flags & (PERFX_FREE_RESTORED | PERFX_FREE_SETTLED)))
+			lose(m->process, block->domain, 0, true);
+		return;
+	}
+	record->hdr.size = sizeof(*record);
+	record->hdr.kind = PERFX_KIND_FREE;
+	record->hdr.fixed = sizeof(*record);
+	record->time_ns = bpf_ktime_get_ns();
+	record->address = block->address;
+	record->size_bytes = block->size_bytes;
+	record->process = m->process;
+	record->tid = m->tid;
+	record->allocator = block->allocator;
+	record->domain = block->domain;
+	record->flags = block->flags;
+	record->pad = 0;
+	bpf_ringbuf_submit(record, wake_flags(&perfx_memory, &m->records));
+}
+
+/* m->stack holds the stack. */
+static __always_inline void tell_allocation(struct memory_thread *m, const struct block *block,
+					    __u64 sp)
+{
+	__u32 stack = stack_id(&m->stack, &perfx_memory, m->process);
+	struct perfx_allocation *record = bpf_ringbuf_reserve(&perfx_memory, sizeof(*record), 0);
+
+	if (!record) {
+		lose(m->process, block->domain, block->size_bytes, false);
+		return;
+	}
+	record->hdr.size = sizeof(*record);
+	record->hdr.kind = PERFX_KIND_ALLOCATION;
+	record->hdr.fixed = sizeof(*record);
+	record->time_ns = bpf_ktime_get_ns();
+	record->address = block->address;
+	record->size_bytes = block->size_bytes;
+	record->process = m->process;
+	record->tid = m->tid;
+	record->context = current_context(sp);
+	record->stack = stack;
+	record->allocator = block->allocator;
+	record->domain = block->domain;
+	record->flags = block->flags;
+	record->pad = 0;
+	bpf_ringbuf_submit(record, wake_flags(&perfx_memory, &m->records));
+}
+
+/* --- sampling --- */
+
+static __always_inline __s64 draw_distance(__u64 sample_bytes)
+{
+	__u32 index = bpf_get_prandom_u32() & (PERFX_SAMPLE_QUANTILES - 1);
+
+	return (__s64)(sample_bytes * perfx_sample_quantiles[index] / PERFX_SAMPLE_ONE);
+}
+
+/* Is a point of the Poisson process in the next size_bytes of this thread's allocations? */
+static __always_inline bool in_sample(struct memory_thread *m, __u32 domain, __u64 size_bytes)
+{
+	__u64 mean = perfx_memory_knobs[domain].sample_bytes;
+	__s64 *until = &m->until_sample[domain];
+
+	if (!(m->drawn & 1u << domain)) {
+		m->drawn |= 1u << domain;
+		*until = draw_distance(mean);
+	}
+	if (size_bytes < (1ULL << 62) && *until > (__s64)size_bytes) {
+		*until -= (__s64)size_bytes;
+		return false;
+	}
+	/* without memory: what is left of this allocation need not be taken off */
+	*until = draw_distance(mean);
+	return true;
+}
+
+static __always_inline __u32 level_of(__u32 domain)
+{
+	return perfx_memory_knobs[domain & (PERFX_DOMAINS - 1)].level;
+}
+
+static __always_inline bool is_sampling(__u32 level)
+{
+	return level == PERFX_MEMORY_SAMPLED || level == PERFX_MEMORY_SAMPLED_IN;
+}
+
+static __always_inline void remember_sampled(struct memory_thread *m, const struct block *block)
+{
+	struct block_key key = {block->address, m->process, block->domain};
+	__u32 one = 1;
+
+	if (bpf_map_update_elem(&perfx_sampled, &key, &one, BPF_ANY))
+		counter_add(PERFX_COUNTER_MAP_FULL, 1);
+}
+
+/* Is the end of this block worth a record? It is forgotten. */
+static __always_inline bool wants_free(struct memory_thread *m, const struct block *block,
+				       __u32 level)
+{
+	struct block_key key = {block->address, m->process, block->domain};
+
+	if (level == PERFX_MEMORY_EXACT)
+		return true;
+	return level == PERFX_MEMORY_SAMPLED && !bpf_map_delete_elem(&perfx_sampled, &key);
+}
+
+/* --- calls --- */
+
+static __always_inline __u64 argument(struct pt_regs *ctx, __u32 number)
+{
+	switch (number) {
+	case 1:
+		return PT_REGS_PARM1(ctx);
+	case 2:
+		return PT_REGS_PARM2(ctx);
+	case 3:
+		return PT_REGS_PARM3(ctx);
+	case 4:
+		return PT_REGS_PARM4(ctx);
+	case 5:
+		return PT_REGS_PARM5(ctx);
+#if defined(__TARGET_ARCH_x86)
+	case 6:
+		return ctx->r9;
+#endif
+	}
+	return 0;
+}
+
+/* Is it told of something that is none of ours (tracemalloc's other domains, another device)? */
+static __always_inline bool is_foreign(struct pt_regs *ctx, const struct perfx_hook *hook)
+{
+	__u64 value;
+
+	if (!hook->tag_arg)
+		return false;
+	value = argument(ctx, hook->tag_arg);
+	if (hook->tag_bytes == 1)
+		value &= 0xff;
+	else if (hook->tag_bytes == 4)
+		value &= 0xffffffff;
+	return value != hook->tag;
+}
+
+static __always_inline __u64 size_of_call(struct pt_regs *ctx, const struct perfx_hook *hook)
+{
+	__u64 size = argument(ctx, hook->size_arg), count;
+
+	if (!hook->count_arg)
+		return size;
+	count = argument(ctx, hook->count_arg);
+	/* a product that overflows is refused by the allocator: no block will come */
+	return size * count;
+}
+
+static __always_inline __u64 read_word(__u64 address)
+{
+	__u64 value = 0;
+
+	if (bpf_probe_read_user(&value, sizeof(value), (void *)address))
+		counter_add(PERFX_COUNTER_READ_FAULTS, 1);
+	return value;
+}
+
+/*
+ * Does a call at `slot` happen inside the open one? Deeper on the same stack it may: if the open
+ * one's return address, or the trampoline in its place, still lies where it was. Otherwise that
+ * call was left by an exception or longjmp, and its place is used anew. On another stack (a signal
+ * handler's) the open call is interrupted; what the handler allocates is not told apart from it.
+ */
+static __always_inline bool is_inside(struct open_call *open, __u64 slot)
+{
+	__u64 value;
+
+	if (!open->slot)
+		return false;
+	if (slot >= open->slot && slot - open->slot <= STACK_SPAN_BYTES) {
+		open->slot = 0;
+		return false;
+	}
+	value = read_word(open->slot);
+	if (value == open->return_address || value == trampoline_of(bpf_get_current_task_btf()))
+		return true;
+	open->slot = 0;
+	return false;
+}
+
+static __always_inline struct block block_of(const struct perfx_hook *hook, __u64 address,
+					     __u64 size_bytes, __u8 flags)
+{
+	return (struct block){.address = address,
+			      .size_bytes = size_bytes,
+			      .allocator = hook->allocator,
+			      .domain = hook->domain,
+			      .flags = flags};
+}
+
+static __always_inline void free_block(struct memory_thread *m, const struct perfx_hook *hook,
+				       __u64 address, __u32 level)
+{
+	struct block block = block_of(hook, address, 0, 0);
+
+	if (address && wants_free(m, &block, level))
+		tell_free(m, &block);
+}
+
+/* A block that the function is told of, with its address and size. */
+static __always_inline void take_block(struct pt_regs *ctx, struct memory_thread *m,
+				       const struct perfx_hook *hook, __u64 address, __u64 size)
+{
+	__u32 level = level_of(hook->domain);
+	struct block block = block_of(hook, address, size, 0);
+
+	if (!address)
+		return;
+	if (hook->flags & PERFX_HOOK_F_REPLACES)
+		block.flags |= PERFX_ALLOCATION_REPLACES;
+	if (is_sampling(level)) {
+		if (!in_sample(m, hook->domain & (PERFX_DOMAINS - 1), size))
+			return;
+		block.flags |= PERFX_ALLOCATION_SAMPLED;
+		if (level == PERFX_MEMORY_SAMPLED)
+			remember_sampled(m, &block);
+	}
+	m->stack.addresses[0] = read_word(PT_REGS_SP(ctx));
+	walk(&m->stack, PT_REGS_FP(ctx), PT_REGS_SP(ctx));
+	tell_allocation(m, &block, PT_REGS_SP(ctx));
+}
+
+/* realloc: its block is set aside until it returns. */
+static __always_inline void set_aside(struct memory_thread *m, const struct perfx_hook *hook,
+				      struct open_call *open, __u32 level)
+{
+	struct block block = block_of(hook, open->pointer, 0, PERFX_FREE_ASIDE);
+
+	open->set_aside = open->pointer && wants_free(m, &block, level);
+	if (open->set_aside)
+		tell_free(m, &block);
+}
+
+/* Opens an outermost call whose return tells what came of it. Returns whether that is wanted. */
+static __always_inline bool open_call(struct pt_regs *ctx, struct memory_thread *m,
+				      const struct perfx_hook *hook, struct open_call *open)
+{
+	__u32 domain = hook->domain & (PERFX_DOMAINS - 1), level = level_of(domain);
+	__u64 size = size_of_call(ctx, hook), slot = PT_REGS_SP(ctx);
+
+	open->sampled = 1;
+	if (is_sampling(level)) {
+		open->sampled = in_sample(m, domain, size);
+		if (!open->sampled && (hook->flags & PERFX_HOOK_F_LEAF))
+			return false;
+	}
+	open->size_bytes = size;
+	open->pointer = argument(ctx, hook->pointer_arg);
+	open->return_address = read_word(slot);
+	open->slot = slot;
+	if (hook->action == PERFX_ACTION_REALLOCATE)
+		set_aside(m, hook, open, level);
+	return true;
+}
+
+/* Returns whether the call's return is wanted. */
+static __always_inline bool memory_entry(struct pt_regs *ctx, struct memory_thread *m,
+					 const struct perfx_hook *hook)
+{
+	__u32 level = level_of(hook->domain);
+	struct open_call *open = &m->open[hook->domain & (PERFX_DOMAINS - 1)];
+	__s64 size;
+
+	if (level == PERFX_MEMORY_OFF || is_foreign(ctx, hook) ||
+	    is_inside(open, PT_REGS_SP(ctx)))
+		return false;
+	switch ((enum perfx_action)hook->action) {
+	case PERFX_ACTION_ALLOCATE:
+	case PERFX_ACTION_REALLOCATE:
+		return open_call(ctx, m, hook, open);
+	case PERFX_ACTION_ALLOCATED:
+		take_block(ctx, m, hook, argument(ctx, hook->pointer_arg), size_of_call(ctx, hook));
+		break;
+	case PERFX_ACTION_FREE:
+		free_block(m, hook, argument(ctx, hook->pointer_arg), level);
+		break;
+	case PERFX_ACTION_CHANGE:
+		size = (__s64)argument(ctx, hook->size_arg);
+		if (size > 0)
+			take_block(ctx, m, hook, argument(ctx, hook->pointer_arg), size);
+		else if (size < 0)
+			free_block(m, hook, argument(ctx, hook->pointer_arg), level);
+		break;
+	case PERFX_ACTION_INVALID:
+		break;
+	}
+	return false;
+}
+
+/* What became of a reallocation: its old block is gone, or still there. */
+static __always_inline void settle_aside(struct memory_thread *m, const struct perfx_hook *hook,
+					 struct open_call *open, __u8 flags)
+{
+	struct block block = block_of(hook, open->pointer, 0, flags);
+
+	if (!open->set_aside)
+		return;
+	tell_free(m, &block);
+	if (flags == PERFX_FREE_RESTORED && level_of(hook->domain) == PERFX_MEMORY_SAMPLED)
+		remember_sampled(m, &block);
+}
+
+/* The outermost call returns. */
+static __always_inline void memory_return(struct pt_regs *ctx, struct memory_thread *m,
+					  const struct perfx_hook *hook, __u64 slot)
+{
+	struct open_call *open = &m->open[hook->domain & (PERFX_DOMAINS - 1)];
+	__u64 result = PT_REGS_RC(ctx);
+	struct block block;
+
+	if (open->slot != slot)
+		return;
+	open->slot = 0;
+	if (hook->result == PERFX_RESULT_OUT)
+		result = (__u32)result ? 0 : read_word(open->pointer);
+	if (!result || (!open->sampled && hook->action == PERFX_ACTION_REALLOCATE)) {
+		settle_aside(m, hook, open,
+			     result || !open->size_bytes ? PERFX_FREE_SETTLED : PERFX_FREE_RESTORED);
+		return;
+	}
+	if (!open->sampled)
+		return;
+	block = block_of(hook, result, open->size_bytes, 0);
+	if (open->set_aside)
+		block.flags |= PERFX_ALLOCATION_RESIZED;
+	if (is_sampling(level_of(hook->domain))) {
+		block.flags |= PERFX_ALLOCATION_SAMPLED;
+		if (level_of(hook->domain) == PERFX_MEMORY_SAMPLED)
+			remember_sampled(m, &block);
+	}
+	m->stack.addresses[0] = open->return_address;
+	walk(&m->stack, PT_REGS_FP(ctx), slot);
+	tell_allocation(m, &block, slot);
+}
+
+/* --- programs --- */
+
+static __always_inline struct perfx_hook *hook_of(const struct perfx_probe *probe)
+{
+	__u32 index = probe->hook;
+
+	return bpf_map_lookup_elem(&perfx_hooks, &index);
+}
+
+static __always_inline bool memory_hit(struct pt_regs *ctx)
+{
+	__u32 index = bpf_get_attach_cookie(ctx);
+	__u64 sp = PT_REGS_SP(ctx), fp = PT_REGS_FP(ctx);
+	struct perfx_probe *probe;
+	struct perfx_hook *hook;
+	struct memory_thread *m;
+
+	if (!perfx_tracing)
+		return false;
+	probe = probe_of(index);
+	hook = probe ? hook_of(probe) : NULL;
+	if (!hook)
+		return false;
+	m = memory_thread(probe->kind == PERFX_PROBE_HOOK);
+	if (!m)
+		return false;
+	count_hit(index);
+	if (probe->kind == PERFX_PROBE_HOOK)
+		return memory_entry(ctx, m, hook);
+	if (probe->kind == PERFX_PROBE_HOOK_EXIT &&
+	    ((probe->flags & PERFX_PROBE_F_LEAVES) || condition_holds(ctx, probe->condition))) {
+		barrier_var(sp);
+		barrier_var(fp);
+		memory_return(ctx, m, hook,
+			      (probe->cfa_is_fp ? fp : sp) + (__s64)probe->cfa_offset - 8);
+	}
+	return false;
+}
+
+static __always_inline void memory_returned(struct pt_regs *ctx)
+{
+	__u32 index = bpf_get_attach_cookie(ctx);
+	struct memory_thread *m = memory_thread(false);
+	struct perfx_probe *probe = probe_of(index);
+	struct perfx_hook *hook = probe ? hook_of(probe) : NULL;
+
+	if (perfx_tracing && m && hook)
+		memory_return(ctx, m, hook, PT_REGS_SP(ctx) - 8);
+}
+
+SEC("uprobe")
+int perfx_on_memory_hit(struct pt_regs *ctx)
+{
+	memory_hit(ctx);
+	return 0;
+}
+
+SEC("uprobe")
+int perfx_on_memory_return(struct pt_regs *ctx)
+{
+	memory_returned(ctx);
+	return 0;
+}
+
+/* As perfx_on_session. */
+SEC("uprobe")
+int perfx_on_memory_session(struct pt_regs *ctx)
+{
+	if (PT_REGS_IP(ctx) != bpf_get_func_ip(ctx)) {
+		memory_returned(ctx);
+		return 0;
+	}
+	return !memory_hit(ctx);
+}
+
+/* A new image: its memory is another one, whoever used the old. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(perfx_on_exec_memory, struct task_struct *task)
+{
+	bpf_task_storage_delete(&perfx_memory_threads, task);
+	return 0;
+}
