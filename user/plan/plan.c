@@ -51,6 +51,9 @@ void plan__free(struct plan *plan)
 		free(plan->refusals[i].name);
 		free(plan->refusals[i].reason);
 	}
+	for (size_t i = 0; i < plan->allocators_count; i++)
+		free(plan->allocators[i].name);
+	free(plan->allocators);
 	free(plan->functions);
 	free(plan->modules);
 	free(plan->refusals);
