@@ -18,11 +18,6 @@ volatile struct perfx_memory_knobs perfx_memory_knobs[PERFX_DOMAINS] = {};
 const volatile __u32 perfx_sample_quantiles[PERFX_SAMPLE_QUANTILES] = {};
 
 struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4096); /* user space: --ring-size when memory is recorded */
-} perfx_memory SEC(".maps");
-
-struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, PERFX_MAX_HOOKS);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -183,7 +178,7 @@ static __always_inline void tell_free(struct memory_thread *m, const struct bloc
 static __always_inline void tell_allocation(struct memory_thread *m, const struct block *block,
 					    __u64 sp)
 {
-	__u32 stack = stack_id(&m->stack, &perfx_memory, m->process);
+	__u32 stack = stack_id(&m->stack, m->process);
 	struct perfx_allocation *record = bpf_ringbuf_reserve(&perfx_memory, sizeof(*record), 0);
 
 	if (!record) {
@@ -267,35 +262,39 @@ static __always_inline bool wants_free(struct memory_thread *m, const struct blo
 
 /* --- calls --- */
 
-static __always_inline __u64 argument(struct pt_regs *ctx, __u32 number)
+/* The registers of a hit, copied: the verifier refuses a computed offset into ctx. */
+struct hit {
+	__u64 arguments[8]; /* from 1 */
+	__u64 sp, fp;
+};
+
+static __always_inline void read_hit(struct pt_regs *ctx, struct hit *hit)
 {
-	switch (number) {
-	case 1:
-		return PT_REGS_PARM1(ctx);
-	case 2:
-		return PT_REGS_PARM2(ctx);
-	case 3:
-		return PT_REGS_PARM3(ctx);
-	case 4:
-		return PT_REGS_PARM4(ctx);
-	case 5:
-		return PT_REGS_PARM5(ctx);
-#if defined(__TARGET_ARCH_x86)
-	case 6:
-		return ctx->r9;
-#endif
-	}
-	return 0;
+	hit->arguments[0] = 0;
+	hit->arguments[1] = PT_REGS_PARM1(ctx);
+	hit->arguments[2] = PT_REGS_PARM2(ctx);
+	hit->arguments[3] = PT_REGS_PARM3(ctx);
+	hit->arguments[4] = PT_REGS_PARM4(ctx);
+	hit->arguments[5] = PT_REGS_PARM5(ctx);
+	hit->arguments[6] = PT_REGS_PARM6(ctx);
+	hit->arguments[7] = 0;
+	hit->sp = PT_REGS_SP(ctx);
+	hit->fp = PT_REGS_FP(ctx);
+}
+
+static __always_inline __u64 argument(const struct hit *hit, __u8 number)
+{
+	return hit->arguments[number & 7];
 }
 
 /* Is it told of something that is none of ours (tracemalloc's other domains, another device)? */
-static __always_inline bool is_foreign(struct pt_regs *ctx, const struct perfx_hook *hook)
+static __always_inline bool is_foreign(const struct hit *hit, const struct perfx_hook *hook)
 {
 	__u64 value;
 
 	if (!hook->tag_arg)
 		return false;
-	value = argument(ctx, hook->tag_arg);
+	value = argument(hit, hook->tag_arg);
 	if (hook->tag_bytes == 1)
 		value &= 0xff;
 	else if (hook->tag_bytes == 4)
@@ -303,13 +302,13 @@ static __always_inline bool is_foreign(struct pt_regs *ctx, const struct perfx_h
 	return value != hook->tag;
 }
 
-static __always_inline __u64 size_of_call(struct pt_regs *ctx, const struct perfx_hook *hook)
+static __always_inline __u64 size_of_call(const struct hit *hit, const struct perfx_hook *hook)
 {
-	__u64 size = argument(ctx, hook->size_arg), count;
+	__u64 size = argument(hit, hook->size_arg), count;
 
 	if (!hook->count_arg)
 		return size;
-	count = argument(ctx, hook->count_arg);
+	count = argument(hit, hook->count_arg);
 	/* a product that overflows is refused by the allocator: no block will come */
 	return size * count;
 }
@@ -366,7 +365,7 @@ static __always_inline void free_block(struct memory_thread *m, const struct per
 }
 
 /* A block that the function is told of, with its address and size. */
-static __always_inline void take_block(struct pt_regs *ctx, struct memory_thread *m,
+static __always_inline void take_block(const struct hit *hit, struct memory_thread *m,
 				       const struct perfx_hook *hook, __u64 address, __u64 size)
 {
 	__u32 level = level_of(hook->domain);
@@ -383,9 +382,9 @@ static __always_inline void take_block(struct pt_regs *ctx, struct memory_thread
 		if (level == PERFX_MEMORY_SAMPLED)
 			remember_sampled(m, &block);
 	}
-	m->stack.addresses[0] = read_word(PT_REGS_SP(ctx));
-	walk(&m->stack, PT_REGS_FP(ctx), PT_REGS_SP(ctx));
-	tell_allocation(m, &block, PT_REGS_SP(ctx));
+	m->stack.addresses[0] = read_word(hit->sp);
+	walk(&m->stack, hit->fp, hit->sp);
+	tell_allocation(m, &block, hit->sp);
 }
 
 /* realloc: its block is set aside until it returns. */
@@ -400,11 +399,11 @@ static __always_inline void set_aside(struct memory_thread *m, const struct perf
 }
 
 /* Opens an outermost call whose return tells what came of it. Returns whether that is wanted. */
-static __always_inline bool open_call(struct pt_regs *ctx, struct memory_thread *m,
+static __always_inline bool open_call(const struct hit *hit, struct memory_thread *m,
 				      const struct perfx_hook *hook, struct open_call *open)
 {
 	__u32 domain = hook->domain & (PERFX_DOMAINS - 1), level = level_of(domain);
-	__u64 size = size_of_call(ctx, hook), slot = PT_REGS_SP(ctx);
+	__u64 size = size_of_call(hit, hook), slot = hit->sp;
 
 	open->sampled = 1;
 	if (is_sampling(level)) {
@@ -413,7 +412,7 @@ static __always_inline bool open_call(struct pt_regs *ctx, struct memory_thread 
 			return false;
 	}
 	open->size_bytes = size;
-	open->pointer = argument(ctx, hook->pointer_arg);
+	open->pointer = argument(hit, hook->pointer_arg);
 	open->return_address = read_word(slot);
 	open->slot = slot;
 	if (hook->action == PERFX_ACTION_REALLOCATE)
@@ -422,32 +421,32 @@ static __always_inline bool open_call(struct pt_regs *ctx, struct memory_thread 
 }
 
 /* Returns whether the call's return is wanted. */
-static __always_inline bool memory_entry(struct pt_regs *ctx, struct memory_thread *m,
+static __always_inline bool memory_entry(const struct hit *hit, struct memory_thread *m,
 					 const struct perfx_hook *hook)
 {
 	__u32 level = level_of(hook->domain);
 	struct open_call *open = &m->open[hook->domain & (PERFX_DOMAINS - 1)];
 	__s64 size;
 
-	if (level == PERFX_MEMORY_OFF || is_foreign(ctx, hook) ||
-	    is_inside(open, PT_REGS_SP(ctx)))
+	if (level == PERFX_MEMORY_OFF || is_foreign(hit, hook) ||
+	    is_inside(open, hit->sp))
 		return false;
 	switch ((enum perfx_action)hook->action) {
 	case PERFX_ACTION_ALLOCATE:
 	case PERFX_ACTION_REALLOCATE:
-		return open_call(ctx, m, hook, open);
+		return open_call(hit, m, hook, open);
 	case PERFX_ACTION_ALLOCATED:
-		take_block(ctx, m, hook, argument(ctx, hook->pointer_arg), size_of_call(ctx, hook));
+		take_block(hit, m, hook, argument(hit, hook->pointer_arg), size_of_call(hit, hook));
 		break;
 	case PERFX_ACTION_FREE:
-		free_block(m, hook, argument(ctx, hook->pointer_arg), level);
+		free_block(m, hook, argument(hit, hook->pointer_arg), level);
 		break;
 	case PERFX_ACTION_CHANGE:
-		size = (__s64)argument(ctx, hook->size_arg);
+		size = (__s64)argument(hit, hook->size_arg);
 		if (size > 0)
-			take_block(ctx, m, hook, argument(ctx, hook->pointer_arg), size);
+			take_block(hit, m, hook, argument(hit, hook->pointer_arg), size);
 		else if (size < 0)
-			free_block(m, hook, argument(ctx, hook->pointer_arg), level);
+			free_block(m, hook, argument(hit, hook->pointer_arg), level);
 		break;
 	case PERFX_ACTION_INVALID:
 		break;
@@ -513,10 +512,10 @@ static __always_inline struct perfx_hook *hook_of(const struct perfx_probe *prob
 static __always_inline bool memory_hit(struct pt_regs *ctx)
 {
 	__u32 index = bpf_get_attach_cookie(ctx);
-	__u64 sp = PT_REGS_SP(ctx), fp = PT_REGS_FP(ctx);
 	struct perfx_probe *probe;
 	struct perfx_hook *hook;
 	struct memory_thread *m;
+	struct hit hit;
 
 	if (!perfx_tracing)
 		return false;
@@ -528,15 +527,13 @@ static __always_inline bool memory_hit(struct pt_regs *ctx)
 	if (!m)
 		return false;
 	count_hit(index);
+	read_hit(ctx, &hit);
 	if (probe->kind == PERFX_PROBE_HOOK)
-		return memory_entry(ctx, m, hook);
+		return memory_entry(&hit, m, hook);
 	if (probe->kind == PERFX_PROBE_HOOK_EXIT &&
-	    ((probe->flags & PERFX_PROBE_F_LEAVES) || condition_holds(ctx, probe->condition))) {
-		barrier_var(sp);
-		barrier_var(fp);
+	    ((probe->flags & PERFX_PROBE_F_LEAVES) || condition_holds(ctx, probe->condition)))
 		memory_return(ctx, m, hook,
-			      (probe->cfa_is_fp ? fp : sp) + (__s64)probe->cfa_offset - 8);
-	}
+			      (probe->cfa_is_fp ? hit.fp : hit.sp) + (__s64)probe->cfa_offset - 8);
 	return false;
 }
 

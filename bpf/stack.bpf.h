@@ -19,6 +19,11 @@ struct call_stack {
 	__u64 addresses[PERFX_STACK_FRAMES_MAX];
 };
 
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096); /* user space: --ring-size when memory is recorded */
+} perfx_memory SEC(".maps");
+
 struct stack_key {
 	__u64 hash;
 	__u32 process;
@@ -47,9 +52,11 @@ static __always_inline __u64 trampoline_of(struct task_struct *task)
 	return BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
 }
 
-/* The return address that a return probe has replaced at `slot`; 0: not found. */
-static __noinline __u64 replaced_address(struct task_struct *task, __u64 slot)
+/* The return address that a return probe has replaced at `slot`; 0: not found. Out of line, as
+ * what follows: verified once, not once for every way that leads there. */
+__noinline __u64 replaced_address(__u64 slot)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct return_instance *instance = BPF_CORE_READ(task, utask, return_instances);
 
 	for (int i = 0; i < RETURN_INSTANCES_MAX && instance; i++) {
@@ -67,12 +74,14 @@ struct caller {
 
 /* Collects the stack above the caller: addresses[0] is set. Frame pointers must rise and be
  * aligned; what does not look like a frame ends the walk. */
-static __always_inline void walk(struct call_stack *record, __u64 frame_pointer, __u64 sp)
+__noinline int walk(struct call_stack *record, __u64 frame_pointer, __u64 sp)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	__u64 trampoline = trampoline_of(task), below = sp;
+	__u64 trampoline = trampoline_of(bpf_get_current_task_btf()), below = sp;
 	__u32 count = 1;
 	int i;
+
+	if (!record)
+		return 0;
 
 	for (i = 1; i < PERFX_STACK_FRAMES_MAX; i++) {
 		struct caller caller;
@@ -82,7 +91,7 @@ static __always_inline void walk(struct call_stack *record, __u64 frame_pointer,
 		    bpf_probe_read_user(&caller, sizeof(caller), (void *)frame_pointer))
 			break;
 		if (trampoline && caller.return_address == trampoline)
-			caller.return_address = replaced_address(task, frame_pointer + 8);
+			caller.return_address = replaced_address(frame_pointer + 8);
 		/* user space begins above the first pages */
 		if (caller.return_address < 65536 || caller.return_address >> 56)
 			break;
@@ -93,6 +102,7 @@ static __always_inline void walk(struct call_stack *record, __u64 frame_pointer,
 	}
 	record->head.frames_count = count;
 	record->head.flags = i == PERFX_STACK_FRAMES_MAX ? PERFX_STACK_CUT : 0;
+	return 0;
 }
 
 static __always_inline __u32 hash_of(const struct call_stack *record, __u64 *hash)
@@ -111,14 +121,15 @@ static __always_inline __u32 hash_of(const struct call_stack *record, __u64 *has
 	return b ^ (b >> 32);
 }
 
-/* The stack's id, told to user space when it is new; 0: it could not be kept. `ring` has room for
- * the record or the stack stays unknown this time. */
-static __always_inline __u32 stack_id(struct call_stack *record, void *ring, __u32 process)
+/* The stack's id, told to user space when it is new; 0: there was no room to keep or tell it. */
+__noinline __u32 stack_id(struct call_stack *record, __u32 process)
 {
 	struct stack_key key = {.process = process};
 	struct stack_value value, *known;
 	__u32 size;
 
+	if (!record)
+		return 0;
 	value.check = hash_of(record, &key.hash);
 	known = bpf_map_lookup_elem(&perfx_stack_ids, &key);
 	if (known) {
@@ -138,7 +149,7 @@ static __always_inline __u32 stack_id(struct call_stack *record, void *ring, __u
 	record->head.stack = value.stack;
 	record->head.process = process;
 	/* told before it can be found: whoever finds it names it in a later record */
-	if (bpf_ringbuf_output(ring, record, size, BPF_RB_NO_WAKEUP) ||
+	if (bpf_ringbuf_output(&perfx_memory, record, size, BPF_RB_NO_WAKEUP) ||
 	    bpf_map_update_elem(&perfx_stack_ids, &key, &value, BPF_NOEXIST)) {
 		known = bpf_map_lookup_elem(&perfx_stack_ids, &key);
 		if (known && known->check == value.check)
