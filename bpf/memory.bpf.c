@@ -3,11 +3,11 @@
  * Memory: what allocators hand out and take back, as records in the order in which it happens.
  *
  * A block is freed at the entry of `free` and allocated at the return of `malloc`: between the two
- * nobody else can hold the address. Of nested allocator calls only the thread's outermost counts, in
- * each domain: realloc calls malloc, malloc calls mmap.
+ * nobody else can hold the address. Of nested allocator calls only the thread's outermost counts,
+ * in each domain: realloc calls malloc, malloc calls mmap.
  *
- * A hit costs a trap whatever is done here, so what is done is little: the tables of live blocks are
- * user space's, which sees every record.
+ * A hit costs a trap whatever is done here, so what is done is little: the tables of live blocks
+ * are user space's, which sees every record.
  */
 #include "condition.bpf.h"
 #include "stack.bpf.h"
@@ -27,7 +27,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PERFX_MAX_PROCESSES * PERFX_DOMAINS);
+	__uint(max_entries, PERFX_MAX_PROCESSES *PERFX_DOMAINS);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
 	__type(value, struct perfx_memory_lost);
@@ -428,8 +428,7 @@ static __always_inline bool memory_entry(const struct hit *hit, struct memory_th
 	struct open_call *open = &m->open[hook->domain & (PERFX_DOMAINS - 1)];
 	__s64 size;
 
-	if (level == PERFX_MEMORY_OFF || is_foreign(hit, hook) ||
-	    is_inside(open, hit->sp))
+	if (level == PERFX_MEMORY_OFF || is_foreign(hit, hook) || is_inside(open, hit->sp))
 		return false;
 	switch ((enum perfx_action)hook->action) {
 	case PERFX_ACTION_ALLOCATE:
@@ -482,7 +481,8 @@ static __always_inline void memory_return(struct pt_regs *ctx, struct memory_thr
 		result = (__u32)result ? 0 : read_word(open->pointer);
 	if (!result || (!open->sampled && hook->action == PERFX_ACTION_REALLOCATE)) {
 		settle_aside(m, hook, open,
-			     result || !open->size_bytes ? PERFX_FREE_SETTLED : PERFX_FREE_RESTORED);
+			     result || !open->size_bytes ? PERFX_FREE_SETTLED
+							 : PERFX_FREE_RESTORED);
 		return;
 	}
 	if (!open->sampled)

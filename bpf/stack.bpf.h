@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Call stacks by frame pointers, told apart by their hash: a stack goes through the ring once, later
- * allocations name it. Without frame pointers the walk ends early; what is always known is the
- * immediate caller, for its address lies where the call put it.
+ * Call stacks by frame pointers, told apart by their hash: a stack goes through the ring once,
+ * later allocations name it. Without frame pointers the walk ends early; what is always known is
+ * the immediate caller, for its address lies where the call put it.
  *
  * bpf_get_stack() would lose that caller (the callee's first instruction has not yet pushed its own
  * frame), shows the trampoline where a return probe has replaced a return address, and needs more

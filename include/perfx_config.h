@@ -119,7 +119,7 @@ struct perfx_memory_lost {
 };
 
 struct perfx_family {
-	__u32 process; /* index of its book */
+	__u32 process;	      /* index of its book */
 	__u32 memory_process; /* whose memory it uses: its own, or a vfork's parent's */
 	__u32 dead, pad;
 	__u64 net_rx_bytes, net_tx_bytes;

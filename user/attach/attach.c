@@ -152,8 +152,8 @@ static void attach_hits(struct tracer *tracer, struct attach_way *way, const str
 }
 
 /* Entry and return: by one session, or by two links. */
-static void attach_returns(struct tracer *tracer, struct attach_way *way,
-			   const struct batch *batch, struct attach_point **points, size_t count)
+static void attach_returns(struct tracer *tracer, struct attach_way *way, const struct batch *batch,
+			   struct attach_point **points, size_t count)
 {
 	const struct perfx_bpf *skel = tracer->skel;
 	size_t n = 0;

@@ -158,6 +158,7 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 	/* perf links take a descriptor each; where this is refused, fewer are made */
 	setrlimit(RLIMIT_NOFILE, &files);
 	tracer->probes_count = 1;
+	tracer->hooks_count = 1;
 	tracer->probes_max = options->probes_max + 1;
 	tracer->cpus_count = libbpf_num_possible_cpus();
 	tracer->percpu = tracer->cpus_count > 0
@@ -274,8 +275,7 @@ int64_t tracer__add_hook(struct tracer *tracer, const struct perfx_hook *hook)
 void tracer__set_memory(struct tracer *tracer, enum perfx_domain domain,
 			enum perfx_memory_level level, uint64_t sample_bytes)
 {
-	volatile struct perfx_memory_knobs *knobs =
-		&tracer->skel->bss->perfx_memory_knobs[domain];
+	volatile struct perfx_memory_knobs *knobs = &tracer->skel->bss->perfx_memory_knobs[domain];
 
 	knobs->sample_bytes = sample_bytes;
 	__atomic_store_n(&knobs->level, level, __ATOMIC_RELEASE);
@@ -426,6 +426,6 @@ void tracer__reset(struct tracer *tracer)
 	drain(bpf_map__fd(skel->maps.perfx_memory));
 	empty(skel->maps.perfx_stack_ids, sizeof(uint64_t[2]));
 	skel->data->perfx_next_stack = 1;
-	tracer->hooks_count = 0;
+	tracer->hooks_count = 1;
 	tracer->probes_count = 1;
 }
