@@ -22,7 +22,7 @@ struct call_stack {
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096); /* user space: --ring-size when memory is recorded */
-} perfx_memory SEC(".maps");
+} perfx_memory __weak SEC(".maps");
 
 struct stack_key {
 	__u64 hash;
@@ -40,9 +40,9 @@ struct {
 	__uint(max_entries, 1); /* user space: PERFX_MAX_STACKS when memory is recorded */
 	__type(key, struct stack_key);
 	__type(value, struct stack_value);
-} perfx_stack_ids SEC(".maps");
+} perfx_stack_ids __weak SEC(".maps");
 
-volatile __u32 perfx_next_stack = 1;
+extern volatile __u32 perfx_next_stack;
 
 /* Frames of nested return probes that are looked through for a replaced return address. */
 #define RETURN_INSTANCES_MAX 64
@@ -54,7 +54,7 @@ static __always_inline __u64 trampoline_of(struct task_struct *task)
 
 /* The return address that a return probe has replaced at `slot`; 0: not found. Out of line, as
  * what follows: verified once, not once for every way that leads there. */
-__noinline __u64 replaced_address(__u64 slot)
+__weak __noinline __u64 replaced_address(__u64 slot)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct return_instance *instance = BPF_CORE_READ(task, utask, return_instances);
@@ -72,20 +72,20 @@ struct caller {
 	__u64 return_address;
 };
 
-/* Collects the stack above the caller: addresses[0] is set. Frame pointers must rise and be
- * aligned; what does not look like a frame ends the walk. */
-__noinline int walk(struct call_stack *record, __u64 frame_pointer, __u64 sp)
+/* Adds the callers of the `count` frames that are there. Frame pointers must rise and be aligned;
+ * what does not look like a frame ends the walk. */
+__weak __noinline int walk(struct call_stack *record, __u32 count, __u64 frame_pointer, __u64 sp)
 {
 	__u64 trampoline = trampoline_of(bpf_get_current_task_btf()), below = sp;
-	__u32 count = 1;
-	int i;
 
 	if (!record)
 		return 0;
-
-	for (i = 1; i < PERFX_STACK_FRAMES_MAX; i++) {
+	for (int i = 0; i < PERFX_STACK_FRAMES_MAX; i++) {
 		struct caller caller;
+		__u32 at;
 
+		if (count >= PERFX_STACK_FRAMES_MAX)
+			break;
 		if (frame_pointer <= below || frame_pointer - below > STACK_SPAN_BYTES ||
 		    (frame_pointer & 7) ||
 		    bpf_probe_read_user(&caller, sizeof(caller), (void *)frame_pointer))
@@ -95,13 +95,14 @@ __noinline int walk(struct call_stack *record, __u64 frame_pointer, __u64 sp)
 		/* user space begins above the first pages */
 		if (caller.return_address < 65536 || caller.return_address >> 56)
 			break;
-		record->addresses[i] = caller.return_address;
-		count = i + 1;
+		at = count++;
+		barrier_var(at); /* the compiler knows its range, the verifier does not */
+		record->addresses[at & (PERFX_STACK_FRAMES_MAX - 1)] = caller.return_address;
 		below = frame_pointer;
 		frame_pointer = caller.frame_pointer;
 	}
 	record->head.frames_count = count;
-	record->head.flags = i == PERFX_STACK_FRAMES_MAX ? PERFX_STACK_CUT : 0;
+	record->head.flags = count == PERFX_STACK_FRAMES_MAX ? PERFX_STACK_CUT : 0;
 	return 0;
 }
 
@@ -122,7 +123,7 @@ static __always_inline __u32 hash_of(const struct call_stack *record, __u64 *has
 }
 
 /* The stack's id, told to user space when it is new; 0: there was no room to keep or tell it. */
-__noinline __u32 stack_id(struct call_stack *record, __u32 process)
+__weak __noinline __u32 stack_id(struct call_stack *record, __u32 process)
 {
 	struct stack_key key = {.process = process};
 	struct stack_value value, *known;

@@ -23,6 +23,7 @@ struct uprobes_state {
 };
 
 struct mm_struct {
+	unsigned long brk;
 	struct uprobes_state uprobes_state;
 };
 
