@@ -197,7 +197,8 @@ WL_LIB   := $(patsubst tests/workloads/lib/%.c,$(WL)/%.so,$(wildcard tests/workl
 WL_BIN   := $(patsubst tests/workloads/%,$(WL)/%,$(basename $(WL_SRC))) $(WL_LIB) \
             $(addprefix $(WL)/,calls-static calls-stripped calls-bare calls-split execs-other \
                                exceptions-static exceptions-stripped marks-stripped \
-                               marks-static stripped/marks.so calls-nopie early-static)
+                               marks-static stripped/marks.so calls-nopie early-static \
+                               memory-static memory_chain-fp)
 WL_FLAGS := -O2 -g -fstack-protector-strong $(WARN) -Wno-missing-prototypes -D_GNU_SOURCE \
             -Iinclude -Itests/workloads -pthread
 WL_CC    = $(CC) -std=gnu11 $(WL_FLAGS) -MMD -MP -MF $@.d
@@ -257,6 +258,11 @@ $(WL)/%-nopie: tests/workloads/%.c
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(WL_CC) -fno-pie -no-pie -o $@ $<
+
+$(WL)/%-fp: tests/workloads/%.c $(BUILD)/wl.flags
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(WL_CC) -fno-omit-frame-pointer -o $@ $<
 
 # Stripped, but with the names that a library would export; bare has none at all.
 $(WL)/%-stripped: tests/workloads/%.c $(BUILD)/wl.flags
