@@ -56,6 +56,7 @@ struct plan_function {
 	/* An allocator's function. What is traced besides has a function of its own at the same
 	 * offset; so has a second thing that an allocator tells by one function. */
 	bool is_hook;
+	bool is_usual;		/* hooks: most of what its allocator gives or takes passes here */
 	struct perfx_hook hook; /* allocator: index into plan.allocators + 1 */
 };
 
@@ -63,8 +64,10 @@ struct plan_module {
 	uint64_t inode;
 	uint32_t dev_major, dev_minor;
 	char *path, *base, *build_id;
-	int fd;	    /* kept while it has functions; -1 otherwise */
-	bool is_ml; /* an ML library, or annotated: what -a looks for */
+	int fd;		     /* kept while it has functions; -1 otherwise */
+	bool is_ml;	     /* an ML library, or annotated: what -a looks for */
+	bool exports_malloc; /* others may call it */
+	bool defines_malloc; /* for itself at least */
 	size_t functions_first, functions_count; /* in plan.functions */
 };
 
@@ -89,7 +92,9 @@ struct plan {
 	struct plan_module *modules;
 	size_t modules_count, modules_capacity;
 	struct plan_function *functions;
-	size_t functions_count, functions_capacity;
+	size_t functions_count, functions_capacity; /* hooks too */
+	size_t hooks_count;
+	bool has_framework; /* a file is mapped whose tensors are hooked */
 	struct plan_allocator *allocators;
 	size_t allocators_count, allocators_capacity;
 	struct plan_refusal *refusals;
@@ -119,6 +124,14 @@ size_t plan__distrust_returns(struct plan *plan);
 /* A pattern that names a module which is mapped but matches nothing there (index into patterns, or
  * -1), with the nearest names in *nearest (malloc'd, may be ""). Looks at the process again. */
 int plan__unmatched(struct plan *plan, pid_t pid, char **nearest);
+
+/*
+ * Whose malloc a process's calls go to: the file that comes first in the order in which names are
+ * looked up. A program that defines malloc without exporting it keeps that to itself: *own is then
+ * its module, otherwise -1. *guessed: the order could not be read; the executable first, the C
+ * library last. -ENOENT: nobody's that is known; -errno. After plan__scan of the process.
+ */
+ssize_t plan__provider(const struct plan *plan, pid_t pid, ssize_t *own, bool *guessed);
 
 /* Patterns whose module has not been seen yet. */
 bool plan__waits(const struct plan *plan, size_t pattern);

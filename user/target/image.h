@@ -50,6 +50,10 @@ void image__free(struct image *image);
 int image__each_function(struct image *image, int (*fn)(const struct symbol *symbol, void *ctx),
 			 void *ctx);
 
+/* Is it a function that other files may call by that name (.dynsym)? Quick, however big the file.
+ */
+bool image__exports(const struct image *image, const char *name);
+
 /* Functions annotated with PERFX_TRACK() (include/perfx.h): .note.perfx entries. The name is the
  * one in the note and ready to be shown: the author's own text, or the function's name without
  * return type and arguments; do not demangle it. vaddr and size are the function's, found from the
