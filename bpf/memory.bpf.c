@@ -9,8 +9,8 @@
  * A hit costs a trap whatever is done here, so what is done is little: the tables of live blocks
  * are user space's, which sees every record.
  */
-#include "condition.bpf.h"
 #include "memory.bpf.h"
+#include "condition.bpf.h"
 
 volatile __u32 perfx_next_stack = 1;
 volatile struct perfx_memory_knobs perfx_memory_knobs[PERFX_DOMAINS] = {};

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the programs of memory share: a thread's open calls into allocators, what is told of a block,
- * and which blocks are in the sample.
+ * What the programs of memory share: a thread's open calls into allocators, what is told of a
+ * block, and which blocks are in the sample.
  */
 #ifndef PERFX_MEMORY_BPF_H
 #define PERFX_MEMORY_BPF_H
 
 #include "stack.bpf.h"
-
 
 /* By domain. */
 extern volatile struct perfx_memory_knobs perfx_memory_knobs[PERFX_DOMAINS];
