@@ -148,6 +148,15 @@ static int quiet_print(enum libbpf_print_level level, const char *format, va_lis
 	return vfprintf(stderr, format, args);
 }
 
+/* The programs that follow the family. A tracepoint calls them in the order in which they came: a
+ * thread's last frames must be told before the end of its process, upon which a recording may end.
+ */
+static int attach_followers(struct perfx_bpf *skel)
+{
+	skel->links.perfx_on_thread_exit = bpf_program__attach(skel->progs.perfx_on_thread_exit);
+	return skel->links.perfx_on_thread_exit ? perfx_bpf__attach(skel) : -errno;
+}
+
 struct tracer *tracer__new(const struct tracer_options *options, const struct features *features)
 {
 	struct rlimit files = {.rlim_cur = 65536, .rlim_max = 65536};
@@ -172,7 +181,7 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 	if (!err)
 		err = map_tables(tracer);
 	if (!err)
-		err = perfx_bpf__attach(tracer->skel);
+		err = attach_followers(tracer->skel);
 	if (err) {
 		tracer__free(tracer);
 		errno = -err;
