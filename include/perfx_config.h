@@ -78,7 +78,8 @@ enum perfx_result {
 
 #define PERFX_MAX_HOOKS 1024
 
-/* Arguments are numbered from 1 (x86-64: rdi, rsi, rdx, rcx, r8, r9); 0: it has none. */
+/* Arguments are numbered from 1 (x86-64: rdi, rsi, rdx, rcx, r8, r9); 0: it has none. They are
+ * registers: at the site an argument may have been copied to another of these, or to 7, rax. */
 struct perfx_hook {
 	__u16 allocator; /* ALLOCATOR record */
 	__u8 domain;	 /* enum perfx_domain */

@@ -49,7 +49,7 @@ static const struct c_function {
 	{"memalign", ALL_C, GIVES(2)},
 	{"valloc", ALL_C, GIVES(1)},
 	{"pvalloc", ALL_C, GIVES(1)},
-	{"cfree", ALL_C, TAKES(1)},
+	{"cfree", PLAIN, TAKES(1)},
 	{"free_sized", PLAIN | TC, TAKES(1)},
 	{"free_aligned_sized", PLAIN | TC, TAKES(1)},
 	{"mallocx", PLAIN | JE, GIVES(1)},
@@ -274,6 +274,8 @@ void allocator_tell(struct allocator_file *file, const char *symbol, bool global
 		return;
 	if (!strcmp(symbol, "malloc"))
 		file->defines_malloc = true;
+	else if (!strcmp(symbol, "__libc_malloc"))
+		file->has_libc = true; /* others define it too, and are known by more */
 	else if (!strcmp(symbol, "mallctl"))
 		file->has_jemalloc = true;
 	else if (!strcmp(symbol, "mi_version"))
@@ -293,8 +295,11 @@ const char *allocator_of_file(const struct allocator_file *file)
 		return "mimalloc";
 	if (file->has_tcmalloc || !fnmatch("libtcmalloc*", file->base, 0))
 		return "tcmalloc";
-	return matches_any(file->base, libc) ? "libc" : NULL;
+	return file->has_libc || matches_any(file->base, libc) ? "libc" : NULL;
 }
+
+/* Of several names at one address: the C library's, C++'s, the allocator's own. */
+#define SPELLING_ORDER (COUNT(c_functions) + COUNT(operators))
 
 /* The row of a C function however it is spelt; which spelling in *spelling. */
 static const struct c_function *find_c_function(const char *symbol, size_t *spelling)
@@ -323,7 +328,7 @@ static bool rule_of_c(const struct allocator_file *file, const char *symbol,
 	if (!function || (!file->defines_malloc && spellings[spelling].spelling == PLAIN))
 		return false;
 	*rule = (struct allocator_rule){
-		.order = spelling * COUNT(c_functions) + (size_t)(function - c_functions),
+		.order = spelling * SPELLING_ORDER + (size_t)(function - c_functions),
 		.name = spellings[spelling].name,
 		.throws = function->throws,
 		.is_usual = function->is_usual,
@@ -349,7 +354,7 @@ static bool rule_of_operator(const struct allocator_file *file, const char *symb
 	if (index < 0)
 		return false;
 	*rule = (struct allocator_rule){
-		.order = COUNT(spellings) * COUNT(c_functions) + (size_t)index,
+		.order = COUNT(c_functions) + (size_t)index,
 		.throws = operators[index].hook.action == PERFX_ACTION_ALLOCATE &&
 			  !strstr(symbol, "nothrow"),
 		.hook = operators[index].hook,
@@ -374,7 +379,7 @@ static const char *framework_of(const struct allocator_file *file)
 static size_t rules_of_library(const struct allocator_file *file, const char *symbol,
 			       struct allocator_rule *rules)
 {
-	const size_t first = COUNT(spellings) * COUNT(c_functions) + COUNT(operators);
+	const size_t first = COUNT(spellings) * SPELLING_ORDER;
 	size_t n = 0;
 
 	for (size_t i = 0; i < COUNT(library_functions) + COUNT(exact_functions); i++) {

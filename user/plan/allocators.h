@@ -18,7 +18,7 @@ struct allocator_file {
 	const char *base;    /* name of the file */
 	bool defines_malloc; /* the program's own allocator lies in it */
 	/* names by which one knows the allocator; see allocator_tell */
-	bool has_jemalloc, has_tcmalloc, has_mimalloc;
+	bool has_jemalloc, has_tcmalloc, has_mimalloc, has_libc;
 };
 
 struct allocator_rule {

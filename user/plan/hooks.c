@@ -109,15 +109,13 @@ static bool is_other(uint64_t vaddr, const char *name, void *ctx)
 	return false;
 }
 
-/* What it gives or takes is seen at the function that it leads to. Reallocations do other things
- * beside; a block that is reported is reported once. */
+/* What it gives or takes is seen at the function that it leads to. */
 static int is_detour(struct finding *finding, struct image *image,
 		     const struct candidate *candidate)
 {
 	finding->action = (enum perfx_action)candidate->rule.hook.action;
 	finding->vaddr = candidate->vaddr;
-	if (candidate->rule.hook.domain != PERFX_DOMAIN_HOST ||
-	    (finding->action != PERFX_ACTION_ALLOCATE && finding->action != PERFX_ACTION_FREE))
+	if (candidate->rule.hook.domain != PERFX_DOMAIN_HOST || candidate->ifunc)
 		return 0;
 	return forward_decide(image, candidate->vaddr, candidate->size, is_other, finding);
 }
@@ -193,6 +191,16 @@ static void refuse(struct plan *plan, const struct candidate *candidate, const c
 	free(name);
 }
 
+/* Where the site has them. */
+static void move_arguments(struct perfx_hook *hook, const struct site_plan *site)
+{
+	__u8 *arguments[] = {&hook->pointer_arg, &hook->size_arg, &hook->count_arg, &hook->tag_arg};
+
+	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
+		if (*arguments[i])
+			*arguments[i] = (__u8)(site->arguments[*arguments[i] - 1] + 1);
+}
+
 /* Its site, and whether there is one for all that is wanted. NULL, or why not. */
 static const char *place(const struct plan *plan, struct image *image,
 			 const struct candidate *candidate, struct plan_function *function)
@@ -201,6 +209,7 @@ static const char *place(const struct plan *plan, struct image *image,
 		.entry_only = plan->options.site_entry_only,
 		.optimized_nop5 = plan->options.optimized_nop5,
 		.argument_regs = argument_regs(&candidate->rule.hook),
+		.arguments_may_move = true,
 		.needs_result = function->ret == PERFX_RETURN_EXIT,
 	};
 	int err;
@@ -218,6 +227,7 @@ static const char *place(const struct plan *plan, struct image *image,
 		site_plan__clear(&function->site);
 	else if (function->site.exits_state != EXITS_KNOWN)
 		return "gives memory, and may throw: where it returns is not all known";
+	move_arguments(&function->hook, &function->site);
 	return NULL;
 }
 
@@ -309,7 +319,7 @@ int plan_hooks(struct plan *plan, struct image *image, size_t index, bool execut
 {
 	struct plan_module *module = &plan->modules[index];
 	struct finding finding = {.file = {.base = module->base}};
-	int err;
+	int err = 0;
 
 	if (plan->options.memory == MEMORY_OFF || allocator_is_loader(module->base))
 		return 0;
@@ -317,7 +327,8 @@ int plan_hooks(struct plan *plan, struct image *image, size_t index, bool execut
 	module->exports_malloc = image__exports(image, "malloc");
 	if (!executable && !exports_any(image) && !allocator_library(module->base))
 		return 0;
-	err = image__each_function(image, tell, &finding);
+	if (executable || module->exports_malloc)
+		err = image__each_function(image, tell, &finding);
 	/* in a library only what others can call takes the place of malloc */
 	finding.file.defines_malloc &= executable || module->exports_malloc;
 	module->defines_malloc = finding.file.defines_malloc;

@@ -80,9 +80,9 @@ ssize_t plan__provider(const struct plan *plan, pid_t pid, ssize_t *own, bool *g
 	}
 	*own = own_malloc(plan, refs, (size_t)count);
 	ordered = link_map_read(pid, &order);
-	*guessed = ordered < 0 && ordered != -ENOENT;
 	provider = ordered > 0 ? first_in_order(plan, maps, order, (size_t)ordered)
 			       : guess(plan, refs, (size_t)count);
+	*guessed = ordered <= 0 && provider >= 0;
 	free(order);
 	free(refs);
 	maps__free(maps);

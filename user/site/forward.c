@@ -6,10 +6,15 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A test for NULL, a call, a return, whatever moves the arguments. A function that gives memory
  * back without any call is longer. */
 #define TRIVIAL_INSNS_MAX 12
+
+/* Condition codes, as in struct insn. */
+#define CONDITION_E  4
+#define CONDITION_NE 5
 
 struct search {
 	const struct body *body;
@@ -44,10 +49,25 @@ static void push(struct search *search, int32_t index)
 	search->stack[search->depth++] = index;
 }
 
+/* test %rdi,%rdi at the start, then a branch: which way goes NULL? */
+static bool branches_on_null(const struct search *search, int32_t index)
+{
+	static const uint8_t test[] = {0x48, 0x85, 0xff};
+	const struct insn *at = search->body->insns.at;
+	size_t available;
+	const uint8_t *code;
+
+	if (at[index].flow != FLOW_JCC || index < 1 || index - 1 > at[0].is_endbr)
+		return false;
+	code = image__code(search->body->image, at[index - 1].vaddr, &available);
+	return code && available > sizeof(test) && !memcmp(code, test, sizeof(test)) &&
+	       (at[index].condition == CONDITION_E || at[index].condition == CONDITION_NE);
+}
+
 static void step(struct search *search, int32_t index)
 {
 	const struct insn *insn = &search->body->insns.at[index];
-	bool other = leads_to_other(search, insn);
+	bool other = leads_to_other(search, insn), on_null = branches_on_null(search, index);
 
 	search->passes |= other;
 	if (insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT)
@@ -56,9 +76,11 @@ static void step(struct search *search, int32_t index)
 		search->goes_around = true;
 	if (insn->leaves && !other)
 		search->calls_more = true;
-	if (!insn->leaves && (insn->flow == FLOW_JMP || insn->flow == FLOW_JCC))
+	if (!insn->leaves && (insn->flow == FLOW_JMP || insn->flow == FLOW_JCC) &&
+	    !(on_null && insn->condition == CONDITION_E))
 		push(search, insn->target_index);
-	if (body__falls_through(search->body, index) && !(other && insn->flow == FLOW_CALL))
+	if (body__falls_through(search->body, index) && !(other && insn->flow == FLOW_CALL) &&
+	    !(on_null && insn->condition == CONDITION_NE))
 		push(search, index + 1);
 }
 
