@@ -165,8 +165,7 @@ static void put_sizes(struct json_output *o, const struct profile_memory *memory
 		json_object_set_new(object, "min_bytes",
 				    json_of_integer(i ? largest_of(i - 1) + 1 : 0));
 		if (i < PROFILE_SIZES - 1)
-			json_object_set_new(object, "max_bytes",
-					    json_of_integer(largest_of(i)));
+			json_object_set_new(object, "max_bytes", json_of_integer(largest_of(i)));
 		json_object_set_new(object, "allocs", json_of_integer(memory->sizes[i]));
 		json_put(o, NULL, object);
 	}

@@ -104,7 +104,8 @@ static json_t *probe_object(const struct profile *p, const struct profile_probe 
 	json_t *object = json_object();
 
 	json_object_set_new(object, "name", json_of_string(function ? function->name : ""));
-	json_object_set_new(object, "module", json_of_string(function ? function->module_base : ""));
+	json_object_set_new(object, "module",
+			    json_of_string(function ? function->module_base : ""));
 	json_object_set_new(object, "offset", json_of_integer(probe->offset));
 	json_object_set_new(object, "link", json_string(name_of_link(probe->link)));
 	json_object_set_new(object, "return", json_string(name_of_return(probe->ret)));
@@ -177,7 +178,8 @@ static void set_times(json_t *object, const struct profile_row *row)
 	json_set_measured(object, "min_ns", row->min_ns);
 	json_set_measured(object, "max_ns", row->max_ns);
 	if (row->stddev_ns >= 0)
-		json_object_set_new(object, "stddev_ns", json_of_integer((uint64_t)(row->stddev_ns + 0.5)));
+		json_object_set_new(object, "stddev_ns",
+				    json_of_integer((uint64_t)(row->stddev_ns + 0.5)));
 	json_set_measured(object, "p50_ns", row->p50_ns);
 	json_set_measured(object, "p95_ns", row->p95_ns);
 	json_set_measured(object, "p99_ns", row->p99_ns);
