@@ -52,9 +52,6 @@ double rate_of(const struct profile_process *process, uint64_t count);
 /* Adds "comm (pid 42)" and a function's name, marked. */
 void add_process_name(struct text *text, const struct profile_process *process);
 void add_function_name(struct text *text, const struct profile *profile, uint32_t function);
-/* "host heap", "tensor memory", "GPU memory" */
-const char *domain_words(enum perfx_domain domain);
-
 /* Shorthands: format a figure into a text. */
 void add_ns(struct text *text, uint64_t ns);
 void add_bytes(struct text *text, uint64_t bytes);

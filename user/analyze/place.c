@@ -115,3 +115,17 @@ void place_hotspot(struct text *text, const struct profile *profile,
 	text->failed |= name.failed;
 	text_clear(&name);
 }
+
+const char *domain_words(enum perfx_domain domain)
+{
+	switch (domain) {
+	case PERFX_DOMAIN_TENSOR:
+		return "tensor memory";
+	case PERFX_DOMAIN_GPU:
+		return "GPU memory";
+	case PERFX_DOMAIN_HOST:
+	case PERFX_DOMAIN_INVALID:
+		break;
+	}
+	return "host heap";
+}

@@ -20,4 +20,7 @@ size_t place_first(const struct profile_memory *memory, const struct profile_hot
 void place_hotspot(struct text *text, const struct profile *profile,
 		   const struct profile_memory *memory, const struct profile_hotspot *hotspot);
 
+/* "host heap", "tensor memory", "GPU memory" */
+const char *domain_words(enum perfx_domain domain);
+
 #endif

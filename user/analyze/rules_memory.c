@@ -21,20 +21,6 @@
 #define PEAK_MACHINE 0.80
 #define PEAK_PLACES  3
 
-const char *domain_words(enum perfx_domain domain)
-{
-	switch (domain) {
-	case PERFX_DOMAIN_TENSOR:
-		return "tensor memory";
-	case PERFX_DOMAIN_GPU:
-		return "GPU memory";
-	case PERFX_DOMAIN_HOST:
-	case PERFX_DOMAIN_INVALID:
-		break;
-	}
-	return "host heap";
-}
-
 static const char *leak_remedy(enum perfx_domain domain)
 {
 	switch (domain) {
@@ -114,7 +100,7 @@ static void file_leak(struct judge *j, const struct profile_memory *memory,
 	place_hotspot(&note.subject, j->profile, memory, hotspot);
 	leak_evidence(&note.evidence, j, memory, hotspot, trend);
 	if (unsaid)
-		text_printf(&note.evidence, "; %zu smaller suspect%s in the memory table", unsaid,
+		text_printf(&note.evidence, "; %zu smaller suspect%s: see the JSON report", unsaid,
 			    unsaid == 1 ? "" : "s");
 	text_printf(&note.threshold,
 		    "blocks that stay, %.0f %% of an even share of them in each quarter of the "

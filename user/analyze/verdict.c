@@ -7,6 +7,7 @@
  *     … It seems to leak memory in append (train.cc:12): 14.1 GiB an hour.
  */
 #include "analyze/judge.h"
+#include "analyze/place.h"
 
 #include <signal.h>
 #include <string.h>

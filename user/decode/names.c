@@ -145,6 +145,21 @@ static struct loss_name loss_names(enum perfx_loss_kind loss)
 	return (struct loss_name){"unknown", ""};
 }
 
+const char *name_of_memory_level(enum perfx_memory_level level)
+{
+	switch (level) {
+	case PERFX_MEMORY_EXACT:
+		return "exact";
+	case PERFX_MEMORY_SAMPLED:
+		return "sampled";
+	case PERFX_MEMORY_SAMPLED_IN:
+		return "sampled_in";
+	case PERFX_MEMORY_OFF:
+		break;
+	}
+	return "off";
+}
+
 const char *name_of_loss(enum perfx_loss_kind loss)
 {
 	return loss_names(loss).name;
