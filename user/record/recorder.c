@@ -9,6 +9,7 @@
 #include "base/message.h"
 #include "decode/names.h"
 #include "record/books.h"
+#include "record/memory.h"
 #include "record/probes.h"
 #include "record/totals.h"
 #include "stream/reader.h"
@@ -35,6 +36,7 @@ struct recorder {
 	struct tracer *tracer;
 	struct calibration calibration;
 	struct probes *probes;
+	struct memory *memory;
 	struct books *books;
 	struct reader *reader;
 	struct mappings *mappings;
@@ -83,6 +85,7 @@ static ssize_t attach_process(struct recorder *recorder, pid_t pid)
 		tracer__expect_many_stacks(recorder->tracer);
 	if (trusted && !recorder->plan->c_alone)
 		probes__distrust_returns(recorder->probes);
+	memory__consider(recorder->memory);
 	for (ssize_t i = 0; i < count; i++)
 		probes__attach(recorder->probes, modules[i], pid,
 			       for_everybody(recorder, modules[i]));
@@ -90,7 +93,7 @@ static ssize_t attach_process(struct recorder *recorder, pid_t pid)
 	return count;
 }
 
-/* --- events of the control ring --- */
+/* --- records that the recorder itself acts upon --- */
 
 static void on_fork(struct recorder *recorder, const struct perfx_fork *fork)
 {
@@ -108,7 +111,7 @@ static void on_exit_event(struct recorder *recorder, const struct perfx_exit *ex
 	}
 }
 
-static void on_control(void *ctx, const struct perfx_record *record)
+static void on_record(void *ctx, const struct perfx_record *record)
 {
 	struct recorder *recorder = ctx;
 
@@ -307,6 +310,8 @@ static int load(struct recorder *recorder)
 		.follow_children = options->follow_children,
 		.compensate = options->compensate,
 		.ring_bytes = options->ring_bytes,
+		.memory = options->plan.memory != MEMORY_OFF,
+		.mappings = options->plan.memory == MEMORY_ALL,
 	};
 
 	for (size_t i = 0; i < recorder->plan->functions_count; i++)
@@ -329,13 +334,19 @@ static int load(struct recorder *recorder)
 
 static int open_rooms(struct recorder *recorder)
 {
+	struct memory_options memory = {.sample_bytes = recorder->options->sample_bytes,
+					.everybody = recorder->options->all};
+
 	recorder->mappings = mappings__new(); /* NULL: mappings are looked at by the clock */
 	recorder->books =
 		books__new(recorder->tracer, recorder->sink, recorder->options->full_cmdline);
 	recorder->probes = probes__new(recorder->plan, recorder->tracer, &recorder->calibration,
 				       recorder->sink);
-	recorder->reader = reader__new(recorder->tracer, recorder->sink, on_control, recorder);
-	if (recorder->books && recorder->probes && recorder->reader)
+	if (recorder->probes)
+		recorder->memory = memory__new(recorder->plan, recorder->tracer, recorder->probes,
+					       recorder->sink, &memory);
+	recorder->reader = reader__new(recorder->tracer, recorder->sink, on_record, recorder);
+	if (recorder->books && recorder->memory && recorder->reader)
 		return EXIT_OK;
 	msg_say("cannot set up the recording: %s", strerror(errno));
 	return EXIT_FAILED;
@@ -367,7 +378,7 @@ static void say_tracing(struct recorder *recorder)
 	struct process_info info = {.comm = "?"};
 	size_t count, refused = refused_count(recorder->plan);
 	const pid_t *pids = books__pids(recorder->books, &count);
-	char who[128], not_attached[256] = "";
+	char who[128], not_attached[256] = "", *memory;
 
 	if (recorder->main_pid || count == 1)
 		process_info(recorder->main_pid ? recorder->main_pid : pids[0], &info);
@@ -383,9 +394,11 @@ static void say_tracing(struct recorder *recorder)
 			 refused, recorder->plan->refusals[0].name,
 			 recorder->plan->refusals[0].reason,
 			 recorder->plan->refusals_count > 1 ? ", …" : "");
-	msg_say("tracing %s: %zu probes on %zu functions%s", who,
+	memory = memory__summary(recorder->memory);
+	msg_say("tracing %s: %zu probes on %zu functions%s%s%s", who,
 		probes__sites_count(recorder->probes), probes__functions_count(recorder->probes),
-		not_attached);
+		memory && *memory ? "; memory: " : "", memory ? memory : "", not_attached);
+	free(memory);
 	if (!probes__functions_count(recorder->probes) && !recorder->options->all)
 		msg_say("no annotated function and no known ML library is mapped: choose functions "
 			"with -F 'MODULE:GLOB'");
@@ -420,6 +433,26 @@ static int open_loop(struct recorder *recorder)
 	return err ? EXIT_FAILED : EXIT_OK;
 }
 
+/* Of more processes it is not worth asking. */
+#define CPU_PROCESSES_MAX 32
+
+static uint64_t cpu_of_all(struct recorder *recorder)
+{
+	uint64_t cpu_ns = 0;
+	size_t count;
+	const pid_t *pids = books__pids(recorder->books, &count);
+
+	if (count > CPU_PROCESSES_MAX)
+		return UINT64_MAX;
+	for (size_t i = 0; i < count; i++) {
+		struct process_usage usage;
+
+		if (!process_usage(pids[i], &usage) && usage.cpu_user_ns != UINT64_MAX)
+			cpu_ns += usage.cpu_user_ns + usage.cpu_system_ns;
+	}
+	return cpu_ns;
+}
+
 static void on_tick(struct recorder *recorder)
 {
 	uint64_t expirations, now = clock_monotonic_ns();
@@ -428,6 +461,9 @@ static void on_tick(struct recorder *recorder)
 		return;
 	reader__drain(recorder->reader);
 	probes__enforce_budget(recorder->probes, now - recorder->start_ns);
+	memory__enforce_budget(recorder->memory, now,
+			       memory__due(recorder->memory, now) ? cpu_of_all(recorder)
+								  : UINT64_MAX);
 	if (now >= recorder->next_sample_ns) {
 		books__sample(recorder->books, false);
 		recorder->next_sample_ns = now + recorder->options->interval_ns;
@@ -501,6 +537,7 @@ static void trace(struct recorder *recorder)
 		recorder->end_ns = UINT64_MAX;
 	else
 		recorder->end_ns = recorder->start_ns + recorder->options->duration_ns;
+	memory__start(recorder->memory, recorder->start_ns);
 	tracer__start(recorder->tracer);
 	/* after the start: whoever reads the line may count on every call from here on */
 	say_waiting(recorder);
@@ -518,12 +555,14 @@ static void trace(struct recorder *recorder)
 	totals.killed = recorder->main_ended && (recorder->main_status & 0x7f);
 	totals.exited = recorder->main_ended;
 	totals.interrupted = interrupt_asked();
+	memory__report(recorder->memory);
 	totals_end(recorder->sink, recorder->tracer, recorder->plan, recorder->probes, &totals);
 }
 
 static void close_rooms(struct recorder *recorder)
 {
 	reader__free(recorder->reader);
+	memory__free(recorder->memory);
 	probes__free(recorder->probes);
 	books__free(recorder->books);
 	mappings__free(recorder->mappings);

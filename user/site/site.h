@@ -74,7 +74,8 @@ struct site_options {
 	/* Bit set of argument registers the BPF program reads at entry and that must be untouched
 	 * there: bit 0 rdi, 1 rsi, 2 rdx, 3 rcx, 4 r8, 5 r9, 6 rax. 0 for plain spans. */
 	uint8_t argument_regs;
-	/* The program reads the return value at exits: rax must be final there. */
+	/* The program reads the return value at exits: rax must be final there. Exits may then lie
+	 * in functions that this one ends by jumping to. */
 	bool needs_result;
 	/* Entry sites that the kernel refused (lock prefix: ENOTSUPP) and must not be chosen again.
 	 */
