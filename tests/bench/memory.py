@@ -12,7 +12,6 @@ preloaded into a trainer of its own; all others come to a running one and go aga
 """
 
 import os
-import signal
 
 import floors
 import subjects
@@ -77,7 +76,6 @@ class Trainers:
     def close(self):
         self.plain.close()
         if self.under_heaptrack:
-            os.kill(self.under_heaptrack.pid, signal.SIGKILL)
             self.under_heaptrack.close()
 
 

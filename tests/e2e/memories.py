@@ -70,8 +70,11 @@ def check_memory(report, expected, pid, stacks=False):
 def consistent_memory(report):
     """What holds of every exact entry."""
     for m in entries(report) + entries(report, "tensor") + entries(report, "gpu"):
+        assert m["hotspots_left_out"] == 0
         if m["sampled"]:
             continue
+        assert sum(s["allocs"] for s in m["sizes"]) == m["allocs"]
+        assert m["current_count"] == m["allocs"] - m["frees"]
         for key in ("allocs", "frees", "allocated_bytes"):
             assert sum(h[key] for h in m["hotspots"]) == m[key], (m["domain"], key)
         assert sum(h["live_bytes"] for h in m["hotspots"]) == m["current_bytes"]

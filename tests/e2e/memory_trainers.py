@@ -107,4 +107,4 @@ def check_leak(python, seconds):
     assert len(leak_findings(report)) == 1
     rate = steps_per_s * LEAK_BYTES
     # steps do not come at quite the same pace; each is a small part of all
-    assert abs(spot["growth_bytes_per_s"] / rate - 1) < 0.15, (spot["growth_bytes_per_s"], rate)
+    assert abs(spot["slope_bytes_per_s"] / rate - 1) < 0.15, (spot["slope_bytes_per_s"], rate)
