@@ -72,6 +72,8 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 		set_attach_type(skel->progs.perfx_on_session, BPF_ATTACH_UPROBE_SESSION);
 	bpf_program__set_autoload(skel->progs.perfx_on_session,
 				  tracer->return_link == PERFX_LINK_SESSION);
+	bpf_program__set_autoload(skel->progs.perfx_on_return,
+				  tracer->return_link != PERFX_LINK_SESSION);
 	bpf_program__set_autoload(skel->progs.perfx_on_send, features->socket_lengths);
 	bpf_program__set_autoload(skel->progs.perfx_on_receive, features->socket_lengths);
 	skel->rodata->perfx_follow_children = options->follow_children;
