@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-pytest.register_assert_rewrite("trainers")
+pytest.register_assert_rewrite("trainers", "memories", "memory_trainers")
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = TOP / os.environ.get("BUILD", "build")
