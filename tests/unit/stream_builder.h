@@ -127,6 +127,90 @@ static inline void stream_thread(struct stream *s, uint32_t process, uint32_t ti
 		   .process = process, .tid = tid, .state = (uint8_t)state);
 }
 
+/* Who allocates or frees: what most records of a story have in common. */
+struct stream_place {
+	uint32_t process, tid, context, stack;
+	uint16_t allocator;
+	enum perfx_domain domain;
+};
+
+static inline void stream_allocation(struct stream *s, const struct stream_place *place,
+				     uint64_t at, uint64_t address, uint64_t size_bytes,
+				     uint8_t flags)
+{
+	stream_plain(s, PERFX_KIND_ALLOCATION, struct perfx_allocation,
+		     .time_ns = STREAM_START + at, .address = address, .size_bytes = size_bytes,
+		     .process = place->process, .tid = place->tid, .context = place->context,
+		     .stack = place->stack, .allocator = place->allocator,
+		     .domain = (uint8_t)place->domain, .flags = flags);
+}
+
+/* size_bytes: 0 but for PERFX_FREE_MAPPED */
+static inline void stream_free(struct stream *s, const struct stream_place *place, uint64_t at,
+			       uint64_t address, uint64_t size_bytes, uint8_t flags)
+{
+	stream_plain(s, PERFX_KIND_FREE, struct perfx_free, .time_ns = STREAM_START + at,
+		     .address = address, .size_bytes = size_bytes, .process = place->process,
+		     .tid = place->tid, .allocator = place->allocator,
+		     .domain = (uint8_t)place->domain, .flags = flags);
+}
+
+/* stream_stack(s, process, stack, flags, address, …): innermost first */
+#define stream_stack(s, process, stack, flags, ...)                           \
+	stream_put_stack(s, process, stack, flags, (uint64_t[]){__VA_ARGS__}, \
+			 sizeof((uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
+static inline void stream_put_stack(struct stream *s, uint32_t process, uint32_t stack,
+				    uint32_t flags, const uint64_t *addresses, size_t count)
+{
+	struct {
+		struct perfx_stack fixed;
+		uint64_t addresses[PERFX_STACK_FRAMES_MAX];
+	} record = {.fixed = {.hdr = {.size = (__u32)(sizeof(struct perfx_stack) + 8 * count),
+				      .kind = PERFX_KIND_STACK,
+				      .fixed = sizeof(struct perfx_stack)},
+			      .stack = stack,
+			      .process = process,
+			      .frames_count = (uint32_t)count,
+			      .flags = flags}};
+
+	memcpy(record.addresses, addresses, count * sizeof(addresses[0]));
+	stream_put(s, &record.fixed.hdr);
+}
+
+static inline void stream_allocator(struct stream *s, uint16_t allocator, enum perfx_domain domain,
+				    const char *name, const char *module)
+{
+	stream_add(s, PERFX_KIND_ALLOCATOR, struct perfx_allocator, STRINGS(name, module),
+		   .allocator = allocator, .domain = (uint8_t)domain);
+}
+
+/* Always on; for a duty cycle write the record. */
+static inline void stream_memory_mode(struct stream *s, uint64_t at, enum perfx_domain domain,
+				      enum perfx_memory_level level, uint64_t sample_bytes)
+{
+	stream_plain(s, PERFX_KIND_MEMORY_MODE, struct perfx_memory_mode,
+		     .time_ns = STREAM_START + at, .sample_bytes = sample_bytes, .on_ns = 1,
+		     .period_ns = 1, .domain = (uint8_t)domain, .level = (uint8_t)level);
+}
+
+static inline void stream_frame(struct stream *s, uint32_t process, uint64_t address,
+				uint16_t depth, const char *function, const char *module,
+				uint64_t offset, const char *file, uint32_t line)
+{
+	stream_add(s, PERFX_KIND_FRAME, struct perfx_frame, STRINGS(function, module, file),
+		   .address = address, .offset = offset, .process = process, .line = line,
+		   .depth = depth);
+}
+
+static inline void stream_memory_book(struct stream *s, uint32_t process, enum perfx_domain domain,
+				      uint64_t allocs, uint64_t allocated_bytes, uint64_t frees)
+{
+	stream_plain(s, PERFX_KIND_MEMORY_BOOK, struct perfx_memory_book, .process = process,
+		     .domain = (uint8_t)domain, .allocs_count = allocs,
+		     .allocated_bytes = allocated_bytes, .frees_count = frees);
+}
+
 static inline void stream_loss(struct stream *s, enum perfx_loss_kind loss, uint64_t count)
 {
 	stream_plain(s, PERFX_KIND_LOSS, struct perfx_loss, .loss = loss, .count = count);

@@ -20,6 +20,7 @@ void aggregate__free(struct aggregate *a)
 	if (!a)
 		return;
 	profile_clear(&a->profile);
+	memory_clear(&a->memory);
 	for (size_t i = 0; i < a->books_count; i++)
 		book__free(a->books[i]);
 	free(a->books);
@@ -58,13 +59,6 @@ static int add_host(struct aggregate *a, const struct event *event)
 static const char *shared_string(struct aggregate *a, const char *before, const char *text)
 {
 	return before && !strcmp(before, text) ? before : pool_add(&a->strings, text);
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
 }
 
 static int add_function(struct aggregate *a, const struct event *event)

@@ -15,6 +15,7 @@ void profile_clear(struct profile *profile)
 		free(process->rows);
 		free(process->threads);
 		free(process->contexts);
+		profile_memory_clear(process->memory, process->memory_count);
 	}
 	free(profile->processes);
 	*profile = (struct profile){0};
@@ -171,7 +172,7 @@ static void fill_losses(struct work *w)
 
 	memcpy(p->losses, w->a->losses, sizeof(p->losses));
 	p->losses[PERFX_LOSS_UNDECODED] =
-		add_capped(p->losses[PERFX_LOSS_UNDECODED], w->hidden_calls);
+		add_capped(p->losses[PERFX_LOSS_UNDECODED], w->hidden_records);
 	if (p->target_killed)
 		p->partial |= PROFILE_PARTIAL_KILLED;
 	if (!p->ended || p->losses[PERFX_LOSS_TRUNCATED_BYTES])
@@ -190,6 +191,8 @@ static int finish(struct work *w)
 	err = fill_processes(w);
 	if (!err)
 		err = rows_fill(w);
+	if (!err)
+		err = memory_fill(w);
 	if (err)
 		return err;
 	fill_overhead(w);

@@ -7,10 +7,12 @@
 #define PERFX_AGGREGATE_INTERNAL_H
 
 #include "aggregate/aggregate.h"
+#include "aggregate/memory.h"
 #include "base/grow.h"
 #include "base/map64.h"
 
 #include <errno.h>
+#include <string.h>
 
 typedef unsigned __int128 u128;
 
@@ -107,6 +109,7 @@ struct aggregate {
 	size_t not_attached_capacity, not_attached_count;
 	struct perfx_calibration *calibrations;
 	size_t calibrations_capacity, calibrations_count;
+	struct memory memory;
 
 	bool has_host, has_end;
 	struct perfx_host host;
@@ -148,6 +151,14 @@ static inline void saw_time(struct aggregate *aggregate, uint64_t time_ns)
 		aggregate->last_ns = time_ns;
 }
 
+/* The part of a path behind its last slash. */
+static inline const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
 /* calls.c: spans, contexts, overflow book. Each returns 0 or -ENOMEM. */
 int calls_span(struct aggregate *aggregate, const struct perfx_span *span);
 int calls_context(struct aggregate *aggregate, const struct perfx_context *record);
@@ -168,7 +179,7 @@ struct book *books_get(struct aggregate *aggregate, uint32_t process);
 int64_t book_thread(struct book *book, uint32_t tid);
 void book__free(struct book *book);
 
-/* memory.c: what is allocated, freed and held. Each returns 0 or -ENOMEM. */
+/* memory.c and frames.c: what is allocated, freed and held. Each returns 0 or -ENOMEM. */
 int memory_allocation(struct aggregate *aggregate, const struct perfx_allocation *record);
 int memory_free(struct aggregate *aggregate, const struct perfx_free *record);
 int memory_stack(struct aggregate *aggregate, const struct event *event);
@@ -195,8 +206,8 @@ struct work {
 	uint32_t *places;   /* by process index: where in profile->processes, or MAP64_NONE */
 	struct edge *edges; /* by row, then caller */
 	size_t edges_count;
-	uint32_t *rows_of;     /* by place: how many rows */
-	uint64_t hidden_calls; /* of processes and functions that nothing described */
+	uint32_t *rows_of;	 /* by place: how many rows */
+	uint64_t hidden_records; /* of processes and functions that nothing described */
 };
 
 /* finish.c */

@@ -1,49 +1,408 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Memory: who allocates, who holds. */
+/*
+ * Allocations and frees. What the records leave open is decided so:
+ *
+ * - An allocation at the address of a live block: that block's free was lost (`replaced`), and is
+ *   no free in the totals, where the overflow book counts it. With REPLACES it is a free.
+ * - A mapping over older ones: that is how a fixed mapping frees them; one free, as for munmap.
+ * - munmap is one free however many mappings it touched, and one for each hotspot that it touched.
+ *   What it leaves of a mapping goes on as mappings of their own, each a live block.
+ * - A reallocation whose end is missing: the thread's next record in the domain shows that it is
+ *   over. It has freed the block, for most succeed; the lost allocation is in the overflow book.
+ *   One that never comes back is still running: the block lives.
+ * - An end without a beginning: the allocation counts, the free is in the overflow book.
+ * - Temporary: only where every call is seen, between two calls under the same exact mode.
+ */
 #include "aggregate/internal.h"
 
-int memory_allocation(struct aggregate *aggregate, const struct perfx_allocation *record)
+static int refuse(struct aggregate *a)
 {
-	saw_time(aggregate, record->time_ns);
+	return errno == ENOMEM ? -ENOMEM : undecoded(a);
+}
+
+/* Every call of a thread is seen. */
+static bool is_exact(const struct memory_mode *mode)
+{
+	return mode->level == PERFX_MEMORY_EXACT && mode->on_ns == mode->period_ns;
+}
+
+/* A number that changes with the mode; 0: not every call is seen. */
+static uint32_t exact_mode(const struct memory_domain *domain)
+{
+	return is_exact(memory_mode_now(domain)) ? (uint32_t)domain->modes_count + 1 : 0;
+}
+
+/* Did this thread's last call allocate the block? */
+static bool was_last(const struct memory *memory, const struct ledger *ledger,
+		     const struct memory_thread *thread, uint64_t address, uint64_t time_ns)
+{
+	return thread->last_mode && thread->last_address == address &&
+	       thread->last_time_ns == time_ns &&
+	       thread->last_mode == exact_mode(&memory->domains[ledger->domain]);
+}
+
+/* The clock begins with the capture; without its beginning, with the first record. */
+static void start_clock(struct aggregate *a, uint64_t time_ns)
+{
+	struct memory_clock *clock = &a->memory.clock;
+
+	if (clock->started)
+		return;
+	clock->started = true;
+	clock->start_ns = a->has_host ? a->host.start_ns : time_ns;
+}
+
+/* ---- allocations ---- */
+
+struct arrival {
+	const struct perfx_allocation *record;
+	struct hotspot *hotspot;
+	struct weight weight;
+	uint64_t sample_bytes; /* 0: exact */
+	uint32_t rate;	       /* see struct block */
+};
+
+/* Whatever was at its address is gone. */
+static int clear_place(struct memory *memory, struct ledger *ledger,
+		       const struct perfx_allocation *r)
+{
+	struct ending ending = {.time_ns = r->time_ns,
+				.is_free = r->flags & PERFX_ALLOCATION_REPLACES};
+	struct mapping *mappings;
+	uint32_t index;
+	int err;
+
+	if (!(r->flags & PERFX_ALLOCATION_MAPPED)) {
+		index = block_take(&memory->blocks, &ledger->blocks, r->address);
+		if (index)
+			end_block(memory, ledger, index, &ending);
+		return 0;
+	}
+	err = take_mappings(memory, ledger, r->address, r->size_bytes, r->time_ns, &mappings);
+	ending.is_free = true;
+	end_mappings(memory, ledger, mappings, &ending);
+	return err;
+}
+
+static int place_mapping(struct memory *memory, struct ledger *ledger,
+			 const struct arrival *arrival)
+{
+	const struct perfx_allocation *r = arrival->record;
+
+	return mapped_add(memory, &ledger->mappings,
+			  &(struct mapping){
+				  .from = r->address,
+				  .to = r->address + r->size_bytes,
+				  .time_ns = r->time_ns,
+				  .units = arrival->weight.count,
+				  .hotspot = arrival->hotspot->index,
+			  });
+}
+
+static int place_block(struct memory *memory, struct ledger *ledger, const struct arrival *arrival)
+{
+	const struct perfx_allocation *r = arrival->record;
+	uint32_t index = block_new(&memory->blocks);
+
+	if (!index)
+		return -errno;
+	*block_at(&memory->blocks, index) = (struct block){
+		.address = r->address,
+		.size_bytes = r->size_bytes & MEMORY_BYTES_MAX,
+		.rate = arrival->rate & UINT16_MAX,
+		.time_ns = r->time_ns,
+		.hotspot = arrival->hotspot->index,
+	};
+	return block_insert(&memory->blocks, &ledger->blocks, index);
+}
+
+static int place(struct aggregate *a, struct ledger *ledger, struct arrival *arrival)
+{
+	const struct perfx_allocation *r = arrival->record;
+	struct memory *memory = &a->memory;
+	int err;
+
+	if (r->flags & PERFX_ALLOCATION_MAPPED) {
+		err = place_mapping(memory, ledger, arrival);
+		arrival->weight.bytes = r->size_bytes * arrival->weight.count;
+	} else {
+		err = place_block(memory, ledger, arrival);
+		if (err == -ENOSPC && memory_retire(a))
+			err = place_block(memory, ledger, arrival);
+	}
+	if (err == -ENOSPC) {
+		ledger->bound |= PROFILE_MEMORY_LOST_ALLOCS;
+		return 0;
+	}
+	if (!err)
+		hold(memory, ledger, arrival->hotspot, arrival->weight.count, arrival->weight.bytes,
+		     r->time_ns);
+	return err;
+}
+
+/* See PROFILE_SIZES. */
+static unsigned size_class(uint64_t size_bytes)
+{
+	unsigned class = size_bytes ? 1 : 0;
+
+	if (size_bytes > 1)
+		class = 65 - (unsigned)__builtin_clzll(size_bytes - 1);
+	return class < PROFILE_SIZES ? class : PROFILE_SIZES - 1;
+}
+
+static void count_allocation(struct ledger *ledger, struct arrival *arrival)
+{
+	uint64_t size_bytes = arrival->record->size_bytes, sample_bytes = arrival->sample_bytes;
+	uint64_t *size = &ledger->sizes[size_class(size_bytes)];
+
+	if (sample_bytes) {
+		tally_sampled(&ledger->tally, size_bytes, sample_bytes);
+		tally_sampled(&arrival->hotspot->tally, size_bytes, sample_bytes);
+	} else {
+		tally_exact(&ledger->tally, size_bytes);
+		tally_exact(&arrival->hotspot->tally, size_bytes);
+	}
+	*size = add_capped(*size, arrival->weight.count);
+}
+
+static bool allocation_ok(const struct perfx_allocation *r)
+{
+	if (r->size_bytes > MEMORY_BYTES_MAX || r->context > AGGREGATE_CONTEXTS_MAX ||
+	    r->allocator > AGGREGATE_ALLOCATORS_MAX)
+		return false;
+	/* nothing of size 0 can be in a sample, or be mapped */
+	if (r->flags & (PERFX_ALLOCATION_SAMPLED | PERFX_ALLOCATION_MAPPED) && !r->size_bytes)
+		return false;
+	return r->address <= UINT64_MAX - r->size_bytes;
+}
+
+static void remember(struct memory_thread *thread, const struct perfx_allocation *r, uint32_t mode)
+{
+	thread->last_mode = r->flags & PERFX_ALLOCATION_SAMPLED ? 0 : mode;
+	thread->last_address = r->address;
+	thread->last_time_ns = r->time_ns;
+}
+
+static int allocate(struct aggregate *a, struct ledger *ledger, struct memory_thread *thread,
+		    struct arrival *arrival)
+{
+	const struct perfx_allocation *r = arrival->record;
+	const struct memory_domain *domain = &a->memory.domains[r->domain];
+	const struct memory_mode *mode = memory_mode_now(domain);
+	int err;
+
+	if (mode_is_blind(mode))
+		ledger->blind = true;
+	/* of RESIZED its beginning; otherwise of one whose end is lost */
+	end_aside(&a->memory, ledger, thread, r->time_ns);
+	err = clear_place(&a->memory, ledger, r);
+	if (err)
+		return err;
+	count_allocation(ledger, arrival);
+	remember(thread, r, exact_mode(domain));
+	/* frees do not come: it would be there for ever */
+	return mode->level == PERFX_MEMORY_SAMPLED_IN ? 0 : place(a, ledger, arrival);
+}
+
+/* False: at which rate it was sampled is not known. */
+static bool weigh_arrival(const struct memory *memory, const struct perfx_allocation *r,
+			  struct arrival *arrival)
+{
+	const struct memory_domain *domain = &memory->domains[r->domain];
+
+	arrival->record = r;
+	if (r->flags & PERFX_ALLOCATION_SAMPLED) {
+		if (!domain->sampling_mode)
+			return false;
+		arrival->rate = domain->sampling_mode;
+		arrival->sample_bytes = domain->modes[arrival->rate - 1].sample_bytes;
+	}
+	arrival->weight = memory_weigh(r->size_bytes, arrival->sample_bytes);
+	return true;
+}
+
+static bool fits(const struct ledger *ledger, const struct weight *weight)
+{
+	return weight->bytes <= MEMORY_LIVE_MAX - ledger->live_bytes &&
+	       weight->count <= MEMORY_LIVE_MAX - ledger->live_count;
+}
+
+int memory_allocation(struct aggregate *a, const struct perfx_allocation *r)
+{
+	struct arrival arrival = {0};
+	struct memory_thread *thread;
+	struct ledger *ledger;
+
+	if (!allocation_ok(r) || !weigh_arrival(&a->memory, r, &arrival))
+		return undecoded(a);
+	start_clock(a, r->time_ns);
+	ledger = ledger_get(a, r->process, r->domain);
+	if (!ledger)
+		return refuse(a);
+	if (!fits(ledger, &arrival.weight))
+		return undecoded(a);
+	if (ledger_tick(&a->memory, ledger, r->time_ns))
+		return -ENOMEM;
+	thread = ledger_thread(ledger, r->tid);
+	if (!thread)
+		return refuse(a);
+	arrival.hotspot = hotspot_get(a, ledger, r->stack, r->context, r->allocator);
+	if (!arrival.hotspot)
+		return -ENOMEM;
+	ledger->records_count++;
+	a->memory.records_count++;
+	saw_time(a, r->time_ns);
+	return allocate(a, ledger, thread, &arrival);
+}
+
+/* ---- frees ---- */
+
+/* A block's free. */
+static void free_block(struct memory *memory, struct ledger *ledger, struct memory_thread *thread,
+		       const struct perfx_free *r)
+{
+	uint32_t index = block_take(&memory->blocks, &ledger->blocks, r->address);
+	const struct block *block;
+	struct ending ending = {.time_ns = r->time_ns, .is_free = true};
+
+	if (!index && r->flags & PERFX_FREE_ASIDE) {
+		thread->aside = ASIDE_UNKNOWN;
+		return;
+	}
+	if (!index) {
+		ledger->unknown_frees++;
+		return;
+	}
+	block = block_at(&memory->blocks, index);
+	ending.temporary = was_last(memory, ledger, thread, block->address, block->time_ns);
+	if (r->flags & PERFX_FREE_ASIDE) {
+		thread->aside = ASIDE_BLOCK;
+		thread->aside_block = index;
+		thread->aside_temporary = ending.temporary;
+	} else {
+		end_block(memory, ledger, index, &ending);
+	}
+}
+
+static int free_mapped(struct memory *memory, struct ledger *ledger, struct memory_thread *thread,
+		       const struct perfx_free *r)
+{
+	struct ending ending = {.time_ns = r->time_ns, .is_free = true};
+	struct mapping *list;
+	int err;
+
+	err = take_mappings(memory, ledger, r->address, r->size_bytes, r->time_ns, &list);
+	/* one mapping, all of it */
+	ending.temporary = list && !list->next && !list->rests &&
+			   was_last(memory, ledger, thread, list->from, list->time_ns);
+	if (r->flags & PERFX_FREE_ASIDE) {
+		thread->aside = list ? ASIDE_MAPPINGS : ASIDE_UNKNOWN;
+		thread->aside_mappings = list;
+		thread->aside_temporary = ending.temporary;
+	} else if (list) {
+		end_mappings(memory, ledger, list, &ending);
+	} else {
+		ledger->unknown_frees++;
+	}
+	return err;
+}
+
+static int free_one(struct memory *memory, struct ledger *ledger, struct memory_thread *thread,
+		    const struct perfx_free *r)
+{
+	int err = 0;
+
+	if (r->flags & PERFX_FREE_RESTORED) {
+		err = restore_aside(memory, ledger, thread, r->time_ns);
+	} else {
+		end_aside(memory, ledger, thread, r->time_ns);
+		if (r->flags & PERFX_FREE_MAPPED && !(r->flags & PERFX_FREE_SETTLED))
+			err = free_mapped(memory, ledger, thread, r);
+		else if (!(r->flags & PERFX_FREE_SETTLED))
+			free_block(memory, ledger, thread, r);
+	}
+	thread->last_mode = 0;
+	return err;
+}
+
+static bool free_ok(const struct perfx_free *r)
+{
+	uint8_t step = r->flags & (PERFX_FREE_ASIDE | PERFX_FREE_RESTORED | PERFX_FREE_SETTLED);
+
+	/* one step of a reallocation at a time */
+	if (step & (step - 1))
+		return false;
+	/* the ends of one name no range of their own */
+	if (!(r->flags & PERFX_FREE_MAPPED) || step > PERFX_FREE_ASIDE)
+		return true;
+	return r->size_bytes && r->size_bytes <= MEMORY_BYTES_MAX &&
+	       r->address <= UINT64_MAX - r->size_bytes;
+}
+
+int memory_free(struct aggregate *a, const struct perfx_free *r)
+{
+	struct memory_thread *thread;
+	struct ledger *ledger;
+
+	if (!free_ok(r))
+		return undecoded(a);
+	start_clock(a, r->time_ns);
+	ledger = ledger_get(a, r->process, r->domain);
+	if (!ledger)
+		return refuse(a);
+	if (ledger_tick(&a->memory, ledger, r->time_ns))
+		return -ENOMEM;
+	thread = ledger_thread(ledger, r->tid);
+	if (!thread)
+		return refuse(a);
+	ledger->records_count++;
+	a->memory.records_count++;
+	saw_time(a, r->time_ns);
+	return free_one(&a->memory, ledger, thread, r);
+}
+
+/* ---- modes and the overflow book ---- */
+
+int memory_mode(struct aggregate *a, const struct perfx_memory_mode *r)
+{
+	struct memory_domain *domain = &a->memory.domains[r->domain];
+	struct memory_mode *mode;
+	bool samples = r->level == PERFX_MEMORY_SAMPLED || r->level == PERFX_MEMORY_SAMPLED_IN;
+
+	if (domain->modes_count >= AGGREGATE_MODES_MAX ||
+	    (samples && (!r->sample_bytes || r->sample_bytes > SAMPLING_BYTES_MAX)))
+		return undecoded(a);
+	if (grow_array(&domain->modes, &domain->modes_capacity, domain->modes_count + 1,
+		       sizeof(*domain->modes)))
+		return -ENOMEM;
+	mode = &domain->modes[domain->modes_count++];
+	*mode = (struct memory_mode){
+		.time_ns = r->time_ns,
+		.sample_bytes = samples ? r->sample_bytes : 0,
+		.on_ns = r->on_ns,
+		.period_ns = r->period_ns,
+		.level = r->level,
+	};
+	if (mode_is_blind(mode))
+		domain->blind_count++;
+	if (samples)
+		domain->sampling_mode = (uint32_t)domain->modes_count;
+	saw_time(a, r->time_ns);
 	return 0;
 }
 
-int memory_free(struct aggregate *aggregate, const struct perfx_free *record)
+int memory_book(struct aggregate *a, const struct perfx_memory_book *r)
 {
-	saw_time(aggregate, record->time_ns);
-	return 0;
-}
+	struct ledger *ledger = ledger_get(a, r->process, r->domain);
 
-int memory_stack(struct aggregate *aggregate, const struct event *event)
-{
-	(void)aggregate;
-	(void)event;
-	return 0;
-}
-
-int memory_allocator(struct aggregate *aggregate, const struct event *event)
-{
-	(void)aggregate;
-	(void)event;
-	return 0;
-}
-
-int memory_mode(struct aggregate *aggregate, const struct perfx_memory_mode *record)
-{
-	saw_time(aggregate, record->time_ns);
-	return 0;
-}
-
-int memory_frame(struct aggregate *aggregate, const struct event *event)
-{
-	(void)aggregate;
-	(void)event;
-	return 0;
-}
-
-int memory_book(struct aggregate *aggregate, const struct perfx_memory_book *record)
-{
-	(void)aggregate;
-	(void)record;
+	if (!ledger)
+		return refuse(a);
+	ledger->lost_allocs = add_capped(ledger->lost_allocs, r->allocs_count);
+	ledger->lost_bytes = add_capped(ledger->lost_bytes, r->allocated_bytes);
+	ledger->lost_frees = add_capped(ledger->lost_frees, r->frees_count);
+	if (r->allocs_count)
+		ledger->bound |= PROFILE_MEMORY_LOST_ALLOCS;
+	if (r->frees_count)
+		ledger->bound |= PROFILE_MEMORY_LOST_FREES;
 	return 0;
 }

@@ -57,6 +57,9 @@ struct profile_hotspot {
 	uint64_t old_bytes;   /* of the live ones, allocated in the first half of the trace */
 	/* live bytes at the end of each window; windows_count are filled, the last up to the end */
 	uint64_t live_windows[PROFILE_WINDOWS];
+	/* live_bytes by the window in which they were allocated: what stays, without what comes and
+	 * goes in every step */
+	uint64_t kept_windows[PROFILE_WINDOWS];
 };
 
 /* Allocations of [2^(i-1)+1, 2^i] bytes (0: of 0 bytes; 1: of 1), the last: all that are larger. */
@@ -104,6 +107,9 @@ struct profile_memory {
 	uint64_t window_ns; /* length of the hotspots' windows; the first begins with the trace */
 	uint64_t windows_from_ns;
 	size_t windows_count;
+	/* Frees of unknown blocks by window. When they go on long after the start, old blocks are
+	 * being replaced by new ones. */
+	uint64_t unknown_frees_windows[PROFILE_WINDOWS];
 
 	struct profile_hotspot *hotspots; /* live at the peak, then allocated bytes, descending */
 	size_t hotspots_count;

@@ -130,6 +130,7 @@ static void fill_row(const struct row *row, const struct sums *sums, struct prof
 		.p99_ns = PROFILE_ABSENT,
 		.stddev_ns = stddev_of(row),
 		.threads_count = row->threads_count,
+		.alloc_bytes = PROFILE_ABSENT,
 	};
 	if (out->timed_count)
 		out->avg_ns = out->total_ns / out->timed_count;
@@ -209,8 +210,8 @@ static int make_rows(struct work *w)
 		if (process)
 			w->rows_of[process - p->processes]++;
 		else
-			w->hidden_calls =
-				add_capped(w->hidden_calls, w->sums[row->index].calls_count);
+			w->hidden_records =
+				add_capped(w->hidden_records, w->sums[row->index].calls_count);
 	}
 	for (size_t i = 0; i < p->processes_count; i++) {
 		p->processes[i].rows = calloc(w->rows_of[i] + 1, sizeof(struct profile_row));

@@ -24,6 +24,13 @@ double cpu_share(const struct profile_process *process)
 	return wall_share(process, process->cpu_ns);
 }
 
+double rate_of(const struct profile_process *process, uint64_t count)
+{
+	double share = wall_share(process, count);
+
+	return share < 0 ? 0 : share * 1e9;
+}
+
 void add_process_name(struct text *text, const struct profile_process *process)
 {
 	escape_name(text, process->comm[0] ? process->comm : "?");
@@ -121,10 +128,13 @@ static int by_severity(const void *left, const void *right)
 static int analyze_process(const struct profile *profile, const struct profile_process *process,
 			   bool is_main, struct process_analysis *out)
 {
-	struct judge judge = {.profile = profile, .process = process, .is_main = is_main};
+	struct judge judge = {
+		.profile = profile, .process = process, .memory = out->memory, .is_main = is_main};
 
 	rules_functions(&judge);
 	rules_process(&judge);
+	rules_memory(&judge);
+	rules_heap(&judge);
 	if (is_main)
 		rules_capture(&judge);
 	if (judge.findings_count)
@@ -139,6 +149,19 @@ static int analyze_process(const struct profile *profile, const struct profile_p
 			return -ENOMEM;
 	}
 	return 0;
+}
+
+static int judge_memory(const struct profile_process *process, struct process_analysis *out)
+{
+	int err = 0;
+
+	out->memory = calloc(process->memory_count + 1, sizeof(*out->memory));
+	if (!out->memory)
+		return -ENOMEM;
+	out->memory_count = process->memory_count;
+	for (size_t i = 0; i < process->memory_count && !err; i++)
+		err = leaks_judge(&out->memory[i], process, &process->memory[i]);
+	return err;
 }
 
 /* The one with the most traced time, else with the most calls, else with the most CPU time. */
@@ -167,20 +190,27 @@ struct analysis *analyze(const struct profile *profile)
 {
 	const struct profile_process *main = main_process(profile);
 	struct analysis *analysis = calloc(1, sizeof(*analysis));
+	const struct process_analysis *of_main = NULL;
 
 	if (!analysis)
 		return NULL;
-	analysis->verdict = verdict_of(profile, main);
 	analysis->processes = calloc(profile->processes_count + 1, sizeof(*analysis->processes));
-	if (!analysis->verdict || !analysis->processes)
+	if (!analysis->processes)
 		goto fail;
 	for (size_t i = 0; i < profile->processes_count; i++) {
 		const struct profile_process *process = &profile->processes[i];
+		struct process_analysis *out = &analysis->processes[i];
 
 		analysis->processes_count++;
-		if (analyze_process(profile, process, process == main, &analysis->processes[i]))
+		if (judge_memory(process, out) ||
+		    analyze_process(profile, process, process == main, out))
 			goto fail;
+		if (process == main)
+			of_main = out;
 	}
+	analysis->verdict = verdict_of(profile, main, of_main);
+	if (!analysis->verdict)
+		goto fail;
 	return analysis;
 fail:
 	analysis__free(analysis);
@@ -210,6 +240,9 @@ void analysis__free(struct analysis *analysis)
 
 		for (size_t j = 0; j < process->findings_count; j++)
 			finding_clear(&process->findings[j]);
+		for (size_t j = 0; j < process->memory_count; j++)
+			memory_analysis_clear(&process->memory[j]);
+		free(process->memory);
 		free(process->findings);
 		free(process->silence);
 	}

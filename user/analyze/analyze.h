@@ -11,6 +11,7 @@
 #define PERFX_ANALYZE_ANALYZE_H
 
 #include "aggregate/profile.h"
+#include "analyze/leaks.h"
 
 /* Severity order is display order. */
 enum finding_severity { FINDING_HIGH = 1, FINDING_MEDIUM, FINDING_LOW };
@@ -33,6 +34,8 @@ struct analysis {
 		struct finding *findings;
 		size_t findings_count;
 		char *silence;
+		struct memory_analysis *memory; /* same index as profile_process.memory */
+		size_t memory_count;
 	} * processes;
 	size_t processes_count;
 };

@@ -6,14 +6,21 @@
 #include "analyze/analyze.h"
 #include "base/text.h"
 
+/* Below this wall time shares say nothing. */
+#define WALL_MIN_NS 100000000ULL
+
 struct judge {
 	const struct profile *profile;
 	const struct profile_process *process;
+	const struct memory_analysis *memory; /* same index as process->memory */
 	bool is_main; /* the process that what concerns the whole capture is said about */
 	struct finding *findings;
 	size_t findings_count, findings_capacity;
 	bool failed; /* memory was out */
 };
+
+/* Findings of this kind weigh what they leak, bytes a second. */
+#define LEAK_KIND "MemoryLeak"
 
 /* A finding while it is written. of_function: its subject does not name the process. */
 struct note {
@@ -25,22 +32,26 @@ struct note {
 void judge_file(struct judge *judge, const char *kind, enum finding_severity severity,
 		double weight, struct note *note);
 
-/* rules.c and rules_process.c: adds what they find about judge->process. */
+/* rules_*.c: adds what they find about judge->process. */
 void rules_functions(struct judge *judge);
 void rules_process(struct judge *judge);
+void rules_memory(struct judge *judge); /* who holds and leaks: one finding a place */
+void rules_heap(struct judge *judge);	/* what the heap as a whole does */
 void rules_capture(struct judge *judge);
 
-/* verdict.c. NULL: memory was out. */
-char *verdict_of(const struct profile *profile, const struct profile_process *main);
+/* verdict.c. NULL: memory was out. analysis: the main process's, NULL without one. */
+char *verdict_of(const struct profile *profile, const struct profile_process *main,
+		 const struct process_analysis *analysis);
 char *silence_of(const struct profile *profile, const struct profile_process *process);
 
 /* Figures that several rules use. Shares are of the process's wall time; < 0: unknown. */
 double cpu_share(const struct profile_process *process);
 double wall_share(const struct profile_process *process, uint64_t ns);
+/* A count in a second of the process's wall time. */
+double rate_of(const struct profile_process *process, uint64_t count);
 /* Adds "comm (pid 42)" and a function's name, marked. */
 void add_process_name(struct text *text, const struct profile_process *process);
 void add_function_name(struct text *text, const struct profile *profile, uint32_t function);
-
 /* Shorthands: format a figure into a text. */
 void add_ns(struct text *text, uint64_t ns);
 void add_bytes(struct text *text, uint64_t bytes);

@@ -4,8 +4,6 @@
 
 #include "base/escape.h"
 
-/* Below this wall time shares say nothing. */
-#define WALL_MIN_NS 100000000ULL
 /* CPU time of the wall time. */
 #define IDLE_CPU 0.10
 /* Time blocked of the main thread, while others work. */
@@ -20,19 +18,6 @@
 #define DISK_BYTES_PER_S  (50ULL << 20)
 #define DISK_FAULTS_PER_S 100
 #define DISK_CPU	  0.50
-/* Growth of resident memory in the window: absolute, of what there was at first, and how straight
- * (R² of a line through the samples). */
-#define GROWTH_BYTES	(16ULL << 20)
-#define GROWTH_SHARE	0.05
-#define GROWTH_STRAIGHT 0.80
-#define GROWTH_POINTS	5
-
-static double rate_of(const struct profile_process *process, uint64_t count)
-{
-	double share = wall_share(process, count);
-
-	return share < 0 ? 0 : share * 1e9;
-}
 
 struct thread_sums {
 	uint64_t on_cpu_ns, runnable_ns;
@@ -223,80 +208,6 @@ static void disk_bound(struct judge *j)
 	judge_file(j, "DiskBound", FINDING_MEDIUM, 1 - cpu, &note);
 }
 
-struct line {
-	double growth, straightness; /* over the whole series; R² */
-};
-
-/* Least squares through the samples of resident memory. */
-static struct line fit_line(const struct profile_usage_point *points, size_t count)
-{
-	double n = (double)count, sx = 0, sy = 0, sxx = 0, syy = 0, sxy = 0, xx, yy, xy;
-	double span = (double)(points[count - 1].time_ns - points[0].time_ns);
-
-	for (size_t i = 0; i < count; i++) {
-		double x = (double)(points[i].time_ns - points[0].time_ns) / span;
-		double y = (double)points[i].rss_bytes - (double)points[0].rss_bytes;
-
-		sx += x;
-		sy += y;
-		sxx += x * x;
-		syy += y * y;
-		sxy += x * y;
-	}
-	xx = n * sxx - sx * sx;
-	yy = n * syy - sy * sy;
-	xy = n * sxy - sx * sy;
-	if (xx <= 0 || yy <= 0)
-		return (struct line){0};
-	return (struct line){.growth = xy / xx, .straightness = xy * xy / (xx * yy)};
-}
-
-static bool points_usable(const struct profile_process *p)
-{
-	if (p->points_count < GROWTH_POINTS)
-		return false;
-	for (size_t i = 0; i < p->points_count; i++) {
-		if (p->points[i].rss_bytes == PROFILE_ABSENT ||
-		    (i && p->points[i].time_ns <= p->points[i - 1].time_ns))
-			return false;
-	}
-	return true;
-}
-
-static void memory_growth(struct judge *j)
-{
-	const struct profile_process *p = j->process;
-	struct note note = {0};
-	uint64_t first, last;
-	struct line line;
-
-	if (!points_usable(p))
-		return;
-	line = fit_line(p->points, p->points_count);
-	first = p->points[0].rss_bytes;
-	last = p->points[p->points_count - 1].rss_bytes;
-	if (line.growth < (double)GROWTH_BYTES || line.growth < GROWTH_SHARE * (double)first ||
-	    line.straightness < GROWTH_STRAIGHT)
-		return;
-	add_process_name(&note.subject, p);
-	text_add(&note.evidence, "resident memory went from ");
-	add_bytes(&note.evidence, first);
-	text_add(&note.evidence, " to ");
-	add_bytes(&note.evidence, last);
-	text_add(&note.evidence, ", steadily: ");
-	add_bytes(&note.evidence, (uint64_t)rate_of(p, (uint64_t)line.growth));
-	text_printf(&note.evidence, " a second (R² %.2f over %zu samples)", line.straightness,
-		    p->points_count);
-	text_printf(&note.threshold, "%llu MiB and %.0f %% in the window, R² from %.1f",
-		    GROWTH_BYTES >> 20, GROWTH_SHARE * 100, GROWTH_STRAIGHT);
-	text_add(&note.suggestion,
-		 "A leak or a cache without a limit: in training loops often tensors kept with "
-		 "their "
-		 "graph (append loss.item(), not loss) or lists that only grow. A longer capture "
-		 "shows whether it levels off.");
-	judge_file(j, "MemoryGrowth", FINDING_MEDIUM, line.growth / ((double)first + 1), &note);
-}
-
 void rules_process(struct judge *j)
 {
 	if (profile_wall_ns(j->process) < WALL_MIN_NS)
@@ -306,5 +217,4 @@ void rules_process(struct judge *j)
 	cpu_contention(j);
 	cpu_throttled(j);
 	disk_bound(j);
-	memory_growth(j);
 }

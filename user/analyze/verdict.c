@@ -4,8 +4,10 @@
  *     trainer (pid 4242) spent 62.0 % of 10.0 s in gemm (12,345 calls of 502 µs), then 21.3 % in
  *     softmax.
  *     No traced function was called in 10.0 s: trainer (pid 4242) used 98.2 % of a CPU elsewhere.
+ *     … It seems to leak memory in append (train.cc:12): 14.1 GiB an hour.
  */
 #include "analyze/judge.h"
+#include "analyze/place.h"
 
 #include <signal.h>
 #include <string.h>
@@ -26,11 +28,52 @@ static void add_cpu(struct text *text, const struct profile_process *p)
 	text_add(text, " of a CPU");
 }
 
+/* The domain whose allocations were traced, of several the one with the most bytes. */
+static const struct profile_memory *main_memory(const struct profile_process *p)
+{
+	const struct profile_memory *most = NULL;
+
+	for (size_t i = 0; i < p->memory_count; i++) {
+		const struct profile_memory *memory = &p->memory[i];
+
+		if (memory->allocs.value &&
+		    (!most || memory->allocated_bytes.value > most->allocated_bytes.value))
+			most = memory;
+	}
+	return most;
+}
+
+/* Memory was all that was asked for, or all there is. */
+static bool say_memory(struct text *text, const struct profile_process *p)
+{
+	const struct profile_memory *memory = main_memory(p);
+
+	if (!memory)
+		return false;
+	add_process_name(text, p);
+	text_add(text, " allocated ");
+	add_bytes(text, memory->allocated_bytes.value);
+	text_printf(text, " of %s in ", domain_words(memory->domain));
+	add_ns(text, profile_wall_ns(p));
+	text_add(text, " (");
+	add_count(text, memory->allocs.value);
+	text_add(text, " allocations");
+	if (memory->current_bytes != PROFILE_ABSENT) {
+		text_add(text, ", ");
+		add_bytes(text, memory->current_bytes);
+		text_add(text, " of it still held");
+	}
+	text_add(text, "); no traced function was called.");
+	return true;
+}
+
 static void say_nothing_fired(struct text *text, const struct profile *profile,
 			      const struct profile_process *p)
 {
 	double cpu = cpu_share(p);
 
+	if (say_memory(text, p))
+		return;
 	text_add(text, "No traced function was called in ");
 	add_ns(text, profile->duration_ns);
 	text_add(text, ": ");
@@ -144,7 +187,23 @@ static void add_death(struct text *text, const struct profile *profile,
 	text_add(text, ".");
 }
 
-char *verdict_of(const struct profile *profile, const struct profile_process *main)
+/* The fastest leak, if it is grave. */
+static void add_leak(struct text *text, const struct process_analysis *analysis)
+{
+	for (size_t i = 0; i < analysis->findings_count; i++) {
+		const struct finding *finding = &analysis->findings[i];
+
+		if (strcmp(finding->kind, LEAK_KIND) || finding->severity != FINDING_HIGH)
+			continue;
+		text_printf(text, " It seems to leak memory in %s: ", finding->subject);
+		add_bytes(text, (uint64_t)(finding->weight * 3600));
+		text_add(text, " an hour.");
+		return;
+	}
+}
+
+char *verdict_of(const struct profile *profile, const struct profile_process *main,
+		 const struct process_analysis *analysis)
 {
 	struct text text = {0};
 	double share;
@@ -162,6 +221,7 @@ char *verdict_of(const struct profile *profile, const struct profile_process *ma
 		say_dominating(&text, profile, main, share);
 	else
 		say_elsewhere(&text, profile, main);
+	add_leak(&text, analysis);
 	add_death(&text, profile, main);
 	return text_take(&text);
 }

@@ -38,6 +38,21 @@ const char *name_of_source(enum perfx_source source)
 	return "symbol";
 }
 
+const char *name_of_domain(enum perfx_domain domain)
+{
+	switch (domain) {
+	case PERFX_DOMAIN_HOST:
+		return "host";
+	case PERFX_DOMAIN_TENSOR:
+		return "tensor";
+	case PERFX_DOMAIN_GPU:
+		return "gpu";
+	case PERFX_DOMAIN_INVALID:
+		break;
+	}
+	return "unknown";
+}
+
 const char *name_of_link(enum perfx_link link)
 {
 	switch (link) {
@@ -128,6 +143,21 @@ static struct loss_name loss_names(enum perfx_loss_kind loss)
 	}
 #undef NAMED
 	return (struct loss_name){"unknown", ""};
+}
+
+const char *name_of_memory_level(enum perfx_memory_level level)
+{
+	switch (level) {
+	case PERFX_MEMORY_EXACT:
+		return "exact";
+	case PERFX_MEMORY_SAMPLED:
+		return "sampled";
+	case PERFX_MEMORY_SAMPLED_IN:
+		return "sampled_in";
+	case PERFX_MEMORY_OFF:
+		break;
+	}
+	return "off";
 }
 
 const char *name_of_loss(enum perfx_loss_kind loss)

@@ -19,6 +19,20 @@ void compose_facts(struct composer *c, const struct profile_process *process);
 void compose_threads(struct composer *c, const struct profile_process *process);
 /* functions.c: the table and who called */
 void compose_functions(struct composer *c, const struct profile_process *process);
+/* The function's name as this process's tables show it, marked. */
+void compose_function_name(struct composer *c, const struct profile_process *process, uint32_t id,
+			   struct text *into);
+/* memory.c: all of a process's memory */
+void compose_memory(struct composer *c, const struct profile_process *process,
+		    const struct process_analysis *analysis);
+bool memory_sees_frees(const struct profile_memory *memory);
+/* series.c: a row for what is held over time, a row for sizes */
+void compose_memory_series(struct composer *c, const struct profile_process *process,
+			   const struct profile_memory *memory);
+void compose_sizes(struct composer *c, const struct profile_memory *memory);
+/* hotspots.c: the table of places and their stacks */
+void compose_hotspots(struct composer *c, const struct profile_process *process,
+		      const struct profile_memory *memory, const struct memory_analysis *analysis);
 /* measured.c */
 void compose_measured(struct composer *c);
 

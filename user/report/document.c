@@ -102,6 +102,14 @@ void document_cell_count(struct document *document, uint64_t count)
 			     count == PROFILE_ABSENT ? "-" : format_count(buffer, count));
 }
 
+void document_cell_bytes(struct document *document, uint64_t bytes)
+{
+	char buffer[UNITS_MAX];
+
+	document_cell_printf(document, "%s",
+			     bytes == PROFILE_ABSENT ? "-" : format_bytes(buffer, bytes));
+}
+
 void document_cell_share(struct document *document, uint64_t part, uint64_t whole)
 {
 	char buffer[UNITS_MAX];

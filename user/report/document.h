@@ -58,6 +58,9 @@ struct document_limits {
 	unsigned functions; /* rows of a process's first table */
 	unsigned more;	    /* rows of the folded tables, of all processes together; 0: none */
 	unsigned callers;   /* functions whose callers are shown */
+	unsigned hotspots;  /* rows of a domain's table */
+	unsigned stacks;    /* of them, with their stacks */
+	unsigned frames;    /* of such a stack, innermost */
 	unsigned threads;
 	unsigned processes; /* that get a section of their own */
 	unsigned not_attached;
@@ -83,6 +86,7 @@ void document_cell_printf(struct document *document, const char *fmt, ...)
 /* Figures; PROFILE_ABSENT is shown as "-". */
 void document_cell_ns(struct document *document, uint64_t ns);
 void document_cell_count(struct document *document, uint64_t count);
+void document_cell_bytes(struct document *document, uint64_t bytes);
 void document_cell_share(struct document *document, uint64_t part, uint64_t whole);
 /* A text of the traced program's, marked; "?" when it is empty. Shortened to so many columns, where
  * not 0. */

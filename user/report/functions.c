@@ -21,9 +21,8 @@ static bool is_ambiguous(const struct composer *c, const struct profile_process 
 	return false;
 }
 
-/* The function's name as this process's tables show it, marked. */
-static void add_function(struct composer *c, const struct profile_process *p, uint32_t id,
-			 struct text *into)
+void compose_function_name(struct composer *c, const struct profile_process *p, uint32_t id,
+			   struct text *into)
 {
 	const struct profile_function *function = profile_function(c->profile, id);
 	struct text plain = {0};
@@ -49,32 +48,42 @@ static void cell_function(struct composer *c, const struct profile_process *p, u
 {
 	struct text cell = {0};
 
-	add_function(c, p, id, &cell);
+	compose_function_name(c, p, id, &cell);
 	document_cell(c->document, &cell);
 }
+
+/* nsys's and torch.profiler's figures; the name last, so that it gets what room there is */
+#define FUNCTION_FIGURES                                                                         \
+	{.title = "Self %", .right = true}, {.title = "Self", .right = true},                    \
+		{.title = "Total", .right = true, .rank = 2}, {.title = "Calls", .right = true}, \
+		{.title = "Avg", .right = true}, {.title = "p50", .right = true, .rank = 3},     \
+		{.title = "p95", .right = true, .rank = 4},                                      \
+		{.title = "p99", .right = true, .rank = 1},                                      \
+		{.title = "Min", .right = true, .rank = 9},                                      \
+		{.title = "Max", .right = true, .rank = 5},                                      \
+	{                                                                                        \
+		.title = "Threads", .right = true, .rank = 8                                     \
+	}
+#define FUNCTION_NAMES                             \
+	{.title = "Function", .takes_rest = true}, \
+	{                                          \
+		.title = "Module", .rank = 7       \
+	}
 
 static void compose_function_table(struct composer *c, const struct profile_process *p, size_t from,
 				   size_t to)
 {
-	/* nsys's and torch.profiler's figures; the name last, so that it gets what room there is */
-	static const struct column columns[] = {
-		{.title = "Self %", .right = true},
-		{.title = "Self", .right = true},
-		{.title = "Total", .right = true, .rank = 2},
-		{.title = "Calls", .right = true},
-		{.title = "Avg", .right = true},
-		{.title = "p50", .right = true, .rank = 3},
-		{.title = "p95", .right = true, .rank = 4},
-		{.title = "p99", .right = true, .rank = 1},
-		{.title = "Min", .right = true, .rank = 8},
-		{.title = "Max", .right = true, .rank = 5},
-		{.title = "Threads", .right = true, .rank = 7},
-		{.title = "Function", .takes_rest = true},
-		{.title = "Module", .rank = 6},
-	};
+	static const struct column without[] = {FUNCTION_FIGURES, FUNCTION_NAMES},
+				   with[] = {FUNCTION_FIGURES,
+					     {.title = "Allocated", .right = true, .rank = 6},
+					     FUNCTION_NAMES};
+	bool has_memory = p->memory_count > 0;
 	uint64_t wall_ns = profile_wall_ns(p);
 
-	document_table(c->document, columns);
+	if (has_memory)
+		document_table(c->document, with);
+	else
+		document_table(c->document, without);
 	for (size_t i = from; i < to; i++) {
 		const struct profile_row *row = &p->rows[i];
 		const struct profile_function *function =
@@ -92,6 +101,8 @@ static void compose_function_table(struct composer *c, const struct profile_proc
 		document_cell_ns(c->document, row->min_ns);
 		document_cell_ns(c->document, row->max_ns);
 		document_cell_count(c->document, row->threads_count);
+		if (has_memory)
+			document_cell_bytes(c->document, row->alloc_bytes);
 		cell_function(c, p, row->function);
 		document_cell_name(c->document, function ? function->module_base : "?",
 				   c->limits->name_columns);
@@ -151,7 +162,7 @@ static void compose_callers_of(struct composer *c, const struct profile_process 
 	};
 	struct text text = {0};
 
-	add_function(c, p, row->function, &text);
+	compose_function_name(c, p, row->function, &text);
 	document_add(c->document, BLOCK_CAPTION, &text);
 	document_table(c->document, columns);
 	for (size_t i = 0; i < row->callers_count && i < CALLERS_SHOWN; i++) {

@@ -93,6 +93,7 @@ static void compose_process(struct composer *c, size_t i)
 		compose_functions(c, p);
 	else if (c->analysis->processes[i].silence)
 		document_say(c->document, BLOCK_PARAGRAPH, c->analysis->processes[i].silence);
+	compose_memory(c, p, &c->analysis->processes[i]);
 	compose_threads(c, p);
 }
 
@@ -128,8 +129,18 @@ static void compose_others(struct composer *c, const bool *shown)
 	document_say(c->document, BLOCK_UNFOLD, "");
 }
 
-/* Those with calls get a section; when there are none, the one that used most CPU time says why. */
-static size_t next_process(const struct composer *c, const bool *shown, bool any_calls)
+static bool has_news(const struct profile_process *p)
+{
+	for (size_t i = 0; i < p->memory_count; i++) {
+		if (p->memory[i].allocs.value)
+			return true;
+	}
+	return p->calls_count > 0;
+}
+
+/* Those with calls or allocations get a section; when there are none, the one that used most CPU
+ * time says why. */
+static size_t next_process(const struct composer *c, const bool *shown, bool any_news)
 {
 	const struct profile *profile = c->profile;
 	size_t best = profile->processes_count;
@@ -137,7 +148,7 @@ static size_t next_process(const struct composer *c, const bool *shown, bool any
 	for (size_t i = 0; i < profile->processes_count; i++) {
 		const struct profile_process *p = &profile->processes[i], *q;
 
-		if (shown[i] || (any_calls && !p->calls_count))
+		if (shown[i] || (any_news && !has_news(p)))
 			continue;
 		if (best == profile->processes_count) {
 			best = i;
@@ -154,14 +165,16 @@ static size_t next_process(const struct composer *c, const bool *shown, bool any
 static void compose_processes(struct composer *c)
 {
 	bool *shown = calloc(c->profile->processes_count + 1, sizeof(*shown));
-	bool any_calls = c->profile->calls_count > 0;
+	bool any_news = false;
 
 	if (!shown) {
 		c->document->failed = true;
 		return;
 	}
+	for (size_t i = 0; i < c->profile->processes_count; i++)
+		any_news |= has_news(&c->profile->processes[i]);
 	for (unsigned n = 0; n < c->limits->processes; n++) {
-		size_t i = next_process(c, shown, any_calls);
+		size_t i = next_process(c, shown, any_news);
 
 		if (i == c->profile->processes_count)
 			break;

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Findings about memory, at both sides of their thresholds. */
+#include "analyze/analyze.h"
+#include "analyze/place.h"
+#include "base/escape.h"
+#include "memory_scene.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+static const char *plain(const char *sentence)
+{
+	static char buffers[4][2048];
+	static unsigned next;
+	char *buffer = buffers[next++ % 4];
+	struct text text = {0};
+
+	escape_unmarked(&text, sentence);
+	snprintf(buffer, sizeof(buffers[0]), "%s", text_peek(&text));
+	text_clear(&text);
+	return buffer;
+}
+
+/* "MemoryLeak/high …" */
+static void expect_kinds(const struct memory_scene *s, const char *wanted)
+{
+	struct analysis *analysis = analyze(&s->profile);
+	char kinds[256] = "";
+	size_t used = 0;
+
+	cr_assert_not_null(analysis);
+	for (size_t i = 0; i < analysis->processes[0].findings_count; i++) {
+		const struct finding *f = &analysis->processes[0].findings[i];
+
+		used += (size_t)snprintf(kinds + used, sizeof(kinds) - used, "%s%s/%s",
+					 i ? " " : "", f->kind, finding_severity_name(f->severity));
+	}
+	cr_expect_str_eq(kinds, wanted, "%s", kinds);
+	analysis__free(analysis);
+}
+
+static void expect_evidence(const struct memory_scene *s, const char *subject, const char *evidence)
+{
+	struct analysis *analysis = analyze(&s->profile);
+	const struct finding *f = analysis->processes[0].findings;
+
+	cr_assert_geq(analysis->processes[0].findings_count, 1);
+	cr_expect_str_eq(plain(f->subject), subject, "%s", plain(f->subject));
+	cr_expect_str_eq(plain(f->evidence), evidence, "%s", plain(f->evidence));
+	analysis__free(analysis);
+}
+
+Test(memory, a_leak)
+{
+	struct analysis *analysis;
+	struct memory_scene s;
+
+	/* 10 a second: 18.2 KiB/s are 64 MiB an hour, 291 KiB/s are 1 GiB */
+	scene_set(&s, 10 * S, 320 * MS);
+	scene_steps(&s, 100 * MS, 10, 1, 1000);
+	expect_kinds(&s, "MemoryLeak/low");
+	scene_set(&s, 10 * S, 320 * MS);
+	scene_steps(&s, 100 * MS, 10, 1, 10000);
+	expect_kinds(&s, "MemoryLeak/medium");
+	scene_set(&s, 10 * S, 320 * MS);
+	scene_steps(&s, 100 * MS, 1, 1, 100 << 10);
+	expect_kinds(&s, "MemoryLeak/high");
+	expect_evidence(
+		&s, "append (train.c:12)",
+		"keeps 1000 KiB of host heap a second, 3.43 GiB an hour at this rate; 100 "
+		"blocks of 100 KiB on average live, from all parts of the trace, the oldest "
+		"for 10.0 s");
+	analysis = analyze(&s.profile);
+	cr_expect_str_eq(plain(analysis->verdict),
+			 "python3 (pid 42) allocated 9.77 MiB of host heap in 10.0 s (100 "
+			 "allocations, 9.77 MiB of it still held); no traced function was called. "
+			 "It seems to leak memory in append (train.c:12): 3.43 GiB an hour.",
+			 "%s", plain(analysis->verdict));
+	cr_expect(analysis->processes[0].memory[0].trends[0].leak);
+	analysis__free(analysis);
+	s.memory.sampled = true;
+	s.memory.sample_bytes = 512 << 10;
+	expect_evidence(
+		&s, "append (train.c:12)",
+		"keeps 1000 KiB of host heap a second, 3.43 GiB an hour at this rate; 100 "
+		"blocks of 100 KiB on average live, from all parts of the trace, the oldest "
+		"for 10.0 s; estimated from about 20 sampled blocks (± 44 %)");
+}
+
+/* A tensor's block is a block of the heap as well: one finding. */
+Test(memory, a_leak_is_told_once)
+{
+	struct profile_memory both[2];
+	struct memory_scene s;
+
+	scene_set(&s, 10 * S, 320 * MS);
+	scene_steps(&s, 100 * MS, 10, 1, 100 << 10);
+	both[0] = both[1] = s.memory;
+	both[1].domain = PERFX_DOMAIN_TENSOR;
+	s.process.memory = both;
+	s.process.memory_count = 2;
+	expect_kinds(&s, "MemoryLeak/high");
+	/* both of the same place in one domain */
+	s.hotspots[1] = s.hotspots[0];
+	s.memory.hotspots_count = 2;
+	s.process.memory = &s.memory;
+	s.process.memory_count = 1;
+	expect_kinds(&s, "MemoryLeak/high MemoryLeak/high");
+}
+
+Test(memory, the_peak)
+{
+	struct memory_scene s;
+
+	scene_set(&s, 10 * S, 320 * MS);
+	s.memory.peak_bytes = 256 << 20;
+	s.memory.peak_ns = SCENE_START + 3 * S;
+	s.hotspots[0].live_at_peak_bytes = 192 << 20;
+	s.hotspots[1].live_at_peak_bytes = 32 << 20;
+	s.hotspots[1].frames_count = 0;
+	s.memory.hotspots_count = 2;
+	expect_kinds(&s, "PeakMemory/low");
+	expect_evidence(&s, "host heap of python3 (pid 42)",
+			"its peak was 256 MiB, 3.00 s after the start (resident memory had its own "
+			"at 1.00 GiB): 75.0 % from append (train.c:12), 12.5 % from an unknown "
+			"place");
+	s.profile.memory_mib = 1280;
+	expect_kinds(&s, "PeakMemory/medium");
+	s.memory.peak_bytes--;
+	expect_kinds(&s, "");
+	s.memory.peak_bytes = PROFILE_ABSENT;
+	expect_kinds(&s, "");
+	s.memory.domain = PERFX_DOMAIN_GPU;
+	s.memory.peak_bytes = 1 << 30;
+	expect_kinds(&s, "PeakMemory/low");
+}
+
+Test(memory, churn)
+{
+	struct memory_scene s;
+
+	scene_set(&s, 10 * S, 320 * MS);
+	scene_add(&s.memory.allocs, 1999999);
+	expect_kinds(&s, "");
+	scene_add(&s.memory.allocs, 1);
+	scene_add(&s.hotspots[0].allocs, 1500000);
+	s.memory.temporary_count = 1000000;
+	expect_kinds(&s, "MemoryChurn/low");
+	expect_evidence(
+		&s, "python3 (pid 42)",
+		"200,000 heap allocations a second, 50.0 % of them freed by the same "
+		"thread's next call of the allocator; 75.0 % of them in append (train.c:12); "
+		"at 50 ns for a malloc and its free that is 1.0 % of a CPU");
+	/* recorded a fifth of the time: it goes on in the rest */
+	s.memory.recorded_ns = 2 * S;
+	expect_kinds(&s, "MemoryChurn/medium");
+	s.memory.domain = PERFX_DOMAIN_TENSOR;
+	expect_kinds(&s, "");
+	s.memory.domain = PERFX_DOMAIN_GPU;
+	expect_kinds(&s, "MemoryChurn/medium");
+	s.memory.recorded_ns = 0;
+	expect_kinds(&s, "");
+}
+
+Test(memory, tensors_that_come_and_go_as_pages)
+{
+	struct memory_scene s;
+
+	scene_set(&s, 10 * S, 320 * MS);
+	s.memory.domain = PERFX_DOMAIN_TENSOR;
+	scene_add(&s.memory.allocs, 10240);
+	scene_add(&s.memory.allocated_bytes, 5ULL << 30);
+	s.process.cpu_system_ns = 2 * S;
+	expect_kinds(&s, "TensorChurn/medium");
+	s.process.cpu_system_ns = 1999 * MS;
+	expect_kinds(&s, "");
+	s.process.cpu_system_ns = 2 * S;
+	s.memory.allocated_bytes.value--;
+	expect_kinds(&s, "");
+	s.memory.allocated_bytes.value++;
+	s.process.cpu_ns = PROFILE_ABSENT;
+	expect_kinds(&s, "");
+}
+
+/* 140 MiB in ten seconds. */
+static void grow_rss(struct memory_scene *s)
+{
+	for (uint64_t i = 0; i < 8; i++) {
+		s->usage[i].rss_bytes += i * (20 << 20);
+		s->usage[i].rss_anon_bytes += i * (20 << 20);
+	}
+}
+
+Test(memory, growth_that_is_not_traced)
+{
+	struct memory_scene s;
+
+	scene_set(&s, 10 * S, 320 * MS);
+	grow_rss(&s);
+	s.memory.current_bytes = 69 << 20;
+	expect_kinds(&s, "UntracedMemory/medium");
+	expect_evidence(
+		&s, "python3 (pid 42)",
+		"anonymous resident memory went from 512 MiB to 652 MiB, steadily: 14.0 MiB "
+		"a second (R² 1.00 over 8 samples); of the traced host heap only 69.0 MiB "
+		"came in all that time and stayed");
+	s.memory.current_bytes = 71 << 20;
+	expect_kinds(&s, "MemoryGrowth/medium");
+	/* more may be live than is known */
+	s.memory.current_bytes = 0;
+	s.memory.bound = PROFILE_MEMORY_LOST_ALLOCS;
+	expect_kinds(&s, "MemoryGrowth/medium");
+	s.memory.bound = 0;
+	s.memory.recorded_ns = 9 * S;
+	expect_kinds(&s, "MemoryGrowth/medium");
+	/* a leak says it better */
+	scene_set(&s, 10 * S, 320 * MS);
+	grow_rss(&s);
+	scene_steps(&s, 100 * MS, 1, 1, 1400 << 10);
+	expect_kinds(&s, "MemoryLeak/high");
+}
+
+static void expect_frame(const struct profile_frame *frame, bool brief, const char *wanted)
+{
+	struct text text = {0};
+
+	place_frame(&text, frame, brief);
+	cr_expect_str_eq(text_peek(&text), wanted, "%s", text_peek(&text));
+	text_clear(&text);
+}
+
+Test(place, frames)
+{
+	struct profile_frame frame = {.function = "f",
+				      .module = "/x/libm.so",
+				      .module_base = "libm.so",
+				      .file = "/src/a.c",
+				      .line = 7,
+				      .address = 0xabc,
+				      .offset = 0x12};
+
+	expect_frame(&frame, false, "f (/src/a.c:7)");
+	expect_frame(&frame, true, "f (a.c:7)");
+	frame.line = 0;
+	expect_frame(&frame, true, "f (a.c)");
+	frame.file = "";
+	expect_frame(&frame, false, "f (libm.so)");
+	frame.function = "";
+	expect_frame(&frame, false, "libm.so+0x12");
+	frame.module = frame.module_base = "";
+	expect_frame(&frame, false, "0xabc");
+	frame.function = "jit";
+	expect_frame(&frame, false, "jit");
+}
+
+/* Inside the allocator nobody needs to look; with nothing else, there is the stack. */
+Test(place, where_a_stack_begins)
+{
+	struct memory_scene s;
+
+	scene_set(&s, 10 * S, 320 * MS);
+	cr_expect_eq(place_first(&s.memory, &s.hotspots[0]), 1);
+	s.frames[1].function = "operator new(unsigned long)";
+	cr_expect_eq(place_first(&s.memory, &s.hotspots[0]), 2);
+	s.hotspots[0].frames_count = 2;
+	cr_expect_eq(place_first(&s.memory, &s.hotspots[0]), 0);
+	/* an allocator in the program itself */
+	s.hotspots[0].frames_count = 3;
+	s.frames[1].function = "append";
+	s.allocator.module = s.frames[1].module;
+	s.frames[0].module = s.frames[1].module;
+	s.frames[0].module_base = s.frames[1].module_base;
+	cr_expect_eq(place_first(&s.memory, &s.hotspots[0]), 0);
+	s.hotspots[0].frames_count = 0;
+	cr_expect_eq(place_first(&s.memory, &s.hotspots[0]), 0);
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What is a leak and what is not, over windows as aggregate keeps them. */
+#include "analyze/leaks.h"
+#include "analyze/trend.h"
+#include "memory_scene.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+
+static struct hotspot_trend judge(const struct memory_scene *s)
+{
+	struct memory_analysis analysis = {0};
+	struct hotspot_trend trend;
+
+	cr_assert_eq(leaks_judge(&analysis, &s->process, &s->memory), 0);
+	cr_expect_null(analysis.unjudged, "%s", analysis.unjudged);
+	trend = analysis.trends[0];
+	cr_expect_eq(analysis.leaks_count, trend.leak);
+	memory_analysis_clear(&analysis);
+	return trend;
+}
+
+Test(trend, theil_sen)
+{
+	static const double line[] = {0, 3, 6, 9, 12}, bent[] = {0, 1, 2, 3, 100};
+
+	cr_expect_float_eq(trend_theil_sen(line, 5), 3, 1e-9);
+	/* pairs: 6 of slope 1, 4 steeper */
+	cr_expect_float_eq(trend_theil_sen(bent, 5), 1, 1e-9);
+	cr_expect_float_eq(trend_theil_sen(line, 1), 0, 1e-9);
+	cr_expect_float_eq(trend_theil_sen(line, 0), 0, 1e-9);
+}
+
+/* One block kept in each step, whatever the step's length and the windows': found, and its slope
+ * within 3.4/N (leaks.h has the reason), N the blocks kept in the judged windows. */
+Test(leaks, a_block_of_each_step)
+{
+	static const uint64_t windows[] = {320 * MS, 512 * MS, 640 * MS},
+			      steps[] = {7 * MS, 100 * MS, 319 * MS, 321 * MS, 512 * MS, 990 * MS};
+	static const unsigned blocks[] = {1, 2, 300};
+
+	for (size_t i = 0; i < 3 * 6 * 3; i++) {
+		uint64_t step = steps[i / 3 % 6];
+		struct memory_scene s;
+		struct hotspot_trend trend;
+		double truth = 4096.0 * 1e9 / (double)step, judged;
+
+		scene_set(&s, 10 * S, windows[i / 18]);
+		scene_steps(&s, step, blocks[i % 3], 1, 4096);
+		trend = judge(&s);
+		judged = (double)(s.memory.windows_count - 1 - (s.memory.windows_count + 3) / 4) *
+			 (double)s.memory.window_ns / (double)step;
+		cr_expect(trend.leak, "step %.0f ms of %u blocks", (double)step / 1e6,
+			  blocks[i % 3]);
+		cr_expect_leq(fabs(trend.slope_bytes_per_s - truth), truth * 3.4 / judged,
+			      "step %.0f ms of %u blocks: %.0f, not %.0f", (double)step / 1e6,
+			      blocks[i % 3], trend.slope_bytes_per_s, truth);
+	}
+}
+
+/* Whatever the step's length to the windows': nothing stays. */
+Test(leaks, a_steady_trainer)
+{
+	static const uint64_t steps[] = {3 * MS,   100 * MS, 319 * MS, 321 * MS,
+					 330 * MS, 640 * MS, 1 * S,    4 * S};
+
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		struct memory_scene s;
+
+		scene_set(&s, 10 * S, 320 * MS);
+		scene_steps(&s, steps[i], 100, 0, 1 << 20);
+		cr_expect(!judge(&s).leak, "step %.0f ms", (double)steps[i] / 1e6);
+	}
+}
+
+/* A cache that is full after a while, one block at a time; steps go on at the same place. */
+Test(leaks, a_cache_that_fills)
+{
+	for (uint64_t full = 1; full <= 7; full++) {
+		struct memory_scene s;
+
+		scene_set(&s, 10 * S, 320 * MS);
+		for (uint64_t i = 0; i < 100; i++)
+			scene_block(&s, i * full * 10 * MS, SCENE_NEVER, 1 << 20);
+		scene_steps(&s, 100 * MS, 10, 0, 1 << 20);
+		cr_expect(!judge(&s).leak, "full after %d s", (int)full);
+	}
+}
+
+/* Once, twice, three times in the trace: a block, or a batch of them. */
+Test(leaks, growth_at_once)
+{
+	for (unsigned times = 1; times <= 3; times++) {
+		for (unsigned blocks = 1; blocks <= 100; blocks += 99) {
+			struct memory_scene s;
+
+			scene_set(&s, 10 * S, 320 * MS);
+			for (unsigned i = 0; i < times * blocks; i++)
+				scene_block(&s, (i / blocks * 2 + 4) * S, SCENE_NEVER, 8 << 20);
+			scene_steps(&s, 100 * MS, 10, 0, 1 << 20);
+			cr_expect(!judge(&s).leak, "%u times %u blocks", times, blocks);
+		}
+	}
+}
+
+/* A leak beside a cache that fills at the same place: the leak's slope. */
+Test(leaks, a_leak_beside_a_cache)
+{
+	struct hotspot_trend trend;
+	struct memory_scene s;
+
+	scene_set(&s, 10 * S, 320 * MS);
+	for (uint64_t i = 0; i < 1000; i++)
+		scene_block(&s, i * 2 * MS, SCENE_NEVER, 1 << 20);
+	scene_steps(&s, 100 * MS, 10, 1, 4096);
+	trend = judge(&s);
+	cr_expect(trend.leak);
+	cr_expect_float_eq(trend.slope_bytes_per_s, 40960, 40960 * 3.4 / 70);
+}
+
+/* A queue of sixty seconds: each block that comes lets one from before the trace go. */
+Test(leaks, blocks_that_are_replaced)
+{
+	struct memory_scene s;
+
+	scene_set(&s, 10 * S, 320 * MS);
+	scene_steps(&s, 100 * MS, 1, 1, 4096);
+	cr_expect(judge(&s).leak);
+	for (size_t i = 0; i < s.memory.windows_count; i++)
+		s.memory.unknown_frees_windows[i] = 3;
+	cr_expect(!judge(&s).leak);
+	/* those of the first step only */
+	for (size_t i = 1; i < s.memory.windows_count; i++)
+		s.memory.unknown_frees_windows[i] = 0;
+	s.memory.unknown_frees_windows[0] = 100000;
+	cr_expect(judge(&s).leak);
+	/* resident memory grows as fast: it is more than replaced */
+	for (size_t i = 1; i < s.memory.windows_count; i++)
+		s.memory.unknown_frees_windows[i] = 3;
+	for (uint64_t i = 0; i < 8; i++)
+		s.usage[i].rss_bytes = 100000 + i * 409600 / 7;
+	cr_expect(judge(&s).leak);
+}
+
+/* A third of the blocks dies after a second, a third after two …: what is held has levelled off. */
+Test(leaks, blocks_with_a_lifetime)
+{
+	for (uint64_t life = 1; life <= 6; life++) {
+		struct memory_scene s;
+
+		scene_set(&s, 10 * S, 320 * MS);
+		for (uint64_t i = 0; i < 10000; i++)
+			scene_block(&s, i * MS, i * MS + life * S, 4096);
+		cr_expect(!judge(&s).leak, "%d s", (int)life);
+	}
+}
+
+Test(leaks, below_the_thresholds)
+{
+	struct memory_scene s;
+
+	/* 1 MiB an hour are 291.3 bytes a second */
+	scene_set(&s, 10 * S, 320 * MS);
+	scene_steps(&s, 100 * MS, 1, 1, 28);
+	cr_expect(!judge(&s).leak);
+	scene_set(&s, 10 * S, 320 * MS);
+	scene_steps(&s, 100 * MS, 1, 1, 31);
+	cr_expect(judge(&s).leak);
+	/* four blocks say nothing */
+	scene_set(&s, 10 * S, 320 * MS);
+	scene_steps(&s, 1800 * MS, 1, 1, 1 << 20);
+	cr_expect(!judge(&s).leak);
+}
+
+Test(leaks, lost_frees_look_like_leaks)
+{
+	struct memory_scene s;
+
+	scene_set(&s, 10 * S, 320 * MS);
+	scene_steps(&s, 100 * MS, 1, 1, 4096); /* about 70 blocks in the judged windows */
+	s.memory.lost_frees_count = 16;
+	cr_expect(judge(&s).leak);
+	s.memory.lost_frees_count = 20;
+	cr_expect(!judge(&s).leak);
+}
+
+/* Large growth that resident memory does not show. */
+Test(leaks, resident_memory_has_its_say)
+{
+	struct hotspot_trend trend;
+	struct memory_scene s;
+
+	scene_set(&s, 10 * S, 320 * MS);
+	scene_steps(&s, 100 * MS, 1, 1, 4 << 20); /* 400 MiB; 1 GiB is resident */
+	trend = judge(&s);
+	cr_expect(trend.leak && trend.unseen);
+	for (uint64_t i = 0; i < 8; i++)
+		s.usage[i].rss_bytes += i * (400ULL << 20) / 7;
+	trend = judge(&s);
+	cr_expect(trend.leak && !trend.unseen);
+	/* a GPU's memory is not resident */
+	for (uint64_t i = 0; i < 8; i++)
+		s.usage[i].rss_bytes = 1ULL << 30;
+	s.memory.domain = PERFX_DOMAIN_GPU;
+	trend = judge(&s);
+	cr_expect(trend.leak && !trend.unseen);
+}
+
+/* A process that began later, windows that began with the trace. */
+Test(leaks, a_child)
+{
+	struct memory_scene s;
+
+	scene_set(&s, 10 * S, 320 * MS);
+	for (uint64_t at = 5 * S; at < 10 * S; at += 50 * MS)
+		scene_block(&s, at, SCENE_NEVER, 4096);
+	cr_expect(!judge(&s).leak);
+	s.process.from_ns = SCENE_START + 5 * S;
+	s.memory.recorded_ns = 5 * S;
+	cr_expect(judge(&s).leak);
+}
+
+static const char *why_not(const struct memory_scene *s)
+{
+	struct memory_analysis analysis = {0};
+	const char *why;
+
+	cr_assert_eq(leaks_judge(&analysis, &s->process, &s->memory), 0);
+	why = analysis.unjudged;
+	cr_expect(!why || !analysis.trends[0].leak);
+	cr_expect_eq(analysis.trends[0].slope_bytes_per_s < 0, why != NULL);
+	memory_analysis_clear(&analysis);
+	return why;
+}
+
+Test(leaks, not_judged)
+{
+	struct memory_scene s;
+
+	scene_set(&s, 10 * S, 320 * MS);
+	scene_steps(&s, 100 * MS, 1, 1, 4096);
+	cr_expect_null(why_not(&s));
+	s.memory.recorded_ns = 9890 * MS;
+	cr_expect_str_eq(why_not(&s), "it was not recorded all the time");
+	s.memory.current_bytes = PROFILE_ABSENT;
+	cr_expect_str_eq(why_not(&s), "frees were not recorded");
+	scene_set(&s, 1999 * MS, 100 * MS);
+	cr_expect_str_eq(why_not(&s), "the trace is too short");
+	scene_set(&s, 10 * S, 1 * S);
+	cr_expect_str_eq(why_not(&s), "the trace is too short");
+	scene_set(&s, 10 * S, 320 * MS);
+	s.memory.windows_count = 0;
+	cr_expect_str_eq(why_not(&s), "the trace is too short");
+	s.memory.window_ns = 0;
+	cr_expect_str_eq(why_not(&s), "the trace is too short");
+	s.memory.windows_count = PROFILE_WINDOWS + 1;
+	cr_expect_str_eq(why_not(&s), "the trace is too short");
+}
+
+/* Sampled: each kept block of 64 KiB is seen with probability 1 − e^(−1/8) and stands for 64 KiB /
+ * that. 200 leaks of 20 blocks a second: the sampled 7.2 s have 17 draws on average. */
+Test(leaks, sampled)
+{
+	const double seen = 1 - exp(-0.125);
+	unsigned found = 0;
+	uint64_t random = 1;
+
+	for (int seed = 0; seed < 200; seed++) {
+		struct memory_scene s;
+
+		scene_set(&s, 10 * S, 320 * MS);
+		for (uint64_t at = 0; at < 10 * S; at += 50 * MS) {
+			random = random * 6364136223846793005ULL + 1442695040888963407ULL;
+			if ((double)(random >> 11) * 0x1p-53 < seen)
+				scene_block(&s, at, SCENE_NEVER, (uint64_t)(65536 / seen));
+		}
+		found += judge(&s).leak;
+	}
+	cr_expect_geq(found, 120, "%u of 200", found);
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the memory files of aggregate share.
+ *
+ * A ledger is the account of one domain in one process. It has a table of live blocks by address
+ * (blocks.c), a tree of mapped intervals (mapped.c), what each thread did last, and hotspots: the
+ * account of one way of allocating.
+ *
+ * Units. Of sampled blocks each stands for 1/p of its kind (sampling.h). So that what an allocation
+ * adds its free takes off again, exactly, counts and bytes of what lives and ends are integers in
+ * units of 1/1024; an exact block counts 1024. Live bytes up to MEMORY_LIVE_MAX are taken; an
+ * allocation that leads beyond is undecoded.
+ *
+ * Live at the peak. A ledger's peaks are numbered. A hotspot that is about to change first notes
+ * its live bytes for the last peak, if it has not yet: nobody walks over hotspots when a peak is
+ * set. Windows likewise: a hotspot that is about to change fills the windows since its last change
+ * with what it had all the while.
+ *
+ * Memory: 32 bytes a live block and 4 to 8 for its place in the table, 36 to 40 in all; some 600 a
+ * hotspot, 100 a mapping. The maxima are in aggregate.h.
+ */
+#ifndef PERFX_AGGREGATE_MEMORY_H
+#define PERFX_AGGREGATE_MEMORY_H
+
+#include "aggregate/sampling.h"
+#include "base/chunks.h"
+#include "base/map64.h"
+
+#define MEMORY_UNIT_SHIFT 10
+#define MEMORY_UNIT	  (1ULL << MEMORY_UNIT_SHIFT)
+#define MEMORY_LIVE_MAX	  (1ULL << 62)	     /* units: 4 PiB */
+#define MEMORY_BYTES_MAX  ((1ULL << 48) - 1) /* of a block; no address space gives more */
+#define MEMORY_WINDOW_NS  50000000ULL	     /* the shortest window: 50 ms */
+#define MEMORY_POINT_NS	  1000000ULL	     /* points are this far apart at least: 1 ms */
+
+struct aggregate;
+struct profile_process;
+struct work;
+
+/* How a domain is recorded from a time on. */
+struct memory_mode {
+	uint64_t time_ns, sample_bytes, on_ns, period_ns;
+	enum perfx_memory_level level;
+};
+
+struct memory_domain {
+	struct memory_mode *modes; /* in the order of the stream; none: exact all along */
+	size_t modes_capacity, modes_count;
+	uint32_t blind_count;	/* modes under which blocks are freed unseen */
+	uint32_t sampling_mode; /* the last that samples: index + 1 */
+	bool has_allocator;
+};
+
+struct block {
+	uint64_t address;
+	uint64_t size_bytes : 48, rate : 16; /* rate: 0: exact; n: sampled under modes[n - 1] */
+	uint64_t time_ns;
+	uint32_t hotspot;
+	uint32_t next; /* of its bucket, or of the free ones; 0: none */
+};
+_Static_assert(sizeof(struct block) == 32, "the bytes a block that are stated above");
+
+/* The blocks of all ledgers. Index 0 is none. */
+struct block_pool {
+	struct chunks chunks;
+	uint32_t free_head;
+	uint32_t count; /* in use */
+};
+
+struct block_table {
+	uint32_t *heads;
+	size_t heads_count; /* a power of two, or 0 */
+	size_t count;
+};
+
+struct mapping {
+	uint64_t from, to; /* [from, to) */
+	uint64_t time_ns;
+	uint64_t units; /* its weight */
+	uint32_t hotspot;
+	uint32_t rests;	      /* taken out: how many parts of it stayed */
+	struct mapping *next; /* taken out: list */
+};
+
+/* No two overlap. */
+struct mapping_tree {
+	void *root; /* of tsearch(3) */
+};
+
+enum aside {
+	ASIDE_NONE = 0,
+	ASIDE_UNKNOWN, /* a block that is not known is being reallocated */
+	ASIDE_BLOCK,
+	ASIDE_MAPPINGS,
+};
+
+/* What a thread's next call in the domain is judged by. */
+struct memory_thread {
+	uint32_t tid;
+	/* Its last call allocated the block of this address and time, under the exact mode of this
+	 * number; 0: it did not. */
+	uint32_t last_mode;
+	uint64_t last_address, last_time_ns;
+
+	enum aside aside;
+	bool aside_temporary;
+	uint32_t aside_block;
+	struct mapping *aside_mappings;
+};
+
+struct hotspot {
+	struct hotspot *next; /* of its ledger */
+	uint32_t index, stack, context;
+	uint16_t allocator;
+	uint16_t level;	      /* of window_ns when windows[] were filled: see memory_clock */
+	uint32_t window;      /* of the last change: windows before it are filled */
+	uint64_t peak_number; /* live_at_peak is of this peak of the ledger */
+	uint64_t live_count, live_bytes, live_at_peak, peak_bytes; /* units */
+	uint64_t frees, temporary, freed_bytes;			   /* units */
+	uint64_t ended;						   /* units, with a lifetime */
+	unsigned __int128 lifetimes;				   /* units × ns */
+	struct tally tally;
+	uint64_t windows[PROFILE_WINDOWS]; /* units */
+	/* made at the end */
+	uint64_t oldest_ns, old_bytes /* units */;
+};
+
+struct ledger {
+	uint32_t process;
+	enum perfx_domain domain;
+	uint32_t modes_seen, blind_seen;
+	bool blind; /* blocks were freed unseen */
+	bool retired;
+	uint64_t records_count;
+
+	struct block_table blocks;
+	struct mapping_tree mappings;
+	struct map64 thread_ids; /* tid → threads[] */
+	struct memory_thread *threads;
+	size_t threads_capacity, threads_count;
+	size_t last_thread;
+	struct map64 hotspot_ids;		 /* key → index */
+	struct hotspot *hotspots, *last_hotspot; /* in the order of their first allocations */
+	size_t hotspots_count;
+
+	struct tally tally;
+	uint64_t frees, temporary;		     /* units */
+	uint64_t unknown_frees, replaced;	     /* records */
+	uint64_t live_count, live_bytes, peak_bytes; /* units */
+	uint64_t peak_ns, peak_number;
+	uint64_t sizes[PROFILE_SIZES]; /* units */
+	unsigned bound;		       /* PROFILE_MEMORY_LOST_ */
+	uint64_t lost_allocs, lost_bytes, lost_frees;
+
+	struct profile_memory_point *points;
+	size_t points_capacity, points_count;
+	uint64_t point_step_ns, point_slot, point_due_ns;
+};
+
+/* The process's ledgers and what its addresses mean. */
+struct memory_process {
+	struct ledger *ledgers[PERFX_DOMAINS];
+	struct map64 frame_ids; /* address → frames[], innermost */
+};
+
+struct memory_stack {
+	uint32_t frames_count, flags;
+	size_t first; /* in addresses[] */
+};
+
+struct memory_frame {
+	struct profile_frame frame;
+	uint32_t next; /* around it, at the same address; 0: none */
+	uint16_t depth;
+	bool described; /* otherwise it has an address only */
+};
+
+struct memory_allocator {
+	const char *name, *module; /* NULL: not described */
+	enum perfx_domain domain;
+};
+
+/* Windows of all hotspots: window_ns = MEMORY_WINDOW_NS << level. */
+struct memory_clock {
+	bool started;
+	uint64_t start_ns;
+	uint16_t level;
+	uint32_t window;	 /* of the time seen last */
+	uint64_t from_ns, to_ns; /* of that window */
+};
+
+struct memory {
+	struct memory_domain domains[PERFX_DOMAINS];
+	struct memory_process **processes; /* by index */
+	size_t processes_capacity;
+	struct memory_clock clock;
+	uint64_t records_count;
+	uint64_t refused_count; /* blocks that had no room */
+
+	struct block_pool blocks;
+	size_t mappings_count;
+	struct chunks hotspots;
+
+	struct memory_allocator *allocators; /* by id */
+	size_t allocators_capacity;
+	struct map64 stack_ids; /* process << 32 | stack → stacks[] */
+	struct memory_stack *stacks;
+	size_t stacks_capacity, stacks_count;
+	uint64_t *addresses;
+	size_t addresses_capacity, addresses_count;
+	struct chunks frames;	 /* index 0: none */
+	struct map64 string_ids; /* hash → interned[] */
+	const char **interned;
+	size_t interned_capacity, interned_count;
+};
+
+static inline uint64_t memory_whole(uint64_t units)
+{
+	return (units + MEMORY_UNIT / 2) >> MEMORY_UNIT_SHIFT;
+}
+
+/* blocks.c */
+static inline struct block *block_at(const struct block_pool *pool, uint32_t index)
+{
+	return chunks_at(&pool->chunks, index, sizeof(struct block));
+}
+
+/* One that is in no table. 0: none, errno ENOSPC (AGGREGATE_BLOCKS_MAX) or ENOMEM. */
+uint32_t block_new(struct block_pool *pool);
+void block_release(struct block_pool *pool, uint32_t index);
+/* Its address must not be in the table. 0 or -ENOMEM. */
+int block_insert(struct block_pool *pool, struct block_table *table, uint32_t index);
+/* Out of the table, not released. 0: none is at this address. */
+uint32_t block_take(struct block_pool *pool, struct block_table *table, uint64_t address);
+/* Releases all of them. */
+void block_table_clear(struct block_pool *pool, struct block_table *table);
+
+/* mapped.c */
+/* Takes out what lies in [from, to), as a list that is the caller's. A mapping that reaches over an
+ * end is cut there: what is outside stays. 0, -ENOMEM, or -ENOSPC when there was no room for a part
+ * that should have stayed, which is then in the list. The list is valid always. */
+int mapped_take(struct memory *memory, struct mapping_tree *tree, uint64_t from, uint64_t to,
+		struct mapping **list);
+/* Adds a mapping that overlaps none. 0, -ENOMEM or -ENOSPC (AGGREGATE_MAPPINGS_MAX). */
+int mapped_add(struct memory *memory, struct mapping_tree *tree, const struct mapping *mapping);
+/* Frees one that was taken out; returns the next of its list. */
+struct mapping *mapping_release(struct memory *memory, struct mapping *mapping);
+void mapped_clear(struct memory *memory, struct mapping_tree *tree);
+void mapped_each(const struct mapping_tree *tree,
+		 void (*each)(const struct mapping *mapping, void *arg), void *arg);
+
+/* hotspots.c */
+/* NULL: memory is out. */
+struct hotspot *hotspot_get(struct aggregate *aggregate, struct ledger *ledger, uint32_t stack,
+			    uint32_t context, uint16_t allocator);
+static inline struct hotspot *hotspot_at(const struct memory *memory, uint32_t index)
+{
+	return chunks_at(&memory->hotspots, index, sizeof(struct hotspot));
+}
+/* Notes what the hotspot has, for the last peak and the windows that are over, at a time. */
+void hotspot_touch(struct memory *memory, const struct ledger *ledger, struct hotspot *hotspot,
+		   uint64_t time_ns);
+/* The number of the window at a time; makes windows longer when they are too many. */
+uint32_t memory_window(struct memory *memory, uint64_t time_ns);
+/* Units more or less that live. */
+void hold(struct memory *memory, struct ledger *ledger, struct hotspot *hotspot, uint64_t count,
+	  uint64_t bytes, uint64_t time_ns);
+void let_go(struct memory *memory, struct ledger *ledger, struct hotspot *hotspot, uint64_t count,
+	    uint64_t bytes, uint64_t time_ns);
+
+/* endings.c */
+/* What an allocation stands for, in units. */
+struct weight {
+	uint64_t count, bytes;
+};
+
+/* What ends a block. */
+struct ending {
+	uint64_t time_ns;
+	bool is_free; /* otherwise its free was lost */
+	bool temporary;
+};
+
+/* sample_bytes 0: exact */
+struct weight memory_weigh(uint64_t size_bytes, uint64_t sample_bytes);
+struct weight memory_weigh_block(const struct memory *memory, const struct ledger *ledger,
+				 const struct block *block);
+struct weight memory_weigh_mapping(const struct mapping *mapping);
+/* A block or mappings that were taken out; released. */
+void end_block(struct memory *memory, struct ledger *ledger, uint32_t index,
+	       const struct ending *ending);
+void end_mappings(struct memory *memory, struct ledger *ledger, struct mapping *list,
+		  const struct ending *ending);
+/* Takes [address, address + size) out of what is mapped; each part that stays of one is a block of
+ * its own. 0 or -ENOMEM; the list is valid always. */
+int take_mappings(struct memory *memory, struct ledger *ledger, uint64_t address,
+		  uint64_t size_bytes, uint64_t time_ns, struct mapping **list);
+/* The thread's reallocation, if any, has freed its block. */
+void end_aside(struct memory *memory, struct ledger *ledger, struct memory_thread *thread,
+	       uint64_t time_ns);
+/* It failed. 0 or -ENOMEM. */
+int restore_aside(struct memory *memory, struct ledger *ledger, struct memory_thread *thread,
+		  uint64_t time_ns);
+
+/* ledger.c */
+/* NULL with errno: ERANGE, ENOMEM. */
+struct memory_process *memory_process_get(struct aggregate *aggregate, uint32_t process);
+struct ledger *ledger_get(struct aggregate *aggregate, uint32_t process, enum perfx_domain domain);
+void ledger__free(struct memory *memory, struct ledger *ledger);
+/* What the account says now. */
+void ledger_point(const struct ledger *ledger, uint64_t time_ns,
+		  struct profile_memory_point *point);
+/* To be called before anything changes at a time: notes modes and points. 0 or -ENOMEM. */
+int ledger_tick(struct memory *memory, struct ledger *ledger, uint64_t time_ns);
+/* Whether blocks may have been freed unseen since the last call. */
+void ledger_note_modes(const struct memory *memory, struct ledger *ledger);
+/* NULL with errno: ENOSPC (AGGREGATE_THREADS_MAX reallocations at once), ENOMEM. */
+struct memory_thread *ledger_thread(struct ledger *ledger, uint32_t tid);
+/* The mode of a domain now; PERFX_MEMORY_EXACT where there is none. */
+const struct memory_mode *memory_mode_now(const struct memory_domain *domain);
+bool mode_is_blind(const struct memory_mode *mode);
+
+/* frames.c */
+/* With empty names when it was never described. */
+const struct memory_allocator *memory_allocator_of(const struct memory *memory, uint16_t id);
+const struct memory_stack *memory_stack_of(const struct memory *memory, uint32_t process,
+					   uint32_t stack);
+/* The innermost frame at an address, made when it is not known: index in frames; 0: no room;
+ * -ENOMEM. */
+int64_t memory_frame_at(struct aggregate *aggregate, uint32_t process, uint64_t address);
+
+/* live.c: what is live now */
+/* The hotspots' oldest_ns and old_bytes: allocated before a time. */
+void live_ages(struct memory *memory, struct ledger *ledger, uint64_t old_ns);
+/* No room for blocks: gives back those of ended processes. False: there was nothing. */
+bool memory_retire(struct aggregate *aggregate);
+void memory_clear(struct memory *memory);
+
+/* What a domain of a process is made of. */
+struct memory_source {
+	struct aggregate *a;
+	struct profile_process *process;
+	struct ledger *ledger; /* NULL: nothing happened */
+	enum perfx_domain domain;
+};
+
+/* hotspots_finish.c: fills hotspots. out->windows_count is there already. 0 or -ENOMEM. */
+int hotspots_fill(struct memory_source *source, struct profile_memory *out);
+
+/* memory_finish.c: fills the processes' memory and the rows' alloc_bytes. 0 or -ENOMEM. */
+int memory_fill(struct work *work);
+void profile_memory_clear(struct profile_memory *memory, size_t count);
+
+#endif

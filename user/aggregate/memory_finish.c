@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Ledgers → profile. */
+#include "aggregate/internal.h"
+
+#include <stdlib.h>
+
+void profile_memory_clear(struct profile_memory *memory, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		for (size_t j = 0; j < memory[i].hotspots_count; j++)
+			free((void *)memory[i].hotspots[j].frames);
+		free(memory[i].hotspots);
+		free(memory[i].allocators);
+		free(memory[i].points);
+	}
+	free(memory);
+}
+
+/* ---- how it was recorded ---- */
+
+static uint64_t overlap_ns(uint64_t from_ns, uint64_t to_ns, const struct profile_process *process)
+{
+	if (from_ns < process->from_ns)
+		from_ns = process->from_ns;
+	if (to_ns > process->to_ns)
+		to_ns = process->to_ns;
+	return to_ns > from_ns ? to_ns - from_ns : 0;
+}
+
+static uint64_t mode_end_ns(const struct memory_domain *domain, size_t mode)
+{
+	return mode + 1 < domain->modes_count ? domain->modes[mode + 1].time_ns : UINT64_MAX;
+}
+
+/* Of the time that a mode lasted, what was recorded. */
+static uint64_t on_ns(const struct memory_mode *mode, uint64_t lasted_ns)
+{
+	if (mode->level == PERFX_MEMORY_OFF)
+		return 0;
+	if (mode->on_ns >= mode->period_ns)
+		return lasted_ns;
+	return (uint64_t)((u128)lasted_ns * mode->on_ns / mode->period_ns);
+}
+
+static uint64_t recorded_ns(const struct memory_domain *domain,
+			    const struct profile_process *process)
+{
+	uint64_t sum = 0;
+
+	if (!domain->modes_count)
+		return profile_wall_ns(process);
+	for (size_t i = 0; i < domain->modes_count; i++)
+		sum = add_capped(sum, on_ns(&domain->modes[i],
+					    overlap_ns(domain->modes[i].time_ns,
+						       mode_end_ns(domain, i), process)));
+	return sum;
+}
+
+/* The rarest sampling while the process was there; 0: none. */
+static uint64_t sampled_at(const struct memory_domain *domain,
+			   const struct profile_process *process)
+{
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < domain->modes_count; i++) {
+		const struct memory_mode *mode = &domain->modes[i];
+
+		if (mode->sample_bytes > most &&
+		    overlap_ns(mode->time_ns, mode_end_ns(domain, i), process))
+			most = mode->sample_bytes;
+	}
+	return most;
+}
+
+static void fill_modes(const struct memory_source *source, struct profile_memory *out)
+{
+	const struct memory_domain *domain = &source->a->memory.domains[source->domain];
+
+	out->recorded_ns = recorded_ns(domain, source->process);
+	out->level = memory_mode_now(domain)->level;
+	out->sampled = sampled_at(domain, source->process) > 0 ||
+		       (source->ledger && source->ledger->tally.sampled_count);
+	if (domain->sampling_mode)
+		out->sample_bytes = domain->modes[domain->sampling_mode - 1].sample_bytes;
+}
+
+/* ---- sums ---- */
+
+static void add_lost(struct profile_estimate *estimate, uint64_t count)
+{
+	estimate->value = add_capped(estimate->value, count);
+	estimate->low = add_capped(estimate->low, count);
+	estimate->high = add_capped(estimate->high, count);
+}
+
+static void fill_estimates(const struct memory_source *source, struct profile_memory *out)
+{
+	const struct ledger *ledger = source->ledger;
+	struct tally tally = {0};
+
+	if (ledger)
+		tally = ledger->tally;
+	/* nothing was sampled: what may have been missed, of any size */
+	if (out->sampled && !tally.sampled_count)
+		tally.missed_bytes = tally.missed_count = (double)sampled_at(
+			&source->a->memory.domains[source->domain], source->process);
+	out->allocs = tally_count(&tally, &tally);
+	out->allocated_bytes = tally_bytes(&tally);
+	if (!ledger)
+		return;
+	out->bound = ledger->bound;
+	out->lost_allocs_count = ledger->lost_allocs;
+	out->lost_allocated_bytes = ledger->lost_bytes;
+	out->lost_frees_count = ledger->lost_frees;
+	add_lost(&out->allocs, ledger->lost_allocs);
+	add_lost(&out->allocated_bytes, ledger->lost_bytes);
+}
+
+static void fill_sums(const struct ledger *ledger, struct profile_memory *out)
+{
+	out->frees_count = add_capped(memory_whole(ledger->frees), ledger->lost_frees);
+	out->unknown_frees_count = ledger->unknown_frees;
+	out->replaced_count = ledger->replaced;
+	out->temporary_count = memory_whole(ledger->temporary);
+	for (int i = 0; i < PROFILE_SIZES; i++)
+		out->sizes[i] = memory_whole(ledger->sizes[i]);
+	out->current_count = memory_whole(ledger->live_count);
+	out->current_bytes = memory_whole(ledger->live_bytes);
+	out->peak_bytes = memory_whole(ledger->peak_bytes);
+	out->peak_ns = ledger->peak_bytes ? ledger->peak_ns : PROFILE_ABSENT;
+	if (!ledger->blind)
+		return;
+	out->current_count = out->current_bytes = PROFILE_ABSENT;
+	out->peak_bytes = out->peak_ns = PROFILE_ABSENT;
+}
+
+/* The series, and where it ends. */
+static int fill_points(const struct memory_source *source, struct profile_memory *out)
+{
+	const struct ledger *ledger = source->ledger;
+	uint64_t end_ns = source->process->to_ns;
+
+	out->points = calloc(ledger->points_count + 1, sizeof(*out->points));
+	if (!out->points)
+		return -ENOMEM;
+	out->points_count = ledger->points_count;
+	if (ledger->points_count) {
+		memcpy(out->points, ledger->points, ledger->points_count * sizeof(*out->points));
+		if (end_ns < out->points[ledger->points_count - 1].time_ns)
+			end_ns = out->points[ledger->points_count - 1].time_ns;
+	}
+	ledger_point(ledger, end_ns, &out->points[out->points_count++]);
+	return 0;
+}
+
+static void fill_windows(const struct memory_source *source, struct profile_memory *out)
+{
+	struct memory *memory = &source->a->memory;
+
+	if (!memory->clock.started || source->ledger->blind)
+		return;
+	out->windows_count = memory_window(memory, source->process->to_ns) + 1;
+	out->window_ns = MEMORY_WINDOW_NS << memory->clock.level;
+	out->windows_from_ns = memory->clock.start_ns;
+}
+
+/* ---- allocators ---- */
+
+static int by_allocated(const void *left, const void *right)
+{
+	const struct profile_allocator *a = left, *b = right;
+
+	if (a->allocated_bytes != b->allocated_bytes)
+		return a->allocated_bytes < b->allocated_bytes ? 1 : -1;
+	return strcmp(a->name, b->name);
+}
+
+static void add_hotspot(const struct ledger *ledger, const struct hotspot *hotspot,
+			struct profile_allocator *out)
+{
+	out->allocs_count = add_capped(out->allocs_count, tally_count_value(&hotspot->tally));
+	out->allocated_bytes = add_capped(out->allocated_bytes, tally_bytes_value(&hotspot->tally));
+	out->frees_count = add_capped(out->frees_count, memory_whole(hotspot->frees));
+	if (ledger->blind)
+		out->live_bytes = PROFILE_ABSENT;
+	else
+		out->live_bytes = add_capped(out->live_bytes, memory_whole(hotspot->live_bytes));
+}
+
+/* Sums over the hotspots. */
+static int fill_allocators(const struct memory_source *source, struct profile_memory *out)
+{
+	uint32_t places[AGGREGATE_ALLOCATORS_MAX + 1] = {0}; /* by id: index + 1 */
+	size_t capacity = 0;
+
+	for (const struct hotspot *h = source->ledger->hotspots; h; h = h->next) {
+		uint32_t *place = &places[h->allocator];
+
+		if (!*place) {
+			const struct memory_allocator *allocator =
+				memory_allocator_of(&source->a->memory, h->allocator);
+
+			if (grow_array(&out->allocators, &capacity, out->allocators_count + 1,
+				       sizeof(*out->allocators)))
+				return -ENOMEM;
+			out->allocators[out->allocators_count] = (struct profile_allocator){
+				.name = allocator->name, .module = allocator->module};
+			*place = (uint32_t)++out->allocators_count;
+		}
+		add_hotspot(source->ledger, h, &out->allocators[*place - 1]);
+	}
+	qsort(out->allocators, out->allocators_count, sizeof(*out->allocators), by_allocated);
+	return 0;
+}
+
+/* ---- all of it ---- */
+
+static int fill_ledger(struct memory_source *source, struct profile_memory *out)
+{
+	int err;
+
+	out->domain = source->domain;
+	fill_modes(source, out);
+	fill_estimates(source, out);
+	out->peak_ns = PROFILE_ABSENT;
+	if (!source->ledger)
+		return 0;
+	ledger_note_modes(&source->a->memory, source->ledger);
+	fill_sums(source->ledger, out);
+	fill_windows(source, out);
+	err = fill_points(source, out);
+	if (!err)
+		err = fill_allocators(source, out);
+	return err ? err : hotspots_fill(source, out);
+}
+
+/* A domain that was recorded while the process was there, and nothing happened, is 0 in it: where
+ * there is something to allocate with. */
+static bool was_recorded(const struct memory_source *source)
+{
+	const struct memory_domain *domain = &source->a->memory.domains[source->domain];
+
+	if (source->ledger)
+		return true;
+	return domain->has_allocator && domain->modes_count && recorded_ns(domain, source->process);
+}
+
+static struct ledger *ledger_of(const struct aggregate *a, uint32_t process,
+				enum perfx_domain domain)
+{
+	if (process >= a->memory.processes_capacity || !a->memory.processes[process])
+		return NULL;
+	return a->memory.processes[process]->ledgers[domain];
+}
+
+static int fill_process(struct aggregate *a, struct profile_process *process)
+{
+	int err = 0;
+
+	process->memory = calloc(PERFX_DOMAINS, sizeof(*process->memory));
+	if (!process->memory)
+		return -ENOMEM;
+	for (int domain = 1; domain < PERFX_DOMAINS && !err; domain++) {
+		struct memory_source source = {
+			.a = a,
+			.process = process,
+			.ledger = ledger_of(a, process->index, domain),
+			.domain = domain,
+		};
+
+		if (was_recorded(&source))
+			err = fill_ledger(&source, &process->memory[process->memory_count++]);
+	}
+	return err;
+}
+
+/* Which of its domains a process's functions are charged by. */
+static const struct profile_memory *charged(const struct profile_process *process)
+{
+	static const enum perfx_domain order[] = {PERFX_DOMAIN_TENSOR, PERFX_DOMAIN_HOST,
+						  PERFX_DOMAIN_GPU};
+
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+		for (size_t j = 0; j < process->memory_count; j++) {
+			const struct profile_memory *memory = &process->memory[j];
+
+			if (memory->domain == order[i] && memory->allocs.value)
+				return memory;
+		}
+	}
+	return process->memory_count ? &process->memory[0] : NULL;
+}
+
+static int charge_rows(struct profile_process *process)
+{
+	const struct profile_memory *memory = charged(process);
+	struct map64 rows = {0};
+	int err = 0;
+
+	if (!memory)
+		return 0;
+	for (uint32_t i = 0; i < process->rows_count && !err; i++) {
+		process->rows[i].alloc_bytes = 0;
+		err = map64_put(&rows, process->rows[i].function, i);
+	}
+	for (size_t i = 0; i < memory->hotspots_count && !err; i++) {
+		const struct profile_hotspot *hotspot = &memory->hotspots[i];
+		uint32_t at = map64_get(&rows, hotspot->function);
+		struct profile_row *row = at == MAP64_NONE ? NULL : &process->rows[at];
+
+		if (row)
+			row->alloc_bytes =
+				add_capped(row->alloc_bytes, hotspot->allocated_bytes.value);
+	}
+	map64_clear(&rows);
+	return err;
+}
+
+/* Processes that nothing described. */
+static void count_hidden(struct work *w)
+{
+	const struct memory *memory = &w->a->memory;
+
+	for (size_t i = 0; i < memory->processes_capacity && i < w->a->books_count; i++) {
+		if (!memory->processes[i] || w->places[i] != MAP64_NONE)
+			continue;
+		for (int domain = 1; domain < PERFX_DOMAINS; domain++) {
+			const struct ledger *ledger = memory->processes[i]->ledgers[domain];
+
+			if (ledger)
+				w->hidden_records =
+					add_capped(w->hidden_records, ledger->records_count);
+		}
+	}
+}
+
+int memory_fill(struct work *w)
+{
+	struct profile *p = w->profile;
+	int err = 0;
+
+	/* the windows of all processes are of one length: that which the whole trace needs */
+	if (w->a->memory.clock.started)
+		memory_window(&w->a->memory, add_capped(p->start_ns, p->duration_ns));
+	for (size_t i = 0; i < p->processes_count && !err; i++) {
+		err = fill_process(w->a, &p->processes[i]);
+		if (!err)
+			err = charge_rows(&p->processes[i]);
+	}
+	count_hidden(w);
+	p->memory_records_count = w->a->memory.records_count;
+	return err;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * From a sample back to the whole. Where a thread's allocations are sampled by the points of a
+ * Poisson process over their bytes, one every R on average, an allocation of size S is in the
+ * sample with probability p = 1 - exp(-S/R), each independently of the others (the process has no
+ * memory). The Horvitz-Thompson estimate of a sum of x over all allocations is the sum of x/p over
+ * the sampled ones: unbiased, its variance estimated without bias by the sum of (1-p)(x/p)².
+ *
+ * The intervals are those of Fay and Feuer (Confidence intervals for directly standardized rates,
+ * Statistics in Medicine 16, 1997) for a weighted sum of Poisson counts: gamma quantiles matched to
+ * estimate and variance, the upper limit as if one more of the heaviest had come. With equal
+ * weights that is the exact Poisson interval (Garwood 1936), with many samples the normal one. Two
+ * things differ. A place of which nothing was sampled is not shown, so the lower limit is that of a
+ * Poisson count known not to be 0; and no limit lies below what was seen. For bytes the heaviest
+ * that can have been missed is known, R. For counts there is none, for a tiny block stands for any
+ * number: where a place's sample is of several sizes, the smallest block sampled anywhere in the
+ * domain is taken to occur there too; where it is all of one size, so is the place.
+ */
+#ifndef PERFX_AGGREGATE_SAMPLING_H
+#define PERFX_AGGREGATE_SAMPLING_H
+
+#include "aggregate/profile_memory.h"
+
+/* R beyond this is refused: the weight of a byte would leave the integers' range. */
+#define SAMPLING_BYTES_MAX (1ULL << 40)
+
+/* What was seen of one place, exact and sampled. All-zero is nothing. */
+struct tally {
+	uint64_t exact_count, exact_bytes;
+	uint64_t sampled_count, sampled_bytes; /* as they were seen, not weighted */
+	double count, count_variance;	       /* estimates over the sampled ones */
+	double bytes, bytes_variance;
+	double missed_count, missed_bytes;	/* weight of the heaviest that may be missed */
+	uint64_t smallest_bytes, largest_bytes; /* of the sampled ones */
+};
+
+/* 1 - exp(-size/sample_bytes), of sizes above 0. */
+double sampling_probability(uint64_t size_bytes, uint64_t sample_bytes);
+
+void tally_exact(struct tally *tally, uint64_t size_bytes);
+void tally_sampled(struct tally *tally, uint64_t size_bytes, uint64_t sample_bytes);
+
+/* The estimates alone, for series. */
+uint64_t tally_count_value(const struct tally *tally);
+uint64_t tally_bytes_value(const struct tally *tally);
+/* Exact figures: low == value == high. all: of the domain that the tally is a part of. */
+struct profile_estimate tally_count(const struct tally *tally, const struct tally *all);
+struct profile_estimate tally_bytes(const struct tally *tally);
+
+/* Regularized lower incomplete gamma function P(shape, x): DLMF 8.2.4. */
+double sampling_gamma(double shape, double x);
+/* Where it is q. */
+double sampling_gamma_quantile(double shape, double q);
+
+#endif

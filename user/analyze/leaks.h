@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which hotspots leak: what is held, by when it was allocated.
+ *
+ * A trainer allocates in each step and frees at its end, so live bytes go up and down whether it
+ * leaks or not. What leaks is what stays: of the bytes that live at the end of the trace, those
+ * allocated long before (profile_hotspot.kept_windows). Of a step's own blocks only the last step's
+ * are there; of a cache that has warmed up, only the first windows'; of a block allocated once, one
+ * window's. A leak has its share in each part of the trace.
+ *
+ * Windows that are judged: without the first quarter, in which everything is new, and the last one,
+ * which may be short. The slope is Theil and Sen's (the median of the slopes between all pairs of
+ * points) of the kept bytes summed up over these windows, so that neither a cache that fills
+ * meanwhile nor the last step's blocks move it. Of a block of s bytes kept each τ it is s/τ within
+ * 3.4/N, N blocks in the judged windows: a pair of points that lie Δt apart sees s/τ·Δt with an
+ * error below s, and half of all pairs lie 0.29 of the windows' length apart or more.
+ */
+#ifndef PERFX_ANALYZE_LEAKS_H
+#define PERFX_ANALYZE_LEAKS_H
+
+#include "aggregate/profile.h"
+
+/* Windows to judge, with kept bytes in how many; what the trace must have. */
+#define LEAK_WINDOWS	  8
+#define LEAK_WINDOWS_KEPT 6
+#define LEAK_TRACE_NS	  2000000000ULL
+/* The judged windows in so many parts; each keeps its share, or this much of it at least. */
+#define LEAK_PARTS	4
+#define LEAK_PART_SHARE 0.5
+/* Slower growth matters to nobody: a day makes 24 MiB of it. */
+#define LEAK_HOUR_BYTES (1ULL << 20)
+/* Recorded all the time, or frees are missing. */
+#define LEAK_RECORDED 0.99
+/* Lost frees look like leaks: a hotspot has to hold so many blocks for each of them. */
+#define LEAK_BLOCKS_PER_LOST_FREE 4
+/* Old blocks that go while new ones come are replaced, not leaked: so many kept blocks for each
+ * free of a block from before the trace. */
+#define LEAK_BLOCKS_PER_REPLACED 2
+/* Growth from this share of resident memory on must be seen there, this part of it at least. Else
+ * its pages were never touched, or (sampled, where frees of old blocks are not seen) it replaces
+ * old blocks. */
+#define LEAK_RSS_SHARE	 0.25
+#define LEAK_RSS_VISIBLE 0.25
+
+struct hotspot_trend {
+	bool leak;
+	bool unseen;		  /* a leak, but resident memory did not grow with it */
+	double slope_bytes_per_s; /* of what stays; 0: nothing does; < 0: not judged */
+};
+
+struct memory_analysis {
+	/* Why nothing can be judged here, for people; NULL: it was. Static. */
+	const char *unjudged;
+	struct hotspot_trend *trends; /* same index as profile_memory.hotspots */
+	size_t leaks_count;
+	double leaks_bytes_per_s; /* their sum */
+};
+
+/* 0 or -ENOMEM; memory_analysis_clear either way. */
+int leaks_judge(struct memory_analysis *analysis, const struct profile_process *process,
+		const struct profile_memory *memory);
+void memory_analysis_clear(struct memory_analysis *analysis);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How a place in the program is called: in findings, tables and JSON alike. */
+#ifndef PERFX_ANALYZE_PLACE_H
+#define PERFX_ANALYZE_PLACE_H
+
+#include "aggregate/profile.h"
+#include "base/text.h"
+
+/* Adds, from the traced program and not escaped, what is known of
+ *     function (file:line)    function (file)    function (module)    module+0xoffset    0xaddress
+ * brief: file without its folders. */
+void place_frame(struct text *text, const struct profile_frame *frame, bool brief);
+
+/* Where to begin reading a stack: the innermost frame outside the allocator's own library and the
+ * C++ library's wrappers; 0 when there is none. */
+size_t place_first(const struct profile_memory *memory, const struct profile_hotspot *hotspot);
+
+/* Adds where a hotspot allocates, marked: its first frame, else the traced function that was
+ * running. */
+void place_hotspot(struct text *text, const struct profile *profile,
+		   const struct profile_memory *memory, const struct profile_hotspot *hotspot);
+
+/* "host heap", "tensor memory", "GPU memory" */
+const char *domain_words(enum perfx_domain domain);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Lines through series. */
+#ifndef PERFX_ANALYZE_TREND_H
+#define PERFX_ANALYZE_TREND_H
+
+#include "aggregate/profile.h"
+
+#define TREND_POINTS (PROFILE_WINDOWS + 1)
+
+/* Theil and Sen's slope through (0, values[0]), (1, values[1]), …: at most TREND_POINTS of them; 0
+ * for fewer than two. */
+double trend_theil_sen(const double *values, size_t count);
+
+struct line {
+	double growth;	     /* over the whole series, bytes */
+	double straightness; /* R² */
+	double first;	     /* bytes at its beginning, as measured */
+	size_t points_count; /* 0: there is no line */
+};
+
+/* Least squares through the samples of resident memory: all of it or the anonymous part. */
+struct line trend_rss(const struct profile_process *process, bool anon);
+
+#endif

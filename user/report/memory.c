@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Memory of a process, a domain after the other, never summed:
+ *
+ *     Memory: RSS anon 1.20 GiB = traced host heap 300 MiB + 929 MiB from before tracing or not
+ *     traced · file 80.0 MiB · shmem 0 B
+ *
+ *     Host heap (libc)
+ *     allocated 12.3 GiB in 1,234,567 allocations (123,457 a second, 1.23 GiB/s) · 1,234,000 frees
+ *     · held at the end 300 MiB in 567 blocks · peak 1.20 GiB at 3.20 s · 45.0 % temporary
+ *     Held over 10.0 s: ▁▂▅█▇▇▂▁ 2.00 MiB to 1.20 GiB
+ *     Sizes: 16 B ▁▂█▂▁ 1.00 MiB; half are of at most 128 B
+ *
+ *     At peak     Live  Allocated  …
+ */
+#include "analyze/place.h"
+#include "base/escape.h"
+#include "base/units.h"
+#include "report/compose.h"
+
+bool memory_sees_frees(const struct profile_memory *memory)
+{
+	return memory->current_bytes != PROFILE_ABSENT;
+}
+
+static const char *title_of(enum perfx_domain domain)
+{
+	switch (domain) {
+	case PERFX_DOMAIN_TENSOR:
+		return "Tensors";
+	case PERFX_DOMAIN_GPU:
+		return "GPU";
+	case PERFX_DOMAIN_HOST:
+	case PERFX_DOMAIN_INVALID:
+		break;
+	}
+	return "Host heap";
+}
+
+static void add_bytes(struct text *text, uint64_t bytes)
+{
+	char buffer[UNITS_MAX];
+
+	text_add(text, format_bytes(buffer, bytes));
+}
+
+static void add_count(struct text *text, uint64_t count)
+{
+	char buffer[UNITS_MAX];
+
+	text_add(text, format_count(buffer, count));
+}
+
+static void add_ns(struct text *text, uint64_t ns)
+{
+	char buffer[UNITS_MAX];
+
+	text_add(text, format_ns(buffer, ns));
+}
+
+/* What a figure of live blocks is: "", "~ " an estimate, "≥ " or "≤ " a bound. */
+static const char *mark_of(const struct profile_memory *memory)
+{
+	switch (memory->bound) {
+	case 0:
+		return memory->sampled ? "~ " : "";
+	case PROFILE_MEMORY_LOST_ALLOCS:
+		return "≥ ";
+	case PROFILE_MEMORY_LOST_FREES:
+		return "≤ ";
+	default:
+		return "~ ";
+	}
+}
+
+static void add_estimate(struct text *text, const struct profile_estimate *estimate, bool sampled,
+			 void (*add)(struct text *, uint64_t))
+{
+	if (sampled)
+		text_add(text, "~ ");
+	add(text, estimate->value);
+	if (!sampled)
+		return;
+	text_add(text, " (");
+	add(text, estimate->low);
+	text_add(text, " to ");
+	add(text, estimate->high);
+	text_add(text, ")");
+}
+
+/* --- resident memory ------------------------------------------------------------------------ */
+
+static void add_sum(struct text *text, uint64_t anon_bytes, const struct profile_memory *memory)
+{
+	uint64_t traced_bytes = memory->current_bytes;
+
+	if (traced_bytes <= anon_bytes) {
+		text_printf(text, " = traced %s %s", domain_words(memory->domain), mark_of(memory));
+		add_bytes(text, traced_bytes);
+		text_add(text, " + ");
+		add_bytes(text, anon_bytes - traced_bytes);
+		text_add(text, " from before tracing or not traced");
+		return;
+	}
+	text_printf(text, "; traced %s %s", domain_words(memory->domain), mark_of(memory));
+	add_bytes(text, traced_bytes);
+	text_add(text, ": at least ");
+	add_bytes(text, traced_bytes - anon_bytes);
+	text_add(text, " of it is not resident, as pages that were never touched or are swapped "
+		       "out");
+}
+
+/* Of tensors some may be on a GPU: no sum. */
+static void add_tensors(struct text *text, const struct profile_memory *memory)
+{
+	text_printf(text, ", of which traced tensors up to %s", mark_of(memory));
+	add_bytes(text, memory->current_bytes);
+	text_add(text, "; the rest is from before tracing or not traced");
+}
+
+static void compose_resident(struct composer *c, const struct profile_process *p)
+{
+	const struct profile_memory *host = NULL, *tensor = NULL;
+	struct text text = {0};
+
+	for (size_t i = 0; i < p->memory_count; i++) {
+		if (!memory_sees_frees(&p->memory[i]))
+			continue;
+		if (p->memory[i].domain == PERFX_DOMAIN_HOST)
+			host = &p->memory[i];
+		else if (p->memory[i].domain == PERFX_DOMAIN_TENSOR)
+			tensor = &p->memory[i];
+	}
+	if (p->rss_anon_bytes == PROFILE_ABSENT)
+		return;
+	text_add(&text, "RSS anon ");
+	add_bytes(&text, p->rss_anon_bytes);
+	if (host)
+		add_sum(&text, p->rss_anon_bytes, host);
+	else if (tensor)
+		add_tensors(&text, tensor);
+	if (p->rss_file_bytes != PROFILE_ABSENT) {
+		text_add(&text, " · file ");
+		add_bytes(&text, p->rss_file_bytes);
+	}
+	if (p->rss_shmem_bytes != PROFILE_ABSENT) {
+		text_add(&text, " · shmem ");
+		add_bytes(&text, p->rss_shmem_bytes);
+	}
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+/* --- a domain's figures --------------------------------------------------------------------- */
+
+static void compose_title(struct composer *c, const struct profile_memory *memory)
+{
+	struct text text = {0};
+
+	text_printf(&text, "%s", title_of(memory->domain));
+	for (size_t i = 0; i < memory->allocators_count; i++) {
+		text_add(&text, i ? ", " : " (");
+		escape_name(&text, memory->allocators[i].name);
+	}
+	if (memory->allocators_count)
+		text_add(&text, ")");
+	document_add(c->document, BLOCK_CAPTION, &text);
+}
+
+static void add_allocated(struct text *text, const struct profile_memory *memory)
+{
+	text_add(text, "allocated ");
+	add_estimate(text, &memory->allocated_bytes, memory->sampled, add_bytes);
+	text_add(text, " in ");
+	add_estimate(text, &memory->allocs, memory->sampled, add_count);
+	text_add(text, memory->allocs.value == 1 ? " allocation" : " allocations");
+	if (!memory->recorded_ns || memory->recorded_ns == PROFILE_ABSENT)
+		return;
+	text_printf(text, " (%s", memory->sampled ? "~ " : "");
+	add_count(text,
+		  (uint64_t)((double)memory->allocs.value * 1e9 / (double)memory->recorded_ns));
+	text_add(text, " a second, ");
+	add_bytes(text, (uint64_t)((double)memory->allocated_bytes.value * 1e9 /
+				   (double)memory->recorded_ns));
+	text_add(text, "/s)");
+}
+
+static void add_held(struct text *text, const struct profile *p,
+		     const struct profile_memory *memory)
+{
+	const char *mark = mark_of(memory);
+
+	text_printf(text, " · %s", memory->sampled ? "~ " : "");
+	add_count(text, memory->frees_count);
+	text_add(text, memory->frees_count == 1 ? " free" : " frees");
+	text_printf(text, " · held at the end %s", mark);
+	add_bytes(text, memory->current_bytes);
+	if (memory->current_count != PROFILE_ABSENT) {
+		text_printf(text, " in %s", mark);
+		add_count(text, memory->current_count);
+		text_add(text, memory->current_count == 1 ? " block" : " blocks");
+	}
+	if (memory->peak_bytes == PROFILE_ABSENT)
+		return;
+	text_printf(text, " · peak %s", mark);
+	add_bytes(text, memory->peak_bytes);
+	if (!memory->peak_bytes || memory->peak_ns == PROFILE_ABSENT)
+		return;
+	text_add(text, " at ");
+	add_ns(text, memory->peak_ns > p->start_ns ? memory->peak_ns - p->start_ns : 0);
+}
+
+static void add_temporary(struct text *text, const struct profile_memory *memory)
+{
+	char buffer[UNITS_MAX];
+
+	if (memory->temporary_count == PROFILE_ABSENT || !memory->allocs.value ||
+	    (memory->sampled && !memory->temporary_count))
+		return;
+	text_printf(text, " · %s%s temporary", memory->sampled ? "~ " : "",
+		    format_percent(buffer,
+				   (double)memory->temporary_count / (double)memory->allocs.value));
+}
+
+static void compose_figures(struct composer *c, const struct profile_memory *memory)
+{
+	struct text text = {0};
+
+	add_allocated(&text, memory);
+	if (memory_sees_frees(memory)) {
+		add_held(&text, c->profile, memory);
+		add_temporary(&text, memory);
+		if (memory->unknown_frees_count != PROFILE_ABSENT && memory->unknown_frees_count) {
+			text_add(&text, " · ");
+			add_count(&text, memory->unknown_frees_count);
+			text_add(&text, memory->unknown_frees_count == 1
+						? " free of a block from before"
+						: " frees of blocks from before");
+		}
+	}
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+/* --- what the figures are ------------------------------------------------------------------- */
+
+static void add_sampling(struct text *text, const struct profile_memory *memory)
+{
+	text_add(text, " Estimated from a sample, one point in ");
+	add_bytes(text, memory->sample_bytes);
+	text_add(text, " allocated on average: the truth is in a range 19 times out of 20; ");
+	text_add(text, memory_sees_frees(memory)
+			       ? "what is held, the peak and the table are estimates as well."
+			       : "the table is an estimate as well.");
+}
+
+static void add_times(struct text *text, const struct profile_process *p,
+		      const struct profile_memory *memory)
+{
+	uint64_t wall_ns = profile_wall_ns(p);
+	double share = wall_ns ? (double)memory->recorded_ns / (double)wall_ns : 1;
+	char buffer[UNITS_MAX];
+
+	if (memory->recorded_ns == PROFILE_ABSENT || share >= 0.995)
+		return;
+	text_printf(text, " Recorded %s of the time (", format_percent(buffer, share));
+	add_ns(text, memory->recorded_ns);
+	text_add(text, " of ");
+	add_ns(text, wall_ns);
+	text_add(text, "): figures are of that time, rates within it.");
+}
+
+static void add_losses(struct text *text, const struct profile_memory *memory)
+{
+	if (memory->lost_allocs_count || memory->lost_frees_count) {
+		text_add(text, " ");
+		add_count(text, memory->lost_allocs_count);
+		text_add(text,
+			 memory->lost_allocs_count == 1 ? " allocation and " : " allocations and ");
+		add_count(text, memory->lost_frees_count);
+		text_add(text, memory->lost_frees_count == 1 ? " free" : " frees");
+		text_add(text, " have no record: they are in the counts");
+		text_add(text,
+			 memory_sees_frees(memory) ? ", and what is held and the peak are " : ".");
+		if (memory_sees_frees(memory))
+			text_add(text, memory->bound == PROFILE_MEMORY_LOST_ALLOCS
+					       ? "lower bounds (≥)."
+				       : memory->bound == PROFILE_MEMORY_LOST_FREES
+					       ? "upper bounds (≤)."
+					       : "too high or too low (~).");
+	}
+	if (memory->replaced_count && memory->replaced_count != PROFILE_ABSENT) {
+		text_add(text, " ");
+		add_count(text, memory->replaced_count);
+		text_add(text,
+			 memory->replaced_count == 1
+				 ? " free was not seen: its address was allocated anew."
+				 : " frees were not seen: their addresses were allocated anew.");
+	}
+}
+
+static void compose_caveats(struct composer *c, const struct profile_process *p, size_t domain,
+			    const struct process_analysis *analysis)
+{
+	const struct profile_memory *memory = &p->memory[domain];
+	struct text text = {0};
+
+	if (!memory_sees_frees(memory))
+		text_add(&text, " Frees were not recorded: what is held is not known.");
+	else if (analysis->memory[domain].unjudged)
+		text_printf(&text, " Leaks were not judged: %s.",
+			    analysis->memory[domain].unjudged);
+	if (memory->sampled)
+		add_sampling(&text, memory);
+	add_times(&text, p, memory);
+	add_losses(&text, memory);
+	if (text.length) {
+		struct text note = {0};
+
+		text_add(&note, text_peek(&text) + 1);
+		document_add(c->document, BLOCK_NOTE, &note);
+	}
+	text_clear(&text);
+}
+
+static void compose_allocators(struct composer *c, const struct profile_memory *memory)
+{
+	static const struct column columns[] = {
+		{.title = "Allocations", .right = true},
+		{.title = "Frees", .right = true, .rank = 1},
+		{.title = "Allocated", .right = true},
+		{.title = "Live", .right = true},
+		{.title = "Allocator"},
+		{.title = "Module", .takes_rest = true},
+	};
+	bool frees = memory_sees_frees(memory);
+
+	if (memory->allocators_count < 2)
+		return;
+	document_table(c->document, columns);
+	for (size_t i = 0; i < memory->allocators_count; i++) {
+		const struct profile_allocator *a = &memory->allocators[i];
+
+		document_cell_count(c->document, a->allocs_count);
+		document_cell_count(c->document, frees ? a->frees_count : PROFILE_ABSENT);
+		document_cell_bytes(c->document, a->allocated_bytes);
+		document_cell_bytes(c->document, frees ? a->live_bytes : PROFILE_ABSENT);
+		document_cell_name(c->document, a->name, c->limits->name_columns);
+		document_cell_name(c->document, a->module, c->limits->name_columns);
+	}
+}
+
+static void compose_domain(struct composer *c, const struct profile_process *p, size_t domain,
+			   const struct process_analysis *analysis)
+{
+	const struct profile_memory *memory = &p->memory[domain];
+
+	compose_title(c, memory);
+	compose_figures(c, memory);
+	compose_memory_series(c, p, memory);
+	compose_sizes(c, memory);
+	compose_caveats(c, p, domain, analysis);
+	compose_allocators(c, memory);
+	compose_hotspots(c, p, memory, &analysis->memory[domain]);
+}
+
+void compose_memory(struct composer *c, const struct profile_process *p,
+		    const struct process_analysis *analysis)
+{
+	if (!p->memory_count)
+		return;
+	document_say(c->document, BLOCK_CAPTION, "Memory");
+	compose_resident(c, p);
+	for (size_t i = 0; i < p->memory_count; i++)
+		compose_domain(c, p, i, analysis);
+}
