@@ -243,9 +243,8 @@ Test(allocators, files_worth_searching)
 	cr_expect(allocator_library("libcuda.so.535.54.03"));
 	cr_expect_not(allocator_library("libtorch_cpu.so"));
 	cr_expect_not(allocator_library("libcudnn.so.9"));
-	cr_expect(allocator_framework("_multiarray_umath.cpython-311-x86_64-linux-gnu.so"));
-	cr_expect_not(allocator_framework("python3.11"));
-	cr_expect_not(allocator_framework("libcudart.so.13"));
+	cr_expect(allocator_is_numpy("_multiarray_umath.cpython-311-x86_64-linux-gnu.so"));
+	cr_expect_not(allocator_is_numpy("python3.11"));
 	cr_expect(allocator_is_loader("ld-linux-x86-64.so.2"));
 	cr_expect(allocator_is_loader("ld-2.31.so"));
 	cr_expect_not(allocator_is_loader("ld-musl-x86_64.so.1"));
@@ -265,10 +264,11 @@ Test(allocators, of_several_names_the_common_one_is_shown)
 
 Test(allocators, of_the_same_kind)
 {
-	cr_expect(allocator_same_kind("free", PERFX_ACTION_FREE));
-	cr_expect(allocator_same_kind("mi_free", PERFX_ACTION_FREE));
-	cr_expect(allocator_same_kind("_ZdlPv", PERFX_ACTION_FREE));
-	cr_expect(allocator_same_kind("memalign", PERFX_ACTION_ALLOCATE));
-	cr_expect_not(allocator_same_kind("realloc", PERFX_ACTION_ALLOCATE));
-	cr_expect_not(allocator_same_kind("work", PERFX_ACTION_FREE));
+	cr_expect(allocator_does("free", PERFX_ACTION_FREE));
+	cr_expect(allocator_does("mi_free", PERFX_ACTION_FREE));
+	cr_expect(allocator_does("_ZdlPv", PERFX_ACTION_FREE));
+	cr_expect(allocator_does("memalign", PERFX_ACTION_ALLOCATE));
+	cr_expect_not(allocator_does("realloc", PERFX_ACTION_ALLOCATE));
+	cr_expect(allocator_does("realloc", PERFX_ACTION_INVALID));
+	cr_expect_not(allocator_does("work", PERFX_ACTION_INVALID));
 }
