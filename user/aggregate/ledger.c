@@ -164,6 +164,26 @@ int ledger_tick(struct memory *memory, struct ledger *ledger, uint64_t time_ns)
 	return note_points(memory, ledger, time_ns);
 }
 
+void ledger_level_unknown(const struct memory *memory, struct ledger *ledger)
+{
+	uint64_t *windows = ledger->unknown_windows;
+
+	for (; ledger->unknown_level < memory->clock.level; ledger->unknown_level++) {
+		for (size_t i = 0; i < PROFILE_WINDOWS; i++)
+			windows[i] =
+				2 * i < PROFILE_WINDOWS ? windows[2 * i] + windows[2 * i + 1] : 0;
+	}
+}
+
+void ledger_note_unknown(struct memory *memory, struct ledger *ledger, uint64_t time_ns)
+{
+	uint32_t window = memory_window(memory, time_ns);
+
+	ledger_level_unknown(memory, ledger);
+	ledger->unknown_windows[window]++;
+	ledger->unknown_frees++;
+}
+
 /* Makes room: a thread that is in no reallocation is remembered only for what it did last. */
 static int forget_threads(struct ledger *ledger)
 {

@@ -270,7 +270,7 @@ static void free_block(struct memory *memory, struct ledger *ledger, struct memo
 		return;
 	}
 	if (!index) {
-		ledger->unknown_frees++;
+		ledger_note_unknown(memory, ledger, r->time_ns);
 		return;
 	}
 	block = block_at(&memory->blocks, index);
@@ -302,7 +302,7 @@ static int free_mapped(struct memory *memory, struct ledger *ledger, struct memo
 	} else if (list) {
 		end_mappings(memory, ledger, list, &ending);
 	} else {
-		ledger->unknown_frees++;
+		ledger_note_unknown(memory, ledger, r->time_ns);
 	}
 	return err;
 }

@@ -162,6 +162,9 @@ static void fill_windows(const struct memory_source *source, struct profile_memo
 	out->windows_count = memory_window(memory, source->process->to_ns) + 1;
 	out->window_ns = MEMORY_WINDOW_NS << memory->clock.level;
 	out->windows_from_ns = memory->clock.start_ns;
+	ledger_level_unknown(memory, source->ledger);
+	memcpy(out->unknown_frees_windows, source->ledger->unknown_windows,
+	       sizeof(out->unknown_frees_windows));
 }
 
 /* ---- allocators ---- */
