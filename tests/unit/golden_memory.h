@@ -70,8 +70,8 @@ static void memory_step(struct stream *s, uint64_t step)
 	uint64_t at = step * 100 * MS;
 
 	for (uint64_t i = 0; i < 20; i++) {
-		stream_allocation(s, &heap, at + i * MS, 0x10000 + 64 * i, 24 + 100 * i, 0);
-		stream_free(s, &heap, at + i * MS + 1, 0x10000 + 64 * i, 0, 0);
+		stream_allocation(s, &heap, at + i * 10 * US, 0x10000 + 64 * i, 24 + 100 * i, 0);
+		stream_free(s, &heap, at + i * 10 * US + 1, 0x10000 + 64 * i, 0, 0);
 	}
 	stream_allocation(s, &activation, at + 30 * MS, 0x200000, 24 << 20, 0);
 	stream_allocation(s, &activation, at + 40 * MS, 0x2000000, 8 << 20, 0);

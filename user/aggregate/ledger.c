@@ -142,8 +142,8 @@ static int note_points(struct memory *memory, struct ledger *ledger, uint64_t ti
 
 	if (!ledger->point_step_ns)
 		ledger->point_step_ns = MEMORY_POINT_NS;
-	/* room for two more, and the one that ends the series */
-	if (ledger->points_count + 3 > PROFILE_POINTS_MAX)
+	/* room for two more, and the two that end the series */
+	if (ledger->points_count + 4 > PROFILE_POINTS_MAX)
 		thin_out(ledger);
 	slot = since / ledger->point_step_ns;
 	if (ledger->points_count && slot > ledger->point_slot)

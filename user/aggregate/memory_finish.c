@@ -140,7 +140,7 @@ static int fill_points(const struct memory_source *source, struct profile_memory
 	const struct ledger *ledger = source->ledger;
 	uint64_t end_ns = source->process->to_ns;
 
-	out->points = calloc(ledger->points_count + 1, sizeof(*out->points));
+	out->points = calloc(ledger->points_count + 2, sizeof(*out->points));
 	if (!out->points)
 		return -ENOMEM;
 	out->points_count = ledger->points_count;
@@ -149,6 +149,9 @@ static int fill_points(const struct memory_source *source, struct profile_memory
 		if (end_ns < out->points[ledger->points_count - 1].time_ns)
 			end_ns = out->points[ledger->points_count - 1].time_ns;
 	}
+	/* nothing has happened since that slot was over */
+	if (ledger->point_due_ns && ledger->point_due_ns < end_ns)
+		ledger_point(ledger, ledger->point_due_ns, &out->points[out->points_count++]);
 	ledger_point(ledger, end_ns, &out->points[out->points_count++]);
 	return 0;
 }
