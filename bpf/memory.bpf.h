@@ -276,12 +276,12 @@ static __always_inline bool is_inside(struct open_call *open, __u64 slot)
 
 	if (!open->slot)
 		return false;
-	if (slot >= open->slot && slot - open->slot <= STACK_SPAN_BYTES) {
-		open->slot = 0;
-		return false;
-	}
 	value = read_word(open->slot);
-	if (value == open->return_address || value == trampoline_of(bpf_get_current_task_btf()))
+	if (value == trampoline_of(bpf_get_current_task_btf()))
+		return true;
+	/* at or above it on the same stack: it has been left */
+	if ((slot < open->slot || slot - open->slot > STACK_SPAN_BYTES) &&
+	    value == open->return_address)
 		return true;
 	open->slot = 0;
 	return false;

@@ -70,7 +70,8 @@ static void open_memory(struct tracer *tracer, const struct tracer_options *opti
 	if (tracer->return_link == PERFX_LINK_SESSION)
 		set_attach_type(skel->progs.perfx_on_memory_session, BPF_ATTACH_UPROBE_SESSION);
 	bpf_program__set_autoload(skel->progs.perfx_on_memory_hit, options->memory);
-	bpf_program__set_autoload(skel->progs.perfx_on_memory_return, options->memory);
+	bpf_program__set_autoload(skel->progs.perfx_on_memory_return,
+				  options->memory && tracer->return_link != PERFX_LINK_SESSION);
 	bpf_program__set_autoload(skel->progs.perfx_on_memory_session,
 				  options->memory && tracer->return_link == PERFX_LINK_SESSION);
 	bpf_program__set_autoload(skel->progs.perfx_on_exec_memory, options->memory);
@@ -104,6 +105,8 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 		set_attach_type(skel->progs.perfx_on_session, BPF_ATTACH_UPROBE_SESSION);
 	bpf_program__set_autoload(skel->progs.perfx_on_session,
 				  tracer->return_link == PERFX_LINK_SESSION);
+	bpf_program__set_autoload(skel->progs.perfx_on_return,
+				  tracer->return_link != PERFX_LINK_SESSION);
 	open_memory(tracer, options);
 	bpf_program__set_autoload(skel->progs.perfx_on_send, features->socket_lengths);
 	bpf_program__set_autoload(skel->progs.perfx_on_receive, features->socket_lengths);

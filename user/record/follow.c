@@ -17,6 +17,15 @@ static bool for_everybody(struct recorder *recorder, size_t module)
 	       !module_is_shared(&recorder->plan->modules[module], pids, count);
 }
 
+/* What a process maps now is what its stacks' addresses mean. */
+static void look_at_mappings(struct recorder *recorder, pid_t pid)
+{
+	struct perfx_family family;
+
+	if (recorder->frames && !tracer__family(recorder->tracer, pid, &family))
+		frames__map(recorder->frames, family.memory_process, pid);
+}
+
 /* Attaches for a process what it maps and what is planned for that. */
 static ssize_t attach_process(struct recorder *recorder, pid_t pid)
 {
@@ -26,6 +35,7 @@ static ssize_t attach_process(struct recorder *recorder, pid_t pid)
 
 	if (count < 0)
 		return count;
+	look_at_mappings(recorder, pid);
 	if (recorder->plan->many_stacks)
 		tracer__expect_many_stacks(recorder->tracer);
 	if (trusted && !recorder->plan->c_alone)
@@ -41,6 +51,8 @@ static ssize_t attach_process(struct recorder *recorder, pid_t pid)
 static void on_fork(struct recorder *recorder, const struct perfx_fork *fork)
 {
 	books__on_fork(recorder->books, fork);
+	if (recorder->frames)
+		frames__fork(recorder->frames, fork->process, fork->parent_process);
 	/* files that others map too have links by process: the child needs its own */
 	attach_process(recorder, (pid_t)fork->pid);
 }
@@ -65,6 +77,10 @@ void follow_record(void *ctx, const struct perfx_record *record)
 	case PERFX_KIND_EXEC:
 		books__on_exec(recorder->books, (const struct perfx_exec *)record);
 		attach_process(recorder, (pid_t)((const struct perfx_exec *)record)->pid);
+		break;
+	case PERFX_KIND_STACK:
+		if (recorder->frames)
+			frames__stack(recorder->frames, (const struct perfx_stack *)record);
 		break;
 	case PERFX_KIND_EXIT:
 		on_exit_event(recorder, (const struct perfx_exit *)record);

@@ -144,8 +144,21 @@ void memory__consider(struct memory *memory)
 	}
 }
 
+/* Mappings have no function that is hooked, and so no module. */
+static void tell_mappings(struct memory *memory)
+{
+	struct perfx_allocator record = {.allocator = PERFX_ALLOCATOR_MMAP,
+					 .domain = PERFX_DOMAIN_HOST};
+	const struct perfx_record *packed =
+		PACK(&memory->buffer, PERFX_KIND_ALLOCATOR, record, "mmap", "");
+
+	sink_record(memory->sink, packed, packed->size);
+}
+
 void memory__start(struct memory *memory, uint64_t now_ns)
 {
+	if (memory->plan->options.memory == MEMORY_ALL)
+		tell_mappings(memory);
 	memory->started = true;
 	memory->looked_ns = now_ns;
 	memory->look_cpu_ns = UINT64_MAX;

@@ -95,6 +95,8 @@ static int open_rooms(struct recorder *recorder)
 	if (recorder->probes)
 		recorder->memory = memory__new(recorder->plan, recorder->tracer, recorder->probes,
 					       recorder->sink, &memory);
+	if (recorder->options->plan.memory != MEMORY_OFF)
+		recorder->frames = frames__new(recorder->sink);
 	recorder->reader = reader__new(recorder->tracer, recorder->sink, follow_record, recorder);
 	if (recorder->books && recorder->memory && recorder->reader)
 		return EXIT_OK;
@@ -254,12 +256,15 @@ static void trace(struct recorder *recorder)
 	totals.exited = recorder->main_ended;
 	totals.interrupted = interrupt_asked();
 	memory__report(recorder->memory);
+	if (recorder->frames)
+		frames__emit(recorder->frames);
 	totals_end(recorder->sink, recorder->tracer, recorder->plan, recorder->probes, &totals);
 }
 
 static void close_rooms(struct recorder *recorder)
 {
 	reader__free(recorder->reader);
+	frames__free(recorder->frames);
 	memory__free(recorder->memory);
 	probes__free(recorder->probes);
 	books__free(recorder->books);

@@ -7,6 +7,7 @@
 #include "attach/mappings.h"
 #include "attach/tracer.h"
 #include "record/books.h"
+#include "record/frames.h"
 #include "record/memory.h"
 #include "record/probes.h"
 #include "record/recorder.h"
@@ -21,6 +22,7 @@ struct recorder {
 	struct calibration calibration;
 	struct probes *probes;
 	struct memory *memory;
+	struct frames *frames; /* NULL: no stacks are recorded */
 	struct books *books;
 	struct reader *reader;
 	struct mappings *mappings;

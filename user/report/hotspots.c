@@ -174,6 +174,7 @@ static void compose_stack(struct composer *c, const struct profile_hotspot *hots
 /* Of suspects first: what to do about them is where they come from. */
 static void compose_stacks(struct composer *c, const struct selection *s)
 {
+	struct text title = {0};
 	unsigned stacks = 0;
 
 	for (int leaks = 1; leaks >= 0; leaks--) {
@@ -183,8 +184,11 @@ static void compose_stacks(struct composer *c, const struct selection *s)
 			if (hotspot->frames_count < 2 ||
 			    s->analysis->trends[s->rows[i]].leak != leaks)
 				continue;
-			if (stacks++ == 0)
-				document_say(c->document, BLOCK_FOLD, "Call stacks");
+			if (stacks++ == 0) {
+				text_printf(&title, "Call stacks (%s)",
+					    domain_words(s->memory->domain));
+				document_add(c->document, BLOCK_FOLD, &title);
+			}
 			compose_stack(c, hotspot, i + 1);
 		}
 	}

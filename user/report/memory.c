@@ -6,8 +6,8 @@
  *     traced · file 80.0 MiB · shmem 0 B
  *
  *     Host heap (libc)
- *     allocated 12.3 GiB in 1,234,567 allocations (123,457 a second) · 1,234,000 frees
- *     · held 300 MiB in 567 blocks · peak 1.20 GiB at 3.20 s · 45.0 % temporary
+ *     allocated 12.3 GiB in 1,234,567 allocations (123,457 a second, 1.23 GiB/s) · 1,234,000 frees
+ *     · held at the end 300 MiB in 567 blocks · peak 1.20 GiB at 3.20 s · 45.0 % temporary
  *     Held over 10.0 s: ▁▂▅█▇▇▂▁ 2.00 MiB to 1.20 GiB
  *     Sizes: 16 B ▁▂█▂▁ 1.00 MiB; half are of at most 128 B
  *
@@ -175,13 +175,13 @@ static void add_allocated(struct text *text, const struct profile_memory *memory
 	text_add(text, memory->allocs.value == 1 ? " allocation" : " allocations");
 	if (!memory->recorded_ns || memory->recorded_ns == PROFILE_ABSENT)
 		return;
-	text_printf(text, ", %s", memory->sampled ? "~ " : "");
+	text_printf(text, " (%s", memory->sampled ? "~ " : "");
 	add_count(text,
 		  (uint64_t)((double)memory->allocs.value * 1e9 / (double)memory->recorded_ns));
-	text_add(text, " and ");
+	text_add(text, " a second, ");
 	add_bytes(text, (uint64_t)((double)memory->allocated_bytes.value * 1e9 /
 				   (double)memory->recorded_ns));
-	text_add(text, " a second");
+	text_add(text, "/s)");
 }
 
 static void add_held(struct text *text, const struct profile *p,

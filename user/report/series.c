@@ -16,49 +16,58 @@ static void add_bytes(struct text *text, uint64_t bytes)
 	text_add(text, format_bytes(buffer, bytes));
 }
 
+struct series {
+	uint64_t columns[SPARK_COLUMNS], least, most;
+};
+
 /* The highest live bytes, or the bytes allocated, in each of SPARK_COLUMNS parts of the time. */
-static void fill_columns(const struct profile_memory *memory, const struct profile_process *p,
-			 uint64_t *columns)
+static void fill(struct series *series, const struct profile_memory *memory,
+		 const struct profile_process *p)
 {
 	uint64_t wall_ns = profile_wall_ns(p), live = 0, allocated = 0;
+	bool is_held = memory_sees_frees(memory);
 	size_t at = 0;
 
 	for (size_t i = 0; i < SPARK_COLUMNS; i++) {
 		uint64_t end =
 			p->from_ns + (uint64_t)((double)wall_ns * (double)(i + 1) / SPARK_COLUMNS);
-		uint64_t highest = live, before = allocated;
+		uint64_t highest = live, lowest = live, before = allocated;
 
 		for (; at < memory->points_count && memory->points[at].time_ns <= end; at++) {
 			live = memory->points[at].live_bytes;
 			allocated = memory->points[at].allocated_bytes;
 			highest = live > highest ? live : highest;
+			lowest = live < lowest ? live : lowest;
 		}
-		columns[i] = memory_sees_frees(memory) ? highest : allocated - before;
+		series->columns[i] = is_held ? highest : allocated - before;
+		lowest = is_held ? lowest : allocated - before;
+		series->least = lowest < series->least ? lowest : series->least;
+		series->most =
+			series->columns[i] > series->most ? series->columns[i] : series->most;
 	}
 }
 
 void compose_memory_series(struct composer *c, const struct profile_process *p,
 			   const struct profile_memory *memory)
 {
-	uint64_t columns[SPARK_COLUMNS], least = UINT64_MAX, most = 0;
+	struct series series = {.least = UINT64_MAX};
 	struct text text = {0};
 	char buffer[UNITS_MAX];
 
 	if (memory->points_count < 2)
 		return;
-	fill_columns(memory, p, columns);
-	for (size_t i = 0; i < SPARK_COLUMNS; i++) {
-		least = columns[i] < least ? columns[i] : least;
-		most = columns[i] > most ? columns[i] : most;
-	}
+	fill(&series, memory, p);
 	text_add(&text, memory_sees_frees(memory) ? "Held over " : "Allocated over ");
 	text_add(&text, format_ns(buffer, profile_wall_ns(p)));
 	text_add(&text, ": ");
-	spark(&text, columns, SPARK_COLUMNS);
+	spark(&text, series.columns, SPARK_COLUMNS);
 	text_add(&text, " ");
-	add_bytes(&text, least);
+	add_bytes(&text, series.least);
 	text_add(&text, " to ");
-	add_bytes(&text, most);
+	add_bytes(&text, series.most);
+	if (!memory_sees_frees(memory))
+		text_printf(&text, " in each %s",
+			    format_ns(buffer, profile_wall_ns(p) / SPARK_COLUMNS));
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 

@@ -3,7 +3,7 @@
 
 void spark(struct text *text, const uint64_t *values, size_t count)
 {
-	static const char *const bars[] = {"_", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+	static const char *const bars[] = {"·", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 	uint64_t largest = 0;
 
 	for (size_t i = 0; i < count; i++)

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* Heights by share of the largest value; "_" for 0. */
+/* Heights by share of the largest value; "·" for 0. */
 void spark(struct text *text, const uint64_t *values, size_t count);
 
 #endif

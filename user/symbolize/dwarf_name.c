@@ -55,7 +55,11 @@ static bool has_scopes(Dwarf_Die *unit)
 	return true;
 }
 
-static void add_scope(struct text *text, Dwarf_Die *scope, const char *unnamed_type)
+/* How a function's name may need that of the function it is local to, and so on. */
+enum { LOCAL_STEPS = 8 };
+
+static void add_scope(struct dwarf_file *file, struct text *text, Dwarf_Die *scope,
+		      const char *unnamed_type)
 {
 	const char *name = string_of(scope, DW_AT_name);
 
@@ -71,7 +75,10 @@ static void add_scope(struct text *text, Dwarf_Die *scope, const char *unnamed_t
 		text_add(text, name ? name : unnamed_type);
 		break;
 	case DW_TAG_subprogram:
-		text_add(text, name ? name : "{unnamed function}");
+		/* it may lie outside of its own scope */
+		text_clear(text);
+		if (file->local_steps < LOCAL_STEPS)
+			text_add(text, dwarf_file__name(file, scope));
 		break;
 	default:
 		return;
@@ -107,7 +114,7 @@ static void add_scopes(struct dwarf_file *file, struct text *text, Dwarf_Die *ta
 	if (!dwarf_diecu(target, &scope, NULL, NULL) || !has_scopes(&scope))
 		return;
 	while (child_towards(file, &scope, target, &towards) && towards.addr != target->addr) {
-		add_scope(text, &towards, call ? "{lambda}" : "{unnamed type}");
+		add_scope(file, text, &towards, call ? "{lambda}" : "{unnamed type}");
 		scope = towards;
 	}
 }
@@ -124,7 +131,9 @@ static char *make_name(struct dwarf_file *file, Dwarf_Die *origin, Dwarf_Die *fu
 	name = string_of(function, DW_AT_name);
 	if (!name)
 		return NULL;
+	file->local_steps++;
 	add_scopes(file, &text, origin, name);
+	file->local_steps--;
 	text_add(&text, name);
 	return text_take(&text);
 }

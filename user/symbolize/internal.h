@@ -15,6 +15,7 @@ struct dwarf_file {
 	Elf *elf, *alt_elf;
 	Dwarf *dwarf, *alt;
 	uint64_t entries_left; /* of SYMBOLIZE_ENTRIES_MAX */
+	unsigned local_steps;  /* of dwarf_file__name in itself */
 	struct map64 names;    /* entry → index in name_list */
 	const char **name_list;
 	size_t name_count, name_room;
