@@ -57,7 +57,7 @@ help:
 	@echo '  make check-kernels          known-answer tests on Debian 6.1 and 6.12 kernels, in qemu'
 	@echo '  make soak                   100 times attach and detach on a live trainer (ROUNDS=)'
 	@echo '  make check-ml               tests against current PyTorch and JAX (ML_VENV=, several GB)'
-	@echo '  make bench                  what tracing costs, beside peers; BENCH=calls|cnn|attach|rate'
+	@echo '  make bench                  what tracing costs, beside peers; BENCH=calls|cnn|memory|…'
 	@echo '  make workloads golden-update lint format'
 	@echo '  make install uninstall      PREFIX=$(PREFIX) DESTDIR='
 	@echo '  make clean'
@@ -197,7 +197,8 @@ WL_LIB   := $(patsubst tests/workloads/lib/%.c,$(WL)/%.so,$(wildcard tests/workl
 WL_BIN   := $(patsubst tests/workloads/%,$(WL)/%,$(basename $(WL_SRC))) $(WL_LIB) \
             $(addprefix $(WL)/,calls-static calls-stripped calls-bare calls-split execs-other \
                                exceptions-static exceptions-stripped marks-stripped \
-                               marks-static stripped/marks.so calls-nopie early-static)
+                               marks-static stripped/marks.so calls-nopie early-static \
+                               memory-static memory_chain-fp)
 WL_FLAGS := -O2 -g -fstack-protector-strong $(WARN) -Wno-missing-prototypes -D_GNU_SOURCE \
             -Iinclude -Itests/workloads -pthread
 WL_CC    = $(CC) -std=gnu11 $(WL_FLAGS) -MMD -MP -MF $@.d
@@ -257,6 +258,11 @@ $(WL)/%-nopie: tests/workloads/%.c
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(WL_CC) -fno-pie -no-pie -o $@ $<
+
+$(WL)/%-fp: tests/workloads/%.c $(BUILD)/wl.flags
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(WL_CC) -fno-omit-frame-pointer -o $@ $<
 
 # Stripped, but with the names that a library would export; bare has none at all.
 $(WL)/%-stripped: tests/workloads/%.c $(BUILD)/wl.flags
@@ -343,13 +349,14 @@ uninstall:
 	rm -f $(INSTALLED)
 
 # --- benchmarks -----------------------------------------------------------------------------
-# Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate is one table.
+# Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory is one
+# table.
 # A current PyTorch is measured too where ML_VENV holds one.
 BENCH     ?= all
 BENCH_BIN := $(BUILD)/bench/calls_per_second $(BUILD)/bench/empty_probe
 
 .PHONY: bench
-bench: $(BIN) $(BENCH_BIN)
+bench: $(BIN) $(BENCH_BIN) $(BUILD)/workloads/memory_many
 	@/usr/bin/python3 -B tests/bench/bench.py --build $(BUILD) --venv $(ML_VENV) $(BENCH)
 
 # What is traced is an ordinary build, as the workloads are.

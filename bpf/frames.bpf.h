@@ -13,7 +13,7 @@
 #ifndef PERFX_FRAMES_BPF_H
 #define PERFX_FRAMES_BPF_H
 
-#include "perfx.bpf.h"
+#include "thread.bpf.h"
 
 volatile __u32 perfx_tracing = 0;
 /* The program switches stacks in user space (coroutines): see leave_any. */
@@ -25,7 +25,6 @@ volatile __u32 perfx_next_context = 1;
 const volatile bool perfx_compensate = false;
 /* Return probes are made by session links. */
 const volatile bool perfx_sessions = false;
-/* Wake the reader when this much is waiting; it also drains by the clock. */
 const volatile __u32 perfx_wake_bytes = 1 << 20;
 
 struct {
@@ -47,51 +46,9 @@ struct {
 	__type(value, __u32);
 } perfx_context_ids SEC(".maps");
 
-/* In frame.entry, beside the index of the probe that opened it: a return probe ends it. */
-#define FRAME_BY_RETURN 0x80000000u
-
-struct frame {
-	__u64 start_ns;
-	__u64 slot;	/* address of its return address */
-	__u64 child_ns; /* in traced calls that it made */
-	__u32 function;
-	__u32 context;
-	__u32 entry;
-	__u32 probe_ns; /* cost of probes hit inside, itself excluded */
-	/* the child called last: saves the hash look-up in loops */
-	__u32 child_function, child_context;
-};
-
-struct thread {
-	__u32 process;
-	__u32 tid;
-	__u32 depth;
-	__u32 returns;	/* open frames that wait for a return probe */
-	__u32 declined; /* return probes that will fire though no frame was opened for them */
-	__u32 records;
-	__u32 root_function, root_context; /* as frame.child_*, at depth 0 */
-	struct frame frames[PERFX_MAX_DEPTH];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct thread);
-} perfx_threads SEC(".maps");
-
 /* The kernel gives up on return probes nested deeper than 64 a thread, and logs it. Some of those
  * may be other tracers'. */
 #define RETURNS_MAX 48
-
-/* Two frames further apart than any usual stack is large are on different stacks (a signal stack, a
- * coroutine): their order says nothing. */
-#define STACK_SPAN_BYTES (64ULL << 20)
-
-static __always_inline struct frame *frame_at(struct thread *t, __u32 index)
-{
-	return &t->frames[index & (PERFX_MAX_DEPTH - 1)];
-}
 
 /* The current thread, if its process is traced. Without its state, one that `leaves` a call entered
  * it before tracing began. */
@@ -196,16 +153,6 @@ static __always_inline void book_add(__u32 context, __u64 duration_ns, __u64 sel
 	}
 }
 
-/* Reader's wake-up: asked for at every 32nd record of a thread. */
-static __always_inline __u64 wake_flags(struct thread *t)
-{
-	if (++t->records & 31)
-		return BPF_RB_NO_WAKEUP;
-	if (bpf_ringbuf_query(&perfx_spans, BPF_RB_AVAIL_DATA) < perfx_wake_bytes)
-		return BPF_RB_NO_WAKEUP;
-	return BPF_RB_FORCE_WAKEUP;
-}
-
 static __always_inline void emit(struct thread *t, const struct frame *f, __u32 depth,
 				 __u64 duration_ns, __u64 self_ns, __u16 flags)
 {
@@ -230,12 +177,7 @@ static __always_inline void emit(struct thread *t, const struct frame *f, __u32 
 	span->depth = depth;
 	span->flags = flags;
 	span->pad = 0;
-	bpf_ringbuf_submit(span, wake_flags(t));
-}
-
-static __always_inline struct perfx_probe *probe_of(__u32 index)
-{
-	return bpf_map_lookup_elem(&perfx_probes, &index);
+	bpf_ringbuf_submit(span, wake_flags(&perfx_spans, &t->records));
 }
 
 /* Its exit sites have been given up meanwhile (overhead budget): that no exit was seen says

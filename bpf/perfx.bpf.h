@@ -25,6 +25,11 @@ extern volatile __u32 perfx_tracing;
 extern volatile __u32 perfx_next_process;
 extern volatile __u32 perfx_next_context;
 
+/* Wake the reader when this much is waiting in a ring; it also drains by the clock. */
+extern const volatile __u32 perfx_wake_bytes;
+/* Return probes are made by session links. */
+extern const volatile bool perfx_sessions;
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 << 20); /* --ring-size */
@@ -75,6 +80,29 @@ static __always_inline void counter_add(enum perfx_counter which, __u64 n)
 
 	if (count)
 		__sync_fetch_and_add(count, n);
+}
+
+static __always_inline struct perfx_probe *probe_of(__u32 index)
+{
+	return bpf_map_lookup_elem(&perfx_probes, &index);
+}
+
+static __always_inline void count_hit(__u32 index)
+{
+	__u64 *hits = bpf_map_lookup_elem(&perfx_hits, &index);
+
+	if (hits)
+		__sync_fetch_and_add(hits, 1);
+}
+
+/* Reader's wake-up: asked for at every 32nd record of a thread. */
+static __always_inline __u64 wake_flags(void *ring, __u32 *records)
+{
+	if (++*records & 31)
+		return BPF_RB_NO_WAKEUP;
+	if (bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) < perfx_wake_bytes)
+		return BPF_RB_NO_WAKEUP;
+	return BPF_RB_FORCE_WAKEUP;
 }
 
 static __always_inline __u32 current_tgid(void)

@@ -35,6 +35,8 @@ int BPF_PROG(perfx_on_fork, struct task_struct *parent, struct task_struct *chil
 	if (!family || family->dead)
 		return 0;
 	born.process = __sync_fetch_and_add(&perfx_next_process, 1);
+	/* vfork: until it executes something, it works in its parent's memory */
+	born.memory_process = child->mm == parent->mm ? family->memory_process : born.process;
 	if (bpf_map_update_elem(&perfx_families, &child_tgid, &born, BPF_ANY)) {
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 		return 0;
@@ -58,6 +60,7 @@ int BPF_PROG(perfx_on_exec, struct task_struct *task)
 		return 0;
 	old_process = family->process;
 	family->process = __sync_fetch_and_add(&perfx_next_process, 1);
+	family->memory_process = family->process;
 	family->net_rx_bytes = family->net_tx_bytes = 0;
 	CONTROL_RECORD(perfx_exec, record, PERFX_KIND_EXEC);
 	record->process = family->process;

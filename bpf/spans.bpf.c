@@ -3,58 +3,10 @@
  * Spans: one record per ended call, with its self time and its calling context. Here is what a
  * probe hit means; what it does to the thread's open calls is in frames.bpf.h.
  */
+#include "condition.bpf.h"
 #include "frames.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
-
-#if defined(__TARGET_ARCH_x86)
-#define FLAG_CF (1 << 0)
-#define FLAG_PF (1 << 2)
-#define FLAG_ZF (1 << 6)
-#define FLAG_SF (1 << 7)
-#define FLAG_OF (1 << 11)
-
-/* Condition codes of jcc: Intel SDM volume 2, appendix B, "Condition Test Field (tttn)". */
-static __always_inline bool condition_holds(struct pt_regs *ctx, __u8 condition)
-{
-	__u64 flags = ctx->flags;
-	bool less = !(flags & FLAG_SF) != !(flags & FLAG_OF), holds;
-
-	switch (condition >> 1) {
-	case 0:
-		holds = flags & FLAG_OF;
-		break;
-	case 1:
-		holds = flags & FLAG_CF;
-		break;
-	case 2:
-		holds = flags & FLAG_ZF;
-		break;
-	case 3:
-		holds = flags & (FLAG_CF | FLAG_ZF);
-		break;
-	case 4:
-		holds = flags & FLAG_SF;
-		break;
-	case 5:
-		holds = flags & FLAG_PF;
-		break;
-	case 6:
-		holds = less;
-		break;
-	default:
-		holds = less || (flags & FLAG_ZF);
-		break;
-	}
-	return condition & 1 ? !holds : holds;
-}
-#else
-/* Sites are chosen for x86-64 only so far; elsewhere functions are timed by return probe. */
-static __always_inline bool condition_holds(struct pt_regs *ctx, __u8 condition)
-{
-	return true;
-}
-#endif
 
 /* A function that is one jump: the call ends where it begins. */
 static __always_inline bool leaves_at_entry(struct pt_regs *ctx, const struct perfx_probe *probe)
@@ -62,14 +14,6 @@ static __always_inline bool leaves_at_entry(struct pt_regs *ctx, const struct pe
 	if (probe->flags & PERFX_PROBE_F_LEAVES)
 		return true;
 	return (probe->flags & PERFX_PROBE_F_LEAVES_IF) && condition_holds(ctx, probe->condition);
-}
-
-static __always_inline void count_hit(__u32 index)
-{
-	__u64 *hits = bpf_map_lookup_elem(&perfx_hits, &index);
-
-	if (hits)
-		__sync_fetch_and_add(hits, 1);
 }
 
 /* A hit at an entry or exit site. Returns whether a frame was opened. */

@@ -30,7 +30,8 @@ enum perfx_probe_kind {
 	PERFX_PROBE_HOOK_EXIT = 7, /* one of its exit sites, where it has no return probe */
 };
 
-/* Entries: the same instruction is a way out as well, EXIT or (with IF) EXIT_IF `condition`. */
+/* Entries: the same instruction is a way out as well, EXIT or (with IF) EXIT_IF `condition`. A
+ * HOOK_EXIT has one of the two. */
 #define PERFX_PROBE_F_LEAVES	0x1
 #define PERFX_PROBE_F_LEAVES_IF 0x2
 /* Entries: the instruction is the target of a loop; a hit with its frame open is another round. */
@@ -71,10 +72,14 @@ enum perfx_result {
 
 /* ALLOCATED: the block may be known already (tracemalloc's Track). */
 #define PERFX_HOOK_F_REPLACES 0x1
+/* ALLOCATE: calls no other hooked function, so where a sample does not want the call its return
+ * need not be seen. */
+#define PERFX_HOOK_F_LEAF 0x2
 
 #define PERFX_MAX_HOOKS 1024
 
-/* Arguments are numbered from 1 (x86-64: rdi, rsi, rdx, rcx, r8, r9); 0: it has none. */
+/* Arguments are numbered from 1 (x86-64: rdi, rsi, rdx, rcx, r8, r9); 0: it has none. They are
+ * registers: at the site an argument may have been copied to another of these, or to 7, rax. */
 struct perfx_hook {
 	__u16 allocator; /* ALLOCATOR record */
 	__u8 domain;	 /* enum perfx_domain */
@@ -98,8 +103,12 @@ struct perfx_memory_knobs {
 	__u64 sample_bytes;
 };
 
-/* Entries of the table of sampling distances, quantiles of the exponential distribution. */
+/* Entries of the table of sampling distances: quantiles of the exponential distribution, in
+ * PERFX_SAMPLE_ONE-ths of the mean. */
 #define PERFX_SAMPLE_QUANTILES 1024
+#define PERFX_SAMPLE_ONE       65536
+/* Sampled blocks whose frees are looked for. */
+#define PERFX_MAX_SAMPLED 262144
 
 /* Stacks told apart; further ones are unknown, and counted. */
 #define PERFX_MAX_STACKS 65536
@@ -111,8 +120,9 @@ struct perfx_memory_lost {
 };
 
 struct perfx_family {
-	__u32 process; /* index of its book */
-	__u32 dead;
+	__u32 process;	      /* index of its book */
+	__u32 memory_process; /* whose memory it uses: its own, or a vfork's parent's */
+	__u32 dead, pad;
 	__u64 net_rx_bytes, net_tx_bytes;
 };
 

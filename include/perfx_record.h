@@ -327,6 +327,8 @@ struct perfx_calibration {
 };
 
 /* strings: name ("libc", "jemalloc", "torch", …), module (path of the file that it is hooked in) */
+#define PERFX_ALLOCATOR_MMAP 2047 /* mmap, mremap and brk that the program calls itself */
+
 struct perfx_allocator {
 	struct perfx_record hdr;
 	__u16 allocator;

@@ -23,6 +23,7 @@ struct uprobes_state {
 };
 
 struct mm_struct {
+	unsigned long brk;
 	struct uprobes_state uprobes_state;
 };
 
@@ -42,6 +43,16 @@ struct signal_struct {
 	unsigned long long sum_sched_runtime;
 };
 
+struct return_instance {
+	unsigned long stack;
+	unsigned long orig_ret_vaddr;
+	struct return_instance *next;
+};
+
+struct uprobe_task {
+	struct return_instance *return_instances;
+};
+
 struct task_struct {
 	struct sched_entity se;
 	struct mm_struct *mm;
@@ -51,6 +62,8 @@ struct task_struct {
 	__u64 utime;
 	__u64 stime;
 	struct signal_struct *signal;
+	int pid;
+	struct uprobe_task *utask;
 };
 
 struct sock_common {

@@ -30,6 +30,10 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W 'auto entry' -- "$cur")
 		return
 		;;
+	--memory)
+		mapfile -t COMPREPLY < <(compgen -W 'off tensor all sampled sampled=' -- "$cur")
+		return
+		;;
 	--cmdline)
 		mapfile -t COMPREPLY < <(compgen -W 'hidden full' -- "$cur")
 		return
@@ -51,7 +55,7 @@ _perfx_trace() {
 	fi
 	if [[ $cur == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W '
-			-p --pid -a --all -F --functions --no-children --user
+			-p --pid -a --all -F --functions --memory --no-children --user
 			-d --duration -o --output -f --format --top --cmdline
 			--link --return --probe-site --compensate --no-calibrate
 			--ring-size --interval --max-functions

@@ -15,10 +15,12 @@ import time
 import attach
 import calls
 import cnn
+import memory
 import output
 import rate
 
-TABLES = {"calls": calls.Calls, "cnn": cnn.Cnn, "attach": attach.Attach, "rate": rate.Rate}
+TABLES = {"calls": calls.Calls, "cnn": cnn.Cnn, "attach": attach.Attach, "rate": rate.Rate,
+          "memory": memory.Memory}
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 

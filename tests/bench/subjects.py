@@ -42,6 +42,9 @@ class Subject:
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
 
+    def mapped(self, base):
+        return mapped(self.pid, base)
+
     def close(self):
         self.process.stdin.close()
         self.process.stdout.read()
@@ -74,17 +77,28 @@ class Calls(Subject):
         return int(calls), int(ns) / 1e9, statistics.median(windows) if windows else None
 
 
+def mapped(pid, base):
+    """Path of a file that a process has mapped, by its base name."""
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as file:
+        for line in file:
+            path = line.split(maxsplit=5)[-1].strip()
+            if os.path.basename(path) == base:
+                return path
+    return None
+
+
 class Trainer(Subject):
     """train_cnn.py at its gate."""
 
-    def __init__(self, python, source):
+    def __init__(self, python, source, *options, prefix=()):
         env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
         env["PYTHONDONTWRITEBYTECODE"] = "1"
         script = os.path.join(source, "tests/workloads/train_cnn.py")
         # With as many threads as CPUs and workers beside them, OpenMP's barriers would show how the
         # scheduler shares the CPUs and nothing else.
         threads = max(1, (os.cpu_count() or 1) // 2)
-        super().__init__([python, script, "--gate", "--quiet", "--threads", str(threads)], env)
+        super().__init__([*prefix, python, script, "--gate", "--quiet", "--threads", str(threads),
+                          *options], env)
 
     CHUNK_STEPS = 5
 
@@ -100,8 +114,13 @@ class Trainer(Subject):
     def run(self, steps):
         """Returns ms a step and the process's CPU ms a step: medians over small chunks, so that a
         moment's disturbance of the machine does not decide."""
-        walls, cpus = zip(*(self.chunk() for _ in range(-(-steps // self.CHUNK_STEPS))))
+        walls, cpus = zip(*(self.chunk() for _ in range(rounded(steps) // self.CHUNK_STEPS)))
         return statistics.median(walls), statistics.median(cpus)
+
+
+def rounded(steps):
+    """How many Trainer.run makes of them."""
+    return -(-steps // Trainer.CHUNK_STEPS) * Trainer.CHUNK_STEPS
 
 
 def torch_version(python):

@@ -133,6 +133,45 @@ class Peer:
             self.process.communicate()
 
 
+def code_differs(pid, path):
+    """Whether a process's code of a file is not as in the file: there are breakpoints in it."""
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
+        areas = [line.split() for line in maps if line.rstrip().endswith(path)]
+    with open(f"/proc/{pid}/mem", "rb") as memory, open(path, "rb") as file:
+        for area, mode, offset, *_ in areas:
+            if "x" not in mode:
+                continue
+            start, end = (int(x, 16) for x in area.split("-"))
+            memory.seek(start)
+            file.seek(int(offset, 16))
+            now = memory.read(end - start)
+            if now != file.read(end - start).ljust(len(now), b"\0"):
+                return True
+    return False
+
+
+class Patched(Peer):
+    """A peer of which it is seen in the process's code that it is attached, and gone."""
+
+    def __init__(self, command, pid, path, timeout=60):  # pylint: disable=super-init-not-called
+        self.pid, self.path = pid, path
+        self.process = start(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        deadline = time.perf_counter() + timeout
+        while not code_differs(pid, path):
+            if self.process.poll() is not None or time.perf_counter() > deadline:
+                self.process.kill()
+                said = self.process.communicate()[1].strip().splitlines()
+                raise RuntimeError(f"{command[0]} does not attach: {' / '.join(said[-2:])}")
+            time.sleep(0.05)
+        time.sleep(1)  # its other probes
+
+    def stop(self):
+        super().stop()
+        deadline = time.perf_counter() + 30
+        while code_differs(self.pid, self.path) and time.perf_counter() < deadline:
+            time.sleep(0.05)
+
+
 def funclatency(subject, base_ns):
     return Peer([find("funclatency"), "-p", str(subject.pid), f":{subject.function}"], subject,
                 base_ns)

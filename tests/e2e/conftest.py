@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the end-to-end tests share: programs with known answers, and the tracer as a user runs it."""
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -14,7 +15,7 @@ import time
 
 import pytest
 
-pytest.register_assert_rewrite("trainers")
+pytest.register_assert_rewrite("trainers", "memories", "memory_trainers")
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = TOP / os.environ.get("BUILD", "build")
@@ -98,7 +99,7 @@ class Tracer:
         return self.report(expect)
 
     def report(self, expect=0):
-        out, err = self.process.communicate(timeout=60)
+        out, err = self.process.communicate(timeout=120)
         assert self.process.returncode == expect, err
         return json.loads(out)
 
@@ -182,8 +183,8 @@ def known_names(path, steps=1, *args):
     return sorted({name for name, _ in program.finish()})
 
 
-@pytest.fixture(scope="session")
-def links():
+@functools.cache
+def working_links():
     """Kinds of link that work here, best first."""
     text = run("doctor").stdout
     have = [("session", "uprobe session links"), ("multi", "uprobe_multi links\n"),
@@ -191,6 +192,11 @@ def links():
     return [name for name, line in have
             if any(l.startswith("ok") and line.strip() == l[8:].split(":")[0].strip()
                    for l in text.splitlines())]
+
+
+@pytest.fixture(scope="session")
+def links():
+    return working_links()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import statistics
 import time
 
 from conftest import consistent, patched_bytes, total
+from memory_trainers import check_leak, check_steady
 from trainers import STEP, Trainer, has_torch
 
 ROUNDS = int(os.environ.get("ROUNDS", "100"))
@@ -47,3 +48,10 @@ def test_soak(kernel_log, tracer):
     trainer.process.stdin.close()
     assert trainer.process.wait(60) == 0
     assert kernel_log.about_uprobes([trainer.pid]) == []
+
+
+def test_memory_for_minutes():
+    """Steady is not taken for a leak however long it goes on, and a leak is found."""
+    assert has_torch(PYTHON), "Debian: python3-torch"
+    check_steady(PYTHON, 300)
+    check_leak(PYTHON, 120)

@@ -138,6 +138,14 @@ def test_doctor():
     assert "ok      privilege" in result.stdout
 
 
+def test_doctors_at_once():
+    """Each tries the same probes on the same file as the others, and finds what it finds alone."""
+    doctors = [subprocess.Popen([PERFX, "doctor"], stdout=subprocess.PIPE, text=True)
+               for _ in range(20)]
+    said = {doctor.communicate(timeout=60)[0] for doctor in doctors}
+    assert said == {run("doctor").stdout}
+
+
 def test_report_of_what_is_no_capture(tmp_path):
     (tmp_path / "x").write_text("hello, this is no capture at all")
     one_line(run("report", tmp_path / "x"), 1, "not a capture")

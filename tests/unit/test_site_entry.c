@@ -8,6 +8,7 @@
 
 #define NOP5 "\t.byte 0x0f,0x1f,0x44,0x00,0x00\n"
 #define RDI  0x01
+#define RSI  0x02
 
 struct entry_row {
 	struct asm_function function;
@@ -18,6 +19,9 @@ struct entry_row {
 	int err;
 	bool repeats;
 	int refused; /* offset that the kernel refused, or 0 */
+	/* where arguments are then: pairs of an argument's number and its new one, "05" for rdi in
+	 * r9 */
+	const char *moved;
 };
 
 #define F(name_, code_) .function = {.name = name_, .code = code_}
@@ -43,6 +47,32 @@ static const struct entry_row rows[] = {
 	 .note = "an argument is overwritten first"},
 	{F("argument_kept", "lea 8(%rdi),%rsi\npush %rbx\npop %rbx\nret\n"),
 	 .options.argument_regs = RDI, .offset = 4, .kind = SITE_PUSH},
+	/* mimalloc's malloc */
+	{F("argument_moved", "mov %rdi,%rsi\nmov 1f(%rip),%rdi\ncmp $1,%rsi\nja 1f\n1: ret\n"),
+	 .options = {.argument_regs = RDI, .arguments_may_move = true}, .offset = 14,
+	 .kind = SITE_BRANCH, .moved = "01"},
+	{F("argument_not_asked", "mov %rdi,%rsi\nxor %edi,%edi\nnop\nret\n"),
+	 .options.argument_regs = RDI, .kind = SITE_STEPPED,
+	 .note = "an argument is overwritten first"},
+	{F("argument_in_both", "mov %rdi,%rsi\nnop\nret\n"), .offset = 3, .kind = SITE_NOP,
+	 .options = {.argument_regs = RDI, .arguments_may_move = true}},
+	{F("argument_halved", "mov %edi,%esi\nxor %edi,%edi\nnop\nret\n"),
+	 .options = {.argument_regs = RDI, .arguments_may_move = true}, .kind = SITE_STEPPED,
+	 .note = "an argument is overwritten first"},
+	{F("arguments_shifted",
+	   "mov %rsi,%rdx\nmov %rdi,%rsi\nmov %rax,%rdi\nnop\nret\n"),
+	 .options = {.argument_regs = RDI | RSI, .arguments_may_move = true}, .offset = 9,
+	 .kind = SITE_NOP, .moved = "0112"},
+	{F("argument_in_rax", "mov %rdi,%rax\nxor %edi,%edi\nnop\nret\n"),
+	 .options = {.argument_regs = RDI, .arguments_may_move = true}, .offset = 5,
+	 .kind = SITE_NOP, .moved = "06"},
+	/* nobody can read a callee-saved register there as an argument */
+	{F("argument_in_rbx", "mov %rdi,%rbx\nxor %edi,%edi\nnop\nret\n"),
+	 .options = {.argument_regs = RDI, .arguments_may_move = true}, .kind = SITE_STEPPED,
+	 .note = "an argument is overwritten first"},
+	{F("argument_swapped", "mov %rdi,%rsi\nxchg %rdi,%rsi\nnop\nret\n"),
+	 .options = {.argument_regs = RDI, .arguments_may_move = true}, .kind = SITE_STEPPED,
+	 .note = "an argument is overwritten first"},
 	{F("jump", "jmp 1f\nnop\n1: ret\n"), .kind = SITE_BRANCH},
 	{F("call", "call puts@plt\nret\n"), .kind = SITE_BRANCH},
 	{F("nop", "nop\nret\n"), .kind = SITE_NOP},
@@ -109,6 +139,18 @@ static const struct entry_row rows[] = {
 };
 /* clang-format on */
 
+static void check_arguments(const struct site_plan *plan, const struct entry_row *row)
+{
+	uint8_t wanted[ARGUMENT_REGS] = {0, 1, 2, 3, 4, 5, 6};
+
+	for (const char *p = row->moved ? row->moved : ""; *p; p += 2)
+		wanted[p[0] - '0'] = (uint8_t)(p[1] - '0');
+	for (int i = 0; i < ARGUMENT_REGS; i++)
+		if (row->options.argument_regs & (1u << i))
+			cr_expect_eq(plan->arguments[i], wanted[i], "%s: argument %d is in %u",
+				     row->function.name, i, plan->arguments[i]);
+}
+
 static void check_row(struct fixture *f, const struct entry_row *row)
 {
 	const char *name = row->function.name;
@@ -129,6 +171,7 @@ static void check_row(struct fixture *f, const struct entry_row *row)
 	cr_expect_eq(plan.entry_kind, row->kind, "%s: %s", name,
 		     name_of_site((enum perfx_site)plan.entry_kind));
 	cr_expect_eq(plan.entry_repeats, row->repeats, "%s", name);
+	check_arguments(&plan, row);
 	if (row->note)
 		cr_expect_str_eq(plan.entry_note ? plan.entry_note : "", row->note, "%s: %s", name,
 				 plan.entry_note);

@@ -72,14 +72,15 @@ static const char *const first_names[] = {
 	"first_nop5", "first_nop",     "first_sub",	"first_lock", "first_jmp",
 	"first_call", "late_target",   "late_argument",
 };
-#define FIRSTS (sizeof(firsts) / sizeof(firsts[0]))
+#define FIRSTS	    (sizeof(firsts) / sizeof(firsts[0]))
+#define FIRST_CALLS 300
 
 static void call_firsts(void)
 {
 	for (size_t f = 0; f < FIRSTS; f++)
-		for (int i = 0; i < 1000; i++)
+		for (int i = 0; i < FIRST_CALLS; i++)
 			known_require(firsts[f](i) == i + 1, first_names[f]);
-	for (int i = 0; i < 1000; i++) {
+	for (int i = 0; i < FIRST_CALLS; i++) {
 		first_ret(i);
 		known_require(call_loop_to_entry(i) == i + 1, "loop_to_entry");
 	}
@@ -88,10 +89,11 @@ static void call_firsts(void)
 static void expect_firsts(uint64_t runs)
 {
 	for (size_t f = 0; f < FIRSTS; f++)
-		known_expect(first_names[f], "calls", runs * 1000);
-	known_expect("first_lea", "calls", runs * 2000); /* from first_jmp and first_call */
-	known_expect("first_ret", "calls", runs * 1000);
-	known_expect("loop_to_entry", "calls", runs * 1000);
+		known_expect(first_names[f], "calls", runs * FIRST_CALLS);
+	known_expect("first_lea", "calls",
+		     runs * 2 * FIRST_CALLS); /* from first_jmp and first_call */
+	known_expect("first_ret", "calls", runs * FIRST_CALLS);
+	known_expect("loop_to_entry", "calls", runs * FIRST_CALLS);
 }
 #else
 static void call_firsts(void)

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-static const int depth = 100;
+static const int depth = 100, rounds = 400;
 static uint64_t destroyed;
 
 struct guard {
@@ -107,41 +107,41 @@ static void scenario()
 	holder<int> held;
 	int thrown = 0;
 
-	for (int i = 0; i < 2000; i++) {
+	for (int i = 0; i < rounds; i++) {
 		int got = catcher(i % 5, i % 4 == 3);
 
 		known_require((got == -100) == (i % 4 == 3), "every fourth call throws");
 	}
-	for (int i = 0; i < 2000; i++) {
+	for (int i = 0; i < rounds; i++) {
 		try {
 			held.method(i);
 		} catch (int value) {
 			thrown += value == i;
 		}
 	}
-	known_require(thrown == 1000, "a thousand integers thrown");
+	known_require(thrown == rounds / 2, "every second integer thrown");
 }
 
 int main()
 {
-	/* Of 2000 calls 400 have each kind, and a quarter of each kind throws. */
-	uint64_t runs = known_main(scenario);
+	/* A fifth of the calls has each kind, and a quarter of each kind throws. */
+	uint64_t calls = known_main(scenario) * rounds;
 
-	known_require(destroyed == runs * 1600, "every destructor ran");
-	known_expect("catcher", "calls", runs * 2000);
-	known_expect("rethrower", "calls", runs * 2000);
-	known_expect("rethrower", "unwound", runs * 500);
-	known_expect("switched", "calls", runs * 2000);
-	known_expect("switched", "unwound", runs * 500);
-	known_expect("tail", "calls", runs * 1200);
+	known_require(destroyed == calls / 5 * 4, "every destructor ran");
+	known_expect("catcher", "calls", calls);
+	known_expect("rethrower", "calls", calls);
+	known_expect("rethrower", "unwound", calls / 4);
+	known_expect("switched", "calls", calls);
+	known_expect("switched", "unwound", calls / 4);
+	known_expect("tail", "calls", calls / 5 * 3);
 	/* Left by its jump before anything throws. */
 	known_expect("tail", "unwound", 0);
-	known_expect("guarded", "calls", runs * 1600);
-	known_expect("guarded", "unwound", runs * 400);
-	known_expect("frame", "calls", runs * 2000 * depth);
-	known_expect("frame", "unwound", runs * 500 * depth);
+	known_expect("guarded", "calls", calls / 5 * 4);
+	known_expect("guarded", "unwound", calls / 5);
+	known_expect("frame", "calls", calls * depth);
+	known_expect("frame", "unwound", calls / 4 * depth);
 	known_expect("frame", "depth", depth);
-	known_expect("holder<int>::method", "calls", runs * 2000);
-	known_expect("holder<int>::method", "unwound", runs * 1000);
+	known_expect("holder<int>::method", "calls", calls);
+	known_expect("holder<int>::method", "unwound", calls / 2);
 	return 0;
 }

@@ -17,6 +17,7 @@
  *	begun_before    calls entered before "ready" that returned afterwards
  *	depth           deepest recursion
  *	at_most         calls, when tracing starts too late to see them all for certain
+ *	own_ns          what the calls took by the program's own clock, probes included
  * The function is named without arguments: exceptions.cc's expectations are by base name.
  * A program that finds its own behaviour changed (a destructor not run, a wrong result) says so on
  * stderr and exits with 1: then the tracer did harm.

@@ -6,6 +6,8 @@ use std::io::{self, BufRead, Write};
 use std::panic;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+const ROUNDS: u64 = 200;
+
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
 struct Guard;
@@ -55,16 +57,16 @@ fn main() {
         if line.expect("stdin") != "go" {
             continue;
         }
-        for i in 0..1000 {
+        for i in 0..ROUNDS {
             assert_eq!(panic_catcher(i % 4 == 3), i % 4 == 3);
         }
         runs += 1;
         say("done");
     }
-    assert_eq!(DROPPED.load(Ordering::Relaxed), runs * 1000);
-    say(&format!("expect panic_catcher calls {}", runs * 1000));
-    say(&format!("expect panic_guarded calls {}", runs * 1000));
-    say(&format!("expect panic_guarded unwound {}", runs * 250));
-    say(&format!("expect panic_frame calls {}", runs * 100_000));
-    say(&format!("expect panic_frame unwound {}", runs * 25_000));
+    assert_eq!(DROPPED.load(Ordering::Relaxed), runs * ROUNDS);
+    say(&format!("expect panic_catcher calls {}", runs * ROUNDS));
+    say(&format!("expect panic_guarded calls {}", runs * ROUNDS));
+    say(&format!("expect panic_guarded unwound {}", runs * ROUNDS / 4));
+    say(&format!("expect panic_frame calls {}", runs * ROUNDS * 100));
+    say(&format!("expect panic_frame unwound {}", runs * ROUNDS / 4 * 100));
 }

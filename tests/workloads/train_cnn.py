@@ -64,11 +64,18 @@ def build(name):
     if name == "mlp":
         return nn.Sequential(nn.Flatten(), nn.Linear(SIDE * SIDE, 256), nn.ReLU(),
                              nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, CLASSES))
+    if name == "tiny":
+        return nn.Sequential(nn.Flatten(), nn.Linear(SIDE * SIDE, 16), nn.ReLU(),
+                             nn.Linear(16, CLASSES))
     if name == "transformer":
         return Rows()
     return nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
                          nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
                          nn.Flatten(), nn.Linear(32 * 49, 64), nn.ReLU(), nn.Linear(64, CLASSES))
+
+
+def keep_one(kept, size):
+    kept.append(torch.empty(size, dtype=torch.uint8))
 
 
 def ignore_signals(_):
@@ -79,11 +86,13 @@ def ignore_signals(_):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     gate.add_arguments(parser)
-    parser.add_argument("--model", choices=("mlp", "cnn", "transformer"), default="cnn")
+    parser.add_argument("--model", choices=("tiny", "mlp", "cnn", "transformer"), default="cnn")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--threads", type=int, default=0, help="of PyTorch (0: as it likes)")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--leak", type=int, default=0, metavar="BYTES",
+                        help="keep a tensor of so many bytes from each step")
     parser.add_argument("--profile", type=int, default=0, metavar="N",
                         help="run N steps under torch.profiler, print operator counts, end")
     args = parser.parse_args()
@@ -97,12 +106,16 @@ def main():
     batches = iter(DataLoader(Shapes(args.seed), args.batch, num_workers=args.workers,
                               worker_init_fn=ignore_signals))
 
+    kept = []
+
     def step():
         images, labels = next(batches)
         optimizer.zero_grad()
         loss = criterion(model(images), labels)
         loss.backward()
         optimizer.step()
+        if args.leak:
+            keep_one(kept, args.leak)
         return loss.item()
 
     def profile(count):

@@ -116,70 +116,114 @@ static void attach_way(struct tracer *tracer, const struct attach_way *way, enum
 	free(numbers);
 }
 
-/* The points of one kind, as pointers into the caller's array. */
-static size_t select_points(struct attach_point *points, size_t count, bool by_return,
+/* What points must share to share links. */
+struct batch {
+	bool is_hook, by_return;
+	uint32_t group;
+};
+
+static bool in_batch(const struct attach_point *point, const struct batch *batch)
+{
+	return point->is_hook == batch->is_hook && point->by_return == batch->by_return &&
+	       point->group == batch->group;
+}
+
+/* A batch's points as pointers into the caller's array; those that failed are left out. */
+static size_t select_points(struct attach_point *points, size_t count, const struct batch *batch,
 			    struct attach_point **selected)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < count; i++)
-		if (points[i].by_return == by_return && !points[i].group && !points[i].err)
+		if (in_batch(&points[i], batch) && !points[i].err)
 			selected[n++] = &points[i];
 	return n;
 }
 
+static void attach_hits(struct tracer *tracer, struct attach_way *way, const struct batch *batch,
+			struct attach_point **points, size_t count)
+{
+	const struct perfx_bpf *skel = tracer->skel;
+
+	way->program = batch->is_hook ? skel->progs.perfx_on_memory_hit : skel->progs.perfx_on_hit;
+	way->attach_type = BPF_ATTACH_UPROBE_MULTI;
+	way->at_return = false;
+	attach_way(tracer, way, tracer->hit_link, points, count);
+}
+
+/* Entry and return: by one session, or by two links. */
+static void attach_returns(struct tracer *tracer, struct attach_way *way, const struct batch *batch,
+			   struct attach_point **points, size_t count)
+{
+	const struct perfx_bpf *skel = tracer->skel;
+	size_t n = 0;
+
+	if (tracer->return_link == PERFX_LINK_SESSION) {
+		way->program = batch->is_hook ? skel->progs.perfx_on_memory_session
+					      : skel->progs.perfx_on_session;
+		way->attach_type = BPF_ATTACH_UPROBE_SESSION;
+		attach_way(tracer, way, PERFX_LINK_SESSION, points, count);
+		return;
+	}
+	/* returns first: an entry without its return would stay open */
+	way->program =
+		batch->is_hook ? skel->progs.perfx_on_memory_return : skel->progs.perfx_on_return;
+	way->attach_type = BPF_ATTACH_UPROBE_MULTI;
+	way->at_return = true;
+	attach_way(tracer, way, tracer->return_link, points, count);
+	for (size_t i = 0; i < count; i++)
+		if (!points[i]->err)
+			points[n++] = points[i];
+	attach_hits(tracer, way, batch, points, n);
+}
+
+static void attach_batch(struct tracer *tracer, struct attach_way *way, const struct batch *batch,
+			 struct attach_point *points, size_t count, struct attach_point **selected)
+{
+	size_t n = select_points(points, count, batch, selected);
+
+	way->tag = (struct link_tag){batch->is_hook, batch->by_return, batch->group};
+	if (batch->by_return)
+		attach_returns(tracer, way, batch, selected, n);
+	else
+		attach_hits(tracer, way, batch, selected, n);
+}
+
+/* Neighbours of one group. */
 static void attach_groups(struct tracer *tracer, struct attach_way *way,
 			  struct attach_point *points, size_t count, struct attach_point **selected)
 {
 	size_t n;
 
-	for (size_t i = 0; i < count; i += n ? n : 1) {
-		uint32_t group = points[i].group;
+	for (size_t i = 0; i < count; i += n) {
+		struct batch batch = {points[i].is_hook, points[i].by_return, points[i].group};
 
-		for (n = 0; group && i + n < count && points[i + n].group == group; n++)
-			selected[n] = &points[i + n];
-		way->tag.group = group;
-		attach_way(tracer, way, tracer->hit_link, selected, n);
+		for (n = 1; i + n < count && in_batch(&points[i + n], &batch); n++)
+			;
+		if (batch.group)
+			attach_batch(tracer, way, &batch, &points[i], n, selected);
 	}
-	way->tag.group = 0;
 }
 
 size_t tracer__attach(struct tracer *tracer, int file_fd, pid_t pid, struct attach_point *points,
 		      size_t count)
 {
-	struct perfx_bpf *skel = tracer->skel;
 	struct attach_way way = {
 		.file_fd = file_fd,
-		.pid = tracer->multi_pid || tracer->hit_link == PERFX_LINK_PERF ? pid : 0,
-		.program = skel->progs.perfx_on_hit,
-		.attach_type = BPF_ATTACH_UPROBE_MULTI};
+		.pid = tracer->multi_pid || tracer->hit_link == PERFX_LINK_PERF ? pid : 0};
 	struct attach_point **selected = calloc(count ? count : 1, sizeof(*selected));
-	size_t n, attached = 0;
+	size_t attached = 0;
 
 	for (size_t i = 0; i < count; i++)
 		points[i].err = selected ? 0 : -ENOMEM;
 	if (!selected)
 		return 0;
-
+	/* groups hold exits, which come before their entries */
 	attach_groups(tracer, &way, points, count, selected);
-	n = select_points(points, count, false, selected);
-	attach_way(tracer, &way, tracer->hit_link, selected, n);
+	for (int i = 0; i < 4; i++) {
+		struct batch batch = {.is_hook = i & 1, .by_return = i & 2};
 
-	n = select_points(points, count, true, selected);
-	way.tag.by_return = true;
-	if (tracer->return_link == PERFX_LINK_SESSION) {
-		way.program = skel->progs.perfx_on_session;
-		way.attach_type = BPF_ATTACH_UPROBE_SESSION;
-		attach_way(tracer, &way, PERFX_LINK_SESSION, selected, n);
-	} else {
-		/* returns first: an entry without its return would stay open */
-		way.program = skel->progs.perfx_on_return;
-		way.at_return = true;
-		attach_way(tracer, &way, tracer->return_link, selected, n);
-		n = select_points(points, count, true, selected);
-		way.program = skel->progs.perfx_on_hit;
-		way.at_return = false;
-		attach_way(tracer, &way, tracer->hit_link, selected, n);
+		attach_batch(tracer, &way, &batch, points, count, selected);
 	}
 	free(selected);
 	for (size_t i = 0; i < count; i++)
@@ -220,7 +264,7 @@ static bool any_link(struct link_tag tag, uint32_t group)
 static bool by_return(struct link_tag tag, uint32_t group)
 {
 	(void)group;
-	return tag.by_return;
+	return tag.by_return && !tag.is_hook;
 }
 
 static bool of_group(struct link_tag tag, uint32_t group)

@@ -121,10 +121,11 @@ static void try_links(struct features *features)
 		features->multi_pid =
 			features->uprobe_multi &&
 			hits_under_multi(map_fd, BPF_ATTACH_UPROBE_MULTI, exe_fd, getpid());
-		/* entry and return: the program returns 0, so it runs twice */
+		/* entry and return: the program returns 0, so it runs twice; of this process only,
+		 * for another tracer may be trying the same now */
 		features->uprobe_session =
 			features->multi_pid &&
-			hits_under_multi(map_fd, BPF_ATTACH_UPROBE_SESSION, exe_fd, 0) == 2;
+			hits_under_multi(map_fd, BPF_ATTACH_UPROBE_SESSION, exe_fd, getpid()) == 2;
 	} else {
 		features->load_error = errno;
 	}

@@ -5,9 +5,11 @@
 #include "attach/tracer_internal.h"
 #include "perfx.skel.h"
 
+#include <assert.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +58,37 @@ static void set_attach_type(struct bpf_program *program, int type)
 	bpf_program__set_expected_attach_type(program, (enum bpf_attach_type)type);
 }
 
+/* Programs and room for allocators' hooks, where they are wanted. */
+static void open_memory(struct tracer *tracer, const struct tracer_options *options)
+{
+	struct perfx_bpf *skel = tracer->skel;
+
+	if (tracer->hit_link == PERFX_LINK_MULTI) {
+		set_attach_type(skel->progs.perfx_on_memory_hit, BPF_ATTACH_UPROBE_MULTI);
+		set_attach_type(skel->progs.perfx_on_memory_return, BPF_ATTACH_UPROBE_MULTI);
+	}
+	if (tracer->return_link == PERFX_LINK_SESSION)
+		set_attach_type(skel->progs.perfx_on_memory_session, BPF_ATTACH_UPROBE_SESSION);
+	bpf_program__set_autoload(skel->progs.perfx_on_memory_hit, options->memory);
+	bpf_program__set_autoload(skel->progs.perfx_on_memory_return,
+				  options->memory && tracer->return_link != PERFX_LINK_SESSION);
+	bpf_program__set_autoload(skel->progs.perfx_on_memory_session,
+				  options->memory && tracer->return_link == PERFX_LINK_SESSION);
+	bpf_program__set_autoload(skel->progs.perfx_on_exec_memory, options->memory);
+	bpf_program__set_autoload(skel->progs.perfx_on_syscall, options->mappings);
+	bpf_program__set_autoload(skel->progs.perfx_on_syscall_exit, options->mappings);
+	if (!options->memory)
+		return;
+	/* the quantiles of the exponential distribution, at the middle of each of so many parts */
+	for (int i = 0; i < PERFX_SAMPLE_QUANTILES; i++)
+		skel->rodata->perfx_sample_quantiles[i] = (uint32_t)lround(
+			-log((i + 0.5) / PERFX_SAMPLE_QUANTILES) * PERFX_SAMPLE_ONE);
+	bpf_map__set_max_entries(skel->maps.perfx_memory,
+				 (uint32_t)ring_round(options->ring_bytes));
+	bpf_map__set_max_entries(skel->maps.perfx_stack_ids, PERFX_MAX_STACKS);
+	bpf_map__set_max_entries(skel->maps.perfx_sampled, PERFX_MAX_SAMPLED);
+}
+
 static int open_and_load(struct tracer *tracer, const struct tracer_options *options,
 			 const struct features *features)
 {
@@ -72,6 +105,9 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 		set_attach_type(skel->progs.perfx_on_session, BPF_ATTACH_UPROBE_SESSION);
 	bpf_program__set_autoload(skel->progs.perfx_on_session,
 				  tracer->return_link == PERFX_LINK_SESSION);
+	bpf_program__set_autoload(skel->progs.perfx_on_return,
+				  tracer->return_link != PERFX_LINK_SESSION);
+	open_memory(tracer, options);
 	bpf_program__set_autoload(skel->progs.perfx_on_send, features->socket_lengths);
 	bpf_program__set_autoload(skel->progs.perfx_on_receive, features->socket_lengths);
 	skel->rodata->perfx_follow_children = options->follow_children;
@@ -115,6 +151,15 @@ static int quiet_print(enum libbpf_print_level level, const char *format, va_lis
 	return vfprintf(stderr, format, args);
 }
 
+/* The programs that follow the family. A tracepoint calls them in the order in which they came: a
+ * thread's last frames must be told before the end of its process, upon which a recording may end.
+ */
+static int attach_followers(struct perfx_bpf *skel)
+{
+	skel->links.perfx_on_thread_exit = bpf_program__attach(skel->progs.perfx_on_thread_exit);
+	return skel->links.perfx_on_thread_exit ? perfx_bpf__attach(skel) : -errno;
+}
+
 struct tracer *tracer__new(const struct tracer_options *options, const struct features *features)
 {
 	struct rlimit files = {.rlim_cur = 65536, .rlim_max = 65536};
@@ -127,6 +172,7 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 	/* perf links take a descriptor each; where this is refused, fewer are made */
 	setrlimit(RLIMIT_NOFILE, &files);
 	tracer->probes_count = 1;
+	tracer->hooks_count = 1;
 	tracer->probes_max = options->probes_max + 1;
 	tracer->cpus_count = libbpf_num_possible_cpus();
 	tracer->percpu = tracer->cpus_count > 0
@@ -138,7 +184,7 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 	if (!err)
 		err = map_tables(tracer);
 	if (!err)
-		err = perfx_bpf__attach(tracer->skel);
+		err = attach_followers(tracer->skel);
 	if (err) {
 		tracer__free(tracer);
 		errno = -err;
@@ -187,6 +233,7 @@ int64_t tracer__add_family(struct tracer *tracer, pid_t pid, bool *existed)
 	if (existed)
 		*existed = false;
 	family.process = __sync_fetch_and_add(&tracer->skel->data->perfx_next_process, 1);
+	family.memory_process = family.process;
 	if (!bpf_map_update_elem(map_fd, &key, &family, BPF_NOEXIST))
 		return family.process;
 	if (errno != EEXIST)
@@ -228,6 +275,26 @@ struct perfx_probe *tracer__probe(struct tracer *tracer, uint32_t probe)
 	return &tracer->probes[probe];
 }
 
+int64_t tracer__add_hook(struct tracer *tracer, const struct perfx_hook *hook)
+{
+	uint32_t key = tracer->hooks_count;
+
+	if (key >= PERFX_MAX_HOOKS)
+		return -ENOSPC;
+	if (bpf_map_update_elem(bpf_map__fd(tracer->skel->maps.perfx_hooks), &key, hook, BPF_ANY))
+		return -errno;
+	return tracer->hooks_count++;
+}
+
+void tracer__set_memory(struct tracer *tracer, enum perfx_domain domain,
+			enum perfx_memory_level level, uint64_t sample_bytes)
+{
+	volatile struct perfx_memory_knobs *knobs = &tracer->skel->bss->perfx_memory_knobs[domain];
+
+	knobs->sample_bytes = sample_bytes;
+	__atomic_store_n(&knobs->level, level, __ATOMIC_RELEASE);
+}
+
 void tracer__expect_many_stacks(struct tracer *tracer)
 {
 	__atomic_store_n(&tracer->skel->bss->perfx_many_stacks, 1, __ATOMIC_SEQ_CST);
@@ -252,6 +319,20 @@ int tracer__spans_fd(const struct tracer *tracer)
 int tracer__control_fd(const struct tracer *tracer)
 {
 	return bpf_map__fd(tracer->skel->maps.perfx_control);
+}
+
+int tracer__memory_fd(const struct tracer *tracer)
+{
+	return bpf_map__fd(tracer->skel->maps.perfx_memory);
+}
+
+void tracer__memory_lost(const struct tracer *tracer, uint32_t process, enum perfx_domain domain,
+			 struct perfx_memory_lost *lost)
+{
+	uint32_t key = process * PERFX_DOMAINS + domain;
+
+	*lost = (struct perfx_memory_lost){0};
+	bpf_map_lookup_elem(bpf_map__fd(tracer->skel->maps.perfx_memory_lost), &key, lost);
 }
 
 /* Sum over the CPUs of one entry of a per-CPU array of u64. */
@@ -334,20 +415,31 @@ static void drain(int map_fd)
 	ring_buffer__free(ring);
 }
 
+/* Takes everything out of a hash. */
+static void empty(struct bpf_map *map, size_t key_size)
+{
+	unsigned char key[32];
+
+	assert(key_size <= sizeof(key) && key_size == bpf_map__key_size(map));
+	while (!bpf_map_get_next_key(bpf_map__fd(map), NULL, key))
+		if (bpf_map_delete_elem(bpf_map__fd(map), key))
+			break;
+}
+
 void tracer__reset(struct tracer *tracer)
 {
 	struct perfx_bpf *skel = tracer->skel;
-	int ids_fd = bpf_map__fd(skel->maps.perfx_context_ids);
-	uint32_t key[3];
 
-	while (!bpf_map_get_next_key(ids_fd, NULL, key))
-		if (bpf_map_delete_elem(ids_fd, key))
-			break;
+	empty(skel->maps.perfx_context_ids, sizeof(uint32_t[3]));
 	memset(tracer->contexts, 0, skel->data->perfx_next_context * sizeof(*tracer->contexts));
 	skel->data->perfx_next_context = 1;
 	skel->data->perfx_next_process = 1;
 	zero_percpu(tracer, skel->maps.perfx_counters, PERFX_COUNTERS);
 	zero_percpu(tracer, skel->maps.perfx_hits, tracer->probes_count);
 	drain(bpf_map__fd(skel->maps.perfx_spans));
+	drain(bpf_map__fd(skel->maps.perfx_memory));
+	empty(skel->maps.perfx_stack_ids, sizeof(uint64_t[2]));
+	skel->data->perfx_next_stack = 1;
+	tracer->hooks_count = 1;
 	tracer->probes_count = 1;
 }

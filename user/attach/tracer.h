@@ -27,6 +27,8 @@ struct tracer_options {
 	bool compensate;
 	size_t ring_bytes;   /* rounded up to a power of two of pages */
 	uint32_t probes_max; /* room in the tables */
+	bool memory;	     /* room and programs for allocators' hooks */
+	bool mappings;	     /* follow mmap and its kin, which slows down every system call */
 };
 
 /* Loads the programs and attaches those that follow the family. NULL with errno: EPERM, ENOTSUP
@@ -52,12 +54,19 @@ int64_t tracer__add_probe(struct tracer *tracer, const struct perfx_probe *probe
 /* The table's entry, shared with the programs: changes take effect with the next hit. */
 struct perfx_probe *tracer__probe(struct tracer *tracer, uint32_t probe);
 
+/* Puts an allocator's hook into its table: its index, or -ENOSPC. */
+int64_t tracer__add_hook(struct tracer *tracer, const struct perfx_hook *hook);
+/* How a domain is recorded from now on. sample_bytes: where it is sampled. */
+void tracer__set_memory(struct tracer *tracer, enum perfx_domain domain,
+			enum perfx_memory_level level, uint64_t sample_bytes);
+
 /* One site of a file. */
 struct attach_point {
 	uint64_t offset; /* in the file */
 	uint32_t probe;	 /* index, the cookie */
-	bool by_return;	 /* PERFX_PROBE_RETURN: entry and return */
-	uint32_t group;	 /* > 0: neighbours of one group get a link of their own; attached first */
+	bool by_return;	 /* entry and return */
+	bool is_hook;	 /* of memory: served by programs of their own */
+	uint32_t group;	 /* > 0: neighbours of one group get links that can be taken away */
 	int err;	 /* out: 0, or why this one could not be attached */
 };
 
@@ -81,6 +90,10 @@ void tracer__stop(struct tracer *tracer);
 /* Descriptors for a ring reader. */
 int tracer__spans_fd(const struct tracer *tracer);
 int tracer__control_fd(const struct tracer *tracer);
+int tracer__memory_fd(const struct tracer *tracer);
+/* Records of a domain that found no room; process: below PERFX_MAX_PROCESSES. */
+void tracer__memory_lost(const struct tracer *tracer, uint32_t process, enum perfx_domain domain,
+			 struct perfx_memory_lost *lost);
 
 uint64_t tracer__counter(const struct tracer *tracer, enum perfx_counter which);
 uint64_t tracer__hits(const struct tracer *tracer, uint32_t probe);

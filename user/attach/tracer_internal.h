@@ -9,6 +9,7 @@ struct perfx_bpf;
 struct bpf_link;
 
 struct link_tag {
+	bool is_hook;
 	bool by_return;
 	uint32_t group;
 };
@@ -34,6 +35,7 @@ struct tracer {
 	struct perfx_probe *probes; /* mapped tables */
 	struct perfx_context_node *contexts;
 	size_t probes_bytes, contexts_bytes;
+	uint32_t hooks_count;	 /* next free index; 0 is no hook */
 	struct kept_link *links; /* multi and session */
 	size_t links_count, links_capacity;
 	struct kept_perf_link *perf_links;

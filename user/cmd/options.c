@@ -26,6 +26,9 @@ static const char help_text[] =
 	"                             MODULE:/ERE/ is a regular expression\n"
 	"      --no-children          not the children, present or future\n"
 	"      --user                 run: as the user who called sudo, with their environment\n"
+	"      --memory off|tensor|all|sampled[=BYTES]\n"
+	"                             allocations: of frameworks and GPUs; of the C library too;\n"
+	"                             of that, one in BYTES (512K). Default: what stays cheap\n"
 	"\n"
 	"How long, and where to\n"
 	"  -d, --duration TIME        10, 500ms, 2m (default 10s; run: until it exits)\n"
@@ -68,6 +71,7 @@ enum long_option {
 	OPT_NO_CHILDREN,
 	OPT_USER,
 	OPT_CMDLINE,
+	OPT_MEMORY,
 };
 
 static const struct option long_options[] = {
@@ -91,6 +95,7 @@ static const struct option long_options[] = {
 	{"no-children", no_argument, NULL, OPT_NO_CHILDREN},
 	{"user", no_argument, NULL, OPT_USER},
 	{"cmdline", required_argument, NULL, OPT_CMDLINE},
+	{"memory", required_argument, NULL, OPT_MEMORY},
 	{NULL, 0, NULL, 0},
 };
 
@@ -175,6 +180,30 @@ static int choice(const char *const *list, const char *value)
 	return -1;
 }
 
+/* One allocated byte in so many is a sample. */
+static int set_sampled(struct options *options, const char *whole, const char *size)
+{
+	if (parse_size(size, &options->sample_bytes))
+		return bad("--memory", whole, "not a size: try sampled=512K");
+	if (!options->sample_bytes || options->sample_bytes > 1ull << 40)
+		return bad("--memory", whole, "between 1 and 1T");
+	options->memory = MEMORY_SAMPLED;
+	return EXIT_OK;
+}
+
+static int set_memory(struct options *options, const char *value)
+{
+	static const char *const names[] = {"off", "tensor", "all", "sampled", NULL};
+	int index = choice(names, value);
+
+	if (!strncmp(value, "sampled=", 8))
+		return set_sampled(options, value, value + 8);
+	if (index < 0)
+		return bad("--memory", value, "off, tensor, all or sampled[=BYTES]");
+	options->memory = (enum memory_choice)(MEMORY_OFF + index);
+	return EXIT_OK;
+}
+
 static int set_choice(struct options *options, int option, const char *value)
 {
 	static const char *const links[] = {"session", "multi", "perf", NULL};
@@ -247,6 +276,8 @@ static int take_option(struct options *options, int option, char *value)
 	case OPT_USER:
 		options->as_caller = true;
 		return EXIT_OK;
+	case OPT_MEMORY:
+		return set_memory(options, value);
 	case OPT_LINK:
 	case OPT_RETURN:
 	case OPT_SITE:
@@ -312,6 +343,11 @@ static int check_targets(const struct options *options)
 		msg_say("-a is every process: it does not go with -p or run");
 		return EXIT_USAGE;
 	}
+	if (options->all && (options->memory == MEMORY_ALL || options->memory == MEMORY_SAMPLED)) {
+		msg_say("-a with this --memory would stop at every malloc of the machine: name "
+			"processes with -p, or --memory tensor");
+		return EXIT_USAGE;
+	}
 	if (options->verb == VERB_RECORD && !options->output) {
 		msg_say("record: where to? -o FILE.perfx");
 		return EXIT_USAGE;
@@ -330,6 +366,7 @@ int options_parse(struct options *options, int argc, char **argv)
 	*options = (struct options){.verb = VERB_TRACE,
 				    .interval_ns = 250000000,
 				    .ring_bytes = 8 << 20,
+				    .sample_bytes = 512 << 10,
 				    .functions_max = 20000};
 	if (argc > 1 && verb_named(argv[1])) {
 		options->verb = verb_named(argv[1]);
@@ -354,6 +391,9 @@ int options_parse(struct options *options, int argc, char **argv)
 	}
 	if (code || options->verb == VERB_HELP || options->verb == VERB_VERSION)
 		return code;
+	/* the C library's allocator is everybody's */
+	if (options->all && options->memory == MEMORY_DEFAULT)
+		options->memory = MEMORY_TENSOR;
 	code = take_operands(options, argc - optind, argv + optind);
 	return code ? code : check_targets(options);
 }

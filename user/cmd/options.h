@@ -39,6 +39,8 @@ struct options {
 	uint64_t top;
 	enum perfx_link link;
 	enum return_mode return_mode;
+	enum memory_choice memory;
+	uint64_t sample_bytes; /* MEMORY_SAMPLED: mean distance between samples */
 	bool site_entry_only;
 	bool compensate;
 	bool no_children;

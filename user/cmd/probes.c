@@ -10,6 +10,7 @@
 #include "base/message.h"
 #include "base/units.h"
 #include "cmd/cmd.h"
+#include "cmd/probes_print.h"
 #include "cmd/targets.h"
 #include "decode/names.h"
 #include "plan/plan.h"
@@ -46,13 +47,12 @@ static struct links measure(const struct options *options, struct features *feat
 	return links;
 }
 
-static const char *cost_text(char buffer[UNITS_MAX], double ns)
+const char *probes_cost(char buffer[UNITS_MAX], double ns)
 {
-	return ns > 0 ? format_ns(buffer, (uint64_t)ns) : "?";
+	return ns > 0 ? format_ns(buffer, (uint64_t)ns) : strcpy(buffer, "?");
 }
 
-/* A name of the traced process, harmless for a terminal; malloc'd. */
-static char *shown(const char *name)
+char *probes_shown(const char *name)
 {
 	struct text text = {0};
 
@@ -60,7 +60,14 @@ static char *shown(const char *name)
 	return text_take(&text);
 }
 
-static void way_out(char *text, size_t size, const struct plan_function *function,
+void probes_site(char text[PROBES_TEXT_MAX], const struct plan_function *function)
+{
+	snprintf(text, PROBES_TEXT_MAX, "%s +%lu",
+		 name_of_site((enum perfx_site)function->site.entry_kind),
+		 (unsigned long)(function->site.entry_vaddr - function->vaddr));
+}
+
+void probes_way_out(char text[PROBES_TEXT_MAX], const struct plan_function *function,
 		    const struct calibration *calibration)
 {
 	size_t cheap = 0, count = function->site.exits_count;
@@ -68,10 +75,11 @@ static void way_out(char *text, size_t size, const struct plan_function *functio
 
 	switch (function->ret) {
 	case PERFX_RETURN_PROBE:
-		snprintf(text, size, "return probe, in it");
+		snprintf(text, PROBES_TEXT_MAX, "return probe, in it");
 		return;
 	case PERFX_RETURN_NONE:
-		snprintf(text, size, "none: counted only");
+		snprintf(text, PROBES_TEXT_MAX,
+			 function->is_hook ? "not needed" : "none: counted only");
 		return;
 	case PERFX_RETURN_EXIT:
 		break;
@@ -79,33 +87,32 @@ static void way_out(char *text, size_t size, const struct plan_function *functio
 	for (size_t i = 0; i < count; i++)
 		cheap += function->site.exits[i].kind != SITE_STEPPED;
 	if (!count) {
-		snprintf(text, size, "never returns");
+		snprintf(text, PROBES_TEXT_MAX, "never returns");
 		return;
 	}
-	cost_text(cost,
-		  calibration_hit_ns(calibration, (enum perfx_site)function->site.exits[0].kind,
-				     PERFX_RETURN_EXIT));
+	probes_cost(cost,
+		    calibration_hit_ns(calibration, (enum perfx_site)function->site.exits[0].kind,
+				       PERFX_RETURN_EXIT));
 	if (cheap == count)
-		snprintf(text, size, "exit: %zu branch %s", count, cost);
+		snprintf(text, PROBES_TEXT_MAX, "exit: %zu branch %s", count, cost);
 	else if (cheap)
-		snprintf(text, size, "exit: %zu branch, %zu ret", cheap, count - cheap);
+		snprintf(text, PROBES_TEXT_MAX, "exit: %zu branch, %zu ret", cheap, count - cheap);
 	else
-		snprintf(text, size, "exit: %zu ret %s", count, cost);
+		snprintf(text, PROBES_TEXT_MAX, "exit: %zu ret %s", count, cost);
 }
 
 static void print_function(const struct plan *plan, const struct plan_function *function,
 			   const struct calibration *calibration)
 {
-	char site[64], cost[UNITS_MAX], out[96];
-	char *name = shown(function->name);
-	char *base = shown(plan->modules[function->module].base);
-	unsigned long distance = (unsigned long)(function->site.entry_vaddr - function->vaddr);
+	char site[PROBES_TEXT_MAX], cost[UNITS_MAX], out[PROBES_TEXT_MAX];
+	char *name = probes_shown(function->name);
+	char *base = probes_shown(plan->modules[function->module].base);
 
-	snprintf(site, sizeof(site), "%s +%lu",
-		 name_of_site((enum perfx_site)function->site.entry_kind), distance);
-	cost_text(cost, calibration_hit_ns(calibration, (enum perfx_site)function->site.entry_kind,
-					   function->ret));
-	way_out(out, sizeof(out), function, calibration);
+	probes_site(site, function);
+	probes_cost(cost,
+		    calibration_hit_ns(calibration, (enum perfx_site)function->site.entry_kind,
+				       function->ret));
+	probes_way_out(out, function, calibration);
 	printf("%-12s %8s  %-28s %s  %s\n", site, cost, out, base ? base : "?", name ? name : "?");
 	if (function->site.entry_note && function->site.entry_kind == SITE_STEPPED)
 		printf("%24s%s\n", "entry: ", function->site.entry_note);
@@ -120,14 +127,20 @@ static void print_plan(const struct plan *plan, const struct calibration *calibr
 {
 	printf("%-12s %8s  %-28s %s\n", "SITE", "COST", "WAY OUT", "FUNCTION");
 	for (size_t i = 0; i < plan->functions_count; i++)
-		print_function(plan, &plan->functions[i], calibration);
-	printf("\n%zu functions; links: sites by %s, return probes by %s\n", plan->functions_count,
-	       name_of_link(links->hit), name_of_link(links->by_return));
+		if (!plan->functions[i].is_hook)
+			print_function(plan, &plan->functions[i], calibration);
+	printf("\n%zu functions; links: sites by %s, return probes by %s\n",
+	       plan->functions_count - plan->hooks_count, name_of_link(links->hit),
+	       name_of_link(links->by_return));
 	if (!links->hit)
 		printf("costs are not known: measuring them needs the privilege to trace\n");
+}
+
+static void print_refusals(const struct plan *plan)
+{
 	for (size_t i = 0; i < plan->refusals_count; i++) {
 		const struct plan_refusal *refusal = &plan->refusals[i];
-		char *name = shown(refusal->name);
+		char *name = probes_shown(refusal->name);
 
 		printf("not attached: %s", name ? name : "?");
 		if (refusal->count > 1)
@@ -192,10 +205,17 @@ int cmd_probes(const struct options *options)
 	}
 	links = measure(options, &features, &calibration);
 	plan_options = plan_options_of(options, &features);
+	/* what each level would attach is shown, unless one asks for less */
+	if (plan_options.memory == MEMORY_DEFAULT)
+		plan_options.memory = MEMORY_ALL;
 	plan = plan__new(&plan_options);
 	code = plan ? scan(plan, pids, count, options->functions_max) : EXIT_FAILED;
-	if (!code)
+	if (!code) {
 		print_plan(plan, &calibration, &links);
+		if (options->memory != MEMORY_OFF)
+			probes_print_memory(plan, &calibration, pids, count);
+		print_refusals(plan);
+	}
 	if (!code && count)
 		code = say_unmatched(plan, options, pids[0]);
 	plan__free(plan);

@@ -159,6 +159,7 @@ struct plan_options plan_options_of(const struct options *options, const struct 
 		.optimized_nop5 = features->optimized_nop5,
 		.return_guard = session,
 		.functions_max = options->functions_max,
+		.memory = options->memory,
 	};
 }
 

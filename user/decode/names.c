@@ -38,6 +38,21 @@ const char *name_of_source(enum perfx_source source)
 	return "symbol";
 }
 
+const char *name_of_domain(enum perfx_domain domain)
+{
+	switch (domain) {
+	case PERFX_DOMAIN_HOST:
+		return "host";
+	case PERFX_DOMAIN_TENSOR:
+		return "tensor";
+	case PERFX_DOMAIN_GPU:
+		return "gpu";
+	case PERFX_DOMAIN_INVALID:
+		break;
+	}
+	return "unknown";
+}
+
 const char *name_of_link(enum perfx_link link)
 {
 	switch (link) {

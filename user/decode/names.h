@@ -9,6 +9,7 @@ const char *name_of_source(enum perfx_source source);
 const char *name_of_link(enum perfx_link link);
 const char *name_of_return(enum perfx_return ret);
 const char *name_of_site(enum perfx_site site);
+const char *name_of_domain(enum perfx_domain domain);
 const char *name_of_loss(enum perfx_loss_kind loss);
 const char *name_of_memory_level(enum perfx_memory_level level);
 /* What a loss means, for people: one line. */

@@ -11,6 +11,15 @@ int plan_image(struct plan *plan, struct image *image, size_t module);
 /* Must this file's symbols be looked at at all? Notes which patterns name it. */
 bool plan_worth_searching(struct plan *plan, const char *base);
 
+/* Takes the function over, names and site; -ENOMEM: it does not. */
+int plan_add_function(struct plan *plan, const struct plan_function *function);
+
+/* Index of a file's module, -ENOENT. */
+ssize_t plan_find_module(const struct plan *plan, const struct module_ref *ref);
+
+/* hooks.c: plans the hooks of a file's allocators. 0, -ENOMEM. */
+int plan_hooks(struct plan *plan, struct image *image, size_t module, bool executable);
+
 /* timing.c: notes what may unwind through this file's frames, or leave them for another stack. */
 void plan_consider_file(struct plan *plan, struct image *image, const char *base);
 /* Decides for the functions from `first` on; only when all files of a process are known, for a C++

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct plan *plan__new(const struct plan_options *options)
@@ -51,6 +52,9 @@ void plan__free(struct plan *plan)
 		free(plan->refusals[i].name);
 		free(plan->refusals[i].reason);
 	}
+	for (size_t i = 0; i < plan->allocators_count; i++)
+		free(plan->allocators[i].name);
+	free(plan->allocators);
 	free(plan->functions);
 	free(plan->modules);
 	free(plan->refusals);
@@ -72,6 +76,16 @@ void plan__refuse(struct plan *plan, const char *name, const char *reason)
 		return;
 	plan->refusals[plan->refusals_count++] =
 		(struct plan_refusal){.name = strdup(name), .reason = strdup(reason), .count = 1};
+}
+
+int plan_add_function(struct plan *plan, const struct plan_function *function)
+{
+	int err = grow_array(&plan->functions, &plan->functions_capacity, plan->functions_count + 1,
+			     sizeof(*plan->functions));
+
+	if (!err)
+		plan->functions[plan->functions_count++] = *function;
+	return err;
 }
 
 static const char *open_error(int err)
@@ -111,6 +125,17 @@ static struct plan_module *add_module(struct plan *plan, const struct module_ref
 	return module->path && module->base ? module : NULL;
 }
 
+/* Devices differ between maps and stat on some file systems: the inode has to do. A library taken
+ * for the executable is only searched for more. */
+static bool is_executable(pid_t pid, const struct module_ref *ref)
+{
+	struct stat status;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	return !stat(path, &status) && status.st_ino == ref->inode;
+}
+
 static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *ref)
 {
 	struct plan_module *module = add_module(plan, ref);
@@ -135,6 +160,8 @@ static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *re
 	}
 	plan_consider_file(plan, image, ref->base);
 	err = plan_image(plan, image, index);
+	if (!err)
+		err = plan_hooks(plan, image, index, is_executable(pid, ref));
 	module = &plan->modules[index];
 	module->build_id = strdup(image__build_id(image));
 	module->functions_count = plan->functions_count - module->functions_first;
@@ -146,7 +173,7 @@ static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *re
 	return err;
 }
 
-static ssize_t find_module(const struct plan *plan, const struct module_ref *ref)
+ssize_t plan_find_module(const struct plan *plan, const struct module_ref *ref)
 {
 	for (size_t i = 0; i < plan->modules_count; i++)
 		if (plan->modules[i].inode == ref->inode &&
@@ -173,7 +200,7 @@ ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules)
 	if (count < 0 || (count && !*modules))
 		err = count < 0 ? (int)count : -ENOMEM;
 	for (ssize_t i = 0; !err && i < count; i++) {
-		ssize_t index = find_module(plan, &refs[i]);
+		ssize_t index = plan_find_module(plan, &refs[i]);
 
 		if (index < 0) {
 			err = plan_module(plan, pid, &refs[i]);

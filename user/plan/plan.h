@@ -7,6 +7,7 @@
 #ifndef PERFX_PLAN_PLAN_H
 #define PERFX_PLAN_PLAN_H
 
+#include "perfx_config.h"
 #include "perfx_record.h"
 #include "site/site.h"
 #include "target/maps.h"
@@ -19,6 +20,15 @@
 
 enum return_mode { RETURN_AUTO = 0, RETURN_EXIT, RETURN_PROBE };
 
+/* --memory. TENSOR: hooks of the tensor and gpu domains are planned; OFF: none; the others: all. */
+enum memory_choice {
+	MEMORY_DEFAULT = 0,
+	MEMORY_OFF,
+	MEMORY_TENSOR,
+	MEMORY_ALL,
+	MEMORY_SAMPLED,
+};
+
 struct plan_options {
 	struct pattern *const *patterns; /* -F; borrowed. None that includes: the defaults */
 	size_t patterns_count;
@@ -28,7 +38,8 @@ struct plan_options {
 	/* Session links: an entry can decline its return probe. Without, the kernel drops those
 	 * nested deeper than 64 a thread, and logs each. */
 	bool return_guard;
-	size_t functions_max;
+	size_t functions_max; /* hooks not counted */
+	enum memory_choice memory;
 };
 
 struct plan_function {
@@ -42,15 +53,29 @@ struct plan_function {
 	const char *ret_why; /* static: why it is timed this way */
 	bool by_default;     /* nobody asked for it: its dear exits may be given up again */
 	bool c_alone;	     /* timed by return probe only because nothing here unwinds */
+	/* An allocator's function. What is traced besides has a function of its own at the same
+	 * offset; so has a second thing that an allocator tells by one function. */
+	bool is_hook;
+	bool is_usual;		/* hooks: most of what its allocator gives or takes passes here */
+	struct perfx_hook hook; /* allocator: index into plan.allocators + 1 */
 };
 
 struct plan_module {
 	uint64_t inode;
 	uint32_t dev_major, dev_minor;
 	char *path, *base, *build_id;
-	int fd;	    /* kept while it has functions; -1 otherwise */
-	bool is_ml; /* an ML library, or annotated: what -a looks for */
+	int fd;		     /* kept while it has functions; -1 otherwise */
+	bool is_ml;	     /* an ML library, or annotated: what -a looks for */
+	bool exports_malloc; /* others may call it */
+	bool defines_malloc; /* for itself at least */
 	size_t functions_first, functions_count; /* in plan.functions */
+};
+
+/* What hands out memory: one of a file's, in one domain. */
+struct plan_allocator {
+	char *name;
+	uint32_t module;
+	enum perfx_domain domain;
 };
 
 /* Functions that share a reason for not being attached. */
@@ -67,7 +92,11 @@ struct plan {
 	struct plan_module *modules;
 	size_t modules_count, modules_capacity;
 	struct plan_function *functions;
-	size_t functions_count, functions_capacity;
+	size_t functions_count, functions_capacity; /* hooks too */
+	size_t hooks_count;
+	bool has_framework; /* a file is mapped whose tensors are hooked */
+	struct plan_allocator *allocators;
+	size_t allocators_count, allocators_capacity;
 	struct plan_refusal *refusals;
 	size_t refusals_count, refusals_capacity;
 	/* per pattern: did it see a module of its name, did it match a function */
@@ -95,6 +124,14 @@ size_t plan__distrust_returns(struct plan *plan);
 /* A pattern that names a module which is mapped but matches nothing there (index into patterns, or
  * -1), with the nearest names in *nearest (malloc'd, may be ""). Looks at the process again. */
 int plan__unmatched(struct plan *plan, pid_t pid, char **nearest);
+
+/*
+ * Whose malloc a process's calls go to: the file that comes first in the order in which names are
+ * looked up. A program that defines malloc without exporting it keeps that to itself: *own is then
+ * its module, otherwise -1. *guessed: the order could not be read; the executable first, the C
+ * library last. -ENOENT: nobody's that is known; -errno. After plan__scan of the process.
+ */
+ssize_t plan__provider(const struct plan *plan, pid_t pid, ssize_t *own, bool *guessed);
 
 /* Patterns whose module has not been seen yet. */
 bool plan__waits(const struct plan *plan, size_t pattern);

@@ -25,6 +25,11 @@ struct selection {
 	int err;
 };
 
+static size_t traced_count(const struct plan *plan)
+{
+	return plan->functions_count - plan->hooks_count;
+}
+
 static bool has_includes(const struct plan_options *options)
 {
 	for (size_t i = 0; i < options->patterns_count; i++)
@@ -64,7 +69,7 @@ static int add_candidate(struct selection *selection, const struct symbol *symbo
 {
 	struct candidate *candidate;
 
-	if (selection->plan->functions_count + selection->count >
+	if (traced_count(selection->plan) + selection->count >
 	    selection->plan->options.functions_max * 2) /* aliases are not taken off yet */
 		return selection->err = -E2BIG;
 	if (grow_array(&selection->candidates, &selection->capacity, selection->count + 1,
@@ -179,16 +184,15 @@ static int plan_function(struct plan *plan, struct image *image, size_t module,
 		refuse_symbol(plan, candidate->symbol, "its code is not in the file");
 		return 0;
 	}
-	if (grow_array(&plan->functions, &plan->functions_capacity, plan->functions_count + 1,
-		       sizeof(*plan->functions))) {
+	function.name = candidate->marked ? strdup(candidate->symbol) : demangle(candidate->symbol);
+	function.symbol = candidate->symbol;
+	if (!function.name || plan_add_function(plan, &function)) {
 		site_plan__clear(&function.site);
+		free(function.name);
 		return -ENOMEM;
 	}
-	function.symbol = candidate->symbol;
 	candidate->symbol = NULL;
-	function.name = candidate->marked ? strdup(function.symbol) : demangle(function.symbol);
-	plan->functions[plan->functions_count++] = function;
-	return function.name ? 0 : -ENOMEM;
+	return 0;
 }
 
 static int plan_candidates(struct plan *plan, struct image *image, size_t module,
@@ -206,7 +210,7 @@ static int plan_candidates(struct plan *plan, struct image *image, size_t module
 		if (candidate->offset == last)
 			continue;
 		last = candidate->offset;
-		if (plan->functions_count == plan->options.functions_max)
+		if (traced_count(plan) == plan->options.functions_max)
 			err = -E2BIG;
 		else
 			err = plan_function(plan, image, module, candidate);

@@ -43,8 +43,12 @@ void probes_describe(struct probes *probes, size_t index)
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
 
+	if (function->is_hook)
+		probes_tell_allocator(probes, function);
 	if (!placed->described)
 		describe_function(probes, index);
+	else if (function->is_hook)
+		return; /* attached anew */
 	placed->described = true;
 	describe_probe(probes, placed->entry, index,
 		       site_offset(function, function->site.entry_vaddr), function->site.entry_kind,

@@ -34,6 +34,7 @@ void probes__free(struct probes *probes)
 	for (size_t i = 0; i < probes->attachments_capacity; i++)
 		free(probes->attachments[i].pids);
 	free(probes->attachments);
+	free(probes->allocators_told);
 	free(probes->placed);
 	free(probes);
 }
@@ -41,6 +42,11 @@ void probes__free(struct probes *probes)
 size_t probes__functions_count(const struct probes *probes)
 {
 	return probes->functions_count;
+}
+
+size_t probes__hooks_count(const struct probes *probes)
+{
+	return probes->hooks_count;
 }
 
 size_t probes__sites_count(const struct probes *probes)
@@ -64,7 +70,8 @@ static size_t points_of(struct probes *probes, size_t index, struct attach_point
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	const struct placed *placed = &probes->placed[index];
-	uint32_t group = probes_droppable(function) ? (uint32_t)index + 1 : 0;
+	uint32_t hook_group = function->is_hook ? probes_hook_group(function) : 0;
+	uint32_t group = probes_droppable(function) ? (uint32_t)index + 1 : hook_group;
 	size_t n = 0;
 
 	if (function->ret == PERFX_RETURN_EXIT)
@@ -74,11 +81,14 @@ static size_t points_of(struct probes *probes, size_t index, struct attach_point
 					.offset = site_offset(function,
 							      function->site.exits[i].vaddr),
 					.probe = placed->first_exit + (uint32_t)i,
+					.is_hook = function->is_hook,
 					.group = group};
 	points[n++] =
 		(struct attach_point){.offset = site_offset(function, function->site.entry_vaddr),
 				      .probe = placed->entry,
-				      .by_return = function->ret == PERFX_RETURN_PROBE};
+				      .by_return = function->ret == PERFX_RETURN_PROBE,
+				      .is_hook = function->is_hook,
+				      .group = hook_group};
 	return n;
 }
 
@@ -123,7 +133,8 @@ static void settle_failure(struct probes *probes, size_t index, const struct att
 	const struct attach_point *entry = &points[count - 1];
 
 	if (entry->err) {
-		if (!placed->attached) /* else for another process, which may be gone */
+		/* else for another process, which may be gone */
+		if (!placed->attached && !(function->is_hook && placed->described))
 			plan__refuse(probes->plan, function->name, attach_error(entry->err));
 		return;
 	}
@@ -170,7 +181,8 @@ static void settle(struct probes *probes, size_t index, pid_t pid, struct attach
 	struct attach_point *entry = &points[count - 1];
 	bool failed = false;
 
-	if (entry->err == -KERNEL_ENOTSUPP) {
+	/* a hook reads its arguments where its site has them: no other serves */
+	if (entry->err == -KERNEL_ENOTSUPP && !probes->plan->functions[index].is_hook) {
 		struct image *image = image__open(module->fd, module->path, "");
 
 		if (image)
@@ -183,7 +195,10 @@ static void settle(struct probes *probes, size_t index, pid_t pid, struct attach
 		settle_failure(probes, index, points, count);
 	if (entry->err)
 		return;
-	probes->functions_count += !probes->placed[index].attached;
+	if (probes->plan->functions[index].is_hook)
+		probes->hooks_count += !probes->placed[index].attached;
+	else
+		probes->functions_count += !probes->placed[index].attached;
 	probes->placed[index].attached = true;
 }
 
@@ -201,7 +216,9 @@ static void attach_functions(struct probes *probes, size_t module, pid_t pid, bo
 	points = calloc(points_max ? points_max : 1, sizeof(*points));
 	wanted = calloc(end - first + 1, sizeof(*wanted));
 	for (size_t i = first; points && wanted && i < end; i++) {
-		if (only_stale && !probes->placed[i].stale)
+		if ((only_stale && !probes->placed[i].stale) ||
+		    (plan->functions[i].is_hook &&
+		     !probes_hook_wanted(probes, &plan->functions[i])))
 			continue;
 		if (probes_place(probes, i)) {
 			plan__refuse(plan, plan->functions[i].name, attach_error(-ENOSPC));
@@ -261,7 +278,7 @@ bool probes__attach(struct probes *probes, size_t module, pid_t pid, bool everyb
 	return attachment->everybody;
 }
 
-static void reattach(struct probes *probes, size_t module)
+void probes_reattach(struct probes *probes, size_t module)
 {
 	struct attachment attachment = probes->attachments[module];
 
@@ -283,7 +300,8 @@ void probes__distrust_returns(struct probes *probes)
 	for (size_t i = 0; i < plan->functions_count; i++) {
 		struct plan_function *function = &plan->functions[i];
 
-		if (function->c_alone || function->ret == PERFX_RETURN_PROBE) {
+		if (!function->is_hook &&
+		    (function->c_alone || function->ret == PERFX_RETURN_PROBE)) {
 			probes->functions_count -= probes->placed[i].attached;
 			probes->placed[i].stale = probes->placed[i].attached;
 			probes->placed[i].attached = false;
@@ -291,5 +309,5 @@ void probes__distrust_returns(struct probes *probes)
 		function->c_alone = false;
 	}
 	for (size_t i = 0; i < plan->modules_count; i++)
-		reattach(probes, i);
+		probes_reattach(probes, i);
 }

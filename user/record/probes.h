@@ -30,7 +30,8 @@ bool probes__attach(struct probes *probes, size_t module, pid_t pid, bool everyb
 /* The plan no longer trusts return probes: gives them back and attaches anew what changed. */
 void probes__distrust_returns(struct probes *probes);
 
-size_t probes__functions_count(const struct probes *probes); /* attached */
+size_t probes__functions_count(const struct probes *probes); /* attached, hooks not counted */
+size_t probes__hooks_count(const struct probes *probes);     /* attached */
 size_t probes__sites_count(const struct probes *probes);     /* probes, entry and exit */
 
 /*
@@ -41,6 +42,16 @@ size_t probes__sites_count(const struct probes *probes);     /* probes, entry an
 #define BUDGET_PERCENT 5
 void probes__enforce_budget(struct probes *probes, uint64_t elapsed_ns);
 uint64_t probes__detached_count(const struct probes *probes); /* probes given up */
+
+/* Which of a domain's hooks are attached, from now on. */
+void probes__want_hooks(struct probes *probes, enum perfx_domain domain, bool allocations,
+			bool frees);
+/* Hits of a domain's hooks so far and what they cost, by calibration. */
+struct hook_cost {
+	uint64_t allocations_count, frees_count; /* hits */
+	double cost_ns;
+};
+struct hook_cost probes__hook_cost(const struct probes *probes, enum perfx_domain domain);
 
 /* HITS records of all probes. Returns the hits of entries. */
 uint64_t probes__report_hits(struct probes *probes);

@@ -12,6 +12,7 @@ struct placed {
 	bool attached;
 	bool stale;	/* was attached in a way that is no longer trusted */
 	uint32_t entry; /* probe index; 0: none yet */
+	uint32_t hook;	/* of a hook: in the programs' table */
 	uint32_t first_exit;
 	size_t exits_count;
 };
@@ -32,8 +33,13 @@ struct probes {
 	size_t placed_capacity;
 	struct attachment *attachments; /* by module index */
 	size_t attachments_capacity;
-	size_t functions_count, sites_count;
+	size_t functions_count, hooks_count, sites_count;
 	uint64_t detached_count;
+	struct {
+		bool allocations, frees;
+	} wanted[PERFX_DOMAINS]; /* which hooks are attached */
+	bool *allocators_told;	 /* their ALLOCATOR records are out; by index */
+	size_t allocators_capacity;
 };
 
 static inline uint64_t site_offset(const struct plan_function *function, uint64_t vaddr)
@@ -55,6 +61,16 @@ void probes_only_count(struct probes *probes, size_t function, const char *why);
 
 /* describe.c: FUNCTION (once) and PROBE records of a function that is attached. */
 void probes_describe(struct probes *probes, size_t function);
+
+/* hooks.c: ALLOCATOR record of a hook's allocator, once. */
+void probes_tell_allocator(struct probes *probes, const struct plan_function *hook);
+/* The group of links that a hook's probes belong to. */
+uint32_t probes_hook_group(const struct plan_function *hook);
+/* Is it to be attached now? */
+bool probes_hook_wanted(const struct probes *probes, const struct plan_function *hook);
+
+/* probes.c: attaches what has become stale, for everybody who has the module. */
+void probes_reattach(struct probes *probes, size_t module);
 
 /* budget.c: chosen by default, and dear to time: its exits get a link of their own. */
 bool probes_droppable(const struct plan_function *function);

@@ -27,6 +27,7 @@ struct recorder_options {
 	uint64_t duration_ns;  /* UINT64_MAX: until it ends or is interrupted */
 	uint64_t interval_ns;  /* between samples of /proc */
 	struct plan_options plan;
+	uint64_t sample_bytes; /* --memory sampled=: mean distance of samples */
 	enum perfx_link link;
 	size_t ring_bytes;
 	bool follow_children;

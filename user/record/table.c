@@ -78,6 +78,31 @@ static void mark_entry(struct perfx_probe *probe, const struct plan_function *fu
 	}
 }
 
+/* An allocator's function: what it does is in the hooks' table. */
+static int place_hook(struct probes *probes, const struct plan_function *function,
+		      struct placed *placed, struct perfx_probe *probe)
+{
+	int64_t hook;
+
+	if (!placed->hook) {
+		hook = tracer__add_hook(probes->tracer, &function->hook);
+		if (hook < 0)
+			return (int)hook;
+		placed->hook = (uint32_t)hook;
+	}
+	*probe = (struct perfx_probe){
+		.function = probe->function, .kind = PERFX_PROBE_HOOK, .hook = placed->hook};
+	return 0;
+}
+
+static void make_hook_exit(struct perfx_probe *exit, uint32_t hook)
+{
+	exit->flags =
+		exit->kind == PERFX_PROBE_EXIT ? PERFX_PROBE_F_LEAVES : PERFX_PROBE_F_LEAVES_IF;
+	exit->kind = PERFX_PROBE_HOOK_EXIT;
+	exit->hook = hook;
+}
+
 int probes_place(struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
@@ -89,7 +114,10 @@ int probes_place(struct probes *probes, size_t index)
 				    .own_cost_ns = own_cost_ns(probes, function)};
 	int64_t slot;
 
-	mark_entry(&probe, function);
+	if (function->is_hook && place_hook(probes, function, placed, &probe))
+		return -ENOSPC;
+	if (!function->is_hook)
+		mark_entry(&probe, function);
 	if (placed->entry) {
 		*tracer__probe(probes->tracer, placed->entry) = probe;
 	} else {
@@ -102,6 +130,8 @@ int probes_place(struct probes *probes, size_t index)
 		return 0;
 	for (size_t i = 0; i < function->site.exits_count; i++) {
 		probe = exit_probe(id, &function->site.exits[i], cost_ns);
+		if (function->is_hook)
+			make_hook_exit(&probe, placed->hook);
 		slot = tracer__add_probe(probes->tracer, &probe);
 		if (slot < 0)
 			return (int)slot;

@@ -122,6 +122,8 @@ static void send_losses(struct sink *sink, struct pack_buffer *buffer, const str
 		{PERFX_LOSS_DETACHED_PROBES, counts->detached},
 		{PERFX_LOSS_NMISSED, tracer__missed(tracer)},
 		{PERFX_LOSS_CONTROL_DROPS, tracer__counter(tracer, PERFX_COUNTER_CONTROL_DROPS)},
+		{PERFX_LOSS_STACK_FAILURES, tracer__counter(tracer, PERFX_COUNTER_STACK_FAILURES)},
+		{PERFX_LOSS_MEMORY_DROPS, tracer__counter(tracer, PERFX_COUNTER_MEMORY_DROPS)},
 		{PERFX_LOSS_FOREIGN_HITS, tracer__counter(tracer, PERFX_COUNTER_FOREIGN_HITS)},
 	};
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * The first instruction that the kernel emulates, in the function's first basic block, with the
- * stack pointer and the wanted arguments as the caller left them. It must be passed exactly once
- * a call: no jump may lead to it or to anything between the entry and it.
+ * stack pointer as the caller left it, and the wanted arguments, or where these have been copied.
+ * It must be passed exactly once a call: no jump may lead to it or to anything between the entry
+ * and it.
  */
 #include "site/entry.h"
 
@@ -11,17 +12,60 @@
 /* The probe's time is the call's time only if it is not far from the entry. */
 #define WALK_INSNS_MAX 32
 
-static const uint8_t argument_registers[] = {REG_RDI, REG_RSI, REG_RDX, REG_RCX,
-					     REG_R8,  REG_R9,  REG_RAX};
+static const uint8_t argument_registers[ARGUMENT_REGS] = {REG_RDI, REG_RSI, REG_RDX, REG_RCX,
+							  REG_R8,  REG_R9,  REG_RAX};
 
-static uint16_t untouchable(const struct site_options *options)
+/* The registers in which each wanted argument is found; 0: it is not wanted, or lost. */
+struct arguments {
+	uint16_t holders[ARGUMENT_REGS];
+	uint8_t wanted;
+	bool may_move;
+};
+
+static struct arguments arguments_at_entry(const struct site_options *options)
 {
-	uint16_t mask = REG_BIT(REG_RSP);
+	struct arguments arguments = {.wanted = options->argument_regs,
+				      .may_move = options->arguments_may_move};
 
-	for (size_t i = 0; i < sizeof(argument_registers); i++)
-		if (options->argument_regs & (1u << i))
-			mask |= REG_BIT(argument_registers[i]);
-	return mask;
+	for (size_t i = 0; i < ARGUMENT_REGS; i++)
+		if (arguments.wanted & (1u << i))
+			arguments.holders[i] = REG_BIT(argument_registers[i]);
+	return arguments;
+}
+
+static uint16_t argument_bits(void)
+{
+	uint16_t bits = 0;
+
+	for (size_t i = 0; i < ARGUMENT_REGS; i++)
+		bits |= REG_BIT(argument_registers[i]);
+	return bits;
+}
+
+/* What an instruction does to them. False: one of them is nowhere any more. */
+static bool arguments_pass(struct arguments *arguments, const struct insn *insn)
+{
+	bool kept = true, copies = arguments->may_move && insn->op == OP_MOVE && insn->moves_all;
+
+	for (size_t i = 0; i < ARGUMENT_REGS; i++) {
+		uint16_t *holders = &arguments->holders[i];
+		bool copied = copies && insn->src < REG_RIP && insn->dst < REG_RIP &&
+			      (*holders & REG_BIT(insn->src));
+
+		*holders &= (uint16_t)~insn->writes;
+		if (copied)
+			*holders |= REG_BIT(insn->dst) & argument_bits();
+		kept = kept && (*holders || !(arguments->wanted & (1u << i)));
+	}
+	return kept;
+}
+
+static void note_arguments(const struct arguments *arguments, struct site_plan *plan)
+{
+	for (uint8_t i = 0; i < ARGUMENT_REGS; i++)
+		for (uint8_t j = ARGUMENT_REGS; j-- > 0;)
+			if (arguments->holders[i] & REG_BIT(argument_registers[j]))
+				plan->arguments[i] = j;
 }
 
 static bool is_usable(const struct insn *insn, const struct site_options *options)
@@ -55,13 +99,13 @@ static enum site_kind kind_of(const struct insn *insn, bool at_entry,
 }
 
 /* Why the walk may not go past an instruction, or NULL. */
-static const char *stops_at(const struct insn *insn, uint16_t mask)
+static const char *stops_at(const struct insn *insn, struct arguments *arguments)
 {
 	if (insn->flow != FLOW_NEXT)
 		return "the first instructions branch away";
-	if (insn->writes & mask & REG_BIT(REG_RSP))
+	if (insn->writes & REG_BIT(REG_RSP))
 		return "the stack pointer moves first";
-	if (insn->writes & mask)
+	if (!arguments_pass(arguments, insn))
 		return "an argument is overwritten first";
 	if (insn->repeats || insn->enters_kernel)
 		return "the first instructions may take long";
@@ -94,10 +138,10 @@ int entry_keep(const struct insn *first, const struct site_options *options, con
 }
 
 /* May the walk go on from an instruction to the next? NULL, or why not. */
-static const char *walk_ends(const struct body *body, int32_t index, uint16_t mask)
+static const char *walk_ends(const struct body *body, int32_t index, struct arguments *arguments)
 {
 	const struct insn *next = &body->insns.at[index + 1];
-	const char *why = stops_at(&body->insns.at[index], mask);
+	const char *why = stops_at(&body->insns.at[index], arguments);
 
 	if (why)
 		return why;
@@ -116,7 +160,7 @@ int entry_choose(const struct body *body, const struct site_options *options,
 		 struct site_plan *plan)
 {
 	const struct insn *at = body->insns.at;
-	uint16_t mask = untouchable(options);
+	struct arguments arguments = arguments_at_entry(options);
 	const char *why = NULL;
 	bool found = false;
 
@@ -128,19 +172,23 @@ int entry_choose(const struct body *body, const struct site_options *options,
 	for (int32_t i = 0; !why; i++) {
 		bool at_entry = i == 0 || (i == 1 && at[0].is_endbr);
 		enum site_kind kind = kind_of(&at[i], at_entry, options);
+		struct arguments before = arguments;
 		bool overwritten = at[i].nop == NOP_FIVE || at[i].nop == NOP_FIVE_ODD;
 
-		why = walk_ends(body, i, mask);
+		why = walk_ends(body, i, &arguments);
 		if (!is_usable(&at[i], options) || (overwritten && !at_entry))
 			continue;
 		if (kind < SITE_STEPPED) {
 			take(&at[i], kind, plan);
+			note_arguments(&before, plan);
 			plan->entry_note = NULL;
 			return 0;
 		}
 		/* the next best thing: the first that is not refused */
-		if (!found)
+		if (!found) {
 			take(&at[i], kind, plan);
+			note_arguments(&before, plan);
+		}
 		found = true;
 	}
 	plan->entry_note = why;

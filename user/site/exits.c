@@ -31,8 +31,14 @@
  *
  * The entry site is never taken as a cheap exit: two programs on one instruction run in no
  * defined order.
+ *
+ * When the returned value is wanted, a jump to another function is no way out: that function's own
+ * ways out are taken instead. Others may call it too: of its hits only those count that find the
+ * frame (CFA) of a call of ours open, for a tail call has its caller's.
  */
 #include "site/exits.h"
+
+#include "site/tails.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -47,6 +53,7 @@ struct search {
 	struct body *body;
 	uint64_t entry_vaddr;
 	bool needs_result;
+	struct tails tails; /* functions that it jumps to in the end */
 	struct exit_site sites[CHEAP_SITES_MAX];
 	int sites_count, conditional;
 	int32_t region[REGION_INSNS_MAX]; /* instructions between the sites and the ret */
@@ -210,6 +217,10 @@ static int add_exit(struct search *search, int32_t index, struct site_plan *plan
 	struct exit_site site = site_itself(insn);
 	int err = 0;
 
+	if (insn->leaves && search->needs_result) {
+		search->body->exits_doubt = tails_add(&search->tails, search->body, insn);
+		return 0;
+	}
 	if (insn->flow != FLOW_JCC && !insn->emulated && search_cheap(search, index)) {
 		for (int i = 0; i < search->sites_count && !err; i++)
 			err = plan_add(plan, &search->sites[i]);
@@ -253,6 +264,37 @@ static void merge_sites(struct site_plan *plan)
 	}
 }
 
+static int find_in_body(struct search *search, struct site_plan *plan)
+{
+	struct body *body = search->body;
+	int err = 0;
+
+	for (int32_t i = 0; !err && i < (int32_t)body->insns.count && !body->exits_doubt; i++)
+		if (body->insns.at[i].flow == FLOW_RET || body->insns.at[i].leaves)
+			err = add_exit(search, i, plan);
+	return err;
+}
+
+/* The list grows while it is walked; the first is the function itself. */
+static int find_in_tails(struct search *search, struct body *own, struct site_plan *plan)
+{
+	int err = 0;
+
+	for (int i = 1; !err && i < search->tails.count && !own->exits_doubt; i++) {
+		struct body body;
+
+		err = body__decode(&body, own->image, search->tails.starts[i],
+				   search->tails.sizes[i]);
+		search->body = &body;
+		if (!err && !body.undecoded)
+			err = find_in_body(search, plan);
+		own->exits_doubt = body.undecoded ? body.undecoded : body.exits_doubt;
+		body__clear(&body);
+	}
+	search->body = own;
+	return err;
+}
+
 int exits_find(struct body *body, const struct site_options *options, struct site_plan *plan)
 {
 	struct search search = {
@@ -262,13 +304,15 @@ int exits_find(struct body *body, const struct site_options *options, struct sit
 	};
 	int err;
 
-	for (int32_t i = 0; i < (int32_t)body->insns.count && !body->exits_doubt; i++) {
-		if (body->insns.at[i].flow != FLOW_RET && !body->insns.at[i].leaves)
-			continue;
-		err = add_exit(&search, i, plan);
-		if (err)
-			return err;
-	}
+	if (options->needs_result) /* its own code may be jumped back to */
+		search.tails = (struct tails){.starts = {body->parts[0].start},
+					      .sizes = {body->parts[0].size},
+					      .count = 1};
+	err = find_in_body(&search, plan);
+	if (!err)
+		err = find_in_tails(&search, body, plan);
+	if (err)
+		return err;
 	plan->exits_state = body->exits_doubt ? EXITS_UNKNOWN : EXITS_KNOWN;
 	plan->exits_note = body->exits_doubt;
 	if (body->exits_doubt)

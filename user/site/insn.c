@@ -144,6 +144,7 @@ static void set_move(const struct decoded *d, struct insn *insn)
 
 	if (is_reg(to) && is_reg(from)) {
 		insn->op = OP_MOVE;
+		insn->moves_all = to->size == 64;
 		insn->dst = reg_number(to->reg.value);
 		insn->src = reg_number(from->reg.value);
 	} else if (is_reg(to) && is_memory(from)) {

@@ -84,6 +84,7 @@ struct insn {
 	bool has_memory : 1;
 	bool emulated : 1;	 /* push or branch that uprobes emulate */
 	bool refused : 1;	 /* no probe goes here: see uprobes.h */
+	bool moves_all : 1;	 /* OP_MOVE of the whole register */
 	bool restores : 1;	 /* belongs into an epilogue: see insn.c */
 	bool reads_canary : 1;	 /* %fs:0x28, the stack protector's value */
 	bool compares_frame : 1; /* cmp, sub or xor with a slot of the frame */

@@ -68,7 +68,9 @@ int site_plan(struct image *image, uint64_t vaddr, uint64_t size,
 {
 	size_t available;
 
-	*plan = (struct site_plan){.entry_vaddr = vaddr, .entry_kind = SITE_STEPPED};
+	*plan = (struct site_plan){.entry_vaddr = vaddr,
+				   .entry_kind = SITE_STEPPED,
+				   .arguments = {0, 1, 2, 3, 4, 5, 6}};
 	if (!image__code(image, vaddr, &available)) {
 		exits_unknown(plan, "not in the file's code");
 		return -ENOENT;

@@ -49,9 +49,14 @@ enum exits_state {
 	EXITS_UNKNOWN	 /* some may be missing: calls are counted without times */
 };
 
+/* rdi, rsi, rdx, rcx, r8, r9, rax */
+#define ARGUMENT_REGS 7
+
 struct site_plan {
 	uint64_t entry_vaddr; /* where the entry probe goes: the function or a little further on */
 	enum site_kind entry_kind;
+	/* Where an argument is at the entry site: bit numbers of site_options.argument_regs. */
+	uint8_t arguments[ARGUMENT_REGS];
 	const char *entry_note; /* static; why the entry instruction itself was kept, or NULL */
 	/* The entry instruction is also the target of a jump inside the function: a hit with the
 	 * CFA of a call of it that is still open is another round of the loop, not a call. */
@@ -74,7 +79,9 @@ struct site_options {
 	/* Bit set of argument registers the BPF program reads at entry and that must be untouched
 	 * there: bit 0 rdi, 1 rsi, 2 rdx, 3 rcx, 4 r8, 5 r9, 6 rax. 0 for plain spans. */
 	uint8_t argument_regs;
-	/* The program reads the return value at exits: rax must be final there. */
+	bool arguments_may_move; /* untouched, or copied to another of these: site_plan.arguments */
+	/* The program reads the return value at exits: rax must be final there. Exits may then lie
+	 * in functions that this one ends by jumping to. */
 	bool needs_result;
 	/* Entry sites that the kernel refused (lock prefix: ENOTSUPP) and must not be chosen again.
 	 */

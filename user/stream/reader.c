@@ -10,18 +10,19 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* Spans a drain takes at most, so that an endless flood ends when the recording does. */
+/* Records a drain takes at most from a ring, so that an endless flood ends when the recording does.
+ */
 #define DRAIN_MAX 2000000
 
 struct reader {
 	struct tracer *tracer;
 	struct sink *sink;
-	void (*on_control)(void *ctx, const struct perfx_record *record);
+	void (*on_record)(void *ctx, const struct perfx_record *record);
 	void *ctx;
-	struct ring_buffer *spans, *control;
+	struct ring_buffer *spans, *memory, *control;
 	int epoll_fd;
 	bool draining_control;
-	uint32_t budget; /* spans that may still be taken in this drain */
+	uint32_t budget; /* records that may still be taken from a ring in this drain */
 	uint64_t spans_count;
 	uint32_t processes_known; /* below: described */
 	uint32_t contexts_low;	  /* below: all described */
@@ -69,17 +70,39 @@ static void drain_control(struct reader *reader)
 	reader->draining_control = false;
 }
 
+/* What a record names is described before it. */
+static void introduce(struct reader *reader, uint32_t process, uint32_t context)
+{
+	if (process >= reader->processes_known)
+		drain_control(reader);
+	if (context < PERFX_MAX_CONTEXTS && !reader->contexts_known[context])
+		describe_contexts(reader);
+}
+
 static int on_span(void *ctx, void *data, size_t size)
 {
 	struct reader *reader = ctx;
 	const struct perfx_span *span = data;
 
-	if (span->process >= reader->processes_known)
-		drain_control(reader);
-	if (span->context < PERFX_MAX_CONTEXTS && !reader->contexts_known[span->context])
-		describe_contexts(reader);
+	introduce(reader, span->process, span->context);
 	sink_record(reader->sink, data, size);
 	reader->spans_count++;
+	return --reader->budget ? 0 : -EAGAIN;
+}
+
+static int on_memory(void *ctx, void *data, size_t size)
+{
+	struct reader *reader = ctx;
+	const struct perfx_record *record = data;
+
+	if (record->kind == PERFX_KIND_ALLOCATION) {
+		const struct perfx_allocation *allocation = data;
+
+		introduce(reader, allocation->process, allocation->context);
+	} else if (record->kind == PERFX_KIND_STACK) {
+		reader->on_record(reader->ctx, record);
+	}
+	sink_record(reader->sink, data, size);
 	return --reader->budget ? 0 : -EAGAIN;
 }
 
@@ -88,34 +111,39 @@ static int on_control_record(void *ctx, void *data, size_t size)
 	struct reader *reader = ctx;
 
 	sink_record(reader->sink, data, size);
-	reader->on_control(reader->ctx, data);
+	reader->on_record(reader->ctx, data);
 	return 0;
 }
 
+static int watch(struct reader *reader, struct ring_buffer *ring)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	return epoll_ctl(reader->epoll_fd, EPOLL_CTL_ADD, ring_buffer__epoll_fd(ring), &event);
+}
+
 struct reader *reader__new(struct tracer *tracer, struct sink *sink,
-			   void (*on_control)(void *ctx, const struct perfx_record *record),
+			   void (*on_record)(void *ctx, const struct perfx_record *record),
 			   void *ctx)
 {
 	struct reader *reader = calloc(1, sizeof(*reader));
-	struct epoll_event event = {.events = EPOLLIN};
 
 	if (!reader)
 		return NULL;
 	reader->tracer = tracer;
 	reader->sink = sink;
-	reader->on_control = on_control;
+	reader->on_record = on_record;
 	reader->ctx = ctx;
 	reader->contexts_low = 1;
 	reader->contexts_known[0] = true; /* "no context" */
 	reader->spans = ring_buffer__new(tracer__spans_fd(tracer), on_span, reader, NULL);
+	reader->memory = ring_buffer__new(tracer__memory_fd(tracer), on_memory, reader, NULL);
 	reader->control =
 		ring_buffer__new(tracer__control_fd(tracer), on_control_record, reader, NULL);
 	reader->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (!reader->spans || !reader->control || reader->epoll_fd < 0 ||
-	    epoll_ctl(reader->epoll_fd, EPOLL_CTL_ADD, ring_buffer__epoll_fd(reader->spans),
-		      &event) ||
-	    epoll_ctl(reader->epoll_fd, EPOLL_CTL_ADD, ring_buffer__epoll_fd(reader->control),
-		      &event)) {
+	if (!reader->spans || !reader->memory || !reader->control || reader->epoll_fd < 0 ||
+	    watch(reader, reader->spans) || watch(reader, reader->memory) ||
+	    watch(reader, reader->control)) {
 		int err = errno;
 
 		reader__free(reader);
@@ -130,6 +158,7 @@ void reader__free(struct reader *reader)
 	if (!reader)
 		return;
 	ring_buffer__free(reader->spans);
+	ring_buffer__free(reader->memory);
 	ring_buffer__free(reader->control);
 	if (reader->epoll_fd >= 0)
 		close(reader->epoll_fd);
@@ -148,12 +177,14 @@ uint64_t reader__spans_count(const struct reader *reader)
 
 bool reader__drain(struct reader *reader)
 {
-	int taken;
+	bool more;
 
 	drain_control(reader);
 	reader->budget = DRAIN_MAX;
-	taken = ring_buffer__consume(reader->spans);
+	more = ring_buffer__consume(reader->memory) == -EAGAIN;
+	reader->budget = DRAIN_MAX;
+	more |= ring_buffer__consume(reader->spans) == -EAGAIN;
 	/* nodes that have calls in the overflow book alone */
 	describe_contexts(reader);
-	return taken == -EAGAIN;
+	return more;
 }

@@ -12,16 +12,17 @@
 
 struct reader;
 
-/* on_control sees each control record when the sink has it. NULL with errno. */
+/* on_record sees each control record when the sink has it, and each STACK record. NULL with errno.
+ */
 struct reader *reader__new(struct tracer *tracer, struct sink *sink,
-			   void (*on_control)(void *ctx, const struct perfx_record *record),
+			   void (*on_record)(void *ctx, const struct perfx_record *record),
 			   void *ctx);
 void reader__free(struct reader *reader);
 
 /* A descriptor for epoll: readable when there is something to drain. */
 int reader__fd(const struct reader *reader);
-/* Takes what is there; where more comes than can be taken, two million spans and not for ever: then
- * true, there is more. */
+/* Takes what is there; where more comes than can be taken, two million records of a ring and not
+ * for ever: then true, there is more. */
 bool reader__drain(struct reader *reader);
 uint64_t reader__spans_count(const struct reader *reader); /* taken so far */
 

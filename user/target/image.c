@@ -79,7 +79,7 @@ struct image *image__open(int fd, const char *path, const char *root)
 
 	if (!image)
 		return NULL;
-	image->fd = -1;
+	image->fd = image->debug_fd = image->alt_fd = -1;
 	err = image_load(image, fd, path, root);
 	if (err) {
 		image__free(image);
@@ -96,7 +96,7 @@ void image__free(struct image *image)
 	image__forget_marks(image);
 	image__forget_frames(image);
 	image__forget_symbols(image);
-	elf_view__unmap(&image->debug);
+	image__close_debug(image);
 	elf_view__unmap(&image->file);
 	free(image->segments);
 	free(image->path);

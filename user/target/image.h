@@ -50,6 +50,14 @@ void image__free(struct image *image);
 int image__each_function(struct image *image, int (*fn)(const struct symbol *symbol, void *ctx),
 			 void *ctx);
 
+/* Is it a function that other files may call by that name (.dynsym)? Quick, however big the file.
+ */
+bool image__exports(const struct image *image, const char *name);
+
+/* The function symbol whose code covers vaddr; of several names of one function the one that
+ * callers know (malloc, not __libc_malloc). -ENOENT, -ENOMEM. */
+int image__function_at(struct image *image, uint64_t vaddr, struct symbol *symbol);
+
 /* Functions annotated with PERFX_TRACK() (include/perfx.h): .note.perfx entries. The name is the
  * one in the note and ready to be shown: the author's own text, or the function's name without
  * return type and arguments; do not demangle it. vaddr and size are the function's, found from the
@@ -84,6 +92,11 @@ int image__fde(struct image *image, uint64_t vaddr, uint64_t *start, uint64_t *s
  * -ENOENT no row; -ENOTSUP the rule is neither rsp + n nor rbp + n. On arm64 sp and x29. */
 enum cfa_reg { CFA_RSP = 1, CFA_RBP = 2 };
 int image__cfa(struct image *image, uint64_t vaddr, enum cfa_reg *reg, int64_t *cfa_offset);
+
+/* Where the DWARF is: in *fd the file that has .debug_info, this one or its separate debug file; in
+ * *alt_fd the file that dwz moved the common part to, or -1. Both are borrowed. -ENOENT: there is
+ * none, or only a part of it is there. */
+int image__debug_info(struct image *image, int *fd, int *alt_fd);
 
 /* Build-id as lower-case hex, or "" . */
 const char *image__build_id(const struct image *image);

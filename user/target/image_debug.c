@@ -8,6 +8,7 @@
 
 #include "target/rootfs.h"
 
+#include <elfutils/libdwelf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,22 @@ static bool crc_fits(const struct elf_view *view, uint32_t crc)
 	return crc32_z(0, view->bytes, view->size) == crc;
 }
 
+static void drop_debug(struct image *image)
+{
+	elf_view__unmap(&image->debug);
+	if (image->debug_fd >= 0)
+		close(image->debug_fd);
+	image->debug_fd = -1;
+}
+
+void image__close_debug(struct image *image)
+{
+	drop_debug(image);
+	if (image->alt_fd >= 0)
+		close(image->alt_fd);
+	image->alt_fd = -1;
+}
+
 /* crc NULL: the build-id decides. */
 static bool try_file(struct image *image, const char *path, const uint32_t *crc)
 {
@@ -38,9 +55,11 @@ static bool try_file(struct image *image, const char *path, const uint32_t *crc)
 	if (fd < 0)
 		return false;
 	err = elf_view__map(&image->debug, fd);
-	close(fd);
-	if (err)
+	if (err) {
+		close(fd);
 		return false;
+	}
+	image->debug_fd = fd;
 	elf_view__build_id(&image->debug, build_id, sizeof(build_id));
 	fits = has_symbols(&image->debug);
 	if (crc)
@@ -48,18 +67,19 @@ static bool try_file(struct image *image, const char *path, const uint32_t *crc)
 	else
 		fits = fits && strcmp(build_id, image->build_id) == 0;
 	if (!fits)
-		elf_view__unmap(&image->debug);
+		drop_debug(image);
 	return fits;
 }
 
+#define BUILD_ID_PATH "/usr/lib/debug/.build-id/%.2s/%s.debug"
+
 static bool try_build_id(struct image *image)
 {
-	char path[sizeof(image->build_id) + 64];
+	char path[sizeof(image->build_id) + sizeof(BUILD_ID_PATH)];
 
 	if (strlen(image->build_id) < 4)
 		return false;
-	snprintf(path, sizeof(path), "/usr/lib/debug/.build-id/%.2s/%s.debug", image->build_id,
-		 image->build_id + 2);
+	snprintf(path, sizeof(path), BUILD_ID_PATH, image->build_id, image->build_id + 2);
 	return try_file(image, path, NULL);
 }
 
@@ -104,4 +124,76 @@ static bool try_debuglink(struct image *image)
 bool image__open_debug(struct image *image)
 {
 	return try_build_id(image) || try_debuglink(image);
+}
+
+/* --- DWARF ----------------------------------------------------------------------------------- */
+
+static bool has_dwarf(const struct elf_view *view)
+{
+	const uint8_t *bytes;
+	Elf64_Shdr shdr;
+
+	return elf_view__section(view, ".debug_info", &shdr, &bytes) ||
+	       elf_view__section(view, ".zdebug_info", &shdr, &bytes);
+}
+
+/* By libelf, for dwz's files are neither programs nor libraries. */
+static bool has_build_id(int fd, const uint8_t *id, size_t id_size)
+{
+	Elf *elf;
+	const void *found;
+	bool same;
+
+	elf_version(EV_CURRENT);
+	elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	same = elf && dwelf_elf_gnu_build_id(elf, &found) == (ssize_t)id_size &&
+	       memcmp(found, id, id_size) == 0;
+	elf_end(elf);
+	return same;
+}
+
+/* .gnu_debugaltlink: a path and, behind its NUL, the build-id of that file (dwz -m). libdw would
+ * open whatever the path says, from our root; so it is opened here. */
+static int open_alt(const struct image *image, const uint8_t *bytes, size_t size)
+{
+	size_t path_size = strnlen((const char *)bytes, size) + 1;
+	const uint8_t *id = bytes + path_size;
+	size_t id_size = size > path_size ? size - path_size : 0;
+	char path[sizeof(image->build_id) + sizeof(BUILD_ID_PATH)], hex[sizeof(image->build_id)];
+	int fd;
+
+	if (id_size < 2 || 2 * id_size >= sizeof(hex))
+		return -ENOENT;
+	for (size_t i = 0; i < id_size; i++)
+		snprintf(hex + 2 * i, 3, "%02x", id[i]);
+	snprintf(path, sizeof(path), BUILD_ID_PATH, hex, hex + 2);
+	fd = rootfs_open(image->root, path);
+	if (fd < 0 && bytes[0] == '/')
+		fd = rootfs_open(image->root, (const char *)bytes);
+	if (fd >= 0 && !has_build_id(fd, id, id_size)) {
+		close(fd);
+		fd = -ENOENT;
+	}
+	return fd;
+}
+
+int image__debug_info(struct image *image, int *fd, int *alt_fd)
+{
+	bool own = has_dwarf(&image->file);
+	const uint8_t *bytes;
+	Elf64_Shdr shdr;
+
+	if (!own && !image->debug.bytes && !image__open_debug(image))
+		return -ENOENT;
+	if (!own && !has_dwarf(&image->debug))
+		return -ENOENT;
+	*fd = own ? image->fd : image->debug_fd;
+	*alt_fd = -1;
+	if (!elf_view__section(own ? &image->file : &image->debug, ".gnu_debugaltlink", &shdr,
+			       &bytes))
+		return 0;
+	if (image->alt_fd < 0)
+		image->alt_fd = open_alt(image, bytes, shdr.sh_size);
+	*alt_fd = image->alt_fd;
+	return image->alt_fd < 0 ? -ENOENT : 0;
 }

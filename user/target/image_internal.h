@@ -34,6 +34,7 @@ struct image {
 	int fd;
 	struct elf_view file;
 	struct elf_view debug; /* bytes NULL: there is none */
+	int debug_fd, alt_fd;  /* of debug, and of dwz's common file; -1 */
 	char *path, *root;
 	char build_id[2 * 64 + 1];
 
@@ -84,6 +85,7 @@ void image__forget_marks(struct image *image);
 
 /* image_debug.c: maps the separate debug file, if there is one that fits. */
 bool image__open_debug(struct image *image);
+void image__close_debug(struct image *image);
 
 /* Build-id as hex; "" when there is none. */
 void elf_view__build_id(const struct elf_view *view, char *hex, size_t hex_size);

@@ -270,7 +270,8 @@ int image__each_function(struct image *image, int (*fn)(const struct symbol *sym
 /* Symbols nest now and then (an entry point inside a function): look a few further back. */
 enum { COVERING_STEPS = 64 };
 
-int image__covering(struct image *image, uint64_t vaddr, struct symbol *symbol)
+/* The index of the nearest key before vaddr whose function covers it; -ENOENT, -ENOMEM. */
+static ssize_t covering_key(struct image *image, uint64_t vaddr, struct symbol *symbol)
 {
 	size_t low = 0, high, steps = 0;
 	int err = image__index_symbols(image);
@@ -289,7 +290,43 @@ int image__covering(struct image *image, uint64_t vaddr, struct symbol *symbol)
 	while (low-- > 0 && steps++ < COVERING_STEPS) {
 		err = fill_symbol(image, &image->keys[low], symbol);
 		if (err || vaddr - symbol->vaddr < symbol->size)
-			return err;
+			return err ? err : (ssize_t)low;
 	}
 	return -ENOENT;
+}
+
+int image__covering(struct image *image, uint64_t vaddr, struct symbol *symbol)
+{
+	ssize_t index = covering_key(image, vaddr, symbol);
+
+	return index < 0 ? (int)index : 0;
+}
+
+/* malloc rather than __libc_malloc, and rather than a local alias. */
+static bool is_better_known(const struct symbol *symbol, const struct symbol *than)
+{
+	if (symbol->global != than->global)
+		return symbol->global;
+	return strspn(symbol->name, "_") < strspn(than->name, "_");
+}
+
+int image__function_at(struct image *image, uint64_t vaddr, struct symbol *symbol)
+{
+	ssize_t index = covering_key(image, vaddr, symbol);
+	struct symbol alias;
+	uint64_t start;
+
+	if (index < 0)
+		return (int)index;
+	/* the last of those that start there was found */
+	start = symbol->vaddr;
+	while (index-- > 0 && image->keys[index].vaddr == start) {
+		int err = fill_symbol(image, &image->keys[index], &alias);
+
+		if (err)
+			return err;
+		if (vaddr - start < alias.size && is_better_known(&alias, symbol))
+			*symbol = alias;
+	}
+	return 0;
 }

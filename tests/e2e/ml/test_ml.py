@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 from conftest import total
+from memory_trainers import (check_arrays, check_leak, check_shared_batches, check_steady,
+                             check_steps_balance)
 from trainers import Trainer, attached, check_default_options, check_every_operator, has_torch
 
 
@@ -96,3 +98,20 @@ def test_jax_matrix_products(jax_trainer):
     rows = {f["name"]: f["calls"] for p in report["processes"] for f in p["functions"]}
     assert rows
     assert not {name: calls for name, calls in rows.items() if not calls or calls % 10}
+
+
+# --- memory ---
+
+@pytest.mark.parametrize("what", ["torch", "numpy"])
+def test_arrays(what, torch_python):
+    check_arrays(torch_python, what)
+
+
+@pytest.mark.parametrize("check", [check_steps_balance, check_shared_batches])
+def test_tensors_of_a_trainer(check, torch_python):
+    check(torch_python)
+
+
+@pytest.mark.parametrize("check", [check_steady, check_leak])
+def test_leaks(check, torch_python):
+    check(torch_python, 20)

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the programs of memory share: a thread's open calls into allocators, what is told of a
+ * block, and which blocks are in the sample.
+ */
+#ifndef PERFX_MEMORY_BPF_H
+#define PERFX_MEMORY_BPF_H
+
+#include "stack.bpf.h"
+
+/* By domain. */
+extern volatile struct perfx_memory_knobs perfx_memory_knobs[PERFX_DOMAINS];
+/* Sampling distances: -ln(1 - quantile) in PERFX_SAMPLE_ONE-ths. */
+extern const volatile __u32 perfx_sample_quantiles[PERFX_SAMPLE_QUANTILES];
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PERFX_MAX_PROCESSES *PERFX_DOMAINS);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct perfx_memory_lost);
+} perfx_memory_lost __weak SEC(".maps");
+
+struct block_key {
+	__u64 address;
+	__u32 process, domain;
+};
+
+/* Sampled blocks that live: only their frees are worth a record. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* user space: PERFX_MAX_SAMPLED where it samples */
+	__type(key, struct block_key);
+	__type(value, __u32);
+} perfx_sampled __weak SEC(".maps");
+
+/* A thread's outermost call into a domain's allocator. */
+struct open_call {
+	__u64 slot; /* address of its return address; 0: none is open */
+	__u64 return_address;
+	__u64 size_bytes;
+	__u64 pointer; /* where the result goes, or the block that is reallocated */
+	__u8 sampled;
+	__u8 set_aside; /* FREE_ASIDE has been told */
+	__u8 pad[6];
+};
+
+/* A system call that maps or unmaps, between its entry and its exit. */
+struct mapping_call {
+	__u64 number; /* 0: none */
+	__u64 address, size_bytes;
+};
+
+struct memory_thread {
+	__u32 process, tid;
+	__u32 records;
+	__u32 drawn;			   /* the distances below have been drawn */
+	__s64 until_sample[PERFX_DOMAINS]; /* bytes to the next sample */
+	struct open_call open[PERFX_DOMAINS];
+	struct mapping_call mapping;
+	struct call_stack stack;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct memory_thread);
+} perfx_memory_threads __weak SEC(".maps");
+
+static __always_inline struct memory_thread *memory_thread(bool create)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct perfx_family *family;
+	struct memory_thread *m;
+	__u32 tgid;
+
+	m = bpf_task_storage_get(&perfx_memory_threads, task, NULL, 0);
+	if (m || !create)
+		return m;
+	tgid = current_tgid();
+	family = bpf_map_lookup_elem(&perfx_families, &tgid);
+	if (!family || family->dead)
+		return NULL;
+	m = bpf_task_storage_get(&perfx_memory_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (m) {
+		m->process = family->memory_process;
+		m->tid = task->pid;
+	} else {
+		counter_add(PERFX_COUNTER_MAP_FULL, 1);
+	}
+	return m;
+}
+
+/* --- what a record says --- */
+
+/* The calling context of the innermost traced call that is open. */
+static __always_inline __u32 current_context(__u64 sp)
+{
+	struct thread *t =
+		bpf_task_storage_get(&perfx_threads, bpf_get_current_task_btf(), NULL, 0);
+	__u32 depth;
+
+	if (!t)
+		return 0;
+	depth = t->depth;
+	/* frames that the program has left by another way lie below the stack pointer */
+	for (int i = 0; i < 8; i++) {
+		struct frame *f;
+
+		if (!depth || depth > PERFX_MAX_DEPTH)
+			return 0;
+		f = frame_at(t, depth - 1);
+		if (perfx_many_stacks || f->slot > sp || sp - f->slot > STACK_SPAN_BYTES)
+			return f->context;
+		depth--;
+	}
+	return 0;
+}
+
+static __always_inline void lose(__u32 process, __u32 domain, __u64 size_bytes, bool is_free)
+{
+	__u32 key = (process < PERFX_MAX_PROCESSES ? process : 0) * PERFX_DOMAINS +
+		    (domain & (PERFX_DOMAINS - 1));
+	struct perfx_memory_lost *lost = bpf_map_lookup_elem(&perfx_memory_lost, &key);
+
+	counter_add(PERFX_COUNTER_MEMORY_DROPS, 1);
+	if (!lost)
+		return;
+	if (is_free) {
+		__sync_fetch_and_add(&lost->frees_count, 1);
+		return;
+	}
+	__sync_fetch_and_add(&lost->allocs_count, 1);
+	__sync_fetch_and_add(&lost->allocated_bytes, size_bytes);
+}
+
+struct block {
+	__u64 address, size_bytes;
+	__u16 allocator;
+	__u8 domain;
+	__u8 flags; /* of the record */
+};
+
+static __always_inline void tell_free(struct memory_thread *m, const struct block *block)
+{
+	struct perfx_free *record = bpf_ringbuf_reserve(&perfx_memory, sizeof(*record), 0);
+
+	if (!record) {
+		/* the two ends of a reallocation that failed or freed are no frees */
+		if (!(block->flags & (PERFX_FREE_RESTORED | PERFX_FREE_SETTLED)))
+			lose(m->process, block->domain, 0, true);
+		return;
+	}
+	record->hdr.size = sizeof(*record);
+	record->hdr.kind = PERFX_KIND_FREE;
+	record->hdr.fixed = sizeof(*record);
+	record->time_ns = bpf_ktime_get_ns();
+	record->address = block->address;
+	record->size_bytes = block->size_bytes;
+	record->process = m->process;
+	record->tid = m->tid;
+	record->allocator = block->allocator;
+	record->domain = block->domain;
+	record->flags = block->flags;
+	record->pad = 0;
+	bpf_ringbuf_submit(record, wake_flags(&perfx_memory, &m->records));
+}
+
+/* m->stack holds the stack. */
+static __always_inline void tell_allocation(struct memory_thread *m, const struct block *block,
+					    __u64 sp)
+{
+	__u32 stack = stack_id(&m->stack, m->process);
+	struct perfx_allocation *record = bpf_ringbuf_reserve(&perfx_memory, sizeof(*record), 0);
+
+	if (!record) {
+		lose(m->process, block->domain, block->size_bytes, false);
+		return;
+	}
+	record->hdr.size = sizeof(*record);
+	record->hdr.kind = PERFX_KIND_ALLOCATION;
+	record->hdr.fixed = sizeof(*record);
+	record->time_ns = bpf_ktime_get_ns();
+	record->address = block->address;
+	record->size_bytes = block->size_bytes;
+	record->process = m->process;
+	record->tid = m->tid;
+	record->context = current_context(sp);
+	record->stack = stack;
+	record->allocator = block->allocator;
+	record->domain = block->domain;
+	record->flags = block->flags;
+	record->pad = 0;
+	bpf_ringbuf_submit(record, wake_flags(&perfx_memory, &m->records));
+}
+
+/* --- sampling --- */
+
+static __always_inline __s64 draw_distance(__u64 sample_bytes)
+{
+	__u32 index = bpf_get_prandom_u32() & (PERFX_SAMPLE_QUANTILES - 1);
+
+	return (__s64)(sample_bytes * perfx_sample_quantiles[index] / PERFX_SAMPLE_ONE);
+}
+
+/* Is a point of the Poisson process in the next size_bytes of this thread's allocations? */
+static __always_inline bool in_sample(struct memory_thread *m, __u32 domain, __u64 size_bytes)
+{
+	__u64 mean = perfx_memory_knobs[domain].sample_bytes;
+	__s64 *until = &m->until_sample[domain];
+
+	if (!(m->drawn & 1u << domain)) {
+		m->drawn |= 1u << domain;
+		*until = draw_distance(mean);
+	}
+	if (size_bytes < (1ULL << 62) && *until > (__s64)size_bytes) {
+		*until -= (__s64)size_bytes;
+		return false;
+	}
+	/* without memory: what is left of this allocation need not be taken off */
+	*until = draw_distance(mean);
+	return true;
+}
+
+static __always_inline __u32 level_of(__u32 domain)
+{
+	return perfx_memory_knobs[domain & (PERFX_DOMAINS - 1)].level;
+}
+
+static __always_inline bool is_sampling(__u32 level)
+{
+	return level == PERFX_MEMORY_SAMPLED || level == PERFX_MEMORY_SAMPLED_IN;
+}
+
+static __always_inline void remember_sampled(struct memory_thread *m, const struct block *block)
+{
+	struct block_key key = {block->address, m->process, block->domain};
+	__u32 one = 1;
+
+	if (bpf_map_update_elem(&perfx_sampled, &key, &one, BPF_ANY))
+		counter_add(PERFX_COUNTER_MAP_FULL, 1);
+}
+
+/* Is the end of this block worth a record? It is forgotten. */
+static __always_inline bool wants_free(struct memory_thread *m, const struct block *block,
+				       __u32 level)
+{
+	struct block_key key = {block->address, m->process, block->domain};
+
+	if (level == PERFX_MEMORY_EXACT)
+		return true;
+	return level == PERFX_MEMORY_SAMPLED && !bpf_map_delete_elem(&perfx_sampled, &key);
+}
+
+/* --- calls --- */
+
+static __always_inline __u64 read_word(__u64 address)
+{
+	__u64 value = 0;
+
+	if (bpf_probe_read_user(&value, sizeof(value), (void *)address))
+		counter_add(PERFX_COUNTER_READ_FAULTS, 1);
+	return value;
+}
+
+/*
+ * Does a call at `slot` happen inside the open one? Deeper on the same stack it may: if the open
+ * one's return address, or the trampoline in its place, still lies where it was. Otherwise that
+ * call was left by an exception or longjmp, and its place is used anew. On another stack (a signal
+ * handler's) the open call is interrupted; what the handler allocates is not told apart from it.
+ */
+static __always_inline bool is_inside(struct open_call *open, __u64 slot)
+{
+	__u64 value;
+
+	if (!open->slot)
+		return false;
+	value = read_word(open->slot);
+	if (value == trampoline_of(bpf_get_current_task_btf()))
+		return true;
+	/* at or above it on the same stack: it has been left */
+	if ((slot < open->slot || slot - open->slot > STACK_SPAN_BYTES) &&
+	    value == open->return_address)
+		return true;
+	open->slot = 0;
+	return false;
+}
+
+#endif

@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Memory of programs that know their own: equality, under every allocator and on every kind of
+link; and beside glibc's own count and heaptrack's."""
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import (BPFTOOL, PERFX, WORKLOADS, bpf_object_exists, bpf_objects, patched_bytes, run,
+                      status, wait_for)
+from memories import (ALLOCATORS, check_memory, consistent_memory, entries, hotspots, library,
+                      value_of)
+
+# --no-calibrate saves half a second each
+ALL = ["--memory", "all", "--no-calibrate"]
+
+# program and arguments: how often "go"
+CASES = {
+    "memory": 1,
+    "memory-static": 2,
+    "memory_peak": 1,
+    "memory_map partial": 1,
+    "memory_map fixed": 1,
+    "memory_map remap": 1,
+    "memory_map failing": 1,
+    "memory_map before": 1,
+    "memory_realloc resize": 1,
+    "memory_realloc failing": 2,
+    "memory_realloc zero": 1,
+    "memory_realloc before": 1,
+    "memory_threads": 2,
+    "memory_family fork": 2,
+    "memory_family vfork": 1,
+    "memory_family spawn": 1,
+    "memory_family exec": 2,
+    "memory_late": 4,
+    "memory_signal handler": 1,
+    "memory_signal storm": 1,
+    "memory_mallinfo": 2,
+    "memory_chain": 1,
+    "memory_sites": 1,
+    "memory_new plain": 1,
+    "memory_new throw": 1,
+    "memory_new handler": 1,
+    "memory_new jump": 1,
+}
+
+# What another allocator does otherwise, untraced: mimalloc's operator new ends the program where
+# glibc's throws; mallinfo2() is glibc's.
+PRELOADED = [(case, allocator) for allocator in ALLOCATORS for case in CASES
+             if "static" not in case and "mallinfo" not in case and "map" not in case and
+             (allocator != "mimalloc" or case not in ("memory_new throw", "memory_new handler",
+                                                      "memory_new jump"))]
+
+
+def traced(start_program, start_tracer, case, *options, link=None, env=None, runs=None):
+    """Runs a case; returns the report, what the program says of itself, and its pid."""
+    name, *arguments = case.split()
+    p = start_program(WORKLOADS / name, *arguments, env=dict(os.environ, **(env or {})))
+    t = start_tracer(p.pid, *options, link=link)
+    for step in range(runs or CASES[case]):
+        p.go()
+        if name == "memory_late" and not step:
+            time.sleep(0.5)  # until the tracer has seen the library
+    report = t.stop()
+    return report, p.finish(), p.pid
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("link", ["session", "multi", "perf"])
+@pytest.mark.parametrize("case", CASES)
+def test_known_memory(case, link, links, program, tracer):
+    if link not in links:
+        pytest.skip(f"this kernel has no {link} links")
+    report, expected, pid = traced(program, tracer, case, *ALL, link=link)
+    check_memory(report, expected, pid)
+    consistent_memory(report)
+
+
+@pytest.mark.parametrize("case, allocator", PRELOADED)
+def test_preloaded(case, allocator, program, tracer, kernel_log):
+    """The same numbers whoever hands the blocks out: its name is on them, and glibc's is not."""
+    preload = library(allocator)
+    if not preload:
+        pytest.skip(f"{ALLOCATORS[allocator][1]} is not here (Debian: {ALLOCATORS[allocator][0]})")
+    report, expected, pid = traced(program, tracer, case, *ALL, env={"LD_PRELOAD": preload})
+    check_memory(report, expected, pid)
+    consistent_memory(report)
+    named = {h["allocator"] for m in entries(report, pid=pid) for h in m["hotspots"]}
+    assert allocator in named and "libc" not in named
+    assert kernel_log.about_uprobes([pid]) == []
+
+
+# --- stacks ---
+
+def test_whole_stacks_with_frame_pointers(program, tracer):
+    """main → scenario → outer → middle → inner, and two ways there are two hotspots."""
+    report, expected, pid = traced(program, tracer, "memory_chain-fp", *ALL, runs=2)
+    check_memory(report, expected, pid, stacks=True)
+    (spot,) = hotspots(report, "other_outer")
+    names = [re.search(r"(chain_\w+|other_outer|scenario|main)\b", frame) for frame in spot["stack"]]
+    names = [n[0] for n in names if n and n[0] != "known_main"]
+    assert names[:3] == ["chain_inner", "chain_middle", "other_outer"]
+    assert names[-1] == "main"
+
+
+def test_immediate_caller_without_frame_pointers(program, tracer):
+    report, expected, pid = traced(program, tracer, "memory_chain", *ALL)
+    check_memory(report, expected, pid)
+    assert all("chain_inner" in h["stack"][0] for m in entries(report) for h in m["hotspots"])
+
+
+def test_source_lines(program, tracer):
+    """The program has debug information: the line of the call is named."""
+    report, _, _ = traced(program, tracer, "memory_chain-fp", *ALL)
+    source = (WORKLOADS.parents[1] / "tests/workloads/memory_chain.c").read_text(encoding="utf8")
+    line = next(n for n, text in enumerate(source.splitlines(), 1) if "malloc(size)" in text)
+    assert re.search(rf"memory_chain\.c:{line}\b", hotspots(report, "chain_inner")[0]["stack"][0])
+
+
+def test_running_function_is_named(program, tracer):
+    """A hotspot says which traced function was running, and that function what it allocated."""
+    report, _, _ = traced(program, tracer, "memory_peak", *ALL, "-F", "memory_peak:holds_*")
+    (spot,) = hotspots(report, "holds_at_peak")
+    assert spot["function"] == "holds_at_peak"
+    rows = {f["name"]: f.get("alloc_bytes") for p in report["processes"] for f in p["functions"]}
+    assert rows == {"holds_before": 30000000, "holds_at_peak": 40000000, "holds_after": 20000000}
+
+
+# --- many, and too many ---
+
+def test_a_million_live_blocks(program, tracer):
+    """All alive at once, in the report and bounded in the tracer; then all freed."""
+    p = program(WORKLOADS / "memory_many", "1000000")
+    t = tracer(p.pid, *ALL)
+    p.go()
+    anonymous = int(status(t.process.pid, "RssAnon").split()[0]) * 1024
+    p.go()
+    report = t.stop()
+    check_memory(report, p.finish(), p.pid)
+    assert anonymous < 256 << 20, "a few dozen bytes a block"
+
+
+@pytest.mark.parametrize("ring", ["4K", "64K"])
+def test_ring_is_full(ring, program, tracer):
+    """The reader stands still while two threads allocate: what happened is counted all the same,
+    and what cannot be known is said to be a bound."""
+    p = program(WORKLOADS / "memory_threads", "2", "20000")
+    t = tracer(p.pid, *ALL, "--ring-size", ring)
+    with t.stopped():
+        p.go()
+    p.go()
+    report = t.stop()
+    expected = p.finish()
+    assert report["losses"]["memory_drops"] > 20000
+    for key in ("allocs", "allocated_bytes"):
+        assert value_of(report, p.pid, "memory", key) == expected["memory", key]
+    (entry,) = entries(report)
+    assert entry["lost_allocs"] + entry["lost_frees"] == report["losses"]["memory_drops"]
+    frees = entry["frees"] + entry["unknown_frees"]
+    assert frees <= expected["memory", "frees"] <= frees + entry["lost_frees"]
+    assert entry["bound"] == "both", "live and peak are bounds: allocations and frees are lost"
+    assert report["capture"]["partial"]
+    assert "lossy" in report["capture"]["partial_reasons"]
+
+
+def test_a_tight_loop(program, tracer):
+    """As fast as two threads can, with a small ring: lost or not, totals are the truth."""
+    p = program(WORKLOADS / "memory_threads", "2", "200000")
+    t = tracer(p.pid, *ALL, "--ring-size", "64K")
+    p.go()
+    report = t.stop()
+    expected = p.finish()
+    for key in ("allocs", "allocated_bytes"):
+        assert value_of(report, p.pid, "memory", key) == expected["memory", key]
+    if not report["losses"]["memory_drops"]:
+        check_memory(report, expected, p.pid)
+
+
+# --- beside others ---
+
+def heaptrack_costs(folder, cost):
+    """{function: cost} by heaptrack of what the functions of memory.c did. Costs: allocations,
+    temporary, leaked, peak."""
+    (data,) = folder.glob("run.*")
+    stacks = folder / f"{cost}.txt"
+    subprocess.run(["heaptrack_print", "-f", data, "--flamegraph-cost-type", cost, "-F", stacks],
+                   check=True, capture_output=True)
+    found = {}
+    for line in stacks.read_text(encoding="utf8").splitlines():
+        stack, _, value = line.rpartition(" ")
+        names = re.findall(r"\b(?:(?:leak|only|holds)_\w+|hold)\b", stack)
+        if names:  # the innermost: it unwinds without frame pointers
+            found[names[-1]] = found.get(names[-1], 0) + int(value)
+    return found
+
+
+@pytest.mark.parametrize("case", ["memory heap", "memory_peak"])
+def test_as_heaptrack_sees_it(case, program, tracer, tmp_path):
+    """Function by function: allocations, temporary ones, bytes leaked, bytes at the peak."""
+    if not shutil.which("heaptrack"):
+        pytest.skip("heaptrack is not installed")
+    name, *arguments = case.split()
+    done = subprocess.run(["heaptrack", "-o", tmp_path / "run", WORKLOADS / name, *arguments],
+                          input="go\n", capture_output=True, text=True, timeout=60)
+    assert "done" in done.stdout, done.stderr
+    report, expected, pid = traced(program, tracer, case, *ALL, runs=1)
+    check_memory(report, expected, pid)
+    for cost, key in (("allocations", "allocs"), ("leaked", "live_bytes"),
+                      ("temporary", "temporary"), ("peak", "live_at_peak_bytes")):
+        by_heaptrack = heaptrack_costs(tmp_path, cost)
+        ours = {f: sum(h[key] for h in hotspots(report, f)) for f in by_heaptrack}
+        assert by_heaptrack or cost == "leaked" or cost == "temporary"
+        assert ours == by_heaptrack, cost
+
+
+def test_two_tracers_at_once(program, tracer):
+    """Both exact."""
+    p = program(WORKLOADS / "memory_threads", "4", "2000")
+    one = tracer(p.pid, *ALL)
+    other = tracer(p.pid, *ALL)
+    p.go()
+    reports = one.stop(), other.stop()
+    expected = p.finish()
+    for report in reports:
+        check_memory(report, expected, p.pid)
+
+
+def test_replayed(program, tmp_path):
+    """A capture's report says the same, wherever it is made."""
+    p = program(WORKLOADS / "memory")
+    capture = tmp_path / "run.perfx"
+    t = subprocess.Popen([PERFX, "record", "-p", str(p.pid), "-d", "60", *ALL, "-o", str(capture)],
+                         stderr=subprocess.PIPE, text=True)
+    try:
+        for line in t.stderr:
+            if ": tracing " in line:
+                break
+        p.go(2)
+        t.send_signal(signal.SIGINT)
+        assert t.wait(60) == 0
+    finally:
+        t.kill()
+    expected = p.finish()
+    texts = [run("report", capture, "-f", "json").stdout for _ in range(2)]
+    assert texts[0] == texts[1]
+    check_memory(json.loads(texts[0]), expected, p.pid)
+
+
+def test_off(program, tracer):
+    """Neither probes nor entries."""
+    report, _, _ = traced(program, tracer, "memory", "--memory", "off", "--no-calibrate", "-F",
+                          "memory:leak_malloc")
+    assert entries(report) == []
+    assert {p["name"] for p in report["overhead"]["probes"]} == {"leak_malloc"}
+
+
+# --- samples ---
+
+SAMPLE_RUNS = 20
+SITE = re.compile(r"site_\w$")
+
+
+def test_sampled_intervals(program, tracer):
+    """The truth lies in the interval 19 times out of 20: sixteen sites, from those with less than
+    one sample to those with hundreds, twenty times over. Four standard deviations below is a
+    failure."""
+    known, p = program(WORKLOADS / "memory_sites"), program(WORKLOADS / "memory_sites")
+    known.go()
+    truth = known.finish()
+    inside, tried, totals = 0, 0, 0
+    for _ in range(SAMPLE_RUNS):
+        t = tracer(p.pid, "--memory", "sampled=64k", "--no-calibrate")
+        p.go()
+        report = t.stop()
+        (entry,) = entries(report)
+        assert entry["sampled"]
+        totals += (entry["allocated_bytes_low"] <= truth["memory", "allocated_bytes"]
+                   <= entry["allocated_bytes_high"])
+        for (name, key), value in truth.items():
+            if not SITE.match(name) or key != "allocated_bytes":
+                continue
+            spots = hotspots(report, name)
+            tried += 1
+            if spots:
+                (spot,) = spots
+                inside += spot["allocated_bytes_low"] <= value <= spot["allocated_bytes_high"]
+            else:  # what no sample says: less than 3.69 on average (exact, Poisson)
+                inside += value <= 3.69 * 65536
+    assert totals >= 16, f"{totals} of {SAMPLE_RUNS} totals"
+    assert tried == SAMPLE_RUNS * 16
+    assert inside >= tried * 0.95 - 4 * (tried * 0.95 * 0.05) ** 0.5, f"{inside} of {tried}"
+
+
+def test_sampled_is_unbiased(program, tracer):
+    """Ten runs in one: the estimate is the truth within four standard deviations."""
+    report, expected, pid = traced(program, tracer, "memory_sites", "--memory", "sampled=64k",
+                                   "--no-calibrate", runs=10)
+    (entry,) = entries(report)
+    truth = expected["memory", "allocated_bytes"]
+    # of blocks far smaller than 64 KiB: one sample each 64 KiB, standard deviation 1/√n
+    spread = 4 * (truth * 65536) ** 0.5
+    assert abs(entry["allocated_bytes"] - truth) < spread
+    assert entry["frees"] <= entry["allocs"]
+
+
+# --- no harm ---
+
+@pytest.mark.parametrize("allocator", ["libc", *ALLOCATORS])
+@pytest.mark.parametrize("case", ["memory_new throw", "memory_new handler", "memory_new jump",
+                                  "memory_realloc failing"])
+def test_goes_on(case, allocator, links, program, tracer, kernel_log):
+    """bad_alloc through operator new, a new_handler that throws or jumps: by its own checks."""
+    preload = {} if allocator == "libc" else {"LD_PRELOAD": library(allocator)}
+    if preload and not preload["LD_PRELOAD"]:
+        pytest.skip(f"{ALLOCATORS[allocator][1]} is not here (Debian: {ALLOCATORS[allocator][0]})")
+    if allocator == "mimalloc" and "new" in case:
+        pytest.skip("mimalloc's operator new ends the program, untraced too")
+    for link in links:
+        _, _, pid = traced(program, tracer, case, *ALL, link=link, env=preload)
+        assert kernel_log.about_uprobes([pid]) == []
+
+
+@pytest.mark.parametrize("delay_ms", [50, 200, 500])
+def test_tracer_is_killed(delay_ms, program):
+    """SIGKILL: the program lives, its code is as it was, and the kernel holds nothing of ours."""
+    if not BPFTOOL:
+        pytest.skip("bpftool is not installed")
+    p = program(WORKLOADS / "memory_threads", "2", "1000")
+    t = subprocess.Popen([PERFX, "-p", str(p.pid), *ALL], stdout=subprocess.DEVNULL,
+                         stderr=subprocess.DEVNULL)
+    end = time.monotonic() + delay_ms / 1000
+    objects = set()
+    while time.monotonic() < end:
+        objects |= bpf_objects(t.pid)
+    p.go()
+    t.kill()
+    t.wait()
+    p.go()
+    assert wait_for(lambda: patched_bytes(p.pid) == 0), "breakpoints are left"
+    assert wait_for(lambda: not any(bpf_object_exists(*o) for o in objects)), "BPF objects are left"
+    p.finish()

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Calls that last: each spins for so long that no probe's own cost shows in its mean. The program
+ * has a clock of its own beside whoever traces it. */
+#include "known.h"
+
+#include <time.h>
+
+#define CALLS  2000
+#define NAP_NS 200000
+
+static uint64_t own_ns;
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+TRACED uint64_t nap(uint64_t length_ns)
+{
+	uint64_t start_ns = now_ns(), rounds = 0;
+
+	while (now_ns() - start_ns < length_ns)
+		rounds++;
+	return rounds;
+}
+
+static void scenario(void)
+{
+	for (int i = 0; i < CALLS; i++) {
+		uint64_t start_ns = now_ns();
+
+		known_require(nap(NAP_NS) > 0, "nap");
+		own_ns += now_ns() - start_ns;
+	}
+}
+
+int main(void)
+{
+	uint64_t runs = known_main(scenario);
+
+	known_expect("nap", "calls", runs * CALLS);
+	known_expect("nap", "own_ns", own_ns);
+	return 0;
+}

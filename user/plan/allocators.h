@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which functions of which libraries hand out memory or take it back, and where in their arguments
+ * the block and its size are. A table, and nothing that looks at a process.
+ */
+#ifndef PERFX_PLAN_ALLOCATORS_H
+#define PERFX_PLAN_ALLOCATORS_H
+
+#include "perfx_config.h"
+#include "perfx_record.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a file is, as far as the table asks. */
+struct allocator_file {
+	const char *base;    /* name of the file */
+	bool defines_malloc; /* the program's own allocator lies in it */
+	/* names by which one knows the allocator; see allocator_tell */
+	bool has_jemalloc, has_tcmalloc, has_mimalloc, has_libc;
+};
+
+struct allocator_rule {
+	size_t order;		/* in the table: of two names at one address the first counts */
+	const char *name;	/* the allocator's; NULL: allocator_of_file */
+	bool throws;		/* C++: an exception may leave it, so no return probe */
+	bool is_usual;		/* what nearly all blocks pass through */
+	struct perfx_hook hook; /* allocator: not set */
+};
+
+#define ALLOCATOR_RULES_MAX 2
+
+/* Can a library of this base name hold hooks of frameworks or GPUs? Executables are searched
+ * whatever their name, and so is what defines malloc. */
+bool allocator_library(const char *base);
+
+/* NumPy itself: the interpreter has the functions that it tells of its arrays, used or not. */
+bool allocator_is_numpy(const char *base);
+
+/* The dynamic loader has a malloc for itself alone. */
+bool allocator_is_loader(const char *base);
+
+/* Exported by a file, each of these makes it worth searching; NULL-terminated. */
+extern const char *const allocator_entry_points[];
+
+/* Notes what a symbol that a file defines tells about it. */
+void allocator_tell(struct allocator_file *file, const char *symbol, bool global);
+
+/* What a symbol of a file does: how many rules apply (two where one function reports for two
+ * allocators), 0 for most symbols. */
+size_t allocator_rules(const struct allocator_file *file, const char *symbol, bool global,
+		       struct allocator_rule rules[ALLOCATOR_RULES_MAX]);
+
+/* Whose malloc a file's malloc is: "libc", "jemalloc", …; NULL: nobody's that is known. */
+const char *allocator_of_file(const struct allocator_file *file);
+
+/* Is this the name of one of the C library's or C++'s own functions that gives, takes or resizes
+ * blocks? action 0: any of these. However it is called, a hook sits where it leads. */
+bool allocator_does(const char *symbol, enum perfx_action action);
+
+#endif

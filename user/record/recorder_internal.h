@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files behind recorder.h share. */
+#ifndef PERFX_RECORD_RECORDER_INTERNAL_H
+#define PERFX_RECORD_RECORDER_INTERNAL_H
+
+#include "attach/calibrate.h"
+#include "attach/mappings.h"
+#include "attach/tracer.h"
+#include "record/books.h"
+#include "record/frames.h"
+#include "record/memory.h"
+#include "record/probes.h"
+#include "record/recorder.h"
+#include "stream/reader.h"
+
+struct recorder {
+	const struct recorder_options *options;
+	const struct features *features;
+	struct sink *sink;
+	struct plan *plan;
+	struct tracer *tracer;
+	struct calibration calibration;
+	struct probes *probes;
+	struct memory *memory;
+	struct frames *frames; /* NULL: no stacks are recorded */
+	struct books *books;
+	struct reader *reader;
+	struct mappings *mappings;
+	int epoll_fd, timer_fd;
+	uint64_t start_ns, end_ns, next_sample_ns, next_scan_ns;
+	pid_t main_pid; /* the first target: whose end by a signal is told */
+	bool main_ended, rescan;
+	int main_status;
+	pid_t *scans; /* processes whose mappings have changed */
+	size_t scans_count;
+	size_t waiting_said;
+};
+
+/* follow.c: whom the recording is about, from the targets that were named to what they start and
+ * map later. */
+
+/* Adds the targets to the family, and those of their descendants that live. 0 or -errno. */
+int follow_targets(struct recorder *recorder);
+/* Attaches for all members of the family. 0, or -errno, which has been said. */
+int follow_attach(struct recorder *recorder);
+/* Acts upon a record as it passes: fork, exec, exit. ctx is the recorder. */
+void follow_record(void *ctx, const struct perfx_record *record);
+/* Attaches what has been mapped since. */
+void follow_mappings(struct recorder *recorder);
+
+/* say.c: what a person is told. */
+void say_scan_error(pid_t pid, const struct recorder *recorder, ssize_t err);
+void say_waiting(struct recorder *recorder);
+void say_tracing(struct recorder *recorder);
+
+#endif

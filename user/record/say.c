@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What a person is told while a recording is made: one line each. */
+#include "base/message.h"
+#include "record/recorder_internal.h"
+#include "target/process.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void say_scan_error(pid_t pid, const struct recorder *recorder, ssize_t err)
+{
+	if (err == -E2BIG)
+		msg_say("the patterns match more than %zu functions: narrow them, or raise "
+			"--max-functions",
+			recorder->options->plan.functions_max);
+	else
+		msg_say("process %d: %s", (int)pid, strerror((int)-err));
+}
+
+void say_waiting(struct recorder *recorder)
+{
+	const struct plan_options *options = &recorder->plan->options;
+
+	for (size_t i = 0; i < options->patterns_count; i++)
+		if (plan__waits(recorder->plan, i))
+			msg_say("-F '%s': no such file is mapped yet; waiting for it",
+				pattern__text(options->patterns[i]));
+}
+
+static size_t refused_count(const struct plan *plan)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < plan->refusals_count; i++)
+		count += plan->refusals[i].count;
+	return count;
+}
+
+void say_tracing(struct recorder *recorder)
+{
+	struct process_info info = {.comm = "?"};
+	size_t count, refused = refused_count(recorder->plan);
+	const pid_t *pids = books__pids(recorder->books, &count);
+	char who[128], not_attached[256] = "", *memory;
+
+	if (recorder->main_pid || count == 1)
+		process_info(recorder->main_pid ? recorder->main_pid : pids[0], &info);
+	if (count == 1)
+		snprintf(who, sizeof(who), "%d %s", (int)pids[0], info.comm);
+	else if (recorder->main_pid)
+		snprintf(who, sizeof(who), "%d %s and %zu more", (int)recorder->main_pid, info.comm,
+			 count ? count - 1 : 0);
+	else
+		snprintf(who, sizeof(who), "%zu processes", count);
+	if (refused)
+		snprintf(not_attached, sizeof(not_attached), "; %zu not attached (%s: %s%s)",
+			 refused, recorder->plan->refusals[0].name,
+			 recorder->plan->refusals[0].reason,
+			 recorder->plan->refusals_count > 1 ? ", …" : "");
+	memory = memory__summary(recorder->memory);
+	msg_say("tracing %s: %zu probes on %zu functions%s%s%s", who,
+		probes__sites_count(recorder->probes), probes__functions_count(recorder->probes),
+		memory && *memory ? "; memory: " : "", memory ? memory : "", not_attached);
+	free(memory);
+	if (!probes__functions_count(recorder->probes) && !recorder->options->all)
+		msg_say("no annotated function and no known ML library is mapped: choose functions "
+			"with -F 'MODULE:GLOB'");
+}
