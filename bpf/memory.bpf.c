@@ -24,6 +24,9 @@ struct {
 	__type(value, struct perfx_hook);
 } perfx_hooks SEC(".maps");
 
+/* Bytes that no allocator gives. */
+#define TOO_MUCH (1ull << 62)
+
 /* The registers of a hit, copied: the verifier refuses a computed offset into ctx. */
 struct hit {
 	__u64 arguments[8]; /* from 1 */
@@ -66,13 +69,16 @@ static __always_inline bool is_foreign(const struct hit *hit, const struct perfx
 
 static __always_inline __u64 size_of_call(const struct hit *hit, const struct perfx_hook *hook)
 {
-	__u64 size = argument(hit, hook->size_arg), count;
+	__u64 size = argument(hit, hook->size_arg), count, most;
 
 	if (!hook->count_arg)
 		return size;
 	count = argument(hit, hook->count_arg);
-	/* a product that overflows is refused by the allocator: no block will come */
-	return size * count;
+	/* the allocator refuses a product that overflows; it must not look like a size of 0, by
+	 * which realloc frees */
+	most = count ? ~0ull / count : ~0ull;
+	barrier_var(most); /* or clang makes a multiplication of 128 bits of it */
+	return size > most ? TOO_MUCH : size * count;
 }
 
 static __always_inline struct block block_of(const struct perfx_hook *hook, __u64 address,

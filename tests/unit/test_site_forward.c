@@ -10,7 +10,7 @@
 
 struct row {
 	struct asm_function function;
-	int forwards;
+	enum forward forwards;
 	bool passes; /* or only now and then */
 };
 
@@ -18,36 +18,36 @@ struct row {
 
 /* "target" is defined here, "imported" is not. */
 static const struct row rows[] = {
-	{F("target", "push %rbx\npop %rbx\nret\n"), 0},
-	{F("jumps", "jmp imported@plt\n"), 1},
-	{F("jumps_here", "jmp target\n"), 1},
-	{F("endbr_jumps", "endbr64\njmp imported@plt\n"), 1},
-	{F("calls", SUB_8 "call imported@plt\n" ADD_8 "ret\n"), 1},
-	{F("null", "test %rdi,%rdi\nje 1f\njmp imported@plt\n1: ret\n"), 1},
-	{F("null_other_way", "test %rdi,%rdi\njne 1f\nret\n1: jmp imported@plt\n"), 1},
+	{F("target", "push %rbx\npop %rbx\nret\n"), FORWARD_NO},
+	{F("jumps", "jmp imported@plt\n"), FORWARD_JUMPS},
+	{F("jumps_here", "jmp target\n"), FORWARD_JUMPS},
+	{F("endbr_jumps", "endbr64\njmp imported@plt\n"), FORWARD_JUMPS},
+	{F("calls", SUB_8 "call imported@plt\n" ADD_8 "ret\n"), FORWARD_CALLS},
+	{F("null", "test %rdi,%rdi\nje 1f\njmp imported@plt\n1: ret\n"), FORWARD_JUMPS},
+	{F("null_other_way", "test %rdi,%rdi\njne 1f\nret\n1: jmp imported@plt\n"), FORWARD_JUMPS},
 	/* jemalloc's delete of an aligned block of known size */
 	{F("null_and_more",
 	   "test %rdi,%rdi\nje 1f\n" PUSH_RBX
 	   "mov %rdi,%rbx\ncall work@plt\nmov %rbx,%rdi\n" POP_RBX "jmp imported@plt\n1: ret\n"),
-	 1},
+	 FORWARD_JUMPS},
 	/* libstdc++'s operator new: until it works, or throws */
 	{F("retries",
 	   PUSH_RBX "1: mov %rdi,%rbx\ncall imported@plt\ntest %rax,%rax\nje 2f\n" POP_RBX "ret\n"
 		    "2: .cfi_def_cfa_offset 16\ncall work@plt\ntest %rax,%rax\njne 1b\n"
 		    "call __cxa_throw@plt\n"),
-	 1},
+	 FORWARD_CALLS},
 	/* glibc's reallocarray: fails without */
 	{F("overflows",
 	   "mov %rsi,%rax\nmul %rdx\njo 1f\njmp imported@plt\n1: xor %eax,%eax\nret\n"),
-	 1},
-	{F("own_work", "test %rsi,%rsi\nje 1f\ncall work@plt\nret\n1: jmp imported@plt\n"), 0,
-	 true},
-	{F("another", "jmp work@plt\n"), 0},
-	{F("nothing", "ret\n"), 0},
-	{F("pointer", "jmp *(%rsi)\n"), 0},
+	 FORWARD_JUMPS},
+	{F("own_work", "test %rsi,%rsi\nje 1f\ncall work@plt\nret\n1: jmp imported@plt\n"),
+	 FORWARD_NO, true},
+	{F("another", "jmp work@plt\n"), FORWARD_NO},
+	{F("nothing", "ret\n"), FORWARD_NO},
+	{F("pointer", "jmp *(%rsi)\n"), FORWARD_NO},
 	{F("not_null_but_second",
 	   "test %rsi,%rsi\nje 1f\n" SUB_8 "call work@plt\n" ADD_8 "jmp imported@plt\n1: ret\n"),
-	 0, true},
+	 FORWARD_NO, true},
 };
 
 struct others {
@@ -74,7 +74,7 @@ Test(site_forward, known_answers)
 		cr_expect_eq(forward_decide(f.image, symbol.vaddr, symbol.size, is_other, &others),
 			     rows[i].forwards, "%s", symbol.name);
 		cr_expect_eq(forward_passes(f.image, symbol.vaddr, symbol.size, is_other, &others),
-			     rows[i].forwards || rows[i].passes, "%s", symbol.name);
+			     rows[i].forwards != FORWARD_NO || rows[i].passes, "%s", symbol.name);
 	}
 	fixture__close(&f);
 }

@@ -111,15 +111,24 @@ static bool is_other(uint64_t vaddr, const char *name, void *ctx)
 	return false;
 }
 
-/* What it gives or takes is seen at the function that it leads to. */
+/*
+ * What it gives or takes is seen at the function that it leads to. When it calls that, this hides
+ * who wanted the block, and both are hooked: the inner one then does not count. But a free has no
+ * end that is seen, and operator new (libstdc++'s, in a static program) is dear to see the end of.
+ */
 static int is_detour(struct finding *finding, struct image *image,
 		     const struct candidate *candidate)
 {
+	int way;
+
 	finding->action = (enum perfx_action)candidate->rule.hook.action;
 	finding->vaddr = candidate->vaddr;
 	if (candidate->rule.hook.domain != PERFX_DOMAIN_HOST || candidate->ifunc)
 		return 0;
-	return forward_decide(image, candidate->vaddr, candidate->size, is_other, finding);
+	way = forward_decide(image, candidate->vaddr, candidate->size, is_other, finding);
+	if (way == FORWARD_CALLS && finding->action != PERFX_ACTION_FREE && !candidate->rule.throws)
+		return 0;
+	return way;
 }
 
 /* What it calls is not followed further: a hooked function that is reached that way costs a little

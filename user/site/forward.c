@@ -24,6 +24,7 @@ struct search {
 	int32_t *stack;
 	int32_t depth;
 	bool passes;	  /* some way comes to one of the others */
+	bool calls;	  /* and by a call */
 	bool goes_around; /* some way does not */
 	bool calls_more;  /* it does other things */
 };
@@ -70,6 +71,7 @@ static void step(struct search *search, int32_t index)
 	bool other = leads_to_other(search, insn), on_null = branches_on_null(search, index);
 
 	search->passes |= other;
+	search->calls |= other && insn->flow == FLOW_CALL;
 	if (insn->flow == FLOW_CALL || insn->flow == FLOW_CALL_INDIRECT)
 		search->calls_more |= !other;
 	if (insn->flow == FLOW_RET || (insn->leaves && !other))
@@ -125,7 +127,9 @@ int forward_decide(struct image *image, uint64_t vaddr, uint64_t size, forward_f
 	body__clear(&body);
 	if (err)
 		return err == -ENOENT ? 0 : err;
-	return search.passes && (!search.goes_around || (trivial && !search.calls_more));
+	if (!search.passes || (search.goes_around && (!trivial || search.calls_more)))
+		return FORWARD_NO;
+	return search.calls ? FORWARD_CALLS : FORWARD_JUMPS;
 }
 
 int forward_passes(struct image *image, uint64_t vaddr, uint64_t size, forward_fn is_other,

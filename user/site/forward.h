@@ -12,8 +12,11 @@
  * name: as an import, or NULL. */
 typedef bool (*forward_fn)(uint64_t vaddr, const char *name, void *ctx);
 
-/* 1: a call of the function at vaddr always comes to one of the others, or does nothing (gives
- * back a NULL). 0: it does not, or that cannot be proved. -ENOMEM. */
+/* A call of the function at vaddr always comes to one of the others, or does nothing (gives back a
+ * NULL): by jumps, so that the other's caller is this one's, or by calls. */
+enum forward { FORWARD_NO = 0, FORWARD_JUMPS, FORWARD_CALLS };
+
+/* FORWARD_NO also where nothing can be proved; -ENOMEM. */
 int forward_decide(struct image *image, uint64_t vaddr, uint64_t size, forward_fn is_other,
 		   void *ctx);
 
