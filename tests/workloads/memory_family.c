@@ -8,10 +8,13 @@
  *	memory_family exec	the program executes itself: the old book ends, the new one begins
  *
  * An executed program allocates in in_executed(): what its loader does besides is no concern here.
+ * libc is everybody's, so a tracer that does not want to disturb strangers must come to each child
+ * anew: each waits for it.
  */
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "memory.h"
 
@@ -27,6 +30,11 @@ static uint64_t executed_count;
 static char *program;
 static void *inherited[BLOCKS];
 
+static void await_tracer(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = 700000000}, NULL);
+}
+
 TRACED void keep(int count, size_t size)
 {
 	for (int i = 0; i < count; i++)
@@ -35,6 +43,7 @@ TRACED void keep(int count, size_t size)
 
 TRACED void in_executed(void)
 {
+	await_tracer();
 	for (int i = 0; i < 10; i++) {
 		char *block = malloc(1000);
 
@@ -46,6 +55,7 @@ TRACED void in_executed(void)
 static void begin_child(int first)
 {
 	memory = (struct memory){0};
+	await_tracer();
 	for (int i = first; i < first + BLOCKS / 2; i++) {
 		memory_gave_unknown();
 		free(inherited[i]);
@@ -113,6 +123,7 @@ static void vforks(void)
 	keep(3, 200);
 	pid = vfork();
 	if (!pid) {
+		await_tracer();
 		block = memory_took(malloc(12345), 12345);
 		memory.last = 0;
 		execl(program, program, "executed", NULL);

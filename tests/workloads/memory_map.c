@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Mappings: whole pages from the kernel, of which parts may go. A mapping counts as freed when its
- * last page goes; bytes as asked for, but whole pages once a part of it has gone.
+ * Mappings: whole pages from the kernel, of which parts may go. A call that takes away some of what
+ * is there is a free; one that takes what nobody knows is none, for allocators, stacks of threads
+ * and files come and go that way too.
  *
  *	memory_map partial	munmap of head, tail, middle, across two, with a hole
  *	memory_map fixed	a mapping over another
@@ -26,17 +27,17 @@ static char *map_at(char *where, size_t pages)
 	return memory_took(found, pages * PAGE);
 }
 
-/* So many pages go, and with them what is left of so many mappings. */
-static void lose(size_t pages, uint64_t whole_count)
+/* So many pages go, by a call that takes some of what is there. */
+static void lose(size_t pages)
 {
 	memory.current_bytes -= pages * PAGE;
-	memory.frees += whole_count;
+	memory.frees += pages > 0;
 	memory.last = 0;
 }
 
-static void unmap(char *from, size_t pages, size_t live_pages, uint64_t whole_count)
+static void unmap(char *from, size_t pages, size_t live_pages)
 {
-	lose(live_pages, whole_count);
+	lose(live_pages);
 	known_require(!munmap(from, pages * PAGE), "munmap");
 }
 
@@ -44,18 +45,18 @@ static void partial(void)
 {
 	char *a = map_at(NULL, 8), *b;
 
-	unmap(a, 1, 1, 0);
-	unmap(a + 7 * PAGE, 1, 1, 0);
-	unmap(a + 3 * PAGE, 2, 2, 0);
-	unmap(a + 3 * PAGE, 2, 0, 0); /* nothing is there: no error */
-	unmap(a, 8, 4, 1);
+	unmap(a, 1, 1);
+	unmap(a + 7 * PAGE, 1, 1);
+	unmap(a + 3 * PAGE, 2, 2);
+	unmap(a + 3 * PAGE, 2, 0); /* nothing is there: no error */
+	unmap(a, 8, 4);
 
 	/* two that touch, and one call for what lies across */
 	a = map_at(NULL, 8);
-	lose(4, 0);
+	lose(4);
 	b = map_at(a + 4 * PAGE, 4); /* takes the upper half of a */
-	unmap(a + 2 * PAGE, 4, 4, 0);
-	unmap(b + 2 * PAGE, 2, 2, 1);
+	unmap(a + 2 * PAGE, 4, 4);
+	unmap(b + 2 * PAGE, 2, 2);
 
 	/* a length that is no whole number of pages takes the last page too */
 	b = map_at(NULL, 4);
@@ -68,11 +69,11 @@ static void fixed(void)
 {
 	char *a = map_at(NULL, 8), *b;
 
-	lose(2, 0);
+	lose(2);
 	b = map_at(a + 3 * PAGE, 2); /* into the middle: six pages of a are left */
-	lose(2, 1);
+	lose(2);
 	map_at(b, 2); /* exactly over it: b is gone */
-	lose(8, 2);
+	lose(8);
 	map_at(a, 8); /* over everything */
 }
 
@@ -81,6 +82,8 @@ static char *remap(char *block, size_t pages, size_t new_pages, int flags, char 
 	void *found;
 
 	memory_gave(block, pages * PAGE);
+	if (where)
+		lose(new_pages); /* what was there */
 	found = mremap(block, pages * PAGE, new_pages * PAGE, flags, where);
 	known_require(found != MAP_FAILED, "mremap");
 	return memory_took(found, new_pages * PAGE);
@@ -93,7 +96,6 @@ static void remaps(void)
 	block = remap(block, 4, 16, MREMAP_MAYMOVE, NULL);
 	block = remap(block, 16, 2, 0, NULL);
 	/* onto a part of another mapping, which loses it */
-	lose(8, 0);
 	moved = remap(block, 2, 8, MREMAP_MAYMOVE | MREMAP_FIXED, place + 8 * PAGE);
 	known_require(moved == place + 8 * PAGE, "mremap");
 	block = mremap(moved, 8 * PAGE, 0, MREMAP_MAYMOVE); /* refused: all stays as it is */
@@ -120,7 +122,7 @@ static void before(void)
 	map_at(NULL, 3);
 	if (!old_mapping)
 		return;
-	memory_gave_unknown();
+	memory.last = 0;
 	known_require(!munmap(old_mapping, 16 * PAGE), "munmap");
 	old_mapping = NULL;
 }

@@ -16,8 +16,8 @@
  * set. Windows likewise: a hotspot that is about to change fills the windows since its last change
  * with what it had all the while.
  *
- * Memory: 32 bytes a live block and 4 to 8 for its place in the table, 36 to 40 in all; some 600 a
- * hotspot, 100 a mapping. The maxima are in aggregate.h.
+ * Memory: 32 bytes a live block and 5 to 11 for its place in the table, 40 in all with a million of
+ * them; some 600 a hotspot, 100 a mapping. The maxima are in aggregate.h.
  */
 #ifndef PERFX_AGGREGATE_MEMORY_H
 #define PERFX_AGGREGATE_MEMORY_H

@@ -215,7 +215,9 @@ static int fill_allocators(const struct memory_source *source, struct profile_me
 		}
 		add_hotspot(source->ledger, h, &out->allocators[*place - 1]);
 	}
-	qsort(out->allocators, out->allocators_count, sizeof(*out->allocators), by_allocated);
+	if (out->allocators)
+		qsort(out->allocators, out->allocators_count, sizeof(*out->allocators),
+		      by_allocated);
 	return 0;
 }
 
