@@ -22,13 +22,17 @@ static struct hotspot_trend judge(const struct memory_scene *s)
 
 Test(trend, theil_sen)
 {
-	static const double line[] = {0, 3, 6, 9, 12}, bent[] = {0, 1, 2, 3, 100};
+	static const double x[] = {0, 1, 2, 3, 4}, line[] = {0, 3, 6, 9, 12},
+			    bent[] = {0, 1, 2, 3, 100}, same[] = {7, 7, 7, 7, 7},
+			    uneven[] = {0, 1, 1, 10, 20};
 
-	cr_expect_float_eq(trend_theil_sen(line, 5), 3, 1e-9);
+	cr_expect_float_eq(trend_theil_sen(x, line, 5), 3, 1e-9);
 	/* pairs: 6 of slope 1, 4 steeper */
-	cr_expect_float_eq(trend_theil_sen(bent, 5), 1, 1e-9);
-	cr_expect_float_eq(trend_theil_sen(line, 1), 0, 1e-9);
-	cr_expect_float_eq(trend_theil_sen(line, 0), 0, 1e-9);
+	cr_expect_float_eq(trend_theil_sen(x, bent, 5), 1, 1e-9);
+	cr_expect_float_eq(trend_theil_sen(x, line, 1), 0, 1e-9);
+	cr_expect_float_eq(trend_theil_sen(x, line, 0), 0, 1e-9);
+	cr_expect_float_eq(trend_theil_sen(same, line, 5), 0, 1e-9);
+	cr_expect_float_eq(trend_theil_sen(uneven, uneven, 5), 1, 1e-9);
 }
 
 /* One block kept in each step, whatever the step's length and the windows': found, and its slope
@@ -277,4 +281,64 @@ Test(leaks, sampled)
 		found += judge(&s).leak;
 	}
 	cr_expect_geq(found, 120, "%u of 200", found);
+}
+
+/* Steps of `from_ns` at first and `to_ns` at the end, each with a block that is kept, ten that are
+ * not, and a point of the series. Returns how many. */
+static unsigned uneven_steps(struct memory_scene *s, struct profile_memory_point *points,
+			     uint64_t from_ns, uint64_t to_ns, uint64_t until_ns, bool keeps)
+{
+	unsigned steps = 0;
+
+	for (uint64_t at = 0; at < until_ns; steps++) {
+		uint64_t step = from_ns + (to_ns - from_ns) * at / until_ns;
+
+		for (unsigned i = 0; i < 10; i++)
+			scene_block(s, at, at + step, 1 << 20);
+		if (keeps)
+			scene_block(s, at, SCENE_NEVER, 4096);
+		at += step;
+		points[steps] = (struct profile_memory_point){
+			.time_ns = SCENE_START + at, .allocs_count = s->memory.allocs.value};
+	}
+	s->memory.points = points;
+	s->memory.points_count = steps;
+	return steps;
+}
+
+/* Other programs make steps eight times as long, or the trainer stops in the middle: a step keeps
+ * what it keeps. */
+Test(leaks, steps_that_become_slower)
+{
+	static struct profile_memory_point points[2000];
+	struct hotspot_trend trend;
+	struct memory_scene s;
+	unsigned steps;
+
+	for (unsigned pause = 0; pause < 2; pause++) {
+		scene_set(&s, 10 * S, 400 * MS);
+		steps = uneven_steps(&s, points, 10 * MS, 80 * MS, pause ? 6 * S : 10 * S, true);
+		trend = judge(&s);
+		cr_expect(trend.leak);
+		cr_expect_float_eq(trend.slope_bytes_per_s, steps * 409.6,
+				   steps * 409.6 * 3.4 / (steps / 3.0), "%.0f of %u steps",
+				   trend.slope_bytes_per_s, steps);
+		scene_set(&s, 10 * S, 400 * MS);
+		uneven_steps(&s, points, 10 * MS, 80 * MS, pause ? 6 * S : 10 * S, false);
+		cr_expect(!judge(&s).leak);
+	}
+}
+
+/* By time it grows steadily; by what is done it has levelled off: a cache that fills as slowly as
+ * the program does little. */
+Test(leaks, a_cache_that_fills_while_little_is_done)
+{
+	static struct profile_memory_point points[2000];
+	struct memory_scene s;
+
+	scene_set(&s, 10 * S, 400 * MS);
+	uneven_steps(&s, points, 100 * MS, 1 * MS, 10 * S, false);
+	for (uint64_t i = 0; i < 80; i++)
+		scene_block(&s, i * 100 * MS, SCENE_NEVER, 4096);
+	cr_expect(!judge(&s).leak);
 }

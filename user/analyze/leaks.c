@@ -47,37 +47,103 @@ static const char *why_unjudged(const struct profile_process *process,
 	return NULL;
 }
 
-static double slope_of(const struct profile_memory *memory, const struct profile_hotspot *hotspot,
-		       const struct span *span)
+/* How far the program has come: allocations so far, or bytes where they are estimates, which are
+ * better known then. */
+static double progress_of(const struct profile_memory *memory,
+			  const struct profile_memory_point *point)
 {
-	double kept[TREND_POINTS] = {0};
-	size_t count = 1;
+	return memory->sampled ? (double)point->allocated_bytes : (double)point->allocs_count;
+}
 
-	for (size_t i = span->from; i < span->to; i++, count++)
-		kept[count] = kept[count - 1] + (double)hotspot->kept_windows[i];
-	return trend_theil_sen(kept, count) * 1e9 / (double)memory->window_ns;
+/* At a time, on the line through the points; *at: where to look from, times ascending. */
+static double progress_at(const struct profile_memory *memory, uint64_t time_ns, size_t *at)
+{
+	const struct profile_memory_point *points = memory->points, *before, *after;
+	double share;
+
+	while (*at < memory->points_count && points[*at].time_ns <= time_ns)
+		++*at;
+	if (*at == 0)
+		return progress_of(memory, &points[0]);
+	before = &points[*at - 1];
+	if (*at == memory->points_count)
+		return progress_of(memory, before);
+	after = &points[*at];
+	share = (double)(time_ns - before->time_ns) / (double)(after->time_ns - before->time_ns);
+	return progress_of(memory, before) +
+	       share * (progress_of(memory, after) - progress_of(memory, before));
+}
+
+/* The judged windows' ends, and where the first begins. */
+struct course {
+	struct span span;
+	size_t count;
+	double progress[TREND_POINTS];
+	double rate; /* progress a second, of the whole trace */
+};
+
+static void course_of(const struct profile_process *process, const struct profile_memory *memory,
+		      struct course *course)
+{
+	uint64_t wall_ns = profile_wall_ns(process);
+	size_t at = 0;
+
+	course->span = span_of(process, memory);
+	course->count = course->span.to - course->span.from + 1;
+	for (size_t i = 0; i < course->count; i++) {
+		uint64_t since_ns = (course->span.from + i) * memory->window_ns;
+
+		course->progress[i] =
+			memory->points_count
+				? progress_at(memory, memory->windows_from_ns + since_ns, &at)
+				: (double)since_ns;
+	}
+	if (memory->points_count)
+		course->rate = progress_at(memory, process->to_ns, &at) * 1e9 / (double)wall_ns;
+	else
+		course->rate = 1e9;
+}
+
+/* Bytes kept up to each end. */
+static void sum_kept(const struct course *course, const struct profile_hotspot *hotspot,
+		     double *kept)
+{
+	kept[0] = 0;
+	for (size_t i = 1; i < course->count; i++)
+		kept[i] = kept[i - 1] + (double)hotspot->kept_windows[course->span.from + i - 1];
+}
+
+/* Bytes kept up to a progress, on the line through the ends. */
+static double kept_at(const struct course *course, const double *kept, double progress)
+{
+	const double *x = course->progress;
+	size_t i = 1;
+
+	while (i + 1 < course->count && x[i] < progress)
+		i++;
+	if (x[i] <= x[i - 1])
+		return kept[i];
+	return kept[i - 1] + (kept[i] - kept[i - 1]) * (progress - x[i - 1]) / (x[i] - x[i - 1]);
 }
 
 /* Growth in each part of the trace? One block, a batch that grows once, a cache that is full soon
- * and the blocks of the last step have it in some. */
-static bool is_steady(const struct profile_memory *memory, const struct profile_hotspot *hotspot,
-		      const struct span *span, double slope)
+ * and the blocks of the last step have it in some. slope: bytes by progress. */
+static bool is_steady(const struct course *course, const double *kept, double slope)
 {
-	size_t windows = span->to - span->from, kept = 0;
+	double from = course->progress[0];
+	double part = (course->progress[course->count - 1] - from) / LEAK_PARTS;
+	size_t windows = 0;
 
-	for (size_t part = 0; part < LEAK_PARTS; part++) {
-		size_t from = span->from + windows * part / LEAK_PARTS;
-		size_t to = span->from + windows * (part + 1) / LEAK_PARTS;
-		double share = slope * (double)((to - from) * memory->window_ns) / 1e9, sum = 0;
+	for (size_t i = 0; i < LEAK_PARTS; i++) {
+		double begin = from + (double)i * part;
 
-		for (size_t i = from; i < to; i++) {
-			sum += (double)hotspot->kept_windows[i];
-			kept += hotspot->kept_windows[i] > 0;
-		}
-		if (sum < LEAK_PART_SHARE * share)
+		if (kept_at(course, kept, begin + part) - kept_at(course, kept, begin) <
+		    LEAK_PART_SHARE * slope * part)
 			return false;
 	}
-	return kept >= LEAK_WINDOWS_KEPT;
+	for (size_t i = 1; i < course->count; i++)
+		windows += kept[i] > kept[i - 1];
+	return windows >= LEAK_WINDOWS_KEPT;
 }
 
 /* Blocks that stay, of those that live: the same share as of their bytes. */
@@ -134,15 +200,22 @@ static bool is_explained(const struct profile_memory *memory, double blocks,
 static struct hotspot_trend judge_hotspot(const struct profile_process *process,
 					  const struct profile_memory *memory,
 					  const struct profile_hotspot *hotspot,
-					  const struct span *span)
+					  const struct course *course)
 {
-	struct hotspot_trend trend = {.slope_bytes_per_s = slope_of(memory, hotspot, span)};
-	double slope = trend.slope_bytes_per_s;
-	enum rss_view rss = view_of_rss(process, memory, slope);
+	double kept[TREND_POINTS], by_progress, slope;
+	struct hotspot_trend trend = {0};
+	enum rss_view rss;
 
+	sum_kept(course, hotspot, kept);
+	if (kept[course->count - 1] <= 0)
+		return trend;
+	by_progress = trend_theil_sen(course->progress, kept, course->count);
+	slope = by_progress * course->rate;
+	rss = view_of_rss(process, memory, slope);
+	trend.slope_bytes_per_s = slope;
 	trend.leak = slope * 3600 >= (double)LEAK_HOUR_BYTES &&
-		     is_steady(memory, hotspot, span, slope) &&
-		     !is_explained(memory, blocks_kept(hotspot, span), span, rss);
+		     is_steady(course, kept, by_progress) &&
+		     !is_explained(memory, blocks_kept(hotspot, &course->span), &course->span, rss);
 	trend.unseen = trend.leak && rss == RSS_DENIES;
 	return trend;
 }
@@ -150,14 +223,14 @@ static struct hotspot_trend judge_hotspot(const struct profile_process *process,
 int leaks_judge(struct memory_analysis *analysis, const struct profile_process *process,
 		const struct profile_memory *memory)
 {
-	struct span span = {0};
+	struct course course = {0};
 
 	analysis->trends = calloc(memory->hotspots_count + 1, sizeof(*analysis->trends));
 	if (!analysis->trends)
 		return -ENOMEM;
 	analysis->unjudged = why_unjudged(process, memory);
 	if (!analysis->unjudged)
-		span = span_of(process, memory);
+		course_of(process, memory, &course);
 	for (size_t i = 0; i < memory->hotspots_count; i++) {
 		struct hotspot_trend *trend = &analysis->trends[i];
 
@@ -165,7 +238,7 @@ int leaks_judge(struct memory_analysis *analysis, const struct profile_process *
 			trend->slope_bytes_per_s = -1;
 			continue;
 		}
-		*trend = judge_hotspot(process, memory, &memory->hotspots[i], &span);
+		*trend = judge_hotspot(process, memory, &memory->hotspots[i], &course);
 		analysis->leaks_count += trend->leak;
 		analysis->leaks_bytes_per_s += trend->leak ? trend->slope_bytes_per_s : 0;
 	}

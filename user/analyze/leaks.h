@@ -9,11 +9,15 @@
  * window's. A leak has its share in each part of the trace.
  *
  * Windows that are judged: without the first quarter, in which everything is new, and the last one,
- * which may be short. The slope is Theil and Sen's (the median of the slopes between all pairs of
- * points) of the kept bytes summed up over these windows, so that neither a cache that fills
- * meanwhile nor the last step's blocks move it. Of a block of s bytes kept each τ it is s/τ within
- * 3.4/N, N blocks in the judged windows: a pair of points that lie Δt apart sees s/τ·Δt with an
- * error below s, and half of all pairs lie 0.29 of the windows' length apart or more.
+ * which may be short. What is kept is seen against what the domain has allocated meanwhile, not
+ * against time: a trainer that another program slows down leaks slower, and no less in a step. The
+ * slope is Theil and Sen's (the median of the slopes between all pairs of points) of the kept bytes
+ * summed up, so that neither a cache that fills meanwhile nor the last step's blocks move it; times
+ * what was allocated a second it is bytes a second.
+ *
+ * Of a block of s bytes kept in each step the slope is right within 3.4/N, N blocks in the judged
+ * windows: a pair of points with n steps between them sees n·s with an error below s, and half of
+ * all pairs lie 0.29 of the judged part or more apart.
  */
 #ifndef PERFX_ANALYZE_LEAKS_H
 #define PERFX_ANALYZE_LEAKS_H
@@ -24,7 +28,7 @@
 #define LEAK_WINDOWS	  8
 #define LEAK_WINDOWS_KEPT 6
 #define LEAK_TRACE_NS	  2000000000ULL
-/* The judged windows in so many parts; each keeps its share, or this much of it at least. */
+/* What is judged in so many parts; each keeps its share, or this much of it at least. */
 #define LEAK_PARTS	4
 #define LEAK_PART_SHARE 0.5
 /* Slower growth matters to nobody: a day makes 24 MiB of it. */

@@ -82,7 +82,7 @@ size_t place_first(const struct profile_memory *memory, const struct profile_hot
 	while (i < hotspot->frames_count && (is_wrapper(hotspot->frames[i]) ||
 					     is_of_allocator(memory, hotspot, hotspot->frames[i])))
 		i++;
-	return i < hotspot->frames_count ? i : 0;
+	return i;
 }
 
 /* A template's name can be thousands of characters long; JSON has it whole. */
@@ -126,13 +126,16 @@ void place_hotspot(struct text *text, const struct profile *profile,
 		   const struct profile_memory *memory, const struct profile_hotspot *hotspot)
 {
 	const struct profile_function *function = profile_function(profile, hotspot->function);
+	size_t first = place_first(memory, hotspot);
 
-	if (hotspot->frames_count)
-		add_frames(text, hotspot, place_first(memory, hotspot));
+	if (first < hotspot->frames_count)
+		add_frames(text, hotspot, first);
 	else if (function)
 		add_shortened(text, function->name[0] ? function->name : "?");
+	else if (hotspot->frames_count)
+		add_frame(text, hotspot->frames[0]);
 	else
-		text_add(text, "an unknown place");
+		text_add(text, "(no stack)");
 }
 
 const char *domain_words(enum perfx_domain domain)

@@ -17,11 +17,11 @@ enum place_style {
 void place_frame(struct text *text, const struct profile_frame *frame, enum place_style style);
 
 /* Where to begin reading a stack: the innermost frame outside the allocator's own library and the
- * C++ library's wrappers; 0 when there is none. */
+ * C++ library's wrappers; frames_count when there is none. */
 size_t place_first(const struct profile_memory *memory, const struct profile_hotspot *hotspot);
 
 /* Adds where a hotspot allocates, marked: its first frame, and the first with a line where that has
- * none; else the traced function that was running. */
+ * none; else the traced function that was running; else what frame there is. */
 void place_hotspot(struct text *text, const struct profile *profile,
 		   const struct profile_memory *memory, const struct profile_hotspot *hotspot);
 

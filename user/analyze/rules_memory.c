@@ -71,7 +71,8 @@ static void leak_evidence(struct text *text, const struct judge *j,
 	add_bytes(text, hotspot->live_count ? hotspot->live_bytes / hotspot->live_count : 0);
 	text_add(text, " on average live, from all parts of the trace, the oldest for ");
 	add_ns(text, j->process->to_ns - hotspot->oldest_ns);
-	if (hotspot->frames_count && profile_function(j->profile, hotspot->function)) {
+	if (place_first(memory, hotspot) < hotspot->frames_count &&
+	    profile_function(j->profile, hotspot->function)) {
 		text_add(text, "; allocated in ");
 		add_function_name(text, j->profile, hotspot->function);
 	}

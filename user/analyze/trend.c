@@ -10,14 +10,16 @@ static int by_value(const void *left, const void *right)
 	return *a < *b ? -1 : *a > *b;
 }
 
-double trend_theil_sen(const double *values, size_t count)
+double trend_theil_sen(const double *x, const double *y, size_t count)
 {
 	double slopes[TREND_POINTS * (TREND_POINTS - 1) / 2];
 	size_t pairs = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		for (size_t j = i + 1; j < count; j++)
-			slopes[pairs++] = (values[j] - values[i]) / (double)(j - i);
+		for (size_t j = i + 1; j < count; j++) {
+			if (x[j] > x[i])
+				slopes[pairs++] = (y[j] - y[i]) / (x[j] - x[i]);
+		}
 	}
 	if (!pairs)
 		return 0;

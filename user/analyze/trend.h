@@ -7,9 +7,9 @@
 
 #define TREND_POINTS (PROFILE_WINDOWS + 1)
 
-/* Theil and Sen's slope through (0, values[0]), (1, values[1]), …: at most TREND_POINTS of them; 0
- * for fewer than two. */
-double trend_theil_sen(const double *values, size_t count);
+/* Theil and Sen's slope through (x[0], y[0]), (x[1], y[1]), …, x ascending: at most TREND_POINTS of
+ * them; 0 for fewer than two of different x. */
+double trend_theil_sen(const double *x, const double *y, size_t count);
 
 struct line {
 	double growth;	     /* over the whole series, bytes */

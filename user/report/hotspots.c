@@ -56,8 +56,9 @@ static void cell_where(struct composer *c, const struct profile_memory *memory,
 	size_t first = place_first(memory, hotspot), end = first + WHERE_FRAMES;
 	struct text cell = {0};
 
-	if (!hotspot->frames_count)
-		text_add(&cell, "(no stack)");
+	/* nothing but the allocator's own frames */
+	if (first == hotspot->frames_count)
+		place_hotspot(&cell, c->profile, memory, hotspot);
 	if (end > hotspot->frames_count)
 		end = hotspot->frames_count;
 	for (size_t i = first; i < end; i++) {
