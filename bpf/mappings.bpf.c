@@ -29,6 +29,9 @@
 
 #define MAX_ERRNO 4095
 
+/* The smallest there is: the kernel refuses what is not aligned to its own. */
+#define PAGE_BYTES 4096ULL
+
 static __always_inline bool is_error(__u64 result)
 {
 	return result > ~0ULL - MAX_ERRNO;
@@ -121,7 +124,9 @@ int BPF_PROG(perfx_on_syscall, struct pt_regs *regs, long number)
 			return 0;
 		break;
 	case NR_MUNMAP:
-		tell_unmapped(m, address, size, 0);
+		/* told before it is done, so only what will be done: whole pages */
+		if (!(address & (PAGE_BYTES - 1)) && size)
+			tell_unmapped(m, address, (size + PAGE_BYTES - 1) & -PAGE_BYTES, 0);
 		return 0;
 	case NR_MREMAP:
 		tell_unmapped(m, address, size, PERFX_FREE_ASIDE);

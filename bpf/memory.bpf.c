@@ -39,7 +39,7 @@ static __always_inline void read_hit(struct pt_regs *ctx, struct hit *hit)
 	hit->arguments[4] = PT_REGS_PARM4(ctx);
 	hit->arguments[5] = PT_REGS_PARM5(ctx);
 	hit->arguments[6] = PT_REGS_PARM6(ctx);
-	hit->arguments[7] = 0;
+	hit->arguments[7] = PT_REGS_RC(ctx); /* where a first instruction may have put one */
 	hit->sp = PT_REGS_SP(ctx);
 	hit->fp = PT_REGS_FP(ctx);
 }

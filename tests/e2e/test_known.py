@@ -92,8 +92,10 @@ class Runs:
         arguments, steps = PROGRAMS[name]
         names = known_names(path, steps, *arguments)
         traced = self.start(Program, path, *arguments)
+        # memory's hooks are nothing to these, but as perf links they have to be closed too
+        options = ["--memory", "off"] if link == "perf" else []
         tracer = self.start(Tracer, traced.pid, *patterns(name, names), "--return", how,
-                            "--no-calibrate", link=link, duration="10m")
+                            "--no-calibrate", *options, link=link, duration="10m")
         for step in range(steps):
             traced.go()
             if name == "dlopen" and step == 0:

@@ -9,6 +9,8 @@
 #define BLAS	"/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblasp-r0.3.21.so"
 #define TORCH	"/usr/lib/x86_64-linux-gnu/libtorch_cpu.so.1.13"
 
+#include "golden_memory.h"
+
 /* A C trainer: train_step calls gemm and softmax; a child loads data. */
 static void golden_ordinary(struct stream *s)
 {
@@ -182,6 +184,7 @@ static void golden_hostile(struct stream *s)
 	stream_probe(s, 1, 4, PERFX_SITE_STEPPED, false, 5);
 	stream_add(s, PERFX_KIND_NOT_ATTACHED, struct perfx_not_attached,
 		   STRINGS("x|y\x1b[1m", "cannot read `/tmp/\n<evil>`"), .count = 1);
+	hostile_memory(s);
 	stream_thread(s, 1, 666, "t\x1b[5m|`", '\x1b', 0, 0, 0);
 	stream_thread(s, 1, 666, "t\x1b[5m|`", '\x1b', 1 * S, 500 * MS, 0);
 	stream_end(s, 1 * S, 0);
@@ -225,10 +228,12 @@ struct golden_case {
 };
 
 static const struct golden_case golden_cases[] = {
-	{"ordinary", golden_ordinary}, {"silent", golden_silent},
-	{"overflow", golden_overflow}, {"unwound", golden_unwound},
-	{"killed", golden_killed},     {"truncated", golden_truncated},
-	{"hostile", golden_hostile},   {"findings", golden_findings},
+	{"ordinary", golden_ordinary},	     {"silent", golden_silent},
+	{"overflow", golden_overflow},	     {"unwound", golden_unwound},
+	{"killed", golden_killed},	     {"truncated", golden_truncated},
+	{"hostile", golden_hostile},	     {"findings", golden_findings},
+	{"memory", golden_memory},	     {"memory-sampled", golden_memory_sampled},
+	{"memory-lost", golden_memory_lost},
 };
 
 #define GOLDEN_CASES (sizeof(golden_cases) / sizeof(golden_cases[0]))

@@ -21,8 +21,8 @@ static const struct known_place places_of_c[PLACES] = {
 	{.name = "in_inner", .wanted = "inner inner.h:12 < middle middle.h:102 < outer outer.c:202"},
 	{.name = "in_middle", .wanted = "middle middle.h:103 < outer outer.c:202"},
 	{.name = "in_outer", .wanted = "outer outer.c:203"},
-	{.name = "in_hidden", .wanted = "hidden outer.c:210"},
-	{.name = "in_exported", .wanted = "exported outer.c:221"},
+	{.name = "in_hidden", .wanted = "hidden outer.c:209"},
+	{.name = "in_exported", .wanted = "Exported outer.c:220"},
 };
 /* With symbols alone; hidden is not exported. */
 __attribute__((unused)) static const struct known_place places_by_symtab[PLACES] = {
@@ -30,14 +30,14 @@ __attribute__((unused)) static const struct known_place places_by_symtab[PLACES]
 	{.name = "in_middle", .wanted = "outer :0"},
 	{.name = "in_outer", .wanted = "outer :0"},
 	{.name = "in_hidden", .wanted = "hidden :0"},
-	{.name = "in_exported", .wanted = "exported :0"},
+	{.name = "in_exported", .wanted = "Exported :0"},
 };
 __attribute__((unused)) static const struct known_place places_by_dynsym[PLACES] = {
 	{.name = "in_inner", .wanted = "outer :0"},
 	{.name = "in_middle", .wanted = "outer :0"},
 	{.name = "in_outer", .wanted = "outer :0"},
 	{.name = "in_hidden", .wanted = " :0"},
-	{.name = "in_exported", .wanted = "exported :0"},
+	{.name = "in_exported", .wanted = "Exported :0"},
 };
 /* clang-format on */
 

@@ -220,11 +220,12 @@ Test(memory, growth_that_is_not_traced)
 	expect_kinds(&s, "MemoryLeak/high");
 }
 
-static void expect_frame(const struct profile_frame *frame, bool brief, const char *wanted)
+static void expect_frame(const struct profile_frame *frame, enum place_style style,
+			 const char *wanted)
 {
 	struct text text = {0};
 
-	place_frame(&text, frame, brief);
+	place_frame(&text, frame, style);
 	cr_expect_str_eq(text_peek(&text), wanted, "%s", text_peek(&text));
 	text_clear(&text);
 }
@@ -239,18 +240,21 @@ Test(place, frames)
 				      .address = 0xabc,
 				      .offset = 0x12};
 
-	expect_frame(&frame, false, "f (/src/a.c:7)");
-	expect_frame(&frame, true, "f (a.c:7)");
+	expect_frame(&frame, PLACE_FULL, "f (/src/a.c:7)");
+	expect_frame(&frame, PLACE_BRIEF, "f (a.c:7)");
 	frame.line = 0;
-	expect_frame(&frame, true, "f (a.c)");
+	expect_frame(&frame, PLACE_BRIEF, "f (a.c)");
+	expect_frame(&frame, PLACE_LINE, "f (a.c)");
 	frame.file = "";
-	expect_frame(&frame, false, "f (libm.so)");
+	expect_frame(&frame, PLACE_FULL, "f (libm.so)");
+	expect_frame(&frame, PLACE_LINE, "f");
 	frame.function = "";
-	expect_frame(&frame, false, "libm.so+0x12");
+	expect_frame(&frame, PLACE_FULL, "libm.so+0x12");
+	expect_frame(&frame, PLACE_LINE, "libm.so+0x12");
 	frame.module = frame.module_base = "";
-	expect_frame(&frame, false, "0xabc");
+	expect_frame(&frame, PLACE_FULL, "0xabc");
 	frame.function = "jit";
-	expect_frame(&frame, false, "jit");
+	expect_frame(&frame, PLACE_FULL, "jit");
 }
 
 /* Inside the allocator nobody needs to look; with nothing else, there is the stack. */

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "base/chunks.h"
 #include "base/grow.h"
 #include "base/map64.h"
 #include "base/shell.h"
@@ -120,4 +121,25 @@ Test(shell, unclosed_quotes_end_with_the_line)
 	cr_expect_str_eq(text_peek(&word), "a b\\");
 	text_clear(&word);
 	cr_expect_null(shell_word(&word, " \t"));
+}
+
+/* More than a chunk, and none of them moves. */
+Test(base, chunks_stay_where_they_are)
+{
+	struct chunks chunks = {0};
+	int *first = chunks_add(&chunks, sizeof(int));
+
+	cr_assert_not_null(first);
+	*first = 1;
+	for (int i = 2; i <= 5000; i++) {
+		int *item = chunks_add(&chunks, sizeof(int));
+
+		cr_assert_eq(*item, 0);
+		*item = i;
+	}
+	cr_expect_eq(chunks.count, 5000);
+	cr_expect_eq(chunks_at(&chunks, 0, sizeof(int)), first);
+	for (int i = 0; i < 5000; i++)
+		cr_expect_eq(*(int *)chunks_at(&chunks, (size_t)i, sizeof(int)), i + 1);
+	chunks_clear(&chunks);
 }

@@ -162,6 +162,102 @@ Test(decode, enums_out_of_range_are_refused)
 	REFUSED(PERFX_KIND_LOSS, struct perfx_loss, .loss = PERFX_LOSS_KINDS);
 	REFUSED(PERFX_KIND_SPAN, struct perfx_span, .duration_ns = 5, .self_ns = 6);
 	REFUSED(PERFX_KIND_CALIBRATION, struct perfx_calibration, .site = 77);
+	REFUSED(PERFX_KIND_ALLOCATION, struct perfx_allocation, .domain = 0);
+	REFUSED(PERFX_KIND_ALLOCATION, struct perfx_allocation, .domain = PERFX_DOMAINS);
+	REFUSED(PERFX_KIND_FREE, struct perfx_free, .domain = 0);
+	REFUSED(PERFX_KIND_FREE, struct perfx_free, .domain = 255);
+	REFUSED(PERFX_KIND_ALLOCATOR, struct perfx_allocator, .domain = PERFX_DOMAINS);
+	REFUSED(PERFX_KIND_MEMORY_BOOK, struct perfx_memory_book, .domain = PERFX_DOMAINS);
+	REFUSED(PERFX_KIND_MEMORY_MODE, struct perfx_memory_mode, .domain = PERFX_DOMAINS);
+	REFUSED(PERFX_KIND_MEMORY_MODE, struct perfx_memory_mode, .domain = 1, .level = 4);
+	REFUSED(PERFX_KIND_MEMORY_MODE, struct perfx_memory_mode, .domain = 1, .on_ns = 2,
+		.period_ns = 1);
+}
+
+/* A STACK record of three frames, of which what follows the fixed part is `room` bytes. */
+static ssize_t decode_stack(uint32_t frames_count, size_t room, struct event *event,
+			    unsigned char **bytes)
+{
+	struct perfx_stack stack = {.hdr = {.size = (__u32)(sizeof(stack) + room),
+					    .kind = PERFX_KIND_STACK,
+					    .fixed = sizeof(stack)},
+				    .stack = 5,
+				    .process = 1,
+				    .frames_count = frames_count};
+	size_t skip;
+
+	/* one byte off any alignment, and nothing behind it */
+	*bytes = malloc(1 + stack.hdr.size);
+	memcpy(*bytes + 1, &stack, sizeof(stack));
+	for (uint64_t i = 0; i < room / sizeof(i); i++) {
+		uint64_t address = 0x7f0000000000 + i;
+
+		memcpy(*bytes + 1 + sizeof(stack) + i * sizeof(i), &address, sizeof(address));
+	}
+	return decode_event(*bytes + 1, stack.hdr.size, event, &skip);
+}
+
+Test(decode, a_stack_has_all_its_addresses)
+{
+	struct event event;
+	unsigned char *bytes;
+
+	cr_assert_gt(decode_stack(3, 24, &event, &bytes), 0);
+	cr_expect_eq(event.stack.stack, 5);
+	for (uint32_t i = 0; i < 3; i++)
+		cr_expect_eq(stack_address(&event, i), 0x7f0000000000 + i);
+	free(bytes);
+	/* more bytes than addresses: a later version's */
+	cr_expect_gt(decode_stack(2, 24, &event, &bytes), 0);
+	free(bytes);
+	cr_expect_gt(decode_stack(0, 0, &event, &bytes), 0);
+	free(bytes);
+	cr_expect_gt(decode_stack(PERFX_STACK_FRAMES_MAX, 8L * PERFX_STACK_FRAMES_MAX, &event,
+				  &bytes),
+		     0);
+	free(bytes);
+}
+
+Test(decode, a_stack_that_claims_more_than_it_has)
+{
+	static const struct {
+		uint32_t frames;
+		size_t room;
+	} rows[] = {
+		{4, 24},
+		{1, 0},
+		{UINT32_MAX, 24},
+		{1u << 29, 24},
+		{PERFX_STACK_FRAMES_MAX + 1, 8L * (PERFX_STACK_FRAMES_MAX + 1)},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct event event;
+		unsigned char *bytes;
+
+		cr_expect_eq(decode_stack(rows[i].frames, rows[i].room, &event, &bytes), -ENOTSUP,
+			     "row %zu", i);
+		free(bytes);
+	}
+}
+
+Test(decode, memory_records_as_they_were_written)
+{
+	struct perfx_frame frame = {.address = 0x55, .line = 12, .depth = 3};
+	struct pack_buffer buffer;
+	const struct perfx_record *record =
+		PACK(&buffer, PERFX_KIND_FRAME, frame, "f", "/lib/a.so", "a.c");
+	struct event event;
+	size_t skip;
+
+	cr_assert_eq(decode_event(record, record->size, &event, &skip), record->size);
+	cr_expect_eq(event.frame.address, 0x55);
+	cr_expect_eq(event.frame.depth, 3);
+	cr_expect_str_eq(event.strings[2], "a.c");
+	/* two strings where three belong */
+	record = PACK(&buffer, PERFX_KIND_FRAME, frame, "12345678", "1234567");
+	((struct perfx_record *)buffer.bytes)->size = sizeof(frame) + 16;
+	cr_expect_eq(decode_event(record, record->size, &event, &skip), -ENOTSUP);
 }
 
 /* Any bytes: decode says what it takes, and that is within what there is. */

@@ -142,6 +142,36 @@ Test(symbolize, outside)
 	expect_at("p.so", "", places, 3);
 }
 
+/* Their ranges begin at 0 and reach over everything. */
+Test(symbolize, dropped_functions)
+{
+	static const char *const versions[] = {"4", "5"};
+	char compiler[128];
+
+	for (size_t i = 0; i < 2; i++) {
+		snprintf(compiler, sizeof(compiler),
+			 "cc -DDROPPED -ffunction-sections -Wl,--gc-sections -gdwarf-%s",
+			 versions[i]);
+		places_build(compiler, "places.c");
+		fixture_run("! nm p.so | grep -q dropped");
+		expect_places("p.so", "", places_of_c);
+	}
+}
+
+/* gcc only: the inner one is in the outer one's tree and not in its code. */
+Test(symbolize, nested_functions)
+{
+	struct known_place places[] = {
+		{.name = "in_nested",
+		 .wanted = "in_nested_function outer.c:228 < nested.0 outer.c:236"},
+		{.name = "in_outer", .wanted = "outer outer.c:203"}};
+
+	places_build("gcc -g -DNESTED", "places.c");
+	places[0].vaddr = places_vaddr("in_nested");
+	places[1].vaddr = places_vaddr("in_outer");
+	expect_at("p.so", "", places, 2);
+}
+
 #define RUN(line) " < ns::Holder::run places.cc:" #line
 
 Test(symbolize, cxx)

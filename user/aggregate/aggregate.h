@@ -2,8 +2,8 @@
 /*
  * Events → state. Needs neither root nor the traced process: a replayed capture gives the same
  * profile as the live run. Memory is bounded by functions × processes × calling contexts, and by
- * what is live in the traced processes, never by the number of calls: 36 to 40 bytes a live block
- * (a block 32, its place in the table 4 to 8), about 1.4 GB at AGGREGATE_BLOCKS_MAX.
+ * what is live in the traced processes, never by the number of calls: 37 to 43 bytes a live block
+ * (a block 32, its place in the table 5 to 11), 1.4 GB at AGGREGATE_BLOCKS_MAX.
  */
 #ifndef PERFX_AGGREGATE_AGGREGATE_H
 #define PERFX_AGGREGATE_AGGREGATE_H

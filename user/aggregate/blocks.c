@@ -79,7 +79,8 @@ int block_insert(struct block_pool *pool, struct block_table *table, uint32_t in
 	struct block *block = block_at(pool, index);
 	uint32_t *head;
 
-	if (table->count >= table->heads_count && table_grow(pool, table))
+	/* at most three blocks for four heads: most searches end at the first */
+	if (4 * table->count >= 3 * table->heads_count && table_grow(pool, table))
 		return -ENOMEM;
 	head = &table->heads[bucket_of(table, block->address)];
 	block->next = *head;

@@ -122,7 +122,7 @@ void end_aside(struct memory *memory, struct ledger *ledger, struct memory_threa
 	case ASIDE_NONE:
 		break;
 	case ASIDE_UNKNOWN:
-		ledger->unknown_frees++;
+		ledger_note_unknown(memory, ledger, time_ns);
 		break;
 	case ASIDE_BLOCK:
 		end_block(memory, ledger, thread->aside_block, &ending);

@@ -81,7 +81,7 @@ static void place_in_calls(const struct memory_source *source, uint32_t id,
 }
 
 static void fill_live(const struct memory_source *source, const struct hotspot *hotspot,
-		      size_t windows_count, struct profile_hotspot *out)
+		      const struct kept *kept, size_t windows_count, struct profile_hotspot *out)
 {
 	if (source->ledger->blind) {
 		out->live_count = out->live_bytes = PROFILE_ABSENT;
@@ -95,13 +95,15 @@ static void fill_live(const struct memory_source *source, const struct hotspot *
 	out->peak_bytes = memory_whole(hotspot->peak_bytes);
 	out->oldest_ns = hotspot->oldest_ns;
 	out->old_bytes = memory_whole(hotspot->old_bytes);
-	for (size_t i = 0; i < windows_count; i++)
+	for (size_t i = 0; i < windows_count; i++) {
 		out->live_windows[i] = memory_whole(i < hotspot->window ? hotspot->windows[i]
 									: hotspot->live_bytes);
+		out->kept_windows[i] = memory_whole(kept->windows[i]);
+	}
 }
 
 static int fill_hotspot(struct memory_source *source, const struct hotspot *hotspot,
-			size_t windows_count, struct profile_hotspot *out)
+			const struct kept *kept, size_t windows_count, struct profile_hotspot *out)
 {
 	struct memory *memory = &source->a->memory;
 	/* it may go on changing: what is over by now is noted in a copy */
@@ -117,7 +119,7 @@ static int fill_hotspot(struct memory_source *source, const struct hotspot *hots
 		.freed_bytes = memory_whole(now.freed_bytes),
 		.lifetime_ns = now.ended ? (uint64_t)(now.lifetimes / now.ended) : PROFILE_ABSENT,
 	};
-	fill_live(source, &now, windows_count, out);
+	fill_live(source, &now, kept, windows_count, out);
 	place_in_calls(source, now.context, out);
 	return resolve(source, now.stack, out);
 }
@@ -142,16 +144,23 @@ static int by_peak(const void *left, const void *right)
 int hotspots_fill(struct memory_source *source, struct profile_memory *out)
 {
 	struct ledger *ledger = source->ledger;
+	struct kept *kept = calloc(ledger->hotspots_count + 1, sizeof(*kept));
+	uint32_t place = 0;
 	int err = 0;
 
 	out->hotspots = calloc(ledger->hotspots_count + 1, sizeof(*out->hotspots));
-	if (!out->hotspots)
+	if (!out->hotspots || !kept) {
+		free(kept);
 		return -ENOMEM;
+	}
+	for (struct hotspot *h = ledger->hotspots; h; h = h->next)
+		h->place = place++;
 	live_ages(&source->a->memory, ledger,
-		  source->process->from_ns + profile_wall_ns(source->process) / 2);
+		  source->process->from_ns + profile_wall_ns(source->process) / 2, kept);
 	for (const struct hotspot *h = ledger->hotspots; h && !err; h = h->next)
-		err = fill_hotspot(source, h, out->windows_count,
+		err = fill_hotspot(source, h, &kept[h->place], out->windows_count,
 				   &out->hotspots[out->hotspots_count++]);
+	free(kept);
 	qsort(out->hotspots, out->hotspots_count, sizeof(*out->hotspots), by_peak);
 	return err;
 }

@@ -142,8 +142,8 @@ static int note_points(struct memory *memory, struct ledger *ledger, uint64_t ti
 
 	if (!ledger->point_step_ns)
 		ledger->point_step_ns = MEMORY_POINT_NS;
-	/* room for two more, and the one that ends the series */
-	if (ledger->points_count + 3 > PROFILE_POINTS_MAX)
+	/* room for two more, and the two that end the series */
+	if (ledger->points_count + 4 > PROFILE_POINTS_MAX)
 		thin_out(ledger);
 	slot = since / ledger->point_step_ns;
 	if (ledger->points_count && slot > ledger->point_slot)
@@ -162,6 +162,26 @@ int ledger_tick(struct memory *memory, struct ledger *ledger, uint64_t time_ns)
 	if (time_ns < ledger->point_due_ns)
 		return 0;
 	return note_points(memory, ledger, time_ns);
+}
+
+void ledger_level_unknown(const struct memory *memory, struct ledger *ledger)
+{
+	uint64_t *windows = ledger->unknown_windows;
+
+	for (; ledger->unknown_level < memory->clock.level; ledger->unknown_level++) {
+		for (size_t i = 0; i < PROFILE_WINDOWS; i++)
+			windows[i] =
+				2 * i < PROFILE_WINDOWS ? windows[2 * i] + windows[2 * i + 1] : 0;
+	}
+}
+
+void ledger_note_unknown(struct memory *memory, struct ledger *ledger, uint64_t time_ns)
+{
+	uint32_t window = memory_window(memory, time_ns);
+
+	ledger_level_unknown(memory, ledger);
+	ledger->unknown_windows[window]++;
+	ledger->unknown_frees++;
 }
 
 /* Makes room: a thread that is in no reallocation is remembered only for what it did last. */

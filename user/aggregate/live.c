@@ -10,6 +10,7 @@
 struct ages {
 	struct memory *memory;
 	uint64_t old_ns;
+	struct kept *kept;
 };
 
 static void add_age(const struct ages *ages, uint32_t hotspot_index, uint64_t time_ns,
@@ -21,6 +22,8 @@ static void add_age(const struct ages *ages, uint32_t hotspot_index, uint64_t ti
 		hotspot->oldest_ns = time_ns;
 	if (time_ns < ages->old_ns)
 		hotspot->old_bytes += bytes;
+	if (ages->kept)
+		ages->kept[hotspot->place].windows[memory_window(ages->memory, time_ns)] += bytes;
 }
 
 static void add_block(const struct ages *ages, const struct ledger *ledger,
@@ -53,9 +56,9 @@ static void add_asides(const struct ages *ages, const struct ledger *ledger)
 	}
 }
 
-void live_ages(struct memory *memory, struct ledger *ledger, uint64_t old_ns)
+void live_ages(struct memory *memory, struct ledger *ledger, uint64_t old_ns, struct kept *kept)
 {
-	struct ages ages = {memory, old_ns};
+	struct ages ages = {memory, old_ns, kept};
 
 	if (ledger->retired)
 		return;
@@ -88,7 +91,7 @@ static uint64_t middle_ns(const struct aggregate *a, const struct book *book)
 
 static void retire(struct memory *memory, struct ledger *ledger, uint64_t old_ns)
 {
-	live_ages(memory, ledger, old_ns);
+	live_ages(memory, ledger, old_ns, NULL);
 	ledger->retired = true;
 	block_table_clear(&memory->blocks, &ledger->blocks);
 	mapped_clear(memory, &ledger->mappings);

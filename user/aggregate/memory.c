@@ -270,7 +270,7 @@ static void free_block(struct memory *memory, struct ledger *ledger, struct memo
 		return;
 	}
 	if (!index) {
-		ledger->unknown_frees++;
+		ledger_note_unknown(memory, ledger, r->time_ns);
 		return;
 	}
 	block = block_at(&memory->blocks, index);
@@ -301,9 +301,8 @@ static int free_mapped(struct memory *memory, struct ledger *ledger, struct memo
 		thread->aside_temporary = ending.temporary;
 	} else if (list) {
 		end_mappings(memory, ledger, list, &ending);
-	} else {
-		ledger->unknown_frees++;
 	}
+	/* what is not known is a file, a stack, or what `free` gives back of a large block */
 	return err;
 }
 

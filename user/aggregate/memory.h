@@ -16,8 +16,8 @@
  * set. Windows likewise: a hotspot that is about to change fills the windows since its last change
  * with what it had all the while.
  *
- * Memory: 32 bytes a live block and 4 to 8 for its place in the table, 36 to 40 in all; some 600 a
- * hotspot, 100 a mapping. The maxima are in aggregate.h.
+ * Memory: 32 bytes a live block and 5 to 11 for its place in the table, 40 in all with a million of
+ * them; some 600 a hotspot, 100 a mapping. The maxima are in aggregate.h.
  */
 #ifndef PERFX_AGGREGATE_MEMORY_H
 #define PERFX_AGGREGATE_MEMORY_H
@@ -123,6 +123,7 @@ struct hotspot {
 	uint64_t windows[PROFILE_WINDOWS]; /* units */
 	/* made at the end */
 	uint64_t oldest_ns, old_bytes /* units */;
+	uint32_t place; /* among its ledger's */
 };
 
 struct ledger {
@@ -146,6 +147,8 @@ struct ledger {
 	struct tally tally;
 	uint64_t frees, temporary;		     /* units */
 	uint64_t unknown_frees, replaced;	     /* records */
+	uint64_t unknown_windows[PROFILE_WINDOWS];   /* unknown_frees by window */
+	uint16_t unknown_level;			     /* of window_ns, for these windows */
 	uint64_t live_count, live_bytes, peak_bytes; /* units */
 	uint64_t peak_ns, peak_number;
 	uint64_t sizes[PROFILE_SIZES]; /* units */
@@ -312,6 +315,10 @@ void ledger_point(const struct ledger *ledger, uint64_t time_ns,
 		  struct profile_memory_point *point);
 /* To be called before anything changes at a time: notes modes and points. 0 or -ENOMEM. */
 int ledger_tick(struct memory *memory, struct ledger *ledger, uint64_t time_ns);
+/* A free of a block that is not known. */
+void ledger_note_unknown(struct memory *memory, struct ledger *ledger, uint64_t time_ns);
+/* Its windows become as long as the clock's. */
+void ledger_level_unknown(const struct memory *memory, struct ledger *ledger);
 /* Whether blocks may have been freed unseen since the last call. */
 void ledger_note_modes(const struct memory *memory, struct ledger *ledger);
 /* NULL with errno: ENOSPC (AGGREGATE_THREADS_MAX reallocations at once), ENOMEM. */
@@ -330,8 +337,14 @@ const struct memory_stack *memory_stack_of(const struct memory *memory, uint32_t
 int64_t memory_frame_at(struct aggregate *aggregate, uint32_t process, uint64_t address);
 
 /* live.c: what is live now */
-/* The hotspots' oldest_ns and old_bytes: allocated before a time. */
-void live_ages(struct memory *memory, struct ledger *ledger, uint64_t old_ns);
+/* Bytes that live, in units, by the window in which they were allocated. */
+struct kept {
+	uint64_t windows[PROFILE_WINDOWS];
+};
+
+/* The hotspots' oldest_ns and old_bytes: allocated before a time. kept: by their place, added to;
+ * NULL: not wanted. */
+void live_ages(struct memory *memory, struct ledger *ledger, uint64_t old_ns, struct kept *kept);
 /* No room for blocks: gives back those of ended processes. False: there was nothing. */
 bool memory_retire(struct aggregate *aggregate);
 void memory_clear(struct memory *memory);

@@ -140,7 +140,7 @@ static int fill_points(const struct memory_source *source, struct profile_memory
 	const struct ledger *ledger = source->ledger;
 	uint64_t end_ns = source->process->to_ns;
 
-	out->points = calloc(ledger->points_count + 1, sizeof(*out->points));
+	out->points = calloc(ledger->points_count + 2, sizeof(*out->points));
 	if (!out->points)
 		return -ENOMEM;
 	out->points_count = ledger->points_count;
@@ -149,6 +149,9 @@ static int fill_points(const struct memory_source *source, struct profile_memory
 		if (end_ns < out->points[ledger->points_count - 1].time_ns)
 			end_ns = out->points[ledger->points_count - 1].time_ns;
 	}
+	/* nothing has happened since that slot was over */
+	if (ledger->point_due_ns && ledger->point_due_ns < end_ns)
+		ledger_point(ledger, ledger->point_due_ns, &out->points[out->points_count++]);
 	ledger_point(ledger, end_ns, &out->points[out->points_count++]);
 	return 0;
 }
@@ -162,6 +165,9 @@ static void fill_windows(const struct memory_source *source, struct profile_memo
 	out->windows_count = memory_window(memory, source->process->to_ns) + 1;
 	out->window_ns = MEMORY_WINDOW_NS << memory->clock.level;
 	out->windows_from_ns = memory->clock.start_ns;
+	ledger_level_unknown(memory, source->ledger);
+	memcpy(out->unknown_frees_windows, source->ledger->unknown_windows,
+	       sizeof(out->unknown_frees_windows));
 }
 
 /* ---- allocators ---- */
@@ -209,7 +215,9 @@ static int fill_allocators(const struct memory_source *source, struct profile_me
 		}
 		add_hotspot(source->ledger, h, &out->allocators[*place - 1]);
 	}
-	qsort(out->allocators, out->allocators_count, sizeof(*out->allocators), by_allocated);
+	if (out->allocators)
+		qsort(out->allocators, out->allocators_count, sizeof(*out->allocators),
+		      by_allocated);
 	return 0;
 }
 

@@ -53,8 +53,10 @@ struct profile_hotspot {
 	uint64_t peak_bytes;	     /* its own */
 	uint64_t freed_bytes;
 	uint64_t lifetime_ns; /* mean, of the freed blocks; PROFILE_ABSENT: none was freed */
-	uint64_t oldest_ns;   /* when the oldest block that lives was allocated */
-	uint64_t old_bytes;   /* of the live ones, allocated in the first half of the trace */
+	/* when the oldest block that lives was allocated; PROFILE_ABSENT: none lives */
+	uint64_t oldest_ns;
+	/* of the live ones, allocated in the first half of the time that the process was there */
+	uint64_t old_bytes;
 	/* live bytes at the end of each window; windows_count are filled, the last up to the end */
 	uint64_t live_windows[PROFILE_WINDOWS];
 	/* live_bytes by the window in which they were allocated: what stays, without what comes and
@@ -86,7 +88,9 @@ struct profile_memory {
 	size_t allocators_count;
 
 	struct profile_estimate allocs, allocated_bytes;
-	uint64_t frees_count;	      /* of known blocks; a realloc of one is a free and an alloc */
+	/* Of known blocks; a realloc of one is a free and an alloc. munmap is one, however many
+	 * mappings it touches; what it leaves of one is a block of its own. */
+	uint64_t frees_count;
 	uint64_t unknown_frees_count; /* of blocks from before, or whose record is lost */
 	uint64_t replaced_count; /* allocations at an address that was thought live: lost frees */
 	uint64_t temporary_count;

@@ -13,9 +13,9 @@ static const char *base_of(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-void place_frame(struct text *text, const struct profile_frame *frame, bool brief)
+void place_frame(struct text *text, const struct profile_frame *frame, enum place_style style)
 {
-	const char *file = brief ? base_of(frame->file) : frame->file;
+	const char *file = style == PLACE_FULL ? frame->file : base_of(frame->file);
 
 	if (!frame->function[0] && frame->module_base[0]) {
 		text_add(text, frame->module_base);
@@ -27,7 +27,7 @@ void place_frame(struct text *text, const struct profile_frame *frame, bool brie
 		return;
 	}
 	text_add(text, frame->function);
-	if (!file[0])
+	if (!file[0] && style != PLACE_LINE)
 		file = frame->module_base;
 	if (!file[0])
 		return;
@@ -43,7 +43,7 @@ static bool begins(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* operator new and what containers wrap around it */
+/* operator new and what containers wrap around it; PyTorch's allocator and storage */
 static bool is_wrapper(const struct profile_frame *frame)
 {
 	static const char *const prefixes[] = {
@@ -55,7 +55,7 @@ static bool is_wrapper(const struct profile_frame *frame)
 		if (begins(frame->function, prefixes[i]))
 			return true;
 	}
-	return begins(frame->module_base, "libstdc++.");
+	return begins(frame->module_base, "libstdc++.") || begins(frame->module_base, "libc10");
 }
 
 /* An allocator that is linked into the program has no library to skip. */
@@ -98,22 +98,41 @@ static void add_shortened(struct text *text, const char *name)
 	text_clear(&shortened);
 }
 
+static void add_frame(struct text *text, const struct profile_frame *frame)
+{
+	struct text name = {0};
+
+	place_frame(&name, frame, PLACE_BRIEF);
+	add_shortened(text, text_peek(&name));
+	text->failed |= name.failed;
+	text_clear(&name);
+}
+
+/* The first frame and, where that is a library without lines, the first one around it that has. */
+static void add_frames(struct text *text, const struct profile_hotspot *hotspot, size_t first)
+{
+	size_t i = first;
+
+	add_frame(text, hotspot->frames[first]);
+	while (i < hotspot->frames_count && !hotspot->frames[i]->line)
+		i++;
+	if (i == first || i == hotspot->frames_count)
+		return;
+	text_add(text, " ← ");
+	add_frame(text, hotspot->frames[i]);
+}
+
 void place_hotspot(struct text *text, const struct profile *profile,
 		   const struct profile_memory *memory, const struct profile_hotspot *hotspot)
 {
 	const struct profile_function *function = profile_function(profile, hotspot->function);
-	struct text name = {0};
 
-	if (hotspot->frames_count) {
-		place_frame(&name, hotspot->frames[place_first(memory, hotspot)], true);
-		add_shortened(text, text_peek(&name));
-	} else if (function) {
+	if (hotspot->frames_count)
+		add_frames(text, hotspot, place_first(memory, hotspot));
+	else if (function)
 		add_shortened(text, function->name[0] ? function->name : "?");
-	} else {
+	else
 		text_add(text, "an unknown place");
-	}
-	text->failed |= name.failed;
-	text_clear(&name);
 }
 
 const char *domain_words(enum perfx_domain domain)

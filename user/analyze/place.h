@@ -8,15 +8,20 @@
 
 /* Adds, from the traced program and not escaped, what is known of
  *     function (file:line)    function (file)    function (module)    module+0xoffset    0xaddress
- * brief: file without its folders. */
-void place_frame(struct text *text, const struct profile_frame *frame, bool brief);
+ */
+enum place_style {
+	PLACE_FULL,
+	PLACE_BRIEF, /* files without their folders */
+	PLACE_LINE,  /* and a module only where nothing else is known */
+};
+void place_frame(struct text *text, const struct profile_frame *frame, enum place_style style);
 
 /* Where to begin reading a stack: the innermost frame outside the allocator's own library and the
  * C++ library's wrappers; 0 when there is none. */
 size_t place_first(const struct profile_memory *memory, const struct profile_hotspot *hotspot);
 
-/* Adds where a hotspot allocates, marked: its first frame, else the traced function that was
- * running. */
+/* Adds where a hotspot allocates, marked: its first frame, and the first with a line where that has
+ * none; else the traced function that was running. */
 void place_hotspot(struct text *text, const struct profile *profile,
 		   const struct profile_memory *memory, const struct profile_hotspot *hotspot);
 

@@ -144,3 +144,17 @@ void utf8_shorten(struct text *into, const char *text, unsigned columns)
 	text_add(into, "…");
 	text_add(into, tail_of(text, columns - 1 - (columns - 1) / 2));
 }
+
+void utf8_cut(struct text *into, const char *text, unsigned columns)
+{
+	unsigned width;
+
+	if (utf8_width(text) <= columns) {
+		text_add(into, text);
+		return;
+	}
+	if (columns == 0)
+		return;
+	text_add_bytes(into, text, utf8_fit(text, columns - 1, &width));
+	text_add(into, "…");
+}

@@ -23,5 +23,7 @@ size_t utf8_fit(const char *text, unsigned columns, unsigned *width);
 /* Adds text, shortened in its middle to at most `columns` (≥ 1):
  *     at::_ops::convolu…backward::call */
 void utf8_shorten(struct text *into, const char *text, unsigned columns);
+/* The same at its end: "append (train.c:12) ← tr…" */
+void utf8_cut(struct text *into, const char *text, unsigned columns);
 
 #endif

@@ -242,23 +242,28 @@ static bool matches_any(const char *base, const char *const *globs)
 	return false;
 }
 
-bool allocator_framework(const char *base)
+bool allocator_is_numpy(const char *base)
 {
-	static const char *const globs[] = {
-		"libc10.so*",	  "libc10_cuda.so*",  "_multiarray_umath*",
-		"multiarray*.so", "libtensorflow*",   "_pywrap_tensorflow*",
-		"libggml*",	  "xla_cuda_plugin*", NULL};
-
-	return matches_any(base, globs);
+	return !fnmatch("_multiarray_umath*", base, 0) || !fnmatch("multiarray.*", base, 0);
 }
 
 bool allocator_library(const char *base)
 {
-	static const char *const globs[] = {"libpython3*",    "python3*",  "libcudart*",
-					    "libcuda.so*",    "libllama*", "libjax_common*",
-					    "xla_extension*", NULL};
+	static const char *const globs[] = {"libc10.so*",
+					    "libpython3*",
+					    "python3*",
+					    "libtensorflow*",
+					    "_pywrap_tensorflow*",
+					    "libjax_common*",
+					    "xla_extension*",
+					    "xla_cuda_plugin*",
+					    "libggml*",
+					    "libllama*",
+					    "libcudart*",
+					    "libcuda.so*",
+					    NULL};
 
-	return allocator_framework(base) || matches_any(base, globs);
+	return matches_any(base, globs);
 }
 
 bool allocator_is_loader(const char *base)
@@ -414,14 +419,14 @@ size_t allocator_rules(const struct allocator_file *file, const char *symbol, bo
 	return rules_of_library(file, symbol, rules);
 }
 
-bool allocator_same_kind(const char *symbol, enum perfx_action like)
+bool allocator_does(const char *symbol, enum perfx_action action)
 {
 	size_t spelling;
 	const struct c_function *function = find_c_function(symbol, &spelling);
 	ssize_t index;
 
 	if (function)
-		return function->hook.action == like;
+		return !action || function->hook.action == action;
 	index = find_operator(symbol);
-	return index >= 0 && operators[index].hook.action == like;
+	return index >= 0 && (!action || operators[index].hook.action == action);
 }

@@ -35,8 +35,8 @@ struct allocator_rule {
  * whatever their name, and so is what defines malloc. */
 bool allocator_library(const char *base);
 
-/* Tensors are made by it: a framework, not only an interpreter that one might be loaded into. */
-bool allocator_framework(const char *base);
+/* NumPy itself: the interpreter has the functions that it tells of its arrays, used or not. */
+bool allocator_is_numpy(const char *base);
 
 /* The dynamic loader has a malloc for itself alone. */
 bool allocator_is_loader(const char *base);
@@ -55,8 +55,8 @@ size_t allocator_rules(const struct allocator_file *file, const char *symbol, bo
 /* Whose malloc a file's malloc is: "libc", "jemalloc", …; NULL: nobody's that is known. */
 const char *allocator_of_file(const struct allocator_file *file);
 
-/* Is this the name of one of the C library's or C++'s own functions that does the same as `like`:
- * gives, takes, or resizes blocks? However it is called, a hook sits where it leads. */
-bool allocator_same_kind(const char *symbol, enum perfx_action like);
+/* Is this the name of one of the C library's or C++'s own functions that gives, takes or resizes
+ * blocks? action 0: any of these. However it is called, a hook sits where it leads. */
+bool allocator_does(const char *symbol, enum perfx_action action);
 
 #endif

@@ -25,8 +25,9 @@ struct finding {
 	struct allocator_file file;
 	struct candidate *candidates;
 	size_t count, capacity;
-	enum perfx_action action; /* of the one whose way is looked at */
+	/* of the one whose calls are looked at, and what of these: 0 is all */
 	uint64_t vaddr;
+	enum perfx_action action;
 };
 
 static bool wanted(const struct plan *plan, enum perfx_domain domain)
@@ -100,11 +101,12 @@ static bool is_other(uint64_t vaddr, const char *name, void *ctx)
 {
 	const struct finding *finding = ctx;
 
-	if (name && allocator_same_kind(name, finding->action))
+	if (name && allocator_does(name, finding->action))
 		return true;
 	for (size_t i = 0; vaddr && vaddr != finding->vaddr && i < finding->count; i++)
 		if (finding->candidates[i].vaddr == vaddr &&
-		    finding->candidates[i].rule.hook.action == finding->action)
+		    (!finding->action ||
+		     finding->candidates[i].rule.hook.action == finding->action))
 			return true;
 	return false;
 }
@@ -118,6 +120,16 @@ static int is_detour(struct finding *finding, struct image *image,
 	if (candidate->rule.hook.domain != PERFX_DOMAIN_HOST || candidate->ifunc)
 		return 0;
 	return forward_decide(image, candidate->vaddr, candidate->size, is_other, finding);
+}
+
+/* What it calls is not followed further: a hooked function that is reached that way costs a little
+ * more, it does no harm. */
+static bool is_leaf(struct finding *finding, struct image *image, const struct candidate *candidate)
+{
+	finding->action = PERFX_ACTION_INVALID;
+	finding->vaddr = candidate->vaddr;
+	return candidate->rule.hook.action == PERFX_ACTION_ALLOCATE &&
+	       forward_passes(image, candidate->vaddr, candidate->size, is_other, finding) == 0;
 }
 
 static bool needs_return(enum perfx_action action)
@@ -259,6 +271,8 @@ static int plan_hook(struct plan *plan, struct image *image, uint32_t module,
 	}
 	allocator = find_allocator(plan, &candidate->rule, finding, module);
 	function.hook.allocator = (__u16)(allocator + 1);
+	if (is_leaf(finding, image, candidate))
+		function.hook.flags |= PERFX_HOOK_F_LEAF;
 	function.symbol = strdup(candidate->symbol);
 	function.name = demangle(candidate->symbol);
 	if (allocator < 0 || !function.symbol || !function.name ||
@@ -269,6 +283,8 @@ static int plan_hook(struct plan *plan, struct image *image, uint32_t module,
 		return -ENOMEM;
 	}
 	plan->hooks_count++;
+	plan->has_framework |= candidate->rule.hook.domain == PERFX_DOMAIN_TENSOR &&
+			       strcmp(candidate->rule.name, "numpy") != 0;
 	return 0;
 }
 
@@ -323,7 +339,7 @@ int plan_hooks(struct plan *plan, struct image *image, size_t index, bool execut
 
 	if (plan->options.memory == MEMORY_OFF || allocator_is_loader(module->base))
 		return 0;
-	plan->has_framework |= allocator_framework(module->base);
+	plan->has_framework |= allocator_is_numpy(module->base);
 	module->exports_malloc = image__exports(image, "malloc");
 	if (!executable && !exports_any(image) && !allocator_library(module->base))
 		return 0;

@@ -122,8 +122,8 @@ static enum perfx_memory_level level_wanted(const struct memory *memory, enum pe
 	/* every process of the machine calls malloc */
 	if (memory->everybody)
 		return PERFX_MEMORY_OFF;
-	return has_hooks(memory->plan, PERFX_DOMAIN_TENSOR) ? PERFX_MEMORY_OFF
-							    : PERFX_MEMORY_SAMPLED;
+	/* hooks alone are no sign: every Python has those that NumPy would call */
+	return memory->plan->has_framework ? PERFX_MEMORY_OFF : PERFX_MEMORY_SAMPLED;
 }
 
 void memory__consider(struct memory *memory)

@@ -181,7 +181,8 @@ static void settle(struct probes *probes, size_t index, pid_t pid, struct attach
 	struct attach_point *entry = &points[count - 1];
 	bool failed = false;
 
-	if (entry->err == -KERNEL_ENOTSUPP) {
+	/* a hook reads its arguments where its site has them: no other serves */
+	if (entry->err == -KERNEL_ENOTSUPP && !probes->plan->functions[index].is_hook) {
 		struct image *image = image__open(module->fd, module->path, "");
 
 		if (image)

@@ -30,6 +30,7 @@ struct column {
 	bool right;	 /* figures */
 	unsigned rank;	 /* 0: always shown; the highest is left out first when space is short */
 	bool takes_rest; /* shortened, or given what room there is: one of a table */
+	bool cut_end;	 /* what is shortened loses its end, not its middle */
 };
 
 struct table {

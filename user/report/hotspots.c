@@ -36,11 +36,12 @@ static void select_rows(struct selection *s, size_t limit)
 	}
 }
 
-static void add_frame(struct text *text, const struct profile_frame *frame, unsigned columns)
+static void add_frame(struct text *text, const struct profile_frame *frame, enum place_style style,
+		      unsigned columns)
 {
 	struct text name = {0}, shortened = {0};
 
-	place_frame(&name, frame, true);
+	place_frame(&name, frame, style);
 	utf8_shorten(&shortened, text_peek(&name), columns ? columns : UINT_MAX);
 	escape_name(text, text_peek(&shortened));
 	text->failed |= name.failed || shortened.failed;
@@ -61,7 +62,7 @@ static void cell_where(struct composer *c, const struct profile_memory *memory,
 		end = hotspot->frames_count;
 	for (size_t i = first; i < end; i++) {
 		text_add(&cell, i > first ? " ← " : "");
-		add_frame(&cell, hotspot->frames[i], WHERE_COLUMNS);
+		add_frame(&cell, hotspot->frames[i], PLACE_LINE, WHERE_COLUMNS);
 	}
 	document_cell(c->document, &cell);
 }
@@ -89,29 +90,52 @@ static void cell_leak(struct composer *c, const struct hotspot_trend *trend)
 		document_cell_printf(c->document, "%s", "");
 }
 
+static bool has_leaks(const struct selection *s)
+{
+	for (size_t i = 0; i < s->rows_count; i++) {
+		if (s->analysis->trends[s->rows[i]].leak)
+			return true;
+	}
+	return false;
+}
+
+#define HELD                                   \
+	{.title = "At peak", .right = true},   \
+	{                                      \
+		.title = "Live", .right = true \
+	}
+#define LEAK                                   \
+	{                                      \
+		.title = "Leak", .right = true \
+	}
+#define HELD_REST                                                        \
+	{.title = "Blocks", .right = true, .rank = 5},                   \
+		{.title = "Oldest", .right = true, .rank = 3},           \
+		{.title = "Allocated", .right = true, .rank = 1},        \
+		{.title = "Allocs", .right = true, .rank = 2},           \
+		{.title = "Temp.", .right = true, .rank = 6},            \
+		{.title = "Where", .takes_rest = true, .cut_end = true}, \
+	{                                                                \
+		.title = "Function", .rank = 4                           \
+	}
+
 /* What has been held, where frees are seen. */
 static void compose_held(struct composer *c, const struct selection *s)
 {
-	static const struct column columns[] = {
-		{.title = "At peak", .right = true},
-		{.title = "Live", .right = true},
-		{.title = "Leak", .right = true},
-		{.title = "Blocks", .right = true, .rank = 5},
-		{.title = "Oldest", .right = true, .rank = 3},
-		{.title = "Allocated", .right = true, .rank = 1},
-		{.title = "Allocs", .right = true, .rank = 2},
-		{.title = "Temp.", .right = true, .rank = 6},
-		{.title = "Where", .takes_rest = true},
-		{.title = "Function", .rank = 4},
-	};
+	static const struct column without[] = {HELD, HELD_REST}, with[] = {HELD, LEAK, HELD_REST};
+	bool leaks = has_leaks(s);
 
-	document_table(c->document, columns);
+	if (leaks)
+		document_table(c->document, with);
+	else
+		document_table(c->document, without);
 	for (size_t i = 0; i < s->rows_count; i++) {
 		const struct profile_hotspot *h = &s->memory->hotspots[s->rows[i]];
 
 		document_cell_bytes(c->document, h->live_at_peak_bytes);
 		document_cell_bytes(c->document, h->live_bytes);
-		cell_leak(c, &s->analysis->trends[s->rows[i]]);
+		if (leaks)
+			cell_leak(c, &s->analysis->trends[s->rows[i]]);
 		document_cell_count(c->document, h->live_count);
 		document_cell_ns(c->document, h->live_count && s->process->to_ns > h->oldest_ns
 						      ? s->process->to_ns - h->oldest_ns
@@ -128,8 +152,10 @@ static void compose_held(struct composer *c, const struct selection *s)
 static void compose_allocated(struct composer *c, const struct selection *s)
 {
 	static const struct column columns[] = {
-		{.title = "Allocated", .right = true}, {.title = "Share", .right = true},
-		{.title = "Allocs", .right = true},    {.title = "Where", .takes_rest = true},
+		{.title = "Allocated", .right = true},
+		{.title = "Share", .right = true},
+		{.title = "Allocs", .right = true},
+		{.title = "Where", .takes_rest = true, .cut_end = true},
 		{.title = "Function", .rank = 1},
 	};
 
@@ -160,7 +186,7 @@ static void compose_stack(struct composer *c, const struct profile_hotspot *hots
 	document_add(c->document, BLOCK_CAPTION, &text);
 	document_table(c->document, columns);
 	for (size_t i = 0; i < shown; i++) {
-		add_frame(&text, hotspot->frames[i], c->limits->name_columns);
+		add_frame(&text, hotspot->frames[i], PLACE_BRIEF, c->limits->name_columns);
 		document_cell(c->document, &text);
 	}
 	if (shown < hotspot->frames_count)

@@ -27,7 +27,7 @@ static json_t *frame_string(const struct profile_frame *frame)
 	struct text text = {0};
 	json_t *json = NULL;
 
-	place_frame(&text, frame, false);
+	place_frame(&text, frame, PLACE_FULL);
 	if (!text.failed)
 		json = json_of_string(text_peek(&text));
 	text_clear(&text);

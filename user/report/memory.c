@@ -73,6 +73,29 @@ static const char *mark_of(const struct profile_memory *memory)
 	}
 }
 
+/* Three digits of a count: an estimate has no more. */
+static uint64_t rounded(uint64_t count)
+{
+	uint64_t unit = 1;
+
+	while (count / unit >= 1000)
+		unit *= 10;
+	return (count + unit / 2) / unit * unit;
+}
+
+static void add_rounded(struct text *text, uint64_t count)
+{
+	add_count(text, rounded(count));
+}
+
+/* With the noun in the plural it needs. */
+static void add_number(struct text *text, const struct profile_memory *memory, uint64_t count,
+		       const char *noun)
+{
+	add_count(text, memory->sampled ? rounded(count) : count);
+	text_printf(text, " %s%s", noun, count == 1 ? "" : "s");
+}
+
 static void add_estimate(struct text *text, const struct profile_estimate *estimate, bool sampled,
 			 void (*add)(struct text *, uint64_t))
 {
@@ -159,7 +182,8 @@ static void compose_title(struct composer *c, const struct profile_memory *memor
 	text_printf(&text, "%s", title_of(memory->domain));
 	for (size_t i = 0; i < memory->allocators_count; i++) {
 		text_add(&text, i ? ", " : " (");
-		escape_name(&text, memory->allocators[i].name);
+		escape_name(&text,
+			    memory->allocators[i].name[0] ? memory->allocators[i].name : "?");
 	}
 	if (memory->allocators_count)
 		text_add(&text, ")");
@@ -171,14 +195,19 @@ static void add_allocated(struct text *text, const struct profile_memory *memory
 	text_add(text, "allocated ");
 	add_estimate(text, &memory->allocated_bytes, memory->sampled, add_bytes);
 	text_add(text, " in ");
-	add_estimate(text, &memory->allocs, memory->sampled, add_count);
+	add_estimate(text, &memory->allocs, memory->sampled,
+		     memory->sampled ? add_rounded : add_count);
 	text_add(text, memory->allocs.value == 1 ? " allocation" : " allocations");
 	if (!memory->recorded_ns || memory->recorded_ns == PROFILE_ABSENT)
 		return;
 	text_printf(text, " (%s", memory->sampled ? "~ " : "");
-	add_count(text,
-		  (uint64_t)((double)memory->allocs.value * 1e9 / (double)memory->recorded_ns));
-	text_add(text, " a second, ");
+	if (memory->allocs.value >= memory->recorded_ns / 1000000000) {
+		uint64_t rate = (uint64_t)((double)memory->allocs.value * 1e9 /
+					   (double)memory->recorded_ns);
+
+		add_count(text, memory->sampled ? rounded(rate) : rate);
+		text_add(text, " a second, ");
+	}
 	add_bytes(text, (uint64_t)((double)memory->allocated_bytes.value * 1e9 /
 				   (double)memory->recorded_ns));
 	text_add(text, "/s)");
@@ -190,14 +219,12 @@ static void add_held(struct text *text, const struct profile *p,
 	const char *mark = mark_of(memory);
 
 	text_printf(text, " · %s", memory->sampled ? "~ " : "");
-	add_count(text, memory->frees_count);
-	text_add(text, memory->frees_count == 1 ? " free" : " frees");
+	add_number(text, memory, memory->frees_count, "free");
 	text_printf(text, " · held at the end %s", mark);
 	add_bytes(text, memory->current_bytes);
 	if (memory->current_count != PROFILE_ABSENT) {
 		text_printf(text, " in %s", mark);
-		add_count(text, memory->current_count);
-		text_add(text, memory->current_count == 1 ? " block" : " blocks");
+		add_number(text, memory, memory->current_count, "block");
 	}
 	if (memory->peak_bytes == PROFILE_ABSENT)
 		return;
@@ -268,33 +295,46 @@ static void add_times(struct text *text, const struct profile_process *p,
 	text_add(text, "): figures are of that time, rates within it.");
 }
 
+static void add_lost(struct text *text, const char *separator, uint64_t count, const char *what)
+{
+	text_add(text, separator);
+	add_count(text, count);
+	text_printf(text, " %s%s", what, count == 1 ? "" : "s");
+}
+
+static const char *bound_words(unsigned bound)
+{
+	if (bound == PROFILE_MEMORY_LOST_ALLOCS)
+		return "lower bounds (≥)";
+	return bound == PROFILE_MEMORY_LOST_FREES ? "upper bounds (≤)" : "too high or too low (~)";
+}
+
 static void add_losses(struct text *text, const struct profile_memory *memory)
 {
-	if (memory->lost_allocs_count || memory->lost_frees_count) {
-		text_add(text, " ");
-		add_count(text, memory->lost_allocs_count);
-		text_add(text,
-			 memory->lost_allocs_count == 1 ? " allocation and " : " allocations and ");
-		add_count(text, memory->lost_frees_count);
-		text_add(text, memory->lost_frees_count == 1 ? " free" : " frees");
-		text_add(text, " have no record: they are in the counts");
-		text_add(text,
-			 memory_sees_frees(memory) ? ", and what is held and the peak are " : ".");
-		if (memory_sees_frees(memory))
-			text_add(text, memory->bound == PROFILE_MEMORY_LOST_ALLOCS
-					       ? "lower bounds (≥)."
-				       : memory->bound == PROFILE_MEMORY_LOST_FREES
-					       ? "upper bounds (≤)."
-					       : "too high or too low (~).");
-	}
+	uint64_t allocs = memory->lost_allocs_count, frees = memory->lost_frees_count;
+
+	if (allocs)
+		add_lost(text, " ", allocs, "allocation");
+	if (frees)
+		add_lost(text, allocs ? " and " : " ", frees, "free");
+	if (allocs || frees)
+		text_add(text, allocs + frees == 1 ? " has no record: it is in the counts."
+						   : " have no record: they are in the counts.");
+	if (memory->bound && memory_sees_frees(memory))
+		text_printf(text, " What is held and the peak are %s.", bound_words(memory->bound));
 	if (memory->replaced_count && memory->replaced_count != PROFILE_ABSENT) {
-		text_add(text, " ");
-		add_count(text, memory->replaced_count);
-		text_add(text,
-			 memory->replaced_count == 1
-				 ? " free was not seen: its address was allocated anew."
-				 : " frees were not seen: their addresses were allocated anew.");
+		add_lost(text, " ", memory->replaced_count, "free");
+		text_add(text, memory->replaced_count == 1
+				       ? " was not seen: its address was allocated anew."
+				       : " were not seen: their addresses were allocated anew.");
 	}
+}
+
+static const char *why_unheld(const struct profile_memory *memory)
+{
+	return memory->level == PERFX_MEMORY_SAMPLED_IN
+		       ? " Frees were not recorded: what is held is not known."
+		       : " Not all frees were recorded: what is held is not known.";
 }
 
 static void compose_caveats(struct composer *c, const struct profile_process *p, size_t domain,
@@ -304,7 +344,7 @@ static void compose_caveats(struct composer *c, const struct profile_process *p,
 	struct text text = {0};
 
 	if (!memory_sees_frees(memory))
-		text_add(&text, " Frees were not recorded: what is held is not known.");
+		text_add(&text, why_unheld(memory));
 	else if (analysis->memory[domain].unjudged)
 		text_printf(&text, " Leaks were not judged: %s.",
 			    analysis->memory[domain].unjudged);
@@ -328,8 +368,8 @@ static void compose_allocators(struct composer *c, const struct profile_memory *
 		{.title = "Frees", .right = true, .rank = 1},
 		{.title = "Allocated", .right = true},
 		{.title = "Live", .right = true},
-		{.title = "Allocator"},
-		{.title = "Module", .takes_rest = true},
+		{.title = "Allocator", .takes_rest = true},
+		{.title = "Module", .rank = 2},
 	};
 	bool frees = memory_sees_frees(memory);
 

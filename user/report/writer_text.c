@@ -246,7 +246,10 @@ static void add_cell(struct layout *l, const struct column *column, const char *
 	unsigned pad;
 
 	escape_unmarked(&plain, cell);
-	utf8_shorten(&fitted, text_peek(&plain), width);
+	if (column->cut_end)
+		utf8_cut(&fitted, text_peek(&plain), width);
+	else
+		utf8_shorten(&fitted, text_peek(&plain), width);
 	pad = width - utf8_width(text_peek(&fitted));
 	if (column->right)
 		add_spaces(l, pad);

@@ -98,33 +98,43 @@ static int walk(struct search *search)
 	return 0;
 }
 
-static int decide(const struct body *body, forward_fn is_other, void *ctx)
+/* Walks the whole function. 0, or why nothing can be said: -ENOENT, -ENOMEM. */
+static int look(struct search *search, struct body *body, struct image *image, uint64_t vaddr,
+		uint64_t size)
 {
-	struct search search = {.body = body, .is_other = is_other, .ctx = ctx};
-	bool trivial = body->insns.count <= TRIVIAL_INSNS_MAX;
-	int err;
+	int err = size ? body__decode(body, image, vaddr, size) : -ENOENT;
 
-	if (body->undecoded || body->goes_anywhere || !body->insns.count)
-		return 0;
-	err = walk(&search);
-	free(search.seen);
-	free(search.stack);
-	if (err)
-		return err;
-	return search.passes && (!search.goes_around || (trivial && !search.calls_more));
+	if (!err && (body->undecoded || body->goes_anywhere || !body->insns.count))
+		err = -ENOENT;
+	search->body = body;
+	if (!err)
+		err = walk(search);
+	free(search->seen);
+	free(search->stack);
+	return err;
 }
 
 int forward_decide(struct image *image, uint64_t vaddr, uint64_t size, forward_fn is_other,
 		   void *ctx)
 {
-	struct body body;
-	int result;
+	struct search search = {.is_other = is_other, .ctx = ctx};
+	struct body body = {0};
+	int err = look(&search, &body, image, vaddr, size);
+	bool trivial = body.insns.count <= TRIVIAL_INSNS_MAX;
 
-	if (!size)
-		return 0;
-	result = body__decode(&body, image, vaddr, size);
-	if (!result)
-		result = decide(&body, is_other, ctx);
 	body__clear(&body);
-	return result;
+	if (err)
+		return err == -ENOENT ? 0 : err;
+	return search.passes && (!search.goes_around || (trivial && !search.calls_more));
+}
+
+int forward_passes(struct image *image, uint64_t vaddr, uint64_t size, forward_fn is_other,
+		   void *ctx)
+{
+	struct search search = {.is_other = is_other, .ctx = ctx};
+	struct body body = {0};
+	int err = look(&search, &body, image, vaddr, size);
+
+	body__clear(&body);
+	return err ? err : search.passes;
 }

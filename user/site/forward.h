@@ -17,4 +17,9 @@ typedef bool (*forward_fn)(uint64_t vaddr, const char *name, void *ctx);
 int forward_decide(struct image *image, uint64_t vaddr, uint64_t size, forward_fn is_other,
 		   void *ctx);
 
+/* 1: some way through the function calls one of the others, or jumps to it. 0: none does; < 0: not
+ * known, or -ENOMEM. */
+int forward_passes(struct image *image, uint64_t vaddr, uint64_t size, forward_fn is_other,
+		   void *ctx);
+
 #endif

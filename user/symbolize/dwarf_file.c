@@ -65,6 +65,7 @@ struct dwarf_file *dwarf_file__open(struct image *image)
 	file = calloc(1, sizeof(*file));
 	if (!file)
 		return NULL;
+	file->image = image;
 	file->entries_left = SYMBOLIZE_ENTRIES_MAX;
 	file->dwarf = open_dwarf(fd, &file->elf);
 	if (file->dwarf && alt_fd >= 0)
@@ -98,4 +99,11 @@ bool dwarf_file__spend(struct dwarf_file *file)
 		return false;
 	file->entries_left--;
 	return true;
+}
+
+bool dwarf_file__is_code(const struct dwarf_file *file, uint64_t vaddr)
+{
+	size_t available;
+
+	return image__code(file->image, vaddr, &available);
 }

@@ -46,11 +46,11 @@ static void match_function(struct walk *walk, Dwarf_Die *function)
 	while ((offset = dwarf_ranges(function, offset, &base, &start, &end)) > 0) {
 		size_t i = lower_bound(walk->vaddrs, walk->count, start);
 
+		if (!dwarf_file__is_code(walk->file, start))
+			i = walk->count;
 		for (; i < walk->count && walk->vaddrs[i] < end; i++) {
 			if (!dwarf_file__spend(walk->file))
 				return;
-			/* the first pass finds the outer one, the second may find one inside it
-			 * that has its own code, elsewhere */
 			if (walk->found[i])
 				continue;
 			walk->found[i] = true;

@@ -12,6 +12,7 @@
 
 /* The DWARF of one file. */
 struct dwarf_file {
+	const struct image *image;
 	Elf *elf, *alt_elf;
 	Dwarf *dwarf, *alt;
 	uint64_t entries_left; /* of SYMBOLIZE_ENTRIES_MAX */
@@ -27,6 +28,10 @@ struct dwarf_file *dwarf_file__open(struct image *image);
 void dwarf_file__free(struct dwarf_file *file);
 /* Takes one from the budget; false when it is used up. */
 bool dwarf_file__spend(struct dwarf_file *file);
+
+/* Is it an address of code? The ranges of functions that the linker has dropped start at 0, or so.
+ */
+bool dwarf_file__is_code(const struct dwarf_file *file, uint64_t vaddr);
 
 /* dwarf_name.c: a function's qualified name; "" unknown. Lives as long as the file. */
 const char *dwarf_file__name(struct dwarf_file *file, Dwarf_Die *function);

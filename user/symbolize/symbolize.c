@@ -132,13 +132,12 @@ static void claim(struct job *job)
 	struct unit *unit = &job->unit;
 	Dwarf_Addr base, start, end;
 	ptrdiff_t offset = 0;
-	size_t available, kept = 0;
+	size_t kept = 0;
 
 	unit->count = 0;
 	while (dwarf_file__spend(job->file) &&
 	       (offset = dwarf_ranges(&unit->die, offset, &base, &start, &end)) > 0) {
-		/* the code of functions that the linker has dropped counts from 0, or so */
-		if (!image__code(job->image, start, &available))
+		if (!dwarf_file__is_code(job->file, start))
 			continue;
 		for (size_t i = lower_bound(job->vaddrs, job->count, start);
 		     i < job->count && job->vaddrs[i] < end && unit->count < job->count; i++)

@@ -4,6 +4,13 @@
 #define PLACE(name) __asm__ volatile(".globl " #name "\n" #name ": nop" : "+r"(x))
 #define INLINE	    static inline __attribute__((always_inline))
 
+#ifdef DROPPED /* by the linker: nobody needs it */
+__attribute__((visibility("hidden"))) void dropped(void)
+{
+	__asm__ volatile(".fill 0x8000, 1, 0x90");
+}
+#endif
+
 #line 10 "inner.h"
 INLINE int inner(int x)
 {
@@ -26,7 +33,6 @@ __attribute__((noinline)) int outer(int x)
 	PLACE(in_outer);
 	return x;
 }
-extern __typeof(outer) __outer __attribute__((alias("outer")));
 
 static __attribute__((noinline)) int hidden(int x)
 {
@@ -39,8 +45,26 @@ int uses_hidden(int x)
 	return hidden(x) + 1;
 }
 
-__attribute__((noinline)) int exported(int x)
+__attribute__((noinline)) int Exported(int x)
 {
 	PLACE(in_exported);
 	return x;
 }
+extern __typeof(Exported) __Exported __attribute__((alias("Exported")));
+
+#ifdef NESTED
+INLINE int in_nested_function(int x)
+{
+	PLACE(in_nested);
+	return x;
+}
+
+__attribute__((noipa)) int around(int x)
+{
+	__attribute__((noipa)) int nested(int y)
+	{
+		return in_nested_function(x + y);
+	}
+	return nested(x) + 1;
+}
+#endif

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "record/frames.h"
+
+#include "decode/decode.h"
+#include "places_fixture.h"
+#include "stream/capture.h"
+#include "stream/pack.h"
+#include "target/image.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+/* What is recorded, as a capture in the scratch folder. */
+static struct sink sink;
+static struct frames *frames;
+
+static void set_up(void)
+{
+	int fd;
+
+	fixture_set_up();
+	places_build("cc -g", "places.c");
+	fd = open(fixture_path("run.perfx"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	cr_assert_geq(fd, 0);
+	sink = (struct sink){.capture = capture_writer__new(fd)};
+	frames = frames__new(&sink);
+	cr_assert_not_null(frames);
+}
+
+static void tear_down(void)
+{
+	frames__free(frames);
+	capture_writer__free(sink.capture);
+	fixture_tear_down();
+}
+
+TestSuite(frames, .init = set_up, .fini = tear_down);
+
+/* A whole file as if it were code, at a place of the test's choice; returns where. */
+static uint64_t map_file(const char *name, uint64_t at)
+{
+	int fd = fixture_open(name), flags = MAP_PRIVATE | (at ? MAP_FIXED : 0);
+	struct stat status;
+	void *base;
+
+	cr_assert_eq(fstat(fd, &status), 0);
+	base = mmap((void *)at, (size_t)status.st_size, PROT_READ | PROT_EXEC, flags, fd, 0);
+	cr_assert_neq(base, MAP_FAILED);
+	close(fd);
+	return (uint64_t)base;
+}
+
+static void unmap_file(uint64_t base, const char *name)
+{
+	struct stat status;
+
+	cr_assert_eq(stat(fixture_path(name), &status), 0);
+	munmap((void *)base, (size_t)status.st_size);
+}
+
+/* In p.so. */
+static uint64_t offset_of(const char *place)
+{
+	int fd = fixture_open("p.so");
+	struct image *image = image__open(fd, "p.so", "");
+	int64_t offset = image__offset(image, places_vaddr(place));
+
+	close(fd);
+	image__free(image);
+	return (uint64_t)offset;
+}
+
+static void stack(uint32_t process, const uint64_t *addresses, uint32_t count)
+{
+	struct {
+		struct perfx_stack fixed;
+		uint64_t addresses[8];
+	} record = {.fixed = {.hdr = {.kind = PERFX_KIND_STACK,
+				      .size = (uint32_t)(sizeof(record.fixed) +
+							 count * sizeof(uint64_t)),
+				      .fixed = sizeof(record.fixed)},
+			      .stack = 1,
+			      .process = process,
+			      .frames_count = count}};
+
+	memcpy(record.addresses, addresses, count * sizeof(*addresses));
+	cr_assert_eq(frames__stack(frames, &record.fixed), 0);
+}
+
+static void stack_of_one(uint32_t process, uint64_t address)
+{
+	stack(process, &address, 1);
+}
+
+/* Ends the recording, once. */
+static const char *records(size_t *size)
+{
+	static struct capture_reader *reader;
+
+	if (!reader) {
+		cr_assert_eq(frames__emit(frames), 0);
+		cr_assert_eq(sink.err, 0);
+		cr_assert_eq(capture_writer__flush(sink.capture), 0);
+		reader = capture_reader__open(fixture_path("run.perfx"));
+		cr_assert_not_null(reader);
+	}
+	return capture_reader__data(reader, size);
+}
+
+static void add_frame(struct text *text, size_t *depth, const struct perfx_frame *frame,
+		      const char *const *strings, const char *module, uint64_t offset)
+{
+	cr_expect_eq(frame->depth, *depth, "depth %u after %zu", frame->depth, *depth);
+	cr_expect_str_eq(strings[1], module);
+	cr_expect_eq(frame->offset, offset);
+	places_add(text, strings[0], strings[2], frame->line);
+	++*depth;
+}
+
+/* The frames at an address: "function file:line < …". */
+static void expect_frames(uint32_t process, uint64_t address, const char *module, uint64_t offset,
+			  const char *wanted)
+{
+	size_t size, depth = 0;
+	const char *data = records(&size);
+	struct text text = {0};
+
+	while (size) {
+		struct event event;
+		size_t skip;
+		ssize_t used = decode_event(data, size, &event, &skip);
+
+		cr_assert_gt(used, 0);
+		cr_assert_eq(event.kind, PERFX_KIND_FRAME);
+		if (event.frame.process == process && event.frame.address == address)
+			add_frame(&text, &depth, &event.frame, event.strings, module, offset);
+		data += used;
+		size -= (size_t)used;
+	}
+	cr_expect_str_eq(text_peek(&text), wanted, "process %u: %s", process, text_peek(&text));
+	text_clear(&text);
+}
+
+static size_t records_count(void)
+{
+	size_t size, count = 0;
+	const char *data = records(&size);
+
+	for (; size; count++) {
+		struct event event;
+		size_t skip;
+		ssize_t used = decode_event(data, size, &event, &skip);
+
+		cr_assert_gt(used, 0);
+		data += used;
+		size -= (size_t)used;
+	}
+	return count;
+}
+
+static const char *known(const char *place)
+{
+	for (size_t i = 0; i < PLACES; i++)
+		if (strcmp(places_of_c[i].name, place) == 0)
+			return places_of_c[i].wanted;
+	return NULL;
+}
+
+/* A return address: the instruction behind a place's. */
+#define BEHIND 1
+
+static void expect_place(uint32_t process, uint64_t base, const char *module, const char *place)
+{
+	uint64_t offset = offset_of(place);
+
+	expect_frames(process, base + offset + BEHIND, fixture_path(module), offset, known(place));
+}
+
+/* Each address of each process once, however many stacks show it. */
+Test(frames, living_process)
+{
+	uint64_t base = map_file("p.so", 0);
+	uint64_t addresses[] = {base + offset_of("in_inner") + BEHIND,
+				base + offset_of("in_hidden") + BEHIND,
+				base + offset_of("in_outer") + BEHIND};
+
+	cr_assert_eq(frames__map(frames, 1, getpid()), 0);
+	cr_assert_eq(frames__map(frames, 2, getpid()), 0);
+	stack(1, addresses, 3);
+	stack(1, addresses, 2);
+	stack_of_one(2, addresses[0]);
+	expect_place(1, base, "p.so", "in_inner");
+	expect_place(1, base, "p.so", "in_hidden");
+	expect_place(1, base, "p.so", "in_outer");
+	expect_place(2, base, "p.so", "in_inner");
+	cr_expect_eq(records_count(), 3 + 1 + 1 + 3);
+}
+
+/* The call is what counts, not what follows it: nothing of the function may be left. */
+Test(frames, last_instruction_of_a_function)
+{
+	struct symbol symbol;
+	struct image *image;
+	uint64_t base, end;
+	int fd = fixture_open("p.so");
+
+	image = image__open(fd, "p.so", "");
+	close(fd);
+	cr_assert_eq(image__function_at(image, places_vaddr("in_outer"), &symbol), 0);
+	end = symbol.offset + symbol.size;
+	image__free(image);
+	base = map_file("p.so", 0);
+	cr_assert_eq(frames__map(frames, 1, getpid()), 0);
+	stack_of_one(1, base + end);
+	expect_frames(1, base + end, fixture_path("p.so"), end - 1, "outer outer.c:205");
+}
+
+Test(frames, unloaded_and_deleted_since)
+{
+	uint64_t base = map_file("p.so", 0), offset = offset_of("in_middle");
+
+	cr_assert_eq(frames__map(frames, 1, getpid()), 0);
+	stack_of_one(1, base + offset + BEHIND);
+	unmap_file(base, "p.so");
+	fixture_run("mv p.so away.so && echo another file > p.so");
+	cr_assert_eq(frames__map(frames, 1, getpid()), 0);
+	fixture_run("rm away.so");
+	expect_frames(1, base + offset + BEHIND, fixture_path("p.so"), offset, known("in_middle"));
+}
+
+/* The same addresses belong to what was there when a stack showed them. */
+Test(frames, another_library_in_its_place)
+{
+	uint64_t base = map_file("p.so", 0), offset = offset_of("in_outer");
+
+	cr_assert_eq(frames__map(frames, 1, getpid()), 0);
+	stack_of_one(1, base + offset + BEHIND);
+	fixture_run("cp p.so q.so");
+	map_file("q.so", base);
+	cr_assert_eq(frames__map(frames, 1, getpid()), 0);
+	stack_of_one(1, base + offset_of("in_hidden") + BEHIND);
+	expect_place(1, base, "p.so", "in_outer");
+	expect_place(1, base, "q.so", "in_hidden");
+}
+
+/* Records come later than what they tell of. */
+Test(frames, stacks_before_and_after_the_looks)
+{
+	uint64_t early, late, base = map_file("p.so", 0), offset = offset_of("in_outer");
+
+	fixture_run("cp p.so q.so && cp p.so r.so");
+	late = map_file("q.so", 0);
+	cr_assert_eq(frames__map(frames, 1, getpid()), 0);
+	early = map_file("r.so", 0);
+	stack_of_one(1, early + offset + BEHIND); /* not looked at yet */
+	unmap_file(late, "q.so");
+	cr_assert_eq(frames__map(frames, 1, getpid()), 0);
+	stack_of_one(1, late + offset + BEHIND); /* no more */
+	stack_of_one(1, base + offset + BEHIND);
+	expect_place(1, base, "p.so", "in_outer");
+	expect_place(1, late, "q.so", "in_outer");
+	expect_place(1, early, "r.so", "in_outer");
+}
+
+static pid_t start_child(void)
+{
+	pid_t child = fork();
+
+	if (!child) {
+		pause();
+		_exit(0);
+	}
+	return child;
+}
+
+static void end_child(pid_t child)
+{
+	kill(child, SIGKILL);
+	cr_assert_eq(waitpid(child, NULL, 0), child);
+}
+
+Test(frames, processes_that_have_ended)
+{
+	uint64_t base = map_file("p.so", 0), offset = offset_of("in_inner");
+	pid_t child = start_child();
+
+	unmap_file(base, "p.so");
+	cr_assert_eq(frames__map(frames, 7, child), 0);
+	end_child(child);
+	cr_assert_eq(frames__map(frames, 7, child), -ESRCH);
+	stack_of_one(7, base + offset + BEHIND);
+	/* its own children were too short-lived to be looked at */
+	cr_assert_eq(frames__fork(frames, 8, 7), 0);
+	cr_assert_eq(frames__map(frames, 8, child), -ESRCH);
+	cr_assert_eq(frames__fork(frames, 9, 8), 0);
+	stack_of_one(9, base + offset + BEHIND);
+	fixture_run("cp p.so kept.so && rm p.so && mv kept.so p.so");
+	expect_place(7, base, "p.so", "in_inner");
+	expect_place(9, base, "p.so", "in_inner");
+}
+
+/* In the root of the process, which is held as well. */
+Test(frames, debug_file_of_a_process_that_has_ended)
+{
+	uint64_t base, offset;
+	pid_t child;
+
+	fixture_run("objcopy --only-keep-debug p.so p.debug && strip -o stripped.so p.so && "
+		    "objcopy --add-gnu-debuglink=p.debug stripped.so");
+	offset = offset_of("in_hidden");
+	base = map_file("stripped.so", 0);
+	child = start_child();
+	cr_assert_eq(frames__map(frames, 1, child), 0);
+	end_child(child);
+	stack_of_one(1, base + offset + BEHIND);
+	expect_place(1, base, "stripped.so", "in_hidden");
+}
+
+/* What a child maps is its own affair. */
+Test(frames, child_with_another_library)
+{
+	uint64_t base = map_file("p.so", 0), offset = offset_of("in_outer");
+	pid_t child;
+
+	cr_assert_eq(frames__map(frames, 1, getpid()), 0);
+	fixture_run("cp p.so q.so");
+	map_file("q.so", base);
+	child = start_child();
+	cr_assert_eq(frames__fork(frames, 2, 1), 0);
+	cr_assert_eq(frames__map(frames, 2, child), 0);
+	stack_of_one(1, base + offset + BEHIND);
+	stack_of_one(2, base + offset + BEHIND);
+	end_child(child);
+	expect_place(1, base, "p.so", "in_outer");
+	expect_place(2, base, "q.so", "in_outer");
+}
+
+Test(frames, code_without_a_file)
+{
+	uint64_t jit = (uint64_t)mmap(NULL, 4096, PROT_READ | PROT_EXEC,
+				      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	cr_assert_eq(frames__map(frames, 1, getpid()), 0);
+	stack_of_one(1, jit + 16);
+	stack_of_one(1, 0);
+	stack_of_one(1, 16);
+	stack_of_one(5, jit + 16); /* a process that nobody has told of */
+	expect_frames(1, jit + 16, "", 0, " :0");
+	expect_frames(1, 0, "", 0, " :0");
+	expect_frames(1, 16, "", 0, " :0");
+	expect_frames(5, jit + 16, "", 0, " :0");
+	cr_expect_eq(records_count(), 4);
+}
+
+Test(frames, file_without_names)
+{
+	uint64_t base;
+
+	fixture_run("head -c 8192 /dev/zero > code.bin");
+	base = map_file("code.bin", 0);
+	cr_assert_eq(frames__map(frames, 1, getpid()), 0);
+	stack_of_one(1, base + 0x1235);
+	stack_of_one(1, base + 0x1239);
+	expect_frames(1, base + 0x1235, fixture_path("code.bin"), 0x1234, " :0");
+	expect_frames(1, base + 0x1239, fixture_path("code.bin"), 0x1238, " :0");
+}
+
+Test(frames, cut_record)
+{
+	struct perfx_stack cut = {
+		.hdr = {.kind = PERFX_KIND_STACK, .size = sizeof(cut), .fixed = sizeof(cut)},
+		.process = 1,
+		.frames_count = 1000};
+
+	cr_assert_eq(frames__stack(frames, &cut), 0);
+	cr_expect_eq(records_count(), 0);
+}
+
+Test(frames, nothing)
+{
+	frames__free(NULL);
+	cr_expect_eq(records_count(), 0);
+}

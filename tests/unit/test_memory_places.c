@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Who it was: stacks, frames, calling contexts, allocators; and records that lie about it. */
+#include "memory_fixture.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+static void expect_frame(const struct profile_frame *frame, const char *function,
+			 const char *module_base, const char *file, uint32_t line, uint64_t address)
+{
+	cr_expect_str_eq(frame->function, function);
+	cr_expect_str_eq(frame->module_base, module_base);
+	cr_expect_str_eq(frame->file, file);
+	cr_expect_eq(frame->line, line);
+	cr_expect_eq(frame->address, address);
+}
+
+Test(memory_places, frames_innermost_first_with_inlined_ones)
+{
+	struct story t = story_begin();
+	struct aggregate *aggregate = aggregate__new();
+	const struct profile_hotspot *h;
+
+	stream_stack(&t.stream, 1, 1, PERFX_STACK_CUT, 0x111, 0x222, 0x333);
+	allocated(&t, 0x1000, 1, 0);
+	/* the outer one is heard of first; nobody knows 0x222 */
+	stream_frame(&t.stream, 1, 0x111, 2, "outer", "/opt/a.so", 0x11, "a.c", 30);
+	stream_frame(&t.stream, 1, 0x111, 0, "inner", "/opt/a.so", 0x11, "a.h", 10);
+	stream_frame(&t.stream, 1, 0x333, 0, "main", "/bin/a", 0x33, "", 0);
+	cr_assert_eq(stream_replay(&t.stream, aggregate), 0);
+	h = &host_memory(aggregate)->hotspots[0];
+	cr_assert_eq(h->frames_count, 4);
+	cr_expect(h->stack_cut);
+	expect_frame(h->frames[0], "inner", "a.so", "a.h", 10, 0x111);
+	expect_frame(h->frames[1], "outer", "a.so", "a.c", 30, 0x111);
+	expect_frame(h->frames[2], "", "", "", 0, 0x222);
+	expect_frame(h->frames[3], "main", "a", "", 0, 0x333);
+	cr_expect_eq(h->frames[0]->offset, 0x11);
+	cr_expect_eq(h->frames[0]->module, h->frames[1]->module, "one copy");
+
+	/* in mid-stream: what is described later is known later */
+	stream_clear(&t.stream);
+	stream_frame(&t.stream, 1, 0x111, 1, "between", "/opt/a.so", 0x11, "a.h", 20);
+	stream_frame(&t.stream, 1, 0x222, 0, "middle", "/bin/a", 0x22, "", 0);
+	cr_assert_eq(stream_replay(&t.stream, aggregate), 0);
+	h = &host_memory(aggregate)->hotspots[0];
+	cr_assert_eq(h->frames_count, 5);
+	expect_frame(h->frames[1], "between", "a.so", "a.h", 20, 0x111);
+	expect_frame(h->frames[3], "middle", "a", "", 0, 0x222);
+	cr_expect_eq(aggregate__finish(aggregate)->losses[PERFX_LOSS_UNDECODED], 0);
+	stream_clear(&t.stream);
+	aggregate__free(aggregate);
+}
+
+/* The same addresses, and the same stack's number, mean something else in another process. */
+Test(memory_places, addresses_are_a_processs_own)
+{
+	struct story t = story_begin();
+	struct aggregate *aggregate;
+	const struct profile *profile;
+
+	stream_process(&t.stream, 2, 200, "b", "b");
+	stream_stack(&t.stream, 1, 1, 0, 0x111);
+	stream_stack(&t.stream, 2, 1, 0, 0x111);
+	stream_frame(&t.stream, 1, 0x111, 0, "one", "", 0, "", 0);
+	stream_frame(&t.stream, 2, 0x111, 0, "two", "", 0, "", 0);
+	allocated(&t, 0x1000, 1, 0);
+	t.place.process = 2;
+	allocated(&t, 0x1000, 1, 0);
+	aggregate = story_told(&t);
+	profile = aggregate__finish(aggregate);
+	cr_expect_str_eq(memory_in(profile, 1, HOST)->hotspots[0].frames[0]->function, "one");
+	cr_expect_str_eq(memory_in(profile, 2, HOST)->hotspots[0].frames[0]->function, "two");
+	aggregate__free(aggregate);
+}
+
+Test(memory_places, a_hotspot_is_stack_context_and_allocator)
+{
+	struct story t = story_begin();
+	struct aggregate *aggregate;
+	const struct profile_memory *m;
+
+	stream_function(&t.stream, 7, "forward", "/bin/a", PERFX_SOURCE_SYMBOL);
+	stream_context(&t.stream, 3, 0, 7, 1);
+	stream_allocator(&t.stream, 1, HOST, "libc", "/lib/libc.so.6");
+	stream_allocator(&t.stream, 2, HOST, "jemalloc", "/lib/libjemalloc.so.2");
+	allocated(&t, 0x1000, 100, 0);
+	allocated(&t, 0x2000, 100, 0);
+	t.place.context = 3;
+	allocated(&t, 0x3000, 40, 0);
+	t.place.allocator = 2;
+	allocated(&t, 0x4000, 30, 0);
+	t.place.stack = 2;
+	allocated(&t, 0x5000, 20, 0);
+	freed(&t, 0x5000, 0, 0);
+	aggregate = story_told(&t);
+	m = host_memory(aggregate);
+	cr_assert_eq(m->hotspots_count, 4);
+	cr_expect_eq(m->hotspots[0].allocs.value, 2);
+	cr_expect_eq(m->hotspots[0].function, 0);
+	cr_expect_eq(m->hotspots[1].function, 7);
+	cr_expect_eq(m->hotspots[1].context, 3);
+	cr_expect_str_eq(m->hotspots[1].allocator, "libc");
+	cr_expect_str_eq(m->hotspots[2].allocator, "jemalloc");
+	cr_expect_eq(m->hotspots[3].temporary_count, 1);
+	cr_assert_eq(m->allocators_count, 2);
+	cr_expect_str_eq(m->allocators[0].name, "libc");
+	cr_expect_str_eq(m->allocators[0].module, "/lib/libc.so.6");
+	cr_expect_eq(m->allocators[0].allocs_count, 3);
+	cr_expect_eq(m->allocators[0].live_bytes, 240);
+	cr_expect_eq(m->allocators[1].allocated_bytes, 50);
+	cr_expect_eq(m->allocators[1].frees_count, 1);
+	cr_expect_eq(m->allocators[1].live_bytes, 30);
+	aggregate__free(aggregate);
+}
+
+static uint64_t alloc_bytes_of(const struct profile *profile, uint32_t function)
+{
+	const struct profile_process *p = &profile->processes[0];
+
+	for (size_t i = 0; i < p->rows_count; i++) {
+		if (p->rows[i].function == function)
+			return p->rows[i].alloc_bytes;
+	}
+	cr_assert_fail("no row");
+	return 0;
+}
+
+Test(memory_places, bytes_by_innermost_function)
+{
+	static const enum perfx_domain order[] = {GPU, HOST, TENSOR};
+
+	/* each domain comes before those that were there until then */
+	for (size_t domains = 0; domains <= 3; domains++) {
+		struct story t = story_begin();
+		struct aggregate *aggregate;
+		uint64_t expected = PROFILE_ABSENT;
+
+		for (uint32_t f = 1; f <= 2; f++) {
+			stream_function(&t.stream, f, "f", "/bin/a", PERFX_SOURCE_SYMBOL);
+			stream_context(&t.stream, f, f - 1, f, 1);
+			stream_call(&t.stream, f, 100, 0, 10, 5, 0);
+		}
+		stream_context(&t.stream, 3, 0, 2, 1);
+		for (size_t i = 0; i < domains; i++) {
+			t.place.domain = order[i];
+			t.place.context = 2;
+			expected = 100 * (i + 1);
+			allocated(&t, 0x1000, expected - 7, 0);
+			t.place.context = 3;
+			allocated(&t, 0x2000, 7, 0);
+		}
+		aggregate = story_told(&t);
+		cr_expect_eq(alloc_bytes_of(aggregate__finish(aggregate), 2), expected, "%zu",
+			     domains);
+		/* self: what it called is not in it */
+		cr_expect_eq(alloc_bytes_of(aggregate__finish(aggregate), 1),
+			     domains ? 0 : PROFILE_ABSENT);
+		aggregate__free(aggregate);
+	}
+}
+
+/* ---- records that lie ---- */
+
+#define expect_refused(t, count) expect_refused_at(__LINE__, t, count)
+
+static void expect_refused_at(int line, struct story *t, uint64_t count)
+{
+	struct aggregate *aggregate = story_told(t);
+
+	cr_expect_eq(aggregate__finish(aggregate)->losses[PERFX_LOSS_UNDECODED], count,
+		     "line %d: %lu", line,
+		     aggregate__finish(aggregate)->losses[PERFX_LOSS_UNDECODED]);
+	cr_expect_eq(aggregate__finish(aggregate)->memory_records_count, 0, "line %d", line);
+	aggregate__free(aggregate);
+}
+
+Test(memory_places, allocations_that_cannot_be)
+{
+	struct story t = story_begin();
+	const struct stream_place honest = t.place;
+
+	t.place.process = 0;
+	allocated(&t, 0x1000, 1, 0);
+	t.place.process = AGGREGATE_PROCESSES_MAX + 1;
+	allocated(&t, 0x1000, 1, 0);
+	freed(&t, 0x1000, 0, 0);
+	t.place = honest;
+	t.place.context = AGGREGATE_CONTEXTS_MAX + 1;
+	allocated(&t, 0x1000, 1, 0);
+	t.place = honest;
+	t.place.allocator = AGGREGATE_ALLOCATORS_MAX + 1;
+	allocated(&t, 0x1000, 1, 0);
+	t.place = honest;
+	allocated(&t, 0x1000, 1ULL << 48, 0);
+	allocated(&t, 0x1000, UINT64_MAX, 0);
+	allocated(&t, UINT64_MAX - 10, 11, MAPPED);
+	allocated(&t, 0x1000, 0, MAPPED);
+	allocated(&t, 0x1000, 0, SAMPLED);
+	allocated(&t, 0x1000, 8, SAMPLED); /* at a rate that nothing gave */
+	expect_refused(&t, 11);
+}
+
+Test(memory_places, frees_that_cannot_be)
+{
+	struct story t = story_begin();
+
+	freed(&t, 0x1000, 0, ASIDE | RESTORED);
+	freed(&t, 0x1000, 0, RESTORED | SETTLED);
+	freed(&t, 0x1000, 0, ASIDE | SETTLED | UNMAP);
+	freed(&t, 0x1000, 0, UNMAP);
+	freed(&t, UINT64_MAX - 10, 4096, UNMAP);
+	freed(&t, 0x1000, UINT64_MAX, UNMAP);
+	expect_refused(&t, 6);
+}
+
+Test(memory_places, descriptions_that_cannot_be)
+{
+	struct story t = story_begin();
+
+	stream_stack(&t.stream, 1, 0, 0, 0x1);
+	stream_stack(&t.stream, 0, 1, 0, 0x1);
+	stream_stack(&t.stream, AGGREGATE_PROCESSES_MAX + 1, 1, 0, 0x1);
+	stream_allocator(&t.stream, 0, HOST, "a", "a");
+	stream_allocator(&t.stream, 2048, HOST, "a", "a");
+	stream_frame(&t.stream, 1, 0x1, AGGREGATE_INLINED_MAX, "f", "", 0, "", 0);
+	stream_frame(&t.stream, 0, 0x1, 0, "f", "", 0, "", 0);
+	stream_memory_book(&t.stream, 0, HOST, 1, 1, 1);
+	stream_memory_mode(&t.stream, 0, HOST, PERFX_MEMORY_SAMPLED, 0);
+	stream_memory_mode(&t.stream, 0, HOST, PERFX_MEMORY_SAMPLED, UINT64_MAX);
+	expect_refused(&t, 10);
+}
+
+/* The first word holds; saying it twice is no contradiction. */
+Test(memory_places, contradictions)
+{
+	struct story t = story_begin();
+
+	for (int i = 0; i < 2; i++) {
+		stream_stack(&t.stream, 1, 1, 0, 0x1, 0x2);
+		stream_allocator(&t.stream, 1, HOST, "libc", "/lib/libc.so.6");
+		stream_frame(&t.stream, 1, 0x1, 0, "f", "/bin/a", 0x10, "a.c", 1);
+	}
+	stream_stack(&t.stream, 1, 1, 0, 0x1, 0x3);
+	stream_stack(&t.stream, 1, 1, 0, 0x1);
+	stream_stack(&t.stream, 1, 1, PERFX_STACK_CUT, 0x1, 0x2);
+	stream_allocator(&t.stream, 1, HOST, "jemalloc", "/lib/libc.so.6");
+	stream_allocator(&t.stream, 1, TENSOR, "libc", "/lib/libc.so.6");
+	stream_frame(&t.stream, 1, 0x1, 0, "g", "/bin/a", 0x10, "a.c", 1);
+	stream_frame(&t.stream, 1, 0x1, 0, "f", "/bin/a", 0x10, "a.c", 2);
+	expect_refused(&t, 7);
+}
+
+/* More live than any machine has: counted once it is beyond belief, and never wrapped. */
+Test(memory_places, live_bytes_do_not_wrap)
+{
+	struct story t = story_begin();
+	struct aggregate *aggregate;
+	const struct profile_memory *m;
+
+	for (uint64_t i = 0; i < 40; i++)
+		allocated(&t, 0x1000 + 16 * i, (1ULL << 48) - 1, 0);
+	stream_memory_book(&t.stream, 1, HOST, UINT64_MAX, UINT64_MAX, UINT64_MAX);
+	stream_memory_book(&t.stream, 1, HOST, UINT64_MAX, UINT64_MAX, UINT64_MAX);
+	aggregate = story_told(&t);
+	m = host_memory(aggregate);
+	cr_expect_eq(m->current_count, 16);
+	cr_expect_eq(m->current_bytes, 16 * ((1ULL << 48) - 1));
+	cr_expect_eq(m->allocs.value, UINT64_MAX - 1);
+	cr_expect_eq(m->frees_count, UINT64_MAX - 1);
+	cr_expect_eq(aggregate__finish(aggregate)->losses[PERFX_LOSS_UNDECODED], 24);
+	aggregate__free(aggregate);
+}
+
+/* A context of another process, a function that was never described: not believed. */
+Test(memory_places, a_context_of_another_process)
+{
+	struct story t = story_begin();
+	struct aggregate *aggregate;
+	const struct profile_memory *m;
+
+	stream_function(&t.stream, 1, "f", "/bin/a", PERFX_SOURCE_SYMBOL);
+	stream_process(&t.stream, 2, 200, "b", "b");
+	stream_context(&t.stream, 1, 0, 1, 2);
+	stream_context(&t.stream, 2, 0, 9, 1);
+	t.place.context = 1;
+	allocated(&t, 0x1000, 3, 0);
+	t.place.context = 2;
+	allocated(&t, 0x2000, 2, 0);
+	t.place.context = 63;
+	allocated(&t, 0x3000, 1, 0);
+	aggregate = story_told(&t);
+	m = host_memory(aggregate);
+	cr_assert_eq(m->hotspots_count, 3);
+	for (size_t i = 0; i < 3; i++)
+		cr_expect_eq(m->hotspots[i].function, 0);
+	aggregate__free(aggregate);
+}
+
+Test(memory_places, more_hotspots_than_are_kept)
+{
+	struct story t = story_begin();
+	struct aggregate *aggregate = aggregate__new();
+	const struct profile_memory *m;
+
+	cr_assert_eq(stream_replay(&t.stream, aggregate), 0);
+	stream_clear(&t.stream);
+	for (uint32_t i = 1; i <= AGGREGATE_HOTSPOTS_MAX + 1000; i++) {
+		struct event event = {
+			.kind = PERFX_KIND_ALLOCATION,
+			.allocation = {.time_ns = STREAM_START + i,
+				       .address = 16ULL * i,
+				       .size_bytes = 1,
+				       .process = 1,
+				       .tid = i,
+				       .stack = i,
+				       .domain = HOST},
+		};
+
+		cr_assert_eq(aggregate__add(aggregate, &event), 0);
+	}
+	m = host_memory(aggregate);
+	cr_expect_eq(m->hotspots_count, AGGREGATE_HOTSPOTS_MAX + 1);
+	cr_expect_eq(m->allocs.value, AGGREGATE_HOTSPOTS_MAX + 1000);
+	cr_expect_eq(m->current_bytes, AGGREGATE_HOTSPOTS_MAX + 1000);
+	cr_expect_eq(m->hotspots[0].allocs.value, 1000, "the rest is one, without a stack");
+	cr_expect_eq(m->hotspots[0].frames_count, 0);
+	aggregate__free(aggregate);
+}
+
+/* Each hotspot's figure is rounded by itself. */
+static void expect_sums(const struct profile_memory *m)
+{
+	uint64_t live = 0, at_peak = 0, slack = m->hotspots_count;
+
+	if (m->current_bytes == PROFILE_ABSENT)
+		return;
+	for (size_t i = 0; i < m->hotspots_count; i++) {
+		live += m->hotspots[i].live_bytes;
+		at_peak += m->hotspots[i].live_at_peak_bytes;
+		cr_expect_eq(m->hotspots[i].live_windows[m->windows_count - 1],
+			     m->hotspots[i].live_bytes);
+	}
+	cr_expect_leq(live, m->current_bytes + slack);
+	cr_expect_geq(live + slack, m->current_bytes);
+	cr_expect_leq(at_peak, m->peak_bytes + slack);
+	cr_expect_geq(at_peak + slack, m->peak_bytes);
+	cr_expect_leq(m->allocs.low, m->allocs.value);
+	cr_expect_geq(m->allocs.high, m->allocs.value);
+}
+
+/* Any events whatever: no crash, no leak, and the balance holds. */
+Test(memory_places, random_events)
+{
+	struct aggregate *aggregate = aggregate__new();
+	struct story t = story_begin();
+
+	srand(17);
+	cr_assert_eq(stream_replay(&t.stream, aggregate), 0);
+	stream_clear(&t.stream);
+	for (int i = 0; i < 200000; i++) {
+		struct stream_place place = {.process = 1 + (uint32_t)rand() % 3,
+					     .tid = (uint32_t)rand() % 4,
+					     .context = (uint32_t)rand() % 4,
+					     .stack = (uint32_t)rand() % 4,
+					     .allocator = (uint16_t)(rand() % 3),
+					     .domain = 1 + (uint32_t)rand() % 3};
+		uint64_t at = (uint64_t)rand() << rand() % 16, address = (uint64_t)rand() % 256;
+		uint64_t size = (uint64_t)rand() % 64 << rand() % 44;
+
+		switch (rand() % 24) {
+		case 0:
+			stream_memory_mode(&t.stream, at, place.domain, (uint32_t)rand() % 4,
+					   1ULL << rand() % 41);
+			break;
+		case 1:
+			stream_stack(&t.stream, place.process, place.stack, 0, address);
+			break;
+		case 2:
+			stream_frame(&t.stream, place.process, address, (uint16_t)(rand() % 4), "f",
+				     "m", 0, "", (uint32_t)rand() % 2);
+			break;
+		case 3:
+			stream_allocator(&t.stream, place.allocator, place.domain, "a", "b");
+			break;
+		case 4:
+			stream_memory_book(&t.stream, place.process, place.domain, at, at, at);
+			break;
+		default:
+			if (rand() % 2)
+				stream_allocation(&t.stream, &place, at, address, size,
+						  (uint8_t)(rand() % 16));
+			else
+				stream_free(&t.stream, &place, at, address, size,
+					    (uint8_t)(rand() % 16));
+		}
+		cr_assert_eq(stream_replay(&t.stream, aggregate), 0);
+		t.stream.bytes.length = 0;
+		if (i % 200 == 0) {
+			const struct profile *profile = aggregate__finish(aggregate);
+
+			for (size_t j = 0; j < profile->processes[0].memory_count; j++)
+				expect_sums(&profile->processes[0].memory[j]);
+		}
+	}
+	stream_clear(&t.stream);
+	aggregate__free(aggregate);
+}
