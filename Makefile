@@ -236,6 +236,8 @@ $(WL)/%.so: tests/workloads/lib/%.c $(BUILD)/wl.flags
 $(WL)/trainer: WL_LDLIBS := -lopenblas -lm
 $(WL)/marks: WL_LDLIBS := $(WL)/marks.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/marks: $(WL)/marks.so
+$(WL)/often: WL_LDLIBS := $(WL)/tinyblas.so -Wl,-rpath,'$$ORIGIN'
+$(WL)/often: $(WL)/tinyblas.so
 # The linker would leave out a library of which nothing is called.
 $(WL)/early: WL_LDLIBS := -Wl,--no-as-needed $(WL)/early.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/early: $(WL)/early.so

@@ -456,7 +456,7 @@ static __always_inline void leave(struct thread *t, const struct perfx_probe *pr
 	}
 	if (probe->kind == PERFX_PROBE_RETURN && t->declined)
 		t->declined--;
-	else
+	else if (!(probe->flags & PERFX_PROBE_F_BY_CHOICE))
 		counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
 }
 

@@ -77,7 +77,7 @@ def leaks(report):
 
 
 def trace_training(python, seconds, *options):
-    """The report of so many seconds of training, and the steps made in each of them."""
+    """The report of so many seconds of training, how many steps that were, and how many a second."""
     trainer = Trainer(python, "train_cnn.py", "--workers", "0", "--model", "mlp", *options)
     try:
         trainer.command("run 20")
@@ -91,20 +91,21 @@ def trace_training(python, seconds, *options):
         trainer.finish()
     finally:
         trainer.kill()
-    return report, steps / elapsed
+    return report, steps, steps / elapsed
 
 
 def check_steady(python, seconds):
-    report, _ = trace_training(python, seconds)
+    report, _, _ = trace_training(python, seconds)
     assert leak_findings(report) == []
     assert leaks(report) == []
 
 
 def check_leak(python, seconds):
     """One tensor is kept each step: that hotspot and no other, at the rate at which it grows."""
-    report, steps_per_s = trace_training(python, seconds, "--leak", str(LEAK_BYTES))
+    report, steps, steps_per_s = trace_training(python, seconds, "--leak", str(LEAK_BYTES))
     (spot,) = leaks(report)
-    assert spot["live_bytes"] == spot["allocs"] * LEAK_BYTES
+    # without the stack's outer frames the place is PyTorch's own: the step's other tensors too
+    assert 0 <= spot["live_bytes"] - steps * LEAK_BYTES < 16 << 20
     assert len(leak_findings(report)) == 1
     rate = steps_per_s * LEAK_BYTES
     # steps do not come at quite the same pace; each is a small part of all

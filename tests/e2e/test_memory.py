@@ -64,7 +64,7 @@ def traced(start_program, start_tracer, case, *options, link=None, env=None, run
     name, *arguments = case.split()
     p = start_program(WORKLOADS / name, *arguments, env=dict(os.environ, **(env or {})))
     t = start_tracer(p.pid, *options, link=link)
-    for step in range(runs or CASES[case]):
+    for step in range(runs or CASES.get(case, 1)):
         p.go()
         if name == "memory_late" and not step:
             time.sleep(0.5)  # until the tracer has seen the library

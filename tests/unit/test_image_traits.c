@@ -25,6 +25,7 @@ Test(image_traits, plain_c)
 	struct image_traits traits = build("int f(void) { return 1; }", "-shared");
 
 	cr_expect(traits.dynamic);
+	cr_expect_not(traits.needs_loader);
 	cr_expect(traits.has_symtab);
 	cr_expect_not(traits.has_except_table);
 	cr_expect_not(traits.needs_cxx);

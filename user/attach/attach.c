@@ -231,20 +231,34 @@ size_t tracer__attach(struct tracer *tracer, int file_fd, pid_t pid, struct atta
 	return attached;
 }
 
+/* Multi and session links; those that cannot be put on a list go at once. */
+static void detach_links(struct tracer *tracer, bool (*wanted)(struct link_tag tag, uint32_t group),
+			 uint32_t group)
+{
+	int *fds = calloc(tracer->links_count + 1, sizeof(*fds));
+	size_t kept = 0, n = 0;
+
+	for (size_t i = 0; i < tracer->links_count; i++) {
+		if (!wanted(tracer->links[i].tag, group))
+			tracer->links[kept++] = tracer->links[i];
+		else if (fds)
+			fds[n++] = tracer->links[i].fd;
+		else
+			close(tracer->links[i].fd);
+	}
+	tracer->links_count = kept;
+	if (fds)
+		link_close_all(fds, n);
+	free(fds);
+}
+
 /* Takes away the links for which wanted says so. */
 static void detach(struct tracer *tracer, bool (*wanted)(struct link_tag tag, uint32_t group),
 		   uint32_t group)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < tracer->links_count; i++) {
-		if (wanted(tracer->links[i].tag, group))
-			close(tracer->links[i].fd);
-		else
-			tracer->links[kept++] = tracer->links[i];
-	}
-	tracer->links_count = kept;
-	kept = 0;
+	detach_links(tracer, wanted, group);
 	for (size_t i = 0; i < tracer->perf_links_count; i++) {
 		if (wanted(tracer->perf_links[i].tag, group))
 			bpf_link__destroy(tracer->perf_links[i].link);

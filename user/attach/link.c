@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -40,6 +41,37 @@ int link_multi(int prog_fd, int attach_type, int file_fd, pid_t pid, bool at_ret
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", file_fd);
 	fd = syscall(SYS_bpf, BPF_CMD_LINK_CREATE, &attr, sizeof(attr));
 	return fd < 0 ? -errno : (int)fd;
+}
+
+#define CLOSERS_MAX 32
+
+struct closing {
+	const int *fds;
+	size_t count, next;
+};
+
+static void *close_some(void *arg)
+{
+	struct closing *closing = arg;
+	size_t i;
+
+	while ((i = __atomic_fetch_add(&closing->next, 1, __ATOMIC_RELAXED)) < closing->count)
+		close(closing->fds[i]);
+	return NULL;
+}
+
+void link_close_all(const int *fds, size_t count)
+{
+	struct closing closing = {.fds = fds, .count = count};
+	pthread_t threads[CLOSERS_MAX];
+	size_t started = 0;
+
+	while (started + 1 < count && started < CLOSERS_MAX &&
+	       !pthread_create(&threads[started], NULL, close_some, &closing))
+		started++;
+	close_some(&closing);
+	for (size_t i = 0; i < started; i++)
+		pthread_join(threads[i], NULL);
 }
 
 void link_warm_pages(int file_fd, const uint64_t *offsets, size_t count)

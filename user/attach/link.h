@@ -28,6 +28,10 @@ struct link_points {
 int link_multi(int prog_fd, int attach_type, int file_fd, pid_t pid, bool at_return,
 	       const struct link_points *points);
 
+/* Closes links, many at a time: the kernel makes each wait until no CPU runs its programs any more
+ * (25 to 65 ms seen), and those who wait together wait once. */
+void link_close_all(const int *fds, size_t count);
+
 /* The kernel's own code for an operation that it does not support, not in errno.h. */
 #define KERNEL_ENOTSUPP 524
 

@@ -275,7 +275,7 @@ bool allocator_is_loader(const char *base)
 
 void allocator_tell(struct allocator_file *file, const char *symbol, bool global)
 {
-	if (!global)
+	if (!global && !file->is_static)
 		return;
 	if (!strcmp(symbol, "malloc"))
 		file->defines_malloc = true;
@@ -412,7 +412,7 @@ size_t allocator_rules(const struct allocator_file *file, const char *symbol, bo
 		       struct allocator_rule rules[ALLOCATOR_RULES_MAX])
 {
 	/* Anybody may have a static function of such a name; only C++ names are theirs alone. */
-	if (!global && strncmp(symbol, "_ZN", 3) != 0)
+	if (!global && strncmp(symbol, "_ZN", 3) != 0 && !(file->is_static && file->has_libc))
 		return 0;
 	if (rule_of_c(file, symbol, &rules[0]) || rule_of_operator(file, symbol, &rules[0]))
 		return 1;

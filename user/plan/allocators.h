@@ -17,6 +17,9 @@
 struct allocator_file {
 	const char *base;    /* name of the file */
 	bool defines_malloc; /* the program's own allocator lies in it */
+	/* A static program brings its C library along, and the linker may have made that library's
+	 * names local. */
+	bool is_static;
 	/* names by which one knows the allocator; see allocator_tell */
 	bool has_jemalloc, has_tcmalloc, has_mimalloc, has_libc;
 };

@@ -10,13 +10,14 @@
 static const struct {
 	const char *prefix;
 	enum perfx_source source;
+	bool often;
 } prefixes[] = {
 	/* a backward pass; one call a step */
-	{"_ZN5torch8autograd6Engine7executeE", PERFX_SOURCE_TORCH},
+	{"_ZN5torch8autograd6Engine7executeE", PERFX_SOURCE_TORCH, false},
 	/* one call of a jitted function */
-	{"_ZNK3xla23PjRtCpuLoadedExecutable7ExecuteE", PERFX_SOURCE_JAX},
+	{"_ZNK3xla23PjRtCpuLoadedExecutable7ExecuteE", PERFX_SOURCE_JAX, false},
 	/* one operation of a compiled module; asynchronous ones return when submitted */
-	{"_ZN3xla3cpu13ThunkExecutor13TracedExecuteE", PERFX_SOURCE_XLA},
+	{"_ZN3xla3cpu13ThunkExecutor13TracedExecuteE", PERFX_SOURCE_XLA, true},
 };
 
 /* PyTorch's operators that do the work of a training step; `call` of at::_ops::NAME, and of its
@@ -103,6 +104,16 @@ static bool is_torch_leaf(const char *symbol)
 		       sizeof(torch_ops[0]), compare_name);
 }
 
+/* What follows the prefixes of NumPy's and SciPy's copies and of the C interface. */
+static const char *skip_blas_prefixes(const char *symbol)
+{
+	if (!strncmp(symbol, "scipy_", 6))
+		symbol += 6;
+	if (!strncmp(symbol, "cblas_", 6))
+		symbol += 6;
+	return symbol;
+}
+
 /*
  * BLAS level 3 (and gemv): [scipy_] [cblas_] {s,d,c,z,h,sb} NAME [64] [_] [64_], the spellings of
  * OpenBLAS, MKL, reference BLAS and the renamed copies that NumPy and SciPy ship.
@@ -117,16 +128,10 @@ static bool is_blas(const char *symbol)
 					    "trsm",	  "hemm",
 					    "herk"};
 	static const char *const tails[] = {"", "_", "64_", "_64_", "64", "_64"};
-	bool cblas = false, scipy = false;
+	const char *stem = skip_blas_prefixes(symbol);
+	bool prefixed = stem != symbol;
 
-	if (!strncmp(symbol, "scipy_", 6)) {
-		scipy = true;
-		symbol += 6;
-	}
-	if (!strncmp(symbol, "cblas_", 6)) {
-		cblas = true;
-		symbol += 6;
-	}
+	symbol = stem;
 	if (!strncmp(symbol, "sb", 2) || !strncmp(symbol, "sh", 2))
 		symbol += 2;
 	else if (strchr("sdczh", *symbol) && *symbol)
@@ -140,7 +145,7 @@ static bool is_blas(const char *symbol)
 			continue;
 		for (size_t j = 0; j < sizeof(tails) / sizeof(tails[0]); j++)
 			/* "sgemm" alone is a common name; BLAS's has a tail or a prefix */
-			if (!strcmp(symbol + length, tails[j]) && (*tails[j] || cblas || scipy))
+			if (!strcmp(symbol + length, tails[j]) && (*tails[j] || prefixed))
 				return true;
 	}
 	return false;
@@ -189,6 +194,18 @@ static enum perfx_source source_by_prefix(const char *symbol)
 		if (!strncmp(symbol, prefixes[i].prefix, strlen(prefixes[i].prefix)))
 			return prefixes[i].source;
 	return PERFX_SOURCE_INVALID;
+}
+
+bool default_often(const char *symbol_name)
+{
+	const char *stem = skip_blas_prefixes(symbol_name);
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (!strncmp(symbol_name, prefixes[i].prefix, strlen(prefixes[i].prefix)))
+			return prefixes[i].often;
+	return (*stem == 's' || *stem == 'd') &&
+	       (!strncmp(stem + 1, "gemm", 4) || !strncmp(stem + 1, "gemv", 4)) &&
+	       is_blas(symbol_name);
 }
 
 enum perfx_source default_function(const char *symbol_name)

@@ -328,12 +328,12 @@ static bool exports_any(const struct image *image)
 	return false;
 }
 
-/* A program that brings its own C library, without its names. */
+/* A static program, and nothing in it that is called malloc. */
 static void refuse_nameless(struct plan *plan, struct image *image, const char *base)
 {
 	const struct image_traits *traits = image__traits(image);
 
-	if (!traits->dynamic && plan->options.memory != MEMORY_TENSOR)
+	if (plan->options.memory != MEMORY_TENSOR)
 		plan__refuse(plan, base,
 			     traits->has_symtab
 				     ? "static, and defines no malloc: its heap is not seen"
@@ -352,6 +352,7 @@ int plan_hooks(struct plan *plan, struct image *image, size_t index, bool execut
 	module->exports_malloc = image__exports(image, "malloc");
 	if (!executable && !exports_any(image) && !allocator_library(module->base))
 		return 0;
+	finding.file.is_static = executable && !image__traits(image)->needs_loader;
 	if (executable || module->exports_malloc)
 		err = image__each_function(image, tell, &finding);
 	/* in a library only what others can call takes the place of malloc */
@@ -361,7 +362,7 @@ int plan_hooks(struct plan *plan, struct image *image, size_t index, bool execut
 		err = image__each_function(image, offer, &finding);
 	if (!err)
 		err = plan_candidates(plan, image, (uint32_t)index, &finding);
-	if (!err && executable && !finding.file.defines_malloc)
+	if (!err && finding.file.is_static && !finding.file.defines_malloc)
 		refuse_nameless(plan, image, module->base);
 	for (size_t i = 0; i < finding.count; i++)
 		free(finding.candidates[i].symbol);

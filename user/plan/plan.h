@@ -51,7 +51,8 @@ struct plan_function {
 	struct site_plan site;
 	enum perfx_return ret;
 	const char *ret_why; /* static: why it is timed this way */
-	bool by_default;     /* nobody asked for it: its dear exits may be given up again */
+	bool by_default;     /* nobody asked for it: when it is dear it may be given up again */
+	bool often;	     /* default_often */
 	bool c_alone;	     /* timed by return probe only because nothing here unwinds */
 	/* An allocator's function. What is traced besides has a function of its own at the same
 	 * offset; so has a second thing that an allocator tells by one function. */

@@ -170,6 +170,7 @@ static int plan_function(struct plan *plan, struct image *image, size_t module,
 		.size = candidate->size,
 		.source = candidate->source,
 		.by_default = !candidate->marked && !has_includes(&plan->options),
+		.often = default_often(candidate->symbol),
 	};
 	int err = site_plan(image, candidate->vaddr, candidate->size, &options, &function.site);
 

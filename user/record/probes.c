@@ -70,8 +70,6 @@ static size_t points_of(struct probes *probes, size_t index, struct attach_point
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	const struct placed *placed = &probes->placed[index];
-	uint32_t hook_group = function->is_hook ? probes_hook_group(function) : 0;
-	uint32_t group = probes_droppable(function) ? (uint32_t)index + 1 : hook_group;
 	size_t n = 0;
 
 	if (function->ret == PERFX_RETURN_EXIT)
@@ -82,13 +80,13 @@ static size_t points_of(struct probes *probes, size_t index, struct attach_point
 							      function->site.exits[i].vaddr),
 					.probe = placed->first_exit + (uint32_t)i,
 					.is_hook = function->is_hook,
-					.group = group};
+					.group = probes_exits_group(probes, index)};
 	points[n++] =
 		(struct attach_point){.offset = site_offset(function, function->site.entry_vaddr),
 				      .probe = placed->entry,
 				      .by_return = function->ret == PERFX_RETURN_PROBE,
 				      .is_hook = function->is_hook,
-				      .group = hook_group};
+				      .group = probes_entry_group(probes, index)};
 	return n;
 }
 
@@ -216,10 +214,11 @@ static void attach_functions(struct probes *probes, size_t module, pid_t pid, bo
 	points = calloc(points_max ? points_max : 1, sizeof(*points));
 	wanted = calloc(end - first + 1, sizeof(*wanted));
 	for (size_t i = first; points && wanted && i < end; i++) {
-		if ((only_stale && !probes->placed[i].stale) ||
+		if ((only_stale && !probes->placed[i].stale) || probes->placed[i].given_up ||
 		    (plan->functions[i].is_hook &&
 		     !probes_hook_wanted(probes, &plan->functions[i])))
 			continue;
+		probes_decide_own_entry(probes, i);
 		if (probes_place(probes, i)) {
 			plan__refuse(plan, plan->functions[i].name, attach_error(-ENOSPC));
 			continue;

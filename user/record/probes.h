@@ -35,12 +35,14 @@ size_t probes__hooks_count(const struct probes *probes);     /* attached */
 size_t probes__sites_count(const struct probes *probes);     /* probes, entry and exit */
 
 /*
- * Keeps what nobody asked for cheap: a function that was chosen by default, can only be timed at a
- * single-stepped instruction and has cost more than BUDGET_PERCENT of the wall time so far is
- * counted from now on and no longer timed, said in one line.
+ * Keeps what nobody asked for cheap. A function that was chosen by default and now costs more than
+ * BUDGET_PERCENT of the wall time is counted from now on and no longer timed, where timing it takes
+ * a single-stepped instruction; otherwise, and when merely counting it costs more than
+ * COUNT_BUDGET_PERCENT, it is left alone from now on, if it can be. Each is said in one line.
  */
-#define BUDGET_PERCENT 5
-void probes__enforce_budget(struct probes *probes, uint64_t elapsed_ns);
+#define BUDGET_PERCENT	     5
+#define COUNT_BUDGET_PERCENT 2
+void probes__enforce_budget(struct probes *probes, uint64_t now_ns);
 uint64_t probes__detached_count(const struct probes *probes); /* probes given up */
 
 /* Which of a domain's hooks are attached, from now on. */

@@ -11,6 +11,12 @@ struct placed {
 	bool described; /* its FUNCTION record is out */
 	bool attached;
 	bool stale;	/* was attached in a way that is no longer trusted */
+	bool own_entry; /* its entry can be taken away */
+	bool given_up;	/* and has been: too dear */
+	struct {	/* the budget's: from when on it is counted, and what it had cost then */
+		uint64_t since_ns;
+		double cost_ns;
+	} window;
 	uint32_t entry; /* probe index; 0: none yet */
 	uint32_t hook;	/* of a hook: in the programs' table */
 	uint32_t first_exit;
@@ -33,7 +39,7 @@ struct probes {
 	size_t placed_capacity;
 	struct attachment *attachments; /* by module index */
 	size_t attachments_capacity;
-	size_t functions_count, hooks_count, sites_count;
+	size_t functions_count, hooks_count, sites_count, own_entries_count;
 	uint64_t detached_count;
 	struct {
 		bool allocations, frees;
@@ -72,7 +78,12 @@ bool probes_hook_wanted(const struct probes *probes, const struct plan_function 
 /* probes.c: attaches what has become stale, for everybody who has the module. */
 void probes_reattach(struct probes *probes, size_t module);
 
-/* budget.c: chosen by default, and dear to time: its exits get a link of their own. */
-bool probes_droppable(const struct plan_function *function);
+/* budget.c: the groups of links that a function's exits and its entry belong to, 0: none of their
+ * own. Chosen by default and dear to time, the exits have one; possibly dear to count, the entry.
+ * Exits that are not dear go with the entry. */
+uint32_t probes_exits_group(const struct probes *probes, size_t function);
+uint32_t probes_entry_group(const struct probes *probes, size_t function);
+/* Before a function is attached for the first time: may its entry have a link of its own? */
+void probes_decide_own_entry(struct probes *probes, size_t function);
 
 #endif

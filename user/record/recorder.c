@@ -160,7 +160,7 @@ static void on_tick(struct recorder *recorder)
 	if (read(recorder->timer_fd, &expirations, sizeof(expirations)) < 0)
 		return;
 	reader__drain(recorder->reader);
-	probes__enforce_budget(recorder->probes, now - recorder->start_ns);
+	probes__enforce_budget(recorder->probes, now);
 	memory__enforce_budget(recorder->memory, now,
 			       memory__due(recorder->memory, now) ? cpu_of_all(recorder)
 								  : UINT64_MAX);

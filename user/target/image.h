@@ -104,6 +104,7 @@ const char *image__build_id(const struct image *image);
 /* What decides how its functions may be timed: can something unwind through this file's frames? */
 struct image_traits {
 	bool dynamic;	       /* has PT_INTERP or PT_DYNAMIC; false: static */
+	bool needs_loader;     /* has PT_INTERP: a program that others are linked to as it starts */
 	bool has_symtab;       /* .symtab here or in a debug file */
 	bool has_except_table; /* .gcc_except_table: landing pads: C++, Rust, -fexceptions C */
 	bool needs_cxx;	       /* DT_NEEDED libstdc++, libc++, or defines __gxx_personality_v0 */

@@ -159,6 +159,8 @@ static void look_at_segments(const struct image *image, struct image_traits *tra
 	for (size_t i = 0; elf_view__phdr(&image->file, i, &phdr); i++) {
 		if (phdr.p_type == PT_INTERP || phdr.p_type == PT_DYNAMIC)
 			traits->dynamic = true;
+		if (phdr.p_type == PT_INTERP)
+			traits->needs_loader = true;
 		if (phdr.p_type == PT_DYNAMIC)
 			look_at_needed(image, &phdr, traits);
 	}

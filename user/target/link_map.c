@@ -19,6 +19,7 @@
 #define HEADERS_MAX 64
 #define DYNAMIC_MAX 256
 #define FILES_MAX   8192
+#define PAGE_BYTES  4096ull
 
 static int read_memory(pid_t pid, uint64_t address, void *to, size_t bytes)
 {
@@ -63,6 +64,9 @@ static int find_dynamic(pid_t pid, uint64_t *address)
 	if (err)
 		return err;
 	for (uint64_t i = 0; i < count; i++) {
+		/* the headers lie in the file's first page; a static file does not say where */
+		if (phdr[i].p_type == PT_LOAD && phdr[i].p_offset == 0 && !bias)
+			bias = (headers & ~(PAGE_BYTES - 1)) - phdr[i].p_vaddr;
 		if (phdr[i].p_type == PT_PHDR)
 			bias = headers - phdr[i].p_vaddr;
 		if (phdr[i].p_type == PT_DYNAMIC)

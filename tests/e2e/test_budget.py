@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What nobody asked for must be cheap: a function of the default that is called too often is given
+up in steps, each said in one line; what was seen of it until then stays in the report."""
+import os
+import time
+
+import pytest
+from conftest import (WORKLOADS, check_expectations, consistent, functions, patched_bytes,
+                      readable, total)
+
+LINKS = ["session", "multi", "perf"]
+
+
+def run_until(traced, tracer, text, seconds=60):
+    """Runs the program until the tracer has said so; all that it has said."""
+    said = ""
+    end = time.monotonic() + seconds
+    while text not in said:
+        assert time.monotonic() < end, f"nobody says {text!r}: {said}"
+        traced.go()
+        time.sleep(0.02)  # lest what is called seldom is called often
+        # past the buffer, which hides lines from select
+        while readable(tracer.process.stderr, 0):
+            chunk = os.read(tracer.process.stderr.fileno(), 4096).decode()
+            assert chunk, f"the tracer has ended: {said}"
+            said += chunk
+    return said.splitlines()
+
+
+def probes(report, name):
+    return [p for p in report["overhead"]["probes"] if p["name"] == name]
+
+
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("how", ["auto", "exit"])
+@pytest.mark.parametrize("name", ["sgemm_", "dgemm_"])
+def test_called_too_often(name, how, link, links, program, tracer):
+    if link not in links:
+        pytest.skip(f"this kernel has no {link} links")
+    traced = program(WORKLOADS / "often", name)
+    t = tracer(traced.pid, "--memory", "off", "--return", how, link=link)
+    before = patched_bytes(traced.pid)
+    *steps, last = run_until(traced, t, "left alone from now on")
+    assert last.startswith(f"perfx-trace: {name}: ") and " it cost " in last
+    assert last.endswith(f" %: left alone from now on; -F 'tinyblas.so:{name}' insists")
+
+    # its probes are gone, the others' are not; from here on calls cost nothing and are not counted
+    left = patched_bytes(traced.pid)
+    traced.go(3)
+    expected = traced.finish()
+    report = t.stop()
+    consistent(report)
+    check_expectations(report, expected)
+    row, = functions(report, name)
+    sites = [p for p in report["overhead"]["probes"] if p["name"] == name]
+    assert 0 < row["calls"] <= expected[name, "at_most"] - 3 * 50000
+    print(before, left, [(p["name"], p["at"], p["hits"]) for p in report["overhead"]["probes"]], steps, last)
+    assert report["losses"]["detached_probes"] == len(sites) == before - left
+    assert left == len(report["overhead"]["probes"]) - len(sites)
+    given_up, = report["not_attached"]
+    assert given_up["name"] == name and "left alone" in given_up["reason"]
+    # every hit of its entry is a call; those without a time are no loss
+    assert row["calls"] == sum(p["hits"] for p in sites if p["at"] == "entry")
+    assert row["timed"] > 0 and report["losses"]["untimed_calls"] == 0
+
+    # dear exits go first
+    at_ret = any(p["site"] == "stepped" for p in sites if p["at"] == "exit")
+    assert [f"{name}: timing it cost" in line and "counted from now on" in line
+            for line in steps] == [True] * at_ret
+
+
+def test_an_order_is_an_order(program, tracer):
+    """The same function, asked for by name: all calls, whatever they cost."""
+    traced = program(WORKLOADS / "often", "sgemm_")
+    t = tracer(traced.pid, "-F", "tinyblas.so:sgemm_")
+    traced.go(3)
+    expected = traced.finish()
+    report = t.stop()
+    consistent(report)
+    assert total(report, "sgemm_", "calls") == total(report, "sgemm_", "timed") == 150000
+    assert expected["sgemm_", "at_most"] == 150000
+    assert report["losses"]["detached_probes"] == 0 and not report["not_attached"]
