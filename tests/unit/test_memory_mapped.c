@@ -46,8 +46,8 @@ Test(memory_mapped, neighbours_are_not_touched)
 	allocated(&t, 0x12000, PAGE, MAPPED);
 	freed(&t, 0x11000, PAGE, UNMAP);
 	freed(&t, 0x11000, PAGE, UNMAP);
-	expect_outcome(&t, .allocs = 3, .bytes = 3 * PAGE, .frees = 1, .count = 2,
-		       .live = 2 * PAGE, .peak = 3 * PAGE);
+	expect_outcome(&t, .allocs = 3, .bytes = 3 * PAGE, .frees = 1, .count = 2, .live = 2 * PAGE,
+		       .peak = 3 * PAGE);
 }
 
 Test(memory_mapped, a_fixed_mapping_frees_what_lay_there)
@@ -81,8 +81,8 @@ Test(memory_mapped, mremap)
 	freed(&t, 0x10000, 4 * PAGE, ASIDE | UNMAP);
 	allocated(&t, 0x50000, 8 * PAGE, RESIZED | MAPPED);
 	freed(&t, 0x10000, 4 * PAGE, UNMAP);
-	expect_outcome(&t, .allocs = 2, .bytes = 12 * PAGE, .frees = 1,
-		       .temporary = 1, .count = 1, .live = 8 * PAGE, .peak = 8 * PAGE);
+	expect_outcome(&t, .allocs = 2, .bytes = 12 * PAGE, .frees = 1, .temporary = 1, .count = 1,
+		       .live = 8 * PAGE, .peak = 8 * PAGE);
 	/* it fails */
 	t = story_begin();
 	allocated(&t, 0x10000, 4 * PAGE, MAPPED);
