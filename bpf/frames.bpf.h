@@ -158,15 +158,15 @@ static __always_inline void emit(struct thread *t, const struct frame *f, __u32 
 {
 	struct perfx_span *span;
 
-	span = bpf_ringbuf_reserve(&perfx_spans, sizeof(*span), 0);
+	span = bpf_ringbuf_reserve(&perfx_spans, PERFX_SPAN_PLAIN_BYTES, 0);
 	if (!span) {
 		counter_add(PERFX_COUNTER_RING_DROPS, 1);
 		book_add(f->context, duration_ns, self_ns, flags);
 		return;
 	}
-	span->hdr.size = sizeof(*span);
+	span->hdr.size = PERFX_SPAN_PLAIN_BYTES;
 	span->hdr.kind = PERFX_KIND_SPAN;
-	span->hdr.fixed = sizeof(*span);
+	span->hdr.fixed = PERFX_SPAN_PLAIN_BYTES;
 	span->start_ns = f->start_ns;
 	span->duration_ns = duration_ns;
 	span->self_ns = self_ns;
@@ -176,6 +176,8 @@ static __always_inline void emit(struct thread *t, const struct frame *f, __u32 
 	span->tid = t->tid;
 	span->depth = depth;
 	span->flags = flags;
+	span->figure = PERFX_FIGURE_NONE;
+	span->dtype = 0;
 	span->pad = 0;
 	bpf_ringbuf_submit(span, wake_flags(&perfx_spans, &t->records));
 }

@@ -10,6 +10,8 @@
 #include <linux/types.h>
 #endif
 
+#include "perfx_figure.h"
+
 #define PERFX_MAX_PROCESSES 4096
 /* Traced calls open at once on one thread. Deeper ones are counted, without their time. A power of
  * two. 48 bytes each, of kernel memory, for every thread that hits a probe. */
@@ -28,6 +30,8 @@ enum perfx_probe_kind {
 	PERFX_PROBE_EXIT_IF = 5, /* a jcc: leaves when the condition holds */
 	PERFX_PROBE_HOOK = 6,	 /* an allocator's function: perfx_hooks[hook] says what it does */
 	PERFX_PROBE_HOOK_EXIT = 7, /* one of its exit sites, where it has no return probe */
+	/* perfx_flops(n): n more operations, in `figure`'s argument, for the innermost open call */
+	PERFX_PROBE_HINT = 8,
 };
 
 /* Entries: the same instruction is a way out as well, EXIT or (with IF) EXIT_IF `condition`. A
@@ -52,6 +56,8 @@ struct perfx_probe {
 	__u32 call_cost_ns;
 	__u32 own_cost_ns; /* entries */
 	__u32 hook;	   /* HOOK, HOOK_EXIT: index into perfx_hooks */
+	__u32 figure;	   /* entries, HINT: index into perfx_figures; 0: none */
+	__u32 pad;
 };
 
 /* What an allocator's function does, and where its arguments are. */
@@ -122,7 +128,13 @@ struct perfx_memory_lost {
 struct perfx_family {
 	__u32 process;	      /* index of its book */
 	__u32 memory_process; /* whose memory it uses: its own, or a vfork's parent's */
-	__u32 dead, pad;
+	__u32 dead;
+	/* Open calls of operators (not PERFX_FIGURE_F_KERNEL) that have a figure. */
+	__u32 open_figures;
+	/* Which of the layouts of a tensor fit all those seen so far: bit i stands for
+	 * PERFX_TENSOR_FIRST + 8 i. One bit: found. */
+	__u32 tensor_layouts;
+	__u32 pad;
 	__u64 net_rx_bytes, net_tx_bytes;
 };
 
@@ -131,7 +143,8 @@ struct perfx_context_node {
 	__u32 parent, function, process, pad;
 	__u64 calls_count, unwound_count, untimed_count;
 	__u64 total_ns, self_ns;
-	__u64 pad2;
+	__u64 flops, bytes;
+	__u64 counted_count, unread_count, silenced_count;
 };
 
 enum perfx_counter {

@@ -46,6 +46,7 @@ enum perfx_kind {
 	PERFX_KIND_ALLOCATOR = 41,
 	PERFX_KIND_MEMORY_MODE = 42,
 	PERFX_KIND_FRAME = 43,
+	PERFX_KIND_PEAK = 44,
 	/* at the end of a capture, read from kernel maps */
 	PERFX_KIND_BOOK = 48,
 	PERFX_KIND_HITS = 49,
@@ -69,6 +70,31 @@ struct perfx_record {
 	0x1 /* passed no exit (exception, longjmp): duration and self unknown, 0 */
 #define PERFX_SPAN_UNTIMED 0x2 /* counted at its entry: no way to see its end; times are 0 */
 
+/* What became of a call's own figure: the floating-point operations that its arguments say it does.
+ * A figure counts once: an operator's silences those of what it calls. */
+enum perfx_figure_state {
+	PERFX_FIGURE_NONE = 0,	    /* not a function whose work is known */
+	PERFX_FIGURE_COUNTED = 1,   /* flops and bytes are this call's */
+	PERFX_FIGURE_INSIDE = 2,    /* in a call of the same thread that has a figure */
+	PERFX_FIGURE_ELSEWHERE = 3, /* on a pool thread, for an operator that has a figure */
+	PERFX_FIGURE_UNREAD = 4,    /* its arguments could not be read, or make no sense */
+};
+#define PERFX_FIGURE_STATES 5 /* entries of a table indexed by state */
+
+enum perfx_dtype {
+	PERFX_DTYPE_UNKNOWN = 0,
+	PERFX_DTYPE_F64 = 1,
+	PERFX_DTYPE_F32 = 2,
+	PERFX_DTYPE_F16 = 3,
+	PERFX_DTYPE_BF16 = 4,
+	PERFX_DTYPE_F8 = 5,
+	PERFX_DTYPE_C128 = 6,
+	PERFX_DTYPE_C64 = 7,
+	PERFX_DTYPE_INTEGER = 8,
+	PERFX_DTYPE_TF32 = 9,
+};
+#define PERFX_DTYPES 10 /* entries of a table indexed by dtype */
+
 struct perfx_span {
 	struct perfx_record hdr;
 	__u64 start_ns;
@@ -80,8 +106,15 @@ struct perfx_span {
 	__u32 tid;
 	__u16 depth; /* traced frames around it on its thread; 0: outermost */
 	__u16 flags; /* PERFX_SPAN_ */
-	__u32 pad;
+	__u8 figure; /* enum perfx_figure_state */
+	__u8 dtype;  /* enum perfx_dtype, of what is multiplied */
+	__u16 pad;
+	/* Only in records of calls whose function has a figure (hdr.fixed says); 0 unless COUNTED.
+	 */
+	__u64 flops; /* one multiply-add is 2 */
+	__u64 bytes; /* operands and result, each once, by their shapes */
 };
+#define PERFX_SPAN_PLAIN_BYTES 56 /* of a record without flops and bytes */
 
 /*
  * Memory. Three things that are never summed: what the program asked its heap for, what a framework
@@ -372,6 +405,24 @@ struct perfx_frame {
 	__u16 pad[3];
 };
 
+/* What this host can do, measured by kernels of our own or given by the user; on all CPUs that the
+ * tracer may use (threads of them) and on one. One record per (threads, dtype). */
+enum perfx_peak_origin {
+	PERFX_PEAK_MEASURED = 0,
+	PERFX_PEAK_CACHED = 1, /* measured before on this host */
+	PERFX_PEAK_GIVEN = 2,  /* --peak-flops, --peak-bandwidth */
+};
+
+struct perfx_peak {
+	struct perfx_record hdr;
+	__u64 flops_per_s; /* 0: not known */
+	__u64 bytes_per_s; /* of memory, read and written; 0: not known */
+	__u32 threads;
+	__u8 dtype;  /* enum perfx_dtype */
+	__u8 origin; /* enum perfx_peak_origin */
+	__u16 pad;
+};
+
 /* Records of the memory ring that found no room: exact sums. Live bytes and peak are bounds then.
  */
 struct perfx_memory_book {
@@ -392,6 +443,9 @@ struct perfx_book {
 	__u64 unwound_count; /* of these */
 	__u64 untimed_count; /* of these */
 	__u64 total_ns, self_ns; /* over the timed ones */
+	/* Their figures; of those COUNTED the sums. */
+	__u64 flops, bytes;
+	__u64 counted_count, unread_count, silenced_count; /* silenced: INSIDE or ELSEWHERE */
 };
 
 struct perfx_hits {
@@ -446,7 +500,7 @@ struct perfx_end {
 #define PERFX_ASSERT_SIZE(type, bytes) \
 	_Static_assert(sizeof(struct type) == (bytes), "ABI: struct " #type)
 PERFX_ASSERT_SIZE(perfx_record, 8);
-PERFX_ASSERT_SIZE(perfx_span, 56);
+PERFX_ASSERT_SIZE(perfx_span, 72);
 PERFX_ASSERT_SIZE(perfx_allocation, 56);
 PERFX_ASSERT_SIZE(perfx_free, 48);
 PERFX_ASSERT_SIZE(perfx_stack, 24);
@@ -466,7 +520,8 @@ PERFX_ASSERT_SIZE(perfx_usage, 144);
 PERFX_ASSERT_SIZE(perfx_thread, 48);
 PERFX_ASSERT_SIZE(perfx_not_attached, 16);
 PERFX_ASSERT_SIZE(perfx_calibration, 24);
-PERFX_ASSERT_SIZE(perfx_book, 56);
+PERFX_ASSERT_SIZE(perfx_book, 96);
+PERFX_ASSERT_SIZE(perfx_peak, 32);
 PERFX_ASSERT_SIZE(perfx_hits, 24);
 PERFX_ASSERT_SIZE(perfx_loss, 24);
 PERFX_ASSERT_SIZE(perfx_end, 40);

@@ -34,6 +34,7 @@ void aggregate__free(struct aggregate *a)
 	map64_clear(&a->probe_ids);
 	free(a->not_attached);
 	free(a->calibrations);
+	free(a->peaks);
 	pool_clear(&a->strings);
 	free(a);
 }
@@ -155,6 +156,14 @@ static int add_calibration(struct aggregate *a, const struct perfx_calibration *
 	return 0;
 }
 
+static int add_peak(struct aggregate *a, const struct perfx_peak *record)
+{
+	if (grow_array(&a->peaks, &a->peaks_capacity, a->peaks_count + 1, sizeof(*record)))
+		return -ENOMEM;
+	a->peaks[a->peaks_count++] = *record;
+	return 0;
+}
+
 static int add_loss(struct aggregate *a, const struct perfx_loss *record)
 {
 	struct book *book;
@@ -225,6 +234,8 @@ int aggregate__add(struct aggregate *a, const struct event *event)
 		return add_not_attached(a, event);
 	case PERFX_KIND_CALIBRATION:
 		return add_calibration(a, &event->calibration);
+	case PERFX_KIND_PEAK:
+		return add_peak(a, &event->peak);
 	case PERFX_KIND_LOSS:
 		return add_loss(a, &event->loss);
 	case PERFX_KIND_END:

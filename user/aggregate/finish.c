@@ -93,6 +93,8 @@ static void fill_host(struct work *w)
 	p->not_attached_count = a->not_attached_count;
 	p->calibrations = a->calibrations;
 	p->calibrations_count = a->calibrations_count;
+	p->peaks = a->peaks;
+	p->peaks_count = a->peaks_count;
 }
 
 static int by_start(const void *left, const void *right)

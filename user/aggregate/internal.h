@@ -109,6 +109,8 @@ struct aggregate {
 	size_t not_attached_capacity, not_attached_count;
 	struct perfx_calibration *calibrations;
 	size_t calibrations_capacity, calibrations_count;
+	struct perfx_peak *peaks;
+	size_t peaks_capacity, peaks_count;
 	struct memory memory;
 
 	bool has_host, has_end;

@@ -8,6 +8,7 @@
 #ifndef PERFX_AGGREGATE_PROFILE_H
 #define PERFX_AGGREGATE_PROFILE_H
 
+#include "aggregate/profile_compute.h"
 #include "aggregate/profile_memory.h"
 #include "aggregate/sketch.h"
 #include "perfx_record.h"
@@ -74,6 +75,8 @@ struct profile_row {
 	/* Allocated while it was the innermost traced function, in the domain that comes first of
 	 * tensor, host, gpu; PROFILE_ABSENT: memory was not recorded. */
 	uint64_t alloc_bytes;
+	struct profile_work work;      /* of its own calls */
+	struct profile_work inclusive; /* and of all that they call, once where it calls itself */
 };
 
 /* Older points of a long series are thinned out: at most this many are kept. */
@@ -133,6 +136,8 @@ struct profile_process {
 
 	struct profile_memory *memory; /* by domain, ascending; those that were recorded */
 	size_t memory_count;
+
+	struct profile_compute compute;
 };
 
 struct profile_not_attached {
@@ -168,6 +173,8 @@ struct profile {
 	size_t not_attached_count;
 	const struct perfx_calibration *calibrations;
 	size_t calibrations_count;
+	const struct perfx_peak *peaks; /* what the host can do, by dtype and number of threads */
+	size_t peaks_count;
 	struct profile_process *processes; /* in order of their start */
 	size_t processes_count;
 

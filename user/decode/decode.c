@@ -5,21 +5,23 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* What is known of a kind: its fixed part, and how many strings follow. */
+/* What is known of a kind: its fixed part, how much of it each record has (what is beyond that and
+ * missing is 0), and how many strings follow. */
 struct form {
-	size_t fixed;
+	size_t fixed, least;
 	unsigned strings_count;
 };
 
 static bool form_of(enum perfx_kind kind, struct form *form)
 {
-#define FORM(type, strings) ((struct form){sizeof(struct type), (strings)})
+#define FORM(type, strings) ((struct form){sizeof(struct type), sizeof(struct type), (strings)})
 	/* no default: a new kind that is forgotten here is a compiler warning */
 	switch (kind) {
 	case PERFX_KIND_INVALID:
 		return false;
 	case PERFX_KIND_SPAN:
 		*form = FORM(perfx_span, 0);
+		form->least = PERFX_SPAN_PLAIN_BYTES;
 		return true;
 	case PERFX_KIND_ALLOCATION:
 		*form = FORM(perfx_allocation, 0);
@@ -35,6 +37,9 @@ static bool form_of(enum perfx_kind kind, struct form *form)
 		return true;
 	case PERFX_KIND_MEMORY_MODE:
 		*form = FORM(perfx_memory_mode, 0);
+		return true;
+	case PERFX_KIND_PEAK:
+		*form = FORM(perfx_peak, 0);
 		return true;
 	case PERFX_KIND_FRAME:
 		*form = FORM(perfx_frame, 3);
@@ -151,7 +156,10 @@ static bool values_ok(const struct event *event)
 		       event->memory_mode.level <= PERFX_MEMORY_SAMPLED_IN &&
 		       event->memory_mode.on_ns <= event->memory_mode.period_ns;
 	case PERFX_KIND_SPAN:
-		return event->span.self_ns <= event->span.duration_ns;
+		return event->span.self_ns <= event->span.duration_ns &&
+		       event->span.figure < PERFX_FIGURE_STATES && event->span.dtype < PERFX_DTYPES;
+	case PERFX_KIND_PEAK:
+		return event->peak.dtype < PERFX_DTYPES && event->peak.origin <= PERFX_PEAK_GIVEN;
 	default:
 		return true;
 	}
@@ -162,6 +170,7 @@ ssize_t decode_event(const void *data, size_t size, struct event *event, size_t 
 	const char *bytes = data;
 	struct perfx_record hdr;
 	struct form form;
+	size_t known;
 
 	if (size < sizeof(hdr))
 		return -EAGAIN;
@@ -173,11 +182,13 @@ ssize_t decode_event(const void *data, size_t size, struct event *event, size_t 
 		return -EAGAIN;
 
 	*skip = hdr.size;
-	if (!form_of(hdr.kind, &form) || hdr.fixed < form.fixed)
+	if (!form_of(hdr.kind, &form) || hdr.fixed < form.least)
 		return -ENOTSUP;
 
 	event->kind = hdr.kind;
-	memcpy((char *)event + offsetof(struct event, hdr), data, form.fixed);
+	known = hdr.fixed < form.fixed ? hdr.fixed : form.fixed;
+	memcpy((char *)event + offsetof(struct event, hdr), data, known);
+	memset((char *)event + offsetof(struct event, hdr) + known, 0, form.fixed - known);
 	if (!split_strings(bytes + hdr.fixed, bytes + hdr.size, event->strings, form.strings_count))
 		return -ENOTSUP;
 	event->addresses = NULL;

@@ -33,6 +33,7 @@ struct event {
 		struct perfx_allocator allocator;
 		struct perfx_memory_mode memory_mode;
 		struct perfx_frame frame;
+		struct perfx_peak peak;
 		struct perfx_memory_book memory_book;
 		struct perfx_book book;
 		struct perfx_hits hits;

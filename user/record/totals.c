@@ -70,6 +70,11 @@ static void send_books(struct sink *sink, struct pack_buffer *buffer, const stru
 			.untimed_count = nodes[id].untimed_count,
 			.total_ns = nodes[id].total_ns,
 			.self_ns = nodes[id].self_ns,
+			.flops = nodes[id].flops,
+			.bytes = nodes[id].bytes,
+			.counted_count = nodes[id].counted_count,
+			.unread_count = nodes[id].unread_count,
+			.silenced_count = nodes[id].silenced_count,
 		};
 
 		if (record.calls_count)

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Floating-point work, as the arguments of BLAS calls, operators and kernels tell it
+ * (perfx_record.h: enum perfx_figure_state).
+ */
+#ifndef PERFX_AGGREGATE_PROFILE_COMPUTE_H
+#define PERFX_AGGREGATE_PROFILE_COMPUTE_H
+
+#include "perfx_record.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Sums over recorded and booked calls. All 0: no function with a figure. */
+struct profile_work {
+	uint64_t flops, bytes;
+	uint64_t counted_count;	 /* calls with a figure */
+	uint64_t unread_count;	 /* calls whose arguments could not be read */
+	uint64_t silenced_count; /* calls whose work another call's figure contains */
+};
+
+/* The figures of one kind of function in a process. */
+struct profile_compute_source {
+	enum perfx_source source;
+	struct profile_work work;
+};
+
+/* What was multiplied. Calls that came by the book have no type of their own: UNKNOWN. */
+struct profile_compute_dtype {
+	enum perfx_dtype dtype;
+	uint64_t flops;
+};
+
+struct profile_compute {
+	bool measured; /* a function with a figure was attached in this process, or called */
+	struct profile_work work;
+	/* Time of timed calls, ns: of those with a figure; and of those that have none although
+	 * their function could have one (UNREAD). Threads add up. */
+	uint64_t counted_ns, unread_ns;
+	struct profile_compute_source *sources; /* flops descending */
+	size_t sources_count;
+	struct profile_compute_dtype *dtypes; /* flops descending */
+	size_t dtypes_count;
+};
+
+#endif
