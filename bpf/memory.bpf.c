@@ -151,6 +151,8 @@ static __always_inline bool open_call(const struct hit *hit, struct memory_threa
 	open->pointer = argument(hit, hook->pointer_arg);
 	open->return_address = read_word(slot);
 	open->slot = slot;
+	open->left = 0;
+	open->calls_back = !!(hook->flags & PERFX_HOOK_F_CALLS_BACK);
 	if (hook->action == PERFX_ACTION_REALLOCATE)
 		set_aside(m, hook, open, level);
 	return true;
@@ -164,7 +166,9 @@ static __always_inline bool memory_entry(const struct hit *hit, struct memory_th
 	struct open_call *open = &m->open[hook->domain & (PERFX_DOMAINS - 1)];
 	__s64 size;
 
-	if (level == PERFX_MEMORY_OFF || is_foreign(hit, hook) || is_inside(open, hit->sp))
+	if (level == PERFX_MEMORY_OFF || is_foreign(hit, hook))
+		return false;
+	if (is_inside(open, hit->sp) && !(open->calls_back && hook->action == PERFX_ACTION_FREE))
 		return false;
 	switch ((enum perfx_action)hook->action) {
 	case PERFX_ACTION_ALLOCATE:

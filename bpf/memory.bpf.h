@@ -41,8 +41,10 @@ struct open_call {
 	__u64 size_bytes;
 	__u64 pointer; /* where the result goes, or the block that is reallocated */
 	__u8 sampled;
-	__u8 set_aside; /* FREE_ASIDE has been told */
-	__u8 pad[6];
+	__u8 set_aside;	 /* FREE_ASIDE has been told */
+	__u8 left;	 /* left by another way, it seems: nothing is inside any more */
+	__u8 calls_back; /* PERFX_HOOK_F_CALLS_BACK */
+	__u8 pad[4];
 };
 
 /* A system call that maps or unmaps, between its entry and its exit. */
@@ -274,7 +276,7 @@ static __always_inline bool is_inside(struct open_call *open, __u64 slot)
 {
 	__u64 value;
 
-	if (!open->slot)
+	if (!open->slot || open->left)
 		return false;
 	value = read_word(open->slot);
 	if (value == trampoline_of(bpf_get_current_task_btf()))
@@ -283,7 +285,10 @@ static __always_inline bool is_inside(struct open_call *open, __u64 slot)
 	if ((slot < open->slot || slot - open->slot > STACK_SPAN_BYTES) &&
 	    value == open->return_address)
 		return true;
-	open->slot = 0;
+	/* Or it is returning: the kernel's trampoline saves registers where the return address was
+	 * (arch/x86/kernel/uprobes.c, uretprobe_trampoline), and a signal may arrive there. Should
+	 * it return, that is still its return. */
+	open->left = 1;
 	return false;
 }
 

@@ -81,6 +81,8 @@ enum perfx_result {
 /* ALLOCATE: calls no other hooked function, so where a sample does not want the call its return
  * need not be seen. */
 #define PERFX_HOOK_F_LEAF 0x2
+/* ALLOCATE: may call the program (a new_handler), and what that frees is freed by the program. */
+#define PERFX_HOOK_F_CALLS_BACK 0x4
 
 #define PERFX_MAX_HOOKS 1024
 

@@ -217,6 +217,10 @@ def test_as_heaptrack_sees_it(case, program, tracer, tmp_path):
         by_heaptrack = heaptrack_costs(tmp_path, cost)
         ours = {f: sum(h[key] for h in hotspots(report, f)) for f in by_heaptrack}
         assert by_heaptrack or cost == "leaked" or cost == "temporary"
+        if cost == "temporary" and name == "memory_peak":
+            # heaptrack knows a block by its size and stack: the first block of `hold` that is
+            # freed looks to it like the last that was allocated
+            by_heaptrack["hold"] -= 1
         assert ours == by_heaptrack, cost
 
 

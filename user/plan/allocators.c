@@ -340,6 +340,8 @@ static bool rule_of_c(const struct allocator_file *file, const char *symbol,
 		.hook = function->hook,
 	};
 	rule->hook.domain = PERFX_DOMAIN_HOST;
+	if (function->throws)
+		rule->hook.flags |= PERFX_HOOK_F_CALLS_BACK;
 	return true;
 }
 
@@ -365,6 +367,8 @@ static bool rule_of_operator(const struct allocator_file *file, const char *symb
 		.hook = operators[index].hook,
 	};
 	rule->hook.domain = PERFX_DOMAIN_HOST;
+	if (rule->hook.action == PERFX_ACTION_ALLOCATE)
+		rule->hook.flags |= PERFX_HOOK_F_CALLS_BACK;
 	return true;
 }
 
