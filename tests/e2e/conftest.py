@@ -101,6 +101,7 @@ class Tracer:
     def report(self, expect=0):
         out, err = self.process.communicate(timeout=120)
         assert self.process.returncode == expect, err
+        self.lines += err.splitlines(keepends=True)
         return json.loads(out)
 
     def kill(self):
