@@ -145,7 +145,7 @@ test:
 	$(AGAIN) tests
 	$(RUN_TESTS) unit bpf; code=$$?; $(GIVE_BACK); exit $$code
 
-tests: $(BIN) $(UNIT_BIN) workloads
+tests: $(BIN) $(UNIT_BIN) workloads $(BUILD)/e2e/figures
 
 demo:
 	@.ci/deps
@@ -155,10 +155,10 @@ demo:
 check: $(BIN) $(UNIT_BIN)
 	$(RUN_TESTS) unit
 
-check-bpf: $(BIN) workloads
+check-bpf: $(BIN) workloads $(BUILD)/e2e/figures
 	$(RUN_TESTS) bpf
 
-check-kernels: $(BIN) workloads
+check-kernels: $(BIN) workloads $(BUILD)/e2e/figures
 	@.ci/deps kernels
 	@BUILD=$(BUILD) tests/kernels/check
 
@@ -181,6 +181,18 @@ $(ML_VENV)/.done: tests/e2e/ml/requirements.txt
 golden-update: $(BUILD)/unit/test_golden
 	-PERFX_GOLDEN_UPDATE=1 $< --quiet
 	git --no-pager diff --stat -- tests/golden
+
+# Attaches to itself what e2e/test_figures.py wants to know.
+FIGURES_OBJ := $(patsubst tests/e2e/%.c,$(BUILD)/e2e/%.o,$(wildcard tests/e2e/figures*.c))
+
+$(BUILD)/e2e/%.o: tests/e2e/%.c $(BUILD)/user.flags | $(SKEL)
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) -Itests/e2e -Itests/workloads $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/e2e/figures: $(FIGURES_OBJ) $(LIB)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(BUILD)/bench/%: tests/bench/%.c $(LIB) $(BUILD)/user.flags
 	$(call say,CC,$<)

@@ -13,7 +13,7 @@
 #ifndef PERFX_FRAMES_BPF_H
 #define PERFX_FRAMES_BPF_H
 
-#include "thread.bpf.h"
+#include "figures.bpf.h"
 
 volatile __u32 perfx_tracing = 0;
 /* The program switches stacks in user space (coroutines): see leave_any. */
@@ -136,7 +136,29 @@ static __noinline __u32 context_below(__u32 parent, __u32 function, __u32 proces
 	return context_id(&key, PERFX_MAX_CONTEXTS);
 }
 
-static __always_inline void book_add(__u32 context, __u64 duration_ns, __u64 self_ns, __u16 flags)
+static __always_inline void book_figure(struct perfx_context_node *node,
+					const struct outcome *outcome)
+{
+	switch (outcome->state) {
+	case PERFX_FIGURE_COUNTED:
+		__sync_fetch_and_add(&node->counted_count, 1);
+		__sync_fetch_and_add(&node->flops, outcome->flops);
+		__sync_fetch_and_add(&node->bytes, outcome->bytes);
+		break;
+	case PERFX_FIGURE_UNREAD:
+		__sync_fetch_and_add(&node->unread_count, 1);
+		break;
+	case PERFX_FIGURE_INSIDE:
+	case PERFX_FIGURE_ELSEWHERE:
+		__sync_fetch_and_add(&node->silenced_count, 1);
+		break;
+	default:
+		break;
+	}
+}
+
+static __always_inline void book_add(__u32 context, __u64 duration_ns, __u64 self_ns, __u16 flags,
+				     const struct outcome *outcome)
 {
 	struct perfx_context_node *node = context_node(context);
 
@@ -151,22 +173,16 @@ static __always_inline void book_add(__u32 context, __u64 duration_ns, __u64 sel
 		__sync_fetch_and_add(&node->total_ns, duration_ns);
 		__sync_fetch_and_add(&node->self_ns, self_ns);
 	}
+	if (outcome)
+		book_figure(node, outcome);
 }
 
-static __always_inline void emit(struct thread *t, const struct frame *f, __u32 depth,
-				 __u64 duration_ns, __u64 self_ns, __u16 flags)
+/* All but the figure. */
+static __always_inline void fill_span(struct perfx_span *span, const struct thread *t,
+				      const struct frame *f, __u32 depth, __u64 duration_ns,
+				      __u64 self_ns, __u16 flags)
 {
-	struct perfx_span *span;
-
-	span = bpf_ringbuf_reserve(&perfx_spans, PERFX_SPAN_PLAIN_BYTES, 0);
-	if (!span) {
-		counter_add(PERFX_COUNTER_RING_DROPS, 1);
-		book_add(f->context, duration_ns, self_ns, flags);
-		return;
-	}
-	span->hdr.size = PERFX_SPAN_PLAIN_BYTES;
 	span->hdr.kind = PERFX_KIND_SPAN;
-	span->hdr.fixed = PERFX_SPAN_PLAIN_BYTES;
 	span->start_ns = f->start_ns;
 	span->duration_ns = duration_ns;
 	span->self_ns = self_ns;
@@ -176,10 +192,58 @@ static __always_inline void emit(struct thread *t, const struct frame *f, __u32 
 	span->tid = t->tid;
 	span->depth = depth;
 	span->flags = flags;
+	span->pad = 0;
+}
+
+static __always_inline void emit_plain(struct thread *t, const struct frame *f, __u32 depth,
+				       __u64 duration_ns, __u64 self_ns, __u16 flags)
+{
+	struct perfx_span *span;
+
+	span = bpf_ringbuf_reserve(&perfx_spans, PERFX_SPAN_PLAIN_BYTES, 0);
+	if (!span) {
+		counter_add(PERFX_COUNTER_RING_DROPS, 1);
+		book_add(f->context, duration_ns, self_ns, flags, NULL);
+		return;
+	}
+	span->hdr.size = PERFX_SPAN_PLAIN_BYTES;
+	span->hdr.fixed = PERFX_SPAN_PLAIN_BYTES;
+	fill_span(span, t, f, depth, duration_ns, self_ns, flags);
 	span->figure = PERFX_FIGURE_NONE;
 	span->dtype = 0;
-	span->pad = 0;
 	bpf_ringbuf_submit(span, wake_flags(&perfx_spans, &t->records));
+}
+
+/* With the figure that is in t->outcome. */
+static __always_inline void emit_figure(struct thread *t, const struct frame *f, __u32 depth,
+					__u64 duration_ns, __u64 self_ns, __u16 flags)
+{
+	const struct outcome *outcome = &t->outcome;
+	struct perfx_span *span;
+
+	span = bpf_ringbuf_reserve(&perfx_spans, sizeof(*span), 0);
+	if (!span) {
+		counter_add(PERFX_COUNTER_RING_DROPS, 1);
+		book_add(f->context, duration_ns, self_ns, flags, outcome);
+		return;
+	}
+	span->hdr.size = sizeof(*span);
+	span->hdr.fixed = sizeof(*span);
+	fill_span(span, t, f, depth, duration_ns, self_ns, flags);
+	span->figure = outcome->state;
+	span->dtype = outcome->dtype;
+	span->flops = outcome->flops;
+	span->bytes = outcome->bytes;
+	bpf_ringbuf_submit(span, wake_flags(&perfx_spans, &t->records));
+}
+
+static __always_inline void emit(struct thread *t, const struct frame *f, __u32 depth,
+				 __u64 duration_ns, __u64 self_ns, __u16 flags)
+{
+	if (t->outcome.state)
+		emit_figure(t, f, depth, duration_ns, self_ns, flags);
+	else
+		emit_plain(t, f, depth, duration_ns, self_ns, flags);
 }
 
 /* Its exit sites have been given up meanwhile (overhead budget): that no exit was seen says
@@ -228,6 +292,9 @@ static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now
 		caller->child_ns += nested;
 		caller->probe_ns += f->probe_ns + call_cost_ns;
 	}
+	t->outcome.state = PERFX_FIGURE_NONE;
+	if (f->figure || f->work)
+		end_figure(t, t->depth, flags);
 	emit(t, f, t->depth, duration, self, flags);
 }
 
@@ -378,6 +445,16 @@ static __always_inline __u32 context_of_call(struct thread *t, __u32 function)
 	return *last_context;
 }
 
+/* The figure of a call that begins goes to t->outcome. */
+static __always_inline void begin_call(struct thread *t, const struct perfx_probe *probe,
+				       bool has_frame)
+{
+	t->outcome.state = PERFX_FIGURE_NONE;
+	t->outcome.work = 0;
+	if (probe->figure)
+		begin_figure(t, probe->figure, has_frame);
+}
+
 /* Counts a call whose end will not be seen. */
 static __always_inline void count_call(struct thread *t, const struct perfx_probe *probe)
 {
@@ -385,6 +462,27 @@ static __always_inline void count_call(struct thread *t, const struct perfx_prob
 
 	if (!(probe->flags & PERFX_PROBE_F_BY_CHOICE))
 		counter_add(PERFX_COUNTER_UNTIMED, 1);
+	begin_call(t, probe, false);
+	f.context = context_of_call(t, probe->function);
+	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
+}
+
+/* n more operations of the innermost open call; a record of their own where there is none. */
+static __always_inline void hint(struct thread *t, const struct perfx_probe *probe)
+{
+	struct frame f = {.start_ns = bpf_ktime_get_ns(), .function = probe->function};
+	struct outcome *outcome = &t->outcome;
+	bool read;
+
+	make_way(t, t->machine.slot);
+	start_machine(t, NULL);
+	read = !run_figure(t, probe->figure, 0);
+	if (read && credit_hint(t))
+		return;
+	outcome->state = read ? PERFX_FIGURE_COUNTED : PERFX_FIGURE_UNREAD;
+	outcome->flops = read ? t->machine.flops : 0;
+	outcome->bytes = read ? t->machine.bytes : 0;
+	outcome->dtype = t->machine.dtype;
 	f.context = context_of_call(t, probe->function);
 	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
 }
@@ -414,8 +512,12 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 		return false;
 	}
 	context = context_of_call(t, probe->function);
+	begin_call(t, probe, true);
 	f = frame_at(t, t->depth);
 	f->slot = slot;
+	f->figure = t->outcome.state;
+	f->dtype = t->outcome.dtype;
+	f->work = t->outcome.work;
 	f->child_ns = 0;
 	f->function = probe->function;
 	f->context = context;
