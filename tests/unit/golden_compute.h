@@ -111,11 +111,17 @@ static void golden_compute(struct stream *s)
 	stream_end(s, 10 * S, 0);
 }
 
-/* Of most calls nothing is known; the rest came by the book; nobody measured the host. */
+/* Of most calls nothing is known; the rest came by the book; nobody measured the host. Memory is
+ * traced as well: the widest table. */
 static void golden_compute_blind(struct stream *s)
 {
+	static const struct stream_place result = {1, 4242, COMPUTE_BMM, 0, 1, PERFX_DOMAIN_TENSOR};
+
 	compute_trainer(s);
 	stream_usage(s, 1, 0, 0, 0, 300 << 20);
+	stream_allocator(s, 1, PERFX_DOMAIN_TENSOR, "torch", "/usr/lib/libc10.so");
+	stream_memory_mode(s, 0, PERFX_DOMAIN_TENSOR, PERFX_MEMORY_EXACT, 0);
+	stream_allocation(s, &result, 10 * MS, 0x1000, 8 << 20, 0);
 	for (uint64_t i = 0; i < 10; i++)
 		stream_compute(s, COMPUTE_BADDBMM, 4242, i * 100 * MS, 90 * MS, 90 * MS,
 			       (struct stream_work){.state = PERFX_FIGURE_UNREAD});

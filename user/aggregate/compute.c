@@ -77,7 +77,7 @@ static void sum_upwards(struct work *w, struct node *nodes)
 /* NULL: no call ended there. */
 static struct row_work *row_work_of(const struct work *w, const struct context *context)
 {
-	return context->row && context->sums.calls_count ? &w->works[context->row->index] : NULL;
+	return context->row ? &w->works[context->row->index] : NULL;
 }
 
 /* What silenced calls do is in the figure of another one: their time is no time of this work. */
