@@ -119,10 +119,8 @@ static json_t *rates_of(const struct profile *profile, const struct profile_proc
 
 static void put_members(struct json_output *o, json_t *object)
 {
-	const char *key;
-	json_t *value;
-
-	json_object_foreach(object, key, value) json_put(o, key, json_incref(value));
+	for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at))
+		json_put(o, json_object_iter_key(at), json_incref(json_object_iter_value(at)));
 	json_decref(object);
 }
 
