@@ -133,6 +133,7 @@ static int analyze_process(const struct profile *profile, const struct profile_p
 
 	rules_functions(&judge);
 	rules_process(&judge);
+	rules_compute(&judge);
 	rules_memory(&judge);
 	rules_heap(&judge);
 	if (is_main)

@@ -81,6 +81,26 @@ const char *format_count(char buffer[UNITS_MAX], uint64_t count)
 	return buffer;
 }
 
+const char *format_si(char buffer[UNITS_MAX], double value, const char *unit)
+{
+	static const char prefixes[][2] = {"", "k", "M", "G", "T", "P", "E"};
+	size_t i = 0;
+	int length;
+
+	while (value >= 999.5 && i + 1 < sizeof(prefixes) / sizeof(prefixes[0])) {
+		value /= 1000;
+		i++;
+	}
+	if (!i && value == (double)(unsigned)value)
+		length = snprintf(buffer, UNITS_MAX, "%u", (unsigned)value);
+	else
+		length = print_digits(buffer, value);
+	if (prefixes[i][0] || unit[0])
+		snprintf(buffer + length, (size_t)(UNITS_MAX - length), " %s%.15s", prefixes[i],
+			 unit);
+	return buffer;
+}
+
 const char *format_percent(char buffer[UNITS_MAX], double share)
 {
 	double percent = share * 100;

@@ -15,6 +15,9 @@ const char *format_bytes(char buffer[UNITS_MAX], uint64_t bytes);
 /* Exact below ten million: counts are there to be compared.
  *     7   1,234   9,999,999   12.3 M */
 const char *format_count(char buffer[UNITS_MAX], uint64_t count);
+/* SI prefixes, three digits; 0 and above. unit: at most 15 bytes.
+ *     0 FLOP   512 FLOP   1.23 kFLOP   45.6 GFLOP/s; of no unit 1.23 G */
+const char *format_si(char buffer[UNITS_MAX], double value, const char *unit);
 /* part of whole = 1.
  *     0 %   <0.1 %   62.1 %   100 %   312 % */
 const char *format_percent(char buffer[UNITS_MAX], double share);
