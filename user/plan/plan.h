@@ -54,6 +54,7 @@ struct plan_function {
 	bool by_default;     /* nobody asked for it: when it is dear it may be given up again */
 	bool often;	     /* default_often */
 	bool c_alone;	     /* timed by return probe only because nothing here unwinds */
+	uint32_t figure;     /* index into plan.figures; 0: none */
 	/* An allocator's function. What is traced besides has a function of its own at the same
 	 * offset; so has a second thing that an allocator tells by one function. */
 	bool is_hook;
