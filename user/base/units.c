@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <strings.h>
 
 struct scale {
@@ -187,4 +188,45 @@ int parse_size(const char *text, uint64_t *bytes)
 	};
 
 	return parse_scaled(text, units, bytes);
+}
+
+/* Takes an ending off, whatever its case. */
+static void take_off(char *text, const char *ending)
+{
+	size_t length = strlen(text), size = strlen(ending);
+
+	if (length >= size && !strcasecmp(text + length - size, ending))
+		text[length - size] = '\0';
+}
+
+int parse_rate(const char *text, uint64_t *per_s)
+{
+	static const struct unit units[] = {
+		{"", 1},
+		{"K", 1000},
+		{"M", 1000000},
+		{"G", 1000000000},
+		{"T", 1000000000000},
+		{"P", 1000000000000000},
+		{"Ki", 1ULL << 10},
+		{"Mi", 1ULL << 20},
+		{"Gi", 1ULL << 30},
+		{"Ti", 1ULL << 40},
+		{NULL, 0},
+	};
+	char copy[64];
+	size_t length = 0;
+
+	for (; *text; text++) {
+		if (length == sizeof(copy) - 1)
+			return -EINVAL;
+		if (*text != ' ')
+			copy[length++] = *text;
+	}
+	copy[length] = '\0';
+	take_off(copy, "/s");
+	take_off(copy, "FLOPS");
+	take_off(copy, "FLOP");
+	take_off(copy, "B");
+	return parse_scaled(copy, units, per_s);
 }

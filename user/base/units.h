@@ -27,5 +27,8 @@ const char *format_percent(char buffer[UNITS_MAX], double share);
 int parse_duration(const char *text, uint64_t *ns);
 /* "4096" "64K" "512k" "1MiB" "1.5G" "2TB": K is 1024 however it is spelt. Errors as above. */
 int parse_size(const char *text, uint64_t *bytes);
+/* "1.2T" "350G" "25GB/s" "350GFLOP/s" "350 GFLOPS": K is 1000, as rates are told everywhere; KiB is
+ * 1024. Errors as above. */
+int parse_rate(const char *text, uint64_t *per_s);
 
 #endif

@@ -43,6 +43,9 @@ static const char help_text[] =
 	"      --probe-site auto|entry      entry: always the first instruction\n"
 	"      --compensate           take the probes' own cost off nested times\n"
 	"      --no-calibrate         do not measure what a hit costs here\n"
+	"      --peak-flops RATE      what all CPUs can do: 1.2T, or by type f32:1.2T,f64:600G\n"
+	"      --peak-bandwidth RATE  and their memory: 25G (default: both measured, and kept)\n"
+	"      --no-peaks             measure neither\n"
 	"      --ring-size SIZE       ring buffer (default 8M)\n"
 	"      --interval TIME        between samples of /proc (default 250ms)\n"
 	"      --max-functions N      refuse patterns that match more (default 20000)\n"
@@ -72,6 +75,9 @@ enum long_option {
 	OPT_USER,
 	OPT_CMDLINE,
 	OPT_MEMORY,
+	OPT_PEAK_FLOPS,
+	OPT_PEAK_BANDWIDTH,
+	OPT_NO_PEAKS,
 };
 
 static const struct option long_options[] = {
@@ -96,6 +102,9 @@ static const struct option long_options[] = {
 	{"user", no_argument, NULL, OPT_USER},
 	{"cmdline", required_argument, NULL, OPT_CMDLINE},
 	{"memory", required_argument, NULL, OPT_MEMORY},
+	{"peak-flops", required_argument, NULL, OPT_PEAK_FLOPS},
+	{"peak-bandwidth", required_argument, NULL, OPT_PEAK_BANDWIDTH},
+	{"no-peaks", no_argument, NULL, OPT_NO_PEAKS},
 	{NULL, 0, NULL, 0},
 };
 
@@ -204,6 +213,22 @@ static int set_memory(struct options *options, const char *value)
 	return EXIT_OK;
 }
 
+static int set_peaks(struct options *options, int option, const char *value)
+{
+	if (option == OPT_NO_PEAKS) {
+		options->peaks.measure_nothing = true;
+		return EXIT_OK;
+	}
+	if (option == OPT_PEAK_FLOPS)
+		return peaks_given_flops(&options->peaks, value)
+			       ? bad("--peak-flops", value,
+				     "not operations a second: try 350G, 1.2T or f32:1.2T,f64:600G")
+			       : EXIT_OK;
+	return peaks_given_bytes(&options->peaks, value)
+		       ? bad("--peak-bandwidth", value, "not bytes a second: try 25G, 204.8GB/s")
+		       : EXIT_OK;
+}
+
 static int set_choice(struct options *options, int option, const char *value)
 {
 	static const char *const links[] = {"session", "multi", "perf", NULL};
@@ -278,6 +303,10 @@ static int take_option(struct options *options, int option, char *value)
 		return EXIT_OK;
 	case OPT_MEMORY:
 		return set_memory(options, value);
+	case OPT_PEAK_FLOPS:
+	case OPT_PEAK_BANDWIDTH:
+	case OPT_NO_PEAKS:
+		return set_peaks(options, option, value);
 	case OPT_LINK:
 	case OPT_RETURN:
 	case OPT_SITE:

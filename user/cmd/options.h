@@ -5,6 +5,7 @@
 #ifndef PERFX_CMD_OPTIONS_H
 #define PERFX_CMD_OPTIONS_H
 
+#include "peaks/given.h"
 #include "perfx_record.h"
 #include "plan/plan.h"
 
@@ -41,6 +42,7 @@ struct options {
 	enum return_mode return_mode;
 	enum memory_choice memory;
 	uint64_t sample_bytes; /* MEMORY_SAMPLED: mean distance between samples */
+	struct peaks_given peaks;
 	bool site_entry_only;
 	bool compensate;
 	bool no_children;

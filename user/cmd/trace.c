@@ -119,6 +119,7 @@ static int record(const struct options *options, char *const *argv, const struct
 		.compensate = options->compensate,
 		.calibrate = !options->no_calibrate || options->compensate,
 		.full_cmdline = options->full_cmdline,
+		.peaks = options->peaks,
 	};
 	char *command = shell_join(argv);
 	pid_t *pids = NULL;

@@ -255,6 +255,7 @@ static void trace(struct recorder *recorder)
 	totals.killed = recorder->main_ended && (recorder->main_status & 0x7f);
 	totals.exited = recorder->main_ended;
 	totals.interrupted = interrupt_asked();
+	host_peaks_tell(recorder); /* for what has been mapped since the start */
 	memory__report(recorder->memory);
 	if (recorder->frames)
 		frames__emit(recorder->frames);
@@ -288,6 +289,8 @@ static int prepare(struct recorder *recorder)
 		return EXIT_FAILED;
 	}
 	code = plan_targets(recorder);
+	if (!code)
+		host_peaks_tell(recorder);
 	if (!code)
 		code = load(recorder);
 	if (!code)
