@@ -148,175 +148,222 @@ static __always_inline bool load(struct machine *m, __u64 address, __u32 n, __u6
 	return true;
 }
 
-static __always_inline bool step(struct thread *t, const struct perfx_instruction *code,
-				 bool at_exit)
+/* What an instruction does to the stack: takes so many values off it and puts one there. */
+struct effect {
+	__u64 result;
+	__u32 taken, given;
+};
+
+/* Constants, arguments, memory. */
+static __always_inline bool step_values(struct machine *m, const struct perfx_instruction *code,
+					__u64 b, bool at_exit, struct effect *e)
 {
-	struct machine *m = &t->machine;
-	__u32 n = code->n, depth = m->depth;
-	const struct tensor *tensor = &m->tensors[n & 3];
-	const struct note *note;
-	__u64 b = *stack_at(m, depth - 1), a = *stack_at(m, depth - 2), result = 0;
-	__u32 taken = 2, given = 1;
+	__u32 n = code->n;
 
 	switch (code->op) {
 	case PERFX_OP_CONST:
-		taken = 0;
-		result = (__u64)(__s64)code->imm;
-		break;
+		e->result = (__u64)(__s64)code->imm;
+		return true;
 	case PERFX_OP_ARG:
-		taken = 0;
-		if (at_exit && n != 7)
-			return false;
-		result = m->arguments[n & 7];
-		break;
+		e->result = m->arguments[n & 7];
+		return !at_exit || n == 7;
 	case PERFX_OP_STACK:
-		taken = 0;
 		if (at_exit || !read_user(m->words, 8, m->slot + 8 * n))
 			return false;
-		result = m->words[0];
-		break;
+		e->result = m->words[0];
+		return true;
 	case PERFX_OP_KEEP:
-		taken = 1;
-		given = 0;
+		e->taken = 1;
+		e->given = 0;
 		m->kept[n & 3] = b;
-		break;
+		return true;
 	case PERFX_OP_KEPT:
-		taken = 0;
-		result = m->kept[n & 3];
-		break;
+		e->result = m->kept[n & 3];
+		return true;
 	case PERFX_OP_LOAD:
-		taken = 1;
-		if (!load(m, b + (__s64)code->imm, n, &result))
-			return false;
-		break;
-	case PERFX_OP_DIM:
-		taken = 1;
-		result = b;
-		if (!to_dimension(&result, n))
-			return false;
-		break;
-	case PERFX_OP_LOW:
-		taken = 1;
-		result = b & ((1ull << (8 * (n & 7))) - 1);
-		break;
-	case PERFX_OP_ADD:
-		result = a + b;
-		if (result < a)
-			return false;
-		break;
-	case PERFX_OP_SUB:
-		if (b > a)
-			return false;
-		result = a - b;
-		break;
-	case PERFX_OP_MUL:
-		if (!multiply(a, b, &result))
-			return false;
-		break;
-	case PERFX_OP_DIV:
-		if (!b || a % b)
-			return false;
-		result = a / b;
-		break;
-	case PERFX_OP_EQ:
-		result = a == b;
-		break;
-	case PERFX_OP_SELECT:
-		taken = 3;
-		result = *stack_at(m, depth - 3) ? a : b;
-		break;
-	case PERFX_OP_SAME:
-		if (a != b)
-			return false;
-		result = a;
-		break;
-	case PERFX_OP_TENSOR:
-		taken = 1;
-		given = 0;
-		if (read_tensor(t, b, n))
-			return false;
-		take_dtype(m, n);
-		break;
-	case PERFX_OP_TENSOR_OR_NONE:
-		taken = 1;
-		given = 0;
-		if (read_tensor_or_none(t, b, n))
-			return false;
-		/* an undefined one has a type of its own, which depends on the release */
-		if (tensor->numel)
-			take_dtype(m, n);
-		break;
-	case PERFX_OP_NUMEL:
-		taken = 0;
-		result = tensor->numel;
-		break;
-	case PERFX_OP_NDIM:
-		taken = 0;
-		result = tensor->ndim;
-		break;
-	case PERFX_OP_SIZE:
-		taken = 0;
-		if (!size_at(tensor, code->imm, &result))
-			return false;
-		break;
-	case PERFX_OP_ELEMENT:
-		taken = 0;
-		result = scalar_bytes[tensor->scalar & (SCALARS_MAX - 1)];
-		/* of no elements it does not matter */
-		if (!result && tensor->numel)
-			return false;
-		break;
-	case PERFX_OP_COMPLEX:
-		taken = 0;
-		result = is_complex(tensor->scalar) ? 4 : 1;
-		break;
-	case PERFX_OP_GROUPS:
-		taken = 5;
-		if (sum_groups(t, n))
-			return false;
-		result = m->words[0];
-		break;
-	case PERFX_OP_NOTE:
-		taken = 3;
-		given = 0;
-		if (!remember(t, *stack_at(m, depth - 3), a, b))
-			return false;
-		break;
-	case PERFX_OP_NOTED0:
-	case PERFX_OP_NOTED1:
-		taken = 1;
-		note = recall(t, b);
-		if (!note)
-			return false;
-		result = code->op == PERFX_OP_NOTED0 ? note->values[0] : note->values[1];
-		break;
-	case PERFX_OP_DTYPE:
-		taken = n ? 0 : 1;
-		given = 0;
-		m->dtype = n ? n : b < CUDA_TYPES ? cuda_dtypes[b & (CUDA_TYPES - 1)] : 0;
-		m->given_dtype = 1;
-		break;
-	case PERFX_OP_FLOPS:
-		taken = 1;
-		given = 0;
-		m->flops += b;
-		if (m->flops < b)
-			return false;
-		break;
-	case PERFX_OP_BYTES:
-		taken = 1;
-		given = 0;
-		m->bytes += b;
-		if (m->bytes < b)
-			return false;
-		break;
+		e->taken = 1;
+		return load(m, b + (__s64)code->imm, n, &e->result);
 	default:
 		return false;
 	}
-	depth -= taken;
-	if (given)
-		*stack_at(m, depth++) = result;
-	m->depth = depth;
+}
+
+/* Of one value. */
+static __always_inline bool step_checks(const struct perfx_instruction *code, __u64 b,
+					struct effect *e)
+{
+	e->taken = 1;
+	e->result = b;
+	if (code->op == PERFX_OP_DIM)
+		return to_dimension(&e->result, code->n);
+	e->result &= (1ull << (8 * (code->n & 7))) - 1;
+	return true;
+}
+
+static __always_inline bool step_arithmetic(struct machine *m, __u32 op, __u64 a, __u64 b,
+					    struct effect *e)
+{
+	e->taken = 2;
+	switch (op) {
+	case PERFX_OP_ADD:
+		e->result = a + b;
+		return e->result >= a;
+	case PERFX_OP_SUB:
+		e->result = a - b;
+		return a >= b;
+	case PERFX_OP_MUL:
+		return multiply(a, b, &e->result);
+	case PERFX_OP_DIV:
+		if (!b || a % b)
+			return false;
+		e->result = a / b;
+		return true;
+	case PERFX_OP_EQ:
+		e->result = a == b;
+		return true;
+	case PERFX_OP_SELECT:
+		e->taken = 3;
+		e->result = *stack_at(m, m->depth - 3) ? a : b;
+		return true;
+	case PERFX_OP_SAME:
+		e->result = a;
+		return a == b;
+	default:
+		return false;
+	}
+}
+
+static __always_inline bool step_reads(struct thread *t, __u32 op, __u32 n, __u64 b,
+				       struct effect *e)
+{
+	struct machine *m = &t->machine;
+
+	e->taken = 1;
+	e->given = 0;
+	if (op == PERFX_OP_TENSOR ? !read_tensor(t, b, n) : !read_tensor_or_none(t, b, n))
+		return false;
+	/* an undefined one has a type of its own, which depends on the release */
+	if (op == PERFX_OP_TENSOR || m->tensors[n & 3].numel)
+		take_dtype(m, n);
+	return true;
+}
+
+/* What is known of a tensor. */
+static __always_inline bool step_tensor(const struct tensor *tensor,
+					const struct perfx_instruction *code, struct effect *e)
+{
+	switch (code->op) {
+	case PERFX_OP_NUMEL:
+		e->result = tensor->numel;
+		return true;
+	case PERFX_OP_NDIM:
+		e->result = tensor->ndim;
+		return true;
+	case PERFX_OP_SIZE:
+		return size_at(tensor, code->imm, &e->result);
+	case PERFX_OP_ELEMENT:
+		e->result = scalar_bytes[tensor->scalar & (SCALARS_MAX - 1)];
+		/* of no elements it does not matter */
+		return e->result || !tensor->numel;
+	case PERFX_OP_COMPLEX:
+		e->result = is_complex(tensor->scalar) ? 4 : 1;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static __always_inline bool step_groups(struct thread *t, __u32 bytes, struct effect *e)
+{
+	e->taken = 5;
+	if (sum_groups(t, bytes))
+		return false;
+	e->result = t->machine.words[0];
+	return true;
+}
+
+static __always_inline bool step_notes(struct thread *t, __u32 op, __u64 a, __u64 b,
+				       struct effect *e)
+{
+	const struct note *note;
+
+	if (op == PERFX_OP_NOTE) {
+		e->taken = 3;
+		e->given = 0;
+		return remember(t, *stack_at(&t->machine, t->machine.depth - 3), a, b);
+	}
+	e->taken = 1;
+	note = recall(t, b);
+	if (!note)
+		return false;
+	e->result = op == PERFX_OP_NOTED0 ? note->values[0] : note->values[1];
+	return true;
+}
+
+/* What the figure is. */
+static __always_inline bool step_results(struct machine *m, const struct perfx_instruction *code,
+					 __u64 b, struct effect *e)
+{
+	__u32 n = code->n;
+
+	e->taken = 1;
+	e->given = 0;
+	switch (code->op) {
+	case PERFX_OP_DTYPE:
+		e->taken = !n;
+		m->dtype = n ? n : b < CUDA_TYPES ? cuda_dtypes[b & (CUDA_TYPES - 1)] : 0;
+		m->given_dtype = 1;
+		return true;
+	case PERFX_OP_FLOPS:
+		m->flops += b;
+		return m->flops >= b;
+	case PERFX_OP_BYTES:
+		m->bytes += b;
+		return m->bytes >= b;
+	default:
+		return false;
+	}
+}
+
+static __always_inline bool perform(struct thread *t, const struct perfx_instruction *code,
+				    bool at_exit, struct effect *e)
+{
+	struct machine *m = &t->machine;
+	__u32 depth = m->depth;
+	__u64 b = *stack_at(m, depth - 1), a = *stack_at(m, depth - 2);
+
+	switch (code->op) {
+	case PERFX_OP_CONST ... PERFX_OP_LOAD:
+		return step_values(m, code, b, at_exit, e);
+	case PERFX_OP_DIM ... PERFX_OP_LOW:
+		return step_checks(code, b, e);
+	case PERFX_OP_ADD ... PERFX_OP_SAME:
+		return step_arithmetic(m, code->op, a, b, e);
+	case PERFX_OP_TENSOR ... PERFX_OP_TENSOR_OR_NONE:
+		return step_reads(t, code->op, code->n, b, e);
+	case PERFX_OP_NUMEL ... PERFX_OP_COMPLEX:
+		return step_tensor(&m->tensors[code->n & 3], code, e);
+	case PERFX_OP_GROUPS:
+		return step_groups(t, code->n, e);
+	case PERFX_OP_NOTE ... PERFX_OP_NOTED1:
+		return step_notes(t, code->op, a, b, e);
+	default:
+		return step_results(m, code, b, e);
+	}
+}
+
+static __always_inline bool step(struct thread *t, const struct perfx_instruction *code,
+				 bool at_exit)
+{
+	struct effect e = {.given = 1};
+	__u32 depth;
+
+	if (!perform(t, code, at_exit, &e))
+		return false;
+	depth = t->machine.depth - e.taken;
+	if (e.given)
+		*stack_at(&t->machine, depth++) = e.result;
+	t->machine.depth = depth;
 	return true;
 }
 

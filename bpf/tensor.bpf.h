@@ -148,8 +148,8 @@ __noinline int try_layout(struct thread *t, __u64 impl, __u32 n, __u32 i)
 	return 0;
 }
 
-/* Into m->tensors[n]. 0, or -1 where there is no tensor that can be told. */
-__noinline int read_tensor(struct thread *t, __u64 impl, __u32 n)
+/* The TensorImpl at `impl` into m->tensors[n]. 0, or -1 where there is none that can be told. */
+__noinline int read_impl(struct thread *t, __u64 impl, __u32 n)
 {
 	struct machine *m;
 
@@ -167,18 +167,30 @@ __noinline int read_tensor(struct thread *t, __u64 impl, __u32 n)
 	return m->fitting && !m->differ ? 0 : -1;
 }
 
+/* TENSOR: an at::Tensor is a pointer to its TensorImpl, and `address` is where that lies. */
+static __always_inline bool read_tensor(struct thread *t, __u64 address, __u32 n)
+{
+	__u64 *impl = t->machine.words;
+
+	return read_user(impl, 8, address) && !read_impl(t, *impl, n);
+}
+
 /* TENSOR_OR_NONE: what is not there has no elements. */
-static __always_inline int read_tensor_or_none(struct thread *t, __u64 impl, __u32 n)
+static __always_inline bool read_tensor_or_none(struct thread *t, __u64 address, __u32 n)
 {
 	struct tensor *tensor = &t->machine.tensors[n & 3];
+	__u64 *impl = t->machine.words;
 
-	if (impl)
-		return read_tensor(t, impl, n);
+	*impl = 0;
+	if (address && !read_user(impl, 8, address))
+		return false;
+	if (*impl)
+		return !read_impl(t, *impl, n);
 	tensor->ndim = 1;
 	tensor->sizes[0] = 0;
 	tensor->numel = 0;
 	tensor->scalar = 0;
-	return 0;
+	return true;
 }
 
 #endif

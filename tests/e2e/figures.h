@@ -75,6 +75,7 @@ uint32_t layouts(void);
 
 /* Something that looks like a TensorImpl whose number of dimensions lies at `first`. */
 struct fake_tensor {
+	const uint64_t *impl; /* all that an at::Tensor is */
 	uint64_t words[40];
 	int64_t far_sizes[16];
 };

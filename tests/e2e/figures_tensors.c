@@ -33,7 +33,8 @@ const void *fake(struct fake_tensor *tensor, size_t first, uint16_t scalar, size
 	fields[11] = 0; /* storage_offset */
 	fields[AT_NUMEL] = numel;
 	fields[AT_DTYPE] = scalar | 0xff0001ull << 16; /* and the device */
-	return words;
+	tensor->impl = words;
+	return tensor;
 }
 
 static void call_with(const void *a, const void *b)
@@ -177,6 +178,7 @@ static void bad_pointers(void)
 {
 	uint64_t faults = tracer__counter(tracer, PERFX_COUNTER_READ_FAULTS);
 	struct fake_tensor a;
+	const void *nothing = NULL;
 	char *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	fake(&a, 56, 6, SIZES(3, 3));
@@ -187,14 +189,18 @@ static void bad_pointers(void)
 	unread(NULL, &a);
 	unread((void *)0xffff888000000000, &a);
 	REQUIRE(tracer__counter(tracer, PERFX_COUNTER_READ_FAULTS) == faults + 3);
+	unread(&page, &a);
+	unread(&nothing, &a);
+	REQUIRE(tracer__counter(tracer, PERFX_COUNTER_READ_FAULTS) == faults + 5);
 	/* an optional one: not there, undefined (of a type that later means another), there */
 	set_figure(OPERATOR,
 		   PROGRAM(I(ARG, 1, 0), I(TENSOR, 0, 0), I(ARG, 2, 0), I(TENSOR_OR_NONE, 1, 0),
 			   I(NUMEL, 1, 0), FLOPS),
 		   NULL, 0);
 	read_as(&a, NULL, PERFX_DTYPE_F32, 0, 0);
-	read_as(&a, fake(&(struct fake_tensor){{0}, {0}}, 56, 23, SIZES(0)), PERFX_DTYPE_F32, 0, 0);
-	read_as(&a, fake(&(struct fake_tensor){{0}, {0}}, 56, 7, SIZES(6)), PERFX_DTYPE_F64, 6, 0);
+	read_as(&a, &nothing, PERFX_DTYPE_F32, 0, 0);
+	read_as(&a, fake(&(struct fake_tensor){NULL}, 56, 23, SIZES(0)), PERFX_DTYPE_F32, 0, 0);
+	read_as(&a, fake(&(struct fake_tensor){NULL}, 56, 7, SIZES(6)), PERFX_DTYPE_F64, 6, 0);
 	unread(&a, page);
 	munmap(page, 4096);
 }
@@ -217,7 +223,7 @@ static void ambiguity(void)
 	read_as(&one, NULL, PERFX_DTYPE_F32, 24, 0);
 	REQUIRE(layouts() == 1u << 2);
 	/* none at all: nothing is learnt */
-	memset(&both, 0x55, sizeof(both));
+	memset(both.words, 0x55, sizeof(both.words));
 	unread(&both, NULL);
 	REQUIRE(layouts() == 1u << 2);
 }
