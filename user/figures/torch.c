@@ -48,12 +48,12 @@
  * stack, so what follows moves. Which one it is shows by the length of dilation, as many as the
  * weight has dimensions less 2: in the other layout there is an address in its place.
  */
-#define CONVOLUTION_BACKWARD                                                      \
-	"let old=eq(stack6,ndim(arg3)-2); let t=u8(select(old,stack7,stack8)); "  \
-	"let mask=select(old,stack11,stack12); "                                  \
-	"let wanted=u8(mask)+(u16(mask)-u8(mask))/256; "                          \
-	"flops=2*complex(arg3)*numel(arg3)*wanted*"                               \
-	"select(same(t,t*t),numel(arg2)/size(arg2,1),numel(arg1)/size(arg1,1)); " \
+#define CONVOLUTION_BACKWARD                                                     \
+	"let old=eq(stack6,ndim(arg3)-2); let t=u8(select(old,stack7,stack8)); " \
+	"let mask=select(old,stack11,stack12); "                                 \
+	"let wanted=u8(mask)+(u16(mask)-u8(mask))/256; "                         \
+	"flops=2*complex(arg3)*numel(arg3)*wanted*"                              \
+	"select(t,numel(arg2)/size(arg2,1),numel(arg1)/size(arg1,1)); "          \
 	"bytes=elem(arg1)*wanted*(numel(arg1)+numel(arg2)+numel(arg3))"
 
 /* Two products: of (sq, dq) and (dq, sk), of (sq, sk) and (sk, dv), for each of batch and head of
