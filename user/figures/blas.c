@@ -199,6 +199,7 @@ static void describe(const struct blas_type *type, bool wide, const char *text,
 {
 	builtin->source = PERFX_SOURCE_BLAS;
 	builtin->by_default = true;
+	builtin->often = false;
 	snprintf(builtin->text, sizeof(builtin->text),
 		 "kernel; int=%d; dtype=%s; let x=%d; let e=%d; let r=%d; %s", wide ? 64 : 32,
 		 type->dtype, type->x, type->e, type->r, text);
@@ -281,7 +282,6 @@ bool builtin_blas(const char *base_name, const char *symbol, struct builtin *bui
 	struct blas_symbol found;
 	const char *text;
 
-	*builtin = (struct builtin){0};
 	if (*symbol == '_')
 		return find_ynn(symbol, builtin);
 	if (find_dnnl(symbol, builtin))

@@ -137,7 +137,9 @@ static bool find_whole(const char *base, const char *symbol, struct builtin *bui
 
 		if (strcmp(symbol, whole[i].name) != 0 || !ours)
 			continue;
-		*builtin = (struct builtin){.source = whole[i].source, .by_default = true};
+		builtin->source = whole[i].source;
+		builtin->by_default = true;
+		builtin->often = false;
 		snprintf(builtin->text, sizeof(builtin->text), "%s", whole[i].text);
 		return true;
 	}
@@ -194,6 +196,8 @@ bool builtin_cuda(const char *base_name, const char *symbol, struct builtin *bui
 	strcpy(name, symbol + 6);
 	wide = strip(name, "_64");
 	twin = strip(name, "_v2");
-	*builtin = (struct builtin){.source = PERFX_SOURCE_CUDA, .by_default = true};
+	builtin->source = PERFX_SOURCE_CUDA;
+	builtin->by_default = true;
+	builtin->often = false;
 	return describe(name, twin, wide, builtin);
 }

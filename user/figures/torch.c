@@ -193,7 +193,9 @@ static const struct torch_operator *find_form(const char *name, bool *slot)
 
 static void describe(bool slot, const char *text, struct builtin *builtin)
 {
-	*builtin = (struct builtin){.source = PERFX_SOURCE_TORCH, .by_default = true};
+	builtin->source = PERFX_SOURCE_TORCH;
+	builtin->by_default = true;
+	builtin->often = false;
 	snprintf(builtin->text, sizeof(builtin->text), "%s%s", slot ? "slot; " : "", text);
 }
 
