@@ -3,6 +3,7 @@
 
 #include "base/message.h"
 #include "base/units.h"
+#include "figures/figures.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -29,6 +30,9 @@ static const char help_text[] =
 	"      --memory off|tensor|all|sampled[=BYTES]\n"
 	"                             allocations: of frameworks and GPUs; of the C library too;\n"
 	"                             of that, one in BYTES (512K). Default: what stays cheap\n"
+	"      --flops on|off         operations of BLAS, PyTorch, cuBLAS calls; with -F, on adds\n"
+	"                             the functions that do them to those named\n"
+	"      --flops-rules FILE     what functions of yours do (docs/flops.md); traces them too\n"
 	"\n"
 	"How long, and where to\n"
 	"  -d, --duration TIME        10, 500ms, 2m (default 10s; run: until it exits)\n"
@@ -78,6 +82,8 @@ enum long_option {
 	OPT_PEAK_FLOPS,
 	OPT_PEAK_BANDWIDTH,
 	OPT_NO_PEAKS,
+	OPT_FLOPS,
+	OPT_FLOPS_RULES,
 };
 
 static const struct option long_options[] = {
@@ -105,6 +111,8 @@ static const struct option long_options[] = {
 	{"peak-flops", required_argument, NULL, OPT_PEAK_FLOPS},
 	{"peak-bandwidth", required_argument, NULL, OPT_PEAK_BANDWIDTH},
 	{"no-peaks", no_argument, NULL, OPT_NO_PEAKS},
+	{"flops", required_argument, NULL, OPT_FLOPS},
+	{"flops-rules", required_argument, NULL, OPT_FLOPS_RULES},
 	{NULL, 0, NULL, 0},
 };
 
@@ -234,6 +242,7 @@ static int set_choice(struct options *options, int option, const char *value)
 	static const char *const links[] = {"session", "multi", "perf", NULL};
 	static const char *const returns[] = {"auto", "exit", "probe", NULL};
 	static const char *const sites[] = {"auto", "entry", NULL};
+	static const char *const flops[] = {"off", "on", NULL};
 	static const char *const cmdlines[] = {"hidden", "full", NULL};
 	int index;
 
@@ -250,6 +259,10 @@ static int set_choice(struct options *options, int option, const char *value)
 		index = choice(sites, value);
 		options->site_entry_only = index == 1;
 		return index < 0 ? bad("--probe-site", value, "auto or entry") : EXIT_OK;
+	case OPT_FLOPS:
+		index = choice(flops, value);
+		options->flops = (enum flops_choice)(FLOPS_OFF + index);
+		return index < 0 ? bad("--flops", value, "on or off") : EXIT_OK;
 	default:
 		index = choice(cmdlines, value);
 		options->full_cmdline = index == 1;
@@ -307,9 +320,13 @@ static int take_option(struct options *options, int option, char *value)
 	case OPT_PEAK_BANDWIDTH:
 	case OPT_NO_PEAKS:
 		return set_peaks(options, option, value);
+	case OPT_FLOPS_RULES:
+		options->flops_rules = value;
+		return EXIT_OK;
 	case OPT_LINK:
 	case OPT_RETURN:
 	case OPT_SITE:
+	case OPT_FLOPS:
 	case OPT_CMDLINE:
 		return set_choice(options, option, value);
 	default:
@@ -388,6 +405,24 @@ static int check_targets(const struct options *options)
 	return EXIT_OK;
 }
 
+/* The rules are read at once, so that a mistake in them is told before anything is touched. */
+static int load_figures(struct options *options)
+{
+	char why[512];
+
+	if (options->flops == FLOPS_OFF && options->flops_rules) {
+		msg_say("--flops-rules says what functions do: it does not go with --flops off");
+		return EXIT_USAGE;
+	}
+	if (options->flops == FLOPS_OFF || options->verb == VERB_REPORT ||
+	    options->verb == VERB_DOCTOR)
+		return EXIT_OK;
+	options->figures = figures__load(options->flops_rules, why, sizeof(why));
+	if (!options->figures)
+		msg_say("%s", why);
+	return options->figures ? EXIT_OK : EXIT_USAGE;
+}
+
 int options_parse(struct options *options, int argc, char **argv)
 {
 	int option, code = EXIT_OK;
@@ -424,11 +459,14 @@ int options_parse(struct options *options, int argc, char **argv)
 	if (options->all && options->memory == MEMORY_DEFAULT)
 		options->memory = MEMORY_TENSOR;
 	code = take_operands(options, argc - optind, argv + optind);
-	return code ? code : check_targets(options);
+	if (!code)
+		code = check_targets(options);
+	return code ? code : load_figures(options);
 }
 
 void options_clear(struct options *options)
 {
+	figures__free(options->figures);
 	for (size_t i = 0; i < options->patterns_count; i++)
 		pattern__free(options->patterns[i]);
 	free(options->patterns);

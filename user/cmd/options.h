@@ -24,6 +24,9 @@ enum verb {
 	VERB_VERSION,
 };
 
+/* --flops. ON: what is traced by default and has a figure is so beside what -F names. */
+enum flops_choice { FLOPS_DEFAULT = 0, FLOPS_OFF, FLOPS_ON };
+
 struct options {
 	enum verb verb;
 	const char **targets; /* -p: pids and names as they were written, borrowed from argv */
@@ -43,6 +46,9 @@ struct options {
 	enum memory_choice memory;
 	uint64_t sample_bytes; /* MEMORY_SAMPLED: mean distance between samples */
 	struct peaks_given peaks;
+	enum flops_choice flops;
+	const char *flops_rules; /* a file; NULL: the built-in table alone */
+	struct figures *figures; /* owned; NULL with FLOPS_OFF */
 	bool site_entry_only;
 	bool compensate;
 	bool no_children;

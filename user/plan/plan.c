@@ -55,6 +55,7 @@ void plan__free(struct plan *plan)
 	for (size_t i = 0; i < plan->allocators_count; i++)
 		free(plan->allocators[i].name);
 	free(plan->allocators);
+	free(plan->figures);
 	free(plan->functions);
 	free(plan->modules);
 	free(plan->refusals);
