@@ -185,7 +185,9 @@ golden-update: $(BUILD)/unit/test_golden
 $(BUILD)/bench/%: tests/bench/%.c $(LIB) $(BUILD)/user.flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
+	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) $(BENCH_LDLIBS) $(LDLIBS)
+
+$(BUILD)/bench/bench_peaks: BENCH_LDLIBS := -lopenblas
 
 # --- workloads ------------------------------------------------------------------------------
 # The programs that tests and benchmarks trace: ordinary builds, -O2 without frame pointers, never
