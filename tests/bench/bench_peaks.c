@@ -1,101 +1,118 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What peaks_measure says this host can do, beside what OpenBLAS's dgemm and sgemm reach in the
- *same minute: a round is a measurement, then some products of large matrices. Products are timed by
- *the CPU time of the thread that makes them, the best counts. Prints one line a round, and the
- *best:
+ * What peaks_measure says that this host can do, beside what OpenBLAS reaches in the same minute,
+ *one thread. A round is a measurement and then, for dgemm and sgemm, products of large matrices
+ *with the kernel of the measurement run for a moment before and after each, so that it meets the
+ *same clock and the same neighbours. Both are timed by the thread's CPU time. A line a round,
+ *GFLOP/s:
  *
- *	round f64 peak 112.7 dgemm 104.2 f32 peak 220.3 sgemm 203.0 spent 0.61
- *	best f64 peak 112.9 dgemm 106.0 f32 peak 221.0 sgemm 205.2
- *
- * GFLOP/s, one thread. With an argument: so many rounds.
+ *	spent 0.61 f64 peak 112.7 beside 92.1 dgemm 88.2 f32 peak 220.3 beside 183.1 sgemm 171.0
  */
 #include "base/clock.h"
+#include "peaks/kernels.h"
 #include "peaks/peaks.h"
 
 #include <cblas.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
-#define N 1024
+#define N	   2048
+#define PRODUCTS   4
+#define MOMENT_NS  20000000u
+#define HUGE_BYTES (2u << 20)
 
 extern void openblas_set_num_threads(int count);
+extern char *openblas_get_corename(void);
 
-struct figures {
-	double peak, gemm;
-};
-
-static double *a, *b, *c;
-
-static double product(bool is_double)
+/* Room for doubles, of numbers that are ordinary ones also when read as floats. */
+static void *matrix(void)
 {
-	uint64_t start_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	size_t size = sizeof(double) * N * N;
+	float *m = aligned_alloc(HUGE_BYTES, size);
 
-	if (is_double)
+	if (!m)
+		exit(1);
+	madvise(m, size, MADV_HUGEPAGE);
+	for (size_t i = 0; i < 2 * (size_t)N * N; i++)
+		m[i] = 0.5f + (float)(i % 7) * 0.0625f;
+	return m;
+}
+
+static double product(enum perfx_dtype dtype)
+{
+	static void *a, *b, *c;
+	uint64_t start_ns;
+
+	if (!a) {
+		a = matrix();
+		b = matrix();
+		c = matrix();
+	}
+	start_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	if (dtype == PERFX_DTYPE_F64)
 		cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, N, N, N, 1, a, N, b, N, 0, c,
 			    N);
 	else
-		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, N, N, N, 1, (float *)a, N,
-			    (float *)b, N, 0, (float *)c, N);
+		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, N, N, N, 1, a, N, b, N, 0, c,
+			    N);
 	return 2.0 * N * N * N / (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - start_ns);
 }
 
-static double best_product(bool is_double)
+static double moment(enum perfx_dtype dtype)
 {
-	double best = 0;
+	const struct fma_kernel *kernel = fma_kernel_for(dtype);
+	uint64_t start_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID), spent_ns, flops = 0;
 
-	for (int i = 0; i < 8; i++) {
-		double rate = product(is_double);
+	if (!kernel)
+		return 0;
+	do {
+		kernel->run(5000, kernel->constants);
+		flops += 5000 * kernel->flops;
+		spent_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - start_ns;
+	} while (spent_ns < MOMENT_NS);
+	return (double)flops / (double)spent_ns;
+}
 
-		best = rate > best ? rate : best;
+static void beside(enum perfx_dtype dtype, double *kernel, double *gemm)
+{
+	*kernel = moment(dtype);
+	*gemm = 0;
+	for (int i = 0; i < PRODUCTS; i++) {
+		double rate = product(dtype), again = moment(dtype);
+
+		*gemm = rate > *gemm ? rate : *gemm;
+		*kernel = again > *kernel ? again : *kernel;
 	}
-	return best;
 }
 
-static void keep(struct figures *best, struct figures now)
+static int one_round(void)
 {
-	best->peak = now.peak > best->peak ? now.peak : best->peak;
-	best->gemm = now.gemm > best->gemm ? now.gemm : best->gemm;
-}
-
-static int one_round(struct figures best[2])
-{
-	uint64_t start_ns = clock_monotonic_ns();
-	struct figures f64, f32;
+	uint64_t start_ns = clock_monotonic_ns(), spent_ns;
+	double kernel64, kernel32, dgemm, sgemm;
 	struct peaks peaks;
-	double spent;
 
 	if (peaks_measure(&peaks))
 		return 1;
-	spent = (double)(clock_monotonic_ns() - start_ns) * 1e-9;
-	f64 = (struct figures){peaks.flops[PEAKS_ONE][PERFX_DTYPE_F64] * 1e-9, best_product(true)};
-	f32 = (struct figures){peaks.flops[PEAKS_ONE][PERFX_DTYPE_F32] * 1e-9, best_product(false)};
-	printf("round f64 peak %.1f dgemm %.1f f32 peak %.1f sgemm %.1f spent %.2f\n", f64.peak,
-	       f64.gemm, f32.peak, f32.gemm, spent);
+	spent_ns = clock_monotonic_ns() - start_ns;
+	beside(PERFX_DTYPE_F64, &kernel64, &dgemm);
+	beside(PERFX_DTYPE_F32, &kernel32, &sgemm);
+	printf("spent %.2f f64 peak %.1f beside %.1f dgemm %.1f f32 peak %.1f beside %.1f sgemm "
+	       "%.1f\n",
+	       (double)spent_ns * 1e-9, peaks.flops[PEAKS_ONE][PERFX_DTYPE_F64] * 1e-9, kernel64,
+	       dgemm, peaks.flops[PEAKS_ONE][PERFX_DTYPE_F32] * 1e-9, kernel32, sgemm);
 	fflush(stdout);
-	keep(&best[0], f64);
-	keep(&best[1], f32);
 	return 0;
 }
 
 int main(int argc, char **argv)
 {
 	int rounds = argc > 1 ? atoi(argv[1]) : 5;
-	struct figures best[2] = {0};
 
 	openblas_set_num_threads(1);
-	a = malloc(sizeof(double) * N * N);
-	b = malloc(sizeof(double) * N * N);
-	c = malloc(sizeof(double) * N * N);
-	if (!a || !b || !c)
-		return 1;
-	/* two such floats make an ordinary double as well */
-	for (size_t i = 0; i < 2 * (size_t)N * N; i++)
-		((float *)a)[i] = ((float *)b)[i] = 0.5f + (float)(i % 7) * 0.0625f;
+	printf("core %s\n", openblas_get_corename());
 	for (int i = 0; i < rounds; i++)
-		if (one_round(best))
+		if (one_round())
 			return 1;
-	printf("best f64 peak %.1f dgemm %.1f f32 peak %.1f sgemm %.1f\n", best[0].peak,
-	       best[0].gemm, best[1].peak, best[1].gemm);
 	return 0;
 }
