@@ -197,7 +197,9 @@ $(BUILD)/e2e/figures: $(FIGURES_OBJ) $(LIB)
 $(BUILD)/bench/%: tests/bench/%.c $(LIB) $(BUILD)/user.flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
+	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) $(BENCH_LDLIBS) $(LDLIBS)
+
+$(BUILD)/bench/bench_peaks: BENCH_LDLIBS := -lopenblas
 
 # --- workloads ------------------------------------------------------------------------------
 # The programs that tests and benchmarks trace: ordinary builds, -O2 without frame pointers, never
@@ -363,11 +365,12 @@ uninstall:
 	rm -f $(INSTALLED)
 
 # --- benchmarks -----------------------------------------------------------------------------
-# Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory is one
-# table.
+# Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory|peaks is
+# one table.
 # A current PyTorch is measured too where ML_VENV holds one.
 BENCH     ?= all
-BENCH_BIN := $(BUILD)/bench/calls_per_second $(BUILD)/bench/empty_probe
+BENCH_BIN := $(BUILD)/bench/calls_per_second $(BUILD)/bench/empty_probe \
+             $(BUILD)/bench/bench_peaks
 
 .PHONY: bench
 bench: $(BIN) $(BENCH_BIN) $(BUILD)/workloads/memory_many

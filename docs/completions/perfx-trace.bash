@@ -38,7 +38,7 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W 'hidden full' -- "$cur")
 		return
 		;;
-	-F | --functions | -d | --duration | --top | --ring-size | --interval | --max-functions)
+	-F | --functions | -d | --duration | --top | --ring-size | --interval | --max-functions | --peak-flops | --peak-bandwidth)
 		return
 		;;
 	esac
@@ -58,6 +58,7 @@ _perfx_trace() {
 			-p --pid -a --all -F --functions --memory --no-children --user
 			-d --duration -o --output -f --format --top --cmdline
 			--link --return --probe-site --compensate --no-calibrate
+			--peak-flops --peak-bandwidth --no-peaks
 			--ring-size --interval --max-functions
 			-h --help -V --version' -- "$cur")
 	elif [[ $cword == 1 ]]; then

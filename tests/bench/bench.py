@@ -17,10 +17,11 @@ import calls
 import cnn
 import memory
 import output
+import peaks
 import rate
 
 TABLES = {"calls": calls.Calls, "cnn": cnn.Cnn, "attach": attach.Attach, "rate": rate.Rate,
-          "memory": memory.Memory}
+          "memory": memory.Memory, "peaks": peaks.Peaks}
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 

@@ -137,3 +137,36 @@ Test(options, help_and_version_need_nothing_else)
 	cr_expect_eq(options_parse(&options, 1, (char *[]){"perfx-trace", NULL}), EXIT_OK);
 	cr_expect_eq(options.verb, VERB_HELP);
 }
+
+Test(options, peaks)
+{
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(parse(&options, words, "-p|42"), EXIT_OK);
+	cr_assert_not(options.peaks.measure_nothing || peaks_given_any(&options.peaks));
+	options_clear(&options);
+	cr_assert_eq(parse(&options, words,
+			   "-p|42|--peak-flops|f32:1.2T,f64:600G|--peak-bandwidth|25G|--no-peaks"),
+		     EXIT_OK);
+	cr_assert_eq(options.peaks.flops[PERFX_DTYPE_F32], 1200000000000);
+	cr_assert_eq(options.peaks.flops[PERFX_DTYPE_F64], 600000000000);
+	cr_assert_eq(options.peaks.flops[PERFX_DTYPE_BF16], 0);
+	cr_assert_eq(options.peaks.bytes, 25000000000);
+	cr_assert(options.peaks.measure_nothing);
+	options_clear(&options);
+}
+
+Test(options, peaks_that_are_none, .init = cr_redirect_stderr)
+{
+	static const char *const lines[] = {"-p|42|--peak-flops|fast", "-p|42|--peak-flops|1.2",
+					    "-p|42|--peak-flops|",
+					    "-p|42|--peak-bandwidth|f32:25G"};
+	struct options options;
+	char words[256];
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		cr_expect_eq(parse(&options, words, lines[i]), EXIT_USAGE, "%s", lines[i]);
+		options_clear(&options);
+	}
+}

@@ -291,29 +291,20 @@ static bool all_ran(const struct crew *crew, int burst, unsigned percent)
 	return true;
 }
 
-/* A burst for flops: enough of one to tell a rate by CPU time. For bytes: nobody was kept waiting.
- */
-#define SHARE_FLOPS 25
-#define SHARE_BYTES 95
+/* Nobody was kept waiting, and so neither did anybody have a core's other half for himself. */
+#define CLEAN_PERCENT 95
+/* Of less than this a rate by CPU time tells nothing. */
+#define LEAST_PERCENT 25
 
 static double by_cpu_time(const struct burst *burst)
 {
-	if (burst->cpu_ns < BURST_NS / 100 * SHARE_FLOPS)
+	if (burst->cpu_ns < BURST_NS / 100 * LEAST_PERCENT)
 		return 0;
 	return (double)burst->units * 1e9 / (double)burst->cpu_ns;
 }
 
-static double burst_flops(const struct crew *crew, int burst)
-{
-	double sum = 0;
-
-	for (size_t i = 0; i < crew->size; i++)
-		sum += by_cpu_time(&crew->workers[i].bursts[burst]);
-	return sum;
-}
-
-/* On a crowded machine, where no burst had all threads running: what each did in its best one. */
-static double bests_flops(const struct crew *crew)
+/* What each thread did in its best burst; of those in which all ran for so long. */
+static double best_flops(const struct crew *crew, unsigned percent)
 {
 	double sum = 0;
 
@@ -323,7 +314,8 @@ static double bests_flops(const struct crew *crew)
 		for (int burst = 0; burst < BURSTS; burst++) {
 			double rate = by_cpu_time(&crew->workers[i].bursts[burst]);
 
-			best = rate > best ? rate : best;
+			if (rate > best && all_ran(crew, burst, percent))
+				best = rate;
 		}
 		if (best == 0)
 			return 0;
@@ -347,14 +339,13 @@ static double burst_bandwidth(const struct crew *crew, int burst)
 }
 
 /* The best of the clean bursts, or of all when none is. */
-static struct crew_rate best_burst(const struct crew *crew, unsigned percent,
-				   double (*rate_of)(const struct crew *crew, int burst))
+static struct crew_rate best_bandwidth(const struct crew *crew)
 {
 	struct crew_rate best = {0};
 
 	for (int burst = 0; burst < BURSTS; burst++) {
-		bool clean = all_ran(crew, burst, percent);
-		double rate = rate_of(crew, burst);
+		bool clean = all_ran(crew, burst, CLEAN_PERCENT);
+		double rate = burst_bandwidth(crew, burst);
 
 		if (clean < best.clean || (clean == best.clean && rate <= best.per_s))
 			continue;
@@ -365,14 +356,15 @@ static struct crew_rate best_burst(const struct crew *crew, unsigned percent,
 
 struct crew_rate crew__flops(struct crew *crew, const struct fma_kernel *kernel, bool all)
 {
-	struct crew_rate rate;
+	struct crew_rate rate = {0};
 
 	crew->kernel = kernel;
 	if (run(crew, TASK_FLOPS, all))
-		return (struct crew_rate){0};
-	rate = best_burst(crew, SHARE_FLOPS, burst_flops);
+		return rate;
+	rate.per_s = best_flops(crew, CLEAN_PERCENT);
+	rate.clean = rate.per_s > 0;
 	if (!rate.clean)
-		rate.per_s = bests_flops(crew);
+		rate.per_s = best_flops(crew, 0);
 	return rate;
 }
 
@@ -388,10 +380,10 @@ static void want_memory(struct crew *crew, uint64_t spare)
 	}
 	for (size_t i = 0; i < crew->count; i++) {
 		struct slice *slice = &crew->workers[i].slice;
-		size_t sharers = 0, share;
+		size_t sharers = 1, share; /* itself */
 
 		for (size_t k = 0; k < crew->count; k++)
-			sharers += crew->workers[k].cache == crew->workers[i].cache;
+			sharers += k != i && crew->workers[k].cache == crew->workers[i].cache;
 		share = slice->wanted / sharers;
 		slice->least = share + share / 4 + ROW_BYTES;
 		slice->wanted = 2 * share + 8 * ROW_BYTES;
@@ -425,5 +417,5 @@ struct crew_rate crew__bandwidth(struct crew *crew, bool all)
 			return (struct crew_rate){0};
 	if (run(crew, TASK_TRIAD, all))
 		return (struct crew_rate){0};
-	return best_burst(crew, SHARE_BYTES, burst_bandwidth);
+	return best_bandwidth(crew);
 }
