@@ -15,7 +15,7 @@ _perfx_trace() {
 		return
 		;;
 	-f | --format)
-		mapfile -t COMPREPLY < <(compgen -W 'text md json' -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W 'text md json csv tsv line' -- "$cur")
 		return
 		;;
 	--link)
@@ -38,7 +38,15 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W 'hidden full' -- "$cur")
 		return
 		;;
-	-F | --functions | -d | --duration | --top | --ring-size | --interval | --max-functions | --peak-flops | --peak-bandwidth)
+	--sort)
+		mapfile -t COMPREPLY < <(compgen -W 'name calls self_ns total_ns avg_ns p50_ns p95_ns p99_ns max_ns' -- "$cur")
+		return
+		;;
+	--table)
+		mapfile -t COMPREPLY < <(compgen -W 'functions callers threads memory hotspots findings processes' -- "$cur")
+		return
+		;;
+	-F | --functions | -d | --duration | --top | --process | --ring-size | --interval | --max-functions | --peak-flops | --peak-bandwidth)
 		return
 		;;
 	esac
@@ -57,6 +65,7 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W '
 			-p --pid -a --all -F --functions --memory --no-children --user
 			-d --duration -o --output -f --format --top --cmdline
+			--sort --process --table --no-header
 			--link --return --probe-site --compensate --no-calibrate
 			--peak-flops --peak-bandwidth --no-peaks
 			--ring-size --interval --max-functions

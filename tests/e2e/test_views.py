@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Record once, report many times; and what a report looks like where it is written to."""
+import csv
 import fcntl
+import io
 import json
 import os
 import pty
@@ -56,7 +58,7 @@ def test_what_was_recorded_is_the_truth(recorded):
     assert report["overhead"]["ns_per_hit"] > 0
 
 
-@pytest.mark.parametrize("form", ["json", "md", "text"])
+@pytest.mark.parametrize("form", ["json", "md", "text", "csv", "tsv", "line"])
 def test_twice_the_same(form, recorded):
     """Replay looks at no clock, no /proc, no symbols: to the byte."""
     capture, _ = recorded
@@ -117,6 +119,57 @@ def test_needs_no_root(recorded):
 
 def test_no_file_for_others_to_write(recorded):
     assert recorded[0].stat().st_mode & 0o022 == 0
+
+
+def table_of(capture, table, *options):
+    return list(csv.DictReader(io.StringIO(report_of(capture, "csv", "--table", table, *options))))
+
+
+def test_csv_is_the_json_report(recorded):
+    """Row by row and column by column where both have it; what is empty is not in the JSON."""
+    capture, _ = recorded
+    report = json.loads(report_of(capture, "json"))
+    key = lambda f: (f["name"], f["module"], int(f["offset"]))
+    functions = {key(f): f for p in report["processes"] for f in p["functions"]}
+    rows = table_of(capture, "functions")
+    assert len(rows) == len(functions) > 3
+    for row in rows:
+        function = functions[key(row)]
+        for column in set(row) - {"pid", "comm", "self_percent"}:
+            assert row[column] == str(function.get(column, "")), (row["name"], column)
+    assert [int(r["pid"]) for r in table_of(capture, "processes")] == [
+        p["pid"] for p in report["processes"]]
+    assert len(table_of(capture, "findings")) == sum(len(p["findings"]) for p in report["processes"])
+    assert len(table_of(capture, "callers")) == sum(len(f["parents"]) for f in functions.values())
+
+
+def test_order_and_selection(recorded):
+    capture, _ = recorded
+    calls = [int(r["calls"]) for r in table_of(capture, "functions", "--sort", "calls")]
+    assert calls == sorted(calls, reverse=True) and len(set(calls)) > 2
+    assert len(table_of(capture, "functions", "--top", "2")) == 2
+    names = [f["name"] for f in json.loads(report_of(capture, "json", "--sort", "name"))
+             ["processes"][0]["functions"]]
+    assert names == sorted(names)
+    assert table_of(capture, "functions", "--process", "exceptions") == table_of(capture, "functions")
+    header, *rest = report_of(capture, "tsv").splitlines()
+    assert header.startswith("pid\tcomm\t") and report_of(capture, "tsv", "--no-header").splitlines() == rest
+    assert report_of(capture, "line").startswith("[PERF] ")
+
+
+@pytest.mark.parametrize("options, says", [
+    (["-f", "csv", "--table", "nothing"], "functions, callers"),
+    (["-f", "csv", "--sort", "nothing"], "total_ns"),
+    (["-f", "csv", "--table", "threads", "--sort", "calls"], "on_cpu_ns"),
+    (["-f", "md", "--table", "threads"], "-f csv"),
+    (["--no-header"], "-f csv"),
+    (["--process", "nobody"], "nobody"),
+    (["-f", "xml"], "csv"),
+])
+def test_what_cannot_be_selected(options, says, recorded):
+    result = run("report", recorded[0], *options)
+    assert result.returncode == 2 and result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1 and says in result.stderr
 
 
 # --- damage ---

@@ -14,6 +14,8 @@ Test(report, writers_by_name_and_suffix)
 		{"r.text", "text"},
 		{"r.md", "md"},
 		{"r.markdown", "md"},
+		{"r.csv", "csv"},
+		{"r.tsv", "tsv"},
 		{"a/b.c/r.json", "json"},
 		{"r", NULL},
 		{"r.", NULL},
@@ -50,7 +52,7 @@ Test(report, names_are_complete)
 		cr_expect_not_null(report_writer_named(name + strspn(name, " ")), "%s", name);
 		count++;
 	}
-	cr_expect_eq(count, 3);
+	cr_expect_eq(count, 6);
 }
 
 static char *write_report(const char *format, const struct report_options *options)

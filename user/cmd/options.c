@@ -36,9 +36,14 @@ static const char help_text[] =
 	"\n"
 	"How long, and where to\n"
 	"  -d, --duration TIME        10, 500ms, 2m (default 10s; run: until it exits)\n"
-	"  -o, --output FILE          format by suffix: .txt .md .json; '-' is stdout\n"
-	"  -f, --format FORMAT        text, md, json\n"
+	"  -o, --output FILE          format by suffix: .txt .md .json .csv .tsv; '-' is stdout\n"
+	"  -f, --format FORMAT        text, md, json, csv, tsv, line\n"
 	"      --top N                rows a table\n"
+	"      --sort COLUMN          order of the functions, or of the table: calls, p99_ns, …\n"
+	"      --process PID|NAME     report on these processes only\n"
+	"      --table functions|callers|threads|memory|hotspots|findings|processes\n"
+	"                             the table of a CSV or TSV file\n"
+	"      --no-header            CSV and TSV without names of columns\n"
 	"      --cmdline full         show command lines with what looks like a secret\n"
 	"\n"
 	"How to measure\n"
@@ -84,6 +89,10 @@ enum long_option {
 	OPT_NO_PEAKS,
 	OPT_FLOPS,
 	OPT_FLOPS_RULES,
+	OPT_SORT,
+	OPT_PROCESS,
+	OPT_TABLE,
+	OPT_NO_HEADER,
 };
 
 static const struct option long_options[] = {
@@ -113,6 +122,10 @@ static const struct option long_options[] = {
 	{"no-peaks", no_argument, NULL, OPT_NO_PEAKS},
 	{"flops", required_argument, NULL, OPT_FLOPS},
 	{"flops-rules", required_argument, NULL, OPT_FLOPS_RULES},
+	{"sort", required_argument, NULL, OPT_SORT},
+	{"process", required_argument, NULL, OPT_PROCESS},
+	{"table", required_argument, NULL, OPT_TABLE},
+	{"no-header", no_argument, NULL, OPT_NO_HEADER},
 	{NULL, 0, NULL, 0},
 };
 
@@ -322,6 +335,18 @@ static int take_option(struct options *options, int option, char *value)
 		return set_peaks(options, option, value);
 	case OPT_FLOPS_RULES:
 		options->flops_rules = value;
+		return EXIT_OK;
+	case OPT_SORT:
+		options->sort = value;
+		return EXIT_OK;
+	case OPT_PROCESS:
+		options->process = value;
+		return EXIT_OK;
+	case OPT_TABLE:
+		options->table = value;
+		return EXIT_OK;
+	case OPT_NO_HEADER:
+		options->no_header = true;
 		return EXIT_OK;
 	case OPT_LINK:
 	case OPT_RETURN:

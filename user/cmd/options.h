@@ -54,6 +54,10 @@ struct options {
 	bool no_children;
 	bool no_calibrate;
 	bool full_cmdline;
+	const char *process; /* report: by pid or name; NULL: all */
+	const char *table;   /* of CSV and TSV; NULL: functions */
+	const char *sort;    /* column; NULL: the report's own order */
+	bool no_header;	     /* CSV and TSV */
 	bool as_caller;	     /* run --user */
 	const char *capture; /* report FILE */
 	char **command;	     /* run -- CMD, borrowed, NULL-terminated */

@@ -3,6 +3,8 @@
 
 #include "base/message.h"
 #include "base/output.h"
+#include "report/selection.h"
+#include "report/sheet.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,8 +12,35 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+/* --table and --sort name what the format has? */
+static int check_table(const struct report_writer *writer, const struct options *options)
+{
+	const struct sheet_kind *kind =
+		sheet_kind_named(options->table ? options->table : "functions");
+	struct text columns = {0};
+
+	if ((options->table || options->no_header) && !writer->tables) {
+		msg_say("%s goes with CSV and TSV: -f csv",
+			options->table ? "--table" : "--no-header");
+		return EXIT_USAGE;
+	}
+	if (!kind) {
+		msg_say("--table %s: no such table: %s", options->table, sheet_kind_names());
+		return EXIT_USAGE;
+	}
+	if (!options->sort || sheet_column_named(kind, options->sort))
+		return EXIT_OK;
+	sheet_column_names(kind, &columns);
+	msg_say("--sort %s: no such column of %s: %s", options->sort, kind->name,
+		text_peek(&columns));
+	text_clear(&columns);
+	return EXIT_USAGE;
+}
+
 int report_target_open(struct report_target *target, const struct options *options)
 {
+	int code;
+
 	const char *path = options->output && strcmp(options->output, "-") ? options->output : NULL;
 
 	*target = (struct report_target){.path = path, .fd = -1};
@@ -24,10 +53,13 @@ int report_target_open(struct report_target *target, const struct options *optio
 		return EXIT_USAGE;
 	}
 	if (!target->writer) {
-		msg_say("%s: the suffix names no format (.txt .md .json): give one with -f %s",
-			path, report_writer_names());
+		msg_say("%s: the suffix names no format (%s): give one with -f %s", path,
+			report_writer_suffixes(), report_writer_names());
 		return EXIT_USAGE;
 	}
+	code = check_table(target->writer, options);
+	if (code)
+		return code;
 	target->fd = output_open(path ? path : "-");
 	if (target->fd >= 0)
 		return EXIT_OK;
@@ -40,7 +72,10 @@ static struct report_options look_of(const struct report_target *target,
 {
 	struct winsize size = {0};
 	struct report_options look = {.top = (unsigned)options->top,
-				      .full_cmdline = options->full_cmdline};
+				      .full_cmdline = options->full_cmdline,
+				      .table = options->table,
+				      .sort = options->sort,
+				      .no_header = options->no_header};
 
 	if (!target->path && terminal && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size))
 		look.width = size.ws_col;
@@ -93,19 +128,43 @@ static int write_out(struct report_target *target, const struct report_options *
 	return EXIT_FAILED;
 }
 
-int report_target_write(struct report_target *target, struct aggregate *aggregate,
-			const struct options *options)
+/* Judges what was selected, then puts it in order. */
+static int write_selection(struct report_target *target, struct selection *selection,
+			   const struct options *options)
 {
 	struct report_options look = look_of(target, options, isatty(STDOUT_FILENO));
-	const struct profile *profile = aggregate__finish(aggregate);
-	struct analysis *analysis = profile ? analyze(profile) : NULL;
-	int code = EXIT_FAILED;
+	struct analysis *analysis = analyze(&selection->profile);
+	int code = EXIT_FAILED, err = 0;
 
-	if (analysis)
-		code = write_out(target, &look, profile, analysis);
+	if (analysis && options->sort && !target->writer->tables)
+		err = selection_sort(selection, options->sort);
+	if (analysis && !err)
+		code = write_out(target, &look, &selection->profile, analysis);
 	else
 		msg_say("out of memory");
 	analysis__free(analysis);
+	return code;
+}
+
+int report_target_write(struct report_target *target, struct aggregate *aggregate,
+			const struct options *options)
+{
+	const struct profile *profile = aggregate__finish(aggregate);
+	struct selection selection = {0};
+	int code = EXIT_FAILED, err = -ENOMEM;
+
+	if (profile)
+		err = selection_make(&selection, profile, options->process);
+	if (!err) {
+		code = write_selection(target, &selection, options);
+	} else if (err == -ENOENT) {
+		msg_say("--process %s: no such process was traced; --table processes lists them",
+			options->process);
+		code = EXIT_USAGE;
+	} else {
+		msg_say("out of memory");
+	}
+	selection_clear(&selection);
 	return code;
 }
 

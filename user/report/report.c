@@ -7,9 +7,12 @@
 #include <string.h>
 
 static const struct report_writer writers[] = {
-	{"text", " .txt .text ", report_write_text},
-	{"md", " .md .markdown ", report_write_md},
-	{"json", " .json ", report_write_json},
+	{"text", " .txt .text ", report_write_text, false},
+	{"md", " .md .markdown ", report_write_md, false},
+	{"json", " .json ", report_write_json, false},
+	{"csv", " .csv ", report_write_csv, true},
+	{"tsv", " .tsv .tab ", report_write_tsv, true},
+	{"line", " .line ", report_write_line, false},
 };
 
 #define WRITERS (sizeof(writers) / sizeof(writers[0]))
@@ -53,5 +56,10 @@ const struct report_writer *report_writer_for(const char *path)
 
 const char *report_writer_names(void)
 {
-	return "text, md, json";
+	return "text, md, json, csv, tsv, line";
+}
+
+const char *report_writer_suffixes(void)
+{
+	return ".txt .md .json .csv .tsv .line";
 }

@@ -16,20 +16,26 @@ struct report_options {
 	unsigned width;	   /* terminal: columns; 0: 80 */
 	unsigned top;	   /* rows a table; 0: the format's default */
 	bool full_cmdline; /* show command lines as recorded (hidden values stay hidden) */
+	/* CSV and TSV: which table (report/sheet.h), NULL: functions; by which of its columns,
+	 * NULL: its own order; without names above. For the others report/selection.h sorts. */
+	const char *table, *sort;
+	bool no_header;
 };
 
 struct report_writer {
-	const char *name;     /* "text", "md", "json": -f */
+	const char *name;     /* "text", "md", …: -f */
 	const char *suffixes; /* " .txt .text ": -o FILE */
 	/* 0 or -errno of the stream. */
 	int (*write)(FILE *out, const struct profile *profile, const struct analysis *analysis,
 		     const struct report_options *options);
+	bool tables; /* writes one table: --table */
 };
 
 /* By -f name or by the suffix of a path; NULL when unknown. */
 const struct report_writer *report_writer_named(const char *name);
 const struct report_writer *report_writer_for(const char *path);
-/* "text, md, json", for messages. Static. */
+/* "text, md, …" and ".txt .md …", for messages. Static. */
 const char *report_writer_names(void);
+const char *report_writer_suffixes(void);
 
 #endif

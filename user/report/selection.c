@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/selection.h"
+
+#include "report/sheet.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_named(const struct profile_process *process, const char *name)
+{
+	unsigned long pid;
+	char *end;
+
+	errno = 0;
+	pid = strtoul(name, &end, 10);
+	if (*name >= '0' && *name <= '9' && !*end && !errno)
+		return pid == process->pid;
+	return !strcmp(name, process->comm);
+}
+
+/* The process with rows of its own, for they are put in another order. */
+static int copy_process(struct profile_process *copy, const struct profile_process *process)
+{
+	*copy = *process;
+	copy->rows = malloc((process->rows_count + 1) * sizeof(*copy->rows));
+	if (!copy->rows)
+		return -ENOMEM;
+	if (process->rows_count)
+		memcpy(copy->rows, process->rows, process->rows_count * sizeof(*copy->rows));
+	return 0;
+}
+
+int selection_make(struct selection *selection, const struct profile *profile, const char *process)
+{
+	struct profile *p = &selection->profile;
+	int err = 0;
+
+	*p = *profile;
+	p->processes_count = 0;
+	p->processes = calloc(profile->processes_count + 1, sizeof(*p->processes));
+	if (!p->processes)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->processes_count && !err; i++) {
+		if (!process || is_named(&profile->processes[i], process))
+			err = copy_process(&p->processes[p->processes_count++],
+					   &profile->processes[i]);
+	}
+	return err || !process || p->processes_count ? err : -ENOENT;
+}
+
+static int sort_rows(struct sheet *sheet, const struct sheet_column *column,
+		     struct profile_process *process)
+{
+	struct sheet_row of_process = {.process = process};
+	struct profile_row *rows = malloc((process->rows_count + 1) * sizeof(*rows));
+	int err = rows ? 0 : -ENOMEM;
+
+	sheet->rows_count = 0;
+	if (!err)
+		err = sheet->kind->fill(sheet, &of_process);
+	if (!err)
+		err = sheet_sort(sheet, column);
+	if (err) {
+		free(rows);
+		return err;
+	}
+	for (size_t i = 0; i < process->rows_count; i++)
+		rows[i] = process->rows[sheet->rows[i].item];
+	free(process->rows);
+	process->rows = rows;
+	return 0;
+}
+
+int selection_sort(struct selection *selection, const char *name)
+{
+	struct sheet sheet = {.kind = sheet_kind_named("functions"),
+			      .profile = &selection->profile};
+	const struct sheet_column *column = sheet_column_named(sheet.kind, name);
+	int err = column ? 0 : -EINVAL;
+
+	for (size_t i = 0; i < selection->profile.processes_count && !err; i++)
+		err = sort_rows(&sheet, column, &selection->profile.processes[i]);
+	sheet_clear(&sheet);
+	return err;
+}
+
+void selection_clear(struct selection *selection)
+{
+	for (size_t i = 0; i < selection->profile.processes_count; i++)
+		free(selection->profile.processes[i].rows);
+	free(selection->profile.processes);
+	*selection = (struct selection){0};
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The profile as tables of values rather than of text for people: what CSV and TSV write and --sort
+ * orders by. A table is a list of columns (sheets.c); a new figure is one line there. Columns are
+ * called as the JSON report calls them.
+ */
+#ifndef PERFX_REPORT_SHEET_H
+#define PERFX_REPORT_SHEET_H
+
+#include "aggregate/profile.h"
+#include "analyze/analyze.h"
+#include "base/text.h"
+
+enum value_kind {
+	VALUE_ABSENT = 0, /* not measured */
+	VALUE_INTEGER,
+	VALUE_REAL,
+	VALUE_TEXT,	/* from the traced process, perhaps: to be escaped */
+	VALUE_SENTENCE, /* ours, with marked names (base/escape.h) */
+	VALUE_RANK,	/* a word of ours that is ordered by `integer`, ascending */
+	VALUE_FLAG,	/* 0 or 1 */
+};
+
+/* Borrowed from the profile or, when it had to be made, from the sheet until the next value. */
+struct value {
+	enum value_kind kind;
+	uint64_t integer;
+	double real;
+	const char *text;
+};
+
+struct sheet_row {
+	const struct profile_process *process;
+	const struct process_analysis *analysis; /* NULL where none is needed */
+	size_t item, part; /* which of the process's; which of that item's: see sheets.c */
+};
+
+struct sheet {
+	const struct sheet_kind *kind;
+	const struct profile *profile;
+	struct sheet_row *rows;
+	size_t rows_count, rows_capacity;
+	struct text made; /* a value's text */
+};
+
+struct sheet_column {
+	const char *name;
+	struct value (*get)(struct sheet *sheet, const struct sheet_row *row);
+	/* Without get: a u64 at this place of the item (PROFILE_ABSENT: not measured). */
+	size_t offset;
+};
+
+struct sheet_kind {
+	const char *name; /* --table */
+	const struct sheet_column *columns;
+	size_t columns_count;
+	const char *order; /* column; NULL: the order of the reports */
+	/* Adds the rows of one process: 0 or -ENOMEM. */
+	int (*fill)(struct sheet *sheet, const struct sheet_row *of_process);
+	/* What columns without get look into. */
+	const void *(*item)(const struct sheet_row *row);
+};
+
+/* NULL when unknown. */
+const struct sheet_kind *sheet_kind_named(const char *name);
+/* "functions, callers, …" and "pid, comm, …", for messages. */
+const char *sheet_kind_names(void);
+void sheet_column_names(const struct sheet_kind *kind, struct text *into);
+
+const struct sheet_column *sheet_column_named(const struct sheet_kind *kind, const char *name);
+struct value sheet_value(struct sheet *sheet, const struct sheet_row *row,
+			 const struct sheet_column *column);
+
+int sheet_add(struct sheet *sheet, const struct sheet_row *of_process, size_t item, size_t part);
+/* All rows; analysis may be NULL for tables that need none. 0 or -ENOMEM; sheet_clear either way.
+ */
+int sheet_fill(struct sheet *sheet, const struct sheet_kind *kind, const struct profile *profile,
+	       const struct analysis *analysis);
+/* Figures descending, words ascending, what is absent last; equal ones stay as they were. */
+int sheet_sort(struct sheet *sheet, const struct sheet_column *column);
+void sheet_clear(struct sheet *sheet);
+
+#endif
