@@ -81,9 +81,9 @@ static const union constants constants_bf16 = {.half = {{TIMES32(0x3f80)}, {TIME
 	ADD(kind, "ymm", "10")                                                                    \
 	MUL(kind, "ymm", "5")                                                                     \
 	ADD(kind, "ymm", "11")                                                                    \
-	MUL(kind, "ymm", "6") ADD(kind, "ymm", "12") MUL(kind, "ymm", "7") ADD(kind, "ymm", "13") \
-		MUL(kind, "ymm", "8") ADD(kind, "ymm", "14") MUL(kind, "ymm", "9")                \
-			ADD(kind, "ymm", "15")
+	MUL(kind, "ymm", "6")                                                                     \
+	ADD(kind, "ymm", "12") MUL(kind, "ymm", "7") ADD(kind, "ymm", "13") MUL(kind, "ymm", "8") \
+		ADD(kind, "ymm", "14") MUL(kind, "ymm", "9") ADD(kind, "ymm", "15")
 #define PAIR_XMM(kind, m, a) "mul" kind " %%xmm0, %%xmm" m "\nadd" kind " %%xmm1, %%xmm" a "\n"
 #define PAIRS_XMM(kind)           \
 	PAIR_XMM(kind, "4", "10") \
