@@ -140,6 +140,40 @@ static void attach(void)
 	close(exe);
 }
 
+#if defined(__x86_64__)
+/* A specimen: its entry, the `jmp` before its end, which is the hint here, and the `ret`. */
+bool call_leaf(uint64_t hint)
+{
+	const struct specimen *leaf = specimen_of(PERFX_SITE_NOP);
+	const unsigned char *sites[] = {leaf->exit + 2, leaf->exit, leaf->entry};
+	static const enum perfx_probe_kind kinds[] = {PERFX_PROBE_EXIT, PERFX_PROBE_HINT,
+						      PERFX_PROBE_ENTRY};
+	struct attach_point points[3];
+	int exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	for (int i = 0; i < 3; i++) {
+		struct perfx_probe probe = {.function = LEAF, .kind = kinds[i], .cfa_offset = 8};
+
+		if (probe.kind == PERFX_PROBE_HINT)
+			probe.figure = HINT;
+		points[i] =
+			(struct attach_point){.offset = (uint64_t)specimen_offset(sites[i]),
+					      .probe = (uint32_t)tracer__add_probe(tracer, &probe)};
+	}
+	REQUIRE(*sites[0] == 0xc3);
+	REQUIRE(tracer__attach(tracer, exe, 0, points, 3) == 3);
+	close(exe);
+	((void (*)(uint64_t))leaf->call)(hint);
+	return true;
+}
+#else
+bool call_leaf(uint64_t hint)
+{
+	(void)hint;
+	return false;
+}
+#endif
+
 static size_t copy_part(struct perfx_figure *figure, size_t at,
 			const struct perfx_instruction *part)
 {
@@ -335,7 +369,7 @@ int main(int argc, char **argv)
 	struct tracer_options options = {.link = link_of(argc > 1 ? argv[1] : "perf"),
 					 .follow_children = true,
 					 .ring_bytes = 64 << 10,
-					 .probes_max = FUNCTIONS};
+					 .probes_max = FUNCTIONS + 3};
 	struct features features;
 
 	features_try(&features);

@@ -33,7 +33,8 @@ enum function {
 	PLAIN,	 /* no figure */
 	COUNTED, /* its end is not seen */
 	HINT,
-	FUNCTIONS
+	FUNCTIONS,
+	LEAF = FUNCTIONS /* timed at its exit site, with a hint in its midst */
 };
 
 struct arguments {
@@ -50,6 +51,9 @@ void call_plainly(enum function function);
 /* Gives a function the figure whose entry and exit parts (NULL: none) these are. */
 void set_figure(enum function function, const struct perfx_instruction *entry,
 		const struct perfx_instruction *at_exit, uint32_t flags);
+
+/* LEAF: has nothing on its stack but its return address. Returns false where there is none. */
+bool call_leaf(uint64_t hint);
 
 /* From now on a function's calls are counted, or timed. */
 void count_only(enum function function);

@@ -243,6 +243,8 @@ static void hints(void)
 	span = next_span();
 	REQUIRE(span.function == HINT && span.flags == PERFX_SPAN_UNTIMED);
 	REQUIRE(span.figure == PERFX_FIGURE_COUNTED && span.flops == 77);
+	if (call_leaf(55))
+		COUNTED_AS(LEAF, 55);
 	/* it silences nothing */
 	call(PLAIN, &(struct arguments){.inside = call_kernel});
 	COUNTED_AS(KERNEL, 10);
