@@ -24,7 +24,7 @@ static void drop_file(void)
 
 TestSuite(figures, .init = make_file, .fini = drop_file);
 
-static struct figures *load(const char *text, char *why, size_t why_size)
+static struct figures *load_rules(const char *text, char *why, size_t why_size)
 {
 	FILE *file = fopen(path, "w");
 
@@ -58,7 +58,7 @@ Test(figures, rules)
 	struct perfx_figure figure;
 	const char *origin;
 	char why[512], want[64];
-	struct figures *figures = load(text, why, sizeof(why));
+	struct figures *figures = load_rules(text, why, sizeof(why));
 
 	cr_assert_not_null(figures, "%s", why);
 	cr_expect_eq(flops_of(figures, "libfast.so", "fast_gemm"), 4 + 3 + 5);
@@ -115,7 +115,7 @@ Test(figures, mistakes)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		char why[512] = "", want[512];
 
-		cr_expect_null(load(rows[i].text, why, sizeof(why)), "%s", rows[i].text);
+		cr_expect_null(load_rules(rows[i].text, why, sizeof(why)), "%s", rows[i].text);
 		cr_expect_eq(errno, EINVAL);
 		snprintf(want, sizeof(want), "%s%s", path, rows[i].why);
 		cr_expect_str_eq(why, want, "%s", why);
