@@ -34,6 +34,10 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W 'off tensor all sampled sampled=' -- "$cur")
 		return
 		;;
+	--flops)
+		mapfile -t COMPREPLY < <(compgen -W 'on off' -- "$cur")
+		return
+		;;
 	--cmdline)
 		mapfile -t COMPREPLY < <(compgen -W 'hidden full' -- "$cur")
 		return
@@ -64,6 +68,7 @@ _perfx_trace() {
 	if [[ $cur == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W '
 			-p --pid -a --all -F --functions --memory --no-children --user
+			--flops --flops-rules
 			-d --duration -o --output -f --format --top --cmdline
 			--sort --process --table --no-header
 			--link --return --probe-site --compensate --no-calibrate

@@ -17,6 +17,8 @@ complete -c perfx-trace -s p -l pid -x -a '(__fish_complete_pids)' -d 'Process, 
 complete -c perfx-trace -s a -l all -d 'Every process that maps an ML library'
 complete -c perfx-trace -s F -l functions -x -d 'Functions: MODULE:GLOB'
 complete -c perfx-trace -l memory -x -a 'off tensor all sampled sampled=512K' -d 'Allocations'
+complete -c perfx-trace -l flops -x -a 'on off' -d 'Operations of BLAS, PyTorch and cuBLAS calls'
+complete -c perfx-trace -l flops-rules -r -F -d 'What functions of yours do'
 complete -c perfx-trace -l no-children -d 'Not the children'
 complete -c perfx-trace -l user -d 'run: as the user who called sudo'
 complete -c perfx-trace -s d -l duration -x -d 'How long: 10, 500ms, 2m'
