@@ -290,7 +290,9 @@ static __always_inline void hint(struct thread *t, const struct perfx_probe *pro
 
 	if (!probe->figure)
 		return;
-	make_way(t, t->machine.slot);
+	/* it may lie in the midst of a function, where the stack pointer is: even of one that has
+	 * put nothing there yet but its return address */
+	make_way(t, t->machine.slot - 8);
 	start_machine(t, NULL);
 	read = !run_figure(t, probe->figure, 0);
 	if (read && credit_hint(t))

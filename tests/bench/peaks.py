@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Whether the measured peaks are true: beside OpenBLAS, which on large matrices reaches nine tenths
+"""Whether the measured peaks are true: beside OpenBLAS, which on large matrices reaches about nine tenths
 of what a core can do, and cannot reach more than all."""
 
 import os

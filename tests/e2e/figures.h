@@ -33,7 +33,8 @@ enum function {
 	PLAIN,	 /* no figure */
 	COUNTED, /* its end is not seen */
 	HINT,
-	FUNCTIONS
+	FUNCTIONS,
+	LEAF = FUNCTIONS /* timed at its exit site, with a hint in its midst */
 };
 
 struct arguments {
@@ -51,6 +52,13 @@ void call_plainly(enum function function);
 void set_figure(enum function function, const struct perfx_instruction *entry,
 		const struct perfx_instruction *at_exit, uint32_t flags);
 
+/* LEAF: has nothing on its stack but its return address. Returns false where there is none. */
+bool call_leaf(uint64_t hint);
+
+/* From now on a function's calls are counted, or timed. */
+void count_only(enum function function);
+void time_again(enum function function);
+
 /* The next record; fails the test when there is none. */
 struct perfx_span next_span(void);
 /* That it is this function's, of this size and outcome. */
@@ -60,6 +68,8 @@ void expect_plain(enum function function);
 /* The next record must be of an unwound call. */
 void expect_unwound(enum function function);
 
+/* Names the case, for what fails in it. */
+void begin(const char *name);
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #define REQUIRE(holds)                                    \
 	do {                                              \
@@ -81,12 +91,15 @@ struct fake_tensor {
 };
 const void *fake(struct fake_tensor *tensor, size_t first, uint16_t scalar, size_t ndim,
 		 const int64_t *sizes);
+#define FLOPS I(FLOPS, 0, 0) /* what ends most programs */
 #define SIZES(...)                                                                  \
 	sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (const int64_t[]) \
 	{                                                                           \
 		__VA_ARGS__                                                         \
 	}
 
+/* figures_machine.c */
+void machine_cases(void);
 /* figures_guards.c */
 void guard_cases(void);
 /* figures_tensors.c */

@@ -243,6 +243,8 @@ static void hints(void)
 	span = next_span();
 	REQUIRE(span.function == HINT && span.flags == PERFX_SPAN_UNTIMED);
 	REQUIRE(span.figure == PERFX_FIGURE_COUNTED && span.flops == 77);
+	if (call_leaf(55))
+		COUNTED_AS(LEAF, 55);
 	/* it silences nothing */
 	call(PLAIN, &(struct arguments){.inside = call_kernel});
 	COUNTED_AS(KERNEL, 10);
@@ -255,14 +257,55 @@ static void hints(void)
 	REQUIRE(flops == 12);
 }
 
+/* The budget has taken a function's exits away while a call of it was open: that no end was seen
+ * says nothing. What its arguments said holds, what its result would have said is not known. */
+static void give_up_exits(void)
+{
+	count_only(OPERATOR);
+	longjmp(out, 1);
+}
+
+static void expect_ended_unseen(enum perfx_figure_state state, uint64_t flops)
+{
+	struct perfx_span span;
+
+	if (!setjmp(out))
+		call(OPERATOR, &(struct arguments){.inside = give_up_exits});
+	call_plainly(PLAIN);
+	span = next_span();
+	REQUIRE(span.function == OPERATOR && span.flags == PERFX_SPAN_UNTIMED);
+	REQUIRE(span.figure == state && span.flops == flops);
+	expect_plain(PLAIN);
+	REQUIRE(!open_figures());
+	time_again(OPERATOR);
+}
+
+static void exits_given_up(void)
+{
+	expect_ended_unseen(PERFX_FIGURE_COUNTED, 100);
+	set_figure(OPERATOR, FLOPS_OF(1), FLOPS_OF(1), 0);
+	expect_ended_unseen(PERFX_FIGURE_UNREAD, 0);
+	usual_figures();
+}
+
 void guard_cases(void)
 {
+	begin("nested");
 	nested();
+	begin("inner type");
 	inner_type();
+	begin("unread outside");
 	unread_outside();
+	begin("movers");
 	movers();
+	begin("pool");
 	pool();
+	begin("unwound");
 	unwound();
+	begin("again and again");
 	again_and_again();
+	begin("exits given up");
+	exits_given_up();
+	begin("hints");
 	hints();
 }

@@ -57,7 +57,6 @@ static void read_as(const void *a, const void *b, enum perfx_dtype dtype, uint64
 
 #define MULTIPLY I(MUL, 0, 0)
 #define READ_A_B I(ARG, 1, 0), I(TENSOR, 0, 0), I(ARG, 2, 0), I(TENSOR, 1, 0)
-#define FLOPS	 I(FLOPS, 0, 0)
 /* 2 m n k, 8 m n k of complex numbers; the operands' bytes */
 static const struct perfx_instruction mm[] = {READ_A_B,
 					      I(SIZE, 0, -1),
@@ -255,10 +254,16 @@ static void inheritance(void)
 
 void tensor_cases(void)
 {
+	begin("known layouts");
 	known_layouts();
+	begin("element types");
 	element_types();
+	begin("strange shapes");
 	strange_shapes();
+	begin("bad pointers");
 	bad_pointers();
+	begin("ambiguity");
 	ambiguity();
+	begin("inheritance");
 	inheritance();
 }

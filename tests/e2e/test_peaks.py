@@ -10,7 +10,7 @@ from conftest import PERFX, WORKLOADS, run
 def peaks_of(tmp_path, *options):
     file = tmp_path / "report.json"
     result = subprocess.run([PERFX, "run", "-o", str(file), "-F", "often:*", *options, "--",
-                             str(WORKLOADS / "often"), "100"], stdin=subprocess.DEVNULL,
+                             str(WORKLOADS / "often"), "strsm_"], stdin=subprocess.DEVNULL,
                             capture_output=True, text=True, timeout=60)
     assert "what this host can do" not in result.stderr, result.stderr
     return json.loads(file.read_text()).get("peaks", [])

@@ -79,7 +79,8 @@ void probes_way_out(char text[PROBES_TEXT_MAX], const struct plan_function *func
 		return;
 	case PERFX_RETURN_NONE:
 		snprintf(text, PROBES_TEXT_MAX,
-			 function->is_hook ? "not needed" : "none: counted only");
+			 function->is_hook || function->is_hint ? "not needed"
+								: "none: counted only");
 		return;
 	case PERFX_RETURN_EXIT:
 		break;

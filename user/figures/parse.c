@@ -38,7 +38,7 @@ __attribute__((format(printf, 2, 3))) static const struct node *fail(struct pars
 	n = vsnprintf(parser->why, parser->why_size, format, list);
 	va_end(list);
 	if (n >= 0 && (size_t)n < parser->why_size) {
-		int rest = (int)strcspn(parser->at, ";");
+		int rest = *parser->at == ';' ? 1 : (int)strcspn(parser->at, ";");
 
 		snprintf(parser->why + n, parser->why_size - (size_t)n,
 			 *parser->at ? ", before '%.*s'" : ", at the end", rest > 24 ? 24 : rest,

@@ -31,7 +31,7 @@
 #define TOUCH_MAX_NS	600000000u
 
 struct slice {
-	char *memory;
+	double *memory;
 	size_t wanted, least, touched; /* bytes */
 };
 
@@ -89,7 +89,7 @@ static uint64_t step_triad(struct worker *worker)
 			slice = &crew->workers[worker->at_slice].slice;
 		} while (crew->workers[worker->at_slice].cache != worker->cache);
 	}
-	a = (double *)(slice->memory + worker->at_bytes);
+	a = slice->memory + worker->at_bytes / sizeof(double);
 	triad(a, a + BLOCK_ITEMS, a + 2 * BLOCK_ITEMS, BLOCK_ITEMS);
 	worker->at_bytes += ROW_BYTES;
 	return BLOCK_ITEMS * TRIAD_BYTES;
@@ -144,7 +144,8 @@ static void do_touch(struct worker *worker)
 	while (slice->touched + ROW_BYTES <= slice->wanted && spent_ns < TOUCH_MAX_NS &&
 	       (spent_ns < TOUCH_ENOUGH_NS || slice->touched < slice->least)) {
 		for (size_t i = 0; i < ROW_BYTES; i += page)
-			*(volatile char *)(slice->memory + slice->touched + i) = 1;
+			*(volatile double *)(slice->memory +
+					     (slice->touched + i) / sizeof(double)) = 1;
 		slice->touched += ROW_BYTES;
 		spent_ns = clock_monotonic_ns() - worker->crew->start_ns;
 	}

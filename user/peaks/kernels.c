@@ -57,6 +57,7 @@ static const union constants constants_bf16 = {.half = {{TIMES32(0x3f80)}, {TIME
 				 : "r"(constants)                                             \
 				 : clobbers);                                                 \
 	}
+/* clang-format off */
 #define KERNEL_512(name, features, step)                                                           \
 	KERNEL(name, features, "vmovups (%1), %%zmm0\nvmovups 64(%1), %%zmm1\n", EACH24(ZERO_ZMM), \
 	       EACH24(step), "vzeroupper\n", CLOBBERS_32)
@@ -66,6 +67,7 @@ static const union constants constants_bf16 = {.half = {{TIMES32(0x3f80)}, {TIME
 #define KERNEL_128(name, steps)                                                                \
 	KERNEL(name, "sse2", "movups (%1), %%xmm0\nmovups 64(%1), %%xmm1\n", EACH12(ZERO_XMM), \
 	       steps, "", CLOBBERS_16)
+/* clang-format on */
 
 #define FMA_PD_ZMM(n)	"vfmadd231pd %%zmm0, %%zmm1, %%zmm" n "\n"
 #define FMA_PS_ZMM(n)	"vfmadd231ps %%zmm0, %%zmm1, %%zmm" n "\n"
@@ -76,20 +78,18 @@ static const union constants constants_bf16 = {.half = {{TIMES32(0x3f80)}, {TIME
 /* Without FMA: as many multiplications as additions, on pipes of their own or on shared ones. */
 #define MUL(kind, reg, n) "vmul" kind " %%" reg "0, %%" reg n ", %%" reg n "\n"
 #define ADD(kind, reg, n) "vadd" kind " %%" reg "1, %%" reg n ", %%" reg n "\n"
-#define PAIRS_YMM(kind)                                                                           \
-	MUL(kind, "ymm", "4")                                                                     \
-	ADD(kind, "ymm", "10")                                                                    \
-	MUL(kind, "ymm", "5")                                                                     \
-	ADD(kind, "ymm", "11")                                                                    \
-	MUL(kind, "ymm", "6") ADD(kind, "ymm", "12") MUL(kind, "ymm", "7") ADD(kind, "ymm", "13") \
-		MUL(kind, "ymm", "8") ADD(kind, "ymm", "14") MUL(kind, "ymm", "9")                \
-			ADD(kind, "ymm", "15")
+/* clang-format off */
+#define PAIRS_YMM(kind)                                                        \
+	MUL(kind, "ymm", "4") ADD(kind, "ymm", "10") MUL(kind, "ymm", "5")     \
+	ADD(kind, "ymm", "11") MUL(kind, "ymm", "6") ADD(kind, "ymm", "12")    \
+	MUL(kind, "ymm", "7") ADD(kind, "ymm", "13") MUL(kind, "ymm", "8")     \
+	ADD(kind, "ymm", "14") MUL(kind, "ymm", "9") ADD(kind, "ymm", "15")
 #define PAIR_XMM(kind, m, a) "mul" kind " %%xmm0, %%xmm" m "\nadd" kind " %%xmm1, %%xmm" a "\n"
-#define PAIRS_XMM(kind)           \
-	PAIR_XMM(kind, "4", "10") \
-	PAIR_XMM(kind, "5", "11") \
-	PAIR_XMM(kind, "6", "12") \
-	PAIR_XMM(kind, "7", "13") PAIR_XMM(kind, "8", "14") PAIR_XMM(kind, "9", "15")
+#define PAIRS_XMM(kind)                                                        \
+	PAIR_XMM(kind, "4", "10") PAIR_XMM(kind, "5", "11")                    \
+	PAIR_XMM(kind, "6", "12") PAIR_XMM(kind, "7", "13")                    \
+	PAIR_XMM(kind, "8", "14") PAIR_XMM(kind, "9", "15")
+/* clang-format on */
 
 /* clang checks the instructions against the function's features, gcc leaves that to the assembler
  * and older ones do not know the name */

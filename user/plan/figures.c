@@ -10,6 +10,7 @@
 #include "plan/internal.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What the program calls argument n is in the register that has it at the site. */
@@ -90,15 +91,75 @@ int plan_site(struct plan *plan, struct image *image, struct plan_function *func
 	return site_plan(image, function->vaddr, function->size, &options, &function->site);
 }
 
-int plan_hint(struct plan *plan, uint32_t *index)
+/* --- perfx_flops() --- */
+
+struct hints {
+	struct plan *plan;
+	struct image *image;
+	uint32_t module, figure;
+	size_t first; /* function of this module */
+};
+
+static bool is_planned(const struct hints *hints, uint64_t vaddr)
+{
+	for (size_t i = hints->first; i < hints->plan->functions_count; i++)
+		if (hints->plan->functions[i].is_hint && hints->plan->functions[i].vaddr == vaddr)
+			return true;
+	return false;
+}
+
+static int add_hint(uint64_t vaddr, void *ctx)
+{
+	struct hints *hints = ctx;
+	struct plan_function function = {
+		.module = hints->module,
+		.name = strdup("perfx_flops"),
+		.symbol = strdup("perfx_flops"),
+		.vaddr = vaddr,
+		.offset = (uint64_t)image__offset(hints->image, vaddr),
+		.source = PERFX_SOURCE_PERFX,
+		.site = {.entry_vaddr = vaddr, .entry_kind = SITE_NOP, .exits_state = EXITS_KNOWN},
+		.ret = PERFX_RETURN_NONE,
+		.ret_why = "a place, not a function",
+		.figure = hints->figure,
+		.is_hint = true,
+	};
+	int err = function.name && function.symbol ? 0 : -ENOMEM;
+
+	if (!err && !is_planned(hints, vaddr)) {
+		hints->plan->modules[hints->module].is_ml = true; /* annotated */
+		err = plan_add_function(hints->plan, &function);
+		if (!err)
+			return 0;
+	}
+	free(function.name);
+	free(function.symbol);
+	return err;
+}
+
+/* What the register has is the number itself. */
+static int64_t hint_figure(struct plan *plan)
 {
 	struct perfx_figure figure;
 	char why[128];
-	int64_t added;
 
-	if (figure_compile("flops = arg1", &figure, why, sizeof(why)))
-		return -EINVAL;
-	added = add_figure(plan, &figure);
-	*index = added > 0 ? (uint32_t)added : 0;
-	return added < 0 ? (int)added : 0;
+	return figure_compile("flops = arg1", &figure, why, sizeof(why))
+		       ? -EINVAL
+		       : add_figure(plan, &figure);
+}
+
+int plan_hints(struct plan *plan, struct image *image, size_t module)
+{
+	struct hints hints = {.plan = plan,
+			      .image = image,
+			      .module = (uint32_t)module,
+			      .first = plan->functions_count};
+	int64_t figure = plan->options.figures ? hint_figure(plan) : 0;
+
+	if (figure == -ENOMEM)
+		return -ENOMEM;
+	if (figure <= 0)
+		return 0;
+	hints.figure = (uint32_t)figure;
+	return image__each_hint(image, add_hint, &hints);
 }

@@ -131,6 +131,8 @@ int probes_place(struct probes *probes, size_t index)
 
 	if (function->is_hook && place_hook(probes, function, placed, &probe))
 		return -ENOSPC;
+	if (function->is_hint)
+		probe.kind = PERFX_PROBE_HINT;
 	if (!function->is_hook)
 		mark_entry(&probe, function);
 	if (placed->entry) {

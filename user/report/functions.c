@@ -75,10 +75,10 @@ static void cell_function(struct composer *c, const struct profile_process *p, u
 	{                                                      \
 		.title = "Allocated", .right = true, .rank = 6 \
 	}
-#define FUNCTION_COMPUTE                                     \
-	{.title = "FLOPs", .right = true, .rank = 2},        \
-	{                                                    \
-		.title = "GFLOP/s", .right = true, .rank = 1 \
+#define FUNCTION_COMPUTE                              \
+	{.title = "FLOPs", .right = true, .rank = 2}, \
+	{                                             \
+		.title = "GFLOP/s", .right = true     \
 	}
 
 static bool has_compute(const struct profile_process *p)
