@@ -6,20 +6,20 @@ FIGURES = ("unread", "silenced")
 
 
 def figures_by_name(report, pid=None):
-    """{function: its row's own figures}, of functions that were called and have any."""
+    """{function: its row's own figures}, of functions that were called."""
     found = {}
     for process in report["processes"]:
         if pid not in (None, process["pid"]):
             continue
         for f in process["functions"]:
-            if "figures" not in f or not f["calls"]:
+            if not f["calls"]:
                 continue
             row = found.setdefault(f["name"], dict.fromkeys(
                 ("calls", "unwound", "flops", "bytes", "counted", *FIGURES), 0))
             for key in ("calls", "unwound"):
                 row[key] += f[key]
             for key in ("counted", *FIGURES):
-                row[key] += f["figures"][key]
+                row[key] += f.get("figures", {}).get(key, 0)
             row["flops"] += f.get("own_flops", 0)
             row["bytes"] += f.get("own_bytes", 0)
     return found
@@ -52,8 +52,7 @@ def check_known(report, expected):
     """What a program of tests/workloads promises of every function: {(function, key): value}."""
     check_sums(report)
     found = figures_by_name(report)
-    moved = sum(expected.pop(key) for key in list(expected) if key[1] == "moved")
-    assert sum(p["compute"]["moved_bytes"] for p in report["processes"]) == moved
+    assert not any(p["compute"]["moved_bytes"] for p in report["processes"])
     names = {name for name, _ in expected}
     wrong = [f"{name} {key}: {found.get(name, {}).get(key, 0)}, must be {value}"
              for (name, key), value in expected.items()
