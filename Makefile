@@ -248,6 +248,7 @@ $(WL)/%.so: tests/workloads/lib/%.c $(BUILD)/wl.flags
 	$(Q)$(WL_CC) -fPIC -shared -Wl,-soname,$(@F) -o $@ $<
 
 $(WL)/trainer: WL_LDLIBS := -lopenblas -lm
+$(WL)/blas_calls: WL_LDLIBS := -lopenblas
 $(WL)/marks: WL_LDLIBS := $(WL)/marks.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/marks: $(WL)/marks.so
 $(WL)/often: WL_LDLIBS := $(WL)/tinyblas.so -Wl,-rpath,'$$ORIGIN'

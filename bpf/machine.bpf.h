@@ -367,6 +367,13 @@ static __always_inline bool step(struct thread *t, const struct perfx_instructio
 	return true;
 }
 
+/* Bytes without operations are what collectives move; a product of nothing is not one of them. */
+static __always_inline void settle_bytes(struct machine *m, const struct perfx_figure *figure)
+{
+	if (!m->flops && !(figure->flags & PERFX_FIGURE_F_MOVES))
+		m->bytes = 0;
+}
+
 /*
  * Runs the entry or the exit part of a figure's program on t->machine: arguments, slot, kept,
  * layouts, flops, bytes, dtype and given_dtype are the caller's. 0, or -1 where there is no figure.
@@ -387,11 +394,15 @@ __noinline int run_figure(struct thread *t, __u32 index, __u32 at_exit)
 	for (int i = 0; i < PERFX_FIGURE_CODE_MAX; i++) {
 		__u32 pc = m->pc++;
 
-		if (pc >= end)
+		if (pc >= end) {
+			if (end == figure->count)
+				settle_bytes(m, figure);
 			return 0;
+		}
 		if (!step(t, &figure->code[pc & (PERFX_FIGURE_CODE_MAX - 1)], at_exit))
 			return -1;
 	}
+	settle_bytes(m, figure);
 	return 0;
 }
 

@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-pytest.register_assert_rewrite("trainers", "memories", "memory_trainers")
+pytest.register_assert_rewrite("flops", "trainers", "memories", "memory_trainers")
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = TOP / os.environ.get("BUILD", "build")
@@ -118,7 +118,8 @@ def status(pid, key):
 
 def run(*argv, **more):
     """perfx-trace to its end."""
-    return subprocess.run([PERFX, *map(str, argv)], capture_output=True, text=True, timeout=120, **more)
+    return subprocess.run([PERFX, *map(str, argv)], capture_output=True, text=True,
+                          **{"timeout": 120, **more})
 
 
 def run_unprivileged(*argv):
