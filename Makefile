@@ -30,7 +30,7 @@ WARN   := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes -Wstrict-prototypes 
           $(if $(WERROR),-Werror)
 OPT    := $(if $(DEBUG),-O0 -g3,-O2 -g)
 SANFL  := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
-PKGS   := libbpf libelf libdw zlib jansson
+PKGS   := libbpf libelf libdw zlib libzstd jansson
 CPPFLAGS += -D_GNU_SOURCE -DPERFX_VERSION='"$(VERSION)"' -Iinclude -Iuser -I$(BUILD)
 CFLAGS   += -std=gnu11 $(OPT) $(WARN) $(SANFL) -fno-strict-aliasing
 LDFLAGS  += $(SANFL)

@@ -10,7 +10,7 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W "$(ps -eo pid=,comm= | awk '{print $1; print $2}')" -- "$cur")
 		return
 		;;
-	-o | --output)
+	-o | --output | --capture)
 		_filedir
 		return
 		;;
@@ -38,7 +38,7 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W 'hidden full' -- "$cur")
 		return
 		;;
-	-F | --functions | -d | --duration | --top | --ring-size | --interval | --max-functions)
+	-F | --functions | -d | --duration | --top | --ring-size | --interval | --max-functions | --max-size)
 		return
 		;;
 	esac
@@ -56,7 +56,7 @@ _perfx_trace() {
 	if [[ $cur == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W '
 			-p --pid -a --all -F --functions --memory --no-children --user
-			-d --duration -o --output -f --format --top --cmdline
+			-d --duration -o --output -f --format --capture --max-size --top --cmdline
 			--link --return --probe-site --compensate --no-calibrate
 			--ring-size --interval --max-functions
 			-h --help -V --version' -- "$cur")
