@@ -187,7 +187,7 @@ static bool finished(struct recorder *recorder)
 	size_t living;
 
 	books__pids(recorder->books, &living);
-	return interrupt_asked() || recorder->sink->err || recorder->sink->full ||
+	return interrupt_asked() || recorder->sink->err || sink_full(recorder->sink) ||
 	       clock_monotonic_ns() >= recorder->end_ns || (!living && !recorder->options->all) ||
 	       (recorder->options->launch && recorder->main_ended);
 }

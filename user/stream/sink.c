@@ -13,11 +13,15 @@ static void note_error(struct sink *sink, int err)
 
 void sink_flush(struct sink *sink)
 {
-	if (!sink->capture)
-		return;
-	note_error(sink, capture_writer__flush(sink->capture));
-	if (sink->capture_max && capture_writer__bytes(sink->capture) >= sink->capture_max)
-		sink->full = true;
+	if (sink->capture)
+		note_error(sink, capture_writer__flush(sink->capture));
+}
+
+bool sink_full(struct sink *sink)
+{
+	if (sink->capture && sink->capture_max)
+		sink->full = capture_writer__bytes(sink->capture) >= sink->capture_max;
+	return sink->full;
 }
 
 /* What decode does not understand is counted, and skipped by its size. 0 or -errno. */
