@@ -370,11 +370,11 @@ uninstall:
 	rm -f $(INSTALLED)
 
 # --- benchmarks -----------------------------------------------------------------------------
-# Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory is one
-# table.
+# Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory|capture
+# is one table.
 # A current PyTorch is measured too where ML_VENV holds one.
 BENCH     ?= all
-BENCH_BIN := $(BUILD)/bench/calls_per_second $(BUILD)/bench/empty_probe
+BENCH_BIN := $(addprefix $(BUILD)/bench/,calls_per_second empty_probe bench_capture)
 
 .PHONY: bench
 bench: $(BIN) $(BENCH_BIN) $(BUILD)/workloads/memory_many
