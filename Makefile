@@ -30,7 +30,7 @@ WARN   := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes -Wstrict-prototypes 
           $(if $(WERROR),-Werror)
 OPT    := $(if $(DEBUG),-O0 -g3,-O2 -g)
 SANFL  := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
-PKGS   := libbpf libelf libdw zlib jansson
+PKGS   := libbpf libelf libdw zlib libzstd jansson
 CPPFLAGS += -D_GNU_SOURCE -DPERFX_VERSION='"$(VERSION)"' -Iinclude -Iuser -I$(BUILD)
 CFLAGS   += -std=gnu11 $(OPT) $(WARN) $(SANFL) -fno-strict-aliasing
 LDFLAGS  += $(SANFL)
@@ -57,6 +57,7 @@ help:
 	@echo '  make check-kernels          known-answer tests on Debian 6.1 and 6.12 kernels, in qemu'
 	@echo '  make soak                   100 times attach and detach on a live trainer (ROUNDS=)'
 	@echo '  make check-ml               tests against current PyTorch and JAX (ML_VENV=, several GB)'
+	@echo '  make fuzz                   damaged captures by coverage, for a minute (FUZZ=seconds)'
 	@echo '  make bench                  what tracing costs, beside peers; BENCH=calls|cnn|memory|…'
 	@echo '  make workloads golden-update lint format'
 	@echo '  make install uninstall      PREFIX=$(PREFIX) DESTDIR='
@@ -175,6 +176,24 @@ $(ML_VENV)/.done: tests/e2e/ml/requirements.txt
 	/usr/bin/python3 -m venv $(@D)
 	$(@D)/bin/pip install -r $<
 	@touch $@
+
+# A coverage-guided fuzzer on all that reads a capture: clang's libFuzzer under ASan and UBSan, in a
+# build folder of its own, where what it found worth keeping stays for the next time. FUZZ=seconds
+FUZZ      ?= 60
+FUZZ_DIR  := $(BUILD)/fuzz
+FUZZ_SAN  := address,undefined,fuzzer-no-link
+.PHONY: fuzz
+fuzz:
+	+$(Q)$(MAKE) --no-print-directory BUILD=$(FUZZ_DIR) CC=$(CLANG) SAN=$(FUZZ_SAN) \
+		$(FUZZ_DIR)/fuzz_capture $(FUZZ_DIR)/seeds
+	$(Q)mkdir -p $(FUZZ_DIR)/corpus && $(FUZZ_DIR)/seeds $(FUZZ_DIR)/corpus
+	$(FUZZ_DIR)/fuzz_capture -max_total_time=$(FUZZ) -max_len=65536 -timeout=10 -rss_limit_mb=2048 \
+		-artifact_prefix=$(FUZZ_DIR)/ $(FUZZ_DIR)/corpus
+
+$(BUILD)/fuzz_capture: FUZZ_MAIN := -fsanitize=fuzzer
+$(BUILD)/fuzz_capture $(BUILD)/seeds: $(BUILD)/%: tests/fuzz/%.c $(LIB) $(BUILD)/user.flags
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) $(FUZZ_MAIN) -o $@ $< $(LIB) $(LDLIBS)
 
 # Writes the reports that test_golden compares with anew; read the difference before committing it.
 .PHONY: golden-update
@@ -366,12 +385,10 @@ uninstall:
 	rm -f $(INSTALLED)
 
 # --- benchmarks -----------------------------------------------------------------------------
-# Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory|peaks is
-# one table.
-# A current PyTorch is measured too where ML_VENV holds one.
+# Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory|peaks|
+# capture is one table. A current PyTorch is measured too where ML_VENV holds one.
 BENCH     ?= all
-BENCH_BIN := $(BUILD)/bench/calls_per_second $(BUILD)/bench/empty_probe \
-             $(BUILD)/bench/bench_peaks
+BENCH_BIN := $(addprefix $(BUILD)/bench/,calls_per_second empty_probe bench_capture bench_peaks)
 
 .PHONY: bench
 bench: $(BIN) $(BENCH_BIN) $(BUILD)/workloads/memory_many

@@ -10,7 +10,7 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W "$(ps -eo pid=,comm= | awk '{print $1; print $2}')" -- "$cur")
 		return
 		;;
-	-o | --output)
+	-o | --output | --capture)
 		_filedir
 		return
 		;;
@@ -50,7 +50,7 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W 'functions callers threads memory hotspots findings processes' -- "$cur")
 		return
 		;;
-	-F | --functions | -d | --duration | --top | --process | --ring-size | --interval | --max-functions | --peak-flops | --peak-bandwidth)
+	-F | --functions | -d | --duration | --top | --process | --ring-size | --interval | --max-functions | --peak-flops | --peak-bandwidth | --max-size)
 		return
 		;;
 	esac
@@ -69,7 +69,7 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W '
 			-p --pid -a --all -F --functions --memory --no-children --user
 			--flops --flops-rules
-			-d --duration -o --output -f --format --top --cmdline
+			-d --duration -o --output -f --format --capture --max-size --top --cmdline
 			--sort --process --table --no-header
 			--link --return --probe-site --compensate --no-calibrate
 			--peak-flops --peak-bandwidth --no-peaks

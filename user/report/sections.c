@@ -22,8 +22,9 @@ static void compose_partial(struct composer *c)
 		separator = "; ";
 	}
 	if (partial & PROFILE_PARTIAL_TRUNCATED) {
-		text_printf(&text, "%sthe capture is cut or damaged: what came later is missing",
-			    separator);
+		text_printf(&text, "%sthe capture is %s", separator,
+			    c->profile->ended ? "damaged: what could not be read is missing"
+					      : "cut or damaged: what came later is missing");
 		separator = "; ";
 	}
 	if (partial & PROFILE_PARTIAL_LOSSY)
