@@ -45,6 +45,8 @@ BPF_OBJ  := $(BPF_SRC:bpf/%.bpf.c=$(BUILD)/bpf/$(ARCH)/%.bpf.o)
 SKEL     := $(BUILD)/perfx.skel.h
 LIB      := $(BUILD)/libperfx-core.a
 BIN      := $(BUILD)/perfx-trace
+HTML     := user/report/html/report.css user/report/html/report.js
+HTML_H   := $(BUILD)/report_html.h
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
 
@@ -87,10 +89,22 @@ $(LIB): $(USER_OBJ) $(BUILD)/core.flags
 
 # The skeleton is generated, so an object that includes it must be told to wait for it once;
 # after the first build the dependency files know.
-$(BUILD)/user/%.o: user/%.c $(BUILD)/user.flags | $(SKEL)
+$(BUILD)/user/%.o: user/%.c $(BUILD)/user.flags | $(SKEL) $(HTML_H)
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# The HTML report's style and script as C, with the hashes by which its security policy admits them.
+$(HTML_H): $(HTML)
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)for file in $(HTML); do \
+		name=$$(basename $$file | tr . _); \
+		hash=$$(sha256sum $$file | cut -c1-64 | xxd -r -p | base64); \
+		printf '#define %s_hash "sha256-%s"\nstatic const unsigned char %s[] = {\n' \
+			$$name $$hash $$name; \
+		xxd -i < $$file; echo '};'; \
+	done > $@
 
 # --- BPF ------------------------------------------------------------------------------------
 BPF_CFLAGS = -g -O2 -target bpf -mcpu=v3 -std=gnu11 -Wall -Wextra -Wno-unused-parameter \

@@ -15,7 +15,7 @@ _perfx_trace() {
 		return
 		;;
 	-f | --format)
-		mapfile -t COMPREPLY < <(compgen -W 'text md json csv tsv line' -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W 'text md html json csv tsv line' -- "$cur")
 		return
 		;;
 	--link)

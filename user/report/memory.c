@@ -414,6 +414,9 @@ void compose_memory(struct composer *c, const struct profile_process *p,
 		return;
 	document_say(c->document, BLOCK_CAPTION, "Memory");
 	compose_resident(c, p);
+	if (c->limits->charts && p->points_count > 1)
+		document_add_chart(c->document,
+				   (struct chart){.kind = CHART_RESIDENT, .process = p});
 	for (size_t i = 0; i < p->memory_count; i++)
 		compose_domain(c, p, i, analysis);
 }
