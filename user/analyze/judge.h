@@ -54,6 +54,5 @@ double rate_of(const struct profile_process *process, uint64_t count);
 /* Adds "comm (pid 42)" and a function's name, marked. */
 void add_process_name(struct text *text, const struct profile_process *process);
 void add_function_name(struct text *text, const struct profile *profile, uint32_t function);
-/* Shorthands: format a figure into a text. */
 
 #endif
