@@ -81,6 +81,21 @@ def test_only_what_is_named(program, tracer):
     assert set(figures_by_name(report)) == names
 
 
+@pytest.mark.parametrize("how", ["auto", "exit"])
+def test_cuda(how, program, tracer):
+    """cuBLAS, cuBLASLt and NCCL by their real names and calling convention, in libraries that do
+    nothing; layouts that were made before anybody looked have no figure."""
+    expected, report = traced(program, tracer, WORKLOADS / "cuda_calls", times=2,
+                              options=["--return", how])
+    others = check_known(report, expected)
+    assert not any(row["flops"] or row["counted"] for row in others.values())
+    compute = report["processes"][0]["compute"]
+    assert compute["sources"] == {"cuda": compute["flops"], "nccl": 0}
+    for dtype, flops in {"f16": 2 * (120 + 120 + 840 + 2366), "f8": 2 * 8192, "integer": 2 * 120,
+                         "bf16": 2 * (120 + 840 + 120 + 840)}.items():
+        assert compute["dtypes"][dtype] == flops
+
+
 def test_trainer(tmp_path):
     """A whole training, against the trainer's own count; and by each function that multiplies."""
     file = tmp_path / "report.json"
