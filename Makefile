@@ -30,7 +30,7 @@ WARN   := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes -Wstrict-prototypes 
           $(if $(WERROR),-Werror)
 OPT    := $(if $(DEBUG),-O0 -g3,-O2 -g)
 SANFL  := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
-PKGS   := libbpf libelf libdw zlib jansson
+PKGS   := libbpf libelf libdw zlib libzstd jansson
 CPPFLAGS += -D_GNU_SOURCE -DPERFX_VERSION='"$(VERSION)"' -Iinclude -Iuser -I$(BUILD)
 CFLAGS   += -std=gnu11 $(OPT) $(WARN) $(SANFL) -fno-strict-aliasing
 LDFLAGS  += $(SANFL)
@@ -45,6 +45,8 @@ BPF_OBJ  := $(BPF_SRC:bpf/%.bpf.c=$(BUILD)/bpf/$(ARCH)/%.bpf.o)
 SKEL     := $(BUILD)/perfx.skel.h
 LIB      := $(BUILD)/libperfx-core.a
 BIN      := $(BUILD)/perfx-trace
+HTML     := user/report/html/report.css user/report/html/report.js
+HTML_H   := $(BUILD)/report_html.h
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
 
@@ -57,6 +59,7 @@ help:
 	@echo '  make check-kernels          known-answer tests on Debian 6.1 and 6.12 kernels, in qemu'
 	@echo '  make soak                   100 times attach and detach on a live trainer (ROUNDS=)'
 	@echo '  make check-ml               tests against current PyTorch and JAX (ML_VENV=, several GB)'
+	@echo '  make fuzz                   damaged captures by coverage, for a minute (FUZZ=seconds)'
 	@echo '  make bench                  what tracing costs, beside peers; BENCH=calls|cnn|memory|…'
 	@echo '  make workloads golden-update lint format'
 	@echo '  make install uninstall      PREFIX=$(PREFIX) DESTDIR='
@@ -86,10 +89,22 @@ $(LIB): $(USER_OBJ) $(BUILD)/core.flags
 
 # The skeleton is generated, so an object that includes it must be told to wait for it once;
 # after the first build the dependency files know.
-$(BUILD)/user/%.o: user/%.c $(BUILD)/user.flags | $(SKEL)
+$(BUILD)/user/%.o: user/%.c $(BUILD)/user.flags | $(SKEL) $(HTML_H)
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# The HTML report's style and script as C, with the hashes by which its security policy admits them.
+$(HTML_H): $(HTML)
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)for file in $(HTML); do \
+		name=$$(basename $$file | tr . _); \
+		hash=$$(sha256sum $$file | cut -c1-64 | xxd -r -p | base64); \
+		printf '#define %s_hash "sha256-%s"\nstatic const unsigned char %s[] = {\n' \
+			$$name $$hash $$name; \
+		xxd -i < $$file; echo '};'; \
+	done > $@
 
 # --- BPF ------------------------------------------------------------------------------------
 BPF_CFLAGS = -g -O2 -target bpf -mcpu=v3 -std=gnu11 -Wall -Wextra -Wno-unused-parameter \
@@ -175,6 +190,24 @@ $(ML_VENV)/.done: tests/e2e/ml/requirements.txt
 	/usr/bin/python3 -m venv $(@D)
 	$(@D)/bin/pip install -r $<
 	@touch $@
+
+# A coverage-guided fuzzer on all that reads a capture: clang's libFuzzer under ASan and UBSan, in a
+# build folder of its own, where what it found worth keeping stays for the next time. FUZZ=seconds
+FUZZ      ?= 60
+FUZZ_DIR  := $(BUILD)/fuzz
+FUZZ_SAN  := address,undefined,fuzzer-no-link
+.PHONY: fuzz
+fuzz:
+	+$(Q)$(MAKE) --no-print-directory BUILD=$(FUZZ_DIR) CC=$(CLANG) SAN=$(FUZZ_SAN) \
+		$(FUZZ_DIR)/fuzz_capture $(FUZZ_DIR)/seeds
+	$(Q)mkdir -p $(FUZZ_DIR)/corpus && $(FUZZ_DIR)/seeds $(FUZZ_DIR)/corpus
+	$(FUZZ_DIR)/fuzz_capture -max_total_time=$(FUZZ) -max_len=65536 -timeout=10 -rss_limit_mb=2048 \
+		-artifact_prefix=$(FUZZ_DIR)/ $(FUZZ_DIR)/corpus
+
+$(BUILD)/fuzz_capture: FUZZ_MAIN := -fsanitize=fuzzer
+$(BUILD)/fuzz_capture $(BUILD)/seeds: $(BUILD)/%: tests/fuzz/%.c $(LIB) $(BUILD)/user.flags
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) $(FUZZ_MAIN) -o $@ $< $(LIB) $(LDLIBS)
 
 # Writes the reports that test_golden compares with anew; read the difference before committing it.
 .PHONY: golden-update
@@ -369,12 +402,10 @@ uninstall:
 	rm -f $(INSTALLED)
 
 # --- benchmarks -----------------------------------------------------------------------------
-# Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory|peaks is
-# one table.
-# A current PyTorch is measured too where ML_VENV holds one.
+# Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory|peaks|
+# capture is one table. A current PyTorch is measured too where ML_VENV holds one.
 BENCH     ?= all
-BENCH_BIN := $(BUILD)/bench/calls_per_second $(BUILD)/bench/empty_probe \
-             $(BUILD)/bench/bench_peaks
+BENCH_BIN := $(addprefix $(BUILD)/bench/,calls_per_second empty_probe bench_capture bench_peaks)
 
 .PHONY: bench
 bench: $(BIN) $(BENCH_BIN) $(BUILD)/workloads/memory_many

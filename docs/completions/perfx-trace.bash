@@ -10,12 +10,12 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W "$(ps -eo pid=,comm= | awk '{print $1; print $2}')" -- "$cur")
 		return
 		;;
-	-o | --output)
+	-o | --output | --capture)
 		_filedir
 		return
 		;;
 	-f | --format)
-		mapfile -t COMPREPLY < <(compgen -W 'text md json csv tsv line' -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W 'text md html json csv tsv line' -- "$cur")
 		return
 		;;
 	--link)
@@ -34,6 +34,10 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W 'off tensor all sampled sampled=' -- "$cur")
 		return
 		;;
+	--flops)
+		mapfile -t COMPREPLY < <(compgen -W 'on off' -- "$cur")
+		return
+		;;
 	--cmdline)
 		mapfile -t COMPREPLY < <(compgen -W 'hidden full' -- "$cur")
 		return
@@ -46,7 +50,7 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W 'functions callers threads memory hotspots findings processes' -- "$cur")
 		return
 		;;
-	-F | --functions | -d | --duration | --top | --process | --ring-size | --interval | --max-functions | --peak-flops | --peak-bandwidth)
+	-F | --functions | -d | --duration | --top | --process | --ring-size | --interval | --max-functions | --peak-flops | --peak-bandwidth | --max-size)
 		return
 		;;
 	esac
@@ -64,7 +68,8 @@ _perfx_trace() {
 	if [[ $cur == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W '
 			-p --pid -a --all -F --functions --memory --no-children --user
-			-d --duration -o --output -f --format --top --cmdline
+			--flops --flops-rules
+			-d --duration -o --output -f --format --capture --max-size --top --cmdline
 			--sort --process --table --no-header
 			--link --return --probe-site --compensate --no-calibrate
 			--peak-flops --peak-bandwidth --no-peaks

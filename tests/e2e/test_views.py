@@ -58,7 +58,7 @@ def test_what_was_recorded_is_the_truth(recorded):
     assert report["overhead"]["ns_per_hit"] > 0
 
 
-@pytest.mark.parametrize("form", ["json", "md", "text", "csv", "tsv", "line"])
+@pytest.mark.parametrize("form", ["json", "md", "text", "html", "csv", "tsv", "line"])
 def test_twice_the_same(form, recorded):
     """Replay looks at no clock, no /proc, no symbols: to the byte."""
     capture, _ = recorded

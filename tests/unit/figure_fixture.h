@@ -53,8 +53,8 @@ static inline uint64_t address(const void *pointer)
 	return (uint64_t)(uintptr_t)pointer;
 }
 
-static struct tensor *tensor_make(struct tensor *tensor, int dtype, const int64_t *sizes,
-				  size_t ndim)
+static inline struct tensor *tensor_make(struct tensor *tensor, int dtype, const int64_t *sizes,
+					 size_t ndim)
 {
 	memset(tensor, 0, sizeof(*tensor));
 	tensor->impl = &tensor->own;

@@ -146,3 +146,23 @@ Test(utf8, garbage)
 		text_clear(&fitted);
 	}
 }
+
+Test(escape, html)
+{
+	static const struct {
+		const char *sentence, *to;
+	} rows[] = {
+		{"a < b & c", "a &#60; b &#38; c"},
+		{"\x0e<b>\"x\"'\x0f is", "<code>&#60;b&#62;&#34;x&#34;&#39;</code> is"},
+		{"\x0e\x0f", "<code></code>"},
+		{"", ""},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct text text = {0};
+
+		escape_html_sentence(&text, rows[i].sentence);
+		cr_expect_str_eq(text_peek(&text), rows[i].to);
+		text_clear(&text);
+	}
+}

@@ -170,3 +170,40 @@ Test(options, peaks_that_are_none, .init = cr_redirect_stderr)
 		options_clear(&options);
 	}
 }
+
+Test(options, flops)
+{
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(parse(&options, words, "-p|42"), EXIT_OK);
+	cr_expect_eq(options.flops, FLOPS_DEFAULT);
+	cr_expect_not_null(options.figures);
+	options_clear(&options);
+	cr_assert_eq(parse(&options, words, "-p|42|--flops|on"), EXIT_OK);
+	cr_expect_eq(options.flops, FLOPS_ON);
+	cr_expect_not_null(options.figures);
+	options_clear(&options);
+	cr_assert_eq(parse(&options, words, "-p|42|--flops|off"), EXIT_OK);
+	cr_expect_null(options.figures);
+	options_clear(&options);
+}
+
+/* A mistake in the rules is told before anything is touched. */
+Test(options, flops_mistakes, .init = cr_redirect_stderr)
+{
+	static const char *const lines[] = {
+		"-p|42|--flops|maybe",
+		"-p|42|--flops-rules|/nonexistent/rules",
+		"-p|42|--flops|off|--flops-rules|/dev/null",
+		"-p|42|--flops-rules|/dev/null",
+	};
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		struct options options;
+		char words[256];
+
+		cr_expect_eq(parse(&options, words, lines[i]), EXIT_USAGE, "%s", lines[i]);
+		options_clear(&options);
+	}
+}

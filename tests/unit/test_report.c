@@ -10,21 +10,10 @@ Test(report, writers_by_name_and_suffix)
 	static const struct {
 		const char *path, *name;
 	} rows[] = {
-		{"r.txt", "text"},
-		{"r.text", "text"},
-		{"r.md", "md"},
-		{"r.markdown", "md"},
-		{"r.csv", "csv"},
-		{"r.tsv", "tsv"},
-		{"a/b.c/r.json", "json"},
-		{"r", NULL},
-		{"r.", NULL},
-		{".md", NULL},
-		{"a.md/r", NULL},
-		{"r.m", NULL},
-		{"r.jsonl", NULL},
-		{"", NULL},
-		{"a/.json", NULL},
+		{"r.txt", "text"}, {"r.text", "text"}, {"r.md", "md"},	 {"r.markdown", "md"},
+		{"r.csv", "csv"},  {"r.html", "html"}, {"r.tsv", "tsv"}, {"a/b.c/r.json", "json"},
+		{"r", NULL},	   {"r.", NULL},       {".md", NULL},	 {"a.md/r", NULL},
+		{"r.m", NULL},	   {"r.jsonl", NULL},  {"", NULL},	 {"a/.json", NULL},
 		{"r.md ", NULL},
 	};
 
@@ -52,7 +41,7 @@ Test(report, names_are_complete)
 		cr_expect_not_null(report_writer_named(name + strspn(name, " ")), "%s", name);
 		count++;
 	}
-	cr_expect_eq(count, 6);
+	cr_expect_eq(count, 7);
 }
 
 static char *write_report(const char *format, const struct report_options *options)
@@ -105,10 +94,10 @@ Test(report, color_is_the_callers_choice)
 /* A full disk. */
 Test(report, errors_of_the_stream_are_returned)
 {
-	static const char *const formats[] = {"text", "md", "json"};
+	static const char *const formats[] = {"text", "md", "html", "json", "csv", "tsv", "line"};
 	static const struct report_options options = {0};
 
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
 		struct aggregate *aggregate = aggregate__new();
 		const struct profile *profile = aggregate__finish(aggregate);
 		struct analysis *analysis = analyze(profile);

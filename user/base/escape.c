@@ -150,7 +150,10 @@ void escape_markdown_code(struct text *into, const char *text)
 		text_printf(into, "`%s`", text);
 }
 
-void escape_markdown_sentence(struct text *into, const char *sentence)
+/* Gives each part of a sentence to a function, as it is marked. */
+static void escape_parts(struct text *into, const char *sentence,
+			 void (*plain)(struct text *, const char *),
+			 void (*name)(struct text *, const char *))
 {
 	static const char marks[] = {NAME_OPEN, NAME_CLOSE, '\0'};
 	bool in_name = false;
@@ -164,12 +167,39 @@ void escape_markdown_sentence(struct text *into, const char *sentence)
 			return;
 		}
 		if (in_name)
-			escape_markdown_code(into, part);
+			name(into, part);
 		else
-			escape_markdown(into, part);
+			plain(into, part);
 		free(part);
 		sentence += length;
 		if (*sentence)
 			in_name = *sentence++ == NAME_OPEN;
 	}
+}
+
+void escape_markdown_sentence(struct text *into, const char *sentence)
+{
+	escape_parts(into, sentence, escape_markdown, escape_markdown_code);
+}
+
+void escape_html(struct text *into, const char *text)
+{
+	for (const char *p = text; *p; p++) {
+		if (strchr("&<>\"'", *p))
+			text_printf(into, "&#%d;", *p);
+		else
+			text_add_bytes(into, p, 1);
+	}
+}
+
+static void escape_html_code(struct text *into, const char *text)
+{
+	text_add(into, "<code>");
+	escape_html(into, text);
+	text_add(into, "</code>");
+}
+
+void escape_html_sentence(struct text *into, const char *sentence)
+{
+	escape_parts(into, sentence, escape_html, escape_html_code);
 }

@@ -30,4 +30,9 @@ void escape_markdown_code(struct text *into, const char *text);
 /* A sentence with marks: plain text and code spans. */
 void escape_markdown_sentence(struct text *into, const char *sentence);
 
+/* Text → HTML that renders as that text, in an element or in a quoted attribute. */
+void escape_html(struct text *into, const char *text);
+/* A sentence with marks: text and <code>. */
+void escape_html_sentence(struct text *into, const char *sentence);
+
 #endif

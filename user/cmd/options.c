@@ -36,8 +36,10 @@ static const char help_text[] =
 	"\n"
 	"How long, and where to\n"
 	"  -d, --duration TIME        10, 500ms, 2m (default 10s; run: until it exits)\n"
-	"  -o, --output FILE          format by suffix: .txt .md .json .csv .tsv; '-' is stdout\n"
-	"  -f, --format FORMAT        text, md, json, csv, tsv, line\n"
+	"  -o, --output FILE          format by suffix: .txt .md .html .json .csv; '-' is stdout\n"
+	"  -f, --format FORMAT        text, md, html, json, csv, tsv, line\n"
+	"      --capture FILE         keep the capture as well as the report\n"
+	"      --max-size SIZE        end the recording when the capture is as large\n"
 	"      --top N                rows a table\n"
 	"      --sort COLUMN          order of the functions, or of the table: calls, p99_ns, …\n"
 	"      --process PID|NAME     report on these processes only\n"
@@ -93,6 +95,8 @@ enum long_option {
 	OPT_PROCESS,
 	OPT_TABLE,
 	OPT_NO_HEADER,
+	OPT_CAPTURE,
+	OPT_MAX_SIZE,
 };
 
 static const struct option long_options[] = {
@@ -126,6 +130,8 @@ static const struct option long_options[] = {
 	{"process", required_argument, NULL, OPT_PROCESS},
 	{"table", required_argument, NULL, OPT_TABLE},
 	{"no-header", no_argument, NULL, OPT_NO_HEADER},
+	{"capture", required_argument, NULL, OPT_CAPTURE},
+	{"max-size", required_argument, NULL, OPT_MAX_SIZE},
 	{NULL, 0, NULL, 0},
 };
 
@@ -198,6 +204,15 @@ static int set_ring(struct options *options, const char *text)
 		return bad("--ring-size", text, "not a size: try 64K, 8M, 1G");
 	if (options->ring_bytes < 4096 || options->ring_bytes > (1u << 30))
 		return bad("--ring-size", text, "between 4K and 1G");
+	return EXIT_OK;
+}
+
+static int set_max_size(struct options *options, const char *text)
+{
+	if (parse_size(text, &options->capture_max))
+		return bad("--max-size", text, "not a size: try 100M, 1G");
+	if (options->capture_max < 1 << 20)
+		return bad("--max-size", text, "1M at least");
 	return EXIT_OK;
 }
 
@@ -301,6 +316,11 @@ static int take_option(struct options *options, int option, char *value)
 	case 'f':
 		options->format = value;
 		return EXIT_OK;
+	case OPT_CAPTURE:
+		options->keep = value;
+		return *value ? EXIT_OK : bad("--capture", value, "an empty file name");
+	case OPT_MAX_SIZE:
+		return set_max_size(options, value);
 	case 'h':
 		options->verb = VERB_HELP;
 		return EXIT_OK;
@@ -401,6 +421,17 @@ static int take_operands(struct options *options, int argc, char **argv)
 	return EXIT_USAGE;
 }
 
+const char *options_capture(const struct options *options)
+{
+	const char *dot = options->output ? strrchr(options->output, '.') : NULL;
+
+	if (options->verb == VERB_RECORD)
+		return options->output;
+	if (options->verb != VERB_TRACE && options->verb != VERB_RUN)
+		return NULL;
+	return !options->format && dot && !strcmp(dot, ".perfx") ? options->output : options->keep;
+}
+
 static int check_targets(const struct options *options)
 {
 	bool needs_target = options->verb == VERB_TRACE || options->verb == VERB_RECORD ||
@@ -421,6 +452,15 @@ static int check_targets(const struct options *options)
 	}
 	if (options->verb == VERB_RECORD && !options->output) {
 		msg_say("record: where to? -o FILE.perfx");
+		return EXIT_USAGE;
+	}
+	if (options->keep && options_capture(options) != options->keep) {
+		msg_say("--capture keeps what a report is made of beside it; record and -o x.perfx "
+			"make no report");
+		return EXIT_USAGE;
+	}
+	if (options->capture_max && !options_capture(options)) {
+		msg_say("--max-size is of a capture: record -o FILE, or --capture FILE");
 		return EXIT_USAGE;
 	}
 	if (options->as_caller && options->verb != VERB_RUN) {

@@ -37,6 +37,8 @@ struct options {
 	uint64_t duration_ns; /* UINT64_MAX: until the end; 0: not given */
 	const char *output;   /* -o; NULL: stdout */
 	const char *format;   /* -f; NULL: by the suffix of output, else text */
+	const char *keep;     /* --capture: the capture beside the report; NULL: none */
+	uint64_t capture_max; /* --max-size, bytes of the capture; 0: as long as it gets */
 	uint64_t interval_ns;
 	uint64_t ring_bytes;
 	uint64_t functions_max;
@@ -66,6 +68,10 @@ struct options {
 /* EXIT_OK, or EXIT_USAGE after a message that says what is wrong. */
 int options_parse(struct options *options, int argc, char **argv);
 void options_clear(struct options *options);
+
+/* Where the capture goes: -o of `record`, -o x.perfx, or --capture; NULL: none is kept. Where it is
+ * -o, no report is made. */
+const char *options_capture(const struct options *options);
 
 /* --help, on stdout. */
 void options_help(void);

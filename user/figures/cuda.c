@@ -128,14 +128,18 @@ static const struct {
 	{"libnccl*", "ncclRecv", NCCL("arg2", "arg3"), PERFX_SOURCE_NCCL},
 };
 
+/* RCCL has NCCL's names. */
+static bool is_of_library(const char *base, const char *library, enum perfx_source source)
+{
+	return !fnmatch(library, base, 0) ||
+	       (source == PERFX_SOURCE_NCCL && !fnmatch("librccl*", base, 0));
+}
+
 static bool find_whole(const char *base, const char *symbol, struct builtin *builtin)
 {
 	for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++) {
-		/* RCCL has NCCL's names */
-		bool ours = !fnmatch(whole[i].library, base, 0) ||
-			    (whole[i].source == PERFX_SOURCE_NCCL && !fnmatch("librccl*", base, 0));
-
-		if (strcmp(symbol, whole[i].name) != 0 || !ours)
+		if (strcmp(symbol, whole[i].name) != 0 ||
+		    !is_of_library(base, whole[i].library, whole[i].source))
 			continue;
 		builtin->source = whole[i].source;
 		builtin->by_default = true;

@@ -118,7 +118,7 @@ static int read_rules(struct reading *reading, FILE *file)
 		err = take_line(reading, line);
 	}
 	if (!err && ferror(file))
-		err = -EIO;
+		err = errno ? -errno : -EIO;
 	free(line);
 	return err ? err : end_rule(reading);
 }

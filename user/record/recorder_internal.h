@@ -27,7 +27,7 @@ struct recorder {
 	struct reader *reader;
 	struct mappings *mappings;
 	int epoll_fd, timer_fd;
-	uint64_t start_ns, end_ns, next_sample_ns, next_scan_ns;
+	uint64_t start_ns, end_ns, next_sample_ns, next_scan_ns, next_flush_ns;
 	pid_t main_pid; /* the first target: whose end by a signal is told */
 	bool main_ended, rescan;
 	int main_status;

@@ -12,6 +12,10 @@ struct composer {
 	const struct report_options *options;
 	const struct document_limits *limits;
 	unsigned more_left; /* of limits->more */
+	/* functions.c: names that several functions of one process have, sorted */
+	const struct profile_process *names_of;
+	const char **shared_names;
+	size_t shared_names_count;
 };
 
 /* facts.c: command line, what the process used, its threads */

@@ -46,6 +46,14 @@ void document_say(struct document *document, enum block_kind kind, const char *s
 	document_add(document, kind, &text);
 }
 
+void document_add_chart(struct document *document, struct chart chart)
+{
+	struct block *block = block_new(document, BLOCK_CHART);
+
+	if (block)
+		block->chart = chart;
+}
+
 void document_add_table(struct document *document, const struct column *columns, size_t count)
 {
 	struct block *block = block_new(document, BLOCK_TABLE);

@@ -23,7 +23,22 @@ enum block_kind {
 	BLOCK_TABLE,
 	BLOCK_PLOT, /* lines of our own characters, shown as they are */
 	BLOCK_FOLD, /* what follows, up to BLOCK_UNFOLD, may be hidden at first; text: its title */
-	BLOCK_UNFOLD
+	BLOCK_UNFOLD,
+	BLOCK_CHART, /* only where the limits ask for charts */
+};
+
+enum chart_kind {
+	CHART_CALLS = 1, /* flame graph of the calling contexts */
+	CHART_RESIDENT,	 /* resident memory over time */
+	CHART_HELD,	 /* a domain's live bytes over time, or allocated ones */
+	CHART_PLACES,	 /* flame graph of a domain's hotspots */
+};
+
+/* What a chart shows; borrowed. */
+struct chart {
+	enum chart_kind kind;
+	const struct profile_process *process;
+	const struct profile_memory *memory; /* HELD and PLACES */
 };
 
 struct column {
@@ -46,6 +61,7 @@ struct block {
 	char *text;
 	const struct finding *finding; /* borrowed */
 	struct table table;
+	struct chart chart;
 };
 
 struct document {
@@ -68,6 +84,7 @@ struct document_limits {
 	unsigned not_attached;
 	unsigned plot_columns; /* width of a plot */
 	unsigned name_columns; /* longer names are shortened; 0: the layout does that */
+	bool charts;
 };
 
 /* Composes the report. 0 or -ENOMEM. */
@@ -79,6 +96,7 @@ void document_clear(struct document *document);
 /* For composing: takes the text, which is empty then. */
 void document_add(struct document *document, enum block_kind kind, struct text *text);
 void document_say(struct document *document, enum block_kind kind, const char *sentence);
+void document_add_chart(struct document *document, struct chart chart);
 /* A table is made, then filled cell by cell, row by row, before the next block is added. */
 #define document_table(document, columns) \
 	document_add_table((document), (columns), sizeof(columns) / sizeof((columns)[0]))

@@ -6,20 +6,52 @@
 #include "base/utf8.h"
 #include "report/compose.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-/* Overloads have one name: then the offset tells them apart. */
-static bool is_ambiguous(const struct composer *c, const struct profile_process *p,
-			 const struct profile_function *function)
+static int by_name(const void *left, const void *right)
 {
+	return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+/* Which names come more than once among the process's functions: once for all of its tables. */
+static void find_shared_names(struct composer *c, const struct profile_process *p)
+{
+	const char **names = malloc((p->rows_count + 1) * sizeof(*names));
+	size_t count = 0, shared = 0;
+
+	free(c->shared_names);
+	c->shared_names = names;
+	c->shared_names_count = 0;
+	c->names_of = p;
+	if (!names) {
+		c->document->failed = true;
+		return;
+	}
 	for (size_t i = 0; i < p->rows_count; i++) {
-		const struct profile_function *other =
+		const struct profile_function *function =
 			profile_function(c->profile, p->rows[i].function);
 
-		if (other && other != function && !strcmp(other->name, function->name))
-			return true;
+		if (function)
+			names[count++] = function->name;
 	}
-	return false;
+	qsort(names, count, sizeof(*names), by_name);
+	for (size_t i = 1; i < count; i++) {
+		if (!strcmp(names[i - 1], names[i]))
+			names[shared++] = names[i];
+	}
+	c->shared_names_count = shared;
+}
+
+/* Overloads have one name: then the offset tells them apart. */
+static bool is_ambiguous(struct composer *c, const struct profile_process *p,
+			 const struct profile_function *function)
+{
+	if (c->names_of != p)
+		find_shared_names(c, p);
+	return c->shared_names_count &&
+	       bsearch(&function->name, c->shared_names, c->shared_names_count,
+		       sizeof(*c->shared_names), by_name);
 }
 
 void compose_function_name(struct composer *c, const struct profile_process *p, uint32_t id,

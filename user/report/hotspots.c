@@ -245,6 +245,10 @@ void compose_hotspots(struct composer *c, const struct profile_process *p,
 {
 	struct selection s = {.process = p, .memory = memory, .analysis = analysis};
 
+	if (c->limits->charts && memory->hotspots_count)
+		document_add_chart(c->document, (struct chart){.kind = CHART_PLACES,
+							       .process = p,
+							       .memory = memory});
 	s.rows = calloc((size_t)c->limits->hotspots + LEAKS_BELOW, sizeof(*s.rows));
 	if (!s.rows) {
 		c->document->failed = true;

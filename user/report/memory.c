@@ -394,6 +394,11 @@ static void compose_domain(struct composer *c, const struct profile_process *p, 
 	const struct profile_memory *memory = &p->memory[domain];
 
 	compose_title(c, memory);
+	if (!memory->allocs.value && !memory->frees_count && !memory->unknown_frees_count &&
+	    !memory->current_count && !memory->bound) {
+		document_say(c->document, BLOCK_NOTE, "Nothing was allocated or freed.");
+		return;
+	}
 	compose_figures(c, memory);
 	compose_memory_series(c, p, memory);
 	compose_sizes(c, memory);
@@ -409,6 +414,9 @@ void compose_memory(struct composer *c, const struct profile_process *p,
 		return;
 	document_say(c->document, BLOCK_CAPTION, "Memory");
 	compose_resident(c, p);
+	if (c->limits->charts && p->points_count > 1)
+		document_add_chart(c->document,
+				   (struct chart){.kind = CHART_RESIDENT, .process = p});
 	for (size_t i = 0; i < p->memory_count; i++)
 		compose_domain(c, p, i, analysis);
 }

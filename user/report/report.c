@@ -9,6 +9,7 @@
 static const struct report_writer writers[] = {
 	{"text", " .txt .text ", report_write_text, false},
 	{"md", " .md .markdown ", report_write_md, false},
+	{"html", " .html .htm ", report_write_html, false},
 	{"json", " .json ", report_write_json, false},
 	{"csv", " .csv ", report_write_csv, true},
 	{"tsv", " .tsv .tab ", report_write_tsv, true},
@@ -56,10 +57,10 @@ const struct report_writer *report_writer_for(const char *path)
 
 const char *report_writer_names(void)
 {
-	return "text, md, json, csv, tsv, line";
+	return "text, md, html, json, csv, tsv, line";
 }
 
 const char *report_writer_suffixes(void)
 {
-	return ".txt .md .json .csv .tsv .line";
+	return ".txt .md .html .json .csv .tsv .line";
 }

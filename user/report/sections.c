@@ -22,8 +22,9 @@ static void compose_partial(struct composer *c)
 		separator = "; ";
 	}
 	if (partial & PROFILE_PARTIAL_TRUNCATED) {
-		text_printf(&text, "%sthe capture is cut or damaged: what came later is missing",
-			    separator);
+		text_printf(&text, "%sthe capture is %s", separator,
+			    c->profile->ended ? "damaged: what could not be read is missing"
+					      : "cut or damaged: what came later is missing");
 		separator = "; ";
 	}
 	if (partial & PROFILE_PARTIAL_LOSSY)
@@ -89,6 +90,8 @@ static void compose_process(struct composer *c, size_t i)
 	text_add(&text, ")");
 	document_add(c->document, BLOCK_HEADING, &text);
 	compose_facts(c, p);
+	if (c->limits->charts && p->contexts_count)
+		document_add_chart(c->document, (struct chart){.kind = CHART_CALLS, .process = p});
 	if (p->rows_count)
 		compose_functions(c, p);
 	else if (c->analysis->processes[i].silence)
@@ -190,12 +193,18 @@ int document_compose(struct document *document, const struct profile *profile,
 		     const struct analysis *analysis, const struct report_options *options,
 		     const struct document_limits *limits)
 {
-	struct composer c = {document, profile, analysis, options, limits, limits->more};
+	struct composer c = {.document = document,
+			     .profile = profile,
+			     .analysis = analysis,
+			     .options = options,
+			     .limits = limits,
+			     .more_left = limits->more};
 
 	document_say(document, BLOCK_VERDICT, analysis->verdict);
 	compose_partial(&c);
 	compose_findings(&c);
 	compose_processes(&c);
 	compose_measured(&c);
+	free(c.shared_names);
 	return document->failed ? -ENOMEM : 0;
 }

@@ -56,6 +56,12 @@ void compose_memory_series(struct composer *c, const struct profile_process *p,
 
 	if (memory->points_count < 2)
 		return;
+	if (c->limits->charts) {
+		document_add_chart(c->document, (struct chart){.kind = CHART_HELD,
+							       .process = p,
+							       .memory = memory});
+		return;
+	}
 	fill(&series, memory, p);
 	text_add(&text, memory_sees_frees(memory) ? "Held over " : "Allocated over ");
 	text_add(&text, format_ns(buffer, profile_wall_ns(p)));

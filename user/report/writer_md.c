@@ -111,6 +111,8 @@ static void add_block(struct text *text, const struct block *block)
 	case BLOCK_UNFOLD:
 		text_add(text, "</details>\n\n");
 		break;
+	case BLOCK_CHART:
+		break;
 	}
 }
 

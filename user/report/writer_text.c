@@ -331,6 +331,7 @@ static void add_block(struct layout *l, const struct block *block)
 		add_line(l, STYLE_BOLD, 0, "", block->text);
 		break;
 	case BLOCK_UNFOLD:
+	case BLOCK_CHART:
 		break;
 	}
 }

@@ -9,6 +9,8 @@ int report_write_text(FILE *out, const struct profile *profile, const struct ana
 		      const struct report_options *options);
 int report_write_md(FILE *out, const struct profile *profile, const struct analysis *analysis,
 		    const struct report_options *options);
+int report_write_html(FILE *out, const struct profile *profile, const struct analysis *analysis,
+		      const struct report_options *options);
 int report_write_csv(FILE *out, const struct profile *profile, const struct analysis *analysis,
 		     const struct report_options *options);
 int report_write_tsv(FILE *out, const struct profile *profile, const struct analysis *analysis,

@@ -11,46 +11,64 @@ static void note_error(struct sink *sink, int err)
 		sink->err = err;
 }
 
-void sink_record(struct sink *sink, const void *record, size_t size)
+void sink_flush(struct sink *sink)
 {
-	struct event event;
-	size_t skip;
-
 	if (sink->capture)
-		note_error(sink, capture_writer__add(sink->capture, record, size));
-	if (!sink->aggregate)
-		return;
-	if (decode_event(record, size, &event, &skip) < 0)
-		aggregate__lose(sink->aggregate, PERFX_LOSS_UNDECODED, 1);
-	else
-		note_error(sink, aggregate__add(sink->aggregate, &event));
+		note_error(sink, capture_writer__flush(sink->capture));
 }
 
-int sink_replay(struct sink *sink, struct capture_reader *reader)
+bool sink_full(struct sink *sink)
 {
-	const char *data;
-	size_t size;
+	if (sink->capture && sink->capture_max)
+		sink->full = capture_writer__bytes(sink->capture) >= sink->capture_max;
+	return sink->full;
+}
 
-	data = capture_reader__data(reader, &size);
+/* What decode does not understand is counted, and skipped by its size. 0 or -errno. */
+static int aggregate_records(struct sink *sink, const char *data, size_t size)
+{
+	struct aggregate *aggregate = sink->aggregate;
+
 	while (size) {
 		struct event event;
 		size_t skip = 0;
 		ssize_t used = decode_event(data, size, &event, &skip);
+		int err = 0;
 
-		if (used == -ENOTSUP) {
-			aggregate__lose(sink->aggregate, PERFX_LOSS_UNDECODED, 1);
-			used = (ssize_t)skip;
-		} else if (used < 0) {
-			aggregate__lose(sink->aggregate, PERFX_LOSS_TRUNCATED_BYTES, size);
-			break;
-		} else {
-			int err = aggregate__add(sink->aggregate, &event);
-
-			if (err)
-				return err;
-		}
+		if (used >= 0)
+			err = aggregate__add(aggregate, &event);
+		else
+			aggregate__lose(aggregate, PERFX_LOSS_UNDECODED, 1);
+		if (err)
+			return err;
+		if (used < 0 && used != -ENOTSUP) /* no size: nothing after it can be trusted */
+			return 0;
+		used = used < 0 ? (ssize_t)skip : used;
 		data += used;
 		size -= (size_t)used;
 	}
 	return 0;
+}
+
+void sink_record(struct sink *sink, const void *record, size_t size)
+{
+	if (sink->capture)
+		note_error(sink, capture_writer__add(sink->capture, record, size));
+	if (sink->aggregate)
+		note_error(sink, aggregate_records(sink, record, size));
+}
+
+int sink_replay(struct sink *sink, struct capture_reader *reader)
+{
+	const struct capture_damage *damage;
+	const void *records;
+	size_t size;
+	int found, err = 0;
+
+	while (!err && (found = capture_reader__next(reader, &records, &size)))
+		err = found < 0 ? found : aggregate_records(sink, records, size);
+	damage = capture_reader__damage(reader);
+	aggregate__lose(sink->aggregate, PERFX_LOSS_TRUNCATED_BYTES, damage->bytes);
+	aggregate__lose(sink->aggregate, PERFX_LOSS_UNDECODED, damage->strange_blocks);
+	return err;
 }

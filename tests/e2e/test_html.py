@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The HTML report in a browser: nothing is asked of the network, nothing complained of; tables sort and
+can be searched, flame graphs answer clicks and keys."""
+import json
+import struct
+
+import pytest
+from browser import CHROMIUM, Browser
+from conftest import run
+
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no chromium here")
+
+SECOND = 10**9
+NAMES = ["train_step", "</script><script>alert(1)</script>", "<img src=x onerror=alert(2)>",
+         "<!--<script>", "a\"b'c&amp;d", "x" * 300]
+
+
+def record(kind, fixed, *strings):
+    body = fixed + b"".join(s.encode() + b"\0" for s in strings)
+    size = 8 + len(body)
+    return struct.pack("<IHH", size + -size % 8, kind, 8 + len(fixed)) + body + bytes(-size % 8)
+
+
+def capture(path, names):
+    """Function i is called by function i/2, in one call of 1/i seconds."""
+    data = [b"PERFXCAP" + struct.pack("<II", 1, 1),
+            record(32, struct.pack("<QQQIIII", SECOND, SECOND, SECOND, 2, 64, 4096, 0), "<b>h", "6", "b", "c", "0"),
+            record(33, struct.pack("<QQIIII", SECOND, SECOND, 1, 42, 1, 0), "<i>comm", "<u>cmd")]
+    for i, name in enumerate(names, 1):
+        data.append(record(34, struct.pack("<QIHH", 64 * i, i, 2, 0), name, "/lib/<s>.so", ""))
+        data.append(record(36, struct.pack("<IIII", i, i // 2, i, 1)))
+    for i in range(len(names), 0, -1):
+        data.append(record(1, struct.pack("<QQQIIIIHHBBH", SECOND, SECOND // i, SECOND // i // 2, 1, i, i, 42,
+                                          0, 0, 0, 0, 0)))
+    data.append(record(51, struct.pack("<QIIQQ", 3 * SECOND, 0, 0, 0, 0)))
+    path.write_bytes(b"".join(data))
+    page = path.with_suffix(".html")
+    result = run("report", path, "-o", page)
+    assert result.returncode == 0, result.stderr
+    return page
+
+
+@pytest.fixture(scope="module")
+def browser():
+    b = Browser()
+    yield b
+    b.close()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    return capture(tmp_path_factory.mktemp("html") / "r.perfx", NAMES + [f"fn_{i}" for i in range(20)])
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    return capture(tmp_path_factory.mktemp("html") / "large.perfx", [f"at::fn_{i:05}" for i in range(10000)])
+
+
+def quiet(browser, page):
+    assert browser.requests == [f"file://{page}"]
+    assert browser.complaints == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1200])
+def test_nothing_is_asked_and_nothing_is_wrong(browser, page, width, scheme):
+    browser.open(page, width, scheme)
+    quiet(browser, page)
+    assert browser.eval("document.documentElement.scrollWidth") <= width
+    light = browser.eval("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert light == (scheme == "light")
+
+
+def test_names_are_text(browser, page):
+    """A hostile name stands there as it is; it made no element and ran nothing."""
+    browser.open(page)
+    quiet(browser, page)
+    assert browser.eval("document.querySelectorAll('img, b, i, u, s, script:not([type])').length") == 1
+    shown = browser.eval("[...document.querySelectorAll('td.name')].map(e => e.textContent)")
+    assert set(NAMES) <= set(shown)
+    report = json.loads(browser.eval("document.getElementById('report').textContent"))
+    assert {f["name"] for f in report["processes"][0]["functions"]} >= set(NAMES)
+
+
+def test_a_script_that_got_in_would_not_run(browser, page, tmp_path):
+    """What the policy is for, if the escaping should fail."""
+    bad = tmp_path / "bad.html"
+    bad.write_text(page.read_text().replace("<main>", "<main><script>document.title = 'run'</script>"
+                                            "<img src=//example.org/x onerror=\"document.title = 'run'\">", 1))
+    browser.open(bad)
+    assert browser.eval("document.title") != "run"
+    assert browser.complaints
+
+
+def column(browser, title):
+    return browser.eval("""(() => {
+        const table = document.querySelector('table'), heads = [...table.querySelectorAll('th')];
+        const at = heads.findIndex(h => h.textContent === %s);
+        return [...table.tBodies[0].rows].map(r => r.cells[at].textContent);
+    })()""" % json.dumps(title))
+
+
+def press_head(browser, title):
+    browser.eval("[...document.querySelectorAll('th button')].find(b => b.textContent === %s).click()"
+                 % json.dumps(title))
+
+
+def test_sort(browser, large):
+    browser.open(large)
+    assert len(column(browser, "Function")) == 100
+    press_head(browser, "Function")
+    assert column(browser, "Function") == [f"at::fn_{i:05}" for i in range(100)]
+    press_head(browser, "Function")
+    assert column(browser, "Function") == [f"at::fn_{i:05}" for i in range(9999, 9899, -1)]
+    press_head(browser, "Self")
+    assert column(browser, "Self")[:3] == ["500 ms", "250 ms", "167 ms"]
+    press_head(browser, "Self")
+    assert column(browser, "Self")[0] == "50.0 µs"
+    assert browser.eval("document.querySelector('th[aria-sort]').ariaSort") == "ascending"
+    quiet(browser, large)
+
+
+def test_search(browser, large):
+    browser.open(large)
+    browser.eval("""(() => {
+        const search = document.querySelector('.table').previousElementSibling.querySelector('input');
+        search.value = 'FN_0999'; search.dispatchEvent(new Event('input'));
+    })()""")
+    assert sorted(column(browser, "Function")) == [f"at::fn_0999{i}" for i in range(10)]
+    status = browser.eval("document.querySelector('.table').previousElementSibling.textContent")
+    assert "10 found" in status and "10000" in status
+
+
+def boxes(browser):
+    return browser.eval("[...document.querySelectorAll('.graph g')].map(g => g.ariaLabel)")
+
+
+def test_flame_graph(browser, page):
+    browser.open(page)
+    labels = boxes(browser)
+    assert labels[0].startswith("all: ") and any(l.startswith("train_step: ") for l in labels)
+    assert "</script><script>alert(1)</script>" in " ".join(labels)
+    # a click makes the box as wide as the graph, and the one around it stays to go back to
+    browser.eval("[...document.querySelectorAll('.graph g')].find(g => g.ariaLabel.startsWith('train_step'))"
+                 ".dispatchEvent(new MouseEvent('click', {bubbles: true}))")
+    wide = browser.eval("[...document.querySelectorAll('.graph g')].filter(g => g.querySelector('rect')"
+                        ".width.baseVal.value === document.querySelector('.graph').clientWidth).map(g => g.ariaLabel)")
+    assert {w.split(":")[0] for w in wide} == {"all", "train_step"}
+    # the keys: down to the first callee, which is told; Escape goes back
+    browser.press("ArrowDown")
+    assert browser.eval("document.activeElement.ariaLabel") == browser.eval(
+        "document.querySelector('.told').textContent")
+    browser.press("Escape")
+    assert sorted(boxes(browser)) == sorted(labels)
+    quiet(browser, page)
+
+
+def test_print(browser, page):
+    """Everything is unfolded for paper, the buttons are not on it."""
+    browser.open(page)
+    closed = "document.querySelectorAll('details:not([open])').length"
+    assert browser.eval(closed) > 0
+    browser.eval("dispatchEvent(new Event('beforeprint'))")
+    assert browser.eval(closed) == 0
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    assert browser.eval("getComputedStyle(document.querySelector('.tools')).display") == "none"
+    browser.call("Emulation.setEmulatedMedia", media="")

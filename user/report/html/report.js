@@ -1,0 +1,375 @@
+/* The HTML report: tables that sort and can be searched, flame graphs. Text from the report is only
+ * ever set as text. */
+"use strict";
+
+const ROWS = 100;
+
+function element(name, attributes = {}, text = "") {
+	const made = document.createElement(name);
+
+	for (const key in attributes)
+		made.setAttribute(key, attributes[key]);
+	made.textContent = text;
+	return made;
+}
+
+/* --- tables --------------------------------------------------------------------------------- */
+
+const UNITS = {
+	ns: 1e-9, "µs": 1e-6, ms: 1e-3, s: 1, min: 60, h: 3600, "%": 1,
+	B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40, PiB: 2 ** 50,
+};
+const PREFIXES = {k: 1e3, K: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15};
+
+/* "1,234", "3.25 s", "<0.1 %", "12.3 GFLOP/s" → a number; null for "-" and the like. */
+function figure(text) {
+	const found = /^([<~≥≤+\s]*)([\d,]*\.?\d+)\s*([^\s/(]*)/.exec(text);
+
+	if (!found)
+		return null;
+	const [, mark, digits, unit] = found;
+	const value = Number(digits.replaceAll(",", "")) * (UNITS[unit] ?? PREFIXES[unit[0]] ?? 1);
+
+	return mark.includes("<") ? value / 2 : value;
+}
+
+function compareFigures(a, b) {
+	if (a === null || b === null)
+		return (a === null) - (b === null);
+	return b - a;
+}
+
+class Table {
+	constructor(box) {
+		this.box = box;
+		this.body = box.querySelector("tbody");
+		this.heads = [...box.querySelectorAll("th")];
+		this.note = box.nextElementSibling?.matches("[data-more]") ? box.nextElementSibling : null;
+		this.rows = null;
+		this.limit = ROWS;
+		this.needle = "";
+		this.heads.forEach((head, i) => this.addButton(head, i));
+		if (this.body.rows.length > 10)
+			this.addTools();
+		if (box.scrollWidth > box.clientWidth)
+			box.tabIndex = 0;
+	}
+
+	addButton(head, column) {
+		const button = element("button", {type: "button", title: "Sort"}, head.textContent);
+
+		head.replaceChildren(button);
+		button.addEventListener("click", () => this.sort(column));
+	}
+
+	addTools() {
+		const tools = element("div", {class: "tools"});
+		const what = this.heads[0].textContent;
+
+		this.search = element("input", {type: "search", placeholder: `Search: ${what}`,
+			"aria-label": `Search the table: ${what}`});
+		this.count = element("span", {class: "note", role: "status"});
+		this.more = element("button", {type: "button", hidden: ""}, "Show more");
+		this.search.addEventListener("input", () => {
+			this.needle = this.search.value.toLowerCase();
+			this.limit = ROWS;
+			this.show();
+		});
+		this.more.addEventListener("click", () => {
+			this.limit *= 4;
+			this.show();
+		});
+		tools.append(this.search, this.count);
+		this.box.before(tools);
+		this.box.after(this.more);
+		if (this.note) {
+			this.note.hidden = true;
+			this.more.hidden = false;
+			this.count.textContent = this.note.textContent;
+		}
+	}
+
+	/* The first time that it is asked for: also what the page has not laid out. */
+	load() {
+		if (this.rows)
+			return;
+		const rest = this.box.querySelector("template");
+
+		this.rows = [...this.body.rows, ...rest ? rest.content.querySelectorAll("tr") : []]
+			.map((row, place) => ({row, place, text: row.textContent.toLowerCase()}));
+	}
+
+	sort(column) {
+		const head = this.heads[column], numeric = head.classList.contains("n");
+		const first = numeric ? "descending" : "ascending";
+		const other = numeric ? "ascending" : "descending";
+		const order = head.getAttribute("aria-sort") === first ? other : first;
+		const compare = numeric ? compareFigures : (a, b) => a < b ? -1 : a > b;
+
+		this.load();
+		for (const item of this.rows) {
+			const text = item.row.cells[column].textContent;
+
+			item.key = numeric ? figure(text) : text;
+		}
+		this.rows.sort((a, b) => {
+			if (a.key === null || b.key === null || order === first)
+				return compare(a.key, b.key) || a.place - b.place;
+			return compare(b.key, a.key) || a.place - b.place;
+		});
+		this.heads.forEach(h => h.removeAttribute("aria-sort"));
+		head.setAttribute("aria-sort", order);
+		this.show();
+	}
+
+	show() {
+		this.load();
+		const found = this.rows.filter(item => item.text.includes(this.needle));
+
+		this.body.replaceChildren(...found.slice(0, this.limit).map(item => item.row));
+		if (!this.count)
+			return;
+		this.more.hidden = found.length <= this.limit;
+		this.count.textContent = `${Math.min(found.length, this.limit)} of ` +
+			(found.length < this.rows.length ? `${found.length} found, ${this.rows.length} in all`
+				: `${this.rows.length}`);
+	}
+}
+
+/* --- flame graphs --------------------------------------------------------------------------- */
+
+const ROW = 20, LETTER = 6.7, SVG = "http://www.w3.org/2000/svg";
+const TIMES = [["ns", 1e3], ["µs", 1e6], ["ms", 1e9], ["s", Infinity]];
+const SIZES = [["B", 2 ** 10], ["KiB", 2 ** 20], ["MiB", 2 ** 30], ["GiB", Infinity]];
+
+function spell(value, unit) {
+	let below = 1;
+
+	for (const [name, end] of unit === "B" ? SIZES : TIMES) {
+		if (value < end)
+			return `${Number((value / below).toPrecision(3))} ${name}`;
+		below = end;
+	}
+}
+
+function hue(name) {
+	let sum = 0;
+
+	for (const letter of name)
+		sum = (sum * 31 + letter.codePointAt(0)) >>> 0;
+	return sum % 5;
+}
+
+class Flame {
+	constructor(box) {
+		this.data = JSON.parse(box.querySelector("script").textContent);
+		this.graph = box.querySelector(".graph");
+		this.told = element("div", {class: "told", role: "status"});
+		this.kind = 0;
+		this.needle = "";
+		this.addTools();
+		this.graph.after(this.told);
+		this.plant();
+		this.graph.addEventListener("keydown", event => this.key(event));
+		new ResizeObserver(() => this.draw()).observe(this.graph);
+	}
+
+	addTools() {
+		const tools = element("div", {class: "tools"});
+		const search = element("input", {type: "search", placeholder: "Mark functions",
+			"aria-label": "Mark functions in the graph"});
+
+		search.addEventListener("input", () => {
+			this.needle = search.value.toLowerCase();
+			this.draw();
+		});
+		this.kinds = this.data.values.length < 2 ? [] : this.data.values.map((name, i) => {
+			const button = element("button", {type: "button", "aria-pressed": i === 0}, name);
+
+			button.addEventListener("click", () => this.choose(i));
+			return button;
+		});
+		tools.append(search, ...this.kinds);
+		this.graph.before(tools);
+	}
+
+	choose(kind) {
+		this.kind = kind;
+		this.kinds.forEach((button, i) => button.setAttribute("aria-pressed", i === kind));
+		this.plant();
+		this.draw();
+	}
+
+	/* Nodes → a tree in which children of one name are one; its sums from the leaves up. */
+	plant() {
+		const nodes = [], made = [];
+
+		this.root = {name: "all", value: 0, depth: 0, children: new Map(), parent: null};
+		for (const [parent, name, values] of this.data.nodes) {
+			const above = parent < 0 ? this.root : nodes[parent];
+			const text = this.data.names[name];
+			let node = above.children.get(text);
+
+			if (!node) {
+				node = {name: text, value: 0, depth: above.depth + 1,
+					children: new Map(), parent: above};
+				above.children.set(text, node);
+				made.push(node);
+			}
+			node.value += values[this.kind];
+			nodes.push(node);
+		}
+		for (const node of made.reverse())
+			node.parent.value += node.value;
+		this.top = this.root;
+		this.tell(this.root);
+	}
+
+	share(node) {
+		return `${Number((100 * node.value / (this.root.value || 1)).toPrecision(3))} %`;
+	}
+
+	describe(node) {
+		return `${node.name}: ${spell(node.value, this.data.unit)}, ${this.share(node)}`;
+	}
+
+	tell(node) {
+		this.told.textContent = this.describe(node);
+	}
+
+	add(node, x, width, y, above) {
+		const group = document.createElementNS(SVG, "g");
+		const rect = document.createElementNS(SVG, "rect");
+		const letters = Math.floor((width - 6) / LETTER);
+
+		rect.setAttribute("x", x);
+		rect.setAttribute("y", y);
+		rect.setAttribute("width", width);
+		rect.setAttribute("height", ROW - 1);
+		rect.setAttribute("class", `h${hue(node.name)}`);
+		group.append(rect);
+		if (letters > 2) {
+			const text = document.createElementNS(SVG, "text");
+
+			text.setAttribute("x", x + 3);
+			text.setAttribute("y", y + 13);
+			text.textContent = node.name.length > letters
+				? node.name.slice(0, letters - 1) + "…" : node.name;
+			group.append(text);
+		}
+		if (above)
+			group.classList.add("up");
+		if (this.needle && !node.name.toLowerCase().includes(this.needle))
+			group.classList.add("miss");
+		group.setAttribute("tabindex", node === this.top ? 0 : -1);
+		group.setAttribute("role", "treeitem");
+		group.setAttribute("aria-label", this.describe(node));
+		group.addEventListener("click", () => this.enlarge(node));
+		group.addEventListener("mouseenter", () => this.tell(node));
+		group.addEventListener("focus", () => this.tell(node));
+		node.group = group;
+		this.svg.append(group);
+	}
+
+	draw() {
+		const width = Math.max(this.graph.clientWidth, 200), waiting = [];
+		let deepest = 0;
+
+		this.svg = document.createElementNS(SVG, "svg");
+		this.svg.setAttribute("role", "tree");
+		this.svg.setAttribute("aria-label", "Flame graph: arrow keys move, Enter enlarges, Escape goes back");
+		for (let node = this.top.parent; node; node = node.parent)
+			this.add(node, 0, width, node.depth * ROW, true);
+		waiting.push([this.top, 0, width]);
+		while (waiting.length) {
+			const [node, x, w] = waiting.pop();
+			let at = x;
+
+			this.add(node, x, w, node.depth * ROW, false);
+			deepest = Math.max(deepest, node.depth);
+			for (const child of this.ordered(node)) {
+				const part = w * child.value / node.value;
+
+				if (part >= 1)
+					waiting.push([child, at, part]);
+				at += part;
+			}
+		}
+		this.svg.setAttribute("width", width);
+		this.svg.setAttribute("height", (deepest + 1) * ROW);
+		this.graph.replaceChildren(this.svg);
+	}
+
+	ordered(node) {
+		return [...node.children.values()].filter(c => c.value > 0).sort((a, b) => b.value - a.value);
+	}
+
+	enlarge(node) {
+		this.top = node;
+		this.draw();
+		node.group.focus({preventScroll: true});
+	}
+
+	key(event) {
+		const now = this.find(event.target);
+
+		if (!now)
+			return;
+		const beside = now.parent ? this.ordered(now.parent) : [now], at = beside.indexOf(now);
+		const next = {ArrowUp: now.parent, ArrowDown: this.ordered(now)[0],
+			ArrowLeft: beside[at - 1], ArrowRight: beside[at + 1]}[event.key];
+
+		if (event.key === "Enter" || event.key === " ")
+			this.enlarge(now);
+		else if (event.key === "Escape")
+			this.enlarge(this.root);
+		else if (next?.group?.isConnected)
+			next.group.focus();
+		else if (!event.key.startsWith("Arrow"))
+			return;
+		event.preventDefault();
+	}
+
+	find(group) {
+		const waiting = [this.root];
+
+		while (waiting.length) {
+			const node = waiting.pop();
+
+			if (node.group === group)
+				return node;
+			waiting.push(...node.children.values());
+		}
+		return null;
+	}
+}
+
+/* --- the page ------------------------------------------------------------------------------- */
+
+function addSave() {
+	const button = element("button", {type: "button"}, "Save the JSON report");
+	const tools = element("div", {class: "tools"});
+
+	button.addEventListener("click", () => {
+		const text = document.getElementById("report").textContent;
+		const link = element("a", {download: "report.json",
+			href: URL.createObjectURL(new Blob([text], {type: "application/json"}))});
+
+		link.click();
+		URL.revokeObjectURL(link.href);
+	});
+	tools.append(button);
+	document.querySelector("main").append(tools);
+}
+
+/* Paper cannot be unfolded. */
+addEventListener("beforeprint", () => {
+	for (const fold of document.querySelectorAll("details:not([open])")) {
+		fold.open = true;
+		addEventListener("afterprint", () => { fold.open = false; }, {once: true});
+	}
+});
+
+document.querySelectorAll(".table").forEach(box => new Table(box));
+document.querySelectorAll(".flame").forEach(box => new Flame(box));
+addSave();
