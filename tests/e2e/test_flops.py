@@ -5,7 +5,8 @@ import pathlib
 
 import pytest
 from conftest import WORKLOADS, run
-from flops import check_known, check_sums, figures_by_name
+from flops import check_known, check_shapes, check_sums, figures_by_name
+from trainers import has_torch
 
 QUICK = ["--no-calibrate", "--memory", "off"]
 REFERENCE_BLAS = "/usr/lib/x86_64-linux-gnu/blas/libblas.so.3"
@@ -119,3 +120,19 @@ def test_trainer(tmp_path):
     for name in ("train_step", "linear_forward", "linear_backward", "evaluate"):
         assert "own_flops" not in rows[name]
     assert "flops" not in rows["softmax_loss"]
+
+
+# --- the distribution's PyTorch and NumPy ---
+
+PYTHON = "/usr/bin/python3"
+
+
+@pytest.fixture(scope="module")
+def python():
+    if not has_torch(PYTHON):
+        pytest.skip(f"{PYTHON} has no torch (Debian: python3-torch)")
+    return PYTHON
+
+
+def test_torch_shapes(python):
+    check_shapes(python, "shapes_torch.py")
