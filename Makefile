@@ -282,6 +282,9 @@ $(WL)/%.so: tests/workloads/lib/%.c $(BUILD)/wl.flags
 
 $(WL)/trainer: WL_LDLIBS := -lopenblas -lm
 $(WL)/blas_calls: WL_LDLIBS := -lopenblas
+CUDA_LIBS := $(addprefix $(WL)/,libcublas.so libcublasLt.so libnccl.so)
+$(WL)/cuda_calls: WL_LDLIBS := $(CUDA_LIBS) -Wl,-rpath,'$$ORIGIN'
+$(WL)/cuda_calls: $(CUDA_LIBS)
 $(WL)/marks: WL_LDLIBS := $(WL)/marks.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/marks: $(WL)/marks.so
 $(WL)/often: WL_LDLIBS := $(WL)/tinyblas.so -Wl,-rpath,'$$ORIGIN'

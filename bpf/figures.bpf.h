@@ -62,13 +62,21 @@ static __always_inline __u32 layouts_of(const struct perfx_family *family)
 	return layouts ? layouts : PERFX_TENSOR_LAYOUTS_ALL;
 }
 
+/* Is a kernel that begins the work of a pool thread, or inside such a one? */
+static __always_inline bool is_elsewhere(struct thread *t, const struct perfx_family *family)
+{
+	if (t->depth)
+		return frame_at(t, 0)->figure == PERFX_FIGURE_ELSEWHERE;
+	return family && family->open_figures;
+}
+
 /* Has the open calls' figure room for this one's? */
 static __always_inline __u8 state_of_call(struct thread *t, __u32 flags, bool read,
 					  const struct perfx_family *family)
 {
 	if (flags & PERFX_FIGURE_F_MOVES ? t->mover : t->silencer)
 		return PERFX_FIGURE_INSIDE;
-	if ((flags & PERFX_FIGURE_F_KERNEL) && !t->depth && family && family->open_figures)
+	if ((flags & PERFX_FIGURE_F_KERNEL) && is_elsewhere(t, family))
 		return PERFX_FIGURE_ELSEWHERE;
 	return read ? PERFX_FIGURE_COUNTED : PERFX_FIGURE_UNREAD;
 }

@@ -225,6 +225,37 @@ __noinline int evict_oldest(struct thread *t)
 	return 0;
 }
 
+/*
+ * A call that an exception has left keeps its place until that is used anew, and meanwhile nobody
+ * else's work would be counted. So it is asked whether its return address is still there: otherwise
+ * it is over, or its stack has been put aside, and it is nobody's caller now.
+ */
+__noinline int leave_silencer(struct thread *t)
+{
+	const struct work *work;
+	__u64 value = 0;
+
+	if (!t || !t->silencer)
+		return 0;
+	work = work_at(t, t->silencer - 1);
+	if (!work->slot || bpf_probe_read_user(&value, sizeof(value), (void *)work->slot) ||
+	    value == work->back || slot_holds_trampoline(work->slot))
+		return 0;
+	return leave_any(t, work->slot, 0, 0, 0);
+}
+
+/* What leave_silencer wants to know of the call that begins. */
+static __always_inline void note_return_address(struct thread *t, __u64 slot)
+{
+	struct work *work = work_at(t, t->outcome.work - 1);
+
+	work->slot = 0;
+	if (!perfx_many_stacks)
+		return;
+	if (!bpf_probe_read_user(&work->back, sizeof(work->back), (void *)slot))
+		work->slot = slot;
+}
+
 /* Drops what the program has left before it enters a frame at `slot`. */
 static __always_inline void make_way(struct thread *t, __u64 slot)
 {
@@ -232,6 +263,8 @@ static __always_inline void make_way(struct thread *t, __u64 slot)
 		return;
 	if (perfx_many_stacks) {
 		leave_any(t, slot, 0, 0, 0);
+		if (t->silencer)
+			leave_silencer(t);
 		if (t->depth >= PERFX_MAX_DEPTH)
 			evict_oldest(t);
 	} else if (is_stale(frame_at(t, t->depth - 1), slot)) {
@@ -331,6 +364,8 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	}
 	context = context_of_call(t, probe->function);
 	begin_call(t, probe, true);
+	if (t->outcome.work)
+		note_return_address(t, slot);
 	f = frame_at(t, t->depth);
 	f->slot = slot;
 	f->figure = t->outcome.state;

@@ -40,9 +40,10 @@ struct frame {
 struct work {
 	__u64 flops, bytes;
 	__u64 kept[4];
-	__u32 figure; /* whose exit part is to be run; 0: none */
-	__u8 dtype;   /* enum perfx_dtype */
-	__u8 flags;   /* WORK_ */
+	__u64 slot, back; /* as frame.slot, and what lay there; only where there are many stacks */
+	__u32 figure;	  /* whose exit part is to be run; 0: none */
+	__u8 dtype;	  /* enum perfx_dtype */
+	__u8 flags;	  /* WORK_ */
 	__u16 pad;
 };
 

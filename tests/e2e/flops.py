@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the tests of floating-point operations share. Operations and bytes are compared for equality."""
-from conftest import consistent
+import json
+
+from conftest import WORKLOADS, consistent
+from trainers import Trainer, attached
 
 FIGURES = ("unread", "silenced")
 
@@ -52,7 +55,8 @@ def check_known(report, expected):
     """What a program of tests/workloads promises of every function: {(function, key): value}."""
     check_sums(report)
     found = figures_by_name(report)
-    assert not any(p["compute"]["moved_bytes"] for p in report["processes"])
+    moved = sum(p["compute"]["moved_bytes"] for p in report["processes"])
+    assert moved == expected.pop(("*", "moved"), 0)
     names = {name for name, _ in expected}
     wrong = [f"{name} {key}: {found.get(name, {}).get(key, 0)}, must be {value}"
              for (name, key), value in expected.items()
@@ -61,3 +65,28 @@ def check_known(report, expected):
     assert sum(row["flops"] for row in found.values()) == sum(
         value for (_, key), value in expected.items() if key == "flops"), "others did something too"
     return {name: row for name, row in found.items() if name not in names}
+
+
+def check_shapes(python, script, *options):
+    """Every case of a script of tests/workloads (ranges.py), by the function that it runs in."""
+    steps = 2
+    trainer = Trainer(python, script, "--ranges", str(WORKLOADS / "ranges.so"), *options)
+    try:
+        cases = [json.loads(line) for line in trainer.command("expect 0")]
+        tracer, _ = attached(trainer.pid, "--no-calibrate", "--memory", "off")
+        try:
+            trainer.command(f"run {steps}")
+            report = tracer.stop()
+        finally:
+            tracer.kill()
+        trainer.finish()
+    finally:
+        trainer.kill()
+    check_sums(report)
+    found = {f["name"]: f.get("flops", 0) for p in report["processes"] for f in p["functions"]}
+    wrong = [f"{case['name']}: {found.get(case['range'], 0) / steps}, must be {case['flops']}"
+             for case in cases if found.get(case["range"], 0) != steps * case["flops"]]
+    assert not wrong, "\n".join(wrong)
+    total = sum(p["compute"]["flops"] for p in report["processes"])
+    assert total == steps * sum(case["flops"] for case in cases), "something is outside"
+    return report

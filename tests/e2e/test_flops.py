@@ -5,7 +5,8 @@ import pathlib
 
 import pytest
 from conftest import WORKLOADS, run
-from flops import check_known, check_sums, figures_by_name
+from flops import check_known, check_shapes, check_sums, figures_by_name
+from trainers import has_torch
 
 QUICK = ["--no-calibrate", "--memory", "off"]
 REFERENCE_BLAS = "/usr/lib/x86_64-linux-gnu/blas/libblas.so.3"
@@ -81,6 +82,21 @@ def test_only_what_is_named(program, tracer):
     assert set(figures_by_name(report)) == names
 
 
+@pytest.mark.parametrize("how", ["auto", "exit"])
+def test_cuda(how, program, tracer):
+    """cuBLAS, cuBLASLt and NCCL by their real names and calling convention, in libraries that do
+    nothing; layouts that were made before anybody looked have no figure."""
+    expected, report = traced(program, tracer, WORKLOADS / "cuda_calls", times=2,
+                              options=["--return", how])
+    others = check_known(report, expected)
+    assert not any(row["flops"] or row["counted"] for row in others.values())
+    compute = report["processes"][0]["compute"]
+    assert compute["sources"] == {"cuda": compute["flops"], "nccl": 0}
+    for dtype, flops in {"f16": 2 * (120 + 120 + 840 + 2366), "f8": 2 * 8192, "integer": 2 * 120,
+                         "bf16": 2 * (120 + 840 + 120 + 840)}.items():
+        assert compute["dtypes"][dtype] == flops
+
+
 def test_trainer(tmp_path):
     """A whole training, against the trainer's own count; and by each function that multiplies."""
     file = tmp_path / "report.json"
@@ -104,3 +120,19 @@ def test_trainer(tmp_path):
     for name in ("train_step", "linear_forward", "linear_backward", "evaluate"):
         assert "own_flops" not in rows[name]
     assert "flops" not in rows["softmax_loss"]
+
+
+# --- the distribution's PyTorch and NumPy ---
+
+PYTHON = "/usr/bin/python3"
+
+
+@pytest.fixture(scope="module")
+def python():
+    if not has_torch(PYTHON):
+        pytest.skip(f"{PYTHON} has no torch (Debian: python3-torch)")
+    return PYTHON
+
+
+def test_torch_shapes(python):
+    check_shapes(python, "shapes_torch.py")
