@@ -285,6 +285,9 @@ $(WL)/blas_calls: WL_LDLIBS := -lopenblas
 CUDA_LIBS := $(addprefix $(WL)/,libcublas.so libcublasLt.so libnccl.so)
 $(WL)/cuda_calls: WL_LDLIBS := $(CUDA_LIBS) -Wl,-rpath,'$$ORIGIN'
 $(WL)/cuda_calls: $(CUDA_LIBS)
+$(WL)/libcudart.so: $(WL)/libcuda.so
+$(WL)/memory_gpu: WL_LDLIBS := $(WL)/libcudart.so $(WL)/libcuda.so -Wl,-rpath,'$$ORIGIN'
+$(WL)/memory_gpu: $(WL)/libcudart.so $(WL)/libcuda.so
 $(WL)/marks: WL_LDLIBS := $(WL)/marks.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/marks: $(WL)/marks.so
 $(WL)/often: WL_LDLIBS := $(WL)/tinyblas.so -Wl,-rpath,'$$ORIGIN'
