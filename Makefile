@@ -192,8 +192,8 @@ $(ML_VENV)/.done: tests/e2e/ml/requirements.txt
 
 # Writes the reports that test_golden compares with anew; read the difference before committing it.
 .PHONY: golden-update
-golden-update: $(BUILD)/unit/test_golden
-	-PERFX_GOLDEN_UPDATE=1 $< --quiet
+golden-update: $(BUILD)/unit/test_golden $(BUILD)/unit/test_export
+	-for test in $^; do PERFX_GOLDEN_UPDATE=1 $$test --quiet; done
 	git --no-pager diff --stat -- tests/golden
 
 $(BUILD)/bench/%: tests/bench/%.c $(LIB) $(BUILD)/user.flags

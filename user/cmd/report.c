@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-static const char *open_error(int err)
+const char *capture_open_error(int err)
 {
 	switch (err) {
 	case ENOEXEC:
@@ -29,7 +29,7 @@ int cmd_report(const struct options *options)
 	int code = EXIT_FAILED;
 
 	if (!reader) {
-		msg_say("%s: %s", options->capture, open_error(errno));
+		msg_say("%s: %s", options->capture, capture_open_error(errno));
 		return EXIT_FAILED;
 	}
 	sink.aggregate = aggregate__new();

@@ -11,6 +11,21 @@ static void note_error(struct sink *sink, int err)
 		sink->err = err;
 }
 
+static int give(struct sink *sink, const struct event *event)
+{
+	int err = sink->on_event ? sink->on_event(sink->ctx, event) : 0;
+
+	if (!err && sink->aggregate)
+		err = aggregate__add(sink->aggregate, event);
+	return err;
+}
+
+static void lose(struct sink *sink, enum perfx_loss_kind loss, uint64_t count)
+{
+	if (sink->aggregate)
+		aggregate__lose(sink->aggregate, loss, count);
+}
+
 void sink_record(struct sink *sink, const void *record, size_t size)
 {
 	struct event event;
@@ -38,13 +53,13 @@ int sink_replay(struct sink *sink, struct capture_reader *reader)
 		ssize_t used = decode_event(data, size, &event, &skip);
 
 		if (used == -ENOTSUP) {
-			aggregate__lose(sink->aggregate, PERFX_LOSS_UNDECODED, 1);
+			lose(sink, PERFX_LOSS_UNDECODED, 1);
 			used = (ssize_t)skip;
 		} else if (used < 0) {
-			aggregate__lose(sink->aggregate, PERFX_LOSS_TRUNCATED_BYTES, size);
+			lose(sink, PERFX_LOSS_TRUNCATED_BYTES, size);
 			break;
 		} else {
-			int err = aggregate__add(sink->aggregate, &event);
+			int err = give(sink, &event);
 
 			if (err)
 				return err;

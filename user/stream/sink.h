@@ -13,8 +13,11 @@
 struct sink {
 	struct aggregate *aggregate;	/* borrowed; NULL: not wanted */
 	struct capture_writer *capture; /* borrowed; NULL: not wanted */
-	int err;			/* the first error: -ENOSPC, -ENOMEM, …; later records are
-					   still aggregated */
+	/* Sees each event; what is not 0 ends a replay. NULL: not wanted. */
+	int (*on_event)(void *ctx, const struct event *event);
+	void *ctx;
+	int err; /* the first error: -ENOSPC, -ENOMEM, …; later records are
+		    still aggregated */
 };
 
 /* One record, whole. */
