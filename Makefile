@@ -30,7 +30,7 @@ WARN   := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes -Wstrict-prototypes 
           $(if $(WERROR),-Werror)
 OPT    := $(if $(DEBUG),-O0 -g3,-O2 -g)
 SANFL  := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
-PKGS   := libbpf libelf libdw zlib jansson
+PKGS   := libbpf libelf libdw zlib libzstd jansson
 CPPFLAGS += -D_GNU_SOURCE -DPERFX_VERSION='"$(VERSION)"' -Iinclude -Iuser -I$(BUILD)
 CFLAGS   += -std=gnu11 $(OPT) $(WARN) $(SANFL) -fno-strict-aliasing
 LDFLAGS  += $(SANFL)
@@ -59,6 +59,7 @@ help:
 	@echo '  make check-kernels          known-answer tests on Debian 6.1 and 6.12 kernels, in qemu'
 	@echo '  make soak                   100 times attach and detach on a live trainer (ROUNDS=)'
 	@echo '  make check-ml               tests against current PyTorch and JAX (ML_VENV=, several GB)'
+	@echo '  make fuzz                   damaged captures by coverage, for a minute (FUZZ=seconds)'
 	@echo '  make bench                  what tracing costs, beside peers; BENCH=calls|cnn|memory|…'
 	@echo '  make workloads golden-update lint format'
 	@echo '  make install uninstall      PREFIX=$(PREFIX) DESTDIR='
@@ -159,7 +160,7 @@ test:
 	$(AGAIN) tests
 	$(RUN_TESTS) unit bpf; code=$$?; $(GIVE_BACK); exit $$code
 
-tests: $(BIN) $(UNIT_BIN) workloads
+tests: $(BIN) $(UNIT_BIN) workloads $(BUILD)/e2e/figures
 
 demo:
 	@.ci/deps
@@ -169,10 +170,10 @@ demo:
 check: $(BIN) $(UNIT_BIN)
 	$(RUN_TESTS) unit
 
-check-bpf: $(BIN) workloads
+check-bpf: $(BIN) workloads $(BUILD)/e2e/figures
 	$(RUN_TESTS) bpf
 
-check-kernels: $(BIN) workloads
+check-kernels: $(BIN) workloads $(BUILD)/e2e/figures
 	@.ci/deps kernels
 	@BUILD=$(BUILD) tests/kernels/check
 
@@ -190,16 +191,48 @@ $(ML_VENV)/.done: tests/e2e/ml/requirements.txt
 	$(@D)/bin/pip install -r $<
 	@touch $@
 
+# A coverage-guided fuzzer on all that reads a capture: clang's libFuzzer under ASan and UBSan, in a
+# build folder of its own, where what it found worth keeping stays for the next time. FUZZ=seconds
+FUZZ      ?= 60
+FUZZ_DIR  := $(BUILD)/fuzz
+FUZZ_SAN  := address,undefined,fuzzer-no-link
+.PHONY: fuzz
+fuzz:
+	+$(Q)$(MAKE) --no-print-directory BUILD=$(FUZZ_DIR) CC=$(CLANG) SAN=$(FUZZ_SAN) \
+		$(FUZZ_DIR)/fuzz_capture $(FUZZ_DIR)/seeds
+	$(Q)mkdir -p $(FUZZ_DIR)/corpus && $(FUZZ_DIR)/seeds $(FUZZ_DIR)/corpus
+	$(FUZZ_DIR)/fuzz_capture -max_total_time=$(FUZZ) -max_len=65536 -timeout=10 -rss_limit_mb=2048 \
+		-artifact_prefix=$(FUZZ_DIR)/ $(FUZZ_DIR)/corpus
+
+$(BUILD)/fuzz_capture: FUZZ_MAIN := -fsanitize=fuzzer
+$(BUILD)/fuzz_capture $(BUILD)/seeds: $(BUILD)/%: tests/fuzz/%.c $(LIB) $(BUILD)/user.flags
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) $(FUZZ_MAIN) -o $@ $< $(LIB) $(LDLIBS)
+
 # Writes the reports that test_golden compares with anew; read the difference before committing it.
 .PHONY: golden-update
 golden-update: $(BUILD)/unit/test_golden $(BUILD)/unit/test_export
 	-for test in $^; do PERFX_GOLDEN_UPDATE=1 $$test --quiet; done
 	git --no-pager diff --stat -- tests/golden
 
+# Attaches to itself what e2e/test_figures.py wants to know.
+FIGURES_OBJ := $(patsubst tests/e2e/%.c,$(BUILD)/e2e/%.o,$(wildcard tests/e2e/figures*.c))
+
+$(BUILD)/e2e/%.o: tests/e2e/%.c $(BUILD)/user.flags | $(SKEL)
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) -Itests/e2e -Itests/workloads $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/e2e/figures: $(FIGURES_OBJ) $(LIB)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
 $(BUILD)/bench/%: tests/bench/%.c $(LIB) $(BUILD)/user.flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) $(LDLIBS)
+	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) $(BENCH_LDLIBS) $(LDLIBS)
+
+$(BUILD)/bench/bench_peaks: BENCH_LDLIBS := -lopenblas
 
 # --- workloads ------------------------------------------------------------------------------
 # The programs that tests and benchmarks trace: ordinary builds, -O2 without frame pointers, never
@@ -248,6 +281,10 @@ $(WL)/%.so: tests/workloads/lib/%.c $(BUILD)/wl.flags
 	$(Q)$(WL_CC) -fPIC -shared -Wl,-soname,$(@F) -o $@ $<
 
 $(WL)/trainer: WL_LDLIBS := -lopenblas -lm
+$(WL)/blas_calls: WL_LDLIBS := -lopenblas
+CUDA_LIBS := $(addprefix $(WL)/,libcublas.so libcublasLt.so libnccl.so)
+$(WL)/cuda_calls: WL_LDLIBS := $(CUDA_LIBS) -Wl,-rpath,'$$ORIGIN'
+$(WL)/cuda_calls: $(CUDA_LIBS)
 $(WL)/marks: WL_LDLIBS := $(WL)/marks.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/marks: $(WL)/marks.so
 $(WL)/often: WL_LDLIBS := $(WL)/tinyblas.so -Wl,-rpath,'$$ORIGIN'
@@ -365,11 +402,10 @@ uninstall:
 	rm -f $(INSTALLED)
 
 # --- benchmarks -----------------------------------------------------------------------------
-# Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory is one
-# table.
-# A current PyTorch is measured too where ML_VENV holds one.
+# Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory|peaks|
+# capture is one table. A current PyTorch is measured too where ML_VENV holds one.
 BENCH     ?= all
-BENCH_BIN := $(BUILD)/bench/calls_per_second $(BUILD)/bench/empty_probe
+BENCH_BIN := $(addprefix $(BUILD)/bench/,calls_per_second empty_probe bench_capture bench_peaks)
 
 .PHONY: bench
 bench: $(BIN) $(BENCH_BIN) $(BUILD)/workloads/memory_many

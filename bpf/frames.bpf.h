@@ -6,14 +6,12 @@
  * address lies (CFA - 8): an exit looks for its frame there, and a frame that the program has left
  * without passing an exit (exception, longjmp) is recognised because a later frame lies at or above
  * it. The stack grows down: deeper frames have smaller addresses.
- *
- * A record that finds no room in the ring is added to the book of its calling context: calls, total
- * and self stay exact whatever the load.
  */
 #ifndef PERFX_FRAMES_BPF_H
 #define PERFX_FRAMES_BPF_H
 
-#include "thread.bpf.h"
+#include "figures.bpf.h"
+#include "tell.bpf.h"
 
 volatile __u32 perfx_tracing = 0;
 /* The program switches stacks in user space (coroutines): see leave_any. */
@@ -26,25 +24,6 @@ const volatile bool perfx_compensate = false;
 /* Return probes are made by session links. */
 const volatile bool perfx_sessions = false;
 const volatile __u32 perfx_wake_bytes = 1 << 20;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PERFX_MAX_CONTEXTS);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__type(key, __u32);
-	__type(value, struct perfx_context_node);
-} perfx_contexts SEC(".maps");
-
-struct context_key {
-	__u32 parent, function, process;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PERFX_MAX_CONTEXTS);
-	__type(key, struct context_key);
-	__type(value, __u32);
-} perfx_context_ids SEC(".maps");
 
 /* The kernel gives up on return probes nested deeper than 64 a thread, and logs it. Some of those
  * may be other tracers'. */
@@ -79,107 +58,6 @@ static __always_inline struct thread *thread_find(bool create, bool leaves)
 		t->tid = task->pid;
 	}
 	return t;
-}
-
-static __always_inline struct perfx_context_node *context_node(__u32 context)
-{
-	return bpf_map_lookup_elem(&perfx_contexts, &context);
-}
-
-/* The node's id for a key, made when it is new. 0: the table is full. */
-static __always_inline __u32 context_id(struct context_key *key, __u32 limit)
-{
-	struct perfx_context_node *node;
-	__u32 *known, id;
-
-	known = bpf_map_lookup_elem(&perfx_context_ids, key);
-	if (known)
-		return *known;
-	if (perfx_next_context >= limit)
-		return 0;
-	id = __sync_fetch_and_add(&perfx_next_context, 1);
-	node = context_node(id);
-	if (!node)
-		return 0;
-	/* Described before it can be found; one that loses the race below stays without calls. */
-	node->parent = key->parent;
-	node->process = key->process;
-	node->function = key->function;
-	if (bpf_map_update_elem(&perfx_context_ids, key, &id, BPF_NOEXIST)) {
-		known = bpf_map_lookup_elem(&perfx_context_ids, key);
-		return known ? *known : 0;
-	}
-	return id;
-}
-
-/*
- * The context of a function called from `parent`. A recursion f → f → f folds at its second level,
- * so that a deep one makes two nodes, not hundreds.
- */
-static __noinline __u32 context_below(__u32 parent, __u32 function, __u32 process)
-{
-	struct context_key key = {.parent = parent, .function = function, .process = process};
-	struct perfx_context_node *node, *above;
-	__u32 id;
-
-	node = parent ? context_node(parent) : NULL;
-	if (node && node->function == function) {
-		above = context_node(node->parent);
-		if (node->parent && above && above->function == function)
-			return parent;
-	}
-	id = context_id(&key, PERFX_MAX_CONTEXTS / 4 * 3);
-	if (id)
-		return id;
-	counter_add(PERFX_COUNTER_MAP_FULL, 1);
-	key.parent = 0;
-	return context_id(&key, PERFX_MAX_CONTEXTS);
-}
-
-static __always_inline void book_add(__u32 context, __u64 duration_ns, __u64 self_ns, __u16 flags)
-{
-	struct perfx_context_node *node = context_node(context);
-
-	if (!node)
-		return;
-	__sync_fetch_and_add(&node->calls_count, 1);
-	if (flags & PERFX_SPAN_UNWOUND) {
-		__sync_fetch_and_add(&node->unwound_count, 1);
-	} else if (flags & PERFX_SPAN_UNTIMED) {
-		__sync_fetch_and_add(&node->untimed_count, 1);
-	} else {
-		__sync_fetch_and_add(&node->total_ns, duration_ns);
-		__sync_fetch_and_add(&node->self_ns, self_ns);
-	}
-}
-
-static __always_inline void emit(struct thread *t, const struct frame *f, __u32 depth,
-				 __u64 duration_ns, __u64 self_ns, __u16 flags)
-{
-	struct perfx_span *span;
-
-	span = bpf_ringbuf_reserve(&perfx_spans, PERFX_SPAN_PLAIN_BYTES, 0);
-	if (!span) {
-		counter_add(PERFX_COUNTER_RING_DROPS, 1);
-		book_add(f->context, duration_ns, self_ns, flags);
-		return;
-	}
-	span->hdr.size = PERFX_SPAN_PLAIN_BYTES;
-	span->hdr.kind = PERFX_KIND_SPAN;
-	span->hdr.fixed = PERFX_SPAN_PLAIN_BYTES;
-	span->start_ns = f->start_ns;
-	span->duration_ns = duration_ns;
-	span->self_ns = self_ns;
-	span->process = t->process;
-	span->context = f->context;
-	span->function = f->function;
-	span->tid = t->tid;
-	span->depth = depth;
-	span->flags = flags;
-	span->figure = PERFX_FIGURE_NONE;
-	span->dtype = 0;
-	span->pad = 0;
-	bpf_ringbuf_submit(span, wake_flags(&perfx_spans, &t->records));
 }
 
 /* Its exit sites have been given up meanwhile (overhead budget): that no exit was seen says
@@ -228,6 +106,9 @@ static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now
 		caller->child_ns += nested;
 		caller->probe_ns += f->probe_ns + call_cost_ns;
 	}
+	t->outcome.state = PERFX_FIGURE_NONE;
+	if (f->figure || f->work)
+		end_figure(t, t->depth, flags);
 	emit(t, f, t->depth, duration, self, flags);
 }
 
@@ -344,6 +225,37 @@ __noinline int evict_oldest(struct thread *t)
 	return 0;
 }
 
+/*
+ * A call that an exception has left keeps its place until that is used anew, and meanwhile nobody
+ * else's work would be counted. So it is asked whether its return address is still there: otherwise
+ * it is over, or its stack has been put aside, and it is nobody's caller now.
+ */
+__noinline int leave_silencer(struct thread *t)
+{
+	const struct work *work;
+	__u64 value = 0;
+
+	if (!t || !t->silencer)
+		return 0;
+	work = work_at(t, t->silencer - 1);
+	if (!work->slot || bpf_probe_read_user(&value, sizeof(value), (void *)work->slot) ||
+	    value == work->back || slot_holds_trampoline(work->slot))
+		return 0;
+	return leave_any(t, work->slot, 0, 0, 0);
+}
+
+/* What leave_silencer wants to know of the call that begins. */
+static __always_inline void note_return_address(struct thread *t, __u64 slot)
+{
+	struct work *work = work_at(t, t->outcome.work - 1);
+
+	work->slot = 0;
+	if (!perfx_many_stacks)
+		return;
+	if (!bpf_probe_read_user(&work->back, sizeof(work->back), (void *)slot))
+		work->slot = slot;
+}
+
 /* Drops what the program has left before it enters a frame at `slot`. */
 static __always_inline void make_way(struct thread *t, __u64 slot)
 {
@@ -351,6 +263,8 @@ static __always_inline void make_way(struct thread *t, __u64 slot)
 		return;
 	if (perfx_many_stacks) {
 		leave_any(t, slot, 0, 0, 0);
+		if (t->silencer)
+			leave_silencer(t);
 		if (t->depth >= PERFX_MAX_DEPTH)
 			evict_oldest(t);
 	} else if (is_stale(frame_at(t, t->depth - 1), slot)) {
@@ -378,6 +292,16 @@ static __always_inline __u32 context_of_call(struct thread *t, __u32 function)
 	return *last_context;
 }
 
+/* The figure of a call that begins goes to t->outcome. */
+static __always_inline void begin_call(struct thread *t, const struct perfx_probe *probe,
+				       bool has_frame)
+{
+	t->outcome.state = PERFX_FIGURE_NONE;
+	t->outcome.work = 0;
+	if (probe->figure)
+		begin_figure(t, probe->figure, has_frame);
+}
+
 /* Counts a call whose end will not be seen. */
 static __always_inline void count_call(struct thread *t, const struct perfx_probe *probe)
 {
@@ -385,6 +309,31 @@ static __always_inline void count_call(struct thread *t, const struct perfx_prob
 
 	if (!(probe->flags & PERFX_PROBE_F_BY_CHOICE))
 		counter_add(PERFX_COUNTER_UNTIMED, 1);
+	begin_call(t, probe, false);
+	f.context = context_of_call(t, probe->function);
+	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
+}
+
+/* n more operations of the innermost open call; a record of their own where there is none. */
+static __always_inline void hint(struct thread *t, const struct perfx_probe *probe)
+{
+	struct frame f = {.start_ns = bpf_ktime_get_ns(), .function = probe->function};
+	struct outcome *outcome = &t->outcome;
+	bool read;
+
+	if (!probe->figure)
+		return;
+	/* it may lie in the midst of a function, where the stack pointer is: even of one that has
+	 * put nothing there yet but its return address */
+	make_way(t, t->machine.slot - 8);
+	start_machine(t, NULL);
+	read = !run_figure(t, probe->figure, 0);
+	if (read && credit_hint(t))
+		return;
+	outcome->state = read ? PERFX_FIGURE_COUNTED : PERFX_FIGURE_UNREAD;
+	outcome->flops = read ? t->machine.flops : 0;
+	outcome->bytes = read ? t->machine.bytes : 0;
+	outcome->dtype = t->machine.dtype;
 	f.context = context_of_call(t, probe->function);
 	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
 }
@@ -414,8 +363,14 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 		return false;
 	}
 	context = context_of_call(t, probe->function);
+	begin_call(t, probe, true);
+	if (t->outcome.work)
+		note_return_address(t, slot);
 	f = frame_at(t, t->depth);
 	f->slot = slot;
+	f->figure = t->outcome.state;
+	f->dtype = t->outcome.dtype;
+	f->work = t->outcome.work;
 	f->child_ns = 0;
 	f->function = probe->function;
 	f->context = context;

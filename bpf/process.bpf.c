@@ -34,6 +34,7 @@ int BPF_PROG(perfx_on_fork, struct task_struct *parent, struct task_struct *chil
 	family = family_of(parent_tgid);
 	if (!family || family->dead)
 		return 0;
+	born.tensor_layouts = family->tensor_layouts;
 	born.process = __sync_fetch_and_add(&perfx_next_process, 1);
 	/* vfork: until it executes something, it works in its parent's memory */
 	born.memory_process = child->mm == parent->mm ? family->memory_process : born.process;
@@ -61,6 +62,8 @@ int BPF_PROG(perfx_on_exec, struct task_struct *task)
 	old_process = family->process;
 	family->process = __sync_fetch_and_add(&perfx_next_process, 1);
 	family->memory_process = family->process;
+	family->open_figures = 0;
+	family->tensor_layouts = PERFX_TENSOR_LAYOUTS_ALL;
 	family->net_rx_bytes = family->net_tx_bytes = 0;
 	CONTROL_RECORD(perfx_exec, record, PERFX_KIND_EXEC);
 	record->process = family->process;

@@ -16,6 +16,18 @@ static __always_inline bool leaves_at_entry(struct pt_regs *ctx, const struct pe
 	return (probe->flags & PERFX_PROBE_F_LEAVES_IF) && condition_holds(ctx, probe->condition);
 }
 
+static __always_inline void hinted(struct pt_regs *ctx, const struct perfx_probe *probe,
+				   __u32 index)
+{
+	struct thread *t = thread_find(true, false);
+
+	if (!t)
+		return;
+	count_hit(index);
+	take_arguments(t, ctx);
+	hint(t, probe);
+}
+
 /* A hit at an entry or exit site. Returns whether a frame was opened. */
 static __always_inline bool hit(struct pt_regs *ctx)
 {
@@ -35,12 +47,18 @@ static __always_inline bool hit(struct pt_regs *ctx)
 		if (!t)
 			return false;
 		count_hit(index);
+		if (probe->figure)
+			take_arguments(t, ctx);
 		opened = enter(t, probe, index, sp);
 		if (opened && leaves_at_entry(ctx, probe)) {
 			leave(t, probe, sp, bpf_ktime_get_ns());
 			return false;
 		}
 		return opened;
+	}
+	if (probe->kind == PERFX_PROBE_HINT) {
+		hinted(ctx, probe, index);
+		return false;
 	}
 	leaves = probe->kind == PERFX_PROBE_EXIT || condition_holds(ctx, probe->condition);
 	if (leaves)
@@ -51,6 +69,7 @@ static __always_inline bool hit(struct pt_regs *ctx)
 	count_hit(index);
 	if (!leaves)
 		return false;
+	take_result(t, ctx);
 	/* read above and not here: the verifier refuses a computed offset into ctx */
 	barrier_var(sp);
 	barrier_var(fp);
@@ -70,8 +89,10 @@ static __always_inline void returned(struct pt_regs *ctx)
 		return;
 	probe = probe_of(index);
 	t = thread_find(false, true);
-	if (probe && t)
-		leave(t, probe, PT_REGS_SP(ctx) - 8, now);
+	if (!probe || !t)
+		return;
+	take_result(t, ctx);
+	leave(t, probe, PT_REGS_SP(ctx) - 8, now);
 }
 
 /* Entry and exit sites, and entries of functions with a return probe of its own link. */

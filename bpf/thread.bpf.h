@@ -23,6 +23,67 @@ struct frame {
 	__u32 probe_ns; /* cost of probes hit inside, itself excluded */
 	/* the child called last: saves the hash look-up in loops */
 	__u32 child_function, child_context;
+	__u8 figure; /* enum perfx_figure_state */
+	__u8 dtype;  /* enum perfx_dtype, where it has no work */
+	__u8 work;   /* 1 + index into thread.works; 0: none */
+	__u8 pad[5];
+};
+
+/* Open calls of a thread that have a figure of their own. What they call has none, so there is
+ * hardly ever more than one: further ones are those that remember something (NOTE), those that move
+ * data, and those that were given a hint. A power of two. */
+#define WORKS_MAX 8
+
+#define WORK_GIVEN_DTYPE 0x1 /* its program has said which, tensors do not */
+#define WORK_OPERATOR	 0x2 /* in family.open_figures */
+
+struct work {
+	__u64 flops, bytes;
+	__u64 kept[4];
+	__u64 slot, back; /* as frame.slot, and what lay there; only where there are many stacks */
+	__u32 figure;	  /* whose exit part is to be run; 0: none */
+	__u8 dtype;	  /* enum perfx_dtype */
+	__u8 flags;	  /* WORK_ */
+	__u16 pad;
+};
+
+struct tensor {
+	__u64 sizes[PERFX_FIGURE_DIMS_MAX];
+	__u64 numel;
+	__u32 ndim;
+	__u32 scalar; /* c10::ScalarType */
+};
+
+/* What a figure's program works on. Of the thread and not of the processor, for a program may be
+ * preempted. Rounded up to powers of two, so that a mask keeps an index inside. */
+struct machine {
+	__u64 arguments[8]; /* from 1 */
+	__u64 slot;	    /* address of the call's return address */
+	__u64 stack[PERFX_FIGURE_DEPTH];
+	__u64 kept[4];
+	__u64 flops, bytes;
+	/* volatile: what the verifier could follow in registers it would try for every value */
+	volatile __u32 depth; /* of stack */
+	volatile __u32 pc;
+	__u32 layouts; /* family.tensor_layouts */
+	/* of the tensor that is read: layouts under which it could be, and made sense; two of them
+	 * say different things */
+	volatile __u32 readable, fitting, differ;
+	__u8 dtype;
+	__u8 given_dtype;
+	__u8 pad[6];
+	struct tensor tensors[4]; /* the last: one that is tried */
+	__u64 impl[14];		  /* of a TensorImpl, from its number of dimensions on */
+	__u64 words[4];		  /* read just now */
+};
+
+/* What is told of a call that ends. */
+struct outcome {
+	__u64 flops, bytes;
+	__u8 state; /* enum perfx_figure_state */
+	__u8 dtype;
+	__u8 work; /* of a call that begins: as frame.work */
+	__u8 pad[5];
 };
 
 struct thread {
@@ -33,6 +94,14 @@ struct thread {
 	__u32 declined; /* return probes that will fire though no frame was opened for them */
 	__u32 records;
 	__u32 root_function, root_context; /* as frame.child_*, at depth 0 */
+	/* 1 + index of the work that counts for all that is called inside it; of that which moves
+	 * data; 0: none is open */
+	__u8 silencer, mover;
+	__u8 works_taken; /* bit set */
+	__u8 pad[5];
+	struct work works[WORKS_MAX];
+	struct machine machine;
+	struct outcome outcome;
 	struct frame frames[PERFX_MAX_DEPTH];
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * perfx.h: name the functions of your program that perfx-trace shall time.
+ * perfx.h: name the functions of your program that perfx-trace shall time, and say how many
+ * floating-point operations they do.
  *
  *	#include <perfx.h>
  *
@@ -17,6 +18,8 @@
  *
  *	PERFX_TRACK();          the function's own name, also in a stripped file
  *	PERFX_TRACK_AS("name"); a name of yours: a string literal, shown as it is written
+ *	perfx_flops(n);         n operations are done here (a multiply-add is 2): they are added to
+ *	                        the innermost function that is being timed
  *
  * Put it first in the body. It works in C11 and C++11 and later with GCC and Clang at every
  * optimisation level, in static and inline functions, templates, methods, constructors, lambdas,
@@ -34,7 +37,11 @@
  *   indirect jump, so the statement ends a basic block: worth a register move at most. Only with
  *   -fcf-protection it puts one endbr64 there, a no-op.
  *
- * The note (the ABI that perfx-trace reads; fields in the file's byte order)
+ * perfx_flops costs, as long as nobody traces, that n is in a register (rdi; x0 on arm64) at a nop,
+ * which is where the tracer puts its probe. It may be used anywhere, also in functions that are
+ * inlined; once for a loop rather than in it, for a probe that is hit costs most of a microsecond.
+ *
+ * The notes (the ABI that perfx-trace reads; fields in the file's byte order)
  *
  *	section .note.perfx, SHT_NOTE, not SHF_ALLOC, entries aligned to 4
  *	u32 namesz = 6, u32 descsz, u32 type = 1, "perfx\0\0\0", then descsz bytes:
@@ -44,6 +51,11 @@
  *	20  u32 zero
  *	24  char[]     the name when it is in the note (PERFX_NOTE_NAME_VADDR not set: notes written
  *	               in assembler), NUL-terminated; empty otherwise; zeros up to a multiple of 4
+ *
+ * The same with type = 2, descsz = 16 for perfx_flops:
+ *	 0  u64 place  vaddr of the nop; 0: the linker threw the code away
+ *	 8  u32 flags  none so far
+ *	12  u32 zero
  *
  * vaddr is what the file's program headers call it: there are no dynamic relocations in a section
  * that is not loaded. The u64 fields are only aligned to 4. A function may have several equal
@@ -66,8 +78,9 @@
 #pragma GCC system_header
 #endif
 
-#define PERFX_NOTE_OWNER "perfx"
-#define PERFX_NOTE_TYPE	 1
+#define PERFX_NOTE_OWNER      "perfx"
+#define PERFX_NOTE_TYPE	      1
+#define PERFX_NOTE_TYPE_FLOPS 2
 
 #define PERFX_NOTE_PRETTY     0x1 /* the name is a __PRETTY_FUNCTION__ */
 #define PERFX_NOTE_AUTHOR     0x2 /* the name is the author's own: show it untouched */
@@ -131,9 +144,40 @@ perfx_here_:                                                                    
 	})
 #endif
 
+#define PERFX_FLOPS_NOTE_                                            \
+	".Lperfx_flops%=:\n\tnop\n\t"                                \
+	".pushsection .note.perfx,\"?o\",%%note,.Lperfx_flops%=\n\t" \
+	".balign 4\n\t"                                              \
+	".4byte 6\n\t"                                               \
+	".4byte 16\n\t"                                              \
+	".4byte 2\n\t"                                               \
+	".ascii \"perfx\\0\\0\\0\"\n\t"                              \
+	".8byte .Lperfx_flops%=\n\t"                                 \
+	".4byte 0\n\t"                                               \
+	".4byte 0\n\t"                                               \
+	".popsection"
+
+static inline __attribute__((always_inline, unused)) void perfx_flops(unsigned long long n)
+{
+#if defined(__x86_64__)
+	__asm__ __volatile__(PERFX_FLOPS_NOTE_ : : "D"(n));
+#elif defined(__aarch64__)
+	register unsigned long long perfx_n_ __asm__("x0") = n;
+
+	__asm__ __volatile__(PERFX_FLOPS_NOTE_ : : "r"(perfx_n_));
+#else
+	(void)n;
+#endif
+}
+
 #else
 #define PERFX_TRACK()	     ((void)0)
 #define PERFX_TRACK_AS(name) ((void)0)
+
+static inline void perfx_flops(unsigned long long n)
+{
+	(void)n;
+}
 #endif
 
 #endif

@@ -14,7 +14,7 @@
 
 #define PERFX_MAX_PROCESSES 4096
 /* Traced calls open at once on one thread. Deeper ones are counted, without their time. A power of
- * two. 48 bytes each, of kernel memory, for every thread that hits a probe. */
+ * two. 56 bytes each, of kernel memory, for every thread that hits a probe. */
 #define PERFX_MAX_DEPTH 256
 /* Nodes of calling-context trees. When three quarters are used, further calls are booked under
  * (process, function) alone: totals stay exact, flame graphs lose depth. */
@@ -126,6 +126,8 @@ struct perfx_memory_lost {
 	__u64 allocs_count, allocated_bytes, frees_count;
 	__u64 pad;
 };
+
+#define PERFX_TENSOR_LAYOUTS_ALL ((1u << PERFX_TENSOR_LAYOUTS) - 1)
 
 struct perfx_family {
 	__u32 process;	      /* index of its book */

@@ -101,7 +101,7 @@ struct perfx_figure {
 	struct perfx_instruction code[PERFX_FIGURE_CODE_MAX];
 };
 
-#define PERFX_MAX_FIGURES 256 /* distinct programs; 0 is none */
+#define PERFX_MAX_FIGURES 1024 /* distinct programs; 0 is none */
 
 /*
  * A TensorImpl's fields lie at these distances from its number of dimensions

@@ -494,6 +494,9 @@ struct perfx_end {
 	__u32 pad;
 	__u64 tracer_cpu_ns; /* the tracer's own */
 	__u64 tracer_rss_anon_bytes;
+	/* time_ns by the other clocks, as in the HOST record: how they drifted apart. 0: unknown */
+	__u64 end_unix_ns;
+	__u64 end_boot_ns;
 };
 
 #ifndef __bpf__
@@ -524,7 +527,7 @@ PERFX_ASSERT_SIZE(perfx_book, 96);
 PERFX_ASSERT_SIZE(perfx_peak, 32);
 PERFX_ASSERT_SIZE(perfx_hits, 24);
 PERFX_ASSERT_SIZE(perfx_loss, 24);
-PERFX_ASSERT_SIZE(perfx_end, 40);
+PERFX_ASSERT_SIZE(perfx_end, 56);
 #undef PERFX_ASSERT_SIZE
 #endif
 

@@ -10,7 +10,7 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W "$(ps -eo pid=,comm= | awk '{print $1; print $2}')" -- "$cur")
 		return
 		;;
-	-o | --output)
+	-o | --output | --capture)
 		_filedir
 		return
 		;;
@@ -38,6 +38,10 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W 'off tensor all sampled sampled=' -- "$cur")
 		return
 		;;
+	--flops)
+		mapfile -t COMPREPLY < <(compgen -W 'on off' -- "$cur")
+		return
+		;;
 	--cmdline)
 		mapfile -t COMPREPLY < <(compgen -W 'hidden full' -- "$cur")
 		return
@@ -50,7 +54,7 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W 'functions callers threads memory hotspots findings processes' -- "$cur")
 		return
 		;;
-	-F | --functions | -d | --duration | --top | --process | --ring-size | --interval | --max-functions)
+	-F | --functions | -d | --duration | --top | --process | --ring-size | --interval | --max-functions | --peak-flops | --peak-bandwidth | --max-size)
 		return
 		;;
 	esac
@@ -68,9 +72,11 @@ _perfx_trace() {
 	if [[ $cur == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W '
 			-p --pid -a --all -F --functions --memory --no-children --user
-			-d --duration -o --output -f --format --top --cmdline
+			--flops --flops-rules
+			-d --duration -o --output -f --format --capture --max-size --top --cmdline
 			--sort --process --table --no-header
 			--link --return --probe-site --compensate --no-calibrate
+			--peak-flops --peak-bandwidth --no-peaks
 			--ring-size --interval --max-functions
 			-h --help -V --version' -- "$cur")
 	elif [[ $cword == 1 ]]; then

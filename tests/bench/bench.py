@@ -14,13 +14,16 @@ import time
 
 import attach
 import calls
+import capture
 import cnn
 import memory
 import output
+import peaks
 import rate
 
 TABLES = {"calls": calls.Calls, "cnn": cnn.Cnn, "attach": attach.Attach, "rate": rate.Rate,
-          "memory": memory.Memory}
+          "memory": memory.Memory, "peaks": peaks.Peaks,
+          "capture": capture.Capture}
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 

@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-pytest.register_assert_rewrite("trainers", "memories", "memory_trainers")
+pytest.register_assert_rewrite("flops", "trainers", "memories", "memory_trainers")
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = TOP / os.environ.get("BUILD", "build")
@@ -101,6 +101,7 @@ class Tracer:
     def report(self, expect=0):
         out, err = self.process.communicate(timeout=120)
         assert self.process.returncode == expect, err
+        self.lines += err.splitlines(keepends=True)
         return json.loads(out)
 
     def kill(self):
@@ -117,7 +118,8 @@ def status(pid, key):
 
 def run(*argv, **more):
     """perfx-trace to its end."""
-    return subprocess.run([PERFX, *map(str, argv)], capture_output=True, text=True, timeout=120, **more)
+    return subprocess.run([PERFX, *map(str, argv)], capture_output=True, text=True,
+                          **{"timeout": 120, **more})
 
 
 def run_unprivileged(*argv):

@@ -80,3 +80,37 @@ def test_an_order_is_an_order(program, tracer):
     assert total(report, "sgemm_", "calls") == total(report, "sgemm_", "timed") == 150000
     assert expected["sgemm_", "at_most"] == 150000
     assert report["losses"]["detached_probes"] == 0 and not report["not_attached"]
+
+
+# --- memory ---
+
+def host(report):
+    entry, = [m for m in report["processes"][0]["memory"] if m["domain"] == "host"]
+    return entry
+
+
+def test_memory_steps_down(program, tracer):
+    """By default the heap is sampled; a program that does little else than malloc is let go of, in
+    steps, each said with its figure and the option that insists."""
+    traced = program(WORKLOADS / "memory_threads", "2", "20000")
+    t = tracer(traced.pid)
+    lines = run_until(traced, t, "off from now on")
+    traced.finish()
+    report = t.stop()
+    steps = [line for line in lines if "memory: host allocations" in line]
+    assert "a sample of them from now on, frees not seen; --memory sampled insists" in steps[0]
+    assert steps[-1].endswith("off from now on; --memory sampled insists")
+    assert len(steps) <= 3 and all(" a second) cost " in line for line in steps)
+    assert host(report)["sampled"] and host(report)["allocs"] > 0
+
+
+def test_memory_as_ordered(program, tracer):
+    """An explicit level is kept, whatever it costs: nothing is said, every block is there."""
+    traced = program(WORKLOADS / "memory_threads", "2", "20000")
+    t = tracer(traced.pid, "--memory", "all")
+    traced.go(3)
+    expected = traced.finish()
+    report = t.stop()
+    assert not [line for line in t.lines if "from now on" in line]
+    assert host(report)["allocs"] == expected["memory", "allocs"]
+    assert not host(report)["sampled"]

@@ -9,6 +9,7 @@
 #define BLAS	"/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblasp-r0.3.21.so"
 #define TORCH	"/usr/lib/x86_64-linux-gnu/libtorch_cpu.so.1.13"
 
+#include "golden_compute.h"
 #include "golden_memory.h"
 
 /* A C trainer: train_step calls gemm and softmax; a child loads data. */
@@ -228,12 +229,19 @@ struct golden_case {
 };
 
 static const struct golden_case golden_cases[] = {
-	{"ordinary", golden_ordinary},	     {"silent", golden_silent},
-	{"overflow", golden_overflow},	     {"unwound", golden_unwound},
-	{"killed", golden_killed},	     {"truncated", golden_truncated},
-	{"hostile", golden_hostile},	     {"findings", golden_findings},
-	{"memory", golden_memory},	     {"memory-sampled", golden_memory_sampled},
+	{"ordinary", golden_ordinary},
+	{"silent", golden_silent},
+	{"overflow", golden_overflow},
+	{"unwound", golden_unwound},
+	{"killed", golden_killed},
+	{"truncated", golden_truncated},
+	{"hostile", golden_hostile},
+	{"findings", golden_findings},
+	{"memory", golden_memory},
+	{"memory-sampled", golden_memory_sampled},
 	{"memory-lost", golden_memory_lost},
+	{"compute", golden_compute},
+	{"compute-blind", golden_compute_blind},
 };
 
 #define GOLDEN_CASES (sizeof(golden_cases) / sizeof(golden_cases[0]))

@@ -73,14 +73,57 @@ static inline void stream_context(struct stream *s, uint32_t context, uint32_t p
 		     .parent = parent, .function = function, .process = process);
 }
 
+/* What a call computes; state 0: not a function whose work is known. */
+struct stream_work {
+	enum perfx_figure_state state;
+	enum perfx_dtype dtype;
+	uint64_t flops, bytes;
+};
+
+/* As the kernel writes it: without the figure's fields where the function has none. */
+static inline void stream_span(struct stream *s, struct perfx_span *span)
+{
+	span->process = s->contexts[span->context].process;
+	span->function = s->contexts[span->context].function;
+	stream_put(s, pack_record(&s->buffer, PERFX_KIND_SPAN, span,
+				  span->figure ? sizeof(*span) : PERFX_SPAN_PLAIN_BYTES, NULL, 0));
+}
+
 /* A call in a context that was given before; at: since the start. */
 static inline void stream_call(struct stream *s, uint32_t context, uint32_t tid, uint64_t at,
 			       uint64_t duration, uint64_t self, uint16_t flags)
 {
-	stream_plain(s, PERFX_KIND_SPAN, struct perfx_span, .start_ns = STREAM_START + at,
-		     .duration_ns = duration, .self_ns = self,
-		     .process = s->contexts[context].process, .context = context,
-		     .function = s->contexts[context].function, .tid = tid, .flags = flags);
+	struct perfx_span span = {.start_ns = STREAM_START + at,
+				  .duration_ns = duration,
+				  .self_ns = self,
+				  .context = context,
+				  .tid = tid,
+				  .flags = flags};
+
+	stream_span(s, &span);
+}
+
+static inline void stream_compute(struct stream *s, uint32_t context, uint32_t tid, uint64_t at,
+				  uint64_t duration, uint64_t self, struct stream_work work)
+{
+	struct perfx_span span = {.start_ns = STREAM_START + at,
+				  .duration_ns = duration,
+				  .self_ns = self,
+				  .context = context,
+				  .tid = tid,
+				  .figure = (uint8_t)work.state,
+				  .dtype = (uint8_t)work.dtype,
+				  .flops = work.flops,
+				  .bytes = work.bytes};
+
+	stream_span(s, &span);
+}
+
+static inline void stream_peak(struct stream *s, uint32_t threads, enum perfx_dtype dtype,
+			       uint64_t flops_per_s, uint64_t bytes_per_s)
+{
+	stream_plain(s, PERFX_KIND_PEAK, struct perfx_peak, .flops_per_s = flops_per_s,
+		     .bytes_per_s = bytes_per_s, .threads = threads, .dtype = (uint8_t)dtype);
 }
 
 static inline void stream_probe(struct stream *s, uint32_t probe, uint32_t function,

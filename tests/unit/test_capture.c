@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "decode/decode.h"
+#include "golden_cases.h"
+#include "stream/block.h"
 #include "stream/capture.h"
 #include "stream/pack.h"
 #include "stream/sink.h"
@@ -7,13 +9,39 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/resource.h>
 #include <unistd.h>
+#include <zlib.h>
 
 static struct pack_buffer buffer;
+
+/* Bytes of the records that are all there. */
+static size_t whole_records(const char *bytes, size_t size)
+{
+	struct perfx_record hdr;
+	size_t at = 0;
+
+	for (; at + sizeof(hdr) <= size; at += hdr.size) {
+		memcpy(&hdr, bytes + at, sizeof(hdr));
+		if (hdr.size > size - at)
+			break;
+	}
+	return at;
+}
+
+static void add_records(struct capture_writer *writer, const char *bytes, size_t size)
+{
+	struct perfx_record hdr;
+
+	for (size_t at = 0; at < size; at += hdr.size) {
+		memcpy(&hdr, bytes + at, sizeof(hdr));
+		cr_assert_eq(capture_writer__add(writer, bytes + at, hdr.size), 0);
+	}
+}
 
 /* A file of its own that is already unlinked once the reader has it. */
 static int temporary(char path[32])
@@ -65,15 +93,123 @@ Test(pack, what_does_not_fit_is_cut)
 	free(text);
 }
 
+/* All records of all blocks that can be read. */
+static void read_all(struct capture_reader *reader, struct text *all)
+{
+	const void *records;
+	size_t size;
+	int found;
+
+	text_clear(all);
+	while ((found = capture_reader__next(reader, &records, &size)) > 0)
+		text_add_bytes(all, records, size);
+	cr_assert_eq(found, 0);
+}
+
+static struct capture_reader *reopen_bytes(const void *bytes, size_t size)
+{
+	char path[32];
+	int fd = temporary(path);
+
+	cr_assert_eq(write(fd, bytes, size), (ssize_t)size);
+	close(fd);
+	return reopen(path);
+}
+
+static void read_file(const char *path, struct text *file)
+{
+	char bytes[65536];
+	int fd = open(path, O_RDONLY);
+	ssize_t n;
+
+	while ((n = read(fd, bytes, sizeof(bytes))) > 0)
+		text_add_bytes(file, bytes, (size_t)n);
+	close(fd);
+}
+
+/* A file as the writer makes it, a block from each story of tests/golden; and where its blocks
+ * begin, the end last. */
+struct small {
+	struct text file, records;
+	size_t starts[GOLDEN_CASES + 1];
+	size_t lengths[GOLDEN_CASES]; /* of the records in each */
+};
+
+static void write_small(struct small *small)
+{
+	struct packer *packer = packer__new();
+	struct capture_header header = {.version = CAPTURE_VERSION,
+					.record_version = PERFX_RECORD_VERSION};
+
+	memcpy(header.magic, CAPTURE_MAGIC, 8);
+	text_add_bytes(&small->file, (const char *)&header, sizeof(header));
+	for (uint32_t i = 0; i < GOLDEN_CASES; i++) {
+		struct stream s = {0};
+		const void *block;
+		size_t bytes;
+
+		golden_cases[i].build(&s);
+		/* the truncated story ends within a record */
+		small->lengths[i] = whole_records(s.bytes.data, s.bytes.length);
+		text_add_bytes(&small->records, s.bytes.data, small->lengths[i]);
+		block = packer__pack(packer, s.bytes.data, small->lengths[i], i, &bytes);
+		small->starts[i] = small->file.length;
+		text_add_bytes(&small->file, block, bytes);
+		stream_clear(&s);
+	}
+	small->starts[GOLDEN_CASES] = small->file.length;
+	packer__free(packer);
+}
+
+static void clear_small(struct small *small)
+{
+	text_clear(&small->file);
+	text_clear(&small->records);
+}
+
 Test(capture, comes_back_as_it_was_written)
 {
 	char path[32];
 	struct capture_writer *writer = capture_writer__new(temporary(path));
+	struct text given = {0}, back = {0}, file = {0};
 	struct capture_reader *reader;
-	const char *data;
-	size_t size, records = 0;
 
-	for (uint32_t i = 1; i <= 50000; i++) {
+	for (size_t i = 0; i < GOLDEN_CASES; i++) {
+		struct stream s = {0};
+
+		golden_cases[i].build(&s);
+		s.bytes.length = whole_records(s.bytes.data, s.bytes.length);
+		add_records(writer, s.bytes.data, s.bytes.length);
+		text_add_bytes(&given, s.bytes.data, s.bytes.length);
+		cr_assert_eq(capture_writer__flush(writer), 0);
+		stream_clear(&s);
+	}
+	cr_assert_eq(capture_writer__free(writer), 0);
+	read_file(path, &file);
+	reader = reopen(path);
+	cr_assert_not_null(reader);
+	read_all(reader, &back);
+	cr_assert_eq(back.length, given.length);
+	cr_assert_arr_eq(back.data, given.data, given.length);
+	cr_expect_eq(capture_reader__damage(reader)->bytes, 0);
+	cr_expect_lt(file.length, given.length);
+	capture_reader__free(reader);
+	text_clear(&given);
+	text_clear(&back);
+	text_clear(&file);
+}
+
+/* More than one block, more than the disk may be behind. */
+Test(capture, comes_back_when_there_is_much)
+{
+	char path[32];
+	struct capture_writer *writer = capture_writer__new(temporary(path));
+	struct capture_reader *reader;
+	const void *records;
+	size_t size, blocks = 0;
+	uint32_t count = 0;
+
+	for (uint32_t i = 1; i <= 1000000; i++) {
 		struct perfx_hits hits = {.probe = i, .hits_count = 2ull * i};
 		const struct perfx_record *record = PACK(&buffer, PERFX_KIND_HITS, hits);
 
@@ -83,31 +219,40 @@ Test(capture, comes_back_as_it_was_written)
 
 	reader = reopen(path);
 	cr_assert_not_null(reader);
-	data = capture_reader__data(reader, &size);
-	while (size) {
-		struct event event;
-		size_t skip;
-		ssize_t used = decode_event(data, size, &event, &skip);
+	for (; capture_reader__next(reader, &records, &size) > 0; blocks++) {
+		for (const char *at = records; size; size -= sizeof(struct perfx_hits)) {
+			struct perfx_hits hits;
 
-		cr_assert_gt(used, 0);
-		cr_assert_eq(event.hits.probe, ++records);
-		cr_assert_eq(event.hits.hits_count, 2 * records);
-		data += used;
-		size -= (size_t)used;
+			memcpy(&hits, at, sizeof(hits));
+			cr_assert_eq(hits.probe, ++count);
+			cr_assert_eq(hits.hits_count, 2ull * count);
+			at += sizeof(hits);
+		}
 	}
-	cr_assert_eq(records, 50000);
+	cr_expect_eq(count, 1000000);
+	cr_expect_geq(blocks, 1000000 * sizeof(struct perfx_hits) / FOLD_RECORDS_MAX);
 	capture_reader__free(reader);
+}
+
+Test(capture, a_record_that_is_none_is_refused)
+{
+	char path[32];
+	struct capture_writer *writer = capture_writer__new(temporary(path));
+	struct perfx_hits hits = {.probe = 1};
+	const struct perfx_record *record = PACK(&buffer, PERFX_KIND_HITS, hits);
+
+	cr_expect_eq(capture_writer__add(writer, record, record->size - 4), -EINVAL);
+	cr_expect_eq(capture_writer__add(writer, record, record->size - 8), -EINVAL);
+	cr_expect_eq(capture_writer__add(writer, record, 0), -EINVAL);
+	cr_expect_eq(capture_writer__add(writer, record, record->size), 0);
+	cr_expect_eq(capture_writer__free(writer), 0);
+	unlink(path);
 }
 
 static int open_bytes(const void *bytes, size_t size)
 {
-	char path[32];
-	int fd = temporary(path);
-	struct capture_reader *reader;
+	struct capture_reader *reader = reopen_bytes(bytes, size);
 
-	cr_assert_eq(write(fd, bytes, size), (ssize_t)size);
-	close(fd);
-	reader = reopen(path);
 	if (!reader)
 		return errno;
 	capture_reader__free(reader);
@@ -116,15 +261,16 @@ static int open_bytes(const void *bytes, size_t size)
 
 Test(capture, what_is_no_capture_is_refused)
 {
-	struct {
-		char magic[8];
-		uint32_t version, records;
-	} header = {{'P', 'E', 'R', 'F', 'X', 'C', 'A', 'P'}, 1, PERFX_RECORD_VERSION};
+	struct capture_header header = {
+		{'P', 'E', 'R', 'F', 'X', 'C', 'A', 'P'}, CAPTURE_VERSION, PERFX_RECORD_VERSION};
 
 	cr_expect_eq(open_bytes(&header, sizeof(header)), 0);
 	cr_expect_eq(open_bytes(&header, sizeof(header) - 1), ENOEXEC);
 	cr_expect_eq(open_bytes("", 0), ENOEXEC);
-	header.version = 2;
+	header.record_version++;
+	cr_expect_eq(open_bytes(&header, sizeof(header)), EPROTO);
+	header.record_version--;
+	header.version++;
 	cr_expect_eq(open_bytes(&header, sizeof(header)), EPROTO);
 	header.magic[0] = 'p';
 	cr_expect_eq(open_bytes(&header, sizeof(header)), ENOEXEC);
@@ -136,39 +282,249 @@ Test(capture, what_is_no_capture_is_refused)
 
 Test(capture, a_full_disk_is_told_once_and_for_all)
 {
-	struct capture_writer *writer = capture_writer__new(open("/dev/full", O_WRONLY));
 	struct perfx_hits hits = {.probe = 1};
 	const struct perfx_record *record = PACK(&buffer, PERFX_KIND_HITS, hits);
+	struct capture_writer *writer;
+	struct rlimit limit;
+	char path[32];
+	int err = 0;
 
+	cr_expect_null(capture_writer__new(open("/dev/full", O_WRONLY)));
+	cr_expect_eq(errno, ENOSPC);
+	/* a file that may not grow: as a full disk, without one */
+	signal(SIGXFSZ, SIG_IGN);
+	cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = 100;
+	writer = capture_writer__new(temporary(path));
+	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	cr_assert_eq(capture_writer__add(writer, record, record->size), 0);
-	cr_assert_eq(capture_writer__flush(writer), -ENOSPC);
-	cr_assert_eq(capture_writer__add(writer, record, record->size), -ENOSPC);
-	cr_assert_eq(capture_writer__free(writer), -ENOSPC);
+	capture_writer__flush(writer);
+	for (int i = 0; i < 10000 && !err; i++) {
+		usleep(1000);
+		err = capture_writer__flush(writer);
+	}
+	cr_expect_eq(err, -EFBIG);
+	cr_expect_eq(capture_writer__free(writer), -EFBIG);
+	unlink(path);
 }
 
-Test(sink, a_cut_tail_and_strange_records_are_counted)
-{
-	char path[32];
-	struct capture_writer *writer = capture_writer__new(temporary(path));
-	struct perfx_record strange = {.size = 16, .kind = 999, .fixed = 8};
-	struct perfx_hits hits = {.probe = 1, .hits_count = 5};
-	const struct perfx_record *record;
-	struct sink sink = {.aggregate = aggregate__new()};
-	const struct profile *profile;
-	struct capture_reader *reader;
-	char bytes[16] = {0};
+/* --- damage --- */
 
+/* Cut at every byte: the blocks before the cut come back, what is cut off is counted. */
+Test(capture, cut_anywhere)
+{
+	struct small small = {0};
+	struct text back = {0};
+
+	write_small(&small);
+	for (size_t at = sizeof(struct capture_header); at < small.file.length; at++) {
+		struct capture_reader *reader = reopen_bytes(small.file.data, at);
+		size_t whole = 0, block = 0;
+
+		for (; small.starts[block + 1] <= at; block++)
+			whole += small.lengths[block];
+		cr_assert_not_null(reader);
+		read_all(reader, &back);
+		cr_assert_eq(back.length, whole, "cut at %zu", at);
+		cr_assert(!whole || !memcmp(back.data, small.records.data, whole));
+		cr_assert_eq(capture_reader__damage(reader)->bytes, at - small.starts[block]);
+		capture_reader__free(reader);
+	}
+	text_clear(&back);
+	clear_small(&small);
+}
+
+static size_t length_but(const struct small *small, size_t block)
+{
+	return small->records.length - small->lengths[block];
+}
+
+/* Any byte of any block changed: the others come back, none of it does. */
+Test(capture, one_byte_wrong)
+{
+	struct small small = {0};
+	struct text back = {0};
+	size_t block = 0;
+
+	write_small(&small);
+	for (size_t at = small.starts[0]; at < small.file.length; at += 3) {
+		struct capture_reader *reader;
+
+		while (at >= small.starts[block + 1])
+			block++;
+		small.file.data[at] ^= (char)(1 << at % 8);
+		reader = reopen_bytes(small.file.data, small.file.length);
+		small.file.data[at] ^= (char)(1 << at % 8);
+		read_all(reader, &back);
+		cr_assert_eq(back.length, length_but(&small, block), "byte %zu", at);
+		cr_assert_eq(capture_reader__damage(reader)->bytes,
+			     small.starts[block + 1] - small.starts[block]);
+		cr_assert_eq(capture_reader__damage(reader)->places, 1);
+		capture_reader__free(reader);
+	}
+	text_clear(&back);
+	clear_small(&small);
+}
+
+/* A block that is gone altogether is noticed by the numbers of the others; one that is there twice
+ * counts once. */
+Test(capture, blocks_missing_and_doubled)
+{
+	struct small small = {0};
+	struct text back = {0}, file = {0};
+	const struct capture_damage *damage;
+	struct capture_reader *reader;
+	size_t second;
+
+	write_small(&small);
+	second = small.starts[2] - small.starts[1];
+	text_add_bytes(&file, small.file.data, small.starts[1]);
+	text_add_bytes(&file, small.file.data + small.starts[2],
+		       small.file.length - small.starts[2]);
+	reader = reopen_bytes(file.data, file.length);
+	read_all(reader, &back);
+	damage = capture_reader__damage(reader);
+	cr_expect_eq(back.length, length_but(&small, 1));
+	cr_expect_eq(damage->bytes, sizeof(struct block_header));
+	cr_expect_eq(damage->places, 1);
+	capture_reader__free(reader);
+
+	text_clear(&file);
+	text_add_bytes(&file, small.file.data, small.starts[2]);
+	text_add_bytes(&file, small.file.data + small.starts[1],
+		       small.file.length - small.starts[1]);
+	reader = reopen_bytes(file.data, file.length);
+	read_all(reader, &back);
+	damage = capture_reader__damage(reader);
+	cr_expect_eq(back.length, small.records.length);
+	cr_expect_arr_eq(back.data, small.records.data, back.length);
+	cr_expect_eq(damage->bytes, second);
+	capture_reader__free(reader);
+	text_clear(&back);
+	text_clear(&file);
+	clear_small(&small);
+}
+
+static void seal(struct block_header *header)
+{
+	header->header_crc =
+		(uint32_t)crc32(0, (const void *)header, offsetof(struct block_header, header_crc));
+}
+
+/* What a later version may put between blocks. */
+Test(capture, strange_blocks_are_skipped)
+{
+	struct small small = {0};
+	struct text back = {0}, file = {0};
+	struct block_header strange = {.type = 77, .payload_bytes = 1000, .sequence = 1};
+	struct sink sink = {.aggregate = aggregate__new()};
+	struct capture_reader *reader;
+	char payload[1000];
+
+	write_small(&small);
+	memcpy(strange.sync, BLOCK_SYNC, BLOCK_SYNC_BYTES);
+	seal(&strange);
+	memset(payload, 'P', sizeof(payload));
+	memcpy(payload + 100, BLOCK_SYNC, BLOCK_SYNC_BYTES);
+	text_add_bytes(&file, small.file.data, small.starts[1]);
+	text_add_bytes(&file, (const char *)&strange, sizeof(strange));
+	text_add_bytes(&file, payload, sizeof(payload));
+	for (uint32_t i = 1; i < GOLDEN_CASES; i++) {
+		struct block_header header;
+		const char *block = small.file.data + small.starts[i];
+
+		memcpy(&header, block, sizeof(header));
+		header.sequence++;
+		seal(&header);
+		text_add_bytes(&file, (const char *)&header, sizeof(header));
+		text_add_bytes(&file, block + sizeof(header),
+			       small.starts[i + 1] - small.starts[i] - sizeof(header));
+	}
+	reader = reopen_bytes(file.data, file.length);
+	read_all(reader, &back);
+	cr_expect_eq(back.length, small.records.length);
+	cr_expect_eq(capture_reader__damage(reader)->bytes, 0);
+	cr_expect_eq(capture_reader__damage(reader)->strange_blocks, 1);
+	capture_reader__free(reader);
+
+	reader = reopen_bytes(file.data, file.length);
+	cr_assert_eq(sink_replay(&sink, reader), 0);
+	cr_expect_geq(aggregate__finish(sink.aggregate)->losses[PERFX_LOSS_UNDECODED], 1);
+	aggregate__free(sink.aggregate);
+	capture_reader__free(reader);
+	text_clear(&back);
+	text_clear(&file);
+	clear_small(&small);
+}
+
+static void damage(struct text *file, size_t from)
+{
+	for (int hits = 1 + rand() % 8; hits; hits--) {
+		size_t at = from + (size_t)rand() % (file->length - from);
+
+		if (rand() % 2)
+			file->data[at] = (char)rand();
+		else
+			file->data[at] ^= (char)(1 << rand() % 8);
+	}
+	if (rand() % 8 == 0)
+		file->length = from + (size_t)rand() % (file->length - from) + 1;
+}
+
+/* Thousands of damaged files: each is read to its end, and nothing comes back that was not given.
+ */
+Test(capture, damaged_files)
+{
+	struct small small = {0};
+	struct text back = {0}, bad = {0};
+
+	srand(8);
+	write_small(&small);
+	for (int round = 0; round < 5000; round++) {
+		struct capture_reader *reader;
+
+		text_clear(&bad);
+		text_add_bytes(&bad, small.file.data, small.file.length);
+		damage(&bad, sizeof(struct capture_header));
+		reader = reopen_bytes(bad.data, bad.length);
+		read_all(reader, &back);
+		cr_assert_leq(back.length, small.records.length);
+		cr_assert(back.length == small.records.length ||
+			  capture_reader__damage(reader)->bytes || bad.length < small.file.length);
+		capture_reader__free(reader);
+	}
+	text_clear(&back);
+	text_clear(&bad);
+	clear_small(&small);
+}
+
+Test(sink, damage_and_strange_records_are_counted)
+{
+	struct perfx_record strange = {.size = 16, .kind = 999, .fixed = 8};
+	struct perfx_loss loss = {.loss = PERFX_LOSS_NMISSED, .count = 5};
+	struct sink sink = {.aggregate = aggregate__new()};
+	const struct perfx_record *record;
+	const struct profile *profile;
+	struct capture_writer *writer;
+	struct capture_reader *reader;
+	char path[32], bytes[16] = {0};
+	int fd = temporary(path);
+
+	writer = capture_writer__new(dup(fd));
 	memcpy(bytes, &strange, sizeof(strange));
 	capture_writer__add(writer, bytes, sizeof(bytes));
-	record = PACK(&buffer, PERFX_KIND_HITS, hits);
-	capture_writer__add(writer, record, 20); /* of 24 */
+	record = PACK(&buffer, PERFX_KIND_LOSS, loss);
+	capture_writer__add(writer, record, record->size);
 	cr_assert_eq(capture_writer__free(writer), 0);
+	cr_assert_eq(write(fd, "of something else", 17), 17);
+	close(fd);
 
 	reader = reopen(path);
 	cr_assert_eq(sink_replay(&sink, reader), 0);
 	profile = aggregate__finish(sink.aggregate);
+	cr_expect_eq(profile->losses[PERFX_LOSS_NMISSED], 5);
 	cr_expect_eq(profile->losses[PERFX_LOSS_UNDECODED], 1);
-	cr_expect_eq(profile->losses[PERFX_LOSS_TRUNCATED_BYTES], 20);
+	cr_expect_eq(profile->losses[PERFX_LOSS_TRUNCATED_BYTES], 17);
 	capture_reader__free(reader);
 	aggregate__free(sink.aggregate);
 }

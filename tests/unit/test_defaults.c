@@ -25,6 +25,9 @@ Test(defaults, what_is_traced_when_nobody_says)
 		{"scipy_cblas_sgemm64_", PERFX_SOURCE_BLAS},
 		{"scipy_dgemm_", PERFX_SOURCE_BLAS},
 		{"zgemm3m_64_", PERFX_SOURCE_BLAS},
+		{"dnnl_sgemm", PERFX_SOURCE_BLAS},
+		{"gemm_bf16bf16f32_", PERFX_SOURCE_BLAS},
+		{"_ZN2at4_ops14avg_pool2d_out4callERKNS_6TensorE", PERFX_SOURCE_TORCH},
 		/* repeats call, or is no leaf, or is somebody's own */
 		{"_ZN2at4_ops2mm10redispatchEN3c1014DispatchKeySetERKNS_6TensorES6_",
 		 PERFX_SOURCE_INVALID},
@@ -39,8 +42,21 @@ Test(defaults, what_is_traced_when_nobody_says)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		cr_expect_eq(default_function(rows[i].symbol), rows[i].source, "%s",
+		cr_expect_eq(default_function("libx.so", rows[i].symbol), rows[i].source, "%s",
 			     rows[i].symbol);
+}
+
+/* Anybody's function may be called cuSomething. */
+Test(defaults, entry_points_in_their_own_libraries_alone)
+{
+	static const char cublas[] = "cublasSgemm_v2", reduce[] = "ncclAllReduce";
+
+	cr_expect_eq(default_function("libcublas.so.13", cublas), PERFX_SOURCE_CUDA);
+	cr_expect_eq(default_function("libmine.so", cublas), PERFX_SOURCE_INVALID);
+	cr_expect_eq(default_function("libnccl.so.2", reduce), PERFX_SOURCE_NCCL);
+	cr_expect_eq(default_function("librccl.so.1", reduce), PERFX_SOURCE_NCCL);
+	cr_expect_eq(default_function("libmine.so", reduce), PERFX_SOURCE_INVALID);
+	cr_expect_eq(default_function("libnccl.so.2", "ncclCommInitRank"), PERFX_SOURCE_INVALID);
 }
 
 Test(defaults, files_worth_searching)

@@ -130,3 +130,52 @@ Test(image_note, survives_damage, .timeout = 120)
 	fixture_run("strip n.so");
 	image_damage("n.so", 3000);
 }
+
+/* --- places where operations are told --- */
+
+#define HINT(place, type, size)                                        \
+	".pushsection .note.perfx, \"\", %note\n .balign 4\n"          \
+	".long 6, " size ", " type "\n .asciz \"perfx\"\n .balign 4\n" \
+	".quad " place "\n .long 0, 0\n .popsection\n"
+
+struct places {
+	uint64_t vaddrs[16];
+	size_t count;
+};
+
+static int collect_place(uint64_t vaddr, void *ctx)
+{
+	struct places *places = ctx;
+
+	cr_assert_lt(places->count, 16);
+	places->vaddrs[places->count++] = vaddr;
+	return 0;
+}
+
+Test(image_note, hints)
+{
+	static const char hints[] =
+		".text\n"
+		".type f, %function\n f: .byte 1\n a: nop\n b: nop\n ret\n .size f, . - f\n" HINT(
+			"a", "2", "16") HINT("b", "2", "16") HINT("0", "2", "16")
+		/* no nop, outside, twice, another type */
+		HINT("f", "2", "16") HINT("0x7fffffff", "2", "16") HINT("a", "2", "16")
+			HINT("a", "3", "16") ".section .note.GNU-stack, \"\", %progbits\n";
+	struct places places = {.count = 0};
+	struct list list;
+	struct image *image;
+
+	fixture_text("h.S", hints);
+	fixture_run("cc -shared -nostdlib -Wl,-Ttext=%#x -o h.so h.S", TEXT_VADDR);
+	image = open_image("h.so", "");
+	cr_expect_eq(image__each_hint(image, collect_place, &places), 0);
+	cr_assert_eq(places.count, 3);
+	cr_expect_eq(places.vaddrs[0], TEXT_VADDR + 1);
+#if !defined(__aarch64__)
+	cr_expect_eq(places.vaddrs[1], TEXT_VADDR + 2);
+#endif
+	cr_expect_eq(places.vaddrs[2], TEXT_VADDR + 1);
+	list = marks_of(image);
+	cr_expect_eq(list.count, 0);
+	image__free(image);
+}

@@ -74,6 +74,48 @@ Test(options, options_after_a_capture_file)
 	options_clear(&options);
 }
 
+Test(options, where_the_capture_goes)
+{
+	static const struct {
+		const char *line, *capture;
+	} cases[] = {
+		{"-p|1", NULL},
+		{"-p|1|-o|x.json", NULL},
+		{"-p|1|-o|x.perfx", "x.perfx"},
+		{"-p|1|-o|x.perfx|-f|json", NULL}, /* a report with a strange name */
+		{"-p|1|-o|x.json|--capture|y.perfx", "y.perfx"},
+		{"-p|1|--capture|y", "y"},
+		{"record|-p|1|-o|x.json", "x.json"},
+		{"run|-o|x.perfx|--|true", "x.perfx"},
+		{"run|--capture|y|--|true", "y"},
+		{"report|x.perfx|-o|y.perfx", NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct options options;
+		char words[256];
+		const char *capture;
+
+		cr_assert_eq(parse(&options, words, cases[i].line), EXIT_OK);
+		capture = options_capture(&options);
+		if (cases[i].capture)
+			cr_expect_str_eq(capture, cases[i].capture);
+		else
+			cr_expect_null(capture, "%s", cases[i].line);
+		options_clear(&options);
+	}
+}
+
+Test(options, the_size_of_a_capture)
+{
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(parse(&options, words, "record|-p|1|-o|x.perfx|--max-size|1.5G"), EXIT_OK);
+	cr_expect_eq(options.capture_max, 3ull << 29);
+	options_clear(&options);
+}
+
 Test(options, the_program_of_run_keeps_its_options)
 {
 	struct options options;
@@ -136,4 +178,74 @@ Test(options, help_and_version_need_nothing_else)
 	cr_expect_eq(options.verb, VERB_VERSION);
 	cr_expect_eq(options_parse(&options, 1, (char *[]){"perfx-trace", NULL}), EXIT_OK);
 	cr_expect_eq(options.verb, VERB_HELP);
+}
+
+Test(options, peaks)
+{
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(parse(&options, words, "-p|42"), EXIT_OK);
+	cr_assert_not(options.peaks.measure_nothing || peaks_given_any(&options.peaks));
+	options_clear(&options);
+	cr_assert_eq(parse(&options, words,
+			   "-p|42|--peak-flops|f32:1.2T,f64:600G|--peak-bandwidth|25G|--no-peaks"),
+		     EXIT_OK);
+	cr_assert_eq(options.peaks.flops[PERFX_DTYPE_F32], 1200000000000);
+	cr_assert_eq(options.peaks.flops[PERFX_DTYPE_F64], 600000000000);
+	cr_assert_eq(options.peaks.flops[PERFX_DTYPE_BF16], 0);
+	cr_assert_eq(options.peaks.bytes, 25000000000);
+	cr_assert(options.peaks.measure_nothing);
+	options_clear(&options);
+}
+
+Test(options, peaks_that_are_none, .init = cr_redirect_stderr)
+{
+	static const char *const lines[] = {"-p|42|--peak-flops|fast", "-p|42|--peak-flops|1.2",
+					    "-p|42|--peak-flops|",
+					    "-p|42|--peak-bandwidth|f32:25G"};
+	struct options options;
+	char words[256];
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		cr_expect_eq(parse(&options, words, lines[i]), EXIT_USAGE, "%s", lines[i]);
+		options_clear(&options);
+	}
+}
+
+Test(options, flops)
+{
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(parse(&options, words, "-p|42"), EXIT_OK);
+	cr_expect_eq(options.flops, FLOPS_DEFAULT);
+	cr_expect_not_null(options.figures);
+	options_clear(&options);
+	cr_assert_eq(parse(&options, words, "-p|42|--flops|on"), EXIT_OK);
+	cr_expect_eq(options.flops, FLOPS_ON);
+	cr_expect_not_null(options.figures);
+	options_clear(&options);
+	cr_assert_eq(parse(&options, words, "-p|42|--flops|off"), EXIT_OK);
+	cr_expect_null(options.figures);
+	options_clear(&options);
+}
+
+/* A mistake in the rules is told before anything is touched. */
+Test(options, flops_mistakes, .init = cr_redirect_stderr)
+{
+	static const char *const lines[] = {
+		"-p|42|--flops|maybe",
+		"-p|42|--flops-rules|/nonexistent/rules",
+		"-p|42|--flops|off|--flops-rules|/dev/null",
+		"-p|42|--flops-rules|/dev/null",
+	};
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		struct options options;
+		char words[256];
+
+		cr_expect_eq(parse(&options, words, lines[i]), EXIT_USAGE, "%s", lines[i]);
+		options_clear(&options);
+	}
 }

@@ -343,3 +343,79 @@ Test(perfx_h, arm64)
 				check_place(&marks[i], "arm64");
 	}
 }
+
+/* --- perfx_flops --- */
+
+static const char flops_source[] =
+	"#include \"perfx.h\"\n"
+	"static inline __attribute__((always_inline)) void told(unsigned n) { perfx_flops(2ull * "
+	"n); }\n"
+	"static void dead(void) { perfx_flops(7); }\n"
+	"int main(int argc, char **argv)\n"
+	"{ (void)argv; told((unsigned)argc); told(3); perfx_flops(5); if (0) dead();\n"
+	"  return 0; }\n";
+
+/* Notes of type 2 whose place is a nop; those of code that is gone have place 0. */
+static size_t hints_of(const char *name)
+{
+	struct elf e = elf_open(name);
+	Elf_Scn *section = NULL;
+	size_t count = 0, strings;
+
+	cr_assert_eq(elf_getshdrstrndx(e.elf, &strings), 0);
+	while ((section = elf_nextscn(e.elf, section))) {
+		GElf_Shdr shdr;
+		GElf_Nhdr note;
+		size_t offset = 0, next, at_name, at_desc;
+		Elf_Data *data;
+
+		gelf_getshdr(section, &shdr);
+		if (strcmp(elf_strptr(e.elf, strings, shdr.sh_name), ".note.perfx") != 0)
+			continue;
+		cr_expect_eq(shdr.sh_flags & SHF_ALLOC, 0);
+		data = elf_getdata(section, NULL);
+		while ((next = gelf_getnote(data, offset, &note, &at_name, &at_desc)) > 0) {
+			uint64_t place;
+
+			memcpy(&place, (char *)data->d_buf + at_desc, sizeof(place));
+			cr_expect_eq(note.n_type, PERFX_NOTE_TYPE_FLOPS);
+			cr_expect_eq(note.n_descsz, 16);
+			count += place != 0;
+			offset = next;
+		}
+	}
+	elf_end(e.elf);
+	close(e.fd);
+	return count;
+}
+
+Test(perfx_h, flops)
+{
+	static const char *const compilers[] = {"gcc", "gcc -x c++", "clang", "clang -x c++"};
+	static const char *const options[] = {"-O0", "-O2", "-O3 -flto -fPIE -pie",
+					      "-Os -ffunction-sections -Wl,--gc-sections"};
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/flops.c", dir);
+	file = fopen(path, "w");
+	cr_assert_not_null(file);
+	fputs(flops_source, file);
+	fclose(file);
+	for (size_t i = 0; i < sizeof(compilers) / sizeof(compilers[0]); i++) {
+		if (!have(i < 2 ? "gcc" : "clang"))
+			continue;
+		for (size_t j = 0; j < sizeof(options) / sizeof(options[0]); j++) {
+			cr_assert_eq(
+				sh("%s %s -Wall -Wextra -Wpedantic -Werror -Iinclude -o %s/flops "
+				   "%s",
+				   compilers[i], options[j], dir, path),
+				0);
+			/* two copies of the inline one and its own; without optimisation the dead
+			 * one */
+			cr_expect(j ? hints_of("flops") == 3 : hints_of("flops") >= 3, "%s %s: %zu",
+				  compilers[i], options[j], hints_of("flops"));
+			cr_expect_eq(sh("strip %s/flops && %s/flops", dir, dir), 0);
+		}
+	}
+}

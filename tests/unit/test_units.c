@@ -92,6 +92,34 @@ Test(units, percent)
 	}
 }
 
+Test(units, si)
+{
+	static const struct {
+		double value;
+		const char *unit, *text;
+	} table[] = {
+		{0, "FLOP", "0 FLOP"},
+		{512, "FLOP", "512 FLOP"},
+		{999, "FLOP", "999 FLOP"},
+		{999.6, "", "1.00 k"},
+		{0.25, "B/s", "0.25 B/s"},
+		{1234, "FLOP", "1.23 kFLOP"},
+		{45600000000.0, "FLOP/s", "45.6 GFLOP/s"},
+		{999499999999.0, "FLOP/s", "999 GFLOP/s"},
+		{999500000000.0, "FLOP/s", "1.00 TFLOP/s"},
+		{1.8e19, "", "18.0 E"},
+		{1e30, "", "1000000000000 E"},
+		{7, "", "7"},
+	};
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		char buffer[UNITS_MAX];
+
+		cr_expect_str_eq(format_si(buffer, table[i].value, table[i].unit), table[i].text,
+				 "%s", buffer);
+	}
+}
+
 struct parsed {
 	const char *text;
 	int err;

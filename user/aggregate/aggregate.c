@@ -28,6 +28,8 @@ void aggregate__free(struct aggregate *a)
 		row__free(a->rows[i]);
 	free(a->rows);
 	map64_clear(&a->row_ids);
+	for (size_t i = 0; i < a->contexts_count; i++)
+		free(a->contexts[i].sums.figures);
 	free(a->contexts);
 	free(a->functions);
 	free(a->probes);

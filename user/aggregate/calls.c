@@ -34,6 +34,7 @@ void row__free(struct row *row)
 		return;
 	sketch__free(row->sketch);
 	free(row->thread_bits);
+	free(row->orphans.figures);
 	free(row);
 }
 
@@ -173,6 +174,8 @@ int calls_span(struct aggregate *a, const struct perfx_span *span)
 			return err;
 		sums_add(sums, 0, span->duration_ns, span->self_ns);
 	}
+	if (span->figure != PERFX_FIGURE_NONE && figures_span(&sums->figures, span))
+		return -ENOMEM;
 	saw_time(a, add_capped(span->start_ns, span->duration_ns));
 	return row->last_tid == span->tid ? 0 : row_thread_slowly(a, row, span->tid);
 }
@@ -221,5 +224,5 @@ int calls_book(struct aggregate *a, const struct perfx_book *record)
 	context->row->unwound_count += record->unwound_count;
 	context->row->untimed_count += record->untimed_count;
 	context->row->booked_count += rest;
-	return 0;
+	return figures_book(&context->sums.figures, record);
 }

@@ -15,6 +15,8 @@ void profile_clear(struct profile *profile)
 		free(process->rows);
 		free(process->threads);
 		free(process->contexts);
+		free(process->compute.sources);
+		free(process->compute.dtypes);
 		profile_memory_clear(process->memory, process->memory_count);
 	}
 	free(profile->processes);
@@ -211,6 +213,7 @@ const struct profile *aggregate__finish(struct aggregate *a)
 	profile_clear(&a->profile);
 	err = finish(&w);
 	free(w.sums);
+	free(w.works);
 	free(w.places);
 	free(w.edges);
 	free(w.rows_of);

@@ -16,8 +16,16 @@
 
 typedef unsigned __int128 u128;
 
+/* What calls of functions whose work is known computed. */
+struct figures {
+	struct profile_work work;
+	uint64_t dtypes[PERFX_DTYPES]; /* flops */
+	uint64_t counted_ns, unread_ns, silenced_ns;
+};
+
 struct sums {
 	uint64_t calls_count, total_ns, self_ns;
+	struct figures *figures; /* NULL: not such a function */
 };
 
 /* One function in one process. Calls, total and self are kept by context; here is what a context
@@ -167,6 +175,11 @@ int calls_context(struct aggregate *aggregate, const struct perfx_context *recor
 int calls_book(struct aggregate *aggregate, const struct perfx_book *record);
 void row__free(struct row *row);
 
+/* figures.c: what calls compute. Each returns 0 or -ENOMEM. */
+int figures_span(struct figures **figures, const struct perfx_span *span);
+int figures_book(struct figures **figures, const struct perfx_book *record);
+void work_add(struct profile_work *work, const struct profile_work *more);
+
 /* books.c: processes, their usage and threads */
 int books_process(struct aggregate *aggregate, const struct event *event);
 int books_fork(struct aggregate *aggregate, const struct perfx_fork *record);
@@ -200,13 +213,23 @@ struct edge {
 	uint64_t calls_count, total_ns;
 };
 
-/* What finish.c and rows.c share while a profile is made. */
+/* What a row computes, own and inclusive. */
+struct row_work {
+	struct figures own; /* unread_ns: less what is accounted for inside */
+	struct profile_work inclusive;
+	uint64_t dtypes[PERFX_DTYPES]; /* inclusive flops */
+	uint64_t work_ns;
+	uint32_t open; /* how often it is on the path, while the tree is walked */
+};
+
+/* What finish.c, rows.c and compute.c share while a profile is made. */
 struct work {
 	struct aggregate *a;
 	struct profile *profile;
-	struct sums *sums;  /* by row */
-	uint32_t *places;   /* by process index: where in profile->processes, or MAP64_NONE */
-	struct edge *edges; /* by row, then caller */
+	struct sums *sums;	/* by row */
+	struct row_work *works; /* by row; NULL: no figure anywhere */
+	uint32_t *places;	/* by process index: where in profile->processes, or MAP64_NONE */
+	struct edge *edges;	/* by row, then caller */
 	size_t edges_count;
 	uint32_t *rows_of;	 /* by place: how many rows */
 	uint64_t hidden_records; /* of processes and functions that nothing described */
@@ -214,6 +237,18 @@ struct work {
 
 /* finish.c */
 void profile_clear(struct profile *profile);
+
+/* compute.c. Before the rows are filled: what each computes. 0 or -ENOMEM. */
+int compute_sum(struct work *work);
+/* What a row computes, as the profile says it. */
+void compute_fill_row(const struct work *work, const struct row *row, struct profile_row *out);
+/* When they are filled: the processes' sums. 0 or -ENOMEM. */
+int compute_fill(struct work *work);
+
+/* NULL: nothing described its process or its function. */
+struct profile_process *process_of(const struct work *work, const struct row *row);
+/* The caller's context; 0: untraced code, or not known. */
+uint32_t parent_of(const struct aggregate *aggregate, const struct context *context);
 
 /* rows.c: fills the processes' rows, callers and contexts. 0 or -ENOMEM. */
 int rows_fill(struct work *work);

@@ -77,6 +77,10 @@ struct profile_row {
 	uint64_t alloc_bytes;
 	struct profile_work work;      /* of its own calls */
 	struct profile_work inclusive; /* and of all that they call, once where it calls itself */
+	enum perfx_dtype dtype; /* of most operations in `inclusive`; UNKNOWN: all are booked */
+	/* Of total_ns the time that `inclusive` took: not that of calls in another call of it, nor
+	 * of silenced ones. 0 when no function of the capture has a figure. */
+	uint64_t work_ns;
 };
 
 /* Older points of a long series are thinned out: at most this many are kept. */

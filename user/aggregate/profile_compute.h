@@ -14,7 +14,8 @@
 
 /* Sums over recorded and booked calls. All 0: no function with a figure. */
 struct profile_work {
-	uint64_t flops, bytes;
+	uint64_t flops, bytes;	 /* bytes: of calls that compute */
+	uint64_t moved_bytes;	 /* of calls without an operation: collectives */
 	uint64_t counted_count;	 /* calls with a figure */
 	uint64_t unread_count;	 /* calls whose arguments could not be read */
 	uint64_t silenced_count; /* calls whose work another call's figure contains */
@@ -35,8 +36,9 @@ struct profile_compute_dtype {
 struct profile_compute {
 	bool measured; /* a function with a figure was attached in this process, or called */
 	struct profile_work work;
-	/* Time of timed calls, ns: of those with a figure; and of those that have none although
-	 * their function could have one (UNREAD). Threads add up. */
+	/* Time of timed calls, ns: of those that compute and have a figure; and of those that have
+	 * none although their function could have one (UNREAD), less that of calls inside them
+	 * that do have one. Threads add up; of booked calls it is shared out by their number. */
 	uint64_t counted_ns, unread_ns;
 	struct profile_compute_source *sources; /* flops descending */
 	size_t sources_count;

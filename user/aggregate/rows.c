@@ -110,8 +110,9 @@ static uint64_t quantile_of(const struct row *row, double q)
 	return value > row->max_ns ? row->max_ns : value;
 }
 
-static void fill_row(const struct row *row, const struct sums *sums, struct profile_row *out)
+static void fill_row(const struct work *w, const struct row *row, struct profile_row *out)
 {
+	const struct sums *sums = &w->sums[row->index];
 	uint64_t untimed = add_capped(row->untimed_count, row->unwound_count);
 
 	*out = (struct profile_row){
@@ -134,6 +135,7 @@ static void fill_row(const struct row *row, const struct sums *sums, struct prof
 	};
 	if (out->timed_count)
 		out->avg_ns = out->total_ns / out->timed_count;
+	compute_fill_row(w, row, out);
 	if (!row->recorded_count)
 		return;
 	out->min_ns = row->min_ns;
@@ -186,8 +188,7 @@ static int by_self(const void *left, const void *right)
 	return a->function < b->function ? -1 : a->function > b->function;
 }
 
-/* NULL: nothing described its process or its function. */
-static struct profile_process *process_of(const struct work *w, const struct row *row)
+struct profile_process *process_of(const struct work *w, const struct row *row)
 {
 	uint32_t place = w->places[row->process];
 
@@ -234,7 +235,7 @@ static int fill_rows(struct work *w)
 		if (!process || (i && w->edges[i - 1].row == w->edges[i].row))
 			continue;
 		out = &process->rows[process->rows_count++];
-		fill_row(row, &w->sums[row->index], out);
+		fill_row(w, row, out);
 		process->calls_count = add_capped(process->calls_count, out->calls_count);
 		process->self_ns = add_capped(process->self_ns, out->self_ns);
 		p->calls_count = add_capped(p->calls_count, out->calls_count);
@@ -257,7 +258,7 @@ static struct profile_process *process_of_context(const struct work *w,
 }
 
 /* A damaged file may hang a node under another process's: then it is a root. */
-static uint32_t parent_of(const struct aggregate *a, const struct context *context)
+uint32_t parent_of(const struct aggregate *a, const struct context *context)
 {
 	const struct context *parent = &a->contexts[context->parent];
 
@@ -305,8 +306,12 @@ int rows_fill(struct work *w)
 	int err = sum_contexts(w);
 
 	if (!err)
+		err = compute_sum(w);
+	if (!err)
 		err = fill_rows(w);
 	if (!err)
 		err = fill_contexts(w);
+	if (!err)
+		err = compute_fill(w);
 	return err;
 }

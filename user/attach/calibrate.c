@@ -89,7 +89,7 @@ static int take_span(void *ctx, void *data, size_t size)
 	const struct perfx_span *span = data;
 	size_t *count;
 
-	if (size < sizeof(*span) || span->function >= SITE_KINDS || span->flags)
+	if (size < PERFX_SPAN_PLAIN_BYTES || span->function >= SITE_KINDS || span->flags)
 		return 0;
 	count = &durations->count[span->function];
 	if (*count < BATCH_CALLS * BATCHES)

@@ -227,7 +227,7 @@ enum perfx_link tracer__return_link(const struct tracer *tracer)
 int64_t tracer__add_family(struct tracer *tracer, pid_t pid, bool *existed)
 {
 	int map_fd = bpf_map__fd(tracer->skel->maps.perfx_families);
-	struct perfx_family family = {0};
+	struct perfx_family family = {.tensor_layouts = PERFX_TENSOR_LAYOUTS_ALL};
 	uint32_t key = (uint32_t)pid;
 
 	if (existed)
@@ -273,6 +273,15 @@ int64_t tracer__add_probe(struct tracer *tracer, const struct perfx_probe *probe
 struct perfx_probe *tracer__probe(struct tracer *tracer, uint32_t probe)
 {
 	return &tracer->probes[probe];
+}
+
+int tracer__set_figure(struct tracer *tracer, uint32_t index, const struct perfx_figure *figure)
+{
+	int map_fd = bpf_map__fd(tracer->skel->maps.perfx_figures);
+
+	if (!index || index >= PERFX_MAX_FIGURES)
+		return -ENOSPC;
+	return bpf_map_update_elem(map_fd, &index, figure, BPF_ANY) ? -errno : 0;
 }
 
 int64_t tracer__add_hook(struct tracer *tracer, const struct perfx_hook *hook)

@@ -54,6 +54,9 @@ int64_t tracer__add_probe(struct tracer *tracer, const struct perfx_probe *probe
 /* The table's entry, shared with the programs: changes take effect with the next hit. */
 struct perfx_probe *tracer__probe(struct tracer *tracer, uint32_t probe);
 
+/* The program of probes with this .figure: 0 or -errno. */
+int tracer__set_figure(struct tracer *tracer, uint32_t index, const struct perfx_figure *figure);
+
 /* Puts an allocator's hook into its table: its index, or -ENOSPC. */
 int64_t tracer__add_hook(struct tracer *tracer, const struct perfx_hook *hook);
 /* How a domain is recorded from now on. sample_bytes: where it is sampled. */

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <strings.h>
 
 struct scale {
@@ -78,6 +79,26 @@ const char *format_count(char buffer[UNITS_MAX], uint64_t count)
 		snprintf(buffer, UNITS_MAX, "%u,%03u", n / 1000, n % 1000);
 	else
 		snprintf(buffer, UNITS_MAX, "%u,%03u,%03u", n / 1000000, n / 1000 % 1000, n % 1000);
+	return buffer;
+}
+
+const char *format_si(char buffer[UNITS_MAX], double value, const char *unit)
+{
+	static const char prefixes[][2] = {"", "k", "M", "G", "T", "P", "E"};
+	size_t i = 0;
+	int length;
+
+	while (value >= 999.5 && i + 1 < sizeof(prefixes) / sizeof(prefixes[0])) {
+		value /= 1000;
+		i++;
+	}
+	if (!i && value == (double)(unsigned)value)
+		length = snprintf(buffer, UNITS_MAX, "%u", (unsigned)value);
+	else
+		length = print_digits(buffer, value);
+	if (prefixes[i][0] || unit[0])
+		snprintf(buffer + length, (size_t)(UNITS_MAX - length), " %s%.15s", prefixes[i],
+			 unit);
 	return buffer;
 }
 
@@ -167,4 +188,45 @@ int parse_size(const char *text, uint64_t *bytes)
 	};
 
 	return parse_scaled(text, units, bytes);
+}
+
+/* Takes an ending off, whatever its case. */
+static void take_off(char *text, const char *ending)
+{
+	size_t length = strlen(text), size = strlen(ending);
+
+	if (length >= size && !strcasecmp(text + length - size, ending))
+		text[length - size] = '\0';
+}
+
+int parse_rate(const char *text, uint64_t *per_s)
+{
+	static const struct unit units[] = {
+		{"", 1},
+		{"K", 1000},
+		{"M", 1000000},
+		{"G", 1000000000},
+		{"T", 1000000000000},
+		{"P", 1000000000000000},
+		{"Ki", 1ULL << 10},
+		{"Mi", 1ULL << 20},
+		{"Gi", 1ULL << 30},
+		{"Ti", 1ULL << 40},
+		{NULL, 0},
+	};
+	char copy[64];
+	size_t length = 0;
+
+	for (; *text; text++) {
+		if (length == sizeof(copy) - 1)
+			return -EINVAL;
+		if (*text != ' ')
+			copy[length++] = *text;
+	}
+	copy[length] = '\0';
+	take_off(copy, "/s");
+	take_off(copy, "FLOPS");
+	take_off(copy, "FLOP");
+	take_off(copy, "B");
+	return parse_scaled(copy, units, per_s);
 }

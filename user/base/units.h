@@ -15,6 +15,9 @@ const char *format_bytes(char buffer[UNITS_MAX], uint64_t bytes);
 /* Exact below ten million: counts are there to be compared.
  *     7   1,234   9,999,999   12.3 M */
 const char *format_count(char buffer[UNITS_MAX], uint64_t count);
+/* SI prefixes, three digits; 0 and above. unit: at most 15 bytes.
+ *     0 FLOP   512 FLOP   1.23 kFLOP   45.6 GFLOP/s; of no unit 1.23 G */
+const char *format_si(char buffer[UNITS_MAX], double value, const char *unit);
 /* part of whole = 1.
  *     0 %   <0.1 %   62.1 %   100 %   312 % */
 const char *format_percent(char buffer[UNITS_MAX], double share);
@@ -24,5 +27,8 @@ const char *format_percent(char buffer[UNITS_MAX], double share);
 int parse_duration(const char *text, uint64_t *ns);
 /* "4096" "64K" "512k" "1MiB" "1.5G" "2TB": K is 1024 however it is spelt. Errors as above. */
 int parse_size(const char *text, uint64_t *bytes);
+/* "1.2T" "350G" "25GB/s" "350GFLOP/s" "350 GFLOPS": K is 1000, as rates are told everywhere; KiB is
+ * 1024. Errors as above. */
+int parse_rate(const char *text, uint64_t *per_s);
 
 #endif

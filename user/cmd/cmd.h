@@ -14,5 +14,8 @@ int cmd_doctor(void);
 
 /* Why a capture could not be opened, for a message: report.c. */
 const char *capture_open_error(int err);
+/* What of it could not be read, in a line; nothing when all could. */
+struct capture_damage;
+void capture_say_damage(const char *path, const struct capture_damage *damage);
 
 #endif

@@ -3,11 +3,13 @@
 #include "attach/features.h"
 #include "base/message.h"
 #include "cmd/cmd.h"
+#include "peaks/cache.h"
 
 #include <errno.h>
 #include <glob.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
@@ -46,6 +48,24 @@ static bool pids_are_the_hosts(void)
 	struct stat st;
 
 	return !stat("/proc/self/ns/pid", &st) && st.st_ino == 0xEFFFFFFCu;
+}
+
+/* What was measured of this host can be kept, or is. */
+static bool peaks_are_kept(void)
+{
+	char *path = peaks_path(), *slash;
+	bool kept = path && !access(path, R_OK);
+
+	/* the folder, or the nearest that there is */
+	while (path && !kept && (slash = strrchr(path, '/')) && slash != path) {
+		*slash = '\0';
+		if (!access(path, F_OK)) {
+			kept = !access(path, W_OK);
+			break;
+		}
+	}
+	free(path);
+	return kept;
 }
 
 static int print_check(const struct check *check)
@@ -98,6 +118,9 @@ int cmd_doctor(void)
 		 "a kernel with CONFIG_SCHED_INFO: without, threads show no waiting for a CPU"},
 		{"storage I/O (/proc/PID/io)", readable("/proc/self/io"), false,
 		 "a kernel with CONFIG_TASK_IO_ACCOUNTING"},
+		{"a place to keep measured peaks", peaks_are_kept(), false,
+		 "/var/cache/perfx-trace (of others than root: ~/.cache/perfx-trace) cannot be "
+		 "written to: without, about a second more at the start of each recording"},
 		{"CUPTI", have_cupti(), false,
 		 "NVIDIA's CUDA toolkit; needed for times on the GPU only"},
 	};

@@ -42,8 +42,8 @@ static const struct export_format *choose_format(const struct options *options)
 /* --- the capture, read once for what is in it and once for its calls ----------------------------
  */
 
-static int replay(const char *path, int (*on_event)(void *ctx, const struct event *event),
-		  void *ctx)
+static int replay(const char *path, bool say_damage,
+		  int (*on_event)(void *ctx, const struct event *event), void *ctx)
 {
 	struct capture_reader *reader = capture_reader__open(path);
 	struct sink sink = {.on_event = on_event, .ctx = ctx};
@@ -52,6 +52,8 @@ static int replay(const char *path, int (*on_event)(void *ctx, const struct even
 	if (!reader)
 		return -errno;
 	err = sink_replay(&sink, reader);
+	if (!err && say_damage)
+		capture_say_damage(path, capture_reader__damage(reader));
 	capture_reader__free(reader);
 	return err;
 }
@@ -82,7 +84,7 @@ static int each_span(void *capture, export_on_span *on_span, void *ctx)
 {
 	struct spans spans = {on_span, ctx};
 
-	return replay(capture, give_span, &spans);
+	return replay(capture, false, give_span, &spans);
 }
 
 /* --- the file -----------------------------------------------------------------------------------
@@ -138,13 +140,13 @@ int cmd_export(const struct options *options)
 		return EXIT_USAGE;
 	aggregate = aggregate__new();
 	if (aggregate)
-		err = replay(options->capture, format->spans ? add_all_but_spans : add_all,
+		err = replay(options->capture, true, format->spans ? add_all_but_spans : add_all,
 			     aggregate);
 	if (!err)
 		profile = aggregate__finish(aggregate);
 	if (profile) {
 		if (!profile->ended)
-			msg_say("%s: cut or damaged: what came later is missing", options->capture);
+			msg_say("%s: without an end: what came later is missing", options->capture);
 		code = write_file(options, format, profile);
 	} else {
 		msg_say("%s: %s", options->capture, capture_open_error(err ? -err : ENOMEM));

@@ -3,6 +3,7 @@
 
 #include "base/message.h"
 #include "base/units.h"
+#include "figures/figures.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -32,11 +33,16 @@ static const char help_text[] =
 	"      --memory off|tensor|all|sampled[=BYTES]\n"
 	"                             allocations: of frameworks and GPUs; of the C library too;\n"
 	"                             of that, one in BYTES (512K). Default: what stays cheap\n"
+	"      --flops on|off         operations of BLAS, PyTorch, cuBLAS calls; with -F, on adds\n"
+	"                             the functions that do them to those named\n"
+	"      --flops-rules FILE     what functions of yours do (docs/flops.md); traces them too\n"
 	"\n"
 	"How long, and where to\n"
 	"  -d, --duration TIME        10, 500ms, 2m (default 10s; run: until it exits)\n"
 	"  -o, --output FILE          format by suffix: .txt .md .html .json .csv; '-' is stdout\n"
 	"  -f, --format FORMAT        text, md, html, json, csv, tsv, line\n"
+	"      --capture FILE         keep the capture as well as the report\n"
+	"      --max-size SIZE        end the recording when the capture is as large\n"
 	"      --top N                rows a table\n"
 	"      --sort COLUMN          order of the functions, or of the table: calls, p99_ns, …\n"
 	"      --process PID|NAME     report on these processes only\n"
@@ -51,6 +57,9 @@ static const char help_text[] =
 	"      --probe-site auto|entry      entry: always the first instruction\n"
 	"      --compensate           take the probes' own cost off nested times\n"
 	"      --no-calibrate         do not measure what a hit costs here\n"
+	"      --peak-flops RATE      what all CPUs can do: 1.2T, or by type f32:1.2T,f64:600G\n"
+	"      --peak-bandwidth RATE  and their memory: 25G (default: both measured, and kept)\n"
+	"      --no-peaks             measure neither\n"
 	"      --ring-size SIZE       ring buffer (default 8M)\n"
 	"      --interval TIME        between samples of /proc (default 250ms)\n"
 	"      --max-functions N      refuse patterns that match more (default 20000)\n"
@@ -80,10 +89,17 @@ enum long_option {
 	OPT_USER,
 	OPT_CMDLINE,
 	OPT_MEMORY,
+	OPT_PEAK_FLOPS,
+	OPT_PEAK_BANDWIDTH,
+	OPT_NO_PEAKS,
+	OPT_FLOPS,
+	OPT_FLOPS_RULES,
 	OPT_SORT,
 	OPT_PROCESS,
 	OPT_TABLE,
 	OPT_NO_HEADER,
+	OPT_CAPTURE,
+	OPT_MAX_SIZE,
 };
 
 static const struct option long_options[] = {
@@ -108,10 +124,17 @@ static const struct option long_options[] = {
 	{"user", no_argument, NULL, OPT_USER},
 	{"cmdline", required_argument, NULL, OPT_CMDLINE},
 	{"memory", required_argument, NULL, OPT_MEMORY},
+	{"peak-flops", required_argument, NULL, OPT_PEAK_FLOPS},
+	{"peak-bandwidth", required_argument, NULL, OPT_PEAK_BANDWIDTH},
+	{"no-peaks", no_argument, NULL, OPT_NO_PEAKS},
+	{"flops", required_argument, NULL, OPT_FLOPS},
+	{"flops-rules", required_argument, NULL, OPT_FLOPS_RULES},
 	{"sort", required_argument, NULL, OPT_SORT},
 	{"process", required_argument, NULL, OPT_PROCESS},
 	{"table", required_argument, NULL, OPT_TABLE},
 	{"no-header", no_argument, NULL, OPT_NO_HEADER},
+	{"capture", required_argument, NULL, OPT_CAPTURE},
+	{"max-size", required_argument, NULL, OPT_MAX_SIZE},
 	{NULL, 0, NULL, 0},
 };
 
@@ -187,6 +210,15 @@ static int set_ring(struct options *options, const char *text)
 	return EXIT_OK;
 }
 
+static int set_max_size(struct options *options, const char *text)
+{
+	if (parse_size(text, &options->capture_max))
+		return bad("--max-size", text, "not a size: try 100M, 1G");
+	if (options->capture_max < 1 << 20)
+		return bad("--max-size", text, "1M at least");
+	return EXIT_OK;
+}
+
 /* The place of value in a NULL-terminated list, or -1. */
 static int choice(const char *const *list, const char *value)
 {
@@ -220,11 +252,28 @@ static int set_memory(struct options *options, const char *value)
 	return EXIT_OK;
 }
 
+static int set_peaks(struct options *options, int option, const char *value)
+{
+	if (option == OPT_NO_PEAKS) {
+		options->peaks.measure_nothing = true;
+		return EXIT_OK;
+	}
+	if (option == OPT_PEAK_FLOPS)
+		return peaks_given_flops(&options->peaks, value)
+			       ? bad("--peak-flops", value,
+				     "not operations a second: try 350G, 1.2T or f32:1.2T,f64:600G")
+			       : EXIT_OK;
+	return peaks_given_bytes(&options->peaks, value)
+		       ? bad("--peak-bandwidth", value, "not bytes a second: try 25G, 204.8GB/s")
+		       : EXIT_OK;
+}
+
 static int set_choice(struct options *options, int option, const char *value)
 {
 	static const char *const links[] = {"session", "multi", "perf", NULL};
 	static const char *const returns[] = {"auto", "exit", "probe", NULL};
 	static const char *const sites[] = {"auto", "entry", NULL};
+	static const char *const flops[] = {"off", "on", NULL};
 	static const char *const cmdlines[] = {"hidden", "full", NULL};
 	int index;
 
@@ -241,6 +290,10 @@ static int set_choice(struct options *options, int option, const char *value)
 		index = choice(sites, value);
 		options->site_entry_only = index == 1;
 		return index < 0 ? bad("--probe-site", value, "auto or entry") : EXIT_OK;
+	case OPT_FLOPS:
+		index = choice(flops, value);
+		options->flops = (enum flops_choice)(FLOPS_OFF + index);
+		return index < 0 ? bad("--flops", value, "on or off") : EXIT_OK;
 	default:
 		index = choice(cmdlines, value);
 		options->full_cmdline = index == 1;
@@ -266,6 +319,11 @@ static int take_option(struct options *options, int option, char *value)
 	case 'f':
 		options->format = value;
 		return EXIT_OK;
+	case OPT_CAPTURE:
+		options->keep = value;
+		return *value ? EXIT_OK : bad("--capture", value, "an empty file name");
+	case OPT_MAX_SIZE:
+		return set_max_size(options, value);
 	case 'h':
 		options->verb = VERB_HELP;
 		return EXIT_OK;
@@ -294,6 +352,13 @@ static int take_option(struct options *options, int option, char *value)
 		return EXIT_OK;
 	case OPT_MEMORY:
 		return set_memory(options, value);
+	case OPT_PEAK_FLOPS:
+	case OPT_PEAK_BANDWIDTH:
+	case OPT_NO_PEAKS:
+		return set_peaks(options, option, value);
+	case OPT_FLOPS_RULES:
+		options->flops_rules = value;
+		return EXIT_OK;
 	case OPT_SORT:
 		options->sort = value;
 		return EXIT_OK;
@@ -309,6 +374,7 @@ static int take_option(struct options *options, int option, char *value)
 	case OPT_LINK:
 	case OPT_RETURN:
 	case OPT_SITE:
+	case OPT_FLOPS:
 	case OPT_CMDLINE:
 		return set_choice(options, option, value);
 	default:
@@ -365,6 +431,17 @@ static int take_operands(struct options *options, int argc, char **argv)
 	return EXIT_USAGE;
 }
 
+const char *options_capture(const struct options *options)
+{
+	const char *dot = options->output ? strrchr(options->output, '.') : NULL;
+
+	if (options->verb == VERB_RECORD)
+		return options->output;
+	if (options->verb != VERB_TRACE && options->verb != VERB_RUN)
+		return NULL;
+	return !options->format && dot && !strcmp(dot, ".perfx") ? options->output : options->keep;
+}
+
 static int check_targets(const struct options *options)
 {
 	bool needs_target = options->verb == VERB_TRACE || options->verb == VERB_RECORD ||
@@ -387,11 +464,38 @@ static int check_targets(const struct options *options)
 		msg_say("record: where to? -o FILE.perfx");
 		return EXIT_USAGE;
 	}
+	if (options->keep && options_capture(options) != options->keep) {
+		msg_say("--capture keeps what a report is made of beside it; record and -o x.perfx "
+			"make no report");
+		return EXIT_USAGE;
+	}
+	if (options->capture_max && !options_capture(options)) {
+		msg_say("--max-size is of a capture: record -o FILE, or --capture FILE");
+		return EXIT_USAGE;
+	}
 	if (options->as_caller && options->verb != VERB_RUN) {
 		msg_say("--user goes with run");
 		return EXIT_USAGE;
 	}
 	return EXIT_OK;
+}
+
+/* The rules are read at once, so that a mistake in them is told before anything is touched. */
+static int load_figures(struct options *options)
+{
+	char why[512];
+
+	if (options->flops == FLOPS_OFF && options->flops_rules) {
+		msg_say("--flops-rules says what functions do: it does not go with --flops off");
+		return EXIT_USAGE;
+	}
+	if (options->flops == FLOPS_OFF || options->verb == VERB_REPORT ||
+	    options->verb == VERB_DOCTOR)
+		return EXIT_OK;
+	options->figures = figures__load(options->flops_rules, why, sizeof(why));
+	if (!options->figures)
+		msg_say("%s", why);
+	return options->figures ? EXIT_OK : EXIT_USAGE;
 }
 
 int options_parse(struct options *options, int argc, char **argv)
@@ -430,11 +534,14 @@ int options_parse(struct options *options, int argc, char **argv)
 	if (options->all && options->memory == MEMORY_DEFAULT)
 		options->memory = MEMORY_TENSOR;
 	code = take_operands(options, argc - optind, argv + optind);
-	return code ? code : check_targets(options);
+	if (!code)
+		code = check_targets(options);
+	return code ? code : load_figures(options);
 }
 
 void options_clear(struct options *options)
 {
+	figures__free(options->figures);
 	for (size_t i = 0; i < options->patterns_count; i++)
 		pattern__free(options->patterns[i]);
 	free(options->patterns);

@@ -5,6 +5,7 @@
 #ifndef PERFX_CMD_OPTIONS_H
 #define PERFX_CMD_OPTIONS_H
 
+#include "peaks/given.h"
 #include "perfx_record.h"
 #include "plan/plan.h"
 
@@ -24,6 +25,9 @@ enum verb {
 	VERB_VERSION,
 };
 
+/* --flops. ON: what is traced by default and has a figure is so beside what -F names. */
+enum flops_choice { FLOPS_DEFAULT = 0, FLOPS_OFF, FLOPS_ON };
+
 struct options {
 	enum verb verb;
 	const char **targets; /* -p: pids and names as they were written, borrowed from argv */
@@ -34,6 +38,8 @@ struct options {
 	uint64_t duration_ns; /* UINT64_MAX: until the end; 0: not given */
 	const char *output;   /* -o; NULL: stdout */
 	const char *format;   /* -f; NULL: by the suffix of output, else text */
+	const char *keep;     /* --capture: the capture beside the report; NULL: none */
+	uint64_t capture_max; /* --max-size, bytes of the capture; 0: as long as it gets */
 	uint64_t interval_ns;
 	uint64_t ring_bytes;
 	uint64_t functions_max;
@@ -42,6 +48,10 @@ struct options {
 	enum return_mode return_mode;
 	enum memory_choice memory;
 	uint64_t sample_bytes; /* MEMORY_SAMPLED: mean distance between samples */
+	struct peaks_given peaks;
+	enum flops_choice flops;
+	const char *flops_rules; /* a file; NULL: the built-in table alone */
+	struct figures *figures; /* owned; NULL with FLOPS_OFF */
 	bool site_entry_only;
 	bool compensate;
 	bool no_children;
@@ -59,6 +69,10 @@ struct options {
 /* EXIT_OK, or EXIT_USAGE after a message that says what is wrong. */
 int options_parse(struct options *options, int argc, char **argv);
 void options_clear(struct options *options);
+
+/* Where the capture goes: -o of `record`, -o x.perfx, or --capture; NULL: none is kept. Where it is
+ * -o, no report is made. */
+const char *options_capture(const struct options *options);
 
 /* --help, on stdout. */
 void options_help(void);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* perfx-trace report FILE: any report from a capture, without root and without the target. */
 #include "base/message.h"
+#include "base/units.h"
 #include "cmd/cmd.h"
 #include "cmd/output.h"
 #include "stream/capture.h"
 #include "stream/sink.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 const char *capture_open_error(int err)
@@ -21,25 +23,43 @@ const char *capture_open_error(int err)
 	}
 }
 
+void capture_say_damage(const char *path, const struct capture_damage *damage)
+{
+	char size[UNITS_MAX];
+
+	format_bytes(size, damage->bytes);
+	if (damage->bytes)
+		msg_say("%s: %s in %" PRIu64 " %s damaged or cut off: what was there is missing",
+			path, size, damage->places,
+			damage->places == 1 ? "place is" : "places are");
+	if (damage->strange_blocks)
+		msg_say("%s: %" PRIu64 " blocks of a kind unknown to this version were left out",
+			path, damage->strange_blocks);
+}
+
 int cmd_report(const struct options *options)
 {
 	struct capture_reader *reader = capture_reader__open(options->capture);
 	struct report_target target = {.fd = -1};
 	struct sink sink = {0};
-	int code = EXIT_FAILED;
+	int code = EXIT_FAILED, err = -ENOMEM;
 
 	if (!reader) {
 		msg_say("%s: %s", options->capture, capture_open_error(errno));
 		return EXIT_FAILED;
 	}
 	sink.aggregate = aggregate__new();
-	if (sink.aggregate && !sink_replay(&sink, reader)) {
+	if (sink.aggregate)
+		err = sink_replay(&sink, reader);
+	if (!err) {
+		capture_say_damage(options->capture, capture_reader__damage(reader));
 		code = report_target_open(&target, options);
 		if (!code)
 			code = report_target_write(&target, sink.aggregate, options);
 		report_target_close(&target);
 	} else {
-		msg_say("out of memory");
+		msg_say("%s: %s", options->capture,
+			err == -ENOMEM ? "out of memory" : strerror(-err));
 	}
 	aggregate__free(sink.aggregate);
 	capture_reader__free(reader);

@@ -160,6 +160,8 @@ struct plan_options plan_options_of(const struct options *options, const struct 
 		.return_guard = session,
 		.functions_max = options->functions_max,
 		.memory = options->memory,
+		.figures = options->figures,
+		.flops_too = options->flops == FLOPS_ON,
 	};
 }
 

@@ -22,39 +22,55 @@ static uint64_t duration_of(const struct options *options)
 	return options->verb == VERB_RUN ? UINT64_MAX : DEFAULT_DURATION_NS;
 }
 
-/* A capture is wanted by `record`, and by `run -o x.perfx`. */
-static bool wants_capture(const struct options *options)
-{
-	const char *dot = options->output ? strrchr(options->output, '.') : NULL;
+/* Of a capture's size, so much is kept for what closes it: totals, names of stack frames. */
+#define CLOSING_SHARE 8
+#define CLOSING_MAX   (4u << 20)
 
-	return options->verb == VERB_RECORD || (!options->format && dot && !strcmp(dot, ".perfx"));
+static uint64_t recording_max(const struct options *options)
+{
+	uint64_t closing = options->capture_max / CLOSING_SHARE;
+
+	return options->capture_max - (closing < CLOSING_MAX ? closing : CLOSING_MAX);
 }
 
 struct outputs {
+	const char *capture_path; /* NULL: not kept */
+	bool report;		  /* wanted now */
 	struct aggregate *aggregate;
 	struct capture_writer *capture;
 	struct report_target target;
 };
 
-static int open_outputs(struct outputs *outputs, const struct options *options)
+static int open_capture(struct outputs *outputs)
 {
-	int fd;
+	const char *path = outputs->capture_path;
+	int fd = output_open(path);
 
-	outputs->target.fd = -1;
-	if (!wants_capture(options)) {
-		outputs->aggregate = aggregate__new();
-		return outputs->aggregate ? report_target_open(&outputs->target, options)
-					  : EXIT_FAILED;
-	}
-	fd = output_open(options->output);
-	if (fd >= 0 && strcmp(options->output, "-"))
+	if (fd >= 0 && strcmp(path, "-"))
 		fd = output_write(fd, "", 0) ? -errno : fd; /* empties an old file */
 	if (fd >= 0)
 		outputs->capture = capture_writer__new(fd);
 	if (outputs->capture)
 		return EXIT_OK;
-	msg_say("%s: %s", options->output, output_error(fd < 0 ? fd : errno));
+	msg_say("%s: %s", path, output_error(fd < 0 ? fd : errno));
 	return EXIT_FAILED;
+}
+
+static int open_outputs(struct outputs *outputs, const struct options *options)
+{
+	int code = EXIT_OK;
+
+	outputs->target.fd = -1;
+	outputs->capture_path = options_capture(options);
+	outputs->report = !outputs->capture_path || outputs->capture_path == options->keep;
+	if (outputs->report) {
+		outputs->aggregate = aggregate__new();
+		code = outputs->aggregate ? report_target_open(&outputs->target, options)
+					  : EXIT_FAILED;
+	}
+	if (!code && outputs->capture_path)
+		code = open_capture(outputs);
+	return code;
 }
 
 static int close_outputs(struct outputs *outputs, const struct options *options, int sink_err,
@@ -66,13 +82,17 @@ static int close_outputs(struct outputs *outputs, const struct options *options,
 		int close_err = capture_writer__free(outputs->capture);
 
 		err = err ? err : close_err;
-	} else if (recorded) {
-		code = report_target_write(&outputs->target, outputs->aggregate, options);
 	}
 	if (err) {
-		msg_say("%s: %s", options->output ? options->output : "recording",
-			output_error(err));
+		msg_say("%s: %s%s", outputs->capture ? outputs->capture_path : "recording",
+			output_error(err),
+			outputs->capture ? "; report can read what was written before" : "");
 		code = EXIT_FAILED;
+	}
+	if (outputs->report && recorded) {
+		int written = report_target_write(&outputs->target, outputs->aggregate, options);
+
+		code = code ? code : written;
 	}
 	report_target_close(&outputs->target);
 	aggregate__free(outputs->aggregate);
@@ -106,7 +126,9 @@ static int status_of_child(struct launch *launch, int seen)
 static int record(const struct options *options, char *const *argv, const struct features *features,
 		  struct outputs *outputs)
 {
-	struct sink sink = {.aggregate = outputs->aggregate, .capture = outputs->capture};
+	struct sink sink = {.aggregate = outputs->aggregate,
+			    .capture = outputs->capture,
+			    .capture_max = recording_max(options)};
 	struct recorder_options recording = {
 		.all = options->all,
 		.duration_ns = duration_of(options),
@@ -119,6 +141,7 @@ static int record(const struct options *options, char *const *argv, const struct
 		.compensate = options->compensate,
 		.calibrate = !options->no_calibrate || options->compensate,
 		.full_cmdline = options->full_cmdline,
+		.peaks = options->peaks,
 	};
 	char *command = shell_join(argv);
 	pid_t *pids = NULL;
@@ -137,6 +160,9 @@ static int record(const struct options *options, char *const *argv, const struct
 	}
 	if (!code)
 		code = recorder_run(&recording, features, &sink, &child);
+	if (sink.full)
+		msg_say("%s: --max-size is reached: the recording ends here",
+			outputs->capture_path);
 	written = close_outputs(outputs, options, sink.err, code == EXIT_OK || code == EXIT_TARGET);
 	if (!code)
 		code = written;

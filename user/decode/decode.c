@@ -85,6 +85,7 @@ static bool form_of(enum perfx_kind kind, struct form *form)
 		return true;
 	case PERFX_KIND_BOOK:
 		*form = FORM(perfx_book, 0);
+		form->least = offsetof(struct perfx_book, flops);
 		return true;
 	case PERFX_KIND_HITS:
 		*form = FORM(perfx_hits, 0);

@@ -38,6 +38,46 @@ const char *name_of_source(enum perfx_source source)
 	return "symbol";
 }
 
+const char *name_of_dtype(enum perfx_dtype dtype)
+{
+	switch (dtype) {
+	case PERFX_DTYPE_F64:
+		return "f64";
+	case PERFX_DTYPE_F32:
+		return "f32";
+	case PERFX_DTYPE_F16:
+		return "f16";
+	case PERFX_DTYPE_BF16:
+		return "bf16";
+	case PERFX_DTYPE_F8:
+		return "f8";
+	case PERFX_DTYPE_C128:
+		return "c128";
+	case PERFX_DTYPE_C64:
+		return "c64";
+	case PERFX_DTYPE_INTEGER:
+		return "integer";
+	case PERFX_DTYPE_TF32:
+		return "tf32";
+	case PERFX_DTYPE_UNKNOWN:
+		break;
+	}
+	return "unknown";
+}
+
+const char *name_of_peak_origin(enum perfx_peak_origin origin)
+{
+	switch (origin) {
+	case PERFX_PEAK_MEASURED:
+		return "measured";
+	case PERFX_PEAK_CACHED:
+		return "cached";
+	case PERFX_PEAK_GIVEN:
+		break;
+	}
+	return "given";
+}
+
 const char *name_of_domain(enum perfx_domain domain)
 {
 	switch (domain) {

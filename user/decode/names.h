@@ -12,6 +12,9 @@ const char *name_of_site(enum perfx_site site);
 const char *name_of_domain(enum perfx_domain domain);
 const char *name_of_loss(enum perfx_loss_kind loss);
 const char *name_of_memory_level(enum perfx_memory_level level);
+/* "f32", "bf16", …; "unknown" */
+const char *name_of_dtype(enum perfx_dtype dtype);
+const char *name_of_peak_origin(enum perfx_peak_origin origin);
 /* What a loss means, for people: one line. */
 const char *meaning_of_loss(enum perfx_loss_kind loss);
 

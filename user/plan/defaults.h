@@ -14,13 +14,14 @@
  * maps a hundred files. */
 bool default_module(const char *base_name);
 
-/* The source of a symbol that is traced by default; PERFX_SOURCE_INVALID: it is not. */
-enum perfx_source default_function(const char *symbol_name);
+/* The source of a symbol that is traced by default; PERFX_SOURCE_INVALID: it is not. What has a
+ * figure (figures/builtin.h) is, and functions whose time alone matters. */
+enum perfx_source default_function(const char *base_name, const char *symbol_name);
 
 /* May one of these be called so often, for so little work at a time, that merely counting it is
  * dear? Thunks of XLA, products of small matrices. An operator of PyTorch takes a while to be
  * dispatched. */
-bool default_often(const char *symbol_name);
+bool default_often(const char *base_name, const char *symbol_name);
 
 /* The source to show for a function however it was chosen: its library's kind of function, or
  * PERFX_SOURCE_SYMBOL. */

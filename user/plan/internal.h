@@ -14,6 +14,12 @@ bool plan_worth_searching(struct plan *plan, const char *base);
 /* Takes the function over, names and site; -ENOMEM: it does not. */
 int plan_add_function(struct plan *plan, const struct plan_function *function);
 
+/* figures.c: the site of a function (module, symbol, vaddr, size are set) and its figure, if it has
+ * one. As site_plan. */
+int plan_site(struct plan *plan, struct image *image, struct plan_function *function);
+/* figures.c: the places in a file where it says what it does. 0, -ENOMEM. */
+int plan_hints(struct plan *plan, struct image *image, size_t module);
+
 /* Index of a file's module, -ENOENT. */
 ssize_t plan_find_module(const struct plan *plan, const struct module_ref *ref);
 

@@ -55,6 +55,7 @@ void plan__free(struct plan *plan)
 	for (size_t i = 0; i < plan->allocators_count; i++)
 		free(plan->allocators[i].name);
 	free(plan->allocators);
+	free(plan->figures);
 	free(plan->functions);
 	free(plan->modules);
 	free(plan->refusals);
@@ -160,6 +161,8 @@ static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *re
 	}
 	plan_consider_file(plan, image, ref->base);
 	err = plan_image(plan, image, index);
+	if (!err)
+		err = plan_hints(plan, image, index);
 	if (!err)
 		err = plan_hooks(plan, image, index, is_executable(pid, ref));
 	module = &plan->modules[index];

@@ -40,6 +40,9 @@ struct plan_options {
 	bool return_guard;
 	size_t functions_max; /* hooks not counted */
 	enum memory_choice memory;
+	const struct figures *figures; /* borrowed; NULL: no figures */
+	/* What is traced by default and has a figure is so beside what the patterns name. */
+	bool flops_too;
 };
 
 struct plan_function {
@@ -54,6 +57,11 @@ struct plan_function {
 	bool by_default;     /* nobody asked for it: when it is dear it may be given up again */
 	bool often;	     /* default_often */
 	bool c_alone;	     /* timed by return probe only because nothing here unwinds */
+	uint32_t figure;     /* index into plan.figures; 0: none */
+	const char *figure_origin; /* where it is written; borrowed from options.figures */
+	const char *figure_why;	   /* static: why it has none, though its work is known; or NULL */
+	/* A place in a function, where perfx_flops() was written. It has a function of its own. */
+	bool is_hint;
 	/* An allocator's function. What is traced besides has a function of its own at the same
 	 * offset; so has a second thing that an allocator tells by one function. */
 	bool is_hook;
@@ -98,6 +106,9 @@ struct plan {
 	bool has_framework; /* a file is mapped whose tensors are hooked */
 	struct plan_allocator *allocators;
 	size_t allocators_count, allocators_capacity;
+	struct perfx_figure *figures; /* index 0 unused */
+	size_t figures_count;
+	size_t figures_capacity;
 	struct plan_refusal *refusals;
 	size_t refusals_count, refusals_capacity;
 	/* per pattern: did it see a module of its name, did it match a function */

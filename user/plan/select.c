@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Which functions of a file are traced: chosen by -F, annotated, or worth it by default. */
 #include "base/grow.h"
+#include "figures/builtin.h"
+#include "figures/figures.h"
 #include "plan/defaults.h"
 #include "plan/internal.h"
 #include "target/demangle.h"
@@ -99,20 +101,42 @@ static void refuse_symbol(struct plan *plan, const char *symbol, const char *rea
 	free(name);
 }
 
+/* Traced by default, and its work is known. */
+static bool default_with_figure(const char *base, const char *symbol, enum perfx_source *source)
+{
+	struct builtin builtin;
+
+	if (!builtin_find(base, symbol, &builtin) || !builtin.by_default)
+		return false;
+	*source = builtin.source;
+	return true;
+}
+
+/* PERFX_SOURCE_INVALID: it is not traced. */
+static enum perfx_source choose(struct plan *plan, const char *base, const char *symbol)
+{
+	enum perfx_source source;
+	bool named = figures__names(plan->options.figures, base, symbol);
+
+	if (!has_includes(&plan->options))
+		source = default_function(base, symbol);
+	else if (included(plan, base, symbol))
+		source = source_of_function(base, symbol);
+	else if (!plan->options.flops_too || !default_with_figure(base, symbol, &source))
+		source = PERFX_SOURCE_INVALID;
+	return source || !named ? source : source_of_function(base, symbol);
+}
+
 static int offer_symbol(const struct symbol *symbol, void *ctx)
 {
 	struct selection *selection = ctx;
 	struct plan *plan = selection->plan;
-	bool chosen = has_includes(&plan->options);
 	enum perfx_source source;
 
 	/* a function's cold half is part of it, not a function */
 	if (symbol->cold)
 		return 0;
-	source = chosen ? (included(plan, selection->base, symbol->name)
-				   ? source_of_function(selection->base, symbol->name)
-				   : PERFX_SOURCE_INVALID)
-			: default_function(symbol->name);
+	source = choose(plan, selection->base, symbol->name);
 	if (!source || excluded(&plan->options, selection->base, symbol->name))
 		return 0;
 	if (symbol->ifunc) {
@@ -161,18 +185,19 @@ static int compare_candidate(const void *a, const void *b)
 static int plan_function(struct plan *plan, struct image *image, size_t module,
 			 struct candidate *candidate)
 {
-	struct site_options options = {.entry_only = plan->options.site_entry_only,
-				       .optimized_nop5 = plan->options.optimized_nop5};
+	const char *base = plan->modules[module].base;
 	struct plan_function function = {
 		.module = (uint32_t)module,
+		.symbol = candidate->symbol,
 		.vaddr = candidate->vaddr,
 		.offset = candidate->offset,
 		.size = candidate->size,
 		.source = candidate->source,
-		.by_default = !candidate->marked && !has_includes(&plan->options),
-		.often = default_often(candidate->symbol),
+		.by_default = !candidate->marked && !has_includes(&plan->options) &&
+			      !figures__names(plan->options.figures, base, candidate->symbol),
+		.often = default_often(base, candidate->symbol),
 	};
-	int err = site_plan(image, candidate->vaddr, candidate->size, &options, &function.site);
+	int err = plan_site(plan, image, &function);
 
 	if (err == -ENOTSUP) {
 		refuse_symbol(plan, candidate->symbol,
@@ -186,7 +211,6 @@ static int plan_function(struct plan *plan, struct image *image, size_t module,
 		return 0;
 	}
 	function.name = candidate->marked ? strdup(candidate->symbol) : demangle(candidate->symbol);
-	function.symbol = candidate->symbol;
 	if (!function.name || plan_add_function(plan, &function)) {
 		site_plan__clear(&function.site);
 		free(function.name);
@@ -225,10 +249,11 @@ static int plan_candidates(struct plan *plan, struct image *image, size_t module
 bool plan_worth_searching(struct plan *plan, const char *base)
 {
 	const struct plan_options *options = &plan->options;
-	bool worth = false;
+	bool worth = figures__names_module(options->figures, base);
 
 	if (!has_includes(options))
-		return default_module(base);
+		return worth || default_module(base);
+	worth |= options->flops_too && default_module(base);
 	for (size_t i = 0; i < options->patterns_count; i++) {
 		if (pattern__excludes(options->patterns[i]) ||
 		    !pattern__matches_module(options->patterns[i], base))

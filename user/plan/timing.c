@@ -34,11 +34,11 @@ static bool may_unwind(struct image *image, const char *base)
 	return traits->has_except_table || traits->needs_cxx || traits->is_rust || traits->is_go;
 }
 
-/* OpenSSL has coroutines for asynchronous engines, and hardly anybody uses these: every Python maps
- * it. */
+/* OpenSSL has coroutines for asynchronous engines, TBB for tasks that are suspended, and hardly
+ * anybody uses these: every Python maps the one, Debian's PyTorch the other. */
 static bool switches_for_real(const char *base)
 {
-	return strncmp(base, "libcrypto", 9) != 0;
+	return strncmp(base, "libcrypto", 9) != 0 && strncmp(base, "libtbb.", 7) != 0;
 }
 
 /*
@@ -112,7 +112,7 @@ size_t plan__distrust_returns(struct plan *plan)
 void plan_time_functions(struct plan *plan, size_t first)
 {
 	for (size_t i = first; i < plan->functions_count; i++)
-		if (!plan->functions[i].is_hook) /* has its own way */
+		if (!plan->functions[i].is_hook && !plan->functions[i].is_hint) /* their own way */
 			choose_return(plan, plan->modules[plan->functions[i].module].base,
 				      &plan->functions[i]);
 }

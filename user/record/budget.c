@@ -88,11 +88,15 @@ static void begin_window(const struct probes *probes, size_t index, uint64_t now
 	placed->window.cost_ns = cost_ns(probes, index);
 }
 
-/* From now on its calls are counted; that they have no time is no loss. */
+/* From now on its calls are counted; that they have no time is no loss. What they compute is not
+ * told either: a call whose end is not seen cannot keep that of the calls inside from being told as
+ * well. */
 static void only_count(struct probes *probes, size_t index, const char *why)
 {
-	tracer__probe(probes->tracer, probes->placed[index].entry)->flags |=
-		PERFX_PROBE_F_BY_CHOICE;
+	struct perfx_probe *probe = tracer__probe(probes->tracer, probes->placed[index].entry);
+
+	probe->flags |= PERFX_PROBE_F_BY_CHOICE;
+	probe->figure = 0;
 	probes_only_count(probes, index, why);
 }
 

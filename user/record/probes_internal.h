@@ -40,6 +40,7 @@ struct probes {
 	struct attachment *attachments; /* by module index */
 	size_t attachments_capacity;
 	size_t functions_count, hooks_count, sites_count, own_entries_count;
+	size_t figures_told; /* of plan.figures: in the programs' table */
 	uint64_t detached_count;
 	struct {
 		bool allocations, frees;

@@ -18,6 +18,8 @@
 #define PROBES_SLACK 4096
 /* The rings are drained at least this often, and late mappings looked at. */
 #define TICK_NS 50000000u
+/* A capture file has what is older, but for the moment that the disk takes. */
+#define FLUSH_NS 500000000u
 
 /* The plan for what runs now, before anything is loaded: its size decides the tables', and a
  * pattern without a match ends here. */
@@ -167,8 +169,10 @@ static void on_tick(struct recorder *recorder)
 	if (now >= recorder->next_sample_ns) {
 		books__sample(recorder->books, false);
 		recorder->next_sample_ns = now + recorder->options->interval_ns;
-		if (recorder->sink->capture)
-			capture_writer__flush(recorder->sink->capture);
+	}
+	if (now >= recorder->next_flush_ns) {
+		sink_flush(recorder->sink);
+		recorder->next_flush_ns = now + FLUSH_NS;
 	}
 	if (recorder->mappings)
 		return;
@@ -183,7 +187,7 @@ static bool finished(struct recorder *recorder)
 	size_t living;
 
 	books__pids(recorder->books, &living);
-	return interrupt_asked() || recorder->sink->err ||
+	return interrupt_asked() || recorder->sink->err || sink_full(recorder->sink) ||
 	       clock_monotonic_ns() >= recorder->end_ns || (!living && !recorder->options->all) ||
 	       (recorder->options->launch && recorder->main_ended);
 }
@@ -255,6 +259,7 @@ static void trace(struct recorder *recorder)
 	totals.killed = recorder->main_ended && (recorder->main_status & 0x7f);
 	totals.exited = recorder->main_ended;
 	totals.interrupted = interrupt_asked();
+	host_peaks_tell(recorder); /* for what has been mapped since the start */
 	memory__report(recorder->memory);
 	if (recorder->frames)
 		frames__emit(recorder->frames);
@@ -288,6 +293,8 @@ static int prepare(struct recorder *recorder)
 		return EXIT_FAILED;
 	}
 	code = plan_targets(recorder);
+	if (!code)
+		host_peaks_tell(recorder);
 	if (!code)
 		code = load(recorder);
 	if (!code)

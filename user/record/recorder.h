@@ -10,6 +10,7 @@
 #define PERFX_RECORD_RECORDER_H
 
 #include "attach/features.h"
+#include "peaks/given.h"
 #include "plan/plan.h"
 #include "record/launch.h"
 #include "stream/sink.h"
@@ -34,7 +35,8 @@ struct recorder_options {
 	bool compensate;
 	bool calibrate;
 	bool full_cmdline;
-	const char *command; /* this program's own command line, for the report */
+	struct peaks_given peaks; /* --peak-flops and its like */
+	const char *command;	  /* this program's own command line, for the report */
 };
 
 /* Records into sink. Returns an exit code (base/message.h): EXIT_OK also when the target ended by

@@ -27,13 +27,14 @@ struct recorder {
 	struct reader *reader;
 	struct mappings *mappings;
 	int epoll_fd, timer_fd;
-	uint64_t start_ns, end_ns, next_sample_ns, next_scan_ns;
+	uint64_t start_ns, end_ns, next_sample_ns, next_scan_ns, next_flush_ns;
 	pid_t main_pid; /* the first target: whose end by a signal is told */
 	bool main_ended, rescan;
 	int main_status;
 	pid_t *scans; /* processes whose mappings have changed */
 	size_t scans_count;
 	size_t waiting_said;
+	bool given_told, peaks_told;
 };
 
 /* follow.c: whom the recording is about, from the targets that were named to what they start and
@@ -47,6 +48,9 @@ int follow_attach(struct recorder *recorder);
 void follow_record(void *ctx, const struct perfx_record *record);
 /* Attaches what has been mapped since. */
 void follow_mappings(struct recorder *recorder);
+
+/* host_peaks.c: what this host can do, once there is something to compare with it. */
+void host_peaks_tell(struct recorder *recorder);
 
 /* say.c: what a person is told. */
 void say_scan_error(pid_t pid, const struct recorder *recorder, ssize_t err);

@@ -63,8 +63,9 @@ void say_tracing(struct recorder *recorder)
 	msg_say("tracing %s: %zu probes on %zu functions%s%s%s", who,
 		probes__sites_count(recorder->probes), probes__functions_count(recorder->probes),
 		memory && *memory ? "; memory: " : "", memory ? memory : "", not_attached);
-	free(memory);
 	if (!probes__functions_count(recorder->probes) && !recorder->options->all)
-		msg_say("no annotated function and no known ML library is mapped: choose functions "
-			"with -F 'MODULE:GLOB'");
+		msg_say("no annotated function and no known ML library is mapped%s: choose "
+			"functions with -F 'MODULE:GLOB'",
+			memory && *memory ? ", only memory is traced" : "");
+	free(memory);
 }

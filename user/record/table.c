@@ -103,6 +103,20 @@ static void make_hook_exit(struct perfx_probe *exit, uint32_t hook)
 	exit->hook = hook;
 }
 
+/* The programs' figure of that index. They are told of it when its first function is placed; what
+ * finds no room there is as if it had none. */
+static uint32_t figure_of(struct probes *probes, uint32_t figure)
+{
+	const struct plan *plan = probes->plan;
+
+	for (; probes->figures_told < plan->figures_count; probes->figures_told++)
+		if (probes->figures_told &&
+		    tracer__set_figure(probes->tracer, (uint32_t)probes->figures_told,
+				       &plan->figures[probes->figures_told]))
+			break;
+	return figure < probes->figures_told ? figure : 0;
+}
+
 int probes_place(struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
@@ -111,11 +125,14 @@ int probes_place(struct probes *probes, size_t index)
 	struct perfx_probe probe = {.function = id,
 				    .kind = entry_kind(function->ret),
 				    .call_cost_ns = cost_ns,
-				    .own_cost_ns = own_cost_ns(probes, function)};
+				    .own_cost_ns = own_cost_ns(probes, function),
+				    .figure = figure_of(probes, function->figure)};
 	int64_t slot;
 
 	if (function->is_hook && place_hook(probes, function, placed, &probe))
 		return -ENOSPC;
+	if (function->is_hint)
+		probe.kind = PERFX_PROBE_HINT;
 	if (!function->is_hook)
 		mark_entry(&probe, function);
 	if (placed->entry) {

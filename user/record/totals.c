@@ -142,6 +142,9 @@ static void send_losses(struct sink *sink, struct pack_buffer *buffer, const str
 static void send_end(struct sink *sink, struct pack_buffer *buffer, const struct totals *totals)
 {
 	struct perfx_end record = {.time_ns = totals->end_ns,
+				   .end_unix_ns = clock_ns(CLOCK_REALTIME) -
+						  (clock_monotonic_ns() - totals->end_ns),
+				   .end_boot_ns = clock_monotonic_to_boot(totals->end_ns),
 				   .flags = (totals->killed ? PERFX_END_TARGET_KILLED : 0) |
 					    (totals->exited ? PERFX_END_TARGET_EXITED : 0) |
 					    (totals->interrupted ? PERFX_END_INTERRUPTED : 0)};

@@ -26,6 +26,8 @@ void compose_functions(struct composer *c, const struct profile_process *process
 /* The function's name as this process's tables show it, marked. */
 void compose_function_name(struct composer *c, const struct profile_process *process, uint32_t id,
 			   struct text *into);
+/* compute.c: operations, where they are known, and the roofline */
+void compose_compute(struct composer *c, const struct profile_process *process);
 /* memory.c: all of a process's memory */
 void compose_memory(struct composer *c, const struct profile_process *process,
 		    const struct process_analysis *analysis);

@@ -21,6 +21,7 @@ enum block_kind {
 	BLOCK_FINDING,
 	BLOCK_CAPTION, /* of the table that follows */
 	BLOCK_TABLE,
+	BLOCK_PLOT, /* lines of our own characters, shown as they are */
 	BLOCK_FOLD, /* what follows, up to BLOCK_UNFOLD, may be hidden at first; text: its title */
 	BLOCK_UNFOLD,
 	BLOCK_CHART, /* only where the limits ask for charts */
@@ -81,6 +82,7 @@ struct document_limits {
 	unsigned threads;
 	unsigned processes; /* that get a section of their own */
 	unsigned not_attached;
+	unsigned plot_columns; /* width of a plot */
 	unsigned name_columns; /* longer names are shortened; 0: the layout does that */
 	bool charts;
 };
@@ -106,6 +108,9 @@ void document_cell_printf(struct document *document, const char *fmt, ...)
 void document_cell_ns(struct document *document, uint64_t ns);
 void document_cell_count(struct document *document, uint64_t count);
 void document_cell_bytes(struct document *document, uint64_t bytes);
+/* Operations, "-" where no call has a figure; a rate in GFLOP/s, "-" below 0. */
+void document_cell_flops(struct document *document, const struct profile_work *work);
+void document_cell_gflops(struct document *document, double flops_per_s);
 void document_cell_share(struct document *document, uint64_t part, uint64_t whole);
 /* A text of the traced program's, marked; "?" when it is empty. Shortened to so many columns, where
  * not 0. */

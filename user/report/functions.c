@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The functions of a process: what was called, how often, how long, by whom. */
+#include "analyze/roofline.h"
 #include "base/escape.h"
 #include "base/units.h"
 #include "base/utf8.h"
@@ -102,20 +103,61 @@ static void cell_function(struct composer *c, const struct profile_process *p, u
 		.title = "Module", .rank = 7       \
 	}
 
+#define FUNCTION_MEMORY                                        \
+	{                                                      \
+		.title = "Allocated", .right = true, .rank = 6 \
+	}
+#define FUNCTION_COMPUTE                              \
+	{.title = "FLOPs", .right = true, .rank = 2}, \
+	{                                             \
+		.title = "GFLOP/s", .right = true     \
+	}
+
+static bool has_compute(const struct profile_process *p)
+{
+	for (size_t i = 0; i < p->rows_count; i++) {
+		if (p->rows[i].inclusive.counted_count)
+			return true;
+	}
+	return false;
+}
+
+static void add_function_columns(struct composer *c, bool memory, bool compute)
+{
+	static const struct column plain[] = {FUNCTION_FIGURES, FUNCTION_NAMES},
+				   with_memory[] = {FUNCTION_FIGURES, FUNCTION_MEMORY,
+						    FUNCTION_NAMES},
+				   with_compute[] = {FUNCTION_FIGURES, FUNCTION_COMPUTE,
+						     FUNCTION_NAMES},
+				   with_both[] = {FUNCTION_FIGURES, FUNCTION_MEMORY,
+						  FUNCTION_COMPUTE, FUNCTION_NAMES};
+
+	if (memory && compute)
+		document_table(c->document, with_both);
+	else if (compute)
+		document_table(c->document, with_compute);
+	else if (memory)
+		document_table(c->document, with_memory);
+	else
+		document_table(c->document, plain);
+}
+
+static void cells_of_work(struct composer *c, const struct profile_process *p,
+			  const struct profile_row *row)
+{
+	struct roofline line = roofline_of_row(c->profile, p, row);
+
+	document_cell_flops(c->document, &row->inclusive);
+	document_cell_gflops(c->document, line.flops_per_s);
+}
+
 static void compose_function_table(struct composer *c, const struct profile_process *p, size_t from,
 				   size_t to)
 {
-	static const struct column without[] = {FUNCTION_FIGURES, FUNCTION_NAMES},
-				   with[] = {FUNCTION_FIGURES,
-					     {.title = "Allocated", .right = true, .rank = 6},
-					     FUNCTION_NAMES};
-	bool has_memory = p->memory_count > 0;
+	bool has_memory = p->memory_count > 0, computes = has_compute(p);
 	uint64_t wall_ns = profile_wall_ns(p);
 
-	if (has_memory)
-		document_table(c->document, with);
-	else
-		document_table(c->document, without);
+	add_function_columns(c, has_memory, computes);
 	for (size_t i = from; i < to; i++) {
 		const struct profile_row *row = &p->rows[i];
 		const struct profile_function *function =
@@ -135,6 +177,8 @@ static void compose_function_table(struct composer *c, const struct profile_proc
 		document_cell_count(c->document, row->threads_count);
 		if (has_memory)
 			document_cell_bytes(c->document, row->alloc_bytes);
+		if (computes)
+			cells_of_work(c, p, row);
 		cell_function(c, p, row->function);
 		document_cell_name(c->document, function ? function->module_base : "?",
 				   c->limits->name_columns);

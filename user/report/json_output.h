@@ -38,4 +38,12 @@ void json_put_memory(struct json_output *o, const struct profile *profile,
 		     const struct profile_process *process,
 		     const struct process_analysis *analysis);
 
+/* json_compute.c: what a function computes; the process's "compute" object, when anything is known
+ * of it; what the host can do, when it was measured */
+void json_set_work(json_t *object, const struct profile *profile,
+		   const struct profile_process *process, const struct profile_row *row);
+void json_put_compute(struct json_output *o, const struct profile *profile,
+		      const struct profile_process *process);
+void json_put_peaks(struct json_output *o, const struct profile *profile);
+
 #endif

@@ -22,8 +22,9 @@ static void compose_partial(struct composer *c)
 		separator = "; ";
 	}
 	if (partial & PROFILE_PARTIAL_TRUNCATED) {
-		text_printf(&text, "%sthe capture is cut or damaged: what came later is missing",
-			    separator);
+		text_printf(&text, "%sthe capture is %s", separator,
+			    c->profile->ended ? "damaged: what could not be read is missing"
+					      : "cut or damaged: what came later is missing");
 		separator = "; ";
 	}
 	if (partial & PROFILE_PARTIAL_LOSSY)
@@ -95,6 +96,7 @@ static void compose_process(struct composer *c, size_t i)
 		compose_functions(c, p);
 	else if (c->analysis->processes[i].silence)
 		document_say(c->document, BLOCK_PARAGRAPH, c->analysis->processes[i].silence);
+	compose_compute(c, p);
 	compose_memory(c, p, &c->analysis->processes[i]);
 	compose_threads(c, p);
 }

@@ -185,8 +185,8 @@ static void set_times(json_t *object, const struct profile_row *row)
 	json_set_measured(object, "p99_ns", row->p99_ns);
 }
 
-static json_t *function_object(const struct profile *p, const struct profile_row *row,
-			       bool has_memory)
+static json_t *function_object(const struct profile *p, const struct profile_process *process,
+			       const struct profile_row *row)
 {
 	const struct profile_function *function = profile_function(p, row->function);
 	json_t *object = json_object(), *parents = json_array();
@@ -204,7 +204,8 @@ static json_t *function_object(const struct profile *p, const struct profile_row
 	json_object_set_new(object, "booked", json_of_integer(row->booked_count));
 	set_times(object, row);
 	json_object_set_new(object, "threads", json_of_integer(row->threads_count));
-	if (has_memory)
+	json_set_work(object, p, process, row);
+	if (process->memory_count > 0)
 		json_set_measured(object, "alloc_bytes", row->alloc_bytes);
 	for (size_t i = 0; i < row->callers_count; i++)
 		json_array_append_new(parents,
@@ -292,9 +293,10 @@ static void put_process(struct json_output *o, const struct profile *p,
 	put_facts(o, process);
 	json_open(o, "functions", '[');
 	for (size_t i = 0; i < process->rows_count; i++)
-		json_put(o, NULL, function_object(p, &process->rows[i], process->memory_count > 0));
+		json_put(o, NULL, function_object(p, process, &process->rows[i]));
 	json_close(o, ']');
 	json_put_memory(o, p, process, analysis);
+	json_put_compute(o, p, process);
 	json_open(o, "threads", '[');
 	for (size_t i = 0; i < process->threads_count; i++)
 		json_put(o, NULL, thread_object(&process->threads[i]));
@@ -322,6 +324,7 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 	put_losses(&o, profile);
 	put_overhead(&o, profile);
 	put_not_attached(&o, profile);
+	json_put_peaks(&o, profile);
 	json_open(&o, "processes", '[');
 	for (size_t i = 0; i < profile->processes_count; i++)
 		put_process(&o, profile, &profile->processes[i], &analysis->processes[i]);

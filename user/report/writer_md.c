@@ -97,6 +97,11 @@ static void add_block(struct text *text, const struct block *block)
 	case BLOCK_TABLE:
 		add_table(text, &block->table);
 		break;
+	case BLOCK_PLOT:
+		text_add(text, "```\n");
+		text_add(text, block->text);
+		text_add(text, "```\n\n");
+		break;
 	case BLOCK_FOLD:
 		/* a blank line after the summary: Markdown goes on inside */
 		text_add(text, "<details><summary>");
@@ -125,6 +130,7 @@ int report_write_md(FILE *out, const struct profile *profile, const struct analy
 		.threads = 10,
 		.processes = 5,
 		.not_attached = 20,
+		.plot_columns = 72,
 		.name_columns = 80,
 	};
 	struct document document = {0};

@@ -323,6 +323,9 @@ static void add_block(struct layout *l, const struct block *block)
 	case BLOCK_TABLE:
 		add_table(l, &block->table);
 		break;
+	case BLOCK_PLOT:
+		text_add(&l->out, block->text);
+		break;
 	case BLOCK_FOLD:
 		text_add(&l->out, "\n");
 		add_line(l, STYLE_BOLD, 0, "", block->text);
@@ -344,7 +347,7 @@ static bool stands_apart(enum block_kind before, enum block_kind block)
 int report_write_text(FILE *out, const struct profile *profile, const struct analysis *analysis,
 		      const struct report_options *options)
 {
-	const struct document_limits limits = {
+	struct document_limits limits = {
 		.findings = 6,
 		.functions = options->top ? options->top : 15,
 		.callers = 3,
@@ -361,6 +364,7 @@ int report_write_text(FILE *out, const struct profile *profile, const struct ana
 
 	if (l.width < WIDTH_MIN)
 		l.width = WIDTH_MIN;
+	limits.plot_columns = l.width;
 	err = document_compose(&document, profile, analysis, options, &limits);
 	for (size_t i = 0; i < document.blocks_count && !err; i++) {
 		if (i && stands_apart(document.blocks[i - 1].kind, document.blocks[i].kind))

@@ -58,7 +58,7 @@ static bool branches_on_null(const struct search *search, int32_t index)
 	size_t available;
 	const uint8_t *code;
 
-	if (at[index].flow != FLOW_JCC || index < 1 || index - 1 > at[0].is_endbr)
+	if (at[index].flow != FLOW_JCC || index < 1 || index > (at[0].is_endbr ? 2 : 1))
 		return false;
 	code = image__code(search->body->image, at[index - 1].vaddr, &available);
 	return code && available > sizeof(test) && !memcmp(code, test, sizeof(test)) &&

@@ -68,6 +68,11 @@ int image__function_at(struct image *image, uint64_t vaddr, struct symbol *symbo
 int image__each_mark(struct image *image, int (*fn)(const struct symbol *symbol, void *ctx),
 		     void *ctx);
 
+/* Places where a program says how many operations it does (perfx_flops() in include/perfx.h): each
+ * is a nop, with the number in the first argument's register. One place may come twice. Stops and
+ * returns what fn returns when that is not 0. */
+int image__each_hint(struct image *image, int (*fn)(uint64_t vaddr, void *ctx), void *ctx);
+
 /* Code bytes at a vaddr: a pointer into the mapped file and in *available how many bytes of the
  * segment follow. NULL where no file-backed executable segment covers it. */
 const uint8_t *image__code(const struct image *image, uint64_t vaddr, size_t *available);

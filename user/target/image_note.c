@@ -9,6 +9,11 @@
  *	u32 flags, u32 zero
  *	char[]     the name otherwise
  *
+ * and of type 2, where operations are told:
+ *
+ *	u64 place  vaddr of the nop; 0: as above
+ *	u32 flags, u32 zero
+ *
  * A mark copied by the compiler (both constructors of a class, cloned code) gives equal notes.
  */
 #include "target/image_internal.h"
@@ -20,6 +25,7 @@
 #include <string.h>
 
 enum { NOTE_TYPE = 1, NOTE_FIXED_BYTES = 24, NAME_MAX_BYTES = 16 * 1024 };
+enum { HINT_TYPE = 2, HINT_BYTES = 16 };
 /* Equal notes are found by comparing with all: a file made of notes must not take hours. */
 enum { MARKS_MAX = 1 << 15 };
 
@@ -132,6 +138,12 @@ static int add_mark(struct image *image, const struct mark *mark)
 	return 0;
 }
 
+static bool notes_of(const struct image *image, Elf64_Shdr *shdr, const uint8_t **bytes)
+{
+	return elf_view__section(&image->file, ".note.perfx", shdr, bytes) ||
+	       elf_view__section(&image->debug, ".note.perfx", shdr, bytes);
+}
+
 static int read_marks(struct image *image)
 {
 	const uint8_t *bytes;
@@ -141,8 +153,7 @@ static int read_marks(struct image *image)
 	Elf64_Shdr shdr;
 	int err = 0;
 
-	if (!elf_view__section(&image->file, ".note.perfx", &shdr, &bytes) &&
-	    !elf_view__section(&image->debug, ".note.perfx", &shdr, &bytes))
+	if (!notes_of(image, &shdr, &bytes))
 		return 0;
 	while (!err && image->marks_count < MARKS_MAX &&
 	       elf_note__next(bytes, shdr.sh_size, shdr.sh_addralign, &position, &note))
@@ -173,4 +184,42 @@ void image__forget_marks(struct image *image)
 	free(image->marks);
 	image->marks = NULL;
 	image->marks_count = 0;
+}
+
+/* A damaged note must not lead a probe into the middle of an instruction. */
+static bool is_nop(const struct image *image, uint64_t vaddr)
+{
+#if defined(__aarch64__)
+	static const uint8_t nop[] = {0x1f, 0x20, 0x03, 0xd5};
+#else
+	static const uint8_t nop[] = {0x90};
+#endif
+	size_t available;
+	const uint8_t *code = image__code(image, vaddr, &available);
+
+	return code && available >= sizeof(nop) && !memcmp(code, nop, sizeof(nop));
+}
+
+int image__each_hint(struct image *image, int (*fn)(uint64_t vaddr, void *ctx), void *ctx)
+{
+	const uint8_t *bytes;
+	struct elf_note note;
+	size_t position = 0, hints = 0;
+	Elf64_Shdr shdr;
+	uint64_t vaddr;
+	int err = 0;
+
+	if (!notes_of(image, &shdr, &bytes))
+		return 0;
+	while (!err && hints < MARKS_MAX &&
+	       elf_note__next(bytes, shdr.sh_size, shdr.sh_addralign, &position, &note)) {
+		if (!elf_note__is(&note, "perfx", HINT_TYPE) || note.desc_size < HINT_BYTES)
+			continue;
+		memcpy(&vaddr, note.desc, sizeof(vaddr));
+		if (!vaddr || !is_nop(image, vaddr))
+			continue;
+		hints++;
+		err = fn(vaddr, ctx);
+	}
+	return err;
 }

@@ -109,7 +109,7 @@ ssize_t link_map_read(pid_t pid, uint64_t **out)
 	if (!files)
 		return -ENOMEM;
 	while (at && count < FILES_MAX) {
-		struct link_map map;
+		struct link_map map = {0};
 
 		err = read_memory(pid, at, &map, sizeof(map));
 		if (err)

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Reads the shape of an at::Tensor. Where its fields lie is found by trying (perfx_figure.h): what
+ * fits none of the layouts left, or several that say different things, is not read.
+ */
+#ifndef PERFX_TENSOR_BPF_H
+#define PERFX_TENSOR_BPF_H
+
+#include "thread.bpf.h"
+
+#define IMPL_BYTES   (sizeof(((struct machine *)0)->impl))
+#define IMPL_NUMEL   (PERFX_TENSOR_NUMEL / 8)
+#define IMPL_DTYPE   (PERFX_TENSOR_DTYPE / 8)
+#define SCALARS_MAX  64 /* entries of the tables, a power of two */
+#define SCALAR_LAST  48 /* more than any release has */
+#define TENSOR_TRIED 3	/* machine.tensors[]: the one that is tried */
+
+/* By c10::ScalarType (c10/core/ScalarType.h). The types that a later release put between these and
+ * Undefined are left unknown: their work is counted, bytes cannot be. */
+static const __u8 scalar_dtypes[SCALARS_MAX] = {
+	[0] = PERFX_DTYPE_INTEGER, /* uint8 */
+	[1] = PERFX_DTYPE_INTEGER, /* int8 */
+	[2] = PERFX_DTYPE_INTEGER, /* int16 */
+	[3] = PERFX_DTYPE_INTEGER, /* int32 */
+	[4] = PERFX_DTYPE_INTEGER, /* int64 */
+	[5] = PERFX_DTYPE_F16,	    [6] = PERFX_DTYPE_F32,   [7] = PERFX_DTYPE_F64,
+	[8] = PERFX_DTYPE_F16, /* complex half: its products are of halves */
+	[9] = PERFX_DTYPE_C64,	    [10] = PERFX_DTYPE_C128, [11] = PERFX_DTYPE_INTEGER, /* bool */
+	[12] = PERFX_DTYPE_INTEGER,							 /* qint8 */
+	[13] = PERFX_DTYPE_INTEGER,			   /* quint8 */
+	[14] = PERFX_DTYPE_INTEGER,			   /* qint32 */
+	[15] = PERFX_DTYPE_BF16,    [23] = PERFX_DTYPE_F8, /* e5m2 */
+	[24] = PERFX_DTYPE_F8,				   /* e4m3fn */
+	[25] = PERFX_DTYPE_F8,				   /* e5m2fnuz */
+	[26] = PERFX_DTYPE_F8,				   /* e4m3fnuz */
+};
+
+static const __u8 scalar_bytes[SCALARS_MAX] = {
+	[0] = 1,  [1] = 1,  [2] = 2,  [3] = 4,	 [4] = 8,  [5] = 2,  [6] = 4,
+	[7] = 8,  [8] = 4,  [9] = 8,  [10] = 16, [11] = 1, [12] = 1, [13] = 1,
+	[14] = 4, [15] = 2, [23] = 1, [24] = 1,	 [25] = 1, [26] = 1,
+};
+
+static __always_inline bool is_complex(__u32 scalar)
+{
+	return scalar >= 8 && scalar <= 10;
+}
+
+static __always_inline bool read_user(void *to, __u32 bytes, __u64 address)
+{
+	if (!bpf_probe_read_user(to, bytes, (void *)address))
+		return true;
+	counter_add(PERFX_COUNTER_READ_FAULTS, 1);
+	return false;
+}
+
+/* a * b, unless it overflows. */
+static __always_inline bool multiply(__u64 a, __u64 b, __u64 *product)
+{
+	__u64 most;
+
+	if ((a | b) >> 32 && b) {
+		most = ~0ull / b;
+		barrier_var(most); /* or clang makes a multiplication of 128 bits of it */
+		if (a > most)
+			return false;
+	}
+	*product = a * b;
+	return true;
+}
+
+/* The sizes of the tensor that is tried: at most five lie in place. */
+static __always_inline bool take_sizes(struct machine *m, struct tensor *tried, __u64 ndim)
+{
+	if (ndim > PERFX_FIGURE_DIMS_MAX)
+		return false;
+	if (ndim > PERFX_TENSOR_INLINE)
+		return !bpf_probe_read_user(tried->sizes, ndim * 8, (void *)m->impl[1]);
+	for (int i = 0; i < PERFX_TENSOR_INLINE; i++)
+		tried->sizes[i] = m->impl[1 + i];
+	return true;
+}
+
+/* Does what m->impl holds look like a tensor? Then it is in m->tensors[TENSOR_TRIED]. */
+static __always_inline bool fits(struct machine *m)
+{
+	struct tensor *tried = &m->tensors[TENSOR_TRIED];
+	__u64 ndim = m->impl[0], product = 1;
+
+	tried->numel = m->impl[IMPL_NUMEL];
+	tried->scalar = m->impl[IMPL_DTYPE] & 0xffff;
+	if (tried->scalar > SCALAR_LAST || !take_sizes(m, tried, ndim))
+		return false;
+	tried->ndim = ndim;
+	for (__u32 i = 0; i < PERFX_FIGURE_DIMS_MAX; i++) {
+		if (i >= ndim)
+			break;
+		if (tried->sizes[i] > PERFX_FIGURE_DIM_MAX ||
+		    !multiply(product, tried->sizes[i], &product))
+			return false;
+	}
+	return product == tried->numel;
+}
+
+static __always_inline bool same_shape(const struct tensor *a, const struct tensor *b)
+{
+	if (a->ndim != b->ndim || a->numel != b->numel || a->scalar != b->scalar)
+		return false;
+	for (__u32 i = 0; i < PERFX_FIGURE_DIMS_MAX; i++) {
+		if (i >= a->ndim)
+			break;
+		if (a->sizes[i] != b->sizes[i])
+			return false;
+	}
+	return true;
+}
+
+/* Layouts that did not fit are none of this process's. */
+static __always_inline void narrow_layouts(struct machine *m, __u32 fitting)
+{
+	__u32 tgid = current_tgid();
+	struct perfx_family *family;
+
+	m->layouts = fitting;
+	family = bpf_map_lookup_elem(&perfx_families, &tgid);
+	if (family && family->tensor_layouts & fitting)
+		__sync_fetch_and_and(&family->tensor_layouts, fitting);
+}
+
+/* Is m->tensors[n] this, under the i-th layout? The first one that fits is what it is. */
+__noinline int try_layout(struct thread *t, __u64 impl, __u32 n, __u32 i)
+{
+	struct machine *m;
+
+	if (!t || i >= PERFX_TENSOR_LAYOUTS)
+		return 0;
+	m = &t->machine;
+	if (bpf_probe_read_user(m->impl, IMPL_BYTES, (void *)(impl + PERFX_TENSOR_FIRST + 8 * i)))
+		return 0;
+	m->readable |= 1u << i;
+	if (!fits(m))
+		return 0;
+	if (!m->fitting)
+		m->tensors[n & 3] = m->tensors[TENSOR_TRIED];
+	else if (!same_shape(&m->tensors[n & 3], &m->tensors[TENSOR_TRIED]))
+		m->differ = 1;
+	m->fitting |= 1u << i;
+	return 0;
+}
+
+/* The TensorImpl at `impl` into m->tensors[n]. 0, or -1 where there is none that can be told. */
+__noinline int read_impl(struct thread *t, __u64 impl, __u32 n)
+{
+	struct machine *m;
+
+	if (!t)
+		return -1;
+	m = &t->machine;
+	m->readable = m->fitting = m->differ = 0;
+	for (__u32 i = 0; i < PERFX_TENSOR_LAYOUTS; i++)
+		if (m->layouts & 1u << i)
+			try_layout(t, impl, n, i);
+	if (!m->readable)
+		counter_add(PERFX_COUNTER_READ_FAULTS, 1);
+	if (m->fitting && m->fitting != m->layouts)
+		narrow_layouts(m, m->fitting);
+	return m->fitting && !m->differ ? 0 : -1;
+}
+
+/* TENSOR: an at::Tensor is a pointer to its TensorImpl, and `address` is where that lies. */
+static __always_inline bool read_tensor(struct thread *t, __u64 address, __u32 n)
+{
+	__u64 *impl = t->machine.words;
+
+	return read_user(impl, 8, address) && !read_impl(t, *impl, n);
+}
+
+/* TENSOR_OR_NONE: what is not there has no elements. */
+static __always_inline bool read_tensor_or_none(struct thread *t, __u64 address, __u32 n)
+{
+	struct tensor *tensor = &t->machine.tensors[n & 3];
+	__u64 *impl = t->machine.words;
+
+	*impl = 0;
+	if (address && !read_user(impl, 8, address))
+		return false;
+	if (*impl)
+		return !read_impl(t, *impl, n);
+	tensor->ndim = 1;
+	tensor->sizes[0] = 0;
+	tensor->numel = 0;
+	tensor->scalar = 0;
+	return true;
+}
+
+#endif

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The capture file: what is left of it when recording ends badly, its size, and that a report made
+of it is the one that was made live."""
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+import pytest
+from conftest import PERFX, WORKLOADS, Program, ended, run, total, wait_for
+
+# a dozen takes half a minute; PERFX_KILLS=100
+KILLS = int(os.environ.get("PERFX_KILLS", "12"))
+OFTEN = 50000  # calls of sgemm_ for each "go" of often.c
+FUNCTION = "tinyblas.so:sgemm_"
+
+
+class Busy:
+    """A program that calls FUNCTION over and over; how often until when."""
+
+    def __init__(self):
+        self.program = Program(WORKLOADS / "often", "sgemm_")
+        self.pid = self.program.pid
+        self.rounds = []  # when each ended
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self.work)
+        self.thread.start()
+
+    def work(self):
+        while not self.stop.is_set():
+            self.program.go()
+            self.rounds.append(time.monotonic())
+
+    def calls(self, until=None):
+        return OFTEN * sum(until is None or when <= until for when in list(self.rounds))
+
+    def end(self):
+        self.stop.set()
+        self.thread.join()
+        self.program.finish()
+
+
+@pytest.fixture
+def busy():
+    program = Busy()
+    yield program
+    program.end()
+
+
+def recording(pid, file, *options):
+    return subprocess.Popen([PERFX, "record", "-p", str(pid), "-d", "60", "--no-calibrate", "-F", FUNCTION,
+                             "-o", str(file), *options], stderr=subprocess.PIPE, text=True)
+
+
+def attached(tracer):
+    for line in tracer.stderr:
+        if ": tracing " in line:
+            return
+    pytest.fail("not attached")
+
+
+def check_cut(file, calls):
+    """A report that says what it is, and no call that was not."""
+    result = run("report", file, "-f", "json")
+    assert result.returncode == 0, result.stderr
+    assert len(result.stderr.splitlines()) <= 1, result.stderr
+    report = json.loads(result.stdout)
+    assert report["capture"]["partial"] and "truncated" in report["capture"]["partial_reasons"]
+    assert total(report, "sgemm_", "calls") <= calls
+    assert "Partial: " in run("report", file).stdout
+    return report
+
+
+def test_killed_at_any_moment(busy, tmp_path):
+    """kill -9 while it attaches, at its start, later."""
+    chance = random.Random(8)
+    reported = 0
+    for i in range(KILLS):
+        file = tmp_path / f"{i}.perfx"
+        tracer = recording(busy.pid, file)
+        time.sleep(chance.uniform(0, 2))
+        tracer.send_signal(signal.SIGKILL)
+        tracer.communicate()
+        assert tracer.returncode == -signal.SIGKILL
+        if not file.exists():
+            continue
+        if not file.stat().st_size:  # before there was anything
+            result = run("report", file)
+            assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
+            continue
+        report = check_cut(file, busy.calls() + OFTEN)
+        reported += total(report, "sgemm_", "calls") > 0
+        file.unlink()
+    assert reported or KILLS < 12, "none of them got to a call"
+
+
+def test_killed_tracer_loses_a_second_at_most(busy, tmp_path):
+    file = tmp_path / "run.perfx"
+    tracer = recording(busy.pid, file)
+    attached(tracer)
+    before = busy.calls() + OFTEN  # the round that was running may have been seen in part
+    assert wait_for(lambda: busy.calls() > before + 20 * OFTEN, 60)
+    until = time.monotonic()
+    time.sleep(1.5)
+    tracer.send_signal(signal.SIGKILL)
+    tracer.communicate()
+    report = check_cut(file, busy.calls() + OFTEN)
+    assert total(report, "sgemm_", "calls") >= busy.calls(until) - before
+    assert report["losses"]["ring_drops"] == 0
+
+
+@pytest.fixture
+def small_disk():
+    place = tempfile.mkdtemp(prefix="perfx-full-", dir="/tmp")
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", place], capture_output=True).returncode:
+        os.rmdir(place)
+        pytest.skip("no file system may be mounted here")
+    yield place
+    subprocess.run(["umount", place], check=True)
+    os.rmdir(place)
+
+
+def test_disk_full(busy, small_disk, tmp_path):
+    """One line, exit 1, and what was written is reported."""
+    file = os.path.join(small_disk, "run.perfx")
+    tracer = recording(busy.pid, file)
+    lines = tracer.stderr.read().splitlines()
+    assert ended(tracer) == 1
+    assert len(lines) == 2, lines
+    assert ": tracing " in lines[0]
+    assert file in lines[1] and "no space left" in lines[1] and "report can read" in lines[1]
+    report = check_cut(shutil.copy(file, tmp_path), busy.calls() + OFTEN)
+    assert total(report, "sgemm_", "calls") > 0
+
+
+def test_max_size(busy, tmp_path):
+    """A whole recording, ended early: one line, exit 0, nothing partial."""
+    file = tmp_path / "run.perfx"
+    tracer = recording(busy.pid, file, "--max-size", "1M")
+    lines = tracer.stderr.read().splitlines()
+    assert ended(tracer) == 0
+    assert len(lines) == 2, lines
+    assert "--max-size is reached" in lines[1] and str(file) in lines[1]
+    result = run("report", file, "-f", "json")
+    assert result.stderr == ""
+    report = json.loads(result.stdout)
+    assert not report["capture"]["partial"]
+    assert 0 < total(report, "sgemm_", "calls") < busy.calls() + OFTEN
+    # without it, a minute of this is some tens of megabytes
+    assert (1 << 19) < file.stat().st_size < (2 << 20)
+
+
+@pytest.mark.parametrize("options, message", [
+    (["-o", "x.json", "--max-size", "1M"], "--max-size"),
+    (["-o", "x.perfx", "--capture", "y.perfx"], "--capture"),
+    (["-o", "x.json", "--capture", "y.perfx", "--max-size", "100"], "1M at least"),
+    (["-o", "x.json", "--capture", "y.perfx", "--max-size", "much"], "not a size")])
+def test_options(options, message):
+    result = run("-p", os.getpid(), *options)
+    assert result.returncode == 2
+    assert message in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("form", ["json", "md", "txt"])
+@pytest.mark.parametrize("name, tracing", [
+    ("exceptions", ["-F", "exceptions:{*catcher,*rethrower,*switched,*tail,*guarded,*frame,*method}"]),
+    ("memory_many", ["--memory", "all", "-F", "memory_many:*"])])
+def test_live_report_is_the_replayed_one(name, tracing, form, program, tmp_path):
+    """To the byte: the same records, judged and written by the same code."""
+    p = program(WORKLOADS / name)
+    live, capture = tmp_path / f"live.{form}", tmp_path / "run.perfx"
+    tracer = subprocess.Popen([PERFX, "-p", str(p.pid), "-d", "60", "--interval", "50ms", *tracing,
+                               "-o", str(live), "--capture", str(capture)], stderr=subprocess.PIPE, text=True)
+    attached(tracer)
+    p.go()
+    p.finish()
+    assert ended(tracer) == 0, tracer.stderr.read()
+    replayed = tmp_path / f"replayed.{form}"
+    assert run("report", capture, "-o", replayed).returncode == 0
+    assert live.stat().st_size > 1000
+    assert replayed.read_bytes() == live.read_bytes()

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Floating-point operations and bytes of BLAS calls, by known answers."""
+import json
+import pathlib
+
+import pytest
+from conftest import WORKLOADS, run
+from flops import check_known, check_shapes, check_sums, figures_by_name
+from trainers import has_torch
+
+QUICK = ["--no-calibrate", "--memory", "off"]
+REFERENCE_BLAS = "/usr/lib/x86_64-linux-gnu/blas/libblas.so.3"
+
+
+def traced(program, tracer, *argv, options=(), times=1, **popen):
+    """What the program promises, and the report."""
+    p = program(*argv, **popen)
+    t = tracer(p.pid, *QUICK, *options)
+    p.go(times)
+    return p.finish(), t.stop()
+
+
+@pytest.mark.parametrize("how", ["auto", "exit"])
+@pytest.mark.parametrize("link", ["session", "multi", "perf"])
+def test_blas(how, link, program, tracer, links):
+    """Products of matrices and vectors of four types, by C and Fortran, strange shapes among them."""
+    if link not in links:
+        pytest.skip(f"this kernel has no {link} links")
+    p = program(WORKLOADS / "blas_calls")
+    t = tracer(p.pid, *QUICK, "--return", how, link=link)
+    p.go(2)
+    expected = p.finish()
+    assert not check_known(t.stop(), expected)
+    assert len({name for name, _ in expected}) == 42
+
+
+def test_reference_blas(program, tracer):
+    """Its C interface calls its Fortran one: what happens inside is counted, but not twice."""
+    if not pathlib.Path(REFERENCE_BLAS).exists():
+        pytest.skip(f"no {REFERENCE_BLAS} (Debian: libblas3)")
+    expected, report = traced(program, tracer, WORKLOADS / "blas_calls",
+                              env={"LD_PRELOAD": REFERENCE_BLAS})
+    inner = {}
+    for (name, key), value in list(expected.items()):
+        if name.startswith("cblas_") and key == "calls":
+            inner[name.removeprefix("cblas_") + "_"] = value
+    for name, value in inner.items():
+        expected[name, "calls"] = expected.get((name, "calls"), 0) + value
+        expected[name, "silenced"] = value
+    assert not check_known(report, expected)
+
+
+@pytest.mark.parametrize("ring", ["4K", "8M"])
+def test_threads(ring, program, tracer):
+    """With the reader stopped and no room in the ring, what has no record is in the books."""
+    p = program(WORKLOADS / "blas_calls", "8", "500")
+    t = tracer(p.pid, *QUICK, "--ring-size", ring)
+    with t.stopped():
+        p.go()
+    p.go()
+    report = t.stop()
+    assert not check_known(report, p.finish())
+    assert (report["losses"]["ring_drops"] > 3000) == (ring == "4K")
+
+
+@pytest.mark.parametrize("how", ["auto", "exit"])
+def test_refused_calls(how, program, tracer):
+    """A call that is left by longjmp did nobody knows what, and stands for no other; one with a
+    dimension below zero makes no sense."""
+    expected, report = traced(program, tracer, WORKLOADS / "blas_calls", "failing", times=3,
+                              options=["--return", how])
+    assert not check_known(report, expected)
+    assert expected["dgemm_", "unwound"] == expected["sgemm_", "unread"] == 3
+
+
+def test_only_what_is_named(program, tracer):
+    """With -F, what is named, and no other; a cblas function is no operator: it silences its own."""
+    expected, report = traced(program, tracer, WORKLOADS / "blas_calls", options=["-F", "cblas_?gemm"])
+    names = {"cblas_sgemm", "cblas_dgemm", "cblas_cgemm", "cblas_zgemm"}
+    check_known(report, {key: value for key, value in expected.items()
+                         if key[0] in names})
+    assert set(figures_by_name(report)) == names
+
+
+@pytest.mark.parametrize("how", ["auto", "exit"])
+def test_cuda(how, program, tracer):
+    """cuBLAS, cuBLASLt and NCCL by their real names and calling convention, in libraries that do
+    nothing; layouts that were made before anybody looked have no figure."""
+    expected, report = traced(program, tracer, WORKLOADS / "cuda_calls", times=2,
+                              options=["--return", how])
+    others = check_known(report, expected)
+    assert not any(row["flops"] or row["counted"] for row in others.values())
+    compute = report["processes"][0]["compute"]
+    assert compute["sources"] == {"cuda": compute["flops"], "nccl": 0}
+    for dtype, flops in {"f16": 2 * (120 + 120 + 840 + 2366), "f8": 2 * 8192, "integer": 2 * 120,
+                         "bf16": 2 * (120 + 840 + 120 + 840)}.items():
+        assert compute["dtypes"][dtype] == flops
+
+
+def test_trainer(tmp_path):
+    """A whole training, against the trainer's own count; and by each function that multiplies."""
+    file = tmp_path / "report.json"
+    done = run("run", *QUICK, "-o", file, "--", WORKLOADS / "trainer", "--epochs", "1", "--quiet",
+               "--batch", "32", "--hidden", "64", timeout=300)
+    assert done.returncode == 0, done.stderr
+    own = dict(line.split("=") for line in done.stdout.splitlines())
+    report = json.loads(file.read_text())
+    check_sums(report)
+    [process] = report["processes"]
+    rows = {f["name"]: f for f in process["functions"]}
+    assert process["compute"]["flops"] == int(own["flops"])
+    assert process["compute"]["attributed"] == 1
+    assert rows["cblas_sgemm"]["own_flops"] == int(own["flops"])
+    assert rows["cblas_sgemm"]["figures"]["counted"] == int(own["calls.cblas_sgemm"])
+    # of train_epoch, the steps; what is left is evaluation
+    assert rows["train_epoch"]["flops"] == rows["train_step"]["flops"]
+    assert rows["train_epoch"]["flops"] + rows["evaluate"]["flops"] == int(own["flops"])
+    assert rows["linear_forward"]["flops"] + rows["linear_backward"]["flops"] == int(own["flops"])
+    assert rows["backward"]["flops"] == rows["linear_backward"]["flops"]
+    for name in ("train_step", "linear_forward", "linear_backward", "evaluate"):
+        assert "own_flops" not in rows[name]
+    assert "flops" not in rows["softmax_loss"]
+
+
+# --- the distribution's PyTorch and NumPy ---
+
+PYTHON = "/usr/bin/python3"
+
+
+@pytest.fixture(scope="module")
+def python():
+    if not has_torch(PYTHON):
+        pytest.skip(f"{PYTHON} has no torch (Debian: python3-torch)")
+    return PYTHON
+
+
+def test_torch_shapes(python):
+    check_shapes(python, "shapes_torch.py")

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What calls compute, summed by function, through the calling-context tree, and by process. */
+#include "stream_builder.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+static struct aggregate *replay(struct stream *stream)
+{
+	struct aggregate *aggregate = aggregate__new();
+
+	cr_assert_eq(stream_replay(stream, aggregate), 0);
+	stream_clear(stream);
+	return aggregate;
+}
+
+/* Functions 1 … 4 of symbols, 5 of BLAS, 6 of PyTorch; processes 1 and 2. */
+static void begin(struct stream *s)
+{
+	stream_host(s);
+	stream_process(s, 1, 100, "a", "a");
+	stream_process(s, 2, 200, "b", "b");
+	for (uint32_t f = 1; f <= 6; f++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "f%u", f);
+		stream_function(s, f, name, "/bin/a",
+				f == 5	 ? PERFX_SOURCE_BLAS
+				: f == 6 ? PERFX_SOURCE_TORCH
+					 : PERFX_SOURCE_SYMBOL);
+	}
+}
+
+static const struct profile_row *row_of(const struct profile *profile, size_t process,
+					uint32_t function)
+{
+	const struct profile_process *p = &profile->processes[process];
+
+	for (size_t i = 0; i < p->rows_count; i++) {
+		if (p->rows[i].function == function)
+			return &p->rows[i];
+	}
+	cr_assert_fail("no row of function %u", function);
+	abort();
+}
+
+#define expect_work(work, ...)                                                           \
+	do {                                                                             \
+		const struct profile_work *got_ = &(work), want_ = {__VA_ARGS__};        \
+                                                                                         \
+		cr_expect_eq(got_->flops, want_.flops, "flops %lu", got_->flops);        \
+		cr_expect_eq(got_->bytes, want_.bytes, "bytes %lu", got_->bytes);        \
+		cr_expect_eq(got_->moved_bytes, want_.moved_bytes, "moved %lu",          \
+			     got_->moved_bytes);                                         \
+		cr_expect_eq(got_->counted_count, want_.counted_count, "counted %lu",    \
+			     got_->counted_count);                                       \
+		cr_expect_eq(got_->unread_count, want_.unread_count, "unread %lu",       \
+			     got_->unread_count);                                        \
+		cr_expect_eq(got_->silenced_count, want_.silenced_count, "silenced %lu", \
+			     got_->silenced_count);                                      \
+	} while (0)
+
+static const struct stream_work inside = {.state = PERFX_FIGURE_INSIDE},
+				elsewhere = {.state = PERFX_FIGURE_ELSEWHERE},
+				unread = {.state = PERFX_FIGURE_UNREAD};
+
+static struct stream_work counted(enum perfx_dtype dtype, uint64_t flops, uint64_t bytes)
+{
+	return (struct stream_work){PERFX_FIGURE_COUNTED, dtype, flops, bytes};
+}
+
+/* step (plain, 56 bytes) → op (counted) → BLAS (inside); BLAS on a pool's thread; step → BLAS. */
+static void add_ordinary(struct stream *s)
+{
+	begin(s);
+	stream_context(s, 1, 0, 1, 1); /* step */
+	stream_context(s, 2, 1, 6, 1); /* step → op */
+	stream_context(s, 3, 2, 5, 1); /* step → op → BLAS */
+	stream_context(s, 4, 0, 5, 1); /* BLAS */
+	stream_context(s, 5, 1, 5, 1); /* step → BLAS */
+	for (uint64_t i = 0; i < 2; i++) {
+		stream_compute(s, 3, 100, 0, 40, 40, inside);
+		stream_compute(s, 4, 101, 0, 30, 30, elsewhere);
+		stream_compute(s, 2, 100, 0, 50, 10, counted(PERFX_DTYPE_BF16, 1000, 100));
+		stream_compute(s, 5, 100, 60, 20, 20, counted(PERFX_DTYPE_F32, 300, 70));
+		stream_call(s, 1, 100, 0, 100, 30, 0);
+	}
+}
+
+Test(compute, own_and_inclusive)
+{
+	struct stream s = {0};
+	const struct profile *profile;
+	const struct profile_row *row;
+	struct aggregate *a;
+
+	add_ordinary(&s);
+	a = replay(&s);
+	profile = aggregate__finish(a);
+
+	row = row_of(profile, 0, 1);
+	expect_work(row->work, 0);
+	expect_work(row->inclusive, .flops = 2600, .bytes = 340, .counted_count = 4,
+		    .silenced_count = 2);
+	cr_expect_eq(row->work_ns, 200);
+	cr_expect_eq(row->dtype, PERFX_DTYPE_BF16);
+
+	row = row_of(profile, 0, 6);
+	expect_work(row->work, .flops = 2000, .bytes = 200, .counted_count = 2);
+	expect_work(row->inclusive, .flops = 2000, .bytes = 200, .counted_count = 2,
+		    .silenced_count = 2);
+	cr_expect_eq(row->work_ns, 100);
+
+	/* the silenced calls' time is not that of the 600 operations */
+	row = row_of(profile, 0, 5);
+	expect_work(row->work, .flops = 600, .bytes = 140, .counted_count = 2, .silenced_count = 4);
+	expect_work(row->inclusive, .flops = 600, .bytes = 140, .counted_count = 2,
+		    .silenced_count = 4);
+	cr_expect_eq(row->total_ns, 180);
+	cr_expect_eq(row->work_ns, 40);
+	cr_expect_eq(row->dtype, PERFX_DTYPE_F32);
+	aggregate__free(a);
+}
+
+Test(compute, of_a_process)
+{
+	struct stream s = {0};
+	const struct profile_compute *compute;
+	struct aggregate *a;
+
+	add_ordinary(&s);
+	a = replay(&s);
+	compute = &aggregate__finish(a)->processes[0].compute;
+	cr_expect(compute->measured);
+	expect_work(compute->work, .flops = 2600, .bytes = 340, .counted_count = 4,
+		    .silenced_count = 4);
+	cr_expect_eq(compute->counted_ns, 140);
+	cr_expect_eq(compute->unread_ns, 0);
+
+	cr_assert_eq(compute->sources_count, 2);
+	cr_expect_eq(compute->sources[0].source, PERFX_SOURCE_TORCH);
+	expect_work(compute->sources[0].work, .flops = 2000, .bytes = 200, .counted_count = 2);
+	cr_expect_eq(compute->sources[1].source, PERFX_SOURCE_BLAS);
+	expect_work(compute->sources[1].work, .flops = 600, .bytes = 140, .counted_count = 2,
+		    .silenced_count = 4);
+
+	cr_assert_eq(compute->dtypes_count, 2);
+	cr_expect_eq(compute->dtypes[0].dtype, PERFX_DTYPE_BF16);
+	cr_expect_eq(compute->dtypes[0].flops, 2000);
+	cr_expect_eq(compute->dtypes[1].dtype, PERFX_DTYPE_F32);
+	cr_expect_eq(compute->dtypes[1].flops, 600);
+	aggregate__free(a);
+}
+
+Test(compute, nothing_has_a_figure)
+{
+	struct stream s = {0};
+	const struct profile *profile;
+	struct aggregate *a;
+
+	begin(&s);
+	stream_context(&s, 1, 0, 1, 1);
+	stream_call(&s, 1, 100, 0, 10, 10, 0);
+	a = replay(&s);
+	profile = aggregate__finish(a);
+	cr_expect_not(profile->processes[0].compute.measured);
+	cr_expect_eq(profile->processes[0].compute.sources_count, 0);
+	cr_expect_eq(profile->processes[0].compute.dtypes_count, 0);
+	expect_work(row_of(profile, 0, 1)->inclusive, 0);
+	aggregate__free(a);
+}
+
+/* f → g → f → op, and f → op: each operation once for f, and its time once. */
+Test(compute, recursion_counts_once)
+{
+	struct stream s = {0};
+	const struct profile *profile;
+	struct aggregate *a;
+
+	begin(&s);
+	stream_context(&s, 1, 0, 1, 1);
+	stream_context(&s, 2, 1, 2, 1);
+	stream_context(&s, 3, 2, 1, 1);
+	stream_context(&s, 4, 3, 6, 1);
+	stream_context(&s, 5, 1, 6, 1);
+	stream_compute(&s, 4, 100, 10, 10, 10, counted(PERFX_DTYPE_F32, 7, 1));
+	stream_call(&s, 3, 100, 10, 20, 10, 0);
+	stream_call(&s, 2, 100, 10, 30, 10, 0);
+	stream_compute(&s, 5, 100, 50, 10, 10, counted(PERFX_DTYPE_F32, 5, 1));
+	stream_call(&s, 1, 100, 0, 100, 60, 0);
+	a = replay(&s);
+	profile = aggregate__finish(a);
+	cr_expect_eq(row_of(profile, 0, 1)->inclusive.flops, 12);
+	cr_expect_eq(row_of(profile, 0, 1)->total_ns, 120);
+	cr_expect_eq(row_of(profile, 0, 1)->work_ns, 100);
+	cr_expect_eq(row_of(profile, 0, 2)->inclusive.flops, 7);
+	cr_expect_eq(row_of(profile, 0, 6)->inclusive.flops, 12);
+	cr_expect_eq(profile->processes[0].compute.work.flops, 12);
+	aggregate__free(a);
+}
+
+/* A caller that has not returned has no time: what is below it is not its work, and does not hide
+ * the call of the same function inside it. */
+Test(compute, open_callers_take_no_part)
+{
+	struct stream s = {0};
+	const struct profile *profile;
+	struct aggregate *a;
+
+	begin(&s);
+	stream_context(&s, 1, 0, 1, 1);
+	stream_context(&s, 2, 1, 6, 1);
+	stream_context(&s, 3, 1, 1, 1);
+	stream_context(&s, 4, 3, 6, 1);
+	stream_compute(&s, 2, 100, 0, 10, 10, counted(PERFX_DTYPE_F32, 5, 1));
+	stream_compute(&s, 4, 100, 10, 10, 10, counted(PERFX_DTYPE_F32, 7, 1));
+	stream_call(&s, 3, 100, 10, 20, 10, 0);
+	a = replay(&s);
+	profile = aggregate__finish(a);
+	cr_expect_eq(row_of(profile, 0, 1)->inclusive.flops, 7);
+	cr_expect_eq(row_of(profile, 0, 1)->work_ns, 20);
+	cr_expect_eq(profile->processes[0].compute.work.flops, 12);
+	aggregate__free(a);
+}
+
+/* An unread operator lets the BLAS inside it count: that part of its time is accounted for. */
+Test(compute, unread_time_is_what_nothing_inside_accounts_for)
+{
+	struct stream s = {0};
+	const struct profile_compute *compute;
+	struct aggregate *a;
+
+	begin(&s);
+	stream_context(&s, 1, 0, 6, 1); /* op */
+	stream_context(&s, 2, 1, 2, 1); /* op → helper */
+	stream_context(&s, 3, 2, 5, 1); /* op → helper → BLAS */
+	stream_context(&s, 4, 1, 6, 1); /* op → op */
+	stream_compute(&s, 3, 100, 0, 60, 60, counted(PERFX_DTYPE_F32, 9, 1));
+	stream_call(&s, 2, 100, 0, 70, 10, 0);
+	stream_compute(&s, 4, 100, 0, 10, 10, unread);
+	stream_compute(&s, 1, 100, 0, 100, 20, unread);
+	stream_compute(&s, 1, 100, 200, 5, 5, unread);
+	a = replay(&s);
+	compute = &aggregate__finish(a)->processes[0].compute;
+	cr_expect_eq(compute->counted_ns, 60);
+	/* of 105 the 60 of BLAS are counted; the inner 10 are not counted twice */
+	cr_expect_eq(compute->unread_ns, 45);
+	expect_work(compute->work, .flops = 9, .bytes = 1, .counted_count = 1, .unread_count = 3);
+	aggregate__free(a);
+}
+
+/* A collective computes nothing; neither is its time that of computing. */
+Test(compute, moved_bytes_are_apart)
+{
+	struct stream s = {0};
+	const struct profile_compute *compute;
+	struct aggregate *a;
+
+	begin(&s);
+	stream_context(&s, 1, 0, 6, 1);
+	stream_compute(&s, 1, 100, 0, 100, 100, counted(PERFX_DTYPE_F32, 0, 4096));
+	stream_compute(&s, 1, 100, 100, 50, 50, counted(PERFX_DTYPE_F32, 10, 8));
+	a = replay(&s);
+	compute = &aggregate__finish(a)->processes[0].compute;
+	expect_work(compute->work, .flops = 10, .bytes = 8, .moved_bytes = 4096,
+		    .counted_count = 2);
+	cr_expect_eq(compute->counted_ns, 50);
+	aggregate__free(a);
+}
+
+/* An exception's call has none, whatever its record says; an untimed one has, without time. */
+Test(compute, unwound_and_untimed)
+{
+	struct stream s = {0};
+	struct perfx_span span = {.context = 1,
+				  .tid = 100,
+				  .figure = PERFX_FIGURE_COUNTED,
+				  .dtype = PERFX_DTYPE_F32,
+				  .flops = 10,
+				  .bytes = 1};
+	const struct profile *profile;
+	struct aggregate *a;
+
+	begin(&s);
+	stream_context(&s, 1, 0, 6, 1);
+	span.start_ns = STREAM_START;
+	span.flags = PERFX_SPAN_UNWOUND;
+	stream_span(&s, &span);
+	span.flags = PERFX_SPAN_UNTIMED;
+	stream_span(&s, &span);
+	a = replay(&s);
+	profile = aggregate__finish(a);
+	expect_work(row_of(profile, 0, 6)->work, .flops = 10, .bytes = 1, .counted_count = 1);
+	cr_expect_eq(row_of(profile, 0, 6)->calls_count, 2);
+	cr_expect_eq(profile->processes[0].compute.counted_ns, 0);
+	cr_expect_eq(profile->losses[PERFX_LOSS_UNDECODED], 0);
+	aggregate__free(a);
+}
+
+/* The book's calls: sums, no type, their time shared out by number. */
+Test(compute, booked_calls)
+{
+	struct stream s = {0};
+	const struct profile_compute *compute;
+	const struct profile *profile;
+	struct aggregate *a;
+
+	begin(&s);
+	stream_context(&s, 1, 0, 1, 1);
+	stream_context(&s, 2, 1, 6, 1);
+	stream_call(&s, 1, 100, 0, 5000, 1000, 0);
+	stream_compute(&s, 2, 100, 0, 100, 100, counted(PERFX_DTYPE_F64, 1, 2));
+	stream_plain(&s, PERFX_KIND_BOOK, struct perfx_book, .context = 2, .calls_count = 10,
+		     .total_ns = 1000, .self_ns = 1000, .flops = 500, .bytes = 50,
+		     .counted_count = 5, .unread_count = 2, .silenced_count = 3);
+	a = replay(&s);
+	profile = aggregate__finish(a);
+	expect_work(row_of(profile, 0, 6)->work, .flops = 501, .bytes = 52, .counted_count = 6,
+		    .unread_count = 2, .silenced_count = 3);
+	expect_work(row_of(profile, 0, 1)->inclusive, .flops = 501, .bytes = 52, .counted_count = 6,
+		    .unread_count = 2, .silenced_count = 3);
+	cr_expect_eq(row_of(profile, 0, 6)->work_ns, 800);
+	cr_expect_eq(row_of(profile, 0, 6)->dtype, PERFX_DTYPE_F64);
+	compute = &profile->processes[0].compute;
+	cr_expect_eq(compute->counted_ns, 600);
+	cr_expect_eq(compute->unread_ns, 200);
+	cr_assert_eq(compute->dtypes_count, 2);
+	cr_expect_eq(compute->dtypes[0].dtype, PERFX_DTYPE_UNKNOWN);
+	cr_expect_eq(compute->dtypes[0].flops, 500);
+	aggregate__free(a);
+}
+
+/* Without a calling context it is known what a function computes, not for whom. */
+Test(compute, calls_without_context)
+{
+	struct stream s = {0};
+	const struct profile *profile;
+	struct aggregate *a;
+
+	begin(&s);
+	stream_plain(&s, PERFX_KIND_SPAN, struct perfx_span, .start_ns = STREAM_START,
+		     .duration_ns = 10, .self_ns = 10, .process = 1, .function = 6, .tid = 1,
+		     .figure = PERFX_FIGURE_COUNTED, .dtype = PERFX_DTYPE_F16, .flops = 8,
+		     .bytes = 2);
+	a = replay(&s);
+	profile = aggregate__finish(a);
+	expect_work(row_of(profile, 0, 6)->work, .flops = 8, .bytes = 2, .counted_count = 1);
+	expect_work(row_of(profile, 0, 6)->inclusive, .flops = 8, .bytes = 2, .counted_count = 1);
+	cr_expect_eq(row_of(profile, 0, 6)->work_ns, 10);
+	cr_expect_eq(profile->processes[0].compute.counted_ns, 10);
+	aggregate__free(a);
+}
+
+/* A damaged file hangs a node under another process's: its work stays in its own. */
+Test(compute, processes_are_apart)
+{
+	struct stream s = {0};
+	const struct profile *profile;
+	struct aggregate *a;
+
+	begin(&s);
+	stream_context(&s, 1, 0, 1, 1);
+	stream_context(&s, 2, 1, 6, 2);
+	stream_call(&s, 1, 100, 0, 100, 100, 0);
+	stream_compute(&s, 2, 200, 0, 10, 10, counted(PERFX_DTYPE_F32, 3, 1));
+	a = replay(&s);
+	profile = aggregate__finish(a);
+	expect_work(row_of(profile, 0, 1)->inclusive, 0);
+	cr_expect_not(profile->processes[0].compute.measured);
+	cr_expect_eq(profile->processes[1].compute.work.flops, 3);
+	aggregate__free(a);
+}
+
+/* Sums that would wrap stay below PROFILE_ABSENT. */
+Test(compute, absurd_figures_are_capped)
+{
+	struct stream s = {0};
+	const struct profile *profile;
+	struct aggregate *a;
+
+	begin(&s);
+	stream_context(&s, 1, 0, 6, 1);
+	for (int i = 0; i < 3; i++)
+		stream_compute(&s, 1, 100, 0, 10, 10, counted(PERFX_DTYPE_F32, ~0ULL, ~0ULL));
+	a = replay(&s);
+	profile = aggregate__finish(a);
+	cr_expect_eq(row_of(profile, 0, 6)->inclusive.flops, PROFILE_ABSENT - 1);
+	cr_expect_eq(profile->processes[0].compute.work.bytes, PROFILE_ABSENT - 1);
+	aggregate__free(a);
+}
+
+/* A live view finishes again and again. */
+Test(compute, finishing_twice_changes_nothing)
+{
+	struct stream s = {0};
+	struct aggregate *a;
+
+	add_ordinary(&s);
+	a = replay(&s);
+	aggregate__finish(a);
+	expect_work(aggregate__finish(a)->processes[0].compute.work, .flops = 2600, .bytes = 340,
+		    .counted_count = 4, .silenced_count = 4);
+	aggregate__free(a);
+}

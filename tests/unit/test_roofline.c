@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The roofline on figures that can be checked by hand, and the findings that come of it. */
+#include "analyze/analyze.h"
+#include "analyze/roofline.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#define S 1000000000ULL
+#define G 1000000000ULL
+
+/* Ten seconds of one function on two of four cores, five of them in calls of 1 ms that compute
+ * 50 GFLOP/s at 10 FLOP a byte; f32 peaks of 40 and 120 GFLOP/s, bandwidths of 10 and 16 GB/s. */
+struct scene {
+	struct profile profile;
+	struct profile_process process;
+	struct profile_row row;
+	struct profile_function function;
+	struct profile_compute_dtype dtype;
+	struct perfx_peak peaks[4];
+};
+
+static void set_work(struct scene *s, uint64_t flops, uint64_t bytes)
+{
+	s->row.work = (struct profile_work){.flops = flops, .bytes = bytes, .counted_count = 5000};
+	s->row.inclusive = s->process.compute.work = s->row.work;
+	s->dtype.flops = flops;
+}
+
+static void scene_set(struct scene *s)
+{
+	memset(s, 0, sizeof(*s));
+	s->function = (struct profile_function){.id = 1,
+						.source = PERFX_SOURCE_TORCH,
+						.name = "mm",
+						.module = "/m",
+						.module_base = "m"};
+	/* self time is left out: no finding but of computing */
+	s->row = (struct profile_row){.function = 1,
+				      .calls_count = 5000,
+				      .timed_count = 5000,
+				      .total_ns = 5 * S,
+				      .avg_ns = S / 1000,
+				      .work_ns = 5 * S,
+				      .dtype = PERFX_DTYPE_F32};
+	s->dtype = (struct profile_compute_dtype){.dtype = PERFX_DTYPE_F32};
+	s->process = (struct profile_process){.index = 1,
+					      .pid = 42,
+					      .comm = "python3",
+					      .cmdline = "",
+					      .to_ns = 10 * S,
+					      .cpu_ns = 15 * S,
+					      .throttled_ns = PROFILE_ABSENT,
+					      .calls_count = 5000,
+					      .rows = &s->row,
+					      .rows_count = 1};
+	s->process.compute = (struct profile_compute){
+		.measured = true, .counted_ns = 5 * S, .dtypes = &s->dtype, .dtypes_count = 1};
+	set_work(s, 250 * G, 25 * G);
+	s->peaks[0] = (struct perfx_peak){.threads = 1,
+					  .dtype = PERFX_DTYPE_F32,
+					  .flops_per_s = 40 * G,
+					  .bytes_per_s = 10 * G};
+	s->peaks[1] = (struct perfx_peak){.threads = 4,
+					  .dtype = PERFX_DTYPE_F32,
+					  .flops_per_s = 120 * G,
+					  .bytes_per_s = 16 * G};
+	s->profile = (struct profile){.host_name = "",
+				      .kernel = "",
+				      .boot_id = "",
+				      .command = "",
+				      .tool_version = "",
+				      .duration_ns = 10 * S,
+				      .cpus_count = 4,
+				      .ended = true,
+				      .functions = &s->function,
+				      .functions_count = 1,
+				      .peaks = s->peaks,
+				      .peaks_count = 2,
+				      .processes = &s->process,
+				      .processes_count = 1,
+				      .calls_count = 5000,
+				      .overhead_percent = 0.01};
+}
+
+#define expect_near(got, want)                                                                  \
+	do {                                                                                    \
+		double got_ = (got), want_ = (want);                                            \
+                                                                                                \
+		cr_expect_float_eq(got_, want_, 1e-9 * want_ + 1e-12, "%.17g, not %.17g", got_, \
+				   want_);                                                      \
+	} while (0)
+
+/* 1.5 cores on average: half of the time one at something else, then 2 that compute. */
+Test(roofline, cores)
+{
+	struct scene s;
+
+	scene_set(&s);
+	expect_near(roofline_cores(&s.profile, &s.process), 2);
+	/* four threads call, each on its own */
+	s.process.compute.counted_ns = 40 * S;
+	s.process.cpu_ns = 40 * S;
+	expect_near(roofline_cores(&s.profile, &s.process), 1);
+	/* no more than there are */
+	s.process.compute.counted_ns = 2 * S;
+	expect_near(roofline_cores(&s.profile, &s.process), 4);
+	/* waiting takes none away */
+	s.process.cpu_ns = 1 * S;
+	expect_near(roofline_cores(&s.profile, &s.process), 1);
+	/* too little of it to tell its threads from others: the average */
+	s.process.compute.counted_ns = S / 2;
+	s.process.cpu_ns = 25 * S;
+	expect_near(roofline_cores(&s.profile, &s.process), 2.5);
+	s.process.cpu_ns = PROFILE_ABSENT;
+	expect_near(roofline_cores(&s.profile, &s.process), 0);
+}
+
+Test(roofline, roof_between_peaks)
+{
+	struct scene s;
+	struct roof roof;
+
+	scene_set(&s);
+	roof = roofline_roof(&s.profile, PERFX_DTYPE_F32, 2.5);
+	expect_near(roof.flops_per_s, 80e9);
+	expect_near(roof.bytes_per_s, 13e9);
+	expect_near(roof_ridge(&roof), 80.0 / 13);
+	roof = roofline_whole_roof(&s.profile, PERFX_DTYPE_F32);
+	expect_near(roof.cores, 4);
+	expect_near(roof.flops_per_s, 120e9);
+	/* one number of threads only */
+	s.profile.peaks_count = 1;
+	expect_near(roofline_roof(&s.profile, PERFX_DTYPE_F32, 3).flops_per_s, 40e9);
+	s.profile.peaks_count = 0;
+	expect_near(roofline_roof(&s.profile, PERFX_DTYPE_F32, 3).flops_per_s, 0);
+}
+
+Test(roofline, types_without_a_peak)
+{
+	struct scene s;
+	struct roof roof;
+
+	scene_set(&s);
+	roof = roofline_roof(&s.profile, PERFX_DTYPE_BF16, 1);
+	cr_expect_eq(roof.dtype, PERFX_DTYPE_F32);
+	expect_near(roof.flops_per_s, 40e9);
+	s.peaks[2] =
+		(struct perfx_peak){.threads = 1, .dtype = PERFX_DTYPE_BF16, .flops_per_s = 90 * G};
+	s.profile.peaks_count = 3;
+	roof = roofline_roof(&s.profile, PERFX_DTYPE_BF16, 1);
+	cr_expect_eq(roof.dtype, PERFX_DTYPE_BF16);
+	expect_near(roof.flops_per_s, 90e9);
+	expect_near(roof.bytes_per_s, 10e9);
+	expect_near(roofline_roof(&s.profile, PERFX_DTYPE_C128, 1).flops_per_s, 0);
+	expect_near(roofline_roof(&s.profile, PERFX_DTYPE_INTEGER, 1).flops_per_s, 0);
+	expect_near(roofline_roof(&s.profile, PERFX_DTYPE_UNKNOWN, 1).flops_per_s, 0);
+}
+
+/* The user knows better than the measurement, in whatever order they come. */
+Test(roofline, given_peaks_win)
+{
+	struct scene s;
+
+	scene_set(&s);
+	s.peaks[2] = (struct perfx_peak){.threads = 4,
+					 .dtype = PERFX_DTYPE_F32,
+					 .flops_per_s = 100 * G,
+					 .origin = PERFX_PEAK_GIVEN};
+	s.profile.peaks_count = 3;
+	expect_near(roofline_whole_roof(&s.profile, PERFX_DTYPE_F32).flops_per_s, 100e9);
+	s.peaks[0] = s.peaks[2];
+	s.peaks[2] = s.peaks[1];
+	expect_near(roofline_whole_roof(&s.profile, PERFX_DTYPE_F32).flops_per_s, 100e9);
+	expect_near(roofline_whole_roof(&s.profile, PERFX_DTYPE_F32).bytes_per_s, 16e9);
+}
+
+/* With 2 cores the peak is 66.7 GFLOP/s, the bandwidth 12 GB/s, the ridge 5.56 FLOP a byte. */
+Test(roofline, classes)
+{
+	double peak = 40e9 + 80e9 / 3;
+	struct roofline line;
+	struct scene s;
+
+	scene_set(&s);
+	line = roofline_of_row(&s.profile, &s.process, &s.row);
+	expect_near(line.flops_per_s, 50e9);
+	expect_near(line.intensity, 10);
+	expect_near(line.attainable_flops_per_s, peak);
+	cr_expect_eq(line.bound, ROOFLINE_COMPUTE);
+
+	/* a quarter of the peak is 16.67 GFLOP/s: 83.33 G in five seconds */
+	set_work(&s, 84 * G, 8 * G);
+	cr_expect_eq(roofline_of_row(&s.profile, &s.process, &s.row).bound, ROOFLINE_COMPUTE);
+	set_work(&s, 83 * G, 8 * G);
+	cr_expect_eq(roofline_of_row(&s.profile, &s.process, &s.row).bound, ROOFLINE_OVERHEAD);
+
+	/* two FLOP a byte: 24 GFLOP/s at most, a quarter of it is 30 G in five seconds */
+	set_work(&s, 32 * G, 16 * G);
+	line = roofline_of_row(&s.profile, &s.process, &s.row);
+	expect_near(line.attainable_flops_per_s, 24e9);
+	cr_expect_eq(line.bound, ROOFLINE_MEMORY);
+	set_work(&s, 28 * G, 14 * G);
+	cr_expect_eq(roofline_of_row(&s.profile, &s.process, &s.row).bound, ROOFLINE_OVERHEAD);
+}
+
+/* What is not known is not classed. */
+Test(roofline, unknown_stays_unknown)
+{
+	struct roofline line;
+	struct scene s;
+
+	scene_set(&s);
+	s.profile.peaks_count = 0;
+	line = roofline_of_row(&s.profile, &s.process, &s.row);
+	expect_near(line.flops_per_s, 50e9);
+	cr_expect_eq(line.bound, ROOFLINE_UNKNOWN);
+	cr_expect_null(roofline_class_name(line.bound));
+
+	scene_set(&s);
+	set_work(&s, 250 * G, 0);
+	line = roofline_of_row(&s.profile, &s.process, &s.row);
+	cr_expect_lt(line.intensity, 0);
+	cr_expect_eq(line.bound, ROOFLINE_UNKNOWN);
+
+	/* calls without time among those with operations */
+	scene_set(&s);
+	s.row.timed_count = 4950;
+	cr_expect_gt(roofline_of_row(&s.profile, &s.process, &s.row).flops_per_s, 0);
+	s.row.timed_count = 4949;
+	line = roofline_of_row(&s.profile, &s.process, &s.row);
+	cr_expect_lt(line.flops_per_s, 0);
+	cr_expect_eq(line.bound, ROOFLINE_UNKNOWN);
+
+	scene_set(&s);
+	set_work(&s, 0, 100);
+	cr_expect_lt(roofline_of_row(&s.profile, &s.process, &s.row).flops_per_s, 0);
+}
+
+/* A row whose calls all came by the book has the process's type. */
+Test(roofline, type_of_booked_rows)
+{
+	struct scene s;
+
+	scene_set(&s);
+	s.row.dtype = PERFX_DTYPE_UNKNOWN;
+	cr_expect_eq(roofline_of_row(&s.profile, &s.process, &s.row).dtype, PERFX_DTYPE_F32);
+	s.dtype.dtype = PERFX_DTYPE_UNKNOWN;
+	cr_expect_eq(roofline_dtype(&s.process), PERFX_DTYPE_UNKNOWN);
+}
+
+Test(roofline, of_a_process)
+{
+	struct scene s;
+
+	scene_set(&s);
+	expect_near(roofline_of_process(&s.profile, &s.process).flops_per_s, 25e9);
+	expect_near(roofline_mfu(&s.profile, PERFX_DTYPE_F32, 250 * G, 10 * S), 25.0 / 120);
+	cr_expect_lt(roofline_mfu(&s.profile, PERFX_DTYPE_F64, 250 * G, 10 * S), 0);
+	cr_expect_lt(roofline_mfu(&s.profile, PERFX_DTYPE_F32, 250 * G, 0), 0);
+	expect_near(roofline_attributed(&s.process.compute), 1);
+	s.process.compute.unread_ns = 15 * S;
+	expect_near(roofline_attributed(&s.process.compute), 0.25);
+	s.process.compute.counted_ns = s.process.compute.unread_ns = 0;
+	cr_expect_lt(roofline_attributed(&s.process.compute), 0);
+}
+
+/* --- findings ------------------------------------------------------------------------------- */
+
+static const char *kinds_of(const struct scene *s, char *buffer, size_t size)
+{
+	struct analysis *analysis = analyze(&s->profile);
+	size_t used = 0;
+
+	cr_assert_not_null(analysis);
+	buffer[0] = '\0';
+	for (size_t i = 0; i < analysis->processes[0].findings_count; i++) {
+		const struct finding *f = &analysis->processes[0].findings[i];
+
+		used += (size_t)snprintf(buffer + used, size - used, "%s%s/%s", i ? " " : "",
+					 f->kind, finding_severity_name(f->severity));
+	}
+	analysis__free(analysis);
+	return buffer;
+}
+
+#define expect_kinds(scene, kinds)                                                                 \
+	do {                                                                                       \
+		char buffer[256];                                                                  \
+                                                                                                   \
+		cr_expect_str_eq(kinds_of(&(scene), buffer, sizeof(buffer)), kinds, "%s", buffer); \
+	} while (0)
+
+/* What the only finding suggests contains the word. */
+static void expect_suggestion(const struct scene *s, const char *word)
+{
+	struct analysis *analysis = analyze(&s->profile);
+
+	cr_assert_eq(analysis->processes[0].findings_count, 1);
+	cr_expect(strstr(analysis->processes[0].findings[0].suggestion, word), "%s",
+		  analysis->processes[0].findings[0].suggestion);
+	analysis__free(analysis);
+}
+
+Test(roofline, a_good_program_has_no_finding)
+{
+	struct scene s;
+
+	scene_set(&s);
+	expect_kinds(s, "");
+}
+
+/* A fifth of 120 GFLOP/s are 240 G in ten seconds, a twentieth 60 G. */
+Test(roofline, low_utilization)
+{
+	struct scene s;
+
+	scene_set(&s);
+	set_work(&s, 240 * G, 24 * G);
+	expect_kinds(s, "");
+	set_work(&s, 239 * G, 24 * G);
+	expect_kinds(s, "LowUtilization/low");
+	expect_suggestion(&s, "larger batches");
+	s.row.work_ns = 1 * S; /* of high rate, so that nothing else is said of it */
+	set_work(&s, 59 * G, 5 * G);
+	expect_kinds(s, "LowUtilization/medium");
+	/* half of the time at most in calls that compute, then few cores */
+	s.process.compute.counted_ns = 4999999999;
+	expect_suggestion(&s, "between the operators");
+	s.process.compute.counted_ns = 10 * S;
+	expect_suggestion(&s, "number of threads");
+	/* a program that has something else to do */
+	s.process.compute.counted_ns = 999999999;
+	expect_kinds(s, "");
+}
+
+Test(roofline, overhead_and_memory_bound)
+{
+	struct scene s;
+
+	scene_set(&s);
+	/* one thread, all the time: 40 GFLOP/s, 10 GB/s */
+	s.profile.peaks_count = 1;
+	s.process.cpu_ns = s.process.compute.counted_ns = 10 * S;
+	set_work(&s, 49 * G, 4 * G);
+	s.row.work_ns = 5 * S;
+	expect_kinds(s, "OverheadBound/medium LowUtilization/low");
+	set_work(&s, 90 * G, 45 * G);
+	expect_kinds(s, "MemoryBound/low");
+	expect_suggestion(&s, "waits for memory");
+	/* a tenth of the wall time, or it is not worth a word */
+	s.row.work_ns = 999999999;
+	set_work(&s, 90 * G, 4 * G);
+	expect_kinds(s, "");
+	/* a caller: what else it does is not known */
+	s.row.work_ns = 5 * S;
+	set_work(&s, 90 * G, 45 * G);
+	s.row.work = (struct profile_work){0};
+	expect_kinds(s, "");
+}
+
+Test(roofline, small_operations_are_to_be_batched)
+{
+	struct scene s;
+
+	scene_set(&s);
+	s.profile.peaks_count = 1;
+	s.process.cpu_ns = s.process.compute.counted_ns = 10 * S;
+	s.row.work_ns = s.row.total_ns = 9 * S;
+	set_work(&s, 81 * G, 8 * G);
+	s.row.avg_ns = 99999;
+	expect_suggestion(&s, "batch them");
+	s.row.avg_ns = 100000;
+	expect_suggestion(&s, "optimised");
+}
+
+Test(roofline, unread_compute)
+{
+	struct scene s;
+
+	scene_set(&s);
+	s.row.work.unread_count = s.process.compute.work.unread_count = 10;
+	s.process.compute.unread_ns = 500000000;
+	expect_kinds(s, "");
+	s.process.compute.unread_ns = 600000000;
+	expect_kinds(s, "UnreadCompute/low");
+	s.process.compute.unread_ns = 5 * S;
+	expect_kinds(s, "UnreadCompute/medium");
+	expect_suggestion(&s, "--flops-rules");
+	/* nothing timed: by calls, 10 of 5010 */
+	s.process.compute.counted_ns = s.process.compute.unread_ns = 0;
+	expect_kinds(s, "");
+	s.process.compute.work.unread_count = 5000;
+	expect_kinds(s, "UnreadCompute/medium");
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "analyze/roofline.h"
+
+/* --- what the host can do ------------------------------------------------------------------- */
+
+/* Complex arithmetic is real arithmetic. 16-bit types and TF32 are computed as f32 by CPUs that
+ * have no unit for them, and where they have one its peak is known. */
+static enum perfx_dtype stand_in(enum perfx_dtype dtype)
+{
+	switch (dtype) {
+	case PERFX_DTYPE_F16:
+	case PERFX_DTYPE_BF16:
+	case PERFX_DTYPE_F8:
+	case PERFX_DTYPE_TF32:
+	case PERFX_DTYPE_C64:
+		return PERFX_DTYPE_F32;
+	case PERFX_DTYPE_C128:
+		return PERFX_DTYPE_F64;
+	case PERFX_DTYPE_UNKNOWN:
+	case PERFX_DTYPE_F64:
+	case PERFX_DTYPE_F32:
+	case PERFX_DTYPE_INTEGER:
+		break;
+	}
+	return dtype;
+}
+
+/* Of a peak's record what is asked for: operations of a type, or (UNKNOWN) bytes; 0: not there. */
+static double value_of(const struct perfx_peak *peak, enum perfx_dtype dtype)
+{
+	if (dtype == PERFX_DTYPE_UNKNOWN)
+		return (double)peak->bytes_per_s;
+	return peak->dtype == dtype ? (double)peak->flops_per_s : 0;
+}
+
+struct level {
+	double threads, value;
+	bool given;
+};
+
+/* What the user gives counts more than what was measured; bandwidth comes with several types. */
+static void take(struct level *level, const struct perfx_peak *peak, double value, bool nearer)
+{
+	bool given = peak->origin == PERFX_PEAK_GIVEN;
+	bool same = level->threads == peak->threads;
+
+	if (!level->value || nearer || (same && given && !level->given) ||
+	    (same && given == level->given && value > level->value))
+		*level = (struct level){peak->threads, value, given};
+}
+
+static double at_cores(const struct profile *profile, enum perfx_dtype dtype, double cores)
+{
+	struct level below = {0}, above = {0};
+
+	for (size_t i = 0; i < profile->peaks_count; i++) {
+		const struct perfx_peak *peak = &profile->peaks[i];
+		double value = value_of(peak, dtype), threads = peak->threads;
+
+		if (value <= 0 || !peak->threads)
+			continue;
+		if (threads <= cores)
+			take(&below, peak, value, threads > below.threads);
+		else
+			take(&above, peak, value, threads < above.threads);
+	}
+	if (!below.value || !above.value)
+		return below.value + above.value;
+	return below.value + (above.value - below.value) * (cores - below.threads) /
+				     (above.threads - below.threads);
+}
+
+static double most_threads(const struct profile *profile)
+{
+	double most = 0;
+
+	for (size_t i = 0; i < profile->peaks_count; i++) {
+		if (profile->peaks[i].threads > most)
+			most = profile->peaks[i].threads;
+	}
+	return most;
+}
+
+struct roof roofline_roof(const struct profile *profile, enum perfx_dtype dtype, double cores)
+{
+	struct roof roof = {.dtype = dtype, .cores = cores};
+
+	if (cores <= 0)
+		return roof;
+	roof.bytes_per_s = at_cores(profile, PERFX_DTYPE_UNKNOWN, cores);
+	if (dtype == PERFX_DTYPE_UNKNOWN)
+		return roof;
+	roof.flops_per_s = at_cores(profile, dtype, cores);
+	if (roof.flops_per_s <= 0) {
+		roof.dtype = stand_in(dtype);
+		roof.flops_per_s = at_cores(profile, roof.dtype, cores);
+	}
+	return roof;
+}
+
+struct roof roofline_whole_roof(const struct profile *profile, enum perfx_dtype dtype)
+{
+	return roofline_roof(profile, dtype, most_threads(profile));
+}
+
+double roof_ridge(const struct roof *roof)
+{
+	return roof->bytes_per_s > 0 ? roof->flops_per_s / roof->bytes_per_s : 0;
+}
+
+/* --- what was done -------------------------------------------------------------------------- */
+
+/* With less of the time than this in calls that compute, other threads' work is mistaken for
+ * theirs. */
+#define COMPUTING_MIN 0.1
+
+double roofline_cores(const struct profile *profile, const struct profile_process *process)
+{
+	double wall = (double)profile_wall_ns(process), most = most_threads(profile);
+	double cpu, computing, cores;
+
+	if (wall <= 0 || process->cpu_ns == PROFILE_ABSENT)
+		return 0;
+	cpu = (double)process->cpu_ns / wall;
+	computing = (double)process->compute.counted_ns / wall;
+	if (computing < COMPUTING_MIN)
+		cores = cpu;
+	else if (computing < 1)
+		cores = (cpu - (1 - computing)) / computing;
+	else
+		cores = cpu / computing;
+	if (most && cores > most)
+		cores = most;
+	return cores < 1 ? 1 : cores;
+}
+
+enum perfx_dtype roofline_dtype(const struct profile_process *process)
+{
+	const struct profile_compute *compute = &process->compute;
+
+	for (size_t i = 0; i < compute->dtypes_count; i++) {
+		if (compute->dtypes[i].dtype != PERFX_DTYPE_UNKNOWN)
+			return compute->dtypes[i].dtype;
+	}
+	return PERFX_DTYPE_UNKNOWN;
+}
+
+static void classify(struct roofline *line)
+{
+	double by_memory = line->intensity * line->roof.bytes_per_s;
+	double by_compute = line->roof.flops_per_s;
+
+	if (by_compute <= 0 || by_memory <= 0)
+		return;
+	line->attainable_flops_per_s = by_memory < by_compute ? by_memory : by_compute;
+	if (line->flops_per_s < 0)
+		return;
+	if (line->flops_per_s < ROOFLINE_OVERHEAD_SHARE * line->attainable_flops_per_s)
+		line->bound = ROOFLINE_OVERHEAD;
+	else
+		line->bound = by_memory < by_compute ? ROOFLINE_MEMORY : ROOFLINE_COMPUTE;
+}
+
+/* ns: 0 when it is not known. */
+static struct roofline line_of(const struct profile *profile, const struct profile_work *work,
+			       uint64_t ns, enum perfx_dtype dtype, double cores)
+{
+	struct roofline line = {.dtype = dtype, .flops_per_s = -1, .intensity = -1};
+
+	if (!work->flops)
+		return line;
+	if (ns)
+		line.flops_per_s = (double)work->flops * 1e9 / (double)ns;
+	if (work->bytes)
+		line.intensity = (double)work->flops / (double)work->bytes;
+	line.roof = roofline_roof(profile, dtype, cores);
+	classify(&line);
+	return line;
+}
+
+struct roofline roofline_of_row(const struct profile *profile,
+				const struct profile_process *process,
+				const struct profile_row *row)
+{
+	bool timed = (double)row->timed_count >= ROOFLINE_TIMED_SHARE * (double)row->calls_count;
+	enum perfx_dtype dtype = row->dtype ? row->dtype : roofline_dtype(process);
+
+	return line_of(profile, &row->inclusive, timed ? row->work_ns : 0, dtype,
+		       roofline_cores(profile, process));
+}
+
+struct roofline roofline_of_process(const struct profile *profile,
+				    const struct profile_process *process)
+{
+	return line_of(profile, &process->compute.work, profile_wall_ns(process),
+		       roofline_dtype(process), roofline_cores(profile, process));
+}
+
+double roofline_mfu(const struct profile *profile, enum perfx_dtype dtype, uint64_t flops,
+		    uint64_t ns)
+{
+	struct roof roof = roofline_whole_roof(profile, dtype);
+
+	if (roof.flops_per_s <= 0 || !ns)
+		return -1;
+	return (double)flops * 1e9 / (double)ns / roof.flops_per_s;
+}
+
+double roofline_attributed(const struct profile_compute *compute)
+{
+	double all = (double)compute->counted_ns + (double)compute->unread_ns;
+
+	return all > 0 ? (double)compute->counted_ns / all : -1;
+}
+
+const char *roofline_class_name(enum roofline_class bound)
+{
+	switch (bound) {
+	case ROOFLINE_COMPUTE:
+		return "compute";
+	case ROOFLINE_MEMORY:
+		return "memory";
+	case ROOFLINE_OVERHEAD:
+		return "overhead";
+	case ROOFLINE_UNKNOWN:
+		break;
+	}
+	return NULL;
+}

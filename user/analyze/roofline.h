@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How fast something computed, and what kept it from being faster: the roofline model (Williams,
+ * Waterman, Patterson, 2009). Pure functions of the profile.
+ *
+ * The roof is what the host could do with the cores that were at work: the lower of its peak for
+ * the data type and of intensity × memory bandwidth. Peaks are known for some numbers of threads,
+ * usually one and all; between them they are interpolated.
+ */
+#ifndef PERFX_ANALYZE_ROOFLINE_H
+#define PERFX_ANALYZE_ROOFLINE_H
+
+#include "aggregate/profile.h"
+
+enum roofline_class {
+	ROOFLINE_UNKNOWN = 0,
+	ROOFLINE_COMPUTE,
+	ROOFLINE_MEMORY,
+	/* Neither of them: calling, waiting, or a kernel that is far from what the CPU can do. */
+	ROOFLINE_OVERHEAD,
+};
+
+/*
+ * Below this share of its roof it is neither arithmetic nor memory that limits. Kernels worth their
+ * name reach half of the roof and more, BLAS on thin or odd shapes a third; at a quarter three
+ * parts of the time in four go elsewhere.
+ */
+#define ROOFLINE_OVERHEAD_SHARE 0.25
+/* With fewer timed calls than this share of all, time and operations are not of the same calls. */
+#define ROOFLINE_TIMED_SHARE 0.99
+
+/* What the host can do; 0: not known. */
+struct roof {
+	enum perfx_dtype dtype; /* whose peak it is: 16-bit types may have to take f32's */
+	double cores;
+	double flops_per_s, bytes_per_s;
+};
+
+struct roofline {
+	enum perfx_dtype dtype;
+	double flops_per_s; /* < 0: not known */
+	double intensity;   /* operations for each byte; < 0: not known */
+	struct roof roof;
+	double attainable_flops_per_s; /* at this intensity; 0: not known */
+	enum roofline_class bound;
+};
+
+/*
+ * How many cores a call that computes had, 0 when the process's CPU time is not known. Pool threads
+ * work for the thread that calls, which alone is seen: of the CPU use what is left when other code
+ * runs for the rest of the time on one core, for each thread that computes. At least 1, at most as
+ * many as there is a peak for.
+ */
+double roofline_cores(const struct profile *profile, const struct profile_process *process);
+
+struct roof roofline_roof(const struct profile *profile, enum perfx_dtype dtype, double cores);
+/* All cores for which there is a peak. */
+struct roof roofline_whole_roof(const struct profile *profile, enum perfx_dtype dtype);
+/* The intensity from which on arithmetic limits; 0: not known. */
+double roof_ridge(const struct roof *roof);
+
+/* Inclusive operations over the time that they took (profile_row.work_ns). */
+struct roofline roofline_of_row(const struct profile *profile,
+				const struct profile_process *process,
+				const struct profile_row *row);
+/* All operations over wall time. */
+struct roofline roofline_of_process(const struct profile *profile,
+				    const struct profile_process *process);
+
+/* What most operations of the process are done with. */
+enum perfx_dtype roofline_dtype(const struct profile_process *process);
+/* Model FLOPs utilisation: operations done in a time, of what all cores could have done at the peak
+ * of the data type; of a process, or a part of it. < 0: not known. */
+double roofline_mfu(const struct profile *profile, enum perfx_dtype dtype, uint64_t flops,
+		    uint64_t ns);
+/* Of the time in calls whose work is known or should be, the share with a figure; < 0: no time. */
+double roofline_attributed(const struct profile_compute *compute);
+
+/* "compute", "memory", "overhead"; NULL: unknown. */
+const char *roofline_class_name(enum roofline_class bound);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a measurement needs to know of the machine. */
+#ifndef PERFX_PEAKS_MACHINE_H
+#define PERFX_PEAKS_MACHINE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* The kernel's own limit (CONFIG_NR_CPUS). */
+#define MACHINE_CPUS_MAX 8192
+
+/* The CPUs that this process may use, ascending (malloc'd); their number, or -errno. */
+ssize_t machine_cpus(int **cpus);
+
+struct machine_cache {
+	uint64_t bytes; /* of one last-level cache */
+	int first_cpu;	/* of those that share it: tells one cache from another */
+};
+
+/* The last-level cache of a CPU; a guess where the kernel does not say. */
+struct machine_cache machine_cache_of(int cpu);
+
+/* What may be taken for a moment without harm: a quarter of what is free, here and in the control
+ * groups that this process is in. */
+uint64_t machine_spare_memory(void);
+
+/* CPU time that all CPUs together have spent at work, ns, to the clock tick; 0: not known. */
+uint64_t machine_busy_ns(void);
+
+/* The CPU's name (malloc'd), "" unknown. From the text of /proc/cpuinfo. */
+char *machine_cpu_name(const char *cpuinfo);
+
+#endif

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * A function's figure, and a site that suits it: one where the arguments that its program reads are
+ * still in registers, and ways out at which the result is there when it asks for that.
+ */
+#include "figures/figures.h"
+
+#include "base/grow.h"
+#include "plan/defaults.h"
+#include "plan/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the program calls argument n is in the register that has it at the site. */
+static void move_arguments(struct perfx_figure *figure, const struct site_plan *site)
+{
+	for (size_t i = 0; i < figure->entry_count; i++) {
+		struct perfx_instruction *instruction = &figure->code[i];
+
+		if (instruction->op == PERFX_OP_ARG)
+			instruction->n = (__u8)(site->arguments[instruction->n - 1] + 1);
+	}
+}
+
+/* Its index in plan->figures, one for each distinct program; -ENOMEM, -ENOSPC. */
+static int64_t add_figure(struct plan *plan, const struct perfx_figure *figure)
+{
+	for (size_t i = 1; i < plan->figures_count; i++)
+		if (!memcmp(&plan->figures[i], figure, sizeof(*figure)))
+			return (int64_t)i;
+	if (plan->figures_count == PERFX_MAX_FIGURES)
+		return -ENOSPC;
+	if (grow_array(&plan->figures, &plan->figures_capacity, plan->figures_count + 2,
+		       sizeof(*plan->figures)))
+		return -ENOMEM;
+	if (!plan->figures_count)
+		plan->figures_count = 1; /* index 0 is none */
+	plan->figures[plan->figures_count] = *figure;
+	return (int64_t)plan->figures_count++;
+}
+
+/* Will the result be seen, however it is timed? */
+static bool sees_result(const struct plan *plan, const struct plan_function *function)
+{
+	return function->site.exits_state == EXITS_KNOWN ||
+	       plan->options.return_mode == RETURN_PROBE ||
+	       return_probe_is_safe(plan->modules[function->module].base, function->symbol);
+}
+
+static int take_figure(struct plan *plan, struct perfx_figure *figure, const char *origin,
+		       struct plan_function *function)
+{
+	int64_t index;
+
+	move_arguments(figure, &function->site);
+	index = add_figure(plan, figure);
+	if (index == -ENOMEM)
+		return -ENOMEM;
+	if (index < 0) {
+		function->figure_why = "too many kinds of figures";
+		return 0;
+	}
+	function->figure = (uint32_t)index;
+	function->figure_origin = origin;
+	return 0;
+}
+
+int plan_site(struct plan *plan, struct image *image, struct plan_function *function)
+{
+	struct site_options options = {.entry_only = plan->options.site_entry_only,
+				       .optimized_nop5 = plan->options.optimized_nop5};
+	struct site_options wanted = options;
+	struct perfx_figure figure;
+	const char *origin;
+	int err;
+
+	if (figures__find(plan->options.figures, plan->modules[function->module].base,
+			  function->symbol, &figure, &origin))
+		return site_plan(image, function->vaddr, function->size, &options, &function->site);
+	wanted.argument_regs = figure_argument_regs(&figure);
+	wanted.arguments_may_move = true;
+	wanted.needs_result = figure_has_exit(&figure);
+	err = site_plan(image, function->vaddr, function->size, &wanted, &function->site);
+	if (!err && (!wanted.needs_result || sees_result(plan, function)))
+		return take_figure(plan, &figure, origin, function);
+	function->figure_why = err ? "no instruction at which its arguments are still there"
+				   : "it needs the result, and the ways out are not all known";
+	site_plan__clear(&function->site);
+	return site_plan(image, function->vaddr, function->size, &options, &function->site);
+}
+
+/* --- perfx_flops() --- */
+
+struct hints {
+	struct plan *plan;
+	struct image *image;
+	uint32_t module, figure;
+	size_t first; /* function of this module */
+};
+
+static bool is_planned(const struct hints *hints, uint64_t vaddr)
+{
+	for (size_t i = hints->first; i < hints->plan->functions_count; i++)
+		if (hints->plan->functions[i].is_hint && hints->plan->functions[i].vaddr == vaddr)
+			return true;
+	return false;
+}
+
+static int add_hint(uint64_t vaddr, void *ctx)
+{
+	struct hints *hints = ctx;
+	struct plan_function function = {
+		.module = hints->module,
+		.name = strdup("perfx_flops"),
+		.symbol = strdup("perfx_flops"),
+		.vaddr = vaddr,
+		.offset = (uint64_t)image__offset(hints->image, vaddr),
+		.source = PERFX_SOURCE_PERFX,
+		.site = {.entry_vaddr = vaddr, .entry_kind = SITE_NOP, .exits_state = EXITS_KNOWN},
+		.ret = PERFX_RETURN_NONE,
+		.ret_why = "a place, not a function",
+		.figure = hints->figure,
+		.is_hint = true,
+	};
+	int err = function.name && function.symbol ? 0 : -ENOMEM;
+
+	if (!err && !is_planned(hints, vaddr)) {
+		hints->plan->modules[hints->module].is_ml = true; /* annotated */
+		err = plan_add_function(hints->plan, &function);
+		if (!err)
+			return 0;
+	}
+	free(function.name);
+	free(function.symbol);
+	return err;
+}
+
+/* What the register has is the number itself. */
+static int64_t hint_figure(struct plan *plan)
+{
+	struct perfx_figure figure;
+	char why[128];
+
+	return figure_compile("flops = arg1", &figure, why, sizeof(why))
+		       ? -EINVAL
+		       : add_figure(plan, &figure);
+}
+
+int plan_hints(struct plan *plan, struct image *image, size_t module)
+{
+	struct hints hints = {.plan = plan,
+			      .image = image,
+			      .module = (uint32_t)module,
+			      .first = plan->functions_count};
+	int64_t figure = plan->options.figures ? hint_figure(plan) : 0;
+
+	if (figure == -ENOMEM)
+		return -ENOMEM;
+	if (figure <= 0)
+		return 0;
+	hints.figure = (uint32_t)figure;
+	return image__each_hint(image, add_hint, &hints);
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Floating-point work of a process:
+ *
+ *     Compute
+ *     1.20 TFLOP in 10.0 s: 120 GFLOP/s, 34.2 % of the 351 GFLOP/s that 2 cores can do (bf16)
+ *     Of 8.42 s in calls that compute, 95.0 % have a figure · 12 calls unread · 300 inside others
+ *     By type: bf16 70.0 %, f32 30.0 %
+ *
+ *     FLOPs  GFLOP/s  …  Source
+ *
+ *     the roofline (plot.h), and its letters in a table
+ */
+#include "analyze/roofline.h"
+#include "base/quantity.h"
+#include "base/units.h"
+#include "decode/names.h"
+#include "report/compose.h"
+#include "report/plot.h"
+
+#define MARKS 8 /* functions in the roofline */
+
+static void add_cores(struct text *text, double cores)
+{
+	text_printf(text, cores == (double)(unsigned)cores ? "%.0f" : "%.1f", cores);
+	text_add(text, cores > 1 ? " cores" : " core");
+}
+
+void document_cell_flops(struct document *document, const struct profile_work *work)
+{
+	struct text cell = {0};
+
+	if (work->counted_count)
+		add_si(&cell, (double)work->flops, "");
+	else
+		text_add(&cell, "-");
+	document_cell(document, &cell);
+}
+
+void document_cell_gflops(struct document *document, double flops_per_s)
+{
+	double rate = flops_per_s / 1e9;
+
+	if (rate < 0)
+		document_cell_printf(document, "-");
+	else if (rate > 0 && rate < 0.005)
+		document_cell_printf(document, "<0.01");
+	else
+		document_cell_printf(document, "%.*f", rate < 9.995 ? 2 : rate < 99.95, rate);
+}
+
+/* --- in sentences --------------------------------------------------------------------------- */
+
+static double per_second(const struct profile_process *p, uint64_t count)
+{
+	uint64_t wall_ns = profile_wall_ns(p);
+
+	return wall_ns ? (double)count * 1e9 / (double)wall_ns : -1;
+}
+
+static void compose_rate(struct composer *c, const struct profile_process *p)
+{
+	enum perfx_dtype dtype = roofline_dtype(p);
+	struct roof roof = roofline_whole_roof(c->profile, dtype);
+	uint64_t flops = p->compute.work.flops;
+	double mfu = roofline_mfu(c->profile, dtype, flops, profile_wall_ns(p));
+	struct text text = {0};
+
+	add_si(&text, (double)flops, "FLOP");
+	text_add(&text, " in ");
+	add_ns(&text, profile_wall_ns(p));
+	if (profile_wall_ns(p)) {
+		text_add(&text, ": ");
+		add_si(&text, per_second(p, flops), "FLOP/s");
+	}
+	if (mfu >= 0) {
+		text_add(&text, ", ");
+		add_percent(&text, mfu);
+		text_add(&text, " of the ");
+		add_si(&text, roof.flops_per_s, "FLOP/s");
+		text_add(&text, " that ");
+		add_cores(&text, roof.cores);
+		text_printf(&text, " can do (%s)", name_of_dtype(roof.dtype));
+	}
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+static void add_part(struct text *text, uint64_t count, const char *what)
+{
+	if (!count)
+		return;
+	if (text->length)
+		text_add(text, " · ");
+	add_count(text, count);
+	text_printf(text, " call%s %s", count == 1 ? "" : "s", what);
+}
+
+static void compose_attributed(struct composer *c, const struct profile_compute *compute)
+{
+	double share = roofline_attributed(compute);
+	struct text text = {0};
+
+	if (share >= 0) {
+		text_add(&text, "Of ");
+		add_ns(&text, compute->counted_ns + compute->unread_ns);
+		text_add(&text, " in calls that compute, ");
+		add_percent(&text, share);
+		text_add(&text, " have a figure");
+	}
+	add_part(&text, compute->work.counted_count, "counted");
+	add_part(&text, compute->work.unread_count, "unread");
+	add_part(&text, compute->work.silenced_count, "inside others");
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+static void compose_dtypes(struct composer *c, const struct profile_compute *compute)
+{
+	struct text text = {0};
+
+	if (!compute->work.flops)
+		return;
+	text_add(&text, "By type:");
+	for (size_t i = 0; i < compute->dtypes_count; i++) {
+		text_printf(&text, "%s %s ", i ? "," : "", name_of_dtype(compute->dtypes[i].dtype));
+		add_percent(&text, (double)compute->dtypes[i].flops / (double)compute->work.flops);
+	}
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+static void compose_sources(struct composer *c, const struct profile_process *p)
+{
+	static const struct column columns[] = {
+		{.title = "FLOPs", .right = true},
+		{.title = "GFLOP/s", .right = true},
+		{.title = "Bytes", .right = true, .rank = 1},
+		{.title = "Counted", .right = true},
+		{.title = "Unread", .right = true},
+		{.title = "Inside", .right = true},
+		{.title = "Source", .takes_rest = true},
+	};
+
+	document_table(c->document, columns);
+	for (size_t i = 0; i < p->compute.sources_count; i++) {
+		const struct profile_compute_source *source = &p->compute.sources[i];
+		const struct profile_work *work = &source->work;
+
+		document_cell_flops(c->document, work);
+		document_cell_gflops(c->document, work->flops ? per_second(p, work->flops) : -1);
+		document_cell_bytes(c->document, work->counted_count
+							 ? work->bytes + work->moved_bytes
+							 : PROFILE_ABSENT);
+		document_cell_count(c->document, work->counted_count);
+		document_cell_count(c->document, work->unread_count);
+		document_cell_count(c->document, work->silenced_count);
+		document_cell_printf(c->document, "%s", name_of_source(source->source));
+	}
+}
+
+/* --- the roofline --------------------------------------------------------------------------- */
+
+struct mark {
+	const struct profile_row *row;
+	struct roofline line;
+};
+
+/* The functions with a figure of their own in which most time went. */
+static size_t find_marks(const struct composer *c, const struct profile_process *p,
+			 struct mark *marks)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < p->rows_count && count < MARKS; i++) {
+		const struct profile_row *row = &p->rows[i];
+		struct roofline line;
+
+		if (!row->work.flops)
+			continue;
+		line = roofline_of_row(c->profile, p, row);
+		if (line.flops_per_s > 0 && line.intensity > 0)
+			marks[count++] = (struct mark){row, line};
+	}
+	return count;
+}
+
+static size_t find_roofs(const struct mark *marks, size_t marks_count, struct roof *roofs)
+{
+	size_t count = 0, at;
+
+	for (size_t i = 0; i < marks_count; i++) {
+		const struct roof *roof = &marks[i].line.roof;
+
+		for (at = 0; at < count && roofs[at].dtype != roof->dtype; at++)
+			;
+		if (at == count && roof->flops_per_s > 0 && roof->bytes_per_s > 0)
+			roofs[count++] = *roof;
+	}
+	return count;
+}
+
+/* "Roof with 2 cores: memory 20.0 GB/s; f32 118 GFLOP/s, from 5.90 FLOP a byte on" */
+static void compose_roofs(struct composer *c, const struct roof *roofs, size_t count)
+{
+	struct text text = {0};
+
+	text_add(&text, "Roof with ");
+	add_cores(&text, roofs[0].cores);
+	text_add(&text, " (those that computed): memory ");
+	add_si(&text, roofs[0].bytes_per_s, "B/s");
+	for (size_t i = 0; i < count; i++) {
+		text_printf(&text, "; %s ", name_of_dtype(roofs[i].dtype));
+		add_si(&text, roofs[i].flops_per_s, "FLOP/s");
+		text_printf(&text, " from %.3g FLOP a byte on", roof_ridge(&roofs[i]));
+	}
+	text_printf(&text,
+		    ". Bytes are of operands and results, each once: what stays in a cache can be "
+		    "above the roof. Below %.0f %% of it neither memory nor arithmetic limits.",
+		    ROOFLINE_OVERHEAD_SHARE * 100);
+	document_add(c->document, BLOCK_NOTE, &text);
+}
+
+static void compose_plot(struct composer *c, const struct mark *marks, size_t marks_count,
+			 const struct roof *roofs, size_t roofs_count)
+{
+	struct plot_point points[MARKS];
+	struct plot_roof lines[MARKS];
+	struct text text = {0};
+
+	for (size_t i = 0; i < marks_count; i++)
+		points[i] = (struct plot_point){marks[i].line.intensity, marks[i].line.flops_per_s,
+						(char)('A' + i)};
+	for (size_t i = 0; i < roofs_count; i++)
+		lines[i] = (struct plot_roof){roofs[i].flops_per_s, roofs[i].bytes_per_s};
+	document_say(c->document, BLOCK_CAPTION,
+		     "Roofline: FLOP/s (up) by FLOP a byte (to the right)");
+	plot_roofline(&text, c->limits->plot_columns, lines, roofs_count, points, marks_count);
+	document_add(c->document, BLOCK_PLOT, &text);
+}
+
+static void compose_marks(struct composer *c, const struct profile_process *p,
+			  const struct mark *marks, size_t count)
+{
+	static const struct column columns[] = {
+		{.title = ""},
+		{.title = "GFLOP/s", .right = true},
+		{.title = "Of roof", .right = true},
+		{.title = "FLOP/B", .right = true},
+		{.title = "Type", .rank = 1},
+		{.title = "Bound by"},
+		{.title = "Function", .takes_rest = true},
+	};
+
+	document_table(c->document, columns);
+	for (size_t i = 0; i < count; i++) {
+		const struct roofline *line = &marks[i].line;
+		const char *bound = roofline_class_name(line->bound);
+		struct text name = {0};
+
+		document_cell_printf(c->document, "%c", (char)('A' + i));
+		document_cell_gflops(c->document, line->flops_per_s);
+		document_cell_share(c->document, (uint64_t)line->flops_per_s,
+				    (uint64_t)line->attainable_flops_per_s);
+		document_cell_printf(c->document, "%.3g", line->intensity);
+		document_cell_printf(c->document, "%s", name_of_dtype(line->dtype));
+		document_cell_printf(c->document, "%s", bound ? bound : "-");
+		compose_function_name(c, p, marks[i].row->function, &name);
+		document_cell(c->document, &name);
+	}
+}
+
+/* Where a peak is unknown, so is how far it is from it. */
+static const char *why_no_roof(const struct composer *c, const struct profile_process *p)
+{
+	if (!c->profile->peaks_count)
+		return "No roofline: what this host can do was not measured "
+		       "(--peak-flops, --peak-bandwidth say it).";
+	if (p->cpu_ns == PROFILE_ABSENT)
+		return "No roofline: how many cores the process used is not known.";
+	return "No roofline: no peak is known for this type of data "
+	       "(--peak-flops, --peak-bandwidth say it).";
+}
+
+static void compose_roofline(struct composer *c, const struct profile_process *p)
+{
+	struct mark marks[MARKS];
+	struct roof roofs[MARKS];
+	size_t marks_count = find_marks(c, p, marks);
+	size_t roofs_count = find_roofs(marks, marks_count, roofs);
+
+	if (!marks_count)
+		return;
+	if (!roofs_count) {
+		document_say(c->document, BLOCK_NOTE, why_no_roof(c, p));
+		return;
+	}
+	compose_plot(c, marks, marks_count, roofs, roofs_count);
+	compose_marks(c, p, marks, marks_count);
+	compose_roofs(c, roofs, roofs_count);
+}
+
+void compose_compute(struct composer *c, const struct profile_process *p)
+{
+	if (!p->compute.measured)
+		return;
+	document_say(c->document, BLOCK_CAPTION, "Compute");
+	if (p->compute.work.counted_count)
+		compose_rate(c, p);
+	compose_attributed(c, &p->compute);
+	compose_dtypes(c, &p->compute);
+	compose_sources(c, p);
+	compose_roofline(c, p);
+}
