@@ -162,7 +162,7 @@ struct profile {
 	bool compensated;
 	uint64_t start_ns, start_unix_ns, duration_ns;
 	uint64_t start_boot_ns; /* start_ns by CLOCK_BOOTTIME */
-	bool ended; /* has its END record: not truncated */
+	bool ended;		/* has its END record: not truncated */
 	bool target_killed, interrupted;
 	uint64_t tracer_cpu_ns, tracer_rss_anon_bytes; /* PROFILE_ABSENT when truncated */
 	unsigned partial;			       /* PROFILE_PARTIAL_ */
