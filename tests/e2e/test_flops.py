@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 from conftest import WORKLOADS, run
-from flops import check_known, check_shapes, check_sums, figures_by_name
+from flops import check_known, check_shapes, check_steps, check_sums, figures_by_name
 from trainers import has_torch
 
 QUICK = ["--no-calibrate", "--memory", "off"]
@@ -136,3 +136,8 @@ def python():
 
 def test_torch_shapes(python):
     check_shapes(python, "shapes_torch.py")
+
+
+@pytest.mark.parametrize("model", ["mlp", "cnn", "transformer"])
+def test_torch_models(model, python):
+    check_steps(python, model)
