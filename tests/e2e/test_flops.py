@@ -2,6 +2,7 @@
 """Floating-point operations and bytes of BLAS calls, by known answers."""
 import json
 import pathlib
+import subprocess
 
 import pytest
 from conftest import WORKLOADS, run
@@ -141,3 +142,9 @@ def test_torch_shapes(python):
 @pytest.mark.parametrize("model", ["mlp", "cnn", "transformer"])
 def test_torch_models(model, python):
     check_steps(python, model)
+
+
+def test_numpy():
+    if subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True).returncode:
+        pytest.skip(f"{PYTHON} has no numpy (Debian: python3-numpy)")
+    check_shapes(PYTHON, "shapes_numpy.py")
