@@ -73,12 +73,7 @@ def check_shapes(python, script, *options):
     trainer = Trainer(python, script, "--ranges", str(WORKLOADS / "ranges.so"), *options)
     try:
         cases = [json.loads(line) for line in trainer.command("expect 0")]
-        tracer, _ = attached(trainer.pid, "--no-calibrate", "--memory", "off")
-        try:
-            trainer.command(f"run {steps}")
-            report = tracer.stop()
-        finally:
-            tracer.kill()
+        report = traced_steps(trainer, steps, "--memory", "off")
         trainer.finish()
     finally:
         trainer.kill()
@@ -122,23 +117,29 @@ def step_of(model, batch=64, recomputes=False):
     return 2 * _linear(rows, 28, 64) + 2 * (3 * layer + attention) + 3 * _linear(batch, 64, 10)
 
 
-def check_steps(python, model, steps=5, recomputes=False, options=()):
-    """A trainer that learns: so many times what a step does, nothing unread; a gap to what the model
-    says would be an operator that is missing."""
+def traced_steps(trainer, steps, *options):
+    tracer, _ = attached(trainer.pid, "--no-calibrate", *options)
+    try:
+        trainer.command(f"run {steps}")
+        return tracer.stop()
+    finally:
+        tracer.kill()
+
+
+def check_steps(python, model, steps=5, recomputes=False, counter=False, options=()):
+    """A trainer that learns: so many times what a step does, nothing unread; as torch.utils.flop_counter
+    says too, where there is a counter."""
     trainer = Trainer(python, "train_cnn.py", "--workers", "0", "--model", model, *options)
     try:
-        tracer, _ = attached(trainer.pid, "--no-calibrate")
-        try:
-            trainer.command(f"run {steps}")
-            report = tracer.stop()
-        finally:
-            tracer.kill()
+        counted = int(trainer.command(f"count {steps}")[-1]) if counter else None
+        report = traced_steps(trainer, steps)
         trainer.finish()
     finally:
         trainer.kill()
     check_sums(report)
     compute = compute_of(report, trainer.pid)
     assert compute["flops"] == steps * step_of(model, recomputes=recomputes)
+    assert counted in (None, compute["flops"])
     assert compute["figures"]["unread"] == 0
     assert compute["sources"]["torch"] == compute["flops"]
     backward = sum(f["flops"] for f in report["processes"][0]["functions"]
