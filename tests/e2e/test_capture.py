@@ -14,6 +14,7 @@ import time
 import pytest
 from conftest import PERFX, WORKLOADS, Program, ended, run, total, wait_for
 
+# a dozen takes half a minute; PERFX_KILLS=100
 KILLS = int(os.environ.get("PERFX_KILLS", "12"))
 OFTEN = 50000  # calls of sgemm_ for each "go" of often.c
 FUNCTION = "tinyblas.so:sgemm_"

@@ -74,6 +74,48 @@ Test(options, options_after_a_capture_file)
 	options_clear(&options);
 }
 
+Test(options, where_the_capture_goes)
+{
+	static const struct {
+		const char *line, *capture;
+	} cases[] = {
+		{"-p|1", NULL},
+		{"-p|1|-o|x.json", NULL},
+		{"-p|1|-o|x.perfx", "x.perfx"},
+		{"-p|1|-o|x.perfx|-f|json", NULL}, /* a report with a strange name */
+		{"-p|1|-o|x.json|--capture|y.perfx", "y.perfx"},
+		{"-p|1|--capture|y", "y"},
+		{"record|-p|1|-o|x.json", "x.json"},
+		{"run|-o|x.perfx|--|true", "x.perfx"},
+		{"run|--capture|y|--|true", "y"},
+		{"report|x.perfx|-o|y.perfx", NULL},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct options options;
+		char words[256];
+		const char *capture;
+
+		cr_assert_eq(parse(&options, words, cases[i].line), EXIT_OK);
+		capture = options_capture(&options);
+		if (cases[i].capture)
+			cr_expect_str_eq(capture, cases[i].capture);
+		else
+			cr_expect_null(capture, "%s", cases[i].line);
+		options_clear(&options);
+	}
+}
+
+Test(options, the_size_of_a_capture)
+{
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(parse(&options, words, "record|-p|1|-o|x.perfx|--max-size|1.5G"), EXIT_OK);
+	cr_expect_eq(options.capture_max, 3ull << 29);
+	options_clear(&options);
+}
+
 Test(options, the_program_of_run_keeps_its_options)
 {
 	struct options options;

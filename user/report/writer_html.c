@@ -117,6 +117,9 @@ static void add_block(struct text *text, const struct profile *profile, const st
 	case BLOCK_TABLE:
 		add_table(text, &block->table);
 		break;
+	case BLOCK_PLOT:
+		add_element(text, "<pre>", block->text, "</pre>\n");
+		break;
 	case BLOCK_FOLD:
 		add_element(text, "<details><summary>", block->text, "</summary>\n");
 		break;

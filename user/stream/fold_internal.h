@@ -69,7 +69,7 @@ struct template
 /* Small numbers of either sign → small numbers: 0 -1 1 -2 2 … */
 static inline uint64_t zigzag(uint64_t difference)
 {
-	return (difference << 1) ^ (uint64_t)((int64_t)difference >> 63);
+	return (difference << 1) ^ -(difference >> 63);
 }
 
 static inline uint64_t unzigzag(uint64_t value)
