@@ -142,3 +142,15 @@ def test_jax_flops(jax_trainer):
     check_sums(report)
     first, rest = 2 * 256 * 256 * 512, 2 * 256 * (512 * 512 + 512 * 10)
     assert sum(p["compute"]["flops"] for p in report["processes"]) == 10 * (2 * first + 3 * rest)
+
+
+def test_jax_shapes(jax_python):
+    trainer = Trainer(jax_python, "shapes_jax.py")
+    try:
+        expected = int(trainer.command("expect 0")[-1])
+        report = traced_steps(trainer, 2, "--no-calibrate")
+        trainer.finish()
+    finally:
+        trainer.kill()
+    check_sums(report)
+    assert sum(p["compute"]["flops"] for p in report["processes"]) == 2 * expected
