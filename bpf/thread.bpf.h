@@ -12,6 +12,12 @@ extern volatile __u32 perfx_many_stacks;
 
 /* In frame.entry, beside the index of the probe that opened it: a return probe ends it. */
 #define FRAME_BY_RETURN 0x80000000u
+/* A range that the program has marked (ranges.bpf.h): it has no place on the stack, so its `slot`
+ * is above all addresses and it is never left behind. */
+#define FRAME_RANGE 0x40000000u
+/* A range whose key is not known before the function that begins it returns: as yet a call. */
+#define FRAME_PENDING 0x20000000u
+#define FRAME_PROBE   0x1fffffffu
 
 struct frame {
 	__u64 start_ns;
@@ -26,7 +32,9 @@ struct frame {
 	__u8 figure; /* enum perfx_figure_state */
 	__u8 dtype;  /* enum perfx_dtype, where it has no work */
 	__u8 work;   /* 1 + index into thread.works; 0: none */
-	__u8 pad[5];
+	__u8 source; /* enum perfx_source, of a range */
+	__u8 pad[4];
+	__u64 charged_ns; /* of its time, what callers that ended before it have been charged with */
 };
 
 /* Open calls of a thread that have a figure of their own. What they call has none, so there is
@@ -99,9 +107,18 @@ struct thread {
 	__u8 silencer, mover;
 	__u8 works_taken; /* bit set */
 	__u8 pad[5];
+	__u32 ranges;  /* open frames that are ranges or pending ones */
+	__u32 skipped; /* ranges that were begun when there was no room for a frame */
 	struct work works[WORKS_MAX];
 	struct machine machine;
 	struct outcome outcome;
+	struct perfx_name_key name; /* that is read just now */
+	__u64 unread;		    /* where it lies, if it could not be read */
+	__u64 start_ns;	      /* of the range across threads that is being started, */
+	__u32 start_function; /* and its function; 0: none is */
+	/* a loop's variable; volatile as those of the machine */
+	volatile __u32 kept;
+	__u64 pending; /* where the range that is pending will have its object's address */
 	struct frame frames[PERFX_MAX_DEPTH];
 };
 

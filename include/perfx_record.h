@@ -69,6 +69,8 @@ struct perfx_record {
 #define PERFX_SPAN_UNWOUND \
 	0x1 /* passed no exit (exception, longjmp): duration and self unknown, 0 */
 #define PERFX_SPAN_UNTIMED 0x2 /* counted at its entry: no way to see its end; times are 0 */
+/* A range that any thread may end: on no thread's stack. depth 0; tid is who started it. */
+#define PERFX_SPAN_APART 0x4
 
 /* What became of a call's own figure: the floating-point operations that its arguments say it does.
  * A figure counts once: an operator's silences those of what it calls. */
@@ -268,8 +270,10 @@ struct perfx_function {
 	__u64 offset; /* of the function in the module's file, bytes */
 	__u32 function;
 	__u16 source; /* enum perfx_source */
-	__u16 pad;
+	__u16 flags;  /* PERFX_FUNCTION_ */
 };
+#define PERFX_FUNCTION_RANGE 0x1 /* marked in the program, not a function: no module, no offset */
+#define PERFX_FUNCTION_STEP  0x2 /* its ends are those of steps: --step-range */
 
 enum perfx_link {
 	PERFX_LINK_INVALID = 0,

@@ -118,13 +118,14 @@ static void attach_way(struct tracer *tracer, const struct attach_way *way, enum
 
 /* What points must share to share links. */
 struct batch {
-	bool is_hook, by_return;
+	bool is_hook, is_mark, by_return;
 	uint32_t group;
 };
 
 static bool in_batch(const struct attach_point *point, const struct batch *batch)
 {
-	return point->is_hook == batch->is_hook && point->by_return == batch->by_return &&
+	return point->is_hook == batch->is_hook && point->is_mark == batch->is_mark &&
+	       point->by_return == batch->by_return &&
 	       point->group == batch->group;
 }
 
@@ -145,7 +146,9 @@ static void attach_hits(struct tracer *tracer, struct attach_way *way, const str
 {
 	const struct perfx_bpf *skel = tracer->skel;
 
-	way->program = batch->is_hook ? skel->progs.perfx_on_memory_hit : skel->progs.perfx_on_hit;
+	way->program = batch->is_hook	? skel->progs.perfx_on_memory_hit
+		       : batch->is_mark ? skel->progs.perfx_on_mark
+					: skel->progs.perfx_on_hit;
 	way->attach_type = BPF_ATTACH_UPROBE_MULTI;
 	way->at_return = false;
 	attach_way(tracer, way, tracer->hit_link, points, count);
@@ -182,7 +185,7 @@ static void attach_batch(struct tracer *tracer, struct attach_way *way, const st
 {
 	size_t n = select_points(points, count, batch, selected);
 
-	way->tag = (struct link_tag){batch->is_hook, batch->by_return, batch->group};
+	way->tag = (struct link_tag){batch->is_hook, batch->is_mark, batch->by_return, batch->group};
 	if (batch->by_return)
 		attach_returns(tracer, way, batch, selected, n);
 	else
@@ -196,7 +199,8 @@ static void attach_groups(struct tracer *tracer, struct attach_way *way,
 	size_t n;
 
 	for (size_t i = 0; i < count; i += n) {
-		struct batch batch = {points[i].is_hook, points[i].by_return, points[i].group};
+		struct batch batch = {points[i].is_hook, points[i].is_mark, points[i].by_return,
+				      points[i].group};
 
 		for (n = 1; i + n < count && in_batch(&points[i + n], &batch); n++)
 			;
@@ -220,8 +224,8 @@ size_t tracer__attach(struct tracer *tracer, int file_fd, pid_t pid, struct atta
 		return 0;
 	/* groups hold exits, which come before their entries */
 	attach_groups(tracer, &way, points, count, selected);
-	for (int i = 0; i < 4; i++) {
-		struct batch batch = {.is_hook = i & 1, .by_return = i & 2};
+	for (int i = 0; i < 5; i++) {
+		struct batch batch = {.is_hook = i & 1, .by_return = i & 2, .is_mark = i & 4};
 
 		attach_batch(tracer, &way, &batch, points, count, selected);
 	}

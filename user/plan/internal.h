@@ -26,6 +26,9 @@ ssize_t plan_find_module(const struct plan *plan, const struct module_ref *ref);
 /* hooks.c: plans the hooks of a file's allocators. 0, -ENOMEM. */
 int plan_hooks(struct plan *plan, struct image *image, size_t module, bool executable);
 
+/* marks.c: plans the functions by which programs mark ranges. 0, -ENOMEM. */
+int plan_marks(struct plan *plan, struct image *image, size_t module);
+
 /* timing.c: notes what may unwind through this file's frames, or leave them for another stack. */
 void plan_consider_file(struct plan *plan, struct image *image, const char *base);
 /* Decides for the functions from `first` on; only when all files of a process are known, for a C++

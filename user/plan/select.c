@@ -29,7 +29,7 @@ struct selection {
 
 static size_t traced_count(const struct plan *plan)
 {
-	return plan->functions_count - plan->hooks_count;
+	return plan->functions_count - plan->hooks_count - plan->marks_count;
 }
 
 static bool has_includes(const struct plan_options *options)

@@ -95,11 +95,30 @@ static int place_hook(struct probes *probes, const struct plan_function *functio
 	return 0;
 }
 
-static void make_hook_exit(struct perfx_probe *exit, uint32_t hook)
+/* A marking function: likewise, in theirs. */
+static int place_mark(struct probes *probes, const struct plan_function *function,
+		      struct placed *placed, struct perfx_probe *probe)
+{
+	int64_t mark;
+
+	if (!placed->hook) {
+		mark = tracer__add_mark(probes->tracer, &function->mark);
+		if (mark < 0)
+			return (int)mark;
+		placed->hook = (uint32_t)mark;
+	}
+	probe->kind = PERFX_PROBE_MARK;
+	probe->hook = placed->hook;
+	probe->own_cost_ns = 0;
+	probe->condition = plan_mark_begins(&function->mark) ? MARK_BEGINS : 0;
+	return 0;
+}
+
+static void make_hook_exit(struct perfx_probe *exit, uint32_t hook, enum perfx_probe_kind kind)
 {
 	exit->flags =
 		exit->kind == PERFX_PROBE_EXIT ? PERFX_PROBE_F_LEAVES : PERFX_PROBE_F_LEAVES_IF;
-	exit->kind = PERFX_PROBE_HOOK_EXIT;
+	exit->kind = kind;
 	exit->hook = hook;
 }
 
@@ -117,11 +136,18 @@ static uint32_t figure_of(struct probes *probes, uint32_t figure)
 	return figure < probes->figures_told ? figure : 0;
 }
 
+static uint32_t id_of(struct probes *probes, struct placed *placed)
+{
+	if (!placed->id)
+		placed->id = tracer__next_function(probes->tracer);
+	return placed->id;
+}
+
 int probes_place(struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
-	uint32_t id = (uint32_t)index + 1, cost_ns = call_cost_ns(probes, function);
+	uint32_t id = id_of(probes, placed), cost_ns = call_cost_ns(probes, function);
 	struct perfx_probe probe = {.function = id,
 				    .kind = entry_kind(function->ret),
 				    .call_cost_ns = cost_ns,
@@ -133,7 +159,9 @@ int probes_place(struct probes *probes, size_t index)
 		return -ENOSPC;
 	if (function->is_hint)
 		probe.kind = PERFX_PROBE_HINT;
-	if (!function->is_hook)
+	if (function->is_mark && place_mark(probes, function, placed, &probe))
+		return -ENOSPC;
+	if (!function->is_hook && !function->is_mark)
 		mark_entry(&probe, function);
 	if (placed->entry) {
 		*tracer__probe(probes->tracer, placed->entry) = probe;
@@ -148,7 +176,9 @@ int probes_place(struct probes *probes, size_t index)
 	for (size_t i = 0; i < function->site.exits_count; i++) {
 		probe = exit_probe(id, &function->site.exits[i], cost_ns);
 		if (function->is_hook)
-			make_hook_exit(&probe, placed->hook);
+			make_hook_exit(&probe, placed->hook, PERFX_PROBE_HOOK_EXIT);
+		if (function->is_mark)
+			make_hook_exit(&probe, placed->hook, PERFX_PROBE_MARK_EXIT);
 		slot = tracer__add_probe(probes->tracer, &probe);
 		if (slot < 0)
 			return (int)slot;
