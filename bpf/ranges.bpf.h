@@ -53,8 +53,9 @@ struct {
 	__type(value, struct perfx_started);
 } perfx_started SEC(".maps");
 
-/* In frame.slot, above all addresses. */
+/* In frame.slot, above all addresses: beside it a key, or that it is one of a stack. */
 #define RANGE_SLOT	 (1ull << 63)
+#define RANGE_STACKED	 (RANGE_SLOT | 1ull << 62)
 #define STARTED_NAMELESS (1ull << 63)
 
 /* --- names --- */
@@ -289,7 +290,7 @@ static __always_inline void pop_range(struct thread *t, const struct perfx_mark 
 		t->skipped--;
 		return;
 	}
-	index = find_range(t, RANGE_SLOT, mark->source);
+	index = find_range(t, RANGE_STACKED, mark->source);
 	if (index)
 		end_below(t, index - 1, now, cost_ns, 0);
 	else
@@ -409,7 +410,7 @@ static __always_inline void mark_begins(struct thread *t, const struct perfx_mar
 	make_way(t, slot - 8);
 	switch (mark->action) {
 	case PERFX_MARK_PUSH:
-		open_range(t, mark, function, RANGE_SLOT, index | FRAME_RANGE);
+		open_range(t, mark, function, RANGE_STACKED, index | FRAME_RANGE);
 		break;
 	case PERFX_MARK_BEGIN:
 		open_range(t, mark, function, slot, index | FRAME_PENDING);

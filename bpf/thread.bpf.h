@@ -34,7 +34,8 @@ struct frame {
 	__u8 work;   /* 1 + index into thread.works; 0: none */
 	__u8 source; /* enum perfx_source, of a range */
 	__u8 pad[4];
-	__u64 charged_ns; /* of its time, what callers that ended before it have been charged with */
+	__u64 charged_ns; /* of its time, what callers that ended before it have been charged with
+			   */
 };
 
 /* Open calls of a thread that have a figure of their own. What they call has none, so there is
@@ -114,8 +115,8 @@ struct thread {
 	struct outcome outcome;
 	struct perfx_name_key name; /* that is read just now */
 	__u64 unread;		    /* where it lies, if it could not be read */
-	__u64 start_ns;	      /* of the range across threads that is being started, */
-	__u32 start_function; /* and its function; 0: none is */
+	__u64 start_ns;		    /* of the range across threads that is being started, */
+	__u32 start_function;	    /* and its function; 0: none is */
 	/* a loop's variable; volatile as those of the machine */
 	volatile __u32 kept;
 	__u64 pending; /* where the range that is pending will have its object's address */

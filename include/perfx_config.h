@@ -32,7 +32,7 @@ enum perfx_probe_kind {
 	PERFX_PROBE_HOOK_EXIT = 7, /* one of its exit sites, where it has no return probe */
 	/* perfx_flops(n): n more operations, in `figure`'s argument, for the innermost open call */
 	PERFX_PROBE_HINT = 8,
-	PERFX_PROBE_MARK = 9,	   /* begins or ends a range: perfx_marks[hook] says what it does */
+	PERFX_PROBE_MARK = 9, /* begins or ends a range: perfx_marks[hook] says what it does */
 	PERFX_PROBE_MARK_EXIT = 10, /* one of its exit sites, flags as of a HOOK_EXIT */
 };
 
@@ -112,16 +112,16 @@ struct perfx_hook {
 /* What a function does by which programs mark ranges. */
 enum perfx_mark_action {
 	PERFX_MARK_INVALID = 0,
-	PERFX_MARK_PUSH = 1,	/* opens a range on its thread */
-	PERFX_MARK_POP = 2,	/* ends the last of its source there */
-	PERFX_MARK_BEGIN = 3,	/* opens one whose key is in the object that it returns */
-	PERFX_MARK_OPEN = 4,	/* opens one whose key is an argument */
-	PERFX_MARK_END = 5,	/* ends that of a key; another one's is nobody's mistake */
-	PERFX_MARK_START = 6,	/* starts one that any thread may stop, by the id that is returned */
+	PERFX_MARK_PUSH = 1,  /* opens a range on its thread */
+	PERFX_MARK_POP = 2,   /* ends the last of its source there */
+	PERFX_MARK_BEGIN = 3, /* opens one whose key is in the object that it returns */
+	PERFX_MARK_OPEN = 4,  /* opens one whose key is an argument */
+	PERFX_MARK_END = 5,   /* ends that of a key; another one's is nobody's mistake */
+	PERFX_MARK_START = 6, /* starts one that any thread may stop, by the id that is returned */
 	PERFX_MARK_START_ID = 7, /* the same, the id is an argument */
-	PERFX_MARK_STOP = 8,	/* ends that of an id */
-	PERFX_MARK_INSTANT = 9, /* something has happened */
-	PERFX_MARK_CALL = 10,	/* runs what the name names: a range as long as the call */
+	PERFX_MARK_STOP = 8,	 /* ends that of an id */
+	PERFX_MARK_INSTANT = 9,	 /* something has happened */
+	PERFX_MARK_CALL = 10,	 /* runs what the name names: a range as long as the call */
 };
 
 /* How its argument is its name. */

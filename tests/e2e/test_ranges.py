@@ -128,3 +128,50 @@ def test_deeper_than_there_is_room(ranges):
     deep = row(report, "deep")
     assert deep["calls"] == 800 and deep["timed"] == 512
     assert losses(report, "untimed_calls", "unmatched_entries") == [288, 0]
+
+
+def steps(report):
+    (found,) = [p["steps"] for p in report["processes"] if "steps" in p]
+    assert sum(found["breakdown"].values()) == found["total_ns"]
+    assert found["avg_ns"] == found["total_ns"] // found["count"]
+    assert found["p50_ns"] <= found["p95_ns"] <= found["max_ns"]
+    return found
+
+
+def test_steps_by_the_optimizer(ranges):
+    expected, report = ranges("train")
+    check_expectations(report, expected)
+    found = steps(report)
+    assert found["count"] == 50 and found["by"] == "Optimizer.step#SGD.step"
+    assert all(found["breakdown"][phase] > 0 for phase in ("data", "forward", "backward",
+                                                           "optimizer", "other"))
+    optimizer = sum(row(report, f"Optimizer.{name}")["total_ns"]
+                    for name in ("zero_grad#SGD.zero_grad", "step#SGD.step"))
+    assert found["breakdown"]["optimizer"] == optimizer
+    data = row(report, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+    assert found["breakdown"]["data"] == data["total_ns"]
+
+
+def test_steps_by_a_named_range(ranges):
+    _, report = ranges("train", "--step-range", "my step")
+    found = steps(report)
+    assert found["count"] == 100 and found["by"] == "my step"
+
+
+def test_a_recording_of_so_many_steps(program, tracer):
+    marked = program(WORKLOADS / "marked", "train")
+    trace = tracer(marked.pid, *TRACED, "--steps", "30", duration="60")
+    for _ in range(10):
+        marked.go()
+    report = trace.report()
+    assert 30 <= steps(report)["count"] <= 250
+
+
+@pytest.mark.parametrize("level,seen", [("0", set()), ("1", {"epoch", "kernel"}),
+                                        ("2", {"epoch", "kernel"})])
+def test_host_level(program, tracer, level, seen):
+    marked = program(WORKLOADS / "marked", "nested")
+    trace = tracer(marked.pid, "--no-calibrate", "--memory", "off", "--host-level", level)
+    marked.go()
+    marked.finish()
+    assert {"epoch", "kernel"} & set(calls(trace.stop())) == seen

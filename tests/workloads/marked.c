@@ -158,6 +158,43 @@ static void expect_threads(uint64_t runs)
 	known_expect("of a thread that ends", "running", runs);
 }
 
+/* --- steps of a training, as PyTorch shows them --- */
+
+static void spin(void)
+{
+	work(20000);
+}
+
+static void torch_range(const char *name, int n)
+{
+	void *object = torch_begin(name);
+
+	work(n);
+	torch_finish(object);
+}
+
+static void train(void)
+{
+	for (int i = 0; i < 50; i++) {
+		nvtxRangePushA("my step");
+		torch_range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 10000);
+		work(30000);
+		torch_range("Optimizer.zero_grad#SGD.zero_grad", 1000);
+		engine_execute(NULL, spin);
+		if (i % 2) {
+			work(1000);
+			torch_range("Optimizer.step#SGD.step", 5000);
+		}
+		nvtxRangePop();
+	}
+}
+
+static void expect_train(uint64_t runs)
+{
+	known_expect("Optimizer.step#SGD.step", "calls", runs * 25);
+	known_expect("my step", "calls", runs * 50);
+}
+
 /* --- names --- */
 
 static void names(void)
@@ -212,7 +249,8 @@ static void hostile(void)
 		munmap(page, 4096);
 		/* the last byte of 128 that are shown is in the midst of a character */
 		memset(text, 'u', 127);
-		strcpy(text + 127, "\xe2\x82\xac" "tail");
+		strcpy(text + 127, "\xe2\x82\xac"
+				   "tail");
 		push_pop(text);
 		text[128] = '\0';
 		memset(text, 'v', 128);
@@ -273,6 +311,7 @@ static const struct {
 	{"nested", nested, expect_nested},
 	{"unbalanced", unbalanced, expect_unbalanced},
 	{"threads", threads, expect_threads},
+	{"train", train, expect_train},
 	{"names", names, NULL},
 	{"too_many_names", too_many_names, NULL},
 	{"hostile", hostile, NULL},

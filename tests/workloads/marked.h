@@ -30,4 +30,8 @@ void **enter_new(void **slot, const struct string *name, const void *arguments) 
 	"_ZN5torch8autograd8profiler25record_function_enter_newERKNSt7__cxx1112basic_"
 	"stringIcSt11char_traitsIcESaIcEEERKSt8optionalIS7_E");
 
+void *engine_execute(void *slot, void (*body)(void)) __asm__(
+	"_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6Tensor"
+	"ESaIS9_EEbbbS7_");
+
 #endif

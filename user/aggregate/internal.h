@@ -8,6 +8,7 @@
 
 #include "aggregate/aggregate.h"
 #include "aggregate/memory.h"
+#include "aggregate/steps.h"
 #include "base/grow.h"
 #include "base/map64.h"
 
@@ -38,6 +39,7 @@ struct row {
 	uint64_t min_ns, max_ns;	       /* of the recorded ones */
 	u128 sum_ns, sum_squares;
 	bool squares_overflowed;
+	unsigned step_class; /* steps.h */
 	struct sketch *sketch;
 	struct sums orphans; /* calls whose context is not known */
 	/* distinct threads: a bit for each of the process's */
@@ -120,6 +122,7 @@ struct aggregate {
 	struct perfx_peak *peaks;
 	size_t peaks_capacity, peaks_count;
 	struct memory memory;
+	struct steps steps;
 
 	bool has_host, has_end;
 	struct perfx_host host;

@@ -89,8 +89,8 @@ static void open_memory(struct tracer *tracer, const struct tracer_options *opti
 	bpf_map__set_max_entries(skel->maps.perfx_sampled, PERFX_MAX_SAMPLED);
 }
 
-/* Ranges' names may lie in pages that nobody has looked at yet: a program that may sleep brings them
- * in. Perf links have such programs on later kernels only. */
+/* Ranges' names may lie in pages that nobody has looked at yet: a program that may sleep brings
+ * them in. Perf links have such programs on later kernels only. */
 static void open_marks(struct tracer *tracer)
 {
 	struct bpf_program *program = tracer->skel->progs.perfx_on_mark;

@@ -70,13 +70,14 @@ void tracer__set_memory(struct tracer *tracer, enum perfx_domain domain,
 
 /* One site of a file. */
 struct attach_point {
-	uint64_t offset; /* in the file */
-	uint32_t probe;	 /* index, the cookie */
-	bool by_return;	 /* entry and return */
-	bool is_hook;	 /* of memory: served by programs of their own */
-	bool is_mark;	 /* of a range: likewise */
-	uint32_t group;	 /* > 0: neighbours of one group get links that can be taken away */
-	int err;	 /* out: 0, or why this one could not be attached */
+	uint64_t offset;    /* in the file */
+	uint32_t probe;	    /* index, the cookie */
+	bool by_return;	    /* entry and return */
+	bool is_hook;	    /* of memory: served by programs of their own */
+	bool is_mark;	    /* of a range: likewise */
+	uint64_t semaphore; /* in the file, raised as long as it is attached; 0: none */
+	uint32_t group;	    /* > 0: neighbours of one group get links that can be taken away */
+	int err;	    /* out: 0, or why this one could not be attached */
 };
 
 /* Attaches sites of one file. pid 0: every process that maps it (the family's members are told

@@ -49,6 +49,11 @@ struct options {
 	enum memory_choice memory;
 	uint64_t sample_bytes; /* MEMORY_SAMPLED: mean distance between samples */
 	struct peaks_given peaks;
+	enum host_level host_level;
+	const char **usdt; /* globs of provider:name, borrowed from argv */
+	size_t usdt_count;
+	const char *step_range; /* NULL: found by the names that frameworks give */
+	uint64_t steps_max;	/* 0: no end by steps */
 	enum flops_choice flops;
 	const char *flops_rules; /* a file; NULL: the built-in table alone */
 	struct figures *figures; /* owned; NULL with FLOPS_OFF */

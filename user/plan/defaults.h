@@ -31,4 +31,8 @@ enum perfx_source source_of_function(const char *base_name, const char *symbol_n
  * probe on them is harmless in any process: BLAS, allocators, CUDA and NCCL entry points. */
 bool return_probe_is_safe(const char *base_name, const char *symbol_name);
 
+/* Is it a function by which a training's steps are found? These are traced as marks are, whatever
+ * else is. */
+bool default_step(const char *symbol_name);
+
 #endif

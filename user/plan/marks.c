@@ -16,7 +16,8 @@
  * PyTorch's object is an intrusive_ptr<PythonRecordFunction>, whose RecordFunction begins behind
  * the reference counts' 16 bytes; RecordFunction::end runs twice for each, and for each node of a
  * backward pass. RecordScope 7 is USER_SCOPE. TensorFlow's OpKernel has its name as an
- * absl::string_view {length, pointer} at 200, in 2.21; a name that is none is refused as it is read.
+ * absl::string_view {length, pointer} at 200, in 2.21; a name that is none is refused as it is
+ * read.
  */
 static const struct {
 	const char *name;
@@ -24,9 +25,13 @@ static const struct {
 	enum host_level level;
 	struct perfx_mark mark;
 } rules[] = {
-#define MARK(symbol, act, src, ...)                                                          \
-	{symbol, false, HOST_MARKS,                                                          \
-	 {.action = PERFX_MARK_##act, .source = PERFX_SOURCE_##src, __VA_ARGS__}}
+#define MARK(symbol, act, src, ...)                                                           \
+	{                                                                                     \
+		symbol, false, HOST_MARKS,                                                    \
+		{                                                                             \
+			.action = PERFX_MARK_##act, .source = PERFX_SOURCE_##src, __VA_ARGS__ \
+		}                                                                             \
+	}
 #define C_TEXT	       .text = PERFX_TEXT_C, .text_arg = 1
 #define NVTX_TEXT(arg) .text = PERFX_TEXT_NVTX, .text_arg = (arg)
 	MARK("nvtxRangePushA", PUSH, NVTX, C_TEXT),
@@ -79,8 +84,8 @@ const char *const mark_entry_points[] = {"nvtxRangePushA", "nvtxRangePushEx", "r
 
 bool mark_module(const char *base)
 {
-	static const char *const globs[] = {"libtorch_cpu*",	  "libtorch_python*",
-					    "libnvToolsExt*",	  "libroctx64*",
+	static const char *const globs[] = {"libtorch_cpu*",	   "libtorch_python*",
+					    "libnvToolsExt*",	   "libroctx64*",
 					    "*rocprofiler*roctx*", "libtensorflow*",
 					    "_pywrap_tensorflow*"};
 
@@ -107,8 +112,8 @@ bool mark_find(const char *symbol, struct perfx_mark *mark, const char **shown,
 		/* std::string of the old ABI is mangled Ss */
 		if (mark->text == PERFX_TEXT_STRING && strstr(symbol, "ERKSs"))
 			mark->text = PERFX_TEXT_OLD_STRING;
-		*shown = mark->action == PERFX_MARK_OPEN ? "record_function (name not known)"
-							 : NULL;
+		*shown =
+			mark->action == PERFX_MARK_OPEN ? "record_function (name not known)" : NULL;
 		return true;
 	}
 	return false;
@@ -141,10 +146,10 @@ struct finding {
 	struct image *image;
 	size_t module, first;
 	bool old_torch;
-	int err;
+	struct symbol nameless; /* PyTorch's constructor of ranges; name strdup'd, NULL: none */
 };
 
-static enum host_level level_of(const struct plan *plan)
+enum host_level plan_host_level(const struct plan *plan)
 {
 	return plan->options.host_level ? plan->options.host_level : HOST_OPERATORS;
 }
@@ -255,14 +260,6 @@ static int add_mark(struct finding *finding, const struct symbol *symbol,
 	return why ? 0 : -ENOMEM;
 }
 
-static int look(const struct symbol *symbol, void *ctx)
-{
-	struct finding *finding = ctx;
-
-	finding->old_torch |= mark_tells_old_torch(symbol->name);
-	return 0;
-}
-
 static int offer(const struct symbol *symbol, void *ctx)
 {
 	struct finding *finding = ctx;
@@ -271,27 +268,46 @@ static int offer(const struct symbol *symbol, void *ctx)
 	struct perfx_mark mark;
 
 	if (symbol->cold || symbol->ifunc || !mark_find(symbol->name, &mark, &shown, &level) ||
-	    level > level_of(finding->plan) || is_planned(finding, symbol->vaddr) ||
+	    level > plan_host_level(finding->plan) || is_planned(finding, symbol->vaddr) ||
 	    excluded(&finding->plan->options, base, symbol->name))
 		return 0;
-	if (mark.action == PERFX_MARK_OPEN && !finding->old_torch)
+	finding->old_torch |= mark_tells_old_torch(symbol->name);
+	if (mark.action != PERFX_MARK_OPEN)
+		return add_mark(finding, symbol, &mark, shown);
+	/* wanted where it is the only way, which is known when all have been seen */
+	if (!finding->nameless.name) {
+		finding->nameless = *symbol;
+		finding->nameless.name = strdup(symbol->name);
+	}
+	return finding->nameless.name ? 0 : -ENOMEM;
+}
+
+static int add_nameless(struct finding *finding)
+{
+	enum host_level level;
+	struct perfx_mark mark;
+	const char *shown;
+
+	if (!finding->old_torch || !finding->nameless.name ||
+	    !mark_find(finding->nameless.name, &mark, &shown, &level))
 		return 0;
-	return add_mark(finding, symbol, &mark, shown);
+	return add_mark(finding, &finding->nameless, &mark, shown);
 }
 
 int plan_marks(struct plan *plan, struct image *image, size_t module)
 {
-	struct finding finding = {.plan = plan,
-				  .image = image,
-				  .module = module,
-				  .first = plan->functions_count};
+	struct finding finding = {
+		.plan = plan, .image = image, .module = module, .first = plan->functions_count};
 	bool worth = mark_module(plan->modules[module].base);
 	int err;
 
 	for (size_t i = 0; !worth && mark_entry_points[i]; i++)
 		worth = image__exports(image, mark_entry_points[i]);
-	if (level_of(plan) < HOST_MARKS || !worth)
+	if (plan_host_level(plan) < HOST_MARKS || !worth)
 		return 0;
-	err = image__each_function(image, look, &finding);
-	return err ? err : image__each_function(image, offer, &finding);
+	err = image__each_function(image, offer, &finding);
+	if (!err)
+		err = add_nameless(&finding);
+	free((char *)finding.nameless.name);
+	return err;
 }

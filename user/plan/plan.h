@@ -53,6 +53,9 @@ struct plan_options {
 	/* What is traced by default and has a figure is so beside what the patterns name. */
 	bool flops_too;
 	enum host_level host_level;
+	const char *const *usdt; /* --usdt, globs of provider:name; borrowed */
+	size_t usdt_count;
+	const char *step_range; /* --step-range; NULL: none */
 };
 
 struct plan_function {
@@ -80,6 +83,10 @@ struct plan_function {
 	/* A function by which programs mark ranges; again with a function of its own. */
 	bool is_mark;
 	struct perfx_mark mark;
+	/* A USDT probe: marks, or was asked for. Several places may be one probe: `name` says. */
+	bool is_usdt;
+	uint64_t semaphore_offset; /* in the file; 0: none */
+	unsigned stream_flags;	   /* PERFX_FUNCTION_, of its FUNCTION record */
 };
 
 struct plan_module {

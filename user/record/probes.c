@@ -86,6 +86,7 @@ static size_t points_of(struct probes *probes, size_t index, struct attach_point
 		(struct attach_point){.offset = site_offset(function, function->site.entry_vaddr),
 				      .probe = placed->entry,
 				      .by_return = function->ret == PERFX_RETURN_PROBE,
+				      .semaphore = function->semaphore_offset,
 				      .is_hook = function->is_hook,
 				      .is_mark = function->is_mark,
 				      .group = probes_entry_group(probes, index)};

@@ -3,6 +3,7 @@
 #include "record/probes_internal.h"
 
 #include <errno.h>
+#include <string.h>
 
 static uint32_t call_cost_ns(const struct probes *probes, const struct plan_function *function)
 {
@@ -136,8 +137,24 @@ static uint32_t figure_of(struct probes *probes, uint32_t figure)
 	return figure < probes->figures_told ? figure : 0;
 }
 
-static uint32_t id_of(struct probes *probes, struct placed *placed)
+/* Places of one USDT probe are one function. */
+static uint32_t id_of_usdt(const struct probes *probes, size_t index)
 {
+	const struct plan_function *functions = probes->plan->functions;
+	const struct plan_module *module = &probes->plan->modules[functions[index].module];
+
+	for (size_t i = module->functions_first; i < index; i++)
+		if (functions[i].is_usdt && !strcmp(functions[i].name, functions[index].name))
+			return probes->placed[i].id;
+	return 0;
+}
+
+static uint32_t id_of(struct probes *probes, size_t index)
+{
+	struct placed *placed = &probes->placed[index];
+
+	if (!placed->id && probes->plan->functions[index].is_usdt)
+		placed->id = id_of_usdt(probes, index);
 	if (!placed->id)
 		placed->id = tracer__next_function(probes->tracer);
 	return placed->id;
@@ -147,7 +164,7 @@ int probes_place(struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
-	uint32_t id = id_of(probes, placed), cost_ns = call_cost_ns(probes, function);
+	uint32_t id = id_of(probes, index), cost_ns = call_cost_ns(probes, function);
 	struct perfx_probe probe = {.function = id,
 				    .kind = entry_kind(function->ret),
 				    .call_cost_ns = cost_ns,

@@ -28,6 +28,9 @@ void compose_function_name(struct composer *c, const struct profile_process *pro
 			   struct text *into);
 /* compute.c: operations, where they are known, and the roofline */
 void compose_compute(struct composer *c, const struct profile_process *process);
+/* steps.c: the steps of a training, and what their time went into */
+void compose_steps(struct composer *c, const struct profile_process *process);
+const char *name_of_phase(enum profile_phase phase);
 /* memory.c: all of a process's memory */
 void compose_memory(struct composer *c, const struct profile_process *process,
 		    const struct process_analysis *analysis);

@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 
+import marks
 import pytest
 from conftest import total
 from flops import check_shapes, check_steps, check_sums
@@ -154,3 +155,16 @@ def test_jax_shapes(jax_python):
         trainer.kill()
     check_sums(report)
     assert sum(p["compute"]["flops"] for p in report["processes"]) == 2 * expected
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_ranges_and_steps(torch_python, workers):
+    profiled, report, process = marks.trace(torch_python, workers)
+    assert marks.calls(process, "torch") == profiled
+    assert len(profiled) == 6 and set(profiled.values()) == {marks.STEPS}
+    assert marks.calls(process, "nvtx") == {"whole step": marks.STEPS}
+    steps = marks.check_breakdown(process, "Optimizer.step#SGD.step",
+                                  {"data", "forward", "backward", "optimizer", "other"})
+    data = sum(f["total_ns"] for f in process["functions"] if "DataLoader" in f["name"])
+    assert abs(steps["breakdown"]["data"] - data) <= data / 100
+    assert not [n for n in report["not_attached"] if n["name"] == "names of record_function"]
