@@ -323,12 +323,14 @@ perfx_here_:                                                                    
 #define PERFX_NO_HIT3_(call)		    ((void)call)
 #endif
 
-#if !defined(__GNUC__)
-#define PERFX_INLINE_ static __inline
-#elif defined(__cplusplus)
+#if defined(__cplusplus) && defined(__GNUC__)
 #define PERFX_INLINE_ inline __attribute__((always_inline, visibility("hidden"), nothrow))
-#else
+#elif defined(__cplusplus)
+#define PERFX_INLINE_ inline
+#elif defined(__GNUC__)
 #define PERFX_INLINE_ static __inline__ __attribute__((always_inline, unused))
+#else
+#define PERFX_INLINE_ static __inline
 #endif
 /* libperfx defines it otherwise: there these are functions that others call. */
 #if !defined(PERFX_API_)
