@@ -112,8 +112,9 @@
  *	trace_start   -                    trace_stop   -
  *
  * (A double as such would be in a vector register, which no uprobe program can read.) parent: the
- * id of the open range that this one belongs to, or 0: what the thread has begun last and not
- * ended. It is for tasks that take turns on one thread: perfx_range_push_in, perfx_range_start_in.
+ * id of the open range that this one belongs to, or 0: the innermost range or function that is
+ * open on the thread's stack. It is for tasks that take turns on one thread: they give it by
+ * perfx_range_push_in and perfx_range_start_in.
  */
 #ifndef PERFX_H
 #define PERFX_H

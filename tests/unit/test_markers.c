@@ -242,7 +242,7 @@ Test(markers, other_platforms)
 			    "return (int)perfx_range_start(\"r\"); }\n");
 	for (size_t i = 0; i < sizeof(missing) / sizeof(missing[0]); i++)
 		fixture_run(
-			"sed 's/MISSING/%s/' o.c > p.c && cc -O2 -I\"$OLDPWD\"/include -o a p.c "
+			"sed 's/MISSING/%s/' o.c > p.c && cc %s -O2 -I\"$OLDPWD\"/include -o a p.c "
 			"&& ./a && ! nm a | grep perfx_at && ! readelf -n a | grep perfx",
 			missing[i / 2], i % 2 ? "-x c++" : "");
 }

@@ -175,6 +175,8 @@ static int add_target(struct recorder *recorder, pid_t pid)
 	/* after the family is in the kernel: a child born meanwhile comes by its fork record */
 	count = process_descendants(pid, &children);
 	for (ssize_t i = 0; i < count; i++) {
+		if (children[i] == getpid()) /* a program may have itself traced */
+			continue;
 		process = tracer__add_family(recorder->tracer, children[i], &existed);
 		if (process > 0 && !existed)
 			books__open(recorder->books, (uint32_t)process, children[i]);
