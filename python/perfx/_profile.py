@@ -19,7 +19,7 @@ FOREVER = "10000000"  # seconds: until it is told to stop
 HOW_TO_GET_PRIVILEGE = (
     "tracing takes root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE. Either run this program with "
     "sudo; or let perfx.profile call sudo: PERFX_TRACE='sudo -n perfx-trace'; or give the tracer "
-    "the capabilities: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search+ep "
+    "the capabilities: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep "
     "$(command -v perfx-trace). `perfx-trace doctor` says what works here")
 
 
