@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A current PyTorch and a current JAX, from a virtual environment: ML_VENV names it (make check-ml).
 Times from command to "tracing" are printed (pytest -s), not judged."""
+import json
 import os
 import pathlib
 import subprocess
 
 import pytest
-from conftest import total
+from conftest import BUILD, PERFX, TOP, total
 from memory_trainers import (check_arrays, check_leak, check_shared_batches, check_steady,
                              check_steps_balance)
 from trainers import Trainer, attached, check_default_options, check_every_operator, has_torch
@@ -115,3 +116,45 @@ def test_tensors_of_a_trainer(check, torch_python):
 @pytest.mark.parametrize("check", [check_steady, check_leak])
 def test_leaks(check, torch_python):
     check(torch_python, 20)
+
+
+JITTED = """
+import inspect, json, sys
+sys.path.insert(0, "python")
+import jax, jax.numpy as jnp, perfx
+
+@perfx.track
+@jax.jit
+def step(x, scale=2.0):
+    return (x @ x.T).sum() * scale
+
+class Net:
+    @perfx.track
+    @jax.jit
+    def forward(x):
+        return x * 2
+
+def loop(n):
+    for _ in range(n):
+        result = step(x)
+    return result
+
+x = jnp.ones((64, 64))
+step(x).block_until_ready()
+result, stats = perfx.profile(loop, 25)
+executed = [row.call_count for row in stats if row.name.endswith("LoadedExecutable::Execute")]
+print(json.dumps({
+    "signature": str(inspect.signature(step)), "result": float(result), "executed": sum(executed),
+    "lowered": "jit_step" in step.lower(x).as_text(), "jaxpr": "dot_general" in str(jax.make_jaxpr(step)(x)),
+    "gradient": jax.grad(step)(x).shape[0], "method": float(Net.forward(x)[0, 0])}))
+"""
+
+
+def test_jitted_functions_can_be_marked(jax_python):
+    run = subprocess.run([jax_python, "-c", JITTED], capture_output=True, text=True, timeout=300,
+                         cwd=TOP, env={**os.environ, "PERFX_TRACE": PERFX, "JAX_PLATFORMS": "cpu",
+                                       "PERFX_LIBRARY": str(BUILD / "libperfx.so.1")})
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout) == {
+        "signature": "(x, scale=2.0)", "result": 2.0 * 64**3, "executed": 25, "lowered": True,
+        "jaxpr": True, "gradient": 64, "method": 2.0}

@@ -43,6 +43,8 @@ int main(int argc, char **argv)
 	perfx_range_end(second);
 	perfx_range_end(first);
 	perfx_mark("mark");
+	perfx_mark((const char *)0); /* nobody looks at it here */
+	perfx_mark((const char *)16);
 	perfx_counter("counter", -1.5 * argc);
 	perfx_counter_add("added", argc);
 #if !defined(NEVER_CALLED)
