@@ -425,19 +425,24 @@ uninstall:
 
 # --- benchmarks -----------------------------------------------------------------------------
 # Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory|peaks|
-# capture is one table. A current PyTorch is measured too where ML_VENV holds one.
+# capture|marks is one table. A current PyTorch is measured too where ML_VENV holds one.
 BENCH     ?= all
-BENCH_BIN := $(addprefix $(BUILD)/bench/,calls_per_second empty_probe bench_capture bench_peaks)
+BENCH_BIN := $(addprefix $(BUILD)/bench/,calls_per_second empty_probe bench_capture bench_peaks markers)
 
 .PHONY: bench
-bench: $(BIN) $(BENCH_BIN) $(BUILD)/workloads/memory_many
+bench: $(BIN) $(LIBPERFX) $(BENCH_BIN) $(BUILD)/workloads/memory_many
 	@/usr/bin/python3 -B tests/bench/bench.py --build $(BUILD) --venv $(ML_VENV) $(BENCH)
 
 # What is traced is an ordinary build, as the workloads are.
-$(BUILD)/bench/calls_per_second: tests/bench/calls_per_second.c
+$(BUILD)/bench/calls_per_second $(BUILD)/bench/markers: $(BUILD)/bench/%: tests/bench/%.c
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(WL_CC) -o $@ $<
+	$(Q)$(WL_CC) $(BENCH_FLAGS) -o $@ $<
+
+# NVTX is a header that comes with CUDA, PyTorch's packages among others.
+NVTX := $(firstword $(wildcard $(addsuffix /nvtx3/nvToolsExt.h,/usr/include /usr/local/cuda/include \
+                    $(ML_VENV)/lib/python3*/site-packages/nvidia/*/include)))
+$(BUILD)/bench/markers: BENCH_FLAGS = $(if $(NVTX),-DNVTX -isystem $(dir $(patsubst %/,%,$(dir $(NVTX)))) -ldl)
 
 .PHONY: clean
 clean:

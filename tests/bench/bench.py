@@ -16,6 +16,7 @@ import attach
 import calls
 import capture
 import cnn
+import marks
 import memory
 import output
 import peaks
@@ -23,7 +24,7 @@ import rate
 
 TABLES = {"calls": calls.Calls, "cnn": cnn.Cnn, "attach": attach.Attach, "rate": rate.Rate,
           "memory": memory.Memory, "peaks": peaks.Peaks,
-          "capture": capture.Capture}
+          "capture": capture.Capture, "marks": marks.Marks}
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
