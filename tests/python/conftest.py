@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The Python package without a tracer: what it tells libperfx, and what it makes of a report."""
-import pathlib
 import sys
 import threading
 
 import pytest
+from project import TOP
 
-TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "python"))
 
 import perfx  # noqa: E402  pylint: disable=wrong-import-position

@@ -8,7 +8,7 @@ import zipfile
 
 import perfx
 import pytest
-from conftest import TOP
+from project import TOP
 
 
 def backend(code, folder):

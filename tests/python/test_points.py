@@ -8,8 +8,8 @@ import threading
 
 import perfx
 import pytest
-from conftest import TOP
 from perfx import _library
+from project import TOP
 
 LIBRARY = TOP / os.environ.get("BUILD", "build") / "libperfx.so.1"
 
