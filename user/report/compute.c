@@ -267,6 +267,14 @@ static void compose_marks(struct composer *c, const struct profile_process *p,
 	}
 }
 
+static bool knows_bandwidth(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->peaks_count; i++)
+		if (profile->peaks[i].bytes_per_s)
+			return true;
+	return false;
+}
+
 /* Where a peak is unknown, so is how far it is from it. */
 static const char *why_no_roof(const struct composer *c, const struct profile_process *p)
 {
@@ -275,6 +283,9 @@ static const char *why_no_roof(const struct composer *c, const struct profile_pr
 		       "(--peak-flops, --peak-bandwidth say it).";
 	if (p->cpu_ns == PROFILE_ABSENT)
 		return "No roofline: how many cores the process used is not known.";
+	if (!knows_bandwidth(c->profile))
+		return "No roofline: the bandwidth of this host's memory could not be measured "
+		       "(--peak-bandwidth says it).";
 	return "No roofline: no peak is known for this type of data "
 	       "(--peak-flops, --peak-bandwidth say it).";
 }
