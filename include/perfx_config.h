@@ -83,6 +83,9 @@ enum perfx_result {
 #define PERFX_HOOK_F_LEAF 0x2
 /* ALLOCATE: may call the program (a new_handler), and what that frees is freed by the program. */
 #define PERFX_HOOK_F_CALLS_BACK 0x4
+/* FREE: another hooked function may be called for the same block (the CUDA runtime asks the
+ * driver): that is the same free. */
+#define PERFX_HOOK_F_FORWARDS 0x8
 
 #define PERFX_MAX_HOOKS 1024
 
