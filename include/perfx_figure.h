@@ -93,6 +93,8 @@ struct perfx_instruction {
 #define PERFX_FIGURE_F_NOTES 0x2
 /* Moves data, as a collective does: no operation at all, so flops stay 0; silences nothing. */
 #define PERFX_FIGURE_F_MOVES 0x4
+/* Calls nothing else that has a figure: its own can be told even where its end is not seen. */
+#define PERFX_FIGURE_F_LEAF 0x8
 
 struct perfx_figure {
 	__u16 entry_count; /* instructions run at entry: code[0, entry_count) */

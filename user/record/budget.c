@@ -90,13 +90,15 @@ static void begin_window(const struct probes *probes, size_t index, uint64_t now
 
 /* From now on its calls are counted; that they have no time is no loss. What they compute is not
  * told either: a call whose end is not seen cannot keep that of the calls inside from being told as
- * well. */
+ * well. One that has no such calls inside tells it still. */
 static void only_count(struct probes *probes, size_t index, const char *why)
 {
 	struct perfx_probe *probe = tracer__probe(probes->tracer, probes->placed[index].entry);
+	uint32_t figure = probes->plan->functions[index].figure;
 
 	probe->flags |= PERFX_PROBE_F_BY_CHOICE;
-	probe->figure = 0;
+	if (figure && !(probes->plan->figures[figure].flags & PERFX_FIGURE_F_LEAF))
+		probe->figure = 0;
 	probes_only_count(probes, index, why);
 }
 
@@ -145,7 +147,10 @@ static void leave_alone(struct probes *probes, size_t index, double percent)
 	placed->attached = false;
 	probes->functions_count--;
 	plan__refuse(probes->plan, function->name,
-		     "left alone while tracing, for its calls were too many for the default");
+		     function->figure ? "left alone while tracing, for its calls were too many for "
+					"the default; what they computed since is not known"
+				      : "left alone while tracing, for its calls were too many for "
+					"the default");
 	say(probes, index, timed ? "timing" : "counting", percent, "left alone");
 }
 
