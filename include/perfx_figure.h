@@ -93,6 +93,9 @@ struct perfx_instruction {
 #define PERFX_FIGURE_F_NOTES 0x2
 /* Moves data, as a collective does: no operation at all, so flops stay 0; silences nothing. */
 #define PERFX_FIGURE_F_MOVES 0x4
+/* A worker of operations whose own figures are read from objects (perfx_object): as long as those
+ * are read, what it does is in them, whichever thread it runs on. */
+#define PERFX_FIGURE_F_WORKER 0x8
 
 struct perfx_figure {
 	__u16 entry_count; /* instructions run at entry: code[0, entry_count) */

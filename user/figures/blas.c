@@ -205,9 +205,23 @@ static void describe(const struct blas_type *type, bool wide, const char *text,
 		 type->dtype, type->x, type->e, type->r, text);
 }
 
+/* What it does is in the figures of XLA's operations, where these can be read. */
+static void make_worker(struct builtin *builtin)
+{
+	static const char before[] = "kernel;", now[] = "worker;";
+
+	memcpy(builtin->text, now, sizeof(before) - 1);
+}
+
+static bool is_xla_library(const char *base_name)
+{
+	return !fnmatch("libjax_common*", base_name, 0) ||
+	       !fnmatch("xla_extension*", base_name, 0) || !fnmatch("libxla*", base_name, 0);
+}
+
 /* oneDNN's include/oneapi/dnnl/dnnl.h and dnnl_threadpool.h: (char transa, char transb, dnnl_dim_t
  * M, N, K, …), 64 bits. */
-static bool find_dnnl(const char *symbol, struct builtin *builtin)
+static bool find_dnnl(const char *base_name, const char *symbol, struct builtin *builtin)
 {
 	static const struct {
 		const char *name;
@@ -224,6 +238,8 @@ static bool find_dnnl(const char *symbol, struct builtin *builtin)
 		describe(&names[i].type, true, MNK("int(arg3)", "int(arg4)", "int(arg5)") GEMM,
 			 builtin);
 		builtin->often = true;
+		if (is_xla_library(base_name))
+			make_worker(builtin);
 		return true;
 	}
 	return false;
@@ -272,6 +288,7 @@ static bool find_ynn(const char *symbol, struct builtin *builtin)
 			 builtin);
 		builtin->source = PERFX_SOURCE_XLA;
 		builtin->often = true;
+		make_worker(builtin);
 		return true;
 	}
 	return false;
@@ -284,7 +301,7 @@ bool builtin_blas(const char *base_name, const char *symbol, struct builtin *bui
 
 	if (*symbol == '_')
 		return find_ynn(symbol, builtin);
-	if (find_dnnl(symbol, builtin))
+	if (find_dnnl(base_name, symbol, builtin))
 		return true;
 	if (!read_symbol(symbol, &found))
 		return false;
