@@ -26,7 +26,8 @@ struct frame {
 	__u8 figure; /* enum perfx_figure_state */
 	__u8 dtype;  /* enum perfx_dtype, where it has no work */
 	__u8 work;   /* 1 + index into thread.works; 0: none */
-	__u8 pad[5];
+	__u8 pad;
+	__u32 operation; /* of the object that the call runs: told instead of the function; or 0 */
 };
 
 /* Open calls of a thread that have a figure of their own. What they call has none, so there is
@@ -102,6 +103,7 @@ struct thread {
 	struct work works[WORKS_MAX];
 	struct machine machine;
 	struct outcome outcome;
+	struct perfx_object object; /* that the call which begins runs; function 0: none */
 	struct frame frames[PERFX_MAX_DEPTH];
 };
 

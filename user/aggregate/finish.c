@@ -193,7 +193,9 @@ static int finish(struct work *w)
 	int err;
 
 	fill_host(w);
-	err = fill_processes(w);
+	err = works_settle(w->a);
+	if (!err)
+		err = fill_processes(w);
 	if (!err)
 		err = rows_fill(w);
 	if (!err)
