@@ -149,6 +149,7 @@ struct perfx_context_node {
 	__u64 total_ns, self_ns;
 	__u64 flops, bytes;
 	__u64 counted_count, unread_count, silenced_count;
+	__u64 bus_bytes, bus_moved_bytes;
 };
 
 enum perfx_counter {

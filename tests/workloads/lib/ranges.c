@@ -12,10 +12,11 @@
 		body();                      \
 		__asm__ __volatile__("");    \
 	}
-#define RANGES(n)                                                                           \
-	RANGE(n##0)                                                                         \
-	RANGE(n##1) RANGE(n##2) RANGE(n##3) RANGE(n##4) RANGE(n##5) RANGE(n##6) RANGE(n##7) \
-		RANGE(n##8) RANGE(n##9)
+#define RANGES(n)   \
+	RANGE(n##0) \
+	RANGE(n##1) \
+	RANGE(n##2) \
+	RANGE(n##3) RANGE(n##4) RANGE(n##5) RANGE(n##6) RANGE(n##7) RANGE(n##8) RANGE(n##9)
 
 RANGES(1)
 RANGES(2)
