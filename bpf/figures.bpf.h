@@ -114,6 +114,7 @@ static __always_inline void silence_others(struct thread *t, __u32 flags,
 	__u32 index = t->outcome.work;
 
 	if (flags & PERFX_FIGURE_F_MOVES) {
+		work_at(t, index - 1)->flags |= WORK_MOVES;
 		t->mover = index;
 		return;
 	}
@@ -154,6 +155,7 @@ __noinline int begin_figure(struct thread *t, __u32 index, __u32 has_frame)
 	outcome->state = PERFX_FIGURE_NONE;
 	outcome->flops = outcome->bytes = 0;
 	outcome->work = 0;
+	outcome->moves = !!(flags & PERFX_FIGURE_F_MOVES);
 	start_machine(t, family);
 	read = !run_figure(t, index, 0);
 	outcome->dtype = read ? t->machine.dtype : 0;
@@ -262,6 +264,7 @@ __noinline int end_figure(struct thread *t, __u32 frame, __u32 flags)
 	outcome = &t->outcome;
 	outcome->flops = outcome->bytes = 0;
 	outcome->dtype = f->dtype;
+	outcome->moves = 0;
 	state = f->figure;
 	if (f->work) {
 		work = work_at(t, f->work - 1);
@@ -272,6 +275,7 @@ __noinline int end_figure(struct thread *t, __u32 frame, __u32 flags)
 			outcome->flops = work->flops;
 			outcome->bytes = work->bytes;
 			outcome->dtype = work->dtype;
+			outcome->moves = !!(work->flags & WORK_MOVES);
 		}
 		release_work(t, f->work);
 	}
@@ -303,6 +307,11 @@ __noinline int credit_hint(struct thread *t)
 	}
 	work = work_at(t, f->work - 1);
 	f->figure = PERFX_FIGURE_COUNTED;
+	if (work->flags & WORK_MOVES) {
+		/* it computes after all */
+		work->flags &= ~WORK_MOVES;
+		work->flops = 0;
+	}
 	work->flops += m->flops;
 	work->bytes += m->bytes;
 	return 1;

@@ -347,6 +347,7 @@ static __always_inline void hint(struct thread *t, const struct perfx_probe *pro
 	outcome->flops = read ? t->machine.flops : 0;
 	outcome->bytes = read ? t->machine.bytes : 0;
 	outcome->dtype = t->machine.dtype;
+	outcome->moves = 0;
 	f.context = context_of_call(t, probe->function);
 	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
 }

@@ -93,12 +93,26 @@ static __noinline __u32 context_below(__u32 parent, __u32 function, __u32 proces
 	return context_id(&key, PERFX_MAX_CONTEXTS);
 }
 
+static __always_inline void book_moved(struct perfx_context_node *node,
+				       const struct outcome *outcome)
+{
+	__sync_fetch_and_add(&node->bytes, outcome->bytes);
+	if (!outcome->flops)
+		return;
+	__sync_fetch_and_add(&node->bus_bytes, outcome->flops);
+	__sync_fetch_and_add(&node->bus_moved_bytes, outcome->bytes);
+}
+
 static __always_inline void book_figure(struct perfx_context_node *node,
 					const struct outcome *outcome)
 {
 	switch (outcome->state) {
 	case PERFX_FIGURE_COUNTED:
 		__sync_fetch_and_add(&node->counted_count, 1);
+		if (outcome->moves) {
+			book_moved(node, outcome);
+			break;
+		}
 		__sync_fetch_and_add(&node->flops, outcome->flops);
 		__sync_fetch_and_add(&node->bytes, outcome->bytes);
 		break;
@@ -207,7 +221,8 @@ static __always_inline void emit_figure(struct thread *t, const struct frame *f,
 	}
 	span->hdr.size = sizeof(*span);
 	span->hdr.fixed = sizeof(*span);
-	fill_span(span, t, f, depth, duration_ns, self_ns, flags);
+	fill_span(span, t, f, depth, duration_ns, self_ns,
+		  flags | (outcome->moves ? PERFX_SPAN_MOVES : 0));
 	span->figure = outcome->state;
 	span->dtype = outcome->dtype;
 	span->flops = outcome->flops;

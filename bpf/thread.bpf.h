@@ -37,6 +37,7 @@ struct frame {
 
 #define WORK_GIVEN_DTYPE 0x1 /* its program has said which, tensors do not */
 #define WORK_OPERATOR	 0x2 /* in family.open_figures */
+#define WORK_MOVES	 0x4 /* its flops are bytes over the bus */
 
 struct work {
 	__u64 flops, bytes;
@@ -83,8 +84,9 @@ struct outcome {
 	__u64 flops, bytes;
 	__u8 state; /* enum perfx_figure_state */
 	__u8 dtype;
-	__u8 work; /* of a call that begins: as frame.work */
-	__u8 pad[5];
+	__u8 work;  /* of a call that begins: as frame.work */
+	__u8 moves; /* flops are bytes over the bus */
+	__u8 pad[4];
 };
 
 struct thread {

@@ -156,6 +156,7 @@ struct perfx_context_node {
 	__u64 flops, bytes;
 	__u64 counted_count, unread_count, silenced_count;
 	__u64 opaque_count;
+	__u64 bus_bytes, bus_moved_bytes;
 };
 
 /*

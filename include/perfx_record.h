@@ -70,6 +70,9 @@ struct perfx_record {
 #define PERFX_SPAN_UNWOUND \
 	0x1 /* passed no exit (exception, longjmp): duration and self unknown, 0 */
 #define PERFX_SPAN_UNTIMED 0x2 /* counted at its entry: no way to see its end; times are 0 */
+/* It moves `bytes`, as a collective does, and computes nothing: `flops` are bytes over the bus
+ * (enum perfx_bus), 0 where the number of ranks is not known. */
+#define PERFX_SPAN_MOVES 0x4
 
 /* What became of a call's own figure: the floating-point operations that its arguments say it does.
  * A figure counts once: an operator's silences those of what it calls. */
@@ -463,6 +466,8 @@ struct perfx_book {
 	__u64 flops, bytes;
 	__u64 counted_count, unread_count, silenced_count; /* silenced: INSIDE or ELSEWHERE */
 	__u64 opaque_count;
+	/* Of those that move data: over the bus, and of how many of `bytes` that is known. */
+	__u64 bus_bytes, bus_moved_bytes;
 };
 
 struct perfx_hits {
@@ -540,7 +545,7 @@ PERFX_ASSERT_SIZE(perfx_usage, 144);
 PERFX_ASSERT_SIZE(perfx_thread, 48);
 PERFX_ASSERT_SIZE(perfx_not_attached, 16);
 PERFX_ASSERT_SIZE(perfx_calibration, 24);
-PERFX_ASSERT_SIZE(perfx_book, 104);
+PERFX_ASSERT_SIZE(perfx_book, 120);
 PERFX_ASSERT_SIZE(perfx_peak, 32);
 PERFX_ASSERT_SIZE(perfx_work, 40);
 PERFX_ASSERT_SIZE(perfx_hits, 24);

@@ -9,6 +9,8 @@ void work_add(struct profile_work *work, const struct profile_work *more)
 	work->flops = add_capped(work->flops, more->flops);
 	work->bytes = add_capped(work->bytes, more->bytes);
 	work->moved_bytes = add_capped(work->moved_bytes, more->moved_bytes);
+	work->bus_bytes = add_capped(work->bus_bytes, more->bus_bytes);
+	work->bus_moved_bytes = add_capped(work->bus_moved_bytes, more->bus_moved_bytes);
 	work->counted_count = add_capped(work->counted_count, more->counted_count);
 	work->unread_count = add_capped(work->unread_count, more->unread_count);
 	work->opaque_count = add_capped(work->opaque_count, more->opaque_count);
@@ -42,6 +44,18 @@ static void add_counted(struct figures *figures, uint64_t flops, uint64_t bytes,
 	figures->dtypes[dtype] = add_capped(figures->dtypes[dtype], flops);
 }
 
+static void add_moved(struct figures *figures, const struct perfx_span *span)
+{
+	const struct profile_work more = {
+		.moved_bytes = span->bytes,
+		.bus_bytes = span->flops,
+		.bus_moved_bytes = span->flops ? span->bytes : 0,
+		.counted_count = 1,
+	};
+
+	work_add(&figures->work, &more);
+}
+
 int figures_span(struct figures **figures, const struct perfx_span *span)
 {
 	bool timed = !(span->flags & PERFX_SPAN_UNTIMED);
@@ -62,6 +76,10 @@ int figures_span(struct figures **figures, const struct perfx_span *span)
 		add_ns(&f->opaque_ns, span->self_ns);
 		break;
 	case PERFX_FIGURE_COUNTED:
+		if (span->flags & PERFX_SPAN_MOVES) {
+			add_moved(f, span);
+			break;
+		}
 		add_counted(f, span->flops, span->bytes, 1, span->dtype);
 		if (timed && span->flops)
 			add_ns(&f->counted_ns, span->duration_ns);
@@ -92,7 +110,9 @@ int figures_book(struct figures **figures, const struct perfx_book *record)
 		   record->opaque_count;
 	const struct profile_work more = {.unread_count = record->unread_count,
 					  .silenced_count = record->silenced_count,
-					  .opaque_count = record->opaque_count};
+					  .opaque_count = record->opaque_count,
+					  .bus_bytes = record->bus_bytes,
+					  .bus_moved_bytes = record->bus_moved_bytes};
 	struct figures *f;
 
 	if (!all)

@@ -76,6 +76,8 @@ static void send_books(struct sink *sink, struct pack_buffer *buffer, const stru
 			.unread_count = nodes[id].unread_count,
 			.silenced_count = nodes[id].silenced_count,
 			.opaque_count = nodes[id].opaque_count,
+			.bus_bytes = nodes[id].bus_bytes,
+			.bus_moved_bytes = nodes[id].bus_moved_bytes,
 		};
 
 		if (record.calls_count)

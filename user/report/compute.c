@@ -318,5 +318,6 @@ void compose_compute(struct composer *c, const struct profile_process *p)
 	compose_attributed(c, &p->compute);
 	compose_dtypes(c, &p->compute);
 	compose_sources(c, p);
+	compose_moved(c, p);
 	compose_roofline(c, p);
 }
