@@ -220,8 +220,8 @@ $(BUILD)/fuzz_capture $(BUILD)/seeds: $(BUILD)/%: tests/fuzz/%.c $(LIB) $(BUILD)
 
 # Writes the reports that test_golden compares with anew; read the difference before committing it.
 .PHONY: golden-update
-golden-update: $(BUILD)/unit/test_golden
-	-PERFX_GOLDEN_UPDATE=1 $< --quiet
+golden-update: $(BUILD)/unit/test_golden $(BUILD)/unit/test_export
+	-for test in $^; do PERFX_GOLDEN_UPDATE=1 $$test --quiet; done
 	git --no-pager diff --stat -- tests/golden
 
 # Attaches to itself what e2e/test_figures.py wants to know.
@@ -291,6 +291,12 @@ $(WL)/%.so: tests/workloads/lib/%.c $(BUILD)/wl.flags
 
 $(WL)/trainer: WL_LDLIBS := -lopenblas -lm
 $(WL)/blas_calls: WL_LDLIBS := -lopenblas
+CUDA_LIBS := $(addprefix $(WL)/,libcublas.so libcublasLt.so libnccl.so)
+$(WL)/cuda_calls: WL_LDLIBS := $(CUDA_LIBS) -Wl,-rpath,'$$ORIGIN'
+$(WL)/cuda_calls: $(CUDA_LIBS)
+$(WL)/libcudart.so: $(WL)/libcuda.so
+$(WL)/memory_gpu: WL_LDLIBS := $(WL)/libcudart.so $(WL)/libcuda.so -Wl,-rpath,'$$ORIGIN'
+$(WL)/memory_gpu: $(WL)/libcudart.so $(WL)/libcuda.so
 $(WL)/marks: WL_LDLIBS := $(WL)/marks.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/marks: $(WL)/marks.so
 $(WL)/often: WL_LDLIBS := $(WL)/tinyblas.so -Wl,-rpath,'$$ORIGIN'

@@ -11,6 +11,7 @@
 #define PERFX_FRAMES_BPF_H
 
 #include "figures.bpf.h"
+#include "objects.bpf.h"
 #include "tell.bpf.h"
 
 volatile __u32 perfx_tracing = 0;
@@ -225,6 +226,37 @@ __noinline int evict_oldest(struct thread *t)
 	return 0;
 }
 
+/*
+ * A call that an exception has left keeps its place until that is used anew, and meanwhile nobody
+ * else's work would be counted. So it is asked whether its return address is still there: otherwise
+ * it is over, or its stack has been put aside, and it is nobody's caller now.
+ */
+__noinline int leave_silencer(struct thread *t)
+{
+	const struct work *work;
+	__u64 value = 0;
+
+	if (!t || !t->silencer)
+		return 0;
+	work = work_at(t, t->silencer - 1);
+	if (!work->slot || bpf_probe_read_user(&value, sizeof(value), (void *)work->slot) ||
+	    value == work->back || slot_holds_trampoline(work->slot))
+		return 0;
+	return leave_any(t, work->slot, 0, 0, 0);
+}
+
+/* What leave_silencer wants to know of the call that begins. */
+static __always_inline void note_return_address(struct thread *t, __u64 slot)
+{
+	struct work *work = work_at(t, t->outcome.work - 1);
+
+	work->slot = 0;
+	if (!perfx_many_stacks)
+		return;
+	if (!bpf_probe_read_user(&work->back, sizeof(work->back), (void *)slot))
+		work->slot = slot;
+}
+
 /* Drops what the program has left before it enters a frame at `slot`. */
 static __always_inline void make_way(struct thread *t, __u64 slot)
 {
@@ -232,6 +264,8 @@ static __always_inline void make_way(struct thread *t, __u64 slot)
 		return;
 	if (perfx_many_stacks) {
 		leave_any(t, slot, 0, 0, 0);
+		if (t->silencer)
+			leave_silencer(t);
 		if (t->depth >= PERFX_MAX_DEPTH)
 			evict_oldest(t);
 	} else if (is_stale(frame_at(t, t->depth - 1), slot)) {
@@ -267,6 +301,17 @@ static __always_inline void begin_call(struct thread *t, const struct perfx_prob
 	t->outcome.work = 0;
 	if (probe->figure)
 		begin_figure(t, probe->figure, has_frame);
+	else if (probe->object_arg && t->object.function)
+		begin_object(t, has_frame);
+}
+
+/* The operation that a call runs: told instead of its function. 0: none, or not known. */
+static __always_inline __u32 operation_of_call(struct thread *t, const struct perfx_probe *probe)
+{
+	if (!probe->object_arg)
+		return 0;
+	find_object(t, t->machine.arguments[probe->object_arg & 7], probe->function);
+	return t->object.function;
 }
 
 /* Counts a call whose end will not be seen. */
@@ -276,8 +321,9 @@ static __always_inline void count_call(struct thread *t, const struct perfx_prob
 
 	if (!(probe->flags & PERFX_PROBE_F_BY_CHOICE))
 		counter_add(PERFX_COUNTER_UNTIMED, 1);
+	f.operation = operation_of_call(t, probe);
 	begin_call(t, probe, false);
-	f.context = context_of_call(t, probe->function);
+	f.context = context_of_call(t, f.operation ? f.operation : probe->function);
 	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
@@ -301,6 +347,7 @@ static __always_inline void hint(struct thread *t, const struct perfx_probe *pro
 	outcome->flops = read ? t->machine.flops : 0;
 	outcome->bytes = read ? t->machine.bytes : 0;
 	outcome->dtype = t->machine.dtype;
+	outcome->moves = 0;
 	f.context = context_of_call(t, probe->function);
 	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
 }
@@ -311,7 +358,7 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 {
 	bool by_return = probe->kind == PERFX_PROBE_RETURN;
 	struct frame *f;
-	__u32 context;
+	__u32 context, operation;
 
 	if (t->depth && (probe->flags & PERFX_PROBE_F_REPEATS)) {
 		f = frame_at(t, t->depth - 1);
@@ -329,8 +376,11 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 			t->declined++;
 		return false;
 	}
-	context = context_of_call(t, probe->function);
+	operation = operation_of_call(t, probe);
+	context = context_of_call(t, operation ? operation : probe->function);
 	begin_call(t, probe, true);
+	if (t->outcome.work)
+		note_return_address(t, slot);
 	f = frame_at(t, t->depth);
 	f->slot = slot;
 	f->figure = t->outcome.state;
@@ -338,6 +388,7 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	f->work = t->outcome.work;
 	f->child_ns = 0;
 	f->function = probe->function;
+	f->operation = operation;
 	f->context = context;
 	f->entry = index | (by_return ? FRAME_BY_RETURN : 0);
 	f->probe_ns = 0;

@@ -282,6 +282,33 @@ static __always_inline bool step_groups(struct thread *t, __u32 bytes, struct ef
 	return true;
 }
 
+static __always_inline __u64 over_bus(__u64 bytes, __u32 kind, __u64 ranks)
+{
+	__u64 product;
+
+	if (kind == PERFX_BUS_ONCE)
+		return bytes;
+	if (!ranks || !multiply(bytes, ranks - 1, &product))
+		return 0;
+	if (kind == PERFX_BUS_OTHERS)
+		return product;
+	return multiply(product, 2, &product) ? product / ranks : 0;
+}
+
+/* BUS: [key --] */
+static __always_inline bool step_bus(struct thread *t, __u32 kind, __u64 key, struct effect *e)
+{
+	struct machine *m = &t->machine;
+	const struct note *note = NULL;
+
+	e->taken = kind != PERFX_BUS_ONCE;
+	e->given = 0;
+	if (kind != PERFX_BUS_ONCE)
+		note = recall(t, key);
+	m->flops = over_bus(m->bytes, kind, note ? note->values[0] : 0);
+	return true;
+}
+
 static __always_inline bool step_notes(struct thread *t, __u32 op, __u64 a, __u64 b,
 				       struct effect *e)
 {
@@ -347,6 +374,8 @@ static __always_inline bool perform(struct thread *t, const struct perfx_instruc
 		return step_groups(t, code->n, e);
 	case PERFX_OP_NOTE ... PERFX_OP_NOTED1:
 		return step_notes(t, code->op, a, b, e);
+	case PERFX_OP_BUS:
+		return step_bus(t, code->n, b, e);
 	default:
 		return step_results(m, code, b, e);
 	}

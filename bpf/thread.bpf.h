@@ -26,7 +26,8 @@ struct frame {
 	__u8 figure; /* enum perfx_figure_state */
 	__u8 dtype;  /* enum perfx_dtype, where it has no work */
 	__u8 work;   /* 1 + index into thread.works; 0: none */
-	__u8 pad[5];
+	__u8 pad;
+	__u32 operation; /* of the object that the call runs: told instead of the function; or 0 */
 };
 
 /* Open calls of a thread that have a figure of their own. What they call has none, so there is
@@ -36,13 +37,15 @@ struct frame {
 
 #define WORK_GIVEN_DTYPE 0x1 /* its program has said which, tensors do not */
 #define WORK_OPERATOR	 0x2 /* in family.open_figures */
+#define WORK_MOVES	 0x4 /* its flops are bytes over the bus */
 
 struct work {
 	__u64 flops, bytes;
 	__u64 kept[4];
-	__u32 figure; /* whose exit part is to be run; 0: none */
-	__u8 dtype;   /* enum perfx_dtype */
-	__u8 flags;   /* WORK_ */
+	__u64 slot, back; /* as frame.slot, and what lay there; only where there are many stacks */
+	__u32 figure;	  /* whose exit part is to be run; 0: none */
+	__u8 dtype;	  /* enum perfx_dtype */
+	__u8 flags;	  /* WORK_ */
 	__u16 pad;
 };
 
@@ -81,8 +84,9 @@ struct outcome {
 	__u64 flops, bytes;
 	__u8 state; /* enum perfx_figure_state */
 	__u8 dtype;
-	__u8 work; /* of a call that begins: as frame.work */
-	__u8 pad[5];
+	__u8 work;  /* of a call that begins: as frame.work */
+	__u8 moves; /* flops are bytes over the bus */
+	__u8 pad[4];
 };
 
 struct thread {
@@ -101,6 +105,7 @@ struct thread {
 	struct work works[WORKS_MAX];
 	struct machine machine;
 	struct outcome outcome;
+	struct perfx_object object; /* that the call which begins runs; function 0: none */
 	struct frame frames[PERFX_MAX_DEPTH];
 };
 

@@ -54,9 +54,10 @@
  *   -fcf-protection it puts one endbr64 there, a no-op.
  *
  * perfx_flops costs, as long as nobody traces, that the count is in a register (rdi; x0 on arm64)
- * at a nop, which is where the tracer puts its probe. It may be used anywhere, also in functions
- * that are inlined; once for a loop rather than in it, for a probe that is hit costs most of a
- * microsecond.
+ * at a nop, which is where the tracer puts its probe, and another nop before it: the function's own
+ * entry may be probed there, which must not be after the hint nor at the same place. It may be used
+ * anywhere, also in functions that are inlined; once for a loop rather than in it, for a probe that
+ * is hit costs most of a microsecond.
  *
  * The notes (the ABI that perfx-trace reads; fields in the file's byte order)
  *
@@ -194,6 +195,7 @@ perfx_here_:                                                                    
 #endif
 
 #define PERFX_FLOPS_NOTE_                                            \
+	"nop\n\t"                                                    \
 	".Lperfx_flops%=:\n\tnop\n\t"                                \
 	".pushsection .note.perfx,\"?o\",%%note,.Lperfx_flops%=\n\t" \
 	".balign 4\n\t"                                              \

@@ -15,7 +15,11 @@ _perfx_trace() {
 		return
 		;;
 	-f | --format)
-		mapfile -t COMPREPLY < <(compgen -W 'text md html json csv tsv line' -- "$cur")
+		if [[ ${words[1]} == export ]]; then
+			mapfile -t COMPREPLY < <(compgen -W 'perfetto chrome pprof folded speedscope openmetrics' -- "$cur")
+		else
+			mapfile -t COMPREPLY < <(compgen -W 'text md html json csv tsv line' -- "$cur")
+		fi
 		return
 		;;
 	--link)
@@ -76,8 +80,8 @@ _perfx_trace() {
 			--ring-size --interval --max-functions
 			-h --help -V --version' -- "$cur")
 	elif [[ $cword == 1 ]]; then
-		mapfile -t COMPREPLY < <(compgen -W 'record report run probes doctor help' -- "$cur")
-	elif [[ ${words[1]} == report ]]; then
+		mapfile -t COMPREPLY < <(compgen -W 'record report export run probes doctor help' -- "$cur")
+	elif [[ ${words[1]} == report || ${words[1]} == export ]]; then
 		_filedir perfx
 	fi
 } && complete -F _perfx_trace perfx-trace

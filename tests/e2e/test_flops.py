@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Floating-point operations and bytes of BLAS calls, by known answers."""
 import json
+import os
 import pathlib
+import subprocess
 
 import pytest
 from conftest import WORKLOADS, run
-from flops import check_known, check_sums, figures_by_name
+from flops import check_known, check_shapes, check_steps, check_sums, figures_by_name
+from trainers import has_torch
 
 QUICK = ["--no-calibrate", "--memory", "off"]
 REFERENCE_BLAS = "/usr/lib/x86_64-linux-gnu/blas/libblas.so.3"
@@ -81,6 +84,96 @@ def test_only_what_is_named(program, tracer):
     assert set(figures_by_name(report)) == names
 
 
+@pytest.mark.parametrize("how", ["auto", "exit"])
+def test_cuda(how, program, tracer):
+    """cuBLAS, cuBLASLt and NCCL by their real names and calling convention, in libraries that do
+    nothing; layouts that were made before anybody looked have no figure."""
+    expected, report = traced(program, tracer, WORKLOADS / "cuda_calls", times=2,
+                              options=["--return", how])
+    bus = expected["*", "bus"]
+    others = check_known(report, expected)
+    assert not any(row["flops"] or row["counted"] for row in others.values())
+    compute = report["processes"][0]["compute"]
+    assert compute["sources"] == {"cuda": compute["flops"], "nccl": 0}
+    assert compute["bus_bytes"] == bus
+    for dtype, flops in {"f16": 2 * (120 + 120 + 840 + 2366), "f8": 2 * 8192, "integer": 2 * 120,
+                         "bf16": 2 * (120 + 840 + 120 + 840)}.items():
+        assert compute["dtypes"][dtype] == flops
+
+
+RULES = """# what the program's functions do
+hints:kernel dtype=f32; let c=1+3*eq(u32(arg5),1); let m=i32(arg2); let n=i32(arg3);
+  let k=i32(arg4); let groups=stack1;
+  flops=2*c*m*n*k*(*i32(groups)+*i32(groups+4)); bytes=4*(m*k+k*n+m*n)
+hints:solve flops=1; exit; flops=2*result
+hints:copy moves; bytes=arg3
+"""
+
+
+@pytest.mark.parametrize("how", ["auto", "exit"])
+def test_hints_and_rules(how, program, tracer, tmp_path):
+    """What the program says by perfx_flops, and what a file says of its functions."""
+    file = tmp_path / "rules"
+    file.write_text(RULES)
+    expected, report = traced(program, tracer, WORKLOADS / "hints", times=2,
+                              options=["--return", how, "--flops-rules", file])
+    others = check_known(report, expected)
+    assert set(others) == {"copy"}
+    compute = report["processes"][0]["compute"]
+    assert set(compute["sources"]) == {"perfx", "symbol"}
+    epoch = next(f for f in report["processes"][0]["functions"] if f["name"] == "epoch")
+    assert epoch["flops"] == 2 * (5000000007 + 10000 + 45)
+
+
+def test_switched_off(program, tracer):
+    """Nobody is asked anything: calls are counted as ever, and nothing is said of work."""
+    _, report = traced(program, tracer, WORKLOADS / "hints", options=["--flops", "off"])
+    [process] = report["processes"]
+    assert "compute" not in process
+    assert not any("flops" in f or "figures" in f for f in process["functions"])
+
+
+def test_switched_on(program, tracer):
+    """With -F, what would be traced without it comes too, if its work is known."""
+    expected, report = traced(program, tracer, WORKLOADS / "blas_calls",
+                              options=["-F", "blas_calls:xerbla_", "--flops", "on"])
+    assert not check_known(report, expected)
+
+
+@pytest.mark.parametrize("rule, word", [
+    ("hints:kernel flops=", "1"), ("hints:kernel", "1"), ("hints:kernel flops=arg7", "1"),
+    ("\nhints:solve bytes=3", "2"), ("hints:kernel flops=2*x", "1"),
+])
+def test_bad_rules(rule, word, tmp_path):
+    """One line: the file, the line, what is wrong. Nothing is traced."""
+    file = tmp_path / "rules"
+    file.write_text(rule + "\n")
+    done = run("-p", os.getpid(), "-d", "1", "--flops-rules", file)
+    assert done.returncode == 2
+    assert f"{file}:{word}:" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("ring", ["4K", "8M"])
+def test_ranks_known_late(ring, program, tracer):
+    """A communicator that was made before anybody looked: bytes over the bus where the program has
+    asked for its ranks meanwhile, and of all collectives together none."""
+    p = program(WORKLOADS / "cuda_calls", "early")
+    t = tracer(p.pid, *QUICK, "--ring-size", ring)
+    with t.stopped():
+        p.go(60)
+    report = t.stop()
+    expected = p.finish()
+    check_known(report, dict(expected))
+    process = report["processes"][0]
+    rows = {f["name"]: f for f in process["functions"]}
+    assert "bus_bytes" not in process["compute"] and "bus_bytes" not in rows["ncclAllGather"]
+    assert rows["ncclAllGather"]["moved_bytes"] == 60 * 3000
+    assert rows["ncclAllReduce"]["bus_bytes"] == 60 * (5333 + 2666)
+    assert rows["ncclReduce"]["bus_bytes"] == 60 * 8000
+    assert (report["losses"]["ring_drops"] > 500) == (ring == "4K")
+
+
 def test_trainer(tmp_path):
     """A whole training, against the trainer's own count; and by each function that multiplies."""
     file = tmp_path / "report.json"
@@ -104,3 +197,30 @@ def test_trainer(tmp_path):
     for name in ("train_step", "linear_forward", "linear_backward", "evaluate"):
         assert "own_flops" not in rows[name]
     assert "flops" not in rows["softmax_loss"]
+
+
+# --- the distribution's PyTorch and NumPy ---
+
+PYTHON = "/usr/bin/python3"
+
+
+@pytest.fixture(scope="module")
+def python():
+    if not has_torch(PYTHON):
+        pytest.skip(f"{PYTHON} has no torch (Debian: python3-torch)")
+    return PYTHON
+
+
+def test_torch_shapes(python):
+    check_shapes(python, "shapes_torch.py")
+
+
+@pytest.mark.parametrize("model", ["mlp", "cnn", "transformer"])
+def test_torch_models(model, python):
+    check_steps(python, model)
+
+
+def test_numpy():
+    if subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True).returncode:
+        pytest.skip(f"{PYTHON} has no numpy (Debian: python3-numpy)")
+    check_shapes(PYTHON, "shapes_numpy.py")

@@ -72,10 +72,10 @@ class Listener:
 
 def program_and_listener(kind):
     if kind == "c":
-        program = Program(WORKLOADS / "ranges")
-        return program, Listener(WORKLOADS / "ranges", program.pid)
+        program = Program(WORKLOADS / "markers")
+        return program, Listener(WORKLOADS / "markers", program.pid)
     # what `pip install` and `make install` put in place is this file
-    program = Program("/usr/bin/python3", "tests/workloads/ranges.py",
+    program = Program("/usr/bin/python3", "tests/workloads/markers.py",
                       env={**os.environ, "PERFX_LIBRARY": str(LIBRARY)})
     return program, Listener(LIBRARY, program.pid)
 
@@ -110,7 +110,7 @@ def test_hits_are_exact(kind):
         assert maps["@bytes"] == 4096
 
 
-@pytest.mark.parametrize("path", [WORKLOADS / "ranges", LIBRARY], ids=["program", "library"])
+@pytest.mark.parametrize("path", [WORKLOADS / "markers", LIBRARY], ids=["program", "library"])
 def test_bpftrace_lists_them(path):
     out = subprocess.run([tool("bpftrace"), "-l", f"usdt:{path}:*"], capture_output=True, text=True,
                          check=True).stdout
@@ -120,7 +120,7 @@ def test_bpftrace_lists_them(path):
 def test_gdb_stops_at_them():
     out = subprocess.run(
         [tool("gdb"), "-batch", "-nx", "-ex", "break -probe-stap perfx:memory_alloc", "-ex", "run",
-         "-ex", "bt", "-ex", "print $_probe_arg2", "-ex", "kill", str(WORKLOADS / "ranges")],
+         "-ex", "bt", "-ex", "print $_probe_arg2", "-ex", "kill", str(WORKLOADS / "markers")],
         input="go\n", capture_output=True, text=True, timeout=60, check=False).stdout
     assert "perfx_at_memory_alloc ()" in out
     assert re.search(r"step \(number=0\)", out)

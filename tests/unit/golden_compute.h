@@ -62,8 +62,9 @@ static void compute_addmm(struct stream *s, uint64_t at)
 	}
 }
 
-/* The rest of a step: 64 times 256 × 512 by 512 × 256 of bf16 in 25 ms; a matrix of 8192 × 4096 by
- * a vector; small products; one that cannot be read, with BLAS inside that can. */
+/* The rest of a step, with an all-reduce among eight: 64 times 256 × 512 by 512 × 256 of bf16 in 25
+ * ms; a matrix of 8192 × 4096 by a vector; small products; one that cannot be read, with BLAS
+ * inside that can. */
 static void compute_others(struct stream *s, uint64_t at)
 {
 	const struct stream_work bmm = {PERFX_FIGURE_COUNTED, PERFX_DTYPE_BF16,
@@ -75,7 +76,6 @@ static void compute_others(struct stream *s, uint64_t at)
 				       4ULL * 3 * 32 * 32},
 				 sgemm = {PERFX_FIGURE_COUNTED, PERFX_DTYPE_F32, 2000000000,
 					  20000000},
-				 reduce = {PERFX_FIGURE_COUNTED, PERFX_DTYPE_F32, 0, 4 << 20},
 				 unread = {.state = PERFX_FIGURE_UNREAD};
 
 	for (uint64_t i = 0; i < 3; i++)
@@ -87,7 +87,7 @@ static void compute_others(struct stream *s, uint64_t at)
 			       mm);
 	stream_compute(s, COMPUTE_SGEMM_IN_BADDBMM, 4242, at + 200 * MS, 20 * MS, 20 * MS, sgemm);
 	stream_compute(s, COMPUTE_BADDBMM, 4242, at + 200 * MS, 100 * MS, 80 * MS, unread);
-	stream_compute(s, COMPUTE_REDUCE, 4242, at + 300 * MS, 1 * MS, 1 * MS, reduce);
+	stream_move(s, COMPUTE_REDUCE, 4242, at + 300 * MS, 1 * MS, 4 << 20, (4 << 20) / 8 * 14);
 }
 
 /* A transformer of f32 and bf16, half a second a step. */
@@ -125,6 +125,9 @@ static void golden_compute_blind(struct stream *s)
 	for (uint64_t i = 0; i < 10; i++)
 		stream_compute(s, COMPUTE_BADDBMM, 4242, i * 100 * MS, 90 * MS, 90 * MS,
 			       (struct stream_work){.state = PERFX_FIGURE_UNREAD});
+	/* of one communicator it is known how many ranks it has */
+	for (uint64_t i = 0; i < 2; i++)
+		stream_move(s, COMPUTE_REDUCE, 4242, 999 * MS, 10 * US, 1000000, i * 1000000);
 	stream_plain(s, PERFX_KIND_BOOK, struct perfx_book, .context = COMPUTE_BMM,
 		     .calls_count = 100, .total_ns = 80 * MS, .self_ns = 80 * MS,
 		     .flops = 2000000000, .bytes = 40000000, .counted_count = 80,

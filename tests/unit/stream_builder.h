@@ -119,6 +119,23 @@ static inline void stream_compute(struct stream *s, uint32_t context, uint32_t t
 	stream_span(s, &span);
 }
 
+/* bus_bytes 0: the number of ranks is not known */
+static inline void stream_move(struct stream *s, uint32_t context, uint32_t tid, uint64_t at,
+			       uint64_t duration, uint64_t bytes, uint64_t bus_bytes)
+{
+	struct perfx_span span = {.start_ns = STREAM_START + at,
+				  .duration_ns = duration,
+				  .self_ns = duration,
+				  .context = context,
+				  .tid = tid,
+				  .flags = PERFX_SPAN_MOVES,
+				  .figure = PERFX_FIGURE_COUNTED,
+				  .flops = bus_bytes,
+				  .bytes = bytes};
+
+	stream_span(s, &span);
+}
+
 static inline void stream_peak(struct stream *s, uint32_t threads, enum perfx_dtype dtype,
 			       uint64_t flops_per_s, uint64_t bytes_per_s)
 {

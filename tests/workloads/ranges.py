@@ -1,62 +1,54 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The Python package's marks, known times over; known.h has the protocol."""
-import asyncio
-import os
-import pathlib
-import sys
+"""Cases with known work, each in a traced function of its own (lib/ranges.c). A case is a name, what
+to do, and how many floating-point operations that is. "expect 0" at the gate prints them as lines of
+JSON: {"range": "range 10", "name": …, "flops": …}."""
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+import ctypes
+import json
 
-import perfx  # noqa: E402  pylint: disable=wrong-import-position
+import gate
 
-STEPS = 10
-TASKS = 3
+FIRST = 10
 
 
-@perfx.track
-def forward(batch):
-    return sum(batch)
+class Case:
+    def __init__(self, library, number, name, body, flops):
+        self.name = name
+        self.flops = flops
+        self.range = f"range {number}"
+        self.call = getattr(library, f"range_{number}")
+        self.error = None
+
+        def run():
+            try:
+                body()
+            except Exception as error:  # ctypes would print and forget it
+                self.error = error
+
+        self.body = ctypes.CFUNCTYPE(None)(run)
+
+    def run(self):
+        self.call(self.body)
+        if self.error:
+            raise RuntimeError(f"case {self.name!r}") from self.error
 
 
-@perfx.track
-def batches():
-    for i in range(STEPS):
-        yield range(i)
+def main(parser, make):
+    """make(args) gives [(name, body, flops), …]."""
+    gate.add_arguments(parser)
+    parser.add_argument("--ranges", required=True, help="ranges.so")
+    args = parser.parse_args()
+    library = ctypes.CDLL(args.ranges)
+    cases = [Case(library, FIRST + i, *case) for i, case in enumerate(make(args))]
 
+    def step():
+        for case in cases:
+            case.run()
+        return 0.0
 
-@perfx.track(name="fetch | `x`")
-async def fetch():
-    for _ in range(2):
-        with perfx.scope("await"):
-            await asyncio.sleep(0)
+    def expect(_):
+        for case in cases:
+            gate.say(json.dumps({"range": case.range, "name": case.name, "flops": case.flops}))
 
-
-async def fetch_all():
-    await asyncio.gather(*(fetch() for _ in range(TASKS)))
-
-
-def scenario():
-    perfx.mark("scenario")
-    for batch in batches():
-        with perfx.step(), perfx.scope("body"):
-            perfx.counter("loss", forward(batch))
-            perfx.counter_add("samples", len(batch))
-            perfx.memory.alloc("arena", 4096, 64)
-            perfx.memory.free("arena", 4096)
-    asyncio.run(fetch_all())
-
-
-runs = 0
-print(f"ready {os.getpid()}", flush=True)
-while sys.stdin.readline():
-    scenario()
-    runs += 1
-    print("done", flush=True)
-for name, key, value in (
-        ("forward", "ranges", STEPS), ("body", "ranges", STEPS), ("batches", "ranges", STEPS + 1),
-        ("pop", "pops", 3 * STEPS + 1),
-        ("fetch | `x`", "started", TASKS), ("await", "started", 2 * TASKS), ("end", "ended", 3 * TASKS),
-        ("scenario", "marks", 1), ("loss", "counts", STEPS), ("samples", "additions", STEPS),
-        ("arena", "allocs", STEPS), ("arena", "frees", STEPS), ("step", "begins", STEPS),
-        ("step", "ends", STEPS)):
-    print("expect", name, key, value * runs)
+    step()
+    gate.Trainer(args, step, {"expect": expect}).main()

@@ -55,34 +55,6 @@ void add_function_name(struct text *text, const struct profile *profile, uint32_
 	text_clear(&name);
 }
 
-void add_ns(struct text *text, uint64_t ns)
-{
-	char buffer[UNITS_MAX];
-
-	text_add(text, format_ns(buffer, ns));
-}
-
-void add_bytes(struct text *text, uint64_t bytes)
-{
-	char buffer[UNITS_MAX];
-
-	text_add(text, format_bytes(buffer, bytes));
-}
-
-void add_count(struct text *text, uint64_t count)
-{
-	char buffer[UNITS_MAX];
-
-	text_add(text, format_count(buffer, count));
-}
-
-void add_percent(struct text *text, double share)
-{
-	char buffer[UNITS_MAX];
-
-	text_add(text, format_percent(buffer, share));
-}
-
 static void finding_clear(struct finding *finding)
 {
 	free(finding->subject);

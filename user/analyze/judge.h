@@ -4,6 +4,7 @@
 #define PERFX_ANALYZE_JUDGE_H
 
 #include "analyze/analyze.h"
+#include "base/quantity.h"
 #include "base/text.h"
 
 /* Below this wall time shares say nothing. */
@@ -53,10 +54,5 @@ double rate_of(const struct profile_process *process, uint64_t count);
 /* Adds "comm (pid 42)" and a function's name, marked. */
 void add_process_name(struct text *text, const struct profile_process *process);
 void add_function_name(struct text *text, const struct profile *profile, uint32_t function);
-/* Shorthands: format a figure into a text. */
-void add_ns(struct text *text, uint64_t ns);
-void add_bytes(struct text *text, uint64_t bytes);
-void add_count(struct text *text, uint64_t count);
-void add_percent(struct text *text, double share);
 
 #endif

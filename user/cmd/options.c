@@ -15,6 +15,9 @@ static const char help_text[] =
 	"Usage: perfx-trace -p PID [options]             trace for 10 s, report on the terminal\n"
 	"       perfx-trace record -p PID -o FILE        keep the capture\n"
 	"       perfx-trace report FILE [-f FORMAT]      report from a capture\n"
+	"       perfx-trace export FILE -f FORMAT        for other tools: perfetto, chrome, "
+	"pprof,\n"
+	"                                                folded, speedscope, openmetrics\n"
 	"       perfx-trace run [options] -- CMD…        start a program and trace it to its end\n"
 	"       perfx-trace probes -p PID                what would be attached, at what cost\n"
 	"       perfx-trace doctor                       what works here, how to mend the rest\n"
@@ -385,15 +388,20 @@ static enum verb verb_named(const char *name)
 		const char *name;
 		enum verb verb;
 	} verbs[] = {
-		{"record", VERB_RECORD}, {"report", VERB_REPORT}, {"run", VERB_RUN},
-		{"probes", VERB_PROBES}, {"doctor", VERB_DOCTOR}, {"help", VERB_HELP},
-		{"trace", VERB_TRACE},
+		{"record", VERB_RECORD}, {"report", VERB_REPORT}, {"export", VERB_EXPORT},
+		{"run", VERB_RUN},	 {"probes", VERB_PROBES}, {"doctor", VERB_DOCTOR},
+		{"help", VERB_HELP},	 {"trace", VERB_TRACE},
 	};
 
 	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
 		if (!strcmp(verbs[i].name, name))
 			return verbs[i].verb;
 	return 0;
+}
+
+static bool reads_capture(const struct options *options)
+{
+	return options->verb == VERB_REPORT || options->verb == VERB_EXPORT;
 }
 
 /* What is left after the options. */
@@ -407,12 +415,14 @@ static int take_operands(struct options *options, int argc, char **argv)
 		options->command = argv;
 		return EXIT_OK;
 	}
-	if (options->verb == VERB_REPORT && argc == 1) {
+	if (reads_capture(options) && argc == 1) {
 		options->capture = argv[0];
 		return EXIT_OK;
 	}
-	if (options->verb == VERB_REPORT) {
-		msg_say("report: one capture file: perfx-trace report FILE");
+	if (reads_capture(options)) {
+		msg_say("%s: one capture file: perfx-trace %s",
+			options->verb == VERB_REPORT ? "report" : "export",
+			options->verb == VERB_REPORT ? "report FILE" : "export FILE -f FORMAT");
 		return EXIT_USAGE;
 	}
 	if (!argc)
@@ -511,7 +521,7 @@ int options_parse(struct options *options, int argc, char **argv)
 	       (option = getopt_long(argc, argv, "+p:aF:d:o:f:hV", long_options, NULL)) != -1)
 		code = take_option(options, option, optarg);
 	/* report FILE -o X: options after the file as well */
-	if (!code && options->verb == VERB_REPORT && optind < argc) {
+	if (!code && reads_capture(options) && optind < argc) {
 		options->capture = argv[optind++];
 		while (!code && (option = getopt_long(argc, argv, "+p:aF:d:o:f:hV", long_options,
 						      NULL)) != -1)

@@ -17,6 +17,7 @@ enum verb {
 	VERB_TRACE = 1, /* record and report */
 	VERB_RECORD,
 	VERB_REPORT,
+	VERB_EXPORT,
 	VERB_RUN,
 	VERB_PROBES,
 	VERB_DOCTOR,
@@ -61,7 +62,7 @@ struct options {
 	const char *sort;    /* column; NULL: the report's own order */
 	bool no_header;	     /* CSV and TSV */
 	bool as_caller;	     /* run --user */
-	const char *capture; /* report FILE */
+	const char *capture; /* report FILE, export FILE */
 	char **command;	     /* run -- CMD, borrowed, NULL-terminated */
 };
 

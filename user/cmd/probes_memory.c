@@ -21,21 +21,6 @@
 
 #define ONE_PERCENT_NS 1e7 /* of a second */
 
-static const char *name_of(enum perfx_domain domain)
-{
-	switch (domain) {
-	case PERFX_DOMAIN_HOST:
-		return "host";
-	case PERFX_DOMAIN_TENSOR:
-		return "tensor";
-	case PERFX_DOMAIN_GPU:
-		return "gpu";
-	case PERFX_DOMAIN_INVALID:
-		break;
-	}
-	return "?";
-}
-
 static const struct plan_allocator *allocator_of(const struct plan *plan,
 						 const struct plan_function *function)
 {
@@ -70,7 +55,8 @@ static void print_hook(const struct plan *plan, const struct plan_function *func
 		    calibration_hit_ns(calibration, (enum perfx_site)function->site.entry_kind,
 				       function->ret));
 	printf("%-11s  %-6s  %-12s %8s  %-27s  %s  %s\n", owner ? owner : "?",
-	       name_of(allocator->domain), site, cost, out, base ? base : "?", name ? name : "?");
+	       name_of_domain(allocator->domain), site, cost, out, base ? base : "?",
+	       name ? name : "?");
 	if (function->site.entry_note && function->site.entry_kind == SITE_STEPPED)
 		printf("%28s%s\n", "entry: ", function->site.entry_note);
 	free(name);

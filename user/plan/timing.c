@@ -34,11 +34,11 @@ static bool may_unwind(struct image *image, const char *base)
 	return traits->has_except_table || traits->needs_cxx || traits->is_rust || traits->is_go;
 }
 
-/* OpenSSL has coroutines for asynchronous engines, and hardly anybody uses these: every Python maps
- * it. */
+/* OpenSSL has coroutines for asynchronous engines, TBB for tasks that are suspended, and hardly
+ * anybody uses these: every Python maps the one, Debian's PyTorch the other. */
 static bool switches_for_real(const char *base)
 {
-	return strncmp(base, "libcrypto", 9) != 0;
+	return strncmp(base, "libcrypto", 9) != 0 && strncmp(base, "libtbb.", 7) != 0;
 }
 
 /*

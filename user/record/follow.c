@@ -88,6 +88,13 @@ void follow_record(void *ctx, const struct perfx_record *record)
 	}
 }
 
+void follow_object(void *ctx, const struct perfx_object_record *record)
+{
+	struct recorder *recorder = ctx;
+
+	operations__on_object(recorder->operations, record);
+}
+
 static void note_mapping(pid_t pid, void *ctx)
 {
 	struct recorder *recorder = ctx;

@@ -28,6 +28,8 @@ void compose_function_name(struct composer *c, const struct profile_process *pro
 			   struct text *into);
 /* compute.c: operations, where they are known, and the roofline */
 void compose_compute(struct composer *c, const struct profile_process *process);
+/* moved.c: what collectives move */
+void compose_moved(struct composer *c, const struct profile_process *process);
 /* memory.c: all of a process's memory */
 void compose_memory(struct composer *c, const struct profile_process *process,
 		    const struct process_analysis *analysis);

@@ -12,40 +12,13 @@
  *     the roofline (plot.h), and its letters in a table
  */
 #include "analyze/roofline.h"
+#include "base/quantity.h"
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/compose.h"
 #include "report/plot.h"
 
 #define MARKS 8 /* functions in the roofline */
-
-static void add_si(struct text *text, double value, const char *unit)
-{
-	char buffer[UNITS_MAX];
-
-	text_add(text, format_si(buffer, value, unit));
-}
-
-static void add_share(struct text *text, double share)
-{
-	char buffer[UNITS_MAX];
-
-	text_add(text, format_percent(buffer, share));
-}
-
-static void add_count(struct text *text, uint64_t count)
-{
-	char buffer[UNITS_MAX];
-
-	text_add(text, format_count(buffer, count));
-}
-
-static void add_ns(struct text *text, uint64_t ns)
-{
-	char buffer[UNITS_MAX];
-
-	text_add(text, format_ns(buffer, ns));
-}
 
 static void add_cores(struct text *text, double cores)
 {
@@ -102,7 +75,7 @@ static void compose_rate(struct composer *c, const struct profile_process *p)
 	}
 	if (mfu >= 0) {
 		text_add(&text, ", ");
-		add_share(&text, mfu);
+		add_percent(&text, mfu);
 		text_add(&text, " of the ");
 		add_si(&text, roof.flops_per_s, "FLOP/s");
 		text_add(&text, " that ");
@@ -131,7 +104,7 @@ static void compose_attributed(struct composer *c, const struct profile_compute 
 		text_add(&text, "Of ");
 		add_ns(&text, compute->counted_ns + compute->unread_ns);
 		text_add(&text, " in calls that compute, ");
-		add_share(&text, share);
+		add_percent(&text, share);
 		text_add(&text, " have a figure");
 	}
 	add_part(&text, compute->work.counted_count, "counted");
@@ -149,7 +122,7 @@ static void compose_dtypes(struct composer *c, const struct profile_compute *com
 	text_add(&text, "By type:");
 	for (size_t i = 0; i < compute->dtypes_count; i++) {
 		text_printf(&text, "%s %s ", i ? "," : "", name_of_dtype(compute->dtypes[i].dtype));
-		add_share(&text, (double)compute->dtypes[i].flops / (double)compute->work.flops);
+		add_percent(&text, (double)compute->dtypes[i].flops / (double)compute->work.flops);
 	}
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
@@ -294,6 +267,14 @@ static void compose_marks(struct composer *c, const struct profile_process *p,
 	}
 }
 
+static bool knows_bandwidth(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->peaks_count; i++)
+		if (profile->peaks[i].bytes_per_s)
+			return true;
+	return false;
+}
+
 /* Where a peak is unknown, so is how far it is from it. */
 static const char *why_no_roof(const struct composer *c, const struct profile_process *p)
 {
@@ -302,6 +283,9 @@ static const char *why_no_roof(const struct composer *c, const struct profile_pr
 		       "(--peak-flops, --peak-bandwidth say it).";
 	if (p->cpu_ns == PROFILE_ABSENT)
 		return "No roofline: how many cores the process used is not known.";
+	if (!knows_bandwidth(c->profile))
+		return "No roofline: the bandwidth of this host's memory could not be measured "
+		       "(--peak-bandwidth says it).";
 	return "No roofline: no peak is known for this type of data "
 	       "(--peak-flops, --peak-bandwidth say it).";
 }
@@ -334,5 +318,6 @@ void compose_compute(struct composer *c, const struct profile_process *p)
 	compose_attributed(c, &p->compute);
 	compose_dtypes(c, &p->compute);
 	compose_sources(c, p);
+	compose_moved(c, p);
 	compose_roofline(c, p);
 }

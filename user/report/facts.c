@@ -5,26 +5,13 @@
  *     wall 10.0 s · CPU 8.00 s user, 1.00 s system (90.0 %) · RSS 305 MiB, peak 310 MiB · 2 threads
  */
 #include "base/escape.h"
+#include "base/quantity.h"
 #include "base/units.h"
 #include "report/compose.h"
 
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
-
-static void add_ns(struct text *text, uint64_t ns)
-{
-	char buffer[UNITS_MAX];
-
-	text_add(text, ns == PROFILE_ABSENT ? "-" : format_ns(buffer, ns));
-}
-
-static void add_bytes(struct text *text, uint64_t bytes)
-{
-	char buffer[UNITS_MAX];
-
-	text_add(text, format_bytes(buffer, bytes));
-}
 
 /* "exited with status 0", "killed by SIGKILL" */
 static void add_end(struct text *text, const struct profile_process *p)

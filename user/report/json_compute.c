@@ -41,11 +41,18 @@ static void set_roofline(json_t *object, const struct roofline *line)
 		json_object_set_new(object, "roofline", json_string(bound));
 }
 
-static void set_bytes(json_t *object, const struct profile_work *work)
+/* By the process's time: the calls themselves return when the GPU has been told. */
+static void set_bus(json_t *object, const struct profile_work *work, uint64_t wall_ns)
 {
-	set_integer(object, "bytes", work->bytes);
-	if (work->moved_bytes)
-		set_integer(object, "moved_bytes", work->moved_bytes);
+	if (wall_ns)
+		set_positive(object, "moved_bytes_per_s",
+			     (double)work->moved_bytes / (double)wall_ns, 1e-9);
+	if (!profile_bus_known(work))
+		return;
+	set_integer(object, "bus_bytes", work->bus_bytes);
+	if (wall_ns)
+		set_positive(object, "bus_bytes_per_s", (double)work->bus_bytes / (double)wall_ns,
+			     1e-9);
 }
 
 void json_set_work(json_t *object, const struct profile *profile,
@@ -60,7 +67,11 @@ void json_set_work(json_t *object, const struct profile *profile,
 		return;
 	line = roofline_of_row(profile, process, row);
 	set_integer(object, "flops", row->inclusive.flops);
-	set_bytes(object, &row->inclusive);
+	set_integer(object, "bytes", row->inclusive.bytes);
+	if (row->inclusive.moved_bytes) {
+		set_integer(object, "moved_bytes", row->inclusive.moved_bytes);
+		set_bus(object, &row->inclusive, profile_wall_ns(process));
+	}
 	if (work->counted_count) {
 		set_integer(object, "own_flops", work->flops);
 		set_integer(object, "own_bytes", work->bytes);
@@ -114,6 +125,7 @@ static json_t *rates_of(const struct profile *profile, const struct profile_proc
 				  profile_wall_ns(process)),
 		     1);
 	set_positive(object, "cores", roofline_cores(profile, process), 1);
+	set_bus(object, &process->compute.work, profile_wall_ns(process));
 	return object;
 }
 

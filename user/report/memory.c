@@ -15,6 +15,7 @@
  */
 #include "analyze/place.h"
 #include "base/escape.h"
+#include "base/quantity.h"
 #include "base/units.h"
 #include "report/compose.h"
 
@@ -35,27 +36,6 @@ static const char *title_of(enum perfx_domain domain)
 		break;
 	}
 	return "Host heap";
-}
-
-static void add_bytes(struct text *text, uint64_t bytes)
-{
-	char buffer[UNITS_MAX];
-
-	text_add(text, format_bytes(buffer, bytes));
-}
-
-static void add_count(struct text *text, uint64_t count)
-{
-	char buffer[UNITS_MAX];
-
-	text_add(text, format_count(buffer, count));
-}
-
-static void add_ns(struct text *text, uint64_t ns)
-{
-	char buffer[UNITS_MAX];
-
-	text_add(text, format_ns(buffer, ns));
 }
 
 /* What a figure of live blocks is: "", "~ " an estimate, "≥ " or "≤ " a bound. */

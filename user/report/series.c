@@ -3,18 +3,12 @@
  *     Held over 10.0 s: ▁▂▅█▇▇▂▁ 2.00 MiB to 1.20 GiB
  *     Sizes: 16 B ▁▂█▂▁ 1.00 MiB; half are of at most 128 B
  */
+#include "base/quantity.h"
 #include "base/units.h"
 #include "report/compose.h"
 #include "report/spark.h"
 
 #define SPARK_COLUMNS 40
-
-static void add_bytes(struct text *text, uint64_t bytes)
-{
-	char buffer[UNITS_MAX];
-
-	text_add(text, format_bytes(buffer, bytes));
-}
 
 struct series {
 	uint64_t columns[SPARK_COLUMNS], least, most;

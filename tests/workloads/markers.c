@@ -46,7 +46,7 @@ static void step(int number)
 {
 	void *block = &handed_over[number % HANDED_OVER];
 
-	PERFX_TRACK_AS("ranges step");
+	PERFX_TRACK_AS("markers step");
 	perfx_step_begin();
 	perfx_memory_alloc("arena", block, 4096);
 	layers();
@@ -70,7 +70,7 @@ int main(void)
 {
 	uint64_t runs = known_main(scenario);
 
-	known_expect("ranges step", "calls", runs * STEPS);
+	known_expect("markers step", "calls", runs * STEPS);
 	known_expect("forward", "ranges", runs * STEPS);
 	for (int i = 0; i < LAYERS; i++) {
 		char name[32];

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Figures with their units (units.h) at the end of a text. */
+#ifndef PERFX_BASE_QUANTITY_H
+#define PERFX_BASE_QUANTITY_H
+
+#include "base/text.h"
+
+#include <stdint.h>
+
+void add_ns(struct text *text, uint64_t ns);
+void add_bytes(struct text *text, uint64_t bytes);
+void add_count(struct text *text, uint64_t count);
+void add_percent(struct text *text, double share); /* 0.5: "50.0 %" */
+void add_si(struct text *text, double value, const char *unit);
+
+#endif
