@@ -105,7 +105,8 @@ static int pair_processes(struct diff *diff)
 	return 0;
 }
 
-/* --- a pair ------------------------------------------------------------------------------------ */
+/* --- a pair ------------------------------------------------------------------------------------
+ */
 
 static double flops_per_s(const struct profile_process *p)
 {
@@ -149,8 +150,11 @@ static void judge_process(struct diff *diff, struct diff_process *process)
 		diff->better_count += f->time == DIFF_BETTER;
 		diff->regressions_count += f->regressed;
 	}
-	for (size_t i = 0; i < process->memory_count; i++)
+	for (size_t i = 0; i < process->memory_count; i++) {
 		diff->regressions_count += process->memory[i].regressed;
+		diff->judged_domains_count +=
+			process->memory[i].domain && process->memory[i].verdict != DIFF_UNJUDGED;
+	}
 	qsort(process->functions, process->functions_count, sizeof(*process->functions),
 	      diff_order_functions);
 }

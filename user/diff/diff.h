@@ -29,6 +29,9 @@
 #define DIFF_MEMORY_SHARE_MIN 0.05
 #define DIFF_MEMORY_BYTES_MIN (1024.0 * 1024.0)
 
+/* Of a regression, where none is asked for. */
+#define DIFF_THRESHOLD 0.05
+
 enum diff_verdict {
 	DIFF_UNJUDGED = 0, /* too few calls, or figures that are not exact */
 	DIFF_SAME,	   /* the spread explains it */
@@ -50,15 +53,15 @@ double diff_change(struct diff_figure figure);
 double diff_ratio(struct diff_figure figure);
 
 struct diff_function {
-	unsigned in;				  /* DIFF_IN_ */
-	const struct profile_function *function;  /* B's where it is there; borrowed */
+	unsigned in;				 /* DIFF_IN_ */
+	const struct profile_function *function; /* B's where it is there; borrowed */
 	struct diff_figure calls;
 	struct sample a, b;	   /* durations of recorded calls, about the mean of all */
 	struct diff_figure avg_ns; /* of a call */
 	struct diff_figure total_share, self_share; /* of wall time; threads and recursion add up */
 	struct diff_figure calls_per_s;
 	struct diff_figure flops_per_call, flops_per_s; /* with those of functions called */
-	struct welch welch;	/* of the means */
+	struct welch welch;				/* of the means */
 	double impact;		/* of B's wall time: the change of a call, times B's calls */
 	enum diff_verdict time; /* of avg_ns */
 	enum diff_verdict rate; /* of flops_per_s */
@@ -104,8 +107,9 @@ struct diff {
 	/* B's in their order, then A's that have no counterpart. */
 	struct diff_process *processes;
 	size_t processes_count;
-	size_t compared_count; /* functions on both sides */
-	size_t tested_count;   /* of these, with calls enough */
+	size_t compared_count;	     /* functions on both sides */
+	size_t tested_count;	     /* of these, with calls enough */
+	size_t judged_domains_count; /* peaks that are exact on both sides */
 	size_t worse_count, better_count;
 	size_t regressions_count; /* functions and memory */
 };

@@ -29,7 +29,8 @@ static int compare_names(const struct side_row *a, const struct side_row *b)
 	if (!order)
 		order = memcmp(a->module, b->module, length);
 	return order ? order
-		     : (a->module_length > b->module_length) - (a->module_length < b->module_length);
+		     : (a->module_length > b->module_length) -
+			       (a->module_length < b->module_length);
 }
 
 static int by_name(const void *a, const void *b)
@@ -49,8 +50,8 @@ static bool is_program(const struct profile_process *process, const char *module
 
 	while (base && process->cmdline[base - 1] != '/')
 		base--;
-	return strlen(module) == length - base && !memcmp(module, process->cmdline + base,
-							   length - base);
+	return strlen(module) == length - base &&
+	       !memcmp(module, process->cmdline + base, length - base);
 }
 
 /* libtorch_cpu.so.2.1 is libtorch_cpu.so */
@@ -111,8 +112,8 @@ static struct sum sum_rows(const struct side_row *rows, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		const struct profile_row *row = rows[i].row;
 		uint64_t recorded = row->timed_count - row->booked_count;
-		double mean = row->timed_count ? (double)row->total_ns / (double)row->timed_count
-					       : 0;
+		double mean =
+			row->timed_count ? (double)row->total_ns / (double)row->timed_count : 0;
 
 		sum.calls_count += row->calls_count;
 		sum.timed_count += row->timed_count;
@@ -125,8 +126,8 @@ static struct sum sum_rows(const struct side_row *rows, size_t count)
 		if (recorded && row->stddev_ns < 0)
 			sum.spread = false;
 		else if (recorded)
-			sum.squares += (double)recorded *
-				       (row->stddev_ns * row->stddev_ns + mean * mean);
+			sum.squares +=
+				(double)recorded * (row->stddev_ns * row->stddev_ns + mean * mean);
 	}
 	return sum;
 }
@@ -157,7 +158,8 @@ static struct side_values values_of(const struct side_rows *side, const struct s
 {
 	struct sum sum = sum_rows(rows, count);
 	uint64_t wall_ns = side->process ? profile_wall_ns(side->process) : 0;
-	struct side_values values = {{.mean = NAN, .stddev = -1}, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+	struct side_values values = {
+		{.mean = NAN, .stddev = -1}, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
 
 	if (!count)
 		return values;
@@ -174,8 +176,11 @@ static struct side_values values_of(const struct side_rows *side, const struct s
 	return values;
 }
 
-#define FIGURE(field) \
-	(struct diff_figure) { a.field, b.field }
+#define FIGURE(field)            \
+	(struct diff_figure)     \
+	{                        \
+		a.field, b.field \
+	}
 
 static struct diff_function compare(struct side_values a, struct side_values b)
 {
@@ -240,8 +245,8 @@ static int stands_out(const struct diff_function *f)
 
 static double weight_of(const struct diff_function *f)
 {
-	double weight = stands_out(f) == 2 ? fabs(f->impact) : fmax(f->total_share.a,
-								    f->total_share.b);
+	double weight =
+		stands_out(f) == 2 ? fabs(f->impact) : fmax(f->total_share.a, f->total_share.b);
 
 	return isnan(weight) ? 0 : weight;
 }

@@ -15,7 +15,8 @@ static double known(uint64_t value)
 	return value == PROFILE_ABSENT ? NAN : (double)value;
 }
 
-/* --- a domain's peak --------------------------------------------------------------------------- */
+/* --- a domain's peak ---------------------------------------------------------------------------
+ */
 
 static const struct profile_memory *memory_of(const struct profile_process *p, unsigned domain)
 {
@@ -91,7 +92,8 @@ static void compare_resident(const struct diff *diff, struct diff_process *proce
 	judge(diff, into);
 }
 
-/* --- places ------------------------------------------------------------------------------------ */
+/* --- places ------------------------------------------------------------------------------------
+ */
 
 struct side_place {
 	char *key; /* functions and modules of the stack, innermost first */

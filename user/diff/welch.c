@@ -23,8 +23,10 @@ static double lentz(double term, double *c, double *d)
  * converges fast for x < (a + 1) / (a + b + 2). */
 static double beta_fraction(double x, double a, double b)
 {
-	double c = 1, d = 0, fraction = lentz(-(a + b) * x / (a + 1), &c, &d);
+	double c = 1, d = 1 - (a + b) * x / (a + 1), fraction;
 
+	d = 1 / (fabs(d) < TINY ? TINY : d);
+	fraction = d;
 	for (int i = 1; i <= TERMS_MAX; i++) {
 		double even = i * (b - i) * x / ((a + 2 * i - 1) * (a + 2 * i));
 		double odd = -(a + i) * (a + b + i) * x / ((a + 2 * i) * (a + 2 * i + 1));

@@ -124,14 +124,16 @@ static void cell_verdict(struct comparer *c, const char *verdict, enum diff_verd
 
 /* --- functions -------------------------------------------------------------------------------- */
 
-#define TIME_COLUMNS                                                                             \
-	{.title = "Change", .right = true}, {.title = "Ratio", .right = true, .rank = 5},        \
-		{.title = "Avg A", .right = true}, {.title = "Avg B", .right = true},            \
-		{.title = "Stands out"}, {.title = "Time A", .right = true, .rank = 2},          \
-		{.title = "Time B", .right = true, .rank = 2},                                   \
-		{.title = "Calls/s A", .right = true, .rank = 4},                                \
-	{                                                                                        \
-		.title = "Calls/s B", .right = true, .rank = 4                                   \
+#define TIME_COLUMNS                                                                      \
+	{.title = "Change", .right = true}, {.title = "Ratio", .right = true, .rank = 5}, \
+		{.title = "Avg A", .right = true}, {.title = "Avg B", .right = true},     \
+		{.title = "Stands out"}, {.title = "Time A", .right = true, .rank = 2},   \
+		{.title = "Time B", .right = true, .rank = 2},                            \
+		{.title = "Self A", .right = true, .rank = 3},                            \
+		{.title = "Self B", .right = true, .rank = 3},                            \
+		{.title = "Calls/s A", .right = true, .rank = 4},                         \
+	{                                                                                 \
+		.title = "Calls/s B", .right = true, .rank = 4                            \
 	}
 #define NAME_COLUMNS                               \
 	{.title = "Function", .takes_rest = true}, \
@@ -160,6 +162,7 @@ static void compose_times(struct comparer *c, const struct diff_process *p)
 		cells_ns(c, f->avg_ns);
 		cell_verdict(c, difference_of_time(f->time), f->time, f->regressed);
 		cells_share(c, f->total_share);
+		cells_share(c, f->self_share);
 		cells_rate(c, f->calls_per_s);
 		cells_name(c, f);
 	}
@@ -244,7 +247,8 @@ static void compose_memory(struct comparer *c, const struct diff_process *p)
 
 	if (!p->memory_count)
 		return;
-	document_say(c->document, BLOCK_CAPTION, "Memory: peaks, and what is allocated in a second");
+	document_say(c->document, BLOCK_CAPTION,
+		     "Memory: peaks, and what is allocated in a second");
 	document_table(c->document, columns);
 	for (size_t i = 0; i < p->memory_count; i++) {
 		const struct diff_memory *m = &p->memory[i];
@@ -275,7 +279,8 @@ static void compose_places(struct comparer *c, const struct diff_process *p)
 
 	if (!p->places_count)
 		return;
-	document_say(c->document, BLOCK_CAPTION, "Places that allocate, by what changed at the peak");
+	document_say(c->document, BLOCK_CAPTION,
+		     "Places that allocate, by what changed at the peak");
 	document_table(c->document, columns);
 	for (size_t i = 0; i < p->places_count && i < c->places; i++) {
 		const struct diff_place *place = &p->places[i];
@@ -302,7 +307,7 @@ static void add_capture(struct text *text, const char *side, const char *name,
 	add_ns(text, profile->duration_ns);
 	if (profile->overhead_percent >= 0)
 		text_printf(text, ", tracing cost %.1f %%", profile->overhead_percent);
-	text_add(text, ". ");
+	text_add(text, ".");
 }
 
 static void compose_captures(struct comparer *c)
@@ -310,6 +315,7 @@ static void compose_captures(struct comparer *c)
 	struct text text = {0};
 
 	add_capture(&text, "A", c->options->name_a, c->diff->a);
+	text_add(&text, " ");
 	add_capture(&text, "B", c->options->name_b, c->diff->b);
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
@@ -329,8 +335,9 @@ static void compose_warnings(struct comparer *c)
 	if (strcmp(a->host_name, b->host_name) || a->cpus_count != b->cpus_count)
 		document_say(d, BLOCK_WARNING, "The recordings are of different machines.");
 	if (a->compensated != b->compensated)
-		document_say(d, BLOCK_WARNING,
-			     "Of one recording alone the cost of probes is taken off (--compensate).");
+		document_say(
+			d, BLOCK_WARNING,
+			"Of one recording alone the cost of probes is taken off (--compensate).");
 }
 
 static void add_process_name(struct text *text, const struct diff_process *p)
@@ -402,15 +409,16 @@ static void compose_note(struct comparer *c)
 {
 	struct text text = {0};
 
-	text_printf(&text,
-		    "Avg: of a call. Time: of wall time, with what was called inside; threads add "
-		    "up. A function stands out where Welch's t-test on its calls (%d at least on "
-		    "both sides) leaves less than %.0f %% to chance for all %zu tests together, and "
-		    "it changed by %.0f %% at least; memory where it is exact and changed by "
-		    "%.0f %% and 1 MiB. The test knows the spread within a recording: what differs "
-		    "between two of the same program is more, so record it twice to see how much.",
-		    WELCH_COUNT_MIN, DIFF_ALPHA * 100, c->diff->tested_count, DIFF_SHARE_MIN * 100,
-		    DIFF_MEMORY_SHARE_MIN * 100);
+	text_printf(
+		&text,
+		"Avg: of a call. Time: of wall time, with what was called inside; threads add "
+		"up. A function stands out where Welch's t-test on its calls (%d at least on "
+		"both sides) leaves less than %.0f %% to chance for all %zu tests together, and "
+		"it changed by %.0f %% at least; memory where it is exact and changed by "
+		"%.0f %% and 1 MiB. The test knows the spread within a recording: what differs "
+		"between two of the same program is more, so record it twice to see how much.",
+		WELCH_COUNT_MIN, DIFF_ALPHA * 100, c->diff->tested_count, DIFF_SHARE_MIN * 100,
+		DIFF_MEMORY_SHARE_MIN * 100);
 	document_add(c->document, BLOCK_NOTE, &text);
 	if (!c->options->fails)
 		return;
@@ -439,8 +447,12 @@ static int compose(struct comparer *c)
 static int write_text(FILE *out, const struct diff *diff, const struct difference_options *options)
 {
 	struct document document = {0};
-	struct comparer c = {&document, diff, options, options->top ? options->top : 20,
-			     options->top ? options->top : 8, 0};
+	struct comparer c = {&document,
+			     diff,
+			     options,
+			     options->top ? options->top : 20,
+			     options->top ? options->top : 8,
+			     0};
 	int err = compose(&c);
 
 	if (!err)
@@ -453,8 +465,12 @@ static int write_text(FILE *out, const struct diff *diff, const struct differenc
 static int write_md(FILE *out, const struct diff *diff, const struct difference_options *options)
 {
 	struct document document = {0};
-	struct comparer c = {&document, diff, options, options->top ? options->top : 20,
-			     options->top ? options->top : 10, 80};
+	struct comparer c = {&document,
+			     diff,
+			     options,
+			     options->top ? options->top : 20,
+			     options->top ? options->top : 10,
+			     80};
 	int err = compose(&c);
 
 	if (!err)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The comparison for programs: perfx.diff/1. A figure is {"a", "b", "change", "ratio"}, where change
- * is (b - a) / a; what is not known is left out.
+ * The comparison for programs: perfx.diff/1. A figure is {"a", "b", "change", "ratio"}, where
+ * change is (b - a) / a; what is not known is left out.
  */
 #include "report/difference.h"
 
@@ -63,6 +63,7 @@ static json_t *function_object(const struct diff_function *f)
 
 	json_object_set_new(object, "name", json_of_string(f->function->name));
 	json_object_set_new(object, "module", json_of_string(f->function->module));
+	json_object_set_new(object, "offset", json_of_integer(f->function->offset));
 	json_object_set_new(object, "source", json_string(name_of_source(f->function->source)));
 	json_object_set_new(object, "in", side_of(f->in));
 	set_figure(object, "calls", f->calls);

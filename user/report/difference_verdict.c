@@ -33,8 +33,7 @@ static const struct diff_function *largest(const struct diff *diff, enum diff_ve
 		for (size_t j = 0; j < p->functions_count; j++) {
 			const struct diff_function *f = &p->functions[j];
 
-			if (f->time == verdict &&
-			    (!found || fabs(f->impact) > fabs(found->impact)))
+			if (f->time == verdict && (!found || fabs(f->impact) > fabs(found->impact)))
 				found = f;
 		}
 	}
