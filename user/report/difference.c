@@ -63,46 +63,88 @@ static uint64_t whole(double value)
 	return value < 0x1p63 ? (uint64_t)llround(value) : PROFILE_ABSENT - 1;
 }
 
-static void cell_share(struct comparer *c, double share)
+static void add_share(struct text *text, double share)
 {
-	char buffer[UNITS_MAX];
-
-	document_cell_printf(c->document, "%s", isnan(share) ? "-" : format_percent(buffer, share));
+	add_percent(text, share);
 }
 
-static void cell_rate(struct comparer *c, double per_s)
+static void add_rate(struct text *text, double per_s)
 {
-	if (isnan(per_s))
-		document_cell_printf(c->document, "-");
-	else if (per_s < 99.95)
-		document_cell_printf(c->document, "%.3g", per_s);
+	if (per_s < 99.95)
+		text_printf(text, "%.3g", per_s);
 	else
-		document_cell_count(c->document, whole(per_s));
+		add_count(text, whole(per_s));
 }
 
-/* What both sides have, side by side. */
+static void add_size(struct text *text, double bytes)
+{
+	add_bytes(text, whole(bytes));
+}
+
+static void add_time(struct text *text, double ns)
+{
+	add_ns(text, whole(ns));
+}
+
+static void add_number(struct text *text, double value)
+{
+	text_printf(text, "%.2f", value);
+}
+
+static void add_flops(struct text *text, double per_s)
+{
+	add_si(text, per_s, "FLOP/s");
+}
+
+typedef void add_value(struct text *text, double value);
+
+static void add_known(struct text *text, double value, add_value *add)
+{
+	if (isnan(value))
+		text_add(text, "-");
+	else
+		add(text, value);
+}
+
+/* "40.2 % → 50.2 %": both in one column, so that both are shown or neither. */
+static void add_both(struct text *text, struct diff_figure figure, add_value *add)
+{
+	if (isnan(figure.a) && isnan(figure.b)) {
+		text_add(text, "-");
+		return;
+	}
+	add_known(text, figure.a, add);
+	text_add(text, " → ");
+	add_known(text, figure.b, add);
+}
+
+static void cell_both(struct comparer *c, struct diff_figure figure, add_value *add)
+{
+	struct text cell = {0};
+
+	add_both(&cell, figure, add);
+	document_cell(c->document, &cell);
+}
+
+static void cell_one(struct comparer *c, double value, add_value *add)
+{
+	struct text cell = {0};
+
+	add_known(&cell, value, add);
+	document_cell(c->document, &cell);
+}
+
+/* What both sides have, side by side: always shown. */
 static void cells_ns(struct comparer *c, struct diff_figure figure)
 {
-	document_cell_ns(c->document, whole(figure.a));
-	document_cell_ns(c->document, whole(figure.b));
+	cell_one(c, figure.a, add_time);
+	cell_one(c, figure.b, add_time);
 }
 
 static void cells_bytes(struct comparer *c, struct diff_figure figure)
 {
-	document_cell_bytes(c->document, whole(figure.a));
-	document_cell_bytes(c->document, whole(figure.b));
-}
-
-static void cells_share(struct comparer *c, struct diff_figure figure)
-{
-	cell_share(c, figure.a);
-	cell_share(c, figure.b);
-}
-
-static void cells_rate(struct comparer *c, struct diff_figure figure)
-{
-	cell_rate(c, figure.a);
-	cell_rate(c, figure.b);
+	cell_one(c, figure.a, add_size);
+	cell_one(c, figure.b, add_size);
 }
 
 static void cells_gflops(struct comparer *c, struct diff_figure figure)
@@ -124,17 +166,6 @@ static void cell_verdict(struct comparer *c, const char *verdict, enum diff_verd
 
 /* --- functions -------------------------------------------------------------------------------- */
 
-#define TIME_COLUMNS                                                                      \
-	{.title = "Change", .right = true}, {.title = "Ratio", .right = true, .rank = 5}, \
-		{.title = "Avg A", .right = true}, {.title = "Avg B", .right = true},     \
-		{.title = "Stands out"}, {.title = "Time A", .right = true, .rank = 2},   \
-		{.title = "Time B", .right = true, .rank = 2},                            \
-		{.title = "Self A", .right = true, .rank = 3},                            \
-		{.title = "Self B", .right = true, .rank = 3},                            \
-		{.title = "Calls/s A", .right = true, .rank = 4},                         \
-	{                                                                                 \
-		.title = "Calls/s B", .right = true, .rank = 4                            \
-	}
 #define NAME_COLUMNS                               \
 	{.title = "Function", .takes_rest = true}, \
 	{                                          \
@@ -149,7 +180,17 @@ static void cells_name(struct comparer *c, const struct diff_function *f)
 
 static void compose_times(struct comparer *c, const struct diff_process *p)
 {
-	static const struct column columns[] = {TIME_COLUMNS, NAME_COLUMNS};
+	static const struct column columns[] = {
+		{.title = "Change", .right = true},
+		{.title = "Ratio", .right = true, .rank = 5},
+		{.title = "Avg A", .right = true},
+		{.title = "Avg B", .right = true},
+		{.title = "Stands out"},
+		{.title = "Time", .right = true, .rank = 2},
+		{.title = "Self", .right = true, .rank = 3},
+		{.title = "Calls/s", .right = true, .rank = 4},
+		NAME_COLUMNS,
+	};
 
 	document_table(c->document, columns);
 	for (size_t i = 0; i < p->functions_count && i < c->functions; i++) {
@@ -161,9 +202,9 @@ static void compose_times(struct comparer *c, const struct diff_process *p)
 		cell_ratio(c, f->avg_ns);
 		cells_ns(c, f->avg_ns);
 		cell_verdict(c, difference_of_time(f->time), f->time, f->regressed);
-		cells_share(c, f->total_share);
-		cells_share(c, f->self_share);
-		cells_rate(c, f->calls_per_s);
+		cell_both(c, f->total_share, add_share);
+		cell_both(c, f->self_share, add_share);
+		cell_both(c, f->calls_per_s, add_rate);
 		cells_name(c, f);
 	}
 }
@@ -221,9 +262,9 @@ static void compose_alone(struct comparer *c, const struct diff_process *p, unsi
 				     in == DIFF_IN_A ? "Called in A only" : "Called in B only");
 			document_table(c->document, columns);
 		}
-		cell_share(c, in == DIFF_IN_A ? f->total_share.a : f->total_share.b);
-		cell_rate(c, in == DIFF_IN_A ? f->calls_per_s.a : f->calls_per_s.b);
-		document_cell_ns(c->document, whole(in == DIFF_IN_A ? f->avg_ns.a : f->avg_ns.b));
+		cell_one(c, in == DIFF_IN_A ? f->total_share.a : f->total_share.b, add_share);
+		cell_one(c, in == DIFF_IN_A ? f->calls_per_s.a : f->calls_per_s.b, add_rate);
+		cell_one(c, in == DIFF_IN_A ? f->avg_ns.a : f->avg_ns.b, add_time);
 		cells_name(c, f);
 	}
 }
@@ -238,10 +279,8 @@ static void compose_memory(struct comparer *c, const struct diff_process *p)
 		{.title = "Peak A", .right = true},
 		{.title = "Peak B", .right = true},
 		{.title = "Stands out"},
-		{.title = "Per s A", .right = true, .rank = 2},
-		{.title = "Per s B", .right = true, .rank = 2},
-		{.title = "Allocs/s A", .right = true, .rank = 4},
-		{.title = "Allocs/s B", .right = true, .rank = 4},
+		{.title = "Allocated/s", .right = true, .rank = 2},
+		{.title = "Allocations/s", .right = true, .rank = 4},
 		{.title = "Memory", .takes_rest = true},
 	};
 
@@ -257,8 +296,8 @@ static void compose_memory(struct comparer *c, const struct diff_process *p)
 		cell_ratio(c, m->peak_bytes);
 		cells_bytes(c, m->peak_bytes);
 		cell_verdict(c, difference_of_memory(m->verdict), m->verdict, m->regressed);
-		cells_bytes(c, m->allocated_per_s);
-		cells_rate(c, m->allocs_per_s);
+		cell_both(c, m->allocated_per_s, add_size);
+		cell_both(c, m->allocs_per_s, add_rate);
 		document_cell_printf(c->document, "%s",
 				     m->domain ? domain_words(m->domain) : "resident");
 	}
@@ -271,8 +310,7 @@ static void compose_places(struct comparer *c, const struct diff_process *p)
 		{.title = "Ratio", .right = true, .rank = 5},
 		{.title = "At peak A", .right = true},
 		{.title = "At peak B", .right = true},
-		{.title = "Per s A", .right = true, .rank = 1},
-		{.title = "Per s B", .right = true, .rank = 1},
+		{.title = "Allocated/s", .right = true, .rank = 1},
 		{.title = "Place", .takes_rest = true},
 		{.title = "Memory", .rank = 6},
 	};
@@ -289,7 +327,7 @@ static void compose_places(struct comparer *c, const struct diff_process *p)
 		cell_change(c, place->live_at_peak_bytes);
 		cell_ratio(c, place->live_at_peak_bytes);
 		cells_bytes(c, place->live_at_peak_bytes);
-		cells_bytes(c, place->allocated_per_s);
+		cell_both(c, place->allocated_per_s, add_size);
 		place_hotspot(&name, place->profile, place->memory, place->hotspot);
 		document_cell(c->document, &name);
 		document_cell_printf(c->document, "%s", domain_words(place->memory->domain));
@@ -351,37 +389,13 @@ static void add_process_name(struct text *text, const struct diff_process *p)
 		text_printf(text, " (pid %u), in %s only", named->pid, p->a ? "A" : "B");
 }
 
-static void add_pair(struct text *text, const char *what, struct diff_figure figure,
-		     void (*add)(struct text *, double))
+static void add_fact(struct text *text, const char *what, struct diff_figure figure, add_value *add)
 {
 	if (isnan(figure.a) && isnan(figure.b))
 		return;
 	text_add(text, text->length ? " · " : "");
 	text_printf(text, "%s ", what);
-	if (isnan(figure.a))
-		text_add(text, "?");
-	else
-		add(text, figure.a);
-	text_add(text, " → ");
-	if (isnan(figure.b))
-		text_add(text, "?");
-	else
-		add(text, figure.b);
-}
-
-static void add_time(struct text *text, double ns)
-{
-	add_ns(text, whole(ns));
-}
-
-static void add_number(struct text *text, double value)
-{
-	text_printf(text, "%.2f", value);
-}
-
-static void add_flops(struct text *text, double per_s)
-{
-	add_si(text, per_s, "FLOP/s");
+	add_both(text, figure, add);
 }
 
 static void compose_process(struct comparer *c, const struct diff_process *p)
@@ -392,9 +406,9 @@ static void compose_process(struct comparer *c, const struct diff_process *p)
 	document_add(c->document, BLOCK_HEADING, &heading);
 	if (!p->a || !p->b)
 		return;
-	add_pair(&facts, "wall", p->wall_ns, add_time);
-	add_pair(&facts, "CPUs", p->cores, add_number);
-	add_pair(&facts, "all", p->flops_per_s, add_flops);
+	add_fact(&facts, "wall", p->wall_ns, add_time);
+	add_fact(&facts, "CPUs", p->cores, add_number);
+	add_fact(&facts, "computed", p->flops_per_s, add_flops);
 	document_add(c->document, BLOCK_PARAGRAPH, &facts);
 	if (p->functions_count && p->functions[0].in == (DIFF_IN_A | DIFF_IN_B))
 		compose_times(c, p);
@@ -409,14 +423,16 @@ static void compose_note(struct comparer *c)
 {
 	struct text text = {0};
 
+	document_say(c->document, BLOCK_HEADING, "How it was judged");
 	text_printf(
 		&text,
-		"Avg: of a call. Time: of wall time, with what was called inside; threads add "
-		"up. A function stands out where Welch's t-test on its calls (%d at least on "
-		"both sides) leaves less than %.0f %% to chance for all %zu tests together, and "
-		"it changed by %.0f %% at least; memory where it is exact and changed by "
-		"%.0f %% and 1 MiB. The test knows the spread within a recording: what differs "
-		"between two of the same program is more, so record it twice to see how much.",
+		"Avg: of a call. Time: of wall time, with what was called inside; Self: without. "
+		"Threads add up. A function stands out where Welch's t-test on its calls (%d at "
+		"least on both sides) leaves less than %.0f %% to chance for all %zu tests "
+		"together, and it changed by %.0f %% at least; memory where it is exact and "
+		"changed by %.0f %% and 1 MiB. The test knows the spread within a recording: what "
+		"differs between two of the same program is more, so record it twice to see how "
+		"much.",
 		WELCH_COUNT_MIN, DIFF_ALPHA * 100, c->diff->tested_count, DIFF_SHARE_MIN * 100,
 		DIFF_MEMORY_SHARE_MIN * 100);
 	document_add(c->document, BLOCK_NOTE, &text);

@@ -40,17 +40,26 @@ static const struct diff_function *largest(const struct diff *diff, enum diff_ve
 	return found;
 }
 
+static double growth(const struct diff_memory *memory)
+{
+	return memory->peak_bytes.b - memory->peak_bytes.a;
+}
+
 static const struct diff_memory *more_memory(const struct diff *diff)
 {
+	const struct diff_memory *found = NULL;
+
 	for (size_t i = 0; i < diff->processes_count; i++) {
 		const struct diff_process *p = &diff->processes[i];
 
 		for (size_t j = 0; j < p->memory_count; j++) {
-			if (p->memory[j].verdict == DIFF_WORSE)
-				return &p->memory[j];
+			const struct diff_memory *m = &p->memory[j];
+
+			if (m->verdict == DIFF_WORSE && (!found || growth(m) >= growth(found)))
+				found = m;
 		}
 	}
-	return NULL;
+	return found;
 }
 
 static void add_function(struct text *into, const struct diff_function *f)
@@ -85,6 +94,8 @@ void difference_verdict(struct text *into, const struct diff *diff)
 		add_function(into, f);
 	else if (!diff->compared_count)
 		text_add(into, "No function was called in both recordings.");
+	else if (!diff->tested_count)
+		text_add(into, "Too few calls of every function to tell.");
 	else
 		text_add(into, "No function is slower or faster than its spread explains.");
 	if (m)
