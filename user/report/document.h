@@ -32,6 +32,7 @@ enum chart_kind {
 	CHART_RESIDENT,	 /* resident memory over time */
 	CHART_HELD,	 /* a domain's live bytes over time, or allocated ones */
 	CHART_PLACES,	 /* flame graph of a domain's hotspots */
+	CHART_ROOFLINE,	 /* functions that compute, under what the host can do */
 };
 
 /* What a chart shows; borrowed. */
