@@ -172,9 +172,9 @@ Test(figure, mistakes)
 		{"dtype = float; flops = 1",
 		 "'float' is no type of number: f64 f32 tf32 f16 bf16 f8 c128 c64 integer cuda(…), "
 		 "before ';'"},
-		{"flop = 1",
-		 "'flop' is no statement: flops bytes dtype let same note int slot kernel worker moves "
-		 "exit, before ' = 1'"},
+		{"flop = 1", "'flop' is no statement: flops bytes dtype let same note int slot "
+			     "kernel worker moves "
+			     "exit, before ' = 1'"},
 		{"int = 16; flops = 1", "int = 32, or int = 64, before ';'"},
 		{"bytes = 1", "bytes without flops: say 'moves', at the end"},
 		{"moves; flops = 1", "what moves data has no flops, at the end"},

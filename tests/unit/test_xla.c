@@ -20,11 +20,14 @@ struct scene {
 	struct xla_work work;
 };
 
-#define SCENE(name, thunk, operation, ...)                                                       \
-	{                                                                                        \
-		#name, thunk, operation, name##_ranges,                                          \
-			sizeof(name##_ranges) / sizeof(name##_ranges[0]), name##_words,          \
-			sizeof(name##_words) / sizeof(name##_words[0]), {__VA_ARGS__}            \
+#define SCENE(name, thunk, operation, ...)                                              \
+	{                                                                               \
+#name, thunk, operation, name##_ranges,                                 \
+			sizeof(name##_ranges) / sizeof(name##_ranges[0]), name##_words, \
+			sizeof(name##_words) / sizeof(name##_words[0]),                 \
+		{                                                                       \
+			__VA_ARGS__                                                     \
+		}                                                                       \
 	}
 
 /* clang-format off */
@@ -159,7 +162,7 @@ Test(xla, damaged_words)
 
 		for (size_t k = 0; k < world.words_count; k++) {
 			const uint64_t was = world.words[k];
-			const uint64_t damaged[] = {0,	     was + 1, was - 1, was + 8, was << 1,
+			const uint64_t damaged[] = {0,	      was + 1, was - 1, was + 8,   was << 1,
 						    was >> 1, ~was,    ~0ULL,	1ULL << 40};
 
 			for (size_t n = 0; n < sizeof(damaged) / sizeof(damaged[0]); n++) {
@@ -168,7 +171,8 @@ Test(xla, damaged_words)
 				world.words[k] = damaged[n];
 				work = work_of(&world);
 				cr_expect(!makes_another_figure(&scenes[i], &work),
-					  "%s: %lx at %lx (thunk + %ld) was %lx: %lu flops, %lu bytes",
+					  "%s: %lx at %lx (thunk + %ld) was %lx: %lu flops, %lu "
+					  "bytes",
 					  scenes[i].name, damaged[n], address_of(&world, k),
 					  (long)(address_of(&world, k) - scenes[i].thunk), was,
 					  work.flops, work.bytes);

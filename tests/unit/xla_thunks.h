@@ -224,11 +224,8 @@ static const struct captured_word dot_s32_words[] = {
 };
 
 static const struct captured_range dot_c64_batch_ranges[] = {
-	{0x7f09a8207b70, 320},
-	{0x7f09a835a028, 1},
-	{0x7f09ecb11c20, 4},
-	{0x7f09f9741348, 1},
-	{0x7f09f9741398, 1},
+	{0x7f09a8207b70, 320}, {0x7f09a835a028, 1}, {0x7f09ecb11c20, 4},
+	{0x7f09f9741348, 1},   {0x7f09f9741398, 1},
 };
 
 static const struct captured_word dot_c64_batch_words[] = {
@@ -448,12 +445,8 @@ static const struct captured_word dot_c64_batch_words[] = {
 };
 
 static const struct captured_range convolution_ranges[] = {
-	{0x7f09a82d5c88, 1},
-	{0x7f09a82d5db8, 1},
-	{0x7f09a87c4ad0, 320},
-	{0x7f09ecab6200, 4},
-	{0x7f09f973f5b0, 1},
-	{0x7f09f973f600, 1},
+	{0x7f09a82d5c88, 1}, {0x7f09a82d5db8, 1}, {0x7f09a87c4ad0, 320},
+	{0x7f09ecab6200, 4}, {0x7f09f973f5b0, 1}, {0x7f09f973f600, 1},
 };
 
 static const struct captured_word convolution_words[] = {
@@ -875,42 +868,15 @@ static const struct captured_word convolution_transposed_words[] = {
 };
 
 static const struct captured_range fusion_ranges[] = {
-	{0x7f09a80cb640, 64},
-	{0x7f09a81b76c0, 1},
-	{0x7f09a81b76d0, 8},
-	{0x7f09a81d3ac8, 1},
-	{0x7f09a8209220, 1},
-	{0x7f09a841a5a8, 33},
-	{0x7f09a84b5fa8, 1},
-	{0x7f09a84b5fb8, 1},
-	{0x7f09a85bfc10, 1},
-	{0x7f09a8635920, 1},
-	{0x7f09a8635930, 8},
-	{0x7f09a86550c0, 1},
-	{0x7f09a8659448, 65},
-	{0x7f09a8737410, 64},
-	{0x7f09a87b45b8, 65},
-	{0x7f09a8871530, 6},
-	{0x7f09a8879f90, 320},
-	{0x7f09a894c9f8, 11},
-	{0x7f09ec7f78a0, 11},
-	{0x7f09ec97b358, 5},
-	{0x7f09ec97b390, 5},
-	{0x7f09ec97b578, 5},
-	{0x7f09eca49848, 5},
-	{0x7f09ecb9c3d8, 5},
-	{0x7f09f95ce080, 1},
-	{0x7f09f95ce0b8, 1},
-	{0x7f09f96e02e8, 1},
-	{0x7f09f96e04d8, 33},
-	{0x7f09f96e0e50, 1},
-	{0x7f09f96e18c0, 1},
-	{0x7f09f96e18f0, 1},
-	{0x7f09f96e1a58, 1},
-	{0x7f09f96ebca0, 1},
-	{0x7f09f96eca78, 1},
-	{0x7f09f97487f0, 1},
-	{0x7f09f9748870, 1},
+	{0x7f09a80cb640, 64},  {0x7f09a81b76c0, 1},  {0x7f09a81b76d0, 8},  {0x7f09a81d3ac8, 1},
+	{0x7f09a8209220, 1},   {0x7f09a841a5a8, 33}, {0x7f09a84b5fa8, 1},  {0x7f09a84b5fb8, 1},
+	{0x7f09a85bfc10, 1},   {0x7f09a8635920, 1},  {0x7f09a8635930, 8},  {0x7f09a86550c0, 1},
+	{0x7f09a8659448, 65},  {0x7f09a8737410, 64}, {0x7f09a87b45b8, 65}, {0x7f09a8871530, 6},
+	{0x7f09a8879f90, 320}, {0x7f09a894c9f8, 11}, {0x7f09ec7f78a0, 11}, {0x7f09ec97b358, 5},
+	{0x7f09ec97b390, 5},   {0x7f09ec97b578, 5},  {0x7f09eca49848, 5},  {0x7f09ecb9c3d8, 5},
+	{0x7f09f95ce080, 1},   {0x7f09f95ce0b8, 1},  {0x7f09f96e02e8, 1},  {0x7f09f96e04d8, 33},
+	{0x7f09f96e0e50, 1},   {0x7f09f96e18c0, 1},  {0x7f09f96e18f0, 1},  {0x7f09f96e1a58, 1},
+	{0x7f09f96ebca0, 1},   {0x7f09f96eca78, 1},  {0x7f09f97487f0, 1},  {0x7f09f9748870, 1},
 };
 
 static const struct captured_word fusion_words[] = {
@@ -1444,42 +1410,15 @@ static const struct captured_word fusion_words[] = {
 };
 
 static const struct captured_range fusion_batch_ranges[] = {
-	{0x7f09a421d9c0, 320},
-	{0x7f09a811b0d0, 1},
-	{0x7f09a82a04d8, 33},
-	{0x7f09a82a6e98, 1},
-	{0x7f09a82a6ea8, 1},
-	{0x7f09a83dfe88, 2},
-	{0x7f09a84de9c8, 11},
-	{0x7f09a84deb50, 64},
-	{0x7f09a84e7940, 1},
-	{0x7f09a8591d10, 64},
-	{0x7f09a868d6f8, 2},
-	{0x7f09a8690288, 1},
-	{0x7f09a8872ec0, 1},
-	{0x7f09a8872ed0, 8},
-	{0x7f09a88ecb70, 6},
-	{0x7f09a8903a08, 65},
-	{0x7f09a8903c88, 65},
-	{0x7f09a89495b0, 1},
-	{0x7f09ec7f78a0, 11},
-	{0x7f09ec97b358, 5},
-	{0x7f09ec97b390, 5},
-	{0x7f09ec97b578, 5},
-	{0x7f09eca49848, 5},
-	{0x7f09ecb9c3d8, 5},
-	{0x7f09f95ce080, 1},
-	{0x7f09f95ce0b8, 1},
-	{0x7f09f96e02e8, 1},
-	{0x7f09f96e04d8, 33},
-	{0x7f09f96e0e50, 1},
-	{0x7f09f96e18c0, 1},
-	{0x7f09f96e18f0, 1},
-	{0x7f09f96e1a58, 1},
-	{0x7f09f96ebca0, 1},
-	{0x7f09f96eca78, 1},
-	{0x7f09f97487f0, 1},
-	{0x7f09f9748870, 1},
+	{0x7f09a421d9c0, 320}, {0x7f09a811b0d0, 1},  {0x7f09a82a04d8, 33}, {0x7f09a82a6e98, 1},
+	{0x7f09a82a6ea8, 1},   {0x7f09a83dfe88, 2},  {0x7f09a84de9c8, 11}, {0x7f09a84deb50, 64},
+	{0x7f09a84e7940, 1},   {0x7f09a8591d10, 64}, {0x7f09a868d6f8, 2},  {0x7f09a8690288, 1},
+	{0x7f09a8872ec0, 1},   {0x7f09a8872ed0, 8},  {0x7f09a88ecb70, 6},  {0x7f09a8903a08, 65},
+	{0x7f09a8903c88, 65},  {0x7f09a89495b0, 1},  {0x7f09ec7f78a0, 11}, {0x7f09ec97b358, 5},
+	{0x7f09ec97b390, 5},   {0x7f09ec97b578, 5},  {0x7f09eca49848, 5},  {0x7f09ecb9c3d8, 5},
+	{0x7f09f95ce080, 1},   {0x7f09f95ce0b8, 1},  {0x7f09f96e02e8, 1},  {0x7f09f96e04d8, 33},
+	{0x7f09f96e0e50, 1},   {0x7f09f96e18c0, 1},  {0x7f09f96e18f0, 1},  {0x7f09f96e1a58, 1},
+	{0x7f09f96ebca0, 1},   {0x7f09f96eca78, 1},  {0x7f09f97487f0, 1},  {0x7f09f9748870, 1},
 };
 
 static const struct captured_word fusion_batch_words[] = {
@@ -2041,34 +1980,13 @@ static const struct captured_word fusion_batch_words[] = {
 };
 
 static const struct captured_range fusion_sum_ranges[] = {
-	{0x7f09a0242c20, 320},
-	{0x7f09a4107440, 16},
-	{0x7f09a80c9ff0, 64},
-	{0x7f09a81e7120, 16},
-	{0x7f09a858bf80, 16},
-	{0x7f09a858c120, 1},
-	{0x7f09a858c470, 16},
-	{0x7f09a8599030, 8},
-	{0x7f09a85fcc10, 1},
-	{0x7f09a86087f0, 32},
-	{0x7f09ec97ac40, 4},
-	{0x7f09ec97b210, 5},
-	{0x7f09ec97b318, 5},
-	{0x7f09ec97b358, 5},
-	{0x7f09ec97b390, 5},
-	{0x7f09ecb9c3d8, 5},
-	{0x7f09f96de618, 1},
-	{0x7f09f96de6b8, 1},
-	{0x7f09f96dfc00, 1},
-	{0x7f09f96e01a0, 1},
-	{0x7f09f96e02e8, 1},
-	{0x7f09f96e04d8, 33},
-	{0x7f09f96e1798, 1},
-	{0x7f09f96e1870, 1},
-	{0x7f09f96e18c0, 1},
-	{0x7f09f96e18f0, 1},
-	{0x7f09f97487f0, 1},
-	{0x7f09f9748870, 1},
+	{0x7f09a0242c20, 320}, {0x7f09a4107440, 16}, {0x7f09a80c9ff0, 64}, {0x7f09a81e7120, 16},
+	{0x7f09a858bf80, 16},  {0x7f09a858c120, 1},  {0x7f09a858c470, 16}, {0x7f09a8599030, 8},
+	{0x7f09a85fcc10, 1},   {0x7f09a86087f0, 32}, {0x7f09ec97ac40, 4},  {0x7f09ec97b210, 5},
+	{0x7f09ec97b318, 5},   {0x7f09ec97b358, 5},  {0x7f09ec97b390, 5},  {0x7f09ecb9c3d8, 5},
+	{0x7f09f96de618, 1},   {0x7f09f96de6b8, 1},  {0x7f09f96dfc00, 1},  {0x7f09f96e01a0, 1},
+	{0x7f09f96e02e8, 1},   {0x7f09f96e04d8, 33}, {0x7f09f96e1798, 1},  {0x7f09f96e1870, 1},
+	{0x7f09f96e18c0, 1},   {0x7f09f96e18f0, 1},  {0x7f09f97487f0, 1},  {0x7f09f9748870, 1},
 };
 
 static const struct captured_word fusion_sum_words[] = {

@@ -15,6 +15,7 @@
  *	slot                    the function returns an object in memory (a C++ class): the first
  *	                        register has its place, so the arguments begin at the second
  *	kernel                  an operator's worker: on a pool thread its work is the operator's
+ *	worker                  a kernel of XLA's operations: counts while these are not read
  *	moves                   moves data: has bytes and no flops, and silences nothing
  *	exit                    what follows is done when the function returns: arguments are gone
  *	                        then, names that were let before are kept (at most three)

@@ -56,8 +56,7 @@ void json_set_work(json_t *object, const struct profile *profile,
 	const struct profile_work *work = &row->work;
 	struct roofline line;
 
-	if (work->counted_count || work->unread_count || work->silenced_count ||
-	    work->opaque_count)
+	if (work->counted_count || work->unread_count || work->silenced_count || work->opaque_count)
 		json_object_set_new(object, "figures", calls_object(work));
 	if (!row->inclusive.counted_count)
 		return;

@@ -205,8 +205,7 @@ static bool window_fits(const uint64_t *w, uint32_t i)
 		return false;
 	room = before + dilated(w[CANONICAL_INPUT + 1 + i], base) + after -
 	       dilated(w[CANONICAL_KERNEL + 1 + i], dilation);
-	return w[CANONICAL_OUTPUT + 1 + i] ==
-	       (room < 0 ? 0 : (uint64_t)room / stride + 1);
+	return w[CANONICAL_OUTPUT + 1 + i] == (room < 0 ? 0 : (uint64_t)room / stride + 1);
 }
 
 static bool windows_fit(const uint64_t *w, uint32_t rank)
@@ -236,8 +235,7 @@ static bool canonical_is(const uint64_t *w, const struct arrays *arrays)
 	       w[CANONICAL_KERNEL_CHANNELS] == kernel->dims[rank] &&
 	       w[CANONICAL_FILTERS] == kernel->dims[rank + 1] &&
 	       w[CANONICAL_FILTERS] == out->dims[rank + 1] &&
-	       spatial_is(w + CANONICAL_OUTPUT, out->dims + 1, rank) &&
-	       windows_fit(w, rank) &&
+	       spatial_is(w + CANONICAL_OUTPUT, out->dims + 1, rank) && windows_fit(w, rank) &&
 	       w[CANONICAL_GROUPS] * kernel->dims[rank] == in->dims[rank + 1];
 }
 
