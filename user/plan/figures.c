@@ -63,6 +63,7 @@ static int take_figure(struct plan *plan, struct perfx_figure *figure, const cha
 		return 0;
 	}
 	function->figure = (uint32_t)index;
+	function->is_worker = figure->flags & PERFX_FIGURE_F_WORKER;
 	function->figure_origin = origin;
 	return 0;
 }

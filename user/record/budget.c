@@ -144,7 +144,7 @@ static void leave_alone(struct probes *probes, size_t index, double percent)
 	only_count(probes, index, "it was too dear for the default");
 	tracer__detach_group(probes->tracer, probes_entry_group(probes, index));
 	if (function->object_arg)
-		tracer__objects_told(probes->tracer, false);
+		probes__want_workers(probes);
 	placed->given_up = true;
 	placed->attached = false;
 	probes->functions_count--;

@@ -14,7 +14,7 @@
 struct operations {
 	const struct plan *plan;
 	struct tracer *tracer;
-	const struct probes *probes;
+	struct probes *probes;
 	struct sink *sink;
 	struct xla_work *works; /* by id */
 	size_t works_count, works_capacity;
@@ -25,7 +25,7 @@ struct operations {
 };
 
 struct operations *operations__new(const struct plan *plan, struct tracer *tracer,
-				   const struct probes *probes, struct sink *sink)
+				   struct probes *probes, struct sink *sink)
 {
 	struct operations *operations = calloc(1, sizeof(*operations));
 
@@ -86,7 +86,7 @@ static void decide(struct operations *operations, struct xla_work *work)
 	if (work->state != PERFX_FIGURE_UNREAD || operations->any_counted)
 		return;
 	operations->unreadable = true;
-	tracer__objects_told(operations->tracer, false);
+	probes__want_workers(operations->probes);
 	msg_say("the operations of this release of XLA cannot be read: what they compute is told "
 		"by "
 		"their kernels");

@@ -19,7 +19,7 @@ struct operations;
 
 /* Everything is borrowed and must outlive it. NULL: ENOMEM. */
 struct operations *operations__new(const struct plan *plan, struct tracer *tracer,
-				   const struct probes *probes, struct sink *sink);
+				   struct probes *probes, struct sink *sink);
 void operations__free(struct operations *operations);
 
 void operations__on_object(struct operations *operations, const struct perfx_object_record *record);

@@ -205,8 +205,11 @@ static void settle(struct probes *probes, size_t index, pid_t pid, struct attach
 		failed = failed || points[i].err;
 	if (failed)
 		settle_failure(probes, index, points, count);
-	if (entry->err)
+	if (entry->err) {
+		if (probes->plan->functions[index].object_arg && !probes->placed[index].attached)
+			probes__want_workers(probes);
 		return;
+	}
 	if (probes->plan->functions[index].is_hook)
 		probes->hooks_count += !probes->placed[index].attached;
 	else
@@ -214,6 +217,21 @@ static void settle(struct probes *probes, size_t index, pid_t pid, struct attach
 	probes->placed[index].attached = true;
 	if (probes->plan->functions[index].object_arg && probes->plan->options.figures)
 		tracer__objects_told(probes->tracer, true);
+}
+
+/* Thunks say what the kernels below them do, which are called a hundred times as often. */
+static bool is_spared(const struct probes *probes, size_t index)
+{
+	const struct plan *plan = probes->plan;
+	const struct plan_function *function = &plan->functions[index];
+	const struct plan_module *module = &plan->modules[function->module];
+
+	if (!function->is_worker || !function->by_default || probes->workers_wanted)
+		return false;
+	for (size_t i = 0; i < module->functions_count; i++)
+		if (plan->functions[module->functions_first + i].object_arg)
+			return true;
+	return false;
 }
 
 /* Attaches the functions of one file: all, or those that have become stale. */
@@ -231,6 +249,7 @@ static void attach_functions(struct probes *probes, size_t module, pid_t pid, bo
 	wanted = calloc(end - first + 1, sizeof(*wanted));
 	for (size_t i = first; points && wanted && i < end; i++) {
 		if ((only_stale && !probes->placed[i].stale) || probes->placed[i].given_up ||
+		    is_spared(probes, i) ||
 		    (plan->functions[i].is_hook &&
 		     !probes_hook_wanted(probes, &plan->functions[i])))
 			continue;
@@ -258,6 +277,21 @@ static void attach_functions(struct probes *probes, size_t module, pid_t pid, bo
 	}
 	free(points);
 	free(wanted);
+}
+
+void probes__want_workers(struct probes *probes)
+{
+	struct plan *plan = probes->plan;
+
+	tracer__objects_told(probes->tracer, false);
+	if (probes->workers_wanted)
+		return;
+	probes->workers_wanted = true;
+	for (size_t i = 0; i < plan->functions_count && i < probes->placed_capacity; i++)
+		if (plan->functions[i].is_worker && !probes->placed[i].attached)
+			probes->placed[i].stale = true;
+	for (size_t i = 0; i < plan->modules_count && i < probes->attachments_capacity; i++)
+		probes_reattach(probes, i);
 }
 
 static bool attached_for(const struct attachment *attachment, pid_t pid)

@@ -58,6 +58,9 @@ struct hook_cost probes__hook_cost(const struct probes *probes, enum perfx_domai
 /* HITS records of all probes. Returns the hits of entries. */
 uint64_t probes__report_hits(struct probes *probes);
 
+/* What is run by thunks cannot be told by these: attaches, and counts, what works for them. */
+void probes__want_workers(struct probes *probes);
+
 /* What a function's id stands for; NULL: nothing that is attached. */
 const struct plan_function *probes__function(const struct probes *probes, uint32_t id);
 

@@ -43,6 +43,7 @@ struct probes {
 	size_t functions_count, hooks_count, sites_count, own_entries_count;
 	size_t figures_told; /* of plan.figures: in the programs' table */
 	uint64_t detached_count;
+	bool workers_wanted; /* though the executor is attached that they work for */
 	struct {
 		bool allocations, frees;
 	} wanted[PERFX_DOMAINS]; /* which hooks are attached */

@@ -108,6 +108,12 @@ static void compose_attributed(struct composer *c, const struct profile_compute 
 	add_part(&text, compute->work.counted_count, "counted");
 	add_part(&text, compute->work.unread_count, "unread");
 	add_part(&text, compute->work.silenced_count, "inside others");
+	add_part(&text, compute->work.opaque_count, "of compiled code whose work is not known");
+	if (compute->opaque_ns) {
+		text_add(&text, " (");
+		add_ns(&text, compute->opaque_ns);
+		text_add(&text, ")");
+	}
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 

@@ -27,6 +27,8 @@ static json_t *calls_object(const struct profile_work *work)
 	set_integer(object, "counted", work->counted_count);
 	set_integer(object, "unread", work->unread_count);
 	set_integer(object, "silenced", work->silenced_count);
+	if (work->opaque_count)
+		set_integer(object, "opaque", work->opaque_count);
 	return object;
 }
 
@@ -61,7 +63,7 @@ void json_set_work(json_t *object, const struct profile *profile,
 	const struct profile_work *work = &row->work;
 	struct roofline line;
 
-	if (work->counted_count || work->unread_count || work->silenced_count)
+	if (work->counted_count || work->unread_count || work->silenced_count || work->opaque_count)
 		json_object_set_new(object, "figures", calls_object(work));
 	if (!row->inclusive.counted_count)
 		return;
@@ -156,6 +158,8 @@ void json_put_compute(struct json_output *o, const struct profile *profile,
 	json_put(o, "figures", calls_object(&compute->work));
 	json_put(o, "counted_ns", json_of_integer(compute->counted_ns));
 	json_put(o, "unread_ns", json_of_integer(compute->unread_ns));
+	if (compute->opaque_ns)
+		json_put(o, "opaque_ns", json_of_integer(compute->opaque_ns));
 	if (attributed >= 0)
 		json_put(o, "attributed", json_real(attributed));
 	json_close(o, '}');

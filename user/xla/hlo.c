@@ -42,8 +42,8 @@ struct dims {
 	uint64_t of[CONTRACTED_MAX];
 };
 
-/* google::protobuf::RepeatedField<int64_t>: a word whose low bits are the count (at most 2, which
- * follow) or, with bit 2, which points to the elements, {capacity, count} being next. */
+/* google::protobuf::RepeatedField<int64_t>, three words: the number of elements, which follow, or,
+ * with bit 2, where they are, and then their number and the room there is (32 bits each). */
 static bool read_dims(const struct xla_memory *memory, const uint64_t *field, struct dims *dims)
 {
 	if (!(field[0] & 4)) {
@@ -51,7 +51,7 @@ static bool read_dims(const struct xla_memory *memory, const uint64_t *field, st
 		memcpy(dims->of, field + 1, 2 * sizeof(*dims->of));
 		return dims->count <= 2;
 	}
-	dims->count = field[1] >> 32;
+	dims->count = (uint32_t)field[1];
 	return dims->count <= CONTRACTED_MAX &&
 	       memory->read(memory->ctx, field[0] & ~7ULL, dims->of, dims->count * 8);
 }
@@ -118,6 +118,17 @@ static bool find_dimensions(const struct xla_memory *memory, const struct xla_wo
 	return false;
 }
 
+/* Numbers of one kind; sums may be wider than what is multiplied when that has 8 or 16 bits. */
+static bool types_fit(const struct xla_shape *left, const struct xla_shape *right,
+		      const struct xla_shape *out)
+{
+	return left->type == right->type &&
+	       (out->type == left->type ||
+		(xla_type_bytes(left->type) <= 2 &&
+		 xla_type_bytes(out->type) > xla_type_bytes(left->type))) &&
+	       xla_type_flops(out->type) == xla_type_flops(left->type);
+}
+
 static bool dot_work(const struct xla_memory *memory, uint64_t address, struct xla_work *work)
 {
 	enum { LEFT_CONTRACTED, RIGHT_CONTRACTED, LEFT_BATCH, RIGHT_BATCH };
@@ -131,7 +142,7 @@ static bool dot_work(const struct xla_memory *memory, uint64_t address, struct x
 	    words.at[OPERANDS_AT] != 2 << 1 || !shape_of(memory, &words, &out) ||
 	    !operand_shape(memory, words.at[OPERANDS_AT + 1], &left) ||
 	    !operand_shape(memory, words.at[OPERANDS_AT + 2], &right) ||
-	    !find_dimensions(memory, &words, lists) ||
+	    !types_fit(&left, &right, &out) || !find_dimensions(memory, &words, lists) ||
 	    !common(&left, &lists[LEFT_CONTRACTED], &right, &lists[RIGHT_CONTRACTED], &k) ||
 	    !common(&left, &lists[LEFT_BATCH], &right, &lists[RIGHT_BATCH], &batch))
 		return false;

@@ -162,7 +162,11 @@ enum canonical {
 	CANONICAL_KERNEL_CHANNELS = 10,
 	CANONICAL_FILTERS = 11,
 	CANONICAL_OUTPUT = 12,
+	CANONICAL_STRIDES = 16,
+	CANONICAL_BEFORE = 20, /* padding */
+	CANONICAL_AFTER = 24,
 	CANONICAL_BASE_DILATION = 28,
+	CANONICAL_DILATION = 32,
 	CANONICAL_GROUPS = 36,
 	CANONICAL_WORDS = 37,
 };
@@ -173,6 +177,47 @@ static bool spatial_is(const uint64_t *list, const uint64_t *dims, uint64_t rank
 		return false;
 	for (uint64_t i = 0; i < rank; i++)
 		if (list[1 + i] != dims[i])
+			return false;
+	return true;
+}
+
+/* What a dimension becomes with `dilation` - 1 zeros after each of its elements but the last. */
+static int64_t dilated(uint64_t size, uint64_t dilation)
+{
+	return size ? ((int64_t)size - 1) * (int64_t)dilation + 1 : 0;
+}
+
+/* Sizes, strides and dilations are small numbers above zero; paddings may be below. */
+#define WINDOW_MAX (1 << 24)
+
+/* Does the window give the result its size? That is known; so the window has been read right. */
+static bool window_fits(const uint64_t *w, uint32_t i)
+{
+	uint64_t stride = w[CANONICAL_STRIDES + 1 + i], base = w[CANONICAL_BASE_DILATION + 1 + i],
+		 dilation = w[CANONICAL_DILATION + 1 + i];
+	int64_t before = (int64_t)w[CANONICAL_BEFORE + 1 + i],
+		after = (int64_t)w[CANONICAL_AFTER + 1 + i], room;
+
+	if (!stride || stride > WINDOW_MAX || !base || base > WINDOW_MAX || !dilation ||
+	    dilation > WINDOW_MAX || before > WINDOW_MAX || before < -WINDOW_MAX ||
+	    after > WINDOW_MAX || after < -WINDOW_MAX || w[CANONICAL_INPUT + 1 + i] > WINDOW_MAX ||
+	    w[CANONICAL_KERNEL + 1 + i] > WINDOW_MAX)
+		return false;
+	room = before + dilated(w[CANONICAL_INPUT + 1 + i], base) + after -
+	       dilated(w[CANONICAL_KERNEL + 1 + i], dilation);
+	return w[CANONICAL_OUTPUT + 1 + i] == (room < 0 ? 0 : (uint64_t)room / stride + 1);
+}
+
+static bool windows_fit(const uint64_t *w, uint32_t rank)
+{
+	static const enum canonical lists[] = {CANONICAL_STRIDES, CANONICAL_BEFORE, CANONICAL_AFTER,
+					       CANONICAL_BASE_DILATION, CANONICAL_DILATION};
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		if (w[lists[i]] != rank)
+			return false;
+	for (uint32_t i = 0; i < rank; i++)
+		if (!window_fits(w, i))
 			return false;
 	return true;
 }
@@ -190,8 +235,7 @@ static bool canonical_is(const uint64_t *w, const struct arrays *arrays)
 	       w[CANONICAL_KERNEL_CHANNELS] == kernel->dims[rank] &&
 	       w[CANONICAL_FILTERS] == kernel->dims[rank + 1] &&
 	       w[CANONICAL_FILTERS] == out->dims[rank + 1] &&
-	       spatial_is(w + CANONICAL_OUTPUT, out->dims + 1, rank) &&
-	       w[CANONICAL_BASE_DILATION] == rank &&
+	       spatial_is(w + CANONICAL_OUTPUT, out->dims + 1, rank) && windows_fit(w, rank) &&
 	       w[CANONICAL_GROUPS] * kernel->dims[rank] == in->dims[rank + 1];
 }
 
@@ -301,5 +345,5 @@ void xla_thunk_work(const struct xla_memory *memory, uint64_t thunk, const char 
 	if (!found)
 		*work = (struct xla_work){.state = PERFX_FIGURE_UNREAD};
 	else
-		work->state = PERFX_FIGURE_COUNTED;
+		work->state = work->bytes ? PERFX_FIGURE_COUNTED : PERFX_FIGURE_NONE;
 }

@@ -80,15 +80,21 @@ def traced_steps(trainer, steps, *options):
 
 
 def test_jax_by_default(jax_trainer):
-    """A dispatch a step; every step runs the same operations: twice the steps, twice the calls."""
+    """A dispatch a step; every step runs the same operations: twice the steps, twice the calls, and
+    the operations of a perceptron of 256, 512, 512 and 10 with a batch of 256."""
     once = traced_steps(jax_trainer, 10, "--no-calibrate")
     twice = traced_steps(jax_trainer, 20)
     jax_trainer.finish()
     assert total(once, "Execute", "calls") == 10
     assert total(twice, "Execute", "calls") == 20
-    thunks = [total(r, "TracedExecute", "calls") for r in (once, twice)]
-    assert thunks[0] > 0 and thunks[0] % 10 == 0
-    assert thunks[1] == 2 * thunks[0]
+    runs = [{f["name"]: f["calls"] for p in r["processes"] for f in p["functions"]
+             if f["name"].startswith("jit_update/")} for r in (once, twice)]
+    assert runs[0] and not [n for n in runs[0].values() if n % 10]
+    assert runs[1] == {name: 2 * n for name, n in runs[0].items()}
+    # forward, weights' gradients, and inputs' gradients but the first
+    layers = [256 * 512, 512 * 512, 512 * 10]
+    step = 2 * 256 * (2 * sum(layers) + sum(layers[1:]))
+    assert [r["processes"][0]["compute"]["flops"] for r in (once, twice)] == [10 * step, 20 * step]
 
 
 def test_jax_matrix_products(jax_trainer):
