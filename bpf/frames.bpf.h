@@ -11,6 +11,7 @@
 #define PERFX_FRAMES_BPF_H
 
 #include "figures.bpf.h"
+#include "meters.bpf.h"
 #include "tell.bpf.h"
 
 volatile __u32 perfx_tracing = 0;
@@ -109,6 +110,8 @@ static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now
 	t->outcome.state = PERFX_FIGURE_NONE;
 	if (f->figure || f->work)
 		end_figure(t, t->depth, flags);
+	if (perfx_metering && !flags && f->metered)
+		end_meters(t, t->depth);
 	emit(t, f, t->depth, duration, self, flags);
 }
 
@@ -378,6 +381,10 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	f->entry = index | (by_return ? FRAME_BY_RETURN : 0);
 	f->probe_ns = 0;
 	f->child_function = 0;
+	f->metered = 0;
+	/* where stacks are switched, other calls of the thread go on meanwhile */
+	if (perfx_metering && (probe->flags & PERFX_PROBE_F_METERED) && !perfx_many_stacks)
+		f->metered = begin_meters(t->depth);
 	t->depth++;
 	if (by_return)
 		t->returns++;
