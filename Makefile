@@ -402,8 +402,8 @@ uninstall:
 	rm -f $(INSTALLED)
 
 # --- benchmarks -----------------------------------------------------------------------------
-# Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory|peaks|
-# capture is one table. A current PyTorch is measured too where ML_VENV holds one.
+# Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory|flops|
+# peaks|capture is one table. A current PyTorch is measured too where ML_VENV holds one.
 BENCH     ?= all
 BENCH_BIN := $(addprefix $(BUILD)/bench/,calls_per_second empty_probe bench_capture bench_peaks)
 

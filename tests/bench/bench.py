@@ -16,13 +16,14 @@ import attach
 import calls
 import capture
 import cnn
+import flops
 import memory
 import output
 import peaks
 import rate
 
 TABLES = {"calls": calls.Calls, "cnn": cnn.Cnn, "attach": attach.Attach, "rate": rate.Rate,
-          "memory": memory.Memory, "peaks": peaks.Peaks,
+          "memory": memory.Memory, "flops": flops.Flops, "peaks": peaks.Peaks,
           "capture": capture.Capture}
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
