@@ -11,6 +11,9 @@
 
 #include "machine.bpf.h"
 
+/* Objects say what their runs compute: so workers' figures are contained in theirs. */
+volatile __u32 perfx_objects_told = 0;
+
 /* Where a program finds what it reads at entry. */
 static __always_inline void take_arguments(struct thread *t, struct pt_regs *ctx)
 {
@@ -76,6 +79,8 @@ static __always_inline __u8 state_of_call(struct thread *t, __u32 flags, bool re
 {
 	if (flags & PERFX_FIGURE_F_MOVES ? t->mover : t->silencer)
 		return PERFX_FIGURE_INSIDE;
+	if ((flags & PERFX_FIGURE_F_WORKER) && perfx_objects_told)
+		return PERFX_FIGURE_ELSEWHERE;
 	if ((flags & PERFX_FIGURE_F_KERNEL) && is_elsewhere(t, family))
 		return PERFX_FIGURE_ELSEWHERE;
 	return read ? PERFX_FIGURE_COUNTED : PERFX_FIGURE_UNREAD;
@@ -176,6 +181,38 @@ __noinline int begin_figure(struct thread *t, __u32 index, __u32 has_frame)
 	return 0;
 }
 
+/* A call begins that runs t->object. As begin_figure. */
+__noinline int begin_object(struct thread *t, __u32 has_frame)
+{
+	struct outcome *outcome;
+	__u8 state;
+
+	if (!t)
+		return 0;
+	outcome = &t->outcome;
+	state = t->object.state;
+	outcome->work = 0;
+	outcome->flops = state == PERFX_FIGURE_BY_OBJECT ? t->object.work : t->object.flops;
+	outcome->bytes = t->object.bytes;
+	outcome->dtype = t->object.dtype;
+	if (state != PERFX_FIGURE_COUNTED && state != PERFX_FIGURE_BY_OBJECT) {
+		outcome->state = state;
+		return 0;
+	}
+	outcome->state = t->silencer ? PERFX_FIGURE_INSIDE : state;
+	if (t->silencer || !has_frame)
+		return 0;
+	t->machine.flops = outcome->flops;
+	t->machine.bytes = outcome->bytes;
+	t->machine.dtype = outcome->dtype;
+	t->machine.given_dtype = 0;
+	if (begin_work(t, 0))
+		t->silencer = outcome->work;
+	else
+		outcome->state = PERFX_FIGURE_UNREAD;
+	return 0;
+}
+
 /* The exit part of a program. */
 static __always_inline bool finish_work(struct thread *t, struct work *work)
 {
@@ -234,7 +271,7 @@ __noinline int end_figure(struct thread *t, __u32 frame, __u32 flags)
 		if (work->figure && (flags || !finish_work(t, work)) &&
 		    state == PERFX_FIGURE_COUNTED)
 			state = PERFX_FIGURE_UNREAD;
-		if (state == PERFX_FIGURE_COUNTED) {
+		if (state == PERFX_FIGURE_COUNTED || state == PERFX_FIGURE_BY_OBJECT) {
 			outcome->flops = work->flops;
 			outcome->bytes = work->bytes;
 			outcome->dtype = work->dtype;

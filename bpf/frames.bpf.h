@@ -12,6 +12,7 @@
 
 #include "figures.bpf.h"
 #include "meters.bpf.h"
+#include "objects.bpf.h"
 #include "tell.bpf.h"
 
 volatile __u32 perfx_tracing = 0;
@@ -302,6 +303,17 @@ static __always_inline void begin_call(struct thread *t, const struct perfx_prob
 	t->outcome.work = 0;
 	if (probe->figure)
 		begin_figure(t, probe->figure, has_frame);
+	else if (probe->object_arg && t->object.function)
+		begin_object(t, has_frame);
+}
+
+/* The operation that a call runs: told instead of its function. 0: none, or not known. */
+static __always_inline __u32 operation_of_call(struct thread *t, const struct perfx_probe *probe)
+{
+	if (!probe->object_arg)
+		return 0;
+	find_object(t, t->machine.arguments[probe->object_arg & 7], probe->function);
+	return t->object.function;
 }
 
 /* Counts a call whose end will not be seen. */
@@ -311,8 +323,9 @@ static __always_inline void count_call(struct thread *t, const struct perfx_prob
 
 	if (!(probe->flags & PERFX_PROBE_F_BY_CHOICE))
 		counter_add(PERFX_COUNTER_UNTIMED, 1);
+	f.operation = operation_of_call(t, probe);
 	begin_call(t, probe, false);
-	f.context = context_of_call(t, probe->function);
+	f.context = context_of_call(t, f.operation ? f.operation : probe->function);
 	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
@@ -347,7 +360,7 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 {
 	bool by_return = probe->kind == PERFX_PROBE_RETURN;
 	struct frame *f;
-	__u32 context;
+	__u32 context, operation;
 
 	if (t->depth && (probe->flags & PERFX_PROBE_F_REPEATS)) {
 		f = frame_at(t, t->depth - 1);
@@ -365,7 +378,8 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 			t->declined++;
 		return false;
 	}
-	context = context_of_call(t, probe->function);
+	operation = operation_of_call(t, probe);
+	context = context_of_call(t, operation ? operation : probe->function);
 	begin_call(t, probe, true);
 	if (t->outcome.work)
 		note_return_address(t, slot);
@@ -376,6 +390,7 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	f->work = t->outcome.work;
 	f->child_ns = 0;
 	f->function = probe->function;
+	f->operation = operation;
 	f->context = context;
 	f->entry = index | (by_return ? FRAME_BY_RETURN : 0);
 	f->probe_ns = 0;

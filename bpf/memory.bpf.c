@@ -91,12 +91,17 @@ static __always_inline struct block block_of(const struct perfx_hook *hook, __u6
 			      .flags = flags};
 }
 
-static __always_inline void free_block(struct memory_thread *m, const struct perfx_hook *hook,
-				       __u64 address, __u32 level)
+static __always_inline void free_block(const struct hit *hit, struct memory_thread *m,
+				       const struct perfx_hook *hook, __u32 level)
 {
+	__u64 address = argument(hit, hook->pointer_arg);
 	struct block block = block_of(hook, address, 0, 0);
 
-	if (address && wants_free(m, &block, level))
+	if (!address || is_handed_on(m, hook, address, hit->sp))
+		return;
+	if (hook->flags & PERFX_HOOK_F_FORWARDS)
+		m->handed_on = (struct open_free){hit->sp, read_word(hit->sp), address};
+	if (wants_free(m, &block, level))
 		tell_free(m, &block);
 }
 
@@ -178,14 +183,14 @@ static __always_inline bool memory_entry(const struct hit *hit, struct memory_th
 		take_block(hit, m, hook, argument(hit, hook->pointer_arg), size_of_call(hit, hook));
 		break;
 	case PERFX_ACTION_FREE:
-		free_block(m, hook, argument(hit, hook->pointer_arg), level);
+		free_block(hit, m, hook, level);
 		break;
 	case PERFX_ACTION_CHANGE:
 		size = (__s64)argument(hit, hook->size_arg);
 		if (size > 0)
 			take_block(hit, m, hook, argument(hit, hook->pointer_arg), size);
 		else if (size < 0)
-			free_block(m, hook, argument(hit, hook->pointer_arg), level);
+			free_block(hit, m, hook, level);
 		break;
 	case PERFX_ACTION_INVALID:
 		break;

@@ -47,6 +47,12 @@ struct open_call {
 	__u8 pad[4];
 };
 
+/* A free that may be handed on: PERFX_HOOK_F_FORWARDS. */
+struct open_free {
+	__u64 slot, return_address;
+	__u64 address; /* 0: none */
+};
+
 /* A system call that maps or unmaps, between its entry and its exit. */
 struct mapping_call {
 	__u64 number; /* 0: none */
@@ -59,6 +65,7 @@ struct memory_thread {
 	__u32 drawn;			   /* the distances below have been drawn */
 	__s64 until_sample[PERFX_DOMAINS]; /* bytes to the next sample */
 	struct open_call open[PERFX_DOMAINS];
+	struct open_free handed_on;
 	struct mapping_call mapping;
 	struct call_stack stack;
 };
@@ -290,6 +297,22 @@ static __always_inline bool is_inside(struct open_call *open, __u64 slot)
 	 * it return, that is still its return. */
 	open->left = 1;
 	return false;
+}
+
+/* Is the block being freed by a call that this one lies inside, or that jumped here? Nobody sees
+ * that one return, and its return address may lie there long after: but then it is another block.
+ */
+static __always_inline bool is_handed_on(struct memory_thread *m, const struct perfx_hook *hook,
+					 __u64 address, __u64 slot)
+{
+	struct open_free *outer = &m->handed_on;
+
+	if (!outer->address || outer->address != address || slot > outer->slot ||
+	    outer->slot - slot > STACK_SPAN_BYTES)
+		return false;
+	if (slot == outer->slot && (hook->flags & PERFX_HOOK_F_FORWARDS))
+		return false;
+	return read_word(outer->slot) == outer->return_address;
 }
 
 #endif

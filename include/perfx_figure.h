@@ -108,6 +108,11 @@ struct perfx_instruction {
 /* Moves data, as a collective does: no operation at all; its flops are bytes over the bus. Silences
  * nothing. */
 #define PERFX_FIGURE_F_MOVES 0x4
+/* Calls nothing else that has a figure: its own can be told even where its end is not seen. */
+#define PERFX_FIGURE_F_LEAF 0x8
+/* A worker of operations whose own figures are read from objects (perfx_object): as long as those
+ * are read, what it does is in them, whichever thread it runs on. */
+#define PERFX_FIGURE_F_WORKER 0x10
 
 struct perfx_figure {
 	__u16 entry_count; /* instructions run at entry: code[0, entry_count) */

@@ -47,7 +47,8 @@ enum perfx_kind {
 	PERFX_KIND_MEMORY_MODE = 42,
 	PERFX_KIND_FRAME = 43,
 	PERFX_KIND_PEAK = 44,
-	PERFX_KIND_METER = 45,
+	PERFX_KIND_WORK = 45,
+	PERFX_KIND_METER = 46,
 	/* at the end of a capture, read from kernel maps */
 	PERFX_KIND_BOOK = 48,
 	PERFX_KIND_HITS = 49,
@@ -84,8 +85,11 @@ enum perfx_figure_state {
 	PERFX_FIGURE_INSIDE = 2,    /* in a call of the same thread that has a figure */
 	PERFX_FIGURE_ELSEWHERE = 3, /* on a pool thread, for an operator that has a figure */
 	PERFX_FIGURE_UNREAD = 4,    /* its arguments could not be read, or make no sense */
+	PERFX_FIGURE_OPAQUE = 5,    /* compiled code: what it computes is written nowhere */
+	/* As the WORK record whose id is in `flops` says; it may come later. */
+	PERFX_FIGURE_BY_OBJECT = 6,
 };
-#define PERFX_FIGURE_STATES 5 /* entries of a table indexed by state */
+#define PERFX_FIGURE_STATES 7 /* entries of a table indexed by state */
 
 enum perfx_dtype {
 	PERFX_DTYPE_UNKNOWN = 0,
@@ -476,6 +480,18 @@ struct perfx_metered_process {
 	__u64 enabled_ns, running_ns;
 };
 
+/* What each run of an operation of a compiled program does (a thunk of XLA): read from the object
+ * that describes it, once. */
+struct perfx_work {
+	struct perfx_record hdr;
+	__u64 flops, bytes; /* COUNTED: of one run */
+	__u32 work;
+	__u32 function;
+	__u8 state; /* enum perfx_figure_state: COUNTED, UNREAD, OPAQUE or NONE */
+	__u8 dtype; /* enum perfx_dtype */
+	__u8 pad[6];
+};
+
 /* Records of the memory ring that found no room: exact sums. Live bytes and peak are bounds then.
  */
 struct perfx_memory_book {
@@ -499,6 +515,7 @@ struct perfx_book {
 	/* Their figures; of those COUNTED the sums. */
 	__u64 flops, bytes;
 	__u64 counted_count, unread_count, silenced_count; /* silenced: INSIDE or ELSEWHERE */
+	__u64 opaque_count;
 	/* Of those that move data: over the bus, and of how many of `bytes` that is known. */
 	__u64 bus_bytes, bus_moved_bytes;
 };
@@ -581,8 +598,9 @@ PERFX_ASSERT_SIZE(perfx_usage, 144);
 PERFX_ASSERT_SIZE(perfx_thread, 48);
 PERFX_ASSERT_SIZE(perfx_not_attached, 16);
 PERFX_ASSERT_SIZE(perfx_calibration, 24);
-PERFX_ASSERT_SIZE(perfx_book, 112);
+PERFX_ASSERT_SIZE(perfx_book, 120);
 PERFX_ASSERT_SIZE(perfx_peak, 32);
+PERFX_ASSERT_SIZE(perfx_work, 40);
 PERFX_ASSERT_SIZE(perfx_hits, 24);
 PERFX_ASSERT_SIZE(perfx_loss, 24);
 PERFX_ASSERT_SIZE(perfx_end, 56);

@@ -15,7 +15,11 @@ _perfx_trace() {
 		return
 		;;
 	-f | --format)
-		mapfile -t COMPREPLY < <(compgen -W 'text md html json csv tsv line' -- "$cur")
+		if [[ ${words[1]} == export ]]; then
+			mapfile -t COMPREPLY < <(compgen -W 'perfetto chrome pprof folded speedscope openmetrics' -- "$cur")
+		else
+			mapfile -t COMPREPLY < <(compgen -W 'text md html json csv tsv line' -- "$cur")
+		fi
 		return
 		;;
 	--link)
@@ -54,7 +58,7 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W 'functions callers threads memory hotspots findings processes' -- "$cur")
 		return
 		;;
-	-F | --functions | -d | --duration | --top | --process | --ring-size | --interval | --max-functions | --peak-flops | --peak-bandwidth | --max-size)
+	-F | --functions | -d | --duration | --top | --process | --ring-size | --interval | --max-functions | --peak-flops | --peak-bandwidth | --max-size | --fail-on)
 		return
 		;;
 	esac
@@ -74,14 +78,14 @@ _perfx_trace() {
 			-p --pid -a --all -F --functions --memory --no-children --user
 			--flops --flops-rules --counters
 			-d --duration -o --output -f --format --capture --max-size --top --cmdline
-			--sort --process --table --no-header
+			--sort --process --table --no-header --fail-on
 			--link --return --probe-site --compensate --no-calibrate
 			--peak-flops --peak-bandwidth --no-peaks
 			--ring-size --interval --max-functions
 			-h --help -V --version' -- "$cur")
 	elif [[ $cword == 1 ]]; then
-		mapfile -t COMPREPLY < <(compgen -W 'record report run probes doctor help' -- "$cur")
-	elif [[ ${words[1]} == report ]]; then
+		mapfile -t COMPREPLY < <(compgen -W 'record report export diff run probes doctor help' -- "$cur")
+	elif [[ ${words[1]} == report || ${words[1]} == export || ${words[1]} == diff ]]; then
 		_filedir perfx
 	fi
 } && complete -F _perfx_trace perfx-trace

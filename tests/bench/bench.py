@@ -17,6 +17,7 @@ import calls
 import capture
 import cnn
 import flops
+import marks
 import memory
 import output
 import peaks
@@ -24,7 +25,7 @@ import rate
 
 TABLES = {"calls": calls.Calls, "cnn": cnn.Cnn, "attach": attach.Attach, "rate": rate.Rate,
           "memory": memory.Memory, "flops": flops.Flops, "peaks": peaks.Peaks,
-          "capture": capture.Capture}
+          "capture": capture.Capture, "marks": marks.Marks}
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 

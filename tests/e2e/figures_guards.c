@@ -115,7 +115,7 @@ static void movers(void)
 static void *kernel_thread(void *arg)
 {
 	(void)arg;
-	call_plainly(KERNEL);
+	call(KERNEL, &(struct arguments){.inside = then});
 	return NULL;
 }
 
@@ -150,6 +150,17 @@ static void pool(void)
 	REQUIRE(!open_figures());
 	run_thread(kernel_thread);
 	COUNTED_AS(KERNEL, 10);
+	/* and what the kernel calls */
+	then = call_kernel_inside;
+	call(OPERATOR, &(struct arguments){.inside = on_other_threads});
+	SILENT(KERNEL_INSIDE, ELSEWHERE);
+	SILENT(KERNEL, ELSEWHERE);
+	COUNTED_AS(OPERATOR_INSIDE, 50);
+	COUNTED_AS(OPERATOR, 100);
+	run_thread(kernel_thread);
+	SILENT(KERNEL_INSIDE, INSIDE);
+	COUNTED_AS(KERNEL, 10);
+	then = NULL;
 }
 
 static jmp_buf out;

@@ -74,12 +74,7 @@ def check_shapes(python, script, *options):
     trainer = Trainer(python, script, "--ranges", str(WORKLOADS / "ranges.so"), *options)
     try:
         cases = [json.loads(line) for line in trainer.command("expect 0")]
-        tracer, _ = attached(trainer.pid, "--no-calibrate", "--memory", "off")
-        try:
-            trainer.command(f"run {steps}")
-            report = tracer.stop()
-        finally:
-            tracer.kill()
+        report = traced_steps(trainer, steps, "--memory", "off")
         trainer.finish()
     finally:
         trainer.kill()
@@ -90,4 +85,65 @@ def check_shapes(python, script, *options):
     assert not wrong, "\n".join(wrong)
     total = sum(p["compute"]["flops"] for p in report["processes"])
     assert total == steps * sum(case["flops"] for case in cases), "something is outside"
+    return report
+
+
+def _linear(rows, inputs, outputs):
+    return 2 * rows * inputs * outputs
+
+
+def _convolution(batch, side, channels, filters):
+    """3×3, as large as it was."""
+    return 2 * batch * filters * side * side * 9 * channels
+
+
+def step_of(model, batch=64, recomputes=False):
+    """Operations of a step of train_cnn.py, by its layers. Each layer is gone through forward, for
+    the gradient of its weights, and for that of its input unless that is the picture. Attention has
+    two products for each pair of rows and head; backward two for each of them, and one more where
+    the scores are not kept but computed again."""
+    if model == "mlp":
+        first = _linear(batch, 784, 256)
+        rest = _linear(batch, 256, 256) + _linear(batch, 256, 10)
+        return 2 * first + 3 * rest
+    if model == "cnn":
+        first = _convolution(batch, 28, 1, 16)
+        rest = (_convolution(batch, 14, 16, 32) + _linear(batch, 32 * 49, 64)
+                + _linear(batch, 64, 10))
+        return 2 * first + 3 * rest
+    rows = 28 * batch
+    product = 4 * batch * 28 * 28 * 16 * 2
+    layer = (_linear(rows, 64, 3 * 64) + _linear(rows, 64, 64) + 2 * _linear(rows, 64, 128))
+    attention = product * (2 + (5 if recomputes else 4))
+    return 2 * _linear(rows, 28, 64) + 2 * (3 * layer + attention) + 3 * _linear(batch, 64, 10)
+
+
+def traced_steps(trainer, steps, *options):
+    tracer, _ = attached(trainer.pid, "--no-calibrate", *options)
+    try:
+        trainer.command(f"run {steps}")
+        return tracer.stop()
+    finally:
+        tracer.kill()
+
+
+def check_steps(python, model, steps=5, recomputes=False, counter=False, options=()):
+    """A trainer that learns: so many times what a step does, nothing unread; as torch.utils.flop_counter
+    says too, where there is a counter."""
+    trainer = Trainer(python, "train_cnn.py", "--workers", "0", "--model", model, *options)
+    try:
+        counted = int(trainer.command(f"count {steps}")[-1]) if counter else None
+        report = traced_steps(trainer, steps)
+        trainer.finish()
+    finally:
+        trainer.kill()
+    check_sums(report)
+    compute = compute_of(report, trainer.pid)
+    assert compute["flops"] == steps * step_of(model, recomputes=recomputes)
+    assert counted in (None, compute["flops"])
+    assert compute["figures"]["unread"] == 0
+    assert compute["sources"]["torch"] == compute["flops"]
+    backward = sum(f["flops"] for f in report["processes"][0]["functions"]
+                   if f["name"].endswith("Engine::execute"))
+    assert 0 < backward < compute["flops"]
     return report

@@ -9,7 +9,7 @@ ALLOCATORS = {"jemalloc": ("libjemalloc2", "libjemalloc.so.2"),
               "mimalloc": ("libmimalloc2.0", "libmimalloc.so.2.0")}
 
 # The words of memory.h's expectations that are no function, and their domain.
-DOMAINS = {"memory": "host", "mallinfo": "host", "tensor": "tensor"}
+DOMAINS = {"memory": "host", "mallinfo": "host", "tensor": "tensor", "gpu": "gpu"}
 
 
 def library(allocator):

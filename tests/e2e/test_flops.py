@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Floating-point operations and bytes of BLAS calls, by known answers."""
 import json
+import os
 import pathlib
+import subprocess
 
 import pytest
 from conftest import WORKLOADS, run
-from flops import check_known, check_shapes, check_sums, figures_by_name
+from flops import check_known, check_shapes, check_steps, check_sums, figures_by_name
 from trainers import has_torch
 
 QUICK = ["--no-calibrate", "--memory", "off"]
@@ -99,6 +101,59 @@ def test_cuda(how, program, tracer):
         assert compute["dtypes"][dtype] == flops
 
 
+RULES = """# what the program's functions do
+hints:kernel dtype=f32; let c=1+3*eq(u32(arg5),1); let m=i32(arg2); let n=i32(arg3);
+  let k=i32(arg4); let groups=stack1;
+  flops=2*c*m*n*k*(*i32(groups)+*i32(groups+4)); bytes=4*(m*k+k*n+m*n)
+hints:solve flops=1; exit; flops=2*result
+hints:copy moves; bytes=arg3
+"""
+
+
+@pytest.mark.parametrize("how", ["auto", "exit"])
+def test_hints_and_rules(how, program, tracer, tmp_path):
+    """What the program says by perfx_flops, and what a file says of its functions."""
+    file = tmp_path / "rules"
+    file.write_text(RULES)
+    expected, report = traced(program, tracer, WORKLOADS / "hints", times=2,
+                              options=["--return", how, "--flops-rules", file])
+    others = check_known(report, expected)
+    assert set(others) == {"copy"}
+    compute = report["processes"][0]["compute"]
+    assert set(compute["sources"]) == {"perfx", "symbol"}
+    epoch = next(f for f in report["processes"][0]["functions"] if f["name"] == "epoch")
+    assert epoch["flops"] == 2 * (5000000007 + 10000 + 45)
+
+
+def test_switched_off(program, tracer):
+    """Nobody is asked anything: calls are counted as ever, and nothing is said of work."""
+    _, report = traced(program, tracer, WORKLOADS / "hints", options=["--flops", "off"])
+    [process] = report["processes"]
+    assert "compute" not in process
+    assert not any("flops" in f or "figures" in f for f in process["functions"])
+
+
+def test_switched_on(program, tracer):
+    """With -F, what would be traced without it comes too, if its work is known."""
+    expected, report = traced(program, tracer, WORKLOADS / "blas_calls",
+                              options=["-F", "blas_calls:xerbla_", "--flops", "on"])
+    assert not check_known(report, expected)
+
+
+@pytest.mark.parametrize("rule, word", [
+    ("hints:kernel flops=", "1"), ("hints:kernel", "1"), ("hints:kernel flops=arg7", "1"),
+    ("\nhints:solve bytes=3", "2"), ("hints:kernel flops=2*x", "1"),
+])
+def test_bad_rules(rule, word, tmp_path):
+    """One line: the file, the line, what is wrong. Nothing is traced."""
+    file = tmp_path / "rules"
+    file.write_text(rule + "\n")
+    done = run("-p", os.getpid(), "-d", "1", "--flops-rules", file)
+    assert done.returncode == 2
+    assert f"{file}:{word}:" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 @pytest.mark.parametrize("ring", ["4K", "8M"])
 def test_ranks_known_late(ring, program, tracer):
     """A communicator that was made before anybody looked: bytes over the bus where the program has
@@ -158,3 +213,14 @@ def python():
 
 def test_torch_shapes(python):
     check_shapes(python, "shapes_torch.py")
+
+
+@pytest.mark.parametrize("model", ["mlp", "cnn", "transformer"])
+def test_torch_models(model, python):
+    check_steps(python, model)
+
+
+def test_numpy():
+    if subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True).returncode:
+        pytest.skip(f"{PYTHON} has no numpy (Debian: python3-numpy)")
+    check_shapes(PYTHON, "shapes_numpy.py")

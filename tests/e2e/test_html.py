@@ -2,38 +2,28 @@
 """The HTML report in a browser: nothing is asked of the network, nothing complained of; tables sort and
 can be searched, flame graphs answer clicks and keys."""
 import json
-import struct
 
+import captures
 import pytest
 from browser import CHROMIUM, Browser
+from captures import SECOND
 from conftest import run
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no chromium here")
 
-SECOND = 10**9
 NAMES = ["train_step", "</script><script>alert(1)</script>", "<img src=x onerror=alert(2)>",
          "<!--<script>", "a\"b'c&amp;d", "x" * 300]
 
 
-def record(kind, fixed, *strings):
-    body = fixed + b"".join(s.encode() + b"\0" for s in strings)
-    size = 8 + len(body)
-    return struct.pack("<IHH", size + -size % 8, kind, 8 + len(fixed)) + body + bytes(-size % 8)
-
-
 def capture(path, names):
     """Function i is called by function i/2, in one call of 1/i seconds."""
-    data = [b"PERFXCAP" + struct.pack("<II", 1, 1),
-            record(32, struct.pack("<QQQIIII", SECOND, SECOND, SECOND, 2, 64, 4096, 0), "<b>h", "6", "b", "c", "0"),
-            record(33, struct.pack("<QQIIII", SECOND, SECOND, 1, 42, 1, 0), "<i>comm", "<u>cmd")]
+    records = [captures.host("<b>h"), captures.process("<i>comm", "<u>cmd")]
     for i, name in enumerate(names, 1):
-        data.append(record(34, struct.pack("<QIHH", 64 * i, i, 2, 0), name, "/lib/<s>.so", ""))
-        data.append(record(36, struct.pack("<IIII", i, i // 2, i, 1)))
+        records += [captures.function(i, name, "/lib/<s>.so"), captures.context(i, i // 2, i)]
     for i in range(len(names), 0, -1):
-        data.append(record(1, struct.pack("<QQQIIIIHHBBH", SECOND, SECOND // i, SECOND // i // 2, 1, i, i, 42,
-                                          0, 0, 0, 0, 0)))
-    data.append(record(51, struct.pack("<QIIQQ", 3 * SECOND, 0, 0, 0, 0)))
-    path.write_bytes(b"".join(data))
+        records.append(captures.span(SECOND, SECOND // i, SECOND // i // 2, i))
+    records.append(captures.end(3 * SECOND))
+    captures.write(path, [records])
     page = path.with_suffix(".html")
     result = run("report", path, "-o", page)
     assert result.returncode == 0, result.stderr

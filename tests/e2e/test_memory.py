@@ -97,6 +97,21 @@ def test_preloaded(case, allocator, program, tracer, kernel_log):
     assert kernel_log.about_uprobes([pid]) == []
 
 
+@pytest.mark.parametrize("level", ["tensor", "all"])
+def test_gpu(level, program, tracer):
+    """By stub libraries: the runtime asks the driver, which is one allocation, and the default has
+    it as well. What fails is none."""
+    report, expected, pid = traced(program, tracer, "memory_gpu", "--memory", level, "--no-calibrate",
+                                   runs=2)
+    check_memory(report, expected, pid)
+    consistent_memory(report)
+    entry, = entries(report, "gpu")
+    assert entry["allocator"] == ["cuda"]
+    stay, = hotspots(report, "weights_stay", "gpu")
+    assert stay["live_bytes"] == 6 << 20 and stay["allocs"] == 6
+    assert not hotspots(report, "too_much", "gpu")
+
+
 # --- stacks ---
 
 def test_whole_stacks_with_frame_pointers(program, tracer):

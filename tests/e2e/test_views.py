@@ -74,8 +74,9 @@ def test_all_formats_say_the_same(recorded):
         assert not [number for number in calls if number not in text], form
 
 
-def test_live_report_is_the_replayed_one(program, tracer, recorded):
-    """The same program, traced live: what is counted is equal to what the capture's report says."""
+def test_live_counts_are_the_replayed_ones(program, tracer, recorded):
+    """The same program, traced live once more: equal counts. That one recording gives the same report
+    both ways, to the byte, is tested in test_capture.py."""
     capture, _ = recorded
     p = program(WORKLOADS / "exceptions")
     t = tracer(p.pid, *FUNCTIONS)
@@ -89,19 +90,7 @@ def test_live_report_is_the_replayed_one(program, tracer, recorded):
                  sorted((q["name"], q["calls"]) for q in f["parents"]))
                 for f in report["processes"][0]["functions"]}
 
-    def shape(value):
-        """The keys, and the keys in them: of lists the first element stands for all."""
-        if isinstance(value, dict):
-            return {k: shape(v) for k, v in value.items()}
-        if isinstance(value, list):
-            return [shape(value[0])] if value else []
-        return None
-
     assert counts(live) == counts(replayed)
-    for report in (live, replayed):  # depend on what happened, not on the way
-        for process in report["processes"]:
-            process["findings"] = []
-    assert shape(live) == shape(replayed)
 
 
 def test_needs_no_root(recorded):

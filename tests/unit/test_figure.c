@@ -146,6 +146,7 @@ Test(figure, kinds)
 		{"flops=1", 0},
 		{"kernel; flops=1", PERFX_FIGURE_F_KERNEL},
 		{"moves; bytes=arg1", PERFX_FIGURE_F_MOVES},
+		{"leaf; flops=1", PERFX_FIGURE_F_LEAF},
 		{"note(arg1,arg2,arg3)", PERFX_FIGURE_F_NOTES},
 	};
 	struct perfx_figure figure;
@@ -184,7 +185,7 @@ Test(figure, mistakes)
 		 "'float' is no type of number: f64 f32 tf32 f16 bf16 f8 c128 c64 integer cuda(…), "
 		 "before ';'"},
 		{"flop = 1", "'flop' is no statement: flops bytes dtype let same note bus int slot "
-			     "kernel moves "
+			     "kernel leaf worker moves "
 			     "exit, before ' = 1'"},
 		{"int = 16; flops = 1", "int = 32, or int = 64, before ';'"},
 		{"bytes = 1", "bytes without flops: say 'moves', at the end"},

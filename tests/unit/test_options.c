@@ -74,6 +74,21 @@ Test(options, options_after_a_capture_file)
 	options_clear(&options);
 }
 
+Test(options, two_captures)
+{
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(parse(&options, words, "diff|-f|md|a|--fail-on|2.5%|b|-o|x"), EXIT_OK);
+	cr_assert_eq(options.verb, VERB_DIFF);
+	cr_assert_str_eq(options.capture, "a");
+	cr_assert_str_eq(options.capture_after, "b");
+	cr_assert_str_eq(options.format, "md");
+	cr_assert_str_eq(options.output, "x");
+	cr_assert_eq(options.fail_on, 0.025);
+	options_clear(&options);
+}
+
 Test(options, where_the_capture_goes)
 {
 	static const struct {
@@ -152,6 +167,12 @@ Test(options, wrong_ones, .init = cr_redirect_stderr)
 		"record|-p|1",
 		"report",
 		"report|a|b",
+		"diff",
+		"diff|a",
+		"diff|a|b|c",
+		"diff|a|b|--fail-on|x",
+		"diff|a|b|--fail-on|0",
+		"report|a|--fail-on|5%",
 		"run",
 		"run|-a|--|true",
 		"trace",

@@ -3,7 +3,7 @@
 """A PyTorch trainer as people write it: DataLoader workers, Adam, cross-entropy. The data is made
 up, yet there is something to learn. PyTorch 1.13 and later. See gate.py for how a test drives it;
 the gate also takes "profile N": N steps under torch.profiler, whose operator counts are printed as
-one line of JSON."""
+one line of JSON, and "count N": N steps under torch.utils.flop_counter, whose total is printed."""
 
 import argparse
 import json
@@ -90,6 +90,8 @@ def main():
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--threads", type=int, default=0, help="of PyTorch (0: as it likes)")
+    parser.add_argument("--autocast", action="store_true", help="to bfloat16")
+    parser.add_argument("--compile", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--leak", type=int, default=0, metavar="BYTES",
                         help="keep a tensor of so many bytes from each step")
@@ -101,6 +103,8 @@ def main():
     if args.threads:
         torch.set_num_threads(args.threads)
     model = build(args.model)
+    if args.compile:
+        model = torch.compile(model)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     criterion = nn.CrossEntropyLoss()
     batches = iter(DataLoader(Shapes(args.seed), args.batch, num_workers=args.workers,
@@ -111,7 +115,8 @@ def main():
     def step():
         images, labels = next(batches)
         optimizer.zero_grad()
-        loss = criterion(model(images), labels)
+        with torch.autocast("cpu", torch.bfloat16, enabled=args.autocast):
+            loss = criterion(model(images), labels)
         loss.backward()
         optimizer.step()
         if args.leak:
@@ -126,7 +131,13 @@ def main():
                       if event.name().startswith("aten::"))
         gate.say(json.dumps({"steps": count, "ops": ops}, sort_keys=True))
 
-    trainer = gate.Trainer(args, step, {"profile": profile})
+    def count(steps):
+        from torch.utils.flop_counter import FlopCounterMode
+        with FlopCounterMode(display=False) as counter:
+            trainer.run(steps)
+        gate.say(str(counter.get_total_flops()))
+
+    trainer = gate.Trainer(args, step, {"profile": profile, "count": count})
     # What the first steps do once (thread pools, oneDNN's kernels) is not part of a step.
     for _ in range(3):
         step()

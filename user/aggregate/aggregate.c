@@ -37,6 +37,8 @@ void aggregate__free(struct aggregate *a)
 	free(a->not_attached);
 	free(a->calibrations);
 	free(a->peaks);
+	free(a->works);
+	free(a->waiting);
 	pool_clear(&a->strings);
 	free(a);
 }
@@ -244,6 +246,8 @@ int aggregate__add(struct aggregate *a, const struct event *event)
 		return meters_context(a, &event->metered);
 	case PERFX_KIND_METERED_PROCESS:
 		return meters_process(a, &event->metered_process);
+	case PERFX_KIND_WORK:
+		return works_add(a, &event->work);
 	case PERFX_KIND_LOSS:
 		return add_loss(a, &event->loss);
 	case PERFX_KIND_END:

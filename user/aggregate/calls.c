@@ -175,10 +175,24 @@ int calls_span(struct aggregate *a, const struct perfx_span *span)
 			return err;
 		sums_add(sums, 0, span->duration_ns, span->self_ns);
 	}
-	if (span->figure != PERFX_FIGURE_NONE && figures_span(&sums->figures, span))
-		return -ENOMEM;
+	if (span->figure == PERFX_FIGURE_BY_OBJECT)
+		err = works_span(a, &sums->figures, span);
+	else
+		err = span->figure ? figures_span(&sums->figures, span) : 0;
+	if (err)
+		return err;
 	saw_time(a, add_capped(span->start_ns, span->duration_ns));
 	return row->last_tid == span->tid ? 0 : row_thread_slowly(a, row, span->tid);
+}
+
+struct sums *calls_sums(struct aggregate *a, const struct perfx_span *span)
+{
+	uint32_t id;
+
+	if (span->context)
+		return span->context < a->contexts_count ? &a->contexts[span->context].sums : NULL;
+	id = map64_get(&a->row_ids, (uint64_t)span->process << 32 | span->function);
+	return id == MAP64_NONE ? NULL : &a->rows[id]->orphans;
 }
 
 int calls_context(struct aggregate *a, const struct perfx_context *record)

@@ -13,6 +13,7 @@ void work_add(struct profile_work *work, const struct profile_work *more)
 	work->bus_moved_bytes = add_capped(work->bus_moved_bytes, more->bus_moved_bytes);
 	work->counted_count = add_capped(work->counted_count, more->counted_count);
 	work->unread_count = add_capped(work->unread_count, more->unread_count);
+	work->opaque_count = add_capped(work->opaque_count, more->opaque_count);
 	work->silenced_count = add_capped(work->silenced_count, more->silenced_count);
 }
 
@@ -68,6 +69,11 @@ int figures_span(struct figures **figures, const struct perfx_span *span)
 	f = *figures;
 	switch ((enum perfx_figure_state)span->figure) {
 	case PERFX_FIGURE_NONE:
+	case PERFX_FIGURE_BY_OBJECT: /* works.c */
+		break;
+	case PERFX_FIGURE_OPAQUE:
+		f->work.opaque_count++;
+		add_ns(&f->opaque_ns, span->self_ns);
 		break;
 	case PERFX_FIGURE_COUNTED:
 		if (span->flags & PERFX_SPAN_MOVES) {
@@ -100,9 +106,11 @@ static uint64_t share_of(uint64_t ns, uint64_t part, u128 whole)
 
 int figures_book(struct figures **figures, const struct perfx_book *record)
 {
-	u128 all = (u128)record->counted_count + record->unread_count + record->silenced_count;
+	u128 all = (u128)record->counted_count + record->unread_count + record->silenced_count +
+		   record->opaque_count;
 	const struct profile_work more = {.unread_count = record->unread_count,
 					  .silenced_count = record->silenced_count,
+					  .opaque_count = record->opaque_count,
 					  .bus_bytes = record->bus_bytes,
 					  .bus_moved_bytes = record->bus_moved_bytes};
 	struct figures *f;
@@ -118,5 +126,6 @@ int figures_book(struct figures **figures, const struct perfx_book *record)
 		add_ns(&f->counted_ns, share_of(record->total_ns, record->counted_count, all));
 	add_ns(&f->unread_ns, share_of(record->total_ns, record->unread_count, all));
 	add_ns(&f->silenced_ns, share_of(record->total_ns, record->silenced_count, all));
+	add_ns(&f->opaque_ns, share_of(record->self_ns, record->opaque_count, all));
 	return 0;
 }

@@ -83,6 +83,7 @@ static void fill_host(struct work *w)
 	p->compensated = a->host.flags & PERFX_HOST_COMPENSATED;
 	p->start_ns = start;
 	p->start_unix_ns = a->host.start_unix_ns;
+	p->start_boot_ns = a->host.start_boot_ns;
 	p->duration_ns = end > start ? end - start : 0;
 	p->ended = a->has_end;
 	p->target_killed = a->end.flags & PERFX_END_TARGET_KILLED;
@@ -194,7 +195,9 @@ static int finish(struct work *w)
 	int err;
 
 	fill_host(w);
-	err = fill_processes(w);
+	err = works_settle(w->a);
+	if (!err)
+		err = fill_processes(w);
 	if (!err)
 		err = rows_fill(w);
 	if (!err)

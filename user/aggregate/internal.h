@@ -21,6 +21,7 @@ struct figures {
 	struct profile_work work;
 	uint64_t dtypes[PERFX_DTYPES]; /* flops */
 	uint64_t counted_ns, unread_ns, silenced_ns;
+	uint64_t opaque_ns; /* self */
 };
 
 struct sums {
@@ -55,6 +56,13 @@ struct context {
 	bool described;
 	struct row *row; /* NULL: no call yet */
 	struct sums sums;
+};
+
+/* What a run of an object's operation does; state NONE also where nothing has been told. */
+struct object_work {
+	uint64_t flops, bytes;
+	uint8_t state, dtype;
+	bool told;
 };
 
 struct thread_sample {
@@ -124,6 +132,10 @@ struct aggregate {
 	struct profile_meter meters[PERFX_METERS];
 	const char *meters_why;
 	struct memory memory;
+	struct object_work *works; /* by id */
+	size_t works_capacity, works_count;
+	struct perfx_span *waiting; /* whose work had not been told yet */
+	size_t waiting_capacity, waiting_count;
 
 	bool has_host, has_end;
 	struct perfx_host host;
@@ -180,6 +192,15 @@ int calls_book(struct aggregate *aggregate, const struct perfx_book *record);
 /* The row of a context that is described; NULL: it is not, or is out of range. */
 int calls_context_row(struct aggregate *aggregate, uint32_t id, struct row **row);
 void row__free(struct row *row);
+/* Where a span's sums are, of one that calls_span has taken. NULL: nowhere. */
+struct sums *calls_sums(struct aggregate *aggregate, const struct perfx_span *span);
+
+/* works.c: what objects' runs compute. Each returns 0 or -ENOMEM. */
+int works_add(struct aggregate *aggregate, const struct perfx_work *record);
+int works_span(struct aggregate *aggregate, struct figures **figures,
+	       const struct perfx_span *span);
+/* At the end: those that were waiting. */
+int works_settle(struct aggregate *aggregate);
 
 /* figures.c: what calls compute. Each returns 0 or -ENOMEM. */
 int figures_span(struct figures **figures, const struct perfx_span *span);

@@ -164,7 +164,8 @@ struct profile {
 	uint32_t cpus_count, memory_mib, ring_bytes;
 	bool compensated;
 	uint64_t start_ns, start_unix_ns, duration_ns;
-	bool ended; /* has its END record: not truncated */
+	uint64_t start_boot_ns; /* start_ns by CLOCK_BOOTTIME */
+	bool ended;		/* has its END record: not truncated */
 	bool target_killed, interrupted;
 	uint64_t tracer_cpu_ns, tracer_rss_anon_bytes; /* PROFILE_ABSENT when truncated */
 	unsigned partial;			       /* PROFILE_PARTIAL_ */

@@ -22,6 +22,7 @@ struct profile_work {
 	uint64_t counted_count;	 /* calls with a figure */
 	uint64_t unread_count;	 /* calls whose arguments could not be read */
 	uint64_t silenced_count; /* calls whose work another call's figure contains */
+	uint64_t opaque_count;	 /* calls of compiled code: what it computes is not known */
 };
 
 /* Of all that is moved it is known what goes over the bus. */
@@ -49,6 +50,8 @@ struct profile_compute {
 	 * none although their function could have one (UNREAD), less that of calls inside them
 	 * that do have one. Threads add up; of booked calls it is shared out by their number. */
 	uint64_t counted_ns, unread_ns;
+	/* In compiled code whose work is not known, less what it calls. */
+	uint64_t opaque_ns;
 	struct profile_compute_source *sources; /* flops descending */
 	size_t sources_count;
 	struct profile_compute_dtype *dtypes; /* flops descending */

@@ -56,8 +56,22 @@ int64_t tracer__add_probe(struct tracer *tracer, const struct perfx_probe *probe
 /* The table's entry, shared with the programs: changes take effect with the next hit. */
 struct perfx_probe *tracer__probe(struct tracer *tracer, uint32_t probe);
 
+/* An id that no other function has. */
+uint32_t tracer__new_function(struct tracer *tracer);
+
 /* The program of probes with this .figure: 0 or -errno. */
 int tracer__set_figure(struct tracer *tracer, uint32_t index, const struct perfx_figure *figure);
+
+/* Objects by which calls are told apart (perfx_object). What has been read from one takes effect
+ * with its next run; 0 or -errno, -ESTALE: the record is not of the one in the table. */
+int tracer__tell_object(struct tracer *tracer, const struct perfx_object_record *record,
+			const struct perfx_object *object);
+/* Are figures read from objects? Then those of their workers are contained in them. */
+void tracer__objects_told(struct tracer *tracer, bool told);
+/* Runs without a record of objects that had not been read yet; in any order. */
+void tracer__each_owed(const struct tracer *tracer,
+		       void (*visit)(void *ctx, const struct perfx_owed_key *key, uint64_t count),
+		       void *ctx);
 
 /* Puts an allocator's hook into its table: its index, or -ENOSPC. */
 int64_t tracer__add_hook(struct tracer *tracer, const struct perfx_hook *hook);
@@ -96,6 +110,7 @@ void tracer__stop(struct tracer *tracer);
 int tracer__spans_fd(const struct tracer *tracer);
 int tracer__control_fd(const struct tracer *tracer);
 int tracer__memory_fd(const struct tracer *tracer);
+int tracer__objects_fd(const struct tracer *tracer);
 /* Records of a domain that found no room; process: below PERFX_MAX_PROCESSES. */
 void tracer__memory_lost(const struct tracer *tracer, uint32_t process, enum perfx_domain domain,
 			 struct perfx_memory_lost *lost);

@@ -15,6 +15,10 @@ static const char help_text[] =
 	"Usage: perfx-trace -p PID [options]             trace for 10 s, report on the terminal\n"
 	"       perfx-trace record -p PID -o FILE        keep the capture\n"
 	"       perfx-trace report FILE [-f FORMAT]      report from a capture\n"
+	"       perfx-trace export FILE -f FORMAT        for other tools: perfetto, chrome, "
+	"pprof,\n"
+	"                                                folded, speedscope, openmetrics\n"
+	"       perfx-trace diff FILE FILE               what changed from one to the other\n"
 	"       perfx-trace run [options] -- CMD…        start a program and trace it to its end\n"
 	"       perfx-trace probes -p PID                what would be attached, at what cost\n"
 	"       perfx-trace doctor                       what works here, how to mend the rest\n"
@@ -50,6 +54,7 @@ static const char help_text[] =
 	"      --table functions|callers|threads|memory|hotspots|findings|processes\n"
 	"                             the table of a CSV or TSV file\n"
 	"      --no-header            CSV and TSV without names of columns\n"
+	"      --fail-on PERCENT      diff: exit 4 when something got worse by more\n"
 	"      --cmdline full         show command lines with what looks like a secret\n"
 	"\n"
 	"How to measure\n"
@@ -68,8 +73,8 @@ static const char help_text[] =
 	"  -h, --help    -V, --version\n"
 	"\n"
 	"First Ctrl-C: stop and report; second: abort.\n"
-	"Exit: 0 ok, 1 failed, 2 usage, 3 target killed or gone, 77 not enough privilege,\n"
-	"130 second Ctrl-C; run passes the program's own status on.\n";
+	"Exit: 0 ok, 1 failed, 2 usage, 3 target killed or gone, 4 regressions (--fail-on),\n"
+	"77 not enough privilege, 130 second Ctrl-C; run passes the program's own status on.\n";
 
 void options_help(void)
 {
@@ -102,6 +107,7 @@ enum long_option {
 	OPT_NO_HEADER,
 	OPT_CAPTURE,
 	OPT_MAX_SIZE,
+	OPT_FAIL_ON,
 };
 
 static const struct option long_options[] = {
@@ -138,6 +144,7 @@ static const struct option long_options[] = {
 	{"no-header", no_argument, NULL, OPT_NO_HEADER},
 	{"capture", required_argument, NULL, OPT_CAPTURE},
 	{"max-size", required_argument, NULL, OPT_MAX_SIZE},
+	{"fail-on", required_argument, NULL, OPT_FAIL_ON},
 	{NULL, 0, NULL, 0},
 };
 
@@ -219,6 +226,14 @@ static int set_max_size(struct options *options, const char *text)
 		return bad("--max-size", text, "not a size: try 100M, 1G");
 	if (options->capture_max < 1 << 20)
 		return bad("--max-size", text, "1M at least");
+	return EXIT_OK;
+}
+
+/* "5%" and "5" are the same. */
+static int set_fail_on(struct options *options, const char *text)
+{
+	if (parse_percent(text, &options->fail_on) || !(options->fail_on > 0))
+		return bad("--fail-on", text, "not a share of what was: try 5%");
 	return EXIT_OK;
 }
 
@@ -345,6 +360,8 @@ static int take_option(struct options *options, int option, char *value)
 		return *value ? EXIT_OK : bad("--capture", value, "an empty file name");
 	case OPT_MAX_SIZE:
 		return set_max_size(options, value);
+	case OPT_FAIL_ON:
+		return set_fail_on(options, value);
 	case 'h':
 		options->verb = VERB_HELP;
 		return EXIT_OK;
@@ -411,15 +428,35 @@ static enum verb verb_named(const char *name)
 		const char *name;
 		enum verb verb;
 	} verbs[] = {
-		{"record", VERB_RECORD}, {"report", VERB_REPORT}, {"run", VERB_RUN},
-		{"probes", VERB_PROBES}, {"doctor", VERB_DOCTOR}, {"help", VERB_HELP},
-		{"trace", VERB_TRACE},
+		{"record", VERB_RECORD}, {"report", VERB_REPORT}, {"export", VERB_EXPORT},
+		{"diff", VERB_DIFF},	 {"run", VERB_RUN},	  {"probes", VERB_PROBES},
+		{"doctor", VERB_DOCTOR}, {"help", VERB_HELP},	  {"trace", VERB_TRACE},
 	};
 
 	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
 		if (!strcmp(verbs[i].name, name))
 			return verbs[i].verb;
 	return 0;
+}
+
+/* How many files the verb reads. */
+static int captures_count(const struct options *options)
+{
+	if (options->verb == VERB_DIFF)
+		return 2;
+	return options->verb == VERB_REPORT || options->verb == VERB_EXPORT;
+}
+
+static int say_captures(enum verb verb)
+{
+	if (verb == VERB_DIFF)
+		msg_say("diff: two capture files: perfx-trace diff BEFORE AFTER");
+	else
+		msg_say("%s",
+			verb == VERB_REPORT
+				? "report: one capture file: perfx-trace report FILE"
+				: "export: one capture file: perfx-trace export FILE -f FORMAT");
+	return EXIT_USAGE;
 }
 
 /* What is left after the options. */
@@ -432,14 +469,6 @@ static int take_operands(struct options *options, int argc, char **argv)
 		}
 		options->command = argv;
 		return EXIT_OK;
-	}
-	if (options->verb == VERB_REPORT && argc == 1) {
-		options->capture = argv[0];
-		return EXIT_OK;
-	}
-	if (options->verb == VERB_REPORT) {
-		msg_say("report: one capture file: perfx-trace report FILE");
-		return EXIT_USAGE;
 	}
 	if (!argc)
 		return EXIT_OK;
@@ -489,6 +518,10 @@ static int check_targets(const struct options *options)
 		msg_say("--max-size is of a capture: record -o FILE, or --capture FILE");
 		return EXIT_USAGE;
 	}
+	if (options->fail_on > 0 && options->verb != VERB_DIFF) {
+		msg_say("--fail-on goes with diff");
+		return EXIT_USAGE;
+	}
 	if (options->as_caller && options->verb != VERB_RUN) {
 		msg_say("--user goes with run");
 		return EXIT_USAGE;
@@ -505,8 +538,7 @@ static int load_figures(struct options *options)
 		msg_say("--flops-rules says what functions do: it does not go with --flops off");
 		return EXIT_USAGE;
 	}
-	if (options->flops == FLOPS_OFF || options->verb == VERB_REPORT ||
-	    options->verb == VERB_DOCTOR)
+	if (options->flops == FLOPS_OFF || options->verb == VERB_DOCTOR)
 		return EXIT_OK;
 	options->figures = figures__load(options->flops_rules, why, sizeof(why));
 	if (!options->figures)
@@ -514,9 +546,43 @@ static int load_figures(struct options *options)
 	return options->figures ? EXIT_OK : EXIT_USAGE;
 }
 
-int options_parse(struct options *options, int argc, char **argv)
+/* Up to the first word that is none: options end at the program that run starts. */
+static int take_options(struct options *options, int argc, char **argv)
 {
 	int option, code = EXIT_OK;
+
+	while (!code &&
+	       (option = getopt_long(argc, argv, "+p:aF:d:o:f:hV", long_options, NULL)) != -1)
+		code = take_option(options, option, optarg);
+	return code;
+}
+
+/* report FILE -o X: options before, between and after the files. */
+static int take_captures(struct options *options, int argc, char **argv)
+{
+	const char *captures[2] = {NULL, NULL};
+	int count = 0, code = EXIT_OK;
+
+	while (!code && optind < argc) {
+		if (count < 2)
+			captures[count] = argv[optind];
+		count++;
+		optind++;
+		code = take_options(options, argc, argv);
+	}
+	/* -h after a file */
+	if (code || !captures_count(options))
+		return code;
+	if (count != captures_count(options))
+		return say_captures(options->verb);
+	options->capture = captures[0];
+	options->capture_after = captures[1];
+	return check_targets(options);
+}
+
+int options_parse(struct options *options, int argc, char **argv)
+{
+	int code;
 
 	*options = (struct options){.verb = VERB_TRACE,
 				    .interval_ns = 250000000,
@@ -532,18 +598,9 @@ int options_parse(struct options *options, int argc, char **argv)
 		options->verb = VERB_HELP;
 	}
 	optind = 0; /* glibc: start over, for tests that parse twice */
-	/* '+': options end at the program that run starts */
-	while (!code &&
-	       (option = getopt_long(argc, argv, "+p:aF:d:o:f:hV", long_options, NULL)) != -1)
-		code = take_option(options, option, optarg);
-	/* report FILE -o X: options after the file as well */
-	if (!code && options->verb == VERB_REPORT && optind < argc) {
-		options->capture = argv[optind++];
-		while (!code && (option = getopt_long(argc, argv, "+p:aF:d:o:f:hV", long_options,
-						      NULL)) != -1)
-			code = take_option(options, option, optarg);
-		argv[--optind] = (char *)options->capture;
-	}
+	code = take_options(options, argc, argv);
+	if (!code && captures_count(options))
+		return take_captures(options, argc, argv);
 	if (code || options->verb == VERB_HELP || options->verb == VERB_VERSION)
 		return code;
 	/* the C library's allocator is everybody's */

@@ -18,6 +18,8 @@ enum verb {
 	VERB_TRACE = 1, /* record and report */
 	VERB_RECORD,
 	VERB_REPORT,
+	VERB_EXPORT,
+	VERB_DIFF,
 	VERB_RUN,
 	VERB_PROBES,
 	VERB_DOCTOR,
@@ -59,13 +61,15 @@ struct options {
 	bool no_children;
 	bool no_calibrate;
 	bool full_cmdline;
-	const char *process; /* report: by pid or name; NULL: all */
-	const char *table;   /* of CSV and TSV; NULL: functions */
-	const char *sort;    /* column; NULL: the report's own order */
-	bool no_header;	     /* CSV and TSV */
-	bool as_caller;	     /* run --user */
-	const char *capture; /* report FILE */
-	char **command;	     /* run -- CMD, borrowed, NULL-terminated */
+	const char *process;	   /* report: by pid or name; NULL: all */
+	const char *table;	   /* of CSV and TSV; NULL: functions */
+	const char *sort;	   /* column; NULL: the report's own order */
+	bool no_header;		   /* CSV and TSV */
+	bool as_caller;		   /* run --user */
+	const char *capture;	   /* report FILE, export FILE, diff FILE FILE */
+	const char *capture_after; /* the second */
+	double fail_on;		   /* diff: a share; 0: not given */
+	char **command;		   /* run -- CMD, borrowed, NULL-terminated */
 };
 
 /* EXIT_OK, or EXIT_USAGE after a message that says what is wrong. */

@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char *open_error(int err)
+const char *capture_open_error(int err)
 {
 	switch (err) {
 	case ENOEXEC:
@@ -23,8 +23,7 @@ static const char *open_error(int err)
 	}
 }
 
-/* What the report lacks, in one line. */
-static void say_damage(const char *path, const struct capture_damage *damage)
+void capture_say_damage(const char *path, const struct capture_damage *damage)
 {
 	char size[UNITS_MAX];
 
@@ -46,14 +45,14 @@ int cmd_report(const struct options *options)
 	int code = EXIT_FAILED, err = -ENOMEM;
 
 	if (!reader) {
-		msg_say("%s: %s", options->capture, open_error(errno));
+		msg_say("%s: %s", options->capture, capture_open_error(errno));
 		return EXIT_FAILED;
 	}
 	sink.aggregate = aggregate__new();
 	if (sink.aggregate)
 		err = sink_replay(&sink, reader);
 	if (!err) {
-		say_damage(options->capture, capture_reader__damage(reader));
+		capture_say_damage(options->capture, capture_reader__damage(reader));
 		code = report_target_open(&target, options);
 		if (!code)
 			code = report_target_write(&target, sink.aggregate, options);

@@ -37,6 +37,7 @@ struct event {
 		struct perfx_meter meter;
 		struct perfx_metered metered;
 		struct perfx_metered_process metered_process;
+		struct perfx_work work;
 		struct perfx_memory_book memory_book;
 		struct perfx_book book;
 		struct perfx_hits hits;

@@ -185,12 +185,16 @@ static void parse_statement(struct parser *parser)
 		parse_exit(parser);
 	else if (!strcmp(word, "kernel"))
 		parser->program->flags |= PERFX_FIGURE_F_KERNEL;
+	else if (!strcmp(word, "leaf"))
+		parser->program->flags |= PERFX_FIGURE_F_LEAF;
+	else if (!strcmp(word, "worker"))
+		parser->program->flags |= PERFX_FIGURE_F_KERNEL | PERFX_FIGURE_F_WORKER;
 	else if (!strcmp(word, "moves"))
 		parser->program->flags |= PERFX_FIGURE_F_MOVES;
 	else
 		parser_fail(parser,
 			    "'%s' is no statement: flops bytes dtype let same note bus int slot "
-			    "kernel moves exit",
+			    "kernel leaf worker moves exit",
 			    word);
 }
 

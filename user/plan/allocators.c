@@ -162,7 +162,8 @@ static const struct {
 #define OUT_N(d, bytes, n)                                                                 \
 	IN(d, ALLOCATE, .result = PERFX_RESULT_OUT, .pointer_arg = 1, .size_arg = (bytes), \
 	   .count_arg = (n))
-#define GONE(d) IN(d, FREE, .pointer_arg = 1)
+#define GONE(d)		  IN(d, FREE, .pointer_arg = 1)
+#define GONE_BY_DRIVER(d) IN(d, FREE, .pointer_arg = 1, .flags = PERFX_HOOK_F_FORWARDS)
 /* reportMemoryUsageToProfiler(void *, ssize_t, …, Device): the device is two bytes, its type
  * first. One rule for each type that is reported by it. */
 #define REPORTED(type) IN(TENSOR, CHANGE, .pointer_arg = 1, .size_arg = 2, TAGGED(5, 1, type))
@@ -205,12 +206,12 @@ static const struct library_function exact_functions[] = {
 	{"ggml_aligned_malloc", "ggml", IN(TENSOR, ALLOCATE, .size_arg = 1), USUAL},
 	{"ggml_aligned_free", "ggml", GONE(TENSOR), USUAL},
 	{"cudaMalloc", "cuda", OUT(GPU, 2), USUAL},
-	{"cudaFree", "cuda", GONE(GPU), USUAL},
+	{"cudaFree", "cuda", GONE_BY_DRIVER(GPU), USUAL},
 	{"cudaMallocManaged", "cuda", OUT(GPU, 2)},
 	{"cudaMallocAsync", "cuda", OUT(GPU, 2)},
 	{"cudaMallocFromPoolAsync", "cuda", OUT(GPU, 2)},
 	{"cudaMallocPitch", "cuda", OUT_N(GPU, 3, 4)},
-	{"cudaFreeAsync", "cuda", GONE(GPU)},
+	{"cudaFreeAsync", "cuda", GONE_BY_DRIVER(GPU)},
 	{"cuMemAlloc_v2", "cuda", OUT(GPU, 2), USUAL},
 	{"cuMemFree_v2", "cuda", GONE(GPU), USUAL},
 	{"cuMemAllocManaged", "cuda", OUT(GPU, 2)},
@@ -223,7 +224,7 @@ static const struct library_function exact_functions[] = {
 	{"cuMemRelease", "cuda", GONE(GPU)},
 	{"cudaHostAlloc", "cuda-host", OUT(HOST, 2), USUAL},
 	{"cudaMallocHost", "cuda-host", OUT(HOST, 2)},
-	{"cudaFreeHost", "cuda-host", GONE(HOST), USUAL},
+	{"cudaFreeHost", "cuda-host", GONE_BY_DRIVER(HOST), USUAL},
 	{"cuMemHostAlloc", "cuda-host", OUT(HOST, 2), USUAL},
 	{"cuMemAllocHost_v2", "cuda-host", OUT(HOST, 2)},
 	{"cuMemFreeHost", "cuda-host", GONE(HOST), USUAL},

@@ -90,13 +90,15 @@ static void begin_window(const struct probes *probes, size_t index, uint64_t now
 
 /* From now on its calls are counted; that they have no time is no loss. What they compute is not
  * told either: a call whose end is not seen cannot keep that of the calls inside from being told as
- * well. */
+ * well. One that has no such calls inside tells it still. */
 static void only_count(struct probes *probes, size_t index, const char *why)
 {
 	struct perfx_probe *probe = tracer__probe(probes->tracer, probes->placed[index].entry);
+	uint32_t figure = probes->plan->functions[index].figure;
 
 	probe->flags |= PERFX_PROBE_F_BY_CHOICE;
-	probe->figure = 0;
+	if (figure && !(probes->plan->figures[figure].flags & PERFX_FIGURE_F_LEAF))
+		probe->figure = 0;
 	probes_only_count(probes, index, why);
 }
 
@@ -141,11 +143,16 @@ static void leave_alone(struct probes *probes, size_t index, double percent)
 	/* until the links are gone; what is open then has an end that nobody sees */
 	only_count(probes, index, "it was too dear for the default");
 	tracer__detach_group(probes->tracer, probes_entry_group(probes, index));
+	if (function->object_arg)
+		tracer__objects_told(probes->tracer, false);
 	placed->given_up = true;
 	placed->attached = false;
 	probes->functions_count--;
 	plan__refuse(probes->plan, function->name,
-		     "left alone while tracing, for its calls were too many for the default");
+		     function->figure ? "left alone while tracing, for its calls were too many for "
+					"the default; what they computed since is not known"
+				      : "left alone while tracing, for its calls were too many for "
+					"the default");
 	say(probes, index, timed ? "timing" : "counting", percent, "left alone");
 }
 

@@ -7,7 +7,7 @@ static void describe_function(struct probes *probes, size_t index)
 	const struct plan_function *function = &probes->plan->functions[index];
 	const struct plan_module *module = &probes->plan->modules[function->module];
 	struct perfx_function record = {.offset = function->offset,
-					.function = (uint32_t)index + 1,
+					.function = probes->placed[index].id,
 					.source = (uint16_t)function->source};
 	const struct perfx_record *packed = PACK(&probes->buffer, PERFX_KIND_FUNCTION, record,
 						 function->name, module->path, module->build_id);
@@ -25,7 +25,7 @@ static void describe_probe(struct probes *probes, uint32_t probe, size_t index, 
 							 function->ret) *
 				      1000),
 		.probe = probe,
-		.function = (uint32_t)index + 1,
+		.function = probes->placed[index].id,
 		.link = function->ret == PERFX_RETURN_PROBE ? tracer__return_link(probes->tracer)
 							    : tracer__hit_link(probes->tracer),
 		.ret = function->ret,

@@ -60,6 +60,15 @@ size_t probes__sites_count(const struct probes *probes)
 	return probes->sites_count;
 }
 
+const struct plan_function *probes__function(const struct probes *probes, uint32_t id)
+{
+	for (size_t i = 0; id && i < probes->plan->functions_count && i < probes->placed_capacity;
+	     i++)
+		if (probes->placed[i].id == id)
+			return &probes->plan->functions[i];
+	return NULL;
+}
+
 /* Room for what has been planned since. */
 static int match_plan(struct probes *probes)
 {
@@ -163,6 +172,7 @@ static bool try_other_entry(struct probes *probes, struct image *image, size_t i
 		refused[n] = function->site.entry_vaddr;
 		/* its program reads arguments where the first site had them */
 		function->figure = 0;
+		function->object_arg = 0;
 		function->figure_origin = NULL;
 		function->figure_why = "the kernel refuses the instruction that has its arguments";
 		if (site_plan(image, function->vaddr, function->size, &options, &site))
@@ -208,6 +218,8 @@ static void settle(struct probes *probes, size_t index, pid_t pid, struct attach
 	else
 		probes->functions_count += !probes->placed[index].attached;
 	probes->placed[index].attached = true;
+	if (probes->plan->functions[index].object_arg && probes->plan->options.figures)
+		tracer__objects_told(probes->tracer, true);
 }
 
 /* Attaches the functions of one file: all, or those that have become stale. */

@@ -60,6 +60,9 @@ struct hook_cost probes__hook_cost(const struct probes *probes, enum perfx_domai
 /* HITS records of all probes. Returns the hits of entries. */
 uint64_t probes__report_hits(struct probes *probes);
 
+/* What a function's id stands for; NULL: nothing that is attached. */
+const struct plan_function *probes__function(const struct probes *probes, uint32_t id);
+
 /* Processes other than pids that map this file now. */
 bool module_is_shared(const struct plan_module *module, const pid_t *pids, size_t pids_count);
 

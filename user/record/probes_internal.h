@@ -8,6 +8,7 @@
 
 /* A function's probes. */
 struct placed {
+	uint32_t id;	/* the function's; 0: none yet */
 	bool described; /* its FUNCTION record is out */
 	bool attached;
 	bool stale;	/* was attached in a way that is no longer trusted */

@@ -107,8 +107,12 @@ static int open_rooms(struct recorder *recorder)
 					       recorder->sink, &memory);
 	if (recorder->options->plan.memory != MEMORY_OFF)
 		recorder->frames = frames__new(recorder->sink);
-	recorder->reader = reader__new(recorder->tracer, recorder->sink, follow_record, recorder);
-	if (recorder->books && recorder->memory && recorder->reader)
+	if (recorder->probes)
+		recorder->operations = operations__new(recorder->plan, recorder->tracer,
+						       recorder->probes, recorder->sink);
+	recorder->reader = reader__new(recorder->tracer, recorder->sink, follow_record,
+				       follow_object, recorder);
+	if (recorder->books && recorder->memory && recorder->operations && recorder->reader)
 		return EXIT_OK;
 	msg_say("cannot set up the recording: %s", strerror(errno));
 	return EXIT_FAILED;
@@ -290,6 +294,7 @@ static void trace(struct recorder *recorder)
 	meters__report(recorder->meters, recorder->tracer, recorder->sink);
 	host_peaks_tell(recorder); /* for what has been mapped since the start */
 	memory__report(recorder->memory);
+	operations__report(recorder->operations);
 	if (recorder->frames)
 		frames__emit(recorder->frames);
 	totals_end(recorder->sink, recorder->tracer, recorder->plan, recorder->probes, &totals);
@@ -301,6 +306,7 @@ static void close_rooms(struct recorder *recorder)
 	meters__free(recorder->meters);
 	frames__free(recorder->frames);
 	memory__free(recorder->memory);
+	operations__free(recorder->operations);
 	probes__free(recorder->probes);
 	books__free(recorder->books);
 	mappings__free(recorder->mappings);

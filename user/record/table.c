@@ -121,14 +121,17 @@ int probes_place(struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
-	uint32_t id = (uint32_t)index + 1, cost_ns = call_cost_ns(probes, function);
-	struct perfx_probe probe = {.function = id,
-				    .kind = entry_kind(function->ret),
+	uint32_t cost_ns = call_cost_ns(probes, function);
+	struct perfx_probe probe = {.kind = entry_kind(function->ret),
 				    .call_cost_ns = cost_ns,
 				    .own_cost_ns = own_cost_ns(probes, function),
-				    .figure = figure_of(probes, function->figure)};
+				    .figure = figure_of(probes, function->figure),
+				    .object_arg = function->object_arg};
 	int64_t slot;
 
+	if (!placed->id)
+		placed->id = tracer__new_function(probes->tracer);
+	probe.function = placed->id;
 	if (function->is_hook && place_hook(probes, function, placed, &probe))
 		return -ENOSPC;
 	if (function->is_hint)
@@ -148,7 +151,7 @@ int probes_place(struct probes *probes, size_t index)
 	if (function->ret != PERFX_RETURN_EXIT || placed->exits_count)
 		return 0;
 	for (size_t i = 0; i < function->site.exits_count; i++) {
-		probe = exit_probe(id, &function->site.exits[i], cost_ns);
+		probe = exit_probe(placed->id, &function->site.exits[i], cost_ns);
 		if (function->is_hook)
 			make_hook_exit(&probe, placed->hook);
 		slot = tracer__add_probe(probes->tracer, &probe);

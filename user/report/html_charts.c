@@ -250,7 +250,7 @@ struct point {
 static void add_path(struct text *into, const struct point *points, size_t count, uint64_t from_ns,
 		     uint64_t wall_ns, uint64_t most)
 {
-	text_add(into, "<svg viewBox=\"0 0 1000 100\" preserveAspectRatio=none role=img "
+	text_add(into, "<svg viewBox=\"0 0 1000 100\" preserveAspectRatio=none "
 		       "aria-hidden=true><path d=\"");
 	for (size_t i = 0; i < count; i++) {
 		double x = points[i].time_ns > from_ns ? (double)(points[i].time_ns - from_ns) : 0;
@@ -339,6 +339,9 @@ void html_chart(struct text *into, const struct profile *profile, const struct c
 		break;
 	case CHART_PLACES:
 		chart_places(into, chart->memory);
+		break;
+	case CHART_ROOFLINE:
+		html_roofline(into, profile, chart->process);
 		break;
 	}
 }

@@ -114,12 +114,21 @@ static void put_hotspots(struct json_output *o, const struct profile *p,
 	json_close(o, ']');
 }
 
+/* Each name once: the CUDA runtime and the driver are two files. */
 static json_t *allocator_names(const struct profile_memory *memory)
 {
 	json_t *array = json_array();
 
-	for (size_t i = 0; i < memory->allocators_count; i++)
-		json_array_append_new(array, json_of_string(memory->allocators[i].name));
+	for (size_t i = 0; i < memory->allocators_count; i++) {
+		json_t *name = json_of_string(memory->allocators[i].name), *known;
+		bool is_new = true;
+		size_t k;
+
+		json_array_foreach(array, k, known) is_new = is_new && !json_equal(known, name);
+		if (is_new)
+			json_array_append(array, name);
+		json_decref(name);
+	}
 	return array;
 }
 

@@ -24,11 +24,24 @@ bool sink_full(struct sink *sink)
 	return sink->full;
 }
 
-/* What decode does not understand is counted, and skipped by its size. 0 or -errno. */
-static int aggregate_records(struct sink *sink, const char *data, size_t size)
+static int give(struct sink *sink, const struct event *event)
 {
-	struct aggregate *aggregate = sink->aggregate;
+	int err = sink->on_event ? sink->on_event(sink->ctx, event) : 0;
 
+	if (!err && sink->aggregate)
+		err = aggregate__add(sink->aggregate, event);
+	return err;
+}
+
+static void lose(struct sink *sink, enum perfx_loss_kind loss, uint64_t count)
+{
+	if (sink->aggregate)
+		aggregate__lose(sink->aggregate, loss, count);
+}
+
+/* What decode does not understand is counted, and skipped by its size. 0 or -errno. */
+static int give_records(struct sink *sink, const char *data, size_t size)
+{
 	while (size) {
 		struct event event;
 		size_t skip = 0;
@@ -36,9 +49,9 @@ static int aggregate_records(struct sink *sink, const char *data, size_t size)
 		int err = 0;
 
 		if (used >= 0)
-			err = aggregate__add(aggregate, &event);
+			err = give(sink, &event);
 		else
-			aggregate__lose(aggregate, PERFX_LOSS_UNDECODED, 1);
+			lose(sink, PERFX_LOSS_UNDECODED, 1);
 		if (err)
 			return err;
 		if (used < 0 && used != -ENOTSUP) /* no size: nothing after it can be trusted */
@@ -54,8 +67,8 @@ void sink_record(struct sink *sink, const void *record, size_t size)
 {
 	if (sink->capture)
 		note_error(sink, capture_writer__add(sink->capture, record, size));
-	if (sink->aggregate)
-		note_error(sink, aggregate_records(sink, record, size));
+	if (sink->aggregate || sink->on_event)
+		note_error(sink, give_records(sink, record, size));
 }
 
 int sink_replay(struct sink *sink, struct capture_reader *reader)
@@ -66,9 +79,9 @@ int sink_replay(struct sink *sink, struct capture_reader *reader)
 	int found, err = 0;
 
 	while (!err && (found = capture_reader__next(reader, &records, &size)))
-		err = found < 0 ? found : aggregate_records(sink, records, size);
+		err = found < 0 ? found : give_records(sink, records, size);
 	damage = capture_reader__damage(reader);
-	aggregate__lose(sink->aggregate, PERFX_LOSS_TRUNCATED_BYTES, damage->bytes);
-	aggregate__lose(sink->aggregate, PERFX_LOSS_UNDECODED, damage->strange_blocks);
+	lose(sink, PERFX_LOSS_TRUNCATED_BYTES, damage->bytes);
+	lose(sink, PERFX_LOSS_UNDECODED, damage->strange_blocks);
 	return err;
 }

@@ -18,7 +18,10 @@ struct sink {
 	struct capture_writer *capture; /* borrowed; NULL: not wanted */
 	uint64_t capture_max;		/* bytes of the file; 0: as long as it gets */
 	bool full;			/* what sink_full said last */
-	int err;			/* the first error: -ENOSPC, -ENOMEM, …; later records are
+	/* Sees each event; what is not 0 ends a replay. NULL: not wanted. */
+	int (*on_event)(void *ctx, const struct event *event);
+	void *ctx;
+	int err; /* the first error: -ENOSPC, -ENOMEM, …; later records are
 					   still aggregated */
 };
 

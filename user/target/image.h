@@ -73,6 +73,20 @@ int image__each_mark(struct image *image, int (*fn)(const struct symbol *symbol,
  * returns what fn returns when that is not 0. */
 int image__each_hint(struct image *image, int (*fn)(uint64_t vaddr, void *ctx), void *ctx);
 
+/* The USDT probes that the file's notes tell of (.note.stapsdt), in their order: one for each
+ * place, so names repeat. Strings are borrowed from the image and may hold anything. A probe
+ * outside the executable code is skipped, and one with a semaphore that the kernel could not raise.
+ * Stops and returns what fn returns when that is not 0. */
+struct usdt_probe {
+	const char *provider, *name;
+	const char *arguments; /* as the assembler wrote them: "8@%rdi -4@-20(%rbp)" */
+	uint64_t vaddr;	       /* of the nop that takes the probe */
+	uint64_t offset;       /* in the file, bytes */
+	uint64_t semaphore_vaddr, semaphore_offset; /* of a u16; 0: it has none */
+};
+int image__each_usdt(struct image *image, int (*fn)(const struct usdt_probe *probe, void *ctx),
+		     void *ctx);
+
 /* Code bytes at a vaddr: a pointer into the mapped file and in *available how many bytes of the
  * segment follow. NULL where no file-backed executable segment covers it. */
 const uint8_t *image__code(const struct image *image, uint64_t vaddr, size_t *available);

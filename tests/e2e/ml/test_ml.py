@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A current PyTorch and a current JAX, from a virtual environment: ML_VENV names it (make check-ml).
 Times from command to "tracing" are printed (pytest -s), not judged."""
+import json
 import os
 import pathlib
 import subprocess
 
 import pytest
-from conftest import total
+from conftest import BUILD, PERFX, TOP, total
+from flops import check_shapes, check_steps, check_sums
 from memory_trainers import (check_arrays, check_leak, check_shared_batches, check_steady,
                              check_steps_balance)
 from trainers import Trainer, attached, check_default_options, check_every_operator, has_torch
@@ -115,3 +117,83 @@ def test_tensors_of_a_trainer(check, torch_python):
 @pytest.mark.parametrize("check", [check_steady, check_leak])
 def test_leaks(check, torch_python):
     check(torch_python, 20)
+
+
+# --- floating-point operations ---
+
+@pytest.mark.parametrize("script", ["shapes_torch.py", "shapes_numpy.py"])
+def test_shapes(script, torch_python):
+    check_shapes(torch_python, script)
+
+
+@pytest.mark.parametrize("model", ["mlp", "cnn", "transformer"])
+@pytest.mark.parametrize("how", ["eager", "autocast", "compile"])
+def test_models(model, how, torch_python):
+    """What PyTorch's own counter says, and what the layers say. It does not see into a graph that is
+    compiled; scores of attention are computed again on the way back."""
+    options = [] if how == "eager" else [f"--{how}"]
+    check_steps(torch_python, model, recomputes=True, counter=how != "compile", options=options)
+
+
+def test_jax_flops(jax_trainer):
+    """256 inputs, 512, 512, 10 outputs, a batch of 256: forward, for the weights, and for the inputs
+    of all layers but the first. Uncalibrated, for otherwise the small ones are too dear to time."""
+    report = traced_steps(jax_trainer, 10, "--no-calibrate")
+    jax_trainer.finish()
+    check_sums(report)
+    first, rest = 2 * 256 * 256 * 512, 2 * 256 * (512 * 512 + 512 * 10)
+    assert sum(p["compute"]["flops"] for p in report["processes"]) == 10 * (2 * first + 3 * rest)
+
+
+def test_jax_shapes(jax_python):
+    trainer = Trainer(jax_python, "shapes_jax.py")
+    try:
+        expected = int(trainer.command("expect 0")[-1])
+        report = traced_steps(trainer, 2, "--no-calibrate")
+        trainer.finish()
+    finally:
+        trainer.kill()
+    check_sums(report)
+    assert sum(p["compute"]["flops"] for p in report["processes"]) == 2 * expected
+
+
+JITTED = """
+import inspect, json, sys
+sys.path.insert(0, "python")
+import jax, jax.numpy as jnp, perfx
+
+@perfx.track
+@jax.jit
+def step(x, scale=2.0):
+    return (x @ x.T).sum() * scale
+
+class Net:
+    @perfx.track
+    @jax.jit
+    def forward(x):
+        return x * 2
+
+def loop(n):
+    for _ in range(n):
+        result = step(x)
+    return result
+
+x = jnp.ones((64, 64))
+step(x).block_until_ready()
+result, stats = perfx.profile(loop, 25)
+executed = [row.call_count for row in stats if row.name.endswith("LoadedExecutable::Execute")]
+print(json.dumps({
+    "signature": str(inspect.signature(step)), "result": float(result), "executed": sum(executed),
+    "lowered": "jit_step" in step.lower(x).as_text(), "jaxpr": "dot_general" in str(jax.make_jaxpr(step)(x)),
+    "gradient": jax.grad(step)(x).shape[0], "method": float(Net.forward(x)[0, 0])}))
+"""
+
+
+def test_jitted_functions_can_be_marked(jax_python):
+    run = subprocess.run([jax_python, "-c", JITTED], capture_output=True, text=True, timeout=300,
+                         cwd=TOP, env={**os.environ, "PERFX_TRACE": PERFX, "JAX_PLATFORMS": "cpu",
+                                       "PERFX_LIBRARY": str(BUILD / "libperfx.so.1")})
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout) == {
+        "signature": "(x, scale=2.0)", "result": 2.0 * 64**3, "executed": 25, "lowered": True,
+        "jaxpr": True, "gradient": 64, "method": 2.0}

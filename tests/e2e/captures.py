@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Captures written by hand, in the simplest form that docs/capture.md allows: whole records, nothing
+compressed."""
+import struct
+import zlib
+
+SECOND = 10**9
+
+
+def record(kind, fixed, *strings):
+    body = fixed + b"".join(s.encode() + b"\0" for s in strings)
+    size = 8 + len(body)
+    return struct.pack("<IHH", size + -size % 8, kind, 8 + len(fixed)) + body + bytes(-size % 8)
+
+
+def host(name="h"):
+    return record(32, struct.pack("<QQQIIII", SECOND, SECOND, SECOND, 2, 64, 4096, 0), name, "6", "b", "c", "0")
+
+
+def process(comm, cmdline):
+    """Index 1, pid 42."""
+    return record(33, struct.pack("<QQIIII", SECOND, SECOND, 1, 42, 1, 0), comm, cmdline)
+
+
+def function(number, name, module):
+    return record(34, struct.pack("<QIHH", 64 * number, number, 2, 0), name, module, "")
+
+
+def context(number, parent, of):
+    return record(36, struct.pack("<IIII", number, parent, of, 1))
+
+
+def span(start, duration, self_ns, of, depth=0):
+    """A call of a function in the context of the same number."""
+    return record(1, struct.pack("<QQQIIIIHHBBH", start, duration, self_ns, 1, of, of, 42, depth, 0, 0, 0, 0))
+
+
+def end(time):
+    return record(51, struct.pack("<QIIQQQQ", time, 0, 0, 0, 0, 0, 0))
+
+
+def block(records, number):
+    columns = [bytes(len(records)), b"".join(records)] + [b""] * 8
+    payload = struct.pack("<II", len(columns), 0)
+    payload += b"".join(struct.pack("<II", len(c), len(c)) for c in columns) + b"".join(columns)
+    header = b"PERFXBLK" + struct.pack("<IIIII", 1, len(payload), len(columns[1]), number, zlib.crc32(payload))
+    return header + struct.pack("<I", zlib.crc32(header)) + payload
+
+
+def write(path, batches):
+    """Each batch of records is a block; at most 4 MiB."""
+    with open(path, "wb") as out:
+        out.write(b"PERFXCAP" + struct.pack("<II", 2, 1))
+        for number, records in enumerate(batches):
+            out.write(block(records, number))

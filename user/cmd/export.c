@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* perfx-trace export FILE: what is in a capture, for other tools. */
+#include "export/export.h"
+
+#include "base/message.h"
+#include "base/output.h"
+#include "cmd/cmd.h"
+#include "stream/capture.h"
+#include "stream/sink.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *output_path(const struct options *options)
+{
+	return options->output && strcmp(options->output, "-") ? options->output : NULL;
+}
+
+static const struct export_format *choose_format(const struct options *options)
+{
+	const char *path = output_path(options);
+	const struct export_format *format = NULL;
+
+	if (options->format)
+		format = export_format_named(options->format);
+	else if (path)
+		format = export_format_for(path);
+	if (format)
+		return format;
+	if (options->format)
+		msg_say("export -f %s: no such format: %s", options->format, export_format_names());
+	else if (path)
+		msg_say("%s: the suffix names no format (%s): give one with -f", path,
+			export_format_suffixes());
+	else
+		msg_say("export: to which format? -f %s", export_format_names());
+	return NULL;
+}
+
+/* --- the capture, read once for what is in it and once for its calls ----------------------------
+ */
+
+static int replay(const char *path, bool say_damage,
+		  int (*on_event)(void *ctx, const struct event *event), void *ctx)
+{
+	struct capture_reader *reader = capture_reader__open(path);
+	struct sink sink = {.on_event = on_event, .ctx = ctx};
+	int err;
+
+	if (!reader)
+		return -errno;
+	err = sink_replay(&sink, reader);
+	if (!err && say_damage)
+		capture_say_damage(path, capture_reader__damage(reader));
+	capture_reader__free(reader);
+	return err;
+}
+
+static int add_all(void *ctx, const struct event *event)
+{
+	return aggregate__add(ctx, event);
+}
+
+static int add_all_but_spans(void *ctx, const struct event *event)
+{
+	return event->kind == PERFX_KIND_SPAN ? 0 : aggregate__add(ctx, event);
+}
+
+struct spans {
+	export_on_span *on_span;
+	void *ctx;
+};
+
+static int give_span(void *ctx, const struct event *event)
+{
+	const struct spans *spans = ctx;
+
+	return event->kind == PERFX_KIND_SPAN ? spans->on_span(spans->ctx, &event->span) : 0;
+}
+
+static int each_span(void *capture, export_on_span *on_span, void *ctx)
+{
+	struct spans spans = {on_span, ctx};
+
+	return replay(capture, false, give_span, &spans);
+}
+
+/* --- the file -----------------------------------------------------------------------------------
+ */
+
+/* A stream to where it goes, emptied; NULL after a message. */
+static FILE *open_output(const char *path)
+{
+	int fd = output_open(path ? path : "-"), err = fd < 0 ? fd : 0;
+	FILE *out = NULL;
+
+	/* stdout belongs to whoever opened it, and is not closed with the stream */
+	if (!err && !path)
+		fd = dup(fd);
+	if (!err && path)
+		err = output_write(fd, "", 0);
+	if (!err)
+		out = fdopen(fd, "w");
+	if (!out)
+		msg_say("%s: %s", path ? path : "stdout", output_error(err ? err : -errno));
+	return out;
+}
+
+static int write_file(const struct options *options, const struct export_format *format,
+		      const struct profile *profile)
+{
+	struct export export = {
+		.profile = profile, .each_span = each_span, .capture = (void *)options->capture};
+	const char *path = output_path(options);
+	int err;
+
+	export.out = open_output(path);
+	if (!export.out)
+		return EXIT_FAILED;
+	setvbuf(export.out, NULL, _IOFBF, 1 << 18);
+	err = format->write(&export);
+	if (fclose(export.out) && !err)
+		err = -errno;
+	if (!err || (err == -EPIPE && !path)) /* the reader has seen enough */
+		return EXIT_OK;
+	msg_say("%s: %s", path ? path : "stdout", output_error(err));
+	return EXIT_FAILED;
+}
+
+int cmd_export(const struct options *options)
+{
+	const struct export_format *format = choose_format(options);
+	struct aggregate *aggregate;
+	const struct profile *profile = NULL;
+	int code = EXIT_FAILED, err = -ENOMEM;
+
+	if (!format)
+		return EXIT_USAGE;
+	aggregate = aggregate__new();
+	if (aggregate)
+		err = replay(options->capture, true, format->spans ? add_all_but_spans : add_all,
+			     aggregate);
+	if (!err)
+		profile = aggregate__finish(aggregate);
+	if (profile) {
+		if (!profile->ended)
+			msg_say("%s: without an end: what came later is missing", options->capture);
+		code = write_file(options, format, profile);
+	} else {
+		msg_say("%s: %s", options->capture, capture_open_error(err ? -err : ENOMEM));
+	}
+	aggregate__free(aggregate);
+	return code;
+}

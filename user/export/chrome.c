@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The JSON of chrome://tracing as PyTorch's profiler (Kineto) writes it, for Perfetto's UI, Chrome
+ * and HolisticTraceAnalysis. A call is a complete event; times are microseconds since the start of
+ * the capture, which baseTimeNanoseconds gives:
+ *
+ *     {"ph": "X", "cat": "cpu_op", "name": "at::_ops::mm::call", "pid": 4242, "tid": 4242,
+ *      "ts": 1000.250, "dur": 502.000},
+ */
+#include "analyze/place.h"
+#include "export/formats.h"
+#include "export/nesting.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct chrome {
+	const struct export *export;
+	struct nesting *nesting;
+	char **names; /* by function: the JSON of name and category, once it was needed */
+	bool begun;   /* an event was written */
+};
+
+static void begin_event(struct chrome *c)
+{
+	fputs(c->begun ? ",\n" : "\n", c->export->out);
+	c->begun = true;
+}
+
+/* What HolisticTraceAnalysis knows of categories: operators, and what a person marked. */
+static const char *category_of(enum perfx_source source)
+{
+	switch (source) {
+	case PERFX_SOURCE_PERFX:
+	case PERFX_SOURCE_NVTX:
+	case PERFX_SOURCE_ROCTX:
+	case PERFX_SOURCE_ITT:
+		return "user_annotation";
+	case PERFX_SOURCE_CUDA:
+		return "cuda_runtime";
+	case PERFX_SOURCE_INVALID:
+	case PERFX_SOURCE_SYMBOL:
+	case PERFX_SOURCE_TORCH:
+	case PERFX_SOURCE_JAX:
+	case PERFX_SOURCE_XLA:
+	case PERFX_SOURCE_TF:
+	case PERFX_SOURCE_USDT:
+	case PERFX_SOURCE_BLAS:
+	case PERFX_SOURCE_NCCL:
+		break;
+	}
+	return "cpu_op";
+}
+
+/* "cat": …, "name": … ; NULL: memory is out. */
+static const char *name_of(struct chrome *c, uint32_t id)
+{
+	const struct profile_function *function = profile_function(c->export->profile, id);
+	uint32_t at = function ? id : 0;
+	struct text text = {0};
+
+	if (c->names[at])
+		return c->names[at];
+	text_printf(&text, "\"cat\": \"%s\", \"name\": ",
+		    category_of(function ? function->source : PERFX_SOURCE_INVALID));
+	export_json_string(&text, function && function->name[0] ? function->name : "?");
+	return c->names[at] = text_take(&text);
+}
+
+static uint64_t since_start(const struct chrome *c, uint64_t time_ns)
+{
+	uint64_t start = c->export->profile->start_ns;
+
+	return time_ns > start ? time_ns - start : 0;
+}
+
+static uint32_t pid_of(const struct chrome *c, uint32_t process)
+{
+	const struct profile_process *p = export_process(c->export->profile, process);
+
+	return p ? p->pid : 0;
+}
+
+static void put_us(FILE *out, const char *key, uint64_t ns)
+{
+	fprintf(out, ", \"%s\": %llu.%03u", key, (unsigned long long)(ns / 1000),
+		(unsigned)(ns % 1000));
+}
+
+/* thread->data[0]: pid + 1, once it was looked up. Events of one tid nest: lanes get tids of their
+ * own, beyond those of the kernel. */
+static int on_begin(void *ctx, struct nesting_thread *thread, unsigned lane,
+		    const struct perfx_span *span)
+{
+	struct chrome *c = ctx;
+	const char *name = name_of(c, span->function);
+
+	if (!name)
+		return -ENOMEM;
+	if (!thread->data[0])
+		thread->data[0] = pid_of(c, thread->process) + 1ULL;
+	begin_event(c);
+	fprintf(c->export->out, "{\"ph\": \"X\", %s, \"pid\": %llu, \"tid\": %llu", name,
+		(unsigned long long)thread->data[0] - 1,
+		thread->tid + ((unsigned long long)lane << 32));
+	put_us(c->export->out, "ts", since_start(c, span->start_ns));
+	put_us(c->export->out, "dur", span->duration_ns);
+	fputc('}', c->export->out);
+	return export_error(c->export->out);
+}
+
+static int put_instant(struct chrome *c, const struct perfx_span *span)
+{
+	const char *name = name_of(c, span->function);
+
+	if (!name)
+		return -ENOMEM;
+	begin_event(c);
+	fprintf(c->export->out, "{\"ph\": \"i\", \"s\": \"t\", %s, \"pid\": %u, \"tid\": %u", name,
+		pid_of(c, span->process), span->tid);
+	put_us(c->export->out, "ts", since_start(c, span->start_ns));
+	fputc('}', c->export->out);
+	return export_error(c->export->out);
+}
+
+static int on_span(void *ctx, const struct perfx_span *span)
+{
+	struct chrome *c = ctx;
+
+	if (span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED))
+		return put_instant(c, span);
+	return nesting__add(c->nesting, span);
+}
+
+/* --- what stands before the calls ------------------------------------------------------------- */
+
+static int put_meta(struct chrome *c, const char *what, uint32_t pid, uint32_t tid,
+		    const char *name)
+{
+	struct text json = {0};
+	int err;
+
+	if (!name[0])
+		return 0;
+	export_json_string(&json, name);
+	begin_event(c);
+	fprintf(c->export->out,
+		"{\"ph\": \"M\", \"name\": \"%s\", \"pid\": %u, \"tid\": %u, \"args\": {\"name\": "
+		"%s}}",
+		what, pid, tid, text_peek(&json));
+	err = json.failed ? -ENOMEM : export_error(c->export->out);
+	text_clear(&json);
+	return err;
+}
+
+static void put_counter(struct chrome *c, const struct profile_process *process, const char *name,
+			uint64_t time_ns, uint64_t bytes)
+{
+	if (bytes == PROFILE_ABSENT)
+		return;
+	begin_event(c);
+	fprintf(c->export->out, "{\"ph\": \"C\", \"name\": \"%s\", \"pid\": %u, \"tid\": 0", name,
+		process->pid);
+	put_us(c->export->out, "ts", since_start(c, time_ns));
+	fprintf(c->export->out, ", \"args\": {\"bytes\": %llu}}", (unsigned long long)bytes);
+}
+
+static int put_process(struct chrome *c, const struct profile_process *process)
+{
+	int err = put_meta(c, "process_name", process->pid, process->pid, process->comm);
+
+	for (size_t i = 0; i < process->threads_count && !err; i++)
+		err = put_meta(c, "thread_name", process->pid, process->threads[i].tid,
+			       process->threads[i].comm);
+	for (size_t i = 0; i < process->points_count; i++)
+		put_counter(c, process, "resident memory", process->points[i].time_ns,
+			    process->points[i].rss_bytes);
+	for (size_t i = 0; i < process->memory_count; i++) {
+		const struct profile_memory *memory = &process->memory[i];
+
+		for (size_t j = 0; j < memory->points_count; j++)
+			put_counter(c, process, domain_words(memory->domain),
+				    memory->points[j].time_ns, memory->points[j].live_bytes);
+	}
+	return err ? err : export_error(c->export->out);
+}
+
+/* The spaces after the colons are looked for by readers. */
+static int put_beginning(struct chrome *c)
+{
+	const struct profile *profile = c->export->profile;
+	struct text host = {0};
+	int err;
+
+	export_json_string(&host, profile->host_name);
+	fprintf(c->export->out,
+		"{\n\"schemaVersion\": 1,\n\"deviceProperties\": [],\n"
+		"\"distributedInfo\": {\"backend\": \"\", \"rank\": 0, \"world_size\": 1},\n"
+		"\"hostname\": %s,\n\"baseTimeNanoseconds\": %llu,\n\"displayTimeUnit\": \"ms\",\n"
+		"\"traceName\": \"perfx-trace\",\n\"traceEvents\": [",
+		text_peek(&host), (unsigned long long)profile->start_unix_ns);
+	err = host.failed ? -ENOMEM : export_error(c->export->out);
+	text_clear(&host);
+	return err;
+}
+
+static int put_all(struct chrome *c)
+{
+	const struct export *export = c->export;
+	int err = put_beginning(c);
+
+	for (size_t i = 0; i < export->profile->processes_count && !err; i++)
+		err = put_process(c, &export->profile->processes[i]);
+	if (!err)
+		err = export->each_span(export->capture, on_span, c);
+	if (!err)
+		err = nesting__flush(c->nesting);
+	fputs("\n]}\n", export->out);
+	return err ? err : export_error(export->out);
+}
+
+int export_chrome(const struct export *export)
+{
+	struct chrome c = {.export = export};
+	int err = -ENOMEM;
+
+	c.nesting = nesting__new(&(struct nesting_output){on_begin, NULL, &c});
+	c.names = calloc(export->profile->functions_count + 1, sizeof(*c.names));
+	if (c.nesting && c.names)
+		err = put_all(&c);
+	nesting__free(c.nesting);
+	for (size_t i = 0; c.names && i <= export->profile->functions_count; i++)
+		free(c.names[i]);
+	free(c.names);
+	return err;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Captures → files of other tools. One file a format. Formats that show every call read the calls
+ * from the capture as they write, so that memory does not grow with them; the others show what they
+ * add up to.
+ */
+#ifndef PERFX_EXPORT_EXPORT_H
+#define PERFX_EXPORT_EXPORT_H
+
+#include "aggregate/profile.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* 0, or what is not 0 ends it. */
+typedef int export_on_span(void *ctx, const struct perfx_span *span);
+
+struct export
+{
+	FILE *out;
+	/* Where the format shows calls: all but those. */
+	const struct profile *profile;
+	/* Gives each call's record, in the order of the capture. 0 or what on_span returned, or
+	 * -errno. */
+	int (*each_span)(void *capture, export_on_span *on_span, void *ctx);
+	void *capture;
+};
+
+struct export_format {
+	const char *name;			   /* -f */
+	const char *suffixes;			   /* " .pftrace ": -o FILE */
+	bool spans;				   /* needs each_span */
+	int (*write)(const struct export *export); /* 0 or -errno */
+};
+
+/* NULL when unknown. */
+const struct export_format *export_format_named(const char *name);
+const struct export_format *export_format_for(const char *path);
+/* "perfetto, …" and ".pftrace …", for messages. Static. */
+const char *export_format_names(void);
+const char *export_format_suffixes(void);
+
+#endif

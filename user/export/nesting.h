@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Calls as they end → calls as they begin, which is how other tools nest them: a caller before its
+ * callees, also where both began in the same nanosecond. A thread's calls are held back until its
+ * outermost traced call ends, or until there are NESTING_HELD of them: then what is there goes out,
+ * and a caller that ends later goes out later, with its own, earlier beginning.
+ *
+ * Calls of a thread that overlap without one being in the other (coroutines, stack switches) get
+ * lanes: within a lane everything nests.
+ */
+#ifndef PERFX_EXPORT_NESTING_H
+#define PERFX_EXPORT_NESTING_H
+
+#include "perfx_record.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define NESTING_HELD  1024
+#define NESTING_LANES 4
+
+/* A thread that made calls; data is the user's. */
+struct nesting_thread {
+	uint32_t process, tid;
+	uint64_t data[NESTING_LANES];
+};
+
+struct nesting_output {
+	/* Each in the order of time within a thread's lane and between two flushes. end may be
+	 * NULL. 0 or -errno. */
+	int (*begin)(void *ctx, struct nesting_thread *thread, unsigned lane,
+		     const struct perfx_span *span);
+	int (*end)(void *ctx, struct nesting_thread *thread, unsigned lane, uint64_t end_ns);
+	void *ctx;
+};
+
+struct nesting;
+
+struct nesting *nesting__new(const struct nesting_output *output);
+void nesting__free(struct nesting *nesting);
+/* 0, -ENOMEM or what the output returned. */
+int nesting__add(struct nesting *nesting, const struct perfx_span *span);
+/* What is still held back. */
+int nesting__flush(struct nesting *nesting);
+/* The thread of a call, made when it is new; NULL: memory is out. */
+struct nesting_thread *nesting__thread(struct nesting *nesting, const struct perfx_span *span);
+
+#endif

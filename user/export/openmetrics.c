@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * OpenMetrics text, for Prometheus and what reads the same: a family of metrics after the other,
+ * each with its type, then # EOF. The functions with most self time have series of their own; the
+ * rest of a process is one, named "other", so that a capture makes so many series and no more.
+ *
+ *     # TYPE perfx_function_calls counter
+ *     perfx_function_calls_total{pid="4242",comm="trainer",module="a.so",function="f",offset="0x40"}
+ * 7
+ */
+#include "base/escape.h"
+#include "decode/names.h"
+#include "export/formats.h"
+
+#include <errno.h>
+
+#define FUNCTIONS_MAX 200 /* of a process */
+
+/* Escaped for a label's value: backslash, quote, line end; the last cannot come any more. */
+static void add_label(struct text *line, const char *key, const char *harmless)
+{
+	text_printf(line, "%s%s=\"", line->data[line->length - 1] == '{' ? "" : ",", key);
+	for (const char *p = harmless; *p; p++) {
+		if (*p == '\\' || *p == '"')
+			text_add(line, "\\");
+		text_add_bytes(line, p, 1);
+	}
+	text_add(line, "\"");
+}
+
+static void add_foreign(struct text *line, const char *key, const char *value)
+{
+	struct text shown = {0};
+
+	escape_display(&shown, value);
+	add_label(line, key, text_peek(&shown));
+	line->failed |= shown.failed;
+	text_clear(&shown);
+}
+
+/* "name{pid=…,comm=…" */
+static void open_series(struct text *line, const char *name, const struct profile_process *process)
+{
+	char pid[16];
+
+	line->length = 0;
+	text_printf(line, "%s{", name);
+	if (!process)
+		return;
+	snprintf(pid, sizeof(pid), "%u", process->pid);
+	add_label(line, "pid", pid);
+	if (process->exec_count) {
+		snprintf(pid, sizeof(pid), "%u", process->exec_count);
+		add_label(line, "exec", pid);
+	}
+	add_foreign(line, "comm", process->comm);
+}
+
+static int end_line(FILE *out, struct text *line)
+{
+	text_add(line, "\n");
+	fwrite(text_peek(line), 1, line->length, out);
+	return line->failed ? -ENOMEM : export_error(out);
+}
+
+static int close_count(FILE *out, struct text *line, uint64_t value)
+{
+	text_printf(line, "} %llu", (unsigned long long)value);
+	return end_line(out, line);
+}
+
+static int close_seconds(FILE *out, struct text *line, uint64_t ns)
+{
+	text_printf(line, "} %llu.%09llu", (unsigned long long)(ns / 1000000000),
+		    (unsigned long long)(ns % 1000000000));
+	return end_line(out, line);
+}
+
+static void put_type(FILE *out, const char *name, const char *type, const char *unit,
+		     const char *help)
+{
+	fprintf(out, "# TYPE %s %s\n", name, type);
+	if (unit)
+		fprintf(out, "# UNIT %s %s\n", name, unit);
+	fprintf(out, "# HELP %s %s\n", name, help);
+}
+
+/* --- functions -------------------------------------------------------------------------------- */
+
+struct figure {
+	const char *name, *series, *unit, *help;
+	uint64_t (*of)(const struct profile_row *row); /* PROFILE_ABSENT: not measured */
+	bool is_time;
+};
+
+static uint64_t calls_of(const struct profile_row *row)
+{
+	return row->calls_count;
+}
+
+static uint64_t self_of(const struct profile_row *row)
+{
+	return row->timed_count ? row->self_ns : PROFILE_ABSENT;
+}
+
+static uint64_t total_of(const struct profile_row *row)
+{
+	return row->timed_count ? row->total_ns : PROFILE_ABSENT;
+}
+
+static const struct figure figures[] = {
+	{"perfx_function_calls", "perfx_function_calls_total", NULL,
+	 "Calls that ended while tracing.", calls_of, false},
+	{"perfx_function_self_seconds", "perfx_function_self_seconds_total", "seconds",
+	 "Time in the function itself, without traced functions that it called.", self_of, true},
+	{"perfx_function_seconds", "perfx_function_seconds_total", "seconds",
+	 "Time from entry to end.", total_of, true},
+};
+
+static int close_figure(FILE *out, struct text *line, const struct figure *figure, uint64_t value)
+{
+	return figure->is_time ? close_seconds(out, line, value) : close_count(out, line, value);
+}
+
+static int put_function(const struct export *export, struct text *line, const struct figure *figure,
+			const struct profile_process *process, const struct profile_row *row)
+{
+	const struct profile_function *function = profile_function(export->profile, row->function);
+	uint64_t value = figure->of(row);
+	char offset[32];
+
+	if (value == PROFILE_ABSENT || !function)
+		return 0;
+	snprintf(offset, sizeof(offset), "0x%llx", (unsigned long long)function->offset);
+	open_series(line, figure->series, process);
+	add_foreign(line, "module", function->module);
+	add_foreign(line, "function", function->name[0] ? function->name : "?");
+	add_label(line, "offset", offset);
+	return close_figure(export->out, line, figure, value);
+}
+
+static int put_rest(const struct export *export, struct text *line, const struct figure *figure,
+		    const struct profile_process *process)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = FUNCTIONS_MAX; i < process->rows_count; i++) {
+		uint64_t value = figure->of(&process->rows[i]);
+
+		if (value != PROFILE_ABSENT)
+			sum += value;
+	}
+	open_series(line, figure->series, process);
+	add_label(line, "module", "");
+	add_label(line, "function", "other");
+	return close_figure(export->out, line, figure, sum);
+}
+
+static int put_functions(const struct export *export, struct text *line,
+			 const struct figure *figure)
+{
+	int err = 0;
+
+	put_type(export->out, figure->name, "counter", figure->unit, figure->help);
+	for (size_t i = 0; i < export->profile->processes_count && !err; i++) {
+		const struct profile_process *process = &export->profile->processes[i];
+
+		for (size_t j = 0; j < process->rows_count && j < FUNCTIONS_MAX && !err; j++)
+			err = put_function(export, line, figure, process, &process->rows[j]);
+		if (!err && process->rows_count > FUNCTIONS_MAX)
+			err = put_rest(export, line, figure, process);
+	}
+	return err;
+}
+
+/* --- processes -------------------------------------------------------------------------------- */
+
+static int put_cpu(const struct export *export, struct text *line)
+{
+	int err = 0;
+
+	put_type(export->out, "perfx_process_cpu_seconds", "counter", "seconds",
+		 "CPU time used while tracing.");
+	for (size_t i = 0; i < export->profile->processes_count; i++) {
+		const struct profile_process *process = &export->profile->processes[i];
+		uint64_t times[] = {process->cpu_user_ns, process->cpu_system_ns};
+
+		for (int j = 0; j < 2 && !err; j++) {
+			if (times[j] == PROFILE_ABSENT)
+				continue;
+			open_series(line, "perfx_process_cpu_seconds_total", process);
+			add_label(line, "mode", j ? "system" : "user");
+			err = close_seconds(export->out, line, times[j]);
+		}
+	}
+	return err;
+}
+
+static int put_resident(const struct export *export, struct text *line)
+{
+	int err = 0;
+
+	put_type(export->out, "perfx_process_resident_bytes", "gauge", "bytes",
+		 "Resident memory, last seen.");
+	for (size_t i = 0; i < export->profile->processes_count && !err; i++) {
+		const struct profile_process *process = &export->profile->processes[i];
+
+		if (process->rss_bytes == PROFILE_ABSENT)
+			continue;
+		open_series(line, "perfx_process_resident_bytes", process);
+		err = close_count(export->out, line, process->rss_bytes);
+	}
+	return err;
+}
+
+struct memory_figure {
+	const char *name, *series, *type, *help;
+	uint64_t (*of)(const struct profile_memory *memory);
+};
+
+static uint64_t allocated_of(const struct profile_memory *memory)
+{
+	return memory->allocated_bytes.value;
+}
+
+static uint64_t live_of(const struct profile_memory *memory)
+{
+	return memory->current_bytes;
+}
+
+static uint64_t peak_of(const struct profile_memory *memory)
+{
+	return memory->peak_bytes;
+}
+
+static const struct memory_figure memory_figures[] = {
+	{"perfx_memory_allocated_bytes", "perfx_memory_allocated_bytes_total", "counter",
+	 "Allocated while tracing.", allocated_of},
+	{"perfx_memory_live_bytes", "perfx_memory_live_bytes", "gauge",
+	 "Allocated while tracing and not freed.", live_of},
+	{"perfx_memory_peak_live_bytes", "perfx_memory_peak_live_bytes", "gauge",
+	 "Most live bytes at a time.", peak_of},
+};
+
+static int put_memory(const struct export *export, struct text *line,
+		      const struct memory_figure *figure)
+{
+	int err = 0;
+
+	put_type(export->out, figure->name, figure->type, "bytes", figure->help);
+	for (size_t i = 0; i < export->profile->processes_count; i++) {
+		const struct profile_process *process = &export->profile->processes[i];
+
+		for (size_t j = 0; j < process->memory_count && !err; j++) {
+			uint64_t value = figure->of(&process->memory[j]);
+
+			if (value == PROFILE_ABSENT)
+				continue;
+			open_series(line, figure->series, process);
+			add_label(line, "domain", profile_domain_name(process->memory[j].domain));
+			err = close_count(export->out, line, value);
+		}
+	}
+	return err;
+}
+
+static int put_losses(const struct export *export, struct text *line)
+{
+	int err = 0;
+
+	put_type(export->out, "perfx_losses", "counter", NULL,
+		 "What the tracing lost, by kind; see the report.");
+	for (int i = 0; i < PERFX_LOSS_KINDS && !err; i++) {
+		open_series(line, "perfx_losses_total", NULL);
+		add_label(line, "kind", name_of_loss(i));
+		err = close_count(export->out, line, export->profile->losses[i]);
+	}
+	return err;
+}
+
+static int put_capture(const struct export *export, struct text *line)
+{
+	put_type(export->out, "perfx_capture_duration_seconds", "gauge", "seconds",
+		 "How long it was traced.");
+	open_series(line, "perfx_capture_duration_seconds", NULL);
+	add_foreign(line, "host", export->profile->host_name);
+	return close_seconds(export->out, line, export->profile->duration_ns);
+}
+
+int export_openmetrics(const struct export *export)
+{
+	struct text line = {0};
+	int err = put_capture(export, &line);
+
+	for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]) && !err; i++)
+		err = put_functions(export, &line, &figures[i]);
+	if (!err)
+		err = put_cpu(export, &line);
+	if (!err)
+		err = put_resident(export, &line);
+	for (size_t i = 0; i < sizeof(memory_figures) / sizeof(memory_figures[0]) && !err; i++)
+		err = put_memory(export, &line, &memory_figures[i]);
+	if (!err)
+		err = put_losses(export, &line);
+	fputs("# EOF\n", export->out);
+	text_clear(&line);
+	return err ? err : export_error(export->out);
+}

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Perfetto: a track for each process, in it one for each thread with its calls as nested slices,
+ * and counters. Times are CLOCK_MONOTONIC's, with a snapshot that relates them to the others. Names
+ * are sent once and then referred to by number. Field numbers: perfetto.proto.
+ *
+ * 10 million calls are 20 million packets in a few seconds, so a packet of the many is built in
+ * place, not from a tree of objects.
+ */
+#include "base/escape.h"
+#include "base/map64.h"
+#include "decode/names.h"
+#include "export/formats.h"
+#include "export/nesting.h"
+#include "export/wire.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { TRACE_PACKET = 1 };
+enum {
+	PACKET_CLOCKS = 6,
+	PACKET_TIMESTAMP = 8,
+	PACKET_SEQUENCE = 10,
+	PACKET_EVENT = 11,
+	PACKET_INTERNED = 12,
+	PACKET_FLAGS = 13,
+	PACKET_DEFAULTS = 59,
+	PACKET_TRACK = 60,
+	PACKET_FIRST = 87,
+};
+enum { DEFAULTS_CLOCK = 58 };
+enum { CLOCKS_CLOCK = 1, CLOCKS_PRIMARY = 2 };
+enum { CLOCK_ID = 1, CLOCK_TIMESTAMP = 2 };
+enum { INTERNED_CATEGORIES = 1, INTERNED_NAMES = 2 };
+enum { NAME_IID = 1, NAME_NAME = 2 };
+enum {
+	EVENT_CATEGORY = 3,
+	EVENT_TYPE = 9,
+	EVENT_NAME = 10,
+	EVENT_TRACK = 11,
+	EVENT_COUNTER = 30,
+};
+enum { TYPE_BEGIN = 1, TYPE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
+enum {
+	TRACK_UUID = 1,
+	TRACK_NAME = 2,
+	TRACK_PROCESS = 3,
+	TRACK_THREAD = 4,
+	TRACK_PARENT = 5,
+	TRACK_COUNTER = 8,
+};
+enum { PROCESS_PID = 1, PROCESS_CMDLINE = 2, PROCESS_NAME = 6 };
+enum { THREAD_PID = 1, THREAD_TID = 2, THREAD_NAME = 5 };
+enum { COUNTER_UNIT = 3, COUNTER_UNIT_NAME = 6 };
+enum { UNIT_BYTES = 3 };
+
+#define SEQUENCE      1
+#define FLAGS_CLEARED 1
+#define FLAGS_NEEDED  2
+
+/* What is written at once. */
+#define BUFFER_BYTES (1 << 20)
+
+struct perfetto {
+	const struct export *export;
+	struct nesting *nesting;
+	struct map64 processes;	 /* index → place in the profile */
+	uint64_t *process_uuids; /* by place */
+	bool *sent;		 /* by function: its name has been sent */
+	uint64_t uuids_count;	 /* given so far */
+	struct text out, packet, message, inner;
+};
+
+static int write_out(struct perfetto *p, size_t at_least)
+{
+	if (p->out.failed || p->packet.failed)
+		return -ENOMEM;
+	if (p->out.length < at_least)
+		return 0;
+	fwrite(p->out.data, 1, p->out.length, p->export->out);
+	p->out.length = 0;
+	return export_error(p->export->out);
+}
+
+/* The packet that was built goes out. */
+static int put_packet(struct perfetto *p)
+{
+	wire_integer(&p->packet, PACKET_SEQUENCE, SEQUENCE);
+	wire_message(&p->out, TRACE_PACKET, &p->packet);
+	return write_out(p, BUFFER_BYTES);
+}
+
+/* --- the beginning ------------------------------------------------------------------------------
+ */
+
+static void add_clock(struct perfetto *p, unsigned id, uint64_t time_ns)
+{
+	wire_integer(&p->inner, CLOCK_ID, id);
+	wire_integer(&p->inner, CLOCK_TIMESTAMP, time_ns);
+	wire_message(&p->message, CLOCKS_CLOCK, &p->inner);
+}
+
+static int put_beginning(struct perfetto *p)
+{
+	const struct profile *profile = p->export->profile;
+	int err;
+
+	wire_integer(&p->packet, PACKET_FIRST, true);
+	wire_integer(&p->packet, PACKET_FLAGS, FLAGS_CLEARED);
+	wire_integer(&p->message, DEFAULTS_CLOCK, 3);
+	wire_message(&p->packet, PACKET_DEFAULTS, &p->message);
+	for (int source = PERFX_SOURCE_PERFX; source <= PERFX_SOURCE_NCCL; source++) {
+		wire_integer(&p->inner, NAME_IID, (uint64_t)source);
+		wire_string(&p->inner, NAME_NAME, name_of_source(source));
+		wire_message(&p->message, INTERNED_CATEGORIES, &p->inner);
+	}
+	wire_message(&p->packet, PACKET_INTERNED, &p->message);
+	err = put_packet(p);
+	if (err)
+		return err;
+	add_clock(p, 1, profile->start_unix_ns);
+	add_clock(p, 3, profile->start_ns);
+	add_clock(p, 6, profile->start_boot_ns);
+	wire_integer(&p->message, CLOCKS_PRIMARY, 3);
+	wire_message(&p->packet, PACKET_CLOCKS, &p->message);
+	return put_packet(p);
+}
+
+/* --- tracks
+ * --------------------------------------------------------------------------------------- */
+
+static void add_name(struct text *to, unsigned field, const char *name)
+{
+	struct text shown = {0};
+
+	escape_display(&shown, name);
+	wire_string(to, field, text_peek(&shown));
+	to->failed |= shown.failed;
+	text_clear(&shown);
+}
+
+static void add_cmdline(struct text *to, const char *cmdline)
+{
+	struct text word = {0};
+
+	for (const char *c = cmdline; *cmdline; c++) {
+		if (*c && *c != PROFILE_ARGUMENT_END) {
+			text_add_bytes(&word, c, 1);
+			continue;
+		}
+		add_name(to, PROCESS_CMDLINE, text_peek(&word));
+		text_clear(&word);
+		if (!*c)
+			break;
+	}
+}
+
+static int put_process(struct perfetto *p, size_t i)
+{
+	const struct profile_process *process = &p->export->profile->processes[i];
+
+	p->process_uuids[i] = ++p->uuids_count;
+	wire_integer(&p->inner, PROCESS_PID, process->pid);
+	add_cmdline(&p->inner, process->cmdline);
+	if (process->comm[0])
+		add_name(&p->inner, PROCESS_NAME, process->comm);
+	wire_integer(&p->message, TRACK_UUID, p->process_uuids[i]);
+	wire_message(&p->message, TRACK_PROCESS, &p->inner);
+	wire_message(&p->packet, PACKET_TRACK, &p->message);
+	if (map64_put(&p->processes, process->index, (uint32_t)i))
+		return -ENOMEM;
+	return put_packet(p);
+}
+
+static const char *comm_of(const struct profile_process *process, uint32_t tid)
+{
+	for (size_t i = 0; i < process->threads_count; i++) {
+		if (process->threads[i].tid == tid)
+			return process->threads[i].comm;
+	}
+	return "";
+}
+
+/* Lane 0 is the thread's own track, the others are in it. */
+static int put_thread(struct perfetto *p, struct nesting_thread *thread, unsigned lane)
+{
+	uint32_t place = map64_get(&p->processes, thread->process);
+	const struct profile_process *process =
+		place == MAP64_NONE ? NULL : &p->export->profile->processes[place];
+	char name[64];
+
+	thread->data[lane] = ++p->uuids_count;
+	wire_integer(&p->message, TRACK_UUID, thread->data[lane]);
+	if (lane) {
+		snprintf(name, sizeof(name), "thread %u, at the same time (%u)", thread->tid, lane);
+		wire_string(&p->message, TRACK_NAME, name);
+		wire_integer(&p->message, TRACK_PARENT, thread->data[0]);
+	} else if (process) {
+		wire_integer(&p->inner, THREAD_PID, process->pid);
+		wire_integer(&p->inner, THREAD_TID, thread->tid);
+		if (comm_of(process, thread->tid)[0])
+			add_name(&p->inner, THREAD_NAME, comm_of(process, thread->tid));
+		wire_integer(&p->message, TRACK_PARENT, p->process_uuids[place]);
+		wire_message(&p->message, TRACK_THREAD, &p->inner);
+	} else {
+		snprintf(name, sizeof(name), "thread %u", thread->tid);
+		wire_string(&p->message, TRACK_NAME, name);
+	}
+	wire_message(&p->packet, PACKET_TRACK, &p->message);
+	return put_packet(p);
+}
+
+static int track_of(struct perfetto *p, struct nesting_thread *thread, unsigned lane)
+{
+	int err = 0;
+
+	if (!thread->data[0])
+		err = put_thread(p, thread, 0);
+	if (!err && !thread->data[lane])
+		err = put_thread(p, thread, lane);
+	return err;
+}
+
+/* --- calls ------------------------------------------------------------------------------------ */
+
+/* A name that is met for the first time is sent with the packet that refers to it. */
+static void add_interned(struct perfetto *p, uint32_t function)
+{
+	struct text name = {0};
+
+	if (p->sent[function])
+		return;
+	p->sent[function] = true;
+	export_function_name(&name, p->export->profile, function);
+	wire_integer(&p->inner, NAME_IID, function);
+	wire_string(&p->inner, NAME_NAME, text_peek(&name));
+	wire_message(&p->message, INTERNED_NAMES, &p->inner);
+	wire_message(&p->packet, PACKET_INTERNED, &p->message);
+	p->packet.failed |= name.failed;
+	text_clear(&name);
+}
+
+/* Most of a trace, therefore put together in place: at most 4 + 6 integers of 12 bytes. */
+static int put_event(struct perfetto *p, uint64_t time_ns, uint64_t track, unsigned type,
+		     const struct perfx_span *span)
+{
+	const struct profile_function *function =
+		span ? profile_function(p->export->profile, span->function) : NULL;
+	char event[64], packet[128], *e = event, *at = packet;
+
+	if (function) {
+		add_interned(p, span->function);
+		e = wire_put_integer(e, EVENT_CATEGORY, function->source);
+		e = wire_put_integer(e, EVENT_NAME, span->function);
+	}
+	e = wire_put_integer(e, EVENT_TYPE, type);
+	e = wire_put_integer(e, EVENT_TRACK, track);
+	at = wire_put_integer(at, PACKET_TIMESTAMP, time_ns);
+	at = wire_put_integer(at, PACKET_FLAGS, FLAGS_NEEDED);
+	at = wire_put_integer(at, PACKET_SEQUENCE, SEQUENCE);
+	at = wire_put_varint(at, PACKET_EVENT << 3 | WIRE_BYTES);
+	at = wire_put_varint(at, (uint64_t)(e - event));
+	memcpy(at, event, (size_t)(e - event));
+	at += e - event;
+	/* after a name that is sent with it */
+	text_add_bytes(&p->packet, packet, (size_t)(at - packet));
+	wire_message(&p->out, TRACE_PACKET, &p->packet);
+	return write_out(p, BUFFER_BYTES);
+}
+
+static int on_begin(void *ctx, struct nesting_thread *thread, unsigned lane,
+		    const struct perfx_span *span)
+{
+	struct perfetto *p = ctx;
+	int err = track_of(p, thread, lane);
+
+	return err ? err : put_event(p, span->start_ns, thread->data[lane], TYPE_BEGIN, span);
+}
+
+static int on_end(void *ctx, struct nesting_thread *thread, unsigned lane, uint64_t end_ns)
+{
+	return put_event(ctx, end_ns, thread->data[lane], TYPE_END, NULL);
+}
+
+/* A call whose time is not known is an instant. */
+static int on_span(void *ctx, const struct perfx_span *span)
+{
+	struct perfetto *p = ctx;
+	struct nesting_thread *thread;
+	int err;
+
+	if (!(span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED)))
+		return nesting__add(p->nesting, span);
+	thread = nesting__thread(p->nesting, span);
+	err = thread ? track_of(p, thread, 0) : -ENOMEM;
+	return err ? err : put_event(p, span->start_ns, thread->data[0], TYPE_INSTANT, span);
+}
+
+/* --- counters --------------------------------------------------------------------------------- */
+
+static int put_counter_track(struct perfetto *p, size_t process, const char *name, bool bytes)
+{
+	wire_integer(&p->message, TRACK_UUID, ++p->uuids_count);
+	wire_string(&p->message, TRACK_NAME, name);
+	wire_integer(&p->message, TRACK_PARENT, p->process_uuids[process]);
+	if (bytes)
+		wire_integer(&p->inner, COUNTER_UNIT, UNIT_BYTES);
+	else
+		wire_string(&p->inner, COUNTER_UNIT_NAME, "%");
+	wire_message(&p->message, TRACK_COUNTER, &p->inner);
+	wire_message(&p->packet, PACKET_TRACK, &p->message);
+	return put_packet(p);
+}
+
+static int put_count(struct perfetto *p, uint64_t time_ns, uint64_t value)
+{
+	wire_integer(&p->message, EVENT_TYPE, TYPE_COUNTER);
+	wire_integer(&p->message, EVENT_TRACK, p->uuids_count);
+	wire_integer(&p->message, EVENT_COUNTER, value > INT64_MAX ? INT64_MAX : value);
+	wire_integer(&p->packet, PACKET_TIMESTAMP, time_ns);
+	wire_integer(&p->packet, PACKET_FLAGS, FLAGS_NEEDED);
+	wire_message(&p->packet, PACKET_EVENT, &p->message);
+	return put_packet(p);
+}
+
+static int put_resident(struct perfetto *p, size_t i)
+{
+	const struct profile_process *process = &p->export->profile->processes[i];
+	int err = process->points_count ? put_counter_track(p, i, "Resident memory", true) : 0;
+
+	for (size_t j = 0; j < process->points_count && !err; j++) {
+		if (process->points[j].rss_bytes != PROFILE_ABSENT)
+			err = put_count(p, process->points[j].time_ns,
+					process->points[j].rss_bytes);
+	}
+	return err;
+}
+
+/* Of one CPU, between two samples; it stands at the first of them. */
+static int put_cpu(struct perfetto *p, size_t i)
+{
+	const struct profile_process *process = &p->export->profile->processes[i];
+	int err = process->points_count > 1 ? put_counter_track(p, i, "CPU", false) : 0;
+
+	for (size_t j = 1; j < process->points_count && !err; j++) {
+		const struct profile_usage_point *a = &process->points[j - 1], *b = a + 1;
+
+		if (a->cpu_ns == PROFILE_ABSENT || b->cpu_ns == PROFILE_ABSENT ||
+		    b->time_ns <= a->time_ns || b->cpu_ns < a->cpu_ns)
+			continue;
+		err = put_count(p, a->time_ns,
+				(uint64_t)(100.0 * (double)(b->cpu_ns - a->cpu_ns) /
+					   (double)(b->time_ns - a->time_ns)));
+	}
+	return err;
+}
+
+static int put_memory(struct perfetto *p, size_t i, const struct profile_memory *memory)
+{
+	bool held = memory->current_bytes != PROFILE_ABSENT;
+	char name[64];
+	int err;
+
+	snprintf(name, sizeof(name), "%s: %s", profile_domain_name(memory->domain),
+		 held ? "live bytes" : "allocated so far");
+	err = put_counter_track(p, i, name, true);
+	for (size_t j = 0; j < memory->points_count && !err; j++)
+		err = put_count(p, memory->points[j].time_ns,
+				held ? memory->points[j].live_bytes
+				     : memory->points[j].allocated_bytes);
+	return err;
+}
+
+static int put_process_tracks(struct perfetto *p, size_t i)
+{
+	const struct profile_process *process = &p->export->profile->processes[i];
+	int err = put_process(p, i);
+
+	if (!err)
+		err = put_resident(p, i);
+	if (!err)
+		err = put_cpu(p, i);
+	for (size_t j = 0; j < process->memory_count && !err; j++)
+		err = put_memory(p, i, &process->memory[j]);
+	return err;
+}
+
+static int put_all(struct perfetto *p)
+{
+	const struct export *export = p->export;
+	int err = put_beginning(p);
+
+	for (size_t i = 0; i < export->profile->processes_count && !err; i++)
+		err = put_process_tracks(p, i);
+	if (!err)
+		err = export->each_span(export->capture, on_span, p);
+	if (!err)
+		err = nesting__flush(p->nesting);
+	return err ? err : write_out(p, 0);
+}
+
+int export_perfetto(const struct export *export)
+{
+	struct perfetto p = {.export = export};
+	int err = -ENOMEM;
+
+	p.nesting = nesting__new(&(struct nesting_output){on_begin, on_end, &p});
+	p.process_uuids = calloc(export->profile->processes_count + 1, sizeof(*p.process_uuids));
+	p.sent = calloc(export->profile->functions_count + 1, sizeof(*p.sent));
+	if (p.nesting && p.process_uuids && p.sent)
+		err = put_all(&p);
+	nesting__free(p.nesting);
+	free(p.process_uuids);
+	free(p.sent);
+	map64_clear(&p.processes);
+	text_clear(&p.out);
+	text_clear(&p.packet);
+	text_clear(&p.message);
+	text_clear(&p.inner);
+	return err;
+}

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * pprof: what calling contexts took, and what call stacks allocated. Every sample has all values;
+ * which is looked at is chosen by `pprof -sample_index`:
+ *
+ *     calls, time          of calling contexts
+ *     host_allocs, host_alloc_space, host_inuse_space, host_peak_space    and tensor_…, gpu_…
+ *                          of hotspots, for each domain that was recorded; never summed over them
+ *
+ * Labels name the process. The fields of a message may come in any order, so strings, functions and
+ * locations are written when they are met first. Field numbers: pprof.proto.
+ */
+#include "base/escape.h"
+#include "base/map64.h"
+#include "export/formats.h"
+#include "export/wire.h"
+
+#include <errno.h>
+#include <zlib.h>
+
+enum {
+	PROFILE_SAMPLE_TYPE = 1,
+	PROFILE_SAMPLE = 2,
+	PROFILE_MAPPING = 3,
+	PROFILE_LOCATION = 4,
+	PROFILE_FUNCTION = 5,
+	PROFILE_STRING = 6,
+	PROFILE_TIME = 9,
+	PROFILE_DURATION = 10,
+	PROFILE_COMMENT = 13,
+	PROFILE_DEFAULT_TYPE = 14,
+};
+enum { TYPE_TYPE = 1, TYPE_UNIT = 2 };
+enum { SAMPLE_LOCATION = 1, SAMPLE_VALUE = 2, SAMPLE_LABEL = 3 };
+enum { LABEL_KEY = 1, LABEL_STRING = 2, LABEL_NUMBER = 3 };
+enum { MAPPING_ID = 1, MAPPING_FILE = 5, MAPPING_BUILD_ID = 6, MAPPING_HAS_FUNCTIONS = 7 };
+enum { LOCATION_ID = 1, LOCATION_MAPPING = 2, LOCATION_LINE = 4 };
+enum { LINE_FUNCTION = 1, LINE_LINE = 2 };
+enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_SYSTEM_NAME = 3, FUNCTION_FILE = 4 };
+
+/* Values of a sample: calls and time, then four for each domain. */
+#define DOMAIN_VALUES 4
+#define VALUES_MAX    (2 + DOMAIN_VALUES * PERFX_DOMAINS)
+#define FRAMES_MAX    512
+
+struct pprof {
+	const struct export *export;
+	struct text out, message, inner;
+	uint64_t strings_count, locations_count, mappings_count;
+	struct map64 locations;		     /* function id, or address of a profile_frame → id */
+	struct map64 mappings;		     /* address of a module's name → id */
+	unsigned first_value[PERFX_DOMAINS]; /* of a domain; 0: not recorded */
+	unsigned values_count;
+	uint64_t key_pid, key_process, key_allocator; /* strings */
+};
+
+/* Its number. */
+static uint64_t add_string(struct pprof *p, const char *string)
+{
+	struct text shown = {0};
+
+	escape_display(&shown, string);
+	wire_string(&p->out, PROFILE_STRING, text_peek(&shown));
+	p->out.failed |= shown.failed;
+	text_clear(&shown);
+	return p->strings_count++;
+}
+
+static void put(struct pprof *p, unsigned field)
+{
+	wire_message(&p->out, field, &p->message);
+}
+
+/* --- what is measured ------------------------------------------------------------------------- */
+
+static void add_type(struct pprof *p, const char *name, const char *unit)
+{
+	wire_integer(&p->message, TYPE_TYPE, add_string(p, name));
+	wire_integer(&p->message, TYPE_UNIT, add_string(p, unit));
+	put(p, PROFILE_SAMPLE_TYPE);
+	p->values_count++;
+}
+
+static void add_domain_types(struct pprof *p, enum perfx_domain domain)
+{
+	static const char *const names[DOMAIN_VALUES][2] = {{"allocs", "count"},
+							    {"alloc_space", "bytes"},
+							    {"inuse_space", "bytes"},
+							    {"peak_space", "bytes"}};
+	char name[64];
+
+	p->first_value[domain] = p->values_count;
+	for (int i = 0; i < DOMAIN_VALUES; i++) {
+		snprintf(name, sizeof(name), "%s_%s", profile_domain_name(domain), names[i][0]);
+		add_type(p, name, names[i][1]);
+	}
+}
+
+static bool has_domain(const struct profile *profile, enum perfx_domain domain)
+{
+	for (size_t i = 0; i < profile->processes_count; i++) {
+		for (size_t j = 0; j < profile->processes[i].memory_count; j++) {
+			if (profile->processes[i].memory[j].domain == domain)
+				return true;
+		}
+	}
+	return false;
+}
+
+static void add_types(struct pprof *p)
+{
+	const struct profile *profile = p->export->profile;
+
+	add_string(p, "");
+	add_type(p, "calls", "count");
+	add_type(p, "time", "nanoseconds");
+	for (int domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++) {
+		if (has_domain(profile, domain))
+			add_domain_types(p, domain);
+	}
+	wire_integer(&p->out, PROFILE_TIME, profile->start_unix_ns);
+	wire_integer(&p->out, PROFILE_DURATION, profile->duration_ns);
+	wire_integer(&p->out, PROFILE_DEFAULT_TYPE, add_string(p, "time"));
+	wire_integer(&p->out, PROFILE_COMMENT, add_string(p, profile->command));
+	p->key_pid = add_string(p, "pid");
+	p->key_process = add_string(p, "process");
+	p->key_allocator = add_string(p, "allocator");
+}
+
+/* --- places ----------------------------------------------------------------------------------- */
+
+static uint64_t mapping_of(struct pprof *p, const char *module, const char *build_id)
+{
+	uint64_t key = (uint64_t)(uintptr_t)module;
+	uint32_t id = map64_get(&p->mappings, key);
+
+	if (!module[0])
+		return 0;
+	if (id != MAP64_NONE)
+		return id;
+	id = (uint32_t)++p->mappings_count;
+	p->out.failed |= map64_put(&p->mappings, key, id) != 0;
+	wire_integer(&p->message, MAPPING_ID, id);
+	wire_integer(&p->message, MAPPING_FILE, add_string(p, module));
+	wire_integer(&p->message, MAPPING_BUILD_ID, add_string(p, build_id));
+	wire_integer(&p->message, MAPPING_HAS_FUNCTIONS, true);
+	put(p, PROFILE_MAPPING);
+	return id;
+}
+
+/* A location with one line, in a function of the same number. */
+static uint64_t add_location(struct pprof *p, uint64_t key, uint64_t mapping, const char *name,
+			     const char *file, uint32_t line)
+{
+	uint64_t id = ++p->locations_count, string = add_string(p, name[0] ? name : "?");
+
+	p->out.failed |= map64_put(&p->locations, key, (uint32_t)id) != 0;
+	wire_integer(&p->message, FUNCTION_ID, id);
+	wire_integer(&p->message, FUNCTION_NAME, string);
+	wire_integer(&p->message, FUNCTION_SYSTEM_NAME, string);
+	if (file[0])
+		wire_integer(&p->message, FUNCTION_FILE, add_string(p, file));
+	put(p, PROFILE_FUNCTION);
+	wire_integer(&p->inner, LINE_FUNCTION, id);
+	if (line)
+		wire_integer(&p->inner, LINE_LINE, line);
+	wire_integer(&p->message, LOCATION_ID, id);
+	if (mapping)
+		wire_integer(&p->message, LOCATION_MAPPING, mapping);
+	wire_message(&p->message, LOCATION_LINE, &p->inner);
+	put(p, PROFILE_LOCATION);
+	return id;
+}
+
+static uint64_t location_of_function(struct pprof *p, uint32_t function_id)
+{
+	const struct profile_function *function = profile_function(p->export->profile, function_id);
+	uint32_t id = map64_get(&p->locations, function_id);
+	uint64_t mapping;
+
+	if (id != MAP64_NONE)
+		return id;
+	if (!function)
+		return add_location(p, function_id, 0, "?", "", 0);
+	mapping = mapping_of(p, function->module, function->build_id);
+	return add_location(p, function_id, mapping, function->name, "", 0);
+}
+
+/* Addresses of user space are beyond all function ids. */
+static uint64_t location_of_frame(struct pprof *p, const struct profile_frame *frame)
+{
+	uint64_t key = (uint64_t)(uintptr_t)frame, mapping;
+	uint32_t id = map64_get(&p->locations, key);
+	char name[64];
+
+	if (id != MAP64_NONE)
+		return id;
+	mapping = mapping_of(p, frame->module, "");
+	snprintf(name, sizeof(name), "0x%llx",
+		 (unsigned long long)(frame->module[0] ? frame->offset : frame->address));
+	return add_location(p, key, mapping, frame->function[0] ? frame->function : name,
+			    frame->file, frame->line);
+}
+
+/* --- samples ---------------------------------------------------------------------------------- */
+
+struct sample {
+	uint64_t locations[FRAMES_MAX]; /* innermost first */
+	size_t locations_count;
+	uint64_t values[VALUES_MAX];
+};
+
+/* A process's strings, for the labels of its samples. */
+struct labels {
+	const struct profile_process *process;
+	uint64_t name;
+};
+
+static void add_label(struct pprof *p, uint64_t key, unsigned field, uint64_t value)
+{
+	wire_integer(&p->inner, LABEL_KEY, key);
+	wire_integer(&p->inner, field, value);
+	wire_message(&p->message, SAMPLE_LABEL, &p->inner);
+}
+
+static void put_sample(struct pprof *p, const struct sample *sample, const struct labels *labels,
+		       const char *allocator)
+{
+	uint64_t string = allocator ? add_string(p, allocator) : 0;
+
+	for (size_t i = 0; i < sample->locations_count; i++)
+		wire_varint(&p->inner, sample->locations[i]);
+	wire_message(&p->message, SAMPLE_LOCATION, &p->inner);
+	for (unsigned i = 0; i < p->values_count; i++)
+		wire_varint(&p->inner,
+			    sample->values[i] > INT64_MAX ? INT64_MAX : sample->values[i]);
+	wire_message(&p->message, SAMPLE_VALUE, &p->inner);
+	add_label(p, p->key_pid, LABEL_NUMBER, labels->process->pid);
+	add_label(p, p->key_process, LABEL_STRING, labels->name);
+	if (allocator)
+		add_label(p, p->key_allocator, LABEL_STRING, string);
+	put(p, PROFILE_SAMPLE);
+}
+
+static int put_contexts(struct pprof *p, const struct labels *labels)
+{
+	const struct profile_process *process = labels->process;
+	struct map64 places = {0};
+	int err = 0;
+
+	for (size_t i = 0; i < process->contexts_count && !err; i++)
+		err = map64_put(&places, process->contexts[i].id, (uint32_t)i);
+	for (size_t i = 0; i < process->contexts_count && !err; i++) {
+		const struct profile_context *context = &process->contexts[i];
+		struct sample sample = {.values = {context->calls_count, context->self_ns}};
+
+		for (uint32_t at = (uint32_t)i;
+		     at != MAP64_NONE && sample.locations_count < FRAMES_MAX;) {
+			sample.locations[sample.locations_count++] =
+				location_of_function(p, process->contexts[at].function);
+			at = map64_get(&places, process->contexts[at].parent);
+		}
+		if (context->calls_count)
+			put_sample(p, &sample, labels, NULL);
+	}
+	map64_clear(&places);
+	return err;
+}
+
+static uint64_t or_none(uint64_t bytes)
+{
+	return bytes == PROFILE_ABSENT ? 0 : bytes;
+}
+
+static void put_hotspots(struct pprof *p, const struct profile_memory *memory,
+			 const struct labels *labels)
+{
+	for (size_t i = 0; i < memory->hotspots_count; i++) {
+		const struct profile_hotspot *h = &memory->hotspots[i];
+		struct sample sample = {0};
+		uint64_t *values = sample.values + p->first_value[memory->domain];
+
+		for (size_t j = 0; j < h->frames_count && j < FRAMES_MAX; j++)
+			sample.locations[sample.locations_count++] =
+				location_of_frame(p, h->frames[j]);
+		if (!h->frames_count)
+			sample.locations[sample.locations_count++] =
+				location_of_function(p, h->function);
+		values[0] = h->allocs.value;
+		values[1] = h->allocated_bytes.value;
+		values[2] = or_none(h->live_bytes);
+		values[3] = or_none(h->live_at_peak_bytes);
+		put_sample(p, &sample, labels, h->allocator);
+	}
+}
+
+static int put_process(struct pprof *p, const struct profile_process *process)
+{
+	struct labels labels = {.process = process};
+	int err;
+
+	labels.name = add_string(p, process->comm);
+	err = put_contexts(p, &labels);
+	for (size_t i = 0; i < process->memory_count && !err; i++)
+		put_hotspots(p, &process->memory[i], &labels);
+	return err;
+}
+
+/* --- gzip ------------------------------------------------------------------------------------- */
+
+/* Without a time and name in the header: the same capture gives the same bytes. */
+static int write_gzip(FILE *out, const struct text *data)
+{
+	z_stream z = {.next_in = (Bytef *)(data->data ? data->data : ""),
+		      .avail_in = (uInt)data->length};
+	unsigned char buffer[16384];
+	int code;
+
+	if (data->length > UINT32_MAX)
+		return -EFBIG;
+	/* 16: the format is gzip */
+	if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY))
+		return -ENOMEM;
+	do {
+		z.next_out = buffer;
+		z.avail_out = sizeof(buffer);
+		code = deflate(&z, Z_FINISH);
+		fwrite(buffer, 1, sizeof(buffer) - z.avail_out, out);
+	} while (code == Z_OK);
+	deflateEnd(&z);
+	return export_error(out);
+}
+
+int export_pprof(const struct export *export)
+{
+	struct pprof p = {.export = export};
+	int err = 0;
+
+	add_types(&p);
+	for (size_t i = 0; i < export->profile->processes_count && !err; i++)
+		err = put_process(&p, &export->profile->processes[i]);
+	if (!err && (p.out.failed || p.message.failed || p.inner.failed))
+		err = -ENOMEM;
+	if (!err)
+		err = write_gzip(export->out, &p.out);
+	map64_clear(&p.locations);
+	map64_clear(&p.mappings);
+	text_clear(&p.out);
+	text_clear(&p.message);
+	text_clear(&p.inner);
+	return err;
+}
