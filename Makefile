@@ -430,8 +430,8 @@ uninstall:
 	$(if $(PYTHONDIR),rm -rf $(PYDIR))
 
 # --- benchmarks -----------------------------------------------------------------------------
-# Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory|peaks|
-# capture|marks is one table. A current PyTorch is measured too where ML_VENV holds one.
+# Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory|flops|
+# peaks|capture|marks is one table. A current PyTorch is measured too where ML_VENV holds one.
 BENCH     ?= all
 BENCH_BIN := $(addprefix $(BUILD)/bench/,calls_per_second empty_probe bench_capture bench_peaks markers)
 

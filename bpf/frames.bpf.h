@@ -11,6 +11,7 @@
 #define PERFX_FRAMES_BPF_H
 
 #include "figures.bpf.h"
+#include "meters.bpf.h"
 #include "objects.bpf.h"
 #include "tell.bpf.h"
 
@@ -229,9 +230,10 @@ __noinline int evict_oldest(struct thread *t)
 /*
  * A call that an exception has left keeps its place until that is used anew, and meanwhile nobody
  * else's work would be counted. So it is asked whether its return address is still there: otherwise
- * it is over, or its stack has been put aside, and it is nobody's caller now.
+ * it is over, or its stack has been put aside, and it is nobody's caller now. (Only asked here: the
+ * kernel allows 512 bytes of stack to all functions that call each other.)
  */
-__noinline int leave_silencer(struct thread *t)
+__noinline int silencer_is_over(struct thread *t)
 {
 	const struct work *work;
 	__u64 value = 0;
@@ -242,10 +244,10 @@ __noinline int leave_silencer(struct thread *t)
 	if (!work->slot || bpf_probe_read_user(&value, sizeof(value), (void *)work->slot) ||
 	    value == work->back || slot_holds_trampoline(work->slot))
 		return 0;
-	return leave_any(t, work->slot, 0, 0, 0);
+	return 1;
 }
 
-/* What leave_silencer wants to know of the call that begins. */
+/* What silencer_is_over wants to know of the call that begins. */
 static __always_inline void note_return_address(struct thread *t, __u64 slot)
 {
 	struct work *work = work_at(t, t->outcome.work - 1);
@@ -264,8 +266,8 @@ static __always_inline void make_way(struct thread *t, __u64 slot)
 		return;
 	if (perfx_many_stacks) {
 		leave_any(t, slot, 0, 0, 0);
-		if (t->silencer)
-			leave_silencer(t);
+		if (t->silencer && silencer_is_over(t))
+			leave_any(t, work_at(t, t->silencer - 1)->slot, 0, 0, 0);
 		if (t->depth >= PERFX_MAX_DEPTH)
 			evict_oldest(t);
 	} else if (is_stale(frame_at(t, t->depth - 1), slot)) {
@@ -393,6 +395,10 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	f->entry = index | (by_return ? FRAME_BY_RETURN : 0);
 	f->probe_ns = 0;
 	f->child_function = 0;
+	f->metered = 0;
+	/* where stacks are switched, other calls of the thread go on meanwhile */
+	if (perfx_metering && (probe->flags & PERFX_PROBE_F_METERED) && !perfx_many_stacks)
+		f->metered = begin_meters(t->depth);
 	t->depth++;
 	if (by_return)
 		t->returns++;
@@ -415,6 +421,10 @@ static __always_inline void leave(struct thread *t, const struct perfx_probe *pr
 		f = frame_at(t, t->depth - 1);
 		if (f->slot == slot && f->function == probe->function) {
 			end_frame(t, t->depth - 1, now, probe->call_cost_ns, 0);
+			/* here and not in end_frame: tracepoints' and sleepable programs must not
+			 * refer to perf events; what the frame was is still there */
+			if (perfx_metering && f->metered)
+				end_meters(t, t->depth);
 			return;
 		}
 		if (f->slot > slot) {

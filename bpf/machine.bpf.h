@@ -66,14 +66,12 @@ static __always_inline __u64 *stack_at(struct machine *m, __u32 index)
 /* GROUPS: its five operands end at m->depth; the sum goes to m->words[0]. 0 or -1. */
 __noinline int sum_groups(struct thread *t, __u32 bytes)
 {
-	__u64 arrays[4], count, sum = 0;
+	__u64 count, sum = 0;
 	struct machine *m;
 
 	if (!t || (bytes != 4 && bytes != 8))
 		return -1;
 	m = &t->machine;
-	for (int i = 0; i < 4; i++)
-		arrays[i] = *stack_at(m, m->depth - 5 + i);
 	count = *stack_at(m, m->depth - 1);
 	if (count > PERFX_FIGURE_GROUPS)
 		return -1;
@@ -84,7 +82,8 @@ __noinline int sum_groups(struct thread *t, __u32 bytes)
 			break;
 		for (int i = 0; i < 4; i++) {
 			m->words[i] = 0;
-			if (!read_user(&m->words[i], bytes, arrays[i] + group * bytes) ||
+			if (!read_user(&m->words[i], bytes,
+				       *stack_at(m, m->depth - 5 + i) + group * bytes) ||
 			    !to_dimension(&m->words[i], bytes) ||
 			    !multiply(product, m->words[i], &product))
 				return -1;

@@ -23,12 +23,14 @@ struct frame {
 	__u32 probe_ns; /* cost of probes hit inside, itself excluded */
 	/* the child called last: saves the hash look-up in loops */
 	__u32 child_function, child_context;
-	__u8 figure; /* enum perfx_figure_state */
-	__u8 dtype;  /* enum perfx_dtype, where it has no work */
-	__u8 work;   /* 1 + index into thread.works; 0: none */
-	__u8 pad;
+	__u8 figure;	 /* enum perfx_figure_state */
+	__u8 dtype;	 /* enum perfx_dtype, where it has no work */
+	__u8 work;	 /* 1 + index into thread.works; 0: none */
+	__u8 metered;	 /* METERED_; 0: not wanted */
 	__u32 operation; /* of the object that the call runs: told instead of the function; or 0 */
 };
+#define METERED_OPEN   1 /* read when it opened */
+#define METERED_MISSED 2 /* could not be */
 
 /* Open calls of a thread that have a figure of their own. What they call has none, so there is
  * hardly ever more than one: further ones are those that remember something (NOTE), those that move

@@ -43,6 +43,8 @@ enum perfx_probe_kind {
 #define PERFX_PROBE_F_REPEATS 0x4
 /* Counted only because timing it would be too dear: no loss. */
 #define PERFX_PROBE_F_BY_CHOICE 0x8
+/* Entries: the thread's perf events are read at its calls' ends. */
+#define PERFX_PROBE_F_METERED 0x10
 
 struct perfx_probe {
 	__u32 function;
@@ -157,6 +159,21 @@ struct perfx_context_node {
 	__u64 counted_count, unread_count, silenced_count;
 	__u64 opaque_count;
 	__u64 bus_bytes, bus_moved_bytes;
+};
+
+#define PERFX_METER_EVENTS  8	 /* perf events of a thread; a power of two */
+#define PERFX_METER_THREADS 2048 /* that have them at a time */
+
+/* A perf event is worth so much in a meter. */
+struct perfx_meter_event {
+	__u32 meter, weight;
+};
+
+/* As struct perfx_metered. */
+struct perfx_meter_sums {
+	__u64 calls_count, missed_count;
+	__u64 values[PERFX_METERS];
+	__u64 flops, counted_flops;
 };
 
 /*

@@ -48,12 +48,15 @@ enum perfx_kind {
 	PERFX_KIND_FRAME = 43,
 	PERFX_KIND_PEAK = 44,
 	PERFX_KIND_WORK = 45,
+	PERFX_KIND_METER = 46,
 	/* at the end of a capture, read from kernel maps */
 	PERFX_KIND_BOOK = 48,
 	PERFX_KIND_HITS = 49,
 	PERFX_KIND_LOSS = 50,
 	PERFX_KIND_END = 51,
 	PERFX_KIND_MEMORY_BOOK = 52,
+	PERFX_KIND_METERED = 53,
+	PERFX_KIND_METERED_PROCESS = 54,
 };
 
 struct perfx_record {
@@ -430,6 +433,53 @@ struct perfx_peak {
 	__u16 pad;
 };
 
+/*
+ * Meters: what perf events count of a thread, such as cycles or instructions, in user mode where
+ * they are the hardware's. At most PERFX_METERS, each described by a METER record; a missing one
+ * says why nothing is counted. strings: name, unit, why ("": it counts)
+ */
+#define PERFX_METERS 4 /* a power of two */
+
+enum perfx_meter_kind {
+	PERFX_METER_PLAIN = 0,
+	PERFX_METER_FLOPS = 1,	 /* floating-point operations, a multiply-add is 2 */
+	PERFX_METER_MISSING = 2, /* `meter` has no meaning */
+};
+
+struct perfx_meter {
+	struct perfx_record hdr;
+	__u32 meter; /* place in `values` */
+	__u8 kind;   /* enum perfx_meter_kind */
+	__u8 pad[3];
+};
+
+/* What was counted during the calls of a context on their threads, calls inside included; work that
+ * they had done by other threads is not in it. */
+struct perfx_metered {
+	struct perfx_record hdr;
+	__u32 context;
+	__u32 pad;
+	__u64 calls_count;  /* metered */
+	__u64 missed_count; /* not, or not all the time: the thread was too new, events were too
+			       many */
+	__u64 values[PERFX_METERS];
+	/* Of those with a figure of their own: what it says, and what the meter of floating-point
+	 * operations has counted. */
+	__u64 flops, counted_flops;
+};
+
+/* What all threads of a process did meanwhile, from when they were found: those of a thread that
+ * began while tracing lack its first moment. */
+struct perfx_metered_process {
+	struct perfx_record hdr;
+	__u32 process;
+	__u32 threads_count;
+	__u64 values[PERFX_METERS];
+	/* Events wait where the processor has too few counters: of enabled_ns they counted during
+	 * running_ns, which the values have been scaled up for. */
+	__u64 enabled_ns, running_ns;
+};
+
 /* What each run of an operation of a compiled program does (a thunk of XLA): read from the object
  * that describes it, once. */
 struct perfx_work {
@@ -533,6 +583,9 @@ PERFX_ASSERT_SIZE(perfx_allocator, 16);
 PERFX_ASSERT_SIZE(perfx_memory_mode, 48);
 PERFX_ASSERT_SIZE(perfx_frame, 40);
 PERFX_ASSERT_SIZE(perfx_memory_book, 40);
+PERFX_ASSERT_SIZE(perfx_meter, 16);
+PERFX_ASSERT_SIZE(perfx_metered, 80);
+PERFX_ASSERT_SIZE(perfx_metered_process, 64);
 PERFX_ASSERT_SIZE(perfx_fork, 32);
 PERFX_ASSERT_SIZE(perfx_exec, 32);
 PERFX_ASSERT_SIZE(perfx_exit, 56);

@@ -42,6 +42,10 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W 'on off' -- "$cur")
 		return
 		;;
+	--counters)
+		mapfile -t COMPREPLY < <(compgen -W 'on off cycles instructions flops llc-misses task-clock page-faults context-switches cpu-migrations' -- "$cur")
+		return
+		;;
 	--cmdline)
 		mapfile -t COMPREPLY < <(compgen -W 'hidden full' -- "$cur")
 		return
@@ -72,7 +76,7 @@ _perfx_trace() {
 	if [[ $cur == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W '
 			-p --pid -a --all -F --functions --memory --no-children --user
-			--flops --flops-rules
+			--flops --flops-rules --counters
 			-d --duration -o --output -f --format --capture --max-size --top --cmdline
 			--sort --process --table --no-header --fail-on
 			--link --return --probe-site --compensate --no-calibrate

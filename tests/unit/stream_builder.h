@@ -143,6 +143,20 @@ static inline void stream_peak(struct stream *s, uint32_t threads, enum perfx_dt
 		     .bytes_per_s = bytes_per_s, .threads = threads, .dtype = (uint8_t)dtype);
 }
 
+static inline void stream_meter(struct stream *s, uint32_t meter, const char *name,
+				const char *unit, enum perfx_meter_kind kind)
+{
+	stream_add(s, PERFX_KIND_METER, struct perfx_meter, STRINGS(name, unit, ""), .meter = meter,
+		   .kind = (uint8_t)kind);
+}
+
+/* Why nothing, or not all, is counted. */
+static inline void stream_no_meter(struct stream *s, const char *why)
+{
+	stream_add(s, PERFX_KIND_METER, struct perfx_meter, STRINGS("", "", why),
+		   .kind = PERFX_METER_MISSING);
+}
+
 static inline void stream_probe(struct stream *s, uint32_t probe, uint32_t function,
 				enum perfx_site site, bool is_exit, uint64_t hits)
 {

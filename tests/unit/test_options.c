@@ -270,3 +270,22 @@ Test(options, flops_mistakes, .init = cr_redirect_stderr)
 		options_clear(&options);
 	}
 }
+
+Test(options, counters)
+{
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(parse(&options, words, "-p|1"), EXIT_OK);
+	cr_expect_eq(options.counters, COUNTERS_DEFAULT);
+	options_clear(&options);
+	cr_assert_eq(parse(&options, words, "-p|1|--counters|off"), EXIT_OK);
+	cr_expect_eq(options.counters, COUNTERS_OFF);
+	options_clear(&options);
+	cr_assert_eq(parse(&options, words, "-p|1|--counters|flops,page-faults"), EXIT_OK);
+	cr_expect_eq(options.counters, COUNTERS_LISTED);
+	cr_expect_str_eq(options.counters_names, "flops,page-faults");
+	options_clear(&options);
+	cr_expect_eq(parse(&options, words, "-p|1|--counters|joules"), EXIT_USAGE);
+	options_clear(&options);
+}

@@ -240,6 +240,12 @@ int aggregate__add(struct aggregate *a, const struct event *event)
 		return add_calibration(a, &event->calibration);
 	case PERFX_KIND_PEAK:
 		return add_peak(a, &event->peak);
+	case PERFX_KIND_METER:
+		return meters_meter(a, event);
+	case PERFX_KIND_METERED:
+		return meters_context(a, &event->metered);
+	case PERFX_KIND_METERED_PROCESS:
+		return meters_process(a, &event->metered_process);
 	case PERFX_KIND_WORK:
 		return works_add(a, &event->work);
 	case PERFX_KIND_LOSS:

@@ -35,6 +35,7 @@ void row__free(struct row *row)
 	sketch__free(row->sketch);
 	free(row->thread_bits);
 	free(row->orphans.figures);
+	free(row->metered);
 	free(row);
 }
 
@@ -216,27 +217,38 @@ int calls_context(struct aggregate *a, const struct perfx_context *record)
 	return 0;
 }
 
+int calls_context_row(struct aggregate *a, uint32_t id, struct row **row)
+{
+	struct context *context;
+	int err = 0;
+
+	*row = NULL;
+	if (id == 0 || id >= a->contexts_count)
+		return 0;
+	context = &a->contexts[id];
+	if (!context->row && context->described)
+		err = row_get(a, context->process, context->function, &context->row);
+	*row = context->row;
+	return err;
+}
+
 int calls_book(struct aggregate *a, const struct perfx_book *record)
 {
 	struct context *context;
+	struct row *row;
 	uint64_t rest;
 	int err;
 
-	if (record->context == 0 || record->context >= a->contexts_count ||
-	    __builtin_sub_overflow(record->calls_count, record->unwound_count, &rest) ||
+	if (__builtin_sub_overflow(record->calls_count, record->unwound_count, &rest) ||
 	    __builtin_sub_overflow(rest, record->untimed_count, &rest))
 		return undecoded(a);
+	err = calls_context_row(a, record->context, &row);
+	if (!row)
+		return err ? err : undecoded(a);
 	context = &a->contexts[record->context];
-	if (!context->row) {
-		if (!context->described)
-			return undecoded(a);
-		err = row_get(a, context->process, context->function, &context->row);
-		if (!context->row)
-			return err ? err : undecoded(a);
-	}
 	sums_add(&context->sums, record->calls_count, record->total_ns, record->self_ns);
-	context->row->unwound_count += record->unwound_count;
-	context->row->untimed_count += record->untimed_count;
-	context->row->booked_count += rest;
+	row->unwound_count += record->unwound_count;
+	row->untimed_count += record->untimed_count;
+	row->booked_count += rest;
 	return figures_book(&context->sums.figures, record);
 }

@@ -98,6 +98,8 @@ static void fill_host(struct work *w)
 	p->calibrations_count = a->calibrations_count;
 	p->peaks = a->peaks;
 	p->peaks_count = a->peaks_count;
+	p->meters = a->meters;
+	p->meters_why = a->meters_why;
 }
 
 static int by_start(const void *left, const void *right)

@@ -46,6 +46,7 @@ struct row {
 	uint64_t threads_count;
 	uint64_t *thread_bits;
 	size_t thread_words;
+	struct profile_metered *metered; /* NULL: nothing */
 };
 
 /* A node of the calling-context tree. It belongs to the process and function that named it first.
@@ -105,6 +106,7 @@ struct book {
 	struct thread *threads;
 	size_t threads_count, threads_capacity;
 	uint64_t unmatched_entries;
+	struct profile_metered_process metered;
 };
 
 struct aggregate {
@@ -127,6 +129,8 @@ struct aggregate {
 	size_t calibrations_capacity, calibrations_count;
 	struct perfx_peak *peaks;
 	size_t peaks_capacity, peaks_count;
+	struct profile_meter meters[PERFX_METERS];
+	const char *meters_why;
 	struct memory memory;
 	struct object_work *works; /* by id */
 	size_t works_capacity, works_count;
@@ -185,6 +189,8 @@ static inline const char *base_name(const char *path)
 int calls_span(struct aggregate *aggregate, const struct perfx_span *span);
 int calls_context(struct aggregate *aggregate, const struct perfx_context *record);
 int calls_book(struct aggregate *aggregate, const struct perfx_book *record);
+/* The row of a context that is described; NULL: it is not, or is out of range. */
+int calls_context_row(struct aggregate *aggregate, uint32_t id, struct row **row);
 void row__free(struct row *row);
 /* Where a span's sums are, of one that calls_span has taken. NULL: nowhere. */
 struct sums *calls_sums(struct aggregate *aggregate, const struct perfx_span *span);
@@ -200,6 +206,11 @@ int works_settle(struct aggregate *aggregate);
 int figures_span(struct figures **figures, const struct perfx_span *span);
 int figures_book(struct figures **figures, const struct perfx_book *record);
 void work_add(struct profile_work *work, const struct profile_work *more);
+
+/* meters.c: perf events counted during calls. Each returns 0 or -ENOMEM. */
+int meters_meter(struct aggregate *aggregate, const struct event *event);
+int meters_context(struct aggregate *aggregate, const struct perfx_metered *record);
+int meters_process(struct aggregate *aggregate, const struct perfx_metered_process *record);
 
 /* books.c: processes, their usage and threads */
 int books_process(struct aggregate *aggregate, const struct event *event);

@@ -108,6 +108,7 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 	bpf_program__set_autoload(skel->progs.perfx_on_return,
 				  tracer->return_link != PERFX_LINK_SESSION);
 	open_memory(tracer, options);
+	metering_open(skel, options->counters);
 	bpf_program__set_autoload(skel->progs.perfx_on_send, features->socket_lengths);
 	bpf_program__set_autoload(skel->progs.perfx_on_receive, features->socket_lengths);
 	skel->rodata->perfx_follow_children = options->follow_children;

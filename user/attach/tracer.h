@@ -11,6 +11,7 @@
 #define PERFX_ATTACH_TRACER_H
 
 #include "attach/features.h"
+#include "counters/counters.h"
 #include "perfx_config.h"
 #include "perfx_record.h"
 
@@ -25,10 +26,11 @@ struct tracer_options {
 	enum perfx_link link; /* PERFX_LINK_INVALID: the best there is */
 	bool follow_children;
 	bool compensate;
-	size_t ring_bytes;   /* rounded up to a power of two of pages */
-	uint32_t probes_max; /* room in the tables */
-	bool memory;	     /* room and programs for allocators' hooks */
-	bool mappings;	     /* follow mmap and its kin, which slows down every system call */
+	size_t ring_bytes;		 /* rounded up to a power of two of pages */
+	uint32_t probes_max;		 /* room in the tables */
+	bool memory;			 /* room and programs for allocators' hooks */
+	const struct counters *counters; /* of calls marked METERED; NULL: none */
+	bool mappings; /* follow mmap and its kin, which slows down every system call */
 };
 
 /* Loads the programs and attaches those that follow the family. NULL with errno: EPERM, ENOTSUP
@@ -122,6 +124,14 @@ const struct perfx_context_node *tracer__contexts(const struct tracer *tracer, u
 uint32_t tracer__processes_count(const struct tracer *tracer);
 /* Runs of programs that the kernel skipped (recursion). */
 uint64_t tracer__missed(const struct tracer *tracer);
+
+/* Perf events of a thread for what is METERED; slot: below PERFX_METER_THREADS, the caller's to
+ * hand out. Descriptors stay the caller's. 0 or -errno. */
+int tracer__meter_thread(struct tracer *tracer, pid_t tid, uint32_t slot, const int *fds,
+			 size_t count);
+void tracer__unmeter_thread(struct tracer *tracer, pid_t tid, uint32_t slot);
+/* What was counted in a context; false: nothing. */
+bool tracer__metered(const struct tracer *tracer, uint32_t context, struct perfx_meter_sums *sums);
 
 /* Forgets all counts, contexts and records: what calibration left. */
 void tracer__reset(struct tracer *tracer);

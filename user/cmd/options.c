@@ -36,6 +36,10 @@ static const char help_text[] =
 	"                             of that, one in BYTES (512K). Default: what stays cheap\n"
 	"      --flops on|off         operations of BLAS, PyTorch, cuBLAS calls; with -F, on adds\n"
 	"                             the functions that do them to those named\n"
+	"      --counters on|off|NAME[,…]\n"
+	"                             perf events of calls: the hardware's, or cycles, flops,\n"
+	"                             instructions, llc-misses, task-clock, page-faults,\n"
+	"                             context-switches, cpu-migrations; four at most\n"
 	"      --flops-rules FILE     what functions of yours do (docs/flops.md); traces them too\n"
 	"\n"
 	"How long, and where to\n"
@@ -96,6 +100,7 @@ enum long_option {
 	OPT_NO_PEAKS,
 	OPT_FLOPS,
 	OPT_FLOPS_RULES,
+	OPT_COUNTERS,
 	OPT_SORT,
 	OPT_PROCESS,
 	OPT_TABLE,
@@ -132,6 +137,7 @@ static const struct option long_options[] = {
 	{"no-peaks", no_argument, NULL, OPT_NO_PEAKS},
 	{"flops", required_argument, NULL, OPT_FLOPS},
 	{"flops-rules", required_argument, NULL, OPT_FLOPS_RULES},
+	{"counters", required_argument, NULL, OPT_COUNTERS},
 	{"sort", required_argument, NULL, OPT_SORT},
 	{"process", required_argument, NULL, OPT_PROCESS},
 	{"table", required_argument, NULL, OPT_TABLE},
@@ -280,6 +286,24 @@ static int set_peaks(struct options *options, int option, const char *value)
 		       : EXIT_OK;
 }
 
+static int set_counters(struct options *options, const char *value)
+{
+	struct counters_machine machine = {0};
+	struct counters counters;
+	const char *word;
+	char why[256];
+
+	options->counters = !strcmp(value, "on")    ? COUNTERS_ON
+			    : !strcmp(value, "off") ? COUNTERS_OFF
+						    : COUNTERS_LISTED;
+	options->counters_names = value;
+	if (options->counters != COUNTERS_LISTED ||
+	    !counters_named(&machine, value, &counters, &word))
+		return EXIT_OK;
+	snprintf(why, sizeof(why), "on, off, or at most four of %s", counters_names());
+	return bad("--counters", word, why);
+}
+
 static int set_choice(struct options *options, int option, const char *value)
 {
 	static const char *const links[] = {"session", "multi", "perf", NULL};
@@ -370,6 +394,8 @@ static int take_option(struct options *options, int option, char *value)
 	case OPT_PEAK_BANDWIDTH:
 	case OPT_NO_PEAKS:
 		return set_peaks(options, option, value);
+	case OPT_COUNTERS:
+		return set_counters(options, value);
 	case OPT_FLOPS_RULES:
 		options->flops_rules = value;
 		return EXIT_OK;

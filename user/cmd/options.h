@@ -8,6 +8,7 @@
 #include "peaks/given.h"
 #include "perfx_record.h"
 #include "plan/plan.h"
+#include "record/meters.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,6 +51,8 @@ struct options {
 	enum memory_choice memory;
 	uint64_t sample_bytes; /* MEMORY_SAMPLED: mean distance between samples */
 	struct peaks_given peaks;
+	enum counters_choice counters;
+	const char *counters_names; /* COUNTERS_LISTED, borrowed */
 	enum flops_choice flops;
 	const char *flops_rules; /* a file; NULL: the built-in table alone */
 	struct figures *figures; /* owned; NULL with FLOPS_OFF */

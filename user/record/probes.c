@@ -39,6 +39,12 @@ void probes__free(struct probes *probes)
 	free(probes);
 }
 
+void probes__meter(struct probes *probes, bool all)
+{
+	probes->meter_figures = true;
+	probes->meter_all = all;
+}
+
 size_t probes__functions_count(const struct probes *probes)
 {
 	return probes->functions_count;

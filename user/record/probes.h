@@ -21,6 +21,8 @@ struct probes;
 struct probes *probes__new(struct plan *plan, struct tracer *tracer,
 			   const struct calibration *calibration, struct sink *sink);
 void probes__free(struct probes *probes);
+/* From here on calls are METERED: all, or those whose work is known. */
+void probes__meter(struct probes *probes, bool all);
 
 /* Attaches module (index in the plan) for a process. A file that only the family maps gets one link
  * for everybody, which forked children hit from their first instruction; others get a link a

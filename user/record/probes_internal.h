@@ -49,6 +49,7 @@ struct probes {
 	} wanted[PERFX_DOMAINS]; /* which hooks are attached */
 	bool *allocators_told;	 /* their ALLOCATOR records are out; by index */
 	size_t allocators_capacity;
+	bool meter_figures, meter_all; /* probes__meter */
 };
 
 static inline uint64_t site_offset(const struct plan_function *function, uint64_t vaddr)

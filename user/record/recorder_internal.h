@@ -23,6 +23,7 @@ struct recorder {
 	struct calibration calibration;
 	struct probes *probes;
 	struct memory *memory;
+	struct meters *meters;
 	struct operations *operations;
 	struct frames *frames; /* NULL: no stacks are recorded */
 	struct books *books;
@@ -53,6 +54,8 @@ void follow_object(void *ctx, const struct perfx_object_record *record);
 /* Attaches what has been mapped since. */
 void follow_mappings(struct recorder *recorder);
 
+/* Does a function that is planned tell its work? */
+bool has_figures(const struct plan *plan);
 /* host_peaks.c: what this host can do, once there is something to compare with it. */
 void host_peaks_tell(struct recorder *recorder);
 

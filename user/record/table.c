@@ -138,6 +138,8 @@ int probes_place(struct probes *probes, size_t index)
 		probe.kind = PERFX_PROBE_HINT;
 	if (!function->is_hook)
 		mark_entry(&probe, function);
+	if (probes->meter_all || (probes->meter_figures && probe.figure))
+		probe.flags |= PERFX_PROBE_F_METERED;
 	if (placed->entry) {
 		*tracer__probe(probes->tracer, placed->entry) = probe;
 	} else {

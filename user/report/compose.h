@@ -30,6 +30,8 @@ void compose_function_name(struct composer *c, const struct profile_process *pro
 void compose_compute(struct composer *c, const struct profile_process *process);
 /* moved.c: what collectives move */
 void compose_moved(struct composer *c, const struct profile_process *process);
+/* counters.c: perf events of calls, or why there are none */
+void compose_counters(struct composer *c, const struct profile_process *process);
 /* memory.c: all of a process's memory */
 void compose_memory(struct composer *c, const struct profile_process *process,
 		    const struct process_analysis *analysis);
