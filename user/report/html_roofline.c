@@ -23,8 +23,9 @@
 #define RIGHT	   740
 #define TOP	   16
 #define BOTTOM	   330
-#define LETTER	   13 /* columns and lines that a letter takes */
-#define LABEL_DOWN 18 /* of the x axis, below it */
+#define LETTER	   13  /* columns and lines that a letter takes */
+#define LABEL	   140 /* columns that a roof's label takes */
+#define LABEL_DOWN 18  /* of the x axis, below it */
 
 struct drawing {
 	struct text *into;
@@ -86,8 +87,9 @@ static void draw_grid(struct drawing *d)
 		    (TOP + BOTTOM) / 2);
 }
 
-/* From where it enters the plot to the ridge, and flat from there on. */
-static void draw_roof(struct drawing *d, const struct roof *roof)
+/* From where it enters the plot to the ridge, and flat from there on. aside: how many labels stand
+ * where its own would. */
+static void draw_roof(struct drawing *d, const struct roof *roof, unsigned aside)
 {
 	double slope = roof->bytes_per_s, flat = roof->flops_per_s;
 	double left = pow(10, d->x.from), low = pow(10, d->y.from), right = pow(10, d->x.to);
@@ -99,10 +101,20 @@ static void draw_roof(struct drawing *d, const struct roof *roof)
 	if (ridge > from)
 		text_printf(d->into, "L%.1f %.1f", across(d, ridge), down(d, flat));
 	text_printf(d->into, "L%.1f %.1f\"/>", across(d, right), down(d, flat));
-	text_printf(d->into, "<text x=%d y=%.1f class=end>%s ", RIGHT - 4, down(d, flat) - 6,
-		    name_of_dtype(roof->dtype));
+	text_printf(d->into, "<text x=%d y=%.1f class=end>%s ", RIGHT - 4 - LABEL * (int)aside,
+		    down(d, flat) - 6, name_of_dtype(roof->dtype));
 	add_si(d->into, flat, "FLOP/s");
 	text_add(d->into, "</text>");
+}
+
+static unsigned labels_near(const struct drawing *d, const struct roof *roofs, size_t of)
+{
+	unsigned count = 0;
+
+	for (size_t i = 0; i < of; i++)
+		count += fabs(down(d, roofs[i].flops_per_s) - down(d, roofs[of].flops_per_s)) <
+			 LETTER;
+	return count;
 }
 
 static void add_title(struct text *into, const struct profile *profile, uint32_t id)
@@ -176,7 +188,7 @@ void html_roofline(struct text *into, const struct profile *profile,
 		    ROOFLINE_OVERHEAD_SHARE * 100, WIDTH, HEIGHT);
 	draw_grid(&d);
 	for (size_t i = 0; i < marks.roofs_count; i++)
-		draw_roof(&d, &marks.roofs[i]);
+		draw_roof(&d, &marks.roofs[i], labels_near(&d, marks.roofs, i));
 	draw_marks(&d, profile, &marks);
 	text_add(into, "</svg></div></figure>\n");
 }
