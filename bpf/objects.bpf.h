@@ -123,7 +123,7 @@ __noinline int meet_object(struct thread *t, __u64 address, __u64 check, __u32 r
 {
 	struct perfx_object_key key = {.address = address, .check = check};
 	struct perfx_object_record *record;
-	struct perfx_object *known;
+	struct perfx_object object, *known;
 
 	if (!t)
 		return 0;
@@ -137,8 +137,9 @@ __noinline int meet_object(struct thread *t, __u64 address, __u64 check, __u32 r
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
 		return 0;
 	}
+	object = t->object; /* older kernels take a map's value from the stack only */
 	/* found before it is told: user space writes back what it has read */
-	if (bpf_map_update_elem(&perfx_objects, &key, &t->object, BPF_NOEXIST)) {
+	if (bpf_map_update_elem(&perfx_objects, &key, &object, BPF_NOEXIST)) {
 		known = bpf_map_lookup_elem(&perfx_objects, &key);
 		t->object.function = 0;
 		if (known)
