@@ -181,7 +181,10 @@ __noinline int begin_figure(struct thread *t, __u32 index, __u32 has_frame)
 	return 0;
 }
 
-/* A call begins that runs t->object. As begin_figure. */
+/*
+ * A call begins that runs t->object. As begin_figure; but it silences nothing: what works for an
+ * object is flagged (WORKER), and objects that run others (loops) have no part in those' figures.
+ */
 __noinline int begin_object(struct thread *t, __u32 has_frame)
 {
 	struct outcome *outcome;
@@ -206,9 +209,7 @@ __noinline int begin_object(struct thread *t, __u32 has_frame)
 	t->machine.bytes = outcome->bytes;
 	t->machine.dtype = outcome->dtype;
 	t->machine.given_dtype = 0;
-	if (begin_work(t, 0))
-		t->silencer = outcome->work;
-	else
+	if (!begin_work(t, 0))
 		outcome->state = PERFX_FIGURE_UNREAD;
 	return 0;
 }

@@ -5,6 +5,7 @@ multiply is written here. Commands on standard input, each answered by "done":
 
     run N      every function N times, for all its shapes
     new N      products of shapes that nothing has been compiled for yet, N times
+    loop N     a loop of seven products, N times
     threads N  N times on each of three threads at once
     hlo 0      one JSON line: [[module, text of the compiled module], …], one for each call of a round
 """
@@ -48,6 +49,11 @@ def convolve_groups(x, w):
 @jax.jit
 def nested(a, b):
     return integers(a, b).sum() + multiply(*SMALL)[0, 0]
+
+
+@jax.jit
+def loop(a, b):
+    return lax.scan(lambda x, _: (jnp.tanh(x @ b), None), a, None, length=7)[0]
 
 
 def array(*shape, dtype=jnp.float32):
@@ -94,16 +100,19 @@ def hlo(_):
 
 NEW = [(multiply, chain(m, 40, 30, 20)) for m in (11, 12, 13)]
 
+LOOP = [(loop, (array(40, 30), array(30, 30)))]
+
 COMMANDS = {
     "run": lambda times: run(ROUND, times),
     "new": lambda times: run(NEW, times),
+    "loop": lambda times: run(LOOP, times),
     "threads": run_threads,
     "hlo": hlo,
 }
 
 for call in NEW:
     jax.block_until_ready(call[1])
-run(ROUND, 1)
+run(ROUND + LOOP, 1)
 print(f"ready {os.getpid()}", flush=True)
 for line in sys.stdin:
     word, number = line.split()

@@ -143,8 +143,6 @@ static void leave_alone(struct probes *probes, size_t index, double percent)
 	/* until the links are gone; what is open then has an end that nobody sees */
 	only_count(probes, index, "it was too dear for the default");
 	tracer__detach_group(probes->tracer, probes_entry_group(probes, index));
-	if (function->object_arg)
-		probes__want_workers(probes);
 	placed->given_up = true;
 	placed->attached = false;
 	probes->functions_count--;
@@ -164,8 +162,9 @@ static void look(struct probes *probes, size_t index, uint64_t now_ns)
 	double spent_ns = cost_ns(probes, index) - placed->window.cost_ns;
 	double percent = elapsed_ns ? 100 * spent_ns / (double)elapsed_ns : 0;
 	double of_ns = (double)(elapsed_ns > WINDOW_LEAST_NS ? elapsed_ns : WINDOW_LEAST_NS);
-	bool timed = function->ret != PERFX_RETURN_NONE;
-	bool dear = 100 * spent_ns / of_ns > (timed ? BUDGET_PERCENT : COUNT_BUDGET_PERCENT);
+	/* without its calls nothing would be known of what XLA computes */
+	bool lenient = function->ret != PERFX_RETURN_NONE || function->object_arg;
+	bool dear = 100 * spent_ns / of_ns > (lenient ? BUDGET_PERCENT : COUNT_BUDGET_PERCENT);
 
 	if (dear && has_own_exits(function))
 		drop_exits(probes, index, percent);

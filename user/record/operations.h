@@ -4,7 +4,7 @@
  * it is run for the first time; here it gets its name, and what a run of it computes is read from
  * the process (xla/thunk.h), told to the stream and to the kernel.
  *
- * Reading takes some hundred small reads, 0.1 ms, once for each thunk. Runs before that are told
+ * Reading takes 5 to 20 µs, of a fusion 0.1 ms, once for each thunk. Runs before that are told
  * with the thunk's id alone; who reads the stream finds in a WORK record what they did.
  */
 #ifndef PERFX_RECORD_OPERATIONS_H

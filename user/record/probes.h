@@ -40,7 +40,8 @@ size_t probes__sites_count(const struct probes *probes);     /* probes, entry an
  * Keeps what nobody asked for cheap. A function that was chosen by default and now costs more than
  * BUDGET_PERCENT of the wall time is counted from now on and no longer timed, where timing it takes
  * a single-stepped instruction; otherwise, and when merely counting it costs more than
- * COUNT_BUDGET_PERCENT, it is left alone from now on, if it can be. Each is said in one line.
+ * COUNT_BUDGET_PERCENT (what runs XLA's operations: BUDGET_PERCENT), it is left alone from now on,
+ * if it can be. Each is said in one line.
  */
 #define BUDGET_PERCENT	     5
 #define COUNT_BUDGET_PERCENT 2

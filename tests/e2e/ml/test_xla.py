@@ -116,6 +116,14 @@ def test_new_shapes(jax):
     assert set(calls.values()) == {12}
 
 
+@pytest.mark.parametrize("times", [1, 5])
+def test_loops(times, jax):
+    """What a loop runs is its own, also before anybody has read what the loop is."""
+    report = traced(jax, f"loop {times}")
+    assert flops_by_module(report) == {"jit_loop": times * 7 * 2 * 40 * 30 * 30}
+    assert compute(report)["figures"]["silenced"] == 0
+
+
 def test_several_threads(jax):
     expected = promised(jax)
     report = traced(jax, "threads 5")
