@@ -38,13 +38,14 @@ LDLIBS   += $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -liberty -lm 
 
 # Everything from decode on is free of root, libbpf and globals: the unit tests link it all the
 # same as one archive, so a test pulls in just the objects that it names.
-USER_SRC := $(filter-out user/cmd/main.c,$(wildcard user/*/*.c))
+USER_SRC := $(filter-out user/cmd/main.c user/libperfx/%,$(wildcard user/*/*.c))
 USER_OBJ := $(USER_SRC:%.c=$(BUILD)/%.o)
 BPF_SRC  := $(wildcard bpf/*.bpf.c)
 BPF_OBJ  := $(BPF_SRC:bpf/%.bpf.c=$(BUILD)/bpf/$(ARCH)/%.bpf.o)
 SKEL     := $(BUILD)/perfx.skel.h
 LIB      := $(BUILD)/libperfx-core.a
 BIN      := $(BUILD)/perfx-trace
+LIBPERFX := $(BUILD)/libperfx.so.1
 HTML     := user/report/html/report.css user/report/html/report.js
 HTML_H   := $(BUILD)/report_html.h
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
@@ -52,7 +53,7 @@ UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
 
 .DELETE_ON_ERROR:
 .PHONY: all help deps
-all: $(BIN)
+all: $(BIN) $(LIBPERFX)
 
 help:
 	@sed -n '3,8p;11p' Makefile | sed 's/^# \{0,1\}//'
@@ -86,6 +87,14 @@ $(BIN): $(BUILD)/user/cmd/main.o $(LIB)
 $(LIB): $(USER_OBJ) $(BUILD)/core.flags
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcsP $@ $(USER_OBJ)
+
+# What a program that is marked loads: an ordinary build whatever SAN and DEBUG say, without the C
+# library. python/build_wheel.py does the same.
+LIB_FLAGS := -std=c11 -O2 -g -fPIC -fvisibility=hidden -shared -nostdlib -Wl,-soname,libperfx.so.1
+$(LIBPERFX): user/libperfx/perfx.c include/perfx.h
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(LIB_FLAGS) $(WARN) -Iinclude -o $@ $<
 
 # The skeleton is generated, so an object that includes it must be told to wait for it once;
 # after the first build the dependency files know.
@@ -158,26 +167,26 @@ RUN_TESTS = @UNIT='$(UNIT_BIN)' BUILD=$(BUILD) ML_VENV=$(abspath $(ML_VENV)) tes
 test:
 	@.ci/deps
 	$(AGAIN) tests
-	$(RUN_TESTS) unit bpf; code=$$?; $(GIVE_BACK); exit $$code
+	$(RUN_TESTS) unit python bpf; code=$$?; $(GIVE_BACK); exit $$code
 
-tests: $(BIN) $(UNIT_BIN) workloads $(BUILD)/e2e/figures
+tests: $(BIN) $(LIBPERFX) $(UNIT_BIN) workloads $(BUILD)/e2e/figures
 
 demo:
 	@.ci/deps
 	$(AGAIN) $(BIN) $(WL)/trainer
 	@BUILD=$(BUILD) tests/demo; code=$$?; $(GIVE_BACK); exit $$code
 
-check: $(BIN) $(UNIT_BIN)
-	$(RUN_TESTS) unit
+check: $(BIN) $(LIBPERFX) $(UNIT_BIN)
+	$(RUN_TESTS) unit python
 
-check-bpf: $(BIN) workloads $(BUILD)/e2e/figures
+check-bpf: $(BIN) $(LIBPERFX) workloads $(BUILD)/e2e/figures
 	$(RUN_TESTS) bpf
 
 check-kernels: $(BIN) workloads $(BUILD)/e2e/figures
 	@.ci/deps kernels
 	@BUILD=$(BUILD) tests/kernels/check
 
-check-ml: $(BIN) $(ML_VENV)/.done
+check-ml: $(BIN) $(LIBPERFX) $(ML_VENV)/.done
 	$(RUN_TESTS) ml
 
 # A hundred rounds on a live PyTorch trainer: minutes, so no part of test. ROUNDS=100
@@ -390,38 +399,59 @@ format:
 BINDIR   = $(DESTDIR)$(PREFIX)/bin
 INCDIR   = $(DESTDIR)$(PREFIX)/include
 SHAREDIR = $(DESTDIR)$(PREFIX)/share
-INSTALLED = $(BINDIR)/perfx-trace $(INCDIR)/perfx.h $(SHAREDIR)/man/man1/perfx-trace.1 \
+LIBDIR   = $(DESTDIR)$(PREFIX)/lib
+# Where the python3 that is installed looks for packages under PREFIX; PYTHONDIR= says it outright.
+PYTHON    ?= /usr/bin/python3
+PYTHONDIR ?= $(shell $(PYTHON) -c 'import sysconfig; path = sysconfig.get_path("purelib"); \
+		print("$(PREFIX)/" + path[path.rindex("lib/python"):])' 2>/dev/null)
+PYDIR     = $(DESTDIR)$(PYTHONDIR)/perfx
+INSTALLED = $(BINDIR)/perfx-trace $(INCDIR)/perfx.h $(LIBDIR)/libperfx.so.1 $(LIBDIR)/libperfx.so \
+            $(LIBDIR)/pkgconfig/perfx.pc $(SHAREDIR)/man/man1/perfx-trace.1 \
             $(SHAREDIR)/bash-completion/completions/perfx-trace \
             $(SHAREDIR)/zsh/site-functions/_perfx-trace \
             $(SHAREDIR)/fish/vendor_completions.d/perfx-trace.fish
 
 .PHONY: install uninstall clean
-install: $(BIN)
+install: $(BIN) $(LIBPERFX)
 	install -D -m 755 $(BIN) $(BINDIR)/perfx-trace
 	install -D -m 644 include/perfx.h $(INCDIR)/perfx.h
+	install -D -m 644 $(LIBPERFX) $(LIBDIR)/libperfx.so.1
+	ln -sf libperfx.so.1 $(LIBDIR)/libperfx.so
+	mkdir -p $(LIBDIR)/pkgconfig
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' user/libperfx/perfx.pc.in > $(LIBDIR)/pkgconfig/perfx.pc
+	chmod 644 $(LIBDIR)/pkgconfig/perfx.pc
+	$(if $(PYTHONDIR),install -D -m 644 -t $(PYDIR) python/perfx/*.py,@echo 'no $(PYTHON): its package is left out')
 	install -D -m 644 docs/perfx-trace.1 $(SHAREDIR)/man/man1/perfx-trace.1
 	install -D -m 644 docs/completions/perfx-trace.bash $(SHAREDIR)/bash-completion/completions/perfx-trace
 	install -D -m 644 docs/completions/_perfx-trace $(SHAREDIR)/zsh/site-functions/_perfx-trace
 	install -D -m 644 docs/completions/perfx-trace.fish $(SHAREDIR)/fish/vendor_completions.d/perfx-trace.fish
+	@# the dynamic linker looks into its cache for libperfx.so.1
+	@[ -n '$(DESTDIR)' ] || PATH=$$PATH:/sbin:/usr/sbin ldconfig 2>/dev/null || :
 
 uninstall:
 	rm -f $(INSTALLED)
+	$(if $(PYTHONDIR),rm -rf $(PYDIR))
 
 # --- benchmarks -----------------------------------------------------------------------------
-# Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory|peaks|
-# capture is one table. A current PyTorch is measured too where ML_VENV holds one.
+# Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory|flops|
+# peaks|capture|marks is one table. A current PyTorch is measured too where ML_VENV holds one.
 BENCH     ?= all
-BENCH_BIN := $(addprefix $(BUILD)/bench/,calls_per_second empty_probe bench_capture bench_peaks)
+BENCH_BIN := $(addprefix $(BUILD)/bench/,calls_per_second empty_probe bench_capture bench_peaks markers)
 
 .PHONY: bench
-bench: $(BIN) $(BENCH_BIN) $(BUILD)/workloads/memory_many
+bench: $(BIN) $(LIBPERFX) $(BENCH_BIN) $(BUILD)/workloads/memory_many
 	@/usr/bin/python3 -B tests/bench/bench.py --build $(BUILD) --venv $(ML_VENV) $(BENCH)
 
 # What is traced is an ordinary build, as the workloads are.
-$(BUILD)/bench/calls_per_second: tests/bench/calls_per_second.c
+$(BUILD)/bench/calls_per_second $(BUILD)/bench/markers: $(BUILD)/bench/%: tests/bench/%.c
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(WL_CC) -o $@ $<
+	$(Q)$(WL_CC) $(BENCH_FLAGS) -o $@ $<
+
+# NVTX is a header that comes with CUDA, PyTorch's packages among others.
+NVTX := $(firstword $(wildcard $(addsuffix /nvtx3/nvToolsExt.h,/usr/include /usr/local/cuda/include \
+                    $(ML_VENV)/lib/python3*/site-packages/nvidia/*/include)))
+$(BUILD)/bench/markers: BENCH_FLAGS = $(if $(NVTX),-DNVTX -isystem $(dir $(patsubst %/,%,$(dir $(NVTX)))) -ldl)
 
 .PHONY: clean
 clean:

@@ -11,6 +11,9 @@
 
 #include "machine.bpf.h"
 
+/* Objects say what their runs compute: so workers' figures are contained in theirs. */
+volatile __u32 perfx_objects_told = 0;
+
 /* Where a program finds what it reads at entry. */
 static __always_inline void take_arguments(struct thread *t, struct pt_regs *ctx)
 {
@@ -76,6 +79,8 @@ static __always_inline __u8 state_of_call(struct thread *t, __u32 flags, bool re
 {
 	if (flags & PERFX_FIGURE_F_MOVES ? t->mover : t->silencer)
 		return PERFX_FIGURE_INSIDE;
+	if ((flags & PERFX_FIGURE_F_WORKER) && perfx_objects_told)
+		return PERFX_FIGURE_ELSEWHERE;
 	if ((flags & PERFX_FIGURE_F_KERNEL) && is_elsewhere(t, family))
 		return PERFX_FIGURE_ELSEWHERE;
 	return read ? PERFX_FIGURE_COUNTED : PERFX_FIGURE_UNREAD;
@@ -109,6 +114,7 @@ static __always_inline void silence_others(struct thread *t, __u32 flags,
 	__u32 index = t->outcome.work;
 
 	if (flags & PERFX_FIGURE_F_MOVES) {
+		work_at(t, index - 1)->flags |= WORK_MOVES;
 		t->mover = index;
 		return;
 	}
@@ -149,6 +155,7 @@ __noinline int begin_figure(struct thread *t, __u32 index, __u32 has_frame)
 	outcome->state = PERFX_FIGURE_NONE;
 	outcome->flops = outcome->bytes = 0;
 	outcome->work = 0;
+	outcome->moves = !!(flags & PERFX_FIGURE_F_MOVES);
 	start_machine(t, family);
 	read = !run_figure(t, index, 0);
 	outcome->dtype = read ? t->machine.dtype : 0;
@@ -171,6 +178,39 @@ __noinline int begin_figure(struct thread *t, __u32 index, __u32 has_frame)
 	} else {
 		outcome->state = PERFX_FIGURE_UNREAD;
 	}
+	return 0;
+}
+
+/*
+ * A call begins that runs t->object. As begin_figure; but it silences nothing: what works for an
+ * object is flagged (WORKER), and objects that run others (loops) have no part in those' figures.
+ */
+__noinline int begin_object(struct thread *t, __u32 has_frame)
+{
+	struct outcome *outcome;
+	__u8 state;
+
+	if (!t)
+		return 0;
+	outcome = &t->outcome;
+	state = t->object.state;
+	outcome->work = 0;
+	outcome->flops = state == PERFX_FIGURE_BY_OBJECT ? t->object.work : t->object.flops;
+	outcome->bytes = t->object.bytes;
+	outcome->dtype = t->object.dtype;
+	if (state != PERFX_FIGURE_COUNTED && state != PERFX_FIGURE_BY_OBJECT) {
+		outcome->state = state;
+		return 0;
+	}
+	outcome->state = t->silencer ? PERFX_FIGURE_INSIDE : state;
+	if (t->silencer || !has_frame)
+		return 0;
+	t->machine.flops = outcome->flops;
+	t->machine.bytes = outcome->bytes;
+	t->machine.dtype = outcome->dtype;
+	t->machine.given_dtype = 0;
+	if (!begin_work(t, 0))
+		outcome->state = PERFX_FIGURE_UNREAD;
 	return 0;
 }
 
@@ -225,16 +265,18 @@ __noinline int end_figure(struct thread *t, __u32 frame, __u32 flags)
 	outcome = &t->outcome;
 	outcome->flops = outcome->bytes = 0;
 	outcome->dtype = f->dtype;
+	outcome->moves = 0;
 	state = f->figure;
 	if (f->work) {
 		work = work_at(t, f->work - 1);
 		if (work->figure && (flags || !finish_work(t, work)) &&
 		    state == PERFX_FIGURE_COUNTED)
 			state = PERFX_FIGURE_UNREAD;
-		if (state == PERFX_FIGURE_COUNTED) {
+		if (state == PERFX_FIGURE_COUNTED || state == PERFX_FIGURE_BY_OBJECT) {
 			outcome->flops = work->flops;
 			outcome->bytes = work->bytes;
 			outcome->dtype = work->dtype;
+			outcome->moves = !!(work->flags & WORK_MOVES);
 		}
 		release_work(t, f->work);
 	}
@@ -266,6 +308,11 @@ __noinline int credit_hint(struct thread *t)
 	}
 	work = work_at(t, f->work - 1);
 	f->figure = PERFX_FIGURE_COUNTED;
+	if (work->flags & WORK_MOVES) {
+		/* it computes after all */
+		work->flags &= ~WORK_MOVES;
+		work->flops = 0;
+	}
 	work->flops += m->flops;
 	work->bytes += m->bytes;
 	return 1;

@@ -11,6 +11,8 @@
 #define PERFX_FRAMES_BPF_H
 
 #include "figures.bpf.h"
+#include "meters.bpf.h"
+#include "objects.bpf.h"
 #include "tell.bpf.h"
 
 volatile __u32 perfx_tracing = 0;
@@ -18,7 +20,6 @@ volatile __u32 perfx_tracing = 0;
 volatile __u32 perfx_many_stacks = 0;
 volatile __u32 perfx_next_process = 1;
 volatile __u32 perfx_next_context = 1;
-volatile __u32 perfx_next_function = 1;
 
 /* --compensate: take the probes' own cost off the durations that contain it. */
 const volatile bool perfx_compensate = false;
@@ -156,10 +157,15 @@ __noinline int raise_frame(struct thread *t, __u32 index)
 	if (!t)
 		return 0;
 	raised = *frame_at(t, index);
+	/* readings are kept by depth */
+	if (raised.metered && index + 1 < t->depth)
+		raised.metered = METERED_MISSED;
 	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++) {
 		if (index + 1 >= t->depth)
 			break;
 		*frame_at(t, index) = *frame_at(t, index + 1);
+		if (frame_at(t, index)->metered)
+			frame_at(t, index)->metered = METERED_MISSED;
 		index++;
 	}
 	*frame_at(t, index) = raised;
@@ -218,9 +224,10 @@ __noinline int evict_oldest(struct thread *t)
 /*
  * A call that an exception has left keeps its place until that is used anew, and meanwhile nobody
  * else's work would be counted. So it is asked whether its return address is still there: otherwise
- * it is over, or its stack has been put aside, and it is nobody's caller now.
+ * it is over, or its stack has been put aside, and it is nobody's caller now. (Only asked here: the
+ * kernel allows 512 bytes of stack to all functions that call each other.)
  */
-__noinline int leave_silencer(struct thread *t)
+__noinline int silencer_is_over(struct thread *t)
 {
 	const struct work *work;
 	__u64 value = 0;
@@ -231,10 +238,10 @@ __noinline int leave_silencer(struct thread *t)
 	if (!work->slot || bpf_probe_read_user(&value, sizeof(value), (void *)work->slot) ||
 	    value == work->back || slot_holds_trampoline(work->slot))
 		return 0;
-	return leave_any(t, work->slot, 0, 0, 0);
+	return 1;
 }
 
-/* What leave_silencer wants to know of the call that begins. */
+/* What silencer_is_over wants to know of the call that begins. */
 static __always_inline void note_return_address(struct thread *t, __u64 slot)
 {
 	struct work *work = work_at(t, t->outcome.work - 1);
@@ -323,8 +330,11 @@ static __always_inline bool leave_below_ranges(struct thread *t, __u64 slot, __u
 		return t->depth >= PERFX_MAX_DEPTH; /* counted when it was entered */
 	drop_below_ranges(t, slot - 8);
 	index = find_frame(t, slot, function);
-	if (index)
-		end_below(t, index - 1, now, call_cost_ns, 0);
+	if (!index)
+		return true;
+	end_below(t, index - 1, now, call_cost_ns, 0);
+	if (perfx_metering && frame_at(t, t->depth)->metered)
+		end_meters(t, t->depth);
 	return true;
 }
 
@@ -335,8 +345,8 @@ static __always_inline void make_way(struct thread *t, __u64 slot)
 		return;
 	if (perfx_many_stacks) {
 		leave_any(t, slot, 0, 0, 0);
-		if (t->silencer)
-			leave_silencer(t);
+		if (t->silencer && silencer_is_over(t))
+			leave_any(t, work_at(t, t->silencer - 1)->slot, 0, 0, 0);
 		if (t->depth >= PERFX_MAX_DEPTH)
 			evict_oldest(t);
 	} else if (t->ranges || is_stale(frame_at(t, t->depth - 1), slot)) {
@@ -372,6 +382,17 @@ static __always_inline void begin_call(struct thread *t, const struct perfx_prob
 	t->outcome.work = 0;
 	if (probe->figure)
 		begin_figure(t, probe->figure, has_frame);
+	else if (probe->object_arg && t->object.function)
+		begin_object(t, has_frame);
+}
+
+/* The operation that a call runs: told instead of its function. 0: none, or not known. */
+static __always_inline __u32 operation_of_call(struct thread *t, const struct perfx_probe *probe)
+{
+	if (!probe->object_arg)
+		return 0;
+	find_object(t, t->machine.arguments[probe->object_arg & 7], probe->function);
+	return t->object.function;
 }
 
 /* Counts a call whose end will not be seen. */
@@ -381,8 +402,9 @@ static __always_inline void count_call(struct thread *t, const struct perfx_prob
 
 	if (!(probe->flags & PERFX_PROBE_F_BY_CHOICE))
 		counter_add(PERFX_COUNTER_UNTIMED, 1);
+	f.operation = operation_of_call(t, probe);
 	begin_call(t, probe, false);
-	f.context = context_of_call(t, probe->function);
+	f.context = context_of_call(t, f.operation ? f.operation : probe->function);
 	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
@@ -406,6 +428,7 @@ static __always_inline void hint(struct thread *t, const struct perfx_probe *pro
 	outcome->flops = read ? t->machine.flops : 0;
 	outcome->bytes = read ? t->machine.bytes : 0;
 	outcome->dtype = t->machine.dtype;
+	outcome->moves = 0;
 	f.context = context_of_call(t, probe->function);
 	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
 }
@@ -416,7 +439,7 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 {
 	bool by_return = probe->kind == PERFX_PROBE_RETURN;
 	struct frame *f;
-	__u32 context;
+	__u32 context, operation;
 
 	if (t->depth && (probe->flags & PERFX_PROBE_F_REPEATS)) {
 		f = frame_at(t, t->depth - 1);
@@ -434,7 +457,8 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 			t->declined++;
 		return false;
 	}
-	context = context_of_call(t, probe->function);
+	operation = operation_of_call(t, probe);
+	context = context_of_call(t, operation ? operation : probe->function);
 	begin_call(t, probe, true);
 	if (t->outcome.work)
 		note_return_address(t, slot);
@@ -445,11 +469,16 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	f->work = t->outcome.work;
 	f->child_ns = 0;
 	f->function = probe->function;
+	f->operation = operation;
 	f->context = context;
 	f->entry = index | (by_return ? FRAME_BY_RETURN : 0);
 	f->probe_ns = 0;
 	f->child_function = 0;
 	f->charged_ns = 0;
+	f->metered = 0;
+	/* where stacks are switched, other calls of the thread go on meanwhile */
+	if (perfx_metering && (probe->flags & PERFX_PROBE_F_METERED) && !perfx_many_stacks)
+		f->metered = begin_meters(t->depth);
 	t->depth++;
 	if (by_return)
 		t->returns++;
@@ -477,6 +506,10 @@ __noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, _
 		f = frame_at(t, t->depth - 1);
 		if (f->slot == slot && f->function == probe->function) {
 			end_frame(t, t->depth - 1, now, probe->call_cost_ns, 0);
+			/* here and not in end_frame: tracepoints' and sleepable programs must not
+			 * refer to perf events; what the frame was is still there */
+			if (perfx_metering && f->metered)
+				end_meters(t, t->depth);
 			return 0;
 		}
 		if (f->slot > slot) {
@@ -506,6 +539,8 @@ static __always_inline void leave(struct thread *t, const struct perfx_probe *pr
 		f = frame_at(t, t->depth - 1);
 		if (f->slot == slot && f->function == probe->function) {
 			end_frame(t, t->depth - 1, now, probe->call_cost_ns, 0);
+			if (perfx_metering && f->metered)
+				end_meters(t, t->depth);
 			return;
 		}
 	}

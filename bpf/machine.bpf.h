@@ -66,14 +66,12 @@ static __always_inline __u64 *stack_at(struct machine *m, __u32 index)
 /* GROUPS: its five operands end at m->depth; the sum goes to m->words[0]. 0 or -1. */
 __noinline int sum_groups(struct thread *t, __u32 bytes)
 {
-	__u64 arrays[4], count, sum = 0;
+	__u64 count, sum = 0;
 	struct machine *m;
 
 	if (!t || (bytes != 4 && bytes != 8))
 		return -1;
 	m = &t->machine;
-	for (int i = 0; i < 4; i++)
-		arrays[i] = *stack_at(m, m->depth - 5 + i);
 	count = *stack_at(m, m->depth - 1);
 	if (count > PERFX_FIGURE_GROUPS)
 		return -1;
@@ -84,7 +82,8 @@ __noinline int sum_groups(struct thread *t, __u32 bytes)
 			break;
 		for (int i = 0; i < 4; i++) {
 			m->words[i] = 0;
-			if (!read_user(&m->words[i], bytes, arrays[i] + group * bytes) ||
+			if (!read_user(&m->words[i], bytes,
+				       *stack_at(m, m->depth - 5 + i) + group * bytes) ||
 			    !to_dimension(&m->words[i], bytes) ||
 			    !multiply(product, m->words[i], &product))
 				return -1;
@@ -282,6 +281,33 @@ static __always_inline bool step_groups(struct thread *t, __u32 bytes, struct ef
 	return true;
 }
 
+static __always_inline __u64 over_bus(__u64 bytes, __u32 kind, __u64 ranks)
+{
+	__u64 product;
+
+	if (kind == PERFX_BUS_ONCE)
+		return bytes;
+	if (!ranks || !multiply(bytes, ranks - 1, &product))
+		return 0;
+	if (kind == PERFX_BUS_OTHERS)
+		return product;
+	return multiply(product, 2, &product) ? product / ranks : 0;
+}
+
+/* BUS: [key --] */
+static __always_inline bool step_bus(struct thread *t, __u32 kind, __u64 key, struct effect *e)
+{
+	struct machine *m = &t->machine;
+	const struct note *note = NULL;
+
+	e->taken = kind != PERFX_BUS_ONCE;
+	e->given = 0;
+	if (kind != PERFX_BUS_ONCE)
+		note = recall(t, key);
+	m->flops = over_bus(m->bytes, kind, note ? note->values[0] : 0);
+	return true;
+}
+
 static __always_inline bool step_notes(struct thread *t, __u32 op, __u64 a, __u64 b,
 				       struct effect *e)
 {
@@ -347,6 +373,8 @@ static __always_inline bool perform(struct thread *t, const struct perfx_instruc
 		return step_groups(t, code->n, e);
 	case PERFX_OP_NOTE ... PERFX_OP_NOTED1:
 		return step_notes(t, code->op, a, b, e);
+	case PERFX_OP_BUS:
+		return step_bus(t, code->n, b, e);
 	default:
 		return step_results(m, code, b, e);
 	}

@@ -213,6 +213,11 @@ static __always_inline void touch(const struct thread *t)
 
 /* --- ranges of a thread --- */
 
+static __always_inline __u32 source_of(const struct frame *f)
+{
+	return f->entry >> FRAME_SOURCE_SHIFT & FRAME_SOURCE_MASK;
+}
+
 /* 1 + the index of the uppermost range of `source` (0: any), open or pending, with this slot; 0:
  * none. */
 __noinline int find_range(struct thread *t, __u64 slot, __u32 source)
@@ -224,7 +229,7 @@ __noinline int find_range(struct thread *t, __u64 slot, __u32 source)
 		struct frame *f = frame_at(t, t->kept - 1);
 
 		if (!t->kept || ((f->entry & (FRAME_RANGE | FRAME_PENDING)) && f->slot == slot &&
-				 (!source || f->source == source)))
+				 (!source || source_of(f) == source)))
 			break;
 		t->kept--;
 	}
@@ -273,8 +278,7 @@ static __always_inline struct frame *open_range(struct thread *t, const struct p
 	f->slot = slot;
 	f->function = function;
 	f->context = context;
-	f->entry = entry;
-	f->source = mark->source;
+	f->entry = entry | (mark->source & FRAME_SOURCE_MASK) << FRAME_SOURCE_SHIFT;
 	t->depth++;
 	t->ranges++;
 	f->start_ns = bpf_ktime_get_ns();
@@ -476,7 +480,7 @@ static __always_inline void settle_pending(struct thread *t, const struct perfx_
 		return;
 	f = frame_at(t, index - 1);
 	f->slot = key;
-	f->entry = (f->entry & FRAME_PROBE) | FRAME_RANGE;
+	f->entry = (f->entry & ~FRAME_PENDING) | FRAME_RANGE;
 	if (!object)
 		forget_frame(t, index - 1);
 }

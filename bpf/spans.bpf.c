@@ -47,7 +47,7 @@ static __always_inline bool hit(struct pt_regs *ctx)
 		if (!t)
 			return false;
 		count_hit(index);
-		if (probe->figure)
+		if (probe->figure || probe->object_arg)
 			take_arguments(t, ctx);
 		opened = enter(t, probe, index, sp);
 		if (opened && leaves_at_entry(ctx, probe)) {

@@ -30,6 +30,14 @@ struct {
 	__type(value, __u32);
 } perfx_context_ids SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, PERFX_MAX_OBJECTS);
+	__type(key, struct perfx_owed_key);
+	__type(value, __u64);
+} perfx_owed SEC(".maps");
+
 static __always_inline struct perfx_context_node *context_node(__u32 context)
 {
 	return bpf_map_lookup_elem(&perfx_contexts, &context);
@@ -85,17 +93,34 @@ static __noinline __u32 context_below(__u32 parent, __u32 function, __u32 proces
 	return context_id(&key, PERFX_MAX_CONTEXTS);
 }
 
+static __always_inline void book_moved(struct perfx_context_node *node,
+				       const struct outcome *outcome)
+{
+	__sync_fetch_and_add(&node->bytes, outcome->bytes);
+	if (!outcome->flops)
+		return;
+	__sync_fetch_and_add(&node->bus_bytes, outcome->flops);
+	__sync_fetch_and_add(&node->bus_moved_bytes, outcome->bytes);
+}
+
 static __always_inline void book_figure(struct perfx_context_node *node,
 					const struct outcome *outcome)
 {
 	switch (outcome->state) {
 	case PERFX_FIGURE_COUNTED:
 		__sync_fetch_and_add(&node->counted_count, 1);
+		if (outcome->moves) {
+			book_moved(node, outcome);
+			break;
+		}
 		__sync_fetch_and_add(&node->flops, outcome->flops);
 		__sync_fetch_and_add(&node->bytes, outcome->bytes);
 		break;
 	case PERFX_FIGURE_UNREAD:
 		__sync_fetch_and_add(&node->unread_count, 1);
+		break;
+	case PERFX_FIGURE_OPAQUE:
+		__sync_fetch_and_add(&node->opaque_count, 1);
 		break;
 	case PERFX_FIGURE_INSIDE:
 	case PERFX_FIGURE_ELSEWHERE:
@@ -104,6 +129,22 @@ static __always_inline void book_figure(struct perfx_context_node *node,
 	default:
 		break;
 	}
+}
+
+/* One more run in this context of an object that nobody has read yet. */
+static __always_inline void owe(__u32 work, __u32 context)
+{
+	struct perfx_owed_key key = {.work = work, .context = context};
+	__u64 none = 0, *count = bpf_map_lookup_elem(&perfx_owed, &key);
+
+	if (!count) {
+		bpf_map_update_elem(&perfx_owed, &key, &none, BPF_NOEXIST);
+		count = bpf_map_lookup_elem(&perfx_owed, &key);
+	}
+	if (count)
+		__sync_fetch_and_add(count, 1);
+	else
+		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 }
 
 static __always_inline void book_add(__u32 context, __u64 duration_ns, __u64 self_ns, __u16 flags,
@@ -122,7 +163,9 @@ static __always_inline void book_add(__u32 context, __u64 duration_ns, __u64 sel
 		__sync_fetch_and_add(&node->total_ns, duration_ns);
 		__sync_fetch_and_add(&node->self_ns, self_ns);
 	}
-	if (outcome)
+	if (outcome && outcome->state == PERFX_FIGURE_BY_OBJECT)
+		owe(outcome->flops, context);
+	else if (outcome)
 		book_figure(node, outcome);
 }
 
@@ -137,7 +180,7 @@ static __always_inline void fill_span(struct perfx_span *span, const struct thre
 	span->self_ns = self_ns;
 	span->process = t->process;
 	span->context = f->context;
-	span->function = f->function;
+	span->function = f->operation ? f->operation : f->function;
 	span->tid = t->tid;
 	span->depth = depth;
 	span->flags = flags;
@@ -178,7 +221,8 @@ static __always_inline void emit_figure(struct thread *t, const struct frame *f,
 	}
 	span->hdr.size = sizeof(*span);
 	span->hdr.fixed = sizeof(*span);
-	fill_span(span, t, f, depth, duration_ns, self_ns, flags);
+	fill_span(span, t, f, depth, duration_ns, self_ns,
+		  flags | (outcome->moves ? PERFX_SPAN_MOVES : 0));
 	span->figure = outcome->state;
 	span->dtype = outcome->dtype;
 	span->flops = outcome->flops;

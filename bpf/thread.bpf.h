@@ -16,8 +16,10 @@ extern volatile __u32 perfx_many_stacks;
  * is above all addresses and it is never left behind. */
 #define FRAME_RANGE 0x40000000u
 /* A range whose key is not known before the function that begins it returns: as yet a call. */
-#define FRAME_PENDING 0x20000000u
-#define FRAME_PROBE   0x1fffffffu
+#define FRAME_PENDING	   0x20000000u
+#define FRAME_SOURCE_SHIFT 24 /* of a range: 5 bits, enum perfx_source */
+#define FRAME_SOURCE_MASK  0x1fu
+#define FRAME_PROBE	   0x00ffffffu
 
 struct frame {
 	__u64 start_ns;
@@ -29,14 +31,16 @@ struct frame {
 	__u32 probe_ns; /* cost of probes hit inside, itself excluded */
 	/* the child called last: saves the hash look-up in loops */
 	__u32 child_function, child_context;
-	__u8 figure; /* enum perfx_figure_state */
-	__u8 dtype;  /* enum perfx_dtype, where it has no work */
-	__u8 work;   /* 1 + index into thread.works; 0: none */
-	__u8 source; /* enum perfx_source, of a range */
-	__u8 pad[4];
+	__u8 figure;	 /* enum perfx_figure_state */
+	__u8 dtype;	 /* enum perfx_dtype, where it has no work */
+	__u8 work;	 /* 1 + index into thread.works; 0: none */
+	__u8 metered;	 /* METERED_; 0: not wanted */
+	__u32 operation; /* of the object that the call runs: told instead of the function; or 0 */
 	__u64 charged_ns; /* of its time, what callers that ended before it have been charged with
 			   */
 };
+#define METERED_OPEN   1 /* read when it opened */
+#define METERED_MISSED 2 /* could not be */
 
 /* Open calls of a thread that have a figure of their own. What they call has none, so there is
  * hardly ever more than one: further ones are those that remember something (NOTE), those that move
@@ -45,6 +49,7 @@ struct frame {
 
 #define WORK_GIVEN_DTYPE 0x1 /* its program has said which, tensors do not */
 #define WORK_OPERATOR	 0x2 /* in family.open_figures */
+#define WORK_MOVES	 0x4 /* its flops are bytes over the bus */
 
 struct work {
 	__u64 flops, bytes;
@@ -91,8 +96,9 @@ struct outcome {
 	__u64 flops, bytes;
 	__u8 state; /* enum perfx_figure_state */
 	__u8 dtype;
-	__u8 work; /* of a call that begins: as frame.work */
-	__u8 pad[5];
+	__u8 work;  /* of a call that begins: as frame.work */
+	__u8 moves; /* flops are bytes over the bus */
+	__u8 pad[4];
 };
 
 struct thread {
@@ -113,6 +119,7 @@ struct thread {
 	struct work works[WORKS_MAX];
 	struct machine machine;
 	struct outcome outcome;
+	struct perfx_object object; /* that the call which begins runs; function 0: none */
 	struct perfx_name_key name; /* that is read just now */
 	__u64 unread;		    /* where it lies, if it could not be read */
 	__u64 start_ns;		    /* of the range across threads that is being started, */

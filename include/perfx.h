@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * perfx.h: name the functions of your program that perfx-trace shall time, and say how many
- * floating-point operations they do.
+ * perfx.h: mark in your program what perfx-trace shall show: functions, ranges, steps, counters,
+ * blocks of memory, and how many floating-point operations are done.
  *
  *	#include <perfx.h>
  *
@@ -11,15 +11,31 @@
  *		...
  *	}
  *
- * That is all: no library to link, nothing to initialise, nothing to execute. The statement leaves
- * a note in the ELF file that says where the function is and what it is called, in a section that
- * is not loaded into memory and that strip keeps. `perfx-trace -p PID` reads it from the files that
- * the process has mapped and times the functions.
+ * That is all: no library to link, nothing to initialise. Two kinds of mark differ in what they
+ * cost when nobody traces.
+ *
+ * Notes (nothing is executed)
  *
  *	PERFX_TRACK();          the function's own name, also in a stripped file
  *	PERFX_TRACK_AS("name"); a name of yours: a string literal, shown as it is written
  *	perfx_flops(n);         n operations are done here (a multiply-add is 2): they are added to
- *	                        the innermost function that is being timed
+ *	                        the innermost function or range that is being timed
+ *
+ * Markers (a call of an empty function and its return)
+ *
+ *	PERFX_SCOPE("name");    a range from here to the end of the block
+ *	perfx_range_push("name");  ...  perfx_range_pop();         nested, on one thread
+ *	id = perfx_range_start("name");  ...  perfx_range_end(id); ends anywhere, on any thread
+ *	perfx_step_begin();  ...  perfx_step_end();                one step of the training
+ *	perfx_counter("loss", x);  perfx_counter_add("tokens", n); a value; what is added to one
+ *	perfx_memory_alloc("pool", p, bytes);  perfx_memory_free("pool", p);   of your allocator
+ *	perfx_mark("evaluate");                                    something happened here
+ *	perfx_trace_start();  perfx_trace_stop();                  what a waiting tracer records
+ *
+ * Names are NUL-terminated text, which may be made at run time: it is read during the call and not
+ * kept. Markers allocate nothing and take no lock; they may be used in signal handlers.
+ *
+ * PERFX_TRACK
  *
  * Put it first in the body. It works in C11 and C++11 and later with GCC and Clang at every
  * optimisation level, in static and inline functions, templates, methods, constructors, lambdas,
@@ -37,9 +53,11 @@
  *   indirect jump, so the statement ends a basic block: worth a register move at most. Only with
  *   -fcf-protection it puts one endbr64 there, a no-op.
  *
- * perfx_flops costs, as long as nobody traces, that n is in a register (rdi; x0 on arm64) at a nop,
- * which is where the tracer puts its probe. It may be used anywhere, also in functions that are
- * inlined; once for a loop rather than in it, for a probe that is hit costs most of a microsecond.
+ * perfx_flops costs, as long as nobody traces, that the count is in a register (rdi; x0 on arm64)
+ * at a nop, which is where the tracer puts its probe, and another nop before it: the function's own
+ * entry may be probed there, which must not be after the hint nor at the same place. It may be used
+ * anywhere, also in functions that are inlined; once for a loop rather than in it, for a probe that
+ * is hit costs most of a microsecond.
  *
  * The notes (the ABI that perfx-trace reads; fields in the file's byte order)
  *
@@ -69,9 +87,41 @@
  * reference from the function itself, because not every linker follows those of notes: .reloc
  * leaves a relocation of type NONE, which changes no byte. (gold does not follow SHF_LINK_ORDER: it
  * stops with "discarded section" when --gc-sections finds a marked function dead. ld and lld do.)
+ *
+ * The markers (the ABI that tracers read)
+ *
+ * perfx_X(...) calls the hidden function perfx_at_X, which comes with the first use in an object
+ * file and of which the linker keeps one. On x86-64 it is
+ *	0f 1f 44 00 00   nop5
+ *	90               nop
+ *	c3               ret
+ * The kernel (6.18 and later) turns a probe on a 5-byte nop into a call, which is safe only where
+ * nothing lives below the stack pointer: at the entry of a function, and not where the mark was
+ * written; so the function is never inlined. An earlier kernel would single-step it: there the nop
+ * behind it is the place for a probe, which sees the same registers. On arm64: nop, ret.
+ *
+ * Each has a USDT note (.note.stapsdt, provider "perfx", name "X") whose location is the first
+ * byte, so that bpftrace, perf, gdb and SystemTap find it too: bpftrace -e 'usdt:./a:perfx:mark
+ * { printf("%s\n", str(arg0)); }'. Arguments are integers, in the order of the C interface:
+ *
+ *	range_push    name, parent         range_pop    -
+ *	range_start   name, id, parent     range_end    id
+ *	mark          name
+ *	counter       name, value          counter_add  name, delta     (a double's bits)
+ *	memory_alloc  name, ptr, bytes     memory_free  name, ptr
+ *	step_begin    -                    step_end     -
+ *	trace_start   -                    trace_stop   -
+ *
+ * (A double as such would be in a vector register, which no uprobe program can read.) parent: the
+ * id of the open range that this one belongs to, or 0: the innermost range or function that is
+ * open on the thread's stack. It is for tasks that take turns on one thread: they give it by
+ * perfx_range_push_in and perfx_range_start_in.
  */
 #ifndef PERFX_H
 #define PERFX_H
+
+#include <stddef.h>
+#include <stdint.h>
 
 /* The macros use GNU extensions: -Wpedantic is about the code of those who include this. */
 #if defined(__GNUC__)
@@ -145,6 +195,7 @@ perfx_here_:                                                                    
 #endif
 
 #define PERFX_FLOPS_NOTE_                                            \
+	"nop\n\t"                                                    \
 	".Lperfx_flops%=:\n\tnop\n\t"                                \
 	".pushsection .note.perfx,\"?o\",%%note,.Lperfx_flops%=\n\t" \
 	".balign 4\n\t"                                              \
@@ -157,27 +208,317 @@ perfx_here_:                                                                    
 	".4byte 0\n\t"                                               \
 	".popsection"
 
-static inline __attribute__((always_inline, unused)) void perfx_flops(unsigned long long n)
-{
 #if defined(__x86_64__)
-	__asm__ __volatile__(PERFX_FLOPS_NOTE_ : : "D"(n));
+#define PERFX_FLOPS_(count) __asm__ __volatile__(PERFX_FLOPS_NOTE_ : : "D"(count))
 #elif defined(__aarch64__)
-	register unsigned long long perfx_n_ __asm__("x0") = n;
-
-	__asm__ __volatile__(PERFX_FLOPS_NOTE_ : : "r"(perfx_n_));
-#else
-	(void)n;
+#define PERFX_FLOPS_(count)                                                \
+	__extension__({                                                    \
+		register uint64_t perfx_n_ __asm__("x0") = (count);        \
+		__asm__ __volatile__(PERFX_FLOPS_NOTE_ : : "r"(perfx_n_)); \
+	})
 #endif
-}
 
 #else
 #define PERFX_TRACK()	     ((void)0)
 #define PERFX_TRACK_AS(name) ((void)0)
-
-static inline void perfx_flops(unsigned long long n)
-{
-	(void)n;
-}
 #endif
+
+/* --- markers ---
+ *
+ * The function is written in the assembler, beside the call that needs it: that gives the same
+ * bytes at every level of optimisation, in C the COMDAT group that only C++ has otherwise, and
+ * nothing at all in files that use no marker. .ifndef: the statement is copied with what it is
+ * inlined into, and link-time optimisation makes one file of many. */
+#if defined(PERFX_FLOPS_)
+
+#if defined(__x86_64__)
+#define PERFX_BODY_ ".byte 0x0f,0x1f,0x44,0,0\n\tnop\n\tret\n\t"
+#define PERFX_ARG1_ "8@%rdi"
+#define PERFX_ARG2_ "8@%rdi 8@%rsi"
+#define PERFX_ARG3_ "8@%rdi 8@%rsi 8@%rdx"
+#else
+#define PERFX_BODY_ "nop\n\tret\n\t"
+#define PERFX_ARG1_ "8@x0"
+#define PERFX_ARG2_ "8@x0 8@x1"
+#define PERFX_ARG3_ "8@x0 8@x1 8@x2"
+#endif
+#define PERFX_ARG0_ ""
+
+/* As <sys/sdt.h> has it: by where this section is, tools see that a file was prelinked. */
+#define PERFX_SDT_BASE_                                                        \
+	".ifndef _.stapsdt.base\n\t"                                           \
+	".pushsection .stapsdt.base,\"aG\",%progbits,.stapsdt.base,comdat\n\t" \
+	".weak _.stapsdt.base\n\t"                                             \
+	".hidden _.stapsdt.base\n"                                             \
+	"_.stapsdt.base:\n\t"                                                  \
+	".space 1\n\t"                                                         \
+	".size _.stapsdt.base, 1\n\t"                                          \
+	".popsection\n\t"                                                      \
+	".endif\n\t"
+
+/* The note is in the group of its function: they stay or go together. A label of its own, for the
+ * function's name may turn out to be another file's copy. No semaphore: there is no work to save
+ * when nobody looks. */
+#define PERFX_SDT_NOTE_(marker, arguments)                                        \
+	".pushsection .note.stapsdt,\"G\",%note,perfx_at_" marker ",comdat\n\t"   \
+	".balign 4\n\t"                                                           \
+	".4byte 8\n\t"                                                            \
+	".4byte .Lperfx_note_" marker "_end - .Lperfx_note_" marker "\n\t"        \
+	".4byte 3\n\t"                                                            \
+	".asciz \"stapsdt\"\n"                                                    \
+	".Lperfx_note_" marker ":\n\t"                                            \
+	".8byte .Lperfx_at_" marker "\n\t"                                        \
+	".8byte _.stapsdt.base\n\t"                                               \
+	".8byte 0\n\t"                                                            \
+	".asciz \"perfx\"\n\t.asciz \"" marker "\"\n\t.asciz \"" arguments "\"\n" \
+	".Lperfx_note_" marker "_end:\n\t"                                        \
+	".balign 4\n\t"                                                           \
+	".popsection\n\t"
+
+#define PERFX_MARKER_(marker, arguments)                                                          \
+	".ifndef perfx_at_" marker "\n\t"                                                         \
+	".pushsection .text.perfx_at_" marker ",\"axG\",%progbits,perfx_at_" marker ",comdat\n\t" \
+	".balign 16\n\t"                                                                          \
+	".weak perfx_at_" marker "\n\t"                                                           \
+	".hidden perfx_at_" marker "\n\t"                                                         \
+	".type perfx_at_" marker ",%function\n"                                                   \
+	".Lperfx_at_" marker ":\n"                                                                \
+	"perfx_at_" marker ":\n\t" PERFX_BODY_ ".size perfx_at_" marker ", . - perfx_at_" marker  \
+	"\n\t"                                                                                    \
+	".popsection\n\t" PERFX_SDT_BASE_                                                         \
+	PERFX_SDT_NOTE_(marker, arguments) ".endif"
+
+/* 64 bits of zeros, one for each executable and library: how many ids it has given out. */
+#define PERFX_COUNT_                                                                         \
+	".ifndef perfx_range_count_\n\t"                                                     \
+	".pushsection .bss.perfx_range_count_,\"awG\",%nobits,perfx_range_count_,comdat\n\t" \
+	".balign 8\n\t"                                                                      \
+	".weak perfx_range_count_\n\t"                                                       \
+	".hidden perfx_range_count_\n\t"                                                     \
+	".type perfx_range_count_,%object\n"                                                 \
+	"perfx_range_count_:\n\t"                                                            \
+	".zero 8\n\t"                                                                        \
+	".size perfx_range_count_, 8\n\t"                                                    \
+	".popsection\n\t"                                                                    \
+	".endif"
+
+/* inline: reckon it as one instruction when deciding what to inline. */
+#if defined(__clang__) ? __clang_major__ >= 11 : __GNUC__ >= 9
+#define PERFX_ASM_ __asm__ __volatile__ __inline__
+#else
+#define PERFX_ASM_ __asm__ __volatile__
+#endif
+
+#define PERFX_HIT_(marker, arguments, call)                                  \
+	do {                                                                 \
+		PERFX_ASM_(PERFX_MARKER_(#marker, PERFX_ARG##arguments##_)); \
+		perfx_at_##marker call;                                      \
+	} while (0)
+
+#define PERFX_AT_ __attribute__((visibility("hidden"), nothrow)) void
+
+#else
+#define PERFX_FLOPS_(count)		    ((void)(count))
+#define PERFX_HIT_(marker, arguments, call) PERFX_NO_HIT##arguments##_(call)
+#define PERFX_NO_HIT0_(call)		    ((void)0)
+#define PERFX_NO_HIT1_(call)		    ((void)call)
+#define PERFX_NO_HIT2_(call)		    ((void)call)
+#define PERFX_NO_HIT3_(call)		    ((void)call)
+#endif
+
+#if defined(__cplusplus) && defined(__GNUC__)
+#define PERFX_INLINE_ inline __attribute__((always_inline, visibility("hidden"), nothrow))
+#elif defined(__cplusplus)
+#define PERFX_INLINE_ inline
+#elif defined(__GNUC__)
+#define PERFX_INLINE_ static __inline__ __attribute__((always_inline, unused))
+#else
+#define PERFX_INLINE_ static __inline
+#endif
+/* libperfx defines it otherwise: there these are functions that others call. */
+#if !defined(PERFX_API_)
+#define PERFX_API_ PERFX_INLINE_
+#endif
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+#if defined(PERFX_AT_)
+PERFX_AT_ perfx_at_range_push(const char *name, uint64_t parent);
+PERFX_AT_ perfx_at_range_pop(void);
+PERFX_AT_ perfx_at_range_start(const char *name, uint64_t id, uint64_t parent);
+PERFX_AT_ perfx_at_range_end(uint64_t id);
+PERFX_AT_ perfx_at_mark(const char *name);
+PERFX_AT_ perfx_at_counter(const char *name, uint64_t value_bits);
+PERFX_AT_ perfx_at_counter_add(const char *name, uint64_t delta_bits);
+PERFX_AT_ perfx_at_memory_alloc(const char *name, const void *ptr, size_t bytes);
+PERFX_AT_ perfx_at_memory_free(const char *name, const void *ptr);
+PERFX_AT_ perfx_at_step_begin(void);
+PERFX_AT_ perfx_at_step_end(void);
+PERFX_AT_ perfx_at_trace_start(void);
+PERFX_AT_ perfx_at_trace_stop(void);
+extern __attribute__((visibility("hidden"))) uint64_t perfx_range_count_;
+#endif
+
+/* A range on this thread, from here to the pop that belongs to it. */
+PERFX_API_ void perfx_range_push_in(const char *name, uint64_t parent)
+{
+	PERFX_HIT_(range_push, 2, (name, parent));
+}
+
+PERFX_API_ void perfx_range_push(const char *name)
+{
+	PERFX_HIT_(range_push, 2, (name, 0));
+}
+
+PERFX_API_ void perfx_range_pop(void)
+{
+	PERFX_HIT_(range_pop, 0, ());
+}
+
+/* Of two modules of a process, the page that the count is on tells one's ids from the other's. */
+PERFX_INLINE_ uint64_t perfx_new_id_(void)
+{
+	uint64_t id = 0;
+
+#if defined(PERFX_AT_)
+	PERFX_ASM_(PERFX_COUNT_);
+	id = __atomic_add_fetch(&perfx_range_count_, 1, __ATOMIC_RELAXED) & 0xffffffffffu;
+	id |= (uint64_t)(uintptr_t)&perfx_range_count_ >> 12 << 40;
+#endif
+	return id;
+}
+
+/* A range that is ended by its id, by whichever thread. The id is not 0 (which is no range), and no
+ * other open range of the process has it. */
+PERFX_API_ uint64_t perfx_range_start_in(const char *name, uint64_t parent)
+{
+	uint64_t id = perfx_new_id_();
+
+	PERFX_HIT_(range_start, 3, (name, id, parent));
+	return id;
+}
+
+PERFX_API_ uint64_t perfx_range_start(const char *name)
+{
+	uint64_t id = perfx_new_id_();
+
+	PERFX_HIT_(range_start, 3, (name, id, 0));
+	return id;
+}
+
+PERFX_API_ void perfx_range_end(uint64_t id)
+{
+	PERFX_HIT_(range_end, 1, (id));
+}
+
+/* Something happened. */
+PERFX_API_ void perfx_mark(const char *name)
+{
+	PERFX_HIT_(mark, 1, (name));
+}
+
+PERFX_INLINE_ uint64_t perfx_bits_(double value)
+{
+	union {
+		double value;
+		uint64_t bits;
+	} as;
+
+	as.value = value;
+	return as.bits;
+}
+
+PERFX_API_ void perfx_counter(const char *name, double value)
+{
+	PERFX_HIT_(counter, 2, (name, perfx_bits_(value)));
+}
+
+PERFX_API_ void perfx_counter_add(const char *name, double delta)
+{
+	PERFX_HIT_(counter_add, 2, (name, perfx_bits_(delta)));
+}
+
+/* Blocks of an allocator of your own; name is its name, or what the blocks are for. */
+PERFX_API_ void perfx_memory_alloc(const char *name, const void *ptr, size_t bytes)
+{
+	PERFX_HIT_(memory_alloc, 3, (name, ptr, bytes));
+}
+
+PERFX_API_ void perfx_memory_free(const char *name, const void *ptr)
+{
+	PERFX_HIT_(memory_free, 2, (name, ptr));
+}
+
+/* Floating-point operations that the current range does; a multiply-add is 2. */
+PERFX_API_ void perfx_flops(uint64_t count)
+{
+	PERFX_FLOPS_(count);
+}
+
+PERFX_API_ void perfx_step_begin(void)
+{
+	PERFX_HIT_(step_begin, 0, ());
+}
+
+PERFX_API_ void perfx_step_end(void)
+{
+	PERFX_HIT_(step_end, 0, ());
+}
+
+/* What a tracer records that waits for it: from start to stop, as often as that comes. */
+PERFX_API_ void perfx_trace_start(void)
+{
+	PERFX_HIT_(trace_start, 0, ());
+}
+
+PERFX_API_ void perfx_trace_stop(void)
+{
+	PERFX_HIT_(trace_stop, 0, ());
+}
+
+#if defined(__cplusplus)
+}
+
+class perfx_scope_
+{
+      public:
+	PERFX_INLINE_ explicit perfx_scope_(const char *name)
+	{
+		perfx_range_push(name);
+	}
+	PERFX_INLINE_ ~perfx_scope_()
+	{
+		perfx_range_pop();
+	}
+	perfx_scope_(const perfx_scope_ &) = delete;
+	perfx_scope_ &operator=(const perfx_scope_ &) = delete;
+};
+#define PERFX_SCOPE_VAR_(name, n) const perfx_scope_ perfx_scope_##n(name)
+
+#elif defined(__GNUC__)
+PERFX_INLINE_ char perfx_scope_begin_(const char *name)
+{
+	perfx_range_push(name);
+	return 0;
+}
+
+PERFX_INLINE_ void perfx_scope_end_(const char *scope)
+{
+	(void)scope;
+	perfx_range_pop();
+}
+#define PERFX_SCOPE_VAR_(name, n)                                                       \
+	const char perfx_scope_##n __attribute__((cleanup(perfx_scope_end_), unused)) = \
+		perfx_scope_begin_(name)
+
+#else
+#define PERFX_SCOPE_VAR_(name, n) ((void)(name))
+#endif
+
+/* A statement: a range to the end of the block, whichever way it is left (in C, not by longjmp). */
+#define PERFX_SCOPE(name)	 PERFX_SCOPE_AT_(name, __COUNTER__)
+#define PERFX_SCOPE_AT_(name, n) PERFX_SCOPE_VAR_(name, n)
 
 #endif

@@ -11,6 +11,7 @@
 #endif
 
 #include "perfx_figure.h"
+#include "perfx_record.h"
 
 #define PERFX_MAX_PROCESSES 4096
 /* Traced calls open at once on one thread. Deeper ones are counted, without their time. A power of
@@ -44,6 +45,8 @@ enum perfx_probe_kind {
 #define PERFX_PROBE_F_REPEATS 0x4
 /* Counted only because timing it would be too dear: no loss. */
 #define PERFX_PROBE_F_BY_CHOICE 0x8
+/* Entries: the thread's perf events are read at its calls' ends. */
+#define PERFX_PROBE_F_METERED 0x10
 
 struct perfx_probe {
 	__u32 function;
@@ -59,7 +62,9 @@ struct perfx_probe {
 	__u32 own_cost_ns; /* entries */
 	__u32 hook;	   /* HOOK: index into perfx_hooks; MARK: into perfx_marks */
 	__u32 figure;	   /* entries, HINT: index into perfx_figures; 0: none */
-	__u32 pad;
+	/* Entries: the argument register (see perfx_hook) that points to an object by which calls
+	 * are told apart (perfx_object); 0: none. */
+	__u32 object_arg;
 };
 
 /* What an allocator's function does, and where its arguments are. */
@@ -226,6 +231,73 @@ struct perfx_context_node {
 	__u64 total_ns, self_ns;
 	__u64 flops, bytes;
 	__u64 counted_count, unread_count, silenced_count;
+	__u64 opaque_count;
+	__u64 bus_bytes, bus_moved_bytes;
+};
+
+#define PERFX_METER_EVENTS  8	 /* perf events of a thread; a power of two */
+#define PERFX_METER_THREADS 2048 /* that have them at a time */
+
+/* A perf event is worth so much in a meter. */
+struct perfx_meter_event {
+	__u32 meter, weight;
+};
+
+/* As struct perfx_metered. */
+struct perfx_meter_sums {
+	__u64 calls_count, missed_count;
+	__u64 values[PERFX_METERS];
+	__u64 flops, counted_flops;
+};
+
+/*
+ * Objects by which calls of one function are told apart: the thunks that XLA's executor runs, one
+ * for each operation of a compiled module. A thunk begins (xla/backends/cpu/runtime/thunk.h)
+ *
+ *	0 vtable, 8 kind, 16 std::string name of the operation, 48 std::string name of its module,
+ *	80 the module's number
+ *
+ * A new one is told to user space, which names its function and reads from the object what a run of
+ * it computes; what is known of it then is in the table, for later runs.
+ */
+#define PERFX_OBJECT_WORDS 11	 /* of its head, u64: by these it is known again */
+#define PERFX_OBJECT_TEXT  128	 /* bytes of a name, NUL included; longer ones are cut */
+#define PERFX_MAX_OBJECTS  65536 /* further ones are runs of the function that runs them */
+/* Distinct operations, by the names of module and operation. */
+#define PERFX_MAX_OPERATIONS 32768
+
+struct perfx_object_key {
+	__u64 address;
+	__u64 check; /* hash of its head: an address may be used anew */
+	__u32 process, pad;
+};
+
+struct perfx_object {
+	__u64 flops, bytes;
+	__u32 function; /* of its operation */
+	__u32 work;	/* id of its WORK record */
+	__u8 state;	/* enum perfx_figure_state; BY_OBJECT: not read yet */
+	__u8 dtype;
+	__u8 pad[6];
+};
+
+/* A new object. From a ring of its own; not part of a capture. */
+struct perfx_object_record {
+	struct perfx_record hdr;
+	struct perfx_object_key key;
+	__u32 pid;
+	__u32 runner;	/* the function that runs it */
+	__u32 function; /* of its operation */
+	__u32 work;
+	__u32 new_function; /* this is the first object of its operation */
+	__u32 pad;
+	char operation[PERFX_OBJECT_TEXT];
+	char module[PERFX_OBJECT_TEXT];
+};
+
+/* Runs without a record of an object that had not been read yet: whose, where. */
+struct perfx_owed_key {
+	__u32 work, context;
 };
 
 enum perfx_counter {

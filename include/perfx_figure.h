@@ -64,6 +64,10 @@ enum perfx_op {
 	PERFX_OP_NOTE,
 	PERFX_OP_NOTED0,
 	PERFX_OP_NOTED1,
+	/* [key --] of what has been moved so far, what goes over the busiest link of a collective
+	 * (enum perfx_bus n) among as many ranks as the first value noted for key says; nothing
+	 * where none was noted. ONCE takes no key. */
+	PERFX_OP_BUS,
 	PERFX_OP_DTYPE, /* sets the dtype to n, enum perfx_dtype; 0: of the value [t --], which is a
 			   cudaDataType */
 	PERFX_OP_FLOPS, /* [v --] adds to the figure */
@@ -71,6 +75,16 @@ enum perfx_op {
 	PERFX_OPS
 };
 #define PERFX_OP_SIGNED 0x80
+
+/*
+ * How often the bytes of a collective among n ranks pass a link, whatever the algorithm: what
+ * nccl-tests (doc/PERFORMANCE.md) multiply by to get bus bandwidth, comparable with the hardware's.
+ */
+enum perfx_bus {
+	PERFX_BUS_ONCE = 1,   /* 1: broadcast, reduce, send, recv */
+	PERFX_BUS_OTHERS = 2, /* n - 1: of a rank's own part, to or from each other rank */
+	PERFX_BUS_RING = 3,   /* 2 (n - 1) / n: all-reduce */
+};
 
 #define PERFX_FIGURE_CODE_MAX 64 /* instructions of a program, both parts */
 #define PERFX_FIGURE_DEPTH    8	 /* values on its stack */
@@ -91,8 +105,14 @@ struct perfx_instruction {
 #define PERFX_FIGURE_F_KERNEL 0x1
 /* No figure of its own: remembers something (NOTE). */
 #define PERFX_FIGURE_F_NOTES 0x2
-/* Moves data, as a collective does: no operation at all, so flops stay 0; silences nothing. */
+/* Moves data, as a collective does: no operation at all; its flops are bytes over the bus. Silences
+ * nothing. */
 #define PERFX_FIGURE_F_MOVES 0x4
+/* Calls nothing else that has a figure: its own can be told even where its end is not seen. */
+#define PERFX_FIGURE_F_LEAF 0x8
+/* A worker of operations whose own figures are read from objects (perfx_object): as long as those
+ * are read, what it does is in them, whichever thread it runs on. */
+#define PERFX_FIGURE_F_WORKER 0x10
 
 struct perfx_figure {
 	__u16 entry_count; /* instructions run at entry: code[0, entry_count) */

@@ -47,12 +47,16 @@ enum perfx_kind {
 	PERFX_KIND_MEMORY_MODE = 42,
 	PERFX_KIND_FRAME = 43,
 	PERFX_KIND_PEAK = 44,
+	PERFX_KIND_WORK = 45,
+	PERFX_KIND_METER = 46,
 	/* at the end of a capture, read from kernel maps */
 	PERFX_KIND_BOOK = 48,
 	PERFX_KIND_HITS = 49,
 	PERFX_KIND_LOSS = 50,
 	PERFX_KIND_END = 51,
 	PERFX_KIND_MEMORY_BOOK = 52,
+	PERFX_KIND_METERED = 53,
+	PERFX_KIND_METERED_PROCESS = 54,
 };
 
 struct perfx_record {
@@ -69,8 +73,11 @@ struct perfx_record {
 #define PERFX_SPAN_UNWOUND \
 	0x1 /* passed no exit (exception, longjmp): duration and self unknown, 0 */
 #define PERFX_SPAN_UNTIMED 0x2 /* counted at its entry: no way to see its end; times are 0 */
+/* It moves `bytes`, as a collective does, and computes nothing: `flops` are bytes over the bus
+ * (enum perfx_bus), 0 where the number of ranks is not known. */
+#define PERFX_SPAN_MOVES 0x4
 /* A range that any thread may end: on no thread's stack. depth 0; tid is who started it. */
-#define PERFX_SPAN_APART 0x4
+#define PERFX_SPAN_APART 0x8
 
 /* What became of a call's own figure: the floating-point operations that its arguments say it does.
  * A figure counts once: an operator's silences those of what it calls. */
@@ -80,8 +87,11 @@ enum perfx_figure_state {
 	PERFX_FIGURE_INSIDE = 2,    /* in a call of the same thread that has a figure */
 	PERFX_FIGURE_ELSEWHERE = 3, /* on a pool thread, for an operator that has a figure */
 	PERFX_FIGURE_UNREAD = 4,    /* its arguments could not be read, or make no sense */
+	PERFX_FIGURE_OPAQUE = 5,    /* compiled code: what it computes is written nowhere */
+	/* As the WORK record whose id is in `flops` says; it may come later. */
+	PERFX_FIGURE_BY_OBJECT = 6,
 };
-#define PERFX_FIGURE_STATES 5 /* entries of a table indexed by state */
+#define PERFX_FIGURE_STATES 7 /* entries of a table indexed by state */
 
 enum perfx_dtype {
 	PERFX_DTYPE_UNKNOWN = 0,
@@ -427,6 +437,65 @@ struct perfx_peak {
 	__u16 pad;
 };
 
+/*
+ * Meters: what perf events count of a thread, such as cycles or instructions, in user mode where
+ * they are the hardware's. At most PERFX_METERS, each described by a METER record; a missing one
+ * says why nothing is counted. strings: name, unit, why ("": it counts)
+ */
+#define PERFX_METERS 4 /* a power of two */
+
+enum perfx_meter_kind {
+	PERFX_METER_PLAIN = 0,
+	PERFX_METER_FLOPS = 1,	 /* floating-point operations, a multiply-add is 2 */
+	PERFX_METER_MISSING = 2, /* `meter` has no meaning */
+};
+
+struct perfx_meter {
+	struct perfx_record hdr;
+	__u32 meter; /* place in `values` */
+	__u8 kind;   /* enum perfx_meter_kind */
+	__u8 pad[3];
+};
+
+/* What was counted during the calls of a context on their threads, calls inside included; work that
+ * they had done by other threads is not in it. */
+struct perfx_metered {
+	struct perfx_record hdr;
+	__u32 context;
+	__u32 pad;
+	__u64 calls_count;  /* metered */
+	__u64 missed_count; /* not, or not all the time: the thread was too new, events were too
+			       many */
+	__u64 values[PERFX_METERS];
+	/* Of those with a figure of their own: what it says, and what the meter of floating-point
+	 * operations has counted. */
+	__u64 flops, counted_flops;
+};
+
+/* What all threads of a process did meanwhile, from when they were found: those of a thread that
+ * began while tracing lack its first moment. */
+struct perfx_metered_process {
+	struct perfx_record hdr;
+	__u32 process;
+	__u32 threads_count;
+	__u64 values[PERFX_METERS];
+	/* Events wait where the processor has too few counters: of enabled_ns they counted during
+	 * running_ns, which the values have been scaled up for. */
+	__u64 enabled_ns, running_ns;
+};
+
+/* What each run of an operation of a compiled program does (a thunk of XLA): read from the object
+ * that describes it, once. */
+struct perfx_work {
+	struct perfx_record hdr;
+	__u64 flops, bytes; /* COUNTED: of one run */
+	__u32 work;
+	__u32 function;
+	__u8 state; /* enum perfx_figure_state: COUNTED, UNREAD, OPAQUE or NONE */
+	__u8 dtype; /* enum perfx_dtype */
+	__u8 pad[6];
+};
+
 /* Records of the memory ring that found no room: exact sums. Live bytes and peak are bounds then.
  */
 struct perfx_memory_book {
@@ -450,6 +519,9 @@ struct perfx_book {
 	/* Their figures; of those COUNTED the sums. */
 	__u64 flops, bytes;
 	__u64 counted_count, unread_count, silenced_count; /* silenced: INSIDE or ELSEWHERE */
+	__u64 opaque_count;
+	/* Of those that move data: over the bus, and of how many of `bytes` that is known. */
+	__u64 bus_bytes, bus_moved_bytes;
 };
 
 struct perfx_hits {
@@ -515,6 +587,9 @@ PERFX_ASSERT_SIZE(perfx_allocator, 16);
 PERFX_ASSERT_SIZE(perfx_memory_mode, 48);
 PERFX_ASSERT_SIZE(perfx_frame, 40);
 PERFX_ASSERT_SIZE(perfx_memory_book, 40);
+PERFX_ASSERT_SIZE(perfx_meter, 16);
+PERFX_ASSERT_SIZE(perfx_metered, 80);
+PERFX_ASSERT_SIZE(perfx_metered_process, 64);
 PERFX_ASSERT_SIZE(perfx_fork, 32);
 PERFX_ASSERT_SIZE(perfx_exec, 32);
 PERFX_ASSERT_SIZE(perfx_exit, 56);
@@ -527,8 +602,9 @@ PERFX_ASSERT_SIZE(perfx_usage, 144);
 PERFX_ASSERT_SIZE(perfx_thread, 48);
 PERFX_ASSERT_SIZE(perfx_not_attached, 16);
 PERFX_ASSERT_SIZE(perfx_calibration, 24);
-PERFX_ASSERT_SIZE(perfx_book, 96);
+PERFX_ASSERT_SIZE(perfx_book, 120);
 PERFX_ASSERT_SIZE(perfx_peak, 32);
+PERFX_ASSERT_SIZE(perfx_work, 40);
 PERFX_ASSERT_SIZE(perfx_hits, 24);
 PERFX_ASSERT_SIZE(perfx_loss, 24);
 PERFX_ASSERT_SIZE(perfx_end, 56);

@@ -42,6 +42,10 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W 'on off' -- "$cur")
 		return
 		;;
+	--counters)
+		mapfile -t COMPREPLY < <(compgen -W 'on off cycles instructions flops llc-misses task-clock page-faults context-switches cpu-migrations' -- "$cur")
+		return
+		;;
 	--cmdline)
 		mapfile -t COMPREPLY < <(compgen -W 'hidden full' -- "$cur")
 		return
@@ -54,7 +58,7 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W 'functions callers threads memory hotspots findings processes' -- "$cur")
 		return
 		;;
-	-F | --functions | -d | --duration | --top | --process | --ring-size | --interval | --max-functions | --peak-flops | --peak-bandwidth | --max-size)
+	-F | --functions | -d | --duration | --top | --process | --ring-size | --interval | --max-functions | --peak-flops | --peak-bandwidth | --max-size | --fail-on)
 		return
 		;;
 	esac
@@ -72,16 +76,16 @@ _perfx_trace() {
 	if [[ $cur == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W '
 			-p --pid -a --all -F --functions --memory --no-children --user
-			--flops --flops-rules
+			--flops --flops-rules --counters
 			-d --duration -o --output -f --format --capture --max-size --top --cmdline
-			--sort --process --table --no-header
+			--sort --process --table --no-header --fail-on
 			--link --return --probe-site --compensate --no-calibrate
 			--peak-flops --peak-bandwidth --no-peaks
 			--ring-size --interval --max-functions
 			-h --help -V --version' -- "$cur")
 	elif [[ $cword == 1 ]]; then
-		mapfile -t COMPREPLY < <(compgen -W 'record report export run probes doctor help' -- "$cur")
-	elif [[ ${words[1]} == report || ${words[1]} == export ]]; then
+		mapfile -t COMPREPLY < <(compgen -W 'record report export diff run probes doctor help' -- "$cur")
+	elif [[ ${words[1]} == report || ${words[1]} == export || ${words[1]} == diff ]]; then
 		_filedir perfx
 	fi
 } && complete -F _perfx_trace perfx-trace

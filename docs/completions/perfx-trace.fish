@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # fish completion of perfx-trace
 
-set -l verbs record report export run probes doctor help
+set -l verbs record report export diff run probes doctor help
 
 complete -c perfx-trace -f
 complete -c perfx-trace -n "not __fish_seen_subcommand_from $verbs" -a record -d 'Keep the capture'
 complete -c perfx-trace -n "not __fish_seen_subcommand_from $verbs" -a report -d 'Report from a capture'
 complete -c perfx-trace -n "not __fish_seen_subcommand_from $verbs" -a export -d 'A capture for other tools'
+complete -c perfx-trace -n "not __fish_seen_subcommand_from $verbs" -a diff -d 'What changed between two captures'
 complete -c perfx-trace -n "not __fish_seen_subcommand_from $verbs" -a run -d 'Start a program and trace it'
 complete -c perfx-trace -n "not __fish_seen_subcommand_from $verbs" -a probes -d 'What would be attached'
 complete -c perfx-trace -n "not __fish_seen_subcommand_from $verbs" -a doctor -d 'What works here'
 complete -c perfx-trace -n "not __fish_seen_subcommand_from $verbs" -a help -d 'The options in short'
-complete -c perfx-trace -n '__fish_seen_subcommand_from report export' -a '(__fish_complete_suffix .perfx)'
+complete -c perfx-trace -n '__fish_seen_subcommand_from report export diff' -a '(__fish_complete_suffix .perfx)'
 complete -c perfx-trace -n '__fish_seen_subcommand_from run' -a '(__fish_complete_subcommand)'
 
 complete -c perfx-trace -s p -l pid -x -a '(__fish_complete_pids)' -d 'Process, by id or name'
@@ -19,6 +20,7 @@ complete -c perfx-trace -s a -l all -d 'Every process that maps an ML library'
 complete -c perfx-trace -s F -l functions -x -d 'Functions: MODULE:GLOB'
 complete -c perfx-trace -l memory -x -a 'off tensor all sampled sampled=512K' -d 'Allocations'
 complete -c perfx-trace -l flops -x -a 'on off' -d 'Operations of BLAS, PyTorch and cuBLAS calls'
+complete -c perfx-trace -l counters -x -a 'on off cycles instructions flops llc-misses task-clock page-faults context-switches cpu-migrations' -d 'Perf events of calls'
 complete -c perfx-trace -l flops-rules -r -F -d 'What functions of yours do'
 complete -c perfx-trace -l no-children -d 'Not the children'
 complete -c perfx-trace -l user -d 'run: as the user who called sudo'
@@ -33,6 +35,7 @@ complete -c perfx-trace -l sort -x -a 'name calls self_ns total_ns avg_ns p50_ns
 complete -c perfx-trace -l process -x -a '(__fish_complete_pids)' -d 'Report on these only'
 complete -c perfx-trace -l table -x -a 'functions callers threads memory hotspots findings processes' -d 'Table of a CSV or TSV file'
 complete -c perfx-trace -l no-header -d 'CSV and TSV without names of columns'
+complete -c perfx-trace -n '__fish_seen_subcommand_from diff' -l fail-on -x -d 'Exit 4 when something got worse by more: 5%'
 complete -c perfx-trace -l cmdline -x -a 'hidden full' -d 'Command lines with secrets'
 complete -c perfx-trace -l link -x -a 'session multi perf' -d 'Kind of uprobe link'
 complete -c perfx-trace -l return -x -a 'auto exit probe' -d 'How calls are timed'

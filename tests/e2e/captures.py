@@ -35,6 +35,22 @@ def span(start, duration, self_ns, of, depth=0):
     return record(1, struct.pack("<QQQIIIIHHBBH", start, duration, self_ns, 1, of, of, 42, depth, 0, 0, 0, 0))
 
 
+def computed(start, duration, of, flops, bytes_count):
+    """A call of f32 work, in the context of the same number."""
+    return record(1, struct.pack("<QQQIIIIHHBBHQQ", start, duration, duration, 1, of, of, 42, 0, 0, 1, 2, 0,
+                                 flops, bytes_count))
+
+
+def usage(time, cpu):
+    """CPU time of the process; the rest was not measured."""
+    return record(37, struct.pack("<QIIQQ", time, 1, 0, cpu, 0) + b"\xff" * 13 * 8)
+
+
+def peak(flops, bandwidth):
+    """Of one thread, for f32."""
+    return record(44, struct.pack("<QQIBBH", flops, bandwidth, 1, 2, 0, 0))
+
+
 def end(time):
     return record(51, struct.pack("<QIIQQQQ", time, 0, 0, 0, 0, 0, 0))
 

@@ -194,6 +194,46 @@ static void notes(void)
 	REQUIRE(!open_figures());
 }
 
+static void expect_moved(const struct arguments *arguments, uint64_t bytes, uint64_t bus_bytes)
+{
+	struct perfx_span span;
+
+	call(MOVER, arguments);
+	span = next_span();
+	REQUIRE(span.flags == PERFX_SPAN_MOVES && span.figure == PERFX_FIGURE_COUNTED);
+	REQUIRE(span.bytes == bytes && span.flops == bus_bytes);
+}
+
+#define MOVED(kind, ...) \
+	PROGRAM(I(ARG, 3, 0), I(BYTES, 0, 0), __VA_ARGS__ I(BUS, PERFX_BUS_##kind, 0))
+
+static void buses(void)
+{
+	const struct arguments creates = {.registers = {0x77, 6}};
+	const struct arguments uses = {.registers = {0x77, 0, 601}},
+			       other = {.registers = {0x78, 0, 601}};
+	const struct arguments huge = {.registers = {0x77, 0, 1ull << 63}};
+
+	begin("buses");
+	set_figure(NOTER, PROGRAM(I(ARG, 1, 0), I(ARG, 2, 0), I(CONST, 0, 0), I(NOTE, 0, 0)), NULL,
+		   PERFX_FIGURE_F_NOTES);
+	call(NOTER, &creates);
+	expect_plain(NOTER);
+	set_figure(MOVER, MOVED(ONCE, ), NULL, PERFX_FIGURE_F_MOVES);
+	expect_moved(&other, 601, 601);
+	set_figure(MOVER, MOVED(OTHERS, I(ARG, 1, 0), ), NULL, PERFX_FIGURE_F_MOVES);
+	expect_moved(&uses, 601, 601 * 5);
+	expect_moved(&other, 601, 0);
+	expect_moved(&huge, 1ull << 63, 0);
+	set_figure(MOVER, MOVED(RING, I(ARG, 1, 0), ), NULL, PERFX_FIGURE_F_MOVES);
+	expect_moved(&uses, 601, 601 * 10 / 6);
+	expect_moved(&other, 601, 0);
+	/* where its end is not seen */
+	set_figure(COUNTED, MOVED(RING, I(ARG, 1, 0), ), NULL, PERFX_FIGURE_F_MOVES);
+	call(COUNTED, &uses);
+	REQUIRE(next_span().flags == (PERFX_SPAN_MOVES | PERFX_SPAN_UNTIMED));
+}
+
 void machine_cases(void)
 {
 	arithmetic();
@@ -203,4 +243,5 @@ void machine_cases(void)
 	dtypes();
 	groups();
 	notes();
+	buses();
 }

@@ -92,7 +92,7 @@ def host(report):
 def test_memory_steps_down(program, tracer):
     """By default the heap is sampled; a program that does little else than malloc is let go of, in
     steps, each said with its figure and the option that insists."""
-    traced = program(WORKLOADS / "memory_threads", "2", "20000")
+    traced = program(WORKLOADS / "memory_threads", "4", "50000")
     t = tracer(traced.pid)
     lines = run_until(traced, t, "off from now on")
     traced.finish()

@@ -90,10 +90,12 @@ def test_cuda(how, program, tracer):
     nothing; layouts that were made before anybody looked have no figure."""
     expected, report = traced(program, tracer, WORKLOADS / "cuda_calls", times=2,
                               options=["--return", how])
+    bus = expected["*", "bus"]
     others = check_known(report, expected)
     assert not any(row["flops"] or row["counted"] for row in others.values())
     compute = report["processes"][0]["compute"]
     assert compute["sources"] == {"cuda": compute["flops"], "nccl": 0}
+    assert compute["bus_bytes"] == bus
     for dtype, flops in {"f16": 2 * (120 + 120 + 840 + 2366), "f8": 2 * 8192, "integer": 2 * 120,
                          "bf16": 2 * (120 + 840 + 120 + 840)}.items():
         assert compute["dtypes"][dtype] == flops
@@ -150,6 +152,26 @@ def test_bad_rules(rule, word, tmp_path):
     assert done.returncode == 2
     assert f"{file}:{word}:" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("ring", ["4K", "8M"])
+def test_ranks_known_late(ring, program, tracer):
+    """A communicator that was made before anybody looked: bytes over the bus where the program has
+    asked for its ranks meanwhile, and of all collectives together none."""
+    p = program(WORKLOADS / "cuda_calls", "early")
+    t = tracer(p.pid, *QUICK, "--ring-size", ring)
+    with t.stopped():
+        p.go(60)
+    report = t.stop()
+    expected = p.finish()
+    check_known(report, dict(expected))
+    process = report["processes"][0]
+    rows = {f["name"]: f for f in process["functions"]}
+    assert "bus_bytes" not in process["compute"] and "bus_bytes" not in rows["ncclAllGather"]
+    assert rows["ncclAllGather"]["moved_bytes"] == 60 * 3000
+    assert rows["ncclAllReduce"]["bus_bytes"] == 60 * (5333 + 2666)
+    assert rows["ncclReduce"]["bus_bytes"] == 60 * 8000
+    assert (report["losses"]["ring_drops"] > 500) == (ring == "4K")
 
 
 def test_trainer(tmp_path):

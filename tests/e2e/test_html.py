@@ -73,6 +73,35 @@ def test_names_are_text(browser, page):
     assert {f["name"] for f in report["processes"][0]["functions"]} >= set(NAMES)
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_roofline(browser, tmp_path, scheme):
+    """A dot for each function that computes, below the roof and where its figures say, names as text."""
+    path, page = tmp_path / "roof.perfx", tmp_path / "roof.html"
+    names = ["fast", "</title><script>alert(1)</script>", "<b>slow"]
+    records = [captures.host(), captures.process("trainer", "t"), captures.peak(10**11, 10**10),
+               captures.usage(SECOND, 0)]
+    for i, (name, flops) in enumerate(zip(names, (9 * 10**8, 10**7, 10**5)), 1):
+        records += [captures.function(i, name, "/lib/m.so"), captures.context(i, 0, i)]
+        records += [captures.computed(SECOND + i * SECOND // 10 + j * 10**7, 10**7, i, flops, 10**7)
+                    for j in range(10)]
+    captures.write(path, [records + [captures.usage(2 * SECOND, SECOND), captures.end(2 * SECOND)]])
+    assert run("report", path, "-o", page).returncode == 0
+    browser.open(page, 1200, scheme)
+    quiet(browser, page)
+    titles = browser.eval("[...document.querySelectorAll('.roofline title')].map(e => e.textContent)")
+    assert sorted(titles) == sorted(names)
+    dots = dict(zip(titles, browser.eval("[...document.querySelectorAll('.roofline circle')].map("
+                                         "e => [+e.getAttribute('cx'), +e.getAttribute('cy')])")))
+    assert dots["fast"][0] > dots[names[1]][0] > dots["<b>slow"][0]
+    assert dots["fast"][1] < dots[names[1]][1] < dots["<b>slow"][1]
+    # the roof, whose ridge is at 10 FLOP a byte; y grows downwards
+    roof = browser.eval("document.querySelector('.roofline .roof').getAttribute('d')")
+    flat = float(roof.split("L")[1].split()[1])
+    assert roof.count("L") == 2 and all(y > flat for _, y in dots.values())
+    assert browser.eval("document.querySelectorAll('.roofline .overhead').length") >= 1
+    assert browser.eval("document.querySelectorAll('pre').length") == 0
+
+
 def test_a_script_that_got_in_would_not_run(browser, page, tmp_path):
     """What the policy is for, if the escaping should fail."""
     bad = tmp_path / "bad.html"

@@ -319,6 +319,17 @@ static bool step(struct machine *m, const struct perfx_instruction *code)
 	case PERFX_OP_NOTED0:
 	case PERFX_OP_NOTED1:
 		return recall(m, (enum perfx_op)code->op);
+	case PERFX_OP_BUS:
+		b = m->outcome.bytes;
+		a = 0;
+		if (code->n != PERFX_BUS_ONCE && recall(m, PERFX_OP_NOTED0))
+			a = pop(m);
+		if (code->n == PERFX_BUS_ONCE)
+			m->outcome.flops = b;
+		else if (a)
+			m->outcome.flops =
+				code->n == PERFX_BUS_RING ? b * 2 * (a - 1) / a : b * (a - 1);
+		return true;
 	case PERFX_OP_DTYPE:
 		a = code->n ? code->n : pop(m);
 		/* as bpf/ does, for the types that the tests have */

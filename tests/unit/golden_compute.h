@@ -62,8 +62,9 @@ static void compute_addmm(struct stream *s, uint64_t at)
 	}
 }
 
-/* The rest of a step: 64 times 256 × 512 by 512 × 256 of bf16 in 25 ms; a matrix of 8192 × 4096 by
- * a vector; small products; one that cannot be read, with BLAS inside that can. */
+/* The rest of a step, with an all-reduce among eight: 64 times 256 × 512 by 512 × 256 of bf16 in 25
+ * ms; a matrix of 8192 × 4096 by a vector; small products; one that cannot be read, with BLAS
+ * inside that can. */
 static void compute_others(struct stream *s, uint64_t at)
 {
 	const struct stream_work bmm = {PERFX_FIGURE_COUNTED, PERFX_DTYPE_BF16,
@@ -75,7 +76,6 @@ static void compute_others(struct stream *s, uint64_t at)
 				       4ULL * 3 * 32 * 32},
 				 sgemm = {PERFX_FIGURE_COUNTED, PERFX_DTYPE_F32, 2000000000,
 					  20000000},
-				 reduce = {PERFX_FIGURE_COUNTED, PERFX_DTYPE_F32, 0, 4 << 20},
 				 unread = {.state = PERFX_FIGURE_UNREAD};
 
 	for (uint64_t i = 0; i < 3; i++)
@@ -87,7 +87,30 @@ static void compute_others(struct stream *s, uint64_t at)
 			       mm);
 	stream_compute(s, COMPUTE_SGEMM_IN_BADDBMM, 4242, at + 200 * MS, 20 * MS, 20 * MS, sgemm);
 	stream_compute(s, COMPUTE_BADDBMM, 4242, at + 200 * MS, 100 * MS, 80 * MS, unread);
-	stream_compute(s, COMPUTE_REDUCE, 4242, at + 300 * MS, 1 * MS, 1 * MS, reduce);
+	stream_move(s, COMPUTE_REDUCE, 4242, at + 300 * MS, 1 * MS, 4 << 20, (4 << 20) / 8 * 14);
+}
+
+/* Counters of the hardware: one of two threads computes for addmm, mv does a little more than its
+ * arguments say, of baddbmm every second call was missed. */
+static void compute_meters(struct stream *s)
+{
+	stream_meter(s, 0, "cycles", "cycles", PERFX_METER_PLAIN);
+	stream_meter(s, 1, "instructions", "instructions", PERFX_METER_PLAIN);
+	stream_meter(s, 2, "flops", "operations", PERFX_METER_FLOPS);
+	stream_plain(s, PERFX_KIND_METERED, struct perfx_metered, .context = COMPUTE_ADDMM,
+		     .calls_count = 100, .values = {6000000000, 9000000000, 161061273600},
+		     .flops = 322122547200, .counted_flops = 161061273600);
+	stream_plain(s, PERFX_KIND_METERED, struct perfx_metered, .context = COMPUTE_MV,
+		     .calls_count = 100, .values = {3600000000, 900000000, 6778600000},
+		     .flops = 6710886400, .counted_flops = 6778600000);
+	stream_plain(s, PERFX_KIND_METERED, struct perfx_metered, .context = COMPUTE_BADDBMM,
+		     .calls_count = 10, .missed_count = 10,
+		     .values = {2000000000, 4000000000, 20000000001});
+	stream_plain(s, PERFX_KIND_METERED, struct perfx_metered, .context = COMPUTE_STEP,
+		     .calls_count = 20, .values = {24000000000, 30000000000, 470000000000});
+	stream_plain(s, PERFX_KIND_METERED_PROCESS, struct perfx_metered_process, .process = 1,
+		     .threads_count = 9, .values = {50000000000, 66000000000, 640000000000},
+		     .enabled_ns = 100 * S, .running_ns = 95 * S);
 }
 
 /* A transformer of f32 and bf16, half a second a step. */
@@ -107,6 +130,7 @@ static void golden_compute(struct stream *s)
 		stream_call(s, COMPUTE_STEP, 4242, at, 480 * MS, 88 * MS, 0);
 	}
 	stream_call(s, COMPUTE_ADDMM, 4242, 9990 * MS, 0, 0, PERFX_SPAN_UNWOUND);
+	compute_meters(s);
 	stream_usage(s, 1, 10 * S, 21 * S, 1500 * MS, 310 << 20);
 	stream_end(s, 10 * S, 0);
 }
@@ -118,6 +142,7 @@ static void golden_compute_blind(struct stream *s)
 	static const struct stream_place result = {1, 4242, COMPUTE_BMM, 0, 1, PERFX_DOMAIN_TENSOR};
 
 	compute_trainer(s);
+	stream_no_meter(s, "a virtual machine without performance counters");
 	stream_usage(s, 1, 0, 0, 0, 300 << 20);
 	stream_allocator(s, 1, PERFX_DOMAIN_TENSOR, "torch", "/usr/lib/libc10.so");
 	stream_memory_mode(s, 0, PERFX_DOMAIN_TENSOR, PERFX_MEMORY_EXACT, 0);
@@ -125,6 +150,9 @@ static void golden_compute_blind(struct stream *s)
 	for (uint64_t i = 0; i < 10; i++)
 		stream_compute(s, COMPUTE_BADDBMM, 4242, i * 100 * MS, 90 * MS, 90 * MS,
 			       (struct stream_work){.state = PERFX_FIGURE_UNREAD});
+	/* of one communicator it is known how many ranks it has */
+	for (uint64_t i = 0; i < 2; i++)
+		stream_move(s, COMPUTE_REDUCE, 4242, 999 * MS, 10 * US, 1000000, i * 1000000);
 	stream_plain(s, PERFX_KIND_BOOK, struct perfx_book, .context = COMPUTE_BMM,
 		     .calls_count = 100, .total_ns = 80 * MS, .self_ns = 80 * MS,
 		     .flops = 2000000000, .bytes = 40000000, .counted_count = 80,

@@ -119,11 +119,42 @@ static inline void stream_compute(struct stream *s, uint32_t context, uint32_t t
 	stream_span(s, &span);
 }
 
+/* bus_bytes 0: the number of ranks is not known */
+static inline void stream_move(struct stream *s, uint32_t context, uint32_t tid, uint64_t at,
+			       uint64_t duration, uint64_t bytes, uint64_t bus_bytes)
+{
+	struct perfx_span span = {.start_ns = STREAM_START + at,
+				  .duration_ns = duration,
+				  .self_ns = duration,
+				  .context = context,
+				  .tid = tid,
+				  .flags = PERFX_SPAN_MOVES,
+				  .figure = PERFX_FIGURE_COUNTED,
+				  .flops = bus_bytes,
+				  .bytes = bytes};
+
+	stream_span(s, &span);
+}
+
 static inline void stream_peak(struct stream *s, uint32_t threads, enum perfx_dtype dtype,
 			       uint64_t flops_per_s, uint64_t bytes_per_s)
 {
 	stream_plain(s, PERFX_KIND_PEAK, struct perfx_peak, .flops_per_s = flops_per_s,
 		     .bytes_per_s = bytes_per_s, .threads = threads, .dtype = (uint8_t)dtype);
+}
+
+static inline void stream_meter(struct stream *s, uint32_t meter, const char *name,
+				const char *unit, enum perfx_meter_kind kind)
+{
+	stream_add(s, PERFX_KIND_METER, struct perfx_meter, STRINGS(name, unit, ""), .meter = meter,
+		   .kind = (uint8_t)kind);
+}
+
+/* Why nothing, or not all, is counted. */
+static inline void stream_no_meter(struct stream *s, const char *why)
+{
+	stream_add(s, PERFX_KIND_METER, struct perfx_meter, STRINGS("", "", why),
+		   .kind = PERFX_METER_MISSING);
 }
 
 static inline void stream_probe(struct stream *s, uint32_t probe, uint32_t function,

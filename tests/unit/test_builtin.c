@@ -530,9 +530,33 @@ Test(builtin, nccl)
 
 		expect("libnccl.so.2", "ncclAllReduce", &call, 0, 1000ull * (uint64_t)bytes[type],
 		       PERFX_DTYPE_UNKNOWN);
-		expect("librccl.so.1", "ncclSend", &send, 0, 1000ull * (uint64_t)bytes[type],
-		       PERFX_DTYPE_UNKNOWN);
+		expect("librccl.so.1", "ncclSend", &send, 1000ull * (uint64_t)bytes[type],
+		       1000ull * (uint64_t)bytes[type], PERFX_DTYPE_UNKNOWN);
 	}
+}
+
+/* Bus bytes by hand: nccl-tests' factors, of what they call the size of a collective. */
+Test(builtin, nccl_over_the_bus)
+{
+	uint64_t comm = 0x5000;
+	struct call init = {.args = {0, address(&comm), JUNK | 6}};
+	struct call reduce = {.args = {0, 1, 2, 600, 7, 0, comm}};
+	struct call gather = {.args = {0, 1, 2, 600, 7, comm}};
+	struct call stranger = {.args = {0, 1, 2, 600, 7, 0, 0x6000}};
+	struct call count = {.args = {0, 0x6000, address(&(int){3})}};
+	struct call send = {.args = {0, 1, 600, 7, 0, comm}};
+
+	expect("libnccl.so.2", "ncclAllReduce", &stranger, 0, 2400, PERFX_DTYPE_UNKNOWN);
+	expect("libnccl.so.2", "ncclCommInitRank", &init, 0, 0, PERFX_DTYPE_UNKNOWN);
+	expect("libnccl.so.2", "ncclAllReduce", &reduce, 2400 * 2 * 5 / 6, 2400,
+	       PERFX_DTYPE_UNKNOWN);
+	expect("libnccl.so.2", "ncclAllGather", &gather, 2400 * 5, 2400, PERFX_DTYPE_UNKNOWN);
+	expect("libnccl.so.2", "ncclReduceScatter", &reduce, 2400 * 5, 2400, PERFX_DTYPE_UNKNOWN);
+	expect("libnccl.so.2", "ncclAlltoAll", &gather, 2400 * 5, 2400, PERFX_DTYPE_UNKNOWN);
+	expect("libnccl.so.2", "ncclBroadcast", &reduce, 2400, 2400, PERFX_DTYPE_UNKNOWN);
+	expect("libnccl.so.2", "ncclSend", &send, 2400, 2400, PERFX_DTYPE_UNKNOWN);
+	expect("libnccl.so.2", "ncclCommCount", &count, 0, 0, PERFX_DTYPE_UNKNOWN);
+	expect("libnccl.so.2", "ncclAllReduce", &stranger, 2400 * 4 / 3, 2400, PERFX_DTYPE_UNKNOWN);
 }
 
 /* --- names --- */

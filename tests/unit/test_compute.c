@@ -58,6 +58,8 @@ static const struct profile_row *row_of(const struct profile *profile, size_t pr
 			     got_->unread_count);                                        \
 		cr_expect_eq(got_->silenced_count, want_.silenced_count, "silenced %lu", \
 			     got_->silenced_count);                                      \
+		cr_expect_eq(got_->opaque_count, want_.opaque_count, "opaque %lu",       \
+			     got_->opaque_count);                                        \
 	} while (0)
 
 static const struct stream_work inside = {.state = PERFX_FIGURE_INSIDE},
@@ -401,4 +403,82 @@ Test(compute, finishing_twice_changes_nothing)
 	expect_work(aggregate__finish(a)->processes[0].compute.work, .flops = 2600, .bytes = 340,
 		    .counted_count = 4, .silenced_count = 4);
 	aggregate__free(a);
+}
+
+static void add_work(struct stream *s, uint32_t work, uint8_t state, uint64_t flops)
+{
+	stream_plain(s, PERFX_KIND_WORK, struct perfx_work, .work = work, .function = 2,
+		     .state = state, .flops = flops, .bytes = flops / 4, .dtype = PERFX_DTYPE_F32);
+}
+
+static struct stream_work by_object(uint64_t work)
+{
+	return (struct stream_work){.state = PERFX_FIGURE_BY_OBJECT, .flops = work};
+}
+
+/* Calls told apart by objects: what these do comes before, after, or never. */
+Test(compute, objects)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile *profile;
+	const struct profile_compute *compute;
+
+	begin(&s);
+	stream_context(&s, 1, 0, 2, 1);
+	stream_context(&s, 2, 0, 3, 1);
+	add_work(&s, 1, PERFX_FIGURE_COUNTED, 1000);
+	stream_compute(&s, 1, 100, 0, 10 * MS, 10 * MS, by_object(1));
+	stream_compute(&s, 1, 100, 0, 20 * MS, 20 * MS, by_object(2));
+	stream_compute(&s, 2, 101, 0, 20 * MS, 20 * MS, by_object(2));
+	stream_compute(&s, 1, 100, 0, 5 * MS, 4 * MS, by_object(3));
+	stream_compute(&s, 1, 100, 0, 7 * MS, 7 * MS, by_object(4));
+	stream_compute(&s, 1, 100, 0, 9 * MS, 9 * MS, by_object(UINT64_MAX));
+	stream_compute(&s, 1, 100, 0, 3 * MS, 2 * MS,
+		       (struct stream_work){.state = PERFX_FIGURE_OPAQUE});
+	add_work(&s, 2, PERFX_FIGURE_COUNTED, 400);
+	add_work(&s, 3, PERFX_FIGURE_OPAQUE, 0);
+	add_work(&s, 4, PERFX_FIGURE_NONE, 0);
+	/* those without a record */
+	stream_plain(&s, PERFX_KIND_BOOK, struct perfx_book, .context = 1, .counted_count = 2,
+		     .flops = 2000, .bytes = 500);
+	stream_plain(&s, PERFX_KIND_BOOK, struct perfx_book, .context = 1, .calls_count = 2,
+		     .total_ns = 8 * MS, .self_ns = 6 * MS, .opaque_count = 2);
+	aggregate = replay(&s);
+	profile = aggregate__finish(aggregate);
+	cr_assert(profile);
+	expect_work(row_of(profile, 0, 2)->work, .flops = 3400, .bytes = 850, .counted_count = 4,
+		    .unread_count = 1, .opaque_count = 4);
+	expect_work(row_of(profile, 0, 3)->work, .flops = 400, .bytes = 100, .counted_count = 1);
+	compute = &profile->processes[0].compute;
+	cr_expect_eq(compute->counted_ns, 50 * MS);
+	cr_expect_eq(compute->unread_ns, 9 * MS);
+	cr_expect_eq(compute->opaque_ns, (4 + 2 + 6) * MS, "%lu", compute->opaque_ns);
+	cr_expect_eq(profile->losses[PERFX_LOSS_UNDECODED], 0);
+	aggregate__free(aggregate);
+}
+
+/* Once waiting, always counted once: a profile can be made again. */
+Test(compute, objects_twice)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+
+	begin(&s);
+	stream_context(&s, 1, 0, 2, 1);
+	stream_compute(&s, 1, 100, 0, MS, MS, by_object(1));
+	add_work(&s, 1, PERFX_FIGURE_COUNTED, 1000);
+	stream_plain(&s, PERFX_KIND_WORK, struct perfx_work, .work = 0, .state = 1);
+	stream_plain(&s, PERFX_KIND_WORK, struct perfx_work, .work = 1,
+		     .state = PERFX_FIGURE_BY_OBJECT);
+	aggregate = replay(&s);
+	for (int i = 0; i < 2; i++) {
+		const struct profile *profile = aggregate__finish(aggregate);
+
+		cr_assert(profile);
+		expect_work(row_of(profile, 0, 2)->work, .flops = 1000, .bytes = 250,
+			    .counted_count = 1);
+		cr_expect_eq(profile->losses[PERFX_LOSS_UNDECODED], 2);
+	}
+	aggregate__free(aggregate);
 }

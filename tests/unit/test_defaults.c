@@ -56,7 +56,7 @@ Test(defaults, entry_points_in_their_own_libraries_alone)
 	cr_expect_eq(default_function("libnccl.so.2", reduce), PERFX_SOURCE_NCCL);
 	cr_expect_eq(default_function("librccl.so.1", reduce), PERFX_SOURCE_NCCL);
 	cr_expect_eq(default_function("libmine.so", reduce), PERFX_SOURCE_INVALID);
-	cr_expect_eq(default_function("libnccl.so.2", "ncclCommInitRank"), PERFX_SOURCE_INVALID);
+	cr_expect_eq(default_function("libnccl.so.2", "ncclGroupStart"), PERFX_SOURCE_INVALID);
 }
 
 Test(defaults, files_worth_searching)

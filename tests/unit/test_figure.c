@@ -76,6 +76,17 @@ Test(figure, calls_without_a_figure)
 		cr_expect_not(result_of(texts[i], &call).ok, "%s", texts[i]);
 }
 
+Test(figure, moved)
+{
+	struct call call = {.args = {0, 600, 0x7000, 4}};
+
+	cr_expect_eq(result_of("moves; bytes=arg1; bus(once)", &call).flops, 600);
+	cr_expect_eq(result_of("moves; bytes=arg1; bus(ring, arg2)", &call).flops, 0);
+	result_of("note(arg2, arg3, 0)", &call);
+	cr_expect_eq(result_of("moves; bytes=arg1; bus(ring, arg2)", &call).flops, 900);
+	cr_expect_eq(result_of("moves; bytes=arg1; bus(others, arg2)", &call).flops, 1800);
+}
+
 Test(figure, tensors)
 {
 	struct tensor none = {0};
@@ -135,6 +146,7 @@ Test(figure, kinds)
 		{"flops=1", 0},
 		{"kernel; flops=1", PERFX_FIGURE_F_KERNEL},
 		{"moves; bytes=arg1", PERFX_FIGURE_F_MOVES},
+		{"leaf; flops=1", PERFX_FIGURE_F_LEAF},
 		{"note(arg1,arg2,arg3)", PERFX_FIGURE_F_NOTES},
 	};
 	struct perfx_figure figure;
@@ -172,12 +184,18 @@ Test(figure, mistakes)
 		{"dtype = float; flops = 1",
 		 "'float' is no type of number: f64 f32 tf32 f16 bf16 f8 c128 c64 integer cuda(…), "
 		 "before ';'"},
-		{"flop = 1",
-		 "'flop' is no statement: flops bytes dtype let same note int slot kernel moves "
-		 "exit, before ' = 1'"},
+		{"flop = 1", "'flop' is no statement: flops bytes dtype let same note bus int slot "
+			     "kernel leaf worker moves "
+			     "exit, before ' = 1'"},
 		{"int = 16; flops = 1", "int = 32, or int = 64, before ';'"},
 		{"bytes = 1", "bytes without flops: say 'moves', at the end"},
 		{"moves; flops = 1", "what moves data has no flops, at the end"},
+		{"flops = 1; bus(once)",
+		 "a bus is for what moves data: say 'moves' and bytes = …, at the end"},
+		{"moves; bus(once)",
+		 "a bus is for what moves data: say 'moves' and bytes = …, at the end"},
+		{"moves; bytes = 1; bus(tree, arg1)",
+		 "'tree': bus(once), bus(others, key) or bus(ring, key), before ', arg1)'"},
 		{"let 3 = 1; flops = 1", "let NAME = …: the name is missing, before ' = 1'"},
 		{"flops = *arg1",
 		 "after '*' as a sign comes int(address), i32() or i64(), at the end"},

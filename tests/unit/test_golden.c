@@ -4,6 +4,7 @@
  * them anew; read the difference before committing it.
  */
 #include "golden_cases.h"
+#include "golden_file.h"
 
 #include "analyze/analyze.h"
 #include "base/utf8.h"
@@ -32,7 +33,7 @@ static const struct view views[] = {
 	{"csv", "hotspots.csv", {.table = "hotspots"}, " memory memory-sampled hostile "},
 	{"csv", "findings.csv", {.table = "findings"}, " findings hostile "},
 	{"csv", "processes.csv", {.table = "processes"}, " ordinary hostile "},
-	{"html", "html", {0}, " ordinary memory hostile "},
+	{"html", "html", {0}, " ordinary memory compute hostile "},
 	{"line", "line", {0}, " ordinary unwound silent truncated hostile "},
 };
 
@@ -90,42 +91,9 @@ static bool is_shown(const struct view *view, const struct golden_case *golden)
 	return !view->cases || strstr(view->cases, word);
 }
 
-static char *read_file(const char *path)
-{
-	FILE *file = fopen(path, "re");
-	struct text text = {0};
-	char buffer[4096];
-	size_t count;
-
-	if (!file)
-		return NULL;
-	while ((count = fread(buffer, 1, sizeof(buffer), file)))
-		text_add_bytes(&text, buffer, count);
-	fclose(file);
-	return text_take(&text);
-}
-
-static void write_file(const char *path, const char *data, size_t size)
-{
-	FILE *file = fopen(path, "we");
-
-	cr_assert_not_null(file, "%s", path);
-	cr_assert_eq(fwrite(data, 1, size, file), size);
-	cr_assert_eq(fclose(file), 0);
-}
-
-static unsigned first_difference(const char *a, const char *b)
-{
-	unsigned line = 1;
-
-	for (; *a && *a == *b; a++, b++)
-		line += *a == '\n';
-	return line;
-}
-
 static void check_golden(const struct golden_case *golden, const struct view *view)
 {
-	char path[256], *expected, *report;
+	char path[256], *report;
 	size_t size;
 
 	report = report_of(golden, view, &size);
@@ -135,14 +103,7 @@ static void check_golden(const struct golden_case *golden, const struct view *vi
 		size = strlen(report);
 	}
 	snprintf(path, sizeof(path), "tests/golden/%s.%s", golden->name, view->suffix);
-	if (getenv("PERFX_GOLDEN_UPDATE"))
-		write_file(path, report, size);
-	expected = read_file(path);
-	cr_assert_not_null(expected, "%s is missing: run the tests from the repository's root",
-			   path);
-	cr_expect_str_eq(report, expected, "%s differs from line %u on; got:\n%s", path,
-			 first_difference(report, expected), report);
-	free(expected);
+	golden_expect(path, report, size);
 	free(report);
 }
 

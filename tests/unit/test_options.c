@@ -99,6 +99,21 @@ Test(options, options_after_a_capture_file)
 	options_clear(&options);
 }
 
+Test(options, two_captures)
+{
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(parse(&options, words, "diff|-f|md|a|--fail-on|2.5%|b|-o|x"), EXIT_OK);
+	cr_assert_eq(options.verb, VERB_DIFF);
+	cr_assert_str_eq(options.capture, "a");
+	cr_assert_str_eq(options.capture_after, "b");
+	cr_assert_str_eq(options.format, "md");
+	cr_assert_str_eq(options.output, "x");
+	cr_assert_eq(options.fail_on, 0.025);
+	options_clear(&options);
+}
+
 Test(options, where_the_capture_goes)
 {
 	static const struct {
@@ -177,6 +192,12 @@ Test(options, wrong_ones, .init = cr_redirect_stderr)
 		"record|-p|1",
 		"report",
 		"report|a|b",
+		"diff",
+		"diff|a",
+		"diff|a|b|c",
+		"diff|a|b|--fail-on|x",
+		"diff|a|b|--fail-on|0",
+		"report|a|--fail-on|5%",
 		"run",
 		"run|-a|--|true",
 		"trace",
@@ -273,4 +294,23 @@ Test(options, flops_mistakes, .init = cr_redirect_stderr)
 		cr_expect_eq(parse(&options, words, lines[i]), EXIT_USAGE, "%s", lines[i]);
 		options_clear(&options);
 	}
+}
+
+Test(options, counters)
+{
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(parse(&options, words, "-p|1"), EXIT_OK);
+	cr_expect_eq(options.counters, COUNTERS_DEFAULT);
+	options_clear(&options);
+	cr_assert_eq(parse(&options, words, "-p|1|--counters|off"), EXIT_OK);
+	cr_expect_eq(options.counters, COUNTERS_OFF);
+	options_clear(&options);
+	cr_assert_eq(parse(&options, words, "-p|1|--counters|flops,page-faults"), EXIT_OK);
+	cr_expect_eq(options.counters, COUNTERS_LISTED);
+	cr_expect_str_eq(options.counters_names, "flops,page-faults");
+	options_clear(&options);
+	cr_expect_eq(parse(&options, words, "-p|1|--counters|joules"), EXIT_USAGE);
+	options_clear(&options);
 }

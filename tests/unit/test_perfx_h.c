@@ -332,11 +332,12 @@ Test(perfx_h, arm64)
 	if (!have("aarch64-linux-gnu-gcc"))
 		return;
 	for (int pic = 0; pic < 2; pic++) {
-		cr_assert_eq(
-			sh("aarch64-linux-gnu-gcc -O2 -Werror -pedantic -nostdlib %s -Iinclude "
-			   "-o %s/a " DATA "track.c",
-			   pic ? "-fPIC -shared" : "-static -Wl,-e,main", dir),
-			0);
+		cr_assert_eq(sh("aarch64-linux-gnu-gcc -O2 -Werror -pedantic -ffreestanding "
+				"-nostdlib %s "
+				"-Iinclude "
+				"-o %s/a " DATA "track.c",
+				pic ? "-fPIC -shared" : "-static -Wl,-e,main", dir),
+			     0);
 		cr_assert_eq(read_marks("a", marks, 16), 5);
 		for (int i = 0; i < 5; i++)
 			if (strcmp(marks[i].name, "nobody calls this"))

@@ -118,6 +118,13 @@ enum { /* ncclDataType_t */
        NCCL_E5M2 = 11,
 };
 
+/* passed on the stack, whatever is in it */
+struct nccl_id {
+	char bytes[128];
+};
+
+word ncclCommInitRank(handle *comm, int ranks, struct nccl_id id, int rank);
+word ncclCommCount(handle comm, int *ranks);
 word ncclAllReduce(in from, out to, size_t count, word type, word op, handle comm, handle stream);
 word ncclReduce(in from, out to, size_t count, word type, word op, int root, handle comm,
 		handle stream);

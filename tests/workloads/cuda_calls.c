@@ -6,6 +6,7 @@
  *	bytes     of its operands and results, where their types are known
  *	silenced  calls whose work another call's figure contains
  *	moved     what the collectives of all functions together were asked to move, bytes
+ *	bus       of it, what passes the busiest link, where the number of ranks is known
  */
 #include "cuda_api.h"
 #include "known.h"
@@ -17,7 +18,7 @@ static struct expected {
 	uint64_t calls, silenced, unread, flops, bytes;
 } expected[FUNCTIONS_MAX];
 
-static uint64_t moved;
+static uint64_t moved, over_bus;
 
 static struct expected *expected_of(const char *name)
 {
@@ -45,10 +46,11 @@ static void expect_call(const char *name, uint64_t flops, uint64_t bytes)
 		expect_call(#name, (flops), (bytes)); \
 	} while (0)
 
-#define MOVE(name, bytes, ...)            \
+#define MOVE(name, bytes, bus, ...)       \
 	do {                              \
 		name(__VA_ARGS__);        \
 		moved += (bytes);         \
+		over_bus += (bus);        \
 		expect_call(#name, 0, 0); \
 	} while (0)
 
@@ -179,29 +181,47 @@ static void matmul_of_strangers(handle a, handle b, handle d)
 	expected_of("cublasLtMatmul")->unread++;
 }
 
-static void communicate(void)
+/* Of three ranks, `early` of which nobody has seen how many it has. An all-reduce passes a link
+ * 2·2/3 times, a rank's part to or from each other rank 2 times, anything else once. */
+static void communicate(handle early)
 {
-	MOVE(ncclAllReduce, 4000, gpu, gpu, 1000, NCCL_F32, 0, lib, lib);
-	MOVE(ncclAllReduce, 2000, gpu, gpu, 1000, NCCL_BF16, 0, lib, lib);
-	MOVE(ncclAllReduce, 0, gpu, gpu, 0, NCCL_F64, 0, lib, lib);
-	MOVE(ncclReduce, 8000, gpu, gpu, 1000, NCCL_F64, 0, 1, lib, lib);
-	MOVE(ncclReduceScatter, 2000, gpu, gpu, 1000, NCCL_F16, 0, lib, lib);
-	MOVE(ncclAllGather, 1000, gpu, gpu, 1000, NCCL_I8, lib, lib);
-	MOVE(ncclBroadcast, 8000, gpu, gpu, 1000, NCCL_I64, 0, lib, lib);
-	MOVE(ncclBcast, 4000, gpu, 1000, NCCL_I32, 0, lib, lib);
-	MOVE(ncclSend, 1000, gpu, 1000, NCCL_E5M2, 1, lib, lib);
-	MOVE(ncclRecv, 20000000000, gpu, 5000000000, NCCL_F32, 1, lib, lib);
-	MOVE(ncclAlltoAll, 4000, gpu, gpu, 1000, NCCL_F32, lib, lib);
+	static const struct nccl_id id = {"junk"};
+	handle three;
+	int ranks;
+
+	ncclCommInitRank(&three, 3, id, 1);
+	expect_call("ncclCommInitRank", 0, 0);
+	MOVE(ncclAllReduce, 4000, 5333, gpu, gpu, 1000, NCCL_F32, 0, three, lib);
+	MOVE(ncclAllReduce, 2000, 2666, gpu, gpu, 1000, NCCL_BF16, 0, three, lib);
+	MOVE(ncclAllReduce, 0, 0, gpu, gpu, 0, NCCL_F64, 0, three, lib);
+	MOVE(ncclReduce, 8000, 8000, gpu, gpu, 1000, NCCL_F64, 0, 1, early, lib);
+	MOVE(ncclReduceScatter, 2000, 4000, gpu, gpu, 1000, NCCL_F16, 0, three, lib);
+	MOVE(ncclAllGather, 1000, 2000, gpu, gpu, 1000, NCCL_I8, three, lib);
+	MOVE(ncclBroadcast, 8000, 8000, gpu, gpu, 1000, NCCL_I64, 0, lib, lib);
+	MOVE(ncclBcast, 4000, 4000, gpu, 1000, NCCL_I32, 0, lib, lib);
+	MOVE(ncclSend, 1000, 1000, gpu, 1000, NCCL_E5M2, 1, lib, lib);
+	MOVE(ncclRecv, 20000000000, 20000000000, gpu, 5000000000, NCCL_F32, 1, lib, lib);
+	MOVE(ncclAlltoAll, 4000, 8000, gpu, gpu, 1000, NCCL_F32, three, lib);
+	/* of this one it is known once the program has asked for it */
+	if (!early)
+		return;
+	MOVE(ncclAllGather, 1000, 0, gpu, gpu, 1000, NCCL_I8, (char *)early + 1, lib);
+	ncclCommCount(early, &ranks);
+	expect_call("ncclCommCount", 0, 0);
+	MOVE(ncclAllGather, 1000, 6000, gpu, gpu, 1000, NCCL_I8, early, lib);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	uint64_t early[3][8];
 	uint64_t runs = 0;
+	handle seven = NULL;
 
 	/* before anybody looks */
 	for (int i = 0; i < 3; i++)
 		cublasLtMatrixLayoutInit_internal(early[i], sizeof(early[i]), TYPE_F32, 3, 3, 3);
+	if (argc > 1 && !strcmp(argv[1], "early"))
+		ncclCommInitRank(&seven, 7, (struct nccl_id){"junk"}, 1);
 	known_ready();
 	for (; known_go(); runs++) {
 		multiply();
@@ -209,7 +229,7 @@ int main(void)
 		multiply_others();
 		multiply_layouts();
 		matmul_of_strangers(early[0], early[1], early[2]);
-		communicate();
+		communicate(seven);
 		known_say("done");
 	}
 	for (struct expected *e = expected; e->name; e++) {
@@ -220,5 +240,6 @@ int main(void)
 		known_expect(e->name, "bytes", e->bytes);
 	}
 	known_expect("*", "moved", moved);
+	known_expect("*", "bus", over_bus);
 	return 0;
 }

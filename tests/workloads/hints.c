@@ -58,6 +58,14 @@ static void epoch(void)
 	perfx_flops(5000000000);
 }
 
+/* n is where it must be already: nothing but nops, and then it jumps. */
+static TRACED void whole(uint64_t n)
+{
+	PERFX_TRACK();
+	perfx_flops(n);
+	step(0);
+}
+
 static jmp_buf out;
 
 /* What it has done until it is left is not known. */
@@ -82,6 +90,8 @@ static void scenario(void)
 	pthread_t thread;
 
 	epoch();
+	for (uint64_t i = 0; i < 3; i++)
+		whole(11);
 	if (!setjmp(out))
 		given_up();
 	known_require(!pthread_create(&thread, NULL, in_thread, NULL), "a thread");
@@ -101,8 +111,10 @@ int main(void)
 
 	known_expect("epoch", "calls", runs);
 	known_expect("epoch", "flops", runs * 5000000007);
-	known_expect("step", "calls", runs * 110);
-	known_expect("step", "flops", runs * (110 * 1000 + 45 + 4950));
+	known_expect("step", "calls", runs * 113);
+	known_expect("step", "flops", runs * (113 * 1000 + 45 + 4950));
+	known_expect("whole", "calls", runs * 3);
+	known_expect("whole", "flops", runs * 33);
 	known_expect("given_up", "calls", runs);
 	known_expect("given_up", "unwound", runs);
 	known_expect("given_up", "flops", 0);

@@ -38,6 +38,8 @@ void aggregate__free(struct aggregate *a)
 	free(a->not_attached);
 	free(a->calibrations);
 	free(a->peaks);
+	free(a->works);
+	free(a->waiting);
 	pool_clear(&a->strings);
 	free(a);
 }
@@ -240,6 +242,14 @@ int aggregate__add(struct aggregate *a, const struct event *event)
 		return add_calibration(a, &event->calibration);
 	case PERFX_KIND_PEAK:
 		return add_peak(a, &event->peak);
+	case PERFX_KIND_METER:
+		return meters_meter(a, event);
+	case PERFX_KIND_METERED:
+		return meters_context(a, &event->metered);
+	case PERFX_KIND_METERED_PROCESS:
+		return meters_process(a, &event->metered_process);
+	case PERFX_KIND_WORK:
+		return works_add(a, &event->work);
 	case PERFX_KIND_LOSS:
 		return add_loss(a, &event->loss);
 	case PERFX_KIND_END:

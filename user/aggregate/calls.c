@@ -36,6 +36,7 @@ void row__free(struct row *row)
 	sketch__free(row->sketch);
 	free(row->thread_bits);
 	free(row->orphans.figures);
+	free(row->metered);
 	free(row);
 }
 
@@ -189,10 +190,24 @@ int calls_span(struct aggregate *a, const struct perfx_span *span)
 			return err;
 		sums_add(sums, 0, span->duration_ns, span->self_ns);
 	}
-	if (span->figure != PERFX_FIGURE_NONE && figures_span(&sums->figures, span))
-		return -ENOMEM;
+	if (span->figure == PERFX_FIGURE_BY_OBJECT)
+		err = works_span(a, &sums->figures, span);
+	else
+		err = span->figure ? figures_span(&sums->figures, span) : 0;
+	if (err)
+		return err;
 	saw_time(a, add_capped(span->start_ns, span->duration_ns));
 	return row->last_tid == span->tid ? 0 : row_thread_slowly(a, row, span->tid);
+}
+
+struct sums *calls_sums(struct aggregate *a, const struct perfx_span *span)
+{
+	uint32_t id;
+
+	if (span->context)
+		return span->context < a->contexts_count ? &a->contexts[span->context].sums : NULL;
+	id = map64_get(&a->row_ids, (uint64_t)span->process << 32 | span->function);
+	return id == MAP64_NONE ? NULL : &a->rows[id]->orphans;
 }
 
 int calls_context(struct aggregate *a, const struct perfx_context *record)
@@ -217,27 +232,38 @@ int calls_context(struct aggregate *a, const struct perfx_context *record)
 	return 0;
 }
 
+int calls_context_row(struct aggregate *a, uint32_t id, struct row **row)
+{
+	struct context *context;
+	int err = 0;
+
+	*row = NULL;
+	if (id == 0 || id >= a->contexts_count)
+		return 0;
+	context = &a->contexts[id];
+	if (!context->row && context->described)
+		err = row_get(a, context->process, context->function, &context->row);
+	*row = context->row;
+	return err;
+}
+
 int calls_book(struct aggregate *a, const struct perfx_book *record)
 {
 	struct context *context;
+	struct row *row;
 	uint64_t rest;
 	int err;
 
-	if (record->context == 0 || record->context >= a->contexts_count ||
-	    __builtin_sub_overflow(record->calls_count, record->unwound_count, &rest) ||
+	if (__builtin_sub_overflow(record->calls_count, record->unwound_count, &rest) ||
 	    __builtin_sub_overflow(rest, record->untimed_count, &rest))
 		return undecoded(a);
+	err = calls_context_row(a, record->context, &row);
+	if (!row)
+		return err ? err : undecoded(a);
 	context = &a->contexts[record->context];
-	if (!context->row) {
-		if (!context->described)
-			return undecoded(a);
-		err = row_get(a, context->process, context->function, &context->row);
-		if (!context->row)
-			return err ? err : undecoded(a);
-	}
 	sums_add(&context->sums, record->calls_count, record->total_ns, record->self_ns);
-	context->row->unwound_count += record->unwound_count;
-	context->row->untimed_count += record->untimed_count;
-	context->row->booked_count += rest;
+	row->unwound_count += record->unwound_count;
+	row->untimed_count += record->untimed_count;
+	row->booked_count += rest;
 	return figures_book(&context->sums.figures, record);
 }

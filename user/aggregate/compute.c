@@ -37,6 +37,7 @@ static void figures_add(struct figures *figures, const struct figures *more, uin
 	dtypes_add(figures->dtypes, more->dtypes);
 	figures->counted_ns = add_capped(figures->counted_ns, more->counted_ns);
 	figures->unread_ns = add_capped(figures->unread_ns, unread_ns);
+	figures->opaque_ns = add_capped(figures->opaque_ns, more->opaque_ns);
 }
 
 /* A context's own figures, when those of its callees are in the node already. */
@@ -203,7 +204,8 @@ void compute_fill_row(const struct work *w, const struct row *row, struct profil
 
 static bool has_work(const struct profile_work *work)
 {
-	return work->counted_count || work->unread_count || work->silenced_count;
+	return work->counted_count || work->unread_count || work->silenced_count ||
+	       work->opaque_count;
 }
 
 static int add_source(struct profile_compute *compute, enum perfx_source source,
@@ -279,6 +281,7 @@ static int add_row(struct profile_compute *compute, enum perfx_source source,
 	work_add(&compute->work, &own->work);
 	compute->counted_ns = add_capped(compute->counted_ns, own->counted_ns);
 	compute->unread_ns = add_capped(compute->unread_ns, own->unread_ns);
+	compute->opaque_ns = add_capped(compute->opaque_ns, own->opaque_ns);
 	if (add_source(compute, source, &own->work))
 		return -ENOMEM;
 	return add_dtypes(compute, own->dtypes);

@@ -212,6 +212,7 @@ int facts_of_process(const struct aggregate *a, uint32_t process, struct profile
 		.pid = book->pid,
 		.ppid = book->ppid,
 		.exec_count = book->exec_count,
+		.metered = book->metered,
 		.start_boot_ns = book->start_boot_ns,
 		.comm = book->comm ? book->comm : "",
 		.cmdline = book->cmdline ? book->cmdline : "",

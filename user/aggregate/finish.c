@@ -98,6 +98,8 @@ static void fill_host(struct work *w)
 	p->calibrations_count = a->calibrations_count;
 	p->peaks = a->peaks;
 	p->peaks_count = a->peaks_count;
+	p->meters = a->meters;
+	p->meters_why = a->meters_why;
 }
 
 static int by_start(const void *left, const void *right)
@@ -194,7 +196,9 @@ static int finish(struct work *w)
 	int err;
 
 	fill_host(w);
-	err = fill_processes(w);
+	err = works_settle(w->a);
+	if (!err)
+		err = fill_processes(w);
 	if (!err)
 		err = rows_fill(w);
 	if (!err)

@@ -22,6 +22,7 @@ struct figures {
 	struct profile_work work;
 	uint64_t dtypes[PERFX_DTYPES]; /* flops */
 	uint64_t counted_ns, unread_ns, silenced_ns;
+	uint64_t opaque_ns; /* self */
 };
 
 struct sums {
@@ -47,6 +48,7 @@ struct row {
 	uint64_t threads_count;
 	uint64_t *thread_bits;
 	size_t thread_words;
+	struct profile_metered *metered; /* NULL: nothing */
 };
 
 /* A node of the calling-context tree. It belongs to the process and function that named it first.
@@ -56,6 +58,13 @@ struct context {
 	bool described;
 	struct row *row; /* NULL: no call yet */
 	struct sums sums;
+};
+
+/* What a run of an object's operation does; state NONE also where nothing has been told. */
+struct object_work {
+	uint64_t flops, bytes;
+	uint8_t state, dtype;
+	bool told;
 };
 
 struct thread_sample {
@@ -99,6 +108,7 @@ struct book {
 	struct thread *threads;
 	size_t threads_count, threads_capacity;
 	uint64_t unmatched_entries;
+	struct profile_metered_process metered;
 };
 
 struct aggregate {
@@ -121,8 +131,14 @@ struct aggregate {
 	size_t calibrations_capacity, calibrations_count;
 	struct perfx_peak *peaks;
 	size_t peaks_capacity, peaks_count;
+	struct profile_meter meters[PERFX_METERS];
+	const char *meters_why;
 	struct memory memory;
 	struct steps steps;
+	struct object_work *works; /* by id */
+	size_t works_capacity, works_count;
+	struct perfx_span *waiting; /* whose work had not been told yet */
+	size_t waiting_capacity, waiting_count;
 
 	bool has_host, has_end;
 	struct perfx_host host;
@@ -176,12 +192,28 @@ static inline const char *base_name(const char *path)
 int calls_span(struct aggregate *aggregate, const struct perfx_span *span);
 int calls_context(struct aggregate *aggregate, const struct perfx_context *record);
 int calls_book(struct aggregate *aggregate, const struct perfx_book *record);
+/* The row of a context that is described; NULL: it is not, or is out of range. */
+int calls_context_row(struct aggregate *aggregate, uint32_t id, struct row **row);
 void row__free(struct row *row);
+/* Where a span's sums are, of one that calls_span has taken. NULL: nowhere. */
+struct sums *calls_sums(struct aggregate *aggregate, const struct perfx_span *span);
+
+/* works.c: what objects' runs compute. Each returns 0 or -ENOMEM. */
+int works_add(struct aggregate *aggregate, const struct perfx_work *record);
+int works_span(struct aggregate *aggregate, struct figures **figures,
+	       const struct perfx_span *span);
+/* At the end: those that were waiting. */
+int works_settle(struct aggregate *aggregate);
 
 /* figures.c: what calls compute. Each returns 0 or -ENOMEM. */
 int figures_span(struct figures **figures, const struct perfx_span *span);
 int figures_book(struct figures **figures, const struct perfx_book *record);
 void work_add(struct profile_work *work, const struct profile_work *more);
+
+/* meters.c: perf events counted during calls. Each returns 0 or -ENOMEM. */
+int meters_meter(struct aggregate *aggregate, const struct event *event);
+int meters_context(struct aggregate *aggregate, const struct perfx_metered *record);
+int meters_process(struct aggregate *aggregate, const struct perfx_metered_process *record);
 
 /* books.c: processes, their usage and threads */
 int books_process(struct aggregate *aggregate, const struct event *event);

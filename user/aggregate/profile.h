@@ -11,6 +11,7 @@
 #include "aggregate/profile_compute.h"
 #include "aggregate/profile_memory.h"
 #include "aggregate/profile_steps.h"
+#include "aggregate/profile_meters.h"
 #include "aggregate/sketch.h"
 #include "perfx_record.h"
 
@@ -83,6 +84,7 @@ struct profile_row {
 	/* Of total_ns the time that `inclusive` took: not that of calls in another call of it, nor
 	 * of silenced ones. 0 when no function of the capture has a figure. */
 	uint64_t work_ns;
+	const struct profile_metered *metered; /* NULL: nothing was to be counted */
 };
 
 /* Older points of a long series are thinned out: at most this many are kept. */
@@ -145,6 +147,7 @@ struct profile_process {
 
 	struct profile_compute compute;
 	struct profile_steps steps;
+	struct profile_metered_process metered;
 };
 
 struct profile_not_attached {
@@ -183,7 +186,9 @@ struct profile {
 	size_t calibrations_count;
 	const struct perfx_peak *peaks; /* what the host can do, by dtype and number of threads */
 	size_t peaks_count;
-	struct profile_process *processes; /* in order of their start */
+	const struct profile_meter *meters; /* PERFX_METERS of them, some without a name */
+	const char *meters_why;		    /* some or all are missing; NULL: none is */
+	struct profile_process *processes;  /* in order of their start */
 	size_t processes_count;
 
 	uint64_t hits_count;	 /* over all probes */

@@ -14,12 +14,22 @@
 
 /* Sums over recorded and booked calls. All 0: no function with a figure. */
 struct profile_work {
-	uint64_t flops, bytes;	 /* bytes: of calls that compute */
-	uint64_t moved_bytes;	 /* of calls without an operation: collectives */
+	uint64_t flops, bytes; /* bytes: of calls that compute */
+	uint64_t moved_bytes;  /* of calls without an operation: collectives */
+	/* Of these, over the bus (perfx_figure.h: enum perfx_bus), and of how many of them that is
+	 * known. */
+	uint64_t bus_bytes, bus_moved_bytes;
 	uint64_t counted_count;	 /* calls with a figure */
 	uint64_t unread_count;	 /* calls whose arguments could not be read */
 	uint64_t silenced_count; /* calls whose work another call's figure contains */
+	uint64_t opaque_count;	 /* calls of compiled code: what it computes is not known */
 };
+
+/* Of all that is moved it is known what goes over the bus. */
+static inline bool profile_bus_known(const struct profile_work *work)
+{
+	return work->moved_bytes && work->bus_moved_bytes == work->moved_bytes;
+}
 
 /* The figures of one kind of function in a process. */
 struct profile_compute_source {
@@ -40,6 +50,8 @@ struct profile_compute {
 	 * none although their function could have one (UNREAD), less that of calls inside them
 	 * that do have one. Threads add up; of booked calls it is shared out by their number. */
 	uint64_t counted_ns, unread_ns;
+	/* In compiled code whose work is not known, less what it calls. */
+	uint64_t opaque_ns;
 	struct profile_compute_source *sources; /* flops descending */
 	size_t sources_count;
 	struct profile_compute_dtype *dtypes; /* flops descending */

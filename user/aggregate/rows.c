@@ -132,6 +132,7 @@ static void fill_row(const struct work *w, const struct row *row, struct profile
 		.stddev_ns = stddev_of(row),
 		.threads_count = row->threads_count,
 		.alloc_bytes = PROFILE_ABSENT,
+		.metered = row->metered,
 	};
 	if (out->timed_count)
 		out->avg_ns = out->total_ns / out->timed_count;

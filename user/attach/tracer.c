@@ -122,6 +122,7 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 				  tracer->return_link != PERFX_LINK_SESSION);
 	open_memory(tracer, options);
 	open_marks(tracer);
+	metering_open(skel, options->counters);
 	bpf_program__set_autoload(skel->progs.perfx_on_send, features->socket_lengths);
 	bpf_program__set_autoload(skel->progs.perfx_on_receive, features->socket_lengths);
 	skel->rodata->perfx_follow_children = options->follow_children;
@@ -304,6 +305,45 @@ int tracer__set_figure(struct tracer *tracer, uint32_t index, const struct perfx
 	return bpf_map_update_elem(map_fd, &index, figure, BPF_ANY) ? -errno : 0;
 }
 
+uint32_t tracer__new_function(struct tracer *tracer)
+{
+	return __sync_fetch_and_add(&tracer->skel->data->perfx_next_function, 1);
+}
+
+int tracer__tell_object(struct tracer *tracer, const struct perfx_object_record *record,
+			const struct perfx_object *object)
+{
+	int map_fd = bpf_map__fd(tracer->skel->maps.perfx_objects);
+	struct perfx_object known;
+
+	if (bpf_map_lookup_elem(map_fd, &record->key, &known))
+		return -errno;
+	if (known.work != record->work)
+		return -ESTALE;
+	return bpf_map_update_elem(map_fd, &record->key, object, BPF_EXIST) ? -errno : 0;
+}
+
+void tracer__objects_told(struct tracer *tracer, bool told)
+{
+	__atomic_store_n(&tracer->skel->bss->perfx_objects_told, told, __ATOMIC_SEQ_CST);
+}
+
+void tracer__each_owed(const struct tracer *tracer,
+		       void (*visit)(void *ctx, const struct perfx_owed_key *key, uint64_t count),
+		       void *ctx)
+{
+	int map_fd = bpf_map__fd(tracer->skel->maps.perfx_owed);
+	struct perfx_owed_key key, next;
+	uint64_t count;
+	int err = bpf_map_get_next_key(map_fd, NULL, &next);
+
+	for (; !err; err = bpf_map_get_next_key(map_fd, &key, &next)) {
+		key = next;
+		if (!bpf_map_lookup_elem(map_fd, &key, &count))
+			visit(ctx, &key, count);
+	}
+}
+
 int64_t tracer__add_hook(struct tracer *tracer, const struct perfx_hook *hook)
 {
 	uint32_t key = tracer->hooks_count;
@@ -324,11 +364,6 @@ int64_t tracer__add_mark(struct tracer *tracer, const struct perfx_mark *mark)
 	if (bpf_map_update_elem(bpf_map__fd(tracer->skel->maps.perfx_marks), &key, mark, BPF_ANY))
 		return -errno;
 	return tracer->marks_count++;
-}
-
-uint32_t tracer__next_function(struct tracer *tracer)
-{
-	return __sync_fetch_and_add(&tracer->skel->data->perfx_next_function, 1);
 }
 
 void tracer__set_memory(struct tracer *tracer, enum perfx_domain domain,
@@ -369,6 +404,11 @@ int tracer__control_fd(const struct tracer *tracer)
 int tracer__memory_fd(const struct tracer *tracer)
 {
 	return bpf_map__fd(tracer->skel->maps.perfx_memory);
+}
+
+int tracer__objects_fd(const struct tracer *tracer)
+{
+	return bpf_map__fd(tracer->skel->maps.perfx_new_objects);
 }
 
 void tracer__memory_lost(const struct tracer *tracer, uint32_t process, enum perfx_domain domain,

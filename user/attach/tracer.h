@@ -11,6 +11,7 @@
 #define PERFX_ATTACH_TRACER_H
 
 #include "attach/features.h"
+#include "counters/counters.h"
 #include "perfx_config.h"
 #include "perfx_record.h"
 
@@ -25,10 +26,11 @@ struct tracer_options {
 	enum perfx_link link; /* PERFX_LINK_INVALID: the best there is */
 	bool follow_children;
 	bool compensate;
-	size_t ring_bytes;   /* rounded up to a power of two of pages */
-	uint32_t probes_max; /* room in the tables */
-	bool memory;	     /* room and programs for allocators' hooks */
-	bool mappings;	     /* follow mmap and its kin, which slows down every system call */
+	size_t ring_bytes;		 /* rounded up to a power of two of pages */
+	uint32_t probes_max;		 /* room in the tables */
+	bool memory;			 /* room and programs for allocators' hooks */
+	const struct counters *counters; /* of calls marked METERED; NULL: none */
+	bool mappings; /* follow mmap and its kin, which slows down every system call */
 };
 
 /* Loads the programs and attaches those that follow the family. NULL with errno: EPERM, ENOTSUP
@@ -54,15 +56,27 @@ int64_t tracer__add_probe(struct tracer *tracer, const struct perfx_probe *probe
 /* The table's entry, shared with the programs: changes take effect with the next hit. */
 struct perfx_probe *tracer__probe(struct tracer *tracer, uint32_t probe);
 
+/* An id that no other function has. */
+uint32_t tracer__new_function(struct tracer *tracer);
+
 /* The program of probes with this .figure: 0 or -errno. */
 int tracer__set_figure(struct tracer *tracer, uint32_t index, const struct perfx_figure *figure);
+
+/* Objects by which calls are told apart (perfx_object). What has been read from one takes effect
+ * with its next run; 0 or -errno, -ESTALE: the record is not of the one in the table. */
+int tracer__tell_object(struct tracer *tracer, const struct perfx_object_record *record,
+			const struct perfx_object *object);
+/* Are figures read from objects? Then those of their workers are contained in them. */
+void tracer__objects_told(struct tracer *tracer, bool told);
+/* Runs without a record of objects that had not been read yet; in any order. */
+void tracer__each_owed(const struct tracer *tracer,
+		       void (*visit)(void *ctx, const struct perfx_owed_key *key, uint64_t count),
+		       void *ctx);
 
 /* Puts an allocator's hook into its table: its index, or -ENOSPC. */
 int64_t tracer__add_hook(struct tracer *tracer, const struct perfx_hook *hook);
 /* Puts what a marking function does into its table: its index, or -ENOSPC. */
 int64_t tracer__add_mark(struct tracer *tracer, const struct perfx_mark *mark);
-/* An id for a function: planned ones have theirs from here, named ranges from the programs. */
-uint32_t tracer__next_function(struct tracer *tracer);
 
 /* How a domain is recorded from now on. sample_bytes: where it is sampled. */
 void tracer__set_memory(struct tracer *tracer, enum perfx_domain domain,
@@ -101,6 +115,7 @@ void tracer__stop(struct tracer *tracer);
 int tracer__spans_fd(const struct tracer *tracer);
 int tracer__control_fd(const struct tracer *tracer);
 int tracer__memory_fd(const struct tracer *tracer);
+int tracer__objects_fd(const struct tracer *tracer);
 /* Records of a domain that found no room; process: below PERFX_MAX_PROCESSES. */
 void tracer__memory_lost(const struct tracer *tracer, uint32_t process, enum perfx_domain domain,
 			 struct perfx_memory_lost *lost);
@@ -116,6 +131,14 @@ const struct perfx_name *tracer__names(const struct tracer *tracer, uint32_t *co
 uint32_t tracer__processes_count(const struct tracer *tracer);
 /* Runs of programs that the kernel skipped (recursion). */
 uint64_t tracer__missed(const struct tracer *tracer);
+
+/* Perf events of a thread for what is METERED; slot: below PERFX_METER_THREADS, the caller's to
+ * hand out. Descriptors stay the caller's. 0 or -errno. */
+int tracer__meter_thread(struct tracer *tracer, pid_t tid, uint32_t slot, const int *fds,
+			 size_t count);
+void tracer__unmeter_thread(struct tracer *tracer, pid_t tid, uint32_t slot);
+/* What was counted in a context; false: nothing. */
+bool tracer__metered(const struct tracer *tracer, uint32_t context, struct perfx_meter_sums *sums);
 
 /* Forgets all counts, contexts and records: what calibration left. */
 void tracer__reset(struct tracer *tracer);

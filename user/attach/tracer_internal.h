@@ -46,4 +46,7 @@ struct tracer {
 	size_t perf_links_count;
 };
 
+/* metering.c: before the programs are loaded */
+void metering_open(struct perfx_bpf *skel, const struct counters *counters);
+
 #endif

@@ -230,3 +230,14 @@ int parse_rate(const char *text, uint64_t *per_s)
 	take_off(copy, "B");
 	return parse_scaled(copy, units, per_s);
 }
+
+int parse_percent(const char *text, double *share)
+{
+	static const struct unit units[] = {{"", 10000000}, {"%", 10000000}, {NULL, 0}};
+	uint64_t billionths;
+	int err = parse_scaled(text, units, &billionths);
+
+	if (!err)
+		*share = (double)billionths / 1e9;
+	return err;
+}

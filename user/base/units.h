@@ -31,4 +31,7 @@ int parse_size(const char *text, uint64_t *bytes);
  * 1024. Errors as above. */
 int parse_rate(const char *text, uint64_t *per_s);
 
+/* "5%" and "5" are 0.05. Errors as above. */
+int parse_percent(const char *text, double *share);
+
 #endif

@@ -9,6 +9,7 @@
 int cmd_trace(const struct options *options, char *const *argv); /* and record, and run */
 int cmd_report(const struct options *options);
 int cmd_export(const struct options *options);
+int cmd_diff(const struct options *options);
 int cmd_probes(const struct options *options);
 int cmd_doctor(void);
 

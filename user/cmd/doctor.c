@@ -3,6 +3,7 @@
 #include "attach/features.h"
 #include "base/message.h"
 #include "cmd/cmd.h"
+#include "counters/counters.h"
 #include "peaks/cache.h"
 
 #include <errno.h>
@@ -68,6 +69,18 @@ static bool peaks_are_kept(void)
 	return kept;
 }
 
+/* Otherwise says why not. */
+static bool hardware_counts(char *why, size_t size)
+{
+	struct counters_machine machine;
+	struct counters counters;
+
+	counters_machine_read(&machine);
+	counters_of_hardware(&machine, &counters);
+	counters_try(&machine, &counters, why, size);
+	return !*why;
+}
+
 static int print_check(const struct check *check)
 {
 	printf("%-8s%s", check->ok ? "ok" : check->needed ? "MISSING" : "missing", check->what);
@@ -82,8 +95,10 @@ int cmd_doctor(void)
 	struct features f;
 	struct utsname names;
 	int missing = 0;
+	char counted[256];
 
 	features_try(&f);
+	bool counts = hardware_counts(counted, sizeof(counted));
 	uname(&names);
 	printf("        perfx-trace " PERFX_VERSION ", Linux %s %s\n", names.release,
 	       names.machine);
@@ -114,6 +129,8 @@ int cmd_doctor(void)
 		 readable("/proc/sys/kernel/perf_event_paranoid"), false,
 		 "a kernel with CONFIG_PERF_EVENTS: without, late libraries are found a second "
 		 "later"},
+		{"hardware counters (cycles, instructions, operations, cache misses)", counts,
+		 false, counted},
 		{"time on run queues (schedstat)", readable("/proc/self/schedstat"), false,
 		 "a kernel with CONFIG_SCHED_INFO: without, threads show no waiting for a CPU"},
 		{"storage I/O (/proc/PID/io)", readable("/proc/self/io"), false,

@@ -29,6 +29,8 @@ static int dispatch(const struct options *options, char *const *argv)
 		return cmd_report(options);
 	case VERB_EXPORT:
 		return cmd_export(options);
+	case VERB_DIFF:
+		return cmd_diff(options);
 	case VERB_PROBES:
 		return cmd_probes(options);
 	case VERB_DOCTOR:

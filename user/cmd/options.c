@@ -18,6 +18,7 @@ static const char help_text[] =
 	"       perfx-trace export FILE -f FORMAT        for other tools: perfetto, chrome, "
 	"pprof,\n"
 	"                                                folded, speedscope, openmetrics\n"
+	"       perfx-trace diff FILE FILE               what changed from one to the other\n"
 	"       perfx-trace run [options] -- CMD…        start a program and trace it to its end\n"
 	"       perfx-trace probes -p PID                what would be attached, at what cost\n"
 	"       perfx-trace doctor                       what works here, how to mend the rest\n"
@@ -40,6 +41,10 @@ static const char help_text[] =
 	"      --step-range NAME      the range, or function, whose end is a step's\n"
 	"      --flops on|off         operations of BLAS, PyTorch, cuBLAS calls; with -F, on adds\n"
 	"                             the functions that do them to those named\n"
+	"      --counters on|off|NAME[,…]\n"
+	"                             perf events of calls: the hardware's, or cycles, flops,\n"
+	"                             instructions, llc-misses, task-clock, page-faults,\n"
+	"                             context-switches, cpu-migrations; four at most\n"
 	"      --flops-rules FILE     what functions of yours do (docs/flops.md); traces them too\n"
 	"\n"
 	"How long, and where to\n"
@@ -55,6 +60,7 @@ static const char help_text[] =
 	"      --table functions|callers|threads|memory|hotspots|findings|processes\n"
 	"                             the table of a CSV or TSV file\n"
 	"      --no-header            CSV and TSV without names of columns\n"
+	"      --fail-on PERCENT      diff: exit 4 when something got worse by more\n"
 	"      --cmdline full         show command lines with what looks like a secret\n"
 	"\n"
 	"How to measure\n"
@@ -73,8 +79,8 @@ static const char help_text[] =
 	"  -h, --help    -V, --version\n"
 	"\n"
 	"First Ctrl-C: stop and report; second: abort.\n"
-	"Exit: 0 ok, 1 failed, 2 usage, 3 target killed or gone, 77 not enough privilege,\n"
-	"130 second Ctrl-C; run passes the program's own status on.\n";
+	"Exit: 0 ok, 1 failed, 2 usage, 3 target killed or gone, 4 regressions (--fail-on),\n"
+	"77 not enough privilege, 130 second Ctrl-C; run passes the program's own status on.\n";
 
 void options_help(void)
 {
@@ -100,6 +106,7 @@ enum long_option {
 	OPT_NO_PEAKS,
 	OPT_FLOPS,
 	OPT_FLOPS_RULES,
+	OPT_COUNTERS,
 	OPT_SORT,
 	OPT_PROCESS,
 	OPT_TABLE,
@@ -110,6 +117,7 @@ enum long_option {
 	OPT_USDT,
 	OPT_STEP_RANGE,
 	OPT_STEPS,
+	OPT_FAIL_ON,
 };
 
 static const struct option long_options[] = {
@@ -139,6 +147,7 @@ static const struct option long_options[] = {
 	{"no-peaks", no_argument, NULL, OPT_NO_PEAKS},
 	{"flops", required_argument, NULL, OPT_FLOPS},
 	{"flops-rules", required_argument, NULL, OPT_FLOPS_RULES},
+	{"counters", required_argument, NULL, OPT_COUNTERS},
 	{"sort", required_argument, NULL, OPT_SORT},
 	{"process", required_argument, NULL, OPT_PROCESS},
 	{"table", required_argument, NULL, OPT_TABLE},
@@ -149,6 +158,7 @@ static const struct option long_options[] = {
 	{"usdt", required_argument, NULL, OPT_USDT},
 	{"step-range", required_argument, NULL, OPT_STEP_RANGE},
 	{"steps", required_argument, NULL, OPT_STEPS},
+	{"fail-on", required_argument, NULL, OPT_FAIL_ON},
 	{NULL, 0, NULL, 0},
 };
 
@@ -247,6 +257,14 @@ static int set_max_size(struct options *options, const char *text)
 	return EXIT_OK;
 }
 
+/* "5%" and "5" are the same. */
+static int set_fail_on(struct options *options, const char *text)
+{
+	if (parse_percent(text, &options->fail_on) || !(options->fail_on > 0))
+		return bad("--fail-on", text, "not a share of what was: try 5%");
+	return EXIT_OK;
+}
+
 /* The place of value in a NULL-terminated list, or -1. */
 static int choice(const char *const *list, const char *value)
 {
@@ -294,6 +312,24 @@ static int set_peaks(struct options *options, int option, const char *value)
 	return peaks_given_bytes(&options->peaks, value)
 		       ? bad("--peak-bandwidth", value, "not bytes a second: try 25G, 204.8GB/s")
 		       : EXIT_OK;
+}
+
+static int set_counters(struct options *options, const char *value)
+{
+	struct counters_machine machine = {0};
+	struct counters counters;
+	const char *word;
+	char why[256];
+
+	options->counters = !strcmp(value, "on")    ? COUNTERS_ON
+			    : !strcmp(value, "off") ? COUNTERS_OFF
+						    : COUNTERS_LISTED;
+	options->counters_names = value;
+	if (options->counters != COUNTERS_LISTED ||
+	    !counters_named(&machine, value, &counters, &word))
+		return EXIT_OK;
+	snprintf(why, sizeof(why), "on, off, or at most four of %s", counters_names());
+	return bad("--counters", word, why);
 }
 
 static int set_choice(struct options *options, int option, const char *value)
@@ -357,6 +393,8 @@ static int take_option(struct options *options, int option, char *value)
 		return *value ? EXIT_OK : bad("--capture", value, "an empty file name");
 	case OPT_MAX_SIZE:
 		return set_max_size(options, value);
+	case OPT_FAIL_ON:
+		return set_fail_on(options, value);
 	case 'h':
 		options->verb = VERB_HELP;
 		return EXIT_OK;
@@ -389,6 +427,8 @@ static int take_option(struct options *options, int option, char *value)
 	case OPT_PEAK_BANDWIDTH:
 	case OPT_NO_PEAKS:
 		return set_peaks(options, option, value);
+	case OPT_COUNTERS:
+		return set_counters(options, value);
 	case OPT_FLOPS_RULES:
 		options->flops_rules = value;
 		return EXIT_OK;
@@ -430,8 +470,8 @@ static enum verb verb_named(const char *name)
 		enum verb verb;
 	} verbs[] = {
 		{"record", VERB_RECORD}, {"report", VERB_REPORT}, {"export", VERB_EXPORT},
-		{"run", VERB_RUN},	 {"probes", VERB_PROBES}, {"doctor", VERB_DOCTOR},
-		{"help", VERB_HELP},	 {"trace", VERB_TRACE},
+		{"diff", VERB_DIFF},	 {"run", VERB_RUN},	  {"probes", VERB_PROBES},
+		{"doctor", VERB_DOCTOR}, {"help", VERB_HELP},	  {"trace", VERB_TRACE},
 	};
 
 	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
@@ -440,9 +480,24 @@ static enum verb verb_named(const char *name)
 	return 0;
 }
 
-static bool reads_capture(const struct options *options)
+/* How many files the verb reads. */
+static int captures_count(const struct options *options)
 {
+	if (options->verb == VERB_DIFF)
+		return 2;
 	return options->verb == VERB_REPORT || options->verb == VERB_EXPORT;
+}
+
+static int say_captures(enum verb verb)
+{
+	if (verb == VERB_DIFF)
+		msg_say("diff: two capture files: perfx-trace diff BEFORE AFTER");
+	else
+		msg_say("%s",
+			verb == VERB_REPORT
+				? "report: one capture file: perfx-trace report FILE"
+				: "export: one capture file: perfx-trace export FILE -f FORMAT");
+	return EXIT_USAGE;
 }
 
 /* What is left after the options. */
@@ -455,16 +510,6 @@ static int take_operands(struct options *options, int argc, char **argv)
 		}
 		options->command = argv;
 		return EXIT_OK;
-	}
-	if (reads_capture(options) && argc == 1) {
-		options->capture = argv[0];
-		return EXIT_OK;
-	}
-	if (reads_capture(options)) {
-		msg_say("%s: one capture file: perfx-trace %s",
-			options->verb == VERB_REPORT ? "report" : "export",
-			options->verb == VERB_REPORT ? "report FILE" : "export FILE -f FORMAT");
-		return EXIT_USAGE;
 	}
 	if (!argc)
 		return EXIT_OK;
@@ -514,6 +559,10 @@ static int check_targets(const struct options *options)
 		msg_say("--max-size is of a capture: record -o FILE, or --capture FILE");
 		return EXIT_USAGE;
 	}
+	if (options->fail_on > 0 && options->verb != VERB_DIFF) {
+		msg_say("--fail-on goes with diff");
+		return EXIT_USAGE;
+	}
 	if (options->as_caller && options->verb != VERB_RUN) {
 		msg_say("--user goes with run");
 		return EXIT_USAGE;
@@ -530,8 +579,7 @@ static int load_figures(struct options *options)
 		msg_say("--flops-rules says what functions do: it does not go with --flops off");
 		return EXIT_USAGE;
 	}
-	if (options->flops == FLOPS_OFF || options->verb == VERB_REPORT ||
-	    options->verb == VERB_DOCTOR)
+	if (options->flops == FLOPS_OFF || options->verb == VERB_DOCTOR)
 		return EXIT_OK;
 	options->figures = figures__load(options->flops_rules, why, sizeof(why));
 	if (!options->figures)
@@ -539,9 +587,43 @@ static int load_figures(struct options *options)
 	return options->figures ? EXIT_OK : EXIT_USAGE;
 }
 
-int options_parse(struct options *options, int argc, char **argv)
+/* Up to the first word that is none: options end at the program that run starts. */
+static int take_options(struct options *options, int argc, char **argv)
 {
 	int option, code = EXIT_OK;
+
+	while (!code &&
+	       (option = getopt_long(argc, argv, "+p:aF:d:o:f:hV", long_options, NULL)) != -1)
+		code = take_option(options, option, optarg);
+	return code;
+}
+
+/* report FILE -o X: options before, between and after the files. */
+static int take_captures(struct options *options, int argc, char **argv)
+{
+	const char *captures[2] = {NULL, NULL};
+	int count = 0, code = EXIT_OK;
+
+	while (!code && optind < argc) {
+		if (count < 2)
+			captures[count] = argv[optind];
+		count++;
+		optind++;
+		code = take_options(options, argc, argv);
+	}
+	/* -h after a file */
+	if (code || !captures_count(options))
+		return code;
+	if (count != captures_count(options))
+		return say_captures(options->verb);
+	options->capture = captures[0];
+	options->capture_after = captures[1];
+	return check_targets(options);
+}
+
+int options_parse(struct options *options, int argc, char **argv)
+{
+	int code;
 
 	*options = (struct options){.verb = VERB_TRACE,
 				    .interval_ns = 250000000,
@@ -557,18 +639,9 @@ int options_parse(struct options *options, int argc, char **argv)
 		options->verb = VERB_HELP;
 	}
 	optind = 0; /* glibc: start over, for tests that parse twice */
-	/* '+': options end at the program that run starts */
-	while (!code &&
-	       (option = getopt_long(argc, argv, "+p:aF:d:o:f:hV", long_options, NULL)) != -1)
-		code = take_option(options, option, optarg);
-	/* report FILE -o X: options after the file as well */
-	if (!code && reads_capture(options) && optind < argc) {
-		options->capture = argv[optind++];
-		while (!code && (option = getopt_long(argc, argv, "+p:aF:d:o:f:hV", long_options,
-						      NULL)) != -1)
-			code = take_option(options, option, optarg);
-		argv[--optind] = (char *)options->capture;
-	}
+	code = take_options(options, argc, argv);
+	if (!code && captures_count(options))
+		return take_captures(options, argc, argv);
 	if (code || options->verb == VERB_HELP || options->verb == VERB_VERSION)
 		return code;
 	/* the C library's allocator is everybody's */

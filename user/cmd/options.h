@@ -8,6 +8,7 @@
 #include "peaks/given.h"
 #include "perfx_record.h"
 #include "plan/plan.h"
+#include "record/meters.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,6 +19,7 @@ enum verb {
 	VERB_RECORD,
 	VERB_REPORT,
 	VERB_EXPORT,
+	VERB_DIFF,
 	VERB_RUN,
 	VERB_PROBES,
 	VERB_DOCTOR,
@@ -54,6 +56,8 @@ struct options {
 	size_t usdt_count;
 	const char *step_range; /* NULL: found by the names that frameworks give */
 	uint64_t steps_max;	/* 0: no end by steps */
+	enum counters_choice counters;
+	const char *counters_names; /* COUNTERS_LISTED, borrowed */
 	enum flops_choice flops;
 	const char *flops_rules; /* a file; NULL: the built-in table alone */
 	struct figures *figures; /* owned; NULL with FLOPS_OFF */
@@ -62,13 +66,15 @@ struct options {
 	bool no_children;
 	bool no_calibrate;
 	bool full_cmdline;
-	const char *process; /* report: by pid or name; NULL: all */
-	const char *table;   /* of CSV and TSV; NULL: functions */
-	const char *sort;    /* column; NULL: the report's own order */
-	bool no_header;	     /* CSV and TSV */
-	bool as_caller;	     /* run --user */
-	const char *capture; /* report FILE, export FILE */
-	char **command;	     /* run -- CMD, borrowed, NULL-terminated */
+	const char *process;	   /* report: by pid or name; NULL: all */
+	const char *table;	   /* of CSV and TSV; NULL: functions */
+	const char *sort;	   /* column; NULL: the report's own order */
+	bool no_header;		   /* CSV and TSV */
+	bool as_caller;		   /* run --user */
+	const char *capture;	   /* report FILE, export FILE, diff FILE FILE */
+	const char *capture_after; /* the second */
+	double fail_on;		   /* diff: a share; 0: not given */
+	char **command;		   /* run -- CMD, borrowed, NULL-terminated */
 };
 
 /* EXIT_OK, or EXIT_USAGE after a message that says what is wrong. */

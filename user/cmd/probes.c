@@ -120,6 +120,9 @@ static void print_function(const struct plan *plan, const struct plan_function *
 		printf("%24s%s\n", "entry: ", function->site.entry_note);
 	if (function->ret == PERFX_RETURN_NONE && !function->is_hint && !function->is_mark)
 		printf("%24s%s\n", "times: ", function->ret_why);
+	if (function->is_worker && function->by_default)
+		printf("%24s%s\n",
+		       "attached: ", "only where what XLA's thunks compute cannot be read");
 	if (function->figure_origin)
 		printf("%24s%s\n", "operations: ", function->figure_origin);
 	else if (function->figure_why)

@@ -142,6 +142,8 @@ static int record(const struct options *options, char *const *argv, const struct
 		.compensate = options->compensate,
 		.calibrate = !options->no_calibrate || options->compensate,
 		.full_cmdline = options->full_cmdline,
+		.counters = options->counters,
+		.counters_names = options->counters_names,
 		.peaks = options->peaks,
 	};
 	char *command = shell_join(argv);

@@ -41,6 +41,18 @@ static bool form_of(enum perfx_kind kind, struct form *form)
 	case PERFX_KIND_PEAK:
 		*form = FORM(perfx_peak, 0);
 		return true;
+	case PERFX_KIND_METER:
+		*form = FORM(perfx_meter, 3);
+		return true;
+	case PERFX_KIND_METERED:
+		*form = FORM(perfx_metered, 0);
+		return true;
+	case PERFX_KIND_METERED_PROCESS:
+		*form = FORM(perfx_metered_process, 0);
+		return true;
+	case PERFX_KIND_WORK:
+		*form = FORM(perfx_work, 0);
+		return true;
 	case PERFX_KIND_FRAME:
 		*form = FORM(perfx_frame, 3);
 		return true;
@@ -159,6 +171,13 @@ static bool values_ok(const struct event *event)
 	case PERFX_KIND_SPAN:
 		return event->span.self_ns <= event->span.duration_ns &&
 		       event->span.figure < PERFX_FIGURE_STATES && event->span.dtype < PERFX_DTYPES;
+	case PERFX_KIND_METER:
+		return event->meter.kind <= PERFX_METER_MISSING &&
+		       (event->meter.meter < PERFX_METERS ||
+			event->meter.kind == PERFX_METER_MISSING);
+	case PERFX_KIND_WORK:
+		return event->work.state < PERFX_FIGURE_BY_OBJECT &&
+		       event->work.dtype < PERFX_DTYPES;
 	case PERFX_KIND_PEAK:
 		return event->peak.dtype < PERFX_DTYPES && event->peak.origin <= PERFX_PEAK_GIVEN;
 	default:

@@ -34,6 +34,10 @@ struct event {
 		struct perfx_memory_mode memory_mode;
 		struct perfx_frame frame;
 		struct perfx_peak peak;
+		struct perfx_meter meter;
+		struct perfx_metered metered;
+		struct perfx_metered_process metered_process;
+		struct perfx_work work;
 		struct perfx_memory_book memory_book;
 		struct perfx_book book;
 		struct perfx_hits hits;

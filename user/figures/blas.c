@@ -194,20 +194,26 @@ static bool read_symbol(const char *text, struct blas_symbol *symbol)
 	return read_mixed(stem, stem != text, symbol);
 }
 
-static void describe(const struct blas_type *type, bool wide, const char *text,
+static void describe(const struct blas_type *type, bool wide, const char *what, const char *text,
 		     struct builtin *builtin)
 {
 	builtin->source = PERFX_SOURCE_BLAS;
 	builtin->by_default = true;
 	builtin->often = false;
 	snprintf(builtin->text, sizeof(builtin->text),
-		 "kernel; int=%d; dtype=%s; let x=%d; let e=%d; let r=%d; %s", wide ? 64 : 32,
+		 "%s; int=%d; dtype=%s; let x=%d; let e=%d; let r=%d; %s", what, wide ? 64 : 32,
 		 type->dtype, type->x, type->e, type->r, text);
+}
+
+static bool is_xla_library(const char *base_name)
+{
+	return !fnmatch("libjax_common*", base_name, 0) ||
+	       !fnmatch("xla_extension*", base_name, 0) || !fnmatch("libxla*", base_name, 0);
 }
 
 /* oneDNN's include/oneapi/dnnl/dnnl.h and dnnl_threadpool.h: (char transa, char transb, dnnl_dim_t
  * M, N, K, …), 64 bits. */
-static bool find_dnnl(const char *symbol, struct builtin *builtin)
+static bool find_dnnl(const char *base_name, const char *symbol, struct builtin *builtin)
 {
 	static const struct {
 		const char *name;
@@ -221,8 +227,10 @@ static bool find_dnnl(const char *symbol, struct builtin *builtin)
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (strcmp(symbol, names[i].name) != 0)
 			continue;
-		describe(&names[i].type, true, MNK("int(arg3)", "int(arg4)", "int(arg5)") GEMM,
-			 builtin);
+		/* what it does is in the figures of XLA's operations, where these can be read */
+		describe(&names[i].type, true,
+			 is_xla_library(base_name) ? "worker; leaf" : "kernel; leaf",
+			 MNK("int(arg3)", "int(arg4)", "int(arg5)") GEMM, builtin);
 		builtin->often = true;
 		return true;
 	}
@@ -267,7 +275,7 @@ static bool find_ynn(const char *symbol, struct builtin *builtin)
 
 		if (!at || (*types[i].types == 'd' && at != name))
 			continue;
-		describe(&types[i].type, true,
+		describe(&types[i].type, true, "worker; leaf",
 			 MNK("int(arg1)", "int(arg2)", "int(arg3)*int(arg4)*int(arg5)") GEMM,
 			 builtin);
 		builtin->source = PERFX_SOURCE_XLA;
@@ -284,14 +292,14 @@ bool builtin_blas(const char *base_name, const char *symbol, struct builtin *bui
 
 	if (*symbol == '_')
 		return find_ynn(symbol, builtin);
-	if (find_dnnl(symbol, builtin))
+	if (find_dnnl(base_name, symbol, builtin))
 		return true;
 	if (!read_symbol(symbol, &found))
 		return false;
 	text = found.c ? found.function->c : found.function->fortran;
 	if (!text)
 		return false;
-	describe(found.type, found.wide || is_wide_library(base_name), text, builtin);
+	describe(found.type, found.wide || is_wide_library(base_name), "kernel", text, builtin);
 	/* small products and matrix times vector, in loops */
 	builtin->often = found.type->letters[0] && strchr("sd", found.type->letters[0]) &&
 			 !found.type->letters[1] && !strncmp(found.function->name, "gem", 3);

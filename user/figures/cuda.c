@@ -96,10 +96,16 @@ static const struct {
 	"noted1(stack6)*noted0(stack6+1)"
 
 /* ncclDataType_t: 0, 1 int8; 2, 3 int32; 4, 5 int64; 6 half; 7 float; 8 double; 9 bfloat16; 10, 11
- * float8. What each rank sends, or for one-sided calls what is sent. */
-#define NCCL(count, type)                              \
+ * float8. What each rank sends, or for one-sided calls what is sent. Of count and type of
+ * all-gather, reduce-scatter and their like, which are a rank's part, nccl-tests' bandwidth is that
+ * of n parts times (n - 1) / n: n - 1 of them. */
+#define NCCL(count, type, bus)                         \
 	"moves; let t=u32(" type "); bytes=i64(" count \
-	")*(1+3*(eq(t,2)+eq(t,3)+eq(t,7))+7*(eq(t,4)+eq(t,5)+eq(t,8))+eq(t,6)+eq(t,9))"
+	")*(1+3*(eq(t,2)+eq(t,3)+eq(t,7))+7*(eq(t,4)+eq(t,5)+eq(t,8))+eq(t,6)+eq(t,9)); " bus
+
+/* A communicator's ranks are noted under its address, which the call gives when it returns. That of
+ * one made by ncclCommInitAll or ncclCommSplit is known once its count is asked for. */
+#define NCCL_RANKS "let at=arg1; let n=i32(arg2); exit; note(load64(at),n,0)"
 
 static const struct {
 	const char *library, *name, *text;
@@ -115,17 +121,23 @@ static const struct {
 	{"libcublasLt*", "cublasLtMatrixLayoutSetAttribute",
 	 "note(select(eq(u32(arg2),5),arg1+1,1),*i32(arg3),noted1(arg1+1))", PERFX_SOURCE_CUDA},
 	{"libcublasLt*", "cublasLtMatmul", LT_MATMUL, PERFX_SOURCE_CUDA},
-	{"libnccl*", "ncclAllReduce", NCCL("arg3", "arg4"), PERFX_SOURCE_NCCL},
-	{"libnccl*", "ncclReduce", NCCL("arg3", "arg4"), PERFX_SOURCE_NCCL},
-	{"libnccl*", "ncclReduceScatter", NCCL("arg3", "arg4"), PERFX_SOURCE_NCCL},
-	{"libnccl*", "ncclAllGather", NCCL("arg3", "arg4"), PERFX_SOURCE_NCCL},
-	{"libnccl*", "ncclBroadcast", NCCL("arg3", "arg4"), PERFX_SOURCE_NCCL},
-	{"libnccl*", "ncclBcast", NCCL("arg2", "arg3"), PERFX_SOURCE_NCCL},
-	{"libnccl*", "ncclAlltoAll", NCCL("arg3", "arg4"), PERFX_SOURCE_NCCL},
-	{"libnccl*", "ncclGather", NCCL("arg3", "arg4"), PERFX_SOURCE_NCCL},
-	{"libnccl*", "ncclScatter", NCCL("arg3", "arg4"), PERFX_SOURCE_NCCL},
-	{"libnccl*", "ncclSend", NCCL("arg2", "arg3"), PERFX_SOURCE_NCCL},
-	{"libnccl*", "ncclRecv", NCCL("arg2", "arg3"), PERFX_SOURCE_NCCL},
+	{"libnccl*", "ncclCommInitRank", NCCL_RANKS, PERFX_SOURCE_NCCL},
+	{"libnccl*", "ncclCommInitRankConfig", NCCL_RANKS, PERFX_SOURCE_NCCL},
+	{"libnccl*", "ncclCommInitRankScalable", NCCL_RANKS, PERFX_SOURCE_NCCL},
+	{"libnccl*", "ncclCommCount", "let comm=arg1; let at=arg2; exit; note(comm,*i32(at),0)",
+	 PERFX_SOURCE_NCCL},
+	{"libnccl*", "ncclAllReduce", NCCL("arg3", "arg4", "bus(ring,arg6)"), PERFX_SOURCE_NCCL},
+	{"libnccl*", "ncclReduce", NCCL("arg3", "arg4", "bus(once)"), PERFX_SOURCE_NCCL},
+	{"libnccl*", "ncclReduceScatter", NCCL("arg3", "arg4", "bus(others,arg6)"),
+	 PERFX_SOURCE_NCCL},
+	{"libnccl*", "ncclAllGather", NCCL("arg3", "arg4", "bus(others,arg5)"), PERFX_SOURCE_NCCL},
+	{"libnccl*", "ncclBroadcast", NCCL("arg3", "arg4", "bus(once)"), PERFX_SOURCE_NCCL},
+	{"libnccl*", "ncclBcast", NCCL("arg2", "arg3", "bus(once)"), PERFX_SOURCE_NCCL},
+	{"libnccl*", "ncclAlltoAll", NCCL("arg3", "arg4", "bus(others,arg5)"), PERFX_SOURCE_NCCL},
+	{"libnccl*", "ncclGather", NCCL("arg3", "arg4", "bus(others,arg6)"), PERFX_SOURCE_NCCL},
+	{"libnccl*", "ncclScatter", NCCL("arg3", "arg4", "bus(others,arg6)"), PERFX_SOURCE_NCCL},
+	{"libnccl*", "ncclSend", NCCL("arg2", "arg3", "bus(once)"), PERFX_SOURCE_NCCL},
+	{"libnccl*", "ncclRecv", NCCL("arg2", "arg3", "bus(once)"), PERFX_SOURCE_NCCL},
 };
 
 /* RCCL has NCCL's names. */

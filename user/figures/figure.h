@@ -15,6 +15,9 @@
  *	slot                    the function returns an object in memory (a C++ class): the first
  *	                        register has its place, so the arguments begin at the second
  *	kernel                  an operator's worker: on a pool thread its work is the operator's
+ *	worker                  a kernel whose work is in the figures of XLA's operations, where
+ *	                        these can be read
+ *	leaf                    calls nothing else that has a figure
  *	moves                   moves data: has bytes and no flops, and silences nothing
  *	exit                    what follows is done when the function returns: arguments are gone
  *	                        then, names that were let before are kept (at most three)

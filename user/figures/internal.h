@@ -22,8 +22,8 @@ struct node {
 };
 
 struct statement {
-	uint8_t op; /* FLOPS, BYTES, DTYPE, NOTE, SAME */
-	uint8_t n;  /* DTYPE */
+	uint8_t op; /* FLOPS, BYTES, DTYPE, NOTE, SAME, BUS */
+	uint8_t n;  /* DTYPE, BUS */
 	bool at_exit;
 	uint8_t values_count;
 	const struct node *values[3];

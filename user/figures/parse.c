@@ -105,6 +105,34 @@ static void parse_let_statement(struct parser *parser)
 	parser->program->lets_count++;
 }
 
+/* bus(once), bus(others, key), bus(ring, key) */
+static void parse_bus(struct parser *parser)
+{
+	static const struct {
+		const char *name;
+		enum perfx_bus bus;
+	} names[] = {
+		{"once", PERFX_BUS_ONCE}, {"others", PERFX_BUS_OTHERS}, {"ring", PERFX_BUS_RING}};
+	struct statement *statement = new_statement(parser, PERFX_OP_BUS);
+	char word[NAME_MAX_BYTES];
+
+	if (!statement || !parser_expect(parser, '('))
+		return;
+	parser_take_word(parser, word);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(names[i].name, word))
+			statement->n = (uint8_t)names[i].bus;
+	if (!statement->n) {
+		parser_fail(parser, "'%s': bus(once), bus(others, key) or bus(ring, key)", word);
+		return;
+	}
+	if (statement->n != PERFX_BUS_ONCE && parser_expect(parser, ',')) {
+		statement->values[0] = parser_expression(parser);
+		statement->values_count = 1;
+	}
+	parser_expect(parser, ')');
+}
+
 static void parse_int(struct parser *parser)
 {
 	int32_t bits;
@@ -147,6 +175,8 @@ static void parse_statement(struct parser *parser)
 		parse_list(parser, PERFX_OP_SAME, 2);
 	else if (!strcmp(word, "note"))
 		parse_list(parser, PERFX_OP_NOTE, 3);
+	else if (!strcmp(word, "bus"))
+		parse_bus(parser);
 	else if (!strcmp(word, "int"))
 		parse_int(parser);
 	else if (!strcmp(word, "slot"))
@@ -155,12 +185,16 @@ static void parse_statement(struct parser *parser)
 		parse_exit(parser);
 	else if (!strcmp(word, "kernel"))
 		parser->program->flags |= PERFX_FIGURE_F_KERNEL;
+	else if (!strcmp(word, "leaf"))
+		parser->program->flags |= PERFX_FIGURE_F_LEAF;
+	else if (!strcmp(word, "worker"))
+		parser->program->flags |= PERFX_FIGURE_F_KERNEL | PERFX_FIGURE_F_WORKER;
 	else if (!strcmp(word, "moves"))
 		parser->program->flags |= PERFX_FIGURE_F_MOVES;
 	else
 		parser_fail(parser,
-			    "'%s' is no statement: flops bytes dtype let same note int slot "
-			    "kernel moves exit",
+			    "'%s' is no statement: flops bytes dtype let same note bus int slot "
+			    "kernel leaf worker moves exit",
 			    word);
 }
 
@@ -178,9 +212,12 @@ static void conclude(struct parser *parser)
 	struct program *program = parser->program;
 	bool flops = has_statement(program, PERFX_OP_FLOPS);
 	bool bytes = has_statement(program, PERFX_OP_BYTES);
+	bool bus = has_statement(program, PERFX_OP_BUS);
 
 	if (flops && program->flags & PERFX_FIGURE_F_MOVES)
 		parser_fail(parser, "what moves data has no flops");
+	else if (bus && !(program->flags & PERFX_FIGURE_F_MOVES && bytes))
+		parser_fail(parser, "a bus is for what moves data: say 'moves' and bytes = …");
 	else if (!flops && bytes && !(program->flags & PERFX_FIGURE_F_MOVES))
 		parser_fail(parser, "bytes without flops: say 'moves'");
 	else if (!flops && !bytes && !has_statement(program, PERFX_OP_NOTE))

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define THUNK_RUNNER "_ZN3xla3cpu13ThunkExecutor13TracedExecuteE"
+
 /* Names that differ by release and ABI: matched by prefix (of the mangled name). */
 static const struct {
 	const char *prefix;
@@ -21,7 +23,7 @@ static const struct {
 	/* one call of a jitted function */
 	{"_ZNK3xla23PjRtCpuLoadedExecutable7ExecuteE", PERFX_SOURCE_JAX, false},
 	/* one operation of a compiled module; asynchronous ones return when submitted */
-	{"_ZN3xla3cpu13ThunkExecutor13TracedExecuteE", PERFX_SOURCE_XLA, true},
+	{THUNK_RUNNER, PERFX_SOURCE_XLA, true},
 };
 
 /* PyTorch's operators that take a part of a training step without multiplying matrices; `call` of
@@ -94,6 +96,11 @@ static enum perfx_source source_of_c_library(const char *base, const char *symbo
 	    is_entry_point(base, "libcublas*", symbol, "cublas"))
 		return PERFX_SOURCE_CUDA;
 	return PERFX_SOURCE_INVALID;
+}
+
+bool runs_thunks(const char *symbol_name)
+{
+	return !strncmp(symbol_name, THUNK_RUNNER, strlen(THUNK_RUNNER));
 }
 
 bool default_module(const char *base_name)

@@ -27,6 +27,10 @@ bool default_often(const char *base_name, const char *symbol_name);
  * PERFX_SOURCE_SYMBOL. */
 enum perfx_source source_of_function(const char *base_name, const char *symbol_name);
 
+/* Runs an operation of a compiled module; which one, its second argument says (perfx_config.h:
+ * struct perfx_object). */
+bool runs_thunks(const char *symbol_name);
+
 /* C functions that run no code of their callers and that nothing unwinds through, so that a return
  * probe on them is harmless in any process: BLAS, allocators, CUDA and NCCL entry points. */
 bool return_probe_is_safe(const char *base_name, const char *symbol_name);

@@ -63,8 +63,31 @@ static int take_figure(struct plan *plan, struct perfx_figure *figure, const cha
 		return 0;
 	}
 	function->figure = (uint32_t)index;
+	function->is_worker = figure->flags & PERFX_FIGURE_F_WORKER;
 	function->figure_origin = origin;
 	return 0;
+}
+
+/* The function's second argument in the Itanium ABI: the first is where the result goes. */
+#define THUNK_ARG 2
+
+/* A site at which the thunk that is run is still in a register. */
+static int site_of_runner(struct image *image, const struct site_options *options,
+			  struct plan_function *function)
+{
+	struct site_options wanted = *options;
+	int err;
+
+	wanted.argument_regs = 1u << (THUNK_ARG - 1);
+	wanted.arguments_may_move = true;
+	err = site_plan(image, function->vaddr, function->size, &wanted, &function->site);
+	if (!err) {
+		function->object_arg = (uint8_t)(function->site.arguments[THUNK_ARG - 1] + 1);
+		return 0;
+	}
+	function->figure_why = "no instruction at which its argument is still there";
+	site_plan__clear(&function->site);
+	return site_plan(image, function->vaddr, function->size, options, &function->site);
 }
 
 int plan_site(struct plan *plan, struct image *image, struct plan_function *function)
@@ -76,6 +99,8 @@ int plan_site(struct plan *plan, struct image *image, struct plan_function *func
 	const char *origin;
 	int err;
 
+	if (runs_thunks(function->symbol))
+		return site_of_runner(image, &options, function);
 	if (figures__find(plan->options.figures, plan->modules[function->module].base,
 			  function->symbol, &figure, &origin))
 		return site_plan(image, function->vaddr, function->size, &options, &function->site);

@@ -73,6 +73,12 @@ struct plan_function {
 	uint32_t figure;     /* index into plan.figures; 0: none */
 	const char *figure_origin; /* where it is written; borrowed from options.figures */
 	const char *figure_why;	   /* static: why it has none, though its work is known; or NULL */
+	/* XLA's executor: the argument, from 1, that points to the thunk it runs, at the site; 0:
+	 * another function. */
+	uint8_t object_arg;
+	/* Works for what that executor runs: of use by default only where the thunks cannot be
+	 * read. */
+	bool is_worker;
 	/* A place in a function, where perfx_flops() was written. It has a function of its own. */
 	bool is_hint;
 	/* An allocator's function. What is traced besides has a function of its own at the same

@@ -90,13 +90,15 @@ static void begin_window(const struct probes *probes, size_t index, uint64_t now
 
 /* From now on its calls are counted; that they have no time is no loss. What they compute is not
  * told either: a call whose end is not seen cannot keep that of the calls inside from being told as
- * well. */
+ * well. One that has no such calls inside tells it still. */
 static void only_count(struct probes *probes, size_t index, const char *why)
 {
 	struct perfx_probe *probe = tracer__probe(probes->tracer, probes->placed[index].entry);
+	uint32_t figure = probes->plan->functions[index].figure;
 
 	probe->flags |= PERFX_PROBE_F_BY_CHOICE;
-	probe->figure = 0;
+	if (figure && !(probes->plan->figures[figure].flags & PERFX_FIGURE_F_LEAF))
+		probe->figure = 0;
 	probes_only_count(probes, index, why);
 }
 
@@ -145,7 +147,10 @@ static void leave_alone(struct probes *probes, size_t index, double percent)
 	placed->attached = false;
 	probes->functions_count--;
 	plan__refuse(probes->plan, function->name,
-		     "left alone while tracing, for its calls were too many for the default");
+		     function->figure ? "left alone while tracing, for its calls were too many for "
+					"the default; what they computed since is not known"
+				      : "left alone while tracing, for its calls were too many for "
+					"the default");
 	say(probes, index, timed ? "timing" : "counting", percent, "left alone");
 }
 
@@ -157,8 +162,9 @@ static void look(struct probes *probes, size_t index, uint64_t now_ns)
 	double spent_ns = cost_ns(probes, index) - placed->window.cost_ns;
 	double percent = elapsed_ns ? 100 * spent_ns / (double)elapsed_ns : 0;
 	double of_ns = (double)(elapsed_ns > WINDOW_LEAST_NS ? elapsed_ns : WINDOW_LEAST_NS);
-	bool timed = function->ret != PERFX_RETURN_NONE;
-	bool dear = 100 * spent_ns / of_ns > (timed ? BUDGET_PERCENT : COUNT_BUDGET_PERCENT);
+	/* without its calls nothing would be known of what XLA computes */
+	bool lenient = function->ret != PERFX_RETURN_NONE || function->object_arg;
+	bool dear = 100 * spent_ns / of_ns > (lenient ? BUDGET_PERCENT : COUNT_BUDGET_PERCENT);
 
 	if (dear && has_own_exits(function))
 		drop_exits(probes, index, percent);

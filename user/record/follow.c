@@ -88,6 +88,13 @@ void follow_record(void *ctx, const struct perfx_record *record)
 	}
 }
 
+void follow_object(void *ctx, const struct perfx_object_record *record)
+{
+	struct recorder *recorder = ctx;
+
+	operations__on_object(recorder->operations, record);
+}
+
 static void note_mapping(pid_t pid, void *ctx)
 {
 	struct recorder *recorder = ctx;
@@ -175,6 +182,8 @@ static int add_target(struct recorder *recorder, pid_t pid)
 	/* after the family is in the kernel: a child born meanwhile comes by its fork record */
 	count = process_descendants(pid, &children);
 	for (ssize_t i = 0; i < count; i++) {
+		if (children[i] == getpid()) /* a program may have itself traced */
+			continue;
 		process = tracer__add_family(recorder->tracer, children[i], &existed);
 		if (process > 0 && !existed)
 			books__open(recorder->books, (uint32_t)process, children[i]);

@@ -122,7 +122,7 @@ static int find_peaks(struct peaks *peaks, enum perfx_peak_origin *origin)
 	return err;
 }
 
-static bool has_figures(const struct plan *plan)
+bool has_figures(const struct plan *plan)
 {
 	for (size_t i = 0; i < plan->functions_count; i++)
 		if (plan->functions[i].figure)

@@ -39,6 +39,12 @@ void probes__free(struct probes *probes)
 	free(probes);
 }
 
+void probes__meter(struct probes *probes, bool all)
+{
+	probes->meter_figures = true;
+	probes->meter_all = all;
+}
+
 size_t probes__functions_count(const struct probes *probes)
 {
 	return probes->functions_count;
@@ -52,6 +58,15 @@ size_t probes__hooks_count(const struct probes *probes)
 size_t probes__sites_count(const struct probes *probes)
 {
 	return probes->sites_count;
+}
+
+const struct plan_function *probes__function(const struct probes *probes, uint32_t id)
+{
+	for (size_t i = 0; id && i < probes->plan->functions_count && i < probes->placed_capacity;
+	     i++)
+		if (probes->placed[i].id == id)
+			return &probes->plan->functions[i];
+	return NULL;
 }
 
 /* Room for what has been planned since. */
@@ -160,6 +175,7 @@ static bool try_other_entry(struct probes *probes, struct image *image, size_t i
 		refused[n] = function->site.entry_vaddr;
 		/* its program reads arguments where the first site had them */
 		function->figure = 0;
+		function->object_arg = 0;
 		function->figure_origin = NULL;
 		function->figure_why = "the kernel refuses the instruction that has its arguments";
 		if (site_plan(image, function->vaddr, function->size, &options, &site))
@@ -199,13 +215,33 @@ static void settle(struct probes *probes, size_t index, pid_t pid, struct attach
 		failed = failed || points[i].err;
 	if (failed)
 		settle_failure(probes, index, points, count);
-	if (entry->err)
+	if (entry->err) {
+		if (probes->plan->functions[index].object_arg && !probes->placed[index].attached)
+			probes__want_workers(probes);
 		return;
+	}
 	if (probes->plan->functions[index].is_hook)
 		probes->hooks_count += !probes->placed[index].attached;
 	else
 		probes->functions_count += !probes->placed[index].attached;
 	probes->placed[index].attached = true;
+	if (probes->plan->functions[index].object_arg && probes->plan->options.figures)
+		tracer__objects_told(probes->tracer, true);
+}
+
+/* Thunks say what the kernels below them do, which are called a hundred times as often. */
+static bool is_spared(const struct probes *probes, size_t index)
+{
+	const struct plan *plan = probes->plan;
+	const struct plan_function *function = &plan->functions[index];
+	const struct plan_module *module = &plan->modules[function->module];
+
+	if (!function->is_worker || !function->by_default || probes->workers_wanted)
+		return false;
+	for (size_t i = 0; i < module->functions_count; i++)
+		if (plan->functions[module->functions_first + i].object_arg)
+			return true;
+	return false;
 }
 
 /* Attaches the functions of one file: all, or those that have become stale. */
@@ -223,6 +259,7 @@ static void attach_functions(struct probes *probes, size_t module, pid_t pid, bo
 	wanted = calloc(end - first + 1, sizeof(*wanted));
 	for (size_t i = first; points && wanted && i < end; i++) {
 		if ((only_stale && !probes->placed[i].stale) || probes->placed[i].given_up ||
+		    is_spared(probes, i) ||
 		    (plan->functions[i].is_hook &&
 		     !probes_hook_wanted(probes, &plan->functions[i])))
 			continue;
@@ -250,6 +287,21 @@ static void attach_functions(struct probes *probes, size_t module, pid_t pid, bo
 	}
 	free(points);
 	free(wanted);
+}
+
+void probes__want_workers(struct probes *probes)
+{
+	struct plan *plan = probes->plan;
+
+	tracer__objects_told(probes->tracer, false);
+	if (probes->workers_wanted)
+		return;
+	probes->workers_wanted = true;
+	for (size_t i = 0; i < plan->functions_count && i < probes->placed_capacity; i++)
+		if (plan->functions[i].is_worker && !probes->placed[i].attached)
+			probes->placed[i].stale = true;
+	for (size_t i = 0; i < plan->modules_count && i < probes->attachments_capacity; i++)
+		probes_reattach(probes, i);
 }
 
 static bool attached_for(const struct attachment *attachment, pid_t pid)

@@ -21,6 +21,8 @@ struct probes;
 struct probes *probes__new(struct plan *plan, struct tracer *tracer,
 			   const struct calibration *calibration, struct sink *sink);
 void probes__free(struct probes *probes);
+/* From here on calls are METERED: all, or those whose work is known. */
+void probes__meter(struct probes *probes, bool all);
 
 /* Attaches module (index in the plan) for a process. A file that only the family maps gets one link
  * for everybody, which forked children hit from their first instruction; others get a link a
@@ -38,7 +40,8 @@ size_t probes__sites_count(const struct probes *probes);     /* probes, entry an
  * Keeps what nobody asked for cheap. A function that was chosen by default and now costs more than
  * BUDGET_PERCENT of the wall time is counted from now on and no longer timed, where timing it takes
  * a single-stepped instruction; otherwise, and when merely counting it costs more than
- * COUNT_BUDGET_PERCENT, it is left alone from now on, if it can be. Each is said in one line.
+ * COUNT_BUDGET_PERCENT (what runs XLA's operations: BUDGET_PERCENT), it is left alone from now on,
+ * if it can be. Each is said in one line.
  */
 #define BUDGET_PERCENT	     5
 #define COUNT_BUDGET_PERCENT 2
@@ -59,6 +62,12 @@ struct hook_cost probes__hook_cost(const struct probes *probes, enum perfx_domai
 void probes__refuse_nameless(struct probes *probes);
 /* HITS records of all probes. Returns the hits of entries. */
 uint64_t probes__report_hits(struct probes *probes);
+
+/* What is run by thunks cannot be told by these: attaches, and counts, what works for them. */
+void probes__want_workers(struct probes *probes);
+
+/* What a function's id stands for; NULL: nothing that is attached. */
+const struct plan_function *probes__function(const struct probes *probes, uint32_t id);
 
 /* Processes other than pids that map this file now. */
 bool module_is_shared(const struct plan_module *module, const pid_t *pids, size_t pids_count);

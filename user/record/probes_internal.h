@@ -11,6 +11,7 @@
 
 /* A function's probes. */
 struct placed {
+	uint32_t id;	/* the function's; 0: none yet */
 	bool described; /* its FUNCTION record is out */
 	bool attached;
 	bool stale;	/* was attached in a way that is no longer trusted */
@@ -20,7 +21,6 @@ struct placed {
 		uint64_t since_ns;
 		double cost_ns;
 	} window;
-	uint32_t id;	/* of the function, in the stream; 0: none yet */
 	uint32_t entry; /* probe index; 0: none yet */
 	uint32_t hook;	/* of a hook or a mark: in the programs' table */
 	uint32_t first_exit;
@@ -46,11 +46,13 @@ struct probes {
 	size_t functions_count, hooks_count, sites_count, own_entries_count;
 	size_t figures_told; /* of plan.figures: in the programs' table */
 	uint64_t detached_count;
+	bool workers_wanted; /* though the executor is attached that they work for */
 	struct {
 		bool allocations, frees;
 	} wanted[PERFX_DOMAINS]; /* which hooks are attached */
 	bool *allocators_told;	 /* their ALLOCATOR records are out; by index */
 	size_t allocators_capacity;
+	bool meter_figures, meter_all; /* probes__meter */
 };
 
 static inline uint64_t site_offset(const struct plan_function *function, uint64_t vaddr)

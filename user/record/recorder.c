@@ -69,6 +69,12 @@ static int load(struct recorder *recorder)
 	for (size_t i = 0; i < recorder->plan->functions_count; i++)
 		sites += 1 + recorder->plan->functions[i].site.exits_count;
 	tracer_options.probes_max = (uint32_t)(sites + PROBES_SLACK);
+	recorder->meters = meters__new(options->counters, options->counters_names);
+	if (!recorder->meters) {
+		msg_say("out of memory");
+		return EXIT_FAILED;
+	}
+	tracer_options.counters = meters__counters(recorder->meters);
 	recorder->tracer = tracer__new(&tracer_options, recorder->features);
 	if (!recorder->tracer) {
 		if (errno == ENOTSUP)
@@ -94,17 +100,23 @@ static int open_rooms(struct recorder *recorder)
 		books__new(recorder->tracer, recorder->sink, recorder->options->full_cmdline);
 	recorder->probes = probes__new(recorder->plan, recorder->tracer, &recorder->calibration,
 				       recorder->sink);
+	if (recorder->probes && meters__counters(recorder->meters))
+		probes__meter(recorder->probes, meters__all_functions(recorder->meters));
 	if (recorder->probes)
 		recorder->memory = memory__new(recorder->plan, recorder->tracer, recorder->probes,
 					       recorder->sink, &memory);
 	if (recorder->options->plan.memory != MEMORY_OFF)
 		recorder->frames = frames__new(recorder->sink);
-	recorder->reader = reader__new(recorder->tracer, recorder->sink, follow_record, recorder);
+	if (recorder->probes)
+		recorder->operations = operations__new(recorder->plan, recorder->tracer,
+						       recorder->probes, recorder->sink);
+	recorder->reader = reader__new(recorder->tracer, recorder->sink, follow_record,
+				       follow_object, recorder);
 	if (recorder->reader)
 		reader__name_steps(recorder->reader, recorder->options->plan.step_range);
 	if (recorder->options->steps_max)
 		recorder->steps = step_watch__new(recorder->sink, recorder->options->steps_max);
-	if (recorder->books && recorder->memory && recorder->reader &&
+	if (recorder->books && recorder->memory && recorder->operations && recorder->reader &&
 	    (recorder->steps || !recorder->options->steps_max))
 		return EXIT_OK;
 	msg_say("cannot set up the recording: %s", strerror(errno));
@@ -160,6 +172,14 @@ static uint64_t cpu_of_all(struct recorder *recorder)
 	return cpu_ns;
 }
 
+static void meter_threads(struct recorder *recorder)
+{
+	size_t count;
+	const pid_t *pids = books__pids(recorder->books, &count);
+
+	meters__scan(recorder->meters, recorder->tracer, pids, count);
+}
+
 static void on_tick(struct recorder *recorder)
 {
 	uint64_t expirations, now = clock_monotonic_ns();
@@ -167,6 +187,7 @@ static void on_tick(struct recorder *recorder)
 	if (read(recorder->timer_fd, &expirations, sizeof(expirations)) < 0)
 		return;
 	reader__drain(recorder->reader);
+	meter_threads(recorder);
 	probes__enforce_budget(recorder->probes, now);
 	memory__enforce_budget(recorder->memory, now,
 			       memory__due(recorder->memory, now) ? cpu_of_all(recorder)
@@ -235,6 +256,14 @@ static void loop(struct recorder *recorder)
 
 /* --- a whole recording --- */
 
+/* What is counted, or, where somebody could miss it, why nothing is. */
+static void tell_meters(struct recorder *recorder)
+{
+	if (meters__counters(recorder->meters) || meters__all_functions(recorder->meters) ||
+	    has_figures(recorder->plan))
+		meters__describe(recorder->meters, recorder->sink);
+}
+
 static void trace(struct recorder *recorder)
 {
 	struct totals totals = {0};
@@ -247,6 +276,8 @@ static void trace(struct recorder *recorder)
 		recorder->end_ns = UINT64_MAX;
 	else
 		recorder->end_ns = recorder->start_ns + recorder->options->duration_ns;
+	meter_threads(recorder);
+	tell_meters(recorder);
 	memory__start(recorder->memory, recorder->start_ns);
 	tracer__start(recorder->tracer);
 	/* after the start: whoever reads the line may count on every call from here on */
@@ -265,8 +296,11 @@ static void trace(struct recorder *recorder)
 	totals.killed = recorder->main_ended && (recorder->main_status & 0x7f);
 	totals.exited = recorder->main_ended;
 	totals.interrupted = interrupt_asked();
+	tell_meters(recorder);
+	meters__report(recorder->meters, recorder->tracer, recorder->sink);
 	host_peaks_tell(recorder); /* for what has been mapped since the start */
 	memory__report(recorder->memory);
+	operations__report(recorder->operations);
 	if (recorder->frames)
 		frames__emit(recorder->frames);
 	totals_end(recorder->sink, recorder->tracer, recorder->plan, recorder->probes, &totals);
@@ -276,8 +310,10 @@ static void close_rooms(struct recorder *recorder)
 {
 	reader__free(recorder->reader);
 	step_watch__free(recorder->steps);
+	meters__free(recorder->meters);
 	frames__free(recorder->frames);
 	memory__free(recorder->memory);
+	operations__free(recorder->operations);
 	probes__free(recorder->probes);
 	books__free(recorder->books);
 	mappings__free(recorder->mappings);

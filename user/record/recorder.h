@@ -13,6 +13,7 @@
 #include "peaks/given.h"
 #include "plan/plan.h"
 #include "record/launch.h"
+#include "record/meters.h"
 #include "stream/sink.h"
 
 #include <stdbool.h>
@@ -36,8 +37,10 @@ struct recorder_options {
 	bool compensate;
 	bool calibrate;
 	bool full_cmdline;
-	struct peaks_given peaks; /* --peak-flops and its like */
-	const char *command;	  /* this program's own command line, for the report */
+	enum counters_choice counters;
+	const char *counters_names; /* COUNTERS_LISTED */
+	struct peaks_given peaks;   /* --peak-flops and its like */
+	const char *command;	    /* this program's own command line, for the report */
 };
 
 /* Records into sink. Returns an exit code (base/message.h): EXIT_OK also when the target ended by

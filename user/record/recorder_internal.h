@@ -9,6 +9,7 @@
 #include "record/books.h"
 #include "record/frames.h"
 #include "record/memory.h"
+#include "record/operations.h"
 #include "record/probes.h"
 #include "record/recorder.h"
 #include "stream/reader.h"
@@ -22,6 +23,8 @@ struct recorder {
 	struct calibration calibration;
 	struct probes *probes;
 	struct memory *memory;
+	struct meters *meters;
+	struct operations *operations;
 	struct frames *frames; /* NULL: no stacks are recorded */
 	struct books *books;
 	struct reader *reader;
@@ -47,9 +50,13 @@ int follow_targets(struct recorder *recorder);
 int follow_attach(struct recorder *recorder);
 /* Acts upon a record as it passes: fork, exec, exit. ctx is the recorder. */
 void follow_record(void *ctx, const struct perfx_record *record);
+/* Likewise: of an object by which calls are told apart. */
+void follow_object(void *ctx, const struct perfx_object_record *record);
 /* Attaches what has been mapped since. */
 void follow_mappings(struct recorder *recorder);
 
+/* Does a function that is planned tell its work? */
+bool has_figures(const struct plan *plan);
 /* host_peaks.c: what this host can do, once there is something to compare with it. */
 void host_peaks_tell(struct recorder *recorder);
 

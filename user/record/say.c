@@ -59,6 +59,11 @@ void say_tracing(struct recorder *recorder)
 			 refused, recorder->plan->refusals[0].name,
 			 recorder->plan->refusals[0].reason,
 			 recorder->plan->refusals_count > 1 ? ", …" : "");
+	if (meters__all_functions(recorder->meters) && *meters__why(recorder->meters))
+		msg_say("%s: %s",
+			meters__counters(recorder->meters) ? "not counted"
+							   : "no hardware counters here",
+			meters__why(recorder->meters));
 	memory = memory__summary(recorder->memory);
 	msg_say("tracing %s: %zu probes on %zu functions%s%s%s", who,
 		probes__sites_count(recorder->probes), probes__functions_count(recorder->probes),

@@ -156,7 +156,7 @@ static uint32_t id_of(struct probes *probes, size_t index)
 	if (!placed->id && probes->plan->functions[index].is_usdt)
 		placed->id = id_of_usdt(probes, index);
 	if (!placed->id)
-		placed->id = tracer__next_function(probes->tracer);
+		placed->id = tracer__new_function(probes->tracer);
 	return placed->id;
 }
 
@@ -164,14 +164,15 @@ int probes_place(struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
-	uint32_t id = id_of(probes, index), cost_ns = call_cost_ns(probes, function);
-	struct perfx_probe probe = {.function = id,
-				    .kind = entry_kind(function->ret),
+	uint32_t cost_ns = call_cost_ns(probes, function);
+	struct perfx_probe probe = {.kind = entry_kind(function->ret),
 				    .call_cost_ns = cost_ns,
 				    .own_cost_ns = own_cost_ns(probes, function),
-				    .figure = figure_of(probes, function->figure)};
+				    .figure = figure_of(probes, function->figure),
+				    .object_arg = function->object_arg};
 	int64_t slot;
 
+	probe.function = id_of(probes, index);
 	if (function->is_hook && place_hook(probes, function, placed, &probe))
 		return -ENOSPC;
 	if (function->is_hint)
@@ -180,6 +181,8 @@ int probes_place(struct probes *probes, size_t index)
 		return -ENOSPC;
 	if (!function->is_hook && !function->is_mark)
 		mark_entry(&probe, function);
+	if (probes->meter_all || (probes->meter_figures && probe.figure))
+		probe.flags |= PERFX_PROBE_F_METERED;
 	if (placed->entry) {
 		*tracer__probe(probes->tracer, placed->entry) = probe;
 	} else {
@@ -191,7 +194,7 @@ int probes_place(struct probes *probes, size_t index)
 	if (function->ret != PERFX_RETURN_EXIT || placed->exits_count)
 		return 0;
 	for (size_t i = 0; i < function->site.exits_count; i++) {
-		probe = exit_probe(id, &function->site.exits[i], cost_ns);
+		probe = exit_probe(placed->id, &function->site.exits[i], cost_ns);
 		if (function->is_hook)
 			make_hook_exit(&probe, placed->hook, PERFX_PROBE_HOOK_EXIT);
 		if (function->is_mark)

@@ -75,6 +75,9 @@ static void send_books(struct sink *sink, struct pack_buffer *buffer, const stru
 			.counted_count = nodes[id].counted_count,
 			.unread_count = nodes[id].unread_count,
 			.silenced_count = nodes[id].silenced_count,
+			.opaque_count = nodes[id].opaque_count,
+			.bus_bytes = nodes[id].bus_bytes,
+			.bus_moved_bytes = nodes[id].bus_moved_bytes,
 		};
 
 		if (record.calls_count)

@@ -31,6 +31,10 @@ void compose_compute(struct composer *c, const struct profile_process *process);
 /* steps.c: the steps of a training, and what their time went into */
 void compose_steps(struct composer *c, const struct profile_process *process);
 const char *name_of_phase(enum profile_phase phase);
+/* moved.c: what collectives move */
+void compose_moved(struct composer *c, const struct profile_process *process);
+/* counters.c: perf events of calls, or why there are none */
+void compose_counters(struct composer *c, const struct profile_process *process);
 /* memory.c: all of a process's memory */
 void compose_memory(struct composer *c, const struct profile_process *process,
 		    const struct process_analysis *analysis);

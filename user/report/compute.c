@@ -16,9 +16,7 @@
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/compose.h"
-#include "report/plot.h"
-
-#define MARKS 8 /* functions in the roofline */
+#include "report/marks.h"
 
 static void add_cores(struct text *text, double cores)
 {
@@ -110,6 +108,12 @@ static void compose_attributed(struct composer *c, const struct profile_compute 
 	add_part(&text, compute->work.counted_count, "counted");
 	add_part(&text, compute->work.unread_count, "unread");
 	add_part(&text, compute->work.silenced_count, "inside others");
+	add_part(&text, compute->work.opaque_count, "of compiled code whose work is not known");
+	if (compute->opaque_ns) {
+		text_add(&text, " (");
+		add_ns(&text, compute->opaque_ns);
+		text_add(&text, ")");
+	}
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
@@ -158,45 +162,6 @@ static void compose_sources(struct composer *c, const struct profile_process *p)
 
 /* --- the roofline --------------------------------------------------------------------------- */
 
-struct mark {
-	const struct profile_row *row;
-	struct roofline line;
-};
-
-/* The functions with a figure of their own in which most time went. */
-static size_t find_marks(const struct composer *c, const struct profile_process *p,
-			 struct mark *marks)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < p->rows_count && count < MARKS; i++) {
-		const struct profile_row *row = &p->rows[i];
-		struct roofline line;
-
-		if (!row->work.flops)
-			continue;
-		line = roofline_of_row(c->profile, p, row);
-		if (line.flops_per_s > 0 && line.intensity > 0)
-			marks[count++] = (struct mark){row, line};
-	}
-	return count;
-}
-
-static size_t find_roofs(const struct mark *marks, size_t marks_count, struct roof *roofs)
-{
-	size_t count = 0, at;
-
-	for (size_t i = 0; i < marks_count; i++) {
-		const struct roof *roof = &marks[i].line.roof;
-
-		for (at = 0; at < count && roofs[at].dtype != roof->dtype; at++)
-			;
-		if (at == count && roof->flops_per_s > 0 && roof->bytes_per_s > 0)
-			roofs[count++] = *roof;
-	}
-	return count;
-}
-
 /* "Roof with 2 cores: memory 20.0 GB/s; f32 118 GFLOP/s, from 5.90 FLOP a byte on" */
 static void compose_roofs(struct composer *c, const struct roof *roofs, size_t count)
 {
@@ -218,26 +183,28 @@ static void compose_roofs(struct composer *c, const struct roof *roofs, size_t c
 	document_add(c->document, BLOCK_NOTE, &text);
 }
 
-static void compose_plot(struct composer *c, const struct mark *marks, size_t marks_count,
-			 const struct roof *roofs, size_t roofs_count)
+static void compose_plot(struct composer *c, const struct profile_process *p,
+			 const struct marks *marks)
 {
 	struct plot_point points[MARKS];
-	struct plot_roof lines[MARKS];
+	struct plot_roof roofs[MARKS];
 	struct text text = {0};
 
-	for (size_t i = 0; i < marks_count; i++)
-		points[i] = (struct plot_point){marks[i].line.intensity, marks[i].line.flops_per_s,
-						(char)('A' + i)};
-	for (size_t i = 0; i < roofs_count; i++)
-		lines[i] = (struct plot_roof){roofs[i].flops_per_s, roofs[i].bytes_per_s};
+	if (c->limits->charts) {
+		document_add_chart(c->document,
+				   (struct chart){.kind = CHART_ROOFLINE, .process = p});
+		return;
+	}
+	marks_plot(marks, points, roofs);
 	document_say(c->document, BLOCK_CAPTION,
 		     "Roofline: FLOP/s (up) by FLOP a byte (to the right)");
-	plot_roofline(&text, c->limits->plot_columns, lines, roofs_count, points, marks_count);
+	plot_roofline(&text, c->limits->plot_columns, roofs, marks->roofs_count, points,
+		      marks->count);
 	document_add(c->document, BLOCK_PLOT, &text);
 }
 
 static void compose_marks(struct composer *c, const struct profile_process *p,
-			  const struct mark *marks, size_t count)
+			  const struct marks *marks)
 {
 	static const struct column columns[] = {
 		{.title = ""},
@@ -250,21 +217,29 @@ static void compose_marks(struct composer *c, const struct profile_process *p,
 	};
 
 	document_table(c->document, columns);
-	for (size_t i = 0; i < count; i++) {
-		const struct roofline *line = &marks[i].line;
+	for (size_t i = 0; i < marks->count; i++) {
+		const struct roofline *line = &marks->marks[i].line;
 		const char *bound = roofline_class_name(line->bound);
 		struct text name = {0};
 
-		document_cell_printf(c->document, "%c", (char)('A' + i));
+		document_cell_printf(c->document, "%c", marks_letter(i));
 		document_cell_gflops(c->document, line->flops_per_s);
 		document_cell_share(c->document, (uint64_t)line->flops_per_s,
 				    (uint64_t)line->attainable_flops_per_s);
 		document_cell_printf(c->document, "%.3g", line->intensity);
 		document_cell_printf(c->document, "%s", name_of_dtype(line->dtype));
 		document_cell_printf(c->document, "%s", bound ? bound : "-");
-		compose_function_name(c, p, marks[i].row->function, &name);
+		compose_function_name(c, p, marks->marks[i].row->function, &name);
 		document_cell(c->document, &name);
 	}
+}
+
+static bool knows_bandwidth(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->peaks_count; i++)
+		if (profile->peaks[i].bytes_per_s)
+			return true;
+	return false;
 }
 
 /* Where a peak is unknown, so is how far it is from it. */
@@ -275,26 +250,27 @@ static const char *why_no_roof(const struct composer *c, const struct profile_pr
 		       "(--peak-flops, --peak-bandwidth say it).";
 	if (p->cpu_ns == PROFILE_ABSENT)
 		return "No roofline: how many cores the process used is not known.";
+	if (!knows_bandwidth(c->profile))
+		return "No roofline: the bandwidth of this host's memory could not be measured "
+		       "(--peak-bandwidth says it).";
 	return "No roofline: no peak is known for this type of data "
 	       "(--peak-flops, --peak-bandwidth say it).";
 }
 
 static void compose_roofline(struct composer *c, const struct profile_process *p)
 {
-	struct mark marks[MARKS];
-	struct roof roofs[MARKS];
-	size_t marks_count = find_marks(c, p, marks);
-	size_t roofs_count = find_roofs(marks, marks_count, roofs);
+	struct marks marks;
 
-	if (!marks_count)
+	marks_find(&marks, c->profile, p);
+	if (!marks.count)
 		return;
-	if (!roofs_count) {
+	if (!marks.roofs_count) {
 		document_say(c->document, BLOCK_NOTE, why_no_roof(c, p));
 		return;
 	}
-	compose_plot(c, marks, marks_count, roofs, roofs_count);
-	compose_marks(c, p, marks, marks_count);
-	compose_roofs(c, roofs, roofs_count);
+	compose_plot(c, p, &marks);
+	compose_marks(c, p, &marks);
+	compose_roofs(c, marks.roofs, marks.roofs_count);
 }
 
 void compose_compute(struct composer *c, const struct profile_process *p)
@@ -307,5 +283,6 @@ void compose_compute(struct composer *c, const struct profile_process *p)
 	compose_attributed(c, &p->compute);
 	compose_dtypes(c, &p->compute);
 	compose_sources(c, p);
+	compose_moved(c, p);
 	compose_roofline(c, p);
 }

@@ -32,6 +32,7 @@ enum chart_kind {
 	CHART_RESIDENT,	 /* resident memory over time */
 	CHART_HELD,	 /* a domain's live bytes over time, or allocated ones */
 	CHART_PLACES,	 /* flame graph of a domain's hotspots */
+	CHART_ROOFLINE,	 /* functions that compute, under what the host can do */
 };
 
 /* What a chart shows; borrowed. */
@@ -92,6 +93,9 @@ int document_compose(struct document *document, const struct profile *profile,
 		     const struct analysis *analysis, const struct report_options *options,
 		     const struct document_limits *limits);
 void document_clear(struct document *document);
+/* The layouts for people: 0 or -errno of the stream. */
+int document_write_text(FILE *out, const struct document *document, bool color, unsigned width);
+int document_write_md(FILE *out, const struct document *document);
 
 /* For composing: takes the text, which is empty then. */
 void document_add(struct document *document, enum block_kind kind, struct text *text);

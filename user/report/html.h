@@ -8,6 +8,9 @@
 
 /* Adds a <figure>. What is only drawn by the script (html/report.js) comes as JSON in it. */
 void html_chart(struct text *into, const struct profile *profile, const struct chart *chart);
+/* html_roofline.c */
+void html_roofline(struct text *into, const struct profile *profile,
+		   const struct profile_process *process);
 /* Adds JSON in a form that cannot end the <script> element around it: "<" as \u003c. */
 void html_json(struct text *into, const char *json);
 

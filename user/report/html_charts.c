@@ -340,5 +340,8 @@ void html_chart(struct text *into, const struct profile *profile, const struct c
 	case CHART_PLACES:
 		chart_places(into, chart->memory);
 		break;
+	case CHART_ROOFLINE:
+		html_roofline(into, profile, chart->process);
+		break;
 	}
 }

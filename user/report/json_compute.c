@@ -27,6 +27,8 @@ static json_t *calls_object(const struct profile_work *work)
 	set_integer(object, "counted", work->counted_count);
 	set_integer(object, "unread", work->unread_count);
 	set_integer(object, "silenced", work->silenced_count);
+	if (work->opaque_count)
+		set_integer(object, "opaque", work->opaque_count);
 	return object;
 }
 
@@ -41,11 +43,18 @@ static void set_roofline(json_t *object, const struct roofline *line)
 		json_object_set_new(object, "roofline", json_string(bound));
 }
 
-static void set_bytes(json_t *object, const struct profile_work *work)
+/* By the process's time: the calls themselves return when the GPU has been told. */
+static void set_bus(json_t *object, const struct profile_work *work, uint64_t wall_ns)
 {
-	set_integer(object, "bytes", work->bytes);
-	if (work->moved_bytes)
-		set_integer(object, "moved_bytes", work->moved_bytes);
+	if (wall_ns)
+		set_positive(object, "moved_bytes_per_s",
+			     (double)work->moved_bytes / (double)wall_ns, 1e-9);
+	if (!profile_bus_known(work))
+		return;
+	set_integer(object, "bus_bytes", work->bus_bytes);
+	if (wall_ns)
+		set_positive(object, "bus_bytes_per_s", (double)work->bus_bytes / (double)wall_ns,
+			     1e-9);
 }
 
 void json_set_work(json_t *object, const struct profile *profile,
@@ -54,13 +63,17 @@ void json_set_work(json_t *object, const struct profile *profile,
 	const struct profile_work *work = &row->work;
 	struct roofline line;
 
-	if (work->counted_count || work->unread_count || work->silenced_count)
+	if (work->counted_count || work->unread_count || work->silenced_count || work->opaque_count)
 		json_object_set_new(object, "figures", calls_object(work));
 	if (!row->inclusive.counted_count)
 		return;
 	line = roofline_of_row(profile, process, row);
 	set_integer(object, "flops", row->inclusive.flops);
-	set_bytes(object, &row->inclusive);
+	set_integer(object, "bytes", row->inclusive.bytes);
+	if (row->inclusive.moved_bytes) {
+		set_integer(object, "moved_bytes", row->inclusive.moved_bytes);
+		set_bus(object, &row->inclusive, profile_wall_ns(process));
+	}
 	if (work->counted_count) {
 		set_integer(object, "own_flops", work->flops);
 		set_integer(object, "own_bytes", work->bytes);
@@ -114,6 +127,7 @@ static json_t *rates_of(const struct profile *profile, const struct profile_proc
 				  profile_wall_ns(process)),
 		     1);
 	set_positive(object, "cores", roofline_cores(profile, process), 1);
+	set_bus(object, &process->compute.work, profile_wall_ns(process));
 	return object;
 }
 
@@ -144,6 +158,8 @@ void json_put_compute(struct json_output *o, const struct profile *profile,
 	json_put(o, "figures", calls_object(&compute->work));
 	json_put(o, "counted_ns", json_of_integer(compute->counted_ns));
 	json_put(o, "unread_ns", json_of_integer(compute->unread_ns));
+	if (compute->opaque_ns)
+		json_put(o, "opaque_ns", json_of_integer(compute->opaque_ns));
 	if (attributed >= 0)
 		json_put(o, "attributed", json_real(attributed));
 	json_close(o, '}');

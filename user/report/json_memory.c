@@ -124,8 +124,7 @@ static json_t *allocator_names(const struct profile_memory *memory)
 		bool is_new = true;
 		size_t k;
 
-		json_array_foreach(array, k, known)
-			is_new = is_new && !json_equal(known, name);
+		json_array_foreach(array, k, known) is_new = is_new && !json_equal(known, name);
 		if (is_new)
 			json_array_append(array, name);
 		json_decref(name);

@@ -17,19 +17,14 @@
 #define DOTS_ACROSS 2
 #define DOTS_DOWN   4
 
-/* Powers of ten. */
-struct axis {
-	double from, to;
-};
-
 struct plot {
 	unsigned width; /* cells */
-	struct axis x, y;
+	struct plot_axis x, y;
 	uint8_t dots[HEIGHT][WIDTH_MAX]; /* as U+2800 counts them */
 	char marks[HEIGHT][WIDTH_MAX];
 };
 
-static void widen(struct axis *axis, double value)
+static void widen(struct plot_axis *axis, double value)
 {
 	double power = log10(value);
 
@@ -40,7 +35,7 @@ static void widen(struct axis *axis, double value)
 }
 
 /* Whole decades; the upper ones where there are too many. */
-static void round_off(struct axis *axis)
+static void round_off(struct plot_axis *axis)
 {
 	axis->from = floor(axis->from);
 	axis->to = ceil(axis->to);
@@ -50,24 +45,24 @@ static void round_off(struct axis *axis)
 		axis->from = axis->to - DECADES_MAX;
 }
 
-static void choose_axes(struct plot *plot, const struct plot_roof *roofs, size_t roofs_count,
-			const struct plot_point *points, size_t points_count)
+void plot_axes(struct plot_axis *x, struct plot_axis *y, const struct plot_roof *roofs,
+	       size_t roofs_count, const struct plot_point *points, size_t points_count)
 {
-	plot->x = plot->y = (struct axis){INFINITY, -INFINITY};
+	*x = *y = (struct plot_axis){INFINITY, -INFINITY};
 	for (size_t i = 0; i < roofs_count; i++) {
-		widen(&plot->x, roofs[i].flat / roofs[i].slope);
-		widen(&plot->y, roofs[i].flat);
+		widen(x, roofs[i].flat / roofs[i].slope);
+		widen(y, roofs[i].flat);
 	}
 	for (size_t i = 0; i < points_count; i++) {
-		widen(&plot->x, points[i].x);
-		widen(&plot->y, points[i].y);
+		widen(x, points[i].x);
+		widen(y, points[i].y);
 	}
-	round_off(&plot->x);
-	round_off(&plot->y);
+	round_off(x);
+	round_off(y);
 }
 
 /* Where a value lies on an axis of so many places, from 0. */
-static int place_of(const struct axis *axis, double value, unsigned places)
+static int place_of(const struct plot_axis *axis, double value, unsigned places)
 {
 	double at = (log10(value) - axis->from) / (axis->to - axis->from) * places;
 
@@ -205,7 +200,7 @@ void plot_roofline(struct text *into, unsigned columns, const struct plot_roof *
 	if (columns < PLOT_COLUMNS_MIN)
 		columns = PLOT_COLUMNS_MIN;
 	plot.width = columns - LABEL < WIDTH_MAX ? columns - LABEL : WIDTH_MAX;
-	choose_axes(&plot, roofs, roofs_count, points, points_count);
+	plot_axes(&plot.x, &plot.y, roofs, roofs_count, points, points_count);
 	for (size_t i = 0; i < roofs_count; i++)
 		draw_roof(&plot, &roofs[i]);
 	for (size_t i = 0; i < points_count; i++)

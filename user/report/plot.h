@@ -24,6 +24,15 @@ struct plot_point {
 	char mark;
 };
 
+/* Powers of ten, whole decades. */
+struct plot_axis {
+	double from, to;
+};
+
+/* What shows all roofs' ridges and all points; the upper decades where there are too many. */
+void plot_axes(struct plot_axis *x, struct plot_axis *y, const struct plot_roof *roofs,
+	       size_t roofs_count, const struct plot_point *points, size_t points_count);
+
 #define PLOT_COLUMNS_MIN 30
 
 /* Adds lines of at most `columns`, each with its end. Needs a roof or a point. */

@@ -98,6 +98,7 @@ static void compose_process(struct composer *c, size_t i)
 	else if (c->analysis->processes[i].silence)
 		document_say(c->document, BLOCK_PARAGRAPH, c->analysis->processes[i].silence);
 	compose_compute(c, p);
+	compose_counters(c, p);
 	compose_memory(c, p, &c->analysis->processes[i]);
 	compose_threads(c, p);
 }

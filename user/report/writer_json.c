@@ -206,6 +206,7 @@ static json_t *function_object(const struct profile *p, const struct profile_pro
 	set_times(object, row);
 	json_object_set_new(object, "threads", json_of_integer(row->threads_count));
 	json_set_work(object, p, process, row);
+	json_set_counters(object, p, row);
 	if (process->memory_count > 0)
 		json_set_measured(object, "alloc_bytes", row->alloc_bytes);
 	for (size_t i = 0; i < row->callers_count; i++)
@@ -324,6 +325,7 @@ static void put_process(struct json_output *o, const struct profile *p,
 	json_put_memory(o, p, process, analysis);
 	json_put_compute(o, p, process);
 	put_steps(o, p, &process->steps);
+	json_put_counters(o, p, process);
 	json_open(o, "threads", '[');
 	for (size_t i = 0; i < process->threads_count; i++)
 		json_put(o, NULL, thread_object(&process->threads[i]));
@@ -352,6 +354,8 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 	put_overhead(&o, profile);
 	put_not_attached(&o, profile);
 	json_put_peaks(&o, profile);
+	if (profile->meters_why)
+		json_put(&o, "counters_missing", json_of_string(profile->meters_why));
 	json_open(&o, "processes", '[');
 	for (size_t i = 0; i < profile->processes_count; i++)
 		put_process(&o, profile, &profile->processes[i], &analysis->processes[i]);

@@ -116,6 +116,26 @@ static void add_block(struct text *text, const struct block *block)
 	}
 }
 
+int document_write_md(FILE *out, const struct document *document)
+{
+	struct text text = {0};
+	int err;
+
+	for (size_t i = 0; i < document->blocks_count; i++) {
+		const struct block *block = &document->blocks[i];
+
+		if (i && document->blocks[i - 1].kind == BLOCK_FINDING &&
+		    block->kind != BLOCK_FINDING)
+			text_add(&text, "\n");
+		add_block(&text, block);
+	}
+	err = text.failed ? -ENOMEM : 0;
+	if (!err && fwrite(text_peek(&text), 1, text.length, out) != text.length)
+		err = errno ? -errno : -EIO;
+	text_clear(&text);
+	return err;
+}
+
 int report_write_md(FILE *out, const struct profile *profile, const struct analysis *analysis,
 		    const struct report_options *options)
 {
@@ -134,23 +154,11 @@ int report_write_md(FILE *out, const struct profile *profile, const struct analy
 		.name_columns = 80,
 	};
 	struct document document = {0};
-	struct text text = {0};
 	int err;
 
 	err = document_compose(&document, profile, analysis, options, &limits);
-	for (size_t i = 0; i < document.blocks_count && !err; i++) {
-		const struct block *block = &document.blocks[i];
-
-		if (i && document.blocks[i - 1].kind == BLOCK_FINDING &&
-		    block->kind != BLOCK_FINDING)
-			text_add(&text, "\n");
-		add_block(&text, block);
-	}
-	if (!err && text.failed)
-		err = -ENOMEM;
-	if (!err && fwrite(text_peek(&text), 1, text.length, out) != text.length)
-		err = errno ? -errno : -EIO;
-	text_clear(&text);
+	if (!err)
+		err = document_write_md(out, &document);
 	document_clear(&document);
 	return err;
 }

@@ -344,6 +344,23 @@ static bool stands_apart(enum block_kind before, enum block_kind block)
 	return before != BLOCK_FOLD && before != BLOCK_CAPTION;
 }
 
+int document_write_text(FILE *out, const struct document *document, bool color, unsigned width)
+{
+	struct layout l = {.color = color, .width = width < WIDTH_MIN ? WIDTH_MIN : width};
+	int err;
+
+	for (size_t i = 0; i < document->blocks_count; i++) {
+		if (i && stands_apart(document->blocks[i - 1].kind, document->blocks[i].kind))
+			text_add(&l.out, "\n");
+		add_block(&l, &document->blocks[i]);
+	}
+	err = l.out.failed ? -ENOMEM : 0;
+	if (!err && fwrite(text_peek(&l.out), 1, l.out.length, out) != l.out.length)
+		err = errno ? -errno : -EIO;
+	text_clear(&l.out);
+	return err;
+}
+
 int report_write_text(FILE *out, const struct profile *profile, const struct analysis *analysis,
 		      const struct report_options *options)
 {
@@ -358,24 +375,14 @@ int report_write_text(FILE *out, const struct profile *profile, const struct ana
 		.processes = 6,
 		.not_attached = 10,
 	};
-	struct layout l = {.color = options->color, .width = options->width ? options->width : 80};
+	unsigned width = options->width ? options->width : 80;
 	struct document document = {0};
 	int err;
 
-	if (l.width < WIDTH_MIN)
-		l.width = WIDTH_MIN;
-	limits.plot_columns = l.width;
+	limits.plot_columns = width < WIDTH_MIN ? WIDTH_MIN : width;
 	err = document_compose(&document, profile, analysis, options, &limits);
-	for (size_t i = 0; i < document.blocks_count && !err; i++) {
-		if (i && stands_apart(document.blocks[i - 1].kind, document.blocks[i].kind))
-			text_add(&l.out, "\n");
-		add_block(&l, &document.blocks[i]);
-	}
-	if (!err && l.out.failed)
-		err = -ENOMEM;
-	if (!err && fwrite(text_peek(&l.out), 1, l.out.length, out) != l.out.length)
-		err = errno ? -errno : -EIO;
-	text_clear(&l.out);
+	if (!err)
+		err = document_write_text(out, &document, options->color, width);
 	document_clear(&document);
 	return err;
 }

@@ -18,8 +18,9 @@ struct reader {
 	struct tracer *tracer;
 	struct sink *sink;
 	void (*on_record)(void *ctx, const struct perfx_record *record);
+	void (*on_object)(void *ctx, const struct perfx_object_record *record);
 	void *ctx;
-	struct ring_buffer *spans, *memory, *control;
+	struct ring_buffer *spans, *memory, *control, *objects;
 	const char *step_range;
 	int epoll_fd;
 	bool draining_control;
@@ -165,6 +166,16 @@ static int on_control_record(void *ctx, void *data, size_t size)
 	return 0;
 }
 
+/* Not for the sink: whoever acts upon it describes what it says. */
+static int on_object(void *ctx, void *data, size_t size)
+{
+	struct reader *reader = ctx;
+
+	(void)size;
+	reader->on_object(reader->ctx, data);
+	return 0;
+}
+
 static int watch(struct reader *reader, struct ring_buffer *ring)
 {
 	struct epoll_event event = {.events = EPOLLIN};
@@ -174,6 +185,8 @@ static int watch(struct reader *reader, struct ring_buffer *ring)
 
 struct reader *reader__new(struct tracer *tracer, struct sink *sink,
 			   void (*on_record)(void *ctx, const struct perfx_record *record),
+			   void (*on_object_record)(void *ctx,
+						    const struct perfx_object_record *record),
 			   void *ctx)
 {
 	struct reader *reader = calloc(1, sizeof(*reader));
@@ -183,6 +196,7 @@ struct reader *reader__new(struct tracer *tracer, struct sink *sink,
 	reader->tracer = tracer;
 	reader->sink = sink;
 	reader->on_record = on_record;
+	reader->on_object = on_object_record;
 	reader->ctx = ctx;
 	reader->contexts_low = 1;
 	reader->contexts_known[0] = true; /* "no context" */
@@ -190,10 +204,11 @@ struct reader *reader__new(struct tracer *tracer, struct sink *sink,
 	reader->memory = ring_buffer__new(tracer__memory_fd(tracer), on_memory, reader, NULL);
 	reader->control =
 		ring_buffer__new(tracer__control_fd(tracer), on_control_record, reader, NULL);
+	reader->objects = ring_buffer__new(tracer__objects_fd(tracer), on_object, reader, NULL);
 	reader->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (!reader->spans || !reader->memory || !reader->control || reader->epoll_fd < 0 ||
-	    watch(reader, reader->spans) || watch(reader, reader->memory) ||
-	    watch(reader, reader->control)) {
+	if (!reader->spans || !reader->memory || !reader->control || !reader->objects ||
+	    reader->epoll_fd < 0 || watch(reader, reader->spans) || watch(reader, reader->memory) ||
+	    watch(reader, reader->control) || watch(reader, reader->objects)) {
 		int err = errno;
 
 		reader__free(reader);
@@ -210,6 +225,7 @@ void reader__free(struct reader *reader)
 	ring_buffer__free(reader->spans);
 	ring_buffer__free(reader->memory);
 	ring_buffer__free(reader->control);
+	ring_buffer__free(reader->objects);
 	if (reader->epoll_fd >= 0)
 		close(reader->epoll_fd);
 	free(reader);
@@ -235,6 +251,7 @@ bool reader__drain(struct reader *reader)
 	bool more;
 
 	drain_control(reader);
+	ring_buffer__consume(reader->objects);
 	reader->budget = DRAIN_MAX;
 	more = ring_buffer__consume(reader->memory) == -EAGAIN;
 	reader->budget = DRAIN_MAX;

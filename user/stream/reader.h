@@ -12,10 +12,11 @@
 
 struct reader;
 
-/* on_record sees each control record when the sink has it, and each STACK record. NULL with errno.
- */
+/* on_record sees each control record when the sink has it, and each STACK record; on_object what
+ * the sink never has. NULL with errno. */
 struct reader *reader__new(struct tracer *tracer, struct sink *sink,
 			   void (*on_record)(void *ctx, const struct perfx_record *record),
+			   void (*on_object)(void *ctx, const struct perfx_object_record *record),
 			   void *ctx);
 void reader__free(struct reader *reader);
 /* Ranges of that name are steps (PERFX_FUNCTION_STEP); borrowed. NULL: none is. */

@@ -73,10 +73,10 @@ int image__each_mark(struct image *image, int (*fn)(const struct symbol *symbol,
  * returns what fn returns when that is not 0. */
 int image__each_hint(struct image *image, int (*fn)(uint64_t vaddr, void *ctx), void *ctx);
 
-/* The USDT probes that the file's notes tell of (.note.stapsdt), in their order: one for each place,
- * so names repeat. Strings are borrowed from the image and may hold anything. A probe outside the
- * executable code is skipped, and one with a semaphore that the kernel could not raise. Stops and
- * returns what fn returns when that is not 0. */
+/* The USDT probes that the file's notes tell of (.note.stapsdt), in their order: one for each
+ * place, so names repeat. Strings are borrowed from the image and may hold anything. A probe
+ * outside the executable code is skipped, and one with a semaphore that the kernel could not raise.
+ * Stops and returns what fn returns when that is not 0. */
 struct usdt_probe {
 	const char *provider, *name;
 	const char *arguments; /* as the assembler wrote them: "8@%rdi -4@-20(%rbp)" */

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A current PyTorch and a current JAX, from a virtual environment: ML_VENV names it (make check-ml).
 Times from command to "tracing" are printed (pytest -s), not judged."""
+import json
 import os
 import pathlib
 import subprocess
 
 import marks
 import pytest
-from conftest import total
+from conftest import BUILD, PERFX, TOP, total
 from flops import check_shapes, check_steps, check_sums
 from memory_trainers import (check_arrays, check_leak, check_shared_batches, check_steady,
                              check_steps_balance)
@@ -80,15 +81,21 @@ def traced_steps(trainer, steps, *options):
 
 
 def test_jax_by_default(jax_trainer):
-    """A dispatch a step; every step runs the same operations: twice the steps, twice the calls."""
+    """A dispatch a step; every step runs the same operations: twice the steps, twice the calls, and
+    the operations of a perceptron of 256, 512, 512 and 10 with a batch of 256."""
     once = traced_steps(jax_trainer, 10, "--no-calibrate")
     twice = traced_steps(jax_trainer, 20)
     jax_trainer.finish()
     assert total(once, "Execute", "calls") == 10
     assert total(twice, "Execute", "calls") == 20
-    thunks = [total(r, "TracedExecute", "calls") for r in (once, twice)]
-    assert thunks[0] > 0 and thunks[0] % 10 == 0
-    assert thunks[1] == 2 * thunks[0]
+    runs = [{f["name"]: f["calls"] for p in r["processes"] for f in p["functions"]
+             if f["name"].startswith("jit_update/")} for r in (once, twice)]
+    assert runs[0] and not [n for n in runs[0].values() if n % 10]
+    assert runs[1] == {name: 2 * n for name, n in runs[0].items()}
+    # forward, weights' gradients, and inputs' gradients but the first
+    layers = [256 * 512, 512 * 512, 512 * 10]
+    step = 2 * 256 * (2 * sum(layers) + sum(layers[1:]))
+    assert [r["processes"][0]["compute"]["flops"] for r in (once, twice)] == [10 * step, 20 * step]
 
 
 def test_jax_matrix_products(jax_trainer):
@@ -155,6 +162,48 @@ def test_jax_shapes(jax_python):
         trainer.kill()
     check_sums(report)
     assert sum(p["compute"]["flops"] for p in report["processes"]) == 2 * expected
+
+
+JITTED = """
+import inspect, json, sys
+sys.path.insert(0, "python")
+import jax, jax.numpy as jnp, perfx
+
+@perfx.track
+@jax.jit
+def step(x, scale=2.0):
+    return (x @ x.T).sum() * scale
+
+class Net:
+    @perfx.track
+    @jax.jit
+    def forward(x):
+        return x * 2
+
+def loop(n):
+    for _ in range(n):
+        result = step(x)
+    return result
+
+x = jnp.ones((64, 64))
+step(x).block_until_ready()
+result, stats = perfx.profile(loop, 25)
+executed = [row.call_count for row in stats if row.name.endswith("LoadedExecutable::Execute")]
+print(json.dumps({
+    "signature": str(inspect.signature(step)), "result": float(result), "executed": sum(executed),
+    "lowered": "jit_step" in step.lower(x).as_text(), "jaxpr": "dot_general" in str(jax.make_jaxpr(step)(x)),
+    "gradient": jax.grad(step)(x).shape[0], "method": float(Net.forward(x)[0, 0])}))
+"""
+
+
+def test_jitted_functions_can_be_marked(jax_python):
+    run = subprocess.run([jax_python, "-c", JITTED], capture_output=True, text=True, timeout=300,
+                         cwd=TOP, env={**os.environ, "PERFX_TRACE": PERFX, "JAX_PLATFORMS": "cpu",
+                                       "PERFX_LIBRARY": str(BUILD / "libperfx.so.1")})
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout) == {
+        "signature": "(x, scale=2.0)", "result": 2.0 * 64**3, "executed": 25, "lowered": True,
+        "jaxpr": True, "gradient": 64, "method": 2.0}
 
 
 @pytest.mark.parametrize("workers", [0, 2])

@@ -4,6 +4,18 @@
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
+__attribute__((noipa)) word ncclCommInitRank(handle *comm, int ranks, struct nccl_id id, int rank)
+{
+	*comm = (handle)(0x1000l * ranks);
+	return 0;
+}
+
+__attribute__((noipa)) word ncclCommCount(handle comm, int *ranks)
+{
+	*ranks = (int)((long)comm / 0x1000);
+	return 0;
+}
+
 __attribute__((noipa)) word ncclAllReduce(in from, out to, size_t count, word type, word op,
 					  handle comm, handle stream)
 {

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""perfx.profile: perfx-trace on this process for the duration of a call."""
+import inspect
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+
+from ._library import prefixes, source_tree
+from ._result import ProfileResult
+from ._track import is_tracked, track
+
+NO_PRIVILEGE = 77  # perfx-trace's exit status
+FOREVER = "10000000"  # seconds: until it is told to stop
+HOW_TO_GET_PRIVILEGE = (
+    "tracing takes root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE. Either run this program with "
+    "sudo; or let perfx.profile call sudo: PERFX_TRACE='sudo -n perfx-trace'; or give the tracer "
+    "the capabilities: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep "
+    "$(command -v perfx-trace). `perfx-trace doctor` says what works here")
+
+
+class ProfilingError(RuntimeError):
+    """The call could not be traced. Where that shows only after the call, its result is in
+    `.result`; before it, the function has not been called."""
+
+    result = None
+
+
+def find_tracer():
+    """The command, as a list."""
+    if os.environ.get("PERFX_TRACE"):
+        return shlex.split(os.environ["PERFX_TRACE"])
+    places = [str(source_tree() / "build")] if source_tree() else []
+    places += [str(prefix / "bin") for prefix in prefixes()]
+    found = shutil.which("perfx-trace", path=os.pathsep.join(
+        places[:1] + [os.environ.get("PATH", os.defpath)] + places[1:]))
+    if not found:
+        raise ProfilingError("there is no perfx-trace here: build it and `sudo make install`, or say "
+                             "where it is with PERFX_TRACE=/path/to/perfx-trace")
+    return [found]
+
+
+class Tracer:
+    """perfx-trace on this process, attached when this is made."""
+
+    def __init__(self, command, options, timeout):
+        self.messages = []
+        self.attached = threading.Event()
+        argv = [*command, "-p", str(os.getpid()), "-d", FOREVER, "-f", "json", "-o", "-", *options]
+        try:
+            # a session of its own: Ctrl-C is for the program, which then stops the tracer
+            self.process = subprocess.Popen(  # pylint: disable=consider-using-with
+                argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                start_new_session=True)
+        except OSError as error:
+            raise ProfilingError(f"{argv[0]}: {error.strerror}: say where perfx-trace is with "
+                                 "PERFX_TRACE=/path/to/perfx-trace") from error
+        self.reader = threading.Thread(target=self.read, name="perfx-profile", daemon=True)
+        self.reader.start()
+        if not self.attached.wait(timeout):
+            self.kill()
+            raise ProfilingError(f"{argv[0]} was not attached within {timeout} s" + self.said())
+        if not self.is_tracing():
+            self.process.wait()
+            raise self.failure()
+
+    def read(self):
+        """What it says, up to its end."""
+        for line in self.process.stderr:
+            self.messages.append(line.decode(errors="replace").rstrip("\n"))
+            if self.is_tracing():
+                self.attached.set()
+        self.attached.set()
+
+    def is_tracing(self):
+        return any(": tracing " in line for line in self.messages)
+
+    def said(self):
+        return "".join("\n  " + line for line in self.messages)
+
+    def failure(self):
+        self.reader.join()
+        code = self.process.returncode
+        if code == NO_PRIVILEGE:
+            return ProfilingError("not enough privilege to trace this process: "
+                                  f"{HOW_TO_GET_PRIVILEGE}.{self.said()}")
+        return ProfilingError(f"{self.process.args[0]} ended with {code}{self.said()}")
+
+    def stop(self):
+        """The report, as a dict."""
+        try:
+            self.process.send_signal(signal.SIGINT)
+        except PermissionError:  # of sudo, which passes on what root or its terminal sends
+            subprocess.run(["sudo", "-n", "kill", "-INT", str(self.process.pid)], check=False)
+        text = self.process.stdout.read()
+        self.process.wait()
+        self.close()
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise self.failure() from None
+
+    def kill(self):
+        try:
+            self.process.kill()
+        except PermissionError:
+            pass
+        self.process.wait()
+        self.close()
+
+    def close(self):
+        self.reader.join()
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+def wait_for(result):
+    """JAX hands work over and comes back: what it still does for the result belongs to the call."""
+    jax = sys.modules.get("jax")
+    if jax:
+        jax.block_until_ready(result)
+
+
+class Profiler:
+    """perfx.profile with options of its own: Profiler("-F", "libfast.so:*").profile(fn, …).
+
+    options   further options of perfx-trace
+    tracer    the command, a str or a list; else PERFX_TRACE, else perfx-trace where it is found
+    timeout   seconds that attaching may take
+    """
+
+    def __init__(self, *options, tracer=None, timeout=60):
+        self.options = [os.fspath(option) for option in options]
+        self.tracer = [tracer] if isinstance(tracer, (str, os.PathLike)) else tracer
+        self.timeout = timeout
+
+    def profile(self, fn, /, *args, **kwargs):
+        if inspect.iscoroutinefunction(fn):
+            raise TypeError("perfx.profile: a coroutine function does nothing when it is called: "
+                            "perfx.profile(asyncio.run, main())")
+        tracked = fn if is_tracked(fn) else track(fn)
+        tracer = Tracer(self.tracer or find_tracer(), self.options, self.timeout)
+        try:
+            result = tracked(*args, **kwargs)
+            wait_for(result)
+        except BaseException:
+            tracer.kill()
+            raise
+        try:
+            return result, ProfileResult(tracer.stop(), os.getpid())
+        except ProfilingError as error:
+            error.result = result
+            raise
+
+
+def profile(fn, /, *args, **kwargs):
+    """Calls fn(*args, **kwargs) with perfx-trace on this process; gives its result and a
+    ProfileResult of all that was traced meanwhile, on all threads. Raises ProfilingError where this
+    is not possible, and what fn raises."""
+    return Profiler().profile(fn, *args, **kwargs)

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Two captures → what changed, in every format, compared with files in tests/golden. */
+#include "golden_cases.h"
+#include "golden_file.h"
+
+#include "base/utf8.h"
+#include "report/difference.h"
+
+#include <jansson.h>
+
+/* Ten steps a second with a product in each: 40 ms in A, 50 ms in B. What is prepared is faster in
+ * B, and a call of the C library's is only there; B keeps more memory. */
+static void trainer(struct stream *s, bool later)
+{
+	const struct stream_place place = {1, 4242, 1, 1, 1, PERFX_DOMAIN_HOST};
+	const struct stream_work product = {PERFX_FIGURE_COUNTED, PERFX_DTYPE_F32, 4000000000,
+					    40000000};
+	uint64_t steps = later ? 60 : 40, gemm = later ? 50 * MS : 40 * MS;
+	uint64_t prepare = later ? 4 * MS : 5 * MS;
+
+	stream_host(s);
+	stream_process(s, 1, later ? 5151 : 4242, "trainer",
+		       "./trainer\x1f--epochs\x1f"
+		       "3");
+	stream_function(s, 1, "train_step", "/opt/train/trainer", PERFX_SOURCE_PERFX);
+	stream_function(s, 2, "cblas_sgemm", later ? "/b/libblas.so.4" : "/a/libblas.so.3",
+			PERFX_SOURCE_BLAS);
+	stream_function(s, 3, "prepare", "/opt/train/trainer", PERFX_SOURCE_PERFX);
+	stream_function(s, 4, later ? "memmove" : "memcpy", "/lib/libc.so.6", PERFX_SOURCE_SYMBOL);
+	stream_function(s, 5, "evaluate", "/opt/train/trainer", PERFX_SOURCE_PERFX);
+	stream_allocator(s, 1, PERFX_DOMAIN_HOST, "libc", LIBC);
+	stream_stack(s, 1, 1, 0, 0x1000);
+	stream_frame(s, 1, 0x1000, 0, "forward", MODEL, 0x100, "/src/net.cc", later ? 44 : 42);
+	stream_memory_mode(s, 0, PERFX_DOMAIN_HOST, PERFX_MEMORY_EXACT, 0);
+	for (uint32_t f = 1; f <= 5; f++)
+		stream_context(s, f, f > 1, f, 1);
+	stream_usage(s, 1, 0, 0, 0, 200 << 20);
+	for (uint64_t i = 0; i < steps; i++) {
+		uint64_t at = i * 100 * MS, jitter = i % 5 * 100 * US;
+
+		stream_allocation(s, &place, at, 0x10000, later ? 96 << 20 : 64 << 20, 0);
+		stream_free(s, &place, at + 60 * MS, 0x10000, 0, 0);
+		stream_call(s, 3, 4242, at, prepare + jitter, prepare + jitter, 0);
+		stream_call(s, 4, 4242, at + 7 * MS, 1 * MS, 1 * MS, 0);
+		stream_compute(s, 2, 4242, at + 10 * MS, gemm + jitter, gemm + jitter, product);
+		stream_call(s, 1, 4242, at, 80 * MS + jitter, 80 * MS - gemm - prepare - MS, 0);
+	}
+	stream_call(s, 5, 4242, steps * 100 * MS - 10 * MS, 5 * MS, 5 * MS, 0);
+	stream_usage(s, 1, steps * 100 * MS, steps * 80 * MS, 0, later ? 232 << 20 : 200 << 20);
+	stream_end(s, steps * 100 * MS, 0);
+}
+
+static void before(struct stream *s)
+{
+	trainer(s, false);
+}
+
+static void after(struct stream *s)
+{
+	trainer(s, true);
+}
+
+struct pair {
+	const char *name;
+	void (*build[2])(struct stream *);
+	struct difference_options options;
+};
+
+static const struct pair pairs[] = {
+	{"diff", {before, after}, {.name_a = "before.perfx", .name_b = "after.perfx"}},
+	{"diff-fails",
+	 {before, after},
+	 {.name_a = "before.perfx", .name_b = "after.perfx", .fails = true}},
+	{"diff-hostile",
+	 {golden_hostile, golden_hostile},
+	 {.name_a = "|`<b>\x1b[1m\n", .name_b = "*\xff.perfx"}},
+	/* other programs, one of them cut off */
+	{"diff-nothing",
+	 {golden_silent, golden_truncated},
+	 {.name_a = "before.perfx", .name_b = "after.perfx"}},
+};
+
+static const struct profile *replayed(const struct pair *pair, int side, struct aggregate *into)
+{
+	struct stream stream = {0};
+	const struct profile *profile;
+
+	pair->build[side](&stream);
+	cr_assert_eq(stream_replay(&stream, into), 0);
+	stream_clear(&stream);
+	profile = aggregate__finish(into);
+	cr_assert_not_null(profile);
+	return profile;
+}
+
+static char *difference_of(const struct pair *pair, const char *format, unsigned width,
+			   size_t *size)
+{
+	struct aggregate *a = aggregate__new(), *b = aggregate__new();
+	struct diff *diff = diff__new(replayed(pair, 0, a), replayed(pair, 1, b), 0.05);
+	struct difference_options options = pair->options;
+	char *text = NULL;
+	FILE *out = open_memstream(&text, size);
+
+	cr_assert_not_null(diff);
+	options.width = width;
+	cr_assert_eq(difference_writer_named(format)->write(out, diff, &options), 0);
+	fclose(out);
+	diff__free(diff);
+	aggregate__free(a);
+	aggregate__free(b);
+	return text;
+}
+
+#define PAIRS (sizeof(pairs) / sizeof(pairs[0]))
+
+Test(difference, whole_reports)
+{
+	static const struct {
+		const char *format, *suffix;
+		unsigned width;
+	} views[] = {{"text", "80.txt", 80},
+		     {"text", "160.txt", 160},
+		     {"md", "md", 0},
+		     {"json", "json", 0}};
+
+	for (size_t i = 0; i < PAIRS; i++) {
+		for (size_t j = 0; j < sizeof(views) / sizeof(views[0]); j++) {
+			char path[256], *text;
+			size_t size;
+
+			text = difference_of(&pairs[i], views[j].format, views[j].width, &size);
+			snprintf(path, sizeof(path), "tests/golden/%s.%s", pairs[i].name,
+				 views[j].suffix);
+			golden_expect(path, text, size);
+			free(text);
+		}
+	}
+}
+
+Test(difference, text_is_tame)
+{
+	for (size_t i = 0; i < PAIRS; i++) {
+		char *text, *line, *rest;
+		size_t size;
+
+		text = rest = difference_of(&pairs[i], "text", 60, &size);
+		for (const char *p = text; *p; p++)
+			cr_assert(*p == '\n' || (unsigned char)*p >= 0x20, "%s: \\x%02x",
+				  pairs[i].name, (unsigned char)*p);
+		while ((line = strsep(&rest, "\n")))
+			cr_assert_leq(utf8_width(line), 60, "%s: %s", pairs[i].name, line);
+		free(text);
+	}
+}
+
+Test(difference, json_is_json)
+{
+	for (size_t i = 0; i < PAIRS; i++) {
+		json_t *root, *summary, *process, *function;
+		size_t size, at, of, slower = 0;
+		char *text = difference_of(&pairs[i], "json", 0, &size);
+
+		root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+		cr_assert_not_null(root, "%s", pairs[i].name);
+		summary = json_object_get(root, "summary");
+		json_array_foreach(json_object_get(root, "processes"), at, process)
+		{
+			json_array_foreach(json_object_get(process, "functions"), of, function)
+				slower +=
+				!strcmp("slower",
+					json_string_value(json_object_get(function, "time")));
+		}
+		cr_assert_eq(slower,
+			     (size_t)json_integer_value(json_object_get(summary, "slower")));
+		json_decref(root);
+		free(text);
+	}
+}

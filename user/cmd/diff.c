@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* perfx-trace diff BEFORE AFTER: what changed from one capture to another. */
+#include "diff/diff.h"
+
+#include "base/message.h"
+#include "base/output.h"
+#include "cmd/cmd.h"
+#include "report/difference.h"
+#include "report/selection.h"
+#include "stream/capture.h"
+#include "stream/sink.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static const char *output_path(const struct options *options)
+{
+	return options->output && strcmp(options->output, "-") ? options->output : NULL;
+}
+
+static const struct difference_writer *choose_writer(const struct options *options)
+{
+	const char *path = output_path(options);
+	const struct difference_writer *writer;
+
+	if (options->format)
+		writer = difference_writer_named(options->format);
+	else
+		writer = path ? difference_writer_for(path) : difference_writer_named("text");
+	if (!writer && options->format)
+		msg_say("diff -f %s: no such format: %s", options->format,
+			difference_writer_names());
+	else if (!writer)
+		msg_say("%s: the suffix names no format of diff: give one with -f (%s)", path,
+			difference_writer_names());
+	return writer;
+}
+
+/* --- one of the two ----------------------------------------------------------------------------
+ */
+
+struct recording {
+	const char *path;
+	struct aggregate *aggregate;
+	struct selection selection;
+};
+
+static int replay(struct recording *recording)
+{
+	struct capture_reader *reader = capture_reader__open(recording->path);
+	struct sink sink = {.aggregate = recording->aggregate};
+	int err;
+
+	if (!reader)
+		return -errno;
+	err = sink_replay(&sink, reader);
+	if (!err)
+		capture_say_damage(recording->path, capture_reader__damage(reader));
+	capture_reader__free(reader);
+	return err;
+}
+
+static int load(struct recording *recording, const struct options *options)
+{
+	const struct profile *profile = NULL;
+	int err = -ENOMEM;
+
+	recording->aggregate = aggregate__new();
+	if (recording->aggregate)
+		err = replay(recording);
+	if (err && err != -ENOMEM) {
+		msg_say("%s: %s", recording->path, capture_open_error(-err));
+		return EXIT_FAILED;
+	}
+	if (!err)
+		profile = aggregate__finish(recording->aggregate);
+	err = profile ? selection_make(&recording->selection, profile, options->process) : -ENOMEM;
+	if (err == -ENOENT) {
+		msg_say("--process %s: no such process was traced in %s", options->process,
+			recording->path);
+		return EXIT_USAGE;
+	}
+	if (err)
+		msg_say("out of memory");
+	return err ? EXIT_FAILED : EXIT_OK;
+}
+
+static void unload(struct recording *recording)
+{
+	selection_clear(&recording->selection);
+	aggregate__free(recording->aggregate);
+}
+
+/* --- the comparison ----------------------------------------------------------------------------
+ */
+
+static struct difference_options look_of(const struct options *options)
+{
+	bool terminal = !output_path(options) && isatty(STDOUT_FILENO);
+	struct winsize size = {0};
+	struct difference_options look = {.name_a = options->capture,
+					  .name_b = options->capture_after,
+					  .fails = options->fail_on > 0,
+					  .top = (unsigned)options->top,
+					  .color = terminal && !getenv("NO_COLOR")};
+
+	if (terminal && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size))
+		look.width = size.ws_col;
+	return look;
+}
+
+/* The whole in memory first: an old file keeps its content until then. */
+static int write_out(const struct difference_writer *writer, const struct diff *diff,
+		     const struct options *options)
+{
+	struct difference_options look = look_of(options);
+	const char *path = output_path(options);
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	int err = out ? writer->write(out, diff, &look) : -ENOMEM, fd = -1;
+
+	if (out && fclose(out) && !err)
+		err = -ENOMEM;
+	if (!err) {
+		fd = output_open(path ? path : "-");
+		err = fd < 0 ? fd : output_write(fd, text, size);
+	}
+	if (fd >= 0 && path) {
+		int closed = output_close(fd);
+
+		err = err ? err : closed;
+	}
+	free(text);
+	if (!err || (err == -EPIPE && !path)) /* the reader has seen enough */
+		return EXIT_OK;
+	msg_say("%s: %s", path ? path : "stdout", output_error(err));
+	return EXIT_FAILED;
+}
+
+/* A gate that looked at nothing must not be open. */
+static int judge(const struct diff *diff, const struct options *options)
+{
+	if (!(options->fail_on > 0))
+		return EXIT_OK;
+	if (diff->regressions_count) {
+		msg_say("--fail-on: %zu got worse by more than %.4g %%", diff->regressions_count,
+			options->fail_on * 100);
+		return EXIT_FINDINGS;
+	}
+	if (diff->tested_count || diff->judged_domains_count)
+		return EXIT_OK;
+	msg_say("--fail-on: nothing to judge: no function has %d calls or more in both, no memory "
+		"an exact peak",
+		WELCH_COUNT_MIN);
+	return EXIT_USAGE;
+}
+
+static int compare(const struct difference_writer *writer, const struct recording *a,
+		   const struct recording *b, const struct options *options)
+{
+	double threshold = options->fail_on > 0 ? options->fail_on : DIFF_THRESHOLD;
+	struct diff *diff = diff__new(&a->selection.profile, &b->selection.profile, threshold);
+	int code = EXIT_FAILED;
+
+	if (diff)
+		code = write_out(writer, diff, options);
+	else
+		msg_say("out of memory");
+	if (code == EXIT_OK)
+		code = judge(diff, options);
+	diff__free(diff);
+	return code;
+}
+
+int cmd_diff(const struct options *options)
+{
+	const struct difference_writer *writer = choose_writer(options);
+	struct recording a = {.path = options->capture}, b = {.path = options->capture_after};
+	int code = writer ? load(&a, options) : EXIT_USAGE;
+
+	if (!code)
+		code = load(&b, options);
+	if (!code)
+		code = compare(writer, &a, &b, options);
+	unload(&a);
+	unload(&b);
+	return code;
+}

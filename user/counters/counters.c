@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Sources of the events. The generic ones: linux/perf_event.h. Intel: FP_ARITH_INST_RETIRED (SDM
+ * volume 3, "Performance Monitoring Events": event C7), one unit mask for each width; a fused
+ * multiply-add counts twice, so that count times elements are operations; masks of one weight are
+ * added. What tile and dot-product instructions of 16-bit types do is not in it. AMD: PMCx003,
+ * retired SSE and AVX operations (PPR), which counts operations already; the kernel pairs it with
+ * the counter that it needs.
+ */
+#include "counters/counters.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static const struct generic {
+	const char *name, *unit;
+	uint32_t type;
+	uint64_t config;
+} generic[] = {
+	{"cycles", "cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES},
+	{"instructions", "instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS},
+	{"llc-misses", "cache lines", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES},
+	{"task-clock", "ns", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK},
+	{"page-faults", "faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS},
+	{"context-switches", "switches", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES},
+	{"cpu-migrations", "migrations", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS},
+};
+
+#define INTEL(mask) (0xc7 | (mask) << 8)
+
+static const struct flops_event {
+	enum counters_vendor vendor;
+	unsigned family_min, family_max;
+	bool avx512; /* only there */
+	uint64_t config;
+	uint32_t weight;
+} flops_events[] = {
+	{COUNTERS_INTEL, 6, 6, false, INTEL(0x03), 1}, /* scalar, of two types */
+	{COUNTERS_INTEL, 6, 6, false, INTEL(0x04), 2}, /* 128 bits of f64 */
+	{COUNTERS_INTEL, 6, 6, false, INTEL(0x18), 4}, /* 128 of f32, 256 of f64 */
+	{COUNTERS_INTEL, 6, 6, false, INTEL(0x20), 8}, /* 256 of f32 */
+	{COUNTERS_INTEL, 6, 6, true, INTEL(0x40), 8},  /* 512 of f64 */
+	{COUNTERS_INTEL, 6, 6, true, INTEL(0x80), 16}, /* 512 of f32 */
+	/* Zen and Zen 2, and Hygon's; from Zen 3 on, with dot products of bf16 */
+	{COUNTERS_AMD, 0x17, 0x18, false, 0xff03, 1},
+	{COUNTERS_AMD, 0x19, ~0u, false, 0x1f03, 1},
+};
+
+static struct counter_event *add_event(struct counters *counters, uint32_t type, uint64_t config)
+{
+	struct counter_event *event = &counters->events[counters->events_count++];
+
+	*event = (struct counter_event){.counter = (uint32_t)counters->count - 1,
+					.weight = 1,
+					.type = type,
+					.config = config,
+					.user_only = type != PERF_TYPE_SOFTWARE};
+	return event;
+}
+
+/* One event for 256 bits of f32 and 512 bits of f64, which weigh the same. */
+static bool merge(struct counters *counters, const struct flops_event *found)
+{
+	for (size_t i = 0; i < counters->events_count; i++) {
+		struct counter_event *event = &counters->events[i];
+
+		if (event->type != PERF_TYPE_RAW || event->weight != found->weight)
+			continue;
+		event->config |= found->config;
+		return true;
+	}
+	return false;
+}
+
+static bool applies(const struct flops_event *event, const struct counters_machine *machine)
+{
+	return event->vendor == machine->vendor && machine->family >= event->family_min &&
+	       machine->family <= event->family_max && (!event->avx512 || machine->has_avx512);
+}
+
+/* No PMU's type: where the processor has no event for them, it is found missing when it is tried.
+ */
+#define TYPE_NONE UINT32_MAX
+
+static void add_flops(struct counters *counters, const struct counters_machine *machine)
+{
+	size_t before = counters->events_count;
+
+	counters->list[counters->count++] = (struct counter){"flops", "operations", true};
+	for (size_t i = 0; i < sizeof(flops_events) / sizeof(flops_events[0]); i++) {
+		if (!applies(&flops_events[i], machine) || merge(counters, &flops_events[i]))
+			continue;
+		add_event(counters, PERF_TYPE_RAW, flops_events[i].config)->weight =
+			flops_events[i].weight;
+	}
+	if (counters->events_count == before)
+		add_event(counters, TYPE_NONE, 0);
+}
+
+static void add_generic(struct counters *counters, const struct generic *row)
+{
+	counters->list[counters->count++] = (struct counter){row->name, row->unit, false};
+	add_event(counters, row->type, row->config);
+}
+
+void counters_of_hardware(const struct counters_machine *machine, struct counters *counters)
+{
+	memset(counters, 0, sizeof(*counters));
+	/* those that are left out last come first */
+	add_generic(counters, &generic[0]);
+	add_generic(counters, &generic[1]);
+	add_flops(counters, machine);
+	add_generic(counters, &generic[2]);
+}
+
+const char *counters_names(void)
+{
+	return "cycles instructions flops llc-misses task-clock page-faults context-switches "
+	       "cpu-migrations";
+}
+
+static bool is_word(const char *word, size_t length, const char *name)
+{
+	return strlen(name) == length && !strncmp(word, name, length);
+}
+
+static bool add_named(const struct counters_machine *machine, struct counters *counters,
+		      const char *word, size_t length)
+{
+	for (size_t i = 0; i < counters->count; i++)
+		if (is_word(word, length, counters->list[i].name))
+			return true;
+	if (counters->count == PERFX_METERS)
+		return false;
+	if (is_word(word, length, "flops")) {
+		add_flops(counters, machine);
+		return true;
+	}
+	for (size_t i = 0; i < sizeof(generic) / sizeof(generic[0]); i++) {
+		if (!is_word(word, length, generic[i].name))
+			continue;
+		add_generic(counters, &generic[i]);
+		return true;
+	}
+	return false;
+}
+
+int counters_named(const struct counters_machine *machine, const char *text,
+		   struct counters *counters, const char **word)
+{
+	memset(counters, 0, sizeof(*counters));
+	for (;;) {
+		size_t length = strcspn(text, ",");
+
+		*word = text;
+		if (!add_named(machine, counters, text, length))
+			return -EINVAL;
+		if (!text[length])
+			return 0;
+		text += length + 1;
+	}
+}
+
+int counter_event_open(const struct counter_event *event, pid_t tid)
+{
+	struct perf_event_attr attr = {
+		.type = event->type,
+		.size = sizeof(attr),
+		.config = event->config,
+		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING,
+		.exclude_kernel = event->user_only,
+		.exclude_hv = event->user_only,
+	};
+	long fd = syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+/* --- trying --------------------------------------------------------------------------------- */
+
+static void close_all(const int *fds, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		close(fds[i]);
+}
+
+/* 0 or -errno of the first that does not open, at *failed. */
+static int open_all(const struct counters *counters, int *fds, size_t *failed)
+{
+	for (size_t i = 0; i < counters->events_count; i++) {
+		fds[i] = counter_event_open(&counters->events[i], 0);
+		if (fds[i] < 0) {
+			int err = fds[i];
+
+			*failed = i;
+			close_all(fds, i);
+			return err;
+		}
+	}
+	return 0;
+}
+
+/* Do all of them count at a time? */
+static bool all_run(const int *fds, size_t count)
+{
+	uint64_t value[3]; /* count, ns enabled, ns running */
+
+	for (size_t i = 0; i < count; i++)
+		if (read(fds[i], value, sizeof(value)) == sizeof(value) && value[2] < value[1])
+			return false;
+	return true;
+}
+
+static void work_a_while(void)
+{
+	struct timespec from, now;
+
+	/* so that the clock's tick, which hands counters on, has come a few times */
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+	do
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	while ((now.tv_sec - from.tv_sec) * 1000000000L + now.tv_nsec - from.tv_nsec < 12000000);
+}
+
+static void drop_counter(struct counters *counters, uint32_t which)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < counters->events_count; i++) {
+		struct counter_event event = counters->events[i];
+
+		if (event.counter == which)
+			continue;
+		event.counter -= event.counter > which;
+		counters->events[kept++] = event;
+	}
+	counters->events_count = kept;
+	counters->count--;
+	for (size_t i = which; i < counters->count; i++)
+		counters->list[i] = counters->list[i + 1];
+}
+
+static bool has_hardware(const struct counters *counters)
+{
+	for (size_t i = 0; i < counters->events_count; i++)
+		if (counters->events[i].type != PERF_TYPE_SOFTWARE)
+			return true;
+	return false;
+}
+
+const char *counters_refusal(const struct counters_machine *machine, int err, char *buffer,
+			     size_t size)
+{
+	if (err == -EACCES || err == -EPERM)
+		snprintf(buffer, size, "perf_event_paranoid is %d: it takes root or CAP_PERFMON",
+			 machine->paranoid);
+	else if (!machine->has_pmu && machine->is_virtual)
+		snprintf(buffer, size, "a virtual machine without performance counters");
+	else if (!machine->has_pmu)
+		snprintf(buffer, size,
+			 "the kernel knows no performance counters of this processor");
+	else if (machine->is_hybrid)
+		snprintf(buffer, size, "cores of two kinds, whose counters differ");
+	else if (err == -EBUSY)
+		snprintf(buffer, size, "too few counters of the processor are free");
+	else if (err == -ENOENT || err == -EOPNOTSUPP)
+		snprintf(buffer, size, "the processor has no such counter");
+	else
+		snprintf(buffer, size, "%s", strerror(-err));
+	return buffer;
+}
+
+/* A list of what is left out. */
+static void name_missing(char *names, size_t size, const char *name)
+{
+	size_t length = strlen(names);
+
+	snprintf(names + length, size - length, "%s%s", length ? ", " : "", name);
+}
+
+static void leave_out(struct counters *counters, uint32_t which, char *names, size_t size)
+{
+	name_missing(names, size, counters->list[which].name);
+	drop_counter(counters, which);
+}
+
+/* A thread moves between the kinds of cores: half of what it does would be missing. */
+static void leave_out_hybrid(struct counters *counters, char *names, size_t size)
+{
+	for (size_t i = 0; i < counters->events_count;) {
+		if (counters->events[i].type == PERF_TYPE_SOFTWARE) {
+			i++;
+			continue;
+		}
+		leave_out(counters, counters->events[i].counter, names, size);
+		i = 0;
+	}
+}
+
+/* 0: all of them count. Otherwise one has been left out, and why. */
+static int try_once(struct counters *counters, char *names, size_t size)
+{
+	int fds[PERFX_METER_EVENTS], err;
+	size_t failed;
+	bool all;
+
+	err = open_all(counters, fds, &failed);
+	if (err) {
+		leave_out(counters, counters->events[failed].counter, names, size);
+		return err;
+	}
+	if (has_hardware(counters))
+		work_a_while();
+	all = all_run(fds, counters->events_count);
+	close_all(fds, counters->events_count);
+	if (all)
+		return 0;
+	leave_out(counters, (uint32_t)counters->count - 1, names, size);
+	return -EBUSY;
+}
+
+void counters_try(const struct counters_machine *machine, struct counters *counters, char *why,
+		  size_t why_size)
+{
+	char names[128] = "", reason[128];
+	int err, last = counters->count ? 0 : -ENOENT;
+
+	if (machine->is_hybrid)
+		leave_out_hybrid(counters, names, sizeof(names));
+	while (counters->count && (err = try_once(counters, names, sizeof(names))))
+		last = err;
+	*why = '\0';
+	if (counters->count && !*names)
+		return;
+	counters_refusal(machine, last, reason, sizeof(reason));
+	if (counters->count)
+		snprintf(why, why_size, "%s: %s", names, reason);
+	else
+		snprintf(why, why_size, "%s", reason);
+}

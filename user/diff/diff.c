@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "diff/diff.h"
+
+#include "diff/internal.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+double diff_ratio(struct diff_figure figure)
+{
+	return figure.a > 0 ? figure.b / figure.a : NAN;
+}
+
+double diff_change(struct diff_figure figure)
+{
+	return diff_ratio(figure) - 1;
+}
+
+double diff_of(uint64_t part, uint64_t whole)
+{
+	return part == PROFILE_ABSENT || !whole ? NAN : (double)part / (double)whole;
+}
+
+double diff_per_s(uint64_t count, uint64_t ns)
+{
+	return diff_of(count, ns) * 1e9;
+}
+
+/* --- which process answers to which ----------------------------------------------------------- */
+
+static bool same_command(const struct profile_process *a, const struct profile_process *b)
+{
+	return !strcmp(a->comm, b->comm) && !strcmp(a->cmdline, b->cmdline);
+}
+
+static bool same_comm(const struct profile_process *a, const struct profile_process *b)
+{
+	return !strcmp(a->comm, b->comm);
+}
+
+/* Gives each process of B without a counterpart the first of A that is like it and free. Both lists
+ * are in order of their start, so that ranks of one command line meet in that order. */
+static void pair(struct diff *diff, bool *taken,
+		 bool (*alike)(const struct profile_process *, const struct profile_process *))
+{
+	for (size_t i = 0; i < diff->b->processes_count; i++) {
+		struct diff_process *process = &diff->processes[i];
+
+		for (size_t j = 0; j < diff->a->processes_count && !process->a; j++) {
+			if (taken[j] || !alike(&diff->a->processes[j], process->b))
+				continue;
+			process->a = &diff->a->processes[j];
+			taken[j] = true;
+		}
+	}
+}
+
+/* A program that was renamed: the one that is left on either side. */
+static void pair_last(struct diff *diff, bool *taken)
+{
+	struct diff_process *left_b = NULL;
+	size_t count_a = 0, count_b = 0, left_a = 0;
+
+	for (size_t i = 0; i < diff->b->processes_count; i++) {
+		if (diff->processes[i].a)
+			continue;
+		left_b = &diff->processes[i];
+		count_b++;
+	}
+	for (size_t i = 0; i < diff->a->processes_count; i++) {
+		if (taken[i])
+			continue;
+		left_a = i;
+		count_a++;
+	}
+	if (count_a != 1 || count_b != 1)
+		return;
+	left_b->a = &diff->a->processes[left_a];
+	taken[left_a] = true;
+}
+
+static int pair_processes(struct diff *diff)
+{
+	size_t in_a = diff->a->processes_count, in_b = diff->b->processes_count;
+	bool *taken = calloc(in_a + 1, sizeof(*taken));
+
+	diff->processes = calloc(in_a + in_b + 1, sizeof(*diff->processes));
+	if (!taken || !diff->processes) {
+		free(taken);
+		return -ENOMEM;
+	}
+	diff->processes_count = in_b;
+	for (size_t i = 0; i < in_b; i++)
+		diff->processes[i].b = &diff->b->processes[i];
+	pair(diff, taken, same_command);
+	pair(diff, taken, same_comm);
+	pair_last(diff, taken);
+	for (size_t i = 0; i < in_a; i++) {
+		if (!taken[i])
+			diff->processes[diff->processes_count++].a = &diff->a->processes[i];
+	}
+	free(taken);
+	return 0;
+}
+
+/* --- a pair ------------------------------------------------------------------------------------
+ */
+
+static double flops_per_s(const struct profile_process *p)
+{
+	if (!p || !p->compute.measured || !p->compute.work.counted_count)
+		return NAN;
+	return diff_per_s(p->compute.work.flops, profile_wall_ns(p));
+}
+
+static double wall(const struct profile_process *p)
+{
+	return p ? (double)profile_wall_ns(p) : NAN;
+}
+
+static double cores(const struct profile_process *p)
+{
+	return p ? diff_of(p->cpu_ns, profile_wall_ns(p)) : NAN;
+}
+
+static int compare_process(struct diff *diff, struct diff_process *process)
+{
+	int err = diff_functions(diff, process);
+
+	process->wall_ns = (struct diff_figure){wall(process->a), wall(process->b)};
+	process->cores = (struct diff_figure){cores(process->a), cores(process->b)};
+	process->flops_per_s =
+		(struct diff_figure){flops_per_s(process->a), flops_per_s(process->b)};
+	for (size_t i = 0; i < process->functions_count && !err; i++) {
+		diff->compared_count += process->functions[i].in == (DIFF_IN_A | DIFF_IN_B);
+		diff->tested_count += process->functions[i].welch.known;
+	}
+	return err ? err : diff_memory(diff, process);
+}
+
+static void judge_process(struct diff *diff, struct diff_process *process)
+{
+	for (size_t i = 0; i < process->functions_count; i++) {
+		struct diff_function *f = &process->functions[i];
+
+		diff_judge_function(diff, f);
+		diff->worse_count += f->time == DIFF_WORSE;
+		diff->better_count += f->time == DIFF_BETTER;
+		diff->regressions_count += f->regressed;
+	}
+	for (size_t i = 0; i < process->memory_count; i++) {
+		diff->regressions_count += process->memory[i].regressed;
+		diff->judged_domains_count +=
+			process->memory[i].domain && process->memory[i].verdict != DIFF_UNJUDGED;
+	}
+	qsort(process->functions, process->functions_count, sizeof(*process->functions),
+	      diff_order_functions);
+}
+
+struct diff *diff__new(const struct profile *a, const struct profile *b, double threshold)
+{
+	struct diff *diff = calloc(1, sizeof(*diff));
+	int err;
+
+	if (!diff)
+		return NULL;
+	*diff = (struct diff){.a = a, .b = b, .threshold = threshold};
+	err = pair_processes(diff);
+	for (size_t i = 0; i < diff->processes_count && !err; i++)
+		err = compare_process(diff, &diff->processes[i]);
+	for (size_t i = 0; i < diff->processes_count && !err; i++)
+		judge_process(diff, &diff->processes[i]);
+	if (!err)
+		return diff;
+	diff__free(diff);
+	errno = -err;
+	return NULL;
+}
+
+void diff__free(struct diff *diff)
+{
+	if (!diff)
+		return;
+	for (size_t i = 0; i < diff->processes_count; i++) {
+		free(diff->processes[i].functions);
+		free(diff->processes[i].memory);
+		free(diff->processes[i].places);
+	}
+	free(diff->processes);
+	free(diff);
+}

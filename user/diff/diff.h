@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Two profiles → what changed from A to B. Pure: neither files nor globals.
+ *
+ * The two need not be of the same length: functions are compared by their mean time of a call, by
+ * shares of wall time and by calls a second, memory by its peak and by what is allocated in a
+ * second. A function is the same one when its name and its module's base name are; the k-th of
+ * several of one name (overloads, by offset) answers to the k-th, or all to all where one side has
+ * more of them.
+ *
+ * What stands out: Welch's t-test on the means says that the spread of the calls does not explain
+ * the change. The probability of being wrong about any function at all is DIFF_ALPHA, whatever
+ * their number (Bonferroni). It knows the spread within each recording only, not that from one
+ * recording to the next, so changes below DIFF_SHARE_MIN never stand out.
+ */
+#ifndef PERFX_DIFF_DIFF_H
+#define PERFX_DIFF_DIFF_H
+
+#include "aggregate/profile.h"
+#include "diff/welch.h"
+
+#define DIFF_ALPHA 0.01
+/* Clock frequency, neighbours and the layout of memory move a mean by about as much from one
+ * recording to the next. */
+#define DIFF_SHARE_MIN 0.01
+/* What takes a smaller share of wall time on both sides is no regression, however slow it got. */
+#define DIFF_WEIGHT_MIN 0.01
+/* Memory has one peak a recording and no spread: less than this is not told apart. */
+#define DIFF_MEMORY_SHARE_MIN 0.05
+#define DIFF_MEMORY_BYTES_MIN (1024.0 * 1024.0)
+
+/* Of a regression, where none is asked for. */
+#define DIFF_THRESHOLD 0.05
+
+enum diff_verdict {
+	DIFF_UNJUDGED = 0, /* too few calls, or figures that are not exact */
+	DIFF_SAME,	   /* the spread explains it */
+	DIFF_BETTER,
+	DIFF_WORSE,
+};
+
+/* Where something is: in both, or in one alone. */
+#define DIFF_IN_A 0x1
+#define DIFF_IN_B 0x2
+
+/* One quantity in both recordings; NAN: not known. */
+struct diff_figure {
+	double a, b;
+};
+
+/* (b - a) / a and b / a; NAN where one is not known or a is 0. */
+double diff_change(struct diff_figure figure);
+double diff_ratio(struct diff_figure figure);
+
+struct diff_function {
+	unsigned in;				 /* DIFF_IN_ */
+	const struct profile_function *function; /* B's where it is there; borrowed */
+	struct diff_figure calls;
+	struct sample a, b;	   /* durations of recorded calls, about the mean of all */
+	struct diff_figure avg_ns; /* of a call */
+	struct diff_figure total_share, self_share; /* of wall time; threads and recursion add up */
+	struct diff_figure calls_per_s;
+	struct diff_figure flops_per_call, flops_per_s; /* with those of functions called */
+	struct welch welch;				/* of the means */
+	double impact;		/* of B's wall time: the change of a call, times B's calls */
+	enum diff_verdict time; /* of avg_ns */
+	enum diff_verdict rate; /* of flops_per_s */
+	bool regressed;		/* above the threshold: counts for --fail-on */
+};
+
+/* Bytes that a process holds: of a domain, or resident. */
+struct diff_memory {
+	enum perfx_domain domain; /* 0: resident */
+	struct diff_figure peak_bytes;
+	struct diff_figure allocated_per_s, allocs_per_s; /* not of resident memory */
+	bool exact; /* on both sides: every allocation and free was seen */
+	enum diff_verdict verdict;
+	bool regressed;
+};
+
+/* A place that allocates: equal stacks, by function and module. */
+struct diff_place {
+	unsigned in;
+	const struct profile *profile; /* of the next two, borrowed: B's where it is there */
+	const struct profile_memory *memory;
+	const struct profile_hotspot *hotspot;
+	struct diff_figure live_at_peak_bytes, live_bytes;
+	struct diff_figure allocated_per_s, allocs_per_s;
+};
+
+struct diff_process {
+	const struct profile_process *a, *b; /* NULL: has no counterpart */
+	struct diff_figure wall_ns, cores;   /* cores: CPU time for wall time */
+	struct diff_figure flops_per_s;	     /* over wall time */
+	/* Those that stand out, by impact; the others, by share; those of one side, by share. */
+	struct diff_function *functions;
+	size_t functions_count;
+	struct diff_memory *memory;
+	size_t memory_count;
+	struct diff_place *places; /* change at the peak, then what is allocated, descending */
+	size_t places_count;
+};
+
+struct diff {
+	const struct profile *a, *b;
+	double threshold; /* a change above it is a regression */
+	/* B's in their order, then A's that have no counterpart. */
+	struct diff_process *processes;
+	size_t processes_count;
+	size_t compared_count;	     /* functions on both sides */
+	size_t tested_count;	     /* of these, with calls enough */
+	size_t judged_domains_count; /* peaks that are exact on both sides */
+	size_t worse_count, better_count;
+	size_t regressions_count; /* functions and memory */
+};
+
+/* Both are borrowed and outlive it. NULL: memory was out. */
+struct diff *diff__new(const struct profile *a, const struct profile *b, double threshold);
+void diff__free(struct diff *diff);
+
+#endif

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "diff/internal.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A function of one side: its row, and what identifies it. Versions of a library are one, and so
+ * are programs that were renamed. */
+struct side_row {
+	const struct profile_function *function;
+	const char *module; /* base name; "": the program itself */
+	size_t module_length;
+	const struct profile_row *row;
+};
+
+struct side_rows {
+	const struct profile_process *process;
+	struct side_row *rows;
+	size_t count;
+};
+
+static int compare_names(const struct side_row *a, const struct side_row *b)
+{
+	size_t length = a->module_length < b->module_length ? a->module_length : b->module_length;
+	int order = strcmp(a->function->name, b->function->name);
+
+	if (!order)
+		order = memcmp(a->module, b->module, length);
+	return order ? order
+		     : (a->module_length > b->module_length) -
+			       (a->module_length < b->module_length);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct side_row *x = a, *y = b;
+	int order = compare_names(x, y);
+
+	return order ? order
+		     : (x->function->offset > y->function->offset) -
+			       (x->function->offset < y->function->offset);
+}
+
+/* Is it the file that the command line begins with? */
+static bool is_program(const struct profile_process *process, const char *module)
+{
+	size_t length = strcspn(process->cmdline, "\x1f"), base = length;
+
+	while (base && process->cmdline[base - 1] != '/')
+		base--;
+	return strlen(module) == length - base &&
+	       !memcmp(module, process->cmdline + base, length - base);
+}
+
+/* libtorch_cpu.so.2.1 is libtorch_cpu.so */
+static size_t unversioned_length(const char *module)
+{
+	const char *suffix = strstr(module, ".so.");
+
+	return suffix ? (size_t)(suffix - module) + 3 : strlen(module);
+}
+
+static struct side_row side_row(const struct profile_process *process,
+				const struct profile_function *function,
+				const struct profile_row *row)
+{
+	struct side_row side = {.function = function, .row = row, .module = ""};
+
+	if (is_program(process, function->module_base))
+		return side;
+	side.module = function->module_base;
+	side.module_length = unversioned_length(side.module);
+	return side;
+}
+
+static int take_rows(struct side_rows *side, const struct profile *profile,
+		     const struct profile_process *process)
+{
+	*side = (struct side_rows){.process = process};
+	if (!process)
+		return 0;
+	side->rows = calloc(process->rows_count + 1, sizeof(*side->rows));
+	if (!side->rows)
+		return -ENOMEM;
+	for (size_t i = 0; i < process->rows_count; i++) {
+		const struct profile_row *row = &process->rows[i];
+		const struct profile_function *function = profile_function(profile, row->function);
+
+		if (function)
+			side->rows[side->count++] = side_row(process, function, row);
+	}
+	qsort(side->rows, side->count, sizeof(*side->rows), by_name);
+	return 0;
+}
+
+/* --- one function ----------------------------------------------------------------------------- */
+
+/* Rows of one name on one side, added up. */
+struct sum {
+	uint64_t calls_count, timed_count, recorded_count, total_ns, self_ns, work_ns;
+	struct profile_work inclusive;
+	double squares; /* of the recorded durations, about 0 */
+	bool spread;	/* every row with recorded calls has one */
+};
+
+static struct sum sum_rows(const struct side_row *rows, size_t count)
+{
+	struct sum sum = {.spread = true};
+
+	for (size_t i = 0; i < count; i++) {
+		const struct profile_row *row = rows[i].row;
+		uint64_t recorded = row->timed_count - row->booked_count;
+		double mean =
+			row->timed_count ? (double)row->total_ns / (double)row->timed_count : 0;
+
+		sum.calls_count += row->calls_count;
+		sum.timed_count += row->timed_count;
+		sum.recorded_count += recorded;
+		sum.total_ns += row->total_ns;
+		sum.self_ns += row->self_ns;
+		sum.work_ns += row->work_ns;
+		sum.inclusive.flops += row->inclusive.flops;
+		sum.inclusive.counted_count += row->inclusive.counted_count;
+		if (recorded && row->stddev_ns < 0)
+			sum.spread = false;
+		else if (recorded)
+			sum.squares +=
+				(double)recorded * (row->stddev_ns * row->stddev_ns + mean * mean);
+	}
+	return sum;
+}
+
+/* The mean of all timed calls, those that came by the book as well; the spread of the recorded. */
+static struct sample sample_of(const struct sum *sum, const struct side_row *rows, size_t count)
+{
+	struct sample sample = {.count = sum->recorded_count, .stddev = -1};
+	double variance;
+
+	sample.mean = sum->timed_count ? (double)sum->total_ns / (double)sum->timed_count : NAN;
+	if (!sum->recorded_count || !sum->spread)
+		return sample;
+	variance = sum->squares / (double)sum->recorded_count - sample.mean * sample.mean;
+	/* of one row as it was measured: no digits lost */
+	sample.stddev = count == 1 ? rows->row->stddev_ns : sqrt(variance > 0 ? variance : 0);
+	return sample;
+}
+
+/* What is compared, of one side; NAN: not known. */
+struct side_values {
+	struct sample sample;
+	double calls, avg_ns, total_share, self_share, calls_per_s, flops_per_call, flops_per_s;
+};
+
+static struct side_values values_of(const struct side_rows *side, const struct side_row *rows,
+				    size_t count)
+{
+	struct sum sum = sum_rows(rows, count);
+	uint64_t wall_ns = side->process ? profile_wall_ns(side->process) : 0;
+	struct side_values values = {
+		{.mean = NAN, .stddev = -1}, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+
+	if (!count)
+		return values;
+	values.sample = sample_of(&sum, rows, count);
+	values.calls = (double)sum.calls_count;
+	values.avg_ns = values.sample.mean;
+	values.total_share = diff_of(sum.total_ns, wall_ns);
+	values.self_share = diff_of(sum.self_ns, wall_ns);
+	values.calls_per_s = diff_per_s(sum.calls_count, wall_ns);
+	if (!sum.inclusive.counted_count || !sum.inclusive.flops)
+		return values;
+	values.flops_per_call = diff_of(sum.inclusive.flops, sum.calls_count);
+	values.flops_per_s = diff_per_s(sum.inclusive.flops, sum.work_ns);
+	return values;
+}
+
+#define FIGURE(field)            \
+	(struct diff_figure)     \
+	{                        \
+		a.field, b.field \
+	}
+
+static struct diff_function compare(struct side_values a, struct side_values b)
+{
+	return (struct diff_function){
+		.a = a.sample,
+		.b = b.sample,
+		.calls = FIGURE(calls),
+		.avg_ns = FIGURE(avg_ns),
+		.total_share = FIGURE(total_share),
+		.self_share = FIGURE(self_share),
+		.calls_per_s = FIGURE(calls_per_s),
+		.flops_per_call = FIGURE(flops_per_call),
+		.flops_per_s = FIGURE(flops_per_s),
+		.welch = welch_test(&a.sample, &b.sample),
+		.impact = (b.avg_ns - a.avg_ns) * b.calls_per_s / 1e9,
+	};
+}
+
+/* --- what stands out -------------------------------------------------------------------------- */
+
+static enum diff_verdict judge(const struct diff *diff, const struct welch *welch, double change)
+{
+	if (!welch->known || isnan(change))
+		return DIFF_UNJUDGED;
+	if (welch->p * (double)diff->tested_count >= DIFF_ALPHA || fabs(change) < DIFF_SHARE_MIN)
+		return DIFF_SAME;
+	return change > 0 ? DIFF_WORSE : DIFF_BETTER;
+}
+
+/*
+ * A rate is the work of a call over its time. The spread is that of the time, so the test is of the
+ * times for equal work: A's mean and spread scaled to B's work.
+ */
+static enum diff_verdict judge_rate(const struct diff *diff, const struct diff_function *f)
+{
+	double work = diff_ratio(f->flops_per_call), change = diff_change(f->flops_per_s);
+	struct sample a = f->a;
+	struct welch welch;
+
+	if (!f->welch.known || isnan(work) || isnan(change))
+		return DIFF_UNJUDGED;
+	a.mean *= work;
+	a.stddev *= work;
+	welch = welch_test(&a, &f->b);
+	return judge(diff, &welch, -change);
+}
+
+void diff_judge_function(const struct diff *diff, struct diff_function *f)
+{
+	double change = diff_change(f->avg_ns);
+
+	f->time = judge(diff, &f->welch, change);
+	f->rate = judge_rate(diff, f);
+	f->regressed = f->time == DIFF_WORSE && change > diff->threshold &&
+		       (f->total_share.a >= DIFF_WEIGHT_MIN || f->total_share.b >= DIFF_WEIGHT_MIN);
+}
+
+static int stands_out(const struct diff_function *f)
+{
+	return f->in != (DIFF_IN_A | DIFF_IN_B) ? 0 : 1 + (f->time >= DIFF_BETTER);
+}
+
+static double weight_of(const struct diff_function *f)
+{
+	double weight =
+		stands_out(f) == 2 ? fabs(f->impact) : fmax(f->total_share.a, f->total_share.b);
+
+	return isnan(weight) ? 0 : weight;
+}
+
+int diff_order_functions(const void *a, const void *b)
+{
+	const struct diff_function *x = a, *y = b;
+	double wx = weight_of(x), wy = weight_of(y);
+	int order;
+
+	if (stands_out(x) != stands_out(y))
+		return stands_out(y) - stands_out(x);
+	if (wx != wy)
+		return wx < wy ? 1 : -1;
+	order = strcmp(x->function->name, y->function->name);
+	if (!order)
+		order = strcmp(x->function->module, y->function->module);
+	return order ? order
+		     : (x->function->offset > y->function->offset) -
+			       (x->function->offset < y->function->offset);
+}
+
+/* --- which answers to which ------------------------------------------------------------------- */
+
+/* Of those from `at` on, how many have the name of the first. */
+static size_t same_name(const struct side_rows *side, size_t at, const struct side_row *of)
+{
+	size_t end = at;
+
+	while (end < side->count && !compare_names(&side->rows[end], of))
+		end++;
+	return end - at;
+}
+
+/* Which name comes next in two lists in order. */
+static const struct side_row *next_name(const struct side_rows *a, size_t i,
+					const struct side_rows *b, size_t j)
+{
+	if (i >= a->count)
+		return &b->rows[j];
+	if (j >= b->count || compare_names(&a->rows[i], &b->rows[j]) <= 0)
+		return &a->rows[i];
+	return &b->rows[j];
+}
+
+/* The functions of one name: one to one, or added up where their numbers differ. */
+static void match_name(struct diff_process *process, const struct side_rows *a, size_t i,
+		       size_t in_a, const struct side_rows *b, size_t j, size_t in_b)
+{
+	bool single = !in_a || !in_b || in_a == in_b;
+	size_t rows = single ? (in_a > in_b ? in_a : in_b) : 1;
+
+	for (size_t k = 0; k < rows; k++) {
+		struct diff_function *f = &process->functions[process->functions_count++];
+
+		*f = compare(values_of(a, a->rows + i + k, single ? in_a > 0 : in_a),
+			     values_of(b, b->rows + j + k, single ? in_b > 0 : in_b));
+		f->in = (in_a ? DIFF_IN_A : 0) | (in_b ? DIFF_IN_B : 0);
+		f->function = in_b ? b->rows[j + k].function : a->rows[i + k].function;
+	}
+}
+
+static void match(struct diff_process *process, const struct side_rows *a,
+		  const struct side_rows *b)
+{
+	for (size_t i = 0, j = 0; i < a->count || j < b->count;) {
+		const struct side_row *name = next_name(a, i, b, j);
+		size_t in_a = same_name(a, i, name), in_b = same_name(b, j, name);
+
+		match_name(process, a, i, in_a, b, j, in_b);
+		i += in_a;
+		j += in_b;
+	}
+}
+
+int diff_functions(const struct diff *diff, struct diff_process *process)
+{
+	struct side_rows a = {0}, b = {0};
+	int err = take_rows(&a, diff->a, process->a);
+
+	if (!err)
+		err = take_rows(&b, diff->b, process->b);
+	if (!err) {
+		process->functions = calloc(a.count + b.count + 1, sizeof(*process->functions));
+		err = process->functions ? 0 : -ENOMEM;
+	}
+	if (!err)
+		match(process, &a, &b);
+	free(a.rows);
+	free(b.rows);
+	return err;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of this room share. */
+#ifndef PERFX_DIFF_INTERNAL_H
+#define PERFX_DIFF_INTERNAL_H
+
+#include "diff/diff.h"
+
+/* NAN where the count is absent or the time 0. */
+double diff_per_s(uint64_t count, uint64_t ns);
+double diff_of(uint64_t part, uint64_t whole);
+
+/* functions.c, memory.c: both of one process; 0 or -ENOMEM */
+int diff_functions(const struct diff *diff, struct diff_process *process);
+int diff_memory(struct diff *diff, struct diff_process *process);
+/* Once it is known how many tests there are. */
+void diff_judge_function(const struct diff *diff, struct diff_function *function);
+int diff_order_functions(const void *a, const void *b);
+
+#endif

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "diff/internal.h"
+
+#include "base/text.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DOMAINS_MAX (PERFX_DOMAIN_GPU + 1)
+
+static double known(uint64_t value)
+{
+	return value == PROFILE_ABSENT ? NAN : (double)value;
+}
+
+/* --- a domain's peak ---------------------------------------------------------------------------
+ */
+
+static const struct profile_memory *memory_of(const struct profile_process *p, unsigned domain)
+{
+	for (size_t i = 0; p && i < p->memory_count; i++) {
+		if (p->memory[i].domain == domain)
+			return &p->memory[i];
+	}
+	return NULL;
+}
+
+/* Was every allocation seen, for as long as the process was? */
+static bool is_exact(const struct profile_memory *memory, const struct profile_process *p)
+{
+	return !memory->sampled && !memory->bound &&
+	       (double)memory->recorded_ns >= 0.99 * (double)profile_wall_ns(p);
+}
+
+/* Memory has no spread within a recording: what is exact and changed by enough stands out. */
+static void judge(const struct diff *diff, struct diff_memory *memory)
+{
+	double change = diff_change(memory->peak_bytes);
+	double bytes = memory->peak_bytes.b - memory->peak_bytes.a;
+
+	if (!memory->exact || isnan(bytes))
+		return;
+	memory->verdict = DIFF_SAME;
+	/* from nothing it is no share */
+	if (fabs(bytes) >= DIFF_MEMORY_BYTES_MIN && !(fabs(change) < DIFF_MEMORY_SHARE_MIN))
+		memory->verdict = bytes > 0 ? DIFF_WORSE : DIFF_BETTER;
+	memory->regressed = bytes >= DIFF_MEMORY_BYTES_MIN && !(change <= diff->threshold);
+}
+
+static double rate(const struct profile_memory *memory, uint64_t count)
+{
+	return memory ? diff_per_s(count, memory->recorded_ns) : NAN;
+}
+
+static void compare_domain(const struct diff *diff, struct diff_process *process, unsigned domain)
+{
+	const struct profile_memory *a = memory_of(process->a, domain);
+	const struct profile_memory *b = memory_of(process->b, domain);
+	struct diff_memory *into;
+
+	if (!a && !b)
+		return;
+	into = &process->memory[process->memory_count++];
+	*into = (struct diff_memory){
+		.domain = (enum perfx_domain)domain,
+		.peak_bytes = {a ? known(a->peak_bytes) : NAN, b ? known(b->peak_bytes) : NAN},
+		.allocated_per_s = {rate(a, a ? a->allocated_bytes.value : 0),
+				    rate(b, b ? b->allocated_bytes.value : 0)},
+		.allocs_per_s = {rate(a, a ? a->allocs.value : 0),
+				 rate(b, b ? b->allocs.value : 0)},
+		.exact = a && b && is_exact(a, process->a) && is_exact(b, process->b),
+	};
+	judge(diff, into);
+}
+
+static void compare_resident(const struct diff *diff, struct diff_process *process)
+{
+	struct diff_memory *into = &process->memory[process->memory_count];
+
+	*into = (struct diff_memory){
+		.peak_bytes = {process->a ? known(process->a->rss_peak_bytes) : NAN,
+			       process->b ? known(process->b->rss_peak_bytes) : NAN},
+		.allocated_per_s = {NAN, NAN},
+		.allocs_per_s = {NAN, NAN},
+		.exact = true,
+	};
+	if (isnan(into->peak_bytes.a) && isnan(into->peak_bytes.b))
+		return;
+	process->memory_count++;
+	judge(diff, into);
+}
+
+/* --- places ------------------------------------------------------------------------------------
+ */
+
+struct side_place {
+	char *key; /* functions and modules of the stack, innermost first */
+	const struct profile_memory *memory;
+	const struct profile_hotspot *hotspot;
+};
+
+struct side_places {
+	struct side_place *places;
+	size_t count;
+};
+
+/* Lines and offsets are not in it: they move with every edit. */
+static char *key_of(const struct profile_memory *memory, const struct profile_hotspot *hotspot)
+{
+	struct text key = {0};
+
+	text_printf(&key, "%u\x1f%s", (unsigned)memory->domain, hotspot->allocator);
+	for (size_t i = 0; i < hotspot->frames_count; i++) {
+		text_add(&key, "\x1e");
+		text_add(&key, hotspot->frames[i]->function);
+		text_add(&key, "\x1f");
+		text_add(&key, hotspot->frames[i]->module_base);
+	}
+	return text_take(&key);
+}
+
+static int by_key(const void *a, const void *b)
+{
+	return strcmp(((const struct side_place *)a)->key, ((const struct side_place *)b)->key);
+}
+
+static int take_places(struct side_places *side, const struct profile_process *p)
+{
+	size_t most = 0;
+
+	for (size_t i = 0; p && i < p->memory_count; i++)
+		most += p->memory[i].hotspots_count;
+	side->places = calloc(most + 1, sizeof(*side->places));
+	if (!side->places)
+		return -ENOMEM;
+	for (size_t i = 0; p && i < p->memory_count; i++) {
+		const struct profile_memory *memory = &p->memory[i];
+
+		for (size_t j = 0; j < memory->hotspots_count; j++) {
+			struct side_place *place = &side->places[side->count++];
+
+			*place = (struct side_place){key_of(memory, &memory->hotspots[j]), memory,
+						     &memory->hotspots[j]};
+			if (!place->key)
+				return -ENOMEM;
+		}
+	}
+	qsort(side->places, side->count, sizeof(*side->places), by_key);
+	return 0;
+}
+
+static void clear_places(struct side_places *side)
+{
+	for (size_t i = 0; i < side->count; i++)
+		free(side->places[i].key);
+	free(side->places);
+}
+
+/* NAN stays until something is added. */
+static void add(double *sum, double value)
+{
+	if (!isnan(value))
+		*sum = isnan(*sum) ? value : *sum + value;
+}
+
+/* Adds all places of the key. Returns how many there are. */
+static size_t add_side(const struct side_places *side, size_t at, const char *key, double *peak,
+		       double *live, double *allocated, double *allocs)
+{
+	size_t i;
+
+	for (i = at; i < side->count && !strcmp(side->places[i].key, key); i++) {
+		const struct profile_memory *memory = side->places[i].memory;
+		const struct profile_hotspot *h = side->places[i].hotspot;
+		bool held = memory->current_bytes != PROFILE_ABSENT;
+
+		add(peak, held ? known(h->live_at_peak_bytes) : NAN);
+		add(live, held ? known(h->live_bytes) : NAN);
+		add(allocated, rate(memory, h->allocated_bytes.value));
+		add(allocs, rate(memory, h->allocs.value));
+	}
+	return i - at;
+}
+
+static const char *next_key(const struct side_places *a, size_t i, const struct side_places *b,
+			    size_t j)
+{
+	if (i >= a->count)
+		return b->places[j].key;
+	if (j >= b->count || strcmp(a->places[i].key, b->places[j].key) <= 0)
+		return a->places[i].key;
+	return b->places[j].key;
+}
+
+static void match(const struct diff *diff, struct diff_process *process,
+		  const struct side_places *a, const struct side_places *b)
+{
+	static const struct diff_figure none = {NAN, NAN};
+
+	for (size_t i = 0, j = 0, in_a, in_b; i < a->count || j < b->count; i += in_a, j += in_b) {
+		struct diff_place *p = &process->places[process->places_count++];
+		const struct side_place *shown;
+		const char *key = next_key(a, i, b, j);
+
+		*p = (struct diff_place){.live_at_peak_bytes = none,
+					 .live_bytes = none,
+					 .allocated_per_s = none,
+					 .allocs_per_s = none};
+		in_a = add_side(a, i, key, &p->live_at_peak_bytes.a, &p->live_bytes.a,
+				&p->allocated_per_s.a, &p->allocs_per_s.a);
+		in_b = add_side(b, j, key, &p->live_at_peak_bytes.b, &p->live_bytes.b,
+				&p->allocated_per_s.b, &p->allocs_per_s.b);
+		p->in = (in_a ? DIFF_IN_A : 0) | (in_b ? DIFF_IN_B : 0);
+		shown = in_b ? &b->places[j] : &a->places[i];
+		p->profile = in_b ? diff->b : diff->a;
+		p->memory = shown->memory;
+		p->hotspot = shown->hotspot;
+	}
+}
+
+static double change_at_peak(const struct diff_place *p)
+{
+	return fabs((isnan(p->live_at_peak_bytes.b) ? 0 : p->live_at_peak_bytes.b) -
+		    (isnan(p->live_at_peak_bytes.a) ? 0 : p->live_at_peak_bytes.a));
+}
+
+static int by_change(const void *a, const void *b)
+{
+	const struct diff_place *x = a, *y = b;
+	double cx = change_at_peak(x), cy = change_at_peak(y);
+
+	if (cx == cy) {
+		cx = fmax(x->allocated_per_s.a, x->allocated_per_s.b);
+		cy = fmax(y->allocated_per_s.a, y->allocated_per_s.b);
+	}
+	return (cx < cy) - (cx > cy);
+}
+
+static int compare_places(const struct diff *diff, struct diff_process *process)
+{
+	struct side_places a = {0}, b = {0};
+	int err = take_places(&a, process->a);
+
+	if (!err)
+		err = take_places(&b, process->b);
+	if (!err) {
+		process->places = calloc(a.count + b.count + 1, sizeof(*process->places));
+		err = process->places ? 0 : -ENOMEM;
+	}
+	if (!err) {
+		match(diff, process, &a, &b);
+		qsort(process->places, process->places_count, sizeof(*process->places), by_change);
+	}
+	clear_places(&a);
+	clear_places(&b);
+	return err;
+}
+
+int diff_memory(struct diff *diff, struct diff_process *process)
+{
+	process->memory = calloc(DOMAINS_MAX + 1, sizeof(*process->memory));
+	if (!process->memory)
+		return -ENOMEM;
+	compare_resident(diff, process);
+	for (unsigned domain = 1; domain < DOMAINS_MAX; domain++)
+		compare_domain(diff, process, domain);
+	return compare_places(diff, process);
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Perf events of calls, beside what their arguments say:
+ *
+ *     Counters
+ *         Value  A call  Estimate  Differs  Counter       Function
+ *     12.3 G     6.1 M          -        -  instructions  (all threads)
+ *     4.10 G     2.0 M     4.00 G   +2.5 %  flops         cblas_sgemm
+ */
+#include "analyze/metered.h"
+#include "base/escape.h"
+#include "base/units.h"
+#include "report/compose.h"
+
+#define FUNCTIONS_SHOWN 8
+
+static bool any_meter(const struct profile *profile)
+{
+	for (int i = 0; i < PERFX_METERS; i++)
+		if (profile->meters[i].name)
+			return true;
+	return false;
+}
+
+static void cell_value(struct composer *c, double value)
+{
+	char buffer[UNITS_MAX];
+	struct text text = {0};
+
+	text_add(&text, format_si(buffer, value, ""));
+	document_cell(c->document, &text);
+}
+
+static void cells_of_estimate(struct composer *c, const struct metered_flops *flops)
+{
+	if (!flops->known) {
+		document_cell_printf(c->document, "-");
+		document_cell_printf(c->document, "-");
+		return;
+	}
+	cell_value(c, (double)flops->estimated);
+	document_cell_printf(c->document, "%+.1f %%", metered_difference(flops) * 100);
+}
+
+static void cells_of_meter(struct composer *c, int meter, uint64_t value, uint64_t calls_count,
+			   const struct metered_flops *flops)
+{
+	static const struct metered_flops none = {0};
+	const struct profile_meter *m = &c->profile->meters[meter];
+
+	/* of the same calls as the estimate */
+	cell_value(c, (double)(m->is_flops && flops->known ? flops->counted : value));
+	if (calls_count)
+		cell_value(c, (double)value / (double)calls_count);
+	else
+		document_cell_printf(c->document, "-");
+	cells_of_estimate(c, m->is_flops ? flops : &none);
+	document_cell_name(c->document, m->name, 0);
+}
+
+static void compose_total(struct composer *c, const struct profile_process *p)
+{
+	struct metered_flops flops = metered_flops_of_process(c->profile, p);
+
+	for (int i = 0; p->metered.threads_count && i < PERFX_METERS; i++) {
+		if (!c->profile->meters[i].name)
+			continue;
+		cells_of_meter(c, i, p->metered.values[i], 0, &flops);
+		document_cell_printf(c->document, "(all threads)");
+	}
+}
+
+static void compose_row(struct composer *c, const struct profile_process *p,
+			const struct profile_row *row)
+{
+	struct metered_flops flops = metered_flops_of_row(c->profile, row);
+
+	for (int i = 0; i < PERFX_METERS; i++) {
+		struct text name = {0};
+
+		if (!c->profile->meters[i].name)
+			continue;
+		cells_of_meter(c, i, row->metered->values[i], row->metered->calls_count, &flops);
+		compose_function_name(c, p, row->function, &name);
+		document_cell(c->document, &name);
+	}
+}
+
+static void compose_note(struct composer *c, const struct profile_process *p, uint64_t calls_count,
+			 uint64_t missed_count)
+{
+	char buffer[UNITS_MAX];
+	struct text text = {0};
+
+	text_add(&text, "A function's are those of the threads that call it, with what it calls "
+			"there; work that other threads do for it is in the process's line only.");
+	if (missed_count) {
+		text_add(&text, " Of ");
+		text_add(&text, format_count(buffer, missed_count + calls_count));
+		text_add(&text, " calls ");
+		text_add(&text, format_count(buffer, missed_count));
+		text_add(&text, " are not in them: their threads were too new, or the processor's "
+				"counters were taken.");
+	}
+	if (metered_share(&p->metered) < 0.995)
+		text_printf(&text,
+			    " The processor's counters were free for %.0f %% of the time; the "
+			    "process's values are scaled up.",
+			    metered_share(&p->metered) * 100);
+	document_add(c->document, BLOCK_NOTE, &text);
+}
+
+static void compose_table(struct composer *c, const struct profile_process *p)
+{
+	static const struct column columns[] = {
+		{.title = "Value", .right = true},
+		{.title = "A call", .right = true, .rank = 1},
+		{.title = "Estimate", .right = true},
+		{.title = "Differs", .right = true},
+		{.title = "Counter"},
+		{.title = "Function", .takes_rest = true},
+	};
+	uint64_t calls_count = 0, missed_count = 0;
+	unsigned shown = 0;
+
+	document_say(c->document, BLOCK_CAPTION, "Counters");
+	document_table(c->document, columns);
+	compose_total(c, p);
+	for (size_t i = 0; i < p->rows_count; i++) {
+		const struct profile_metered *metered = p->rows[i].metered;
+
+		if (!metered)
+			continue;
+		calls_count += metered->calls_count;
+		missed_count += metered->missed_count;
+		if (metered->calls_count && shown++ < FUNCTIONS_SHOWN)
+			compose_row(c, p, &p->rows[i]);
+	}
+	compose_note(c, p, calls_count, missed_count);
+}
+
+static bool is_metered(const struct profile_process *p)
+{
+	for (size_t i = 0; i < p->rows_count; i++)
+		if (p->rows[i].metered)
+			return true;
+	return p->metered.threads_count;
+}
+
+void compose_counters(struct composer *c, const struct profile_process *p)
+{
+	struct text text = {0};
+
+	if (any_meter(c->profile) && is_metered(p))
+		compose_table(c, p);
+	if (!c->profile->meters_why || !(p->compute.measured || is_metered(p)))
+		return;
+	text_add(&text, any_meter(c->profile) ? "Not counted: " : "No hardware counters here: ");
+	escape_name(&text, c->profile->meters_why);
+	text_add(&text, ".");
+	document_add(c->document, BLOCK_NOTE, &text);
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The comparison for programs: perfx.diff/1. A figure is {"a", "b", "change", "ratio"}, where
+ * change is (b - a) / a; what is not known is left out.
+ */
+#include "report/difference.h"
+
+#include "analyze/place.h"
+#include "decode/names.h"
+#include "report/json_output.h"
+
+#include <errno.h>
+#include <math.h>
+
+static void set_number(json_t *object, const char *key, double value)
+{
+	if (!isfinite(value))
+		return;
+	if (value == floor(value) && fabs(value) < 0x1p53)
+		json_object_set_new(object, key, json_integer((json_int_t)value));
+	else
+		json_object_set_new(object, key, json_real(value));
+}
+
+static json_t *figure_object(struct diff_figure figure)
+{
+	json_t *object = json_object();
+
+	set_number(object, "a", figure.a);
+	set_number(object, "b", figure.b);
+	set_number(object, "change", diff_change(figure));
+	set_number(object, "ratio", diff_ratio(figure));
+	return object;
+}
+
+static void set_figure(json_t *object, const char *key, struct diff_figure figure)
+{
+	if (!isnan(figure.a) || !isnan(figure.b))
+		json_object_set_new(object, key, figure_object(figure));
+}
+
+static void put_figure(struct json_output *o, const char *key, struct diff_figure figure)
+{
+	if (!isnan(figure.a) || !isnan(figure.b))
+		json_put(o, key, figure_object(figure));
+}
+
+static json_t *side_of(unsigned in)
+{
+	static const char *const names[] = {"", "a", "b", "both"};
+
+	return json_string(names[in]);
+}
+
+static double spread(const struct sample *sample)
+{
+	return sample->stddev < 0 ? NAN : sample->stddev;
+}
+
+static json_t *function_object(const struct diff_function *f)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "name", json_of_string(f->function->name));
+	json_object_set_new(object, "module", json_of_string(f->function->module));
+	json_object_set_new(object, "offset", json_of_integer(f->function->offset));
+	json_object_set_new(object, "source", json_string(name_of_source(f->function->source)));
+	json_object_set_new(object, "in", side_of(f->in));
+	set_figure(object, "calls", f->calls);
+	set_figure(object, "avg_ns", f->avg_ns);
+	set_figure(object, "stddev_ns", (struct diff_figure){spread(&f->a), spread(&f->b)});
+	set_figure(object, "total_share", f->total_share);
+	set_figure(object, "self_share", f->self_share);
+	set_figure(object, "calls_per_s", f->calls_per_s);
+	set_figure(object, "flops_per_call", f->flops_per_call);
+	set_figure(object, "flops_per_s", f->flops_per_s);
+	set_number(object, "impact_share", f->impact);
+	if (f->welch.known) {
+		set_number(object, "t", f->welch.t);
+		set_number(object, "df", f->welch.df);
+		set_number(object, "p", f->welch.p);
+	}
+	json_object_set_new(object, "time", json_string(difference_of_time(f->time)));
+	if (!isnan(diff_change(f->flops_per_s)))
+		json_object_set_new(object, "rate", json_string(difference_of_time(f->rate)));
+	json_object_set_new(object, "regression", json_boolean(f->regressed));
+	return object;
+}
+
+static json_t *memory_object(const struct diff_memory *m)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "domain",
+			    json_string(m->domain ? profile_domain_name(m->domain) : "resident"));
+	set_figure(object, "peak_bytes", m->peak_bytes);
+	set_figure(object, "allocated_bytes_per_s", m->allocated_per_s);
+	set_figure(object, "allocs_per_s", m->allocs_per_s);
+	json_object_set_new(object, "exact", json_boolean(m->exact));
+	json_object_set_new(object, "peak", json_string(difference_of_memory(m->verdict)));
+	json_object_set_new(object, "regression", json_boolean(m->regressed));
+	return object;
+}
+
+static json_t *place_object(const struct diff_place *p)
+{
+	json_t *object = json_object();
+	struct text name = {0};
+
+	place_hotspot(&name, p->profile, p->memory, p->hotspot);
+	json_object_set_new(object, "place", json_of_sentence(text_peek(&name)));
+	text_clear(&name);
+	json_object_set_new(object, "domain", json_string(profile_domain_name(p->memory->domain)));
+	json_object_set_new(object, "in", side_of(p->in));
+	set_figure(object, "live_at_peak_bytes", p->live_at_peak_bytes);
+	set_figure(object, "live_bytes", p->live_bytes);
+	set_figure(object, "allocated_bytes_per_s", p->allocated_per_s);
+	set_figure(object, "allocs_per_s", p->allocs_per_s);
+	return object;
+}
+
+static void put_side(struct json_output *o, const char *key, const char *file,
+		     const struct profile *profile)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "file", json_of_string(file));
+	json_object_set_new(object, "start_unix_ns", json_of_integer(profile->start_unix_ns));
+	json_object_set_new(object, "duration_ns", json_of_integer(profile->duration_ns));
+	json_object_set_new(object, "host", json_of_string(profile->host_name));
+	json_object_set_new(object, "partial", json_boolean(profile->partial));
+	if (profile->overhead_percent >= 0)
+		json_object_set_new(object, "overhead_percent",
+				    json_real(profile->overhead_percent));
+	json_put(o, key, object);
+}
+
+static void put_identity(struct json_output *o, const char *key, const struct profile_process *p)
+{
+	json_t *object;
+
+	if (!p)
+		return;
+	object = json_object();
+	json_object_set_new(object, "pid", json_of_integer(p->pid));
+	json_object_set_new(object, "comm", json_of_string(p->comm));
+	json_put(o, key, object);
+}
+
+static void put_process(struct json_output *o, const struct diff_process *p)
+{
+	json_open(o, NULL, '{');
+	put_identity(o, "a", p->a);
+	put_identity(o, "b", p->b);
+	put_figure(o, "wall_ns", p->wall_ns);
+	put_figure(o, "cores", p->cores);
+	put_figure(o, "flops_per_s", p->flops_per_s);
+	json_open(o, "functions", '[');
+	for (size_t i = 0; i < p->functions_count; i++)
+		json_put(o, NULL, function_object(&p->functions[i]));
+	json_close(o, ']');
+	json_open(o, "memory", '[');
+	for (size_t i = 0; i < p->memory_count; i++)
+		json_put(o, NULL, memory_object(&p->memory[i]));
+	json_close(o, ']');
+	json_open(o, "places", '[');
+	for (size_t i = 0; i < p->places_count; i++)
+		json_put(o, NULL, place_object(&p->places[i]));
+	json_close(o, ']');
+	json_close(o, '}');
+}
+
+static void put_summary(struct json_output *o, const struct diff *diff)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "compared", json_of_integer(diff->compared_count));
+	json_object_set_new(object, "tested", json_of_integer(diff->tested_count));
+	json_object_set_new(object, "slower", json_of_integer(diff->worse_count));
+	json_object_set_new(object, "faster", json_of_integer(diff->better_count));
+	json_object_set_new(object, "regressions", json_of_integer(diff->regressions_count));
+	set_number(object, "threshold", diff->threshold);
+	json_put(o, "summary", object);
+}
+
+int difference_write_json(FILE *out, const struct diff *diff,
+			  const struct difference_options *options)
+{
+	struct json_output o = {.file = out};
+	struct text verdict = {0};
+
+	difference_verdict(&verdict, diff);
+	json_open(&o, NULL, '{');
+	json_put(&o, "schema", json_string("perfx.diff/1"));
+	json_put(&o, "verdict", json_of_sentence(text_peek(&verdict)));
+	text_clear(&verdict);
+	put_side(&o, "a", options->name_a, diff->a);
+	put_side(&o, "b", options->name_b, diff->b);
+	put_summary(&o, diff);
+	json_open(&o, "processes", '[');
+	for (size_t i = 0; i < diff->processes_count; i++)
+		put_process(&o, &diff->processes[i]);
+	json_close(&o, ']');
+	json_close(&o, '}');
+	fputc('\n', out);
+	if (!o.err && ferror(out))
+		o.err = errno ? -errno : -EIO;
+	return o.err;
+}

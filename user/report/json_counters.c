@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Perf events in the JSON report. Of a function those of its calls, on their own threads; of a
+ * process those of all threads. flops stands beside estimated_flops, which the arguments say, of
+ * the same calls; difference is (counted - estimated) / estimated.
+ */
+#include "analyze/metered.h"
+#include "report/json_output.h"
+
+static void set_estimate(json_t *object, const struct metered_flops *flops)
+{
+	if (!flops->known)
+		return;
+	json_object_set_new(object, "counted_flops", json_of_integer(flops->counted));
+	json_object_set_new(object, "estimated_flops", json_of_integer(flops->estimated));
+	json_object_set_new(object, "difference", json_real(metered_difference(flops)));
+}
+
+void json_set_counters(json_t *object, const struct profile *profile, const struct profile_row *row)
+{
+	const struct profile_metered *metered = row->metered;
+	struct metered_flops flops;
+	json_t *counters;
+
+	if (!metered)
+		return;
+	flops = metered_flops_of_row(profile, row);
+	counters = json_object();
+	json_object_set_new(counters, "calls", json_of_integer(metered->calls_count));
+	json_object_set_new(counters, "missed", json_of_integer(metered->missed_count));
+	for (int i = 0; metered->calls_count && i < PERFX_METERS; i++)
+		if (profile->meters[i].name)
+			json_object_set_new(counters, profile->meters[i].name,
+					    json_of_integer(metered->values[i]));
+	set_estimate(counters, &flops);
+	json_object_set_new(object, "counters", counters);
+}
+
+static json_t *counter_object(const struct profile_meter *meter, uint64_t value,
+			      const struct profile_process *process)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "name", json_of_string(meter->name));
+	json_object_set_new(object, "value", json_of_integer(value));
+	json_object_set_new(object, "unit", json_of_string(meter->unit));
+	json_object_set_new(object, "samples", json_of_integer(process->metered.threads_count));
+	json_object_set_new(object, "counted_share", json_real(metered_share(&process->metered)));
+	return object;
+}
+
+void json_put_counters(struct json_output *o, const struct profile *profile,
+		       const struct profile_process *process)
+{
+	struct metered_flops flops = metered_flops_of_process(profile, process);
+
+	if (!process->metered.threads_count)
+		return;
+	json_open(o, "counters", '[');
+	for (int i = 0; i < PERFX_METERS; i++) {
+		const struct profile_meter *meter = &profile->meters[i];
+		json_t *object;
+
+		if (!meter->name)
+			continue;
+		object = counter_object(meter, process->metered.values[i], process);
+		if (meter->is_flops)
+			set_estimate(object, &flops);
+		json_put(o, NULL, object);
+	}
+	json_close(o, ']');
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "xla/thunk.h"
+
+#include "xla/internal.h"
+
+#include <string.h>
+
+/* Words of the head that all thunks have: vtable, kind, two strings, the module's number. */
+#define HEAD_WORDS 11
+/* A DotThunk, the largest that is read, has 290. */
+#define THUNK_WORDS 320
+
+/* --- operands and result -------------------------------------------------------------------- */
+
+/* An array in memory: {allocation, offset, size[, element type]}, then its shape. */
+struct array {
+	struct xla_shape shape;
+	size_t at; /* words from the thunk's beginning to the shape */
+};
+
+#define ARRAYS 3 /* left or input, right or kernel, result */
+
+struct arrays {
+	struct array of[ARRAYS];
+	size_t slice_words;
+	size_t shape_words; /* sizeof(xla::Shape) */
+};
+
+static bool array_at(const struct xla_memory *memory, const struct xla_words *words, size_t at,
+		     size_t slice_words, struct array *array)
+{
+	uint64_t bytes;
+
+	array->at = at;
+	if (!xla_shape_read(memory, words, at, &array->shape) ||
+	    !xla_shape_bytes(&array->shape, &bytes))
+		return false;
+	/* newer releases keep the element type beside the size */
+	if (slice_words == 4 && (uint32_t)words->at[at - 1] != array->shape.type)
+		return false;
+	return words->at[at - slice_words + 2] == bytes;
+}
+
+static bool find_arrays(const struct xla_memory *memory, const struct xla_words *words,
+			size_t slice_words, struct arrays *arrays)
+{
+	size_t count = 0;
+
+	for (size_t at = HEAD_WORDS + slice_words; at < words->count && count < ARRAYS; at++) {
+		if (!array_at(memory, words, at, slice_words, &arrays->of[count]))
+			continue;
+		at += XLA_SHAPE_WORDS - 1;
+		count++;
+	}
+	if (count < ARRAYS)
+		return false;
+	arrays->slice_words = slice_words;
+	arrays->shape_words = arrays->of[1].at - arrays->of[0].at - slice_words;
+	/* they lie in a row */
+	return arrays->of[2].at - arrays->of[1].at == arrays->of[1].at - arrays->of[0].at;
+}
+
+bool xla_add_product(struct xla_work *work, const struct xla_shape *left,
+		     const struct xla_shape *right, const struct xla_shape *out,
+		     uint64_t multiply_adds)
+{
+	const struct xla_shape *const shapes[] = {left, right, out};
+	uint64_t flops, bytes;
+
+	if (__builtin_mul_overflow(multiply_adds, xla_type_flops(left->type), &flops) ||
+	    __builtin_add_overflow(work->flops, flops, &work->flops))
+		return false;
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		if (!xla_shape_bytes(shapes[i], &bytes) ||
+		    __builtin_add_overflow(work->bytes, bytes, &work->bytes))
+			return false;
+	}
+	work->dtype = xla_type_dtype(left->type);
+	return true;
+}
+
+/* --- dots ----------------------------------------------------------------------------------- */
+
+static bool is_batch_of(const struct xla_shape *whole, const struct xla_shape *one, uint64_t batch)
+{
+	uint64_t numel;
+
+	return whole->type == one->type && one->rank <= whole->rank &&
+	       !__builtin_mul_overflow(one->numel, batch, &numel) && numel == whole->numel;
+}
+
+/* The number of which n is the square; false: there is none. */
+static bool square_root(unsigned __int128 n, uint64_t *root)
+{
+	uint64_t low = 0, high = UINT64_MAX;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if ((unsigned __int128)middle * middle < n)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	*root = low;
+	return (unsigned __int128)low * low == n;
+}
+
+/*
+ * DotShape: the number of matrices in the batch, then what is multiplied of it, three shapes of
+ * two dimensions at most. m·k, k·n and m·n elements say k: (m·k)(k·n)/(m·n) = k².
+ */
+static bool dot_shape_at(const struct xla_memory *memory, const struct xla_words *words,
+			 const struct arrays *arrays, size_t at, uint64_t *multiply_adds)
+{
+	uint64_t batch = words->at[at], k;
+	struct xla_shape one[ARRAYS];
+	unsigned __int128 squared;
+
+	for (size_t i = 0; i < ARRAYS; i++) {
+		if (!xla_shape_read(memory, words, at + 1 + i * arrays->shape_words, &one[i]) ||
+		    one[i].rank > 2 || !is_batch_of(&arrays->of[i].shape, &one[i], batch))
+			return false;
+	}
+	if (!one[2].numel || !batch) {
+		*multiply_adds = 0;
+		return true;
+	}
+	squared = (unsigned __int128)one[0].numel * one[1].numel;
+	if (squared % one[2].numel || !square_root(squared / one[2].numel, &k))
+		return false;
+	return !__builtin_mul_overflow(arrays->of[2].shape.numel, k, multiply_adds);
+}
+
+static bool dot_work(const struct xla_memory *memory, const struct xla_words *words,
+		     const struct arrays *arrays, struct xla_work *work)
+{
+	size_t shapes_end = 1 + ARRAYS * arrays->shape_words;
+	uint64_t multiply_adds;
+
+	for (size_t at = arrays->of[2].at + arrays->shape_words; at + shapes_end <= words->count;
+	     at++) {
+		if (dot_shape_at(memory, words, arrays, at, &multiply_adds))
+			return xla_add_product(work, &arrays->of[0].shape, &arrays->of[1].shape,
+					       &arrays->of[2].shape, multiply_adds);
+	}
+	return false;
+}
+
+/* --- convolutions --------------------------------------------------------------------------- */
+
+/*
+ * ConvolutionCanonicalDims, of one to three spatial dimensions, each list of which is {count, x, y,
+ * z}; arrays are [batch, spatial …, channels], kernels [spatial …, channels of a group, channels of
+ * the result].
+ */
+enum canonical {
+	CANONICAL_BATCH = 0,
+	CANONICAL_INPUT = 1,
+	CANONICAL_CHANNELS = 5,
+	CANONICAL_KERNEL = 6,
+	CANONICAL_KERNEL_CHANNELS = 10,
+	CANONICAL_FILTERS = 11,
+	CANONICAL_OUTPUT = 12,
+	CANONICAL_STRIDES = 16,
+	CANONICAL_BEFORE = 20, /* padding */
+	CANONICAL_AFTER = 24,
+	CANONICAL_BASE_DILATION = 28,
+	CANONICAL_DILATION = 32,
+	CANONICAL_GROUPS = 36,
+	CANONICAL_WORDS = 37,
+};
+
+static bool spatial_is(const uint64_t *list, const uint64_t *dims, uint64_t rank)
+{
+	if (list[0] != rank)
+		return false;
+	for (uint64_t i = 0; i < rank; i++)
+		if (list[1 + i] != dims[i])
+			return false;
+	return true;
+}
+
+/* What a dimension becomes with `dilation` - 1 zeros after each of its elements but the last. */
+static int64_t dilated(uint64_t size, uint64_t dilation)
+{
+	return size ? ((int64_t)size - 1) * (int64_t)dilation + 1 : 0;
+}
+
+/* Sizes, strides and dilations are small numbers above zero; paddings may be below. */
+#define WINDOW_MAX (1 << 24)
+
+/* Does the window give the result its size? That is known; so the window has been read right. */
+static bool window_fits(const uint64_t *w, uint32_t i)
+{
+	uint64_t stride = w[CANONICAL_STRIDES + 1 + i], base = w[CANONICAL_BASE_DILATION + 1 + i],
+		 dilation = w[CANONICAL_DILATION + 1 + i];
+	int64_t before = (int64_t)w[CANONICAL_BEFORE + 1 + i],
+		after = (int64_t)w[CANONICAL_AFTER + 1 + i], room;
+
+	if (!stride || stride > WINDOW_MAX || !base || base > WINDOW_MAX || !dilation ||
+	    dilation > WINDOW_MAX || before > WINDOW_MAX || before < -WINDOW_MAX ||
+	    after > WINDOW_MAX || after < -WINDOW_MAX || w[CANONICAL_INPUT + 1 + i] > WINDOW_MAX ||
+	    w[CANONICAL_KERNEL + 1 + i] > WINDOW_MAX)
+		return false;
+	room = before + dilated(w[CANONICAL_INPUT + 1 + i], base) + after -
+	       dilated(w[CANONICAL_KERNEL + 1 + i], dilation);
+	return w[CANONICAL_OUTPUT + 1 + i] == (room < 0 ? 0 : (uint64_t)room / stride + 1);
+}
+
+static bool windows_fit(const uint64_t *w, uint32_t rank)
+{
+	static const enum canonical lists[] = {CANONICAL_STRIDES, CANONICAL_BEFORE, CANONICAL_AFTER,
+					       CANONICAL_BASE_DILATION, CANONICAL_DILATION};
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		if (w[lists[i]] != rank)
+			return false;
+	for (uint32_t i = 0; i < rank; i++)
+		if (!window_fits(w, i))
+			return false;
+	return true;
+}
+
+static bool canonical_is(const uint64_t *w, const struct arrays *arrays)
+{
+	const struct xla_shape *in = &arrays->of[0].shape, *kernel = &arrays->of[1].shape,
+			       *out = &arrays->of[2].shape;
+	uint32_t rank = in->rank - 2;
+
+	return w[CANONICAL_BATCH] == in->dims[0] && out->dims[0] == in->dims[0] &&
+	       spatial_is(w + CANONICAL_INPUT, in->dims + 1, rank) &&
+	       w[CANONICAL_CHANNELS] == in->dims[rank + 1] &&
+	       spatial_is(w + CANONICAL_KERNEL, kernel->dims, rank) &&
+	       w[CANONICAL_KERNEL_CHANNELS] == kernel->dims[rank] &&
+	       w[CANONICAL_FILTERS] == kernel->dims[rank + 1] &&
+	       w[CANONICAL_FILTERS] == out->dims[rank + 1] &&
+	       spatial_is(w + CANONICAL_OUTPUT, out->dims + 1, rank) && windows_fit(w, rank) &&
+	       w[CANONICAL_GROUPS] * kernel->dims[rank] == in->dims[rank + 1];
+}
+
+static bool is_dilated(const uint64_t *list)
+{
+	for (uint64_t i = 0; i < list[0]; i++)
+		if (list[1 + i] > 1)
+			return true;
+	return false;
+}
+
+/* elements · (elements of the kernel / channels); 0 / 0 is 0. */
+static bool times_kernel(uint64_t elements, const struct xla_shape *kernel, uint64_t channels,
+			 uint64_t *product)
+{
+	return !__builtin_mul_overflow(elements, channels ? kernel->numel / channels : 0, product);
+}
+
+/* Each element of the result takes what the kernel has for one channel of it. With a dilated input
+ * (a transposed convolution) most of what the kernel meets are the zeros between; what counts is
+ * that each element of the input meets the kernel once. */
+static bool convolution_work(const struct xla_words *words, const struct arrays *arrays,
+			     struct xla_work *work)
+{
+	const struct xla_shape *in = &arrays->of[0].shape, *kernel = &arrays->of[1].shape,
+			       *out = &arrays->of[2].shape;
+	uint64_t multiply_adds;
+
+	if (in->rank < 3 || in->rank > 5 || kernel->rank != in->rank || out->rank != in->rank)
+		return false;
+	for (size_t at = arrays->of[2].at + arrays->shape_words;
+	     at + CANONICAL_WORDS <= words->count; at++) {
+		const uint64_t *w = &words->at[at];
+		bool fits;
+
+		if (!canonical_is(w, arrays))
+			continue;
+		if (is_dilated(w + CANONICAL_BASE_DILATION))
+			fits = times_kernel(in->numel, kernel, in->dims[in->rank - 1],
+					    &multiply_adds);
+		else
+			fits = times_kernel(out->numel, kernel, w[CANONICAL_FILTERS],
+					    &multiply_adds);
+		return fits && xla_add_product(work, in, kernel, out, multiply_adds);
+	}
+	return false;
+}
+
+/* --- thunks --------------------------------------------------------------------------------- */
+
+static bool has_arrays(const struct xla_memory *memory, const struct xla_words *words,
+		       struct arrays *arrays)
+{
+	return find_arrays(memory, words, 4, arrays) || find_arrays(memory, words, 3, arrays);
+}
+
+/* `class` names one of xla::cpu, or a template of it. */
+static bool is_thunk(const char *class, const char *name)
+{
+	static const char space[] = "3xla3cpu";
+
+	if (strncmp(class, space, sizeof(space) - 1) != 0)
+		return false;
+	class += sizeof(space) - 1;
+	return !strncmp(class, name, strlen(name));
+}
+
+static bool is_compiled_code(const char *class)
+{
+	static const char *const names[] = {
+		"11KernelThunk",   "15KernelThunkBase",	    "16SmallKernelThunk",
+		"8internal",	   "15CustomCallThunk",	    "13OneDnnOpThunk",
+		"14OneDnnOpThunk", "17OneDnnFusionThunk",   "14XnnFusionThunk",
+		"12XnnDotThunk",   "20XnnConvolutionThunk",
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (is_thunk(class, names[i]))
+			return true;
+	return false;
+}
+
+void xla_thunk_work(const struct xla_memory *memory, uint64_t thunk, const char *operation,
+		    struct xla_work *work)
+{
+	char class[XLA_CLASS_MAX];
+	struct xla_words words;
+	struct arrays arrays;
+	bool found;
+
+	*work = (struct xla_work){.state = PERFX_FIGURE_UNREAD};
+	if (!xla_class_of(memory, thunk, class) ||
+	    !xla_read_words(memory, thunk, THUNK_WORDS, &words))
+		return;
+	if (is_thunk(class, "8DotThunk"))
+		found = has_arrays(memory, &words, &arrays) &&
+			dot_work(memory, &words, &arrays, work);
+	else if (is_thunk(class, "16ConvolutionThunk"))
+		found = has_arrays(memory, &words, &arrays) &&
+			convolution_work(&words, &arrays, work);
+	else if (is_thunk(class, "14YnnFusionThunk"))
+		found = xla_fusion_work(memory, &words, operation, work);
+	else {
+		work->state = is_compiled_code(class) ? PERFX_FIGURE_OPAQUE : PERFX_FIGURE_NONE;
+		return;
+	}
+	if (!found)
+		*work = (struct xla_work){.state = PERFX_FIGURE_UNREAD};
+	else
+		work->state = work->bytes ? PERFX_FIGURE_COUNTED : PERFX_FIGURE_NONE;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a run of a thunk computes: one operation of a module that XLA has compiled for the CPU, as
+ * the thunk object itself says.
+ *
+ *   DotThunk, ConvolutionThunk  element types and shapes of operands and result lie in the object,
+ *                               each behind the slice of memory that it is, whose size it must have
+ *   YnnFusionThunk              points to the instruction that it was made from; the products in
+ *                               that instruction's computation have shapes and dimensions
+ *   kernels and custom calls    are compiled code: what they compute is written nowhere
+ *   all others                  move data or control
+ *
+ * Where things lie changes with the release. So nothing is taken by its distance alone: classes are
+ * recognised by their run-time type information, shapes by the slices that they must fill, the
+ * instruction by its name, and products by shapes that fit each other. What does not fit leaves no
+ * figure.
+ */
+#ifndef PERFX_XLA_THUNK_H
+#define PERFX_XLA_THUNK_H
+
+#include "perfx_record.h"
+#include "xla/memory.h"
+
+struct xla_work {
+	enum perfx_figure_state state; /* COUNTED, UNREAD, OPAQUE or NONE */
+	enum perfx_dtype dtype;
+	uint64_t flops, bytes; /* COUNTED: of a run */
+};
+
+/* `operation` is the thunk's own name. */
+void xla_thunk_work(const struct xla_memory *memory, uint64_t thunk, const char *operation,
+		    struct xla_work *work);
+
+#endif
