@@ -98,7 +98,7 @@ static void fill_host(struct work *w)
 	p->calibrations_count = a->calibrations_count;
 	p->peaks = a->peaks;
 	p->peaks_count = a->peaks_count;
-	p->meters = a->meters;
+	memcpy(p->meters, a->meters, sizeof(p->meters));
 	p->meters_why = a->meters_why;
 }
 

@@ -186,9 +186,9 @@ struct profile {
 	size_t calibrations_count;
 	const struct perfx_peak *peaks; /* what the host can do, by dtype and number of threads */
 	size_t peaks_count;
-	const struct profile_meter *meters; /* PERFX_METERS of them, some without a name */
-	const char *meters_why;		    /* some or all are missing; NULL: none is */
-	struct profile_process *processes;  /* in order of their start */
+	struct profile_meter meters[PERFX_METERS]; /* some or all without a name */
+	const char *meters_why;			   /* some or all are missing; NULL: none is */
+	struct profile_process *processes;	   /* in order of their start */
 	size_t processes_count;
 
 	uint64_t hits_count;	 /* over all probes */
