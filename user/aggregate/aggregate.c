@@ -22,6 +22,7 @@ void aggregate__free(struct aggregate *a)
 	profile_clear(&a->profile);
 	memory_clear(&a->memory);
 	steps_clear(&a->steps);
+	values_clear(&a->values);
 	for (size_t i = 0; i < a->books_count; i++)
 		book__free(a->books[i]);
 	free(a->books);
@@ -198,6 +199,12 @@ int aggregate__add(struct aggregate *a, const struct event *event)
 	switch (event->kind) {
 	case PERFX_KIND_SPAN:
 		return calls_span(a, &event->span);
+	case PERFX_KIND_VALUE:
+		return values_value(a, &event->value);
+	case PERFX_KIND_VALUE_NAME:
+		return values_name(a, event);
+	case PERFX_KIND_VALUE_BOOK:
+		return values_book(a, &event->value_book);
 	case PERFX_KIND_ALLOCATION:
 		return memory_allocation(a, &event->allocation);
 	case PERFX_KIND_FREE:

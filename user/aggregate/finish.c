@@ -17,6 +17,7 @@ void profile_clear(struct profile *profile)
 		free(process->contexts);
 		free(process->compute.sources);
 		free(process->compute.dtypes);
+		free(process->values);
 		profile_memory_clear(process->memory, process->memory_count);
 	}
 	free(profile->processes);
@@ -52,6 +53,11 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 		break;
 	case PERFX_LOSS_MEMORY_DROPS:
 		of = add_capped(profile->memory_records_count, count);
+		break;
+	case PERFX_LOSS_VALUE_DROPS:
+		of = profile->value_samples_count; /* they are among them */
+		if (of < count)
+			of = count;
 		break;
 	case PERFX_LOSS_MAP_FULL:
 	case PERFX_LOSS_STACK_FAILURES:
@@ -203,6 +209,8 @@ static int finish(struct work *w)
 		err = rows_fill(w);
 	if (!err)
 		err = memory_fill(w);
+	if (!err)
+		err = values_fill(w);
 	if (err)
 		return err;
 	fill_overhead(w);

@@ -10,8 +10,9 @@
 
 #include "aggregate/profile_compute.h"
 #include "aggregate/profile_memory.h"
-#include "aggregate/profile_steps.h"
 #include "aggregate/profile_meters.h"
+#include "aggregate/profile_steps.h"
+#include "aggregate/profile_values.h"
 #include "aggregate/sketch.h"
 #include "perfx_record.h"
 
@@ -76,7 +77,7 @@ struct profile_row {
 	struct profile_caller *callers;
 	size_t callers_count;
 	/* Allocated while it was the innermost traced function, in the domain that comes first of
-	 * tensor, host, gpu; PROFILE_ABSENT: memory was not recorded. */
+	 * tensor, host, gpu, user; PROFILE_ABSENT: memory was not recorded. */
 	uint64_t alloc_bytes;
 	struct profile_work work;      /* of its own calls */
 	struct profile_work inclusive; /* and of all that they call, once where it calls itself */
@@ -147,6 +148,8 @@ struct profile_process {
 
 	struct profile_compute compute;
 	struct profile_steps steps;
+	struct profile_value *values; /* the program's own counters, by name */
+	size_t values_count;
 	struct profile_metered_process metered;
 };
 
@@ -175,6 +178,7 @@ struct profile {
 	uint64_t losses[PERFX_LOSS_KINDS];
 	uint64_t calls_count;	       /* over all processes */
 	uint64_t memory_records_count; /* allocations and frees that came as records */
+	uint64_t value_samples_count;
 
 	const struct profile_function *functions; /* by id: use profile_function() */
 	size_t functions_count;

@@ -39,6 +39,9 @@ struct event {
 		struct perfx_metered_process metered_process;
 		struct perfx_work work;
 		struct perfx_memory_book memory_book;
+		struct perfx_value value;
+		struct perfx_value_name value_name;
+		struct perfx_value_book value_book;
 		struct perfx_book book;
 		struct perfx_hits hits;
 		struct perfx_loss loss;

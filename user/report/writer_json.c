@@ -325,6 +325,7 @@ static void put_process(struct json_output *o, const struct profile *p,
 	json_put_memory(o, p, process, analysis);
 	json_put_compute(o, p, process);
 	put_steps(o, p, &process->steps);
+	json_put_values(o, process);
 	json_put_counters(o, p, process);
 	json_open(o, "threads", '[');
 	for (size_t i = 0; i < process->threads_count; i++)
@@ -355,7 +356,7 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 	put_not_attached(&o, profile);
 	json_put_peaks(&o, profile);
 	if (profile->meters_why)
-		json_put(&o, "counters_missing", json_of_string(profile->meters_why));
+		json_put(&o, "perf_counters_missing", json_of_string(profile->meters_why));
 	json_open(&o, "processes", '[');
 	for (size_t i = 0; i < profile->processes_count; i++)
 		put_process(&o, profile, &profile->processes[i], &analysis->processes[i]);
