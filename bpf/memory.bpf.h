@@ -62,7 +62,9 @@ struct mapping_call {
 struct memory_thread {
 	__u32 process, tid;
 	__u32 records;
-	__u32 drawn;			       /* the distances below have been drawn */
+	__u32 drawn;  /* the distances below have been drawn */
+	__u32 window; /* perfx_window when it was met last */
+	__u32 pad;
 	__s64 until_sample[PERFX_DOMAINS_MAX]; /* bytes to the next sample */
 	struct open_call open[PERFX_DOMAINS_MAX];
 	struct open_free handed_on;
@@ -77,6 +79,16 @@ struct {
 	__type(value, struct memory_thread);
 } perfx_memory_threads __weak SEC(".maps");
 
+/* It was met in an earlier window: the calls that were open then are not seen to return. */
+static __always_inline void forget_open(struct memory_thread *m)
+{
+	m->window = perfx_window;
+	m->handed_on.address = 0;
+	m->mapping.number = 0;
+	for (int i = 0; i < PERFX_DOMAINS; i++)
+		m->open[i].slot = 0;
+}
+
 static __always_inline struct memory_thread *memory_thread(bool create)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -85,6 +97,8 @@ static __always_inline struct memory_thread *memory_thread(bool create)
 	__u32 tgid;
 
 	m = bpf_task_storage_get(&perfx_memory_threads, task, NULL, 0);
+	if (m && m->window != perfx_window)
+		forget_open(m);
 	if (m || !create)
 		return m;
 	tgid = current_tgid();
@@ -95,6 +109,7 @@ static __always_inline struct memory_thread *memory_thread(bool create)
 	if (m) {
 		m->process = family->memory_process;
 		m->tid = task->pid;
+		m->window = perfx_window;
 	} else {
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 	}
@@ -110,7 +125,7 @@ static __always_inline __u32 current_context(__u64 sp)
 		bpf_task_storage_get(&perfx_threads, bpf_get_current_task_btf(), NULL, 0);
 	__u32 depth;
 
-	if (!t)
+	if (!t || t->window != perfx_window)
 		return 0;
 	depth = t->depth;
 	/* frames that the program has left by another way lie below the stack pointer */

@@ -391,7 +391,8 @@ static __always_inline void start_apart(struct thread *t, __u32 source, __u64 id
 	struct perfx_started started = {.start_ns = t->start_ns,
 					.within = t->within,
 					.function = t->start_function,
-					.tid = t->tid};
+					.tid = t->tid,
+					.window = perfx_window};
 
 	t->start_function = 0;
 	started.context = source == PERFX_SOURCE_PERFX
@@ -418,8 +419,10 @@ static __always_inline void stop_apart(struct thread *t, __u32 source, __u64 id,
 		if (key.id)
 			started = bpf_map_lookup_elem(&perfx_started, &key);
 	}
-	if (!started) {
+	if (!started || started->window != perfx_window) {
 		counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
+		if (started)
+			bpf_map_delete_elem(&perfx_started, &key);
 		return;
 	}
 	f.start_ns = started->start_ns;
@@ -595,6 +598,25 @@ static __always_inline struct perfx_mark *mark_of(const struct perfx_probe *prob
 	__u32 index = probe->hook;
 
 	return bpf_map_lookup_elem(&perfx_marks, &index);
+}
+
+/* What a waiting tracer records begins or ends here. Returns whether that was told. */
+static __always_inline bool turned(const struct perfx_probe *probe, const struct perfx_mark *mark,
+				   __u32 index)
+{
+	struct perfx_family *family;
+
+	if (mark->action != PERFX_MARK_RECORD && mark->action != PERFX_MARK_PAUSE)
+		return false;
+	family = perfx_waiting ? current_family() : NULL;
+	if (!family || family->dead)
+		return true;
+	count_hit(index);
+	if (mark->action == PERFX_MARK_RECORD)
+		window_open(family);
+	else
+		window_close(family);
+	return true;
 }
 
 /* A hit at the entry of a marking function. */

@@ -9,6 +9,8 @@
 
 /* The program switches stacks in user space (coroutines): see leave_any. */
 extern volatile __u32 perfx_many_stacks;
+/* Number of the window that is open (window.bpf.h). */
+extern volatile __u32 perfx_window;
 
 /* In frame.entry, beside the index of the probe that opened it: a return probe ends it. */
 #define FRAME_BY_RETURN 0x80000000u
@@ -114,7 +116,8 @@ struct thread {
 	 * data; 0: none is open */
 	__u8 silencer, mover;
 	__u8 works_taken; /* bit set */
-	__u8 pad[5];
+	__u8 pad;
+	__u32 window;  /* perfx_window when it was met last */
 	__u32 ranges;  /* open frames that are ranges or pending ones */
 	__u32 skipped; /* ranges that were begun when there was no room for a frame */
 	struct work works[WORKS_MAX];

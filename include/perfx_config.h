@@ -202,7 +202,7 @@ struct perfx_started {
 	__u32 function;
 	__u32 tid;
 	__u32 context;
-	__u32 pad;
+	__u32 window; /* perfx_window when it was started */
 };
 
 #define PERFX_MAX_STARTED 16384
@@ -259,6 +259,8 @@ struct perfx_family {
 	 * PERFX_TENSOR_FIRST + 8 i. One bit: found. */
 	__u32 tensor_layouts;
 	__u32 started_nameless; /* ranges that are open across threads and have no id */
+	__u32 recording;	/* it has said that a waiting tracer shall record */
+	__u32 window;		/* perfx_window when open_figures was counted */
 	__u64 net_rx_bytes, net_tx_bytes;
 };
 

@@ -34,6 +34,7 @@ enum perfx_kind {
 	PERFX_KIND_FORK = 16,
 	PERFX_KIND_EXEC = 17,
 	PERFX_KIND_EXIT = 18,
+	PERFX_KIND_WINDOW = 19,
 	/* made by the reader */
 	PERFX_KIND_HOST = 32,
 	PERFX_KIND_PROCESS = 33,
@@ -253,6 +254,19 @@ struct perfx_exit {
 	/* CPU time of all its threads: run time as the scheduler measured it; user and system as
 	 * the clock tick saw them, good for their proportion only (kernel: cputime_adjust). */
 	__u64 runtime_ns, user_tick_ns, system_tick_ns;
+};
+
+/* --wait: from here on is recorded, or no longer, as a traced program has said. Where there is any,
+ * nothing is recorded but between the two. */
+#define PERFX_WINDOW_OPENS 0x1 /* otherwise it closes */
+
+struct perfx_window {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u32 process; /* who said it, or ended */
+	__u32 pid;
+	__u32 flags; /* PERFX_WINDOW_ */
+	__u32 pad;
 };
 
 /* strings: host name, kernel release, boot id, recording command line (one string, space-joined,
@@ -639,6 +653,7 @@ PERFX_ASSERT_SIZE(perfx_metered_process, 64);
 PERFX_ASSERT_SIZE(perfx_fork, 32);
 PERFX_ASSERT_SIZE(perfx_exec, 32);
 PERFX_ASSERT_SIZE(perfx_exit, 56);
+PERFX_ASSERT_SIZE(perfx_window, 32);
 PERFX_ASSERT_SIZE(perfx_host, 48);
 PERFX_ASSERT_SIZE(perfx_process, 40);
 PERFX_ASSERT_SIZE(perfx_function, 24);

@@ -21,6 +21,7 @@ void profile_clear(struct profile *profile)
 		profile_memory_clear(process->memory, process->memory_count);
 	}
 	free(profile->processes);
+	free(profile->windows);
 	*profile = (struct profile){0};
 }
 
@@ -71,6 +72,51 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 	return of ? (double)count / (double)of : 0;
 }
 
+/* What a time has of another. */
+static uint64_t overlap_ns(const struct profile_window *window, uint64_t from_ns, uint64_t to_ns)
+{
+	from_ns = window->from_ns > from_ns ? window->from_ns : from_ns;
+	to_ns = window->to_ns < to_ns ? window->to_ns : to_ns;
+	return to_ns > from_ns ? to_ns - from_ns : 0;
+}
+
+uint64_t profile_recorded_ns(const struct profile *profile, const struct profile_process *process)
+{
+	uint64_t sum = 0;
+
+	if (!profile->windows_count)
+		return profile_wall_ns(process);
+	for (size_t i = 0; i < profile->windows_count; i++)
+		sum = add_capped(sum, overlap_ns(&profile->windows[i], process->from_ns,
+						 process->to_ns));
+	return sum;
+}
+
+/* Those of the stream, as far as they lie in the capture's time. */
+static int fill_windows(struct work *w)
+{
+	const struct aggregate *a = w->a;
+	struct profile *p = w->profile;
+	uint64_t end_ns = add_capped(p->start_ns, p->duration_ns), before_ns = p->start_ns;
+
+	p->windows = calloc(a->windows_count + 1, sizeof(*p->windows));
+	if (!p->windows)
+		return -ENOMEM;
+	for (size_t i = 0; i < a->windows_count; i++) {
+		struct profile_window window = a->windows[i];
+
+		if (window.from_ns < before_ns)
+			window.from_ns = before_ns;
+		if (window.to_ns > end_ns)
+			window.to_ns = end_ns;
+		if (window.to_ns < window.from_ns)
+			window.to_ns = window.from_ns;
+		before_ns = window.to_ns;
+		p->windows[p->windows_count++] = window;
+	}
+	return 0;
+}
+
 static void fill_host(struct work *w)
 {
 	const struct aggregate *a = w->a;
@@ -117,6 +163,12 @@ static int by_start(const void *left, const void *right)
 	return a->index < b->index ? -1 : a->index > b->index;
 }
 
+/* Nothing was recorded of it: the program had not said so yet. */
+static bool ended_before(const struct aggregate *a, const struct book *book)
+{
+	return a->windows_count && book->closed && book->to_ns < a->windows[0].from_ns;
+}
+
 static int fill_processes(struct work *w)
 {
 	const struct aggregate *a = w->a;
@@ -130,7 +182,8 @@ static int fill_processes(struct work *w)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < a->books_count; i++) {
 		w->places[i] = MAP64_NONE;
-		if (!a->books[i] || a->books[i]->origin == BOOK_UNKNOWN)
+		if (!a->books[i] || a->books[i]->origin == BOOK_UNKNOWN ||
+		    ended_before(a, a->books[i]))
 			continue;
 		err = facts_of_process(a, i, &p->processes[p->processes_count]);
 		p->processes[p->processes_count++].steps = steps_of_process(&a->steps, i);
@@ -202,7 +255,9 @@ static int finish(struct work *w)
 	int err;
 
 	fill_host(w);
-	err = works_settle(w->a);
+	err = fill_windows(w);
+	if (!err)
+		err = works_settle(w->a);
 	if (!err)
 		err = fill_processes(w);
 	if (!err)

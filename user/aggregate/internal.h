@@ -137,6 +137,8 @@ struct aggregate {
 	struct memory memory;
 	struct steps steps;
 	struct values values;
+	struct profile_window *windows; /* to_ns UINT64_MAX: open */
+	size_t windows_capacity, windows_count;
 	struct object_work *works; /* by id */
 	size_t works_capacity, works_count;
 	struct perfx_span *waiting; /* whose work had not been told yet */

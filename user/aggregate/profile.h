@@ -153,6 +153,11 @@ struct profile_process {
 	struct profile_metered_process metered;
 };
 
+/* --wait: a time in which was recorded. */
+struct profile_window {
+	uint64_t from_ns, to_ns;
+};
+
 struct profile_not_attached {
 	const char *name, *reason;
 	uint32_t count;
@@ -173,6 +178,8 @@ struct profile {
 	uint64_t start_boot_ns; /* start_ns by CLOCK_BOOTTIME */
 	bool ended;		/* has its END record: not truncated */
 	bool target_killed, interrupted;
+	struct profile_window *windows; /* in order, in the capture's time; none: all of it */
+	size_t windows_count;
 	uint64_t tracer_cpu_ns, tracer_rss_anon_bytes; /* PROFILE_ABSENT when truncated */
 	unsigned partial;			       /* PROFILE_PARTIAL_ */
 	uint64_t losses[PERFX_LOSS_KINDS];
@@ -212,5 +219,8 @@ static inline uint64_t profile_wall_ns(const struct profile_process *process)
 {
 	return process->to_ns - process->from_ns;
 }
+
+/* What of that was recorded. */
+uint64_t profile_recorded_ns(const struct profile *profile, const struct profile_process *process);
 
 #endif

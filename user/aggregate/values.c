@@ -279,7 +279,7 @@ int values_fill(struct work *w)
 		if (!process)
 			continue;
 		process->values[process->values_count++] =
-			value_of(values, values->accounts[i], profile_wall_ns(process));
+			value_of(values, values->accounts[i], profile_recorded_ns(p, process));
 		p->value_samples_count =
 			add_capped(p->value_samples_count, values->accounts[i]->samples_count);
 	}

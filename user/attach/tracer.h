@@ -108,6 +108,8 @@ void tracer__detach_group(struct tracer *tracer, uint32_t group);
 void tracer__expect_many_stacks(struct tracer *tracer);
 
 void tracer__start(struct tracer *tracer);
+/* Instead: counts while the program says so (WINDOW records). */
+void tracer__wait(struct tracer *tracer);
 /* Stops counting, then takes every link away and waits until no program runs any more. */
 void tracer__stop(struct tracer *tracer);
 

@@ -47,6 +47,7 @@ static const struct option long_options[] = {
 	{"step-range", required_argument, NULL, OPT_STEP_RANGE},
 	{"steps", required_argument, NULL, OPT_STEPS},
 	{"fail-on", required_argument, NULL, OPT_FAIL_ON},
+	{"wait", no_argument, NULL, OPT_WAIT},
 	{NULL, 0, NULL, 0},
 };
 
@@ -80,6 +81,9 @@ static int take_option(struct options *options, int option, char *value)
 		return EXIT_OK;
 	case 'V':
 		options->verb = VERB_VERSION;
+		return EXIT_OK;
+	case OPT_WAIT:
+		options->wait = true;
 		return EXIT_OK;
 	case OPT_COMPENSATE:
 		options->compensate = true;
@@ -242,6 +246,11 @@ static int check_targets(const struct options *options)
 	}
 	if (options->fail_on > 0 && options->verb != VERB_DIFF) {
 		msg_say("--fail-on goes with diff");
+		return EXIT_USAGE;
+	}
+	if (options->wait && options->verb != VERB_TRACE && options->verb != VERB_RECORD &&
+	    options->verb != VERB_RUN) {
+		msg_say("--wait goes with -p, record and run");
 		return EXIT_USAGE;
 	}
 	if (options->as_caller && options->verb != VERB_RUN) {

@@ -36,6 +36,7 @@ enum long_option {
 	OPT_STEP_RANGE,
 	OPT_STEPS,
 	OPT_FAIL_ON,
+	OPT_WAIT,
 };
 
 /* Says what is wrong with a value; EXIT_USAGE. */

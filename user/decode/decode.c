@@ -77,6 +77,9 @@ static bool form_of(enum perfx_kind kind, struct form *form)
 	case PERFX_KIND_EXIT:
 		*form = FORM(perfx_exit, 0);
 		return true;
+	case PERFX_KIND_WINDOW:
+		*form = FORM(perfx_window, 0);
+		return true;
 	case PERFX_KIND_HOST:
 		*form = FORM(perfx_host, 5);
 		return true;

@@ -21,6 +21,7 @@ struct event {
 		struct perfx_fork fork;
 		struct perfx_exec exec;
 		struct perfx_exit exit;
+		struct perfx_window window;
 		struct perfx_host host;
 		struct perfx_process process;
 		struct perfx_function function;

@@ -56,6 +56,7 @@ struct plan_options {
 	const char *const *usdt; /* --usdt, globs of provider:name; borrowed */
 	size_t usdt_count;
 	const char *step_range; /* --step-range; NULL: none */
+	bool wait;		/* --wait: where the program says what is recorded is wanted */
 };
 
 struct plan_function {

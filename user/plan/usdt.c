@@ -43,6 +43,8 @@ static const struct {
 	MARKER("range_end", NULL, STOP, .key_arg = 1),
 	MARKER("mark", NULL, INSTANT, NAMED),
 	/* of a key that no object has, so a pop cannot end it */
+	MARKER("trace_start", NULL, RECORD, .text = 0),
+	MARKER("trace_stop", NULL, PAUSE, .text = 0),
 	MARKER("step_begin", "step", OPEN, .text = 0),
 	MARKER("step_end", NULL, END, .text = 0),
 	VALUE("counter", SET),
@@ -91,6 +93,16 @@ static bool is_memory(const struct perfx_mark *mark)
 	return mark->action == PERFX_MARK_ALLOCATED || mark->action == PERFX_MARK_FREED;
 }
 
+/* Is the marker read? Those that say what is recorded are where somebody waits for it, whatever
+ * else is. */
+static bool is_read(const struct plan *plan, const struct perfx_mark *mark)
+{
+	if (mark->action == PERFX_MARK_RECORD || mark->action == PERFX_MARK_PAUSE)
+		return plan->options.wait;
+	return plan_host_level(plan) >= HOST_MARKS &&
+	       !(is_memory(mark) && plan->options.memory == MEMORY_OFF);
+}
+
 static bool find_marker(const struct plan *plan, const struct usdt_probe *probe,
 			struct plan_function *function, const char **shown)
 {
@@ -99,7 +111,7 @@ static bool find_marker(const struct plan *plan, const struct usdt_probe *probe,
 	for (size_t i = 0; i < sizeof(markers) / sizeof(markers[0]); i++) {
 		if (strcmp(probe->name, markers[i].name))
 			continue;
-		if (is_memory(&markers[i].mark) && plan->options.memory == MEMORY_OFF)
+		if (!is_read(plan, &markers[i].mark))
 			return false;
 		function->mark = markers[i].mark;
 		*shown = markers[i].shown;
@@ -163,8 +175,7 @@ static int offer(const struct usdt_probe *probe, void *ctx)
 	if (is_wanted(finding->plan, name)) {
 		function.mark = (struct perfx_mark){.action = PERFX_MARK_INSTANT,
 						    .source = PERFX_SOURCE_USDT};
-	} else if (plan_host_level(finding->plan) < HOST_MARKS ||
-		   !find_marker(finding->plan, probe, &function, &shown)) {
+	} else if (!find_marker(finding->plan, probe, &function, &shown)) {
 		free(name);
 		return 0;
 	}

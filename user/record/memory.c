@@ -174,6 +174,24 @@ void memory__start(struct memory *memory, uint64_t now_ns)
 			tell_mode(memory, domain, now_ns);
 }
 
+void memory__paused(struct memory *memory, uint64_t from_ns, uint64_t to_ns)
+{
+	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++) {
+		struct domain *d = &memory->domains[domain];
+		enum perfx_memory_level level = d->level;
+
+		if (!d->recorded)
+			continue;
+		d->level = PERFX_MEMORY_OFF;
+		tell_mode(memory, domain, from_ns);
+		d->level = level;
+		tell_mode(memory, domain, to_ns);
+	}
+	memory->looked_ns = to_ns;
+	memory->look_cpu_ns = UINT64_MAX;
+	memory->next_look_ns = to_ns + LOOK_NS;
+}
+
 bool memory__due(const struct memory *memory, uint64_t now_ns)
 {
 	return now_ns >= memory->next_look_ns;
