@@ -179,14 +179,12 @@ static __always_inline bool is_stale(const struct frame *f, __u64 slot)
 /* Brings a frame to the top; those above it move down. */
 __noinline int raise_frame(struct thread *t, __u32 index)
 {
-	struct frame raised;
-
 	if (!t)
 		return 0;
-	raised = *frame_at(t, index);
+	t->raised = *frame_at(t, index);
 	/* readings are kept by depth */
-	if (raised.metered && index + 1 < t->depth)
-		raised.metered = METERED_MISSED;
+	if (t->raised.metered && index + 1 < t->depth)
+		t->raised.metered = METERED_MISSED;
 	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++) {
 		if (index + 1 >= t->depth)
 			break;
@@ -195,7 +193,7 @@ __noinline int raise_frame(struct thread *t, __u32 index)
 			frame_at(t, index)->metered = METERED_MISSED;
 		index++;
 	}
-	*frame_at(t, index) = raised;
+	*frame_at(t, index) = t->raised;
 	return 0;
 }
 

@@ -279,9 +279,9 @@ static void start(struct recorder *recorder)
 	}
 	/* after the start: whoever reads the line may count on every call from here on */
 	say_waiting(recorder);
-	say_tracing(recorder);
 	if (recorder->options->wait)
 		say_program_decides(recorder);
+	say_tracing(recorder);
 	if (recorder->options->launch)
 		launch__go(recorder->options->launch);
 }

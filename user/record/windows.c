@@ -34,6 +34,9 @@ static void opens(struct recorder *recorder, const struct perfx_window *window)
 
 static void closes(struct recorder *recorder, const struct perfx_window *window)
 {
+	/* what was recorded comes before what is said of its end */
+	while (reader__drain_data(recorder->reader))
+		;
 	recorder->paused = true;
 	recorder->paused_ns = window->time_ns;
 	books__sample(recorder->books, true);
