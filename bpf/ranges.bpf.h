@@ -117,8 +117,10 @@ static __always_inline __u32 find_name(struct thread *t, __u32 limit)
 	return id;
 }
 
-/* The id of t->name, or of what stands for all for which there is no room; 0: not even that. */
-__noinline int name_id(struct thread *t)
+/* static: what is given to a global function is, to older verifiers, no map's value, and so no key.
+ *
+ * The id of t->name, or of what stands for all for which there is no room; 0: not even that. */
+static __noinline int name_id(struct thread *t)
 {
 	__u32 id;
 
@@ -200,7 +202,7 @@ static __always_inline bool read_string(struct thread *t, const struct perfx_mar
 /* The id of a mark's name: that of the function which all ranges of this name are.
  * t->machine.arguments are the marking function's. 0: its name cannot be read, perhaps because
  * t->unread is not in memory. */
-__noinline int name_of_mark(struct thread *t, const struct perfx_mark *mark)
+static __noinline int name_of_mark(struct thread *t, const struct perfx_mark *mark)
 {
 	if (!t || !mark)
 		return 0;
@@ -213,7 +215,7 @@ __noinline int name_of_mark(struct thread *t, const struct perfx_mark *mark)
 	return name_id(t);
 }
 
-__noinline int name_of_unreadable(struct thread *t, const struct perfx_mark *mark)
+static __noinline int name_of_unreadable(struct thread *t, const struct perfx_mark *mark)
 {
 	if (!t || !mark)
 		return 0;
@@ -362,7 +364,7 @@ static __always_inline void pop_range(struct thread *t, const struct perfx_mark 
 	f = frame_at(t, index - 1);
 	if (f->within)
 		charge_range(t, f->within, now - f->start_ns);
-	end_below(t, index - 1, now, cost_ns, 0);
+	end_below(t, index - 1, now, cost_ns);
 }
 
 /* --- ranges across threads --- */
@@ -538,7 +540,7 @@ static __always_inline void mark_ends(struct thread *t, const struct perfx_mark 
 	case PERFX_MARK_END:
 		index = t->ranges ? find_range(t, RANGE_SLOT | key, 0) : 0;
 		if (index)
-			end_below(t, index - 1, now, cost_ns, 0);
+			end_below(t, index - 1, now, cost_ns);
 		else if (mark->source == PERFX_SOURCE_PERFX)
 			counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
 		break;
@@ -590,7 +592,7 @@ static __always_inline void mark_returns(struct thread *t, const struct perfx_ma
 	}
 	index = find_range(t, slot, 0);
 	if (index)
-		end_below(t, index - 1, now, cost_ns, 0);
+		end_below(t, index - 1, now, cost_ns);
 }
 
 static __always_inline struct perfx_mark *mark_of(const struct perfx_probe *probe)

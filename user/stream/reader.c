@@ -23,7 +23,7 @@ struct reader {
 	struct ring_buffer *spans, *memory, *control, *objects;
 	const char *step_range;
 	int epoll_fd;
-	bool draining_control, draining_data;
+	bool draining_control;
 	uint32_t budget; /* records that may still be taken from a ring in this drain */
 	uint64_t spans_count;
 	uint32_t processes_known; /* below: described */
@@ -269,18 +269,9 @@ uint64_t reader__spans_count(const struct reader *reader)
 
 bool reader__drain(struct reader *reader)
 {
-	drain_control(reader);
-	return reader__drain_data(reader);
-}
-
-bool reader__drain_data(struct reader *reader)
-{
 	bool more;
 
-	/* a span has made the control ring be read */
-	if (reader->draining_data)
-		return false;
-	reader->draining_data = true;
+	drain_control(reader);
 	ring_buffer__consume(reader->objects);
 	reader->budget = DRAIN_MAX;
 	more = ring_buffer__consume(reader->memory) == -EAGAIN;
@@ -288,6 +279,5 @@ bool reader__drain_data(struct reader *reader)
 	more |= ring_buffer__consume(reader->spans) == -EAGAIN;
 	/* nodes that have calls in the overflow book alone */
 	describe_contexts(reader);
-	reader->draining_data = false;
 	return more;
 }

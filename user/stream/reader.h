@@ -27,8 +27,6 @@ int reader__fd(const struct reader *reader);
 /* Takes what is there; where more comes than can be taken, two million records of a ring and not
  * for ever: then true, there is more. */
 bool reader__drain(struct reader *reader);
-/* The same without control records: may be called by who is told of one. */
-bool reader__drain_data(struct reader *reader);
 uint64_t reader__spans_count(const struct reader *reader); /* taken so far */
 
 #endif
