@@ -297,6 +297,9 @@ $(WL)/cuda_calls: $(CUDA_LIBS)
 $(WL)/libcudart.so: $(WL)/libcuda.so
 $(WL)/memory_gpu: WL_LDLIBS := $(WL)/libcudart.so $(WL)/libcuda.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/memory_gpu: $(WL)/libcudart.so $(WL)/libcuda.so
+MARK_LIBS := $(addprefix $(WL)/,libnvToolsExt.so libroctx64.so libtorch_cpu.so)
+$(WL)/marked: WL_LDLIBS := $(MARK_LIBS) -Wl,-rpath,'$$ORIGIN'
+$(WL)/marked: $(MARK_LIBS)
 $(WL)/marks: WL_LDLIBS := $(WL)/marks.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/marks: $(WL)/marks.so
 $(WL)/often: WL_LDLIBS := $(WL)/tinyblas.so -Wl,-rpath,'$$ORIGIN'

@@ -66,7 +66,7 @@ static __always_inline struct thread *thread_find(bool create, bool leaves)
  * nothing. */
 static __always_inline bool lost_its_exits(const struct frame *f)
 {
-	struct perfx_probe *probe = probe_of(f->entry & ~FRAME_BY_RETURN);
+	struct perfx_probe *probe = probe_of(f->entry & FRAME_PROBE);
 
 	return probe && probe->kind == PERFX_PROBE_COUNT;
 }
@@ -74,7 +74,7 @@ static __always_inline bool lost_its_exits(const struct frame *f)
 /* A duration without the probes in it: those of calls inside, and its own. */
 static __always_inline __u64 less_probes(const struct frame *f, __u64 duration_ns)
 {
-	struct perfx_probe *probe = probe_of(f->entry & ~FRAME_BY_RETURN);
+	struct perfx_probe *probe = probe_of(f->entry & FRAME_PROBE);
 	__u64 cost_ns = f->probe_ns + (probe ? probe->own_cost_ns : 0);
 
 	return duration_ns > cost_ns ? duration_ns - cost_ns : 0;
@@ -92,6 +92,8 @@ static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now
 	f = frame_at(t, t->depth);
 	if (f->entry & FRAME_BY_RETURN)
 		t->returns--;
+	if (f->entry & (FRAME_RANGE | FRAME_PENDING))
+		t->ranges--;
 
 	nested = f->child_ns;
 	if ((flags & PERFX_SPAN_UNWOUND) && lost_its_exits(f))
@@ -101,7 +103,7 @@ static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now
 		if (perfx_compensate)
 			duration = less_probes(f, duration);
 		self = duration > f->child_ns ? duration - f->child_ns : 0;
-		nested = duration;
+		nested = duration > f->charged_ns ? duration - f->charged_ns : 0;
 	}
 	if (callers) {
 		caller = frame_at(t, callers - 1);
@@ -109,8 +111,10 @@ static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now
 		caller->probe_ns += f->probe_ns + call_cost_ns;
 	}
 	t->outcome.state = PERFX_FIGURE_NONE;
-	if (f->figure || f->work)
-		end_figure(t, t->depth, flags);
+	if ((f->figure || f->work) && flags)
+		drop_figure(t, t->depth, flags);
+	else if (f->figure || f->work)
+		end_figure(t, t->depth);
 	emit(t, f, t->depth, duration, self, flags);
 }
 
@@ -147,18 +151,6 @@ static __always_inline bool is_stale(const struct frame *f, __u64 slot)
 	return true;
 }
 
-__noinline int drop_stale(struct thread *t, __u64 slot)
-{
-	if (!t)
-		return 0;
-	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
-		if (t->depth == 0 || !is_stale(frame_at(t, t->depth - 1), slot))
-			break;
-		unwind_frame(t);
-	}
-	return 0;
-}
-
 /* Brings a frame to the top; those above it move down. */
 __noinline int raise_frame(struct thread *t, __u32 index)
 {
@@ -167,10 +159,15 @@ __noinline int raise_frame(struct thread *t, __u32 index)
 	if (!t)
 		return 0;
 	raised = *frame_at(t, index);
+	/* readings are kept by depth */
+	if (raised.metered && index + 1 < t->depth)
+		raised.metered = METERED_MISSED;
 	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++) {
 		if (index + 1 >= t->depth)
 			break;
 		*frame_at(t, index) = *frame_at(t, index + 1);
+		if (frame_at(t, index)->metered)
+			frame_at(t, index)->metered = METERED_MISSED;
 		index++;
 	}
 	*frame_at(t, index) = raised;
@@ -182,16 +179,15 @@ __noinline int find_frame(struct thread *t, __u64 slot, __u32 function)
 {
 	if (!t)
 		return 0;
+	t->kept = t->depth;
 	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++) {
-		__u32 index = t->depth - 1 - i;
-		struct frame *f = frame_at(t, index);
+		struct frame *f = frame_at(t, t->kept - 1);
 
-		if (i >= t->depth)
+		if (!t->kept || (f->slot == slot && (!function || f->function == function)))
 			break;
-		if (f->slot == slot && (!function || f->function == function))
-			return index + 1;
+		t->kept--;
 	}
-	return 0;
+	return t->kept;
 }
 
 /*
@@ -259,6 +255,102 @@ static __always_inline void note_return_address(struct thread *t, __u64 slot)
 		work->slot = slot;
 }
 
+/*
+ * The frame at `index` ends at `now`, whatever lies above it. Time that the one above has run
+ * inside it is no longer charged to whoever was below when that one ends.
+ */
+__noinline int end_below(struct thread *t, __u32 index, __u64 now, __u32 call_cost_ns)
+{
+	struct frame *f, *above;
+	__u64 inside;
+
+	if (!t || index >= t->depth || index >= PERFX_MAX_DEPTH)
+		return 0;
+	if (index + 1 < t->depth) {
+		f = frame_at(t, index);
+		above = frame_at(t, index + 1);
+		if (now > above->start_ns + above->charged_ns) {
+			inside = now - above->start_ns - above->charged_ns;
+			f->child_ns += inside;
+			above->charged_ns += inside;
+		}
+		raise_frame(t, index);
+	}
+	end_frame(t, index, now, call_cost_ns, 0);
+	return 0;
+}
+
+/* As unwind_frame, of one that others lie upon. */
+__noinline int unwind_below(struct thread *t, __u32 index)
+{
+	if (!t || index >= t->depth || index >= PERFX_MAX_DEPTH)
+		return 0;
+	if (index + 1 < t->depth)
+		raise_frame(t, index);
+	end_frame(t, index, 0, 0, PERFX_SPAN_UNWOUND);
+	return 0;
+}
+
+static __always_inline bool is_range(const struct frame *f)
+{
+	return f->entry & FRAME_RANGE;
+}
+
+/* As drop_stale, where ranges may lie upon calls that the program has left: they stay. */
+__noinline int drop_below_ranges(struct thread *t, __u64 slot)
+{
+	if (!t)
+		return 0;
+	t->kept = 0;
+	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
+		struct frame *f;
+
+		if (t->kept >= t->depth)
+			break;
+		f = frame_at(t, t->depth - 1 - t->kept);
+		if (is_range(f))
+			t->kept++;
+		else if (is_stale(f, slot))
+			unwind_below(t, t->depth - 1 - t->kept);
+		else
+			break;
+	}
+	return 0;
+}
+
+__noinline int drop_stale(struct thread *t, __u64 slot)
+{
+	if (!t)
+		return 0;
+	if (t->ranges)
+		return drop_below_ranges(t, slot);
+	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
+		if (t->depth == 0 || !is_stale(frame_at(t, t->depth - 1), slot))
+			break;
+		unwind_frame(t);
+	}
+	return 0;
+}
+
+/* As leave, where ranges are open: a call that returns while a range lies upon it ends, the range
+ * goes on. Returns whether it was there. */
+static __always_inline bool leave_below_ranges(struct thread *t, __u64 slot, __u64 now,
+					       __u32 function, __u32 call_cost_ns)
+{
+	__u32 index = find_frame(t, slot, function);
+
+	if (!index)
+		return t->depth >= PERFX_MAX_DEPTH; /* counted when it was entered */
+	drop_below_ranges(t, slot - 8);
+	index = find_frame(t, slot, function);
+	if (!index)
+		return true;
+	end_below(t, index - 1, now, call_cost_ns);
+	if (perfx_metering && frame_at(t, t->depth)->metered)
+		end_meters(t, t->depth);
+	return true;
+}
+
 /* Drops what the program has left before it enters a frame at `slot`. */
 static __always_inline void make_way(struct thread *t, __u64 slot)
 {
@@ -270,7 +362,7 @@ static __always_inline void make_way(struct thread *t, __u64 slot)
 			leave_any(t, work_at(t, t->silencer - 1)->slot, 0, 0, 0);
 		if (t->depth >= PERFX_MAX_DEPTH)
 			evict_oldest(t);
-	} else if (is_stale(frame_at(t, t->depth - 1), slot)) {
+	} else if (t->ranges || is_stale(frame_at(t, t->depth - 1), slot)) {
 		drop_stale(t, slot);
 	}
 }
@@ -395,6 +487,7 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	f->entry = index | (by_return ? FRAME_BY_RETURN : 0);
 	f->probe_ns = 0;
 	f->child_function = 0;
+	f->charged_ns = 0;
 	f->metered = 0;
 	/* where stacks are switched, other calls of the thread go on meanwhile */
 	if (perfx_metering && (probe->flags & PERFX_PROBE_F_METERED) && !perfx_many_stacks)
@@ -407,16 +500,16 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	return true;
 }
 
-/* The frame at `slot` of `function` is left; those deeper than it have been unwound. */
-static __always_inline void leave(struct thread *t, const struct perfx_probe *probe, __u64 slot,
-				  __u64 now)
+/* As leave, where the frame is not the uppermost one. */
+__noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, __u64 slot,
+			    __u64 now)
 {
 	struct frame *f;
 
-	if (perfx_many_stacks && leave_any(t, slot, now, probe->function, probe->call_cost_ns))
-		return;
+	if (!t || !probe)
+		return 0;
 	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
-		if (t->depth == 0 || perfx_many_stacks)
+		if (t->depth == 0 || t->ranges || perfx_many_stacks)
 			break;
 		f = frame_at(t, t->depth - 1);
 		if (f->slot == slot && f->function == probe->function) {
@@ -425,12 +518,12 @@ static __always_inline void leave(struct thread *t, const struct perfx_probe *pr
 			 * refer to perf events; what the frame was is still there */
 			if (perfx_metering && f->metered)
 				end_meters(t, t->depth);
-			return;
+			return 0;
 		}
 		if (f->slot > slot) {
 			/* deeper than the deepest frame kept: counted when it was entered */
 			if (t->depth >= PERFX_MAX_DEPTH)
-				return;
+				return 0;
 			break;
 		}
 		if (slot - f->slot > STACK_SPAN_BYTES)
@@ -441,6 +534,32 @@ static __always_inline void leave(struct thread *t, const struct perfx_probe *pr
 		t->declined--;
 	else if (!(probe->flags & PERFX_PROBE_F_BY_CHOICE))
 		counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
+	return 0;
+}
+
+/* The frame at `slot` of `function` is left; those deeper than it have been unwound. */
+static __always_inline void leave(struct thread *t, const struct perfx_probe *probe, __u64 slot,
+				  __u64 now)
+{
+	struct frame *f;
+
+	if (t->depth) {
+		f = frame_at(t, t->depth - 1);
+		if (f->slot == slot && f->function == probe->function) {
+			end_frame(t, t->depth - 1, now, probe->call_cost_ns, 0);
+			if (perfx_metering && f->metered)
+				end_meters(t, t->depth);
+			return;
+		}
+	}
+	if (perfx_many_stacks) {
+		if (leave_any(t, slot, now, probe->function, probe->call_cost_ns))
+			return;
+	} else if (t->ranges &&
+		   leave_below_ranges(t, slot, now, probe->function, probe->call_cost_ns)) {
+		return;
+	}
+	leave_deeper(t, probe, slot, now);
 }
 
 #endif

@@ -24,6 +24,7 @@ extern volatile __u32 perfx_tracing;
 /* Next free indices. User space sets the first process indices before it starts. */
 extern volatile __u32 perfx_next_process;
 extern volatile __u32 perfx_next_context;
+extern volatile __u32 perfx_next_function;
 
 /* Wake the reader when this much is waiting in a ring; it also drains by the clock. */
 extern const volatile __u32 perfx_wake_bytes;

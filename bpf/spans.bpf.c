@@ -4,7 +4,7 @@
  * probe hit means; what it does to the thread's open calls is in frames.bpf.h.
  */
 #include "condition.bpf.h"
-#include "frames.bpf.h"
+#include "ranges.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -110,6 +110,28 @@ int perfx_on_return(struct pt_regs *ctx)
 	return 0;
 }
 
+/* Entries and exits of functions by which programs mark ranges. Loaded as one that may sleep where
+ * perfx_marks_sleep. */
+SEC("uprobe")
+int perfx_on_mark(struct pt_regs *ctx)
+{
+	__u32 index = bpf_get_attach_cookie(ctx);
+	struct perfx_probe *probe;
+	struct perfx_mark *mark;
+
+	if (!perfx_tracing)
+		return 0;
+	probe = probe_of(index);
+	mark = probe ? mark_of(probe) : NULL;
+	if (!mark)
+		return 0;
+	if (probe->kind == PERFX_PROBE_MARK)
+		mark_entered(ctx, probe, mark, index);
+	else if (probe->kind == PERFX_PROBE_MARK_EXIT)
+		mark_left(ctx, probe, mark, index);
+	return 0;
+}
+
 /* Session links call one program at entry and return; 1 at entry skips the return. Which of the
  * two it is shows in the instruction pointer, without the kfunc whose prototype has changed: at
  * entry it is the probed address. */
@@ -126,7 +148,7 @@ int perfx_on_session(struct pt_regs *ctx)
 /*
  * A thread ends. Frames that are still open were left by pthread_exit or cancellation; when the
  * whole process goes, those above the stack pointer are calls that never ended, while those below
- * it had been unwound before.
+ * it had been unwound before. Ranges that nobody has ended have no end.
  */
 #define SIGNAL_GROUP_EXIT 0x4
 
@@ -145,7 +167,10 @@ int BPF_PROG(perfx_on_thread_exit, struct task_struct *task)
 		if (t->depth == 0 ||
 		    (whole && (perfx_many_stacks || !is_stale(frame_at(t, t->depth - 1), sp))))
 			break;
-		unwind_frame(t);
+		if (is_range(frame_at(t, t->depth - 1)))
+			t->depth--;
+		else
+			unwind_frame(t);
 	}
 	return 0;
 }

@@ -12,6 +12,14 @@ extern volatile __u32 perfx_many_stacks;
 
 /* In frame.entry, beside the index of the probe that opened it: a return probe ends it. */
 #define FRAME_BY_RETURN 0x80000000u
+/* A range that the program has marked (ranges.bpf.h): it has no place on the stack, so its `slot`
+ * is above all addresses and it is never left behind. */
+#define FRAME_RANGE 0x40000000u
+/* A range whose key is not known before the function that begins it returns: as yet a call. */
+#define FRAME_PENDING	   0x20000000u
+#define FRAME_SOURCE_SHIFT 24 /* of a range: 5 bits, enum perfx_source */
+#define FRAME_SOURCE_MASK  0x1fu
+#define FRAME_PROBE	   0x00ffffffu
 
 struct frame {
 	__u64 start_ns;
@@ -28,6 +36,8 @@ struct frame {
 	__u8 work;	 /* 1 + index into thread.works; 0: none */
 	__u8 metered;	 /* METERED_; 0: not wanted */
 	__u32 operation; /* of the object that the call runs: told instead of the function; or 0 */
+	__u64 charged_ns; /* of its time, what callers that ended before it have been charged with
+			   */
 };
 #define METERED_OPEN   1 /* read when it opened */
 #define METERED_MISSED 2 /* could not be */
@@ -104,10 +114,19 @@ struct thread {
 	__u8 silencer, mover;
 	__u8 works_taken; /* bit set */
 	__u8 pad[5];
+	__u32 ranges;  /* open frames that are ranges or pending ones */
+	__u32 skipped; /* ranges that were begun when there was no room for a frame */
 	struct work works[WORKS_MAX];
 	struct machine machine;
 	struct outcome outcome;
 	struct perfx_object object; /* that the call which begins runs; function 0: none */
+	struct perfx_name_key name; /* that is read just now */
+	__u64 unread;		    /* where it lies, if it could not be read */
+	__u64 start_ns;		    /* of the range across threads that is being started, */
+	__u32 start_function;	    /* and its function; 0: none is */
+	/* a loop's variable; volatile as those of the machine */
+	volatile __u32 kept;
+	__u64 pending; /* where the range that is pending will have its object's address */
 	struct frame frames[PERFX_MAX_DEPTH];
 };
 

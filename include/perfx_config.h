@@ -33,6 +33,8 @@ enum perfx_probe_kind {
 	PERFX_PROBE_HOOK_EXIT = 7, /* one of its exit sites, where it has no return probe */
 	/* perfx_flops(n): n more operations, in `figure`'s argument, for the innermost open call */
 	PERFX_PROBE_HINT = 8,
+	PERFX_PROBE_MARK = 9, /* begins or ends a range: perfx_marks[hook] says what it does */
+	PERFX_PROBE_MARK_EXIT = 10, /* one of its exit sites, flags as of a HOOK_EXIT */
 };
 
 /* Entries: the same instruction is a way out as well, EXIT or (with IF) EXIT_IF `condition`. A
@@ -58,7 +60,7 @@ struct perfx_probe {
 	 * and what part of that lies inside its own span, taken off its own. */
 	__u32 call_cost_ns;
 	__u32 own_cost_ns; /* entries */
-	__u32 hook;	   /* HOOK, HOOK_EXIT: index into perfx_hooks */
+	__u32 hook;	   /* HOOK: index into perfx_hooks; MARK: into perfx_marks */
 	__u32 figure;	   /* entries, HINT: index into perfx_figures; 0: none */
 	/* Entries: the argument register (see perfx_hook) that points to an object by which calls
 	 * are told apart (perfx_object); 0: none. */
@@ -112,6 +114,78 @@ struct perfx_hook {
 	__u32 tag;
 };
 
+/* What a function does by which programs mark ranges. */
+enum perfx_mark_action {
+	PERFX_MARK_INVALID = 0,
+	PERFX_MARK_PUSH = 1,  /* opens a range on its thread */
+	PERFX_MARK_POP = 2,   /* ends the last of its source there */
+	PERFX_MARK_BEGIN = 3, /* opens one whose key is in the object that it returns */
+	PERFX_MARK_OPEN = 4,  /* opens one whose key is an argument */
+	PERFX_MARK_END = 5,   /* ends that of a key; another one's is nobody's mistake */
+	PERFX_MARK_START = 6, /* starts one that any thread may stop, by the id that is returned */
+	PERFX_MARK_START_ID = 7, /* the same, the id is an argument */
+	PERFX_MARK_STOP = 8,	 /* ends that of an id */
+	PERFX_MARK_INSTANT = 9,	 /* something has happened */
+	PERFX_MARK_CALL = 10,	 /* runs what the name names: a range as long as the call */
+};
+
+/* How its argument is its name. */
+enum perfx_text {
+	PERFX_TEXT_NONE = 0,	   /* it has none: the function's */
+	PERFX_TEXT_C = 1,	   /* NUL-terminated */
+	PERFX_TEXT_NVTX = 2,	   /* nvtxEventAttributes_t, which may have such */
+	PERFX_TEXT_STRING = 3,	   /* std::string const &: pointer, length */
+	PERFX_TEXT_OLD_STRING = 4, /* of the old ABI: pointer; length 24 bytes before the text */
+	PERFX_TEXT_VIEW = 5, /* a structure that has length and pointer at text_offset: absl's */
+};
+
+#define PERFX_MAX_MARKS 256
+
+struct perfx_mark {
+	__u8 action;	   /* enum perfx_mark_action */
+	__u8 source;	   /* enum perfx_source */
+	__u8 text;	   /* enum perfx_text */
+	__u8 text_arg;	   /* arguments as of a perfx_hook */
+	__u8 key_arg;	   /* key or id */
+	__u8 tag_arg;	   /* is for us only where the low 4 bytes of it are `tag`; 0: always */
+	__u16 text_offset; /* bytes */
+	__u32 tag;
+	__u32 key_offset; /* BEGIN: of what ends it, in the object, bytes */
+};
+
+/* Bytes of a range's name that are told apart; longer ones are cut. */
+#define PERFX_NAME_BYTES 128
+/* Distinct names. Ranges of further ones are "(other)", for which some room is kept. */
+#define PERFX_MAX_NAMES	 16384
+#define PERFX_NAMES_KEPT 64
+
+struct perfx_name_key {
+	__u32 source; /* enum perfx_source */
+	/* NUL-padded; a byte more than are shown tells that it was longer */
+	char text[PERFX_NAME_BYTES + 4];
+};
+
+struct perfx_name {
+	__u32 function; /* its id; 0: not there yet */
+	__u32 pad;
+	struct perfx_name_key key;
+};
+
+/* A range that any thread may stop. */
+struct perfx_started_key {
+	__u64 id; /* STARTED_NAMELESS | n: the n-th that is open and has no id */
+	__u32 process;
+	__u32 source;
+};
+
+struct perfx_started {
+	__u64 start_ns;
+	__u32 function;
+	__u32 tid;
+};
+
+#define PERFX_MAX_STARTED 16384
+
 /* How a domain is recorded; user space may change it at any time. */
 struct perfx_memory_knobs {
 	__u32 level; /* enum perfx_memory_level */
@@ -146,7 +220,7 @@ struct perfx_family {
 	/* Which of the layouts of a tensor fit all those seen so far: bit i stands for
 	 * PERFX_TENSOR_FIRST + 8 i. One bit: found. */
 	__u32 tensor_layouts;
-	__u32 pad;
+	__u32 started_nameless; /* ranges that are open across threads and have no id */
 	__u64 net_rx_bytes, net_tx_bytes;
 };
 

@@ -76,6 +76,8 @@ struct perfx_record {
 /* It moves `bytes`, as a collective does, and computes nothing: `flops` are bytes over the bus
  * (enum perfx_bus), 0 where the number of ranks is not known. */
 #define PERFX_SPAN_MOVES 0x4
+/* A range that any thread may end: on no thread's stack. depth 0; tid is who started it. */
+#define PERFX_SPAN_APART 0x8
 
 /* What became of a call's own figure: the floating-point operations that its arguments say it does.
  * A figure counts once: an operator's silences those of what it calls. */
@@ -278,8 +280,10 @@ struct perfx_function {
 	__u64 offset; /* of the function in the module's file, bytes */
 	__u32 function;
 	__u16 source; /* enum perfx_source */
-	__u16 pad;
+	__u16 flags;  /* PERFX_FUNCTION_ */
 };
+#define PERFX_FUNCTION_RANGE 0x1 /* marked in the program, not a function: no module, no offset */
+#define PERFX_FUNCTION_STEP  0x2 /* its ends are those of steps: --step-range */
 
 enum perfx_link {
 	PERFX_LINK_INVALID = 0,

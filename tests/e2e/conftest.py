@@ -15,7 +15,8 @@ import time
 
 import pytest
 
-pytest.register_assert_rewrite("flops", "trainers", "memories", "memory_trainers")
+pytest.register_assert_rewrite("flops", "trainers", "memories", "memory_trainers",
+                              "marks")
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = TOP / os.environ.get("BUILD", "build")

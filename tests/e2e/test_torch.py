@@ -3,6 +3,7 @@
 import subprocess
 import time
 
+import marks
 import pytest
 from conftest import TOP, Tracer, functions
 from trainers import STEP, Trainer, check_default_options, check_every_operator, has_torch
@@ -65,3 +66,17 @@ def test_a_trainer_that_runs(python):
     assert report["losses"]["unmatched_returns"] <= 8, "calls that ran when tracing began"
     assert report["losses"]["unmatched_entries"] <= 8, "calls that ran when tracing ended"
     assert not any(f["unwound"] for f in report["processes"][0]["functions"])
+
+
+@pytest.mark.parametrize("options", [(), ("-F", "libtorch_cpu*:at::_ops::mm::call")])
+def test_steps_without_names(python, options):
+    """PyTorch 1.13 gives its ranges' names to nobody: steps are those of the backward pass."""
+    profiled, report, process = marks.trace(python, 0, *options)
+    nameless = sum(f["calls"] for f in process["functions"] if "name not known" in f["name"])
+    named = marks.calls(process, "torch")
+    if not nameless:
+        assert named == profiled
+        return
+    assert nameless == sum(profiled.values())
+    marks.check_breakdown(process, "torch::autograd::Engine::execute", {"backward", "other"})
+    assert [n["reason"] for n in report["not_attached"] if n["name"] == "names of record_function"]

@@ -62,6 +62,31 @@ Test(options, everything_at_once)
 	options_clear(&options);
 }
 
+Test(options, ranges_and_steps)
+{
+	static const char *const bad[] = {
+		"-p|1|--host-level|4",	  "-p|1|--usdt|throw", "-p|1|--usdt|:throw",
+		"-p|1|--usdt|libstdcxx:", "-p|1|--steps|0",    "-p|1|--step-range|"};
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(
+		parse(&options, words,
+		      "-p|1|--host-level|1|--usdt|libstdcxx:throw|--usdt|python:gc*|--steps|20|"
+		      "--step-range|train step"),
+		EXIT_OK);
+	cr_assert_eq(options.host_level, HOST_MARKS);
+	cr_assert_eq(options.usdt_count, 2);
+	cr_assert_str_eq(options.usdt[1], "python:gc*");
+	cr_assert_eq(options.steps_max, 20);
+	cr_assert_str_eq(options.step_range, "train step");
+	options_clear(&options);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		cr_assert_eq(parse(&options, words, bad[i]), EXIT_USAGE, "%s", bad[i]);
+		options_clear(&options);
+	}
+}
+
 Test(options, options_after_a_capture_file)
 {
 	struct options options;

@@ -21,6 +21,7 @@ void aggregate__free(struct aggregate *a)
 		return;
 	profile_clear(&a->profile);
 	memory_clear(&a->memory);
+	steps_clear(&a->steps);
 	for (size_t i = 0; i < a->books_count; i++)
 		book__free(a->books[i]);
 	free(a->books);
@@ -89,6 +90,7 @@ static int add_function(struct aggregate *a, const struct event *event)
 	f->module_base = base_name(f->module);
 	f->source = record->source;
 	f->offset = record->offset;
+	f->flags = record->flags;
 	f->id = record->function;
 	return 0;
 }

@@ -16,6 +16,7 @@ static struct row *row_new(struct aggregate *a, uint32_t process, uint32_t funct
 	row->process = process;
 	row->function = function;
 	row->min_ns = UINT64_MAX;
+	row->step_class = STEP_UNDECIDED;
 	row->sketch = sketch__new();
 	if (!row->sketch || grow_array(&a->rows, &a->rows_capacity, a->rows_count + 1, sizeof(row)))
 		goto fail;
@@ -145,6 +146,18 @@ static int row_thread_slowly(struct aggregate *a, struct row *row, uint32_t tid)
 	return 0;
 }
 
+/* A timed call of a function that may say something of steps. */
+static int row_step(struct aggregate *a, struct row *row, const struct perfx_span *span)
+{
+	const struct profile_function *f = &a->functions[row->function - 1];
+
+	if (row->function > a->functions_count || !f->id)
+		return 0;
+	if (row->step_class & STEP_UNDECIDED)
+		row->step_class = step_class(f->source, f->name, f->flags);
+	return row->step_class ? steps_span(&a->steps, span, row->step_class) : 0;
+}
+
 int calls_span(struct aggregate *a, const struct perfx_span *span)
 {
 	struct context *context = NULL;
@@ -171,6 +184,8 @@ int calls_span(struct aggregate *a, const struct perfx_span *span)
 		row->untimed_count++;
 	} else {
 		err = row_time(row, span->duration_ns);
+		if (!err && unlikely(row->step_class))
+			err = row_step(a, row, span);
 		if (err)
 			return err;
 		sums_add(sums, 0, span->duration_ns, span->self_ns);

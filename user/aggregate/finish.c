@@ -126,7 +126,8 @@ static int fill_processes(struct work *w)
 		w->places[i] = MAP64_NONE;
 		if (!a->books[i] || a->books[i]->origin == BOOK_UNKNOWN)
 			continue;
-		err = facts_of_process(a, i, &p->processes[p->processes_count++]);
+		err = facts_of_process(a, i, &p->processes[p->processes_count]);
+		p->processes[p->processes_count++].steps = steps_of_process(&a->steps, i);
 		if (err)
 			return err;
 	}

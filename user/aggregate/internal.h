@@ -8,6 +8,7 @@
 
 #include "aggregate/aggregate.h"
 #include "aggregate/memory.h"
+#include "aggregate/steps.h"
 #include "base/grow.h"
 #include "base/map64.h"
 
@@ -39,6 +40,7 @@ struct row {
 	uint64_t min_ns, max_ns;	       /* of the recorded ones */
 	u128 sum_ns, sum_squares;
 	bool squares_overflowed;
+	unsigned step_class; /* steps.h */
 	struct sketch *sketch;
 	struct sums orphans; /* calls whose context is not known */
 	/* distinct threads: a bit for each of the process's */
@@ -132,6 +134,7 @@ struct aggregate {
 	struct profile_meter meters[PERFX_METERS];
 	const char *meters_why;
 	struct memory memory;
+	struct steps steps;
 	struct object_work *works; /* by id */
 	size_t works_capacity, works_count;
 	struct perfx_span *waiting; /* whose work had not been told yet */

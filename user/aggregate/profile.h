@@ -10,6 +10,7 @@
 
 #include "aggregate/profile_compute.h"
 #include "aggregate/profile_memory.h"
+#include "aggregate/profile_steps.h"
 #include "aggregate/profile_meters.h"
 #include "aggregate/sketch.h"
 #include "perfx_record.h"
@@ -30,6 +31,7 @@ struct profile_function {
 	const char *name, *module, *module_base, *build_id;
 	uint64_t offset;
 	enum perfx_return ret; /* how it is timed */
+	unsigned flags;	       /* PERFX_FUNCTION_ */
 };
 
 struct profile_probe {
@@ -144,6 +146,7 @@ struct profile_process {
 	size_t memory_count;
 
 	struct profile_compute compute;
+	struct profile_steps steps;
 	struct profile_metered_process metered;
 };
 

@@ -40,15 +40,18 @@ struct attach_way {
 /* Attaches count points by one link. When the kernel refuses one, halves find out which: the rest
  * are attached all the same. */
 static void attach_multi(struct tracer *tracer, const struct attach_way *way,
-			 struct attach_point **points, size_t count, uint64_t *offsets,
-			 uint64_t *cookies)
+			 struct attach_point **points, size_t count, uint64_t *numbers)
 {
+	uint64_t *offsets = numbers, *cookies = numbers + count, *semaphores = cookies + count;
 	struct link_points link_points = {.offsets = offsets, .cookies = cookies, .count = count};
 	int err;
 
 	for (size_t i = 0; i < count; i++) {
 		offsets[i] = points[i]->offset;
 		cookies[i] = points[i]->probe;
+		semaphores[i] = points[i]->semaphore;
+		if (points[i]->semaphore)
+			link_points.semaphores = semaphores;
 	}
 	err = keep_link(tracer,
 			link_multi(bpf_program__fd(way->program), way->attach_type, way->file_fd,
@@ -56,8 +59,8 @@ static void attach_multi(struct tracer *tracer, const struct attach_way *way,
 			way->tag);
 	/* too many open files, no such process: halving would not help */
 	if (err && count > 1 && err != -ESRCH && err != -EMFILE && err != -ENOMEM) {
-		attach_multi(tracer, way, points, count / 2, offsets, cookies);
-		attach_multi(tracer, way, points + count / 2, count - count / 2, offsets, cookies);
+		attach_multi(tracer, way, points, count / 2, numbers);
+		attach_multi(tracer, way, points + count / 2, count - count / 2, numbers);
 		return;
 	}
 	for (size_t i = 0; i < count; i++)
@@ -75,7 +78,7 @@ static void attach_perf(struct tracer *tracer, const struct attach_way *way,
 		tracer->perf_links = calloc(PERF_LINKS_MAX, sizeof(*tracer->perf_links));
 	for (size_t i = 0; i < count; i++) {
 		LIBBPF_OPTS(bpf_uprobe_opts, opts, .bpf_cookie = points[i]->probe,
-			    .retprobe = way->at_return);
+			    .retprobe = way->at_return, .ref_ctr_offset = points[i]->semaphore);
 		struct bpf_link *link;
 
 		if (!tracer->perf_links || tracer->perf_links_count == PERF_LINKS_MAX) {
@@ -103,7 +106,7 @@ static void attach_way(struct tracer *tracer, const struct attach_way *way, enum
 		attach_perf(tracer, way, points, count);
 		return;
 	}
-	numbers = calloc(count * 2, sizeof(*numbers));
+	numbers = calloc(count * 3, sizeof(*numbers));
 	if (!numbers) {
 		for (size_t i = 0; i < count; i++)
 			points[i]->err = -ENOMEM;
@@ -112,20 +115,20 @@ static void attach_way(struct tracer *tracer, const struct attach_way *way, enum
 	for (size_t i = 0; i < count; i++)
 		numbers[i] = points[i]->offset;
 	link_warm_pages(way->file_fd, numbers, count);
-	attach_multi(tracer, way, points, count, numbers, numbers + count);
+	attach_multi(tracer, way, points, count, numbers);
 	free(numbers);
 }
 
 /* What points must share to share links. */
 struct batch {
-	bool is_hook, by_return;
+	bool is_hook, is_mark, by_return;
 	uint32_t group;
 };
 
 static bool in_batch(const struct attach_point *point, const struct batch *batch)
 {
-	return point->is_hook == batch->is_hook && point->by_return == batch->by_return &&
-	       point->group == batch->group;
+	return point->is_hook == batch->is_hook && point->is_mark == batch->is_mark &&
+	       point->by_return == batch->by_return && point->group == batch->group;
 }
 
 /* A batch's points as pointers into the caller's array; those that failed are left out. */
@@ -145,7 +148,9 @@ static void attach_hits(struct tracer *tracer, struct attach_way *way, const str
 {
 	const struct perfx_bpf *skel = tracer->skel;
 
-	way->program = batch->is_hook ? skel->progs.perfx_on_memory_hit : skel->progs.perfx_on_hit;
+	way->program = batch->is_hook	? skel->progs.perfx_on_memory_hit
+		       : batch->is_mark ? skel->progs.perfx_on_mark
+					: skel->progs.perfx_on_hit;
 	way->attach_type = BPF_ATTACH_UPROBE_MULTI;
 	way->at_return = false;
 	attach_way(tracer, way, tracer->hit_link, points, count);
@@ -182,7 +187,8 @@ static void attach_batch(struct tracer *tracer, struct attach_way *way, const st
 {
 	size_t n = select_points(points, count, batch, selected);
 
-	way->tag = (struct link_tag){batch->is_hook, batch->by_return, batch->group};
+	way->tag =
+		(struct link_tag){batch->is_hook, batch->is_mark, batch->by_return, batch->group};
 	if (batch->by_return)
 		attach_returns(tracer, way, batch, selected, n);
 	else
@@ -196,7 +202,8 @@ static void attach_groups(struct tracer *tracer, struct attach_way *way,
 	size_t n;
 
 	for (size_t i = 0; i < count; i += n) {
-		struct batch batch = {points[i].is_hook, points[i].by_return, points[i].group};
+		struct batch batch = {points[i].is_hook, points[i].is_mark, points[i].by_return,
+				      points[i].group};
 
 		for (n = 1; i + n < count && in_batch(&points[i + n], &batch); n++)
 			;
@@ -220,8 +227,8 @@ size_t tracer__attach(struct tracer *tracer, int file_fd, pid_t pid, struct atta
 		return 0;
 	/* groups hold exits, which come before their entries */
 	attach_groups(tracer, &way, points, count, selected);
-	for (int i = 0; i < 4; i++) {
-		struct batch batch = {.is_hook = i & 1, .by_return = i & 2};
+	for (int i = 0; i < 5; i++) {
+		struct batch batch = {.is_hook = i & 1, .by_return = i & 2, .is_mark = i & 4};
 
 		attach_batch(tracer, &way, &batch, points, count, selected);
 	}

@@ -30,6 +30,7 @@ int link_multi(int prog_fd, int attach_type, int file_fd, pid_t pid, bool at_ret
 		.attach_type = (uint32_t)attach_type,
 		.path = (uintptr_t)path,
 		.offsets = (uintptr_t)points->offsets,
+		.ref_ctr_offsets = (uintptr_t)points->semaphores,
 		.cookies = (uintptr_t)points->cookies,
 		.count = (uint32_t)points->count,
 		.multi_flags = at_return ? UPROBE_MULTI_F_RETURN : 0,

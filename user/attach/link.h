@@ -18,6 +18,9 @@
 struct link_points {
 	const uint64_t *offsets; /* in the file */
 	const uint64_t *cookies;
+	/* Where in the file the kernel counts who looks (USDT semaphores), 0: nowhere; NULL: none
+	 * of them has one. It counts back down when the link goes, however that comes about. */
+	const uint64_t *semaphores;
 	size_t count;
 };
 

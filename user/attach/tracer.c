@@ -89,6 +89,19 @@ static void open_memory(struct tracer *tracer, const struct tracer_options *opti
 	bpf_map__set_max_entries(skel->maps.perfx_sampled, PERFX_MAX_SAMPLED);
 }
 
+/* Ranges' names may lie in pages that nobody has looked at yet: a program that may sleep brings
+ * them in. Perf links have such programs on later kernels only. */
+static void open_marks(struct tracer *tracer)
+{
+	struct bpf_program *program = tracer->skel->progs.perfx_on_mark;
+
+	if (tracer->hit_link != PERFX_LINK_MULTI)
+		return;
+	set_attach_type(program, BPF_ATTACH_UPROBE_MULTI);
+	bpf_program__set_flags(program, bpf_program__flags(program) | BPF_F_SLEEPABLE);
+	tracer->skel->rodata->perfx_marks_sleep = true;
+}
+
 static int open_and_load(struct tracer *tracer, const struct tracer_options *options,
 			 const struct features *features)
 {
@@ -108,6 +121,7 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 	bpf_program__set_autoload(skel->progs.perfx_on_return,
 				  tracer->return_link != PERFX_LINK_SESSION);
 	open_memory(tracer, options);
+	open_marks(tracer);
 	metering_open(skel, options->counters);
 	bpf_program__set_autoload(skel->progs.perfx_on_send, features->socket_lengths);
 	bpf_program__set_autoload(skel->progs.perfx_on_receive, features->socket_lengths);
@@ -141,7 +155,10 @@ static int map_tables(struct tracer *tracer)
 		map_table(skel->maps.perfx_probes, tracer->probes_bytes, PROT_READ | PROT_WRITE);
 	tracer->contexts = map_table(skel->maps.perfx_contexts, tracer->contexts_bytes,
 				     PROT_READ | PROT_WRITE);
-	return tracer->probes && tracer->contexts ? 0 : -errno;
+	_Static_assert(sizeof(struct perfx_name) % 8 == 0, "stride of the table");
+	tracer->names_bytes = page_round(PERFX_MAX_NAMES * sizeof(struct perfx_name));
+	tracer->names = map_table(skel->maps.perfx_names, tracer->names_bytes, PROT_READ);
+	return tracer->probes && tracer->contexts && tracer->names ? 0 : -errno;
 }
 
 static int quiet_print(enum libbpf_print_level level, const char *format, va_list args)
@@ -174,6 +191,7 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 	setrlimit(RLIMIT_NOFILE, &files);
 	tracer->probes_count = 1;
 	tracer->hooks_count = 1;
+	tracer->marks_count = 1;
 	tracer->probes_max = options->probes_max + 1;
 	tracer->cpus_count = libbpf_num_possible_cpus();
 	tracer->percpu = tracer->cpus_count > 0
@@ -205,6 +223,8 @@ void tracer__free(struct tracer *tracer)
 		munmap(tracer->probes, tracer->probes_bytes);
 	if (tracer->contexts)
 		munmap(tracer->contexts, tracer->contexts_bytes);
+	if (tracer->names)
+		munmap(tracer->names, tracer->names_bytes);
 	perfx_bpf__destroy(tracer->skel);
 	free(tracer->percpu);
 	free(tracer);
@@ -335,6 +355,17 @@ int64_t tracer__add_hook(struct tracer *tracer, const struct perfx_hook *hook)
 	return tracer->hooks_count++;
 }
 
+int64_t tracer__add_mark(struct tracer *tracer, const struct perfx_mark *mark)
+{
+	uint32_t key = tracer->marks_count;
+
+	if (key >= PERFX_MAX_MARKS)
+		return -ENOSPC;
+	if (bpf_map_update_elem(bpf_map__fd(tracer->skel->maps.perfx_marks), &key, mark, BPF_ANY))
+		return -errno;
+	return tracer->marks_count++;
+}
+
 void tracer__set_memory(struct tracer *tracer, enum perfx_domain domain,
 			enum perfx_memory_level level, uint64_t sample_bytes)
 {
@@ -424,6 +455,14 @@ const struct perfx_context_node *tracer__contexts(const struct tracer *tracer, u
 	return tracer->contexts;
 }
 
+const struct perfx_name *tracer__names(const struct tracer *tracer, uint32_t *count)
+{
+	uint32_t next = __atomic_load_n(&tracer->skel->bss->perfx_next_name, __ATOMIC_ACQUIRE);
+
+	*count = next < PERFX_MAX_NAMES ? next : PERFX_MAX_NAMES;
+	return tracer->names;
+}
+
 uint32_t tracer__processes_count(const struct tracer *tracer)
 {
 	return __atomic_load_n(&tracer->skel->data->perfx_next_process, __ATOMIC_ACQUIRE);
@@ -488,6 +527,7 @@ void tracer__reset(struct tracer *tracer)
 	memset(tracer->contexts, 0, skel->data->perfx_next_context * sizeof(*tracer->contexts));
 	skel->data->perfx_next_context = 1;
 	skel->data->perfx_next_process = 1;
+	skel->data->perfx_next_function = 1;
 	zero_percpu(tracer, skel->maps.perfx_counters, PERFX_COUNTERS);
 	zero_percpu(tracer, skel->maps.perfx_hits, tracer->probes_count);
 	drain(bpf_map__fd(skel->maps.perfx_spans));
@@ -495,5 +535,6 @@ void tracer__reset(struct tracer *tracer)
 	empty(skel->maps.perfx_stack_ids, sizeof(uint64_t[2]));
 	skel->data->perfx_next_stack = 1;
 	tracer->hooks_count = 1;
+	tracer->marks_count = 1;
 	tracer->probes_count = 1;
 }

@@ -75,18 +75,23 @@ void tracer__each_owed(const struct tracer *tracer,
 
 /* Puts an allocator's hook into its table: its index, or -ENOSPC. */
 int64_t tracer__add_hook(struct tracer *tracer, const struct perfx_hook *hook);
+/* Puts what a marking function does into its table: its index, or -ENOSPC. */
+int64_t tracer__add_mark(struct tracer *tracer, const struct perfx_mark *mark);
+
 /* How a domain is recorded from now on. sample_bytes: where it is sampled. */
 void tracer__set_memory(struct tracer *tracer, enum perfx_domain domain,
 			enum perfx_memory_level level, uint64_t sample_bytes);
 
 /* One site of a file. */
 struct attach_point {
-	uint64_t offset; /* in the file */
-	uint32_t probe;	 /* index, the cookie */
-	bool by_return;	 /* entry and return */
-	bool is_hook;	 /* of memory: served by programs of their own */
-	uint32_t group;	 /* > 0: neighbours of one group get links that can be taken away */
-	int err;	 /* out: 0, or why this one could not be attached */
+	uint64_t offset;    /* in the file */
+	uint32_t probe;	    /* index, the cookie */
+	bool by_return;	    /* entry and return */
+	bool is_hook;	    /* of memory: served by programs of their own */
+	bool is_mark;	    /* of a range: likewise */
+	uint64_t semaphore; /* in the file, raised as long as it is attached; 0: none */
+	uint32_t group;	    /* > 0: neighbours of one group get links that can be taken away */
+	int err;	    /* out: 0, or why this one could not be attached */
 };
 
 /* Attaches sites of one file. pid 0: every process that maps it (the family's members are told
@@ -120,6 +125,8 @@ uint64_t tracer__hits(const struct tracer *tracer, uint32_t probe);
 uint32_t tracer__probes_count(const struct tracer *tracer);
 /* The calling-context table, mapped: entries [1, *count) are described. */
 const struct perfx_context_node *tracer__contexts(const struct tracer *tracer, uint32_t *count);
+/* Names of ranges, mapped: entries [0, *count), of which one whose function is 0 is being made. */
+const struct perfx_name *tracer__names(const struct tracer *tracer, uint32_t *count);
 /* Indices handed out so far: [1, n). */
 uint32_t tracer__processes_count(const struct tracer *tracer);
 /* Runs of programs that the kernel skipped (recursion). */

@@ -10,6 +10,7 @@ struct bpf_link;
 
 struct link_tag {
 	bool is_hook;
+	bool is_mark;
 	bool by_return;
 	uint32_t group;
 };
@@ -35,7 +36,10 @@ struct tracer {
 	struct perfx_probe *probes; /* mapped tables */
 	struct perfx_context_node *contexts;
 	size_t probes_bytes, contexts_bytes;
+	struct perfx_name *names; /* mapped too */
+	size_t names_bytes;
 	uint32_t hooks_count;	 /* next free index; 0 is no hook */
+	uint32_t marks_count;	 /* likewise */
 	struct kept_link *links; /* multi and session */
 	size_t links_count, links_capacity;
 	struct kept_perf_link *perf_links;

@@ -34,6 +34,11 @@ static const char help_text[] =
 	"      --memory off|tensor|all|sampled[=BYTES]\n"
 	"                             allocations: of frameworks and GPUs; of the C library too;\n"
 	"                             of that, one in BYTES (512K). Default: what stays cheap\n"
+	"      --host-level 0|1|2|3       what is traced without -F: nothing; what programs mark; "
+	"and\n"
+	"                             what frameworks compute with (2); and all their operators\n"
+	"      --usdt PROVIDER:NAME   USDT probes, counted; globs; repeatable\n"
+	"      --step-range NAME      the range, or function, whose end is a step's\n"
 	"      --flops on|off         operations of BLAS, PyTorch, cuBLAS calls; with -F, on adds\n"
 	"                             the functions that do them to those named\n"
 	"      --counters on|off|NAME[,…]\n"
@@ -44,6 +49,7 @@ static const char help_text[] =
 	"\n"
 	"How long, and where to\n"
 	"  -d, --duration TIME        10, 500ms, 2m (default 10s; run: until it exits)\n"
+	"      --steps N              until a process has done so many steps\n"
 	"  -o, --output FILE          format by suffix: .txt .md .html .json .csv; '-' is stdout\n"
 	"  -f, --format FORMAT        text, md, html, json, csv, tsv, line\n"
 	"      --capture FILE         keep the capture as well as the report\n"
@@ -107,6 +113,10 @@ enum long_option {
 	OPT_NO_HEADER,
 	OPT_CAPTURE,
 	OPT_MAX_SIZE,
+	OPT_HOST_LEVEL,
+	OPT_USDT,
+	OPT_STEP_RANGE,
+	OPT_STEPS,
 	OPT_FAIL_ON,
 };
 
@@ -144,6 +154,10 @@ static const struct option long_options[] = {
 	{"no-header", no_argument, NULL, OPT_NO_HEADER},
 	{"capture", required_argument, NULL, OPT_CAPTURE},
 	{"max-size", required_argument, NULL, OPT_MAX_SIZE},
+	{"host-level", required_argument, NULL, OPT_HOST_LEVEL},
+	{"usdt", required_argument, NULL, OPT_USDT},
+	{"step-range", required_argument, NULL, OPT_STEP_RANGE},
+	{"steps", required_argument, NULL, OPT_STEPS},
 	{"fail-on", required_argument, NULL, OPT_FAIL_ON},
 	{NULL, 0, NULL, 0},
 };
@@ -187,6 +201,20 @@ static int add_pattern(struct options *options, const char *text)
 	}
 	options->patterns = patterns;
 	patterns[options->patterns_count++] = pattern;
+	return EXIT_OK;
+}
+
+static int add_usdt(struct options *options, const char *text)
+{
+	const char *colon = strchr(text, ':'), **usdt;
+
+	if (!colon || colon == text || !colon[1])
+		return bad("--usdt", text, "PROVIDER:NAME, such as libstdcxx:throw");
+	usdt = realloc(options->usdt, (options->usdt_count + 1) * sizeof(*usdt));
+	if (!usdt)
+		return bad("--usdt", text, "out of memory");
+	options->usdt = usdt;
+	usdt[options->usdt_count++] = text;
 	return EXIT_OK;
 }
 
@@ -311,6 +339,7 @@ static int set_choice(struct options *options, int option, const char *value)
 	static const char *const sites[] = {"auto", "entry", NULL};
 	static const char *const flops[] = {"off", "on", NULL};
 	static const char *const cmdlines[] = {"hidden", "full", NULL};
+	static const char *const levels[] = {"0", "1", "2", "3", NULL};
 	int index;
 
 	switch (option) {
@@ -326,6 +355,10 @@ static int set_choice(struct options *options, int option, const char *value)
 		index = choice(sites, value);
 		options->site_entry_only = index == 1;
 		return index < 0 ? bad("--probe-site", value, "auto or entry") : EXIT_OK;
+	case OPT_HOST_LEVEL:
+		index = choice(levels, value);
+		options->host_level = (enum host_level)(HOST_OFF + index);
+		return index < 0 ? bad("--host-level", value, "0, 1, 2 or 3") : EXIT_OK;
 	case OPT_FLOPS:
 		index = choice(flops, value);
 		options->flops = (enum flops_choice)(FLOPS_OFF + index);
@@ -411,9 +444,17 @@ static int take_option(struct options *options, int option, char *value)
 	case OPT_NO_HEADER:
 		options->no_header = true;
 		return EXIT_OK;
+	case OPT_USDT:
+		return add_usdt(options, value);
+	case OPT_STEP_RANGE:
+		options->step_range = value;
+		return *value ? EXIT_OK : bad("--step-range", value, "an empty name");
+	case OPT_STEPS:
+		return set_count(&options->steps_max, "--steps", value, UINT32_MAX);
 	case OPT_LINK:
 	case OPT_RETURN:
 	case OPT_SITE:
+	case OPT_HOST_LEVEL:
 	case OPT_FLOPS:
 	case OPT_CMDLINE:
 		return set_choice(options, option, value);
@@ -618,5 +659,6 @@ void options_clear(struct options *options)
 	for (size_t i = 0; i < options->patterns_count; i++)
 		pattern__free(options->patterns[i]);
 	free(options->patterns);
+	free(options->usdt);
 	free(options->targets);
 }

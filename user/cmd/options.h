@@ -51,6 +51,11 @@ struct options {
 	enum memory_choice memory;
 	uint64_t sample_bytes; /* MEMORY_SAMPLED: mean distance between samples */
 	struct peaks_given peaks;
+	enum host_level host_level;
+	const char **usdt; /* globs of provider:name, borrowed from argv */
+	size_t usdt_count;
+	const char *step_range; /* NULL: found by the names that frameworks give */
+	uint64_t steps_max;	/* 0: no end by steps */
 	enum counters_choice counters;
 	const char *counters_names; /* COUNTERS_LISTED, borrowed */
 	enum flops_choice flops;

@@ -79,8 +79,9 @@ void probes_way_out(char text[PROBES_TEXT_MAX], const struct plan_function *func
 		return;
 	case PERFX_RETURN_NONE:
 		snprintf(text, PROBES_TEXT_MAX,
-			 function->is_hook || function->is_hint ? "not needed"
-								: "none: counted only");
+			 function->is_hook || function->is_hint || function->is_mark
+				 ? "not needed"
+				 : "none: counted only");
 		return;
 	case PERFX_RETURN_EXIT:
 		break;
@@ -117,7 +118,7 @@ static void print_function(const struct plan *plan, const struct plan_function *
 	printf("%-12s %8s  %-28s %s  %s\n", site, cost, out, base ? base : "?", name ? name : "?");
 	if (function->site.entry_note && function->site.entry_kind == SITE_STEPPED)
 		printf("%24s%s\n", "entry: ", function->site.entry_note);
-	if (function->ret == PERFX_RETURN_NONE && !function->is_hint)
+	if (function->ret == PERFX_RETURN_NONE && !function->is_hint && !function->is_mark)
 		printf("%24s%s\n", "times: ", function->ret_why);
 	if (function->is_worker && function->by_default)
 		printf("%24s%s\n",

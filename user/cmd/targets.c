@@ -162,6 +162,10 @@ struct plan_options plan_options_of(const struct options *options, const struct 
 		.memory = options->memory,
 		.figures = options->figures,
 		.flops_too = options->flops == FLOPS_ON,
+		.host_level = options->host_level,
+		.usdt = options->usdt,
+		.usdt_count = options->usdt_count,
+		.step_range = options->step_range,
 	};
 }
 

@@ -19,7 +19,7 @@ static uint64_t duration_of(const struct options *options)
 {
 	if (options->duration_ns)
 		return options->duration_ns;
-	return options->verb == VERB_RUN ? UINT64_MAX : DEFAULT_DURATION_NS;
+	return options->verb == VERB_RUN || options->steps_max ? UINT64_MAX : DEFAULT_DURATION_NS;
 }
 
 /* Of a capture's size, so much is kept for what closes it: totals, names of stack frames. */
@@ -133,6 +133,7 @@ static int record(const struct options *options, char *const *argv, const struct
 		.all = options->all,
 		.duration_ns = duration_of(options),
 		.interval_ns = options->interval_ns,
+		.steps_max = options->steps_max,
 		.plan = plan_options_of(options, features),
 		.link = options->link,
 		.ring_bytes = options->ring_bytes,

@@ -18,6 +18,8 @@ static const struct {
 } prefixes[] = {
 	/* a backward pass; one call a step */
 	{"_ZN5torch8autograd6Engine7executeE", PERFX_SOURCE_TORCH, false},
+	/* one call of an operation, or of a function that is a step */
+	{"TFE_Execute", PERFX_SOURCE_TF, true},
 	/* one call of a jitted function */
 	{"_ZNK3xla23PjRtCpuLoadedExecutable7ExecuteE", PERFX_SOURCE_JAX, false},
 	/* one operation of a compiled module; asynchronous ones return when submitted */
@@ -122,6 +124,13 @@ static enum perfx_source source_by_prefix(const char *symbol)
 		if (!strncmp(symbol, prefixes[i].prefix, strlen(prefixes[i].prefix)))
 			return prefixes[i].source;
 	return PERFX_SOURCE_INVALID;
+}
+
+bool default_step(const char *symbol_name)
+{
+	static const char backward[] = "_ZN5torch8autograd6Engine7executeE";
+
+	return !strncmp(symbol_name, backward, sizeof(backward) - 1);
 }
 
 bool default_often(const char *base_name, const char *symbol_name)

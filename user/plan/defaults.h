@@ -35,4 +35,8 @@ bool runs_thunks(const char *symbol_name);
  * probe on them is harmless in any process: BLAS, allocators, CUDA and NCCL entry points. */
 bool return_probe_is_safe(const char *base_name, const char *symbol_name);
 
+/* Is it a function by which a training's steps are found? These are traced as marks are, whatever
+ * else is. */
+bool default_step(const char *symbol_name);
+
 #endif

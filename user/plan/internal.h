@@ -26,6 +26,14 @@ ssize_t plan_find_module(const struct plan *plan, const struct module_ref *ref);
 /* hooks.c: plans the hooks of a file's allocators. 0, -ENOMEM. */
 int plan_hooks(struct plan *plan, struct image *image, size_t module, bool executable);
 
+/* marks.c: plans the functions by which programs mark ranges. 0, -ENOMEM. */
+int plan_marks(struct plan *plan, struct image *image, size_t module);
+
+/* usdt.c: plans the USDT probes that were asked for, and those of perfx.h. 0, -ENOMEM. */
+int plan_usdt(struct plan *plan, struct image *image, size_t module);
+/* Which host_level the options mean. */
+enum host_level plan_host_level(const struct plan *plan);
+
 /* timing.c: notes what may unwind through this file's frames, or leave them for another stack. */
 void plan_consider_file(struct plan *plan, struct image *image, const char *base);
 /* Decides for the functions from `first` on; only when all files of a process are known, for a C++

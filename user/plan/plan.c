@@ -164,6 +164,10 @@ static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *re
 	if (!err)
 		err = plan_hints(plan, image, index);
 	if (!err)
+		err = plan_marks(plan, image, index);
+	if (!err)
+		err = plan_usdt(plan, image, index);
+	if (!err)
 		err = plan_hooks(plan, image, index, is_executable(pid, ref));
 	module = &plan->modules[index];
 	module->build_id = strdup(image__build_id(image));

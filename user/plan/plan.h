@@ -29,6 +29,15 @@ enum memory_choice {
 	MEMORY_SAMPLED,
 };
 
+/* --host-level. */
+enum host_level {
+	HOST_DEFAULT = 0, /* OPERATORS */
+	HOST_OFF,	  /* what -F names, and no more */
+	HOST_MARKS,	  /* what programs mark: functions and ranges */
+	HOST_OPERATORS,	  /* and what frameworks compute with */
+	HOST_EVERYTHING,  /* and all of their operators */
+};
+
 struct plan_options {
 	struct pattern *const *patterns; /* -F; borrowed. None that includes: the defaults */
 	size_t patterns_count;
@@ -43,6 +52,10 @@ struct plan_options {
 	const struct figures *figures; /* borrowed; NULL: no figures */
 	/* What is traced by default and has a figure is so beside what the patterns name. */
 	bool flops_too;
+	enum host_level host_level;
+	const char *const *usdt; /* --usdt, globs of provider:name; borrowed */
+	size_t usdt_count;
+	const char *step_range; /* --step-range; NULL: none */
 };
 
 struct plan_function {
@@ -73,6 +86,13 @@ struct plan_function {
 	bool is_hook;
 	bool is_usual;		/* hooks: most of what its allocator gives or takes passes here */
 	struct perfx_hook hook; /* allocator: index into plan.allocators + 1 */
+	/* A function by which programs mark ranges; again with a function of its own. */
+	bool is_mark;
+	struct perfx_mark mark;
+	/* A USDT probe: marks, or was asked for. Several places may be one probe: `name` says. */
+	bool is_usdt;
+	uint64_t semaphore_offset; /* in the file; 0: none */
+	unsigned stream_flags;	   /* PERFX_FUNCTION_, of its FUNCTION record */
 };
 
 struct plan_module {
@@ -108,7 +128,7 @@ struct plan {
 	size_t modules_count, modules_capacity;
 	struct plan_function *functions;
 	size_t functions_count, functions_capacity; /* hooks too */
-	size_t hooks_count;
+	size_t hooks_count, marks_count;
 	bool has_framework; /* a file is mapped whose tensors are hooked */
 	struct plan_allocator *allocators;
 	size_t allocators_count, allocators_capacity;
@@ -131,6 +151,9 @@ void plan__free(struct plan *plan);
  *   -ESRCH, -EACCES  the process;  -E2BIG  more functions than functions_max
  */
 ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules);
+
+/* Does a hit begin a range, or tell of an instant? */
+bool plan_mark_begins(const struct perfx_mark *mark);
 
 /* Adds to the functions that cannot be attached. */
 void plan__refuse(struct plan *plan, const char *name, const char *reason);

@@ -5,6 +5,7 @@
 #include "figures/figures.h"
 #include "plan/defaults.h"
 #include "plan/internal.h"
+#include "plan/marks.h"
 #include "target/demangle.h"
 
 #include <errno.h>
@@ -29,7 +30,7 @@ struct selection {
 
 static size_t traced_count(const struct plan *plan)
 {
-	return plan->functions_count - plan->hooks_count;
+	return plan->functions_count - plan->hooks_count - plan->marks_count;
 }
 
 static bool has_includes(const struct plan_options *options)
@@ -112,6 +113,22 @@ static bool default_with_figure(const char *base, const char *symbol, enum perfx
 	return true;
 }
 
+/* By default, as far as --host-level goes. */
+static enum perfx_source source_by_level(const struct plan *plan, const char *base,
+					 const char *symbol)
+{
+	enum host_level level = plan_host_level(plan);
+	enum perfx_source source;
+	char name[128];
+
+	if (level < HOST_OPERATORS)
+		return PERFX_SOURCE_INVALID;
+	source = default_function(base, symbol);
+	if (!source && level == HOST_EVERYTHING && builtin_torch_name(symbol, name, sizeof(name)))
+		source = PERFX_SOURCE_TORCH;
+	return source;
+}
+
 /* PERFX_SOURCE_INVALID: it is not traced. */
 static enum perfx_source choose(struct plan *plan, const char *base, const char *symbol)
 {
@@ -119,11 +136,13 @@ static enum perfx_source choose(struct plan *plan, const char *base, const char 
 	bool named = figures__names(plan->options.figures, base, symbol);
 
 	if (!has_includes(&plan->options))
-		source = default_function(base, symbol);
+		source = source_by_level(plan, base, symbol);
 	else if (included(plan, base, symbol))
 		source = source_of_function(base, symbol);
 	else if (!plan->options.flops_too || !default_with_figure(base, symbol, &source))
 		source = PERFX_SOURCE_INVALID;
+	if (!source && plan_host_level(plan) >= HOST_MARKS && default_step(symbol))
+		source = source_of_function(base, symbol);
 	return source || !named ? source : source_of_function(base, symbol);
 }
 
@@ -153,7 +172,8 @@ static int offer_mark(const struct symbol *symbol, void *ctx)
 	struct plan *plan = selection->plan;
 
 	/* traced whatever -F says, unless excluded; a pattern may name it all the same */
-	included(plan, selection->base, symbol->name);
+	if (!included(plan, selection->base, symbol->name) && plan_host_level(plan) < HOST_MARKS)
+		return 0;
 	if (excluded(&plan->options, selection->base, symbol->name))
 		return 0;
 	if (!symbol->vaddr) {
@@ -254,6 +274,7 @@ bool plan_worth_searching(struct plan *plan, const char *base)
 	if (!has_includes(options))
 		return worth || default_module(base);
 	worth |= options->flops_too && default_module(base);
+	worth |= plan_host_level(plan) >= HOST_MARKS && mark_module(base);
 	for (size_t i = 0; i < options->patterns_count; i++) {
 		if (pattern__excludes(options->patterns[i]) ||
 		    !pattern__matches_module(options->patterns[i], base))

@@ -112,7 +112,8 @@ size_t plan__distrust_returns(struct plan *plan)
 void plan_time_functions(struct plan *plan, size_t first)
 {
 	for (size_t i = first; i < plan->functions_count; i++)
-		if (!plan->functions[i].is_hook && !plan->functions[i].is_hint) /* their own way */
+		if (!plan->functions[i].is_hook && !plan->functions[i].is_hint &&
+		    !plan->functions[i].is_mark) /* their own way */
 			choose_return(plan, plan->modules[plan->functions[i].module].base,
 				      &plan->functions[i]);
 }

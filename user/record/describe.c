@@ -2,13 +2,24 @@
 /* What is attached, as records of the stream. */
 #include "record/probes_internal.h"
 
+#include <string.h>
+
+static unsigned flags_of(const struct probes *probes, const struct plan_function *function)
+{
+	const char *step_range = probes->plan->options.step_range;
+	bool is_step = step_range && !strcmp(step_range, function->name);
+
+	return function->stream_flags | (is_step ? PERFX_FUNCTION_STEP : 0);
+}
+
 static void describe_function(struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	const struct plan_module *module = &probes->plan->modules[function->module];
 	struct perfx_function record = {.offset = function->offset,
 					.function = probes->placed[index].id,
-					.source = (uint16_t)function->source};
+					.source = (uint16_t)function->source,
+					.flags = (uint16_t)flags_of(probes, function)};
 	const struct perfx_record *packed = PACK(&probes->buffer, PERFX_KIND_FUNCTION, record,
 						 function->name, module->path, module->build_id);
 
@@ -62,11 +73,41 @@ void probes_describe(struct probes *probes, size_t index)
 				       function->site.exits[i].kind, true);
 }
 
+static bool was_called(const struct probes *probes, uint32_t function)
+{
+	uint32_t count;
+	const struct perfx_context_node *nodes = tracer__contexts(probes->tracer, &count);
+
+	for (uint32_t id = 1; id < count; id++)
+		if (nodes[id].function == function)
+			return true;
+	return false;
+}
+
+void probes__refuse_nameless(struct probes *probes)
+{
+	const struct plan *plan = probes->plan;
+
+	for (size_t i = 0; i < probes->placed_capacity && i < plan->functions_count; i++) {
+		const struct plan_function *function = &plan->functions[i];
+
+		if (!function->is_mark || function->source != PERFX_SOURCE_TORCH ||
+		    function->mark.action != PERFX_MARK_OPEN || !probes->placed[i].id ||
+		    !was_called(probes, probes->placed[i].id))
+			continue;
+		plan__refuse(probes->plan, "names of record_function",
+			     "this PyTorch gives them to nothing that can be probed: from 2.0 on "
+			     "they are seen");
+		return;
+	}
+}
+
 /* A site given up (INVALID) may have been hit before, and is none. */
 static bool is_entry(const struct perfx_probe *probe)
 {
 	return probe->kind == PERFX_PROBE_COUNT || probe->kind == PERFX_PROBE_ENTRY ||
-	       probe->kind == PERFX_PROBE_RETURN;
+	       probe->kind == PERFX_PROBE_RETURN ||
+	       (probe->kind == PERFX_PROBE_MARK && probe->condition == MARK_BEGINS);
 }
 
 uint64_t probes__report_hits(struct probes *probes)

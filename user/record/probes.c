@@ -95,12 +95,15 @@ static size_t points_of(struct probes *probes, size_t index, struct attach_point
 							      function->site.exits[i].vaddr),
 					.probe = placed->first_exit + (uint32_t)i,
 					.is_hook = function->is_hook,
+					.is_mark = function->is_mark,
 					.group = probes_exits_group(probes, index)};
 	points[n++] =
 		(struct attach_point){.offset = site_offset(function, function->site.entry_vaddr),
 				      .probe = placed->entry,
 				      .by_return = function->ret == PERFX_RETURN_PROBE,
+				      .semaphore = function->semaphore_offset,
 				      .is_hook = function->is_hook,
+				      .is_mark = function->is_mark,
 				      .group = probes_entry_group(probes, index)};
 	return n;
 }
@@ -199,8 +202,9 @@ static void settle(struct probes *probes, size_t index, pid_t pid, struct attach
 	struct attach_point *entry = &points[count - 1];
 	bool failed = false;
 
-	/* a hook reads its arguments where its site has them: no other serves */
-	if (entry->err == -KERNEL_ENOTSUPP && !probes->plan->functions[index].is_hook) {
+	/* a hook or mark reads its arguments where its site has them: no other serves */
+	if (entry->err == -KERNEL_ENOTSUPP && !probes->plan->functions[index].is_hook &&
+	    !probes->plan->functions[index].is_mark) {
 		struct image *image = image__open(module->fd, module->path, "");
 
 		if (image)

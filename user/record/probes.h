@@ -58,6 +58,8 @@ struct hook_cost {
 };
 struct hook_cost probes__hook_cost(const struct probes *probes, enum perfx_domain domain);
 
+/* Adds to the plan's refusals what was seen of PyTorch's ranges without their names. */
+void probes__refuse_nameless(struct probes *probes);
 /* HITS records of all probes. Returns the hits of entries. */
 uint64_t probes__report_hits(struct probes *probes);
 

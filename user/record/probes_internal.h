@@ -6,6 +6,9 @@
 #include "record/probes.h"
 #include "stream/pack.h"
 
+/* In the condition of a marking function's entry probe: its hits begin ranges. */
+#define MARK_BEGINS 1
+
 /* A function's probes. */
 struct placed {
 	uint32_t id;	/* the function's; 0: none yet */
@@ -19,7 +22,7 @@ struct placed {
 		double cost_ns;
 	} window;
 	uint32_t entry; /* probe index; 0: none yet */
-	uint32_t hook;	/* of a hook: in the programs' table */
+	uint32_t hook;	/* of a hook or a mark: in the programs' table */
 	uint32_t first_exit;
 	size_t exits_count;
 };

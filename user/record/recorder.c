@@ -112,7 +112,12 @@ static int open_rooms(struct recorder *recorder)
 						       recorder->probes, recorder->sink);
 	recorder->reader = reader__new(recorder->tracer, recorder->sink, follow_record,
 				       follow_object, recorder);
-	if (recorder->books && recorder->memory && recorder->operations && recorder->reader)
+	if (recorder->reader)
+		reader__name_steps(recorder->reader, recorder->options->plan.step_range);
+	if (recorder->options->steps_max)
+		recorder->steps = step_watch__new(recorder->sink, recorder->options->steps_max);
+	if (recorder->books && recorder->memory && recorder->operations && recorder->reader &&
+	    (recorder->steps || !recorder->options->steps_max))
 		return EXIT_OK;
 	msg_say("cannot set up the recording: %s", strerror(errno));
 	return EXIT_FAILED;
@@ -209,7 +214,8 @@ static bool finished(struct recorder *recorder)
 
 	books__pids(recorder->books, &living);
 	return interrupt_asked() || recorder->sink->err || sink_full(recorder->sink) ||
-	       clock_monotonic_ns() >= recorder->end_ns || (!living && !recorder->options->all) ||
+	       step_watch__done(recorder->steps) || clock_monotonic_ns() >= recorder->end_ns ||
+	       (!living && !recorder->options->all) ||
 	       (recorder->options->launch && recorder->main_ended);
 }
 
@@ -303,6 +309,7 @@ static void trace(struct recorder *recorder)
 static void close_rooms(struct recorder *recorder)
 {
 	reader__free(recorder->reader);
+	step_watch__free(recorder->steps);
 	meters__free(recorder->meters);
 	frames__free(recorder->frames);
 	memory__free(recorder->memory);

@@ -28,6 +28,7 @@ struct recorder_options {
 	struct launch *launch; /* run: a program that stands before its first instruction */
 	uint64_t duration_ns;  /* UINT64_MAX: until it ends or is interrupted */
 	uint64_t interval_ns;  /* between samples of /proc */
+	uint64_t steps_max;    /* ends when a process has done so many steps; 0: not by them */
 	struct plan_options plan;
 	uint64_t sample_bytes; /* --memory sampled=: mean distance of samples */
 	enum perfx_link link;

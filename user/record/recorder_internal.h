@@ -38,6 +38,7 @@ struct recorder {
 	size_t scans_count;
 	size_t waiting_said;
 	bool given_told, peaks_told;
+	struct step_watch *steps; /* NULL: not by steps */
 };
 
 /* follow.c: whom the recording is about, from the targets that were named to what they start and
@@ -58,6 +59,11 @@ void follow_mappings(struct recorder *recorder);
 bool has_figures(const struct plan *plan);
 /* host_peaks.c: what this host can do, once there is something to compare with it. */
 void host_peaks_tell(struct recorder *recorder);
+
+/* steps.c: has some process done so many steps? Sees the events that the sink sees. */
+struct step_watch *step_watch__new(struct sink *sink, uint64_t steps_max);
+void step_watch__free(struct step_watch *watch);
+bool step_watch__done(const struct step_watch *watch);
 
 /* say.c: what a person is told. */
 void say_scan_error(pid_t pid, const struct recorder *recorder, ssize_t err);

@@ -3,6 +3,7 @@
 #include "record/probes_internal.h"
 
 #include <errno.h>
+#include <string.h>
 
 static uint32_t call_cost_ns(const struct probes *probes, const struct plan_function *function)
 {
@@ -95,11 +96,30 @@ static int place_hook(struct probes *probes, const struct plan_function *functio
 	return 0;
 }
 
-static void make_hook_exit(struct perfx_probe *exit, uint32_t hook)
+/* A marking function: likewise, in theirs. */
+static int place_mark(struct probes *probes, const struct plan_function *function,
+		      struct placed *placed, struct perfx_probe *probe)
+{
+	int64_t mark;
+
+	if (!placed->hook) {
+		mark = tracer__add_mark(probes->tracer, &function->mark);
+		if (mark < 0)
+			return (int)mark;
+		placed->hook = (uint32_t)mark;
+	}
+	probe->kind = PERFX_PROBE_MARK;
+	probe->hook = placed->hook;
+	probe->own_cost_ns = 0;
+	probe->condition = plan_mark_begins(&function->mark) ? MARK_BEGINS : 0;
+	return 0;
+}
+
+static void make_hook_exit(struct perfx_probe *exit, uint32_t hook, enum perfx_probe_kind kind)
 {
 	exit->flags =
 		exit->kind == PERFX_PROBE_EXIT ? PERFX_PROBE_F_LEAVES : PERFX_PROBE_F_LEAVES_IF;
-	exit->kind = PERFX_PROBE_HOOK_EXIT;
+	exit->kind = kind;
 	exit->hook = hook;
 }
 
@@ -117,6 +137,29 @@ static uint32_t figure_of(struct probes *probes, uint32_t figure)
 	return figure < probes->figures_told ? figure : 0;
 }
 
+/* Places of one USDT probe are one function. */
+static uint32_t id_of_usdt(const struct probes *probes, size_t index)
+{
+	const struct plan_function *functions = probes->plan->functions;
+	const struct plan_module *module = &probes->plan->modules[functions[index].module];
+
+	for (size_t i = module->functions_first; i < index; i++)
+		if (functions[i].is_usdt && !strcmp(functions[i].name, functions[index].name))
+			return probes->placed[i].id;
+	return 0;
+}
+
+static uint32_t id_of(struct probes *probes, size_t index)
+{
+	struct placed *placed = &probes->placed[index];
+
+	if (!placed->id && probes->plan->functions[index].is_usdt)
+		placed->id = id_of_usdt(probes, index);
+	if (!placed->id)
+		placed->id = tracer__new_function(probes->tracer);
+	return placed->id;
+}
+
 int probes_place(struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
@@ -129,14 +172,14 @@ int probes_place(struct probes *probes, size_t index)
 				    .object_arg = function->object_arg};
 	int64_t slot;
 
-	if (!placed->id)
-		placed->id = tracer__new_function(probes->tracer);
-	probe.function = placed->id;
+	probe.function = id_of(probes, index);
 	if (function->is_hook && place_hook(probes, function, placed, &probe))
 		return -ENOSPC;
 	if (function->is_hint)
 		probe.kind = PERFX_PROBE_HINT;
-	if (!function->is_hook)
+	if (function->is_mark && place_mark(probes, function, placed, &probe))
+		return -ENOSPC;
+	if (!function->is_hook && !function->is_mark)
 		mark_entry(&probe, function);
 	if (probes->meter_all || (probes->meter_figures && probe.figure))
 		probe.flags |= PERFX_PROBE_F_METERED;
@@ -153,7 +196,9 @@ int probes_place(struct probes *probes, size_t index)
 	for (size_t i = 0; i < function->site.exits_count; i++) {
 		probe = exit_probe(placed->id, &function->site.exits[i], cost_ns);
 		if (function->is_hook)
-			make_hook_exit(&probe, placed->hook);
+			make_hook_exit(&probe, placed->hook, PERFX_PROBE_HOOK_EXIT);
+		if (function->is_mark)
+			make_hook_exit(&probe, placed->hook, PERFX_PROBE_MARK_EXIT);
 		slot = tracer__add_probe(probes->tracer, &probe);
 		if (slot < 0)
 			return (int)slot;

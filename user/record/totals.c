@@ -171,6 +171,7 @@ void totals_end(struct sink *sink, struct tracer *tracer, const struct plan *pla
 		return;
 	send_books(sink, buffer, tracer);
 	counts.entries = probes__report_hits(probes);
+	probes__refuse_nameless(probes);
 	send_refusals(sink, buffer, plan);
 	send_losses(sink, buffer, tracer, &counts);
 	send_end(sink, buffer, totals);

@@ -90,6 +90,7 @@ static void compose_process(struct composer *c, size_t i)
 	text_add(&text, ")");
 	document_add(c->document, BLOCK_HEADING, &text);
 	compose_facts(c, p);
+	compose_steps(c, p);
 	if (c->limits->charts && p->contexts_count)
 		document_add_chart(c->document, (struct chart){.kind = CHART_CALLS, .process = p});
 	if (p->rows_count)

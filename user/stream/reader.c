@@ -21,6 +21,7 @@ struct reader {
 	void (*on_object)(void *ctx, const struct perfx_object_record *record);
 	void *ctx;
 	struct ring_buffer *spans, *memory, *control, *objects;
+	const char *step_range;
 	int epoll_fd;
 	bool draining_control;
 	uint32_t budget; /* records that may still be taken from a ring in this drain */
@@ -28,8 +29,56 @@ struct reader {
 	uint32_t processes_known; /* below: described */
 	uint32_t contexts_low;	  /* below: all described */
 	bool contexts_known[PERFX_MAX_CONTEXTS];
+	uint32_t names_low; /* below: all described */
+	bool names_known[PERFX_MAX_NAMES];
 	struct pack_buffer buffer;
 };
+
+/* The text of a name; one that was longer is cut, with a mark, before it would end in the midst of
+ * a character. */
+static void shown_name(const struct perfx_name *name, char text[PERFX_NAME_BYTES + 8])
+{
+	size_t length = strnlen(name->key.text, sizeof(name->key.text));
+
+	memcpy(text, name->key.text, sizeof(name->key.text));
+	text[length < sizeof(name->key.text) ? length : PERFX_NAME_BYTES] = '\0';
+	if (length <= PERFX_NAME_BYTES)
+		return;
+	length = PERFX_NAME_BYTES;
+	while (length && ((unsigned char)text[length] & 0xc0) == 0x80)
+		length--;
+	strcpy(text + length, "…");
+}
+
+static void describe_name(struct reader *reader, uint32_t at, const struct perfx_name *name)
+{
+	char text[PERFX_NAME_BYTES + 8];
+	struct perfx_function record = {.function = name->function,
+					.source = (uint16_t)name->key.source,
+					.flags = PERFX_FUNCTION_RANGE};
+	const struct perfx_record *packed;
+
+	shown_name(name, text);
+	if (reader->step_range && !strcmp(reader->step_range, text))
+		record.flags |= PERFX_FUNCTION_STEP;
+	packed = PACK(&reader->buffer, PERFX_KIND_FUNCTION, record, text, "", "");
+	sink_record(reader->sink, packed, packed->size);
+	reader->names_known[at] = true;
+}
+
+/* As describe_contexts, for the names of ranges, which contexts refer to. */
+static void describe_names(struct reader *reader)
+{
+	uint32_t count;
+	const struct perfx_name *names = tracer__names(reader->tracer, &count);
+
+	for (uint32_t at = reader->names_low; at < count; at++)
+		if (!reader->names_known[at] &&
+		    __atomic_load_n(&names[at].function, __ATOMIC_ACQUIRE))
+			describe_name(reader, at, &names[at]);
+	while (reader->names_low < count && reader->names_known[reader->names_low])
+		reader->names_low++;
+}
 
 static void describe_context(struct reader *reader, uint32_t id,
 			     const struct perfx_context_node *node)
@@ -51,6 +100,7 @@ static void describe_contexts(struct reader *reader)
 	uint32_t count;
 	const struct perfx_context_node *nodes = tracer__contexts(reader->tracer, &count);
 
+	describe_names(reader);
 	for (uint32_t id = reader->contexts_low; id < count; id++) {
 		uint32_t function = __atomic_load_n(&nodes[id].function, __ATOMIC_ACQUIRE);
 
@@ -179,6 +229,11 @@ void reader__free(struct reader *reader)
 	if (reader->epoll_fd >= 0)
 		close(reader->epoll_fd);
 	free(reader);
+}
+
+void reader__name_steps(struct reader *reader, const char *name)
+{
+	reader->step_range = name;
 }
 
 int reader__fd(const struct reader *reader)

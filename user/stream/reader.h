@@ -19,6 +19,8 @@ struct reader *reader__new(struct tracer *tracer, struct sink *sink,
 			   void (*on_object)(void *ctx, const struct perfx_object_record *record),
 			   void *ctx);
 void reader__free(struct reader *reader);
+/* Ranges of that name are steps (PERFX_FUNCTION_STEP); borrowed. NULL: none is. */
+void reader__name_steps(struct reader *reader, const char *name);
 
 /* A descriptor for epoll: readable when there is something to drain. */
 int reader__fd(const struct reader *reader);

@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 
+import marks
 import pytest
 from conftest import BUILD, PERFX, TOP, total
 from flops import check_shapes, check_steps, check_sums
@@ -203,3 +204,16 @@ def test_jitted_functions_can_be_marked(jax_python):
     assert json.loads(run.stdout) == {
         "signature": "(x, scale=2.0)", "result": 2.0 * 64**3, "executed": 25, "lowered": True,
         "jaxpr": True, "gradient": 64, "method": 2.0}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_ranges_and_steps(torch_python, workers):
+    profiled, report, process = marks.trace(torch_python, workers)
+    assert marks.calls(process, "torch") == profiled
+    assert len(profiled) == 6 and set(profiled.values()) == {marks.STEPS}
+    assert marks.calls(process, "nvtx") == {"whole step": marks.STEPS}
+    steps = marks.check_breakdown(process, "Optimizer.step#SGD.step",
+                                  {"data", "forward", "backward", "optimizer", "other"})
+    data = sum(f["total_ns"] for f in process["functions"] if "DataLoader" in f["name"])
+    assert abs(steps["breakdown"]["data"] - data) <= data / 100
+    assert not [n for n in report["not_attached"] if n["name"] == "names of record_function"]

@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Ranges that programs mark by calling functions for that: NVTX, ROCTX, ITT, PyTorch's
+ * record_function. Included by spans.bpf.c alone.
+ *
+ * A range is a frame among its thread's open calls, with the id of its name as function, so calls
+ * and ranges have one hierarchy and one book. It has no place on the program's stack, and ends when
+ * the program says so: not when a call around it returns, nor when one is unwound. What a program
+ * pops it has pushed on that thread and by the same library; otherwise the pop is counted and
+ * nothing ends. PyTorch's are ended by their object, in whichever order. Ranges that any thread may
+ * end are in a table and on no stack.
+ *
+ * Names become ids here, so that the table of contexts needs no user space: which of them there are
+ * is read from perfx_names by who reads the rings.
+ */
+#ifndef PERFX_RANGES_BPF_H
+#define PERFX_RANGES_BPF_H
+
+#include "frames.bpf.h"
+
+/* The program may wait for a page of the target: a literal that nobody has looked at yet is not in
+ * memory, and reading it without faults is refused. */
+const volatile bool perfx_marks_sleep = false;
+
+volatile __u32 perfx_next_name = 0;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PERFX_MAX_MARKS);
+	__type(key, __u32);
+	__type(value, struct perfx_mark);
+} perfx_marks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PERFX_MAX_NAMES);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct perfx_name);
+} perfx_names SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PERFX_MAX_NAMES);
+	__type(key, struct perfx_name_key);
+	__type(value, __u32); /* function */
+} perfx_name_ids SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PERFX_MAX_STARTED);
+	__type(key, struct perfx_started_key);
+	__type(value, struct perfx_started);
+} perfx_started SEC(".maps");
+
+/* In frame.slot, above all addresses: beside it a key, or that it is one of a stack. */
+#define RANGE_SLOT	 (1ull << 63)
+#define RANGE_STACKED	 (RANGE_SLOT | 1ull << 62)
+#define STARTED_NAMELESS (1ull << 63)
+
+/* --- names --- */
+
+static __always_inline void set_text(struct perfx_name_key *name, const char *text, __u32 bytes)
+{
+	__builtin_memset(name->text, 0, sizeof(name->text));
+	__builtin_memcpy(name->text, text, bytes);
+}
+#define SET_TEXT(name, literal) set_text(name, literal, sizeof(literal))
+
+/* The id of t->name, made when it is new, unless `limit` names are there. */
+static __always_inline __u32 find_name(struct thread *t, __u32 limit)
+{
+	struct perfx_name *name;
+	__u32 *known, at, id;
+
+	known = bpf_map_lookup_elem(&perfx_name_ids, &t->name);
+	if (known)
+		return *known;
+	if (perfx_next_name >= limit)
+		return 0;
+	at = __sync_fetch_and_add(&perfx_next_name, 1);
+	name = bpf_map_lookup_elem(&perfx_names, &at);
+	if (!name)
+		return 0;
+	id = __sync_fetch_and_add(&perfx_next_function, 1);
+	name->key = t->name;
+	name->function = id; /* last: it is complete */
+	if (bpf_map_update_elem(&perfx_name_ids, &t->name, &id, BPF_NOEXIST)) {
+		/* another thread was first: that one's is used */
+		known = bpf_map_lookup_elem(&perfx_name_ids, &t->name);
+		return known ? *known : 0;
+	}
+	return id;
+}
+
+/* static: what is given to a global function is, to older verifiers, no map's value, and so no key.
+ *
+ * The id of t->name, or of what stands for all for which there is no room; 0: not even that. */
+static __noinline int name_id(struct thread *t)
+{
+	__u32 id;
+
+	if (!t)
+		return 0;
+	id = find_name(t, PERFX_MAX_NAMES - PERFX_NAMES_KEPT);
+	if (id)
+		return id;
+	counter_add(PERFX_COUNTER_MAP_FULL, 1);
+	SET_TEXT(&t->name, "(other)");
+	return find_name(t, PERFX_MAX_NAMES);
+}
+
+/* Text up to a NUL, or to the room there is. */
+static __always_inline bool read_text(struct thread *t, __u64 address)
+{
+	t->unread = address;
+	return address &&
+	       bpf_probe_read_user_str(t->name.text, PERFX_NAME_BYTES + 2, (void *)address) >= 0;
+}
+
+/* Text of a known length. A NUL in it ends it. */
+static __always_inline bool read_bytes(struct thread *t, __u64 address, __u64 length)
+{
+	__u32 bytes = length > PERFX_NAME_BYTES + 1 ? PERFX_NAME_BYTES + 1 : length;
+
+	/* no string has as many bytes: what is read is none */
+	if (length >> 40)
+		return false;
+	barrier_var(bytes);
+	bytes &= 2 * PERFX_NAME_BYTES - 1;
+	if (bytes > PERFX_NAME_BYTES + 1)
+		return false;
+	t->unread = address;
+	return !bytes || !bpf_probe_read_user(t->name.text, bytes, (void *)address);
+}
+
+static __always_inline __u64 read_word_at(__u64 address)
+{
+	__u64 word = 0;
+
+	if (address)
+		bpf_probe_read_user(&word, sizeof(word), (void *)address);
+	return word;
+}
+
+/* nvtxEventAttributes_t (nvToolsExt.h, versions 2 and 3): what its message is, and where. */
+#define NVTX_MESSAGE_TYPE  32
+#define NVTX_MESSAGE	   40
+#define NVTX_MESSAGE_ASCII 1
+
+static __always_inline bool read_string(struct thread *t, const struct perfx_mark *mark,
+					__u64 argument)
+{
+	__u64 text;
+
+	switch (mark->text) {
+	case PERFX_TEXT_C:
+		return read_text(t, argument);
+	case PERFX_TEXT_NVTX:
+		return argument &&
+		       (__u32)read_word_at(argument + NVTX_MESSAGE_TYPE) == NVTX_MESSAGE_ASCII &&
+		       read_text(t, read_word_at(argument + NVTX_MESSAGE));
+	case PERFX_TEXT_STRING:
+		return argument &&
+		       read_bytes(t, read_word_at(argument), read_word_at(argument + 8));
+	case PERFX_TEXT_OLD_STRING:
+		text = read_word_at(argument);
+		return text && read_bytes(t, text, read_word_at(text - 24));
+	case PERFX_TEXT_VIEW:
+		argument += mark->text_offset;
+		text = read_word_at(argument + 8);
+		return text && read_bytes(t, text, read_word_at(argument));
+	default:
+		return false;
+	}
+}
+
+/* The function that a range is one of: that of its name. t->machine.arguments are the marking
+ * function's. 0: its name cannot be read, perhaps because t->unread is not in memory. */
+static __noinline int function_of_mark(struct thread *t, const struct perfx_mark *mark)
+{
+	if (!t || !mark)
+		return 0;
+	t->unread = 0;
+	__builtin_memset(&t->name, 0, sizeof(t->name));
+	t->name.source = mark->source;
+	if (!read_string(t, mark, t->machine.arguments[mark->text_arg & 7]))
+		return 0;
+	t->unread = 0;
+	return name_id(t);
+}
+
+static __noinline int function_of_unreadable(struct thread *t, const struct perfx_mark *mark)
+{
+	if (!t || !mark)
+		return 0;
+	counter_add(PERFX_COUNTER_READ_FAULTS, 1);
+	t->name.source = mark->source;
+	SET_TEXT(&t->name, "(unreadable)");
+	return name_id(t);
+}
+
+/* Brings the pages of what could not be read into memory. In no function of its own: a kernel that
+ * may not sleep here refuses to call one that might. */
+static __always_inline void touch(const struct thread *t)
+{
+	__u64 address = t->unread;
+	char byte;
+
+	if (!address)
+		return;
+	bpf_copy_from_user(&byte, 1, (void *)address);
+	bpf_copy_from_user(&byte, 1, (void *)(address + PERFX_NAME_BYTES));
+}
+
+/* --- ranges of a thread --- */
+
+static __always_inline __u32 source_of(const struct frame *f)
+{
+	return f->entry >> FRAME_SOURCE_SHIFT & FRAME_SOURCE_MASK;
+}
+
+/* 1 + the index of the uppermost range of `source` (0: any), open or pending, with this slot; 0:
+ * none. */
+__noinline int find_range(struct thread *t, __u64 slot, __u32 source)
+{
+	if (!t)
+		return 0;
+	t->kept = t->depth;
+	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++) {
+		struct frame *f = frame_at(t, t->kept - 1);
+
+		if (!t->kept || ((f->entry & (FRAME_RANGE | FRAME_PENDING)) && f->slot == slot &&
+				 (!source || source_of(f) == source)))
+			break;
+		t->kept--;
+	}
+	return t->kept;
+}
+
+/* Takes out a frame that nobody will end, as if it had never been: it stays an entry without end.
+ */
+__noinline int forget_frame(struct thread *t, __u32 index)
+{
+	if (!t || index >= t->depth || index >= PERFX_MAX_DEPTH)
+		return 0;
+	raise_frame(t, index);
+	t->depth--;
+	if (frame_at(t, t->depth)->entry & (FRAME_RANGE | FRAME_PENDING))
+		t->ranges--;
+	return 0;
+}
+
+/* A call of which only the beginning is told. */
+static __always_inline void tell_instant(struct thread *t, __u32 function)
+{
+	struct frame f = {.start_ns = bpf_ktime_get_ns(), .function = function};
+
+	t->outcome.state = PERFX_FIGURE_NONE;
+	f.context = context_of_call(t, function);
+	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
+}
+
+/* Opens a frame of `function`; where there is no room its end will be left out too. */
+static __always_inline struct frame *open_range(struct thread *t, const struct perfx_mark *mark,
+						__u32 function, __u64 slot, __u32 entry)
+{
+	__u32 context;
+	struct frame *f;
+
+	if (t->depth >= PERFX_MAX_DEPTH) {
+		t->skipped++;
+		counter_add(PERFX_COUNTER_UNTIMED, 1);
+		tell_instant(t, function);
+		return NULL;
+	}
+	context = context_of_call(t, function);
+	f = frame_at(t, t->depth);
+	__builtin_memset(f, 0, sizeof(*f));
+	f->slot = slot;
+	f->function = function;
+	f->context = context;
+	f->entry = entry | (mark->source & FRAME_SOURCE_MASK) << FRAME_SOURCE_SHIFT;
+	t->depth++;
+	t->ranges++;
+	f->start_ns = bpf_ktime_get_ns();
+	return f;
+}
+
+static __always_inline void pop_range(struct thread *t, const struct perfx_mark *mark, __u64 now,
+				      __u32 cost_ns)
+{
+	__u32 index;
+
+	if (t->skipped) {
+		t->skipped--;
+		return;
+	}
+	index = find_range(t, RANGE_STACKED, mark->source);
+	if (index)
+		end_below(t, index - 1, now, cost_ns);
+	else
+		counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
+}
+
+/* --- ranges across threads --- */
+
+/* Has not said its id, or has none as long as no tool gives it one (NVTX): then the last that was
+ * started is the first that stops. */
+static __always_inline __u64 id_of_nameless(struct perfx_family *family, bool starts)
+{
+	__u32 n;
+
+	if (!family)
+		return 0;
+	if (starts)
+		return STARTED_NAMELESS | __sync_fetch_and_add(&family->started_nameless, 1);
+	n = family->started_nameless;
+	if (!n)
+		return 0;
+	__sync_fetch_and_add(&family->started_nameless, -1);
+	return STARTED_NAMELESS | (n - 1);
+}
+
+/* t->name_function begins, as `id`. */
+static __always_inline void start_apart(struct thread *t, __u32 source, __u64 id)
+{
+	struct perfx_started_key key = {.id = id, .process = t->process, .source = source};
+	struct perfx_started started = {
+		.start_ns = t->start_ns, .function = t->start_function, .tid = t->tid};
+
+	t->start_function = 0;
+	if (!id)
+		key.id = id_of_nameless(current_family(), true);
+	if (bpf_map_update_elem(&perfx_started, &key, &started, BPF_ANY)) {
+		counter_add(PERFX_COUNTER_MAP_FULL, 1);
+		tell_instant(t, started.function);
+	}
+}
+
+static __always_inline void stop_apart(struct thread *t, __u32 source, __u64 id, __u64 now)
+{
+	struct perfx_started_key key = {.id = id, .process = t->process, .source = source};
+	struct perfx_started *started = bpf_map_lookup_elem(&perfx_started, &key);
+	struct frame f = {};
+	__u32 tid = t->tid;
+
+	if (!started) {
+		key.id = id_of_nameless(current_family(), false);
+		if (key.id)
+			started = bpf_map_lookup_elem(&perfx_started, &key);
+	}
+	if (!started) {
+		counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
+		return;
+	}
+	f.start_ns = started->start_ns;
+	f.function = started->function;
+	t->tid = started->tid;
+	bpf_map_delete_elem(&perfx_started, &key);
+	f.context = context_below(0, f.function, t->process);
+	now -= f.start_ns;
+	t->outcome.state = PERFX_FIGURE_NONE;
+	emit(t, &f, 0, now, now, PERFX_SPAN_APART);
+	t->tid = tid;
+}
+
+/* --- hits --- */
+
+/* Is a hit for us? The constructor of an object that BEGIN's function makes is not. */
+static __always_inline bool concerns(struct thread *t, const struct perfx_mark *mark)
+{
+	__u64 tag = t->machine.arguments[mark->tag_arg & 7];
+
+	if (mark->tag_arg && (__u32)tag != mark->tag)
+		return false;
+	return mark->action != PERFX_MARK_OPEN || !t->depth ||
+	       !(frame_at(t, t->depth - 1)->entry & FRAME_PENDING);
+}
+
+static __always_inline bool begins(__u8 action)
+{
+	return action == PERFX_MARK_PUSH || action == PERFX_MARK_BEGIN ||
+	       action == PERFX_MARK_OPEN || action == PERFX_MARK_START ||
+	       action == PERFX_MARK_START_ID || action == PERFX_MARK_CALL ||
+	       action == PERFX_MARK_INSTANT;
+}
+
+/* What is opened under a key that an open range has: the end of that one was not seen. */
+static __always_inline void forget_key(struct thread *t, __u64 slot)
+{
+	__u32 index = t->ranges ? find_range(t, slot, 0) : 0;
+
+	if (index)
+		forget_frame(t, index - 1);
+}
+
+static __always_inline void mark_begins(struct thread *t, const struct perfx_mark *mark,
+					const struct perfx_probe *probe, __u32 index)
+{
+	__u64 slot = t->machine.slot, key = t->machine.arguments[mark->key_arg & 7];
+	__u32 function = probe->function;
+
+	if (mark->text) {
+		function = function_of_mark(t, mark);
+		if (perfx_marks_sleep && t->unread) {
+			touch(t);
+			function = function_of_mark(t, mark);
+		}
+		if (t->unread || !function)
+			function = function_of_unreadable(t, mark);
+	}
+	if (!function)
+		return;
+	/* the marking function may be traced itself: what lies at `slot` is alive */
+	make_way(t, slot - 8);
+	switch (mark->action) {
+	case PERFX_MARK_PUSH:
+		open_range(t, mark, function, RANGE_STACKED, index | FRAME_RANGE);
+		break;
+	case PERFX_MARK_BEGIN:
+		open_range(t, mark, function, slot, index | FRAME_PENDING);
+		t->pending = t->machine.arguments[1];
+		break;
+	case PERFX_MARK_CALL:
+		open_range(t, mark, function, slot, index | FRAME_PENDING);
+		break;
+	case PERFX_MARK_OPEN:
+		forget_key(t, RANGE_SLOT | key);
+		open_range(t, mark, function, RANGE_SLOT | key, index | FRAME_RANGE);
+		break;
+	case PERFX_MARK_START:
+	case PERFX_MARK_START_ID:
+		t->start_function = function;
+		t->start_ns = bpf_ktime_get_ns();
+		/* one whose ways out are not known gives no id either */
+		if (mark->action == PERFX_MARK_START_ID)
+			start_apart(t, mark->source, mark->key_arg ? key : 0);
+		break;
+	case PERFX_MARK_INSTANT:
+		tell_instant(t, function);
+		break;
+	}
+}
+
+static __always_inline void mark_ends(struct thread *t, const struct perfx_mark *mark, __u64 now,
+				      __u32 cost_ns)
+{
+	__u64 key = t->machine.arguments[mark->key_arg & 7];
+	__u32 index;
+
+	switch (mark->action) {
+	case PERFX_MARK_POP:
+		pop_range(t, mark, now, cost_ns);
+		break;
+	case PERFX_MARK_END:
+		index = t->ranges ? find_range(t, RANGE_SLOT | key, 0) : 0;
+		if (index)
+			end_below(t, index - 1, now, cost_ns);
+		break;
+	case PERFX_MARK_STOP:
+		stop_apart(t, mark->source, key, now);
+		break;
+	}
+}
+
+/* The range that is pending since the marking function at `slot` began has an object now, whose
+ * address is its key. */
+static __always_inline void settle_pending(struct thread *t, const struct perfx_mark *mark,
+					   __u64 slot)
+{
+	__u64 object = read_word_at(t->pending), key = RANGE_SLOT | (object + mark->key_offset);
+	struct frame *f;
+	__u32 index;
+
+	if (object)
+		forget_key(t, key);
+	else
+		counter_add(PERFX_COUNTER_READ_FAULTS, 1);
+	index = find_range(t, slot, 0);
+	if (!index)
+		return;
+	f = frame_at(t, index - 1);
+	f->slot = key;
+	f->entry = (f->entry & ~FRAME_PENDING) | FRAME_RANGE;
+	if (!object)
+		forget_frame(t, index - 1);
+}
+
+/* The marking function at `slot` returns. */
+static __always_inline void mark_returns(struct thread *t, const struct perfx_mark *mark,
+					 __u64 slot, __u64 now, __u32 cost_ns)
+{
+	__u32 index;
+
+	if (mark->action == PERFX_MARK_START) {
+		if (t->start_function)
+			start_apart(t, mark->source, t->machine.arguments[7]);
+		return;
+	}
+	if (!t->ranges)
+		return;
+	if (mark->action == PERFX_MARK_BEGIN) {
+		settle_pending(t, mark, slot);
+		return;
+	}
+	index = find_range(t, slot, 0);
+	if (index)
+		end_below(t, index - 1, now, cost_ns);
+}
+
+static __always_inline struct perfx_mark *mark_of(const struct perfx_probe *probe)
+{
+	__u32 index = probe->hook;
+
+	return bpf_map_lookup_elem(&perfx_marks, &index);
+}
+
+/* A hit at the entry of a marking function. */
+static __always_inline void mark_entered(struct pt_regs *ctx, const struct perfx_probe *probe,
+					 const struct perfx_mark *mark, __u32 index)
+{
+	__u64 now = bpf_ktime_get_ns();
+	bool opens = begins(mark->action);
+	/* what it stops may have been started by another thread */
+	struct thread *t = thread_find(opens || mark->action == PERFX_MARK_STOP,
+				       mark->action != PERFX_MARK_END);
+
+	if (!t)
+		return;
+	count_hit(index);
+	take_arguments(t, ctx);
+	if (!concerns(t, mark)) {
+		if (opens)
+			counter_add(PERFX_COUNTER_REPEATS, 1);
+	} else if (opens) {
+		mark_begins(t, mark, probe, index);
+	} else {
+		mark_ends(t, mark, now, probe->call_cost_ns);
+	}
+}
+
+/* A hit at one of its ways out. */
+static __always_inline void mark_left(struct pt_regs *ctx, const struct perfx_probe *probe,
+				      const struct perfx_mark *mark, __u32 index)
+{
+	__u64 now = bpf_ktime_get_ns(), sp = PT_REGS_SP(ctx), fp = PT_REGS_FP(ctx);
+	struct thread *t;
+
+	if (!(probe->flags & PERFX_PROBE_F_LEAVES) && !condition_holds(ctx, probe->condition))
+		return;
+	t = thread_find(false, false);
+	if (!t)
+		return;
+	count_hit(index);
+	take_result(t, ctx);
+	/* the verifier refuses a computed offset into ctx */
+	barrier_var(sp);
+	barrier_var(fp);
+	mark_returns(t, mark, (probe->cfa_is_fp ? fp : sp) + (__s64)probe->cfa_offset - 8, now,
+		     probe->call_cost_ns);
+}
+
+#endif

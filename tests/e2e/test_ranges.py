@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Ranges that programs mark: names and counts equal to what the program did (workloads/marked.c)."""
+import re
+
+import pytest
+from conftest import WORKLOADS, check_expectations, consistent, functions, working_links
+
+TRACED = ("-F", "marked:{work,pushes,pops}", "--no-calibrate", "--memory", "off")
+
+
+@pytest.fixture
+def ranges(program, tracer):
+    """Runs a case and gives what the program expects and the report."""
+    def run(case, *options, runs=2, **more):
+        marked = program(WORKLOADS / "marked", case)
+        trace = tracer(marked.pid, *TRACED, *options, **more)
+        marked.go(runs)
+        expected = marked.finish()
+        report = trace.stop()
+        consistent(report)
+        return expected, report
+
+    return run
+
+
+def calls(report):
+    found = {}
+    for process in report["processes"]:
+        for f in process["functions"]:
+            found[f["name"]] = found.get(f["name"], 0) + f["calls"]
+    return found
+
+
+def row(report, name):
+    (only,) = functions(report, name)
+    return only
+
+
+def losses(report, *kinds):
+    return [report["losses"][kind] for kind in kinds]
+
+
+@pytest.mark.parametrize("link", ["session", "multi", "perf"])
+def test_every_source_and_link(ranges, link):
+    if link not in working_links():
+        pytest.skip(f"this kernel has no {link} links")
+    expected, report = ranges("nested", link=link)
+    check_expectations(report, expected)
+    assert calls(report) == {name: count for (name, _), count in expected.items()}
+    assert losses(report, "unmatched_entries", "unmatched_returns", "read_faults") == [0, 0, 0]
+    sources = {"epoch": "nvtx", "kernel": "roctx", "itt range": "itt",
+               "Optimizer.step#SGD.step": "torch", "work": "symbol"}
+    assert {name: row(report, name)["source"] for name in sources} == sources
+
+
+def test_one_hierarchy(ranges):
+    _, report = ranges("nested")
+    parents = {name: {p["name"]: p["calls"] for p in row(report, name)["parents"]}
+               for name in ("step 0", "work", "kernel")}
+    assert parents["step 0"] == {"epoch": 668}
+    assert parents["kernel"] == {"step 0": 668, "step 1": 666, "step 2": 666}
+    assert parents["work"] == {"kernel": 2000, "step 0": 668, "step 1": 666, "step 2": 666}
+    # epoch has the steps, and what of "kernel" runs on after them
+    epoch, kernel = row(report, "epoch"), row(report, "kernel")
+    inside = sum(row(report, f"step {i}")["total_ns"] for i in range(3))
+    assert 0 < epoch["self_ns"] <= epoch["total_ns"] - inside
+    assert kernel["self_ns"] < kernel["total_ns"]
+
+
+def test_unbalanced(ranges):
+    expected, report = ranges("unbalanced", runs=2)
+    check_expectations(report, expected)
+    assert row(report, "pushed inside")["timed"] == 200
+    # a range outlives the call that opened it, which has its own time all the same
+    parents = {p["name"]: p["calls"] for p in row(report, "pops")["parents"]}
+    assert parents == {"pushed inside": 200}
+    assert row(report, "pushes")["timed"] == 200
+    assert row(report, "pushes")["unwound"] == row(report, "pushed inside")["unwound"] == 0
+
+
+def test_ended_by_another_thread(ranges):
+    expected, report = ranges("threads")
+    check_expectations(report, expected)
+    odd = row(report, "odd")
+    assert odd["self_ns"] == odd["total_ns"]
+    assert not functions(report, "of a thread that ends")
+
+
+def test_ten_thousand_names(ranges):
+    _, report = ranges("names")
+    assert calls(report) == {f"name {i}": 2 for i in range(10000)}
+    assert losses(report, "map_full", "ring_drops") == [0, 0]
+
+
+def test_more_names_than_there_is_room(ranges):
+    _, report = ranges("too_many_names", "--ring-size", "32M")
+    found = calls(report)
+    other = found.pop("(other)")
+    assert sum(found.values()) + other == 40000
+    assert set(found.values()) == {2} and len(found) > 16000
+    assert report["losses"]["map_full"] == other
+
+
+def test_hostile_names(ranges):
+    _, report = ranges("hostile")
+    found = calls(report)
+    assert found.pop("(unreadable)") == 80
+    assert report["losses"]["read_faults"] == 80
+    assert found.pop("h" * 128 + "…") == 20
+    assert found.pop("u" * 127 + "…") == 20
+    assert found.pop("v" * 128) == 20
+    assert found.pop("| `a` <b>&amp;</b> [x](y)") == 20
+    assert found.pop("=1+2\t\"q\"") == 20
+    assert found.pop("") == 20
+    assert found.pop("\x1b[31mred\x1b[0m") == 20
+    ((bytes_, count),) = found.items()
+    assert count == 20 and re.fullmatch("[^a-z]+\\(", bytes_)
+
+
+def test_fork_inside_a_range(ranges):
+    expected, report = ranges("forks")
+    check_expectations(report, expected)
+
+
+def test_deeper_than_there_is_room(ranges):
+    expected, report = ranges("deep")
+    check_expectations(report, expected)
+    deep = row(report, "deep")
+    assert deep["calls"] == 800 and deep["timed"] == 512
+    assert losses(report, "untimed_calls", "unmatched_entries") == [288, 0]
+
+
+def steps(report):
+    (found,) = [p["steps"] for p in report["processes"] if "steps" in p]
+    assert sum(found["breakdown"].values()) == found["total_ns"]
+    assert found["avg_ns"] == found["total_ns"] // found["count"]
+    assert found["p50_ns"] <= found["p95_ns"] <= found["max_ns"]
+    return found
+
+
+def test_steps_by_the_optimizer(ranges):
+    expected, report = ranges("train")
+    check_expectations(report, expected)
+    found = steps(report)
+    assert found["count"] == 50 and found["by"] == "Optimizer.step#SGD.step"
+    assert all(found["breakdown"][phase] > 0 for phase in ("data", "forward", "backward",
+                                                           "optimizer", "other"))
+    optimizer = sum(row(report, f"Optimizer.{name}")["total_ns"]
+                    for name in ("zero_grad#SGD.zero_grad", "step#SGD.step"))
+    assert found["breakdown"]["optimizer"] == optimizer
+    data = row(report, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__")
+    assert found["breakdown"]["data"] == data["total_ns"]
+
+
+def test_steps_by_a_named_range(ranges):
+    _, report = ranges("train", "--step-range", "my step")
+    found = steps(report)
+    assert found["count"] == 100 and found["by"] == "my step"
+
+
+def test_a_recording_of_so_many_steps(program, tracer):
+    marked = program(WORKLOADS / "marked", "train")
+    trace = tracer(marked.pid, *TRACED, "--steps", "30", duration="60")
+    for _ in range(10):
+        marked.go()
+    report = trace.report()
+    assert 30 <= steps(report)["count"] <= 250
+
+
+@pytest.mark.parametrize("level,seen", [("0", set()), ("1", {"epoch", "kernel"}),
+                                        ("2", {"epoch", "kernel"})])
+def test_host_level(program, tracer, level, seen):
+    marked = program(WORKLOADS / "marked", "nested")
+    trace = tracer(marked.pid, "--no-calibrate", "--memory", "off", "--host-level", level)
+    marked.go()
+    marked.finish()
+    assert {"epoch", "kernel"} & set(calls(trace.stop())) == seen

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "plan/marks.h"
+
+#include <criterion/criterion.h>
+
+static struct perfx_mark find(const char *symbol)
+{
+	struct perfx_mark mark = {0};
+	enum host_level level;
+	const char *shown;
+
+	cr_assert(mark_find(symbol, &mark, &shown, &level), "%s", symbol);
+	return mark;
+}
+
+Test(marks, by_whole_name_and_by_prefix)
+{
+	struct perfx_mark mark;
+	enum host_level level;
+	const char *shown;
+
+	mark = find("nvtxRangePushA");
+	cr_assert_eq(mark.action, PERFX_MARK_PUSH);
+	cr_assert_eq(mark.source, PERFX_SOURCE_NVTX);
+	cr_assert_eq(mark.text, PERFX_TEXT_C);
+	cr_assert_eq(mark.text_arg, 1);
+	cr_assert_not(mark_find("nvtxRangePushA_impl_init_v3", &mark, &shown, &level));
+	cr_assert_not(mark_find("nvtxRangePushW", &mark, &shown, &level));
+	cr_assert_eq(find("nvtxDomainRangeEnd").key_arg, 2);
+}
+
+Test(marks, torch_strings_of_both_abis)
+{
+	struct perfx_mark mark =
+		find("_ZN5torch8autograd8profiler25record_function_enter_newERKNSt7__cxx1112basic_"
+		     "stringIcSt11char_traitsIcESaIcEEERKSt8optionalIS7_E");
+
+	cr_assert_eq(mark.action, PERFX_MARK_BEGIN);
+	cr_assert_eq(mark.text, PERFX_TEXT_STRING);
+	cr_assert_eq(mark.text_arg, 2);
+	cr_assert_eq(mark.key_offset, 16);
+	mark = find(
+		"_ZN5torch8autograd8profiler25record_function_enter_newERKSsRKN3c108optionalISsEE");
+	cr_assert_eq(mark.text, PERFX_TEXT_OLD_STRING);
+	cr_assert(mark_tells_old_torch("_ZN5torch8autograd8profiler25record_function_enter_newERKSs"
+				       "RKN3c108optionalISsEE"));
+	cr_assert_not(mark_tells_old_torch("_ZN3c108optionalISsEE"));
+}
+
+Test(marks, which_begin)
+{
+	struct perfx_mark push = find("roctxRangePushA"), pop = find("roctxRangePop"),
+			  end = find("_ZN2at14RecordFunction3endEv"), here = find("roctxMarkA");
+
+	cr_assert(plan_mark_begins(&push));
+	cr_assert(plan_mark_begins(&here));
+	cr_assert_not(plan_mark_begins(&pop));
+	cr_assert_not(plan_mark_begins(&end));
+}
+
+Test(marks, files)
+{
+	cr_assert(mark_module("libtorch_cpu.so.1.13.0"));
+	cr_assert(mark_module("libnvToolsExt.so.1"));
+	cr_assert(mark_module("librocprofiler-sdk-roctx.so"));
+	cr_assert_not(mark_module("libc.so.6"));
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "aggregate/steps.h"
+
+#include "aggregate/sketch.h"
+#include "base/grow.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Kept of a thread at most; what is older is no longer divided, and is "other". */
+#define INTERVALS_MAX 8192
+/* Functions that end steps on one thread: optimizers. */
+#define ENDERS_MAX  16
+#define THREADS_MAX 4096
+
+/* A time in which a phase holds; those of a thread lie one after another. */
+struct interval {
+	uint64_t from_ns, to_ns;
+	enum profile_phase phase;
+};
+
+/* What ends steps. */
+struct ender {
+	uint32_t function;
+	unsigned rank;
+	uint64_t count, last_ns;
+	uint64_t total_ns, max_ns;
+	uint64_t phases[PROFILE_PHASES];
+	struct sketch *durations;
+};
+
+struct step_thread {
+	uint32_t process, tid;
+	uint64_t first_ns; /* of the first range; UINT64_MAX */
+	struct interval *intervals;
+	size_t count, capacity;
+	struct ender enders[ENDERS_MAX];
+	size_t enders_count;
+};
+
+static bool begins_with(const char *name, const char *prefix)
+{
+	return !strncmp(name, prefix, strlen(prefix));
+}
+
+unsigned step_class(unsigned source, const char *name, unsigned flags)
+{
+	unsigned class = flags & PERFX_FUNCTION_RANGE ? STEP_RANGE : 0;
+
+	if (source == PERFX_SOURCE_TORCH && (flags & PERFX_FUNCTION_RANGE)) {
+		if (begins_with(name, "Optimizer."))
+			class |= PROFILE_PHASE_OPTIMIZER;
+		if (begins_with(name, "Optimizer.step#"))
+			class |= STEP_BY_OPTIMIZER << STEP_RANK_SHIFT;
+		if (begins_with(name, "enumerate(DataLoader)"))
+			class |= PROFILE_PHASE_DATA;
+	} else if (source == PERFX_SOURCE_TORCH &&
+		   !strcmp(name, "torch::autograd::Engine::execute")) {
+		class = PROFILE_PHASE_BACKWARD | STEP_RANGE | STEP_BY_BACKWARD << STEP_RANK_SHIFT;
+	}
+	if (flags & PERFX_FUNCTION_STEP)
+		class = (class & ~STEP_RANK_MASK) | STEP_RANGE | STEP_BY_NAME << STEP_RANK_SHIFT;
+	return class;
+}
+
+/* --- intervals --- */
+
+static int add_interval(struct step_thread *thread, uint64_t from_ns, uint64_t to_ns,
+			enum profile_phase phase)
+{
+	if (from_ns >= to_ns)
+		return 0;
+	if (grow_array(&thread->intervals, &thread->capacity, thread->count + 1,
+		       sizeof(*thread->intervals)))
+		return -ENOMEM;
+	thread->intervals[thread->count++] = (struct interval){from_ns, to_ns, phase};
+	return 0;
+}
+
+static void drop_oldest(struct step_thread *thread, size_t count)
+{
+	thread->count -= count;
+	memmove(thread->intervals, thread->intervals + count,
+		thread->count * sizeof(*thread->intervals));
+}
+
+/* Puts an interval among those that it overlaps, `rest`; what takes precedence stays whole. */
+static int merge(struct step_thread *thread, const struct interval *rest, size_t rest_count,
+		 struct interval new)
+{
+	struct interval after = {0};
+	int err = 0;
+
+	for (size_t i = 0; !err && i < rest_count; i++) {
+		struct interval old = rest[i];
+
+		if (old.phase >= new.phase) {
+			err = add_interval(thread, new.from_ns,
+					   old.from_ns < new.to_ns ? old.from_ns : new.to_ns,
+					   new.phase);
+			if (!err)
+				err = add_interval(thread, old.from_ns, old.to_ns, old.phase);
+			if (old.to_ns > new.from_ns)
+				new.from_ns = old.to_ns;
+			continue;
+		}
+		err = add_interval(thread, old.from_ns,
+				   old.to_ns < new.from_ns ? old.to_ns : new.from_ns, old.phase);
+		if (old.to_ns > new.to_ns)
+			after = (struct interval){new.to_ns, old.to_ns, old.phase};
+	}
+	if (!err)
+		err = add_interval(thread, new.from_ns, new.to_ns, new.phase);
+	return err ? err : add_interval(thread, after.from_ns, after.to_ns, after.phase);
+}
+
+/* Spans come by their ends, so what a new one overlaps are the last. */
+static int insert(struct step_thread *thread, struct interval new)
+{
+	size_t first = thread->count, rest_count;
+	struct interval *rest;
+	int err;
+
+	while (first && thread->intervals[first - 1].to_ns > new.from_ns)
+		first--;
+	rest_count = thread->count - first;
+	if (!rest_count)
+		return add_interval(thread, new.from_ns, new.to_ns, new.phase);
+	rest = malloc(rest_count * sizeof(*rest));
+	if (!rest)
+		return -ENOMEM;
+	memcpy(rest, thread->intervals + first, rest_count * sizeof(*rest));
+	thread->count = first;
+	err = merge(thread, rest, rest_count, new);
+	free(rest);
+	return err;
+}
+
+/* --- steps --- */
+
+/* While a step is gone through. */
+struct division {
+	uint64_t *phases;
+	uint64_t at_ns;	     /* up to where it is divided */
+	uint64_t waiting_ns; /* forward, if a backward pass follows */
+	bool has_data, armed;
+};
+
+static void pass_gap(struct division *d, uint64_t to_ns)
+{
+	uint64_t gap_ns = to_ns > d->at_ns ? to_ns - d->at_ns : 0;
+
+	if (d->armed)
+		d->waiting_ns += gap_ns;
+	else
+		d->phases[PROFILE_PHASE_OTHER] += gap_ns;
+}
+
+static void settle_waiting(struct division *d, enum profile_phase phase)
+{
+	d->phases[phase] += d->waiting_ns;
+	d->waiting_ns = 0;
+}
+
+static void pass_interval(struct division *d, const struct interval *interval, uint64_t from_ns,
+			  uint64_t to_ns)
+{
+	pass_gap(d, from_ns);
+	d->phases[interval->phase] += to_ns - from_ns;
+	d->at_ns = to_ns;
+	if (interval->phase == PROFILE_PHASE_BACKWARD) {
+		settle_waiting(d, PROFILE_PHASE_FORWARD);
+		d->armed = d->armed && !d->has_data;
+	} else if (interval->phase == PROFILE_PHASE_DATA) {
+		settle_waiting(d, PROFILE_PHASE_OTHER);
+		d->armed = true;
+	}
+}
+
+static bool has_phase(const struct step_thread *thread, size_t from, enum profile_phase phase)
+{
+	for (size_t i = from; i < thread->count; i++)
+		if (thread->intervals[i].phase == phase)
+			return true;
+	return false;
+}
+
+static void divide(const struct step_thread *thread, uint64_t from_ns, uint64_t to_ns,
+		   const struct ender *ender, uint64_t phases[PROFILE_PHASES])
+{
+	struct division d = {.phases = phases, .at_ns = from_ns};
+	size_t i = thread->count;
+
+	while (i && thread->intervals[i - 1].to_ns > from_ns)
+		i--;
+	d.has_data = has_phase(thread, i, PROFILE_PHASE_DATA);
+	d.armed = !d.has_data && ender->rank != STEP_BY_BACKWARD;
+	for (; i < thread->count && thread->intervals[i].from_ns < to_ns; i++) {
+		const struct interval *interval = &thread->intervals[i];
+
+		pass_interval(&d, interval,
+			      interval->from_ns > from_ns ? interval->from_ns : from_ns,
+			      interval->to_ns < to_ns ? interval->to_ns : to_ns);
+	}
+	pass_gap(&d, to_ns);
+	settle_waiting(&d, PROFILE_PHASE_OTHER);
+}
+
+static struct ender *ender_of(struct step_thread *thread, uint32_t function, unsigned rank)
+{
+	struct ender *ender;
+
+	for (size_t i = 0; i < thread->enders_count; i++)
+		if (thread->enders[i].function == function)
+			return &thread->enders[i];
+	if (thread->enders_count == ENDERS_MAX)
+		return NULL;
+	ender = &thread->enders[thread->enders_count];
+	*ender = (struct ender){.function = function, .rank = rank, .durations = sketch__new()};
+	thread->enders_count += ender->durations != NULL;
+	return ender->durations ? ender : NULL;
+}
+
+static int end_step(struct step_thread *thread, struct ender *ender, uint64_t end_ns)
+{
+	uint64_t from_ns = ender->count ? ender->last_ns : thread->first_ns;
+	uint64_t duration_ns = end_ns > from_ns ? end_ns - from_ns : 0;
+
+	divide(thread, from_ns, end_ns, ender, ender->phases);
+	ender->count++;
+	ender->last_ns = end_ns;
+	ender->total_ns += duration_ns;
+	if (duration_ns > ender->max_ns)
+		ender->max_ns = duration_ns;
+	return sketch__add(ender->durations, duration_ns);
+}
+
+/* What lies before all steps that are not over is not looked at again. */
+static void forget_old(struct step_thread *thread)
+{
+	uint64_t oldest_ns = UINT64_MAX;
+	size_t done = 0;
+
+	for (size_t i = 0; i < thread->enders_count; i++)
+		if (thread->enders[i].last_ns < oldest_ns)
+			oldest_ns = thread->enders[i].last_ns;
+	while (thread->enders_count && done < thread->count &&
+	       thread->intervals[done].to_ns <= oldest_ns)
+		done++;
+	if (done > 64)
+		drop_oldest(thread, done);
+	if (thread->count > INTERVALS_MAX)
+		drop_oldest(thread, INTERVALS_MAX / 2);
+}
+
+static struct step_thread *thread_of(struct steps *steps, uint32_t process, uint32_t tid)
+{
+	uint64_t key = (uint64_t)process << 32 | tid;
+	uint32_t at = map64_get(&steps->thread_ids, key);
+
+	if (at != MAP64_NONE)
+		return &steps->threads[at];
+	if (steps->threads_count == THREADS_MAX) {
+		errno = ERANGE;
+		return NULL;
+	}
+	errno = ENOMEM;
+	if (grow_array(&steps->threads, &steps->threads_capacity, steps->threads_count + 1,
+		       sizeof(*steps->threads)) ||
+	    map64_put(&steps->thread_ids, key, (uint32_t)steps->threads_count))
+		return NULL;
+	steps->threads[steps->threads_count] =
+		(struct step_thread){.process = process, .tid = tid, .first_ns = UINT64_MAX};
+	return &steps->threads[steps->threads_count++];
+}
+
+int steps_span(struct steps *steps, const struct perfx_span *span, unsigned class)
+{
+	struct step_thread *thread = thread_of(steps, span->process, span->tid);
+	uint64_t end_ns = span->start_ns + span->duration_ns;
+	enum profile_phase phase = class & STEP_PHASE_MASK;
+	unsigned rank = (class & STEP_RANK_MASK) >> STEP_RANK_SHIFT;
+	struct ender *ender;
+	int err = 0;
+
+	if (!thread)
+		return errno == ENOMEM ? -ENOMEM : 0;
+	if (end_ns < span->start_ns) /* damage */
+		return 0;
+	if (span->start_ns < thread->first_ns)
+		thread->first_ns = span->start_ns;
+	if (phase)
+		err = insert(thread, (struct interval){span->start_ns, end_ns, phase});
+	ender = !err && rank ? ender_of(thread, span->function, rank) : NULL;
+	if (ender)
+		err = end_step(thread, ender, end_ns);
+	forget_old(thread);
+	return err;
+}
+
+/* --- the result --- */
+
+static bool is_better(const struct ender *a, const struct ender *b)
+{
+	if (a->rank != b->rank)
+		return a->rank > b->rank;
+	return a->count < b->count;
+}
+
+struct profile_steps steps_of_process(const struct steps *steps, uint32_t process)
+{
+	struct profile_steps result = {0};
+	const struct ender *best = NULL;
+
+	for (size_t i = 0; i < steps->threads_count; i++) {
+		const struct step_thread *thread = &steps->threads[i];
+
+		for (size_t j = 0; thread->process == process && j < thread->enders_count; j++) {
+			if (best && !is_better(&thread->enders[j], best))
+				continue;
+			best = &thread->enders[j];
+			result.tid = thread->tid;
+		}
+	}
+	if (!best)
+		return result;
+	result.count = best->count;
+	result.function = best->function;
+	result.total_ns = best->total_ns;
+	result.avg_ns = best->total_ns / best->count;
+	result.max_ns = best->max_ns;
+	result.p50_ns = sketch__quantile(best->durations, 0.50);
+	result.p95_ns = sketch__quantile(best->durations, 0.95);
+	if (result.p50_ns > best->max_ns)
+		result.p50_ns = best->max_ns;
+	if (result.p95_ns > best->max_ns)
+		result.p95_ns = best->max_ns;
+	memcpy(result.phases, best->phases, sizeof(result.phases));
+	return result;
+}
+
+void steps_clear(struct steps *steps)
+{
+	for (size_t i = 0; i < steps->threads_count; i++) {
+		free(steps->threads[i].intervals);
+		for (size_t j = 0; j < steps->threads[i].enders_count; j++)
+			sketch__free(steps->threads[i].enders[j].durations);
+	}
+	free(steps->threads);
+	map64_clear(&steps->thread_ids);
+	*steps = (struct steps){0};
+}

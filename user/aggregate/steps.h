@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Spans → steps (profile_steps.h), as they come: memory is bounded by what lies between two steps.
+ */
+#ifndef PERFX_AGGREGATE_STEPS_H
+#define PERFX_AGGREGATE_STEPS_H
+
+#include "aggregate/profile_steps.h"
+#include "base/map64.h"
+#include "perfx_record.h"
+
+#include <stddef.h>
+
+/* What a function says of steps, as bits. */
+#define STEP_PHASE_MASK 0x07 /* enum profile_phase */
+#define STEP_RANGE	0x08 /* a step may begin with it */
+#define STEP_RANK_SHIFT 4    /* above: 0 ends no step; the highest counts */
+#define STEP_RANK_MASK	0x30
+#define STEP_UNDECIDED	0x80 /* its function is not described yet */
+
+enum step_rank { STEP_BY_BACKWARD = 1, STEP_BY_OPTIMIZER, STEP_BY_NAME };
+
+/* Of a function's source, name and flags (PERFX_FUNCTION_). Pure. */
+unsigned step_class(unsigned source, const char *name, unsigned flags);
+
+struct steps {
+	struct step_thread *threads;
+	size_t threads_count, threads_capacity;
+	struct map64 thread_ids; /* process << 32 | tid */
+};
+
+/* A timed span of a function whose class is not 0. 0 or -ENOMEM. */
+int steps_span(struct steps *steps, const struct perfx_span *span, unsigned class);
+/* All zero when the process has none. */
+struct profile_steps steps_of_process(const struct steps *steps, uint32_t process);
+void steps_clear(struct steps *steps);
+
+#endif

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "plan/marks.h"
+
+#include "base/grow.h"
+#include "plan/internal.h"
+#include "target/demangle.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ENTER_NEW "_ZN5torch8autograd8profiler25record_function_enter_newE"
+
+/*
+ * PyTorch's object is an intrusive_ptr<PythonRecordFunction>, whose RecordFunction begins behind
+ * the reference counts' 16 bytes; RecordFunction::end runs twice for each, and for each node of a
+ * backward pass. RecordScope 7 is USER_SCOPE. TensorFlow's OpKernel has its name as an
+ * absl::string_view {length, pointer} at 200, in 2.21; a name that is none is refused as it is
+ * read.
+ */
+static const struct {
+	const char *name;
+	bool prefix;
+	enum host_level level;
+	struct perfx_mark mark;
+} rules[] = {
+#define MARK(symbol, act, src, ...)                                                           \
+	{                                                                                     \
+		symbol, false, HOST_MARKS,                                                    \
+		{                                                                             \
+			.action = PERFX_MARK_##act, .source = PERFX_SOURCE_##src, __VA_ARGS__ \
+		}                                                                             \
+	}
+#define C_TEXT	       .text = PERFX_TEXT_C, .text_arg = 1
+#define NVTX_TEXT(arg) .text = PERFX_TEXT_NVTX, .text_arg = (arg)
+	MARK("nvtxRangePushA", PUSH, NVTX, C_TEXT),
+	MARK("nvtxRangePushEx", PUSH, NVTX, NVTX_TEXT(1)),
+	MARK("nvtxDomainRangePushEx", PUSH, NVTX, NVTX_TEXT(2)),
+	MARK("nvtxRangePop", POP, NVTX, .text = 0),
+	MARK("nvtxDomainRangePop", POP, NVTX, .text = 0),
+	MARK("nvtxRangeStartA", START, NVTX, C_TEXT),
+	MARK("nvtxRangeStartEx", START, NVTX, NVTX_TEXT(1)),
+	MARK("nvtxDomainRangeStartEx", START, NVTX, NVTX_TEXT(2)),
+	MARK("nvtxRangeEnd", STOP, NVTX, .key_arg = 1),
+	MARK("nvtxDomainRangeEnd", STOP, NVTX, .key_arg = 2),
+	MARK("nvtxMarkA", INSTANT, NVTX, C_TEXT),
+	MARK("nvtxMarkEx", INSTANT, NVTX, NVTX_TEXT(1)),
+	MARK("nvtxDomainMarkEx", INSTANT, NVTX, NVTX_TEXT(2)),
+	MARK("roctxRangePushA", PUSH, ROCTX, C_TEXT),
+	MARK("roctxRangePop", POP, ROCTX, .text = 0),
+	MARK("roctxRangeStartA", START, ROCTX, C_TEXT),
+	MARK("roctxRangeStop", STOP, ROCTX, .key_arg = 1),
+	MARK("roctxMarkA", INSTANT, ROCTX, C_TEXT),
+	MARK("_ZN5torch8profiler14itt_range_pushEPKc", PUSH, ITT, C_TEXT),
+	MARK("_ZN5torch8profiler13itt_range_popEv", POP, ITT, .text = 0),
+	MARK("_ZN5torch8profiler8itt_markEPKc", INSTANT, ITT, C_TEXT),
+	MARK("_ZN2at14RecordFunction3endEv", END, TORCH, .key_arg = 1),
+	MARK("_ZN2at14RecordFunctionC1ENS_11RecordScopeE", OPEN, TORCH, .key_arg = 1, .tag_arg = 2,
+	     .tag = 7),
+	{ENTER_NEW,
+	 true,
+	 HOST_MARKS,
+	 {.action = PERFX_MARK_BEGIN,
+	  .source = PERFX_SOURCE_TORCH,
+	  .text = PERFX_TEXT_STRING,
+	  .text_arg = 2,
+	  .key_offset = 16}},
+	{"_ZN10tensorflow16ThreadPoolDevice7ComputeE",
+	 true,
+	 HOST_OPERATORS,
+	 {.action = PERFX_MARK_CALL,
+	  .source = PERFX_SOURCE_TF,
+	  .text = PERFX_TEXT_VIEW,
+	  .text_arg = 2,
+	  .text_offset = 200}},
+#undef MARK
+#undef C_TEXT
+#undef NVTX_TEXT
+};
+
+const char *const mark_entry_points[] = {"nvtxRangePushA", "nvtxRangePushEx", "roctxRangePushA",
+					 NULL};
+
+bool mark_module(const char *base)
+{
+	static const char *const globs[] = {"libtorch_cpu*",	   "libtorch_python*",
+					    "libnvToolsExt*",	   "libroctx64*",
+					    "*rocprofiler*roctx*", "libtensorflow*",
+					    "_pywrap_tensorflow*"};
+
+	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
+		if (!fnmatch(globs[i], base, 0))
+			return true;
+	return false;
+}
+
+bool mark_tells_old_torch(const char *symbol)
+{
+	return !strncmp(symbol, ENTER_NEW, strlen(ENTER_NEW)) && strstr(symbol, "N3c108optional");
+}
+
+bool mark_find(const char *symbol, struct perfx_mark *mark, const char **shown,
+	       enum host_level *level)
+{
+	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+		if (rules[i].prefix ? strncmp(symbol, rules[i].name, strlen(rules[i].name)) != 0
+				    : strcmp(symbol, rules[i].name) != 0)
+			continue;
+		*mark = rules[i].mark;
+		*level = rules[i].level;
+		/* std::string of the old ABI is mangled Ss */
+		if (mark->text == PERFX_TEXT_STRING && strstr(symbol, "ERKSs"))
+			mark->text = PERFX_TEXT_OLD_STRING;
+		*shown =
+			mark->action == PERFX_MARK_OPEN ? "record_function (name not known)" : NULL;
+		return true;
+	}
+	return false;
+}
+
+bool plan_mark_begins(const struct perfx_mark *mark)
+{
+	switch ((enum perfx_mark_action)mark->action) {
+	case PERFX_MARK_PUSH:
+	case PERFX_MARK_BEGIN:
+	case PERFX_MARK_OPEN:
+	case PERFX_MARK_START:
+	case PERFX_MARK_START_ID:
+	case PERFX_MARK_INSTANT:
+	case PERFX_MARK_CALL:
+		return true;
+	case PERFX_MARK_POP:
+	case PERFX_MARK_END:
+	case PERFX_MARK_STOP:
+	case PERFX_MARK_INVALID:
+		break;
+	}
+	return false;
+}
+
+/* --- a file --- */
+
+struct finding {
+	struct plan *plan;
+	struct image *image;
+	size_t module, first;
+	bool old_torch;
+	struct symbol nameless; /* PyTorch's constructor of ranges; name strdup'd, NULL: none */
+};
+
+enum host_level plan_host_level(const struct plan *plan)
+{
+	return plan->options.host_level ? plan->options.host_level : HOST_OPERATORS;
+}
+
+static bool excluded(const struct plan_options *options, const char *base, const char *symbol)
+{
+	for (size_t i = 0; i < options->patterns_count; i++)
+		if (pattern__excludes(options->patterns[i]) &&
+		    pattern__matches_module(options->patterns[i], base) &&
+		    pattern__matches_name(options->patterns[i], symbol))
+			return true;
+	return false;
+}
+
+/* Several names of one function (C1, C2). */
+static bool is_planned(const struct finding *finding, uint64_t vaddr)
+{
+	for (size_t i = finding->first; i < finding->plan->functions_count; i++)
+		if (finding->plan->functions[i].is_mark &&
+		    finding->plan->functions[i].vaddr == vaddr)
+			return true;
+	return false;
+}
+
+static void move_arguments(struct perfx_mark *mark, const struct site_plan *site)
+{
+	__u8 *arguments[] = {&mark->text_arg, &mark->key_arg, &mark->tag_arg};
+
+	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
+		if (*arguments[i])
+			*arguments[i] = (__u8)(site->arguments[*arguments[i] - 1] + 1);
+}
+
+static uint8_t argument_regs(const struct perfx_mark *mark)
+{
+	const __u8 arguments[] = {mark->text_arg, mark->key_arg, mark->tag_arg,
+				  mark->action == PERFX_MARK_BEGIN};
+	uint8_t regs = 0;
+
+	for (size_t i = 0; i < sizeof(arguments); i++)
+		if (arguments[i])
+			regs |= (uint8_t)(1u << (arguments[i] - 1));
+	return regs;
+}
+
+/* Its site, and ways out where what comes out is wanted. NULL, or why not. */
+static const char *place(const struct finding *finding, struct plan_function *function)
+{
+	struct perfx_mark *mark = &function->mark;
+	bool wants_exits = mark->action == PERFX_MARK_BEGIN || mark->action == PERFX_MARK_START ||
+			   mark->action == PERFX_MARK_CALL;
+	struct site_options options = {
+		.entry_only = finding->plan->options.site_entry_only,
+		.optimized_nop5 = finding->plan->options.optimized_nop5,
+		.argument_regs = argument_regs(mark),
+		/* where the object will be is looked for in the first argument's own register */
+		.arguments_may_move = mark->action != PERFX_MARK_BEGIN,
+		.needs_result = mark->action == PERFX_MARK_START,
+	};
+	int err = site_plan(finding->image, function->vaddr, function->size, &options,
+			    &function->site);
+
+	if (err)
+		return err == -ENOTSUP ? "no instruction at its start that the kernel can probe"
+				       : "its code is not in the file";
+	move_arguments(mark, &function->site);
+	function->ret = PERFX_RETURN_NONE;
+	function->ret_why = "begins or ends a range";
+	if (!wants_exits)
+		return NULL;
+	if (function->site.exits_state == EXITS_KNOWN && !function->site.entry_is_exit) {
+		function->ret = PERFX_RETURN_EXIT;
+		return NULL;
+	}
+	if (mark->action != PERFX_MARK_START)
+		return "marks ranges, but where it returns is not all known";
+	/* without its result: as if all had the same id, which they have where no tool listens */
+	mark->action = PERFX_MARK_START_ID;
+	return NULL;
+}
+
+static int add_mark(struct finding *finding, const struct symbol *symbol,
+		    const struct perfx_mark *mark, const char *shown)
+{
+	struct plan *plan = finding->plan;
+	struct plan_function function = {
+		.module = (uint32_t)finding->module,
+		.vaddr = symbol->vaddr,
+		.offset = symbol->offset,
+		.size = symbol->size,
+		.source = (enum perfx_source)mark->source,
+		.is_mark = true,
+		.mark = *mark,
+	};
+	const char *why = place(finding, &function);
+
+	function.symbol = strdup(symbol->name);
+	function.name = shown ? strdup(shown) : demangle(symbol->name);
+	if (why && function.name)
+		plan__refuse(plan, function.name, why);
+	if (!why && function.symbol && function.name && !plan_add_function(plan, &function)) {
+		plan->marks_count++;
+		return 0;
+	}
+	free(function.symbol);
+	free(function.name);
+	site_plan__clear(&function.site);
+	return why ? 0 : -ENOMEM;
+}
+
+static int offer(const struct symbol *symbol, void *ctx)
+{
+	struct finding *finding = ctx;
+	const char *shown, *base = finding->plan->modules[finding->module].base;
+	enum host_level level;
+	struct perfx_mark mark;
+
+	if (symbol->cold || symbol->ifunc || !mark_find(symbol->name, &mark, &shown, &level) ||
+	    level > plan_host_level(finding->plan) || is_planned(finding, symbol->vaddr) ||
+	    excluded(&finding->plan->options, base, symbol->name))
+		return 0;
+	finding->old_torch |= mark_tells_old_torch(symbol->name);
+	if (mark.action != PERFX_MARK_OPEN)
+		return add_mark(finding, symbol, &mark, shown);
+	/* wanted where it is the only way, which is known when all have been seen */
+	if (!finding->nameless.name) {
+		finding->nameless = *symbol;
+		finding->nameless.name = strdup(symbol->name);
+	}
+	return finding->nameless.name ? 0 : -ENOMEM;
+}
+
+static int add_nameless(struct finding *finding)
+{
+	enum host_level level;
+	struct perfx_mark mark;
+	const char *shown;
+
+	if (!finding->old_torch || !finding->nameless.name ||
+	    !mark_find(finding->nameless.name, &mark, &shown, &level))
+		return 0;
+	return add_mark(finding, &finding->nameless, &mark, shown);
+}
+
+int plan_marks(struct plan *plan, struct image *image, size_t module)
+{
+	struct finding finding = {
+		.plan = plan, .image = image, .module = module, .first = plan->functions_count};
+	bool worth = mark_module(plan->modules[module].base);
+	int err;
+
+	for (size_t i = 0; !worth && mark_entry_points[i]; i++)
+		worth = image__exports(image, mark_entry_points[i]);
+	if (plan_host_level(plan) < HOST_MARKS || !worth)
+		return 0;
+	err = image__each_function(image, offer, &finding);
+	if (!err)
+		err = add_nameless(&finding);
+	free((char *)finding.nameless.name);
+	return err;
+}

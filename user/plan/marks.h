@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which functions of which files mark ranges, and how: NVTX, ROCTX, ITT as PyTorch calls it,
+ * PyTorch's own, TensorFlow's operations. Pure: names in, rules out.
+ */
+#ifndef PERFX_PLAN_MARKS_H
+#define PERFX_PLAN_MARKS_H
+
+#include "perfx_config.h"
+#include "plan/plan.h"
+
+#include <stdbool.h>
+
+/* Is a file of that base name worth searching? Others that export a marking function are too. */
+bool mark_module(const char *base);
+/* NULL-terminated: functions one of which a file exports that implements NVTX or ROCTX. */
+extern const char *const mark_entry_points[];
+
+/* What a function of that (mangled) name marks; false: nothing. *shown: what a range without a name
+ * is called, NULL otherwise; *level: from which on. */
+bool mark_find(const char *symbol, struct perfx_mark *mark, const char **shown,
+	       enum host_level *level);
+
+/* PyTorch before 2.4 may pass record_function's names by a way that has no hook: then there are
+ * ranges without names. True for a symbol that tells it. */
+bool mark_tells_old_torch(const char *symbol);
+
+#endif
