@@ -16,7 +16,7 @@
 #define WIDTH	   960
 #define HEIGHT	   230
 #define LEFT	   70
-#define RIGHT	   950
+#define RIGHT	   880
 #define TOP	   22
 #define BOTTOM	   190
 #define LABEL_DOWN 18
@@ -101,7 +101,8 @@ static void draw_median(struct drawing *d)
 	double y = down(d, (double)d->steps->p50_ns);
 
 	text_printf(d->into, "<path class=median d=\"M%d %.1fH%d\"/>", LEFT, y, RIGHT);
-	text_printf(d->into, "<text x=%d y=%.1f class=end>median ", RIGHT, y - 4);
+	text_printf(d->into, "<text x=%d y=%.1f>median</text>", RIGHT + 6, y - 2);
+	text_printf(d->into, "<text x=%d y=%.1f>", RIGHT + 6, y + 12);
 	add_ns(d->into, d->steps->p50_ns);
 	text_add(d->into, "</text>");
 }
