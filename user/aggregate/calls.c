@@ -158,6 +158,16 @@ static int row_step(struct aggregate *a, struct row *row, const struct perfx_spa
 	return row->step_class ? steps_span(&a->steps, span, row->step_class) : 0;
 }
 
+bool aggregate__shows_step(const struct aggregate *a, const struct perfx_span *span)
+{
+	const struct profile_function *f;
+
+	if (span->function == 0 || span->function > a->functions_count)
+		return false;
+	f = &a->functions[span->function - 1];
+	return f->id && step_class(f->source, f->name, f->flags);
+}
+
 static int take_figure(struct aggregate *a, struct sums *sums, const struct perfx_span *span)
 {
 	int err;

@@ -42,6 +42,18 @@ enum profile_phase {
 	PROFILE_PHASES
 };
 
+/* As they come in a step. */
+static const enum profile_phase profile_phases_in_order[PROFILE_PHASES] = {
+	PROFILE_PHASE_DATA, PROFILE_PHASE_FORWARD, PROFILE_PHASE_BACKWARD, PROFILE_PHASE_OPTIMIZER,
+	PROFILE_PHASE_OTHER};
+
+static inline const char *profile_phase_name(enum profile_phase phase)
+{
+	static const char *const names[] = {"other", "forward", "data", "backward", "optimizer"};
+
+	return names[phase];
+}
+
 /* Steps that follow each other: one or, where there are more than PROFILE_STEPS_MAX, 2, 4, 8, … */
 #define PROFILE_STEPS_MAX 2048
 

@@ -34,9 +34,6 @@ void compose_cores(struct text *text, double cores);
 void compose_ranges(struct composer *c, const struct profile_process *process);
 /* steps.c: the steps of a training, and what their time went into */
 void compose_steps(struct composer *c, const struct profile_process *process);
-const char *name_of_phase(enum profile_phase phase);
-/* As they come in a step. */
-extern const enum profile_phase phases_in_order[PROFILE_PHASES];
 /* moved.c: what collectives move */
 void compose_moved(struct composer *c, const struct profile_process *process);
 /* counters.c: perf events of calls, or why there are none */

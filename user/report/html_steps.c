@@ -10,7 +10,6 @@
 #include "analyze/steps.h"
 #include "base/quantity.h"
 #include "base/units.h"
-#include "report/compose.h"
 
 /* Of the drawing, and of the plot in it: the rest is for labels. */
 #define WIDTH	   960
@@ -125,7 +124,7 @@ static void add_title(struct drawing *d, const struct profile_step *bar, uint64_
 	text_add(into, ", at ");
 	add_ns(into, bar->from_ns > d->profile->start_ns ? bar->from_ns - d->profile->start_ns : 0);
 	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--) {
-		text_printf(into, "; %s ", name_of_phase((enum profile_phase)phase));
+		text_printf(into, "; %s ", profile_phase_name((enum profile_phase)phase));
 		add_ns(into, bar->phases[phase] / bar->count);
 	}
 	if (d->steps->work.counted_count) {
@@ -144,14 +143,14 @@ static void draw_phases(struct drawing *d, const struct profile_step *bar, doubl
 	double from_ns = 0;
 
 	for (size_t i = 0; i < PROFILE_PHASES; i++) {
-		enum profile_phase phase = phases_in_order[i];
+		enum profile_phase phase = profile_phases_in_order[i];
 		double to_ns = from_ns + (double)bar->phases[phase] / (double)bar->count;
 		double height = down(d, from_ns) - down(d, to_ns);
 
 		if (height >= 0.05)
 			text_printf(d->into,
 				    "<rect x=%.1f y=%.1f width=%.1f height=%.1f class=%s />", x,
-				    down(d, to_ns), width, height, name_of_phase(phase));
+				    down(d, to_ns), width, height, profile_phase_name(phase));
 		from_ns = to_ns;
 	}
 }
@@ -193,7 +192,7 @@ static void add_legend(struct text *into, const struct drawing *d)
 {
 	text_add(into, "<figcaption>Steps, by what their time went into: ");
 	for (size_t i = 0; i < PROFILE_PHASES; i++) {
-		const char *name = name_of_phase(phases_in_order[i]);
+		const char *name = profile_phase_name(profile_phases_in_order[i]);
 
 		text_printf(into, "<span class=key><span class=\"dot %s\"></span>%s</span> ", name,
 			    name);

@@ -9,7 +9,6 @@
  */
 #include "analyze/steps.h"
 #include "decode/names.h"
-#include "report/compose.h"
 #include "report/json_output.h"
 
 static json_t *breakdown_of(const uint64_t phases[PROFILE_PHASES])
@@ -17,7 +16,7 @@ static json_t *breakdown_of(const uint64_t phases[PROFILE_PHASES])
 	json_t *object = json_object();
 
 	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--)
-		json_object_set_new(object, name_of_phase((enum profile_phase)phase),
+		json_object_set_new(object, profile_phase_name((enum profile_phase)phase),
 				    json_of_integer(phases[phase]));
 	return object;
 }

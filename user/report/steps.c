@@ -19,28 +19,6 @@
 #include "decode/names.h"
 #include "report/compose.h"
 
-const enum profile_phase phases_in_order[PROFILE_PHASES] = {
-	PROFILE_PHASE_DATA, PROFILE_PHASE_FORWARD, PROFILE_PHASE_BACKWARD, PROFILE_PHASE_OPTIMIZER,
-	PROFILE_PHASE_OTHER};
-
-const char *name_of_phase(enum profile_phase phase)
-{
-	switch (phase) {
-	case PROFILE_PHASE_FORWARD:
-		return "forward";
-	case PROFILE_PHASE_DATA:
-		return "data";
-	case PROFILE_PHASE_BACKWARD:
-		return "backward";
-	case PROFILE_PHASE_OPTIMIZER:
-		return "optimizer";
-	case PROFILE_PHASE_OTHER:
-	case PROFILE_PHASES:
-		break;
-	}
-	return "other";
-}
-
 static void compose_durations(struct composer *c, const struct profile_process *p)
 {
 	const struct profile_steps *steps = &p->steps;
@@ -168,7 +146,7 @@ static void add_slow(struct composer *c, struct text *text, const struct profile
 	text_add(text, ", at ");
 	add_ns(text, step->from_ns > start_ns ? step->from_ns - start_ns : 0);
 	if (step->count == 1) {
-		text_printf(text, ": %s ", name_of_phase(phase));
+		text_printf(text, ": %s ", profile_phase_name(phase));
 		add_ns(text, step->phases[phase]);
 	}
 	text_add(text, ")");
@@ -221,7 +199,7 @@ static void compose_slow(struct composer *c, const struct profile_steps *steps)
 static void compose_phase(struct composer *c, const struct profile_steps *steps,
 			  enum profile_phase phase)
 {
-	document_cell_printf(c->document, "%s", name_of_phase(phase));
+	document_cell_printf(c->document, "%s", profile_phase_name(phase));
 	document_cell_share(c->document, steps->phases[phase], steps->total_ns);
 	document_cell_ns(c->document, steps->phases[phase] / steps->count);
 	document_cell_ns(c->document, steps->phases[phase]);
@@ -247,7 +225,8 @@ static void compose_single_step(struct composer *c, const struct profile_steps *
 	document_cell_ns(c->document, step->total_ns / step->count);
 	document_cell_ns(c->document, step->max_ns);
 	for (size_t i = 0; i < PROFILE_PHASES; i++)
-		document_cell_ns(c->document, step->phases[phases_in_order[i]] / step->count);
+		document_cell_ns(c->document,
+				 step->phases[profile_phases_in_order[i]] / step->count);
 	document_cell_flops(c->document, &work);
 	document_cell_gflops(c->document,
 			     computed && step->total_ns
@@ -311,7 +290,7 @@ void compose_steps(struct composer *c, const struct profile_process *p)
 		document_add_chart(c->document, (struct chart){.kind = CHART_STEPS, .process = p});
 	document_table(c->document, columns);
 	for (size_t i = 0; i < PROFILE_PHASES; i++)
-		compose_phase(c, &p->steps, phases_in_order[i]);
+		compose_phase(c, &p->steps, profile_phases_in_order[i]);
 	compose_missing(c, p);
 	if (c->limits->steps)
 		compose_single_steps(c, p);
