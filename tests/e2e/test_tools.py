@@ -121,7 +121,7 @@ def test_perfetto(capture):
     assert steps == [(f"Step {i + 1}", (160 if i == 7 else 100) * MS) for i in range(STEPS)]
     copies = [(start, end) for track, name, start, end in found if name == "copy"]
     assert [end - start for start, end in copies] == [40 * MS] * (2 * STEPS)
-    assert {track for track, name, _, _ in found if name == "copy"} == {"Ranges across threads"}
+    assert {track for track, name, _, _ in found if name == "copy"} == {"Beside the threads"}
     where = {name: track for track, name, _, _ in found}
     assert where["forward"] == where["prepare"] == "thread"
     outlives = next(name for name in where if "lives" in name)

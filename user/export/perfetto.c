@@ -209,7 +209,7 @@ static int put_thread(struct perfetto *p, struct nesting_thread *thread, unsigne
 
 	thread->data[lane] = ++p->uuids_count;
 	if (thread->apart)
-		return put_process_track(p, place, thread->data[lane], "Ranges across threads");
+		return put_process_track(p, place, thread->data[lane], "Beside the threads");
 	wire_integer(&p->message, TRACK_UUID, thread->data[lane]);
 	if (lane) {
 		snprintf(name, sizeof(name), "thread %u, at the same time (%u)", thread->tid, lane);
