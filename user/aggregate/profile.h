@@ -10,8 +10,8 @@
 
 #include "aggregate/profile_compute.h"
 #include "aggregate/profile_memory.h"
-#include "aggregate/profile_steps.h"
 #include "aggregate/profile_meters.h"
+#include "aggregate/profile_steps.h"
 #include "aggregate/sketch.h"
 #include "perfx_record.h"
 

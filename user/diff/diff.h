@@ -94,10 +94,10 @@ struct diff_steps {
 	unsigned in;	    /* 0: neither has any */
 	struct sample a, b; /* durations */
 	struct diff_figure count, avg_ns, p50_ns, p95_ns, max_ns;
-	struct diff_figure phases_ns[PROFILE_PHASES];	 /* of a step, on average */
-	struct diff_figure flops, flops_per_s, mfu;	 /* flops: of a step */
-	struct welch welch;				 /* of the means */
-	enum diff_verdict time;				 /* of avg_ns */
+	struct diff_figure phases_ns[PROFILE_PHASES]; /* of a step, on average */
+	struct diff_figure flops, flops_per_s, mfu;   /* flops: of a step */
+	struct welch welch;			      /* of the means */
+	enum diff_verdict time;			      /* of avg_ns */
 	bool regressed;
 };
 
@@ -121,11 +121,11 @@ struct diff {
 	/* B's in their order, then A's that have no counterpart. */
 	struct diff_process *processes;
 	size_t processes_count;
-	size_t compared_count;	     /* functions on both sides */
-	size_t tested_count;	     /* of these, with calls enough; and steps */
-	size_t judged_domains_count; /* peaks that are exact on both sides */
+	size_t compared_count;		  /* functions on both sides */
+	size_t tested_count;		  /* of these, with calls enough; and steps */
+	size_t judged_domains_count;	  /* peaks that are exact on both sides */
 	size_t worse_count, better_count; /* functions */
-	size_t regressions_count; /* functions, steps and memory */
+	size_t regressions_count;	  /* functions, steps and memory */
 };
 
 /* Both are borrowed and outlive it. NULL: memory was out. */

@@ -31,8 +31,11 @@ static struct step_rates rates_of(const struct profile *profile, const struct pr
 	return (struct step_rates){.flops = -1, .flops_per_s = -1, .mfu = -1};
 }
 
-#define FIGURE(field) \
-	(struct diff_figure) { a ? (double)a->field : NAN, b ? (double)b->field : NAN }
+#define FIGURE(field)                                                  \
+	(struct diff_figure)                                           \
+	{                                                              \
+		a ? (double)a->field : NAN, b ? (double)b->field : NAN \
+	}
 
 static void compare_work(const struct diff *diff, const struct diff_process *process,
 			 struct diff_steps *into)

@@ -36,7 +36,8 @@ static void cells_name(struct comparer *c, const struct diff_function *f)
 {
 	document_cell_name(c->document, f->function->name, c->name_columns);
 	if (f->function->flags & PERFX_FUNCTION_RANGE)
-		document_cell_printf(c->document, "(%s range)", name_of_source(f->function->source));
+		document_cell_printf(c->document, "(%s range)",
+				     name_of_source(f->function->source));
 	else
 		document_cell_name(c->document, f->function->module_base, c->name_columns);
 }
@@ -284,7 +285,8 @@ static void compose_note(struct comparer *c)
 		"Avg: of a call. Time: of wall time, with what was called inside; Self: without. "
 		"Threads add up. A function stands out where Welch's t-test on its calls (%d at "
 		"least on both sides) leaves less than %.0f %% to chance for all %zu tests "
-		"together, and it changed by %.0f %% at least; so do steps; memory where it is exact and "
+		"together, and it changed by %.0f %% at least; so do steps; memory where it is "
+		"exact and "
 		"changed by %.0f %% and 1 MiB. The test knows the spread within a recording: what "
 		"differs between two of the same program is more, so record it twice to see how "
 		"much.",

@@ -123,8 +123,7 @@ void cells_gflops(struct comparer *c, struct diff_figure figure)
 	document_cell_gflops(c->document, isnan(figure.b) ? -1 : figure.b);
 }
 
-void cell_verdict(struct comparer *c, const char *verdict, enum diff_verdict of,
-			 bool regressed)
+void cell_verdict(struct comparer *c, const char *verdict, enum diff_verdict of, bool regressed)
 {
 	const char *word = verdict;
 

@@ -111,8 +111,7 @@ static json_t *steps_object(const struct diff_steps *steps)
 	json_object_set_new(object, "in", side_of(steps->in));
 	set_figure(object, "count", steps->count);
 	set_figure(object, "avg_ns", steps->avg_ns);
-	set_figure(object, "stddev_ns",
-		   (struct diff_figure){spread(&steps->a), spread(&steps->b)});
+	set_figure(object, "stddev_ns", (struct diff_figure){spread(&steps->a), spread(&steps->b)});
 	set_figure(object, "p50_ns", steps->p50_ns);
 	set_figure(object, "p95_ns", steps->p95_ns);
 	set_figure(object, "max_ns", steps->max_ns);

@@ -2,11 +2,10 @@
 /*
  * The steps of two recordings:
  *
- *     Steps: 40, then 60 · FLOP a step 6.00 GFLOP → 6.00 GFLOP · computed 60.0 GFLOP/s → 50.0 GFLOP/s
- *     Change  Ratio  Per step A  Per step B  Stands out  Step
- *     +20.0 %  1.20      100 ms      120 ms  slower      mean
- *      +5.0 %  1.05      100 ms      105 ms              median
- *     +40.0 %  1.40     50.0 ms     70.0 ms              of it data
+ *     Steps: 40, then 60 · FLOP a step 6.00 GFLOP → 6.00 GFLOP · computed 60.0 GFLOP/s → 50.0
+ * GFLOP/s Change  Ratio  Per step A  Per step B  Stands out  Step +20.0 %  1.20      100 ms 120 ms
+ * slower      mean +5.0 %  1.05      100 ms      105 ms              median +40.0 %  1.40     50.0
+ * ms     70.0 ms              of it data
  */
 #include "report/difference_cells.h"
 
@@ -57,9 +56,12 @@ static void compose_mean(struct comparer *c, const struct diff_steps *steps)
 void compose_step_changes(struct comparer *c, const struct diff_steps *steps)
 {
 	static const struct column columns[] = {
-		{.title = "Change", .right = true}, {.title = "Ratio", .right = true, .rank = 5},
-		{.title = "A", .right = true},	    {.title = "B", .right = true},
-		{.title = "Stands out"},	    {.title = "Step", .takes_rest = true},
+		{.title = "Change", .right = true},
+		{.title = "Ratio", .right = true, .rank = 5},
+		{.title = "A", .right = true},
+		{.title = "B", .right = true},
+		{.title = "Stands out"},
+		{.title = "Step", .takes_rest = true},
 	};
 
 	if (!steps->in)
