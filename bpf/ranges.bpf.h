@@ -93,8 +93,10 @@ static __always_inline __u32 find_name(struct thread *t, __u32 limit)
 	return id;
 }
 
-/* The id of t->name, or of what stands for all for which there is no room; 0: not even that. */
-__noinline int name_id(struct thread *t)
+/* static: what is given to a global function is, to older verifiers, no map's value, and so no key.
+ *
+ * The id of t->name, or of what stands for all for which there is no room; 0: not even that. */
+static __noinline int name_id(struct thread *t)
 {
 	__u32 id;
 
@@ -175,7 +177,7 @@ static __always_inline bool read_string(struct thread *t, const struct perfx_mar
 
 /* The function that a range is one of: that of its name. t->machine.arguments are the marking
  * function's. 0: its name cannot be read, perhaps because t->unread is not in memory. */
-__noinline int function_of_mark(struct thread *t, const struct perfx_mark *mark)
+static __noinline int function_of_mark(struct thread *t, const struct perfx_mark *mark)
 {
 	if (!t || !mark)
 		return 0;
@@ -188,7 +190,7 @@ __noinline int function_of_mark(struct thread *t, const struct perfx_mark *mark)
 	return name_id(t);
 }
 
-__noinline int function_of_unreadable(struct thread *t, const struct perfx_mark *mark)
+static __noinline int function_of_unreadable(struct thread *t, const struct perfx_mark *mark)
 {
 	if (!t || !mark)
 		return 0;
@@ -296,7 +298,7 @@ static __always_inline void pop_range(struct thread *t, const struct perfx_mark 
 	}
 	index = find_range(t, RANGE_STACKED, mark->source);
 	if (index)
-		end_below(t, index - 1, now, cost_ns, 0);
+		end_below(t, index - 1, now, cost_ns);
 	else
 		counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
 }
@@ -454,7 +456,7 @@ static __always_inline void mark_ends(struct thread *t, const struct perfx_mark 
 	case PERFX_MARK_END:
 		index = t->ranges ? find_range(t, RANGE_SLOT | key, 0) : 0;
 		if (index)
-			end_below(t, index - 1, now, cost_ns, 0);
+			end_below(t, index - 1, now, cost_ns);
 		break;
 	case PERFX_MARK_STOP:
 		stop_apart(t, mark->source, key, now);
@@ -504,7 +506,7 @@ static __always_inline void mark_returns(struct thread *t, const struct perfx_ma
 	}
 	index = find_range(t, slot, 0);
 	if (index)
-		end_below(t, index - 1, now, cost_ns, 0);
+		end_below(t, index - 1, now, cost_ns);
 }
 
 static __always_inline struct perfx_mark *mark_of(const struct perfx_probe *probe)

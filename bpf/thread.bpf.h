@@ -31,11 +31,11 @@ struct frame {
 	__u32 probe_ns; /* cost of probes hit inside, itself excluded */
 	/* the child called last: saves the hash look-up in loops */
 	__u32 child_function, child_context;
-	__u8 figure;	 /* enum perfx_figure_state */
-	__u8 dtype;	 /* enum perfx_dtype, where it has no work */
-	__u8 work;	 /* 1 + index into thread.works; 0: none */
-	__u8 metered;	 /* METERED_; 0: not wanted */
-	__u32 operation; /* of the object that the call runs: told instead of the function; or 0 */
+	__u8 figure;	  /* enum perfx_figure_state */
+	__u8 dtype;	  /* enum perfx_dtype, where it has no work */
+	__u8 work;	  /* 1 + index into thread.works; 0: none */
+	__u8 metered;	  /* METERED_; 0: not wanted */
+	__u32 operation;  /* of the object that the call runs: told instead of the function; or 0 */
 	__u64 charged_ns; /* of its time, what callers that ended before it have been charged with
 			   */
 };

@@ -50,7 +50,7 @@ static int check_pid(pid_t pid, const char *name)
 	else if (info.kernel_thread)
 		msg_say("process %s (%s) is a kernel thread: it has no user-space functions", name,
 			info.comm);
-	else if (info.state == 'Z')
+	else if (process_has_ended(pid))
 		msg_say("process %s (%s) has ended already: its parent has not collected it", name,
 			info.comm);
 	else if (info.is_32bit)

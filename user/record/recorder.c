@@ -215,7 +215,7 @@ static bool finished(struct recorder *recorder)
 	books__pids(recorder->books, &living);
 	return interrupt_asked() || recorder->sink->err || sink_full(recorder->sink) ||
 	       step_watch__done(recorder->steps) || clock_monotonic_ns() >= recorder->end_ns ||
-	       (!living && !recorder->options->all) ||
+	       (!living && !recorder->options->all) || recorder->all_gone ||
 	       (recorder->options->launch && recorder->main_ended);
 }
 
@@ -264,6 +264,19 @@ static void tell_meters(struct recorder *recorder)
 		meters__describe(recorder->meters, recorder->sink);
 }
 
+static bool have_all_ended(const struct recorder *recorder)
+{
+	size_t count;
+	const pid_t *pids = books__pids(recorder->books, &count);
+
+	if (recorder->options->all)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (!process_has_ended(pids[i]))
+			return false;
+	return true;
+}
+
 static void trace(struct recorder *recorder)
 {
 	struct totals totals = {0};
@@ -280,6 +293,8 @@ static void trace(struct recorder *recorder)
 	tell_meters(recorder);
 	memory__start(recorder->memory, recorder->start_ns);
 	tracer__start(recorder->tracer);
+	/* an end from here on is seen as it comes to pass, one before it never */
+	recorder->all_gone = have_all_ended(recorder);
 	/* after the start: whoever reads the line may count on every call from here on */
 	say_waiting(recorder);
 	say_tracing(recorder);
@@ -326,6 +341,12 @@ static void close_rooms(struct recorder *recorder)
 	free(recorder->scans);
 }
 
+static int say_gone(void)
+{
+	msg_say("the process is gone before anything was attached");
+	return EXIT_TARGET;
+}
+
 static int prepare(struct recorder *recorder)
 {
 	int code, err;
@@ -345,10 +366,8 @@ static int prepare(struct recorder *recorder)
 	if (code)
 		return code;
 	err = follow_targets(recorder);
-	if (err) {
-		msg_say("the process is gone before anything was attached");
-		return EXIT_TARGET;
-	}
+	if (err)
+		return say_gone();
 	if (follow_attach(recorder))
 		return EXIT_FAILED;
 	return open_loop(recorder);
@@ -372,6 +391,8 @@ int recorder_run(const struct recorder_options *options, const struct features *
 		trace(&recorder);
 		if (recorder.main_ended && (recorder.main_status & 0x7f) && !options->launch)
 			code = EXIT_TARGET;
+		if (recorder.all_gone && !recorder.main_ended)
+			code = say_gone();
 	}
 	if (child_status)
 		*child_status = recorder.main_ended ? recorder.main_status : -1;

@@ -33,6 +33,7 @@ struct recorder {
 	uint64_t start_ns, end_ns, next_sample_ns, next_scan_ns, next_flush_ns;
 	pid_t main_pid; /* the first target: whose end by a signal is told */
 	bool main_ended, rescan;
+	bool all_gone; /* all targets had ended when the recording began */
 	int main_status;
 	pid_t *scans; /* processes whose mappings have changed */
 	size_t scans_count;
