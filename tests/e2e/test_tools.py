@@ -14,7 +14,7 @@ import sys
 import captures
 import pytest
 from captures import SECOND
-from conftest import run
+from conftest import PERFX, WORKLOADS, ended, run
 from test_export import decoded, needs_protoc
 
 MS = SECOND // 1000
@@ -131,19 +131,58 @@ def test_perfetto(capture):
     assert [end - start for start, end in forward] == [30 * MS] * STEPS
 
 
-def test_chrome_nests(capture):
+def assert_nested(events):
     """What is on a tid lies in or beside what else is there."""
-    events = [e for e in json.loads(exported(capture, "chrome", ".trace.json").read_text())["traceEvents"]
-              if e["ph"] == "X"]
     by_tid = collections.defaultdict(list)
     for e in events:
-        by_tid[e["tid"]].append((e["ts"], e["ts"] + e["dur"]))
+        by_tid[e["tid"]].append((round(e["ts"] * 1000), -round((e["ts"] + e["dur"]) * 1000)))
     for spans in by_tid.values():
-        assert not [(a, b) for a in spans for b in spans if a[0] < b[0] < a[1] < b[1]]
+        open_ones = []
+        for start, end in sorted(spans):
+            while open_ones and open_ones[-1] <= start:
+                open_ones.pop()
+            assert not open_ones or -end <= open_ones[-1]
+            open_ones.append(-end)
+
+
+def test_chrome_nests(capture):
+    events = [e for e in json.loads(exported(capture, "chrome", ".trace.json").read_text())["traceEvents"]
+              if e["ph"] == "X"]
+    assert_nested(events)
     categories = {e["name"]: e["cat"] for e in events}
     assert categories["forward"] == categories["Optimizer.step#SGD.step"] == "user_annotation"
     assert categories["ProfilerStep#12"] == "user_annotation" and categories["at::_ops::mm::call"] == "cpu_op"
     assert sum(e["name"].startswith("ProfilerStep#") for e in events) == STEPS
+
+
+@pytest.mark.parametrize("case", ["nested", "unbalanced", "threads", "train", "deep"])
+def test_ranges_of_a_program(case, program, tmp_path):
+    """Each call and range that has a time, and each step, once; all nested, however they overlapped."""
+    p, file = program(WORKLOADS / "marked", case), tmp_path / "run.perfx"
+    tracer = subprocess.Popen([PERFX, "record", "-p", str(p.pid), "-d", "60", "--no-calibrate", "--memory", "off",
+                               "-F", "marked:{work,pushes,pops}", "-o", str(file)],
+                              stderr=subprocess.PIPE, text=True)
+    assert any(": tracing " in line for line in tracer.stderr)
+    p.go(2)
+    p.finish()
+    assert ended(tracer) == 0
+    process, = json.loads(run("report", file, "-f", "json").stdout)["processes"]
+    events = [e for e in json.loads(exported(file, "chrome", ".trace.json").read_text())["traceEvents"]
+              if e["ph"] == "X"]
+    assert_nested(events)
+    found = collections.Counter(e["name"] for e in events)
+    steps = sum(found.pop(name) for name in list(found) if name.startswith("ProfilerStep#"))
+    assert found == {f["name"]: f["timed"] - f["booked"] for f in process["functions"] if f["timed"]}
+    assert steps == process.get("steps", {"count": 0})["count"]
+    lengths = collections.Counter()
+    for e in events:
+        lengths[e["name"]] += round(e["dur"] * 1000)
+    assert {f["name"]: f["total_ns"] for f in process["functions"] if f["timed"]} == {
+        name: lengths[name] for name in found}
+    if shutil.which("protoc"):
+        found = collections.Counter(name for _, name, _, _ in slices(exported(file, "perfetto", ".pftrace")))
+        assert sum(n for name, n in found.items() if not name.startswith("Step ")) == sum(
+            f["timed"] for f in process["functions"])
 
 
 @needs("hta")
