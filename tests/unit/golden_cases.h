@@ -262,6 +262,7 @@ static const struct golden_case golden_cases[] = {
 	{"compute", golden_compute},
 	{"compute-blind", golden_compute_blind},
 	{"ranges", golden_ranges},
+	{"ranges-blind", golden_ranges_blind},
 };
 
 #define GOLDEN_CASES (sizeof(golden_cases) / sizeof(golden_cases[0]))

@@ -141,4 +141,26 @@ static void golden_ranges(struct stream *s)
 	stream_end(s, 2 * S, 0);
 }
 
+/* Steps of which little is known: nobody measured the host, most products cannot be read, some ends
+ * of steps and some products found no room in the ring. */
+static void golden_ranges_blind(struct stream *s)
+{
+	stream_host(s);
+	ranges_trainer(s);
+	stream_usage(s, 1, 0, 0, 0, 300 << 20);
+	for (uint64_t at = 0; at < 1000 * MS; at += 100 * MS) {
+		ranges_product(s, RANGES_MM_ELSEWHERE, 4250, 0, at + 20 * MS, 10 * MS,
+			       at == 300 * MS ? 500000000 : 0);
+		ranges_span(s, RANGES_STEP, 4242, 0, at + 50 * MS, 10 * MS, 10 * MS, 0);
+	}
+	stream_plain(s, PERFX_KIND_BOOK, struct perfx_book, .context = RANGES_STEP,
+		     .calls_count = 3, .total_ns = 30 * MS, .self_ns = 30 * MS);
+	stream_plain(s, PERFX_KIND_BOOK, struct perfx_book, .context = RANGES_MM_ELSEWHERE,
+		     .calls_count = 3, .total_ns = 30 * MS, .self_ns = 30 * MS, .flops = 1500000000,
+		     .bytes = 15000000, .counted_count = 3);
+	stream_usage(s, 1, 1 * S, 900 * MS, 0, 300 << 20);
+	stream_loss(s, PERFX_LOSS_RING_DROPS, 6);
+	stream_end(s, 1 * S, 0);
+}
+
 #endif

@@ -43,7 +43,8 @@ static void compose_durations(struct composer *c, const struct profile_process *
 static void add_mfu(struct text *text, const struct step_rates *rates)
 {
 	if (rates->mfu < 0) {
-		text_add(text, ". How far that is from what this host can do is not known");
+		text_add(text, ". How far that is from what this host can do is not known "
+			       "(--peak-flops says it)");
 		return;
 	}
 	text_add(text, ": ");
