@@ -290,8 +290,10 @@ static int read_processes(struct json_report *report)
 	size_t at, functions = 0;
 	int err = 0;
 
-	json_array_foreach(processes, at, process) functions +=
-		json_array_size(json_object_get(process, "functions"));
+	json_array_foreach(processes, at, process)
+	{
+		functions += json_array_size(json_object_get(process, "functions"));
+	}
 	p->processes = calloc(json_array_size(processes) + 1, sizeof(*p->processes));
 	report->functions = calloc(functions + 1, sizeof(*report->functions));
 	if (!p->processes || !report->functions)

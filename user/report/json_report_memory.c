@@ -188,9 +188,11 @@ static int read_allocators(struct profile_memory *memory, const json_t *from)
 	if (!memory->allocators)
 		return -ENOMEM;
 	json_array_foreach(allocators, at, allocator)
+	{
 		memory->allocators[memory->allocators_count++] =
-		(struct profile_allocator){.name = json_text_of(allocator, "name"),
-					   .module = json_text_of(allocator, "module")};
+			(struct profile_allocator){.name = json_text_of(allocator, "name"),
+						   .module = json_text_of(allocator, "module")};
+	}
 	return 0;
 }
 
