@@ -131,6 +131,38 @@ def test_perfetto(capture):
     assert [end - start for start, end in forward] == [30 * MS] * STEPS
 
 
+@needs("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+def test_perfetto_by_its_own_schema(capture):
+    """Perfetto's message types know every field, and say by its names what we meant."""
+    found = asked("perfetto.protos.perfetto.trace.perfetto_trace_pb2", """
+import json, sys
+from google.protobuf.unknown_fields import UnknownFieldSet
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
+trace = schema.Trace()
+trace.ParseFromString(open(sys.argv[1], "rb").read())
+def unknown(message):
+    count = len(UnknownFieldSet(message))
+    for field, value in message.ListFields():
+        if field.message_type:
+            count += sum(map(unknown, value if field.is_repeated else [value]))
+    return count
+tracks = {p.track_descriptor.uuid: p.track_descriptor.name or
+          ("thread" if p.track_descriptor.HasField("thread") else "process")
+          for p in trace.packet if p.HasField("track_descriptor")}
+begins = [p for p in trace.packet if p.track_event.type == schema.TrackEvent.TYPE_SLICE_BEGIN]
+counts = {}
+for p in begins:
+    name = tracks[p.track_event.track_uuid]
+    counts[name] = counts.get(name, 0) + 1
+steps = [p.track_event.name for p in begins if "step" in p.track_event.categories]
+print(json.dumps([sum(map(unknown, trace.packet)), counts, steps]))
+""", exported(capture, "perfetto", ".pftrace"))
+    assert found[0] == 0
+    beside = [name for name in found[1] if "at the same time" in name]
+    assert found[1] == {"thread": 5 * STEPS + 1, "Steps": STEPS, "Beside the threads": 2 * STEPS, beside[0]: 1}
+    assert found[2] == [f"Step {i + 1}" for i in range(STEPS)]
+
+
 def assert_nested(events):
     """What is on a tid lies in or beside what else is there."""
     by_tid = collections.defaultdict(list)
