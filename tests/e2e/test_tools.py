@@ -231,11 +231,18 @@ calls = {}
 for name, iteration in zip(frame["name"], frame["iteration"]):
     calls.setdefault(names[name], []).append(int(iteration))
 steps = frame[frame["name"].map(lambda i: names[i].startswith("ProfilerStep"))]
-print(json.dumps([[int(i) for i in t.get_iterations(0)], calls, [float(d) for d in steps["dur"]]]))
+from hta.trace_diff import LabeledTrace, TraceDiff
+second, eighth = LabeledTrace(label="a", t=t), LabeledTrace(label="b", t=t)
+changes = TraceDiff.compare_traces(second, eighth, control_iteration=2, test_iteration=8)["diff_duration"]
+print(json.dumps([[int(i) for i in t.get_iterations(0)], calls, [float(d) for d in steps["dur"]],
+                  {name: float(d) for name, d in changes.items() if d}]))
 """, path)
     assert found[0] == list(range(1, STEPS + 1))
     assert found[1]["at::_ops::mm::call"] == found[1]["forward"] == list(range(1, STEPS + 1))
     assert found[2] == [160000 if i == 7 else 100000 for i in range(STEPS)]
+    # what makes the eighth step longer than the second; the steps themselves have different names
+    found[3] = {name: d for name, d in found[3].items() if not name.startswith("ProfilerStep")}
+    assert found[3] == {NAMES[DATA]: 60000}
 
 
 @pytest.mark.skipif(not shutil.which("go"), reason="no go here, and so no go tool pprof")
