@@ -131,6 +131,38 @@ def test_perfetto(capture):
     assert [end - start for start, end in forward] == [30 * MS] * STEPS
 
 
+@needs("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+def test_perfetto_by_its_own_schema(capture):
+    """Perfetto's message types know every field, and say by its names what we meant."""
+    found = asked("perfetto.protos.perfetto.trace.perfetto_trace_pb2", """
+import json, sys
+from google.protobuf.unknown_fields import UnknownFieldSet
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
+trace = schema.Trace()
+trace.ParseFromString(open(sys.argv[1], "rb").read())
+def unknown(message):
+    count = len(UnknownFieldSet(message))
+    for field, value in message.ListFields():
+        if field.message_type:
+            count += sum(map(unknown, value if field.is_repeated else [value]))
+    return count
+tracks = {p.track_descriptor.uuid: p.track_descriptor.name or
+          ("thread" if p.track_descriptor.HasField("thread") else "process")
+          for p in trace.packet if p.HasField("track_descriptor")}
+begins = [p for p in trace.packet if p.track_event.type == schema.TrackEvent.TYPE_SLICE_BEGIN]
+counts = {}
+for p in begins:
+    name = tracks[p.track_event.track_uuid]
+    counts[name] = counts.get(name, 0) + 1
+steps = [p.track_event.name for p in begins if "step" in p.track_event.categories]
+print(json.dumps([sum(map(unknown, trace.packet)), counts, steps]))
+""", exported(capture, "perfetto", ".pftrace"))
+    assert found[0] == 0
+    beside = [name for name in found[1] if "at the same time" in name]
+    assert found[1] == {"thread": 5 * STEPS + 1, "Steps": STEPS, "Beside the threads": 2 * STEPS, beside[0]: 1}
+    assert found[2] == [f"Step {i + 1}" for i in range(STEPS)]
+
+
 def assert_nested(events):
     """What is on a tid lies in or beside what else is there."""
     by_tid = collections.defaultdict(list)
@@ -199,11 +231,18 @@ calls = {}
 for name, iteration in zip(frame["name"], frame["iteration"]):
     calls.setdefault(names[name], []).append(int(iteration))
 steps = frame[frame["name"].map(lambda i: names[i].startswith("ProfilerStep"))]
-print(json.dumps([[int(i) for i in t.get_iterations(0)], calls, [float(d) for d in steps["dur"]]]))
+from hta.trace_diff import LabeledTrace, TraceDiff
+second, eighth = LabeledTrace(label="a", t=t), LabeledTrace(label="b", t=t)
+changes = TraceDiff.compare_traces(second, eighth, control_iteration=2, test_iteration=8)["diff_duration"]
+print(json.dumps([[int(i) for i in t.get_iterations(0)], calls, [float(d) for d in steps["dur"]],
+                  {name: float(d) for name, d in changes.items() if d}]))
 """, path)
     assert found[0] == list(range(1, STEPS + 1))
     assert found[1]["at::_ops::mm::call"] == found[1]["forward"] == list(range(1, STEPS + 1))
     assert found[2] == [160000 if i == 7 else 100000 for i in range(STEPS)]
+    # what makes the eighth step longer than the second; the steps themselves have different names
+    found[3] = {name: d for name, d in found[3].items() if not name.startswith("ProfilerStep")}
+    assert found[3] == {NAMES[DATA]: 60000}
 
 
 @pytest.mark.skipif(not shutil.which("go"), reason="no go here, and so no go tool pprof")

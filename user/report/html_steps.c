@@ -201,8 +201,10 @@ static void add_legend(struct text *into, const struct drawing *d)
 		text_printf(into,
 			    "A bar is the mean of %llu steps; the line reaches to the longest. ",
 			    (unsigned long long)d->bars[0].count);
-	text_printf(into, "▾ marks what takes more than %.1f times the median.</figcaption>",
-		    STEPS_SLOW);
+	text_printf(into, "▾ marks what takes more than %.1f times the median", STEPS_SLOW);
+	text_add(into, (double)d->steps->max_ns > d->top_ns
+			       ? "; what is far longer is cut at the top.</figcaption>"
+			       : ".</figcaption>");
 }
 
 void html_steps(struct text *into, const struct profile *profile,

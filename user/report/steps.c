@@ -179,13 +179,12 @@ static void compose_slow(struct composer *c, const struct profile_steps *steps)
 		count += steps_slow(steps, &steps->series[i]);
 	if (!count)
 		return;
-	add_count(&text, count);
 	if (steps->series_each > 1)
-		text_printf(&text, " times %llu steps with a slow one",
-			    (unsigned long long)steps->series_each);
+		text_add(&text, "Slow steps");
 	else
-		text_add(&text, count == 1 ? " slow step" : " slow steps");
-	text_printf(&text, ", longer than %.1f times the median: number ", STEPS_SLOW);
+		add_missing(&text, count, " slow step", " slow steps");
+	text_printf(&text, ", longer than %.1f times the median: %s ", STEPS_SLOW,
+		    steps->series_each > 1 ? "among" : "number");
 	for (uint64_t i = 0; i < count && i < SLOW_SHOWN; i++) {
 		step = slower(steps, step);
 		text_add(&text, i ? ", " : "");
