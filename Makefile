@@ -46,6 +46,9 @@ SKEL     := $(BUILD)/perfx.skel.h
 LIB      := $(BUILD)/libperfx-core.a
 BIN      := $(BUILD)/perfx-trace
 LIBPERFX := $(BUILD)/libperfx.so.1
+# What `perfx-trace run` gives to a program; in an installation lib/perfx.
+HOOKS    := $(addprefix $(BUILD)/lib/perfx/,libperfx-nvtx.so python/sitecustomize.py \
+              python/perfx_functions.py)
 HTML     := user/report/html/report.css user/report/html/report.js
 HTML_H   := $(BUILD)/report_html.h
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
@@ -53,7 +56,7 @@ UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
 
 .DELETE_ON_ERROR:
 .PHONY: all help deps
-all: $(BIN) $(LIBPERFX)
+all: $(BIN) $(LIBPERFX) $(HOOKS)
 
 help:
 	@sed -n '3,8p;11p' Makefile | sed 's/^# \{0,1\}//'
@@ -95,6 +98,14 @@ $(LIBPERFX): user/libperfx/perfx.c include/perfx.h
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(LIB_FLAGS) $(WARN) -Iinclude -o $@ $<
+
+$(BUILD)/lib/perfx/libperfx-nvtx.so: user/libperfx/nvtx.c
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O2 -g -fPIC -fvisibility=hidden -shared -Wl,-soname,$(@F) $(WARN) -o $@ $<
+
+$(BUILD)/lib/perfx/python/%.py: python/level/%.py
+	$(Q)mkdir -p $(@D) && cp $< $@
 
 # The skeleton is generated, so an object that includes it must be told to wait for it once;
 # after the first build the dependency files know.
@@ -169,7 +180,7 @@ test:
 	$(AGAIN) tests
 	$(RUN_TESTS) unit python bpf; code=$$?; $(GIVE_BACK); exit $$code
 
-tests: $(BIN) $(LIBPERFX) $(UNIT_BIN) workloads $(BUILD)/e2e/figures
+tests: $(BIN) $(LIBPERFX) $(HOOKS) $(UNIT_BIN) workloads $(BUILD)/e2e/figures
 
 demo:
 	@.ci/deps
@@ -179,7 +190,7 @@ demo:
 check: $(BIN) $(LIBPERFX) $(UNIT_BIN)
 	$(RUN_TESTS) unit python
 
-check-bpf: $(BIN) $(LIBPERFX) workloads $(BUILD)/e2e/figures
+check-bpf: $(BIN) $(LIBPERFX) $(HOOKS) workloads $(BUILD)/e2e/figures
 	$(RUN_TESTS) bpf
 
 check-kernels: $(BIN) workloads $(BUILD)/e2e/figures
@@ -302,6 +313,8 @@ $(WL)/marked: WL_LDLIBS := $(MARK_LIBS) -Wl,-rpath,'$$ORIGIN'
 $(WL)/marked: $(MARK_LIBS)
 $(WL)/marks: WL_LDLIBS := $(WL)/marks.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/marks: $(WL)/marks.so
+# By NVTX's own headers where they are (NVTX, below), else by what the workload declares itself.
+$(WL)/nvtx3: WL_LDLIBS = $(NVTX_FLAGS) -ldl
 $(WL)/often: WL_LDLIBS := $(WL)/tinyblas.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/often: $(WL)/tinyblas.so
 # The linker would leave out a library of which nothing is called.
@@ -412,7 +425,7 @@ INSTALLED = $(BINDIR)/perfx-trace $(INCDIR)/perfx.h $(LIBDIR)/libperfx.so.1 $(LI
             $(SHAREDIR)/fish/vendor_completions.d/perfx-trace.fish
 
 .PHONY: install uninstall clean
-install: $(BIN) $(LIBPERFX)
+install: $(BIN) $(LIBPERFX) $(HOOKS)
 	install -D -m 755 $(BIN) $(BINDIR)/perfx-trace
 	install -D -m 644 include/perfx.h $(INCDIR)/perfx.h
 	install -D -m 644 $(LIBPERFX) $(LIBDIR)/libperfx.so.1
@@ -421,6 +434,8 @@ install: $(BIN) $(LIBPERFX)
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' user/libperfx/perfx.pc.in > $(LIBDIR)/pkgconfig/perfx.pc
 	chmod 644 $(LIBDIR)/pkgconfig/perfx.pc
 	$(if $(PYTHONDIR),install -D -m 644 -t $(PYDIR) python/perfx/*.py,@echo 'no $(PYTHON): its package is left out')
+	install -D -m 644 $(BUILD)/lib/perfx/libperfx-nvtx.so $(LIBDIR)/perfx/libperfx-nvtx.so
+	install -D -m 644 -t $(LIBDIR)/perfx/python python/level/*.py
 	install -D -m 644 docs/perfx-trace.1 $(SHAREDIR)/man/man1/perfx-trace.1
 	install -D -m 644 docs/completions/perfx-trace.bash $(SHAREDIR)/bash-completion/completions/perfx-trace
 	install -D -m 644 docs/completions/_perfx-trace $(SHAREDIR)/zsh/site-functions/_perfx-trace
@@ -430,6 +445,7 @@ install: $(BIN) $(LIBPERFX)
 
 uninstall:
 	rm -f $(INSTALLED)
+	rm -rf $(LIBDIR)/perfx
 	$(if $(PYTHONDIR),rm -rf $(PYDIR))
 
 # --- benchmarks -----------------------------------------------------------------------------
@@ -449,9 +465,10 @@ $(BUILD)/bench/calls_per_second $(BUILD)/bench/markers: $(BUILD)/bench/%: tests/
 	$(Q)$(WL_CC) $(BENCH_FLAGS) -o $@ $<
 
 # NVTX is a header that comes with CUDA, PyTorch's packages among others.
-NVTX := $(firstword $(wildcard $(addsuffix /nvtx3/nvToolsExt.h,/usr/include /usr/local/cuda/include \
+NVTX := $(firstword $(wildcard $(addsuffix /nvtx3/nvToolsExt.h,/usr/include /usr/local/cuda*/include \
                     $(ML_VENV)/lib/python3*/site-packages/nvidia/*/include)))
-$(BUILD)/bench/markers: BENCH_FLAGS = $(if $(NVTX),-DNVTX -isystem $(dir $(patsubst %/,%,$(dir $(NVTX)))) -ldl)
+NVTX_FLAGS = $(if $(NVTX),-DNVTX -isystem $(dir $(patsubst %/,%,$(dir $(NVTX)))) -ldl)
+$(BUILD)/bench/markers: BENCH_FLAGS = $(NVTX_FLAGS)
 
 .PHONY: clean
 clean:

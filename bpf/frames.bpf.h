@@ -354,8 +354,9 @@ static __always_inline void make_way(struct thread *t, __u64 slot)
 	}
 }
 
-/* The context of a call of `function` from the innermost frame. */
-static __always_inline __u32 context_of_call(struct thread *t, __u32 function)
+/* The context of a call of `function` from the innermost frame; where there is none, from `owner`
+ * (0: from nobody), on whichever thread that was called. */
+static __always_inline __u32 context_from(struct thread *t, __u32 function, __u32 owner)
 {
 	__u32 *last_function = &t->root_function, *last_context = &t->root_context;
 	__u32 parent = 0;
@@ -368,10 +369,24 @@ static __always_inline __u32 context_of_call(struct thread *t, __u32 function)
 		last_context = &caller->child_context;
 	}
 	if (*last_function != function) {
+		if (owner && !t->depth)
+			parent = context_below(0, owner, t->process);
 		*last_context = context_below(parent, function, t->process);
 		*last_function = function;
 	}
 	return *last_context;
+}
+
+static __always_inline __u32 context_of_call(struct thread *t, __u32 function)
+{
+	return context_from(t, function, 0);
+}
+
+/* The same of the operation that is run just now, or of the function that runs it. */
+static __always_inline __u32 context_of_run(struct thread *t, __u32 operation, __u32 function)
+{
+	return operation ? context_from(t, operation, t->object.owner)
+			 : context_from(t, function, 0);
 }
 
 /* The figure of a call that begins goes to t->outcome. */
@@ -404,7 +419,7 @@ static __always_inline void count_call(struct thread *t, const struct perfx_prob
 		counter_add(PERFX_COUNTER_UNTIMED, 1);
 	f.operation = operation_of_call(t, probe);
 	begin_call(t, probe, false);
-	f.context = context_of_call(t, f.operation ? f.operation : probe->function);
+	f.context = context_of_run(t, f.operation, probe->function);
 	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
@@ -458,7 +473,7 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 		return false;
 	}
 	operation = operation_of_call(t, probe);
-	context = context_of_call(t, operation ? operation : probe->function);
+	context = context_of_run(t, operation, probe->function);
 	begin_call(t, probe, true);
 	if (t->outcome.work)
 		note_return_address(t, slot);

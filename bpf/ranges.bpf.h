@@ -9,9 +9,6 @@
  * pops it has pushed on that thread and by the same library; otherwise the pop is counted and
  * nothing ends. PyTorch's are ended by their object, in whichever order. Ranges that any thread may
  * end are in a table and on no stack.
- *
- * Names become ids here, so that the table of contexts needs no user space: which of them there are
- * is read from perfx_names by who reads the rings.
  */
 #ifndef PERFX_RANGES_BPF_H
 #define PERFX_RANGES_BPF_H
@@ -22,29 +19,12 @@
  * memory, and reading it without faults is refused. */
 const volatile bool perfx_marks_sleep = false;
 
-volatile __u32 perfx_next_name = 0;
-
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, PERFX_MAX_MARKS);
 	__type(key, __u32);
 	__type(value, struct perfx_mark);
 } perfx_marks SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PERFX_MAX_NAMES);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__type(key, __u32);
-	__type(value, struct perfx_name);
-} perfx_names SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PERFX_MAX_NAMES);
-	__type(key, struct perfx_name_key);
-	__type(value, __u32); /* function */
-} perfx_name_ids SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -59,54 +39,6 @@ struct {
 #define STARTED_NAMELESS (1ull << 63)
 
 /* --- names --- */
-
-static __always_inline void set_text(struct perfx_name_key *name, const char *text, __u32 bytes)
-{
-	__builtin_memset(name->text, 0, sizeof(name->text));
-	__builtin_memcpy(name->text, text, bytes);
-}
-#define SET_TEXT(name, literal) set_text(name, literal, sizeof(literal))
-
-/* The id of t->name, made when it is new, unless `limit` names are there. */
-static __always_inline __u32 find_name(struct thread *t, __u32 limit)
-{
-	struct perfx_name *name;
-	__u32 *known, at, id;
-
-	known = bpf_map_lookup_elem(&perfx_name_ids, &t->name);
-	if (known)
-		return *known;
-	if (perfx_next_name >= limit)
-		return 0;
-	at = __sync_fetch_and_add(&perfx_next_name, 1);
-	name = bpf_map_lookup_elem(&perfx_names, &at);
-	if (!name)
-		return 0;
-	id = __sync_fetch_and_add(&perfx_next_function, 1);
-	name->key = t->name;
-	name->function = id; /* last: it is complete */
-	if (bpf_map_update_elem(&perfx_name_ids, &t->name, &id, BPF_NOEXIST)) {
-		/* another thread was first: that one's is used */
-		known = bpf_map_lookup_elem(&perfx_name_ids, &t->name);
-		return known ? *known : 0;
-	}
-	return id;
-}
-
-/* The id of t->name, or of what stands for all for which there is no room; 0: not even that. */
-__noinline int name_id(struct thread *t)
-{
-	__u32 id;
-
-	if (!t)
-		return 0;
-	id = find_name(t, PERFX_MAX_NAMES - PERFX_NAMES_KEPT);
-	if (id)
-		return id;
-	counter_add(PERFX_COUNTER_MAP_FULL, 1);
-	SET_TEXT(&t->name, "(other)");
-	return find_name(t, PERFX_MAX_NAMES);
-}
 
 /* Text up to a NUL, or to the room there is. */
 static __always_inline bool read_text(struct thread *t, __u64 address)
@@ -151,6 +83,11 @@ static __always_inline bool read_string(struct thread *t, const struct perfx_mar
 {
 	__u64 text;
 
+	for (int i = 0; i < PERFX_PATH_MAX; i++)
+		if (i < mark->path_count)
+			argument = read_word_at(argument ? argument + mark->path[i] : 0);
+	if (argument)
+		argument += mark->text_offset;
 	switch (mark->text) {
 	case PERFX_TEXT_C:
 		return read_text(t, argument);
@@ -165,7 +102,6 @@ static __always_inline bool read_string(struct thread *t, const struct perfx_mar
 		text = read_word_at(argument);
 		return text && read_bytes(t, text, read_word_at(text - 24));
 	case PERFX_TEXT_VIEW:
-		argument += mark->text_offset;
 		text = read_word_at(argument + 8);
 		return text && read_bytes(t, text, read_word_at(argument));
 	default:
@@ -174,8 +110,9 @@ static __always_inline bool read_string(struct thread *t, const struct perfx_mar
 }
 
 /* The function that a range is one of: that of its name. t->machine.arguments are the marking
- * function's. 0: its name cannot be read, perhaps because t->unread is not in memory. */
-__noinline int function_of_mark(struct thread *t, const struct perfx_mark *mark)
+ * function's, which itself is `own`. 0: its name cannot be read, perhaps because t->unread is not
+ * in memory. */
+__noinline int function_of_mark(struct thread *t, const struct perfx_mark *mark, __u32 own)
 {
 	if (!t || !mark)
 		return 0;
@@ -185,6 +122,9 @@ __noinline int function_of_mark(struct thread *t, const struct perfx_mark *mark)
 	if (!read_string(t, mark, t->machine.arguments[mark->text_arg & 7]))
 		return 0;
 	t->unread = 0;
+	if ((mark->flags & PERFX_MARK_F_UNDERSCORES) &&
+	    (t->name.text[0] != '_' || t->name.text[1] != '_'))
+		return own;
 	return name_id(t);
 }
 
@@ -372,7 +312,7 @@ static __always_inline bool concerns(struct thread *t, const struct perfx_mark *
 
 	if (mark->tag_arg && (__u32)tag != mark->tag)
 		return false;
-	return mark->action != PERFX_MARK_OPEN || !t->depth ||
+	return mark->action != PERFX_MARK_OPEN || mark->text || !t->depth ||
 	       !(frame_at(t, t->depth - 1)->entry & FRAME_PENDING);
 }
 
@@ -400,11 +340,13 @@ static __always_inline void mark_begins(struct thread *t, const struct perfx_mar
 	__u32 function = probe->function;
 
 	if (mark->text) {
-		function = function_of_mark(t, mark);
+		function = function_of_mark(t, mark, probe->function);
 		if (perfx_marks_sleep && t->unread) {
 			touch(t);
-			function = function_of_mark(t, mark);
+			function = function_of_mark(t, mark, probe->function);
 		}
+		if (!t->unread && !function && (mark->flags & PERFX_MARK_F_UNDERSCORES))
+			function = probe->function;
 		if (t->unread || !function)
 			function = function_of_unreadable(t, mark);
 	}

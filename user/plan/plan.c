@@ -204,6 +204,9 @@ ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules)
 	count = maps__modules(maps, &refs);
 	if (count > 0)
 		*modules = calloc((size_t)count, sizeof(**modules));
+	for (ssize_t i = 0; i < count; i++)
+		if (!strncmp(refs[i].base, "libperfx-nvtx", 13))
+			plan->options.nvtx_told = true;
 	if (count < 0 || (count && !*modules))
 		err = count < 0 ? (int)count : -ENOMEM;
 	for (ssize_t i = 0; !err && i < count; i++) {

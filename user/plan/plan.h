@@ -56,6 +56,8 @@ struct plan_options {
 	const char *const *usdt; /* --usdt, globs of provider:name; borrowed */
 	size_t usdt_count;
 	const char *step_range; /* --step-range; NULL: none */
+	bool nvtx_told;	       /* NVTX 3 is told to our library: its own functions are not probed */
+	bool python_functions; /* are told as ranges */
 };
 
 struct plan_function {
@@ -129,6 +131,7 @@ struct plan {
 	struct plan_function *functions;
 	size_t functions_count, functions_capacity; /* hooks too */
 	size_t hooks_count, marks_count;
+	bool has_python;    /* an interpreter is mapped */
 	bool has_framework; /* a file is mapped whose tensors are hooked */
 	struct plan_allocator *allocators;
 	size_t allocators_count, allocators_capacity;

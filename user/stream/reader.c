@@ -50,16 +50,51 @@ static void shown_name(const struct perfx_name *name, char text[PERFX_NAME_BYTES
 	strcpy(text + length, "…");
 }
 
+/* JAX calls the module that it makes of a function jit_FUNCTION, TensorFlow what it traces of one
+ * __inference_FUNCTION_NUMBER. */
+static const char *without_prefix(const struct perfx_name *name, const char *text)
+{
+	static const struct {
+		uint32_t source;
+		const char *prefix;
+	} prefixes[] = {{PERFX_SOURCE_JAX, "jit_"}, {PERFX_SOURCE_TF, "__inference_"}};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+		size_t length = strlen(prefixes[i].prefix);
+
+		if (name->key.source == prefixes[i].source &&
+		    !strncmp(text, prefixes[i].prefix, length) && text[length])
+			return text + length;
+	}
+	return text;
+}
+
+/* Also without TensorFlow's number: whichever it has traced. */
+static bool is_step(const struct reader *reader, const struct perfx_name *name, const char *text)
+{
+	size_t length = reader->step_range ? strlen(reader->step_range) : 0;
+
+	if (!length || strncmp(reader->step_range, text, length) != 0)
+		return false;
+	if (!text[length])
+		return true;
+	text += length;
+	return name->key.source == PERFX_SOURCE_TF && text[0] == '_' && text[1] &&
+	       text[1 + strspn(text + 1, "0123456789")] == '\0';
+}
+
 static void describe_name(struct reader *reader, uint32_t at, const struct perfx_name *name)
 {
-	char text[PERFX_NAME_BYTES + 8];
+	char buffer[PERFX_NAME_BYTES + 8];
+	const char *text;
 	struct perfx_function record = {.function = name->function,
 					.source = (uint16_t)name->key.source,
 					.flags = PERFX_FUNCTION_RANGE};
 	const struct perfx_record *packed;
 
-	shown_name(name, text);
-	if (reader->step_range && !strcmp(reader->step_range, text))
+	shown_name(name, buffer);
+	text = without_prefix(name, buffer);
+	if (is_step(reader, name, text))
 		record.flags |= PERFX_FUNCTION_STEP;
 	packed = PACK(&reader->buffer, PERFX_KIND_FUNCTION, record, text, "", "");
 	sink_record(reader->sink, packed, packed->size);
