@@ -10,6 +10,7 @@
 #include "thread.bpf.h"
 
 volatile __u32 perfx_next_name = 0;
+volatile __u32 perfx_next_allocator = PERFX_ALLOCATOR_NAMED;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -23,7 +24,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PERFX_MAX_NAMES);
 	__type(key, struct perfx_name_key);
-	__type(value, __u32); /* function */
+	__type(value, __u32); /* id */
 } perfx_name_ids SEC(".maps");
 
 static __always_inline void set_text(struct perfx_name_key *name, const char *text, __u32 bytes)
@@ -32,6 +33,23 @@ static __always_inline void set_text(struct perfx_name_key *name, const char *te
 	__builtin_memcpy(name->text, text, bytes);
 }
 #define SET_TEXT(name, literal) set_text(name, literal, sizeof(literal))
+
+/* An id for t->name, the table's entry `at`; 0: allocators have no more. */
+static __always_inline __u32 new_id(const struct thread *t, __u32 at, bool last)
+{
+	__u32 id;
+
+	if (t->name.source & PERFX_NAME_OF_VALUE)
+		return at + 1;
+	if (!(t->name.source & PERFX_NAME_OF_ALLOCATOR))
+		return __sync_fetch_and_add(&perfx_next_function, 1);
+	if (last)
+		return PERFX_ALLOCATOR_OTHER;
+	if (perfx_next_allocator >= PERFX_ALLOCATOR_OTHER)
+		return 0;
+	id = __sync_fetch_and_add(&perfx_next_allocator, 1);
+	return id < PERFX_ALLOCATOR_OTHER ? id : 0;
+}
 
 /* The id of t->name, made when it is new, unless `limit` names are there. */
 static __always_inline __u32 find_name(struct thread *t, __u32 limit)
@@ -48,9 +66,11 @@ static __always_inline __u32 find_name(struct thread *t, __u32 limit)
 	name = bpf_map_lookup_elem(&perfx_names, &at);
 	if (!name)
 		return 0;
-	id = __sync_fetch_and_add(&perfx_next_function, 1);
+	id = new_id(t, at, limit == PERFX_MAX_NAMES);
+	if (!id)
+		return 0;
 	name->key = t->name;
-	name->function = id; /* last: it is complete */
+	name->id = id; /* last: it is complete */
 	if (bpf_map_update_elem(&perfx_name_ids, &t->name, &id, BPF_NOEXIST)) {
 		/* another thread was first: that one's is used */
 		known = bpf_map_lookup_elem(&perfx_name_ids, &t->name);

@@ -28,6 +28,7 @@ struct ender {
 	uint64_t total_ns, max_ns;
 	uint64_t phases[PROFILE_PHASES];
 	struct sketch *durations;
+	bool cut; /* nothing was recorded for a while: its next step begins anew */
 };
 
 struct step_thread {
@@ -227,11 +228,12 @@ static struct ender *ender_of(struct step_thread *thread, uint32_t function, uns
 
 static int end_step(struct step_thread *thread, struct ender *ender, uint64_t end_ns)
 {
-	uint64_t from_ns = ender->count ? ender->last_ns : thread->first_ns;
+	uint64_t from_ns = ender->count && !ender->cut ? ender->last_ns : thread->first_ns;
 	uint64_t duration_ns = end_ns > from_ns ? end_ns - from_ns : 0;
 
 	divide(thread, from_ns, end_ns, ender, ender->phases);
 	ender->count++;
+	ender->cut = false;
 	ender->last_ns = end_ns;
 	ender->total_ns += duration_ns;
 	if (duration_ns > ender->max_ns)
@@ -300,6 +302,17 @@ int steps_span(struct steps *steps, const struct perfx_span *span, unsigned clas
 		err = end_step(thread, ender, end_ns);
 	forget_old(thread);
 	return err;
+}
+
+void steps_cut(struct steps *steps)
+{
+	for (size_t i = 0; i < steps->threads_count; i++) {
+		struct step_thread *thread = &steps->threads[i];
+
+		thread->first_ns = UINT64_MAX;
+		for (size_t j = 0; j < thread->enders_count; j++)
+			thread->enders[j].cut = true;
+	}
 }
 
 /* --- the result --- */

@@ -32,6 +32,8 @@ struct steps {
 int steps_span(struct steps *steps, const struct perfx_span *span, unsigned class);
 /* All zero when the process has none. */
 struct profile_steps steps_of_process(const struct steps *steps, uint32_t process);
+/* What comes was not recorded from where the last left off. */
+void steps_cut(struct steps *steps);
 void steps_clear(struct steps *steps);
 
 #endif

@@ -166,6 +166,7 @@ struct plan_options plan_options_of(const struct options *options, const struct 
 		.usdt = options->usdt,
 		.usdt_count = options->usdt_count,
 		.step_range = options->step_range,
+		.wait = options->wait,
 	};
 }
 

@@ -164,6 +164,12 @@ bool plan_mark_begins(const struct perfx_mark *mark)
 	case PERFX_MARK_POP:
 	case PERFX_MARK_END:
 	case PERFX_MARK_STOP:
+	case PERFX_MARK_SET:
+	case PERFX_MARK_ADD:
+	case PERFX_MARK_ALLOCATED:
+	case PERFX_MARK_FREED:
+	case PERFX_MARK_RECORD:
+	case PERFX_MARK_PAUSE:
 	case PERFX_MARK_INVALID:
 		break;
 	}

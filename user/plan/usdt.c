@@ -27,16 +27,35 @@ static const struct {
 		}                                                                             \
 	}
 #define NAMED .text = PERFX_TEXT_C, .text_arg = 1
-	MARKER("range_push", NULL, PUSH, NAMED),
+#define OTHER(probe, act, of, ...)                                                     \
+	{                                                                              \
+		probe, NULL,                                                           \
+		{                                                                      \
+			.action = PERFX_MARK_##act,                                    \
+			.source = PERFX_SOURCE_PERFX | PERFX_NAME_OF_##of, __VA_ARGS__ \
+		}                                                                      \
+	}
+#define VALUE(probe, act)      OTHER(probe, act, VALUE, NAMED, .key_arg = 2)
+#define BLOCK(probe, act, ...) OTHER(probe, act, ALLOCATOR, NAMED, .key_arg = 2, __VA_ARGS__)
+	MARKER("range_push", NULL, PUSH, NAMED, .within_arg = 2),
 	MARKER("range_pop", NULL, POP, .text = 0),
-	MARKER("range_start", NULL, START_ID, NAMED, .key_arg = 2),
+	MARKER("range_start", NULL, START_ID, NAMED, .key_arg = 2, .within_arg = 3),
 	MARKER("range_end", NULL, STOP, .key_arg = 1),
 	MARKER("mark", NULL, INSTANT, NAMED),
 	/* of a key that no object has, so a pop cannot end it */
+	MARKER("trace_start", NULL, RECORD, .text = 0),
+	MARKER("trace_stop", NULL, PAUSE, .text = 0),
 	MARKER("step_begin", "step", OPEN, .text = 0),
 	MARKER("step_end", NULL, END, .text = 0),
+	VALUE("counter", SET),
+	VALUE("counter_add", ADD),
+	BLOCK("memory_alloc", ALLOCATED, .size_arg = 3),
+	BLOCK("memory_free", FREED, .size_arg = 0),
 #undef MARKER
 #undef NAMED
+#undef OTHER
+#undef VALUE
+#undef BLOCK
 };
 
 struct finding {
@@ -69,14 +88,31 @@ static void choose_site(const struct finding *finding, struct plan_function *fun
 	}
 }
 
-static bool find_marker(const struct usdt_probe *probe, struct plan_function *function,
-			const char **shown)
+static bool is_memory(const struct perfx_mark *mark)
+{
+	return mark->action == PERFX_MARK_ALLOCATED || mark->action == PERFX_MARK_FREED;
+}
+
+/* Is the marker read? Those that say what is recorded are where somebody waits for it, whatever
+ * else is. */
+static bool is_read(const struct plan *plan, const struct perfx_mark *mark)
+{
+	if (mark->action == PERFX_MARK_RECORD || mark->action == PERFX_MARK_PAUSE)
+		return plan->options.wait;
+	return plan_host_level(plan) >= HOST_MARKS &&
+	       !(is_memory(mark) && plan->options.memory == MEMORY_OFF);
+}
+
+static bool find_marker(const struct plan *plan, const struct usdt_probe *probe,
+			struct plan_function *function, const char **shown)
 {
 	if (strcmp(probe->provider, "perfx"))
 		return false;
 	for (size_t i = 0; i < sizeof(markers) / sizeof(markers[0]); i++) {
 		if (strcmp(probe->name, markers[i].name))
 			continue;
+		if (!is_read(plan, &markers[i].mark))
+			return false;
 		function->mark = markers[i].mark;
 		*shown = markers[i].shown;
 		if (markers[i].mark.action == PERFX_MARK_OPEN)
@@ -111,7 +147,8 @@ static int add_usdt(const struct finding *finding, const struct usdt_probe *prob
 	function->offset = probe->offset;
 	function->name = name;
 	function->symbol = strdup(name);
-	function->source = (enum perfx_source)function->mark.source;
+	function->source = (enum perfx_source)(function->mark.source &
+					       ~(PERFX_NAME_OF_VALUE | PERFX_NAME_OF_ALLOCATOR));
 	choose_site(finding, function);
 	function->ret = PERFX_RETURN_NONE;
 	function->ret_why = "a place, not a function";
@@ -138,8 +175,7 @@ static int offer(const struct usdt_probe *probe, void *ctx)
 	if (is_wanted(finding->plan, name)) {
 		function.mark = (struct perfx_mark){.action = PERFX_MARK_INSTANT,
 						    .source = PERFX_SOURCE_USDT};
-	} else if (plan_host_level(finding->plan) < HOST_MARKS ||
-		   !find_marker(probe, &function, &shown)) {
+	} else if (!find_marker(finding->plan, probe, &function, &shown)) {
 		free(name);
 		return 0;
 	}

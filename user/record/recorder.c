@@ -172,7 +172,7 @@ static uint64_t cpu_of_all(struct recorder *recorder)
 	return cpu_ns;
 }
 
-static void meter_threads(struct recorder *recorder)
+void meter_threads(struct recorder *recorder)
 {
 	size_t count;
 	const pid_t *pids = books__pids(recorder->books, &count);
@@ -189,10 +189,11 @@ static void on_tick(struct recorder *recorder)
 	reader__drain(recorder->reader);
 	meter_threads(recorder);
 	probes__enforce_budget(recorder->probes, now);
-	memory__enforce_budget(recorder->memory, now,
-			       memory__due(recorder->memory, now) ? cpu_of_all(recorder)
-								  : UINT64_MAX);
-	if (now >= recorder->next_sample_ns) {
+	if (!recorder->paused)
+		memory__enforce_budget(recorder->memory, now,
+				       memory__due(recorder->memory, now) ? cpu_of_all(recorder)
+									  : UINT64_MAX);
+	if (!recorder->paused && now >= recorder->next_sample_ns) {
 		books__sample(recorder->books, false);
 		recorder->next_sample_ns = now + recorder->options->interval_ns;
 	}
@@ -256,35 +257,40 @@ static void loop(struct recorder *recorder)
 
 /* --- a whole recording --- */
 
-/* What is counted, or, where somebody could miss it, why nothing is. */
-static void tell_meters(struct recorder *recorder)
+void tell_meters(struct recorder *recorder)
 {
 	if (meters__counters(recorder->meters) || meters__all_functions(recorder->meters) ||
 	    has_figures(recorder->plan))
 		meters__describe(recorder->meters, recorder->sink);
 }
 
+static void start(struct recorder *recorder)
+{
+	uint64_t now_ns = clock_monotonic_ns(), duration_ns = recorder->options->duration_ns;
+
+	recorder->end_ns = duration_ns == UINT64_MAX ? UINT64_MAX : now_ns + duration_ns;
+	if (recorder->options->wait) {
+		recorder->paused = true;
+		books__hold(recorder->books, true);
+		tracer__wait(recorder->tracer);
+	} else {
+		recording_begin(recorder, now_ns);
+		tracer__start(recorder->tracer);
+	}
+	/* after the start: whoever reads the line may count on every call from here on */
+	say_waiting(recorder);
+	say_tracing(recorder);
+	if (recorder->options->wait)
+		say_program_decides(recorder);
+	if (recorder->options->launch)
+		launch__go(recorder->options->launch);
+}
+
 static void trace(struct recorder *recorder)
 {
 	struct totals totals = {0};
 
-	recorder->start_ns = clock_monotonic_ns();
-	totals_host(recorder->sink, recorder->options, recorder->start_ns);
-	books__sample(recorder->books, true);
-	recorder->next_sample_ns = recorder->start_ns + recorder->options->interval_ns;
-	if (recorder->options->duration_ns == UINT64_MAX)
-		recorder->end_ns = UINT64_MAX;
-	else
-		recorder->end_ns = recorder->start_ns + recorder->options->duration_ns;
-	meter_threads(recorder);
-	tell_meters(recorder);
-	memory__start(recorder->memory, recorder->start_ns);
-	tracer__start(recorder->tracer);
-	/* after the start: whoever reads the line may count on every call from here on */
-	say_waiting(recorder);
-	say_tracing(recorder);
-	if (recorder->options->launch)
-		launch__go(recorder->options->launch);
+	start(recorder);
 	loop(recorder);
 
 	totals.end_ns = clock_monotonic_ns();
@@ -292,6 +298,10 @@ static void trace(struct recorder *recorder)
 	tracer__stop(recorder->tracer);
 	while (reader__drain(recorder->reader))
 		;
+	if (!recorder->begun)
+		recording_begin(recorder, totals.end_ns);
+	else if (recorder->paused)
+		totals.end_ns = recorder->paused_ns;
 	totals.spans_count = reader__spans_count(recorder->reader);
 	totals.killed = recorder->main_ended && (recorder->main_status & 0x7f);
 	totals.exited = recorder->main_ended;
@@ -372,6 +382,8 @@ int recorder_run(const struct recorder_options *options, const struct features *
 		trace(&recorder);
 		if (recorder.main_ended && (recorder.main_status & 0x7f) && !options->launch)
 			code = EXIT_TARGET;
+		if (options->wait && !recorder.windowed)
+			msg_say("perfx_trace_start was not called: nothing is recorded");
 	}
 	if (child_status)
 		*child_status = recorder.main_ended ? recorder.main_status : -1;
