@@ -47,8 +47,8 @@ LIB      := $(BUILD)/libperfx-core.a
 BIN      := $(BUILD)/perfx-trace
 LIBPERFX := $(BUILD)/libperfx.so.1
 # What `perfx-trace run` gives to a program; in an installation lib/perfx.
-HOOKS    := $(addprefix $(BUILD)/lib/perfx/,libperfx-nvtx.so python/sitecustomize.py \
-              python/perfx_functions.py)
+HOOKS    := $(addprefix $(BUILD)/lib/perfx/,libperfx-nvtx.so libperfx-python.so \
+              python/sitecustomize.py python/perfx_functions.py)
 HTML     := user/report/html/report.css user/report/html/report.js
 HTML_H   := $(BUILD)/report_html.h
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
@@ -103,6 +103,10 @@ $(BUILD)/lib/perfx/libperfx-nvtx.so: user/libperfx/nvtx.c
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -O2 -g -fPIC -fvisibility=hidden -shared -Wl,-soname,$(@F) $(WARN) -o $@ $<
+
+# By a file of its own, which no other process maps: probes in it concern nobody else.
+$(BUILD)/lib/perfx/libperfx-python.so: $(LIBPERFX)
+	$(Q)mkdir -p $(@D) && cp $< $@
 
 $(BUILD)/lib/perfx/python/%.py: python/level/%.py
 	$(Q)mkdir -p $(@D) && cp $< $@
@@ -434,7 +438,7 @@ install: $(BIN) $(LIBPERFX) $(HOOKS)
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' user/libperfx/perfx.pc.in > $(LIBDIR)/pkgconfig/perfx.pc
 	chmod 644 $(LIBDIR)/pkgconfig/perfx.pc
 	$(if $(PYTHONDIR),install -D -m 644 -t $(PYDIR) python/perfx/*.py,@echo 'no $(PYTHON): its package is left out')
-	install -D -m 644 $(BUILD)/lib/perfx/libperfx-nvtx.so $(LIBDIR)/perfx/libperfx-nvtx.so
+	install -D -m 644 -t $(LIBDIR)/perfx $(filter %.so,$(HOOKS))
 	install -D -m 644 -t $(LIBDIR)/perfx/python python/level/*.py
 	install -D -m 644 docs/perfx-trace.1 $(SHAREDIR)/man/man1/perfx-trace.1
 	install -D -m 644 docs/completions/perfx-trace.bash $(SHAREDIR)/bash-completion/completions/perfx-trace

@@ -156,6 +156,10 @@ void plan__free(struct plan *plan);
  */
 ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules);
 
+/* A file that nobody has mapped yet: as if one of the processes had. Its module's index, -ENOENT,
+ * -ENOMEM, -E2BIG. */
+ssize_t plan__add_file(struct plan *plan, const char *path);
+
 /* Does a hit begin a range, or tell of an instant? */
 bool plan_mark_begins(const struct perfx_mark *mark);
 

@@ -42,7 +42,7 @@ static bool own_folder(char folder[PATH_MAX])
 /* A file that was built or installed with it; malloc'd, NULL: it is not there. */
 static char *find_beside(const char *name)
 {
-	static const char *const places[] = {"lib/perfx", "../lib/perfx", ".", "../lib"};
+	static const char *const places[] = {"lib/perfx", "../lib/perfx"};
 	char folder[PATH_MAX], *path, *found = NULL;
 
 	if (!own_folder(folder))
@@ -81,12 +81,12 @@ static void prepare_nvtx(struct inject *inject, char *const *environment)
 		return;
 	add(inject, NVTX_VARIABLE, library, NULL);
 	inject->nvtx = inject->count > 0;
-	free(library);
+	inject->files[inject->files_count++] = library;
 }
 
 static bool prepare_python(struct inject *inject, char *const *environment)
 {
-	char *library = find_beside("libperfx.so.1");
+	char *library = find_beside("libperfx-python.so");
 	char *hook = find_beside("python/sitecustomize.py");
 	bool found;
 
@@ -96,11 +96,14 @@ static bool prepare_python(struct inject *inject, char *const *environment)
 		add(inject, "PERFX_PYTHON_LIBRARY", library, NULL);
 	} else {
 		msg_say("--python-level 1: %s is not where make install puts it",
-			library ? "lib/perfx/python" : "libperfx.so.1");
+			library ? "lib/perfx/python" : "lib/perfx/libperfx-python.so");
 	}
 	found = library && hook;
 	free(hook);
-	free(library);
+	if (found)
+		inject->files[inject->files_count++] = library;
+	else
+		free(library);
 	return found;
 }
 
@@ -123,5 +126,7 @@ void inject_clear(struct inject *inject)
 {
 	for (size_t i = 0; i < inject->count; i++)
 		free(inject->entries[i]);
-	inject->count = 0;
+	for (size_t i = 0; i < inject->files_count; i++)
+		free(inject->files[i]);
+	inject->count = inject->files_count = 0;
 }

@@ -13,6 +13,8 @@
 struct inject {
 	char *entries[3]; /* NAME=value */
 	size_t count;
+	char *files[2]; /* libraries that it will map */
+	size_t files_count;
 	bool nvtx; /* NVTX 3 tells our library */
 };
 

@@ -25,7 +25,7 @@ struct launch {
 	pid_t pid;
 	bool held;  /* stopped under ptrace */
 	bool ended; /* reaped */
-	bool nvtx;  /* has been given our library */
+	struct inject inject;
 	int status;
 };
 
@@ -225,7 +225,6 @@ struct launch *launch__start(char *const *argv, const struct launch_options *opt
 	char **environment = NULL;
 	bool as_caller = options->as_caller;
 	struct failure failure;
-	struct inject inject = {0};
 	uid_t uid;
 	gid_t gid;
 	int tell[2];
@@ -238,14 +237,12 @@ struct launch *launch__start(char *const *argv, const struct launch_options *opt
 	/* here, where the parent is sudo or the shell */
 	if (as_caller && caller_ids(&uid, &gid))
 		environment = caller_environment();
-	if (!inject_prepare(&inject, environment, options->nvtx, options->python_functions))
+	if (!inject_prepare(&launch->inject, environment, options->nvtx, options->python_functions))
 		launch->pid = -1;
 	else
 		launch->pid = fork();
 	if (launch->pid == 0)
-		run_child(argv, as_caller, environment, &inject, tell[1]);
-	launch->nvtx = inject.nvtx;
-	inject_clear(&inject);
+		run_child(argv, as_caller, environment, &launch->inject, tell[1]);
 	free(environment);
 	close(tell[1]);
 	if (launch->pid > 0 && read(tell[0], &failure, sizeof(failure)) == sizeof(failure)) {
@@ -256,6 +253,7 @@ struct launch *launch__start(char *const *argv, const struct launch_options *opt
 	}
 	close(tell[0]);
 	if (launch->pid < 0) {
+		inject_clear(&launch->inject);
 		free(launch);
 		return NULL;
 	}
@@ -265,6 +263,7 @@ struct launch *launch__start(char *const *argv, const struct launch_options *opt
 			"here)",
 			argv[0]);
 		kill(launch->pid, SIGKILL);
+		inject_clear(&launch->inject);
 		free(launch);
 		return NULL;
 	}
@@ -277,7 +276,13 @@ struct launch *launch__start(char *const *argv, const struct launch_options *opt
 
 bool launch__nvtx(const struct launch *launch)
 {
-	return launch->nvtx;
+	return launch->inject.nvtx;
+}
+
+char *const *launch__files(const struct launch *launch, size_t *count)
+{
+	*count = launch->inject.files_count;
+	return launch->inject.files;
 }
 
 pid_t launch__pid(const struct launch *launch)

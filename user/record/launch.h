@@ -27,6 +27,8 @@ struct launch *launch__start(char *const *argv, const struct launch_options *opt
 			     int *exit_code);
 /* Will it tell our library of its NVTX ranges? */
 bool launch__nvtx(const struct launch *launch);
+/* Libraries that it will map when it comes to that, borrowed. */
+char *const *launch__files(const struct launch *launch, size_t *count);
 pid_t launch__pid(const struct launch *launch);
 /* Lets it run. */
 void launch__go(struct launch *launch);
