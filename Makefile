@@ -16,6 +16,8 @@ DESTDIR ?=
 VERSION := 0.1.0
 # Where check-ml has its PyTorch and JAX.
 ML_VENV ?= $(BUILD)/ml-venv
+# And its TensorFlow.
+TF_VENV ?= $(BUILD)/tf-venv
 
 CC      ?= cc
 CXX     ?= c++
@@ -176,7 +178,8 @@ $(BUILD)/unit/%: tests/unit/%.c $(LIB) $(BUILD)/user.flags
 # their own, on all processors. What root has built is given back to the person who called sudo.
 AGAIN     = +@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 GIVE_BACK = [ -z "$$SUDO_UID" ] || chown -hR "$$SUDO_UID:$$SUDO_GID" $(BUILD)
-RUN_TESTS = @UNIT='$(UNIT_BIN)' BUILD=$(BUILD) ML_VENV=$(abspath $(ML_VENV)) tests/run
+RUN_TESTS = @UNIT='$(UNIT_BIN)' BUILD=$(BUILD) ML_VENV=$(abspath $(ML_VENV)) TF_VENV=$(abspath $(TF_VENV)) \
+            tests/run
 
 .PHONY: test tests demo check check-bpf check-kernels check-ml soak
 test:
@@ -201,7 +204,7 @@ check-kernels: $(BIN) workloads $(BUILD)/e2e/figures
 	@.ci/deps kernels
 	@BUILD=$(BUILD) tests/kernels/check
 
-check-ml: $(BIN) $(LIBPERFX) $(ML_VENV)/.done
+check-ml: $(BIN) $(LIBPERFX) $(ML_VENV)/.done $(TF_VENV)/.done
 	$(RUN_TESTS) ml
 
 # A hundred rounds on a live PyTorch trainer: minutes, so no part of test. ROUNDS=100
@@ -210,6 +213,8 @@ soak: $(BIN) workloads
 	@BUILD=$(BUILD) /usr/bin/python3 -B -m pytest -q -s -p no:cacheprovider tests/e2e/soak.py
 
 $(ML_VENV)/.done: tests/e2e/ml/requirements.txt
+$(TF_VENV)/.done: tests/e2e/ml/requirements-tf.txt
+$(ML_VENV)/.done $(TF_VENV)/.done:
 	@.ci/deps ml
 	/usr/bin/python3 -m venv $(@D)
 	$(@D)/bin/pip install -r $<

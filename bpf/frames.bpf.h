@@ -116,6 +116,8 @@ static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now
 	struct frame *f, *caller;
 
 	t->depth--;
+	if (t->awaiter > t->depth)
+		t->awaiter = 0;
 	f = frame_at(t, t->depth);
 	if (f->entry & FRAME_BY_RETURN)
 		t->returns--;

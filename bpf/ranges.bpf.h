@@ -395,6 +395,45 @@ static __always_inline void forget_key(struct thread *t, __u64 slot)
 		forget_frame(t, index - 1);
 }
 
+#define KIND_BYTES 32
+
+/* Does the operation of this kind multiply? `view` is the address of length and pointer. */
+__noinline int multiplies(struct thread *t, __u64 view)
+{
+	__u64 length = read_word_at(view), text = read_word_at(view + 8);
+	const char *kind;
+
+	if (!t || !text || !length || length > KIND_BYTES * 2)
+		return 0;
+	kind = t->name.text;
+	__builtin_memset(t->name.text, 0, sizeof(t->name.text));
+	if (bpf_probe_read_user_str(t->name.text, KIND_BYTES, (void *)text) < 0)
+		return 0;
+	for (int i = 0; i + 6 <= KIND_BYTES; i++) {
+		if (i + 4 >= (int)length)
+			break;
+		if (kind[i] == 'M' && kind[i + 1] == 'a' && kind[i + 2] == 't' &&
+		    kind[i + 3] == 'M' && kind[i + 4] == 'u' && kind[i + 5] == 'l')
+			return 1;
+		if (kind[i] == 'C' && kind[i + 1] == 'o' && kind[i + 2] == 'n' &&
+		    kind[i + 3] == 'v' && (kind[i + 4] == '2' || kind[i + 4] == '3'))
+			return 1;
+	}
+	return 0;
+}
+
+/* The call that has been opened last computes, as far as its kind tells. */
+static __always_inline void await_figure(struct thread *t, const struct perfx_mark *mark)
+{
+	__u64 view = t->machine.arguments[mark->text_arg & 7] + mark->text_offset + 16;
+	__u32 depth = t->depth;
+
+	if (!depth || depth >= PERFX_MAX_DEPTH || !multiplies(t, view))
+		return;
+	frame_at(t, depth - 1)->figure = PERFX_FIGURE_OPAQUE;
+	t->awaiter = depth;
+}
+
 /* What the argument that is a name names. 0: there is no room for one more. */
 static __always_inline __u32 id_of_mark(struct thread *t, const struct perfx_mark *mark, __u32 own)
 {
@@ -426,7 +465,9 @@ static __always_inline void mark_begins(struct thread *t, const struct perfx_mar
 		t->pending = t->machine.arguments[1];
 		break;
 	case PERFX_MARK_CALL:
-		open_range(t, mark, function, slot, index | FRAME_PENDING);
+		if (open_range(t, mark, function, slot, index | FRAME_PENDING) &&
+		    (mark->flags & PERFX_MARK_F_KIND))
+			await_figure(t, mark);
 		break;
 	case PERFX_MARK_OPEN:
 		forget_key(t, RANGE_SLOT | key);

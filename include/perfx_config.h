@@ -156,6 +156,9 @@ enum perfx_text {
 
 /* Is told under its name where that begins with two underscores, else as the function itself. */
 #define PERFX_MARK_F_UNDERSCORES 0x1
+/* CALL: behind the name is another one, its kind: one that multiplies (…MatMul…, …Conv2…, …Conv3…)
+ * does work that is not known, unless something inside says how much. */
+#define PERFX_MARK_F_KIND	 0x2
 
 struct perfx_mark {
 	__u8 action;   /* enum perfx_mark_action */

@@ -32,8 +32,11 @@ def catches():
         pass
 
 def numbers(n):
-    for i in range(n):
-        yield leaf(i)
+    try:
+        for i in range(n):
+            yield leaf(i)
+    finally:  # so that close() runs it
+        n = 0
 
 def delegates(n):
     yield from numbers(n)

@@ -3,9 +3,11 @@
 """A TensorFlow trainer: a convolution and two dense layers on a made-up task, trained by a
 tf.function that Keras's own optimizer is applied in. At the gate:
 
-    run N      N steps
+    run N      N steps of train_step
+    new N      the same for batches of another size, for which it is traced anew
     eager N    N products of matrices outside of any function
-    ops 0      one JSON line: {node name: type} of what a step's graph runs
+    fit N      N batches by Keras's own loop
+    ops 0      one JSON line: {node name: type} of train_step's graph
 """
 import argparse
 import json
@@ -42,11 +44,24 @@ def main():
             variable.assign_sub(0.1 * gradient)
         return loss
 
+    a, b = tf.ones((20, 30)), tf.ones((30, 40))
+
     def eager(count):
-        a = tf.ones((20, 30))
-        b = tf.ones((30, 40))
         for _ in range(count):
             tf.matmul(a, b)
+
+    def new(count):
+        for _ in range(count):
+            train_step(x[:16], labels[:16])
+
+    model = tf.keras.Sequential([tf.keras.Input((INPUTS,)), tf.keras.layers.Dense(HIDDEN, "relu"),
+                                 tf.keras.layers.Dense(CLASSES)])
+    model.compile(optimizer="sgd", jit_compile=False,
+                  loss=tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+
+    def fit(count):
+        data = tf.data.Dataset.from_tensors((x, labels)).repeat(count)
+        model.fit(data, steps_per_epoch=count, verbose=0)
 
     def ops(_):
         graph = train_step.get_concrete_function(x, labels).graph
@@ -58,7 +73,8 @@ def main():
     for _ in range(3):
         step()
     eager(1)
-    gate.Trainer(args, step, {"eager": eager, "ops": ops}).main()
+    fit(2)
+    gate.Trainer(args, step, {"eager": eager, "new": new, "fit": fit, "ops": ops}).main()
 
 
 if __name__ == "__main__":

@@ -102,7 +102,8 @@ static const struct {
 	  .source = PERFX_SOURCE_TF,
 	  .text = PERFX_TEXT_VIEW,
 	  .text_arg = 2,
-	  .text_offset = 200}},
+	  .text_offset = 200,
+	  .flags = PERFX_MARK_F_KIND}},
 #undef MARK
 #undef C_TEXT
 #undef NVTX_TEXT
