@@ -140,8 +140,10 @@ static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now
 		caller->probe_ns += f->probe_ns + call_cost_ns;
 	}
 	t->outcome.state = PERFX_FIGURE_NONE;
-	if (f->figure || f->work)
-		end_figure(t, t->depth, flags);
+	if ((f->figure || f->work) && flags)
+		drop_figure(t, t->depth, flags);
+	else if (f->figure || f->work)
+		end_figure(t, t->depth);
 	emit(t, f, t->depth, duration, self, flags);
 }
 
@@ -181,14 +183,12 @@ static __always_inline bool is_stale(const struct frame *f, __u64 slot)
 /* Brings a frame to the top; those above it move down. */
 __noinline int raise_frame(struct thread *t, __u32 index)
 {
-	struct frame raised;
-
 	if (!t)
 		return 0;
-	raised = *frame_at(t, index);
+	t->raised = *frame_at(t, index);
 	/* readings are kept by depth */
-	if (raised.metered && index + 1 < t->depth)
-		raised.metered = METERED_MISSED;
+	if (t->raised.metered && index + 1 < t->depth)
+		t->raised.metered = METERED_MISSED;
 	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++) {
 		if (index + 1 >= t->depth)
 			break;
@@ -197,7 +197,7 @@ __noinline int raise_frame(struct thread *t, __u32 index)
 			frame_at(t, index)->metered = METERED_MISSED;
 		index++;
 	}
-	*frame_at(t, index) = raised;
+	*frame_at(t, index) = t->raised;
 	return 0;
 }
 
@@ -286,7 +286,7 @@ static __always_inline void note_return_address(struct thread *t, __u64 slot)
  * The frame at `index` ends at `now`, whatever lies above it. Time that the one above has run
  * inside it is no longer charged to whoever was below when that one ends.
  */
-__noinline int end_below(struct thread *t, __u32 index, __u64 now, __u32 call_cost_ns, __u32 flags)
+__noinline int end_below(struct thread *t, __u32 index, __u64 now, __u32 call_cost_ns)
 {
 	struct frame *f, *above;
 	__u64 inside;
@@ -296,14 +296,25 @@ __noinline int end_below(struct thread *t, __u32 index, __u64 now, __u32 call_co
 	if (index + 1 < t->depth) {
 		f = frame_at(t, index);
 		above = frame_at(t, index + 1);
-		if (!flags && now > above->start_ns + above->charged_ns) {
+		if (now > above->start_ns + above->charged_ns) {
 			inside = now - above->start_ns - above->charged_ns;
 			f->child_ns += inside;
 			above->charged_ns += inside;
 		}
 		raise_frame(t, index);
 	}
-	end_frame(t, index, now, call_cost_ns, flags);
+	end_frame(t, index, now, call_cost_ns, 0);
+	return 0;
+}
+
+/* As unwind_frame, of one that others lie upon. */
+__noinline int unwind_below(struct thread *t, __u32 index)
+{
+	if (!t || index >= t->depth || index >= PERFX_MAX_DEPTH)
+		return 0;
+	if (index + 1 < t->depth)
+		raise_frame(t, index);
+	end_frame(t, index, 0, 0, PERFX_SPAN_UNWOUND);
 	return 0;
 }
 
@@ -327,7 +338,7 @@ __noinline int drop_below_ranges(struct thread *t, __u64 slot)
 		if (is_range(f))
 			t->kept++;
 		else if (is_stale(f, slot))
-			end_below(t, t->depth - 1 - t->kept, 0, 0, PERFX_SPAN_UNWOUND);
+			unwind_below(t, t->depth - 1 - t->kept);
 		else
 			break;
 	}
@@ -361,7 +372,7 @@ static __always_inline bool leave_below_ranges(struct thread *t, __u64 slot, __u
 	index = find_frame(t, slot, function);
 	if (!index)
 		return true;
-	end_below(t, index - 1, now, call_cost_ns, 0);
+	end_below(t, index - 1, now, call_cost_ns);
 	if (perfx_metering && frame_at(t, t->depth)->metered)
 		end_meters(t, t->depth);
 	return true;
@@ -539,11 +550,6 @@ __noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, _
 
 	if (!t || !probe)
 		return 0;
-	if (perfx_many_stacks && leave_any(t, slot, now, probe->function, probe->call_cost_ns))
-		return 0;
-	if (t->ranges && !perfx_many_stacks &&
-	    leave_below_ranges(t, slot, now, probe->function, probe->call_cost_ns))
-		return 0;
 	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
 		if (t->depth == 0 || t->ranges || perfx_many_stacks)
 			break;
@@ -587,6 +593,13 @@ static __always_inline void leave(struct thread *t, const struct perfx_probe *pr
 				end_meters(t, t->depth);
 			return;
 		}
+	}
+	if (perfx_many_stacks) {
+		if (leave_any(t, slot, now, probe->function, probe->call_cost_ns))
+			return;
+	} else if (t->ranges &&
+		   leave_below_ranges(t, slot, now, probe->function, probe->call_cost_ns)) {
+		return;
 	}
 	leave_deeper(t, probe, slot, now);
 }

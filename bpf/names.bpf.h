@@ -79,8 +79,10 @@ static __always_inline __u32 find_name(struct thread *t, __u32 limit)
 	return id;
 }
 
-/* The id of t->name, or of what stands for all for which there is no room; 0: not even that. */
-__noinline int name_id(struct thread *t)
+/* static: what is given to a global function is, to older verifiers, no map's value, and so no key.
+ *
+ * The id of t->name, or of what stands for all for which there is no room; 0: not even that. */
+static __noinline int name_id(struct thread *t)
 {
 	__u32 id;
 

@@ -131,7 +131,7 @@ static __always_inline bool describe_object(struct thread *t, struct perfx_objec
 
 /* An object that is met for the first time. Where there is no room to tell of it, this run is one
  * of its runner, and the next run tries again. */
-__noinline int meet_object(struct thread *t, __u64 address, __u64 check, __u32 runner)
+static __noinline int meet_object(struct thread *t, __u64 address, __u64 check, __u32 runner)
 {
 	struct perfx_object_key key = {.address = address, .check = check};
 	struct perfx_object_record *record;
@@ -171,7 +171,7 @@ __noinline int meet_object(struct thread *t, __u64 address, __u64 check, __u32 r
 }
 
 /* What is known of the object at `address` goes to t->object; function 0: nothing is. */
-__noinline int find_object(struct thread *t, __u64 address, __u32 runner)
+static __noinline int find_object(struct thread *t, __u64 address, __u32 runner)
 {
 	struct perfx_object_key key = {.address = address};
 	struct perfx_object *known;

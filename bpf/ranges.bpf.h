@@ -116,7 +116,7 @@ static __always_inline bool read_string(struct thread *t, const struct perfx_mar
 /* The id of a mark's name: that of the function which all ranges of this name are; `own` where the
  * name is not to be told. t->machine.arguments are the marking function's. 0: its name cannot be
  * read, perhaps because t->unread is not in memory. */
-__noinline int name_of_mark(struct thread *t, const struct perfx_mark *mark, __u32 own)
+static __noinline int name_of_mark(struct thread *t, const struct perfx_mark *mark, __u32 own)
 {
 	if (!t || !mark)
 		return 0;
@@ -132,7 +132,7 @@ __noinline int name_of_mark(struct thread *t, const struct perfx_mark *mark, __u
 	return name_id(t);
 }
 
-__noinline int name_of_unreadable(struct thread *t, const struct perfx_mark *mark)
+static __noinline int name_of_unreadable(struct thread *t, const struct perfx_mark *mark)
 {
 	if (!t || !mark)
 		return 0;
@@ -281,7 +281,7 @@ static __always_inline void pop_range(struct thread *t, const struct perfx_mark 
 	f = frame_at(t, index - 1);
 	if (f->within)
 		charge_range(t, f->within, now - f->start_ns);
-	end_below(t, index - 1, now, cost_ns, 0);
+	end_below(t, index - 1, now, cost_ns);
 }
 
 /* --- ranges across threads --- */
@@ -500,7 +500,7 @@ static __always_inline void mark_ends(struct thread *t, const struct perfx_mark 
 	case PERFX_MARK_END:
 		index = t->ranges ? find_range(t, RANGE_SLOT | key, 0) : 0;
 		if (index)
-			end_below(t, index - 1, now, cost_ns, 0);
+			end_below(t, index - 1, now, cost_ns);
 		else if (mark->source == PERFX_SOURCE_PERFX)
 			counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
 		break;
@@ -552,7 +552,7 @@ static __always_inline void mark_returns(struct thread *t, const struct perfx_ma
 	}
 	index = find_range(t, slot, 0);
 	if (index)
-		end_below(t, index - 1, now, cost_ns, 0);
+		end_below(t, index - 1, now, cost_ns);
 }
 
 static __always_inline struct perfx_mark *mark_of(const struct perfx_probe *probe)

@@ -200,13 +200,13 @@ static int add_window(struct aggregate *a, const struct perfx_window *record)
 			last->to_ns = record->time_ns;
 		return 0;
 	}
-	steps_cut(&a->steps);
 	if (last && (last->to_ns == UINT64_MAX || a->windows_count == WINDOWS_MAX)) {
 		last->to_ns = UINT64_MAX;
 		return 0;
 	}
 	if (grow_array(&a->windows, &a->windows_capacity, a->windows_count + 1,
-		       sizeof(*a->windows)))
+		       sizeof(*a->windows)) ||
+	    steps_window(&a->steps, record->time_ns))
 		return -ENOMEM;
 	a->windows[a->windows_count++] =
 		(struct profile_window){.from_ns = record->time_ns, .to_ns = UINT64_MAX};

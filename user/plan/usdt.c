@@ -65,10 +65,11 @@ struct finding {
 };
 
 /* What the place is: perfx.h's markers begin with a 5-byte nop, which some kernels turn into a call
- * and others single-step, and have a nop of one byte behind it. */
-static void choose_site(const struct finding *finding, struct plan_function *function)
+ * and others single-step, and have a nop of one byte behind it. False: there must be no probe. */
+static bool choose_site(const struct finding *finding, struct plan_function *function)
 {
 	static const uint8_t nop5_nop[] = {0x0f, 0x1f, 0x44, 0, 0, 0x90};
+	const struct plan_options *options = &finding->plan->options;
 	size_t available = 0;
 	const uint8_t *code = image__code(finding->image, function->vaddr, &available);
 	struct site_plan *site = &function->site;
@@ -78,14 +79,17 @@ static void choose_site(const struct finding *finding, struct plan_function *fun
 				   .exits_state = EXITS_KNOWN};
 	if (code && available && code[0] == 0x90)
 		site->entry_kind = SITE_NOP;
-	if (!code || available < sizeof(nop5_nop) || memcmp(code, nop5_nop, 5) != 0)
-		return;
-	if (finding->plan->options.optimized_nop5) {
+	if (!code || available < 5 || memcmp(code, nop5_nop, 5) != 0)
+		return true;
+	if (options->optimized_nop5 && !options->nop5_kills) {
 		site->entry_kind = SITE_NOP5;
-	} else if (code[5] == nop5_nop[5]) {
-		site->entry_kind = SITE_NOP;
-		site->entry_vaddr += 5;
+		return true;
 	}
+	if (available < sizeof(nop5_nop) || code[5] != nop5_nop[5])
+		return !options->nop5_kills;
+	site->entry_kind = SITE_NOP;
+	site->entry_vaddr += 5;
+	return true;
 }
 
 static bool is_memory(const struct perfx_mark *mark)
@@ -149,7 +153,13 @@ static int add_usdt(const struct finding *finding, const struct usdt_probe *prob
 	function->symbol = strdup(name);
 	function->source = (enum perfx_source)(function->mark.source &
 					       ~(PERFX_NAME_OF_VALUE | PERFX_NAME_OF_ALLOCATOR));
-	choose_site(finding, function);
+	if (!choose_site(finding, function)) {
+		plan__refuse(plan, name,
+			     "this kernel makes a call of the nop there, of which forked children "
+			     "would die");
+		free(name);
+		return 0;
+	}
 	function->ret = PERFX_RETURN_NONE;
 	function->ret_why = "a place, not a function";
 	function->is_mark = function->is_usdt = true;

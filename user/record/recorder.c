@@ -180,13 +180,21 @@ void meter_threads(struct recorder *recorder)
 	meters__scan(recorder->meters, recorder->tracer, pids, count);
 }
 
+static bool drain(struct recorder *recorder)
+{
+	bool more = reader__drain(recorder->reader);
+
+	windows_settle(recorder);
+	return more;
+}
+
 static void on_tick(struct recorder *recorder)
 {
 	uint64_t expirations, now = clock_monotonic_ns();
 
 	if (read(recorder->timer_fd, &expirations, sizeof(expirations)) < 0)
 		return;
-	reader__drain(recorder->reader);
+	drain(recorder);
 	meter_threads(recorder);
 	probes__enforce_budget(recorder->probes, now);
 	if (!recorder->paused)
@@ -216,7 +224,7 @@ static bool finished(struct recorder *recorder)
 	books__pids(recorder->books, &living);
 	return interrupt_asked() || recorder->sink->err || sink_full(recorder->sink) ||
 	       step_watch__done(recorder->steps) || clock_monotonic_ns() >= recorder->end_ns ||
-	       (!living && !recorder->options->all) ||
+	       (!living && !recorder->options->all) || recorder->all_gone ||
 	       (recorder->options->launch && recorder->main_ended);
 }
 
@@ -244,7 +252,7 @@ static void loop(struct recorder *recorder)
 				on_tick(recorder);
 				break;
 			case WATCH_RINGS:
-				reader__drain(recorder->reader);
+				drain(recorder);
 				break;
 			case WATCH_MAPPINGS:
 				break;
@@ -264,6 +272,19 @@ void tell_meters(struct recorder *recorder)
 		meters__describe(recorder->meters, recorder->sink);
 }
 
+static bool have_all_ended(const struct recorder *recorder)
+{
+	size_t count;
+	const pid_t *pids = books__pids(recorder->books, &count);
+
+	if (recorder->options->all)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (!process_has_ended(pids[i]))
+			return false;
+	return true;
+}
+
 static void start(struct recorder *recorder)
 {
 	uint64_t now_ns = clock_monotonic_ns(), duration_ns = recorder->options->duration_ns;
@@ -277,11 +298,13 @@ static void start(struct recorder *recorder)
 		recording_begin(recorder, now_ns);
 		tracer__start(recorder->tracer);
 	}
+	/* an end from here on is seen as it comes to pass, one before it never */
+	recorder->all_gone = have_all_ended(recorder);
 	/* after the start: whoever reads the line may count on every call from here on */
 	say_waiting(recorder);
-	say_tracing(recorder);
 	if (recorder->options->wait)
 		say_program_decides(recorder);
+	say_tracing(recorder);
 	if (recorder->options->launch)
 		launch__go(recorder->options->launch);
 }
@@ -296,7 +319,7 @@ static void trace(struct recorder *recorder)
 	totals.end_ns = clock_monotonic_ns();
 	books__sample(recorder->books, true);
 	tracer__stop(recorder->tracer);
-	while (reader__drain(recorder->reader))
+	while (drain(recorder))
 		;
 	if (!recorder->begun)
 		recording_begin(recorder, totals.end_ns);
@@ -334,6 +357,13 @@ static void close_rooms(struct recorder *recorder)
 	if (recorder->timer_fd >= 0)
 		close(recorder->timer_fd);
 	free(recorder->scans);
+	free(recorder->pauses);
+}
+
+static int say_gone(void)
+{
+	msg_say("the process is gone before anything was attached");
+	return EXIT_TARGET;
 }
 
 static int prepare(struct recorder *recorder)
@@ -355,10 +385,8 @@ static int prepare(struct recorder *recorder)
 	if (code)
 		return code;
 	err = follow_targets(recorder);
-	if (err) {
-		msg_say("the process is gone before anything was attached");
-		return EXIT_TARGET;
-	}
+	if (err)
+		return say_gone();
 	if (follow_attach(recorder))
 		return EXIT_FAILED;
 	return open_loop(recorder);
@@ -384,6 +412,8 @@ int recorder_run(const struct recorder_options *options, const struct features *
 			code = EXIT_TARGET;
 		if (options->wait && !recorder.windowed)
 			msg_say("perfx_trace_start was not called: nothing is recorded");
+		if (recorder.all_gone && !recorder.main_ended)
+			code = say_gone();
 	}
 	if (child_status)
 		*child_status = recorder.main_ended ? recorder.main_status : -1;

@@ -4,6 +4,7 @@
  * belongs to it is done when that is heard of: the recording begins with the first window, and in
  * between no samples are taken.
  */
+#include "base/grow.h"
 #include "record/recorder_internal.h"
 #include "record/totals.h"
 
@@ -20,6 +21,24 @@ void recording_begin(struct recorder *recorder, uint64_t start_ns)
 	memory__start(recorder->memory, start_ns);
 }
 
+/* Control records are read before others: what was recorded before the pause may still be on its
+ * way. */
+static void note_pause(struct recorder *recorder, uint64_t from_ns, uint64_t to_ns)
+{
+	if (grow_array(&recorder->pauses, &recorder->pauses_capacity, recorder->pauses_count + 1,
+		       sizeof(*recorder->pauses)))
+		return;
+	recorder->pauses[recorder->pauses_count++] = (struct recording_pause){from_ns, to_ns};
+}
+
+void windows_settle(struct recorder *recorder)
+{
+	for (size_t i = 0; i < recorder->pauses_count; i++)
+		memory__paused(recorder->memory, recorder->pauses[i].from_ns,
+			       recorder->pauses[i].to_ns);
+	recorder->pauses_count = 0;
+}
+
 static void opens(struct recorder *recorder, const struct perfx_window *window)
 {
 	recorder->paused = false;
@@ -29,7 +48,7 @@ static void opens(struct recorder *recorder, const struct perfx_window *window)
 		return;
 	}
 	books__hold(recorder->books, false);
-	memory__paused(recorder->memory, recorder->paused_ns, window->time_ns);
+	note_pause(recorder, recorder->paused_ns, window->time_ns);
 }
 
 static void closes(struct recorder *recorder, const struct perfx_window *window)
