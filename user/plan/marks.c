@@ -10,9 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Runs a compiled module. */
-#define JITTED_CALL "_ZNK3xla23PjRtCpuLoadedExecutable7ExecuteE"
-
 /* Runs an operation, or a function that has been traced ("__inference_train_step_67"): tells its
  * name, a std::string at 24, in 2.21. */
 #define EAGER_CALL "TFE_Execute"
@@ -79,13 +76,6 @@ static const struct {
 	  .text = PERFX_TEXT_STRING,
 	  .text_arg = 2,
 	  .key_offset = 16}},
-	{JITTED_CALL,
-	 true,
-	 HOST_MARKS,
-	 {.action = PERFX_MARK_CALL,
-	  .source = PERFX_SOURCE_JAX,
-	  .text = PERFX_TEXT_STRING,
-	  .text_arg = 2}},
 	{EAGER_CALL,
 	 false,
 	 HOST_MARKS,
@@ -131,9 +121,21 @@ bool mark_tells_old_torch(const char *symbol)
 	return !strncmp(symbol, ENTER_NEW, strlen(ENTER_NEW)) && strstr(symbol, "N3c108optional");
 }
 
+/* Runs a compiled module; the first argument is where its result goes. */
+static const struct perfx_mark jitted_call = {.action = PERFX_MARK_CALL,
+					      .source = PERFX_SOURCE_JAX,
+					      .text = PERFX_TEXT_STRING,
+					      .text_arg = 2};
+
 bool mark_find(const char *symbol, struct perfx_mark *mark, const char **shown,
 	       enum host_level *level)
 {
+	if (mark_runs_jitted(symbol)) {
+		*mark = jitted_call;
+		*level = HOST_MARKS;
+		*shown = NULL;
+		return true;
+	}
 	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
 		if (rules[i].prefix ? strncmp(symbol, rules[i].name, strlen(rules[i].name)) != 0
 				    : strcmp(symbol, rules[i].name) != 0)
@@ -186,11 +188,6 @@ struct finding {
 	bool old_torch;
 	struct symbol nameless; /* PyTorch's constructor of ranges; name strdup'd, NULL: none */
 };
-
-bool mark_runs_jitted(const char *symbol)
-{
-	return !strncmp(symbol, JITTED_CALL, strlen(JITTED_CALL));
-}
 
 bool mark_runs_eager(const char *symbol)
 {
@@ -327,7 +324,8 @@ static int offer(const struct symbol *symbol, void *ctx)
 	    level > plan_host_level(finding->plan) || is_planned(finding, symbol->vaddr) ||
 	    excluded(&finding->plan->options, base, symbol->name) || is_told(finding, symbol))
 		return 0;
-	if (mark_runs_jitted(symbol->name) && !plan_jitted_name(finding->image, &mark)) {
+	if (mark_runs_jitted(symbol->name) &&
+	    !plan_jitted_name(finding->image, symbol->name, &mark)) {
 		plan__refuse(finding->plan, "names of jitted functions",
 			     "not found in this release of JAX: their calls are counted together");
 		return 0;

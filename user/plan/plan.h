@@ -58,7 +58,7 @@ struct plan_options {
 	const char *step_range; /* --step-range; NULL: none */
 	bool nvtx_told;	       /* NVTX 3 is told to our library: its own functions are not probed */
 	bool python_functions; /* are told as ranges */
-	bool wait;		/* --wait: where the program says what is recorded is wanted */
+	bool wait;	       /* --wait: where the program says what is recorded is wanted */
 };
 
 struct plan_function {

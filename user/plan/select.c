@@ -221,9 +221,9 @@ static int plan_function(struct plan *plan, struct image *image, size_t module,
 	int err;
 
 	/* as a range, under the name of the function that it runs: marks.c */
-	if (function.by_default &&
-	    (mark_runs_eager(candidate->symbol) ||
-	     (mark_runs_jitted(candidate->symbol) && plan_jitted_name(image, &mark))))
+	if (function.by_default && (mark_runs_eager(candidate->symbol) ||
+				    (mark_runs_jitted(candidate->symbol) &&
+				     plan_jitted_name(image, candidate->symbol, &mark))))
 		return 0;
 	err = plan_site(plan, image, &function);
 	if (err == -ENOTSUP) {
