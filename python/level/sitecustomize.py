@@ -14,8 +14,8 @@ def give_way():
     sys.path_importer_cache.pop(here, None)
     try:
         __import__("sitecustomize")
-    except ModuleNotFoundError as error:
-        if error.name != "sitecustomize":
+    except ImportError as error:
+        if getattr(error, "name", "sitecustomize") != "sitecustomize":
             raise
     finally:
         if mine:
@@ -35,6 +35,7 @@ def load_hook(folder):
 try:
     FOLDER = give_way()
 finally:
-    if os.environ.get("PERFX_PYTHON_LIBRARY"):
+    # a program may start an older one
+    if os.environ.get("PERFX_PYTHON_LIBRARY") and sys.version_info >= (3, 8):
         load_hook(os.path.dirname(os.path.abspath(__file__)))["start"](
             os.environ["PERFX_PYTHON_LIBRARY"])

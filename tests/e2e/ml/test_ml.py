@@ -218,3 +218,25 @@ def test_ranges_and_steps(torch_python, workers):
     data = sum(f["total_ns"] for f in process["functions"] if "DataLoader" in f["name"])
     assert abs(steps["breakdown"]["data"] - data) <= data / 100
     assert not [n for n in report["not_attached"] if n["name"] == "names of record_function"]
+
+
+NVTX = """
+import torch
+for _ in range(10):
+    torch.cuda.nvtx.range_push("pushed")
+    torch.cuda.nvtx.mark("marked")
+    torch.cuda.nvtx.range_pop()
+"""
+
+
+def test_nvtx_of_torch_from_the_start(torch_python, tmp_path):
+    """run gives it a library to call; what PyTorch has out of line is not counted beside it."""
+    file = tmp_path / "report.json"
+    run = subprocess.run([PERFX, "run", "--no-calibrate", "--memory", "off", "-o", str(file), "--",
+                          torch_python, "-c", NVTX], capture_output=True, text=True, timeout=120)
+    if "NVTX functions not installed" in run.stderr:
+        pytest.skip("this PyTorch has no NVTX")
+    assert run.returncode == 0, run.stderr
+    found = {f["name"]: f["calls"] for p in json.loads(file.read_text())["processes"]
+             for f in p["functions"] if f["source"] == "nvtx"}
+    assert found == {"pushed": 10, "marked": 10}
