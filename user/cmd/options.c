@@ -57,8 +57,10 @@ static const char help_text[] =
 	"      --top N                rows a table\n"
 	"      --sort COLUMN          order of the functions, or of the table: calls, p99_ns, …\n"
 	"      --process PID|NAME     report on these processes only\n"
-	"      --table functions|callers|threads|memory|hotspots|findings|processes\n"
+	"      --table functions|callers|threads|steps|memory|hotspots|findings|processes\n"
 	"                             the table of a CSV or TSV file\n"
+	"      --template FILE        the report in a form of one's own: a text with {{verdict}}, "
+	"…\n"
 	"      --no-header            CSV and TSV without names of columns\n"
 	"      --fail-on PERCENT      diff: exit 4 when something got worse by more\n"
 	"      --cmdline full         show command lines with what looks like a secret\n"
@@ -110,6 +112,7 @@ enum long_option {
 	OPT_SORT,
 	OPT_PROCESS,
 	OPT_TABLE,
+	OPT_TEMPLATE,
 	OPT_NO_HEADER,
 	OPT_CAPTURE,
 	OPT_MAX_SIZE,
@@ -151,6 +154,7 @@ static const struct option long_options[] = {
 	{"sort", required_argument, NULL, OPT_SORT},
 	{"process", required_argument, NULL, OPT_PROCESS},
 	{"table", required_argument, NULL, OPT_TABLE},
+	{"template", required_argument, NULL, OPT_TEMPLATE},
 	{"no-header", no_argument, NULL, OPT_NO_HEADER},
 	{"capture", required_argument, NULL, OPT_CAPTURE},
 	{"max-size", required_argument, NULL, OPT_MAX_SIZE},
@@ -440,6 +444,9 @@ static int take_option(struct options *options, int option, char *value)
 		return EXIT_OK;
 	case OPT_TABLE:
 		options->table = value;
+		return EXIT_OK;
+	case OPT_TEMPLATE:
+		options->template = value;
 		return EXIT_OK;
 	case OPT_NO_HEADER:
 		options->no_header = true;

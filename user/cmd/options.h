@@ -70,6 +70,7 @@ struct options {
 	const char *table;	   /* of CSV and TSV; NULL: functions */
 	const char *sort;	   /* column; NULL: the report's own order */
 	bool no_header;		   /* CSV and TSV */
+	const char *template;	   /* a file: the report in its form; NULL: none */
 	bool as_caller;		   /* run --user */
 	const char *capture;	   /* report FILE, export FILE, diff FILE FILE */
 	const char *capture_after; /* the second */
