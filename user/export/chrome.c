@@ -10,6 +10,7 @@
 #include "analyze/place.h"
 #include "export/formats.h"
 #include "export/nesting.h"
+#include "export/values.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@ struct chrome {
 	struct nesting *nesting;
 	char **names; /* by function: the JSON of name and category, once it was needed */
 	bool begun;   /* an event was written */
+	struct value_tracks values;
 };
 
 static void begin_event(struct chrome *c)
@@ -132,6 +134,34 @@ static int on_span(void *ctx, const struct perfx_span *span)
 	return nesting__add(c->nesting, span);
 }
 
+/* --- the programs' values ----------------------------------------------------------------------
+ */
+
+static int on_value(void *ctx, const struct perfx_value *record)
+{
+	struct chrome *c = ctx;
+	struct value_track *track = value_tracks_follow(&c->values, record);
+	struct text name = {0};
+
+	if (!track)
+		return 0;
+	export_json_string(&name, track->value->name[0] ? track->value->name : "?");
+	begin_event(c);
+	fprintf(c->export->out, "{\"ph\": \"C\", \"name\": %s, \"pid\": %u, \"tid\": 0",
+		text_peek(&name), c->export->profile->processes[track->process].pid);
+	put_us(c->export->out, "ts", since_start(c, record->time_ns));
+	fprintf(c->export->out, ", \"args\": {\"value\": %.17g}}", track->now);
+	text_clear(&name);
+	return name.failed ? -ENOMEM : export_error(c->export->out);
+}
+
+static int put_values(struct chrome *c)
+{
+	int err = value_tracks_make(&c->values, c->export->profile);
+
+	return err ? err : c->export->each_value(c->export->capture, on_value, c);
+}
+
 /* --- what stands before the calls ------------------------------------------------------------- */
 
 static int put_meta(struct chrome *c, const char *what, uint32_t pid, uint32_t tid,
@@ -215,6 +245,8 @@ static int put_all(struct chrome *c)
 		err = export->each_span(export->capture, on_span, c);
 	if (!err)
 		err = nesting__flush(c->nesting);
+	if (!err && export->each_value)
+		err = put_values(c);
 	fputs("\n]}\n", export->out);
 	return err ? err : export_error(export->out);
 }
@@ -229,6 +261,7 @@ int export_chrome(const struct export *export)
 	if (c.nesting && c.names)
 		err = put_all(&c);
 	nesting__free(c.nesting);
+	value_tracks_clear(&c.values);
 	for (size_t i = 0; c.names && i <= export->profile->functions_count; i++)
 		free(c.names[i]);
 	free(c.names);
