@@ -252,7 +252,7 @@ WL_SRC   := $(wildcard tests/workloads/*.c tests/workloads/*.cc)
 WL_LIB   := $(patsubst tests/workloads/lib/%.c,$(WL)/%.so,$(wildcard tests/workloads/lib/*.c))
 WL_BIN   := $(patsubst tests/workloads/%,$(WL)/%,$(basename $(WL_SRC))) $(WL_LIB) \
             $(addprefix $(WL)/,calls-static calls-stripped calls-bare calls-split execs-other \
-                               exceptions-static exceptions-stripped marks-stripped \
+                               exceptions-static exceptions-stripped marks-stripped told-stripped \
                                marks-static stripped/marks.so calls-nopie early-static \
                                memory-static memory_chain-fp)
 WL_FLAGS := -O2 -g -fstack-protector-strong $(WARN) -Wno-missing-prototypes -D_GNU_SOURCE \

@@ -14,8 +14,13 @@
 #include "meters.bpf.h"
 #include "objects.bpf.h"
 #include "tell.bpf.h"
+#include "window.bpf.h"
 
 volatile __u32 perfx_tracing = 0;
+/* --wait: the program says when it is. */
+volatile __u32 perfx_waiting = 0;
+volatile __u32 perfx_window = 0;
+volatile __u32 perfx_windows_open = 0;
 /* The program switches stacks in user space (coroutines): see leave_any. */
 volatile __u32 perfx_many_stacks = 0;
 volatile __u32 perfx_next_process = 1;
@@ -31,6 +36,24 @@ const volatile __u32 perfx_wake_bytes = 1 << 20;
  * may be other tracers'. */
 #define RETURNS_MAX 48
 
+/* A thread that was met in an earlier window: what was open then is not. */
+__noinline int renew_thread(struct thread *t)
+{
+	struct perfx_family *family = current_family();
+	__u32 window = perfx_window;
+
+	if (!t)
+		return 0;
+	t->window = window;
+	t->depth = t->ranges = t->skipped = 0;
+	t->returns = t->declined = 0;
+	t->silencer = t->mover = t->works_taken = 0;
+	t->start_function = 0;
+	if (family && __sync_lock_test_and_set(&family->window, window) != window)
+		family->open_figures = 0;
+	return 0;
+}
+
 /* The current thread, if its process is traced. Without its state, one that `leaves` a call entered
  * it before tracing began. */
 static __always_inline struct thread *thread_find(bool create, bool leaves)
@@ -41,8 +64,11 @@ static __always_inline struct thread *thread_find(bool create, bool leaves)
 	__u32 tgid;
 
 	t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
-	if (t)
+	if (t) {
+		if (t->window != perfx_window)
+			renew_thread(t);
 		return t;
+	}
 	tgid = current_tgid();
 	family = bpf_map_lookup_elem(&perfx_families, &tgid);
 	if (!family || family->dead) {
@@ -58,6 +84,7 @@ static __always_inline struct thread *thread_find(bool create, bool leaves)
 	if (t) {
 		t->process = family->process;
 		t->tid = task->pid;
+		renew_thread(t);
 	}
 	return t;
 }
@@ -154,14 +181,12 @@ static __always_inline bool is_stale(const struct frame *f, __u64 slot)
 /* Brings a frame to the top; those above it move down. */
 __noinline int raise_frame(struct thread *t, __u32 index)
 {
-	struct frame raised;
-
 	if (!t)
 		return 0;
-	raised = *frame_at(t, index);
+	t->raised = *frame_at(t, index);
 	/* readings are kept by depth */
-	if (raised.metered && index + 1 < t->depth)
-		raised.metered = METERED_MISSED;
+	if (t->raised.metered && index + 1 < t->depth)
+		t->raised.metered = METERED_MISSED;
 	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++) {
 		if (index + 1 >= t->depth)
 			break;
@@ -170,7 +195,7 @@ __noinline int raise_frame(struct thread *t, __u32 index)
 			frame_at(t, index)->metered = METERED_MISSED;
 		index++;
 	}
-	*frame_at(t, index) = raised;
+	*frame_at(t, index) = t->raised;
 	return 0;
 }
 

@@ -10,6 +10,9 @@
  * nothing ends. PyTorch's are ended by their object, in whichever order. Ranges that any thread may
  * end are in a table and on no stack.
  *
+ * Tasks that take turns on a thread (asyncio) say to which range across threads another belongs:
+ * that is its parent then, whatever is on the stack, and is charged with its time.
+ *
  * Names become ids here, so that the table of contexts needs no user space: which of them there are
  * is read from perfx_names by who reads the rings.
  */
@@ -17,12 +20,14 @@
 #define PERFX_RANGES_BPF_H
 
 #include "frames.bpf.h"
+#include "values.bpf.h"
 
 /* The program may wait for a page of the target: a literal that nobody has looked at yet is not in
  * memory, and reading it without faults is refused. */
 const volatile bool perfx_marks_sleep = false;
 
 volatile __u32 perfx_next_name = 0;
+volatile __u32 perfx_next_allocator = PERFX_ALLOCATOR_NAMED;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -43,7 +48,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PERFX_MAX_NAMES);
 	__type(key, struct perfx_name_key);
-	__type(value, __u32); /* function */
+	__type(value, __u32); /* id */
 } perfx_name_ids SEC(".maps");
 
 struct {
@@ -67,6 +72,23 @@ static __always_inline void set_text(struct perfx_name_key *name, const char *te
 }
 #define SET_TEXT(name, literal) set_text(name, literal, sizeof(literal))
 
+/* An id for t->name, the table's entry `at`; 0: allocators have no more. */
+static __always_inline __u32 new_id(const struct thread *t, __u32 at, bool last)
+{
+	__u32 id;
+
+	if (t->name.source & PERFX_NAME_OF_VALUE)
+		return at + 1;
+	if (!(t->name.source & PERFX_NAME_OF_ALLOCATOR))
+		return __sync_fetch_and_add(&perfx_next_function, 1);
+	if (last)
+		return PERFX_ALLOCATOR_OTHER;
+	if (perfx_next_allocator >= PERFX_ALLOCATOR_OTHER)
+		return 0;
+	id = __sync_fetch_and_add(&perfx_next_allocator, 1);
+	return id < PERFX_ALLOCATOR_OTHER ? id : 0;
+}
+
 /* The id of t->name, made when it is new, unless `limit` names are there. */
 static __always_inline __u32 find_name(struct thread *t, __u32 limit)
 {
@@ -82,9 +104,11 @@ static __always_inline __u32 find_name(struct thread *t, __u32 limit)
 	name = bpf_map_lookup_elem(&perfx_names, &at);
 	if (!name)
 		return 0;
-	id = __sync_fetch_and_add(&perfx_next_function, 1);
+	id = new_id(t, at, limit == PERFX_MAX_NAMES);
+	if (!id)
+		return 0;
 	name->key = t->name;
-	name->function = id; /* last: it is complete */
+	name->id = id; /* last: it is complete */
 	if (bpf_map_update_elem(&perfx_name_ids, &t->name, &id, BPF_NOEXIST)) {
 		/* another thread was first: that one's is used */
 		known = bpf_map_lookup_elem(&perfx_name_ids, &t->name);
@@ -175,9 +199,10 @@ static __always_inline bool read_string(struct thread *t, const struct perfx_mar
 	}
 }
 
-/* The function that a range is one of: that of its name. t->machine.arguments are the marking
- * function's. 0: its name cannot be read, perhaps because t->unread is not in memory. */
-static __noinline int function_of_mark(struct thread *t, const struct perfx_mark *mark)
+/* The id of a mark's name: that of the function which all ranges of this name are.
+ * t->machine.arguments are the marking function's. 0: its name cannot be read, perhaps because
+ * t->unread is not in memory. */
+static __noinline int name_of_mark(struct thread *t, const struct perfx_mark *mark)
 {
 	if (!t || !mark)
 		return 0;
@@ -190,7 +215,7 @@ static __noinline int function_of_mark(struct thread *t, const struct perfx_mark
 	return name_id(t);
 }
 
-static __noinline int function_of_unreadable(struct thread *t, const struct perfx_mark *mark)
+static __noinline int name_of_unreadable(struct thread *t, const struct perfx_mark *mark)
 {
 	if (!t || !mark)
 		return 0;
@@ -251,6 +276,39 @@ __noinline int forget_frame(struct thread *t, __u32 index)
 	return 0;
 }
 
+/* --- what belongs to a range across threads --- */
+
+static __always_inline struct perfx_started *started_of(struct thread *t, __u64 id)
+{
+	struct perfx_started_key key = {
+		.id = id, .process = t->process, .source = PERFX_SOURCE_PERFX};
+
+	return bpf_map_lookup_elem(&perfx_started, &key);
+}
+
+/* The context of a range that belongs to t->within, or to the innermost frame. */
+__noinline int context_of_range(struct thread *t, __u32 function)
+{
+	struct perfx_started *parent;
+
+	if (!t)
+		return 0;
+	parent = t->within ? started_of(t, t->within) : NULL;
+	if (parent)
+		return context_below(parent->context, function, t->process);
+	return context_of_call(t, function);
+}
+
+/* A range that belongs to this one has lasted so long. */
+__noinline int charge_range(struct thread *t, __u64 id, __u64 duration_ns)
+{
+	struct perfx_started *parent = t && id ? started_of(t, id) : NULL;
+
+	if (parent)
+		__sync_fetch_and_add(&parent->inside_ns, duration_ns);
+	return 0;
+}
+
 /* A call of which only the beginning is told. */
 static __always_inline void tell_instant(struct thread *t, __u32 function)
 {
@@ -274,10 +332,11 @@ static __always_inline struct frame *open_range(struct thread *t, const struct p
 		tell_instant(t, function);
 		return NULL;
 	}
-	context = context_of_call(t, function);
+	context = context_of_range(t, function);
 	f = frame_at(t, t->depth);
 	__builtin_memset(f, 0, sizeof(*f));
 	f->slot = slot;
+	f->within = t->within;
 	f->function = function;
 	f->context = context;
 	f->entry = entry | (mark->source & FRAME_SOURCE_MASK) << FRAME_SOURCE_SHIFT;
@@ -290,6 +349,7 @@ static __always_inline struct frame *open_range(struct thread *t, const struct p
 static __always_inline void pop_range(struct thread *t, const struct perfx_mark *mark, __u64 now,
 				      __u32 cost_ns)
 {
+	struct frame *f;
 	__u32 index;
 
 	if (t->skipped) {
@@ -297,10 +357,14 @@ static __always_inline void pop_range(struct thread *t, const struct perfx_mark 
 		return;
 	}
 	index = find_range(t, RANGE_STACKED, mark->source);
-	if (index)
-		end_below(t, index - 1, now, cost_ns);
-	else
+	if (!index) {
 		counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
+		return;
+	}
+	f = frame_at(t, index - 1);
+	if (f->within)
+		charge_range(t, f->within, now - f->start_ns);
+	end_below(t, index - 1, now, cost_ns);
 }
 
 /* --- ranges across threads --- */
@@ -322,14 +386,20 @@ static __always_inline __u64 id_of_nameless(struct perfx_family *family, bool st
 	return STARTED_NAMELESS | (n - 1);
 }
 
-/* t->name_function begins, as `id`. */
+/* t->start_function begins, as `id`. Whose tasks take turns tells what it belongs to. */
 static __always_inline void start_apart(struct thread *t, __u32 source, __u64 id)
 {
 	struct perfx_started_key key = {.id = id, .process = t->process, .source = source};
-	struct perfx_started started = {
-		.start_ns = t->start_ns, .function = t->start_function, .tid = t->tid};
+	struct perfx_started started = {.start_ns = t->start_ns,
+					.within = t->within,
+					.function = t->start_function,
+					.tid = t->tid,
+					.window = perfx_window};
 
 	t->start_function = 0;
+	started.context = source == PERFX_SOURCE_PERFX
+				  ? context_of_range(t, started.function)
+				  : context_below(0, started.function, t->process);
 	if (!id)
 		key.id = id_of_nameless(current_family(), true);
 	if (bpf_map_update_elem(&perfx_started, &key, &started, BPF_ANY)) {
@@ -343,6 +413,7 @@ static __always_inline void stop_apart(struct thread *t, __u32 source, __u64 id,
 	struct perfx_started_key key = {.id = id, .process = t->process, .source = source};
 	struct perfx_started *started = bpf_map_lookup_elem(&perfx_started, &key);
 	struct frame f = {};
+	__u64 inside_ns, within;
 	__u32 tid = t->tid;
 
 	if (!started) {
@@ -350,18 +421,23 @@ static __always_inline void stop_apart(struct thread *t, __u32 source, __u64 id,
 		if (key.id)
 			started = bpf_map_lookup_elem(&perfx_started, &key);
 	}
-	if (!started) {
+	if (!started || started->window != perfx_window) {
 		counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
+		if (started)
+			bpf_map_delete_elem(&perfx_started, &key);
 		return;
 	}
 	f.start_ns = started->start_ns;
 	f.function = started->function;
+	f.context = started->context;
+	inside_ns = started->inside_ns;
+	within = started->within;
 	t->tid = started->tid;
 	bpf_map_delete_elem(&perfx_started, &key);
-	f.context = context_below(0, f.function, t->process);
 	now -= f.start_ns;
+	charge_range(t, within, now);
 	t->outcome.state = PERFX_FIGURE_NONE;
-	emit(t, &f, 0, now, now, PERFX_SPAN_APART);
+	emit(t, &f, 0, now, now > inside_ns ? now - inside_ns : 0, PERFX_SPAN_APART);
 	t->tid = tid;
 }
 
@@ -386,6 +462,13 @@ static __always_inline bool begins(__u8 action)
 	       action == PERFX_MARK_INSTANT;
 }
 
+/* Tells something by name that is no range. */
+static __always_inline bool tells(__u8 action)
+{
+	return action == PERFX_MARK_SET || action == PERFX_MARK_ADD ||
+	       action == PERFX_MARK_ALLOCATED || action == PERFX_MARK_FREED;
+}
+
 /* What is opened under a key that an open range has: the end of that one was not seen. */
 static __always_inline void forget_key(struct thread *t, __u64 slot)
 {
@@ -395,23 +478,24 @@ static __always_inline void forget_key(struct thread *t, __u64 slot)
 		forget_frame(t, index - 1);
 }
 
+/* What the argument that is a name names. 0: there is no room for one more. */
+static __always_inline __u32 id_of_mark(struct thread *t, const struct perfx_mark *mark)
+{
+	__u32 id = name_of_mark(t, mark);
+
+	if (perfx_marks_sleep && t->unread) {
+		touch(t);
+		id = name_of_mark(t, mark);
+	}
+	return t->unread || !id ? name_of_unreadable(t, mark) : id;
+}
+
 static __always_inline void mark_begins(struct thread *t, const struct perfx_mark *mark,
-					const struct perfx_probe *probe, __u32 index)
+					__u32 function, __u32 index)
 {
 	__u64 slot = t->machine.slot, key = t->machine.arguments[mark->key_arg & 7];
-	__u32 function = probe->function;
 
-	if (mark->text) {
-		function = function_of_mark(t, mark);
-		if (perfx_marks_sleep && t->unread) {
-			touch(t);
-			function = function_of_mark(t, mark);
-		}
-		if (t->unread || !function)
-			function = function_of_unreadable(t, mark);
-	}
-	if (!function)
-		return;
+	t->within = mark->within_arg ? t->machine.arguments[mark->within_arg & 7] : 0;
 	/* the marking function may be traced itself: what lies at `slot` is alive */
 	make_way(t, slot - 8);
 	switch (mark->action) {
@@ -457,6 +541,8 @@ static __always_inline void mark_ends(struct thread *t, const struct perfx_mark 
 		index = t->ranges ? find_range(t, RANGE_SLOT | key, 0) : 0;
 		if (index)
 			end_below(t, index - 1, now, cost_ns);
+		else if (mark->source == PERFX_SOURCE_PERFX)
+			counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
 		break;
 	case PERFX_MARK_STOP:
 		stop_apart(t, mark->source, key, now);
@@ -516,6 +602,25 @@ static __always_inline struct perfx_mark *mark_of(const struct perfx_probe *prob
 	return bpf_map_lookup_elem(&perfx_marks, &index);
 }
 
+/* What a waiting tracer records begins or ends here. Returns whether that was told. */
+static __always_inline bool turned(const struct perfx_probe *probe, const struct perfx_mark *mark,
+				   __u32 index)
+{
+	struct perfx_family *family;
+
+	if (mark->action != PERFX_MARK_RECORD && mark->action != PERFX_MARK_PAUSE)
+		return false;
+	family = perfx_waiting ? current_family() : NULL;
+	if (!family || family->dead)
+		return true;
+	count_hit(index);
+	if (mark->action == PERFX_MARK_RECORD)
+		window_open(family);
+	else
+		window_close(family);
+	return true;
+}
+
 /* A hit at the entry of a marking function. */
 static __always_inline void mark_entered(struct pt_regs *ctx, const struct perfx_probe *probe,
 					 const struct perfx_mark *mark, __u32 index)
@@ -523,8 +628,10 @@ static __always_inline void mark_entered(struct pt_regs *ctx, const struct perfx
 	__u64 now = bpf_ktime_get_ns();
 	bool opens = begins(mark->action);
 	/* what it stops may have been started by another thread */
-	struct thread *t = thread_find(opens || mark->action == PERFX_MARK_STOP,
-				       mark->action != PERFX_MARK_END);
+	struct thread *t =
+		thread_find(opens || tells(mark->action) || mark->action == PERFX_MARK_STOP,
+			    mark->action != PERFX_MARK_END);
+	__u32 id;
 
 	if (!t)
 		return;
@@ -533,8 +640,12 @@ static __always_inline void mark_entered(struct pt_regs *ctx, const struct perfx
 	if (!concerns(t, mark)) {
 		if (opens)
 			counter_add(PERFX_COUNTER_REPEATS, 1);
-	} else if (opens) {
-		mark_begins(t, mark, probe, index);
+	} else if (opens || tells(mark->action)) {
+		id = mark->text ? id_of_mark(t, mark) : probe->function;
+		if (id && opens)
+			mark_begins(t, mark, id, index);
+		else if (id)
+			mark_tells(t, mark, id, PT_REGS_FP(ctx));
 	} else {
 		mark_ends(t, mark, now, probe->call_cost_ns);
 	}

@@ -12,6 +12,7 @@
 #include "golden_compute.h"
 #include "golden_memory.h"
 #include "golden_ranges.h"
+#include "golden_told.h"
 
 /* A C trainer: train_step calls gemm and softmax; a child loads data. */
 static void golden_ordinary(struct stream *s)
@@ -261,6 +262,7 @@ static const struct golden_case golden_cases[] = {
 	{"memory-lost", golden_memory_lost},
 	{"compute", golden_compute},
 	{"compute-blind", golden_compute_blind},
+	{"told", golden_told},
 	{"ranges", golden_ranges},
 	{"ranges-blind", golden_ranges_blind},
 };

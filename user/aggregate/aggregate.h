@@ -28,6 +28,9 @@
 #define AGGREGATE_ALLOCATORS_MAX PERFX_ALLOCATOR_MMAP /* highest id */
 #define AGGREGATE_MODES_MAX	 1024		      /* of a domain */
 
+/* Values of the program's own: ids, and names in processes. Beyond it a record is undecoded. */
+#define AGGREGATE_VALUES_MAX (1u << 18)
+
 struct aggregate;
 
 struct aggregate *aggregate__new(void);

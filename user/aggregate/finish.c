@@ -17,9 +17,11 @@ void profile_clear(struct profile *profile)
 		free(process->contexts);
 		free(process->compute.sources);
 		free(process->compute.dtypes);
+		free(process->values);
 		profile_memory_clear(process->memory, process->memory_count);
 	}
 	free(profile->processes);
+	free(profile->windows);
 	*profile = (struct profile){0};
 }
 
@@ -53,6 +55,11 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 	case PERFX_LOSS_MEMORY_DROPS:
 		of = add_capped(profile->memory_records_count, count);
 		break;
+	case PERFX_LOSS_VALUE_DROPS:
+		of = profile->value_samples_count; /* they are among them */
+		if (of < count)
+			of = count;
+		break;
 	case PERFX_LOSS_MAP_FULL:
 	case PERFX_LOSS_STACK_FAILURES:
 	case PERFX_LOSS_READ_FAULTS:
@@ -63,6 +70,51 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 		break;
 	}
 	return of ? (double)count / (double)of : 0;
+}
+
+/* What a time has of another. */
+static uint64_t overlap_ns(const struct profile_window *window, uint64_t from_ns, uint64_t to_ns)
+{
+	from_ns = window->from_ns > from_ns ? window->from_ns : from_ns;
+	to_ns = window->to_ns < to_ns ? window->to_ns : to_ns;
+	return to_ns > from_ns ? to_ns - from_ns : 0;
+}
+
+uint64_t profile_recorded_ns(const struct profile *profile, const struct profile_process *process)
+{
+	uint64_t sum = 0;
+
+	if (!profile->windows_count)
+		return profile_wall_ns(process);
+	for (size_t i = 0; i < profile->windows_count; i++)
+		sum = add_capped(sum, overlap_ns(&profile->windows[i], process->from_ns,
+						 process->to_ns));
+	return sum;
+}
+
+/* Those of the stream, as far as they lie in the capture's time. */
+static int fill_windows(struct work *w)
+{
+	const struct aggregate *a = w->a;
+	struct profile *p = w->profile;
+	uint64_t end_ns = add_capped(p->start_ns, p->duration_ns), before_ns = p->start_ns;
+
+	p->windows = calloc(a->windows_count + 1, sizeof(*p->windows));
+	if (!p->windows)
+		return -ENOMEM;
+	for (size_t i = 0; i < a->windows_count; i++) {
+		struct profile_window window = a->windows[i];
+
+		if (window.from_ns < before_ns)
+			window.from_ns = before_ns;
+		if (window.to_ns > end_ns)
+			window.to_ns = end_ns;
+		if (window.to_ns < window.from_ns)
+			window.to_ns = window.from_ns;
+		before_ns = window.to_ns;
+		p->windows[p->windows_count++] = window;
+	}
+	return 0;
 }
 
 static void fill_host(struct work *w)
@@ -111,6 +163,12 @@ static int by_start(const void *left, const void *right)
 	return a->index < b->index ? -1 : a->index > b->index;
 }
 
+/* Nothing was recorded of it: the program had not said so yet. */
+static bool ended_before(const struct aggregate *a, const struct book *book)
+{
+	return a->windows_count && book->closed && book->to_ns < a->windows[0].from_ns;
+}
+
 static int fill_processes(struct work *w)
 {
 	const struct aggregate *a = w->a;
@@ -124,7 +182,8 @@ static int fill_processes(struct work *w)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < a->books_count; i++) {
 		w->places[i] = MAP64_NONE;
-		if (!a->books[i] || a->books[i]->origin == BOOK_UNKNOWN)
+		if (!a->books[i] || a->books[i]->origin == BOOK_UNKNOWN ||
+		    ended_before(a, a->books[i]))
 			continue;
 		err = facts_of_process(a, i, &p->processes[p->processes_count]);
 		p->processes[p->processes_count++].steps = steps_of_process(&a->steps, i);
@@ -196,13 +255,17 @@ static int finish(struct work *w)
 	int err;
 
 	fill_host(w);
-	err = works_settle(w->a);
+	err = fill_windows(w);
+	if (!err)
+		err = works_settle(w->a);
 	if (!err)
 		err = fill_processes(w);
 	if (!err)
 		err = rows_fill(w);
 	if (!err)
 		err = memory_fill(w);
+	if (!err)
+		err = values_fill(w);
 	if (err)
 		return err;
 	fill_overhead(w);

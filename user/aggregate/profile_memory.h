@@ -121,7 +121,7 @@ struct profile_memory {
 
 static inline const char *profile_domain_name(enum perfx_domain domain)
 {
-	static const char *const names[] = {"", "host", "tensor", "gpu"};
+	static const char *const names[] = {"", "host", "tensor", "gpu", "user"};
 
 	return names[domain];
 }

@@ -33,8 +33,9 @@ struct ender {
 
 struct step_thread {
 	uint32_t process, tid;
-	uint64_t first_ns; /* of the first range; UINT64_MAX */
-	uint64_t flops;	   /* of its calls */
+	uint64_t first_ns;  /* of the first range, of its window where there are any; UINT64_MAX */
+	uint64_t window_ns; /* when that was opened; 0 */
+	uint64_t flops;	    /* of its calls */
 	struct interval *intervals;
 	size_t count, capacity;
 	struct ender enders[ENDERS_MAX];
@@ -224,6 +225,12 @@ static struct ender *ender_of(struct step_thread *thread, uint32_t function, uns
 	return ender->durations ? ender : NULL;
 }
 
+/* Is there a step before it? What was before its window was not recorded. */
+static bool follows_another(const struct step_thread *thread, const struct ender *ender)
+{
+	return ender->series.count && ender->last_ns >= thread->window_ns;
+}
+
 /* What was computed since it ended last; false: that is not known. */
 static bool tally_step(const struct steps *steps, const struct step_thread *thread,
 		       const struct ender *ender, uint64_t from_ns, struct step_tally *into)
@@ -235,7 +242,7 @@ static bool tally_step(const struct steps *steps, const struct step_thread *thre
 		now = process->sum;
 	now.thread_flops = thread->flops;
 	*into = now;
-	if (ender->series.count) {
+	if (follows_another(thread, ender)) {
 		step_tally_subtract(into, &ender->at);
 		return true;
 	}
@@ -245,7 +252,7 @@ static bool tally_step(const struct steps *steps, const struct step_thread *thre
 static int end_step(struct steps *steps, struct step_thread *thread, struct ender *ender,
 		    uint64_t end_ns)
 {
-	uint64_t from_ns = ender->series.count ? ender->last_ns : thread->first_ns;
+	uint64_t from_ns = follows_another(thread, ender) ? ender->last_ns : thread->first_ns;
 	struct profile_step step = {
 		.count = 1, .from_ns = from_ns, .to_ns = end_ns > from_ns ? end_ns : from_ns};
 	const struct step_process *process = step_process_find(steps, thread->process);
@@ -301,6 +308,24 @@ static struct step_thread *thread_of(struct steps *steps, uint32_t process, uint
 	return &steps->threads[steps->threads_count++];
 }
 
+int steps_window(struct steps *steps, uint64_t opened_ns)
+{
+	if (grow_array(&steps->windows, &steps->windows_capacity, steps->windows_count + 1,
+		       sizeof(*steps->windows)))
+		return -ENOMEM;
+	steps->windows[steps->windows_count++] = opened_ns;
+	return 0;
+}
+
+/* When the window was opened that a time lies in; 0. */
+static uint64_t window_of(const struct steps *steps, uint64_t time_ns)
+{
+	for (size_t i = steps->windows_count; i-- > 0;)
+		if (steps->windows[i] <= time_ns)
+			return steps->windows[i];
+	return 0;
+}
+
 int steps_span(struct steps *steps, const struct perfx_span *span, unsigned class)
 {
 	struct step_thread *thread = thread_of(steps, span->process, span->tid);
@@ -308,14 +333,18 @@ int steps_span(struct steps *steps, const struct perfx_span *span, unsigned clas
 	enum profile_phase phase = class & STEP_PHASE_MASK;
 	unsigned rank = (class & STEP_RANK_MASK) >> STEP_RANK_SHIFT;
 	struct ender *ender;
+	uint64_t window_ns;
 	int err = 0;
 
 	if (!thread)
 		return errno == ENOMEM ? -ENOMEM : 0;
 	if (end_ns < span->start_ns) /* damage */
 		return 0;
-	if (span->start_ns < thread->first_ns)
+	window_ns = window_of(steps, span->start_ns);
+	if (span->start_ns < thread->first_ns || window_ns > thread->window_ns) {
 		thread->first_ns = span->start_ns;
+		thread->window_ns = window_ns;
+	}
 	if (phase)
 		err = insert(thread, (struct interval){span->start_ns, end_ns, phase});
 	ender = !err && rank ? ender_of(thread, span->function, rank) : NULL;
@@ -419,6 +448,7 @@ void steps_clear(struct steps *steps)
 		}
 	}
 	free(steps->threads);
+	free(steps->windows);
 	map64_clear(&steps->thread_ids);
 	step_processes_clear(steps);
 	*steps = (struct steps){0};

@@ -90,6 +90,25 @@ static int each_span(void *capture, export_on_span *on_span, void *ctx)
 	return replay(capture, false, give_span, &spans);
 }
 
+struct values {
+	export_on_value *on_value;
+	void *ctx;
+};
+
+static int give_value(void *ctx, const struct event *event)
+{
+	const struct values *values = ctx;
+
+	return event->kind == PERFX_KIND_VALUE ? values->on_value(values->ctx, &event->value) : 0;
+}
+
+static int each_value(void *capture, export_on_value *on_value, void *ctx)
+{
+	struct values values = {on_value, ctx};
+
+	return replay(capture, false, give_value, &values);
+}
+
 /* --- the file -----------------------------------------------------------------------------------
  */
 
@@ -114,8 +133,11 @@ static FILE *open_output(const char *path)
 static int write_file(const struct options *options, const struct export_format *format,
 		      const struct profile *profile)
 {
-	struct export export = {
-		.profile = profile, .each_span = each_span, .capture = (void *)options->capture};
+	struct export export = {.profile = profile,
+				.each_span = each_span,
+				/* most captures have none: they are not read once more for that */
+				.each_value = profile->value_samples_count ? each_value : NULL,
+				.capture = (void *)options->capture};
 	const char *path = output_path(options);
 	int err;
 

@@ -56,6 +56,7 @@ struct options {
 	size_t usdt_count;
 	const char *step_range; /* NULL: found by the names that frameworks give */
 	uint64_t steps_max;	/* 0: no end by steps */
+	bool wait;		/* --wait: until the program says so */
 	enum counters_choice counters;
 	const char *counters_names; /* COUNTERS_LISTED, borrowed */
 	enum flops_choice flops;

@@ -19,7 +19,9 @@ static uint64_t duration_of(const struct options *options)
 {
 	if (options->duration_ns)
 		return options->duration_ns;
-	return options->verb == VERB_RUN || options->steps_max ? UINT64_MAX : DEFAULT_DURATION_NS;
+	return options->verb == VERB_RUN || options->steps_max || options->wait
+		       ? UINT64_MAX
+		       : DEFAULT_DURATION_NS;
 }
 
 /* Of a capture's size, so much is kept for what closes it: totals, names of stack frames. */
@@ -134,6 +136,7 @@ static int record(const struct options *options, char *const *argv, const struct
 		.duration_ns = duration_of(options),
 		.interval_ns = options->interval_ns,
 		.steps_max = options->steps_max,
+		.wait = options->wait,
 		.plan = plan_options_of(options, features),
 		.link = options->link,
 		.ring_bytes = options->ring_bytes,

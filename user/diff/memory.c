@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DOMAINS_MAX (PERFX_DOMAIN_GPU + 1)
-
 static double known(uint64_t value)
 {
 	return value == PROFILE_ABSENT ? NAN : (double)value;
@@ -261,11 +259,11 @@ static int compare_places(const struct diff *diff, struct diff_process *process)
 
 int diff_memory(struct diff *diff, struct diff_process *process)
 {
-	process->memory = calloc(DOMAINS_MAX + 1, sizeof(*process->memory));
+	process->memory = calloc(PERFX_DOMAINS + 1, sizeof(*process->memory));
 	if (!process->memory)
 		return -ENOMEM;
 	compare_resident(diff, process);
-	for (unsigned domain = 1; domain < DOMAINS_MAX; domain++)
+	for (unsigned domain = 1; domain < PERFX_DOMAINS; domain++)
 		compare_domain(diff, process, domain);
 	return compare_places(diff, process);
 }

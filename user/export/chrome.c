@@ -14,6 +14,7 @@
 #include "export/formats.h"
 #include "export/nesting.h"
 #include "export/steps.h"
+#include "export/values.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@ struct chrome {
 	struct export_steps *steps;
 	char **names; /* by function: the JSON of name and category, once it was needed */
 	bool begun;   /* an event was written */
+	struct value_tracks values;
 };
 
 static void begin_event(struct chrome *c)
@@ -205,6 +207,34 @@ static int on_span(void *ctx, const struct perfx_span *span)
 	return nesting__add(c->nesting, span);
 }
 
+/* --- the programs' values ----------------------------------------------------------------------
+ */
+
+static int on_value(void *ctx, const struct perfx_value *record)
+{
+	struct chrome *c = ctx;
+	struct value_track *track = value_tracks_follow(&c->values, record);
+	struct text name = {0};
+
+	if (!track)
+		return 0;
+	export_json_string(&name, track->value->name[0] ? track->value->name : "?");
+	begin_event(c);
+	fprintf(c->export->out, "{\"ph\": \"C\", \"name\": %s, \"pid\": %u, \"tid\": 0",
+		text_peek(&name), c->export->profile->processes[track->process].pid);
+	put_us(c->export->out, "ts", since_start(c, record->time_ns));
+	fprintf(c->export->out, ", \"args\": {\"value\": %.17g}}", track->now);
+	text_clear(&name);
+	return name.failed ? -ENOMEM : export_error(c->export->out);
+}
+
+static int put_values(struct chrome *c)
+{
+	int err = value_tracks_make(&c->values, c->export->profile);
+
+	return err ? err : c->export->each_value(c->export->capture, on_value, c);
+}
+
 /* --- what stands before the calls ------------------------------------------------------------- */
 
 static void put_counter(struct chrome *c, const struct profile_process *process, const char *name,
@@ -269,6 +299,8 @@ static int put_all(struct chrome *c)
 		err = export->each_span(export->capture, on_span, c);
 	if (!err)
 		err = nesting__flush(c->nesting);
+	if (!err && export->each_value)
+		err = put_values(c);
 	fputs("\n]}\n", export->out);
 	return err ? err : export_error(export->out);
 }
@@ -284,6 +316,7 @@ int export_chrome(const struct export *export)
 	if (c.nesting && c.steps && c.names)
 		err = put_all(&c);
 	nesting__free(c.nesting);
+	value_tracks_clear(&c.values);
 	export_steps__free(c.steps);
 	for (size_t i = 0; c.names && i <= export->profile->functions_count; i++)
 		free(c.names[i]);

@@ -14,6 +14,7 @@
 
 /* 0, or what is not 0 ends it. */
 typedef int export_on_span(void *ctx, const struct perfx_span *span);
+typedef int export_on_value(void *ctx, const struct perfx_value *value);
 
 struct export
 {
@@ -23,6 +24,8 @@ struct export
 	/* Gives each call's record, in the order of the capture. 0 or what on_span returned, or
 	 * -errno. */
 	int (*each_span)(void *capture, export_on_span *on_span, void *ctx);
+	/* Likewise the programs' values; NULL: there are none. */
+	int (*each_value)(void *capture, export_on_value *on_value, void *ctx);
 	void *capture;
 };
 

@@ -13,8 +13,10 @@
 #include "export/formats.h"
 
 #include <errno.h>
+#include <math.h>
 
 #define FUNCTIONS_MAX 200 /* of a process */
+#define VALUES_MAX    200
 
 /* Escaped for a label's value: backslash, quote, line end; the last cannot come any more. */
 static void add_label(struct text *line, const char *key, const char *harmless)
@@ -265,6 +267,62 @@ static int put_memory(const struct export *export, struct text *line,
 	return err;
 }
 
+/* --- the programs' values ----------------------------------------------------------------------
+ */
+
+struct value_figure {
+	const char *name, *series, *type, *help;
+	double (*of)(const struct profile_value *value); /* NaN: not known */
+};
+
+static double value_of(const struct profile_value *value)
+{
+	return value->value;
+}
+
+static double sum_of(const struct profile_value *value)
+{
+	return value->sum;
+}
+
+static double samples_of(const struct profile_value *value)
+{
+	return (double)value->samples_count;
+}
+
+/* A sum may fall: it is a gauge. */
+static const struct value_figure value_figures[] = {
+	{"perfx_counter_value", "perfx_counter_value", "gauge",
+	 "The program's own counters, at the end.", value_of},
+	{"perfx_counter_sum", "perfx_counter_sum", "gauge", "Sum of the numbers given.", sum_of},
+	{"perfx_counter_samples", "perfx_counter_samples_total", "counter",
+	 "How often it was given.", samples_of},
+};
+
+static int put_values(const struct export *export, struct text *line,
+		      const struct value_figure *figure)
+{
+	int err = 0;
+
+	put_type(export->out, figure->name, figure->type, NULL, figure->help);
+	for (size_t i = 0; i < export->profile->processes_count && !err; i++) {
+		const struct profile_process *process = &export->profile->processes[i];
+
+		/* those with most samples come first */
+		for (size_t j = 0; j < process->values_count && j < VALUES_MAX && !err; j++) {
+			const struct profile_value *value = &process->values[j];
+
+			if (!isfinite(figure->of(value)))
+				continue;
+			open_series(line, figure->series, process);
+			add_foreign(line, "name", value->name);
+			text_printf(line, "} %.17g", figure->of(value));
+			err = end_line(export->out, line);
+		}
+	}
+	return err;
+}
+
 /* --- steps ------------------------------------------------------------------------------------ */
 
 static bool any_steps(const struct profile *profile)
@@ -395,6 +453,9 @@ int export_openmetrics(const struct export *export)
 		err = put_resident(export, &line);
 	for (size_t i = 0; i < sizeof(memory_figures) / sizeof(memory_figures[0]) && !err; i++)
 		err = put_memory(export, &line, &memory_figures[i]);
+	for (size_t i = 0; i < sizeof(value_figures) / sizeof(value_figures[0]) && !err; i++)
+		if (export->profile->value_samples_count)
+			err = put_values(export, &line, &value_figures[i]);
 	if (!err)
 		err = put_steps(export, &line);
 	if (!err)

@@ -14,6 +14,7 @@
 #include "export/formats.h"
 #include "export/nesting.h"
 #include "export/steps.h"
+#include "export/values.h"
 #include "export/wire.h"
 
 #include <errno.h>
@@ -44,6 +45,7 @@ enum {
 	EVENT_CATEGORY_NAME = 22,
 	EVENT_NAME_NAME = 23,
 	EVENT_COUNTER = 30,
+	EVENT_DOUBLE = 44,
 };
 enum { TYPE_BEGIN = 1, TYPE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
 enum {
@@ -75,6 +77,7 @@ struct perfetto {
 	uint64_t *step_uuids;	 /* likewise; 0: no step yet */
 	bool *sent;		 /* by function: its name has been sent */
 	uint64_t uuids_count;	 /* given so far */
+	struct value_tracks values;
 	struct text out, packet, message, inner;
 };
 
@@ -429,6 +432,44 @@ static int put_memory(struct perfetto *p, size_t i, const struct profile_memory 
 	return err;
 }
 
+/* A value's name is the program's own: it gets a track beside those of ours. */
+static int put_value_track(struct perfetto *p, struct value_track *track)
+{
+	track->data = ++p->uuids_count;
+	wire_integer(&p->message, TRACK_UUID, track->data);
+	add_name(&p->message, TRACK_NAME, track->value->name[0] ? track->value->name : "?");
+	wire_integer(&p->message, TRACK_PARENT, p->process_uuids[track->process]);
+	wire_message(&p->message, TRACK_COUNTER, &p->inner); /* empty: of no unit */
+	wire_message(&p->packet, PACKET_TRACK, &p->message);
+	return put_packet(p);
+}
+
+static int on_value(void *ctx, const struct perfx_value *record)
+{
+	struct perfetto *p = ctx;
+	struct value_track *track = value_tracks_follow(&p->values, record);
+	int err = 0;
+
+	if (!track)
+		return 0;
+	if (!track->data)
+		err = put_value_track(p, track);
+	wire_integer(&p->message, EVENT_TYPE, TYPE_COUNTER);
+	wire_integer(&p->message, EVENT_TRACK, track->data);
+	wire_double(&p->message, EVENT_DOUBLE, track->now);
+	wire_integer(&p->packet, PACKET_TIMESTAMP, record->time_ns);
+	wire_integer(&p->packet, PACKET_FLAGS, FLAGS_NEEDED);
+	wire_message(&p->packet, PACKET_EVENT, &p->message);
+	return err ? err : put_packet(p);
+}
+
+static int put_values(struct perfetto *p)
+{
+	int err = value_tracks_make(&p->values, p->export->profile);
+
+	return err ? err : p->export->each_value(p->export->capture, on_value, p);
+}
+
 static int put_process_tracks(struct perfetto *p, size_t i)
 {
 	const struct profile_process *process = &p->export->profile->processes[i];
@@ -454,6 +495,8 @@ static int put_all(struct perfetto *p)
 		err = export->each_span(export->capture, on_span, p);
 	if (!err)
 		err = nesting__flush(p->nesting);
+	if (!err && export->each_value)
+		err = put_values(p);
 	return err ? err : write_out(p, 0);
 }
 
@@ -475,6 +518,7 @@ int export_perfetto(const struct export *export)
 	free(p.step_uuids);
 	free(p.sent);
 	map64_clear(&p.processes);
+	value_tracks_clear(&p.values);
 	text_clear(&p.out);
 	text_clear(&p.packet);
 	text_clear(&p.message);

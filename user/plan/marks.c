@@ -133,6 +133,12 @@ bool plan_mark_begins(const struct perfx_mark *mark)
 	case PERFX_MARK_POP:
 	case PERFX_MARK_END:
 	case PERFX_MARK_STOP:
+	case PERFX_MARK_SET:
+	case PERFX_MARK_ADD:
+	case PERFX_MARK_ALLOCATED:
+	case PERFX_MARK_FREED:
+	case PERFX_MARK_RECORD:
+	case PERFX_MARK_PAUSE:
 	case PERFX_MARK_INVALID:
 		break;
 	}
@@ -204,6 +210,7 @@ static const char *place(const struct finding *finding, struct plan_function *fu
 	struct site_options options = {
 		.entry_only = finding->plan->options.site_entry_only,
 		.optimized_nop5 = finding->plan->options.optimized_nop5,
+		.nop5_kills = finding->plan->options.nop5_kills,
 		.argument_regs = argument_regs(mark),
 		/* where the object will be is looked for in the first argument's own register */
 		.arguments_may_move = mark->action != PERFX_MARK_BEGIN,

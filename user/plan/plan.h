@@ -43,7 +43,7 @@ struct plan_options {
 	size_t patterns_count;
 	enum return_mode return_mode;
 	bool site_entry_only;
-	bool optimized_nop5;
+	bool optimized_nop5, nop5_kills; /* as in site_options */
 	/* Session links: an entry can decline its return probe. Without, the kernel drops those
 	 * nested deeper than 64 a thread, and logs each. */
 	bool return_guard;
@@ -56,6 +56,7 @@ struct plan_options {
 	const char *const *usdt; /* --usdt, globs of provider:name; borrowed */
 	size_t usdt_count;
 	const char *step_range; /* --step-range; NULL: none */
+	bool wait;		/* --wait: where the program says what is recorded is wanted */
 };
 
 struct plan_function {

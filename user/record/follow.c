@@ -82,6 +82,9 @@ void follow_record(void *ctx, const struct perfx_record *record)
 		if (recorder->frames)
 			frames__stack(recorder->frames, (const struct perfx_stack *)record);
 		break;
+	case PERFX_KIND_WINDOW:
+		window_turns(recorder, (const struct perfx_window *)record);
+		break;
 	case PERFX_KIND_EXIT:
 		on_exit_event(recorder, (const struct perfx_exit *)record);
 		break;

@@ -172,12 +172,20 @@ static uint64_t cpu_of_all(struct recorder *recorder)
 	return cpu_ns;
 }
 
-static void meter_threads(struct recorder *recorder)
+void meter_threads(struct recorder *recorder)
 {
 	size_t count;
 	const pid_t *pids = books__pids(recorder->books, &count);
 
 	meters__scan(recorder->meters, recorder->tracer, pids, count);
+}
+
+static bool drain(struct recorder *recorder)
+{
+	bool more = reader__drain(recorder->reader);
+
+	windows_settle(recorder);
+	return more;
 }
 
 static void on_tick(struct recorder *recorder)
@@ -186,13 +194,14 @@ static void on_tick(struct recorder *recorder)
 
 	if (read(recorder->timer_fd, &expirations, sizeof(expirations)) < 0)
 		return;
-	reader__drain(recorder->reader);
+	drain(recorder);
 	meter_threads(recorder);
 	probes__enforce_budget(recorder->probes, now);
-	memory__enforce_budget(recorder->memory, now,
-			       memory__due(recorder->memory, now) ? cpu_of_all(recorder)
-								  : UINT64_MAX);
-	if (now >= recorder->next_sample_ns) {
+	if (!recorder->paused)
+		memory__enforce_budget(recorder->memory, now,
+				       memory__due(recorder->memory, now) ? cpu_of_all(recorder)
+									  : UINT64_MAX);
+	if (!recorder->paused && now >= recorder->next_sample_ns) {
 		books__sample(recorder->books, false);
 		recorder->next_sample_ns = now + recorder->options->interval_ns;
 	}
@@ -243,7 +252,7 @@ static void loop(struct recorder *recorder)
 				on_tick(recorder);
 				break;
 			case WATCH_RINGS:
-				reader__drain(recorder->reader);
+				drain(recorder);
 				break;
 			case WATCH_MAPPINGS:
 				break;
@@ -256,8 +265,7 @@ static void loop(struct recorder *recorder)
 
 /* --- a whole recording --- */
 
-/* What is counted, or, where somebody could miss it, why nothing is. */
-static void tell_meters(struct recorder *recorder)
+void tell_meters(struct recorder *recorder)
 {
 	if (meters__counters(recorder->meters) || meters__all_functions(recorder->meters) ||
 	    has_figures(recorder->plan))
@@ -277,36 +285,46 @@ static bool have_all_ended(const struct recorder *recorder)
 	return true;
 }
 
-static void trace(struct recorder *recorder)
+static void start(struct recorder *recorder)
 {
-	struct totals totals = {0};
+	uint64_t now_ns = clock_monotonic_ns(), duration_ns = recorder->options->duration_ns;
 
-	recorder->start_ns = clock_monotonic_ns();
-	totals_host(recorder->sink, recorder->options, recorder->start_ns);
-	books__sample(recorder->books, true);
-	recorder->next_sample_ns = recorder->start_ns + recorder->options->interval_ns;
-	if (recorder->options->duration_ns == UINT64_MAX)
-		recorder->end_ns = UINT64_MAX;
-	else
-		recorder->end_ns = recorder->start_ns + recorder->options->duration_ns;
-	meter_threads(recorder);
-	tell_meters(recorder);
-	memory__start(recorder->memory, recorder->start_ns);
-	tracer__start(recorder->tracer);
+	recorder->end_ns = duration_ns == UINT64_MAX ? UINT64_MAX : now_ns + duration_ns;
+	if (recorder->options->wait) {
+		recorder->paused = true;
+		books__hold(recorder->books, true);
+		tracer__wait(recorder->tracer);
+	} else {
+		recording_begin(recorder, now_ns);
+		tracer__start(recorder->tracer);
+	}
 	/* an end from here on is seen as it comes to pass, one before it never */
 	recorder->all_gone = have_all_ended(recorder);
 	/* after the start: whoever reads the line may count on every call from here on */
 	say_waiting(recorder);
+	if (recorder->options->wait)
+		say_program_decides(recorder);
 	say_tracing(recorder);
 	if (recorder->options->launch)
 		launch__go(recorder->options->launch);
+}
+
+static void trace(struct recorder *recorder)
+{
+	struct totals totals = {0};
+
+	start(recorder);
 	loop(recorder);
 
 	totals.end_ns = clock_monotonic_ns();
 	books__sample(recorder->books, true);
 	tracer__stop(recorder->tracer);
-	while (reader__drain(recorder->reader))
+	while (drain(recorder))
 		;
+	if (!recorder->begun)
+		recording_begin(recorder, totals.end_ns);
+	else if (recorder->paused)
+		totals.end_ns = recorder->paused_ns;
 	totals.spans_count = reader__spans_count(recorder->reader);
 	totals.killed = recorder->main_ended && (recorder->main_status & 0x7f);
 	totals.exited = recorder->main_ended;
@@ -339,6 +357,7 @@ static void close_rooms(struct recorder *recorder)
 	if (recorder->timer_fd >= 0)
 		close(recorder->timer_fd);
 	free(recorder->scans);
+	free(recorder->pauses);
 }
 
 static int say_gone(void)
@@ -391,6 +410,8 @@ int recorder_run(const struct recorder_options *options, const struct features *
 		trace(&recorder);
 		if (recorder.main_ended && (recorder.main_status & 0x7f) && !options->launch)
 			code = EXIT_TARGET;
+		if (options->wait && !recorder.windowed)
+			msg_say("perfx_trace_start was not called: nothing is recorded");
 		if (recorder.all_gone && !recorder.main_ended)
 			code = say_gone();
 	}

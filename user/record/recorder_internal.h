@@ -40,6 +40,14 @@ struct recorder {
 	size_t waiting_said;
 	bool given_told, peaks_told;
 	struct step_watch *steps; /* NULL: not by steps */
+	bool begun;		  /* the recording has its beginning */
+	bool windowed;		  /* --wait: a window was open */
+	bool paused;		  /* --wait: none is */
+	uint64_t paused_ns;	  /* since then */
+	struct recording_pause {
+		uint64_t from_ns, to_ns;
+	} * pauses; /* that memory has not been told of */
+	size_t pauses_count, pauses_capacity;
 };
 
 /* follow.c: whom the recording is about, from the targets that were named to what they start and
@@ -66,9 +74,20 @@ struct step_watch *step_watch__new(struct sink *sink, uint64_t steps_max);
 void step_watch__free(struct step_watch *watch);
 bool step_watch__done(const struct step_watch *watch);
 
+/* windows.c: what the recording begins with, at a time; --wait: what a program says of it. */
+void recording_begin(struct recorder *recorder, uint64_t start_ns);
+void window_turns(struct recorder *recorder, const struct perfx_window *window);
+/* To be called when the rings have been read. */
+void windows_settle(struct recorder *recorder);
+/* recorder.c: what is counted, or, where somebody could miss it, why nothing is. */
+void tell_meters(struct recorder *recorder);
+void meter_threads(struct recorder *recorder);
+
 /* say.c: what a person is told. */
 void say_scan_error(pid_t pid, const struct recorder *recorder, ssize_t err);
 void say_waiting(struct recorder *recorder);
 void say_tracing(struct recorder *recorder);
+void say_program_decides(const struct recorder *recorder);
+void say_turned(const struct perfx_window *window);
 
 #endif

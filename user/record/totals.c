@@ -104,6 +104,29 @@ static void send_refusals(struct sink *sink, struct pack_buffer *buffer, const s
 	}
 }
 
+struct lost_values {
+	struct sink *sink;
+	struct pack_buffer *buffer;
+};
+
+static void send_lost_value(void *ctx, const struct perfx_value_key *key,
+			    const struct perfx_value_lost *lost)
+{
+	const struct lost_values *values = ctx;
+	struct perfx_value_book record = {
+		.process = key->process,
+		.value = key->value,
+		.sets_count = lost->sets_count,
+		.adds_count = lost->adds_count,
+		.sum = lost->sum,
+		.unsummed_count = lost->unsummed_count,
+		.last_bits = lost->last_bits,
+		.last_ns = lost->last_ns,
+	};
+
+	send(values->sink, PACK(values->buffer, PERFX_KIND_VALUE_BOOK, record));
+}
+
 /* What only the end knows of the recording as a whole. */
 struct counts {
 	uint64_t entries, spans, detached;
@@ -132,6 +155,7 @@ static void send_losses(struct sink *sink, struct pack_buffer *buffer, const str
 		{PERFX_LOSS_CONTROL_DROPS, tracer__counter(tracer, PERFX_COUNTER_CONTROL_DROPS)},
 		{PERFX_LOSS_STACK_FAILURES, tracer__counter(tracer, PERFX_COUNTER_STACK_FAILURES)},
 		{PERFX_LOSS_MEMORY_DROPS, tracer__counter(tracer, PERFX_COUNTER_MEMORY_DROPS)},
+		{PERFX_LOSS_VALUE_DROPS, tracer__counter(tracer, PERFX_COUNTER_VALUE_DROPS)},
 		{PERFX_LOSS_FOREIGN_HITS, tracer__counter(tracer, PERFX_COUNTER_FOREIGN_HITS)},
 	};
 
@@ -170,6 +194,7 @@ void totals_end(struct sink *sink, struct tracer *tracer, const struct plan *pla
 	if (!buffer)
 		return;
 	send_books(sink, buffer, tracer);
+	tracer__each_value_lost(tracer, send_lost_value, &(struct lost_values){sink, buffer});
 	counts.entries = probes__report_hits(probes);
 	probes__refuse_nameless(probes);
 	send_refusals(sink, buffer, plan);

@@ -36,6 +36,8 @@ void compose_ranges(struct composer *c, const struct profile_process *process);
 void compose_steps(struct composer *c, const struct profile_process *process);
 /* moved.c: what collectives move */
 void compose_moved(struct composer *c, const struct profile_process *process);
+/* values.c: the program's own counters */
+void compose_values(struct composer *c, const struct profile_process *process);
 /* counters.c: perf events of calls, or why there are none */
 void compose_counters(struct composer *c, const struct profile_process *process);
 /* memory.c: all of a process's memory */

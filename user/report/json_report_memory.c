@@ -198,7 +198,7 @@ static int read_allocators(struct profile_memory *memory, const json_t *from)
 
 static enum perfx_domain domain_of(const json_t *from)
 {
-	for (int domain = PERFX_DOMAIN_HOST; domain <= PERFX_DOMAIN_GPU; domain++)
+	for (int domain = PERFX_DOMAIN_HOST; domain <= PERFX_DOMAIN_USER; domain++)
 		if (!strcmp(profile_domain_name((enum perfx_domain)domain),
 			    json_text_of(from, "domain")))
 			return (enum perfx_domain)domain;

@@ -64,6 +64,28 @@ static void put_tool(struct json_output *o, const struct profile *p)
 	json_close(o, '}');
 }
 
+/* Since the start, as peak_at_ns is. */
+static void put_windows(struct json_output *o, const struct profile *p)
+{
+	uint64_t sum_ns = 0;
+
+	if (!p->windows_count)
+		return;
+	json_open(o, "windows", '[');
+	for (size_t i = 0; i < p->windows_count; i++) {
+		const struct profile_window *window = &p->windows[i];
+		json_t *object = json_object();
+
+		sum_ns += window->to_ns - window->from_ns;
+		json_object_set_new(object, "start_ns",
+				    json_of_integer(window->from_ns - p->start_ns));
+		json_object_set_new(object, "end_ns", json_of_integer(window->to_ns - p->start_ns));
+		json_put(o, NULL, object);
+	}
+	json_close(o, ']');
+	json_put(o, "recorded_ns", json_of_integer(sum_ns));
+}
+
 static void put_capture(struct json_output *o, const struct profile *p)
 {
 	json_t *reasons = json_array();
@@ -77,6 +99,7 @@ static void put_capture(struct json_output *o, const struct profile *p)
 	json_open(o, "capture", '{');
 	json_put(o, "start_unix_ns", json_of_integer(p->start_unix_ns));
 	json_put(o, "duration_ns", json_of_integer(p->duration_ns));
+	put_windows(o, p);
 	json_put(o, "partial", json_boolean(p->partial != 0));
 	json_put(o, "partial_reasons", reasons);
 	json_open(o, "host", '{');
@@ -302,6 +325,7 @@ static void put_process(struct json_output *o, const struct profile *p,
 	json_put_memory(o, p, process, analysis);
 	json_put_compute(o, p, process);
 	json_put_steps(o, p, process);
+	json_put_values(o, process);
 	json_put_counters(o, p, process);
 	json_open(o, "threads", '[');
 	for (size_t i = 0; i < process->threads_count; i++)
@@ -332,7 +356,7 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 	put_not_attached(&o, profile);
 	json_put_peaks(&o, profile);
 	if (profile->meters_why)
-		json_put(&o, "counters_missing", json_of_string(profile->meters_why));
+		json_put(&o, "perf_counters_missing", json_of_string(profile->meters_why));
 	json_open(&o, "processes", '[');
 	for (size_t i = 0; i < profile->processes_count; i++)
 		put_process(&o, profile, &profile->processes[i], &analysis->processes[i]);

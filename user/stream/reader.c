@@ -50,31 +50,45 @@ static void shown_name(const struct perfx_name *name, char text[PERFX_NAME_BYTES
 	strcpy(text + length, "…");
 }
 
-static void describe_name(struct reader *reader, uint32_t at, const struct perfx_name *name)
+static const struct perfx_record *describe_range(struct reader *reader,
+						 const struct perfx_name *name, const char *text)
 {
-	char text[PERFX_NAME_BYTES + 8];
-	struct perfx_function record = {.function = name->function,
+	struct perfx_function record = {.function = name->id,
 					.source = (uint16_t)name->key.source,
 					.flags = PERFX_FUNCTION_RANGE};
-	const struct perfx_record *packed;
 
-	shown_name(name, text);
 	if (reader->step_range && !strcmp(reader->step_range, text))
 		record.flags |= PERFX_FUNCTION_STEP;
-	packed = PACK(&reader->buffer, PERFX_KIND_FUNCTION, record, text, "", "");
+	return PACK(&reader->buffer, PERFX_KIND_FUNCTION, record, text, "", "");
+}
+
+static void describe_name(struct reader *reader, uint32_t at, const struct perfx_name *name)
+{
+	struct perfx_value_name value = {.value = name->id};
+	struct perfx_allocator allocator = {.allocator = (uint16_t)name->id,
+					    .domain = PERFX_DOMAIN_USER};
+	const struct perfx_record *packed;
+	char text[PERFX_NAME_BYTES + 8];
+
+	shown_name(name, text);
+	if (name->key.source & PERFX_NAME_OF_VALUE)
+		packed = PACK(&reader->buffer, PERFX_KIND_VALUE_NAME, value, text);
+	else if (name->key.source & PERFX_NAME_OF_ALLOCATOR)
+		packed = PACK(&reader->buffer, PERFX_KIND_ALLOCATOR, allocator, text, "");
+	else
+		packed = describe_range(reader, name, text);
 	sink_record(reader->sink, packed, packed->size);
 	reader->names_known[at] = true;
 }
 
-/* As describe_contexts, for the names of ranges, which contexts refer to. */
+/* As describe_contexts, for the names of ranges, which contexts refer to, and of what else. */
 static void describe_names(struct reader *reader)
 {
 	uint32_t count;
 	const struct perfx_name *names = tracer__names(reader->tracer, &count);
 
 	for (uint32_t at = reader->names_low; at < count; at++)
-		if (!reader->names_known[at] &&
-		    __atomic_load_n(&names[at].function, __ATOMIC_ACQUIRE))
+		if (!reader->names_known[at] && __atomic_load_n(&names[at].id, __ATOMIC_ACQUIRE))
 			describe_name(reader, at, &names[at]);
 	while (reader->names_low < count && reader->names_known[reader->names_low])
 		reader->names_low++;
@@ -130,14 +144,21 @@ static void introduce(struct reader *reader, uint32_t process, uint32_t context)
 		describe_contexts(reader);
 }
 
+/* A span, or a value. */
 static int on_span(void *ctx, void *data, size_t size)
 {
 	struct reader *reader = ctx;
-	const struct perfx_span *span = data;
+	const struct perfx_record *record = data;
 
-	introduce(reader, span->process, span->context);
+	if (record->kind == PERFX_KIND_VALUE) {
+		introduce(reader, ((const struct perfx_value *)data)->process, 0);
+	} else {
+		const struct perfx_span *span = data;
+
+		introduce(reader, span->process, span->context);
+		reader->spans_count++;
+	}
 	sink_record(reader->sink, data, size);
-	reader->spans_count++;
 	return --reader->budget ? 0 : -EAGAIN;
 }
 
