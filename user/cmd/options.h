@@ -73,6 +73,7 @@ struct options {
 	bool no_header;		   /* CSV and TSV */
 	const char *template;	   /* a file: the report in its form; NULL: none */
 	bool as_caller;		   /* run --user */
+	bool python_functions;	   /* run --python-level 1 */
 	const char *capture;	   /* report FILE, export FILE, diff FILE FILE */
 	const char *capture_after; /* the second */
 	double fail_on;		   /* diff: a share; 0: not given */
