@@ -10,7 +10,7 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W "$(ps -eo pid=,comm= | awk '{print $1; print $2}')" -- "$cur")
 		return
 		;;
-	-o | --output | --capture)
+	-o | --output | --capture | --template)
 		_filedir
 		return
 		;;
@@ -86,7 +86,7 @@ _perfx_trace() {
 			-p --pid -a --all -F --functions --memory --no-children --user
 			--flops --flops-rules --counters --host-level --python-level --usdt --step-range --steps
 			-d --duration -o --output -f --format --capture --max-size --top --cmdline
-			--sort --process --table --no-header --fail-on
+			--sort --process --table --template --no-header --fail-on
 			--link --return --probe-site --compensate --no-calibrate
 			--peak-flops --peak-bandwidth --no-peaks
 			--ring-size --interval --max-functions
