@@ -84,7 +84,7 @@ _perfx_trace() {
 	if [[ $cur == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W '
 			-p --pid -a --all -F --functions --memory --no-children --user
-			--flops --flops-rules --counters --host-level --python-level --usdt --step-range --steps
+			--flops --flops-rules --counters --host-level --python-level --usdt --step-range --steps --wait
 			-d --duration -o --output -f --format --capture --max-size --top --cmdline
 			--sort --process --table --template --no-header --fail-on
 			--link --return --probe-site --compensate --no-calibrate

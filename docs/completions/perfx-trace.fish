@@ -26,6 +26,7 @@ complete -c perfx-trace -l host-level -x -a '0 1 2 3' -d 'What is traced without
 complete -c perfx-trace -l usdt -x -d 'USDT probes, counted: PROVIDER:NAME'
 complete -c perfx-trace -l step-range -x -d 'The range whose end is a step'
 complete -c perfx-trace -l steps -x -d 'Ends the recording after so many steps'
+complete -c perfx-trace -l wait -d 'Records only what the program says'
 complete -c perfx-trace -l flops-rules -r -F -d 'What functions of yours do'
 complete -c perfx-trace -l no-children -d 'Not the children'
 complete -c perfx-trace -l user -d 'run: as the user who called sudo'
