@@ -243,7 +243,7 @@ $(BUILD)/fuzz_capture $(BUILD)/seeds: $(BUILD)/%: tests/fuzz/%.c $(LIB) $(BUILD)
 
 # Writes the reports that test_golden compares with anew; read the difference before committing it.
 .PHONY: golden-update
-golden-update: $(BUILD)/unit/test_golden $(BUILD)/unit/test_export
+golden-update: $(BUILD)/unit/test_golden $(BUILD)/unit/test_export $(BUILD)/unit/test_difference
 	-for test in $^; do PERFX_GOLDEN_UPDATE=1 $$test --quiet; done
 	git --no-pager diff --stat -- tests/golden
 

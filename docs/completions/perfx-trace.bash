@@ -63,7 +63,7 @@ _perfx_trace() {
 		return
 		;;
 	--table)
-		mapfile -t COMPREPLY < <(compgen -W 'functions callers threads memory hotspots findings processes' -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W 'functions callers threads steps memory hotspots findings processes' -- "$cur")
 		return
 		;;
 	-F | --functions | -d | --duration | --top | --process | --ring-size | --interval | --max-functions | --peak-flops | --peak-bandwidth | --max-size | --fail-on | --usdt | --step-range | --steps)

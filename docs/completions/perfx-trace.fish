@@ -38,7 +38,7 @@ complete -c perfx-trace -l max-size -x -d 'Size of the capture at which the reco
 complete -c perfx-trace -l top -x -d 'Rows a table'
 complete -c perfx-trace -l sort -x -a 'name calls self_ns total_ns avg_ns p50_ns p95_ns p99_ns max_ns' -d 'Order of the functions or of the table'
 complete -c perfx-trace -l process -x -a '(__fish_complete_pids)' -d 'Report on these only'
-complete -c perfx-trace -l table -x -a 'functions callers threads memory hotspots findings processes' -d 'Table of a CSV or TSV file'
+complete -c perfx-trace -l table -x -a 'functions callers threads steps memory hotspots findings processes' -d 'Table of a CSV or TSV file'
 complete -c perfx-trace -l no-header -d 'CSV and TSV without names of columns'
 complete -c perfx-trace -n '__fish_seen_subcommand_from diff' -l fail-on -x -d 'Exit 4 when something got worse by more: 5%'
 complete -c perfx-trace -l cmdline -x -a 'hidden full' -d 'Command lines with secrets'

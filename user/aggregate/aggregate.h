@@ -50,6 +50,10 @@ void aggregate__free(struct aggregate *aggregate);
  */
 int aggregate__add(struct aggregate *aggregate, const struct event *event);
 
+/* Does the call say something of steps? With such calls alone, and all other records, the profile's
+ * steps are whole but for what they compute. */
+bool aggregate__shows_step(const struct aggregate *aggregate, const struct perfx_span *span);
+
 /* Adds to a loss that the reader itself counted (undecoded records, truncated bytes). */
 void aggregate__lose(struct aggregate *aggregate, enum perfx_loss_kind loss, uint64_t count);
 

@@ -63,9 +63,12 @@ static int add_all(void *ctx, const struct event *event)
 	return aggregate__add(ctx, event);
 }
 
+/* The calls are read again when they are written; but steps are made of some of them. */
 static int add_all_but_spans(void *ctx, const struct event *event)
 {
-	return event->kind == PERFX_KIND_SPAN ? 0 : aggregate__add(ctx, event);
+	if (event->kind == PERFX_KIND_SPAN && !aggregate__shows_step(ctx, &event->span))
+		return 0;
+	return aggregate__add(ctx, event);
 }
 
 struct spans {

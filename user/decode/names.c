@@ -181,8 +181,7 @@ static struct loss_name loss_names(enum perfx_loss_kind loss)
 	case PERFX_LOSS_MEMORY_DROPS:
 		return NAMED("memory_drops", "allocation and free records without room");
 	case PERFX_LOSS_VALUE_DROPS:
-		return NAMED("value_drops",
-			     "values of counters without room; samples have them, sums may not");
+		return NAMED("value_drops", "values without room; samples have them");
 	case PERFX_LOSS_KINDS:
 		break;
 	}

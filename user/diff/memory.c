@@ -94,7 +94,7 @@ static void compare_resident(const struct diff *diff, struct diff_process *proce
  */
 
 struct side_place {
-	char *key; /* functions and modules of the stack, innermost first */
+	char *key; /* functions of the stack, innermost first */
 	const struct profile_memory *memory;
 	const struct profile_hotspot *hotspot;
 };
@@ -104,7 +104,8 @@ struct side_places {
 	size_t count;
 };
 
-/* Lines and offsets are not in it: they move with every edit. */
+/* Lines and offsets are not in it, for they move with every edit; nor are files and modules, where
+ * the function is known. */
 static char *key_of(const struct profile_memory *memory, const struct profile_hotspot *hotspot)
 {
 	struct text key = {0};
@@ -113,8 +114,8 @@ static char *key_of(const struct profile_memory *memory, const struct profile_ho
 	for (size_t i = 0; i < hotspot->frames_count; i++) {
 		text_add(&key, "\x1e");
 		text_add(&key, hotspot->frames[i]->function);
-		text_add(&key, "\x1f");
-		text_add(&key, hotspot->frames[i]->module_base);
+		if (!hotspot->frames[i]->function[0])
+			text_add(&key, hotspot->frames[i]->module_base);
 	}
 	return text_take(&key);
 }

@@ -19,7 +19,7 @@ typedef int export_on_value(void *ctx, const struct perfx_value *value);
 struct export
 {
 	FILE *out;
-	/* Where the format shows calls: all but those. */
+	/* Where the format shows calls: all but those, and with the steps. */
 	const struct profile *profile;
 	/* Gives each call's record, in the order of the capture. 0 or what on_span returned, or
 	 * -errno. */

@@ -4,6 +4,7 @@
 #include "base/escape.h"
 #include "base/units.h"
 #include "base/utf8.h"
+#include "decode/names.h"
 #include "report/compose.h"
 
 #include <stdlib.h>
@@ -151,6 +152,16 @@ static void cells_of_work(struct composer *c, const struct profile_process *p,
 	document_cell_gflops(c->document, line.flops_per_s);
 }
 
+/* A range is in no file: who marks such is said instead. */
+static void cell_module(struct composer *c, const struct profile_function *function)
+{
+	if (function && (function->flags & PERFX_FUNCTION_RANGE))
+		document_cell_printf(c->document, "(%s range)", name_of_source(function->source));
+	else
+		document_cell_name(c->document, function ? function->module_base : "?",
+				   c->limits->name_columns);
+}
+
 static void compose_function_table(struct composer *c, const struct profile_process *p, size_t from,
 				   size_t to)
 {
@@ -180,8 +191,7 @@ static void compose_function_table(struct composer *c, const struct profile_proc
 		if (computes)
 			cells_of_work(c, p, row);
 		cell_function(c, p, row->function);
-		document_cell_name(c->document, function ? function->module_base : "?",
-				   c->limits->name_columns);
+		cell_module(c, function);
 	}
 }
 

@@ -50,6 +50,9 @@ void json_put_peaks(struct json_output *o, const struct profile *profile);
 
 /* json_values.c: the process's own counters, when it has any */
 void json_put_values(struct json_output *o, const struct profile_process *process);
+/* json_steps.c: the process's "steps" object, when it has any */
+void json_put_steps(struct json_output *o, const struct profile *profile,
+		    const struct profile_process *process);
 
 /* json_counters.c: perf events of a function's calls; of a process's threads */
 void json_set_counters(json_t *object, const struct profile *profile,

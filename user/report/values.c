@@ -104,15 +104,16 @@ static void compose_note(struct composer *c, const struct profile_process *p)
 		text_printf(&text, "%zu more in the JSON report. ",
 			    p->values_count - c->limits->functions);
 	if (strange)
-		text_printf(&text, "%s samples were infinite or no numbers (NaN): counted only. ",
+		text_printf(&text,
+			    "Samples that are infinite or no numbers (NaN), only counted: %s. ",
 			    format_count(buffer, strange));
 	if (lost)
 		text_printf(&text,
-			    "%s samples found no room in the ring: they are counted, and "
-			    "not in lowest and highest. ",
+			    "Samples that found no room in the ring, counted and not in lowest and "
+			    "highest: %s. ",
 			    format_count(buffer, lost));
 	if (unsummed)
-		text_printf(&text, "%s of them are in no sum. ", format_count(buffer, unsummed));
+		text_printf(&text, "Of these in no sum: %s. ", format_count(buffer, unsummed));
 	if (!text.length)
 		return;
 	text.length--; /* the last space */

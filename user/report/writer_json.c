@@ -222,6 +222,8 @@ static json_t *function_object(const struct profile *p, const struct profile_pro
 	json_object_set_new(object, "path", json_of_string(function->module));
 	json_object_set_new(object, "offset", json_of_integer(function->offset));
 	json_object_set_new(object, "source", json_string(name_of_source(function->source)));
+	if (function->flags & PERFX_FUNCTION_RANGE)
+		json_object_set_new(object, "kind", json_string("range"));
 	json_object_set_new(object, "calls", json_of_integer(row->calls_count));
 	json_object_set_new(object, "timed", json_of_integer(row->timed_count));
 	json_object_set_new(object, "unwound", json_of_integer(row->unwound_count));
@@ -303,31 +305,6 @@ static void put_facts(struct json_output *o, const struct profile_process *proce
 		json_put(o, "wait_status", json_integer(process->status));
 }
 
-static void put_steps(struct json_output *o, const struct profile *p,
-		      const struct profile_steps *steps)
-{
-	const struct profile_function *function = profile_function(p, steps->function);
-	json_t *breakdown;
-
-	if (!steps->count)
-		return;
-	json_open(o, "steps", '{');
-	json_put(o, "count", json_of_integer(steps->count));
-	if (function)
-		json_put(o, "by", json_of_string(function->name));
-	json_put(o, "total_ns", json_of_integer(steps->total_ns));
-	json_put(o, "avg_ns", json_of_integer(steps->avg_ns));
-	json_put(o, "p50_ns", json_of_integer(steps->p50_ns));
-	json_put(o, "p95_ns", json_of_integer(steps->p95_ns));
-	json_put(o, "max_ns", json_of_integer(steps->max_ns));
-	breakdown = json_object();
-	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--)
-		json_object_set_new(breakdown, name_of_phase((enum profile_phase)phase),
-				    json_of_integer(steps->phases[phase]));
-	json_put(o, "breakdown", breakdown);
-	json_close(o, '}');
-}
-
 static void put_process(struct json_output *o, const struct profile *p,
 			const struct profile_process *process,
 			const struct process_analysis *analysis)
@@ -347,7 +324,7 @@ static void put_process(struct json_output *o, const struct profile *p,
 	json_close(o, ']');
 	json_put_memory(o, p, process, analysis);
 	json_put_compute(o, p, process);
-	put_steps(o, p, &process->steps);
+	json_put_steps(o, p, process);
 	json_put_values(o, process);
 	json_put_counters(o, p, process);
 	json_open(o, "threads", '[');

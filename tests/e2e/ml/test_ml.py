@@ -215,6 +215,10 @@ def test_ranges_and_steps(torch_python, workers):
     assert marks.calls(process, "nvtx") == {"whole step": marks.STEPS}
     steps = marks.check_breakdown(process, "Optimizer.step#SGD.step",
                                   {"data", "forward", "backward", "optimizer", "other"})
+    marks.check_step_flops(process)
+    assert marks.flops_of(process, "forward: Schritt №") == marks.STEPS * marks.FORWARD
+    assert marks.flops_of(process, "whole step") == marks.STEPS * marks.STEP
+    assert marks.flops_of(process, "Optimizer.step#SGD.step") is None
     data = sum(f["total_ns"] for f in process["functions"] if "DataLoader" in f["name"])
     assert abs(steps["breakdown"]["data"] - data) <= data / 100
     assert not [n for n in report["not_attached"] if n["name"] == "names of record_function"]
