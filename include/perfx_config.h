@@ -158,7 +158,7 @@ enum perfx_text {
 #define PERFX_MARK_F_UNDERSCORES 0x1
 /* CALL: behind the name is another one, its kind: one that multiplies (…MatMul…, …Conv2…, …Conv3…)
  * does work that is not known, unless something inside says how much. */
-#define PERFX_MARK_F_KIND	 0x2
+#define PERFX_MARK_F_KIND 0x2
 
 struct perfx_mark {
 	__u8 action;   /* enum perfx_mark_action */
