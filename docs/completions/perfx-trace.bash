@@ -10,6 +10,10 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W "$(ps -eo pid=,comm= | awk '{print $1; print $2}')" -- "$cur")
 		return
 		;;
+	--trigger)
+		mapfile -t COMPREPLY < <(compgen -W "'step>2x' 'step>250ms'" -- "$cur")
+		return
+		;;
 	-o | --output | --capture)
 		_filedir
 		return
@@ -58,7 +62,7 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W 'functions callers threads memory hotspots findings processes' -- "$cur")
 		return
 		;;
-	-F | --functions | -d | --duration | --top | --process | --ring-size | --interval | --max-functions | --peak-flops | --peak-bandwidth | --max-size | --fail-on)
+	-F | --functions | -d | --duration | --top | --process | --ring-size | --interval | --max-functions | --peak-flops | --peak-bandwidth | --max-size | --fail-on | --ring | --since | --until)
 		return
 		;;
 	esac
@@ -77,7 +81,7 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W '
 			-p --pid -a --all -F --functions --memory --no-children --user
 			--flops --flops-rules --counters
-			-d --duration -o --output -f --format --capture --max-size --top --cmdline
+			-d --duration -o --output -f --format --capture --max-size --ring --trigger --since --until --top --cmdline
 			--sort --process --table --no-header --fail-on
 			--link --return --probe-site --compensate --no-calibrate
 			--peak-flops --peak-bandwidth --no-peaks

@@ -18,11 +18,19 @@ static uint64_t difference(uint64_t from, uint64_t to)
 	return to > from ? to - from : 0;
 }
 
+/* It began before the capture did: how does not matter then. */
+static bool began_before(const struct aggregate *a, const struct book *book)
+{
+	return a->has_host && book->from_ns < a->host.start_ns;
+}
+
 /* NULL: nothing is known. */
 static const struct perfx_usage *usage_at_start(const struct aggregate *a, const struct book *book)
 {
 	const struct book *old;
 
+	if (began_before(a, book))
+		return book->has_usage ? &book->first : NULL;
 	if (book->origin == BOOK_FORKED)
 		return &nothing_used;
 	if (book->origin == BOOK_EXECUTED && book->old_process < a->books_count) {
@@ -137,12 +145,13 @@ static void sampled_window(const struct book *book, uint64_t *from, uint64_t *to
 	}
 }
 
-static void thread_facts(const struct book *book, const struct thread *thread, uint64_t middle_ns,
-			 struct profile_thread *facts)
+/* forked: its process began in the capture, and it with it. */
+static void thread_facts(const struct book *book, bool forked, const struct thread *thread,
+			 uint64_t middle_ns, struct profile_thread *facts)
 {
 	struct thread_sample from = thread->first;
-	bool began_here = book->origin == BOOK_FORKED ||
-			  (thread->samples_count == 1 && thread->first.time_ns > middle_ns);
+	bool began_here =
+		forked || (thread->samples_count == 1 && thread->first.time_ns > middle_ns);
 
 	*facts = (struct profile_thread){
 		.tid = thread->tid,
@@ -179,8 +188,10 @@ static int by_cpu(const void *left, const void *right)
 	return a->tid < b->tid ? -1 : a->tid > b->tid;
 }
 
-static int threads_facts(const struct book *book, struct profile_process *facts)
+static int threads_facts(const struct aggregate *a, const struct book *book,
+			 struct profile_process *facts)
 {
+	bool forked = book->origin == BOOK_FORKED && !began_before(a, book);
 	uint64_t from_ns, to_ns, middle_ns;
 
 	sampled_window(book, &from_ns, &to_ns);
@@ -194,7 +205,7 @@ static int threads_facts(const struct book *book, struct profile_process *facts)
 		return -ENOMEM;
 	for (size_t i = 0; i < book->threads_count; i++) {
 		if (book->threads[i].samples_count)
-			thread_facts(book, &book->threads[i], middle_ns,
+			thread_facts(book, forked, &book->threads[i], middle_ns,
 				     &facts->threads[facts->threads_count++]);
 	}
 	qsort(facts->threads, facts->threads_count, sizeof(*facts->threads), by_cpu);
@@ -225,5 +236,5 @@ int facts_of_process(const struct aggregate *a, uint32_t process, struct profile
 	if (facts->to_ns < facts->from_ns)
 		facts->to_ns = facts->from_ns;
 	usage_facts(a, book, facts);
-	return threads_facts(book, facts);
+	return threads_facts(a, book, facts);
 }

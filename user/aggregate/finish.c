@@ -98,6 +98,10 @@ static void fill_host(struct work *w)
 	p->calibrations_count = a->calibrations_count;
 	p->peaks = a->peaks;
 	p->peaks_count = a->peaks_count;
+	p->part = (struct profile_part){.flags = a->part.flags,
+					    .recording_ns = a->part.recording_ns,
+					    .left_out_count = a->part.left_out_count,
+					    .why = a->part_why ? a->part_why : ""};
 	memcpy(p->meters, a->meters, sizeof(p->meters));
 	p->meters_why = a->meters_why;
 }
@@ -109,6 +113,11 @@ static int by_start(const void *left, const void *right)
 	if (a->from_ns != b->from_ns)
 		return a->from_ns < b->from_ns ? -1 : 1;
 	return a->index < b->index ? -1 : a->index > b->index;
+}
+
+bool book_is_bygone(const struct aggregate *a, const struct book *book)
+{
+	return book->closed && a->has_host && book->to_ns < a->host.start_ns && !book->has_rows;
 }
 
 static int fill_processes(struct work *w)
@@ -124,7 +133,8 @@ static int fill_processes(struct work *w)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < a->books_count; i++) {
 		w->places[i] = MAP64_NONE;
-		if (!a->books[i] || a->books[i]->origin == BOOK_UNKNOWN)
+		if (!a->books[i] || a->books[i]->origin == BOOK_UNKNOWN ||
+		    book_is_bygone(a, a->books[i]))
 			continue;
 		err = facts_of_process(a, i, &p->processes[p->processes_count]);
 		p->processes[p->processes_count++].steps = steps_of_process(&a->steps, i);

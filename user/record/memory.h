@@ -45,7 +45,7 @@ void memory__start(struct memory *memory, uint64_t now_ns);
 void memory__enforce_budget(struct memory *memory, uint64_t now_ns, uint64_t cpu_ns);
 /* When the next call of memory__enforce_budget would do something. */
 bool memory__due(const struct memory *memory, uint64_t now_ns);
-/* MEMORY_BOOK records of what found no room. */
+/* MEMORY_BOOK records of what found no room since the last time. */
 void memory__report(struct memory *memory);
 
 /* "tensor (torch)", "host, sampled (libc)", …, or "" when memory is not recorded; malloc'd. */
