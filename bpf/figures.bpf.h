@@ -250,11 +250,31 @@ static __always_inline void release_work(struct thread *t, __u32 index)
 		__sync_fetch_and_add(&family->open_figures, -1);
 }
 
-/* A frame with a figure ends, as the record's flags say; take_result has been done where there are
- * none. What is told of it is in t->outcome then. */
-__noinline int end_figure(struct thread *t, __u32 frame, __u32 flags)
+/* What is told of a call with a figure, in t->outcome; the figure is over. */
+static __always_inline void tell_figure(struct thread *t, const struct frame *f, __u8 state)
 {
-	struct outcome *outcome;
+	struct outcome *outcome = &t->outcome;
+	const struct work *work;
+
+	outcome->flops = outcome->bytes = 0;
+	outcome->dtype = f->dtype;
+	outcome->moves = 0;
+	outcome->state = state;
+	if (!f->work)
+		return;
+	work = work_at(t, f->work - 1);
+	if (state == PERFX_FIGURE_COUNTED || state == PERFX_FIGURE_BY_OBJECT) {
+		outcome->flops = work->flops;
+		outcome->bytes = work->bytes;
+		outcome->dtype = work->dtype;
+		outcome->moves = !!(work->flags & WORK_MOVES);
+	}
+	release_work(t, f->work);
+}
+
+/* A frame with a figure ends; take_result has been done. */
+__noinline int end_figure(struct thread *t, __u32 frame)
+{
 	struct work *work;
 	struct frame *f;
 	__u8 state;
@@ -262,29 +282,32 @@ __noinline int end_figure(struct thread *t, __u32 frame, __u32 flags)
 	if (!t)
 		return 0;
 	f = frame_at(t, frame);
-	outcome = &t->outcome;
-	outcome->flops = outcome->bytes = 0;
-	outcome->dtype = f->dtype;
-	outcome->moves = 0;
 	state = f->figure;
 	if (f->work) {
 		work = work_at(t, f->work - 1);
-		if (work->figure && (flags || !finish_work(t, work)) &&
-		    state == PERFX_FIGURE_COUNTED)
+		if (work->figure && !finish_work(t, work) && state == PERFX_FIGURE_COUNTED)
 			state = PERFX_FIGURE_UNREAD;
-		if (state == PERFX_FIGURE_COUNTED || state == PERFX_FIGURE_BY_OBJECT) {
-			outcome->flops = work->flops;
-			outcome->bytes = work->bytes;
-			outcome->dtype = work->dtype;
-			outcome->moves = !!(work->flags & WORK_MOVES);
-		}
-		release_work(t, f->work);
 	}
-	if (flags & PERFX_SPAN_UNWOUND) {
+	tell_figure(t, f, state);
+	return 0;
+}
+
+/* It is left without its end being seen, as the record's flags say. Apart from end_figure: what
+ * unwinds frames has no stack to spare for the program that a figure is. */
+__noinline int drop_figure(struct thread *t, __u32 frame, __u32 flags)
+{
+	struct frame *f;
+	__u8 state;
+
+	if (!t)
+		return 0;
+	f = frame_at(t, frame);
+	state = f->figure;
+	if (flags & PERFX_SPAN_UNWOUND)
 		state = PERFX_FIGURE_NONE;
-		outcome->flops = outcome->bytes = 0;
-	}
-	outcome->state = state;
+	else if (f->work && work_at(t, f->work - 1)->figure && state == PERFX_FIGURE_COUNTED)
+		state = PERFX_FIGURE_UNREAD;
+	tell_figure(t, f, state);
 	return 0;
 }
 

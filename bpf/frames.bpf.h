@@ -14,8 +14,13 @@
 #include "meters.bpf.h"
 #include "objects.bpf.h"
 #include "tell.bpf.h"
+#include "window.bpf.h"
 
 volatile __u32 perfx_tracing = 0;
+/* --wait: the program says when it is. */
+volatile __u32 perfx_waiting = 0;
+volatile __u32 perfx_window = 0;
+volatile __u32 perfx_windows_open = 0;
 /* The program switches stacks in user space (coroutines): see leave_any. */
 volatile __u32 perfx_many_stacks = 0;
 volatile __u32 perfx_next_process = 1;
@@ -31,6 +36,24 @@ const volatile __u32 perfx_wake_bytes = 1 << 20;
  * may be other tracers'. */
 #define RETURNS_MAX 48
 
+/* A thread that was met in an earlier window: what was open then is not. */
+__noinline int renew_thread(struct thread *t)
+{
+	struct perfx_family *family = current_family();
+	__u32 window = perfx_window;
+
+	if (!t)
+		return 0;
+	t->window = window;
+	t->depth = t->ranges = t->skipped = 0;
+	t->returns = t->declined = 0;
+	t->silencer = t->mover = t->works_taken = 0;
+	t->start_function = 0;
+	if (family && __sync_lock_test_and_set(&family->window, window) != window)
+		family->open_figures = 0;
+	return 0;
+}
+
 /* The current thread, if its process is traced. Without its state, one that `leaves` a call entered
  * it before tracing began. */
 static __always_inline struct thread *thread_find(bool create, bool leaves)
@@ -41,8 +64,11 @@ static __always_inline struct thread *thread_find(bool create, bool leaves)
 	__u32 tgid;
 
 	t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
-	if (t)
+	if (t) {
+		if (t->window != perfx_window)
+			renew_thread(t);
 		return t;
+	}
 	tgid = current_tgid();
 	family = bpf_map_lookup_elem(&perfx_families, &tgid);
 	if (!family || family->dead) {
@@ -58,6 +84,7 @@ static __always_inline struct thread *thread_find(bool create, bool leaves)
 	if (t) {
 		t->process = family->process;
 		t->tid = task->pid;
+		renew_thread(t);
 	}
 	return t;
 }
@@ -89,6 +116,8 @@ static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now
 	struct frame *f, *caller;
 
 	t->depth--;
+	if (t->awaiter > t->depth)
+		t->awaiter = 0;
 	f = frame_at(t, t->depth);
 	if (f->entry & FRAME_BY_RETURN)
 		t->returns--;
@@ -111,8 +140,10 @@ static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now
 		caller->probe_ns += f->probe_ns + call_cost_ns;
 	}
 	t->outcome.state = PERFX_FIGURE_NONE;
-	if (f->figure || f->work)
-		end_figure(t, t->depth, flags);
+	if ((f->figure || f->work) && flags)
+		drop_figure(t, t->depth, flags);
+	else if (f->figure || f->work)
+		end_figure(t, t->depth);
 	emit(t, f, t->depth, duration, self, flags);
 }
 
@@ -152,14 +183,12 @@ static __always_inline bool is_stale(const struct frame *f, __u64 slot)
 /* Brings a frame to the top; those above it move down. */
 __noinline int raise_frame(struct thread *t, __u32 index)
 {
-	struct frame raised;
-
 	if (!t)
 		return 0;
-	raised = *frame_at(t, index);
+	t->raised = *frame_at(t, index);
 	/* readings are kept by depth */
-	if (raised.metered && index + 1 < t->depth)
-		raised.metered = METERED_MISSED;
+	if (t->raised.metered && index + 1 < t->depth)
+		t->raised.metered = METERED_MISSED;
 	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++) {
 		if (index + 1 >= t->depth)
 			break;
@@ -168,7 +197,7 @@ __noinline int raise_frame(struct thread *t, __u32 index)
 			frame_at(t, index)->metered = METERED_MISSED;
 		index++;
 	}
-	*frame_at(t, index) = raised;
+	*frame_at(t, index) = t->raised;
 	return 0;
 }
 
@@ -257,7 +286,7 @@ static __always_inline void note_return_address(struct thread *t, __u64 slot)
  * The frame at `index` ends at `now`, whatever lies above it. Time that the one above has run
  * inside it is no longer charged to whoever was below when that one ends.
  */
-__noinline int end_below(struct thread *t, __u32 index, __u64 now, __u32 call_cost_ns, __u32 flags)
+__noinline int end_below(struct thread *t, __u32 index, __u64 now, __u32 call_cost_ns)
 {
 	struct frame *f, *above;
 	__u64 inside;
@@ -267,14 +296,25 @@ __noinline int end_below(struct thread *t, __u32 index, __u64 now, __u32 call_co
 	if (index + 1 < t->depth) {
 		f = frame_at(t, index);
 		above = frame_at(t, index + 1);
-		if (!flags && now > above->start_ns + above->charged_ns) {
+		if (now > above->start_ns + above->charged_ns) {
 			inside = now - above->start_ns - above->charged_ns;
 			f->child_ns += inside;
 			above->charged_ns += inside;
 		}
 		raise_frame(t, index);
 	}
-	end_frame(t, index, now, call_cost_ns, flags);
+	end_frame(t, index, now, call_cost_ns, 0);
+	return 0;
+}
+
+/* As unwind_frame, of one that others lie upon. */
+__noinline int unwind_below(struct thread *t, __u32 index)
+{
+	if (!t || index >= t->depth || index >= PERFX_MAX_DEPTH)
+		return 0;
+	if (index + 1 < t->depth)
+		raise_frame(t, index);
+	end_frame(t, index, 0, 0, PERFX_SPAN_UNWOUND);
 	return 0;
 }
 
@@ -298,7 +338,7 @@ __noinline int drop_below_ranges(struct thread *t, __u64 slot)
 		if (is_range(f))
 			t->kept++;
 		else if (is_stale(f, slot))
-			end_below(t, t->depth - 1 - t->kept, 0, 0, PERFX_SPAN_UNWOUND);
+			unwind_below(t, t->depth - 1 - t->kept);
 		else
 			break;
 	}
@@ -332,7 +372,7 @@ static __always_inline bool leave_below_ranges(struct thread *t, __u64 slot, __u
 	index = find_frame(t, slot, function);
 	if (!index)
 		return true;
-	end_below(t, index - 1, now, call_cost_ns, 0);
+	end_below(t, index - 1, now, call_cost_ns);
 	if (perfx_metering && frame_at(t, t->depth)->metered)
 		end_meters(t, t->depth);
 	return true;
@@ -354,8 +394,9 @@ static __always_inline void make_way(struct thread *t, __u64 slot)
 	}
 }
 
-/* The context of a call of `function` from the innermost frame. */
-static __always_inline __u32 context_of_call(struct thread *t, __u32 function)
+/* The context of a call of `function` from the innermost frame; where there is none, from `owner`
+ * (0: from nobody), on whichever thread that was called. */
+static __always_inline __u32 context_from(struct thread *t, __u32 function, __u32 owner)
 {
 	__u32 *last_function = &t->root_function, *last_context = &t->root_context;
 	__u32 parent = 0;
@@ -368,10 +409,24 @@ static __always_inline __u32 context_of_call(struct thread *t, __u32 function)
 		last_context = &caller->child_context;
 	}
 	if (*last_function != function) {
+		if (owner && !t->depth)
+			parent = context_below(0, owner, t->process);
 		*last_context = context_below(parent, function, t->process);
 		*last_function = function;
 	}
 	return *last_context;
+}
+
+static __always_inline __u32 context_of_call(struct thread *t, __u32 function)
+{
+	return context_from(t, function, 0);
+}
+
+/* The same of the operation that is run just now, or of the function that runs it. */
+static __always_inline __u32 context_of_run(struct thread *t, __u32 operation, __u32 function)
+{
+	return operation ? context_from(t, operation, t->object.owner)
+			 : context_from(t, function, 0);
 }
 
 /* The figure of a call that begins goes to t->outcome. */
@@ -404,7 +459,7 @@ static __always_inline void count_call(struct thread *t, const struct perfx_prob
 		counter_add(PERFX_COUNTER_UNTIMED, 1);
 	f.operation = operation_of_call(t, probe);
 	begin_call(t, probe, false);
-	f.context = context_of_call(t, f.operation ? f.operation : probe->function);
+	f.context = context_of_run(t, f.operation, probe->function);
 	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
@@ -458,7 +513,7 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 		return false;
 	}
 	operation = operation_of_call(t, probe);
-	context = context_of_call(t, operation ? operation : probe->function);
+	context = context_of_run(t, operation, probe->function);
 	begin_call(t, probe, true);
 	if (t->outcome.work)
 		note_return_address(t, slot);
@@ -494,11 +549,6 @@ __noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, _
 	struct frame *f;
 
 	if (!t || !probe)
-		return 0;
-	if (perfx_many_stacks && leave_any(t, slot, now, probe->function, probe->call_cost_ns))
-		return 0;
-	if (t->ranges && !perfx_many_stacks &&
-	    leave_below_ranges(t, slot, now, probe->function, probe->call_cost_ns))
 		return 0;
 	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
 		if (t->depth == 0 || t->ranges || perfx_many_stacks)
@@ -543,6 +593,13 @@ static __always_inline void leave(struct thread *t, const struct perfx_probe *pr
 				end_meters(t, t->depth);
 			return;
 		}
+	}
+	if (perfx_many_stacks) {
+		if (leave_any(t, slot, now, probe->function, probe->call_cost_ns))
+			return;
+	} else if (t->ranges &&
+		   leave_below_ranges(t, slot, now, probe->function, probe->call_cost_ns)) {
+		return;
 	}
 	leave_deeper(t, probe, slot, now);
 }

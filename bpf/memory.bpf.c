@@ -13,7 +13,7 @@
 #include "condition.bpf.h"
 
 volatile __u32 perfx_next_stack = 1;
-volatile struct perfx_memory_knobs perfx_memory_knobs[PERFX_DOMAINS] = {};
+volatile struct perfx_memory_knobs perfx_memory_knobs[PERFX_DOMAINS_MAX] = {};
 const volatile __u32 perfx_sample_quantiles[PERFX_SAMPLE_QUANTILES] = {};
 
 struct {
@@ -117,7 +117,7 @@ static __always_inline void take_block(const struct hit *hit, struct memory_thre
 	if (hook->flags & PERFX_HOOK_F_REPLACES)
 		block.flags |= PERFX_ALLOCATION_REPLACES;
 	if (is_sampling(level)) {
-		if (!in_sample(m, hook->domain & (PERFX_DOMAINS - 1), size))
+		if (!in_sample(m, hook->domain & (PERFX_DOMAINS_MAX - 1), size))
 			return;
 		block.flags |= PERFX_ALLOCATION_SAMPLED;
 		if (level == PERFX_MEMORY_SAMPLED)
@@ -143,7 +143,7 @@ static __always_inline void set_aside(struct memory_thread *m, const struct perf
 static __always_inline bool open_call(const struct hit *hit, struct memory_thread *m,
 				      const struct perfx_hook *hook, struct open_call *open)
 {
-	__u32 domain = hook->domain & (PERFX_DOMAINS - 1), level = level_of(domain);
+	__u32 domain = hook->domain & (PERFX_DOMAINS_MAX - 1), level = level_of(domain);
 	__u64 size = size_of_call(hit, hook), slot = hit->sp;
 
 	open->sampled = 1;
@@ -168,7 +168,7 @@ static __always_inline bool memory_entry(const struct hit *hit, struct memory_th
 					 const struct perfx_hook *hook)
 {
 	__u32 level = level_of(hook->domain);
-	struct open_call *open = &m->open[hook->domain & (PERFX_DOMAINS - 1)];
+	struct open_call *open = &m->open[hook->domain & (PERFX_DOMAINS_MAX - 1)];
 	__s64 size;
 
 	if (level == PERFX_MEMORY_OFF || is_foreign(hit, hook))
@@ -215,7 +215,7 @@ static __always_inline void settle_aside(struct memory_thread *m, const struct p
 static __always_inline void memory_return(struct pt_regs *ctx, struct memory_thread *m,
 					  const struct perfx_hook *hook, __u64 slot)
 {
-	struct open_call *open = &m->open[hook->domain & (PERFX_DOMAINS - 1)];
+	struct open_call *open = &m->open[hook->domain & (PERFX_DOMAINS_MAX - 1)];
 	__u64 result = PT_REGS_RC(ctx);
 	struct block block;
 

@@ -9,13 +9,13 @@
 #include "stack.bpf.h"
 
 /* By domain. */
-extern volatile struct perfx_memory_knobs perfx_memory_knobs[PERFX_DOMAINS];
+extern volatile struct perfx_memory_knobs perfx_memory_knobs[PERFX_DOMAINS_MAX];
 /* Sampling distances: -ln(1 - quantile) in PERFX_SAMPLE_ONE-ths. */
 extern const volatile __u32 perfx_sample_quantiles[PERFX_SAMPLE_QUANTILES];
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PERFX_MAX_PROCESSES *PERFX_DOMAINS);
+	__uint(max_entries, PERFX_MAX_PROCESSES *PERFX_DOMAINS_MAX);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
 	__type(value, struct perfx_memory_lost);
@@ -62,9 +62,11 @@ struct mapping_call {
 struct memory_thread {
 	__u32 process, tid;
 	__u32 records;
-	__u32 drawn;			   /* the distances below have been drawn */
-	__s64 until_sample[PERFX_DOMAINS]; /* bytes to the next sample */
-	struct open_call open[PERFX_DOMAINS];
+	__u32 drawn;  /* the distances below have been drawn */
+	__u32 window; /* perfx_window when it was met last */
+	__u32 pad;
+	__s64 until_sample[PERFX_DOMAINS_MAX]; /* bytes to the next sample */
+	struct open_call open[PERFX_DOMAINS_MAX];
 	struct open_free handed_on;
 	struct mapping_call mapping;
 	struct call_stack stack;
@@ -77,6 +79,16 @@ struct {
 	__type(value, struct memory_thread);
 } perfx_memory_threads __weak SEC(".maps");
 
+/* It was met in an earlier window: the calls that were open then are not seen to return. */
+static __always_inline void forget_open(struct memory_thread *m)
+{
+	m->window = perfx_window;
+	m->handed_on.address = 0;
+	m->mapping.number = 0;
+	for (int i = 0; i < PERFX_DOMAINS; i++)
+		m->open[i].slot = 0;
+}
+
 static __always_inline struct memory_thread *memory_thread(bool create)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -85,6 +97,8 @@ static __always_inline struct memory_thread *memory_thread(bool create)
 	__u32 tgid;
 
 	m = bpf_task_storage_get(&perfx_memory_threads, task, NULL, 0);
+	if (m && m->window != perfx_window)
+		forget_open(m);
 	if (m || !create)
 		return m;
 	tgid = current_tgid();
@@ -95,6 +109,7 @@ static __always_inline struct memory_thread *memory_thread(bool create)
 	if (m) {
 		m->process = family->memory_process;
 		m->tid = task->pid;
+		m->window = perfx_window;
 	} else {
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 	}
@@ -110,7 +125,7 @@ static __always_inline __u32 current_context(__u64 sp)
 		bpf_task_storage_get(&perfx_threads, bpf_get_current_task_btf(), NULL, 0);
 	__u32 depth;
 
-	if (!t)
+	if (!t || t->window != perfx_window)
 		return 0;
 	depth = t->depth;
 	/* frames that the program has left by another way lie below the stack pointer */
@@ -129,8 +144,8 @@ static __always_inline __u32 current_context(__u64 sp)
 
 static __always_inline void lose(__u32 process, __u32 domain, __u64 size_bytes, bool is_free)
 {
-	__u32 key = (process < PERFX_MAX_PROCESSES ? process : 0) * PERFX_DOMAINS +
-		    (domain & (PERFX_DOMAINS - 1));
+	__u32 key = (process < PERFX_MAX_PROCESSES ? process : 0) * PERFX_DOMAINS_MAX +
+		    (domain & (PERFX_DOMAINS_MAX - 1));
 	struct perfx_memory_lost *lost = bpf_map_lookup_elem(&perfx_memory_lost, &key);
 
 	counter_add(PERFX_COUNTER_MEMORY_DROPS, 1);
@@ -234,7 +249,7 @@ static __always_inline bool in_sample(struct memory_thread *m, __u32 domain, __u
 
 static __always_inline __u32 level_of(__u32 domain)
 {
-	return perfx_memory_knobs[domain & (PERFX_DOMAINS - 1)].level;
+	return perfx_memory_knobs[domain & (PERFX_DOMAINS_MAX - 1)].level;
 }
 
 static __always_inline bool is_sampling(__u32 level)

@@ -3,7 +3,7 @@
  * The family of traced processes: fork, exec, exit, and the bytes that each moves over internet
  * sockets. Executable mappings are told of by perf's sideband (user/attach/mappings.c).
  */
-#include "perfx.bpf.h"
+#include "window.bpf.h"
 
 const volatile bool perfx_follow_children = true;
 
@@ -59,6 +59,7 @@ int BPF_PROG(perfx_on_exec, struct task_struct *task)
 
 	if (!family)
 		return 0;
+	window_close(family);
 	old_process = family->process;
 	family->process = __sync_fetch_and_add(&perfx_next_process, 1);
 	family->memory_process = family->process;
@@ -86,6 +87,7 @@ int BPF_PROG(perfx_on_exit, struct task_struct *task)
 	if (!family || family->dead || signal->live.counter != 0)
 		return 0;
 	family->dead = 1;
+	window_close(family);
 	CONTROL_RECORD(perfx_exit, record, PERFX_KIND_EXIT);
 	record->process = family->process;
 	record->pid = tgid;

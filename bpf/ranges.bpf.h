@@ -10,19 +10,18 @@
  * nothing ends. PyTorch's are ended by their object, in whichever order. Ranges that any thread may
  * end are in a table and on no stack.
  *
- * Names become ids here, so that the table of contexts needs no user space: which of them there are
- * is read from perfx_names by who reads the rings.
+ * Tasks that take turns on a thread (asyncio) say to which range across threads another belongs:
+ * that is its parent then, whatever is on the stack, and is charged with its time.
  */
 #ifndef PERFX_RANGES_BPF_H
 #define PERFX_RANGES_BPF_H
 
 #include "frames.bpf.h"
+#include "values.bpf.h"
 
 /* The program may wait for a page of the target: a literal that nobody has looked at yet is not in
  * memory, and reading it without faults is refused. */
 const volatile bool perfx_marks_sleep = false;
-
-volatile __u32 perfx_next_name = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -30,21 +29,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct perfx_mark);
 } perfx_marks SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PERFX_MAX_NAMES);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__type(key, __u32);
-	__type(value, struct perfx_name);
-} perfx_names SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PERFX_MAX_NAMES);
-	__type(key, struct perfx_name_key);
-	__type(value, __u32); /* function */
-} perfx_name_ids SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -59,54 +43,6 @@ struct {
 #define STARTED_NAMELESS (1ull << 63)
 
 /* --- names --- */
-
-static __always_inline void set_text(struct perfx_name_key *name, const char *text, __u32 bytes)
-{
-	__builtin_memset(name->text, 0, sizeof(name->text));
-	__builtin_memcpy(name->text, text, bytes);
-}
-#define SET_TEXT(name, literal) set_text(name, literal, sizeof(literal))
-
-/* The id of t->name, made when it is new, unless `limit` names are there. */
-static __always_inline __u32 find_name(struct thread *t, __u32 limit)
-{
-	struct perfx_name *name;
-	__u32 *known, at, id;
-
-	known = bpf_map_lookup_elem(&perfx_name_ids, &t->name);
-	if (known)
-		return *known;
-	if (perfx_next_name >= limit)
-		return 0;
-	at = __sync_fetch_and_add(&perfx_next_name, 1);
-	name = bpf_map_lookup_elem(&perfx_names, &at);
-	if (!name)
-		return 0;
-	id = __sync_fetch_and_add(&perfx_next_function, 1);
-	name->key = t->name;
-	name->function = id; /* last: it is complete */
-	if (bpf_map_update_elem(&perfx_name_ids, &t->name, &id, BPF_NOEXIST)) {
-		/* another thread was first: that one's is used */
-		known = bpf_map_lookup_elem(&perfx_name_ids, &t->name);
-		return known ? *known : 0;
-	}
-	return id;
-}
-
-/* The id of t->name, or of what stands for all for which there is no room; 0: not even that. */
-__noinline int name_id(struct thread *t)
-{
-	__u32 id;
-
-	if (!t)
-		return 0;
-	id = find_name(t, PERFX_MAX_NAMES - PERFX_NAMES_KEPT);
-	if (id)
-		return id;
-	counter_add(PERFX_COUNTER_MAP_FULL, 1);
-	SET_TEXT(&t->name, "(other)");
-	return find_name(t, PERFX_MAX_NAMES);
-}
 
 /* Text up to a NUL, or to the room there is. */
 static __always_inline bool read_text(struct thread *t, __u64 address)
@@ -151,6 +87,11 @@ static __always_inline bool read_string(struct thread *t, const struct perfx_mar
 {
 	__u64 text;
 
+	for (int i = 0; i < PERFX_PATH_MAX; i++)
+		if (i < mark->path_count)
+			argument = read_word_at(argument ? argument + mark->path[i] : 0);
+	if (argument)
+		argument += mark->text_offset;
 	switch (mark->text) {
 	case PERFX_TEXT_C:
 		return read_text(t, argument);
@@ -165,7 +106,6 @@ static __always_inline bool read_string(struct thread *t, const struct perfx_mar
 		text = read_word_at(argument);
 		return text && read_bytes(t, text, read_word_at(text - 24));
 	case PERFX_TEXT_VIEW:
-		argument += mark->text_offset;
 		text = read_word_at(argument + 8);
 		return text && read_bytes(t, text, read_word_at(argument));
 	default:
@@ -173,9 +113,10 @@ static __always_inline bool read_string(struct thread *t, const struct perfx_mar
 	}
 }
 
-/* The function that a range is one of: that of its name. t->machine.arguments are the marking
- * function's. 0: its name cannot be read, perhaps because t->unread is not in memory. */
-__noinline int function_of_mark(struct thread *t, const struct perfx_mark *mark)
+/* The id of a mark's name: that of the function which all ranges of this name are; `own` where the
+ * name is not to be told. t->machine.arguments are the marking function's. 0: its name cannot be
+ * read, perhaps because t->unread is not in memory. */
+static __noinline int name_of_mark(struct thread *t, const struct perfx_mark *mark, __u32 own)
 {
 	if (!t || !mark)
 		return 0;
@@ -185,10 +126,13 @@ __noinline int function_of_mark(struct thread *t, const struct perfx_mark *mark)
 	if (!read_string(t, mark, t->machine.arguments[mark->text_arg & 7]))
 		return 0;
 	t->unread = 0;
+	if ((mark->flags & PERFX_MARK_F_UNDERSCORES) &&
+	    (t->name.text[0] != '_' || t->name.text[1] != '_'))
+		return own;
 	return name_id(t);
 }
 
-__noinline int function_of_unreadable(struct thread *t, const struct perfx_mark *mark)
+static __noinline int name_of_unreadable(struct thread *t, const struct perfx_mark *mark)
 {
 	if (!t || !mark)
 		return 0;
@@ -249,6 +193,39 @@ __noinline int forget_frame(struct thread *t, __u32 index)
 	return 0;
 }
 
+/* --- what belongs to a range across threads --- */
+
+static __always_inline struct perfx_started *started_of(struct thread *t, __u64 id)
+{
+	struct perfx_started_key key = {
+		.id = id, .process = t->process, .source = PERFX_SOURCE_PERFX};
+
+	return bpf_map_lookup_elem(&perfx_started, &key);
+}
+
+/* The context of a range that belongs to t->within, or to the innermost frame. */
+__noinline int context_of_range(struct thread *t, __u32 function)
+{
+	struct perfx_started *parent;
+
+	if (!t)
+		return 0;
+	parent = t->within ? started_of(t, t->within) : NULL;
+	if (parent)
+		return context_below(parent->context, function, t->process);
+	return context_of_call(t, function);
+}
+
+/* A range that belongs to this one has lasted so long. */
+__noinline int charge_range(struct thread *t, __u64 id, __u64 duration_ns)
+{
+	struct perfx_started *parent = t && id ? started_of(t, id) : NULL;
+
+	if (parent)
+		__sync_fetch_and_add(&parent->inside_ns, duration_ns);
+	return 0;
+}
+
 /* A call of which only the beginning is told. */
 static __always_inline void tell_instant(struct thread *t, __u32 function)
 {
@@ -272,10 +249,11 @@ static __always_inline struct frame *open_range(struct thread *t, const struct p
 		tell_instant(t, function);
 		return NULL;
 	}
-	context = context_of_call(t, function);
+	context = context_of_range(t, function);
 	f = frame_at(t, t->depth);
 	__builtin_memset(f, 0, sizeof(*f));
 	f->slot = slot;
+	f->within = t->within;
 	f->function = function;
 	f->context = context;
 	f->entry = entry | (mark->source & FRAME_SOURCE_MASK) << FRAME_SOURCE_SHIFT;
@@ -288,6 +266,7 @@ static __always_inline struct frame *open_range(struct thread *t, const struct p
 static __always_inline void pop_range(struct thread *t, const struct perfx_mark *mark, __u64 now,
 				      __u32 cost_ns)
 {
+	struct frame *f;
 	__u32 index;
 
 	if (t->skipped) {
@@ -295,10 +274,14 @@ static __always_inline void pop_range(struct thread *t, const struct perfx_mark 
 		return;
 	}
 	index = find_range(t, RANGE_STACKED, mark->source);
-	if (index)
-		end_below(t, index - 1, now, cost_ns, 0);
-	else
+	if (!index) {
 		counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
+		return;
+	}
+	f = frame_at(t, index - 1);
+	if (f->within)
+		charge_range(t, f->within, now - f->start_ns);
+	end_below(t, index - 1, now, cost_ns);
 }
 
 /* --- ranges across threads --- */
@@ -320,14 +303,20 @@ static __always_inline __u64 id_of_nameless(struct perfx_family *family, bool st
 	return STARTED_NAMELESS | (n - 1);
 }
 
-/* t->name_function begins, as `id`. */
+/* t->start_function begins, as `id`. Whose tasks take turns tells what it belongs to. */
 static __always_inline void start_apart(struct thread *t, __u32 source, __u64 id)
 {
 	struct perfx_started_key key = {.id = id, .process = t->process, .source = source};
-	struct perfx_started started = {
-		.start_ns = t->start_ns, .function = t->start_function, .tid = t->tid};
+	struct perfx_started started = {.start_ns = t->start_ns,
+					.within = t->within,
+					.function = t->start_function,
+					.tid = t->tid,
+					.window = perfx_window};
 
 	t->start_function = 0;
+	started.context = source == PERFX_SOURCE_PERFX
+				  ? context_of_range(t, started.function)
+				  : context_below(0, started.function, t->process);
 	if (!id)
 		key.id = id_of_nameless(current_family(), true);
 	if (bpf_map_update_elem(&perfx_started, &key, &started, BPF_ANY)) {
@@ -341,6 +330,7 @@ static __always_inline void stop_apart(struct thread *t, __u32 source, __u64 id,
 	struct perfx_started_key key = {.id = id, .process = t->process, .source = source};
 	struct perfx_started *started = bpf_map_lookup_elem(&perfx_started, &key);
 	struct frame f = {};
+	__u64 inside_ns, within;
 	__u32 tid = t->tid;
 
 	if (!started) {
@@ -348,18 +338,23 @@ static __always_inline void stop_apart(struct thread *t, __u32 source, __u64 id,
 		if (key.id)
 			started = bpf_map_lookup_elem(&perfx_started, &key);
 	}
-	if (!started) {
+	if (!started || started->window != perfx_window) {
 		counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
+		if (started)
+			bpf_map_delete_elem(&perfx_started, &key);
 		return;
 	}
 	f.start_ns = started->start_ns;
 	f.function = started->function;
+	f.context = started->context;
+	inside_ns = started->inside_ns;
+	within = started->within;
 	t->tid = started->tid;
 	bpf_map_delete_elem(&perfx_started, &key);
-	f.context = context_below(0, f.function, t->process);
 	now -= f.start_ns;
+	charge_range(t, within, now);
 	t->outcome.state = PERFX_FIGURE_NONE;
-	emit(t, &f, 0, now, now, PERFX_SPAN_APART);
+	emit(t, &f, 0, now, now > inside_ns ? now - inside_ns : 0, PERFX_SPAN_APART);
 	t->tid = tid;
 }
 
@@ -372,7 +367,7 @@ static __always_inline bool concerns(struct thread *t, const struct perfx_mark *
 
 	if (mark->tag_arg && (__u32)tag != mark->tag)
 		return false;
-	return mark->action != PERFX_MARK_OPEN || !t->depth ||
+	return mark->action != PERFX_MARK_OPEN || mark->text || !t->depth ||
 	       !(frame_at(t, t->depth - 1)->entry & FRAME_PENDING);
 }
 
@@ -384,6 +379,13 @@ static __always_inline bool begins(__u8 action)
 	       action == PERFX_MARK_INSTANT;
 }
 
+/* Tells something by name that is no range. */
+static __always_inline bool tells(__u8 action)
+{
+	return action == PERFX_MARK_SET || action == PERFX_MARK_ADD ||
+	       action == PERFX_MARK_ALLOCATED || action == PERFX_MARK_FREED;
+}
+
 /* What is opened under a key that an open range has: the end of that one was not seen. */
 static __always_inline void forget_key(struct thread *t, __u64 slot)
 {
@@ -393,23 +395,65 @@ static __always_inline void forget_key(struct thread *t, __u64 slot)
 		forget_frame(t, index - 1);
 }
 
+#define KIND_BYTES 32
+
+/* Does the operation of this kind multiply? `view` is the address of length and pointer. */
+__noinline int multiplies(struct thread *t, __u64 view)
+{
+	__u64 length = read_word_at(view), text = read_word_at(view + 8);
+	const char *kind;
+
+	if (!t || !text || !length || length > KIND_BYTES * 2)
+		return 0;
+	kind = t->name.text;
+	__builtin_memset(t->name.text, 0, sizeof(t->name.text));
+	if (bpf_probe_read_user_str(t->name.text, KIND_BYTES, (void *)text) < 0)
+		return 0;
+	for (int i = 0; i + 6 <= KIND_BYTES; i++) {
+		if (i + 4 >= (int)length)
+			break;
+		if (kind[i] == 'M' && kind[i + 1] == 'a' && kind[i + 2] == 't' &&
+		    kind[i + 3] == 'M' && kind[i + 4] == 'u' && kind[i + 5] == 'l')
+			return 1;
+		if (kind[i] == 'C' && kind[i + 1] == 'o' && kind[i + 2] == 'n' &&
+		    kind[i + 3] == 'v' && (kind[i + 4] == '2' || kind[i + 4] == '3'))
+			return 1;
+	}
+	return 0;
+}
+
+/* The call that has been opened last computes, as far as its kind tells. */
+static __always_inline void await_figure(struct thread *t, const struct perfx_mark *mark)
+{
+	__u64 view = t->machine.arguments[mark->text_arg & 7] + mark->text_offset + 16;
+	__u32 depth = t->depth;
+
+	if (!depth || depth >= PERFX_MAX_DEPTH || !multiplies(t, view))
+		return;
+	frame_at(t, depth - 1)->figure = PERFX_FIGURE_OPAQUE;
+	t->awaiter = depth;
+}
+
+/* What the argument that is a name names. 0: there is no room for one more. */
+static __always_inline __u32 id_of_mark(struct thread *t, const struct perfx_mark *mark, __u32 own)
+{
+	__u32 id = name_of_mark(t, mark, own);
+
+	if (perfx_marks_sleep && t->unread) {
+		touch(t);
+		id = name_of_mark(t, mark, own);
+	}
+	if (!t->unread && !id && (mark->flags & PERFX_MARK_F_UNDERSCORES))
+		return own;
+	return t->unread || !id ? name_of_unreadable(t, mark) : id;
+}
+
 static __always_inline void mark_begins(struct thread *t, const struct perfx_mark *mark,
-					const struct perfx_probe *probe, __u32 index)
+					__u32 function, __u32 index)
 {
 	__u64 slot = t->machine.slot, key = t->machine.arguments[mark->key_arg & 7];
-	__u32 function = probe->function;
 
-	if (mark->text) {
-		function = function_of_mark(t, mark);
-		if (perfx_marks_sleep && t->unread) {
-			touch(t);
-			function = function_of_mark(t, mark);
-		}
-		if (t->unread || !function)
-			function = function_of_unreadable(t, mark);
-	}
-	if (!function)
-		return;
+	t->within = mark->within_arg ? t->machine.arguments[mark->within_arg & 7] : 0;
 	/* the marking function may be traced itself: what lies at `slot` is alive */
 	make_way(t, slot - 8);
 	switch (mark->action) {
@@ -421,7 +465,9 @@ static __always_inline void mark_begins(struct thread *t, const struct perfx_mar
 		t->pending = t->machine.arguments[1];
 		break;
 	case PERFX_MARK_CALL:
-		open_range(t, mark, function, slot, index | FRAME_PENDING);
+		if (open_range(t, mark, function, slot, index | FRAME_PENDING) &&
+		    (mark->flags & PERFX_MARK_F_KIND))
+			await_figure(t, mark);
 		break;
 	case PERFX_MARK_OPEN:
 		forget_key(t, RANGE_SLOT | key);
@@ -454,7 +500,9 @@ static __always_inline void mark_ends(struct thread *t, const struct perfx_mark 
 	case PERFX_MARK_END:
 		index = t->ranges ? find_range(t, RANGE_SLOT | key, 0) : 0;
 		if (index)
-			end_below(t, index - 1, now, cost_ns, 0);
+			end_below(t, index - 1, now, cost_ns);
+		else if (mark->source == PERFX_SOURCE_PERFX)
+			counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
 		break;
 	case PERFX_MARK_STOP:
 		stop_apart(t, mark->source, key, now);
@@ -504,7 +552,7 @@ static __always_inline void mark_returns(struct thread *t, const struct perfx_ma
 	}
 	index = find_range(t, slot, 0);
 	if (index)
-		end_below(t, index - 1, now, cost_ns, 0);
+		end_below(t, index - 1, now, cost_ns);
 }
 
 static __always_inline struct perfx_mark *mark_of(const struct perfx_probe *probe)
@@ -514,6 +562,25 @@ static __always_inline struct perfx_mark *mark_of(const struct perfx_probe *prob
 	return bpf_map_lookup_elem(&perfx_marks, &index);
 }
 
+/* What a waiting tracer records begins or ends here. Returns whether that was told. */
+static __always_inline bool turned(const struct perfx_probe *probe, const struct perfx_mark *mark,
+				   __u32 index)
+{
+	struct perfx_family *family;
+
+	if (mark->action != PERFX_MARK_RECORD && mark->action != PERFX_MARK_PAUSE)
+		return false;
+	family = perfx_waiting ? current_family() : NULL;
+	if (!family || family->dead)
+		return true;
+	count_hit(index);
+	if (mark->action == PERFX_MARK_RECORD)
+		window_open(family);
+	else
+		window_close(family);
+	return true;
+}
+
 /* A hit at the entry of a marking function. */
 static __always_inline void mark_entered(struct pt_regs *ctx, const struct perfx_probe *probe,
 					 const struct perfx_mark *mark, __u32 index)
@@ -521,8 +588,10 @@ static __always_inline void mark_entered(struct pt_regs *ctx, const struct perfx
 	__u64 now = bpf_ktime_get_ns();
 	bool opens = begins(mark->action);
 	/* what it stops may have been started by another thread */
-	struct thread *t = thread_find(opens || mark->action == PERFX_MARK_STOP,
-				       mark->action != PERFX_MARK_END);
+	struct thread *t =
+		thread_find(opens || tells(mark->action) || mark->action == PERFX_MARK_STOP,
+			    mark->action != PERFX_MARK_END);
+	__u32 id;
 
 	if (!t)
 		return;
@@ -531,8 +600,12 @@ static __always_inline void mark_entered(struct pt_regs *ctx, const struct perfx
 	if (!concerns(t, mark)) {
 		if (opens)
 			counter_add(PERFX_COUNTER_REPEATS, 1);
-	} else if (opens) {
-		mark_begins(t, mark, probe, index);
+	} else if (opens || tells(mark->action)) {
+		id = mark->text ? id_of_mark(t, mark, probe->function) : probe->function;
+		if (id && opens)
+			mark_begins(t, mark, id, index);
+		else if (id)
+			mark_tells(t, mark, id, PT_REGS_FP(ctx));
 	} else {
 		mark_ends(t, mark, now, probe->call_cost_ns);
 	}

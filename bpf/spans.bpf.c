@@ -119,11 +119,11 @@ int perfx_on_mark(struct pt_regs *ctx)
 	struct perfx_probe *probe;
 	struct perfx_mark *mark;
 
-	if (!perfx_tracing)
+	if (!perfx_tracing && !perfx_waiting)
 		return 0;
 	probe = probe_of(index);
 	mark = probe ? mark_of(probe) : NULL;
-	if (!mark)
+	if (!mark || turned(probe, mark, index) || !perfx_tracing)
 		return 0;
 	if (probe->kind == PERFX_PROBE_MARK)
 		mark_entered(ctx, probe, mark, index);
@@ -159,7 +159,7 @@ int BPF_PROG(perfx_on_thread_exit, struct task_struct *task)
 	__u64 sp;
 	bool whole;
 
-	if (!t || !perfx_tracing)
+	if (!t || !perfx_tracing || t->window != perfx_window)
 		return 0;
 	whole = task->signal->flags & SIGNAL_GROUP_EXIT;
 	sp = ((struct pt_regs *)bpf_task_pt_regs(task))->sp;

@@ -9,6 +9,8 @@
 
 /* The program switches stacks in user space (coroutines): see leave_any. */
 extern volatile __u32 perfx_many_stacks;
+/* Number of the window that is open (window.bpf.h). */
+extern volatile __u32 perfx_window;
 
 /* In frame.entry, beside the index of the probe that opened it: a return probe ends it. */
 #define FRAME_BY_RETURN 0x80000000u
@@ -31,13 +33,14 @@ struct frame {
 	__u32 probe_ns; /* cost of probes hit inside, itself excluded */
 	/* the child called last: saves the hash look-up in loops */
 	__u32 child_function, child_context;
-	__u8 figure;	 /* enum perfx_figure_state */
-	__u8 dtype;	 /* enum perfx_dtype, where it has no work */
-	__u8 work;	 /* 1 + index into thread.works; 0: none */
-	__u8 metered;	 /* METERED_; 0: not wanted */
-	__u32 operation; /* of the object that the call runs: told instead of the function; or 0 */
+	__u8 figure;	  /* enum perfx_figure_state */
+	__u8 dtype;	  /* enum perfx_dtype, where it has no work */
+	__u8 work;	  /* 1 + index into thread.works; 0: none */
+	__u8 metered;	  /* METERED_; 0: not wanted */
+	__u32 operation;  /* of the object that the call runs: told instead of the function; or 0 */
 	__u64 charged_ns; /* of its time, what callers that ended before it have been charged with
 			   */
+	__u64 within;	  /* a range: id of the one across threads that it belongs to; 0: none */
 };
 #define METERED_OPEN   1 /* read when it opened */
 #define METERED_MISSED 2 /* could not be */
@@ -113,7 +116,10 @@ struct thread {
 	 * data; 0: none is open */
 	__u8 silencer, mover;
 	__u8 works_taken; /* bit set */
-	__u8 pad[5];
+	/* 1 + index of the open operation that computes, for which nobody has said yet how much; 0:
+	 * there is none */
+	__u8 awaiter;
+	__u32 window;  /* perfx_window when it was met last */
 	__u32 ranges;  /* open frames that are ranges or pending ones */
 	__u32 skipped; /* ranges that were begun when there was no room for a frame */
 	struct work works[WORKS_MAX];
@@ -124,9 +130,11 @@ struct thread {
 	__u64 unread;		    /* where it lies, if it could not be read */
 	__u64 start_ns;		    /* of the range across threads that is being started, */
 	__u32 start_function;	    /* and its function; 0: none is */
+	__u64 within;		    /* the range that begins belongs to this one; 0: not told */
 	/* a loop's variable; volatile as those of the machine */
 	volatile __u32 kept;
-	__u64 pending; /* where the range that is pending will have its object's address */
+	__u64 pending;	     /* where the range that is pending will have its object's address */
+	struct frame raised; /* on its way to the top: kernels of old have no stack left for it */
 	struct frame frames[PERFX_MAX_DEPTH];
 };
 

@@ -127,7 +127,18 @@ enum perfx_mark_action {
 	PERFX_MARK_STOP = 8,	 /* ends that of an id */
 	PERFX_MARK_INSTANT = 9,	 /* something has happened */
 	PERFX_MARK_CALL = 10,	 /* runs what the name names: a range as long as the call */
+	/* Of perfx.h alone, and no ranges: */
+	PERFX_MARK_SET = 11,	   /* a value is this now: its key, the bits of a double */
+	PERFX_MARK_ADD = 12,	   /* this is added to one */
+	PERFX_MARK_ALLOCATED = 13, /* a block of the program's own allocator: its key, size_arg */
+	PERFX_MARK_FREED = 14,
+	PERFX_MARK_RECORD = 15, /* what a waiting tracer records begins */
+	PERFX_MARK_PAUSE = 16,	/* and ends */
 };
+
+/* In the source of a name, above enum perfx_source: it is none of a range. */
+#define PERFX_NAME_OF_VALUE	0x40
+#define PERFX_NAME_OF_ALLOCATOR 0x80
 
 /* How its argument is its name. */
 enum perfx_text {
@@ -136,21 +147,39 @@ enum perfx_text {
 	PERFX_TEXT_NVTX = 2,	   /* nvtxEventAttributes_t, which may have such */
 	PERFX_TEXT_STRING = 3,	   /* std::string const &: pointer, length */
 	PERFX_TEXT_OLD_STRING = 4, /* of the old ABI: pointer; length 24 bytes before the text */
-	PERFX_TEXT_VIEW = 5, /* a structure that has length and pointer at text_offset: absl's */
+	PERFX_TEXT_VIEW = 5,	   /* absl::string_view: length, pointer */
 };
 
 #define PERFX_MAX_MARKS 256
+/* Pointers that may lie between an argument and the structure that has the name. */
+#define PERFX_PATH_MAX 3
+
+/* Is told under its name where that begins with two underscores, else as the function itself. */
+#define PERFX_MARK_F_UNDERSCORES 0x1
+/* CALL: behind the name is another one, its kind: one that multiplies (…MatMul…, …Conv2…, …Conv3…)
+ * does work that is not known, unless something inside says how much. */
+#define PERFX_MARK_F_KIND 0x2
 
 struct perfx_mark {
-	__u8 action;	   /* enum perfx_mark_action */
-	__u8 source;	   /* enum perfx_source */
-	__u8 text;	   /* enum perfx_text */
-	__u8 text_arg;	   /* arguments as of a perfx_hook */
-	__u8 key_arg;	   /* key or id */
-	__u8 tag_arg;	   /* is for us only where the low 4 bytes of it are `tag`; 0: always */
-	__u16 text_offset; /* bytes */
+	__u8 action;   /* enum perfx_mark_action */
+	__u8 source;   /* enum perfx_source */
+	__u8 text;     /* enum perfx_text */
+	__u8 text_arg; /* arguments as of a perfx_hook */
+	__u8 key_arg;  /* key or id */
+	__u8 tag_arg;  /* is for us only where the low 4 bytes of it are `tag`; 0: always */
+	/* Where the structure is that has the name: path_count times, what the word at path[i]
+	 * bytes points to; in that, text_offset bytes on. */
+	__u16 text_offset;
 	__u32 tag;
 	__u32 key_offset; /* BEGIN: of what ends it, in the object, bytes */
+	__u16 path[PERFX_PATH_MAX];
+	__u8 path_count;
+	__u8 flags; /* PERFX_MARK_F_ */
+	/* PUSH, START_ID: id of the range, open across threads, that it belongs to; 0 there: to
+	 * what is open on the thread's stack. */
+	__u8 within_arg;
+	__u8 size_arg; /* ALLOCATED */
+	__u8 pad[2];
 };
 
 /* Bytes of a range's name that are told apart; longer ones are cut. */
@@ -166,7 +195,8 @@ struct perfx_name_key {
 };
 
 struct perfx_name {
-	__u32 function; /* its id; 0: not there yet */
+	/* its id: a function's, a value's, an allocator's; 0: not there yet */
+	__u32 id;
 	__u32 pad;
 	struct perfx_name_key key;
 };
@@ -180,11 +210,32 @@ struct perfx_started_key {
 
 struct perfx_started {
 	__u64 start_ns;
+	__u64 inside_ns; /* of ranges that have said that they belong to it */
+	__u64 within;	 /* id of the range that it belongs to; 0: none that is told */
 	__u32 function;
 	__u32 tid;
+	__u32 context;
+	__u32 window; /* perfx_window when it was started */
 };
 
 #define PERFX_MAX_STARTED 16384
+
+/* Allocators of programs that mark their blocks have ids from here on; those that find no room have
+ * the last. */
+#define PERFX_ALLOCATOR_NAMED 1024
+#define PERFX_ALLOCATOR_OTHER (PERFX_ALLOCATOR_MMAP - 1)
+
+/* Values whose records found no room. */
+struct perfx_value_key {
+	__u32 process, value;
+};
+
+struct perfx_value_lost {
+	__u64 sets_count, adds_count;
+	__s64 sum;	      /* of the whole numbers among them */
+	__u64 unsummed_count; /* the others */
+	__u64 last_bits, last_ns;
+};
 
 /* How a domain is recorded; user space may change it at any time. */
 struct perfx_memory_knobs {
@@ -221,6 +272,8 @@ struct perfx_family {
 	 * PERFX_TENSOR_FIRST + 8 i. One bit: found. */
 	__u32 tensor_layouts;
 	__u32 started_nameless; /* ranges that are open across threads and have no id */
+	__u32 recording;	/* it has said that a waiting tracer shall record */
+	__u32 window;		/* perfx_window when open_figures was counted */
 	__u64 net_rx_bytes, net_tx_bytes;
 };
 
@@ -276,9 +329,10 @@ struct perfx_object {
 	__u64 flops, bytes;
 	__u32 function; /* of its operation */
 	__u32 work;	/* id of its WORK record */
+	__u32 owner;	/* function that its module was made of, as calls of it are named; or 0 */
 	__u8 state;	/* enum perfx_figure_state; BY_OBJECT: not read yet */
 	__u8 dtype;
-	__u8 pad[6];
+	__u8 pad[2];
 };
 
 /* A new object. From a ring of its own; not part of a capture. */
@@ -290,7 +344,7 @@ struct perfx_object_record {
 	__u32 function; /* of its operation */
 	__u32 work;
 	__u32 new_function; /* this is the first object of its operation */
-	__u32 pad;
+	__u32 owner;	    /* as perfx_object's */
 	char operation[PERFX_OBJECT_TEXT];
 	char module[PERFX_OBJECT_TEXT];
 };
@@ -311,6 +365,7 @@ enum perfx_counter {
 	PERFX_COUNTER_READ_FAULTS,
 	PERFX_COUNTER_MEMORY_DROPS,
 	PERFX_COUNTER_STACK_FAILURES,
+	PERFX_COUNTER_VALUE_DROPS,
 	PERFX_COUNTERS
 };
 

@@ -25,6 +25,7 @@ enum perfx_kind {
 	PERFX_KIND_INVALID = 0,
 	/* data ring */
 	PERFX_KIND_SPAN = 1,
+	PERFX_KIND_VALUE = 5,
 	/* memory ring */
 	PERFX_KIND_ALLOCATION = 2,
 	PERFX_KIND_FREE = 3,
@@ -33,6 +34,7 @@ enum perfx_kind {
 	PERFX_KIND_FORK = 16,
 	PERFX_KIND_EXEC = 17,
 	PERFX_KIND_EXIT = 18,
+	PERFX_KIND_WINDOW = 19,
 	/* made by the reader */
 	PERFX_KIND_HOST = 32,
 	PERFX_KIND_PROCESS = 33,
@@ -49,6 +51,7 @@ enum perfx_kind {
 	PERFX_KIND_PEAK = 44,
 	PERFX_KIND_WORK = 45,
 	PERFX_KIND_METER = 46,
+	PERFX_KIND_VALUE_NAME = 47,
 	/* at the end of a capture, read from kernel maps */
 	PERFX_KIND_BOOK = 48,
 	PERFX_KIND_HITS = 49,
@@ -57,6 +60,7 @@ enum perfx_kind {
 	PERFX_KIND_MEMORY_BOOK = 52,
 	PERFX_KIND_METERED = 53,
 	PERFX_KIND_METERED_PROCESS = 54,
+	PERFX_KIND_VALUE_BOOK = 55,
 	/* made by the reader: what a part of a recording is */
 	PERFX_KIND_SEGMENT = 60,
 	PERFX_KIND_PART = 61,
@@ -132,8 +136,27 @@ struct perfx_span {
 #define PERFX_SPAN_PLAIN_BYTES 56 /* of a record without flops and bytes */
 
 /*
- * Memory. Three things that are never summed: what the program asked its heap for, what a framework
- * handed out as tensors (often out of that heap), what was taken from a GPU.
+ * A value of the program's own (perfx_counter, perfx_counter_add): what it is from now on, or what
+ * is added to it.
+ */
+#define PERFX_VALUE_ADDED  0x1 /* otherwise set */
+#define PERFX_VALUE_BEFORE 0x2 /* what it was when the capture begins: none of its samples */
+
+struct perfx_value {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u64 number_bits; /* a double: may be infinite, or no number */
+	__u32 process;
+	__u32 tid;
+	__u32 value; /* VALUE_NAME record */
+	__u32 flags; /* PERFX_VALUE_ */
+};
+
+/*
+ * Memory. Things that are never summed: what the program asked its heap for, what a framework
+ * handed out as tensors (often out of that heap), what was taken from a GPU, and what the program
+ * says that allocators of its own handed out (out of any of these). Of the last the upper 11 bits
+ * of an address are changed by the allocator's number, for what one hands out another may divide.
  *
  * Records of the memory ring are in the order in which things happened: a block is freed at the
  * entry of `free` and allocated at the return of `malloc`, so that an address used anew by another
@@ -144,8 +167,10 @@ enum perfx_domain {
 	PERFX_DOMAIN_HOST = 1,
 	PERFX_DOMAIN_TENSOR = 2,
 	PERFX_DOMAIN_GPU = 3,
+	PERFX_DOMAIN_USER = 4, /* perfx_memory_alloc */
 };
-#define PERFX_DOMAINS 4 /* entries of a table indexed by domain */
+#define PERFX_DOMAINS	  5 /* entries of a table indexed by domain */
+#define PERFX_DOMAINS_MAX 8 /* of one whose index is masked */
 
 /* One of a sample: stands for more (see perfx_memory_mode). */
 #define PERFX_ALLOCATION_SAMPLED 0x1
@@ -235,6 +260,19 @@ struct perfx_exit {
 	/* CPU time of all its threads: run time as the scheduler measured it; user and system as
 	 * the clock tick saw them, good for their proportion only (kernel: cputime_adjust). */
 	__u64 runtime_ns, user_tick_ns, system_tick_ns;
+};
+
+/* --wait: from here on is recorded, or no longer, as a traced program has said. Where there is any,
+ * nothing is recorded but between the two. */
+#define PERFX_WINDOW_OPENS 0x1 /* otherwise it closes */
+
+struct perfx_window {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u32 process; /* who said it, or ended */
+	__u32 pid;
+	__u32 flags; /* PERFX_WINDOW_ */
+	__u32 pad;
 };
 
 /* strings: host name, kernel release, boot id, recording command line (one string, space-joined,
@@ -501,6 +539,24 @@ struct perfx_work {
 	__u8 pad[6];
 };
 
+/* strings: name */
+struct perfx_value_name {
+	struct perfx_record hdr;
+	__u32 value;
+	__u32 pad;
+};
+
+/* Records of a value that found no room: counts are exact; a sum is that of the whole numbers among
+ * them. */
+struct perfx_value_book {
+	struct perfx_record hdr;
+	__u32 process;
+	__u32 value;
+	__u64 sets_count, adds_count;
+	__s64 sum;
+	__u64 unsummed_count;
+	__u64 last_bits, last_ns; /* of what was set; last_ns 0: nothing */
+};
 /* Of what was lost before the capture begins nothing is known but that it was. */
 #define PERFX_BEFORE_LOST_ALLOCS 0x1
 #define PERFX_BEFORE_LOST_FREES	 0x2
@@ -558,6 +614,7 @@ enum perfx_loss_kind {
 	PERFX_LOSS_CONTROL_DROPS,   /* process events without room: books may be missing */
 	PERFX_LOSS_FOREIGN_HITS,    /* hits in processes that are not traced: cost, no data */
 	PERFX_LOSS_MEMORY_DROPS,    /* memory records without room; in the memory book */
+	PERFX_LOSS_VALUE_DROPS,	    /* values without room; in a book of their own */
 	PERFX_LOSS_KINDS
 };
 
@@ -582,8 +639,8 @@ struct perfx_segment {
 /* The capture is a part of a recording. strings: why it was taken ("SIGUSR1"; "" the user's choice)
  */
 #define PERFX_PART_FLIGHT 0x1 /* by a flight recorder: --ring */
-#define PERFX_PART_VIEW   0x2 /* of a capture: --since, --until */
-#define PERFX_PART_FULL   0x4 /* shorter than asked for: memory was full */
+#define PERFX_PART_VIEW	  0x2 /* of a capture: --since, --until */
+#define PERFX_PART_FULL	  0x4 /* shorter than asked for: memory was full */
 
 struct perfx_part {
 	struct perfx_record hdr;
@@ -615,6 +672,9 @@ struct perfx_end {
 	_Static_assert(sizeof(struct type) == (bytes), "ABI: struct " #type)
 PERFX_ASSERT_SIZE(perfx_record, 8);
 PERFX_ASSERT_SIZE(perfx_span, 72);
+PERFX_ASSERT_SIZE(perfx_value, 40);
+PERFX_ASSERT_SIZE(perfx_value_name, 16);
+PERFX_ASSERT_SIZE(perfx_value_book, 64);
 PERFX_ASSERT_SIZE(perfx_allocation, 56);
 PERFX_ASSERT_SIZE(perfx_free, 48);
 PERFX_ASSERT_SIZE(perfx_stack, 24);
@@ -628,6 +688,7 @@ PERFX_ASSERT_SIZE(perfx_metered_process, 64);
 PERFX_ASSERT_SIZE(perfx_fork, 32);
 PERFX_ASSERT_SIZE(perfx_exec, 32);
 PERFX_ASSERT_SIZE(perfx_exit, 56);
+PERFX_ASSERT_SIZE(perfx_window, 32);
 PERFX_ASSERT_SIZE(perfx_host, 48);
 PERFX_ASSERT_SIZE(perfx_process, 40);
 PERFX_ASSERT_SIZE(perfx_function, 24);

@@ -46,6 +46,14 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W 'on off' -- "$cur")
 		return
 		;;
+	--host-level)
+		mapfile -t COMPREPLY < <(compgen -W '0 1 2 3' -- "$cur")
+		return
+		;;
+	--python-level)
+		mapfile -t COMPREPLY < <(compgen -W '0 1' -- "$cur")
+		return
+		;;
 	--counters)
 		mapfile -t COMPREPLY < <(compgen -W 'on off cycles instructions flops llc-misses task-clock page-faults context-switches cpu-migrations' -- "$cur")
 		return
@@ -59,10 +67,10 @@ _perfx_trace() {
 		return
 		;;
 	--table)
-		mapfile -t COMPREPLY < <(compgen -W 'functions callers threads memory hotspots findings processes' -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W 'functions callers threads steps memory hotspots findings processes' -- "$cur")
 		return
 		;;
-	-F | --functions | -d | --duration | --top | --process | --ring-size | --interval | --max-functions | --peak-flops | --peak-bandwidth | --max-size | --fail-on | --ring | --since | --until)
+	-F | --functions | -d | --duration | --top | --process | --ring-size | --interval | --max-functions | --peak-flops | --peak-bandwidth | --max-size | --fail-on | --usdt | --step-range | --steps | --ring | --since | --until)
 		return
 		;;
 	esac
@@ -80,7 +88,7 @@ _perfx_trace() {
 	if [[ $cur == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W '
 			-p --pid -a --all -F --functions --memory --no-children --user
-			--flops --flops-rules --counters
+			--flops --flops-rules --counters --host-level --python-level --usdt --step-range --steps
 			-d --duration -o --output -f --format --capture --max-size --ring --trigger --since --until --top --cmdline
 			--sort --process --table --no-header --fail-on
 			--link --return --probe-site --compensate --no-calibrate

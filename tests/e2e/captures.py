@@ -26,18 +26,27 @@ def function(number, name, module):
     return record(34, struct.pack("<QIHH", 64 * number, number, 2, 0), name, module, "")
 
 
+def torch_function(number, name, module):
+    return record(34, struct.pack("<QIHH", 64 * number, number, 3, 0), name, module, "")
+
+
+def marked(number, name, source=3, is_step=False):
+    """A range of that name; 3: PyTorch's, 7: NVTX."""
+    return record(34, struct.pack("<QIHH", 0, number, source, 3 if is_step else 1), name, "", "")
+
+
 def context(number, parent, of):
     return record(36, struct.pack("<IIII", number, parent, of, 1))
 
 
-def span(start, duration, self_ns, of, depth=0):
-    """A call of a function in the context of the same number."""
-    return record(1, struct.pack("<QQQIIIIHHBBH", start, duration, self_ns, 1, of, of, 42, depth, 0, 0, 0, 0))
+def span(start, duration, self_ns, of, depth=0, flags=0, tid=42):
+    """A call of a function in the context of the same number. Flags: 8 a range that any thread may end."""
+    return record(1, struct.pack("<QQQIIIIHHBBH", start, duration, self_ns, 1, of, of, tid, depth, flags, 0, 0, 0))
 
 
-def computed(start, duration, of, flops, bytes_count):
+def computed(start, duration, of, flops, bytes_count, depth=0):
     """A call of f32 work, in the context of the same number."""
-    return record(1, struct.pack("<QQQIIIIHHBBHQQ", start, duration, duration, 1, of, of, 42, 0, 0, 1, 2, 0,
+    return record(1, struct.pack("<QQQIIIIHHBBHQQ", start, duration, duration, 1, of, of, 42, depth, 0, 1, 2, 0,
                                  flops, bytes_count))
 
 

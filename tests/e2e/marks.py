@@ -38,3 +38,27 @@ def check_breakdown(process, by, phases):
     assert sum(steps["breakdown"].values()) == steps["total_ns"]
     assert {name for name, ns in steps["breakdown"].items() if ns} == phases
     return steps
+
+
+# One step of marked_torch.py: two layers, 64 × 128 and 128 × 10, batches of 16. Backward: both weights'
+# gradients, and of the inputs the second layer's alone.
+FORWARD = 2 * 16 * (64 * 128 + 128 * 10)
+STEP = 2 * FORWARD + 2 * 16 * 128 * 10
+
+
+def check_step_flops(process, first=STEP):
+    """Each step computed what it must, on all threads; the series says when and adds up."""
+    steps = process["steps"]
+    assert [step["flops"] for step in steps["series"]] == [first] + [STEP] * (STEPS - 1)
+    assert steps["flops"] == first + (STEPS - 1) * STEP and steps["computed"] == STEPS
+    assert steps["figures"]["unread"] == steps["figures"]["opaque"] == 0
+    assert sum(step["total_ns"] for step in steps["series"]) == steps["total_ns"] == steps["computed_ns"]
+    assert max(step["max_ns"] for step in steps["series"]) == steps["max_ns"]
+    for before, after in zip(steps["series"], steps["series"][1:]):
+        assert before["at_ns"] + before["total_ns"] == after["at_ns"]
+
+
+def flops_of(process, name):
+    """Of a range, with what runs inside it; nothing where nothing does."""
+    (row,) = [f for f in process["functions"] if f["name"] == name and f.get("kind") == "range"]
+    return row.get("flops")

@@ -166,13 +166,15 @@ def test_options(options, message):
     assert message in result.stderr and len(result.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("form", ["json", "md", "txt"])
+@pytest.mark.parametrize("form", ["json", "md", "txt", "html"])
 @pytest.mark.parametrize("name, tracing", [
+    ("marked train", ["-F", "marked:{work,pushes,pops}"]),
     ("exceptions", ["-F", "exceptions:{*catcher,*rethrower,*switched,*tail,*guarded,*frame,*method}"]),
     ("memory_many", ["--memory", "all", "-F", "memory_many:*"])])
 def test_live_report_is_the_replayed_one(name, tracing, form, program, tmp_path):
     """To the byte: the same records, judged and written by the same code."""
-    p = program(WORKLOADS / name)
+    workload, *arguments = name.split()
+    p = program(WORKLOADS / workload, *arguments)
     live, capture = tmp_path / f"live.{form}", tmp_path / "run.perfx"
     tracer = subprocess.Popen([PERFX, "-p", str(p.pid), "-d", "60", "--interval", "50ms", *tracing,
                                "-o", str(live), "--capture", str(capture)], stderr=subprocess.PIPE, text=True)

@@ -12,7 +12,7 @@ SOFTWARE = ["--counters", "page-faults,context-switches,task-clock"]
 
 def counted(report, name):
     [row] = functions(report, name)
-    return row["counters"]
+    return row["perf_counters"]
 
 
 def traced(program, tracer, *argv, options=(), link=None, times=3):
@@ -45,7 +45,7 @@ def test_faults(how, link, program, tracer, links):
     check(report, expected)
     # it sleeps: the thread's clock stands still
     [nap] = functions(report, "nap")
-    assert nap["counters"]["task-clock"] < nap["total_ns"] / 2
+    assert nap["perf_counters"]["task-clock"] < nap["total_ns"] / 2
 
 
 def test_of_another_thread(program, tracer):
@@ -53,7 +53,7 @@ def test_of_another_thread(program, tracer):
     report, expected = traced(program, tracer, "thread")
     check(report, expected)
     [process] = report["processes"]
-    totals = {c["name"]: c for c in process["counters"]}
+    totals = {c["name"]: c for c in process["perf_counters"]}
     assert totals["page-faults"]["value"] >= expected["touch_pages", "page-faults"]
     assert totals["page-faults"]["samples"] == 2
     assert totals["page-faults"]["counted_share"] == 1
@@ -106,9 +106,9 @@ def test_hardware_or_why_not(program, tracer):
     if has_hardware():
         assert counted(report, "touch_pages")["instructions"] > 0
         return
-    assert report["counters_missing"]
+    assert report["perf_counters_missing"]
     assert any("no hardware counters here: " in line for line in t.lines), t.lines
-    assert "counters" not in functions(report, "touch_pages")[0]
+    assert "perf_counters" not in functions(report, "touch_pages")[0]
 
 
 def test_with_a_figure(program, tracer):
@@ -119,8 +119,8 @@ def test_with_a_figure(program, tracer):
     report = t.stop()
     p.finish()
     rows = functions(report, "cblas_dgemm")
-    assert ("counters" in rows[0]) == has_hardware()
-    assert ("counters_missing" in report) == (not has_hardware())
+    assert ("perf_counters" in rows[0]) == has_hardware()
+    assert ("perf_counters_missing" in report) == (not has_hardware())
     assert not any("hardware counters" in line for line in t.lines)
 
 
@@ -130,8 +130,8 @@ def test_off(program, tracer):
     p.go()
     report = t.stop()
     p.finish()
-    assert "counters_missing" not in report
-    assert not any("counters" in f for f in functions(report, "cblas_dgemm"))
+    assert "perf_counters_missing" not in report
+    assert not any("perf_counters" in f for f in functions(report, "cblas_dgemm"))
 
 
 @pytest.mark.parametrize("value", ["joules", "cycles,", "",

@@ -88,6 +88,108 @@ def test_twice_the_same(pair, form, tmp_path):
     assert out.read_text() == text
 
 
+@pytest.mark.parametrize("forms", ["json json", "json perfx", "perfx json"])
+def test_json_reports_say_the_same(pair, forms, tmp_path):
+    """A JSON report in a capture's place changes nothing but names of files."""
+    a, b, _, _ = pair
+    reports = [tmp_path / name for name in ("a.json", "b.json")]
+    for capture, report in zip((a, b), reports):
+        assert run("report", capture, "-o", report).returncode == 0
+    inputs = [report if form == "json" else capture
+              for form, report, capture in zip(forms.split(), reports, (a, b))]
+    result = run("diff", *inputs, "--fail-on", "5%")
+    expected = run("diff", a, b, "--fail-on", "5%")
+    assert (result.returncode, result.stderr) == (4, expected.stderr)
+    assert unnamed(result.stdout) == unnamed(expected.stdout)
+
+
+def unnamed(text):
+    """Without the line that names the files, however it was folded."""
+    head, rest = text.split("A: ", 1)
+    return head + rest[rest.index("\n\n"):]
+
+
+# --- steps and ranges, by hand ---
+
+def training(path, steps, waits):
+    """Steps of 50 ms in a range, and what they wait for data."""
+    records = [captures.host(), captures.process("trainer", "./trainer"), captures.peak(10**11, 10**10),
+               captures.usage(SECOND, 0), captures.marked(1, "enumerate(DataLoader)#It.__next__"),
+               captures.marked(2, "forward", 7), captures.function(3, "mm", "/lib/m.so"),
+               captures.marked(4, "Optimizer.step#SGD.step"), captures.context(1, 0, 1), captures.context(2, 0, 2),
+               captures.context(3, 2, 3), captures.context(4, 0, 4)]
+    at = SECOND
+    for i in range(steps):
+        wait = waits + i % 3 * MS // 10
+        records += [captures.span(at, wait, wait, 1), captures.computed(at + wait, 20 * MS, 3, 10**9, 10**7, depth=1),
+                    captures.span(at + wait, 40 * MS, 20 * MS, 2),
+                    captures.span(at + wait + 40 * MS, 10 * MS, 10 * MS, 4)]
+        at += wait + 50 * MS
+    captures.write(path, [records + [captures.usage(at, at - SECOND), captures.end(at)]])
+    return path
+
+
+@pytest.mark.parametrize("form", ["perfx", "json"])
+def test_steps(form, tmp_path):
+    """Slower by what they wait for; faster the other way; the same against itself."""
+    files = [training(tmp_path / "a", 20, 10 * MS), training(tmp_path / "b", 30, 25 * MS)]
+    if form == "json":
+        reports = [file.with_suffix(".json") for file in files]
+        for file, report in zip(files, reports):
+            assert run("report", file, "-o", report).returncode == 0
+        files = reports
+    a, b = files
+    result = run("diff", a, b, "-f", "json", "--fail-on", "5%")
+    assert result.returncode == 4
+    diff = json.loads(result.stdout)
+    steps = diff["processes"][0]["steps"]
+    assert steps["in"] == "both" and steps["time"] == "slower" and steps["regression"]
+    assert steps["count"]["a"] == 20 and steps["count"]["b"] == 30
+    assert steps["avg_ns"]["b"] - steps["avg_ns"]["a"] == pytest.approx(15 * MS, rel=0.01)
+    assert steps["breakdown"]["data"]["ratio"] == pytest.approx(25.1 / 10.095, rel=0.01)
+    assert steps["flops"] == {"a": 10**9, "b": 10**9, "change": 0, "ratio": 1}
+    assert steps["mfu"]["ratio"] == pytest.approx(60.1 / 75.1, rel=0.01)
+    ranges = {f["name"]: f for f in diff["processes"][0]["functions"] if f.get("kind") == "range"}
+    assert ranges["enumerate(DataLoader)#It.__next__"]["time"] == "slower"
+    assert ranges["forward"]["time"] == "same" and ranges["forward"]["flops_per_call"]["ratio"] == 1
+    assert run("diff", a, a, "--fail-on", "5%").returncode == 0
+    back = json.loads(run("diff", b, a, "-f", "json").stdout)["processes"][0]["steps"]
+    assert back["time"] == "faster" and not back["regression"]
+    same = run("diff", a, a)
+    assert same.stdout.startswith("Steps take as long as before")
+    only = json.loads(run("diff", a, written(tmp_path / "none", "mm", 20, 20 * MS), "-f", "json").stdout)
+    assert only["processes"][0]["steps"]["in"] == "a" and only["processes"][0]["steps"]["time"] == "unknown"
+
+
+def test_json_that_is_no_report(tmp_path):
+    """One line that says what is wrong with it; whatever its members are, no crash."""
+    good, bad = training(tmp_path / "a", 20, 10 * MS), tmp_path / "bad.json"
+    report = tmp_path / "a.json"
+    assert run("report", good, "-o", report).returncode == 0
+    for text, says in (("{", "line 1"), ('{"schema": "x"}', "perfx.report/1"), ("{}", "perfx.report/1"),
+                       ('{"schema": ["perfx.report/1"]}', "perfx.report/1")):
+        bad.write_text(text)
+        result = run("diff", good, bad)
+        assert (result.returncode, result.stdout) == (1, "")
+        assert len(result.stderr.splitlines()) == 1 and says in result.stderr and str(bad) in result.stderr
+    whole = json.loads(report.read_text())
+    for value in (None, -1, 1e300, 2**62, "x" * 100, "+0x", " (:", [], [None], {}, [{}], {"a": []}):
+        bad.write_text(json.dumps(spoilt(whole, value)))
+        result = run("diff", bad, report, "-f", "json")
+        assert result.returncode == 0, result.stderr
+        json.loads(result.stdout)
+
+
+def spoilt(what, value, depth=0):
+    """Every member but those on the way replaced, in every second place."""
+    if isinstance(what, dict):
+        return {k: v if k == "schema" else value if (i + depth) % 2 and not isinstance(v, (dict, list))
+                else spoilt(v, value, depth + 1) for i, (k, v) in enumerate(what.items())}
+    if isinstance(what, list):
+        return [spoilt(v, value, depth + 1) for v in what] + [value]
+    return what
+
+
 # --- by hand ---
 
 def written(path, name, calls, length):

@@ -102,6 +102,92 @@ def test_roofline(browser, tmp_path, scheme):
     assert browser.eval("document.querySelectorAll('pre').length") == 0
 
 
+STEP = "</title><script>alert(3)</script>"
+
+
+def training(path, durations):
+    """A step for each duration, half of it data, with a product in a range."""
+    records = [captures.host(), captures.process("trainer", "t"), captures.peak(10**11, 10**10),
+               captures.usage(SECOND, 0), captures.marked(1, "enumerate(DataLoader)#It.__next__"),
+               captures.marked(2, "forward", 7), captures.function(3, "mm", "/lib/m.so"),
+               captures.marked(4, STEP, 7, True), captures.context(1, 0, 1), captures.context(2, 0, 2),
+               captures.context(3, 2, 3), captures.context(4, 0, 4)]
+    at, batches = SECOND, []
+    for i, duration in enumerate(durations):
+        records += [captures.span(at, duration // 2, duration // 2, 1, 1),
+                    captures.computed(at + duration // 2, duration // 4, 3, duration, 10**6),
+                    captures.span(at + duration // 2, duration // 2, duration // 4, 2, 1),
+                    captures.span(at, duration, 0, 4)]
+        at += duration
+        if i % 2000 == 1999:
+            batches, records = [*batches, records], []
+    captures.write(path, [*batches, [*records, captures.usage(at, at - SECOND), captures.end(at)]])
+    page = path.with_suffix(".html")
+    assert run("report", path, "-o", page).returncode == 0
+    return page
+
+
+def of_all(browser, selector, expression):
+    return browser.eval(f"[...document.querySelectorAll({json.dumps(selector)})].map(e => {expression})")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_step_chart(browser, tmp_path, scheme):
+    """A bar for each step as high as it was long, divided by phase, the slow one marked, told, and in the
+    table; a range is in the flame graph with what runs in it."""
+    durations = [100 * 10**6] * 20
+    durations[6] = 250 * 10**6
+    page = training(tmp_path / "steps.perfx", durations)
+    browser.open(page, 1200, scheme)
+    quiet(browser, page)
+    height = "[...e.querySelectorAll('rect')].map(r => r.height.baseVal.value).reduce((a, b) => a + b)"
+    heights = of_all(browser, ".steps g", height)
+    assert len(heights) == 20 and heights[6] == max(heights)
+    assert heights[6] / heights[0] == pytest.approx(2.5, rel=0.01)
+    data, all_of_it = (of_all(browser, f".steps g:nth-of-type(7) rect{kind}", "e.height.baseVal.value")
+                       for kind in (".data", ""))
+    assert data[0] / sum(all_of_it) == pytest.approx(0.5, rel=0.01)
+    assert len(of_all(browser, ".steps .slow", "1")) == 1
+    title = of_all(browser, ".steps g:nth-of-type(7) title", "e.textContent")[0]
+    assert title.startswith("Step 7: 250 ms") and "data 125 ms" in title and "MFU" in title
+    # colours that can be told apart, in the legend as in the bars
+    colours = of_all(browser, ".steps .dot", "getComputedStyle(e).backgroundColor")
+    assert len(set(colours)) == 5
+    assert of_all(browser, ".steps rect.data", "getComputedStyle(e).fill")[0] == colours[0]
+    # each step in the table, by which it is sorted and searched
+    assert browser.eval("document.body.textContent.includes(%s)" % json.dumps(STEP))
+    browser.eval("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    table = "[...document.querySelectorAll('table')].find(t => t.tHead.textContent.trim().startsWith('Step'))"
+    rows = f"[...{table}.tBodies[0].rows].map(r => r.cells[0].textContent)"
+    assert browser.eval(rows) == [str(i) for i in range(1, 21)]
+    browser.eval(f"[...{table}.querySelectorAll('th button')].find(b => b.textContent === 'Duration').click()")
+    assert browser.eval(rows)[0] == "7"
+    browser.eval("""(() => {
+        const search = %s.parentElement.previousElementSibling.querySelector('input');
+        search.value = 'slow'; search.dispatchEvent(new Event('input'));
+    })()""" % table)
+    assert browser.eval(rows) == ["7"]
+    names = {label.split(":")[0] for label in of_all(browser, ".flame g", "e.ariaLabel")}
+    assert {"forward", "mm"} <= names
+    quiet(browser, page)
+
+
+def test_thousands_of_steps(browser, tmp_path):
+    """Some at a time, so that the page stays small; the slow one among them is still to be seen."""
+    durations = [10**6] * 5000
+    durations[3210] = 4 * 10**6
+    page = training(tmp_path / "many.perfx", durations)
+    assert page.stat().st_size < 2 << 20
+    browser.open(page)
+    bars = of_all(browser, ".steps g title", "e.textContent")
+    assert 100 < len(bars) <= 220 and bars[-1].startswith("Step 49")
+    slow = of_all(browser, ".steps g:has(.slow) title", "e.textContent")
+    assert len(slow) == 1 and "longest 4.00 ms" in slow[0]
+    first, last = (int(word) for word in slow[0].split(",")[0].split()[1::2])
+    assert first <= 3211 <= last
+    quiet(browser, page)
+
+
 def test_a_script_that_got_in_would_not_run(browser, page, tmp_path):
     """What the policy is for, if the escaping should fail."""
     bad = tmp_path / "bad.html"

@@ -92,3 +92,151 @@ except perfx.ProfilingError as error:
     print(error)
 """, user="nobody", tracer=tracer, path=os.path.dirname(package))
     assert "sudo" in run.stdout and "setcap" in run.stdout, run.stdout + run.stderr
+
+
+MARKS = """
+import asyncio
+traced = perfx.Profiler("--no-calibrate")
+
+@perfx.track
+def forward(batch):
+    with perfx.scope("matmul"):
+        return calls(batch)
+
+@perfx.track(name="train | `step`")
+def train_step(batch):
+    with perfx.step():
+        forward(batch)
+        perfx.counter("loss", 1 / batch)
+        perfx.counter_add("samples", batch)
+
+class Net:
+    @perfx.track
+    def forward(self):
+        pass
+
+@perfx.track
+def batches():
+    for i in range(3): yield i + 1
+
+def rows(stats):
+    (process,) = stats.report["processes"]
+    return {f["name"]: f for f in process["functions"]}
+
+def parents(stats, name):
+    return {p["name"]: p["calls"] for p in rows(stats)[name]["parents"]}
+"""
+
+
+def profiled(code):
+    run = run_python(MARKS + code)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+def test_marks_by_their_names():
+    names, counts, times, callers, counters, steps, again = profiled("""
+def job():
+    for batch in batches(): train_step(batch)
+    Net().forward()
+    perfx.mark("done")
+job()
+result, stats = traced.profile(job)
+assert all(stats[name].avg_duration_ms == rows(stats)[name]["avg_ns"] / 1e6 for name in ("forward", "step"))
+assert "train | `step`" in str(stats)
+print(json.dumps([
+    sorted(row.name for row in stats), {row.name: row.call_count for row in stats},
+    {row.name: [row.total_duration_ms * 1e6, row.avg_duration_ms] for row in stats if row.avg_duration_ms},
+    {name: parents(stats, name) for name in rows(stats)}, stats.report["processes"][0]["counters"],
+    stats.report["processes"][0]["steps"]["count"], traced.profile(forward, 1)[1]["forward"].call_count]))
+""")
+    expected = {"job": 1, "train | `step`": 3, "forward": 3, "matmul": 3, "step": 3, "Net.forward": 1,
+                "batches": 4, "done": 1}
+    assert counts == expected and names == sorted(expected)
+    assert callers["matmul"] == {"forward": 3} and callers["forward"] == {"step": 3}
+    assert callers["step"] == {"train | `step`": 3}
+    assert callers["train | `step`"] == {"job": 3}
+    assert times["matmul"][0] < times["forward"][0] < times["job"][0]
+    values = {c["name"]: (c["samples"], c["value"]) for c in counters}
+    assert values == {"loss": (3, 1 / 3), "samples": (3, 6)}
+    assert steps == 3 and again == 1
+
+
+def test_threads_keep_their_nesting():
+    callers, counts = profiled("""
+def one(number, barrier):
+    with perfx.scope(f"outer {number}"):
+        for _ in range(20):
+            barrier.wait()
+            with perfx.scope(f"inner {number}"):
+                barrier.wait()
+                calls(1)
+def job():
+    barrier = threading.Barrier(3)
+    threads = [threading.Thread(target=one, args=(n, barrier)) for n in range(3)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+stats = traced.profile(job)[1]
+print(json.dumps([{name: parents(stats, name) for name in rows(stats)},
+                  {row.name: row.call_count for row in stats}]))
+""")
+    for number in range(3):
+        assert callers[f"inner {number}"] == {f"outer {number}": 20}
+        assert callers[f"outer {number}"] == {"[untraced]": 1}
+        assert counts[f"inner {number}"] == 20
+
+
+def test_tasks_keep_their_nesting():
+    """Three tasks take turns on one thread; a plain function, called by each of them, is its task's."""
+    callers, own = profiled("""
+@perfx.track
+def compute(): calls(1)
+
+def task(number):
+    @perfx.track(name=f"task {number}")
+    async def run():
+        for _ in range(10):
+            with perfx.scope(f"wait {number}"):
+                await asyncio.sleep(0)
+                compute()
+            compute()
+    return run()
+
+async def all_tasks():
+    with perfx.scope("all"):
+        await asyncio.gather(*(task(n) for n in range(3)))
+
+stats = traced.profile(asyncio.run, all_tasks())[1]
+r = rows(stats)
+print(json.dumps([{name: parents(stats, name) for name in r},
+                  {name: [f["total_ns"], f["self_ns"], {p["name"]: p["total_ns"] for p in f["parents"]}]
+                   for name, f in r.items() if "total_ns" in f}]))
+""")
+    for number in range(3):
+        assert callers[f"wait {number}"] == {f"task {number}": 10}
+        assert callers[f"task {number}"] == {"all": 1}
+    assert callers["compute"] == {**{f"wait {n}": 10 for n in range(3)},
+                                  **{f"task {n}": 10 for n in range(3)}}
+    for number in range(3):
+        total, self_ns, _ = own[f"task {number}"]
+        inside = own["compute"][2][f"task {number}"] + own[f"wait {number}"][0]
+        assert self_ns == total - inside
+
+
+def test_a_program_that_says_when():
+    """perfx.start and perfx.stop, for a tracer that waits."""
+    counts, windows = profiled("""
+waiting = perfx.Profiler("--no-calibrate", "--wait")
+def job():
+    forward(1)
+    for _ in range(2):
+        perfx.start()
+        forward(1)
+        forward(1)
+        perfx.stop()
+        forward(1)
+stats = waiting.profile(job)[1]
+print(json.dumps([{row.name: row.call_count for row in stats}, stats.report["capture"]["windows"]]))
+""")
+    assert counts == {"forward": 4, "matmul": 4}
+    assert len(windows) == 2

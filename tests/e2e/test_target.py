@@ -167,6 +167,19 @@ def test_target_vanishes_during_attach(delay_ms, program):
         assert json.loads(out)["capture"]["partial"]
 
 
+@pytest.mark.parametrize("delay_ms", [60, 250, 800])
+def test_a_zombie_is_not_waited_for(delay_ms, program):
+    """As above, by a target whose parent does not ask what became of it."""
+    p = program(WORKLOADS / "calls")
+    t = subprocess.Popen([PERFX, "-p", str(p.pid), "-d", "60", "-f", "json", *OUTER],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(delay_ms / 1000)
+    os.kill(p.pid, signal.SIGKILL)
+    _, err = t.communicate(timeout=30)
+    assert t.returncode in (1, 3), err
+    assert err.startswith("perfx-trace: ")
+
+
 # --- where its code comes from ---
 
 @pytest.mark.parametrize("what", ["deleted", "replaced", "renamed"])

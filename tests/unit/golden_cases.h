@@ -11,6 +11,8 @@
 
 #include "golden_compute.h"
 #include "golden_memory.h"
+#include "golden_ranges.h"
+#include "golden_told.h"
 
 /* A C trainer: train_step calls gemm and softmax; a child loads data. */
 static void golden_ordinary(struct stream *s)
@@ -151,6 +153,23 @@ static void golden_truncated(struct stream *s)
 	s->bytes.length -= 20;
 }
 
+/* Ranges, one of them a step, whose names are the program's text. */
+static void hostile_ranges(struct stream *s, uint32_t functions)
+{
+	static const char *const names[] = {"=HYPERLINK(\"http://example.org\")|`<b>\x1b[5m",
+					    "</title><script>alert(2)</script>\n| s | t |"};
+
+	for (uint32_t i = 0; i < 2; i++) {
+		ranges_range(s, functions + 1 + i, names[i], PERFX_SOURCE_NVTX,
+			     i ? PERFX_FUNCTION_STEP : 0);
+		stream_context(s, functions + 1 + i, i ? functions + i : 0, functions + 1 + i, 1);
+	}
+	for (uint64_t at = 100 * MS; at < 600 * MS; at += 100 * MS)
+		ranges_span(s, functions + 2, 667, 1, at, 50 * MS, 50 * MS, 0);
+	ranges_span(s, functions + 1, 667, 0, 90 * MS, 500 * MS, 250 * MS, 0);
+	ranges_span(s, functions + 1, 667, 0, 300 * MS, 400 * MS, 400 * MS, PERFX_SPAN_APART);
+}
+
 /* Everything that a name can do to a report. */
 static void golden_hostile(struct stream *s)
 {
@@ -185,6 +204,7 @@ static void golden_hostile(struct stream *s)
 	stream_probe(s, 1, 4, PERFX_SITE_STEPPED, false, 5);
 	stream_add(s, PERFX_KIND_NOT_ATTACHED, struct perfx_not_attached,
 		   STRINGS("x|y\x1b[1m", "cannot read `/tmp/\n<evil>`"), .count = 1);
+	hostile_ranges(s, count);
 	hostile_memory(s);
 	stream_thread(s, 1, 666, "t\x1b[5m|`", '\x1b', 0, 0, 0);
 	stream_thread(s, 1, 666, "t\x1b[5m|`", '\x1b', 1 * S, 500 * MS, 0);
@@ -242,6 +262,9 @@ static const struct golden_case golden_cases[] = {
 	{"memory-lost", golden_memory_lost},
 	{"compute", golden_compute},
 	{"compute-blind", golden_compute_blind},
+	{"told", golden_told},
+	{"ranges", golden_ranges},
+	{"ranges-blind", golden_ranges_blind},
 };
 
 #define GOLDEN_CASES (sizeof(golden_cases) / sizeof(golden_cases[0]))

@@ -29,7 +29,6 @@ struct memory_scene {
 static inline void scene_set(struct memory_scene *s, uint64_t length_ns, uint64_t window_ns)
 {
 	static const char module[] = "/opt/train/trainer", libc[] = "/lib/libc.so.6";
-	static const struct profile_meter no_meters[PERFX_METERS];
 
 	*s = (struct memory_scene){.length_ns = length_ns};
 	s->frames[0] = (struct profile_frame){.function = "strdup",
@@ -97,8 +96,7 @@ static inline void scene_set(struct memory_scene *s, uint64_t length_ns, uint64_
 					      .points_count = 8,
 					      .memory = &s->memory,
 					      .memory_count = 1};
-	s->profile = (struct profile){.meters = no_meters,
-				      .host_name = "",
+	s->profile = (struct profile){.host_name = "",
 				      .kernel = "",
 				      .boot_id = "",
 				      .command = "",

@@ -285,6 +285,26 @@ static inline void stream_memory_book(struct stream *s, uint32_t process, enum p
 		     .allocated_bytes = allocated_bytes, .frees_count = frees);
 }
 
+static inline void stream_value_name(struct stream *s, uint32_t value, const char *name)
+{
+	stream_add(s, PERFX_KIND_VALUE_NAME, struct perfx_value_name, STRINGS(name),
+		   .value = value);
+}
+
+/* Of process 1. */
+static inline void stream_value(struct stream *s, uint32_t value, uint64_t at, double number,
+				uint32_t flags)
+{
+	struct perfx_value record = {.time_ns = STREAM_START + at,
+				     .process = 1,
+				     .tid = 1,
+				     .value = value,
+				     .flags = flags};
+
+	memcpy(&record.number_bits, &number, sizeof(number));
+	stream_put(s, PACK(&s->buffer, PERFX_KIND_VALUE, record));
+}
+
 static inline void stream_loss(struct stream *s, enum perfx_loss_kind loss, uint64_t count)
 {
 	stream_plain(s, PERFX_KIND_LOSS, struct perfx_loss, .loss = loss, .count = count);

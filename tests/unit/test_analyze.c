@@ -196,6 +196,8 @@ Test(analyze, cpu_contention)
 	expect_kinds(s, "CpuContention/medium");
 	s.thread.runnable_ns = 4 * S;
 	expect_kinds(s, "CpuContention/high");
+	s.profile.duration_ns *= 5; /* of which the process was there for a fifth */
+	expect_kinds(s, "");
 	s.thread.runnable_ns = PROFILE_ABSENT;
 	expect_kinds(s, "");
 }

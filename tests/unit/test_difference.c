@@ -60,6 +60,35 @@ static void after(struct stream *s)
 	trainer(s, true);
 }
 
+/* A training whose steps wait longer for their data in B. */
+static void training(struct stream *s, uint64_t steps, uint64_t data)
+{
+	uint64_t at = 10 * MS;
+
+	stream_host(s);
+	ranges_trainer(s);
+	stream_peak(s, 2, PERFX_DTYPE_F32, 190000000000, 15000000000);
+	stream_usage(s, 1, 0, 0, 0, 300 << 20);
+	for (uint64_t step = 0; step < steps; step++) {
+		uint64_t wait = data + step % 5 * 500 * US;
+
+		ranges_step(s, at, wait);
+		at += 90 * MS + wait;
+	}
+	stream_usage(s, 1, at, at, 0, 300 << 20);
+	stream_end(s, at, 0);
+}
+
+static void training_before(struct stream *s)
+{
+	training(s, 40, 10 * MS);
+}
+
+static void training_after(struct stream *s)
+{
+	training(s, 60, 25 * MS);
+}
+
 struct pair {
 	const char *name;
 	void (*build[2])(struct stream *);
@@ -70,6 +99,9 @@ static const struct pair pairs[] = {
 	{"diff", {before, after}, {.name_a = "before.perfx", .name_b = "after.perfx"}},
 	{"diff-fails",
 	 {before, after},
+	 {.name_a = "before.perfx", .name_b = "after.perfx", .fails = true}},
+	{"diff-steps",
+	 {training_before, training_after},
 	 {.name_a = "before.perfx", .name_b = "after.perfx", .fails = true}},
 	{"diff-hostile",
 	 {golden_hostile, golden_hostile},

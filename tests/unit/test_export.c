@@ -60,9 +60,10 @@ static void story(struct stream *s)
 	stream_end(s, 20 * MS, 0);
 }
 
-static int each_span(void *capture, export_on_span *on_span, void *ctx)
+/* What is not wanted is NULL. */
+static int replay(const struct stream *s, export_on_span *on_span, export_on_value *on_value,
+		  void *ctx)
 {
-	const struct stream *s = capture;
 	const char *data = text_peek(&s->bytes);
 	size_t size = s->bytes.length, skip;
 	struct event event;
@@ -72,14 +73,26 @@ static int each_span(void *capture, export_on_span *on_span, void *ctx)
 		int err = 0;
 
 		cr_assert_geq(used, 0);
-		if (event.kind == PERFX_KIND_SPAN)
+		if (on_span && event.kind == PERFX_KIND_SPAN)
 			err = on_span(ctx, &event.span);
+		if (on_value && event.kind == PERFX_KIND_VALUE)
+			err = on_value(ctx, &event.value);
 		if (err)
 			return err;
 		data += used;
 		size -= (size_t)used;
 	}
 	return 0;
+}
+
+static int each_span(void *capture, export_on_span *on_span, void *ctx)
+{
+	return replay(capture, on_span, NULL, ctx);
+}
+
+static int each_value(void *capture, export_on_value *on_value, void *ctx)
+{
+	return replay(capture, NULL, on_value, ctx);
 }
 
 static int write_to(FILE *out, const char *format, void (*build)(struct stream *))
@@ -93,6 +106,8 @@ static int write_to(FILE *out, const char *format, void (*build)(struct stream *
 	cr_assert_eq(stream_replay(&stream, aggregate), 0);
 	export.profile = aggregate__finish(aggregate);
 	cr_assert_not_null(export.profile);
+	if (export.profile->value_samples_count)
+		export.each_value = each_value;
 	err = export_format_named(format)->write(&export);
 	aggregate__free(aggregate);
 	stream_clear(&stream);
@@ -193,6 +208,8 @@ Test(export, goldens, .init = fixture_set_up, .fini = fixture_tear_down)
 		}
 		check_view("story", story, &views[i]);
 		check_view("hostile", golden_hostile, &views[i]);
+		check_view("told", golden_told, &views[i]);
+		check_view("ranges", golden_ranges, &views[i]);
 	}
 }
 

@@ -25,15 +25,16 @@ static const struct view views[] = {
 	{"text", "140.color.txt", {.width = 140, .color = true}, NULL},
 	{"md", "md", {0}, NULL},
 	{"json", "json", {0}, NULL},
-	{"csv", "csv", {0}, " ordinary unwound silent hostile "},
+	{"csv", "csv", {0}, " ordinary unwound silent hostile ranges "},
 	{"tsv", "tsv", {.no_header = true, .sort = "name"}, " ordinary hostile "},
 	{"csv", "callers.csv", {.table = "callers"}, " ordinary hostile "},
 	{"csv", "threads.csv", {.table = "threads"}, " ordinary hostile "},
+	{"csv", "steps.csv", {.table = "steps"}, " ranges hostile "},
 	{"csv", "memory.csv", {.table = "memory"}, " memory memory-sampled hostile "},
 	{"csv", "hotspots.csv", {.table = "hotspots"}, " memory memory-sampled hostile "},
 	{"csv", "findings.csv", {.table = "findings"}, " findings hostile "},
 	{"csv", "processes.csv", {.table = "processes"}, " ordinary hostile "},
-	{"html", "html", {0}, " ordinary memory compute hostile "},
+	{"html", "html", {0}, " ordinary memory compute hostile ranges "},
 	{"line", "line", {0}, " ordinary unwound silent truncated hostile "},
 };
 

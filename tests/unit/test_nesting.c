@@ -6,11 +6,13 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-/* What comes out, as text: "f1@0 f2@0 .5 .9 " of lane 0, "1:f3@2 " of lane 1. */
+/* What comes out, as text: "f1@0 f2@0 .5 .9 " of lane 0, "1:f3@2 " of lane 1, "a2f4@3 a2.7 " of the
+ * process's second track. */
 static int on_begin(void *ctx, struct nesting_thread *thread, unsigned lane,
 		    const struct perfx_span *span)
 {
-	(void)thread;
+	if (thread->apart)
+		text_printf(ctx, "a%u", thread->apart);
 	text_printf(ctx, lane ? "%u:f%u@%llu " : "%.0uf%u@%llu ", lane, span->function,
 		    (unsigned long long)span->start_ns);
 	return 0;
@@ -18,7 +20,8 @@ static int on_begin(void *ctx, struct nesting_thread *thread, unsigned lane,
 
 static int on_end(void *ctx, struct nesting_thread *thread, unsigned lane, uint64_t end_ns)
 {
-	(void)thread;
+	if (thread->apart)
+		text_printf(ctx, "a%u", thread->apart);
 	text_printf(ctx, lane ? "%u:.%llu " : "%.0u.%llu ", lane, (unsigned long long)end_ns);
 	return 0;
 }
@@ -28,6 +31,8 @@ struct call {
 	uint16_t depth;
 	uint64_t start_ns, duration_ns;
 };
+
+#define APART UINT16_MAX /* as depth: a range that any thread may end */
 
 static void check(const struct call *calls, size_t count, const char *expected)
 {
@@ -39,7 +44,8 @@ static void check(const struct call *calls, size_t count, const char *expected)
 					  .tid = calls[i].tid,
 					  .depth = calls[i].depth,
 					  .start_ns = calls[i].start_ns,
-					  .duration_ns = calls[i].duration_ns};
+					  .duration_ns = calls[i].duration_ns,
+					  .flags = calls[i].depth == APART ? PERFX_SPAN_APART : 0};
 
 		cr_assert_eq(nesting__add(nesting, &span), 0);
 	}
@@ -77,9 +83,49 @@ Test(nesting, threads_are_apart)
 Test(nesting, what_overlaps_has_a_lane)
 {
 	CHECK("f1@0 1:f2@3 .5 1:.8 ", {1, 1, 1, 0, 5}, {2, 1, 1, 3, 5});
-	/* five at a time: the last one ends with what it is in */
-	CHECK("f1@0 1:f2@1 2:f3@2 3:f4@3 3:f5@4 .10 1:.11 2:.12 3:.13 3:.13 ", {1, 1, 1, 0, 10},
+	/* five at a time: the last one is apart */
+	CHECK("f1@0 1:f2@1 2:f3@2 3:f4@3 a1f5@4 a1.14 .10 1:.11 2:.12 3:.13 ", {1, 1, 1, 0, 10},
 	      {2, 1, 1, 1, 10}, {3, 1, 1, 2, 10}, {4, 1, 1, 3, 10}, {5, 1, 1, 4, 10});
+}
+
+/* A range that began in a call and went on after it, which has gone out by then. */
+Test(nesting, what_outlives_its_caller_has_a_lane)
+{
+	CHECK("f1@0 .5 1:f2@3 1:.8 f3@9 f4@9 .10 .12 ", {1, 1, 0, 0, 5}, {2, 1, 0, 3, 5},
+	      {4, 1, 1, 9, 1}, {3, 1, 0, 9, 3});
+	/* a callee of it, too, and what is around both is again in the first */
+	CHECK("f1@1 .5 1:f2@3 1:f3@4 1:.6 1:.8 f4@0 .20 ", {1, 1, 0, 1, 4}, {3, 1, 1, 4, 2},
+	      {2, 1, 0, 3, 5}, {4, 1, 0, 0, 20});
+	/* one after the other, and around them; what begins with one that went out is beside it */
+	CHECK("f1@1 .5 f1@5 .9 f2@0 .9 1:f3@8 1:.11 f4@9 .10 1:f5@0 1:.12 ", {1, 1, 0, 1, 4},
+	      {1, 1, 0, 5, 4}, {2, 1, 0, 0, 9}, {3, 1, 0, 8, 3}, {4, 1, 0, 9, 1}, {5, 1, 0, 0, 12});
+}
+
+/* They nest with nothing: one after the other, or on a track beside. */
+Test(nesting, what_is_on_no_stack_has_tracks)
+{
+	CHECK("a1f2@1 a1.5 a2f3@4 a2.6 a1f4@5 a1.8 f1@0 .9 ", {2, 1, APART, 1, 4},
+	      {3, 7, APART, 4, 2}, {4, 1, APART, 5, 3}, {1, 1, 0, 0, 9});
+	/* the latest that is free */
+	CHECK("a1f1@0 a1.5 a2f1@3 a2.9 a2f1@9 a2.10 ", {1, 1, APART, 0, 5}, {1, 1, APART, 3, 6},
+	      {1, 1, APART, 9, 1});
+}
+
+Test(nesting, more_apart_than_tracks)
+{
+	struct text text = {0};
+	struct nesting *nesting = nesting__new(&(struct nesting_output){on_begin, on_end, &text});
+
+	for (uint64_t i = 0; i < NESTING_APART + 1; i++) {
+		struct perfx_span span = {
+			.function = 1, .tid = 1, .duration_ns = 10 + i, .flags = PERFX_SPAN_APART};
+
+		text_clear(&text);
+		cr_assert_eq(nesting__add(nesting, &span), 0);
+	}
+	cr_expect_str_eq(text_peek(&text), "a1f1@10 a1.74 ");
+	nesting__free(nesting);
+	text_clear(&text);
 }
 
 Test(nesting, ends_beyond_all_times)
@@ -109,9 +155,14 @@ Test(nesting, no_more_than_so_many_are_held)
 	text_clear(&text);
 }
 
+/* All that went out on a lane or track. */
 struct checker {
-	uint64_t open[NESTING_LANES][256];
-	size_t depth[NESTING_LANES];
+	struct piece {
+		unsigned lane;
+		uint64_t start_ns, end_ns;
+	} pieces[4000];
+	size_t count, open[NESTING_LANES];
+	uint64_t ends[NESTING_LANES][256];
 };
 
 static int check_begin(void *ctx, struct nesting_thread *thread, unsigned lane,
@@ -120,10 +171,13 @@ static int check_begin(void *ctx, struct nesting_thread *thread, unsigned lane,
 	struct checker *c = ctx;
 	uint64_t end_ns = span->start_ns + span->duration_ns;
 
-	(void)thread;
-	if (c->depth[lane])
-		cr_assert_leq(end_ns, c->open[lane][c->depth[lane] - 1]);
-	c->open[lane][c->depth[lane]++] = end_ns;
+	c->pieces[c->count++] = (struct piece){thread->apart ? NESTING_LANES + thread->apart : lane,
+					       span->start_ns, end_ns};
+	if (thread->apart)
+		return 0;
+	if (c->open[lane])
+		cr_assert_leq(end_ns, c->ends[lane][c->open[lane] - 1]);
+	c->ends[lane][c->open[lane]++] = end_ns;
 	return 0;
 }
 
@@ -131,31 +185,43 @@ static int check_end(void *ctx, struct nesting_thread *thread, unsigned lane, ui
 {
 	struct checker *c = ctx;
 
-	(void)thread;
-	cr_assert_gt(c->depth[lane], 0);
-	cr_assert_eq(end_ns, c->open[lane][--c->depth[lane]]);
+	if (thread->apart)
+		return 0;
+	cr_assert_gt(c->open[lane], 0);
+	cr_assert_eq(end_ns, c->ends[lane][--c->open[lane]]);
 	return 0;
 }
 
-/* Whatever the records say, each lane nests. */
+static bool crosses(const struct piece *a, const struct piece *b)
+{
+	return a->lane == b->lane && a->start_ns < b->start_ns && b->start_ns < a->end_ns &&
+	       a->end_ns < b->end_ns;
+}
+
+/* Whatever the records say, each lane and track nests, now and with what it had before. */
 Test(nesting, garbage)
 {
-	struct checker checker = {0};
+	static struct checker checker;
 	struct nesting *nesting =
 		nesting__new(&(struct nesting_output){check_begin, check_end, &checker});
 
 	srand(3);
-	for (int i = 0; i < 20000; i++) {
+	for (int i = 0; i < 2000; i++) {
 		struct perfx_span span = {.function = 1,
 					  .tid = 1,
-					  .depth = (uint16_t)(rand() % 200),
-					  .start_ns = (uint64_t)rand() % 500,
+					  .depth = (uint16_t)(rand() % 20),
+					  .flags = rand() % 20 ? 0 : PERFX_SPAN_APART,
+					  .start_ns = (uint64_t)(i + rand() % 500),
 					  .duration_ns = (uint64_t)rand() % 100};
 
 		cr_assert_eq(nesting__add(nesting, &span), 0);
 	}
 	cr_assert_eq(nesting__flush(nesting), 0);
+	cr_assert_eq(checker.count, 2000);
 	for (unsigned i = 0; i < NESTING_LANES; i++)
-		cr_expect_eq(checker.depth[i], 0);
+		cr_expect_eq(checker.open[i], 0);
+	for (size_t i = 0; i < checker.count; i++)
+		for (size_t j = 0; j < checker.count; j++)
+			cr_assert(!crosses(&checker.pieces[i], &checker.pieces[j]));
 	nesting__free(nesting);
 }

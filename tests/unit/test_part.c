@@ -71,11 +71,11 @@ static int add_event(void *ctx, const struct event *event)
 static struct part *part_of(int since, int until)
 {
 	struct part_choice choice = {.since = {.given = true,
-						 .from_end = since < 0,
-						 .ns = (uint64_t)(since < 0 ? -since : since) * S},
-				       .until = {.given = until != 0,
-						 .from_end = until < 0,
-						 .ns = (uint64_t)(until < 0 ? -until : until) * S}};
+					       .from_end = since < 0,
+					       .ns = (uint64_t)(since < 0 ? -since : since) * S},
+				     .until = {.given = until != 0,
+					       .from_end = until < 0,
+					       .ns = (uint64_t)(until < 0 ? -until : until) * S}};
 
 	return part__new(&choice, 10 * S);
 }
@@ -173,7 +173,7 @@ Test(part, without_records_memory_is_what_it_was)
 	const struct profile_memory *memory;
 	struct part *part;
 	struct part_choice choice = {.since = {true, false, 4 * S + 100 * MS},
-				       .until = {true, false, 4 * S + 400 * MS}};
+				     .until = {true, false, 4 * S + 400 * MS}};
 
 	tell_end(&story);
 	part = part__new(&choice, 0);

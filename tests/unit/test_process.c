@@ -245,3 +245,50 @@ Test(process, of_a_thread)
 	cr_expect_eq(process_of_thread(getpid()), getpid());
 	cr_expect_eq(process_of_thread(INT32_MAX), -ESRCH);
 }
+
+static void *wait_for_the_end(void *end)
+{
+	char byte;
+
+	/* the pipe's other side is the parent's */
+	while (read(*(int *)end, &byte, 1) > 0)
+		;
+	_exit(0);
+}
+
+/* A child whose main thread has ended; another one waits for the end of the pipe. */
+static pid_t start_without_main_thread(int end)
+{
+	pid_t pid = fork();
+	pthread_t thread;
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	pthread_create(&thread, NULL, wait_for_the_end, &end);
+	pthread_exit(NULL);
+}
+
+Test(process, has_ended_when_all_its_threads_have)
+{
+	struct process_info info;
+	int ends[2];
+	pid_t pid;
+
+	cr_assert_not(process_has_ended(getpid()));
+	cr_assert(process_has_ended(gone()));
+
+	cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
+	pid = start_without_main_thread(ends[0]);
+	while (!process_info(pid, &info) && info.state != 'Z')
+		sched_yield();
+	cr_assert_eq(info.state, 'Z');
+	cr_assert_not(process_has_ended(pid), "another thread goes on");
+	kill(pid, SIGKILL);
+	while (!has_child_exited(pid))
+		sched_yield();
+	cr_assert(process_has_ended(pid), "nobody has waited for it");
+	stop(pid);
+	close(ends[0]);
+	close(ends[1]);
+}

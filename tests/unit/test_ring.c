@@ -71,8 +71,7 @@ static struct ring_dump *dump_to(const char *name, uint64_t at)
 	return dump;
 }
 
-static const struct profile *load(const char *path, struct part *part,
-				  struct aggregate *aggregate)
+static const struct profile *load(const char *path, struct part *part, struct aggregate *aggregate)
 {
 	struct sink sink = {.aggregate = aggregate, .part = part};
 	struct capture_reader *reader = capture_reader__open(path);

@@ -83,6 +83,9 @@ static const struct entry_row rows[] = {
 	 .kind = SITE_NOP5},
 	{F("endbr_nop5", "endbr64\n" NOP5 "ret\n"), .options.optimized_nop5 = true, .offset = 4,
 	 .kind = SITE_NOP5},
+	/* nor one of which forked children die */
+	{F("nop5_kills", NOP5 "nop\nret\n"), .options.optimized_nop5 = true,
+	 .options.nop5_kills = true, .offset = 5, .kind = SITE_NOP},
 	/* the call that replaces it would write below the stack pointer of a running function */
 	{F("nop5_later", "mov %rdi,%rax\n" NOP5 "nop\nret\n"), .options.optimized_nop5 = true,
 	 .offset = 8, .kind = SITE_NOP},

@@ -164,6 +164,18 @@ Test(steps, a_named_range_before_an_optimizer_before_a_backward_pass)
 }
 
 /* Without names nothing is known but backward passes. */
+/* What TensorFlow has traced of one function for several shapes. */
+Test(steps, several_functions_of_the_name)
+{
+	struct steps steps = {0};
+
+	call(&steps, NAMED, 0, 10);
+	call(&steps, NAMED + 1, 20, 30);
+	call(&steps, NAMED, 35, 40);
+	expect(&steps, NAMED, 3, 40, PHASES(REST = 40));
+	steps_clear(&steps);
+}
+
 Test(steps, backward_passes_alone)
 {
 	struct steps steps = {0};
@@ -187,6 +199,129 @@ Test(steps, many)
 	found = steps_of_process(&steps, 7);
 	cr_assert_eq(found.count, 100000);
 	cr_assert_eq(found.phases[PROFILE_PHASE_OPTIMIZER], 500000 * MS);
+	/* 64 at a time: 2048 times 32 would be too few */
+	cr_assert_eq(found.series_each, 64);
+	cr_assert_eq(found.series_count, 1563);
+	cr_assert_eq(found.series[0].max_ns, (10 * 100000 + 5) * MS);
+	cr_assert_eq(found.series[1562].count, 100000 - 1562 * 64);
+	for (size_t i = 0; i < found.series_count; i++) {
+		const struct profile_step *step = &found.series[i];
+
+		cr_assert_eq(step->total_ns, step->to_ns - step->from_ns);
+		cr_assert(!i || step->from_ns == found.series[i - 1].to_ns);
+		cr_assert_eq(step->phases[PROFILE_PHASE_OPTIMIZER], step->count * 5 * MS);
+	}
+	steps_clear(&steps);
+}
+
+/* --- what is computed ----------------------------------------------------------------------- */
+
+/* Times in ms; state and tid of the call. */
+static void compute(struct steps *steps, uint64_t from, uint64_t to, uint64_t flops,
+		    enum perfx_figure_state state, uint32_t tid, bool late)
+{
+	const struct perfx_span span = {.start_ns = from * MS,
+					.duration_ns = (to - from) * MS,
+					.process = 7,
+					.tid = tid,
+					.figure = (uint8_t)state,
+					.dtype = tid == 70 ? PERFX_DTYPE_F32 : PERFX_DTYPE_BF16,
+					.flops = flops};
+
+	cr_assert_eq(steps_figure(steps, &span, late), 0);
+}
+
+#define COUNTED PERFX_FIGURE_COUNTED
+
+/* All threads' calls that end in a step are in it; what ends before the first one or after the last
+ * is in none. */
+Test(steps, operations)
+{
+	struct steps steps = {0};
+	struct profile_steps found;
+
+	compute(&steps, 0, 9, 1000, COUNTED, 70, false);
+	compute(&steps, 0, 10, 1000, COUNTED, 70, false);
+	compute(&steps, 11, 12, 1, COUNTED, 70, false);
+	call(&steps, DATA, 10, 15);
+	compute(&steps, 5, 16, 2, COUNTED, 71, false);
+	compute(&steps, 16, 17, 0, PERFX_FIGURE_UNREAD, 70, false);
+	compute(&steps, 16, 17, 99, PERFX_FIGURE_INSIDE, 70, false);
+	call(&steps, STEP, 20, 30);
+	compute(&steps, 31, 32, 40, COUNTED, 70, false);
+	compute(&steps, 29, 40, 80, COUNTED, 71, false);
+	compute(&steps, 31, 32, 0, PERFX_FIGURE_OPAQUE, 71, false);
+	call(&steps, STEP, 35, 40);
+	compute(&steps, 41, 42, 5000, COUNTED, 70, false);
+	found = steps_of_process(&steps, 7);
+	cr_assert_eq(found.count, 2);
+	cr_assert_eq(found.series[0].flops, 3);
+	cr_assert_eq(found.series[1].flops, 120);
+	cr_assert_eq(found.work.flops, 123);
+	cr_assert_eq(found.work.thread_flops, 41);
+	cr_assert_eq(found.work.dtype, PERFX_DTYPE_BF16);
+	cr_assert_eq(found.work.counted_count, 4);
+	cr_assert_eq(found.work.unread_count, 1);
+	cr_assert_eq(found.work.opaque_count, 1);
+	cr_assert_eq(found.work.steps_count, 2);
+	cr_assert_eq(found.work.ns, 30 * MS);
+	cr_assert_eq(steps_of_process(&steps, 8).work.flops, 0);
+	steps_clear(&steps);
+}
+
+/* Work that is told when the step is over goes to the step in which the call ended. */
+Test(steps, operations_told_late)
+{
+	struct steps steps = {0};
+	struct profile_steps found;
+
+	for (uint64_t t = 10; t <= 30; t += 10)
+		call(&steps, STEP, t, t + 5);
+	compute(&steps, 15, 20, 7, COUNTED, 70, true);
+	compute(&steps, 15, 26, 100, COUNTED, 71, true);
+	compute(&steps, 0, 9, 1000, COUNTED, 70, true);
+	compute(&steps, 36, 37, 3000, COUNTED, 70, true);
+	call(&steps, STEP, 40, 45);
+	found = steps_of_process(&steps, 7);
+	cr_assert_eq(found.series[0].flops, 0);
+	cr_assert_eq(found.series[1].flops, 7);
+	cr_assert_eq(found.series[2].flops, 100);
+	cr_assert_eq(found.series[3].flops, 3000);
+	cr_assert_eq(found.work.flops, 3107);
+	cr_assert_eq(found.work.thread_flops, 3007);
+	steps_clear(&steps);
+}
+
+/* So many calls before the first step's end that where it began among them is forgotten. */
+Test(steps, operations_long_before_the_first)
+{
+	struct steps steps = {0};
+	struct profile_steps found;
+
+	for (uint64_t t = 0; t < 20000; t++)
+		compute(&steps, t, t + 1, 1, COUNTED, 70, false);
+	call(&steps, STEP, 20000, 20010);
+	compute(&steps, 20011, 20012, 6, COUNTED, 70, false);
+	call(&steps, STEP, 20015, 20020);
+	found = steps_of_process(&steps, 7);
+	cr_assert_eq(found.count, 2);
+	cr_assert_eq(found.work.steps_count, 1);
+	cr_assert_eq(found.work.ns, 10 * MS);
+	cr_assert_eq(found.work.flops, 6);
+	steps_clear(&steps);
+}
+
+Test(steps, spread)
+{
+	struct steps steps = {0};
+
+	for (uint64_t t = 0, i = 0; i < 4; i++) {
+		uint64_t length = i % 2 ? 30 : 10;
+
+		call(&steps, NAMED, t, t + length);
+		t += length;
+	}
+	cr_assert_float_eq(steps_of_process(&steps, 7).stddev_ns, 10.0 * MS, 1);
 	steps_clear(&steps);
 }
 

@@ -265,6 +265,7 @@ static void forks(void)
 {
 	for (int i = 0; i < 5; i++) {
 		pid_t child;
+		int status;
 
 		nvtxRangePushA("around fork");
 		child = fork();
@@ -274,7 +275,7 @@ static void forks(void)
 				push_pop("in the child");
 			_exit(0);
 		}
-		waitpid(child, NULL, 0);
+		known_require(waitpid(child, &status, 0) == child && !status, "a child died");
 		nvtxRangePop();
 	}
 }

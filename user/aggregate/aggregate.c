@@ -22,6 +22,7 @@ void aggregate__free(struct aggregate *a)
 	profile_clear(&a->profile);
 	memory_clear(&a->memory);
 	steps_clear(&a->steps);
+	values_clear(&a->values);
 	for (size_t i = 0; i < a->books_count; i++)
 		book__free(a->books[i]);
 	free(a->books);
@@ -38,6 +39,7 @@ void aggregate__free(struct aggregate *a)
 	free(a->not_attached);
 	free(a->calibrations);
 	free(a->peaks);
+	free(a->windows);
 	free(a->works);
 	free(a->waiting);
 	pool_clear(&a->strings);
@@ -184,6 +186,33 @@ static int add_loss(struct aggregate *a, const struct perfx_loss *record)
 	return 0;
 }
 
+/* Of more windows the last goes on. */
+#define WINDOWS_MAX 4096
+
+/* What the program wants to be recorded. */
+static int add_window(struct aggregate *a, const struct perfx_window *record)
+{
+	struct profile_window *last = a->windows_count ? &a->windows[a->windows_count - 1] : NULL;
+
+	saw_time(a, record->time_ns);
+	if (!(record->flags & PERFX_WINDOW_OPENS)) {
+		if (last && record->time_ns >= last->from_ns)
+			last->to_ns = record->time_ns;
+		return 0;
+	}
+	if (last && (last->to_ns == UINT64_MAX || a->windows_count == WINDOWS_MAX)) {
+		last->to_ns = UINT64_MAX;
+		return 0;
+	}
+	if (grow_array(&a->windows, &a->windows_capacity, a->windows_count + 1,
+		       sizeof(*a->windows)) ||
+	    steps_window(&a->steps, record->time_ns))
+		return -ENOMEM;
+	a->windows[a->windows_count++] =
+		(struct profile_window){.from_ns = record->time_ns, .to_ns = UINT64_MAX};
+	return 0;
+}
+
 static int add_end(struct aggregate *a, const struct perfx_end *record)
 {
 	a->end = *record;
@@ -205,6 +234,12 @@ int aggregate__add(struct aggregate *a, const struct event *event)
 	switch (event->kind) {
 	case PERFX_KIND_SPAN:
 		return calls_span(a, &event->span);
+	case PERFX_KIND_VALUE:
+		return values_value(a, &event->value);
+	case PERFX_KIND_VALUE_NAME:
+		return values_name(a, event);
+	case PERFX_KIND_VALUE_BOOK:
+		return values_book(a, &event->value_book);
 	case PERFX_KIND_ALLOCATION:
 		return memory_allocation(a, &event->allocation);
 	case PERFX_KIND_FREE:
@@ -227,6 +262,8 @@ int aggregate__add(struct aggregate *a, const struct event *event)
 		return books_fork(a, &event->fork);
 	case PERFX_KIND_EXEC:
 		return books_exec(a, &event->exec);
+	case PERFX_KIND_WINDOW:
+		return add_window(a, &event->window);
 	case PERFX_KIND_EXIT:
 		return books_exit(a, &event->exit);
 	case PERFX_KIND_PROCESS:

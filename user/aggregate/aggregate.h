@@ -28,6 +28,9 @@
 #define AGGREGATE_ALLOCATORS_MAX PERFX_ALLOCATOR_MMAP /* highest id */
 #define AGGREGATE_MODES_MAX	 1024		      /* of a domain */
 
+/* Values of the program's own: ids, and names in processes. Beyond it a record is undecoded. */
+#define AGGREGATE_VALUES_MAX (1u << 18)
+
 struct aggregate;
 
 struct aggregate *aggregate__new(void);
@@ -46,6 +49,10 @@ void aggregate__free(struct aggregate *aggregate);
  * BOOK, HITS and LOSS records add up. A loss is reported once: under its process or under 0.
  */
 int aggregate__add(struct aggregate *aggregate, const struct event *event);
+
+/* Does the call say something of steps? With such calls alone, and all other records, the profile's
+ * steps are whole but for what they compute. */
+bool aggregate__shows_step(const struct aggregate *aggregate, const struct perfx_span *span);
 
 /* Adds to a loss that the reader itself counted (undecoded records, truncated bytes). */
 void aggregate__lose(struct aggregate *aggregate, enum perfx_loss_kind loss, uint64_t count);

@@ -159,6 +159,26 @@ static int row_step(struct aggregate *a, struct row *row, const struct perfx_spa
 	return row->step_class ? steps_span(&a->steps, span, row->step_class) : 0;
 }
 
+bool aggregate__shows_step(const struct aggregate *a, const struct perfx_span *span)
+{
+	const struct profile_function *f;
+
+	if (span->function == 0 || span->function > a->functions_count)
+		return false;
+	f = &a->functions[span->function - 1];
+	return f->id && step_class(f->source, f->name, f->flags);
+}
+
+static int take_figure(struct aggregate *a, struct sums *sums, const struct perfx_span *span)
+{
+	int err;
+
+	if (span->figure == PERFX_FIGURE_BY_OBJECT)
+		return works_span(a, &sums->figures, span);
+	err = figures_span(&sums->figures, span);
+	return err ? err : steps_figure(&a->steps, span, false);
+}
+
 int calls_span(struct aggregate *a, const struct perfx_span *span)
 {
 	struct context *context = NULL;
@@ -185,16 +205,14 @@ int calls_span(struct aggregate *a, const struct perfx_span *span)
 		row->untimed_count++;
 	} else {
 		err = row_time(row, span->duration_ns);
-		if (!err && unlikely(row->step_class))
-			err = row_step(a, row, span);
 		if (err)
 			return err;
 		sums_add(sums, 0, span->duration_ns, span->self_ns);
 	}
-	if (span->figure == PERFX_FIGURE_BY_OBJECT)
-		err = works_span(a, &sums->figures, span);
-	else
-		err = span->figure ? figures_span(&sums->figures, span) : 0;
+	err = span->figure ? take_figure(a, sums, span) : 0;
+	if (!err && unlikely(row->step_class) &&
+	    !(span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED)))
+		err = row_step(a, row, span);
 	if (err)
 		return err;
 	saw_time(a, add_capped(span->start_ns, span->duration_ns));

@@ -18,6 +18,16 @@ static uint64_t difference(uint64_t from, uint64_t to)
 	return to > from ? to - from : 0;
 }
 
+static uint64_t start_of(const struct aggregate *a)
+{
+	return a->has_host ? a->host.start_ns : a->first_ns;
+}
+
+static uint64_t end_of(const struct aggregate *a)
+{
+	return a->has_end ? a->end.time_ns : a->last_ns;
+}
+
 /* It began before the capture did: how does not matter then. */
 static bool began_before(const struct aggregate *a, const struct book *book)
 {
@@ -42,15 +52,16 @@ static const struct perfx_usage *usage_at_start(const struct aggregate *a, const
 }
 
 /* The kernel's sum at exit is exact, the last sample before it is not. */
-static bool cpu_from_exit(const struct book *book, const struct perfx_usage *start,
-			  struct profile_process *facts)
+static bool cpu_from_exit(const struct aggregate *a, const struct book *book,
+			  const struct perfx_usage *start, struct profile_process *facts)
 {
 	const struct perfx_exit *exit = &book->exit;
 	uint64_t before = add_capped(start->cpu_user_ns, start->cpu_system_ns);
 	uint64_t ticks = add_capped(exit->user_tick_ns, exit->system_tick_ns);
 	uint64_t total, user;
 
-	if (!book->exited || exit->runtime_ns < before)
+	if (!book->exited || exit->runtime_ns < before ||
+	    (a->windows_count && exit->time_ns > end_of(a)))
 		return false;
 	total = exit->runtime_ns - before;
 	user = ticks ? (uint64_t)((u128)exit->runtime_ns * exit->user_tick_ns / ticks)
@@ -64,14 +75,14 @@ static bool cpu_from_exit(const struct book *book, const struct perfx_usage *sta
 	return true;
 }
 
-static void cpu_facts(const struct book *book, const struct perfx_usage *start,
-		      struct profile_process *facts)
+static void cpu_facts(const struct aggregate *a, const struct book *book,
+		      const struct perfx_usage *start, struct profile_process *facts)
 {
 	facts->cpu_user_ns = facts->cpu_system_ns = facts->cpu_ns = PROFILE_ABSENT;
 	if (!start || start->cpu_user_ns == PROFILE_ABSENT ||
 	    start->cpu_system_ns == PROFILE_ABSENT)
 		return;
-	if (cpu_from_exit(book, start, facts) || !book->has_usage)
+	if (cpu_from_exit(a, book, start, facts) || !book->has_usage)
 		return;
 	facts->cpu_user_ns = difference(start->cpu_user_ns, book->last.cpu_user_ns);
 	facts->cpu_system_ns = difference(start->cpu_system_ns, book->last.cpu_system_ns);
@@ -100,7 +111,7 @@ static void usage_facts(const struct aggregate *a, const struct book *book,
 	const struct perfx_usage *start = usage_at_start(a, book), *first = &absent,
 				 *last = &absent;
 
-	cpu_facts(book, start, facts);
+	cpu_facts(a, book, start, facts);
 	if (book->has_usage) {
 		last = &book->last;
 		first = &book->first;
@@ -215,8 +226,7 @@ static int threads_facts(const struct aggregate *a, const struct book *book,
 int facts_of_process(const struct aggregate *a, uint32_t process, struct profile_process *facts)
 {
 	const struct book *book = a->books[process];
-	uint64_t start_ns = a->has_host ? a->host.start_ns : a->first_ns;
-	uint64_t end_ns = a->has_end ? a->end.time_ns : a->last_ns;
+	uint64_t start_ns = start_of(a), end_ns = end_of(a);
 
 	*facts = (struct profile_process){
 		.index = process,
@@ -233,6 +243,9 @@ int facts_of_process(const struct aggregate *a, uint32_t process, struct profile
 		.status = book->status,
 		.unmatched_entries = book->unmatched_entries,
 	};
+	/* it went on when nothing was recorded any more */
+	if (a->windows_count && facts->to_ns > end_ns)
+		facts->to_ns = end_ns;
 	if (facts->to_ns < facts->from_ns)
 		facts->to_ns = facts->from_ns;
 	usage_facts(a, book, facts);

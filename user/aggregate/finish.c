@@ -17,9 +17,11 @@ void profile_clear(struct profile *profile)
 		free(process->contexts);
 		free(process->compute.sources);
 		free(process->compute.dtypes);
+		free(process->values);
 		profile_memory_clear(process->memory, process->memory_count);
 	}
 	free(profile->processes);
+	free(profile->windows);
 	*profile = (struct profile){0};
 }
 
@@ -53,6 +55,11 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 	case PERFX_LOSS_MEMORY_DROPS:
 		of = add_capped(profile->memory_records_count, count);
 		break;
+	case PERFX_LOSS_VALUE_DROPS:
+		of = profile->value_samples_count; /* they are among them */
+		if (of < count)
+			of = count;
+		break;
 	case PERFX_LOSS_MAP_FULL:
 	case PERFX_LOSS_STACK_FAILURES:
 	case PERFX_LOSS_READ_FAULTS:
@@ -63,6 +70,51 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 		break;
 	}
 	return of ? (double)count / (double)of : 0;
+}
+
+/* What a time has of another. */
+static uint64_t overlap_ns(const struct profile_window *window, uint64_t from_ns, uint64_t to_ns)
+{
+	from_ns = window->from_ns > from_ns ? window->from_ns : from_ns;
+	to_ns = window->to_ns < to_ns ? window->to_ns : to_ns;
+	return to_ns > from_ns ? to_ns - from_ns : 0;
+}
+
+uint64_t profile_recorded_ns(const struct profile *profile, const struct profile_process *process)
+{
+	uint64_t sum = 0;
+
+	if (!profile->windows_count)
+		return profile_wall_ns(process);
+	for (size_t i = 0; i < profile->windows_count; i++)
+		sum = add_capped(sum, overlap_ns(&profile->windows[i], process->from_ns,
+						 process->to_ns));
+	return sum;
+}
+
+/* Those of the stream, as far as they lie in the capture's time. */
+static int fill_windows(struct work *w)
+{
+	const struct aggregate *a = w->a;
+	struct profile *p = w->profile;
+	uint64_t end_ns = add_capped(p->start_ns, p->duration_ns), before_ns = p->start_ns;
+
+	p->windows = calloc(a->windows_count + 1, sizeof(*p->windows));
+	if (!p->windows)
+		return -ENOMEM;
+	for (size_t i = 0; i < a->windows_count; i++) {
+		struct profile_window window = a->windows[i];
+
+		if (window.from_ns < before_ns)
+			window.from_ns = before_ns;
+		if (window.to_ns > end_ns)
+			window.to_ns = end_ns;
+		if (window.to_ns < window.from_ns)
+			window.to_ns = window.from_ns;
+		before_ns = window.to_ns;
+		p->windows[p->windows_count++] = window;
+	}
+	return 0;
 }
 
 static void fill_host(struct work *w)
@@ -99,9 +151,9 @@ static void fill_host(struct work *w)
 	p->peaks = a->peaks;
 	p->peaks_count = a->peaks_count;
 	p->part = (struct profile_part){.flags = a->part.flags,
-					    .recording_ns = a->part.recording_ns,
-					    .left_out_count = a->part.left_out_count,
-					    .why = a->part_why ? a->part_why : ""};
+					.recording_ns = a->part.recording_ns,
+					.left_out_count = a->part.left_out_count,
+					.why = a->part_why ? a->part_why : ""};
 	memcpy(p->meters, a->meters, sizeof(p->meters));
 	p->meters_why = a->meters_why;
 }
@@ -117,7 +169,12 @@ static int by_start(const void *left, const void *right)
 
 bool book_is_bygone(const struct aggregate *a, const struct book *book)
 {
-	return book->closed && a->has_host && book->to_ns < a->host.start_ns && !book->has_rows;
+	if (!book->closed)
+		return false;
+	/* the program had not said that it is to be recorded */
+	if (a->windows_count && book->to_ns < a->windows[0].from_ns)
+		return true;
+	return a->has_host && book->to_ns < a->host.start_ns && !book->has_rows;
 }
 
 static int fill_processes(struct work *w)
@@ -206,13 +263,17 @@ static int finish(struct work *w)
 	int err;
 
 	fill_host(w);
-	err = works_settle(w->a);
+	err = fill_windows(w);
+	if (!err)
+		err = works_settle(w->a);
 	if (!err)
 		err = fill_processes(w);
 	if (!err)
 		err = rows_fill(w);
 	if (!err)
 		err = memory_fill(w);
+	if (!err)
+		err = values_fill(w);
 	if (err)
 		return err;
 	fill_overhead(w);

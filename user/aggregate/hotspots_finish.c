@@ -63,6 +63,17 @@ static int resolve(struct memory_source *source, uint32_t stack, struct profile_
 	return 0;
 }
 
+/* The marker's own function, inlined or libperfx's, says nothing of who allocates. */
+static void drop_marker(struct profile_hotspot *out)
+{
+	const struct profile_frame **frames = (const struct profile_frame **)out->frames;
+
+	if (out->frames_count < 2 || strcmp(frames[0]->function, "perfx_memory_alloc") != 0)
+		return;
+	out->frames_count--;
+	memmove(frames, frames + 1, out->frames_count * sizeof(frames[0]));
+}
+
 /* A context may be unknown, or another process's where records lie. */
 static void place_in_calls(const struct memory_source *source, uint32_t id,
 			   struct profile_hotspot *out)
@@ -108,6 +119,7 @@ static int fill_hotspot(struct memory_source *source, const struct hotspot *hots
 	struct memory *memory = &source->a->memory;
 	/* it may go on changing: what is over by now is noted in a copy */
 	struct hotspot now = *hotspot;
+	int err;
 
 	hotspot_touch(memory, source->ledger, &now, source->process->to_ns);
 	*out = (struct profile_hotspot){
@@ -121,7 +133,10 @@ static int fill_hotspot(struct memory_source *source, const struct hotspot *hots
 	};
 	fill_live(source, &now, kept, windows_count, out);
 	place_in_calls(source, now.context, out);
-	return resolve(source, now.stack, out);
+	err = resolve(source, now.stack, out);
+	if (!err && source->domain == PERFX_DOMAIN_USER)
+		drop_marker(out);
+	return err;
 }
 
 #define COMPARE_DESCENDING(a, b)                   \

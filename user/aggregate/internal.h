@@ -9,6 +9,7 @@
 #include "aggregate/aggregate.h"
 #include "aggregate/memory.h"
 #include "aggregate/steps.h"
+#include "aggregate/values.h"
 #include "base/grow.h"
 #include "base/map64.h"
 
@@ -136,6 +137,9 @@ struct aggregate {
 	const char *meters_why;
 	struct memory memory;
 	struct steps steps;
+	struct values values;
+	struct profile_window *windows; /* to_ns UINT64_MAX: open */
+	size_t windows_capacity, windows_count;
 	struct object_work *works; /* by id */
 	size_t works_capacity, works_count;
 	struct perfx_span *waiting; /* whose work had not been told yet */

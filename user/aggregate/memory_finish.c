@@ -286,7 +286,7 @@ static int fill_process(struct aggregate *a, struct profile_process *process)
 static const struct profile_memory *charged(const struct profile_process *process)
 {
 	static const enum perfx_domain order[] = {PERFX_DOMAIN_TENSOR, PERFX_DOMAIN_HOST,
-						  PERFX_DOMAIN_GPU};
+						  PERFX_DOMAIN_GPU, PERFX_DOMAIN_USER};
 
 	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
 		for (size_t j = 0; j < process->memory_count; j++) {

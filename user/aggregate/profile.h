@@ -12,6 +12,7 @@
 #include "aggregate/profile_memory.h"
 #include "aggregate/profile_meters.h"
 #include "aggregate/profile_steps.h"
+#include "aggregate/profile_values.h"
 #include "aggregate/sketch.h"
 #include "perfx_record.h"
 
@@ -76,7 +77,7 @@ struct profile_row {
 	struct profile_caller *callers;
 	size_t callers_count;
 	/* Allocated while it was the innermost traced function, in the domain that comes first of
-	 * tensor, host, gpu; PROFILE_ABSENT: memory was not recorded. */
+	 * tensor, host, gpu, user; PROFILE_ABSENT: memory was not recorded. */
 	uint64_t alloc_bytes;
 	struct profile_work work;      /* of its own calls */
 	struct profile_work inclusive; /* and of all that they call, once where it calls itself */
@@ -147,7 +148,14 @@ struct profile_process {
 
 	struct profile_compute compute;
 	struct profile_steps steps;
+	struct profile_value *values; /* the program's own counters, by name */
+	size_t values_count;
 	struct profile_metered_process metered;
+};
+
+/* --wait: a time in which was recorded. */
+struct profile_window {
+	uint64_t from_ns, to_ns;
 };
 
 struct profile_not_attached {
@@ -178,12 +186,15 @@ struct profile {
 	uint64_t start_boot_ns; /* start_ns by CLOCK_BOOTTIME */
 	bool ended;		/* has its END record: not truncated */
 	bool target_killed, interrupted;
+	struct profile_window *windows; /* in order, in the capture's time; none: all of it */
+	size_t windows_count;
 	uint64_t tracer_cpu_ns, tracer_rss_anon_bytes; /* PROFILE_ABSENT when truncated */
 	unsigned partial;			       /* PROFILE_PARTIAL_ */
 	struct profile_part part;
 	uint64_t losses[PERFX_LOSS_KINDS];
 	uint64_t calls_count;	       /* over all processes */
 	uint64_t memory_records_count; /* allocations and frees that came as records */
+	uint64_t value_samples_count;
 
 	const struct profile_function *functions; /* by id: use profile_function() */
 	size_t functions_count;
@@ -217,5 +228,8 @@ static inline uint64_t profile_wall_ns(const struct profile_process *process)
 {
 	return process->to_ns - process->from_ns;
 }
+
+/* What of that was recorded. */
+uint64_t profile_recorded_ns(const struct profile *profile, const struct profile_process *process);
 
 #endif

@@ -79,8 +79,9 @@ struct profile_allocator {
 };
 
 /* What the figures are, when they are not exact. */
-#define PROFILE_MEMORY_LOST_ALLOCS PERFX_BEFORE_LOST_ALLOCS /* live and peak are lower bounds (≥) \
-							     */
+#define PROFILE_MEMORY_LOST_ALLOCS                                                                \
+	PERFX_BEFORE_LOST_ALLOCS			  /* live and peak are lower bounds (≥) \
+							   */
 #define PROFILE_MEMORY_LOST_FREES PERFX_BEFORE_LOST_FREES /* live and peak are upper bounds (≤) */
 
 struct profile_memory {
@@ -122,7 +123,7 @@ struct profile_memory {
 
 static inline const char *profile_domain_name(enum perfx_domain domain)
 {
-	static const char *const names[] = {"", "host", "tensor", "gpu"};
+	static const char *const names[] = {"", "host", "tensor", "gpu", "user"};
 
 	return names[domain];
 }

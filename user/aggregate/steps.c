@@ -2,6 +2,7 @@
 #include "aggregate/steps.h"
 
 #include "aggregate/sketch.h"
+#include "aggregate/step_series.h"
 #include "base/grow.h"
 
 #include <errno.h>
@@ -24,15 +25,17 @@ struct interval {
 struct ender {
 	uint32_t function;
 	unsigned rank;
-	uint64_t count, last_ns;
-	uint64_t total_ns, max_ns;
-	uint64_t phases[PROFILE_PHASES];
+	uint64_t last_ns;
+	struct step_series series;
+	struct step_tally at; /* when it ended last */
 	struct sketch *durations;
 };
 
 struct step_thread {
 	uint32_t process, tid;
-	uint64_t first_ns; /* of the first range; UINT64_MAX */
+	uint64_t first_ns;  /* of the first range, of its window where there are any; UINT64_MAX */
+	uint64_t window_ns; /* when that was opened; 0 */
+	uint64_t flops;	    /* of its calls */
 	struct interval *intervals;
 	size_t count, capacity;
 	struct ender enders[ENDERS_MAX];
@@ -207,12 +210,15 @@ static void divide(const struct step_thread *thread, uint64_t from_ns, uint64_t 
 	settle_waiting(&d, PROFILE_PHASE_OTHER);
 }
 
+/* What has been named is one, also where several functions have that name (a function that was
+ * traced anew for other shapes). */
 static struct ender *ender_of(struct step_thread *thread, uint32_t function, unsigned rank)
 {
 	struct ender *ender;
 
 	for (size_t i = 0; i < thread->enders_count; i++)
-		if (thread->enders[i].function == function)
+		if (thread->enders[i].function == function ||
+		    (rank == STEP_BY_NAME && thread->enders[i].rank == rank))
 			return &thread->enders[i];
 	if (thread->enders_count == ENDERS_MAX)
 		return NULL;
@@ -222,18 +228,48 @@ static struct ender *ender_of(struct step_thread *thread, uint32_t function, uns
 	return ender->durations ? ender : NULL;
 }
 
-static int end_step(struct step_thread *thread, struct ender *ender, uint64_t end_ns)
+/* Is there a step before it? What was before its window was not recorded. */
+static bool follows_another(const struct step_thread *thread, const struct ender *ender)
 {
-	uint64_t from_ns = ender->count ? ender->last_ns : thread->first_ns;
-	uint64_t duration_ns = end_ns > from_ns ? end_ns - from_ns : 0;
+	return ender->series.count && ender->last_ns >= thread->window_ns;
+}
 
-	divide(thread, from_ns, end_ns, ender, ender->phases);
-	ender->count++;
-	ender->last_ns = end_ns;
-	ender->total_ns += duration_ns;
-	if (duration_ns > ender->max_ns)
-		ender->max_ns = duration_ns;
-	return sketch__add(ender->durations, duration_ns);
+/* What was computed since it ended last; false: that is not known. */
+static bool tally_step(const struct steps *steps, const struct step_thread *thread,
+		       const struct ender *ender, uint64_t from_ns, struct step_tally *into)
+{
+	const struct step_process *process = step_process_find(steps, thread->process);
+	struct step_tally now = {0};
+
+	if (process)
+		now = process->sum;
+	now.thread_flops = thread->flops;
+	*into = now;
+	if (follows_another(thread, ender)) {
+		step_tally_subtract(into, &ender->at);
+		return true;
+	}
+	return !process || step_process_since(process, thread->tid, from_ns, into);
+}
+
+static int end_step(struct steps *steps, struct step_thread *thread, struct ender *ender,
+		    uint64_t end_ns)
+{
+	uint64_t from_ns = follows_another(thread, ender) ? ender->last_ns : thread->first_ns;
+	struct profile_step step = {
+		.count = 1, .from_ns = from_ns, .to_ns = end_ns > from_ns ? end_ns : from_ns};
+	const struct step_process *process = step_process_find(steps, thread->process);
+	struct step_tally tally;
+	bool known = tally_step(steps, thread, ender, from_ns, &tally);
+
+	step.total_ns = step.max_ns = step.to_ns - from_ns;
+	divide(thread, from_ns, end_ns, ender, step.phases);
+	if (step_series_add(&ender->series, &step, known ? &tally : NULL))
+		return -ENOMEM;
+	ender->last_ns = step.to_ns;
+	ender->at = process ? process->sum : (struct step_tally){0};
+	ender->at.thread_flops = thread->flops;
+	return sketch__add(ender->durations, step.total_ns);
 }
 
 /* What lies before all steps that are not over is not looked at again. */
@@ -275,6 +311,24 @@ static struct step_thread *thread_of(struct steps *steps, uint32_t process, uint
 	return &steps->threads[steps->threads_count++];
 }
 
+int steps_window(struct steps *steps, uint64_t opened_ns)
+{
+	if (grow_array(&steps->windows, &steps->windows_capacity, steps->windows_count + 1,
+		       sizeof(*steps->windows)))
+		return -ENOMEM;
+	steps->windows[steps->windows_count++] = opened_ns;
+	return 0;
+}
+
+/* When the window was opened that a time lies in; 0. */
+static uint64_t window_of(const struct steps *steps, uint64_t time_ns)
+{
+	for (size_t i = steps->windows_count; i-- > 0;)
+		if (steps->windows[i] <= time_ns)
+			return steps->windows[i];
+	return 0;
+}
+
 int steps_span(struct steps *steps, const struct perfx_span *span, unsigned class)
 {
 	struct step_thread *thread = thread_of(steps, span->process, span->tid);
@@ -282,21 +336,69 @@ int steps_span(struct steps *steps, const struct perfx_span *span, unsigned clas
 	enum profile_phase phase = class & STEP_PHASE_MASK;
 	unsigned rank = (class & STEP_RANK_MASK) >> STEP_RANK_SHIFT;
 	struct ender *ender;
+	uint64_t window_ns;
 	int err = 0;
 
 	if (!thread)
 		return errno == ENOMEM ? -ENOMEM : 0;
 	if (end_ns < span->start_ns) /* damage */
 		return 0;
-	if (span->start_ns < thread->first_ns)
+	window_ns = window_of(steps, span->start_ns);
+	if (span->start_ns < thread->first_ns || window_ns > thread->window_ns) {
 		thread->first_ns = span->start_ns;
+		thread->window_ns = window_ns;
+	}
 	if (phase)
 		err = insert(thread, (struct interval){span->start_ns, end_ns, phase});
 	ender = !err && rank ? ender_of(thread, span->function, rank) : NULL;
 	if (ender)
-		err = end_step(thread, ender, end_ns);
+		err = end_step(steps, thread, ender, end_ns);
 	forget_old(thread);
 	return err;
+}
+
+/* --- what is computed --- */
+
+/* Calls of which it was learned late what they do: those that have ended in a step are put there.
+ */
+static void figure_late(const struct steps *steps, const struct perfx_span *span, uint64_t end_ns)
+{
+	for (size_t i = 0; i < steps->threads_count; i++) {
+		struct step_thread *thread = &steps->threads[i];
+
+		for (size_t j = 0; thread->process == span->process && j < thread->enders_count;
+		     j++) {
+			struct ender *ender = &thread->enders[j];
+			struct step_tally call = {0};
+
+			if (!ender->series.count || end_ns > ender->last_ns)
+				continue;
+			step_tally_add(&call, span);
+			if (span->tid == thread->tid)
+				call.thread_flops = call.flops;
+			step_tally_merge(&ender->at, &call);
+			step_series_late(&ender->series, end_ns, &call);
+		}
+	}
+}
+
+int steps_figure(struct steps *steps, const struct perfx_span *span, bool late)
+{
+	uint64_t end_ns = span->start_ns + span->duration_ns;
+	struct step_process *process;
+	uint32_t at;
+
+	if (!step_counts(span) || end_ns < span->start_ns)
+		return 0;
+	process = step_process_get(steps, span->process);
+	if (!process || step_process_add(process, span, end_ns))
+		return -ENOMEM;
+	if (late)
+		figure_late(steps, span, end_ns);
+	at = map64_get(&steps->thread_ids, (uint64_t)span->process << 32 | span->tid);
+	if (at != MAP64_NONE && span->figure == PERFX_FIGURE_COUNTED)
+		steps->threads[at].flops += span->flops;
+	return 0;
 }
 
 /* --- the result --- */
@@ -305,7 +407,14 @@ static bool is_better(const struct ender *a, const struct ender *b)
 {
 	if (a->rank != b->rank)
 		return a->rank > b->rank;
-	return a->count < b->count;
+	return a->series.count < b->series.count;
+}
+
+static uint64_t quantile_of(const struct ender *ender, double q)
+{
+	uint64_t value = sketch__quantile(ender->durations, q);
+
+	return value < ender->series.max_ns ? value : ender->series.max_ns;
 }
 
 struct profile_steps steps_of_process(const struct steps *steps, uint32_t process)
@@ -325,18 +434,10 @@ struct profile_steps steps_of_process(const struct steps *steps, uint32_t proces
 	}
 	if (!best)
 		return result;
-	result.count = best->count;
+	step_series_show(&best->series, &result);
 	result.function = best->function;
-	result.total_ns = best->total_ns;
-	result.avg_ns = best->total_ns / best->count;
-	result.max_ns = best->max_ns;
-	result.p50_ns = sketch__quantile(best->durations, 0.50);
-	result.p95_ns = sketch__quantile(best->durations, 0.95);
-	if (result.p50_ns > best->max_ns)
-		result.p50_ns = best->max_ns;
-	if (result.p95_ns > best->max_ns)
-		result.p95_ns = best->max_ns;
-	memcpy(result.phases, best->phases, sizeof(result.phases));
+	result.p50_ns = quantile_of(best, 0.50);
+	result.p95_ns = quantile_of(best, 0.95);
 	return result;
 }
 
@@ -344,10 +445,14 @@ void steps_clear(struct steps *steps)
 {
 	for (size_t i = 0; i < steps->threads_count; i++) {
 		free(steps->threads[i].intervals);
-		for (size_t j = 0; j < steps->threads[i].enders_count; j++)
+		for (size_t j = 0; j < steps->threads[i].enders_count; j++) {
 			sketch__free(steps->threads[i].enders[j].durations);
+			free(steps->threads[i].enders[j].series.steps);
+		}
 	}
 	free(steps->threads);
+	free(steps->windows);
 	map64_clear(&steps->thread_ids);
+	step_processes_clear(steps);
 	*steps = (struct steps){0};
 }

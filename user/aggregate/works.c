@@ -30,10 +30,11 @@ static const struct object_work *find(const struct aggregate *a, uint64_t work)
 	return work < a->works_count && a->works[work].told ? &a->works[work] : NULL;
 }
 
-static int take(struct figures **figures, const struct perfx_span *span,
-		const struct object_work *work)
+static int take(struct aggregate *a, struct figures **figures, const struct perfx_span *span,
+		const struct object_work *work, bool late)
 {
 	struct perfx_span told = *span;
+	int err;
 
 	if (work->state == PERFX_FIGURE_NONE)
 		return 0;
@@ -41,7 +42,8 @@ static int take(struct figures **figures, const struct perfx_span *span,
 	told.dtype = work->dtype;
 	told.flops = work->flops;
 	told.bytes = work->bytes;
-	return figures_span(figures, &told);
+	err = figures_span(figures, &told);
+	return err ? err : steps_figure(&a->steps, &told, late);
 }
 
 int works_span(struct aggregate *a, struct figures **figures, const struct perfx_span *span)
@@ -50,9 +52,9 @@ int works_span(struct aggregate *a, struct figures **figures, const struct perfx
 	const struct object_work *work = find(a, span->flops);
 
 	if (work)
-		return take(figures, span, work);
+		return take(a, figures, span, work, false);
 	if (a->waiting_count >= WAITING_MAX)
-		return take(figures, span, &unread);
+		return take(a, figures, span, &unread, false);
 	if (grow_array(&a->waiting, &a->waiting_capacity, a->waiting_count + 1,
 		       sizeof(*a->waiting)))
 		return -ENOMEM;
@@ -71,7 +73,7 @@ int works_settle(struct aggregate *a)
 		const struct object_work *work = find(a, span->flops);
 		struct sums *sums = calls_sums(a, span);
 
-		if (sums && take(&sums->figures, span, work ? work : &unread))
+		if (sums && take(a, &sums->figures, span, work ? work : &unread, true))
 			return -ENOMEM;
 	}
 	return 0;

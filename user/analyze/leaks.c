@@ -158,13 +158,15 @@ static double blocks_kept(const struct profile_hotspot *hotspot, const struct sp
 		       : 0;
 }
 
-/* What resident memory grew by in a second; < 0: not known. Of a GPU's blocks it knows nothing. */
+/* What resident memory grew by in a second; < 0: not known. Of a GPU's blocks it knows nothing, and
+ * those of the program's own allocators may be parts of larger ones. */
 static double rss_slope(const struct profile_process *process, const struct profile_memory *memory)
 {
 	struct line line = trend_rss(process, false);
 	uint64_t ns;
 
-	if (!line.points_count || memory->domain == PERFX_DOMAIN_GPU)
+	if (!line.points_count || memory->domain == PERFX_DOMAIN_GPU ||
+	    memory->domain == PERFX_DOMAIN_USER)
 		return -1;
 	ns = process->points[line.points_count - 1].time_ns - process->points[0].time_ns;
 	return line.growth > 0 ? line.growth * 1e9 / (double)ns : 0;

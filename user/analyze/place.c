@@ -145,6 +145,8 @@ const char *domain_words(enum perfx_domain domain)
 		return "tensor memory";
 	case PERFX_DOMAIN_GPU:
 		return "GPU memory";
+	case PERFX_DOMAIN_USER:
+		return "memory of its own allocators";
 	case PERFX_DOMAIN_HOST:
 	case PERFX_DOMAIN_INVALID:
 		break;

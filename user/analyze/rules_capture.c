@@ -99,6 +99,11 @@ static struct loss_words words_of(enum perfx_loss_kind loss)
 			"allocation and free records found no room in the ring: counts and "
 			"allocated bytes contain them, live bytes and peaks are bounds",
 			"A larger ring (--ring-size 64M), or --memory sampled."};
+	case PERFX_LOSS_VALUE_DROPS:
+		return (struct loss_words){
+			"samples of the program's counters found no room in the ring: their number "
+			"and sums of whole numbers contain them, lowest and highest do not",
+			"A larger ring (--ring-size 64M)."};
 	case PERFX_LOSS_UNMATCHED_ENTRIES:
 	case PERFX_LOSS_UNMATCHED_RETURNS:
 	case PERFX_LOSS_TRUNCATED_BYTES:

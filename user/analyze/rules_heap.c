@@ -32,13 +32,19 @@ static bool is_complete(const struct judge *j, const struct profile_memory *memo
 	       (double)memory->recorded_ns >= LEAK_RECORDED * (double)profile_wall_ns(j->process);
 }
 
+/* A GPU's blocks are elsewhere, and those of the program's own allocators may be. */
+static bool is_resident(const struct profile_memory *memory)
+{
+	return memory->domain == PERFX_DOMAIN_HOST || memory->domain == PERFX_DOMAIN_TENSOR;
+}
+
 /* The domain whose blocks are host memory: the heap, else tensors. */
 static const struct profile_memory *traced_memory(const struct judge *j)
 {
 	for (size_t i = 0; i < j->process->memory_count; i++) {
 		const struct profile_memory *memory = &j->process->memory[i];
 
-		if (memory->domain != PERFX_DOMAIN_GPU && is_complete(j, memory))
+		if (is_resident(memory) && is_complete(j, memory))
 			return memory;
 	}
 	return NULL;
@@ -50,7 +56,7 @@ static bool leaks_explain(const struct judge *j, const struct line *line)
 	double seconds = (double)profile_wall_ns(j->process) / 1e9, most = 0;
 
 	for (size_t i = 0; i < j->process->memory_count; i++) {
-		if (j->process->memory[i].domain != PERFX_DOMAIN_GPU)
+		if (is_resident(&j->process->memory[i]))
 			most = fmax(most, j->memory[i].leaks_bytes_per_s * seconds);
 	}
 	return most >= GROWTH_EXPLAINED * line->growth;
@@ -262,6 +268,7 @@ static void churn(struct judge *j, const struct profile_memory *memory)
 	case PERFX_DOMAIN_GPU:
 		gpu_churn(j, memory);
 		break;
+	case PERFX_DOMAIN_USER:
 	case PERFX_DOMAIN_INVALID:
 		break;
 	}

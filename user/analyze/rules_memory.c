@@ -35,6 +35,7 @@ static const char *leak_remedy(enum perfx_domain domain)
 		       "of "
 		       "some minutes (-d 3m) shows whether it levels off.";
 	case PERFX_DOMAIN_HOST:
+	case PERFX_DOMAIN_USER:
 	case PERFX_DOMAIN_INVALID:
 		break;
 	}
@@ -172,7 +173,8 @@ static void leaks_of(struct judge *j, size_t domain)
 
 static bool is_large_peak(const struct profile_process *p, const struct profile_memory *memory)
 {
-	if (memory->peak_bytes == PROFILE_ABSENT)
+	/* what the program calls its own is not told as a part of anything */
+	if (memory->peak_bytes == PROFILE_ABSENT || memory->domain == PERFX_DOMAIN_USER)
 		return false;
 	if (memory->domain == PERFX_DOMAIN_GPU)
 		return memory->peak_bytes >= PEAK_GPU_BYTES;

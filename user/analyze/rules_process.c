@@ -126,8 +126,9 @@ static void cpu_contention(struct judge *j)
 	double wanted = (double)threads.on_cpu_ns + (double)threads.runnable_ns, share;
 	struct note note = {0};
 
-	/* a tenth of the window at least, or a worker's few waits make a finding */
-	if (wall_share(j->process, threads.runnable_ns) < 0.1)
+	/* a tenth of the whole window at least, or the few waits of a worker that lives for a
+	 * moment make a finding */
+	if ((double)threads.runnable_ns < 0.1 * (double)j->profile->duration_ns)
 		return;
 	share = (double)threads.runnable_ns / wanted;
 	if (share < CONTENTION_MEDIUM)

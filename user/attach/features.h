@@ -9,17 +9,18 @@
 #include <stdbool.h>
 
 struct features {
-	bool privileged;     /* BPF programs of the tracing kind load */
-	bool btf;	     /* /sys/kernel/btf/vmlinux */
-	bool ring_buffer;    /* 5.8 */
-	bool cookies;	     /* 5.15 */
-	bool uprobe_perf;    /* perf-event uprobes */
-	bool uprobe_multi;   /* 6.6 */
-	bool multi_pid;	     /* its pid filter sees all threads of the process: 6.10 */
-	bool uprobe_session; /* 6.13 */
-	bool optimized_nop5; /* 6.18 */
-	bool socket_lengths; /* sock:sock_send_length, sock_recv_length: 6.3 */
-	int load_error;	     /* errno of the first program load, 0 when privileged */
+	bool privileged;	 /* BPF programs of the tracing kind load */
+	bool btf;		 /* /sys/kernel/btf/vmlinux */
+	bool ring_buffer;	 /* 5.8 */
+	bool cookies;		 /* 5.15 */
+	bool uprobe_perf;	 /* perf-event uprobes */
+	bool uprobe_multi;	 /* 6.6 */
+	bool multi_pid;		 /* its pid filter sees all threads of the process: 6.10 */
+	bool uprobe_session;	 /* 6.13 */
+	bool optimized_nop5;	 /* a probe at a nop5 makes a call of it: 6.18 */
+	bool nop5_survives_fork; /* and a forked child, which has that call, does not die of it */
+	bool socket_lengths;	 /* sock:sock_send_length, sock_recv_length: 6.3 */
+	int load_error;		 /* errno of the first program load, 0 when privileged */
 };
 
 void features_try(struct features *features);

@@ -359,10 +359,15 @@ int64_t tracer__add_mark(struct tracer *tracer, const struct perfx_mark *mark)
 {
 	uint32_t key = tracer->marks_count;
 
+	/* many files may have the same markers */
+	for (uint32_t i = 1; i < tracer->marks_count; i++)
+		if (!memcmp(&tracer->marks[i], mark, sizeof(*mark)))
+			return i;
 	if (key >= PERFX_MAX_MARKS)
 		return -ENOSPC;
 	if (bpf_map_update_elem(bpf_map__fd(tracer->skel->maps.perfx_marks), &key, mark, BPF_ANY))
 		return -errno;
+	tracer->marks[key] = *mark;
 	return tracer->marks_count++;
 }
 
@@ -385,10 +390,33 @@ void tracer__start(struct tracer *tracer)
 	__atomic_store_n(&tracer->skel->bss->perfx_tracing, 1, __ATOMIC_SEQ_CST);
 }
 
+void tracer__wait(struct tracer *tracer)
+{
+	__atomic_store_n(&tracer->skel->bss->perfx_waiting, 1, __ATOMIC_SEQ_CST);
+}
+
 void tracer__stop(struct tracer *tracer)
 {
+	__atomic_store_n(&tracer->skel->bss->perfx_waiting, 0, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&tracer->skel->bss->perfx_tracing, 0, __ATOMIC_SEQ_CST);
 	tracer__detach(tracer);
+}
+
+void tracer__each_value_lost(const struct tracer *tracer,
+			     void (*visit)(void *ctx, const struct perfx_value_key *key,
+					   const struct perfx_value_lost *lost),
+			     void *ctx)
+{
+	int map_fd = bpf_map__fd(tracer->skel->maps.perfx_values_lost);
+	struct perfx_value_key key, next;
+	struct perfx_value_lost lost;
+	int err = bpf_map_get_next_key(map_fd, NULL, &next);
+
+	for (; !err; err = bpf_map_get_next_key(map_fd, &key, &next)) {
+		key = next;
+		if (!bpf_map_lookup_elem(map_fd, &key, &lost))
+			visit(ctx, &key, &lost);
+	}
 }
 
 int tracer__spans_fd(const struct tracer *tracer)
@@ -414,7 +442,7 @@ int tracer__objects_fd(const struct tracer *tracer)
 void tracer__memory_lost(const struct tracer *tracer, uint32_t process, enum perfx_domain domain,
 			 struct perfx_memory_lost *lost)
 {
-	uint32_t key = process * PERFX_DOMAINS + domain;
+	uint32_t key = process * PERFX_DOMAINS_MAX + domain;
 
 	*lost = (struct perfx_memory_lost){0};
 	bpf_map_lookup_elem(bpf_map__fd(tracer->skel->maps.perfx_memory_lost), &key, lost);

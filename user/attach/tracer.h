@@ -108,6 +108,8 @@ void tracer__detach_group(struct tracer *tracer, uint32_t group);
 void tracer__expect_many_stacks(struct tracer *tracer);
 
 void tracer__start(struct tracer *tracer);
+/* Instead: counts while the program says so (WINDOW records). */
+void tracer__wait(struct tracer *tracer);
 /* Stops counting, then takes every link away and waits until no program runs any more. */
 void tracer__stop(struct tracer *tracer);
 
@@ -120,12 +122,19 @@ int tracer__objects_fd(const struct tracer *tracer);
 void tracer__memory_lost(const struct tracer *tracer, uint32_t process, enum perfx_domain domain,
 			 struct perfx_memory_lost *lost);
 
+/* Values whose records found no room; in any order. */
+void tracer__each_value_lost(const struct tracer *tracer,
+			     void (*visit)(void *ctx, const struct perfx_value_key *key,
+					   const struct perfx_value_lost *lost),
+			     void *ctx);
+
 uint64_t tracer__counter(const struct tracer *tracer, enum perfx_counter which);
 uint64_t tracer__hits(const struct tracer *tracer, uint32_t probe);
 uint32_t tracer__probes_count(const struct tracer *tracer);
 /* The calling-context table, mapped: entries [1, *count) are described. */
 const struct perfx_context_node *tracer__contexts(const struct tracer *tracer, uint32_t *count);
-/* Names of ranges, mapped: entries [0, *count), of which one whose function is 0 is being made. */
+/* Names of ranges, values and allocators, mapped: entries [0, *count), of which one whose id is 0
+ * is being made. */
 const struct perfx_name *tracer__names(const struct tracer *tracer, uint32_t *count);
 /* Indices handed out so far: [1, n). */
 uint32_t tracer__processes_count(const struct tracer *tracer);

@@ -38,8 +38,9 @@ struct tracer {
 	size_t probes_bytes, contexts_bytes;
 	struct perfx_name *names; /* mapped too */
 	size_t names_bytes;
-	uint32_t hooks_count;	 /* next free index; 0 is no hook */
-	uint32_t marks_count;	 /* likewise */
+	uint32_t hooks_count; /* next free index; 0 is no hook */
+	uint32_t marks_count; /* likewise */
+	struct perfx_mark marks[PERFX_MAX_MARKS];
 	struct kept_link *links; /* multi and session */
 	size_t links_count, links_capacity;
 	struct kept_perf_link *perf_links;

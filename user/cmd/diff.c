@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* perfx-trace diff BEFORE AFTER: what changed from one capture to another. */
+/* perfx-trace diff BEFORE AFTER: what changed from one capture, or JSON report, to another. */
 #include "diff/diff.h"
 
 #include "base/message.h"
 #include "base/output.h"
 #include "cmd/cmd.h"
 #include "report/difference.h"
+#include "report/json_report.h"
 #include "report/selection.h"
 #include "stream/capture.h"
 #include "stream/sink.h"
@@ -44,7 +45,8 @@ static const struct difference_writer *choose_writer(const struct options *optio
 
 struct recording {
 	const char *path;
-	struct aggregate *aggregate;
+	struct aggregate *aggregate; /* of a capture */
+	struct json_report *report;
 	struct selection selection;
 };
 
@@ -63,7 +65,8 @@ static int replay(struct recording *recording)
 	return err;
 }
 
-static int load(struct recording *recording, const struct options *options)
+/* NULL after a message. */
+static const struct profile *profile_of_capture(struct recording *recording)
 {
 	const struct profile *profile = NULL;
 	int err = -ENOMEM;
@@ -71,13 +74,36 @@ static int load(struct recording *recording, const struct options *options)
 	recording->aggregate = aggregate__new();
 	if (recording->aggregate)
 		err = replay(recording);
-	if (err && err != -ENOMEM) {
-		msg_say("%s: %s", recording->path, capture_open_error(-err));
-		return EXIT_FAILED;
-	}
 	if (!err)
 		profile = aggregate__finish(recording->aggregate);
-	err = profile ? selection_make(&recording->selection, profile, options->process) : -ENOMEM;
+	if (err && err != -ENOMEM)
+		msg_say("%s: %s", recording->path, capture_open_error(-err));
+	else if (!profile)
+		msg_say("out of memory");
+	return profile;
+}
+
+static const struct profile *profile_of_report(struct recording *recording)
+{
+	char why[JSON_REPORT_WHY];
+
+	recording->report = json_report__read(recording->path, why);
+	if (recording->report)
+		return json_report__profile(recording->report);
+	msg_say("%s: %s", recording->path, why);
+	return NULL;
+}
+
+static int load(struct recording *recording, const struct options *options)
+{
+	const struct profile *profile = json_report_is(recording->path)
+						? profile_of_report(recording)
+						: profile_of_capture(recording);
+	int err;
+
+	if (!profile)
+		return EXIT_FAILED;
+	err = selection_make(&recording->selection, profile, options->process);
 	if (err == -ENOENT) {
 		msg_say("--process %s: no such process was traced in %s", options->process,
 			recording->path);
@@ -92,6 +118,7 @@ static void unload(struct recording *recording)
 {
 	selection_clear(&recording->selection);
 	aggregate__free(recording->aggregate);
+	json_report__free(recording->report);
 }
 
 /* --- the comparison ----------------------------------------------------------------------------

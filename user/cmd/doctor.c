@@ -121,6 +121,10 @@ int cmd_doctor(void)
 		 "Linux 6.13: without, two links for functions timed by return probe"},
 		{"optimized 5-byte nop", f.optimized_nop5, false,
 		 "Linux 6.18: without, a hit on a marker costs a trap"},
+		{"optimized 5-byte nop in forked children",
+		 !f.optimized_nop5 || f.nop5_survives_fork, false,
+		 "this kernel lets children of a probed program die of it, so markers are probed "
+		 "elsewhere and a hit costs a trap; other tools' probes on USDT nops do harm here"},
 		{"bytes over sockets", f.socket_lengths, false,
 		 "Linux 6.3: without, no network I/O in reports"},
 		{"host process ids", pids_are_the_hosts(), true,

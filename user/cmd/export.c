@@ -46,9 +46,12 @@ static int add_all(void *ctx, const struct event *event)
 	return aggregate__add(ctx, event);
 }
 
+/* The calls are read again when they are written; but steps are made of some of them. */
 static int add_all_but_spans(void *ctx, const struct event *event)
 {
-	return event->kind == PERFX_KIND_SPAN ? 0 : aggregate__add(ctx, event);
+	if (event->kind == PERFX_KIND_SPAN && !aggregate__shows_step(ctx, &event->span))
+		return 0;
+	return aggregate__add(ctx, event);
 }
 
 struct spans {
@@ -68,6 +71,26 @@ static int each_span(void *capture, export_on_span *on_span, void *ctx)
 {
 	struct spans spans = {on_span, ctx};
 	struct sink sink = {.on_event = give_span, .ctx = &spans};
+
+	return replay_capture(capture, &sink, false);
+}
+
+struct values {
+	export_on_value *on_value;
+	void *ctx;
+};
+
+static int give_value(void *ctx, const struct event *event)
+{
+	const struct values *values = ctx;
+
+	return event->kind == PERFX_KIND_VALUE ? values->on_value(values->ctx, &event->value) : 0;
+}
+
+static int each_value(void *capture, export_on_value *on_value, void *ctx)
+{
+	struct values values = {on_value, ctx};
+	struct sink sink = {.on_event = give_value, .ctx = &values};
 
 	return replay_capture(capture, &sink, false);
 }
@@ -96,8 +119,11 @@ static FILE *open_output(const char *path)
 static int write_file(const struct options *options, const struct export_format *format,
 		      const struct profile *profile)
 {
-	struct export export = {
-		.profile = profile, .each_span = each_span, .capture = (void *)options};
+	struct export export = {.profile = profile,
+				.each_span = each_span,
+				/* most captures have none: they are not read once more for that */
+				.each_value = profile->value_samples_count ? each_value : NULL,
+				.capture = (void *)options};
 	const char *path = output_path(options);
 	int err;
 

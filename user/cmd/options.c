@@ -43,10 +43,12 @@ static const struct option long_options[] = {
 	{"capture", required_argument, NULL, OPT_CAPTURE},
 	{"max-size", required_argument, NULL, OPT_MAX_SIZE},
 	{"host-level", required_argument, NULL, OPT_HOST_LEVEL},
+	{"python-level", required_argument, NULL, OPT_PYTHON_LEVEL},
 	{"usdt", required_argument, NULL, OPT_USDT},
 	{"step-range", required_argument, NULL, OPT_STEP_RANGE},
 	{"steps", required_argument, NULL, OPT_STEPS},
 	{"fail-on", required_argument, NULL, OPT_FAIL_ON},
+	{"wait", no_argument, NULL, OPT_WAIT},
 	{"ring", required_argument, NULL, OPT_FLIGHT},
 	{"trigger", required_argument, NULL, OPT_TRIGGER},
 	{"since", required_argument, NULL, OPT_SINCE},
@@ -92,6 +94,9 @@ static int take_option(struct options *options, int option, char *value)
 		return EXIT_OK;
 	case 'V':
 		options->verb = VERB_VERSION;
+		return EXIT_OK;
+	case OPT_WAIT:
+		options->wait = true;
 		return EXIT_OK;
 	case OPT_COMPENSATE:
 		options->compensate = true;
@@ -148,6 +153,7 @@ static int take_option(struct options *options, int option, char *value)
 	case OPT_RETURN:
 	case OPT_SITE:
 	case OPT_HOST_LEVEL:
+	case OPT_PYTHON_LEVEL:
 	case OPT_FLOPS:
 	case OPT_CMDLINE:
 		return option_set_choice(options, option, value);
@@ -231,6 +237,10 @@ static int check_flight(const struct options *options)
 		msg_say("--ring writes captures, and no report: record -o FILE.perfx");
 		return EXIT_USAGE;
 	}
+	if (options->flight_ns && options->wait) {
+		msg_say("--ring keeps the last of all, --wait what the program says: one of them");
+		return EXIT_USAGE;
+	}
 	if (triggered && !options->flight_ns) {
 		msg_say("--trigger says when --ring writes: --ring 30s");
 		return EXIT_USAGE;
@@ -277,6 +287,16 @@ static int check_targets(const struct options *options)
 	}
 	if (options->fail_on > 0 && options->verb != VERB_DIFF) {
 		msg_say("--fail-on goes with diff");
+		return EXIT_USAGE;
+	}
+	if (options->wait && options->verb != VERB_TRACE && options->verb != VERB_RECORD &&
+	    options->verb != VERB_RUN) {
+		msg_say("--wait goes with -p, record and run");
+		return EXIT_USAGE;
+	}
+	if (options->python_functions && options->verb != VERB_RUN) {
+		msg_say("--python-level 1 goes with run: of a process that runs already, Python "
+			"functions are seen where they are marked, by @perfx.track");
 		return EXIT_USAGE;
 	}
 	if (options->as_caller && options->verb != VERB_RUN) {

@@ -62,6 +62,7 @@ struct options {
 	size_t usdt_count;
 	const char *step_range; /* NULL: found by the names that frameworks give */
 	uint64_t steps_max;	/* 0: no end by steps */
+	bool wait;		/* --wait: until the program says so */
 	enum counters_choice counters;
 	const char *counters_names; /* COUNTERS_LISTED, borrowed */
 	enum flops_choice flops;
@@ -77,6 +78,7 @@ struct options {
 	const char *sort;	   /* column; NULL: the report's own order */
 	bool no_header;		   /* CSV and TSV */
 	bool as_caller;		   /* run --user */
+	bool python_functions;	   /* run --python-level 1 */
 	const char *capture;	   /* report FILE, export FILE, diff FILE FILE */
 	const char *capture_after; /* the second */
 	double fail_on;		   /* diff: a share; 0: not given */

@@ -50,7 +50,7 @@ static int check_pid(pid_t pid, const char *name)
 	else if (info.kernel_thread)
 		msg_say("process %s (%s) is a kernel thread: it has no user-space functions", name,
 			info.comm);
-	else if (info.state == 'Z')
+	else if (process_has_ended(pid))
 		msg_say("process %s (%s) has ended already: its parent has not collected it", name,
 			info.comm);
 	else if (info.is_32bit)
@@ -157,6 +157,7 @@ struct plan_options plan_options_of(const struct options *options, const struct 
 		.return_mode = options->return_mode,
 		.site_entry_only = options->site_entry_only,
 		.optimized_nop5 = features->optimized_nop5,
+		.nop5_kills = features->optimized_nop5 && !features->nop5_survives_fork,
 		.return_guard = session,
 		.functions_max = options->functions_max,
 		.memory = options->memory,
@@ -166,6 +167,7 @@ struct plan_options plan_options_of(const struct options *options, const struct 
 		.usdt = options->usdt,
 		.usdt_count = options->usdt_count,
 		.step_range = options->step_range,
+		.wait = options->wait,
 	};
 }
 

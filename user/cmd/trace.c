@@ -19,7 +19,8 @@ static uint64_t duration_of(const struct options *options)
 {
 	if (options->duration_ns)
 		return options->duration_ns;
-	return options->verb == VERB_RUN || options->steps_max || options->flight_ns
+	return options->verb == VERB_RUN || options->steps_max || options->wait ||
+			       options->flight_ns
 		       ? UINT64_MAX
 		       : DEFAULT_DURATION_NS;
 }
@@ -165,6 +166,7 @@ static int record(const struct options *options, char *const *argv, const struct
 		.duration_ns = duration_of(options),
 		.interval_ns = options->interval_ns,
 		.steps_max = options->steps_max,
+		.wait = options->wait,
 		.plan = plan_options_of(options, features),
 		.link = options->link,
 		.ring_bytes = options->ring_bytes,
@@ -181,16 +183,23 @@ static int record(const struct options *options, char *const *argv, const struct
 		.flight_path = outputs->capture_path,
 		.trigger = options->trigger,
 	};
+	const struct launch_options launching = {
+		.as_caller = options->as_caller,
+		.nvtx = options->host_level != HOST_OFF,
+		.python_functions = options->python_functions,
+	};
 	char *command = shell_join(argv);
 	pid_t *pids = NULL;
 	int code = EXIT_OK, child = -1, written;
 
 	recording.command = command ? command : "";
 	if (options->command)
-		recording.launch = launch__start(options->command, options->as_caller, &code);
+		recording.launch = launch__start(options->command, &launching, &code);
 	else
 		code = targets_find(options, &pids, &recording.pids_count);
 	recording.pids = pids;
+	recording.plan.nvtx_told = recording.launch && launch__nvtx(recording.launch);
+	recording.plan.python_functions = recording.launch && options->python_functions;
 	if (options->command && !recording.launch) {
 		free(command);
 		close_outputs(outputs, options, 0, false);

@@ -23,6 +23,15 @@ static bool form_of(enum perfx_kind kind, struct form *form)
 		*form = FORM(perfx_span, 0);
 		form->least = PERFX_SPAN_PLAIN_BYTES;
 		return true;
+	case PERFX_KIND_VALUE:
+		*form = FORM(perfx_value, 0);
+		return true;
+	case PERFX_KIND_VALUE_NAME:
+		*form = FORM(perfx_value_name, 1);
+		return true;
+	case PERFX_KIND_VALUE_BOOK:
+		*form = FORM(perfx_value_book, 0);
+		return true;
 	case PERFX_KIND_ALLOCATION:
 		*form = FORM(perfx_allocation, 0);
 		return true;
@@ -67,6 +76,9 @@ static bool form_of(enum perfx_kind kind, struct form *form)
 		return true;
 	case PERFX_KIND_EXIT:
 		*form = FORM(perfx_exit, 0);
+		return true;
+	case PERFX_KIND_WINDOW:
+		*form = FORM(perfx_window, 0);
 		return true;
 	case PERFX_KIND_HOST:
 		*form = FORM(perfx_host, 5);

@@ -21,6 +21,7 @@ struct event {
 		struct perfx_fork fork;
 		struct perfx_exec exec;
 		struct perfx_exit exit;
+		struct perfx_window window;
 		struct perfx_host host;
 		struct perfx_process process;
 		struct perfx_function function;
@@ -39,6 +40,9 @@ struct event {
 		struct perfx_metered_process metered_process;
 		struct perfx_work work;
 		struct perfx_memory_book memory_book;
+		struct perfx_value value;
+		struct perfx_value_name value_name;
+		struct perfx_value_book value_book;
 		struct perfx_book book;
 		struct perfx_hits hits;
 		struct perfx_loss loss;

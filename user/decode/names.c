@@ -87,6 +87,8 @@ const char *name_of_domain(enum perfx_domain domain)
 		return "tensor";
 	case PERFX_DOMAIN_GPU:
 		return "gpu";
+	case PERFX_DOMAIN_USER:
+		return "user";
 	case PERFX_DOMAIN_INVALID:
 		break;
 	}
@@ -178,6 +180,8 @@ static struct loss_name loss_names(enum perfx_loss_kind loss)
 		return NAMED("foreign_hits", "hits in processes that are not traced");
 	case PERFX_LOSS_MEMORY_DROPS:
 		return NAMED("memory_drops", "allocation and free records without room");
+	case PERFX_LOSS_VALUE_DROPS:
+		return NAMED("value_drops", "values without room; samples have them");
 	case PERFX_LOSS_KINDS:
 		break;
 	}

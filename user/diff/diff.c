@@ -137,6 +137,8 @@ static int compare_process(struct diff *diff, struct diff_process *process)
 		diff->compared_count += process->functions[i].in == (DIFF_IN_A | DIFF_IN_B);
 		diff->tested_count += process->functions[i].welch.known;
 	}
+	diff_steps(diff, process);
+	diff->tested_count += process->steps.welch.known;
 	return err ? err : diff_memory(diff, process);
 }
 
@@ -150,6 +152,8 @@ static void judge_process(struct diff *diff, struct diff_process *process)
 		diff->better_count += f->time == DIFF_BETTER;
 		diff->regressions_count += f->regressed;
 	}
+	diff_judge_steps(diff, &process->steps);
+	diff->regressions_count += process->steps.regressed;
 	for (size_t i = 0; i < process->memory_count; i++) {
 		diff->regressions_count += process->memory[i].regressed;
 		diff->judged_domains_count +=

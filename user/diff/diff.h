@@ -6,7 +6,8 @@
  * shares of wall time and by calls a second, memory by its peak and by what is allocated in a
  * second. A function is the same one when its name and its module's base name are; the k-th of
  * several of one name (overloads, by offset) answers to the k-th, or all to all where one side has
- * more of them.
+ * more of them. A range is the same one when its name and its source are. Steps are compared by
+ * their mean time; what stands out is judged as for functions.
  *
  * What stands out: Welch's t-test on the means says that the spread of the calls does not explain
  * the change. The probability of being wrong about any function at all is DIFF_ALPHA, whatever
@@ -88,6 +89,18 @@ struct diff_place {
 	struct diff_figure allocated_per_s, allocs_per_s;
 };
 
+/* The steps of a training. */
+struct diff_steps {
+	unsigned in;	    /* 0: neither has any */
+	struct sample a, b; /* durations */
+	struct diff_figure count, avg_ns, p50_ns, p95_ns, max_ns;
+	struct diff_figure phases_ns[PROFILE_PHASES]; /* of a step, on average */
+	struct diff_figure flops, flops_per_s, mfu;   /* flops: of a step */
+	struct welch welch;			      /* of the means */
+	enum diff_verdict time;			      /* of avg_ns */
+	bool regressed;
+};
+
 struct diff_process {
 	const struct profile_process *a, *b; /* NULL: has no counterpart */
 	struct diff_figure wall_ns, cores;   /* cores: CPU time for wall time */
@@ -99,6 +112,7 @@ struct diff_process {
 	size_t memory_count;
 	struct diff_place *places; /* change at the peak, then what is allocated, descending */
 	size_t places_count;
+	struct diff_steps steps;
 };
 
 struct diff {
@@ -107,11 +121,11 @@ struct diff {
 	/* B's in their order, then A's that have no counterpart. */
 	struct diff_process *processes;
 	size_t processes_count;
-	size_t compared_count;	     /* functions on both sides */
-	size_t tested_count;	     /* of these, with calls enough */
-	size_t judged_domains_count; /* peaks that are exact on both sides */
-	size_t worse_count, better_count;
-	size_t regressions_count; /* functions and memory */
+	size_t compared_count;		  /* functions on both sides */
+	size_t tested_count;		  /* of these, with calls enough; and steps */
+	size_t judged_domains_count;	  /* peaks that are exact on both sides */
+	size_t worse_count, better_count; /* functions */
+	size_t regressions_count;	  /* functions, steps and memory */
 };
 
 /* Both are borrowed and outlive it. NULL: memory was out. */

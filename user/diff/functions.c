@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "diff/internal.h"
 
+#include "decode/names.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +12,7 @@
  * are programs that were renamed. */
 struct side_row {
 	const struct profile_function *function;
-	const char *module; /* base name; "": the program itself */
+	const char *module; /* base name; "": the program itself; of a range: who marks it */
 	size_t module_length;
 	const struct profile_row *row;
 };
@@ -68,9 +70,12 @@ static struct side_row side_row(const struct profile_process *process,
 {
 	struct side_row side = {.function = function, .row = row, .module = ""};
 
-	if (is_program(process, function->module_base))
+	if (function->flags & PERFX_FUNCTION_RANGE)
+		side.module = name_of_source(function->source);
+	else if (is_program(process, function->module_base))
 		return side;
-	side.module = function->module_base;
+	else
+		side.module = function->module_base;
 	side.module_length = unversioned_length(side.module);
 	return side;
 }
@@ -201,7 +206,7 @@ static struct diff_function compare(struct side_values a, struct side_values b)
 
 /* --- what stands out -------------------------------------------------------------------------- */
 
-static enum diff_verdict judge(const struct diff *diff, const struct welch *welch, double change)
+enum diff_verdict diff_judge(const struct diff *diff, const struct welch *welch, double change)
 {
 	if (!welch->known || isnan(change))
 		return DIFF_UNJUDGED;
@@ -225,14 +230,14 @@ static enum diff_verdict judge_rate(const struct diff *diff, const struct diff_f
 	a.mean *= work;
 	a.stddev *= work;
 	welch = welch_test(&a, &f->b);
-	return judge(diff, &welch, -change);
+	return diff_judge(diff, &welch, -change);
 }
 
 void diff_judge_function(const struct diff *diff, struct diff_function *f)
 {
 	double change = diff_change(f->avg_ns);
 
-	f->time = judge(diff, &f->welch, change);
+	f->time = diff_judge(diff, &f->welch, change);
 	f->rate = judge_rate(diff, f);
 	f->regressed = f->time == DIFF_WORSE && change > diff->threshold &&
 		       (f->total_share.a >= DIFF_WEIGHT_MIN || f->total_share.b >= DIFF_WEIGHT_MIN);

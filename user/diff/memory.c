@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DOMAINS_MAX (PERFX_DOMAIN_GPU + 1)
-
 static double known(uint64_t value)
 {
 	return value == PROFILE_ABSENT ? NAN : (double)value;
@@ -96,7 +94,7 @@ static void compare_resident(const struct diff *diff, struct diff_process *proce
  */
 
 struct side_place {
-	char *key; /* functions and modules of the stack, innermost first */
+	char *key; /* functions of the stack, innermost first */
 	const struct profile_memory *memory;
 	const struct profile_hotspot *hotspot;
 };
@@ -106,7 +104,8 @@ struct side_places {
 	size_t count;
 };
 
-/* Lines and offsets are not in it: they move with every edit. */
+/* Lines and offsets are not in it, for they move with every edit; nor are files and modules, where
+ * the function is known. */
 static char *key_of(const struct profile_memory *memory, const struct profile_hotspot *hotspot)
 {
 	struct text key = {0};
@@ -115,8 +114,8 @@ static char *key_of(const struct profile_memory *memory, const struct profile_ho
 	for (size_t i = 0; i < hotspot->frames_count; i++) {
 		text_add(&key, "\x1e");
 		text_add(&key, hotspot->frames[i]->function);
-		text_add(&key, "\x1f");
-		text_add(&key, hotspot->frames[i]->module_base);
+		if (!hotspot->frames[i]->function[0])
+			text_add(&key, hotspot->frames[i]->module_base);
 	}
 	return text_take(&key);
 }
@@ -260,11 +259,11 @@ static int compare_places(const struct diff *diff, struct diff_process *process)
 
 int diff_memory(struct diff *diff, struct diff_process *process)
 {
-	process->memory = calloc(DOMAINS_MAX + 1, sizeof(*process->memory));
+	process->memory = calloc(PERFX_DOMAINS + 1, sizeof(*process->memory));
 	if (!process->memory)
 		return -ENOMEM;
 	compare_resident(diff, process);
-	for (unsigned domain = 1; domain < DOMAINS_MAX; domain++)
+	for (unsigned domain = 1; domain < PERFX_DOMAINS; domain++)
 		compare_domain(diff, process, domain);
 	return compare_places(diff, process);
 }

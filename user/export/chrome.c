@@ -6,19 +6,29 @@
  *
  *     {"ph": "X", "cat": "cpu_op", "name": "at::_ops::mm::call", "pid": 4242, "tid": 4242,
  *      "ts": 1000.250, "dur": 502.000},
+ *
+ * A step is an event "ProfilerStep#17". Events of one tid nest; what would not is on tids of its
+ * own, beyond those of the kernel.
  */
 #include "analyze/place.h"
 #include "export/formats.h"
 #include "export/nesting.h"
+#include "export/steps.h"
+#include "export/values.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
+/* In the upper half of a tid. */
+enum { TID_STEPS = NESTING_LANES, TID_APART };
+
 struct chrome {
 	const struct export *export;
 	struct nesting *nesting;
+	struct export_steps *steps;
 	char **names; /* by function: the JSON of name and category, once it was needed */
 	bool begun;   /* an event was written */
+	struct value_tracks values;
 };
 
 static void begin_event(struct chrome *c)
@@ -28,8 +38,12 @@ static void begin_event(struct chrome *c)
 }
 
 /* What HolisticTraceAnalysis knows of categories: operators, and what a person marked. */
-static const char *category_of(enum perfx_source source)
+static const char *category_of(const struct profile_function *function)
 {
+	enum perfx_source source = function ? function->source : PERFX_SOURCE_INVALID;
+
+	if (function && (function->flags & PERFX_FUNCTION_RANGE))
+		return "user_annotation";
 	switch (source) {
 	case PERFX_SOURCE_PERFX:
 	case PERFX_SOURCE_NVTX:
@@ -61,8 +75,7 @@ static const char *name_of(struct chrome *c, uint32_t id)
 
 	if (c->names[at])
 		return c->names[at];
-	text_printf(&text, "\"cat\": \"%s\", \"name\": ",
-		    category_of(function ? function->source : PERFX_SOURCE_INVALID));
+	text_printf(&text, "\"cat\": \"%s\", \"name\": ", category_of(function));
 	export_json_string(&text, function && function->name[0] ? function->name : "?");
 	return c->names[at] = text_take(&text);
 }
@@ -87,26 +100,82 @@ static void put_us(FILE *out, const char *key, uint64_t ns)
 		(unsigned)(ns % 1000));
 }
 
-/* thread->data[0]: pid + 1, once it was looked up. Events of one tid nest: lanes get tids of their
- * own, beyond those of the kernel. */
+static int put_meta(struct chrome *c, const char *what, uint32_t pid, uint64_t tid,
+		    const char *name)
+{
+	struct text json = {0};
+	int err;
+
+	if (!name[0])
+		return 0;
+	export_json_string(&json, name);
+	begin_event(c);
+	fprintf(c->export->out,
+		"{\"ph\": \"M\", \"name\": \"%s\", \"pid\": %u, \"tid\": %llu, \"args\": "
+		"{\"name\": "
+		"%s}}",
+		what, pid, (unsigned long long)tid, text_peek(&json));
+	err = json.failed ? -ENOMEM : export_error(c->export->out);
+	text_clear(&json);
+	return err;
+}
+
+/* name: "cat": …, "name": … */
+static int put_complete(struct chrome *c, const char *name, uint64_t pid, uint64_t tid,
+			uint64_t start_ns, uint64_t duration_ns)
+{
+	begin_event(c);
+	fprintf(c->export->out, "{\"ph\": \"X\", %s, \"pid\": %llu, \"tid\": %llu", name,
+		(unsigned long long)pid, (unsigned long long)tid);
+	put_us(c->export->out, "ts", since_start(c, start_ns));
+	put_us(c->export->out, "dur", duration_ns);
+	fputc('}', c->export->out);
+	return export_error(c->export->out);
+}
+
+static uint64_t tid_of(const struct nesting_thread *thread, unsigned lane)
+{
+	if (thread->apart)
+		return (TID_APART + thread->apart - 1ULL) << 32;
+	return thread->tid + ((uint64_t)lane << 32);
+}
+
+/* thread->data[0]: pid + 1, once it was looked up. */
 static int on_begin(void *ctx, struct nesting_thread *thread, unsigned lane,
 		    const struct perfx_span *span)
 {
 	struct chrome *c = ctx;
 	const char *name = name_of(c, span->function);
+	int err = 0;
 
 	if (!name)
 		return -ENOMEM;
-	if (!thread->data[0])
+	if (!thread->data[0]) {
 		thread->data[0] = pid_of(c, thread->process) + 1ULL;
-	begin_event(c);
-	fprintf(c->export->out, "{\"ph\": \"X\", %s, \"pid\": %llu, \"tid\": %llu", name,
-		(unsigned long long)thread->data[0] - 1,
-		thread->tid + ((unsigned long long)lane << 32));
-	put_us(c->export->out, "ts", since_start(c, span->start_ns));
-	put_us(c->export->out, "dur", span->duration_ns);
-	fputc('}', c->export->out);
-	return export_error(c->export->out);
+		if (thread->apart)
+			err = put_meta(c, "thread_name", (uint32_t)(thread->data[0] - 1),
+				       tid_of(thread, 0), "beside the threads");
+	}
+	return err ? err
+		   : put_complete(c, name, thread->data[0] - 1, tid_of(thread, lane),
+				  span->start_ns, span->duration_ns);
+}
+
+static int put_step(struct chrome *c, const struct export_step *step)
+{
+	const struct profile_process *process = &c->export->profile->processes[step->place];
+	uint64_t tid = process->steps.tid + ((uint64_t)TID_STEPS << 32);
+	int err = 0;
+	char name[96];
+
+	if (step->number == 1)
+		err = put_meta(c, "thread_name", process->pid, tid, "steps");
+	snprintf(name, sizeof(name),
+		 "\"cat\": \"user_annotation\", \"name\": \"ProfilerStep#%llu\"",
+		 (unsigned long long)step->number);
+	return err ? err
+		   : put_complete(c, name, process->pid, tid, step->from_ns,
+				  step->to_ns - step->from_ns);
 }
 
 static int put_instant(struct chrome *c, const struct perfx_span *span)
@@ -126,32 +195,47 @@ static int put_instant(struct chrome *c, const struct perfx_span *span)
 static int on_span(void *ctx, const struct perfx_span *span)
 {
 	struct chrome *c = ctx;
+	struct export_step step;
+	int err = 0;
 
+	if (export_steps__ends(c->steps, span, &step))
+		err = put_step(c, &step);
+	if (err)
+		return err;
 	if (span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED))
 		return put_instant(c, span);
 	return nesting__add(c->nesting, span);
 }
 
-/* --- what stands before the calls ------------------------------------------------------------- */
+/* --- the programs' values ----------------------------------------------------------------------
+ */
 
-static int put_meta(struct chrome *c, const char *what, uint32_t pid, uint32_t tid,
-		    const char *name)
+static int on_value(void *ctx, const struct perfx_value *record)
 {
-	struct text json = {0};
-	int err;
+	struct chrome *c = ctx;
+	struct value_track *track = value_tracks_follow(&c->values, record);
+	struct text name = {0};
 
-	if (!name[0])
+	if (!track)
 		return 0;
-	export_json_string(&json, name);
+	export_json_string(&name, track->value->name[0] ? track->value->name : "?");
 	begin_event(c);
-	fprintf(c->export->out,
-		"{\"ph\": \"M\", \"name\": \"%s\", \"pid\": %u, \"tid\": %u, \"args\": {\"name\": "
-		"%s}}",
-		what, pid, tid, text_peek(&json));
-	err = json.failed ? -ENOMEM : export_error(c->export->out);
-	text_clear(&json);
-	return err;
+	fprintf(c->export->out, "{\"ph\": \"C\", \"name\": %s, \"pid\": %u, \"tid\": 0",
+		text_peek(&name), c->export->profile->processes[track->process].pid);
+	put_us(c->export->out, "ts", since_start(c, record->time_ns));
+	fprintf(c->export->out, ", \"args\": {\"value\": %.17g}}", track->now);
+	text_clear(&name);
+	return name.failed ? -ENOMEM : export_error(c->export->out);
 }
+
+static int put_values(struct chrome *c)
+{
+	int err = value_tracks_make(&c->values, c->export->profile);
+
+	return err ? err : c->export->each_value(c->export->capture, on_value, c);
+}
+
+/* --- what stands before the calls ------------------------------------------------------------- */
 
 static void put_counter(struct chrome *c, const struct profile_process *process, const char *name,
 			uint64_t time_ns, uint64_t bytes)
@@ -215,6 +299,8 @@ static int put_all(struct chrome *c)
 		err = export->each_span(export->capture, on_span, c);
 	if (!err)
 		err = nesting__flush(c->nesting);
+	if (!err && export->each_value)
+		err = put_values(c);
 	fputs("\n]}\n", export->out);
 	return err ? err : export_error(export->out);
 }
@@ -225,10 +311,13 @@ int export_chrome(const struct export *export)
 	int err = -ENOMEM;
 
 	c.nesting = nesting__new(&(struct nesting_output){on_begin, NULL, &c});
+	c.steps = export_steps__new(export->profile);
 	c.names = calloc(export->profile->functions_count + 1, sizeof(*c.names));
-	if (c.nesting && c.names)
+	if (c.nesting && c.steps && c.names)
 		err = put_all(&c);
 	nesting__free(c.nesting);
+	value_tracks_clear(&c.values);
+	export_steps__free(c.steps);
 	for (size_t i = 0; c.names && i <= export->profile->functions_count; i++)
 		free(c.names[i]);
 	free(c.names);

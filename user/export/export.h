@@ -14,15 +14,18 @@
 
 /* 0, or what is not 0 ends it. */
 typedef int export_on_span(void *ctx, const struct perfx_span *span);
+typedef int export_on_value(void *ctx, const struct perfx_value *value);
 
 struct export
 {
 	FILE *out;
-	/* Where the format shows calls: all but those. */
+	/* Where the format shows calls: all but those, and with the steps. */
 	const struct profile *profile;
 	/* Gives each call's record, in the order of the capture. 0 or what on_span returned, or
 	 * -errno. */
 	int (*each_span)(void *capture, export_on_span *on_span, void *ctx);
+	/* Likewise the programs' values; NULL: there are none. */
+	int (*each_value)(void *capture, export_on_value *on_value, void *ctx);
 	void *capture;
 };
 

@@ -6,22 +6,49 @@
 #include "base/map64.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
+
+struct interval {
+	uint64_t start_ns, end_ns;
+};
+
+/* Some that do not overlap, in the order of time. */
+struct intervals {
+	struct interval *at;
+	size_t count, capacity;
+};
 
 struct thread {
 	struct nesting_thread public;
 	struct perfx_span *held;
 	size_t held_count, held_capacity;
+	struct intervals roots[NESTING_LANES]; /* outermost calls that went out */
+};
+
+/* A track of a process. */
+struct apart {
+	struct nesting_thread public;
+	uint64_t until_ns; /* what it has ends there */
+};
+
+struct process {
+	struct apart *aparts;
+	size_t aparts_count, aparts_capacity;
 };
 
 struct nesting {
 	struct nesting_output output;
 	struct map64 ids; /* process, tid → threads */
 	struct chunks threads;
-	/* calls that are open while a thread's calls go out */
+	struct map64 process_ids; /* process → processes */
+	struct chunks processes;
+	/* while a thread's calls go out */
 	struct lane {
-		uint64_t *ends;
+		uint64_t *ends; /* of calls that are open */
 		size_t count, capacity;
+		struct intervals roots; /* the outermost ones */
 	} lanes[NESTING_LANES];
 };
 
@@ -39,16 +66,30 @@ static struct thread *thread_at(struct nesting *nesting, size_t i)
 	return chunks_at(&nesting->threads, i, sizeof(struct thread));
 }
 
+static void thread_clear(struct thread *thread)
+{
+	free(thread->held);
+	for (unsigned i = 0; i < NESTING_LANES; i++)
+		free(thread->roots[i].at);
+}
+
 void nesting__free(struct nesting *nesting)
 {
 	if (!nesting)
 		return;
 	for (size_t i = 0; i < nesting->threads.count; i++)
-		free(thread_at(nesting, i)->held);
-	for (size_t i = 0; i < NESTING_LANES; i++)
+		thread_clear(thread_at(nesting, i));
+	for (size_t i = 0; i < nesting->processes.count; i++)
+		free(((struct process *)chunks_at(&nesting->processes, i, sizeof(struct process)))
+			     ->aparts);
+	for (size_t i = 0; i < NESTING_LANES; i++) {
 		free(nesting->lanes[i].ends);
+		free(nesting->lanes[i].roots.at);
+	}
 	chunks_clear(&nesting->threads);
+	chunks_clear(&nesting->processes);
 	map64_clear(&nesting->ids);
+	map64_clear(&nesting->process_ids);
 	free(nesting);
 }
 
@@ -75,14 +116,138 @@ struct nesting_thread *nesting__thread(struct nesting *nesting, const struct per
 	return thread ? &thread->public : NULL;
 }
 
-/* --- a thread's calls go out ------------------------------------------------------------------ */
-
 static uint64_t end_of(const struct perfx_span *span)
 {
 	uint64_t end;
 
 	return __builtin_add_overflow(span->start_ns, span->duration_ns, &end) ? UINT64_MAX : end;
 }
+
+/* --- what is on no thread's stack ------------------------------------------------------------- */
+
+static struct process *process_get(struct nesting *nesting, uint32_t id)
+{
+	uint32_t at = map64_get(&nesting->process_ids, id);
+	struct process *process;
+
+	if (at != MAP64_NONE)
+		return chunks_at(&nesting->processes, at, sizeof(*process));
+	process = chunks_add(&nesting->processes, sizeof(*process));
+	if (!process ||
+	    map64_put(&nesting->process_ids, id, (uint32_t)nesting->processes.count - 1))
+		return NULL;
+	return process;
+}
+
+/* Of the tracks that are free by then the one that was in use last; none: the first to be free. */
+static struct apart *apart_free(struct process *process, uint64_t start_ns)
+{
+	struct apart *best = NULL;
+
+	for (size_t i = 0; i < process->aparts_count; i++) {
+		struct apart *apart = &process->aparts[i];
+
+		if (!best) {
+			best = apart;
+			continue;
+		}
+		if (best->until_ns <= start_ns)
+			best = apart->until_ns <= start_ns && apart->until_ns > best->until_ns
+				       ? apart
+				       : best;
+		else if (apart->until_ns < best->until_ns)
+			best = apart;
+	}
+	return best;
+}
+
+static struct apart *apart_get(struct process *process, const struct perfx_span *span)
+{
+	struct apart *apart = apart_free(process, span->start_ns);
+
+	if (apart && (apart->until_ns <= span->start_ns || process->aparts_count == NESTING_APART))
+		return apart;
+	if (grow_array(&process->aparts, &process->aparts_capacity, process->aparts_count + 1,
+		       sizeof(*process->aparts)))
+		return NULL;
+	apart = &process->aparts[process->aparts_count++];
+	*apart = (struct apart){
+		.public = {.process = span->process, .apart = (unsigned)process->aparts_count}};
+	return apart;
+}
+
+static int put_apart(struct nesting *nesting, const struct perfx_span *span)
+{
+	struct process *process = process_get(nesting, span->process);
+	struct apart *apart = process ? apart_get(process, span) : NULL;
+	const struct nesting_output *output = &nesting->output;
+	struct perfx_span cut = *span;
+	uint64_t end_ns = end_of(span);
+	int err;
+
+	if (!apart)
+		return -ENOMEM;
+	if (cut.start_ns < apart->until_ns)
+		cut.start_ns = apart->until_ns;
+	if (end_ns < cut.start_ns)
+		end_ns = cut.start_ns;
+	cut.duration_ns = end_ns - cut.start_ns;
+	apart->until_ns = end_ns;
+	err = output->begin(output->ctx, &apart->public, 0, &cut);
+	if (!err && output->end)
+		err = output->end(output->ctx, &apart->public, 0, end_ns);
+	return err;
+}
+
+/* --- intervals -------------------------------------------------------------------------------- */
+
+/* Is what overlaps it inside it? What begins with it would be taken for what is around it. */
+static bool encloses(const struct intervals *roots, uint64_t start_ns, uint64_t end_ns)
+{
+	for (size_t i = roots->count; i-- > 0 && roots->at[i].end_ns > start_ns;) {
+		const struct interval *root = &roots->at[i];
+
+		if (root->start_ns < end_ns &&
+		    (root->start_ns <= start_ns || root->end_ns > end_ns))
+			return false;
+	}
+	return true;
+}
+
+/* Adds one that overlaps none but those inside it, which it replaces. */
+static int add_interval(struct intervals *into, struct interval interval)
+{
+	size_t from = into->count, to;
+
+	while (from && into->at[from - 1].end_ns > interval.start_ns)
+		from--;
+	for (to = from; to < into->count && into->at[to].start_ns < interval.end_ns;)
+		to++;
+	if (from == to && grow_array(&into->at, &into->capacity, into->count + 1, sizeof(interval)))
+		return -ENOMEM;
+	memmove(into->at + from + 1, into->at + to, (into->count - to) * sizeof(interval));
+	into->at[from] = interval;
+	into->count = into->count - (to - from) + 1;
+	return 0;
+}
+
+/* Those of a batch to those before, of which the oldest are forgotten. */
+static int add_roots(struct intervals *into, struct intervals *batch)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < batch->count && !err; i++)
+		err = add_interval(into, batch->at[i]);
+	batch->count = 0;
+	if (into->count > 2 * NESTING_ROOTS) {
+		memmove(into->at, into->at + into->count - NESTING_ROOTS,
+			NESTING_ROOTS * sizeof(*into->at));
+		into->count = NESTING_ROOTS;
+	}
+	return err;
+}
+
+/* --- a thread's calls go out ------------------------------------------------------------------ */
 
 /* Callers first: earlier, longer, outer. */
 static int by_begin(const void *left, const void *right)
@@ -121,32 +286,29 @@ static int lane_open(struct nesting *nesting, struct thread *thread, unsigned i,
 
 	if (grow_array(&lane->ends, &lane->capacity, lane->count + 1, sizeof(*lane->ends)))
 		return -ENOMEM;
+	if (!lane->count && add_interval(&lane->roots, (struct interval){span->start_ns, end_ns}))
+		return -ENOMEM;
 	lane->ends[lane->count++] = end_ns;
 	return nesting->output.begin(nesting->output.ctx, &thread->public, i, span);
 }
 
-/* Into the first lane where it nests; in the last one it ends with what it is in at the latest. */
+/* Into the first lane where it nests. */
 static int place(struct nesting *nesting, struct thread *thread, const struct perfx_span *span)
 {
 	uint64_t end_ns = end_of(span);
 
 	for (unsigned i = 0; i < NESTING_LANES; i++) {
 		struct lane *lane = &nesting->lanes[i];
-		struct perfx_span cut = *span;
 		uint64_t last;
 		int err = lane_close(nesting, thread, i, span->start_ns);
 
 		if (err)
 			return err;
 		last = lane->count ? lane->ends[lane->count - 1] : UINT64_MAX;
-		if (last >= end_ns)
+		if (last >= end_ns && encloses(&thread->roots[i], span->start_ns, end_ns))
 			return lane_open(nesting, thread, i, span, end_ns);
-		if (i < NESTING_LANES - 1)
-			continue;
-		cut.duration_ns = last - span->start_ns;
-		return lane_open(nesting, thread, i, &cut, last);
 	}
-	return 0;
+	return put_apart(nesting, span);
 }
 
 static int thread_flush(struct nesting *nesting, struct thread *thread)
@@ -161,6 +323,8 @@ static int thread_flush(struct nesting *nesting, struct thread *thread)
 		if (!err)
 			err = lane_close(nesting, thread, i, UINT64_MAX);
 		nesting->lanes[i].count = 0;
+		if (!err)
+			err = add_roots(&thread->roots[i], &nesting->lanes[i].roots);
 	}
 	thread->held_count = 0;
 	return err;
@@ -168,8 +332,11 @@ static int thread_flush(struct nesting *nesting, struct thread *thread)
 
 int nesting__add(struct nesting *nesting, const struct perfx_span *span)
 {
-	struct thread *thread = thread_get(nesting, span);
+	struct thread *thread;
 
+	if (span->flags & PERFX_SPAN_APART)
+		return put_apart(nesting, span);
+	thread = thread_get(nesting, span);
 	if (!thread || grow_array(&thread->held, &thread->held_capacity, thread->held_count + 1,
 				  sizeof(*thread->held)))
 		return -ENOMEM;

@@ -5,8 +5,12 @@
  * outermost traced call ends, or until there are NESTING_HELD of them: then what is there goes out,
  * and a caller that ends later goes out later, with its own, earlier beginning.
  *
- * Calls of a thread that overlap without one being in the other (coroutines, stack switches) get
- * lanes: within a lane everything nests.
+ * Calls of a thread that overlap without one being in the other (coroutines, stack switches, ranges
+ * that outlive the call that opened them) get lanes: within a lane everything nests, also with what
+ * went out before.
+ *
+ * Ranges that any thread may end are on no thread's stack: they get tracks of their process, on
+ * each of which one follows the other. So do calls for which no lane is left.
  */
 #ifndef PERFX_EXPORT_NESTING_H
 #define PERFX_EXPORT_NESTING_H
@@ -18,10 +22,17 @@
 
 #define NESTING_HELD  1024
 #define NESTING_LANES 4
+/* Of a thread's lane, outermost calls that went out and are remembered: what overlaps them without
+ * nesting is put elsewhere. Older ones are taken for nested. */
+#define NESTING_ROOTS 4096
+/* Tracks of a process for what is on no thread's stack. With more at a time, one begins when
+ * another ends. */
+#define NESTING_APART 64
 
 /* A thread that made calls; data is the user's. */
 struct nesting_thread {
 	uint32_t process, tid;
+	unsigned apart; /* 0: a thread; 1, 2, …: a track of the process, in lane 0 */
 	uint64_t data[NESTING_LANES];
 };
 

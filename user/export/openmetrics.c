@@ -5,7 +5,7 @@
  * rest of a process is one, named "other", so that a capture makes so many series and no more.
  *
  *     # TYPE perfx_function_calls counter
- *     perfx_function_calls_total{pid="4242",comm="trainer",module="a.so",function="f",offset="0x40"}
+ *     perfx_function_calls_total{pid="4242",comm="trainer",module="a.so",function="f",offset="0x40",source="perfx"}
  * 7
  */
 #include "base/escape.h"
@@ -13,8 +13,10 @@
 #include "export/formats.h"
 
 #include <errno.h>
+#include <math.h>
 
 #define FUNCTIONS_MAX 200 /* of a process */
+#define VALUES_MAX    200
 
 /* Escaped for a label's value: backslash, quote, line end; the last cannot come any more. */
 static void add_label(struct text *line, const char *key, const char *harmless)
@@ -136,6 +138,7 @@ static int put_function(const struct export *export, struct text *line, const st
 	add_foreign(line, "module", function->module);
 	add_foreign(line, "function", function->name[0] ? function->name : "?");
 	add_label(line, "offset", offset);
+	add_label(line, "source", name_of_source(function->source));
 	return close_figure(export->out, line, figure, value);
 }
 
@@ -264,6 +267,156 @@ static int put_memory(const struct export *export, struct text *line,
 	return err;
 }
 
+/* --- the programs' values ----------------------------------------------------------------------
+ */
+
+struct value_figure {
+	const char *name, *series, *type, *help;
+	double (*of)(const struct profile_value *value); /* NaN: not known */
+};
+
+static double value_of(const struct profile_value *value)
+{
+	return value->value;
+}
+
+static double sum_of(const struct profile_value *value)
+{
+	return value->sum;
+}
+
+static double samples_of(const struct profile_value *value)
+{
+	return (double)value->samples_count;
+}
+
+/* A sum may fall: it is a gauge. */
+static const struct value_figure value_figures[] = {
+	{"perfx_counter_value", "perfx_counter_value", "gauge",
+	 "The program's own counters, at the end.", value_of},
+	{"perfx_counter_sum", "perfx_counter_sum", "gauge", "Sum of the numbers given.", sum_of},
+	{"perfx_counter_samples", "perfx_counter_samples_total", "counter",
+	 "How often it was given.", samples_of},
+};
+
+static int put_values(const struct export *export, struct text *line,
+		      const struct value_figure *figure)
+{
+	int err = 0;
+
+	put_type(export->out, figure->name, figure->type, NULL, figure->help);
+	for (size_t i = 0; i < export->profile->processes_count && !err; i++) {
+		const struct profile_process *process = &export->profile->processes[i];
+
+		/* those with most samples come first */
+		for (size_t j = 0; j < process->values_count && j < VALUES_MAX && !err; j++) {
+			const struct profile_value *value = &process->values[j];
+
+			if (!isfinite(figure->of(value)))
+				continue;
+			open_series(line, figure->series, process);
+			add_foreign(line, "name", value->name);
+			text_printf(line, "} %.17g", figure->of(value));
+			err = end_line(export->out, line);
+		}
+	}
+	return err;
+}
+
+/* --- steps ------------------------------------------------------------------------------------ */
+
+static bool any_steps(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->processes_count; i++)
+		if (profile->processes[i].steps.count)
+			return true;
+	return false;
+}
+
+static int put_quantile(const struct export *export, struct text *line,
+			const struct profile_process *process, const char *quantile, uint64_t ns)
+{
+	open_series(line, "perfx_step_seconds", process);
+	add_label(line, "quantile", quantile);
+	return close_seconds(export->out, line, ns);
+}
+
+static int put_durations(const struct export *export, struct text *line,
+			 const struct profile_process *process)
+{
+	const struct profile_steps *steps = &process->steps;
+	int err = put_quantile(export, line, process, "0.5", steps->p50_ns);
+
+	if (!err)
+		err = put_quantile(export, line, process, "0.95", steps->p95_ns);
+	if (!err)
+		err = put_quantile(export, line, process, "1", steps->max_ns);
+	if (!err) {
+		open_series(line, "perfx_step_seconds_sum", process);
+		err = close_seconds(export->out, line, steps->total_ns);
+	}
+	if (!err) {
+		open_series(line, "perfx_step_seconds_count", process);
+		err = close_count(export->out, line, steps->count);
+	}
+	return err;
+}
+
+static int put_phases(const struct export *export, struct text *line,
+		      const struct profile_process *process)
+{
+	int err = 0;
+
+	for (int phase = PROFILE_PHASES - 1; phase >= 0 && !err; phase--) {
+		open_series(line, "perfx_step_phase_seconds_total", process);
+		add_label(line, "phase", profile_phase_name((enum profile_phase)phase));
+		err = close_seconds(export->out, line, process->steps.phases[phase]);
+	}
+	return err;
+}
+
+static int put_step_flops(const struct export *export, struct text *line,
+			  const struct profile_process *process)
+{
+	if (!process->steps.work.counted_count)
+		return 0;
+	open_series(line, "perfx_step_flops_total", process);
+	return close_count(export->out, line, process->steps.work.flops);
+}
+
+static int each_stepping(const struct export *export, struct text *line,
+			 int (*put)(const struct export *export, struct text *line,
+				    const struct profile_process *process))
+{
+	int err = 0;
+
+	for (size_t i = 0; i < export->profile->processes_count && !err; i++)
+		if (export->profile->processes[i].steps.count)
+			err = put(export, line, &export->profile->processes[i]);
+	return err;
+}
+
+static int put_steps(const struct export *export, struct text *line)
+{
+	int err;
+
+	if (!any_steps(export->profile))
+		return 0;
+	put_type(export->out, "perfx_step_seconds", "summary", "seconds",
+		 "Steps of a training, by how long they took.");
+	err = each_stepping(export, line, put_durations);
+	if (err)
+		return err;
+	put_type(export->out, "perfx_step_phase_seconds", "counter", "seconds",
+		 "What the time of the steps went into.");
+	err = each_stepping(export, line, put_phases);
+	if (err)
+		return err;
+	put_type(export->out, "perfx_step_flops", "counter", NULL,
+		 "Floating-point operations in the steps, as far as they are known.");
+	return each_stepping(export, line, put_step_flops);
+}
+
 static int put_losses(const struct export *export, struct text *line)
 {
 	int err = 0;
@@ -300,6 +453,11 @@ int export_openmetrics(const struct export *export)
 		err = put_resident(export, &line);
 	for (size_t i = 0; i < sizeof(memory_figures) / sizeof(memory_figures[0]) && !err; i++)
 		err = put_memory(export, &line, &memory_figures[i]);
+	for (size_t i = 0; i < sizeof(value_figures) / sizeof(value_figures[0]) && !err; i++)
+		if (export->profile->value_samples_count)
+			err = put_values(export, &line, &value_figures[i]);
+	if (!err)
+		err = put_steps(export, &line);
 	if (!err)
 		err = put_losses(export, &line);
 	fputs("# EOF\n", export->out);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Perfetto: a track for each process, in it one for each thread with its calls as nested slices,
- * and counters. Times are CLOCK_MONOTONIC's, with a snapshot that relates them to the others. Names
- * are sent once and then referred to by number. Field numbers: perfetto.proto.
+ * and counters; steps and ranges that any thread may end have tracks of their own. Times are
+ * CLOCK_MONOTONIC's, with a snapshot that relates them to the others. Names are sent once and then
+ * referred to by number. Field numbers: perfetto.proto.
  *
  * 10 million calls are 20 million packets in a few seconds, so a packet of the many is built in
  * place, not from a tree of objects.
@@ -12,6 +13,8 @@
 #include "decode/names.h"
 #include "export/formats.h"
 #include "export/nesting.h"
+#include "export/steps.h"
+#include "export/values.h"
 #include "export/wire.h"
 
 #include <errno.h>
@@ -39,7 +42,10 @@ enum {
 	EVENT_TYPE = 9,
 	EVENT_NAME = 10,
 	EVENT_TRACK = 11,
+	EVENT_CATEGORY_NAME = 22,
+	EVENT_NAME_NAME = 23,
 	EVENT_COUNTER = 30,
+	EVENT_DOUBLE = 44,
 };
 enum { TYPE_BEGIN = 1, TYPE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
 enum {
@@ -65,10 +71,13 @@ enum { UNIT_BYTES = 3 };
 struct perfetto {
 	const struct export *export;
 	struct nesting *nesting;
+	struct export_steps *steps;
 	struct map64 processes;	 /* index → place in the profile */
 	uint64_t *process_uuids; /* by place */
+	uint64_t *step_uuids;	 /* likewise; 0: no step yet */
 	bool *sent;		 /* by function: its name has been sent */
 	uint64_t uuids_count;	 /* given so far */
+	struct value_tracks values;
 	struct text out, packet, message, inner;
 };
 
@@ -182,6 +191,17 @@ static const char *comm_of(const struct profile_process *process, uint32_t tid)
 	return "";
 }
 
+/* In a process's; tracks of one name are shown as one. */
+static int put_process_track(struct perfetto *p, uint32_t place, uint64_t uuid, const char *name)
+{
+	wire_integer(&p->message, TRACK_UUID, uuid);
+	wire_string(&p->message, TRACK_NAME, name);
+	if (place != MAP64_NONE)
+		wire_integer(&p->message, TRACK_PARENT, p->process_uuids[place]);
+	wire_message(&p->packet, PACKET_TRACK, &p->message);
+	return put_packet(p);
+}
+
 /* Lane 0 is the thread's own track, the others are in it. */
 static int put_thread(struct perfetto *p, struct nesting_thread *thread, unsigned lane)
 {
@@ -191,6 +211,8 @@ static int put_thread(struct perfetto *p, struct nesting_thread *thread, unsigne
 	char name[64];
 
 	thread->data[lane] = ++p->uuids_count;
+	if (thread->apart)
+		return put_process_track(p, place, thread->data[lane], "Beside the threads");
 	wire_integer(&p->message, TRACK_UUID, thread->data[lane]);
 	if (lane) {
 		snprintf(name, sizeof(name), "thread %u, at the same time (%u)", thread->tid, lane);
@@ -283,13 +305,51 @@ static int on_end(void *ctx, struct nesting_thread *thread, unsigned lane, uint6
 	return put_event(ctx, end_ns, thread->data[lane], TYPE_END, NULL);
 }
 
+/* --- steps ------------------------------------------------------------------------------------ */
+
+static int put_step_event(struct perfetto *p, uint64_t time_ns, uint64_t track, uint64_t number)
+{
+	char name[32];
+
+	if (number) {
+		snprintf(name, sizeof(name), "Step %llu", (unsigned long long)number);
+		wire_string(&p->message, EVENT_CATEGORY_NAME, "step");
+		wire_string(&p->message, EVENT_NAME_NAME, name);
+	}
+	wire_integer(&p->message, EVENT_TYPE, number ? TYPE_BEGIN : TYPE_END);
+	wire_integer(&p->message, EVENT_TRACK, track);
+	wire_integer(&p->packet, PACKET_TIMESTAMP, time_ns);
+	wire_integer(&p->packet, PACKET_FLAGS, FLAGS_NEEDED);
+	wire_message(&p->packet, PACKET_EVENT, &p->message);
+	return put_packet(p);
+}
+
+static int put_step(struct perfetto *p, const struct export_step *step)
+{
+	uint64_t *track = &p->step_uuids[step->place];
+	int err = 0;
+
+	if (!*track) {
+		*track = ++p->uuids_count;
+		err = put_process_track(p, (uint32_t)step->place, *track, "Steps");
+	}
+	if (!err)
+		err = put_step_event(p, step->from_ns, *track, step->number);
+	return err ? err : put_step_event(p, step->to_ns, *track, 0);
+}
+
 /* A call whose time is not known is an instant. */
 static int on_span(void *ctx, const struct perfx_span *span)
 {
 	struct perfetto *p = ctx;
 	struct nesting_thread *thread;
-	int err;
+	struct export_step step;
+	int err = 0;
 
+	if (export_steps__ends(p->steps, span, &step))
+		err = put_step(p, &step);
+	if (err)
+		return err;
 	if (!(span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED)))
 		return nesting__add(p->nesting, span);
 	thread = nesting__thread(p->nesting, span);
@@ -372,6 +432,44 @@ static int put_memory(struct perfetto *p, size_t i, const struct profile_memory 
 	return err;
 }
 
+/* A value's name is the program's own: it gets a track beside those of ours. */
+static int put_value_track(struct perfetto *p, struct value_track *track)
+{
+	track->data = ++p->uuids_count;
+	wire_integer(&p->message, TRACK_UUID, track->data);
+	add_name(&p->message, TRACK_NAME, track->value->name[0] ? track->value->name : "?");
+	wire_integer(&p->message, TRACK_PARENT, p->process_uuids[track->process]);
+	wire_message(&p->message, TRACK_COUNTER, &p->inner); /* empty: of no unit */
+	wire_message(&p->packet, PACKET_TRACK, &p->message);
+	return put_packet(p);
+}
+
+static int on_value(void *ctx, const struct perfx_value *record)
+{
+	struct perfetto *p = ctx;
+	struct value_track *track = value_tracks_follow(&p->values, record);
+	int err = 0;
+
+	if (!track)
+		return 0;
+	if (!track->data)
+		err = put_value_track(p, track);
+	wire_integer(&p->message, EVENT_TYPE, TYPE_COUNTER);
+	wire_integer(&p->message, EVENT_TRACK, track->data);
+	wire_double(&p->message, EVENT_DOUBLE, track->now);
+	wire_integer(&p->packet, PACKET_TIMESTAMP, record->time_ns);
+	wire_integer(&p->packet, PACKET_FLAGS, FLAGS_NEEDED);
+	wire_message(&p->packet, PACKET_EVENT, &p->message);
+	return err ? err : put_packet(p);
+}
+
+static int put_values(struct perfetto *p)
+{
+	int err = value_tracks_make(&p->values, p->export->profile);
+
+	return err ? err : p->export->each_value(p->export->capture, on_value, p);
+}
+
 static int put_process_tracks(struct perfetto *p, size_t i)
 {
 	const struct profile_process *process = &p->export->profile->processes[i];
@@ -397,6 +495,8 @@ static int put_all(struct perfetto *p)
 		err = export->each_span(export->capture, on_span, p);
 	if (!err)
 		err = nesting__flush(p->nesting);
+	if (!err && export->each_value)
+		err = put_values(p);
 	return err ? err : write_out(p, 0);
 }
 
@@ -406,14 +506,19 @@ int export_perfetto(const struct export *export)
 	int err = -ENOMEM;
 
 	p.nesting = nesting__new(&(struct nesting_output){on_begin, on_end, &p});
+	p.steps = export_steps__new(export->profile);
 	p.process_uuids = calloc(export->profile->processes_count + 1, sizeof(*p.process_uuids));
+	p.step_uuids = calloc(export->profile->processes_count + 1, sizeof(*p.step_uuids));
 	p.sent = calloc(export->profile->functions_count + 1, sizeof(*p.sent));
-	if (p.nesting && p.process_uuids && p.sent)
+	if (p.nesting && p.steps && p.process_uuids && p.step_uuids && p.sent)
 		err = put_all(&p);
 	nesting__free(p.nesting);
+	export_steps__free(p.steps);
 	free(p.process_uuids);
+	free(p.step_uuids);
 	free(p.sent);
 	map64_clear(&p.processes);
+	value_tracks_clear(&p.values);
 	text_clear(&p.out);
 	text_clear(&p.packet);
 	text_clear(&p.message);

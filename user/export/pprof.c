@@ -6,6 +6,7 @@
  *     calls, time          of calling contexts
  *     host_allocs, host_alloc_space, host_inuse_space, host_peak_space    and tensor_…, gpu_…
  *                          of hotspots, for each domain that was recorded; never summed over them
+ *     step_time            of a training's steps, by what it went into; where there are any
  *
  * Labels name the process. The fields of a message may come in any order, so strings, functions and
  * locations are written when they are met first. Field numbers: pprof.proto.
@@ -38,9 +39,9 @@ enum { LOCATION_ID = 1, LOCATION_MAPPING = 2, LOCATION_LINE = 4 };
 enum { LINE_FUNCTION = 1, LINE_LINE = 2 };
 enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_SYSTEM_NAME = 3, FUNCTION_FILE = 4 };
 
-/* Values of a sample: calls and time, then four for each domain. */
+/* Values of a sample: calls and time, then four for each domain, then the steps'. */
 #define DOMAIN_VALUES 4
-#define VALUES_MAX    (2 + DOMAIN_VALUES * PERFX_DOMAINS)
+#define VALUES_MAX    (2 + DOMAIN_VALUES * PERFX_DOMAINS + 1)
 #define FRAMES_MAX    512
 
 struct pprof {
@@ -50,6 +51,7 @@ struct pprof {
 	struct map64 locations;		     /* function id, or address of a profile_frame → id */
 	struct map64 mappings;		     /* address of a module's name → id */
 	unsigned first_value[PERFX_DOMAINS]; /* of a domain; 0: not recorded */
+	unsigned step_value;		     /* 0: no steps */
 	unsigned values_count;
 	uint64_t key_pid, key_process, key_allocator; /* strings */
 };
@@ -107,6 +109,14 @@ static bool has_domain(const struct profile *profile, enum perfx_domain domain)
 	return false;
 }
 
+static bool has_steps(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->processes_count; i++)
+		if (profile->processes[i].steps.count)
+			return true;
+	return false;
+}
+
 static void add_types(struct pprof *p)
 {
 	const struct profile *profile = p->export->profile;
@@ -117,6 +127,10 @@ static void add_types(struct pprof *p)
 	for (int domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++) {
 		if (has_domain(profile, domain))
 			add_domain_types(p, domain);
+	}
+	if (has_steps(profile)) {
+		p->step_value = p->values_count;
+		add_type(p, "step_time", "nanoseconds");
 	}
 	wire_integer(&p->out, PROFILE_TIME, profile->start_unix_ns);
 	wire_integer(&p->out, PROFILE_DURATION, profile->duration_ns);
@@ -294,6 +308,33 @@ static void put_hotspots(struct pprof *p, const struct profile_memory *memory,
 	}
 }
 
+/* Phases have names of ours; their addresses tell them apart. */
+static uint64_t location_of_phase(struct pprof *p, enum profile_phase phase)
+{
+	const char *name = profile_phase_name(phase);
+	uint32_t id = map64_get(&p->locations, (uint64_t)(uintptr_t)name);
+
+	if (id != MAP64_NONE)
+		return id;
+	return add_location(p, (uint64_t)(uintptr_t)name, 0, name, "", 0);
+}
+
+static void put_steps(struct pprof *p, const struct labels *labels)
+{
+	const struct profile_steps *steps = &labels->process->steps;
+
+	for (int phase = PROFILE_PHASES - 1; phase >= 0 && steps->count; phase--) {
+		struct sample sample = {.locations_count = 2};
+
+		if (!steps->phases[phase])
+			continue;
+		sample.locations[0] = location_of_phase(p, (enum profile_phase)phase);
+		sample.locations[1] = location_of_function(p, steps->function);
+		sample.values[p->step_value] = steps->phases[phase];
+		put_sample(p, &sample, labels, NULL);
+	}
+}
+
 static int put_process(struct pprof *p, const struct profile_process *process)
 {
 	struct labels labels = {.process = process};
@@ -303,6 +344,8 @@ static int put_process(struct pprof *p, const struct profile_process *process)
 	err = put_contexts(p, &labels);
 	for (size_t i = 0; i < process->memory_count && !err; i++)
 		put_hotspots(p, &process->memory[i], &labels);
+	if (!err)
+		put_steps(p, &labels);
 	return err;
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * speedscope.app: for each process a profile of time by calling context, and of each domain of
- * memory one of live bytes at its peak (of allocated bytes where frees were not seen), by call
- * stack. Stacks are indices of frames, outermost first.
+ * speedscope.app: for each process a profile of time by calling context, one of the steps of a
+ * training in their order, each with what its time went into, and of each domain of memory one of
+ * live bytes at its peak (of allocated bytes where frees were not seen), by call stack. Stacks are
+ * indices of frames, outermost first.
  */
 #include "analyze/place.h"
 #include "base/map64.h"
@@ -10,10 +11,14 @@
 
 #include <errno.h>
 
+/* Beyond all ids and addresses. */
+#define KEY_PHASE (1ULL << 62)
+#define KEY_STEP  (1ULL << 63)
+
 /* A profile, as far as it is known: frames are shared by all. */
 struct speedscope {
 	const struct export *export;
-	struct map64 frames; /* function id, or address of a profile_frame → index */
+	struct map64 frames; /* function id, address of a profile_frame, or KEY_… → index */
 	size_t frames_count, profiles_count;
 	struct text frames_json, profiles_json;
 };
@@ -42,7 +47,7 @@ static uint32_t function_frame(struct speedscope *s, uint32_t id)
 		return index;
 	index = new_frame(s, id);
 	export_json_string(&s->frames_json, function && function->name[0] ? function->name : "?");
-	if (function) {
+	if (function && function->module[0]) {
 		text_add(&s->frames_json, ", \"file\": ");
 		export_json_string(&s->frames_json, function->module);
 	}
@@ -139,6 +144,55 @@ static int put_time(struct speedscope *s, const struct profile_process *process)
 	return err;
 }
 
+/* A frame with a name of ours. */
+static uint32_t own_frame(struct speedscope *s, uint64_t key, const char *name)
+{
+	uint32_t index = map64_get(&s->frames, key);
+
+	if (index != MAP64_NONE)
+		return index;
+	index = new_frame(s, key);
+	text_printf(&s->frames_json, "\"%s\"}", name);
+	return index;
+}
+
+static uint32_t step_frame(struct speedscope *s, const struct profile_step *step, uint64_t number)
+{
+	char name[64];
+
+	if (step->count > 1)
+		snprintf(name, sizeof(name), "Steps %llu to %llu", (unsigned long long)number,
+			 (unsigned long long)(number + step->count - 1));
+	else
+		snprintf(name, sizeof(name), "Step %llu", (unsigned long long)number);
+	/* the same name, whichever process's it is */
+	return own_frame(s, KEY_STEP | step->count << 40 | number, name);
+}
+
+static void put_steps(struct speedscope *s, const struct profile_process *process)
+{
+	struct stacks stacks = {0};
+	uint64_t number = 1;
+
+	for (size_t i = 0; i < process->steps.series_count; i++) {
+		const struct profile_step *step = &process->steps.series[i];
+		uint32_t frame = step_frame(s, step, number);
+
+		for (size_t j = 0; j < PROFILE_PHASES; j++) {
+			enum profile_phase phase = profile_phases_in_order[j];
+
+			if (!step->phases[phase])
+				continue;
+			open_stack(&stacks);
+			text_printf(&stacks.samples, "%u,%u", frame,
+				    own_frame(s, KEY_PHASE | phase, profile_phase_name(phase)));
+			close_stack(&stacks, step->phases[phase]);
+		}
+		number += step->count;
+	}
+	put_profile(s, process, "steps", "nanoseconds", &stacks);
+}
+
 static void put_memory(struct speedscope *s, const struct profile_process *process,
 		       const struct profile_memory *memory)
 {
@@ -187,6 +241,8 @@ int export_speedscope(const struct export *export)
 
 	for (size_t i = 0; i < profile->processes_count && !err; i++) {
 		err = put_time(&s, &profile->processes[i]);
+		if (!err)
+			put_steps(&s, &profile->processes[i]);
 		for (size_t j = 0; j < profile->processes[i].memory_count && !err; j++)
 			put_memory(&s, &profile->processes[i], &profile->processes[i].memory[j]);
 	}

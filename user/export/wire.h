@@ -17,8 +17,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define WIRE_VARINT 0
-#define WIRE_BYTES  2
+#define WIRE_VARINT  0
+#define WIRE_FIXED64 1
+#define WIRE_BYTES   2
 
 #define WIRE_VARINT_MAX 10
 
@@ -61,6 +62,15 @@ static inline void wire_bytes(struct text *to, unsigned field, const char *bytes
 static inline void wire_string(struct text *to, unsigned field, const char *string)
 {
 	wire_bytes(to, field, string, strlen(string));
+}
+
+static inline void wire_double(struct text *to, unsigned field, double value)
+{
+	char bytes[sizeof(value)];
+
+	memcpy(bytes, &value, sizeof(value)); /* little endian, as the machines that this is for */
+	wire_varint(to, field << 3 | WIRE_FIXED64);
+	text_add_bytes(to, bytes, sizeof(bytes));
 }
 
 /* Takes what is in message, which is empty then and keeps its memory. */

@@ -93,7 +93,8 @@ static int site_of_runner(struct image *image, const struct site_options *option
 int plan_site(struct plan *plan, struct image *image, struct plan_function *function)
 {
 	struct site_options options = {.entry_only = plan->options.site_entry_only,
-				       .optimized_nop5 = plan->options.optimized_nop5};
+				       .optimized_nop5 = plan->options.optimized_nop5,
+				       .nop5_kills = plan->options.nop5_kills};
 	struct site_options wanted = options;
 	struct perfx_figure figure;
 	const char *origin;

@@ -229,6 +229,7 @@ static const char *place(const struct plan *plan, struct image *image,
 	struct site_options options = {
 		.entry_only = plan->options.site_entry_only,
 		.optimized_nop5 = plan->options.optimized_nop5,
+		.nop5_kills = plan->options.nop5_kills,
 		.argument_regs = argument_regs(&candidate->rule.hook),
 		.arguments_may_move = true,
 		.needs_result = function->ret == PERFX_RETURN_EXIT,

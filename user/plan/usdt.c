@@ -27,16 +27,35 @@ static const struct {
 		}                                                                             \
 	}
 #define NAMED .text = PERFX_TEXT_C, .text_arg = 1
-	MARKER("range_push", NULL, PUSH, NAMED),
+#define OTHER(probe, act, of, ...)                                                     \
+	{                                                                              \
+		probe, NULL,                                                           \
+		{                                                                      \
+			.action = PERFX_MARK_##act,                                    \
+			.source = PERFX_SOURCE_PERFX | PERFX_NAME_OF_##of, __VA_ARGS__ \
+		}                                                                      \
+	}
+#define VALUE(probe, act)      OTHER(probe, act, VALUE, NAMED, .key_arg = 2)
+#define BLOCK(probe, act, ...) OTHER(probe, act, ALLOCATOR, NAMED, .key_arg = 2, __VA_ARGS__)
+	MARKER("range_push", NULL, PUSH, NAMED, .within_arg = 2),
 	MARKER("range_pop", NULL, POP, .text = 0),
-	MARKER("range_start", NULL, START_ID, NAMED, .key_arg = 2),
+	MARKER("range_start", NULL, START_ID, NAMED, .key_arg = 2, .within_arg = 3),
 	MARKER("range_end", NULL, STOP, .key_arg = 1),
 	MARKER("mark", NULL, INSTANT, NAMED),
 	/* of a key that no object has, so a pop cannot end it */
+	MARKER("trace_start", NULL, RECORD, .text = 0),
+	MARKER("trace_stop", NULL, PAUSE, .text = 0),
 	MARKER("step_begin", "step", OPEN, .text = 0),
 	MARKER("step_end", NULL, END, .text = 0),
+	VALUE("counter", SET),
+	VALUE("counter_add", ADD),
+	BLOCK("memory_alloc", ALLOCATED, .size_arg = 3),
+	BLOCK("memory_free", FREED, .size_arg = 0),
 #undef MARKER
 #undef NAMED
+#undef OTHER
+#undef VALUE
+#undef BLOCK
 };
 
 struct finding {
@@ -46,10 +65,11 @@ struct finding {
 };
 
 /* What the place is: perfx.h's markers begin with a 5-byte nop, which some kernels turn into a call
- * and others single-step, and have a nop of one byte behind it. */
-static void choose_site(const struct finding *finding, struct plan_function *function)
+ * and others single-step, and have a nop of one byte behind it. False: there must be no probe. */
+static bool choose_site(const struct finding *finding, struct plan_function *function)
 {
 	static const uint8_t nop5_nop[] = {0x0f, 0x1f, 0x44, 0, 0, 0x90};
+	const struct plan_options *options = &finding->plan->options;
 	size_t available = 0;
 	const uint8_t *code = image__code(finding->image, function->vaddr, &available);
 	struct site_plan *site = &function->site;
@@ -59,24 +79,44 @@ static void choose_site(const struct finding *finding, struct plan_function *fun
 				   .exits_state = EXITS_KNOWN};
 	if (code && available && code[0] == 0x90)
 		site->entry_kind = SITE_NOP;
-	if (!code || available < sizeof(nop5_nop) || memcmp(code, nop5_nop, 5) != 0)
-		return;
-	if (finding->plan->options.optimized_nop5) {
+	if (!code || available < 5 || memcmp(code, nop5_nop, 5) != 0)
+		return true;
+	if (options->optimized_nop5 && !options->nop5_kills) {
 		site->entry_kind = SITE_NOP5;
-	} else if (code[5] == nop5_nop[5]) {
-		site->entry_kind = SITE_NOP;
-		site->entry_vaddr += 5;
+		return true;
 	}
+	if (available < sizeof(nop5_nop) || code[5] != nop5_nop[5])
+		return !options->nop5_kills;
+	site->entry_kind = SITE_NOP;
+	site->entry_vaddr += 5;
+	return true;
 }
 
-static bool find_marker(const struct usdt_probe *probe, struct plan_function *function,
-			const char **shown)
+static bool is_memory(const struct perfx_mark *mark)
+{
+	return mark->action == PERFX_MARK_ALLOCATED || mark->action == PERFX_MARK_FREED;
+}
+
+/* Is the marker read? Those that say what is recorded are where somebody waits for it, whatever
+ * else is. */
+static bool is_read(const struct plan *plan, const struct perfx_mark *mark)
+{
+	if (mark->action == PERFX_MARK_RECORD || mark->action == PERFX_MARK_PAUSE)
+		return plan->options.wait;
+	return plan_host_level(plan) >= HOST_MARKS &&
+	       !(is_memory(mark) && plan->options.memory == MEMORY_OFF);
+}
+
+static bool find_marker(const struct plan *plan, const struct usdt_probe *probe,
+			struct plan_function *function, const char **shown)
 {
 	if (strcmp(probe->provider, "perfx"))
 		return false;
 	for (size_t i = 0; i < sizeof(markers) / sizeof(markers[0]); i++) {
 		if (strcmp(probe->name, markers[i].name))
 			continue;
+		if (!is_read(plan, &markers[i].mark))
+			return false;
 		function->mark = markers[i].mark;
 		*shown = markers[i].shown;
 		if (markers[i].mark.action == PERFX_MARK_OPEN)
@@ -111,8 +151,15 @@ static int add_usdt(const struct finding *finding, const struct usdt_probe *prob
 	function->offset = probe->offset;
 	function->name = name;
 	function->symbol = strdup(name);
-	function->source = (enum perfx_source)function->mark.source;
-	choose_site(finding, function);
+	function->source = (enum perfx_source)(function->mark.source &
+					       ~(PERFX_NAME_OF_VALUE | PERFX_NAME_OF_ALLOCATOR));
+	if (!choose_site(finding, function)) {
+		plan__refuse(plan, name,
+			     "this kernel makes a call of the nop there, of which forked children "
+			     "would die");
+		free(name);
+		return 0;
+	}
 	function->ret = PERFX_RETURN_NONE;
 	function->ret_why = "a place, not a function";
 	function->is_mark = function->is_usdt = true;
@@ -138,8 +185,7 @@ static int offer(const struct usdt_probe *probe, void *ctx)
 	if (is_wanted(finding->plan, name)) {
 		function.mark = (struct perfx_mark){.action = PERFX_MARK_INSTANT,
 						    .source = PERFX_SOURCE_USDT};
-	} else if (plan_host_level(finding->plan) < HOST_MARKS ||
-		   !find_marker(probe, &function, &shown)) {
+	} else if (!find_marker(finding->plan, probe, &function, &shown)) {
 		free(name);
 		return 0;
 	}

@@ -23,6 +23,7 @@ struct books {
 	struct tracer *tracer;
 	struct sink *sink;
 	bool full_cmdline;
+	bool held; /* nobody is sampled */
 	struct book *living;
 	pid_t *pids; /* of living, same order */
 	size_t count, capacity;
@@ -39,6 +40,11 @@ struct books *books__new(struct tracer *tracer, struct sink *sink, bool full_cmd
 	books->sink = sink;
 	books->full_cmdline = full_cmdline;
 	return books;
+}
+
+void books__hold(struct books *books, bool held)
+{
+	books->held = held;
 }
 
 void books__free(struct books *books)
@@ -184,7 +190,7 @@ static void sample_process(struct books *books, const struct book *book)
 	const struct perfx_record *packed;
 	bool counts_net = tracer__counts_sockets(books->tracer);
 
-	if (process_usage(book->pid, &usage))
+	if (books->held || process_usage(book->pid, &usage))
 		return;
 	process_throttle(book->pid, &throttle);
 	record.time_ns = clock_monotonic_ns();
@@ -235,7 +241,7 @@ static void sample_threads(struct books *books, const struct book *book)
 
 void books__sample(struct books *books, bool threads)
 {
-	for (size_t i = 0; i < books->count; i++) {
+	for (size_t i = 0; i < books->count && !books->held; i++) {
 		sample_process(books, &books->living[i]);
 		if (threads)
 			sample_threads(books, &books->living[i]);
@@ -266,6 +272,8 @@ static void sample_birth(struct books *books, uint32_t process, uint64_t time_ns
 	struct perfx_usage record;
 	const struct perfx_record *packed;
 
+	if (books->held)
+		return;
 	memset(&record, 0xff, sizeof(record)); /* all absent */
 	record.time_ns = time_ns;
 	record.process = process;
@@ -343,7 +351,8 @@ void books__on_exit(struct books *books, const struct perfx_exit *exit)
 		record.net_tx_bytes = family.net_tx_bytes;
 	}
 	packed = PACK(&books->buffer, PERFX_KIND_USAGE, record);
-	sink_record(books->sink, packed, packed->size);
+	if (!books->held)
+		sink_record(books->sink, packed, packed->size);
 	tracer__remove_family(books->tracer, (pid_t)exit->pid);
 	drop(books, (pid_t)exit->pid);
 }

@@ -19,6 +19,8 @@ struct books;
 
 /* tracer and sink are borrowed. full_cmdline: do not hide what looks like a secret. */
 struct books *books__new(struct tracer *tracer, struct sink *sink, bool full_cmdline);
+/* From here on nobody is sampled, nor told what was used meanwhile; or again. */
+void books__hold(struct books *books, bool held);
 void books__free(struct books *books);
 
 /* A traced process that was running before: PROCESS record. */

@@ -227,8 +227,8 @@ static void write_asked(struct recorder *recorder, uint64_t now_ns)
 
 void flight_tick(struct recorder *recorder, uint64_t now_ns)
 {
-	/* a report that is made at once needs no parts */
-	if (!recorder->sink->capture)
+	/* a report that is made at once needs no parts, and of a pause there are none */
+	if (!recorder->sink->capture || !recorder->begun || recorder->paused)
 		return;
 	if (now_ns >= recorder->next_segment_ns || is_large(recorder))
 		end_segment(recorder, now_ns);

@@ -82,6 +82,9 @@ void follow_record(void *ctx, const struct perfx_record *record)
 		if (recorder->frames)
 			frames__stack(recorder->frames, (const struct perfx_stack *)record);
 		break;
+	case PERFX_KIND_WINDOW:
+		window_turns(recorder, (const struct perfx_window *)record);
+		break;
 	case PERFX_KIND_EXIT:
 		on_exit_event(recorder, (const struct perfx_exit *)record);
 		break;
@@ -215,6 +218,21 @@ int follow_targets(struct recorder *recorder)
 	return 0;
 }
 
+/* What it maps later and marks ranges by from its first call on: nobody else maps these files. */
+static void attach_ahead(struct recorder *recorder)
+{
+	const struct launch *launch = recorder->options->launch;
+	size_t count;
+	char *const *files = launch__files(launch, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		ssize_t module = plan__add_file(recorder->plan, files[i]);
+
+		if (module >= 0)
+			probes__attach(recorder->probes, (size_t)module, launch__pid(launch), true);
+	}
+}
+
 int follow_attach(struct recorder *recorder)
 {
 	size_t count, i = 0;
@@ -230,5 +248,7 @@ int follow_attach(struct recorder *recorder)
 		i++;
 		pids = books__pids(recorder->books, &count);
 	}
+	if (recorder->options->launch)
+		attach_ahead(recorder);
 	return 0;
 }

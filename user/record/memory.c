@@ -74,9 +74,15 @@ void memory__free(struct memory *memory)
 
 static bool has_hooks(const struct plan *plan, enum perfx_domain domain)
 {
-	for (size_t i = 0; i < plan->functions_count; i++)
-		if (plan->functions[i].is_hook && plan->functions[i].hook.domain == domain)
+	for (size_t i = 0; i < plan->functions_count; i++) {
+		const struct plan_function *function = &plan->functions[i];
+
+		if (function->is_hook && function->hook.domain == domain)
 			return true;
+		if (domain == PERFX_DOMAIN_USER && function->is_mark &&
+		    function->mark.action == PERFX_MARK_ALLOCATED)
+			return true;
+	}
 	return false;
 }
 
@@ -174,6 +180,24 @@ void memory__start(struct memory *memory, uint64_t now_ns)
 	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
 		if (memory->domains[domain].recorded)
 			tell_mode(memory, domain, now_ns);
+}
+
+void memory__paused(struct memory *memory, uint64_t from_ns, uint64_t to_ns)
+{
+	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++) {
+		struct domain *d = &memory->domains[domain];
+		enum perfx_memory_level level = d->level;
+
+		if (!d->recorded)
+			continue;
+		d->level = PERFX_MEMORY_OFF;
+		tell_mode(memory, domain, from_ns);
+		d->level = level;
+		tell_mode(memory, domain, to_ns);
+	}
+	memory->looked_ns = to_ns;
+	memory->look_cpu_ns = UINT64_MAX;
+	memory->next_look_ns = to_ns + LOOK_NS;
 }
 
 bool memory__due(const struct memory *memory, uint64_t now_ns)
@@ -324,7 +348,9 @@ char *memory__summary(const struct memory *memory)
 	struct text text = {0};
 
 	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++) {
-		if (memory->domains[domain].level == PERFX_MEMORY_OFF)
+		/* the last: markers, which are no allocator that was found */
+		if (memory->domains[domain].level == PERFX_MEMORY_OFF ||
+		    domain == PERFX_DOMAIN_USER)
 			continue;
 		text_printf(&text, "%s%s%s (", text.length ? ", " : "", name_of_domain(domain),
 			    memory->domains[domain].level == PERFX_MEMORY_EXACT ? "" : " sampled");

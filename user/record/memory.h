@@ -44,6 +44,8 @@ void memory__start(struct memory *memory, uint64_t now_ns);
  * unknown. */
 void memory__enforce_budget(struct memory *memory, uint64_t now_ns, uint64_t cpu_ns);
 /* When the next call of memory__enforce_budget would do something. */
+/* Nothing was recorded in between. */
+void memory__paused(struct memory *memory, uint64_t from_ns, uint64_t to_ns);
 bool memory__due(const struct memory *memory, uint64_t now_ns);
 /* MEMORY_BOOK records of what found no room since the last time. */
 void memory__report(struct memory *memory);

@@ -169,6 +169,7 @@ static bool try_other_entry(struct probes *probes, struct image *image, size_t i
 	for (size_t n = 0; n < REFUSALS_MAX && entry->err == -KERNEL_ENOTSUPP; n++) {
 		struct site_options options = {.optimized_nop5 =
 						       probes->plan->options.optimized_nop5,
+					       .nop5_kills = probes->plan->options.nop5_kills,
 					       .refused = refused,
 					       .refused_count = n + 1};
 		struct site_plan site;

@@ -183,12 +183,20 @@ static uint64_t cpu_of_all(struct recorder *recorder)
 	return cpu_ns;
 }
 
-static void meter_threads(struct recorder *recorder)
+void meter_threads(struct recorder *recorder)
 {
 	size_t count;
 	const pid_t *pids = books__pids(recorder->books, &count);
 
 	meters__scan(recorder->meters, recorder->tracer, pids, count);
+}
+
+static bool drain(struct recorder *recorder)
+{
+	bool more = reader__drain(recorder->reader);
+
+	windows_settle(recorder);
+	return more;
 }
 
 static void on_tick(struct recorder *recorder)
@@ -197,13 +205,14 @@ static void on_tick(struct recorder *recorder)
 
 	if (read(recorder->timer_fd, &expirations, sizeof(expirations)) < 0)
 		return;
-	reader__drain(recorder->reader);
+	drain(recorder);
 	meter_threads(recorder);
 	probes__enforce_budget(recorder->probes, now);
-	memory__enforce_budget(recorder->memory, now,
-			       memory__due(recorder->memory, now) ? cpu_of_all(recorder)
-								  : UINT64_MAX);
-	if (now >= recorder->next_sample_ns) {
+	if (!recorder->paused)
+		memory__enforce_budget(recorder->memory, now,
+				       memory__due(recorder->memory, now) ? cpu_of_all(recorder)
+									  : UINT64_MAX);
+	if (!recorder->paused && now >= recorder->next_sample_ns) {
 		books__sample(recorder->books, false);
 		recorder->next_sample_ns = now + recorder->options->interval_ns;
 	}
@@ -228,7 +237,7 @@ static bool finished(struct recorder *recorder)
 	books__pids(recorder->books, &living);
 	return interrupt_asked() || recorder->sink->err || sink_full(recorder->sink) ||
 	       step_watch__done(recorder->steps) || clock_monotonic_ns() >= recorder->end_ns ||
-	       (!living && !recorder->options->all) ||
+	       (!living && !recorder->options->all) || recorder->all_gone ||
 	       (recorder->options->launch && recorder->main_ended);
 }
 
@@ -256,7 +265,7 @@ static void loop(struct recorder *recorder)
 				on_tick(recorder);
 				break;
 			case WATCH_RINGS:
-				reader__drain(recorder->reader);
+				drain(recorder);
 				break;
 			case WATCH_MAPPINGS:
 				break;
@@ -269,43 +278,66 @@ static void loop(struct recorder *recorder)
 
 /* --- a whole recording --- */
 
-/* What is counted, or, where somebody could miss it, why nothing is. */
-static void tell_meters(struct recorder *recorder)
+void tell_meters(struct recorder *recorder)
 {
 	if (meters__counters(recorder->meters) || meters__all_functions(recorder->meters) ||
 	    has_figures(recorder->plan))
 		meters__describe(recorder->meters, recorder->sink);
 }
 
+static bool have_all_ended(const struct recorder *recorder)
+{
+	size_t count;
+	const pid_t *pids = books__pids(recorder->books, &count);
+
+	if (recorder->options->all)
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (!process_has_ended(pids[i]))
+			return false;
+	return true;
+}
+
+static void start(struct recorder *recorder)
+{
+	uint64_t now_ns = clock_monotonic_ns(), duration_ns = recorder->options->duration_ns;
+
+	recorder->end_ns = duration_ns == UINT64_MAX ? UINT64_MAX : now_ns + duration_ns;
+	if (recorder->options->wait) {
+		recorder->paused = true;
+		books__hold(recorder->books, true);
+		tracer__wait(recorder->tracer);
+	} else {
+		recording_begin(recorder, now_ns);
+		tracer__start(recorder->tracer);
+	}
+	/* an end from here on is seen as it comes to pass, one before it never */
+	recorder->all_gone = have_all_ended(recorder);
+	/* after the start: whoever reads the line may count on every call from here on */
+	say_waiting(recorder);
+	if (recorder->options->wait)
+		say_program_decides(recorder);
+	say_tracing(recorder);
+	if (recorder->options->launch)
+		launch__go(recorder->options->launch);
+}
+
 static int trace(struct recorder *recorder)
 {
 	struct ending ending = {0};
 
-	recorder->start_ns = clock_monotonic_ns();
-	flight_begin(recorder);
-	totals_host(recorder->sink, recorder->options, recorder->start_ns);
-	books__sample(recorder->books, true);
-	recorder->next_sample_ns = recorder->start_ns + recorder->options->interval_ns;
-	if (recorder->options->duration_ns == UINT64_MAX)
-		recorder->end_ns = UINT64_MAX;
-	else
-		recorder->end_ns = recorder->start_ns + recorder->options->duration_ns;
-	meter_threads(recorder);
-	tell_meters(recorder);
-	memory__start(recorder->memory, recorder->start_ns);
-	tracer__start(recorder->tracer);
-	/* after the start: whoever reads the line may count on every call from here on */
-	say_waiting(recorder);
-	say_tracing(recorder);
-	if (recorder->options->launch)
-		launch__go(recorder->options->launch);
+	start(recorder);
 	loop(recorder);
 
 	ending.end_ns = clock_monotonic_ns();
 	books__sample(recorder->books, true);
 	tracer__stop(recorder->tracer);
-	while (reader__drain(recorder->reader))
+	while (drain(recorder))
 		;
+	if (!recorder->begun)
+		recording_begin(recorder, ending.end_ns);
+	else if (recorder->paused)
+		ending.end_ns = recorder->paused_ns;
 	ending.spans_count = reader__spans_count(recorder->reader);
 	ending.killed = recorder->main_ended && (recorder->main_status & 0x7f);
 	ending.exited = recorder->main_ended;
@@ -343,6 +375,13 @@ static void close_rooms(struct recorder *recorder)
 	if (recorder->timer_fd >= 0)
 		close(recorder->timer_fd);
 	free(recorder->scans);
+	free(recorder->pauses);
+}
+
+static int say_gone(void)
+{
+	msg_say("the process is gone before anything was attached");
+	return EXIT_TARGET;
 }
 
 static int prepare(struct recorder *recorder)
@@ -364,10 +403,8 @@ static int prepare(struct recorder *recorder)
 	if (code)
 		return code;
 	err = follow_targets(recorder);
-	if (err) {
-		msg_say("the process is gone before anything was attached");
-		return EXIT_TARGET;
-	}
+	if (err)
+		return say_gone();
 	if (follow_attach(recorder))
 		return EXIT_FAILED;
 	return open_loop(recorder);
@@ -392,6 +429,10 @@ int recorder_run(const struct recorder_options *options, const struct features *
 		if (!code && recorder.main_ended && (recorder.main_status & 0x7f) &&
 		    !options->launch)
 			code = EXIT_TARGET;
+		if (options->wait && !recorder.windowed)
+			msg_say("perfx_trace_start was not called: nothing is recorded");
+		if (recorder.all_gone && !recorder.main_ended)
+			code = say_gone();
 	}
 	if (child_status)
 		*child_status = recorder.main_ended ? recorder.main_status : -1;

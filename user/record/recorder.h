@@ -30,6 +30,7 @@ struct recorder_options {
 	uint64_t duration_ns;  /* UINT64_MAX: until it ends or is interrupted */
 	uint64_t interval_ns;  /* between samples of /proc */
 	uint64_t steps_max;    /* ends when a process has done so many steps; 0: not by them */
+	bool wait; /* nothing is recorded but what the program says: perfx_trace_start, _stop */
 	struct plan_options plan;
 	uint64_t sample_bytes; /* --memory sampled=: mean distance of samples */
 	enum perfx_link link;

@@ -34,6 +34,7 @@ struct recorder {
 	uint64_t start_ns, end_ns, next_sample_ns, next_scan_ns, next_flush_ns;
 	pid_t main_pid; /* the first target: whose end by a signal is told */
 	bool main_ended, rescan;
+	bool all_gone; /* all targets had ended when the recording began */
 	int main_status;
 	pid_t *scans; /* processes whose mappings have changed */
 	size_t scans_count;
@@ -49,6 +50,14 @@ struct recorder {
 		char why[160];
 		bool failed;
 	} flight;
+	bool begun;	    /* the recording has its beginning */
+	bool windowed;	    /* --wait: a window was open */
+	bool paused;	    /* --wait: none is */
+	uint64_t paused_ns; /* since then */
+	struct recording_pause {
+		uint64_t from_ns, to_ns;
+	} * pauses; /* that memory has not been told of */
+	size_t pauses_count, pauses_capacity;
 };
 
 /* follow.c: whom the recording is about, from the targets that were named to what they start and
@@ -89,9 +98,20 @@ void flight_tick(struct recorder *recorder, uint64_t now_ns);
  * could not be. */
 int flight_finish(struct recorder *recorder, const struct ending *ending);
 
+/* windows.c: what the recording begins with, at a time; --wait: what a program says of it. */
+void recording_begin(struct recorder *recorder, uint64_t start_ns);
+void window_turns(struct recorder *recorder, const struct perfx_window *window);
+/* To be called when the rings have been read. */
+void windows_settle(struct recorder *recorder);
+/* recorder.c: what is counted, or, where somebody could miss it, why nothing is. */
+void tell_meters(struct recorder *recorder);
+void meter_threads(struct recorder *recorder);
+
 /* say.c: what a person is told. */
 void say_scan_error(pid_t pid, const struct recorder *recorder, ssize_t err);
 void say_waiting(struct recorder *recorder);
 void say_tracing(struct recorder *recorder);
+void say_program_decides(const struct recorder *recorder);
+void say_turned(const struct perfx_window *window);
 
 #endif

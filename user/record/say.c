@@ -38,6 +38,26 @@ static size_t refused_count(const struct plan *plan)
 	return count;
 }
 
+/* --wait */
+void say_program_decides(const struct recorder *recorder)
+{
+	bool marked = false;
+
+	for (size_t i = 0; i < recorder->plan->functions_count; i++)
+		marked |= recorder->plan->functions[i].is_mark &&
+			  recorder->plan->functions[i].mark.action == PERFX_MARK_RECORD;
+	msg_say("waiting for perfx_trace_start: nothing is recorded until then%s",
+		marked ? "" : " (no file that is mapped has it yet)");
+}
+
+void say_turned(const struct perfx_window *window)
+{
+	if (window->flags & PERFX_WINDOW_OPENS)
+		msg_say("recording: process %u has called perfx_trace_start", window->pid);
+	else
+		msg_say("paused: process %u has called perfx_trace_stop, or ended", window->pid);
+}
+
 void say_tracing(struct recorder *recorder)
 {
 	struct process_info info = {.comm = "?"};

@@ -81,6 +81,8 @@ static int on_event(void *ctx, const struct event *event)
 		note_function(ctx, event);
 	else if (event->kind == PERFX_KIND_SPAN)
 		note_span(ctx, &event->span);
+	else if (event->kind == PERFX_KIND_WINDOW && (event->window.flags & PERFX_WINDOW_OPENS))
+		return steps_window(&((struct step_watch *)ctx)->steps, event->window.time_ns);
 	return 0;
 }
 

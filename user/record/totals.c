@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/grow.h"
+#include "base/map64.h"
 #include "stream/pack.h"
 #include "target/process.h"
 
@@ -70,6 +71,9 @@ struct totals {
 	uint64_t losses[PERFX_LOSS_KINDS];
 	uint64_t booked_count, entries_count;
 	bool booked_lately;
+	struct map64 value_ids; /* process << 32 | value → values[] */
+	struct perfx_value_lost *values;
+	size_t values_count, values_capacity;
 	struct pack_buffer buffer;
 };
 
@@ -92,6 +96,8 @@ void totals__free(struct totals *totals)
 	if (!totals)
 		return;
 	free(totals->books);
+	free(totals->values);
+	map64_clear(&totals->value_ids);
 	free(totals);
 }
 
@@ -172,6 +178,51 @@ static void send_books(struct totals *totals)
 			send_book(totals, id, &nodes[id]);
 }
 
+/* As it was told last; NULL: memory is out. */
+static struct perfx_value_lost *value_told(struct totals *totals, const struct perfx_value_key *key)
+{
+	uint64_t id = (uint64_t)key->process << 32 | key->value;
+	uint32_t at = map64_get(&totals->value_ids, id);
+
+	if (at != MAP64_NONE)
+		return &totals->values[at];
+	at = (uint32_t)totals->values_count;
+	if (grow_array(&totals->values, &totals->values_capacity, totals->values_count + 1,
+		       sizeof(*totals->values)) ||
+	    map64_put(&totals->value_ids, id, at))
+		return NULL;
+	totals->values_count++;
+	return &totals->values[at];
+}
+
+static void send_lost_value(void *ctx, const struct perfx_value_key *key,
+			    const struct perfx_value_lost *lost)
+{
+	struct totals *totals = ctx;
+	struct perfx_value_lost *told = value_told(totals, key);
+	struct perfx_value_book record = {.process = key->process, .value = key->value};
+
+	if (!told)
+		return;
+	record.sets_count = lost->sets_count - told->sets_count;
+	record.adds_count = lost->adds_count - told->adds_count;
+	record.sum = lost->sum - told->sum;
+	record.unsummed_count = lost->unsummed_count - told->unsummed_count;
+	record.last_bits = lost->last_bits;
+	record.last_ns = lost->last_ns;
+	if (!record.sets_count && !record.adds_count)
+		return;
+	*told = *lost;
+	send(totals->sink, PACK(&totals->buffer, PERFX_KIND_VALUE_BOOK, record));
+}
+
+/* Values that found no room. */
+static void send_values(struct totals *totals)
+{
+	if (tracer__counter(totals->tracer, PERFX_COUNTER_VALUE_DROPS))
+		tracer__each_value_lost(totals->tracer, send_lost_value, totals);
+}
+
 static void send_loss(struct sink *sink, struct pack_buffer *buffer, enum perfx_loss_kind loss,
 		      uint64_t count)
 {
@@ -194,6 +245,7 @@ static void send_losses(struct totals *totals)
 		{PERFX_LOSS_CONTROL_DROPS, PERFX_COUNTER_CONTROL_DROPS},
 		{PERFX_LOSS_STACK_FAILURES, PERFX_COUNTER_STACK_FAILURES},
 		{PERFX_LOSS_MEMORY_DROPS, PERFX_COUNTER_MEMORY_DROPS},
+		{PERFX_LOSS_VALUE_DROPS, PERFX_COUNTER_VALUE_DROPS},
 		{PERFX_LOSS_FOREIGN_HITS, PERFX_COUNTER_FOREIGN_HITS},
 	};
 	uint64_t now[PERFX_LOSS_KINDS] = {0};
@@ -212,6 +264,7 @@ static void send_losses(struct totals *totals)
 void totals__tell(struct totals *totals)
 {
 	send_books(totals);
+	send_values(totals);
 	totals->entries_count = probes__report_hits(totals->probes);
 	send_losses(totals);
 }

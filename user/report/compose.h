@@ -28,11 +28,16 @@ void compose_function_name(struct composer *c, const struct profile_process *pro
 			   struct text *into);
 /* compute.c: operations, where they are known, and the roofline */
 void compose_compute(struct composer *c, const struct profile_process *process);
+/* "2 cores" */
+void compose_cores(struct text *text, double cores);
+/* ranges.c: what ranges compute, with all that runs inside them */
+void compose_ranges(struct composer *c, const struct profile_process *process);
 /* steps.c: the steps of a training, and what their time went into */
 void compose_steps(struct composer *c, const struct profile_process *process);
-const char *name_of_phase(enum profile_phase phase);
 /* moved.c: what collectives move */
 void compose_moved(struct composer *c, const struct profile_process *process);
+/* values.c: the program's own counters */
+void compose_values(struct composer *c, const struct profile_process *process);
 /* counters.c: perf events of calls, or why there are none */
 void compose_counters(struct composer *c, const struct profile_process *process);
 /* memory.c: all of a process's memory */

@@ -18,7 +18,7 @@
 #include "report/compose.h"
 #include "report/marks.h"
 
-static void add_cores(struct text *text, double cores)
+void compose_cores(struct text *text, double cores)
 {
 	text_printf(text, cores == (double)(unsigned)cores ? "%.0f" : "%.1f", cores);
 	text_add(text, cores > 1 ? " cores" : " core");
@@ -77,7 +77,7 @@ static void compose_rate(struct composer *c, const struct profile_process *p)
 		text_add(&text, " of the ");
 		add_si(&text, roof.flops_per_s, "FLOP/s");
 		text_add(&text, " that ");
-		add_cores(&text, roof.cores);
+		compose_cores(&text, roof.cores);
 		text_printf(&text, " can do (%s)", name_of_dtype(roof.dtype));
 	}
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
@@ -168,7 +168,7 @@ static void compose_roofs(struct composer *c, const struct roof *roofs, size_t c
 	struct text text = {0};
 
 	text_add(&text, "Roof with ");
-	add_cores(&text, roofs[0].cores);
+	compose_cores(&text, roofs[0].cores);
 	text_add(&text, " (those that computed): memory ");
 	add_si(&text, roofs[0].bytes_per_s, "B/s");
 	for (size_t i = 0; i < count; i++) {
@@ -285,4 +285,5 @@ void compose_compute(struct composer *c, const struct profile_process *p)
 	compose_sources(c, p);
 	compose_moved(c, p);
 	compose_roofline(c, p);
+	compose_ranges(c, p);
 }

@@ -2,7 +2,7 @@
 /*
  * Perf events of calls, beside what their arguments say:
  *
- *     Counters
+ *     Perf counters
  *         Value  A call  Estimate  Differs  Counter       Function
  *     12.3 G     6.1 M          -        -  instructions  (all threads)
  *     4.10 G     2.0 M     4.00 G   +2.5 %  flops         cblas_sgemm
@@ -123,7 +123,7 @@ static void compose_table(struct composer *c, const struct profile_process *p)
 	uint64_t calls_count = 0, missed_count = 0;
 	unsigned shown = 0;
 
-	document_say(c->document, BLOCK_CAPTION, "Counters");
+	document_say(c->document, BLOCK_CAPTION, "Perf counters");
 	document_table(c->document, columns);
 	compose_total(c, p);
 	for (size_t i = 0; i < p->rows_count; i++) {

@@ -9,160 +9,20 @@
  *     Change  Ratio   Avg A   Avg B  Stands out  Time A  Time B  …  Function
  *     +20.0 %  1.20  10.0 ms 12.0 ms  slower     62.0 %  66.1 %     gemm
  */
-#include "report/difference.h"
+#include "report/difference_cells.h"
 
 #include "analyze/place.h"
 #include "base/escape.h"
 #include "base/quantity.h"
 #include "base/units.h"
 #include "base/utf8.h"
+#include "decode/names.h"
 #include "report/document.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct comparer {
-	struct document *document;
-	const struct diff *diff;
-	const struct difference_options *options;
-	size_t functions, places; /* rows */
-	unsigned name_columns;
-};
-
-/* --- cells ------------------------------------------------------------------------------------ */
-
-static void cell_change(struct comparer *c, struct diff_figure figure)
-{
-	double change = diff_change(figure);
-
-	if (isnan(change))
-		document_cell_printf(c->document, "-");
-	else if (change >= 9.995)
-		document_cell_printf(c->document, "×%.3g", change + 1);
-	else
-		document_cell_printf(c->document, fabs(change) < 0.0005 ? "0 %%" : "%+.1f %%",
-				     100 * change);
-}
-
-static void cell_ratio(struct comparer *c, struct diff_figure figure)
-{
-	double ratio = diff_ratio(figure);
-
-	if (isnan(ratio))
-		document_cell_printf(c->document, "-");
-	else
-		document_cell_printf(c->document, ratio < 9.995 ? "%.2f" : "%.3g", ratio);
-}
-
-static uint64_t whole(double value)
-{
-	if (isnan(value) || value < 0)
-		return PROFILE_ABSENT;
-	return value < 0x1p63 ? (uint64_t)llround(value) : PROFILE_ABSENT - 1;
-}
-
-static void add_share(struct text *text, double share)
-{
-	add_percent(text, share);
-}
-
-static void add_rate(struct text *text, double per_s)
-{
-	if (per_s < 99.95)
-		text_printf(text, "%.3g", per_s);
-	else
-		add_count(text, whole(per_s));
-}
-
-static void add_size(struct text *text, double bytes)
-{
-	add_bytes(text, whole(bytes));
-}
-
-static void add_time(struct text *text, double ns)
-{
-	add_ns(text, whole(ns));
-}
-
-static void add_number(struct text *text, double value)
-{
-	text_printf(text, "%.2f", value);
-}
-
-static void add_flops(struct text *text, double per_s)
-{
-	add_si(text, per_s, "FLOP/s");
-}
-
-typedef void add_value(struct text *text, double value);
-
-static void add_known(struct text *text, double value, add_value *add)
-{
-	if (isnan(value))
-		text_add(text, "-");
-	else
-		add(text, value);
-}
-
-/* "40.2 % → 50.2 %": both in one column, so that both are shown or neither. */
-static void add_both(struct text *text, struct diff_figure figure, add_value *add)
-{
-	if (isnan(figure.a) && isnan(figure.b)) {
-		text_add(text, "-");
-		return;
-	}
-	add_known(text, figure.a, add);
-	text_add(text, " → ");
-	add_known(text, figure.b, add);
-}
-
-static void cell_both(struct comparer *c, struct diff_figure figure, add_value *add)
-{
-	struct text cell = {0};
-
-	add_both(&cell, figure, add);
-	document_cell(c->document, &cell);
-}
-
-static void cell_one(struct comparer *c, double value, add_value *add)
-{
-	struct text cell = {0};
-
-	add_known(&cell, value, add);
-	document_cell(c->document, &cell);
-}
-
-/* What both sides have, side by side: always shown. */
-static void cells_ns(struct comparer *c, struct diff_figure figure)
-{
-	cell_one(c, figure.a, add_time);
-	cell_one(c, figure.b, add_time);
-}
-
-static void cells_bytes(struct comparer *c, struct diff_figure figure)
-{
-	cell_one(c, figure.a, add_size);
-	cell_one(c, figure.b, add_size);
-}
-
-static void cells_gflops(struct comparer *c, struct diff_figure figure)
-{
-	document_cell_gflops(c->document, isnan(figure.a) ? -1 : figure.a);
-	document_cell_gflops(c->document, isnan(figure.b) ? -1 : figure.b);
-}
-
-static void cell_verdict(struct comparer *c, const char *verdict, enum diff_verdict of,
-			 bool regressed)
-{
-	const char *word = verdict;
-
-	if (of == DIFF_UNJUDGED || of == DIFF_SAME)
-		word = of == DIFF_SAME ? "no" : "?";
-	document_cell_printf(c->document, "%s",
-			     regressed && c->options->fails ? "regression" : word);
-}
 
 /* --- functions -------------------------------------------------------------------------------- */
 
@@ -175,7 +35,11 @@ static void cell_verdict(struct comparer *c, const char *verdict, enum diff_verd
 static void cells_name(struct comparer *c, const struct diff_function *f)
 {
 	document_cell_name(c->document, f->function->name, c->name_columns);
-	document_cell_name(c->document, f->function->module_base, c->name_columns);
+	if (f->function->flags & PERFX_FUNCTION_RANGE)
+		document_cell_printf(c->document, "(%s range)",
+				     name_of_source(f->function->source));
+	else
+		document_cell_name(c->document, f->function->module_base, c->name_columns);
 }
 
 static void compose_times(struct comparer *c, const struct diff_process *p)
@@ -389,15 +253,6 @@ static void add_process_name(struct text *text, const struct diff_process *p)
 		text_printf(text, " (pid %u), in %s only", named->pid, p->a ? "A" : "B");
 }
 
-static void add_fact(struct text *text, const char *what, struct diff_figure figure, add_value *add)
-{
-	if (isnan(figure.a) && isnan(figure.b))
-		return;
-	text_add(text, text->length ? " · " : "");
-	text_printf(text, "%s ", what);
-	add_both(text, figure, add);
-}
-
 static void compose_process(struct comparer *c, const struct diff_process *p)
 {
 	struct text heading = {0}, facts = {0};
@@ -410,6 +265,7 @@ static void compose_process(struct comparer *c, const struct diff_process *p)
 	add_fact(&facts, "CPUs", p->cores, add_number);
 	add_fact(&facts, "computed", p->flops_per_s, add_flops);
 	document_add(c->document, BLOCK_PARAGRAPH, &facts);
+	compose_step_changes(c, &p->steps);
 	if (p->functions_count && p->functions[0].in == (DIFF_IN_A | DIFF_IN_B))
 		compose_times(c, p);
 	compose_rates(c, p);
@@ -429,7 +285,8 @@ static void compose_note(struct comparer *c)
 		"Avg: of a call. Time: of wall time, with what was called inside; Self: without. "
 		"Threads add up. A function stands out where Welch's t-test on its calls (%d at "
 		"least on both sides) leaves less than %.0f %% to chance for all %zu tests "
-		"together, and it changed by %.0f %% at least; memory where it is exact and "
+		"together, and it changed by %.0f %% at least; so do steps; memory where it is "
+		"exact and "
 		"changed by %.0f %% and 1 MiB. The test knows the spread within a recording: what "
 		"differs between two of the same program is more, so record it twice to see how "
 		"much.",
@@ -440,7 +297,8 @@ static void compose_note(struct comparer *c)
 		return;
 	text_printf(&text,
 		    "Regressions: %zu. One is a function that stands out, takes more than %.4g %% "
-		    "longer a call, and %.0f %% of wall time or more in A or B; or memory whose "
+		    "longer a call, and %.0f %% of wall time or more in A or B; steps that stand "
+		    "out and take longer by as much; or memory whose "
 		    "exact peak grew by more than that and by 1 MiB or more.",
 		    c->diff->regressions_count, c->diff->threshold * 100, DIFF_WEIGHT_MIN * 100);
 	document_add(c->document, BLOCK_NOTE, &text);

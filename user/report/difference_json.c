@@ -57,6 +57,15 @@ static double spread(const struct sample *sample)
 	return sample->stddev < 0 ? NAN : sample->stddev;
 }
 
+static void set_welch(json_t *object, const struct welch *welch)
+{
+	if (!welch->known)
+		return;
+	set_number(object, "t", welch->t);
+	set_number(object, "df", welch->df);
+	set_number(object, "p", welch->p);
+}
+
 static json_t *function_object(const struct diff_function *f)
 {
 	json_t *object = json_object();
@@ -65,6 +74,8 @@ static json_t *function_object(const struct diff_function *f)
 	json_object_set_new(object, "module", json_of_string(f->function->module));
 	json_object_set_new(object, "offset", json_of_integer(f->function->offset));
 	json_object_set_new(object, "source", json_string(name_of_source(f->function->source)));
+	if (f->function->flags & PERFX_FUNCTION_RANGE)
+		json_object_set_new(object, "kind", json_string("range"));
 	json_object_set_new(object, "in", side_of(f->in));
 	set_figure(object, "calls", f->calls);
 	set_figure(object, "avg_ns", f->avg_ns);
@@ -75,15 +86,42 @@ static json_t *function_object(const struct diff_function *f)
 	set_figure(object, "flops_per_call", f->flops_per_call);
 	set_figure(object, "flops_per_s", f->flops_per_s);
 	set_number(object, "impact_share", f->impact);
-	if (f->welch.known) {
-		set_number(object, "t", f->welch.t);
-		set_number(object, "df", f->welch.df);
-		set_number(object, "p", f->welch.p);
-	}
+	set_welch(object, &f->welch);
 	json_object_set_new(object, "time", json_string(difference_of_time(f->time)));
 	if (!isnan(diff_change(f->flops_per_s)))
 		json_object_set_new(object, "rate", json_string(difference_of_time(f->rate)));
 	json_object_set_new(object, "regression", json_boolean(f->regressed));
+	return object;
+}
+
+static json_t *breakdown_object(const struct diff_steps *steps)
+{
+	json_t *object = json_object();
+
+	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--)
+		set_figure(object, profile_phase_name((enum profile_phase)phase),
+			   steps->phases_ns[phase]);
+	return object;
+}
+
+static json_t *steps_object(const struct diff_steps *steps)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "in", side_of(steps->in));
+	set_figure(object, "count", steps->count);
+	set_figure(object, "avg_ns", steps->avg_ns);
+	set_figure(object, "stddev_ns", (struct diff_figure){spread(&steps->a), spread(&steps->b)});
+	set_figure(object, "p50_ns", steps->p50_ns);
+	set_figure(object, "p95_ns", steps->p95_ns);
+	set_figure(object, "max_ns", steps->max_ns);
+	json_object_set_new(object, "breakdown", breakdown_object(steps));
+	set_figure(object, "flops", steps->flops);
+	set_figure(object, "flops_per_s", steps->flops_per_s);
+	set_figure(object, "mfu", steps->mfu);
+	set_welch(object, &steps->welch);
+	json_object_set_new(object, "time", json_string(difference_of_time(steps->time)));
+	json_object_set_new(object, "regression", json_boolean(steps->regressed));
 	return object;
 }
 
@@ -155,6 +193,8 @@ static void put_process(struct json_output *o, const struct diff_process *p)
 	put_figure(o, "wall_ns", p->wall_ns);
 	put_figure(o, "cores", p->cores);
 	put_figure(o, "flops_per_s", p->flops_per_s);
+	if (p->steps.in)
+		json_put(o, "steps", steps_object(&p->steps));
 	json_open(o, "functions", '[');
 	for (size_t i = 0; i < p->functions_count; i++)
 		json_put(o, NULL, function_object(&p->functions[i]));

@@ -83,13 +83,45 @@ static void add_memory(struct text *into, const struct diff_memory *m)
 	text_add(into, ".");
 }
 
+/* Of processes with steps on both sides the one whose changed most, in time. */
+static const struct diff_steps *changed_steps(const struct diff *diff)
+{
+	const struct diff_steps *found = NULL;
+
+	for (size_t i = 0; i < diff->processes_count; i++) {
+		const struct diff_steps *s = &diff->processes[i].steps;
+
+		if (s->time == DIFF_UNJUDGED)
+			continue;
+		if (!found || fabs(diff_change(s->avg_ns)) > fabs(diff_change(found->avg_ns)))
+			found = s;
+	}
+	return found;
+}
+
+static void add_steps(struct text *into, const struct diff_steps *steps)
+{
+	if (steps->time == DIFF_SAME)
+		text_add(into, "Steps take as long as before (");
+	else
+		text_printf(into, "Steps are %s: %+.1f %% (", difference_of_time(steps->time),
+			    100 * diff_change(steps->avg_ns));
+	add_ns(into, (uint64_t)steps->avg_ns.a);
+	text_add(into, ", then ");
+	add_ns(into, (uint64_t)steps->avg_ns.b);
+	text_add(into, "). ");
+}
+
 void difference_verdict(struct text *into, const struct diff *diff)
 {
 	const struct diff_function *f = largest(diff, DIFF_WORSE);
 	const struct diff_memory *m = more_memory(diff);
+	const struct diff_steps *steps = changed_steps(diff);
 
 	if (!f)
 		f = largest(diff, DIFF_BETTER);
+	if (steps)
+		add_steps(into, steps);
 	if (f)
 		add_function(into, f);
 	else if (!diff->compared_count)

@@ -32,6 +32,7 @@ enum chart_kind {
 	CHART_RESIDENT,	 /* resident memory over time */
 	CHART_HELD,	 /* a domain's live bytes over time, or allocated ones */
 	CHART_PLACES,	 /* flame graph of a domain's hotspots */
+	CHART_STEPS,	 /* the steps of a training, one after the other */
 	CHART_ROOFLINE,	 /* functions that compute, under what the host can do */
 };
 
@@ -81,6 +82,7 @@ struct document_limits {
 	unsigned stacks;    /* of them, with their stacks */
 	unsigned frames;    /* of such a stack, innermost */
 	unsigned threads;
+	unsigned steps;	    /* of a training, in a table of their own */
 	unsigned processes; /* that get a section of their own */
 	unsigned not_attached;
 	unsigned plot_columns; /* width of a plot */

@@ -11,6 +11,9 @@ void html_chart(struct text *into, const struct profile *profile, const struct c
 /* html_roofline.c */
 void html_roofline(struct text *into, const struct profile *profile,
 		   const struct profile_process *process);
+/* html_steps.c */
+void html_steps(struct text *into, const struct profile *profile,
+		const struct profile_process *process);
 /* Adds JSON in a form that cannot end the <script> element around it: "<" as \u003c. */
 void html_json(struct text *into, const char *json);
 

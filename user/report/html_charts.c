@@ -340,6 +340,9 @@ void html_chart(struct text *into, const struct profile *profile, const struct c
 	case CHART_PLACES:
 		chart_places(into, chart->memory);
 		break;
+	case CHART_STEPS:
+		html_steps(into, profile, chart->process);
+		break;
 	case CHART_ROOFLINE:
 		html_roofline(into, profile, chart->process);
 		break;

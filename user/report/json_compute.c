@@ -70,6 +70,7 @@ void json_set_work(json_t *object, const struct profile *profile,
 	line = roofline_of_row(profile, process, row);
 	set_integer(object, "flops", row->inclusive.flops);
 	set_integer(object, "bytes", row->inclusive.bytes);
+	set_integer(object, "work_ns", row->work_ns);
 	if (row->inclusive.moved_bytes) {
 		set_integer(object, "moved_bytes", row->inclusive.moved_bytes);
 		set_bus(object, &row->inclusive, profile_wall_ns(process));

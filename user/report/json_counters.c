@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Perf events in the JSON report. Of a function those of its calls, on their own threads; of a
- * process those of all threads. flops stands beside estimated_flops, which the arguments say, of
- * the same calls; difference is (counted - estimated) / estimated.
+ * Perf events in the JSON report, as "perf_counters" ("counters" are the program's own). Of a
+ * function those of its calls, on their own threads; of a process those of all threads. flops
+ * stands beside estimated_flops, which the arguments say, of the same calls; difference is (counted
+ * - estimated) / estimated.
  */
 #include "analyze/metered.h"
 #include "report/json_output.h"
@@ -33,7 +34,7 @@ void json_set_counters(json_t *object, const struct profile *profile, const stru
 			json_object_set_new(counters, profile->meters[i].name,
 					    json_of_integer(metered->values[i]));
 	set_estimate(counters, &flops);
-	json_object_set_new(object, "counters", counters);
+	json_object_set_new(object, "perf_counters", counters);
 }
 
 static json_t *counter_object(const struct profile_meter *meter, uint64_t value,
@@ -56,7 +57,7 @@ void json_put_counters(struct json_output *o, const struct profile *profile,
 
 	if (!process->metered.threads_count)
 		return;
-	json_open(o, "counters", '[');
+	json_open(o, "perf_counters", '[');
 	for (int i = 0; i < PERFX_METERS; i++) {
 		const struct profile_meter *meter = &profile->meters[i];
 		json_t *object;

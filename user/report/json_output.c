@@ -39,17 +39,26 @@ void json_close(struct json_output *o, char bracket)
 	o->first = false;
 }
 
-/* Writes a value on one line and takes it; NULL says that memory was out. */
-void json_put(struct json_output *o, const char *key, json_t *value)
+static void put(struct json_output *o, const char *key, json_t *value, size_t digits)
 {
 	if (!value) {
 		o->err = -ENOMEM;
 		return;
 	}
 	begin_item(o, key);
-	if (json_dumpf(value, o->file, JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)))
+	if (json_dumpf(value, o->file, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits)))
 		o->err = errno ? -errno : -EIO;
 	json_decref(value);
+}
+
+void json_put(struct json_output *o, const char *key, json_t *value)
+{
+	put(o, key, value, 9);
+}
+
+void json_put_exact(struct json_output *o, const char *key, json_t *value)
+{
+	put(o, key, value, 17);
 }
 
 json_t *json_of_integer(uint64_t value)

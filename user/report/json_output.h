@@ -23,6 +23,8 @@ void json_open(struct json_output *o, const char *key, char bracket);
 void json_close(struct json_output *o, char bracket);
 /* Writes a value on one line and takes it; NULL says that memory was out. */
 void json_put(struct json_output *o, const char *key, json_t *value);
+/* Numbers with all their digits: another's, and not measured by us. */
+void json_put_exact(struct json_output *o, const char *key, json_t *value);
 /* Unless it was not measured (PROFILE_ABSENT). */
 void json_put_measured(struct json_output *o, const char *key, uint64_t value);
 void json_set_measured(json_t *object, const char *key, uint64_t value);
@@ -45,6 +47,12 @@ void json_set_work(json_t *object, const struct profile *profile,
 void json_put_compute(struct json_output *o, const struct profile *profile,
 		      const struct profile_process *process);
 void json_put_peaks(struct json_output *o, const struct profile *profile);
+
+/* json_values.c: the process's own counters, when it has any */
+void json_put_values(struct json_output *o, const struct profile_process *process);
+/* json_steps.c: the process's "steps" object, when it has any */
+void json_put_steps(struct json_output *o, const struct profile *profile,
+		    const struct profile_process *process);
 
 /* json_counters.c: perf events of a function's calls; of a process's threads */
 void json_set_counters(json_t *object, const struct profile *profile,

@@ -2,6 +2,7 @@
 /* The last part of every report: what attached and what could not, what it cost, what was lost. */
 #include "base/escape.h"
 #include "base/grow.h"
+#include "base/quantity.h"
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/compose.h"
@@ -77,6 +78,26 @@ static void compose_cost(struct document *document, const struct profile *profil
 	text_add(&text, ".");
 	if (profile->compensated)
 		text_add(&text, " The probes' cost is taken off the times of the callers.");
+	document_add(document, BLOCK_PARAGRAPH, &text);
+}
+
+/* --wait */
+static void compose_windows(struct document *document, const struct profile *profile)
+{
+	struct text text = {0};
+	uint64_t sum_ns = 0;
+
+	if (!profile->windows_count)
+		return;
+	for (size_t i = 0; i < profile->windows_count; i++)
+		sum_ns += profile->windows[i].to_ns - profile->windows[i].from_ns;
+	text_add(&text,
+		 "Recorded when the program said so (perfx_trace_start, perfx_trace_stop): ");
+	add_ns(&text, sum_ns);
+	text_add(&text, " in ");
+	add_count(&text, profile->windows_count);
+	text_add(&text, profile->windows_count == 1 ? " window" : " windows");
+	text_add(&text, ". Wall and CPU time are from the first to the last, pauses included.");
 	document_add(document, BLOCK_PARAGRAPH, &text);
 }
 
@@ -245,6 +266,7 @@ void compose_measured(struct composer *c)
 	const struct profile *profile = c->profile;
 
 	document_say(document, BLOCK_HEADING, "How it was measured");
+	compose_windows(document, profile);
 	compose_cost(document, profile);
 	document_say(document, BLOCK_FOLD, "Probes, losses and precision");
 	compose_groups(document, profile);

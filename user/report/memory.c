@@ -31,6 +31,8 @@ static const char *title_of(enum perfx_domain domain)
 		return "Tensors";
 	case PERFX_DOMAIN_GPU:
 		return "GPU";
+	case PERFX_DOMAIN_USER:
+		return "Own allocators";
 	case PERFX_DOMAIN_HOST:
 	case PERFX_DOMAIN_INVALID:
 		break;

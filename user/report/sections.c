@@ -137,6 +137,7 @@ static void compose_process(struct composer *c, size_t i)
 		compose_functions(c, p);
 	else if (c->analysis->processes[i].silence)
 		document_say(c->document, BLOCK_PARAGRAPH, c->analysis->processes[i].silence);
+	compose_values(c, p);
 	compose_compute(c, p);
 	compose_counters(c, p);
 	compose_memory(c, p, &c->analysis->processes[i]);
@@ -181,7 +182,7 @@ static bool has_news(const struct profile_process *p)
 		if (p->memory[i].allocs.value)
 			return true;
 	}
-	return p->calls_count > 0;
+	return p->calls_count > 0 || p->values_count > 0;
 }
 
 /* Those with calls or allocations get a section; when there are none, the one that used most CPU

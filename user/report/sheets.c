@@ -1,60 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The tables and their columns. To show a new figure, add a line where it should stand. */
 #include "analyze/place.h"
+#include "analyze/roofline.h"
 #include "decode/names.h"
-#include "report/sheet.h"
+#include "report/sheet_values.h"
 
 #include <string.h>
-
-static struct value absent(void)
-{
-	return (struct value){.kind = VALUE_ABSENT};
-}
-
-static struct value integer(uint64_t figure)
-{
-	return (struct value){.kind = figure == PROFILE_ABSENT ? VALUE_ABSENT : VALUE_INTEGER,
-			      .integer = figure};
-}
-
-static struct value flag(bool set)
-{
-	return (struct value){.kind = VALUE_FLAG, .integer = set};
-}
-
-/* "" is shown as "?": a reader of CSV would take it for "absent". */
-static struct value words(const char *text)
-{
-	return (struct value){.kind = VALUE_TEXT, .text = text[0] ? text : "?"};
-}
-
-static struct value sentence(const char *text)
-{
-	return (struct value){.kind = VALUE_SENTENCE, .text = text};
-}
-
-/* A column's function: `VALUE(name, expression)` with sheet s and row r. */
-#define VALUE(name, ...)                                                     \
-	static struct value name(struct sheet *s, const struct sheet_row *r) \
-	{                                                                    \
-		(void)s;                                                     \
-		(void)r;                                                     \
-		return __VA_ARGS__;                                          \
-	}
-
-#define AT(type, field) .offset = offsetof(struct type, field)
-#define COUNT(array)	(sizeof(array) / sizeof((array)[0]))
-
-/* --- of every table --------------------------------------------------------------------------- */
-
-VALUE(get_pid, integer(r->process->pid))
-VALUE(get_comm, words(r->process->comm))
-
-#define OF_PROCESS                  \
-	{"pid", get_pid, 0},        \
-	{                           \
-		"comm", get_comm, 0 \
-	}
 
 static const void *process_of(const struct sheet_row *r)
 {
@@ -122,6 +73,29 @@ VALUE(get_total, timed(r, function_row(r)->total_ns))
 VALUE(get_self, timed(r, function_row(r)->self_ns))
 VALUE(get_alloc_bytes, r->process->memory_count ? integer(function_row(r)->alloc_bytes) : absent())
 
+/* With all that it calls, as in total_ns. */
+static const struct profile_work *work_of(const struct sheet_row *r)
+{
+	return &function_row(r)->inclusive;
+}
+
+static struct roofline line_of(const struct sheet *s, const struct sheet_row *r)
+{
+	return roofline_of_row(s->profile, r->process, function_row(r));
+}
+
+static struct value get_roofline(struct sheet *s, const struct sheet_row *r)
+{
+	const char *bound = roofline_class_name(line_of(s, r).bound);
+
+	return bound ? words(bound) : absent();
+}
+
+VALUE(get_flops, work_of(r)->counted_count ? integer(work_of(r)->flops) : absent())
+VALUE(get_bytes, work_of(r)->counted_count ? integer(work_of(r)->bytes) : absent())
+VALUE(get_gflops, real(line_of(s, r).flops_per_s / 1e9))
+VALUE(get_intensity, real(line_of(s, r).intensity))
+
 static const struct sheet_column functions_columns[] = {
 	OF_PROCESS,
 	{"name", get_name, 0},
@@ -145,6 +119,11 @@ static const struct sheet_column functions_columns[] = {
 	{"p99_ns", AT(profile_row, p99_ns)},
 	{"threads", AT(profile_row, threads_count)},
 	{"alloc_bytes", get_alloc_bytes, 0},
+	{"flops", get_flops, 0},
+	{"bytes", get_bytes, 0},
+	{"gflops_per_s", get_gflops, 0},
+	{"intensity", get_intensity, 0},
+	{"roofline", get_roofline, 0},
 };
 
 static int fill_functions(struct sheet *s, const struct sheet_row *r)
@@ -484,10 +463,10 @@ const struct sheet_kind *sheet_kind_named(const char *name)
 		if (!strcmp(kinds[i].name, name))
 			return &kinds[i];
 	}
-	return NULL;
+	return strcmp(sheet_steps.name, name) ? NULL : &sheet_steps;
 }
 
 const char *sheet_kind_names(void)
 {
-	return "functions, callers, threads, memory, hotspots, findings, processes";
+	return "functions, callers, threads, steps, memory, hotspots, findings, processes";
 }

@@ -199,6 +199,7 @@ int report_write_html(FILE *out, const struct profile *profile, const struct ana
 		.stacks = 20,
 		.frames = 64,
 		.threads = 500,
+		.steps = PROFILE_STEPS_MAX,
 		.processes = 20,
 		.not_attached = 100,
 		.charts = true,

@@ -64,6 +64,28 @@ static void put_tool(struct json_output *o, const struct profile *p)
 	json_close(o, '}');
 }
 
+/* Since the start, as peak_at_ns is. */
+static void put_windows(struct json_output *o, const struct profile *p)
+{
+	uint64_t sum_ns = 0;
+
+	if (!p->windows_count)
+		return;
+	json_open(o, "windows", '[');
+	for (size_t i = 0; i < p->windows_count; i++) {
+		const struct profile_window *window = &p->windows[i];
+		json_t *object = json_object();
+
+		sum_ns += window->to_ns - window->from_ns;
+		json_object_set_new(object, "start_ns",
+				    json_of_integer(window->from_ns - p->start_ns));
+		json_object_set_new(object, "end_ns", json_of_integer(window->to_ns - p->start_ns));
+		json_put(o, NULL, object);
+	}
+	json_close(o, ']');
+	json_put(o, "recorded_ns", json_of_integer(sum_ns));
+}
+
 /* "part": {"kind": "flight", "after_ns": 690000000000, "why": "SIGUSR1", …}: of the recording, so
  * much lies before. */
 static void put_part(struct json_output *o, const struct profile *p)
@@ -95,6 +117,7 @@ static void put_capture(struct json_output *o, const struct profile *p)
 	json_open(o, "capture", '{');
 	json_put(o, "start_unix_ns", json_of_integer(p->start_unix_ns));
 	json_put(o, "duration_ns", json_of_integer(p->duration_ns));
+	put_windows(o, p);
 	json_put(o, "partial", json_boolean(p->partial != 0));
 	json_put(o, "partial_reasons", reasons);
 	put_part(o, p);
@@ -218,6 +241,8 @@ static json_t *function_object(const struct profile *p, const struct profile_pro
 	json_object_set_new(object, "path", json_of_string(function->module));
 	json_object_set_new(object, "offset", json_of_integer(function->offset));
 	json_object_set_new(object, "source", json_string(name_of_source(function->source)));
+	if (function->flags & PERFX_FUNCTION_RANGE)
+		json_object_set_new(object, "kind", json_string("range"));
 	json_object_set_new(object, "calls", json_of_integer(row->calls_count));
 	json_object_set_new(object, "timed", json_of_integer(row->timed_count));
 	json_object_set_new(object, "unwound", json_of_integer(row->unwound_count));
@@ -299,31 +324,6 @@ static void put_facts(struct json_output *o, const struct profile_process *proce
 		json_put(o, "wait_status", json_integer(process->status));
 }
 
-static void put_steps(struct json_output *o, const struct profile *p,
-		      const struct profile_steps *steps)
-{
-	const struct profile_function *function = profile_function(p, steps->function);
-	json_t *breakdown;
-
-	if (!steps->count)
-		return;
-	json_open(o, "steps", '{');
-	json_put(o, "count", json_of_integer(steps->count));
-	if (function)
-		json_put(o, "by", json_of_string(function->name));
-	json_put(o, "total_ns", json_of_integer(steps->total_ns));
-	json_put(o, "avg_ns", json_of_integer(steps->avg_ns));
-	json_put(o, "p50_ns", json_of_integer(steps->p50_ns));
-	json_put(o, "p95_ns", json_of_integer(steps->p95_ns));
-	json_put(o, "max_ns", json_of_integer(steps->max_ns));
-	breakdown = json_object();
-	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--)
-		json_object_set_new(breakdown, name_of_phase((enum profile_phase)phase),
-				    json_of_integer(steps->phases[phase]));
-	json_put(o, "breakdown", breakdown);
-	json_close(o, '}');
-}
-
 static void put_process(struct json_output *o, const struct profile *p,
 			const struct profile_process *process,
 			const struct process_analysis *analysis)
@@ -343,7 +343,8 @@ static void put_process(struct json_output *o, const struct profile *p,
 	json_close(o, ']');
 	json_put_memory(o, p, process, analysis);
 	json_put_compute(o, p, process);
-	put_steps(o, p, &process->steps);
+	json_put_steps(o, p, process);
+	json_put_values(o, process);
 	json_put_counters(o, p, process);
 	json_open(o, "threads", '[');
 	for (size_t i = 0; i < process->threads_count; i++)
@@ -374,7 +375,7 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 	put_not_attached(&o, profile);
 	json_put_peaks(&o, profile);
 	if (profile->meters_why)
-		json_put(&o, "counters_missing", json_of_string(profile->meters_why));
+		json_put(&o, "perf_counters_missing", json_of_string(profile->meters_why));
 	json_open(&o, "processes", '[');
 	for (size_t i = 0; i < profile->processes_count; i++)
 		put_process(&o, profile, &profile->processes[i], &analysis->processes[i]);

@@ -73,6 +73,8 @@ static bool is_usable(const struct insn *insn, const struct site_options *option
 	for (size_t i = 0; i < options->refused_count; i++)
 		if (options->refused[i] == insn->vaddr)
 			return false;
+	if (options->nop5_kills && (insn->nop == NOP_FIVE || insn->nop == NOP_FIVE_ODD))
+		return false;
 	return !insn->refused;
 }
 

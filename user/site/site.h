@@ -75,7 +75,8 @@ struct site_plan {
 
 struct site_options {
 	bool entry_only;     /* --probe-site entry: always the first instruction */
-	bool optimized_nop5; /* the kernel turns a nop5 into a call (6.18) */
+	bool optimized_nop5; /* the kernel turns a nop5 into a call (6.18), */
+	bool nop5_kills;     /* of which forked children die: no probe goes there */
 	/* Bit set of argument registers the BPF program reads at entry and that must be untouched
 	 * there: bit 0 rdi, 1 rsi, 2 rdx, 3 rcx, 4 r8, 5 r9, 6 rax. 0 for plain spans. */
 	uint8_t argument_regs;

@@ -349,8 +349,7 @@ static int end_segment(struct part *part, uint64_t to_ns)
 		struct event event;
 		size_t skip;
 
-		size = (size_t)decode_event(part->sums + at, part->sums_used - at, &event,
-					    &skip);
+		size = (size_t)decode_event(part->sums + at, part->sums_used - at, &event, &skip);
 		err = take_sum(part, &event, to_ns);
 	}
 	part->sums_used = 0;
@@ -396,6 +395,12 @@ int part__event(struct part *part, const struct event *event)
 		return take_timed(part, event, event->exit.time_ns);
 	case PERFX_KIND_THREAD:
 		return take_timed(part, event, event->thread.time_ns);
+	case PERFX_KIND_VALUE:
+		if (event->value.flags & PERFX_VALUE_BEFORE && !part->begun)
+			return past__add(part->past, event);
+		return take_timed(part, event, event->value.time_ns);
+	case PERFX_KIND_WINDOW:
+		return take_timed(part, event, event->window.time_ns);
 	case PERFX_KIND_USAGE:
 		return take_usage(part, event);
 	case PERFX_KIND_MEMORY_BOOK:
@@ -407,6 +412,7 @@ int part__event(struct part *part, const struct event *event)
 	case PERFX_KIND_LOSS:
 	case PERFX_KIND_METERED:
 	case PERFX_KIND_METERED_PROCESS:
+	case PERFX_KIND_VALUE_BOOK:
 		return keep_sum(part, event);
 	case PERFX_KIND_SEGMENT:
 		return take_segment(part, event);
@@ -431,6 +437,7 @@ int part__event(struct part *part, const struct event *event)
 	case PERFX_KIND_PEAK:
 	case PERFX_KIND_WORK:
 	case PERFX_KIND_METER:
+	case PERFX_KIND_VALUE_NAME:
 		return take_fact(part, event);
 	case PERFX_KIND_INVALID:
 		break;
@@ -459,8 +466,8 @@ static int emit_end(struct part *part)
 	if (part->seen_ns < part->until_ns)
 		return 0;
 	part->end = (struct perfx_end){.time_ns = part->until_ns,
-					 .tracer_cpu_ns = UINT64_MAX,
-					 .tracer_rss_anon_bytes = UINT64_MAX};
+				       .tracer_cpu_ns = UINT64_MAX,
+				       .tracer_rss_anon_bytes = UINT64_MAX};
 	return emit_packed(part, PACK(&part->buffer, PERFX_KIND_END, part->end));
 }
 

@@ -50,31 +50,79 @@ static void shown_name(const struct perfx_name *name, char text[PERFX_NAME_BYTES
 	strcpy(text + length, "…");
 }
 
-static void describe_name(struct reader *reader, uint32_t at, const struct perfx_name *name)
+/* JAX calls the module that it makes of a function jit_FUNCTION, TensorFlow what it traces of one
+ * __inference_FUNCTION_NUMBER. */
+static const char *without_prefix(const struct perfx_name *name, const char *text)
 {
-	char text[PERFX_NAME_BYTES + 8];
-	struct perfx_function record = {.function = name->function,
+	static const struct {
+		uint32_t source;
+		const char *prefix;
+	} prefixes[] = {{PERFX_SOURCE_JAX, "jit_"}, {PERFX_SOURCE_TF, "__inference_"}};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+		size_t length = strlen(prefixes[i].prefix);
+
+		if (name->key.source == prefixes[i].source &&
+		    !strncmp(text, prefixes[i].prefix, length) && text[length])
+			return text + length;
+	}
+	return text;
+}
+
+/* Also without TensorFlow's number: whichever it has traced. */
+static bool is_step(const struct reader *reader, const struct perfx_name *name, const char *text)
+{
+	size_t length = reader->step_range ? strlen(reader->step_range) : 0;
+
+	if (!length || strncmp(reader->step_range, text, length) != 0)
+		return false;
+	if (!text[length])
+		return true;
+	text += length;
+	return name->key.source == PERFX_SOURCE_TF && text[0] == '_' && text[1] &&
+	       text[1 + strspn(text + 1, "0123456789")] == '\0';
+}
+
+static const struct perfx_record *describe_range(struct reader *reader,
+						 const struct perfx_name *name, const char *text)
+{
+	struct perfx_function record = {.function = name->id,
 					.source = (uint16_t)name->key.source,
 					.flags = PERFX_FUNCTION_RANGE};
+
+	text = without_prefix(name, text);
+	if (is_step(reader, name, text))
+		record.flags |= PERFX_FUNCTION_STEP;
+	return PACK(&reader->buffer, PERFX_KIND_FUNCTION, record, text, "", "");
+}
+
+static void describe_name(struct reader *reader, uint32_t at, const struct perfx_name *name)
+{
+	struct perfx_value_name value = {.value = name->id};
+	struct perfx_allocator allocator = {.allocator = (uint16_t)name->id,
+					    .domain = PERFX_DOMAIN_USER};
 	const struct perfx_record *packed;
+	char text[PERFX_NAME_BYTES + 8];
 
 	shown_name(name, text);
-	if (reader->step_range && !strcmp(reader->step_range, text))
-		record.flags |= PERFX_FUNCTION_STEP;
-	packed = PACK(&reader->buffer, PERFX_KIND_FUNCTION, record, text, "", "");
+	if (name->key.source & PERFX_NAME_OF_VALUE)
+		packed = PACK(&reader->buffer, PERFX_KIND_VALUE_NAME, value, text);
+	else if (name->key.source & PERFX_NAME_OF_ALLOCATOR)
+		packed = PACK(&reader->buffer, PERFX_KIND_ALLOCATOR, allocator, text, "");
+	else
+		packed = describe_range(reader, name, text);
 	sink_record(reader->sink, packed, packed->size);
 	reader->names_known[at] = true;
 }
 
-/* As describe_contexts, for the names of ranges, which contexts refer to. */
+/* As describe_contexts, for the names of ranges, which contexts refer to, and of what else. */
 static void describe_names(struct reader *reader)
 {
 	uint32_t count;
 	const struct perfx_name *names = tracer__names(reader->tracer, &count);
 
 	for (uint32_t at = reader->names_low; at < count; at++)
-		if (!reader->names_known[at] &&
-		    __atomic_load_n(&names[at].function, __ATOMIC_ACQUIRE))
+		if (!reader->names_known[at] && __atomic_load_n(&names[at].id, __ATOMIC_ACQUIRE))
 			describe_name(reader, at, &names[at]);
 	while (reader->names_low < count && reader->names_known[reader->names_low])
 		reader->names_low++;
@@ -130,14 +178,21 @@ static void introduce(struct reader *reader, uint32_t process, uint32_t context)
 		describe_contexts(reader);
 }
 
+/* A span, or a value. */
 static int on_span(void *ctx, void *data, size_t size)
 {
 	struct reader *reader = ctx;
-	const struct perfx_span *span = data;
+	const struct perfx_record *record = data;
 
-	introduce(reader, span->process, span->context);
+	if (record->kind == PERFX_KIND_VALUE) {
+		introduce(reader, ((const struct perfx_value *)data)->process, 0);
+	} else {
+		const struct perfx_span *span = data;
+
+		introduce(reader, span->process, span->context);
+		reader->spans_count++;
+	}
 	sink_record(reader->sink, data, size);
-	reader->spans_count++;
 	return --reader->budget ? 0 : -EAGAIN;
 }
 

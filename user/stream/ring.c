@@ -258,8 +258,8 @@ static int write_blocks(struct ring *ring, struct file *file)
 static int add_part(struct file *file, const struct ring_dump *dump)
 {
 	struct perfx_part record = {.recording_ns = dump->recording_ns,
-				      .flags = PERFX_PART_FLIGHT |
-					       (dump->full ? PERFX_PART_FULL : 0)};
+				    .flags =
+					    PERFX_PART_FLIGHT | (dump->full ? PERFX_PART_FULL : 0)};
 	struct pack_buffer buffer;
 	const struct perfx_record *packed = PACK(&buffer, PERFX_KIND_PART, record, dump->why);
 

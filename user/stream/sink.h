@@ -25,8 +25,8 @@ struct sink {
 	int (*on_event)(void *ctx, const struct event *event);
 	void *ctx;
 	struct part *part; /* borrowed; what of a replay goes on. NULL: all of it */
-	int err;	       /* the first error: -ENOSPC, -ENOMEM, …; later records are
-							 still aggregated */
+	int err;	   /* the first error: -ENOSPC, -ENOMEM, …; later records are
+						     still aggregated */
 };
 
 /* One record, whole. */

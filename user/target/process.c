@@ -7,9 +7,11 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <unistd.h>
 
 static void read_exe(pid_t pid, struct process_info *info)
@@ -66,6 +68,18 @@ int process_info(pid_t pid, struct process_info *info)
 	read_exe(pid, info);
 	info->is_32bit = runs_32bit(pid);
 	return 0;
+}
+
+bool process_has_ended(pid_t pid)
+{
+	struct pollfd end = {.fd = pidfd_open(pid, 0), .events = POLLIN};
+	bool ended;
+
+	if (end.fd < 0)
+		return errno == ESRCH;
+	ended = poll(&end, 1, 0) > 0;
+	close(end.fd);
+	return ended;
 }
 
 pid_t process_of_thread(pid_t tid)

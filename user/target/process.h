@@ -24,6 +24,10 @@ struct process_info {
 
 int process_info(pid_t pid, struct process_info *info);
 
+/* Whether it has ended: it is gone, or all of its threads are and nobody has waited for it yet (a
+ * main thread that is a zombie alone says nothing). */
+bool process_has_ended(pid_t pid);
+
 /* The process that a thread belongs to; of a process it is the process itself. -errno. */
 pid_t process_of_thread(pid_t tid);
 

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * --wait: the program says what is recorded. The BPF programs turn themselves on and off; here what
+ * belongs to it is done when that is heard of: the recording begins with the first window, and in
+ * between no samples are taken.
+ */
+#include "base/grow.h"
+#include "record/recorder_internal.h"
+#include "record/totals.h"
+
+void recording_begin(struct recorder *recorder, uint64_t start_ns)
+{
+	recorder->begun = true;
+	recorder->start_ns = start_ns;
+	flight_begin(recorder);
+	totals_host(recorder->sink, recorder->options, start_ns);
+	books__hold(recorder->books, false);
+	books__sample(recorder->books, true);
+	recorder->next_sample_ns = start_ns + recorder->options->interval_ns;
+	meter_threads(recorder);
+	tell_meters(recorder);
+	memory__start(recorder->memory, start_ns);
+}
+
+/* Control records are read before others: what was recorded before the pause may still be on its
+ * way. */
+static void note_pause(struct recorder *recorder, uint64_t from_ns, uint64_t to_ns)
+{
+	if (grow_array(&recorder->pauses, &recorder->pauses_capacity, recorder->pauses_count + 1,
+		       sizeof(*recorder->pauses)))
+		return;
+	recorder->pauses[recorder->pauses_count++] = (struct recording_pause){from_ns, to_ns};
+}
+
+void windows_settle(struct recorder *recorder)
+{
+	for (size_t i = 0; i < recorder->pauses_count; i++)
+		memory__paused(recorder->memory, recorder->pauses[i].from_ns,
+			       recorder->pauses[i].to_ns);
+	recorder->pauses_count = 0;
+}
+
+static void opens(struct recorder *recorder, const struct perfx_window *window)
+{
+	recorder->paused = false;
+	recorder->windowed = true;
+	if (!recorder->begun) {
+		recording_begin(recorder, window->time_ns);
+		return;
+	}
+	books__hold(recorder->books, false);
+	note_pause(recorder, recorder->paused_ns, window->time_ns);
+}
+
+static void closes(struct recorder *recorder, const struct perfx_window *window)
+{
+	recorder->paused = true;
+	recorder->paused_ns = window->time_ns;
+	books__sample(recorder->books, true);
+	books__hold(recorder->books, true);
+}
+
+void window_turns(struct recorder *recorder, const struct perfx_window *window)
+{
+	if (window->flags & PERFX_WINDOW_OPENS)
+		opens(recorder, window);
+	else
+		closes(recorder, window);
+	say_turned(window);
+}

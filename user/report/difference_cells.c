@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/difference_cells.h"
+
+#include "base/quantity.h"
+
+#include <math.h>
+
+void cell_change(struct comparer *c, struct diff_figure figure)
+{
+	double change = diff_change(figure);
+
+	if (isnan(change))
+		document_cell_printf(c->document, "-");
+	else if (change >= 9.995)
+		document_cell_printf(c->document, "×%.3g", change + 1);
+	else
+		document_cell_printf(c->document, fabs(change) < 0.0005 ? "0 %%" : "%+.1f %%",
+				     100 * change);
+}
+
+void cell_ratio(struct comparer *c, struct diff_figure figure)
+{
+	double ratio = diff_ratio(figure);
+
+	if (isnan(ratio))
+		document_cell_printf(c->document, "-");
+	else
+		document_cell_printf(c->document, ratio < 9.995 ? "%.2f" : "%.3g", ratio);
+}
+
+static uint64_t whole(double value)
+{
+	if (isnan(value) || value < 0)
+		return PROFILE_ABSENT;
+	return value < 0x1p63 ? (uint64_t)llround(value) : PROFILE_ABSENT - 1;
+}
+
+void add_share(struct text *text, double share)
+{
+	add_percent(text, share);
+}
+
+void add_rate(struct text *text, double per_s)
+{
+	if (per_s < 99.95)
+		text_printf(text, "%.3g", per_s);
+	else
+		add_count(text, whole(per_s));
+}
+
+void add_size(struct text *text, double bytes)
+{
+	add_bytes(text, whole(bytes));
+}
+
+void add_time(struct text *text, double ns)
+{
+	add_ns(text, whole(ns));
+}
+
+void add_number(struct text *text, double value)
+{
+	text_printf(text, "%.2f", value);
+}
+
+void add_flops(struct text *text, double per_s)
+{
+	add_si(text, per_s, "FLOP/s");
+}
+
+static void add_known(struct text *text, double value, add_value *add)
+{
+	if (isnan(value))
+		text_add(text, "-");
+	else
+		add(text, value);
+}
+
+/* "40.2 % → 50.2 %": both in one column, so that both are shown or neither. */
+void add_both(struct text *text, struct diff_figure figure, add_value *add)
+{
+	if (isnan(figure.a) && isnan(figure.b)) {
+		text_add(text, "-");
+		return;
+	}
+	add_known(text, figure.a, add);
+	text_add(text, " → ");
+	add_known(text, figure.b, add);
+}
+
+void cell_both(struct comparer *c, struct diff_figure figure, add_value *add)
+{
+	struct text cell = {0};
+
+	add_both(&cell, figure, add);
+	document_cell(c->document, &cell);
+}
+
+void cell_one(struct comparer *c, double value, add_value *add)
+{
+	struct text cell = {0};
+
+	add_known(&cell, value, add);
+	document_cell(c->document, &cell);
+}
+
+/* What both sides have, side by side: always shown. */
+void cells_ns(struct comparer *c, struct diff_figure figure)
+{
+	cell_one(c, figure.a, add_time);
+	cell_one(c, figure.b, add_time);
+}
+
+void cells_bytes(struct comparer *c, struct diff_figure figure)
+{
+	cell_one(c, figure.a, add_size);
+	cell_one(c, figure.b, add_size);
+}
+
+void cells_gflops(struct comparer *c, struct diff_figure figure)
+{
+	document_cell_gflops(c->document, isnan(figure.a) ? -1 : figure.a);
+	document_cell_gflops(c->document, isnan(figure.b) ? -1 : figure.b);
+}
+
+void cell_verdict(struct comparer *c, const char *verdict, enum diff_verdict of, bool regressed)
+{
+	const char *word = verdict;
+
+	if (of == DIFF_UNJUDGED || of == DIFF_SAME)
+		word = of == DIFF_SAME ? "no" : "?";
+	document_cell_printf(c->document, "%s",
+			     regressed && c->options->fails ? "regression" : word);
+}
+
+void add_fact(struct text *text, const char *what, struct diff_figure figure, add_value *add)
+{
+	if (isnan(figure.a) && isnan(figure.b))
+		return;
+	text_add(text, text->length ? " · " : "");
+	text_printf(text, "%s ", what);
+	add_both(text, figure, add);
+}
