@@ -35,6 +35,7 @@ void probes__free(struct probes *probes)
 		free(probes->attachments[i].pids);
 	free(probes->attachments);
 	free(probes->allocators_told);
+	free(probes->hits_told);
 	free(probes->placed);
 	free(probes);
 }

@@ -62,7 +62,7 @@ struct hook_cost probes__hook_cost(const struct probes *probes, enum perfx_domai
 
 /* Adds to the plan's refusals what was seen of PyTorch's ranges without their names. */
 void probes__refuse_nameless(struct probes *probes);
-/* HITS records of all probes. Returns the hits of entries. */
+/* HITS records: those since the last time. Returns the hits of entries, all of them. */
 uint64_t probes__report_hits(struct probes *probes);
 
 /* What is run by thunks cannot be told by these: attaches, and counts, what works for them. */
