@@ -185,6 +185,65 @@ Test(analyze, idle_and_blocked)
 	expect_kinds(s, "");
 }
 
+/* A hundred steps of 50 ms, of which a phase takes so much of each. */
+static void set_steps(struct scene *s, enum profile_phase phase, uint64_t phase_ns)
+{
+	s->process.steps = (struct profile_steps){.count = 100,
+						  .function = 1,
+						  .total_ns = 5 * S,
+						  .avg_ns = 50 * MS,
+						  .p50_ns = 50 * MS,
+						  .p95_ns = 50 * MS,
+						  .max_ns = 50 * MS};
+	s->process.steps.phases[PROFILE_PHASE_OTHER] = 5 * S - 100 * phase_ns;
+	s->process.steps.phases[phase] += 100 * phase_ns;
+}
+
+Test(analyze, steps_that_wait_for_data)
+{
+	struct scene s;
+
+	scene_set(&s);
+	set_steps(&s, PROFILE_PHASE_DATA, 5 * MS - 1);
+	expect_kinds(s, "");
+	set_steps(&s, PROFILE_PHASE_DATA, 5 * MS);
+	expect_kinds(s, "DataBound/medium");
+	set_steps(&s, PROFILE_PHASE_DATA, 15 * MS);
+	expect_kinds(s, "DataBound/high");
+	s.process.steps.count = 9;
+	expect_kinds(s, "");
+}
+
+Test(analyze, steps_of_an_optimizer)
+{
+	struct scene s;
+
+	scene_set(&s);
+	set_steps(&s, PROFILE_PHASE_OPTIMIZER, 10 * MS - 1);
+	expect_kinds(s, "");
+	set_steps(&s, PROFILE_PHASE_OPTIMIZER, 10 * MS);
+	expect_kinds(s, "OptimizerBound/low");
+	set_steps(&s, PROFILE_PHASE_OPTIMIZER, 20 * MS);
+	expect_kinds(s, "OptimizerBound/medium");
+}
+
+Test(analyze, uneven_steps)
+{
+	struct scene s;
+
+	scene_set(&s);
+	set_steps(&s, PROFILE_PHASE_OTHER, 0);
+	expect_kinds(s, "");
+	s.process.steps.p50_ns = 40 * MS + 1;
+	expect_kinds(s, "");
+	s.process.steps.p50_ns = 40 * MS - 1;
+	expect_kinds(s, "UnevenSteps/low");
+	s.process.steps.p50_ns = 30 * MS;
+	expect_kinds(s, "UnevenSteps/medium");
+	s.process.steps.p50_ns = 60 * MS; /* a few short ones: the mean is below */
+	expect_kinds(s, "");
+}
+
 Test(analyze, cpu_contention)
 {
 	struct scene s;

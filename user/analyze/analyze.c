@@ -105,6 +105,7 @@ static int analyze_process(const struct profile *profile, const struct profile_p
 
 	rules_functions(&judge);
 	rules_process(&judge);
+	rules_steps(&judge);
 	rules_compute(&judge);
 	rules_memory(&judge);
 	rules_heap(&judge);

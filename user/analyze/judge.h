@@ -36,6 +36,7 @@ void judge_file(struct judge *judge, const char *kind, enum finding_severity sev
 /* rules_*.c: adds what they find about judge->process. */
 void rules_functions(struct judge *judge);
 void rules_process(struct judge *judge);
+void rules_steps(struct judge *judge);
 void rules_compute(struct judge *judge);
 void rules_memory(struct judge *judge); /* who holds and leaks: one finding a place */
 void rules_heap(struct judge *judge);	/* what the heap as a whole does */
