@@ -16,6 +16,8 @@ DESTDIR ?=
 VERSION := 0.1.0
 # Where check-ml has its PyTorch and JAX.
 ML_VENV ?= $(BUILD)/ml-venv
+# And its TensorFlow.
+TF_VENV ?= $(BUILD)/tf-venv
 
 CC      ?= cc
 CXX     ?= c++
@@ -46,6 +48,9 @@ SKEL     := $(BUILD)/perfx.skel.h
 LIB      := $(BUILD)/libperfx-core.a
 BIN      := $(BUILD)/perfx-trace
 LIBPERFX := $(BUILD)/libperfx.so.1
+# What `perfx-trace run` gives to a program; in an installation lib/perfx.
+HOOKS    := $(addprefix $(BUILD)/lib/perfx/,libperfx-nvtx.so libperfx-python.so \
+              python/sitecustomize.py python/perfx_functions.py)
 HTML     := user/report/html/report.css user/report/html/report.js
 HTML_H   := $(BUILD)/report_html.h
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
@@ -53,13 +58,13 @@ UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
 
 .DELETE_ON_ERROR:
 .PHONY: all help deps
-all: $(BIN) $(LIBPERFX)
+all: $(BIN) $(LIBPERFX) $(HOOKS)
 
 help:
 	@sed -n '3,8p;11p' Makefile | sed 's/^# \{0,1\}//'
 	@echo '  make check-kernels          known-answer tests on Debian 6.1 and 6.12 kernels, in qemu'
 	@echo '  make soak                   100 times attach and detach on a live trainer (ROUNDS=)'
-	@echo '  make check-ml               tests against current PyTorch and JAX (ML_VENV=, several GB)'
+	@echo '  make check-ml               tests against current PyTorch, JAX, TensorFlow (ML_VENV=, TF_VENV=)'
 	@echo '  make fuzz                   damaged captures by coverage, for a minute (FUZZ=seconds)'
 	@echo '  make bench                  what tracing costs, beside peers; BENCH=calls|cnn|memory|…'
 	@echo '  make workloads golden-update lint format'
@@ -95,6 +100,18 @@ $(LIBPERFX): user/libperfx/perfx.c include/perfx.h
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(LIB_FLAGS) $(WARN) -Iinclude -o $@ $<
+
+$(BUILD)/lib/perfx/libperfx-nvtx.so: user/libperfx/nvtx.c
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O2 -g -fPIC -fvisibility=hidden -shared -Wl,-soname,$(@F) $(WARN) -o $@ $<
+
+# By a file of its own, which no other process maps: probes in it concern nobody else.
+$(BUILD)/lib/perfx/libperfx-python.so: $(LIBPERFX)
+	$(Q)mkdir -p $(@D) && cp $< $@
+
+$(BUILD)/lib/perfx/python/%.py: python/level/%.py
+	$(Q)mkdir -p $(@D) && cp $< $@
 
 # The skeleton is generated, so an object that includes it must be told to wait for it once;
 # after the first build the dependency files know.
@@ -161,7 +178,8 @@ $(BUILD)/unit/%: tests/unit/%.c $(LIB) $(BUILD)/user.flags
 # their own, on all processors. What root has built is given back to the person who called sudo.
 AGAIN     = +@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 GIVE_BACK = [ -z "$$SUDO_UID" ] || chown -hR "$$SUDO_UID:$$SUDO_GID" $(BUILD)
-RUN_TESTS = @UNIT='$(UNIT_BIN)' BUILD=$(BUILD) ML_VENV=$(abspath $(ML_VENV)) tests/run
+RUN_TESTS = @UNIT='$(UNIT_BIN)' BUILD=$(BUILD) ML_VENV=$(abspath $(ML_VENV)) \
+            TF_VENV=$(abspath $(TF_VENV)) tests/run
 
 .PHONY: test tests demo check check-bpf check-kernels check-ml soak
 test:
@@ -169,7 +187,7 @@ test:
 	$(AGAIN) tests
 	$(RUN_TESTS) unit python bpf; code=$$?; $(GIVE_BACK); exit $$code
 
-tests: $(BIN) $(LIBPERFX) $(UNIT_BIN) workloads $(BUILD)/e2e/figures
+tests: $(BIN) $(LIBPERFX) $(HOOKS) $(UNIT_BIN) workloads $(BUILD)/e2e/figures
 
 demo:
 	@.ci/deps
@@ -179,14 +197,14 @@ demo:
 check: $(BIN) $(LIBPERFX) $(UNIT_BIN)
 	$(RUN_TESTS) unit python
 
-check-bpf: $(BIN) $(LIBPERFX) workloads $(BUILD)/e2e/figures
+check-bpf: $(BIN) $(LIBPERFX) $(HOOKS) workloads $(BUILD)/e2e/figures
 	$(RUN_TESTS) bpf
 
 check-kernels: $(BIN) workloads $(BUILD)/e2e/figures
 	@.ci/deps kernels
 	@BUILD=$(BUILD) tests/kernels/check
 
-check-ml: $(BIN) $(LIBPERFX) $(ML_VENV)/.done
+check-ml: $(BIN) $(LIBPERFX) $(ML_VENV)/.done $(TF_VENV)/.done
 	$(RUN_TESTS) ml
 
 # A hundred rounds on a live PyTorch trainer: minutes, so no part of test. ROUNDS=100
@@ -199,6 +217,11 @@ $(ML_VENV)/.done: tests/e2e/ml/requirements.txt
 	/usr/bin/python3 -m venv $(@D)
 	$(@D)/bin/pip install -r $<
 	@touch $@
+
+$(TF_VENV)/.done: tests/e2e/ml/requirements-tf.txt
+	@.ci/deps ml
+	/usr/bin/python3 -m venv $(@D)
+	$(@D)/bin/pip install -r $< && touch $@ || echo 'no TensorFlow here: its tests are skipped'
 
 # A coverage-guided fuzzer on all that reads a capture: clang's libFuzzer under ASan and UBSan, in a
 # build folder of its own, where what it found worth keeping stays for the next time. FUZZ=seconds
@@ -302,6 +325,8 @@ $(WL)/marked: WL_LDLIBS := $(MARK_LIBS) -Wl,-rpath,'$$ORIGIN'
 $(WL)/marked: $(MARK_LIBS)
 $(WL)/marks: WL_LDLIBS := $(WL)/marks.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/marks: $(WL)/marks.so
+# By NVTX's own headers where they are (NVTX, below), else by what the workload declares itself.
+$(WL)/nvtx3: WL_LDLIBS = $(NVTX_FLAGS) -ldl
 $(WL)/often: WL_LDLIBS := $(WL)/tinyblas.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/often: $(WL)/tinyblas.so
 # The linker would leave out a library of which nothing is called.
@@ -412,7 +437,7 @@ INSTALLED = $(BINDIR)/perfx-trace $(INCDIR)/perfx.h $(LIBDIR)/libperfx.so.1 $(LI
             $(SHAREDIR)/fish/vendor_completions.d/perfx-trace.fish
 
 .PHONY: install uninstall clean
-install: $(BIN) $(LIBPERFX)
+install: $(BIN) $(LIBPERFX) $(HOOKS)
 	install -D -m 755 $(BIN) $(BINDIR)/perfx-trace
 	install -D -m 644 include/perfx.h $(INCDIR)/perfx.h
 	install -D -m 644 $(LIBPERFX) $(LIBDIR)/libperfx.so.1
@@ -421,6 +446,8 @@ install: $(BIN) $(LIBPERFX)
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' user/libperfx/perfx.pc.in > $(LIBDIR)/pkgconfig/perfx.pc
 	chmod 644 $(LIBDIR)/pkgconfig/perfx.pc
 	$(if $(PYTHONDIR),install -D -m 644 -t $(PYDIR) python/perfx/*.py,@echo 'no $(PYTHON): its package is left out')
+	install -D -m 644 -t $(LIBDIR)/perfx $(filter %.so,$(HOOKS))
+	install -D -m 644 -t $(LIBDIR)/perfx/python python/level/*.py
 	install -D -m 644 docs/perfx-trace.1 $(SHAREDIR)/man/man1/perfx-trace.1
 	install -D -m 644 docs/completions/perfx-trace.bash $(SHAREDIR)/bash-completion/completions/perfx-trace
 	install -D -m 644 docs/completions/_perfx-trace $(SHAREDIR)/zsh/site-functions/_perfx-trace
@@ -430,6 +457,7 @@ install: $(BIN) $(LIBPERFX)
 
 uninstall:
 	rm -f $(INSTALLED)
+	rm -rf $(LIBDIR)/perfx
 	$(if $(PYTHONDIR),rm -rf $(PYDIR))
 
 # --- benchmarks -----------------------------------------------------------------------------
@@ -449,9 +477,10 @@ $(BUILD)/bench/calls_per_second $(BUILD)/bench/markers: $(BUILD)/bench/%: tests/
 	$(Q)$(WL_CC) $(BENCH_FLAGS) -o $@ $<
 
 # NVTX is a header that comes with CUDA, PyTorch's packages among others.
-NVTX := $(firstword $(wildcard $(addsuffix /nvtx3/nvToolsExt.h,/usr/include /usr/local/cuda/include \
+NVTX := $(firstword $(wildcard $(addsuffix /nvtx3/nvToolsExt.h,/usr/include /usr/local/cuda*/include \
                     $(ML_VENV)/lib/python3*/site-packages/nvidia/*/include)))
-$(BUILD)/bench/markers: BENCH_FLAGS = $(if $(NVTX),-DNVTX -isystem $(dir $(patsubst %/,%,$(dir $(NVTX)))) -ldl)
+NVTX_FLAGS = $(if $(NVTX),-DNVTX -isystem $(dir $(patsubst %/,%,$(dir $(NVTX)))) -ldl)
+$(BUILD)/bench/markers: BENCH_FLAGS = $(NVTX_FLAGS)
 
 .PHONY: clean
 clean:

@@ -116,6 +116,8 @@ static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now
 	struct frame *f, *caller;
 
 	t->depth--;
+	if (t->awaiter > t->depth)
+		t->awaiter = 0;
 	f = frame_at(t, t->depth);
 	if (f->entry & FRAME_BY_RETURN)
 		t->returns--;
@@ -392,8 +394,9 @@ static __always_inline void make_way(struct thread *t, __u64 slot)
 	}
 }
 
-/* The context of a call of `function` from the innermost frame. */
-static __always_inline __u32 context_of_call(struct thread *t, __u32 function)
+/* The context of a call of `function` from the innermost frame; where there is none, from `owner`
+ * (0: from nobody), on whichever thread that was called. */
+static __always_inline __u32 context_from(struct thread *t, __u32 function, __u32 owner)
 {
 	__u32 *last_function = &t->root_function, *last_context = &t->root_context;
 	__u32 parent = 0;
@@ -406,10 +409,24 @@ static __always_inline __u32 context_of_call(struct thread *t, __u32 function)
 		last_context = &caller->child_context;
 	}
 	if (*last_function != function) {
+		if (owner && !t->depth)
+			parent = context_below(0, owner, t->process);
 		*last_context = context_below(parent, function, t->process);
 		*last_function = function;
 	}
 	return *last_context;
+}
+
+static __always_inline __u32 context_of_call(struct thread *t, __u32 function)
+{
+	return context_from(t, function, 0);
+}
+
+/* The same of the operation that is run just now, or of the function that runs it. */
+static __always_inline __u32 context_of_run(struct thread *t, __u32 operation, __u32 function)
+{
+	return operation ? context_from(t, operation, t->object.owner)
+			 : context_from(t, function, 0);
 }
 
 /* The figure of a call that begins goes to t->outcome. */
@@ -442,7 +459,7 @@ static __always_inline void count_call(struct thread *t, const struct perfx_prob
 		counter_add(PERFX_COUNTER_UNTIMED, 1);
 	f.operation = operation_of_call(t, probe);
 	begin_call(t, probe, false);
-	f.context = context_of_call(t, f.operation ? f.operation : probe->function);
+	f.context = context_of_run(t, f.operation, probe->function);
 	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
@@ -496,7 +513,7 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 		return false;
 	}
 	operation = operation_of_call(t, probe);
-	context = context_of_call(t, operation ? operation : probe->function);
+	context = context_of_run(t, operation, probe->function);
 	begin_call(t, probe, true);
 	if (t->outcome.work)
 		note_return_address(t, slot);

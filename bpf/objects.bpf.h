@@ -10,6 +10,7 @@
 #ifndef PERFX_OBJECTS_BPF_H
 #define PERFX_OBJECTS_BPF_H
 
+#include "names.bpf.h"
 #include "tensor.bpf.h"
 
 struct {
@@ -90,6 +91,15 @@ static __always_inline __u32 function_of_names(const struct perfx_object_record 
 	return 0;
 }
 
+/* The function whose calls run the module: that of its name. */
+static __always_inline __u32 owner_of_module(struct thread *t, const char *module)
+{
+	__builtin_memset(&t->name, 0, sizeof(t->name));
+	t->name.source = PERFX_SOURCE_JAX;
+	__builtin_memcpy(t->name.text, module, PERFX_OBJECT_TEXT);
+	return name_id(t);
+}
+
 /* Fills record and t->object. False: it is not to be told. */
 static __always_inline bool describe_object(struct thread *t, struct perfx_object_record *record,
 					    const struct perfx_object_key *key, __u32 runner)
@@ -103,14 +113,16 @@ static __always_inline bool describe_object(struct thread *t, struct perfx_objec
 	record->pid = current_tgid();
 	record->runner = runner;
 	record->new_function = 0;
-	record->pad = 0;
+	record->owner = 0;
 	if (!read_name(record->operation, head[OBJECT_OPERATION], head[OBJECT_OPERATION + 1]) ||
 	    !read_name(record->module, head[OBJECT_MODULE], head[OBJECT_MODULE + 1]))
 		return false;
 	record->function = function_of_names(record, &record->new_function);
 	if (!record->function)
 		return false;
+	record->owner = owner_of_module(t, record->module);
 	record->work = __sync_fetch_and_add(&perfx_next_work, 1);
+	t->object.owner = record->owner;
 	t->object.function = record->function;
 	t->object.work = record->work;
 	t->object.state = PERFX_FIGURE_BY_OBJECT;
@@ -119,7 +131,7 @@ static __always_inline bool describe_object(struct thread *t, struct perfx_objec
 
 /* An object that is met for the first time. Where there is no room to tell of it, this run is one
  * of its runner, and the next run tries again. */
-__noinline int meet_object(struct thread *t, __u64 address, __u64 check, __u32 runner)
+static __noinline int meet_object(struct thread *t, __u64 address, __u64 check, __u32 runner)
 {
 	struct perfx_object_key key = {.address = address, .check = check};
 	struct perfx_object_record *record;
@@ -159,7 +171,7 @@ __noinline int meet_object(struct thread *t, __u64 address, __u64 check, __u32 r
 }
 
 /* What is known of the object at `address` goes to t->object; function 0: nothing is. */
-__noinline int find_object(struct thread *t, __u64 address, __u32 runner)
+static __noinline int find_object(struct thread *t, __u64 address, __u32 runner)
 {
 	struct perfx_object_key key = {.address = address};
 	struct perfx_object *known;

@@ -12,9 +12,6 @@
  *
  * Tasks that take turns on a thread (asyncio) say to which range across threads another belongs:
  * that is its parent then, whatever is on the stack, and is charged with its time.
- *
- * Names become ids here, so that the table of contexts needs no user space: which of them there are
- * is read from perfx_names by who reads the rings.
  */
 #ifndef PERFX_RANGES_BPF_H
 #define PERFX_RANGES_BPF_H
@@ -26,30 +23,12 @@
  * memory, and reading it without faults is refused. */
 const volatile bool perfx_marks_sleep = false;
 
-volatile __u32 perfx_next_name = 0;
-volatile __u32 perfx_next_allocator = PERFX_ALLOCATOR_NAMED;
-
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, PERFX_MAX_MARKS);
 	__type(key, __u32);
 	__type(value, struct perfx_mark);
 } perfx_marks SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PERFX_MAX_NAMES);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__type(key, __u32);
-	__type(value, struct perfx_name);
-} perfx_names SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PERFX_MAX_NAMES);
-	__type(key, struct perfx_name_key);
-	__type(value, __u32); /* id */
-} perfx_name_ids SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -64,75 +43,6 @@ struct {
 #define STARTED_NAMELESS (1ull << 63)
 
 /* --- names --- */
-
-static __always_inline void set_text(struct perfx_name_key *name, const char *text, __u32 bytes)
-{
-	__builtin_memset(name->text, 0, sizeof(name->text));
-	__builtin_memcpy(name->text, text, bytes);
-}
-#define SET_TEXT(name, literal) set_text(name, literal, sizeof(literal))
-
-/* An id for t->name, the table's entry `at`; 0: allocators have no more. */
-static __always_inline __u32 new_id(const struct thread *t, __u32 at, bool last)
-{
-	__u32 id;
-
-	if (t->name.source & PERFX_NAME_OF_VALUE)
-		return at + 1;
-	if (!(t->name.source & PERFX_NAME_OF_ALLOCATOR))
-		return __sync_fetch_and_add(&perfx_next_function, 1);
-	if (last)
-		return PERFX_ALLOCATOR_OTHER;
-	if (perfx_next_allocator >= PERFX_ALLOCATOR_OTHER)
-		return 0;
-	id = __sync_fetch_and_add(&perfx_next_allocator, 1);
-	return id < PERFX_ALLOCATOR_OTHER ? id : 0;
-}
-
-/* The id of t->name, made when it is new, unless `limit` names are there. */
-static __always_inline __u32 find_name(struct thread *t, __u32 limit)
-{
-	struct perfx_name *name;
-	__u32 *known, at, id;
-
-	known = bpf_map_lookup_elem(&perfx_name_ids, &t->name);
-	if (known)
-		return *known;
-	if (perfx_next_name >= limit)
-		return 0;
-	at = __sync_fetch_and_add(&perfx_next_name, 1);
-	name = bpf_map_lookup_elem(&perfx_names, &at);
-	if (!name)
-		return 0;
-	id = new_id(t, at, limit == PERFX_MAX_NAMES);
-	if (!id)
-		return 0;
-	name->key = t->name;
-	name->id = id; /* last: it is complete */
-	if (bpf_map_update_elem(&perfx_name_ids, &t->name, &id, BPF_NOEXIST)) {
-		/* another thread was first: that one's is used */
-		known = bpf_map_lookup_elem(&perfx_name_ids, &t->name);
-		return known ? *known : 0;
-	}
-	return id;
-}
-
-/* static: what is given to a global function is, to older verifiers, no map's value, and so no key.
- *
- * The id of t->name, or of what stands for all for which there is no room; 0: not even that. */
-static __noinline int name_id(struct thread *t)
-{
-	__u32 id;
-
-	if (!t)
-		return 0;
-	id = find_name(t, PERFX_MAX_NAMES - PERFX_NAMES_KEPT);
-	if (id)
-		return id;
-	counter_add(PERFX_COUNTER_MAP_FULL, 1);
-	SET_TEXT(&t->name, "(other)");
-	return find_name(t, PERFX_MAX_NAMES);
-}
 
 /* Text up to a NUL, or to the room there is. */
 static __always_inline bool read_text(struct thread *t, __u64 address)
@@ -177,6 +87,11 @@ static __always_inline bool read_string(struct thread *t, const struct perfx_mar
 {
 	__u64 text;
 
+	for (int i = 0; i < PERFX_PATH_MAX; i++)
+		if (i < mark->path_count)
+			argument = read_word_at(argument ? argument + mark->path[i] : 0);
+	if (argument)
+		argument += mark->text_offset;
 	switch (mark->text) {
 	case PERFX_TEXT_C:
 		return read_text(t, argument);
@@ -191,7 +106,6 @@ static __always_inline bool read_string(struct thread *t, const struct perfx_mar
 		text = read_word_at(argument);
 		return text && read_bytes(t, text, read_word_at(text - 24));
 	case PERFX_TEXT_VIEW:
-		argument += mark->text_offset;
 		text = read_word_at(argument + 8);
 		return text && read_bytes(t, text, read_word_at(argument));
 	default:
@@ -199,10 +113,10 @@ static __always_inline bool read_string(struct thread *t, const struct perfx_mar
 	}
 }
 
-/* The id of a mark's name: that of the function which all ranges of this name are.
- * t->machine.arguments are the marking function's. 0: its name cannot be read, perhaps because
- * t->unread is not in memory. */
-static __noinline int name_of_mark(struct thread *t, const struct perfx_mark *mark)
+/* The id of a mark's name: that of the function which all ranges of this name are; `own` where the
+ * name is not to be told. t->machine.arguments are the marking function's. 0: its name cannot be
+ * read, perhaps because t->unread is not in memory. */
+static __noinline int name_of_mark(struct thread *t, const struct perfx_mark *mark, __u32 own)
 {
 	if (!t || !mark)
 		return 0;
@@ -212,6 +126,9 @@ static __noinline int name_of_mark(struct thread *t, const struct perfx_mark *ma
 	if (!read_string(t, mark, t->machine.arguments[mark->text_arg & 7]))
 		return 0;
 	t->unread = 0;
+	if ((mark->flags & PERFX_MARK_F_UNDERSCORES) &&
+	    (t->name.text[0] != '_' || t->name.text[1] != '_'))
+		return own;
 	return name_id(t);
 }
 
@@ -450,7 +367,7 @@ static __always_inline bool concerns(struct thread *t, const struct perfx_mark *
 
 	if (mark->tag_arg && (__u32)tag != mark->tag)
 		return false;
-	return mark->action != PERFX_MARK_OPEN || !t->depth ||
+	return mark->action != PERFX_MARK_OPEN || mark->text || !t->depth ||
 	       !(frame_at(t, t->depth - 1)->entry & FRAME_PENDING);
 }
 
@@ -478,15 +395,56 @@ static __always_inline void forget_key(struct thread *t, __u64 slot)
 		forget_frame(t, index - 1);
 }
 
-/* What the argument that is a name names. 0: there is no room for one more. */
-static __always_inline __u32 id_of_mark(struct thread *t, const struct perfx_mark *mark)
+#define KIND_BYTES 32
+
+/* Does the operation of this kind multiply? `view` is the address of length and pointer. */
+__noinline int multiplies(struct thread *t, __u64 view)
 {
-	__u32 id = name_of_mark(t, mark);
+	__u64 length = read_word_at(view), text = read_word_at(view + 8);
+	const char *kind;
+
+	if (!t || !text || !length || length > KIND_BYTES * 2)
+		return 0;
+	kind = t->name.text;
+	__builtin_memset(t->name.text, 0, sizeof(t->name.text));
+	if (bpf_probe_read_user_str(t->name.text, KIND_BYTES, (void *)text) < 0)
+		return 0;
+	for (int i = 0; i + 6 <= KIND_BYTES; i++) {
+		if (i + 4 >= (int)length)
+			break;
+		if (kind[i] == 'M' && kind[i + 1] == 'a' && kind[i + 2] == 't' &&
+		    kind[i + 3] == 'M' && kind[i + 4] == 'u' && kind[i + 5] == 'l')
+			return 1;
+		if (kind[i] == 'C' && kind[i + 1] == 'o' && kind[i + 2] == 'n' &&
+		    kind[i + 3] == 'v' && (kind[i + 4] == '2' || kind[i + 4] == '3'))
+			return 1;
+	}
+	return 0;
+}
+
+/* The call that has been opened last computes, as far as its kind tells. */
+static __always_inline void await_figure(struct thread *t, const struct perfx_mark *mark)
+{
+	__u64 view = t->machine.arguments[mark->text_arg & 7] + mark->text_offset + 16;
+	__u32 depth = t->depth;
+
+	if (!depth || depth >= PERFX_MAX_DEPTH || !multiplies(t, view))
+		return;
+	frame_at(t, depth - 1)->figure = PERFX_FIGURE_OPAQUE;
+	t->awaiter = depth;
+}
+
+/* What the argument that is a name names. 0: there is no room for one more. */
+static __always_inline __u32 id_of_mark(struct thread *t, const struct perfx_mark *mark, __u32 own)
+{
+	__u32 id = name_of_mark(t, mark, own);
 
 	if (perfx_marks_sleep && t->unread) {
 		touch(t);
-		id = name_of_mark(t, mark);
+		id = name_of_mark(t, mark, own);
 	}
+	if (!t->unread && !id && (mark->flags & PERFX_MARK_F_UNDERSCORES))
+		return own;
 	return t->unread || !id ? name_of_unreadable(t, mark) : id;
 }
 
@@ -507,7 +465,9 @@ static __always_inline void mark_begins(struct thread *t, const struct perfx_mar
 		t->pending = t->machine.arguments[1];
 		break;
 	case PERFX_MARK_CALL:
-		open_range(t, mark, function, slot, index | FRAME_PENDING);
+		if (open_range(t, mark, function, slot, index | FRAME_PENDING) &&
+		    (mark->flags & PERFX_MARK_F_KIND))
+			await_figure(t, mark);
 		break;
 	case PERFX_MARK_OPEN:
 		forget_key(t, RANGE_SLOT | key);
@@ -641,7 +601,7 @@ static __always_inline void mark_entered(struct pt_regs *ctx, const struct perfx
 		if (opens)
 			counter_add(PERFX_COUNTER_REPEATS, 1);
 	} else if (opens || tells(mark->action)) {
-		id = mark->text ? id_of_mark(t, mark) : probe->function;
+		id = mark->text ? id_of_mark(t, mark, probe->function) : probe->function;
 		if (id && opens)
 			mark_begins(t, mark, id, index);
 		else if (id)

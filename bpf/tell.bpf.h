@@ -233,6 +233,10 @@ static __always_inline void emit_figure(struct thread *t, const struct frame *f,
 static __always_inline void emit(struct thread *t, const struct frame *f, __u32 depth,
 				 __u64 duration_ns, __u64 self_ns, __u16 flags)
 {
+	if (t->awaiter && t->outcome.state == PERFX_FIGURE_COUNTED) {
+		frame_at(t, t->awaiter - 1)->figure = PERFX_FIGURE_NONE;
+		t->awaiter = 0;
+	}
 	if (t->outcome.state)
 		emit_figure(t, f, depth, duration_ns, self_ns, flags);
 	else

@@ -116,7 +116,9 @@ struct thread {
 	 * data; 0: none is open */
 	__u8 silencer, mover;
 	__u8 works_taken; /* bit set */
-	__u8 pad;
+	/* 1 + index of the open operation that computes, for which nobody has said yet how much; 0:
+	 * there is none */
+	__u8 awaiter;
 	__u32 window;  /* perfx_window when it was met last */
 	__u32 ranges;  /* open frames that are ranges or pending ones */
 	__u32 skipped; /* ranges that were begun when there was no room for a frame */

@@ -147,21 +147,34 @@ enum perfx_text {
 	PERFX_TEXT_NVTX = 2,	   /* nvtxEventAttributes_t, which may have such */
 	PERFX_TEXT_STRING = 3,	   /* std::string const &: pointer, length */
 	PERFX_TEXT_OLD_STRING = 4, /* of the old ABI: pointer; length 24 bytes before the text */
-	PERFX_TEXT_VIEW = 5, /* a structure that has length and pointer at text_offset: absl's */
+	PERFX_TEXT_VIEW = 5,	   /* absl::string_view: length, pointer */
 };
 
 #define PERFX_MAX_MARKS 256
+/* Pointers that may lie between an argument and the structure that has the name. */
+#define PERFX_PATH_MAX 3
+
+/* Is told under its name where that begins with two underscores, else as the function itself. */
+#define PERFX_MARK_F_UNDERSCORES 0x1
+/* CALL: behind the name is another one, its kind: one that multiplies (…MatMul…, …Conv2…, …Conv3…)
+ * does work that is not known, unless something inside says how much. */
+#define PERFX_MARK_F_KIND 0x2
 
 struct perfx_mark {
-	__u8 action;	   /* enum perfx_mark_action */
-	__u8 source;	   /* enum perfx_source */
-	__u8 text;	   /* enum perfx_text */
-	__u8 text_arg;	   /* arguments as of a perfx_hook */
-	__u8 key_arg;	   /* key or id */
-	__u8 tag_arg;	   /* is for us only where the low 4 bytes of it are `tag`; 0: always */
-	__u16 text_offset; /* bytes */
+	__u8 action;   /* enum perfx_mark_action */
+	__u8 source;   /* enum perfx_source */
+	__u8 text;     /* enum perfx_text */
+	__u8 text_arg; /* arguments as of a perfx_hook */
+	__u8 key_arg;  /* key or id */
+	__u8 tag_arg;  /* is for us only where the low 4 bytes of it are `tag`; 0: always */
+	/* Where the structure is that has the name: path_count times, what the word at path[i]
+	 * bytes points to; in that, text_offset bytes on. */
+	__u16 text_offset;
 	__u32 tag;
 	__u32 key_offset; /* BEGIN: of what ends it, in the object, bytes */
+	__u16 path[PERFX_PATH_MAX];
+	__u8 path_count;
+	__u8 flags; /* PERFX_MARK_F_ */
 	/* PUSH, START_ID: id of the range, open across threads, that it belongs to; 0 there: to
 	 * what is open on the thread's stack. */
 	__u8 within_arg;
@@ -316,9 +329,10 @@ struct perfx_object {
 	__u64 flops, bytes;
 	__u32 function; /* of its operation */
 	__u32 work;	/* id of its WORK record */
+	__u32 owner;	/* function that its module was made of, as calls of it are named; or 0 */
 	__u8 state;	/* enum perfx_figure_state; BY_OBJECT: not read yet */
 	__u8 dtype;
-	__u8 pad[6];
+	__u8 pad[2];
 };
 
 /* A new object. From a ring of its own; not part of a capture. */
@@ -330,7 +344,7 @@ struct perfx_object_record {
 	__u32 function; /* of its operation */
 	__u32 work;
 	__u32 new_function; /* this is the first object of its operation */
-	__u32 pad;
+	__u32 owner;	    /* as perfx_object's */
 	char operation[PERFX_OBJECT_TEXT];
 	char module[PERFX_OBJECT_TEXT];
 };

@@ -46,6 +46,10 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W '0 1 2 3' -- "$cur")
 		return
 		;;
+	--python-level)
+		mapfile -t COMPREPLY < <(compgen -W '0 1' -- "$cur")
+		return
+		;;
 	--counters)
 		mapfile -t COMPREPLY < <(compgen -W 'on off cycles instructions flops llc-misses task-clock page-faults context-switches cpu-migrations' -- "$cur")
 		return
@@ -80,7 +84,7 @@ _perfx_trace() {
 	if [[ $cur == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W '
 			-p --pid -a --all -F --functions --memory --no-children --user
-			--flops --flops-rules --counters --host-level --usdt --step-range --steps --wait
+			--flops --flops-rules --counters --host-level --python-level --usdt --step-range --steps --wait
 			-d --duration -o --output -f --format --capture --max-size --top --cmdline
 			--sort --process --table --no-header --fail-on
 			--link --return --probe-site --compensate --no-calibrate

@@ -65,3 +65,40 @@ Test(marks, files)
 	cr_assert(mark_module("librocprofiler-sdk-roctx.so"));
 	cr_assert_not(mark_module("libc.so.6"));
 }
+
+Test(marks, what_runs_by_name)
+{
+	struct perfx_mark jitted =
+		find("_ZNK3xla23PjRtCpuLoadedExecutable7ExecuteEN4absl12lts_202601074SpanE");
+	struct perfx_mark eager = find("TFE_Execute"),
+			  node = find("_ZN10tensorflow16ThreadPoolDevice7ComputeEPNS_8OpKernelE");
+	struct perfx_mark mark;
+	enum host_level level;
+	const char *shown;
+
+	cr_assert_eq(jitted.action, PERFX_MARK_CALL);
+	cr_assert_eq(jitted.source, PERFX_SOURCE_JAX);
+	cr_assert_eq(jitted.text_arg, 2);
+	cr_assert_eq(eager.flags, PERFX_MARK_F_UNDERSCORES);
+	cr_assert_eq(node.flags, PERFX_MARK_F_KIND);
+	cr_assert(mark_find("TFE_Execute", &mark, &shown, &level));
+	cr_assert_eq(level, HOST_MARKS);
+	cr_assert_not(mark_find("TFE_ExecuteSomethingElse", &mark, &shown, &level));
+	cr_assert(mark_module("libjax_common.so"));
+	cr_assert(mark_module("libtensorflow_cc.so.2"));
+}
+
+Test(marks, of_a_library_that_nvtx_calls)
+{
+	struct perfx_mark push, pop = find("perfx_nvtx_pop");
+	enum host_level level;
+	const char *shown;
+
+	cr_assert(mark_find("perfx_nvtx_push", &push, &shown, &level));
+	cr_assert_eq(push.action, PERFX_MARK_OPEN);
+	cr_assert_eq(push.key_arg, 2);
+	cr_assert_null(shown, "it has a name");
+	cr_assert_eq(pop.action, PERFX_MARK_END);
+	cr_assert_eq(pop.key_arg, 1);
+	cr_assert_eq(find("perfx_nvtx_end").action, PERFX_MARK_STOP);
+}

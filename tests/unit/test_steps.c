@@ -164,6 +164,18 @@ Test(steps, a_named_range_before_an_optimizer_before_a_backward_pass)
 }
 
 /* Without names nothing is known but backward passes. */
+/* What TensorFlow has traced of one function for several shapes. */
+Test(steps, several_functions_of_the_name)
+{
+	struct steps steps = {0};
+
+	call(&steps, NAMED, 0, 10);
+	call(&steps, NAMED + 1, 20, 30);
+	call(&steps, NAMED, 35, 40);
+	expect(&steps, NAMED, 3, 40, PHASES(REST = 40));
+	steps_clear(&steps);
+}
+
 Test(steps, backward_passes_alone)
 {
 	struct steps steps = {0};

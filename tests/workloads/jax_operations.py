@@ -5,6 +5,7 @@ multiply is written here. Commands on standard input, each answered by "done":
 
     run N      every function N times, for all its shapes
     new N      products of shapes that nothing has been compiled for yet, N times
+    move N     an array to the device and one from it, N times
     loop N     a loop of seven products, N times
     threads N  N times on each of three threads at once
     hlo 0      one JSON line: [[module, text of the compiled module], …], one for each call of a round
@@ -17,6 +18,7 @@ import threading
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 
@@ -93,6 +95,17 @@ def run_threads(times):
         thread.join()
 
 
+HERE = np.ones((64, 64), np.float32)
+THERE = [array(16, 16 + i) for i in range(100)]
+
+
+def move(times):
+    """An array keeps what it has been asked for once."""
+    for i in range(times):
+        jax.device_put(HERE).block_until_ready()
+        np.asarray(THERE.pop(i % len(THERE)))
+
+
 def hlo(_):
     found = [["jit_" + f.__name__, f.lower(*args).compile().as_text()] for f, args in ROUND]
     print(json.dumps(found), flush=True)
@@ -105,6 +118,7 @@ LOOP = [(loop, (array(40, 30), array(30, 30)))]
 COMMANDS = {
     "run": lambda times: run(ROUND, times),
     "new": lambda times: run(NEW, times),
+    "move": move,
     "loop": lambda times: run(LOOP, times),
     "threads": run_threads,
     "hlo": hlo,

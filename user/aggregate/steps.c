@@ -210,12 +210,15 @@ static void divide(const struct step_thread *thread, uint64_t from_ns, uint64_t 
 	settle_waiting(&d, PROFILE_PHASE_OTHER);
 }
 
+/* What has been named is one, also where several functions have that name (a function that was
+ * traced anew for other shapes). */
 static struct ender *ender_of(struct step_thread *thread, uint32_t function, unsigned rank)
 {
 	struct ender *ender;
 
 	for (size_t i = 0; i < thread->enders_count; i++)
-		if (thread->enders[i].function == function)
+		if (thread->enders[i].function == function ||
+		    (rank == STEP_BY_NAME && thread->enders[i].rank == rank))
 			return &thread->enders[i];
 	if (thread->enders_count == ENDERS_MAX)
 		return NULL;

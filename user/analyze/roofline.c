@@ -184,7 +184,11 @@ struct roofline roofline_of_row(const struct profile *profile,
 {
 	bool timed = (double)row->timed_count >= ROOFLINE_TIMED_SHARE * (double)row->calls_count;
 	enum perfx_dtype dtype = row->dtype ? row->dtype : roofline_dtype(process);
+	const struct profile_function *function = profile_function(profile, row->function);
 
+	/* a jitted function's time is that of its dispatch: what it computes is done elsewhere */
+	if (function && function->source == PERFX_SOURCE_JAX)
+		timed = false;
 	return line_of(profile, &row->inclusive, timed ? row->work_ns : 0, dtype,
 		       roofline_cores(profile, process));
 }

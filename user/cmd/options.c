@@ -43,6 +43,7 @@ static const struct option long_options[] = {
 	{"capture", required_argument, NULL, OPT_CAPTURE},
 	{"max-size", required_argument, NULL, OPT_MAX_SIZE},
 	{"host-level", required_argument, NULL, OPT_HOST_LEVEL},
+	{"python-level", required_argument, NULL, OPT_PYTHON_LEVEL},
 	{"usdt", required_argument, NULL, OPT_USDT},
 	{"step-range", required_argument, NULL, OPT_STEP_RANGE},
 	{"steps", required_argument, NULL, OPT_STEPS},
@@ -140,6 +141,7 @@ static int take_option(struct options *options, int option, char *value)
 	case OPT_RETURN:
 	case OPT_SITE:
 	case OPT_HOST_LEVEL:
+	case OPT_PYTHON_LEVEL:
 	case OPT_FLOPS:
 	case OPT_CMDLINE:
 		return option_set_choice(options, option, value);
@@ -251,6 +253,11 @@ static int check_targets(const struct options *options)
 	if (options->wait && options->verb != VERB_TRACE && options->verb != VERB_RECORD &&
 	    options->verb != VERB_RUN) {
 		msg_say("--wait goes with -p, record and run");
+		return EXIT_USAGE;
+	}
+	if (options->python_functions && options->verb != VERB_RUN) {
+		msg_say("--python-level 1 goes with run: of a process that runs already, Python "
+			"functions are seen where they are marked, by @perfx.track");
 		return EXIT_USAGE;
 	}
 	if (options->as_caller && options->verb != VERB_RUN) {

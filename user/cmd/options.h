@@ -72,6 +72,7 @@ struct options {
 	const char *sort;	   /* column; NULL: the report's own order */
 	bool no_header;		   /* CSV and TSV */
 	bool as_caller;		   /* run --user */
+	bool python_functions;	   /* run --python-level 1 */
 	const char *capture;	   /* report FILE, export FILE, diff FILE FILE */
 	const char *capture_after; /* the second */
 	double fail_on;		   /* diff: a share; 0: not given */

@@ -29,6 +29,7 @@ static const char help_text[] =
 	"      --host-level 0|1|2|3       what is traced without -F: nothing; what programs mark; "
 	"and\n"
 	"                             what frameworks compute with (2); and all their operators\n"
+	"      --python-level 0|1     run: 1 makes each call of a Python function a range\n"
 	"      --usdt PROVIDER:NAME   USDT probes, counted; globs; repeatable\n"
 	"      --step-range NAME      the range, or function, whose end is a step's\n"
 	"      --flops on|off         operations of BLAS, PyTorch, cuBLAS calls; with -F, on adds\n"

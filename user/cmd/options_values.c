@@ -210,6 +210,11 @@ int option_set_choice(struct options *options, int option, const char *value)
 		index = choice(levels, value);
 		options->host_level = (enum host_level)(HOST_OFF + index);
 		return index < 0 ? option_bad("--host-level", value, "0, 1, 2 or 3") : EXIT_OK;
+	case OPT_PYTHON_LEVEL:
+		index = choice(levels, value);
+		options->python_functions = index == 1;
+		return index < 0 || index > 1 ? option_bad("--python-level", value, "0 or 1")
+					      : EXIT_OK;
 	case OPT_FLOPS:
 		index = choice(flops, value);
 		options->flops = (enum flops_choice)(FLOPS_OFF + index);

@@ -149,16 +149,23 @@ static int record(const struct options *options, char *const *argv, const struct
 		.counters_names = options->counters_names,
 		.peaks = options->peaks,
 	};
+	const struct launch_options launching = {
+		.as_caller = options->as_caller,
+		.nvtx = options->host_level != HOST_OFF,
+		.python_functions = options->python_functions,
+	};
 	char *command = shell_join(argv);
 	pid_t *pids = NULL;
 	int code = EXIT_OK, child = -1, written;
 
 	recording.command = command ? command : "";
 	if (options->command)
-		recording.launch = launch__start(options->command, options->as_caller, &code);
+		recording.launch = launch__start(options->command, &launching, &code);
 	else
 		code = targets_find(options, &pids, &recording.pids_count);
 	recording.pids = pids;
+	recording.plan.nvtx_told = recording.launch && launch__nvtx(recording.launch);
+	recording.plan.python_functions = recording.launch && options->python_functions;
 	if (options->command && !recording.launch) {
 		free(command);
 		close_outputs(outputs, options, 0, false);

@@ -22,6 +22,17 @@ static const struct {
 	{"TFE_Execute", PERFX_SOURCE_TF, true},
 	/* one call of a jitted function */
 	{"_ZNK3xla23PjRtCpuLoadedExecutable7ExecuteE", PERFX_SOURCE_JAX, false},
+	{"_ZNK3xla17PjRtCpuExecutable7ExecuteE", PERFX_SOURCE_JAX, false}, /* jaxlib 0.7 */
+	{"_ZN3xla17TfrtCpuExecutable7ExecuteE", PERFX_SOURCE_JAX, false},  /* before */
+	/* one module compiled: of a function, for the shapes that it is called with */
+	{"_ZN3xla13PjRtCpuClient14CompileAndLoadE", PERFX_SOURCE_JAX, false},
+	/* an array from the host's memory, to it, to another device; on the CPU, where the host may
+	 * look at the array itself, AcquireExternalReference gives it */
+	{"_ZN3xla16CommonPjRtClient20BufferFromHostBufferE", PERFX_SOURCE_JAX, false},
+	{"_ZN3xla20CommonPjRtBufferImpl24AcquireExternalReferenceE", PERFX_SOURCE_JAX, false},
+	{"_ZN3xla20CommonPjRtBufferImpl9ToLiteralE", PERFX_SOURCE_JAX, false},
+	{"_ZN3xla20CommonPjRtBufferImpl13CopyRawToHostE", PERFX_SOURCE_JAX, false},
+	{"_ZN3xla20CommonPjRtBufferImpl17CopyToMemorySpaceE", PERFX_SOURCE_JAX, false},
 	/* one operation of a compiled module; asynchronous ones return when submitted */
 	{THUNK_RUNNER, PERFX_SOURCE_XLA, true},
 };

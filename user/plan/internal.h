@@ -29,6 +29,10 @@ int plan_hooks(struct plan *plan, struct image *image, size_t module, bool execu
 /* marks.c: plans the functions by which programs mark ranges. 0, -ENOMEM. */
 int plan_marks(struct plan *plan, struct image *image, size_t module);
 
+/* jitted.c: where the function `call` that executes a module finds that one's name. False: not
+ * known. */
+bool plan_jitted_name(struct image *image, const char *call, struct perfx_mark *mark);
+
 /* usdt.c: plans the USDT probes that were asked for, and those of perfx.h. 0, -ENOMEM. */
 int plan_usdt(struct plan *plan, struct image *image, size_t module);
 /* Which host_level the options mean. */

@@ -10,6 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Runs an operation, or a function that has been traced ("__inference_train_step_67"): tells its
+ * name, a std::string at 24, in 2.21. */
+#define EAGER_CALL "TFE_Execute"
+
 #define ENTER_NEW "_ZN5torch8autograd8profiler25record_function_enter_newE"
 
 /*
@@ -45,6 +49,12 @@ static const struct {
 	MARK("nvtxRangeEnd", STOP, NVTX, .key_arg = 1),
 	MARK("nvtxDomainRangeEnd", STOP, NVTX, .key_arg = 2),
 	MARK("nvtxMarkA", INSTANT, NVTX, C_TEXT),
+	/* libperfx-nvtx, which NVTX 3 calls */
+	MARK("perfx_nvtx_push", OPEN, NVTX, C_TEXT, .key_arg = 2),
+	MARK("perfx_nvtx_pop", END, NVTX, .key_arg = 1),
+	MARK("perfx_nvtx_start", START_ID, NVTX, C_TEXT, .key_arg = 2),
+	MARK("perfx_nvtx_end", STOP, NVTX, .key_arg = 1),
+	MARK("perfx_nvtx_mark", INSTANT, NVTX, C_TEXT),
 	MARK("nvtxMarkEx", INSTANT, NVTX, NVTX_TEXT(1)),
 	MARK("nvtxDomainMarkEx", INSTANT, NVTX, NVTX_TEXT(2)),
 	MARK("roctxRangePushA", PUSH, ROCTX, C_TEXT),
@@ -66,6 +76,15 @@ static const struct {
 	  .text = PERFX_TEXT_STRING,
 	  .text_arg = 2,
 	  .key_offset = 16}},
+	{EAGER_CALL,
+	 false,
+	 HOST_MARKS,
+	 {.action = PERFX_MARK_CALL,
+	  .source = PERFX_SOURCE_TF,
+	  .text = PERFX_TEXT_STRING,
+	  .text_arg = 1,
+	  .text_offset = 24,
+	  .flags = PERFX_MARK_F_UNDERSCORES}},
 	{"_ZN10tensorflow16ThreadPoolDevice7ComputeE",
 	 true,
 	 HOST_OPERATORS,
@@ -73,21 +92,23 @@ static const struct {
 	  .source = PERFX_SOURCE_TF,
 	  .text = PERFX_TEXT_VIEW,
 	  .text_arg = 2,
-	  .text_offset = 200}},
+	  .text_offset = 200,
+	  .flags = PERFX_MARK_F_KIND}},
 #undef MARK
 #undef C_TEXT
 #undef NVTX_TEXT
 };
 
 const char *const mark_entry_points[] = {"nvtxRangePushA", "nvtxRangePushEx", "roctxRangePushA",
-					 NULL};
+					 "perfx_nvtx_push", NULL};
 
 bool mark_module(const char *base)
 {
 	static const char *const globs[] = {"libtorch_cpu*",	   "libtorch_python*",
 					    "libnvToolsExt*",	   "libroctx64*",
 					    "*rocprofiler*roctx*", "libtensorflow*",
-					    "_pywrap_tensorflow*"};
+					    "_pywrap_tensorflow*", "libjax_common*",
+					    "xla_extension*"};
 
 	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
 		if (!fnmatch(globs[i], base, 0))
@@ -100,9 +121,21 @@ bool mark_tells_old_torch(const char *symbol)
 	return !strncmp(symbol, ENTER_NEW, strlen(ENTER_NEW)) && strstr(symbol, "N3c108optional");
 }
 
+/* Runs a compiled module; the first argument is where its result goes. */
+static const struct perfx_mark jitted_call = {.action = PERFX_MARK_CALL,
+					      .source = PERFX_SOURCE_JAX,
+					      .text = PERFX_TEXT_STRING,
+					      .text_arg = 2};
+
 bool mark_find(const char *symbol, struct perfx_mark *mark, const char **shown,
 	       enum host_level *level)
 {
+	if (mark_runs_jitted(symbol)) {
+		*mark = jitted_call;
+		*level = HOST_MARKS;
+		*shown = NULL;
+		return true;
+	}
 	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
 		if (rules[i].prefix ? strncmp(symbol, rules[i].name, strlen(rules[i].name)) != 0
 				    : strcmp(symbol, rules[i].name) != 0)
@@ -112,8 +145,9 @@ bool mark_find(const char *symbol, struct perfx_mark *mark, const char **shown,
 		/* std::string of the old ABI is mangled Ss */
 		if (mark->text == PERFX_TEXT_STRING && strstr(symbol, "ERKSs"))
 			mark->text = PERFX_TEXT_OLD_STRING;
-		*shown =
-			mark->action == PERFX_MARK_OPEN ? "record_function (name not known)" : NULL;
+		*shown = mark->action == PERFX_MARK_OPEN && !mark->text
+				 ? "record_function (name not known)"
+				 : NULL;
 		return true;
 	}
 	return false;
@@ -154,6 +188,11 @@ struct finding {
 	bool old_torch;
 	struct symbol nameless; /* PyTorch's constructor of ranges; name strdup'd, NULL: none */
 };
+
+bool mark_runs_eager(const char *symbol)
+{
+	return !strcmp(symbol, EAGER_CALL);
+}
 
 enum host_level plan_host_level(const struct plan *plan)
 {
@@ -267,6 +306,13 @@ static int add_mark(struct finding *finding, const struct symbol *symbol,
 	return why ? 0 : -ENOMEM;
 }
 
+/* NVTX 3, whose functions are the file's own, calls our library: there they are probed. */
+static bool is_told(const struct finding *finding, const struct symbol *symbol)
+{
+	return finding->plan->options.nvtx_told && !symbol->global &&
+	       !strncmp(symbol->name, "nvtx", 4);
+}
+
 static int offer(const struct symbol *symbol, void *ctx)
 {
 	struct finding *finding = ctx;
@@ -276,10 +322,16 @@ static int offer(const struct symbol *symbol, void *ctx)
 
 	if (symbol->cold || symbol->ifunc || !mark_find(symbol->name, &mark, &shown, &level) ||
 	    level > plan_host_level(finding->plan) || is_planned(finding, symbol->vaddr) ||
-	    excluded(&finding->plan->options, base, symbol->name))
+	    excluded(&finding->plan->options, base, symbol->name) || is_told(finding, symbol))
 		return 0;
+	if (mark_runs_jitted(symbol->name) &&
+	    !plan_jitted_name(finding->image, symbol->name, &mark)) {
+		plan__refuse(finding->plan, "names of jitted functions",
+			     "not found in this release of JAX: their calls are counted together");
+		return 0;
+	}
 	finding->old_torch |= mark_tells_old_torch(symbol->name);
-	if (mark.action != PERFX_MARK_OPEN)
+	if (mark.action != PERFX_MARK_OPEN || mark.text)
 		return add_mark(finding, symbol, &mark, shown);
 	/* wanted where it is the only way, which is known when all have been seen */
 	if (!finding->nameless.name) {
@@ -301,6 +353,38 @@ static int add_nameless(struct finding *finding)
 	return add_mark(finding, &finding->nameless, &mark, shown);
 }
 
+static bool marks_nvtx(const struct finding *finding)
+{
+	for (size_t i = finding->first; i < finding->plan->functions_count; i++)
+		if (finding->plan->functions[i].is_mark &&
+		    finding->plan->functions[i].source == PERFX_SOURCE_NVTX)
+			return true;
+	return false;
+}
+
+static bool is_python(const char *base)
+{
+	return !fnmatch("python[23]*", base, 0) || !fnmatch("libpython[23]*", base, 0);
+}
+
+/* What cannot be probed, with the way that works. */
+static void refuse_unseen(const struct finding *finding)
+{
+	struct plan *plan = finding->plan;
+	const char *base = plan->modules[finding->module].base;
+
+	if (!plan->options.nvtx_told && !marks_nvtx(finding) &&
+	    image__mentions(finding->image, "NVTX_INJECTION64_PATH"))
+		plan__refuse(plan, base,
+			     "its NVTX 3 ranges are inlined: seen when perfx-trace run starts the "
+			     "program");
+	if (!plan->options.python_functions && !plan->has_python && is_python(base))
+		plan__refuse(plan, "Python functions",
+			     "Python tells nobody of their calls: mark them with @perfx.track, or "
+			     "start the program with perfx-trace run --python-level 1");
+	plan->has_python |= is_python(base);
+}
+
 int plan_marks(struct plan *plan, struct image *image, size_t module)
 {
 	struct finding finding = {
@@ -310,11 +394,12 @@ int plan_marks(struct plan *plan, struct image *image, size_t module)
 
 	for (size_t i = 0; !worth && mark_entry_points[i]; i++)
 		worth = image__exports(image, mark_entry_points[i]);
-	if (plan_host_level(plan) < HOST_MARKS || !worth)
+	if (plan_host_level(plan) < HOST_MARKS)
 		return 0;
-	err = image__each_function(image, offer, &finding);
+	err = worth ? image__each_function(image, offer, &finding) : 0;
 	if (!err)
 		err = add_nameless(&finding);
 	free((char *)finding.nameless.name);
+	refuse_unseen(&finding);
 	return err;
 }

@@ -21,6 +21,12 @@ extern const char *const mark_entry_points[];
 bool mark_find(const char *symbol, struct perfx_mark *mark, const char **shown,
 	       enum host_level *level);
 
+/* Calls a jitted function of JAX, named by its module. */
+bool mark_runs_jitted(const char *symbol);
+
+/* Calls an operation, or a traced function, of TensorFlow. */
+bool mark_runs_eager(const char *symbol);
+
 /* PyTorch before 2.4 may pass record_function's names by a way that has no hook: then there are
  * ranges without names. True for a symbol that tells it. */
 bool mark_tells_old_torch(const char *symbol);

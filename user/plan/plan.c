@@ -5,9 +5,11 @@
 #include "plan/internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -204,6 +206,9 @@ ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules)
 	count = maps__modules(maps, &refs);
 	if (count > 0)
 		*modules = calloc((size_t)count, sizeof(**modules));
+	for (ssize_t i = 0; i < count; i++)
+		if (!strncmp(refs[i].base, "libperfx-nvtx", 13))
+			plan->options.nvtx_told = true;
 	if (count < 0 || (count && !*modules))
 		err = count < 0 ? (int)count : -ENOMEM;
 	for (ssize_t i = 0; !err && i < count; i++) {
@@ -225,4 +230,49 @@ ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules)
 		return err;
 	}
 	return (ssize_t)n;
+}
+
+/* Maps say other devices than stat does on some file systems: so it is mapped here, and looked up.
+ */
+static ssize_t add_mapped(struct plan *plan, const void *address)
+{
+	struct maps *maps = maps__read(getpid());
+	const struct mapping *mapping = maps ? maps__find(maps, (uintptr_t)address) : NULL;
+	struct module_ref *refs = NULL;
+	ssize_t count = mapping ? maps__modules(maps, &refs) : 0, found = -ENOENT;
+
+	for (ssize_t i = 0; i < count && found < 0; i++) {
+		if (refs[i].inode != mapping->inode || refs[i].dev_major != mapping->dev_major ||
+		    refs[i].dev_minor != mapping->dev_minor)
+			continue;
+		found = plan_find_module(plan, &refs[i]);
+		if (found >= 0)
+			break;
+		found = plan_module(plan, getpid(), &refs[i]);
+		if (!found)
+			found = (ssize_t)plan->modules_count - 1;
+		break;
+	}
+	free(refs);
+	maps__free(maps);
+	return found;
+}
+
+ssize_t plan__add_file(struct plan *plan, const char *path)
+{
+	size_t first = plan->functions_count, bytes = (size_t)sysconf(_SC_PAGESIZE);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	void *address;
+	ssize_t index;
+
+	if (fd < 0)
+		return -ENOENT;
+	address = mmap(NULL, bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	close(fd);
+	if (address == MAP_FAILED)
+		return -ENOENT;
+	index = add_mapped(plan, address);
+	munmap(address, bytes);
+	plan_time_functions(plan, first);
+	return index;
 }

@@ -56,7 +56,9 @@ struct plan_options {
 	const char *const *usdt; /* --usdt, globs of provider:name; borrowed */
 	size_t usdt_count;
 	const char *step_range; /* --step-range; NULL: none */
-	bool wait;		/* --wait: where the program says what is recorded is wanted */
+	bool nvtx_told;	       /* NVTX 3 is told to our library: its own functions are not probed */
+	bool python_functions; /* are told as ranges */
+	bool wait;	       /* --wait: where the program says what is recorded is wanted */
 };
 
 struct plan_function {
@@ -130,6 +132,7 @@ struct plan {
 	struct plan_function *functions;
 	size_t functions_count, functions_capacity; /* hooks too */
 	size_t hooks_count, marks_count;
+	bool has_python;    /* an interpreter is mapped */
 	bool has_framework; /* a file is mapped whose tensors are hooked */
 	struct plan_allocator *allocators;
 	size_t allocators_count, allocators_capacity;
@@ -152,6 +155,10 @@ void plan__free(struct plan *plan);
  *   -ESRCH, -EACCES  the process;  -E2BIG  more functions than functions_max
  */
 ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules);
+
+/* A file that nobody has mapped yet: as if one of the processes had. Its module's index, -ENOENT,
+ * -ENOMEM, -E2BIG. */
+ssize_t plan__add_file(struct plan *plan, const char *path);
 
 /* Does a hit begin a range, or tell of an instant? */
 bool plan_mark_begins(const struct perfx_mark *mark);

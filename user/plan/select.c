@@ -217,8 +217,15 @@ static int plan_function(struct plan *plan, struct image *image, size_t module,
 			      !figures__names(plan->options.figures, base, candidate->symbol),
 		.often = default_often(base, candidate->symbol),
 	};
-	int err = plan_site(plan, image, &function);
+	struct perfx_mark mark;
+	int err;
 
+	/* as a range, under the name of the function that it runs: marks.c */
+	if (function.by_default && (mark_runs_eager(candidate->symbol) ||
+				    (mark_runs_jitted(candidate->symbol) &&
+				     plan_jitted_name(image, candidate->symbol, &mark))))
+		return 0;
+	err = plan_site(plan, image, &function);
 	if (err == -ENOTSUP) {
 		refuse_symbol(plan, candidate->symbol,
 			      "no instruction at its start that the kernel can probe");

@@ -218,6 +218,21 @@ int follow_targets(struct recorder *recorder)
 	return 0;
 }
 
+/* What it maps later and marks ranges by from its first call on: nobody else maps these files. */
+static void attach_ahead(struct recorder *recorder)
+{
+	const struct launch *launch = recorder->options->launch;
+	size_t count;
+	char *const *files = launch__files(launch, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		ssize_t module = plan__add_file(recorder->plan, files[i]);
+
+		if (module >= 0)
+			probes__attach(recorder->probes, (size_t)module, launch__pid(launch), true);
+	}
+}
+
 int follow_attach(struct recorder *recorder)
 {
 	size_t count, i = 0;
@@ -233,5 +248,7 @@ int follow_attach(struct recorder *recorder)
 		i++;
 		pids = books__pids(recorder->books, &count);
 	}
+	if (recorder->options->launch)
+		attach_ahead(recorder);
 	return 0;
 }

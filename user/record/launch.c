@@ -4,6 +4,7 @@
 #include "base/caller.h"
 #include "base/message.h"
 #include "record/environment.h"
+#include "record/inject.h"
 #include "target/image.h"
 #include "target/maps.h"
 
@@ -24,6 +25,7 @@ struct launch {
 	pid_t pid;
 	bool held;  /* stopped under ptrace */
 	bool ended; /* reaped */
+	struct inject inject;
 	int status;
 };
 
@@ -33,7 +35,8 @@ struct failure {
 	int err;
 };
 
-static void run_child(char *const *argv, bool as_caller, char *const *environment, int tell_fd)
+static void run_child(char *const *argv, bool as_caller, char *const *environment,
+		      const struct inject *inject, int tell_fd)
 {
 	struct failure failure = {.step = FAILED_EXEC};
 	uid_t uid;
@@ -53,6 +56,7 @@ static void run_child(char *const *argv, bool as_caller, char *const *environmen
 			if (strchr(*entry, '='))
 				putenv(*entry);
 	}
+	inject_apply(inject);
 	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
 	execvp(argv[0], argv); /* by the PATH that is now in force */
 	failure.err = errno;
@@ -214,10 +218,12 @@ static void say_failure(const struct failure *failure, const char *program)
 		msg_say("%s: cannot be executed: %s", program, strerror(failure->err));
 }
 
-struct launch *launch__start(char *const *argv, bool as_caller, int *exit_code)
+struct launch *launch__start(char *const *argv, const struct launch_options *options,
+			     int *exit_code)
 {
 	struct launch *launch = calloc(1, sizeof(*launch));
 	char **environment = NULL;
+	bool as_caller = options->as_caller;
 	struct failure failure;
 	uid_t uid;
 	gid_t gid;
@@ -231,9 +237,12 @@ struct launch *launch__start(char *const *argv, bool as_caller, int *exit_code)
 	/* here, where the parent is sudo or the shell */
 	if (as_caller && caller_ids(&uid, &gid))
 		environment = caller_environment();
-	launch->pid = fork();
+	if (!inject_prepare(&launch->inject, environment, options->nvtx, options->python_functions))
+		launch->pid = -1;
+	else
+		launch->pid = fork();
 	if (launch->pid == 0)
-		run_child(argv, as_caller, environment, tell[1]);
+		run_child(argv, as_caller, environment, &launch->inject, tell[1]);
 	free(environment);
 	close(tell[1]);
 	if (launch->pid > 0 && read(tell[0], &failure, sizeof(failure)) == sizeof(failure)) {
@@ -244,6 +253,7 @@ struct launch *launch__start(char *const *argv, bool as_caller, int *exit_code)
 	}
 	close(tell[0]);
 	if (launch->pid < 0) {
+		inject_clear(&launch->inject);
 		free(launch);
 		return NULL;
 	}
@@ -253,6 +263,7 @@ struct launch *launch__start(char *const *argv, bool as_caller, int *exit_code)
 			"here)",
 			argv[0]);
 		kill(launch->pid, SIGKILL);
+		inject_clear(&launch->inject);
 		free(launch);
 		return NULL;
 	}
@@ -261,6 +272,17 @@ struct launch *launch__start(char *const *argv, bool as_caller, int *exit_code)
 	run_to_libraries(launch);
 	*exit_code = EXIT_OK;
 	return launch;
+}
+
+bool launch__nvtx(const struct launch *launch)
+{
+	return launch->inject.nvtx;
+}
+
+char *const *launch__files(const struct launch *launch, size_t *count)
+{
+	*count = launch->inject.files_count;
+	return launch->inject.files;
 }
 
 pid_t launch__pid(const struct launch *launch)

@@ -15,9 +15,20 @@
 
 struct launch;
 
-/* argv is NULL-terminated. as_caller: as the user who called sudo, with that user's environment.
- * NULL: could not be started, said in a message; *exit_code as a shell gives it (126, 127). */
-struct launch *launch__start(char *const *argv, bool as_caller, int *exit_code);
+struct launch_options {
+	bool as_caller;	       /* as the user who called sudo, with that user's environment */
+	bool nvtx;	       /* make NVTX 3 seen, unless another tool listens: inject.h */
+	bool python_functions; /* make Python functions ranges */
+};
+
+/* argv is NULL-terminated. NULL: could not be started, said in a message; *exit_code as a shell
+ * gives it (126, 127). */
+struct launch *launch__start(char *const *argv, const struct launch_options *options,
+			     int *exit_code);
+/* Will it tell our library of its NVTX ranges? */
+bool launch__nvtx(const struct launch *launch);
+/* Libraries that it will map when it comes to that, borrowed. */
+char *const *launch__files(const struct launch *launch, size_t *count);
 pid_t launch__pid(const struct launch *launch);
 /* Lets it run. */
 void launch__go(struct launch *launch);

@@ -119,6 +119,7 @@ static void tell_work(struct operations *operations, const struct perfx_object_r
 				     .bytes = work->bytes,
 				     .function = object->function,
 				     .work = object->work,
+				     .owner = object->owner,
 				     .state = (uint8_t)work->state,
 				     .dtype = (uint8_t)work->dtype};
 

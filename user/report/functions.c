@@ -195,16 +195,31 @@ static void compose_function_table(struct composer *c, const struct profile_proc
 	}
 }
 
+/* Called by traced functions at all? */
+static bool has_traced_caller(const struct profile_row *row)
+{
+	for (size_t i = 0; i < row->callers_count; i++) {
+		if (row->callers[i].caller != PROFILE_CALLER_UNTRACED)
+			return true;
+	}
+	return false;
+}
+
 /* What the table's figures do not say by themselves. */
 static void compose_function_notes(struct composer *c, const struct profile_process *p)
 {
 	uint64_t booked = 0, unwound = 0, untimed = 0;
+	bool dispatches = false;
 	struct text text = {0};
 	char buffer[UNITS_MAX];
 
 	for (size_t i = 0; i < p->rows_count; i++) {
 		const struct profile_row *row = &p->rows[i];
+		const struct profile_function *function =
+			profile_function(c->profile, row->function);
 
+		dispatches |= function && function->source == PERFX_SOURCE_XLA &&
+			      row->timed_count && has_traced_caller(row);
 		booked += row->booked_count;
 		unwound += row->unwound_count;
 		untimed += row->calls_count - row->timed_count - row->unwound_count;
@@ -223,17 +238,12 @@ static void compose_function_notes(struct composer *c, const struct profile_proc
 	if (untimed)
 		text_printf(&text, " %s calls could only be counted.",
 			    format_count(buffer, untimed));
+	if (dispatches)
+		text_add(&text,
+			 " A jitted function returns when its work is enqueued: that is its time; "
+			 "the execution is that of the operations under its name, on whichever "
+			 "thread.");
 	document_add(c->document, BLOCK_NOTE, &text);
-}
-
-/* Called by traced functions at all? */
-static bool has_traced_caller(const struct profile_row *row)
-{
-	for (size_t i = 0; i < row->callers_count; i++) {
-		if (row->callers[i].caller != PROFILE_CALLER_UNTRACED)
-			return true;
-	}
-	return false;
 }
 
 #define CALLERS_SHOWN 8

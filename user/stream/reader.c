@@ -50,6 +50,39 @@ static void shown_name(const struct perfx_name *name, char text[PERFX_NAME_BYTES
 	strcpy(text + length, "…");
 }
 
+/* JAX calls the module that it makes of a function jit_FUNCTION, TensorFlow what it traces of one
+ * __inference_FUNCTION_NUMBER. */
+static const char *without_prefix(const struct perfx_name *name, const char *text)
+{
+	static const struct {
+		uint32_t source;
+		const char *prefix;
+	} prefixes[] = {{PERFX_SOURCE_JAX, "jit_"}, {PERFX_SOURCE_TF, "__inference_"}};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+		size_t length = strlen(prefixes[i].prefix);
+
+		if (name->key.source == prefixes[i].source &&
+		    !strncmp(text, prefixes[i].prefix, length) && text[length])
+			return text + length;
+	}
+	return text;
+}
+
+/* Also without TensorFlow's number: whichever it has traced. */
+static bool is_step(const struct reader *reader, const struct perfx_name *name, const char *text)
+{
+	size_t length = reader->step_range ? strlen(reader->step_range) : 0;
+
+	if (!length || strncmp(reader->step_range, text, length) != 0)
+		return false;
+	if (!text[length])
+		return true;
+	text += length;
+	return name->key.source == PERFX_SOURCE_TF && text[0] == '_' && text[1] &&
+	       text[1 + strspn(text + 1, "0123456789")] == '\0';
+}
+
 static const struct perfx_record *describe_range(struct reader *reader,
 						 const struct perfx_name *name, const char *text)
 {
@@ -57,7 +90,8 @@ static const struct perfx_record *describe_range(struct reader *reader,
 					.source = (uint16_t)name->key.source,
 					.flags = PERFX_FUNCTION_RANGE};
 
-	if (reader->step_range && !strcmp(reader->step_range, text))
+	text = without_prefix(name, text);
+	if (is_step(reader, name, text))
 		record.flags |= PERFX_FUNCTION_STEP;
 	return PACK(&reader->buffer, PERFX_KIND_FUNCTION, record, text, "", "");
 }

@@ -134,4 +134,8 @@ struct image_traits {
 };
 const struct image_traits *image__traits(struct image *image);
 
+/* Is the text among its constants (.rodata; in a file without sections anywhere)? Of big files the
+ * first 64 MiB are looked at. */
+bool image__mentions(const struct image *image, const char *text);
+
 #endif

@@ -179,3 +179,23 @@ const struct image_traits *image__traits(struct image *image)
 	look_at_symbols(image);
 	return &image->traits;
 }
+
+#define MENTIONS_MAX (64u << 20)
+
+bool image__mentions(const struct image *image, const char *text)
+{
+	const struct elf_view *file = &image->file;
+	const uint8_t *bytes = NULL;
+	Elf64_Shdr section;
+	size_t size;
+
+	if (elf_view__section(file, ".rodata", &section, &bytes)) {
+		size = section.sh_size;
+	} else {
+		bytes = file->bytes;
+		size = file->size;
+	}
+	if (size > MENTIONS_MAX)
+		size = MENTIONS_MAX;
+	return bytes && memmem(bytes, size, text, strlen(text));
+}

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Each call of a Python function is a range: by sys.monitoring, from 3.12 on, or sys.setprofile. A
+generator's range is each time that it runs. The functions that are running as this begins are none,
+so what they end is not looked at."""
+import ctypes
+import sys
+import threading
+
+
+class Names:
+    """Of code objects, as bytes; by identity, for equal ones may be different functions. They are
+    kept, so that no other gets their address."""
+
+    def __init__(self):
+        self.known = {}
+
+    def find(self, code, frame):
+        module = frame.f_globals.get("__name__", "?") if frame else "?"
+        name = f"{module}.{getattr(code, 'co_qualname', code.co_name)}"
+        encoded = name.encode("utf8", "replace")
+        self.known[id(code)] = (encoded, code)
+        return encoded
+
+
+def markers(path):
+    library = ctypes.PyDLL(path)
+    push, pop = library.perfx_range_push, library.perfx_range_pop
+    push.argtypes, push.restype = [ctypes.c_char_p], None
+    pop.argtypes, pop.restype = [], None
+    return push, pop
+
+
+def frames_below(frame):
+    count = 0
+    while frame:
+        count += 1
+        frame = frame.f_back
+    return count
+
+
+# --- sys.setprofile ---
+
+def profiler(push, pop, names):
+    """What a thread calls from its first event on."""
+    known, find = names.known, names.find
+    depth = 0
+
+    def on_event(frame, event, _):
+        nonlocal depth
+        if event == "call":
+            depth += 1
+            code = frame.f_code
+            found = known.get(id(code))
+            push(found[0] if found else find(code, frame))
+        elif event == "return" and depth:
+            depth -= 1
+            pop()
+
+    return on_event
+
+
+def start_profile(push, pop, names):
+    def on_first_event(frame, event, arg):
+        own = profiler(push, pop, names)
+        sys.setprofile(own)
+        own(frame, event, arg)
+
+    threading.setprofile(on_first_event)
+    sys.setprofile(profiler(push, pop, names))
+
+
+# --- sys.monitoring ---
+
+def start_monitoring(push, pop, names):
+    monitoring = sys.monitoring
+    events = monitoring.events
+    known, find = names.known, names.find
+    tool = next((i for i in (2, 3, 4, 1, 0) if monitoring.get_tool(i) is None), None)
+    if tool is None:
+        return
+    monitoring.use_tool_id(tool, "perfx-trace")
+
+    def begins(code, *_):
+        found = known.get(id(code))
+        push(found[0] if found else find(code, sys._getframe(1)))
+
+    def ends(*_):
+        pop()
+
+    def watch(begin, end):
+        for event in (events.PY_START, events.PY_RESUME, events.PY_THROW):
+            monitoring.register_callback(tool, event, begin)
+        for event in (events.PY_RETURN, events.PY_YIELD, events.PY_UNWIND):
+            monitoring.register_callback(tool, event, end)
+
+    # the calling function and those that called it end unseen; as yet there is one thread
+    running = frames_below(sys._getframe(0))
+    depth = 0
+
+    def begins_at_first(code, *_):
+        nonlocal depth
+        depth += 1
+        begins_in(code, sys._getframe(1))
+
+    def begins_in(code, frame):
+        found = known.get(id(code))
+        push(found[0] if found else find(code, frame))
+
+    def ends_at_first(*_):
+        nonlocal depth, running
+        if depth:
+            depth -= 1
+            pop()
+            return
+        running -= 1
+        if not running:
+            watch(begins, ends)
+
+    watch(begins_at_first, ends_at_first)
+    monitoring.set_events(tool, events.PY_START | events.PY_RESUME | events.PY_THROW |
+                          events.PY_RETURN | events.PY_YIELD | events.PY_UNWIND)
+
+
+def start(path):
+    try:
+        push, pop = markers(path)
+    except (OSError, AttributeError) as error:
+        sys.stderr.write(f"perfx-trace: Python functions are not seen: {error}\n")
+        return
+    if hasattr(sys, "monitoring"):
+        start_monitoring(push, pop, Names())
+    else:
+        start_profile(push, pop, Names())

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where a C++ object keeps something, read from the function that gives it: a class's layout
+ * differs from release to release, and its accessor is compiled with it. What a method
+ *
+ *	mov  0xb08(%rdi),%rcx ; mov 0x8(%rcx),%rax ; … mov 0x8(%rax),%rdx ; mov 0x10(%rax),%rax
+ *
+ * returns as a string_view is the string at 8 in what 0xb08 and then 8 lead to. Pure: code in,
+ * offsets out. x86-64.
+ */
+#ifndef PERFX_PLAN_ACCESSOR_H
+#define PERFX_PLAN_ACCESSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ACCESSOR_STEPS_MAX 4
+
+/* Words to be followed from `this`, bytes each. */
+struct accessor {
+	uint16_t steps[ACCESSOR_STEPS_MAX];
+	size_t count;
+};
+
+/* The method returns a pointer: the last step is where that lies. False: not understood. */
+bool accessor_of_pointer(const uint8_t *code, size_t size, struct accessor *accessor);
+/* It returns a std::string as a view: the last step is where the string lies. */
+bool accessor_of_text(const uint8_t *code, size_t size, struct accessor *accessor);
+
+#endif
