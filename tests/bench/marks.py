@@ -33,6 +33,13 @@ for name, fn in (("track", tracked), ("python-scope", scoped)):
 """
 
 
+class Watching(tracers.Patched):
+    """Its program has ended before it is stopped."""
+
+    def stop(self):
+        tracers.Peer.stop(self)
+
+
 class Marks:
     def __init__(self, options, aims):
         self.options = options
@@ -66,7 +73,7 @@ class Marks:
     def by_bpftrace(pid, path):
         script = " ".join(f"usdt:{path}:{probe} {{ @[\"{probe}\"] = count(); }}"
                           for probe in ("bench:plain", "perfx:mark"))
-        return tracers.Patched([tracers.find("bpftrace"), "-p", str(pid), "-e", script], pid, path)
+        return Watching([tracers.find("bpftrace"), "-p", str(pid), "-e", script], pid, path)
 
     def run_traced(self):
         say(f"marks: what one costs traced, ns, {self.options.rounds} rounds, without the loop")

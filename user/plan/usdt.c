@@ -65,8 +65,11 @@ struct finding {
 };
 
 /* What the place is: perfx.h's markers begin with a 5-byte nop, which some kernels turn into a call
- * and others single-step, and have a nop of one byte behind it. False: there must be no probe. */
-static bool choose_site(const struct finding *finding, struct plan_function *function)
+ * and others single-step, and have a nop of one byte behind it. In the midst of a function the call
+ * would overwrite what lies below the stack pointer, which functions that call none may use. False:
+ * there must be no probe. */
+static bool choose_site(const struct finding *finding, struct plan_function *function,
+			bool at_entry)
 {
 	static const uint8_t nop5_nop[] = {0x0f, 0x1f, 0x44, 0, 0, 0x90};
 	const struct plan_options *options = &finding->plan->options;
@@ -81,12 +84,12 @@ static bool choose_site(const struct finding *finding, struct plan_function *fun
 		site->entry_kind = SITE_NOP;
 	if (!code || available < 5 || memcmp(code, nop5_nop, 5) != 0)
 		return true;
-	if (options->optimized_nop5 && !options->nop5_kills) {
+	if (options->optimized_nop5 && !options->nop5_kills && at_entry) {
 		site->entry_kind = SITE_NOP5;
 		return true;
 	}
 	if (available < sizeof(nop5_nop) || code[5] != nop5_nop[5])
-		return !options->nop5_kills;
+		return !options->optimized_nop5;
 	site->entry_kind = SITE_NOP;
 	site->entry_vaddr += 5;
 	return true;
@@ -153,10 +156,10 @@ static int add_usdt(const struct finding *finding, const struct usdt_probe *prob
 	function->symbol = strdup(name);
 	function->source = (enum perfx_source)(function->mark.source &
 					       ~(PERFX_NAME_OF_VALUE | PERFX_NAME_OF_ALLOCATOR));
-	if (!choose_site(finding, function)) {
+	if (!choose_site(finding, function, !strcmp(probe->provider, "perfx"))) {
 		plan__refuse(plan, name,
-			     "this kernel makes a call of the nop there, of which forked children "
-			     "would die");
+			     "this kernel makes a call of the nop there, which would do harm");
+		free(function->symbol);
 		free(name);
 		return 0;
 	}
