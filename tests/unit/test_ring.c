@@ -174,6 +174,21 @@ static void check_sums(const char *path, const struct stream *s, uint64_t since_
 	aggregate__free(aggregate);
 }
 
+/* What is added goes on from what was there. */
+static void check_values(const struct profile_process *part, const struct profile_process *whole)
+{
+	for (size_t i = 0; i < part->values_count; i++) {
+		const struct profile_value *value = &part->values[i], *same = NULL;
+
+		for (size_t k = 0; k < whole->values_count; k++)
+			if (whole->values[k].id == value->id)
+				same = &whole->values[k];
+		cr_assert_not_null(same);
+		cr_assert_eq(value->value, same->value);
+		cr_assert_leq(value->samples_count, same->samples_count);
+	}
+}
+
 /* What lives at the end does so in the recording, whenever it was allocated. */
 static void check_living(const char *path, const char *whole_path)
 {
@@ -188,6 +203,7 @@ static void check_living(const char *path, const char *whole_path)
 		cr_assert_not_null(same);
 		cr_assert_str_eq(process->comm, same->comm);
 		cr_assert_eq(process->memory_count, same->memory_count);
+		check_values(process, same);
 		if (!process->exited && process->memory_count)
 			check_memory(process->memory, same->memory);
 	}
