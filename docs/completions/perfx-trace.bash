@@ -14,7 +14,7 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W "'step>2x' 'step>250ms'" -- "$cur")
 		return
 		;;
-	-o | --output | --capture)
+	-o | --output | --capture | --template)
 		_filedir
 		return
 		;;
@@ -88,9 +88,9 @@ _perfx_trace() {
 	if [[ $cur == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W '
 			-p --pid -a --all -F --functions --memory --no-children --user
-			--flops --flops-rules --counters --host-level --python-level --usdt --step-range --steps
+			--flops --flops-rules --counters --host-level --python-level --usdt --step-range --steps --wait
 			-d --duration -o --output -f --format --capture --max-size --ring --trigger --since --until --top --cmdline
-			--sort --process --table --no-header --fail-on
+			--sort --process --table --template --no-header --fail-on
 			--link --return --probe-site --compensate --no-calibrate
 			--peak-flops --peak-bandwidth --no-peaks
 			--ring-size --interval --max-functions

@@ -39,6 +39,7 @@ static const struct option long_options[] = {
 	{"sort", required_argument, NULL, OPT_SORT},
 	{"process", required_argument, NULL, OPT_PROCESS},
 	{"table", required_argument, NULL, OPT_TABLE},
+	{"template", required_argument, NULL, OPT_TEMPLATE},
 	{"no-header", no_argument, NULL, OPT_NO_HEADER},
 	{"capture", required_argument, NULL, OPT_CAPTURE},
 	{"max-size", required_argument, NULL, OPT_MAX_SIZE},
@@ -138,6 +139,9 @@ static int take_option(struct options *options, int option, char *value)
 		return EXIT_OK;
 	case OPT_TABLE:
 		options->table = value;
+		return EXIT_OK;
+	case OPT_TEMPLATE:
+		options->template = value;
 		return EXIT_OK;
 	case OPT_NO_HEADER:
 		options->no_header = true;
