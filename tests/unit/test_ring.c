@@ -477,3 +477,71 @@ Test(ring, short_lived_processes_leave_nothing)
 	cr_assert_eq(capture_writer__free(ring), 0);
 	stream_clear(&s);
 }
+
+/* --- damage --- */
+
+static void damage(char *bytes, size_t size)
+{
+	for (int hits = 1 + rand() % 8; hits; hits--) {
+		size_t at = (size_t)rand() % size;
+
+		switch (rand() % 3) {
+		case 0:
+			bytes[at] = (char)rand();
+			break;
+		case 1:
+			bytes[at] ^= (char)(1 << rand() % 8);
+			break;
+		case 2:
+			memset(bytes + at - at % 4, rand() % 2 ? 0xff : 0, 4);
+			break;
+		}
+	}
+}
+
+static int add_event(void *ctx, const struct event *event)
+{
+	return aggregate__add(ctx, event);
+}
+
+/* Records that contradict each other, of processes that nobody knows, from any time. */
+static void cut_damaged(const struct stream *s)
+{
+	struct part_choice choice = {.since = {true, false, (uint64_t)rand() % (2 * S)},
+				     .until = {true, false, 2 * S + (uint64_t)rand() % (2 * S)}};
+	struct part *part = part__new(&choice, 0);
+	struct aggregate *aggregate = aggregate__new();
+	size_t at = 0, skip = 0;
+	struct event event;
+
+	part__to(part, add_event, aggregate);
+	while (at < s->bytes.length) {
+		ssize_t used =
+			decode_event(s->bytes.data + at, s->bytes.length - at, &event, &skip);
+
+		if (used < 0 && used != -ENOTSUP)
+			break;
+		if (used > 0)
+			cr_assert_eq(part__event(part, &event), 0);
+		at += used > 0 ? (size_t)used : skip;
+	}
+	part__finish(part);
+	cr_assert_not_null(aggregate__finish(aggregate));
+	part__free(part);
+	aggregate__free(aggregate);
+}
+
+Test(ring, parts_of_damaged_captures)
+{
+	for (unsigned round = 0; round < 300; round++) {
+		struct random_stream r = {.with_sampling = round % 2};
+
+		srand(round);
+		random_begin(&r);
+		while (r.at < 3 * S)
+			random_go_on(&r);
+		damage(r.stream.bytes.data, r.stream.bytes.length);
+		cut_damaged(&r.stream);
+		stream_clear(&r.stream);
+	}
+}
