@@ -108,7 +108,6 @@ def test_nothing_is_written_until_asked(busy, flight, tmp_path):
     (process,) = report["processes"]
     assert process["wall_ns"] == report["capture"]["duration_ns"]
     assert cpu(process) <= process["wall_ns"] * 1.2
-    assert report["losses"]["unmatched_entries"] <= 1
     # hits are the window's: an entry and an exit a call, or one that counts both
     hits = report["overhead"]["hits"]
     assert 0.9 < hits / total(report, "sgemm_", "calls") < 2.3

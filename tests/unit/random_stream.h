@@ -74,6 +74,9 @@ static inline void random_begin(struct random_stream *r)
 		     .link = PERFX_LINK_MULTI, .ret = PERFX_RETURN_EXIT, .site = PERFX_SITE_PUSH,
 		     .cost_ps = 500000);
 	stream_allocator(s, 1, PERFX_DOMAIN_HOST, "libc", "/lib/libc.so.6");
+	stream_add(s, PERFX_KIND_VALUE_NAME, struct perfx_value_name, STRINGS("loss"), .value = 1);
+	stream_add(s, PERFX_KIND_VALUE_NAME, struct perfx_value_name, STRINGS("tokens"),
+		   .value = 2);
 	r->processes[1] = (struct random_process){.lives = true, .pid = 1001};
 	r->processes_count = 2;
 	stream_process(s, 1, 1001, "worker1", "worker1");
@@ -211,6 +214,20 @@ static inline void random_segment(struct random_stream *r)
 	stream_plain(s, PERFX_KIND_SEGMENT, struct perfx_segment, .time_ns = STREAM_START + r->at);
 }
 
+/* Set, or added to; whole numbers, whose sums are exact. */
+static inline void random_value(struct random_stream *r, uint32_t process)
+{
+	double number = rand() % 100;
+	struct perfx_value record = {.time_ns = STREAM_START + r->at,
+				     .process = process,
+				     .tid = r->processes[process].pid,
+				     .value = 1 + (uint32_t)rand() % 2,
+				     .flags = rand() % 8 ? PERFX_VALUE_ADDED : 0};
+
+	memcpy(&record.number_bits, &number, sizeof(number));
+	stream_put(&r->stream, PACK(&r->stream.buffer, PERFX_KIND_VALUE, record));
+}
+
 static inline void random_event(struct random_stream *r)
 {
 	uint32_t process = 1 + (uint32_t)rand() % (r->processes_count - 1);
@@ -232,7 +249,10 @@ static inline void random_event(struct random_stream *r)
 	case 3 ... 10:
 		random_resize(r, process);
 		return;
-	case 11 ... 100:
+	case 11 ... 20:
+		random_value(r, process);
+		return;
+	case 21 ... 100:
 		random_block(r, process);
 		return;
 	default:

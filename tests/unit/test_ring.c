@@ -174,6 +174,21 @@ static void check_sums(const char *path, const struct stream *s, uint64_t since_
 	aggregate__free(aggregate);
 }
 
+/* What is added goes on from what was there. */
+static void check_values(const struct profile_process *part, const struct profile_process *whole)
+{
+	for (size_t i = 0; i < part->values_count; i++) {
+		const struct profile_value *value = &part->values[i], *same = NULL;
+
+		for (size_t k = 0; k < whole->values_count; k++)
+			if (whole->values[k].id == value->id)
+				same = &whole->values[k];
+		cr_assert_not_null(same);
+		cr_assert_eq(value->value, same->value);
+		cr_assert_leq(value->samples_count, same->samples_count);
+	}
+}
+
 /* What lives at the end does so in the recording, whenever it was allocated. */
 static void check_living(const char *path, const char *whole_path)
 {
@@ -188,6 +203,7 @@ static void check_living(const char *path, const char *whole_path)
 		cr_assert_not_null(same);
 		cr_assert_str_eq(process->comm, same->comm);
 		cr_assert_eq(process->memory_count, same->memory_count);
+		check_values(process, same);
 		if (!process->exited && process->memory_count)
 			check_memory(process->memory, same->memory);
 	}
@@ -460,4 +476,72 @@ Test(ring, short_lived_processes_leave_nothing)
 	ring_dump__free(dump);
 	cr_assert_eq(capture_writer__free(ring), 0);
 	stream_clear(&s);
+}
+
+/* --- damage --- */
+
+static void damage(char *bytes, size_t size)
+{
+	for (int hits = 1 + rand() % 8; hits; hits--) {
+		size_t at = (size_t)rand() % size;
+
+		switch (rand() % 3) {
+		case 0:
+			bytes[at] = (char)rand();
+			break;
+		case 1:
+			bytes[at] ^= (char)(1 << rand() % 8);
+			break;
+		case 2:
+			memset(bytes + at - at % 4, rand() % 2 ? 0xff : 0, 4);
+			break;
+		}
+	}
+}
+
+static int add_event(void *ctx, const struct event *event)
+{
+	return aggregate__add(ctx, event);
+}
+
+/* Records that contradict each other, of processes that nobody knows, from any time. */
+static void cut_damaged(const struct stream *s)
+{
+	struct part_choice choice = {.since = {true, false, (uint64_t)rand() % (2 * S)},
+				     .until = {true, false, 2 * S + (uint64_t)rand() % (2 * S)}};
+	struct part *part = part__new(&choice, 0);
+	struct aggregate *aggregate = aggregate__new();
+	size_t at = 0, skip = 0;
+	struct event event;
+
+	part__to(part, add_event, aggregate);
+	while (at < s->bytes.length) {
+		ssize_t used =
+			decode_event(s->bytes.data + at, s->bytes.length - at, &event, &skip);
+
+		if (used < 0 && used != -ENOTSUP)
+			break;
+		if (used > 0)
+			cr_assert_eq(part__event(part, &event), 0);
+		at += used > 0 ? (size_t)used : skip;
+	}
+	part__finish(part);
+	cr_assert_not_null(aggregate__finish(aggregate));
+	part__free(part);
+	aggregate__free(aggregate);
+}
+
+Test(ring, parts_of_damaged_captures)
+{
+	for (unsigned round = 0; round < 300; round++) {
+		struct random_stream r = {.with_sampling = round % 2};
+
+		srand(round);
+		random_begin(&r);
+		while (r.at < 3 * S)
+			random_go_on(&r);
+		damage(r.stream.bytes.data, r.stream.bytes.length);
+		cut_damaged(&r.stream);
+		stream_clear(&r.stream);
+	}
 }

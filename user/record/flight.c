@@ -127,7 +127,7 @@ static int ask(struct recorder *recorder, const char *why, const struct ending *
 
 static int ask_now(struct recorder *recorder, const char *why)
 {
-	struct ending ending = {.spans_count = reader__spans_count(recorder->reader)};
+	struct ending ending = {.goes_on = true};
 
 	if (recorder->frames)
 		frames__emit(recorder->frames);

@@ -305,8 +305,9 @@ static void send_levels(struct totals *totals, struct sink *closing, const struc
 		totals->entries_count - tracer__counter(totals->tracer, PERFX_COUNTER_REPEATS);
 	uint64_t ended = ending->spans_count + totals->losses[PERFX_LOSS_RING_DROPS];
 
-	send_loss(closing, &totals->buffer, PERFX_LOSS_UNMATCHED_ENTRIES,
-		  begun > ended ? begun - ended : 0);
+	if (!ending->goes_on)
+		send_loss(closing, &totals->buffer, PERFX_LOSS_UNMATCHED_ENTRIES,
+			  begun > ended ? begun - ended : 0);
 	send_loss(closing, &totals->buffer, PERFX_LOSS_DETACHED_PROBES,
 		  probes__detached_count(totals->probes));
 }

@@ -17,6 +17,9 @@ struct ending {
 	uint64_t end_ns;
 	uint64_t spans_count; /* taken from the ring */
 	bool killed, exited, interrupted;
+	/* The program goes on, and so do calls while they are counted: how many are running is not
+	 * known. */
+	bool goes_on;
 };
 
 struct totals;
