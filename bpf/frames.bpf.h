@@ -95,7 +95,8 @@ static __always_inline bool lost_its_exits(const struct frame *f)
 {
 	struct perfx_probe *probe = probe_of(f->entry & FRAME_PROBE);
 
-	return probe && probe->kind == PERFX_PROBE_COUNT;
+	return probe &&
+	       (probe->kind == PERFX_PROBE_COUNT || (probe->flags & PERFX_PROBE_F_BY_CHOICE));
 }
 
 /* A duration without the probes in it: those of calls inside, and its own. */
