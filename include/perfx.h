@@ -97,8 +97,9 @@
  *	c3               ret
  * The kernel (6.18 and later) turns a probe on a 5-byte nop into a call, which is safe only where
  * nothing lives below the stack pointer: at the entry of a function, and not where the mark was
- * written; so the function is never inlined. An earlier kernel would single-step it: there the nop
- * behind it is the place for a probe, which sees the same registers. On arm64: nop, ret.
+ * written; so the function is never inlined. An earlier kernel would single-step it, and 6.18 gives
+ * that call to forked children without what it calls, so that they die: there the nop behind it is
+ * the place for a probe, which sees the same registers. On arm64: nop, ret.
  *
  * Each has a USDT note (.note.stapsdt, provider "perfx", name "X") whose location is the first
  * byte, so that bpftrace, perf, gdb and SystemTap find it too: bpftrace -e 'usdt:./a:perfx:mark

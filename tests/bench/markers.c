@@ -2,17 +2,28 @@
 /*
  * What a marker costs: prints "NAME NANOSECONDS" for each, of one round of a loop that has nothing
  * else in it. The first is the empty loop. Beside them a USDT probe as <sys/sdt.h> leaves it, and
- * NVTX's range where its header was there.
+ * NVTX's range where its header was there. `markers wait` says its pid and waits for a line first,
+ * so that somebody may attach.
  */
 #include <perfx.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #if defined(NVTX)
 #include <nvtx3/nvToolsExt.h>
 #endif
 
-enum { CALLS = 2000000 };
+static int calls = 2000000;
+
+/* A probe of provider "bench" as <sys/sdt.h> (SystemTap) writes it: its first bytes are a nop. */
+#define USDT(probe)                                                          \
+	"990: nop\n"                                                         \
+	".pushsection .note.stapsdt,\"\",%note\n"                            \
+	".balign 4\n .4byte 992f-991f, 994f-993f, 3\n"                       \
+	"991: .asciz \"stapsdt\"\n 992: .balign 4\n"                         \
+	"993: .8byte 990b, 0, 0\n .asciz \"bench\"\n .asciz \"" probe "\"\n" \
+	" .asciz \"\"\n 994: .balign 4\n .popsection\n"
 
 static double now_ns(void)
 {
@@ -25,17 +36,17 @@ static double now_ns(void)
 #define MEASURE(name, ...)                                             \
 	do {                                                           \
 		double start = now_ns();                               \
-		for (int i = 0; i < CALLS; i++) {                      \
+		for (int i = 0; i < calls; i++) {                      \
 			__asm__ __volatile__("" : : "r"(i));           \
 			__VA_ARGS__;                                   \
 		}                                                      \
-		printf("%s %.3f\n", name, (now_ns() - start) / CALLS); \
+		printf("%s %.3f\n", name, (now_ns() - start) / calls); \
 	} while (0)
 
 static void measure(void)
 {
 	MEASURE("loop", (void)0);
-	MEASURE("usdt", __asm__ __volatile__("nop"));
+	MEASURE("usdt", __asm__ __volatile__(USDT("plain")));
 	MEASURE("flops", perfx_flops((uint64_t)i));
 	MEASURE("mark", perfx_mark("m"));
 	MEASURE("counter", perfx_counter("c", i));
@@ -46,8 +57,16 @@ static void measure(void)
 #endif
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	(void)argv;
+	if (argc > 1) {
+		calls = 100000; /* each takes a trap */
+		printf("ready %d\n", (int)getpid());
+		fflush(stdout);
+		if (getchar() == EOF)
+			return 1;
+	}
 	measure();
 	return 0;
 }

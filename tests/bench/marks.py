@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a mark costs that nobody traces: in C beside a USDT probe and NVTX's range, and in Python."""
+"""What a mark costs that nobody traces, in C beside a USDT probe and NVTX's range, and in Python; and
+traced, beside a USDT probe that is counted by perfx-trace and by bpftrace."""
 import os
 import subprocess
 
+import tracers
 from output import median, progress, say, spread, table
 
 NAMES = {"usdt": "USDT probe: a nop", "flops": "perfx_flops", "mark": "perfx_mark",
          "counter": "perfx_counter", "scope": "PERFX_SCOPE", "start-end": "perfx_range_start + end",
          "nvtx": "nvtxRangePush + Pop", "track": "Python: @perfx.track",
          "python-scope": "Python: with perfx.scope"}
+
+TRACED = [("mark", "perfx_mark"), ("counter", "perfx_counter"), ("scope", "PERFX_SCOPE (two markers)"),
+          ("start-end", "perfx_range_start + end"), ("flops", "perfx_flops"),
+          ("usdt", "USDT probe, --usdt bench:plain")]
+PEER = [("usdt", "USDT probe, bpftrace: count()"), ("mark", "perfx_mark, bpftrace: count()")]
 
 PYTHON = """
 import sys, timeit
@@ -37,7 +44,55 @@ class Marks:
         yield ["env", f"PERFX_LIBRARY={library}", "/usr/bin/python3", "-B", "-c",
                PYTHON.format(source=self.options.source)]
 
+    def traced(self, attach):
+        """What each takes in the program while somebody looks."""
+        path = os.path.abspath(os.path.join(self.options.build, "bench", "markers"))
+        program = subprocess.Popen([path, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            pid = int(program.stdout.readline().split()[1])
+            tracer = attach(pid, path)
+            out, _ = program.communicate("go\n", timeout=120)
+            tracer.stop()
+        finally:
+            program.kill()
+        figures = {name: float(ns) for name, ns in map(str.split, out.splitlines())}
+        return {name: ns - figures["loop"] for name, ns in figures.items()}
+
+    def by_perfx(self, pid, _path):
+        return tracers.Perfx(self.options.build, pid, "--usdt", "bench:plain", "--no-calibrate",
+                             "--memory", "off", "--ring-size", "64M")
+
+    @staticmethod
+    def by_bpftrace(pid, path):
+        script = " ".join(f"usdt:{path}:{probe} {{ @[\"{probe}\"] = count(); }}"
+                          for probe in ("bench:plain", "perfx:mark"))
+        return tracers.Patched([tracers.find("bpftrace"), "-p", str(pid), "-e", script], pid, path)
+
+    def run_traced(self):
+        say(f"marks: what one costs traced, ns, {self.options.rounds} rounds, without the loop")
+        ways = {"perfx-trace": self.by_perfx}
+        if tracers.find("bpftrace"):
+            ways["bpftrace"] = self.by_bpftrace
+        else:
+            say("  no bpftrace here")
+        found = {way: {} for way in ways}
+        for _ in range(self.options.rounds):
+            for way, attach in ways.items():
+                progress(f"marks, {way}")
+                for name, ns in self.traced(attach).items():
+                    found[way].setdefault(name, []).append(ns)
+        progress("")
+        rows = [[label, *spread(found["perfx-trace"].get(name))] for name, label in TRACED]
+        rows += [[label, *spread(found["bpftrace"].get(name))] for name, label in PEER
+                 if "bpftrace" in found]
+        table(["", "median", "min", "max"], rows)
+        say()
+        return found
+
     def run(self):
+        return {"untraced": self.run_untraced(), "traced": self.run_traced()}
+
+    def run_untraced(self):
         say(f"marks: what one costs untraced, ns, {self.options.rounds} rounds, without the loop")
         found = {}
         for _ in range(self.options.rounds):

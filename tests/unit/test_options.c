@@ -329,3 +329,21 @@ Test(options, python_functions_of_what_is_run)
 	cr_assert_not(options.python_functions);
 	options_clear(&options);
 }
+
+Test(options, waiting, .init = cr_redirect_stderr)
+{
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(parse(&options, words, "-p|1"), EXIT_OK);
+	cr_expect_not(options.wait);
+	options_clear(&options);
+	cr_assert_eq(parse(&options, words, "record|-p|1|--wait|-o|x.perfx"), EXIT_OK);
+	cr_expect(options.wait);
+	options_clear(&options);
+	cr_assert_eq(parse(&options, words, "run|--wait|--|true"), EXIT_OK);
+	cr_expect(options.wait);
+	options_clear(&options);
+	cr_expect_eq(parse(&options, words, "report|a|--wait"), EXIT_USAGE);
+	options_clear(&options);
+}
