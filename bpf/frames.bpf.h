@@ -42,7 +42,8 @@ static __always_inline bool lost_its_exits(const struct frame *f)
 {
 	struct perfx_probe *probe = probe_of(f->entry & FRAME_PROBE);
 
-	return probe && probe->kind == PERFX_PROBE_COUNT;
+	return probe &&
+	       (probe->kind == PERFX_PROBE_COUNT || (probe->flags & PERFX_PROBE_F_BY_CHOICE));
 }
 
 /* A duration without the probes in it: those of calls inside, and its own. */
@@ -339,41 +340,6 @@ static __always_inline void make_way(struct thread *t, __u64 slot)
 	} else if (t->ranges || is_stale(frame_at(t, t->depth - 1), slot)) {
 		drop_stale(t, slot);
 	}
-}
-
-/* The context of a call of `function` from the innermost frame; where there is none, from `owner`
- * (0: from nobody), on whichever thread that was called. */
-static __always_inline __u32 context_from(struct thread *t, __u32 function, __u32 owner)
-{
-	__u32 *last_function = &t->root_function, *last_context = &t->root_context;
-	__u32 parent = 0;
-
-	if (t->depth) {
-		struct frame *caller = frame_at(t, t->depth - 1);
-
-		parent = caller->context;
-		last_function = &caller->child_function;
-		last_context = &caller->child_context;
-	}
-	if (*last_function != function) {
-		if (owner && !t->depth)
-			parent = context_below(0, owner, t->process);
-		*last_context = context_below(parent, function, t->process);
-		*last_function = function;
-	}
-	return *last_context;
-}
-
-static __always_inline __u32 context_of_call(struct thread *t, __u32 function)
-{
-	return context_from(t, function, 0);
-}
-
-/* The same of the operation that is run just now, or of the function that runs it. */
-static __always_inline __u32 context_of_run(struct thread *t, __u32 operation, __u32 function)
-{
-	return operation ? context_from(t, operation, t->object.owner)
-			 : context_from(t, function, 0);
 }
 
 /* The figure of a call that begins goes to t->outcome. */

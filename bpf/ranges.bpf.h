@@ -333,7 +333,7 @@ static __always_inline __u32 id_of_mark(struct thread *t, const struct perfx_mar
 }
 
 static __always_inline void mark_begins(struct thread *t, const struct perfx_mark *mark,
-					__u32 function, __u32 index)
+					__u32 function, __u32 index, bool counted)
 {
 	__u64 slot = t->machine.slot, key = t->machine.arguments[mark->key_arg & 7];
 
@@ -349,8 +349,10 @@ static __always_inline void mark_begins(struct thread *t, const struct perfx_mar
 		t->pending = t->machine.arguments[1];
 		break;
 	case PERFX_MARK_CALL:
-		if (open_range(t, mark, function, slot, index | FRAME_PENDING) &&
-		    (mark->flags & PERFX_MARK_F_KIND))
+		if (counted)
+			tell_instant(t, function);
+		else if (open_range(t, mark, function, slot, index | FRAME_PENDING) &&
+			 (mark->flags & PERFX_MARK_F_KIND))
 			await_figure(t, mark);
 		break;
 	case PERFX_MARK_OPEN:
@@ -487,7 +489,7 @@ static __always_inline void mark_entered(struct pt_regs *ctx, const struct perfx
 	} else if (opens || tells(mark->action)) {
 		id = mark->text ? id_of_mark(t, mark, probe->function) : probe->function;
 		if (id && opens)
-			mark_begins(t, mark, id, index);
+			mark_begins(t, mark, id, index, probe->flags & PERFX_PROBE_F_BY_CHOICE);
 		else if (id)
 			mark_tells(t, mark, id, PT_REGS_FP(ctx));
 	} else {

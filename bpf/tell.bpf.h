@@ -93,6 +93,41 @@ static __noinline __u32 context_below(__u32 parent, __u32 function, __u32 proces
 	return context_id(&key, PERFX_MAX_CONTEXTS);
 }
 
+/* The context of a call of `function` from the innermost frame; where there is none, from `owner`
+ * (0: from nobody), on whichever thread that was called. */
+static __always_inline __u32 context_from(struct thread *t, __u32 function, __u32 owner)
+{
+	__u32 *last_function = &t->root_function, *last_context = &t->root_context;
+	__u32 parent = 0;
+
+	if (t->depth) {
+		struct frame *caller = frame_at(t, t->depth - 1);
+
+		parent = caller->context;
+		last_function = &caller->child_function;
+		last_context = &caller->child_context;
+	}
+	if (*last_function != function) {
+		if (owner && !t->depth)
+			parent = context_below(0, owner, t->process);
+		*last_context = context_below(parent, function, t->process);
+		*last_function = function;
+	}
+	return *last_context;
+}
+
+static __always_inline __u32 context_of_call(struct thread *t, __u32 function)
+{
+	return context_from(t, function, 0);
+}
+
+/* The same of the operation that is run just now, or of the function that runs it. */
+static __always_inline __u32 context_of_run(struct thread *t, __u32 operation, __u32 function)
+{
+	return operation ? context_from(t, operation, t->object.owner)
+			 : context_from(t, function, 0);
+}
+
 static __always_inline void book_moved(struct perfx_context_node *node,
 				       const struct outcome *outcome)
 {

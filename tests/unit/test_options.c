@@ -186,6 +186,8 @@ Test(options, wrong_ones, .init = cr_redirect_stderr)
 		"-p|1|-F|",
 		"-p|1|--cmdline|some",
 		"-p|1|--user",
+		"-p|1|--python-level|1",
+		"run|--python-level|2|--|true",
 		"-p|1|-o|",
 		"-p|1|-a",
 		"-a|operand",
@@ -312,6 +314,19 @@ Test(options, counters)
 	cr_expect_str_eq(options.counters_names, "flops,page-faults");
 	options_clear(&options);
 	cr_expect_eq(parse(&options, words, "-p|1|--counters|joules"), EXIT_USAGE);
+	options_clear(&options);
+}
+
+Test(options, python_functions_of_what_is_run)
+{
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(parse(&options, words, "run|--python-level|1|--|python3|train.py"), EXIT_OK);
+	cr_assert(options.python_functions);
+	options_clear(&options);
+	cr_assert_eq(parse(&options, words, "-p|1|--python-level|0"), EXIT_OK);
+	cr_assert_not(options.python_functions);
 	options_clear(&options);
 }
 

@@ -30,8 +30,7 @@ static bool has_stepped_exits(const struct plan_function *function)
 /* Its exits have links of their own. */
 static bool has_own_exits(const struct plan_function *function)
 {
-	/* a range that is only counted is none */
-	return function->by_default && !function->is_mark && function->ret == PERFX_RETURN_EXIT &&
+	return function->by_default && function->ret == PERFX_RETURN_EXIT &&
 	       has_stepped_exits(function);
 }
 
@@ -43,7 +42,7 @@ void probes_decide_own_entry(struct probes *probes, size_t index)
 	/* what was placed before stays as it was */
 	if (placed->entry || !function->by_default ||
 	    !(function->often || function->ret == PERFX_RETURN_NONE || has_own_exits(function)) ||
-	    probes->own_entries_count == OWN_ENTRIES_MAX)
+	    (probes->own_entries_count >= OWN_ENTRIES_MAX && !function->is_mark))
 		return;
 	placed->own_entry = true;
 	probes->own_entries_count++;

@@ -216,7 +216,11 @@ void probes_only_count(struct probes *probes, size_t index, const char *why)
 
 	function->ret = PERFX_RETURN_NONE;
 	function->ret_why = why;
-	tracer__probe(probes->tracer, placed->entry)->kind = PERFX_PROBE_COUNT;
+	/* what names the call still does: the name is counted */
+	if (function->is_mark && function->mark.action == PERFX_MARK_CALL)
+		tracer__probe(probes->tracer, placed->entry)->flags |= PERFX_PROBE_F_BY_CHOICE;
+	else
+		tracer__probe(probes->tracer, placed->entry)->kind = PERFX_PROBE_COUNT;
 	for (size_t i = 0; i < placed->exits_count; i++)
 		tracer__probe(probes->tracer, placed->first_exit + (uint32_t)i)->kind =
 			PERFX_PROBE_INVALID;

@@ -10,7 +10,8 @@ import pytest
 from conftest import functions, total
 from trainers import Trainer, attached
 
-QUICK = ["--no-calibrate", "--memory", "off"]
+# Asked for, so that small operations are not left alone when the machine is busy.
+QUICK = ["--no-calibrate", "--memory", "off", "--host-level", "2"]
 # Forward, for the weights, and for the inputs of the second layer; batch 32, 128, 64 and 10 wide.
 STEP = 2 * (2 * 32 * 128 * 64 + 3 * 32 * 64 * 10)
 EAGER = 2 * 20 * 30 * 40
@@ -119,3 +120,17 @@ def test_fused_products_are_not_guessed(trainer):
     _, process = traced(trainer, "fit 6")
     assert process["compute"]["figures"]["opaque"] == 12
     assert process["compute"]["flops"] == 6 * 2 * (32 * 128 * 64 + 2 * 32 * 64 * 10)
+
+
+def test_small_operations_may_be_left_alone(trainer):
+    """By default they cost what the budget allows; calls of functions are counted all the same."""
+    tracer, _ = attached(trainer.pid, "--memory", "off")
+    try:
+        trainer.command("run 1500")
+        report = tracer.stop()
+    finally:
+        tracer.kill()
+    (process,) = [p for p in report["processes"] if p["pid"] == trainer.pid]
+    assert of_function(process, "train_step") == (1500, 1)
+    assert not any(f["unwound"] for f in process["functions"])
+    assert report["losses"]["unmatched_returns"] == 0
