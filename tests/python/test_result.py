@@ -136,8 +136,15 @@ def tracer(tmp_path, monkeypatch):
     return make
 
 
-TRACES = "trap 'cat {}; exit 0' INT\necho 'perfx-trace: tracing it: 3 probes' >&2\n" \
-         "while :; do sleep 0.02; done"
+# In Python: bash cannot trap a signal that was ignored when it began, as in a background job.
+TRACES = """exec /usr/bin/python3 -c "
+import signal, sys
+signal.signal(signal.SIGINT, lambda *_: sys.exit(print(open('{}').read()) or 0))
+print('perfx-trace: tracing it: 3 probes', file=sys.stderr, flush=True)
+while True:
+    signal.pause()
+"
+"""
 
 
 def test_profile(tracer, tmp_path, heard):
