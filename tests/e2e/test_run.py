@@ -51,6 +51,16 @@ def test_status_is_passed_on(argv, status, tmp_path):
     assert len(report["processes"]) == 1
 
 
+@pytest.mark.parametrize("how", ["auto", "probe"])
+@pytest.mark.parametrize("name", ["early", "early-static"])
+def test_where_a_program_begins(name, how, tmp_path):
+    """_start has no return address: what a return probe takes for it is argc."""
+    result, report = traced(tmp_path, WORKLOADS / name, "7", options=["-F", "early*:_start", "--return",
+                                                                      how])
+    assert result.returncode == 7, result.stderr
+    assert total(report, "_start", "calls") == 1
+
+
 @pytest.mark.parametrize("kind, status, word", [
     ("missing", 127, "not found"), ("plain", 126, "cannot be executed"),
     ("directory", 126, "cannot be executed"),

@@ -100,6 +100,7 @@ int plan_site(struct plan *plan, struct image *image, struct plan_function *func
 	const char *origin;
 	int err;
 
+	function->is_entry_point = function->vaddr && function->vaddr == image__entry_point(image);
 	if (runs_thunks(function->symbol))
 		return site_of_runner(image, &options, function);
 	if (figures__find(plan->options.figures, plan->modules[function->module].base,

@@ -82,6 +82,7 @@ struct plan_function {
 	/* Works for what that executor runs: of use by default only where the thunks cannot be
 	 * read. */
 	bool is_worker;
+	bool is_entry_point; /* of its file: it has no return address */
 	/* A place in a function, where perfx_flops() was written. It has a function of its own. */
 	bool is_hint;
 	/* An allocator's function. What is traced besides has a function of its own at the same

@@ -69,7 +69,10 @@ static void choose_return(const struct plan *plan, const char *base, struct plan
 	bool exits_known = function->site.exits_state == EXITS_KNOWN;
 
 	function->c_alone = false;
-	if (plan->options.return_mode == RETURN_PROBE) {
+	if (function->is_entry_point) {
+		function->ret = PERFX_RETURN_NONE;
+		function->ret_why = "the program begins there: it returns to nobody";
+	} else if (plan->options.return_mode == RETURN_PROBE) {
 		function->ret = PERFX_RETURN_PROBE;
 		function->ret_why = "asked for by --return probe";
 	} else if (plan->options.return_mode == RETURN_AUTO &&

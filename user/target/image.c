@@ -89,6 +89,11 @@ struct image *image__open(int fd, const char *path, const char *root)
 	return image;
 }
 
+uint64_t image__entry_point(const struct image *image)
+{
+	return image->file.ehdr.e_entry;
+}
+
 void image__free(struct image *image)
 {
 	if (!image)

@@ -50,6 +50,10 @@ void image__free(struct image *image);
 int image__each_function(struct image *image, int (*fn)(const struct symbol *symbol, void *ctx),
 			 void *ctx);
 
+/* Where the kernel, or the dynamic linker, jumps to: nobody calls it, and where a return address
+ * would lie is argc. 0: nowhere. */
+uint64_t image__entry_point(const struct image *image);
+
 /* Is it a function that other files may call by that name (.dynsym)? Quick, however big the file.
  */
 bool image__exports(const struct image *image, const char *name);
