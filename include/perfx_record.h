@@ -61,6 +61,9 @@ enum perfx_kind {
 	PERFX_KIND_METERED = 53,
 	PERFX_KIND_METERED_PROCESS = 54,
 	PERFX_KIND_VALUE_BOOK = 55,
+	/* made by the reader: what a part of a recording is */
+	PERFX_KIND_SEGMENT = 60,
+	PERFX_KIND_PART = 61,
 };
 
 struct perfx_record {
@@ -136,7 +139,8 @@ struct perfx_span {
  * A value of the program's own (perfx_counter, perfx_counter_add): what it is from now on, or what
  * is added to it.
  */
-#define PERFX_VALUE_ADDED 0x1 /* otherwise set */
+#define PERFX_VALUE_ADDED  0x1 /* otherwise set */
+#define PERFX_VALUE_BEFORE 0x2 /* what it was when the capture begins: none of its samples */
 
 struct perfx_value {
 	struct perfx_record hdr;
@@ -177,6 +181,8 @@ enum perfx_domain {
 #define PERFX_ALLOCATION_RESIZED 0x4
 /* The block may be known already, at another size (tracemalloc's Track): not a lost free. */
 #define PERFX_ALLOCATION_REPLACES 0x8
+/* Lives since before the capture begins: held from its start on, but none of its allocations. */
+#define PERFX_ALLOCATION_BEFORE 0x10
 
 struct perfx_allocation {
 	struct perfx_record hdr;
@@ -510,7 +516,7 @@ struct perfx_metered {
 };
 
 /* What all threads of a process did meanwhile, from when they were found: those of a thread that
- * began while tracing lack its first moment. */
+ * began while tracing lack its first moment. threads_count: so far, the rest adds up. */
 struct perfx_metered_process {
 	struct perfx_record hdr;
 	__u32 process;
@@ -551,6 +557,10 @@ struct perfx_value_book {
 	__u64 unsummed_count;
 	__u64 last_bits, last_ns; /* of what was set; last_ns 0: nothing */
 };
+/* Of what was lost before the capture begins nothing is known but that it was. */
+#define PERFX_BEFORE_LOST_ALLOCS 0x1
+#define PERFX_BEFORE_LOST_FREES	 0x2
+#define PERFX_BEFORE_BLIND	 0x4 /* blocks were freed unseen: what lives is not known */
 
 /* Records of the memory ring that found no room: exact sums. Live bytes and peak are bounds then.
  */
@@ -558,7 +568,8 @@ struct perfx_memory_book {
 	struct perfx_record hdr;
 	__u32 process;
 	__u8 domain;
-	__u8 pad[3];
+	__u8 before; /* PERFX_BEFORE_: what happened before the capture begins */
+	__u8 pad[2];
 	__u64 allocs_count, allocated_bytes;
 	__u64 frees_count;
 };
@@ -615,6 +626,30 @@ struct perfx_loss {
 	__u64 count;
 };
 
+/*
+ * All sums since the one before (BOOK, HITS, LOSS, METERED, METERED_PROCESS, MEMORY_BOOK) have
+ * come, of calls and allocations up to here: of a part of a recording they can be told. The calls
+ * still running at the end, and probes that were detached, are in no segment: these are not sums.
+ */
+struct perfx_segment {
+	struct perfx_record hdr;
+	__u64 time_ns;
+};
+
+/* The capture is a part of a recording. strings: why it was taken ("SIGUSR1"; "" the user's choice)
+ */
+#define PERFX_PART_FLIGHT 0x1 /* by a flight recorder: --ring */
+#define PERFX_PART_VIEW	  0x2 /* of a capture: --since, --until */
+#define PERFX_PART_FULL	  0x4 /* shorter than asked for: memory was full */
+
+struct perfx_part {
+	struct perfx_record hdr;
+	__u64 recording_ns;   /* when the recording began */
+	__u64 left_out_count; /* calls known only as sums of a time that the part cuts */
+	__u32 flags;	      /* PERFX_PART_ */
+	__u32 pad;
+};
+
 #define PERFX_END_TARGET_KILLED 0x1 /* by a signal, or gone before anything was attached */
 #define PERFX_END_TARGET_EXITED 0x2
 #define PERFX_END_INTERRUPTED	0x4 /* first Ctrl-C */
@@ -669,6 +704,8 @@ PERFX_ASSERT_SIZE(perfx_work, 40);
 PERFX_ASSERT_SIZE(perfx_hits, 24);
 PERFX_ASSERT_SIZE(perfx_loss, 24);
 PERFX_ASSERT_SIZE(perfx_end, 56);
+PERFX_ASSERT_SIZE(perfx_segment, 16);
+PERFX_ASSERT_SIZE(perfx_part, 32);
 #undef PERFX_ASSERT_SIZE
 #endif
 

@@ -10,7 +10,11 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W "$(ps -eo pid=,comm= | awk '{print $1; print $2}')" -- "$cur")
 		return
 		;;
-	-o | --output | --capture)
+	--trigger)
+		mapfile -t COMPREPLY < <(compgen -W "'step>2x' 'step>250ms'" -- "$cur")
+		return
+		;;
+	-o | --output | --capture | --template)
 		_filedir
 		return
 		;;
@@ -66,7 +70,7 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W 'functions callers threads steps memory hotspots findings processes' -- "$cur")
 		return
 		;;
-	-F | --functions | -d | --duration | --top | --process | --ring-size | --interval | --max-functions | --peak-flops | --peak-bandwidth | --max-size | --fail-on | --usdt | --step-range | --steps)
+	-F | --functions | -d | --duration | --top | --process | --ring-size | --interval | --max-functions | --peak-flops | --peak-bandwidth | --max-size | --fail-on | --usdt | --step-range | --steps | --ring | --since | --until)
 		return
 		;;
 	esac
@@ -85,8 +89,8 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W '
 			-p --pid -a --all -F --functions --memory --no-children --user
 			--flops --flops-rules --counters --host-level --python-level --usdt --step-range --steps --wait
-			-d --duration -o --output -f --format --capture --max-size --top --cmdline
-			--sort --process --table --no-header --fail-on
+			-d --duration -o --output -f --format --capture --max-size --ring --trigger --since --until --top --cmdline
+			--sort --process --table --template --no-header --fail-on --wait
 			--link --return --probe-site --compensate --no-calibrate
 			--peak-flops --peak-bandwidth --no-peaks
 			--ring-size --interval --max-functions

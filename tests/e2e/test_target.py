@@ -128,6 +128,27 @@ def test_children_that_exist_already(follow, tracer):
     assert total(report, "outer", "calls", child) == (1000 if follow else 0)
 
 
+@pytest.mark.parametrize("stranger_ends", [True, False])
+def test_a_file_that_others_map(stranger_ends, program, tracer):
+    """It gets links by process. What a child calls before it has its own is not seen, which is said;
+    nothing is counted twice, also when the file is nobody else's any more."""
+    stranger = program(WORKLOADS / "fork")
+    p = program(WORKLOADS / "fork")
+    t = tracer(p.pid, *QUICK, "-F", "fork:work")
+    if stranger_ends:
+        stranger.kill()
+    p.go(2)
+    expected = p.finish()
+    report = t.stop()
+    for (name, key), calls in expected.items():
+        pid = int(key.partition("@")[2] or 0)
+        got = total(report, name, "calls", pid or None)
+        assert got == calls if pid == p.pid else got <= calls
+    (said,) = report["not_attached"]
+    assert said["name"] == "first moments of forked children"
+    assert said["count"] == len(expected) - 2
+
+
 # --- its end ---
 
 def test_target_ends_by_itself(program, tracer):

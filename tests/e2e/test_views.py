@@ -161,6 +161,43 @@ def test_what_cannot_be_selected(options, says, recorded):
     assert len(result.stderr.splitlines()) == 1 and says in result.stderr
 
 
+# --- a form of one's own ---
+
+def test_template(recorded, tmp_path):
+    """The figures are those of the JSON report, also in a report that is made live."""
+    capture, _ = recorded
+    report = json.loads(report_of(capture, "json"))
+    form = tmp_path / "form"
+    form.write_text("{{verdict}}\n{{#processes}}\n{{comm}}:{{#functions:3}} {{name}}={{calls}}{{^@last}},{{/@last}}"
+                    "{{/functions}}\n{{/processes}}\n{{capture.duration_ns:ns}}{{^capture.partial}} whole{{/capture.partial}}\n")
+    result = run("report", capture, "--template", form)
+    assert (result.returncode, result.stderr) == (0, "")
+    verdict, functions, end = result.stdout.splitlines()
+    assert verdict == report["verdict"] and end.endswith(" s whole")
+    process, = report["processes"]
+    assert functions == "exceptions: " + ", ".join(f"{f['name']}={f['calls']}" for f in process["functions"][:3])
+    out = tmp_path / "out"
+    assert run("report", capture, "--template", form, "-o", out).returncode == 0
+    assert out.read_text() == result.stdout
+
+
+def test_template_mistakes(recorded, tmp_path):
+    capture, _ = recorded
+    form = tmp_path / "form"
+    for text, options, says in (("\n{{#a}}", [], f"{form}:2: a"), ("{{a:zz}}", [], "percent"), ("x", ["-f", "md"], "-f"),
+                                ("x", ["--table", "threads"], "-f csv"), (None, [], "No such file")):
+        form.unlink(missing_ok=True)
+        if text is not None:
+            form.write_text(text)
+        result = run("report", capture, "--template", form, *options)
+        assert (result.returncode, result.stdout) == (2, "")
+        assert len(result.stderr.splitlines()) == 1 and says in result.stderr
+    # before anything is traced
+    form.write_text("{{#a}}")
+    result = run("-p", os.getpid(), "-d", "1", "--template", form)
+    assert result.returncode == 2 and "is not ended" in result.stderr and len(result.stderr.splitlines()) == 1
+
+
 # --- damage ---
 
 def test_truncated_anywhere(recorded, tmp_path):

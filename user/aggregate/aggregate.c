@@ -221,6 +221,13 @@ static int add_end(struct aggregate *a, const struct perfx_end *record)
 	return 0;
 }
 
+static int add_part(struct aggregate *a, const struct event *event)
+{
+	a->part = event->part;
+	a->part_why = pool_add(&a->strings, event->strings[0]);
+	return a->part_why ? 0 : -ENOMEM;
+}
+
 int aggregate__add(struct aggregate *a, const struct event *event)
 {
 	/* no default: the compiler finds what is missing */
@@ -291,6 +298,11 @@ int aggregate__add(struct aggregate *a, const struct event *event)
 		return add_loss(a, &event->loss);
 	case PERFX_KIND_END:
 		return add_end(a, &event->end);
+	case PERFX_KIND_PART:
+		return add_part(a, event);
+	case PERFX_KIND_SEGMENT:
+		saw_time(a, event->segment.time_ns);
+		return 0;
 	case PERFX_KIND_INVALID:
 		break;
 	}

@@ -16,7 +16,7 @@ uint32_t block_new(struct block_pool *pool)
 	if (index) {
 		pool->free_head = block_at(pool, index)->next;
 	} else {
-		if (pool->chunks.count > AGGREGATE_BLOCKS_MAX) {
+		if (pool->chunks.count > (pool->max ? pool->max : AGGREGATE_BLOCKS_MAX)) {
 			errno = ENOSPC;
 			return 0;
 		}

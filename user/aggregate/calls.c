@@ -23,6 +23,7 @@ static struct row *row_new(struct aggregate *a, uint32_t process, uint32_t funct
 	if (map64_put(&a->row_ids, (uint64_t)process << 32 | function, (uint32_t)a->rows_count))
 		goto fail;
 	a->rows[a->rows_count++] = row;
+	a->books[process]->has_rows = true;
 	return row;
 fail:
 	row__free(row);

@@ -28,12 +28,20 @@ static uint64_t end_of(const struct aggregate *a)
 	return a->has_end ? a->end.time_ns : a->last_ns;
 }
 
+/* It began before the capture did: how does not matter then. */
+static bool began_before(const struct aggregate *a, const struct book *book)
+{
+	return a->has_host && book->from_ns < a->host.start_ns;
+}
+
 /* NULL: nothing is known. */
 static const struct perfx_usage *usage_at_start(const struct aggregate *a, const struct book *book)
 {
 	const struct book *old;
 
-	if (book->origin == BOOK_FORKED && (!a->windows_count || book->from_ns >= start_of(a)))
+	if (began_before(a, book))
+		return book->has_usage ? &book->first : NULL;
+	if (book->origin == BOOK_FORKED)
 		return &nothing_used;
 	if (book->origin == BOOK_EXECUTED && book->old_process < a->books_count) {
 		old = a->books[book->old_process];
@@ -148,12 +156,13 @@ static void sampled_window(const struct book *book, uint64_t *from, uint64_t *to
 	}
 }
 
-static void thread_facts(const struct book *book, const struct thread *thread, uint64_t middle_ns,
-			 struct profile_thread *facts)
+/* forked: its process began in the capture, and it with it. */
+static void thread_facts(const struct book *book, bool forked, const struct thread *thread,
+			 uint64_t middle_ns, struct profile_thread *facts)
 {
 	struct thread_sample from = thread->first;
-	bool began_here = book->origin == BOOK_FORKED ||
-			  (thread->samples_count == 1 && thread->first.time_ns > middle_ns);
+	bool began_here =
+		forked || (thread->samples_count == 1 && thread->first.time_ns > middle_ns);
 
 	*facts = (struct profile_thread){
 		.tid = thread->tid,
@@ -190,8 +199,10 @@ static int by_cpu(const void *left, const void *right)
 	return a->tid < b->tid ? -1 : a->tid > b->tid;
 }
 
-static int threads_facts(const struct book *book, struct profile_process *facts)
+static int threads_facts(const struct aggregate *a, const struct book *book,
+			 struct profile_process *facts)
 {
+	bool forked = book->origin == BOOK_FORKED && !began_before(a, book);
 	uint64_t from_ns, to_ns, middle_ns;
 
 	sampled_window(book, &from_ns, &to_ns);
@@ -205,7 +216,7 @@ static int threads_facts(const struct book *book, struct profile_process *facts)
 		return -ENOMEM;
 	for (size_t i = 0; i < book->threads_count; i++) {
 		if (book->threads[i].samples_count)
-			thread_facts(book, &book->threads[i], middle_ns,
+			thread_facts(book, forked, &book->threads[i], middle_ns,
 				     &facts->threads[facts->threads_count++]);
 	}
 	qsort(facts->threads, facts->threads_count, sizeof(*facts->threads), by_cpu);
@@ -238,5 +249,5 @@ int facts_of_process(const struct aggregate *a, uint32_t process, struct profile
 	if (facts->to_ns < facts->from_ns)
 		facts->to_ns = facts->from_ns;
 	usage_facts(a, book, facts);
-	return threads_facts(book, facts);
+	return threads_facts(a, book, facts);
 }

@@ -150,6 +150,10 @@ static void fill_host(struct work *w)
 	p->calibrations_count = a->calibrations_count;
 	p->peaks = a->peaks;
 	p->peaks_count = a->peaks_count;
+	p->part = (struct profile_part){.flags = a->part.flags,
+					.recording_ns = a->part.recording_ns,
+					.left_out_count = a->part.left_out_count,
+					.why = a->part_why ? a->part_why : ""};
 	memcpy(p->meters, a->meters, sizeof(p->meters));
 	p->meters_why = a->meters_why;
 }
@@ -163,10 +167,14 @@ static int by_start(const void *left, const void *right)
 	return a->index < b->index ? -1 : a->index > b->index;
 }
 
-/* Nothing was recorded of it: the program had not said so yet. */
-static bool ended_before(const struct aggregate *a, const struct book *book)
+bool book_is_bygone(const struct aggregate *a, const struct book *book)
 {
-	return a->windows_count && book->closed && book->to_ns < a->windows[0].from_ns;
+	if (!book->closed)
+		return false;
+	/* the program had not said that it is to be recorded */
+	if (a->windows_count && book->to_ns < a->windows[0].from_ns)
+		return true;
+	return a->has_host && book->to_ns < a->host.start_ns && !book->has_rows;
 }
 
 static int fill_processes(struct work *w)
@@ -183,7 +191,7 @@ static int fill_processes(struct work *w)
 	for (uint32_t i = 0; i < a->books_count; i++) {
 		w->places[i] = MAP64_NONE;
 		if (!a->books[i] || a->books[i]->origin == BOOK_UNKNOWN ||
-		    ended_before(a, a->books[i]))
+		    book_is_bygone(a, a->books[i]))
 			continue;
 		err = facts_of_process(a, i, &p->processes[p->processes_count]);
 		p->processes[p->processes_count++].steps = steps_of_process(&a->steps, i);

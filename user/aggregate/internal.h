@@ -94,6 +94,7 @@ struct book {
 	uint32_t old_process; /* BOOK_EXECUTED: the book before */
 	uint64_t start_boot_ns, from_ns, to_ns;
 	bool closed, exited;
+	bool has_rows; /* something was seen of it */
 	int status;
 	struct perfx_exit exit;
 	const char *comm, *cmdline;
@@ -148,6 +149,8 @@ struct aggregate {
 	struct perfx_host host;
 	const char *host_strings[5];
 	struct perfx_end end;
+	struct perfx_part part;
+	const char *part_why;	    /* NULL: the capture is a whole recording */
 	uint64_t first_ns, last_ns; /* times seen in records */
 	uint64_t losses[PERFX_LOSS_KINDS];
 
@@ -276,6 +279,8 @@ struct work {
 
 /* finish.c */
 void profile_clear(struct profile *profile);
+/* Over before the capture begins, and nothing came late of it. */
+bool book_is_bygone(const struct aggregate *aggregate, const struct book *book);
 
 /* compute.c. Before the rows are filled: what each computes. 0 or -ENOMEM. */
 int compute_sum(struct work *work);

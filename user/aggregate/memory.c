@@ -12,6 +12,7 @@
  *   One that never comes back is still running: the block lives.
  * - An end without a beginning: the allocation counts, the free is in the overflow book.
  * - Temporary: only where every call is seen, between two calls under the same exact mode.
+ * - BEFORE: it has been there since before the capture begins. It is held from there on.
  */
 #include "aggregate/internal.h"
 
@@ -116,7 +117,8 @@ static int place_block(struct memory *memory, struct ledger *ledger, const struc
 	return block_insert(&memory->blocks, &ledger->blocks, index);
 }
 
-static int place(struct aggregate *a, struct ledger *ledger, struct arrival *arrival)
+static int place(struct aggregate *a, struct ledger *ledger, struct arrival *arrival,
+		 uint64_t time_ns)
 {
 	const struct perfx_allocation *r = arrival->record;
 	struct memory *memory = &a->memory;
@@ -136,7 +138,7 @@ static int place(struct aggregate *a, struct ledger *ledger, struct arrival *arr
 	}
 	if (!err)
 		hold(memory, ledger, arrival->hotspot, arrival->weight.count, arrival->weight.bytes,
-		     r->time_ns);
+		     time_ns);
 	return err;
 }
 
@@ -183,6 +185,14 @@ static void remember(struct memory_thread *thread, const struct perfx_allocation
 	thread->last_time_ns = r->time_ns;
 }
 
+/* What its account begins with: no allocation, and nothing that happens at a time. */
+static int begin_with(struct aggregate *a, struct ledger *ledger, struct arrival *arrival)
+{
+	int err = clear_place(&a->memory, ledger, arrival->record);
+
+	return err ? err : place(a, ledger, arrival, a->memory.clock.start_ns);
+}
+
 static int allocate(struct aggregate *a, struct ledger *ledger, struct memory_thread *thread,
 		    struct arrival *arrival)
 {
@@ -201,7 +211,7 @@ static int allocate(struct aggregate *a, struct ledger *ledger, struct memory_th
 	count_allocation(ledger, arrival);
 	remember(thread, r, exact_mode(domain));
 	/* frees do not come: it would be there for ever */
-	return mode->level == PERFX_MEMORY_SAMPLED_IN ? 0 : place(a, ledger, arrival);
+	return mode->level == PERFX_MEMORY_SAMPLED_IN ? 0 : place(a, ledger, arrival, r->time_ns);
 }
 
 /* False: at which rate it was sampled is not known. */
@@ -241,6 +251,10 @@ int memory_allocation(struct aggregate *a, const struct perfx_allocation *r)
 		return refuse(a);
 	if (!fits(ledger, &arrival.weight))
 		return undecoded(a);
+	if (r->flags & PERFX_ALLOCATION_BEFORE) {
+		arrival.hotspot = hotspot_get(a, ledger, r->stack, r->context, r->allocator);
+		return arrival.hotspot ? begin_with(a, ledger, &arrival) : -ENOMEM;
+	}
 	if (ledger_tick(&a->memory, ledger, r->time_ns))
 		return -ENOMEM;
 	thread = ledger_thread(ledger, r->tid);
@@ -403,5 +417,8 @@ int memory_book(struct aggregate *a, const struct perfx_memory_book *r)
 		ledger->bound |= PROFILE_MEMORY_LOST_ALLOCS;
 	if (r->frees_count)
 		ledger->bound |= PROFILE_MEMORY_LOST_FREES;
+	ledger->bound |= r->before & (PERFX_BEFORE_LOST_ALLOCS | PERFX_BEFORE_LOST_FREES);
+	if (r->before & PERFX_BEFORE_BLIND)
+		ledger->blind = true;
 	return 0;
 }

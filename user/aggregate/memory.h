@@ -65,6 +65,7 @@ struct block_pool {
 	struct chunks chunks;
 	uint32_t free_head;
 	uint32_t count; /* in use */
+	uint32_t max;	/* 0: AGGREGATE_BLOCKS_MAX */
 };
 
 struct block_table {

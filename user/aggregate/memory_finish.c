@@ -330,7 +330,8 @@ static void count_hidden(struct work *w)
 	const struct memory *memory = &w->a->memory;
 
 	for (size_t i = 0; i < memory->processes_capacity && i < w->a->books_count; i++) {
-		if (!memory->processes[i] || w->places[i] != MAP64_NONE)
+		if (!memory->processes[i] || w->places[i] != MAP64_NONE ||
+		    (w->a->books[i] && book_is_bygone(w->a, w->a->books[i])))
 			continue;
 		for (int domain = 1; domain < PERFX_DOMAINS; domain++) {
 			const struct ledger *ledger = memory->processes[i]->ledgers[domain];

@@ -48,12 +48,15 @@ int meters_context(struct aggregate *a, const struct perfx_metered *record)
 int meters_process(struct aggregate *a, const struct perfx_metered_process *record)
 {
 	struct book *book = books_get(a, record->process);
+	struct profile_metered_process *to;
 
 	if (!book)
 		return errno == ENOMEM ? -ENOMEM : undecoded(a);
-	book->metered = (struct profile_metered_process){.threads_count = record->threads_count,
-							 .enabled_ns = record->enabled_ns,
-							 .running_ns = record->running_ns};
-	memcpy(book->metered.values, record->values, sizeof(record->values));
+	to = &book->metered;
+	to->threads_count = record->threads_count;
+	to->enabled_ns = add_capped(to->enabled_ns, record->enabled_ns);
+	to->running_ns = add_capped(to->running_ns, record->running_ns);
+	for (int i = 0; i < PERFX_METERS; i++)
+		to->values[i] = add_capped(to->values[i], record->values[i]);
 	return 0;
 }

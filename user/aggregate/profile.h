@@ -170,6 +170,14 @@ struct profile_not_attached {
 
 #define PROFILE_LOSSY_SHARE 0.01
 
+/* A capture of a part of a recording. */
+struct profile_part {
+	unsigned flags;		 /* PERFX_PART_; 0: it is the whole */
+	uint64_t recording_ns;	 /* when that began */
+	uint64_t left_out_count; /* calls that are known only as sums of a time that was cut */
+	const char *why;	 /* why it was taken; "": it was wanted */
+};
+
 struct profile {
 	const char *host_name, *kernel, *boot_id, *command, *tool_version;
 	uint32_t cpus_count, memory_mib, ring_bytes;
@@ -182,6 +190,7 @@ struct profile {
 	size_t windows_count;
 	uint64_t tracer_cpu_ns, tracer_rss_anon_bytes; /* PROFILE_ABSENT when truncated */
 	unsigned partial;			       /* PROFILE_PARTIAL_ */
+	struct profile_part part;
 	uint64_t losses[PERFX_LOSS_KINDS];
 	uint64_t calls_count;	       /* over all processes */
 	uint64_t memory_records_count; /* allocations and frees that came as records */

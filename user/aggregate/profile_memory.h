@@ -79,8 +79,10 @@ struct profile_allocator {
 };
 
 /* What the figures are, when they are not exact. */
-#define PROFILE_MEMORY_LOST_ALLOCS 0x1 /* live and peak are lower bounds (≥) */
-#define PROFILE_MEMORY_LOST_FREES  0x2 /* live and peak are upper bounds (≤) */
+#define PROFILE_MEMORY_LOST_ALLOCS                                                                \
+	PERFX_BEFORE_LOST_ALLOCS			  /* live and peak are lower bounds (≥) \
+							   */
+#define PROFILE_MEMORY_LOST_FREES PERFX_BEFORE_LOST_FREES /* live and peak are upper bounds (≤) */
 
 struct profile_memory {
 	enum perfx_domain domain;

@@ -135,6 +135,10 @@ int values_value(struct aggregate *a, const struct perfx_value *record)
 
 	if (!account)
 		return errno == ENOMEM ? -ENOMEM : undecoded(a);
+	if (record->flags & PERFX_VALUE_BEFORE) {
+		set_base(account, number, record->time_ns);
+		return 0;
+	}
 	saw_time(a, record->time_ns);
 	account->samples_count++;
 	account->added_count += added;
@@ -232,8 +236,9 @@ static struct profile_process *owner_of(const struct work *w, const struct value
 	const struct values *values = &w->a->values;
 	uint32_t place = w->places[account->process];
 
-	if (place == MAP64_NONE || account->value >= values->names_capacity ||
-	    !values->names[account->value])
+	/* it may be known from before alone */
+	if (!account->samples_count || place == MAP64_NONE ||
+	    account->value >= values->names_capacity || !values->names[account->value])
 		return NULL;
 	return &w->profile->processes[place];
 }

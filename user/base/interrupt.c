@@ -32,3 +32,23 @@ bool interrupt_asked(void)
 {
 	return asked;
 }
+
+static volatile sig_atomic_t dumps;
+
+static void on_dump(int signal)
+{
+	(void)signal;
+	dumps++;
+}
+
+void interrupt_install_dumps(void)
+{
+	struct sigaction action = {.sa_handler = on_dump, .sa_flags = SA_RESTART};
+
+	sigaction(SIGUSR1, &action, NULL);
+}
+
+unsigned interrupt_dumps_asked(void)
+{
+	return (unsigned)dumps;
+}

@@ -12,4 +12,9 @@
 void interrupt_install(void);
 bool interrupt_asked(void);
 
+/* SIGUSR1 asks for a file of the flight recorder from now on. */
+void interrupt_install_dumps(void);
+/* How often it has, so far. */
+unsigned interrupt_dumps_asked(void);
+
 #endif

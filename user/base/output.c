@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -68,10 +70,15 @@ static bool is_named_file(int fd)
 
 int output_write(int fd, const void *data, size_t size)
 {
-	const char *bytes = data;
-
 	if (is_named_file(fd) && ftruncate(fd, 0))
 		return -errno;
+	return output_write_on(fd, data, size);
+}
+
+int output_write_on(int fd, const void *data, size_t size)
+{
+	const char *bytes = data;
+
 	while (size) {
 		ssize_t n = write(fd, bytes, size);
 
@@ -88,4 +95,59 @@ int output_write(int fd, const void *data, size_t size)
 int output_close(int fd)
 {
 	return close(fd) ? -errno : 0;
+}
+
+/* --- a part --- */
+
+/* What the name is now, where something has it, must be a file that may be replaced. */
+static int check_replaced(const char *path)
+{
+	struct stat st;
+
+	if (lstat(path, &st))
+		return errno == ENOENT ? 0 : -errno;
+	if (S_ISLNK(st.st_mode))
+		return -ELOOP;
+	if (S_ISDIR(st.st_mode))
+		return -EISDIR;
+	return S_ISREG(st.st_mode) ? 0 : -EINVAL;
+}
+
+int output_part_open(struct output_part *part, const char *path)
+{
+	int err = check_replaced(path);
+
+	part->fd = -1;
+	part->name = NULL;
+	if (err)
+		return err;
+	if (asprintf(&part->name, "%s.part", path) < 0)
+		return -ENOMEM;
+	/* of a tracer that was killed */
+	if (!check_replaced(part->name))
+		unlink(part->name);
+	part->fd = open(part->name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_CREAT | O_EXCL,
+			0644);
+	if (part->fd >= 0) {
+		give_to_caller(part->fd);
+		return 0;
+	}
+	err = -errno;
+	free(part->name);
+	return err;
+}
+
+int output_part_close(struct output_part *part, const char *path, int err)
+{
+	/* what cannot be synced is no disk */
+	if (!err && fdatasync(part->fd) && errno != EINVAL && errno != EROFS)
+		err = -errno;
+	if (close(part->fd) && !err)
+		err = -errno;
+	if (!err && rename(part->name, path))
+		err = -errno;
+	if (err)
+		unlink(part->name);
+	free(part->name);
+	return err;
 }

@@ -5,8 +5,7 @@
 #include "base/message.h"
 #include "base/output.h"
 #include "cmd/cmd.h"
-#include "stream/capture.h"
-#include "stream/sink.h"
+#include "cmd/replay.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -42,22 +41,6 @@ static const struct export_format *choose_format(const struct options *options)
 /* --- the capture, read once for what is in it and once for its calls ----------------------------
  */
 
-static int replay(const char *path, bool say_damage,
-		  int (*on_event)(void *ctx, const struct event *event), void *ctx)
-{
-	struct capture_reader *reader = capture_reader__open(path);
-	struct sink sink = {.on_event = on_event, .ctx = ctx};
-	int err;
-
-	if (!reader)
-		return -errno;
-	err = sink_replay(&sink, reader);
-	if (!err && say_damage)
-		capture_say_damage(path, capture_reader__damage(reader));
-	capture_reader__free(reader);
-	return err;
-}
-
 static int add_all(void *ctx, const struct event *event)
 {
 	return aggregate__add(ctx, event);
@@ -83,11 +66,13 @@ static int give_span(void *ctx, const struct event *event)
 	return event->kind == PERFX_KIND_SPAN ? spans->on_span(spans->ctx, &event->span) : 0;
 }
 
+/* capture: the options that choose it. */
 static int each_span(void *capture, export_on_span *on_span, void *ctx)
 {
 	struct spans spans = {on_span, ctx};
+	struct sink sink = {.on_event = give_span, .ctx = &spans};
 
-	return replay(capture, false, give_span, &spans);
+	return replay_capture(capture, &sink, false);
 }
 
 struct values {
@@ -105,8 +90,9 @@ static int give_value(void *ctx, const struct event *event)
 static int each_value(void *capture, export_on_value *on_value, void *ctx)
 {
 	struct values values = {on_value, ctx};
+	struct sink sink = {.on_event = give_value, .ctx = &values};
 
-	return replay(capture, false, give_value, &values);
+	return replay_capture(capture, &sink, false);
 }
 
 /* --- the file -----------------------------------------------------------------------------------
@@ -137,7 +123,7 @@ static int write_file(const struct options *options, const struct export_format 
 				.each_span = each_span,
 				/* most captures have none: they are not read once more for that */
 				.each_value = profile->value_samples_count ? each_value : NULL,
-				.capture = (void *)options->capture};
+				.capture = (void *)options};
 	const char *path = output_path(options);
 	int err;
 
@@ -157,16 +143,18 @@ static int write_file(const struct options *options, const struct export_format 
 int cmd_export(const struct options *options)
 {
 	const struct export_format *format = choose_format(options);
-	struct aggregate *aggregate;
 	const struct profile *profile = NULL;
+	struct aggregate *aggregate;
+	struct sink sink = {0};
 	int code = EXIT_FAILED, err = -ENOMEM;
 
 	if (!format)
 		return EXIT_USAGE;
 	aggregate = aggregate__new();
+	sink.on_event = format->spans ? add_all_but_spans : add_all;
+	sink.ctx = aggregate;
 	if (aggregate)
-		err = replay(options->capture, true, format->spans ? add_all_but_spans : add_all,
-			     aggregate);
+		err = replay_capture(options, &sink, true);
 	if (!err)
 		profile = aggregate__finish(aggregate);
 	if (profile) {
@@ -174,7 +162,7 @@ int cmd_export(const struct options *options)
 			msg_say("%s: without an end: what came later is missing", options->capture);
 		code = write_file(options, format, profile);
 	} else {
-		msg_say("%s: %s", options->capture, capture_open_error(err ? -err : ENOMEM));
+		code = replay_say_error(options, err ? err : -ENOMEM);
 	}
 	aggregate__free(aggregate);
 	return code;

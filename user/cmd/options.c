@@ -39,6 +39,7 @@ static const struct option long_options[] = {
 	{"sort", required_argument, NULL, OPT_SORT},
 	{"process", required_argument, NULL, OPT_PROCESS},
 	{"table", required_argument, NULL, OPT_TABLE},
+	{"template", required_argument, NULL, OPT_TEMPLATE},
 	{"no-header", no_argument, NULL, OPT_NO_HEADER},
 	{"capture", required_argument, NULL, OPT_CAPTURE},
 	{"max-size", required_argument, NULL, OPT_MAX_SIZE},
@@ -49,6 +50,10 @@ static const struct option long_options[] = {
 	{"steps", required_argument, NULL, OPT_STEPS},
 	{"fail-on", required_argument, NULL, OPT_FAIL_ON},
 	{"wait", no_argument, NULL, OPT_WAIT},
+	{"ring", required_argument, NULL, OPT_FLIGHT},
+	{"trigger", required_argument, NULL, OPT_TRIGGER},
+	{"since", required_argument, NULL, OPT_SINCE},
+	{"until", required_argument, NULL, OPT_UNTIL},
 	{NULL, 0, NULL, 0},
 };
 
@@ -75,6 +80,14 @@ static int take_option(struct options *options, int option, char *value)
 		return *value ? EXIT_OK : option_bad("--capture", value, "an empty file name");
 	case OPT_MAX_SIZE:
 		return option_set_max_size(options, value);
+	case OPT_FLIGHT:
+		return option_set_time(&options->flight_ns, "--ring", value);
+	case OPT_TRIGGER:
+		return option_set_trigger(options, value);
+	case OPT_SINCE:
+		return option_set_bound(&options->part.since, "--since", value);
+	case OPT_UNTIL:
+		return option_set_bound(&options->part.until, "--until", value);
 	case OPT_FAIL_ON:
 		return option_set_fail_on(options, value);
 	case 'h':
@@ -126,6 +139,9 @@ static int take_option(struct options *options, int option, char *value)
 		return EXIT_OK;
 	case OPT_TABLE:
 		options->table = value;
+		return EXIT_OK;
+	case OPT_TEMPLATE:
+		options->template = value;
 		return EXIT_OK;
 	case OPT_NO_HEADER:
 		options->no_header = true;
@@ -215,6 +231,33 @@ const char *options_capture(const struct options *options)
 	return !options->format && dot && !strcmp(dot, ".perfx") ? options->output : options->keep;
 }
 
+/* A flight recorder writes captures, when it is asked to, and makes no report. */
+static int check_flight(const struct options *options)
+{
+	bool triggered = options->trigger.ns || options->trigger.times > 0;
+
+	if (options->flight_ns && (!options->output || !strcmp(options->output, "-") ||
+				   options_capture(options) != options->output)) {
+		msg_say("--ring writes captures, and no report: record -o FILE.perfx");
+		return EXIT_USAGE;
+	}
+	if (options->flight_ns && options->wait) {
+		msg_say("--ring keeps the last of all, --wait what the program says: one of them");
+		return EXIT_USAGE;
+	}
+	if (triggered && !options->flight_ns) {
+		msg_say("--trigger says when --ring writes: --ring 30s");
+		return EXIT_USAGE;
+	}
+	if (part_chosen(&options->part) && options->verb != VERB_REPORT &&
+	    options->verb != VERB_EXPORT) {
+		msg_say("--since and --until choose a part of a capture: report and export have "
+			"them");
+		return EXIT_USAGE;
+	}
+	return EXIT_OK;
+}
+
 static int check_targets(const struct options *options)
 {
 	bool needs_target = options->verb == VERB_TRACE || options->verb == VERB_RECORD ||
@@ -264,7 +307,7 @@ static int check_targets(const struct options *options)
 		msg_say("--user goes with run");
 		return EXIT_USAGE;
 	}
-	return EXIT_OK;
+	return check_flight(options);
 }
 
 /* The rules are read at once, so that a mistake in them is told before anything is touched. */

@@ -9,6 +9,8 @@
 #include "perfx_record.h"
 #include "plan/plan.h"
 #include "record/meters.h"
+#include "record/trigger.h"
+#include "stream/part.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,7 +43,11 @@ struct options {
 	const char *output;   /* -o; NULL: stdout */
 	const char *format;   /* -f; NULL: by the suffix of output, else text */
 	const char *keep;     /* --capture: the capture beside the report; NULL: none */
-	uint64_t capture_max; /* --max-size, bytes of the capture; 0: as long as it gets */
+	uint64_t capture_max; /* --max-size, bytes of the capture, or of a flight recorder's memory;
+				 0: as long as it gets */
+	uint64_t flight_ns;   /* --ring: the last so much, in memory; 0: all, into the file */
+	struct trigger trigger;
+	struct part_choice part; /* report, export: of the capture */
 	uint64_t interval_ns;
 	uint64_t ring_bytes;
 	uint64_t functions_max;
@@ -71,6 +77,7 @@ struct options {
 	const char *table;	   /* of CSV and TSV; NULL: functions */
 	const char *sort;	   /* column; NULL: the report's own order */
 	bool no_header;		   /* CSV and TSV */
+	const char *template;	   /* a file: the report in its form; NULL: none */
 	bool as_caller;		   /* run --user */
 	bool python_functions;	   /* run --python-level 1 */
 	const char *capture;	   /* report FILE, export FILE, diff FILE FILE */

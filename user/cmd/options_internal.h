@@ -28,6 +28,7 @@ enum long_option {
 	OPT_SORT,
 	OPT_PROCESS,
 	OPT_TABLE,
+	OPT_TEMPLATE,
 	OPT_NO_HEADER,
 	OPT_CAPTURE,
 	OPT_MAX_SIZE,
@@ -38,6 +39,10 @@ enum long_option {
 	OPT_STEPS,
 	OPT_FAIL_ON,
 	OPT_WAIT,
+	OPT_FLIGHT,
+	OPT_TRIGGER,
+	OPT_SINCE,
+	OPT_UNTIL,
 };
 
 /* Says what is wrong with a value; EXIT_USAGE. */
@@ -50,6 +55,8 @@ int option_set_time(uint64_t *ns, const char *option, const char *text);
 int option_set_count(uint64_t *count, const char *option, const char *text, uint64_t max);
 int option_set_ring(struct options *options, const char *text);
 int option_set_max_size(struct options *options, const char *text);
+int option_set_trigger(struct options *options, const char *text);
+int option_set_bound(struct part_bound *bound, const char *option, const char *text);
 int option_set_fail_on(struct options *options, const char *text);
 int option_set_memory(struct options *options, const char *value);
 int option_set_peaks(struct options *options, int option, const char *value);

@@ -106,6 +106,28 @@ int option_set_max_size(struct options *options, const char *text)
 	return EXIT_OK;
 }
 
+int option_set_trigger(struct options *options, const char *text)
+{
+	if (trigger_parse(text, &options->trigger))
+		return option_bad("--trigger", text, "not a trigger: try 'step>2x', 'step>250ms'");
+	return EXIT_OK;
+}
+
+/* "5s" after the start, "-5s" before the end. */
+int option_set_bound(struct part_bound *bound, const char *option, const char *text)
+{
+	int err;
+
+	*bound = (struct part_bound){.given = true, .from_end = *text == '-'};
+	err = parse_duration(text + bound->from_end, &bound->ns);
+	if (!err)
+		return EXIT_OK;
+	return option_bad(option, text,
+			  err == -ERANGE ? "too long"
+					 : "not a time: try 5s, after the start, or -5s, before "
+					   "the end");
+}
+
 /* "5%" and "5" are the same. */
 int option_set_fail_on(struct options *options, const char *text)
 {

@@ -5,6 +5,7 @@
 #include "base/output.h"
 #include "report/selection.h"
 #include "report/sheet.h"
+#include "report/template.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -37,13 +38,56 @@ static int check_table(const struct report_writer *writer, const struct options 
 	return EXIT_USAGE;
 }
 
-int report_target_open(struct report_target *target, const struct options *options)
+/* A whole file; NULL with errno. */
+static char *read_file(const char *path)
 {
-	int code;
+	FILE *file = fopen(path, "re");
+	struct text text = {0};
+	char buffer[4096];
+	size_t count;
+	int err = 0;
 
-	const char *path = options->output && strcmp(options->output, "-") ? options->output : NULL;
+	if (!file)
+		return NULL;
+	while ((count = fread(buffer, 1, sizeof(buffer), file)))
+		text_add_bytes(&text, buffer, count);
+	err = ferror(file) ? errno : 0;
+	fclose(file);
+	if (!err)
+		return text_take(&text);
+	text_clear(&text);
+	errno = err;
+	return NULL;
+}
 
-	*target = (struct report_target){.path = path, .fd = -1};
+/* Read at once, so that a mistake in it is told before anything is traced. */
+static int load_template(struct report_target *target, const struct options *options)
+{
+	char why[TEMPLATE_WHY];
+
+	if (options->format) {
+		msg_say("--template is a format of its own: it does not go with -f");
+		return EXIT_USAGE;
+	}
+	target->template = read_file(options->template);
+	if (!target->template) {
+		msg_say("--template %s: %s", options->template, strerror(errno));
+		return EXIT_USAGE;
+	}
+	if (!template_check(target->template, why)) {
+		target->writer = &report_writer_template;
+		return EXIT_OK;
+	}
+	msg_say("--template %s:%s", options->template, why);
+	return EXIT_USAGE;
+}
+
+static int choose_writer(struct report_target *target, const struct options *options)
+{
+	const char *path = target->path;
+
+	if (options->template)
+		return load_template(target, options);
 	if (options->format)
 		target->writer = report_writer_named(options->format);
 	else
@@ -57,7 +101,18 @@ int report_target_open(struct report_target *target, const struct options *optio
 			report_writer_suffixes(), report_writer_names());
 		return EXIT_USAGE;
 	}
-	code = check_table(target->writer, options);
+	return EXIT_OK;
+}
+
+int report_target_open(struct report_target *target, const struct options *options)
+{
+	const char *path = options->output && strcmp(options->output, "-") ? options->output : NULL;
+	int code;
+
+	*target = (struct report_target){.path = path, .fd = -1};
+	code = choose_writer(target, options);
+	if (!code)
+		code = check_table(target->writer, options);
 	if (code)
 		return code;
 	target->fd = output_open(path ? path : "-");
@@ -75,7 +130,8 @@ static struct report_options look_of(const struct report_target *target,
 				      .full_cmdline = options->full_cmdline,
 				      .table = options->table,
 				      .sort = options->sort,
-				      .no_header = options->no_header};
+				      .no_header = options->no_header,
+				      .template = target->template};
 
 	if (!target->path && terminal && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size))
 		look.width = size.ws_col;
@@ -173,4 +229,6 @@ void report_target_close(struct report_target *target)
 	if (target->fd >= 0)
 		output_close(target->fd);
 	target->fd = -1;
+	free(target->template);
+	target->template = NULL;
 }

@@ -10,6 +10,7 @@
 struct report_target {
 	const struct report_writer *writer;
 	const char *path; /* NULL: stdout */
+	char *template;	  /* its text */
 	int fd;
 };
 

@@ -4,8 +4,8 @@
 #include "base/units.h"
 #include "cmd/cmd.h"
 #include "cmd/output.h"
+#include "cmd/replay.h"
 #include "stream/capture.h"
-#include "stream/sink.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -18,6 +18,8 @@ const char *capture_open_error(int err)
 		return "not a capture of perfx-trace record";
 	case EPROTO:
 		return "a capture of another version of perfx-trace";
+	case ENOMEM:
+		return "out of memory";
 	default:
 		return strerror(err);
 	}
@@ -39,29 +41,18 @@ void capture_say_damage(const char *path, const struct capture_damage *damage)
 
 int cmd_report(const struct options *options)
 {
-	struct capture_reader *reader = capture_reader__open(options->capture);
 	struct report_target target = {.fd = -1};
-	struct sink sink = {0};
-	int code = EXIT_FAILED, err = -ENOMEM;
+	struct sink sink = {.aggregate = aggregate__new()};
+	int code, err = sink.aggregate ? replay_capture(options, &sink, true) : -ENOMEM;
 
-	if (!reader) {
-		msg_say("%s: %s", options->capture, capture_open_error(errno));
-		return EXIT_FAILED;
-	}
-	sink.aggregate = aggregate__new();
-	if (sink.aggregate)
-		err = sink_replay(&sink, reader);
-	if (!err) {
-		capture_say_damage(options->capture, capture_reader__damage(reader));
+	if (err) {
+		code = replay_say_error(options, err);
+	} else {
 		code = report_target_open(&target, options);
 		if (!code)
 			code = report_target_write(&target, sink.aggregate, options);
 		report_target_close(&target);
-	} else {
-		msg_say("%s: %s", options->capture,
-			err == -ENOMEM ? "out of memory" : strerror(-err));
 	}
 	aggregate__free(sink.aggregate);
-	capture_reader__free(reader);
 	return code;
 }

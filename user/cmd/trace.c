@@ -19,9 +19,18 @@ static uint64_t duration_of(const struct options *options)
 {
 	if (options->duration_ns)
 		return options->duration_ns;
-	return options->verb == VERB_RUN || options->steps_max || options->wait
+	return options->verb == VERB_RUN || options->steps_max || options->wait ||
+			       options->flight_ns
 		       ? UINT64_MAX
 		       : DEFAULT_DURATION_NS;
+}
+
+/* What a flight recorder may use of memory. */
+#define FLIGHT_BYTES (256ull << 20)
+
+static uint64_t flight_bytes(const struct options *options)
+{
+	return options->capture_max ? options->capture_max : FLIGHT_BYTES;
 }
 
 /* Of a capture's size, so much is kept for what closes it: totals, names of stack frames. */
@@ -32,6 +41,8 @@ static uint64_t recording_max(const struct options *options)
 {
 	uint64_t closing = options->capture_max / CLOSING_SHARE;
 
+	if (options->flight_ns) /* bounds memory, and ends nothing */
+		return 0;
 	return options->capture_max - (closing < CLOSING_MAX ? closing : CLOSING_MAX);
 }
 
@@ -58,6 +69,23 @@ static int open_capture(struct outputs *outputs)
 	return EXIT_FAILED;
 }
 
+/* In memory; but whether a file can be written is known before anything is traced. */
+static int open_flight(struct outputs *outputs, const struct options *options)
+{
+	struct output_part part;
+	int err = output_part_open(&part, outputs->capture_path);
+
+	if (!err && output_part_close(&part, outputs->capture_path, -ECANCELED) == -ECANCELED)
+		outputs->capture =
+			capture_writer__new_ring(options->flight_ns, flight_bytes(options));
+	if (outputs->capture) {
+		interrupt_install_dumps();
+		return EXIT_OK;
+	}
+	msg_say("%s: %s", outputs->capture_path, output_error(err ? err : errno));
+	return EXIT_FAILED;
+}
+
 static int open_outputs(struct outputs *outputs, const struct options *options)
 {
 	int code = EXIT_OK;
@@ -70,9 +98,9 @@ static int open_outputs(struct outputs *outputs, const struct options *options)
 		code = outputs->aggregate ? report_target_open(&outputs->target, options)
 					  : EXIT_FAILED;
 	}
-	if (!code && outputs->capture_path)
-		code = open_capture(outputs);
-	return code;
+	if (code || !outputs->capture_path)
+		return code;
+	return options->flight_ns ? open_flight(outputs, options) : open_capture(outputs);
 }
 
 static int close_outputs(struct outputs *outputs, const struct options *options, int sink_err,
@@ -88,7 +116,9 @@ static int close_outputs(struct outputs *outputs, const struct options *options,
 	if (err) {
 		msg_say("%s: %s%s", outputs->capture ? outputs->capture_path : "recording",
 			output_error(err),
-			outputs->capture ? "; report can read what was written before" : "");
+			outputs->capture && !options->flight_ns
+				? "; report can read what was written before"
+				: "");
 		code = EXIT_FAILED;
 	}
 	if (outputs->report && recorded) {
@@ -148,6 +178,10 @@ static int record(const struct options *options, char *const *argv, const struct
 		.counters = options->counters,
 		.counters_names = options->counters_names,
 		.peaks = options->peaks,
+		.flight_ns = options->flight_ns,
+		.flight_bytes = flight_bytes(options),
+		.flight_path = outputs->capture_path,
+		.trigger = options->trigger,
 	};
 	const struct launch_options launching = {
 		.as_caller = options->as_caller,

@@ -120,6 +120,12 @@ static bool form_of(enum perfx_kind kind, struct form *form)
 	case PERFX_KIND_END:
 		*form = FORM(perfx_end, 0);
 		return true;
+	case PERFX_KIND_SEGMENT:
+		*form = FORM(perfx_segment, 0);
+		return true;
+	case PERFX_KIND_PART:
+		*form = FORM(perfx_part, 1);
+		return true;
 	}
 #undef FORM
 	return false;
@@ -224,6 +230,7 @@ ssize_t decode_event(const void *data, size_t size, struct event *event, size_t 
 	if (!split_strings(bytes + hdr.fixed, bytes + hdr.size, event->strings, form.strings_count))
 		return -ENOTSUP;
 	event->addresses = NULL;
+	event->record = data;
 	if (hdr.kind == PERFX_KIND_STACK &&
 	    !find_addresses(event, bytes + hdr.fixed, bytes + hdr.size))
 		return -ENOTSUP;

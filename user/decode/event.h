@@ -47,6 +47,8 @@ struct event {
 		struct perfx_hits hits;
 		struct perfx_loss loss;
 		struct perfx_end end;
+		struct perfx_segment segment;
+		struct perfx_part part;
 	};
 	/* The record's strings in the order that perfx_record.h gives; never NULL for those that
 	 * the kind has; borrowed from the bytes that were decoded. */
@@ -54,6 +56,7 @@ struct event {
 	/* STACK: stack.frames_count of them, at most PERFX_STACK_FRAMES_MAX; borrowed likewise, and
 	 * unaligned where the bytes are: read with memcpy or stack_address(). */
 	const unsigned char *addresses;
+	const void *record; /* the bytes that were decoded, hdr.size of them; borrowed */
 };
 
 static inline uint64_t stack_address(const struct event *event, uint32_t frame)

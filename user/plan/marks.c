@@ -199,14 +199,24 @@ enum host_level plan_host_level(const struct plan *plan)
 	return plan->options.host_level ? plan->options.host_level : HOST_OPERATORS;
 }
 
-static bool excluded(const struct plan_options *options, const char *base, const char *symbol)
+static bool is_named(const struct plan_options *options, bool excludes, const char *base,
+		     const char *symbol)
 {
 	for (size_t i = 0; i < options->patterns_count; i++)
-		if (pattern__excludes(options->patterns[i]) &&
+		if (pattern__excludes(options->patterns[i]) == excludes &&
 		    pattern__matches_module(options->patterns[i], base) &&
 		    pattern__matches_name(options->patterns[i], symbol))
 			return true;
 	return false;
+}
+
+/* What is run by it may be too small for that. Then it is left alone, unless somebody has asked for
+ * it. */
+static bool may_be_left(const struct plan_options *options, const struct perfx_mark *mark,
+			const char *base, const char *symbol)
+{
+	return mark->action == PERFX_MARK_CALL && !options->step_range && !options->host_level &&
+	       !is_named(options, false, base, symbol);
 }
 
 /* Several names of one function (C1, C2). */
@@ -289,6 +299,9 @@ static int add_mark(struct finding *finding, const struct symbol *symbol,
 		.source = (enum perfx_source)mark->source,
 		.is_mark = true,
 		.mark = *mark,
+		.by_default = may_be_left(&plan->options, mark, plan->modules[finding->module].base,
+					  symbol->name),
+		.often = mark->action == PERFX_MARK_CALL,
 	};
 	const char *why = place(finding, &function);
 
@@ -322,7 +335,7 @@ static int offer(const struct symbol *symbol, void *ctx)
 
 	if (symbol->cold || symbol->ifunc || !mark_find(symbol->name, &mark, &shown, &level) ||
 	    level > plan_host_level(finding->plan) || is_planned(finding, symbol->vaddr) ||
-	    excluded(&finding->plan->options, base, symbol->name) || is_told(finding, symbol))
+	    is_named(&finding->plan->options, true, base, symbol->name) || is_told(finding, symbol))
 		return 0;
 	if (mark_runs_jitted(symbol->name) &&
 	    !plan_jitted_name(finding->image, symbol->name, &mark)) {

@@ -70,6 +70,14 @@ static struct book *find(const struct books *books, pid_t pid)
 	return NULL;
 }
 
+pid_t books__pid(const struct books *books, uint32_t process)
+{
+	for (size_t i = 0; i < books->count; i++)
+		if (books->living[i].process == process)
+			return books->living[i].pid;
+	return 0;
+}
+
 bool books__has(const struct books *books, pid_t pid)
 {
 	return find(books, pid) != NULL;

@@ -35,6 +35,8 @@ void books__sample(struct books *books, bool threads);
 
 /* Living pids, borrowed until the next call. */
 const pid_t *books__pids(const struct books *books, size_t *count);
+/* Of a process that lives, by its index; 0: it is none. */
+pid_t books__pid(const struct books *books, uint32_t process);
 bool books__has(const struct books *books, pid_t pid);
 
 #endif

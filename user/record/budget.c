@@ -30,7 +30,8 @@ static bool has_stepped_exits(const struct plan_function *function)
 /* Its exits have links of their own. */
 static bool has_own_exits(const struct plan_function *function)
 {
-	return function->by_default && function->ret == PERFX_RETURN_EXIT &&
+	/* a range that is only counted is none */
+	return function->by_default && !function->is_mark && function->ret == PERFX_RETURN_EXIT &&
 	       has_stepped_exits(function);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What is attached, as records of the stream. */
+#include "base/grow.h"
 #include "record/probes_internal.h"
 
 #include <string.h>
@@ -112,19 +113,25 @@ static bool is_entry(const struct perfx_probe *probe)
 
 uint64_t probes__report_hits(struct probes *probes)
 {
+	uint32_t count = tracer__probes_count(probes->tracer);
 	uint64_t entries = 0;
 
-	for (uint32_t i = 1; i < tracer__probes_count(probes->tracer); i++) {
-		struct perfx_hits record = {.probe = i,
-					    .hits_count = tracer__hits(probes->tracer, i)};
-		const struct perfx_record *packed = PACK(&probes->buffer, PERFX_KIND_HITS, record);
+	if (grow_array(&probes->hits_told, &probes->hits_capacity, count,
+		       sizeof(*probes->hits_told)))
+		return 0;
+	for (uint32_t i = 1; i < count; i++) {
+		uint64_t hits = tracer__hits(probes->tracer, i);
+		struct perfx_hits record = {.probe = i, .hits_count = hits - probes->hits_told[i]};
+		const struct perfx_record *packed;
 
+		if (is_entry(tracer__probe(probes->tracer, i)))
+			entries += hits;
 		/* a probe without this record was not hit */
 		if (!record.hits_count)
 			continue;
-		if (is_entry(tracer__probe(probes->tracer, i)))
-			entries += record.hits_count;
+		packed = PACK(&probes->buffer, PERFX_KIND_HITS, record);
 		sink_record(probes->sink, packed, packed->size);
+		probes->hits_told[i] = hits;
 	}
 	return entries;
 }

@@ -55,6 +55,10 @@ static void on_fork(struct recorder *recorder, const struct perfx_fork *fork)
 		frames__fork(recorder->frames, fork->process, fork->parent_process);
 	/* files that others map too have links by process: the child needs its own */
 	attach_process(recorder, (pid_t)fork->pid);
+	if (probes__go_by_process(recorder->probes))
+		plan__refuse(recorder->plan, "first moments of forked children",
+			     "other programs map the same files, so each child gets probes of its "
+			     "own once it runs");
 }
 
 static void on_exit_event(struct recorder *recorder, const struct perfx_exit *exit)

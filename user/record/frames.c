@@ -21,7 +21,7 @@ struct call {
 	uint64_t vaddr;	  /* in the file; frames__emit knows */
 	uint32_t file;
 	uint32_t process;
-	bool bound;
+	bool bound, told;
 };
 
 struct space {
@@ -345,7 +345,7 @@ static int compare_files(const void *left, const void *right)
 	return (a->address > b->address) - (a->address < b->address);
 }
 
-/* All calls, by file. NULL: out of memory, or none. */
+/* All calls that have not been told, by file. NULL: out of memory, or none. */
 static struct call **gather(struct frames *frames, size_t *count)
 {
 	struct call **calls;
@@ -361,6 +361,9 @@ static struct call **gather(struct frames *frames, size_t *count)
 		struct space *space = &frames->spaces[i];
 
 		for (size_t k = 0; k < space->calls_count; k++) {
+			if (space->calls[k].told)
+				continue;
+			space->calls[k].told = true;
 			bind_to_gone(space, &space->calls[k]);
 			calls[(*count)++] = &space->calls[k];
 		}

@@ -41,8 +41,8 @@ int frames__fork(struct frames *frames, uint32_t child, uint32_t parent);
  * about. 0 or -ENOMEM. */
 int frames__stack(struct frames *frames, const struct perfx_stack *stack);
 
-/* Sends a FRAME record for each function at each address of each process. At the end, once. 0 or
- * -ENOMEM: then some are missing. */
+/* Sends a FRAME record for each function at each address of each process that has come since the
+ * last time. 0 or -ENOMEM: then some are missing. */
 int frames__emit(struct frames *frames);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "record/memory.h"
 
+#include "base/grow.h"
 #include "base/message.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -40,6 +41,10 @@ struct memory {
 	bool started;
 	uint64_t looked_ns, look_cpu_ns, next_look_ns;
 	struct domain domains[PERFX_DOMAINS];
+	/* As they were told last: by process and domain. */
+	struct perfx_memory_lost *lost_told;
+	size_t lost_capacity;
+	uint64_t drops_told;
 	struct pack_buffer buffer;
 };
 
@@ -61,6 +66,9 @@ struct memory *memory__new(const struct plan *plan, struct tracer *tracer, struc
 
 void memory__free(struct memory *memory)
 {
+	if (!memory)
+		return;
+	free(memory->lost_told);
 	free(memory);
 }
 
@@ -282,29 +290,38 @@ void memory__enforce_budget(struct memory *memory, uint64_t now_ns, uint64_t cpu
 	memory->next_look_ns = now_ns + LOOK_NS;
 }
 
+static void report_lost(struct memory *memory, uint32_t process, enum perfx_domain domain)
+{
+	struct perfx_memory_lost lost, *told;
+	struct perfx_memory_book record = {.process = process, .domain = domain};
+	const struct perfx_record *packed;
+	size_t index = (size_t)process * PERFX_DOMAINS + domain;
+
+	if (grow_array(&memory->lost_told, &memory->lost_capacity, index + 1, sizeof(*told)))
+		return;
+	told = &memory->lost_told[index];
+	tracer__memory_lost(memory->tracer, process, domain, &lost);
+	record.allocs_count = lost.allocs_count - told->allocs_count;
+	record.allocated_bytes = lost.allocated_bytes - told->allocated_bytes;
+	record.frees_count = lost.frees_count - told->frees_count;
+	if (!record.allocs_count && !record.frees_count)
+		return;
+	*told = lost;
+	packed = PACK(&memory->buffer, PERFX_KIND_MEMORY_BOOK, record);
+	sink_record(memory->sink, packed, packed->size);
+}
+
 void memory__report(struct memory *memory)
 {
 	uint32_t count = tracer__processes_count(memory->tracer);
+	uint64_t drops = tracer__counter(memory->tracer, PERFX_COUNTER_MEMORY_DROPS);
 
-	if (!tracer__counter(memory->tracer, PERFX_COUNTER_MEMORY_DROPS))
+	if (drops == memory->drops_told)
 		return;
-	for (uint32_t process = 0; process < count && process < PERFX_MAX_PROCESSES; process++) {
-		for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS;
-		     domain++) {
-			struct perfx_memory_lost lost;
-			struct perfx_memory_book record = {.process = process, .domain = domain};
-			const struct perfx_record *packed;
-
-			tracer__memory_lost(memory->tracer, process, domain, &lost);
-			if (!lost.allocs_count && !lost.frees_count)
-				continue;
-			record.allocs_count = lost.allocs_count;
-			record.allocated_bytes = lost.allocated_bytes;
-			record.frees_count = lost.frees_count;
-			packed = PACK(&memory->buffer, PERFX_KIND_MEMORY_BOOK, record);
-			sink_record(memory->sink, packed, packed->size);
-		}
-	}
+	memory->drops_told = drops;
+	for (uint32_t process = 0; process < count && process < PERFX_MAX_PROCESSES; process++)
+		for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
+			report_lost(memory, process, domain);
 }
 
 /* The names of a domain's allocators, each once. */

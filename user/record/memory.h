@@ -47,7 +47,7 @@ void memory__enforce_budget(struct memory *memory, uint64_t now_ns, uint64_t cpu
 /* Nothing was recorded in between. */
 void memory__paused(struct memory *memory, uint64_t from_ns, uint64_t to_ns);
 bool memory__due(const struct memory *memory, uint64_t now_ns);
-/* MEMORY_BOOK records of what found no room. */
+/* MEMORY_BOOK records of what found no room since the last time. */
 void memory__report(struct memory *memory);
 
 /* "tensor (torch)", "host, sampled (libc)", …, or "" when memory is not recorded; malloc'd. */

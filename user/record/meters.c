@@ -33,6 +33,11 @@ struct meters {
 	size_t threads_count;		   /* slots in use or free again: the highest + 1 */
 	struct metered_process *processes; /* by index */
 	size_t processes_count, processes_capacity;
+	/* As they were told last. */
+	struct metered_process *processes_told;
+	size_t processes_told_capacity;
+	struct perfx_meter_sums *contexts_told;
+	size_t contexts_told_capacity;
 };
 
 struct meters *meters__new(enum counters_choice choice, const char *names)
@@ -76,6 +81,8 @@ void meters__free(struct meters *meters)
 			close_thread(meters, &meters->threads[i]);
 	free(meters->threads);
 	free(meters->processes);
+	free(meters->processes_told);
+	free(meters->contexts_told);
 	free(meters);
 }
 
@@ -258,52 +265,103 @@ void meters__describe(struct meters *meters, struct sink *sink)
 	}
 }
 
-static void report_contexts(struct tracer *tracer, struct sink *sink)
+static struct perfx_metered metered_since(uint32_t context, const struct perfx_meter_sums *sums,
+					  const struct perfx_meter_sums *told)
+{
+	struct perfx_metered record = {
+		.context = context,
+		.calls_count = sums->calls_count - told->calls_count,
+		.missed_count = sums->missed_count - told->missed_count,
+		.flops = sums->flops - told->flops,
+		.counted_flops = sums->counted_flops - told->counted_flops,
+	};
+
+	for (int i = 0; i < PERFX_METERS; i++)
+		record.values[i] = sums->values[i] - told->values[i];
+	return record;
+}
+
+static void report_contexts(struct meters *meters, struct tracer *tracer, struct sink *sink)
 {
 	struct pack_buffer buffer;
-	struct perfx_meter_sums sums;
+	struct perfx_meter_sums sums, *told;
 	uint32_t count;
 
 	tracer__contexts(tracer, &count);
+	if (grow_array(&meters->contexts_told, &meters->contexts_told_capacity, count,
+		       sizeof(*meters->contexts_told)))
+		return;
 	for (uint32_t context = 1; context < count; context++) {
-		struct perfx_metered record = {.context = context};
+		struct perfx_metered record;
 
 		if (!tracer__metered(tracer, context, &sums))
 			continue;
-		record.calls_count = sums.calls_count;
-		record.missed_count = sums.missed_count;
-		memcpy(record.values, sums.values, sizeof(record.values));
-		record.flops = sums.flops;
-		record.counted_flops = sums.counted_flops;
+		told = &meters->contexts_told[context];
+		record = metered_since(context, &sums, told);
+		if (!record.calls_count && !record.missed_count)
+			continue;
+		*told = sums;
 		send(sink, PACK(&buffer, PERFX_KIND_METERED, record));
 	}
 }
 
+static struct perfx_metered_process process_since(uint32_t process,
+						  const struct metered_process *now,
+						  const struct metered_process *told)
+{
+	struct perfx_metered_process record = {
+		.process = process,
+		.threads_count = now->threads_count,
+		.enabled_ns = now->enabled_ns - told->enabled_ns,
+		.running_ns = now->running_ns - told->running_ns,
+	};
+
+	/* scaled up, a count may seem to shrink */
+	for (int i = 0; i < PERFX_METERS; i++)
+		if (now->values[i] > told->values[i])
+			record.values[i] = now->values[i] - told->values[i];
+	return record;
+}
+
+/* Of threads that have ended it is known, of the others read now. */
 static void report_processes(struct meters *meters, struct sink *sink)
 {
+	struct metered_process *ended = NULL;
+	size_t ended_count = meters->processes_count;
 	struct pack_buffer buffer;
 
+	if (ended_count) {
+		ended = malloc(ended_count * sizeof(*ended));
+		if (!ended)
+			return;
+		memcpy(ended, meters->processes, ended_count * sizeof(*ended));
+	}
+	for (size_t i = 0; i < meters->threads_count; i++)
+		if (meters->threads[i].tid)
+			add_thread(meters, &meters->threads[i]);
 	for (uint32_t i = 0; i < meters->processes_count; i++) {
-		const struct metered_process *process = &meters->processes[i];
-		struct perfx_metered_process record = {.process = i,
-						       .threads_count = process->threads_count,
-						       .enabled_ns = process->enabled_ns,
-						       .running_ns = process->running_ns};
+		struct metered_process *process = &meters->processes[i], *told;
+		struct perfx_metered_process record;
 
-		if (!process->threads_count)
+		if (!process->threads_count ||
+		    grow_array(&meters->processes_told, &meters->processes_told_capacity,
+			       (size_t)i + 1, sizeof(*told)))
 			continue;
-		memcpy(record.values, process->values, sizeof(record.values));
+		told = &meters->processes_told[i];
+		record = process_since(i, process, told);
+		*told = *process;
 		send(sink, PACK(&buffer, PERFX_KIND_METERED_PROCESS, record));
 	}
+	memset(meters->processes, 0, meters->processes_count * sizeof(*meters->processes));
+	if (ended)
+		memcpy(meters->processes, ended, ended_count * sizeof(*ended));
+	free(ended);
 }
 
 void meters__report(struct meters *meters, struct tracer *tracer, struct sink *sink)
 {
 	if (!meters->counters.count)
 		return;
-	for (size_t i = 0; i < meters->threads_count; i++)
-		if (meters->threads[i].tid)
-			add_thread(meters, &meters->threads[i]);
-	report_contexts(tracer, sink);
+	report_contexts(meters, tracer, sink);
 	report_processes(meters, sink);
 }

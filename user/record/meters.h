@@ -37,7 +37,7 @@ void meters__scan(struct meters *meters, struct tracer *tracer, const pid_t *pid
 
 /* METER records: what is counted, or why not; once. */
 void meters__describe(struct meters *meters, struct sink *sink);
-/* METERED records: what was counted. After the tracer has been stopped. */
+/* METERED and METERED_PROCESS records: what was counted since the last time. */
 void meters__report(struct meters *meters, struct tracer *tracer, struct sink *sink);
 
 #endif

@@ -2,6 +2,7 @@
 #include "record/operations.h"
 
 #include "base/grow.h"
+#include "base/map64.h"
 #include "base/message.h"
 #include "base/text.h"
 #include "stream/pack.h"
@@ -21,6 +22,10 @@ struct operations {
 	/* The first thunk that multiplies decides whether they can be read in this process's
 	 * release: what the kernels below say must not be counted beside it. */
 	bool any_counted, unreadable;
+	struct map64 owed_ids; /* context << 32 | work → owed_told[] */
+	uint64_t *owed_told;
+	size_t owed_count, owed_capacity;
+	bool last; /* report: what has not been read by now never is */
 	struct pack_buffer buffer;
 };
 
@@ -43,6 +48,8 @@ void operations__free(struct operations *operations)
 	if (!operations)
 		return;
 	free(operations->works);
+	free(operations->owed_told);
+	map64_clear(&operations->owed_ids);
 	free(operations);
 }
 
@@ -143,13 +150,39 @@ void operations__on_object(struct operations *operations, const struct perfx_obj
 		operations->works_count = (size_t)object->work + 1;
 }
 
-static void book_owed(void *ctx, const struct perfx_owed_key *key, uint64_t count)
+/* What of it has not been told; 0 also where memory is out. */
+static uint64_t owed_since(struct operations *operations, const struct perfx_owed_key *key,
+			   uint64_t count)
+{
+	uint64_t id = (uint64_t)key->context << 32 | key->work, more;
+	uint32_t at = map64_get(&operations->owed_ids, id);
+
+	if (at == MAP64_NONE) {
+		at = (uint32_t)operations->owed_count;
+		if (grow_array(&operations->owed_told, &operations->owed_capacity,
+			       operations->owed_count + 1, sizeof(*operations->owed_told)) ||
+		    map64_put(&operations->owed_ids, id, at))
+			return 0;
+		operations->owed_count++;
+	}
+	more = count - operations->owed_told[at];
+	operations->owed_told[at] = count;
+	return more;
+}
+
+static void book_owed(void *ctx, const struct perfx_owed_key *key, uint64_t runs_count)
 {
 	struct operations *operations = ctx;
 	struct perfx_book record = {.context = key->context};
 	const struct perfx_record *packed;
 	struct xla_work work = {.state = PERFX_FIGURE_UNREAD};
+	uint64_t count;
 
+	if (key->work >= operations->works_count && !operations->last)
+		return;
+	count = owed_since(operations, key, runs_count);
+	if (!count)
+		return;
 	if (key->work < operations->works_count)
 		work = operations->works[key->work];
 	if (work.state == PERFX_FIGURE_COUNTED) {
@@ -166,7 +199,8 @@ static void book_owed(void *ctx, const struct perfx_owed_key *key, uint64_t coun
 	sink_record(operations->sink, packed, packed->size);
 }
 
-void operations__report(struct operations *operations)
+void operations__report(struct operations *operations, bool last)
 {
+	operations->last = last;
 	tracer__each_owed(operations->tracer, book_owed, operations);
 }

@@ -23,7 +23,8 @@ struct operations *operations__new(const struct plan *plan, struct tracer *trace
 void operations__free(struct operations *operations);
 
 void operations__on_object(struct operations *operations, const struct perfx_object_record *record);
-/* BOOK records of runs that nobody had read yet and that found no room. */
-void operations__report(struct operations *operations);
+/* BOOK records of runs, since the last time, that nobody had read yet and that found no room. last:
+ * also of what has not been read by now. */
+void operations__report(struct operations *operations, bool last);
 
 #endif

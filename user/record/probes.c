@@ -35,6 +35,7 @@ void probes__free(struct probes *probes)
 		free(probes->attachments[i].pids);
 	free(probes->attachments);
 	free(probes->allocators_told);
+	free(probes->hits_told);
 	free(probes->placed);
 	free(probes);
 }
@@ -325,6 +326,9 @@ bool probes__attach(struct probes *probes, size_t module, pid_t pid, bool everyb
 	attachment = &probes->attachments[module];
 	if (attached_for(attachment, pid))
 		return attachment->everybody;
+	/* perhaps no stranger maps it any more, but those who have links of their own must not be
+	 * hit by one for everybody as well */
+	everybody = everybody && !attachment->pids_count;
 	if (everybody) {
 		attachment->everybody = true;
 	} else {
@@ -336,6 +340,14 @@ bool probes__attach(struct probes *probes, size_t module, pid_t pid, bool everyb
 	}
 	attach_functions(probes, module, everybody ? 0 : pid, false);
 	return attachment->everybody;
+}
+
+bool probes__go_by_process(const struct probes *probes)
+{
+	for (size_t i = 0; i < probes->attachments_capacity; i++)
+		if (probes->attachments[i].pids_count && probes->plan->modules[i].functions_count)
+			return true;
+	return false;
 }
 
 void probes_reattach(struct probes *probes, size_t module)

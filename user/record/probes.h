@@ -28,6 +28,8 @@ void probes__meter(struct probes *probes, bool all);
  * for everybody, which forked children hit from their first instruction; others get a link a
  * process. everybody: one link in any case (-a). Returns whether the link is for all. */
 bool probes__attach(struct probes *probes, size_t module, pid_t pid, bool everybody);
+/* Has a file links by process, so that a forked child has none as it begins? */
+bool probes__go_by_process(const struct probes *probes);
 
 /* The plan no longer trusts return probes: gives them back and attaches anew what changed. */
 void probes__distrust_returns(struct probes *probes);
@@ -60,7 +62,7 @@ struct hook_cost probes__hook_cost(const struct probes *probes, enum perfx_domai
 
 /* Adds to the plan's refusals what was seen of PyTorch's ranges without their names. */
 void probes__refuse_nameless(struct probes *probes);
-/* HITS records of all probes. Returns the hits of entries. */
+/* HITS records: those since the last time. Returns the hits of entries, all of them. */
 uint64_t probes__report_hits(struct probes *probes);
 
 /* What is run by thunks cannot be told by these: attaches, and counts, what works for them. */

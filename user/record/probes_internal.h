@@ -46,6 +46,8 @@ struct probes {
 	size_t functions_count, hooks_count, sites_count, own_entries_count;
 	size_t figures_told; /* of plan.figures: in the programs' table */
 	uint64_t detached_count;
+	uint64_t *hits_told; /* by probe: in HITS records so far */
+	size_t hits_capacity;
 	bool workers_wanted; /* though the executor is attached that they work for */
 	struct {
 		bool allocations, frees;

@@ -90,6 +90,11 @@ static int load(struct recorder *recorder)
 	return EXIT_OK;
 }
 
+static bool is_triggered(const struct recorder_options *options)
+{
+	return options->trigger.ns || options->trigger.times > 0;
+}
+
 static int open_rooms(struct recorder *recorder)
 {
 	struct memory_options memory = {.sample_bytes = recorder->options->sample_bytes,
@@ -114,10 +119,16 @@ static int open_rooms(struct recorder *recorder)
 				       follow_object, recorder);
 	if (recorder->reader)
 		reader__name_steps(recorder->reader, recorder->options->plan.step_range);
-	if (recorder->options->steps_max)
-		recorder->steps = step_watch__new(recorder->sink, recorder->options->steps_max);
-	if (recorder->books && recorder->memory && recorder->operations && recorder->reader &&
-	    (recorder->steps || !recorder->options->steps_max))
+	if (recorder->options->steps_max || is_triggered(recorder->options))
+		recorder->steps = step_watch__new(
+			recorder->sink, recorder->options->steps_max,
+			is_triggered(recorder->options) ? &recorder->options->trigger : NULL);
+	if (recorder->probes)
+		recorder->totals = totals__new(recorder->sink, recorder->tracer, recorder->plan,
+					       recorder->probes);
+	if (recorder->books && recorder->totals && recorder->memory && recorder->operations &&
+	    recorder->reader && (recorder->steps || !recorder->options->steps_max) &&
+	    (recorder->steps || !is_triggered(recorder->options)))
 		return EXIT_OK;
 	msg_say("cannot set up the recording: %s", strerror(errno));
 	return EXIT_FAILED;
@@ -205,7 +216,9 @@ static void on_tick(struct recorder *recorder)
 		books__sample(recorder->books, false);
 		recorder->next_sample_ns = now + recorder->options->interval_ns;
 	}
-	if (now >= recorder->next_flush_ns) {
+	flight_tick(recorder, now);
+	/* memory needs no flush */
+	if (!recorder->options->flight_ns && now >= recorder->next_flush_ns) {
 		sink_flush(recorder->sink);
 		recorder->next_flush_ns = now + FLUSH_NS;
 	}
@@ -309,40 +322,45 @@ static void start(struct recorder *recorder)
 		launch__go(recorder->options->launch);
 }
 
-static void trace(struct recorder *recorder)
+static int trace(struct recorder *recorder)
 {
-	struct totals totals = {0};
+	struct ending ending = {0};
 
 	start(recorder);
 	loop(recorder);
 
-	totals.end_ns = clock_monotonic_ns();
+	ending.end_ns = clock_monotonic_ns();
 	books__sample(recorder->books, true);
 	tracer__stop(recorder->tracer);
 	while (drain(recorder))
 		;
 	if (!recorder->begun)
-		recording_begin(recorder, totals.end_ns);
+		recording_begin(recorder, ending.end_ns);
 	else if (recorder->paused)
-		totals.end_ns = recorder->paused_ns;
-	totals.spans_count = reader__spans_count(recorder->reader);
-	totals.killed = recorder->main_ended && (recorder->main_status & 0x7f);
-	totals.exited = recorder->main_ended;
-	totals.interrupted = interrupt_asked();
+		ending.end_ns = recorder->paused_ns;
+	ending.spans_count = reader__spans_count(recorder->reader);
+	ending.killed = recorder->main_ended && (recorder->main_status & 0x7f);
+	ending.exited = recorder->main_ended;
+	ending.interrupted = interrupt_asked();
 	tell_meters(recorder);
 	meters__report(recorder->meters, recorder->tracer, recorder->sink);
 	host_peaks_tell(recorder); /* for what has been mapped since the start */
 	memory__report(recorder->memory);
-	operations__report(recorder->operations);
+	operations__report(recorder->operations, true);
 	if (recorder->frames)
 		frames__emit(recorder->frames);
-	totals_end(recorder->sink, recorder->tracer, recorder->plan, recorder->probes, &totals);
+	totals__tell(recorder->totals);
+	if (recorder->options->flight_ns)
+		return flight_finish(recorder, &ending);
+	totals__close(recorder->totals, recorder->sink, &ending);
+	return EXIT_OK;
 }
 
 static void close_rooms(struct recorder *recorder)
 {
 	reader__free(recorder->reader);
 	step_watch__free(recorder->steps);
+	totals__free(recorder->totals);
 	meters__free(recorder->meters);
 	frames__free(recorder->frames);
 	memory__free(recorder->memory);
@@ -407,8 +425,9 @@ int recorder_run(const struct recorder_options *options, const struct features *
 						  : 0;
 	code = prepare(&recorder);
 	if (!code) {
-		trace(&recorder);
-		if (recorder.main_ended && (recorder.main_status & 0x7f) && !options->launch)
+		code = trace(&recorder);
+		if (!code && recorder.main_ended && (recorder.main_status & 0x7f) &&
+		    !options->launch)
 			code = EXIT_TARGET;
 		if (options->wait && !recorder.windowed)
 			msg_say("perfx_trace_start was not called: nothing is recorded");

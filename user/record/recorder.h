@@ -14,6 +14,7 @@
 #include "plan/plan.h"
 #include "record/launch.h"
 #include "record/meters.h"
+#include "record/trigger.h"
 #include "stream/sink.h"
 
 #include <stdbool.h>
@@ -41,7 +42,13 @@ struct recorder_options {
 	enum counters_choice counters;
 	const char *counters_names; /* COUNTERS_LISTED */
 	struct peaks_given peaks;   /* --peak-flops and its like */
-	const char *command;	    /* this program's own command line, for the report */
+	/* The flight recorder: --ring. The sink's capture is one in memory, and goes to files of
+	 * this name. */
+	uint64_t flight_ns;	 /* how long; 0: an ordinary recording */
+	uint64_t flight_bytes;	 /* in memory */
+	const char *flight_path; /* of the first file: run.perfx, then run.2.perfx, … */
+	struct trigger trigger;	 /* all zero: none */
+	const char *command;	 /* this program's own command line, for the report */
 };
 
 /* Records into sink. Returns an exit code (base/message.h): EXIT_OK also when the target ended by

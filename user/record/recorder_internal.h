@@ -12,6 +12,7 @@
 #include "record/operations.h"
 #include "record/probes.h"
 #include "record/recorder.h"
+#include "record/totals.h"
 #include "stream/reader.h"
 
 struct recorder {
@@ -40,10 +41,19 @@ struct recorder {
 	size_t waiting_said;
 	bool given_told, peaks_told;
 	struct step_watch *steps; /* NULL: not by steps */
-	bool begun;		  /* the recording has its beginning */
-	bool windowed;		  /* --wait: a window was open */
-	bool paused;		  /* --wait: none is */
-	uint64_t paused_ns;	  /* since then */
+	struct totals *totals;
+	uint64_t next_segment_ns;
+	struct {
+		unsigned files, triggered; /* how many were asked for */
+		unsigned signals;	   /* acted upon */
+		uint64_t due_ns;	   /* when a slow step's is to be; 0: none is */
+		char why[160];
+		bool failed;
+	} flight;
+	bool begun;	    /* the recording has its beginning */
+	bool windowed;	    /* --wait: a window was open */
+	bool paused;	    /* --wait: none is */
+	uint64_t paused_ns; /* since then */
 	struct recording_pause {
 		uint64_t from_ns, to_ns;
 	} * pauses; /* that memory has not been told of */
@@ -69,10 +79,24 @@ bool has_figures(const struct plan *plan);
 /* host_peaks.c: what this host can do, once there is something to compare with it. */
 void host_peaks_tell(struct recorder *recorder);
 
-/* steps.c: has some process done so many steps? Sees the events that the sink sees. */
-struct step_watch *step_watch__new(struct sink *sink, uint64_t steps_max);
+/* steps.c: has some process done so many steps, was one slow? Sees the events that the sink sees.
+ * The trigger is borrowed; NULL: none. */
+struct step_watch *step_watch__new(struct sink *sink, uint64_t steps_max,
+				   const struct trigger *trigger);
 void step_watch__free(struct step_watch *watch);
 bool step_watch__done(const struct step_watch *watch);
+/* The first that was too slow since the last call; false: none was. */
+bool step_watch__slow(struct step_watch *watch, struct slow_step *step);
+
+/* flight.c: segments of a capture, and the flight recorder's files. */
+
+/* The recording begins, at start_ns. */
+void flight_begin(struct recorder *recorder);
+/* Every now and then: ends segments, writes what is asked for, says what has been written. */
+void flight_tick(struct recorder *recorder, uint64_t now_ns);
+/* The recording is over; what there is is written, and said: EXIT_OK or EXIT_FAILED, if any file
+ * could not be. */
+int flight_finish(struct recorder *recorder, const struct ending *ending);
 
 /* windows.c: what the recording begins with, at a time; --wait: what a program says of it. */
 void recording_begin(struct recorder *recorder, uint64_t start_ns);

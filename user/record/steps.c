@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* --steps N: the recording ends when a process has done so many. Counted as the report counts them.
- */
+/* --steps N: the recording ends when a process has done so many; --trigger: one was slow. Counted
+ * as the report counts them. */
 #include "aggregate/steps.h"
 
 #include "base/grow.h"
@@ -8,13 +8,22 @@
 
 #include <stdlib.h>
 
+/* A process's steps when its last one ended. */
+struct stepping {
+	struct profile_steps steps;
+};
+
 struct step_watch {
 	struct sink *sink;
-	uint64_t steps_max;
+	uint64_t steps_max; /* 0: no end by them */
+	const struct trigger *trigger;
 	struct steps steps;
 	unsigned *classes; /* by function id */
 	size_t classes_capacity;
-	bool done;
+	struct stepping *stepping; /* by process */
+	size_t stepping_capacity;
+	bool done, slow;
+	struct slow_step slow_one; /* the first that was slow since the last was taken */
 };
 
 static void note_function(struct step_watch *watch, const struct event *event)
@@ -29,6 +38,32 @@ static void note_function(struct step_watch *watch, const struct event *event)
 		step_class(function->source, event->strings[0], function->flags);
 }
 
+/* A step has ended, maybe: not where another function ends those that count, or its first one shows
+ * only now that it ends steps. */
+static void note_step(struct step_watch *watch, uint32_t process)
+{
+	struct profile_steps now = steps_of_process(&watch->steps, process), before;
+	struct slow_step step = {.process = process};
+
+	watch->done = watch->done || (watch->steps_max && now.count >= watch->steps_max);
+	if (!watch->trigger || process > AGGREGATE_PROCESSES_MAX ||
+	    grow_array(&watch->stepping, &watch->stepping_capacity, (size_t)process + 1,
+		       sizeof(*watch->stepping)))
+		return;
+	before = watch->stepping[process].steps;
+	watch->stepping[process].steps = now;
+	if (now.function != before.function || now.tid != before.tid ||
+	    now.count != before.count + 1)
+		return;
+	step.number = now.count;
+	step.duration_ns = now.total_ns - before.total_ns;
+	step.median_ns = before.p50_ns;
+	if (watch->slow || !trigger_fires(watch->trigger, &step, before.count))
+		return;
+	watch->slow = true;
+	watch->slow_one = step;
+}
+
 static void note_span(struct step_watch *watch, const struct perfx_span *span)
 {
 	unsigned class =
@@ -37,8 +72,7 @@ static void note_span(struct step_watch *watch, const struct perfx_span *span)
 	if (!class || (span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED)) ||
 	    steps_span(&watch->steps, span, class) || !(class & STEP_RANK_MASK))
 		return;
-	watch->done = watch->done ||
-		      steps_of_process(&watch->steps, span->process).count >= watch->steps_max;
+	note_step(watch, span->process);
 }
 
 static int on_event(void *ctx, const struct event *event)
@@ -52,7 +86,8 @@ static int on_event(void *ctx, const struct event *event)
 	return 0;
 }
 
-struct step_watch *step_watch__new(struct sink *sink, uint64_t steps_max)
+struct step_watch *step_watch__new(struct sink *sink, uint64_t steps_max,
+				   const struct trigger *trigger)
 {
 	struct step_watch *watch = calloc(1, sizeof(*watch));
 
@@ -60,6 +95,7 @@ struct step_watch *step_watch__new(struct sink *sink, uint64_t steps_max)
 		return NULL;
 	watch->sink = sink;
 	watch->steps_max = steps_max;
+	watch->trigger = trigger;
 	sink->on_event = on_event;
 	sink->ctx = watch;
 	return watch;
@@ -72,10 +108,20 @@ void step_watch__free(struct step_watch *watch)
 	watch->sink->on_event = NULL;
 	steps_clear(&watch->steps);
 	free(watch->classes);
+	free(watch->stepping);
 	free(watch);
 }
 
 bool step_watch__done(const struct step_watch *watch)
 {
 	return watch && watch->done;
+}
+
+bool step_watch__slow(struct step_watch *watch, struct slow_step *step)
+{
+	if (!watch || !watch->slow)
+		return false;
+	*step = watch->slow_one;
+	watch->slow = false;
+	return true;
 }

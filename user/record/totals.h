@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The first and the last records of a recording: the host, and what only the end knows. */
+/* The host, sums that have no time, and what only the end knows. */
 #ifndef PERFX_RECORD_TOTALS_H
 #define PERFX_RECORD_TOTALS_H
 
@@ -12,17 +12,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct totals {
+/* How it ends. */
+struct ending {
 	uint64_t end_ns;
 	uint64_t spans_count; /* taken from the ring */
 	bool killed, exited, interrupted;
 };
 
+struct totals;
+
+/* NULL with errno ENOMEM. */
+struct totals *totals__new(struct sink *sink, struct tracer *tracer, const struct plan *plan,
+			   struct probes *probes);
+void totals__free(struct totals *totals);
+
 void totals_host(struct sink *sink, const struct recorder_options *options, uint64_t start_ns);
 
-/* BOOK, HITS, NOT_ATTACHED, LOSS and END, after the tracer has stopped and the rings are drained.
- */
-void totals_end(struct sink *sink, struct tracer *tracer, const struct plan *plan,
-		struct probes *probes, const struct totals *totals);
+/* BOOK, HITS and LOSS: what has been added to the sums since the last time. */
+void totals__tell(struct totals *totals);
+/* SEGMENT: all sums have been told up to now. */
+void totals__segment(struct totals *totals, uint64_t time_ns);
+/* What holds at an end and is no sum: NOT_ATTACHED, the levels among the losses, END. Into closing:
+ * that of the recording, or of a dump. After totals__tell. */
+void totals__close(struct totals *totals, struct sink *closing, const struct ending *ending);
 
 #endif

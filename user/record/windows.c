@@ -12,6 +12,7 @@ void recording_begin(struct recorder *recorder, uint64_t start_ns)
 {
 	recorder->begun = true;
 	recorder->start_ns = start_ns;
+	flight_begin(recorder);
 	totals_host(recorder->sink, recorder->options, start_ns);
 	books__hold(recorder->books, false);
 	books__sample(recorder->books, true);

@@ -20,6 +20,7 @@ struct report_options {
 	 * NULL: its own order; without names above. For the others report/selection.h sorts. */
 	const char *table, *sort;
 	bool no_header;
+	const char *template; /* of report_writer_template: its text, which was checked */
 };
 
 struct report_writer {
@@ -30,6 +31,9 @@ struct report_writer {
 		     const struct report_options *options);
 	bool tables; /* writes one table: --table */
 };
+
+/* In a form of one's own (report/template.h). */
+extern const struct report_writer report_writer_template;
 
 /* By -f name or by the suffix of a path; NULL when unknown. */
 const struct report_writer *report_writer_named(const char *name);

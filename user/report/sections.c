@@ -4,6 +4,7 @@
  * used and which functions it called, how it was measured.
  */
 #include "base/escape.h"
+#include "base/quantity.h"
 #include "report/compose.h"
 
 #include <errno.h>
@@ -32,6 +33,45 @@ static void compose_partial(struct composer *c)
 			    separator);
 	text_add(&text, ".");
 	document_add(c->document, BLOCK_WARNING, &text);
+}
+
+/* What a part of a recording is, and what of it is not known. */
+static void compose_part(struct composer *c)
+{
+	const struct profile *p = c->profile;
+	const struct profile_part *part = &p->part;
+	uint64_t before_ns =
+		p->start_ns > part->recording_ns ? p->start_ns - part->recording_ns : 0;
+	struct text text = {0};
+
+	if (!part->flags)
+		return;
+	if (part->flags & PERFX_PART_VIEW) {
+		text_add(&text, "A part of the recording, from ");
+		add_ns(&text, before_ns);
+		text_add(&text, " on for ");
+		add_ns(&text, p->duration_ns);
+		text_add(&text, "; what is known only of the whole, as threads' times and the "
+				"tracer's own cost, is left out");
+	} else {
+		text_add(&text, "Flight recorder: the last ");
+		add_ns(&text, p->duration_ns);
+		text_add(&text, " of ");
+		add_ns(&text, before_ns + p->duration_ns);
+		if (part->flags & PERFX_PART_FULL)
+			text_add(&text, ", memory held no more (--max-size)");
+	}
+	if (*part->why) {
+		text_add(&text, "; written because of ");
+		escape_name(&text, part->why);
+	}
+	if (part->left_out_count) {
+		text_add(&text, "; left out: ");
+		add_count(&text, part->left_out_count);
+		text_add(&text, " calls that found no room in the ring buffer at one of its ends");
+	}
+	text_add(&text, ".");
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
 /* `trainer (pid 42)` or, where there are several processes, `gemm in pid 42` */
@@ -204,6 +244,7 @@ int document_compose(struct document *document, const struct profile *profile,
 			     .more_left = limits->more};
 
 	document_say(document, BLOCK_VERDICT, analysis->verdict);
+	compose_part(&c);
 	compose_partial(&c);
 	compose_findings(&c);
 	compose_processes(&c);

@@ -86,6 +86,24 @@ static void put_windows(struct json_output *o, const struct profile *p)
 	json_put(o, "recorded_ns", json_of_integer(sum_ns));
 }
 
+/* "part": {"kind": "flight", "after_ns": 690000000000, "why": "SIGUSR1", …}: of the recording, so
+ * much lies before. */
+static void put_part(struct json_output *o, const struct profile *p)
+{
+	const struct profile_part *part = &p->part;
+
+	if (!part->flags)
+		return;
+	json_open(o, "part", '{');
+	json_put(o, "kind", json_string(part->flags & PERFX_PART_VIEW ? "view" : "flight"));
+	json_put(o, "after_ns", json_of_integer(p->start_ns - part->recording_ns));
+	if (*part->why)
+		json_put(o, "why", json_of_string(part->why));
+	json_put(o, "memory_full", json_boolean(part->flags & PERFX_PART_FULL));
+	json_put(o, "left_out_calls", json_of_integer(part->left_out_count));
+	json_close(o, '}');
+}
+
 static void put_capture(struct json_output *o, const struct profile *p)
 {
 	json_t *reasons = json_array();
@@ -102,6 +120,7 @@ static void put_capture(struct json_output *o, const struct profile *p)
 	put_windows(o, p);
 	json_put(o, "partial", json_boolean(p->partial != 0));
 	json_put(o, "partial_reasons", reasons);
+	put_part(o, p);
 	json_open(o, "host", '{');
 	json_put(o, "name", json_of_string(p->host_name));
 	json_put(o, "kernel", json_of_string(p->kernel));

@@ -115,6 +115,16 @@ const void *packer__pack(struct packer *packer, const void *records, size_t size
 	return header;
 }
 
+void block_renumber(void *block, uint32_t sequence)
+{
+	struct block_header header;
+
+	memcpy(&header, block, sizeof(header));
+	header.sequence = sequence;
+	header.header_crc = crc_of(&header, offsetof(struct block_header, header_crc));
+	memcpy(block, &header, sizeof(header));
+}
+
 /* --- from the file --- */
 
 struct unpacker {

@@ -47,6 +47,9 @@ void packer__free(struct packer *packer);
 const void *packer__pack(struct packer *packer, const void *records, size_t size, uint32_t sequence,
 			 size_t *bytes);
 
+/* Gives a block of the packer's another number. */
+void block_renumber(void *block, uint32_t sequence);
+
 struct unpacker;
 
 struct unpacker *unpacker__new(void);

@@ -6,6 +6,9 @@
 #ifndef PERFX_STREAM_CAPTURE_H
 #define PERFX_STREAM_CAPTURE_H
 
+#include "stream/ring.h"
+
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +29,17 @@ struct capture_writer;
 
 /* Takes over fd and writes the header. NULL with errno; the descriptor is closed then. */
 struct capture_writer *capture_writer__new(int fd);
+/* None in a file: the last window_ns in memory, of at most about bytes_max (ring.h), until a dump
+ * is asked for. NULL with errno ENOMEM. */
+struct capture_writer *capture_writer__new_ring(uint64_t window_ns, uint64_t bytes_max);
+/* What was added, up to now, into a file: takes the dump over and does not wait. 0 or -errno. */
+int capture_writer__dump(struct capture_writer *writer, struct ring_dump *dump);
+/* The oldest dump that has been written, or could not be: the caller's. NULL: none. wait: until
+ * those that were asked for are. */
+struct ring_dump *capture_writer__dumped(struct capture_writer *writer, bool wait);
+/* What was added since the last segment began, about, as it is kept. */
+uint64_t capture_writer__segment_bytes(const struct capture_writer *writer);
+
 /* One record, whole. 0, or -errno of what was written until now; after an error nothing more is
  * written. */
 int capture_writer__add(struct capture_writer *writer, const void *record, size_t size);

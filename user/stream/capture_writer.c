@@ -27,6 +27,8 @@
 
 struct batch {
 	size_t used;
+	uint64_t segment_ns;	/* a segment ends with it, then; 0 */
+	struct ring_dump *dump; /* to be written when it has been added; NULL */
 	char records[FOLD_RECORDS_MAX];
 };
 
@@ -36,6 +38,7 @@ struct capture_writer {
 	size_t batches_count;
 	bool has_thread;
 	pthread_t thread;
+	uint64_t segment_bytes; /* of records, since the last segment */
 
 	/* shared, under lock */
 	pthread_mutex_t lock;
@@ -47,8 +50,11 @@ struct capture_writer {
 	uint64_t written_bytes, waiting_bytes;
 	bool closing;
 	int err;
+	struct ring_dump *done[BATCHES_MAX]; /* oldest first */
+	size_t done_count, dumps_count;	     /* asked for, less those that were fetched */
 
 	/* the thread's */
+	struct ring *ring; /* NULL: to the file */
 	struct packer *packer;
 	uint32_t sequence;
 	uint64_t next_sync_ns;
@@ -87,11 +93,36 @@ static int write_batch(struct capture_writer *writer, const struct batch *batch,
 {
 	const void *block = packer__pack(writer->packer, batch->records, batch->used,
 					 writer->sequence++, bytes);
-	int err = write_all(writer->fd, block, *bytes);
+	int err;
 
+	if (writer->ring)
+		return ring__add(writer->ring, block, *bytes, batch->segment_ns);
+	err = write_all(writer->fd, block, *bytes);
 	if (!err)
 		sync_sometimes(writer);
 	return err;
+}
+
+static int take_batch(struct capture_writer *writer, struct batch *batch, size_t *bytes)
+{
+	int err = batch->used ? write_batch(writer, batch, bytes) : 0;
+
+	if (batch->dump && !err)
+		ring__dump(writer->ring, writer->packer, batch->dump);
+	else if (batch->dump)
+		batch->dump->err = err;
+	return err;
+}
+
+/* Under lock. There is room: no more are asked for. */
+static void hand_back(struct capture_writer *writer, struct batch *batch)
+{
+	if (batch->dump)
+		writer->done[writer->done_count++] = batch->dump;
+	batch->dump = NULL;
+	writer->waiting_bytes -= batch->used;
+	writer->idle[writer->idle_count++] = batch;
+	pthread_cond_signal(&writer->taken);
 }
 
 static struct batch *take_waiting(struct capture_writer *writer)
@@ -121,13 +152,13 @@ static void *write_batches(void *arg)
 		batch = take_waiting(writer);
 		pthread_mutex_unlock(&writer->lock);
 		if (!err)
-			err = write_batch(writer, batch, &bytes);
+			err = take_batch(writer, batch, &bytes);
+		else if (batch->dump)
+			batch->dump->err = err;
 		pthread_mutex_lock(&writer->lock);
 		writer->err = err;
 		writer->written_bytes += bytes;
-		writer->waiting_bytes -= batch->used;
-		writer->idle[writer->idle_count++] = batch;
-		pthread_cond_signal(&writer->taken);
+		hand_back(writer, batch);
 	}
 	pthread_mutex_unlock(&writer->lock);
 	return NULL;
@@ -160,7 +191,7 @@ static struct batch *next_batch(struct capture_writer *writer)
 		writer->batches_count++;
 		return batch;
 	}
-	while (!writer->idle_count && writer->waiting_bytes)
+	while (!writer->idle_count && writer->batches_count)
 		pthread_cond_wait(&writer->taken, &writer->lock);
 	return writer->idle_count ? writer->idle[--writer->idle_count] : NULL;
 }
@@ -183,8 +214,11 @@ static int hand_over(struct capture_writer *writer)
 	}
 	err = writer->err;
 	pthread_mutex_unlock(&writer->lock);
-	if (writer->filling)
+	if (writer->filling) {
 		writer->filling->used = 0;
+		writer->filling->segment_ns = 0;
+		writer->filling->dump = NULL;
+	}
 	return err;
 }
 
@@ -218,7 +252,51 @@ int capture_writer__add(struct capture_writer *writer, const void *record, size_
 		return -ENOMEM;
 	memcpy(batch->records + batch->used, record, size);
 	batch->used += size;
-	return 0;
+	writer->segment_bytes += size;
+	if (hdr->kind != PERFX_KIND_SEGMENT)
+		return 0;
+	writer->segment_bytes = 0;
+	batch->segment_ns = ((const struct perfx_segment *)record)->time_ns;
+	/* in a ring segments end with their blocks */
+	return writer->ring ? hand_over(writer) : 0;
+}
+
+uint64_t capture_writer__segment_bytes(const struct capture_writer *writer)
+{
+	return writer->segment_bytes / COMPRESSION;
+}
+
+int capture_writer__dump(struct capture_writer *writer, struct ring_dump *dump)
+{
+	int err = -EBUSY;
+
+	if (writer->filling && writer->dumps_count < BATCHES_MAX) {
+		writer->filling->dump = dump;
+		writer->dumps_count++;
+		return hand_over(writer);
+	}
+	if (!writer->filling)
+		err = writer->err;
+	ring_dump__free(dump);
+	return err;
+}
+
+struct ring_dump *capture_writer__dumped(struct capture_writer *writer, bool wait)
+{
+	struct ring_dump *dump = NULL;
+
+	pthread_mutex_lock(&writer->lock);
+	while (wait && writer->dumps_count && !writer->done_count)
+		pthread_cond_wait(&writer->taken, &writer->lock);
+	if (writer->done_count) {
+		dump = writer->done[0];
+		writer->dumps_count--;
+		writer->done_count--;
+		memmove(writer->done, writer->done + 1,
+			writer->done_count * sizeof(writer->done[0]));
+	}
+	pthread_mutex_unlock(&writer->lock);
+	return dump;
 }
 
 uint64_t capture_writer__bytes(struct capture_writer *writer)
@@ -231,15 +309,14 @@ uint64_t capture_writer__bytes(struct capture_writer *writer)
 	return bytes + (writer->filling ? writer->filling->used / COMPRESSION : 0);
 }
 
-struct capture_writer *capture_writer__new(int fd)
+/* Takes over fd. */
+static struct capture_writer *writer_new(int fd)
 {
-	struct capture_header header = {.version = CAPTURE_VERSION,
-					.record_version = PERFX_RECORD_VERSION};
 	struct capture_writer *writer = calloc(1, sizeof(*writer));
-	int err = -ENOMEM;
 
 	if (!writer) {
-		close(fd);
+		if (fd >= 0)
+			close(fd);
 		return NULL;
 	}
 	writer->fd = fd;
@@ -248,8 +325,38 @@ struct capture_writer *capture_writer__new(int fd)
 	pthread_cond_init(&writer->taken, NULL);
 	writer->packer = packer__new();
 	writer->filling = next_batch(writer);
-	if (writer->packer && writer->filling) {
+	if (writer->filling) {
 		writer->filling->used = 0;
+		writer->filling->segment_ns = 0;
+		writer->filling->dump = NULL;
+	}
+	return writer;
+}
+
+struct capture_writer *capture_writer__new_ring(uint64_t window_ns, uint64_t bytes_max)
+{
+	struct capture_writer *writer = writer_new(-1);
+
+	if (!writer)
+		return NULL;
+	writer->ring = ring__new(window_ns, bytes_max);
+	if (writer->ring && writer->packer && writer->filling)
+		return writer;
+	capture_writer__free(writer);
+	errno = ENOMEM;
+	return NULL;
+}
+
+struct capture_writer *capture_writer__new(int fd)
+{
+	struct capture_header header = {.version = CAPTURE_VERSION,
+					.record_version = PERFX_RECORD_VERSION};
+	struct capture_writer *writer = writer_new(fd);
+	int err = -ENOMEM;
+
+	if (!writer)
+		return NULL;
+	if (writer->packer && writer->filling) {
 		memcpy(header.magic, CAPTURE_MAGIC, sizeof(header.magic));
 		err = write_all(fd, (const char *)&header, sizeof(header));
 		writer->written_bytes = sizeof(header);
@@ -282,10 +389,13 @@ int capture_writer__free(struct capture_writer *writer)
 	end_thread(writer);
 	err = writer->err;
 	/* a disk that fails only now; what cannot be synced is no disk */
-	if (!err && fdatasync(writer->fd) && errno != EINVAL && errno != EROFS)
+	if (!err && writer->fd >= 0 && fdatasync(writer->fd) && errno != EINVAL && errno != EROFS)
 		err = -errno;
-	if (close(writer->fd) && !err)
+	if (writer->fd >= 0 && close(writer->fd) && !err)
 		err = -errno;
+	while (writer->done_count)
+		ring_dump__free(writer->done[--writer->done_count]);
+	ring__free(writer->ring);
 	free(writer->filling);
 	while (writer->waiting_count)
 		free(take_waiting(writer));

@@ -24,13 +24,19 @@ bool sink_full(struct sink *sink)
 	return sink->full;
 }
 
-static int give(struct sink *sink, const struct event *event)
+static int deliver(void *ctx, const struct event *event)
 {
+	struct sink *sink = ctx;
 	int err = sink->on_event ? sink->on_event(sink->ctx, event) : 0;
 
 	if (!err && sink->aggregate)
 		err = aggregate__add(sink->aggregate, event);
 	return err;
+}
+
+static int give(struct sink *sink, const struct event *event)
+{
+	return sink->part ? part__event(sink->part, event) : deliver(sink, event);
 }
 
 static void lose(struct sink *sink, enum perfx_loss_kind loss, uint64_t count)
@@ -67,6 +73,8 @@ void sink_record(struct sink *sink, const void *record, size_t size)
 {
 	if (sink->capture)
 		note_error(sink, capture_writer__add(sink->capture, record, size));
+	if (sink->apart)
+		text_add_bytes(sink->apart, record, size);
 	if (sink->aggregate || sink->on_event)
 		note_error(sink, give_records(sink, record, size));
 }
@@ -78,8 +86,12 @@ int sink_replay(struct sink *sink, struct capture_reader *reader)
 	size_t size;
 	int found, err = 0;
 
+	if (sink->part)
+		part__to(sink->part, deliver, sink);
 	while (!err && (found = capture_reader__next(reader, &records, &size)))
 		err = found < 0 ? found : give_records(sink, records, size);
+	if (!err && sink->part)
+		err = part__finish(sink->part);
 	damage = capture_reader__damage(reader);
 	lose(sink, PERFX_LOSS_TRUNCATED_BYTES, damage->bytes);
 	lose(sink, PERFX_LOSS_UNDECODED, damage->strange_blocks);

@@ -7,8 +7,10 @@
 #define PERFX_STREAM_SINK_H
 
 #include "aggregate/aggregate.h"
+#include "base/text.h"
 #include "perfx_record.h"
 #include "stream/capture.h"
+#include "stream/part.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,13 +18,15 @@
 struct sink {
 	struct aggregate *aggregate;	/* borrowed; NULL: not wanted */
 	struct capture_writer *capture; /* borrowed; NULL: not wanted */
+	struct text *apart;		/* borrowed; records are added to it. NULL: not wanted */
 	uint64_t capture_max;		/* bytes of the file; 0: as long as it gets */
 	bool full;			/* what sink_full said last */
 	/* Sees each event; what is not 0 ends a replay. NULL: not wanted. */
 	int (*on_event)(void *ctx, const struct event *event);
 	void *ctx;
-	int err; /* the first error: -ENOSPC, -ENOMEM, …; later records are
-					   still aggregated */
+	struct part *part; /* borrowed; what of a replay goes on. NULL: all of it */
+	int err;	   /* the first error: -ENOSPC, -ENOMEM, …; later records are
+						     still aggregated */
 };
 
 /* One record, whole. */
@@ -34,8 +38,9 @@ void sink_flush(struct sink *sink);
 /* The file has reached capture_max: time to end the recording. */
 bool sink_full(struct sink *sink);
 
-/* Feeds a capture to a sink: 0 or -errno of reading. Damage and a cut tail are counted as losses in
- * the aggregate and are not errors; the reader knows them too. */
+/* Feeds a capture to a sink: 0 or -errno of reading; -ERANGE: it ends before the part begins.
+ * Damage and a cut tail are counted as losses in the aggregate and are not errors; the reader knows
+ * them too. */
 int sink_replay(struct sink *sink, struct capture_reader *reader);
 
 #endif

@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The flight recorder, and parts of a capture: what is written, when, and what of it survives."""
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import pytest
+from conftest import PERFX, WORKLOADS, ended, run, status, total, wait_for
+from test_capture import FUNCTION, OFTEN, Busy, attached
+
+KILLS = int(os.environ.get("PERFX_KILLS", "12"))
+
+
+@pytest.fixture
+def busy():
+    program = Busy()
+    yield program
+    program.end()
+
+
+class Flight:
+    """record --ring, attached when this returns."""
+
+    def __init__(self, pid, file, *options, ring="1s", what=("-F", FUNCTION, "--memory", "off")):
+        self.file = file
+        self.process = subprocess.Popen(
+            [PERFX, "record", "-p", str(pid), "--no-calibrate", "--ring", ring, "-o", str(file), *what, *options],
+            stderr=subprocess.PIPE, text=True)
+        attached(self.process)
+
+    def ask(self):
+        self.process.send_signal(signal.SIGUSR1)
+
+    def line(self):
+        """The next it says."""
+        return self.process.stderr.readline().rstrip("\n")
+
+    def stop(self, expect=0):
+        """The lines until its end."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+        lines = self.process.stderr.read().splitlines()
+        assert ended(self.process) == expect, lines
+        return lines
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def flight():
+    started = []
+
+    def start(*argv, **more):
+        started.append(Flight(*argv, **more))
+        return started[-1]
+
+    yield start
+    for f in started:
+        f.kill()
+
+
+def report_of(file, *options):
+    """A report of which nothing is missing."""
+    result = run("report", file, "-f", "json", *options)
+    assert result.returncode == 0 and result.stderr == "", result.stderr
+    report = json.loads(result.stdout)
+    assert "truncated" not in report["capture"]["partial_reasons"]
+    assert report["losses"]["undecoded"] == report["losses"]["truncated_bytes"] == 0
+    return report
+
+
+def duration(report):
+    return report["capture"]["duration_ns"] / 1e9
+
+
+def cpu(process):
+    return process["cpu_user_ns"] + process["cpu_system_ns"]
+
+
+def test_nothing_is_written_until_asked(busy, flight, tmp_path):
+    """Then the last second of it, and again, and at the end."""
+    file = tmp_path / "run.perfx"
+    recorder = flight(busy.pid, file)
+    time.sleep(2.5)
+    assert os.listdir(tmp_path) == []
+    recorder.ask()
+    assert re.fullmatch(rf"perfx-trace: {file}: the last 1\.\d\d s of \d\.\d\d s, [\d.]+ KiB", recorder.line())
+    recorder.ask()
+    assert str(tmp_path / "run.2.perfx") in recorder.line()
+    (last,) = recorder.stop()
+    assert str(tmp_path / "run.3.perfx") in last
+    assert sorted(os.listdir(tmp_path)) == ["run.2.perfx", "run.3.perfx", "run.perfx"]
+
+    report = report_of(file)
+    window = report["capture"]["part"]
+    assert window["kind"] == "flight" and window["why"] == "SIGUSR1" and not window["memory_full"]
+    assert window["after_ns"] > 0 and 1 <= duration(report) < 2
+    assert 0 < total(report, "sgemm_", "calls") < busy.calls() + OFTEN
+    (process,) = report["processes"]
+    assert process["wall_ns"] == report["capture"]["duration_ns"]
+    assert cpu(process) <= process["wall_ns"] * 1.2
+    assert report["losses"]["unmatched_entries"] <= 1
+    # hits are the window's: an entry and an exit a call, or one that counts both
+    hits = report["overhead"]["hits"]
+    assert 0.9 < hits / total(report, "sgemm_", "calls") < 2.3
+    text = run("report", file).stdout
+    assert re.search(r"Flight recorder: the last 1\.\d\d s of \d\.\d\d s; written because of SIGUSR1\.", text)
+    part = report_of(file, "--since", "500ms")
+    assert part["capture"]["part"]["after_ns"] == window["after_ns"] + 5 * 10**8
+    assert 0 < total(part, "sgemm_", "calls") < total(report, "sgemm_", "calls")
+    assert run("export", file, "-f", "chrome", "-o", tmp_path / "t.json").returncode == 0
+    assert run("diff", file, tmp_path / "run.2.perfx").returncode == 0
+
+
+def test_an_old_file_is_replaced(busy, flight, tmp_path):
+    file = tmp_path / "run"
+    file.write_text("old")
+    recorder = flight(busy.pid, file)
+    assert file.read_text() == "old"
+    recorder.ask()
+    recorder.line()
+    recorder.stop()
+    assert sorted(os.listdir(tmp_path)) == ["run", "run.2"]
+    report_of(file)
+
+
+def test_two_in_quick_succession(busy, flight, tmp_path):
+    recorder = flight(busy.pid, tmp_path / "run.perfx")
+    time.sleep(0.5)
+    recorder.ask()
+    time.sleep(0.1)
+    recorder.ask()
+    first, second = recorder.line(), recorder.line()
+    assert "run.perfx" in first and "run.2.perfx" in second
+    recorder.stop()
+    for name in os.listdir(tmp_path):
+        assert total(report_of(tmp_path / name), "sgemm_", "calls") > 0
+
+
+def test_a_ring_shorter_than_a_flush(busy, flight, tmp_path):
+    recorder = flight(busy.pid, tmp_path / "run.perfx", ring="100ms")
+    time.sleep(1)
+    recorder.stop()
+    report = report_of(tmp_path / "run.perfx")
+    assert 0.1 <= duration(report) < 0.5
+    assert total(report, "sgemm_", "calls") > 0
+
+
+def test_memory_is_bounded(busy, flight, tmp_path):
+    """A ring that asks for a minute with room for less: it is shorter, and says so."""
+    recorder = flight(busy.pid, tmp_path / "run.perfx", "--max-size", "1M", ring="60s")
+    before = int(status(recorder.process.pid, "VmRSS").split()[0])
+    since = busy.calls()
+    assert wait_for(lambda: busy.calls() > since + 700_000, 60)
+    assert int(status(recorder.process.pid, "VmRSS").split()[0]) - before < 24 << 10
+    (line,) = recorder.stop()
+    assert "memory holds no more (--max-size)" in line
+    report = report_of(tmp_path / "run.perfx")
+    assert report["capture"]["part"]["memory_full"] and report["capture"]["part"]["after_ns"] > 0
+
+
+def test_killed_while_it_writes(busy, flight, tmp_path):
+    """The old file or the new one, whole; what was half written has another name."""
+    file = tmp_path / "run.perfx"
+    for _ in range(KILLS):
+        for old in tmp_path.iterdir():
+            if old != file:
+                old.unlink()
+        recorder = flight(busy.pid, file)
+        time.sleep(0.5)
+        recorder.ask()
+        time.sleep(random.uniform(0, 0.1))
+        recorder.kill()
+        if file.exists():
+            report_of(file)
+        assert set(os.listdir(tmp_path)) <= {"run.perfx", "run.perfx.part"}
+
+
+def test_disk_full(busy, flight):
+    """One line for each file, exit 1, the old file as it was; the recorder goes on."""
+    place = tempfile.mkdtemp(prefix="perfx-full-", dir="/tmp")
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "none", place], capture_output=True).returncode:
+        os.rmdir(place)
+        pytest.skip("no file system may be mounted here")
+    try:
+        file = os.path.join(place, "run.perfx")
+        with open(file, "w", encoding="utf8") as old:
+            old.write("old")
+        recorder = flight(busy.pid, file)
+        time.sleep(1.5)
+        recorder.ask()
+        line = recorder.line()
+        assert file in line and "no space left" in line
+        lines = recorder.stop(expect=1)
+        assert len(lines) == 1 and "no space left" in lines[0]
+        with open(file, encoding="utf8") as old:
+            assert old.read() == "old"
+        assert os.listdir(place) == ["run.perfx"]
+    finally:
+        subprocess.run(["umount", place], check=True)
+        os.rmdir(place)
+
+
+def test_a_target_that_dies(program, flight, tmp_path):
+    target = program(WORKLOADS / "often", "sgemm_")
+    recorder = flight(target.pid, tmp_path / "run.perfx")
+    target.go()
+    target.process.kill()
+    (line,) = recorder.process.stderr.read().splitlines()
+    assert "run.perfx" in line
+    assert ended(recorder.process) == 3
+    report = report_of(tmp_path / "run.perfx")
+    assert report["capture"]["partial_reasons"] == ["target_killed"]
+    assert total(report, "sgemm_", "calls") > 0
+
+
+@pytest.mark.parametrize("name", ["fork", "execs"])
+def test_processes_that_come_and_go(name, program, flight, tmp_path):
+    """Of a recording that is all in the ring, all is there; of one that is not, nothing is wrong."""
+    target = program(WORKLOADS / name)
+    what = ("-F", f"{name}:*work", "--memory", "off")
+    recorder = flight(target.pid, tmp_path / "run.perfx", ring="300ms", what=what)
+    for _ in range(4):
+        target.go()
+        time.sleep(0.3)
+    recorder.ask()
+    recorder.line()
+    target.finish()
+    recorder.process.stderr.read()
+    assert ended(recorder.process) == 0
+    for file in tmp_path.iterdir():
+        report = report_of(file)
+        assert len(report["processes"]) >= 1
+        for process in report["processes"]:
+            assert process["wall_ns"] <= report["capture"]["duration_ns"]
+
+
+def living(report):
+    """By domain: bytes and blocks that live, and of which places."""
+    found = {}
+    for process in report["processes"]:
+        for memory in process.get("memory", []):
+            places = sorted((h["live_bytes"], h["stack"][0]) for h in memory["hotspots"]
+                            if h.get("live_bytes"))
+            found[memory["domain"]] = (memory["current_bytes"], memory["current_count"], places)
+    return found
+
+
+def test_what_lives_since_long_before(program, flight, tmp_path):
+    """Beside a recording of all: the same blocks live, from the same places, and few were allocated."""
+    target = program(WORKLOADS / "memory")
+    what = ("-F", "memory:*", "--memory", "all")
+    whole = subprocess.Popen([PERFX, "record", "-p", str(target.pid), "--no-calibrate", *what, "-d", "60",
+                              "-o", str(tmp_path / "whole.perfx")], stderr=subprocess.PIPE, text=True)
+    attached(whole)
+    recorder = flight(target.pid, tmp_path / "run.perfx", ring="500ms", what=what)
+    for _ in range(3):
+        target.go()
+    time.sleep(1.5)
+    recorder.stop()
+    whole.send_signal(signal.SIGINT)
+    assert ended(whole) == 0
+    ring, all_of_it = report_of(tmp_path / "run.perfx"), report_of(tmp_path / "whole.perfx")
+    assert living(all_of_it)["host"][0] > 0
+    assert living(ring) == living(all_of_it)
+    (memory,) = [m for m in ring["processes"][0]["memory"] if m["domain"] == "host"]
+    assert memory["allocs"] == 0 and memory["peak_bytes"] == memory["current_bytes"]
+
+
+TRAINING = ("--host-level", "1", "--memory", "off")
+
+
+def test_a_slow_step_writes(program, flight, tmp_path):
+    """Once, a while after it; a multiple and a time."""
+    target = program(WORKLOADS / "marked", "train")
+    recorder = flight(target.pid, tmp_path / "run.perfx", "--trigger", "step>300ms", ring="900ms", what=TRAINING)
+    target.go()
+    time.sleep(0.5)
+    target.go()
+    line = recorder.line()
+    assert re.search(rf"step \d+ of process {target.pid} took \d+ ms, [\d.]+ times the median of [\d.]+ .s: "
+                     rf"to be written to {tmp_path}/run.perfx in 300 ms$", line), line
+    assert "run.perfx: the last" in recorder.line()
+    (last,) = recorder.stop()
+    assert "run.2.perfx" in last
+    report = report_of(tmp_path / "run.perfx")
+    assert re.match(r"step \d+ of process", report["capture"]["part"]["why"])
+    (steps,) = [p["steps"] for p in report["processes"] if "steps" in p]
+    assert steps["count"] >= 1 and steps["max_ns"] >= 0
+
+
+def test_a_trigger_by_the_median(program, flight, tmp_path):
+    target = program(WORKLOADS / "marked", "train")
+    recorder = flight(target.pid, tmp_path / "run.perfx", "--trigger", "step>1000x", ring="900ms", what=TRAINING)
+    target.go()
+    time.sleep(1)
+    target.go()
+    assert "times the median" in recorder.line()
+    recorder.stop()
+    assert (tmp_path / "run.perfx").exists()
+
+
+@pytest.mark.parametrize("options, message", [
+    (["--ring", "5s"], "record -o"),
+    (["--ring", "5s", "-o", "-", "--capture", "x.perfx"], "record -o"),
+    (["--ring", "5s", "-o", "x.json", "--capture", "x.perfx"], "record -o"),
+    (["--ring", "none", "-o", "x.perfx"], "not a duration"),
+    (["--trigger", "step>2x", "-o", "x.perfx"], "--ring"),
+    (["--trigger", "fast", "--ring", "5s", "-o", "x.perfx"], "step>2x"),
+    (["--since", "5s"], "report and export"),
+    (["--ring", "5s", "-o", "/none/x.perfx"], "directory does not exist")])
+def test_options(options, message):
+    result = run("-p", os.getpid(), *options)
+    assert result.returncode == (1 if "exist" in message else 2)
+    assert message in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+# --- parts of a capture ---
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory):
+    """Three seconds of calls, and how many."""
+    file = tmp_path_factory.mktemp("parts") / "run.perfx"
+    program = Busy()
+    try:
+        result = run("record", "-p", program.pid, "-d", "3", "--no-calibrate", "--memory", "off", "-F", FUNCTION,
+                     "-o", file)
+        assert result.returncode == 0, result.stderr
+    finally:
+        program.end()
+    return file
+
+
+def test_parts_add_up(capture):
+    """Neighbours have all calls, each once."""
+    whole = report_of(capture)
+    parts = [report_of(capture, *bounds) for bounds in (["--until", "1s"], ["--since", "1s", "--until", "2200ms"],
+                                                        ["--since", "2200ms"])]
+    assert sum(total(p, "sgemm_", "calls") for p in parts) + \
+        sum(p["capture"]["part"]["left_out_calls"] for p in parts) == total(whole, "sgemm_", "calls")
+    assert all(total(p, "sgemm_", "calls") > 0 for p in parts)
+    assert [round(duration(p), 3) for p in parts[:2]] == [1, 1.2]
+    assert parts[1]["capture"]["part"] == {"kind": "view", "after_ns": 10**9, "memory_full": False,
+                                             "left_out_calls": 0}
+    used = sum(cpu(p["processes"][0]) for p in parts)
+    assert abs(used - cpu(whole["processes"][0])) < 1e7
+
+
+def test_before_the_end(capture):
+    report = report_of(capture, "--since", "-2s", "--until", "-1s")
+    assert round(duration(report), 3) == 1
+    text = run("report", capture, "--since", "-1s").stdout
+    assert re.search(r"A part of the recording, from 2\.0\d s on for 1\.00 s; .* left out\.", text.replace("\n", " "))
+
+
+def test_a_part_for_other_tools(capture, tmp_path):
+    """Calls that end in it, and no others."""
+    file = tmp_path / "part.trace.json"
+    assert run("export", capture, "--since", "1s", "--until", "1500ms", "-o", file).returncode == 0
+    calls = [e for e in json.loads(file.read_text())["traceEvents"] if e["ph"] == "X"]
+    assert len(calls) == total(report_of(capture, "--since", "1s", "--until", "1500ms"), "sgemm_", "calls")
+    assert all(e["ts"] + e["dur"] <= 500_000.01 for e in calls)
+
+
+@pytest.mark.parametrize("bounds", [["--since", "1h"], ["--since", "2s", "--until", "1s"]])
+def test_there_is_no_such_part(capture, bounds):
+    for verb in (["report"], ["export", "-f", "folded"]):
+        result = run(verb[0], capture, *verb[1:], *bounds)
+        assert result.returncode == 2 and len(result.stderr.splitlines()) == 1
+        assert "between --since and --until" in result.stderr

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/template.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char report[] =
+	"{\"verdict\": \"a<b>\\u001b[1m | c\", \"n\": 1234567, \"ns\": 1500000, \"share\": 0.25,"
+	" \"no\": false, \"none\": null, \"empty\": [], \"real\": 0.5,"
+	" \"host\": {\"name\": \"h\", \"cpus\": {\"count\": 2}},"
+	" \"rows\": [{\"name\": \"x\", \"calls\": 3}, {\"name\": \"y\"}, {\"name\": \"z\", "
+	"\"calls\": 0}], \"words\": [\"p\", \"q\"]}";
+
+static void check(const char *template, const char *expected)
+{
+	json_t *root = json_loads(report, 0, NULL);
+	char why[TEMPLATE_WHY] = "", *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	cr_assert_not_null(root);
+	cr_assert_eq(template_check(template, why), 0, "%s: %s", template, why);
+	cr_assert_eq(template_render(out, template, root), 0);
+	fclose(out);
+	cr_expect_str_eq(text, expected, "%s gives\n%s", template, text);
+	free(text);
+	json_decref(root);
+}
+
+Test(template, values)
+{
+	check("", "");
+	check("no tag } }} {", "no tag } }} {");
+	check("{{n}} {{ real }} {{no}} {{none}}{{missing}}.", "1234567 0.5 false .");
+	check("{{host.name}} {{host.cpus.count}} {{host.cpus}} {{host.x.y}}", "h 2 {\"count\":2} ");
+	check("{{n:count}} {{ns:ns}} {{share:percent}} {{n:bytes}} {{n:si}}{{missing:ns}}",
+	      "1,234,567 1.50 ms 25.0 % 1.18 MiB 1.23 M");
+}
+
+/* A foreign text is harmless, and escaped for the form that is asked for. */
+Test(template, escapes)
+{
+	check("{{verdict}}", "a<b>\\x1b[1m | c");
+	check("{{verdict:html}}", "a&#60;b&#62;\\x1b[1m | c");
+	check("{{verdict:md}}", "a&lt;b&gt;\\\\x1b\\[1m &#124; c");
+	check("{{verdict:json}}", "\"a<b>\\\\x1b[1m | c\"");
+	check("{{{verdict}}}{{&verdict}}", "a<b>\x1b[1m | ca<b>\x1b[1m | c");
+}
+
+Test(template, sections)
+{
+	check("{{#rows}}{{name}}{{calls}};{{/rows}}", "x3;y;z0;");
+	check("{{#rows:2}}{{@index}}{{name}}{{^@last}}, {{/@last}}{{/rows}}", "1x, 2y");
+	check("{{#rows}}{{#@first}}first {{/@first}}{{name}}{{/rows}}", "first xyz");
+	check("{{#words}}<{{.}}>{{/words}}{{#empty}}x{{/empty}}{{^empty}}none{{/empty}}",
+	      "<p><q>none");
+	check("{{#rows}}{{#calls}}{{name}} {{/calls}}{{^calls}}-{{name}} {{/calls}}{{/rows}}",
+	      "x -y z ");
+	check("{{#no}}x{{/no}}{{#none}}x{{/none}}{{#missing}}x{{/missing}}{{^no}}y{{/no}}", "y");
+	check("{{#host}}{{name}} {{n}} {{#cpus}}{{count}}{{/cpus}}{{/host}}", "h 1234567 2");
+	check("{{#rows:1}}{{#rows:1}}{{name}}{{/rows}}{{/rows}}", "x");
+}
+
+/* A section's tag takes its line, where it is alone. */
+Test(template, lines)
+{
+	check("a\n{{#rows:2}}\n{{name}}\n{{/rows}}\nb\n", "a\nx\ny\nb\n");
+	check("  {{! said to nobody }}  \nx {{! here }} y\n{{n}}\n", "x  y\n1234567\n");
+	check("{{#no}}\r\nx\r\n{{/no}}\r\nend", "end");
+	check("{{^no}}\nend\n{{/no}}", "end\n");
+}
+
+Test(template, mistakes)
+{
+	static const struct {
+		const char *template, *why;
+	} rows[] = {
+		{"{{", "1: {{: a tag without end or name"},
+		{"a\nb{{ }}", "2: {{: a tag without end or name"},
+		{"{{#a}}\n{{#b}}\n{{/b}}", "1: a: the section is not ended"},
+		{"{{#a}}{{/b}}", "1: b: it does not end the section that is open"},
+		{"\n\n{{/b}}", "3: b: it does not end the section that is open"},
+		{"{{a:ms}}", "1: a: no such format: ns, bytes, count, percent, si, md, html, json"},
+		{"{{#a:ns}}{{/a}}", "1: a: after the colon a section has a number of elements"},
+		{"{{#a:-1}}{{/a}}", "1: a: after the colon a section has a number of elements"},
+		{"{{^a:1}}{{/a}}", "1: a: after the colon a section has a number of elements"},
+	};
+	char why[TEMPLATE_WHY], *deep = calloc(1, 10 * 40 + 1);
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		cr_expect_eq(template_check(rows[i].template, why), -EINVAL, "%s",
+			     rows[i].template);
+		cr_expect_str_eq(why, rows[i].why);
+	}
+	for (int i = 0; i < 40; i++)
+		strcat(deep, "{{#a}}");
+	cr_expect_eq(template_check(deep, why), -EINVAL);
+	cr_expect_str_eq(why, "1: a: too many sections in each other");
+	free(deep);
+}
+
+/* What was checked can be rendered, whatever it is. */
+Test(template, garbage)
+{
+	static const char *const pieces[] = {"{{",   "}}",	 "{{#rows}}", "{{/rows}}",
+					     "{{{",  "}}}",	 "\n",	      " ",
+					     "name", "{{name}}", "{{^n}}",    "{{/n}}",
+					     ":",    "2",	 "{{.}}"};
+	json_t *root = json_loads(report, 0, NULL);
+	char why[TEMPLATE_WHY], template[512];
+	FILE *out = fopen("/dev/null", "we");
+	unsigned rendered = 0;
+
+	srand(9);
+	for (int round = 0; round < 50000; round++) {
+		template[0] = '\0';
+		for (int i = rand() % 12; i >= 0; i--)
+			strcat(template,
+			       pieces[(size_t)rand() % (sizeof(pieces) / sizeof(pieces[0]))]);
+		if (template_check(template, why))
+			continue;
+		cr_assert_eq(template_render(out, template, root), 0);
+		rendered++;
+	}
+	cr_assert_gt(rendered, 1000);
+	fclose(out);
+	json_decref(root);
+}
