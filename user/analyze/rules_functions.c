@@ -43,6 +43,14 @@ static bool is_waiting(const struct profile_process *process, double share)
 	return cpu >= 0 && cpu < share / 2;
 }
 
+/* A range around code of whatever kind; those of TensorFlow and JAX are operations. */
+static bool is_code_of_theirs(const struct profile_function *function)
+{
+	return function && (function->flags & PERFX_FUNCTION_RANGE) &&
+	       function->source != PERFX_SOURCE_TF && function->source != PERFX_SOURCE_JAX &&
+	       function->source != PERFX_SOURCE_XLA;
+}
+
 static void suggest_for_slow(struct text *text, const struct judge *j,
 			     const struct profile_row *row, double share, bool is_first)
 {
@@ -53,6 +61,9 @@ static void suggest_for_slow(struct text *text, const struct judge *j,
 		text_add(text, "Most of this time the process was not on a CPU: look for what is "
 			       "waited for inside (input, a lock, another process), not for "
 			       "slow code.");
+	} else if (is_code_of_theirs(function)) {
+		text_add(text, "That is what runs inside this range and is not traced by itself: "
+			       "mark its parts, or trace what it calls (--host-level 3, -F).");
 	} else if (source == PERFX_SOURCE_BLAS) {
 		text_add(text, "Check the BLAS build and its thread count (OPENBLAS_NUM_THREADS, "
 			       "MKL_NUM_THREADS), the data type, and whether small matrices can be "
