@@ -165,7 +165,7 @@ def test_jax_shapes(jax_python):
 
 
 JITTED = """
-import inspect, json, sys
+import inspect, json, sys, time
 sys.path.insert(0, "python")
 import jax, jax.numpy as jnp, perfx
 
@@ -180,17 +180,29 @@ class Net:
     def forward(x):
         return x * 2
 
+@perfx.track
+def ready(x):
+    return step(x).block_until_ready()
+
+took_ms = 0.0
+
 def loop(n):
+    global took_ms
     for _ in range(n):
         result = step(x)
+        begun = time.perf_counter()
+        ready(large)
+        took_ms += (time.perf_counter() - begun) * 1e3
     return result
 
-x = jnp.ones((64, 64))
-step(x).block_until_ready()
+x, large = jnp.ones((64, 64)), jnp.ones((1000, 1000))
+step(x).block_until_ready(), step(large).block_until_ready()
 result, stats = perfx.profile(loop, 25)
 executed = [row["calls"] for p in stats.report["processes"] for row in p["functions"]
             if (row["name"], row["source"]) == ("step", "jax")]
 print(json.dumps({
+    "marked": stats["step"].call_count, "ready": stats["ready"].call_count,
+    "agrees": 0.95 < stats["ready"].total_duration_ms / took_ms < 1.05,
     "signature": str(inspect.signature(step)), "result": float(result), "executed": sum(executed),
     "lowered": "jit_step" in step.lower(x).as_text(), "jaxpr": "dot_general" in str(jax.make_jaxpr(step)(x)),
     "gradient": jax.grad(step)(x).shape[0], "method": float(Net.forward(x)[0, 0])}))
@@ -203,7 +215,8 @@ def test_jitted_functions_can_be_marked(jax_python):
                                        "PERFX_LIBRARY": str(BUILD / "libperfx.so.1")})
     assert run.returncode == 0, run.stderr
     assert json.loads(run.stdout) == {
-        "signature": "(x, scale=2.0)", "result": 2.0 * 64**3, "executed": 25, "lowered": True,
+        "marked": 50, "ready": 25, "agrees": True,
+        "signature": "(x, scale=2.0)", "result": 2.0 * 64**3, "executed": 50, "lowered": True,
         "jaxpr": True, "gradient": 64, "method": 2.0}
 
 
