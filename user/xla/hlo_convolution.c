@@ -97,7 +97,7 @@ static bool read_numbers(const struct xla_memory *memory, const struct xla_words
 {
 	const uint64_t *w = find_message(memory, instruction, "3xla27ConvolutionDimensionNumbersE",
 					 NUMBERS_WORDS);
-	struct sizes in, kernel, out;
+	struct sizes in = {0}, kernel = {0}, out = {0};
 
 	if (!w ||
 	    !sizes_of(memory, convolution->in, w + NUMBERS_BATCH, w + NUMBERS_INPUT_SPATIAL, &in) ||
