@@ -46,12 +46,20 @@ static const struct scene scenes[] = {
 	SCENE(convolution_transposed, 139679456735184, "convolution-base-dilated",
 	      PERFX_FIGURE_COUNTED, PERFX_DTYPE_F32, 2ULL * (2 * 32 * 30 * 3) * (3 * 5 * 8),
 	      4 * (2 * 32 * 30 * 3 + 3 * 5 * 3 * 8 + 2 * 63 * 59 * 8)),
+	/* f32[3,70,6] by f32[5,6,10] */
+	SCENE(convolution_line, 140597973843536, "convolution", PERFX_FIGURE_COUNTED,
+	      PERFX_DTYPE_F32, 2ULL * (3 * 69 * 10) * (5 * 6),
+	      4 * (3 * 70 * 6 + 5 * 6 * 10 + 3 * 69 * 10)),
 	/* f32[33,64] × f32[64,48] */
 	SCENE(fusion, 139679458893712, "ynn_fusion", PERFX_FIGURE_COUNTED, PERFX_DTYPE_F32,
 	      2ULL * 33 * 64 * 48, 4 * (33 * 64 + 64 * 48 + 33 * 48)),
 	/* f32[2,3,40,20] × f32[2,3,50,20], the last dimension of both contracted */
 	SCENE(fusion_batch, 139679385115072, "ynn_fusion", PERFX_FIGURE_COUNTED, PERFX_DTYPE_F32,
 	      2ULL * 6 * 40 * 20 * 50, 4 * 6 * (40 * 20 + 50 * 20 + 40 * 50)),
+	/* f32[2,20,18,32] by f32[3,5,16,48], two groups, kernel dilated 2×1 */
+	SCENE(fusion_convolution, 140003052211088, "ynn_fusion", PERFX_FIGURE_COUNTED,
+	      PERFX_DTYPE_F32, 2ULL * (2 * 19 * 17 * 48) * (3 * 5 * 16),
+	      4 * (2 * 20 * 18 * 32 + 3 * 5 * 16 * 48 + 2 * 19 * 17 * 48)),
 	/* a sum: no product in it */
 	SCENE(fusion_sum, 139679318158368, "ynn_fusion", PERFX_FIGURE_NONE, 0, 0, 0),
 	SCENE(kernel, 139679450956736, "wrapped_tanh", PERFX_FIGURE_OPAQUE, 0, 0, 0),
@@ -216,6 +224,69 @@ Test(xla, another_instruction)
 		cr_expect_eq(work.state, PERFX_FIGURE_UNREAD);
 		free(world.words);
 	}
+}
+
+/* Words of fusion_convolution: its windows of both dimensions, its result, its numbers. */
+#define FIRST_STRIDE	  0x7f55003413e0
+#define SECOND_DILATED_BY 0x7f550006f050 /* the input */
+#define OUT_HEIGHT	  0x7f55002cfeb8
+#define OUT_WIDTH	  0x7f55002cfec0
+#define GROUPS		  0x7f55002f9270
+#define BATCH_GROUPS	  0x7f55002f9278
+#define BATCH_DIMENSION	  0x7f55002f9320
+
+static const struct xla_work unread = {.state = PERFX_FIGURE_UNREAD};
+
+static void expect_changed(const char *what, const struct captured_word changes[2],
+			   const struct xla_work *expected)
+{
+	struct xla_work work;
+	struct world world;
+	size_t i = 0;
+
+	while (strcmp(scenes[i].name, "fusion_convolution") != 0)
+		i++;
+	world = world_of(&scenes[i]);
+	for (i = 0; i < 2 && changes[i].address; i++)
+		*word_at(&world, changes[i].address) = changes[i].value;
+	work = work_of(&world);
+	cr_expect(same(&work, expected), "%s: state %d flops %lu bytes %lu", what, work.state,
+		  work.flops, work.bytes);
+	free(world.words);
+}
+
+/* Another window, with the result that it makes; and without. */
+Test(xla, convolution_windows)
+{
+	const struct captured_word strided[] = {{FIRST_STRIDE, 2}, {OUT_HEIGHT, 10}};
+	const struct captured_word transposed[] = {{SECOND_DILATED_BY, 2}, {OUT_WIDTH, 34}};
+	const uint64_t rest = 4 * (2 * 20 * 18 * 32 + 3 * 5 * 16 * 48);
+
+	expect_changed("strided", strided,
+		       &(struct xla_work){PERFX_FIGURE_COUNTED, PERFX_DTYPE_F32,
+					  2ULL * (2 * 10 * 17 * 48) * (3 * 5 * 16),
+					  rest + 4ULL * (2 * 10 * 17 * 48)});
+	expect_changed("transposed", transposed,
+		       &(struct xla_work){PERFX_FIGURE_COUNTED, PERFX_DTYPE_F32,
+					  2ULL * (2 * 20 * 18 * 32) * (3 * 5 * 24),
+					  rest + 4ULL * (2 * 19 * 34 * 48)});
+	for (size_t i = 0; i < 2; i++) {
+		const struct captured_word one[][2] = {{strided[i]}, {transposed[i]}};
+
+		expect_changed("strided, half", one[0], &unread);
+		expect_changed("transposed, half", one[1], &unread);
+	}
+}
+
+Test(xla, convolution_numbers)
+{
+	const struct captured_word changes[][2] = {
+		{{GROUPS, 1}},	     {{GROUPS, 4}},	     {{GROUPS, 0}},
+		{{BATCH_GROUPS, 2}}, {{BATCH_DIMENSION, 3}}, {{BATCH_DIMENSION, 4}},
+	};
+
+	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++)
+		expect_changed("numbers", changes[i], &unread);
 }
 
 static bool read_nothing(void *ctx, uint64_t address, void *to, size_t bytes)

@@ -4,7 +4,8 @@
  * module that was compiled stays in memory beside what came of it.
  *
  *   HloInstruction   operands (absl::InlinedVector), parent computation, shape (std::shared_ptr),
- *                    name (std::string); a dot has DotDimensionNumbers behind that
+ *                    name (std::string); a dot has DotDimensionNumbers behind that, a
+ *                    convolution what hlo_convolution.c reads
  *   HloComputation   the fusion instruction that it is the body of, and all its instructions as
  *                    std::vector of {opcode, pointer}
  */
@@ -18,7 +19,6 @@
 #define THUNK_OWN_WORDS	  16 /* behind the head, among which the instruction is */
 #define OPERANDS_AT	  2  /* in an instruction */
 #define INSTRUCTIONS_MAX  4096
-#define CONTRACTED_MAX	  8 /* dimensions of one list */
 
 static bool is_instruction(const char *class)
 {
@@ -28,7 +28,7 @@ static bool is_instruction(const char *class)
 	       !strcmp(class + length - 12, "InstructionE");
 }
 
-static bool class_is(const struct xla_memory *memory, uint64_t object, const char *wanted)
+bool xla_class_is(const struct xla_memory *memory, uint64_t object, const char *wanted)
 {
 	char class[XLA_CLASS_MAX];
 
@@ -37,28 +37,24 @@ static bool class_is(const struct xla_memory *memory, uint64_t object, const cha
 
 /* --- dots ----------------------------------------------------------------------------------- */
 
-struct dims {
-	size_t count;
-	uint64_t of[CONTRACTED_MAX];
-};
-
-/* google::protobuf::RepeatedField<int64_t>, three words: the number of elements, which follow, or,
- * with bit 2, where they are, and then their number and the room there is (32 bits each). */
-static bool read_dims(const struct xla_memory *memory, const uint64_t *field, struct dims *dims)
+/* Its first word is the number of elements, of which one fits into the second, or, with bit 2,
+ * where they are; then the second is their number and the room there is (32 bits each). */
+bool xla_dims_read(const struct xla_memory *memory, const uint64_t *field, struct xla_dims *dims)
 {
 	if (!(field[0] & 4)) {
 		dims->count = field[0] & 3;
-		memcpy(dims->of, field + 1, 2 * sizeof(*dims->of));
-		return dims->count <= 2;
+		dims->of[0] = field[1];
+		return dims->count <= 1;
 	}
 	dims->count = (uint32_t)field[1];
-	return dims->count <= CONTRACTED_MAX &&
+	return dims->count <= XLA_LIST_MAX &&
 	       memory->read(memory->ctx, field[0] & ~7ULL, dims->of, dims->count * 8);
 }
 
 /* The product of these sizes; the same of both operands. */
-static bool common(const struct xla_shape *left, const struct dims *left_dims,
-		   const struct xla_shape *right, const struct dims *right_dims, uint64_t *product)
+static bool common(const struct xla_shape *left, const struct xla_dims *left_dims,
+		   const struct xla_shape *right, const struct xla_dims *right_dims,
+		   uint64_t *product)
 {
 	*product = 1;
 	if (left_dims->count != right_dims->count)
@@ -105,13 +101,14 @@ static bool operand_shape(const struct xla_memory *memory, uint64_t operand,
 
 /* DotDimensionNumbers: a message of four lists behind its vtable and arena. */
 static bool find_dimensions(const struct xla_memory *memory, const struct xla_words *instruction,
-			    struct dims lists[4])
+			    struct xla_dims lists[4])
 {
 	for (size_t i = OPERANDS_AT; i + 14 <= instruction->count; i++) {
-		if (!class_is(memory, instruction->address + 8 * i, "3xla19DotDimensionNumbersE"))
+		if (!xla_class_is(memory, instruction->address + 8 * i,
+				  "3xla19DotDimensionNumbersE"))
 			continue;
 		for (size_t k = 0; k < 4; k++)
-			if (!read_dims(memory, &instruction->at[i + 2 + 3 * k], &lists[k]))
+			if (!xla_dims_read(memory, &instruction->at[i + 2 + 3 * k], &lists[k]))
 				return false;
 		return true;
 	}
@@ -129,36 +126,45 @@ static bool types_fit(const struct xla_shape *left, const struct xla_shape *righ
 	       xla_type_flops(out->type) == xla_type_flops(left->type);
 }
 
+bool xla_product_read(const struct xla_memory *memory, uint64_t address,
+		      struct xla_product *product)
+{
+	struct xla_words *words = &product->words;
+
+	return xla_read_words(memory, address, INSTRUCTION_WORDS, words) &&
+	       words->at[OPERANDS_AT] == 2 << 1 && shape_of(memory, words, &product->out) &&
+	       operand_shape(memory, words->at[OPERANDS_AT + 1], &product->left) &&
+	       operand_shape(memory, words->at[OPERANDS_AT + 2], &product->right) &&
+	       types_fit(&product->left, &product->right, &product->out);
+}
+
 static bool dot_work(const struct xla_memory *memory, uint64_t address, struct xla_work *work)
 {
 	enum { LEFT_CONTRACTED, RIGHT_CONTRACTED, LEFT_BATCH, RIGHT_BATCH };
-	struct xla_shape left, right, out;
+	struct xla_product product;
+	const struct xla_shape *left = &product.left, *right = &product.right, *out = &product.out;
 	uint64_t k, batch, multiply_adds;
-	struct xla_words words;
-	struct dims lists[4];
+	struct xla_dims lists[4];
 	unsigned __int128 made;
 
-	if (!xla_read_words(memory, address, INSTRUCTION_WORDS, &words) ||
-	    words.at[OPERANDS_AT] != 2 << 1 || !shape_of(memory, &words, &out) ||
-	    !operand_shape(memory, words.at[OPERANDS_AT + 1], &left) ||
-	    !operand_shape(memory, words.at[OPERANDS_AT + 2], &right) ||
-	    !types_fit(&left, &right, &out) || !find_dimensions(memory, &words, lists) ||
-	    !common(&left, &lists[LEFT_CONTRACTED], &right, &lists[RIGHT_CONTRACTED], &k) ||
-	    !common(&left, &lists[LEFT_BATCH], &right, &lists[RIGHT_BATCH], &batch))
+	if (!xla_product_read(memory, address, &product) ||
+	    !find_dimensions(memory, &product.words, lists) ||
+	    !common(left, &lists[LEFT_CONTRACTED], right, &lists[RIGHT_CONTRACTED], &k) ||
+	    !common(left, &lists[LEFT_BATCH], right, &lists[RIGHT_BATCH], &batch))
 		return false;
 	/* with b of a batch, m·b·k and n·b·k elements make m·n·b: (mbk)(nbk) = (mnb)·b·k² */
-	made = (unsigned __int128)out.numel * batch;
-	if (k &&
-	    (made > UINT64_MAX || (unsigned __int128)(left.numel / k) * (right.numel / k) != made))
+	made = (unsigned __int128)out->numel * batch;
+	if (k && (made > UINT64_MAX ||
+		  (unsigned __int128)(left->numel / k) * (right->numel / k) != made))
 		return false;
-	if (__builtin_mul_overflow(out.numel, k, &multiply_adds))
+	if (__builtin_mul_overflow(out->numel, k, &multiply_adds))
 		return false;
-	return xla_add_product(work, &left, &right, &out, multiply_adds);
+	return xla_add_product(work, left, right, out, multiply_adds);
 }
 
 /* --- computations --------------------------------------------------------------------------- */
 
-/* Multiplies in a way that is not read here. */
+/* Multiplies in a way that is not read. */
 static bool is_unknown_product(const char *class)
 {
 	static const char *const parts[] = {"Convolution", "CustomCall", "RaggedDot",
@@ -169,6 +175,17 @@ static bool is_unknown_product(const char *class)
 		if (strstr(class, parts[i]))
 			return true;
 	return false;
+}
+
+/* Of an instruction that is no fusion. */
+static bool plain_work(const struct xla_memory *memory, uint64_t address, const char *class,
+		       struct xla_work *work)
+{
+	if (strstr(class, "17HloDotInstruction"))
+		return dot_work(memory, address, work);
+	if (strstr(class, "25HloConvolutionInstruction"))
+		return xla_convolution_instruction(memory, address, work);
+	return !is_unknown_product(class);
 }
 
 static bool has_word(const struct xla_words *words, uint64_t value)
@@ -188,9 +205,7 @@ static bool instruction_work(const struct xla_memory *memory, uint64_t address,
 	if (!xla_class_of(memory, address, class) || !is_instruction(class) ||
 	    !xla_read_words(memory, address, 16, &words) || !has_word(&words, computation))
 		return false;
-	if (strstr(class, "17HloDotInstruction"))
-		return dot_work(memory, address, work);
-	return !is_unknown_product(class);
+	return plain_work(memory, address, class, work);
 }
 
 /* `vector`: begin, end, end of room. */
@@ -273,11 +288,9 @@ bool xla_fusion_work(const struct xla_memory *memory, const struct xla_words *th
 		    !xla_read_words(memory, thunk->at[i], INSTRUCTION_WORDS, &words) ||
 		    !has_name(memory, &words, operation))
 			continue;
-		if (strstr(class, "17HloDotInstruction"))
-			return dot_work(memory, words.address, work);
 		if (strstr(class, "20HloFusionInstruction"))
 			return fusion_work(memory, &words, work);
-		return !is_unknown_product(class);
+		return plain_work(memory, words.address, class, work);
 	}
 	return false;
 }

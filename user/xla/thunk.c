@@ -171,115 +171,88 @@ enum canonical {
 	CANONICAL_WORDS = 37,
 };
 
+/* `rank` sizes; before a single one, another of 1: lines are taken for planes. */
 static bool spatial_is(const uint64_t *list, const uint64_t *dims, uint64_t rank)
 {
-	if (list[0] != rank)
+	bool plane = rank == 1 && list[0] == 2 && list[1] == 1;
+
+	if (list[0] != rank && !plane)
 		return false;
 	for (uint64_t i = 0; i < rank; i++)
-		if (list[1 + i] != dims[i])
+		if (list[1 + i + plane] != dims[i])
 			return false;
 	return true;
 }
 
-/* What a dimension becomes with `dilation` - 1 zeros after each of its elements but the last. */
-static int64_t dilated(uint64_t size, uint64_t dilation)
+/* Do these words say what the shapes are? */
+static bool canonical_is(const uint64_t *w, const struct xla_convolution *convolution)
 {
-	return size ? ((int64_t)size - 1) * (int64_t)dilation + 1 : 0;
-}
-
-/* Sizes, strides and dilations are small numbers above zero; paddings may be below. */
-#define WINDOW_MAX (1 << 24)
-
-/* Does the window give the result its size? That is known; so the window has been read right. */
-static bool window_fits(const uint64_t *w, uint32_t i)
-{
-	uint64_t stride = w[CANONICAL_STRIDES + 1 + i], base = w[CANONICAL_BASE_DILATION + 1 + i],
-		 dilation = w[CANONICAL_DILATION + 1 + i];
-	int64_t before = (int64_t)w[CANONICAL_BEFORE + 1 + i],
-		after = (int64_t)w[CANONICAL_AFTER + 1 + i], room;
-
-	if (!stride || stride > WINDOW_MAX || !base || base > WINDOW_MAX || !dilation ||
-	    dilation > WINDOW_MAX || before > WINDOW_MAX || before < -WINDOW_MAX ||
-	    after > WINDOW_MAX || after < -WINDOW_MAX || w[CANONICAL_INPUT + 1 + i] > WINDOW_MAX ||
-	    w[CANONICAL_KERNEL + 1 + i] > WINDOW_MAX)
-		return false;
-	room = before + dilated(w[CANONICAL_INPUT + 1 + i], base) + after -
-	       dilated(w[CANONICAL_KERNEL + 1 + i], dilation);
-	return w[CANONICAL_OUTPUT + 1 + i] == (room < 0 ? 0 : (uint64_t)room / stride + 1);
-}
-
-static bool windows_fit(const uint64_t *w, uint32_t rank)
-{
-	static const enum canonical lists[] = {CANONICAL_STRIDES, CANONICAL_BEFORE, CANONICAL_AFTER,
-					       CANONICAL_BASE_DILATION, CANONICAL_DILATION};
-
-	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
-		if (w[lists[i]] != rank)
-			return false;
-	for (uint32_t i = 0; i < rank; i++)
-		if (!window_fits(w, i))
-			return false;
-	return true;
-}
-
-static bool canonical_is(const uint64_t *w, const struct arrays *arrays)
-{
-	const struct xla_shape *in = &arrays->of[0].shape, *kernel = &arrays->of[1].shape,
-			       *out = &arrays->of[2].shape;
+	const struct xla_shape *in = convolution->in, *kernel = convolution->kernel,
+			       *out = convolution->out;
 	uint32_t rank = in->rank - 2;
 
-	return w[CANONICAL_BATCH] == in->dims[0] && out->dims[0] == in->dims[0] &&
+	return w[CANONICAL_BATCH] == in->dims[0] &&
 	       spatial_is(w + CANONICAL_INPUT, in->dims + 1, rank) &&
 	       w[CANONICAL_CHANNELS] == in->dims[rank + 1] &&
 	       spatial_is(w + CANONICAL_KERNEL, kernel->dims, rank) &&
 	       w[CANONICAL_KERNEL_CHANNELS] == kernel->dims[rank] &&
 	       w[CANONICAL_FILTERS] == kernel->dims[rank + 1] &&
-	       w[CANONICAL_FILTERS] == out->dims[rank + 1] &&
-	       spatial_is(w + CANONICAL_OUTPUT, out->dims + 1, rank) && windows_fit(w, rank) &&
-	       w[CANONICAL_GROUPS] * kernel->dims[rank] == in->dims[rank + 1];
+	       spatial_is(w + CANONICAL_OUTPUT, out->dims + 1, rank);
 }
 
-static bool is_dilated(const uint64_t *list)
+static bool windows_of(const uint64_t *w, struct xla_convolution *convolution)
 {
-	for (uint64_t i = 0; i < list[0]; i++)
-		if (list[1 + i] > 1)
-			return true;
-	return false;
+	static const enum canonical lists[] = {CANONICAL_KERNEL,  CANONICAL_OUTPUT,
+					       CANONICAL_STRIDES, CANONICAL_BEFORE,
+					       CANONICAL_AFTER,	  CANONICAL_BASE_DILATION,
+					       CANONICAL_DILATION};
+
+	convolution->rank = (uint32_t)w[CANONICAL_INPUT];
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+		if (w[lists[i]] != convolution->rank)
+			return false;
+	for (uint32_t i = 0; i < convolution->rank; i++)
+		convolution->windows[i] = (struct xla_window){
+			.input = w[CANONICAL_INPUT + 1 + i],
+			.kernel = w[CANONICAL_KERNEL + 1 + i],
+			.output = w[CANONICAL_OUTPUT + 1 + i],
+			.stride = w[CANONICAL_STRIDES + 1 + i],
+			.base_dilation = w[CANONICAL_BASE_DILATION + 1 + i],
+			.dilation = w[CANONICAL_DILATION + 1 + i],
+			.before = (int64_t)w[CANONICAL_BEFORE + 1 + i],
+			.after = (int64_t)w[CANONICAL_AFTER + 1 + i],
+		};
+	return true;
 }
 
-/* elements · (elements of the kernel / channels); 0 / 0 is 0. */
-static bool times_kernel(uint64_t elements, const struct xla_shape *kernel, uint64_t channels,
-			 uint64_t *product)
+static bool canonical_work(const uint64_t *w, struct xla_convolution *convolution,
+			   struct xla_work *work)
 {
-	return !__builtin_mul_overflow(elements, channels ? kernel->numel / channels : 0, product);
+	if (!canonical_is(w, convolution) || !windows_of(w, convolution))
+		return false;
+	convolution->groups = w[CANONICAL_GROUPS];
+	convolution->batch = w[CANONICAL_BATCH];
+	convolution->channels = w[CANONICAL_CHANNELS];
+	convolution->kernel_channels = w[CANONICAL_KERNEL_CHANNELS];
+	convolution->filters = w[CANONICAL_FILTERS];
+	convolution->out_batch = convolution->out->dims[0];
+	convolution->out_channels = convolution->out->dims[convolution->out->rank - 1];
+	return xla_add_convolution(work, convolution);
 }
 
-/* Each element of the result takes what the kernel has for one channel of it. With a dilated input
- * (a transposed convolution) most of what the kernel meets are the zeros between; what counts is
- * that each element of the input meets the kernel once. */
 static bool convolution_work(const struct xla_words *words, const struct arrays *arrays,
 			     struct xla_work *work)
 {
-	const struct xla_shape *in = &arrays->of[0].shape, *kernel = &arrays->of[1].shape,
-			       *out = &arrays->of[2].shape;
-	uint64_t multiply_adds;
+	struct xla_convolution convolution = {.in = &arrays->of[0].shape,
+					      .kernel = &arrays->of[1].shape,
+					      .out = &arrays->of[2].shape};
 
-	if (in->rank < 3 || in->rank > 5 || kernel->rank != in->rank || out->rank != in->rank)
+	if (!xla_convolution_rank(&convolution))
 		return false;
 	for (size_t at = arrays->of[2].at + arrays->shape_words;
 	     at + CANONICAL_WORDS <= words->count; at++) {
-		const uint64_t *w = &words->at[at];
-		bool fits;
-
-		if (!canonical_is(w, arrays))
-			continue;
-		if (is_dilated(w + CANONICAL_BASE_DILATION))
-			fits = times_kernel(in->numel, kernel, in->dims[in->rank - 1],
-					    &multiply_adds);
-		else
-			fits = times_kernel(out->numel, kernel, w[CANONICAL_FILTERS],
-					    &multiply_adds);
-		return fits && xla_add_product(work, in, kernel, out, multiply_adds);
+		if (canonical_work(&words->at[at], &convolution, work))
+			return true;
 	}
 	return false;
 }
