@@ -173,7 +173,7 @@ def test_template(recorded, tmp_path):
     result = run("report", capture, "--template", form)
     assert (result.returncode, result.stderr) == (0, "")
     verdict, functions, end = result.stdout.splitlines()
-    assert verdict == report["verdict"] and end.endswith(" s whole")
+    assert verdict == report["verdict"] and end.endswith("s whole")
     process, = report["processes"]
     assert functions == "exceptions: " + ", ".join(f"{f['name']}={f['calls']}" for f in process["functions"][:3])
     out = tmp_path / "out"
