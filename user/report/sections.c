@@ -62,7 +62,7 @@ static void compose_part(struct composer *c)
 			text_add(&text, ", memory held no more (--max-size)");
 	}
 	if (*part->why) {
-		text_add(&text, "; written because of ");
+		text_add(&text, "; written because: ");
 		escape_name(&text, part->why);
 	}
 	if (part->left_out_count) {
