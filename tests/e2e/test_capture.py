@@ -83,6 +83,8 @@ def test_killed_at_any_moment(busy, tmp_path):
     for i in range(KILLS):
         file = tmp_path / f"{i}.perfx"
         tracer = recording(busy.pid, file)
+        if i % 2:  # how long it takes to attach depends on what else this machine does
+            attached(tracer)
         time.sleep(chance.uniform(0, 2))
         tracer.send_signal(signal.SIGKILL)
         tracer.communicate()
