@@ -95,6 +95,14 @@ static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now
 	emit(t, f, t->depth, duration, self, flags);
 }
 
+/* After end_frame, of a call that was timed: what the frame was is still there. Not in end_frame:
+ * tracepoints' and sleepable programs must not refer to perf events. */
+static __always_inline void end_readings(struct thread *t)
+{
+	if (perfx_metering && frame_at(t, t->depth)->metered)
+		end_meters(t, t->depth);
+}
+
 /* Out of line: the loops that unwind. */
 __noinline int unwind_frame(struct thread *t)
 {
@@ -321,8 +329,7 @@ static __always_inline bool leave_below_ranges(struct thread *t, __u64 slot, __u
 	if (!index)
 		return true;
 	end_below(t, index - 1, now, call_cost_ns);
-	if (perfx_metering && frame_at(t, t->depth)->metered)
-		end_meters(t, t->depth);
+	end_readings(t);
 	return true;
 }
 
@@ -469,10 +476,7 @@ __noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, _
 		f = frame_at(t, t->depth - 1);
 		if (f->slot == slot && f->function == probe->function) {
 			end_frame(t, t->depth - 1, now, probe->call_cost_ns, 0);
-			/* here and not in end_frame: tracepoints' and sleepable programs must not
-			 * refer to perf events; what the frame was is still there */
-			if (perfx_metering && f->metered)
-				end_meters(t, t->depth);
+			end_readings(t);
 			return 0;
 		}
 		if (f->slot > slot) {
@@ -502,8 +506,7 @@ static __always_inline void leave(struct thread *t, const struct perfx_probe *pr
 		f = frame_at(t, t->depth - 1);
 		if (f->slot == slot && f->function == probe->function) {
 			end_frame(t, t->depth - 1, now, probe->call_cost_ns, 0);
-			if (perfx_metering && f->metered)
-				end_meters(t, t->depth);
+			end_readings(t);
 			return;
 		}
 	}
