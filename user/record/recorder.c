@@ -95,6 +95,11 @@ static bool is_triggered(const struct recorder_options *options)
 	return options->trigger.ns || options->trigger.times > 0;
 }
 
+static bool watches_steps(const struct recorder_options *options)
+{
+	return options->steps_max || is_triggered(options);
+}
+
 static int open_rooms(struct recorder *recorder)
 {
 	struct memory_options memory = {.sample_bytes = recorder->options->sample_bytes,
@@ -119,7 +124,7 @@ static int open_rooms(struct recorder *recorder)
 				       follow_object, recorder);
 	if (recorder->reader)
 		reader__name_steps(recorder->reader, recorder->options->plan.step_range);
-	if (recorder->options->steps_max || is_triggered(recorder->options))
+	if (watches_steps(recorder->options))
 		recorder->steps = step_watch__new(
 			recorder->sink, recorder->options->steps_max,
 			is_triggered(recorder->options) ? &recorder->options->trigger : NULL);
@@ -127,8 +132,7 @@ static int open_rooms(struct recorder *recorder)
 		recorder->totals = totals__new(recorder->sink, recorder->tracer, recorder->plan,
 					       recorder->probes);
 	if (recorder->books && recorder->totals && recorder->memory && recorder->operations &&
-	    recorder->reader && (recorder->steps || !recorder->options->steps_max) &&
-	    (recorder->steps || !is_triggered(recorder->options)))
+	    recorder->reader && (recorder->steps || !watches_steps(recorder->options)))
 		return EXIT_OK;
 	msg_say("cannot set up the recording: %s", strerror(errno));
 	return EXIT_FAILED;

@@ -8,11 +8,6 @@
 
 #include <stdlib.h>
 
-/* A process's steps when its last one ended. */
-struct stepping {
-	struct profile_steps steps;
-};
-
 struct step_watch {
 	struct sink *sink;
 	uint64_t steps_max; /* 0: no end by them */
@@ -20,8 +15,8 @@ struct step_watch {
 	struct steps steps;
 	unsigned *classes; /* by function id */
 	size_t classes_capacity;
-	struct stepping *stepping; /* by process */
-	size_t stepping_capacity;
+	struct profile_steps *latest; /* by process, when its last step ended; without the series */
+	size_t latest_capacity;
 	bool done, slow;
 	struct slow_step slow_one; /* the first that was slow since the last was taken */
 };
@@ -47,11 +42,11 @@ static void note_step(struct step_watch *watch, uint32_t process)
 
 	watch->done = watch->done || (watch->steps_max && now.count >= watch->steps_max);
 	if (!watch->trigger || process > AGGREGATE_PROCESSES_MAX ||
-	    grow_array(&watch->stepping, &watch->stepping_capacity, (size_t)process + 1,
-		       sizeof(*watch->stepping)))
+	    grow_array(&watch->latest, &watch->latest_capacity, (size_t)process + 1,
+		       sizeof(*watch->latest)))
 		return;
-	before = watch->stepping[process].steps;
-	watch->stepping[process].steps = now;
+	before = watch->latest[process];
+	watch->latest[process] = now;
 	if (now.function != before.function || now.tid != before.tid ||
 	    now.count != before.count + 1)
 		return;
@@ -108,7 +103,7 @@ void step_watch__free(struct step_watch *watch)
 	watch->sink->on_event = NULL;
 	steps_clear(&watch->steps);
 	free(watch->classes);
-	free(watch->stepping);
+	free(watch->latest);
 	free(watch);
 }
 
