@@ -76,6 +76,19 @@ def attached(pid, *options):
     return tracer, time.monotonic() - start
 
 
+def traced(trainer, commands, *options):
+    """The report of what it does at these commands, of which nothing may be lost."""
+    tracer, _ = attached(trainer.pid, *options)
+    try:
+        for command in commands:
+            trainer.command(command)
+        report = tracer.stop()
+    finally:
+        tracer.kill()
+    assert not {k: n for k, n in report["losses"].items() if n}
+    return report
+
+
 def check_every_operator(trainer, how, at_least=()):
     """The profiler's counts of the same steps, operator by operator: none more, none less; of those
     in at_least PyTorch makes calls where its own profiler does not look."""

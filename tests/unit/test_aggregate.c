@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "stream_builder.h"
+#include "replay_fixture.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
-
-static struct aggregate *replay(struct stream *stream)
-{
-	struct aggregate *aggregate = aggregate__new();
-
-	cr_assert_eq(stream_replay(stream, aggregate), 0);
-	stream_clear(stream);
-	return aggregate;
-}
 
 static const struct profile_row *row_of(const struct profile *profile, size_t process,
 					uint32_t function)

@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What calls compute, summed by function, through the calling-context tree, and by process. */
-#include "stream_builder.h"
+#include "replay_fixture.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
-
-static struct aggregate *replay(struct stream *stream)
-{
-	struct aggregate *aggregate = aggregate__new();
-
-	cr_assert_eq(stream_replay(stream, aggregate), 0);
-	stream_clear(stream);
-	return aggregate;
-}
 
 /* Functions 1 … 4 of symbols, 5 of BLAS, 6 of PyTorch; processes 1 and 2. */
 static void begin(struct stream *s)

@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Perf events of calls: sums by function and process, and what is compared with an estimate. */
 #include "analyze/metered.h"
-#include "stream_builder.h"
+#include "replay_fixture.h"
 
 #include <criterion/criterion.h>
 
 enum { STEP = 1, GEMM, OTHER };
-
-static struct aggregate *replay(struct stream *stream)
-{
-	struct aggregate *aggregate = aggregate__new();
-
-	cr_assert_eq(stream_replay(stream, aggregate), 0);
-	stream_clear(stream);
-	return aggregate;
-}
 
 /* Contexts: step; gemm in step and by itself; other. */
 static void begin(struct stream *s)

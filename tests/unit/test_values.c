@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Values of the program's own, as they add up; and the windows in which a program wants to be
  * recorded. */
-#include "stream_builder.h"
+#include "replay_fixture.h"
 
 #include <criterion/criterion.h>
 #include <float.h>
 #include <math.h>
 
-static struct aggregate *replay(struct stream *stream)
+static struct aggregate *replay_whole(struct stream *stream)
 {
-	struct aggregate *aggregate = aggregate__new();
-
 	stream_end(stream, 10 * S, 0);
-	cr_assert_eq(stream_replay(stream, aggregate), 0);
-	stream_clear(stream);
-	return aggregate;
+	return replay(stream);
 }
 
 static void begin(struct stream *s)
@@ -41,7 +37,7 @@ Test(values, set_ones)
 	begin(&s);
 	for (int i = 0; i < 4; i++)
 		stream_value(&s, 1, (uint64_t)i * S, numbers[i], 0);
-	a = replay(&s);
+	a = replay_whole(&s);
 	value = only(aggregate__finish(a));
 	cr_expect_str_eq(value->name, "one");
 	cr_expect_eq(value->samples_count, 4);
@@ -64,7 +60,7 @@ Test(values, sums_are_exact)
 	begin(&s);
 	for (uint64_t i = 0; i < 100000; i++)
 		stream_value(&s, 1, i * US, 0.1, PERFX_VALUE_ADDED);
-	a = replay(&s);
+	a = replay_whole(&s);
 	value = only(aggregate__finish(a));
 	cr_expect(value->sum == 10000 && value->value == 10000, "%.17g", value->sum);
 	cr_expect(value->points_count <= PROFILE_VALUE_POINTS_MAX);
@@ -82,7 +78,7 @@ Test(values, the_last_by_time_counts)
 	stream_value(&s, 1, 2 * S, 20, 0);
 	stream_value(&s, 1, 1 * S, 10, 0);
 	stream_value(&s, 1, 3 * S, 0.5, PERFX_VALUE_ADDED);
-	a = replay(&s);
+	a = replay_whole(&s);
 	cr_expect(only(aggregate__finish(a))->value == 20.5);
 	aggregate__free(a);
 }
@@ -97,7 +93,7 @@ Test(values, what_is_no_number_is_only_counted)
 	begin(&s);
 	for (int i = 0; i < 5; i++)
 		stream_value(&s, 1, (uint64_t)i, numbers[i], PERFX_VALUE_ADDED);
-	a = replay(&s);
+	a = replay_whole(&s);
 	value = only(aggregate__finish(a));
 	cr_expect_eq(value->samples_count, 5);
 	cr_expect_eq(value->strange_count, 3);
@@ -120,7 +116,7 @@ Test(values, those_without_room)
 	stream_plain(&s, PERFX_KIND_VALUE_BOOK, struct perfx_value_book, .process = 1, .value = 2,
 		     .sets_count = 5, .sum = -6, .unsummed_count = 2,
 		     .last_bits = 0x4008000000000000 /* 3.0 */, .last_ns = STREAM_START + 2 * S);
-	a = replay(&s);
+	a = replay_whole(&s);
 	values = aggregate__finish(a)->processes[0].values;
 	/* most samples first */
 	cr_expect_str_eq(values[0].name, "two");
@@ -141,7 +137,7 @@ Test(values, lost_additions_of_fractions_leave_the_value_unknown)
 	begin(&s);
 	stream_plain(&s, PERFX_KIND_VALUE_BOOK, struct perfx_value_book, .process = 1, .value = 1,
 		     .adds_count = 3, .sum = 1, .unsummed_count = 2);
-	a = replay(&s);
+	a = replay_whole(&s);
 	cr_expect(isnan(only(aggregate__finish(a))->value));
 	aggregate__free(a);
 }
@@ -161,7 +157,7 @@ Test(values, hostile_records)
 	stream_plain(&s, PERFX_KIND_VALUE, struct perfx_value, .value = 1, .process = 9);
 	stream_plain(&s, PERFX_KIND_VALUE_BOOK, struct perfx_value_book, .value = 1,
 		     .process = UINT32_MAX, .adds_count = 1);
-	a = replay(&s);
+	a = replay_whole(&s);
 	profile = aggregate__finish(a);
 	cr_expect_eq(profile->processes[0].values_count, 0);
 	cr_expect_eq(profile->losses[PERFX_LOSS_UNDECODED], 7);
@@ -189,7 +185,7 @@ Test(windows, rates_are_of_what_was_recorded)
 	window(&s, 6 * S, true);
 	window(&s, 7 * S, false);
 	window(&s, 9 * S, true); /* to the end */
-	a = replay(&s);
+	a = replay_whole(&s);
 	profile = aggregate__finish(a);
 	cr_assert_eq(profile->windows_count, 3);
 	cr_expect_eq(profile->windows[2].to_ns, STREAM_START + 10 * S);
@@ -213,7 +209,7 @@ Test(windows, strange_ones)
 	window(&s, 1 * S, false);
 	window(&s, 3 * S, true);
 	window(&s, 50 * S, false);
-	a = replay(&s);
+	a = replay_whole(&s);
 	profile = aggregate__finish(a);
 	cr_assert_eq(profile->windows_count, 2);
 	for (size_t i = 0; i < 2; i++)
@@ -237,7 +233,7 @@ Test(windows, who_ended_before_is_left_out)
 	window(&s, 10 * S, false);
 	stream_plain(&s, PERFX_KIND_EXIT, struct perfx_exit, .time_ns = STREAM_START + 30 * S,
 		     .process = 1, .pid = 100, .runtime_ns = 25 * S);
-	a = replay(&s);
+	a = replay_whole(&s);
 	profile = aggregate__finish(a);
 	cr_assert_eq(profile->processes_count, 1);
 	cr_expect_eq(profile_wall_ns(&profile->processes[0]), 10 * S);
@@ -262,7 +258,7 @@ Test(windows, steps_begin_anew)
 	for (uint64_t at = 1; at < 9; at++)
 		if (at < 3 || at > 5)
 			stream_call(&s, 1, 100, at * S, 500 * MS, 500 * MS, 0);
-	a = replay(&s);
+	a = replay_whole(&s);
 	steps = &aggregate__finish(a)->processes[0].steps;
 	cr_expect_eq(steps->count, 5);
 	/* 0.5 and 1; 0.5, 1 and 1 */

@@ -5,10 +5,10 @@
  */
 #include "marked.h"
 
+#include "hostile.h"
 #include "known.h"
 
 #include <pthread.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 
 #define ROUNDS 1000
@@ -227,36 +227,19 @@ static void push_pop(const char *name)
 
 static void hostile(void)
 {
-	static const char *const shown[] = {"| `a` <b>&amp;</b> [x](y)", "=1+2\t\"q\"",
-					    "\x1b[31mred\x1b[0m", "\xff\xfe\xc3(", ""};
-	size_t huge = 1 << 20;
-	char *text = malloc(huge + 1), *page;
+	char text[160];
 
 	for (int i = 0; i < 10; i++) {
-		for (size_t k = 0; k < sizeof(shown) / sizeof(shown[0]); k++)
-			push_pop(shown[k]);
-		memset(text, 'h', huge);
-		text[huge] = '\0';
-		push_pop(text);
-		push_pop(NULL);
-		push_pop((const char *)8);
-		push_pop((const char *)0xffffffff80000000);
-		/* ends without a NUL at the end of what is mapped */
-		page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		munmap(page + 4096, 4096);
-		memset(page, 'x', 4096);
-		push_pop(page + 4090);
-		munmap(page, 4096);
+		hostile_names(push_pop);
 		/* the last byte of 128 that are shown is in the midst of a character */
 		memset(text, 'u', 127);
 		strcpy(text + 127, "\xe2\x82\xac"
 				   "tail");
 		push_pop(text);
-		text[128] = '\0';
 		memset(text, 'v', 128);
+		text[128] = '\0';
 		push_pop(text);
 	}
-	free(text);
 }
 
 /* --- fork inside a range --- */

@@ -7,10 +7,10 @@
 #include <perfx.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
+#include "hostile.h"
 #include "known.h"
 
 #define ROUNDS 500
@@ -164,28 +164,8 @@ static void tell_all(const char *name)
 
 static void hostile(void)
 {
-	static const char *const shown[] = {"| `a` <b>&amp;</b> [x](y)", "=1+2\t\"q\"",
-					    "\x1b[31mred\x1b[0m", "\xff\xfe\xc3(", ""};
-	size_t huge = 1 << 20;
-	char *text = malloc(huge + 1), *page;
-
-	for (int i = 0; i < 10; i++) {
-		for (size_t k = 0; k < sizeof(shown) / sizeof(shown[0]); k++)
-			tell_all(shown[k]);
-		memset(text, 'h', huge);
-		text[huge] = '\0';
-		tell_all(text);
-		tell_all(NULL);
-		tell_all((const char *)8);
-		tell_all((const char *)0xffffffff80000000);
-		/* ends without a NUL at the end of what is mapped */
-		page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		munmap(page + 4096, 4096);
-		memset(page, 'x', 4096);
-		tell_all(page + 4090);
-		munmap(page, 4096);
-	}
-	free(text);
+	for (int i = 0; i < 10; i++)
+		hostile_names(tell_all);
 }
 
 /* --- fork inside a range --- */

@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 
 import pytest
+import trainers
 from conftest import functions, total
 from trainers import Trainer, attached
 
@@ -37,15 +38,7 @@ def trainer(tf_python):
 
 
 def traced(trainer, *commands, options=()):
-    tracer, _ = attached(trainer.pid, *QUICK, *options)
-    try:
-        for command in commands:
-            trainer.command(command)
-        report = tracer.stop()
-    finally:
-        tracer.kill()
-    losses = report["losses"]
-    assert not {k: n for k, n in losses.items() if n}
+    report = trainers.traced(trainer, commands, *QUICK, *options)
     (process,) = [p for p in report["processes"] if p["pid"] == trainer.pid]
     return report, process
 

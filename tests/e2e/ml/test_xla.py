@@ -6,6 +6,7 @@ import re
 from collections import Counter
 
 import pytest
+import trainers
 from test_ml import jax_python  # noqa: F401
 from trainers import Trainer, attached
 
@@ -41,15 +42,7 @@ def jax(jax_python):  # noqa: F811
 
 
 def traced(trainer, *commands, options=()):
-    tracer, _ = attached(trainer.pid, *QUICK, *options)
-    try:
-        for command in commands:
-            trainer.command(command)
-        report = tracer.stop()
-    finally:
-        tracer.kill()
-    assert not {k: n for k, n in report["losses"].items() if n}
-    return report
+    return trainers.traced(trainer, commands, *QUICK, *options)
 
 
 def entry_operations(text):

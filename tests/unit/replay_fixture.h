@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A stream that a test has built, as its aggregate. */
+#ifndef REPLAY_FIXTURE_H
+#define REPLAY_FIXTURE_H
+
+#include "stream_builder.h"
+
+#include <criterion/criterion.h>
+
+/* The stream is empty again; the caller frees what comes back. */
+static inline struct aggregate *replay(struct stream *stream)
+{
+	struct aggregate *aggregate = aggregate__new();
+
+	cr_assert_eq(stream_replay(stream, aggregate), 0);
+	stream_clear(stream);
+	return aggregate;
+}
+
+#endif
