@@ -35,7 +35,7 @@ static const struct view views[] = {
 	{"csv", "findings.csv", {.table = "findings"}, " findings hostile "},
 	{"csv", "processes.csv", {.table = "processes"}, " ordinary hostile "},
 	{"html", "html", {0}, " ordinary memory compute hostile ranges "},
-	{"line", "line", {0}, " ordinary unwound silent truncated hostile "},
+	{"line", "line", {0}, " ordinary unwound silent truncated hostile ranges "},
 };
 
 static char *report_of(const struct golden_case *golden, const struct view *view, size_t *size)

@@ -2,10 +2,12 @@
 /*
  * One line for a log; with several processes that made calls, one each:
  *
- *     [PERF] forward=125.432ms(1x) | matmul=98.765ms(5x) | free=-(50x) | partial
- *     [PERF 4300] load_batch=800.000ms(40x)
+ *     [PERF] steps=40x(median 101.250ms) | matmul=98.765ms(5x) | forward=26.667ms(1x) | partial
+ *     [PERF 4300] load_batch=800.000ms(40x) | free=-(50x)
  *
- * Total time and number of calls. A name's own bar is \x7c, so that " | " only ever divides.
+ * Self time and number of calls: of nested functions each has its own time, so that the times of a
+ * thread add up. Steps come first, where there are any. A name's own bar is \x7c, so that " | "
+ * only ever divides.
  */
 #include "report/writers.h"
 
@@ -26,17 +28,30 @@ static void add_name(struct text *line, const char *name)
 	text_clear(&shown);
 }
 
+static void add_ms(struct text *line, uint64_t ns)
+{
+	text_printf(line, "%llu.%03llums", (unsigned long long)(ns / 1000000),
+		    (unsigned long long)(ns / 1000 % 1000));
+}
+
+static void add_steps(struct text *line, const struct profile_steps *steps)
+{
+	text_printf(line, "steps=%llux(median ", (unsigned long long)steps->count);
+	add_ms(line, steps->p50_ns);
+	text_add(line, ")");
+}
+
 static void add_function(struct text *line, const struct profile *profile,
 			 const struct profile_row *row)
 {
 	const struct profile_function *function = profile_function(profile, row->function);
 
 	add_name(line, function ? function->name : "");
+	text_add(line, "=");
 	if (row->timed_count)
-		text_printf(line, "=%llu.%03llums", (unsigned long long)(row->total_ns / 1000000),
-			    (unsigned long long)(row->total_ns / 1000 % 1000));
+		add_ms(line, row->self_ns);
 	else
-		text_add(line, "=-");
+		text_add(line, "-");
 	text_printf(line, "(%llux)", (unsigned long long)row->calls_count);
 }
 
@@ -52,8 +67,10 @@ static void add_process(struct text *line, const struct profile *profile,
 		text_printf(line, "[PERF %u] ", process->pid);
 	if (shown > process->rows_count)
 		shown = process->rows_count;
+	if (process->steps.count)
+		add_steps(line, &process->steps);
 	for (size_t i = 0; i < shown; i++) {
-		text_add(line, i ? " | " : "");
+		text_add(line, i || process->steps.count ? " | " : "");
 		add_function(line, profile, &process->rows[i]);
 	}
 	text_add(line, profile->partial ? " | partial\n" : "\n");

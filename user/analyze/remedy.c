@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "analyze/remedy.h"
+
+#include "analyze/judge.h"
+#include "analyze/roofline.h"
+
+#include <fnmatch.h>
+
+/* Callers make a function theirs from this share of its calls on. */
+#define CALLED_MOSTLY 0.5
+
+#define ANY PERFX_SOURCE_INVALID
+
+struct kind_of_name {
+	enum perfx_source source; /* or ANY */
+	const char *glob;
+	enum remedy_kind kind;
+};
+
+/* The first that matches counts. */
+static const struct kind_of_name names[] = {
+	{ANY, "enumerate(DataLoader)*", REMEDY_DATA},
+	{ANY, "*DataLoader*", REMEDY_DATA},
+	{PERFX_SOURCE_TF, "*Iterator*GetNext*", REMEDY_DATA},
+	{PERFX_SOURCE_TORCH, "Optimizer.*", REMEDY_OPTIMIZER},
+	{PERFX_SOURCE_TORCH, "at::_ops::_fused_*", REMEDY_OPTIMIZER},
+	{PERFX_SOURCE_TORCH, "at::_ops::_foreach_*", REMEDY_OPTIMIZER},
+	{PERFX_SOURCE_TORCH, "torch::autograd::Engine::*", REMEDY_AUTOGRAD},
+
+	/* "CompiledFunction" runs what was compiled */
+	{ANY, "*Compile", REMEDY_COMPILE},
+	{ANY, "*Compile[A-Z:(_ #]*", REMEDY_COMPILE},
+	{ANY, "*_compile", REMEDY_COMPILE},
+	{ANY, "*_compile_*", REMEDY_COMPILE},
+	{ANY, "*HloPass*", REMEDY_COMPILE},
+	{ANY, "nvrtcCompileProgram", REMEDY_COMPILE},
+
+	{PERFX_SOURCE_NCCL, "*", REMEDY_COLLECTIVE},
+	{ANY, "c10d::*", REMEDY_COLLECTIVE},
+	{ANY, "*[aA]ll[rR]educe*", REMEDY_COLLECTIVE},
+
+	{ANY, "*memcpy*", REMEDY_COPY},
+	{ANY, "*Memcpy*", REMEDY_COPY},
+	{ANY, "memmove", REMEDY_COPY},
+	{PERFX_SOURCE_TORCH, "at::_ops::*copy*::*", REMEDY_COPY},
+	{PERFX_SOURCE_TORCH, "at::_ops::to_*::*", REMEDY_COPY},
+	{PERFX_SOURCE_TORCH, "at::_ops::clone::*", REMEDY_COPY},
+	{PERFX_SOURCE_TORCH, "at::_ops::contiguous::*", REMEDY_COPY},
+	{PERFX_SOURCE_XLA, "*/copy*", REMEDY_COPY},
+	{PERFX_SOURCE_XLA, "*/transpose*", REMEDY_COPY},
+	{PERFX_SOURCE_JAX, "*BufferFromHost*", REMEDY_COPY},
+	{PERFX_SOURCE_JAX, "*ToLiteral*", REMEDY_COPY},
+	{PERFX_SOURCE_JAX, "*CopyRawToHost*", REMEDY_COPY},
+	{PERFX_SOURCE_JAX, "*CopyToMemorySpace*", REMEDY_COPY},
+
+	{ANY, "*Synchronize", REMEDY_SYNCHRONIZE},
+	{ANY, "*BlockUntilReady*", REMEDY_SYNCHRONIZE},
+	{ANY, "*BlockHostUntilReady*", REMEDY_SYNCHRONIZE},
+	{ANY, "pthread_cond_*wait*", REMEDY_SYNCHRONIZE},
+	{ANY, "pthread_barrier_wait", REMEDY_SYNCHRONIZE},
+	{ANY, "pthread_join", REMEDY_SYNCHRONIZE},
+	{ANY, "pthread_mutex_*lock", REMEDY_SYNCHRONIZE},
+	{ANY, "sem_*wait", REMEDY_SYNCHRONIZE},
+	{ANY, "std::*condition_variable*::wait*", REMEDY_SYNCHRONIZE},
+	{PERFX_SOURCE_TORCH, "at::_ops::_local_scalar_dense::*", REMEDY_SYNCHRONIZE},
+
+	{ANY, "*nanosleep", REMEDY_SLEEP},
+	{ANY, "usleep", REMEDY_SLEEP},
+	{ANY, "sleep", REMEDY_SLEEP},
+	{ANY, "*sleep_for*", REMEDY_SLEEP},
+	{ANY, "*sleep_until*", REMEDY_SLEEP},
+
+	{PERFX_SOURCE_BLAS, "*", REMEDY_BLAS},
+};
+
+static enum remedy_kind kind_of_name(const struct profile_function *function)
+{
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (names[i].source != ANY && names[i].source != function->source)
+			continue;
+		if (!fnmatch(names[i].glob, function->name, 0))
+			return names[i].kind;
+	}
+	return REMEDY_NEUTRAL;
+}
+
+static bool is_operator(const struct profile_function *function)
+{
+	return function->source == PERFX_SOURCE_TORCH || function->source == PERFX_SOURCE_JAX ||
+	       function->source == PERFX_SOURCE_XLA || function->source == PERFX_SOURCE_TF;
+}
+
+/* A range around code of whatever kind; those of TensorFlow and JAX are operations. */
+static bool is_range(const struct profile_function *function)
+{
+	return (function->flags & PERFX_FUNCTION_RANGE) &&
+	       (!is_operator(function) || function->source == PERFX_SOURCE_TORCH);
+}
+
+/* Threads in a function that use less CPU than it takes time do not compute there. */
+static bool is_waiting(const struct profile_process *process, const struct profile_row *row)
+{
+	double cpu = cpu_share(process);
+
+	return cpu >= 0 && cpu < wall_share(process, row->self_ns) / 2;
+}
+
+static enum remedy_kind kind_of_caller(const struct profile *profile, const struct profile_row *row)
+{
+	const struct profile_function *caller;
+
+	if (!row->callers_count ||
+	    (double)row->callers->calls_count < CALLED_MOSTLY * (double)row->calls_count)
+		return REMEDY_NEUTRAL;
+	caller = profile_function(profile, row->callers->caller);
+	return caller ? kind_of_name(caller) : REMEDY_NEUTRAL;
+}
+
+static enum remedy_kind kind_of_operator(const struct profile *profile,
+					 const struct profile_process *process,
+					 const struct profile_row *row)
+{
+	enum remedy_kind caller = kind_of_caller(profile, row);
+
+	if (caller == REMEDY_OPTIMIZER || caller == REMEDY_DATA)
+		return caller;
+	switch (roofline_of_row(profile, process, row).bound) {
+	case ROOFLINE_COMPUTE:
+		return REMEDY_COMPUTE;
+	case ROOFLINE_MEMORY:
+		return REMEDY_MEMORY_BOUND;
+	case ROOFLINE_OVERHEAD:
+		return REMEDY_OVERHEAD;
+	case ROOFLINE_UNKNOWN:
+		break;
+	}
+	return REMEDY_OPERATOR;
+}
+
+bool remedy_waits(enum remedy_kind kind)
+{
+	return kind == REMEDY_SLEEP || kind == REMEDY_SYNCHRONIZE || kind == REMEDY_COLLECTIVE ||
+	       kind == REMEDY_DATA;
+}
+
+enum remedy_kind remedy_kind(const struct profile *profile, const struct profile_process *process,
+			     const struct profile_row *row)
+{
+	const struct profile_function *function = profile_function(profile, row->function);
+	enum remedy_kind kind;
+
+	if (!function)
+		return REMEDY_NEUTRAL;
+	kind = kind_of_name(function);
+	if (remedy_waits(kind))
+		return kind;
+	if (is_waiting(process, row))
+		return REMEDY_WAITING;
+	if (kind != REMEDY_NEUTRAL)
+		return kind;
+	if (is_range(function))
+		return REMEDY_RANGE;
+	if (is_operator(function))
+		return kind_of_operator(profile, process, row);
+	return function->source == PERFX_SOURCE_PERFX || function->source == PERFX_SOURCE_SYMBOL
+		       ? REMEDY_USER
+		       : REMEDY_NEUTRAL;
+}
+
+const char *remedy_text(enum remedy_kind kind)
+{
+	switch (kind) {
+	case REMEDY_OPERATOR:
+		return "This operator is where the time goes: see who calls it and with which "
+		       "shapes; do less of it per step, or fuse it with its neighbours "
+		       "(torch.compile, jit).";
+	case REMEDY_COMPUTE:
+		return "It is bound by arithmetic: try a lower precision (bfloat16, TF32), or do "
+		       "less of it per step; more CPUs help, too.";
+	case REMEDY_MEMORY_BOUND:
+		return "It waits for memory, not for arithmetic: fuse it with its neighbours "
+		       "(torch.compile, jit), work in place, choose a memory layout that it reads "
+		       "in order (channels_last), or a narrower data type.";
+	case REMEDY_OVERHEAD:
+		return "It is far from what the CPU can do in arithmetic and in memory traffic: "
+		       "give each call more to do (larger batches), fuse small calls "
+		       "(torch.compile, jit), and check the number of threads.";
+	case REMEDY_BLAS:
+		return "Check the BLAS build and its thread count (OPENBLAS_NUM_THREADS, "
+		       "MKL_NUM_THREADS), the data type, and whether small matrices can be batched "
+		       "into larger ones.";
+	case REMEDY_COPY:
+		return "It only moves data: avoid conversions of type, layout and device (.to, "
+		       ".contiguous, .clone, .numpy) in the loop, keep data where it is used, and "
+		       "overlap what must be moved with computing (pin_memory, non_blocking=True).";
+	case REMEDY_COMPILE:
+		return "It compiles, and does not compute: keep shapes, types and static arguments "
+		       "the same from call to call (pad or bucket them), so that it compiles once, "
+		       "and use the compiler's cache across runs.";
+	case REMEDY_AUTOGRAD:
+		return "That is the backward pass without the operators that are traced: untraced "
+		       "operators, hooks, and waiting for the engine's threads. Trace its nodes "
+		       "(-F "
+		       "'libtorch_cpu*:torch::autograd::generated::*::apply'); with many small "
+		       "nodes, fewer and larger operators help (torch.compile).";
+	case REMEDY_DATA:
+		return "It waits for the next batch: give the data loader more workers and a "
+		       "longer "
+		       "prefetch, or make preparing a sample cheaper.";
+	case REMEDY_OPTIMIZER:
+		return "It updates parameters: use the optimizer's fused=True or foreach=True, or "
+		       "step less often (larger batches, gradient accumulation).";
+	case REMEDY_SYNCHRONIZE:
+		return "It waits for other threads or a device: see what those do meanwhile, wait "
+		       "less often (.item(), .cpu() and printing in each step wait), or give this "
+		       "thread other work until then.";
+	case REMEDY_COLLECTIVE:
+		return "It communicates, or waits for the slowest rank: compare the ranks' steps, "
+		       "overlap communication with the backward pass, and send less (larger "
+		       "buckets, gradient accumulation, compression).";
+	case REMEDY_SLEEP:
+		return "It sleeps on purpose: see who calls it, and wait for an event instead of a "
+		       "time.";
+	case REMEDY_RANGE:
+		return "That is what runs inside this range and is not traced by itself: mark its "
+		       "parts, or trace what it calls (--host-level 3, -F).";
+	case REMEDY_WAITING:
+		return "Most of this time the process was not on a CPU: look for what is waited "
+		       "for inside (input, a lock, another process), not for slow code.";
+	case REMEDY_USER:
+		return "Make a call cheaper, or make fewer of them. To see what is inside, trace "
+		       "the functions that it calls as well (-F).";
+	case REMEDY_NEUTRAL:
+	case REMEDY_KINDS:
+		break;
+	}
+	return "Look at who calls it, and trace what it calls (-F) to see which part takes the "
+	       "time.";
+}
