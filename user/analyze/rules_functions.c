@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Rules about single functions. */
 #include "analyze/judge.h"
+#include "analyze/remedy.h"
 
 /* Self time of one function, of the wall time of its process. Threads add up. */
 #define SLOW_MEDIUM 0.20
@@ -35,60 +36,13 @@ static void add_caller(struct text *text, const struct judge *j, const struct pr
 	text_add(text, " of the calls)");
 }
 
-/* Threads in a function that use less CPU than it takes time do not compute there. */
-static bool is_waiting(const struct profile_process *process, double share)
-{
-	double cpu = cpu_share(process);
-
-	return cpu >= 0 && cpu < share / 2;
-}
-
-/* A range around code of whatever kind; those of TensorFlow and JAX are operations. */
-static bool is_code_of_theirs(const struct profile_function *function)
-{
-	return function && (function->flags & PERFX_FUNCTION_RANGE) &&
-	       function->source != PERFX_SOURCE_TF && function->source != PERFX_SOURCE_JAX &&
-	       function->source != PERFX_SOURCE_XLA;
-}
-
-static void suggest_for_slow(struct text *text, const struct judge *j,
-			     const struct profile_row *row, double share, bool is_first)
-{
-	const struct profile_function *function = profile_function(j->profile, row->function);
-	enum perfx_source source = function ? function->source : PERFX_SOURCE_SYMBOL;
-
-	if (is_waiting(j->process, share)) {
-		text_add(text, "Most of this time the process was not on a CPU: look for what is "
-			       "waited for inside (input, a lock, another process), not for "
-			       "slow code.");
-	} else if (is_code_of_theirs(function)) {
-		text_add(text, "That is what runs inside this range and is not traced by itself: "
-			       "mark its parts, or trace what it calls (--host-level 3, -F).");
-	} else if (source == PERFX_SOURCE_BLAS) {
-		text_add(text, "Check the BLAS build and its thread count (OPENBLAS_NUM_THREADS, "
-			       "MKL_NUM_THREADS), the data type, and whether small matrices can be "
-			       "batched into larger ones.");
-	} else if (source == PERFX_SOURCE_TORCH || source == PERFX_SOURCE_JAX ||
-		   source == PERFX_SOURCE_XLA || source == PERFX_SOURCE_TF) {
-		text_add(text, "This operator is where the time goes: try a lower precision, "
-			       "another memory layout, fusing it with its neighbours "
-			       "(torch.compile, jit), or doing less of it per step.");
-	} else if (!is_first) {
-		text_add(text, "Next in line: cheaper calls, or fewer of them.");
-	} else {
-		text_add(text, "Start here: make a call cheaper, or make fewer of them. To see "
-			       "what is inside, trace the functions that it calls as well (-F).");
-	}
-}
-
-/* Returns whether it is one. */
-static bool slow_operation(struct judge *j, const struct profile_row *row, bool is_first)
+static void slow_operation(struct judge *j, const struct profile_row *row)
 {
 	double share = wall_share(j->process, row->self_ns);
 	struct note note = {.of_function = true};
 
 	if (share < SLOW_MEDIUM)
-		return false;
+		return;
 	add_function_name(&note.subject, j->profile, row->function);
 	text_add(&note.evidence, "self time ");
 	add_ns(&note.evidence, row->self_ns);
@@ -105,10 +59,9 @@ static bool slow_operation(struct judge *j, const struct profile_row *row, bool 
 	add_caller(&note.evidence, j, row);
 	text_printf(&note.threshold, "self time from %.0f %% of the wall time (high: %.0f %%)",
 		    SLOW_MEDIUM * 100, SLOW_HIGH * 100);
-	suggest_for_slow(&note.suggestion, j, row, share, is_first);
+	text_add(&note.suggestion, remedy_text(remedy_kind(j->profile, j->process, row)));
 	judge_file(j, "SlowOperation", share >= SLOW_HIGH ? FINDING_HIGH : FINDING_MEDIUM, share,
 		   &note);
-	return true;
 }
 
 static bool tiny_calls(struct judge *j, const struct profile_row *row)
@@ -160,12 +113,12 @@ static void unwound(struct judge *j, const struct profile_row *row)
 
 void rules_functions(struct judge *j)
 {
-	unsigned tiny = 0, slow = 0;
+	unsigned tiny = 0;
 
 	for (size_t i = 0; i < j->process->rows_count; i++) {
 		const struct profile_row *row = &j->process->rows[i];
 
-		slow += slow_operation(j, row, slow == 0);
+		slow_operation(j, row);
 		unwound(j, row);
 		if (tiny < TINY_FINDINGS_MAX)
 			tiny += tiny_calls(j, row);

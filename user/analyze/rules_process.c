@@ -2,6 +2,7 @@
 /* Rules about a process: what it waited for, what it was short of. */
 #include "analyze/judge.h"
 
+#include "analyze/remedy.h"
 #include "base/escape.h"
 
 /* CPU time of the wall time. */
@@ -91,6 +92,37 @@ static const struct profile_thread *main_thread(const struct profile_process *pr
 	return NULL;
 }
 
+/* The function in which most of the waiting was traced, if it is half of it at least. */
+static const struct profile_row *waited_in(const struct judge *j, uint64_t blocked_ns)
+{
+	for (size_t i = 0; i < j->process->rows_count; i++) {
+		const struct profile_row *row = &j->process->rows[i];
+
+		if (row->self_ns < blocked_ns / 2)
+			break;
+		if (remedy_waits(remedy_kind(j->profile, j->process, row)))
+			return row;
+	}
+	return NULL;
+}
+
+static void suggest_for_blocked(struct text *text, const struct judge *j, uint64_t blocked_ns)
+{
+	const struct profile_row *row = waited_in(j, blocked_ns);
+
+	if (!row) {
+		text_add(text,
+			 "The main thread waits for other threads, for input or for a lock: see "
+			 "below what the other threads do meanwhile, and which functions call "
+			 "into the wait.");
+		return;
+	}
+	text_add(text, "It waits in ");
+	add_function_name(text, j->profile, row->function);
+	text_add(text, ". ");
+	text_add(text, remedy_text(remedy_kind(j->profile, j->process, row)));
+}
+
 static void blocked_thread(struct judge *j)
 {
 	const struct profile_thread *thread = main_thread(j->process);
@@ -114,9 +146,7 @@ static void blocked_thread(struct judge *j)
 	text_add(&note.evidence, "), on a CPU ");
 	add_ns(&note.evidence, thread->on_cpu_ns);
 	text_printf(&note.threshold, "blocked from %.0f %% of the time", BLOCKED_MAIN * 100);
-	text_add(&note.suggestion,
-		 "The main thread waits for other threads or for data: give the data loader more "
-		 "workers, prefetch, or move work off the threads that it waits for.");
+	suggest_for_blocked(&note.suggestion, j, thread->blocked_ns);
 	judge_file(j, "BlockedThread", FINDING_LOW, share, &note);
 }
 

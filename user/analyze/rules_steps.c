@@ -95,9 +95,9 @@ static void uneven_steps(struct judge *j)
 	add_ns(&note.evidence, steps->p95_ns);
 	text_add(&note.evidence, ", the longest ");
 	add_ns(&note.evidence, steps->max_ns);
-	text_add(&note.evidence, "; steps of the median would have saved ");
+	text_add(&note.evidence, "; if every step took the median time, ");
 	add_percent(&note.evidence, share);
-	text_add(&note.evidence, " of the time");
+	text_add(&note.evidence, " would be saved");
 	add_shares(&note.threshold, UNEVEN_LOW, UNEVEN_MEDIUM, "medium");
 	text_add(&note.suggestion,
 		 "See what the slow steps have in common: the beginning of an epoch, a checkpoint, "

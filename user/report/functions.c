@@ -236,7 +236,7 @@ static void compose_function_notes(struct composer *c, const struct profile_proc
 			    " %s calls were left by an exception or longjmp: counted, not timed.",
 			    format_count(buffer, unwound));
 	if (untimed)
-		text_printf(&text, " %s calls could only be counted.",
+		text_printf(&text, " %s calls were counted but not timed.",
 			    format_count(buffer, untimed));
 	if (dispatches)
 		text_add(&text,

@@ -3,8 +3,8 @@
  * The steps of a training:
  *
  *     Steps
- *     120 steps by Optimizer.step#SGD.step: 81.2 ms on average, median 80.1 ms, 95 % within
- *     95.0 ms, longest 130 ms
+ *     120 steps by Optimizer.step#SGD.step: 81.2 ms on average, median 80.1 ms, p95 95.0 ms,
+ *     longest 130 ms
  *     4.10 GFLOP a step, 50.5 GFLOP/s: 26.6 % of the 190 GFLOP/s that 2 cores can do (f32). By all
  *     threads; 98.0 % on the steps' own
  *     2 slow steps, longer than 1.5 times the median: number 17 (130 ms, at 1.42 s: data 92.0 ms),
@@ -31,7 +31,7 @@ static void compose_durations(struct composer *c, const struct profile_process *
 	add_ns(&text, steps->avg_ns);
 	text_add(&text, " on average, median ");
 	add_ns(&text, steps->p50_ns);
-	text_add(&text, ", 95 % within ");
+	text_add(&text, ", p95 ");
 	add_ns(&text, steps->p95_ns);
 	text_add(&text, ", longest ");
 	add_ns(&text, steps->max_ns);
@@ -64,7 +64,7 @@ static void compose_work(struct composer *c, const struct profile_process *p)
 	if (rates.flops < 0) {
 		if (p->steps.work.steps_count)
 			document_say(c->document, BLOCK_PARAGRAPH,
-				     "No call that ended in a step has a figure of its work.");
+				     "FLOPs are not known for any call that ended in a step.");
 		return;
 	}
 	add_si(&text, rates.flops, "FLOP");
@@ -97,8 +97,8 @@ static void compose_missing(struct composer *c, const struct profile_process *p)
 	struct text text = {0};
 
 	add_missing(&text, work->unread_count,
-		    " call in the steps has no figure: what it computes is not in them.",
-		    " calls in the steps have no figure: what they compute is not in them.");
+		    " call in the steps had unreadable arguments: its FLOPs are not in them.",
+		    " calls in the steps had unreadable arguments: their FLOPs are not in them.");
 	add_missing(&text, work->opaque_count, " call is of compiled code whose work is not known.",
 		    " calls are of compiled code whose work is not known.");
 	if (p->compute.measured && work->steps_count < p->steps.count)
