@@ -66,7 +66,7 @@ help:
 	@echo '  make soak                   100 times attach and detach on a live trainer (ROUNDS=)'
 	@echo '  make check-ml               tests against current PyTorch, JAX, TensorFlow (ML_VENV=, TF_VENV=)'
 	@echo '  make fuzz                   damaged captures by coverage, for a minute (FUZZ=seconds)'
-	@echo '  make bench                  what tracing costs, beside peers; BENCH=calls|cnn|memory|…'
+	@echo '  make bench                  what tracing costs, beside peers; BENCH=calls|cnn|memory|ring|…'
 	@echo '  make workloads golden-update lint format'
 	@echo '  make install uninstall      PREFIX=$(PREFIX) DESTDIR='
 	@echo '  make clean'

@@ -31,6 +31,7 @@ const volatile bool perfx_compensate = false;
 /* Return probes are made by session links. */
 const volatile bool perfx_sessions = false;
 const volatile __u32 perfx_wake_bytes = 1 << 20;
+const volatile __u32 perfx_rings_mask = 0;
 
 /* The kernel gives up on return probes nested deeper than 64 a thread, and logs it. Some of those
  * may be other tracers'. */

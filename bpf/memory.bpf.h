@@ -168,7 +168,8 @@ struct block {
 
 static __always_inline void tell_free(struct memory_thread *m, const struct block *block)
 {
-	struct perfx_free *record = bpf_ringbuf_reserve(&perfx_memory, sizeof(*record), 0);
+	void *ring = ring_of(&perfx_memory, m->tid);
+	struct perfx_free *record = ring ? bpf_ringbuf_reserve(ring, sizeof(*record), 0) : NULL;
 
 	if (!record) {
 		/* the two ends of a reallocation that failed or freed are no frees */
@@ -188,15 +189,16 @@ static __always_inline void tell_free(struct memory_thread *m, const struct bloc
 	record->domain = block->domain;
 	record->flags = block->flags;
 	record->pad = 0;
-	bpf_ringbuf_submit(record, wake_flags(&perfx_memory, &m->records));
+	bpf_ringbuf_submit(record, wake_flags(ring, &m->records));
 }
 
 /* m->stack holds the stack. */
 static __always_inline void tell_allocation(struct memory_thread *m, const struct block *block,
 					    __u64 sp)
 {
-	__u32 stack = stack_id(&m->stack, m->process);
-	struct perfx_allocation *record = bpf_ringbuf_reserve(&perfx_memory, sizeof(*record), 0);
+	__u32 stack = stack_id(&m->stack, m->process, m->tid);
+	void *ring = ring_of(&perfx_memory, m->tid);
+	struct perfx_allocation *record = ring ? bpf_ringbuf_reserve(ring, sizeof(*record), 0) : NULL;
 
 	if (!record) {
 		lose(m->process, block->domain, block->size_bytes, false);
@@ -216,7 +218,7 @@ static __always_inline void tell_allocation(struct memory_thread *m, const struc
 	record->domain = block->domain;
 	record->flags = block->flags;
 	record->pad = 0;
-	bpf_ringbuf_submit(record, wake_flags(&perfx_memory, &m->records));
+	bpf_ringbuf_submit(record, wake_flags(ring, &m->records));
 }
 
 /* --- sampling --- */

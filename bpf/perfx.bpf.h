@@ -31,10 +31,32 @@ extern const volatile __u32 perfx_wake_bytes;
 /* Return probes are made by session links. */
 extern const volatile bool perfx_sessions;
 
-struct {
+/* How many rings a kind of records has, less one: a power of two, less one. */
+extern const volatile __u32 perfx_rings_mask;
+
+/* A producer holds the lock of a ring while it reserves: with one ring for all, threads on many CPUs
+ * wait for each other. A thread's records all go by the same one, so they keep their order; the
+ * reader brings those of different threads together by time. */
+struct ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 8 << 20); /* --ring-size */
+	__uint(max_entries, 4096); /* user space: --ring-size */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, PERFX_MAX_RINGS);
+	__type(key, __u32);
+	__array(values, struct ring);
 } perfx_spans __weak SEC(".maps");
+
+/* The ring of a thread. Threads of a pool are numbered one after the other, and so share as few as
+ * can be. */
+static __always_inline void *ring_of(void *rings, __u32 tid)
+{
+	__u32 index = tid & perfx_rings_mask & (PERFX_MAX_RINGS - 1);
+
+	return bpf_map_lookup_elem(rings, &index);
+}
 
 /* Process events have a ring of their own, which spans cannot fill. */
 struct {

@@ -20,8 +20,10 @@ struct call_stack {
 };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4096); /* user space: --ring-size when memory is recorded */
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, PERFX_MAX_RINGS);
+	__type(key, __u32);
+	__array(values, struct ring);
 } perfx_memory __weak SEC(".maps");
 
 struct stack_key {
@@ -123,13 +125,14 @@ static __always_inline __u32 hash_of(const struct call_stack *record, __u64 *has
 }
 
 /* The stack's id, told to user space when it is new; 0: there was no room to keep or tell it. */
-__weak __noinline __u32 stack_id(struct call_stack *record, __u32 process)
+__weak __noinline __u32 stack_id(struct call_stack *record, __u32 process, __u32 tid)
 {
 	struct stack_key key = {.process = process};
 	struct stack_value value, *known;
+	void *ring = ring_of(&perfx_memory, tid);
 	__u32 size;
 
-	if (!record)
+	if (!record || !ring)
 		return 0;
 	value.check = hash_of(record, &key.hash);
 	known = bpf_map_lookup_elem(&perfx_stack_ids, &key);
@@ -150,7 +153,7 @@ __weak __noinline __u32 stack_id(struct call_stack *record, __u32 process)
 	record->head.stack = value.stack;
 	record->head.process = process;
 	/* told before it can be found: whoever finds it names it in a later record */
-	if (bpf_ringbuf_output(&perfx_memory, record, size, BPF_RB_NO_WAKEUP) ||
+	if (bpf_ringbuf_output(ring, record, size, BPF_RB_NO_WAKEUP) ||
 	    bpf_map_update_elem(&perfx_stack_ids, &key, &value, BPF_NOEXIST)) {
 		known = bpf_map_lookup_elem(&perfx_stack_ids, &key);
 		if (known && known->check == value.check)

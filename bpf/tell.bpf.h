@@ -225,9 +225,10 @@ static __always_inline void fill_span(struct perfx_span *span, const struct thre
 static __always_inline void emit_plain(struct thread *t, const struct frame *f, __u32 depth,
 				       __u64 duration_ns, __u64 self_ns, __u16 flags)
 {
+	void *ring = ring_of(&perfx_spans, t->tid);
 	struct perfx_span *span;
 
-	span = bpf_ringbuf_reserve(&perfx_spans, PERFX_SPAN_PLAIN_BYTES, 0);
+	span = ring ? bpf_ringbuf_reserve(ring, PERFX_SPAN_PLAIN_BYTES, 0) : NULL;
 	if (!span) {
 		counter_add(PERFX_COUNTER_RING_DROPS, 1);
 		book_add(f->context, duration_ns, self_ns, flags, NULL);
@@ -238,7 +239,7 @@ static __always_inline void emit_plain(struct thread *t, const struct frame *f, 
 	fill_span(span, t, f, depth, duration_ns, self_ns, flags);
 	span->figure = PERFX_FIGURE_NONE;
 	span->dtype = 0;
-	bpf_ringbuf_submit(span, wake_flags(&perfx_spans, &t->records));
+	bpf_ringbuf_submit(span, wake_flags(ring, &t->records));
 }
 
 /* With the figure that is in t->outcome. */
@@ -246,9 +247,10 @@ static __always_inline void emit_figure(struct thread *t, const struct frame *f,
 					__u64 duration_ns, __u64 self_ns, __u16 flags)
 {
 	const struct outcome *outcome = &t->outcome;
+	void *ring = ring_of(&perfx_spans, t->tid);
 	struct perfx_span *span;
 
-	span = bpf_ringbuf_reserve(&perfx_spans, sizeof(*span), 0);
+	span = ring ? bpf_ringbuf_reserve(ring, sizeof(*span), 0) : NULL;
 	if (!span) {
 		counter_add(PERFX_COUNTER_RING_DROPS, 1);
 		book_add(f->context, duration_ns, self_ns, flags, outcome);
@@ -262,7 +264,7 @@ static __always_inline void emit_figure(struct thread *t, const struct frame *f,
 	span->dtype = outcome->dtype;
 	span->flops = outcome->flops;
 	span->bytes = outcome->bytes;
-	bpf_ringbuf_submit(span, wake_flags(&perfx_spans, &t->records));
+	bpf_ringbuf_submit(span, wake_flags(ring, &t->records));
 }
 
 static __always_inline void emit(struct thread *t, const struct frame *f, __u32 depth,

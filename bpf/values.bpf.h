@@ -74,10 +74,12 @@ static __always_inline void lose_value(struct thread *t, __u32 value, __u64 bits
 __noinline int tell_value(struct thread *t, __u32 value, __u64 bits, __u32 flags)
 {
 	struct perfx_value *record;
+	void *ring;
 
 	if (!t)
 		return 0;
-	record = bpf_ringbuf_reserve(&perfx_spans, sizeof(*record), 0);
+	ring = ring_of(&perfx_spans, t->tid);
+	record = ring ? bpf_ringbuf_reserve(ring, sizeof(*record), 0) : NULL;
 	if (!record) {
 		lose_value(t, value, bits, flags & PERFX_VALUE_ADDED);
 		return 0;
@@ -91,7 +93,7 @@ __noinline int tell_value(struct thread *t, __u32 value, __u64 bits, __u32 flags
 	record->tid = t->tid;
 	record->value = value;
 	record->flags = flags;
-	bpf_ringbuf_submit(record, wake_flags(&perfx_spans, &t->records));
+	bpf_ringbuf_submit(record, wake_flags(ring, &t->records));
 	return 0;
 }
 

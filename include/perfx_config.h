@@ -14,6 +14,8 @@
 #include "perfx_record.h"
 
 #define PERFX_MAX_PROCESSES 4096
+/* Ring buffers of one kind of records. A power of two. */
+#define PERFX_MAX_RINGS 8
 /* Traced calls open at once on one thread. Deeper ones are counted, without their time. A power of
  * two. 56 bytes each, of kernel memory, for every thread that hits a probe. */
 #define PERFX_MAX_DEPTH 256

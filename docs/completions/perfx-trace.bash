@@ -70,7 +70,7 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W 'functions callers threads steps memory hotspots findings processes' -- "$cur")
 		return
 		;;
-	-F | --functions | -d | --duration | --top | --process | --ring-size | --interval | --max-functions | --peak-flops | --peak-bandwidth | --max-size | --fail-on | --usdt | --step-range | --steps | --ring | --since | --until)
+	-F | --functions | -d | --duration | --top | --process | --ring-size | --rings | --interval | --max-functions | --peak-flops | --peak-bandwidth | --max-size | --fail-on | --usdt | --step-range | --steps | --ring | --since | --until)
 		return
 		;;
 	esac
@@ -93,7 +93,7 @@ _perfx_trace() {
 			--sort --process --table --template --no-header --fail-on
 			--link --return --probe-site --compensate --no-calibrate
 			--peak-flops --peak-bandwidth --no-peaks
-			--ring-size --interval --max-functions
+			--ring-size --rings --interval --max-functions
 			-h --help -V --version' -- "$cur")
 	elif [[ $cword == 1 ]]; then
 		mapfile -t COMPREPLY < <(compgen -W 'record report export diff run probes doctor help' -- "$cur")

@@ -22,9 +22,10 @@ import memory
 import output
 import peaks
 import rate
+import ring
 
 TABLES = {"calls": calls.Calls, "cnn": cnn.Cnn, "attach": attach.Attach, "rate": rate.Rate,
-          "memory": memory.Memory, "flops": flops.Flops, "peaks": peaks.Peaks,
+          "ring": ring.Ring, "memory": memory.Memory, "flops": flops.Flops, "peaks": peaks.Peaks,
           "capture": capture.Capture, "marks": marks.Marks}
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 

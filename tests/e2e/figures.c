@@ -369,6 +369,7 @@ int main(int argc, char **argv)
 	struct tracer_options options = {.link = link_of(argc > 1 ? argv[1] : "perf"),
 					 .follow_children = true,
 					 .ring_bytes = 64 << 10,
+					 .rings_count = 1, /* what threads do comes in order */
 					 .probes_max = FUNCTIONS + 3};
 	struct features features;
 
@@ -378,7 +379,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "%s\n", strerror(errno));
 		return errno == ENOTSUP ? 77 : 1;
 	}
-	spans.ring = ring_buffer__new(tracer__spans_fd(tracer), take_span, NULL, NULL);
+	spans.ring = tracer_rings_reader(tracer__spans(tracer), take_span, NULL);
 	REQUIRE(spans.ring && tracer__add_family(tracer, getpid(), NULL) > 0);
 	attach();
 	tracer__start(tracer);

@@ -101,8 +101,7 @@ static void median_durations(struct tracer *tracer, double *median_ns)
 {
 	struct durations *durations = calloc(1, sizeof(*durations));
 	struct ring_buffer *ring =
-		durations ? ring_buffer__new(tracer__spans_fd(tracer), take_span, durations, NULL)
-			  : NULL;
+		durations ? tracer_rings_reader(tracer__spans(tracer), take_span, durations) : NULL;
 
 	if (ring)
 		ring_buffer__consume(ring);

@@ -33,6 +33,17 @@ static size_t ring_round(size_t bytes)
 	return size;
 }
 
+/* As many as there are CPUs, each a power of two. */
+static size_t rings_count(const struct tracer *tracer, const struct tracer_options *options)
+{
+	size_t wanted = options->rings_count ? options->rings_count : (size_t)tracer->cpus_count;
+	size_t count = 1;
+
+	while (count < wanted && count < PERFX_MAX_RINGS)
+		count *= 2;
+	return count;
+}
+
 /* Which links serve entry and exit sites, and which serve return probes. */
 static int choose_links(struct tracer *tracer, enum perfx_link wanted,
 			const struct features *features)
@@ -83,8 +94,6 @@ static void open_memory(struct tracer *tracer, const struct tracer_options *opti
 	for (int i = 0; i < PERFX_SAMPLE_QUANTILES; i++)
 		skel->rodata->perfx_sample_quantiles[i] = (uint32_t)lround(
 			-log((i + 0.5) / PERFX_SAMPLE_QUANTILES) * PERFX_SAMPLE_ONE);
-	bpf_map__set_max_entries(skel->maps.perfx_memory,
-				 (uint32_t)ring_round(options->ring_bytes));
 	bpf_map__set_max_entries(skel->maps.perfx_stack_ids, PERFX_MAX_STACKS);
 	bpf_map__set_max_entries(skel->maps.perfx_sampled, PERFX_MAX_SAMPLED);
 }
@@ -128,11 +137,43 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 	skel->rodata->perfx_follow_children = options->follow_children;
 	skel->rodata->perfx_sessions = tracer->return_link == PERFX_LINK_SESSION;
 	skel->rodata->perfx_compensate = options->compensate;
+	tracer->spans.count = tracer->memory.count = rings_count(tracer, options);
+	skel->rodata->perfx_rings_mask = (uint32_t)tracer->spans.count - 1;
 	skel->rodata->perfx_wake_bytes = (uint32_t)(ring_round(options->ring_bytes) / 8);
-	bpf_map__set_max_entries(skel->maps.perfx_spans, (uint32_t)ring_round(options->ring_bytes));
 	bpf_map__set_max_entries(skel->maps.perfx_probes, tracer->probes_max);
 	bpf_map__set_max_entries(skel->maps.perfx_hits, tracer->probes_max);
 	return perfx_bpf__load(skel);
+}
+
+/* The rings of one kind, which the programs find in `map`. */
+static int make_rings(struct bpf_map *map, size_t bytes, struct tracer_rings *rings)
+{
+	for (uint32_t i = 0; i < rings->count; i++) {
+		rings->fds[i] = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "perfx_ring", 0, 0,
+					       (uint32_t)ring_round(bytes), NULL);
+		if (rings->fds[i] < 0 ||
+		    bpf_map_update_elem(bpf_map__fd(map), &i, &rings->fds[i], BPF_ANY))
+			return -errno;
+	}
+	return 0;
+}
+
+static int make_all_rings(struct tracer *tracer, const struct tracer_options *options)
+{
+	const struct perfx_bpf *skel = tracer->skel;
+	int err = make_rings(skel->maps.perfx_spans, options->ring_bytes, &tracer->spans);
+
+	/* where none are wanted, the smallest there are */
+	return err ? err
+		   : make_rings(skel->maps.perfx_memory, options->memory ? options->ring_bytes : 1,
+				&tracer->memory);
+}
+
+static void close_rings(struct tracer_rings *rings)
+{
+	for (size_t i = 0; i < rings->count; i++)
+		if (rings->fds[i] > 0)
+			close(rings->fds[i]);
 }
 
 static void *map_table(struct bpf_map *map, size_t bytes, int protection)
@@ -201,6 +242,8 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 	if (!err)
 		err = open_and_load(tracer, options, features);
 	if (!err)
+		err = make_all_rings(tracer, options);
+	if (!err)
 		err = map_tables(tracer);
 	if (!err)
 		err = attach_followers(tracer->skel);
@@ -225,6 +268,8 @@ void tracer__free(struct tracer *tracer)
 		munmap(tracer->contexts, tracer->contexts_bytes);
 	if (tracer->names)
 		munmap(tracer->names, tracer->names_bytes);
+	close_rings(&tracer->spans);
+	close_rings(&tracer->memory);
 	perfx_bpf__destroy(tracer->skel);
 	free(tracer->percpu);
 	free(tracer);
@@ -419,9 +464,23 @@ void tracer__each_value_lost(const struct tracer *tracer,
 	}
 }
 
-int tracer__spans_fd(const struct tracer *tracer)
+struct ring_buffer *tracer_rings_reader(const struct tracer_rings *rings,
+					int (*take)(void *ctx, void *record, size_t size), void *ctx)
 {
-	return bpf_map__fd(tracer->skel->maps.perfx_spans);
+	struct ring_buffer *reader = ring_buffer__new(rings->fds[0], take, ctx, NULL);
+
+	for (size_t i = 1; reader && i < rings->count; i++) {
+		if (!ring_buffer__add(reader, rings->fds[i], take, ctx))
+			continue;
+		ring_buffer__free(reader);
+		return NULL;
+	}
+	return reader;
+}
+
+const struct tracer_rings *tracer__spans(const struct tracer *tracer)
+{
+	return &tracer->spans;
 }
 
 int tracer__control_fd(const struct tracer *tracer)
@@ -429,9 +488,9 @@ int tracer__control_fd(const struct tracer *tracer)
 	return bpf_map__fd(tracer->skel->maps.perfx_control);
 }
 
-int tracer__memory_fd(const struct tracer *tracer)
+const struct tracer_rings *tracer__memory(const struct tracer *tracer)
 {
-	return bpf_map__fd(tracer->skel->maps.perfx_memory);
+	return &tracer->memory;
 }
 
 int tracer__objects_fd(const struct tracer *tracer)
@@ -527,13 +586,13 @@ static int ignore_record(void *ctx, void *data, size_t size)
 	return 0;
 }
 
-static void drain(int map_fd)
+static void drain(const struct tracer_rings *rings)
 {
-	struct ring_buffer *ring = ring_buffer__new(map_fd, ignore_record, NULL, NULL);
+	struct ring_buffer *buffers = tracer_rings_reader(rings, ignore_record, NULL);
 
-	if (ring)
-		ring_buffer__consume(ring);
-	ring_buffer__free(ring);
+	if (buffers)
+		ring_buffer__consume(buffers);
+	ring_buffer__free(buffers);
 }
 
 /* Takes everything out of a hash. */
@@ -558,8 +617,8 @@ void tracer__reset(struct tracer *tracer)
 	skel->data->perfx_next_function = 1;
 	zero_percpu(tracer, skel->maps.perfx_counters, PERFX_COUNTERS);
 	zero_percpu(tracer, skel->maps.perfx_hits, tracer->probes_count);
-	drain(bpf_map__fd(skel->maps.perfx_spans));
-	drain(bpf_map__fd(skel->maps.perfx_memory));
+	drain(&tracer->spans);
+	drain(&tracer->memory);
 	empty(skel->maps.perfx_stack_ids, sizeof(uint64_t[2]));
 	skel->data->perfx_next_stack = 1;
 	tracer->hooks_count = 1;

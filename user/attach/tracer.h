@@ -26,7 +26,8 @@ struct tracer_options {
 	enum perfx_link link; /* PERFX_LINK_INVALID: the best there is */
 	bool follow_children;
 	bool compensate;
-	size_t ring_bytes;		 /* rounded up to a power of two of pages */
+	size_t ring_bytes;		 /* of each; rounded up to a power of two of pages */
+	size_t rings_count; /* of a kind of records; rounded up likewise. 0: by the number of CPUs */
 	uint32_t probes_max;		 /* room in the tables */
 	bool memory;			 /* room and programs for allocators' hooks */
 	const struct counters *counters; /* of calls marked METERED; NULL: none */
@@ -113,10 +114,18 @@ void tracer__wait(struct tracer *tracer);
 /* Stops counting, then takes every link away and waits until no program runs any more. */
 void tracer__stop(struct tracer *tracer);
 
-/* Descriptors for a ring reader. */
-int tracer__spans_fd(const struct tracer *tracer);
+/* Descriptors for a ring reader. Spans and memory records come by several rings each. */
+struct tracer_rings {
+	int fds[PERFX_MAX_RINGS];
+	size_t count;
+};
+struct ring_buffer;
+/* Reads them one after the other, for who does not ask for their order. NULL with errno. */
+struct ring_buffer *tracer_rings_reader(const struct tracer_rings *rings,
+					int (*take)(void *ctx, void *record, size_t size), void *ctx);
+const struct tracer_rings *tracer__spans(const struct tracer *tracer);
+const struct tracer_rings *tracer__memory(const struct tracer *tracer);
 int tracer__control_fd(const struct tracer *tracer);
-int tracer__memory_fd(const struct tracer *tracer);
 int tracer__objects_fd(const struct tracer *tracer);
 /* Records of a domain that found no room; process: below PERFX_MAX_PROCESSES. */
 void tracer__memory_lost(const struct tracer *tracer, uint32_t process, enum perfx_domain domain,

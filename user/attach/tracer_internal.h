@@ -31,6 +31,7 @@ struct tracer {
 	bool multi_pid;
 	uint32_t probes_count; /* next free index; 0 is no probe */
 	uint32_t probes_max;
+	struct tracer_rings spans, memory;
 	int cpus_count;
 	uint64_t *percpu;	    /* scratch: one value a CPU */
 	struct perfx_probe *probes; /* mapped tables */

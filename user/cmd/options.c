@@ -23,6 +23,7 @@ static const struct option long_options[] = {
 	{"compensate", no_argument, NULL, OPT_COMPENSATE},
 	{"no-calibrate", no_argument, NULL, OPT_NO_CALIBRATE},
 	{"ring-size", required_argument, NULL, OPT_RING},
+	{"rings", required_argument, NULL, OPT_RINGS},
 	{"interval", required_argument, NULL, OPT_INTERVAL},
 	{"max-functions", required_argument, NULL, OPT_MAX},
 	{"top", required_argument, NULL, OPT_TOP},
@@ -105,6 +106,8 @@ static int take_option(struct options *options, int option, char *value)
 	case OPT_NO_CALIBRATE:
 		options->no_calibrate = true;
 		return EXIT_OK;
+	case OPT_RINGS:
+		return option_set_rings(options, value);
 	case OPT_RING:
 		return option_set_ring(options, value);
 	case OPT_INTERVAL:

@@ -12,6 +12,7 @@ enum long_option {
 	OPT_COMPENSATE,
 	OPT_NO_CALIBRATE,
 	OPT_RING,
+	OPT_RINGS,
 	OPT_INTERVAL,
 	OPT_MAX,
 	OPT_TOP,
@@ -54,6 +55,7 @@ int option_add_usdt(struct options *options, const char *text);
 int option_set_time(uint64_t *ns, const char *option, const char *text);
 int option_set_count(uint64_t *count, const char *option, const char *text, uint64_t max);
 int option_set_ring(struct options *options, const char *text);
+int option_set_rings(struct options *options, const char *text);
 int option_set_max_size(struct options *options, const char *text);
 int option_set_trigger(struct options *options, const char *text);
 int option_set_bound(struct part_bound *bound, const char *option, const char *text);

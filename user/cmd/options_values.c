@@ -4,6 +4,7 @@
 
 #include "base/message.h"
 #include "base/units.h"
+#include "perfx_config.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -95,6 +96,16 @@ int option_set_ring(struct options *options, const char *text)
 	if (options->ring_bytes < 4096 || options->ring_bytes > (1u << 30))
 		return option_bad("--ring-size", text, "between 4K and 1G");
 	return EXIT_OK;
+}
+
+int option_set_rings(struct options *options, const char *text)
+{
+	uint64_t count;
+	int code = option_set_count(&count, "--rings", text, PERFX_MAX_RINGS);
+
+	if (!code)
+		options->rings_count = (uint32_t)count;
+	return code;
 }
 
 int option_set_max_size(struct options *options, const char *text)

@@ -170,6 +170,7 @@ static int record(const struct options *options, char *const *argv, const struct
 		.plan = plan_options_of(options, features),
 		.link = options->link,
 		.ring_bytes = options->ring_bytes,
+		.rings_count = options->rings_count,
 		.sample_bytes = options->sample_bytes,
 		.follow_children = !options->no_children,
 		.compensate = options->compensate,

@@ -62,6 +62,7 @@ static int load(struct recorder *recorder)
 		.follow_children = options->follow_children,
 		.compensate = options->compensate,
 		.ring_bytes = options->ring_bytes,
+		.rings_count = options->rings_count,
 		.memory = options->plan.memory != MEMORY_OFF,
 		.mappings = options->plan.memory == MEMORY_ALL,
 	};
@@ -195,12 +196,10 @@ void meter_threads(struct recorder *recorder)
 	meters__scan(recorder->meters, recorder->tracer, pids, count);
 }
 
-static bool drain(struct recorder *recorder)
+static void drain(struct recorder *recorder)
 {
-	bool more = reader__drain(recorder->reader);
-
+	reader__drain(recorder->reader);
 	windows_settle(recorder);
-	return more;
 }
 
 static void on_tick(struct recorder *recorder)
@@ -336,8 +335,8 @@ static int trace(struct recorder *recorder)
 	ending.end_ns = clock_monotonic_ns();
 	books__sample(recorder->books, true);
 	tracer__stop(recorder->tracer);
-	while (drain(recorder))
-		;
+	reader__finish(recorder->reader);
+	windows_settle(recorder);
 	if (!recorder->begun)
 		recording_begin(recorder, ending.end_ns);
 	else if (recorder->paused)

@@ -35,6 +35,7 @@ struct recorder_options {
 	uint64_t sample_bytes; /* --memory sampled=: mean distance of samples */
 	enum perfx_link link;
 	size_t ring_bytes;
+	size_t rings_count; /* 0: by the number of CPUs */
 	bool follow_children;
 	bool compensate;
 	bool calibrate;

@@ -2,6 +2,7 @@
 #include "stream/reader.h"
 
 #include "stream/pack.h"
+#include "stream/rings.h"
 
 #include <bpf/libbpf.h>
 #include <errno.h>
@@ -10,21 +11,17 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* Records a drain takes at most from a ring, so that an endless flood ends when the recording does.
- */
-#define DRAIN_MAX 2000000
-
 struct reader {
 	struct tracer *tracer;
 	struct sink *sink;
 	void (*on_record)(void *ctx, const struct perfx_record *record);
 	void (*on_object)(void *ctx, const struct perfx_object_record *record);
 	void *ctx;
-	struct ring_buffer *spans, *memory, *control, *objects;
+	struct rings *spans, *memory;
+	struct ring_buffer *control, *objects;
 	const char *step_range;
 	int epoll_fd;
 	bool draining_control;
-	uint32_t budget; /* records that may still be taken from a ring in this drain */
 	uint64_t spans_count;
 	uint32_t processes_known; /* below: described */
 	uint32_t contexts_low;	  /* below: all described */
@@ -178,8 +175,18 @@ static void introduce(struct reader *reader, uint32_t process, uint32_t context)
 		describe_contexts(reader);
 }
 
+/* A call that is counted without its time has none: it is as old as the one before it. */
+static uint64_t time_of_span(const void *data)
+{
+	const struct perfx_record *record = data;
+	const struct perfx_span *span = data;
+
+	return record->kind == PERFX_KIND_VALUE ? ((const struct perfx_value *)data)->time_ns
+						: span->start_ns + span->duration_ns;
+}
+
 /* A span, or a value. */
-static int on_span(void *ctx, void *data, size_t size)
+static void on_span(void *ctx, const void *data, size_t size)
 {
 	struct reader *reader = ctx;
 	const struct perfx_record *record = data;
@@ -193,10 +200,22 @@ static int on_span(void *ctx, void *data, size_t size)
 		reader->spans_count++;
 	}
 	sink_record(reader->sink, data, size);
-	return --reader->budget ? 0 : -EAGAIN;
 }
 
-static int on_memory(void *ctx, void *data, size_t size)
+static uint64_t time_of_memory(const void *data)
+{
+	const struct perfx_record *record = data;
+
+	switch (record->kind) {
+	case PERFX_KIND_ALLOCATION:
+		return ((const struct perfx_allocation *)data)->time_ns;
+	case PERFX_KIND_FREE:
+		return ((const struct perfx_free *)data)->time_ns;
+	}
+	return 0; /* a STACK: before the allocation that names it, which comes by the same ring */
+}
+
+static void on_memory(void *ctx, const void *data, size_t size)
 {
 	struct reader *reader = ctx;
 	const struct perfx_record *record = data;
@@ -209,7 +228,6 @@ static int on_memory(void *ctx, void *data, size_t size)
 		reader->on_record(reader->ctx, record);
 	}
 	sink_record(reader->sink, data, size);
-	return --reader->budget ? 0 : -EAGAIN;
 }
 
 static int on_control_record(void *ctx, void *data, size_t size)
@@ -231,11 +249,24 @@ static int on_object(void *ctx, void *data, size_t size)
 	return 0;
 }
 
-static int watch(struct reader *reader, struct ring_buffer *ring)
+static int watch(struct reader *reader, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN};
 
-	return epoll_ctl(reader->epoll_fd, EPOLL_CTL_ADD, ring_buffer__epoll_fd(ring), &event);
+	return epoll_ctl(reader->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+static struct rings *open_rings(struct reader *reader, const struct tracer_rings *rings,
+				uint64_t (*time_of)(const void *record),
+				void (*take)(void *ctx, const void *record, size_t size))
+{
+	struct rings_options options = {.fds = rings->fds,
+					.count = rings->count,
+					.time_of = time_of,
+					.take = take,
+					.ctx = reader};
+
+	return rings__new(&options);
 }
 
 struct reader *reader__new(struct tracer *tracer, struct sink *sink,
@@ -255,15 +286,17 @@ struct reader *reader__new(struct tracer *tracer, struct sink *sink,
 	reader->ctx = ctx;
 	reader->contexts_low = 1;
 	reader->contexts_known[0] = true; /* "no context" */
-	reader->spans = ring_buffer__new(tracer__spans_fd(tracer), on_span, reader, NULL);
-	reader->memory = ring_buffer__new(tracer__memory_fd(tracer), on_memory, reader, NULL);
+	reader->spans = open_rings(reader, tracer__spans(tracer), time_of_span, on_span);
+	reader->memory = open_rings(reader, tracer__memory(tracer), time_of_memory, on_memory);
 	reader->control =
 		ring_buffer__new(tracer__control_fd(tracer), on_control_record, reader, NULL);
 	reader->objects = ring_buffer__new(tracer__objects_fd(tracer), on_object, reader, NULL);
 	reader->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (!reader->spans || !reader->memory || !reader->control || !reader->objects ||
-	    reader->epoll_fd < 0 || watch(reader, reader->spans) || watch(reader, reader->memory) ||
-	    watch(reader, reader->control) || watch(reader, reader->objects)) {
+	    reader->epoll_fd < 0 || watch(reader, rings__fd(reader->spans)) ||
+	    watch(reader, rings__fd(reader->memory)) ||
+	    watch(reader, ring_buffer__epoll_fd(reader->control)) ||
+	    watch(reader, ring_buffer__epoll_fd(reader->objects))) {
 		int err = errno;
 
 		reader__free(reader);
@@ -277,8 +310,8 @@ void reader__free(struct reader *reader)
 {
 	if (!reader)
 		return;
-	ring_buffer__free(reader->spans);
-	ring_buffer__free(reader->memory);
+	rings__free(reader->spans);
+	rings__free(reader->memory);
 	ring_buffer__free(reader->control);
 	ring_buffer__free(reader->objects);
 	if (reader->epoll_fd >= 0)
@@ -307,11 +340,17 @@ bool reader__drain(struct reader *reader)
 
 	drain_control(reader);
 	ring_buffer__consume(reader->objects);
-	reader->budget = DRAIN_MAX;
-	more = ring_buffer__consume(reader->memory) == -EAGAIN;
-	reader->budget = DRAIN_MAX;
-	more |= ring_buffer__consume(reader->spans) == -EAGAIN;
+	more = rings__drain(reader->memory);
+	more |= rings__drain(reader->spans);
 	/* nodes that have calls in the overflow book alone */
 	describe_contexts(reader);
 	return more;
+}
+
+void reader__finish(struct reader *reader)
+{
+	while (reader__drain(reader))
+		;
+	rings__flush(reader->memory);
+	rings__flush(reader->spans);
 }

@@ -24,9 +24,11 @@ void reader__name_steps(struct reader *reader, const char *name);
 
 /* A descriptor for epoll: readable when there is something to drain. */
 int reader__fd(const struct reader *reader);
-/* Takes what is there; where more comes than can be taken, two million records of a ring and not
+/* Takes what is there; where more comes than can be taken, two million records of a kind and not
  * for ever: then true, there is more. */
 bool reader__drain(struct reader *reader);
+/* Takes all there is. To be called when nobody writes any more. */
+void reader__finish(struct reader *reader);
 uint64_t reader__spans_count(const struct reader *reader); /* taken so far */
 
 #endif
