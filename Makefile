@@ -4,7 +4,8 @@
 #   make deps         install what is missing (Debian 12), or name it elsewhere
 #   make check        unit tests and golden replays; no root
 #   make check-bpf    known-answer tests on the running kernel; root
-#   make test         deps + all that this machine can run
+#   make test         deps, and the tests of every change: minutes
+#   make test-all     each kind of link, other kernels, current PyTorch and JAX, soak: an hour or two
 #   make demo         start a trainer, attach to it, leave demo-report.md
 #   make help         the rest
 #
@@ -61,7 +62,7 @@ UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
 all: $(BIN) $(LIBPERFX) $(HOOKS)
 
 help:
-	@sed -n '3,8p;11p' Makefile | sed 's/^# \{0,1\}//'
+	@sed -n '3,10p;12p' Makefile | sed 's/^# \{0,1\}//'
 	@echo '  make check-kernels          known-answer tests on Debian 6.1 and 6.12 kernels, in qemu'
 	@echo '  make soak                   100 times attach and detach on a live trainer (ROUNDS=)'
 	@echo '  make check-ml               tests against current PyTorch, JAX, TensorFlow (ML_VENV=, TF_VENV=)'
@@ -181,11 +182,18 @@ GIVE_BACK = [ -z "$$SUDO_UID" ] || chown -hR "$$SUDO_UID:$$SUDO_GID" $(BUILD)
 RUN_TESTS = @UNIT='$(UNIT_BIN)' BUILD=$(BUILD) ML_VENV=$(abspath $(ML_VENV)) \
             TF_VENV=$(abspath $(TF_VENV)) tests/run
 
-.PHONY: test tests demo check check-bpf check-kernels check-ml soak
+.PHONY: test test-all tests demo check check-bpf check-kernels check-ml soak
 test:
 	@.ci/deps
 	$(AGAIN) tests
 	$(RUN_TESTS) unit python bpf; code=$$?; $(GIVE_BACK); exit $$code
+
+# What make test has, by each kind of link, and what takes long: an hour or two.
+test-all:
+	@.ci/deps build test kernels
+	$(AGAIN) tests $(ML_VENV)/.done $(TF_VENV)/.done
+	@export PERFX_TESTS=all; $(RUN_TESTS:@%=%) unit python bpf ml soak kernels; \
+		code=$$?; $(GIVE_BACK); exit $$code
 
 tests: $(BIN) $(LIBPERFX) $(HOOKS) $(UNIT_BIN) workloads $(BUILD)/e2e/figures
 
@@ -209,8 +217,8 @@ check-ml: $(BIN) $(LIBPERFX) $(ML_VENV)/.done $(TF_VENV)/.done
 
 # A hundred rounds on a live PyTorch trainer: minutes, so no part of test. ROUNDS=100
 soak: $(BIN) workloads
-	@.ci/deps tests
-	@BUILD=$(BUILD) /usr/bin/python3 -B -m pytest -q -s -p no:cacheprovider tests/e2e/soak.py
+	@.ci/deps build test
+	$(RUN_TESTS) soak
 
 $(ML_VENV)/.done: tests/e2e/ml/requirements.txt
 	@.ci/deps ml

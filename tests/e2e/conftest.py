@@ -22,11 +22,21 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = TOP / os.environ.get("BUILD", "build")
 PERFX = str(BUILD / "perfx-trace")
 WORKLOADS = BUILD / "workloads"
+# make test-all, and what other kernels are asked: each kind of link, and what takes long.
+EVERYTHING = os.environ.get("PERFX_TESTS") == "all"
 BPFTOOL = shutil.which("bpftool", path=os.environ["PATH"] + ":/usr/sbin:/usr/local/sbin")
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "kernel: the known answers that are also asked of other kernels")
+    config.addinivalue_line("markers", "long: part of make test-all alone")
+
+
+def pytest_collection_modifyitems(config, items):
+    long = [] if EVERYTHING else [item for item in items if item.get_closest_marker("long")]
+    if long:
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
 
 
 class Program:
@@ -187,6 +197,7 @@ def known_names(path, steps=1, *args):
 
 
 @functools.cache
+@functools.cache
 def working_links():
     """Kinds of link that work here, best first."""
     text = run("doctor").stdout
@@ -195,6 +206,15 @@ def working_links():
     return [name for name, line in have
             if any(l.startswith("ok") and line.strip() == l[8:].split(":")[0].strip()
                    for l in text.splitlines())]
+
+
+def links_to_ask():
+    """make test asks with the best kind of link that works here, make test-all with each."""
+    best = working_links()[:1]
+    return best if best and not EVERYTHING else ["session", "multi", "perf"]
+
+
+LINKS = links_to_ask()
 
 
 @pytest.fixture(scope="session")

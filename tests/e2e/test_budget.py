@@ -5,10 +5,9 @@ import os
 import time
 
 import pytest
-from conftest import (WORKLOADS, check_expectations, consistent, functions, patched_bytes,
+from conftest import (LINKS, WORKLOADS, check_expectations, consistent, functions, patched_bytes,
                       readable, total)
 
-LINKS = ["session", "multi", "perf"]
 
 
 def run_until(traced, tracer, text, seconds=60):

@@ -4,7 +4,7 @@ hardware's take the same way; a machine that has none says so."""
 import json
 
 import pytest
-from conftest import WORKLOADS, functions, run
+from conftest import LINKS, WORKLOADS, functions, run
 
 QUICK = ["--no-calibrate", "--memory", "off", "-F", "faults:{touch_*,nap}"]
 SOFTWARE = ["--counters", "page-faults,context-switches,task-clock"]
@@ -35,7 +35,7 @@ def check(report, expected):
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("how", ["auto", "exit"])
-@pytest.mark.parametrize("link", ["session", "multi", "perf"])
+@pytest.mark.parametrize("link", LINKS)
 def test_faults(how, link, program, tracer, links):
     """A page that is touched for the first time is a fault: as many as the program says, in a
     function and in what it calls."""

@@ -4,11 +4,11 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD
+from conftest import BUILD, LINKS
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("link", ["session", "multi", "perf"])
+@pytest.mark.parametrize("link", LINKS)
 def test_programs(link, links):
     """Each case says itself what it expects and ends the program where it is not so."""
     if link not in links:

@@ -6,7 +6,7 @@ import pathlib
 import subprocess
 
 import pytest
-from conftest import WORKLOADS, run
+from conftest import LINKS, WORKLOADS, run
 from flops import check_known, check_shapes, check_steps, check_sums, figures_by_name
 from trainers import has_torch
 
@@ -23,7 +23,7 @@ def traced(program, tracer, *argv, options=(), times=1, **popen):
 
 
 @pytest.mark.parametrize("how", ["auto", "exit"])
-@pytest.mark.parametrize("link", ["session", "multi", "perf"])
+@pytest.mark.parametrize("link", LINKS)
 def test_blas(how, link, program, tracer, links):
     """Products of matrices and vectors of four types, by C and Fortran, strange shapes among them."""
     if link not in links:

@@ -7,8 +7,9 @@ import subprocess
 import time
 
 import pytest
-from conftest import (BPFTOOL, PERFX, WORKLOADS, bpf_object_exists, bpf_objects, check_expectations,
-                      consistent, functions, known_names, patched_bytes, total, wait_for)
+from conftest import (BPFTOOL, LINKS, PERFX, WORKLOADS, bpf_object_exists, bpf_objects,
+                      check_expectations, consistent, functions, known_names, patched_bytes, total,
+                      wait_for)
 from trainers import has_torch
 
 QUICK = ["--no-calibrate"]
@@ -20,7 +21,7 @@ PROGRAMS = {
     "stackswitch": [], "stackswitch migrate": ["migrate"], "panic": [], "longjmp": [], "recursion": [],
 }
 RUNS = [(name, link, how) for name in PROGRAMS
-        for link in ("session", "multi", "perf") for how in ("auto", "exit")
+        for link in LINKS for how in ("auto", "exit")
         if link != "multi" or how == "auto"]
 
 

@@ -4,8 +4,8 @@ import concurrent.futures
 import time
 
 import pytest
-from conftest import (WORKLOADS, Program, Tracer, check_expectations, consistent, known_names,
-                      patched_bytes, wait_for, working_links)
+from conftest import (LINKS, WORKLOADS, Program, Tracer, check_expectations, consistent,
+                      known_names, patched_bytes, wait_for, working_links)
 
 # program: its arguments, how often "go"
 PROGRAMS = {
@@ -57,7 +57,7 @@ def is_new(name, how, link):
 
 def pytest_generate_tests(metafunc):
     cases = [(name, how, link) for name in PROGRAMS for how in ("auto", "exit")
-             for link in ("session", "multi", "perf") if is_new(name, how, link)]
+             for link in LINKS if is_new(name, how, link)]
     metafunc.parametrize("name,how,link", cases, ids=["-".join(case) for case in cases])
 
 

@@ -10,8 +10,8 @@ import subprocess
 import time
 
 import pytest
-from conftest import (BPFTOOL, PERFX, WORKLOADS, bpf_object_exists, bpf_objects, patched_bytes, run,
-                      status, wait_for)
+from conftest import (BPFTOOL, LINKS, PERFX, WORKLOADS, bpf_object_exists, bpf_objects,
+                      patched_bytes, run, status, wait_for)
 from memories import (ALLOCATORS, check_memory, consistent_memory, entries, hotspots, library,
                       value_of)
 
@@ -73,7 +73,7 @@ def traced(start_program, start_tracer, case, *options, link=None, env=None, run
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("link", ["session", "multi", "perf"])
+@pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("case", CASES)
 def test_known_memory(case, link, links, program, tracer):
     if link not in links:

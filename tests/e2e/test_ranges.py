@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from conftest import WORKLOADS, check_expectations, consistent, functions, working_links
+from conftest import LINKS, WORKLOADS, check_expectations, consistent, functions, working_links
 
 TRACED = ("-F", "marked:{work,pushes,pops}", "--no-calibrate", "--memory", "off")
 
@@ -40,7 +40,7 @@ def losses(report, *kinds):
     return [report["losses"][kind] for kind in kinds]
 
 
-@pytest.mark.parametrize("link", ["session", "multi", "perf"])
+@pytest.mark.parametrize("link", LINKS)
 def test_every_source_and_link(ranges, link):
     if link not in working_links():
         pytest.skip(f"this kernel has no {link} links")

@@ -8,8 +8,8 @@ import re
 import subprocess
 
 import pytest
-from conftest import (BUILD, PERFX, TOP, WORKLOADS, Program, Tracer, check_expectations, consistent,
-                      functions, working_links)
+from conftest import (BUILD, LINKS, PERFX, TOP, WORKLOADS, Program, Tracer, check_expectations,
+                      consistent, functions, working_links)
 
 QUIET = ("--no-calibrate",)
 LIBRARY = {**os.environ, "PERFX_LIBRARY": str(BUILD / "libperfx.so.1")}
@@ -81,7 +81,7 @@ CASES = ["tasks", "unbalanced", "threads", "forks", "signals", "values", "blocks
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("link", ["session", "multi", "perf"])
+@pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("case", CASES)
 def test_every_case_and_link(told, case, link):
     if link not in working_links():
@@ -228,7 +228,7 @@ def test_memory_off(told):
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("link", ["session", "multi", "perf"])
+@pytest.mark.parametrize("link", LINKS)
 def test_the_program_says_when(told, link):
     if link not in working_links():
         pytest.skip(f"this kernel has no {link} links")
@@ -311,7 +311,7 @@ def test_tables_have_counters(told, tmp_path):
 
 # --- Python ---------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("link", ["session", "multi", "perf"])
+@pytest.mark.parametrize("link", LINKS)
 def test_python(tracer, link):
     if link not in working_links():
         pytest.skip(f"this kernel has no {link} links")
