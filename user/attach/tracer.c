@@ -219,17 +219,32 @@ static int attach_followers(struct perfx_bpf *skel)
 	return skel->links.perfx_on_thread_exit ? perfx_bpf__attach(skel) : -errno;
 }
 
+/* perf links take a descriptor each; where more are refused, fewer links are made. */
+#define FILES_WANTED 65536
+
+static void raise_files_limit(void)
+{
+	const struct rlimit wanted = {.rlim_cur = FILES_WANTED, .rlim_max = FILES_WANTED};
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files))
+		return;
+	if (files.rlim_max < FILES_WANTED && !setrlimit(RLIMIT_NOFILE, &wanted))
+		return;
+	/* a hard limit that was lowered stays so: it takes CAP_SYS_RESOURCE to raise it */
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+}
+
 struct tracer *tracer__new(const struct tracer_options *options, const struct features *features)
 {
-	struct rlimit files = {.rlim_cur = 65536, .rlim_max = 65536};
 	struct tracer *tracer = calloc(1, sizeof(*tracer));
 	int err;
 
 	if (!tracer)
 		return NULL;
 	libbpf_set_print(quiet_print);
-	/* perf links take a descriptor each; where this is refused, fewer are made */
-	setrlimit(RLIMIT_NOFILE, &files);
+	raise_files_limit();
 	tracer->probes_count = 1;
 	tracer->hooks_count = 1;
 	tracer->marks_count = 1;
