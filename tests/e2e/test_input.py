@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Bad input: one clear line, the documented exit code, nothing traced, nobody harmed."""
+import json
 import os
+import shutil
+import signal
 import subprocess
-import sys
 
 import pytest
-from conftest import PERFX, WORKLOADS, Program, run, run_unprivileged
+from conftest import PERFX, WORKLOADS, run, run_unprivileged, total
 
 
 def one_line(result, code, *words):
@@ -70,10 +72,71 @@ def test_own_pid():
     (["record", "-p", "1"], "-o"),
     (["report"], "FILE"),
     (["run"], "CMD"),
+    (["run", "-p", "1", "--", "true"], "-p"),
+    (["-p", "1", "--flops-rules", "/dev/zero"], "neither a file nor a pipe"),
+    (["-p", "1", "--template", "/dev/zero"], "neither a file nor a pipe"),
+    (["-p", "1", "--process", "4194303"], "--process 4194303"),
+    (["-p", "1", "--no-children", "--process", "nope"], "--process nope"),
     (["-a", "-p", "1"], "-a"),
 ])
 def test_usage(arguments, word):
     one_line(run(*arguments), 2, word)
+
+
+@pytest.mark.parametrize("option", ["--flops-rules", "--template"])
+def test_a_file_without_bound(option, tmp_path):
+    """Not read to its end; of a pipe, as <(…) gives it, what comes."""
+    (tmp_path / "large").write_bytes(b"#" * (1 << 20) + b"x")
+    one_line(run("-p", "1", option, tmp_path / "large"), 2, "more than 1 MiB")
+    (tmp_path / "none").write_text("")
+    result = subprocess.run(["bash", "-c", f"'{PERFX}' report '{tmp_path}/none' {option} "
+                             "<(echo 'x:f flops = 1')"], capture_output=True, text=True)
+    one_line(result, 1, "not a capture")
+
+
+def test_process_that_was_not_traced_costs_no_measurement(program, tmp_path):
+    """A child of that name might have come; so the report is made, of all."""
+    p = program(WORKLOADS / "calls")
+    result = run("-p", p.pid, "-d", "100ms", "--no-calibrate", "-f", "json", "--process", "nope")
+    assert result.returncode == 2 and "the report is of all" in result.stderr
+    assert [q["pid"] for q in json.loads(result.stdout)["processes"]] == [p.pid]
+
+
+def test_a_report_larger_than_files_may_be(program, tmp_path):
+    """ulimit -f: an error like a full disk, no death by SIGXFSZ; and the traced program's own."""
+    p = program(WORKLOADS / "calls")
+    result = subprocess.run(["bash", "-c", f"ulimit -f 4; '{PERFX}' -p {p.pid} -d 100ms --no-calibrate "
+                             f"-o '{tmp_path}/x.html'"], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1 and "File too large" in result.stderr, result.stderr
+    assert "How it was measured" in result.stdout
+
+
+def test_three_capabilities_are_enough(program, tmp_path):
+    """Of what README names under Privileges, nothing is left out: another user's process is traced.
+    The limit of open files is raised as far as that user may, and no hard limit is lowered."""
+    p = program(WORKLOADS / "calls")
+    held = "-all,+bpf,+perfmon,+sys_ptrace"
+    tmp_path.chmod(0o755)
+    perfx = shutil.copy(PERFX, "/tmp/perfx-trace-capabilities")
+    try:
+        tracer = subprocess.Popen(
+            ["prlimit", "--nofile=256:1000", "setpriv", "--reuid=nobody", "--regid=nogroup",
+             "--clear-groups", f"--inh-caps={held}", f"--ambient-caps={held}",
+             f"--bounding-set={held}", perfx, "-p", str(p.pid), "-F", "calls:outer", "-f", "json",
+             "--no-calibrate"], cwd="/", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while ": tracing " not in tracer.stderr.readline():
+            assert tracer.poll() is None
+        with open(f"/proc/{tracer.pid}/limits", encoding="utf8") as limits:
+            files = next(line.split()[3:5] for line in limits if line.startswith("Max open files"))
+        p.go()
+        tracer.send_signal(signal.SIGINT)
+        out, err = tracer.communicate(timeout=60)
+    finally:
+        os.unlink(perfx)
+    assert tracer.returncode == 0, err
+    assert total(json.loads(out), "outer", "calls") == 1000
+    assert files == ["1000", "1000"]
+    p.finish()
 
 
 @pytest.mark.parametrize("option", ["--nonsense", "-d"])

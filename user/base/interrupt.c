@@ -23,9 +23,10 @@ void interrupt_install(void)
 
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
-	/* a pipe that closes is an error of write, not a death */
+	/* a pipe that closes, and a file that may not grow, is an error of write, not a death */
 	action.sa_handler = SIG_IGN;
 	sigaction(SIGPIPE, &action, NULL);
+	sigaction(SIGXFSZ, &action, NULL);
 }
 
 bool interrupt_asked(void)

@@ -270,6 +270,10 @@ static int check_targets(const struct options *options)
 		msg_say("no process: name one with -p PID (or a name), or all with -a; see --help");
 		return EXIT_USAGE;
 	}
+	if (options->targets_count && options->verb == VERB_RUN) {
+		msg_say("run traces the program that it starts: it does not go with -p");
+		return EXIT_USAGE;
+	}
 	if (options->all && (options->targets_count || options->verb == VERB_RUN)) {
 		msg_say("-a is every process: it does not go with -p or run");
 		return EXIT_USAGE;

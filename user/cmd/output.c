@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "cmd/output.h"
 
+#include "base/file.h"
 #include "base/message.h"
 #include "base/output.h"
 #include "report/selection.h"
@@ -38,28 +39,6 @@ static int check_table(const struct report_writer *writer, const struct options 
 	return EXIT_USAGE;
 }
 
-/* A whole file; NULL with errno. */
-static char *read_file(const char *path)
-{
-	FILE *file = fopen(path, "re");
-	struct text text = {0};
-	char buffer[4096];
-	size_t count;
-	int err = 0;
-
-	if (!file)
-		return NULL;
-	while ((count = fread(buffer, 1, sizeof(buffer), file)))
-		text_add_bytes(&text, buffer, count);
-	err = ferror(file) ? errno : 0;
-	fclose(file);
-	if (!err)
-		return text_take(&text);
-	text_clear(&text);
-	errno = err;
-	return NULL;
-}
-
 /* Read at once, so that a mistake in it is told before anything is traced. */
 static int load_template(struct report_target *target, const struct options *options)
 {
@@ -69,9 +48,9 @@ static int load_template(struct report_target *target, const struct options *opt
 		msg_say("--template is a format of its own: it does not go with -f");
 		return EXIT_USAGE;
 	}
-	target->template = read_file(options->template);
+	target->template = file_read_text(options->template);
 	if (!target->template) {
-		msg_say("--template %s: %s", options->template, strerror(errno));
+		msg_say("--template %s: %s", options->template, file_error(errno));
 		return EXIT_USAGE;
 	}
 	if (!template_check(target->template, why)) {
@@ -202,24 +181,37 @@ static int write_selection(struct report_target *target, struct selection *selec
 	return code;
 }
 
+static void say_no_process(const struct options *options)
+{
+	msg_say("--process %s: no such process was traced; %s", options->process,
+		options->capture ? "--table processes lists them" : "the report is of all");
+}
+
 int report_target_write(struct report_target *target, struct aggregate *aggregate,
 			const struct options *options)
 {
 	const struct profile *profile = aggregate__finish(aggregate);
 	struct selection selection = {0};
-	int code = EXIT_FAILED, err = -ENOMEM;
+	int code = EXIT_OK, refused = EXIT_OK, err = -ENOMEM;
 
 	if (profile)
 		err = selection_make(&selection, profile, options->process);
-	if (!err) {
-		code = write_selection(target, &selection, options);
-	} else if (err == -ENOENT) {
-		msg_say("--process %s: no such process was traced; --table processes lists them",
-			options->process);
-		code = EXIT_USAGE;
-	} else {
-		msg_say("out of memory");
+	if (err == -ENOENT) {
+		say_no_process(options);
+		refused = EXIT_USAGE;
+		/* a measurement is not lost for a slip; a capture can be asked again */
+		if (!options->capture) {
+			selection_clear(&selection);
+			err = selection_make(&selection, profile, NULL);
+		}
 	}
+	if (!err)
+		code = write_selection(target, &selection, options);
+	if (err && err != -ENOENT) {
+		msg_say("out of memory");
+		code = EXIT_FAILED;
+	}
+	code = code ? code : refused;
 	selection_clear(&selection);
 	return code;
 }

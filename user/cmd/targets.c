@@ -13,8 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Of a process's parents so many are looked at. */
+#define DESCENT_MAX 64
+
 static bool is_number(const char *text)
 {
+	if (!*text)
+		return false;
 	for (; *text; text++)
 		if (!isdigit((unsigned char)*text))
 			return false;
@@ -111,6 +116,52 @@ int targets_find(const struct options *options, pid_t **pids, size_t *count)
 				       : find_name(text, pids, count);
 	}
 	return code;
+}
+
+/* --process PID: one that is there, and is a target's or its descendant's. */
+static bool is_of_targets(pid_t pid, const struct options *options, const pid_t *pids, size_t count)
+{
+	struct process_info info;
+
+	for (unsigned depth = 0; pid > 0 && depth < DESCENT_MAX; depth++) {
+		for (size_t i = 0; i < count; i++)
+			if (pids[i] == pid)
+				return true;
+		if (process_info(pid, &info))
+			return false;
+		if (options->all)
+			return true;
+		pid = options->no_children ? 0 : info.ppid;
+	}
+	return false;
+}
+
+static bool is_name_of_targets(const char *name, const pid_t *pids, size_t count)
+{
+	struct process_info info;
+
+	for (size_t i = 0; i < count; i++)
+		if (!process_info(pids[i], &info) && !strcmp(info.comm, name))
+			return true;
+	return false;
+}
+
+int targets_check_process(const struct options *options, const pid_t *pids, size_t count)
+{
+	const char *name = options->process;
+	bool known;
+
+	if (!name)
+		return EXIT_OK;
+	if (is_number(name))
+		known = is_of_targets((pid_t)strtoul(name, NULL, 10), options, pids, count);
+	else /* a process may get any name, and a child that comes may have it */
+		known = !options->no_children || options->all || options->command ||
+			is_name_of_targets(name, pids, count);
+	if (known)
+		return EXIT_OK;
+	msg_say("--process %s: no such process is to be traced", name);
+	return EXIT_USAGE;
 }
 
 /* Pids of a pid namespace are not those that the kernel side sees. */

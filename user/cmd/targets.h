@@ -13,6 +13,10 @@
  * own pid, 32-bit) after a message. */
 int targets_find(const struct options *options, pid_t **pids, size_t *count);
 
+/* --process names what may be traced, as far as that can be known before: EXIT_OK, or EXIT_USAGE
+ * after a message. No pids: of a program that is yet to be started. */
+int targets_check_process(const struct options *options, const pid_t *pids, size_t count);
+
 /* EXIT_OK; EXIT_PRIVILEGE or EXIT_FAILED after a message. */
 int features_check(struct features *features);
 

@@ -198,6 +198,8 @@ static int record(const struct options *options, char *const *argv, const struct
 		recording.launch = launch__start(options->command, &launching, &code);
 	else
 		code = targets_find(options, &pids, &recording.pids_count);
+	if (!code)
+		code = targets_check_process(options, pids, recording.pids_count);
 	recording.pids = pids;
 	recording.plan.nvtx_told = recording.launch && launch__nvtx(recording.launch);
 	recording.plan.python_functions = recording.launch && options->python_functions;

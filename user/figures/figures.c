@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "figures/figures.h"
 
+#include "base/file.h"
 #include "base/grow.h"
 #include "figures/builtin.h"
 #include "target/pattern.h"
@@ -107,19 +108,16 @@ static int take_line(struct reading *reading, char *line)
 	return 0;
 }
 
-static int read_rules(struct reading *reading, FILE *file)
+static int read_rules(struct reading *reading, char *text)
 {
-	char *line = NULL;
-	size_t size = 0;
 	int err = 0;
 
-	while (!err && getline(&line, &size, file) >= 0) {
+	while (!err && text && *text) {
+		char *line = strsep(&text, "\n");
+
 		reading->line++;
 		err = take_line(reading, line);
 	}
-	if (!err && ferror(file))
-		err = errno ? -errno : -EIO;
-	free(line);
 	return err ? err : end_rule(reading);
 }
 
@@ -127,16 +125,16 @@ static int load(struct figures *figures, const char *path, char *why, size_t why
 {
 	struct reading reading = {
 		.figures = figures, .path = path, .why = why, .why_size = why_size};
-	FILE *file = fopen(path, "re");
+	char *text = file_read_text(path);
 	int err;
 
-	if (!file) {
+	if (!text) {
 		err = -errno;
-		snprintf(why, why_size, "%s: %s", path, strerror(-err));
+		snprintf(why, why_size, "%s: %s", path, file_error(-err));
 		return err;
 	}
-	err = read_rules(&reading, file);
-	fclose(file);
+	err = read_rules(&reading, text);
+	free(text);
 	if (err && err != -EINVAL)
 		snprintf(why, why_size, "%s: %s", path, strerror(-err));
 	if (!err && !figures->rules_count)

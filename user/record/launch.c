@@ -42,7 +42,9 @@ static void run_child(char *const *argv, bool as_caller, char *const *environmen
 	uid_t uid;
 	gid_t gid;
 
-	signal(SIGPIPE, SIG_DFL); /* ignored signals outlive exec, caught ones do not */
+	/* ignored signals outlive exec, caught ones do not */
+	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
 	if (as_caller && caller_ids(&uid, &gid)) {
 		failure.err = -caller_become(uid, gid);
 		if (failure.err) {
