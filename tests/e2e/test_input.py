@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 import pytest
-from conftest import PERFX, WORKLOADS, run, run_unprivileged, total
+from conftest import PERFX, WORKLOADS, Program, run, run_unprivileged, total
 
 
 def one_line(result, code, *words):
@@ -173,6 +173,84 @@ def test_full_disk_loses_no_report(program):
     assert "How it was measured" in result.stdout or "calls" in result.stdout
     p.go()
     p.finish()
+
+
+@pytest.fixture(scope="module")
+def small_capture(tmp_path_factory):
+    file = tmp_path_factory.mktemp("capture") / "a.perfx"
+    p = Program(WORKLOADS / "calls")
+    result = run("record", "-p", p.pid, "-F", "calls:outer", "-d", "100ms", "--no-calibrate", "-o", file)
+    p.finish()
+    assert result.returncode == 0, result.stderr
+    return file.read_bytes()
+
+
+@pytest.mark.parametrize("arguments", [
+    "report {0} -o {0}", "export {0} -f perfetto -o {0}", "diff {0} {0} -o {0}", "report {0} -f csv -o {1}",
+    "report {0} -f md -o {2}", "report {0} -f line >> {0}", "report {3} -f md -o {0}",
+    "report {0}.part -f md -o {0}", "-p 1 -f md --capture {4} -o {4}", "run --capture {4} -- true > {4}",
+])
+def test_what_is_read_is_not_written(arguments, small_capture, tmp_path):
+    """By its name, a link, another name, or where the shell has led stdout: refused before anything
+    is opened."""
+    names = [tmp_path / name for name in ("a.perfx", "soft", "hard", "to/../a.perfx", "new.perfx")]
+    (tmp_path / "to").mkdir()
+    names[0].write_bytes(small_capture)
+    (tmp_path / "a.perfx.part").write_bytes(small_capture)
+    names[1].symlink_to(names[0])
+    names[2].hardlink_to(names[0])
+    result = subprocess.run(["bash", "-c", f"'{PERFX}' " + arguments.format(*names)],
+                            capture_output=True, text=True, timeout=60)
+    one_line(result, 2, "name another")
+    assert names[0].read_bytes() == small_capture
+    assert (tmp_path / "a.perfx.part").read_bytes() == small_capture
+
+
+def test_full_disk_leaves_the_older_report(small_capture, tmp_path):
+    """By a limit of a file's size, as a full disk: nothing of the old one is lost, nothing left beside."""
+    (tmp_path / "a.perfx").write_bytes(small_capture)
+    before = {}
+    for name in ("a.html", "a.json", "a.pftrace", "diff.json"):
+        (tmp_path / name).write_text("older")
+        before[name] = "older"
+    for command in ("report a.perfx -o a.html", "report a.perfx -o a.json", "export a.perfx -o a.pftrace",
+                    "diff a.perfx a.perfx -o diff.json"):
+        result = subprocess.run(["bash", "-c", f"ulimit -f 0; '{PERFX}' {command}"], cwd=tmp_path,
+                                capture_output=True, text=True, timeout=60)
+        assert result.returncode == 1 and "File too large" in result.stderr, result.stderr
+    assert {f.name: f.read_text() for f in tmp_path.iterdir() if f.name != "a.perfx"} == before
+
+
+def test_a_recording_that_fails_leaves_the_older_capture(program, small_capture, tmp_path):
+    file = tmp_path / "a.perfx"
+    file.write_bytes(small_capture)
+    one_line(run("record", "-p", 4194303, "-o", file), 1, "4194303")
+    one_line(run("record", "-p", 4194303, "-o", tmp_path / "new.perfx"), 1, "4194303")
+    p = program(WORKLOADS / "calls")
+    result = subprocess.run(["bash", "-c", f"ulimit -f 0; '{PERFX}' record -p {p.pid} -d 100ms "
+                             f"--no-calibrate -o '{file}'"], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1 and "File too large" in result.stderr
+    assert file.read_bytes() == small_capture
+    assert not (tmp_path / "new.perfx").exists()
+
+
+def test_special_files_are_written_directly(small_capture, tmp_path):
+    file, fifo = tmp_path / "a.perfx", tmp_path / "fifo"
+    file.write_bytes(small_capture)
+    os.mkfifo(fifo)
+    plain = run("report", file, "-f", "json").stdout
+    assert run("report", file, "-f", "json", "-o", "/dev/stdout").stdout == plain
+    assert run("report", file, "-f", "json", "-o", "/dev/null").returncode == 0
+    assert os.stat("/dev/null").st_rdev == os.makedev(1, 3)
+    reader = subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE, text=True)
+    assert run("report", file, "-f", "json", "-o", fifo).returncode == 0
+    assert reader.communicate()[0] == plain
+    # nobody reads: one line, and the first Ctrl-C ends it
+    alone = subprocess.Popen([PERFX, "report", file, "-f", "json", "-o", fifo], stderr=subprocess.PIPE,
+                             text=True)
+    assert "nobody reads yet" in alone.stderr.readline()
+    alone.send_signal(signal.SIGINT)
+    assert alone.wait(10) == 1 and "interrupted" in alone.stderr.read()
 
 
 def test_nearest_names(program):

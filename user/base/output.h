@@ -1,36 +1,56 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Files that a report or a capture goes to. Opened before anything is traced, so that a bad name
- * costs no measurement; an old file keeps its content until the new one is complete in memory.
+ * Files that a report or a capture goes to. A regular file is written beside, as PATH.part, and
+ * takes the old one's place when it is whole and on the disk: an error, or a kill, leaves the old
+ * one as it was. What is no regular file (a FIFO, /dev/null, our own descriptors as /dev/stdout and
+ * /dev/fd/63) is written directly.
  */
 #ifndef PERFX_BASE_OUTPUT_H
 #define PERFX_BASE_OUTPUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-/* A descriptor to write to, or -errno. "-" is stdout. Links are not followed, the file is not
- * world-writable and belongs to the user who called sudo. */
-int output_open(const char *path);
-/* Why output_open or output_write failed, for a message. */
-const char *output_error(int err);
-/* Replaces the file's content: 0 or -errno. */
-int output_write(int fd, const void *data, size_t size);
-/* Adds to it: 0 or -errno. */
-int output_write_on(int fd, const void *data, size_t size);
-/* Closes what output_open gave: 0 or -errno (a full disk may show only now). */
-int output_close(int fd);
+#define OUTPUT_PART_SUFFIX ".part"
 
-/* A file that takes another's place when it is whole: until then it is called PATH.part, and stays
- * so where this program is killed. */
-struct output_part {
-	int fd;
-	char *name;
+enum output_kind {
+	OUTPUT_WHOLE,
+	/* The same, but nothing else than a regular file will do: -EINVAL. */
+	OUTPUT_FILE,
+	/* Written for a long time, and of use also when it ends early: it has its own name from the
+	 * start where no other file has it. */
+	OUTPUT_GROWING,
 };
 
-/* 0 or -errno, for the same reasons as output_open. */
-int output_part_open(struct output_part *part, const char *path);
-/* The disk has it, then it takes its place: 0 or -errno. err, of writing: it is thrown away, and
- * err returned. */
-int output_part_close(struct output_part *part, const char *path, int err);
+struct output {
+	int fd;	    /* -1: not open */
+	char *path; /* NULL: stdout */
+	char *part; /* the name until it is whole; NULL: path from the start */
+	bool made;  /* nothing had the name before */
+};
+
+/* NULL and "-" are stdout. Links are not followed, the file is not world-writable; a new one
+ * belongs to the user who called sudo, one that replaces another to whom that belongs. Of a FIFO a
+ * reader is waited for, until Ctrl-C: -EINTR. 0 or -errno. */
+int output_open(struct output *output, const char *path, enum output_kind kind);
+/* Why any of these failed, for a message. */
+const char *output_error(int err);
+/* Adds to what was written: 0 or -errno. */
+int output_write(int fd, const void *data, size_t size);
+/* What has been written is all: it is synced and takes its place. 0 or -errno, then it is thrown
+ * away. */
+int output_close(struct output *output);
+/* Thrown away: the old file, if there was one, stays. Of none that is open nothing happens. */
+void output_discard(struct output *output);
+/* Closes it, and leaves what has been written where it is: output_name(). */
+void output_leave(struct output *output);
+const char *output_name(const struct output *output);
+/* All at once: writes it and closes; 0 or -errno, then it is thrown away. */
+int output_store(struct output *output, const void *data, size_t size);
+
+/* Do two names lead to one file? Of those that exist by device and inode, links followed; else by
+ * the folder and the name in it. Terminals, /dev/null and the like are never one: they keep
+ * nothing. */
+bool output_is_same(const char *a, const char *b);
 
 #endif

@@ -139,28 +139,23 @@ static struct difference_options look_of(const struct options *options)
 	return look;
 }
 
-/* The whole in memory first: an old file keeps its content until then. */
 static int write_out(const struct difference_writer *writer, const struct diff *diff,
 		     const struct options *options)
 {
 	struct difference_options look = look_of(options);
 	const char *path = output_path(options);
+	struct output output;
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
-	int err = out ? writer->write(out, diff, &look) : -ENOMEM, fd = -1;
+	int err = out ? writer->write(out, diff, &look) : -ENOMEM;
 
 	if (out && fclose(out) && !err)
 		err = -ENOMEM;
-	if (!err) {
-		fd = output_open(path ? path : "-");
-		err = fd < 0 ? fd : output_write(fd, text, size);
-	}
-	if (fd >= 0 && path) {
-		int closed = output_close(fd);
-
-		err = err ? err : closed;
-	}
+	if (!err)
+		err = output_open(&output, path, OUTPUT_WHOLE);
+	if (!err)
+		err = output_store(&output, text, size);
 	free(text);
 	if (!err || (err == -EPIPE && !path)) /* the reader has seen enough */
 		return EXIT_OK;

@@ -8,6 +8,7 @@
 #include "cmd/replay.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -98,42 +99,48 @@ static int each_value(void *capture, export_on_value *on_value, void *ctx)
 /* --- the file -----------------------------------------------------------------------------------
  */
 
-/* A stream to where it goes, emptied; NULL after a message. */
-static FILE *open_output(const char *path)
+/* A stream to it; the descriptor stays the output's. NULL with errno. */
+static FILE *stream_to(const struct output *output)
 {
-	int fd = output_open(path ? path : "-"), err = fd < 0 ? fd : 0;
-	FILE *out = NULL;
+	int fd = fcntl(output->fd, F_DUPFD_CLOEXEC, 0);
+	FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
 
-	/* stdout belongs to whoever opened it, and is not closed with the stream */
-	if (!err && !path)
-		fd = dup(fd);
-	if (!err && path)
-		err = output_write(fd, "", 0);
-	if (!err)
-		out = fdopen(fd, "w");
-	if (!out)
-		msg_say("%s: %s", path ? path : "stdout", output_error(err ? err : -errno));
+	if (out)
+		setvbuf(out, NULL, _IOFBF, 1 << 18);
+	else if (fd >= 0)
+		close(fd);
 	return out;
 }
 
-static int write_file(const struct options *options, const struct export_format *format,
-		      const struct profile *profile)
+static int write_to(const struct output *output, const struct options *options,
+		    const struct export_format *format, const struct profile *profile)
 {
 	struct export export = {.profile = profile,
 				.each_span = each_span,
 				/* most captures have none: they are not read once more for that */
 				.each_value = profile->value_samples_count ? each_value : NULL,
-				.capture = (void *)options};
-	const char *path = output_path(options);
-	int err;
+				.capture = (void *)options,
+				.out = stream_to(output)};
+	int err = export.out ? format->write(&export) : -errno;
 
-	export.out = open_output(path);
-	if (!export.out)
-		return EXIT_FAILED;
-	setvbuf(export.out, NULL, _IOFBF, 1 << 18);
-	err = format->write(&export);
-	if (fclose(export.out) && !err)
+	if (export.out && fclose(export.out) && !err)
 		err = -errno;
+	return err;
+}
+
+static int write_file(const struct options *options, const struct export_format *format,
+		      const struct profile *profile)
+{
+	const char *path = output_path(options);
+	struct output output;
+	int err = output_open(&output, path, OUTPUT_WHOLE);
+
+	if (!err)
+		err = write_to(&output, options, format, profile);
+	if (!err)
+		err = output_close(&output);
+	else
+		output_discard(&output);
 	if (!err || (err == -EPIPE && !path)) /* the reader has seen enough */
 		return EXIT_OK;
 	msg_say("%s: %s", path ? path : "stdout", output_error(err));

@@ -365,7 +365,8 @@ static int take_captures(struct options *options, int argc, char **argv)
 		return say_captures(options->verb);
 	options->capture = captures[0];
 	options->capture_after = captures[1];
-	return check_targets(options);
+	code = check_targets(options);
+	return code ? code : option_check_files(options);
 }
 
 int options_parse(struct options *options, int argc, char **argv)
@@ -397,6 +398,8 @@ int options_parse(struct options *options, int argc, char **argv)
 	code = take_operands(options, argc - optind, argv + optind);
 	if (!code)
 		code = check_targets(options);
+	if (!code)
+		code = option_check_files(options);
 	return code ? code : load_figures(options);
 }
 

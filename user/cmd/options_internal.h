@@ -65,4 +65,7 @@ int option_set_peaks(struct options *options, int option, const char *value);
 int option_set_counters(struct options *options, const char *value);
 int option_set_choice(struct options *options, int option, const char *value);
 
+/* options_files.c: no file that is written is one that is read, or written twice. */
+int option_check_files(const struct options *options);
+
 #endif

@@ -86,18 +86,20 @@ static int choose_writer(struct report_target *target, const struct options *opt
 int report_target_open(struct report_target *target, const struct options *options)
 {
 	const char *path = options->output && strcmp(options->output, "-") ? options->output : NULL;
-	int code;
+	int code, err;
 
-	*target = (struct report_target){.path = path, .fd = -1};
+	*target = (struct report_target){.path = path, .output.fd = -1};
 	code = choose_writer(target, options);
 	if (!code)
 		code = check_table(target->writer, options);
 	if (code)
 		return code;
-	target->fd = output_open(path ? path : "-");
-	if (target->fd >= 0)
+	err = output_open(&target->output, path, OUTPUT_WHOLE);
+	if (target->output.part)
+		output_discard(&target->output);
+	if (!err)
 		return EXIT_OK;
-	msg_say("%s: %s", path ? path : "stdout", output_error(target->fd));
+	msg_say("%s: %s", path ? path : "stdout", output_error(err));
 	return EXIT_FAILED;
 }
 
@@ -141,13 +143,13 @@ static int write_out(struct report_target *target, const struct report_options *
 {
 	size_t size;
 	char *text = render(target->writer, look, profile, analysis, &size);
-	int err = text ? output_write(target->fd, text, size) : -ENOMEM;
+	int err = text ? 0 : -ENOMEM;
 
+	if (!err && target->output.fd < 0)
+		err = output_open(&target->output, target->path, OUTPUT_WHOLE);
+	if (!err)
+		err = output_store(&target->output, text, size);
 	free(text);
-	if (!err && target->path) {
-		err = output_close(target->fd);
-		target->fd = -1;
-	}
 	if (!err)
 		return EXIT_OK;
 	if (!target->path && err == -EPIPE) /* the reader has seen enough */
@@ -218,9 +220,7 @@ int report_target_write(struct report_target *target, struct aggregate *aggregat
 
 void report_target_close(struct report_target *target)
 {
-	if (target->fd >= 0)
-		output_close(target->fd);
-	target->fd = -1;
+	output_discard(&target->output);
 	free(target->template);
 	target->template = NULL;
 }

@@ -4,6 +4,7 @@
 #define PERFX_CMD_OUTPUT_H
 
 #include "aggregate/aggregate.h"
+#include "base/output.h"
 #include "cmd/options.h"
 #include "report/report.h"
 
@@ -11,7 +12,9 @@ struct report_target {
 	const struct report_writer *writer;
 	const char *path; /* NULL: stdout */
 	char *template;	  /* its text */
-	int fd;
+	/* Open meanwhile only where it is no regular file: of one it was seen that it can be
+	 * written. */
+	struct output output;
 };
 
 /* EXIT_OK, or EXIT_USAGE (unknown format) or EXIT_FAILED (cannot be written) after a message. */

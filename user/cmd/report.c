@@ -41,7 +41,7 @@ void capture_say_damage(const char *path, const struct capture_damage *damage)
 
 int cmd_report(const struct options *options)
 {
-	struct report_target target = {.fd = -1};
+	struct report_target target = {.output.fd = -1};
 	struct sink sink = {.aggregate = aggregate__new()};
 	int code, err = sink.aggregate ? replay_capture(options, &sink, true) : -ENOMEM;
 

@@ -9,6 +9,7 @@
 #include "record/recorder.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -51,31 +52,32 @@ struct outputs {
 	bool report;		  /* wanted now */
 	struct aggregate *aggregate;
 	struct capture_writer *capture;
+	struct output output; /* the capture's, but for a flight recorder's */
 	struct report_target target;
 };
 
 static int open_capture(struct outputs *outputs)
 {
-	const char *path = outputs->capture_path;
-	int fd = output_open(path);
+	int err = output_open(&outputs->output, outputs->capture_path, OUTPUT_GROWING);
+	int fd = err ? -1 : fcntl(outputs->output.fd, F_DUPFD_CLOEXEC, 0);
 
-	if (fd >= 0 && strcmp(path, "-"))
-		fd = output_write(fd, "", 0) ? -errno : fd; /* empties an old file */
 	if (fd >= 0)
 		outputs->capture = capture_writer__new(fd);
 	if (outputs->capture)
 		return EXIT_OK;
-	msg_say("%s: %s", path, output_error(fd < 0 ? fd : errno));
+	err = err ? err : -errno;
+	output_discard(&outputs->output);
+	msg_say("%s: %s", outputs->capture_path, output_error(err));
 	return EXIT_FAILED;
 }
 
 /* In memory; but whether a file can be written is known before anything is traced. */
 static int open_flight(struct outputs *outputs, const struct options *options)
 {
-	struct output_part part;
-	int err = output_part_open(&part, outputs->capture_path);
+	int err = output_open(&outputs->output, outputs->capture_path, OUTPUT_FILE);
 
-	if (!err && output_part_close(&part, outputs->capture_path, -ECANCELED) == -ECANCELED)
+	output_discard(&outputs->output);
+	if (!err)
 		outputs->capture =
 			capture_writer__new_ring(options->flight_ns, flight_bytes(options));
 	if (outputs->capture) {
@@ -90,7 +92,8 @@ static int open_outputs(struct outputs *outputs, const struct options *options)
 {
 	int code = EXIT_OK;
 
-	outputs->target.fd = -1;
+	outputs->target.output.fd = -1;
+	outputs->output.fd = -1;
 	outputs->capture_path = options_capture(options);
 	outputs->report = !outputs->capture_path || outputs->capture_path == options->keep;
 	if (outputs->report) {
@@ -103,22 +106,35 @@ static int open_outputs(struct outputs *outputs, const struct options *options)
 	return options->flight_ns ? open_flight(outputs, options) : open_capture(outputs);
 }
 
+/* Of a recording that came to nothing nothing is left; an error leaves what was written before. */
+static int close_capture(struct outputs *outputs, int err, bool recorded)
+{
+	struct output *output = &outputs->output;
+	int written = capture_writer__free(outputs->capture);
+
+	err = err ? err : written;
+	if (!recorded)
+		output_discard(output);
+	else if (!err && output->fd >= 0)
+		err = output_close(output);
+	if (!err)
+		return EXIT_OK;
+	msg_say("%s: %s%s", output->fd < 0 ? outputs->capture_path : output_name(output),
+		output_error(err),
+		output->fd < 0 ? "" : "; report can read what was written before");
+	output_leave(output);
+	return EXIT_FAILED;
+}
+
 static int close_outputs(struct outputs *outputs, const struct options *options, int sink_err,
 			 bool recorded)
 {
-	int code = EXIT_OK, err = sink_err;
+	int code = EXIT_OK;
 
 	if (outputs->capture) {
-		int close_err = capture_writer__free(outputs->capture);
-
-		err = err ? err : close_err;
-	}
-	if (err) {
-		msg_say("%s: %s%s", outputs->capture ? outputs->capture_path : "recording",
-			output_error(err),
-			outputs->capture && !options->flight_ns
-				? "; report can read what was written before"
-				: "");
+		code = close_capture(outputs, sink_err, recorded);
+	} else if (sink_err) {
+		msg_say("recording: %s", output_error(sink_err));
 		code = EXIT_FAILED;
 	}
 	if (outputs->report && recorded) {

@@ -189,7 +189,7 @@ struct file {
 
 static int write_bytes(struct file *file, const void *data, size_t size)
 {
-	int err = output_write_on(file->fd, data, size);
+	int err = output_write(file->fd, data, size);
 
 	if (!err)
 		file->bytes += size;
@@ -292,16 +292,19 @@ static int write_capture(struct ring *ring, struct file *file, const struct ring
 void ring__dump(struct ring *ring, struct packer *packer, struct ring_dump *dump)
 {
 	struct file *file = calloc(1, sizeof(*file));
-	struct output_part part;
+	struct output output;
 
 	dump->full = ring->full;
 	dump->from_ns = ring->from_ns ? ring->from_ns : dump->recording_ns;
-	dump->err = file ? output_part_open(&part, dump->path) : -ENOMEM;
+	dump->err = file ? output_open(&output, dump->path, OUTPUT_FILE) : -ENOMEM;
 	if (!dump->err) {
-		file->fd = part.fd;
+		file->fd = output.fd;
 		file->packer = packer;
 		dump->err = write_capture(ring, file, dump);
-		dump->err = output_part_close(&part, dump->path, dump->err);
+		if (dump->err)
+			output_discard(&output);
+		else
+			dump->err = output_close(&output);
 		dump->bytes = file->bytes;
 	}
 	free(file);
