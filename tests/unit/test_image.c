@@ -202,3 +202,39 @@ Test(image, survives_damage, .timeout = 120)
 	fixture_run("strip f.so");
 	image_damage("f.so", 2000);
 }
+
+/* A package is upgraded, a linker writes the file anew: also between two looks, from anywhere on,
+ * and to its last byte; other images are not touched by that. */
+Test(image, survives_a_file_that_is_cut_while_it_is_read)
+{
+	static const uint8_t filler[256] = {[0 ... 255] = 0xff};
+	int good = fixture_open("f.so");
+	struct image *other = open_image("f.so", "");
+	ssize_t size = lseek(good, 0, SEEK_END);
+	uint8_t *bytes = malloc((size_t)size);
+
+	cr_assert_eq(pread(good, bytes, (size_t)size, 0), size);
+	for (off_t end = 0; end < size; end += 509) {
+		int fd = memfd_create("cut", MFD_CLOEXEC);
+		struct image *image;
+
+		cr_assert_eq(write(fd, bytes, (size_t)size), size);
+		image = image__open(fd, "/cut", "");
+		cr_assert_not_null(image);
+		if (end % 2)
+			use_all(image);
+		cr_assert_eq(ftruncate(fd, end), 0);
+		use_all(image);
+		/* and is written anew: no string ends any more */
+		for (off_t at = end; at < size; at += (off_t)sizeof(filler))
+			cr_assert_gt(pwrite(fd, filler, sizeof(filler), at), 0);
+		use_all(image);
+		image__free(image);
+		close(fd);
+	}
+	use_all(other);
+	cr_expect_eq(image__traits(other)->dynamic, true);
+	image__free(other);
+	free(bytes);
+	close(good);
+}

@@ -49,7 +49,7 @@ static bool unpacks_to_bounded(Elf *elf)
 static Dwarf *open_dwarf(int fd, Elf **elf)
 {
 	elf_version(EV_CURRENT);
-	*elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	*elf = elf_begin(fd, ELF_C_READ, NULL);
 	if (!*elf || !unpacks_to_bounded(*elf))
 		return NULL;
 	return dwarf_begin_elf(*elf, DWARF_C_READ, NULL);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "target/elf_view.h"
 
+#include "target/file_map.h"
+
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #if defined(__x86_64__)
@@ -148,19 +149,15 @@ static int read_header(struct elf_view *view)
 int elf_view__map(struct elf_view *view, int fd)
 {
 	struct stat status;
-	void *bytes;
 	int err;
 
 	if (fstat(fd, &status) < 0)
 		return -errno;
 	if (!S_ISREG(status.st_mode) || status.st_size < EI_NIDENT)
 		return -ENOEXEC;
-	/* shared: into private mappings of a file the kernel writes the breakpoints of whoever
-	 * traces it */
-	bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, fd, 0);
-	if (bytes == MAP_FAILED)
+	view->bytes = file_map(fd, (size_t)status.st_size);
+	if (!view->bytes)
 		return -errno;
-	view->bytes = bytes;
 	view->size = (size_t)status.st_size;
 	err = read_header(view);
 	if (err) {
@@ -174,7 +171,7 @@ int elf_view__map(struct elf_view *view, int fd)
 void elf_view__unmap(struct elf_view *view)
 {
 	if (view->bytes)
-		munmap((void *)view->bytes, view->size);
+		file_unmap(view->bytes, view->size);
 	memset(view, 0, sizeof(*view));
 }
 

@@ -145,7 +145,7 @@ static bool has_build_id(int fd, const uint8_t *id, size_t id_size)
 	bool same;
 
 	elf_version(EV_CURRENT);
-	elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	elf = elf_begin(fd, ELF_C_READ, NULL);
 	same = elf && dwelf_elf_gnu_build_id(elf, &found) == (ssize_t)id_size &&
 	       memcmp(found, id, id_size) == 0;
 	elf_end(elf);

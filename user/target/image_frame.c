@@ -211,7 +211,7 @@ static struct Dwarf_CFI_s *libdw_frames(struct image *image)
 		return image->cfi;
 	image->cfi_tried = true;
 	elf_version(EV_CURRENT);
-	image->elf = elf_begin(image->fd, ELF_C_READ_MMAP, NULL);
+	image->elf = elf_begin(image->fd, ELF_C_READ, NULL);
 	image->cfi = image->elf ? dwarf_getcfi_elf(image->elf) : NULL;
 	return image->cfi;
 }
