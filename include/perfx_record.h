@@ -665,6 +665,9 @@ struct perfx_end {
 	/* time_ns by the other clocks, as in the HOST record: how they drifted apart. 0: unknown */
 	__u64 end_unix_ns;
 	__u64 end_boot_ns;
+	/* How often a traced process was looked at for what it maps, and how many times the
+	 * mappings of another were read, to know whether it maps a traced file. */
+	__u64 looks_count, strangers_read_count;
 };
 
 #ifndef __bpf__
@@ -703,7 +706,7 @@ PERFX_ASSERT_SIZE(perfx_peak, 32);
 PERFX_ASSERT_SIZE(perfx_work, 40);
 PERFX_ASSERT_SIZE(perfx_hits, 24);
 PERFX_ASSERT_SIZE(perfx_loss, 24);
-PERFX_ASSERT_SIZE(perfx_end, 56);
+PERFX_ASSERT_SIZE(perfx_end, 72);
 PERFX_ASSERT_SIZE(perfx_segment, 16);
 PERFX_ASSERT_SIZE(perfx_part, 32);
 #undef PERFX_ASSERT_SIZE

@@ -142,6 +142,9 @@ static void fill_host(struct work *w)
 	p->interrupted = a->end.flags & PERFX_END_INTERRUPTED;
 	p->tracer_cpu_ns = a->has_end ? a->end.tracer_cpu_ns : PROFILE_ABSENT;
 	p->tracer_rss_anon_bytes = a->has_end ? a->end.tracer_rss_anon_bytes : PROFILE_ABSENT;
+	/* the targets are always looked at: older captures do not say how often */
+	p->looks_count = a->end.looks_count ? a->end.looks_count : PROFILE_ABSENT;
+	p->strangers_read_count = a->end.looks_count ? a->end.strangers_read_count : PROFILE_ABSENT;
 	p->functions = a->functions;
 	p->functions_count = a->functions_count;
 	p->not_attached = a->not_attached;

@@ -189,6 +189,7 @@ struct profile {
 	struct profile_window *windows; /* in order, in the capture's time; none: all of it */
 	size_t windows_count;
 	uint64_t tracer_cpu_ns, tracer_rss_anon_bytes; /* PROFILE_ABSENT when truncated */
+	uint64_t looks_count, strangers_read_count;    /* likewise; as in struct perfx_end */
 	unsigned partial;			       /* PROFILE_PARTIAL_ */
 	struct profile_part part;
 	uint64_t losses[PERFX_LOSS_KINDS];

@@ -9,9 +9,10 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-#define DATA_PAGES 8 /* a power of two; a record is about 100 bytes */
+#define DATA_PAGES 16 /* a power of two; a record is about 150 bytes */
 
 struct cpu_ring {
 	int fd;
@@ -35,7 +36,12 @@ static int cpu_ring_open(struct mappings *mappings, struct cpu_ring *ring, int c
 		.type = PERF_TYPE_SOFTWARE,
 		.size = sizeof(attr),
 		.config = PERF_COUNT_SW_DUMMY,
+		.sample_type = PERF_SAMPLE_TIME,
 		.mmap = 1,
+		.mmap2 = 1,
+		.sample_id_all = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
 		.watermark = 1,
 		.wakeup_watermark = 1,
 	};
@@ -105,8 +111,37 @@ static void copy_out(const char *data, uint64_t size, uint64_t at, void *to, siz
 		((char *)to)[i] = data[(at + i) & (size - 1)];
 }
 
+/* man perf_event_open: PERF_RECORD_MMAP2, as far as is wanted. */
+struct mmap_record {
+	struct perf_event_header header;
+	uint32_t pid, tid;
+	uint64_t address, length, page_offset;
+	uint32_t dev_major, dev_minor;
+	uint64_t inode;
+};
+
+/* One record; its time comes last. */
+static void tell(const char *data, uint64_t size, uint64_t at, uint16_t bytes,
+		 void (*fn)(const struct new_mapping *mapping, void *ctx), void *ctx)
+{
+	struct mmap_record record;
+	struct new_mapping mapping = {0};
+
+	copy_out(data, size, at, &record, sizeof(record));
+	copy_out(data, size, at + bytes - sizeof(mapping.time_ns), &mapping.time_ns,
+		 sizeof(mapping.time_ns));
+	if (record.header.type == PERF_RECORD_MMAP2) {
+		mapping.pid = (pid_t)record.pid;
+		mapping.inode = record.inode;
+		mapping.dev_major = record.dev_major;
+		mapping.dev_minor = record.dev_minor;
+	}
+	if (mapping.inode || record.header.type == PERF_RECORD_LOST)
+		fn(&mapping, ctx);
+}
+
 static int take_ring(const struct mappings *mappings, struct cpu_ring *ring,
-		     void (*fn)(pid_t pid, void *ctx), void *ctx)
+		     void (*fn)(const struct new_mapping *mapping, void *ctx), void *ctx)
 {
 	uint64_t size = DATA_PAGES * mappings->page_bytes;
 	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
@@ -115,26 +150,21 @@ static int take_ring(const struct mappings *mappings, struct cpu_ring *ring,
 	int taken = 0;
 
 	while (tail < head) {
-		struct {
-			struct perf_event_header header;
-			uint32_t pid, tid;
-		} record;
+		struct perf_event_header header;
 
-		copy_out(data, size, tail, &record, sizeof(record));
-		if (record.header.size < sizeof(record.header))
+		copy_out(data, size, tail, &header, sizeof(header));
+		if (header.size < sizeof(header) + sizeof(uint64_t))
 			break;
-		if (record.header.type == PERF_RECORD_MMAP)
-			fn((pid_t)record.pid, ctx);
-		else if (record.header.type == PERF_RECORD_LOST)
-			fn(0, ctx);
-		tail += record.header.size;
+		tell(data, size, tail, header.size, fn, ctx);
+		tail += header.size;
 		taken++;
 	}
 	__atomic_store_n(&ring->page->data_tail, head, __ATOMIC_RELEASE);
 	return taken;
 }
 
-int mappings__take(struct mappings *mappings, void (*fn)(pid_t pid, void *ctx), void *ctx)
+int mappings__take(struct mappings *mappings,
+		   void (*fn)(const struct new_mapping *mapping, void *ctx), void *ctx)
 {
 	int taken = 0;
 

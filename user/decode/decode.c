@@ -119,6 +119,7 @@ static bool form_of(enum perfx_kind kind, struct form *form)
 		return true;
 	case PERFX_KIND_END:
 		*form = FORM(perfx_end, 0);
+		form->least = offsetof(struct perfx_end, looks_count);
 		return true;
 	case PERFX_KIND_SEGMENT:
 		*form = FORM(perfx_segment, 0);

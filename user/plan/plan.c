@@ -182,14 +182,18 @@ static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *re
 	return err;
 }
 
-ssize_t plan_find_module(const struct plan *plan, const struct module_ref *ref)
+ssize_t plan__find(const struct plan *plan, uint64_t inode, uint32_t dev_major, uint32_t dev_minor)
 {
 	for (size_t i = 0; i < plan->modules_count; i++)
-		if (plan->modules[i].inode == ref->inode &&
-		    plan->modules[i].dev_major == ref->dev_major &&
-		    plan->modules[i].dev_minor == ref->dev_minor)
+		if (plan->modules[i].inode == inode && plan->modules[i].dev_major == dev_major &&
+		    plan->modules[i].dev_minor == dev_minor)
 			return (ssize_t)i;
 	return -ENOENT;
+}
+
+ssize_t plan_find_module(const struct plan *plan, const struct module_ref *ref)
+{
+	return plan__find(plan, ref->inode, ref->dev_major, ref->dev_minor);
 }
 
 ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules)

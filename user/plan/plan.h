@@ -161,6 +161,9 @@ ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules);
  * -ENOMEM, -E2BIG. */
 ssize_t plan__add_file(struct plan *plan, const char *path);
 
+/* The module of a file, by what /proc/PID/maps says of it; -ENOENT: not looked at yet. */
+ssize_t plan__find(const struct plan *plan, uint64_t inode, uint32_t dev_major, uint32_t dev_minor);
+
 /* Does a hit begin a range, or tell of an instant? */
 bool plan_mark_begins(const struct perfx_mark *mark);
 

@@ -127,7 +127,9 @@ static int ask(struct recorder *recorder, const char *why, const struct ending *
 
 static int ask_now(struct recorder *recorder, const char *why)
 {
-	struct ending ending = {.goes_on = true};
+	struct ending ending = {.goes_on = true,
+				.looks_count = recorder->looks_count,
+				.strangers_read_count = recorder->strangers_read_count};
 
 	if (recorder->frames)
 		frames__emit(recorder->frames);

@@ -1,124 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Whom a recording is about: targets, their children, what they execute and map later. */
+#include "base/clock.h"
+#include "base/grow.h"
 #include "record/recorder_internal.h"
+#include "record/sharing.h"
 #include "target/process.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Which of the pids in the family may share files with strangers. */
-static bool for_everybody(struct recorder *recorder, size_t module)
-{
-	size_t count;
-	const pid_t *pids = books__pids(recorder->books, &count);
-
-	return recorder->options->all ||
-	       !module_is_shared(&recorder->plan->modules[module], pids, count);
-}
-
 /* What a process maps now is what its stacks' addresses mean. */
 static void look_at_mappings(struct recorder *recorder, pid_t pid)
 {
 	struct perfx_family family;
 
+	recorder->looks_count++;
 	if (recorder->frames && !tracer__family(recorder->tracer, pid, &family))
 		frames__map(recorder->frames, family.memory_process, pid);
-}
-
-/* Attaches for a process what it maps and what is planned for that. */
-static ssize_t attach_process(struct recorder *recorder, pid_t pid)
-{
-	bool trusted = recorder->plan->c_alone;
-	size_t *modules;
-	ssize_t count = plan__scan(recorder->plan, pid, &modules);
-
-	if (count < 0)
-		return count;
-	look_at_mappings(recorder, pid);
-	if (recorder->plan->many_stacks)
-		tracer__expect_many_stacks(recorder->tracer);
-	if (trusted && !recorder->plan->c_alone)
-		probes__distrust_returns(recorder->probes);
-	memory__consider(recorder->memory);
-	for (ssize_t i = 0; i < count; i++)
-		probes__attach(recorder->probes, modules[i], pid,
-			       for_everybody(recorder, modules[i]));
-	free(modules);
-	return count;
-}
-
-static void on_fork(struct recorder *recorder, const struct perfx_fork *fork)
-{
-	books__on_fork(recorder->books, fork);
-	if (recorder->frames)
-		frames__fork(recorder->frames, fork->process, fork->parent_process);
-	/* files that others map too have links by process: the child needs its own */
-	attach_process(recorder, (pid_t)fork->pid);
-	if (probes__go_by_process(recorder->probes))
-		plan__refuse(recorder->plan, "first moments of forked children",
-			     "other programs map the same files, so each child gets probes of its "
-			     "own once it runs");
-}
-
-static void on_exit_event(struct recorder *recorder, const struct perfx_exit *exit)
-{
-	books__on_exit(recorder->books, exit);
-	if ((pid_t)exit->pid == recorder->main_pid) {
-		recorder->main_ended = true;
-		recorder->main_status = exit->status;
-	}
-}
-
-void follow_record(void *ctx, const struct perfx_record *record)
-{
-	struct recorder *recorder = ctx;
-
-	switch (record->kind) {
-	case PERFX_KIND_FORK:
-		on_fork(recorder, (const struct perfx_fork *)record);
-		break;
-	case PERFX_KIND_EXEC:
-		books__on_exec(recorder->books, (const struct perfx_exec *)record);
-		attach_process(recorder, (pid_t)((const struct perfx_exec *)record)->pid);
-		break;
-	case PERFX_KIND_STACK:
-		if (recorder->frames)
-			frames__stack(recorder->frames, (const struct perfx_stack *)record);
-		break;
-	case PERFX_KIND_WINDOW:
-		window_turns(recorder, (const struct perfx_window *)record);
-		break;
-	case PERFX_KIND_EXIT:
-		on_exit_event(recorder, (const struct perfx_exit *)record);
-		break;
-	}
-}
-
-void follow_object(void *ctx, const struct perfx_object_record *record)
-{
-	struct recorder *recorder = ctx;
-
-	operations__on_object(recorder->operations, record);
-}
-
-static void note_mapping(pid_t pid, void *ctx)
-{
-	struct recorder *recorder = ctx;
-	pid_t *scans;
-
-	if (!pid)
-		recorder->rescan = true;
-	if (!pid || (!recorder->options->all && !books__has(recorder->books, pid)))
-		return;
-	for (size_t i = 0; i < recorder->scans_count; i++)
-		if (recorder->scans[i] == pid)
-			return;
-	scans = realloc(recorder->scans, (recorder->scans_count + 1) * sizeof(*scans));
-	if (!scans)
-		return;
-	recorder->scans = scans;
-	scans[recorder->scans_count++] = pid;
 }
 
 static bool worth_tracing(struct recorder *recorder, const size_t *modules, ssize_t count)
@@ -147,26 +46,297 @@ static void adopt(struct recorder *recorder, pid_t pid)
 	free(modules);
 }
 
+/* --- attaching: worked off between drains, for many processes at once --- */
+
+/* More wait for the next drain. */
+#define BATCH_MAX 64
+
+/* What is planned in the files that a process maps. */
+struct job {
+	struct attach_task task;
+	size_t *modules; /* malloc'd */
+	size_t modules_count;
+};
+
+struct batch {
+	struct job *jobs;
+	size_t jobs_count, jobs_capacity;
+	struct sharing *files; /* those of which it has to be found out who else maps them */
+	size_t files_count, files_capacity;
+};
+
+static void batch_clear(struct batch *batch)
+{
+	for (size_t i = 0; i < batch->jobs_count; i++)
+		free(batch->jobs[i].modules);
+	free(batch->jobs);
+	free(batch->files);
+}
+
+static int want_sharing(struct recorder *recorder, struct batch *batch, size_t module)
+{
+	if (recorder->options->all || probes__decided(recorder->probes, module))
+		return 0;
+	for (size_t i = 0; i < batch->files_count; i++)
+		if (batch->files[i].module == module)
+			return 0;
+	if (grow_array(&batch->files, &batch->files_capacity, batch->files_count + 1,
+		       sizeof(*batch->files)))
+		return -ENOMEM;
+	batch->files[batch->files_count++] = (struct sharing){.module = module};
+	return 0;
+}
+
+/* Takes the modules over. */
+static int add_job(struct recorder *recorder, struct batch *batch, const struct job *job)
+{
+	int err = grow_array(&batch->jobs, &batch->jobs_capacity, batch->jobs_count + 1,
+			     sizeof(*batch->jobs));
+
+	if (err) {
+		free(job->modules);
+		return err;
+	}
+	batch->jobs[batch->jobs_count++] = *job;
+	for (size_t i = 0; !err && i < job->modules_count; i++)
+		err = want_sharing(recorder, batch, job->modules[i]);
+	return err;
+}
+
+/* Keeps of the modules those that are not attached for the process yet. */
+static size_t only_new(const struct recorder *recorder, pid_t pid, size_t *modules, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (!probes__attached_for(recorder->probes, modules[i], pid))
+			modules[kept++] = modules[i];
+	return kept;
+}
+
+/* Adds what a process maps and what is planned for that. How many modules are to be attached, or
+ * -errno. */
+static ssize_t look_at(struct recorder *recorder, struct batch *batch,
+		       const struct attach_task *task)
+{
+	struct job job = {.task = *task};
+	ssize_t count = plan__scan(recorder->plan, task->pid, &job.modules);
+	int err;
+
+	if (count < 0)
+		return count;
+	look_at_mappings(recorder, task->pid);
+	job.modules_count = only_new(recorder, task->pid, job.modules, (size_t)count);
+	if (!job.modules_count) {
+		free(job.modules);
+		return 0;
+	}
+	err = add_job(recorder, batch, &job);
+	return err ? err : (ssize_t)job.modules_count;
+}
+
+static bool for_everybody(const struct batch *batch, size_t module)
+{
+	for (size_t i = 0; i < batch->files_count; i++)
+		if (batch->files[i].module == module)
+			return !batch->files[i].shared;
+	return true;
+}
+
+/* One look at all other processes serves the whole batch; none is taken where it is known for each
+ * file whether it goes by process. */
+static void attach_batch(struct recorder *recorder, struct batch *batch)
+{
+	size_t count;
+	const pid_t *pids = books__pids(recorder->books, &count);
+
+	if (batch->files_count)
+		recorder->strangers_read_count +=
+			sharing_find(recorder->plan, pids, count, batch->files, batch->files_count);
+	memory__consider(recorder->memory);
+	for (size_t i = 0; i < batch->jobs_count; i++) {
+		const struct job *job = &batch->jobs[i];
+
+		for (size_t k = 0; k < job->modules_count; k++)
+			probes__attach(recorder->probes, job->modules[k], job->task.pid,
+				       for_everybody(batch, job->modules[k]));
+	}
+}
+
+/* What the files that were planned last say of all that is traced. */
+static void heed_plan(struct recorder *recorder, bool trusted)
+{
+	if (recorder->plan->many_stacks)
+		tracer__expect_many_stacks(recorder->tracer);
+	if (trusted && !recorder->plan->c_alone)
+		probes__distrust_returns(recorder->probes);
+}
+
+/* A forked child maps what its parent did, of which nothing is new where links are for all: unless
+ * the parent has not been looked at either. */
+static bool is_covered(const struct recorder *recorder, const struct attach_task *task)
+{
+	return task->cause == ATTACH_FORKED && !probes__go_by_process(recorder->probes) &&
+	       !attach_queue__has(recorder->queue, task->parent);
+}
+
+static void work_off(struct recorder *recorder, struct batch *batch, const struct attach_task *task)
+{
+	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	if (recorder->options->all)
+		adopt(recorder, task->pid);
+	if (!books__has(recorder->books, task->pid) || is_covered(recorder, task))
+		return;
+	if (task->cause == ATTACH_MOVED)
+		look_at_mappings(recorder, task->pid);
+	else if (look_at(recorder, batch, task) > 0)
+		return;
+	attach_queue__charge(recorder->queue, task->pid, clock_monotonic_ns(),
+			     clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
+}
+
+void follow_attach_queued(struct recorder *recorder)
+{
+	bool trusted = recorder->plan->c_alone;
+	struct batch batch = {0};
+	struct attach_task task;
+
+	for (size_t i = 0;
+	     i < BATCH_MAX && attach_queue__take(recorder->queue, clock_monotonic_ns(), &task); i++)
+		work_off(recorder, &batch, &task);
+	heed_plan(recorder, trusted);
+	if (batch.jobs_count)
+		attach_batch(recorder, &batch);
+	batch_clear(&batch);
+}
+
+/* --- what happens to processes --- */
+
+static void enqueue(struct recorder *recorder, const struct attach_task *task)
+{
+	if (attach_queue__put(recorder->queue, task))
+		plan__refuse(recorder->plan, "files mapped later", "out of memory");
+}
+
+static void on_fork(struct recorder *recorder, const struct perfx_fork *fork)
+{
+	struct attach_task task = {.pid = (pid_t)fork->pid,
+				   .parent = (pid_t)fork->ppid,
+				   .cause = ATTACH_FORKED,
+				   .since_ns = fork->time_ns};
+
+	books__on_fork(recorder->books, fork);
+	if (recorder->frames)
+		frames__fork(recorder->frames, fork->process, fork->parent_process);
+	/* files that others map too have links by process: the child needs its own */
+	enqueue(recorder, &task);
+	if (probes__go_by_process(recorder->probes))
+		plan__refuse(recorder->plan, "first moments of forked children",
+			     "other programs map the same files, so each child gets probes of its "
+			     "own once it runs");
+}
+
+static void on_exec(struct recorder *recorder, const struct perfx_exec *exec)
+{
+	struct attach_task task = {
+		.pid = (pid_t)exec->pid, .cause = ATTACH_EXECUTED, .since_ns = exec->time_ns};
+
+	books__on_exec(recorder->books, exec);
+	enqueue(recorder, &task);
+}
+
+static void on_exit_event(struct recorder *recorder, const struct perfx_exit *exit)
+{
+	struct attach_task task;
+
+	books__on_exit(recorder->books, exit);
+	attach_queue__forget(recorder->queue, (pid_t)exit->pid, &task);
+	if ((pid_t)exit->pid == recorder->main_pid) {
+		recorder->main_ended = true;
+		recorder->main_status = exit->status;
+	}
+}
+
+void follow_record(void *ctx, const struct perfx_record *record)
+{
+	struct recorder *recorder = ctx;
+
+	switch (record->kind) {
+	case PERFX_KIND_FORK:
+		on_fork(recorder, (const struct perfx_fork *)record);
+		break;
+	case PERFX_KIND_EXEC:
+		on_exec(recorder, (const struct perfx_exec *)record);
+		break;
+	case PERFX_KIND_STACK:
+		if (recorder->frames)
+			frames__stack(recorder->frames, (const struct perfx_stack *)record);
+		break;
+	case PERFX_KIND_WINDOW:
+		window_turns(recorder, (const struct perfx_window *)record);
+		break;
+	case PERFX_KIND_EXIT:
+		on_exit_event(recorder, (const struct perfx_exit *)record);
+		break;
+	}
+}
+
+void follow_object(void *ctx, const struct perfx_object_record *record)
+{
+	struct recorder *recorder = ctx;
+
+	operations__on_object(recorder->operations, record);
+}
+
+/* What may be new by this mapping; false: nothing. */
+static bool is_news(const struct recorder *recorder, const struct new_mapping *mapping,
+		    enum attach_cause *cause)
+{
+	ssize_t module =
+		plan__find(recorder->plan, mapping->inode, mapping->dev_major, mapping->dev_minor);
+
+	*cause = ATTACH_MAPPED;
+	if (module < 0)
+		return true;
+	if (recorder->plan->modules[module].functions_count &&
+	    !probes__attached_for(recorder->probes, (size_t)module, mapping->pid))
+		return true;
+	*cause = ATTACH_MOVED;
+	return recorder->frames;
+}
+
+static void note_mapping(const struct new_mapping *mapping, void *ctx)
+{
+	struct attach_task task = {.pid = mapping->pid, .since_ns = mapping->time_ns};
+	struct recorder *recorder = ctx;
+
+	if (!mapping->pid)
+		recorder->rescan = true;
+	else if ((recorder->options->all || books__has(recorder->books, mapping->pid)) &&
+		 is_news(recorder, mapping, &task.cause))
+		enqueue(recorder, &task);
+}
+
 void follow_mappings(struct recorder *recorder)
 {
+	uint64_t now_ns = clock_monotonic_ns();
 	size_t count;
 	const pid_t *pids;
 
-	mappings__take(recorder->mappings, note_mapping, recorder);
-	if (recorder->rescan) {
-		recorder->rescan = false;
-		pids = books__pids(recorder->books, &count);
-		for (size_t i = 0; i < count; i++)
-			note_mapping(pids[i], recorder);
-	}
-	for (size_t i = 0; i < recorder->scans_count; i++) {
-		if (recorder->options->all)
-			adopt(recorder, recorder->scans[i]);
-		if (books__has(recorder->books, recorder->scans[i]))
-			attach_process(recorder, recorder->scans[i]);
-	}
-	recorder->scans_count = 0;
+	if (recorder->mappings)
+		mappings__take(recorder->mappings, note_mapping, recorder);
+	if (!recorder->rescan)
+		return;
+	recorder->rescan = false;
+	pids = books__pids(recorder->books, &count);
+	for (size_t i = 0; i < count; i++)
+		enqueue(recorder, &(struct attach_task){.pid = pids[i],
+							.cause = ATTACH_MAPPED,
+							.since_ns = now_ns});
 }
+
+/* --- the targets --- */
 
 /* Adds a process and, unless told not to, its living descendants. */
 static int add_target(struct recorder *recorder, pid_t pid)
@@ -239,20 +409,25 @@ static void attach_ahead(struct recorder *recorder)
 
 int follow_attach(struct recorder *recorder)
 {
-	size_t count, i = 0;
+	bool trusted = recorder->plan->c_alone;
+	struct batch batch = {0};
+	size_t count;
 	const pid_t *pids = books__pids(recorder->books, &count);
+	int err = 0;
 
-	while (i < count) {
-		ssize_t err = attach_process(recorder, pids[i]);
+	for (size_t i = 0; !err && i < count; i++) {
+		struct attach_task task = {.pid = pids[i]};
+		ssize_t n = look_at(recorder, &batch, &task);
 
-		if (err < 0 && err != -ESRCH && err != -ENOENT) {
+		err = n < 0 && n != -ESRCH && n != -ENOENT ? (int)n : 0;
+		if (err)
 			say_scan_error(pids[i], recorder, err);
-			return (int)err;
-		}
-		i++;
-		pids = books__pids(recorder->books, &count);
 	}
-	if (recorder->options->launch)
+	heed_plan(recorder, trusted);
+	if (!err)
+		attach_batch(recorder, &batch);
+	batch_clear(&batch);
+	if (!err && recorder->options->launch)
 		attach_ahead(recorder);
-	return 0;
+	return err;
 }

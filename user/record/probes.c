@@ -342,6 +342,18 @@ bool probes__attach(struct probes *probes, size_t module, pid_t pid, bool everyb
 	return attachment->everybody;
 }
 
+bool probes__decided(const struct probes *probes, size_t module)
+{
+	return module < probes->attachments_capacity &&
+	       (probes->attachments[module].everybody || probes->attachments[module].pids_count);
+}
+
+bool probes__attached_for(const struct probes *probes, size_t module, pid_t pid)
+{
+	return module < probes->attachments_capacity &&
+	       attached_for(&probes->attachments[module], pid);
+}
+
 bool probes__go_by_process(const struct probes *probes)
 {
 	for (size_t i = 0; i < probes->attachments_capacity; i++)

@@ -28,6 +28,10 @@ void probes__meter(struct probes *probes, bool all);
  * for everybody, which forked children hit from their first instruction; others get a link a
  * process. everybody: one link in any case (-a). Returns whether the link is for all. */
 bool probes__attach(struct probes *probes, size_t module, pid_t pid, bool everybody);
+/* Is it known how this module is to be attached: for everybody, or for each process? */
+bool probes__decided(const struct probes *probes, size_t module);
+/* Is it attached for this process, by a link of its own or one for everybody? */
+bool probes__attached_for(const struct probes *probes, size_t module, pid_t pid);
 /* Has a file links by process, so that a forked child has none as it begins? */
 bool probes__go_by_process(const struct probes *probes);
 
@@ -70,8 +74,5 @@ void probes__want_workers(struct probes *probes);
 
 /* What a function's id stands for; NULL: nothing that is attached. */
 const struct plan_function *probes__function(const struct probes *probes, uint32_t id);
-
-/* Processes other than pids that map this file now. */
-bool module_is_shared(const struct plan_module *module, const pid_t *pids, size_t pids_count);
 
 #endif

@@ -18,6 +18,8 @@
 #define PROBES_SLACK 4096
 /* The rings are drained at least this often, and late mappings looked at. */
 #define TICK_NS 50000000u
+/* So many mappings wake the tracer between two ticks. */
+#define MAPPINGS_WAKES_MAX 10
 /* A capture file has what is older, but for the moment that the disk takes. */
 #define FLUSH_NS 500000000u
 
@@ -106,6 +108,7 @@ static int open_rooms(struct recorder *recorder)
 	struct memory_options memory = {.sample_bytes = recorder->options->sample_bytes,
 					.everybody = recorder->options->all};
 
+	recorder->queue = attach_queue__new();
 	recorder->mappings = mappings__new(); /* NULL: mappings are looked at by the clock */
 	recorder->books =
 		books__new(recorder->tracer, recorder->sink, recorder->options->full_cmdline);
@@ -132,8 +135,9 @@ static int open_rooms(struct recorder *recorder)
 	if (recorder->probes)
 		recorder->totals = totals__new(recorder->sink, recorder->tracer, recorder->plan,
 					       recorder->probes);
-	if (recorder->books && recorder->totals && recorder->memory && recorder->operations &&
-	    recorder->reader && (recorder->steps || !watches_steps(recorder->options)))
+	if (recorder->queue && recorder->books && recorder->totals && recorder->memory &&
+	    recorder->operations && recorder->reader &&
+	    (recorder->steps || !watches_steps(recorder->options)))
 		return EXIT_OK;
 	msg_say("cannot set up the recording: %s", strerror(errno));
 	return EXIT_FAILED;
@@ -202,12 +206,27 @@ static void drain(struct recorder *recorder)
 	windows_settle(recorder);
 }
 
+/* Who maps code all the time is looked at by the clock: not each mapping wakes the tracer. */
+static void heed_mappings(struct recorder *recorder, bool heeded)
+{
+	struct epoll_event event = {.events = heeded ? EPOLLIN : 0, .data.u32 = WATCH_MAPPINGS};
+
+	bool ignored = recorder->mappings_wakes >= MAPPINGS_WAKES_MAX;
+
+	if (heeded)
+		recorder->mappings_wakes = 0;
+	if (recorder->mappings && ignored)
+		epoll_ctl(recorder->epoll_fd, EPOLL_CTL_MOD, mappings__fd(recorder->mappings),
+			  &event);
+}
+
 static void on_tick(struct recorder *recorder)
 {
 	uint64_t expirations, now = clock_monotonic_ns();
 
 	if (read(recorder->timer_fd, &expirations, sizeof(expirations)) < 0)
 		return;
+	heed_mappings(recorder, true);
 	drain(recorder);
 	meter_threads(recorder);
 	probes__enforce_budget(recorder->probes, now);
@@ -271,11 +290,13 @@ static void loop(struct recorder *recorder)
 				drain(recorder);
 				break;
 			case WATCH_MAPPINGS:
+				if (++recorder->mappings_wakes == MAPPINGS_WAKES_MAX)
+					heed_mappings(recorder, false);
 				break;
 			}
 		}
-		if (recorder->mappings || recorder->rescan)
-			follow_mappings(recorder);
+		follow_mappings(recorder);
+		follow_attach_queued(recorder);
 	}
 }
 
@@ -345,6 +366,8 @@ static int trace(struct recorder *recorder)
 	ending.killed = recorder->main_ended && (recorder->main_status & 0x7f);
 	ending.exited = recorder->main_ended;
 	ending.interrupted = interrupt_asked();
+	ending.looks_count = recorder->looks_count;
+	ending.strangers_read_count = recorder->strangers_read_count;
 	tell_meters(recorder);
 	meters__report(recorder->meters, recorder->tracer, recorder->sink);
 	host_peaks_tell(recorder); /* for what has been mapped since the start */
@@ -377,7 +400,7 @@ static void close_rooms(struct recorder *recorder)
 		close(recorder->epoll_fd);
 	if (recorder->timer_fd >= 0)
 		close(recorder->timer_fd);
-	free(recorder->scans);
+	attach_queue__free(recorder->queue);
 	free(recorder->pauses);
 }
 

@@ -6,6 +6,7 @@
 #include "attach/calibrate.h"
 #include "attach/mappings.h"
 #include "attach/tracer.h"
+#include "record/attach_queue.h"
 #include "record/books.h"
 #include "record/frames.h"
 #include "record/memory.h"
@@ -36,8 +37,9 @@ struct recorder {
 	bool main_ended, rescan;
 	bool all_gone; /* all targets had ended when the recording began */
 	int main_status;
-	pid_t *scans; /* processes whose mappings have changed */
-	size_t scans_count;
+	struct attach_queue *queue;		    /* processes that are to be looked at */
+	unsigned mappings_wakes;		    /* by mappings since the last tick */
+	uint64_t looks_count, strangers_read_count; /* as in struct perfx_end */
 	size_t waiting_said;
 	bool given_told, peaks_told;
 	struct step_watch *steps; /* NULL: not by steps */
@@ -71,8 +73,10 @@ int follow_attach(struct recorder *recorder);
 void follow_record(void *ctx, const struct perfx_record *record);
 /* Likewise: of an object by which calls are told apart. */
 void follow_object(void *ctx, const struct perfx_object_record *record);
-/* Attaches what has been mapped since. */
+/* Notes who has mapped something since. */
 void follow_mappings(struct recorder *recorder);
+/* Attaches for those who are noted; never where a ring is being read. */
+void follow_attach_queued(struct recorder *recorder);
 
 /* Does a function that is planned tell its work? */
 bool has_figures(const struct plan *plan);

@@ -320,7 +320,9 @@ static void send_end(struct sink *sink, struct pack_buffer *buffer, const struct
 				   .end_boot_ns = clock_monotonic_to_boot(ending->end_ns),
 				   .flags = (ending->killed ? PERFX_END_TARGET_KILLED : 0) |
 					    (ending->exited ? PERFX_END_TARGET_EXITED : 0) |
-					    (ending->interrupted ? PERFX_END_INTERRUPTED : 0)};
+					    (ending->interrupted ? PERFX_END_INTERRUPTED : 0),
+				   .looks_count = ending->looks_count,
+				   .strangers_read_count = ending->strangers_read_count};
 	struct process_usage usage;
 
 	/* finer than /proc's ticks */

@@ -20,6 +20,7 @@ struct ending {
 	/* The program goes on, and so do calls while they are counted: how many are running is not
 	 * known. */
 	bool goes_on;
+	uint64_t looks_count, strangers_read_count; /* as in struct perfx_end */
 };
 
 struct totals;

@@ -171,6 +171,8 @@ static void put_overhead(struct json_output *o, const struct profile *p)
 	json_put(o, "compensated", json_boolean(p->compensated));
 	json_put_measured(o, "tracer_cpu_ns", p->tracer_cpu_ns);
 	json_put_measured(o, "tracer_rss_anon_bytes", p->tracer_rss_anon_bytes);
+	json_put_measured(o, "tracer_looks", p->looks_count);
+	json_put_measured(o, "tracer_strangers_read", p->strangers_read_count);
 	json_open(o, "probes", '[');
 	for (size_t i = 0; i < p->probes_count; i++)
 		json_put(o, NULL, probe_object(p, &p->probes[i]));

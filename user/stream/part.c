@@ -467,7 +467,9 @@ static int emit_end(struct part *part)
 		return 0;
 	part->end = (struct perfx_end){.time_ns = part->until_ns,
 				       .tracer_cpu_ns = UINT64_MAX,
-				       .tracer_rss_anon_bytes = UINT64_MAX};
+				       .tracer_rss_anon_bytes = UINT64_MAX,
+				       .looks_count = UINT64_MAX,
+				       .strangers_read_count = UINT64_MAX};
 	return emit_packed(part, PACK(&part->buffer, PERFX_KIND_END, part->end));
 }
 

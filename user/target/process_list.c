@@ -103,6 +103,17 @@ ssize_t process_find(const char *name, pid_t **out)
 	return (ssize_t)kept;
 }
 
+ssize_t process_list(pid_t **out)
+{
+	struct pids pids;
+	int err = read_numbers("/proc", &pids);
+
+	if (err)
+		return err;
+	*out = pids.list;
+	return (ssize_t)pids.count;
+}
+
 struct relative {
 	pid_t pid, ppid;
 	bool dead, below;
