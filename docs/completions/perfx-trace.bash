@@ -87,7 +87,7 @@ _perfx_trace() {
 	fi
 	if [[ $cur == -* ]]; then
 		mapfile -t COMPREPLY < <(compgen -W '
-			-p --pid -a --all -F --functions --memory --no-children --user
+			-p --pid -a --all -F --functions --memory --no-children --as-root
 			--flops --flops-rules --counters --host-level --python-level --usdt --step-range --steps --wait
 			-d --duration -o --output -f --format --capture --max-size --ring --trigger --since --until --top --cmdline
 			--sort --process --table --template --no-header --fail-on

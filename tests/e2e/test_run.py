@@ -144,23 +144,39 @@ def test_ctrl_c_on_a_program_that_knows_nothing_of_it(tmp_path):
 
 
 def test_duration_ends_before_the_program(tmp_path):
-    """Then the recording ends, 0 is returned, and the program goes on unharmed."""
-    run = start_run(tmp_path, WORKLOADS / "calls", options=["-d", "500ms", "-F", "calls:outer"])
-    pid = int(run.stdout.readline().split()[1])
-    try:
-        run.stdin.write("go\n")
-        run.stdin.flush()
-        assert run.stdout.readline() == "done\n"
-        assert ended(run) == 0, run.stderr.read()
-        report = json.loads((tmp_path / "report.json").read_text())
-        assert total(report, "outer", "calls") == 1000
-        run.stdin.write("go\n")
-        run.stdin.close()
-        rest = run.stdout.read()
-        assert rest.startswith("done\n") and "expect outer calls 2000" in rest
-    finally:
-        if os.path.exists(f"/proc/{pid}"):
-            os.kill(pid, signal.SIGKILL)
+    """Then the recording ends and its report is there; the program goes on, and its end is ours."""
+    run = start_run(tmp_path, "sh", "-c", f"{WORKLOADS}/calls; exit 6",
+                    options=["-d", "500ms", "-F", "calls:outer"])
+    assert run.stdout.readline().startswith("ready ")
+    while "goes on, and its end is waited for: Ctrl-C" not in run.stderr.readline():
+        assert run.poll() is None
+    assert len(json.loads((tmp_path / "report.json").read_text())["processes"]) >= 1
+    run.stdin.write("go\n")
+    run.stdin.close()
+    assert "expect outer calls 1000" in run.stdout.read()
+    assert ended(run) == 6, run.stderr.read()
+
+
+@pytest.mark.parametrize("sent, status", [(signal.SIGINT, 130), (signal.SIGTERM, 128 + signal.SIGTERM)])
+def test_signals_while_the_end_is_waited_for(sent, status, tmp_path):
+    """SIGTERM is for the program, too; a second Ctrl-C leaves it running."""
+    script = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); print('ready', flush=True); input()"
+    run = start_run(tmp_path, sys.executable, "-c", script, options=["--memory", "off", "-d", "200ms"])
+    assert run.stdout.readline() == "ready\n"
+    while "its end is waited for" not in run.stderr.readline():
+        assert run.poll() is None
+    with open(f"/proc/{run.pid}/task/{run.pid}/children", encoding="utf8") as children:
+        child = int(children.read().split()[0])
+    run.send_signal(sent)
+    if sent == signal.SIGINT:
+        time.sleep(0.2)  # two at once are one
+        assert run.poll() is None
+        run.send_signal(sent)
+    assert ended(run) == status
+    alive = os.path.exists(f"/proc/{child}")
+    assert alive == (sent == signal.SIGINT)
+    if alive:
+        os.kill(child, signal.SIGKILL)
 
 
 def test_children_of_the_program(tmp_path):
@@ -177,7 +193,7 @@ def test_children_of_the_program(tmp_path):
     assert "waiting for it" in run.stderr.read()
 
 
-# --- --user: what sudo leaves of the caller ---
+# --- under sudo: what it leaves of the caller ---
 
 USER_SCRIPT = ("import json, os, sys; print(json.dumps({'uid': os.getuid(), 'gid': os.getgid(), "
                "'groups': os.getgroups(), 'cwd': os.getcwd(), "
@@ -215,13 +231,29 @@ def test_user_as_sudo_leaves_it(tmp_path):
     starts us with a clean one, with SUDO_UID and SUDO_GID set, as sudo does."""
     nobody, environment = caller_environment(tmp_path)
     inner = ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", f"SUDO_UID={nobody.pw_uid}",
-             f"SUDO_GID={nobody.pw_gid}", "HOME=/root", PERFX, "run", "--user", *QUICK, "-f", "json",
+             f"SUDO_GID={nobody.pw_gid}", "HOME=/root", PERFX, "run", *QUICK, "-f", "json",
              "-o", str(tmp_path / "report.json"), "--", "python3", "-c", USER_SCRIPT]
     # the shell stays, as the parent whose environment is the caller's
     result = subprocess.run(["/bin/sh", "-c", '"$@"; exit $?', "sh", *inner], env=environment,
                             cwd=tmp_path, capture_output=True, text=True, timeout=60)
     check_user(result, nobody, environment, tmp_path)
     assert (tmp_path / "report.json").stat().st_uid == nobody.pw_uid
+
+
+@pytest.mark.parametrize("options, uid, home", [([], "nobody", pwd.getpwnam("nobody").pw_dir),
+                                                (["--user"], "nobody", pwd.getpwnam("nobody").pw_dir),
+                                                (["--as-root"], "root", "/root")])
+def test_user_in_a_root_shell(options, uid, home, tmp_path):
+    """sudo -s: only what sudo made is left of the environment, but HOME and the names are the user's."""
+    nobody = pwd.getpwnam("nobody")
+    environment = {"PATH": "/usr/bin:/bin", "SUDO_UID": str(nobody.pw_uid), "SUDO_GID": str(nobody.pw_gid),
+                   "HOME": "/root", "USER": "root", "LOGNAME": "root"}
+    result = subprocess.run(["/bin/sh", "-c", '"$@"; exit $?', "sh", PERFX, "run", *QUICK, *options, "-o",
+                             str(tmp_path / "report.json"), "--", "sh", "-c",
+                             "id -un; echo $HOME $USER $LOGNAME"],
+                            env=environment, cwd="/", capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == [uid, home, uid, uid]
 
 
 def test_user_by_sudo_itself(tmp_path):
@@ -233,7 +265,7 @@ def test_user_by_sudo_itself(tmp_path):
     plain = subprocess.run([sudo, "-n", "env"], env=environment, capture_output=True, text=True)
     assert plain.returncode == 0 and "LAB=" not in plain.stdout, "sudo hides the environment"
     result = subprocess.run(
-        [sudo, "-n", PERFX, "run", "--user", *QUICK, "-o", str(tmp_path / "report.json"), "--",
+        [sudo, "-n", PERFX, "run", *QUICK, "-o", str(tmp_path / "report.json"), "--",
          "python3", "-c", USER_SCRIPT], env=environment, cwd=tmp_path, capture_output=True, text=True,
         timeout=60)
     check_user(result, pwd.getpwuid(0), environment, tmp_path)

@@ -161,12 +161,12 @@ Test(options, the_program_of_run_keeps_its_options)
 	struct options options;
 	char words[256];
 
-	cr_assert_eq(parse(&options, words, "run|-d|1|--|python3|-d|train.py|--user"), EXIT_OK);
+	cr_assert_eq(parse(&options, words, "run|-d|1|--user|--|python3|-d|train.py|--as-root"), EXIT_OK);
 	cr_assert_eq(options.duration_ns, 1000000000);
 	cr_assert_str_eq(options.command[0], "python3");
-	cr_assert_str_eq(options.command[3], "--user");
+	cr_assert_str_eq(options.command[3], "--as-root");
 	cr_assert_null(options.command[4]);
-	cr_assert_not(options.as_caller);
+	cr_assert_not(options.as_root);
 	options_clear(&options);
 }
 
@@ -185,7 +185,7 @@ Test(options, wrong_ones, .init = cr_redirect_stderr)
 		"-p|1|--max-functions|9999999999",
 		"-p|1|-F|",
 		"-p|1|--cmdline|some",
-		"-p|1|--user",
+		"-p|1|--as-root",
 		"-p|1|--python-level|1",
 		"run|--python-level|2|--|true",
 		"-p|1|-o|",

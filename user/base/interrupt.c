@@ -10,10 +10,9 @@ static volatile sig_atomic_t asked;
 
 static void on_signal(int signal)
 {
-	(void)signal;
 	if (asked)
 		_exit(EXIT_INTERRUPTED);
-	asked = 1;
+	asked = signal;
 }
 
 void interrupt_install(void)
@@ -30,6 +29,11 @@ void interrupt_install(void)
 }
 
 bool interrupt_asked(void)
+{
+	return asked;
+}
+
+int interrupt_signal(void)
 {
 	return asked;
 }

@@ -11,6 +11,8 @@
 
 void interrupt_install(void);
 bool interrupt_asked(void);
+/* By which signal; 0: it is not. */
+int interrupt_signal(void);
 
 /* SIGUSR1 asks for a file of the flight recorder from now on. */
 void interrupt_install_dumps(void);

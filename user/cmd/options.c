@@ -28,7 +28,8 @@ static const struct option long_options[] = {
 	{"max-functions", required_argument, NULL, OPT_MAX},
 	{"top", required_argument, NULL, OPT_TOP},
 	{"no-children", no_argument, NULL, OPT_NO_CHILDREN},
-	{"user", no_argument, NULL, OPT_USER},
+	{"as-root", no_argument, NULL, OPT_AS_ROOT},
+	{"user", no_argument, NULL, OPT_USER}, /* was not the default once */
 	{"cmdline", required_argument, NULL, OPT_CMDLINE},
 	{"memory", required_argument, NULL, OPT_MEMORY},
 	{"peak-flops", required_argument, NULL, OPT_PEAK_FLOPS},
@@ -120,8 +121,10 @@ static int take_option(struct options *options, int option, char *value)
 	case OPT_NO_CHILDREN:
 		options->no_children = true;
 		return EXIT_OK;
+	case OPT_AS_ROOT:
+		options->as_root = true;
+		return EXIT_OK;
 	case OPT_USER:
-		options->as_caller = true;
 		return EXIT_OK;
 	case OPT_MEMORY:
 		return option_set_memory(options, value);
@@ -310,8 +313,8 @@ static int check_targets(const struct options *options)
 			"functions are seen where they are marked, by @perfx.track");
 		return EXIT_USAGE;
 	}
-	if (options->as_caller && options->verb != VERB_RUN) {
-		msg_say("--user goes with run");
+	if (options->as_root && options->verb != VERB_RUN) {
+		msg_say("--as-root goes with run");
 		return EXIT_USAGE;
 	}
 	return check_flight(options);

@@ -79,7 +79,7 @@ struct options {
 	const char *sort;	   /* column; NULL: the report's own order */
 	bool no_header;		   /* CSV and TSV */
 	const char *template;	   /* a file: the report in its form; NULL: none */
-	bool as_caller;		   /* run --user */
+	bool as_root;		   /* run --as-root */
 	bool python_functions;	   /* run --python-level 1 */
 	const char *capture;	   /* report FILE, export FILE, diff FILE FILE */
 	const char *capture_after; /* the second */

@@ -22,7 +22,7 @@ static const char help_text[] =
 	"                             functions of a file; '!' in front excludes; repeatable;\n"
 	"                             MODULE:/ERE/ is a regular expression\n"
 	"      --no-children          not the children, present or future\n"
-	"      --user                 run: as the user who called sudo, with their environment\n"
+	"      --as-root              run: as root, not as the user who called sudo\n"
 	"      --memory off|tensor|all|sampled[=BYTES]\n"
 	"                             allocations: of frameworks and GPUs; of the C library too;\n"
 	"                             of that, one in BYTES (512K). Default: what stays cheap\n"

@@ -10,9 +10,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define DEFAULT_DURATION_NS 10000000000u
 
@@ -153,20 +153,32 @@ static int shell_status(int status)
 	return status & 0x7f ? 128 + (status & 0x7f) : (status >> 8) & 0xff;
 }
 
-/* run: the program's own status. When the recording ended before the program, by -d, it runs on; by
- * Ctrl-C, which the terminal sends to both, it is about to end: its status is waited for a while.
+/* How long a program is given to end by itself upon Ctrl-C before a line says what is waited for.
  */
-static int status_of_child(struct launch *launch, int seen)
+#define PATIENCE_MS 1000
+
+static void say_waiting_for(const char *program)
 {
-	const struct timespec pause = {.tv_nsec = 20000000};
+	msg_say("%s goes on, and its end is waited for: Ctrl-C goes to it, %s leaves it running",
+		program, interrupt_asked() ? "another" : "a second one");
+}
+
+/* run: the program's own status. The recording may have ended before the program, by -d or by
+ * Ctrl-C, which the terminal sends to both: it has the terminal until it ends. A second Ctrl-C ends
+ * this program at once; SIGTERM, which came to it alone, is passed on. */
+static int status_of_child(struct launch *launch, const char *program, int seen)
+{
+	bool said = false, passed_on = false;
 	int status;
 
 	if (seen >= 0)
 		return shell_status(seen);
-	for (int i = 0; !launch__ended(launch, &status); i++) {
-		if (!interrupt_asked() || i == 100)
-			return EXIT_OK;
-		nanosleep(&pause, NULL);
+	while (!launch__wait(launch, interrupt_asked() || said ? PATIENCE_MS : 0, &status)) {
+		if (!said)
+			say_waiting_for(program);
+		said = true;
+		if (interrupt_signal() == SIGTERM && !passed_on)
+			passed_on = !kill(launch__pid(launch), SIGTERM);
 	}
 	return shell_status(status);
 }
@@ -201,13 +213,14 @@ static int record(const struct options *options, char *const *argv, const struct
 		.trigger = options->trigger,
 	};
 	const struct launch_options launching = {
-		.as_caller = options->as_caller,
+		.as_caller = !options->as_root,
 		.nvtx = options->host_level != HOST_OFF,
 		.python_functions = options->python_functions,
 	};
 	char *command = shell_join(argv);
 	pid_t *pids = NULL;
 	int code = EXIT_OK, child = -1, written;
+	bool recorded;
 
 	recording.command = command ? command : "";
 	if (options->command)
@@ -229,11 +242,14 @@ static int record(const struct options *options, char *const *argv, const struct
 	if (sink.full)
 		msg_say("%s: --max-size is reached: the recording ends here",
 			outputs->capture_path);
-	written = close_outputs(outputs, options, sink.err, code == EXIT_OK || code == EXIT_TARGET);
-	if (!code)
-		code = written;
-	if (!code && recording.launch)
-		code = status_of_child(recording.launch, child);
+	recorded = code == EXIT_OK || code == EXIT_TARGET;
+	written = close_outputs(outputs, options, sink.err, recorded);
+	code = code ? code : written;
+	if (recorded && recording.launch) {
+		int status = status_of_child(recording.launch, options->command[0], child);
+
+		code = code ? code : status;
+	}
 	launch__free(recording.launch);
 	free(pids);
 	free(command);

@@ -11,11 +11,14 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
 #include <sys/wait.h>
@@ -35,28 +38,46 @@ struct failure {
 	int err;
 };
 
+static void replace_environment(char *const *environment)
+{
+	clearenv();
+	for (char *const *entry = environment; *entry; entry++)
+		if (strchr(*entry, '='))
+			putenv(*entry);
+}
+
+/* sudo's own environment says whose home it is: root's. */
+static void leave_sudo(uid_t uid)
+{
+	const struct passwd *user = getenv("SUDO_UID") ? getpwuid(uid) : NULL;
+
+	if (!user)
+		return;
+	setenv("HOME", user->pw_dir, 1);
+	setenv("USER", user->pw_name, 1);
+	setenv("LOGNAME", user->pw_name, 1);
+}
+
 static void run_child(char *const *argv, bool as_caller, char *const *environment,
 		      const struct inject *inject, int tell_fd)
 {
 	struct failure failure = {.step = FAILED_EXEC};
 	uid_t uid;
 	gid_t gid;
+	bool is_called = caller_ids(&uid, &gid);
 
 	/* ignored signals outlive exec, caught ones do not */
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGXFSZ, SIG_DFL);
-	if (as_caller && caller_ids(&uid, &gid)) {
+	if (environment)
+		replace_environment(environment);
+	if (as_caller && is_called) {
+		leave_sudo(uid);
 		failure.err = -caller_become(uid, gid);
 		if (failure.err) {
 			failure.step = FAILED_USER;
 			goto out;
 		}
-	}
-	if (environment) {
-		clearenv();
-		for (char *const *entry = environment; *entry; entry++)
-			if (strchr(*entry, '='))
-				putenv(*entry);
 	}
 	inject_apply(inject);
 	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
@@ -305,6 +326,18 @@ bool launch__ended(struct launch *launch, int *status)
 		launch->ended = WIFEXITED(launch->status) || WIFSIGNALED(launch->status);
 	*status = launch->status;
 	return launch->ended;
+}
+
+bool launch__wait(struct launch *launch, int timeout_ms, int *status)
+{
+	struct pollfd end = {.fd = launch->ended ? -1 : pidfd_open(launch->pid, 0),
+			     .events = POLLIN};
+
+	if (end.fd >= 0) {
+		poll(&end, 1, timeout_ms);
+		close(end.fd);
+	}
+	return launch__ended(launch, status);
 }
 
 void launch__free(struct launch *launch)

@@ -16,7 +16,7 @@
 struct launch;
 
 struct launch_options {
-	bool as_caller;	       /* as the user who called sudo, with that user's environment */
+	bool as_caller;	       /* under sudo: as who called it, with that user's environment */
 	bool nvtx;	       /* make NVTX 3 seen, unless another tool listens: inject.h */
 	bool python_functions; /* make Python functions ranges */
 };
@@ -34,6 +34,8 @@ pid_t launch__pid(const struct launch *launch);
 void launch__go(struct launch *launch);
 /* Reaps it if it has ended: true and its status as wait(2) gives it. */
 bool launch__ended(struct launch *launch, int *status);
+/* Waits for its end, for so long at most or until a signal comes: as launch__ended. */
+bool launch__wait(struct launch *launch, int timeout_ms, int *status);
 /* Kills it if it was never let go; otherwise leaves it alone. */
 void launch__free(struct launch *launch);
 
