@@ -184,7 +184,7 @@ static int status_of_child(struct launch *launch, const char *program, int seen)
 }
 
 static int record(const struct options *options, char *const *argv, const struct features *features,
-		  struct outputs *outputs)
+		  struct outputs *outputs, struct phases *phases)
 {
 	struct sink sink = {.aggregate = outputs->aggregate,
 			    .capture = outputs->capture,
@@ -211,6 +211,7 @@ static int record(const struct options *options, char *const *argv, const struct
 		.flight_bytes = flight_bytes(options),
 		.flight_path = outputs->capture_path,
 		.trigger = options->trigger,
+		.phases = phases,
 	};
 	const struct launch_options launching = {
 		.as_caller = !options->as_root,
@@ -223,6 +224,7 @@ static int record(const struct options *options, char *const *argv, const struct
 	bool recorded;
 
 	recording.command = command ? command : "";
+	phases_begin(phases, "find");
 	if (options->command)
 		recording.launch = launch__start(options->command, &launching, &code);
 	else
@@ -259,9 +261,12 @@ static int record(const struct options *options, char *const *argv, const struct
 int cmd_trace(const struct options *options, char *const *argv)
 {
 	struct outputs outputs = {0};
+	struct phases phases = {0};
 	struct features features;
-	int code = features_check(&features);
+	int code;
 
+	phases_begin(&phases, "features");
+	code = features_check(&features);
 	if (code)
 		return code;
 	code = open_outputs(&outputs, options);
@@ -269,5 +274,5 @@ int cmd_trace(const struct options *options, char *const *argv)
 		close_outputs(&outputs, options, 0, false);
 		return code;
 	}
-	return record(options, argv, &features, &outputs);
+	return record(options, argv, &features, &outputs, &phases);
 }

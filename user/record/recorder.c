@@ -88,6 +88,7 @@ static int load(struct recorder *recorder)
 				strerror(errno));
 		return errno == EPERM ? EXIT_PRIVILEGE : EXIT_FAILED;
 	}
+	phases_begin(options->phases, "calibrate");
 	if (options->calibrate && calibrate(recorder->tracer, &recorder->calibration))
 		msg_say("cost of a hit not measured: %s", strerror(errno));
 	return EXIT_OK;
@@ -342,6 +343,7 @@ static void start(struct recorder *recorder)
 	if (recorder->options->wait)
 		say_program_decides(recorder);
 	say_tracing(recorder);
+	say_phases(recorder);
 	if (recorder->options->launch)
 		launch__go(recorder->options->launch);
 }
@@ -412,6 +414,7 @@ static int say_gone(void)
 
 static int prepare(struct recorder *recorder)
 {
+	struct phases *phases = recorder->options->phases;
 	int code, err;
 
 	recorder->plan = plan__new(&recorder->options->plan);
@@ -419,11 +422,15 @@ static int prepare(struct recorder *recorder)
 		msg_say("out of memory");
 		return EXIT_FAILED;
 	}
+	phases_begin(phases, "plan");
 	code = plan_targets(recorder);
+	phases_begin(phases, "peaks");
 	if (!code)
 		host_peaks_tell(recorder);
+	phases_begin(phases, "load");
 	if (!code)
 		code = load(recorder);
+	phases_begin(phases, "attach");
 	if (!code)
 		code = open_rooms(recorder);
 	if (code)

@@ -10,6 +10,7 @@
 #define PERFX_RECORD_RECORDER_H
 
 #include "attach/features.h"
+#include "base/phases.h"
 #include "peaks/given.h"
 #include "plan/plan.h"
 #include "record/launch.h"
@@ -50,6 +51,7 @@ struct recorder_options {
 	const char *flight_path; /* of the first file: run.perfx, then run.2.perfx, … */
 	struct trigger trigger;	 /* all zero: none */
 	const char *command;	 /* this program's own command line, for the report */
+	struct phases *phases;	 /* of the start; said where PERFX_DEBUG is set */
 };
 
 /* Records into sink. Returns an exit code (base/message.h): EXIT_OK also when the target ended by

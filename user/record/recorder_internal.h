@@ -115,6 +115,8 @@ void meter_threads(struct recorder *recorder);
 void say_scan_error(pid_t pid, const struct recorder *recorder, ssize_t err);
 void say_waiting(struct recorder *recorder);
 void say_tracing(struct recorder *recorder);
+/* PERFX_DEBUG: how long the start took, and what of it. */
+void say_phases(const struct recorder *recorder);
 void say_program_decides(const struct recorder *recorder);
 void say_turned(const struct perfx_window *window);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What a person is told while a recording is made: one line each. */
+#include "base/clock.h"
 #include "base/message.h"
 #include "record/recorder_internal.h"
 #include "target/process.h"
@@ -36,6 +37,16 @@ static size_t refused_count(const struct plan *plan)
 	for (size_t i = 0; i < plan->refusals_count; i++)
 		count += plan->refusals[i].count;
 	return count;
+}
+
+void say_phases(const struct recorder *recorder)
+{
+	char text[192] = "";
+
+	if (!getenv("PERFX_DEBUG"))
+		return;
+	phases_format(recorder->options->phases, clock_monotonic_ns(), text, sizeof(text));
+	msg_say("%s", text);
 }
 
 /* --wait */
