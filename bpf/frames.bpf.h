@@ -6,6 +6,10 @@
  * address lies (CFA - 8): an exit looks for its frame there, and a frame that the program has left
  * without passing an exit (exception, longjmp) is recognised because a later frame lies at or above
  * it. The stack grows down: deeper frames have smaller addresses.
+ *
+ * The verifier walks every turn of a loop anew, in each state in which it may be reached. So the
+ * body of a loop over frames is a function of its own and not static: that is walked once, and of a
+ * call of it nothing is known but that it returned a number.
  */
 #ifndef PERFX_FRAMES_BPF_H
 #define PERFX_FRAMES_BPF_H
@@ -104,12 +108,13 @@ static __always_inline void end_readings(struct thread *t)
 		end_meters(t, t->depth);
 }
 
-/* Out of line: the loops that unwind. */
+/* Returns whether there was one. */
 __noinline int unwind_frame(struct thread *t)
 {
-	if (t && t->depth)
-		end_frame(t, t->depth - 1, 0, 0, PERFX_SPAN_UNWOUND);
-	return 0;
+	if (!t || !t->depth)
+		return 0;
+	end_frame(t, t->depth - 1, 0, 0, PERFX_SPAN_UNWOUND);
+	return 1;
 }
 
 /* A tail call leaves the caller's return address, or rather the return probe's trampoline, in the
@@ -137,6 +142,20 @@ static __always_inline bool is_stale(const struct frame *f, __u64 slot)
 	return true;
 }
 
+/* Puts the frame at `index` where the one below it was. Returns whether there is one there. */
+__noinline int lower_frame(struct thread *t, __u32 index)
+{
+	struct frame *f;
+
+	if (!t || index >= t->depth)
+		return 0;
+	f = frame_at(t, index - 1);
+	*f = *frame_at(t, index);
+	if (f->metered)
+		f->metered = METERED_MISSED;
+	return 1;
+}
+
 /* Brings a frame to the top; those above it move down. */
 __noinline int raise_frame(struct thread *t, __u32 index)
 {
@@ -147,15 +166,26 @@ __noinline int raise_frame(struct thread *t, __u32 index)
 	if (t->raised.metered && index + 1 < t->depth)
 		t->raised.metered = METERED_MISSED;
 	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++) {
-		if (index + 1 >= t->depth)
+		if (!lower_frame(t, index + 1))
 			break;
-		*frame_at(t, index) = *frame_at(t, index + 1);
-		if (frame_at(t, index)->metered)
-			frame_at(t, index)->metered = METERED_MISSED;
 		index++;
 	}
 	*frame_at(t, index) = t->raised;
 	return 0;
+}
+
+/* find_frame's turn: false when the uppermost of t->kept frames is the one, or there is none. */
+__noinline int pass_frame(struct thread *t, __u64 slot, __u32 function)
+{
+	struct frame *f;
+
+	if (!t || !t->kept)
+		return 0;
+	f = frame_at(t, t->kept - 1);
+	if (f->slot == slot && (!function || f->function == function))
+		return 0;
+	t->kept--;
+	return 1;
 }
 
 /* 1 + the index of the uppermost frame at `slot`, of `function` unless that is 0; 0: none. */
@@ -164,13 +194,9 @@ __noinline int find_frame(struct thread *t, __u64 slot, __u32 function)
 	if (!t)
 		return 0;
 	t->kept = t->depth;
-	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++) {
-		struct frame *f = frame_at(t, t->kept - 1);
-
-		if (!t->kept || (f->slot == slot && (!function || f->function == function)))
+	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++)
+		if (!pass_frame(t, slot, function))
 			break;
-		t->kept--;
-	}
 	return t->kept;
 }
 
@@ -280,39 +306,34 @@ static __always_inline bool is_range(const struct frame *f)
 	return f->entry & FRAME_RANGE;
 }
 
-/* As drop_stale, where ranges may lie upon calls that the program has left: they stay. */
-__noinline int drop_below_ranges(struct thread *t, __u64 slot)
+/* Passes the frame below the t->kept uppermost ones if it is a range, drops it if it is stale.
+ * Returns whether it was either. */
+__noinline int drop_or_pass(struct thread *t, __u64 slot)
 {
-	if (!t)
-		return 0;
-	t->kept = 0;
-	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
-		struct frame *f;
+	struct frame *f;
 
-		if (t->kept >= t->depth)
-			break;
-		f = frame_at(t, t->depth - 1 - t->kept);
-		if (is_range(f))
-			t->kept++;
-		else if (is_stale(f, slot))
-			unwind_below(t, t->depth - 1 - t->kept);
-		else
-			break;
-	}
-	return 0;
+	if (!t || t->kept >= t->depth)
+		return 0;
+	f = frame_at(t, t->depth - 1 - t->kept);
+	if (is_range(f))
+		t->kept++;
+	else if (is_stale(f, slot))
+		unwind_below(t, t->depth - 1 - t->kept);
+	else
+		return 0;
+	return 1;
 }
 
+/* Drops what the program has left when it enters a frame at `slot`. Ranges may lie upon calls that
+ * it has left: they stay. */
 __noinline int drop_stale(struct thread *t, __u64 slot)
 {
 	if (!t)
 		return 0;
-	if (t->ranges)
-		return drop_below_ranges(t, slot);
-	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
-		if (t->depth == 0 || !is_stale(frame_at(t, t->depth - 1), slot))
+	t->kept = 0;
+	for (int i = 0; i < PERFX_MAX_DEPTH; i++)
+		if (!drop_or_pass(t, slot))
 			break;
-		unwind_frame(t);
-	}
 	return 0;
 }
 
@@ -325,7 +346,7 @@ static __always_inline bool leave_below_ranges(struct thread *t, __u64 slot, __u
 
 	if (!index)
 		return t->depth >= PERFX_MAX_DEPTH; /* counted when it was entered */
-	drop_below_ranges(t, slot - 8);
+	drop_stale(t, slot - 8);
 	index = find_frame(t, slot, function);
 	if (!index)
 		return true;
@@ -367,7 +388,7 @@ static __always_inline __u32 operation_of_call(struct thread *t, const struct pe
 {
 	if (!probe->object_arg)
 		return 0;
-	find_object(t, t->machine.arguments[probe->object_arg & 7], probe->function);
+	find_object(t->machine.arguments[probe->object_arg & 7], probe->function);
 	return t->object.function;
 }
 
@@ -463,6 +484,21 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	return true;
 }
 
+/* Unwinds the uppermost frame if the program has left it, when it leaves `function` at `slot`.
+ * Returns whether it did. */
+__noinline int unwind_deeper(struct thread *t, __u64 slot, __u32 function)
+{
+	struct frame *f;
+
+	if (!t || !t->depth)
+		return 0;
+	f = frame_at(t, t->depth - 1);
+	if (f->slot > slot || slot - f->slot > STACK_SPAN_BYTES ||
+	    (f->slot == slot && f->function == function))
+		return 0;
+	return unwind_frame(t);
+}
+
 /* As leave, where the frame is not the uppermost one. */
 __noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, __u64 slot,
 			    __u64 now)
@@ -471,24 +507,19 @@ __noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, _
 
 	if (!t || !probe)
 		return 0;
-	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
-		if (t->depth == 0 || t->ranges || perfx_many_stacks)
-			break;
+	if (!t->ranges && !perfx_many_stacks) {
+		for (int i = 0; i < PERFX_MAX_DEPTH; i++)
+			if (!unwind_deeper(t, slot, probe->function))
+				break;
 		f = frame_at(t, t->depth - 1);
-		if (f->slot == slot && f->function == probe->function) {
+		if (t->depth && f->slot == slot && f->function == probe->function) {
 			end_frame(t, t->depth - 1, now, probe->call_cost_ns, 0);
 			end_readings(t);
 			return 0;
 		}
-		if (f->slot > slot) {
-			/* deeper than the deepest frame kept: counted when it was entered */
-			if (t->depth >= PERFX_MAX_DEPTH)
-				return 0;
-			break;
-		}
-		if (slot - f->slot > STACK_SPAN_BYTES)
-			break;
-		unwind_frame(t);
+		/* deeper than the deepest frame kept: counted when it was entered */
+		if (t->depth >= PERFX_MAX_DEPTH && f->slot > slot)
+			return 0;
 	}
 	if (probe->kind == PERFX_PROBE_RETURN && t->declined)
 		t->declined--;

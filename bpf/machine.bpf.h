@@ -63,36 +63,45 @@ static __always_inline __u64 *stack_at(struct machine *m, __u32 index)
 	return &m->stack[index & (PERFX_FIGURE_DEPTH - 1)];
 }
 
-/* GROUPS: its five operands end at m->depth; the sum goes to m->words[0]. 0 or -1. */
-__noinline int sum_groups(struct thread *t, __u32 bytes)
+/* GROUPS: its five operands end at m->depth. Adds this group's product to m->words[0]; 0 or -1. */
+__noinline int add_group(struct thread *t, __u32 group, __u32 bytes)
 {
-	__u64 count, sum = 0;
+	__u64 product = 1;
 	struct machine *m;
 
 	if (!t || (bytes != 4 && bytes != 8))
 		return -1;
 	m = &t->machine;
+	for (int i = 0; i < 4; i++) {
+		m->words[1] = 0;
+		if (!read_user(&m->words[1], bytes,
+			       *stack_at(m, m->depth - 5 + i) + group * bytes) ||
+		    !to_dimension(&m->words[1], bytes) || !multiply(product, m->words[1], &product))
+			return -1;
+	}
+	m->words[0] += product;
+	return m->words[0] < product ? -1 : 0;
+}
+
+/* GROUPS: the sum goes to m->words[0]. 0 or -1. */
+__noinline int sum_groups(struct thread *t, __u32 bytes)
+{
+	struct machine *m;
+	__u64 count;
+
+	if (!t)
+		return -1;
+	m = &t->machine;
+	m->words[0] = 0;
 	count = *stack_at(m, m->depth - 1);
 	if (count > PERFX_FIGURE_GROUPS)
 		return -1;
 	for (__u32 group = 0; group < PERFX_FIGURE_GROUPS; group++) {
-		__u64 product = 1;
-
 		if (group >= count)
 			break;
-		for (int i = 0; i < 4; i++) {
-			m->words[i] = 0;
-			if (!read_user(&m->words[i], bytes,
-				       *stack_at(m, m->depth - 5 + i) + group * bytes) ||
-			    !to_dimension(&m->words[i], bytes) ||
-			    !multiply(product, m->words[i], &product))
-				return -1;
-		}
-		sum += product;
-		if (sum < product)
+		if (add_group(t, group, bytes))
 			return -1;
 	}
-	m->words[0] = sum;
 	return 0;
 }
 
@@ -380,19 +389,19 @@ static __always_inline bool perform(struct thread *t, const struct perfx_instruc
 	}
 }
 
-static __always_inline bool step(struct thread *t, const struct perfx_instruction *code,
-				 bool at_exit)
+/* Not static: the verifier walks it once, and not at every turn of run_figure's loop. 0 or -1. */
+__noinline int step(struct thread *t, const struct perfx_instruction *code, __u32 at_exit)
 {
 	struct effect e = {.given = 1};
 	__u32 depth;
 
-	if (!perform(t, code, at_exit, &e))
-		return false;
+	if (!t || !code || !perform(t, code, at_exit, &e))
+		return -1;
 	depth = t->machine.depth - e.taken;
 	if (e.given)
 		*stack_at(&t->machine, depth++) = e.result;
 	t->machine.depth = depth;
-	return true;
+	return 0;
 }
 
 /* Bytes without operations are what collectives move; a product of nothing is not one of them. */
@@ -427,7 +436,7 @@ __noinline int run_figure(struct thread *t, __u32 index, __u32 at_exit)
 				settle_bytes(m, figure);
 			return 0;
 		}
-		if (!step(t, &figure->code[pc & (PERFX_FIGURE_CODE_MAX - 1)], at_exit))
+		if (step(t, &figure->code[pc & (PERFX_FIGURE_CODE_MAX - 1)], at_exit))
 			return -1;
 	}
 	settle_bytes(m, figure);

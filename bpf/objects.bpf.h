@@ -170,9 +170,12 @@ static __noinline int meet_object(struct thread *t, __u64 address, __u64 check, 
 	return 0;
 }
 
-/* What is known of the object at `address` goes to t->object; function 0: nothing is. */
-static __noinline int find_object(struct thread *t, __u64 address, __u32 runner)
+/* What is known of the object at `address` goes to the current thread's t->object; function 0:
+ * nothing is. Looks for the thread itself: see name_id. */
+__noinline int find_object(__u64 address, __u32 runner)
 {
+	struct thread *t =
+		bpf_task_storage_get(&perfx_threads, bpf_get_current_task_btf(), NULL, 0);
 	struct perfx_object_key key = {.address = address};
 	struct perfx_object *known;
 	__u64 *head;

@@ -46,6 +46,21 @@ static __always_inline __u32 source_of(const struct frame *f)
 	return f->entry >> FRAME_SOURCE_SHIFT & FRAME_SOURCE_MASK;
 }
 
+/* As pass_frame. */
+__noinline int pass_range(struct thread *t, __u64 slot, __u32 source)
+{
+	struct frame *f;
+
+	if (!t || !t->kept)
+		return 0;
+	f = frame_at(t, t->kept - 1);
+	if ((f->entry & (FRAME_RANGE | FRAME_PENDING)) && f->slot == slot &&
+	    (!source || source_of(f) == source))
+		return 0;
+	t->kept--;
+	return 1;
+}
+
 /* 1 + the index of the uppermost range of `source` (0: any), open or pending, with this slot; 0:
  * none. */
 __noinline int find_range(struct thread *t, __u64 slot, __u32 source)
@@ -53,14 +68,9 @@ __noinline int find_range(struct thread *t, __u64 slot, __u32 source)
 	if (!t)
 		return 0;
 	t->kept = t->depth;
-	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++) {
-		struct frame *f = frame_at(t, t->kept - 1);
-
-		if (!t->kept || ((f->entry & (FRAME_RANGE | FRAME_PENDING)) && f->slot == slot &&
-				 (!source || source_of(f) == source)))
+	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++)
+		if (!pass_range(t, slot, source))
 			break;
-		t->kept--;
-	}
 	return t->kept;
 }
 

@@ -152,26 +152,36 @@ int perfx_on_session(struct pt_regs *ctx)
  */
 #define SIGNAL_GROUP_EXIT 0x4
 
+/* Drops the uppermost frame. sp: of a thread whose whole process goes; 0: this one alone does.
+ * Returns whether there was one to drop. */
+__noinline int drop_at_exit(struct thread *t, __u64 sp)
+{
+	struct frame *f;
+
+	if (!t || !t->depth)
+		return 0;
+	f = frame_at(t, t->depth - 1);
+	if (sp && (perfx_many_stacks || !is_stale(f, sp)))
+		return 0;
+	if (!is_range(f))
+		return unwind_frame(t);
+	t->depth--;
+	return 1;
+}
+
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(perfx_on_thread_exit, struct task_struct *task)
 {
 	struct thread *t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
-	__u64 sp;
-	bool whole;
+	__u64 sp = 0;
 
 	if (!t || !perfx_tracing || t->window != perfx_window)
 		return 0;
-	whole = task->signal->flags & SIGNAL_GROUP_EXIT;
-	sp = ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
-	for (int i = 0; i < PERFX_MAX_DEPTH; i++) {
-		if (t->depth == 0 ||
-		    (whole && (perfx_many_stacks || !is_stale(frame_at(t, t->depth - 1), sp))))
+	if (task->signal->flags & SIGNAL_GROUP_EXIT)
+		sp = ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
+	for (int i = 0; i < PERFX_MAX_DEPTH; i++)
+		if (!drop_at_exit(t, sp))
 			break;
-		if (is_range(frame_at(t, t->depth - 1)))
-			t->depth--;
-		else
-			unwind_frame(t);
-	}
 	return 0;
 }
 

@@ -73,7 +73,7 @@ static __always_inline __u32 context_id(struct context_key *key, __u32 limit)
  * The context of a function called from `parent`. A recursion f → f → f folds at its second level,
  * so that a deep one makes two nodes, not hundreds.
  */
-static __noinline __u32 context_below(__u32 parent, __u32 function, __u32 process)
+__noinline __u32 context_below(__u32 parent, __u32 function, __u32 process)
 {
 	struct context_key key = {.parent = parent, .function = function, .process = process};
 	struct perfx_context_node *node, *above;
