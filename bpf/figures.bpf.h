@@ -107,6 +107,13 @@ static __always_inline bool begin_work(struct thread *t, __u32 figure)
 	return true;
 }
 
+/* Then it stands for nothing that is called inside it: a nested tensor has no sizes to be read, and
+ * the products of its parts do the work. */
+static __always_inline bool computes_nothing(struct thread *t, __u32 flags)
+{
+	return !t->machine.flops && !(flags & PERFX_FIGURE_F_MOVES);
+}
+
 /* From now on it stands for what is called inside it. */
 static __always_inline void silence_others(struct thread *t, __u32 flags,
 					   struct perfx_family *family)
@@ -170,7 +177,7 @@ __noinline int begin_figure(struct thread *t, __u32 index, __u32 has_frame)
 		work_at(t, t->silencer - 1)->dtype = outcome->dtype;
 	if (outcome->state != PERFX_FIGURE_COUNTED)
 		return 0;
-	if (!has_frame && !later) {
+	if (!later && (!has_frame || computes_nothing(t, flags))) {
 		outcome->flops = t->machine.flops;
 		outcome->bytes = t->machine.bytes;
 	} else if (has_frame && begin_work(t, later)) {

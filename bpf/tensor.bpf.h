@@ -2,6 +2,11 @@
 /*
  * Reads the shape of an at::Tensor. Where its fields lie is found by trying (perfx_figure.h): what
  * fits none of the layouts left, or several that say different things, is not read.
+ *
+ * A shape says what is computed only if the tensor has its elements in memory. Where it has none,
+ * the shape is that of one sample of a batch (vmap), of what another tensor holds (wrappers,
+ * functionalization, func.grad), of few elements among zeros (sparse), or nothing is computed at
+ * all (meta, fake, zero). What is really done for such a call shows in the calls that it makes.
  */
 #ifndef PERFX_TENSOR_BPF_H
 #define PERFX_TENSOR_BPF_H
@@ -11,6 +16,7 @@
 #define IMPL_BYTES   (sizeof(((struct machine *)0)->impl))
 #define IMPL_NUMEL   (PERFX_TENSOR_NUMEL / 8)
 #define IMPL_DTYPE   (PERFX_TENSOR_DTYPE / 8)
+#define IMPL_KEYS    (PERFX_TENSOR_KEYS / 8)
 #define SCALARS_MAX  64 /* entries of the tables, a power of two */
 #define SCALAR_LAST  48 /* more than any release has */
 #define TENSOR_TRIED 3	/* machine.tensors[]: the one that is tried */
@@ -89,6 +95,7 @@ static __always_inline bool fits(struct machine *m)
 
 	tried->numel = m->impl[IMPL_NUMEL];
 	tried->scalar = m->impl[IMPL_DTYPE] & 0xffff;
+	tried->keys = m->impl[IMPL_KEYS];
 	if (tried->scalar > SCALAR_LAST || !take_sizes(m, tried, ndim))
 		return false;
 	tried->ndim = ndim;
@@ -148,6 +155,30 @@ __noinline int try_layout(struct thread *t, __u64 impl, __u32 n, __u32 i)
 	return 0;
 }
 
+/* oneDNN's tensors have their elements in an order of its own, and no storage. */
+static __always_inline bool is_onednn(const struct tensor *tensor)
+{
+	return tensor->keys & PERFX_TENSOR_ONEDNN_KEYS &&
+	       !(tensor->keys & PERFX_TENSOR_BACKEND_KEYS);
+}
+
+/* Are the elements of m->tensors[n], whose TensorImpl is at `impl`, in memory? */
+static __always_inline bool has_elements(struct machine *m, __u64 impl, __u32 n)
+{
+	__u64 *words = m->words, storage, offset = PERFX_TENSOR_STORAGE;
+
+	if (!m->tensors[n & 3].numel || is_onednn(&m->tensors[n & 3]))
+		return true;
+	if (!read_user(words, 16, impl + offset))
+		return false;
+	storage = words[0];
+	if (storage && storage < PERFX_TENSOR_ADDRESS_MIN) {
+		storage = words[1];
+		offset += 8;
+	}
+	return storage && read_user(words, 8, storage + offset) && words[0];
+}
+
 /* The TensorImpl at `impl` into m->tensors[n]. 0, or -1 where there is none that can be told. */
 __noinline int read_impl(struct thread *t, __u64 impl, __u32 n)
 {
@@ -164,7 +195,7 @@ __noinline int read_impl(struct thread *t, __u64 impl, __u32 n)
 		counter_add(PERFX_COUNTER_READ_FAULTS, 1);
 	if (m->fitting && m->fitting != m->layouts)
 		narrow_layouts(m, m->fitting);
-	return m->fitting && !m->differ ? 0 : -1;
+	return m->fitting && !m->differ && has_elements(m, impl, n) ? 0 : -1;
 }
 
 /* TENSOR: an at::Tensor is a pointer to its TensorImpl, and `address` is where that lies. */

@@ -67,6 +67,7 @@ struct work {
 struct tensor {
 	__u64 sizes[PERFX_FIGURE_DIMS_MAX];
 	__u64 numel;
+	__u64 keys; /* c10::DispatchKeySet */
 	__u32 ndim;
 	__u32 scalar; /* c10::ScalarType */
 };
@@ -90,7 +91,7 @@ struct machine {
 	__u8 given_dtype;
 	__u8 pad[6];
 	struct tensor tensors[4]; /* the last: one that is tried */
-	__u64 impl[14];		  /* of a TensorImpl, from its number of dimensions on */
+	__u64 impl[15];		  /* of a TensorImpl, from its number of dimensions on */
 	__u64 words[4];		  /* read just now */
 };
 

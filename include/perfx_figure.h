@@ -45,7 +45,8 @@ enum perfx_op {
 	PERFX_OP_SELECT, /* [c a b -- c ? a : b] */
 	PERFX_OP_SAME,	 /* [a b -- a] fails unless a == b */
 	/* [address of an at::Tensor --] reads what it refers to into tensor n <
-	 * PERFX_FIGURE_TENSORS, checked: product of sizes == numel, at most 8 dimensions. The last
+	 * PERFX_FIGURE_TENSORS, checked: product of sizes == numel, at most 8 dimensions, elements
+	 * in memory (not so: meta, fake, sparse, wrappers, those of vmap). The last
 	 * TENSOR of dimension > 0 of a program decides the dtype, unless it has DTYPE. */
 	PERFX_OP_TENSOR,
 	/* As TENSOR, but an undefined tensor is one of no elements (optional results). */
@@ -126,15 +127,30 @@ struct perfx_figure {
 /*
  * A TensorImpl's fields lie at these distances from its number of dimensions
  * (c10/core/TensorImpl.h: SizesAndStrides {size, inline or pointed-to sizes[5], strides[5]},
- * storage_offset_, numel_, data_type_, device_opt_); where that lies changes with the release.
- * Found by trying: it must give at most 8 dimensions, sizes whose product is numel, and a known
- * data type.
+ * storage_offset_, numel_, data_type_, device_opt_, key_set_); where that lies changes with the
+ * release. Found by trying: it must give at most 8 dimensions, sizes whose product is numel, and a
+ * known data type.
  */
 #define PERFX_TENSOR_FIRST   40 /* bytes; candidates every 8 */
 #define PERFX_TENSOR_LAYOUTS 8	/* 40 … 96 */
 #define PERFX_TENSOR_SIZES   8	/* 5 in place; a pointer to them when there are more */
 #define PERFX_TENSOR_NUMEL   96
 #define PERFX_TENSOR_DTYPE   104
+#define PERFX_TENSOR_KEYS    112
 #define PERFX_TENSOR_INLINE  5
+
+/*
+ * A TensorImpl and its StorageImpl begin with the table of their class and their counts of
+ * references: one word, in older releases two. A tensor's storage comes next, and of a storage the
+ * address of the data. A count of references is smaller than any address.
+ */
+#define PERFX_TENSOR_STORAGE	 16 /* bytes; with two words of counts 24 */
+#define PERFX_TENSOR_ADDRESS_MIN 65536
+
+/* DispatchKey::MkldnnCPU: bit 21 in 1.13, 22 later, and no bit of a backend
+ * (c10/core/DispatchKey.h)
+ */
+#define PERFX_TENSOR_ONEDNN_KEYS  (3ull << 21)
+#define PERFX_TENSOR_BACKEND_KEYS 0x1fffull
 
 #endif

@@ -87,6 +87,7 @@ uint32_t layouts(void);
 struct fake_tensor {
 	const uint64_t *impl; /* all that an at::Tensor is */
 	uint64_t words[40];
+	uint64_t storage[4]; /* class, count of references, address of the elements */
 	int64_t far_sizes[16];
 };
 const void *fake(struct fake_tensor *tensor, size_t first, uint16_t scalar, size_t ndim,

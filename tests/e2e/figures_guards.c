@@ -99,6 +99,16 @@ static void unread_outside(void)
 	usual_figures();
 }
 
+/* Nor does what computes nothing: a tensor that is nested shows no sizes. */
+static void nothing_outside(void)
+{
+	set_figure(OPERATOR, FLOPS_OF(0), NULL, 0);
+	call(OPERATOR, &(struct arguments){.inside = call_kernel});
+	COUNTED_AS(KERNEL, 10);
+	COUNTED_AS(OPERATOR, 0);
+	usual_figures();
+}
+
 static void movers(void)
 {
 	then = call_mover_inside;
@@ -307,6 +317,7 @@ void guard_cases(void)
 	inner_type();
 	begin("unread outside");
 	unread_outside();
+	nothing_outside();
 	begin("movers");
 	movers();
 	begin("pool");

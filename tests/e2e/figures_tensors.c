@@ -10,6 +10,15 @@
 #define AT_STRIDES 6
 #define AT_NUMEL   12
 #define AT_DTYPE   13
+#define AT_KEYS	   14
+/* and from the beginning */
+#define AT_STORAGE 2
+
+static void store(struct fake_tensor *tensor, const void *elements)
+{
+	tensor->words[AT_STORAGE] = (uintptr_t)tensor->storage;
+	tensor->storage[AT_STORAGE] = (uintptr_t)elements;
+}
 
 const void *fake(struct fake_tensor *tensor, size_t first, uint16_t scalar, size_t ndim,
 		 const int64_t *sizes)
@@ -33,6 +42,8 @@ const void *fake(struct fake_tensor *tensor, size_t first, uint16_t scalar, size
 	fields[11] = 0; /* storage_offset */
 	fields[AT_NUMEL] = numel;
 	fields[AT_DTYPE] = scalar | 0xff0001ull << 16; /* and the device */
+	fields[AT_KEYS] = 1;			       /* of the CPU */
+	store(tensor, tensor);
 	tensor->impl = words;
 	return tensor;
 }
@@ -204,6 +215,51 @@ static void bad_pointers(void)
 	munmap(page, 4096);
 }
 
+/* As older releases have it, with two counts of references in each. */
+static void store_after_two_counts(struct fake_tensor *tensor, const void *elements)
+{
+	tensor->words[AT_STORAGE] = tensor->storage[AT_STORAGE] = 1;
+	tensor->words[AT_STORAGE + 1] = (uintptr_t)tensor->storage;
+	tensor->storage[AT_STORAGE + 1] = (uintptr_t)elements;
+}
+
+/* A shape without elements says nothing; oneDNN's are out of sight. */
+static void elements(void)
+{
+	uint64_t faults = tracer__counter(tracer, PERFX_COUNTER_READ_FAULTS);
+	struct fake_tensor a, b;
+
+	forget_layouts();
+	set_figure(OPERATOR, mm, NULL, 0);
+	fake(&a, 56, 6, SIZES(3, 4));
+	fake(&b, 56, 6, SIZES(4, 5));
+	read_as(&a, &b, PERFX_DTYPE_F32, 120, 48 + 80);
+	store_after_two_counts(&a, &a);
+	store_after_two_counts(&b, &b);
+	read_as(&a, &b, PERFX_DTYPE_F32, 120, 48 + 80);
+	store_after_two_counts(&b, NULL);
+	unread(&a, &b);
+	b.words[AT_STORAGE + 1] = 0;
+	unread(&a, &b);
+	store(&b, NULL);
+	unread(&a, &b);
+	b.words[AT_STORAGE] = 0;
+	unread(&a, &b);
+	for (int bit = 20; bit <= 23; bit++) {
+		b.words[7 + AT_KEYS] = 1ull << bit;
+		if (bit == 21 || bit == 22)
+			read_as(&a, &b, PERFX_DTYPE_F32, 120, 48 + 80);
+		else
+			unread(&a, &b);
+		b.words[7 + AT_KEYS] |= 1; /* sparse, of the CPU */
+		unread(&a, &b);
+	}
+	REQUIRE(tracer__counter(tracer, PERFX_COUNTER_READ_FAULTS) == faults);
+	b.words[AT_STORAGE] = 0x7f1234560000;
+	unread(&a, &b);
+	REQUIRE(tracer__counter(tracer, PERFX_COUNTER_READ_FAULTS) == faults + 1);
+}
+
 /* What could be read in two ways is not guessed, and is the fault of neither. */
 static void ambiguity(void)
 {
@@ -262,6 +318,8 @@ void tensor_cases(void)
 	strange_shapes();
 	begin("bad pointers");
 	bad_pointers();
+	begin("elements");
+	elements();
 	begin("ambiguity");
 	ambiguity();
 	begin("inheritance");

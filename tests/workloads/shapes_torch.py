@@ -8,8 +8,14 @@ import contextlib
 
 import torch
 import torch.nn.functional as F
+from torch._subclasses import FakeTensorMode
 
 import ranges
+
+try:
+    from torch import func
+except ImportError:  # 1.13
+    import functorch as func
 
 DTYPES = {"f64": torch.float64, "bf16": torch.bfloat16, "i64": torch.int64}
 RECENT = hasattr(F, "scaled_dot_product_attention")
@@ -275,12 +281,95 @@ def attention():
         attend, heads(12, 8, grad=True), heads(20, 8, grad=True), heads(20, 8, grad=True)), 215040
 
 
+class Wrapper(torch.Tensor):
+    """Has a shape, and nothing else: another tensor has the elements, here of its first two rows, as of
+    a tensor that is distributed."""
+    @staticmethod
+    def __new__(cls, whole):
+        wrapper = torch.Tensor._make_wrapper_subclass(cls, whole.shape, dtype=whole.dtype)
+        wrapper.part = whole[:2]
+        return wrapper
+
+    @classmethod
+    def __torch_dispatch__(cls, function, _types, args=(), kwargs=None):
+        return function(*[a.part if isinstance(a, Wrapper) else a for a in args], **kwargs or {})
+
+
+def transforms():
+    """Tensors stand for others: what counts is what is called for them."""
+    a, b = tensor(8, 3, 5), tensor(8, 5, 4)
+    images, kernels = tensor(4, 2, 3, 12, 12), tensor(4, 5, 3, 3, 3)
+    vmap, grad = func.vmap, func.grad
+    yield "vmap mm", lambda: vmap(torch.mm)(a, b), 960
+    yield "vmap mm by one matrix", lambda: vmap(torch.mm, (0, None))(a, b[0]), 960
+    yield "vmap addmm", lambda: vmap(torch.addmm)(tensor(8, 4), a, b), 960
+    yield "vmap bmm", lambda: vmap(torch.bmm, (0, None))(tensor(6, 8, 3, 5), b), 5760
+    yield "vmap mv", lambda: vmap(torch.mv)(a, b[:, :, 0]), 240
+    yield "vmap dot", lambda: vmap(torch.dot)(a[:, 0], b[:, :, 0]), 80
+    yield "vmap linear", lambda: vmap(F.linear)(a, tensor(8, 4, 5)), 960
+    yield "vmap conv2d", lambda: vmap(F.conv2d, (0, None))(images, kernels[0]), 216000
+    yield "vmap conv2d by four kernels", lambda: vmap(F.conv2d)(images, kernels), 216000
+    yield "vmap twice", lambda: vmap(vmap(torch.mv), (0, None))(
+        tensor(2, 8, 3, 5), b[:, :, 0]), 480
+    yield "grad", lambda: grad(lambda x: torch.mm(x, b[0]).sum())(a[0]), 240
+    yield "grad of conv2d", lambda: grad(
+        lambda w: F.conv2d(images[0], w).sum())(kernels[0]), 108000
+    yield "vmap grad", lambda: vmap(grad(lambda x: torch.mm(x, b[0]).sum()))(a), 1920
+    # the product and what its tangents give: of the matrix that has none, too, by one of zeros
+    yield "jvp", lambda: func.jvp(lambda x: torch.mm(x, b[0]), (a[0],), (a[0],)), 360
+    yield "functionalize", lambda: func.functionalize(torch.mm)(a[0], b[0]), 120
+    yield "wrapper", lambda: torch.mm(Wrapper(a[0]), b[0]), 80
+
+
+def fake_product():
+    with FakeTensorMode():
+        return torch.mm(torch.empty(3, 5), torch.empty(5, 4))
+
+
+def without_elements():
+    """Sparse products do less than their shapes say, and nobody knows how much; the others nothing."""
+    a, b = tensor(3, 5), tensor(5, 4)
+    coo, csr = a.to_sparse(), a.to_sparse_csr()
+    yield "sparse mm", lambda: torch.sparse.mm(coo, b), 0
+    yield "sparse mm csr", lambda: csr @ b, 0
+    yield "sparse mv", lambda: coo @ b[:, 0], 0
+    yield "sparse addmm", lambda: torch.addmm(tensor(3, 4), coo, b), 0
+    yield "meta mm", lambda: torch.mm(a.to("meta"), b.to("meta")), 0
+    yield "meta conv2d", lambda: F.conv2d(
+        tensor(2, 3, 12, 12).to("meta"), tensor(5, 3, 3, 3).to("meta")), 0
+    yield "fake mm", fake_product, 0
+
+
+def other_layouts():
+    a, b = tensor(3, 5), tensor(5, 4)
+    nested = torch.nested_tensor if not hasattr(torch, "nested") else torch.nested.nested_tensor
+    rows, columns = nested([a, a[:2]]), nested([b, b])
+    yield "nested bmm", lambda: torch.bmm(rows, columns), 200
+    yield "nested linear", lambda: F.linear(rows, tensor(4, 5)), 200
+    if torch.backends.mkldnn.is_available():
+        image, kernel = tensor(2, 3, 12, 12).to_mkldnn(), tensor(5, 3, 3, 3)
+        yield "oneDNN conv2d", lambda: F.conv2d(image, kernel), 54000
+        yield "oneDNN linear", lambda: F.linear(
+            tensor(14, 16).to_mkldnn(), tensor(24, 16).to_mkldnn()), 10752
+
+
+def compile_anew():
+    """A graph is made of tensors without elements, and of what is derived from it for the way back."""
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x, w: F.linear(x, w).relu().sum(), backend="aot_eager")
+    compiled(tensor(14, 16), tensor(24, 16, grad=True)).backward()
+
+
+def compiling():
+    yield "first call of compile and back", compile_anew, 2 * 10752
+
+
 def make(_):
     torch.manual_seed(1)
     kinds = [matrices, batches, vectors, linears, autocast, convolutions, convolutions_back,
-             products_back, recurrent]
+             products_back, recurrent, transforms, without_elements, other_layouts]
     if RECENT:
-        kinds.append(attention)
+        kinds += [attention, compiling]
     return [case for kind in kinds for case in kind()]
 
 
