@@ -503,9 +503,33 @@ Test(aggregate, overhead)
 	stream_usage(&s, 1, 1 * S, 100 * MS, 0, 1);
 	cr_assert_eq(stream_replay(&s, aggregate), 0);
 	profile = aggregate__finish(aggregate);
-	cr_expect_float_eq(profile->overhead_percent, 1.591, 1e-6);
+	/* 1.591 ms of 100 ms: the program alone would have taken the others */
+	cr_expect_float_eq(profile->overhead_percent, 100 * 1.591 / (100 - 1.591), 1e-6);
 	stream_clear(&s);
 	aggregate__free(aggregate);
+}
+
+/* A program that is 1.9 times as slow spends 47 % of its time in probes, not 90 %. */
+Test(aggregate, slowdown_is_over_the_program_s_own_time)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+
+	begin(&s, 1);
+	stream_plain(&s, PERFX_KIND_PROBE, struct perfx_probe_record, .probe = 0, .function = 1,
+		     .cost_ps = 1000000, .link = PERFX_LINK_MULTI, .site = PERFX_SITE_PUSH,
+		     .ret = PERFX_RETURN_EXIT);
+	stream_plain(&s, PERFX_KIND_HITS, struct perfx_hits, .probe = 0, .hits_count = 900000);
+	stream_usage(&s, 1, 0, 0, 0, 1);
+	stream_usage(&s, 1, 2 * S, 1900 * MS, 0, 1);
+	aggregate = replay(&s);
+	cr_expect_float_eq(aggregate__finish(aggregate)->overhead_percent, 90, 1e-6);
+	/* hits that cost more than all the time there was */
+	stream_plain(&s, PERFX_KIND_HITS, struct perfx_hits, .probe = 0, .hits_count = 9000000);
+	cr_assert_eq(stream_replay(&s, aggregate), 0);
+	cr_expect_float_eq(aggregate__finish(aggregate)->overhead_percent, 9900, 1e-6);
+	aggregate__free(aggregate);
+	stream_clear(&s);
 }
 
 Test(aggregate, a_probe_without_cost_takes_its_kinds)

@@ -92,6 +92,22 @@ Test(units, percent)
 	}
 }
 
+Test(units, slowdown)
+{
+	static const struct {
+		double share;
+		const char *text;
+	} table[] = {{0, "0 %"},	     {0.0004, "<0.1 %"},      {0.0424, "4.2 %"},
+		     {0.1, "1.1× (+10 %)"}, {0.9, "1.9× (+90 %)"}, {11, "12× (+1100 %)"}};
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		char buffer[UNITS_MAX];
+
+		cr_expect_str_eq(format_slowdown(buffer, table[i].share), table[i].text, "%s",
+				 buffer);
+	}
+}
+
 Test(units, si)
 {
 	static const struct {

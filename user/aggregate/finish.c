@@ -219,6 +219,16 @@ static double calibrated_cost(const struct aggregate *a, const struct profile_pr
 	return 0;
 }
 
+/* An estimated cost may exceed the time that there was: then next to nothing was the program's. */
+#define COST_SHARE_MAX 0.99
+
+static double slowdown_percent(double cost_ns, double cpu_ns)
+{
+	double share = cost_ns < cpu_ns * COST_SHARE_MAX ? cost_ns / cpu_ns : COST_SHARE_MAX;
+
+	return 100 * share / (1 - share);
+}
+
 static void fill_overhead(struct work *w)
 {
 	struct aggregate *a = w->a;
@@ -241,7 +251,7 @@ static void fill_overhead(struct work *w)
 	}
 	p->overhead_percent = -1;
 	if (cpu_ns && (p->overhead_ns > 0 || !p->hits_count))
-		p->overhead_percent = 100 * p->overhead_ns / (double)cpu_ns;
+		p->overhead_percent = slowdown_percent(p->overhead_ns, (double)cpu_ns);
 }
 
 static void fill_losses(struct work *w)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Rules about the capture itself: what tracing cost, what it lost. */
 #include "analyze/judge.h"
+#include "base/units.h"
 
-#define OVERHEAD_MEDIUM 5.0 /* per cent of the traced processes' CPU time */
+#define OVERHEAD_MEDIUM 5.0 /* per cent longer */
 #define OVERHEAD_HIGH	20.0
 
 static double probe_cost(const struct profile_probe *probe)
@@ -32,6 +33,7 @@ static void overhead(struct judge *j)
 {
 	const struct profile *p = j->profile;
 	struct note note = {0};
+	char slowdown[UNITS_MAX];
 
 	if (p->overhead_percent < OVERHEAD_MEDIUM)
 		return;
@@ -39,9 +41,8 @@ static void overhead(struct judge *j)
 	add_count(&note.evidence, p->hits_count);
 	text_add(&note.evidence, " probe hits cost about ");
 	add_ns(&note.evidence, (uint64_t)p->overhead_ns);
-	text_add(&note.evidence, ", ");
-	add_percent(&note.evidence, p->overhead_percent / 100);
-	text_add(&note.evidence, " of the CPU time");
+	text_add(&note.evidence, ": slowdown ");
+	text_add(&note.evidence, format_slowdown(slowdown, p->overhead_percent / 100));
 	add_dearest(&note.evidence, p);
 	text_printf(&note.threshold, "from %.0f %% (high: %.0f %%)", OVERHEAD_MEDIUM,
 		    OVERHEAD_HIGH);

@@ -115,6 +115,15 @@ const char *format_percent(char buffer[UNITS_MAX], double share)
 	return buffer;
 }
 
+const char *format_slowdown(char buffer[UNITS_MAX], double share)
+{
+	if (share < 0.1)
+		return format_percent(buffer, share);
+	snprintf(buffer, UNITS_MAX, "%.*f× (+%.0f %%)", share < 8.95 ? 1 : 0, 1 + share,
+		 share * 100);
+	return buffer;
+}
+
 struct unit {
 	const char *name;
 	uint64_t factor;

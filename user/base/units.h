@@ -21,6 +21,9 @@ const char *format_si(char buffer[UNITS_MAX], double value, const char *unit);
 /* part of whole = 1.
  *     0 %   <0.1 %   62.1 %   100 %   312 % */
 const char *format_percent(char buffer[UNITS_MAX], double share);
+/* By how much longer something takes; 0.9: 90 % longer.
+ *     <0.1 %   4.2 %   1.9× (+90 %)   12× (+1100 %) */
+const char *format_slowdown(char buffer[UNITS_MAX], double share);
 
 /* "10" "10s" "1.5s" "250ms" "20us" "5ns" "2m" "1h": a bare number is seconds. 0, -EINVAL for what
  * is none, -ERANGE for what does not fit. */

@@ -203,12 +203,15 @@ static void compose_places(struct comparer *c, const struct diff_process *p)
 static void add_capture(struct text *text, const char *side, const char *name,
 			const struct profile *profile)
 {
+	char buffer[UNITS_MAX];
+
 	text_printf(text, "%s: ", side);
 	escape_name(text, name);
 	text_add(text, ", ");
 	add_ns(text, profile->duration_ns);
 	if (profile->overhead_percent >= 0)
-		text_printf(text, ", tracing cost %.1f %%", profile->overhead_percent);
+		text_printf(text, ", slowdown by tracing %s",
+			    format_slowdown(buffer, profile->overhead_percent / 100));
 	text_add(text, ".");
 }
 

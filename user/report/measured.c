@@ -69,7 +69,7 @@ static void compose_cost(struct document *document, const struct profile *profil
 		    profile->hits_count == 1 ? "" : "s");
 	if (profile->overhead_percent >= 0)
 		text_printf(&text, " Estimated slowdown: %s",
-			    format_percent(buffer, profile->overhead_percent / 100));
+			    format_slowdown(buffer, profile->overhead_percent / 100));
 	else
 		text_add(&text, " Estimated slowdown: not known");
 	if (profile->overhead_ns > 0)
