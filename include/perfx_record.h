@@ -466,8 +466,9 @@ struct perfx_frame {
  * tracer may use (threads of them) and on one. One record per (threads, dtype). */
 enum perfx_peak_origin {
 	PERFX_PEAK_MEASURED = 0,
-	PERFX_PEAK_CACHED = 1, /* measured before on this host */
-	PERFX_PEAK_GIVEN = 2,  /* --peak-flops, --peak-bandwidth */
+	PERFX_PEAK_CACHED = 1,	  /* measured before on this host */
+	PERFX_PEAK_GIVEN = 2,	  /* --peak-flops, --peak-bandwidth */
+	PERFX_PEAK_ESTIMATED = 3, /* by what the CPU says of itself */
 };
 
 struct perfx_peak {

@@ -96,7 +96,7 @@ _perfx_trace() {
 			--ring-size --rings --interval --max-functions
 			-h --help -V --version' -- "$cur")
 	elif [[ $cword == 1 ]]; then
-		mapfile -t COMPREPLY < <(compgen -W 'record report export diff run probes doctor help' -- "$cur")
+		mapfile -t COMPREPLY < <(compgen -W 'record report export diff run probes peaks doctor help' -- "$cur")
 	elif [[ ${words[1]} == report || ${words[1]} == export || ${words[1]} == diff ]]; then
 		_filedir perfx
 	fi

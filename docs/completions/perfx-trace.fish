@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # fish completion of perfx-trace
 
-set -l verbs record report export diff run probes doctor help
+set -l verbs record report export diff run probes peaks doctor help
 
 complete -c perfx-trace -f
 complete -c perfx-trace -n "not __fish_seen_subcommand_from $verbs" -a record -d 'Keep the capture'
@@ -10,6 +10,7 @@ complete -c perfx-trace -n "not __fish_seen_subcommand_from $verbs" -a export -d
 complete -c perfx-trace -n "not __fish_seen_subcommand_from $verbs" -a diff -d 'What changed between two captures'
 complete -c perfx-trace -n "not __fish_seen_subcommand_from $verbs" -a run -d 'Start a program and trace it'
 complete -c perfx-trace -n "not __fish_seen_subcommand_from $verbs" -a probes -d 'What would be attached'
+complete -c perfx-trace -n "not __fish_seen_subcommand_from $verbs" -a peaks -d 'Measure what this host can do'
 complete -c perfx-trace -n "not __fish_seen_subcommand_from $verbs" -a doctor -d 'What works here'
 complete -c perfx-trace -n "not __fish_seen_subcommand_from $verbs" -a help -d 'The options in short'
 complete -c perfx-trace -n '__fish_seen_subcommand_from report export diff' -a '(__fish_complete_suffix .perfx)'

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the host can do, as the user gives it: in the report, and nothing measured."""
 import json
+import os
 import subprocess
 
 import pytest
@@ -29,6 +30,41 @@ def test_given_peaks_are_in_the_report(tmp_path):
 
 def test_without_figures_there_are_no_peaks(tmp_path):
     assert peaks_of(tmp_path) == []
+
+
+SCRIPT = """
+set -e
+mount -t tmpfs none /var/cache
+run="{perfx} run --no-calibrate --memory off -F often:main --flops-rules rules -o"
+$run estimated.json -- {often} strsm_ 2>estimated.log
+{perfx} peaks >peaks.txt
+$run cached.json -- {often} strsm_ 2>cached.log
+"""
+
+
+def test_not_measured_beside_a_job(tmp_path):
+    """Nothing kept and others at work: an estimate, marked so. Measured when it is asked for; then kept."""
+    (tmp_path / "rules").write_text("often:main flops = 1000000; dtype = f64\n")
+    script = SCRIPT.format(perfx=PERFX, often=WORKLOADS / "often")
+    job = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(os.cpu_count())]
+    try:
+        result = subprocess.run(["unshare", "-m", "sh", "-c", script], stdin=subprocess.DEVNULL, cwd=tmp_path,
+                                capture_output=True, text=True, timeout=120)
+    finally:
+        for spinning in job:
+            spinning.kill()
+            spinning.wait()
+    assert result.returncode == 0, result.stderr + (tmp_path / "estimated.log").read_text()
+    said = (tmp_path / "estimated.log").read_text()
+    assert "is estimated" in said and "sudo perfx-trace peaks" in said
+    estimated = json.loads((tmp_path / "estimated.json").read_text())
+    assert {p["origin"] for p in estimated["peaks"]} == {"estimated"}
+    assert all(p["compute"]["peak_estimated"] for p in estimated["processes"])
+    assert "Kept in /var/cache/perfx-trace/peaks." in (tmp_path / "peaks.txt").read_text()
+    assert "is estimated" not in (tmp_path / "cached.log").read_text()
+    cached = json.loads((tmp_path / "cached.json").read_text())
+    assert {p["origin"] for p in cached["peaks"]} == {"cached"}
+    assert not any("peak_estimated" in p["compute"] for p in cached["processes"])
 
 
 @pytest.mark.parametrize("option, value", [("--peak-flops", "fast"), ("--peak-flops", "f31:1T"),

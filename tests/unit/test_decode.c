@@ -166,7 +166,7 @@ Test(decode, enums_out_of_range_are_refused)
 	REFUSED(PERFX_KIND_PEAK, struct perfx_peak, .dtype = PERFX_DTYPES);
 	REFUSED(PERFX_KIND_METER, struct perfx_meter, .meter = PERFX_METERS);
 	REFUSED(PERFX_KIND_METER, struct perfx_meter, .kind = PERFX_METER_MISSING + 1);
-	REFUSED(PERFX_KIND_PEAK, struct perfx_peak, .origin = PERFX_PEAK_GIVEN + 1);
+	REFUSED(PERFX_KIND_PEAK, struct perfx_peak, .origin = PERFX_PEAK_ESTIMATED + 1);
 	REFUSED(PERFX_KIND_CALIBRATION, struct perfx_calibration, .site = 77);
 	REFUSED(PERFX_KIND_ALLOCATION, struct perfx_allocation, .domain = 0);
 	REFUSED(PERFX_KIND_ALLOCATION, struct perfx_allocation, .domain = PERFX_DOMAINS);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/units.h"
 #include "peaks/cache.h"
+#include "peaks/estimate.h"
 #include "peaks/given.h"
 #include "peaks/kernels.h"
 #include "peaks/machine.h"
@@ -298,6 +299,47 @@ Test(peaks, kernels_run)
 #endif
 	cr_assert_not(fma_kernel_for(PERFX_DTYPE_UNKNOWN));
 	cr_assert_not(fma_kernel_for(PERFX_DTYPE_INTEGER));
+}
+
+/* Two AVX-512 units at 2 GHz make 2 × 8 × 2 operations a cycle; threads of a core share them. */
+Test(peaks, estimated_from_what_a_cpu_says)
+{
+	struct cpu_units units = {.hz = 2e9,
+				  .cores = 4,
+				  .threads = 8,
+				  .vector_bits = 512,
+				  .vectors_per_cycle = 2,
+				  .fma = true};
+	struct peaks peaks;
+
+	peaks_of_units(&units, &peaks);
+	cr_expect_eq(peaks.threads, 8);
+	cr_expect_eq(peaks.flops[PEAKS_ONE][PERFX_DTYPE_F64], 64e9);
+	cr_expect_eq(peaks.flops[PEAKS_ALL][PERFX_DTYPE_F64], 256e9);
+	cr_expect_eq(peaks.flops[PEAKS_ALL][PERFX_DTYPE_F32], 512e9);
+	cr_expect_eq(peaks.flops[PEAKS_ALL][PERFX_DTYPE_BF16], 512e9);
+	cr_expect_eq(peaks.bytes[PEAKS_ALL], 0);
+	units.has_f16 = units.amx_bf16 = true;
+	peaks_of_units(&units, &peaks);
+	cr_expect_eq(peaks.flops[PEAKS_ALL][PERFX_DTYPE_F16], 1024e9);
+	cr_expect_eq(peaks.flops[PEAKS_ALL][PERFX_DTYPE_BF16], 4 * 2e9 * 1024);
+	units.vector_bits = 128;
+	units.fma = false;
+	peaks_of_units(&units, &peaks);
+	cr_expect_eq(peaks.flops[PEAKS_ONE][PERFX_DTYPE_F64], 8e9);
+	units.hz = 0;
+	peaks_of_units(&units, &peaks);
+	cr_expect_eq(peaks.flops[PEAKS_ALL][PERFX_DTYPE_F32], 0);
+}
+
+Test(peaks, the_clock)
+{
+	static const int same[] = {0, 0, 0};
+
+	cr_expect_eq(machine_hz_in("processor\t: 0\nmodel name\t: X\ncpu MHz\t\t: 2100.5\n\n"),
+		     2100.5e6);
+	cr_expect_eq(machine_hz_in("processor\t: 0\n\ncpu MHz\t\t: 2100.5\n"), 0);
+	cr_expect_eq(machine_cores(same, 3), 1);
 }
 
 /* Figures are a benchmark's; here that they are there, and in order. */

@@ -81,6 +81,23 @@ static double most_threads(const struct profile *profile)
 	return most;
 }
 
+/* What the user gives counts more, and is then one of the two. */
+static bool is_estimated(const struct profile *profile, enum perfx_dtype dtype)
+{
+	bool estimated = false;
+
+	for (size_t i = 0; i < profile->peaks_count; i++) {
+		const struct perfx_peak *peak = &profile->peaks[i];
+
+		if (peak->dtype != dtype || !peak->flops_per_s)
+			continue;
+		if (peak->origin == PERFX_PEAK_GIVEN)
+			return false;
+		estimated = estimated || peak->origin == PERFX_PEAK_ESTIMATED;
+	}
+	return estimated;
+}
+
 struct roof roofline_roof(const struct profile *profile, enum perfx_dtype dtype, double cores)
 {
 	struct roof roof = {.dtype = dtype, .cores = cores};
@@ -95,6 +112,7 @@ struct roof roofline_roof(const struct profile *profile, enum perfx_dtype dtype,
 		roof.dtype = stand_in(dtype);
 		roof.flops_per_s = at_cores(profile, roof.dtype, cores);
 	}
+	roof.estimated = is_estimated(profile, roof.dtype);
 	return roof;
 }
 

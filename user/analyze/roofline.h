@@ -34,6 +34,7 @@ struct roof {
 	enum perfx_dtype dtype; /* whose peak it is: 16-bit types may have to take f32's */
 	double cores;
 	double flops_per_s, bytes_per_s;
+	bool estimated; /* flops_per_s: nobody has measured it here */
 };
 
 struct roofline {

@@ -12,6 +12,7 @@ int cmd_export(const struct options *options);
 int cmd_diff(const struct options *options);
 int cmd_probes(const struct options *options);
 int cmd_doctor(void);
+int cmd_peaks(void);
 
 /* Why a capture could not be opened, for a message: report.c. */
 const char *capture_open_error(int err);

@@ -33,6 +33,8 @@ static int dispatch(const struct options *options, char *const *argv)
 		return cmd_diff(options);
 	case VERB_PROBES:
 		return cmd_probes(options);
+	case VERB_PEAKS:
+		return cmd_peaks();
 	case VERB_DOCTOR:
 		return cmd_doctor();
 	case VERB_HELP:

@@ -180,7 +180,8 @@ static enum verb verb_named(const char *name)
 	} verbs[] = {
 		{"record", VERB_RECORD}, {"report", VERB_REPORT}, {"export", VERB_EXPORT},
 		{"diff", VERB_DIFF},	 {"run", VERB_RUN},	  {"probes", VERB_PROBES},
-		{"doctor", VERB_DOCTOR}, {"help", VERB_HELP},	  {"trace", VERB_TRACE},
+		{"peaks", VERB_PEAKS},	 {"doctor", VERB_DOCTOR}, {"help", VERB_HELP},
+		{"trace", VERB_TRACE},
 	};
 
 	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
@@ -329,7 +330,8 @@ static int load_figures(struct options *options)
 		msg_say("--flops-rules says what functions do: it does not go with --flops off");
 		return EXIT_USAGE;
 	}
-	if (options->flops == FLOPS_OFF || options->verb == VERB_DOCTOR)
+	if (options->flops == FLOPS_OFF || options->verb == VERB_PEAKS ||
+	    options->verb == VERB_DOCTOR)
 		return EXIT_OK;
 	options->figures = figures__load(options->flops_rules, why, sizeof(why));
 	if (!options->figures)

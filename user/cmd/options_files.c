@@ -48,7 +48,8 @@ int option_check_files(const struct options *options)
 	const char *keep = options->keep;
 	int code;
 
-	if (options->verb == VERB_PROBES || options->verb == VERB_DOCTOR)
+	if (options->verb == VERB_PROBES || options->verb == VERB_PEAKS ||
+	    options->verb == VERB_DOCTOR)
 		return EXIT_OK;
 	code = check_read(options, output);
 	if (!code && keep)

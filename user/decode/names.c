@@ -72,6 +72,8 @@ const char *name_of_peak_origin(enum perfx_peak_origin origin)
 		return "measured";
 	case PERFX_PEAK_CACHED:
 		return "cached";
+	case PERFX_PEAK_ESTIMATED:
+		return "estimated";
 	case PERFX_PEAK_GIVEN:
 		break;
 	}

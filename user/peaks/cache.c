@@ -256,3 +256,42 @@ bool peaks_is_doubtful(const struct peaks *peaks, uint64_t now_unix)
 	/* a clock that was set back makes it doubtful, too */
 	return peaks->busy && now_unix - peaks->measured_unix > BUSY_AGE_S;
 }
+
+static int find_at(const char *path, const struct peaks_key *key, struct peaks *peaks)
+{
+	return path ? peaks_load(path, key, peaks) : -ENOENT;
+}
+
+int peaks_find(struct peaks *peaks)
+{
+	struct peaks_key key;
+	char *path = peaks_path();
+	int err = peaks_key_read(&key);
+
+	if (!err)
+		err = find_at(path, &key, peaks);
+	peaks_key_clear(&key);
+	free(path);
+	return err;
+}
+
+int peaks_renew(struct peaks *peaks, char **kept_at)
+{
+	struct peaks_key key;
+	struct peaks kept;
+	char *path = peaks_path();
+	int err = peaks_measure(peaks);
+	bool is_kept = false;
+
+	if (!err && !peaks_key_read(&key)) {
+		if (peaks->busy && !find_at(path, &key, &kept))
+			peaks_merge(peaks, &kept);
+		is_kept = path && !peaks_store(path, &key, peaks);
+		peaks_key_clear(&key);
+	}
+	if (kept_at)
+		*kept_at = is_kept ? path : NULL;
+	if (!kept_at || !is_kept)
+		free(path);
+	return err;
+}

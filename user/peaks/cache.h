@@ -43,6 +43,12 @@ int peaks_load(const char *path, const struct peaks_key *key, struct peaks *peak
 /* Replaces the file as a whole, makes its folder: 0 or -errno. */
 int peaks_store(const char *path, const struct peaks_key *key, const struct peaks *peaks);
 
+/* What is kept of this host: 0 or -errno. */
+int peaks_find(struct peaks *peaks);
+/* Measures it and keeps that, beside which what was kept of a busy time counts where it is better:
+ * 0 or -errno. path: where it is kept (malloc'd); NULL when it could not be kept. */
+int peaks_renew(struct peaks *peaks, char **path);
+
 /* Measured beside others' work, an hour or longer ago: worth another try. */
 bool peaks_is_doubtful(const struct peaks *peaks, uint64_t now_unix);
 

@@ -148,12 +148,17 @@ static unsigned leaf7(unsigned subleaf, bool edx)
 #define EAX_AVX512_BF16 (1u << 5)
 #define EAX_AMX_FP16	(1u << 21)
 
+bool fma_has_amx(enum perfx_dtype dtype)
+{
+	if (dtype == PERFX_DTYPE_F16)
+		return leaf7(1, false) & EAX_AMX_FP16;
+	return dtype == PERFX_DTYPE_BF16 && (leaf7(0, true) & EDX_AMX_BF16);
+}
+
 /* AMX multiplies many times as fast as the rest of the CPU. */
 bool fma_half_is_known(enum perfx_dtype dtype)
 {
-	if (dtype == PERFX_DTYPE_F16)
-		return !(leaf7(1, false) & EAX_AMX_FP16);
-	return dtype == PERFX_DTYPE_BF16 && !(leaf7(0, true) & EDX_AMX_BF16);
+	return (dtype == PERFX_DTYPE_F16 || dtype == PERFX_DTYPE_BF16) && !fma_has_amx(dtype);
 }
 
 static bool has_half(enum perfx_dtype dtype)
@@ -181,6 +186,12 @@ const struct fma_kernel *fma_kernel_for(enum perfx_dtype dtype)
 }
 
 #elif defined(__aarch64__)
+
+bool fma_has_amx(enum perfx_dtype dtype)
+{
+	(void)dtype;
+	return false;
+}
 
 /* Many have units for f16 (FEAT_FP16) and bf16 (FEAT_BF16), twice and four times as fast. */
 bool fma_half_is_known(enum perfx_dtype dtype)
@@ -224,6 +235,12 @@ const struct fma_kernel *fma_kernel_for(enum perfx_dtype dtype)
 }
 
 #else
+
+bool fma_has_amx(enum perfx_dtype dtype)
+{
+	(void)dtype;
+	return false;
+}
 
 bool fma_half_is_known(enum perfx_dtype dtype)
 {

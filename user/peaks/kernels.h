@@ -27,6 +27,8 @@ const struct fma_kernel *fma_kernel_for(enum perfx_dtype dtype);
 /* Half-wide types: the CPU has no units for them that there is no kernel for. They can always be
  * widened, so that the peak of f32 is one of theirs. */
 bool fma_half_is_known(enum perfx_dtype dtype);
+/* Tiles of such numbers are multiplied by a unit of their own (AMX). */
+bool fma_has_amx(enum perfx_dtype dtype);
 
 /* a[i] = b[i] + 3 c[i]; aligned to 16 bytes, count even. 24 bytes an element by STREAM's count. */
 #define TRIAD_BYTES 24

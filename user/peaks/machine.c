@@ -177,6 +177,62 @@ static const char *value_of(const char *line, const char *key)
 	return *line == ':' ? line + 1 + strspn(line + 1, " \t") : NULL;
 }
 
+/* The first of the CPUs that are threads of its core; itself where the kernel does not say. */
+static int first_of_core(int cpu)
+{
+	char path[128], line[256];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
+		 cpu);
+	return read_line(path, line, sizeof(line)) ? (int)strtol(line, NULL, 10) : cpu;
+}
+
+uint32_t machine_cores(const int *cpus, size_t count)
+{
+	int *firsts = calloc(count + 1, sizeof(*firsts));
+	uint32_t cores = 0;
+
+	for (size_t i = 0; firsts && i < count; i++) {
+		int first = first_of_core(cpus[i]);
+		size_t at = 0;
+
+		while (at < cores && firsts[at] != first)
+			at++;
+		if (at == cores)
+			firsts[cores++] = first;
+	}
+	free(firsts);
+	return cores;
+}
+
+double machine_hz_in(const char *cpuinfo)
+{
+	for (const char *line = cpuinfo; line && *line && *line != '\n';) {
+		const char *value = value_of(line, "cpu MHz");
+
+		if (value)
+			return strtod(value, NULL) * 1e6;
+		line = strchr(line, '\n');
+		line = line ? line + 1 : NULL;
+	}
+	return 0;
+}
+
+double machine_hz(void)
+{
+	char line[256], cpuinfo[4096] = "";
+	FILE *file;
+
+	if (read_line("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", line, sizeof(line)))
+		return strtod(line, NULL) * 1e3;
+	file = fopen("/proc/cpuinfo", "re");
+	if (!file)
+		return 0;
+	cpuinfo[fread(cpuinfo, 1, sizeof(cpuinfo) - 1, file)] = '\0';
+	fclose(file);
+	return machine_hz_in(cpuinfo);
+}
+
 /* x86 has a name; arm64 has numbers: "implementer 0x41 part 0xd40 variant 0x1 revision 1". */
 char *machine_cpu_name(const char *cpuinfo)
 {

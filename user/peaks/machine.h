@@ -28,6 +28,13 @@ uint64_t machine_spare_memory(void);
 /* CPU time that all CPUs together have spent at work, ns, to the clock tick; 0: not known. */
 uint64_t machine_busy_ns(void);
 
+/* How many cores these CPUs are: the threads of one share its units. */
+uint32_t machine_cores(const int *cpus, size_t count);
+/* The clock, at its highest where the kernel says that; 0: not known. */
+double machine_hz(void);
+/* From the text of /proc/cpuinfo, the first CPU's; 0: not there. */
+double machine_hz_in(const char *cpuinfo);
+
 /* The CPU's name (malloc'd), "" unknown. From the text of /proc/cpuinfo. */
 char *machine_cpu_name(const char *cpuinfo);
 

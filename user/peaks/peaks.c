@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <time.h>
 #include <unistd.h>
 
 const enum perfx_dtype peaks_dtypes[] = {PERFX_DTYPE_F64, PERFX_DTYPE_F32, PERFX_DTYPE_F16,
@@ -92,6 +93,18 @@ int peaks_measure(struct peaks *peaks)
 					      clock_ns(CLOCK_PROCESS_CPUTIME_ID) - own_ns,
 					      clock_monotonic_ns() - start_ns);
 	return 0;
+}
+
+#define LOOK_NS 100000000
+
+bool peaks_host_is_idle(void)
+{
+	const struct timespec look = {.tv_nsec = LOOK_NS};
+	uint64_t start_ns = clock_monotonic_ns(), busy_ns = machine_busy_ns();
+
+	nanosleep(&look, NULL);
+	return busy_ns &&
+	       !others_worked(machine_busy_ns() - busy_ns, 0, clock_monotonic_ns() - start_ns);
 }
 
 static void merge_rate(double *rate, double other)

@@ -27,6 +27,10 @@ struct peaks {
  * cannot be measured is not known. */
 int peaks_measure(struct peaks *peaks);
 
+/* Nobody uses the CPUs: a look at it of a tenth of a second. Only then it is no harm to measure
+ * unasked. */
+bool peaks_host_is_idle(void);
+
 /* The better of each, for two measurements of the same host: whatever disturbs one lowers it. */
 void peaks_merge(struct peaks *peaks, const struct peaks *other);
 

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What this host can do, as records of the stream: given, kept from an earlier time, or measured
- * now. Measured only when there is something to compare with it, and before anything is attached;
+ * What this host can do, as records of the stream: given, kept from an earlier time, measured now
+ * or estimated. Only when there is something to compare with it, and before anything is attached;
  * where a library with such functions came later, at the end.
  */
 #include "base/clock.h"
 #include "base/message.h"
-#include "base/text.h"
-#include "base/units.h"
-#include "decode/names.h"
 #include "peaks/cache.h"
+#include "peaks/estimate.h"
 #include "record/recorder_internal.h"
 #include "stream/pack.h"
 
@@ -64,61 +62,39 @@ static void tell_peaks(struct sink *sink, const struct peaks *peaks,
 	}
 }
 
-/* "f64 222 GFLOP/s, f32 415 GFLOP/s, memory 29.4 GB/s" */
-static void list_rates(struct text *text, const struct peaks *peaks)
+/* "f64 222 GFLOP/s, f32 415 GFLOP/s" */
+static void say_estimated(const struct peaks *peaks)
 {
-	static const enum perfx_dtype shown[] = {PERFX_DTYPE_F64, PERFX_DTYPE_F32};
-
-	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++)
-		if (peaks->flops[PEAKS_ALL][shown[i]] > 0)
-			text_printf(text, "%s %.3g GFLOP/s, ", name_of_dtype(shown[i]),
-				    peaks->flops[PEAKS_ALL][shown[i]] * 1e-9);
-	if (peaks->bytes[PEAKS_ALL] > 0)
-		text_printf(text, "memory %.3g GB/s", peaks->bytes[PEAKS_ALL] * 1e-9);
-	else
-		text_add(text, "memory not measured: too little of it is free, or too slowly");
+	msg_say("what this host can do is estimated: f64 %.3g GFLOP/s, f32 %.3g GFLOP/s "
+		"(measured while nothing runs: sudo perfx-trace peaks)",
+		peaks->flops[PEAKS_ALL][PERFX_DTYPE_F64] * 1e-9,
+		peaks->flops[PEAKS_ALL][PERFX_DTYPE_F32] * 1e-9);
 }
 
-static void say_measured(const struct peaks *peaks, uint64_t spent_ns, bool first)
-{
-	char spent[UNITS_MAX];
-	struct text text = {0};
-
-	list_rates(&text, peaks);
-	msg_say("measured in %s what this host can do%s: %s%s", format_ns(spent, spent_ns),
-		first ? "" : ", once more", text_peek(&text),
-		peaks->busy && peaks->bytes[PEAKS_ALL] > 0 ? " or more (others are working)" : "");
-	text_clear(&text);
-}
-
-/* Kept from an earlier time, or measured and kept. */
+/*
+ * Kept from an earlier time; else measured, but only where nobody is disturbed by it; else
+ * estimated. Who has come to look at a job does not take its CPUs for a second.
+ */
 static int find_peaks(struct peaks *peaks, enum perfx_peak_origin *origin)
 {
-	struct peaks_key key;
-	struct peaks kept;
-	char *path = peaks_path();
-	bool has_key = !peaks_key_read(&key), has_kept;
-	uint64_t start_ns = clock_monotonic_ns();
-	int err = 0;
+	bool kept = !peaks_find(peaks);
+	bool wanted = !kept || peaks_is_doubtful(peaks, clock_ns(CLOCK_REALTIME) / 1000000000u);
+	int err;
 
-	has_kept = has_key && path && !peaks_load(path, &key, &kept);
-	*origin = has_kept ? PERFX_PEAK_CACHED : PERFX_PEAK_MEASURED;
-	if (has_kept)
-		*peaks = kept;
-	if (!has_kept || peaks_is_doubtful(&kept, clock_ns(CLOCK_REALTIME) / 1000000000u)) {
-		err = peaks_measure(peaks);
+	*origin = PERFX_PEAK_CACHED;
+	if (wanted && peaks_host_is_idle()) {
 		*origin = PERFX_PEAK_MEASURED;
-		if (!err && has_kept)
-			peaks_merge(peaks, &kept);
-		if (!err)
-			say_measured(peaks, clock_monotonic_ns() - start_ns, !has_kept);
 		/* a folder that cannot be written to costs the next one the time; doctor says so */
-		if (!err && has_key && path)
-			peaks_store(path, &key, peaks);
+		err = peaks_renew(peaks, NULL);
+		if (!err || !kept)
+			return err;
 	}
-	if (has_key)
-		peaks_key_clear(&key);
-	free(path);
+	if (kept)
+		return 0;
+	*origin = PERFX_PEAK_ESTIMATED;
+	err = peaks_estimate(peaks);
+	if (!err)
+		say_estimated(peaks);
 	return err;
 }
 
@@ -155,7 +131,7 @@ void host_peaks_tell(struct recorder *recorder)
 	recorder->peaks_told = true;
 	err = find_peaks(&peaks, &origin);
 	if (err)
-		msg_say("what this host can do was not measured: %s", strerror(-err));
+		msg_say("what this host can do is not known: %s", strerror(-err));
 	else
 		tell_peaks(recorder->sink, &peaks, given, origin);
 }

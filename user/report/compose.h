@@ -5,6 +5,8 @@
 
 #include "report/document.h"
 
+struct roof;
+
 struct composer {
 	struct document *document;
 	const struct profile *profile;
@@ -30,6 +32,8 @@ void compose_function_name(struct composer *c, const struct profile_process *pro
 void compose_compute(struct composer *c, const struct profile_process *process);
 /* "2 cores" */
 void compose_cores(struct text *text, double cores);
+/* "222 GFLOP/s that 2 cores can do (f64)", and whether that is a guess */
+void compose_peak(struct text *text, const struct roof *roof);
 /* ranges.c: what ranges compute, with all that runs inside them */
 void compose_ranges(struct composer *c, const struct profile_process *process);
 /* steps.c: the steps of a training, and what their time went into */

@@ -57,6 +57,15 @@ static double per_second(const struct profile_process *p, uint64_t count)
 	return wall_ns ? (double)count * 1e9 / (double)wall_ns : -1;
 }
 
+void compose_peak(struct text *text, const struct roof *roof)
+{
+	add_si(text, roof->flops_per_s, "FLOP/s");
+	text_add(text, " that ");
+	compose_cores(text, roof->cores);
+	text_printf(text, " can do (%s%s)", name_of_dtype(roof->dtype),
+		    roof->estimated ? ", estimated: sudo perfx-trace peaks measures it" : "");
+}
+
 static void compose_rate(struct composer *c, const struct profile_process *p)
 {
 	enum perfx_dtype dtype = roofline_dtype(p);
@@ -76,10 +85,7 @@ static void compose_rate(struct composer *c, const struct profile_process *p)
 		text_add(&text, ", ");
 		add_percent(&text, mfu);
 		text_add(&text, " of the ");
-		add_si(&text, roof.flops_per_s, "FLOP/s");
-		text_add(&text, " that ");
-		compose_cores(&text, roof.cores);
-		text_printf(&text, " can do (%s)", name_of_dtype(roof.dtype));
+		compose_peak(&text, &roof);
 	}
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
@@ -246,13 +252,13 @@ static bool knows_bandwidth(const struct profile *profile)
 static const char *why_no_roof(const struct composer *c, const struct profile_process *p)
 {
 	if (!c->profile->peaks_count)
-		return "No roofline: what this host can do was not measured "
-		       "(--peak-flops, --peak-bandwidth say it).";
+		return "No roofline: what this host can do is not known (sudo perfx-trace peaks "
+		       "measures it, --peak-flops and --peak-bandwidth say it).";
 	if (p->cpu_ns == PROFILE_ABSENT)
 		return "No roofline: how many cores the process used is not known.";
 	if (!knows_bandwidth(c->profile))
-		return "No roofline: the bandwidth of this host's memory could not be measured "
-		       "(--peak-bandwidth says it).";
+		return "No roofline: the bandwidth of this host's memory is not known (sudo "
+		       "perfx-trace peaks measures it, --peak-bandwidth says it).";
 	return "No roofline: no peak is known for this type of data "
 	       "(--peak-flops, --peak-bandwidth say it).";
 }

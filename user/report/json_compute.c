@@ -122,6 +122,8 @@ static json_t *rates_of(const struct profile *profile, const struct profile_proc
 	set_positive(object, "peak_gflops_per_s", roof.flops_per_s, 1e9);
 	if (roof.flops_per_s > 0)
 		json_object_set_new(object, "peak_dtype", json_string(name_of_dtype(roof.dtype)));
+	if (roof.estimated)
+		json_object_set_new(object, "peak_estimated", json_true());
 	set_positive(object, "peak_bytes_per_s", roof.bytes_per_s, 1);
 	set_positive(object, "mfu",
 		     roofline_mfu(profile, dtype, process->compute.work.flops,

@@ -87,6 +87,16 @@ static uint64_t per_s_of(const json_t *object, const char *key, double unit)
 	return value > 0 && value < 0x1p63 ? (uint64_t)(value + 0.5) : 0;
 }
 
+static enum perfx_peak_origin origin_of(const json_t *peak)
+{
+	const char *name = json_text_of(peak, "origin");
+	enum perfx_peak_origin origin = PERFX_PEAK_ESTIMATED;
+
+	while (origin && strcmp(name, name_of_peak_origin(origin)))
+		origin--;
+	return origin;
+}
+
 static int read_peaks(struct json_report *report)
 {
 	const json_t *peaks = json_object_get(report->root, "peaks"), *peak;
@@ -102,10 +112,7 @@ static int read_peaks(struct json_report *report)
 			.bytes_per_s = per_s_of(peak, "bytes_per_s", 1),
 			.threads = (uint32_t)json_count_of(peak, "threads"),
 			.dtype = (uint8_t)dtype_of(peak),
-			.origin = strcmp(json_text_of(peak, "origin"),
-					 name_of_peak_origin(PERFX_PEAK_GIVEN))
-					  ? PERFX_PEAK_MEASURED
-					  : PERFX_PEAK_GIVEN,
+			.origin = (uint8_t)origin_of(peak),
 		};
 	}
 	report->profile.peaks = report->peaks;

@@ -50,10 +50,7 @@ static void add_mfu(struct text *text, const struct step_rates *rates)
 	text_add(text, ": ");
 	add_percent(text, rates->mfu);
 	text_add(text, " of the ");
-	add_si(text, rates->roof.flops_per_s, "FLOP/s");
-	text_add(text, " that ");
-	compose_cores(text, rates->roof.cores);
-	text_printf(text, " can do (%s)", name_of_dtype(rates->roof.dtype));
+	compose_peak(text, &rates->roof);
 }
 
 static void compose_work(struct composer *c, const struct profile_process *p)
