@@ -35,7 +35,7 @@ int BPF_PROG(perfx_on_fork, struct task_struct *parent, struct task_struct *chil
 	if (!family || family->dead)
 		return 0;
 	born.tensor_layouts = family->tensor_layouts;
-	born.process = __sync_fetch_and_add(&perfx_next_process, 1);
+	born.process = born.born = __sync_fetch_and_add(&perfx_next_process, 1);
 	/* vfork: until it executes something, it works in its parent's memory */
 	born.memory_process = child->mm == parent->mm ? family->memory_process : born.process;
 	if (bpf_map_update_elem(&perfx_families, &child_tgid, &born, BPF_ANY)) {
@@ -51,16 +51,20 @@ int BPF_PROG(perfx_on_fork, struct task_struct *parent, struct task_struct *chil
 	return 0;
 }
 
+/* A thread that is not the main one takes over its pid: old_pid is what it had until then. */
 SEC("tp_btf/sched_process_exec")
-int BPF_PROG(perfx_on_exec, struct task_struct *task)
+int BPF_PROG(perfx_on_exec, struct task_struct *task, pid_t old_pid)
 {
 	__u32 tgid = task->tgid, old_process;
+	__u64 net_rx_bytes, net_tx_bytes;
 	struct perfx_family *family = family_of(tgid);
 
 	if (!family)
 		return 0;
 	window_close(family);
 	old_process = family->process;
+	net_rx_bytes = family->net_rx_bytes;
+	net_tx_bytes = family->net_tx_bytes;
 	family->process = __sync_fetch_and_add(&perfx_next_process, 1);
 	family->memory_process = family->process;
 	family->open_figures = 0;
@@ -70,27 +74,21 @@ int BPF_PROG(perfx_on_exec, struct task_struct *task)
 	record->process = family->process;
 	record->old_process = old_process;
 	record->pid = tgid;
-	record->pad = 0;
+	record->flags = (__u32)old_pid == tgid ? 0 : PERFX_EXEC_BY_THREAD;
+	record->net_rx_bytes = net_rx_bytes;
+	record->net_tx_bytes = net_tx_bytes;
 	bpf_ringbuf_submit(record, 0);
 	return 0;
 }
 
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(perfx_on_exit, struct task_struct *task)
+static __always_inline int tell_exit(struct task_struct *task, const struct perfx_family *family)
 {
 	struct signal_struct *signal = task->signal;
 	struct task_struct *leader = task->group_leader;
-	__u32 tgid = task->tgid;
-	struct perfx_family *family = family_of(tgid);
 
-	/* live has been counted down already: 0 is the last thread */
-	if (!family || family->dead || signal->live.counter != 0)
-		return 0;
-	family->dead = 1;
-	window_close(family);
 	CONTROL_RECORD(perfx_exit, record, PERFX_KIND_EXIT);
 	record->process = family->process;
-	record->pid = tgid;
+	record->pid = task->tgid;
 	record->status = task->exit_code;
 	record->pad = 0;
 	/* threads that are gone have been added up in signal; the last one and a leader that waits
@@ -103,7 +101,27 @@ int BPF_PROG(perfx_on_exit, struct task_struct *task)
 		record->user_tick_ns += leader->utime;
 		record->system_tick_ns += leader->stime;
 	}
+	record->net_rx_bytes = family->net_rx_bytes;
+	record->net_tx_bytes = family->net_tx_bytes;
 	bpf_ringbuf_submit(record, 0);
+	return 0;
+}
+
+/* The entry goes here and not when user space reads of it: the pid may have a new owner by then. */
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(perfx_on_exit, struct task_struct *task)
+{
+	__u32 tgid = task->tgid;
+	struct perfx_family *family = family_of(tgid);
+
+	/* live has been counted down already: 0 is the last thread. Two that leave at once may both
+	 * see that. */
+	if (!family || task->signal->live.counter != 0 ||
+	    __sync_lock_test_and_set(&family->dead, 1))
+		return 0;
+	window_close(family);
+	tell_exit(task, family);
+	bpf_map_delete_elem(&perfx_families, &tgid);
 	return 0;
 }
 

@@ -23,7 +23,16 @@
  * (process, function) alone: totals stay exact, flame graphs lose depth. */
 #define PERFX_MAX_CONTEXTS 65536
 
-/* One probe; the attach cookie is its index. */
+/*
+ * An attach cookie is the index of a probe and, above it, the number of a gate. A gate is open
+ * while its place in perfx_gates (number modulo PERFX_MAX_GATES, a power of two) holds its number,
+ * so that places can be used again while hits of an older gate are still to come.
+ */
+#define PERFX_COOKIE_GATE_SHIFT 32
+#define PERFX_MAX_GATES		16384
+#define PERFX_GATE_NONE		0 /* always open: what has no other */
+
+/* One probe. */
 enum perfx_probe_kind {
 	PERFX_PROBE_INVALID = 0,
 	PERFX_PROBE_COUNT = 1,	 /* entry of a function whose ways out are not known */
@@ -276,6 +285,10 @@ struct perfx_family {
 	__u32 started_nameless; /* ranges that are open across threads and have no id */
 	__u32 recording;	/* it has said that a waiting tracer shall record */
 	__u32 window;		/* perfx_window when open_figures was counted */
+	/* Index of its first book, whatever it has executed since: which of the processes that have
+	 * had this pid it is. */
+	__u32 born;
+	__u32 pad;
 	__u64 net_rx_bytes, net_tx_bytes;
 };
 

@@ -241,13 +241,17 @@ struct perfx_fork {
 	__u32 pid, ppid; /* tgid */
 };
 
+/* Another thread than the main one did it: to links by pid the process is a new one. */
+#define PERFX_EXEC_BY_THREAD 0x1
+
 /* exec: the old book ends, a new one begins for the same pid. */
 struct perfx_exec {
 	struct perfx_record hdr;
 	__u64 time_ns;
 	__u32 process, old_process;
 	__u32 pid;
-	__u32 pad;
+	__u32 flags;			  /* PERFX_EXEC_ */
+	__u64 net_rx_bytes, net_tx_bytes; /* of the old one, over internet sockets */
 };
 
 struct perfx_exit {
@@ -260,6 +264,7 @@ struct perfx_exit {
 	/* CPU time of all its threads: run time as the scheduler measured it; user and system as
 	 * the clock tick saw them, good for their proportion only (kernel: cputime_adjust). */
 	__u64 runtime_ns, user_tick_ns, system_tick_ns;
+	__u64 net_rx_bytes, net_tx_bytes; /* over internet sockets */
 };
 
 /* --wait: from here on is recorded, or no longer, as a traced program has said. Where there is any,
@@ -690,8 +695,8 @@ PERFX_ASSERT_SIZE(perfx_meter, 16);
 PERFX_ASSERT_SIZE(perfx_metered, 80);
 PERFX_ASSERT_SIZE(perfx_metered_process, 64);
 PERFX_ASSERT_SIZE(perfx_fork, 32);
-PERFX_ASSERT_SIZE(perfx_exec, 32);
-PERFX_ASSERT_SIZE(perfx_exit, 56);
+PERFX_ASSERT_SIZE(perfx_exec, 48);
+PERFX_ASSERT_SIZE(perfx_exit, 72);
 PERFX_ASSERT_SIZE(perfx_window, 32);
 PERFX_ASSERT_SIZE(perfx_host, 48);
 PERFX_ASSERT_SIZE(perfx_process, 40);

@@ -314,7 +314,7 @@ int64_t tracer__add_family(struct tracer *tracer, pid_t pid, bool *existed)
 	if (existed)
 		*existed = false;
 	family.process = __sync_fetch_and_add(&tracer->skel->data->perfx_next_process, 1);
-	family.memory_process = family.process;
+	family.memory_process = family.born = family.process;
 	if (!bpf_map_update_elem(map_fd, &key, &family, BPF_NOEXIST))
 		return family.process;
 	if (errno != EEXIST)

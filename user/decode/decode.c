@@ -73,9 +73,11 @@ static bool form_of(enum perfx_kind kind, struct form *form)
 		return true;
 	case PERFX_KIND_EXEC:
 		*form = FORM(perfx_exec, 0);
+		form->least = offsetof(struct perfx_exec, net_rx_bytes);
 		return true;
 	case PERFX_KIND_EXIT:
 		*form = FORM(perfx_exit, 0);
+		form->least = offsetof(struct perfx_exit, net_rx_bytes);
 		return true;
 	case PERFX_KIND_WINDOW:
 		*form = FORM(perfx_window, 0);

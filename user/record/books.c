@@ -15,6 +15,7 @@
 
 struct book {
 	uint32_t process, exec_count;
+	uint32_t born; /* index of its first book */
 	pid_t pid, ppid;
 	char comm[64];
 };
@@ -62,7 +63,7 @@ const pid_t *books__pids(const struct books *books, size_t *count)
 	return books->pids;
 }
 
-static struct book *find(const struct books *books, pid_t pid)
+static struct book *find_pid(const struct books *books, pid_t pid)
 {
 	for (size_t i = 0; i < books->count; i++)
 		if (books->pids[i] == pid)
@@ -70,22 +71,36 @@ static struct book *find(const struct books *books, pid_t pid)
 	return NULL;
 }
 
-pid_t books__pid(const struct books *books, uint32_t process)
+static struct book *find(const struct books *books, uint32_t process)
 {
 	for (size_t i = 0; i < books->count; i++)
 		if (books->living[i].process == process)
-			return books->living[i].pid;
-	return 0;
+			return &books->living[i];
+	return NULL;
+}
+
+pid_t books__pid(const struct books *books, uint32_t process)
+{
+	const struct book *book = find(books, process);
+
+	return book ? book->pid : 0;
+}
+
+uint32_t books__born(const struct books *books, pid_t pid)
+{
+	const struct book *book = find_pid(books, pid);
+
+	return book ? book->born : 0;
 }
 
 bool books__has(const struct books *books, pid_t pid)
 {
-	return find(books, pid) != NULL;
+	return find_pid(books, pid) != NULL;
 }
 
 static struct book *add(struct books *books, pid_t pid)
 {
-	struct book *book = find(books, pid);
+	struct book *book = find_pid(books, pid);
 
 	if (book)
 		return book;
@@ -109,14 +124,10 @@ static struct book *add(struct books *books, pid_t pid)
 	return book;
 }
 
-static void drop(struct books *books, pid_t pid)
+static void drop(struct books *books, const struct book *book)
 {
-	struct book *book = find(books, pid);
-	size_t index, last = books->count - 1;
+	size_t index = (size_t)(book - books->living), last = books->count - 1;
 
-	if (!book)
-		return;
-	index = (size_t)(book - books->living);
 	books->living[index] = books->living[last];
 	books->pids[index] = books->pids[last];
 	books->count = last;
@@ -181,14 +192,24 @@ static void describe(struct books *books, struct book *book, uint64_t time_ns,
 	free(cmdline);
 }
 
-static void sample_process(struct books *books, const struct book *book)
+/* Bytes that the kernel side has counted; where it cannot, they are absent. */
+static void set_net(const struct books *books, struct perfx_usage *record, uint64_t rx_bytes,
+		    uint64_t tx_bytes)
+{
+	bool counted = tracer__counts_sockets(books->tracer);
+
+	record->net_rx_bytes = counted ? rx_bytes : UINT64_MAX;
+	record->net_tx_bytes = counted ? tx_bytes : UINT64_MAX;
+}
+
+/* What /proc says of a process now, and how much it has moved over sockets. */
+static void tell_usage(struct books *books, const struct book *book, uint64_t rx_bytes,
+		       uint64_t tx_bytes)
 {
 	struct cgroup_throttle throttle = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
 	struct process_usage usage;
-	struct perfx_family family;
 	struct perfx_usage record = {.process = book->process};
 	const struct perfx_record *packed;
-	bool counts_net = tracer__counts_sockets(books->tracer);
 
 	if (books->held || process_usage(book->pid, &usage))
 		return;
@@ -207,13 +228,20 @@ static void sample_process(struct books *books, const struct book *book)
 	record.throttle_periods_count = throttle.periods_count;
 	record.throttled_count = throttle.throttled_count;
 	record.throttled_ns = throttle.throttled_ns;
-	record.net_rx_bytes = record.net_tx_bytes = UINT64_MAX;
-	if (counts_net && !tracer__family(books->tracer, book->pid, &family)) {
-		record.net_rx_bytes = family.net_rx_bytes;
-		record.net_tx_bytes = family.net_tx_bytes;
-	}
+	set_net(books, &record, rx_bytes, tx_bytes);
 	packed = PACK(&books->buffer, PERFX_KIND_USAGE, record);
 	sink_record(books->sink, packed, packed->size);
+}
+
+static void sample_process(struct books *books, const struct book *book)
+{
+	struct perfx_family family;
+
+	/* its pid may have a new owner already */
+	if (!tracer__family(books->tracer, book->pid, &family) && family.process == book->process)
+		tell_usage(books, book, family.net_rx_bytes, family.net_tx_bytes);
+	else
+		tell_usage(books, book, UINT64_MAX, UINT64_MAX);
 }
 
 static void sample_threads(struct books *books, const struct book *book)
@@ -259,7 +287,7 @@ int books__open(struct books *books, uint32_t process, pid_t pid)
 	book = add(books, pid);
 	if (!book)
 		return -ENOMEM;
-	book->process = process;
+	book->process = book->born = process;
 	book->ppid = info.ppid;
 	memcpy(book->comm, info.comm, sizeof(book->comm));
 	describe(books, book, clock_monotonic_ns(), info.start_ns);
@@ -288,7 +316,7 @@ static void sample_birth(struct books *books, uint32_t process, uint64_t time_ns
 
 void books__on_fork(struct books *books, const struct perfx_fork *fork)
 {
-	const struct book *parent = find(books, (pid_t)fork->ppid);
+	const struct book *parent = find(books, fork->parent_process);
 	struct process_info info = {0};
 	struct book *book;
 
@@ -296,10 +324,11 @@ void books__on_fork(struct books *books, const struct perfx_fork *fork)
 	if (parent)
 		memcpy(info.comm, parent->comm, sizeof(info.comm));
 	process_info((pid_t)fork->pid, &info);
+	/* one whose end found no room in the ring has gone, too */
 	book = add(books, (pid_t)fork->pid);
 	if (!book)
 		return;
-	book->process = fork->process;
+	book->process = book->born = fork->process;
 	book->ppid = (pid_t)fork->ppid;
 	book->exec_count = 0;
 	memcpy(book->comm, info.comm, sizeof(book->comm));
@@ -310,13 +339,13 @@ void books__on_fork(struct books *books, const struct perfx_fork *fork)
 
 void books__on_exec(struct books *books, const struct perfx_exec *exec)
 {
-	struct book *book = find(books, (pid_t)exec->pid);
+	struct book *book = find(books, exec->old_process);
 	struct process_info info = {0};
 
 	if (!book)
 		return;
 	/* what it has used so far belongs to the old book and is where the new one starts */
-	sample_process(books, book);
+	tell_usage(books, book, exec->net_rx_bytes, exec->net_tx_bytes);
 	if (!process_info(book->pid, &info))
 		memcpy(book->comm, info.comm, sizeof(book->comm));
 	book->process = exec->process;
@@ -335,24 +364,22 @@ static void split_runtime(const struct perfx_exit *exit, struct perfx_usage *usa
 	usage->cpu_user_ns = exit->runtime_ns - usage->cpu_system_ns;
 }
 
-void books__on_exit(struct books *books, const struct perfx_exit *exit)
+uint32_t books__on_exit(struct books *books, const struct perfx_exit *exit)
 {
+	const struct book *book = find(books, exit->process);
+	uint32_t born = book ? book->born : 0;
 	struct perfx_usage record;
 	const struct perfx_record *packed;
-	struct perfx_family family;
 
 	memset(&record, 0xff, sizeof(record));
 	record.time_ns = exit->time_ns;
 	record.process = exit->process;
 	split_runtime(exit, &record);
-	if (tracer__counts_sockets(books->tracer) &&
-	    !tracer__family(books->tracer, (pid_t)exit->pid, &family)) {
-		record.net_rx_bytes = family.net_rx_bytes;
-		record.net_tx_bytes = family.net_tx_bytes;
-	}
+	set_net(books, &record, exit->net_rx_bytes, exit->net_tx_bytes);
 	packed = PACK(&books->buffer, PERFX_KIND_USAGE, record);
 	if (!books->held)
 		sink_record(books->sink, packed, packed->size);
-	tracer__remove_family(books->tracer, (pid_t)exit->pid);
-	drop(books, (pid_t)exit->pid);
+	if (book)
+		drop(books, book);
+	return born;
 }

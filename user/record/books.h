@@ -28,7 +28,8 @@ int books__open(struct books *books, uint32_t process, pid_t pid);
 /* Events of the control ring. */
 void books__on_fork(struct books *books, const struct perfx_fork *fork);
 void books__on_exec(struct books *books, const struct perfx_exec *exec);
-void books__on_exit(struct books *books, const struct perfx_exit *exit);
+/* The index of the first book of what has ended; 0: nobody has known it. */
+uint32_t books__on_exit(struct books *books, const struct perfx_exit *exit);
 
 /* USAGE of all living; threads: THREAD records too (start and end of the recording). */
 void books__sample(struct books *books, bool threads);
@@ -37,6 +38,8 @@ void books__sample(struct books *books, bool threads);
 const pid_t *books__pids(const struct books *books, size_t *count);
 /* Of a process that lives, by its index; 0: it is none. */
 pid_t books__pid(const struct books *books, uint32_t process);
+/* The index of the first book of whoever has this pid now; 0: nobody. */
+uint32_t books__born(const struct books *books, pid_t pid);
 bool books__has(const struct books *books, pid_t pid);
 
 #endif
