@@ -256,13 +256,13 @@ static __always_inline struct perfx_hook *hook_of(const struct perfx_probe *prob
 
 static __always_inline bool memory_hit(struct pt_regs *ctx)
 {
-	__u32 index = bpf_get_attach_cookie(ctx);
 	struct perfx_probe *probe;
 	struct perfx_hook *hook;
 	struct memory_thread *m;
 	struct hit hit;
+	__u32 index;
 
-	if (!perfx_tracing)
+	if (!perfx_tracing || !gate_open(ctx, &index))
 		return false;
 	probe = probe_of(index);
 	hook = probe ? hook_of(probe) : NULL;
@@ -287,12 +287,17 @@ static __always_inline bool memory_hit(struct pt_regs *ctx)
 
 static __always_inline void memory_returned(struct pt_regs *ctx)
 {
-	__u32 index = bpf_get_attach_cookie(ctx);
-	struct memory_thread *m = memory_thread(false);
-	struct perfx_probe *probe = probe_of(index);
-	struct perfx_hook *hook = probe ? hook_of(probe) : NULL;
+	struct memory_thread *m;
+	struct perfx_probe *probe;
+	struct perfx_hook *hook;
+	__u32 index;
 
-	if (perfx_tracing && m && hook)
+	if (!perfx_tracing || !gate_open(ctx, &index))
+		return;
+	m = memory_thread(false);
+	probe = probe_of(index);
+	hook = probe ? hook_of(probe) : NULL;
+	if (m && hook)
 		memory_return(ctx, m, hook, PT_REGS_SP(ctx) - 8);
 }
 

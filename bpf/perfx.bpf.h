@@ -34,9 +34,9 @@ extern const volatile bool perfx_sessions;
 /* How many rings a kind of records has, less one: a power of two, less one. */
 extern const volatile __u32 perfx_rings_mask;
 
-/* A producer holds the lock of a ring while it reserves: with one ring for all, threads on many CPUs
- * wait for each other. A thread's records all go by the same one, so they keep their order; the
- * reader brings those of different threads together by time. */
+/* A producer holds the lock of a ring while it reserves: with one ring for all, threads on many
+ * CPUs wait for each other. A thread's records all go by the same one, so they keep their order;
+ * the reader brings those of different threads together by time. */
 struct ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096); /* user space: --ring-size */
@@ -81,6 +81,14 @@ struct {
 	__type(value, struct perfx_probe);
 } perfx_probes __weak SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PERFX_MAX_GATES);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, __u64);
+} perfx_gates __weak SEC(".maps");
+
 /* Hits by threads of the family, per probe. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -108,6 +116,17 @@ static __always_inline void counter_add(enum perfx_counter which, __u64 n)
 static __always_inline struct perfx_probe *probe_of(__u32 index)
 {
 	return bpf_map_lookup_elem(&perfx_probes, &index);
+}
+
+/* Is all that belongs together attached? Then *index is the probe's. */
+static __always_inline bool gate_open(void *ctx, __u32 *index)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u32 gate = cookie >> PERFX_COOKIE_GATE_SHIFT, place = gate & (PERFX_MAX_GATES - 1);
+	volatile __u64 *number = bpf_map_lookup_elem(&perfx_gates, &place);
+
+	*index = (__u32)cookie;
+	return number && *number == gate;
 }
 
 static __always_inline void count_hit(__u32 index)

@@ -31,13 +31,13 @@ static __always_inline void hinted(struct pt_regs *ctx, const struct perfx_probe
 /* A hit at an entry or exit site. Returns whether a frame was opened. */
 static __always_inline bool hit(struct pt_regs *ctx)
 {
-	__u32 index = bpf_get_attach_cookie(ctx);
 	struct perfx_probe *probe;
+	__u32 index;
 	__u64 now = 0, sp = PT_REGS_SP(ctx), fp = PT_REGS_FP(ctx);
 	struct thread *t;
 	bool opened, leaves;
 
-	if (!perfx_tracing)
+	if (!perfx_tracing || !gate_open(ctx, &index))
 		return false;
 	probe = probe_of(index);
 	if (!probe || probe->kind == PERFX_PROBE_INVALID)
@@ -81,11 +81,11 @@ static __always_inline bool hit(struct pt_regs *ctx)
 static __always_inline void returned(struct pt_regs *ctx)
 {
 	__u64 now = bpf_ktime_get_ns();
-	__u32 index = bpf_get_attach_cookie(ctx);
 	struct perfx_probe *probe;
 	struct thread *t;
+	__u32 index;
 
-	if (!perfx_tracing)
+	if (!perfx_tracing || !gate_open(ctx, &index))
 		return;
 	probe = probe_of(index);
 	t = thread_find(false, true);
@@ -115,11 +115,11 @@ int perfx_on_return(struct pt_regs *ctx)
 SEC("uprobe")
 int perfx_on_mark(struct pt_regs *ctx)
 {
-	__u32 index = bpf_get_attach_cookie(ctx);
 	struct perfx_probe *probe;
 	struct perfx_mark *mark;
+	__u32 index;
 
-	if (!perfx_tracing && !perfx_waiting)
+	if ((!perfx_tracing && !perfx_waiting) || !gate_open(ctx, &index))
 		return 0;
 	probe = probe_of(index);
 	mark = probe ? mark_of(probe) : NULL;

@@ -122,7 +122,7 @@ static enum perfx_probe_kind kind_of(enum function function)
 static void attach(void)
 {
 	struct attach_point points[FUNCTIONS];
-	int exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct attach_target everybody = {.file_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC)};
 
 	for (int i = OPERATOR; i < FUNCTIONS; i++) {
 		struct perfx_probe probe = {.function = (uint32_t)i,
@@ -136,8 +136,8 @@ static void attach(void)
 					      .probe = (uint32_t)id,
 					      .by_return = probe.kind == PERFX_PROBE_RETURN};
 	}
-	REQUIRE(tracer__attach(tracer, exe, 0, points, FUNCTIONS - 1) == FUNCTIONS - 1);
-	close(exe);
+	REQUIRE(tracer__attach(tracer, &everybody, points, FUNCTIONS - 1) == FUNCTIONS - 1);
+	close(everybody.file_fd);
 }
 
 #if defined(__x86_64__)
@@ -149,7 +149,7 @@ bool call_leaf(uint64_t hint)
 	static const enum perfx_probe_kind kinds[] = {PERFX_PROBE_EXIT, PERFX_PROBE_HINT,
 						      PERFX_PROBE_ENTRY};
 	struct attach_point points[3];
-	int exe = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct attach_target everybody = {.file_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC)};
 
 	for (int i = 0; i < 3; i++) {
 		struct perfx_probe probe = {.function = LEAF, .kind = kinds[i], .cfa_offset = 8};
@@ -161,8 +161,8 @@ bool call_leaf(uint64_t hint)
 					      .probe = (uint32_t)tracer__add_probe(tracer, &probe)};
 	}
 	REQUIRE(*sites[0] == 0xc3);
-	REQUIRE(tracer__attach(tracer, exe, 0, points, 3) == 3);
-	close(exe);
+	REQUIRE(tracer__attach(tracer, &everybody, points, 3) == 3);
+	close(everybody.file_fd);
 	((void (*)(uint64_t))leaf->call)(hint);
 	return true;
 }

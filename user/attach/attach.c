@@ -14,16 +14,17 @@
 /* Perf-event uprobes are one link a probe, and closing one takes tens of milliseconds. */
 #define PERF_LINKS_MAX 512
 
-static int keep_link(struct tracer *tracer, int fd, struct link_tag tag)
+/* Keeps a link that has been made; one that finds no room is closed. */
+static int keep_link(struct tracer *tracer, struct link link, const struct link_tag *tag)
 {
-	if (fd < 0)
-		return fd;
 	if (grow_array(&tracer->links, &tracer->links_capacity, tracer->links_count + 1,
 		       sizeof(*tracer->links))) {
-		close(fd);
+		link_close_all(&link, 1);
 		return -ENOMEM;
 	}
-	tracer->links[tracer->links_count++] = (struct kept_link){fd, tag};
+	tracer->links[tracer->links_count++] = (struct kept_link){link, *tag};
+	tracer->gate_links[tag->gate % PERFX_MAX_GATES]++;
+	tracer->perf_links_count += link.perf != NULL;
 	return 0;
 }
 
@@ -31,6 +32,7 @@ static int keep_link(struct tracer *tracer, int fd, struct link_tag tag)
 struct attach_way {
 	int file_fd;
 	pid_t pid;
+	uint64_t gate; /* where it is in a cookie */
 	struct bpf_program *program;
 	int attach_type; /* of multi and session links */
 	bool at_return;	 /* the program runs at return only */
@@ -44,19 +46,18 @@ static void attach_multi(struct tracer *tracer, const struct attach_way *way,
 {
 	uint64_t *offsets = numbers, *cookies = numbers + count, *semaphores = cookies + count;
 	struct link_points link_points = {.offsets = offsets, .cookies = cookies, .count = count};
-	int err;
+	int err, fd;
 
 	for (size_t i = 0; i < count; i++) {
 		offsets[i] = points[i]->offset;
-		cookies[i] = points[i]->probe;
+		cookies[i] = way->gate | points[i]->probe;
 		semaphores[i] = points[i]->semaphore;
 		if (points[i]->semaphore)
 			link_points.semaphores = semaphores;
 	}
-	err = keep_link(tracer,
-			link_multi(bpf_program__fd(way->program), way->attach_type, way->file_fd,
-				   way->pid, way->at_return, &link_points),
-			way->tag);
+	fd = link_multi(bpf_program__fd(way->program), way->attach_type, way->file_fd, way->pid,
+			way->at_return, &link_points);
+	err = fd < 0 ? fd : keep_link(tracer, (struct link){.fd = fd}, &way->tag);
 	/* too many open files, no such process: halving would not help */
 	if (err && count > 1 && err != -ESRCH && err != -EMFILE && err != -ENOMEM) {
 		attach_multi(tracer, way, points, count / 2, numbers);
@@ -74,24 +75,20 @@ static void attach_perf(struct tracer *tracer, const struct attach_way *way,
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", way->file_fd);
-	if (!tracer->perf_links)
-		tracer->perf_links = calloc(PERF_LINKS_MAX, sizeof(*tracer->perf_links));
 	for (size_t i = 0; i < count; i++) {
-		LIBBPF_OPTS(bpf_uprobe_opts, opts, .bpf_cookie = points[i]->probe,
+		LIBBPF_OPTS(bpf_uprobe_opts, opts, .bpf_cookie = way->gate | points[i]->probe,
 			    .retprobe = way->at_return, .ref_ctr_offset = points[i]->semaphore);
-		struct bpf_link *link;
+		struct link link = {.fd = -1};
+		int err = -ENOSPC;
 
-		if (!tracer->perf_links || tracer->perf_links_count == PERF_LINKS_MAX) {
-			points[i]->err = -ENOSPC;
-			continue;
+		if (tracer->perf_links_count < PERF_LINKS_MAX) {
+			link.perf = bpf_program__attach_uprobe_opts(way->program,
+								    way->pid ? way->pid : -1, path,
+								    points[i]->offset, &opts);
+			err = link.perf ? keep_link(tracer, link, &way->tag) : -errno;
 		}
-		link = bpf_program__attach_uprobe_opts(way->program, way->pid ? way->pid : -1, path,
-						       points[i]->offset, &opts);
-		if (link)
-			tracer->perf_links[tracer->perf_links_count++] =
-				(struct kept_perf_link){link, way->tag};
-		else if (!points[i]->err)
-			points[i]->err = -errno;
+		if (!points[i]->err)
+			points[i]->err = err;
 	}
 }
 
@@ -187,8 +184,10 @@ static void attach_batch(struct tracer *tracer, struct attach_way *way, const st
 {
 	size_t n = select_points(points, count, batch, selected);
 
-	way->tag =
-		(struct link_tag){batch->is_hook, batch->is_mark, batch->by_return, batch->group};
+	way->tag.is_hook = batch->is_hook;
+	way->tag.is_mark = batch->is_mark;
+	way->tag.by_return = batch->by_return;
+	way->tag.group = batch->group;
 	if (batch->by_return)
 		attach_returns(tracer, way, batch, selected, n);
 	else
@@ -212,12 +211,14 @@ static void attach_groups(struct tracer *tracer, struct attach_way *way,
 	}
 }
 
-size_t tracer__attach(struct tracer *tracer, int file_fd, pid_t pid, struct attach_point *points,
-		      size_t count)
+size_t tracer__attach(struct tracer *tracer, const struct attach_target *target,
+		      struct attach_point *points, size_t count)
 {
-	struct attach_way way = {
-		.file_fd = file_fd,
-		.pid = tracer->multi_pid || tracer->hit_link == PERFX_LINK_PERF ? pid : 0};
+	bool by_pid = tracer->multi_pid || tracer->hit_link == PERFX_LINK_PERF;
+	struct attach_way way = {.file_fd = target->file_fd,
+				 .pid = by_pid ? target->pid : 0,
+				 .gate = (uint64_t)target->gate << PERFX_COOKIE_GATE_SHIFT,
+				 .tag = {.born = target->born, .gate = target->gate}};
 	struct attach_point **selected = calloc(count ? count : 1, sizeof(*selected));
 	size_t attached = 0;
 
@@ -238,59 +239,64 @@ size_t tracer__attach(struct tracer *tracer, int file_fd, pid_t pid, struct atta
 	return attached;
 }
 
-/* Multi and session links; those that cannot be put on a list go at once. */
-static void detach_links(struct tracer *tracer, bool (*wanted)(struct link_tag tag, uint32_t group),
-			 uint32_t group)
+/* A gate through which no link leads any more is closed, and can be had anew. */
+static void leave_gate(struct tracer *tracer, uint32_t gate)
 {
-	int *fds = calloc(tracer->links_count + 1, sizeof(*fds));
-	size_t kept = 0, n = 0;
+	uint32_t place = gate % PERFX_MAX_GATES;
 
-	for (size_t i = 0; i < tracer->links_count; i++) {
-		if (!wanted(tracer->links[i].tag, group))
-			tracer->links[kept++] = tracer->links[i];
-		else if (fds)
-			fds[n++] = tracer->links[i].fd;
-		else
-			close(tracer->links[i].fd);
-	}
-	tracer->links_count = kept;
-	if (fds)
-		link_close_all(fds, n);
-	free(fds);
+	if (!--tracer->gate_links[place] && gate != PERFX_GATE_NONE)
+		__atomic_store_n(&tracer->gates[place], 0, __ATOMIC_SEQ_CST);
 }
 
-/* Takes away the links for which wanted says so. */
-static void detach(struct tracer *tracer, bool (*wanted)(struct link_tag tag, uint32_t group),
-		   uint32_t group)
+/* Takes the links for which wanted says so off the list, to be closed meanwhile. */
+static void release(struct tracer *tracer,
+		    bool (*wanted)(const struct link_tag *tag, uint32_t which), uint32_t which)
 {
 	size_t kept = 0;
 
-	detach_links(tracer, wanted, group);
-	for (size_t i = 0; i < tracer->perf_links_count; i++) {
-		if (wanted(tracer->perf_links[i].tag, group))
-			bpf_link__destroy(tracer->perf_links[i].link);
-		else
-			tracer->perf_links[kept++] = tracer->perf_links[i];
+	for (size_t i = 0; i < tracer->links_count; i++) {
+		const struct kept_link *link = &tracer->links[i];
+
+		if (wanted(&link->tag, which)) {
+			leave_gate(tracer, link->tag.gate);
+			tracer->perf_links_count -= link->link.perf != NULL;
+			link_closer__add(tracer->closer, link->link);
+		} else {
+			tracer->links[kept++] = *link;
+		}
 	}
-	tracer->perf_links_count = kept;
+	tracer->links_count = kept;
 }
 
-static bool any_link(struct link_tag tag, uint32_t group)
+/* The same, and waits until they are closed. */
+static void detach(struct tracer *tracer,
+		   bool (*wanted)(const struct link_tag *tag, uint32_t which), uint32_t which)
+{
+	release(tracer, wanted, which);
+	link_closer__wait(tracer->closer);
+}
+
+static bool any_link(const struct link_tag *tag, uint32_t which)
 {
 	(void)tag;
-	(void)group;
+	(void)which;
 	return true;
 }
 
-static bool by_return(struct link_tag tag, uint32_t group)
+static bool by_return(const struct link_tag *tag, uint32_t which)
 {
-	(void)group;
-	return tag.by_return && !tag.is_hook;
+	(void)which;
+	return tag->by_return && !tag->is_hook;
 }
 
-static bool of_group(struct link_tag tag, uint32_t group)
+static bool of_group(const struct link_tag *tag, uint32_t group)
 {
-	return tag.group == group;
+	return tag->group == group;
+}
+
+static bool of_process(const struct link_tag *tag, uint32_t born)
+{
+	return tag->born == born;
 }
 
 void tracer__detach(struct tracer *tracer)
@@ -306,4 +312,26 @@ void tracer__detach_returns(struct tracer *tracer)
 void tracer__detach_group(struct tracer *tracer, uint32_t group)
 {
 	detach(tracer, of_group, group);
+}
+
+void tracer__release(struct tracer *tracer, uint32_t born)
+{
+	release(tracer, of_process, born);
+}
+
+uint32_t tracer__new_gate(struct tracer *tracer)
+{
+	for (uint32_t tries = 0; tries < PERFX_MAX_GATES; tries++) {
+		uint32_t gate = ++tracer->last_gate;
+
+		if (gate % PERFX_MAX_GATES && !tracer->gate_links[gate % PERFX_MAX_GATES])
+			return gate;
+	}
+	return PERFX_GATE_NONE;
+}
+
+void tracer__open_gate(struct tracer *tracer, uint32_t gate)
+{
+	if (tracer->gate_links[gate % PERFX_MAX_GATES])
+		__atomic_store_n(&tracer->gates[gate % PERFX_MAX_GATES], gate, __ATOMIC_SEQ_CST);
 }

@@ -122,6 +122,7 @@ static void cost_of_calls(struct tracer *tracer, int exe_fd, bool by_return, dou
 {
 	struct attach_point points[2 * SITE_KINDS];
 	const struct specimen *specimens[SITE_KINDS] = {NULL};
+	struct attach_target target = {.file_fd = exe_fd, .pid = getpid()};
 	double base[SITE_KINDS];
 	size_t count = 0;
 
@@ -139,7 +140,7 @@ static void cost_of_calls(struct tracer *tracer, int exe_fd, bool by_return, dou
 		specimens[site] = specimen;
 		base[site] = time_call(specimen);
 	}
-	if (!count || tracer__attach(tracer, exe_fd, getpid(), points, count) != count)
+	if (!count || tracer__attach(tracer, &target, points, count) != count)
 		return;
 	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++) {
 		double ns = specimens[site] ? time_call(specimens[site]) - base[site] : 0;

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "attach/link.h"
 
+#include "base/grow.h"
+
+#include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -47,9 +52,17 @@ int link_multi(int prog_fd, int attach_type, int file_fd, pid_t pid, bool at_ret
 #define CLOSERS_MAX 32
 
 struct closing {
-	const int *fds;
+	const struct link *links;
 	size_t count, next;
 };
+
+static void close_one(const struct link *link)
+{
+	if (link->perf)
+		bpf_link__destroy(link->perf);
+	else
+		close(link->fd);
+}
 
 static void *close_some(void *arg)
 {
@@ -57,13 +70,13 @@ static void *close_some(void *arg)
 	size_t i;
 
 	while ((i = __atomic_fetch_add(&closing->next, 1, __ATOMIC_RELAXED)) < closing->count)
-		close(closing->fds[i]);
+		close_one(&closing->links[i]);
 	return NULL;
 }
 
-void link_close_all(const int *fds, size_t count)
+void link_close_all(const struct link *links, size_t count)
 {
-	struct closing closing = {.fds = fds, .count = count};
+	struct closing closing = {.links = links, .count = count};
 	pthread_t threads[CLOSERS_MAX];
 	size_t started = 0;
 
@@ -73,6 +86,113 @@ void link_close_all(const int *fds, size_t count)
 	close_some(&closing);
 	for (size_t i = 0; i < started; i++)
 		pthread_join(threads[i], NULL);
+}
+
+struct link_closer {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct link *waiting;
+	size_t count, capacity;
+	bool busy, ends;
+};
+
+/* Takes all that waits at a time, for then it waits for the kernel once. */
+static void *close_waiting(void *arg)
+{
+	struct link_closer *closer = arg;
+
+	pthread_mutex_lock(&closer->lock);
+	for (;;) {
+		struct link *links = closer->waiting;
+		size_t count = closer->count;
+
+		if (!count && closer->ends)
+			break;
+		closer->busy = count;
+		if (!count) {
+			pthread_cond_broadcast(&closer->changed);
+			pthread_cond_wait(&closer->changed, &closer->lock);
+			continue;
+		}
+		closer->waiting = NULL;
+		closer->count = closer->capacity = 0;
+		pthread_mutex_unlock(&closer->lock);
+		link_close_all(links, count);
+		free(links);
+		pthread_mutex_lock(&closer->lock);
+	}
+	pthread_mutex_unlock(&closer->lock);
+	return NULL;
+}
+
+/* Signals are for the thread that waits for events. */
+static int start_closer(struct link_closer *closer)
+{
+	sigset_t all, before;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	err = pthread_create(&closer->thread, NULL, close_waiting, closer);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return -err;
+}
+
+struct link_closer *link_closer__new(void)
+{
+	struct link_closer *closer = calloc(1, sizeof(*closer));
+
+	if (!closer)
+		return NULL;
+	pthread_mutex_init(&closer->lock, NULL);
+	pthread_cond_init(&closer->changed, NULL);
+	if (!start_closer(closer))
+		return closer;
+	free(closer);
+	return NULL;
+}
+
+void link_closer__add(struct link_closer *closer, struct link link)
+{
+	int err = -ENOMEM;
+
+	if (closer) {
+		pthread_mutex_lock(&closer->lock);
+		err = grow_array(&closer->waiting, &closer->capacity, closer->count + 1,
+				 sizeof(*closer->waiting));
+		if (!err)
+			closer->waiting[closer->count++] = link;
+		pthread_cond_broadcast(&closer->changed);
+		pthread_mutex_unlock(&closer->lock);
+	}
+	if (err)
+		close_one(&link);
+}
+
+void link_closer__wait(struct link_closer *closer)
+{
+	if (!closer)
+		return;
+	pthread_mutex_lock(&closer->lock);
+	while (closer->count || closer->busy)
+		pthread_cond_wait(&closer->changed, &closer->lock);
+	pthread_mutex_unlock(&closer->lock);
+}
+
+void link_closer__free(struct link_closer *closer)
+{
+	if (!closer)
+		return;
+	pthread_mutex_lock(&closer->lock);
+	closer->ends = true;
+	pthread_cond_broadcast(&closer->changed);
+	pthread_mutex_unlock(&closer->lock);
+	pthread_join(closer->thread, NULL);
+	pthread_cond_destroy(&closer->changed);
+	pthread_mutex_destroy(&closer->lock);
+	free(closer->waiting);
+	free(closer);
 }
 
 void link_warm_pages(int file_fd, const uint64_t *offsets, size_t count)

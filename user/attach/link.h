@@ -31,9 +31,29 @@ struct link_points {
 int link_multi(int prog_fd, int attach_type, int file_fd, pid_t pid, bool at_return,
 	       const struct link_points *points);
 
+struct bpf_link;
+
+/* One of either kind. */
+struct link {
+	int fd;		       /* multi and session links */
+	struct bpf_link *perf; /* NULL: it is not one by perf event */
+};
+
 /* Closes links, many at a time: the kernel makes each wait until no CPU runs its programs any more
  * (25 to 65 ms seen), and those who wait together wait once. */
-void link_close_all(const int *fds, size_t count);
+void link_close_all(const struct link *links, size_t count);
+
+/*
+ * Closes links while its owner goes on. What waits to be closed is bounded by the descriptors that
+ * the process may have. Where no thread can be had, links are closed at once.
+ */
+struct link_closer;
+
+struct link_closer *link_closer__new(void);
+void link_closer__add(struct link_closer *closer, struct link link);
+/* Until all are closed. */
+void link_closer__wait(struct link_closer *closer);
+void link_closer__free(struct link_closer *closer);
 
 /* The kernel's own code for an operation that it does not support, not in errno.h. */
 #define KERNEL_ENOTSUPP 524

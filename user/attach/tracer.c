@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "attach/tracer.h"
 
-#include "attach/link.h"
 #include "attach/tracer_internal.h"
 #include "perfx.skel.h"
 
@@ -199,7 +198,10 @@ static int map_tables(struct tracer *tracer)
 	_Static_assert(sizeof(struct perfx_name) % 8 == 0, "stride of the table");
 	tracer->names_bytes = page_round(PERFX_MAX_NAMES * sizeof(struct perfx_name));
 	tracer->names = map_table(skel->maps.perfx_names, tracer->names_bytes, PROT_READ);
-	return tracer->probes && tracer->contexts && tracer->names ? 0 : -errno;
+	tracer->gates = map_table(skel->maps.perfx_gates,
+				  page_round(PERFX_MAX_GATES * sizeof(*tracer->gates)),
+				  PROT_READ | PROT_WRITE);
+	return tracer->probes && tracer->contexts && tracer->names && tracer->gates ? 0 : -errno;
 }
 
 static int quiet_print(enum libbpf_print_level level, const char *format, va_list args)
@@ -249,6 +251,7 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 	tracer->hooks_count = 1;
 	tracer->marks_count = 1;
 	tracer->probes_max = options->probes_max + 1;
+	tracer->closer = link_closer__new();
 	tracer->cpus_count = libbpf_num_possible_cpus();
 	tracer->percpu = tracer->cpus_count > 0
 				 ? calloc((size_t)tracer->cpus_count, sizeof(*tracer->percpu))
@@ -276,7 +279,7 @@ void tracer__free(struct tracer *tracer)
 		return;
 	tracer__detach(tracer);
 	free(tracer->links);
-	free(tracer->perf_links);
+	link_closer__free(tracer->closer);
 	if (tracer->probes)
 		munmap(tracer->probes, tracer->probes_bytes);
 	if (tracer->contexts)
@@ -285,6 +288,8 @@ void tracer__free(struct tracer *tracer)
 		munmap(tracer->names, tracer->names_bytes);
 	close_rings(&tracer->spans);
 	close_rings(&tracer->memory);
+	if (tracer->gates)
+		munmap(tracer->gates, page_round(PERFX_MAX_GATES * sizeof(*tracer->gates)));
 	perfx_bpf__destroy(tracer->skel);
 	free(tracer->percpu);
 	free(tracer);
@@ -480,7 +485,8 @@ void tracer__each_value_lost(const struct tracer *tracer,
 }
 
 struct ring_buffer *tracer_rings_reader(const struct tracer_rings *rings,
-					int (*take)(void *ctx, void *record, size_t size), void *ctx)
+					int (*take)(void *ctx, void *record, size_t size),
+					void *ctx)
 {
 	struct ring_buffer *reader = ring_buffer__new(rings->fds[0], take, ctx, NULL);
 

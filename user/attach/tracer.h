@@ -26,10 +26,11 @@ struct tracer_options {
 	enum perfx_link link; /* PERFX_LINK_INVALID: the best there is */
 	bool follow_children;
 	bool compensate;
-	size_t ring_bytes;		 /* of each; rounded up to a power of two of pages */
-	size_t rings_count; /* of a kind of records; rounded up likewise. 0: by the number of CPUs */
-	uint32_t probes_max;		 /* room in the tables */
-	bool memory;			 /* room and programs for allocators' hooks */
+	size_t ring_bytes;   /* of each; rounded up to a power of two of pages */
+	size_t rings_count;  /* of a kind of records; rounded up likewise. 0: by the number of CPUs
+			      */
+	uint32_t probes_max; /* room in the tables */
+	bool memory;	     /* room and programs for allocators' hooks */
 	const struct counters *counters; /* of calls marked METERED; NULL: none */
 	bool mappings; /* follow mmap and its kin, which slows down every system call */
 };
@@ -95,10 +96,26 @@ struct attach_point {
 	int err;	    /* out: 0, or why this one could not be attached */
 };
 
-/* Attaches sites of one file. pid 0: every process that maps it (the family's members are told
- * apart in the kernel). Returns how many were attached; each point says its own error. */
-size_t tracer__attach(struct tracer *tracer, int file_fd, pid_t pid, struct attach_point *points,
-		      size_t count);
+/* A file, and for whom. */
+struct attach_target {
+	int file_fd;
+	/* 0: every process that maps it (the family's members are told apart in the kernel) */
+	pid_t pid;
+	uint32_t born; /* index of its first book, by which links are released; 0: everybody's */
+	uint32_t gate; /* through which its hits go; PERFX_GATE_NONE: through none */
+};
+
+/* Attaches sites of one file. Returns how many were attached; each point says its own error. */
+size_t tracer__attach(struct tracer *tracer, const struct attach_target *target,
+		      struct attach_point *points, size_t count);
+
+/* Functions that are attached one after the other are to be counted from one moment on: their hits
+ * do nothing as long as their gate is closed. A new one is; PERFX_GATE_NONE: there is none left. */
+uint32_t tracer__new_gate(struct tracer *tracer);
+void tracer__open_gate(struct tracer *tracer, uint32_t gate);
+
+/* A process has ended: its links have no effect from now on, and are closed without waiting. */
+void tracer__release(struct tracer *tracer, uint32_t born);
 /* Takes away the return probes that were attached since the tracer was made or reset; sites stay.
  */
 void tracer__detach_returns(struct tracer *tracer);
@@ -122,7 +139,8 @@ struct tracer_rings {
 struct ring_buffer;
 /* Reads them one after the other, for who does not ask for their order. NULL with errno. */
 struct ring_buffer *tracer_rings_reader(const struct tracer_rings *rings,
-					int (*take)(void *ctx, void *record, size_t size), void *ctx);
+					int (*take)(void *ctx, void *record, size_t size),
+					void *ctx);
 const struct tracer_rings *tracer__spans(const struct tracer *tracer);
 const struct tracer_rings *tracer__memory(const struct tracer *tracer);
 int tracer__control_fd(const struct tracer *tracer);

@@ -3,25 +3,22 @@
 #ifndef PERFX_ATTACH_TRACER_INTERNAL_H
 #define PERFX_ATTACH_TRACER_INTERNAL_H
 
+#include "attach/link.h"
 #include "attach/tracer.h"
 
 struct perfx_bpf;
-struct bpf_link;
 
 struct link_tag {
 	bool is_hook;
 	bool is_mark;
 	bool by_return;
 	uint32_t group;
+	uint32_t born; /* whose it is; 0: everybody's */
+	uint32_t gate;
 };
 
 struct kept_link {
-	int fd;
-	struct link_tag tag;
-};
-
-struct kept_perf_link {
-	struct bpf_link *link;
+	struct link link;
 	struct link_tag tag;
 };
 
@@ -42,10 +39,13 @@ struct tracer {
 	uint32_t hooks_count; /* next free index; 0 is no hook */
 	uint32_t marks_count; /* likewise */
 	struct perfx_mark marks[PERFX_MAX_MARKS];
-	struct kept_link *links; /* multi and session */
+	struct kept_link *links;
 	size_t links_count, links_capacity;
-	struct kept_perf_link *perf_links;
-	size_t perf_links_count;
+	size_t perf_links_count;	      /* of them */
+	struct link_closer *closer;	      /* NULL: they are closed at once */
+	uint64_t *gates;		      /* mapped too */
+	uint32_t gate_links[PERFX_MAX_GATES]; /* by place: how many lead through it */
+	uint32_t last_gate;		      /* handed out last */
 };
 
 /* metering.c: before the programs are loaded */

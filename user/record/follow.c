@@ -53,7 +53,8 @@ static void adopt(struct recorder *recorder, pid_t pid)
 
 /* What is planned in the files that a process maps. */
 struct job {
-	struct attach_task task;
+	pid_t pid;
+	uint32_t born;	 /* index of its first book */
 	size_t *modules; /* malloc'd */
 	size_t modules_count;
 };
@@ -104,14 +105,23 @@ static int add_job(struct recorder *recorder, struct batch *batch, const struct 
 }
 
 /* Keeps of the modules those that are not attached for the process yet. */
-static size_t only_new(const struct recorder *recorder, pid_t pid, size_t *modules, size_t count)
+static size_t only_new(const struct recorder *recorder, uint32_t born, size_t *modules,
+		       size_t count)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < count; i++)
-		if (!probes__attached_for(recorder->probes, modules[i], pid))
+		if (!probes__attached_for(recorder->probes, modules[i], born))
 			modules[kept++] = modules[i];
 	return kept;
+}
+
+/* Is the process that has this pid still the one that we know by it? */
+static bool is_same(const struct recorder *recorder, pid_t pid, uint32_t born)
+{
+	struct perfx_family family;
+
+	return !tracer__family(recorder->tracer, pid, &family) && family.born == born;
 }
 
 /* Adds what a process maps and what is planned for that. How many modules are to be attached, or
@@ -119,14 +129,17 @@ static size_t only_new(const struct recorder *recorder, pid_t pid, size_t *modul
 static ssize_t look_at(struct recorder *recorder, struct batch *batch,
 		       const struct attach_task *task)
 {
-	struct job job = {.task = *task};
-	ssize_t count = plan__scan(recorder->plan, task->pid, &job.modules);
+	struct job job = {.pid = task->pid, .born = books__born(recorder->books, task->pid)};
+	ssize_t count;
 	int err;
 
+	if (!is_same(recorder, job.pid, job.born))
+		return -ESRCH;
+	count = plan__scan(recorder->plan, task->pid, &job.modules);
 	if (count < 0)
 		return count;
 	look_at_mappings(recorder, task->pid);
-	job.modules_count = only_new(recorder, task->pid, job.modules, (size_t)count);
+	job.modules_count = only_new(recorder, job.born, job.modules, (size_t)count);
 	if (!job.modules_count) {
 		free(job.modules);
 		return 0;
@@ -158,9 +171,13 @@ static void attach_batch(struct recorder *recorder, struct batch *batch)
 		const struct job *job = &batch->jobs[i];
 
 		for (size_t k = 0; k < job->modules_count; k++)
-			probes__attach(recorder->probes, job->modules[k], job->task.pid,
+			probes__attach(recorder->probes, job->modules[k], job->born, job->pid,
 				       for_everybody(batch, job->modules[k]));
+		/* has it ended meanwhile? They may be links on the next one of that pid */
+		if (!is_same(recorder, job->pid, job->born))
+			probes__release(recorder->probes, job->born);
 	}
+	probes__open(recorder->probes);
 }
 
 /* What the files that were planned last say of all that is traced. */
@@ -225,7 +242,11 @@ static void on_fork(struct recorder *recorder, const struct perfx_fork *fork)
 				   .parent = (pid_t)fork->ppid,
 				   .cause = ATTACH_FORKED,
 				   .since_ns = fork->time_ns};
+	uint32_t predecessor = books__born(recorder->books, task.pid);
 
+	/* whose end found no room in the ring */
+	if (predecessor)
+		probes__release(recorder->probes, predecessor);
 	books__on_fork(recorder->books, fork);
 	if (recorder->frames)
 		frames__fork(recorder->frames, fork->process, fork->parent_process);
@@ -243,16 +264,21 @@ static void on_exec(struct recorder *recorder, const struct perfx_exec *exec)
 		.pid = (pid_t)exec->pid, .cause = ATTACH_EXECUTED, .since_ns = exec->time_ns};
 
 	books__on_exec(recorder->books, exec);
+	/* links by pid go with the main thread, which has gone */
+	if (exec->flags & PERFX_EXEC_BY_THREAD)
+		probes__release(recorder->probes, books__born(recorder->books, task.pid));
 	enqueue(recorder, &task);
 }
 
 static void on_exit_event(struct recorder *recorder, const struct perfx_exit *exit)
 {
+	uint32_t born = books__on_exit(recorder->books, exit);
 	struct attach_task task;
 
-	books__on_exit(recorder->books, exit);
+	if (born)
+		probes__release(recorder->probes, born);
 	attach_queue__forget(recorder->queue, (pid_t)exit->pid, &task);
-	if ((pid_t)exit->pid == recorder->main_pid) {
+	if ((pid_t)exit->pid == recorder->main_pid && !recorder->main_ended) {
 		recorder->main_ended = true;
 		recorder->main_status = exit->status;
 	}
@@ -300,7 +326,8 @@ static bool is_news(const struct recorder *recorder, const struct new_mapping *m
 	if (module < 0)
 		return true;
 	if (recorder->plan->modules[module].functions_count &&
-	    !probes__attached_for(recorder->probes, (size_t)module, mapping->pid))
+	    !probes__attached_for(recorder->probes, (size_t)module,
+				  books__born(recorder->books, mapping->pid)))
 		return true;
 	*cause = ATTACH_MOVED;
 	return recorder->frames;
@@ -398,13 +425,16 @@ static void attach_ahead(struct recorder *recorder)
 	const struct launch *launch = recorder->options->launch;
 	size_t count;
 	char *const *files = launch__files(launch, &count);
+	pid_t pid = launch__pid(launch);
 
 	for (size_t i = 0; i < count; i++) {
 		ssize_t module = plan__add_file(recorder->plan, files[i]);
 
 		if (module >= 0)
-			probes__attach(recorder->probes, (size_t)module, launch__pid(launch), true);
+			probes__attach(recorder->probes, (size_t)module,
+				       books__born(recorder->books, pid), pid, true);
 	}
+	probes__open(recorder->probes);
 }
 
 int follow_attach(struct recorder *recorder)

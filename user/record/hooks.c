@@ -67,8 +67,7 @@ static void attach_group(struct probes *probes, uint32_t group)
 	for (size_t i = 0; i < probes->placed_capacity && i < plan->functions_count; i++)
 		if (plan->functions[i].is_hook && probes_hook_group(&plan->functions[i]) == group)
 			probes->placed[i].stale = true;
-	for (size_t i = 0; i < plan->modules_count && i < probes->attachments_capacity; i++)
-		probes_reattach(probes, i);
+	probes_reattach(probes);
 }
 
 static void want(struct probes *probes, bool *wanted, bool now, uint32_t group)

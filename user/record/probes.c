@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const struct attached_process for_everybody = {0, 0};
+
 /* How often another instruction is tried where the kernel refuses one. */
 #define REFUSALS_MAX 4
 
@@ -32,8 +34,9 @@ void probes__free(struct probes *probes)
 	if (!probes)
 		return;
 	for (size_t i = 0; i < probes->attachments_capacity; i++)
-		free(probes->attachments[i].pids);
+		free(probes->attachments[i].processes);
 	free(probes->attachments);
+	free(probes->openings);
 	free(probes->allocators_told);
 	free(probes->hits_told);
 	free(probes->placed);
@@ -160,8 +163,8 @@ static void settle_failure(struct probes *probes, size_t index, const struct att
 }
 
 /* The kernel refuses some first instructions (a lock prefix): the next safe one serves. */
-static bool try_other_entry(struct probes *probes, struct image *image, size_t index, pid_t pid,
-			    struct attach_point *entry)
+static bool try_other_entry(struct probes *probes, struct image *image, size_t index,
+			    const struct attach_target *target, struct attach_point *entry)
 {
 	struct plan_function *function = &probes->plan->functions[index];
 	uint64_t refused[REFUSALS_MAX];
@@ -190,14 +193,13 @@ static bool try_other_entry(struct probes *probes, struct image *image, size_t i
 		site_plan__clear(&site);
 		probes_place(probes, index);
 		entry->offset = site_offset(function, function->site.entry_vaddr);
-		tracer__attach(probes->tracer, probes->plan->modules[function->module].fd, pid,
-			       entry, 1);
+		tracer__attach(probes->tracer, target, entry, 1);
 	}
 	return !entry->err;
 }
 
-static void settle(struct probes *probes, size_t index, pid_t pid, struct attach_point *points,
-		   size_t count)
+static void settle(struct probes *probes, size_t index, const struct attach_target *target,
+		   struct attach_point *points, size_t count)
 {
 	const struct plan_module *module =
 		&probes->plan->modules[probes->plan->functions[index].module];
@@ -210,7 +212,7 @@ static void settle(struct probes *probes, size_t index, pid_t pid, struct attach
 		struct image *image = image__open(module->fd, module->path, "");
 
 		if (image)
-			try_other_entry(probes, image, index, pid, entry);
+			try_other_entry(probes, image, index, target, entry);
 		image__free(image);
 	}
 	for (size_t i = 0; i < count; i++)
@@ -246,10 +248,36 @@ static bool is_spared(const struct probes *probes, size_t index)
 	return false;
 }
 
+/* The gate of what is being attached for a process. */
+static uint32_t gate_of(struct probes *probes, uint32_t born)
+{
+	uint32_t gate;
+
+	for (size_t i = 0; i < probes->openings_count; i++)
+		if (probes->openings[i].born == born)
+			return probes->openings[i].gate;
+	if (grow_array(&probes->openings, &probes->openings_capacity, probes->openings_count + 1,
+		       sizeof(*probes->openings)))
+		return PERFX_GATE_NONE;
+	gate = tracer__new_gate(probes->tracer);
+	probes->openings[probes->openings_count++] = (struct opening){born, gate};
+	return gate;
+}
+
+void probes__open(struct probes *probes)
+{
+	for (size_t i = 0; i < probes->openings_count; i++)
+		tracer__open_gate(probes->tracer, probes->openings[i].gate);
+	probes->openings_count = 0;
+}
+
 /* Attaches the functions of one file: all, or those that have become stale. */
-static void attach_functions(struct probes *probes, size_t module, pid_t pid, bool only_stale)
+static void attach_functions(struct probes *probes, size_t module,
+			     const struct attached_process *whom, bool only_stale)
 {
 	struct plan *plan = probes->plan;
+	struct attach_target target = {
+		.file_fd = plan->modules[module].fd, .pid = whom->pid, .born = whom->born};
 	size_t first = plan->modules[module].functions_first;
 	size_t end = first + plan->modules[module].functions_count, n = 0, points_max = 0;
 	struct attach_point *points;
@@ -273,8 +301,10 @@ static void attach_functions(struct probes *probes, size_t module, pid_t pid, bo
 		wanted[i - first] = true;
 		n += points_of(probes, i, points + n);
 	}
-	if (n)
-		tracer__attach(probes->tracer, plan->modules[module].fd, pid, points, n);
+	if (n) {
+		target.gate = gate_of(probes, whom->born);
+		tracer__attach(probes->tracer, &target, points, n);
+	}
 	n = 0;
 	for (size_t i = first; points && wanted && i < end; i++) {
 		bool was_attached = probes->placed[i].attached;
@@ -282,7 +312,7 @@ static void attach_functions(struct probes *probes, size_t module, pid_t pid, bo
 
 		if (!wanted[i - first])
 			continue;
-		settle(probes, i, pid, points + n, count);
+		settle(probes, i, &target, points + n, count);
 		if (probes->placed[i].attached && !was_attached)
 			probes_describe(probes, i);
 		n += count;
@@ -302,76 +332,93 @@ void probes__want_workers(struct probes *probes)
 	for (size_t i = 0; i < plan->functions_count && i < probes->placed_capacity; i++)
 		if (plan->functions[i].is_worker && !probes->placed[i].attached)
 			probes->placed[i].stale = true;
-	for (size_t i = 0; i < plan->modules_count && i < probes->attachments_capacity; i++)
-		probes_reattach(probes, i);
+	probes_reattach(probes);
 }
 
-static bool attached_for(const struct attachment *attachment, pid_t pid)
+static struct attached_process *find_process(const struct attachment *attachment, uint32_t born)
 {
-	if (attachment->everybody)
-		return true;
-	for (size_t i = 0; i < attachment->pids_count; i++)
-		if (attachment->pids[i] == pid)
-			return true;
-	return false;
+	for (size_t i = 0; i < attachment->processes_count; i++)
+		if (attachment->processes[i].born == born)
+			return &attachment->processes[i];
+	return NULL;
 }
 
-bool probes__attach(struct probes *probes, size_t module, pid_t pid, bool everybody)
+bool probes__attach(struct probes *probes, size_t module, uint32_t born, pid_t pid, bool everybody)
 {
+	struct attached_process whom = {born, pid};
 	struct attachment *attachment;
-	pid_t *pids;
 
 	if (match_plan(probes))
 		return false;
 	attachment = &probes->attachments[module];
-	if (attached_for(attachment, pid))
+	if (attachment->everybody || find_process(attachment, born))
 		return attachment->everybody;
 	/* perhaps no stranger maps it any more, but those who have links of their own must not be
 	 * hit by one for everybody as well */
-	everybody = everybody && !attachment->pids_count;
-	if (everybody) {
+	if (everybody && !attachment->by_process) {
 		attachment->everybody = true;
+		whom = for_everybody;
 	} else {
-		pids = realloc(attachment->pids, (attachment->pids_count + 1) * sizeof(*pids));
-		if (!pids)
+		if (grow_array(&attachment->processes, &attachment->processes_capacity,
+			       attachment->processes_count + 1, sizeof(*attachment->processes)))
 			return false;
-		attachment->pids = pids;
-		pids[attachment->pids_count++] = pid;
+		attachment->processes[attachment->processes_count++] = whom;
+		attachment->by_process = true;
 	}
-	attach_functions(probes, module, everybody ? 0 : pid, false);
+	attach_functions(probes, module, &whom, false);
 	return attachment->everybody;
 }
 
 bool probes__decided(const struct probes *probes, size_t module)
 {
 	return module < probes->attachments_capacity &&
-	       (probes->attachments[module].everybody || probes->attachments[module].pids_count);
+	       (probes->attachments[module].everybody || probes->attachments[module].by_process);
 }
 
-bool probes__attached_for(const struct probes *probes, size_t module, pid_t pid)
+bool probes__attached_for(const struct probes *probes, size_t module, uint32_t born)
 {
 	return module < probes->attachments_capacity &&
-	       attached_for(&probes->attachments[module], pid);
+	       (probes->attachments[module].everybody ||
+		find_process(&probes->attachments[module], born));
+}
+
+void probes__release(struct probes *probes, uint32_t born)
+{
+	tracer__release(probes->tracer, born);
+	for (size_t i = 0; i < probes->attachments_capacity; i++) {
+		struct attachment *attachment = &probes->attachments[i];
+		struct attached_process *whom = find_process(attachment, born);
+
+		if (whom)
+			*whom = attachment->processes[--attachment->processes_count];
+	}
 }
 
 bool probes__go_by_process(const struct probes *probes)
 {
 	for (size_t i = 0; i < probes->attachments_capacity; i++)
-		if (probes->attachments[i].pids_count && probes->plan->modules[i].functions_count)
+		if (probes->attachments[i].by_process && probes->plan->modules[i].functions_count)
 			return true;
 	return false;
 }
 
-void probes_reattach(struct probes *probes, size_t module)
+static void reattach_module(struct probes *probes, size_t module)
 {
 	struct attachment attachment = probes->attachments[module];
 
 	if (attachment.everybody)
-		attach_functions(probes, module, 0, true);
-	for (size_t i = 0; i < attachment.pids_count; i++)
-		attach_functions(probes, module, attachment.pids[i], true);
+		attach_functions(probes, module, &for_everybody, true);
+	for (size_t i = 0; i < attachment.processes_count; i++)
+		attach_functions(probes, module, &attachment.processes[i], true);
 	for (size_t i = 0; i < probes->plan->modules[module].functions_count; i++)
 		probes->placed[probes->plan->modules[module].functions_first + i].stale = false;
+}
+
+void probes_reattach(struct probes *probes)
+{
+	for (size_t i = 0; i < probes->plan->modules_count && i < probes->attachments_capacity; i++)
+		reattach_module(probes, i);
+	probes__open(probes);
 }
 
 void probes__distrust_returns(struct probes *probes)
@@ -392,6 +439,5 @@ void probes__distrust_returns(struct probes *probes)
 		}
 		function->c_alone = false;
 	}
-	for (size_t i = 0; i < plan->modules_count; i++)
-		probes_reattach(probes, i);
+	probes_reattach(probes);
 }

@@ -24,14 +24,20 @@ void probes__free(struct probes *probes);
 /* From here on calls are METERED: all, or those whose work is known. */
 void probes__meter(struct probes *probes, bool all);
 
-/* Attaches module (index in the plan) for a process. A file that only the family maps gets one link
- * for everybody, which forked children hit from their first instruction; others get a link a
- * process. everybody: one link in any case (-a). Returns whether the link is for all. */
-bool probes__attach(struct probes *probes, size_t module, pid_t pid, bool everybody);
+/* Attaches module (index in the plan) for a process. It is known by the index of its first book,
+ * for its pid may have another owner one day. A file that only the family maps gets one link for
+ * everybody, which forked children hit from their first instruction; others get a link a process.
+ * everybody: one link in any case (-a). Returns whether the link is for all. Hits have no effect
+ * before probes__open. */
+bool probes__attach(struct probes *probes, size_t module, uint32_t born, pid_t pid, bool everybody);
+/* What has been attached since the last time is counted from this moment on. */
+void probes__open(struct probes *probes);
+/* A process has ended: what is its alone goes, without waiting for that. */
+void probes__release(struct probes *probes, uint32_t born);
 /* Is it known how this module is to be attached: for everybody, or for each process? */
 bool probes__decided(const struct probes *probes, size_t module);
 /* Is it attached for this process, by a link of its own or one for everybody? */
-bool probes__attached_for(const struct probes *probes, size_t module, pid_t pid);
+bool probes__attached_for(const struct probes *probes, size_t module, uint32_t born);
 /* Has a file links by process, so that a forked child has none as it begins? */
 bool probes__go_by_process(const struct probes *probes);
 

@@ -27,10 +27,21 @@ struct placed {
 	size_t exits_count;
 };
 
+/* For whom a file is attached. */
 struct attachment {
 	bool everybody;
-	pid_t *pids;
-	size_t pids_count;
+	bool by_process; /* also when those have ended */
+	struct attached_process {
+		uint32_t born; /* index of its first book; 0: everybody */
+		pid_t pid;
+	} * processes;
+	size_t processes_count, processes_capacity;
+};
+
+/* Of what is being attached: a gate for everybody and one for each process, for what has one of its
+ * own ends with it. */
+struct opening {
+	uint32_t born, gate;
 };
 
 struct probes {
@@ -43,6 +54,8 @@ struct probes {
 	size_t placed_capacity;
 	struct attachment *attachments; /* by module index */
 	size_t attachments_capacity;
+	struct opening *openings;
+	size_t openings_count, openings_capacity;
 	size_t functions_count, hooks_count, sites_count, own_entries_count;
 	size_t figures_told; /* of plan.figures: in the programs' table */
 	uint64_t detached_count;
@@ -84,8 +97,8 @@ uint32_t probes_hook_group(const struct plan_function *hook);
 /* Is it to be attached now? */
 bool probes_hook_wanted(const struct probes *probes, const struct plan_function *hook);
 
-/* probes.c: attaches what has become stale, for everybody who has the module. */
-void probes_reattach(struct probes *probes, size_t module);
+/* probes.c: attaches what has become stale, for everybody who has its file. */
+void probes_reattach(struct probes *probes);
 
 /* budget.c: the groups of links that a function's exits and its entry belong to, 0: none of their
  * own. Chosen by default and dear to time, the exits have one; possibly dear to count, the entry.

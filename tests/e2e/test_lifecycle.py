@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Processes come and go: what was attached for one ends with it, whatever has its pid afterwards."""
+import os
+
+import pytest
+from conftest import WORKLOADS, bpf_objects, check_expectations, patched_bytes, wait_for
+
+QUICK = ["--no-calibrate"]
+LIFECYCLE = WORKLOADS / "lifecycle"
+
+
+def held_links(t):
+    return sum(kind == "link" for kind, _ in bpf_objects(t.process.pid))
+
+
+def descriptors(t):
+    return len(os.listdir(f"/proc/{t.process.pid}/fd"))
+
+
+def test_links_of_dead_children_are_closed(program, tracer):
+    """Everybody maps libc, so its links go by process; a server that forks helpers all the time has
+    in the end as many as in the beginning, and its malloc costs what it did."""
+    p = program(LIFECYCLE, "helpers")
+    t = tracer(p.pid, "--memory", "sampled", "-F", "lifecycle:work", "-F", "libc*:nanosleep")
+    before = held_links(t), descriptors(t)
+    p.go(20)
+    assert wait_for(lambda: (held_links(t), descriptors(t)) == before), (
+        before, held_links(t), descriptors(t))
+    pair = {key: ns for (name, key), ns in p.finish().items() if name == "pair"}
+    report = t.stop()
+    print(pair, before)
+    assert len(report["processes"]) == 201
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_pid_is_used_again(shared, program, tracer):
+    """Six processes, one after the other, have one pid: each is a process of its own. Where others
+    map the program, too, each has links of its own."""
+    stranger = program(LIFECYCLE, "recycled") if shared else None
+    p = program(LIFECYCLE, "recycled")
+    t = tracer(p.pid, *QUICK, "--memory", "off", "-F", "lifecycle:work")
+    p.go()
+    expected = p.finish()
+    report = t.stop()
+    if shared:
+        stranger.finish()
+    assert len(report["processes"]) == 7
+    check_expectations(report, expected)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_exec_by_another_thread(shared, program, tracer):
+    stranger = program(LIFECYCLE, "thread-exec") if shared else None
+    p = program(LIFECYCLE, "thread-exec")
+    t = tracer(p.pid, *QUICK, "--memory", "off", "-F", "lifecycle:work")
+    for _ in range(2):
+        p.go()  # calls, and executes itself: where others map the file it is attached to anew
+        assert wait_for(lambda: patched_bytes(p.pid))
+        p.go()
+    expected = p.finish()
+    report = t.stop()
+    check_expectations(report, expected)
+    assert expected["work", "calls"] == 160
+
+
+def test_functions_begin_together(program, tracer):
+    """A child that calls when it is attached to: its functions are counted from one moment on."""
+    stranger = program(LIFECYCLE, "loop")
+    p = program(LIFECYCLE, "loop")
+    t = tracer(p.pid, *QUICK, "--memory", "off", "-F", "lifecycle:outer", "-F", "lifecycle:leaf")
+    p.go(4)
+    p.finish()
+    report = t.stop()
+    stranger.finish()
+    children = [q for q in report["processes"] if q["pid"] != p.pid]
+    assert len(children) == 4
+    for q in children:
+        calls = {f["name"]: f["calls"] for f in q["functions"]}
+        print(calls)
+        assert calls["outer"] > 100
+        assert 0 <= calls["leaf"] - 3 * calls["outer"] <= 3
