@@ -408,10 +408,12 @@ struct perfx_thread {
 };
 
 /* strings: name, reason */
+#define PERFX_NOT_ATTACHED_BY_DESIGN 0x1 /* attaching cannot do it: no failure */
+
 struct perfx_not_attached {
 	struct perfx_record hdr;
 	__u32 count; /* how many functions share the reason; name is the first */
-	__u32 pad;
+	__u32 flags; /* PERFX_NOT_ATTACHED_ */
 };
 
 /* Cost of one hit of one kind of site, measured on this host at start. */

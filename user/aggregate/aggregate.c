@@ -149,6 +149,7 @@ static int add_not_attached(struct aggregate *a, const struct event *event)
 	row->name = pool_add(&a->strings, event->strings[0]);
 	row->reason = pool_add(&a->strings, event->strings[1]);
 	row->count = event->not_attached.count;
+	row->by_design = event->not_attached.flags & PERFX_NOT_ATTACHED_BY_DESIGN;
 	if (!row->name || !row->reason)
 		return -ENOMEM;
 	a->not_attached_count++;

@@ -161,6 +161,7 @@ struct profile_window {
 struct profile_not_attached {
 	const char *name, *reason;
 	uint32_t count;
+	bool by_design; /* attaching cannot do it: a hint, no failure */
 };
 
 /* Why a report is partial. */

@@ -339,8 +339,8 @@ static int offer(const struct symbol *symbol, void *ctx)
 		return 0;
 	if (mark_runs_jitted(symbol->name) &&
 	    !plan_jitted_name(finding->image, symbol->name, &mark)) {
-		plan__refuse(finding->plan, "names of jitted functions",
-			     "not found in this release of JAX: their calls are counted together");
+		plan__hint(finding->plan, "names of jitted functions",
+			   "not found in this release of JAX: their calls are counted together");
 		return 0;
 	}
 	finding->old_torch |= mark_tells_old_torch(symbol->name);
@@ -388,13 +388,13 @@ static void refuse_unseen(const struct finding *finding)
 
 	if (!plan->options.nvtx_told && !marks_nvtx(finding) &&
 	    image__mentions(finding->image, "NVTX_INJECTION64_PATH"))
-		plan__refuse(plan, base,
-			     "its NVTX 3 ranges are inlined: seen when perfx-trace run starts the "
-			     "program");
+		plan__hint(plan, base,
+			   "its NVTX 3 ranges are inlined: seen when perfx-trace run starts the "
+			   "program");
 	if (!plan->options.python_functions && !plan->has_python && is_python(base))
-		plan__refuse(plan, "Python functions",
-			     "Python tells nobody of their calls: mark them with @perfx.track, or "
-			     "start the program with perfx-trace run --python-level 1");
+		plan__hint(plan, "Python functions",
+			   "cannot be traced by attaching; mark them with @perfx.track, or start "
+			   "the program with perfx-trace run --python-level 1");
 	plan->has_python |= is_python(base);
 }
 

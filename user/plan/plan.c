@@ -66,7 +66,7 @@ void plan__free(struct plan *plan)
 	free(plan);
 }
 
-void plan__refuse(struct plan *plan, const char *name, const char *reason)
+static void add_refusal(struct plan *plan, const char *name, const char *reason, bool by_design)
 {
 	for (size_t i = 0; i < plan->refusals_count; i++) {
 		if (!strcmp(plan->refusals[i].reason, reason)) {
@@ -77,8 +77,18 @@ void plan__refuse(struct plan *plan, const char *name, const char *reason)
 	if (grow_array(&plan->refusals, &plan->refusals_capacity, plan->refusals_count + 1,
 		       sizeof(*plan->refusals)))
 		return;
-	plan->refusals[plan->refusals_count++] =
-		(struct plan_refusal){.name = strdup(name), .reason = strdup(reason), .count = 1};
+	plan->refusals[plan->refusals_count++] = (struct plan_refusal){
+		.name = strdup(name), .reason = strdup(reason), .count = 1, .by_design = by_design};
+}
+
+void plan__refuse(struct plan *plan, const char *name, const char *reason)
+{
+	add_refusal(plan, name, reason, false);
+}
+
+void plan__hint(struct plan *plan, const char *name, const char *reason)
+{
+	add_refusal(plan, name, reason, true);
 }
 
 int plan_add_function(struct plan *plan, const struct plan_function *function)

@@ -122,6 +122,7 @@ struct plan_refusal {
 	char *name; /* of the first */
 	char *reason;
 	uint32_t count;
+	bool by_design; /* attaching cannot do it: a hint, no failure */
 };
 
 struct plan {
@@ -169,6 +170,8 @@ bool plan_mark_begins(const struct perfx_mark *mark);
 
 /* Adds to the functions that cannot be attached. */
 void plan__refuse(struct plan *plan, const char *name, const char *reason);
+/* Likewise, where no attaching could do it; the reason says what does. */
+void plan__hint(struct plan *plan, const char *name, const char *reason);
 
 /* Once c_alone has become false: functions that relied on it get another way of being timed.
  * Returns how many changed; they have .c_alone true until the caller clears it. */

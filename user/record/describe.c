@@ -96,9 +96,9 @@ void probes__refuse_nameless(struct probes *probes)
 		    function->mark.action != PERFX_MARK_OPEN || !probes->placed[i].id ||
 		    !was_called(probes, probes->placed[i].id))
 			continue;
-		plan__refuse(probes->plan, "names of record_function",
-			     "this PyTorch gives them to nothing that can be probed: from 2.0 on "
-			     "they are seen");
+		plan__hint(probes->plan, "names of record_function",
+			   "this PyTorch gives them to nothing that can be probed: from 2.0 on "
+			   "they are seen");
 		return;
 	}
 }

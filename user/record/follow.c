@@ -253,9 +253,9 @@ static void on_fork(struct recorder *recorder, const struct perfx_fork *fork)
 	/* files that others map too have links by process: the child needs its own */
 	enqueue(recorder, &task);
 	if (probes__go_by_process(recorder->probes))
-		plan__refuse(recorder->plan, "first moments of forked children",
-			     "other programs map the same files, so each child gets probes of its "
-			     "own once it runs");
+		plan__hint(recorder->plan, "first moments of forked children",
+			   "other programs map the same files, so each child gets probes of its "
+			   "own once it runs");
 }
 
 static void on_exec(struct recorder *recorder, const struct perfx_exec *exec)

@@ -2,6 +2,7 @@
 /* What a person is told while a recording is made: one line each. */
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/text.h"
 #include "record/recorder_internal.h"
 #include "target/process.h"
 
@@ -30,13 +31,23 @@ void say_waiting(struct recorder *recorder)
 				pattern__text(options->patterns[i]));
 }
 
-static size_t refused_count(const struct plan *plan)
+/* What could not be attached though it should have been: "; 3 not attached (gemm: …)". What no
+ * attaching could do is a hint at the end of the report. */
+static void add_refused(const struct plan *plan, struct text *into)
 {
-	size_t count = 0;
+	const struct plan_refusal *first = NULL;
+	size_t count = 0, reasons = 0;
 
-	for (size_t i = 0; i < plan->refusals_count; i++)
+	for (size_t i = 0; i < plan->refusals_count; i++) {
+		if (plan->refusals[i].by_design)
+			continue;
+		first = first ? first : &plan->refusals[i];
 		count += plan->refusals[i].count;
-	return count;
+		reasons++;
+	}
+	if (count)
+		text_printf(into, "; %zu not attached (%s: %s%s)", count, first->name,
+			    first->reason, reasons > 1 ? ", …" : "");
 }
 
 void say_phases(const struct recorder *recorder)
@@ -72,9 +83,10 @@ void say_turned(const struct perfx_window *window)
 void say_tracing(struct recorder *recorder)
 {
 	struct process_info info = {.comm = "?"};
-	size_t count, refused = refused_count(recorder->plan);
+	struct text refused = {0};
+	size_t count;
 	const pid_t *pids = books__pids(recorder->books, &count);
-	char who[128], not_attached[256] = "", *memory;
+	char who[128], *memory;
 
 	if (recorder->main_pid || count == 1)
 		process_info(recorder->main_pid ? recorder->main_pid : pids[0], &info);
@@ -85,23 +97,20 @@ void say_tracing(struct recorder *recorder)
 			 count ? count - 1 : 0);
 	else
 		snprintf(who, sizeof(who), "%zu processes", count);
-	if (refused)
-		snprintf(not_attached, sizeof(not_attached), "; %zu not attached (%s: %s%s)",
-			 refused, recorder->plan->refusals[0].name,
-			 recorder->plan->refusals[0].reason,
-			 recorder->plan->refusals_count > 1 ? ", …" : "");
 	if (meters__all_functions(recorder->meters) && *meters__why(recorder->meters))
 		msg_say("%s: %s",
 			meters__counters(recorder->meters) ? "not counted"
 							   : "no hardware counters here",
 			meters__why(recorder->meters));
+	add_refused(recorder->plan, &refused);
 	memory = memory__summary(recorder->memory);
 	msg_say("tracing %s: %zu probes on %zu functions%s%s%s", who,
 		probes__sites_count(recorder->probes), probes__functions_count(recorder->probes),
-		memory && *memory ? "; memory: " : "", memory ? memory : "", not_attached);
+		memory && *memory ? "; memory: " : "", memory ? memory : "", text_peek(&refused));
 	if (!probes__functions_count(recorder->probes) && !recorder->options->all)
 		msg_say("no annotated function and no known ML library is mapped%s: choose "
 			"functions with -F 'MODULE:GLOB'",
 			memory && *memory ? ", only memory is traced" : "");
+	text_clear(&refused);
 	free(memory);
 }

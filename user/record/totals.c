@@ -282,7 +282,9 @@ static void send_refusals(struct sink *sink, struct pack_buffer *buffer, const s
 {
 	for (size_t i = 0; i < plan->refusals_count; i++) {
 		const struct plan_refusal *refusal = &plan->refusals[i];
-		struct perfx_not_attached record = {.count = refusal->count};
+		struct perfx_not_attached record = {
+			.count = refusal->count,
+			.flags = refusal->by_design ? PERFX_NOT_ATTACHED_BY_DESIGN : 0};
 
 		send(sink,
 		     PACK(buffer, PERFX_KIND_NOT_ATTACHED, record, refusal->name, refusal->reason));

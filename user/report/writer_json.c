@@ -190,6 +190,7 @@ static void put_not_attached(struct json_output *o, const struct profile *p)
 		json_object_set_new(object, "name", json_of_string(row->name));
 		json_object_set_new(object, "reason", json_of_string(row->reason));
 		json_object_set_new(object, "count", json_of_integer(row->count));
+		json_object_set_new(object, "by_design", json_boolean(row->by_design));
 		json_put(o, NULL, object);
 	}
 	json_close(o, ']');
