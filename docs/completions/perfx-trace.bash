@@ -89,7 +89,7 @@ _perfx_trace() {
 		mapfile -t COMPREPLY < <(compgen -W '
 			-p --pid -a --all -F --functions --memory --no-children --as-root
 			--flops --flops-rules --counters --host-level --python-level --usdt --step-range --steps --wait
-			-d --duration -o --output -f --format --capture --max-size --ring --trigger --since --until --top --cmdline
+			-d --duration -o --output -f --format --capture --max-size --ring --trigger --since --until --full --top --cmdline
 			--sort --process --table --template --no-header --fail-on
 			--link --return --probe-site --compensate --no-calibrate
 			--peak-flops --peak-bandwidth --no-peaks

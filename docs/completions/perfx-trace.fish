@@ -41,6 +41,7 @@ complete -c perfx-trace -l trigger -x -a "'step>2x' 'step>250ms'" -d 'Write it a
 complete -c perfx-trace -l since -x -d 'Part of a capture: from (5s, -5s before its end)'
 complete -c perfx-trace -l until -x -d 'Part of a capture: up to'
 complete -c perfx-trace -l max-size -x -d 'Size of the capture at which the recording ends'
+complete -c perfx-trace -l full -d 'Text: the whole report, not one screen or two'
 complete -c perfx-trace -l top -x -d 'Rows a table'
 complete -c perfx-trace -l sort -x -a 'name calls self_ns total_ns avg_ns p50_ns p95_ns p99_ns max_ns' -d 'Order of the functions or of the table'
 complete -c perfx-trace -l process -x -a '(__fish_complete_pids)' -d 'Report on these only'

@@ -22,7 +22,12 @@ struct view {
 
 static const struct view views[] = {
 	{"text", "80.txt", {.width = 80}, NULL},
-	{"text", "140.color.txt", {.width = 140, .color = true}, NULL},
+	{"text",
+	 "100.color.txt",
+	 {.width = 100, .color = true},
+	 " ordinary memory compute ranges hostile "},
+	{"text", "full.80.txt", {.full = true, .width = 80}, NULL},
+	{"text", "full.140.color.txt", {.full = true, .width = 140, .color = true}, NULL},
 	{"md", "md", {0}, NULL},
 	{"json", "json", {0}, NULL},
 	{"csv", "csv", {0}, " ordinary unwound silent hostile ranges "},
@@ -125,8 +130,9 @@ Test(golden, text_is_tame)
 	static const unsigned widths[] = {40, 60, 80, 100, 140, 250};
 
 	for (size_t i = 0; i < GOLDEN_CASES; i++) {
-		for (size_t j = 0; j < sizeof(widths) / sizeof(widths[0]); j++) {
-			struct view view = {"text", "", {.width = widths[j]}, NULL};
+		for (size_t j = 0; j < 2 * sizeof(widths) / sizeof(widths[0]); j++) {
+			struct view view = {
+				"text", "", {.full = j % 2, .width = widths[j / 2]}, NULL};
 			char *report, *line, *rest;
 			size_t size;
 
@@ -134,9 +140,9 @@ Test(golden, text_is_tame)
 			for (const char *p = report; *p; p++)
 				cr_assert(*p == '\n' || (unsigned char)*p >= 0x20, "%s: \\x%02x",
 					  golden_cases[i].name, (unsigned char)*p);
-			while ((line = strsep(&rest, "\n")) && widths[j] >= 60)
-				cr_assert_leq(utf8_width(line), widths[j], "%s at %u: %s",
-					      golden_cases[i].name, widths[j], line);
+			while ((line = strsep(&rest, "\n")) && widths[j / 2] >= 60)
+				cr_assert_leq(utf8_width(line), widths[j / 2], "%s at %u: %s",
+					      golden_cases[i].name, widths[j / 2], line);
 			free(report);
 		}
 	}

@@ -36,6 +36,7 @@ Test(options, defaults_of_a_trace)
 	cr_assert_eq(options.ring_bytes, 8u << 20);
 	cr_assert_eq(options.return_mode, RETURN_AUTO);
 	cr_assert_not(options.site_entry_only || options.compensate || options.no_children);
+	cr_assert_not(options.full);
 	options_clear(&options);
 }
 
@@ -46,7 +47,7 @@ Test(options, everything_at_once)
 
 	cr_assert_eq(parse(&options, words,
 			   "record|-p|1,trainer|-p|7|-F|a:b*|-F|!c|-d|250ms|-o|x.perfx|--link|perf|"
-			   "--return|exit|--ring-size|64K|--no-children"),
+			   "--return|exit|--ring-size|64K|--no-children|--full"),
 		     EXIT_OK);
 	cr_assert_eq(options.verb, VERB_RECORD);
 	cr_assert_eq(options.targets_count, 3);
@@ -59,6 +60,7 @@ Test(options, everything_at_once)
 	cr_assert_eq(options.return_mode, RETURN_EXIT);
 	cr_assert_eq(options.ring_bytes, 65536);
 	cr_assert(options.no_children);
+	cr_assert(options.full);
 	options_clear(&options);
 }
 

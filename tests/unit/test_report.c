@@ -68,7 +68,7 @@ static char *write_report(const char *format, const struct report_options *optio
 
 Test(report, top_limits_the_rows)
 {
-	struct report_options options = {.top = 1};
+	struct report_options options = {.full = true, .top = 1};
 	char *text = write_report("text", &options), *md = write_report("md", &options);
 
 	cr_expect_not_null(strstr(text, "2 more functions in the JSON report."));

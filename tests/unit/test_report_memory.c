@@ -11,7 +11,7 @@
 
 static char *report_of(const struct memory_scene *s, const char *format, unsigned width)
 {
-	struct report_options options = {.width = width};
+	struct report_options options = {.full = true, .width = width};
 	struct analysis *analysis = analyze(&s->profile);
 	char *report = NULL;
 	size_t size;

@@ -27,6 +27,7 @@ static const struct option long_options[] = {
 	{"interval", required_argument, NULL, OPT_INTERVAL},
 	{"max-functions", required_argument, NULL, OPT_MAX},
 	{"top", required_argument, NULL, OPT_TOP},
+	{"full", no_argument, NULL, OPT_FULL},
 	{"no-children", no_argument, NULL, OPT_NO_CHILDREN},
 	{"as-root", no_argument, NULL, OPT_AS_ROOT},
 	{"user", no_argument, NULL, OPT_USER}, /* was not the default once */
@@ -118,6 +119,9 @@ static int take_option(struct options *options, int option, char *value)
 					1u << 20);
 	case OPT_TOP:
 		return option_set_count(&options->top, "--top", value, 1u << 20);
+	case OPT_FULL:
+		options->full = true;
+		return EXIT_OK;
 	case OPT_NO_CHILDREN:
 		options->no_children = true;
 		return EXIT_OK;

@@ -60,6 +60,7 @@ static const char help_text[] =
 	"      --since TIME, --until TIME\n"
 	"                             report, export: of that part of the capture; 5s is after\n"
 	"                             its start, -5s before its end\n"
+	"      --full                 text: the whole report, not one screen or two\n"
 	"      --top N                rows a table\n"
 	"      --sort COLUMN          order of the functions, or of the table: calls, p99_ns, …\n"
 	"      --process PID|NAME     report on these processes only\n"

@@ -16,6 +16,7 @@ enum long_option {
 	OPT_INTERVAL,
 	OPT_MAX,
 	OPT_TOP,
+	OPT_FULL,
 	OPT_NO_CHILDREN,
 	OPT_USER,
 	OPT_AS_ROOT,

@@ -107,7 +107,8 @@ static struct report_options look_of(const struct report_target *target,
 				     const struct options *options, bool terminal)
 {
 	struct winsize size = {0};
-	struct report_options look = {.top = (unsigned)options->top,
+	struct report_options look = {.full = options->full,
+				      .top = (unsigned)options->top,
 				      .full_cmdline = options->full_cmdline,
 				      .table = options->table,
 				      .sort = options->sort,

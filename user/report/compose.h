@@ -14,6 +14,7 @@ struct composer {
 	const struct report_options *options;
 	const struct document_limits *limits;
 	unsigned more_left; /* of limits->more */
+	size_t *groups;	    /* of identical workers (workers.h); NULL: each process by itself */
 	/* functions.c: names that several functions of one process have, sorted */
 	const struct profile_process *names_of;
 	const char **shared_names;
@@ -47,6 +48,9 @@ void compose_counters(struct composer *c, const struct profile_process *process)
 /* memory.c: all of a process's memory */
 void compose_memory(struct composer *c, const struct profile_process *process,
 		    const struct process_analysis *analysis);
+/* a line a domain, and the places that matter most */
+void compose_memory_worst(struct composer *c, const struct profile_process *process,
+			  const struct process_analysis *analysis);
 bool memory_sees_frees(const struct profile_memory *memory);
 /* series.c: a row for what is held over time, a row for sizes */
 void compose_memory_series(struct composer *c, const struct profile_process *process,
@@ -55,7 +59,22 @@ void compose_sizes(struct composer *c, const struct profile_memory *memory);
 /* hotspots.c: the table of places and their stacks */
 void compose_hotspots(struct composer *c, const struct profile_process *process,
 		      const struct profile_memory *memory, const struct memory_analysis *analysis);
+/* The places that matter most, of all domains together */
+void compose_worst_places(struct composer *c, const struct profile_process *process,
+			  const struct process_analysis *analysis);
 /* measured.c */
 void compose_measured(struct composer *c);
+/* What attaching cannot see, and what does. */
+void compose_hints(struct composer *c);
+/* brief.c: of a report of one screen or two */
+void compose_brief_process(struct composer *c, size_t i);
+void compose_brief_end(struct composer *c);
+/* Identical workers, the first of which is at `first`. */
+void compose_workers(struct composer *c, size_t first);
+/* sections.c */
+void compose_process_title(struct composer *c, const struct profile_process *process);
+/* A fold where the details of a section are folded. */
+void compose_details(struct composer *c, const char *title);
+void compose_details_end(struct composer *c);
 
 #endif

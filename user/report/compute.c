@@ -283,13 +283,20 @@ void compose_compute(struct composer *c, const struct profile_process *p)
 {
 	if (!p->compute.measured)
 		return;
-	document_say(c->document, BLOCK_CAPTION, "Compute");
+	if (c->limits->brief && !p->compute.work.flops)
+		return;
+	if (!c->limits->brief)
+		document_say(c->document, BLOCK_SECTION, "Compute");
 	if (p->compute.work.counted_count)
 		compose_rate(c, p);
+	if (c->limits->brief)
+		return;
 	compose_attributed(c, &p->compute);
+	compose_details(c, "Compute by type, source and function, roofline");
 	compose_dtypes(c, &p->compute);
 	compose_sources(c, p);
 	compose_moved(c, p);
 	compose_roofline(c, p);
 	compose_ranges(c, p);
+	compose_details_end(c);
 }

@@ -151,8 +151,11 @@ void compose_counters(struct composer *c, const struct profile_process *p)
 {
 	struct text text = {0};
 
-	if (any_meter(c->profile) && is_metered(p))
+	if (any_meter(c->profile) && is_metered(p)) {
+		compose_details(c, "Perf counters of functions");
 		compose_table(c, p);
+		compose_details_end(c);
+	}
 	if (!c->profile->meters_why || !(p->compute.measured || is_metered(p)))
 		return;
 	text_add(&text, any_meter(c->profile) ? "Not counted: " : "No hardware counters here: ");

@@ -3,6 +3,7 @@
 
 #include "base/escape.h"
 #include "base/grow.h"
+#include "base/quantity.h"
 #include "base/units.h"
 #include "base/utf8.h"
 
@@ -25,10 +26,20 @@ static struct block *block_new(struct document *document, enum block_kind kind)
 	return block;
 }
 
+/* Figures stay with their units, in all that a person reads. */
+static char *take_joined(struct text *text)
+{
+	struct text joined = {.failed = text->failed};
+
+	add_joined(&joined, text_peek(text));
+	text_clear(text);
+	return text_take(&joined);
+}
+
 void document_add(struct document *document, enum block_kind kind, struct text *text)
 {
 	struct block *block = block_new(document, kind);
-	char *taken = text_take(text);
+	char *taken = take_joined(text);
 
 	if (!block || !taken) {
 		document->failed = true;
@@ -44,6 +55,33 @@ void document_say(struct document *document, enum block_kind kind, const char *s
 
 	text_add(&text, sentence);
 	document_add(document, kind, &text);
+}
+
+static char *copy_of(struct document *document, const char *sentence)
+{
+	struct text text = {0};
+	char *copy;
+
+	text_add(&text, sentence);
+	copy = take_joined(&text);
+	document->failed |= !copy;
+	return copy;
+}
+
+void document_add_finding(struct document *document, const struct finding *finding,
+			  struct text *subject, bool with_threshold)
+{
+	struct block *block;
+
+	document_add(document, BLOCK_FINDING, subject);
+	if (document->failed)
+		return;
+	block = &document->blocks[document->blocks_count - 1];
+	block->finding.of = finding;
+	block->finding.evidence = copy_of(document, finding->evidence);
+	if (with_threshold)
+		block->finding.threshold = copy_of(document, finding->threshold);
+	block->finding.suggestion = copy_of(document, finding->suggestion);
 }
 
 void document_add_chart(struct document *document, struct chart chart)
@@ -67,7 +105,7 @@ void document_add_table(struct document *document, const struct column *columns,
 void document_cell(struct document *document, struct text *cell)
 {
 	struct table *table;
-	char *taken = text_take(cell);
+	char *taken = take_joined(cell);
 
 	if (!taken || document->failed || !document->blocks_count)
 		goto fail;
@@ -146,6 +184,9 @@ void document_clear(struct document *document)
 		for (size_t j = 0; j < block->table.cells_count; j++)
 			free(block->table.cells[j]);
 		free(block->table.cells);
+		free(block->finding.evidence);
+		free(block->finding.threshold);
+		free(block->finding.suggestion);
 		free(block->text);
 	}
 	free(document->blocks);

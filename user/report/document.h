@@ -16,6 +16,7 @@ enum block_kind {
 	BLOCK_VERDICT = 1,
 	BLOCK_WARNING, /* the report is partial */
 	BLOCK_HEADING,
+	BLOCK_SECTION, /* a heading below that: Steps, Compute, Memory */
 	BLOCK_PARAGRAPH,
 	BLOCK_NOTE, /* small print */
 	BLOCK_FINDING,
@@ -61,7 +62,11 @@ struct table {
 struct block {
 	enum block_kind kind;
 	char *text;
-	const struct finding *finding; /* borrowed */
+	struct {
+		const struct finding *of;
+		char *evidence, *suggestion;
+		char *threshold; /* NULL: not shown */
+	} finding;
 	struct table table;
 	struct chart chart;
 };
@@ -74,6 +79,9 @@ struct document {
 
 /* How much of it. */
 struct document_limits {
+	bool brief;  /* one screen or two: what to look at first, and how to get the rest */
+	bool groups; /* identical workers are one section; each its own is folded, unless brief */
+	bool folds;  /* of compute and memory the details are folded */
 	unsigned findings;
 	unsigned functions; /* rows of a process's first table */
 	unsigned more;	    /* rows of the folded tables, of all processes together; 0: none */
@@ -102,6 +110,9 @@ int document_write_md(FILE *out, const struct document *document);
 /* For composing: takes the text, which is empty then. */
 void document_add(struct document *document, enum block_kind kind, struct text *text);
 void document_say(struct document *document, enum block_kind kind, const char *sentence);
+/* Takes the subject, as document_add does. */
+void document_add_finding(struct document *document, const struct finding *finding,
+			  struct text *subject, bool with_threshold);
 void document_add_chart(struct document *document, struct chart chart);
 /* A table is made, then filled cell by cell, row by row, before the next block is added. */
 #define document_table(document, columns) \

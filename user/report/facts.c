@@ -49,10 +49,12 @@ static void add_cpu_facts(struct text *text, const struct profile_process *p)
 			    format_percent(buffer, (double)p->cpu_ns / (double)wall_ns));
 }
 
-static void add_pair(struct text *text, const char *first, uint64_t first_bytes, const char *second,
-		     uint64_t second_bytes)
+/* Nothing read and nothing written is no news in a brief report. */
+static void add_pair(struct composer *c, struct text *text, const char *first, uint64_t first_bytes,
+		     const char *second, uint64_t second_bytes)
 {
-	if (first_bytes == PROFILE_ABSENT || second_bytes == PROFILE_ABSENT)
+	if (first_bytes == PROFILE_ABSENT || second_bytes == PROFILE_ABSENT ||
+	    (c->limits->brief && !first_bytes && !second_bytes))
 		return;
 	text_add(text, first);
 	add_bytes(text, first_bytes);
@@ -89,9 +91,9 @@ void compose_facts(struct composer *c, const struct profile_process *p)
 	text_add(&text, "wall ");
 	add_ns(&text, profile_wall_ns(p));
 	add_cpu_facts(&text, p);
-	add_pair(&text, " · RSS ", p->rss_bytes, ", peak ", p->rss_peak_bytes);
-	add_pair(&text, " · disk read ", p->read_bytes, ", written ", p->write_bytes);
-	add_pair(&text, " · network in ", p->net_rx_bytes, ", out ", p->net_tx_bytes);
+	add_pair(c, &text, " · RSS ", p->rss_bytes, ", peak ", p->rss_peak_bytes);
+	add_pair(c, &text, " · disk read ", p->read_bytes, ", written ", p->write_bytes);
+	add_pair(c, &text, " · network in ", p->net_rx_bytes, ", out ", p->net_tx_bytes);
 	if (p->kernel_threads_count != PROFILE_ABSENT)
 		text_printf(&text, " · %llu thread%s", (unsigned long long)p->kernel_threads_count,
 			    p->kernel_threads_count == 1 ? "" : "s");

@@ -309,12 +309,29 @@ static size_t compose_more(struct composer *c, const struct profile_process *p, 
 	return end;
 }
 
+static void compose_rest_briefly(struct composer *c, size_t count)
+{
+	struct text text = {0};
+
+	text_add(&text, "Self % is of the process's wall time; threads add up.");
+	if (count)
+		text_printf(&text, " %zu more function%s in the full report.", count,
+			    count == 1 ? "" : "s");
+	document_add(c->document, BLOCK_NOTE, &text);
+}
+
 void compose_functions(struct composer *c, const struct profile_process *p)
 {
 	size_t shown = p->rows_count < c->limits->functions ? p->rows_count : c->limits->functions;
 	struct text text = {0};
 
+	if (c->limits->charts || c->limits->folds)
+		document_say(c->document, BLOCK_SECTION, "Functions");
 	compose_function_table(c, p, 0, shown);
+	if (c->limits->brief) {
+		compose_rest_briefly(c, p->rows_count - shown);
+		return;
+	}
 	compose_function_notes(c, p);
 	shown = compose_more(c, p, shown);
 	if (shown < p->rows_count) {

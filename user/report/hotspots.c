@@ -259,3 +259,111 @@ void compose_hotspots(struct composer *c, const struct profile_process *p,
 		compose_rows(c, &s);
 	free(s.rows);
 }
+
+/* --- the worst of all domains --------------------------------------------------------------- */
+
+struct worst {
+	const struct profile_memory *memory;
+	const struct profile_hotspot *hotspot;
+	const struct hotspot_trend *trend;
+};
+
+static uint64_t weight_of(const struct worst *worst)
+{
+	if (memory_sees_frees(worst->memory))
+		return worst->hotspot->live_at_peak_bytes;
+	return worst->hotspot->allocated_bytes.value;
+}
+
+/* Leaks first, the fastest of them; then what is held most. */
+static int by_weight(const void *left, const void *right)
+{
+	const struct worst *a = left, *b = right;
+	uint64_t a_bytes = weight_of(a), b_bytes = weight_of(b);
+
+	if (a->trend->leak != b->trend->leak)
+		return a->trend->leak ? -1 : 1;
+	if (a->trend->leak && a->trend->slope_bytes_per_s != b->trend->slope_bytes_per_s)
+		return a->trend->slope_bytes_per_s > b->trend->slope_bytes_per_s ? -1 : 1;
+	return a_bytes < b_bytes ? 1 : a_bytes > b_bytes ? -1 : 0;
+}
+
+static struct worst *all_places(const struct profile_process *p,
+				const struct process_analysis *analysis, size_t *count)
+{
+	struct worst *places;
+
+	*count = 0;
+	for (size_t i = 0; i < p->memory_count; i++)
+		*count += p->memory[i].hotspots_count;
+	places = malloc((*count + 1) * sizeof(*places));
+	*count = 0;
+	for (size_t i = 0; places && i < p->memory_count; i++)
+		for (size_t j = 0; j < p->memory[i].hotspots_count; j++)
+			places[(*count)++] =
+				(struct worst){&p->memory[i], &p->memory[i].hotspots[j],
+					       &analysis->memory[i].trends[j]};
+	return places;
+}
+
+#define WORST_FIGURES                                                          \
+	{.title = "At peak", .right = true}, {.title = "Live", .right = true}, \
+	{                                                                      \
+		.title = "Allocated", .right = true                            \
+	}
+#define WORST_NAMES                                                   \
+	{.title = "Kind", .rank = 1},                                 \
+	{                                                             \
+		.title = "Where", .takes_rest = true, .cut_end = true \
+	}
+
+static void compose_worst(struct composer *c, const struct worst *places, size_t count)
+{
+	static const struct column without[] = {WORST_FIGURES, WORST_NAMES},
+				   with[] = {LEAK, WORST_FIGURES, WORST_NAMES};
+	bool leaks = places[0].trend->leak;
+
+	if (leaks)
+		document_table(c->document, with);
+	else
+		document_table(c->document, without);
+	for (size_t i = 0; i < count; i++) {
+		const struct worst *worst = &places[i];
+		bool held = memory_sees_frees(worst->memory);
+
+		if (leaks)
+			cell_leak(c, worst->trend);
+		document_cell_bytes(c->document,
+				    held ? worst->hotspot->live_at_peak_bytes : PROFILE_ABSENT);
+		document_cell_bytes(c->document,
+				    held ? worst->hotspot->live_bytes : PROFILE_ABSENT);
+		document_cell_bytes(c->document, worst->hotspot->allocated_bytes.value);
+		document_cell_printf(c->document, "%s", domain_words(worst->memory->domain));
+		cell_where(c, worst->memory, worst->hotspot);
+	}
+}
+
+#define WORST_SHOWN 5
+
+void compose_worst_places(struct composer *c, const struct profile_process *p,
+			  const struct process_analysis *analysis)
+{
+	struct text text = {0};
+	size_t count, shown;
+	struct worst *places = all_places(p, analysis, &count);
+
+	if (!places) {
+		c->document->failed = true;
+		return;
+	}
+	qsort(places, count, sizeof(*places), by_weight);
+	shown = count < WORST_SHOWN ? count : WORST_SHOWN;
+	if (shown)
+		compose_worst(c, places, shown);
+	if (shown < count && c->limits->brief) {
+		text_printf(&text, "%zu more place%s in the full report.", count - shown,
+			    count - shown == 1 ? "" : "s");
+		document_add(c->document, BLOCK_NOTE, &text);
+	}
+	free(places);
+}

@@ -205,10 +205,39 @@ static json_t *values_of(const struct profile_hotspot *h, bool held, bool own)
 			 json_of_integer(own ? h->allocated_bytes.value : 0));
 }
 
-/* Outermost first. The script puts equal beginnings together. */
-static void add_place(struct flame *flame, const struct profile_hotspot *h, bool held)
+/* Is the function among the frames? They may have arguments, too. */
+static bool has_frame(const struct profile_hotspot *h, const char *name)
 {
-	long parent = -1;
+	size_t length = strlen(name);
+
+	for (size_t i = 0; i < h->frames_count; i++) {
+		const char *function = h->frames[i]->function;
+
+		if (!strncmp(function, name, length) &&
+		    (!function[length] || function[length] == '('))
+			return true;
+	}
+	return false;
+}
+
+/* The traced function that ran stands for the callers that a short stack does not have. */
+static long add_operator(struct flame *flame, const struct profile *profile,
+			 const struct profile_hotspot *h, bool held)
+{
+	const struct profile_function *function = profile_function(profile, h->function);
+
+	if (!function || !function->name[0] || has_frame(h, function->name))
+		return -1;
+	return flame_node(flame, -1,
+			  flame_name(flame, (uint64_t)(uintptr_t)function->name, function->name),
+			  values_of(h, held, !h->frames_count));
+}
+
+/* Outermost first. The script puts equal beginnings together. */
+static void add_place(struct flame *flame, const struct profile *profile,
+		      const struct profile_hotspot *h, bool held)
+{
+	long parent = add_operator(flame, profile, h, held);
 
 	for (size_t i = h->frames_count; i-- > 0;) {
 		struct text name = {0};
@@ -220,22 +249,23 @@ static void add_place(struct flame *flame, const struct profile_hotspot *h, bool
 				    values_of(h, held, i == 0));
 		text_clear(&name);
 	}
-	if (!h->frames_count)
+	if (parent < 0)
 		flame_node(flame, -1, flame_name(flame, 0, "stack not known"),
 			   values_of(h, held, true));
 }
 
-static void chart_places(struct text *into, const struct profile_memory *memory)
+static void chart_places(struct text *into, const struct profile *profile,
+			 const struct profile_memory *memory)
 {
 	bool held = memory->current_bytes != PROFILE_ABSENT;
 	struct flame flame;
 
 	flame_new(&flame);
 	for (size_t i = 0; i < memory->hotspots_count && i < PLACES_MAX; i++)
-		add_place(&flame, &memory->hotspots[i], held);
+		add_place(&flame, profile, &memory->hotspots[i], held);
 	open_figure(into, "\"flame memory\"", "Who allocates (");
 	text_add(into, domain_words(memory->domain));
-	text_add(into, "): callers above, the place itself at the bottom.");
+	text_add(into, "): operators and callers above, the place itself at the bottom.");
 	flame_end(into, &flame, "B",
 		  held ? json_pack("[s,s,s]", "At peak", "Live", "Allocated")
 		       : json_pack("[s]", "Allocated"));
@@ -338,7 +368,7 @@ void html_chart(struct text *into, const struct profile *profile, const struct c
 		chart_held(into, chart->process, chart->memory);
 		break;
 	case CHART_PLACES:
-		chart_places(into, chart->memory);
+		chart_places(into, profile, chart->memory);
 		break;
 	case CHART_STEPS:
 		html_steps(into, profile, chart->process);

@@ -152,33 +152,59 @@ static void compose_not_attached(struct document *document, const struct profile
 		{.title = "First of them", .takes_rest = true},
 		{.title = "Why not"},
 	};
-	struct text text = {0};
 	uint64_t functions = 0;
+	size_t reasons = 0, shown = 0;
+	struct text text = {0};
 	char buffer[UNITS_MAX];
 
-	if (!profile->not_attached_count) {
+	for (size_t i = 0; i < profile->not_attached_count; i++) {
+		functions +=
+			profile->not_attached[i].by_design ? 0 : profile->not_attached[i].count;
+		reasons += !profile->not_attached[i].by_design;
+	}
+	if (!reasons) {
 		document_say(document, BLOCK_PARAGRAPH,
 			     profile->probes_count ? "Everything that was asked for was attached."
 						   : "No probe is recorded.");
 		return;
 	}
-	for (size_t i = 0; i < profile->not_attached_count; i++)
-		functions += profile->not_attached[i].count;
 	text_printf(&text, "Not attached: %s function%s.", format_count(buffer, functions),
 		    functions == 1 ? "" : "s");
 	document_add(document, BLOCK_CAPTION, &text);
 	document_table(document, columns);
-	for (size_t i = 0; i < profile->not_attached_count && i < limits->not_attached; i++) {
+	for (size_t i = 0; i < profile->not_attached_count && shown < limits->not_attached; i++) {
 		const struct profile_not_attached *row = &profile->not_attached[i];
 
+		if (row->by_design)
+			continue;
+		shown++;
 		document_cell_count(document, row->count);
 		document_cell_name(document, row->name, limits->name_columns);
 		document_cell_name(document, row->reason, limits->name_columns);
 	}
-	if (profile->not_attached_count > limits->not_attached) {
-		text_printf(&text, "%zu more reasons in the JSON report.",
-			    profile->not_attached_count - limits->not_attached);
+	if (reasons > shown) {
+		text_printf(&text, "%zu more reasons in the JSON report.", reasons - shown);
 		document_add(document, BLOCK_NOTE, &text);
+	}
+}
+
+/* What attaching cannot see, and what does: "Python functions: …". */
+void compose_hints(struct composer *c)
+{
+	const struct profile *profile = c->profile;
+
+	for (size_t i = 0; i < profile->not_attached_count; i++) {
+		const struct profile_not_attached *row = &profile->not_attached[i];
+		struct text text = {0};
+
+		if (!row->by_design)
+			continue;
+		text_add(&text, "Hint: ");
+		escape_name(&text, row->name);
+		text_add(&text, ": ");
+		escape_name(&text, row->reason);
+		text_add(&text, ".");
+		document_add(c->document, BLOCK_NOTE, &text);
 	}
 }
 
@@ -274,5 +300,6 @@ void compose_measured(struct composer *c)
 	compose_losses(document, profile);
 	compose_precision(document, profile);
 	document_say(document, BLOCK_UNFOLD, "");
+	compose_hints(c);
 	compose_origin(document, profile);
 }

@@ -157,18 +157,23 @@ static void compose_resident(struct composer *c, const struct profile_process *p
 
 /* --- a domain's figures --------------------------------------------------------------------- */
 
+/* "Host heap (jemalloc, libc)" */
+static void add_title(struct text *text, const struct profile_memory *memory)
+{
+	text_add(text, title_of(memory->domain));
+	for (size_t i = 0; i < memory->allocators_count; i++) {
+		text_add(text, i ? ", " : " (");
+		escape_name(text, memory->allocators[i].name[0] ? memory->allocators[i].name : "?");
+	}
+	if (memory->allocators_count)
+		text_add(text, ")");
+}
+
 static void compose_title(struct composer *c, const struct profile_memory *memory)
 {
 	struct text text = {0};
 
-	text_printf(&text, "%s", title_of(memory->domain));
-	for (size_t i = 0; i < memory->allocators_count; i++) {
-		text_add(&text, i ? ", " : " (");
-		escape_name(&text,
-			    memory->allocators[i].name[0] ? memory->allocators[i].name : "?");
-	}
-	if (memory->allocators_count)
-		text_add(&text, ")");
+	add_title(&text, memory);
 	document_add(c->document, BLOCK_CAPTION, &text);
 }
 
@@ -195,13 +200,12 @@ static void add_allocated(struct text *text, const struct profile_memory *memory
 	text_add(text, "/s)");
 }
 
-static void add_held(struct text *text, const struct profile *p,
+/* " · held at the end 6.25 MiB in 100 blocks · peak 38.2 MiB at 9.96 s" */
+static void add_kept(struct text *text, const struct profile *p,
 		     const struct profile_memory *memory)
 {
 	const char *mark = mark_of(memory);
 
-	text_printf(text, " · %s", memory->sampled ? "~ " : "");
-	add_number(text, memory, memory->frees_count, "free");
 	text_printf(text, " · held at the end %s", mark);
 	add_bytes(text, memory->current_bytes);
 	if (memory->current_count != PROFILE_ABSENT) {
@@ -216,6 +220,14 @@ static void add_held(struct text *text, const struct profile *p,
 		return;
 	text_add(text, " at ");
 	add_ns(text, memory->peak_ns > p->start_ns ? memory->peak_ns - p->start_ns : 0);
+}
+
+static void add_held(struct text *text, const struct profile *p,
+		     const struct profile_memory *memory)
+{
+	text_printf(text, " · %s", memory->sampled ? "~ " : "");
+	add_number(text, memory, memory->frees_count, "free");
+	add_kept(text, p, memory);
 }
 
 static void add_temporary(struct text *text, const struct profile_memory *memory)
@@ -370,14 +382,19 @@ static void compose_allocators(struct composer *c, const struct profile_memory *
 	}
 }
 
+static bool is_idle(const struct profile_memory *memory)
+{
+	return !memory->allocs.value && !memory->frees_count && !memory->unknown_frees_count &&
+	       !memory->current_count && !memory->bound;
+}
+
 static void compose_domain(struct composer *c, const struct profile_process *p, size_t domain,
 			   const struct process_analysis *analysis)
 {
 	const struct profile_memory *memory = &p->memory[domain];
 
 	compose_title(c, memory);
-	if (!memory->allocs.value && !memory->frees_count && !memory->unknown_frees_count &&
-	    !memory->current_count && !memory->bound) {
+	if (is_idle(memory)) {
 		document_say(c->document, BLOCK_NOTE, "Nothing was allocated or freed.");
 		return;
 	}
@@ -389,16 +406,52 @@ static void compose_domain(struct composer *c, const struct profile_process *p, 
 	compose_hotspots(c, p, memory, &analysis->memory[domain]);
 }
 
+/* --- briefly -------------------------------------------------------------------------------- */
+
+/* "Tensors (torch): 3.13 GiB allocated in 300 allocations · held at the end 6.25 MiB · peak …" */
+static void compose_domain_line(struct composer *c, const struct profile_memory *memory)
+{
+	struct text text = {0};
+
+	add_title(&text, memory);
+	text_add(&text, ": ");
+	add_allocated(&text, memory);
+	if (memory_sees_frees(memory))
+		add_kept(&text, c->profile, memory);
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+void compose_memory_worst(struct composer *c, const struct profile_process *p,
+			  const struct process_analysis *analysis)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < p->memory_count; i++) {
+		if (is_idle(&p->memory[i]))
+			continue;
+		if (!any && c->limits->brief)
+			document_say(c->document, BLOCK_SECTION, "Memory");
+		any = true;
+		compose_domain_line(c, &p->memory[i]);
+	}
+	if (any)
+		compose_worst_places(c, p, analysis);
+}
+
 void compose_memory(struct composer *c, const struct profile_process *p,
 		    const struct process_analysis *analysis)
 {
 	if (!p->memory_count)
 		return;
-	document_say(c->document, BLOCK_CAPTION, "Memory");
+	document_say(c->document, BLOCK_SECTION, "Memory");
 	compose_resident(c, p);
+	if (c->limits->folds)
+		compose_memory_worst(c, p, analysis);
+	compose_details(c, "Memory by domain, call stacks");
 	if (c->limits->charts && p->points_count > 1)
 		document_add_chart(c->document,
 				   (struct chart){.kind = CHART_RESIDENT, .process = p});
 	for (size_t i = 0; i < p->memory_count; i++)
 		compose_domain(c, p, i, analysis);
+	compose_details_end(c);
 }

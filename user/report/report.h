@@ -14,6 +14,7 @@
 struct report_options {
 	bool color;	   /* terminal: ANSI colours */
 	unsigned width;	   /* terminal: columns; 0: 80 */
+	bool full;	   /* text: all of it, not one screen or two */
 	unsigned top;	   /* rows a table; 0: the format's default */
 	bool full_cmdline; /* show command lines as recorded (hidden values stay hidden) */
 	/* CSV and TSV: which table (report/sheet.h), NULL: functions; by which of its columns,

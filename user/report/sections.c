@@ -6,9 +6,11 @@
 #include "base/escape.h"
 #include "base/quantity.h"
 #include "report/compose.h"
+#include "report/workers.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void compose_partial(struct composer *c)
 {
@@ -75,52 +77,96 @@ static void compose_part(struct composer *c)
 }
 
 /* `trainer (pid 42)` or, where there are several processes, `gemm in pid 42` */
-static void add_finding(struct composer *c, const struct finding *finding, size_t process)
+static void add_finding(struct composer *c, const struct finding *finding, size_t process,
+			unsigned alike)
 {
-	struct document *document = c->document;
 	struct text text = {0};
 
 	text_add(&text, finding->subject);
 	if (finding->of_function && c->profile->processes_count > 1)
 		text_printf(&text, " in pid %u", c->profile->processes[process].pid);
-	document_add(document, BLOCK_FINDING, &text);
-	if (!document->failed)
-		document->blocks[document->blocks_count - 1].finding = finding;
+	if (alike)
+		text_printf(&text, " and %u worker%s like it", alike, alike == 1 ? "" : "s");
+	document_add_finding(c->document, finding, &text, !c->limits->brief);
+}
+
+static bool is_same_finding(const struct finding *a, const struct finding *b)
+{
+	return a->severity == b->severity && !strcmp(a->kind, b->kind) &&
+	       a->of_function == b->of_function &&
+	       (!a->of_function || !strcmp(a->subject, b->subject));
+}
+
+static bool has_finding(const struct process_analysis *p, const struct finding *finding)
+{
+	for (size_t i = 0; i < p->findings_count; i++)
+		if (is_same_finding(&p->findings[i], finding))
+			return true;
+	return false;
+}
+
+/* How many identical workers have the finding, too; *earlier: one of those before the process. */
+static unsigned count_alike(const struct composer *c, const struct finding *finding, size_t process,
+			    bool *earlier)
+{
+	unsigned alike = 0;
+
+	*earlier = false;
+	for (size_t i = 0; c->groups && i < c->analysis->processes_count; i++) {
+		if (i == process || c->groups[i] != c->groups[process] ||
+		    !has_finding(&c->analysis->processes[i], finding))
+			continue;
+		alike++;
+		*earlier |= i < process;
+	}
+	return alike;
+}
+
+/* Those of a severity, of all processes; *all counts them, as far as they are different. */
+static void compose_findings_of(struct composer *c, enum finding_severity severity, unsigned *all)
+{
+	for (size_t i = 0; i < c->analysis->processes_count; i++) {
+		const struct process_analysis *p = &c->analysis->processes[i];
+
+		for (size_t j = 0; j < p->findings_count; j++) {
+			bool earlier;
+			unsigned alike = count_alike(c, &p->findings[j], i, &earlier);
+
+			if (p->findings[j].severity == severity && !earlier &&
+			    (*all)++ < c->limits->findings)
+				add_finding(c, &p->findings[j], i, alike);
+		}
+	}
+}
+
+static bool has_findings(const struct analysis *analysis)
+{
+	for (size_t i = 0; i < analysis->processes_count; i++)
+		if (analysis->processes[i].findings_count)
+			return true;
+	return false;
 }
 
 /* Ranked over all processes: first by severity, then in each process's own order. */
 static void compose_findings(struct composer *c)
 {
-	unsigned shown = 0, all = 0;
 	struct text text = {0};
+	unsigned all = 0;
 
-	for (size_t i = 0; i < c->analysis->processes_count; i++)
-		all += (unsigned)c->analysis->processes[i].findings_count;
-	if (!all)
+	if (!has_findings(c->analysis))
 		return;
 	document_say(c->document, BLOCK_HEADING, "Findings");
-	for (int severity = FINDING_HIGH; severity <= FINDING_LOW; severity++) {
-		for (size_t i = 0; i < c->analysis->processes_count; i++) {
-			const struct process_analysis *p = &c->analysis->processes[i];
-
-			for (size_t j = 0; j < p->findings_count; j++) {
-				if ((int)p->findings[j].severity != severity ||
-				    shown == c->limits->findings)
-					continue;
-				add_finding(c, &p->findings[j], i);
-				shown++;
-			}
-		}
-	}
-	if (shown < all) {
-		text_printf(&text, "%u more in the JSON report.", all - shown);
+	for (int severity = FINDING_HIGH; severity <= FINDING_LOW; severity++)
+		compose_findings_of(c, (enum finding_severity)severity, &all);
+	if (all > c->limits->findings) {
+		text_printf(&text, "%u more in the %s report.", all - c->limits->findings,
+			    c->limits->brief ? "full" : "JSON");
 		document_add(c->document, BLOCK_NOTE, &text);
 	}
 }
 
-static void compose_process(struct composer *c, size_t i)
+void compose_process_title(struct composer *c, const struct profile_process *p)
 {
-	const struct profile_process *p = &c->profile->processes[i];
 	struct text text = {0};
 
 	escape_name(&text, p->comm[0] ? p->comm : "?");
@@ -129,6 +175,25 @@ static void compose_process(struct composer *c, size_t i)
 		text_printf(&text, ", exec %u", p->exec_count);
 	text_add(&text, ")");
 	document_add(c->document, BLOCK_HEADING, &text);
+}
+
+void compose_details(struct composer *c, const char *title)
+{
+	if (c->limits->folds)
+		document_say(c->document, BLOCK_FOLD, title);
+}
+
+void compose_details_end(struct composer *c)
+{
+	if (c->limits->folds)
+		document_say(c->document, BLOCK_UNFOLD, "");
+}
+
+static void compose_process(struct composer *c, size_t i)
+{
+	const struct profile_process *p = &c->profile->processes[i];
+
+	compose_process_title(c, p);
 	compose_facts(c, p);
 	compose_steps(c, p);
 	if (c->limits->charts && p->contexts_count)
@@ -144,7 +209,7 @@ static void compose_process(struct composer *c, size_t i)
 	compose_threads(c, p);
 }
 
-/* Processes that are not worth a section: one row each. */
+/* Processes that are not worth a section: one row each; of a brief report, their number. */
 static void compose_others(struct composer *c, const bool *shown)
 {
 	static const struct column columns[] = {
@@ -159,6 +224,12 @@ static void compose_others(struct composer *c, const bool *shown)
 		others += !shown[i];
 	if (!others)
 		return;
+	if (c->limits->brief) {
+		text_printf(&text, "%zu other process%s in the full report.", others,
+			    others == 1 ? "" : "es");
+		document_add(c->document, BLOCK_NOTE, &text);
+		return;
+	}
 	text_printf(&text, "Other processes (%zu)", others);
 	document_add(c->document, BLOCK_FOLD, &text);
 	document_table(c->document, columns);
@@ -209,6 +280,50 @@ static size_t next_process(const struct composer *c, const bool *shown, bool any
 	return best;
 }
 
+static size_t group_size(const struct composer *c, size_t of)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; c->groups && i < c->profile->processes_count; i++)
+		count += c->groups[i] == c->groups[of];
+	return count;
+}
+
+static void compose_section_of(struct composer *c, size_t i)
+{
+	if (c->limits->brief)
+		compose_brief_process(c, i);
+	else
+		compose_process(c, i);
+}
+
+/* The sections of a group's members, as many as processes get one. */
+static void compose_members(struct composer *c, size_t first)
+{
+	size_t count = 0;
+	struct text text = {0};
+
+	document_say(c->document, BLOCK_FOLD, "Each of these workers");
+	for (size_t i = first; i < c->profile->processes_count; i++)
+		if (c->groups[i] == first && count++ < c->limits->processes)
+			compose_process(c, i);
+	if (count > c->limits->processes) {
+		text_printf(&text, "%zu more in the JSON report.", count - c->limits->processes);
+		document_add(c->document, BLOCK_NOTE, &text);
+	}
+	document_say(c->document, BLOCK_UNFOLD, "");
+}
+
+/* One section for all of a group. */
+static void compose_group(struct composer *c, size_t first, bool *shown)
+{
+	compose_workers(c, first);
+	if (!c->limits->brief)
+		compose_members(c, first);
+	for (size_t i = first; i < c->profile->processes_count; i++)
+		shown[i] |= c->groups[i] == first;
+}
+
 static void compose_processes(struct composer *c)
 {
 	bool *shown = calloc(c->profile->processes_count + 1, sizeof(*shown));
@@ -226,7 +341,10 @@ static void compose_processes(struct composer *c)
 		if (i == c->profile->processes_count)
 			break;
 		shown[i] = true;
-		compose_process(c, i);
+		if (group_size(c, i) > 1)
+			compose_group(c, c->groups[i], shown);
+		else
+			compose_section_of(c, i);
 	}
 	compose_others(c, shown);
 	free(shown);
@@ -243,12 +361,18 @@ int document_compose(struct document *document, const struct profile *profile,
 			     .limits = limits,
 			     .more_left = limits->more};
 
+	if (limits->groups && !(c.groups = workers_group(profile)))
+		document->failed = true;
 	document_say(document, BLOCK_VERDICT, analysis->verdict);
 	compose_part(&c);
 	compose_partial(&c);
 	compose_findings(&c);
 	compose_processes(&c);
-	compose_measured(&c);
+	if (limits->brief)
+		compose_brief_end(&c);
+	else
+		compose_measured(&c);
 	free(c.shared_names);
+	free(c.groups);
 	return document->failed ? -ENOMEM : 0;
 }

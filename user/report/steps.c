@@ -70,6 +70,8 @@ static void compose_work(struct composer *c, const struct profile_process *p)
 		text_add(&text, ", ");
 		add_si(&text, rates.flops_per_s, "FLOP/s");
 		add_mfu(&text, &rates);
+	}
+	if (rates.flops_per_s >= 0 && p->steps.work.flops && !c->limits->brief) {
 		text_add(&text, ". By all threads of the process; ");
 		add_percent(&text, rates.thread_share);
 		text_add(&text, " on the steps' own");
@@ -202,6 +204,28 @@ static void compose_phase(struct composer *c, const struct profile_steps *steps,
 	document_cell_ns(c->document, steps->phases[phase]);
 }
 
+/* "Of a step: data 32.6 ms (40.1 %) · forward …" */
+static void compose_phases_line(struct composer *c, const struct profile_steps *steps)
+{
+	const char *separator = "Of a step: ";
+	struct text text = {0};
+
+	for (size_t i = 0; i < PROFILE_PHASES; i++) {
+		enum profile_phase phase = profile_phases_in_order[i];
+
+		if (!steps->phases[phase])
+			continue;
+		text_printf(&text, "%s%s ", separator, profile_phase_name(phase));
+		add_ns(&text, steps->phases[phase] / steps->count);
+		text_add(&text, " (");
+		add_percent(&text, (double)steps->phases[phase] / (double)steps->total_ns);
+		text_add(&text, ")");
+		separator = " · ";
+	}
+	if (text.length)
+		document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
 /* --- each ----------------------------------------------------------------------------------- */
 
 static void compose_single_step(struct composer *c, const struct profile_steps *steps,
@@ -278,11 +302,16 @@ void compose_steps(struct composer *c, const struct profile_process *p)
 
 	if (!p->steps.count)
 		return;
-	document_say(c->document, BLOCK_CAPTION, "Steps");
+	if (!c->limits->brief)
+		document_say(c->document, BLOCK_SECTION, "Steps");
 	compose_durations(c, p);
 	if (p->compute.measured)
 		compose_work(c, p);
 	compose_slow(c, &p->steps);
+	if (c->limits->brief) {
+		compose_phases_line(c, &p->steps);
+		return;
+	}
 	if (c->limits->charts)
 		document_add_chart(c->document, (struct chart){.kind = CHART_STEPS, .process = p});
 	document_table(c->document, columns);

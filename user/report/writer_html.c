@@ -11,6 +11,7 @@
 #include "report/writers.h"
 
 #include "base/escape.h"
+#include "base/utf8.h"
 #include "decode/names.h"
 #include "report/document.h"
 #include "report/html.h"
@@ -18,15 +19,44 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define ROWS_SHOWN 100
+
+static const char argument_ends[] = {PROFILE_ARGUMENT_END, '\0'};
+
+/* Words beside figures that are longer break, or are cut in a wide table: then all of them show when
+ * one points there. */
+#define WORDS_COLUMNS 12
+/* A table of more columns needs all the room there is on 1,280 pixels. */
+#define WIDE_COLUMNS 10
+
+static void add_words_class(struct text *text, const char *cell)
+{
+	struct text plain = {0};
+
+	escape_unmarked(&plain, cell);
+	if (utf8_width(text_peek(&plain)) > WORDS_COLUMNS) {
+		text_add(text, " class=long title=\"");
+		escape_html(text, text_peek(&plain));
+		text_add(text, "\"");
+	}
+	text->failed |= plain.failed;
+	text_clear(&plain);
+}
 
 static void add_cell(struct text *text, const struct table *table, size_t column, const char *cell)
 {
 	const struct column *c = &table->columns[column];
 
 	text_add(text, cell ? "<td" : "<th scope=col");
-	text_add(text, c->right ? " class=n>" : c->takes_rest ? " class=name>" : ">");
+	if (c->right)
+		text_add(text, " class=n");
+	else if (c->takes_rest)
+		text_add(text, " class=name");
+	else if (cell)
+		add_words_class(text, cell);
+	text_add(text, ">");
 	if (cell)
 		escape_html_sentence(text, cell);
 	else
@@ -50,7 +80,8 @@ static void add_table(struct text *text, const struct table *table)
 {
 	size_t rows = table->cells_count / table->columns_count;
 
-	text_add(text, "<div class=table><table><thead>\n");
+	text_printf(text, "<div class=table><table%s><thead>\n",
+		    table->columns_count > WIDE_COLUMNS ? " class=wide" : "");
 	add_row(text, table, NULL);
 	text_add(text, "</thead><tbody>\n");
 	for (size_t i = 0; i < rows; i++) {
@@ -67,18 +98,18 @@ static void add_table(struct text *text, const struct table *table)
 
 static void add_finding(struct text *text, const struct block *block)
 {
-	const struct finding *finding = block->finding;
+	const struct finding *finding = block->finding.of;
 	const char *severity = finding_severity_name(finding->severity);
 
 	text_printf(text, "<article class=\"finding %s\"><h3><span class=severity>%s</span> %s: ",
 		    severity, severity, finding->kind);
 	escape_html_sentence(text, block->text);
 	text_printf(text, "%s</h3><p>", finding->partial ? " (partial)" : "");
-	escape_html_sentence(text, finding->evidence);
+	escape_html_sentence(text, block->finding.evidence);
 	text_add(text, " <span class=note>(threshold: ");
-	escape_html_sentence(text, finding->threshold);
+	escape_html_sentence(text, block->finding.threshold);
 	text_add(text, ")</span></p><p>");
-	escape_html_sentence(text, finding->suggestion);
+	escape_html_sentence(text, block->finding.suggestion);
 	text_add(text, "</p></article>\n");
 }
 
@@ -90,8 +121,20 @@ static void add_element(struct text *text, const char *open, const char *sentenc
 	text_add(text, close);
 }
 
-static void add_block(struct text *text, const struct profile *profile, const struct block *block)
+/* Where the list of contents leads to. */
+static void add_heading(struct text *text, const char *element, const struct block *block,
+			size_t number)
 {
+	text_printf(text, "<%s id=s%zu>", element, number);
+	escape_html_sentence(text, block->text);
+	text_printf(text, "</%s>\n", element);
+}
+
+static void add_block(struct text *text, const struct profile *profile,
+		      const struct document *document, size_t number)
+{
+	const struct block *block = &document->blocks[number];
+
 	switch (block->kind) {
 	case BLOCK_VERDICT:
 		add_element(text, "<h1>", block->text, "</h1>\n");
@@ -100,10 +143,13 @@ static void add_block(struct text *text, const struct profile *profile, const st
 		add_element(text, "<p class=warning role=note>", block->text, "</p>\n");
 		break;
 	case BLOCK_HEADING:
-		add_element(text, "<h2>", block->text, "</h2>\n");
+		add_heading(text, "h2", block, number);
 		break;
 	case BLOCK_PARAGRAPH:
 		add_element(text, "<p>", block->text, "</p>\n");
+		break;
+	case BLOCK_SECTION:
+		add_heading(text, "h3", block, number);
 		break;
 	case BLOCK_CAPTION:
 		add_element(text, "<h3>", block->text, "</h3>\n");
@@ -132,11 +178,111 @@ static void add_block(struct text *text, const struct profile *profile, const st
 	}
 }
 
-static void add_head(struct text *text, const struct analysis *analysis)
-{
-	struct text title = {0};
+/* --- the page ------------------------------------------------------------------------------- */
 
-	escape_unmarked(&title, analysis->verdict);
+/* A page of fewer headings needs no contents. */
+#define CONTENTS_MIN 5
+
+/* Headings, each with its sections beside it. What is folded is left out. */
+static size_t add_entries(struct text *text, const struct document *document)
+{
+	size_t depth = 0, count = 0;
+	bool open = false;
+
+	for (size_t i = 0; i < document->blocks_count; i++) {
+		const struct block *block = &document->blocks[i];
+
+		depth += block->kind == BLOCK_FOLD;
+		depth -= block->kind == BLOCK_UNFOLD;
+		if (depth || (block->kind != BLOCK_HEADING && block->kind != BLOCK_SECTION))
+			continue;
+		if (block->kind == BLOCK_HEADING || !open)
+			text_add(text, "<li>");
+		text_printf(text, "<a href=#s%zu>", i);
+		escape_html_sentence(text, block->text);
+		text_add(text, "</a>\n");
+		open = true;
+		count++;
+	}
+	return count;
+}
+
+static void add_contents(struct text *text, const struct document *document)
+{
+	struct text entries = {0};
+
+	if (add_entries(&entries, document) >= CONTENTS_MIN) {
+		text_add(text, "<nav class=contents aria-label=Contents><ul>\n");
+		text_add(text, text_peek(&entries));
+		text_add(text, "</ul></nav>\n");
+	}
+	text->failed |= entries.failed;
+	text_clear(&entries);
+}
+
+/* The one that the title names: it did most of what was traced. */
+static const struct profile_process *main_process(const struct profile *profile)
+{
+	const struct profile_process *found = profile->processes;
+
+	for (size_t i = 1; i < profile->processes_count; i++)
+		if (profile->processes[i].self_ns > found->self_ns)
+			found = &profile->processes[i];
+	return found;
+}
+
+#define TITLE_WORD_COLUMNS 24
+
+/* A word of a command line, without its folder. */
+static void add_title_word(struct text *title, const char *word, size_t length)
+{
+	struct text whole = {0};
+	const char *base;
+
+	text_add_bytes(&whole, word, length);
+	base = strrchr(text_peek(&whole), '/');
+	base = base && base[1] ? base + 1 : text_peek(&whole);
+	utf8_shorten(title, base, TITLE_WORD_COLUMNS);
+	title->failed |= whole.failed;
+	text_clear(&whole);
+}
+
+/* "python3 train.py 4711 · perfx-trace": the program, the first argument that is no option */
+static void add_title(struct text *title, const struct profile *profile)
+{
+	const struct profile_process *p;
+	const char *argument;
+	size_t length;
+
+	if (!profile->processes_count) {
+		text_add(title, "perfx-trace");
+		return;
+	}
+	p = main_process(profile);
+	length = strcspn(p->cmdline, argument_ends);
+	argument = p->cmdline + length;
+	if (length)
+		add_title_word(title, p->cmdline, length);
+	else
+		add_title_word(title, p->comm, strlen(p->comm));
+	argument += *argument != '\0';
+	length = strcspn(argument, argument_ends);
+	if (length && *argument != '-') {
+		text_add(title, " ");
+		add_title_word(title, argument, length);
+	}
+	text_printf(title, " %u", p->pid);
+	if (profile->processes_count > 1)
+		text_printf(title, " and %zu more", profile->processes_count - 1);
+	text_add(title, " · perfx-trace");
+}
+
+static void add_head(struct text *text, const struct profile *profile)
+{
+	struct text title = {0}, shown = {0};
+
+	add_title(&title, profile);
+	escape_display(&shown, text_peek(&title));
 	text_add(text, "<!DOCTYPE html>\n<html lang=en>\n<meta charset=utf-8>\n"
 		       "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; "
 		       "style-src '" report_css_hash "'; script-src '" report_js_hash
@@ -144,11 +290,13 @@ static void add_head(struct text *text, const struct analysis *analysis)
 		       "<meta name=viewport content=\"width=device-width, initial-scale=1\">\n"
 		       "<meta name=color-scheme content=\"light dark\">\n"
 		       "<meta name=generator content=perfx-trace>\n<title>");
-	escape_html(text, text_peek(&title));
+	escape_html(text, text_peek(&shown));
 	text_add(text, "</title>\n<style>");
 	text_add_bytes(text, (const char *)report_css, sizeof(report_css));
 	text_add(text, "</style>\n<main>\n");
+	text->failed |= title.failed || shown.failed;
 	text_clear(&title);
+	text_clear(&shown);
 }
 
 /* The JSON report, for programs that read this file. */
@@ -177,9 +325,12 @@ static int add_report(struct text *text, const struct profile *profile,
 {
 	int err;
 
-	add_head(text, analysis);
-	for (size_t i = 0; i < document->blocks_count; i++)
-		add_block(text, profile, &document->blocks[i]);
+	add_head(text, profile);
+	for (size_t i = 0; i < document->blocks_count; i++) {
+		add_block(text, profile, document, i);
+		if (document->blocks[i].kind == BLOCK_VERDICT)
+			add_contents(text, document);
+	}
 	text_add(text, "</main>\n");
 	err = add_json(text, profile, analysis, options);
 	text_add(text, "<script>");
@@ -192,6 +343,7 @@ int report_write_html(FILE *out, const struct profile *profile, const struct ana
 		      const struct report_options *options)
 {
 	const struct document_limits limits = {
+		.groups = true,
 		.findings = 50,
 		.functions = options->top ? options->top : 20000,
 		.callers = 20,

@@ -47,7 +47,7 @@ static void add_table(struct text *text, const struct table *table)
 
 static void add_finding(struct text *text, const struct block *block)
 {
-	const struct finding *finding = block->finding;
+	const struct finding *finding = block->finding.of;
 
 	text_add(text, "- **");
 	for (const char *p = finding_severity_name(finding->severity); *p; p++)
@@ -55,11 +55,11 @@ static void add_finding(struct text *text, const struct block *block)
 	text_printf(text, "%s** %s: ", finding->partial ? ", partial" : "", finding->kind);
 	escape_markdown_sentence(text, block->text);
 	text_add(text, " — ");
-	escape_markdown_sentence(text, finding->evidence);
+	escape_markdown_sentence(text, block->finding.evidence);
 	text_add(text, ". <sub>(threshold: ");
-	escape_markdown_sentence(text, finding->threshold);
+	escape_markdown_sentence(text, block->finding.threshold);
 	text_add(text, ")</sub><br>");
-	escape_markdown_sentence(text, finding->suggestion);
+	escape_markdown_sentence(text, block->finding.suggestion);
 	text_add(text, "\n");
 }
 
@@ -78,6 +78,11 @@ static void add_block(struct text *text, const struct block *block)
 		break;
 	case BLOCK_HEADING:
 		text_add(text, "#### ");
+		escape_markdown_sentence(text, block->text);
+		text_add(text, "\n\n");
+		break;
+	case BLOCK_SECTION:
+		text_add(text, "##### ");
 		escape_markdown_sentence(text, block->text);
 		text_add(text, "\n\n");
 		break;
@@ -140,6 +145,8 @@ int report_write_md(FILE *out, const struct profile *profile, const struct analy
 		    const struct report_options *options)
 {
 	const struct document_limits limits = {
+		.groups = true,
+		.folds = true,
 		.findings = 8,
 		.functions = options->top ? options->top : 10,
 		.more = options->top ? 0 : 60,

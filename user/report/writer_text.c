@@ -16,6 +16,7 @@
 #include "report/writers.h"
 
 #include "base/escape.h"
+#include "base/quantity.h"
 #include "base/utf8.h"
 #include "decode/names.h"
 #include "report/document.h"
@@ -60,20 +61,6 @@ static void add_spaces(struct layout *l, unsigned count)
 		text_add(&l->out, " ");
 }
 
-/* Bytes of the next word. A figure and its unit are one: "10.0 ms", "25 %". */
-static size_t word_length(const char *words)
-{
-	size_t length = strcspn(words, " "), unit;
-
-	while (length && isdigit((unsigned char)words[length - 1]) && words[length]) {
-		unit = strcspn(words + length + 1, " ");
-		if (unit == 0 || unit > 4)
-			break;
-		length += 1 + unit;
-	}
-	return length;
-}
-
 /* Adds words from the column `indent`, where the cursor is, and breaks lines there; what is longer
  * than a line is cut. */
 static void add_words(struct layout *l, enum style style, unsigned indent, const char *sentence)
@@ -87,7 +74,7 @@ static void add_words(struct layout *l, enum style style, unsigned indent, const
 	for (p = text_peek(&plain); *p; p += *p == ' ') {
 		size_t fits;
 
-		text_add_bytes(&word, p, word_length(p));
+		text_add_bytes(&word, p, strcspn(p, " "));
 		width = utf8_width(text_peek(&word));
 		if (used && used + 1 + width > room) {
 			text_add(&l->out, "\n");
@@ -141,7 +128,7 @@ static enum style style_of(enum finding_severity severity)
 
 static void add_finding(struct layout *l, const struct block *block)
 {
-	const struct finding *finding = block->finding;
+	const struct finding *finding = block->finding.of;
 	const char *severity = finding_severity_name(finding->severity);
 	struct text head = {0};
 
@@ -156,9 +143,10 @@ static void add_finding(struct layout *l, const struct block *block)
 	add_words(l, STYLE_BOLD, FINDING_INDENT, text_peek(&head));
 	l->out.failed |= head.failed;
 	text_clear(&head);
-	add_line(l, STYLE_PLAIN, FINDING_INDENT, "", finding->evidence);
-	add_line(l, STYLE_DIM, FINDING_INDENT, "threshold: ", finding->threshold);
-	add_line(l, STYLE_PLAIN, FINDING_INDENT, "→ ", finding->suggestion);
+	add_line(l, STYLE_PLAIN, FINDING_INDENT, "", block->finding.evidence);
+	if (block->finding.threshold)
+		add_line(l, STYLE_DIM, FINDING_INDENT, "threshold: ", block->finding.threshold);
+	add_line(l, STYLE_PLAIN, FINDING_INDENT, "→ ", block->finding.suggestion);
 }
 
 /* --- tables --------------------------------------------------------------------------------- */
@@ -314,6 +302,9 @@ static void add_block(struct layout *l, const struct block *block)
 	case BLOCK_CAPTION:
 		add_line(l, STYLE_PLAIN, 0, "", block->text);
 		break;
+	case BLOCK_SECTION:
+		add_line(l, STYLE_BOLD, 0, "", block->text);
+		break;
 	case BLOCK_NOTE:
 		add_line(l, STYLE_DIM, 0, "", block->text);
 		break;
@@ -339,9 +330,27 @@ static void add_block(struct layout *l, const struct block *block)
 /* A table and its caption stand apart from what is before, unless that is a title. */
 static bool stands_apart(enum block_kind before, enum block_kind block)
 {
-	if (block != BLOCK_TABLE && block != BLOCK_CAPTION)
+	if (block != BLOCK_TABLE && block != BLOCK_CAPTION && block != BLOCK_SECTION)
 		return before == BLOCK_TABLE && block == BLOCK_PARAGRAPH;
-	return before != BLOCK_FOLD && before != BLOCK_CAPTION;
+	return before != BLOCK_FOLD && before != BLOCK_CAPTION && before != BLOCK_SECTION;
+}
+
+/* Lines are broken: from here on a space is a space, also for grep, and where there is no UTF-8. */
+static void widen_spaces(struct text *text)
+{
+	char *to = text->data, *from = text->data, *found;
+	size_t size = strlen(NARROW_SPACE);
+
+	while (from && (found = strstr(from, NARROW_SPACE))) {
+		memmove(to, from, (size_t)(found - from));
+		to += found - from;
+		*to++ = ' ';
+		from = found + size;
+	}
+	if (from) {
+		memmove(to, from, strlen(from) + 1);
+		text->length = (size_t)(to - text->data) + strlen(to);
+	}
 }
 
 int document_write_text(FILE *out, const struct document *document, bool color, unsigned width)
@@ -354,6 +363,7 @@ int document_write_text(FILE *out, const struct document *document, bool color, 
 			text_add(&l.out, "\n");
 		add_block(&l, &document->blocks[i]);
 	}
+	widen_spaces(&l.out);
 	err = l.out.failed ? -ENOMEM : 0;
 	if (!err && fwrite(text_peek(&l.out), 1, l.out.length, out) != l.out.length)
 		err = errno ? -errno : -EIO;
@@ -364,7 +374,7 @@ int document_write_text(FILE *out, const struct document *document, bool color, 
 int report_write_text(FILE *out, const struct profile *profile, const struct analysis *analysis,
 		      const struct report_options *options)
 {
-	struct document_limits limits = {
+	const struct document_limits full = {
 		.findings = 6,
 		.functions = options->top ? options->top : 15,
 		.callers = 3,
@@ -375,6 +385,14 @@ int report_write_text(FILE *out, const struct profile *profile, const struct ana
 		.processes = 6,
 		.not_attached = 10,
 	};
+	const struct document_limits brief = {
+		.brief = true,
+		.groups = true,
+		.findings = 4,
+		.functions = options->top ? options->top : 10,
+		.processes = 3,
+	};
+	struct document_limits limits = options->full ? full : brief;
 	unsigned width = options->width ? options->width : 80;
 	struct document document = {0};
 	int err;
