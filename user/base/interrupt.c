@@ -10,8 +10,10 @@ static volatile sig_atomic_t asked;
 
 static void on_signal(int signal)
 {
-	if (asked)
+	if (asked) {
+		msg_status_leave();
 		_exit(EXIT_INTERRUPTED);
+	}
 	asked = signal;
 }
 

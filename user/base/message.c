@@ -1,10 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/message.h"
 
+#include "base/text.h"
+#include "base/utf8.h"
+
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* stderr is one for the whole program, and so is the line on it */
+static volatile sig_atomic_t status_shown;
+
+#define TO_LINE_START "\r\x1b[K" /* and empties the line */
 
 void msg_say(const char *fmt, ...)
 {
@@ -17,6 +29,7 @@ void msg_say(const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 
+	msg_status_clear();
 	used = (size_t)sprintf(line, "perfx-trace: ");
 	for (const char *p = text; *p; p++) {
 		unsigned char c = (unsigned char)*p;
@@ -30,4 +43,54 @@ void msg_say(const char *fmt, ...)
 	/* one write, so that lines of two tracers do not mix */
 	fwrite(line, 1, used, stderr);
 	errno = saved_errno;
+}
+
+bool msg_has_status(void)
+{
+	const char *terminal = getenv("TERM");
+
+	return isatty(STDERR_FILENO) && terminal && strcmp(terminal, "dumb") &&
+	       tcgetpgrp(STDERR_FILENO) == getpgrp();
+}
+
+static unsigned terminal_columns(void)
+{
+	struct winsize size = {0};
+
+	return !ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col ? size.ws_col : 80;
+}
+
+void msg_status(const char *fmt, ...)
+{
+	char words[512];
+	struct text line = {0};
+	int saved_errno = errno;
+	va_list ap;
+
+	if (msg_has_status()) {
+		va_start(ap, fmt);
+		vsnprintf(words, sizeof(words), fmt, ap);
+		va_end(ap);
+		text_add(&line, TO_LINE_START);
+		/* in the last column some terminals begin another line */
+		utf8_cut(&line, words, terminal_columns() - 1);
+		fwrite(text_peek(&line), 1, line.length, stderr);
+		status_shown = 1;
+		text_clear(&line);
+	}
+	errno = saved_errno;
+}
+
+void msg_status_clear(void)
+{
+	if (status_shown)
+		fwrite(TO_LINE_START, 1, strlen(TO_LINE_START), stderr);
+	status_shown = 0;
+}
+
+void msg_status_leave(void)
+{
+	if (status_shown && write(STDERR_FILENO, "\n", 1) < 0)
+		return;
+	status_shown = 0;
 }

@@ -6,9 +6,22 @@
 #ifndef PERFX_BASE_MESSAGE_H
 #define PERFX_BASE_MESSAGE_H
 
+#include <stdbool.h>
+
 /* "perfx-trace: " + text + newline. Control characters in the text (names of a traced process are
  * hostile) are shown as \xNN, so that a message stays one line. errno is preserved. */
 void msg_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* What is going on, in one line that the next one is written over: only where stderr is a terminal
+ * that this program has in the foreground, and that can (TERM=dumb cannot). Cut to its width. The
+ * next message takes its place; else msg_status_clear does. The text has no name of a traced
+ * process. */
+void msg_status(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void msg_status_clear(void);
+/* Is there such a terminal? */
+bool msg_has_status(void);
+/* Ends the line where it stands, for a signal handler that ends the program. */
+void msg_status_leave(void);
 
 /* Exit codes, as documented in the man page. */
 enum exit_code {

@@ -146,6 +146,7 @@ static int write_out(struct report_target *target, const struct report_options *
 	char *text = render(target->writer, look, profile, analysis, &size);
 	int err = text ? 0 : -ENOMEM;
 
+	msg_status_clear();
 	if (!err && target->output.fd < 0)
 		err = output_open(&target->output, target->path, OUTPUT_WHOLE);
 	if (!err)
@@ -193,9 +194,12 @@ static void say_no_process(const struct options *options)
 int report_target_write(struct report_target *target, struct aggregate *aggregate,
 			const struct options *options)
 {
-	const struct profile *profile = aggregate__finish(aggregate);
+	const struct profile *profile;
 	struct selection selection = {0};
 	int code = EXIT_OK, refused = EXIT_OK, err = -ENOMEM;
+
+	msg_status("making the report…");
+	profile = aggregate__finish(aggregate);
 
 	if (profile)
 		err = selection_make(&selection, profile, options->process);

@@ -78,6 +78,7 @@ static int load(struct recorder *recorder)
 		return EXIT_FAILED;
 	}
 	tracer_options.counters = meters__counters(recorder->meters);
+	msg_status("loading the BPF programs…");
 	recorder->tracer = tracer__new(&tracer_options, recorder->features);
 	if (!recorder->tracer) {
 		if (errno == ENOTSUP)
@@ -99,9 +100,12 @@ static bool is_triggered(const struct recorder_options *options)
 	return options->trigger.ns || options->trigger.times > 0;
 }
 
-static bool watches_steps(const struct recorder_options *options)
+/* For what ends by them, and for a person who looks on; that is not worth decoding all records of a
+ * recording of which no report is made. */
+static bool watches_steps(const struct recorder *recorder)
 {
-	return options->steps_max || is_triggered(options);
+	return recorder->options->steps_max || is_triggered(recorder->options) ||
+	       (recorder->sink->aggregate && msg_has_status());
 }
 
 static int open_rooms(struct recorder *recorder)
@@ -129,7 +133,7 @@ static int open_rooms(struct recorder *recorder)
 				       follow_object, recorder);
 	if (recorder->reader)
 		reader__name_steps(recorder->reader, recorder->options->plan.step_range);
-	if (watches_steps(recorder->options))
+	if (watches_steps(recorder))
 		recorder->steps = step_watch__new(
 			recorder->sink, recorder->options->steps_max,
 			is_triggered(recorder->options) ? &recorder->options->trigger : NULL);
@@ -137,8 +141,7 @@ static int open_rooms(struct recorder *recorder)
 		recorder->totals = totals__new(recorder->sink, recorder->tracer, recorder->plan,
 					       recorder->probes);
 	if (recorder->queue && recorder->books && recorder->totals && recorder->memory &&
-	    recorder->operations && recorder->reader &&
-	    (recorder->steps || !watches_steps(recorder->options)))
+	    recorder->operations && recorder->reader && (recorder->steps || !watches_steps(recorder)))
 		return EXIT_OK;
 	msg_say("cannot set up the recording: %s", strerror(errno));
 	return EXIT_FAILED;
@@ -239,6 +242,7 @@ static void on_tick(struct recorder *recorder)
 		books__sample(recorder->books, false);
 		recorder->next_sample_ns = now + recorder->options->interval_ns;
 	}
+	progress_tick(recorder, now);
 	flight_tick(recorder, now);
 	/* memory needs no flush */
 	if (!recorder->options->flight_ns && now >= recorder->next_flush_ns) {
@@ -356,6 +360,7 @@ static int trace(struct recorder *recorder)
 	loop(recorder);
 
 	ending.end_ns = clock_monotonic_ns();
+	msg_status("reading what was recorded last…");
 	books__sample(recorder->books, true);
 	tracer__stop(recorder->tracer);
 	reader__finish(recorder->reader);
@@ -422,6 +427,7 @@ static int prepare(struct recorder *recorder)
 		msg_say("out of memory");
 		return EXIT_FAILED;
 	}
+	msg_status("looking for functions…");
 	phases_begin(phases, "plan");
 	code = plan_targets(recorder);
 	phases_begin(phases, "peaks");
@@ -438,6 +444,7 @@ static int prepare(struct recorder *recorder)
 	err = follow_targets(recorder);
 	if (err)
 		return say_gone();
+	progress_attaching(recorder);
 	if (follow_attach(recorder))
 		return EXIT_FAILED;
 	return open_loop(recorder);
@@ -467,6 +474,7 @@ int recorder_run(const struct recorder_options *options, const struct features *
 		if (recorder.all_gone && !recorder.main_ended)
 			code = say_gone();
 	}
+	msg_status_clear();
 	if (child_status)
 		*child_status = recorder.main_ended ? recorder.main_status : -1;
 	close_rooms(&recorder);

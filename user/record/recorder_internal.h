@@ -32,7 +32,7 @@ struct recorder {
 	struct reader *reader;
 	struct mappings *mappings;
 	int epoll_fd, timer_fd;
-	uint64_t start_ns, end_ns, next_sample_ns, next_scan_ns, next_flush_ns;
+	uint64_t start_ns, end_ns, next_sample_ns, next_scan_ns, next_flush_ns, next_progress_ns;
 	pid_t main_pid; /* the first target: whose end by a signal is told */
 	bool main_ended, rescan;
 	bool all_gone; /* all targets had ended when the recording began */
@@ -89,6 +89,8 @@ struct step_watch *step_watch__new(struct sink *sink, uint64_t steps_max,
 				   const struct trigger *trigger);
 void step_watch__free(struct step_watch *watch);
 bool step_watch__done(const struct step_watch *watch);
+/* Of the process that has done most; 0 of no watch. */
+uint64_t step_watch__count(const struct step_watch *watch);
 /* The first that was too slow since the last call; false: none was. */
 bool step_watch__slow(struct step_watch *watch, struct slow_step *step);
 
@@ -110,6 +112,10 @@ void windows_settle(struct recorder *recorder);
 /* recorder.c: what is counted, or, where somebody could miss it, why nothing is. */
 void tell_meters(struct recorder *recorder);
 void meter_threads(struct recorder *recorder);
+
+/* progress.c: what is going on, on a terminal. */
+void progress_attaching(const struct recorder *recorder);
+void progress_tick(struct recorder *recorder, uint64_t now_ns);
 
 /* say.c: what a person is told. */
 void say_scan_error(pid_t pid, const struct recorder *recorder, ssize_t err);

@@ -17,6 +17,7 @@ struct step_watch {
 	size_t classes_capacity;
 	struct profile_steps *latest; /* by process, when its last step ended; without the series */
 	size_t latest_capacity;
+	uint64_t most_count; /* steps of the process that has done most */
 	bool done, slow;
 	struct slow_step slow_one; /* the first that was slow since the last was taken */
 };
@@ -40,6 +41,8 @@ static void note_step(struct step_watch *watch, uint32_t process)
 	struct profile_steps now = steps_of_process(&watch->steps, process), before;
 	struct slow_step step = {.process = process};
 
+	if (now.count > watch->most_count)
+		watch->most_count = now.count;
 	watch->done = watch->done || (watch->steps_max && now.count >= watch->steps_max);
 	if (!watch->trigger || process > AGGREGATE_PROCESSES_MAX ||
 	    grow_array(&watch->latest, &watch->latest_capacity, (size_t)process + 1,
@@ -110,6 +113,11 @@ void step_watch__free(struct step_watch *watch)
 bool step_watch__done(const struct step_watch *watch)
 {
 	return watch && watch->done;
+}
+
+uint64_t step_watch__count(const struct step_watch *watch)
+{
+	return watch ? watch->most_count : 0;
 }
 
 bool step_watch__slow(struct step_watch *watch, struct slow_step *step)
