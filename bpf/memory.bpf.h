@@ -198,7 +198,8 @@ static __always_inline void tell_allocation(struct memory_thread *m, const struc
 {
 	__u32 stack = stack_id(&m->stack, m->process, m->tid);
 	void *ring = ring_of(&perfx_memory, m->tid);
-	struct perfx_allocation *record = ring ? bpf_ringbuf_reserve(ring, sizeof(*record), 0) : NULL;
+	struct perfx_allocation *record =
+		ring ? bpf_ringbuf_reserve(ring, sizeof(*record), 0) : NULL;
 
 	if (!record) {
 		lose(m->process, block->domain, block->size_bytes, false);

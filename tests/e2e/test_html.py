@@ -271,3 +271,26 @@ def test_print(browser, page):
     browser.call("Emulation.setEmulatedMedia", media="print")
     assert browser.eval("getComputedStyle(document.querySelector('.tools')).display") == "none"
     browser.call("Emulation.setEmulatedMedia", media="")
+
+
+def test_contents_title_and_width(browser, tmp_path):
+    """Contents that lead to what they name; a title that fits a tab; tables within 1,280 pixels, with names and
+    files that are longer than that."""
+    path = tmp_path / "wide.perfx"
+    records = [captures.host("h"), captures.process("python3", "/usr/bin/python3\x1f/home/me/train.py\x1f--lr\x1f1"),
+               captures.function(1, "std::vector<std::map<std::string, unsigned long>>::" + "push_back_" * 20,
+                                 "/lib/libtorch_cpu.so.1.13.0.with.a.very.long.name"),
+               captures.function(2, "Optimizer.step", "/lib/a.so"), captures.context(1, 0, 1), captures.context(2, 1, 2)]
+    records += [captures.span(SECOND * i // 10, SECOND // 20, SECOND // 40, 1 + i % 2) for i in range(1, 20)]
+    captures.write(path, [records + [captures.end(3 * SECOND)]])
+    page = path.with_suffix(".html")
+    assert run("report", path, "-o", page).returncode == 0
+    browser.open(page, 1280)
+    quiet(browser, page)
+    assert browser.eval("document.title") == "python3 train.py 42 · perfx-trace"
+    assert browser.eval("document.documentElement.scrollWidth") <= 1280
+    assert browser.eval("[...document.querySelectorAll('.table')].every(t => t.scrollWidth <= t.clientWidth)")
+    names = browser.eval("[...document.querySelectorAll('nav a')].map(a => a.textContent)")
+    leads = browser.eval("[...document.querySelectorAll('nav a')].map(a => document.querySelector(a.hash).textContent)")
+    assert names == leads and names[-1] == "How it was measured" and "Functions" in names
+    assert browser.eval("document.querySelector('td.long').title") == "libtorch_cpu.so.1.13.0.with.a.very.long.name"

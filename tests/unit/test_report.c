@@ -78,6 +78,40 @@ Test(report, top_limits_the_rows)
 	free(md);
 }
 
+/* Figures hold together in Markdown; in text, whose lines are broken here, a space is a space. */
+Test(report, figures_and_units)
+{
+	struct report_options options = {0};
+	char *text = write_report("text", &options), *md = write_report("md", &options);
+
+	cr_expect_not_null(strstr(md, "| 5.80\u202fs | 5.80\u202fs | 90 |"));
+	cr_expect_null(strstr(md, "5.80 s"));
+	cr_expect_not_null(strstr(text, "5.80 s"));
+	cr_expect_null(strstr(text, "\u202f"));
+	free(text);
+	free(md);
+}
+
+/* What it takes to be read at once. */
+Test(report, short_by_default)
+{
+	struct report_options options = {0}, whole = {.full = true};
+	char *text = write_report("text", &options), *full = write_report("text", &whole);
+
+	cr_expect_null(strstr(text, "threshold: "));
+	cr_expect_null(strstr(text, "Callers"));
+	cr_expect_null(strstr(text, "foreign_hits"));
+	cr_expect_not_null(strstr(text, "No record was lost."));
+	cr_expect_not_null(strstr(text, "3 functions are not attached: cblas_xerbla "
+					"(no safe place for a probe)."));
+	cr_expect_not_null(strstr(text, "--full"));
+	cr_expect_not_null(strstr(full, "threshold: "));
+	cr_expect_not_null(strstr(full, "Callers"));
+	cr_expect_not_null(strstr(full, "foreign_hits"));
+	free(text);
+	free(full);
+}
+
 Test(report, color_is_the_callers_choice)
 {
 	struct report_options options = {.color = true};

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "base/escape.h"
+#include "base/quantity.h"
 #include "base/units.h"
+#include "base/utf8.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 struct formatted {
 	uint64_t value;
@@ -215,4 +220,45 @@ Test(units, sizes)
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
 		check_parse(parse_size, &table[i]);
+}
+
+/* "_" stands for U+202F, [] for the marks of a name. */
+Test(units, figures_hold_on_to_their_units)
+{
+	static const char *const rows[][2] = {
+		{"10.0 ms", "10.0_ms"},
+		{"in 90 calls of 64.5 ms (58.0 %), then 1 s",
+		 "in 90 calls of 64.5_ms (58.0_%), then 1_s"},
+		{"1.23 GFLOP/s at 5.3 FLOP/byte, 12.3 M of 4 KiB/s",
+		 "1.23_GFLOP/s at 5.3_FLOP/byte, 12.3_M of 4_KiB/s"},
+		{"rank 3 sends, 2 minutes, 5 %s", "rank 3 sends, 2 minutes, 5 %s"},
+		{"[10 ms] took 10 \xc2\xb5s", "[10 ms] took 10_\xc2\xb5s"},
+		{"7 ", "7 "},
+		{"", ""},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct text joined = {0}, shown = {0};
+		char sentence[128];
+
+		snprintf(sentence, sizeof(sentence), "%s", rows[i][0]);
+		for (char *p = sentence; *p; p++)
+			*p = *p == '[' ? NAME_OPEN : *p == ']' ? NAME_CLOSE : *p;
+		add_joined(&joined, sentence);
+		cr_expect_eq(utf8_width(text_peek(&joined)), utf8_width(sentence), "%s",
+			     rows[i][0]);
+		for (const char *p = text_peek(&joined); *p; p++) {
+			bool space = !strncmp(p, NARROW_SPACE, strlen(NARROW_SPACE));
+
+			text_printf(&shown, "%c",
+				    space	       ? '_'
+				    : *p == NAME_OPEN  ? '['
+				    : *p == NAME_CLOSE ? ']'
+						       : *p);
+			p += space ? strlen(NARROW_SPACE) - 1 : 0;
+		}
+		cr_expect_str_eq(text_peek(&shown), rows[i][1]);
+		text_clear(&joined);
+		text_clear(&shown);
+	}
 }

@@ -22,7 +22,7 @@ static void add_dearest(struct text *text, const struct profile *profile)
 	}
 	if (!dearest || !profile_function(profile, dearest->function))
 		return;
-	text_add(text, "; the dearest probe is on ");
+	text_add(text, "; the most expensive probe is on ");
 	add_function_name(text, profile, dearest->function);
 	text_add(text, " (");
 	add_percent(text, probe_cost(dearest) / profile->overhead_ns);
@@ -86,9 +86,10 @@ static struct loss_words words_of(enum perfx_loss_kind loss)
 			"A capture of another version, or a damaged one: use the "
 			"version that recorded it."};
 	case PERFX_LOSS_CONTROL_DROPS:
-		return (struct loss_words){"process events were lost: books may be missing",
-					   "Trace without children (--no-children), or fewer "
-					   "processes."};
+		return (struct loss_words){
+			"process events were lost: some process data may be missing",
+			"Trace without children (--no-children), or fewer "
+			"processes."};
 	case PERFX_LOSS_STACK_FAILURES:
 		return (struct loss_words){"stacks could not be walked",
 					   "Build with frame pointers."};

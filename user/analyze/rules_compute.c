@@ -68,6 +68,14 @@ static void add_rate(struct text *text, double flops_per_s)
 	text_add(text, format_si(buffer, flops_per_s, "FLOP/s"));
 }
 
+/* "2 cores", "1.4 cores": tenths are enough */
+static void add_cores(struct text *text, double cores)
+{
+	double shown = (double)(unsigned)(cores * 10 + 0.5) / 10;
+
+	text_printf(text, "%g core%s", shown, shown > 1 ? "s" : "");
+}
+
 /* What would help depends on where the time goes. */
 static const char *remedy_for(double computing, double cores, double all_cores)
 {
@@ -105,8 +113,11 @@ static void low_utilization(struct judge *j)
 		    roof.cores > 1 ? "s" : "");
 	add_percent(&note.evidence, computing);
 	text_add(&note.evidence, " of the wall time in calls that compute");
-	if (cores > 0)
-		text_printf(&note.evidence, ", on %.1f core%s", cores, cores > 1.05 ? "s" : "");
+	if (cores > 0) {
+		text_add(&note.evidence, ", using ");
+		add_cores(&note.evidence, cores);
+		text_add(&note.evidence, " on average");
+	}
 	text_printf(&note.threshold, "below %.0f %% (medium: %.0f %%)", UTILIZATION_LOW * 100,
 		    UTILIZATION_MEDIUM * 100);
 	text_add(&note.suggestion, remedy_for(computing, cores, roof.cores));
@@ -119,8 +130,9 @@ static void add_line(struct text *text, const struct roofline *line, const struc
 	add_rate(text, line->flops_per_s);
 	text_add(text, ", ");
 	add_percent(text, line->flops_per_s / line->attainable_flops_per_s);
-	text_printf(text, " of what %.1f core%s could do at %.3g FLOP a byte, in ",
-		    line->roof.cores, line->roof.cores > 1.05 ? "s" : "", line->intensity);
+	text_add(text, " of what ");
+	add_cores(text, line->roof.cores);
+	text_printf(text, " could do at %.3g FLOP/byte, in ", line->intensity);
 	add_count(text, row->calls_count);
 	text_add(text, row->calls_count == 1 ? " call of " : " calls of ");
 	add_ns(text, row->avg_ns);
@@ -156,7 +168,7 @@ static void memory_bound(struct judge *j, const struct profile_row *row,
 
 	add_function_name(&note.subject, j->profile, row->function);
 	add_line(&note.evidence, line, row);
-	text_printf(&note.evidence, "; arithmetic limits from %.3g FLOP a byte on",
+	text_printf(&note.evidence, "; compute-bound from %.3g FLOP/byte on",
 		    roof_ridge(&line->roof));
 	text_printf(&note.threshold,
 		    "intensity below that, %.0f %% of the roof or more, from %.0f %% of the wall "

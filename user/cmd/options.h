@@ -50,7 +50,7 @@ struct options {
 	struct trigger trigger;
 	struct part_choice part; /* report, export: of the capture */
 	uint64_t interval_ns;
-	uint64_t ring_bytes; /* of each */
+	uint64_t ring_bytes;  /* of each */
 	uint32_t rings_count; /* 0: by the number of CPUs */
 	uint64_t functions_max;
 	uint64_t top;

@@ -168,19 +168,22 @@ static void compose_sources(struct composer *c, const struct profile_process *p)
 
 /* --- the roofline --------------------------------------------------------------------------- */
 
-/* "Roof with 2 cores: memory 20.0 GB/s; f32 118 GFLOP/s, from 5.90 FLOP a byte on" */
+/* "Roofline for the 2 cores in use: memory 20.0 GB/s; f32 118 GFLOP/s from 5.90 FLOP/byte" */
 static void compose_roofs(struct composer *c, const struct roof *roofs, size_t count)
 {
 	struct text text = {0};
 
-	text_add(&text, "Roof with ");
-	compose_cores(&text, roofs[0].cores);
-	text_add(&text, " (those that computed): memory ");
+	text_add(&text, "Roofline for the ");
+	if (roofs[0].cores == 1)
+		text_add(&text, "one core");
+	else
+		compose_cores(&text, roofs[0].cores);
+	text_add(&text, " in use: memory ");
 	add_si(&text, roofs[0].bytes_per_s, "B/s");
 	for (size_t i = 0; i < count; i++) {
 		text_printf(&text, "; %s ", name_of_dtype(roofs[i].dtype));
 		add_si(&text, roofs[i].flops_per_s, "FLOP/s");
-		text_printf(&text, " from %.3g FLOP a byte on", roof_ridge(&roofs[i]));
+		text_printf(&text, " from %.3g FLOP/byte", roof_ridge(&roofs[i]));
 	}
 	text_printf(&text,
 		    ". Bytes are of operands and results, each once: what stays in a cache can be "
@@ -203,7 +206,7 @@ static void compose_plot(struct composer *c, const struct profile_process *p,
 	}
 	marks_plot(marks, points, roofs);
 	document_say(c->document, BLOCK_CAPTION,
-		     "Roofline: FLOP/s (up) by FLOP a byte (to the right)");
+		     "Roofline: FLOP/s (up) by FLOP/byte (to the right)");
 	plot_roofline(&text, c->limits->plot_columns, roofs, marks->roofs_count, points,
 		      marks->count);
 	document_add(c->document, BLOCK_PLOT, &text);

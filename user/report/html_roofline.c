@@ -80,7 +80,7 @@ static void draw_grid(struct drawing *d)
 		add_power(d->into, power);
 		text_add(d->into, "</text>");
 	}
-	text_printf(d->into, "<text x=%d y=%d class=mid>FLOP a byte</text>", (LEFT + RIGHT) / 2,
+	text_printf(d->into, "<text x=%d y=%d class=mid>FLOP/byte</text>", (LEFT + RIGHT) / 2,
 		    BOTTOM + 2 * LABEL_DOWN + 4);
 	text_printf(d->into,
 		    "<text transform=\"translate(14 %d) rotate(-90)\" class=mid>FLOP/s</text>",
@@ -184,7 +184,7 @@ void html_roofline(struct text *into, const struct profile *profile,
 		    "<figure class=roofline><figcaption>Roofline: the functions of the table below "
 		    "under what the host can do; hollow: below %.0f %% of it.</figcaption>"
 		    "<div class=graph><svg viewBox=\"0 0 %d %d\" role=img "
-		    "aria-label=\"FLOP/s by FLOP a byte; the figures are in the table below\">",
+		    "aria-label=\"FLOP/s by FLOP/byte; the figures are in the table below\">",
 		    ROOFLINE_OVERHEAD_SHARE * 100, WIDTH, HEIGHT);
 	draw_grid(&d);
 	for (size_t i = 0; i < marks.roofs_count; i++)

@@ -43,8 +43,7 @@ static void compose_durations(struct composer *c, const struct profile_process *
 static void add_mfu(struct text *text, const struct step_rates *rates)
 {
 	if (rates->mfu < 0) {
-		text_add(text, ". How far that is from what this host can do is not known "
-			       "(--peak-flops says it)");
+		text_add(text, ". This host's peak is not known (--peak-flops says it)");
 		return;
 	}
 	text_add(text, ": ");

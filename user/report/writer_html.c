@@ -25,8 +25,8 @@
 
 static const char argument_ends[] = {PROFILE_ARGUMENT_END, '\0'};
 
-/* Words beside figures that are longer break, or are cut in a wide table: then all of them show when
- * one points there. */
+/* Words beside figures that are longer break, or are cut in a wide table: then all of them show
+ * when one points there. */
 #define WORDS_COLUMNS 12
 /* A table of more columns needs all the room there is on 1,280 pixels. */
 #define WIDE_COLUMNS 10
@@ -181,7 +181,7 @@ static void add_block(struct text *text, const struct profile *profile,
 /* --- the page ------------------------------------------------------------------------------- */
 
 /* A page of fewer headings needs no contents. */
-#define CONTENTS_MIN 5
+#define CONTENTS_MIN 4
 
 /* Headings, each with its sections beside it. What is folded is left out. */
 static size_t add_entries(struct text *text, const struct document *document)

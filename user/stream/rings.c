@@ -46,8 +46,7 @@ static int open_buffers(struct rings *rings)
 
 		*source = (struct source){.rings = rings, .lane = i};
 		if (!i)
-			rings->buffers =
-				ring_buffer__new(options->fds[i], on_record, source, NULL);
+			rings->buffers = ring_buffer__new(options->fds[i], on_record, source, NULL);
 		else if (ring_buffer__add(rings->buffers, options->fds[i], on_record, source))
 			return -errno;
 		if (!rings->buffers)

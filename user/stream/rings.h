@@ -30,8 +30,8 @@ void rings__free(struct rings *rings);
 
 /* A descriptor for epoll: readable when there is something to drain. */
 int rings__fd(const struct rings *rings);
-/* Takes what is there, two million records at most, so that an endless flood ends when the recording
- * does: then true, there is more. */
+/* Takes what is there, two million records at most, so that an endless flood ends when the
+ * recording does: then true, there is more. */
 bool rings__drain(struct rings *rings);
 /* Gives away what is held back. To be called when nobody writes any more. */
 void rings__flush(struct rings *rings);
