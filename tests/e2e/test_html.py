@@ -219,9 +219,9 @@ def test_sort(browser, large):
     press_head(browser, "Function")
     assert column(browser, "Function") == [f"at::fn_{i:05}" for i in range(9999, 9899, -1)]
     press_head(browser, "Self")
-    assert column(browser, "Self")[:3] == ["500 ms", "250 ms", "167 ms"]
+    assert column(browser, "Self")[:3] == ["500\u202fms", "250\u202fms", "167\u202fms"]
     press_head(browser, "Self")
-    assert column(browser, "Self")[0] == "50.0 µs"
+    assert column(browser, "Self")[0] == "50.0\u202fµs"
     assert browser.eval("document.querySelector('th[aria-sort]').ariaSort") == "ascending"
     quiet(browser, large)
 
@@ -281,7 +281,7 @@ def test_contents_title_and_width(browser, tmp_path):
                captures.function(1, "std::vector<std::map<std::string, unsigned long>>::" + "push_back_" * 20,
                                  "/lib/libtorch_cpu.so.1.13.0.with.a.very.long.name"),
                captures.function(2, "Optimizer.step", "/lib/a.so"), captures.context(1, 0, 1), captures.context(2, 1, 2)]
-    records += [captures.span(SECOND * i // 10, SECOND // 20, SECOND // 40, 1 + i % 2) for i in range(1, 20)]
+    records += [captures.span(SECOND * i // 10, SECOND // 12, SECOND // 12, 1 + i % 2) for i in range(1, 20)]
     captures.write(path, [records + [captures.end(3 * SECOND)]])
     page = path.with_suffix(".html")
     assert run("report", path, "-o", page).returncode == 0

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a person at a terminal sees between the command and the report: one line, written over in place."""
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+
+import pytest
+from conftest import PERFX, Program, WORKLOADS
+
+TO_LINE_START = "\r\x1b[K"
+FUNCTIONS = ["--memory", "off", "-F", "exceptions:*frame"]
+
+
+def at_terminal(pid, columns=100, **environment):
+    """stderr of a trace of two seconds, on a terminal of its own; stdout is none."""
+    try:
+        main, secondary = pty.openpty()
+    except OSError as error:
+        pytest.skip(f"no terminal to be had here: {error}")
+    fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen(
+        [PERFX, "-p", str(pid), "-d", "2s", "-f", "line", *FUNCTIONS], stdin=secondary,
+        stdout=subprocess.DEVNULL, stderr=secondary, env=os.environ | {"TERM": "xterm"} | environment,
+        start_new_session=True, preexec_fn=lambda: fcntl.ioctl(2, termios.TIOCSCTTY, 0))
+    os.close(secondary)
+    data = b""
+    while True:
+        try:
+            chunk = os.read(main, 65536)
+        except OSError:  # EIO: the other side is closed
+            break
+        if not chunk:
+            break
+        data += chunk
+    os.close(main)
+    assert process.wait() == 0, data
+    return data.decode()
+
+
+@pytest.fixture(scope="module")
+def program():
+    p = Program(WORKLOADS / "exceptions")
+    yield p
+    p.kill()
+
+
+def test_one_line_in_place(program):
+    text = at_terminal(program.pid)
+    states = [s for s in re.split(r"\r\x1b\[K|\r\n", text) if s and not s.startswith("perfx-trace: ")]
+    assert re.fullmatch(r"attaching [\d,]+ probes?…", states[states.index("loading the BPF programs…") + 1])
+    running = [s for s in states if " left" in s]
+    assert len(running) >= 2
+    assert all(re.fullmatch(r"[012] s left · 0 calls · Ctrl-C stops and reports", s) for s in running)
+    # messages stay, and nothing else does: each line's end is what was written last on it
+    left = [line.split(TO_LINE_START)[-1] for line in text.split("\r\n")]
+    assert left.pop() == ""
+    assert all(line.startswith("perfx-trace: ") for line in left)
+    assert any(": tracing " in line for line in left)
+
+
+def test_narrow_and_dumb(program):
+    states = re.split(r"\r\x1b\[K|\r\n", at_terminal(program.pid, columns=24, NO_COLOR="1"))
+    running = [s for s in states if " left" in s]
+    assert running and all(len(s) == 23 and s.endswith("…") for s in running)
+    assert "\x1b" not in at_terminal(program.pid, TERM="dumb")
