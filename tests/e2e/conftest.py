@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the end-to-end tests share: programs with known answers, and the tracer as a user runs it."""
 import contextlib
+import fcntl
 import functools
 import json
 import os
 import pathlib
+import pty
 import re
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import tempfile
+import termios
 import time
 
 import pytest
@@ -131,6 +135,34 @@ def run(*argv, **more):
     """perfx-trace to its end."""
     return subprocess.run([PERFX, *map(str, argv)], capture_output=True, text=True,
                           **{"timeout": 120, **more})
+
+
+def on_terminal(columns, *argv, **environment):
+    """What a program writes to a terminal of that width."""
+    try:
+        main, secondary = pty.openpty()
+    except OSError as error:
+        pytest.skip(f"no terminal to be had here: {error}")
+    fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    attributes = termios.tcgetattr(secondary)
+    attributes[1] &= ~termios.OPOST
+    termios.tcsetattr(secondary, termios.TCSANOW, attributes)
+    env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")}
+    process = subprocess.Popen([PERFX, *map(str, argv)], stdout=secondary, stdin=secondary,
+                               stderr=subprocess.DEVNULL, env=env | environment)
+    os.close(secondary)
+    data = b""
+    while True:
+        try:
+            chunk = os.read(main, 65536)
+        except OSError:  # EIO: the other side is closed
+            break
+        if not chunk:
+            break
+        data += chunk
+    os.close(main)
+    assert process.wait() == 0
+    return data.decode()
 
 
 def run_unprivileged(*argv):

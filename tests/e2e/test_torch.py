@@ -5,7 +5,7 @@ import time
 
 import marks
 import pytest
-from conftest import TOP, Tracer, functions
+from conftest import TOP, Tracer, functions, on_terminal
 from trainers import STEP, Trainer, check_default_options, check_every_operator, has_torch
 
 PYTHON = "/usr/bin/python3"
@@ -40,15 +40,28 @@ def test_default_options_with_workers(python):
         t.kill()
 
 
-def test_a_trainer_that_runs(python):
+def check_short(capture):
+    """The verdict and what to look at fit 80 lines of 100 columns; the whole report has more."""
+    short, full = (on_terminal(100, "report", capture, *options, NO_COLOR="1").splitlines()
+                   for options in ([], ["--full"]))
+    assert len(short) <= 80 < len(full), "\n".join(short)
+    assert max(map(len, short)) <= 100
+    text = "\n".join(short)
+    for part in ("Findings", " steps by ", "Memory", "python3: 2 identical workers (pids ", "Cost: ", "--full"):
+        assert part in text, text
+    assert "not attached" not in text and "Hint: Python functions: cannot be traced by attaching" in text
+
+
+def test_a_trainer_that_runs(python, tmp_path):
     """No gate: attached in mid-step, left in mid-step. Each operator's count is steps × its own,
     give or take the two steps that are not whole."""
+    capture = tmp_path / "run.perfx"
     process = subprocess.Popen([PYTHON, str(TOP / "tests/workloads/train_cnn.py"), "--workers", "2",
                                 "--every", "10"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                text=True)
     try:
         assert process.stdout.readline().startswith("step ")
-        tracer = Tracer(process.pid, "--no-calibrate")
+        tracer = Tracer(process.pid, "--no-calibrate", "--capture", capture)
         time.sleep(2)
         report = tracer.stop()
         assert process.poll() is None
@@ -66,6 +79,7 @@ def test_a_trainer_that_runs(python):
     assert report["losses"]["unmatched_returns"] <= 8, "calls that ran when tracing began"
     assert report["losses"]["unmatched_entries"] <= 8, "calls that ran when tracing ended"
     assert not any(f["unwound"] for f in report["processes"][0]["functions"])
+    check_short(capture)
 
 
 @pytest.mark.parametrize("options", [(), ("-F", "libtorch_cpu*:at::_ops::mm::call")])

@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Record once, report many times; and what a report looks like where it is written to."""
 import csv
-import fcntl
 import io
 import json
 import os
-import pty
 import random
 import re
-import struct
 import subprocess
-import termios
 
 import pytest
-from conftest import (run_unprivileged, PERFX, WORKLOADS, Program, check_expectations, consistent, ended, run, total)
+from conftest import (run_unprivileged, PERFX, WORKLOADS, Program, check_expectations, consistent, ended, on_terminal,
+                      run, total)
 
 FUNCTIONS = ["-F", "exceptions:{*catcher,*rethrower,*switched,*tail,*guarded,*frame,*method}"]
 
@@ -314,34 +311,6 @@ def test_stdout_full(recorded):
 # --- how wide, which colours ---
 
 ESCAPE = re.compile("\x1b\\[[0-9;]*m")
-
-
-def on_terminal(columns, *argv, **environment):
-    """What a program writes to a terminal of that width."""
-    try:
-        main, secondary = pty.openpty()
-    except OSError as error:
-        pytest.skip(f"no terminal to be had here: {error}")
-    fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    attributes = termios.tcgetattr(secondary)
-    attributes[1] &= ~termios.OPOST
-    termios.tcsetattr(secondary, termios.TCSANOW, attributes)
-    env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLUMNS")}
-    process = subprocess.Popen([PERFX, *map(str, argv)], stdout=secondary, stdin=secondary,
-                               stderr=subprocess.DEVNULL, env=env | environment)
-    os.close(secondary)
-    data = b""
-    while True:
-        try:
-            chunk = os.read(main, 65536)
-        except OSError:  # EIO: the other side is closed
-            break
-        if not chunk:
-            break
-        data += chunk
-    os.close(main)
-    assert process.wait() == 0
-    return data.decode()
 
 
 def width(text):

@@ -243,6 +243,36 @@ static void golden_findings(struct stream *s)
 	stream_end(s, 2 * S, 0);
 }
 
+/* Three workers of a loader that do the same, and what attaching cannot see. */
+static void golden_workers(struct stream *s)
+{
+	stream_host(s);
+	stream_process(s, 1, 4242, "python3", "python3\x1ftrain.py");
+	stream_function(s, 1, "at::_ops::mm::call", TORCH, PERFX_SOURCE_TORCH);
+	stream_function(s, 2, "at::_ops::stack::call", TORCH, PERFX_SOURCE_TORCH);
+	stream_function(s, 3, "at::_ops::copy_::call", TORCH, PERFX_SOURCE_TORCH);
+	stream_add(s, PERFX_KIND_NOT_ATTACHED, struct perfx_not_attached,
+		   STRINGS("Python functions", "cannot be traced by attaching"), .count = 1,
+		   .flags = PERFX_NOT_ATTACHED_BY_DESIGN);
+	stream_context(s, 1, 0, 1, 1);
+	for (uint64_t i = 0; i < 10; i++)
+		stream_call(s, 1, 4242, i * 100 * MS, 20 * MS, 20 * MS, 0);
+	for (uint32_t p = 2; p <= 4; p++) {
+		stream_plain(s, PERFX_KIND_FORK, struct perfx_fork, .time_ns = STREAM_START,
+			     .process = p, .parent_process = 1, .pid = 4300 + p, .ppid = 4242);
+		stream_context(s, 2 * p, 0, 2, p);
+		stream_context(s, 2 * p + 1, 2 * p, 3, p);
+		for (uint64_t i = 0; i < 10; i++) {
+			stream_call(s, 2 * p + 1, 4300 + p, i * 100 * MS, 30 * MS, 30 * MS, 0);
+			stream_call(s, 2 * p, 4300 + p, i * 100 * MS, 40 * MS + p * MS,
+				    10 * MS + p * MS, 0);
+		}
+		stream_usage(s, p, 0, 0, 0, 200 << 20);
+		stream_usage(s, p, 1 * S, p * 100 * MS, 0, 200 << 20);
+	}
+	stream_end(s, 1 * S, 0);
+}
+
 struct golden_case {
 	const char *name;
 	void (*build)(struct stream *stream);
@@ -262,6 +292,7 @@ static const struct golden_case golden_cases[] = {
 	{"memory-lost", golden_memory_lost},
 	{"compute", golden_compute},
 	{"compute-blind", golden_compute_blind},
+	{"workers", golden_workers},
 	{"told", golden_told},
 	{"ranges", golden_ranges},
 	{"ranges-blind", golden_ranges_blind},

@@ -39,7 +39,7 @@ static const struct view views[] = {
 	{"csv", "hotspots.csv", {.table = "hotspots"}, " memory memory-sampled hostile "},
 	{"csv", "findings.csv", {.table = "findings"}, " findings hostile "},
 	{"csv", "processes.csv", {.table = "processes"}, " ordinary hostile "},
-	{"html", "html", {0}, " ordinary memory compute hostile ranges "},
+	{"html", "html", {0}, " ordinary memory compute hostile ranges workers "},
 	{"line", "line", {0}, " ordinary unwound silent truncated hostile ranges "},
 };
 

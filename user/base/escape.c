@@ -192,9 +192,21 @@ void escape_html(struct text *into, const char *text)
 	}
 }
 
+/* A long name breaks between its parts rather than within them. */
 static void escape_html_code(struct text *into, const char *text)
 {
+	const char *part;
+
 	text_add(into, "<code>");
+	while ((part = strstr(text, "::"))) {
+		char *scope = strndup(text, (size_t)(part + 2 - text));
+
+		escape_html(into, scope ? scope : "");
+		into->failed |= !scope;
+		free(scope);
+		text_add(into, "<wbr>");
+		text = part + 2;
+	}
 	escape_html(into, text);
 	text_add(into, "</code>");
 }

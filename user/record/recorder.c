@@ -141,7 +141,8 @@ static int open_rooms(struct recorder *recorder)
 		recorder->totals = totals__new(recorder->sink, recorder->tracer, recorder->plan,
 					       recorder->probes);
 	if (recorder->queue && recorder->books && recorder->totals && recorder->memory &&
-	    recorder->operations && recorder->reader && (recorder->steps || !watches_steps(recorder)))
+	    recorder->operations && recorder->reader &&
+	    (recorder->steps || !watches_steps(recorder)))
 		return EXIT_OK;
 	msg_say("cannot set up the recording: %s", strerror(errno));
 	return EXIT_FAILED;

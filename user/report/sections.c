@@ -90,11 +90,21 @@ static void add_finding(struct composer *c, const struct finding *finding, size_
 	document_add_finding(c->document, finding, &text, !c->limits->brief);
 }
 
+/* "python3 (pid 42)" of one worker is "python3 (pid 43)" of another. */
+static bool is_same_subject(const char *a, const char *b)
+{
+	static const char pid[] = "(pid ";
+	const char *a_pid = strstr(a, pid), *b_pid = strstr(b, pid);
+
+	if (!a_pid || !b_pid)
+		return !strcmp(a, b);
+	return a_pid - a == b_pid - b && !memcmp(a, b, (size_t)(a_pid - a));
+}
+
 static bool is_same_finding(const struct finding *a, const struct finding *b)
 {
 	return a->severity == b->severity && !strcmp(a->kind, b->kind) &&
-	       a->of_function == b->of_function &&
-	       (!a->of_function || !strcmp(a->subject, b->subject));
+	       is_same_subject(a->subject, b->subject);
 }
 
 static bool has_finding(const struct process_analysis *p, const struct finding *finding)
@@ -122,18 +132,20 @@ static unsigned count_alike(const struct composer *c, const struct finding *find
 	return alike;
 }
 
-/* Those of a severity, of all processes; *all counts them, as far as they are different. */
+/* Those of a severity, of all processes; *all counts them, one for all identical workers. */
 static void compose_findings_of(struct composer *c, enum finding_severity severity, unsigned *all)
 {
 	for (size_t i = 0; i < c->analysis->processes_count; i++) {
 		const struct process_analysis *p = &c->analysis->processes[i];
 
 		for (size_t j = 0; j < p->findings_count; j++) {
+			unsigned alike;
 			bool earlier;
-			unsigned alike = count_alike(c, &p->findings[j], i, &earlier);
 
-			if (p->findings[j].severity == severity && !earlier &&
-			    (*all)++ < c->limits->findings)
+			if (p->findings[j].severity != severity)
+				continue;
+			alike = count_alike(c, &p->findings[j], i, &earlier);
+			if (!earlier && (*all)++ < c->limits->findings)
 				add_finding(c, &p->findings[j], i, alike);
 		}
 	}
