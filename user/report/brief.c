@@ -171,6 +171,7 @@ static void add_losses(struct text *text, const struct profile *profile)
 static void compose_cost_line(struct composer *c)
 {
 	const struct profile *profile = c->profile;
+	char buffer[UNITS_MAX];
 	struct text text = {0};
 
 	text_add(&text, "Cost: ");
@@ -178,10 +179,9 @@ static void compose_cost_line(struct composer *c)
 	text_add(&text, profile->probes_count == 1 ? " probe, " : " probes, ");
 	add_count(&text, profile->hits_count);
 	text_add(&text, profile->hits_count == 1 ? " hit" : " hits");
-	if (profile->overhead_percent >= 0) {
-		text_add(&text, ", estimated slowdown ");
-		add_percent(&text, profile->overhead_percent / 100);
-	}
+	if (profile->overhead_percent >= 0)
+		text_printf(&text, ", estimated slowdown %s",
+			    format_slowdown(buffer, profile->overhead_percent / 100));
 	text_add(&text, ".");
 	add_losses(&text, profile);
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
