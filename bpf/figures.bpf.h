@@ -103,6 +103,8 @@ static __always_inline bool begin_work(struct thread *t, __u32 figure)
 	work->figure = figure;
 	work->dtype = m->dtype;
 	work->flags = m->given_dtype ? WORK_GIVEN_DTYPE : 0;
+	if (m->submits)
+		work->flags |= WORK_SUBMITS;
 	t->outcome.work = index;
 	return true;
 }
@@ -137,7 +139,7 @@ static __always_inline void start_machine(struct thread *t, const struct perfx_f
 	struct machine *m = &t->machine;
 
 	m->flops = m->bytes = 0;
-	m->dtype = m->given_dtype = 0;
+	m->dtype = m->given_dtype = m->submits = 0;
 	m->layouts = layouts_of(family);
 }
 
@@ -165,6 +167,8 @@ __noinline int begin_figure(struct thread *t, __u32 index, __u32 has_frame)
 	outcome->moves = !!(flags & PERFX_FIGURE_F_MOVES);
 	start_machine(t, family);
 	read = !run_figure(t, index, 0);
+	t->machine.submits |= !!(flags & PERFX_FIGURE_F_SUBMITS);
+	outcome->submitted = t->machine.submits;
 	outcome->dtype = read ? t->machine.dtype : 0;
 	if (flags & PERFX_FIGURE_F_NOTES) {
 		if (read && later && has_frame)
@@ -192,9 +196,10 @@ __noinline int begin_figure(struct thread *t, __u32 index, __u32 has_frame)
  * A call begins that runs t->object. As begin_figure; but it silences nothing: what works for an
  * object is flagged (WORKER), and objects that run others (loops) have no part in those' figures.
  */
-__noinline int begin_object(struct thread *t, __u32 has_frame)
+__noinline int begin_object(struct thread *t, __u32 has_frame, __u32 event_arg)
 {
 	struct outcome *outcome;
+	struct work *work;
 	__u8 state;
 
 	if (!t)
@@ -202,6 +207,7 @@ __noinline int begin_object(struct thread *t, __u32 has_frame)
 	outcome = &t->outcome;
 	state = t->object.state;
 	outcome->work = 0;
+	outcome->submitted = 0;
 	outcome->flops = state == PERFX_FIGURE_BY_OBJECT ? t->object.work : t->object.flops;
 	outcome->bytes = t->object.bytes;
 	outcome->dtype = t->object.dtype;
@@ -215,9 +221,14 @@ __noinline int begin_object(struct thread *t, __u32 has_frame)
 	t->machine.flops = outcome->flops;
 	t->machine.bytes = outcome->bytes;
 	t->machine.dtype = outcome->dtype;
-	t->machine.given_dtype = 0;
-	if (!begin_work(t, 0))
+	t->machine.given_dtype = t->machine.submits = 0;
+	if (!begin_work(t, 0)) {
 		outcome->state = PERFX_FIGURE_UNREAD;
+		return 0;
+	}
+	work = work_at(t, outcome->work - 1);
+	work->flags |= WORK_EVENT;
+	work->kept[0] = event_arg ? t->machine.arguments[event_arg & 7] : 0;
 	return 0;
 }
 
@@ -239,6 +250,16 @@ static __always_inline bool finish_work(struct thread *t, struct work *work)
 	work->bytes = m->bytes;
 	work->dtype = m->dtype;
 	return true;
+}
+
+/* An object's run has ended: is what it began still going on? */
+static __always_inline bool goes_on(struct thread *t, const struct work *work)
+{
+	__u64 *word = t->machine.words;
+
+	return work->kept[0] && read_user(word, 8, work->kept[0]) && *word &&
+	       read_user(word, 8, *word + PERFX_EVENT_STATE) &&
+	       (*word & PERFX_EVENT_MASK) < PERFX_EVENT_DONE;
 }
 
 static __always_inline void release_work(struct thread *t, __u32 index)
@@ -265,7 +286,7 @@ static __always_inline void tell_figure(struct thread *t, const struct frame *f,
 
 	outcome->flops = outcome->bytes = 0;
 	outcome->dtype = f->dtype;
-	outcome->moves = 0;
+	outcome->moves = outcome->submitted = 0;
 	outcome->state = state;
 	if (!f->work)
 		return;
@@ -275,6 +296,7 @@ static __always_inline void tell_figure(struct thread *t, const struct frame *f,
 		outcome->bytes = work->bytes;
 		outcome->dtype = work->dtype;
 		outcome->moves = !!(work->flags & WORK_MOVES);
+		outcome->submitted = !!(work->flags & WORK_SUBMITS);
 	}
 	release_work(t, f->work);
 }
@@ -294,6 +316,8 @@ __noinline int end_figure(struct thread *t, __u32 frame)
 		work = work_at(t, f->work - 1);
 		if (work->figure && !finish_work(t, work) && state == PERFX_FIGURE_COUNTED)
 			state = PERFX_FIGURE_UNREAD;
+		if ((work->flags & WORK_EVENT) && goes_on(t, work))
+			work->flags |= WORK_SUBMITS;
 	}
 	tell_figure(t, f, state);
 	return 0;

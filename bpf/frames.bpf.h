@@ -380,7 +380,7 @@ static __always_inline void begin_call(struct thread *t, const struct perfx_prob
 	if (probe->figure)
 		begin_figure(t, probe->figure, has_frame);
 	else if (probe->object_arg && t->object.function)
-		begin_object(t, has_frame);
+		begin_object(t, has_frame, probe->event_arg);
 }
 
 /* The operation that a call runs: told instead of its function. 0: none, or not known. */
@@ -425,7 +425,7 @@ static __always_inline void hint(struct thread *t, const struct perfx_probe *pro
 	outcome->flops = read ? t->machine.flops : 0;
 	outcome->bytes = read ? t->machine.bytes : 0;
 	outcome->dtype = t->machine.dtype;
-	outcome->moves = 0;
+	outcome->moves = outcome->submitted = 0;
 	f.context = context_of_call(t, probe->function);
 	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
 }

@@ -250,6 +250,7 @@ static __always_inline bool step_reads(struct thread *t, __u32 op, __u32 n, __u6
 	e->given = 0;
 	if (op == PERFX_OP_TENSOR ? !read_tensor(t, b, n) : !read_tensor_or_none(t, b, n))
 		return false;
+	m->submits |= !!(m->tensors[n & 3].keys & PERFX_TENSOR_DEVICE_KEYS);
 	/* an undefined one has a type of its own, which depends on the release */
 	if (op == PERFX_OP_TENSOR || m->tensors[n & 3].numel)
 		take_dtype(m, n);

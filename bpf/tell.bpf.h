@@ -258,8 +258,11 @@ static __always_inline void emit_figure(struct thread *t, const struct frame *f,
 	}
 	span->hdr.size = sizeof(*span);
 	span->hdr.fixed = sizeof(*span);
-	fill_span(span, t, f, depth, duration_ns, self_ns,
-		  flags | (outcome->moves ? PERFX_SPAN_MOVES : 0));
+	if (outcome->moves)
+		flags |= PERFX_SPAN_MOVES;
+	if (outcome->submitted)
+		flags |= PERFX_SPAN_SUBMITTED;
+	fill_span(span, t, f, depth, duration_ns, self_ns, flags);
 	span->figure = outcome->state;
 	span->dtype = outcome->dtype;
 	span->flops = outcome->flops;

@@ -220,6 +220,7 @@ static __always_inline bool read_tensor_or_none(struct thread *t, __u64 address,
 	tensor->ndim = 1;
 	tensor->sizes[0] = 0;
 	tensor->numel = 0;
+	tensor->keys = 0;
 	tensor->scalar = 0;
 	return true;
 }

@@ -50,9 +50,11 @@ struct frame {
  * data, and those that were given a hint. A power of two. */
 #define WORKS_MAX 8
 
-#define WORK_GIVEN_DTYPE 0x1 /* its program has said which, tensors do not */
-#define WORK_OPERATOR	 0x2 /* in family.open_figures */
-#define WORK_MOVES	 0x4 /* its flops are bytes over the bus */
+#define WORK_GIVEN_DTYPE 0x1  /* its program has said which, tensors do not */
+#define WORK_OPERATOR	 0x2  /* in family.open_figures */
+#define WORK_MOVES	 0x4  /* its flops are bytes over the bus */
+#define WORK_SUBMITS	 0x8  /* goes on after the call */
+#define WORK_EVENT	 0x10 /* of an object; kept[0]: where its event will be, or 0 */
 
 struct work {
 	__u64 flops, bytes;
@@ -89,7 +91,8 @@ struct machine {
 	volatile __u32 readable, fitting, differ;
 	__u8 dtype;
 	__u8 given_dtype;
-	__u8 pad[6];
+	__u8 submits; /* a device does it */
+	__u8 pad[5];
 	struct tensor tensors[4]; /* the last: one that is tried */
 	__u64 impl[15];		  /* of a TensorImpl, from its number of dimensions on */
 	__u64 words[4];		  /* read just now */
@@ -100,9 +103,10 @@ struct outcome {
 	__u64 flops, bytes;
 	__u8 state; /* enum perfx_figure_state */
 	__u8 dtype;
-	__u8 work;  /* of a call that begins: as frame.work */
-	__u8 moves; /* flops are bytes over the bus */
-	__u8 pad[4];
+	__u8 work;	/* of a call that begins: as frame.work */
+	__u8 moves;	/* flops are bytes over the bus */
+	__u8 submitted; /* goes on after the call */
+	__u8 pad[3];
 };
 
 struct thread {

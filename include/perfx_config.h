@@ -75,7 +75,10 @@ struct perfx_probe {
 	__u32 figure;	   /* entries, HINT: index into perfx_figures; 0: none */
 	/* Entries: the argument register (see perfx_hook) that points to an object by which calls
 	 * are told apart (perfx_object); 0: none. */
-	__u32 object_arg;
+	__u16 object_arg;
+	/* And the one that says where its result goes, an event (PERFX_EVENT_STATE); 0: not known.
+	 */
+	__u16 event_arg;
 };
 
 /* What an allocator's function does, and where its arguments are. */
@@ -328,6 +331,14 @@ struct perfx_meter_sums {
  * A new one is told to user space, which names its function and reads from the object what a run of
  * it computes; what is known of it then is in the table, for later runs.
  */
+/*
+ * What an object's run gives is a pointer to an event (tsl::AsyncValue, async_value.h), whose state
+ * is the lowest bits of a word: from 2 on its work is done, or has failed.
+ */
+#define PERFX_EVENT_STATE 8 /* bytes */
+#define PERFX_EVENT_MASK  3
+#define PERFX_EVENT_DONE  2
+
 #define PERFX_OBJECT_WORDS 11	 /* of its head, u64: by these it is known again */
 #define PERFX_OBJECT_TEXT  128	 /* bytes of a name, NUL included; longer ones are cut */
 #define PERFX_MAX_OBJECTS  65536 /* further ones are runs of the function that runs them */

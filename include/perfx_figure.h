@@ -114,6 +114,8 @@ struct perfx_instruction {
 /* A worker of operations whose own figures are read from objects (perfx_object): as long as those
  * are read, what it does is in them, whichever thread it runs on. */
 #define PERFX_FIGURE_F_WORKER 0x10
+/* Hands its work over and returns: how long it takes says nothing of how fast that is done. */
+#define PERFX_FIGURE_F_SUBMITS 0x20
 
 struct perfx_figure {
 	__u16 entry_count; /* instructions run at entry: code[0, entry_count) */
@@ -152,5 +154,7 @@ struct perfx_figure {
  */
 #define PERFX_TENSOR_ONEDNN_KEYS  (3ull << 21)
 #define PERFX_TENSOR_BACKEND_KEYS 0x1fffull
+/* Of these all but the CPU's are of devices, which work while the program goes on. */
+#define PERFX_TENSOR_DEVICE_KEYS 0x1ffeull
 
 #endif

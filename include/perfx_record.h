@@ -85,6 +85,9 @@ struct perfx_record {
 #define PERFX_SPAN_MOVES 0x4
 /* A range that any thread may end: on no thread's stack. depth 0; tid is who started it. */
 #define PERFX_SPAN_APART 0x8
+/* Its work is known, and goes on after it: it was handed to other threads or to a device, so that
+ * duration_ns is not the time it takes. */
+#define PERFX_SPAN_SUBMITTED 0x10
 
 /* What became of a call's own figure: the floating-point operations that its arguments say it does.
  * A figure counts once: an operator's silences those of what it calls. */

@@ -260,6 +260,39 @@ static void elements(void)
 	REQUIRE(tracer__counter(tracer, PERFX_COUNTER_READ_FAULTS) == faults + 1);
 }
 
+static void call_of_flags(uint32_t flags)
+{
+	struct perfx_span span = next_span();
+
+	REQUIRE(span.figure == PERFX_FIGURE_COUNTED && span.flops == 120 && span.flags == flags);
+}
+
+/* A device works while the program goes on; so does whoever is told by a function that says so. */
+static void submitted(void)
+{
+	struct fake_tensor a, b;
+
+	fake(&a, 56, 6, SIZES(3, 4));
+	fake(&b, 56, 6, SIZES(4, 5));
+	call_with(&a, &b);
+	call_of_flags(0);
+	for (int bit = 1; bit <= 12; bit++) {
+		a.words[7 + AT_KEYS] = 1ull << bit | 1ull << 16;
+		call_with(&a, &b);
+		call_of_flags(PERFX_SPAN_SUBMITTED);
+	}
+	a.words[7 + AT_KEYS] = 1 | 1ull << 16;
+	call_with(&a, &b);
+	call_of_flags(0);
+	set_figure(OPERATOR, mm, NULL, PERFX_FIGURE_F_SUBMITS);
+	call_with(&a, &b);
+	call_of_flags(PERFX_SPAN_SUBMITTED);
+	count_only(OPERATOR);
+	call_with(&a, &b);
+	call_of_flags(PERFX_SPAN_UNTIMED | PERFX_SPAN_SUBMITTED);
+	time_again(OPERATOR);
+}
+
 /* What could be read in two ways is not guessed, and is the fault of neither. */
 static void ambiguity(void)
 {
@@ -320,6 +353,8 @@ void tensor_cases(void)
 	bad_pointers();
 	begin("elements");
 	elements();
+	begin("submitted");
+	submitted();
 	begin("ambiguity");
 	ambiguity();
 	begin("inheritance");

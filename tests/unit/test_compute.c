@@ -261,6 +261,38 @@ Test(compute, moved_bytes_are_apart)
 	aggregate__free(a);
 }
 
+/* A caller's time is not that of work which goes on after what it calls. */
+Test(compute, submitted)
+{
+	struct stream s = {0};
+	struct perfx_span span = {.start_ns = STREAM_START,
+				  .duration_ns = 10,
+				  .self_ns = 10,
+				  .context = 2,
+				  .tid = 100,
+				  .flags = PERFX_SPAN_SUBMITTED,
+				  .figure = PERFX_FIGURE_COUNTED,
+				  .dtype = PERFX_DTYPE_F32,
+				  .flops = 1000};
+	const struct profile *profile;
+	struct aggregate *a;
+
+	begin(&s);
+	stream_context(&s, 1, 0, 1, 1);
+	stream_context(&s, 2, 1, 6, 1);
+	stream_span(&s, &span);
+	stream_compute(&s, 2, 100, 10, 10, 10, counted(PERFX_DTYPE_F32, 1000, 0));
+	stream_call(&s, 1, 100, 0, 100, 80, 0);
+	a = replay(&s);
+	profile = aggregate__finish(a);
+	cr_expect_eq(row_of(profile, 0, 6)->work.submitted_count, 1);
+	cr_expect_eq(row_of(profile, 0, 6)->timed_count, 2);
+	cr_expect_eq(row_of(profile, 0, 1)->inclusive.submitted_count, 1);
+	cr_expect_eq(row_of(profile, 0, 1)->work.submitted_count, 0);
+	cr_expect_eq(profile->processes[0].compute.work.flops, 2000);
+	aggregate__free(a);
+}
+
 /* An exception's call has none, whatever its record says; an untimed one has, without time. */
 Test(compute, unwound_and_untimed)
 {

@@ -185,7 +185,7 @@ Test(figure, mistakes)
 		 "'float' is no type of number: f64 f32 tf32 f16 bf16 f8 c128 c64 integer cuda(…), "
 		 "before ';'"},
 		{"flop = 1", "'flop' is no statement: flops bytes dtype let same note bus int slot "
-			     "kernel leaf worker moves "
+			     "kernel leaf worker submits moves "
 			     "exit, before ' = 1'"},
 		{"int = 16; flops = 1", "int = 32, or int = 64, before ';'"},
 		{"bytes = 1", "bytes without flops: say 'moves', at the end"},

@@ -163,7 +163,8 @@ Test(options, the_program_of_run_keeps_its_options)
 	struct options options;
 	char words[256];
 
-	cr_assert_eq(parse(&options, words, "run|-d|1|--user|--|python3|-d|train.py|--as-root"), EXIT_OK);
+	cr_assert_eq(parse(&options, words, "run|-d|1|--user|--|python3|-d|train.py|--as-root"),
+		     EXIT_OK);
 	cr_assert_eq(options.duration_ns, 1000000000);
 	cr_assert_str_eq(options.command[0], "python3");
 	cr_assert_str_eq(options.command[3], "--as-root");

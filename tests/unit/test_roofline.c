@@ -239,6 +239,47 @@ Test(roofline, unknown_stays_unknown)
 }
 
 /* A row whose calls all came by the book has the process's type. */
+/* The time of what goes on after it is not the time of the work; and no host is faster than itself.
+ */
+Test(roofline, withheld)
+{
+	struct scene s;
+	struct roofline line;
+
+	scene_set(&s);
+	s.row.inclusive.submitted_count = 1;
+	line = roofline_of_row(&s.profile, &s.process, &s.row);
+	cr_expect_lt(line.flops_per_s, 0);
+	cr_expect_eq(line.withheld, ROOFLINE_SUBMITTED);
+	cr_expect_eq(line.bound, ROOFLINE_UNKNOWN);
+	expect_near(line.intensity, 10);
+	/* 150 GFLOP/s are 1.25 times the peak of all cores: still believed */
+	set_work(&s, 750 * G, 25 * G);
+	line = roofline_of_row(&s.profile, &s.process, &s.row);
+	cr_expect_eq(line.withheld, ROOFLINE_RATED);
+	expect_near(line.flops_per_s, 150e9);
+	set_work(&s, 751 * G, 25 * G);
+	line = roofline_of_row(&s.profile, &s.process, &s.row);
+	cr_expect_lt(line.flops_per_s, 0);
+	cr_expect_eq(line.withheld, ROOFLINE_ABOVE_PEAK);
+	cr_expect_eq(line.bound, ROOFLINE_UNKNOWN);
+	/* a unit for 16-bit types may be faster than f32, whose peak stands in */
+	s.row.dtype = PERFX_DTYPE_BF16;
+	line = roofline_of_row(&s.profile, &s.process, &s.row);
+	cr_expect_eq(line.withheld, ROOFLINE_RATED);
+	/* untimed: nothing to be withheld */
+	s.row.timed_count = 0;
+	s.row.inclusive.submitted_count = 1;
+	line = roofline_of_row(&s.profile, &s.process, &s.row);
+	cr_expect_eq(line.withheld, ROOFLINE_RATED);
+	cr_expect_str_eq(roofline_withheld_name(ROOFLINE_SUBMITTED), "submitted");
+	cr_expect_str_eq(roofline_withheld_name(ROOFLINE_ABOVE_PEAK), "above_peak");
+	cr_expect_null(roofline_withheld_name(ROOFLINE_RATED));
+	/* the process's rate is over wall time */
+	s.process.compute.work.submitted_count = 1;
+	expect_near(roofline_of_process(&s.profile, &s.process).flops_per_s, 75.1e9);
+}
+
 Test(roofline, type_of_booked_rows)
 {
 	struct scene s;

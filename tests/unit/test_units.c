@@ -102,8 +102,12 @@ Test(units, slowdown)
 	static const struct {
 		double share;
 		const char *text;
-	} table[] = {{0, "0 %"},	     {0.0004, "<0.1 %"},      {0.0424, "4.2 %"},
-		     {0.1, "1.1× (+10 %)"}, {0.9, "1.9× (+90 %)"}, {11, "12× (+1100 %)"}};
+	} table[] = {{0, "0 %"},
+		     {0.0004, "<0.1 %"},
+		     {0.0424, "4.2 %"},
+		     {0.1, "1.1× (+10 %)"},
+		     {0.9, "1.9× (+90 %)"},
+		     {11, "12× (+1100 %)"}};
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		char buffer[UNITS_MAX];

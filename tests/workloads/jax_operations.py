@@ -7,6 +7,7 @@ multiply is written here. Commands on standard input, each answered by "done":
     new N      products of shapes that nothing has been compiled for yet, N times
     move N     an array to the device and one from it, N times
     loop N     a loop of seven products, N times
+    large N    a product so large that XLA divides it among threads, N times
     threads N  N times on each of three threads at once
     hlo 0      one JSON line: [[module, text of the compiled module], …], one for each call of a round
 """
@@ -56,6 +57,11 @@ def nested(a, b):
 @jax.jit
 def loop(a, b):
     return lax.scan(lambda x, _: (jnp.tanh(x @ b), None), a, None, length=7)[0]
+
+
+@jax.jit
+def large(a, b):
+    return a.T @ b
 
 
 def array(*shape, dtype=jnp.float32):
@@ -113,6 +119,8 @@ def hlo(_):
 
 NEW = [(multiply, chain(m, 40, 30, 20)) for m in (11, 12, 13)]
 
+LARGE = [(large, (array(1200, 1200), array(1200, 1200)))]
+
 LOOP = [(loop, (array(40, 30), array(30, 30)))]
 
 COMMANDS = {
@@ -120,13 +128,14 @@ COMMANDS = {
     "new": lambda times: run(NEW, times),
     "move": move,
     "loop": lambda times: run(LOOP, times),
+    "large": lambda times: run(LARGE, times),
     "threads": run_threads,
     "hlo": hlo,
 }
 
 for call in NEW:
     jax.block_until_ready(call[1])
-run(ROUND + LOOP, 1)
+run(ROUND + LOOP + LARGE, 1)
 print(f"ready {os.getpid()}", flush=True)
 for line in sys.stdin:
     word, number = line.split()

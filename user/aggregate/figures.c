@@ -15,6 +15,7 @@ void work_add(struct profile_work *work, const struct profile_work *more)
 	work->unread_count = add_capped(work->unread_count, more->unread_count);
 	work->opaque_count = add_capped(work->opaque_count, more->opaque_count);
 	work->silenced_count = add_capped(work->silenced_count, more->silenced_count);
+	work->submitted_count = add_capped(work->submitted_count, more->submitted_count);
 }
 
 static int make(struct figures **figures)
@@ -81,6 +82,7 @@ int figures_span(struct figures **figures, const struct perfx_span *span)
 			break;
 		}
 		add_counted(f, span->flops, span->bytes, 1, span->dtype);
+		f->work.submitted_count += !!(span->flags & PERFX_SPAN_SUBMITTED);
 		if (timed && span->flops)
 			add_ns(&f->counted_ns, span->duration_ns);
 		break;

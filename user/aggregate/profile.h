@@ -213,8 +213,8 @@ struct profile {
 	struct profile_process *processes;	   /* in order of their start */
 	size_t processes_count;
 
-	uint64_t hits_count;	 /* over all probes */
-	double overhead_ns;	 /* sum of hits × cost */
+	uint64_t hits_count; /* over all probes */
+	double overhead_ns;  /* sum of hits × cost */
 	/* By how much the traced processes take longer: their CPU time is that of the untraced
 	 * program and the hits' together. 90: 1.9 times as long; < 0: unknown. */
 	double overhead_percent;

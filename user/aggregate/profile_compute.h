@@ -23,6 +23,9 @@ struct profile_work {
 	uint64_t unread_count;	 /* calls whose arguments could not be read */
 	uint64_t silenced_count; /* calls whose work another call's figure contains */
 	uint64_t opaque_count;	 /* calls of compiled code: what it computes is not known */
+	/* Of counted_count, calls that returned before their work was done; those without a record
+	 * do not say. */
+	uint64_t submitted_count;
 };
 
 /* Of all that is moved it is known what goes over the bus. */

@@ -196,19 +196,44 @@ static struct roofline line_of(const struct profile *profile, const struct profi
 	return line;
 }
 
+/* A jitted function's time is that of its dispatch: what it computes is done elsewhere. */
+static bool is_submitted(const struct profile *profile, const struct profile_row *row)
+{
+	const struct profile_function *function = profile_function(profile, row->function);
+
+	return row->inclusive.submitted_count || (function && function->source == PERFX_SOURCE_JAX);
+}
+
+/* Another type's peak says nothing: there may be a unit for this one that nobody measured. */
+static bool is_above_peak(const struct profile *profile, const struct roofline *line)
+{
+	struct roof roof = roofline_whole_roof(profile, line->dtype);
+
+	return roof.dtype == line->dtype && roof.flops_per_s > 0 &&
+	       line->flops_per_s > ROOFLINE_PEAK_TOLERANCE * roof.flops_per_s;
+}
+
+static void withhold(struct roofline *line, enum roofline_withheld why)
+{
+	line->flops_per_s = -1;
+	line->bound = ROOFLINE_UNKNOWN;
+	line->withheld = why;
+}
+
 struct roofline roofline_of_row(const struct profile *profile,
 				const struct profile_process *process,
 				const struct profile_row *row)
 {
 	bool timed = (double)row->timed_count >= ROOFLINE_TIMED_SHARE * (double)row->calls_count;
 	enum perfx_dtype dtype = row->dtype ? row->dtype : roofline_dtype(process);
-	const struct profile_function *function = profile_function(profile, row->function);
+	struct roofline line = line_of(profile, &row->inclusive, timed ? row->work_ns : 0, dtype,
+				       roofline_cores(profile, process));
 
-	/* a jitted function's time is that of its dispatch: what it computes is done elsewhere */
-	if (function && function->source == PERFX_SOURCE_JAX)
-		timed = false;
-	return line_of(profile, &row->inclusive, timed ? row->work_ns : 0, dtype,
-		       roofline_cores(profile, process));
+	if (line.flops_per_s >= 0 && is_submitted(profile, row))
+		withhold(&line, ROOFLINE_SUBMITTED);
+	else if (is_above_peak(profile, &line))
+		withhold(&line, ROOFLINE_ABOVE_PEAK);
+	return line;
 }
 
 struct roofline roofline_of_process(const struct profile *profile,
@@ -245,6 +270,19 @@ const char *roofline_class_name(enum roofline_class bound)
 	case ROOFLINE_OVERHEAD:
 		return "overhead";
 	case ROOFLINE_UNKNOWN:
+		break;
+	}
+	return NULL;
+}
+
+const char *roofline_withheld_name(enum roofline_withheld withheld)
+{
+	switch (withheld) {
+	case ROOFLINE_SUBMITTED:
+		return "submitted";
+	case ROOFLINE_ABOVE_PEAK:
+		return "above_peak";
+	case ROOFLINE_RATED:
 		break;
 	}
 	return NULL;

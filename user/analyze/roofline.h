@@ -20,6 +20,15 @@ enum roofline_class {
 	ROOFLINE_OVERHEAD,
 };
 
+/* Why something that computes has no rate, though it was timed. */
+enum roofline_withheld {
+	ROOFLINE_RATED = 0,
+	/* Calls in it return before their work is done: on other threads, on a device. */
+	ROOFLINE_SUBMITTED,
+	/* No host is that fast: whoever does the work, it is not these calls alone. */
+	ROOFLINE_ABOVE_PEAK,
+};
+
 /*
  * Below this share of its roof it is neither arithmetic nor memory that limits. Kernels worth their
  * name reach half of the roof and more, BLAS on thin or odd shapes a third; at a quarter three
@@ -28,6 +37,10 @@ enum roofline_class {
 #define ROOFLINE_OVERHEAD_SHARE 0.25
 /* With fewer timed calls than this share of all, time and operations are not of the same calls. */
 #define ROOFLINE_TIMED_SHARE 0.99
+
+/* Above this share of what all cores can do a rate is not believed: peaks may have been measured on
+ * a busy host, or below the clock of a short run. */
+#define ROOFLINE_PEAK_TOLERANCE 1.25
 
 /* What the host can do; 0: not known. */
 struct roof {
@@ -44,6 +57,7 @@ struct roofline {
 	struct roof roof;
 	double attainable_flops_per_s; /* at this intensity; 0: not known */
 	enum roofline_class bound;
+	enum roofline_withheld withheld;
 };
 
 /*
@@ -60,7 +74,8 @@ struct roof roofline_whole_roof(const struct profile *profile, enum perfx_dtype 
 /* The intensity from which on arithmetic limits; 0: not known. */
 double roof_ridge(const struct roof *roof);
 
-/* Inclusive operations over the time that they took (profile_row.work_ns). */
+/* Inclusive operations over the time that they took (profile_row.work_ns). Where that is not the
+ * time of the work there is no rate, and `withheld` says why. */
 struct roofline roofline_of_row(const struct profile *profile,
 				const struct profile_process *process,
 				const struct profile_row *row);
@@ -79,5 +94,7 @@ double roofline_attributed(const struct profile_compute *compute);
 
 /* "compute", "memory", "overhead"; NULL: unknown. */
 const char *roofline_class_name(enum roofline_class bound);
+/* "submitted", "above_peak"; NULL: nothing is withheld. */
+const char *roofline_withheld_name(enum roofline_withheld withheld);
 
 #endif

@@ -200,7 +200,8 @@ static bool values_ok(const struct event *event)
 		return event->work.state < PERFX_FIGURE_BY_OBJECT &&
 		       event->work.dtype < PERFX_DTYPES;
 	case PERFX_KIND_PEAK:
-		return event->peak.dtype < PERFX_DTYPES && event->peak.origin <= PERFX_PEAK_ESTIMATED;
+		return event->peak.dtype < PERFX_DTYPES &&
+		       event->peak.origin <= PERFX_PEAK_ESTIMATED;
 	default:
 		return true;
 	}

@@ -128,6 +128,7 @@ static struct sum sum_rows(const struct side_row *rows, size_t count)
 		sum.work_ns += row->work_ns;
 		sum.inclusive.flops += row->inclusive.flops;
 		sum.inclusive.counted_count += row->inclusive.counted_count;
+		sum.inclusive.submitted_count += row->inclusive.submitted_count;
 		if (recorded && row->stddev_ns < 0)
 			sum.spread = false;
 		else if (recorded)
@@ -177,7 +178,8 @@ static struct side_values values_of(const struct side_rows *side, const struct s
 	if (!sum.inclusive.counted_count || !sum.inclusive.flops)
 		return values;
 	values.flops_per_call = diff_of(sum.inclusive.flops, sum.calls_count);
-	values.flops_per_s = diff_per_s(sum.inclusive.flops, sum.work_ns);
+	if (!sum.inclusive.submitted_count)
+		values.flops_per_s = diff_per_s(sum.inclusive.flops, sum.work_ns);
 	return values;
 }
 

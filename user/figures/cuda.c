@@ -91,7 +91,7 @@ static const struct {
 	"note(" layout "," rows "," cols "); " \
 	"note(" layout "+1,1,u32(" type "))"
 #define LT_MATMUL                                                          \
-	"dtype=cuda(noted1(arg5+1)); let type=noted1(arg5+1); "            \
+	"submits; dtype=cuda(noted1(arg5+1)); let type=noted1(arg5+1); "   \
 	"flops=2*(1+3*(eq(type,4)+eq(type,5)))*noted0(arg5)*noted1(arg5)*" \
 	"noted1(stack6)*noted0(stack6+1)"
 
@@ -177,8 +177,8 @@ static bool describe(const char *name, bool twin, bool wide, struct builtin *bui
 {
 	for (size_t i = 0; i < sizeof(untyped) / sizeof(untyped[0]); i++)
 		if (!twin && !strcmp(name, untyped[i].name)) {
-			snprintf(builtin->text, sizeof(builtin->text), "int=%d; %s", wide ? 64 : 32,
-				 untyped[i].text);
+			snprintf(builtin->text, sizeof(builtin->text), "submits; int=%d; %s",
+				 wide ? 64 : 32, untyped[i].text);
 			return true;
 		}
 	for (size_t i = 0; i < sizeof(letters) / sizeof(letters[0]); i++) {
@@ -189,8 +189,9 @@ static bool describe(const char *name, bool twin, bool wide, struct builtin *bui
 			    twin != (typed[j].twin && *name != 'H'))
 				continue;
 			snprintf(builtin->text, sizeof(builtin->text),
-				 "int=%d; dtype=%s; let x=%d; let e=%d; %s", wide ? 64 : 32,
-				 letters[i].dtype, letters[i].x, letters[i].e, typed[j].text);
+				 "submits; int=%d; dtype=%s; let x=%d; let e=%d; %s",
+				 wide ? 64 : 32, letters[i].dtype, letters[i].x, letters[i].e,
+				 typed[j].text);
 			return true;
 		}
 	}

@@ -18,6 +18,7 @@
  *	worker                  a kernel whose work is in the figures of XLA's operations, where
  *	                        these can be read
  *	leaf                    calls nothing else that has a figure
+ *	submits                 hands its work over and returns: its time is not that of the work
  *	moves                   moves data: has bytes and no flops, and silences nothing
  *	exit                    what follows is done when the function returns: arguments are gone
  *	                        then, names that were let before are kept (at most three)

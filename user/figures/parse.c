@@ -189,12 +189,14 @@ static void parse_statement(struct parser *parser)
 		parser->program->flags |= PERFX_FIGURE_F_LEAF;
 	else if (!strcmp(word, "worker"))
 		parser->program->flags |= PERFX_FIGURE_F_KERNEL | PERFX_FIGURE_F_WORKER;
+	else if (!strcmp(word, "submits"))
+		parser->program->flags |= PERFX_FIGURE_F_SUBMITS;
 	else if (!strcmp(word, "moves"))
 		parser->program->flags |= PERFX_FIGURE_F_MOVES;
 	else
 		parser_fail(parser,
 			    "'%s' is no statement: flops bytes dtype let same note bus int slot "
-			    "kernel leaf worker moves exit",
+			    "kernel leaf worker submits moves exit",
 			    word);
 }
 

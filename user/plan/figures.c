@@ -68,24 +68,26 @@ static int take_figure(struct plan *plan, struct perfx_figure *figure, const cha
 	return 0;
 }
 
-/* The function's second argument in the Itanium ABI: the first is where the result goes. */
+/* The Itanium ABI: an object that is returned has its place in the first register. */
+#define EVENT_ARG 1
 #define THUNK_ARG 2
 
-/* A site at which the thunk that is run is still in a register. */
+/* A site at which the thunk that is run is still in a register, and where its event goes. */
 static int site_of_runner(struct image *image, const struct site_options *options,
 			  struct plan_function *function)
 {
 	struct site_options wanted = *options;
 	int err;
 
-	wanted.argument_regs = 1u << (THUNK_ARG - 1);
+	wanted.argument_regs = 1u << (THUNK_ARG - 1) | 1u << (EVENT_ARG - 1);
 	wanted.arguments_may_move = true;
 	err = site_plan(image, function->vaddr, function->size, &wanted, &function->site);
 	if (!err) {
 		function->object_arg = (uint8_t)(function->site.arguments[THUNK_ARG - 1] + 1);
+		function->event_arg = (uint8_t)(function->site.arguments[EVENT_ARG - 1] + 1);
 		return 0;
 	}
-	function->figure_why = "no instruction at which its argument is still there";
+	function->figure_why = "no instruction at which its arguments are still there";
 	site_plan__clear(&function->site);
 	return site_plan(image, function->vaddr, function->size, options, &function->site);
 }

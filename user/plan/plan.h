@@ -79,6 +79,8 @@ struct plan_function {
 	/* XLA's executor: the argument, from 1, that points to the thunk it runs, at the site; 0:
 	 * another function. */
 	uint8_t object_arg;
+	/* And the one that says where its result goes; 0: not known there. */
+	uint8_t event_arg;
 	/* Works for what that executor runs: of use by default only where the thunks cannot be
 	 * read. */
 	bool is_worker;

@@ -180,7 +180,7 @@ static bool try_other_entry(struct probes *probes, struct image *image, size_t i
 		refused[n] = function->site.entry_vaddr;
 		/* its program reads arguments where the first site had them */
 		function->figure = 0;
-		function->object_arg = 0;
+		function->object_arg = function->event_arg = 0;
 		function->figure_origin = NULL;
 		function->figure_why = "the kernel refuses the instruction that has its arguments";
 		if (site_plan(image, function->vaddr, function->size, &options, &site))

@@ -169,7 +169,8 @@ int probes_place(struct probes *probes, size_t index)
 				    .call_cost_ns = cost_ns,
 				    .own_cost_ns = own_cost_ns(probes, function),
 				    .figure = figure_of(probes, function->figure),
-				    .object_arg = function->object_arg};
+				    .object_arg = function->object_arg,
+				    .event_arg = function->event_arg};
 	int64_t slot;
 
 	probe.function = id_of(probes, index);

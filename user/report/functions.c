@@ -2,6 +2,7 @@
 /* The functions of a process: what was called, how often, how long, by whom. */
 #include "analyze/roofline.h"
 #include "base/escape.h"
+#include "base/quantity.h"
 #include "base/units.h"
 #include "base/utf8.h"
 #include "decode/names.h"
@@ -205,6 +206,29 @@ static bool has_traced_caller(const struct profile_row *row)
 	return false;
 }
 
+/* Where a function that computes shows no GFLOP/s. */
+static void add_withheld(struct composer *c, const struct profile_process *p, struct text *text)
+{
+	struct roof roof = roofline_whole_roof(c->profile, roofline_dtype(p));
+	bool submitted = false, above_peak = false;
+
+	for (size_t i = 0; i < p->rows_count; i++) {
+		struct roofline line = roofline_of_row(c->profile, p, &p->rows[i]);
+
+		submitted |= line.withheld == ROOFLINE_SUBMITTED;
+		above_peak |= line.withheld == ROOFLINE_ABOVE_PEAK;
+	}
+	if (submitted)
+		text_add(text, " Functions whose work is submitted (to other threads, to a device) "
+			       "and runs after they return have FLOPs and no GFLOP/s.");
+	if (!above_peak)
+		return;
+	text_add(text, " No GFLOP/s is shown above what this host can do (");
+	add_si(text, roof.flops_per_s, "FLOP/s");
+	text_printf(text, ", %s): such functions do not do all of their work themselves.",
+		    name_of_dtype(roof.dtype));
+}
+
 /* What the table's figures do not say by themselves. */
 static void compose_function_notes(struct composer *c, const struct profile_process *p)
 {
@@ -238,6 +262,7 @@ static void compose_function_notes(struct composer *c, const struct profile_proc
 	if (untimed)
 		text_printf(&text, " %s calls were counted but not timed.",
 			    format_count(buffer, untimed));
+	add_withheld(c, p, &text);
 	if (dispatches)
 		text_add(&text,
 			 " A jitted function returns when its work is enqueued: that is its time; "

@@ -29,18 +29,23 @@ static json_t *calls_object(const struct profile_work *work)
 	set_integer(object, "silenced", work->silenced_count);
 	if (work->opaque_count)
 		set_integer(object, "opaque", work->opaque_count);
+	if (work->submitted_count)
+		set_integer(object, "submitted", work->submitted_count);
 	return object;
 }
 
 static void set_roofline(json_t *object, const struct roofline *line)
 {
 	const char *bound = roofline_class_name(line->bound);
+	const char *withheld = roofline_withheld_name(line->withheld);
 
 	set_positive(object, "gflops_per_s", line->flops_per_s, 1e9);
 	set_positive(object, "intensity", line->intensity, 1);
 	set_positive(object, "attainable_gflops_per_s", line->attainable_flops_per_s, 1e9);
 	if (bound)
 		json_object_set_new(object, "roofline", json_string(bound));
+	if (withheld)
+		json_object_set_new(object, "rate_withheld", json_string(withheld));
 }
 
 /* By the process's time: the calls themselves return when the GPU has been told. */

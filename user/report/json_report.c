@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "report/json_report_internal.h"
 
+#include "analyze/roofline.h"
 #include "decode/names.h"
 
 #include <errno.h>
@@ -139,6 +140,12 @@ static void read_function(struct json_report *report, const json_t *from, uint32
 	};
 }
 
+static bool is_submitted(const json_t *row)
+{
+	return !strcmp(json_text_of(row, "rate_withheld"),
+		       roofline_withheld_name(ROOFLINE_SUBMITTED));
+}
+
 static struct profile_row row_of(const json_t *from, uint32_t id)
 {
 	struct profile_row row = {
@@ -159,7 +166,9 @@ static struct profile_row row_of(const json_t *from, uint32_t id)
 		.alloc_bytes = json_figure_of(from, "alloc_bytes"),
 		.inclusive = {.flops = json_count_of(from, "flops"),
 			      .bytes = json_count_of(from, "bytes"),
-			      .counted_count = json_is_integer(json_object_get(from, "flops"))},
+			      .counted_count = json_is_integer(json_object_get(from, "flops")),
+			      /* of how many calls it does not say */
+			      .submitted_count = is_submitted(from)},
 		.work_ns = json_count_of(from, "work_ns"),
 		.dtype = dtype_of(from),
 	};

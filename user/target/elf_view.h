@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A mapped ELF file (64-bit, little endian) whose every offset is untrusted, and which may change
- * or be cut meanwhile (file_map.h). elf_view__bytes is the only door to the mapping; headers and symbols are copied out of it, for a damaged file may have
- * them at odd addresses.
+ * or be cut meanwhile (file_map.h). elf_view__bytes is the only door to the mapping; headers and
+ * symbols are copied out of it, for a damaged file may have them at odd addresses.
  */
 #ifndef PERFX_TARGET_ELF_VIEW_H
 #define PERFX_TARGET_ELF_VIEW_H

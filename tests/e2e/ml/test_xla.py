@@ -117,6 +117,22 @@ def test_loops(times, jax):
     assert compute(report)["figures"]["silenced"] == 0
 
 
+def test_submitted(jax):
+    """A large product returns when threads have got its parts: what that takes is no rate. One that
+    waits for them has one, as has the process."""
+    report = traced(jax, "large 10", "run 10")
+    rows = operations(report)
+    [large] = [f for n, f in rows.items() if n.startswith("jit_large/") and f.get("flops")]
+    assert large["flops"] == 10 * 2 * 1200**3
+    assert large["figures"]["submitted"] > 0
+    assert large["rate_withheld"] == "submitted"
+    assert not {"gflops_per_s", "roofline"} & set(large)
+    rated = {n for n, f in rows.items() if "gflops_per_s" in f}
+    assert rated == {n for n, f in rows.items() if f.get("flops") and "rate_withheld" not in f}
+    assert rated
+    assert compute(report)["gflops_per_s"] > 0
+
+
 def test_several_threads(jax):
     expected = promised(jax)
     report = traced(jax, "threads 5")
