@@ -87,11 +87,12 @@ def expectations(text):
 class Tracer:
     """perfx-trace -p …, attached when this returns; stop() gives the report."""
 
-    def __init__(self, pid, *options, duration="60", link=None):
+    def __init__(self, pid, *options, duration="60", link=None, **popen):
         argv = [PERFX, "-p", str(pid), "-d", duration, "-f", "json", *options]
         if link:
             argv += ["--link", link]
-        self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        **popen)
         self.lines = []
         for line in self.process.stderr:
             self.lines.append(line)

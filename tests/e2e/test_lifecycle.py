@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Processes come and go: what was attached for one ends with it, whatever has its pid afterwards."""
+import ctypes
 import os
+import re
+import resource
 
 import pytest
 from conftest import WORKLOADS, bpf_objects, check_expectations, patched_bytes, wait_for
@@ -63,6 +66,17 @@ def test_exec_by_another_thread(shared, program, tracer):
     assert expected["work", "calls"] == 160
 
 
+def test_the_main_thread_has_left(program, tracer):
+    """Its directory in /proc is empty, those of its threads are not."""
+    p = program(LIFECYCLE, "main-exit")
+    t = tracer(p.pid, *QUICK, "-F", "lifecycle:work")
+    p.go(3)
+    expected = p.finish()
+    report = t.stop()
+    check_expectations(report, expected)
+    assert expected["work", "calls"] == 60
+
+
 def test_functions_begin_together(program, tracer):
     """A child that calls when it is attached to: its functions are counted from one moment on."""
     stranger = program(LIFECYCLE, "loop")
@@ -79,3 +93,29 @@ def test_functions_begin_together(program, tracer):
         print(calls)
         assert calls["outer"] > 100
         assert 0 <= calls["leaf"] - 3 * calls["outer"] <= 3
+
+
+def without_descriptors():
+    """As a user who cannot raise the limit of open files."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+    ctypes.CDLL(None).prctl(24, 24, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_SYS_RESOURCE
+
+
+def test_too_few_descriptors(program, tracer):
+    """Where links go by process, some workers have none: the report says how many, who, and why."""
+    stranger = program(LIFECYCLE, "workers")
+    p = program(LIFECYCLE, "workers", "250")
+    t = tracer(p.pid, *QUICK, "--memory", "off", "-F", "lifecycle:work", preexec_fn=without_descriptors)
+    p.go()
+    p.finish()
+    report = t.stop()
+    stranger.finish()
+    seen = {q["pid"] for q in report["processes"] if q["functions"]}
+    assert 50 < len(seen) < 250 and len(report["processes"]) == 251
+    refused, = [n for n in report["not_attached"] if n["name"] == "lifecycle"]
+    print(refused, len(seen))
+    assert f"1 functions of lifecycle not attached for {250 - len(seen)} processes (pid " in refused["reason"]
+    assert refused["reason"].endswith("too many open files: raise ulimit -n")
+    missed = {q["pid"] for q in report["processes"]} - seen - {p.pid}
+    named = {int(pid) for pid in re.findall(r"\d+", refused["reason"].split("(pid")[1].split(")")[0])}
+    assert named and named <= missed

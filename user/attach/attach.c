@@ -7,8 +7,10 @@
 
 #include <bpf/libbpf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* Perf-event uprobes are one link a probe, and closing one takes tens of milliseconds. */
@@ -26,6 +28,22 @@ static int keep_link(struct tracer *tracer, struct link link, const struct link_
 	tracer->gate_links[tag->gate % PERFX_MAX_GATES]++;
 	tracer->perf_links_count += link.perf != NULL;
 	return 0;
+}
+
+/* Descriptors that are left for what else is opened meanwhile: files of /proc, objects, captures.
+ */
+#define DESCRIPTORS_KEPT 64
+
+static bool has_descriptors(const struct tracer *tracer)
+{
+	int lowest = fcntl(bpf_map__fd(tracer->skel->maps.perfx_gates), F_DUPFD_CLOEXEC, 0);
+	struct rlimit limit;
+
+	if (lowest < 0)
+		return false;
+	close(lowest);
+	return getrlimit(RLIMIT_NOFILE, &limit) ||
+	       (rlim_t)lowest + DESCRIPTORS_KEPT < limit.rlim_cur;
 }
 
 /* How a set of points is attached: by which program and link. */
@@ -55,11 +73,14 @@ static void attach_multi(struct tracer *tracer, const struct attach_way *way,
 		if (points[i]->semaphore)
 			link_points.semaphores = semaphores;
 	}
-	fd = link_multi(bpf_program__fd(way->program), way->attach_type, way->file_fd, way->pid,
-			way->at_return, &link_points);
+	fd = has_descriptors(tracer)
+		     ? link_multi(bpf_program__fd(way->program), way->attach_type, way->file_fd,
+				  way->pid, way->at_return, &link_points)
+		     : -EMFILE;
 	err = fd < 0 ? fd : keep_link(tracer, (struct link){.fd = fd}, &way->tag);
 	/* too many open files, no such process: halving would not help */
-	if (err && count > 1 && err != -ESRCH && err != -EMFILE && err != -ENOMEM) {
+	if (err && count > 1 && err != -ESRCH && err != -EMFILE && err != -ENFILE &&
+	    err != -ENOMEM) {
 		attach_multi(tracer, way, points, count / 2, numbers);
 		attach_multi(tracer, way, points + count / 2, count - count / 2, numbers);
 		return;
@@ -79,9 +100,9 @@ static void attach_perf(struct tracer *tracer, const struct attach_way *way,
 		LIBBPF_OPTS(bpf_uprobe_opts, opts, .bpf_cookie = way->gate | points[i]->probe,
 			    .retprobe = way->at_return, .ref_ctr_offset = points[i]->semaphore);
 		struct link link = {.fd = -1};
-		int err = -ENOSPC;
+		int err = has_descriptors(tracer) ? -ENOSPC : -EMFILE;
 
-		if (tracer->perf_links_count < PERF_LINKS_MAX) {
+		if (err == -ENOSPC && tracer->perf_links_count < PERF_LINKS_MAX) {
 			link.perf = bpf_program__attach_uprobe_opts(way->program,
 								    way->pid ? way->pid : -1, path,
 								    points[i]->offset, &opts);

@@ -3,6 +3,7 @@
 
 #include "base/grow.h"
 #include "plan/internal.h"
+#include "target/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -208,7 +209,9 @@ ssize_t plan_find_module(const struct plan *plan, const struct module_ref *ref)
 
 ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules)
 {
-	struct maps *maps = maps__read(pid);
+	/* whose files and memory can be looked at */
+	pid_t task = process_task(pid);
+	struct maps *maps = maps__read(task);
 	struct module_ref *refs = NULL;
 	size_t first = plan->functions_count, n = 0;
 	ssize_t count;
@@ -229,7 +232,7 @@ ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules)
 		ssize_t index = plan_find_module(plan, &refs[i]);
 
 		if (index < 0) {
-			err = plan_module(plan, pid, &refs[i]);
+			err = plan_module(plan, task, &refs[i]);
 			index = (ssize_t)plan->modules_count - 1;
 		}
 		if (!err && plan->modules[index].functions_count)

@@ -33,7 +33,7 @@ static char *read_environment(pid_t pid, size_t *size)
 	ssize_t n, used = 0;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+	snprintf(path, sizeof(path), "/proc/%d/environ", (int)process_task(pid));
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	while (text && fd >= 0 && used < ENVIRONMENT_MAX &&
 	       (n = read(fd, text + used, (size_t)(ENVIRONMENT_MAX - used))) > 0)

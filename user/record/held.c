@@ -3,6 +3,7 @@
 
 #include "base/grow.h"
 #include "base/map64.h"
+#include "target/process.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -74,7 +75,7 @@ uint32_t held_files__root(struct held_files *files, pid_t pid)
 	uint32_t root;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/root", (int)pid);
+	snprintf(path, sizeof(path), "/proc/%d/root", (int)process_task(pid));
 	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return HELD_NONE;

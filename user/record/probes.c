@@ -3,6 +3,7 @@
 
 #include "attach/link.h"
 #include "base/grow.h"
+#include "base/text.h"
 #include "record/probes_internal.h"
 #include "target/image.h"
 
@@ -37,6 +38,7 @@ void probes__free(struct probes *probes)
 		free(probes->attachments[i].processes);
 	free(probes->attachments);
 	free(probes->openings);
+	free(probes->failures);
 	free(probes->allocators_told);
 	free(probes->hits_told);
 	free(probes->placed);
@@ -124,6 +126,12 @@ static size_t points_count(const struct plan_function *function)
 	return count;
 }
 
+/* Of the instruction, whosever it is. */
+static bool is_refusal(int err)
+{
+	return err == -KERNEL_ENOTSUPP || err == -EINVAL;
+}
+
 static const char *attach_error(int err)
 {
 	switch (-err) {
@@ -134,7 +142,7 @@ static const char *attach_error(int err)
 		return "too many probes: 512 perf links, or the tables are full";
 	case EMFILE:
 	case ENFILE:
-		return "too many open files";
+		return "too many open files: raise ulimit -n";
 	case ESRCH:
 		return "the process is gone";
 	case ENOMEM:
@@ -145,21 +153,28 @@ static const char *attach_error(int err)
 }
 
 /* One function's probes did not all attach. */
-static void settle_failure(struct probes *probes, size_t index, const struct attach_point *points,
-			   size_t count)
+static void settle_failure(struct probes *probes, size_t index, bool is_everybody,
+			   const struct attach_point *points, size_t count)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	const struct placed *placed = &probes->placed[index];
 	const struct attach_point *entry = &points[count - 1];
 
+	int err = 0;
+
 	if (entry->err) {
-		/* else for another process, which may be gone */
-		if (!placed->attached && !(function->is_hook && placed->described))
+		/* that of a process is told with those of others */
+		if (!placed->attached && !(function->is_hook && placed->described) &&
+		    (is_everybody || is_refusal(entry->err)))
 			plan__refuse(probes->plan, function->name, attach_error(entry->err));
 		return;
 	}
 	/* entered, but a way out is missing */
-	probes_only_count(probes, index, "the kernel refuses to probe one of its ways out");
+	for (size_t i = 0; i + 1 < count; i++)
+		err = points[i].err ? points[i].err : err;
+	probes_only_count(probes, index,
+			  is_refusal(err) ? "the kernel refuses to probe one of its ways out"
+					  : attach_error(err));
 }
 
 /* The kernel refuses some first instructions (a lock prefix): the next safe one serves. */
@@ -218,7 +233,7 @@ static void settle(struct probes *probes, size_t index, const struct attach_targ
 	for (size_t i = 0; i < count; i++)
 		failed = failed || points[i].err;
 	if (failed)
-		settle_failure(probes, index, points, count);
+		settle_failure(probes, index, !target->born, points, count);
 	if (entry->err) {
 		if (probes->plan->functions[index].object_arg && !probes->placed[index].attached)
 			probes__want_workers(probes);
@@ -271,6 +286,53 @@ void probes__open(struct probes *probes)
 	probes->openings_count = 0;
 }
 
+/* Functions of a file could not be attached for a process, the last of them for this reason. */
+static void note_failure(struct probes *probes, size_t module, pid_t pid, size_t functions_count,
+			 int err)
+{
+	struct failure *failure = probes->failures;
+	size_t i = 0;
+
+	while (i < probes->failures_count && (failure[i].module != module || failure[i].err != err))
+		i++;
+	if (grow_array(&probes->failures, &probes->failures_capacity, i + 1,
+		       sizeof(*probes->failures)))
+		return;
+	failure = &probes->failures[i];
+	if (i == probes->failures_count) {
+		probes->failures_count++;
+		*failure = (struct failure){.module = module, .err = err};
+	}
+	if (functions_count > failure->functions_count)
+		failure->functions_count = functions_count;
+	if (failure->processes_count < sizeof(failure->pids) / sizeof(*failure->pids))
+		failure->pids[failure->processes_count] = pid;
+	failure->processes_count++;
+}
+
+void probes__refuse_failed(struct probes *probes)
+{
+	for (size_t i = 0; i < probes->failures_count; i++) {
+		const struct failure *failure = &probes->failures[i];
+		const char *base = probes->plan->modules[failure->module].base;
+		size_t named = sizeof(failure->pids) / sizeof(*failure->pids);
+		struct text text = {0};
+		char *reason;
+
+		text_printf(&text, "%zu functions of %s not attached for %zu process%s (pid",
+			    failure->functions_count, base, failure->processes_count,
+			    failure->processes_count == 1 ? "" : "es");
+		for (size_t k = 0; k < named && k < failure->processes_count; k++)
+			text_printf(&text, "%s %d", k ? "," : "", (int)failure->pids[k]);
+		text_printf(&text, "%s): %s", failure->processes_count > named ? ", ..." : "",
+			    attach_error(failure->err));
+		reason = text_take(&text);
+		plan__refuse(probes->plan, base, reason ? reason : attach_error(failure->err));
+		free(reason);
+	}
+	probes->failures_count = 0;
+}
+
 /* Attaches the functions of one file: all, or those that have become stale. */
 static void attach_functions(struct probes *probes, size_t module,
 			     const struct attached_process *whom, bool only_stale)
@@ -280,8 +342,10 @@ static void attach_functions(struct probes *probes, size_t module,
 		.file_fd = plan->modules[module].fd, .pid = whom->pid, .born = whom->born};
 	size_t first = plan->modules[module].functions_first;
 	size_t end = first + plan->modules[module].functions_count, n = 0, points_max = 0;
+	size_t failed_count = 0;
 	struct attach_point *points;
 	bool *wanted;
+	int err = 0;
 
 	for (size_t i = first; i < end; i++)
 		points_max += points_count(&plan->functions[i]);
@@ -313,10 +377,16 @@ static void attach_functions(struct probes *probes, size_t module,
 		if (!wanted[i - first])
 			continue;
 		settle(probes, i, &target, points + n, count);
+		if (points[n + count - 1].err && !is_refusal(points[n + count - 1].err)) {
+			failed_count++;
+			err = points[n + count - 1].err;
+		}
 		if (probes->placed[i].attached && !was_attached)
 			probes_describe(probes, i);
 		n += count;
 	}
+	if (failed_count && whom->born)
+		note_failure(probes, module, whom->pid, failed_count, err);
 	free(points);
 	free(wanted);
 }

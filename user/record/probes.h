@@ -72,6 +72,8 @@ struct hook_cost probes__hook_cost(const struct probes *probes, enum perfx_domai
 
 /* Adds to the plan's refusals what was seen of PyTorch's ranges without their names. */
 void probes__refuse_nameless(struct probes *probes);
+/* Adds what could not be attached for single processes. */
+void probes__refuse_failed(struct probes *probes);
 /* HITS records: those since the last time. Returns the hits of entries, all of them. */
 uint64_t probes__report_hits(struct probes *probes);
 

@@ -38,6 +38,15 @@ struct attachment {
 	size_t processes_count, processes_capacity;
 };
 
+/* Processes for which functions of a file could not be attached, and why. */
+struct failure {
+	size_t module;
+	int err;
+	size_t functions_count; /* at most, of one process */
+	size_t processes_count;
+	pid_t pids[4]; /* the first of them */
+};
+
 /* Of what is being attached: a gate for everybody and one for each process, for what has one of its
  * own ends with it. */
 struct opening {
@@ -54,6 +63,8 @@ struct probes {
 	size_t placed_capacity;
 	struct attachment *attachments; /* by module index */
 	size_t attachments_capacity;
+	struct failure *failures;
+	size_t failures_count, failures_capacity;
 	struct opening *openings;
 	size_t openings_count, openings_capacity;
 	size_t functions_count, hooks_count, sites_count, own_entries_count;

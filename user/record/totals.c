@@ -337,6 +337,7 @@ static void send_end(struct sink *sink, struct pack_buffer *buffer, const struct
 void totals__close(struct totals *totals, struct sink *closing, const struct ending *ending)
 {
 	probes__refuse_nameless(totals->probes);
+	probes__refuse_failed(totals->probes);
 	send_refusals(closing, &totals->buffer, totals->plan);
 	send_levels(totals, closing, ending);
 	send_end(closing, &totals->buffer, ending);

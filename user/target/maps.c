@@ -9,6 +9,7 @@
 #include "target/maps.h"
 
 #include "target/proc.h"
+#include "target/process.h"
 #include "target/rootfs.h"
 
 #include <errno.h>
@@ -140,7 +141,7 @@ struct maps *maps__read(pid_t pid)
 	ssize_t size;
 	char *text;
 
-	size = proc_read_pid(pid, "maps", &text, 0);
+	size = proc_read_pid(process_task(pid), "maps", &text, 0);
 	if (size < 0) {
 		errno = (int)-size;
 		return NULL;

@@ -21,7 +21,7 @@ static void read_exe(pid_t pid, struct process_info *info)
 	char link[64];
 	ssize_t size;
 
-	snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
+	snprintf(link, sizeof(link), "/proc/%d/exe", (int)process_task(pid));
 	size = readlink(link, info->exe, sizeof(info->exe) - 1);
 	info->exe[size > 0 ? size : 0] = '\0';
 	if (size <= (ssize_t)suffix || strcmp(info->exe + size - suffix, deleted) != 0)
@@ -38,7 +38,7 @@ static bool runs_32bit(pid_t pid)
 	bool found;
 	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_task(pid));
 	fd = rootfs_open("", path);
 	if (fd < 0)
 		return false;
@@ -97,5 +97,5 @@ pid_t process_of_thread(pid_t tid)
 
 ssize_t process_cmdline(pid_t pid, char **out, size_t limit)
 {
-	return limit ? proc_read_pid(pid, "cmdline", out, limit) : -EINVAL;
+	return limit ? proc_read_pid(process_task(pid), "cmdline", out, limit) : -EINVAL;
 }

@@ -73,16 +73,17 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-static bool is_dead(char state)
+/* A main thread that has left looks like a dead process, though its threads live on. */
+static bool is_dead(pid_t pid, char state)
 {
-	return state == 'Z' || state == 'X';
+	return state == 'X' || (state == 'Z' && process_task(pid) == pid);
 }
 
 static bool is_called(pid_t pid, const char *name)
 {
 	struct process_info info;
 
-	if (process_info(pid, &info) != 0 || info.kernel_thread || is_dead(info.state))
+	if (process_info(pid, &info) != 0 || info.kernel_thread || is_dead(pid, info.state))
 		return false;
 	return !name || strcmp(info.comm, name) == 0 ||
 	       (info.exe[0] && strcmp(base_name(info.exe), name) == 0);
@@ -131,7 +132,7 @@ static struct relative *read_relatives(const struct pids *pids)
 		if (process_stat_read(pids->list[i], &stat) != 0)
 			continue;
 		relatives[i].ppid = stat.ppid;
-		relatives[i].dead = is_dead(stat.state);
+		relatives[i].dead = is_dead(pids->list[i], stat.state);
 	}
 	return relatives;
 }
@@ -207,4 +208,28 @@ ssize_t process_threads(pid_t pid, pid_t **out)
 		return err;
 	*out = pids.list;
 	return (ssize_t)pids.count;
+}
+
+/* Its memory is its threads', and the link to the executable is there as long as there is any. */
+static bool has_memory(pid_t tid)
+{
+	char path[64], exe[1];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)tid);
+	return readlink(path, exe, sizeof(exe)) > 0 || errno != ENOENT;
+}
+
+pid_t process_task(pid_t pid)
+{
+	pid_t *tids = NULL, found = pid;
+	ssize_t count;
+
+	if (has_memory(pid))
+		return pid;
+	count = process_threads(pid, &tids);
+	for (ssize_t i = 0; i < count && found == pid; i++)
+		if (tids[i] != pid && has_memory(tids[i]))
+			found = tids[i];
+	free(tids);
+	return found;
 }

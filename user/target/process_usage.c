@@ -20,7 +20,7 @@ static void read_status(pid_t pid, struct process_usage *usage)
 {
 	char *text;
 
-	if (proc_read_pid(pid, "status", &text, 0) < 0)
+	if (proc_read_pid(process_task(pid), "status", &text, 0) < 0)
 		return;
 	usage->rss_bytes = keyed_kilobytes(text, "VmRSS:");
 	usage->rss_anon_bytes = keyed_kilobytes(text, "RssAnon:");
