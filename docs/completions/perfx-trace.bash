@@ -94,7 +94,7 @@ _perfx_trace() {
 			--link --return --probe-site --compensate --no-calibrate
 			--peak-flops --peak-bandwidth --no-peaks
 			--ring-size --rings --interval --max-functions
-			-h --help -V --version' -- "$cur")
+			-v --verbose -h --help -V --version' -- "$cur")
 	elif [[ $cword == 1 ]]; then
 		mapfile -t COMPREPLY < <(compgen -W 'record report export diff run probes peaks doctor help' -- "$cur")
 	elif [[ ${words[1]} == report || ${words[1]} == export || ${words[1]} == diff ]]; then

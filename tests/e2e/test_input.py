@@ -268,9 +268,16 @@ def test_not_root(program):
 
 
 def test_doctor_without_root():
+    """Nothing is said of the kernel that was not tried; what is to be done is."""
     result = run_unprivileged("doctor")
     assert result.returncode == 77
-    assert "MISSING" in result.stdout
+    lines = result.stdout.splitlines()
+    assert [l for l in lines if l.startswith("MISSING")] == [
+        l for l in lines if "privilege to load BPF programs: run with sudo" in l]
+    for what in ("BPF ring buffer", "uprobe_multi links", "hardware counters"):
+        assert any(l.startswith("?       " + what) for l in lines), result.stdout
+    assert "Linux 5.8" not in result.stdout
+    assert lines[-1] == "Not root: what is marked ? cannot be known: run sudo perfx-trace doctor."
 
 
 def test_doctor():
@@ -307,5 +314,21 @@ def test_stripped_without_names(program):
     p = program(WORKLOADS / "calls-bare")
     result = run("-p", p.pid, "-d", "200ms")
     assert result.returncode == 0
+    p.go()
+    p.finish()
+
+
+def test_probes_by_kind(program):
+    """What nobody named is a line for each file and kind, with -v, or named, one for each function."""
+    p = program(WORKLOADS / "often", "sgemm_")
+    asked = ["probes", "-p", p.pid, "--memory", "off", "--no-calibrate"]
+    short, whole = run(*asked).stdout.splitlines(), run(*asked, "-v").stdout.splitlines()
+    group = next(l.split() for l in short if "tinyblas.so" in l)
+    each = [l for l in whole if "tinyblas.so" in l]
+    assert group[0] == str(len(each)) and len(each) >= 3
+    assert sum("tinyblas.so" in l for l in short) == 1
+    assert any(l.endswith("tinyblas.so  strsm_") for l in each)
+    named = run(*asked, "-F", "tinyblas.so:strsm_").stdout
+    assert sum("tinyblas.so  strsm_" in l for l in named.splitlines()) == 1 and "COUNT" not in named
     p.go()
     p.finish()

@@ -15,6 +15,7 @@ static const struct option long_options[] = {
 	{"duration", required_argument, NULL, 'd'},
 	{"output", required_argument, NULL, 'o'},
 	{"format", required_argument, NULL, 'f'},
+	{"verbose", no_argument, NULL, 'v'},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
 	{"link", required_argument, NULL, OPT_LINK},
@@ -93,6 +94,9 @@ static int take_option(struct options *options, int option, char *value)
 		return option_set_bound(&options->part.until, "--until", value);
 	case OPT_FAIL_ON:
 		return option_set_fail_on(options, value);
+	case 'v':
+		options->verbose = true;
+		return EXIT_OK;
 	case 'h':
 		options->verb = VERB_HELP;
 		return EXIT_OK;
@@ -349,7 +353,7 @@ static int take_options(struct options *options, int argc, char **argv)
 	int option, code = EXIT_OK;
 
 	while (!code &&
-	       (option = getopt_long(argc, argv, "+p:aF:d:o:f:hV", long_options, NULL)) != -1)
+	       (option = getopt_long(argc, argv, "+p:aF:d:o:f:vhV", long_options, NULL)) != -1)
 		code = take_option(options, option, optarg);
 	return code;
 }

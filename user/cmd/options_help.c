@@ -86,6 +86,7 @@ static const char help_text[] =
 	"      --interval TIME        between samples of /proc (default 250ms)\n"
 	"      --max-functions N      refuse patterns that match more (default 20000)\n"
 	"\n"
+	"  -v, --verbose              probes: each function, one by one\n"
 	"  -h, --help    -V, --version\n"
 	"\n"
 	"First Ctrl-C: stop and report; second: abort.\n"

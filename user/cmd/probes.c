@@ -4,6 +4,11 @@
  *
  *   SITE             COST  WAY OUT                      FUNCTION
  *   push +4        560 ns  exit: 1 branch       560 ns  libtorch_cpu.so  at::_ops::mm::call
+ *
+ * and of those that nobody named, without -v,
+ *
+ *   COUNT           COST A HIT  KIND             FILE AND FUNCTIONS (-v: each)
+ *      53                560 ns  functions        libtorch_cpu.so  at::_ops::mm::call, …
  */
 #include "attach/calibrate.h"
 #include "base/escape.h"
@@ -131,13 +136,135 @@ static void print_function(const struct plan *plan, const struct plan_function *
 	free(base);
 }
 
-static void print_plan(const struct plan *plan, const struct calibration *calibration,
-		       const struct links *links)
+/* --- many of a kind --- */
+
+static const char *kind_of(const struct plan_function *function)
 {
-	printf("%-12s %8s  %-28s %s\n", "SITE", "COST", "WAY OUT", "FUNCTION");
-	for (size_t i = 0; i < plan->functions_count; i++)
-		if (!plan->functions[i].is_hook)
-			print_function(plan, &plan->functions[i], calibration);
+	if (function->is_usdt)
+		return "USDT probes";
+	if (function->is_mark)
+		return "marks of ranges";
+	if (function->is_hint)
+		return "perfx_flops()";
+	if (function->source == PERFX_SOURCE_PERFX)
+		return "annotated";
+	return function->ret == PERFX_RETURN_NONE ? "counted only" : "functions";
+}
+
+/* What nobody named is shown by file and kind. */
+static bool is_grouped(const struct plan_function *function, const struct options *options)
+{
+	return function->by_default && !function->is_hook && !options->verbose;
+}
+
+static bool is_alike(const struct plan_function *a, const struct plan_function *b)
+{
+	return a->module == b->module && !strcmp(kind_of(a), kind_of(b));
+}
+
+#define NAMES_SHOWN 3
+
+static void print_names(const struct plan_function *const *group, size_t count)
+{
+	for (size_t i = 0; i < count && i < NAMES_SHOWN; i++) {
+		char *name = probes_shown(group[i]->name);
+
+		printf("%s%s", i ? ", " : "", name ? name : "?");
+		free(name);
+	}
+	puts(count > NAMES_SHOWN ? ", …" : "");
+}
+
+static void print_group(const struct plan *plan, const struct plan_function *const *group,
+			size_t count, const struct calibration *calibration)
+{
+	char *base = probes_shown(plan->modules[group[0]->module].base);
+	char least[UNITS_MAX], most[UNITS_MAX], cost[2 * UNITS_MAX + 4];
+	double low = 0, high = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		double ns = calibration_hit_ns(
+			calibration, (enum perfx_site)group[i]->site.entry_kind, group[i]->ret);
+
+		low = i && low < ns ? low : ns;
+		high = high > ns ? high : ns;
+	}
+	probes_cost(least, low);
+	probes_cost(most, high);
+	snprintf(cost, sizeof(cost), low < high ? "%s – %s" : "%s", least, most);
+	printf("%5zu  %19s%s  %-15s  %s  ", count, cost, low < high ? "" : "  ", kind_of(group[0]),
+	       base ? base : "?");
+	print_names(group, count);
+	free(base);
+}
+
+/* Those like functions[first], unless they are in an earlier one's group: their number. */
+static size_t gather(const struct plan *plan, size_t first, const struct options *options,
+		     const struct plan_function **group)
+{
+	const struct plan_function *functions = plan->functions;
+	size_t count = 0;
+
+	for (size_t i = 0; i < first; i++)
+		if (is_grouped(&functions[i], options) &&
+		    is_alike(&functions[i], &functions[first]))
+			return 0;
+	for (size_t i = first; i < plan->functions_count; i++)
+		if (is_grouped(&functions[i], options) &&
+		    is_alike(&functions[i], &functions[first]))
+			group[count++] = &functions[i];
+	return count;
+}
+
+static void print_groups(const struct plan *plan, const struct options *options,
+			 const struct calibration *calibration)
+{
+	const struct plan_function **group =
+		calloc(plan->functions_count + 1, sizeof(const struct plan_function *));
+	bool headed = false;
+
+	for (size_t i = 0; group && i < plan->functions_count; i++) {
+		size_t count = is_grouped(&plan->functions[i], options)
+				       ? gather(plan, i, options, group)
+				       : 0;
+
+		if (count && !headed)
+			printf("COUNT           COST A HIT  %-15s  FILE AND FUNCTIONS (-v: each)\n",
+			       "KIND");
+		headed = headed || count;
+		if (count)
+			print_group(plan, group, count, calibration);
+	}
+	free(group);
+}
+
+/* --- all --- */
+
+/* Were there any? */
+static bool print_named(const struct plan *plan, const struct options *options,
+			const struct calibration *calibration)
+{
+	bool headed = false;
+
+	for (size_t i = 0; i < plan->functions_count; i++) {
+		const struct plan_function *function = &plan->functions[i];
+
+		if (function->is_hook || is_grouped(function, options))
+			continue;
+		if (!headed)
+			printf("%-12s %8s  %-28s %s\n", "SITE", "COST", "WAY OUT", "FUNCTION");
+		headed = true;
+		print_function(plan, function, calibration);
+	}
+	return headed;
+}
+
+static void print_plan(const struct plan *plan, const struct options *options,
+		       const struct calibration *calibration, const struct links *links)
+{
+	if (print_named(plan, options, calibration))
+		putchar('\n');
+	print_groups(plan, options, calibration);
 	printf("\n%zu functions; links: sites by %s, return probes by %s\n",
 	       plan->functions_count - plan->hooks_count, name_of_link(links->hit),
 	       name_of_link(links->by_return));
@@ -220,7 +347,7 @@ int cmd_probes(const struct options *options)
 	plan = plan__new(&plan_options);
 	code = plan ? scan(plan, pids, count, options->functions_max) : EXIT_FAILED;
 	if (!code) {
-		print_plan(plan, &calibration, &links);
+		print_plan(plan, options, &calibration, &links);
 		if (options->memory != MEMORY_OFF)
 			probes_print_memory(plan, &calibration, pids, count);
 		print_refusals(plan);
