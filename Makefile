@@ -54,6 +54,10 @@ HOOKS    := $(addprefix $(BUILD)/lib/perfx/,libperfx-nvtx.so libperfx-python.so 
               python/sitecustomize.py python/perfx_functions.py)
 HTML     := user/report/html/report.css user/report/html/report.js
 HTML_H   := $(BUILD)/report_html.h
+# Where the names of the JSON report are written, its own and those of what is told by name.
+NAMED    := $(wildcard user/report/*json*.c) user/decode/names.c user/aggregate/profile_steps.h \
+            user/counters/counters.c
+NAMES_H  := $(BUILD)/report_names.h
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
 
@@ -116,7 +120,7 @@ $(BUILD)/lib/perfx/python/%.py: python/level/%.py
 
 # The skeleton is generated, so an object that includes it must be told to wait for it once;
 # after the first build the dependency files know.
-$(BUILD)/user/%.o: user/%.c $(BUILD)/user.flags | $(SKEL) $(HTML_H)
+$(BUILD)/user/%.o: user/%.c $(BUILD)/user.flags | $(SKEL) $(HTML_H) $(NAMES_H)
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
@@ -132,6 +136,13 @@ $(HTML_H): $(HTML)
 			$$name $$hash $$name; \
 		xxd -i < $$file; echo '};'; \
 	done > $@
+
+# All words that may be a member's name: a template with another one is a slip.
+$(NAMES_H): $(NAMED)
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q){ echo 'static const char *const report_names[] = {'; \
+		grep -oh '"[a-z][a-z0-9_-]*"' $(NAMED) | sort -u | sed 's/$$/,/'; echo '};'; } > $@
 
 # --- BPF ------------------------------------------------------------------------------------
 BPF_CFLAGS = -g -O2 -target bpf -mcpu=v3 -std=gnu11 -Wall -Wextra -Wno-unused-parameter \

@@ -75,12 +75,14 @@ def test_own_pid():
     (["run", "-p", "1", "--", "true"], "-p"),
     (["-p", "1", "--flops-rules", "/dev/zero"], "neither a file nor a pipe"),
     (["-p", "1", "--template", "/dev/zero"], "neither a file nor a pipe"),
+    (["-p", "1", "--template", "MISSPELT"], "near: verdict"),
     (["-p", "1", "--process", "4194303"], "--process 4194303"),
     (["-p", "1", "--no-children", "--process", "nope"], "--process nope"),
     (["-a", "-p", "1"], "-a"),
 ])
-def test_usage(arguments, word):
-    one_line(run(*arguments), 2, word)
+def test_usage(arguments, word, tmp_path):
+    (tmp_path / "MISSPELT").write_text("{{vedict}}")
+    one_line(run(*arguments, cwd=tmp_path), 2, word)
 
 
 @pytest.mark.parametrize("option", ["--flops-rules", "--template"])

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "base/text.h"
 #include "report/template.h"
 
 #include <criterion/criterion.h>
@@ -72,6 +73,21 @@ Test(template, lines)
 	check("{{^no}}\nend\n{{/no}}", "end\n");
 }
 
+/* A tag for every member, however deep. */
+static void name_all(struct text *text, const json_t *value)
+{
+	const char *key;
+	json_t *member;
+	size_t at;
+
+	json_object_foreach((json_t *)value, key, member)
+	{
+		text_printf(text, "{{%s}}", key);
+		name_all(text, member);
+	}
+	json_array_foreach(value, at, member) name_all(text, member);
+}
+
 Test(template, mistakes)
 {
 	static const struct {
@@ -99,6 +115,36 @@ Test(template, mistakes)
 	cr_expect_eq(template_check(deep, why), -EINVAL);
 	cr_expect_str_eq(why, "1: a: too many sections in each other");
 	free(deep);
+}
+
+/* Each name of the reports that the golden tests make is one; a slip is told with what is near. */
+Test(template, names)
+{
+	static const char *const files[] = {"ordinary", "memory", "compute",   "ranges",  "told",
+					    "findings", "killed", "truncated", "overflow"};
+	char why[TEMPLATE_WHY];
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		struct text text = {0};
+		char path[64];
+		json_t *root;
+
+		snprintf(path, sizeof(path), "tests/golden/%s.json", files[i]);
+		root = json_load_file(path, 0, NULL);
+		cr_assert_not_null(root, "%s", path);
+		name_all(&text, root);
+		cr_expect_eq(template_check_names(text_peek(&text), why), 0, "%s:%s", path, why);
+		text_clear(&text);
+		json_decref(root);
+	}
+	cr_expect_eq(template_check_names(
+			     "{{#functions}}{{.}}{{@index}}{{! vedict }}{{/functions}}", why),
+		     0);
+	cr_expect_eq(template_check_names("a\n{{vedict}}", why), -EINVAL);
+	cr_expect(strstr(why, "2: vedict: no such name in a report; near: verdict") == why, "%s",
+		  why);
+	cr_expect_eq(template_check_names("{{capture.durations_ns:ns}}", why), -EINVAL);
+	cr_expect_not_null(strstr(why, "near: duration_ns"), "%s", why);
 }
 
 /* What was checked can be rendered, whatever it is. */

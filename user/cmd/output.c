@@ -53,7 +53,8 @@ static int load_template(struct report_target *target, const struct options *opt
 		msg_say("--template %s: %s", options->template, file_error(errno));
 		return EXIT_USAGE;
 	}
-	if (!template_check(target->template, why)) {
+	if (!template_check(target->template, why) &&
+	    !template_check_names(target->template, why)) {
 		target->writer = &report_writer_template;
 		return EXIT_OK;
 	}

@@ -3,6 +3,8 @@
 
 #include "base/escape.h"
 #include "base/quantity.h"
+#include "report_names.h"
+#include "target/pattern.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -180,6 +182,76 @@ int template_check(const char *text, char why[TEMPLATE_WHY])
 		return 0;
 	set_why(why, line_of(text, opened[depth - 1]), open[depth - 1], "the section is not ended");
 	return -EINVAL;
+}
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+#define NEAREST_MAX 3
+#define FAULT_MAX   120 /* bytes */
+
+static bool is_name(struct part part)
+{
+	static const char *const special[] = {"", "@index", "@first", "@last"};
+
+	for (size_t i = 0; i < sizeof(special) / sizeof(special[0]); i++)
+		if (is(part, special[i]))
+			return true;
+	for (size_t i = 0; i < sizeof(report_names) / sizeof(report_names[0]); i++)
+		if (is(part, report_names[i]))
+			return true;
+	return false;
+}
+
+/* "no such name in a report; near: verdict" */
+static void say_nearest(char fault[FAULT_MAX], const char *word)
+{
+	struct pattern *pattern = pattern__parse(word, fault, FAULT_MAX);
+	struct nearest *nearest = pattern ? nearest__new(pattern, NEAREST_MAX) : NULL;
+	const char *near = "";
+
+	for (size_t i = 0; nearest && i < sizeof(report_names) / sizeof(report_names[0]); i++)
+		nearest__offer(nearest, report_names[i]);
+	if (nearest)
+		near = nearest__list(nearest);
+	snprintf(fault, FAULT_MAX, "no such name in a report%s%s", *near ? "; near: " : "", near);
+	nearest__free(nearest);
+	pattern__free(pattern);
+}
+
+/* The first member of a.b.c that no report has; length 0: there is none. */
+static struct part unknown_member(struct part name)
+{
+	while (name.length) {
+		const char *dot = memchr(name.at, '.', name.length);
+		struct part member = {name.at, dot ? (size_t)(dot - name.at) : name.length};
+
+		if (!is_name(member))
+			return member;
+		if (!dot)
+			break;
+		name = (struct part){dot + 1, name.length - member.length - 1};
+	}
+	return (struct part){name.at, 0};
+}
+
+int template_check_names(const char *text, char why[TEMPLATE_WHY])
+{
+	char fault[FAULT_MAX], word[64];
+	struct tag tag = {.end = text};
+
+	while ((tag = next_tag(text, tag.end)).kind) {
+		struct part unknown = {0};
+
+		if (!strchr("!/", tag.kind))
+			unknown = unknown_member(tag.name);
+		if (!unknown.length)
+			continue;
+		snprintf(word, sizeof(word), "%.*s", (int)unknown.length, unknown.at);
+		say_nearest(fault, word);
+		set_why(why, line_of(text, tag.begin), tag.name, fault);
+		return -EINVAL;
+	}
+	return 0;
 }
 
 /* --- values ----------------------------------------------------------------------------------- */
