@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Each call of a Python function is a range: by sys.monitoring, from 3.12 on, or sys.setprofile. A
 generator's range is each time that it runs. The functions that are running as this begins are none,
-so what they end is not looked at."""
+so what they end is not looked at. What an import runs is none either: a framework's imports call
+thousands of functions, once, from thousands of places, and no step is among them."""
 import ctypes
 import sys
 import threading
 
 
+IMPORTERS = ("<frozen importlib.", "<frozen zipimport>")
+
+
 class Names:
-    """Of code objects, as bytes; by identity, for equal ones may be different functions. They are
+    """Of code objects, None for the importer's, as bytes; by identity, for equal ones may be different functions. They are
     kept, so that no other gets their address."""
 
     def __init__(self):
         self.known = {}
 
     def find(self, code, frame):
+        if code.co_filename.startswith(IMPORTERS):
+            self.known[id(code)] = (None, code)
+            return None
         module = frame.f_globals.get("__name__", "?") if frame else "?"
         name = f"{module}.{getattr(code, 'co_qualname', code.co_name)}"
         encoded = name.encode("utf8", "replace")
@@ -43,18 +50,25 @@ def frames_below(frame):
 def profiler(push, pop, names):
     """What a thread calls from its first event on."""
     known, find = names.known, names.find
-    depth = 0
+    depth = importing = 0  # calls that run: ranges; the importer's and those in it
 
     def on_event(frame, event, _):
-        nonlocal depth
+        nonlocal depth, importing
         if event == "call":
-            depth += 1
             code = frame.f_code
             found = known.get(id(code))
-            push(found[0] if found else find(code, frame))
-        elif event == "return" and depth:
-            depth -= 1
-            pop()
+            name = found[0] if found else find(code, frame)
+            if importing or name is None:
+                importing += 1
+                return
+            depth += 1
+            push(name)
+        elif event == "return":
+            if importing:
+                importing -= 1
+            elif depth:
+                depth -= 1
+                pop()
 
     return on_event
 
@@ -80,12 +94,24 @@ def start_monitoring(push, pop, names):
         return
     monitoring.use_tool_id(tool, "perfx-trace")
 
+    class Thread(threading.local):
+        importing = 0  # calls that run: the importer's and those in it
+
+    thread = Thread()
+
     def begins(code, *_):
         found = known.get(id(code))
-        push(found[0] if found else find(code, sys._getframe(1)))
+        name = found[0] if found else find(code, sys._getframe(1))
+        if name is None or thread.importing:
+            thread.importing += 1
+        else:
+            push(name)
 
     def ends(*_):
-        pop()
+        if thread.importing:
+            thread.importing -= 1
+        else:
+            pop()
 
     def watch(begin, end):
         for event in (events.PY_START, events.PY_RESUME, events.PY_THROW):
@@ -100,17 +126,15 @@ def start_monitoring(push, pop, names):
     def begins_at_first(code, *_):
         nonlocal depth
         depth += 1
-        begins_in(code, sys._getframe(1))
-
-    def begins_in(code, frame):
-        found = known.get(id(code))
-        push(found[0] if found else find(code, frame))
+        if id(code) not in known:
+            find(code, sys._getframe(1))
+        begins(code)
 
     def ends_at_first(*_):
         nonlocal depth, running
         if depth:
             depth -= 1
-            pop()
+            ends()
             return
         running -= 1
         if not running:

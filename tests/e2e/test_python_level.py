@@ -132,6 +132,23 @@ def test_exact_counts(python, tmp_path):
     assert not told(report)
 
 
+def test_what_an_import_runs_is_left_out(python, tmp_path):
+    """At the start and in the middle of a function; what comes after it is seen again."""
+    for name in ("early", "lazy"):
+        (tmp_path / f"{name}.py").write_text(
+            "def at_import():\n    return [i for i in range(3)]\n\n"
+            "class Made:\n    at_import()\n\ndef called():\n    pass\n\nat_import()\n")
+    script = ("import early\nfrom early import called\ndef step():\n    import lazy\n    lazy.called()\n"
+              "def fails():\n    try:\n        import nowhere\n    except ImportError:\n        called()\n"
+              "for _ in range(3):\n    step()\n    fails()\ncalled()\n")
+    _, report = traced(tmp_path, python, script=script)
+    calls = {f["name"]: f["calls"] for p in report["processes"] for f in p["functions"]}
+    assert {n: c for n, c in calls.items() if n.startswith(("__main__.", "early.", "lazy."))} == {
+        "__main__.<module>": 1, "__main__.step": 3, "__main__.fails": 3, "early.called": 4, "lazy.called": 3}
+    assert not any(n.startswith("importlib._bootstrap.") or n.startswith("_frozen_importlib") for n in calls)
+    assert report["losses"]["unmatched_entries"] == report["losses"]["unmatched_returns"] == 0
+
+
 def test_hierarchy(tmp_path):
     _, report = traced(tmp_path, "/usr/bin/python3")
     (fails,) = [f for p in report["processes"] for f in p["functions"]
