@@ -6,13 +6,12 @@
 #define PERFX_CURRENT_BPF_H
 
 #include "figures.bpf.h"
-#include "window.bpf.h"
 
 /* A thread that was met in an earlier window: what was open then is not. */
 __noinline int renew_thread(struct thread *t)
 {
 	struct perfx_family *family = current_family();
-	__u32 window = perfx_window;
+	__u32 window = current_window();
 
 	if (!t)
 		return 0;
@@ -37,7 +36,7 @@ static __always_inline struct thread *thread_find(bool create, bool leaves)
 
 	t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
 	if (t) {
-		if (t->window != perfx_window)
+		if (t->window != current_window())
 			renew_thread(t);
 		return t;
 	}

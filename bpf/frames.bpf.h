@@ -21,10 +21,8 @@
 #include "tell.bpf.h"
 
 volatile __u32 perfx_tracing = 0;
-/* --wait: the program says when it is. */
 volatile __u32 perfx_waiting = 0;
-volatile __u32 perfx_window = 0;
-volatile __u32 perfx_windows_open = 0;
+volatile __u64 perfx_windows = 0;
 /* The program switches stacks in user space (coroutines): see leave_any. */
 volatile __u32 perfx_many_stacks = 0;
 volatile __u32 perfx_next_process = 1;

@@ -106,7 +106,7 @@ int BPF_PROG(perfx_on_syscall, struct pt_regs *regs, long number)
 	struct mapping_call *call;
 	__u64 address, size;
 
-	if (!is_mapping(number) || !perfx_tracing ||
+	if (!is_mapping(number) || !is_recording() ||
 	    perfx_memory_knobs[PERFX_DOMAIN_HOST].level != PERFX_MEMORY_EXACT)
 		return 0;
 	m = memory_thread(true);

@@ -262,7 +262,7 @@ static __always_inline bool memory_hit(struct pt_regs *ctx)
 	struct hit hit;
 	__u32 index;
 
-	if (!perfx_tracing || !gate_open(ctx, &index))
+	if (!is_recording() || !gate_open(ctx, &index))
 		return false;
 	probe = probe_of(index);
 	hook = probe ? hook_of(probe) : NULL;
@@ -292,7 +292,7 @@ static __always_inline void memory_returned(struct pt_regs *ctx)
 	struct perfx_hook *hook;
 	__u32 index;
 
-	if (!perfx_tracing || !gate_open(ctx, &index))
+	if (!is_recording() || !gate_open(ctx, &index))
 		return;
 	m = memory_thread(false);
 	probe = probe_of(index);

@@ -63,7 +63,7 @@ struct memory_thread {
 	__u32 process, tid;
 	__u32 records;
 	__u32 drawn;  /* the distances below have been drawn */
-	__u32 window; /* perfx_window when it was met last */
+	__u32 window; /* current_window() when it was met last */
 	__u32 pad;
 	__s64 until_sample[PERFX_DOMAINS_MAX]; /* bytes to the next sample */
 	struct open_call open[PERFX_DOMAINS_MAX];
@@ -82,7 +82,7 @@ struct {
 /* It was met in an earlier window: the calls that were open then are not seen to return. */
 static __always_inline void forget_open(struct memory_thread *m)
 {
-	m->window = perfx_window;
+	m->window = current_window();
 	m->handed_on.address = 0;
 	m->mapping.number = 0;
 	for (int i = 0; i < PERFX_DOMAINS; i++)
@@ -97,7 +97,7 @@ static __always_inline struct memory_thread *memory_thread(bool create)
 	__u32 tgid;
 
 	m = bpf_task_storage_get(&perfx_memory_threads, task, NULL, 0);
-	if (m && m->window != perfx_window)
+	if (m && m->window != current_window())
 		forget_open(m);
 	if (m || !create)
 		return m;
@@ -109,7 +109,7 @@ static __always_inline struct memory_thread *memory_thread(bool create)
 	if (m) {
 		m->process = family->memory_process;
 		m->tid = task->pid;
-		m->window = perfx_window;
+		m->window = current_window();
 	} else {
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 	}
@@ -125,7 +125,7 @@ static __always_inline __u32 current_context(__u64 sp)
 		bpf_task_storage_get(&perfx_threads, bpf_get_current_task_btf(), NULL, 0);
 	__u32 depth;
 
-	if (!t || t->window != perfx_window)
+	if (!t || t->window != current_window())
 		return 0;
 	depth = t->depth;
 	/* frames that the program has left by another way lie below the stack pointer */

@@ -20,6 +20,8 @@
 
 /* On while the capture lasts: probes are attached before and detached after. */
 extern volatile __u32 perfx_tracing;
+/* --wait: the program says when it is recorded (window.bpf.h). */
+extern volatile __u32 perfx_waiting;
 
 /* Next free indices. User space sets the first process indices before it starts. */
 extern volatile __u32 perfx_next_process;

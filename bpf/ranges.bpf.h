@@ -205,7 +205,7 @@ static __always_inline void start_apart(struct thread *t, __u32 source, __u64 id
 					.within = t->within,
 					.function = t->start_function,
 					.tid = t->tid,
-					.window = perfx_window};
+					.window = current_window()};
 
 	t->start_function = 0;
 	started.context = source == PERFX_SOURCE_PERFX
@@ -232,7 +232,7 @@ static __always_inline void stop_apart(struct thread *t, __u32 source, __u64 id,
 		if (key.id)
 			started = bpf_map_lookup_elem(&perfx_started, &key);
 	}
-	if (!started || started->window != perfx_window) {
+	if (!started || started->window != current_window()) {
 		counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
 		if (started)
 			bpf_map_delete_elem(&perfx_started, &key);

@@ -37,7 +37,7 @@ static __always_inline bool hit(struct pt_regs *ctx)
 	struct thread *t;
 	bool opened, leaves;
 
-	if (!perfx_tracing || !gate_open(ctx, &index))
+	if (!is_recording() || !gate_open(ctx, &index))
 		return false;
 	probe = probe_of(index);
 	if (!probe || probe->kind == PERFX_PROBE_INVALID)
@@ -85,7 +85,7 @@ static __always_inline void returned(struct pt_regs *ctx)
 	struct thread *t;
 	__u32 index;
 
-	if (!perfx_tracing || !gate_open(ctx, &index))
+	if (!is_recording() || !gate_open(ctx, &index))
 		return;
 	probe = probe_of(index);
 	t = thread_find(false, true);
@@ -119,11 +119,11 @@ int perfx_on_mark(struct pt_regs *ctx)
 	struct perfx_mark *mark;
 	__u32 index;
 
-	if ((!perfx_tracing && !perfx_waiting) || !gate_open(ctx, &index))
+	if (!perfx_tracing || !gate_open(ctx, &index))
 		return 0;
 	probe = probe_of(index);
 	mark = probe ? mark_of(probe) : NULL;
-	if (!mark || turned(probe, mark, index) || !perfx_tracing)
+	if (!mark || turned(probe, mark, index) || !is_recording())
 		return 0;
 	if (probe->kind == PERFX_PROBE_MARK)
 		mark_entered(ctx, probe, mark, index);
@@ -175,7 +175,7 @@ int BPF_PROG(perfx_on_thread_exit, struct task_struct *task)
 	struct thread *t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
 	__u64 sp = 0;
 
-	if (!t || !perfx_tracing || t->window != perfx_window)
+	if (!t || !is_recording() || t->window != current_window())
 		return 0;
 	if (task->signal->flags & SIGNAL_GROUP_EXIT)
 		sp = ((struct pt_regs *)bpf_task_pt_regs(task))->sp;

@@ -5,12 +5,10 @@
 #ifndef PERFX_THREAD_BPF_H
 #define PERFX_THREAD_BPF_H
 
-#include "perfx.bpf.h"
+#include "window.bpf.h"
 
 /* The program switches stacks in user space (coroutines): see leave_any. */
 extern volatile __u32 perfx_many_stacks;
-/* Number of the window that is open (window.bpf.h). */
-extern volatile __u32 perfx_window;
 
 /* In frame.entry, beside the index of the probe that opened it: a return probe ends it. */
 #define FRAME_BY_RETURN 0x80000000u
@@ -124,7 +122,7 @@ struct thread {
 	/* 1 + index of the open operation that computes, for which nobody has said yet how much; 0:
 	 * there is none */
 	__u8 awaiter;
-	__u32 window;  /* perfx_window when it was met last */
+	__u32 window;  /* current_window() when it was met last */
 	__u32 ranges;  /* open frames that are ranges or pending ones */
 	__u32 skipped; /* ranges that were begun when there was no room for a frame */
 	struct work works[WORKS_MAX];

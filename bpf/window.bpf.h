@@ -12,11 +12,29 @@
 
 #include "perfx.bpf.h"
 
-/* Number of the window that is open, or was last; without --wait it stays 0. */
-extern volatile __u32 perfx_window;
-extern volatile __u32 perfx_windows_open; /* processes that have said so */
+/* Whose start and stop count: one word, so that there is no moment between the first open window
+ * and its number. Low half: processes that have said start and not stop, high half: the window's
+ * number; without --wait both stay 0. */
+extern volatile __u64 perfx_windows;
+#define WINDOW_NUMBER(windows) ((__u32)((windows) >> 32))
+#define WINDOW_OPEN(windows)   ((__u32)(windows))
 
-static __always_inline void tell_window(const struct perfx_family *family, __u32 flags)
+/* Each failure is another thread's success: there are not so many at once. */
+#define WINDOW_TRIES 64
+
+/* Number of the window that is open, or was last. */
+static __always_inline __u32 current_window(void)
+{
+	return WINDOW_NUMBER(perfx_windows);
+}
+
+static __always_inline bool is_recording(void)
+{
+	return perfx_tracing && (!perfx_waiting || WINDOW_OPEN(perfx_windows));
+}
+
+static __always_inline void tell_window(const struct perfx_family *family, __u64 time_ns,
+					__u32 flags)
 {
 	struct perfx_window *record = bpf_ringbuf_reserve(&perfx_control, sizeof(*record), 0);
 
@@ -27,7 +45,7 @@ static __always_inline void tell_window(const struct perfx_family *family, __u32
 	record->hdr.size = sizeof(*record);
 	record->hdr.kind = PERFX_KIND_WINDOW;
 	record->hdr.fixed = sizeof(*record);
-	record->time_ns = bpf_ktime_get_ns();
+	record->time_ns = time_ns;
 	record->process = family->process;
 	record->pid = current_tgid();
 	record->flags = flags;
@@ -35,25 +53,45 @@ static __always_inline void tell_window(const struct perfx_family *family, __u32
 	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
 }
 
+/* One process more or less. The record of a window that ends may come after that of the next one,
+ * but not its time, which is taken before the exchange. */
+static __always_inline void windows_add(const struct perfx_family *family, __s32 n)
+{
+	__u64 before, after, time_ns;
+	__u32 open;
+
+	for (int i = 0; i < WINDOW_TRIES; i++) {
+		before = perfx_windows;
+		time_ns = bpf_ktime_get_ns();
+		open = WINDOW_OPEN(before) + n;
+		after = (__u64)(WINDOW_NUMBER(before) + (n > 0 && open == 1)) << 32 | open;
+		if (__sync_val_compare_and_swap(&perfx_windows, before, after) != before)
+			continue;
+		if (n > 0 && open == 1)
+			tell_window(family, time_ns, PERFX_WINDOW_OPENS);
+		else if (n < 0 && open == 0)
+			tell_window(family, time_ns, 0);
+		return;
+	}
+	counter_add(PERFX_COUNTER_CONTROL_DROPS, 1);
+}
+
+/* The process is counted before it is marked, and the other way round at its end: whoever finds the
+ * mark records. */
 static __always_inline void window_open(struct perfx_family *family)
 {
-	if (__sync_lock_test_and_set(&family->recording, 1) ||
-	    __sync_fetch_and_add(&perfx_windows_open, 1))
+	if (family->recording)
 		return;
-	__sync_fetch_and_add(&perfx_window, 1);
-	/* told first: before whatever is recorded */
-	tell_window(family, PERFX_WINDOW_OPENS);
-	perfx_tracing = 1;
+	windows_add(family, 1);
+	if (__sync_lock_test_and_set(&family->recording, 1))
+		windows_add(family, -1);
 }
 
 /* Also when the process ends, or becomes another program. */
 static __always_inline void window_close(struct perfx_family *family)
 {
-	if (!family->recording || !__sync_lock_test_and_set(&family->recording, 0) ||
-	    __sync_fetch_and_add(&perfx_windows_open, -1) != 1)
-		return;
-	perfx_tracing = 0;
-	tell_window(family, 0);
+	if (family->recording && __sync_lock_test_and_set(&family->recording, 0))
+		windows_add(family, -1);
 }
 
 #endif

@@ -229,7 +229,7 @@ struct perfx_started {
 	__u32 function;
 	__u32 tid;
 	__u32 context;
-	__u32 window; /* perfx_window when it was started */
+	__u32 window; /* the window's number when it was started */
 };
 
 #define PERFX_MAX_STARTED 16384
@@ -287,7 +287,7 @@ struct perfx_family {
 	__u32 tensor_layouts;
 	__u32 started_nameless; /* ranges that are open across threads and have no id */
 	__u32 recording;	/* it has said that a waiting tracer shall record */
-	__u32 window;		/* perfx_window when open_figures was counted */
+	__u32 window;		/* the window's number when open_figures was counted */
 	/* Index of its first book, whatever it has executed since: which of the processes that have
 	 * had this pid it is. */
 	__u32 born;

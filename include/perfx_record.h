@@ -273,6 +273,8 @@ struct perfx_exit {
 /* --wait: from here on is recorded, or no longer, as a traced program has said. Where there is any,
  * nothing is recorded but between the two. */
 #define PERFX_WINDOW_OPENS 0x1 /* otherwise it closes */
+/* So many are told apart; of more the last goes on. */
+#define PERFX_WINDOWS_MAX 4096
 
 struct perfx_window {
 	struct perfx_record hdr;

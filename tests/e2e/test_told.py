@@ -250,6 +250,34 @@ def test_the_program_says_when(told, link):
     assert steps["total_ns"] <= report["capture"]["recorded_ns"]
 
 
+@pytest.mark.parametrize("link", ["session", "multi", "perf"])
+@pytest.mark.parametrize("who", ["processes", "threads"])
+def test_several_say_when(program, tracer, who, link):
+    """More often than windows are listed: what follows a start is recorded, nothing else, whoever else
+    starts and stops meanwhile."""
+    if link not in working_links():
+        pytest.skip(f"this kernel has no {link} links")
+    process = program(WORKLOADS / "told", "windows_of_" + who)
+    trace = tracer(process.pid, *QUIET, "--wait", link=link)
+    process.go()
+    report = trace.stop()
+    expected = process.finish()
+    assert row(report, "recorded")["calls"] == expected["recorded", "calls"] == 1000
+    assert not functions(report, "outside")
+    calls = sum(f["calls"] for f in functions(report, "inside"))
+    if who == "processes":
+        assert calls == expected["inside", "calls"] == 18000
+    else:
+        assert 0 < calls <= expected["inside", "at_most"]
+    # a window that one thread closes cuts the calls of the others; a child's literals are not in
+    # memory yet, which perf links cannot change
+    allowed = {"foreign_hits"} | ({"unmatched_entries", "unmatched_returns"} if who == "threads"
+                                  else {"read_faults"} if link == "perf" else set())
+    assert {k for k, v in report["losses"].items() if v} <= allowed
+    assert 1 <= len(report["capture"]["windows"]) <= 4096
+    assert "".join(trace.lines).count("perfx_trace_start") <= 101 + 1
+
+
 def test_without_waiting_all_is_recorded(program, tracer):
     process = program(WORKLOADS / "told", "windows")
     trace = tracer(process.pid, *QUIET)

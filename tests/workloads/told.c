@@ -378,16 +378,91 @@ static void expect_windows(uint64_t runs)
 	known_expect("perfx", "windows", runs * 6);
 }
 
+/* --- the same, said by several at a time --- */
+
+#define SAYERS	    3
+#define SAID_ROUNDS 2000 /* more windows in all than a report lists */
+
+static void say_often(void)
+{
+	for (int i = 0; i < SAID_ROUNDS; i++) {
+		perfx_trace_start();
+		for (int k = 0; k < 3; k++)
+			inside();
+		perfx_trace_stop();
+	}
+}
+
+static void expect_unrecorded(void)
+{
+	for (int i = 0; i < 1000; i++)
+		push_pop("outside");
+	perfx_trace_start();
+	for (int i = 0; i < 1000; i++)
+		push_pop("recorded");
+	perfx_trace_stop();
+}
+
+static void windows_of_processes(void)
+{
+	for (int i = 0; i < SAYERS; i++) {
+		if (fork())
+			continue;
+		say_often();
+		_exit(0);
+	}
+	for (int i = 0, status; i < SAYERS; i++)
+		known_require(wait(&status) > 0 && !status, "a child died");
+	expect_unrecorded();
+}
+
+static void expect_windows_of_processes(uint64_t runs)
+{
+	known_expect("inside", "calls", runs * SAYERS * SAID_ROUNDS * 3);
+	known_expect("recorded", "calls", runs * 1000);
+}
+
+static void *says_often(void *arg)
+{
+	say_often();
+	return arg;
+}
+
+/* A start or stop is the whole process's: which of the calls between are recorded is open. */
+static void windows_of_threads(void)
+{
+	pthread_t threads[SAYERS];
+
+	for (int i = 0; i < SAYERS; i++)
+		known_require(!pthread_create(&threads[i], NULL, says_often, NULL), "no thread");
+	for (int i = 0; i < SAYERS; i++)
+		pthread_join(threads[i], NULL);
+	expect_unrecorded();
+}
+
+static void expect_windows_of_threads(uint64_t runs)
+{
+	known_expect("inside", "at_most", runs * SAYERS * SAID_ROUNDS * 3);
+	known_expect("recorded", "calls", runs * 1000);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
 	void (*expect)(uint64_t runs);
 } cases[] = {
-	{"tasks", tasks, expect_tasks},	      {"unbalanced", unbalanced, expect_unbalanced},
-	{"threads", threads, expect_threads}, {"names", names, NULL},
-	{"hostile", hostile, NULL},	      {"forks", forks, expect_forks},
-	{"signals", signals, expect_signals}, {"values", values, expect_values},
-	{"blocks", blocks, expect_blocks},    {"windows", windows, expect_windows},
+	{"tasks", tasks, expect_tasks},
+	{"unbalanced", unbalanced, expect_unbalanced},
+	{"threads", threads, expect_threads},
+	{"names", names, NULL},
+	{"hostile", hostile, NULL},
+	{"forks", forks, expect_forks},
+	{"signals", signals, expect_signals},
+	{"values", values, expect_values},
+	{"blocks", blocks, expect_blocks},
+	{"windows", windows, expect_windows},
+	{"windows_of_processes", windows_of_processes, expect_windows_of_processes},
+	{"windows_of_threads", windows_of_threads, expect_windows_of_threads},
 };
 
 int main(int argc, char **argv)

@@ -187,21 +187,28 @@ static int add_loss(struct aggregate *a, const struct perfx_loss *record)
 	return 0;
 }
 
-/* Of more windows the last goes on. */
-#define WINDOWS_MAX 4096
+/* A window's end may be told after the beginning of the next one. */
+static void close_window(struct aggregate *a, uint64_t time_ns)
+{
+	for (size_t i = a->windows_count; i-- > 0;) {
+		if (time_ns < a->windows[i].from_ns)
+			continue;
+		a->windows[i].to_ns = time_ns;
+		return;
+	}
+}
 
-/* What the program wants to be recorded. */
+/* What the program wants to be recorded. One whose end was lost lasts until the next. */
 static int add_window(struct aggregate *a, const struct perfx_window *record)
 {
 	struct profile_window *last = a->windows_count ? &a->windows[a->windows_count - 1] : NULL;
 
 	saw_time(a, record->time_ns);
 	if (!(record->flags & PERFX_WINDOW_OPENS)) {
-		if (last && record->time_ns >= last->from_ns)
-			last->to_ns = record->time_ns;
+		close_window(a, record->time_ns);
 		return 0;
 	}
-	if (last && (last->to_ns == UINT64_MAX || a->windows_count == WINDOWS_MAX)) {
+	if (last && (record->time_ns <= last->from_ns || a->windows_count == PERFX_WINDOWS_MAX)) {
 		last->to_ns = UINT64_MAX;
 		return 0;
 	}

@@ -105,6 +105,8 @@ static int fill_windows(struct work *w)
 	for (size_t i = 0; i < a->windows_count; i++) {
 		struct profile_window window = a->windows[i];
 
+		if (i + 1 < a->windows_count && window.to_ns > a->windows[i + 1].from_ns)
+			window.to_ns = a->windows[i + 1].from_ns;
 		if (window.from_ns < before_ns)
 			window.from_ns = before_ns;
 		if (window.to_ns > end_ns)

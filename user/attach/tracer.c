@@ -458,11 +458,11 @@ void tracer__start(struct tracer *tracer)
 void tracer__wait(struct tracer *tracer)
 {
 	__atomic_store_n(&tracer->skel->bss->perfx_waiting, 1, __ATOMIC_SEQ_CST);
+	tracer__start(tracer);
 }
 
 void tracer__stop(struct tracer *tracer)
 {
-	__atomic_store_n(&tracer->skel->bss->perfx_waiting, 0, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&tracer->skel->bss->perfx_tracing, 0, __ATOMIC_SEQ_CST);
 	tracer__detach(tracer);
 }

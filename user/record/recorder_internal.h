@@ -52,10 +52,14 @@ struct recorder {
 		char why[160];
 		bool failed;
 	} flight;
-	bool begun;	    /* the recording has its beginning */
-	bool windowed;	    /* --wait: a window was open */
-	bool paused;	    /* --wait: none is */
-	uint64_t paused_ns; /* since then */
+	bool begun;		      /* the recording has its beginning */
+	bool windowed;		      /* --wait: a window was open */
+	bool paused;		      /* --wait: none is */
+	uint64_t paused_ns;	      /* since then */
+	uint64_t opened_ns;	      /* the last window */
+	uint64_t next_turn_sample_ns; /* /proc is not read at the end of a window before */
+	size_t turns_count;	      /* beginnings and ends of windows */
+	size_t pauses_told;	      /* between windows, to memory */
 	struct recording_pause {
 		uint64_t from_ns, to_ns;
 	} * pauses; /* that memory has not been told of */
@@ -124,6 +128,6 @@ void say_tracing(struct recorder *recorder);
 /* PERFX_DEBUG: how long the start took, and what of it. */
 void say_phases(const struct recorder *recorder);
 void say_program_decides(const struct recorder *recorder);
-void say_turned(const struct perfx_window *window);
+void say_turned(struct recorder *recorder, const struct perfx_window *window);
 
 #endif

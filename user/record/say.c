@@ -72,8 +72,17 @@ void say_program_decides(const struct recorder *recorder)
 		marked ? "" : " (no file that is mapped has it yet)");
 }
 
-void say_turned(const struct perfx_window *window)
+/* A program may turn it on and off ten thousand times a second. */
+#define TURNS_SAID 100
+
+void say_turned(struct recorder *recorder, const struct perfx_window *window)
 {
+	if (recorder->turns_count++ >= TURNS_SAID) {
+		if (recorder->turns_count == TURNS_SAID + 1)
+			msg_say("further calls of perfx_trace_start and perfx_trace_stop take "
+				"effect, but are no longer shown here");
+		return;
+	}
 	if (window->flags & PERFX_WINDOW_OPENS)
 		msg_say("recording: process %u has called perfx_trace_start", window->pid);
 	else

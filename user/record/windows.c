@@ -26,6 +26,8 @@ void recording_begin(struct recorder *recorder, uint64_t start_ns)
  * way. */
 static void note_pause(struct recorder *recorder, uint64_t from_ns, uint64_t to_ns)
 {
+	if (++recorder->pauses_told >= PERFX_WINDOWS_MAX)
+		return;
 	if (grow_array(&recorder->pauses, &recorder->pauses_capacity, recorder->pauses_count + 1,
 		       sizeof(*recorder->pauses)))
 		return;
@@ -40,23 +42,39 @@ void windows_settle(struct recorder *recorder)
 	recorder->pauses_count = 0;
 }
 
+/* /proc counts in units of this; and a program may turn so often that there is no time for more. */
+#define TURN_SAMPLE_NS 10000000u
+
 static void opens(struct recorder *recorder, const struct perfx_window *window)
 {
+	bool paused = recorder->paused;
+
 	recorder->paused = false;
 	recorder->windowed = true;
+	recorder->opened_ns = window->time_ns;
 	if (!recorder->begun) {
 		recording_begin(recorder, window->time_ns);
 		return;
 	}
+	/* the record of the pause's beginning may be behind that of its end */
+	if (!paused)
+		return;
 	books__hold(recorder->books, false);
 	note_pause(recorder, recorder->paused_ns, window->time_ns);
 }
 
 static void closes(struct recorder *recorder, const struct perfx_window *window)
 {
+	if (window->time_ns < recorder->opened_ns) {
+		note_pause(recorder, window->time_ns, recorder->opened_ns);
+		return;
+	}
 	recorder->paused = true;
 	recorder->paused_ns = window->time_ns;
-	books__sample(recorder->books, true);
+	if (window->time_ns >= recorder->next_turn_sample_ns) {
+		books__sample(recorder->books, true);
+		recorder->next_turn_sample_ns = window->time_ns + TURN_SAMPLE_NS;
+	}
 	books__hold(recorder->books, true);
 }
 
@@ -66,5 +84,5 @@ void window_turns(struct recorder *recorder, const struct perfx_window *window)
 		opens(recorder, window);
 	else
 		closes(recorder, window);
-	say_turned(window);
+	say_turned(recorder, window);
 }

@@ -309,7 +309,8 @@ int past__add(struct past *past, const struct event *event)
 	case PERFX_KIND_VALUE_BOOK:
 		return add_lost_values(past, &event->value_book);
 	case PERFX_KIND_WINDOW:
-		past->turn = event->window;
+		if (event->window.time_ns >= past->turn.time_ns)
+			past->turn = event->window;
 		return 0;
 	case PERFX_KIND_THREAD:
 		return add_thread(past, event);
