@@ -133,7 +133,7 @@ static __always_inline bool slot_holds_trampoline(__u64 slot)
 /* Has the program left this frame, when it now enters one at `slot`? */
 static __always_inline bool is_stale(const struct frame *f, __u64 slot)
 {
-	if (f->slot > slot || slot - f->slot > STACK_SPAN_BYTES)
+	if (!is_left(f->slot, slot))
 		return false;
 	if (f->slot == slot && (f->entry & FRAME_BY_RETURN))
 		return !slot_holds_trampoline(slot);
@@ -445,7 +445,7 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	}
 	make_way(t, slot);
 	if (probe->kind == PERFX_PROBE_COUNT || t->depth >= PERFX_MAX_DEPTH ||
-	    (by_return && t->returns >= RETURNS_MAX)) {
+	    (by_return && (t->returns >= RETURNS_MAX || return_probe_kills(slot)))) {
 		count_call(t, probe);
 		/* session links take the refusal; others return all the same */
 		if (by_return && !perfx_sessions)
@@ -491,8 +491,7 @@ __noinline int unwind_deeper(struct thread *t, __u64 slot, __u32 function)
 	if (!t || !t->depth)
 		return 0;
 	f = frame_at(t, t->depth - 1);
-	if (f->slot > slot || slot - f->slot > STACK_SPAN_BYTES ||
-	    (f->slot == slot && f->function == function))
+	if (!is_left(f->slot, slot) || (f->slot == slot && f->function == function))
 		return 0;
 	return unwind_frame(t);
 }

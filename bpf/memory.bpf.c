@@ -146,6 +146,10 @@ static __always_inline bool open_call(const struct hit *hit, struct memory_threa
 	__u32 domain = hook->domain & (PERFX_DOMAINS_MAX - 1), level = level_of(domain);
 	__u64 size = size_of_call(hit, hook), slot = hit->sp;
 
+	if (perfx_sessions && return_probe_kills(slot)) {
+		lose(m->process, domain, size, false);
+		return false;
+	}
 	open->sampled = 1;
 	if (is_sampling(level)) {
 		open->sampled = in_sample(m, domain, size);

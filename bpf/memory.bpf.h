@@ -135,7 +135,7 @@ static __always_inline __u32 current_context(__u64 sp)
 		if (!depth || depth > PERFX_MAX_DEPTH)
 			return 0;
 		f = frame_at(t, depth - 1);
-		if (perfx_many_stacks || f->slot > sp || sp - f->slot > STACK_SPAN_BYTES)
+		if (perfx_many_stacks || !is_left(f->slot, sp))
 			return f->context;
 		depth--;
 	}
@@ -299,16 +299,17 @@ static __always_inline __u64 read_word(__u64 address)
  */
 static __always_inline bool is_inside(struct open_call *open, __u64 slot)
 {
+	bool left = is_left(open->slot, slot);
 	__u64 value;
 
 	if (!open->slot || open->left)
 		return false;
 	value = read_word(open->slot);
-	if (value == trampoline_of(bpf_get_current_task_btf()))
+	/* a function that jumps to another one leaves the trampoline where it is */
+	if ((!left || open->slot == slot) &&
+	    value == trampoline_of(bpf_get_current_task_btf()))
 		return true;
-	/* at or above it on the same stack: it has been left */
-	if ((slot < open->slot || slot - open->slot > STACK_SPAN_BYTES) &&
-	    value == open->return_address)
+	if (!left && value == open->return_address)
 		return true;
 	/* Or it is returning: the kernel's trampoline saves registers where the return address was
 	 * (arch/x86/kernel/uprobes.c, uretprobe_trampoline), and a signal may arrive there. Should

@@ -152,6 +152,45 @@ struct {
  * coroutine): their order says nothing. */
 #define STACK_SPAN_BYTES (64ULL << 20)
 
+/* On the stack that the current thread has given for its signal handlers? */
+static __always_inline bool on_signal_stack(__u64 address)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return address - task->sas_ss_sp < task->sas_ss_size;
+}
+
+/*
+ * Has the current thread, whose stack ends at `sp`, left what had its place at `slot`? It has left
+ * what lies deeper on the same stack, and all that lies on its signal stack once it runs on another
+ * one: a handler does not go elsewhere before it is over. What a signal has interrupted goes on.
+ */
+static __always_inline bool is_left(__u64 slot, __u64 sp)
+{
+	bool in_handler = on_signal_stack(slot);
+
+	if (in_handler != on_signal_stack(sp))
+		return in_handler;
+	return slot <= sp && sp - slot <= STACK_SPAN_BYTES;
+}
+
+/*
+ * Would a return probe here end the program? The kernel takes return probes that wait at lower
+ * addresses for left (arch_uretprobe_is_alive) and forgets them when another one begins: those of
+ * calls that a handler has interrupted too, if its stack lies above theirs. When such a call
+ * returns, the process is killed.
+ */
+static __always_inline bool return_probe_kills(__u64 slot)
+{
+	struct return_instance *last;
+
+	if (!on_signal_stack(slot))
+		return false;
+	last = BPF_CORE_READ(bpf_get_current_task_btf(), utask, return_instances);
+	return last && BPF_CORE_READ(last, stack) < slot &&
+	       !on_signal_stack(BPF_CORE_READ(last, stack));
+}
+
 static __always_inline struct frame *frame_at(struct thread *t, __u32 index)
 {
 	return &t->frames[index & (PERFX_MAX_DEPTH - 1)];

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* longjmp across traced frames: from a call, half-way up, and out of a signal handler. */
+/* longjmp across traced frames: from a call, half-way up, and out of a signal handler, which may
+ * have a stack of its own: far from the others, or (longjmp above) above the frames that it
+ * interrupts. */
 #include <setjmp.h>
 #include <signal.h>
 
@@ -7,6 +9,7 @@
 
 static jmp_buf top, half;
 static sigjmp_buf from_signal;
+static volatile bool jumps;
 
 TRACED int jump_leaf(int x)
 {
@@ -70,6 +73,32 @@ static void on_signal(int number)
 	siglongjmp(from_signal, 1);
 }
 
+TRACED int handler_inner(int x)
+{
+	if (jumps)
+		siglongjmp(from_signal, 1);
+	return x;
+}
+
+TRACED int handler_outer(int x)
+{
+	int got = handler_inner(x);
+
+	KEEP(got);
+	return got;
+}
+
+static void on_own_stack(int number)
+{
+	handler_outer(number);
+}
+
+TRACED int interrupted(int x)
+{
+	raise(SIGUSR2);
+	return x;
+}
+
 static void scenario(void)
 {
 	for (volatile int i = 0; i < 3000; i++) {
@@ -82,13 +111,26 @@ static void scenario(void)
 			raise_outer(i);
 		plain(i);
 	}
+	for (volatile int i = 0; i < 1000; i++) {
+		jumps = i % 2;
+		if (!sigsetjmp(from_signal, 1))
+			interrupted(i);
+		plain(i);
+	}
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	static char far_away[65536];
+	char above[65536];
+	const bool is_above = argc > 1 && !strcmp(argv[1], "above");
+	const stack_t stack = {.ss_sp = is_above ? above : far_away, .ss_size = sizeof(above)};
+	struct sigaction action = {.sa_handler = on_own_stack, .sa_flags = SA_ONSTACK};
 	uint64_t runs;
 
 	signal(SIGUSR1, on_signal);
+	sigaction(SIGUSR2, &action, NULL);
+	sigaltstack(&stack, NULL);
 	runs = known_main(scenario);
 	known_expect("jump_leaf", "calls", runs * 3000);
 	known_expect("jump_leaf", "unwound", runs * 2000);
@@ -98,7 +140,15 @@ int main(void)
 	known_expect("jump_middle", "unwound", runs * 1000);
 	known_expect("jump_outer", "calls", runs * 3000);
 	known_expect("jump_outer", "unwound", runs * 1000);
-	known_expect("plain", "calls", runs * 3500);
+	known_expect("plain", "calls", runs * 4500);
+	for (int i = 0; i < 3; i++) {
+		const char *const names[] = {"handler_inner", "handler_outer", "interrupted"};
+
+		known_expect(names[i], "calls", runs * 1000);
+		/* return probes are not made there */
+		if (!is_above || i == 2)
+			known_expect(names[i], "unwound", runs * 500);
+	}
 	known_expect("raise_inner", "calls", runs * 500);
 	known_expect("raise_inner", "unwound", runs * 500);
 	known_expect("raise_outer", "calls", runs * 500);
