@@ -38,6 +38,7 @@ static __always_inline struct thread *thread_find(bool create, bool leaves)
 	if (t) {
 		if (t->window != current_window())
 			renew_thread(t);
+		note_signal_stack(t, task);
 		return t;
 	}
 	tgid = current_tgid();
@@ -52,11 +53,14 @@ static __always_inline struct thread *thread_find(bool create, bool leaves)
 		return NULL;
 	}
 	t = bpf_task_storage_get(&perfx_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (t) {
-		t->process = family->process;
-		t->tid = task->pid;
-		renew_thread(t);
+	if (!t) {
+		counter_add(PERFX_COUNTER_MAP_FULL, 1);
+		return NULL;
 	}
+	t->process = family->process;
+	t->tid = task->pid;
+	renew_thread(t);
+	note_signal_stack(t, task);
 	return t;
 }
 

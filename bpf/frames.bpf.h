@@ -131,9 +131,9 @@ static __always_inline bool slot_holds_trampoline(__u64 slot)
 }
 
 /* Has the program left this frame, when it now enters one at `slot`? */
-static __always_inline bool is_stale(const struct frame *f, __u64 slot)
+static __always_inline bool is_stale(const struct thread *t, const struct frame *f, __u64 slot)
 {
-	if (!is_left(f->slot, slot))
+	if (!is_left(t->signal_stack, f->slot, slot))
 		return false;
 	if (f->slot == slot && (f->entry & FRAME_BY_RETURN))
 		return !slot_holds_trampoline(slot);
@@ -315,7 +315,7 @@ __noinline int drop_or_pass(struct thread *t, __u64 slot)
 	f = frame_at(t, t->depth - 1 - t->kept);
 	if (is_range(f))
 		t->kept++;
-	else if (is_stale(f, slot))
+	else if (is_stale(t, f, slot))
 		unwind_below(t, t->depth - 1 - t->kept);
 	else
 		return 0;
@@ -364,7 +364,7 @@ static __always_inline void make_way(struct thread *t, __u64 slot)
 			leave_any(t, work_at(t, t->silencer - 1)->slot, 0, 0, 0);
 		if (t->depth >= PERFX_MAX_DEPTH)
 			evict_oldest(t);
-	} else if (t->ranges || is_stale(frame_at(t, t->depth - 1), slot)) {
+	} else if (t->ranges || is_stale(t, frame_at(t, t->depth - 1), slot)) {
 		drop_stale(t, slot);
 	}
 }
@@ -491,7 +491,7 @@ __noinline int unwind_deeper(struct thread *t, __u64 slot, __u32 function)
 	if (!t || !t->depth)
 		return 0;
 	f = frame_at(t, t->depth - 1);
-	if (!is_left(f->slot, slot) || (f->slot == slot && f->function == function))
+	if (!is_left(t->signal_stack, f->slot, slot) || (f->slot == slot && f->function == function))
 		return 0;
 	return unwind_frame(t);
 }

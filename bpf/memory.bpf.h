@@ -135,7 +135,7 @@ static __always_inline __u32 current_context(__u64 sp)
 		if (!depth || depth > PERFX_MAX_DEPTH)
 			return 0;
 		f = frame_at(t, depth - 1);
-		if (perfx_many_stacks || !is_left(f->slot, sp))
+		if (perfx_many_stacks || !is_left(t->signal_stack, f->slot, sp))
 			return f->context;
 		depth--;
 	}
@@ -299,7 +299,8 @@ static __always_inline __u64 read_word(__u64 address)
  */
 static __always_inline bool is_inside(struct open_call *open, __u64 slot)
 {
-	bool left = is_left(open->slot, slot);
+	struct task_struct *task = bpf_get_current_task_btf();
+	bool left = is_left(signal_stack_of(task), open->slot, slot);
 	__u64 value;
 
 	if (!open->slot || open->left)
@@ -307,7 +308,7 @@ static __always_inline bool is_inside(struct open_call *open, __u64 slot)
 	value = read_word(open->slot);
 	/* a function that jumps to another one leaves the trampoline where it is */
 	if ((!left || open->slot == slot) &&
-	    value == trampoline_of(bpf_get_current_task_btf()))
+	    value == trampoline_of(task))
 		return true;
 	if (!left && value == open->return_address)
 		return true;

@@ -152,6 +152,12 @@ int perfx_on_session(struct pt_regs *ctx)
  */
 #define SIGNAL_GROUP_EXIT 0x4
 
+/* When it entered the kernel last. */
+static __always_inline __u64 stack_pointer_of(struct task_struct *task)
+{
+	return ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
+}
+
 /* Drops the uppermost frame. sp: of a thread whose whole process goes; 0: this one alone does.
  * Returns whether there was one to drop. */
 __noinline int drop_at_exit(struct thread *t, __u64 sp)
@@ -161,7 +167,7 @@ __noinline int drop_at_exit(struct thread *t, __u64 sp)
 	if (!t || !t->depth)
 		return 0;
 	f = frame_at(t, t->depth - 1);
-	if (sp && (perfx_many_stacks || !is_stale(f, sp)))
+	if (sp && (perfx_many_stacks || !is_stale(t, f, sp - 1)))
 		return 0;
 	if (!is_range(f))
 		return unwind_frame(t);
@@ -178,10 +184,23 @@ int BPF_PROG(perfx_on_thread_exit, struct task_struct *task)
 	if (!t || !is_recording() || t->window != current_window())
 		return 0;
 	if (task->signal->flags & SIGNAL_GROUP_EXIT)
-		sp = ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
+		sp = stack_pointer_of(task);
 	for (int i = 0; i < PERFX_MAX_DEPTH; i++)
 		if (!drop_at_exit(t, sp))
 			break;
+	return 0;
+}
+
+/* The recording has ended, and no probe is hit any more: what a thread that goes on has left
+ * without passing an exit is no call that still runs. Ranges may go on. */
+SEC("iter/task")
+int perfx_at_end(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct thread *t = task ? bpf_task_storage_get(&perfx_threads, task, NULL, 0) : NULL;
+
+	if (t && !perfx_many_stacks && is_wanted() && t->window == current_window())
+		drop_stale(t, stack_pointer_of(task) - 1);
 	return 0;
 }
 

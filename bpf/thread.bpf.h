@@ -107,6 +107,11 @@ struct outcome {
 	__u8 pad[3];
 };
 
+/* What the thread has given to sigaltstack; size 0: nothing. */
+struct signal_stack {
+	__u64 from, size_bytes;
+};
+
 struct thread {
 	__u32 process;
 	__u32 tid;
@@ -137,6 +142,7 @@ struct thread {
 	/* a loop's variable; volatile as those of the machine */
 	volatile __u32 kept;
 	__u64 pending;	     /* where the range that is pending will have its object's address */
+	struct signal_stack signal_stack;
 	struct frame raised; /* on its way to the top: kernels of old have no stack left for it */
 	struct frame frames[PERFX_MAX_DEPTH];
 };
@@ -152,24 +158,31 @@ struct {
  * coroutine): their order says nothing. */
 #define STACK_SPAN_BYTES (64ULL << 20)
 
-/* On the stack that the current thread has given for its signal handlers? */
-static __always_inline bool on_signal_stack(__u64 address)
+static __always_inline struct signal_stack signal_stack_of(const struct task_struct *task)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
+	return (struct signal_stack){.from = task->sas_ss_sp, .size_bytes = task->sas_ss_size};
+}
 
-	return address - task->sas_ss_sp < task->sas_ss_size;
+static __always_inline void note_signal_stack(struct thread *t, const struct task_struct *task)
+{
+	t->signal_stack = signal_stack_of(task);
+}
+
+static __always_inline bool on_signal_stack(struct signal_stack stack, __u64 address)
+{
+	return address - stack.from < stack.size_bytes;
 }
 
 /*
- * Has the current thread, whose stack ends at `sp`, left what had its place at `slot`? It has left
+ * Has a thread, whose stack ends at `sp`, left what had its place at `slot`? It has left
  * what lies deeper on the same stack, and all that lies on its signal stack once it runs on another
  * one: a handler does not go elsewhere before it is over. What a signal has interrupted goes on.
  */
-static __always_inline bool is_left(__u64 slot, __u64 sp)
+static __always_inline bool is_left(struct signal_stack stack, __u64 slot, __u64 sp)
 {
-	bool in_handler = on_signal_stack(slot);
+	bool in_handler = on_signal_stack(stack, slot);
 
-	if (in_handler != on_signal_stack(sp))
+	if (in_handler != on_signal_stack(stack, sp))
 		return in_handler;
 	return slot <= sp && sp - slot <= STACK_SPAN_BYTES;
 }
@@ -182,13 +195,16 @@ static __always_inline bool is_left(__u64 slot, __u64 sp)
  */
 static __always_inline bool return_probe_kills(__u64 slot)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct signal_stack stack = signal_stack_of(task);
 	struct return_instance *last;
+	__u64 waits_at;
 
-	if (!on_signal_stack(slot))
+	if (!on_signal_stack(stack, slot))
 		return false;
-	last = BPF_CORE_READ(bpf_get_current_task_btf(), utask, return_instances);
-	return last && BPF_CORE_READ(last, stack) < slot &&
-	       !on_signal_stack(BPF_CORE_READ(last, stack));
+	last = BPF_CORE_READ(task, utask, return_instances);
+	waits_at = last ? BPF_CORE_READ(last, stack) : slot;
+	return waits_at < slot && !on_signal_stack(stack, waits_at);
 }
 
 static __always_inline struct frame *frame_at(struct thread *t, __u32 index)

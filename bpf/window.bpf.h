@@ -28,9 +28,14 @@ static __always_inline __u32 current_window(void)
 	return WINDOW_NUMBER(perfx_windows);
 }
 
+static __always_inline bool is_wanted(void)
+{
+	return !perfx_waiting || WINDOW_OPEN(perfx_windows);
+}
+
 static __always_inline bool is_recording(void)
 {
-	return perfx_tracing && (!perfx_waiting || WINDOW_OPEN(perfx_windows));
+	return perfx_tracing && is_wanted();
 }
 
 static __always_inline void tell_window(const struct perfx_family *family, __u64 time_ns,

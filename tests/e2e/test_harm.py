@@ -18,7 +18,8 @@ QUICK = ["--no-calibrate"]
 # are slow to close, add nothing that the others do not show.
 PROGRAMS = {
     "exceptions": [], "exceptions-static": [], "unwind": [], "unwind-cxx": [], "coroutines": [],
-    "stackswitch": [], "stackswitch migrate": ["migrate"], "panic": [], "longjmp": [], "recursion": [],
+    "stackswitch": [], "stackswitch migrate": ["migrate"], "panic": [], "longjmp": [],
+    "longjmp above": ["above"], "recursion": [],
 }
 RUNS = [(name, link, how) for name in PROGRAMS
         for link in LINKS for how in ("auto", "exit")

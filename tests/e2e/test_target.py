@@ -19,6 +19,21 @@ def pids_of(report):
     return sorted(p["pid"] for p in report["processes"])
 
 
+# --- the end ---
+
+@pytest.mark.parametrize("link, how", [("session", "auto"), ("multi", "exit"), ("perf", "auto")])
+def test_what_was_left_before_the_end_does_not_run_still(link, how, links, program, tracer):
+    """Nothing follows the jump on its thread. Calls that are waiting, or computing, do run still."""
+    if link not in links:
+        pytest.skip(f"this kernel has no {link} links")
+    p = program(WORKLOADS / "longjmp", "last")
+    t = tracer(p.pid, *QUICK, "--memory", "off", "--return", how, "-F",
+               "longjmp:{jump_*,*_inside}", link=link)
+    p.go()
+    report = t.stop()
+    check_expectations(report, p.finish())
+
+
 # --- choice ---
 
 def test_by_name(program, tracer, tmp_path):

@@ -311,6 +311,36 @@ Test(capture, a_full_disk_is_told_once_and_for_all)
 /* --- damage --- */
 
 /* Cut at every byte: the blocks before the cut come back, what is cut off is counted. */
+/* Linked in place of libc's: the next one fails, as on a disk that has lost what was written. */
+static int fdatasync_error;
+
+int fdatasync(int fd)
+{
+	errno = fdatasync_error;
+	fdatasync_error = 0;
+	return errno ? -1 : fsync(fd);
+}
+
+Test(capture, a_disk_that_fails_once_has_failed)
+{
+	struct perfx_hits hits = {.probe = 1};
+	const struct perfx_record *record = PACK(&buffer, PERFX_KIND_HITS, hits);
+	char path[32];
+	struct capture_writer *writer = capture_writer__new(temporary(path));
+	int err = 0;
+
+	fdatasync_error = EIO;
+	cr_assert_eq(capture_writer__add(writer, record, record->size), 0);
+	for (int i = 0; i < 10000 && !err; i++) {
+		err = capture_writer__flush(writer);
+		usleep(1000);
+	}
+	cr_expect_eq(err, -EIO);
+	cr_expect_eq(fdatasync_error, 0, "the kernel tells of it once");
+	cr_expect_eq(capture_writer__free(writer), -EIO);
+	unlink(path);
+}
+
 Test(capture, cut_anywhere)
 {
 	struct small small = {0};

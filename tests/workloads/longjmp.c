@@ -2,8 +2,11 @@
 /* longjmp across traced frames: from a call, half-way up, and out of a signal handler, which may
  * have a stack of its own: far from the others, or (longjmp above) above the frames that it
  * interrupts. */
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 
 #include "known.h"
 
@@ -119,6 +122,56 @@ static void scenario(void)
 	}
 }
 
+/* longjmp last: nothing follows the jump; two threads are in a call that goes on. */
+
+static atomic_int inside_count;
+
+TRACED void waits_inside(void)
+{
+	inside_count++;
+	for (;;)
+		pause();
+}
+
+TRACED void spins_inside(void)
+{
+	inside_count++;
+	while (inside_count)
+		;
+}
+
+static void *stays(void *function)
+{
+	((void (*)(void))function)();
+	return NULL;
+}
+
+static void jumps_last(void)
+{
+	pthread_t threads[2];
+
+	if (!inside_count) {
+		pthread_create(&threads[0], NULL, stays, (void *)waits_inside);
+		pthread_create(&threads[1], NULL, stays, (void *)spins_inside);
+	}
+	while (inside_count < 2)
+		sched_yield();
+	if (!setjmp(top))
+		jump_outer(0);
+}
+
+static void expect_last(uint64_t runs)
+{
+	const char *const names[] = {"jump_leaf", "jump_inner", "jump_middle", "jump_outer"};
+
+	for (int i = 0; i < 4; i++) {
+		known_expect(names[i], "calls", runs);
+		known_expect(names[i], "unwound", runs);
+	}
+	known_expect("waits_inside", "running", 1);
+	known_expect("spins_inside", "running", 1);
+}
+
 int main(int argc, char **argv)
 {
 	static char far_away[65536];
@@ -128,6 +181,10 @@ int main(int argc, char **argv)
 	struct sigaction action = {.sa_handler = on_own_stack, .sa_flags = SA_ONSTACK};
 	uint64_t runs;
 
+	if (argc > 1 && !strcmp(argv[1], "last")) {
+		expect_last(known_main(jumps_last));
+		return 0;
+	}
 	signal(SIGUSR1, on_signal);
 	sigaction(SIGUSR2, &action, NULL);
 	sigaltstack(&stack, NULL);

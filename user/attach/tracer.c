@@ -467,6 +467,19 @@ void tracer__stop(struct tracer *tracer)
 	tracer__detach(tracer);
 }
 
+void tracer__settle(struct tracer *tracer)
+{
+	struct bpf_link *link = tracer->skel->links.perfx_at_end;
+	int fd = link ? bpf_iter_create(bpf_link__fd(link)) : -1;
+	char nothing[64];
+
+	if (fd < 0)
+		return;
+	while (read(fd, nothing, sizeof(nothing)) > 0)
+		;
+	close(fd);
+}
+
 void tracer__each_value_lost(const struct tracer *tracer,
 			     void (*visit)(void *ctx, const struct perfx_value_key *key,
 					   const struct perfx_value_lost *lost),

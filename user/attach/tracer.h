@@ -131,6 +131,9 @@ void tracer__wait(struct tracer *tracer);
 /* Stops counting, then takes every link away and waits until no program runs any more. */
 void tracer__stop(struct tracer *tracer);
 
+/* After the stop: calls that threads have left without passing an exit are told as unwound. */
+void tracer__settle(struct tracer *tracer);
+
 /* Descriptors for a ring reader. Spans and memory records come by several rings each. */
 struct tracer_rings {
 	int fds[PERFX_MAX_RINGS];

@@ -77,16 +77,25 @@ static int write_all(int fd, const char *data, size_t size)
 
 /* --- the thread --- */
 
-/* A disk that is slow at it is asked less often. Pipes cannot do it at all. */
-static void sync_sometimes(struct capture_writer *writer)
+/* What cannot be synced (a pipe) is no disk. Any other error counts at once: the kernel tells of it
+ * once, and the next call succeeds. */
+static int sync_data(int fd)
+{
+	return fdatasync(fd) && errno != EINVAL && errno != EROFS ? -errno : 0;
+}
+
+/* A disk that is slow at it is asked less often. */
+static int sync_sometimes(struct capture_writer *writer)
 {
 	uint64_t before = clock_monotonic_ns(), took;
+	int err;
 
 	if (before < writer->next_sync_ns)
-		return;
-	fdatasync(writer->fd);
+		return 0;
+	err = sync_data(writer->fd);
 	took = clock_monotonic_ns() - before;
 	writer->next_sync_ns = before + (took * SYNC_SHARE > SYNC_NS ? took * SYNC_SHARE : SYNC_NS);
+	return err;
 }
 
 static int write_batch(struct capture_writer *writer, const struct batch *batch, size_t *bytes)
@@ -98,9 +107,7 @@ static int write_batch(struct capture_writer *writer, const struct batch *batch,
 	if (writer->ring)
 		return ring__add(writer->ring, block, *bytes, batch->segment_ns);
 	err = write_all(writer->fd, block, *bytes);
-	if (!err)
-		sync_sometimes(writer);
-	return err;
+	return err ? err : sync_sometimes(writer);
 }
 
 static int take_batch(struct capture_writer *writer, struct batch *batch, size_t *bytes)
@@ -388,9 +395,8 @@ int capture_writer__free(struct capture_writer *writer)
 	capture_writer__flush(writer);
 	end_thread(writer);
 	err = writer->err;
-	/* a disk that fails only now; what cannot be synced is no disk */
-	if (!err && writer->fd >= 0 && fdatasync(writer->fd) && errno != EINVAL && errno != EROFS)
-		err = -errno;
+	if (!err && writer->fd >= 0)
+		err = sync_data(writer->fd);
 	if (writer->fd >= 0 && close(writer->fd) && !err)
 		err = -errno;
 	while (writer->done_count)
