@@ -9,8 +9,8 @@
  * A hit costs a trap whatever is done here, so what is done is little: the tables of live blocks
  * are user space's, which sees every record.
  */
-#include "memory.bpf.h"
 #include "condition.bpf.h"
+#include "mappings.bpf.h"
 
 volatile __u32 perfx_next_stack = 1;
 volatile struct perfx_memory_knobs perfx_memory_knobs[PERFX_DOMAINS_MAX] = {};
@@ -57,7 +57,7 @@ static __always_inline bool is_foreign(const struct hit *hit, const struct perfx
 {
 	__u64 value;
 
-	if (!hook->tag_arg)
+	if (!hook->tag_arg || is_mapping(hook->action))
 		return false;
 	value = argument(hit, hook->tag_arg);
 	if (hook->tag_bytes == 1)
@@ -196,6 +196,11 @@ static __always_inline bool memory_entry(const struct hit *hit, struct memory_th
 		else if (size < 0)
 			free_block(hit, m, hook, level);
 		break;
+	case PERFX_ACTION_MAP:
+	case PERFX_ACTION_UNMAP:
+	case PERFX_ACTION_REMAP:
+	case PERFX_ACTION_BREAK:
+		return mapping_entry(m, hook, hit->arguments, hit->sp);
 	case PERFX_ACTION_INVALID:
 		break;
 	}
@@ -226,6 +231,10 @@ static __always_inline void memory_return(struct pt_regs *ctx, struct memory_thr
 	if (open->slot != slot)
 		return;
 	open->slot = 0;
+	if (is_mapping(hook->action)) {
+		mapping_return(m, hook, open, ctx, slot);
+		return;
+	}
 	if (hook->result == PERFX_RESULT_OUT)
 		result = (__u32)result ? 0 : read_word(open->pointer);
 	if (!result || (!open->sampled && hook->action == PERFX_ACTION_REALLOCATE)) {

@@ -53,12 +53,6 @@ struct open_free {
 	__u64 address; /* 0: none */
 };
 
-/* A system call that maps or unmaps, between its entry and its exit. */
-struct mapping_call {
-	__u64 number; /* 0: none */
-	__u64 address, size_bytes;
-};
-
 struct memory_thread {
 	__u32 process, tid;
 	__u32 records;
@@ -68,7 +62,6 @@ struct memory_thread {
 	__s64 until_sample[PERFX_DOMAINS_MAX]; /* bytes to the next sample */
 	struct open_call open[PERFX_DOMAINS_MAX];
 	struct open_free handed_on;
-	struct mapping_call mapping;
 	struct call_stack stack;
 };
 
@@ -84,7 +77,6 @@ static __always_inline void forget_open(struct memory_thread *m)
 {
 	m->window = current_window();
 	m->handed_on.address = 0;
-	m->mapping.number = 0;
 	for (int i = 0; i < PERFX_DOMAINS; i++)
 		m->open[i].slot = 0;
 }

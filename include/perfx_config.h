@@ -89,6 +89,12 @@ enum perfx_action {
 	PERFX_ACTION_FREE = 3,	     /* takes a block, or is told that one goes */
 	PERFX_ACTION_REALLOCATE = 4, /* both */
 	PERFX_ACTION_CHANGE = 5,     /* is told of a block by a signed size: < 0 it goes */
+	/* Of pages, for whoever calls the C library for them. MAP: count_arg is the protection,
+	 * tag_arg are the flags. REMAP: count_arg is the new size. */
+	PERFX_ACTION_MAP = 6,
+	PERFX_ACTION_UNMAP = 7,
+	PERFX_ACTION_REMAP = 8,
+	PERFX_ACTION_BREAK = 9, /* the end of the heap may move */
 };
 
 /* Where ALLOCATE finds the new block's address. */

@@ -112,6 +112,20 @@ def test_gpu(level, program, tracer):
     assert not hotspots(report, "too_much", "gpu")
 
 
+def test_strangers_do_not_pay_for_it(program, tracer):
+    """A tracepoint of system calls makes each of them slower, for every thread of the machine."""
+    p = program(WORKLOADS / "memory")
+    t = tracer(p.pid, *ALL)
+    held = {int(number) for kind, number in bpf_objects(t.process.pid) if kind == "link"}
+    links = json.loads(subprocess.run([BPFTOOL, "-j", "link", "show"], check=True,
+                                      capture_output=True).stdout)
+    tracepoints = {link["tp_name"] for link in links if link["id"] in held and "tp_name" in link}
+    assert "sched_process_exit" in tracepoints
+    assert not [name for name in tracepoints if name.startswith("sys_")]
+    t.stop()
+    p.finish()
+
+
 # --- stacks ---
 
 def test_whole_stacks_with_frame_pointers(program, tracer):

@@ -85,8 +85,6 @@ static void open_memory(struct tracer *tracer, const struct tracer_options *opti
 	bpf_program__set_autoload(skel->progs.perfx_on_memory_session,
 				  options->memory && tracer->return_link == PERFX_LINK_SESSION);
 	bpf_program__set_autoload(skel->progs.perfx_on_exec_memory, options->memory);
-	bpf_program__set_autoload(skel->progs.perfx_on_syscall, options->mappings);
-	bpf_program__set_autoload(skel->progs.perfx_on_syscall_exit, options->mappings);
 	if (!options->memory)
 		return;
 	/* the quantiles of the exponential distribution, at the middle of each of so many parts */

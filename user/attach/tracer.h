@@ -32,7 +32,6 @@ struct tracer_options {
 	uint32_t probes_max; /* room in the tables */
 	bool memory;	     /* room and programs for allocators' hooks */
 	const struct counters *counters; /* of calls marked METERED; NULL: none */
-	bool mappings; /* follow mmap and its kin, which slows down every system call */
 };
 
 /* Loads the programs and attaches those that follow the family. NULL with errno: EPERM, ENOTSUP

@@ -31,6 +31,10 @@ enum {
 #define MOVES_N(pointer, n, bytes) \
 	HOOK(REALLOCATE, .pointer_arg = (pointer), .count_arg = (n), .size_arg = (bytes))
 #define TAKES(pointer) HOOK(FREE, .pointer_arg = (pointer))
+#define MAPS	       HOOK(MAP, .size_arg = 2, .count_arg = 3, .tag_arg = 4)
+#define UNMAPS	       HOOK(UNMAP, .pointer_arg = 1, .size_arg = 2, .flags = PERFX_HOOK_F_FORWARDS)
+#define REMAPS	       HOOK(REMAP, .pointer_arg = 1, .size_arg = 2, .count_arg = 3)
+#define BREAKS	       HOOK(BREAK)
 
 /* The usual function of a kind stands first. */
 static const struct c_function {
@@ -52,6 +56,17 @@ static const struct c_function {
 	{"cfree", PLAIN, TAKES(1)},
 	{"free_sized", PLAIN | TC, TAKES(1)},
 	{"free_aligned_sized", PLAIN | TC, TAKES(1)},
+	{"mmap", PLAIN, MAPS},
+	{"mmap64", PLAIN, MAPS},
+	{"__mmap", PLAIN, MAPS},
+	{"munmap", PLAIN, UNMAPS},
+	{"__munmap", PLAIN, UNMAPS},
+	{"mremap", PLAIN, REMAPS},
+	{"__mremap", PLAIN, REMAPS},
+	{"brk", PLAIN, BREAKS},
+	{"__brk", PLAIN, BREAKS},
+	{"sbrk", PLAIN, BREAKS},
+	{"__sbrk", PLAIN, BREAKS},
 	{"mallocx", PLAIN | JE, GIVES(1)},
 	{"rallocx", PLAIN | JE, MOVES(1, 2)},
 	{"dallocx", PLAIN | JE, TAKES(1)},

@@ -30,9 +30,11 @@ struct finding {
 	enum perfx_action action;
 };
 
-static bool wanted(const struct plan *plan, enum perfx_domain domain)
+static bool wanted(const struct plan *plan, const struct perfx_hook *hook)
 {
-	return plan->options.memory != MEMORY_TENSOR || domain != PERFX_DOMAIN_HOST;
+	if (hook->action >= PERFX_ACTION_MAP)
+		return plan->options.memory == MEMORY_ALL;
+	return plan->options.memory != MEMORY_TENSOR || hook->domain != PERFX_DOMAIN_HOST;
 }
 
 /* --- finding --- */
@@ -143,7 +145,9 @@ static bool is_leaf(struct finding *finding, struct image *image, const struct c
 
 static bool needs_return(enum perfx_action action)
 {
-	return action == PERFX_ACTION_ALLOCATE || action == PERFX_ACTION_REALLOCATE;
+	return action == PERFX_ACTION_ALLOCATE || action == PERFX_ACTION_REALLOCATE ||
+	       action == PERFX_ACTION_MAP || action == PERFX_ACTION_REMAP ||
+	       action == PERFX_ACTION_BREAK;
 }
 
 /* An exception may leave operator new, and must find its way. */
@@ -315,7 +319,7 @@ static int plan_candidates(struct plan *plan, struct image *image, uint32_t modu
 		if (last && is_same_hook(last, candidate))
 			continue;
 		last = candidate;
-		if (wanted(plan, (enum perfx_domain)candidate->rule.hook.domain))
+		if (wanted(plan, &candidate->rule.hook))
 			err = plan_hook(plan, image, module, finding, candidate);
 	}
 	return err;
@@ -363,6 +367,9 @@ int plan_hooks(struct plan *plan, struct image *image, size_t index, bool execut
 		err = image__each_function(image, offer, &finding);
 	if (!err)
 		err = plan_candidates(plan, image, (uint32_t)index, &finding);
+	if (executable && plan->options.memory == MEMORY_ALL && image__traits(image)->is_go)
+		plan__refuse(plan, module->base,
+			     "Go: maps its memory without the C library: that is not seen");
 	if (!err && finding.file.is_static && !finding.file.defines_malloc)
 		refuse_nameless(plan, image, module->base);
 	for (size_t i = 0; i < finding.count; i++)

@@ -8,7 +8,7 @@
 
 static bool is_free(const struct plan_function *hook)
 {
-	return hook->hook.action == PERFX_ACTION_FREE;
+	return hook->hook.action == PERFX_ACTION_FREE || hook->hook.action == PERFX_ACTION_UNMAP;
 }
 
 static uint32_t group_of(enum perfx_domain domain, bool frees)

@@ -66,7 +66,6 @@ static int load(struct recorder *recorder)
 		.ring_bytes = options->ring_bytes,
 		.rings_count = options->rings_count,
 		.memory = options->plan.memory != MEMORY_OFF,
-		.mappings = options->plan.memory == MEMORY_ALL,
 	};
 
 	for (size_t i = 0; i < recorder->plan->functions_count; i++)
