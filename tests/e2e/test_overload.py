@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """More calls than the ring holds: counts and totals stay true, and the report says what it lacks."""
+import os
+import pathlib
+
 import pytest
-from conftest import WORKLOADS, check_expectations, consistent, functions, total
+from conftest import WORKLOADS, check_expectations, consistent, functions, total, wait_for
 
 
 @pytest.mark.parametrize("ring", ["4K", "64K"])
@@ -70,3 +73,40 @@ def test_lossy_is_partial(program, tracer):
     report = t.stop()
     assert total(report, "work", "calls") == 16000
     assert "lossy" in report["capture"]["partial_reasons"]
+
+
+@pytest.fixture
+def memory_group():
+    """A memory control group of its own, and the file of its limit."""
+    for top, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+                       ("/sys/fs/cgroup", "memory.max")):
+        group = pathlib.Path(top, f"perfx-{os.getpid()}")
+        if os.path.exists(f"{top}/cgroup.procs"):
+            group.mkdir()
+            if (group / limit).exists():
+                break
+            group.rmdir()
+    else:
+        pytest.skip("no memory control groups here")
+    yield group, limit
+    assert wait_for(lambda: not (group / "cgroup.procs").read_text())
+    group.rmdir()
+
+
+def test_no_memory_for_a_threads_state(memory_group, program, tracer):
+    """What the kernel has no room to keep is not seen, and each such call is counted."""
+    group, limit = memory_group
+    p = program(WORKLOADS / "threads", "400", "10")
+    t = tracer(p.pid, "--no-calibrate", "--memory", "off", "-F", "threads:work*",
+               preexec_fn=lambda: (group / "cgroup.procs").write_text(str(os.getpid())))
+    # its own memory does not count any more, what the programs take still does
+    (group.parent / "cgroup.procs").write_text(str(t.process.pid))
+    used = next(group.glob("memory.usage_in_bytes"), group / "memory.current")
+    (group / limit).write_text(str(int(used.read_text()) + (3 << 20)))
+    p.go()
+    (group / limit).write_text(str(1 << 40))
+    report = t.stop()
+    made = sum(value for (_, key), value in p.finish().items() if key == "calls")
+    seen = total(report, "work", "calls") + total(report, "work_nested", "calls")
+    assert made == 24000 and 0 < seen < made
+    assert report["losses"]["map_full"] == made - seen
