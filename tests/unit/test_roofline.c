@@ -176,6 +176,27 @@ Test(roofline, given_peaks_win)
 	expect_near(roofline_whole_roof(&s.profile, PERFX_DTYPE_F32).bytes_per_s, 16e9);
 }
 
+/* Said wherever the peak is, until the user or a measurement says better. */
+Test(roofline, estimated_peaks_are_marked)
+{
+	struct analysis *analysis;
+	struct scene s;
+
+	scene_set(&s);
+	cr_expect_not(roofline_whole_roof(&s.profile, PERFX_DTYPE_F32).estimated);
+	s.peaks[0].origin = s.peaks[1].origin = PERFX_PEAK_ESTIMATED;
+	cr_expect(roofline_whole_roof(&s.profile, PERFX_DTYPE_F32).estimated);
+	cr_expect(roofline_whole_roof(&s.profile, PERFX_DTYPE_F16).estimated);
+	set_work(&s, 239 * G, 24 * G);
+	analysis = analyze(&s.profile);
+	cr_assert_eq(analysis->processes[0].findings_count, 1);
+	cr_expect_not_null(strstr(analysis->processes[0].findings[0].evidence,
+				  "that 4 cores can do (estimated); "));
+	analysis__free(analysis);
+	s.peaks[1].origin = PERFX_PEAK_GIVEN;
+	cr_expect_not(roofline_whole_roof(&s.profile, PERFX_DTYPE_F32).estimated);
+}
+
 /* With 2 cores the peak is 66.7 GFLOP/s, the bandwidth 12 GB/s, the ridge 5.56 FLOP a byte. */
 Test(roofline, classes)
 {

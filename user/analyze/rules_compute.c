@@ -109,8 +109,8 @@ static void low_utilization(struct judge *j)
 	add_percent(&note.evidence, mfu);
 	text_add(&note.evidence, " of the ");
 	add_rate(&note.evidence, roof.flops_per_s);
-	text_printf(&note.evidence, " that %.0f core%s can do; ", roof.cores,
-		    roof.cores > 1 ? "s" : "");
+	text_printf(&note.evidence, " that %.0f core%s can do%s; ", roof.cores,
+		    roof.cores > 1 ? "s" : "", roof.estimated ? " (estimated)" : "");
 	add_percent(&note.evidence, computing);
 	text_add(&note.evidence, " of the wall time in calls that compute");
 	if (cores > 0) {

@@ -75,7 +75,7 @@ struct options {
 	bool no_children;
 	bool no_calibrate;
 	bool full_cmdline;
-	bool full;		   /* text: not the short report */
+	bool full; /* text: not the short report */
 	bool verbose;
 	const char *process;	   /* report: by pid or name; NULL: all */
 	const char *table;	   /* of CSV and TSV; NULL: functions */
