@@ -156,7 +156,7 @@ def test_steps(form, tmp_path):
     back = json.loads(run("diff", b, a, "-f", "json").stdout)["processes"][0]["steps"]
     assert back["time"] == "faster" and not back["regression"]
     same = run("diff", a, a)
-    assert same.stdout.startswith("Steps take as long as before")
+    assert same.stdout.startswith("Steps: no significant change (")
     only = json.loads(run("diff", a, written(tmp_path / "none", "mm", 20, 20 * MS), "-f", "json").stdout)
     assert only["processes"][0]["steps"]["in"] == "a" and only["processes"][0]["steps"]["time"] == "unknown"
 

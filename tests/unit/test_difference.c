@@ -129,16 +129,21 @@ static char *difference_of(const struct pair *pair, const char *format, unsigned
 			   size_t *size)
 {
 	struct aggregate *a = aggregate__new(), *b = aggregate__new();
-	struct diff *diff = diff__new(replayed(pair, 0, a), replayed(pair, 1, b), 0.05);
+	const struct profile *profile_a = replayed(pair, 0, a), *profile_b = replayed(pair, 1, b);
+	struct analysis *of_a = analyze(profile_a), *of_b = analyze(profile_b);
+	struct diff *diff = diff__new(profile_a, profile_b, 0.05);
 	struct difference_options options = pair->options;
 	char *text = NULL;
 	FILE *out = open_memstream(&text, size);
 
-	cr_assert_not_null(diff);
+	cr_assert(diff && of_a && of_b);
+	cr_assert_eq(diff_findings(diff, of_a, of_b), 0);
 	options.width = width;
 	cr_assert_eq(difference_writer_named(format)->write(out, diff, &options), 0);
 	fclose(out);
 	diff__free(diff);
+	analysis__free(of_a);
+	analysis__free(of_b);
 	aggregate__free(a);
 	aggregate__free(b);
 	return text;
@@ -208,4 +213,67 @@ Test(difference, json_is_json)
 		json_decref(root);
 		free(text);
 	}
+}
+
+/* --- findings that went and came --- */
+
+struct told {
+	struct profile profile;
+	struct profile_process process;
+	struct finding findings[4];
+	struct process_analysis of_process;
+	struct analysis analysis;
+};
+
+static struct finding finding(const char *kind, char *subject)
+{
+	return (struct finding){.kind = kind,
+				.severity = FINDING_MEDIUM,
+				.subject = subject,
+				.evidence = (char *)"so much; and more",
+				.threshold = (char *)"",
+				.suggestion = (char *)""};
+}
+
+static void told_set(struct told *told, size_t findings_count)
+{
+	told->process = (struct profile_process){.comm = "trainer", .cmdline = ""};
+	told->profile = (struct profile){
+		.host_name = "", .processes = &told->process, .processes_count = 1};
+	told->of_process.findings = told->findings;
+	told->of_process.findings_count = findings_count;
+	told->analysis.processes = &told->of_process;
+	told->analysis.processes_count = 1;
+}
+
+/* Same kind and subject but for the pid: the same. Same kind of another subject: another one. */
+Test(difference, findings_that_went_and_came)
+{
+	struct told a = {.findings = {finding("MemoryLeak", (char *)"heap of \x0et\x0f (pid 42)"),
+				      finding("IdleTarget", (char *)"\x0et\x0f (pid 42)"),
+				      finding("SlowOperation", (char *)"\x0e"
+								       "f\x0f")}};
+	struct told b = {.findings = {finding("IdleTarget", (char *)"\x0et\x0f (pid 5151)"),
+				      finding("SlowOperation", (char *)"\x0eg\x0f")}};
+	struct text verdict = {0};
+	struct diff *diff;
+
+	told_set(&a, 3);
+	told_set(&b, 2);
+	diff = diff__new(&a.profile, &b.profile, 0.05);
+	cr_assert_not_null(diff);
+	cr_assert_eq(diff_findings(diff, &a.analysis, &b.analysis), 0);
+	cr_assert_eq(diff->processes[0].findings_count, 3);
+	cr_expect_eq(diff->processes[0].findings[0].in, DIFF_IN_A);
+	cr_expect_eq(diff->processes[0].findings[0].finding, &a.findings[0]);
+	cr_expect_eq(diff->processes[0].findings[1].finding, &a.findings[2]);
+	cr_expect_eq(diff->processes[0].findings[2].in, DIFF_IN_B);
+	cr_expect_eq(diff->processes[0].findings[2].finding, &b.findings[1]);
+	difference_verdict(&verdict, diff);
+	cr_expect_str_eq(text_peek(&verdict),
+			 "Gone: MemoryLeak, heap of t (pid 42): so much (and 1 more finding). "
+			 "New: SlowOperation, g: so much. No function was called in both "
+			 "recordings.");
+	text_clear(&verdict);
+	diff__free(diff);
 }

@@ -48,6 +48,7 @@ struct recording {
 	struct aggregate *aggregate; /* of a capture */
 	struct json_report *report;
 	struct selection selection;
+	struct analysis *analysis; /* of the selection */
 };
 
 static int replay(struct recording *recording)
@@ -109,6 +110,13 @@ static int load(struct recording *recording, const struct options *options)
 			recording->path);
 		return EXIT_USAGE;
 	}
+	if (!err) {
+		recording->analysis = recording->report
+					      ? json_report__analysis(recording->report,
+								      &recording->selection.profile)
+					      : analyze(&recording->selection.profile);
+		err = recording->analysis ? 0 : -ENOMEM;
+	}
 	if (err)
 		msg_say("out of memory");
 	return err ? EXIT_FAILED : EXIT_OK;
@@ -116,6 +124,7 @@ static int load(struct recording *recording, const struct options *options)
 
 static void unload(struct recording *recording)
 {
+	analysis__free(recording->analysis);
 	selection_clear(&recording->selection);
 	aggregate__free(recording->aggregate);
 	json_report__free(recording->report);
@@ -188,7 +197,7 @@ static int compare(const struct difference_writer *writer, const struct recordin
 	struct diff *diff = diff__new(&a->selection.profile, &b->selection.profile, threshold);
 	int code = EXIT_FAILED;
 
-	if (diff)
+	if (diff && !diff_findings(diff, a->analysis, b->analysis))
 		code = write_out(writer, diff, options);
 	else
 		msg_say("out of memory");

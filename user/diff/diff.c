@@ -191,6 +191,7 @@ void diff__free(struct diff *diff)
 		free(diff->processes[i].functions);
 		free(diff->processes[i].memory);
 		free(diff->processes[i].places);
+		free(diff->processes[i].findings);
 	}
 	free(diff->processes);
 	free(diff);

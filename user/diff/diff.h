@@ -18,6 +18,7 @@
 #define PERFX_DIFF_DIFF_H
 
 #include "aggregate/profile.h"
+#include "analyze/analyze.h"
 #include "diff/welch.h"
 
 #define DIFF_ALPHA 0.01
@@ -101,6 +102,12 @@ struct diff_steps {
 	bool regressed;
 };
 
+/* A finding of one side that the other has not. */
+struct diff_finding {
+	unsigned in;		       /* DIFF_IN_A: it went; DIFF_IN_B: it came */
+	const struct finding *finding; /* borrowed */
+};
+
 struct diff_process {
 	const struct profile_process *a, *b; /* NULL: has no counterpart */
 	struct diff_figure wall_ns, cores;   /* cores: CPU time for wall time */
@@ -113,6 +120,9 @@ struct diff_process {
 	struct diff_place *places; /* change at the peak, then what is allocated, descending */
 	size_t places_count;
 	struct diff_steps steps;
+	/* Those of A, then those of B, each in their order; diff_findings fills them in. */
+	struct diff_finding *findings;
+	size_t findings_count;
 };
 
 struct diff {
@@ -130,6 +140,9 @@ struct diff {
 
 /* Both are borrowed and outlive it. NULL: memory was out. */
 struct diff *diff__new(const struct profile *a, const struct profile *b, double threshold);
+/* Compares what was found about the processes of both, too: analyses of the same two profiles,
+ * which outlive it. 0 or -ENOMEM. */
+int diff_findings(struct diff *diff, const struct analysis *a, const struct analysis *b);
 void diff__free(struct diff *diff);
 
 #endif

@@ -6,7 +6,7 @@
  *     A: before.perfx, 10.0 s. B: after.perfx, 12.1 s.
  *
  *     trainer (pid 4242, then 5151)
- *     Change  Ratio   Avg A   Avg B  Stands out  Time A  Time B  …  Function
+ *     Change  Ratio   Avg A   Avg B  Significant  Time A  Time B  …  Function
  *     +20.0 %  1.20  10.0 ms 12.0 ms  slower     62.0 %  66.1 %     gemm
  */
 #include "report/difference_cells.h"
@@ -25,6 +25,8 @@
 #include <string.h>
 
 /* --- functions -------------------------------------------------------------------------------- */
+
+#define TOO_FEW_CALLS "too few calls"
 
 #define NAME_COLUMNS                               \
 	{.title = "Function", .takes_rest = true}, \
@@ -49,7 +51,7 @@ static void compose_times(struct comparer *c, const struct diff_process *p)
 		{.title = "Ratio", .right = true, .rank = 5},
 		{.title = "Avg A", .right = true},
 		{.title = "Avg B", .right = true},
-		{.title = "Stands out"},
+		{.title = "Significant"},
 		{.title = "Time", .right = true, .rank = 2},
 		{.title = "Self", .right = true, .rank = 3},
 		{.title = "Calls/s", .right = true, .rank = 4},
@@ -65,7 +67,7 @@ static void compose_times(struct comparer *c, const struct diff_process *p)
 		cell_change(c, f->avg_ns);
 		cell_ratio(c, f->avg_ns);
 		cells_ns(c, f->avg_ns);
-		cell_verdict(c, difference_of_time(f->time), f->time, f->regressed);
+		cell_verdict(c, difference_of_time(f->time), f->time, f->regressed, TOO_FEW_CALLS);
 		cell_both(c, f->total_share, add_share);
 		cell_both(c, f->self_share, add_share);
 		cell_both(c, f->calls_per_s, add_rate);
@@ -80,7 +82,7 @@ static void compose_rates(struct comparer *c, const struct diff_process *p)
 		{.title = "Ratio", .right = true, .rank = 5},
 		{.title = "GFLOP/s A", .right = true},
 		{.title = "GFLOP/s B", .right = true},
-		{.title = "Stands out"},
+		{.title = "Significant"},
 		{.title = "FLOP a call", .right = true, .rank = 1},
 		NAME_COLUMNS,
 	};
@@ -99,7 +101,7 @@ static void compose_rates(struct comparer *c, const struct diff_process *p)
 		cell_change(c, f->flops_per_s);
 		cell_ratio(c, f->flops_per_s);
 		cells_gflops(c, f->flops_per_s);
-		cell_verdict(c, difference_of_time(f->rate), f->rate, false);
+		cell_verdict(c, difference_of_time(f->rate), f->rate, false, TOO_FEW_CALLS);
 		cell_change(c, f->flops_per_call);
 		cells_name(c, f);
 	}
@@ -142,7 +144,7 @@ static void compose_memory(struct comparer *c, const struct diff_process *p)
 		{.title = "Ratio", .right = true, .rank = 5},
 		{.title = "Peak A", .right = true},
 		{.title = "Peak B", .right = true},
-		{.title = "Stands out"},
+		{.title = "Significant"},
 		{.title = "Allocated/s", .right = true, .rank = 2},
 		{.title = "Allocations/s", .right = true, .rank = 4},
 		{.title = "Memory", .takes_rest = true},
@@ -159,7 +161,8 @@ static void compose_memory(struct comparer *c, const struct diff_process *p)
 		cell_change(c, m->peak_bytes);
 		cell_ratio(c, m->peak_bytes);
 		cells_bytes(c, m->peak_bytes);
-		cell_verdict(c, difference_of_memory(m->verdict), m->verdict, m->regressed);
+		cell_verdict(c, difference_of_memory(m->verdict), m->verdict, m->regressed,
+			     "not exact");
 		cell_both(c, m->allocated_per_s, add_size);
 		cell_both(c, m->allocs_per_s, add_rate);
 		document_cell_printf(c->document, "%s",
@@ -268,6 +271,7 @@ static void compose_process(struct comparer *c, const struct diff_process *p)
 	add_fact(&facts, "CPUs", p->cores, add_number);
 	add_fact(&facts, "computed", p->flops_per_s, add_flops);
 	document_add(c->document, BLOCK_PARAGRAPH, &facts);
+	compose_story(c, p);
 	compose_step_changes(c, &p->steps);
 	if (p->functions_count && p->functions[0].in == (DIFF_IN_A | DIFF_IN_B))
 		compose_times(c, p);
@@ -285,25 +289,25 @@ static void compose_note(struct comparer *c)
 	document_say(c->document, BLOCK_HEADING, "How it was judged");
 	text_printf(
 		&text,
-		"Avg: of a call. Time: of wall time, with what was called inside; Self: without. "
-		"Threads add up. A function stands out where Welch's t-test on its calls (%d at "
-		"least on both sides) leaves less than %.0f %% to chance for all %zu tests "
-		"together, and it changed by %.0f %% at least; so do steps; memory where it is "
-		"exact and "
-		"changed by %.0f %% and 1 MiB. The test knows the spread within a recording: what "
-		"differs between two of the same program is more, so record it twice to see how "
-		"much.",
-		WELCH_COUNT_MIN, DIFF_ALPHA * 100, c->diff->tested_count, DIFF_SHARE_MIN * 100,
+		"Avg: of a call. Time: of wall time, with nested calls; Self: without them. "
+		"Threads "
+		"add up. Significant: functions and steps by Welch's t-test (at least %d calls on "
+		"both sides), p < %.2g, corrected for %zu tests, and a change of at least %.0f %%; "
+		"memory by a change of at least %.0f %% and 1 MiB, where it is exact. The test "
+		"knows the spread within a recording. Between two recordings of the same program "
+		"there is more of it: record it twice to see how much.",
+		WELCH_COUNT_MIN, DIFF_ALPHA, c->diff->tested_count, DIFF_SHARE_MIN * 100,
 		DIFF_MEMORY_SHARE_MIN * 100);
 	document_add(c->document, BLOCK_NOTE, &text);
 	if (!c->options->fails)
 		return;
-	text_printf(&text,
-		    "Regressions: %zu. One is a function that stands out, takes more than %.4g %% "
-		    "longer a call, and %.0f %% of wall time or more in A or B; steps that stand "
-		    "out and take longer by as much; or memory whose "
-		    "exact peak grew by more than that and by 1 MiB or more.",
-		    c->diff->regressions_count, c->diff->threshold * 100, DIFF_WEIGHT_MIN * 100);
+	text_printf(
+		&text,
+		"Regressions: %zu. A regression is a function that takes significantly and more "
+		"than %.4g %% longer a call, and %.0f %% of wall time or more in A or B; steps "
+		"that take longer by as much; or memory whose exact peak grew by more than "
+		"that and by 1 MiB or more.",
+		c->diff->regressions_count, c->diff->threshold * 100, DIFF_WEIGHT_MIN * 100);
 	document_add(c->document, BLOCK_NOTE, &text);
 }
 

@@ -123,12 +123,13 @@ void cells_gflops(struct comparer *c, struct diff_figure figure)
 	document_cell_gflops(c->document, isnan(figure.b) ? -1 : figure.b);
 }
 
-void cell_verdict(struct comparer *c, const char *verdict, enum diff_verdict of, bool regressed)
+void cell_verdict(struct comparer *c, const char *verdict, enum diff_verdict of, bool regressed,
+		  const char *unjudged)
 {
 	const char *word = verdict;
 
 	if (of == DIFF_UNJUDGED || of == DIFF_SAME)
-		word = of == DIFF_SAME ? "no" : "?";
+		word = of == DIFF_SAME ? "no" : unjudged;
 	document_cell_printf(c->document, "%s",
 			     regressed && c->options->fails ? "regression" : word);
 }

@@ -35,7 +35,14 @@ void cell_one(struct comparer *c, double value, add_value *add);
 void cells_ns(struct comparer *c, struct diff_figure figure);
 void cells_bytes(struct comparer *c, struct diff_figure figure);
 void cells_gflops(struct comparer *c, struct diff_figure figure);
-void cell_verdict(struct comparer *c, const char *verdict, enum diff_verdict of, bool regressed);
+void cell_verdict(struct comparer *c, const char *verdict, enum diff_verdict of, bool regressed,
+		  const char *unjudged);
+
+/* difference_story.c: what happened to a process, a line each; parts of it for the verdict */
+void compose_story(struct comparer *c, const struct diff_process *p);
+void story_add_finding(struct text *into, const struct finding *finding);
+void story_add_peak(struct text *into, const struct diff_memory *memory);
+void story_add_steps(struct text *into, const struct diff_steps *steps);
 
 /* difference_steps.c */
 void compose_step_changes(struct comparer *c, const struct diff_steps *steps);

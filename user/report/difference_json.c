@@ -157,6 +157,20 @@ static json_t *place_object(const struct diff_place *p)
 	return object;
 }
 
+static json_t *changed_finding_object(const struct diff_finding *changed)
+{
+	const struct finding *finding = changed->finding;
+	json_t *object = json_object();
+
+	json_object_set_new(object, "in", side_of(changed->in));
+	json_object_set_new(object, "kind", json_of_string(finding->kind));
+	json_object_set_new(object, "severity",
+			    json_string(finding_severity_name(finding->severity)));
+	json_object_set_new(object, "subject", json_of_sentence(finding->subject));
+	json_object_set_new(object, "evidence", json_of_sentence(finding->evidence));
+	return object;
+}
+
 static void put_side(struct json_output *o, const char *key, const char *file,
 		     const struct profile *profile)
 {
@@ -195,6 +209,10 @@ static void put_process(struct json_output *o, const struct diff_process *p)
 	put_figure(o, "flops_per_s", p->flops_per_s);
 	if (p->steps.in)
 		json_put(o, "steps", steps_object(&p->steps));
+	json_open(o, "findings", '[');
+	for (size_t i = 0; i < p->findings_count; i++)
+		json_put(o, NULL, changed_finding_object(&p->findings[i]));
+	json_close(o, ']');
 	json_open(o, "functions", '[');
 	for (size_t i = 0; i < p->functions_count; i++)
 		json_put(o, NULL, function_object(&p->functions[i]));

@@ -2,10 +2,12 @@
 /*
  * The steps of two recordings:
  *
- *     Steps: 40, then 60 · FLOP a step 6.00 GFLOP → 6.00 GFLOP · computed 60.0 GFLOP/s → 50.0
- * GFLOP/s Change  Ratio  Per step A  Per step B  Stands out  Step +20.0 %  1.20      100 ms 120 ms
- * slower      mean +5.0 %  1.05      100 ms      105 ms              median +40.0 %  1.40     50.0
- * ms     70.0 ms              of it data
+ *     steps 40 → 60 · a step computes 6.00 GFLOP → 6.00 GFLOP · at 60.0 GFLOP/s → 50.0 GFLOP/s
+ *
+ *      Change  Ratio        A        B  Significant  Step
+ *     +20.0 %   1.20   100 ms   120 ms  slower       mean
+ *      +5.0 %   1.05   100 ms   105 ms               median
+ *     +40.0 %   1.40  50.0 ms  70.0 ms               mean of its data
  */
 #include "report/difference_cells.h"
 
@@ -49,19 +51,17 @@ static void compose_mean(struct comparer *c, const struct diff_steps *steps)
 	cell_change(c, steps->avg_ns);
 	cell_ratio(c, steps->avg_ns);
 	cells_ns(c, steps->avg_ns);
-	cell_verdict(c, difference_of_time(steps->time), steps->time, steps->regressed);
+	cell_verdict(c, difference_of_time(steps->time), steps->time, steps->regressed,
+		     "too few steps");
 	document_cell_printf(c->document, "mean");
 }
 
 void compose_step_changes(struct comparer *c, const struct diff_steps *steps)
 {
 	static const struct column columns[] = {
-		{.title = "Change", .right = true},
-		{.title = "Ratio", .right = true, .rank = 5},
-		{.title = "A", .right = true},
-		{.title = "B", .right = true},
-		{.title = "Stands out"},
-		{.title = "Step", .takes_rest = true},
+		{.title = "Change", .right = true}, {.title = "Ratio", .right = true, .rank = 5},
+		{.title = "A", .right = true},	    {.title = "B", .right = true},
+		{.title = "Significant"},	    {.title = "Step", .takes_rest = true},
 	};
 
 	if (!steps->in)
@@ -71,7 +71,7 @@ void compose_step_changes(struct comparer *c, const struct diff_steps *steps)
 	document_table(c->document, columns);
 	compose_mean(c, steps);
 	compose_figure(c, steps->p50_ns, "", "median", "");
-	compose_figure(c, steps->p95_ns, "", "95 % within", "");
+	compose_figure(c, steps->p95_ns, "", "p95", "");
 	compose_figure(c, steps->max_ns, "", "longest", "");
 	for (size_t i = 0; i < PROFILE_PHASES; i++) {
 		enum profile_phase phase = profile_phases_in_order[i];

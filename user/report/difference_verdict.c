@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "report/difference.h"
+#include "report/difference_cells.h"
 
-#include "analyze/place.h"
 #include "base/escape.h"
 #include "base/quantity.h"
-#include "base/units.h"
 
 #include <math.h>
 
@@ -67,20 +65,51 @@ static void add_function(struct text *into, const struct diff_function *f)
 	escape_name(into, f->function->name[0] ? f->function->name : "?");
 	text_printf(into, " is %s: %+.1f %% a call (", difference_of_time(f->time),
 		    100 * diff_change(f->avg_ns));
-	add_ns(into, (uint64_t)f->avg_ns.a);
-	text_add(into, ", then ");
-	add_ns(into, (uint64_t)f->avg_ns.b);
+	add_both(into, f->avg_ns, add_time);
 	text_add(into, ").");
+}
+
+/* The most severe of those of one side, and how many there are. */
+static const struct finding *first_finding(const struct diff *diff, unsigned in, size_t *count)
+{
+	const struct finding *first = NULL;
+
+	*count = 0;
+	for (size_t i = 0; i < diff->processes_count; i++) {
+		const struct diff_process *p = &diff->processes[i];
+
+		for (size_t j = 0; j < p->findings_count; j++) {
+			const struct finding *finding = p->findings[j].finding;
+
+			if (p->findings[j].in != in)
+				continue;
+			++*count;
+			if (!first || finding->severity < first->severity)
+				first = finding;
+		}
+	}
+	return first;
+}
+
+static void add_findings(struct text *into, const struct diff *diff, unsigned in)
+{
+	size_t count;
+	const struct finding *finding = first_finding(diff, in, &count);
+
+	if (!finding)
+		return;
+	text_add(into, in == DIFF_IN_A ? "Gone: " : "New: ");
+	story_add_finding(into, finding);
+	if (count > 1)
+		text_printf(into, " (and %zu more finding%s)", count - 1, count == 2 ? "" : "s");
+	text_add(into, ". ");
 }
 
 static void add_memory(struct text *into, const struct diff_memory *m)
 {
-	text_printf(into, " The peak of %s went from ",
-		    m->domain ? domain_words(m->domain) : "resident memory");
-	add_bytes(into, (uint64_t)m->peak_bytes.a);
-	text_add(into, " to ");
-	add_bytes(into, (uint64_t)m->peak_bytes.b);
-	text_add(into, ".");
+	text_add(into, "The ");
+	story_add_peak(into, m);
+	text_add(into, ". ");
 }
 
 /* Of processes with steps on both sides the one whose changed most, in time. */
@@ -101,15 +130,9 @@ static const struct diff_steps *changed_steps(const struct diff *diff)
 
 static void add_steps(struct text *into, const struct diff_steps *steps)
 {
-	if (steps->time == DIFF_SAME)
-		text_add(into, "Steps take as long as before (");
-	else
-		text_printf(into, "Steps are %s: %+.1f %% (", difference_of_time(steps->time),
-			    100 * diff_change(steps->avg_ns));
-	add_ns(into, (uint64_t)steps->avg_ns.a);
-	text_add(into, ", then ");
-	add_ns(into, (uint64_t)steps->avg_ns.b);
-	text_add(into, "). ");
+	text_add(into, "Steps: ");
+	story_add_steps(into, steps);
+	text_add(into, ". ");
 }
 
 void difference_verdict(struct text *into, const struct diff *diff)
@@ -120,6 +143,10 @@ void difference_verdict(struct text *into, const struct diff *diff)
 
 	if (!f)
 		f = largest(diff, DIFF_BETTER);
+	add_findings(into, diff, DIFF_IN_A);
+	add_findings(into, diff, DIFF_IN_B);
+	if (m)
+		add_memory(into, m);
 	if (steps)
 		add_steps(into, steps);
 	if (f)
@@ -129,9 +156,7 @@ void difference_verdict(struct text *into, const struct diff *diff)
 	else if (!diff->tested_count)
 		text_add(into, "Too few calls of every function to tell.");
 	else
-		text_add(into, "No function is slower or faster than its spread explains.");
-	if (m)
-		add_memory(into, m);
+		text_add(into, "No function changed significantly.");
 	if (!diff->compared_count)
 		return;
 	text_add(into, " Of ");

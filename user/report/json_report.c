@@ -2,6 +2,7 @@
 #include "report/json_report_internal.h"
 
 #include "analyze/roofline.h"
+#include "base/escape.h"
 #include "decode/names.h"
 
 #include <errno.h>
@@ -323,6 +324,75 @@ static int read_processes(struct json_report *report)
 		err = read_process(report, &p->processes[at], process);
 	}
 	return err;
+}
+
+/* --- findings --------------------------------------------------------------------------------- */
+
+/* As a sentence without names of ours: all of it is foreign. */
+static char *sentence_of(const json_t *from, const char *key)
+{
+	struct text text = {0};
+
+	escape_display(&text, json_text_of(from, key));
+	return text_take(&text);
+}
+
+static enum finding_severity severity_of(const json_t *from)
+{
+	const char *name = json_text_of(from, "severity");
+
+	for (int severity = FINDING_HIGH; severity < FINDING_LOW; severity++)
+		if (!strcmp(name, finding_severity_name((enum finding_severity)severity)))
+			return (enum finding_severity)severity;
+	return FINDING_LOW;
+}
+
+static int read_findings(struct process_analysis *into, const json_t *process)
+{
+	const json_t *findings = json_object_get(process, "findings"), *from;
+	size_t at;
+
+	into->findings = calloc(json_array_size(findings) + 1, sizeof(*into->findings));
+	if (!into->findings)
+		return -ENOMEM;
+	json_array_foreach(findings, at, from)
+	{
+		struct finding *finding = &into->findings[into->findings_count++];
+
+		*finding = (struct finding){.kind = json_text_of(from, "kind"),
+					    .severity = severity_of(from),
+					    .subject = sentence_of(from, "subject"),
+					    .evidence = sentence_of(from, "evidence"),
+					    .threshold = sentence_of(from, "threshold"),
+					    .suggestion = sentence_of(from, "suggestion")};
+		if (!finding->subject || !finding->evidence || !finding->threshold ||
+		    !finding->suggestion)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+struct analysis *json_report__analysis(const struct json_report *report,
+				       const struct profile *selected)
+{
+	const json_t *processes = json_object_get(report->root, "processes");
+	struct analysis *analysis = calloc(1, sizeof(*analysis));
+	int err = 0;
+
+	if (!analysis)
+		return NULL;
+	analysis->processes = calloc(selected->processes_count + 1, sizeof(*analysis->processes));
+	err = analysis->processes ? 0 : -ENOMEM;
+	for (size_t i = 0; i < selected->processes_count && !err; i++) {
+		analysis->processes_count++;
+		/* indices begin with 1, as those of captures */
+		err = read_findings(&analysis->processes[i],
+				    json_array_get(processes, selected->processes[i].index - 1));
+	}
+	if (!err)
+		return analysis;
+	analysis__free(analysis);
+	return NULL;
 }
 
 /* --- the file --------------------------------------------------------------------------------- */
