@@ -146,6 +146,158 @@ Test(leaks, blocks_that_are_replaced)
 	cr_expect(judge(&s).leak);
 }
 
+/* --- known workloads, exact and sampled ---
+ *
+ * A thousand blocks of 4 KiB a second, for ten seconds. The sampler takes a block with the
+ * probability 1 - exp(-size/rate) and counts it for so much more, as the tracer does. */
+
+#define BLOCK 4096
+
+struct sampler {
+	uint64_t state;
+	double rate_bytes; /* 0: every block */
+};
+
+/* xorshift64*, of [0, 1) */
+static double uniform(struct sampler *sampler)
+{
+	sampler->state ^= sampler->state >> 12;
+	sampler->state ^= sampler->state << 25;
+	sampler->state ^= sampler->state >> 27;
+	return (double)(sampler->state * 2685821657736338717ULL >> 11) / (double)(1ULL << 53);
+}
+
+static void sampled_scene(struct memory_scene *s, struct sampler *sampler, uint64_t seed,
+			  uint64_t rate_bytes)
+{
+	scene_set(s, 10 * S, 320 * MS);
+	*sampler = (struct sampler){seed * 0x9e3779b97f4a7c15ULL, (double)rate_bytes};
+	s->memory.sampled = rate_bytes > 0;
+	s->memory.sample_bytes = rate_bytes;
+	for (uint64_t i = 0; i < 8; i++)
+		s->usage[i].cpu_ns = i * 10 * S / 7;
+}
+
+static void sampled_block(struct memory_scene *s, struct sampler *sampler, uint64_t born_ns,
+			  uint64_t died_ns)
+{
+	double p = sampler->rate_bytes > 0 ? 1 - exp(-BLOCK / sampler->rate_bytes) : 1;
+
+	if (uniform(sampler) < p)
+		scene_block(s, born_ns, died_ns, (uint64_t)(BLOCK / p));
+}
+
+static bool found_leak(struct memory_scene *s)
+{
+	s->hotspots[0].live_count = s->hotspots[0].live_bytes / BLOCK;
+	return judge(s).leak;
+}
+
+static void grow_with(struct memory_scene *s)
+{
+	for (uint64_t i = 0; i < 8; i++)
+		s->usage[i].rss_bytes = (64ULL << 20) + i * s->hotspots[0].live_bytes / 7;
+}
+
+/* Keys at random: a block for each that was not asked for before. Half of them are there after
+ * half_ns. Nothing else is allocated. */
+static bool cache_leaks(uint64_t seed, uint64_t rate_bytes, uint64_t half_ns)
+{
+	struct memory_scene s;
+	struct sampler sampler;
+
+	sampled_scene(&s, &sampler, seed, rate_bytes);
+	for (uint64_t at = 0; at < 10 * S; at += MS)
+		if (uniform(&sampler) < exp2(-(double)at / (double)half_ns))
+			sampled_block(&s, &sampler, at, SCENE_NEVER);
+	grow_with(&s);
+	return found_leak(&s);
+}
+
+/* A queue that was full before the trace, or begins with it: a block lives for so long. */
+static bool queue_leaks(uint64_t seed, uint64_t rate_bytes, uint64_t life_ns, bool was_full)
+{
+	struct memory_scene s;
+	struct sampler sampler;
+
+	sampled_scene(&s, &sampler, seed, rate_bytes);
+	for (uint64_t at = 0; at < 10 * S; at += MS)
+		sampled_block(&s, &sampler, at, at + life_ns);
+	s.hotspots[0].lifetime_ns = life_ns < 10 * S ? life_ns : PROFILE_ABSENT;
+	if (!was_full)
+		grow_with(&s);
+	for (size_t i = 0; was_full && i < 8; i++)
+		s.usage[i].rss_bytes = 128 << 20;
+	/* what was there before goes, which the sampler does not see */
+	for (size_t i = 0; was_full && !rate_bytes && i < s.memory.windows_count; i++)
+		if (i * s.memory.window_ns < life_ns)
+			s.memory.unknown_frees_windows[i] = 320;
+	return found_leak(&s);
+}
+
+static bool leak_leaks(uint64_t seed, uint64_t rate_bytes)
+{
+	struct memory_scene s;
+	struct sampler sampler;
+
+	sampled_scene(&s, &sampler, seed, rate_bytes);
+	for (uint64_t at = 0; at < 10 * S; at += MS)
+		sampled_block(&s, &sampler, at, at % (5 * MS) ? at + 3 * MS : SCENE_NEVER);
+	s.hotspots[0].lifetime_ns = 3 * MS;
+	grow_with(&s);
+	return found_leak(&s);
+}
+
+#define SEEDS 100
+
+Test(leaks, a_cache_that_saturates)
+{
+	static const uint64_t halves[] = {1 * S, 2 * S, 4 * S}, rates[] = {0, 16 << 10, 128 << 10};
+
+	for (size_t i = 0; i < 9; i++) {
+		unsigned found = 0;
+
+		for (uint64_t seed = 1; seed <= SEEDS; seed++)
+			found += cache_leaks(seed, rates[i / 3], halves[i % 3]);
+		cr_expect_leq(found, rates[i / 3] ? SEEDS / 20 : 0, "half after %d s, rate %d: %u",
+			      (int)(halves[i % 3] / S), (int)rates[i / 3], found);
+	}
+}
+
+Test(leaks, a_queue_of_fixed_length)
+{
+	static const uint64_t lives[] = {3 * S, 8 * S, 30 * S}, rates[] = {0, 16 << 10, 128 << 10};
+
+	for (size_t i = 0; i < 9; i++) {
+		unsigned found = 0, filling = 0;
+
+		for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+			found += queue_leaks(seed, rates[i / 3], lives[i % 3], true);
+			/* one that is not full at the end grows all the time */
+			if (lives[i % 3] < 10 * S)
+				filling += queue_leaks(seed, rates[i / 3], lives[i % 3], false);
+		}
+		cr_expect_eq(found, 0, "%d s, rate %d: %u", (int)(lives[i % 3] / S),
+			     (int)rates[i / 3], found);
+		cr_expect_leq(filling, rates[i / 3] ? SEEDS / 20 : 0, "%d s, rate %d: %u filling",
+			      (int)(lives[i % 3] / S), (int)rates[i / 3], filling);
+	}
+}
+
+Test(leaks, a_true_leak)
+{
+	unsigned exact = 0, fine = 0, coarse = 0;
+
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+		exact += leak_leaks(seed, 0);
+		fine += leak_leaks(seed, 4 << 10);
+		coarse += leak_leaks(seed, 16 << 10);
+	}
+	cr_expect_eq(exact, SEEDS);
+	cr_expect_geq(fine, SEEDS * 95 / 100, "%u", fine);
+	cr_expect_geq(coarse, SEEDS * 80 / 100, "%u", coarse);
+}
+
 /* A third of the blocks dies after a second, a third after two …: what is held has levelled off. */
 Test(leaks, blocks_with_a_lifetime)
 {

@@ -4,6 +4,7 @@
 #include "analyze/trend.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 /* The windows that are judged: [from, to). */
@@ -146,6 +147,138 @@ static bool is_steady(const struct course *course, const double *kept, double sl
 	return windows >= LEAK_WINDOWS_KEPT;
 }
 
+static double block_bytes(const struct profile_hotspot *hotspot)
+{
+	return hotspot->live_count ? (double)hotspot->live_bytes / (double)hotspot->live_count : 0;
+}
+
+/* How many sampled blocks so many bytes were estimated from: at most one for each block. */
+static double samples_of(const struct profile_memory *memory, const struct profile_hotspot *hotspot,
+			 double bytes)
+{
+	double each = fmax((double)memory->sample_bytes, block_bytes(hotspot));
+
+	return each > 0 ? bytes / each : 0;
+}
+
+/* Of a block the sampler misses the share exp(-size/rate): so much doubt there is about the ratio
+ * of two numbers of sampled blocks. */
+static double doubt_of(const struct profile_memory *memory, const struct profile_hotspot *hotspot,
+		       double early, double late)
+{
+	double missed = exp(-block_bytes(hotspot) / (double)memory->sample_bytes);
+
+	return sqrt(missed * (1 / samples_of(memory, hotspot, early) +
+			      1 / samples_of(memory, hotspot, late)));
+}
+
+/* A block more or less at the border between the halves is no difference. */
+static bool slows_down(const struct profile_memory *memory, const struct profile_hotspot *hotspot,
+		       double early, double late)
+{
+	double block = block_bytes(hotspot), doubt;
+
+	if (late + block < LEAK_HALVES * (early - block))
+		return true;
+	if (!memory->sampled || !memory->sample_bytes)
+		return false;
+	if (early <= 0 || late <= 0)
+		return true;
+	doubt = doubt_of(memory, hotspot, early, late);
+	return late < LEAK_HALVES_SAMPLED * early * exp(LEAK_DEVIATIONS * doubt);
+}
+
+/* CPU time of the process up to a time, on the line through its samples. */
+static double cpu_at(const struct profile_process *process, uint64_t time_ns)
+{
+	const struct profile_usage_point *points = process->points, *before, *after;
+	size_t at = 0;
+
+	while (at < process->points_count && points[at].time_ns <= time_ns)
+		at++;
+	if (at == 0 || at == process->points_count)
+		return (double)points[at ? at - 1 : 0].cpu_ns;
+	before = &points[at - 1];
+	after = &points[at];
+	return (double)before->cpu_ns + ((double)after->cpu_ns - (double)before->cpu_ns) *
+						(double)(time_ns - before->time_ns) /
+						(double)(after->time_ns - before->time_ns);
+}
+
+static bool knows_cpu(const struct profile_process *process)
+{
+	for (size_t i = 0; i < process->points_count; i++) {
+		const struct profile_usage_point *points = process->points;
+
+		if (points[i].cpu_ns == PROFILE_ABSENT ||
+		    (i && (points[i].cpu_ns < points[i - 1].cpu_ns ||
+			   points[i].time_ns <= points[i - 1].time_ns)))
+			return false;
+	}
+	return process->points_count > 1;
+}
+
+/* Bytes kept while the first half of the judged part's CPU time was used; < 0: not known. */
+static double kept_by_cpu(const struct profile_process *process,
+			  const struct profile_memory *memory, const struct course *course,
+			  const double *kept)
+{
+	uint64_t from_ns = memory->windows_from_ns + course->span.from * memory->window_ns;
+	double cpu[TREND_POINTS], middle;
+	size_t i = 1;
+
+	if (!knows_cpu(process))
+		return -1;
+	for (size_t k = 0; k < course->count; k++)
+		cpu[k] = cpu_at(process, from_ns + k * memory->window_ns);
+	middle = (cpu[0] + cpu[course->count - 1]) / 2;
+	if (middle <= cpu[0])
+		return -1;
+	while (i + 1 < course->count && cpu[i] < middle)
+		i++;
+	return kept[i - 1] +
+	       (kept[i] - kept[i - 1]) * (middle - cpu[i - 1]) / (cpu[i] - cpu[i - 1]);
+}
+
+static bool levels_off(const struct profile_process *process, const struct profile_memory *memory,
+		       const struct profile_hotspot *hotspot, const struct course *course,
+		       const double *kept)
+{
+	double middle = (course->progress[0] + course->progress[course->count - 1]) / 2;
+	double all = kept[course->count - 1], early = kept_at(course, kept, middle);
+
+	if (slows_down(memory, hotspot, early, all - early))
+		return true;
+	early = kept_by_cpu(process, memory, course, kept);
+	return early >= 0 && slows_down(memory, hotspot, early, all - early);
+}
+
+/* Of what lived at the end of a window, what has gone since. */
+static double gone_since(const struct profile_hotspot *hotspot, size_t window)
+{
+	double gone = (double)hotspot->live_windows[window];
+
+	for (size_t i = 0; i <= window; i++)
+		gone -= (double)hotspot->kept_windows[i];
+	return gone;
+}
+
+/* Blocks go after a long life while others come? The least of what went since the windows of the
+ * third quarter: so the blocks of a step are not taken for it. */
+static bool is_queue(const struct profile_process *process, const struct profile_hotspot *hotspot,
+		     const struct course *course, const double *kept)
+{
+	size_t last = course->count - 1, from = last / 2, to = last * 3 / 4;
+	double gone = INFINITY;
+
+	if (hotspot->lifetime_ns == PROFILE_ABSENT ||
+	    (double)hotspot->lifetime_ns < LEAK_LIFETIME * (double)profile_wall_ns(process))
+		return false;
+	for (size_t i = from; i < to; i++)
+		gone = fmin(gone, gone_since(hotspot, course->span.from + i));
+	return gone >= LEAK_REPLACED * (kept[last] - kept[to]);
+}
+
 /* Blocks that stay, of those that live: the same share as of their bytes. */
 static double blocks_kept(const struct profile_hotspot *hotspot, const struct span *span)
 {
@@ -180,8 +313,9 @@ static enum rss_view view_of_rss(const struct profile_process *process,
 {
 	double rss = rss_slope(process, memory);
 	double growth = slope * (double)profile_wall_ns(process) / 1e9;
+	double share = memory->sampled ? LEAK_RSS_SHARE_SAMPLED : LEAK_RSS_SHARE;
 
-	if (rss < 0 || growth < LEAK_RSS_SHARE * (double)process->points[0].rss_bytes)
+	if (rss < 0 || growth < share * (double)process->points[0].rss_bytes)
 		return RSS_CANNOT_TELL;
 	return rss < LEAK_RSS_VISIBLE * slope ? RSS_DENIES : RSS_CONFIRMS;
 }
@@ -217,6 +351,9 @@ static struct hotspot_trend judge_hotspot(const struct profile_process *process,
 	trend.slope_bytes_per_s = slope;
 	trend.leak = slope * 3600 >= (double)LEAK_HOUR_BYTES &&
 		     is_steady(course, kept, by_progress) &&
+		     !levels_off(process, memory, hotspot, course, kept) &&
+		     !is_queue(process, hotspot, course, kept) &&
+		     !(memory->sampled && rss == RSS_DENIES) &&
 		     !is_explained(memory, blocks_kept(hotspot, &course->span), &course->span, rss);
 	trend.unseen = trend.leak && rss == RSS_DENIES;
 	return trend;

@@ -15,6 +15,14 @@
  * summed up, so that neither a cache that fills meanwhile nor the last step's blocks move it; times
  * what was allocated a second it is bytes a second.
  *
+ * What levels off is no leak: a cache fills ever more slowly, so that of two halves of the judged
+ * part the second one keeps less. Halves of the program's progress, and of the CPU time that it
+ * used: a program that allocates for its cache alone makes no progress by allocations when that is
+ * full. In a queue of fixed length old blocks go as new ones come: what lived at a time and does
+ * not live at the end is as much as came since. In sampled mode the second half must be known to
+ * keep its share, with the blocks that were sampled; frees of blocks from before the trace are not
+ * seen there, so that resident memory has to grow as well.
+ *
  * Of a block of s bytes kept in each step the slope is right within 3.4/N, N blocks in the judged
  * windows: a pair of points with n steps between them sees n·s with an error below s, and half of
  * all pairs lie 0.29 of the judged part or more apart.
@@ -45,6 +53,17 @@
  * old blocks. */
 #define LEAK_RSS_SHARE	 0.25
 #define LEAK_RSS_VISIBLE 0.25
+/* Where the frees of old blocks are not seen, from this share on. */
+#define LEAK_RSS_SHARE_SAMPLED 0.05
+/* What the second half keeps of what the first one does; with so many standard deviations less of
+ * the sampled blocks' numbers (95 % on one side), at least this. */
+#define LEAK_HALVES	    0.70
+#define LEAK_HALVES_SAMPLED 0.50
+#define LEAK_DEVIATIONS	    1.645
+/* A place whose freed blocks lived for this share of the trace on average is a queue or a cache:
+ * there, what went of what lived in the third quarter is compared with what came in the last. */
+#define LEAK_LIFETIME 0.25
+#define LEAK_REPLACED 0.50
 
 struct hotspot_trend {
 	bool leak;

@@ -138,6 +138,11 @@ void place_hotspot(struct text *text, const struct profile *profile,
 		text_add(text, "(no stack)");
 }
 
+bool domain_is_resident(enum perfx_domain domain)
+{
+	return domain == PERFX_DOMAIN_HOST || domain == PERFX_DOMAIN_TENSOR;
+}
+
 const char *domain_words(enum perfx_domain domain)
 {
 	switch (domain) {

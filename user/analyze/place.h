@@ -25,6 +25,9 @@ size_t place_first(const struct profile_memory *memory, const struct profile_hot
 void place_hotspot(struct text *text, const struct profile *profile,
 		   const struct profile_memory *memory, const struct profile_hotspot *hotspot);
 
+/* Are its blocks in resident memory? A GPU's are not, those of the program's own allocators may be
+ * elsewhere. */
+bool domain_is_resident(enum perfx_domain domain);
 /* "host heap", "tensor memory", "GPU memory" */
 const char *domain_words(enum perfx_domain domain);
 

@@ -6,11 +6,6 @@
 
 #include <math.h>
 
-/* Growth of resident memory in the window: absolute, of what there was at first, and how straight
- * (R² of a line through the samples). */
-#define GROWTH_BYTES	(16ULL << 20)
-#define GROWTH_SHARE	0.05
-#define GROWTH_STRAIGHT 0.80
 /* Traced memory that accounts for growth: this part of it. */
 #define GROWTH_EXPLAINED 0.50
 /* Allocations and frees of the host heap. A pair costs an allocator some 50 ns when no other thread
@@ -32,19 +27,13 @@ static bool is_complete(const struct judge *j, const struct profile_memory *memo
 	       (double)memory->recorded_ns >= LEAK_RECORDED * (double)profile_wall_ns(j->process);
 }
 
-/* A GPU's blocks are elsewhere, and those of the program's own allocators may be. */
-static bool is_resident(const struct profile_memory *memory)
-{
-	return memory->domain == PERFX_DOMAIN_HOST || memory->domain == PERFX_DOMAIN_TENSOR;
-}
-
 /* The domain whose blocks are host memory: the heap, else tensors. */
 static const struct profile_memory *traced_memory(const struct judge *j)
 {
 	for (size_t i = 0; i < j->process->memory_count; i++) {
 		const struct profile_memory *memory = &j->process->memory[i];
 
-		if (is_resident(memory) && is_complete(j, memory))
+		if (domain_is_resident(memory->domain) && is_complete(j, memory))
 			return memory;
 	}
 	return NULL;
@@ -56,16 +45,10 @@ static bool leaks_explain(const struct judge *j, const struct line *line)
 	double seconds = (double)profile_wall_ns(j->process) / 1e9, most = 0;
 
 	for (size_t i = 0; i < j->process->memory_count; i++) {
-		if (is_resident(&j->process->memory[i]))
+		if (domain_is_resident(j->process->memory[i].domain))
 			most = fmax(most, j->memory[i].leaks_bytes_per_s * seconds);
 	}
 	return most >= GROWTH_EXPLAINED * line->growth;
-}
-
-static bool is_growth(const struct line *line)
-{
-	return line->points_count && line->growth >= (double)GROWTH_BYTES &&
-	       line->growth >= GROWTH_SHARE * line->first && line->straightness >= GROWTH_STRAIGHT;
 }
 
 static void add_growth(struct text *text, const struct judge *j, const struct line *line, bool anon)
@@ -104,35 +87,49 @@ static void memory_growth(struct judge *j, const struct line *line)
 	judge_file(j, "MemoryGrowth", FINDING_MEDIUM, line->growth / (line->first + 1), &note);
 }
 
-/* Resident memory grows, and not by what is traced. Returns whether it is so. */
-static bool untraced_memory(struct judge *j)
+static void suggest_for_untraced(struct text *text, enum perfx_domain domain)
 {
-	const struct profile_memory *memory = traced_memory(j);
-	struct line line = trend_rss(j->process, true);
-	struct note note = {0};
-
-	if (!memory || !is_growth(&line) ||
-	    (double)memory->current_bytes >= (1 - GROWTH_EXPLAINED) * line.growth)
-		return false;
-	add_process_name(&note.subject, j->process);
-	add_growth(&note.evidence, j, &line, true);
-	text_printf(&note.evidence, "; of the traced %s only ", domain_words(memory->domain));
-	add_bytes(&note.evidence, memory->current_bytes);
-	text_add(&note.evidence, " came in all that time and stayed");
-	add_growth_threshold(&note.threshold);
-	text_printf(&note.threshold, ", traced memory below %.0f %% of that",
-		    (1 - GROWTH_EXPLAINED) * 100);
-	if (memory->domain == PERFX_DOMAIN_HOST)
-		text_add(&note.suggestion,
+	if (domain == PERFX_DOMAIN_HOST)
+		text_add(text,
 			 "Blocks from before the trace that are touched only now, a heap that "
 			 "fragments (try jemalloc, or MALLOC_ARENA_MAX=2), thread stacks, or an "
 			 "allocator that is not traced: `perfx-trace probes` lists those that "
 			 "are.");
 	else
-		text_add(&note.suggestion,
-			 "It is no tensor that grows: trace the host heap too (--memory all, or "
-			 "--memory sampled where that is too slow).");
-	judge_file(j, "UntracedMemory", FINDING_MEDIUM, line.growth / (line.first + 1), &note);
+		text_add(text,
+			 "This growth is not in tracked tensors: other blocks of the heap, or a "
+			 "heap that fragments between the tensors that stay. Trace the host heap, "
+			 "too (--memory all, or --memory sampled where that is too slow).");
+}
+
+/* Resident memory grows, and for the most part not by what is traced. Returns whether it is so. */
+static bool untraced_memory(struct judge *j)
+{
+	const struct profile_memory *memory = traced_memory(j);
+	struct line line = trend_rss(j->process, true);
+	struct note note = {0};
+	bool leaks;
+	double rest;
+
+	if (!memory || !growth_is_steady(&line))
+		return false;
+	rest = line.growth - (double)memory->current_bytes;
+	if (rest <= GROWTH_EXPLAINED * line.growth || rest < (double)GROWTH_BYTES)
+		return false;
+	leaks = j->memory[memory - j->process->memory].leaks_count;
+	add_process_name(&note.subject, j->process);
+	add_growth(&note.evidence, j, &line, true);
+	text_printf(&note.evidence, "; the traced %s grew by ", domain_words(memory->domain));
+	add_bytes(&note.evidence, (uint64_t)rate_of(j->process, memory->current_bytes));
+	text_printf(&note.evidence, " a second%s, the other ", leaks ? " (see the leak)" : "");
+	add_bytes(&note.evidence, (uint64_t)rate_of(j->process, (uint64_t)rest));
+	text_add(&note.evidence, " a second are not in it");
+	add_growth_threshold(&note.threshold);
+	text_printf(&note.threshold, ", %.0f %% of that and %llu MiB not in traced memory",
+		    (1 - GROWTH_EXPLAINED) * 100, GROWTH_BYTES >> 20);
+	suggest_for_untraced(&note.suggestion, memory->domain);
+	judge_file(j, "UntracedMemory", leaks ? FINDING_LOW : FINDING_MEDIUM,
+		   rest / (line.first + 1), &note);
 	return true;
 }
 
@@ -280,7 +277,7 @@ void rules_heap(struct judge *j)
 
 	if (profile_wall_ns(j->process) < WALL_MIN_NS)
 		return;
-	if (!untraced_memory(j) && is_growth(&line) && !leaks_explain(j, &line))
+	if (!untraced_memory(j) && growth_is_steady(&line) && !leaks_explain(j, &line))
 		memory_growth(j, &line);
 	for (size_t i = 0; i < j->process->memory_count; i++)
 		churn(j, &j->process->memory[i]);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Rules about places that hold memory: what leaks, what the peak was made of. leaks.h judges what
- * a leak is. */
+/* Rules about places that hold memory: what leaks, one finding a domain, what the peak was made of.
+ * leaks.h judges what a leak is. */
 #include "analyze/judge.h"
 #include "analyze/place.h"
+#include "analyze/trend.h"
 
 #include <math.h>
 
 /* What a leak would be after an hour. */
 #define LEAK_MEDIUM (64ULL << 20)
 #define LEAK_HIGH   (1ULL << 30)
-/* A domain. */
-#define LEAK_FINDINGS_MAX 3
+/* Named in a finding. */
+#define LEAK_PLACES_MAX 3
 /* Tensors are blocks of the heap as well: a heap's leak so near to one of tensors is the same. */
 #define LEAK_SAME 0.25
 /* A peak worth a word: absolute, and of the peak of resident memory. On a GPU there is no such. */
@@ -45,72 +46,128 @@ static const char *leak_remedy(enum perfx_domain domain)
 }
 
 /* "; estimated from about 80 sampled blocks (± 22 %)": of N that a Poisson process gives */
-static void add_sample(struct text *text, const struct profile_memory *memory,
-		       const struct profile_hotspot *hotspot)
+static void add_sample(struct text *text, const struct profile_memory *memory, uint64_t live_count,
+		       uint64_t live_bytes)
 {
-	double blocks = (double)hotspot->live_count, draws;
+	double blocks = (double)live_count, draws;
 
 	if (!memory->sampled || !memory->sample_bytes)
 		return;
-	draws = (double)hotspot->live_bytes / (double)memory->sample_bytes;
+	draws = (double)live_bytes / (double)memory->sample_bytes;
 	blocks = fmax(fmin(blocks, draws), 1);
 	text_printf(text, "; estimated from about %.0f sampled blocks (± %.0f %%)", blocks,
 		    196 / sqrt(blocks));
 }
 
-static void leak_evidence(struct text *text, const struct judge *j,
-			  const struct profile_memory *memory,
-			  const struct profile_hotspot *hotspot, const struct hotspot_trend *trend)
+/* The leaks of a domain: what loses memory in several places has one cause more often than not. */
+struct leak {
+	const struct profile_memory *memory;
+	double bytes_per_s; /* of all places */
+	size_t places_count;
+	bool unseen; /* every one of them */
+	/* the largest, their hotspots by index */
+	size_t largest[LEAK_PLACES_MAX], largest_count;
+	uint64_t live_count, live_bytes, oldest_ns;
+};
+
+static const struct hotspot_trend *trend_of(const struct judge *j, const struct leak *leak,
+					    size_t hotspot)
 {
-	text_add(text, "keeps ");
-	add_bytes(text, (uint64_t)trend->slope_bytes_per_s);
-	text_printf(text, " of %s a second, ", domain_words(memory->domain));
-	add_bytes(text, (uint64_t)(trend->slope_bytes_per_s * 3600));
-	text_add(text, " an hour at this rate; ");
-	add_count(text, hotspot->live_count);
-	text_add(text, " blocks of ");
-	add_bytes(text, hotspot->live_count ? hotspot->live_bytes / hotspot->live_count : 0);
-	text_add(text, " on average live, from all parts of the trace, the oldest for ");
-	add_ns(text, j->process->to_ns - hotspot->oldest_ns);
-	if (place_first(memory, hotspot) < hotspot->frames_count &&
-	    profile_function(j->profile, hotspot->function)) {
-		text_add(text, "; allocated in ");
-		add_function_name(text, j->profile, hotspot->function);
+	return &j->memory[leak->memory - j->process->memory].trends[hotspot];
+}
+
+/* "6.10 MiB in append (train.cc:12), …" */
+static void add_leak_places(struct text *text, const struct judge *j, const struct leak *leak)
+{
+	text_printf(text, "; in %zu places: ", leak->places_count);
+	for (size_t i = 0; i < leak->largest_count; i++) {
+		size_t at = leak->largest[i];
+
+		text_add(text, i ? ", " : "");
+		add_bytes(text, (uint64_t)trend_of(j, leak, at)->slope_bytes_per_s);
+		text_add(text, " a second in ");
+		place_hotspot(text, j->profile, leak->memory, &leak->memory->hotspots[at]);
 	}
-	add_sample(text, memory, hotspot);
-	if (trend->unseen)
+	if (leak->places_count > leak->largest_count)
+		text_printf(text, ", %zu smaller: see the JSON report",
+			    leak->places_count - leak->largest_count);
+}
+
+/* What of resident memory's growth it is, where that grew by more. */
+static void add_resident_growth(struct text *text, const struct judge *j, const struct leak *leak)
+{
+	struct line line = trend_rss(j->process, true);
+	double per_s;
+
+	if (!growth_is_steady(&line) || !domain_is_resident(leak->memory->domain))
+		return;
+	per_s = rate_of(j->process, (uint64_t)line.growth);
+	text_add(text, "; resident memory grew by ");
+	add_bytes(text, (uint64_t)per_s);
+	text_add(text, " a second");
+	if (leak->bytes_per_s < per_s) {
+		text_add(text, ", of which this is ");
+		add_percent(text, leak->bytes_per_s / per_s);
+	}
+}
+
+static void leak_evidence(struct text *text, const struct judge *j, const struct leak *leak)
+{
+	const struct profile_memory *memory = leak->memory;
+	const struct profile_hotspot *first = &memory->hotspots[leak->largest[0]];
+
+	text_add(text, "keeps ");
+	add_bytes(text, (uint64_t)leak->bytes_per_s);
+	text_printf(text, " of %s a second, ", domain_words(memory->domain));
+	add_bytes(text, (uint64_t)(leak->bytes_per_s * 3600));
+	text_add(text, " an hour at this rate; ");
+	add_count(text, leak->live_count);
+	text_add(text, " blocks of ");
+	add_bytes(text, leak->live_count ? leak->live_bytes / leak->live_count : 0);
+	text_add(text, " on average live, from all parts of the trace, the oldest for ");
+	add_ns(text, j->process->to_ns - leak->oldest_ns);
+	if (leak->places_count > 1) {
+		add_leak_places(text, j, leak);
+	} else if (place_first(memory, first) < first->frames_count &&
+		   profile_function(j->profile, first->function)) {
+		text_add(text, "; allocated in ");
+		add_function_name(text, j->profile, first->function);
+	}
+	add_sample(text, memory, leak->live_count, leak->live_bytes);
+	if (leak->unseen)
 		text_add(text,
 			 "; resident memory did not grow with it: its pages were not touched, "
 			 "or it replaces what was there before");
+	else
+		add_resident_growth(text, j, leak);
 }
 
-static enum finding_severity leak_severity(const struct hotspot_trend *trend)
+static enum finding_severity leak_severity(const struct leak *leak)
 {
-	double hour = trend->slope_bytes_per_s * 3600;
+	double hour = leak->bytes_per_s * 3600;
 
-	if (trend->unseen || hour < (double)LEAK_MEDIUM)
+	if (leak->unseen || hour < (double)LEAK_MEDIUM)
 		return FINDING_LOW;
 	return hour < (double)LEAK_HIGH ? FINDING_MEDIUM : FINDING_HIGH;
 }
 
-static void file_leak(struct judge *j, const struct profile_memory *memory,
-		      const struct profile_hotspot *hotspot, const struct hotspot_trend *trend,
-		      size_t unsaid)
+static void file_leak(struct judge *j, const struct leak *leak)
 {
 	struct note note = {.of_function = true};
 
-	place_hotspot(&note.subject, j->profile, memory, hotspot);
-	leak_evidence(&note.evidence, j, memory, hotspot, trend);
-	if (unsaid)
-		text_printf(&note.evidence, "; %zu smaller suspect%s: see the JSON report", unsaid,
-			    unsaid == 1 ? "" : "s");
-	text_printf(&note.threshold,
-		    "blocks that stay, %.0f %% of an even share of them in each quarter of the "
-		    "trace, from %llu MiB an hour (medium: %llu MiB, high: %llu GiB)",
-		    LEAK_PART_SHARE * 100, LEAK_HOUR_BYTES >> 20, LEAK_MEDIUM >> 20,
-		    LEAK_HIGH >> 30);
-	text_add(&note.suggestion, leak_remedy(memory->domain));
-	judge_file(j, LEAK_KIND, leak_severity(trend), trend->slope_bytes_per_s, &note);
+	place_hotspot(&note.subject, j->profile, leak->memory,
+		      &leak->memory->hotspots[leak->largest[0]]);
+	if (leak->places_count > 1)
+		text_printf(&note.subject, " and %zu more place%s", leak->places_count - 1,
+			    leak->places_count == 2 ? "" : "s");
+	leak_evidence(&note.evidence, j, leak);
+	text_printf(
+		&note.threshold,
+		"blocks allocated evenly over the trace and never freed (in each quarter %.0f %% "
+		"of an even share), from %llu MiB an hour (medium: %llu MiB, high: %llu GiB)",
+		LEAK_PART_SHARE * 100, LEAK_HOUR_BYTES >> 20, LEAK_MEDIUM >> 20, LEAK_HIGH >> 30);
+	text_add(&note.suggestion, leak_remedy(leak->memory->domain));
+	judge_file(j, LEAK_KIND, leak_severity(leak), leak->bytes_per_s, &note);
 }
 
 /* Is this leak of the heap the one that a framework's tensors show? */
@@ -144,31 +201,44 @@ static bool is_worth_saying(const struct judge *j, size_t domain, size_t hotspot
 	       !is_told(j, &memory->hotspots[hotspot], trend);
 }
 
+/* Into the largest, descending, if it is one of them. */
+static void rank_place(const struct judge *j, struct leak *leak, size_t hotspot)
+{
+	double slope = trend_of(j, leak, hotspot)->slope_bytes_per_s;
+	size_t at = leak->largest_count;
+
+	while (at && trend_of(j, leak, leak->largest[at - 1])->slope_bytes_per_s < slope)
+		at--;
+	if (at == LEAK_PLACES_MAX)
+		return;
+	if (leak->largest_count < LEAK_PLACES_MAX)
+		leak->largest_count++;
+	for (size_t i = leak->largest_count - 1; i > at; i--)
+		leak->largest[i] = leak->largest[i - 1];
+	leak->largest[at] = hotspot;
+}
+
 static void leaks_of(struct judge *j, size_t domain)
 {
 	const struct profile_memory *memory = &j->process->memory[domain];
-	const struct hotspot_trend *trends = j->memory[domain].trends;
-	size_t largest[LEAK_FINDINGS_MAX], said = 0, all = 0;
+	struct leak leak = {.memory = memory, .unseen = true, .oldest_ns = UINT64_MAX};
 
-	for (size_t i = 0; j->memory[domain].leaks_count && i < memory->hotspots_count; i++) {
-		size_t at;
+	for (size_t i = 0; i < memory->hotspots_count; i++) {
+		const struct profile_hotspot *hotspot = &memory->hotspots[i];
 
 		if (!is_worth_saying(j, domain, i))
 			continue;
-		all++;
-		if (said < LEAK_FINDINGS_MAX)
-			said++;
-		else if (trends[i].slope_bytes_per_s <= trends[largest[said - 1]].slope_bytes_per_s)
-			continue;
-		for (at = said - 1;
-		     at && trends[largest[at - 1]].slope_bytes_per_s < trends[i].slope_bytes_per_s;
-		     at--)
-			largest[at] = largest[at - 1];
-		largest[at] = i;
+		leak.places_count++;
+		leak.bytes_per_s += trend_of(j, &leak, i)->slope_bytes_per_s;
+		leak.unseen &= trend_of(j, &leak, i)->unseen;
+		leak.live_count += hotspot->live_count;
+		leak.live_bytes += hotspot->live_bytes;
+		if (hotspot->oldest_ns < leak.oldest_ns)
+			leak.oldest_ns = hotspot->oldest_ns;
+		rank_place(j, &leak, i);
 	}
-	for (size_t i = 0; i < said; i++)
-		file_leak(j, memory, &memory->hotspots[largest[i]], &trends[largest[i]],
-			  i + 1 == said ? all - said : 0);
+	if (leak.places_count)
+		file_leak(j, &leak);
 }
 
 static bool is_large_peak(const struct profile_process *p, const struct profile_memory *memory)

@@ -77,3 +77,9 @@ struct line trend_rss(const struct profile_process *p, bool anon)
 	}
 	return line;
 }
+
+bool growth_is_steady(const struct line *line)
+{
+	return line->points_count && line->growth >= (double)GROWTH_BYTES &&
+	       line->growth >= GROWTH_SHARE * line->first && line->straightness >= GROWTH_STRAIGHT;
+}

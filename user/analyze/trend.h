@@ -19,6 +19,12 @@ struct line {
 };
 
 /* Least squares through the samples of resident memory: all of it or the anonymous part. */
+/* A line that says that memory grows: by enough, and steadily. */
+#define GROWTH_BYTES	(16ULL << 20)
+#define GROWTH_SHARE	0.05 /* of what there was at first */
+#define GROWTH_STRAIGHT 0.80 /* R² */
+bool growth_is_steady(const struct line *line);
+
 struct line trend_rss(const struct profile_process *process, bool anon);
 
 #endif
