@@ -399,6 +399,9 @@ struct perfx_usage {
 	__u64 threads_count;
 	__u64 major_faults_count;
 	__u64 throttle_periods_count, throttled_count, throttled_ns; /* its cgroup's */
+	/* of the whole machine since its start, all CPUs added up: by any program or interrupt;
+	 * taken by the hypervisor. 0: not measured */
+	__u64 host_busy_ns, host_steal_ns;
 };
 
 /* strings: comm. One thread's time, at start and end. */
@@ -710,7 +713,7 @@ PERFX_ASSERT_SIZE(perfx_process, 40);
 PERFX_ASSERT_SIZE(perfx_function, 24);
 PERFX_ASSERT_SIZE(perfx_probe_record, 40);
 PERFX_ASSERT_SIZE(perfx_context, 24);
-PERFX_ASSERT_SIZE(perfx_usage, 144);
+PERFX_ASSERT_SIZE(perfx_usage, 160);
 PERFX_ASSERT_SIZE(perfx_thread, 48);
 PERFX_ASSERT_SIZE(perfx_not_attached, 16);
 PERFX_ASSERT_SIZE(perfx_calibration, 24);

@@ -175,6 +175,7 @@ static inline struct perfx_usage usage_absent(uint32_t process, uint64_t at)
 	usage.time_ns = STREAM_START + at;
 	usage.process = process;
 	usage.pad = 0;
+	usage.host_busy_ns = usage.host_steal_ns = 0;
 	return usage;
 }
 

@@ -261,6 +261,47 @@ Test(analyze, cpu_contention)
 	expect_kinds(s, "");
 }
 
+static void expect_contention(const struct scene *s, const char *evidence, const char *suggestion)
+{
+	struct analysis *analysis = analyze(&s->profile);
+	const struct finding *f = analysis->processes[0].findings;
+
+	cr_assert_str_eq(f->kind, "CpuContention");
+	cr_expect(strstr(f->evidence, evidence), "%s", f->evidence);
+	cr_expect(strstr(f->suggestion, suggestion), "%s", f->suggestion);
+	cr_expect_eq(strstr(f->suggestion, "OMP_NUM_THREADS") != NULL,
+		     strstr(suggestion, "OMP_NUM_THREADS") != NULL, "%s", f->suggestion);
+	analysis__free(analysis);
+}
+
+/* Four seconds of waiting, and who had the CPUs meanwhile: 9 s are the process's own. */
+Test(analyze, who_has_the_cpus)
+{
+	struct scene s;
+
+	scene_set(&s);
+	s.thread.runnable_ns = 4 * S;
+	s.profile.host_busy_ns = 10 * S;
+	expect_kinds(s, "CpuContention/high");
+	expect_contention(&s, "other programs used 1.00 s of CPU", "lower OMP_NUM_THREADS");
+	s.profile.host_busy_ns = 11 * S - 1;
+	expect_kinds(s, "CpuContention/high");
+	s.profile.host_busy_ns = 11 * S;
+	expect_kinds(s, "CpuContention/medium");
+	expect_contention(&s, "other programs used 2.00 s of CPU", "Other programs have the CPUs");
+	s.profile.host_busy_ns = 9 * S;
+	s.profile.host_steal_ns = 3 * S;
+	expect_contention(&s, "the hypervisor took (steal) 3.00 s", "The hypervisor gives");
+	/* the tracer's own time is not that of others */
+	s.profile.host_steal_ns = 0;
+	s.profile.host_busy_ns = 14 * S;
+	s.profile.tracer_cpu_ns = 4 * S;
+	expect_contention(&s, "other programs used 1.00 s of CPU", "lower OMP_NUM_THREADS");
+	s.profile.host_busy_ns = s.profile.host_steal_ns = PROFILE_ABSENT;
+	expect_kinds(s, "CpuContention/high");
+	expect_contention(&s, "this machine has 4 CPUs", "OMP_NUM_THREADS");
+}
+
 Test(analyze, throttled_and_disk)
 {
 	struct scene s;

@@ -32,6 +32,20 @@ Test(process_stat, fields)
 	cr_expect(stat.kernel_thread);
 }
 
+Test(process_stat, host_cpu)
+{
+	uint64_t tick_ns = ticks_to_ns(1);
+	struct host_cpu cpu;
+
+	cr_assert_eq(host_cpu_parse("cpu  10 2 30 4000 500 6 7 80 9 0\ncpu0 1 1 1 1\n", &cpu), 0);
+	cr_expect_eq(cpu.busy_ns, 55 * tick_ns);
+	cr_expect_eq(cpu.steal_ns, 80 * tick_ns);
+	cr_expect_eq(host_cpu_parse("cpu  10 2 30 4000", &cpu), -EINVAL);
+	cr_expect_eq(cpu.busy_ns, 0);
+	cpu = host_cpu_read();
+	cr_expect_gt(cpu.busy_ns, 0);
+}
+
 /* A process calls itself what it likes. */
 Test(process_stat, names)
 {

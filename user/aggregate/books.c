@@ -166,6 +166,24 @@ static int add_point(struct book *book, const struct perfx_usage *usage)
 	return 0;
 }
 
+static void saw_host(struct host_usage *host, const struct perfx_usage *record)
+{
+	/* 0 in records that do not have it, absent at a birth */
+	if (!record->host_busy_ns || record->host_busy_ns == PROFILE_ABSENT ||
+	    record->host_steal_ns == PROFILE_ABSENT)
+		return;
+	if (!host->first_ns || record->time_ns < host->first_ns) {
+		host->first_ns = record->time_ns;
+		host->first_busy_ns = record->host_busy_ns;
+		host->first_steal_ns = record->host_steal_ns;
+	}
+	if (record->time_ns >= host->last_ns) {
+		host->last_ns = record->time_ns;
+		host->last_busy_ns = record->host_busy_ns;
+		host->last_steal_ns = record->host_steal_ns;
+	}
+}
+
 int books_usage(struct aggregate *a, const struct perfx_usage *record)
 {
 	struct book *book = books_get(a, record->process);
@@ -178,6 +196,7 @@ int books_usage(struct aggregate *a, const struct perfx_usage *record)
 	book->has_usage = true;
 	if (record->rss_bytes != PROFILE_ABSENT && record->rss_bytes > book->rss_peak_bytes)
 		book->rss_peak_bytes = record->rss_bytes;
+	saw_host(&a->host_usage, record);
 	saw_time(a, record->time_ns);
 	return add_point(book, record);
 }

@@ -251,3 +251,16 @@ int facts_of_process(const struct aggregate *a, uint32_t process, struct profile
 	usage_facts(a, book, facts);
 	return threads_facts(a, book, facts);
 }
+
+uint64_t profile_others_cpu_ns(const struct profile *profile)
+{
+	uint64_t ours = profile->tracer_cpu_ns == PROFILE_ABSENT ? 0 : profile->tracer_cpu_ns;
+
+	if (profile->host_busy_ns == PROFILE_ABSENT)
+		return PROFILE_ABSENT;
+	for (size_t i = 0; i < profile->processes_count; i++) {
+		if (profile->processes[i].cpu_ns != PROFILE_ABSENT)
+			ours = add_capped(ours, profile->processes[i].cpu_ns);
+	}
+	return profile->host_busy_ns > ours ? profile->host_busy_ns - ours : 0;
+}

@@ -119,6 +119,17 @@ static int fill_windows(struct work *w)
 	return 0;
 }
 
+static void fill_host_usage(const struct host_usage *host, struct profile *p)
+{
+	p->host_busy_ns = p->host_steal_ns = PROFILE_ABSENT;
+	if (host->last_ns <= host->first_ns || host->last_busy_ns < host->first_busy_ns)
+		return;
+	p->host_busy_ns = host->last_busy_ns - host->first_busy_ns;
+	p->host_steal_ns = host->last_steal_ns >= host->first_steal_ns
+				   ? host->last_steal_ns - host->first_steal_ns
+				   : 0;
+}
+
 static void fill_host(struct work *w)
 {
 	const struct aggregate *a = w->a;
@@ -143,6 +154,7 @@ static void fill_host(struct work *w)
 	p->target_killed = a->end.flags & PERFX_END_TARGET_KILLED;
 	p->interrupted = a->end.flags & PERFX_END_INTERRUPTED;
 	p->tracer_cpu_ns = a->has_end ? a->end.tracer_cpu_ns : PROFILE_ABSENT;
+	fill_host_usage(&a->host_usage, p);
 	p->tracer_rss_anon_bytes = a->has_end ? a->end.tracer_rss_anon_bytes : PROFILE_ABSENT;
 	/* the targets are always looked at: older captures do not say how often */
 	p->looks_count = a->end.looks_count ? a->end.looks_count : PROFILE_ABSENT;

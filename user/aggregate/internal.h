@@ -113,8 +113,16 @@ struct book {
 	struct profile_metered_process metered;
 };
 
+/* What the whole machine used, by the earliest and the latest sample of it. */
+struct host_usage {
+	uint64_t first_ns, last_ns; /* 0: no sample */
+	uint64_t first_busy_ns, last_busy_ns;
+	uint64_t first_steal_ns, last_steal_ns;
+};
+
 struct aggregate {
 	struct pool strings;
+	struct host_usage host_usage;
 	struct book **books;		    /* by process index */
 	size_t books_capacity, books_count; /* count: highest index + 1 */
 	struct context *contexts;	    /* by id */

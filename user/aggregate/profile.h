@@ -189,6 +189,9 @@ struct profile {
 	bool target_killed, interrupted;
 	struct profile_window *windows; /* in order, in the capture's time; none: all of it */
 	size_t windows_count;
+	/* CPU time of the whole machine, and what the hypervisor took of it, while processes were
+	 * sampled; PROFILE_ABSENT */
+	uint64_t host_busy_ns, host_steal_ns;
 	uint64_t tracer_cpu_ns, tracer_rss_anon_bytes; /* PROFILE_ABSENT when truncated */
 	uint64_t looks_count, strangers_read_count;    /* likewise; as in struct perfx_end */
 	unsigned partial;			       /* PROFILE_PARTIAL_ */
@@ -226,6 +229,9 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 
 /* NULL when the id is unknown. */
 const struct profile_function *profile_function(const struct profile *profile, uint32_t id);
+
+/* CPU time of programs that were neither traced nor the tracer; PROFILE_ABSENT. */
+uint64_t profile_others_cpu_ns(const struct profile *profile);
 
 /* How long the process's book was open. */
 static inline uint64_t profile_wall_ns(const struct profile_process *process)

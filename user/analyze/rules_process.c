@@ -12,6 +12,8 @@
 /* Time runnable but not running, of all time that threads wanted a CPU. */
 #define CONTENTION_MEDIUM 0.10
 #define CONTENTION_HIGH	  0.30
+/* Of the waiting, what other programs' and other guests' CPU time explains. */
+#define CONTENTION_BY_OTHERS 0.50
 /* Time that the cgroup's CPU limit took, of the wall time. */
 #define THROTTLED_MEDIUM 0.01
 #define THROTTLED_HIGH	 0.10
@@ -150,10 +152,72 @@ static void blocked_thread(struct judge *j)
 	judge_file(j, "BlockedThread", FINDING_LOW, share, &note);
 }
 
+/* Who had the CPUs for which threads waited. */
+struct rivals {
+	bool known;
+	uint64_t others_ns,
+		steal_ns; /* CPU time of programs that are not traced, of other guests */
+	double share;	  /* of the waiting of all traced threads that this explains, at most 1 */
+};
+
+static struct rivals find_rivals(const struct judge *j)
+{
+	struct rivals rivals = {.others_ns = profile_others_cpu_ns(j->profile),
+				.steal_ns = j->profile->host_steal_ns};
+	double waited = 0;
+
+	if (rivals.others_ns == PROFILE_ABSENT || rivals.steal_ns == PROFILE_ABSENT)
+		return (struct rivals){0};
+	for (size_t i = 0; i < j->profile->processes_count; i++)
+		waited += (double)sum_threads(&j->profile->processes[i]).runnable_ns;
+	rivals.known = true;
+	rivals.share =
+		waited > 0 ? ((double)rivals.others_ns + (double)rivals.steal_ns) / waited : 0;
+	if (rivals.share > 1)
+		rivals.share = 1;
+	return rivals;
+}
+
+static void add_rivals(struct text *text, const struct rivals *rivals)
+{
+	text_add(text, "; other programs used ");
+	add_ns(text, rivals->others_ns);
+	text_add(text, " of CPU");
+	if (rivals->steal_ns) {
+		text_add(text, ", the hypervisor took (steal) ");
+		add_ns(text, rivals->steal_ns);
+	}
+}
+
+static const char *contention_remedy(const struct rivals *rivals)
+{
+	if (!rivals->known)
+		return "More runnable threads than CPUs: see which other programs run, lower the "
+		       "number of threads (OMP_NUM_THREADS) and of data loader workers.";
+	if (rivals->share < CONTENTION_BY_OTHERS)
+		return "Too many runnable threads of its own for the CPUs: lower OMP_NUM_THREADS "
+		       "and the number of data loader workers.";
+	if (rivals->steal_ns > rivals->others_ns)
+		return "The hypervisor gives these CPUs to other guests: ask for dedicated CPUs, "
+		       "or "
+		       "measure at another time.";
+	return "Other programs have the CPUs: move them away, lower their priority (nice, a "
+	       "cgroup's cpu.weight), or give this program CPUs of its own (taskset, cpusets).";
+}
+
+/* What others take weighs by the part that is theirs, a degree lower. */
+static enum finding_severity contention_severity(const struct rivals *rivals, double share)
+{
+	if (!rivals->known || rivals->share < CONTENTION_BY_OTHERS)
+		return share >= CONTENTION_HIGH ? FINDING_HIGH : FINDING_MEDIUM;
+	return share >= CONTENTION_HIGH ? FINDING_MEDIUM : FINDING_LOW;
+}
+
 static void cpu_contention(struct judge *j)
 {
 	struct thread_sums threads = sum_threads(j->process);
 	double wanted = (double)threads.on_cpu_ns + (double)threads.runnable_ns, share;
+	struct rivals rivals = find_rivals(j);
 	struct note note = {0};
 
 	/* a tenth of the whole window at least, or the few waits of a worker that lives for a
@@ -173,13 +237,14 @@ static void cpu_contention(struct judge *j)
 	text_add(&note.evidence, " waiting)");
 	if (j->profile->cpus_count)
 		text_printf(&note.evidence, "; this machine has %u CPUs", j->profile->cpus_count);
-	text_printf(&note.threshold, "waiting from %.0f %% of the wanted time (high: %.0f %%)",
+	if (rivals.known)
+		add_rivals(&note.evidence, &rivals);
+	text_printf(&note.threshold,
+		    "flagged above %.0f %% of runnable time (high: %.0f %%; a degree lower where "
+		    "other programs explain half of it)",
 		    CONTENTION_MEDIUM * 100, CONTENTION_HIGH * 100);
-	text_add(&note.suggestion,
-		 "Too many runnable threads for the CPUs: lower OMP_NUM_THREADS and the number of "
-		 "data loader workers, or move other programs away.");
-	judge_file(j, "CpuContention", share >= CONTENTION_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
-		   share, &note);
+	text_add(&note.suggestion, contention_remedy(&rivals));
+	judge_file(j, "CpuContention", contention_severity(&rivals, share), share, &note);
 }
 
 static void cpu_throttled(struct judge *j)

@@ -99,6 +99,7 @@ static bool form_of(enum perfx_kind kind, struct form *form)
 		return true;
 	case PERFX_KIND_USAGE:
 		*form = FORM(perfx_usage, 0);
+		form->least = offsetof(struct perfx_usage, host_busy_ns);
 		return true;
 	case PERFX_KIND_THREAD:
 		*form = FORM(perfx_thread, 1);

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "stream/pack.h"
 #include "target/process.h"
+#include "target/process_stat.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ struct books {
 	pid_t *pids; /* of living, same order */
 	size_t count, capacity;
 	struct pack_buffer buffer;
+	struct host_cpu host; /* while all are sampled; else not measured */
 };
 
 struct books *books__new(struct tracer *tracer, struct sink *sink, bool full_cmdline)
@@ -228,6 +230,8 @@ static void tell_usage(struct books *books, const struct book *book, uint64_t rx
 	record.throttle_periods_count = throttle.periods_count;
 	record.throttled_count = throttle.throttled_count;
 	record.throttled_ns = throttle.throttled_ns;
+	record.host_busy_ns = books->host.busy_ns;
+	record.host_steal_ns = books->host.steal_ns;
 	set_net(books, &record, rx_bytes, tx_bytes);
 	packed = PACK(&books->buffer, PERFX_KIND_USAGE, record);
 	sink_record(books->sink, packed, packed->size);
@@ -269,11 +273,13 @@ static void sample_threads(struct books *books, const struct book *book)
 
 void books__sample(struct books *books, bool threads)
 {
+	books->host = host_cpu_read();
 	for (size_t i = 0; i < books->count && !books->held; i++) {
 		sample_process(books, &books->living[i]);
 		if (threads)
 			sample_threads(books, &books->living[i]);
 	}
+	books->host = (struct host_cpu){0};
 }
 
 int books__open(struct books *books, uint32_t process, pid_t pid)

@@ -129,6 +129,9 @@ static void put_capture(struct json_output *o, const struct profile *p)
 		json_put(o, "memory_bytes", json_of_integer((uint64_t)p->memory_mib << 20));
 	if (p->boot_id[0])
 		json_put(o, "boot_id", json_of_string(p->boot_id));
+	json_put_measured(o, "busy_ns", p->host_busy_ns);
+	json_put_measured(o, "others_cpu_ns", profile_others_cpu_ns(p));
+	json_put_measured(o, "steal_ns", p->host_steal_ns);
 	json_close(o, '}');
 	json_close(o, '}');
 }

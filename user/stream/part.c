@@ -223,6 +223,8 @@ static struct perfx_usage interpolate(const struct perfx_usage *a, const struct 
 	COUNTER(throttle_periods_count);
 	COUNTER(throttled_count);
 	COUNTER(throttled_ns);
+	COUNTER(host_busy_ns);
+	COUNTER(host_steal_ns);
 #undef COUNTER
 	return usage;
 }

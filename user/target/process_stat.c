@@ -79,3 +79,29 @@ uint64_t keyed_number(const char *text, const char *key)
 			return strtoull(text + size, NULL, 10);
 	return UINT64_MAX;
 }
+
+int host_cpu_parse(const char *text, struct host_cpu *cpu)
+{
+	unsigned long long user, nice, system, irq, softirq, steal;
+
+	*cpu = (struct host_cpu){0};
+	/* guests' time is in that of user; idle and iowait are skipped */
+	if (sscanf(text, "cpu %llu %llu %llu %*u %*u %llu %llu %llu", &user, &nice, &system, &irq,
+		   &softirq, &steal) != 6)
+		return -EINVAL;
+	cpu->busy_ns = ticks_to_ns(user + nice + system + irq + softirq);
+	cpu->steal_ns = ticks_to_ns(steal);
+	return 0;
+}
+
+struct host_cpu host_cpu_read(void)
+{
+	struct host_cpu cpu = {0};
+	char *text;
+
+	if (proc_read("/proc/stat", &text, 256) < 0)
+		return cpu;
+	host_cpu_parse(text, &cpu);
+	free(text);
+	return cpu;
+}

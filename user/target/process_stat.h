@@ -22,6 +22,17 @@ int process_stat_parse(const char *text, struct process_stat *stat);
 /* 0, -ESRCH, … */
 int process_stat_read(pid_t pid, struct process_stat *stat);
 
+/* What all CPUs did since the machine's start; 0: not known. */
+struct host_cpu {
+	uint64_t busy_ns;  /* by programs, the kernel and interrupts */
+	uint64_t steal_ns; /* the hypervisor ran something else */
+};
+
+/* The first line of /proc/stat; 0 or -EINVAL. */
+int host_cpu_parse(const char *text, struct host_cpu *cpu);
+/* All 0 where it cannot be read. */
+struct host_cpu host_cpu_read(void);
+
 uint64_t ticks_to_ns(uint64_t ticks);
 
 /* The number behind "key" at the start of a line ("VmRSS:", "read_bytes:", "nr_periods");
