@@ -152,7 +152,7 @@ def test_step_chart(browser, tmp_path, scheme):
     assert title.startswith("Step 7: 250 ms") and "data 125 ms" in title and "MFU" in title
     # colours that can be told apart, in the legend as in the bars
     colours = of_all(browser, ".steps .dot", "getComputedStyle(e).backgroundColor")
-    assert len(set(colours)) == 5
+    assert len(set(colours)) == 6
     assert of_all(browser, ".steps rect.data", "getComputedStyle(e).fill")[0] == colours[0]
     # each step in the table, by which it is sorted and searched
     assert browser.eval("document.body.textContent.includes(%s)" % json.dumps(STEP))

@@ -288,7 +288,8 @@ print(json.dumps({f.name: [f.type, [[s.name, s.labels, s.value] for s in f.sampl
     kind, samples = found["perfx_step_seconds"]
     assert kind == "summary" and ["perfx_step_seconds_count", {"pid": "42", "comm": "trainer"}, STEPS] in samples
     phases = {labels["phase"]: value for _, labels, value in found["perfx_step_phase_seconds"][1]}
-    assert phases == pytest.approx({"data": 0.18, "forward": 0.36, "backward": 0.6, "optimizer": 0.12, "other": 0})
+    assert phases == pytest.approx({"data": 0.18, "forward": 0.36, "backward": 0.6, "optimizer": 0.12, "other": 0,
+                                     "untraced": 0})
     calls = {labels["function"]: value for _, labels, value in found["perfx_function_calls"][1]}
     assert calls["forward"] == STEPS and calls["copy"] == 2 * STEPS
     assert found["perfx_step_flops"][1][0][2] == 2 * 10**9 * STEPS

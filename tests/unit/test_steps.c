@@ -5,7 +5,7 @@
 
 #define MS 1000000ull
 
-enum { DATA = 1, ZERO, BACKWARD, STEP, OTHER_STEP, NAMED };
+enum { DATA = 1, ZERO, BACKWARD, STEP, OTHER_STEP, OPERATOR, FORWARD_RANGE, NAMED };
 
 static unsigned class_of(uint32_t function)
 {
@@ -24,9 +24,14 @@ static unsigned class_of(uint32_t function)
 	case OTHER_STEP:
 		return step_class(PERFX_SOURCE_TORCH, "Optimizer.step#Adam.step",
 				  PERFX_FUNCTION_RANGE);
+	case OPERATOR:
+		return STEP_TRACED | step_class(PERFX_SOURCE_TORCH, "at::_ops::mm::call", 0);
+	case FORWARD_RANGE:
+		return STEP_TRACED |
+		       step_class(PERFX_SOURCE_TORCH, "forward", PERFX_FUNCTION_RANGE);
 	default:
-		return step_class(PERFX_SOURCE_NVTX, "my step",
-				  PERFX_FUNCTION_RANGE | PERFX_FUNCTION_STEP);
+		return STEP_TRACED | step_class(PERFX_SOURCE_NVTX, "my step",
+						PERFX_FUNCTION_RANGE | PERFX_FUNCTION_STEP);
 	}
 }
 
@@ -66,6 +71,7 @@ static void expect(const struct steps *steps, uint32_t function, uint64_t count,
 #define B	    [PROFILE_PHASE_BACKWARD]
 #define O	    [PROFILE_PHASE_OPTIMIZER]
 #define REST	    [PROFILE_PHASE_OTHER]
+#define U	    [PROFILE_PHASE_UNTRACED]
 
 Test(steps, a_usual_loop)
 {
@@ -74,11 +80,18 @@ Test(steps, a_usual_loop)
 	for (uint64_t t = 100; t < 1100; t += 100) {
 		call(&steps, DATA, t, t + 10);
 		call(&steps, ZERO, t + 12, t + 15);
+		call(&steps, OPERATOR, t + 17, t + 19); /* inside the next one */
+		call(&steps, OPERATOR, t + 16, t + 20);
+		call(&steps, OPERATOR, t + 25, t + 31);
 		call(&steps, BACKWARD, t + 35, t + 75);
 		call(&steps, STEP, t + 80, t + 90);
+		call(&steps, OPERATOR, t + 92, t + 95); /* loss.item() */
 	}
-	/* nine of 100 ms, and the first from its data on; between two lie 10 ms of nothing */
-	expect(&steps, STEP, 10, 990, PHASES(D = 100, O = 130, F = 220, B = 400, REST = 140));
+	/* nine of 100 ms, and the first from its data on. Of each, forward is what operators took;
+	 * nothing was traced in 17 ms (10 before the backward pass, 5 behind it, 2 + 5 between
+	 * steps) */
+	expect(&steps, STEP, 10, 990,
+	       PHASES(D = 100, O = 130, F = 100, B = 400, REST = 27, U = 233));
 	steps_clear(&steps);
 }
 
@@ -87,11 +100,15 @@ Test(steps, accumulated_gradients_without_data)
 	struct steps steps = {0};
 
 	for (uint64_t t = 0; t < 300; t += 100) {
+		call(&steps, OPERATOR, t + 2, t + 6);
 		call(&steps, BACKWARD, t + 10, t + 30);
+		call(&steps, FORWARD_RANGE, t + 32, t + 48);
 		call(&steps, BACKWARD, t + 50, t + 70);
+		call(&steps, OPERATOR, t + 72, t + 73); /* clips gradients */
 		call(&steps, STEP, t + 75, t + 100);
 	}
-	expect(&steps, STEP, 3, 290, PHASES(F = 80, B = 120, O = 75, REST = 15));
+	/* before the first range of the thread there is no step */
+	expect(&steps, STEP, 3, 290, PHASES(F = 56, B = 120, O = 75, REST = 3, U = 36));
 	steps_clear(&steps);
 }
 
@@ -124,11 +141,13 @@ Test(steps, validation_is_other)
 	call(&steps, DATA, 0, 10);
 	call(&steps, BACKWARD, 20, 30);
 	call(&steps, STEP, 30, 40);
-	call(&steps, DATA, 40, 50); /* and a forward pass of 20, without a backward one */
+	call(&steps, DATA, 40, 50); /* and a forward pass of 18 in 20, without a backward one */
+	call(&steps, OPERATOR, 51, 69);
 	call(&steps, DATA, 70, 80);
+	call(&steps, OPERATOR, 80, 84);
 	call(&steps, BACKWARD, 85, 90);
 	call(&steps, STEP, 95, 100);
-	expect(&steps, STEP, 2, 100, PHASES(D = 30, F = 15, B = 15, O = 15, REST = 25));
+	expect(&steps, STEP, 2, 100, PHASES(D = 30, F = 4, B = 15, O = 15, REST = 18, U = 18));
 	steps_clear(&steps);
 }
 
@@ -172,7 +191,8 @@ Test(steps, several_functions_of_the_name)
 	call(&steps, NAMED, 0, 10);
 	call(&steps, NAMED + 1, 20, 30);
 	call(&steps, NAMED, 35, 40);
-	expect(&steps, NAMED, 3, 40, PHASES(REST = 40));
+	call(&steps, OPERATOR, 41, 42);
+	expect(&steps, NAMED, 3, 40, PHASES(U = 40));
 	steps_clear(&steps);
 }
 
@@ -182,7 +202,7 @@ Test(steps, backward_passes_alone)
 
 	for (uint64_t t = 0; t < 300; t += 100)
 		call(&steps, BACKWARD, t + 10, t + 30);
-	expect(&steps, BACKWARD, 3, 220, PHASES(B = 60, REST = 160));
+	expect(&steps, BACKWARD, 3, 220, PHASES(B = 60, U = 160));
 	steps_clear(&steps);
 }
 

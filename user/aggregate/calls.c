@@ -147,7 +147,7 @@ static int row_thread_slowly(struct aggregate *a, struct row *row, uint32_t tid)
 	return 0;
 }
 
-/* A timed call of a function that may say something of steps. */
+/* A timed call: what it says of steps, or that its thread was in traced code. */
 static int row_step(struct aggregate *a, struct row *row, const struct perfx_span *span)
 {
 	const struct profile_function *f = &a->functions[row->function - 1];
@@ -156,7 +156,7 @@ static int row_step(struct aggregate *a, struct row *row, const struct perfx_spa
 		return 0;
 	if (row->step_class & STEP_UNDECIDED)
 		row->step_class = step_class(f->source, f->name, f->flags);
-	return row->step_class ? steps_span(&a->steps, span, row->step_class) : 0;
+	return steps_span(&a->steps, span, row->step_class | STEP_TRACED);
 }
 
 bool aggregate__shows_step(const struct aggregate *a, const struct perfx_span *span)
@@ -210,7 +210,7 @@ int calls_span(struct aggregate *a, const struct perfx_span *span)
 		sums_add(sums, 0, span->duration_ns, span->self_ns);
 	}
 	err = span->figure ? take_figure(a, sums, span) : 0;
-	if (!err && unlikely(row->step_class) &&
+	if (!err && (a->steps.threads_count || unlikely(row->step_class)) &&
 	    !(span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED)))
 		err = row_step(a, row, span);
 	if (err)

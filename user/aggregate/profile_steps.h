@@ -15,9 +15,11 @@
  *	optimizer  a range of an optimizer: its step, its zero_grad
  *	backward   a backward pass
  *	data       the next batch of a DataLoader
- *	forward    what lies between the data and the backward pass that follows; without data, what
- *	           lies before each backward pass
- *	other      the rest; so the parts add up to the steps' time
+ *	forward    traced functions and ranges between the data and the backward pass that follows;
+ *	           without data, those before each backward pass
+ *	other      traced functions and ranges elsewhere
+ *	untraced   the rest, in which nothing that is traced ran on the thread: Python, what no
+ *probe sees. So the parts add up to the steps' time.
  *
  * Where backward passes end the steps, and no data is seen, forward is not told from the rest.
  *
@@ -39,17 +41,19 @@ enum profile_phase {
 	PROFILE_PHASE_DATA,
 	PROFILE_PHASE_BACKWARD,
 	PROFILE_PHASE_OPTIMIZER,
+	PROFILE_PHASE_UNTRACED,
 	PROFILE_PHASES
 };
 
 /* As they come in a step. */
 static const enum profile_phase profile_phases_in_order[PROFILE_PHASES] = {
-	PROFILE_PHASE_DATA, PROFILE_PHASE_FORWARD, PROFILE_PHASE_BACKWARD, PROFILE_PHASE_OPTIMIZER,
-	PROFILE_PHASE_OTHER};
+	PROFILE_PHASE_DATA,	 PROFILE_PHASE_FORWARD, PROFILE_PHASE_BACKWARD,
+	PROFILE_PHASE_OPTIMIZER, PROFILE_PHASE_OTHER,	PROFILE_PHASE_UNTRACED};
 
 static inline const char *profile_phase_name(enum profile_phase phase)
 {
-	static const char *const names[] = {"other", "forward", "data", "backward", "optimizer"};
+	static const char *const names[] = {"other",	"forward",   "data",
+					    "backward", "optimizer", "untraced"};
 
 	return names[phase];
 }

@@ -9,13 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Kept of a thread at most; what is older is no longer divided, and is "other". */
-#define INTERVALS_MAX 8192
+/* Kept at most of a thread that ends steps, and of another one; what is older is no longer divided,
+ * and is "untraced". */
+#define INTERVALS_MAX	     65536
+#define INTERVALS_OTHERS_MAX 8192
 /* Functions that end steps on one thread: optimizers. */
 #define ENDERS_MAX  16
 #define THREADS_MAX 4096
 
-/* A time in which a phase holds; those of a thread lie one after another. */
+/* A time in which a phase holds, or (OTHER) traced code ran; those of a thread lie one after
+ * another.
+ */
 struct interval {
 	uint64_t from_ns, to_ns;
 	enum profile_phase phase;
@@ -118,13 +122,27 @@ static int merge(struct step_thread *thread, const struct interval *rest, size_t
 	return err ? err : add_interval(thread, after.from_ns, after.to_ns, after.phase);
 }
 
+/* Calls inside a call say nothing that it does not say. */
+static void drop_inner(struct step_thread *thread, const struct interval *outer)
+{
+	while (thread->count) {
+		const struct interval *last = &thread->intervals[thread->count - 1];
+
+		if (last->from_ns < outer->from_ns || last->phase != outer->phase)
+			break;
+		thread->count--;
+	}
+}
+
 /* Spans come by their ends, so what a new one overlaps are the last. */
 static int insert(struct step_thread *thread, struct interval new)
 {
-	size_t first = thread->count, rest_count;
+	size_t first, rest_count;
 	struct interval *rest;
 	int err;
 
+	drop_inner(thread, &new);
+	first = thread->count;
 	while (first && thread->intervals[first - 1].to_ns > new.from_ns)
 		first--;
 	rest_count = thread->count - first;
@@ -146,18 +164,14 @@ static int insert(struct step_thread *thread, struct interval new)
 struct division {
 	uint64_t *phases;
 	uint64_t at_ns;	     /* up to where it is divided */
-	uint64_t waiting_ns; /* forward, if a backward pass follows */
+	uint64_t waiting_ns; /* traced code: forward, if a backward pass follows */
 	bool has_data, armed;
 };
 
 static void pass_gap(struct division *d, uint64_t to_ns)
 {
-	uint64_t gap_ns = to_ns > d->at_ns ? to_ns - d->at_ns : 0;
-
-	if (d->armed)
-		d->waiting_ns += gap_ns;
-	else
-		d->phases[PROFILE_PHASE_OTHER] += gap_ns;
+	if (to_ns > d->at_ns)
+		d->phases[PROFILE_PHASE_UNTRACED] += to_ns - d->at_ns;
 }
 
 static void settle_waiting(struct division *d, enum profile_phase phase)
@@ -170,7 +184,10 @@ static void pass_interval(struct division *d, const struct interval *interval, u
 			  uint64_t to_ns)
 {
 	pass_gap(d, from_ns);
-	d->phases[interval->phase] += to_ns - from_ns;
+	if (interval->phase == PROFILE_PHASE_OTHER && d->armed)
+		d->waiting_ns += to_ns - from_ns;
+	else
+		d->phases[interval->phase] += to_ns - from_ns;
 	d->at_ns = to_ns;
 	if (interval->phase == PROFILE_PHASE_BACKWARD) {
 		settle_waiting(d, PROFILE_PHASE_FORWARD);
@@ -276,7 +293,7 @@ static int end_step(struct steps *steps, struct step_thread *thread, struct ende
 static void forget_old(struct step_thread *thread)
 {
 	uint64_t oldest_ns = UINT64_MAX;
-	size_t done = 0;
+	size_t done = 0, most;
 
 	for (size_t i = 0; i < thread->enders_count; i++)
 		if (thread->enders[i].last_ns < oldest_ns)
@@ -286,8 +303,9 @@ static void forget_old(struct step_thread *thread)
 		done++;
 	if (done > 64)
 		drop_oldest(thread, done);
-	if (thread->count > INTERVALS_MAX)
-		drop_oldest(thread, INTERVALS_MAX / 2);
+	most = thread->enders_count ? INTERVALS_MAX : INTERVALS_OTHERS_MAX;
+	if (thread->count > most)
+		drop_oldest(thread, most / 2);
 }
 
 static struct step_thread *thread_of(struct steps *steps, uint32_t process, uint32_t tid)
@@ -329,7 +347,22 @@ static uint64_t window_of(const struct steps *steps, uint64_t time_ns)
 	return 0;
 }
 
-int steps_span(struct steps *steps, const struct perfx_span *span, unsigned class)
+/* Where a thread has shown no range yet, there is no step to be divided. */
+static int traced_span(struct steps *steps, const struct perfx_span *span)
+{
+	uint32_t at = map64_get(&steps->thread_ids, (uint64_t)span->process << 32 | span->tid);
+	uint64_t end_ns = span->start_ns + span->duration_ns;
+	int err;
+
+	if (at == MAP64_NONE || end_ns < span->start_ns || (span->flags & PERFX_SPAN_APART))
+		return 0;
+	err = insert(&steps->threads[at],
+		     (struct interval){span->start_ns, end_ns, PROFILE_PHASE_OTHER});
+	forget_old(&steps->threads[at]);
+	return err;
+}
+
+static int range_span(struct steps *steps, const struct perfx_span *span, unsigned class)
 {
 	struct step_thread *thread = thread_of(steps, span->process, span->tid);
 	uint64_t end_ns = span->start_ns + span->duration_ns;
@@ -348,13 +381,19 @@ int steps_span(struct steps *steps, const struct perfx_span *span, unsigned clas
 		thread->first_ns = span->start_ns;
 		thread->window_ns = window_ns;
 	}
-	if (phase)
+	/* a range that is a step is no part of one */
+	if (phase || ((class & STEP_TRACED) && !rank && !(span->flags & PERFX_SPAN_APART)))
 		err = insert(thread, (struct interval){span->start_ns, end_ns, phase});
 	ender = !err && rank ? ender_of(thread, span->function, rank) : NULL;
 	if (ender)
 		err = end_step(steps, thread, ender, end_ns);
 	forget_old(thread);
 	return err;
+}
+
+int steps_span(struct steps *steps, const struct perfx_span *span, unsigned class)
+{
+	return class == STEP_TRACED ? traced_span(steps, span) : range_span(steps, span, class);
 }
 
 /* --- what is computed --- */

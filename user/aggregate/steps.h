@@ -16,6 +16,7 @@
 #define STEP_RANGE	0x08 /* a step may begin with it */
 #define STEP_RANK_SHIFT 4    /* above: 0 ends no step; the highest counts */
 #define STEP_RANK_MASK	0x30
+#define STEP_TRACED	0x40 /* the thread was in a traced function: aggregate adds it */
 #define STEP_UNDECIDED	0x80 /* its function is not described yet */
 
 enum step_rank { STEP_BY_BACKWARD = 1, STEP_BY_OPTIMIZER, STEP_BY_NAME };

@@ -7,7 +7,7 @@
  *      Change  Ratio        A        B  Significant  Step
  *     +20.0 %   1.20   100 ms   120 ms  slower       mean
  *      +5.0 %   1.05   100 ms   105 ms               median
- *     +40.0 %   1.40  50.0 ms  70.0 ms               mean of its data
+ *     +40.0 %   1.40  50.0 ms  70.0 ms               mean, data
  */
 #include "report/difference_cells.h"
 
@@ -78,6 +78,6 @@ void compose_step_changes(struct comparer *c, const struct diff_steps *steps)
 		struct diff_figure figure = steps->phases_ns[phase];
 
 		if (figure.a > 0 || figure.b > 0)
-			compose_figure(c, figure, "", "mean of its ", profile_phase_name(phase));
+			compose_figure(c, figure, "", "mean, ", profile_phase_name(phase));
 	}
 }

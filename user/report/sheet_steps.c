@@ -50,6 +50,7 @@ static const struct sheet_column steps_columns[] = {
 	{"backward_ns", AT(profile_step, phases[PROFILE_PHASE_BACKWARD])},
 	{"optimizer_ns", AT(profile_step, phases[PROFILE_PHASE_OPTIMIZER])},
 	{"other_ns", AT(profile_step, phases[PROFILE_PHASE_OTHER])},
+	{"untraced_ns", AT(profile_step, phases[PROFILE_PHASE_UNTRACED])},
 	{"slow", get_slow, 0},
 	{"flops", get_step_flops, 0},
 	{"gflops_per_s", get_step_gflops, 0},

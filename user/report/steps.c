@@ -272,6 +272,7 @@ static void compose_single_steps(struct composer *c, const struct profile_proces
 		{.title = "Backward", .right = true},
 		{.title = "Optimizer", .right = true},
 		{.title = "Other", .right = true},
+		{.title = "Untraced", .right = true},
 		{.title = "FLOPs", .right = true},
 		{.title = "GFLOP/s", .right = true},
 		{.title = "MFU", .right = true},
