@@ -334,7 +334,7 @@ static size_t compose_more(struct composer *c, const struct profile_process *p, 
 	return end;
 }
 
-static void compose_rest_briefly(struct composer *c, size_t count)
+static void compose_rest_briefly(struct composer *c, const struct profile_process *p, size_t count)
 {
 	struct text text = {0};
 
@@ -342,6 +342,7 @@ static void compose_rest_briefly(struct composer *c, size_t count)
 	if (count)
 		text_printf(&text, " %zu more function%s in the full report.", count,
 			    count == 1 ? "" : "s");
+	add_withheld(c, p, &text);
 	document_add(c->document, BLOCK_NOTE, &text);
 }
 
@@ -354,7 +355,7 @@ void compose_functions(struct composer *c, const struct profile_process *p)
 		document_say(c->document, BLOCK_SECTION, "Functions");
 	compose_function_table(c, p, 0, shown);
 	if (c->limits->brief) {
-		compose_rest_briefly(c, p->rows_count - shown);
+		compose_rest_briefly(c, p, p->rows_count - shown);
 		return;
 	}
 	compose_function_notes(c, p);
