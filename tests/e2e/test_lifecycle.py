@@ -66,15 +66,25 @@ def test_exec_by_another_thread(shared, program, tracer):
     assert expected["work", "calls"] == 160
 
 
-def test_the_main_thread_has_left(program, tracer):
-    """Its directory in /proc is empty, those of its threads are not."""
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_main_thread_has_left(shared, program, tracer):
+    """Its directory in /proc is empty, those of its threads are not. Links by process, which a file
+    has that others map, see nothing of it: that is said."""
+    stranger = program(LIFECYCLE, "main-exit") if shared else None
     p = program(LIFECYCLE, "main-exit")
-    t = tracer(p.pid, *QUICK, "-F", "lifecycle:work")
+    t = tracer(p.pid, *QUICK, "--memory", "off", "-F", "lifecycle:work")
     p.go(3)
     expected = p.finish()
     report = t.stop()
-    check_expectations(report, expected)
     assert expected["work", "calls"] == 60
+    if not shared:
+        check_expectations(report, expected)
+        return
+    stranger.finish()
+    assert not report["processes"][0]["functions"]
+    refused, = report["not_attached"]
+    assert refused["reason"] == (f"1 functions of lifecycle not attached for 1 process (pid {p.pid}): "
+                                 "its main thread has left, and links by process see nothing then")
 
 
 def test_functions_begin_together(program, tracer):

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "record/probes_internal.h"
 #include "target/image.h"
+#include "target/process.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -147,6 +148,8 @@ static const char *attach_error(int err)
 		return "the process is gone";
 	case ENOMEM:
 		return "out of memory";
+	case EOWNERDEAD:
+		return "its main thread has left, and links by process see nothing then";
 	default:
 		return strerror(-err);
 	}
@@ -333,6 +336,20 @@ void probes__refuse_failed(struct probes *probes)
 	probes->failures_count = 0;
 }
 
+/* The kernel compares a link's process by its main thread's memory, which one that has left has
+ * none of: such links would be made and never hit. */
+static void attach_points(struct probes *probes, struct attach_target *target,
+			  struct attach_point *points, size_t count)
+{
+	if (!target->born || process_task(target->pid) == target->pid) {
+		target->gate = gate_of(probes, target->born);
+		tracer__attach(probes->tracer, target, points, count);
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		points[i].err = -EOWNERDEAD;
+}
+
 /* Attaches the functions of one file: all, or those that have become stale. */
 static void attach_functions(struct probes *probes, size_t module,
 			     const struct attached_process *whom, bool only_stale)
@@ -365,10 +382,8 @@ static void attach_functions(struct probes *probes, size_t module,
 		wanted[i - first] = true;
 		n += points_of(probes, i, points + n);
 	}
-	if (n) {
-		target.gate = gate_of(probes, whom->born);
-		tracer__attach(probes->tracer, &target, points, n);
-	}
+	if (n)
+		attach_points(probes, &target, points, n);
 	n = 0;
 	for (size_t i = first; points && wanted && i < end; i++) {
 		bool was_attached = probes->placed[i].attached;
