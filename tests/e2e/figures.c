@@ -144,7 +144,7 @@ static void attach(void)
 /* A specimen: its entry, the `jmp` before its end, which is the hint here, and the `ret`. */
 bool call_leaf(uint64_t hint)
 {
-	const struct specimen *leaf = specimen_of(PERFX_SITE_NOP);
+	const struct specimen *leaf = specimen_of(PERFX_SITE_NOP, false);
 	const unsigned char *sites[] = {leaf->exit + 2, leaf->exit, leaf->entry};
 	static const enum perfx_probe_kind kinds[] = {PERFX_PROBE_EXIT, PERFX_PROBE_HINT,
 						      PERFX_PROBE_ENTRY};
@@ -374,6 +374,7 @@ int main(int argc, char **argv)
 	struct features features;
 
 	features_try(&features);
+	features_end(&features);
 	tracer = tracer__new(&options, &features);
 	if (!tracer) {
 		fprintf(stderr, "%s\n", strerror(errno));

@@ -325,6 +325,11 @@ void tracer__detach(struct tracer *tracer)
 	detach(tracer, any_link, 0);
 }
 
+void tracer__detach_later(struct tracer *tracer)
+{
+	release(tracer, any_link, 0);
+}
+
 void tracer__detach_returns(struct tracer *tracer)
 {
 	detach(tracer, by_return, 0);

@@ -64,30 +64,26 @@ static void *call_specimen(void *arg)
 }
 
 /* Hits seen when a second thread of this process calls the specimen under a link of the given kind.
- */
+ * The link of one process stays as long as that; one for everybody would stop others. */
 static uint64_t hits_under_multi(int map_fd, int attach_type, int exe_fd, pid_t pid)
 {
-	const struct specimen *specimen = specimen_of(PERFX_SITE_STEPPED);
+	const struct specimen *specimen = specimen_of(PERFX_SITE_STEPPED, false);
 	uint64_t cookie = 0, before = read_counter(map_fd), offset;
 	int64_t found = specimen_offset(specimen->entry);
 	int prog_fd = load_counter(map_fd, attach_type), link_fd;
 	struct link_points points = {.offsets = &offset, .cookies = &cookie, .count = 1};
 	pthread_t thread;
 
-	if (prog_fd < 0)
+	if (prog_fd < 0 || found < 0)
 		return 0;
-	if (found < 0) {
-		close(prog_fd);
-		return 0;
-	}
 	offset = (uint64_t)found;
 	link_fd = link_multi(prog_fd, attach_type, exe_fd, pid, false, &points);
-	if (link_fd >= 0) {
-		if (!pthread_create(&thread, NULL, call_specimen, (void *)specimen))
-			pthread_join(thread, NULL);
+	if (link_fd < 0)
+		return 0;
+	if (!pthread_create(&thread, NULL, call_specimen, (void *)specimen))
+		pthread_join(thread, NULL);
+	if (!pid)
 		close(link_fd);
-	}
-	close(prog_fd);
 	return read_counter(map_fd) - before;
 }
 
@@ -105,11 +101,11 @@ static bool have_uprobe_syscall(void)
 	return WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* In a process of its own: a link at a nop5, which the first hit turns into a call to a page that
- * the kernel has mapped for it. 6.18 does not give that page to a forked child, only the call. */
+/* A link at a nop5, which the first hit turns into a call to a page that the kernel has mapped for
+ * it. 6.18 does not give that page to a forked child, only the call. */
 static bool child_survives(int map_fd, int exe_fd)
 {
-	const struct specimen *specimen = specimen_of(PERFX_SITE_NOP5);
+	const struct specimen *specimen = specimen_of(PERFX_SITE_NOP5, false);
 	int64_t found = specimen ? specimen_offset(specimen->entry) : -ENOENT;
 	uint64_t cookie = 0, offset = (uint64_t)found, before = read_counter(map_fd);
 	struct link_points points = {.offsets = &offset, .cookies = &cookie, .count = 1};
@@ -134,69 +130,114 @@ static bool child_survives(int map_fd, int exe_fd)
 	       !WEXITSTATUS(status);
 }
 
-static bool nop5_survives_fork(int map_fd, int exe_fd)
-{
-	int status;
-	pid_t pid = fork();
+/* What is known of links. */
+struct trial {
+	bool optimized_nop5, uprobe_multi, multi_pid, uprobe_session, nop5_survives_fork;
+};
 
-	if (!pid)
-		_exit(child_survives(map_fd, exe_fd) ? 0 : 1);
-	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
-	       !WEXITSTATUS(status);
+static struct trial try_links(int map_fd)
+{
+	int exe_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct trial trial = {.optimized_nop5 = have_uprobe_syscall()};
+
+	if (exe_fd < 0)
+		return trial;
+	/* entry and return: the program returns 0, so it runs twice. Whose kernel has this has the
+	 * other links too; of one process only, for another tracer may be trying the same now */
+	trial.uprobe_session =
+		hits_under_multi(map_fd, BPF_ATTACH_UPROBE_SESSION, exe_fd, getpid()) == 2;
+	trial.multi_pid = trial.uprobe_session ||
+			  hits_under_multi(map_fd, BPF_ATTACH_UPROBE_MULTI, exe_fd, getpid());
+	trial.uprobe_multi =
+		trial.multi_pid || hits_under_multi(map_fd, BPF_ATTACH_UPROBE_MULTI, exe_fd, 0);
+	trial.nop5_survives_fork =
+		trial.optimized_nop5 && trial.multi_pid && child_survives(map_fd, exe_fd);
+	return trial;
 }
 
-static void try_links(struct features *features)
+/* Links are tried by a process of its own, which tells what it has found and takes its links with
+ * it: the kernel needs 25 to 65 ms for each, and nobody waits. Returns where it tells it, or < 0.
+ */
+static int begin_trial(struct features *features, int map_fd)
 {
-	int map_fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "perfx_try", 4, 8, 1, NULL);
-	int exe_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	int prog_fd;
+	struct trial trial;
+	int tell[2];
 
-	if (map_fd >= 0 && exe_fd >= 0) {
-		prog_fd = load_counter(map_fd, 0);
-		features->privileged = prog_fd >= 0;
-		features->load_error = prog_fd < 0 ? -prog_fd : 0;
-		if (prog_fd >= 0)
-			close(prog_fd);
-		features->uprobe_multi =
-			hits_under_multi(map_fd, BPF_ATTACH_UPROBE_MULTI, exe_fd, 0);
-		features->multi_pid =
-			features->uprobe_multi &&
-			hits_under_multi(map_fd, BPF_ATTACH_UPROBE_MULTI, exe_fd, getpid());
-		/* entry and return: the program returns 0, so it runs twice; of this process only,
-		 * for another tracer may be trying the same now */
-		features->uprobe_session =
-			features->multi_pid &&
-			hits_under_multi(map_fd, BPF_ATTACH_UPROBE_SESSION, exe_fd, getpid()) == 2;
-		features->nop5_survives_fork = features->optimized_nop5 && features->multi_pid &&
-					       nop5_survives_fork(map_fd, exe_fd);
-	} else {
-		features->load_error = errno;
+	if (pipe2(tell, O_CLOEXEC))
+		return -errno;
+	features->trial_pid = fork();
+	if (!features->trial_pid) {
+		trial = try_links(map_fd);
+		_exit(write(tell[1], &trial, sizeof(trial)) != sizeof(trial));
 	}
-	if (map_fd >= 0)
-		close(map_fd);
-	if (exe_fd >= 0)
-		close(exe_fd);
+	close(tell[1]);
+	return tell[0];
+}
+
+static void end_trial(struct features *features, int told_fd)
+{
+	struct trial trial = {0};
+
+	if (told_fd < 0)
+		return;
+	if (read(told_fd, &trial, sizeof(trial)) != sizeof(trial))
+		trial = (struct trial){0};
+	close(told_fd);
+	features->optimized_nop5 = trial.optimized_nop5;
+	features->uprobe_multi = trial.uprobe_multi;
+	features->multi_pid = trial.multi_pid;
+	features->uprobe_session = trial.uprobe_session;
+	features->nop5_survives_fork = trial.nop5_survives_fork;
+}
+
+/* May programs of the tracing kind be loaded? 0 or errno. */
+static int try_load(int map_fd)
+{
+	int prog_fd = map_fd < 0 ? -errno : load_counter(map_fd, 0);
+
+	if (prog_fd < 0)
+		return -prog_fd;
+	close(prog_fd);
+	return 0;
+}
+
+static void look_for_tracepoints(struct features *features)
+{
+	struct btf *btf = features->btf ? btf__load_vmlinux_btf() : NULL;
+
+	if (!btf)
+		return;
+	features->socket_lengths = btf__find_by_name(btf, "btf_trace_sock_send_length") > 0 &&
+				   btf__find_by_name(btf, "btf_trace_sock_recv_length") > 0;
+	btf__free(btf);
 }
 
 void features_try(struct features *features)
 {
-	struct btf *btf;
+	int map_fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "perfx_try", 4, 8, 1, NULL);
+	int told_fd = -1;
 
-	*features = (struct features){0};
+	*features = (struct features){.load_error = try_load(map_fd)};
+	features->privileged = !features->load_error;
 	features->btf = access("/sys/kernel/btf/vmlinux", R_OK) == 0;
 	features->uprobe_perf = access("/sys/bus/event_source/devices/uprobe/type", R_OK) == 0;
-	features->optimized_nop5 = have_uprobe_syscall();
-	try_links(features);
-	if (!features->privileged)
-		return;
-	features->ring_buffer = libbpf_probe_bpf_map_type(BPF_MAP_TYPE_RINGBUF, NULL) == 1;
-	features->cookies = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE,
-						    BPF_FUNC_get_attach_cookie, NULL) == 1;
-	btf = features->btf ? btf__load_vmlinux_btf() : NULL;
-	if (btf) {
-		features->socket_lengths =
-			btf__find_by_name(btf, "btf_trace_sock_send_length") > 0 &&
-			btf__find_by_name(btf, "btf_trace_sock_recv_length") > 0;
-		btf__free(btf);
+	if (features->privileged) {
+		told_fd = begin_trial(features, map_fd);
+		features->ring_buffer = libbpf_probe_bpf_map_type(BPF_MAP_TYPE_RINGBUF, NULL) == 1;
+		features->cookies = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE,
+							    BPF_FUNC_get_attach_cookie, NULL) == 1;
+		look_for_tracepoints(features);
+		end_trial(features, told_fd);
+	} else {
+		features->optimized_nop5 = have_uprobe_syscall();
 	}
+	if (map_fd >= 0)
+		close(map_fd);
+}
+
+void features_end(struct features *features)
+{
+	if (features->trial_pid > 0)
+		waitpid(features->trial_pid, NULL, 0);
+	features->trial_pid = 0;
 }

@@ -7,6 +7,7 @@
 #define PERFX_ATTACH_FEATURES_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct features {
 	bool privileged;	 /* BPF programs of the tracing kind load */
@@ -21,8 +22,11 @@ struct features {
 	bool nop5_survives_fork; /* and a forked child, which has that call, does not die of it */
 	bool socket_lengths;	 /* sock:sock_send_length, sock_recv_length: 6.3 */
 	int load_error;		 /* errno of the first program load, 0 when privileged */
+	pid_t trial_pid;	 /* of who tried links, and ends some time later */
 };
 
 void features_try(struct features *features);
+/* Waits until nothing is left of the trial. */
+void features_end(struct features *features);
 
 #endif

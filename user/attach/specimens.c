@@ -22,11 +22,15 @@
 	    ".size perfx_specimen_" #name ", . - perfx_specimen_" #name "\n"                \
 	    ".popsection\n")
 
-SPECIMEN(nop5, ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00", "");
-SPECIMEN(nop, "nop", "");
-SPECIMEN(push, "push %rbx", "pop %rbx");
-SPECIMEN(branch, "jmp 2f\n2:", "");
-SPECIMEN(stepped, "lea 1(%rax), %rax", "");
+#define TWO_SPECIMENS(name, first, undo) \
+	SPECIMEN(name, first, undo);     \
+	SPECIMEN(name##_by_return, first, undo)
+
+TWO_SPECIMENS(nop5, ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00", "");
+TWO_SPECIMENS(nop, "nop", "");
+TWO_SPECIMENS(push, "push %rbx", "pop %rbx");
+TWO_SPECIMENS(branch, "jmp 2f\n2:", "");
+TWO_SPECIMENS(stepped, "lea 1(%rax), %rax", "");
 
 #define ROW(kind, name)                                                              \
 	{                                                                            \
@@ -34,10 +38,15 @@ SPECIMEN(stepped, "lea 1(%rax), %rax", "");
 		.entry = perfx_specimen_##name, .exit = perfx_specimen_##name##_exit \
 	}
 
-static const struct specimen specimens[] = {
-	ROW(PERFX_SITE_NOP5, nop5),	  ROW(PERFX_SITE_NOP, nop),
-	ROW(PERFX_SITE_PUSH, push),	  ROW(PERFX_SITE_BRANCH, branch),
-	ROW(PERFX_SITE_STEPPED, stepped),
+#define ROWS(kind, name)                                     \
+	{                                                    \
+		ROW(kind, name), ROW(kind, name##_by_return) \
+	}
+
+static const struct specimen specimens[][2] = {
+	ROWS(PERFX_SITE_NOP5, nop5),	   ROWS(PERFX_SITE_NOP, nop),
+	ROWS(PERFX_SITE_PUSH, push),	   ROWS(PERFX_SITE_BRANCH, branch),
+	ROWS(PERFX_SITE_STEPPED, stepped),
 };
 
 #else
@@ -48,19 +57,20 @@ static __attribute__((noinline)) void specimen_plain(void)
 	asm volatile("");
 }
 
-static const struct specimen specimens[] = {
-	{.site = PERFX_SITE_STEPPED,
-	 .call = specimen_plain,
-	 .entry = (const unsigned char *)specimen_plain},
-};
+#define PLAIN                                                       \
+	{                                                           \
+		.site = PERFX_SITE_STEPPED, .call = specimen_plain, \
+		.entry = (const unsigned char *)specimen_plain      \
+	}
+static const struct specimen specimens[][2] = {{PLAIN, PLAIN}};
 
 #endif
 
-const struct specimen *specimen_of(enum perfx_site site)
+const struct specimen *specimen_of(enum perfx_site site, bool by_return)
 {
 	for (size_t i = 0; i < sizeof(specimens) / sizeof(specimens[0]); i++)
-		if (specimens[i].site == site)
-			return &specimens[i];
+		if (specimens[i][by_return].site == site)
+			return &specimens[i][by_return];
 	return NULL;
 }
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Functions of our own with a known first and last instruction: what features are tried on and what
- * calibration measures.
+ * calibration measures. There are two of each, so that entry and exit and a return probe can be
+ * measured without waiting until the links of the one are gone.
  */
 #ifndef PERFX_ATTACH_SPECIMENS_H
 #define PERFX_ATTACH_SPECIMENS_H
 
 #include "perfx_record.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct specimen {
@@ -17,8 +19,8 @@ struct specimen {
 	const unsigned char *exit;  /* a `jmp` to the `ret`: a branch; NULL: none here */
 };
 
-/* The specimen of a site kind; NULL on an architecture without. */
-const struct specimen *specimen_of(enum perfx_site site);
+/* The specimen of a site kind, and that for return probes; NULL on an architecture without. */
+const struct specimen *specimen_of(enum perfx_site site, bool by_return);
 
 /* File offset of an address in this program's own executable, for links on /proc/self/exe;
  * -errno. */

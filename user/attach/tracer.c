@@ -478,6 +478,12 @@ void tracer__settle(struct tracer *tracer)
 	close(fd);
 }
 
+void tracer__abandon(struct tracer *tracer)
+{
+	__atomic_store_n(&tracer->skel->bss->perfx_tracing, 0, __ATOMIC_SEQ_CST);
+	tracer__detach_later(tracer);
+}
+
 void tracer__each_value_lost(const struct tracer *tracer,
 			     void (*visit)(void *ctx, const struct perfx_value_key *key,
 					   const struct perfx_value_lost *lost),

@@ -48,6 +48,9 @@ struct tracer {
 	uint32_t last_gate;		      /* handed out last */
 };
 
+/* attach.c: as tracer__detach, while the caller goes on. */
+void tracer__detach_later(struct tracer *tracer);
+
 /* metering.c: before the programs are loaded */
 void metering_open(struct perfx_bpf *skel, const struct counters *counters);
 

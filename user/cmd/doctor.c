@@ -123,6 +123,7 @@ int cmd_doctor(void)
 	char counted[256];
 
 	features_try(&f);
+	features_end(&f);
 	bool counts = hardware_counts(counted, sizeof(counted));
 	uname(&names);
 	printf("        perfx-trace " PERFX_VERSION ", Linux %s %s\n", names.release,

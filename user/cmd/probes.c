@@ -39,6 +39,7 @@ static struct links measure(const struct options *options, struct features *feat
 	struct tracer *tracer;
 
 	features_try(features);
+	features_end(features);
 	if (!features->privileged)
 		return links;
 	tracer = tracer__new(&tracer_options, features);

@@ -267,12 +267,13 @@ int cmd_trace(const struct options *options, char *const *argv)
 
 	phases_begin(&phases, "features");
 	code = features_check(&features);
-	if (code)
-		return code;
-	code = open_outputs(&outputs, options);
-	if (code) {
-		close_outputs(&outputs, options, 0, false);
-		return code;
+	if (!code) {
+		code = open_outputs(&outputs, options);
+		if (code)
+			close_outputs(&outputs, options, 0, false);
+		else
+			code = record(options, argv, &features, &outputs, &phases);
 	}
-	return record(options, argv, &features, &outputs, &phases);
+	features_end(&features);
+	return code;
 }
