@@ -113,6 +113,12 @@ static void attach_perf(struct tracer *tracer, const struct attach_way *way,
 	}
 }
 
+static void fail_points(struct attach_point **points, size_t count, int err)
+{
+	for (size_t i = 0; i < count; i++)
+		points[i]->err = err;
+}
+
 static void attach_way(struct tracer *tracer, const struct attach_way *way, enum perfx_link link,
 		       struct attach_point **points, size_t count)
 {
@@ -120,14 +126,17 @@ static void attach_way(struct tracer *tracer, const struct attach_way *way, enum
 
 	if (!count)
 		return;
+	if (bpf_program__fd(way->program) < 0) {
+		fail_points(points, count, -EOPNOTSUPP);
+		return;
+	}
 	if (link == PERFX_LINK_PERF) {
 		attach_perf(tracer, way, points, count);
 		return;
 	}
 	numbers = calloc(count * 3, sizeof(*numbers));
 	if (!numbers) {
-		for (size_t i = 0; i < count; i++)
-			points[i]->err = -ENOMEM;
+		fail_points(points, count, -ENOMEM);
 		return;
 	}
 	for (size_t i = 0; i < count; i++)

@@ -71,6 +71,7 @@ static void set_attach_type(struct bpf_program *program, int type)
 /* Programs and room for allocators' hooks, where they are wanted. */
 static void open_memory(struct tracer *tracer, const struct tracer_options *options)
 {
+	bool memory = options->memory && !tracer->lacks[TRACER_MEMORY];
 	struct perfx_bpf *skel = tracer->skel;
 
 	if (tracer->hit_link == PERFX_LINK_MULTI) {
@@ -79,12 +80,12 @@ static void open_memory(struct tracer *tracer, const struct tracer_options *opti
 	}
 	if (tracer->return_link == PERFX_LINK_SESSION)
 		set_attach_type(skel->progs.perfx_on_memory_session, BPF_ATTACH_UPROBE_SESSION);
-	bpf_program__set_autoload(skel->progs.perfx_on_memory_hit, options->memory);
+	bpf_program__set_autoload(skel->progs.perfx_on_memory_hit, memory);
 	bpf_program__set_autoload(skel->progs.perfx_on_memory_return,
-				  options->memory && tracer->return_link != PERFX_LINK_SESSION);
+				  memory && tracer->return_link != PERFX_LINK_SESSION);
 	bpf_program__set_autoload(skel->progs.perfx_on_memory_session,
-				  options->memory && tracer->return_link == PERFX_LINK_SESSION);
-	bpf_program__set_autoload(skel->progs.perfx_on_exec_memory, options->memory);
+				  memory && tracer->return_link == PERFX_LINK_SESSION);
+	bpf_program__set_autoload(skel->progs.perfx_on_exec_memory, memory);
 	if (!options->memory)
 		return;
 	/* the quantiles of the exponential distribution, at the middle of each of so many parts */
@@ -101,6 +102,7 @@ static void open_marks(struct tracer *tracer)
 {
 	struct bpf_program *program = tracer->skel->progs.perfx_on_mark;
 
+	bpf_program__set_autoload(program, !tracer->lacks[TRACER_MARKS]);
 	if (tracer->hit_link != PERFX_LINK_MULTI)
 		return;
 	set_attach_type(program, BPF_ATTACH_UPROBE_MULTI);
@@ -108,11 +110,14 @@ static void open_marks(struct tracer *tracer)
 	tracer->skel->rodata->perfx_marks_sleep = true;
 }
 
+/* All programs but those of parts that the tracer lacks. */
 static int open_and_load(struct tracer *tracer, const struct tracer_options *options,
 			 const struct features *features)
 {
+	bool sockets = features->socket_lengths && !tracer->lacks[TRACER_SOCKETS];
 	struct perfx_bpf *skel = perfx_bpf__open();
 
+	perfx_bpf__destroy(tracer->skel);
 	tracer->skel = skel;
 	if (!skel)
 		return -errno;
@@ -129,8 +134,8 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 	open_memory(tracer, options);
 	open_marks(tracer);
 	metering_open(skel, options->counters);
-	bpf_program__set_autoload(skel->progs.perfx_on_send, features->socket_lengths);
-	bpf_program__set_autoload(skel->progs.perfx_on_receive, features->socket_lengths);
+	bpf_program__set_autoload(skel->progs.perfx_on_send, sockets);
+	bpf_program__set_autoload(skel->progs.perfx_on_receive, sockets);
 	skel->rodata->perfx_follow_children = options->follow_children;
 	skel->rodata->perfx_sessions = tracer->return_link == PERFX_LINK_SESSION;
 	skel->rodata->perfx_compensate = options->compensate;
@@ -171,6 +176,27 @@ static void close_rings(struct tracer_rings *rings)
 	for (size_t i = 0; i < rings->count; i++)
 		if (rings->fds[i] > 0)
 			close(rings->fds[i]);
+}
+
+/* One program that the kernel refuses fails the whole object. So what could be done without is left
+ * out, and as much of it taken back as this kernel loads. */
+static int load_parts(struct tracer *tracer, const struct tracer_options *options,
+		      const struct features *features)
+{
+	int err = open_and_load(tracer, options, features);
+
+	if (!err)
+		return 0;
+	for (int part = 0; part < TRACER_PARTS; part++)
+		tracer->lacks[part] = true;
+	err = open_and_load(tracer, options, features);
+	if (err)
+		return err;
+	for (int part = 0; part < TRACER_PARTS; part++) {
+		tracer->lacks[part] = false;
+		tracer->lacks[part] = open_and_load(tracer, options, features);
+	}
+	return open_and_load(tracer, options, features);
 }
 
 static void *map_table(struct bpf_map *map, size_t bytes, int protection)
@@ -256,7 +282,7 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 				 : NULL;
 	err = tracer->percpu ? choose_links(tracer, options->link, features) : -ENOMEM;
 	if (!err)
-		err = open_and_load(tracer, options, features);
+		err = load_parts(tracer, options, features);
 	if (!err)
 		err = make_all_rings(tracer, options);
 	if (!err)
@@ -291,6 +317,11 @@ void tracer__free(struct tracer *tracer)
 	perfx_bpf__destroy(tracer->skel);
 	free(tracer->percpu);
 	free(tracer);
+}
+
+bool tracer__lacks(const struct tracer *tracer, enum tracer_part part)
+{
+	return tracer->lacks[part];
 }
 
 bool tracer__counts_sockets(const struct tracer *tracer)

@@ -39,6 +39,13 @@ struct tracer_options {
 struct tracer *tracer__new(const struct tracer_options *options, const struct features *features);
 void tracer__free(struct tracer *tracer);
 
+/* What the rest can do without. */
+enum tracer_part { TRACER_MARKS, TRACER_MEMORY, TRACER_SOCKETS, TRACER_PARTS };
+
+/* Does this kernel refuse a program of that part? Then it is not there, and points that need it
+ * fail with EOPNOTSUPP. */
+bool tracer__lacks(const struct tracer *tracer, enum tracer_part part);
+
 /* Does the kernel tell of bytes sent and received over sockets? */
 bool tracer__counts_sockets(const struct tracer *tracer);
 

@@ -26,6 +26,7 @@ struct tracer {
 	struct perfx_bpf *skel;
 	enum perfx_link hit_link, return_link;
 	bool multi_pid;
+	bool lacks[TRACER_PARTS];
 	uint32_t probes_count; /* next free index; 0 is no probe */
 	uint32_t probes_max;
 	struct tracer_rings spans, memory;

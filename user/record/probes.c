@@ -150,6 +150,8 @@ static const char *attach_error(int err)
 		return "out of memory";
 	case EOWNERDEAD:
 		return "its main thread has left, and links by process see nothing then";
+	case EOPNOTSUPP:
+		return "this kernel refuses the BPF program for it";
 	default:
 		return strerror(-err);
 	}

@@ -55,6 +55,26 @@ static int plan_targets(struct recorder *recorder)
 	return EXIT_USAGE;
 }
 
+/* What the report does without because the kernel refuses a program. */
+static void tell_lacking(struct recorder *recorder)
+{
+	static const char *const names[TRACER_PARTS] = {
+		[TRACER_MARKS] = "ranges and values that programs mark",
+		[TRACER_MEMORY] = "allocations",
+		[TRACER_SOCKETS] = "bytes over sockets",
+	};
+
+	for (int part = 0; part < TRACER_PARTS; part++) {
+		if (!tracer__lacks(recorder->tracer, (enum tracer_part)part))
+			continue;
+		msg_say("%s: not recorded, for this kernel refuses the BPF program for it "
+			"(PERFX_DEBUG=1 shows why)",
+			names[part]);
+		plan__refuse(recorder->plan, names[part],
+			     "this kernel refuses the BPF program for it");
+	}
+}
+
 static int load(struct recorder *recorder)
 {
 	const struct recorder_options *options = recorder->options;
@@ -88,6 +108,7 @@ static int load(struct recorder *recorder)
 				strerror(errno));
 		return errno == EPERM ? EXIT_PRIVILEGE : EXIT_FAILED;
 	}
+	tell_lacking(recorder);
 	phases_begin(options->phases, "calibrate");
 	if (options->calibrate && calibrate(recorder->tracer, &recorder->calibration))
 		msg_say("cost of a hit not measured: %s", strerror(errno));
