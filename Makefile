@@ -147,20 +147,13 @@ $(NAMES_H): $(NAMED)
 # --- BPF ------------------------------------------------------------------------------------
 BPF_CFLAGS = -g -O2 -target bpf -mcpu=v3 -std=gnu11 -Wall -Wextra -Wno-unused-parameter \
              -Wno-missing-declarations $(if $(WERROR),-Werror) -D__TARGET_ARCH_$(1) \
-             -Iinclude -Ibpf -I$(BUILD)/vmlinux/$(1) \
+             -Iinclude -Ibpf -Ivmlinux \
              $(addprefix -idirafter ,$(wildcard /usr/include/$(shell $(CC) -print-multiarch)))
 
-# The running kernel's own BTF on x86-64; where there is none (or when building for the other
-# architecture) the small hand-kept header is enough, for every access is relocated (CO-RE).
-BTF ?= $(wildcard /sys/kernel/btf/vmlinux)
-NATIVE := $(shell uname -m | sed 's/x86_64/x86/; s/aarch64/arm64/')
-define vmlinux_rule
-$(BUILD)/vmlinux/$(1)/vmlinux.h: vmlinux/vmlinux.min.h $(if $(filter $(NATIVE),$(1)),$(BTF))
-	$$(call say,BTF,$$@)
-	$(Q)mkdir -p $$(@D)
-	$(Q)$(if $(and $(filter $(NATIVE),$(1)),$(BTF)),$(BPFTOOL) btf dump file $(BTF) format c > $$@,cp vmlinux/vmlinux.min.h $$@)
-
-$(BUILD)/bpf/$(1)/%.bpf.o: bpf/%.bpf.c $(BUILD)/bpf.flags | $(BUILD)/vmlinux/$(1)/vmlinux.h
+# Kernel types come from vmlinux/, so that a build is the same everywhere: every access is relocated
+# when the programs are loaded (CO-RE).
+define bpf_rules
+$(BUILD)/bpf/$(1)/%.bpf.o: bpf/%.bpf.c $(BUILD)/bpf.flags
 	$$(call say,BPF,$$<)
 	$(Q)mkdir -p $$(@D)
 	$(Q)$(CLANG) $$(call BPF_CFLAGS,$(1)) -MMD -MP -c -o $$@ $$<
@@ -170,8 +163,8 @@ $(BUILD)/bpf/$(1)/perfx.bpf.o: $(BPF_SRC:bpf/%.bpf.c=$(BUILD)/bpf/$(1)/%.bpf.o)
 	$$(call say,GEN,$$@)
 	$(Q)$(BPFTOOL) gen object $$@ $$^
 endef
-$(eval $(call vmlinux_rule,x86))
-$(eval $(call vmlinux_rule,arm64))
+$(eval $(call bpf_rules,x86))
+$(eval $(call bpf_rules,arm64))
 
 $(SKEL): $(BUILD)/bpf/$(ARCH)/perfx.bpf.o
 	$(call say,SKEL,$@)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The kernel types that the BPF programs look at, with the fields that they read and no others.
- * Used where the running kernel's BTF cannot be dumped at build time, and for other architectures:
- * every access is relocated when the program is loaded (CO-RE), so only names matter here.
+ * The kernel types that the BPF programs look at, with the fields that they read and no others, for
+ * all architectures. Only names and types matter here, neither order nor place: every access is
+ * relocated by the running kernel's BTF when the program is loaded (preserve_access_index). Above
+ * each struct is the kernel's own file; names are those of Linux 5.15 to 6.18.
  */
 #ifndef __VMLINUX_H__
 #define __VMLINUX_H__
@@ -11,30 +12,36 @@
 #include <linux/types.h>
 #include <stdbool.h>
 
-
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+/* kernel/events/uprobes.c */
 struct xol_area {
 	unsigned long vaddr;
 };
 
+/* include/linux/uprobes.h */
 struct uprobes_state {
 	struct xol_area *xol_area;
 };
 
+/* include/linux/mm_types.h */
 struct mm_struct {
 	unsigned long brk;
 	struct uprobes_state uprobes_state;
 };
 
+/* include/linux/sched.h */
 struct sched_entity {
 	__u64 sum_exec_runtime;
 };
 
+/* include/linux/types.h */
+typedef int pid_t;
 typedef struct {
 	int counter;
 } atomic_t;
 
+/* include/linux/sched/signal.h */
 struct signal_struct {
 	atomic_t live;
 	unsigned int flags;
@@ -43,6 +50,7 @@ struct signal_struct {
 	unsigned long long sum_sched_runtime;
 };
 
+/* include/linux/uprobes.h, as uprobe_task */
 struct return_instance {
 	unsigned long stack;
 	unsigned long orig_ret_vaddr;
@@ -53,6 +61,7 @@ struct uprobe_task {
 	struct return_instance *return_instances;
 };
 
+/* include/linux/sched.h */
 struct task_struct {
 	struct sched_entity se;
 	struct mm_struct *mm;
@@ -63,9 +72,18 @@ struct task_struct {
 	__u64 stime;
 	struct signal_struct *signal;
 	int pid;
+	unsigned long sas_ss_sp;
+	unsigned long sas_ss_size;
 	struct uprobe_task *utask;
 };
 
+/* kernel/bpf/task_iter.c */
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+/* include/net/sock.h, as sock */
 struct sock_common {
 	unsigned short skc_family;
 };
@@ -74,12 +92,14 @@ struct sock {
 	struct sock_common __sk_common;
 };
 
+/* arch/x86/include/asm/ptrace.h */
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
 	unsigned long r15, r14, r13, r12, bp, bx;
 	unsigned long r11, r10, r9, r8, ax, cx, dx, si, di;
 	unsigned long orig_ax, ip, cs, flags, sp, ss;
 };
+/* arch/arm64/include/uapi/asm/ptrace.h; asm/ptrace.h */
 #elif defined(__TARGET_ARCH_arm64)
 struct user_pt_regs {
 	__u64 regs[31];
