@@ -22,11 +22,12 @@ import memory
 import output
 import peaks
 import rate
+import ready
 import ring
 
-TABLES = {"calls": calls.Calls, "cnn": cnn.Cnn, "attach": attach.Attach, "rate": rate.Rate,
-          "ring": ring.Ring, "memory": memory.Memory, "flops": flops.Flops, "peaks": peaks.Peaks,
-          "capture": capture.Capture, "marks": marks.Marks}
+TABLES = {"calls": calls.Calls, "cnn": cnn.Cnn, "attach": attach.Attach, "ready": ready.Ready,
+          "rate": rate.Rate, "ring": ring.Ring, "memory": memory.Memory, "flops": flops.Flops,
+          "peaks": peaks.Peaks, "capture": capture.Capture, "marks": marks.Marks}
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""From the command to the line "tracing PID", and what of it was which phase; bpftrace beside it."""
+
+import os
+import re
+import subprocess
+import time
+
+import attach
+import subjects
+import tracers
+from output import median, number, progress, say, spread, table
+
+AIM_MS = 1000
+LOAD_AIM_MS = 300
+BPFTRACE_SECONDS = 120
+
+
+class Jax(subjects.Subject):
+    """train_jax.py at its gate."""
+
+    def __init__(self, python, source):
+        super().__init__([python, os.path.join(source, "tests/workloads/train_jax.py"), "--gate",
+                          "--quiet"])
+
+
+def has_jax(python):
+    return os.path.exists(python) and not subprocess.run([python, "-c", "import jax"],
+                                                         capture_output=True).returncode
+
+
+class Ready:
+    def __init__(self, options, aims):
+        self.options = options
+        self.aims = aims
+        current = os.path.join(options.venv, "bin/python3")
+        self.targets = {"C": lambda: subjects.Calls(os.path.join(options.build, "bench"), "nop5")}
+        for python in ("/usr/bin/python3", current):
+            version = subjects.torch_version(python)
+            if version:
+                self.targets[f"PyTorch {version}"] = (
+                    lambda python=python: subjects.Trainer(python, options.source))
+        if has_jax(current):
+            self.targets["JAX"] = lambda: Jax(current, options.source)
+
+    def with_perfx(self, pid):
+        """ms by phase, and `all` from the command on."""
+        tracer = tracers.Perfx(self.options.build, pid)
+        line = tracer.process.stderr.readline()
+        while not line.startswith("perfx-trace: ready in "):
+            line = tracer.process.stderr.readline()
+        tracer.stop()
+        phases = {name: int(ms) for name, ms in re.findall(r"(\w+) (\d+)(?:,|$)", line.split(":")[-1])}
+        return {"all": tracer.attach_seconds * 1000, **phases}
+
+    def with_bpftrace(self, pid):
+        """The PyTorch operators that perfx-trace takes by default, by a wildcard; once, for it takes
+        long. ms or None."""
+        library = attach.library_of(pid)
+        if not library or "bpftrace" in tracers.missing():
+            return None
+        probe = f"uprobe:{library}:_ZN2at4_ops*4call* {{ }} interval:ms:1 {{ exit(); }}"
+        environment = {**os.environ, "BPFTRACE_MAX_PROBES": "16384", "BPFTRACE_MAX_BPF_PROGS": "16384"}
+        start = time.perf_counter()
+        try:
+            done = subprocess.run([tracers.find("bpftrace"), "-p", str(pid), "-e", probe],
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                  timeout=BPFTRACE_SECONDS, env=environment)
+        except subprocess.TimeoutExpired:
+            return BPFTRACE_SECONDS * 1000
+        return None if done.returncode else (time.perf_counter() - start) * 1000
+
+    def measure(self, start):
+        with start() as subject:
+            rounds = []
+            for _ in range(self.options.rounds):
+                progress("ready")
+                rounds.append(self.with_perfx(subject.pid))
+            progress("ready: bpftrace")
+            bpftrace = self.with_bpftrace(subject.pid)
+        progress("")
+        return {"rounds": rounds, "bpftrace_ms": bpftrace}
+
+    def show(self, results):
+        phases = list(dict.fromkeys(name for result in results.values()
+                                    for name in result["rounds"][0] if name != "all"))
+        rows = []
+        for name, result in results.items():
+            every = {phase: [r.get(phase, 0) for r in result["rounds"]] for phase in ("all", *phases)}
+            rows.append([name] + spread(every["all"]) + [number(median(every[p])) for p in phases] +
+                        [number(result["bpftrace_ms"])])
+            self.aims.add(f"ready, {name}", median(every["all"]), AIM_MS, " ms")
+            self.aims.add(f"load, {name}", median(every["load"]), LOAD_AIM_MS, " ms")
+        table(["ms", "ready", "min", "max", *phases, "bpftrace"], rows)
+
+    def run(self):
+        say("From the command to “tracing”, by default; bpftrace on all operators of PyTorch, once; "
+            f"median of {self.options.rounds} rounds")
+        os.environ["PERFX_DEBUG"] = "1"
+        results = {name: self.measure(start) for name, start in self.targets.items()}
+        del os.environ["PERFX_DEBUG"]
+        self.show(results)
+        say()
+        return results
