@@ -51,6 +51,8 @@ int BPF_PROG(perfx_on_fork, struct task_struct *parent, struct task_struct *chil
 	return 0;
 }
 
+#define DEVICE_MINOR_BITS 20 /* of the kernel's dev_t */
+
 /* A thread that is not the main one takes over its pid: old_pid is what it had until then. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(perfx_on_exec, struct task_struct *task, pid_t old_pid)
@@ -58,6 +60,7 @@ int BPF_PROG(perfx_on_exec, struct task_struct *task, pid_t old_pid)
 	__u32 tgid = task->tgid, old_process;
 	__u64 net_rx_bytes, net_tx_bytes;
 	struct perfx_family *family = family_of(tgid);
+	struct inode *file;
 
 	if (!family)
 		return 0;
@@ -77,6 +80,10 @@ int BPF_PROG(perfx_on_exec, struct task_struct *task, pid_t old_pid)
 	record->flags = (__u32)old_pid == tgid ? 0 : PERFX_EXEC_BY_THREAD;
 	record->net_rx_bytes = net_rx_bytes;
 	record->net_tx_bytes = net_tx_bytes;
+	file = task->mm->exe_file->f_inode;
+	record->inode = file->i_ino;
+	record->dev_major = file->i_sb->s_dev >> DEVICE_MINOR_BITS;
+	record->dev_minor = file->i_sb->s_dev & ((1 << DEVICE_MINOR_BITS) - 1);
 	bpf_ringbuf_submit(record, 0);
 	return 0;
 }

@@ -52,6 +52,7 @@ enum perfx_kind {
 	PERFX_KIND_WORK = 45,
 	PERFX_KIND_METER = 46,
 	PERFX_KIND_VALUE_NAME = 47,
+	PERFX_KIND_LATE = 56,
 	/* at the end of a capture, read from kernel maps */
 	PERFX_KIND_BOOK = 48,
 	PERFX_KIND_HITS = 49,
@@ -255,6 +256,9 @@ struct perfx_exec {
 	__u32 pid;
 	__u32 flags;			  /* PERFX_EXEC_ */
 	__u64 net_rx_bytes, net_tx_bytes; /* of the old one, over internet sockets */
+	/* The program's file, as /proc/PID/maps names it. */
+	__u64 inode;
+	__u32 dev_major, dev_minor;
 };
 
 struct perfx_exit {
@@ -422,6 +426,28 @@ struct perfx_not_attached {
 	struct perfx_record hdr;
 	__u32 count; /* how many functions share the reason; name is the first */
 	__u32 flags; /* PERFX_NOT_ATTACHED_ */
+};
+
+/*
+ * What a process called of some files from since_ns to time_ns was not seen: probes were only put
+ * there once the tracer had heard of it. Or it ended at time_ns before the tracer could look.
+ * strings: module (path as the target sees it) of the first file; "": it ended
+ */
+enum perfx_late_cause {
+	PERFX_LATE_INVALID = 0,
+	PERFX_LATE_FORKED = 1,	 /* the child of a process whose files others map too */
+	PERFX_LATE_MAPPED = 2,	 /* a file that was not mapped before */
+	PERFX_LATE_EXECUTED = 3, /* a program */
+};
+
+struct perfx_late {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u64 since_ns; /* the fork, the exec, the first mapping */
+	__u32 process;
+	__u32 functions_count; /* now attached there, those for memory too; 0: it ended */
+	__u32 files_count;
+	__u32 cause; /* enum perfx_late_cause */
 };
 
 /* Cost of one hit of one kind of site, measured on this host at start. */
@@ -705,7 +731,8 @@ PERFX_ASSERT_SIZE(perfx_meter, 16);
 PERFX_ASSERT_SIZE(perfx_metered, 80);
 PERFX_ASSERT_SIZE(perfx_metered_process, 64);
 PERFX_ASSERT_SIZE(perfx_fork, 32);
-PERFX_ASSERT_SIZE(perfx_exec, 48);
+PERFX_ASSERT_SIZE(perfx_exec, 64);
+PERFX_ASSERT_SIZE(perfx_late, 40);
 PERFX_ASSERT_SIZE(perfx_exit, 72);
 PERFX_ASSERT_SIZE(perfx_window, 32);
 PERFX_ASSERT_SIZE(perfx_host, 48);

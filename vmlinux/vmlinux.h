@@ -24,9 +24,24 @@ struct uprobes_state {
 	struct xol_area *xol_area;
 };
 
+/* include/linux/fs.h */
+struct super_block {
+	__u32 s_dev;
+};
+
+struct inode {
+	struct super_block *i_sb;
+	unsigned long i_ino;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
 /* include/linux/mm_types.h */
 struct mm_struct {
 	unsigned long brk;
+	struct file *exe_file;
 	struct uprobes_state uprobes_state;
 };
 

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Processes and mappings that come while tracing: what looking at them costs, and what is seen of
 them from when on."""
+import shutil
+import subprocess
+
 import pytest
-from conftest import WORKLOADS, total
+from conftest import WORKLOADS, ended, patched_bytes, run, total, wait_for
 
 QUICK = ["--no-calibrate"]
 
@@ -27,3 +30,38 @@ def test_what_is_known_is_not_looked_at_again(kind, program, tracer):
     own, strangers = looks(report)
     assert strangers < 1000, "one pass over /proc at the start"
     assert own < {"--anonymous": 20, "--files": 1500, "--forks": 20}[kind]
+
+
+def test_a_program_that_was_not_mapped_before(tracer, tmp_path):
+    """Its file is attached once the tracer has heard of it. How late that is, is said, and that two
+    others had ended by then: while they run the tracer stands still."""
+    names = ["new-a", "new-b", "new-c"]
+    for name in names:
+        shutil.copy(WORKLOADS / "calls", tmp_path / name)
+    shell = subprocess.Popen(
+        ["sh", "-c", 'read x; echo go | ./new-a >out; echo go | ./new-b >out; echo done; exec ./new-c'],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, cwd=tmp_path)
+    try:
+        t = tracer(shell.pid, *QUICK, "-F", "new-*:outer", "--capture", tmp_path / "late.perfx")
+        with t.stopped():
+            shell.stdin.write("\n")
+            assert shell.stdout.readline() == "done\n"
+            assert shell.stdout.readline() == f"ready {shell.pid}\n"
+        assert wait_for(lambda: patched_bytes(shell.pid))
+        shell.stdin.write("go\n")
+        assert shell.stdout.readline() == "done\n"
+        shell.stdin.close()
+        assert ended(shell) == 0
+        report = t.stop()
+    finally:
+        shell.kill()
+    assert total(report, "outer", "calls") == 1000
+    (late,) = [row for p in report["processes"] for row in p.get("attached_late", [])
+               if row["path"].endswith("new-c")]
+    assert (late["after"], late["functions"], late["files"]) == ("exec", 1, 1)
+    assert late["late_ns"] > 0
+    unseen = [p for p in report["processes"] if "ended_unseen_ns" in p]
+    assert sum(p["exec"] for p in unseen) == 2, "new-a and new-b"
+    text = " ".join(run("report", tmp_path / "late.perfx").stdout.split())
+    assert "Traced late: 1 process, by up to" in text and "(1 function of new-c)" in text
+    assert f"Not traced: {len(unseen)} processes that ended before anything could be attached" in text

@@ -378,6 +378,37 @@ Test(aggregate, a_long_series_is_thinned_out)
 	aggregate__free(aggregate);
 }
 
+/* Process 1 maps two files late; 2 and 3 end before they have been looked at, 3 after two tries. */
+Test(aggregate, what_came_late_is_summed_by_process)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+	const struct profile *profile;
+	struct profile_late_sum sum;
+
+	begin(&s, 1);
+	for (unsigned i = 1; i <= 2; i++)
+		stream_add(&s, PERFX_KIND_LATE, struct perfx_late, STRINGS("/lib/late.so"),
+			   .time_ns = STREAM_START + S + i * MS, .since_ns = STREAM_START + S,
+			   .process = 1, .functions_count = 10 * i, .files_count = i,
+			   .cause = PERFX_LATE_MAPPED);
+	for (unsigned i = 2; i <= 4; i++)
+		stream_add(&s, PERFX_KIND_LATE, struct perfx_late, STRINGS(""),
+			   .time_ns = STREAM_START + S + i * 10 * MS, .since_ns = STREAM_START + S,
+			   .process = i < 3 ? 2 : 3, .cause = PERFX_LATE_EXECUTED);
+	stream_end(&s, 9 * S, 0);
+	aggregate = replay(&s);
+	profile = aggregate__finish(aggregate);
+	sum = profile_late_sum(profile);
+	cr_expect_eq(sum.late_count, 1);
+	cr_expect_eq(sum.latest->late_ns, 2 * MS);
+	cr_expect_eq(sum.latest->functions_count, 20);
+	cr_expect_str_eq(sum.latest->module, "/lib/late.so");
+	cr_expect_eq(sum.ended_count, 2);
+	cr_expect_eq(sum.longest->late_ns, 40 * MS);
+	aggregate__free(aggregate);
+}
+
 /* A child's counters begin at 0; what exec replaces goes on from where the book before ended. */
 Test(aggregate, fork_exec_and_exit_keep_books_apart)
 {

@@ -37,6 +37,7 @@ void aggregate__free(struct aggregate *a)
 	free(a->probes);
 	map64_clear(&a->probe_ids);
 	free(a->not_attached);
+	free(a->late);
 	free(a->calibrations);
 	free(a->peaks);
 	free(a->windows);
@@ -153,6 +154,28 @@ static int add_not_attached(struct aggregate *a, const struct event *event)
 	if (!row->name || !row->reason)
 		return -ENOMEM;
 	a->not_attached_count++;
+	return 0;
+}
+
+static int add_late(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_late *record = &event->late;
+	struct profile_late *row;
+
+	if (record->time_ns < record->since_ns)
+		return undecoded(a);
+	if (grow_array(&a->late, &a->late_capacity, a->late_count + 1, sizeof(*row)))
+		return -ENOMEM;
+	row = &a->late[a->late_count];
+	*row = (struct profile_late){.process = record->process,
+				     .cause = record->cause,
+				     .late_ns = record->time_ns - record->since_ns,
+				     .functions_count = record->functions_count,
+				     .files_count = record->files_count,
+				     .module = pool_add(&a->strings, event->strings[0])};
+	if (!row->module)
+		return -ENOMEM;
+	a->late_count++;
 	return 0;
 }
 
@@ -290,6 +313,8 @@ int aggregate__add(struct aggregate *a, const struct event *event)
 		return add_hits(a, &event->hits);
 	case PERFX_KIND_NOT_ATTACHED:
 		return add_not_attached(a, event);
+	case PERFX_KIND_LATE:
+		return add_late(a, event);
 	case PERFX_KIND_CALIBRATION:
 		return add_calibration(a, &event->calibration);
 	case PERFX_KIND_PEAK:

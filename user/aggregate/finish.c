@@ -80,6 +80,34 @@ static uint64_t overlap_ns(const struct profile_window *window, uint64_t from_ns
 	return to_ns > from_ns ? to_ns - from_ns : 0;
 }
 
+/* Adds a process to those of one kind. */
+static void add_late(struct map64 *seen, const struct profile_late *row, size_t *count,
+		     const struct profile_late **worst)
+{
+	if (map64_get(seen, row->process) == MAP64_NONE && !map64_put(seen, row->process, 1))
+		++*count;
+	if (!*worst || row->late_ns > (*worst)->late_ns)
+		*worst = row;
+}
+
+struct profile_late_sum profile_late_sum(const struct profile *profile)
+{
+	struct profile_late_sum sum = {0};
+	struct map64 late = {0}, ended = {0};
+
+	for (size_t i = 0; i < profile->late_count; i++) {
+		const struct profile_late *row = &profile->late[i];
+
+		if (row->functions_count)
+			add_late(&late, row, &sum.late_count, &sum.latest);
+		else
+			add_late(&ended, row, &sum.ended_count, &sum.longest);
+	}
+	map64_clear(&late);
+	map64_clear(&ended);
+	return sum;
+}
+
 uint64_t profile_recorded_ns(const struct profile *profile, const struct profile_process *process)
 {
 	uint64_t sum = 0;
@@ -163,6 +191,8 @@ static void fill_host(struct work *w)
 	p->functions_count = a->functions_count;
 	p->not_attached = a->not_attached;
 	p->not_attached_count = a->not_attached_count;
+	p->late = a->late;
+	p->late_count = a->late_count;
 	p->calibrations = a->calibrations;
 	p->calibrations_count = a->calibrations_count;
 	p->peaks = a->peaks;

@@ -135,6 +135,8 @@ struct aggregate {
 	struct profile_probe *probes;
 	size_t probes_capacity, probes_count;
 	struct map64 probe_ids; /* id → probes[] */
+	struct profile_late *late;
+	size_t late_capacity, late_count;
 	struct profile_not_attached *not_attached;
 	size_t not_attached_capacity, not_attached_count;
 	struct perfx_calibration *calibrations;

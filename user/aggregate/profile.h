@@ -164,6 +164,16 @@ struct profile_not_attached {
 	bool by_design; /* attaching cannot do it: a hint, no failure */
 };
 
+/* A process of which something was not seen, because its probes came late. */
+struct profile_late {
+	const char
+		*module;  /* the first of the files; "": it ended before the tracer looked at it */
+	uint32_t process; /* index */
+	uint32_t functions_count, files_count; /* that are traced since; 0: it ended */
+	enum perfx_late_cause cause;
+	uint64_t late_ns; /* how long it was not traced, or lived */
+};
+
 /* Why a report is partial. */
 #define PROFILE_PARTIAL_KILLED	  0x1 /* the target, by a signal */
 #define PROFILE_PARTIAL_TRUNCATED 0x2 /* the capture has no end, or a damaged one */
@@ -207,6 +217,8 @@ struct profile {
 	size_t probes_count;
 	const struct profile_not_attached *not_attached;
 	size_t not_attached_count;
+	const struct profile_late *late; /* in order of time */
+	size_t late_count;
 	const struct perfx_calibration *calibrations;
 	size_t calibrations_count;
 	const struct perfx_peak *peaks; /* what the host can do, by dtype and number of threads */
@@ -232,6 +244,12 @@ const struct profile_function *profile_function(const struct profile *profile, u
 
 /* CPU time of programs that were neither traced nor the tracer; PROFILE_ABSENT. */
 uint64_t profile_others_cpu_ns(const struct profile *profile);
+
+struct profile_late_sum {
+	size_t late_count, ended_count; /* processes; a process may be late with several files */
+	const struct profile_late *latest, *longest; /* the worst of either; NULL: none */
+};
+struct profile_late_sum profile_late_sum(const struct profile *profile);
 
 /* How long the process's book was open. */
 static inline uint64_t profile_wall_ns(const struct profile_process *process)

@@ -67,6 +67,31 @@ static bool say_memory(struct text *text, const struct profile_process *p)
 	return true;
 }
 
+/* Nothing may have been seen because it was over too soon. */
+static void add_late(struct text *text, const struct profile *profile)
+{
+	struct profile_late_sum sum = profile_late_sum(profile);
+
+	if (sum.ended_count) {
+		text_add(text, " ");
+		add_count(text, sum.ended_count);
+		text_printf(text,
+			    " process%s ended before anything could be attached, the longest "
+			    "after ",
+			    sum.ended_count == 1 ? "" : "es");
+		add_ns(text, sum.longest->late_ns);
+		text_add(text, ": what they called is not known.");
+	}
+	if (sum.late_count) {
+		text_add(text, " ");
+		add_count(text, sum.late_count);
+		text_printf(text, " process%s traced late, by up to ",
+			    sum.late_count == 1 ? " was" : "es were");
+		add_ns(text, sum.latest->late_ns);
+		text_add(text, ".");
+	}
+}
+
 static void say_nothing_fired(struct text *text, const struct profile *profile,
 			      const struct profile_process *p)
 {
@@ -213,9 +238,10 @@ char *verdict_of(const struct profile *profile, const struct profile_process *ma
 		return text_take(&text);
 	}
 	share = main->rows_count ? wall_share(main, main->rows[0].self_ns) : 0;
-	if (profile->calls_count == 0)
+	if (profile->calls_count == 0) {
 		say_nothing_fired(&text, profile, main);
-	else if (main->rows_count && main->rows[0].avg_ns == PROFILE_ABSENT)
+		add_late(&text, profile);
+	} else if (main->rows_count && main->rows[0].avg_ns == PROFILE_ABSENT)
 		say_untimed(&text, profile, main);
 	else if (share >= VERDICT_SHARE)
 		say_dominating(&text, profile, main, share);

@@ -107,6 +107,9 @@ static bool form_of(enum perfx_kind kind, struct form *form)
 	case PERFX_KIND_NOT_ATTACHED:
 		*form = FORM(perfx_not_attached, 2);
 		return true;
+	case PERFX_KIND_LATE:
+		*form = FORM(perfx_late, 1);
+		return true;
 	case PERFX_KIND_CALIBRATION:
 		*form = FORM(perfx_calibration, 0);
 		return true;

@@ -30,6 +30,7 @@ struct event {
 		struct perfx_usage usage;
 		struct perfx_thread thread;
 		struct perfx_not_attached not_attached;
+		struct perfx_late late;
 		struct perfx_calibration calibration;
 		struct perfx_allocator allocator;
 		struct perfx_memory_mode memory_mode;

@@ -122,9 +122,10 @@ int attach_queue__put(struct attach_queue *queue, const struct attach_task *task
 		queue->waiting_count++;
 		return 0;
 	}
+	entry->task.known = entry->task.known && task->known;
 	/* what came before an exec is no more: only from there on can anything have been missed */
 	if (task->cause == ATTACH_EXECUTED)
-		entry->task.since_ns = task->since_ns;
+		entry->task = *task;
 	if (task->cause > entry->task.cause)
 		entry->task.cause = task->cause;
 	return 0;
@@ -152,6 +153,11 @@ bool attach_queue__take(struct attach_queue *queue, uint64_t now_ns, struct atta
 		return true;
 	}
 	return false;
+}
+
+bool attach_queue__is_empty(const struct attach_queue *queue)
+{
+	return !queue->waiting_count;
 }
 
 bool attach_queue__has(const struct attach_queue *queue, pid_t pid)

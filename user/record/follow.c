@@ -4,6 +4,7 @@
 #include "base/grow.h"
 #include "record/recorder_internal.h"
 #include "record/sharing.h"
+#include "stream/pack.h"
 #include "target/process.h"
 
 #include <errno.h>
@@ -53,8 +54,8 @@ static void adopt(struct recorder *recorder, pid_t pid)
 
 /* What is planned in the files that a process maps. */
 struct job {
-	pid_t pid;
-	uint32_t born;	 /* index of its first book */
+	struct attach_task task;
+	uint32_t born;	 /* index of the process's first book */
 	size_t *modules; /* malloc'd */
 	size_t modules_count;
 };
@@ -86,6 +87,22 @@ static int want_sharing(struct recorder *recorder, struct batch *batch, size_t m
 		return -ENOMEM;
 	batch->files[batch->files_count++] = (struct sharing){.module = module};
 	return 0;
+}
+
+/* Says what was not seen of a process since then; or, without a file, of one that has ended. */
+static void tell_late(struct recorder *recorder, const struct attach_task *task,
+		      struct perfx_late *record, const char *path)
+{
+	static const enum perfx_late_cause causes[] = {[ATTACH_MOVED] = PERFX_LATE_MAPPED,
+						       [ATTACH_FORKED] = PERFX_LATE_FORKED,
+						       [ATTACH_MAPPED] = PERFX_LATE_MAPPED,
+						       [ATTACH_EXECUTED] = PERFX_LATE_EXECUTED};
+	const struct perfx_record *packed;
+
+	record->since_ns = task->since_ns;
+	record->cause = causes[task->cause];
+	packed = PACK(&recorder->late, PERFX_KIND_LATE, *record, path);
+	sink_record(recorder->sink, packed, packed->size);
 }
 
 /* Takes the modules over. */
@@ -129,11 +146,11 @@ static bool is_same(const struct recorder *recorder, pid_t pid, uint32_t born)
 static ssize_t look_at(struct recorder *recorder, struct batch *batch,
 		       const struct attach_task *task)
 {
-	struct job job = {.pid = task->pid, .born = books__born(recorder->books, task->pid)};
+	struct job job = {.task = *task, .born = books__born(recorder->books, task->pid)};
 	ssize_t count;
 	int err;
 
-	if (!is_same(recorder, job.pid, job.born))
+	if (!is_same(recorder, task->pid, job.born))
 		return -ESRCH;
 	count = plan__scan(recorder->plan, task->pid, &job.modules);
 	if (count < 0)
@@ -156,6 +173,38 @@ static bool for_everybody(const struct batch *batch, size_t module)
 	return true;
 }
 
+static void attach_job(struct recorder *recorder, const struct batch *batch, const struct job *job)
+{
+	for (size_t i = 0; i < job->modules_count; i++)
+		probes__attach(recorder->probes, job->modules[i], job->born, job->task.pid,
+			       for_everybody(batch, job->modules[i]));
+	/* has it ended meanwhile? They may be links on the next one of that pid */
+	if (!is_same(recorder, job->task.pid, job->born))
+		probes__release(recorder->probes, job->born);
+}
+
+/* The targets are attached before anything is recorded: of them nothing is late. */
+static void tell_attached(struct recorder *recorder, const struct job *job)
+{
+	struct perfx_late late = {.time_ns = clock_monotonic_ns()};
+	struct perfx_family family;
+	const char *path = NULL;
+
+	for (size_t i = 0; i < job->modules_count; i++) {
+		size_t count = probes__attached_count(recorder->probes, job->modules[i]);
+
+		if (count && !path)
+			path = recorder->plan->modules[job->modules[i]].path;
+		late.functions_count += (uint32_t)count;
+		late.files_count += count > 0;
+	}
+	if (!job->task.since_ns || !path ||
+	    tracer__family(recorder->tracer, job->task.pid, &family) || family.born != job->born)
+		return;
+	late.process = family.process;
+	tell_late(recorder, &job->task, &late, path);
+}
+
 /* One look at all other processes serves the whole batch; none is taken where it is known for each
  * file whether it goes by process. */
 static void attach_batch(struct recorder *recorder, struct batch *batch)
@@ -167,17 +216,17 @@ static void attach_batch(struct recorder *recorder, struct batch *batch)
 		recorder->strangers_read_count +=
 			sharing_find(recorder->plan, pids, count, batch->files, batch->files_count);
 	memory__consider(recorder->memory);
-	for (size_t i = 0; i < batch->jobs_count; i++) {
-		const struct job *job = &batch->jobs[i];
-
-		for (size_t k = 0; k < job->modules_count; k++)
-			probes__attach(recorder->probes, job->modules[k], job->born, job->pid,
-				       for_everybody(batch, job->modules[k]));
-		/* has it ended meanwhile? They may be links on the next one of that pid */
-		if (!is_same(recorder, job->pid, job->born))
-			probes__release(recorder->probes, job->born);
-	}
+	/* a new program first: its files may be new to all, a child's are attached for others */
+	for (size_t i = 0; i < batch->jobs_count; i++)
+		if (batch->jobs[i].task.cause == ATTACH_EXECUTED)
+			attach_job(recorder, batch, &batch->jobs[i]);
+	for (size_t i = 0; i < batch->jobs_count; i++)
+		if (batch->jobs[i].task.cause != ATTACH_EXECUTED)
+			attach_job(recorder, batch, &batch->jobs[i]);
+	/* from this moment on */
 	probes__open(recorder->probes);
+	for (size_t i = 0; i < batch->jobs_count; i++)
+		tell_attached(recorder, &batch->jobs[i]);
 }
 
 /* What the files that were planned last say of all that is traced. */
@@ -189,6 +238,12 @@ static void heed_plan(struct recorder *recorder, bool trusted)
 		probes__distrust_returns(recorder->probes);
 }
 
+static void enqueue(struct recorder *recorder, const struct attach_task *task)
+{
+	if (attach_queue__put(recorder->queue, task))
+		plan__refuse(recorder->plan, "files mapped later", "out of memory");
+}
+
 /* A forked child maps what its parent did, of which nothing is new where links are for all: unless
  * the parent has not been looked at either. */
 static bool is_covered(const struct recorder *recorder, const struct attach_task *task)
@@ -197,31 +252,38 @@ static bool is_covered(const struct recorder *recorder, const struct attach_task
 	       !attach_queue__has(recorder->queue, task->parent);
 }
 
-static void work_off(struct recorder *recorder, struct batch *batch, const struct attach_task *task)
+/* False: it has ended, which its exit record will say. */
+static bool work_off(struct recorder *recorder, struct batch *batch, const struct attach_task *task)
 {
 	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
 	if (recorder->options->all)
 		adopt(recorder, task->pid);
 	if (!books__has(recorder->books, task->pid) || is_covered(recorder, task))
-		return;
+		return true;
 	if (task->cause == ATTACH_MOVED)
 		look_at_mappings(recorder, task->pid);
 	else if (look_at(recorder, batch, task) > 0)
-		return;
+		return true;
 	attach_queue__charge(recorder->queue, task->pid, clock_monotonic_ns(),
 			     clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
+	return !process_has_ended(task->pid);
 }
 
 void follow_attach_queued(struct recorder *recorder)
 {
 	bool trusted = recorder->plan->c_alone;
 	struct batch batch = {0};
-	struct attach_task task;
+	struct attach_task task, ended[BATCH_MAX];
+	size_t ended_count = 0;
 
 	for (size_t i = 0;
 	     i < BATCH_MAX && attach_queue__take(recorder->queue, clock_monotonic_ns(), &task); i++)
-		work_off(recorder, &batch, &task);
+		if (!work_off(recorder, &batch, &task))
+			ended[ended_count++] = task;
+	/* they wait again: their exit finds that they were not looked at */
+	for (size_t i = 0; i < ended_count; i++)
+		enqueue(recorder, &ended[i]);
 	heed_plan(recorder, trusted);
 	if (batch.jobs_count)
 		attach_batch(recorder, &batch);
@@ -230,10 +292,15 @@ void follow_attach_queued(struct recorder *recorder)
 
 /* --- what happens to processes --- */
 
-static void enqueue(struct recorder *recorder, const struct attach_task *task)
+/* Is something attached by process, so that a forked child is not traced from the start? */
+static bool goes_by_process(const struct recorder *recorder)
 {
-	if (attach_queue__put(recorder->queue, task))
-		plan__refuse(recorder->plan, "files mapped later", "out of memory");
+	for (size_t i = 0; i < recorder->plan->modules_count; i++)
+		if (probes__decided(recorder->probes, i) &&
+		    !probes__attached_for(recorder->probes, i, 0) &&
+		    probes__attached_count(recorder->probes, i))
+			return true;
+	return false;
 }
 
 static void on_fork(struct recorder *recorder, const struct perfx_fork *fork)
@@ -241,6 +308,7 @@ static void on_fork(struct recorder *recorder, const struct perfx_fork *fork)
 	struct attach_task task = {.pid = (pid_t)fork->pid,
 				   .parent = (pid_t)fork->ppid,
 				   .cause = ATTACH_FORKED,
+				   .known = !goes_by_process(recorder),
 				   .since_ns = fork->time_ns};
 	uint32_t predecessor = books__born(recorder->books, task.pid);
 
@@ -252,16 +320,29 @@ static void on_fork(struct recorder *recorder, const struct perfx_fork *fork)
 		frames__fork(recorder->frames, fork->process, fork->parent_process);
 	/* files that others map too have links by process: the child needs its own */
 	enqueue(recorder, &task);
-	if (probes__go_by_process(recorder->probes))
+	if (!task.known)
 		plan__hint(recorder->plan, "first moments of forked children",
 			   "other programs map the same files, so each child gets probes of its "
 			   "own once it runs");
 }
 
+/* Nothing of this program waits for probes of its own. */
+static bool is_known(const struct recorder *recorder, const struct perfx_exec *exec)
+{
+	ssize_t module = plan__find(recorder->plan, exec->inode, exec->dev_major, exec->dev_minor);
+
+	return module >= 0 &&
+	       (!recorder->plan->modules[module].functions_count ||
+		probes__attached_for(recorder->probes, (size_t)module,
+				     books__born(recorder->books, (pid_t)exec->pid)));
+}
+
 static void on_exec(struct recorder *recorder, const struct perfx_exec *exec)
 {
-	struct attach_task task = {
-		.pid = (pid_t)exec->pid, .cause = ATTACH_EXECUTED, .since_ns = exec->time_ns};
+	struct attach_task task = {.pid = (pid_t)exec->pid,
+				   .cause = ATTACH_EXECUTED,
+				   .known = is_known(recorder, exec),
+				   .since_ns = exec->time_ns};
 
 	books__on_exec(recorder->books, exec);
 	/* links by pid go with the main thread, which has gone */
@@ -277,7 +358,10 @@ static void on_exit_event(struct recorder *recorder, const struct perfx_exit *ex
 
 	if (born)
 		probes__release(recorder->probes, born);
-	attach_queue__forget(recorder->queue, (pid_t)exit->pid, &task);
+	if (attach_queue__forget(recorder->queue, (pid_t)exit->pid, &task) && !task.known)
+		tell_late(recorder, &task,
+			  &(struct perfx_late){.time_ns = exit->time_ns, .process = exit->process},
+			  "");
 	if ((pid_t)exit->pid == recorder->main_pid && !recorder->main_ended) {
 		recorder->main_ended = true;
 		recorder->main_status = exit->status;
@@ -317,19 +401,20 @@ void follow_object(void *ctx, const struct perfx_object_record *record)
 
 /* What may be new by this mapping; false: nothing. */
 static bool is_news(const struct recorder *recorder, const struct new_mapping *mapping,
-		    enum attach_cause *cause)
+		    struct attach_task *task)
 {
 	ssize_t module =
 		plan__find(recorder->plan, mapping->inode, mapping->dev_major, mapping->dev_minor);
 
-	*cause = ATTACH_MAPPED;
+	task->cause = ATTACH_MAPPED;
 	if (module < 0)
 		return true;
 	if (recorder->plan->modules[module].functions_count &&
 	    !probes__attached_for(recorder->probes, (size_t)module,
 				  books__born(recorder->books, mapping->pid)))
 		return true;
-	*cause = ATTACH_MOVED;
+	task->cause = ATTACH_MOVED;
+	task->known = true;
 	return recorder->frames;
 }
 
@@ -341,7 +426,7 @@ static void note_mapping(const struct new_mapping *mapping, void *ctx)
 	if (!mapping->pid)
 		recorder->rescan = true;
 	else if ((recorder->options->all || books__has(recorder->books, mapping->pid)) &&
-		 is_news(recorder, mapping, &task.cause))
+		 is_news(recorder, mapping, &task))
 		enqueue(recorder, &task);
 }
 

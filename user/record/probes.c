@@ -481,6 +481,16 @@ void probes__release(struct probes *probes, uint32_t born)
 	}
 }
 
+size_t probes__attached_count(const struct probes *probes, size_t module)
+{
+	const struct plan_module *planned = &probes->plan->modules[module];
+	size_t end = planned->functions_first + planned->functions_count, count = 0;
+
+	for (size_t i = planned->functions_first; i < end && i < probes->placed_capacity; i++)
+		count += probes->placed[i].attached;
+	return count;
+}
+
 bool probes__go_by_process(const struct probes *probes)
 {
 	for (size_t i = 0; i < probes->attachments_capacity; i++)

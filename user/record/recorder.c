@@ -19,7 +19,7 @@
 /* The rings are drained at least this often, and late mappings looked at. */
 #define TICK_NS 50000000u
 /* So many mappings wake the tracer between two ticks. */
-#define MAPPINGS_WAKES_MAX 10
+#define MAPPINGS_WAKES_MAX 50
 /* A capture file has what is older, but for the moment that the disk takes. */
 #define FLUSH_NS 500000000u
 
@@ -322,6 +322,10 @@ static void loop(struct recorder *recorder)
 			}
 		}
 		follow_mappings(recorder);
+		if (attach_queue__is_empty(recorder->queue))
+			continue;
+		/* what has become of them by now */
+		drain(recorder);
 		follow_attach_queued(recorder);
 	}
 }

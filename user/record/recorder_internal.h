@@ -14,6 +14,7 @@
 #include "record/probes.h"
 #include "record/recorder.h"
 #include "record/totals.h"
+#include "stream/pack.h"
 #include "stream/reader.h"
 
 struct recorder {
@@ -37,6 +38,7 @@ struct recorder {
 	bool main_ended, rescan;
 	bool all_gone; /* all targets had ended when the recording began */
 	int main_status;
+	struct pack_buffer late;		    /* for LATE records */
 	struct attach_queue *queue;		    /* processes that are to be looked at */
 	unsigned mappings_wakes;		    /* by mappings since the last tick */
 	uint64_t looks_count, strangers_read_count; /* as in struct perfx_end */

@@ -8,6 +8,7 @@
 #include "report/compose.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* Probes that are alike in all that decides their cost. */
@@ -49,6 +50,13 @@ static size_t group_probes(const struct profile *profile, struct probe_group *gr
 		groups[at].cost_ns += (double)probe->hits_count * probe->cost_ns;
 	}
 	return count;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
 }
 
 static int by_hits(const void *left, const void *right)
@@ -208,6 +216,40 @@ void compose_hints(struct composer *c)
 	}
 }
 
+/* Processes that began, or mapped a file, and were not traced from then on. */
+static void compose_late(struct document *document, const struct profile *profile)
+{
+	struct profile_late_sum sum = profile_late_sum(profile);
+	struct text text = {0};
+
+	if (sum.late_count) {
+		text_add(&text, "Traced late: ");
+		add_count(&text, sum.late_count);
+		text_printf(&text, " process%s, by up to ", sum.late_count == 1 ? "" : "es");
+		add_ns(&text, sum.latest->late_ns);
+		text_add(&text, " (");
+		add_count(&text, sum.latest->functions_count);
+		text_printf(&text, " function%s of ", sum.latest->functions_count == 1 ? "" : "s");
+		escape_name(&text, base_name(sum.latest->module));
+		text_add(&text, sum.latest->files_count > 1 ? " and other files" : "");
+		text_add(&text, ") after they began or mapped the file: what they called there "
+				"until then is not counted.");
+		document_add(document, BLOCK_PARAGRAPH, &text);
+	}
+	if (sum.ended_count) {
+		text_add(&text, "Not traced: ");
+		add_count(&text, sum.ended_count);
+		text_printf(&text,
+			    " process%s that ended before anything could be attached, the "
+			    "longest after ",
+			    sum.ended_count == 1 ? "" : "es");
+		add_ns(&text, sum.longest->late_ns);
+		text_add(&text, ": what they called of files that nobody had mapped before is not "
+				"known.");
+		document_add(document, BLOCK_PARAGRAPH, &text);
+	}
+}
+
 static void compose_losses(struct document *document, const struct profile *profile)
 {
 	static const struct column columns[] = {
@@ -294,6 +336,7 @@ void compose_measured(struct composer *c)
 	document_say(document, BLOCK_HEADING, "How it was measured");
 	compose_windows(document, profile);
 	compose_cost(document, profile);
+	compose_late(document, profile);
 	document_say(document, BLOCK_FOLD, "Probes, losses and precision");
 	compose_groups(document, profile);
 	compose_not_attached(document, profile, c->limits);

@@ -330,6 +330,52 @@ static void put_facts(struct json_output *o, const struct profile_process *proce
 		json_put(o, "wait_status", json_integer(process->status));
 }
 
+static const char *name_of_late(enum perfx_late_cause cause)
+{
+	switch (cause) {
+	case PERFX_LATE_FORKED:
+		return "fork";
+	case PERFX_LATE_MAPPED:
+		return "map";
+	case PERFX_LATE_EXECUTED:
+		return "exec";
+	case PERFX_LATE_INVALID:
+		break;
+	}
+	return "unknown";
+}
+
+static json_t *late_object(const struct profile_late *row)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "after", json_string(name_of_late(row->cause)));
+	json_object_set_new(object, "late_ns", json_of_integer(row->late_ns));
+	json_object_set_new(object, "functions", json_of_integer(row->functions_count));
+	json_object_set_new(object, "files", json_of_integer(row->files_count));
+	if (*row->module)
+		json_object_set_new(object, "path", json_of_string(row->module));
+	return object;
+}
+
+/* attached_late: what was not traced from its begin on; ended_unseen_ns: how long it lived. */
+static void put_late(struct json_output *o, const struct profile *p, uint32_t process)
+{
+	json_t *rows = json_array();
+
+	for (size_t i = 0; i < p->late_count; i++) {
+		if (p->late[i].process != process)
+			continue;
+		if (p->late[i].functions_count)
+			json_array_append_new(rows, late_object(&p->late[i]));
+		else
+			json_put(o, "ended_unseen_ns", json_of_integer(p->late[i].late_ns));
+	}
+	if (json_array_size(rows))
+		json_put(o, "attached_late", json_incref(rows));
+	json_decref(rows);
+}
+
 static void put_process(struct json_output *o, const struct profile *p,
 			const struct profile_process *process,
 			const struct process_analysis *analysis)
@@ -343,6 +389,7 @@ static void put_process(struct json_output *o, const struct profile *p,
 	json_put(o, "comm", json_of_string(process->comm));
 	json_put(o, "cmdline", arguments_of_process(process->cmdline));
 	put_facts(o, process);
+	put_late(o, p, process->index);
 	json_open(o, "functions", '[');
 	for (size_t i = 0; i < process->rows_count; i++)
 		json_put(o, NULL, function_object(p, process, &process->rows[i]));

@@ -403,6 +403,8 @@ int part__event(struct part *part, const struct event *event)
 		return take_timed(part, event, event->value.time_ns);
 	case PERFX_KIND_WINDOW:
 		return take_timed(part, event, event->window.time_ns);
+	case PERFX_KIND_LATE:
+		return take_timed(part, event, event->late.time_ns);
 	case PERFX_KIND_USAGE:
 		return take_usage(part, event);
 	case PERFX_KIND_MEMORY_BOOK:

@@ -326,6 +326,7 @@ int past__add(struct past *past, const struct event *event)
 		return past_forget_ended(past, event->segment.time_ns);
 	/* over, or known only at the end */
 	case PERFX_KIND_SPAN:
+	case PERFX_KIND_LATE:
 	case PERFX_KIND_BOOK:
 	case PERFX_KIND_HITS:
 	case PERFX_KIND_LOSS:
