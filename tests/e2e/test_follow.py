@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Processes and mappings that come while tracing: what looking at them costs, and what is seen of
 them from when on."""
+import os
 import shutil
 import subprocess
 
 import pytest
-from conftest import WORKLOADS, ended, patched_bytes, run, total, wait_for
+from conftest import WORKLOADS, ended, functions, patched_bytes, run, total, wait_for
 
 QUICK = ["--no-calibrate"]
 
@@ -65,3 +66,41 @@ def test_a_program_that_was_not_mapped_before(tracer, tmp_path):
     text = " ".join(run("report", tmp_path / "late.perfx").stdout.split())
     assert "Traced late: 1 process, by up to" in text and "(1 function of new-c)" in text
     assert f"Not traced: {len(unseen)} processes that ended before anything could be attached" in text
+
+
+def test_a_library_that_is_overwritten(tracer, tmp_path):
+    """In place, between two programs of a traced family: its probes are taken away at once, so that
+    the second lives, and its calls are counted by what the library is by then."""
+    for name in ("dlopen", "late.so"):
+        shutil.copy(WORKLOADS / name, tmp_path)
+    for name in ("first", "second"):
+        os.mkfifo(tmp_path / name)
+    shell = subprocess.Popen(
+        ["sh", "-c", 'read x; ./dlopen <first; echo "ended $?"; ./dlopen <second; echo "ended $?"'],
+        cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+    def call_library(name):
+        """Opens it, calls it 500 times once there are probes in it, and ends."""
+        with open(tmp_path / name, "w", buffering=1, encoding="ascii") as to:
+            pid = int(shell.stdout.readline().split()[1])
+            to.write("go\n")
+            assert shell.stdout.readline() == "done\n"
+            assert wait_for(lambda: patched_bytes(pid))
+            to.write("go\n")
+            assert shell.stdout.readline() == "done\n", "it died"
+        while not (line := shell.stdout.readline()).startswith("ended"):
+            assert line.startswith("expect"), line
+        assert line == "ended 0\n"
+
+    try:
+        t = tracer(shell.pid, *QUICK, "-F", "late.so:late_work")
+        shell.stdin.write("\n")
+        call_library("first")
+        (tmp_path / "late.so").write_bytes((WORKLOADS / "late_shifted.so").read_bytes())
+        assert any("late.so was written to" in line for line in t.process.stderr)
+        call_library("second")
+        report = t.stop()
+    finally:
+        shell.kill()
+    assert [f["calls"] for f in functions(report, "late_work")] == [500, 500]
+    assert "late.so" in [row["name"] for row in report["not_attached"]]

@@ -245,10 +245,11 @@ size_t tracer__attach(struct tracer *tracer, const struct attach_target *target,
 		      struct attach_point *points, size_t count)
 {
 	bool by_pid = tracer->multi_pid || tracer->hit_link == PERFX_LINK_PERF;
-	struct attach_way way = {.file_fd = target->file_fd,
-				 .pid = by_pid ? target->pid : 0,
-				 .gate = (uint64_t)target->gate << PERFX_COOKIE_GATE_SHIFT,
-				 .tag = {.born = target->born, .gate = target->gate}};
+	struct attach_way way = {
+		.file_fd = target->file_fd,
+		.pid = by_pid ? target->pid : 0,
+		.gate = (uint64_t)target->gate << PERFX_COOKIE_GATE_SHIFT,
+		.tag = {.born = target->born, .gate = target->gate, .file_fd = target->file_fd}};
 	struct attach_point **selected = calloc(count ? count : 1, sizeof(*selected));
 	size_t attached = 0;
 
@@ -329,6 +330,11 @@ static bool of_process(const struct link_tag *tag, uint32_t born)
 	return tag->born == born;
 }
 
+static bool of_file(const struct link_tag *tag, uint32_t file_fd)
+{
+	return tag->file_fd == (int)file_fd;
+}
+
 void tracer__detach(struct tracer *tracer)
 {
 	detach(tracer, any_link, 0);
@@ -342,6 +348,11 @@ void tracer__detach_later(struct tracer *tracer)
 void tracer__detach_returns(struct tracer *tracer)
 {
 	detach(tracer, by_return, 0);
+}
+
+void tracer__detach_file(struct tracer *tracer, int file_fd)
+{
+	detach(tracer, of_file, (uint32_t)file_fd);
 }
 
 void tracer__detach_group(struct tracer *tracer, uint32_t group)

@@ -125,6 +125,8 @@ void tracer__release(struct tracer *tracer, uint32_t born);
 /* Takes away the return probes that were attached since the tracer was made or reset; sites stay.
  */
 void tracer__detach_returns(struct tracer *tracer);
+/* Takes away all links on a file, by the descriptor that it was attached with. */
+void tracer__detach_file(struct tracer *tracer, int file_fd);
 /* Takes away the links of a group. */
 void tracer__detach_group(struct tracer *tracer, uint32_t group);
 

@@ -15,6 +15,7 @@ struct link_tag {
 	uint32_t group;
 	uint32_t born; /* whose it is; 0: everybody's */
 	uint32_t gate;
+	int file_fd;
 };
 
 struct kept_link {

@@ -150,6 +150,51 @@ static bool is_executable(pid_t pid, const struct module_ref *ref)
 	return !stat(path, &status) && status.st_ino == ref->inode;
 }
 
+static bool read_state(int fd, struct plan_file_state *state)
+{
+	struct stat status;
+
+	if (fd < 0 || fstat(fd, &status))
+		return false;
+	*state = (struct plan_file_state){.size_bytes = (uint64_t)status.st_size,
+					  .written = status.st_mtim,
+					  .changed = status.st_ctim,
+					  .linked = status.st_nlink > 0};
+	return true;
+}
+
+static bool is_same_time(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+bool plan__has_changed(const struct plan *plan, size_t module)
+{
+	const struct plan_file_state *then = &plan->modules[module].state;
+	struct plan_file_state now;
+
+	if (!read_state(plan->modules[module].fd, &now))
+		return false;
+	/* when another takes its name, its change time moves and nothing else */
+	return now.size_bytes != then->size_bytes || !is_same_time(&now.written, &then->written) ||
+	       (now.linked && !is_same_time(&now.changed, &then->changed));
+}
+
+void plan__forget(struct plan *plan, size_t module)
+{
+	plan->modules[module].overwritten = true;
+}
+
+static bool has_predecessor(const struct plan *plan, const struct plan_module *module)
+{
+	for (size_t i = 0; i < plan->modules_count; i++)
+		if (plan->modules[i].overwritten && plan->modules[i].inode == module->inode &&
+		    plan->modules[i].dev_major == module->dev_major &&
+		    plan->modules[i].dev_minor == module->dev_minor)
+			return true;
+	return false;
+}
+
 static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *ref)
 {
 	struct plan_module *module = add_module(plan, ref);
@@ -161,6 +206,8 @@ static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *re
 	if (!module)
 		return -ENOMEM;
 	fd = module_open(pid, ref);
+	module->successor = has_predecessor(plan, module);
+	read_state(fd, &module->state);
 	snprintf(root, sizeof(root), "/proc/%d/root", (int)pid);
 	image = fd >= 0 ? image__open(fd, ref->path, root) : NULL;
 	if (!image) {
@@ -168,7 +215,9 @@ static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *re
 		if (plan_worth_searching(plan, ref->base))
 			plan__refuse(plan, ref->base, open_error(err));
 		plan->c_alone = false; /* not known: the careful answer */
-		if (fd >= 0)
+		if (fd >= 0 && module->successor)
+			module->fd = fd; /* perhaps it is still being written */
+		else if (fd >= 0)
 			close(fd);
 		return 0;
 	}
@@ -186,7 +235,7 @@ static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *re
 	module->build_id = strdup(image__build_id(image));
 	module->functions_count = plan->functions_count - module->functions_first;
 	image__free(image);
-	if (module->functions_count)
+	if (module->functions_count || module->successor)
 		module->fd = fd;
 	else
 		close(fd);
@@ -196,7 +245,8 @@ static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *re
 ssize_t plan__find(const struct plan *plan, uint64_t inode, uint32_t dev_major, uint32_t dev_minor)
 {
 	for (size_t i = 0; i < plan->modules_count; i++)
-		if (plan->modules[i].inode == inode && plan->modules[i].dev_major == dev_major &&
+		if (!plan->modules[i].overwritten && plan->modules[i].inode == inode &&
+		    plan->modules[i].dev_major == dev_major &&
 		    plan->modules[i].dev_minor == dev_minor)
 			return (ssize_t)i;
 	return -ENOENT;

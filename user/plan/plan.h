@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 enum return_mode { RETURN_AUTO = 0, RETURN_EXIT, RETURN_PROBE };
 
@@ -110,6 +111,13 @@ struct plan_module {
 	bool exports_malloc; /* others may call it */
 	bool defines_malloc; /* for itself at least */
 	size_t functions_first, functions_count; /* in plan.functions */
+	struct plan_file_state {
+		uint64_t size_bytes;
+		struct timespec written, changed;
+		bool linked;
+	} state;	  /* what the file was like when it was planned */
+	bool overwritten; /* it is another file now, though in the same place */
+	bool successor;	  /* of one that has been */
 };
 
 /* What hands out memory: one of a file's, in one domain. */
@@ -166,6 +174,11 @@ ssize_t plan__add_file(struct plan *plan, const char *path);
 
 /* The module of a file, by what /proc/PID/maps says of it; -ENOENT: not looked at yet. */
 ssize_t plan__find(const struct plan *plan, uint64_t inode, uint32_t dev_major, uint32_t dev_minor);
+
+/* Has a file been written to since it was planned? */
+bool plan__has_changed(const struct plan *plan, size_t module);
+/* It has: whoever maps it next has it planned anew. */
+void plan__forget(struct plan *plan, size_t module);
 
 /* Does a hit begin a range, or tell of an instant? */
 bool plan_mark_begins(const struct perfx_mark *mark);

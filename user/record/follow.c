@@ -2,6 +2,7 @@
 /* Whom a recording is about: targets, their children, what they execute and map later. */
 #include "base/clock.h"
 #include "base/grow.h"
+#include "base/message.h"
 #include "record/recorder_internal.h"
 #include "record/sharing.h"
 #include "stream/pack.h"
@@ -77,6 +78,8 @@ static void batch_clear(struct batch *batch)
 
 static int want_sharing(struct recorder *recorder, struct batch *batch, size_t module)
 {
+	if (recorder->plan->modules[module].successor)
+		return 0;
 	if (recorder->options->all || probes__decided(recorder->probes, module))
 		return 0;
 	for (size_t i = 0; i < batch->files_count; i++)
@@ -122,13 +125,15 @@ static int add_job(struct recorder *recorder, struct batch *batch, const struct 
 }
 
 /* Keeps of the modules those that are not attached for the process yet. */
-static size_t only_new(const struct recorder *recorder, uint32_t born, size_t *modules,
+static size_t only_new(const struct recorder *recorder, pid_t pid, uint32_t born, size_t *modules,
 		       size_t count)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < count; i++)
-		if (!probes__attached_for(recorder->probes, modules[i], born))
+		if (!probes__attached_for(recorder->probes, modules[i], born) &&
+		    (!recorder->plan->modules[modules[i]].successor ||
+		     process_holds(pid, recorder->plan, modules[i])))
 			modules[kept++] = modules[i];
 	return kept;
 }
@@ -156,7 +161,7 @@ static ssize_t look_at(struct recorder *recorder, struct batch *batch,
 	if (count < 0)
 		return count;
 	look_at_mappings(recorder, task->pid);
-	job.modules_count = only_new(recorder, job.born, job.modules, (size_t)count);
+	job.modules_count = only_new(recorder, task->pid, job.born, job.modules, (size_t)count);
 	if (!job.modules_count) {
 		free(job.modules);
 		return 0;
@@ -165,8 +170,11 @@ static ssize_t look_at(struct recorder *recorder, struct batch *batch,
 	return err ? err : (ssize_t)job.modules_count;
 }
 
-static bool for_everybody(const struct batch *batch, size_t module)
+static bool for_everybody(const struct recorder *recorder, const struct batch *batch, size_t module)
 {
+	/* some may still have the old content */
+	if (recorder->plan->modules[module].successor)
+		return false;
 	for (size_t i = 0; i < batch->files_count; i++)
 		if (batch->files[i].module == module)
 			return !batch->files[i].shared;
@@ -177,7 +185,7 @@ static void attach_job(struct recorder *recorder, const struct batch *batch, con
 {
 	for (size_t i = 0; i < job->modules_count; i++)
 		probes__attach(recorder->probes, job->modules[i], job->born, job->task.pid,
-			       for_everybody(batch, job->modules[i]));
+			       for_everybody(recorder, batch, job->modules[i]));
 	/* has it ended meanwhile? They may be links on the next one of that pid */
 	if (!is_same(recorder, job->task.pid, job->born))
 		probes__release(recorder->probes, job->born);
@@ -212,6 +220,7 @@ static void attach_batch(struct recorder *recorder, struct batch *batch)
 	size_t count;
 	const pid_t *pids = books__pids(recorder->books, &count);
 
+	file_watch__follow(recorder->file_watch, recorder->plan);
 	if (batch->files_count)
 		recorder->strangers_read_count +=
 			sharing_find(recorder->plan, pids, count, batch->files, batch->files_count);
@@ -288,6 +297,26 @@ void follow_attach_queued(struct recorder *recorder)
 	if (batch.jobs_count)
 		attach_batch(recorder, &batch);
 	batch_clear(&batch);
+}
+
+void follow_files(struct recorder *recorder)
+{
+	struct plan *plan = recorder->plan;
+
+	for (size_t i = 0; i < plan->modules_count; i++) {
+		if (plan->modules[i].overwritten || !plan__has_changed(plan, i))
+			continue;
+		probes__drop(recorder->probes, i);
+		plan__forget(plan, i);
+		if (!plan->modules[i].functions_count)
+			continue;
+		msg_say("%s was written to while it was traced: its probes are taken away; "
+			"programs that map it from now on are traced anew",
+			plan->modules[i].path);
+		plan__refuse(plan, plan->modules[i].base,
+			     "written to while it was traced: only what mapped it before or after "
+			     "the write is counted");
+	}
 }
 
 /* --- what happens to processes --- */

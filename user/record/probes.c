@@ -481,6 +481,26 @@ void probes__release(struct probes *probes, uint32_t born)
 	}
 }
 
+void probes__drop(struct probes *probes, size_t module)
+{
+	const struct plan_module *planned = &probes->plan->modules[module];
+	size_t end = planned->functions_first + planned->functions_count;
+
+	if (module >= probes->attachments_capacity)
+		return;
+	tracer__detach_file(probes->tracer, planned->fd);
+	for (size_t i = planned->functions_first; i < end && i < probes->placed_capacity; i++) {
+		if (probes->plan->functions[i].is_hook)
+			probes->hooks_count -= probes->placed[i].attached;
+		else
+			probes->functions_count -= probes->placed[i].attached;
+		probes->placed[i].attached = false;
+	}
+	probes->attachments[module].everybody = false;
+	probes->attachments[module].by_process = false;
+	probes->attachments[module].processes_count = 0;
+}
+
 size_t probes__attached_count(const struct probes *probes, size_t module)
 {
 	const struct plan_module *planned = &probes->plan->modules[module];

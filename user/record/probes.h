@@ -36,6 +36,8 @@ void probes__open(struct probes *probes);
 void probes__release(struct probes *probes, uint32_t born);
 /* Is it known how this module is to be attached: for everybody, or for each process? */
 bool probes__decided(const struct probes *probes, size_t module);
+/* Takes away all that is attached in a module; it may be attached anew. */
+void probes__drop(struct probes *probes, size_t module);
 /* How many of a module's functions are attached for somebody, those for memory too. */
 size_t probes__attached_count(const struct probes *probes, size_t module);
 /* Is it attached for this process, by a link of its own or one for everybody? */

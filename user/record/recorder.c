@@ -134,6 +134,7 @@ static int open_rooms(struct recorder *recorder)
 					.everybody = recorder->options->all};
 
 	recorder->queue = attach_queue__new();
+	recorder->file_watch = file_watch__new();
 	recorder->mappings = mappings__new(); /* NULL: mappings are looked at by the clock */
 	recorder->books =
 		books__new(recorder->tracer, recorder->sink, recorder->options->full_cmdline);
@@ -177,7 +178,7 @@ static int watch(int epoll_fd, int fd, uint32_t what)
 	return fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
-enum watched { WATCH_TIMER = 1, WATCH_RINGS, WATCH_MAPPINGS };
+enum watched { WATCH_TIMER = 1, WATCH_RINGS, WATCH_MAPPINGS, WATCH_FILES };
 
 static int open_loop(struct recorder *recorder)
 {
@@ -192,6 +193,8 @@ static int open_loop(struct recorder *recorder)
 		err = watch(recorder->epoll_fd, reader__fd(recorder->reader), WATCH_RINGS);
 	if (!err && recorder->mappings)
 		err = watch(recorder->epoll_fd, mappings__fd(recorder->mappings), WATCH_MAPPINGS);
+	if (!err && recorder->file_watch)
+		err = watch(recorder->epoll_fd, file_watch__fd(recorder->file_watch), WATCH_FILES);
 	if (err)
 		msg_say("cannot set up the recording: %s", strerror(-err));
 	return err ? EXIT_FAILED : EXIT_OK;
@@ -319,6 +322,10 @@ static void loop(struct recorder *recorder)
 				if (++recorder->mappings_wakes == MAPPINGS_WAKES_MAX)
 					heed_mappings(recorder, false);
 				break;
+			case WATCH_FILES:
+				file_watch__take(recorder->file_watch);
+				follow_files(recorder);
+				break;
 			}
 		}
 		follow_mappings(recorder);
@@ -326,6 +333,7 @@ static void loop(struct recorder *recorder)
 			continue;
 		/* what has become of them by now */
 		drain(recorder);
+		follow_files(recorder);
 		follow_attach_queued(recorder);
 	}
 }
@@ -434,6 +442,7 @@ static void close_rooms(struct recorder *recorder)
 	if (recorder->timer_fd >= 0)
 		close(recorder->timer_fd);
 	attach_queue__free(recorder->queue);
+	file_watch__free(recorder->file_watch);
 	free(recorder->pauses);
 }
 

@@ -11,6 +11,7 @@
 #include "record/frames.h"
 #include "record/memory.h"
 #include "record/operations.h"
+#include "record/overwritten.h"
 #include "record/probes.h"
 #include "record/recorder.h"
 #include "record/totals.h"
@@ -38,9 +39,10 @@ struct recorder {
 	bool main_ended, rescan;
 	bool all_gone; /* all targets had ended when the recording began */
 	int main_status;
-	struct pack_buffer late;		    /* for LATE records */
-	struct attach_queue *queue;		    /* processes that are to be looked at */
-	unsigned mappings_wakes;		    /* by mappings since the last tick */
+	struct pack_buffer late;       /* for LATE records */
+	struct file_watch *file_watch; /* NULL: files are looked at when something is mapped */
+	struct attach_queue *queue;    /* processes that are to be looked at */
+	unsigned mappings_wakes;       /* by mappings since the last tick */
 	uint64_t looks_count, strangers_read_count; /* as in struct perfx_end */
 	size_t waiting_said;
 	bool given_told, peaks_told;
@@ -79,6 +81,8 @@ int follow_attach(struct recorder *recorder);
 void follow_record(void *ctx, const struct perfx_record *record);
 /* Likewise: of an object by which calls are told apart. */
 void follow_object(void *ctx, const struct perfx_object_record *record);
+/* Takes the probes out of files that have been written to. */
+void follow_files(struct recorder *recorder);
 /* Notes who has mapped something since. */
 void follow_mappings(struct recorder *recorder);
 /* Attaches for those who are noted; never where a ring is being read. */

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* late.c at other addresses: where one has an instruction the other has the midst of one. */
+__attribute__((used, noinline)) int late_first(int x)
+{
+	__asm__ volatile(".fill 23, 1, 0x90" : "+r"(x));
+	return x;
+}
+
+#include "late.c"
