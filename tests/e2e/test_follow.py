@@ -104,3 +104,29 @@ def test_a_library_that_is_overwritten(tracer, tmp_path):
         shell.kill()
     assert [f["calls"] for f in functions(report, "late_work")] == [500, 500]
     assert "late.so" in [row["name"] for row in report["not_attached"]]
+
+
+def test_strangers_who_come_later_are_left_alone(program, tracer, tmp_path):
+    """A program that maps a traced file after it was attached for everybody pays for its probes; when
+    it calls them often the file goes by process, which takes nothing from the traced one."""
+    path = shutil.copy(WORKLOADS / "calls", tmp_path / "shared-calls")
+    traced = program(path)
+    t = tracer(traced.pid, *QUICK, "-F", "shared-calls:outer")
+    traced.go()
+    stranger = program(path)
+    assert patched_bytes(stranger.pid)
+
+    def left_alone():
+        stranger.go(10)
+        return not patched_bytes(stranger.pid)
+
+    assert wait_for(left_alone)
+    assert wait_for(lambda: patched_bytes(traced.pid))
+    traced.go()
+    report = t.stop()
+    assert total(report, "outer", "calls") == 2000
+    assert [p["pid"] for p in report["processes"]] == [traced.pid]
+    assert report["losses"]["foreign_hits"] >= 1000
+    (late,) = report["processes"][0]["attached_late"]
+    assert late["path"] == str(path) and late["late_ns"] > 0
+    assert "shared-calls" in [row["name"] for row in report["not_attached"]]

@@ -319,6 +319,67 @@ void follow_files(struct recorder *recorder)
 	}
 }
 
+/* A hit costs a program some microseconds: about a hundredth of a CPU. */
+#define STRANGERS_HITS_PER_S 1000
+#define STRANGERS_PERIOD_NS  1000000000u
+/* Where nobody was found, that soon nobody will be. */
+#define STRANGERS_PAUSE_NS 10000000000u
+
+/* The file goes by process from now on: members get links of their own with the next batch, and
+ * what they call until then is said to be missing. */
+static void go_by_process(struct recorder *recorder, size_t module, uint64_t now_ns)
+{
+	size_t count;
+	const pid_t *pids = books__pids(recorder->books, &count);
+
+	probes__drop(recorder->probes, module);
+	for (size_t i = 0; i < count; i++)
+		enqueue(recorder, &(struct attach_task){.pid = pids[i],
+							.cause = ATTACH_MAPPED,
+							.known = true,
+							.since_ns = now_ns});
+	plan__refuse(recorder->plan, recorder->plan->modules[module].base,
+		     "other programs have come to call it: attached for each traced process from "
+		     "then on");
+}
+
+/* Files that are attached for everybody though strangers map them; how many went by process. */
+static size_t leave_strangers_alone(struct recorder *recorder, uint64_t now_ns)
+{
+	struct sharing *files = calloc(recorder->plan->modules_count + 1, sizeof(*files));
+	size_t count = 0, members_count, moved = 0;
+	const pid_t *members = books__pids(recorder->books, &members_count);
+
+	for (size_t i = 0; files && i < recorder->plan->modules_count; i++)
+		if (probes__attached_for(recorder->probes, i, 0) &&
+		    probes__attached_count(recorder->probes, i))
+			files[count++].module = i;
+	if (count)
+		recorder->strangers_read_count +=
+			sharing_find(recorder->plan, members, members_count, files, count);
+	for (size_t i = 0; i < count; i++) {
+		if (!files[i].shared)
+			continue;
+		go_by_process(recorder, files[i].module, now_ns);
+		moved++;
+	}
+	free(files);
+	return moved;
+}
+
+void follow_strangers(struct recorder *recorder, uint64_t now_ns)
+{
+	uint64_t hits_count, before = recorder->strangers.hits_count;
+
+	if (recorder->options->all || now_ns < recorder->strangers.next_ns)
+		return;
+	hits_count = tracer__counter(recorder->tracer, PERFX_COUNTER_FOREIGN_HITS);
+	recorder->strangers.hits_count = hits_count;
+	recorder->strangers.next_ns = now_ns + STRANGERS_PERIOD_NS;
+	if (hits_count - before >= STRANGERS_HITS_PER_S && !leave_strangers_alone(recorder, now_ns))
+		recorder->strangers.next_ns = now_ns + STRANGERS_PAUSE_NS;
+}
+
 /* --- what happens to processes --- */
 
 /* Is something attached by process, so that a forked child is not traced from the start? */

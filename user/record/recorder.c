@@ -257,6 +257,7 @@ static void on_tick(struct recorder *recorder)
 	heed_mappings(recorder, true);
 	drain(recorder);
 	meter_threads(recorder);
+	follow_strangers(recorder, now);
 	probes__enforce_budget(recorder->probes, now);
 	if (!recorder->paused)
 		memory__enforce_budget(recorder->memory, now,

@@ -39,7 +39,10 @@ struct recorder {
 	bool main_ended, rescan;
 	bool all_gone; /* all targets had ended when the recording began */
 	int main_status;
-	struct pack_buffer late;       /* for LATE records */
+	struct pack_buffer late; /* for LATE records */
+	struct {
+		uint64_t next_ns, hits_count; /* looked at next; hits by then */
+	} strangers;
 	struct file_watch *file_watch; /* NULL: files are looked at when something is mapped */
 	struct attach_queue *queue;    /* processes that are to be looked at */
 	unsigned mappings_wakes;       /* by mappings since the last tick */
@@ -81,6 +84,8 @@ int follow_attach(struct recorder *recorder);
 void follow_record(void *ctx, const struct perfx_record *record);
 /* Likewise: of an object by which calls are told apart. */
 void follow_object(void *ctx, const struct perfx_object_record *record);
+/* Goes by process in files that processes which are not traced have come to call often. */
+void follow_strangers(struct recorder *recorder, uint64_t now_ns);
 /* Takes the probes out of files that have been written to. */
 void follow_files(struct recorder *recorder);
 /* Notes who has mapped something since. */

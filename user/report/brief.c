@@ -219,6 +219,7 @@ void compose_brief_end(struct composer *c)
 	document_say(c->document, BLOCK_HEADING, "How it was measured");
 	compose_cost_line(c);
 	compose_failures(c);
+	compose_late(c);
 	compose_hints(c);
 	document_say(c->document, BLOCK_NOTE,
 		     "The full report: --full, or -o report.html; --capture FILE keeps the data "

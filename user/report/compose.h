@@ -66,6 +66,8 @@ void compose_worst_places(struct composer *c, const struct profile_process *proc
 void compose_measured(struct composer *c);
 /* What attaching cannot see, and what does. */
 void compose_hints(struct composer *c);
+/* What was traced late, or not at all because it ended too soon. */
+void compose_late(struct composer *c);
 /* brief.c: of a report of one screen or two */
 void compose_brief_process(struct composer *c, size_t i);
 void compose_brief_end(struct composer *c);

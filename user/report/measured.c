@@ -217,8 +217,10 @@ void compose_hints(struct composer *c)
 }
 
 /* Processes that began, or mapped a file, and were not traced from then on. */
-static void compose_late(struct document *document, const struct profile *profile)
+void compose_late(struct composer *c)
 {
+	struct document *document = c->document;
+	const struct profile *profile = c->profile;
 	struct profile_late_sum sum = profile_late_sum(profile);
 	struct text text = {0};
 
@@ -336,7 +338,7 @@ void compose_measured(struct composer *c)
 	document_say(document, BLOCK_HEADING, "How it was measured");
 	compose_windows(document, profile);
 	compose_cost(document, profile);
-	compose_late(document, profile);
+	compose_late(c);
 	document_say(document, BLOCK_FOLD, "Probes, losses and precision");
 	compose_groups(document, profile);
 	compose_not_attached(document, profile, c->limits);
