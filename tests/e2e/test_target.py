@@ -159,8 +159,9 @@ def test_a_file_that_others_map(stranger_ends, program, tracer):
         pid = int(key.partition("@")[2] or 0)
         got = total(report, name, "calls", pid or None)
         assert got == calls if pid == p.pid else got <= calls
-    (said,) = report["not_attached"]
-    assert said["name"] == "first moments of forked children"
+    # a child that ended while it was being attached has a row of its own
+    (said,) = [row for row in report["not_attached"]
+               if row["name"] == "first moments of forked children"]
     assert said["count"] == len(expected) - 2
 
 
