@@ -638,6 +638,8 @@ struct perfx_hits {
 	__u32 probe;
 	__u32 pad;
 	__u64 hits_count; /* by the target's threads */
+	/* What one cost, picoseconds, as far as it was seen while tracing; 0: as the probe says. */
+	__u64 cost_ps;
 };
 
 /* In the order of design.md; the JSON report spells them lower-case. */
@@ -747,7 +749,7 @@ PERFX_ASSERT_SIZE(perfx_calibration, 24);
 PERFX_ASSERT_SIZE(perfx_book, 120);
 PERFX_ASSERT_SIZE(perfx_peak, 32);
 PERFX_ASSERT_SIZE(perfx_work, 40);
-PERFX_ASSERT_SIZE(perfx_hits, 24);
+PERFX_ASSERT_SIZE(perfx_hits, 32);
 PERFX_ASSERT_SIZE(perfx_loss, 24);
 PERFX_ASSERT_SIZE(perfx_end, 72);
 PERFX_ASSERT_SIZE(perfx_segment, 16);

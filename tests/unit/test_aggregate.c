@@ -563,6 +563,25 @@ Test(aggregate, slowdown_is_over_the_program_s_own_time)
 	stream_clear(&s);
 }
 
+/* 100 hits as dear as on specimens, 300 three times as dear. */
+Test(aggregate, cost_of_hits_as_seen_while_tracing)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+
+	begin(&s, 1);
+	stream_plain(&s, PERFX_KIND_PROBE, struct perfx_probe_record, .probe = 0, .function = 1,
+		     .cost_ps = 500000, .link = PERFX_LINK_MULTI, .site = PERFX_SITE_PUSH,
+		     .ret = PERFX_RETURN_EXIT);
+	stream_plain(&s, PERFX_KIND_HITS, struct perfx_hits, .probe = 0, .hits_count = 100,
+		     .cost_ps = 500000);
+	stream_plain(&s, PERFX_KIND_HITS, struct perfx_hits, .probe = 0, .hits_count = 300,
+		     .cost_ps = 1500000);
+	aggregate = replay(&s);
+	cr_expect_float_eq(aggregate__finish(aggregate)->overhead_ns, 500000, 1e-6);
+	aggregate__free(aggregate);
+}
+
 Test(aggregate, a_probe_without_cost_takes_its_kinds)
 {
 	struct stream s = {0};

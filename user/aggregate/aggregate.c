@@ -101,7 +101,7 @@ static int add_function(struct aggregate *a, const struct event *event)
 static int add_probe(struct aggregate *a, const struct perfx_probe_record *record)
 {
 	uint32_t at = map64_get(&a->probe_ids, record->probe);
-	uint64_t hits = 0;
+	struct profile_probe known = {0};
 
 	if (at == MAP64_NONE) {
 		at = (uint32_t)a->probes_count;
@@ -111,7 +111,7 @@ static int add_probe(struct aggregate *a, const struct perfx_probe_record *recor
 			return -ENOMEM;
 		a->probes_count++;
 	} else {
-		hits = a->probes[at].hits_count;
+		known = a->probes[at];
 	}
 	a->probes[at] = (struct profile_probe){
 		.id = record->probe,
@@ -121,7 +121,9 @@ static int add_probe(struct aggregate *a, const struct perfx_probe_record *recor
 		.ret = record->ret,
 		.site = record->site,
 		.is_exit = record->is_exit,
-		.hits_count = hits,
+		.hits_count = known.hits_count,
+		.seen_hits_count = known.seen_hits_count,
+		.seen_ns = known.seen_ns,
 		.cost_ns = (double)record->cost_ps / 1000,
 	};
 	if (record->function && record->function <= a->functions_count)
@@ -136,6 +138,10 @@ static int add_hits(struct aggregate *a, const struct perfx_hits *record)
 	if (at == MAP64_NONE)
 		return undecoded(a);
 	a->probes[at].hits_count = add_capped(a->probes[at].hits_count, record->hits_count);
+	if (record->cost_ps) {
+		a->probes[at].seen_hits_count += (double)record->hits_count;
+		a->probes[at].seen_ns += (double)record->hits_count * (double)record->cost_ps / 1000;
+	}
 	return 0;
 }
 

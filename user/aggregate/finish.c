@@ -282,7 +282,9 @@ static void fill_overhead(struct work *w)
 	for (size_t i = 0; i < a->probes_count; i++) {
 		struct profile_probe *probe = &a->probes[i];
 
-		if (probe->cost_ns <= 0)
+		if (probe->seen_hits_count > 0)
+			probe->cost_ns = probe->seen_ns / probe->seen_hits_count;
+		else if (probe->cost_ns <= 0)
 			probe->cost_ns = calibrated_cost(a, probe);
 		p->hits_count = add_capped(p->hits_count, probe->hits_count);
 		p->overhead_ns += (double)probe->hits_count * probe->cost_ns;

@@ -43,7 +43,8 @@ struct profile_probe {
 	enum perfx_site site;
 	bool is_exit;
 	uint64_t hits_count;
-	double cost_ns; /* of a hit; 0: not calibrated */
+	double cost_ns; /* of a hit, as seen while tracing, else as calibrated; 0: not known */
+	double seen_hits_count, seen_ns; /* of the hits whose cost was seen */
 };
 
 /* Who called: one row per (function, calling function), calls descending. */

@@ -115,6 +115,16 @@ static void median_durations(struct tracer *tracer, double *median_ns)
 	free(durations);
 }
 
+/* What of that the programs take: apart, for the account takes time too. */
+static void account_calls(struct tracer *tracer, const struct specimen *const *specimens)
+{
+	tracer__account_runs(tracer, true);
+	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++)
+		for (int i = 0; specimens[site] && i < BATCH_CALLS; i++)
+			specimens[site]->call();
+	tracer__account_runs(tracer, false);
+}
+
 /* ns that tracing adds to a call of each specimen. The links stay: taking one away takes longer
  * than all of this. */
 static void cost_of_calls(struct tracer *tracer, int exe_fd, bool by_return, double *added_ns,
@@ -147,6 +157,7 @@ static void cost_of_calls(struct tracer *tracer, int exe_fd, bool by_return, dou
 
 		added_ns[site] = ns > 0 ? ns : 0;
 	}
+	account_calls(tracer, specimens);
 	median_durations(tracer, span_ns);
 }
 
@@ -175,6 +186,7 @@ int calibrate(struct tracer *tracer, struct calibration *calibration)
 	if (family >= 0) {
 		tracer__start(tracer);
 		measure(tracer, exe_fd, calibration);
+		tracer__run_times(tracer, &calibration->run_times);
 		tracer__abandon(tracer);
 		tracer__remove_family(tracer, getpid());
 	}

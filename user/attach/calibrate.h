@@ -7,6 +7,7 @@
 #ifndef PERFX_ATTACH_CALIBRATE_H
 #define PERFX_ATTACH_CALIBRATE_H
 
+#include "attach/run_times.h"
 #include "attach/tracer.h"
 #include "perfx_record.h"
 
@@ -20,6 +21,7 @@ struct calibration {
 	/* What the span of an empty call shows, by the entry's site: the part of the cost that lies
 	 * between the two time stamps. With exit sites, and with a return probe. */
 	double empty_span_ns[SITE_KINDS], empty_span_by_return_ns[SITE_KINDS];
+	struct run_times run_times; /* of the programs in hit_ns and call_ns */
 };
 
 /* Before anything else is attached; leaves the tracer as if new. 0 or -errno: then all is 0. */

@@ -310,6 +310,7 @@ void tracer__free(struct tracer *tracer)
 		munmap(tracer->contexts, tracer->contexts_bytes);
 	if (tracer->names)
 		munmap(tracer->names, tracer->names_bytes);
+	tracer__account_runs(tracer, false);
 	close_rings(&tracer->spans);
 	close_rings(&tracer->memory);
 	if (tracer->gates)
@@ -690,6 +691,7 @@ void tracer__reset(struct tracer *tracer)
 	drain(&tracer->memory);
 	empty(skel->maps.perfx_stack_ids, sizeof(uint64_t[2]));
 	skel->data->perfx_next_stack = 1;
+	tracer__forget_runs(tracer);
 	tracer->hooks_count = 1;
 	tracer->marks_count = 1;
 	tracer->probes_count = 1;

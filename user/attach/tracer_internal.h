@@ -4,6 +4,7 @@
 #define PERFX_ATTACH_TRACER_INTERNAL_H
 
 #include "attach/link.h"
+#include "attach/run_times.h"
 #include "attach/tracer.h"
 
 struct perfx_bpf;
@@ -21,6 +22,10 @@ struct link_tag {
 struct kept_link {
 	struct link link;
 	struct link_tag tag;
+};
+
+struct accounted_runs {
+	uint64_t count, ns;
 };
 
 struct tracer {
@@ -47,6 +52,8 @@ struct tracer {
 	struct link_closer *closer;	      /* NULL: they are closed at once */
 	uint64_t *gates;		      /* mapped too */
 	uint32_t gate_links[PERFX_MAX_GATES]; /* by place: how many lead through it */
+	int account_fd;	/* of BPF_ENABLE_STATS; 0: off */
+	struct accounted_runs forgotten[TRACER_PROGRAMS];
 	uint32_t last_gate;		      /* handed out last */
 };
 

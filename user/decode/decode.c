@@ -119,6 +119,7 @@ static bool form_of(enum perfx_kind kind, struct form *form)
 		return true;
 	case PERFX_KIND_HITS:
 		*form = FORM(perfx_hits, 0);
+		form->least = offsetof(struct perfx_hits, cost_ps);
 		return true;
 	case PERFX_KIND_LOSS:
 		*form = FORM(perfx_loss, 0);

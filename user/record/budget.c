@@ -63,29 +63,12 @@ uint32_t probes_exits_group(const struct probes *probes, size_t index)
 							      : probes_entry_group(probes, index);
 }
 
-/* What a function's hits have cost so far. */
-static double cost_ns(const struct probes *probes, size_t index)
-{
-	const struct plan_function *function = &probes->plan->functions[index];
-	const struct placed *placed = &probes->placed[index];
-	double ns = (double)tracer__hits(probes->tracer, placed->entry) *
-		    calibration_hit_ns(probes->calibration,
-				       (enum perfx_site)function->site.entry_kind, function->ret);
-
-	for (size_t i = 0; i < placed->exits_count; i++)
-		ns += (double)tracer__hits(probes->tracer, placed->first_exit + (uint32_t)i) *
-		      calibration_hit_ns(probes->calibration,
-					 (enum perfx_site)function->site.exits[i].kind,
-					 PERFX_RETURN_EXIT);
-	return ns;
-}
-
 static void begin_window(const struct probes *probes, size_t index, uint64_t now_ns)
 {
 	struct placed *placed = &probes->placed[index];
 
 	placed->window.since_ns = now_ns;
-	placed->window.cost_ns = cost_ns(probes, index);
+	placed->window.cost_ns = probes_function_cost_ns(probes, index);
 }
 
 /* From now on its calls are counted; that they have no time is no loss. What they compute is not
@@ -159,7 +142,7 @@ static void look(struct probes *probes, size_t index, uint64_t now_ns)
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
 	uint64_t elapsed_ns = now_ns - placed->window.since_ns;
-	double spent_ns = cost_ns(probes, index) - placed->window.cost_ns;
+	double spent_ns = probes_function_cost_ns(probes, index) - placed->window.cost_ns;
 	double percent = elapsed_ns ? 100 * spent_ns / (double)elapsed_ns : 0;
 	double of_ns = (double)(elapsed_ns > WINDOW_LEAST_NS ? elapsed_ns : WINDOW_LEAST_NS);
 	/* without its calls nothing would be known of what XLA computes */

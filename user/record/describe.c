@@ -3,6 +3,7 @@
 #include "base/grow.h"
 #include "record/probes_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static unsigned flags_of(const struct probes *probes, const struct plan_function *function)
@@ -114,11 +115,14 @@ static bool is_entry(const struct perfx_probe *probe)
 uint64_t probes__report_hits(struct probes *probes)
 {
 	uint32_t count = tracer__probes_count(probes->tracer);
+	double *costs = probes_hit_costs(probes, count);
 	uint64_t entries = 0;
 
 	if (grow_array(&probes->hits_told, &probes->hits_capacity, count,
-		       sizeof(*probes->hits_told)))
+		       sizeof(*probes->hits_told))) {
+		free(costs);
 		return 0;
+	}
 	for (uint32_t i = 1; i < count; i++) {
 		uint64_t hits = tracer__hits(probes->tracer, i);
 		struct perfx_hits record = {.probe = i, .hits_count = hits - probes->hits_told[i]};
@@ -129,9 +133,11 @@ uint64_t probes__report_hits(struct probes *probes)
 		/* a probe without this record was not hit */
 		if (!record.hits_count)
 			continue;
+		record.cost_ps = costs ? (uint64_t)(costs[i] * 1000) : 0;
 		packed = PACK(&probes->buffer, PERFX_KIND_HITS, record);
 		sink_record(probes->sink, packed, packed->size);
 		probes->hits_told[i] = hits;
 	}
+	free(costs);
 	return entries;
 }

@@ -106,17 +106,7 @@ struct hook_cost probes__hook_cost(const struct probes *probes, enum perfx_domai
 			cost.frees_count += hits;
 		else
 			cost.allocations_count += hits;
-		cost.cost_ns += (double)hits *
-				calibration_hit_ns(probes->calibration,
-						   (enum perfx_site)function->site.entry_kind,
-						   function->ret);
-		for (size_t j = 0; j < placed->exits_count; j++)
-			cost.cost_ns +=
-				(double)tracer__hits(probes->tracer,
-						     placed->first_exit + (uint32_t)j) *
-				calibration_hit_ns(probes->calibration,
-						   (enum perfx_site)function->site.exits[j].kind,
-						   PERFX_RETURN_EXIT);
+		cost.cost_ns += probes_function_cost_ns(probes, i);
 	}
 	return cost;
 }

@@ -80,6 +80,8 @@ void probes__refuse_nameless(struct probes *probes);
 void probes__refuse_failed(struct probes *probes);
 /* HITS records: those since the last time. Returns the hits of entries, all of them. */
 uint64_t probes__report_hits(struct probes *probes);
+/* To be called at each tick of the clock: what hits cost is seen in the traced processes. */
+void probes__watch_cost(struct probes *probes);
 
 /* What is run by thunks cannot be told by these: attaches, and counts, what works for them. */
 void probes__want_workers(struct probes *probes);

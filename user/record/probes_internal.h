@@ -70,6 +70,8 @@ struct probes {
 	size_t functions_count, hooks_count, sites_count, own_entries_count;
 	size_t figures_told; /* of plan.figures: in the programs' table */
 	uint64_t detached_count;
+	struct run_times run_times; /* of the programs, while tracing */
+	uint64_t ticks_count;
 	uint64_t *hits_told; /* by probe: in HITS records so far */
 	size_t hits_capacity;
 	bool workers_wanted; /* though the executor is attached that they work for */
@@ -97,6 +99,14 @@ static inline bool at_entry(const struct plan_function *function, size_t exit)
 int probes_place(struct probes *probes, size_t function);
 /* From now on its calls are counted, not timed. why is static. */
 void probes_only_count(struct probes *probes, size_t function, const char *why);
+
+/* hit_cost.c: ns, as far as is known now. A hit of one of a function's sites; 0: not known. */
+double probes_hit_ns(const struct probes *probes, const struct plan_function *function,
+		     enum perfx_site site, enum perfx_return ret);
+/* What all hits of a function have cost so far. */
+double probes_function_cost_ns(const struct probes *probes, size_t function);
+/* What a hit of each probe below count costs; malloc'd, NULL: memory is out. */
+double *probes_hit_costs(const struct probes *probes, uint32_t count);
 
 /* describe.c: FUNCTION (once) and PROBE records of a function that is attached. */
 void probes_describe(struct probes *probes, size_t function);
