@@ -712,6 +712,7 @@ struct perfx_end {
 	/* How often a traced process was looked at for what it maps, and how many times the
 	 * mappings of another were read, to know whether it maps a traced file. */
 	__u64 looks_count, strangers_read_count;
+	__u64 recording_cpu_ns; /* of tracer_cpu_ns, while it recorded; 0: unknown */
 };
 
 #ifndef __bpf__
@@ -751,7 +752,7 @@ PERFX_ASSERT_SIZE(perfx_peak, 32);
 PERFX_ASSERT_SIZE(perfx_work, 40);
 PERFX_ASSERT_SIZE(perfx_hits, 32);
 PERFX_ASSERT_SIZE(perfx_loss, 24);
-PERFX_ASSERT_SIZE(perfx_end, 72);
+PERFX_ASSERT_SIZE(perfx_end, 80);
 PERFX_ASSERT_SIZE(perfx_segment, 16);
 PERFX_ASSERT_SIZE(perfx_part, 32);
 #undef PERFX_ASSERT_SIZE

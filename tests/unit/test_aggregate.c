@@ -563,6 +563,32 @@ Test(aggregate, slowdown_is_over_the_program_s_own_time)
 	stream_clear(&s);
 }
 
+/* Thread 1 has nine tenths of the hits, which cost it 270 of 1,270 ms; a thread of a pool spins
+ * meanwhile and is none the faster for it. */
+Test(aggregate, slowdown_of_the_thread_that_is_hit)
+{
+	struct stream s = {0};
+	struct aggregate *aggregate;
+
+	begin(&s, 1);
+	stream_context(&s, 1, 0, 1, 1);
+	stream_plain(&s, PERFX_KIND_PROBE, struct perfx_probe_record, .probe = 0, .function = 1,
+		     .cost_ps = 1000000, .link = PERFX_LINK_MULTI, .site = PERFX_SITE_PUSH,
+		     .ret = PERFX_RETURN_EXIT);
+	stream_plain(&s, PERFX_KIND_HITS, struct perfx_hits, .probe = 0, .hits_count = 300000);
+	stream_usage(&s, 1, 0, 0, 0, 1);
+	stream_usage(&s, 1, 2 * S, 3000 * MS, 0, 1);
+	for (uint64_t i = 0; i < 10; i++)
+		stream_call(&s, 1, i < 9 ? 1 : 2, i * MS, 100, 100, 0);
+	for (uint32_t tid = 1; tid <= 2; tid++) {
+		stream_thread(&s, 1, tid, "t", 'R', 0, 0, 0);
+		stream_thread(&s, 1, tid, "t", 'R', 2 * S, tid == 1 ? 1270 * MS : 1730 * MS, 0);
+	}
+	aggregate = replay(&s);
+	cr_expect_float_eq(aggregate__finish(aggregate)->overhead_percent, 27, 1e-6);
+	aggregate__free(aggregate);
+}
+
 /* 100 hits as dear as on specimens, 300 three times as dear. */
 Test(aggregate, cost_of_hits_as_seen_while_tracing)
 {

@@ -265,7 +265,22 @@ static int add_part(struct aggregate *a, const struct event *event)
 	return a->part_why ? 0 : -ENOMEM;
 }
 
-int aggregate__add(struct aggregate *a, const struct event *event)
+/* Who was hit, for what that cost them: a call at its entry and its end, a block that is freed once. */
+static int add_seen_hits(struct aggregate *a, const struct event *event)
+{
+	switch (event->kind) {
+	case PERFX_KIND_SPAN:
+		return books_hits(a, event->span.process, event->span.tid, 2);
+	case PERFX_KIND_ALLOCATION:
+		return books_hits(a, event->allocation.process, event->allocation.tid, 2);
+	case PERFX_KIND_FREE:
+		return books_hits(a, event->free.process, event->free.tid, 1);
+	default:
+		return 0;
+	}
+}
+
+static int add_event(struct aggregate *a, const struct event *event)
 {
 	/* no default: the compiler finds what is missing */
 	switch (event->kind) {
@@ -346,4 +361,11 @@ int aggregate__add(struct aggregate *a, const struct event *event)
 		break;
 	}
 	return undecoded(a);
+}
+
+int aggregate__add(struct aggregate *a, const struct event *event)
+{
+	int err = add_event(a, event);
+
+	return err ? err : add_seen_hits(a, event);
 }

@@ -219,6 +219,26 @@ int64_t book_thread(struct book *book, uint32_t tid)
 	return at;
 }
 
+int books_hits(struct aggregate *a, uint32_t process, uint32_t tid, unsigned hits)
+{
+	struct book *book = books_get(a, process);
+	int64_t at;
+
+	if (!book)
+		return errno == ENOMEM ? -ENOMEM : 0;
+	at = (int64_t)book->last_thread;
+	if (at >= (int64_t)book->threads_count || book->threads[at].tid != tid)
+		at = book_thread(book, tid);
+	if (at < 0)
+		return (int)at;
+	book->hits_count += hits;
+	if (at == AGGREGATE_THREADS_MAX)
+		return 0;
+	book->last_thread = (size_t)at;
+	book->threads[at].hits_count += hits;
+	return 0;
+}
+
 int books_thread(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_thread *record = &event->thread;

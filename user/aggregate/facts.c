@@ -172,6 +172,7 @@ static void thread_facts(const struct book *book, bool forked, const struct thre
 		.on_cpu_ns = PROFILE_ABSENT,
 		.runnable_ns = PROFILE_ABSENT,
 		.blocked_ns = PROFILE_ABSENT,
+		.hits_count = thread->hits_count,
 	};
 	if (began_here)
 		from = (struct thread_sample){.time_ns = book->from_ns};
@@ -230,6 +231,7 @@ int facts_of_process(const struct aggregate *a, uint32_t process, struct profile
 
 	*facts = (struct profile_process){
 		.index = process,
+		.seen_hits_count = book->hits_count,
 		.pid = book->pid,
 		.ppid = book->ppid,
 		.exec_count = book->exec_count,

@@ -78,6 +78,7 @@ struct thread {
 	const char *comm;
 	char state;
 	struct thread_sample first, last;
+	uint64_t hits_count; /* that its records stand for, about */
 };
 
 enum book_origin {
@@ -109,6 +110,8 @@ struct book {
 	struct map64 thread_ids; /* tid → threads[] */
 	struct thread *threads;
 	size_t threads_count, threads_capacity;
+	size_t last_thread; /* that had hits */
+	uint64_t hits_count; /* of all its threads */
 	uint64_t unmatched_entries;
 	struct profile_metered_process metered;
 };
@@ -241,6 +244,8 @@ int books_usage(struct aggregate *aggregate, const struct perfx_usage *record);
 int books_thread(struct aggregate *aggregate, const struct event *event);
 /* NULL when the index is out of range (errno ERANGE) or memory is out (ENOMEM). */
 struct book *books_get(struct aggregate *aggregate, uint32_t process);
+/* A record of a thread stands for so many hits of probes. 0 or -ENOMEM. */
+int books_hits(struct aggregate *aggregate, uint32_t process, uint32_t tid, unsigned hits);
 /* Its place among the book's threads, made when it is new: AGGREGATE_THREADS_MAX when there is no
  * more room, or -ENOMEM. */
 int64_t book_thread(struct book *book, uint32_t tid);

@@ -106,6 +106,7 @@ struct profile_thread {
 	uint64_t wall_ns; /* between its first and last sample; PROFILE_ABSENT: it came or went
 			     meanwhile */
 	uint64_t on_cpu_ns, runnable_ns, blocked_ns; /* in the window; PROFILE_ABSENT */
+	uint64_t hits_count;			     /* of probes, about: for shares */
 };
 
 /* A node of the calling-context tree, for flame graphs. Sums over recorded and booked calls. */
@@ -142,6 +143,7 @@ struct profile_process {
 	size_t threads_count;
 	struct profile_context *contexts;
 	size_t contexts_count;
+	uint64_t seen_hits_count;   /* as its threads' hits_count, of all of them */
 	uint64_t unmatched_entries; /* its share of the loss */
 
 	struct profile_memory *memory; /* by domain, ascending; those that were recorded */
@@ -204,6 +206,7 @@ struct profile {
 	 * sampled; PROFILE_ABSENT */
 	uint64_t host_busy_ns, host_steal_ns;
 	uint64_t tracer_cpu_ns, tracer_rss_anon_bytes; /* PROFILE_ABSENT when truncated */
+	uint64_t recording_cpu_ns; /* of tracer_cpu_ns, while it recorded; 0: unknown */
 	uint64_t looks_count, strangers_read_count;    /* likewise; as in struct perfx_end */
 	unsigned partial;			       /* PROFILE_PARTIAL_ */
 	struct profile_part part;
@@ -231,8 +234,10 @@ struct profile {
 
 	uint64_t hits_count; /* over all probes */
 	double overhead_ns;  /* sum of hits × cost */
-	/* By how much the traced processes take longer: their CPU time is that of the untraced
-	 * program and the hits' together. 90: 1.9 times as long; < 0: unknown. */
+	/* By how much the thread takes longer that bears most of the hits' cost: its CPU time is
+	 * that of the untraced program and theirs together, and on a busy machine it waits for the
+	 * tracer. 90: 1.9 times as long; < 0: unknown. Of all processes where it is not known whose
+	 * hits these were. */
 	double overhead_percent;
 };
 

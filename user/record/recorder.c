@@ -395,6 +395,7 @@ static int trace(struct recorder *recorder)
 	loop(recorder);
 
 	ending.end_ns = clock_monotonic_ns();
+	ending.recording_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - recorder->begin_cpu_ns;
 	msg_status("reading what was recorded last…");
 	books__sample(recorder->books, true);
 	tracer__stop(recorder->tracer);

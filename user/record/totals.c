@@ -324,6 +324,7 @@ static void send_end(struct sink *sink, struct pack_buffer *buffer, const struct
 					    (ending->exited ? PERFX_END_TARGET_EXITED : 0) |
 					    (ending->interrupted ? PERFX_END_INTERRUPTED : 0),
 				   .looks_count = ending->looks_count,
+				   .recording_cpu_ns = ending->recording_cpu_ns,
 				   .strangers_read_count = ending->strangers_read_count};
 	struct process_usage usage;
 

@@ -21,6 +21,7 @@ struct ending {
 	 * known. */
 	bool goes_on;
 	uint64_t looks_count, strangers_read_count; /* as in struct perfx_end */
+	uint64_t recording_cpu_ns;		    /* likewise */
 };
 
 struct totals;

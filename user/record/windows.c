@@ -4,6 +4,7 @@
  * belongs to it is done when that is heard of: the recording begins with the first window, and in
  * between no samples are taken.
  */
+#include "base/clock.h"
 #include "base/grow.h"
 #include "record/recorder_internal.h"
 #include "record/totals.h"
@@ -12,6 +13,7 @@ void recording_begin(struct recorder *recorder, uint64_t start_ns)
 {
 	recorder->begun = true;
 	recorder->start_ns = start_ns;
+	recorder->begin_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	flight_begin(recorder);
 	totals_host(recorder->sink, recorder->options, start_ns);
 	books__hold(recorder->books, false);
