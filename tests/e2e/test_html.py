@@ -261,6 +261,29 @@ def test_flame_graph(browser, page):
     quiet(browser, page)
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_untraced_time(browser, tmp_path, scheme):
+    """Half a second of two in a function, which has the name of the rest: the table and the flame graph give the
+    same shares of the process's time, and what is no function looks like none."""
+    page = capture(tmp_path / "r.perfx", ["(untraced)"])
+    browser.open(page, 1200, scheme)
+    half = "document.querySelector('tbody td').textContent"
+    assert browser.eval(half) == "(untraced)" and column(browser, "Self %") == ["25.0\u202f%"]
+    assert of_all(browser, "tfoot td", "e.textContent")[:3] == ["(untraced)", "75.0\u202f%", "1.50\u202fs"]
+    labels = {"all: 2 s, 100 %", "(untraced): 500 ms, 25 %", "(untraced): 1.5 s, 75 %"}
+    assert set(boxes(browser)) == labels
+    assert of_all(browser, ".graph .rest", "e.ariaLabel") == ["(untraced): 1.5 s, 75 %"]
+    fills = of_all(browser, ".graph rect", "getComputedStyle(e).fill")
+    assert fills.count(of_all(browser, ".graph .rest rect", "getComputedStyle(e).fill")[0]) == 1
+    # what was traced alone has the width, and its share is what it was
+    press = "[...document.querySelectorAll('.tools button')].find(b => b.textContent === 'Untraced time').click()"
+    browser.eval(press)
+    assert set(boxes(browser)) == {"all: 500 ms, 25 %", "(untraced): 500 ms, 25 %"}
+    browser.eval(press)
+    assert set(boxes(browser)) == labels
+    quiet(browser, page)
+
+
 def test_print(browser, page):
     """Everything is unfolded for paper, the buttons are not on it."""
     browser.open(page)

@@ -52,6 +52,18 @@ def check_short(capture):
     assert "not attached" not in text and "Hint: Python functions: cannot be traced by attaching" in text
 
 
+def check_untraced(report, pid):
+    """What the main thread did outside of all functions, and in them, is all of the time; where steps are, it is as
+    much as lies between their intervals, which are put together call by call."""
+    process = next(p for p in report["processes"] if p["pid"] == pid)
+    untraced, steps, wall = process["untraced"], process["steps"], process["wall_ns"]
+    traced = sum(f.get("self_ns", 0) for f in process["functions"])
+    assert all(f["threads"] <= 1 for f in process["functions"]), "of the main thread alone"
+    assert untraced["tid"] == pid and untraced["wall_ns"] == wall
+    assert traced + untraced["self_ns"] + untraced["running_ns"] == pytest.approx(wall, rel=0.01)
+    assert untraced["self_percent"] / 100 == pytest.approx(steps["breakdown"]["untraced"] / steps["total_ns"], abs=0.1)
+
+
 def test_a_trainer_that_runs(python, tmp_path):
     """No gate: attached in mid-step, left in mid-step. Each operator's count is steps × its own,
     give or take the two steps that are not whole."""
@@ -78,6 +90,7 @@ def test_a_trainer_that_runs(python, tmp_path):
         assert abs(count - steps * STEP[name]) <= 2 * STEP[name], calls
     assert report["losses"]["unmatched_returns"] <= 8, "calls that ran when tracing began"
     assert report["losses"]["unmatched_entries"] <= 8, "calls that ran when tracing ended"
+    check_untraced(report, process.pid)
     assert not any(f["unwound"] for f in report["processes"][0]["functions"])
     check_short(capture)
 

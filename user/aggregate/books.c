@@ -203,10 +203,15 @@ int books_usage(struct aggregate *a, const struct perfx_usage *record)
 
 int64_t book_thread(struct book *book, uint32_t tid)
 {
-	uint32_t at = map64_get(&book->thread_ids, tid);
+	uint32_t at = (uint32_t)book->last_thread;
 
-	if (at != MAP64_NONE)
+	if (at < book->threads_count && book->threads[at].tid == tid)
 		return at;
+	at = map64_get(&book->thread_ids, tid);
+	if (at != MAP64_NONE) {
+		book->last_thread = at;
+		return at;
+	}
 	if (book->threads_count == AGGREGATE_THREADS_MAX)
 		return AGGREGATE_THREADS_MAX;
 	at = (uint32_t)book->threads_count;
@@ -216,6 +221,7 @@ int64_t book_thread(struct book *book, uint32_t tid)
 		return -ENOMEM;
 	book->threads[at].tid = tid;
 	book->threads_count++;
+	book->last_thread = at;
 	return at;
 }
 
@@ -226,15 +232,12 @@ int books_hits(struct aggregate *a, uint32_t process, uint32_t tid, unsigned hit
 
 	if (!book)
 		return errno == ENOMEM ? -ENOMEM : 0;
-	at = (int64_t)book->last_thread;
-	if (at >= (int64_t)book->threads_count || book->threads[at].tid != tid)
-		at = book_thread(book, tid);
+	at = book_thread(book, tid);
 	if (at < 0)
 		return (int)at;
 	book->hits_count += hits;
 	if (at == AGGREGATE_THREADS_MAX)
 		return 0;
-	book->last_thread = (size_t)at;
 	book->threads[at].hits_count += hits;
 	return 0;
 }

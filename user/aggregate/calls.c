@@ -216,6 +216,9 @@ int calls_span(struct aggregate *a, const struct perfx_span *span)
 	if (err)
 		return err;
 	saw_time(a, add_capped(span->start_ns, span->duration_ns));
+	err = untraced_span(a, span);
+	if (err)
+		return err;
 	return row->last_tid == span->tid ? 0 : row_thread_slowly(a, row, span->tid);
 }
 
@@ -281,6 +284,8 @@ int calls_book(struct aggregate *a, const struct perfx_book *record)
 		return err ? err : undecoded(a);
 	context = &a->contexts[record->context];
 	sums_add(&context->sums, record->calls_count, record->total_ns, record->self_ns);
+	a->books[row->process]->booked_self_ns =
+		add_capped(a->books[row->process]->booked_self_ns, record->self_ns);
 	row->unwound_count += record->unwound_count;
 	row->untimed_count += record->untimed_count;
 	row->booked_count += rest;

@@ -108,16 +108,21 @@ struct profile_late_sum profile_late_sum(const struct profile *profile)
 	return sum;
 }
 
-uint64_t profile_recorded_ns(const struct profile *profile, const struct profile_process *process)
+uint64_t profile_recorded_between(const struct profile *profile, uint64_t from_ns, uint64_t to_ns)
 {
 	uint64_t sum = 0;
 
 	if (!profile->windows_count)
-		return profile_wall_ns(process);
+		return to_ns > from_ns ? to_ns - from_ns : 0;
 	for (size_t i = 0; i < profile->windows_count; i++)
-		sum = add_capped(sum, overlap_ns(&profile->windows[i], process->from_ns,
-						 process->to_ns));
+		sum = add_capped(sum, overlap_ns(&profile->windows[i], from_ns, to_ns));
 	return sum;
+}
+
+
+uint64_t profile_recorded_ns(const struct profile *profile, const struct profile_process *process)
+{
+	return profile_recorded_between(profile, process->from_ns, process->to_ns);
 }
 
 /* Those of the stream, as far as they lie in the capture's time. */
@@ -398,6 +403,8 @@ static int finish(struct work *w)
 		err = values_fill(w);
 	if (err)
 		return err;
+	for (size_t i = 0; i < w->profile->processes_count; i++)
+		untraced_fill(w->a, w->profile, &w->profile->processes[i]);
 	fill_overhead(w);
 	fill_losses(w);
 	return 0;

@@ -72,6 +72,17 @@ struct thread_sample {
 	uint64_t time_ns, on_cpu_ns, runnable_ns;
 };
 
+/* What a thread's calls add up to, those that came as records (untraced.c). */
+struct traced {
+	bool seen;
+	uint64_t first_ns, last_ns;
+	uint64_t self_ns;
+	/* Calls of traced functions that came after the last outermost one that ended: they lie in
+	 * one that has not. */
+	bool has_inner;
+	uint64_t inner_from_ns, inner_self_ns;
+};
+
 struct thread {
 	uint32_t tid;
 	uint32_t samples_count;
@@ -79,6 +90,7 @@ struct thread {
 	char state;
 	struct thread_sample first, last;
 	uint64_t hits_count; /* that its records stand for, about */
+	struct traced traced;
 };
 
 enum book_origin {
@@ -110,8 +122,9 @@ struct book {
 	struct map64 thread_ids; /* tid → threads[] */
 	struct thread *threads;
 	size_t threads_count, threads_capacity;
-	size_t last_thread; /* that had hits */
-	uint64_t hits_count; /* of all its threads */
+	size_t last_thread;	 /* that was asked for: the next record is often of the same */
+	uint64_t hits_count;	 /* of all its threads */
+	uint64_t booked_self_ns; /* by the overflow book: on which threads is not known */
 	uint64_t unmatched_entries;
 	struct profile_metered_process metered;
 };
@@ -259,6 +272,12 @@ int memory_allocator(struct aggregate *aggregate, const struct event *event);
 int memory_mode(struct aggregate *aggregate, const struct perfx_memory_mode *record);
 int memory_frame(struct aggregate *aggregate, const struct event *event);
 int memory_book(struct aggregate *aggregate, const struct perfx_memory_book *record);
+
+/* untraced.c: a call of a process that has a book. 0 or -ENOMEM. */
+int untraced_span(struct aggregate *aggregate, const struct perfx_span *span);
+/* When rows, threads and steps of the process are filled. */
+void untraced_fill(const struct aggregate *aggregate, const struct profile *profile,
+		   struct profile_process *process);
 
 /* facts.c: a closed or open book → what the profile says of its process */
 int facts_of_process(const struct aggregate *aggregate, uint32_t process,

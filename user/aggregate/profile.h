@@ -115,6 +115,25 @@ struct profile_context {
 	uint64_t calls_count, total_ns, self_ns;
 };
 
+/*
+ * One thread's time outside of all traced calls: of the thread that runs the steps; otherwise of
+ * the main thread, if it called a traced function; otherwise of the one that was in them the
+ * longest. Calls that ran already when tracing began are not known, nor is the time of those that
+ * were counted only or left by an exception: it is here, too.
+ */
+#define PROFILE_UNTRACED_NAME "(untraced)"
+#define PROFILE_RUNNING_NAME  "(in calls still running at the end)"
+
+struct profile_untraced {
+	uint32_t tid; /* 0: no call was timed, and nothing below is known */
+	const char *comm;
+	uint64_t wall_ns;    /* how long the thread was there and recorded */
+	uint64_t self_ns;    /* of that outside */
+	uint64_t running_ns; /* own time of calls that had not ended, as far as it is known */
+	bool at_least;	     /* calls from the overflow book may be other threads': all count */
+	uint64_t on_cpu_min_ns, on_cpu_max_ns; /* of self_ns; PROFILE_ABSENT */
+};
+
 struct profile_process {
 	uint32_t index;
 	uint32_t pid, ppid, exec_count;
@@ -138,7 +157,8 @@ struct profile_process {
 
 	struct profile_row *rows; /* self time, then calls, descending */
 	size_t rows_count;
-	uint64_t calls_count, self_ns;	/* sums over the rows */
+	uint64_t calls_count, self_ns; /* sums over the rows */
+	struct profile_untraced untraced;
 	struct profile_thread *threads; /* on-CPU time descending */
 	size_t threads_count;
 	struct profile_context *contexts;
@@ -263,7 +283,10 @@ static inline uint64_t profile_wall_ns(const struct profile_process *process)
 	return process->to_ns - process->from_ns;
 }
 
-/* What of that was recorded. */
+/* What of a time was recorded; CLOCK_MONOTONIC. */
+uint64_t profile_recorded_between(const struct profile *profile, uint64_t from_ns, uint64_t to_ns);
+
+/* What of the process's was. */
 uint64_t profile_recorded_ns(const struct profile *profile, const struct profile_process *process);
 
 #endif

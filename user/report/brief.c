@@ -103,6 +103,19 @@ static void compose_workers_facts(struct composer *c, const struct worker_sum *s
 
 #define WORKER_FUNCTIONS 5
 
+static void compose_workers_untraced(struct composer *c, const struct worker_sum *sum)
+{
+	if (sum->untraced_ns == PROFILE_ABSENT)
+		return;
+	document_foot(c->document);
+	document_cell_share(c->document, sum->untraced_ns, sum->wall_ns);
+	document_cell_ns(c->document, sum->untraced_ns);
+	document_cell_ns(c->document, sum->untraced_ns / sum->count);
+	document_cell_count(c->document, PROFILE_ABSENT);
+	document_cell_ns(c->document, PROFILE_ABSENT);
+	document_cell_printf(c->document, "%s", PROFILE_UNTRACED_NAME);
+}
+
 static void compose_workers_table(struct composer *c, size_t first, const struct worker_sum *sum)
 {
 	static const struct column columns[] = {
@@ -132,6 +145,7 @@ static void compose_workers_table(struct composer *c, size_t first, const struct
 		compose_function_name(c, &c->profile->processes[first], row->function, &name);
 		document_cell(c->document, &name);
 	}
+	compose_workers_untraced(c, sum);
 	document_say(c->document, BLOCK_NOTE,
 		     "Sums over these workers; Self % is of the wall time of each.");
 }

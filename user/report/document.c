@@ -120,6 +120,16 @@ fail:
 	free(taken);
 }
 
+void document_foot(struct document *document)
+{
+	struct table *table;
+
+	if (document->failed)
+		return;
+	table = &document->blocks[document->blocks_count - 1].table;
+	table->body_cells = table->cells_count;
+}
+
 void document_cell_printf(struct document *document, const char *fmt, ...)
 {
 	struct text cell = {0};

@@ -57,6 +57,7 @@ struct table {
 	size_t columns_count;
 	char **cells; /* row by row */
 	size_t cells_count, cells_capacity;
+	size_t body_cells; /* the rest is its foot; 0: it has none */
 };
 
 struct block {
@@ -119,6 +120,8 @@ void document_add_chart(struct document *document, struct chart chart);
 	document_add_table((document), (columns), sizeof(columns) / sizeof((columns)[0]))
 void document_add_table(struct document *document, const struct column *columns, size_t count);
 void document_cell(struct document *document, struct text *cell);
+/* The rows that follow are of another kind: they stay at the end however the rest is sorted. */
+void document_foot(struct document *document);
 void document_cell_printf(struct document *document, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* Figures; PROFILE_ABSENT is shown as "-". */

@@ -163,6 +163,35 @@ static void cell_module(struct composer *c, const struct profile_function *funct
 				   c->limits->name_columns);
 }
 
+/* Time, and no calls: it is of no function. */
+static void compose_rest_row(struct composer *c, const struct profile_process *p, const char *name,
+			     uint64_t ns)
+{
+	document_cell_share(c->document, ns, profile_wall_ns(p));
+	document_cell_ns(c->document, ns);
+	document_cell_ns(c->document, PROFILE_ABSENT);
+	document_cell_count(c->document, PROFILE_ABSENT);
+	for (int i = 0; i < 6; i++)
+		document_cell_ns(c->document, PROFILE_ABSENT);
+	document_cell_count(c->document, PROFILE_ABSENT);
+	if (p->memory_count)
+		document_cell_bytes(c->document, PROFILE_ABSENT);
+	if (has_compute(p))
+		cells_of_work(c, p, &(struct profile_row){0});
+	document_cell_printf(c->document, "%s", name);
+	document_cell_printf(c->document, "-");
+}
+
+static void compose_untraced(struct composer *c, const struct profile_process *p)
+{
+	if (!p->untraced.tid)
+		return;
+	document_foot(c->document);
+	if (p->untraced.running_ns)
+		compose_rest_row(c, p, PROFILE_RUNNING_NAME, p->untraced.running_ns);
+	compose_rest_row(c, p, PROFILE_UNTRACED_NAME, p->untraced.self_ns);
+}
+
 static void compose_function_table(struct composer *c, const struct profile_process *p, size_t from,
 				   size_t to)
 {
@@ -194,6 +223,8 @@ static void compose_function_table(struct composer *c, const struct profile_proc
 		cell_function(c, p, row->function);
 		cell_module(c, function);
 	}
+	if (from == 0)
+		compose_untraced(c, p);
 }
 
 /* Called by traced functions at all? */
@@ -204,6 +235,28 @@ static bool has_traced_caller(const struct profile_row *row)
 			return true;
 	}
 	return false;
+}
+
+/* "(untraced) is time of thread 4242 outside all traced functions." */
+static void add_untraced(struct text *text, const struct profile_untraced *untraced)
+{
+	if (!untraced->tid)
+		return;
+	text_printf(text, " %s is time of thread %u outside all traced functions%s.",
+		    PROFILE_UNTRACED_NAME, untraced->tid,
+		    untraced->at_least ? "; it may be more" : "");
+}
+
+/* What of the untraced time was on a CPU is known only within bounds. */
+static void add_untraced_cpu(struct text *text, const struct profile_untraced *untraced)
+{
+	if (!untraced->tid || untraced->on_cpu_max_ns == PROFILE_ABSENT)
+		return;
+	text_add(text, " Of its untraced time it was on a CPU for ");
+	add_ns(text, untraced->on_cpu_min_ns);
+	text_add(text, " at least, ");
+	add_ns(text, untraced->on_cpu_max_ns);
+	text_add(text, " at most.");
 }
 
 /* Where a function that computes shows no GFLOP/s. */
@@ -249,6 +302,8 @@ static void compose_function_notes(struct composer *c, const struct profile_proc
 		untimed += row->calls_count - row->timed_count - row->unwound_count;
 	}
 	text_add(&text, "Self % is of the process's wall time; threads add up.");
+	add_untraced(&text, &p->untraced);
+	add_untraced_cpu(&text, &p->untraced);
 	if (booked)
 		text_printf(
 			&text,
@@ -339,6 +394,7 @@ static void compose_rest_briefly(struct composer *c, const struct profile_proces
 	struct text text = {0};
 
 	text_add(&text, "Self % is of the process's wall time; threads add up.");
+	add_untraced(&text, &p->untraced);
 	if (count)
 		text_printf(&text, " %zu more function%s in the full report.", count,
 			    count == 1 ? "" : "s");

@@ -5,7 +5,9 @@
  * depend on the width and on what was clicked; here is its data:
  *
  *     {"unit": "ns", "values": ["Time"], "names": ["main", "step"],
- *      "nodes": [[-1, 0, [100]], [0, 1, [900]], …]}       parent, name, own value of each kind
+ *      "nodes": [[-1, 0, [100]], [0, 1, [900]], …],       parent, name, own value of each kind
+ *      "rest": 1,         so many nodes, the first ones, are no functions: time that nobody traced
+ *      "whole": 10000}    what 100 % are; 0: the sum
  */
 #include "report/html.h"
 
@@ -76,6 +78,8 @@ struct flame {
 	json_t *names, *nodes;
 	struct map64 functions; /* function id or frame → index of its name */
 	size_t names_count, nodes_count;
+	size_t rest_count; /* of the nodes, the first */
+	uint64_t whole;
 };
 
 static void flame_new(struct flame *flame)
@@ -109,8 +113,10 @@ static long flame_node(struct flame *flame, long parent, uint32_t name, json_t *
 /* Takes values, the kinds of figures. */
 static void flame_end(struct text *into, struct flame *flame, const char *unit, json_t *values)
 {
-	json_t *data = json_pack("{s:s,s:o,s:o,s:o}", "unit", unit, "values", values, "names",
-				 flame->names, "nodes", flame->nodes);
+	json_t *data =
+		json_pack("{s:s,s:o,s:o,s:o,s:I,s:o}", "unit", unit, "values", values, "names",
+			  flame->names, "nodes", flame->nodes, "rest",
+			  (json_int_t)flame->rest_count, "whole", json_of_integer(flame->whole));
 
 	text_add(into, "</figcaption><div class=graph></div>"
 		       "<noscript><p class=note>Drawn by a script.</p></noscript>");
@@ -153,6 +159,31 @@ static int sum_calls(const struct profile_process *p, struct call_node *nodes)
 	return err;
 }
 
+/* Before all nodes of functions. Ids of functions are below 2^32. */
+static void add_rest(struct flame *flame, const char *name, uint64_t ns)
+{
+	if (!ns)
+		return;
+	flame_node(flame, -1, flame_name(flame, UINT64_MAX - flame->rest_count, name),
+		   json_pack("[o]", json_of_integer(ns)));
+	flame->rest_count++;
+}
+
+/* What all is, and what 100 % are: as in the table of functions. */
+static void add_calls_caption(struct text *into, const struct profile_process *p)
+{
+	char wall[UNITS_MAX];
+
+	open_figure(into, "flame",
+		    "Time by calling context: callers above, callees below. Threads add up");
+	if (p->untraced.tid)
+		text_printf(into,
+			    ": all of the time of thread %u, and of the other threads what was "
+			    "traced. 100&nbsp;%% are %s, the process's wall time",
+			    p->untraced.tid, format_ns(wall, profile_wall_ns(p)));
+	text_add(into, ".");
+}
+
 static void add_calls(struct text *into, const struct profile *profile,
 		      const struct profile_process *p, struct call_node *nodes)
 {
@@ -160,6 +191,11 @@ static void add_calls(struct text *into, const struct profile *profile,
 	double all_ns = 0;
 
 	flame_new(&flame);
+	if (p->untraced.tid) {
+		flame.whole = profile_wall_ns(p);
+		add_rest(&flame, PROFILE_UNTRACED_NAME, p->untraced.self_ns);
+		add_rest(&flame, PROFILE_RUNNING_NAME, p->untraced.running_ns);
+	}
 	for (size_t i = 0; i < p->contexts_count; i++)
 		all_ns += nodes[i].parent < 0 ? (double)nodes[i].all_ns : 0;
 	for (size_t i = 0; i < p->contexts_count; i++) {
@@ -178,9 +214,7 @@ static void add_calls(struct text *into, const struct profile *profile,
 						      function ? function->name : ""),
 					   json_pack("[o]", json_of_integer(context->self_ns)));
 	}
-	open_figure(into, "flame",
-		    "Time by calling context: callers above, callees below. Threads "
-		    "add up.");
+	add_calls_caption(into, p);
 	flame_end(into, &flame, "ns", json_pack("[s]", "Time"));
 }
 

@@ -130,6 +130,8 @@ int worker_sum_make(struct worker_sum *sum, const struct profile *profile, const
 			continue;
 		sum->count++;
 		sum->wall_ns += profile_wall_ns(p);
+		sum->untraced_ns = plus(sum->untraced_ns,
+					p->untraced.tid ? p->untraced.self_ns : PROFILE_ABSENT);
 		sum->cpu_ns = plus(sum->cpu_ns, p->cpu_ns);
 		sum->rss_bytes = plus(sum->rss_bytes, p->rss_bytes);
 		add_steps(sum, &p->steps);

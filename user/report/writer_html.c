@@ -76,9 +76,21 @@ static void add_row(struct text *text, const struct table *table, char *const *c
 	text_add(text, "\n");
 }
 
+/* What is no row like the others: the script neither sorts nor counts it. */
+static void add_foot(struct text *text, const struct table *table)
+{
+	if (!table->body_cells)
+		return;
+	text_add(text, "<tfoot>\n");
+	for (size_t i = table->body_cells; i < table->cells_count; i += table->columns_count)
+		add_row(text, table, table->cells + i);
+	text_add(text, "</tfoot>");
+}
+
 static void add_table(struct text *text, const struct table *table)
 {
-	size_t rows = table->cells_count / table->columns_count;
+	size_t cells = table->body_cells ? table->body_cells : table->cells_count;
+	size_t rows = cells / table->columns_count;
 
 	text_printf(text, "<div class=table><table%s><thead>\n",
 		    table->columns_count > WIDE_COLUMNS ? " class=wide" : "");
@@ -89,8 +101,9 @@ static void add_table(struct text *text, const struct table *table)
 			text_add(text, "</tbody><template>\n");
 		add_row(text, table, table->cells + i * table->columns_count);
 	}
-	text_add(text,
-		 rows > ROWS_SHOWN ? "</template></table></div>\n" : "</tbody></table></div>\n");
+	text_add(text, rows > ROWS_SHOWN ? "</template>" : "</tbody>");
+	add_foot(text, table);
+	text_add(text, "</table></div>\n");
 	if (rows > ROWS_SHOWN)
 		text_printf(text, "<p class=note data-more>The first %d of %zu.</p>\n", ROWS_SHOWN,
 			    rows);

@@ -267,6 +267,32 @@ done:
 	return object;
 }
 
+static void put_untraced(struct json_output *o, const struct profile_process *process)
+{
+	const struct profile_untraced *untraced = &process->untraced;
+	uint64_t process_ns = profile_wall_ns(process);
+	json_t *object;
+
+	if (!untraced->tid)
+		return;
+	object = json_object();
+	json_object_set_new(object, "tid", json_of_integer(untraced->tid));
+	json_object_set_new(object, "wall_ns", json_of_integer(untraced->wall_ns));
+	json_object_set_new(object, "self_ns", json_of_integer(untraced->self_ns));
+	if (process_ns)
+		json_object_set_new(
+			object, "self_percent",
+			json_real(100.0 * (double)untraced->self_ns / (double)process_ns));
+	json_object_set_new(
+		object, "traced_ns",
+		json_of_integer(untraced->wall_ns - untraced->self_ns - untraced->running_ns));
+	json_object_set_new(object, "running_ns", json_of_integer(untraced->running_ns));
+	json_object_set_new(object, "at_least", json_boolean(untraced->at_least));
+	json_set_measured(object, "on_cpu_min_ns", untraced->on_cpu_min_ns);
+	json_set_measured(object, "on_cpu_max_ns", untraced->on_cpu_max_ns);
+	json_put(o, "untraced", object);
+}
+
 static json_t *thread_object(const struct profile_thread *thread)
 {
 	json_t *object = json_object();
@@ -394,6 +420,7 @@ static void put_process(struct json_output *o, const struct profile *p,
 	for (size_t i = 0; i < process->rows_count; i++)
 		json_put(o, NULL, function_object(p, process, &process->rows[i]));
 	json_close(o, ']');
+	put_untraced(o, process);
 	json_put_memory(o, p, process, analysis);
 	json_put_compute(o, p, process);
 	json_put_steps(o, p, process);

@@ -190,7 +190,22 @@ class Flame {
 			return button;
 		});
 		tools.append(search, ...this.kinds);
+		if (this.data.rest)
+			tools.append(this.restButton());
 		this.graph.before(tools);
+	}
+
+	/* Beside a long time that nobody traced, what was traced is narrow. */
+	restButton() {
+		const button = element("button", {type: "button", "aria-pressed": true}, "Untraced time");
+
+		button.addEventListener("click", () => {
+			this.bare = !this.bare;
+			button.setAttribute("aria-pressed", !this.bare);
+			this.plant();
+			this.draw();
+		});
+		return button;
 	}
 
 	choose(kind) {
@@ -205,18 +220,20 @@ class Flame {
 		const nodes = [], made = [];
 
 		this.root = {name: "all", value: 0, depth: 0, children: new Map(), parent: null};
-		for (const [parent, name, values] of this.data.nodes) {
+		for (const [i, [parent, name, values]] of this.data.nodes.entries()) {
 			const above = parent < 0 ? this.root : nodes[parent];
-			const text = this.data.names[name];
-			let node = above.children.get(text);
+			const text = this.data.names[name], rest = i < this.data.rest;
+			const key = rest ? i : text; /* a function may have that name, too */
+			let node = above.children.get(key);
 
 			if (!node) {
-				node = {name: text, value: 0, depth: above.depth + 1,
+				node = {name: text, value: 0, depth: above.depth + 1, rest,
 					children: new Map(), parent: above};
-				above.children.set(text, node);
+				above.children.set(key, node);
 				made.push(node);
 			}
-			node.value += values[this.kind];
+			if (!rest || !this.bare)
+				node.value += values[this.kind];
 			nodes.push(node);
 		}
 		for (const node of made.reverse())
@@ -226,7 +243,7 @@ class Flame {
 	}
 
 	share(node) {
-		return `${Number((100 * node.value / (this.root.value || 1)).toPrecision(3))} %`;
+		return `${Number((100 * node.value / (this.data.whole || this.root.value || 1)).toPrecision(3))} %`;
 	}
 
 	describe(node) {
@@ -257,6 +274,8 @@ class Flame {
 				? node.name.slice(0, letters - 1) + "…" : node.name;
 			group.append(text);
 		}
+		if (node.rest)
+			group.classList.add("rest");
 		if (above)
 			group.classList.add("up");
 		if (this.needle && !node.name.toLowerCase().includes(this.needle))
@@ -301,7 +320,8 @@ class Flame {
 	}
 
 	ordered(node) {
-		return [...node.children.values()].filter(c => c.value > 0).sort((a, b) => b.value - a.value);
+		return [...node.children.values()].filter(c => c.value > 0)
+			.sort((a, b) => a.rest - b.rest || b.value - a.value);
 	}
 
 	enlarge(node) {
