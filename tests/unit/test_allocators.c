@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "plan/allocators.h"
 
-#include <criterion/criterion.h>
+#include "interest_fixture.h"
 
 struct row {
 	const char *base, *symbol;
@@ -142,6 +142,8 @@ Test(allocators, what_is_hooked_and_how_it_is_read)
 		size_t n = allocator_rules(&file, row->symbol, true, rules);
 
 		cr_expect_eq(n, row->owner != NULL, "%s: %zu", row->symbol, n);
+		if (n)
+			cr_expect(interests(row->base, row->symbol), "%s", row->symbol);
 		if (n != 1 || !row->owner)
 			continue;
 		cr_expect_str_eq(rules[0].name ? rules[0].name : "", row->owner, "%s", row->symbol);

@@ -2,6 +2,7 @@
 #include "base/chunks.h"
 #include "base/grow.h"
 #include "base/map64.h"
+#include "base/prefixes.h"
 #include "base/shell.h"
 #include "base/text.h"
 
@@ -10,6 +11,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+Test(prefixes, of_which_one_begins_the_name)
+{
+	struct prefixes set = {0};
+
+	cr_expect_not(prefixes_match(&set, "anything"));
+	cr_assert_eq(prefixes_add(&set, "_ZN3xla3cpu"), 0);
+	cr_assert_eq(prefixes_add(&set, "_ZN2at"), 0);
+	cr_assert_eq(prefixes_add(&set, "_ZN2at4_ops"), 0);
+	cr_assert_eq(prefixes_add(&set, "_ZN3xla6Thunk"), 0);
+	prefixes_sort(&set);
+	cr_expect(prefixes_match(&set, "_ZN2at"));
+	cr_expect(prefixes_match(&set, "_ZN2at4_ops2mm"));
+	cr_expect(prefixes_match(&set, "_ZN3xla3cpu5Thunk"));
+	cr_expect(prefixes_match(&set, "_ZN3xla6Thunk3runEv"));
+	cr_expect_not(prefixes_match(&set, "_ZN3xla5Thunk"));
+	cr_expect_not(prefixes_match(&set, "_ZN3xla"));
+	cr_expect_not(prefixes_match(&set, "_ZN2a"));
+	cr_expect_not(prefixes_match(&set, ""));
+	prefixes_clear(&set);
+}
 
 Test(grow, new_items_are_zero)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "plan/defaults.h"
 
-#include <criterion/criterion.h>
+#include "interest_fixture.h"
 
 /* Names as the libraries spell them (torch 1.13 and 2.x, OpenBLAS, MKL, NumPy, SciPy, jaxlib). */
 Test(defaults, what_is_traced_when_nobody_says)
@@ -41,9 +41,28 @@ Test(defaults, what_is_traced_when_nobody_says)
 		{"", PERFX_SOURCE_INVALID},
 	};
 
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		cr_expect_eq(default_function("libx.so", rows[i].symbol), rows[i].source, "%s",
 			     rows[i].symbol);
+		if (rows[i].source)
+			cr_expect(interests("libx.so", rows[i].symbol), "%s", rows[i].symbol);
+	}
+}
+
+Test(defaults, most_names_interest_nobody)
+{
+	cr_expect_not(interests("libtorch_cpu.so", "_ZN2at6native3addERKNS_6TensorES3_"));
+	cr_expect_not(interests("libtorch_cpu.so", "_ZN2at4_op"));
+	cr_expect_not(interests("libtorch_cpu.so", "_Z"));
+	cr_expect_not(interests("libtorch_cpu.so", "nnp_shdotxf8__avx2"));
+	cr_expect_not(interests("libtorch_cpu.so", ""));
+	/* all forms of an operator, of which `call` is one */
+	cr_expect(interests("libtorch_cpu.so", "_ZN2at4_ops2mm10redispatchE"));
+	/* where the function's name is found that JAX has compiled */
+	cr_expect(interests("libjax_common.so", "_ZNK3xla17PjRtCpuExecutable4nameEv"));
+	/* in its own library alone */
+	cr_expect(interests("libnccl.so.2", "ncclAllReduce"));
+	cr_expect_not(interests("libmine.so", "ncclAllReduce"));
 }
 
 /* Anybody's function may be called cuSomething. */

@@ -33,6 +33,50 @@ Test(image, functions)
 	image__free(image);
 }
 
+static bool ends_in_n(const char *name, void *ctx)
+{
+	++*(size_t *)ctx;
+	return name[strlen(name) - 1] == 'n';
+}
+
+/* Of those that are wanted all is known, also what takes a look at their neighbours. */
+Test(image, functions_narrowed_by_name)
+{
+	struct image *image = open_image("f.so", "");
+	size_t asked = 0;
+	struct list list;
+
+	image__narrow(image, ends_in_n, &asked);
+	list = functions_of(image);
+	expect(&list, "seven", 7, SYMBOL_SYMTAB);
+	expect(&list, "twin", 7, SYMBOL_SYMTAB);
+	expect(&list, "chosen", 2, SYMBOL_SYMTAB);
+	cr_expect_eq(list.count, 3);
+	cr_expect_geq(asked, 7);
+	asked = 0;
+	functions_of(image);
+	cr_expect_eq(asked, 0, "asked once");
+	image__free(image);
+}
+
+static bool is_sized_by_next(const char *name, void *ctx)
+{
+	(void)ctx;
+	return !strcmp(name, "sized_by_next");
+}
+
+Test(image, narrowed_to_one_that_is_sized_by_the_next)
+{
+	struct image *image = open_image("f.so", "");
+	struct list list;
+
+	image__narrow(image, is_sized_by_next, NULL);
+	list = functions_of(image);
+	expect(&list, "sized_by_next", 4, SYMBOL_SYMTAB);
+	cr_expect_eq(list.count, 1);
+	image__free(image);
+}
+
 static int stop_at_second(const struct symbol *symbol, void *ctx)
 {
 	(void)symbol;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "plan/marks.h"
 
-#include <criterion/criterion.h>
+#include "interest_fixture.h"
 
 static struct perfx_mark find(const char *symbol)
 {
@@ -10,6 +10,7 @@ static struct perfx_mark find(const char *symbol)
 	const char *shown;
 
 	cr_assert(mark_find(symbol, &mark, &shown, &level), "%s", symbol);
+	cr_expect(interests("libx.so", symbol), "%s", symbol);
 	return mark;
 }
 

@@ -237,6 +237,8 @@ static bool find_dnnl(const char *base_name, const char *symbol, struct builtin 
 	return false;
 }
 
+const char builtin_ynn_prefix[] = "_ZN3ynn";
+
 /*
  * The dot kernels that XLA calls, of YNNPACK: void ynn::dot_TYPES_SHAPE(size_t m, n, k3, k2, k1, …)
  * by its ynnpack/kernels/dot/dot.h: the reduction has three dimensions. The plain ones lie in an
@@ -262,9 +264,9 @@ static bool find_ynn(const char *symbol, struct builtin *builtin)
 	const char *rest = symbol;
 	char *name;
 
-	if (strncmp(symbol, "_ZN3ynn", 7) != 0)
+	if (strncmp(symbol, builtin_ynn_prefix, strlen(builtin_ynn_prefix)) != 0)
 		return false;
-	rest += 7;
+	rest += strlen(builtin_ynn_prefix);
 	if (!strncmp(rest, "12_GLOBAL__N_1", 14))
 		rest += 14;
 	strtoul(rest, &name, 10);

@@ -33,6 +33,12 @@ bool builtin_find(const char *base_name, const char *symbol, struct builtin *bui
 /* Of at::_ops::NAME::call the NAME, however many bytes; false: the symbol is something else. */
 bool builtin_torch_name(const char *symbol, char *name, size_t size);
 
+/* Adds what the mangled names of the table begin with. 0 or -ENOMEM. */
+struct prefixes;
+int builtin_prefixes(struct prefixes *set);
+int builtin_torch_prefixes(struct prefixes *set);
+extern const char builtin_ynn_prefix[];
+
 /* The parts of the table; each as builtin_find. */
 bool builtin_blas(const char *base_name, const char *symbol, struct builtin *builtin);
 bool builtin_torch(const char *symbol, struct builtin *builtin);

@@ -12,6 +12,8 @@
  */
 #include "figures/builtin.h"
 
+#include "base/prefixes.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,15 +149,25 @@ static const struct {
 };
 
 /* "_ZN2at4_ops" <length> <name> "4callE" …: the mangling of at::_ops::NAME::call. */
+static const char call_prefix[] = "_ZN2at4_ops";
+
+int builtin_torch_prefixes(struct prefixes *set)
+{
+	int err = prefixes_add(set, call_prefix);
+
+	for (size_t i = 0; !err && i < sizeof(natives) / sizeof(natives[0]); i++)
+		err = prefixes_add(set, natives[i].prefix);
+	return err;
+}
+
 bool builtin_torch_name(const char *symbol, char *name, size_t size)
 {
-	static const char prefix[] = "_ZN2at4_ops";
 	char *end;
 	size_t length;
 
-	if (strncmp(symbol, prefix, sizeof(prefix) - 1))
+	if (strncmp(symbol, call_prefix, sizeof(call_prefix) - 1))
 		return false;
-	length = strtoul(symbol + sizeof(prefix) - 1, &end, 10);
+	length = strtoul(symbol + sizeof(call_prefix) - 1, &end, 10);
 	if (!length || length >= size || strlen(end) < length ||
 	    strncmp(end + length, "4callE", 6) != 0)
 		return false;

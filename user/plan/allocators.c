@@ -9,6 +9,8 @@
  */
 #include "plan/allocators.h"
 
+#include "base/prefixes.h"
+
 #include <fnmatch.h>
 #include <string.h>
 #include <sys/types.h>
@@ -289,6 +291,19 @@ bool allocator_is_loader(const char *base)
 	return matches_any(base, globs);
 }
 
+#define TCMALLOC_CLASS "_ZN15MallocExtension"
+
+int allocator_prefixes(struct prefixes *set)
+{
+	int err = prefixes_add(set, TCMALLOC_CLASS);
+
+	for (size_t i = 0; !err && i < COUNT(operators); i++)
+		err = prefixes_add(set, operators[i].prefix);
+	for (size_t i = 0; !err && i < COUNT(library_functions); i++)
+		err = prefixes_add(set, library_functions[i].symbol);
+	return err;
+}
+
 void allocator_tell(struct allocator_file *file, const char *symbol, bool global)
 {
 	if (!global && !file->is_static)
@@ -301,7 +316,8 @@ void allocator_tell(struct allocator_file *file, const char *symbol, bool global
 		file->has_jemalloc = true;
 	else if (!strcmp(symbol, "mi_version"))
 		file->has_mimalloc = true;
-	else if (!strcmp(symbol, "tc_version") || !strncmp(symbol, "_ZN15MallocExtension", 20) ||
+	else if (!strcmp(symbol, "tc_version") ||
+		 !strncmp(symbol, TCMALLOC_CLASS, strlen(TCMALLOC_CLASS)) ||
 		 !strncmp(symbol, "MallocExtension_", 16))
 		file->has_tcmalloc = true;
 }
@@ -325,6 +341,8 @@ const char *allocator_of_file(const struct allocator_file *file)
 /* The row of a C function however it is spelt; which spelling in *spelling. */
 static const struct c_function *find_c_function(const char *symbol, size_t *spelling)
 {
+	if (!strncmp(symbol, "_Z", 2))
+		return NULL;
 	for (size_t s = 0; s < COUNT(spellings); s++) {
 		size_t length = strlen(spellings[s].prefix);
 
@@ -332,7 +350,8 @@ static const struct c_function *find_c_function(const char *symbol, size_t *spel
 			continue;
 		for (size_t i = 0; i < COUNT(c_functions); i++) {
 			*spelling = s;
-			if ((c_functions[i].spellings & spellings[s].spelling) &&
+			if (symbol[length] == *c_functions[i].symbol &&
+			    (c_functions[i].spellings & spellings[s].spelling) &&
 			    !strcmp(symbol + length, c_functions[i].symbol))
 				return &c_functions[i];
 		}
@@ -413,6 +432,8 @@ static size_t rules_of_library(const struct allocator_file *file, const char *sy
 			exact ? &exact_functions[i - COUNT(library_functions)]
 			      : &library_functions[i];
 
+		if (*symbol != *function->symbol)
+			continue;
 		if (exact ? !is_named(symbol, function->symbol)
 			  : strncmp(symbol, function->symbol, strlen(function->symbol)) != 0)
 			continue;
@@ -437,6 +458,18 @@ size_t allocator_rules(const struct allocator_file *file, const char *symbol, bo
 	if (rule_of_c(file, symbol, &rules[0]) || rule_of_operator(file, symbol, &rules[0]))
 		return 1;
 	return rules_of_library(file, symbol, rules);
+}
+
+bool allocator_concerns(const char *symbol)
+{
+	const struct allocator_file any = {
+		.base = "", .defines_malloc = true, .is_static = true, .has_libc = true};
+	struct allocator_file told = {.base = "", .is_static = true};
+	struct allocator_rule rules[ALLOCATOR_RULES_MAX];
+
+	allocator_tell(&told, symbol, true);
+	return told.defines_malloc || told.has_libc || told.has_jemalloc || told.has_mimalloc ||
+	       told.has_tcmalloc || allocator_rules(&any, symbol, true, rules) > 0;
 }
 
 bool allocator_does(const char *symbol, enum perfx_action action)

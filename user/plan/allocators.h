@@ -47,6 +47,13 @@ bool allocator_is_loader(const char *base);
 /* Exported by a file, each of these makes it worth searching; NULL-terminated. */
 extern const char *const allocator_entry_points[];
 
+/* Does a symbol of that name say something, or have a rule, in any file? */
+bool allocator_concerns(const char *symbol);
+
+/* Adds what the mangled names of the table begin with. 0 or -ENOMEM. */
+struct prefixes;
+int allocator_prefixes(struct prefixes *set);
+
 /* Notes what a symbol that a file defines tells about it. */
 void allocator_tell(struct allocator_file *file, const char *symbol, bool global);
 

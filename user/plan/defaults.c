@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "plan/defaults.h"
 
+#include "base/prefixes.h"
 #include "figures/builtin.h"
 
 #include <ctype.h>
@@ -135,6 +136,15 @@ static enum perfx_source source_by_prefix(const char *symbol)
 		if (!strncmp(symbol, prefixes[i].prefix, strlen(prefixes[i].prefix)))
 			return prefixes[i].source;
 	return PERFX_SOURCE_INVALID;
+}
+
+int default_prefixes(struct prefixes *set)
+{
+	int err = builtin_prefixes(set);
+
+	for (size_t i = 0; !err && i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		err = prefixes_add(set, prefixes[i].prefix);
+	return err;
 }
 
 bool default_step(const char *symbol_name)

@@ -18,6 +18,10 @@ bool default_module(const char *base_name);
  * figure (figures/builtin.h) is, and functions whose time alone matters. */
 enum perfx_source default_function(const char *base_name, const char *symbol_name);
 
+/* Adds what their mangled names begin with. 0 or -ENOMEM. */
+struct prefixes;
+int default_prefixes(struct prefixes *set);
+
 /* May one of these be called so often, for so little work at a time, that merely counting it is
  * dear? Thunks of XLA, products of small matrices. An operator of PyTorch takes a while to be
  * dispatched. */

@@ -4,6 +4,7 @@
  * function's with "jit_" before it. Where the name lies is read from the accessors that the file
  * has.
  */
+#include "base/prefixes.h"
 #include "plan/accessor.h"
 #include "plan/internal.h"
 #include "plan/marks.h"
@@ -41,6 +42,20 @@ static const struct release *release_of(const char *symbol)
 bool mark_runs_jitted(const char *symbol)
 {
 	return release_of(symbol) != NULL;
+}
+
+int mark_jitted_prefixes(struct prefixes *set)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < sizeof(releases) / sizeof(releases[0]); i++) {
+		err = prefixes_add(set, releases[i].call);
+		if (!err && releases[i].executable)
+			err = prefixes_add(set, releases[i].executable);
+		if (!err)
+			err = prefixes_add(set, releases[i].name);
+	}
+	return err;
 }
 
 static int match(const struct symbol *symbol, void *ctx)

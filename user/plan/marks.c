@@ -2,6 +2,7 @@
 #include "plan/marks.h"
 
 #include "base/grow.h"
+#include "base/prefixes.h"
 #include "plan/internal.h"
 #include "target/demangle.h"
 
@@ -121,6 +122,15 @@ bool mark_tells_old_torch(const char *symbol)
 	return !strncmp(symbol, ENTER_NEW, strlen(ENTER_NEW)) && strstr(symbol, "N3c108optional");
 }
 
+int mark_prefixes(struct prefixes *set)
+{
+	int err = mark_jitted_prefixes(set);
+
+	for (size_t i = 0; !err && i < sizeof(rules) / sizeof(rules[0]); i++)
+		err = prefixes_add(set, rules[i].name);
+	return err;
+}
+
 /* Runs a compiled module; the first argument is where its result goes. */
 static const struct perfx_mark jitted_call = {.action = PERFX_MARK_CALL,
 					      .source = PERFX_SOURCE_JAX,
@@ -137,6 +147,8 @@ bool mark_find(const char *symbol, struct perfx_mark *mark, const char **shown,
 		return true;
 	}
 	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+		if (*symbol != *rules[i].name)
+			continue;
 		if (rules[i].prefix ? strncmp(symbol, rules[i].name, strlen(rules[i].name)) != 0
 				    : strcmp(symbol, rules[i].name) != 0)
 			continue;

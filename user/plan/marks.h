@@ -21,6 +21,12 @@ extern const char *const mark_entry_points[];
 bool mark_find(const char *symbol, struct perfx_mark *mark, const char **shown,
 	       enum host_level *level);
 
+/* Adds what the names of all these begin with, and of what tells a jitted function's name. 0 or
+ * -ENOMEM. */
+struct prefixes;
+int mark_prefixes(struct prefixes *set);
+int mark_jitted_prefixes(struct prefixes *set);
+
 /* Calls a jitted function of JAX, named by its module. */
 bool mark_runs_jitted(const char *symbol);
 

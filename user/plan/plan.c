@@ -2,6 +2,8 @@
 #include "plan/plan.h"
 
 #include "base/grow.h"
+#include "figures/figures.h"
+#include "plan/interest.h"
 #include "plan/internal.h"
 #include "target/process.h"
 
@@ -25,7 +27,8 @@ struct plan *plan__new(const struct plan_options *options)
 	plan->c_alone = true;
 	plan->pattern_saw_module = calloc(n, sizeof(bool));
 	plan->pattern_matched = calloc(n, sizeof(bool));
-	if (!plan->pattern_saw_module || !plan->pattern_matched) {
+	if (!plan->pattern_saw_module || !plan->pattern_matched ||
+	    interest_collect(&plan->interest)) {
 		plan__free(plan);
 		errno = ENOMEM;
 		return NULL;
@@ -64,6 +67,7 @@ void plan__free(struct plan *plan)
 	free(plan->refusals);
 	free(plan->pattern_saw_module);
 	free(plan->pattern_matched);
+	prefixes_clear(&plan->interest);
 	free(plan);
 }
 
@@ -198,6 +202,7 @@ static bool has_predecessor(const struct plan *plan, const struct plan_module *m
 static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *ref)
 {
 	struct plan_module *module = add_module(plan, ref);
+	struct interest interest = {.mangled = &plan->interest, .base = ref->base};
 	size_t index = plan->modules_count - 1;
 	struct image *image;
 	char root[64];
@@ -221,6 +226,10 @@ static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *re
 			close(fd);
 		return 0;
 	}
+	/* what people name may be any function */
+	if (!plan->options.patterns_count &&
+	    !figures__names_module(plan->options.figures, ref->base))
+		image__narrow(image, interest_has, &interest);
 	plan_consider_file(plan, image, ref->base);
 	err = plan_image(plan, image, index);
 	if (!err)

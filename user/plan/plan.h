@@ -7,6 +7,7 @@
 #ifndef PERFX_PLAN_PLAN_H
 #define PERFX_PLAN_PLAN_H
 
+#include "base/prefixes.h"
 #include "perfx_config.h"
 #include "perfx_record.h"
 #include "site/site.h"
@@ -155,6 +156,7 @@ struct plan {
 	size_t refusals_count, refusals_capacity;
 	/* per pattern: did it see a module of its name, did it match a function */
 	bool *pattern_saw_module, *pattern_matched;
+	struct prefixes interest; /* what mangled names begin with that are known by name */
 };
 
 /* NULL with errno. options is copied, the patterns it points to are borrowed. */

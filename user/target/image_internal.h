@@ -26,6 +26,11 @@ struct symbol_key {
 	uint32_t table, number;
 };
 
+struct symbol_list {
+	struct symbol_key *keys; /* NULL until first needed */
+	size_t count, capacity;
+};
+
 struct fde_range {
 	uint64_t start, size;
 };
@@ -43,8 +48,11 @@ struct image {
 
 	struct symbol_table tables[3];
 	size_t tables_count;
-	struct symbol_key *keys; /* NULL until first needed */
-	size_t keys_count;
+	struct symbol_list functions; /* all of them */
+	/* image__narrow: */
+	bool (*wants)(const char *name, void *ctx); /* NULL: all names are wanted */
+	void *wants_ctx;
+	struct symbol_list wanted;
 	void *plain_names; /* tsearch tree of names whose @VERSION was cut off */
 
 	bool frames_ready;
@@ -69,8 +77,7 @@ struct image {
 
 const struct segment *image__segment(const struct image *image, uint64_t vaddr);
 
-/* image_symbols.c: 0 or -ENOMEM. */
-int image__index_symbols(struct image *image);
+/* image_symbols.c */
 void image__forget_symbols(struct image *image);
 /* The function symbol that covers vaddr, -ENOENT. */
 int image__covering(struct image *image, uint64_t vaddr, struct symbol *symbol);

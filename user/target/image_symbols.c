@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Function symbols of all tables as one list sorted by address. A wheel's library has half a
- * million of them in 60 MB of names, so nothing is copied: a key of 16 bytes a symbol, and the
- * rest is read from the mapped file when it is asked for. Sorting also brings together the same
- * function of .symtab and .dynsym, the symbol after a symbol and the one that covers an address.
+ * Function symbols of all tables as lists sorted by address. A wheel's library has half a million
+ * of them in 80 MB of names, so nothing is copied: a key of 16 bytes a symbol, and the rest is read
+ * from the mapped file when it is asked for. Sorting also brings together the same function of
+ * .symtab and .dynsym, the symbol after a symbol and the one that covers an address.
+ *
+ * In the order of addresses, symbols and names are cache misses, one each. So where some names
+ * alone are wanted, these are picked out first, in the order of the file.
  */
+#include "base/grow.h"
 #include "target/image_internal.h"
 
 #include <errno.h>
@@ -60,9 +64,7 @@ static const char *key_name(const struct image *image, const struct symbol_key *
 /* .symtab says foo@@VERSION where .dynsym says foo. */
 static size_t plain_length(const char *name)
 {
-	const char *at = name[0] ? strchr(name + 1, '@') : NULL;
-
-	return at ? (size_t)(at - name) : strlen(name);
+	return name[0] ? (size_t)(strchrnul(name + 1, '@') - name) : 0;
 }
 
 static int compare_names(const char *a, const char *b)
@@ -93,38 +95,19 @@ static int compare_keys(const void *left, const void *right, void *ctx)
 	return (a->number > b->number) - (a->number < b->number);
 }
 
-static size_t for_each_function(const struct image *image, struct symbol_key *keys)
-{
-	size_t count = 0;
-
-	for (uint32_t t = 0; t < image->tables_count; t++) {
-		const struct symbol_table *table = &image->tables[t];
-
-		for (size_t n = 0; n < table->count; n++) {
-			Elf64_Sym sym = symbol_at(table, n);
-
-			if (!is_function(image, &sym))
-				continue;
-			if (keys)
-				keys[count] = (struct symbol_key){sym.st_value, t, (uint32_t)n};
-			count++;
-		}
-	}
-	return count;
-}
-
 /* Each (name, vaddr) once; the first table's entry stays. */
-static size_t drop_duplicates(const struct image *image, struct symbol_key *keys, size_t count)
+static void drop_duplicates(const struct image *image, struct symbol_list *list)
 {
+	struct symbol_key *keys = list->keys;
 	size_t kept = 0;
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < list->count; i++) {
 		if (kept && keys[kept - 1].vaddr == keys[i].vaddr &&
 		    compare_names(key_name(image, &keys[kept - 1]), key_name(image, &keys[i])) == 0)
 			continue;
 		keys[kept++] = keys[i];
 	}
-	return kept;
+	list->count = kept;
 }
 
 /* Names are about to be read all over: let a cold disk start early. */
@@ -134,24 +117,6 @@ static void will_need(const void *start, size_t size)
 	uintptr_t begin = (uintptr_t)start & ~(page - 1);
 
 	madvise((void *)begin, size + ((uintptr_t)start - begin), MADV_WILLNEED);
-}
-
-int image__index_symbols(struct image *image)
-{
-	size_t count;
-
-	if (image->keys)
-		return 0;
-	for (size_t t = 0; t < image->tables_count; t++)
-		will_need(image->tables[t].names.text, image->tables[t].names.size);
-	count = for_each_function(image, NULL);
-	image->keys = malloc((count + 1) * sizeof(*image->keys));
-	if (!image->keys)
-		return -ENOMEM;
-	for_each_function(image, image->keys);
-	qsort_r(image->keys, count, sizeof(*image->keys), compare_keys, image);
-	image->keys_count = drop_duplicates(image, image->keys, count);
-	return 0;
 }
 
 struct plain_name {
@@ -196,28 +161,104 @@ static const char *cut_version(struct image *image, const char *full, size_t len
 void image__forget_symbols(struct image *image)
 {
 	tdestroy(image->plain_names, free_plain);
-	free(image->keys);
+	free(image->functions.keys);
+	free(image->wanted.keys);
 }
 
-static uint64_t next_vaddr(const struct image *image, const struct symbol_key *key)
+/* Without @VERSION. NULL: out of memory. */
+static const char *plain_name(struct image *image, const char *name)
 {
-	const struct symbol_key *end = image->keys + image->keys_count;
-	uint64_t vaddr = key->vaddr;
+	size_t length = plain_length(name);
 
-	while (key < end && key->vaddr == vaddr)
-		key++;
-	return key < end ? key->vaddr : UINT64_MAX;
+	return name[length] ? cut_version(image, name, length) : name;
+}
+
+static int add_key(struct symbol_list *list, struct symbol_key key)
+{
+	int err = grow_array(&list->keys, &list->capacity, list->count + 1, sizeof(key));
+
+	if (!err)
+		list->keys[list->count++] = key;
+	return err;
+}
+
+static int add_functions(struct image *image, uint32_t number_of_table, bool wanted_only,
+			 struct symbol_list *list)
+{
+	const struct symbol_table *table = &image->tables[number_of_table];
+	int err = 0;
+
+	for (size_t n = 0; !err && n < table->count; n++) {
+		Elf64_Sym sym = symbol_at(table, n);
+		const char *name;
+
+		if (!is_function(image, &sym))
+			continue;
+		if (wanted_only) {
+			name = plain_name(image, elf_strings__at(&table->names, sym.st_name));
+			if (!name)
+				return -ENOMEM;
+			if (!image->wants(name, image->wants_ctx))
+				continue;
+		}
+		err = add_key(list,
+			      (struct symbol_key){sym.st_value, number_of_table, (uint32_t)n});
+	}
+	return err;
+}
+
+static int make_list(struct image *image, bool wanted_only, struct symbol_list *list)
+{
+	int err = 0;
+
+	if (list->keys)
+		return 0;
+	for (size_t t = 0; t < image->tables_count; t++)
+		will_need(image->tables[t].names.text, image->tables[t].names.size);
+	err = grow_array(&list->keys, &list->capacity, 1, sizeof(*list->keys));
+	for (uint32_t t = 0; !err && t < image->tables_count; t++)
+		err = add_functions(image, t, wanted_only, list);
+	if (err) {
+		free(list->keys);
+		*list = (struct symbol_list){0};
+		return err;
+	}
+	qsort_r(list->keys, list->count, sizeof(*list->keys), compare_keys, image);
+	drop_duplicates(image, list);
+	return 0;
+}
+
+/* Of all functions, the first behind an address: its index, or their number. */
+static size_t first_behind(const struct image *image, uint64_t vaddr)
+{
+	size_t low = 0, high = image->functions.count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (image->functions.keys[middle].vaddr <= vaddr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
 }
 
 /* Code written in assembler often has no size. */
-static uint64_t guess_size(struct image *image, const struct symbol_key *key)
+static int guess_size(struct image *image, uint64_t vaddr, uint64_t *size)
 {
-	uint64_t start, size, next;
+	uint64_t start;
+	size_t next;
+	int err;
 
-	if (image__fde(image, key->vaddr, &start, &size) == 0)
-		return start + size - key->vaddr;
-	next = next_vaddr(image, key);
-	return next == UINT64_MAX ? 0 : next - key->vaddr;
+	if (image__fde(image, vaddr, &start, size) == 0) {
+		*size = start + *size - vaddr;
+		return 0;
+	}
+	err = make_list(image, false, &image->functions);
+	next = err ? 0 : first_behind(image, vaddr);
+	*size = next < image->functions.count ? image->functions.keys[next].vaddr - vaddr : 0;
+	return err;
 }
 
 /* gcc: "f.cold", "f.part.0.cold"; older: "f.cold.12". */
@@ -237,34 +278,44 @@ static int fill_symbol(struct image *image, const struct symbol_key *key, struct
 	const char *name = elf_strings__at(&table->names, sym.st_name);
 	uint64_t room = segment->size - (key->vaddr - segment->vaddr);
 	size_t length = plain_length(name);
+	int err = 0;
 
-	*symbol = (struct symbol){.name = name,
+	*symbol = (struct symbol){.name = plain_name(image, name),
 				  .vaddr = key->vaddr,
-				  .size = sym.st_size ? sym.st_size : guess_size(image, key),
+				  .size = sym.st_size,
 				  .offset = segment->offset + (key->vaddr - segment->vaddr),
 				  .origin = table->origin,
 				  .ifunc = ELF64_ST_TYPE(sym.st_info) == STT_GNU_IFUNC,
 				  .global = ELF64_ST_BIND(sym.st_info) != STB_LOCAL,
 				  .cold = is_cold(name, length)};
+	if (!symbol->size)
+		err = guess_size(image, key->vaddr, &symbol->size);
 	if (symbol->size > room)
 		symbol->size = room;
-	if (name[length])
-		symbol->name = cut_version(image, name, length);
-	return symbol->name ? 0 : -ENOMEM;
+	return symbol->name ? err : -ENOMEM;
 }
 
 int image__each_function(struct image *image, int (*fn)(const struct symbol *symbol, void *ctx),
 			 void *ctx)
 {
+	struct symbol_list *list = image->wants ? &image->wanted : &image->functions;
 	struct symbol symbol;
-	int err = image__index_symbols(image);
+	int err = make_list(image, image->wants != NULL, list);
 
-	for (size_t i = 0; !err && i < image->keys_count; i++) {
-		err = fill_symbol(image, &image->keys[i], &symbol);
+	for (size_t i = 0; !err && i < list->count; i++) {
+		err = fill_symbol(image, &list->keys[i], &symbol);
 		if (!err)
 			err = fn(&symbol, ctx);
 	}
 	return err;
+}
+
+void image__narrow(struct image *image, bool (*wants)(const char *name, void *ctx), void *ctx)
+{
+	free(image->wanted.keys);
+	image->wanted = (struct symbol_list){0};
+	image->wants = wants;
+	image->wants_ctx = ctx;
 }
 
 /* Symbols nest now and then (an entry point inside a function): look a few further back. */
@@ -273,22 +324,14 @@ enum { COVERING_STEPS = 64 };
 /* The index of the nearest key before vaddr whose function covers it; -ENOENT, -ENOMEM. */
 static ssize_t covering_key(struct image *image, uint64_t vaddr, struct symbol *symbol)
 {
-	size_t low = 0, high, steps = 0;
-	int err = image__index_symbols(image);
+	size_t low, steps = 0;
+	int err = make_list(image, false, &image->functions);
 
 	if (err)
 		return err;
-	high = image->keys_count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (image->keys[middle].vaddr <= vaddr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	low = first_behind(image, vaddr);
 	while (low-- > 0 && steps++ < COVERING_STEPS) {
-		err = fill_symbol(image, &image->keys[low], symbol);
+		err = fill_symbol(image, &image->functions.keys[low], symbol);
 		if (err || vaddr - symbol->vaddr < symbol->size)
 			return err ? err : (ssize_t)low;
 	}
@@ -320,8 +363,8 @@ int image__function_at(struct image *image, uint64_t vaddr, struct symbol *symbo
 		return (int)index;
 	/* the last of those that start there was found */
 	start = symbol->vaddr;
-	while (index-- > 0 && image->keys[index].vaddr == start) {
-		int err = fill_symbol(image, &image->keys[index], &alias);
+	while (index-- > 0 && image->functions.keys[index].vaddr == start) {
+		int err = fill_symbol(image, &image->functions.keys[index], &alias);
 
 		if (err)
 			return err;

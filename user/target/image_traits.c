@@ -78,7 +78,7 @@ static void look_at_symbol(struct image_traits *traits, const char *name, bool d
 	bool used = !defined || !traits->dynamic; /* a static file holds only what is used */
 
 	if (demangle_applies(name) && name[2] != 'L') { /* most of a big library: be quick */
-		if (defined && !traits->is_rust)
+		if (defined && !traits->is_rust && !traits->has_except_table)
 			traits->is_rust = is_rust_name(name);
 		return;
 	}
