@@ -3,6 +3,7 @@
 #include "base/interrupt.h"
 #include "base/message.h"
 #include "decode/names.h"
+#include "record/loading.h"
 #include "record/recorder_internal.h"
 #include "record/totals.h"
 #include "target/process.h"
@@ -16,6 +17,9 @@
 
 /* Room in the tables for what arrives late (dlopen, children's programs). */
 #define PROBES_SLACK 4096
+/* Room for what is planned, guessed before that is known: all of PyTorch's operators fit. Where
+ * more are wanted, the programs are loaded once more. */
+#define PROBES_GUESS 4096
 /* The rings are drained at least this often, and late mappings looked at. */
 #define TICK_NS 50000000u
 /* So many mappings wake the tracer between two ticks. */
@@ -23,8 +27,7 @@
 /* A capture file has what is older, but for the moment that the disk takes. */
 #define FLUSH_NS 500000000u
 
-/* The plan for what runs now, before anything is loaded: its size decides the tables', and a
- * pattern without a match ends here. */
+/* The plan for what runs now, before anything is attached: a pattern without a match ends here. */
 static int plan_targets(struct recorder *recorder)
 {
 	const struct recorder_options *options = recorder->options;
@@ -75,10 +78,9 @@ static void tell_lacking(struct recorder *recorder)
 	}
 }
 
-static int load(struct recorder *recorder)
+static int begin_load(struct recorder *recorder)
 {
 	const struct recorder_options *options = recorder->options;
-	size_t sites = 0;
 	struct tracer_options tracer_options = {
 		.link = options->link,
 		.follow_children = options->follow_children,
@@ -86,19 +88,33 @@ static int load(struct recorder *recorder)
 		.ring_bytes = options->ring_bytes,
 		.rings_count = options->rings_count,
 		.memory = options->plan.memory != MEMORY_OFF,
+		.probes_max = PROBES_GUESS + PROBES_SLACK,
 	};
 
-	for (size_t i = 0; i < recorder->plan->functions_count; i++)
-		sites += 1 + recorder->plan->functions[i].site.exits_count;
-	tracer_options.probes_max = (uint32_t)(sites + PROBES_SLACK);
 	recorder->meters = meters__new(options->counters, options->counters_names);
 	if (!recorder->meters) {
 		msg_say("out of memory");
 		return EXIT_FAILED;
 	}
 	tracer_options.counters = meters__counters(recorder->meters);
+	recorder->loading = loading__start(&tracer_options, recorder->features);
+	if (!recorder->loading) {
+		msg_say("out of memory");
+		return EXIT_FAILED;
+	}
+	return EXIT_OK;
+}
+
+static int load(struct recorder *recorder)
+{
+	const struct recorder_options *options = recorder->options;
+	size_t sites = 0;
+
+	for (size_t i = 0; i < recorder->plan->functions_count; i++)
+		sites += 1 + recorder->plan->functions[i].site.exits_count;
 	msg_status("loading the BPF programs…");
-	recorder->tracer = tracer__new(&tracer_options, recorder->features);
+	recorder->tracer = loading__end(recorder->loading, (uint32_t)(sites + PROBES_SLACK));
+	recorder->loading = NULL;
 	if (!recorder->tracer) {
 		if (errno == ENOTSUP)
 			msg_say("--link %s: this kernel has no such link: try without --link",
@@ -438,6 +454,8 @@ static void close_rooms(struct recorder *recorder)
 	probes__free(recorder->probes);
 	books__free(recorder->books);
 	mappings__free(recorder->mappings);
+	if (recorder->loading) /* what was planned is no good */
+		recorder->tracer = loading__end(recorder->loading, 0);
 	tracer__free(recorder->tracer);
 	plan__free(recorder->plan);
 	if (recorder->epoll_fd >= 0)
@@ -467,7 +485,9 @@ static int prepare(struct recorder *recorder)
 	}
 	msg_status("looking for functions…");
 	phases_begin(phases, "plan");
-	code = plan_targets(recorder);
+	code = begin_load(recorder);
+	if (!code)
+		code = plan_targets(recorder);
 	phases_begin(phases, "peaks");
 	if (!code)
 		host_peaks_tell(recorder);

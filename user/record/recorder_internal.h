@@ -23,6 +23,7 @@ struct recorder {
 	const struct features *features;
 	struct sink *sink;
 	struct plan *plan;
+	struct loading *loading; /* of the tracer, beside the plan; NULL: it has ended */
 	struct tracer *tracer;
 	struct calibration calibration;
 	struct probes *probes;
