@@ -39,6 +39,19 @@ const volatile __u32 perfx_rings_mask = 0;
  * may be other tracers'. */
 #define RETURNS_MAX 48
 
+/* Functions that have met it, where user space can do something about it: see user/record/nesting.c
+ */
+volatile __u32 perfx_declined[PERFX_DECLINED_PLACES] = {};
+
+static __always_inline void tell_declined(__u32 index)
+{
+	volatile __u32 *place = &perfx_declined[index & (PERFX_DECLINED_PLACES - 1)];
+
+	/* written once, and not by each such call on each CPU */
+	if (*place != index)
+		*place = index;
+}
+
 /* Its exit sites have been given up meanwhile (overhead budget): that no exit was seen says
  * nothing. */
 static __always_inline bool lost_its_exits(const struct frame *f)
@@ -428,6 +441,14 @@ static __always_inline void hint(struct thread *t, const struct perfx_probe *pro
 	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
+/* Is the call at `slot` of `function` one that a return probe ends? */
+static __always_inline bool ends_by_return(struct thread *t, __u64 slot, __u32 function)
+{
+	__u32 index = find_frame(t, slot, function);
+
+	return index && (frame_at(t, index - 1)->entry & FRAME_BY_RETURN);
+}
+
 /* Returns whether a frame was opened: then its end is wanted. */
 static __always_inline bool enter(struct thread *t, const struct perfx_probe *probe, __u32 index,
 				  __u64 slot)
@@ -450,6 +471,8 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 		/* session links take the refusal; others return all the same */
 		if (by_return && !perfx_sessions)
 			t->declined++;
+		else if (by_return && t->returns >= RETURNS_MAX)
+			tell_declined(index);
 		return false;
 	}
 	operation = operation_of_call(t, probe);
@@ -491,7 +514,8 @@ __noinline int unwind_deeper(struct thread *t, __u64 slot, __u32 function)
 	if (!t || !t->depth)
 		return 0;
 	f = frame_at(t, t->depth - 1);
-	if (!is_left(t->signal_stack, f->slot, slot) || (f->slot == slot && f->function == function))
+	if (!is_left(t->signal_stack, f->slot, slot) ||
+	    (f->slot == slot && f->function == function))
 		return 0;
 	return unwind_frame(t);
 }
@@ -520,7 +544,7 @@ __noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, _
 	}
 	if (probe->kind == PERFX_PROBE_RETURN && t->declined)
 		t->declined--;
-	else if (!(probe->flags & PERFX_PROBE_F_BY_CHOICE))
+	else if (!(probe->flags & (PERFX_PROBE_F_BY_CHOICE | PERFX_PROBE_F_TAKES_OVER)))
 		counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
 	return 0;
 }

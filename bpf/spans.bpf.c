@@ -28,12 +28,12 @@ static __always_inline void hinted(struct pt_regs *ctx, const struct perfx_probe
 	hint(t, probe);
 }
 
-/* A hit at an entry or exit site. Returns whether a frame was opened. */
+/* A hit at an entry or exit site. Returns whether a frame was opened that a return probe ends. */
 static __always_inline bool hit(struct pt_regs *ctx)
 {
 	struct perfx_probe *probe;
 	__u32 index;
-	__u64 now = 0, sp = PT_REGS_SP(ctx), fp = PT_REGS_FP(ctx);
+	__u64 now = 0, slot, sp = PT_REGS_SP(ctx), fp = PT_REGS_FP(ctx);
 	struct thread *t;
 	bool opened, leaves;
 
@@ -54,7 +54,8 @@ static __always_inline bool hit(struct pt_regs *ctx)
 			leave(t, probe, sp, bpf_ktime_get_ns());
 			return false;
 		}
-		return opened;
+		/* asked of the frame: the probe's kind may have changed meanwhile */
+		return opened && (frame_at(t, t->depth - 1)->entry & FRAME_BY_RETURN);
 	}
 	if (probe->kind == PERFX_PROBE_HINT) {
 		hinted(ctx, probe, index);
@@ -73,7 +74,9 @@ static __always_inline bool hit(struct pt_regs *ctx)
 	/* read above and not here: the verifier refuses a computed offset into ctx */
 	barrier_var(sp);
 	barrier_var(fp);
-	leave(t, probe, (probe->cfa_is_fp ? fp : sp) + (__s64)probe->cfa_offset - 8, now);
+	slot = (probe->cfa_is_fp ? fp : sp) + (__s64)probe->cfa_offset - 8;
+	if (!(probe->flags & PERFX_PROBE_F_TAKES_OVER) || !ends_by_return(t, slot, probe->function))
+		leave(t, probe, slot, now);
 	return false;
 }
 
@@ -132,7 +135,8 @@ int perfx_on_mark(struct pt_regs *ctx)
 	return 0;
 }
 
-/* Session links call one program at entry and return; 1 at entry skips the return. Which of the
+/* Session links call one program at entry and return; 1 at entry skips the return. So a function
+ * whose probe becomes one of kind ENTRY need not be attached anew. Which of the
  * two it is shows in the instruction pointer, without the kfunc whose prototype has changed: at
  * entry it is the probed address. */
 SEC("uprobe")

@@ -58,6 +58,13 @@ enum perfx_probe_kind {
 #define PERFX_PROBE_F_BY_CHOICE 0x8
 /* Entries: the thread's perf events are read at its calls' ends. */
 #define PERFX_PROBE_F_METERED 0x10
+/* Exits: its function had a return probe until lately. Calls of that time end by it, or were only
+ * counted. */
+#define PERFX_PROBE_F_TAKES_OVER 0x20
+
+/* Places in which the programs tell of entry probes whose calls nest too deep for a return probe;
+ * by index, modulo this power of two. */
+#define PERFX_DECLINED_PLACES 64
 
 struct perfx_probe {
 	__u32 function;

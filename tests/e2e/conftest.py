@@ -54,11 +54,17 @@ class Program:
         assert line.startswith("ready "), line + self.process.stderr.read()
         self.pid = int(line.split()[1])
 
+    def say(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def hear(self):
+        return self.process.stdout.readline()
+
     def go(self, times=1):
         for _ in range(times):
-            self.process.stdin.write("go\n")
-            self.process.stdin.flush()
-            line = self.process.stdout.readline()
+            self.say("go")
+            line = self.hear()
             assert line == "done\n", f"{line!r} {self.process.poll()} {self.process.stderr.read()}"
 
     def finish(self):
@@ -94,11 +100,7 @@ class Tracer:
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                         **popen)
         self.lines = []
-        for line in self.process.stderr:
-            self.lines.append(line)
-            if ": tracing " in line:
-                break
-        else:
+        if not self.reads(": tracing "):
             pytest.fail("not attached: " + "".join(self.lines))
 
     @contextlib.contextmanager
@@ -108,6 +110,14 @@ class Tracer:
         assert wait_for(lambda: status(self.process.pid, "State").startswith("T"))
         yield
         self.process.send_signal(signal.SIGCONT)
+
+    def reads(self, text):
+        """Waits for a message; False when the tracer has ended without it."""
+        for line in self.process.stderr:
+            self.lines.append(line)
+            if text in line:
+                return True
+        return False
 
     def stop(self, expect=0):
         if self.process.poll() is None:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from conftest import (LINKS, WORKLOADS, Program, Tracer, check_expectations, consistent,
-                      known_names, patched_bytes, wait_for, working_links)
+                      functions, known_names, patched_bytes, wait_for, working_links)
 
 # program: its arguments, how often "go"
 PROGRAMS = {
@@ -56,6 +56,8 @@ def is_new(name, how, link):
 
 
 def pytest_generate_tests(metafunc):
+    if metafunc.function is not test_known_answer:
+        return
     cases = [(name, how, link) for name in PROGRAMS for how in ("auto", "exit")
              for link in LINKS if is_new(name, how, link)]
     metafunc.parametrize("name,how,link", cases, ids=["-".join(case) for case in cases])
@@ -157,3 +159,29 @@ def seen(expected, report):
             continue  # a return probe knows nothing of calls that began before it
         result[name, key] = value
     return result
+
+
+# How many calls get a return probe at once, of the 64 that the kernel allows.
+RETURNS_MAX = 48
+
+
+def test_deep_nesting_is_timed_at_exits(program, tracer, links):
+    """Return probes do not nest so deep. The function is timed at its exits from then on, also
+    while calls are open that have a return probe, or were only counted."""
+    if "session" not in links:
+        pytest.skip("this kernel has no session links")
+    p = program(WORKLOADS / "nesting")
+    t = tracer(p.pid, "-F", "nesting:deep", "--no-calibrate", link="session")
+    p.say("go")
+    assert p.hear() == "half-way\n"
+    # while deep(200) to deep(100) are open: the last is entered, too
+    assert t.reads("deep: its calls nest too deep for return probes: timed at its exits")
+    p.go(3)
+    expected, report = p.finish(), t.stop()
+    consistent(report)
+    check_expectations(report, expected)
+    [row] = functions(report, "deep")
+    untimed = 101 - RETURNS_MAX
+    assert (row["calls"], row["timed"], row["unwound"]) == (600, 600 - untimed, 0)
+    assert report["losses"]["untimed_calls"] == untimed
+    assert not by_return(report, "deep")

@@ -391,6 +391,17 @@ struct perfx_probe *tracer__probe(struct tracer *tracer, uint32_t probe)
 	return &tracer->probes[probe];
 }
 
+size_t tracer__take_declined(struct tracer *tracer, uint32_t probes[PERFX_DECLINED_PLACES])
+{
+	volatile uint32_t *places = tracer->skel->bss->perfx_declined;
+	size_t count = 0;
+
+	for (size_t i = 0; i < PERFX_DECLINED_PLACES; i++)
+		if (places[i])
+			probes[count++] = __atomic_exchange_n(&places[i], 0, __ATOMIC_SEQ_CST);
+	return count;
+}
+
 int tracer__set_figure(struct tracer *tracer, uint32_t index, const struct perfx_figure *figure)
 {
 	int map_fd = bpf_map__fd(tracer->skel->maps.perfx_figures);

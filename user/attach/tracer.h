@@ -64,6 +64,10 @@ int64_t tracer__add_probe(struct tracer *tracer, const struct perfx_probe *probe
 /* The table's entry, shared with the programs: changes take effect with the next hit. */
 struct perfx_probe *tracer__probe(struct tracer *tracer, uint32_t probe);
 
+/* Entry probes whose calls have nested too deep for a return probe since the last time, where these
+ * are made by session links. Returns how many. */
+size_t tracer__take_declined(struct tracer *tracer, uint32_t probes[PERFX_DECLINED_PLACES]);
+
 /* An id that no other function has. */
 uint32_t tracer__new_function(struct tracer *tracer);
 

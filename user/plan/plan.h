@@ -194,6 +194,12 @@ void plan__hint(struct plan *plan, const char *name, const char *reason);
  * Returns how many changed; they have .c_alone true until the caller clears it. */
 size_t plan__distrust_returns(struct plan *plan);
 
+/* From now on a function is not timed by return probe but at its exits. Returns whether it may be:
+ * it is not so already, all its exits are known, and nobody has asked for return probes. */
+bool plan__prefer_exits(struct plan *plan, size_t function);
+/* It cannot be, after all: goes back to the return probe. why is static. */
+void plan__doubt_exits(struct plan *plan, size_t function, const char *why);
+
 /* A pattern that names a module which is mapped but matches nothing there (index into patterns, or
  * -1), with the nearest names in *nearest (malloc'd, may be ""). Looks at the process again. */
 int plan__unmatched(struct plan *plan, pid_t pid, char **nearest);

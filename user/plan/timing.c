@@ -112,6 +112,28 @@ size_t plan__distrust_returns(struct plan *plan)
 	return changed;
 }
 
+bool plan__prefer_exits(struct plan *plan, size_t index)
+{
+	struct plan_function *function = &plan->functions[index];
+
+	if (function->ret != PERFX_RETURN_PROBE || plan->options.return_mode != RETURN_AUTO ||
+	    function->site.exits_state != EXITS_KNOWN)
+		return false;
+	function->ret = PERFX_RETURN_EXIT;
+	function->ret_why = "its calls nest too deep for return probes";
+	return true;
+}
+
+void plan__doubt_exits(struct plan *plan, size_t index, const char *why)
+{
+	struct plan_function *function = &plan->functions[index];
+
+	function->site.exits_state = EXITS_UNKNOWN;
+	function->site.exits_note = why;
+	function->ret = PERFX_RETURN_PROBE;
+	function->ret_why = why;
+}
+
 void plan_time_functions(struct plan *plan, size_t first)
 {
 	for (size_t i = first; i < plan->functions_count; i++)

@@ -87,27 +87,51 @@ static int match_plan(struct probes *probes)
 				probes->plan->modules_count, sizeof(*probes->attachments));
 }
 
-/* The points of one function, exits first: an entry must never be open before its ways out are. */
-static size_t points_of(struct probes *probes, size_t index, struct attach_point *points)
+size_t probes_exit_points(struct probes *probes, size_t index, struct attach_point *points)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	const struct placed *placed = &probes->placed[index];
 	size_t n = 0;
 
-	if (function->ret == PERFX_RETURN_EXIT)
-		for (size_t i = 0; i < placed->exits_count; i++)
-			if (!at_entry(function, i))
-				points[n++] = (struct attach_point){
-					.offset = site_offset(function,
-							      function->site.exits[i].vaddr),
-					.probe = placed->first_exit + (uint32_t)i,
-					.is_hook = function->is_hook,
-					.is_mark = function->is_mark,
-					.group = probes_exits_group(probes, index)};
+	for (size_t i = 0; i < placed->exits_count; i++)
+		if (!at_entry(function, i))
+			points[n++] = (struct attach_point){
+				.offset = site_offset(function, function->site.exits[i].vaddr),
+				.probe = placed->first_exit + (uint32_t)i,
+				.is_hook = function->is_hook,
+				.is_mark = function->is_mark,
+				.group = probes_exits_group(probes, index)};
+	return n;
+}
+
+/* Are its exits to be attached with its entry? Those of one that nests stay when it is stale. */
+static bool has_exit_points(const struct probes *probes, size_t index)
+{
+	const struct placed *placed = &probes->placed[index];
+
+	return probes->plan->functions[index].ret == PERFX_RETURN_EXIT &&
+	       !(placed->nests && placed->stale);
+}
+
+/* Is its entry served by what serves return probes? */
+static bool enters_by_return(const struct probes *probes, size_t index)
+{
+	const struct placed *placed = &probes->placed[index];
+
+	return probes->plan->functions[index].ret == PERFX_RETURN_PROBE ||
+	       (placed->nests && !placed->stale);
+}
+
+/* The points of one function, exits first: an entry must never be open before its ways out are. */
+static size_t points_of(struct probes *probes, size_t index, struct attach_point *points)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	size_t n = has_exit_points(probes, index) ? probes_exit_points(probes, index, points) : 0;
+
 	points[n++] =
 		(struct attach_point){.offset = site_offset(function, function->site.entry_vaddr),
-				      .probe = placed->entry,
-				      .by_return = function->ret == PERFX_RETURN_PROBE,
+				      .probe = probes->placed[index].entry,
+				      .by_return = enters_by_return(probes, index),
 				      .semaphore = function->semaphore_offset,
 				      .is_hook = function->is_hook,
 				      .is_mark = function->is_mark,
@@ -116,11 +140,12 @@ static size_t points_of(struct probes *probes, size_t index, struct attach_point
 }
 
 /* How many points_of gives. */
-static size_t points_count(const struct plan_function *function)
+static size_t points_count(const struct probes *probes, size_t index)
 {
+	const struct plan_function *function = &probes->plan->functions[index];
 	size_t count = 1;
 
-	if (function->ret != PERFX_RETURN_EXIT)
+	if (!has_exit_points(probes, index))
 		return count;
 	for (size_t i = 0; i < function->site.exits_count; i++)
 		count += !at_entry(function, i);
@@ -340,7 +365,7 @@ void probes__refuse_failed(struct probes *probes)
 
 /* The kernel compares a link's process by its main thread's memory, which one that has left has
  * none of: such links would be made and never hit. */
-static void attach_points(struct probes *probes, struct attach_target *target,
+void probes_attach_points(struct probes *probes, struct attach_target *target,
 			  struct attach_point *points, size_t count)
 {
 	if (!target->born || process_task(target->pid) == target->pid) {
@@ -367,7 +392,7 @@ static void attach_functions(struct probes *probes, size_t module,
 	int err = 0;
 
 	for (size_t i = first; i < end; i++)
-		points_max += points_count(&plan->functions[i]);
+		points_max += points_count(probes, i);
 	points = calloc(points_max ? points_max : 1, sizeof(*points));
 	wanted = calloc(end - first + 1, sizeof(*wanted));
 	for (size_t i = first; points && wanted && i < end; i++) {
@@ -385,11 +410,11 @@ static void attach_functions(struct probes *probes, size_t module,
 		n += points_of(probes, i, points + n);
 	}
 	if (n)
-		attach_points(probes, &target, points, n);
+		probes_attach_points(probes, &target, points, n);
 	n = 0;
 	for (size_t i = first; points && wanted && i < end; i++) {
 		bool was_attached = probes->placed[i].attached;
-		size_t count = points_count(&plan->functions[i]);
+		size_t count = points_count(probes, i);
 
 		if (!wanted[i - first])
 			continue;
@@ -548,8 +573,8 @@ void probes__distrust_returns(struct probes *probes)
 	for (size_t i = 0; i < plan->functions_count; i++) {
 		struct plan_function *function = &plan->functions[i];
 
-		if (!function->is_hook &&
-		    (function->c_alone || function->ret == PERFX_RETURN_PROBE)) {
+		if (!function->is_hook && (function->c_alone || probes->placed[i].nests ||
+					   function->ret == PERFX_RETURN_PROBE)) {
 			probes->functions_count -= probes->placed[i].attached;
 			probes->placed[i].stale = probes->placed[i].attached;
 			probes->placed[i].attached = false;
@@ -557,4 +582,6 @@ void probes__distrust_returns(struct probes *probes)
 		function->c_alone = false;
 	}
 	probes_reattach(probes);
+	for (size_t i = 0; i < plan->functions_count; i++)
+		probes->placed[i].nests = false; /* entered and left by sites, as others are */
 }

@@ -48,6 +48,10 @@ bool probes__go_by_process(const struct probes *probes);
 /* The plan no longer trusts return probes: gives them back and attaches anew what changed. */
 void probes__distrust_returns(struct probes *probes);
 
+/* Functions whose calls turn out to nest deeper than return probes may are timed at their exits
+ * from now on, where these are known. Each is said in one line. */
+void probes__heed_nesting(struct probes *probes);
+
 size_t probes__functions_count(const struct probes *probes); /* attached, hooks not counted */
 size_t probes__hooks_count(const struct probes *probes);     /* attached */
 size_t probes__sites_count(const struct probes *probes);     /* probes, entry and exit */

@@ -17,6 +17,8 @@ struct placed {
 	bool stale;	/* was attached in a way that is no longer trusted */
 	bool own_entry; /* its entry can be taken away */
 	bool given_up;	/* and has been: too dear */
+	bool nests;	/* deeper than return probes may: exits have been attached beside its entry,
+			   which stays where it is */
 	struct {	/* the budget's: from when on it is counted, and what it had cost then */
 		uint64_t since_ns;
 		double cost_ns;
@@ -97,6 +99,10 @@ static inline bool at_entry(const struct plan_function *function, size_t exit)
 
 /* table.c: gives a function its entries in the programs' table; 0 or -ENOSPC. */
 int probes_place(struct probes *probes, size_t function);
+/* Its exits alone, with these PERFX_PROBE_F_ flags; once. */
+int probes_place_exits(struct probes *probes, size_t function, uint8_t flags);
+/* Their hits have no effect any more. */
+void probes_drop_exits(struct probes *probes, size_t function);
 /* From now on its calls are counted, not timed. why is static. */
 void probes_only_count(struct probes *probes, size_t function, const char *why);
 
@@ -120,6 +126,11 @@ bool probes_hook_wanted(const struct probes *probes, const struct plan_function 
 
 /* probes.c: attaches what has become stale, for everybody who has its file. */
 void probes_reattach(struct probes *probes);
+/* A function's ways out as points to be attached; returns how many. */
+size_t probes_exit_points(struct probes *probes, size_t function, struct attach_point *points);
+/* Attaches points of one file, behind a gate that probes__open opens. Each says its own error. */
+void probes_attach_points(struct probes *probes, struct attach_target *target,
+			  struct attach_point *points, size_t count);
 
 /* budget.c: the groups of links that a function's exits and its entry belong to, 0: none of their
  * own. Chosen by default and dear to time, the exits have one; possibly dear to count, the entry.

@@ -275,6 +275,7 @@ static void on_tick(struct recorder *recorder)
 	meter_threads(recorder);
 	follow_strangers(recorder, now);
 	probes__watch_cost(recorder->probes);
+	probes__heed_nesting(recorder->probes);
 	probes__enforce_budget(recorder->probes, now);
 	if (!recorder->paused)
 		memory__enforce_budget(recorder->memory, now,

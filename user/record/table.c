@@ -160,13 +160,43 @@ static uint32_t id_of(struct probes *probes, size_t index)
 	return placed->id;
 }
 
-int probes_place(struct probes *probes, size_t index)
+static enum perfx_probe_kind hook_exit_kind(const struct plan_function *function)
+{
+	return function->is_mark ? PERFX_PROBE_MARK_EXIT : PERFX_PROBE_HOOK_EXIT;
+}
+
+int probes_place_exits(struct probes *probes, size_t index, uint8_t flags)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
 	uint32_t cost_ns = call_cost_ns(probes, function);
+
+	if (placed->exits_count)
+		return 0;
+	for (size_t i = 0; i < function->site.exits_count; i++) {
+		struct perfx_probe probe =
+			exit_probe(placed->id, &function->site.exits[i], cost_ns);
+		int64_t slot;
+
+		probe.flags = flags;
+		if (function->is_hook || function->is_mark)
+			make_hook_exit(&probe, placed->hook, hook_exit_kind(function));
+		slot = tracer__add_probe(probes->tracer, &probe);
+		if (slot < 0)
+			return (int)slot;
+		if (!i)
+			placed->first_exit = (uint32_t)slot;
+		placed->exits_count++;
+	}
+	return 0;
+}
+
+int probes_place(struct probes *probes, size_t index)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	struct placed *placed = &probes->placed[index];
 	struct perfx_probe probe = {.kind = entry_kind(function->ret),
-				    .call_cost_ns = cost_ns,
+				    .call_cost_ns = call_cost_ns(probes, function),
 				    .own_cost_ns = own_cost_ns(probes, function),
 				    .figure = figure_of(probes, function->figure),
 				    .object_arg = function->object_arg,
@@ -192,22 +222,16 @@ int probes_place(struct probes *probes, size_t index)
 			return (int)slot;
 		placed->entry = (uint32_t)slot;
 	}
-	if (function->ret != PERFX_RETURN_EXIT || placed->exits_count)
-		return 0;
-	for (size_t i = 0; i < function->site.exits_count; i++) {
-		probe = exit_probe(placed->id, &function->site.exits[i], cost_ns);
-		if (function->is_hook)
-			make_hook_exit(&probe, placed->hook, PERFX_PROBE_HOOK_EXIT);
-		if (function->is_mark)
-			make_hook_exit(&probe, placed->hook, PERFX_PROBE_MARK_EXIT);
-		slot = tracer__add_probe(probes->tracer, &probe);
-		if (slot < 0)
-			return (int)slot;
-		if (!i)
-			placed->first_exit = (uint32_t)slot;
-		placed->exits_count++;
-	}
-	return 0;
+	return function->ret == PERFX_RETURN_EXIT ? probes_place_exits(probes, index, 0) : 0;
+}
+
+void probes_drop_exits(struct probes *probes, size_t index)
+{
+	struct placed *placed = &probes->placed[index];
+
+	for (size_t i = 0; i < placed->exits_count; i++)
+		tracer__probe(probes->tracer, placed->first_exit + (uint32_t)i)->kind =
+			PERFX_PROBE_INVALID;
 }
 
 void probes_only_count(struct probes *probes, size_t index, const char *why)
@@ -222,7 +246,5 @@ void probes_only_count(struct probes *probes, size_t index, const char *why)
 		tracer__probe(probes->tracer, placed->entry)->flags |= PERFX_PROBE_F_BY_CHOICE;
 	else
 		tracer__probe(probes->tracer, placed->entry)->kind = PERFX_PROBE_COUNT;
-	for (size_t i = 0; i < placed->exits_count; i++)
-		tracer__probe(probes->tracer, placed->first_exit + (uint32_t)i)->kind =
-			PERFX_PROBE_INVALID;
+	probes_drop_exits(probes, index);
 }
