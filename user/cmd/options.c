@@ -94,9 +94,6 @@ static int take_option(struct options *options, int option, char *value)
 		return option_set_bound(&options->part.until, "--until", value);
 	case OPT_FAIL_ON:
 		return option_set_fail_on(options, value);
-	case 'v':
-		options->verbose = true;
-		return EXIT_OK;
 	case 'h':
 		options->verb = VERB_HELP;
 		return EXIT_OK;
@@ -123,6 +120,7 @@ static int take_option(struct options *options, int option, char *value)
 					1u << 20);
 	case OPT_TOP:
 		return option_set_count(&options->top, "--top", value, 1u << 20);
+	case 'v':
 	case OPT_FULL:
 		options->full = true;
 		return EXIT_OK;

@@ -155,7 +155,7 @@ static const char *kind_of(const struct plan_function *function)
 /* What nobody named is shown by file and kind. */
 static bool is_grouped(const struct plan_function *function, const struct options *options)
 {
-	return function->by_default && !function->is_hook && !options->verbose;
+	return function->by_default && !function->is_hook && !options->full;
 }
 
 static bool is_alike(const struct plan_function *a, const struct plan_function *b)
