@@ -47,7 +47,7 @@ static ssize_t read_up_to(int fd, char *bytes, size_t size)
 
 char *file_read_text(const char *path)
 {
-	char *text = malloc(FILE_TEXT_MAX + 1), *fitted;
+	char *text = malloc(FILE_TEXT_MAX + 1);
 	ssize_t size = text ? open_text(path) : -ENOMEM;
 
 	if (size >= 0) {
@@ -64,8 +64,7 @@ char *file_read_text(const char *path)
 		return NULL;
 	}
 	text[size] = '\0';
-	fitted = realloc(text, (size_t)size + 1);
-	return fitted ? fitted : text;
+	return text;
 }
 
 const char *file_error(int err)
