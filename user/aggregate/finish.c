@@ -119,7 +119,6 @@ uint64_t profile_recorded_between(const struct profile *profile, uint64_t from_n
 	return sum;
 }
 
-
 uint64_t profile_recorded_ns(const struct profile *profile, const struct profile_process *process)
 {
 	return profile_recorded_between(profile, process->from_ns, process->to_ns);
