@@ -110,10 +110,10 @@ static __always_inline bool begin_work(struct thread *t, __u32 figure)
 }
 
 /* Then it stands for nothing that is called inside it: a nested tensor has no sizes to be read, and
- * the products of its parts do the work. */
+ * the products of its parts do the work. A kernel's sizes are its arguments, and 0 means 0. */
 static __always_inline bool computes_nothing(struct thread *t, __u32 flags)
 {
-	return !t->machine.flops && !(flags & PERFX_FIGURE_F_MOVES);
+	return !t->machine.flops && !(flags & (PERFX_FIGURE_F_MOVES | PERFX_FIGURE_F_KERNEL));
 }
 
 /* From now on it stands for what is called inside it. */

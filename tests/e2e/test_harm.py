@@ -217,7 +217,7 @@ def test_a_program_under_a_debugger(program, tracer):
     try:
         assert wait_for(lambda: debugger.poll() is not None or
                         "TracerPid:\t0" not in open(f"/proc/{p.pid}/status").read())
-        t = tracer(p.pid, *QUICK, "-F", "longjmp:{jump_*,plain,raise_*}")
+        t = tracer(p.pid, *QUICK, "-F", "longjmp:{jump_*,plain,raise_*,handler_*,interrupted}")
         p.go()
         expected = p.finish()
         check_expectations(t.stop(), expected)
