@@ -67,6 +67,19 @@ def test_several_pids(spelling, program, tracer):
     assert [total(report, "outer", "calls", p.pid) for p in (a, b)] == [2000, 1000]
 
 
+def test_more_functions_than_room_was_made_for(program, tracer, tmp_path):
+    """Tables are made before it is known how much is planned: for more than fits they are made anew."""
+    shutil.copy(WORKLOADS / "calls-static", tmp_path / "calls-again")
+    a, b = program(WORKLOADS / "calls-static"), program(tmp_path / "calls-again")
+    t = tracer(f"{a.pid},{b.pid}", *QUICK, "--return", "exit", "--memory", "off", "-F", "calls-*:*")
+    for p in (a, b):
+        p.go()
+    report = t.stop()
+    assert len(report["overhead"]["probes"]) > 4096
+    for name, calls in (("outer", 1000), ("middle", 2000), ("leaf", 21000)):
+        assert [total(report, name, "calls", p.pid) for p in (a, b)] == [calls, calls]
+
+
 def test_a_thread_is_its_process(program, tracer):
     p = program(WORKLOADS / "threads")
     thread = max(int(t) for t in os.listdir(f"/proc/{p.pid}/task"))
