@@ -257,6 +257,7 @@ size_t tracer__attach(struct tracer *tracer, const struct attach_target *target,
 		points[i].err = selected ? 0 : -ENOMEM;
 	if (!selected)
 		return 0;
+	link_closer__hold(tracer->closer, true);
 	/* groups hold exits, which come before their entries */
 	attach_groups(tracer, &way, points, count, selected);
 	for (int i = 0; i < 5; i++) {
@@ -264,6 +265,7 @@ size_t tracer__attach(struct tracer *tracer, const struct attach_target *target,
 
 		attach_batch(tracer, &way, &batch, points, count, selected);
 	}
+	link_closer__hold(tracer->closer, false);
 	free(selected);
 	for (size_t i = 0; i < count; i++)
 		attached += !points[i].err;

@@ -94,33 +94,53 @@ struct link_closer {
 	pthread_cond_t changed;
 	struct link *waiting;
 	size_t count, capacity;
-	bool busy, ends;
+	size_t waiters; /* who waits until all are closed */
+	bool busy, held, ends;
 };
 
-/* Takes all that waits at a time, for then it waits for the kernel once. */
+/* Can what waits be closed at leisure? A perf link is made and closed under a lock of the kernel's,
+ * where those who come first are served first: closed all at once, they would keep a process that
+ * begins from being attached until the last of them is gone. */
+static bool has_time(const struct link_closer *closer)
+{
+	return closer->waiting[closer->count - 1].perf && !closer->waiters && !closer->ends;
+}
+
+/* Perf links that have time one by one; else all at a time, for then it waits for the kernel once.
+ */
+static void close_next(struct link_closer *closer)
+{
+	struct link one, *links = &one;
+	size_t count = 1;
+
+	if (has_time(closer)) {
+		one = closer->waiting[--closer->count];
+	} else {
+		links = closer->waiting;
+		count = closer->count;
+		closer->waiting = NULL;
+		closer->count = closer->capacity = 0;
+	}
+	pthread_mutex_unlock(&closer->lock);
+	link_close_all(links, count);
+	if (links != &one)
+		free(links);
+	pthread_mutex_lock(&closer->lock);
+}
+
 static void *close_waiting(void *arg)
 {
 	struct link_closer *closer = arg;
 
 	pthread_mutex_lock(&closer->lock);
-	for (;;) {
-		struct link *links = closer->waiting;
-		size_t count = closer->count;
-
-		if (!count && closer->ends)
-			break;
-		closer->busy = count;
-		if (!count) {
+	while (closer->count || !closer->ends) {
+		closer->busy = closer->count && !(closer->held && has_time(closer));
+		if (closer->busy) {
+			close_next(closer);
+		} else {
 			pthread_cond_broadcast(&closer->changed);
 			pthread_cond_wait(&closer->changed, &closer->lock);
-			continue;
 		}
-		closer->waiting = NULL;
-		closer->count = closer->capacity = 0;
-		pthread_mutex_unlock(&closer->lock);
-		link_close_all(links, count);
-		free(links);
-		pthread_mutex_lock(&closer->lock);
 	}
 	pthread_mutex_unlock(&closer->lock);
 	return NULL;
@@ -175,8 +195,21 @@ void link_closer__wait(struct link_closer *closer)
 	if (!closer)
 		return;
 	pthread_mutex_lock(&closer->lock);
+	closer->waiters++;
+	pthread_cond_broadcast(&closer->changed);
 	while (closer->count || closer->busy)
 		pthread_cond_wait(&closer->changed, &closer->lock);
+	closer->waiters--;
+	pthread_mutex_unlock(&closer->lock);
+}
+
+void link_closer__hold(struct link_closer *closer, bool held)
+{
+	if (!closer)
+		return;
+	pthread_mutex_lock(&closer->lock);
+	closer->held = held;
+	pthread_cond_broadcast(&closer->changed);
 	pthread_mutex_unlock(&closer->lock);
 }
 
