@@ -93,6 +93,8 @@ class Browser:
             event = self._message(deadline)
             if "method" in event:
                 self._note(event)
+        # graphs are drawn when their size is first observed: with a frame, which may come later
+        self.eval("new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
 
     def eval(self, script):
         """The value of an expression, which may be a promise."""
