@@ -489,12 +489,13 @@ static int prepare(struct recorder *recorder)
 	code = begin_load(recorder);
 	if (!code)
 		code = plan_targets(recorder);
-	phases_begin(phases, "peaks");
-	if (!code)
-		host_peaks_tell(recorder);
 	phases_begin(phases, "load");
 	if (!code)
 		code = load(recorder);
+	/* not beside the load, which would make an idle host look busy */
+	phases_begin(phases, "peaks");
+	if (!code)
+		host_peaks_tell(recorder);
 	phases_begin(phases, "attach");
 	if (!code)
 		code = open_rooms(recorder);
