@@ -88,6 +88,33 @@ Test(merge, a_lane_keeps_its_order)
 	merge__free(merge);
 }
 
+/* A thread that lost its CPU before it looked at the clock has its record before those of others. */
+Test(merge, a_record_takes_its_place_by_its_time)
+{
+	struct merge *merge = merge__new(2);
+	struct item items[] = {{.time_ns = 10}, {.time_ns = 30}, {.time_ns = 20}, {.time_ns = 20},
+			       {.time_ns = 5},	{.time_ns = 30}, {.time_ns = 31}};
+	uint32_t count = sizeof(items) / sizeof(items[0]);
+
+	add(merge, 1, 0, 25);
+	for (uint32_t i = 0; i < count; i++) {
+		items[i].number = i;
+		cr_assert_eq(merge__insert(merge, 0, items[i].time_ns, &items[i], sizeof(items[i])),
+			     0);
+	}
+	cr_assert_eq(merge__last_ns(merge, 0), 31);
+	merge__take(merge, UINT64_MAX, take, NULL);
+	merge__free(merge);
+	cr_assert_eq(taken.count, count + 1);
+	cr_expect_eq(taken.items[4].time_ns, 25);
+	for (size_t i = 1; i < taken.count; i++) {
+		cr_expect_leq(taken.items[i - 1].time_ns, taken.items[i].time_ns);
+		/* of one time: as they came */
+		if (taken.items[i - 1].time_ns == taken.items[i].time_ns)
+			cr_expect_lt(taken.items[i - 1].number, taken.items[i].number);
+	}
+}
+
 Test(merge, what_is_late_goes_out_at_once)
 {
 	struct merge *merge = merge__new(2);

@@ -61,21 +61,49 @@ static int make_room(struct lane *lane, size_t needed)
 	return grow_array(&lane->bytes, &lane->capacity, lane->end + needed, 1);
 }
 
-int merge__add(struct merge *merge, size_t index, uint64_t time_ns, const void *record, size_t size)
+static const struct head *head_at(const struct lane *lane, size_t at)
+{
+	return at < lane->end ? (const struct head *)(lane->bytes + at) : NULL;
+}
+
+/* Where the first record begins that is younger. */
+static size_t place_of(const struct lane *lane, uint64_t time_ns)
+{
+	size_t at = lane->begin;
+	const struct head *head;
+
+	if (time_ns >= lane->last_ns)
+		return lane->end;
+	while ((head = head_at(lane, at)) && head->time_ns <= time_ns)
+		at += room_for(head->size);
+	return at;
+}
+
+int merge__insert(struct merge *merge, size_t index, uint64_t time_ns, const void *record,
+		  size_t size)
 {
 	struct lane *lane = &merge->lanes[index];
-	struct head head = {.size = size};
+	struct head head = {.time_ns = time_ns, .size = size};
 	int err = make_room(lane, room_for(size));
+	size_t at;
 
 	if (err)
 		return err;
+	at = place_of(lane, time_ns);
+	memmove(lane->bytes + at + room_for(size), lane->bytes + at, lane->end - at);
+	memcpy(lane->bytes + at, &head, sizeof(head));
+	memcpy(lane->bytes + at + sizeof(head), record, size);
+	lane->end += room_for(size);
 	if (time_ns > lane->last_ns)
 		lane->last_ns = time_ns;
-	head.time_ns = lane->last_ns;
-	memcpy(lane->bytes + lane->end, &head, sizeof(head));
-	memcpy(lane->bytes + lane->end + sizeof(head), record, size);
-	lane->end += room_for(size);
 	return 0;
+}
+
+int merge__add(struct merge *merge, size_t lane, uint64_t time_ns, const void *record, size_t size)
+{
+	uint64_t last_ns = merge->lanes[lane].last_ns;
+
+	return merge__insert(merge, lane, time_ns > last_ns ? time_ns : last_ns, record, size);
 }
 
 uint64_t merge__last_ns(const struct merge *merge, size_t lane)
@@ -85,7 +113,7 @@ uint64_t merge__last_ns(const struct merge *merge, size_t lane)
 
 static const struct head *first_of(const struct lane *lane)
 {
-	return lane->begin < lane->end ? (const struct head *)(lane->bytes + lane->begin) : NULL;
+	return head_at(lane, lane->begin);
 }
 
 /* The lane whose first record is the oldest, of all the lowest; *next_ns: when that of another lane

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Records that come by several lanes, as one stream in order of time.
- *
- * A lane keeps its order: a record that says to be older than the one before it in its lane counts
- * as just as old. What comes out is in order as long as each lane has been given all that is older
- * than the time up to which records are asked for; one that comes later goes out late.
+ * Records that come by several lanes, as one stream in order of time. What comes out is in order as
+ * long as each lane has been given all that is older than the time up to which records are asked
+ * for; one that comes later goes out late.
  */
 #ifndef PERFX_STREAM_MERGE_H
 #define PERFX_STREAM_MERGE_H
@@ -18,9 +16,13 @@ struct merge;
 struct merge *merge__new(size_t lanes_count);
 void merge__free(struct merge *merge);
 
-/* Copies a record to the end of a lane: 0 or -ENOMEM. */
+/* Copies a record to the end of a lane, whose order is kept: one that says to be older than the
+ * record before it counts as just as old. 0 or -ENOMEM. */
 int merge__add(struct merge *merge, size_t lane, uint64_t time_ns, const void *record, size_t size);
-/* The time of the lane's last record, as it counts; 0: it had none. */
+/* Copies a record to its place in a lane by its time: 0 or -ENOMEM. */
+int merge__insert(struct merge *merge, size_t lane, uint64_t time_ns, const void *record,
+		  size_t size);
+/* The latest time of the lane's records, as it counts; 0: it had none. */
 uint64_t merge__last_ns(const struct merge *merge, size_t lane);
 /* Gives away all records up to and including that time. They are valid until the next call. */
 void merge__take(struct merge *merge, uint64_t until_ns,

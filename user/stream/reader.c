@@ -212,7 +212,7 @@ static uint64_t time_of_memory(const void *data)
 	case PERFX_KIND_FREE:
 		return ((const struct perfx_free *)data)->time_ns;
 	}
-	return 0; /* a STACK: before the allocation that names it, which comes by the same ring */
+	return 0; /* a STACK: allocations that name it come after */
 }
 
 static void on_memory(void *ctx, const void *data, size_t size)
@@ -257,15 +257,11 @@ static int watch(struct reader *reader, int fd)
 }
 
 static struct rings *open_rings(struct reader *reader, const struct tracer_rings *rings,
-				uint64_t (*time_of)(const void *record),
-				void (*take)(void *ctx, const void *record, size_t size))
+				struct rings_options options)
 {
-	struct rings_options options = {.fds = rings->fds,
-					.count = rings->count,
-					.time_of = time_of,
-					.take = take,
-					.ctx = reader};
-
+	options.fds = rings->fds;
+	options.count = rings->count;
+	options.ctx = reader;
 	return rings__new(&options);
 }
 
@@ -286,8 +282,13 @@ struct reader *reader__new(struct tracer *tracer, struct sink *sink,
 	reader->ctx = ctx;
 	reader->contexts_low = 1;
 	reader->contexts_known[0] = true; /* "no context" */
-	reader->spans = open_rings(reader, tracer__spans(tracer), time_of_span, on_span);
-	reader->memory = open_rings(reader, tracer__memory(tracer), time_of_memory, on_memory);
+	reader->spans =
+		open_rings(reader, tracer__spans(tracer),
+			   (struct rings_options){.time_of = time_of_span, .take = on_span});
+	reader->memory =
+		open_rings(reader, tracer__memory(tracer),
+			   (struct rings_options){
+				   .time_of = time_of_memory, .exact_times = true, .take = on_memory});
 	reader->control =
 		ring_buffer__new(tracer__control_fd(tracer), on_control_record, reader, NULL);
 	reader->objects = ring_buffer__new(tracer__objects_fd(tracer), on_object, reader, NULL);

@@ -15,13 +15,22 @@
 struct rings {
 	struct rings_options options;
 	struct ring_buffer *buffers;
-	struct merge *merge; /* NULL: one ring, which is in order */
+	struct merge *merge; /* NULL: there is one ring, and its order is taken */
 	uint32_t turn_left, drain_left;
 	struct source {
 		struct rings *rings;
 		size_t lane;
 	} sources[];
 };
+
+static int keep(struct rings *rings, size_t lane, const void *record, size_t size)
+{
+	uint64_t time_ns = rings->options.time_of(record);
+
+	return rings->options.exact_times
+		       ? merge__insert(rings->merge, lane, time_ns, record, size)
+		       : merge__add(rings->merge, lane, time_ns, record, size);
+}
 
 static int on_record(void *ctx, void *record, size_t size)
 {
@@ -30,8 +39,7 @@ static int on_record(void *ctx, void *record, size_t size)
 	const struct rings_options *options = &rings->options;
 
 	/* without memory out of order rather than lost */
-	if (!rings->merge ||
-	    merge__add(rings->merge, source->lane, options->time_of(record), record, size))
+	if (!rings->merge || !options->time_of(record) || keep(rings, source->lane, record, size))
 		options->take(options->ctx, record, size);
 	rings->drain_left--;
 	return --rings->turn_left ? 0 : -EAGAIN;
