@@ -79,7 +79,7 @@ static __always_inline void unmap(struct memory_thread *m, const struct perfx_ho
 static __always_inline bool mapping_entry(struct memory_thread *m, const struct perfx_hook *hook,
 					  const __u64 *arguments, __u64 slot)
 {
-	struct open_call *open = &m->open[PERFX_DOMAIN_HOST];
+	struct open_call *open;
 	__u64 address = arguments[hook->pointer_arg & 7], size = arguments[hook->size_arg & 7];
 
 	if (level_of(PERFX_DOMAIN_HOST) != PERFX_MEMORY_EXACT)
@@ -100,6 +100,7 @@ static __always_inline bool mapping_entry(struct memory_thread *m, const struct 
 		address = heap_end();
 		break;
 	}
+	open = place_of_open(m, PERFX_DOMAIN_HOST, slot);
 	open->slot = slot;
 	open->return_address = read_word(slot);
 	open->pointer = address;

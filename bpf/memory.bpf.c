@@ -141,8 +141,9 @@ static __always_inline void set_aside(struct memory_thread *m, const struct perf
 
 /* Opens an outermost call whose return tells what came of it. Returns whether that is wanted. */
 static __always_inline bool open_call(const struct hit *hit, struct memory_thread *m,
-				      const struct perfx_hook *hook, struct open_call *open)
+				      const struct perfx_hook *hook)
 {
+	struct open_call *open;
 	__u32 domain = hook->domain & (PERFX_DOMAINS_MAX - 1), level = level_of(domain);
 	__u64 size = size_of_call(hit, hook), slot = hit->sp;
 
@@ -150,6 +151,7 @@ static __always_inline bool open_call(const struct hit *hit, struct memory_threa
 		lose(m->process, domain, size, false);
 		return false;
 	}
+	open = place_of_open(m, domain, slot);
 	open->sampled = 1;
 	if (is_sampling(level)) {
 		open->sampled = in_sample(m, domain, size);
@@ -182,7 +184,7 @@ static __always_inline bool memory_entry(const struct hit *hit, struct memory_th
 	switch ((enum perfx_action)hook->action) {
 	case PERFX_ACTION_ALLOCATE:
 	case PERFX_ACTION_REALLOCATE:
-		return open_call(hit, m, hook, open);
+		return open_call(hit, m, hook);
 	case PERFX_ACTION_ALLOCATED:
 		take_block(hit, m, hook, argument(hit, hook->pointer_arg), size_of_call(hit, hook));
 		break;
@@ -224,11 +226,11 @@ static __always_inline void settle_aside(struct memory_thread *m, const struct p
 static __always_inline void memory_return(struct pt_regs *ctx, struct memory_thread *m,
 					  const struct perfx_hook *hook, __u64 slot)
 {
-	struct open_call *open = &m->open[hook->domain & (PERFX_DOMAINS_MAX - 1)];
+	struct open_call *open = open_at(m, hook->domain, slot);
 	__u64 result = PT_REGS_RC(ctx);
 	struct block block;
 
-	if (open->slot != slot)
+	if (!open)
 		return;
 	open->slot = 0;
 	if (is_mapping(hook->action)) {

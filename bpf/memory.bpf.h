@@ -61,6 +61,9 @@ struct memory_thread {
 	__u32 pad;
 	__s64 until_sample[PERFX_DOMAINS_MAX]; /* bytes to the next sample */
 	struct open_call open[PERFX_DOMAINS_MAX];
+	struct open_call returning; /* interrupted by a signal on its way back; slot 0: none */
+	__u32 returning_domain;
+	__u32 pad2;
 	struct open_free handed_on;
 	struct call_stack stack;
 };
@@ -77,6 +80,7 @@ static __always_inline void forget_open(struct memory_thread *m)
 {
 	m->window = current_window();
 	m->handed_on.address = 0;
+	m->returning.slot = 0;
 	for (int i = 0; i < PERFX_DOMAINS; i++)
 		m->open[i].slot = 0;
 }
@@ -309,6 +313,33 @@ static __always_inline bool is_inside(struct open_call *open, __u64 slot)
 	 * it return, that is still its return. */
 	open->left = 1;
 	return false;
+}
+
+/* Where a call that begins at `slot` is kept. The one that it takes the place of may be returning:
+ * a signal arrived in the kernel's trampoline, and the handler calls an allocator. */
+static __always_inline struct open_call *place_of_open(struct memory_thread *m, __u32 domain,
+						       __u64 slot)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct open_call *open = &m->open[domain & (PERFX_DOMAINS_MAX - 1)];
+
+	if (m->returning.slot && is_left(signal_stack_of(task), m->returning.slot, slot))
+		m->returning.slot = 0;
+	if (open->slot && open->left && !is_left(signal_stack_of(task), open->slot, slot)) {
+		m->returning = *open;
+		m->returning_domain = domain;
+	}
+	return open;
+}
+
+/* The open call that returns from `slot`; NULL: none that is seen to. */
+static __always_inline struct open_call *open_at(struct memory_thread *m, __u32 domain, __u64 slot)
+{
+	struct open_call *open = &m->open[domain & (PERFX_DOMAINS_MAX - 1)];
+
+	if (open->slot == slot)
+		return open;
+	return m->returning.slot == slot && m->returning_domain == domain ? &m->returning : NULL;
 }
 
 /* Is the block being freed by a call that this one lies inside, or that jumped here? Nobody sees
