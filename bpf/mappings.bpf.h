@@ -2,8 +2,8 @@
 /*
  * Memory that the program takes from the kernel itself: mmap, munmap, mremap, brk outside of any
  * allocator that is hooked (Python's arenas, ggml's buffers). Seen where libc makes the system
- * call: a tracepoint of system calls would slow down those of every process on the machine. Included
- * by memory.bpf.c alone.
+ * call: a tracepoint of system calls would slow down those of every process on the machine.
+ * Included by memory.bpf.c alone.
  *
  * Counted are anonymous mappings that can be touched: no files, no reservations (PROT_NONE), no
  * stacks of threads (MAP_STACK).

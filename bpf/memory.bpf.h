@@ -303,8 +303,7 @@ static __always_inline bool is_inside(struct open_call *open, __u64 slot)
 		return false;
 	value = read_word(open->slot);
 	/* a function that jumps to another one leaves the trampoline where it is */
-	if ((!left || open->slot == slot) &&
-	    value == trampoline_of(task))
+	if ((!left || open->slot == slot) && value == trampoline_of(task))
 		return true;
 	if (!left && value == open->return_address)
 		return true;

@@ -141,7 +141,7 @@ struct thread {
 	__u64 within;		    /* the range that begins belongs to this one; 0: not told */
 	/* a loop's variable; volatile as those of the machine */
 	volatile __u32 kept;
-	__u64 pending;	     /* where the range that is pending will have its object's address */
+	__u64 pending; /* where the range that is pending will have its object's address */
 	struct signal_stack signal_stack;
 	struct frame raised; /* on its way to the top: kernels of old have no stack left for it */
 	struct frame frames[PERFX_MAX_DEPTH];

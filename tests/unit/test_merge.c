@@ -88,7 +88,8 @@ Test(merge, a_lane_keeps_its_order)
 	merge__free(merge);
 }
 
-/* A thread that lost its CPU before it looked at the clock has its record before those of others. */
+/* A thread that lost its CPU before it looked at the clock has its record before those of others.
+ */
 Test(merge, a_record_takes_its_place_by_its_time)
 {
 	struct merge *merge = merge__new(2);

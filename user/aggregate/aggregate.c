@@ -140,7 +140,8 @@ static int add_hits(struct aggregate *a, const struct perfx_hits *record)
 	a->probes[at].hits_count = add_capped(a->probes[at].hits_count, record->hits_count);
 	if (record->cost_ps) {
 		a->probes[at].seen_hits_count += (double)record->hits_count;
-		a->probes[at].seen_ns += (double)record->hits_count * (double)record->cost_ps / 1000;
+		a->probes[at].seen_ns +=
+			(double)record->hits_count * (double)record->cost_ps / 1000;
 	}
 	return 0;
 }
@@ -265,7 +266,8 @@ static int add_part(struct aggregate *a, const struct event *event)
 	return a->part_why ? 0 : -ENOMEM;
 }
 
-/* Who was hit, for what that cost them: a call at its entry and its end, a block that is freed once. */
+/* Who was hit, for what that cost them: a call at its entry and its end, a block that is freed
+ * once. */
 static int add_seen_hits(struct aggregate *a, const struct event *event)
 {
 	switch (event->kind) {

@@ -305,14 +305,15 @@ static double capped_share(uint64_t part, double whole)
 	return share < 1 ? share : 1;
 }
 
-/* How long a process waits for the tracer: so far as the CPUs are busy that runs in somebody's stead,
- * as often in the process's as that has of the CPUs. Threads that work together wait for the one
- * that is late. */
+/* How long a process waits for the tracer: so far as the CPUs are busy that runs in somebody's
+ * stead, as often in the process's as that has of the CPUs. Threads that work together wait for the
+ * one that is late. */
 static double displaced_ns(const struct profile *p, const struct profile_process *process)
 {
 	double cpus_ns = (double)p->cpus_count * (double)p->duration_ns;
 
-	if (p->host_busy_ns == PROFILE_ABSENT || process->cpu_ns == PROFILE_ABSENT || !(cpus_ns > 0))
+	if (p->host_busy_ns == PROFILE_ABSENT || process->cpu_ns == PROFILE_ABSENT ||
+	    !(cpus_ns > 0))
 		return 0;
 	return (double)p->recording_cpu_ns * capped_share(p->host_busy_ns, cpus_ns) *
 	       capped_share(process->cpu_ns, cpus_ns);

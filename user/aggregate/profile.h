@@ -227,8 +227,8 @@ struct profile {
 	uint64_t host_busy_ns, host_steal_ns;
 	uint64_t tracer_cpu_ns, tracer_rss_anon_bytes; /* PROFILE_ABSENT when truncated */
 	uint64_t recording_cpu_ns; /* of tracer_cpu_ns, while it recorded; 0: unknown */
-	uint64_t looks_count, strangers_read_count;    /* likewise; as in struct perfx_end */
-	unsigned partial;			       /* PROFILE_PARTIAL_ */
+	uint64_t looks_count, strangers_read_count; /* likewise; as in struct perfx_end */
+	unsigned partial;			    /* PROFILE_PARTIAL_ */
 	struct profile_part part;
 	uint64_t losses[PERFX_LOSS_KINDS];
 	uint64_t calls_count;	       /* over all processes */

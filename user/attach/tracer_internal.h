@@ -52,9 +52,9 @@ struct tracer {
 	struct link_closer *closer;	      /* NULL: they are closed at once */
 	uint64_t *gates;		      /* mapped too */
 	uint32_t gate_links[PERFX_MAX_GATES]; /* by place: how many lead through it */
-	int account_fd;	/* of BPF_ENABLE_STATS; 0: off */
+	int account_fd;			      /* of BPF_ENABLE_STATS; 0: off */
 	struct accounted_runs forgotten[TRACER_PROGRAMS];
-	uint32_t last_gate;		      /* handed out last */
+	uint32_t last_gate; /* handed out last */
 };
 
 /* attach.c: as tracer__detach, while the caller goes on. */

@@ -75,7 +75,7 @@ struct options {
 	bool no_children;
 	bool no_calibrate;
 	bool full_cmdline;
-	bool full; /* text: not the short report; probes: each function */
+	bool full;		   /* text: not the short report; probes: each function */
 	const char *process;	   /* report: by pid or name; NULL: all */
 	const char *table;	   /* of CSV and TSV; NULL: functions */
 	const char *sort;	   /* column; NULL: the report's own order */

@@ -50,8 +50,7 @@ double probes_hit_ns(const struct probes *probes, const struct plan_function *fu
 		     enum perfx_site site, enum perfx_return ret)
 {
 	double ns = calibration_hit_ns(probes->calibration, site, ret);
-	double specimens_ns =
-		runs_ns(probes, &probes->calibration->run_times, &span_programs, ret);
+	double specimens_ns = runs_ns(probes, &probes->calibration->run_times, &span_programs, ret);
 	double seen_ns = runs_ns(probes, &probes->run_times, programs_of(function), ret);
 
 	if (!(ns > 0) || !(specimens_ns > 0) || !(seen_ns > 0))
@@ -70,8 +69,7 @@ double probes_function_cost_ns(const struct probes *probes, size_t index)
 
 	for (size_t i = 0; i < placed->exits_count; i++)
 		ns += (double)tracer__hits(probes->tracer, placed->first_exit + (uint32_t)i) *
-		      probes_hit_ns(probes, function,
-				    (enum perfx_site)function->site.exits[i].kind,
+		      probes_hit_ns(probes, function, (enum perfx_site)function->site.exits[i].kind,
 				    PERFX_RETURN_EXIT);
 	return ns;
 }
@@ -80,20 +78,21 @@ double *probes_hit_costs(const struct probes *probes, uint32_t count)
 {
 	double *costs = calloc(count ? count : 1, sizeof(*costs));
 
-	for (size_t i = 0; costs && i < probes->placed_capacity && i < probes->plan->functions_count;
-	     i++) {
+	for (size_t i = 0;
+	     costs && i < probes->placed_capacity && i < probes->plan->functions_count; i++) {
 		const struct plan_function *function = &probes->plan->functions[i];
 		const struct placed *placed = &probes->placed[i];
 
 		if (!placed->entry)
 			continue;
 		costs[placed->entry] =
-			probes_hit_ns(probes, function,
-				      (enum perfx_site)function->site.entry_kind, function->ret);
+			probes_hit_ns(probes, function, (enum perfx_site)function->site.entry_kind,
+				      function->ret);
 		for (size_t k = 0; k < placed->exits_count; k++)
-			costs[placed->first_exit + k] = probes_hit_ns(
-				probes, function, (enum perfx_site)function->site.exits[k].kind,
-				PERFX_RETURN_EXIT);
+			costs[placed->first_exit + k] =
+				probes_hit_ns(probes, function,
+					      (enum perfx_site)function->site.exits[k].kind,
+					      PERFX_RETURN_EXIT);
 	}
 	return costs;
 }

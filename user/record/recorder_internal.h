@@ -48,7 +48,7 @@ struct recorder {
 	struct attach_queue *queue;    /* processes that are to be looked at */
 	unsigned mappings_wakes;       /* by mappings since the last tick */
 	uint64_t looks_count, strangers_read_count; /* as in struct perfx_end */
-	uint64_t begin_cpu_ns; /* the tracer's own, when the recording began */
+	uint64_t begin_cpu_ns;			    /* the tracer's own, when the recording began */
 	size_t waiting_said;
 	bool given_told, peaks_told;
 	struct step_watch *steps; /* NULL: not by steps */

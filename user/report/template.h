@@ -21,8 +21,8 @@
 
 /* 0, or -EINVAL: why says in which line what is wrong. */
 int template_check(const char *text, char why[TEMPLATE_WHY]);
-/* Whether a report can have what a text that was checked names, absent as it may be from this one: 0,
- * or -EINVAL: why says in which line what is no name of any, and which are near. */
+/* Whether a report can have what a text that was checked names, absent as it may be from this one:
+ * 0, or -EINVAL: why says in which line what is no name of any, and which are near. */
 int template_check_names(const char *text, char why[TEMPLATE_WHY]);
 /* A text that was checked. 0 or -ENOMEM; the stream's errors are the caller's to look at. */
 int template_render(FILE *out, const char *text, const json_t *report);

@@ -285,10 +285,10 @@ struct reader *reader__new(struct tracer *tracer, struct sink *sink,
 	reader->spans =
 		open_rings(reader, tracer__spans(tracer),
 			   (struct rings_options){.time_of = time_of_span, .take = on_span});
-	reader->memory =
-		open_rings(reader, tracer__memory(tracer),
-			   (struct rings_options){
-				   .time_of = time_of_memory, .exact_times = true, .take = on_memory});
+	reader->memory = open_rings(reader, tracer__memory(tracer),
+				    (struct rings_options){.time_of = time_of_memory,
+							   .exact_times = true,
+							   .take = on_memory});
 	reader->control =
 		ring_buffer__new(tracer__control_fd(tracer), on_control_record, reader, NULL);
 	reader->objects = ring_buffer__new(tracer__objects_fd(tracer), on_object, reader, NULL);

@@ -27,9 +27,8 @@ static int keep(struct rings *rings, size_t lane, const void *record, size_t siz
 {
 	uint64_t time_ns = rings->options.time_of(record);
 
-	return rings->options.exact_times
-		       ? merge__insert(rings->merge, lane, time_ns, record, size)
-		       : merge__add(rings->merge, lane, time_ns, record, size);
+	return rings->options.exact_times ? merge__insert(rings->merge, lane, time_ns, record, size)
+					  : merge__add(rings->merge, lane, time_ns, record, size);
 }
 
 static int on_record(void *ctx, void *record, size_t size)

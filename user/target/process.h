@@ -48,8 +48,8 @@ ssize_t process_descendants(pid_t pid, pid_t **out);
 
 /* Thread ids, ascending. */
 ssize_t process_threads(pid_t pid, pid_t **out);
-/* Whose directory in /proc shows the process's mappings, files and environment, and through whom its
- * memory is read: the main thread, or, where that has left by pthread_exit, another one. */
+/* Whose directory in /proc shows the process's mappings, files and environment, and through whom
+ * its memory is read: the main thread, or, where that has left by pthread_exit, another one. */
 pid_t process_task(pid_t pid);
 
 /* What the process has used so far, for the report's process facts. Fields that this kernel or
