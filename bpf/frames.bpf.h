@@ -21,6 +21,8 @@
 #include "tell.bpf.h"
 
 volatile __u32 perfx_tracing = 0;
+/* What was open at its end is looked at. */
+volatile __u32 perfx_ending = 0;
 volatile __u32 perfx_waiting = 0;
 volatile __u64 perfx_windows = 0;
 /* The program switches stacks in user space (coroutines): see leave_any. */

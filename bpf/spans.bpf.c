@@ -28,6 +28,19 @@ static __always_inline void hinted(struct pt_regs *ctx, const struct perfx_probe
 	hint(t, probe);
 }
 
+/* The recording has ended, its probes are still there, and a thread goes on: calls may return now
+ * that were running when it ended. So perfx_at_end shall not judge by its stack any more. */
+static __always_inline void thread_runs_on(void)
+{
+	struct thread *t;
+
+	if (!perfx_ending)
+		return;
+	t = bpf_task_storage_get(&perfx_threads, bpf_get_current_task_btf(), NULL, 0);
+	if (t)
+		t->depth = 0;
+}
+
 /* A hit at an entry or exit site. Returns whether a frame was opened that a return probe ends. */
 static __always_inline bool hit(struct pt_regs *ctx)
 {
@@ -37,7 +50,11 @@ static __always_inline bool hit(struct pt_regs *ctx)
 	struct thread *t;
 	bool opened, leaves;
 
-	if (!is_recording() || !gate_open(ctx, &index))
+	if (!is_recording()) {
+		thread_runs_on();
+		return false;
+	}
+	if (!gate_open(ctx, &index))
 		return false;
 	probe = probe_of(index);
 	if (!probe || probe->kind == PERFX_PROBE_INVALID)
@@ -88,7 +105,11 @@ static __always_inline void returned(struct pt_regs *ctx)
 	struct thread *t;
 	__u32 index;
 
-	if (!is_recording() || !gate_open(ctx, &index))
+	if (!is_recording()) {
+		thread_runs_on();
+		return;
+	}
+	if (!gate_open(ctx, &index))
 		return;
 	probe = probe_of(index);
 	t = thread_find(false, true);
@@ -195,8 +216,8 @@ int BPF_PROG(perfx_on_thread_exit, struct task_struct *task)
 	return 0;
 }
 
-/* The recording has ended, and no probe is hit any more: what a thread that goes on has left
- * without passing an exit is no call that still runs. Ranges may go on. */
+/* The recording has ended: what a thread has left without passing an exit is no call that still
+ * runs. Ranges may go on. */
 SEC("iter/task")
 int perfx_at_end(struct bpf_iter__task *ctx)
 {

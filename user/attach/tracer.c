@@ -502,13 +502,8 @@ void tracer__wait(struct tracer *tracer)
 	tracer__start(tracer);
 }
 
-void tracer__stop(struct tracer *tracer)
-{
-	__atomic_store_n(&tracer->skel->bss->perfx_tracing, 0, __ATOMIC_SEQ_CST);
-	tracer__detach(tracer);
-}
-
-void tracer__settle(struct tracer *tracer)
+/* While the probes are there: they tell of threads that go on. */
+static void settle(struct tracer *tracer)
 {
 	struct bpf_link *link = tracer->skel->links.perfx_at_end;
 	int fd = link ? bpf_iter_create(bpf_link__fd(link)) : -1;
@@ -519,6 +514,14 @@ void tracer__settle(struct tracer *tracer)
 	while (read(fd, nothing, sizeof(nothing)) > 0)
 		;
 	close(fd);
+}
+
+void tracer__stop(struct tracer *tracer)
+{
+	__atomic_store_n(&tracer->skel->bss->perfx_ending, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&tracer->skel->bss->perfx_tracing, 0, __ATOMIC_SEQ_CST);
+	settle(tracer);
+	tracer__detach(tracer);
 }
 
 void tracer__abandon(struct tracer *tracer)

@@ -140,13 +140,11 @@ void tracer__expect_many_stacks(struct tracer *tracer);
 void tracer__start(struct tracer *tracer);
 /* Instead: counts while the program says so (WINDOW records). */
 void tracer__wait(struct tracer *tracer);
-/* Stops counting, then takes every link away and waits until no program runs any more. */
+/* Stops counting; calls that threads have left without passing an exit are told as unwound. Then
+ * takes every link away and waits until no program runs any more. */
 void tracer__stop(struct tracer *tracer);
 /* As stop, but does not wait: where nobody calls what is attached any more. */
 void tracer__abandon(struct tracer *tracer);
-
-/* After the stop: calls that threads have left without passing an exit are told as unwound. */
-void tracer__settle(struct tracer *tracer);
 
 /* Descriptors for a ring reader. Spans and memory records come by several rings each. */
 struct tracer_rings {

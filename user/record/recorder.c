@@ -416,7 +416,6 @@ static int trace(struct recorder *recorder)
 	msg_status("reading what was recorded last…");
 	books__sample(recorder->books, true);
 	tracer__stop(recorder->tracer);
-	tracer__settle(recorder->tracer);
 	reader__finish(recorder->reader);
 	windows_settle(recorder);
 	if (!recorder->begun)
