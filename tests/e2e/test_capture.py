@@ -101,6 +101,7 @@ def test_killed_at_any_moment(busy, tmp_path):
     assert reported or KILLS < 12, "none of them got to a call"
 
 
+@pytest.mark.long
 def test_killed_tracer_loses_a_second_at_most(busy, tmp_path):
     file = tmp_path / "run.perfx"
     tracer = recording(busy.pid, file)

@@ -215,6 +215,7 @@ def test_closed_and_full(capture):
         assert result.returncode == 1 and "no space" in result.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["perfetto", "chrome"])
 def test_memory_does_not_grow_with_calls(form, tmp_path):
     """Two million calls in an outermost one that does not end."""

@@ -53,7 +53,13 @@ CASES = {
 # What another allocator does otherwise, untraced: mimalloc's operator new ends the program where
 # glibc's throws; mallinfo2() is glibc's; tcmalloc has an mmap of its own around libc's, so that the
 # program's function is not the immediate caller.
-PRELOADED = [(case, allocator) for allocator in ALLOCATORS for case in CASES
+def case_of(case, allocator):
+    """make test asks glibc's allocator and one other."""
+    marks = [] if allocator in ("libc", "jemalloc") else [pytest.mark.long]
+    return pytest.param(case, allocator, marks=marks)
+
+
+PRELOADED = [case_of(case, allocator) for allocator in ALLOCATORS for case in CASES
              if case not in ("memory", "memory-static", "memory_mallinfo") and "map" not in case and
              (allocator != "mimalloc" or case not in ("memory_new throw", "memory_new handler",
                                                       "memory_new jump"))]
@@ -300,6 +306,7 @@ SAMPLE_RUNS = 20
 SITE = re.compile(r"site_\w$")
 
 
+@pytest.mark.long
 def test_sampled_intervals(program, tracer):
     """The truth lies in the interval 19 times out of 20: sixteen sites, from those with less than
     one sample to those with hundreds, twenty times over. Four standard deviations below is a
@@ -346,7 +353,7 @@ def test_sampled_is_unbiased(program, tracer):
 # --- no harm ---
 
 # mimalloc's operator new ends the program where it fails, untraced too
-FAILING = [(case, allocator) for allocator in ["libc", *ALLOCATORS]
+FAILING = [case_of(case, allocator) for allocator in ["libc", *ALLOCATORS]
            for case in ("memory_new throw", "memory_new handler", "memory_new jump",
                         "memory_realloc failing")
            if allocator != "mimalloc" or "new" not in case]
