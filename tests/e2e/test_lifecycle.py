@@ -22,16 +22,17 @@ def descriptors(t):
 
 def test_links_of_dead_children_are_closed(program, tracer):
     """Everybody maps libc, so its links go by process; a server that forks helpers all the time has
-    in the end as many as in the beginning, and its malloc costs what it did."""
+    in the end no more than in the beginning, and its malloc costs what it did."""
     p = program(LIFECYCLE, "helpers")
     t = tracer(p.pid, "--memory", "sampled", "-F", "lifecycle:work", "-F", "libc*:nanosleep")
-    before = held_links(t), descriptors(t)
+    # what was tried at the start may still be on its way out
+    links, files = held_links(t), descriptors(t)
     p.go(20)
-    assert wait_for(lambda: (held_links(t), descriptors(t)) == before), (
-        before, held_links(t), descriptors(t))
+    assert wait_for(lambda: held_links(t) <= links and descriptors(t) <= files), (
+        links, files, held_links(t), descriptors(t))
     pair = {key: ns for (name, key), ns in p.finish().items() if name == "pair"}
     report = t.stop()
-    print(pair, before)
+    print(pair, links, files)
     assert len(report["processes"]) == 201
 
 
