@@ -12,9 +12,12 @@
 
 void probes__watch_cost(struct probes *probes)
 {
-	tracer__account_runs(probes->tracer, probes->ticks_count % ACCOUNT_PERIOD == 0);
-	probes->ticks_count++;
-	tracer__run_times(probes->tracer, &probes->run_times);
+	uint64_t tick = probes->ticks_count++ % ACCOUNT_PERIOD;
+
+	tracer__account_runs(probes->tracer, tick == 0);
+	/* it has just ended: until the next one nothing changes */
+	if (tick == 1)
+		tracer__run_times(probes->tracer, &probes->run_times);
 }
 
 struct programs {
