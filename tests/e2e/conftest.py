@@ -148,6 +148,21 @@ def run(*argv, **more):
                           **{"timeout": 120, **more})
 
 
+def read_terminal(main):
+    """What a program wrote to the other side, until that is closed."""
+    data = b""
+    while True:
+        try:
+            chunk = os.read(main, 65536)
+        except OSError:  # EIO: the other side is closed
+            break
+        if not chunk:
+            break
+        data += chunk
+    os.close(main)
+    return data.decode()
+
+
 def on_terminal(columns, *argv, **environment):
     """What a program writes to a terminal of that width."""
     try:
@@ -162,18 +177,9 @@ def on_terminal(columns, *argv, **environment):
     process = subprocess.Popen([PERFX, *map(str, argv)], stdout=secondary, stdin=secondary,
                                stderr=subprocess.DEVNULL, env=env | environment)
     os.close(secondary)
-    data = b""
-    while True:
-        try:
-            chunk = os.read(main, 65536)
-        except OSError:  # EIO: the other side is closed
-            break
-        if not chunk:
-            break
-        data += chunk
-    os.close(main)
+    text = read_terminal(main)
     assert process.wait() == 0
-    return data.decode()
+    return text
 
 
 def run_unprivileged(*argv):

@@ -9,7 +9,7 @@ import subprocess
 import termios
 
 import pytest
-from conftest import PERFX, Program, WORKLOADS
+from conftest import PERFX, Program, WORKLOADS, read_terminal
 
 TO_LINE_START = "\r\x1b[K"
 FUNCTIONS = ["--memory", "off", "-F", "exceptions:*frame"]
@@ -27,18 +27,9 @@ def at_terminal(pid, columns=100, **environment):
         stdout=subprocess.DEVNULL, stderr=secondary, env=os.environ | {"TERM": "xterm"} | environment,
         start_new_session=True, preexec_fn=lambda: fcntl.ioctl(2, termios.TIOCSCTTY, 0))
     os.close(secondary)
-    data = b""
-    while True:
-        try:
-            chunk = os.read(main, 65536)
-        except OSError:  # EIO: the other side is closed
-            break
-        if not chunk:
-            break
-        data += chunk
-    os.close(main)
-    assert process.wait() == 0, data
-    return data.decode()
+    text = read_terminal(main)
+    assert process.wait() == 0, text
+    return text
 
 
 @pytest.fixture(scope="module")
