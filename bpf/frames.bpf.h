@@ -41,7 +41,7 @@ const volatile __u32 perfx_rings_mask = 0;
  * may be other tracers'. */
 #define RETURNS_MAX 48
 
-/* Functions that have met it, where user space can do something about it: see user/record/nesting.c
+/* Functions that have met it, where user space can do something about it: see user/attach/nesting.c
  */
 volatile __u32 perfx_declined[PERFX_DECLINED_PLACES] = {};
 

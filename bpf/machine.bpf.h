@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The stack machine of perfx_figure.h. user/figures has checked its programs: how deep their stack
+ * The stack machine of perfx_figure.h. user/cost has checked its programs: how deep their stack
  * gets, which of their tensors have been read. Indices are masked all the same, for the verifier
  * asks.
  */

@@ -2,7 +2,7 @@
 /*
  * How many floating-point operations a call does, and how many bytes it touches, is told by its
  * arguments. What to read and how to multiply it is a small program for a stack machine, made by
- * user/figures from one line of text for each kind of function and run by bpf/figures.bpf.h at the
+ * user/cost from one line of text for each kind of function and run by bpf/figures.bpf.h at the
  * function's entry and, where the result must be looked at, at its exit. Not part of a capture.
  *
  * Values are unsigned 64-bit. A program that fails (an address that cannot be read, a tensor that

@@ -9,7 +9,7 @@
  */
 #include "stream_builder.h"
 
-#include "stream/sink.h"
+#include "replay/sink.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

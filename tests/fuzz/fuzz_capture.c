@@ -9,10 +9,10 @@
  */
 #include "aggregate/aggregate.h"
 #include "analyze/analyze.h"
+#include "capture/block.h"
 #include "decode/decode.h"
+#include "replay/sink.h"
 #include "report/report.h"
-#include "stream/block.h"
-#include "stream/sink.h"
 
 #include <stdio.h>
 #include <stdlib.h>

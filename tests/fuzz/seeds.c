@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What make fuzz begins with: the stories of tests/golden in each of the forms that fuzz_capture.c
  * takes. Argument: a folder. */
+#include "capture/block.h"
 #include "golden_cases.h"
-#include "stream/block.h"
 
 #include <stdio.h>
 #include <stdlib.h>

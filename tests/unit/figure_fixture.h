@@ -6,8 +6,8 @@
 #ifndef FIGURE_FIXTURE_H
 #define FIGURE_FIXTURE_H
 
-#include "figures/builtin.h"
-#include "figures/figure.h"
+#include "cost/builtin.h"
+#include "cost/figure.h"
 #include "perfx_record.h"
 
 #include <criterion/criterion.h>

@@ -3,8 +3,8 @@
 #ifndef PERFX_TESTS_IMAGE_FIXTURE_H
 #define PERFX_TESTS_IMAGE_FIXTURE_H
 
+#include "elf/image.h"
 #include "fixture.h"
-#include "target/image.h"
 
 #include <errno.h>
 

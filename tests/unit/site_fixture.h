@@ -6,7 +6,7 @@
 #ifndef PERFX_TESTS_SITE_FIXTURE_H
 #define PERFX_TESTS_SITE_FIXTURE_H
 
-#include "target/image.h"
+#include "elf/image.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 #include "aggregate/aggregate.h"
 #include "base/text.h"
 #include "decode/decode.h"
-#include "stream/pack.h"
+#include "decode/pack.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "record/attach_queue.h"
+#include "session/attach_queue.h"
 
 #include <criterion/criterion.h>
 

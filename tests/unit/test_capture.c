@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "capture/block.h"
+#include "capture/capture.h"
 #include "decode/decode.h"
+#include "decode/pack.h"
 #include "golden_cases.h"
-#include "stream/block.h"
-#include "stream/capture.h"
-#include "stream/pack.h"
-#include "stream/sink.h"
+#include "replay/sink.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "target/cgroup.h"
+#include "proc/cgroup.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

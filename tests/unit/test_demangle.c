@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "target/demangle.h"
+#include "elf/demangle.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "cost/figures.h"
 #include "figure_fixture.h"
-#include "figures/figures.h"
 
 #include <errno.h>
 #include <stdio.h>

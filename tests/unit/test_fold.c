@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/text.h"
+#include "capture/fold.h"
 #include "golden_cases.h"
-#include "stream/fold.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

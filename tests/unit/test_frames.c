@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "record/frames.h"
+#include "session/frames.h"
 
+#include "capture/capture.h"
 #include "decode/decode.h"
+#include "decode/pack.h"
+#include "elf/image.h"
 #include "places_fixture.h"
-#include "stream/capture.h"
-#include "stream/pack.h"
-#include "target/image.h"
 
 #include <errno.h>
 #include <signal.h>

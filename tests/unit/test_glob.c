@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "target/glob.h"
+#include "elf/glob.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

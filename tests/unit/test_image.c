@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "target/image.h"
+#include "elf/image.h"
 
 #include "image_damage.h"
 

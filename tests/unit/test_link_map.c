@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "target/link_map.h"
+#include "proc/link_map.h"
 
+#include "proc/maps.h"
 #include "program_fixture.h"
-#include "target/maps.h"
 
 #include <errno.h>
 #include <sys/wait.h>

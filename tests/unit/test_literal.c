@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "target/literal.h"
+#include "elf/literal.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

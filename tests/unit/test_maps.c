@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "target/maps.h"
+#include "proc/maps.h"
 
 #include "fixture.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "stream/merge.h"
+#include "attach/merge.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "target/pattern.h"
+#include "elf/pattern.h"
 
 #include <criterion/criterion.h>
 

@@ -2,7 +2,7 @@
 /* A part of a capture: --since and --until. */
 #include "stream_builder.h"
 
-#include "stream/part.h"
+#include "replay/part.h"
 
 #include <criterion/criterion.h>
 

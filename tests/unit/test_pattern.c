@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "target/pattern.h"
+#include "elf/pattern.h"
 
-#include "target/demangle.h"
+#include "elf/demangle.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "target/process.h"
+#include "proc/process.h"
 
 #include "fixture.h"
 

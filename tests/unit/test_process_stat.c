@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "target/process_stat.h"
+#include "proc/process_stat.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

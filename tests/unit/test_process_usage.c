@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "target/process.h"
+#include "proc/process.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>

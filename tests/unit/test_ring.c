@@ -4,9 +4,9 @@
 
 #include "analyze/analyze.h"
 #include "base/output.h"
+#include "capture/capture.h"
+#include "replay/sink.h"
 #include "report/report.h"
-#include "stream/capture.h"
-#include "stream/sink.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "target/rootfs.h"
+#include "proc/rootfs.h"
 
 #include "fixture.h"
 

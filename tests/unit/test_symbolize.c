@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "symbolize/symbolize.h"
+#include "elf/symbolize.h"
 
 #include "image_damage.h"
 #include "places_fixture.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "record/trigger.h"
+#include "session/trigger.h"
 
 #include <criterion/criterion.h>
 

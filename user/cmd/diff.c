@@ -4,12 +4,12 @@
 
 #include "base/message.h"
 #include "base/output.h"
+#include "capture/capture.h"
 #include "cmd/cmd.h"
+#include "replay/sink.h"
 #include "report/difference.h"
 #include "report/json_report.h"
 #include "report/selection.h"
-#include "stream/capture.h"
-#include "stream/sink.h"
 
 #include <errno.h>
 #include <stdlib.h>

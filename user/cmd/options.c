@@ -2,7 +2,7 @@
 #include "cmd/options_internal.h"
 
 #include "base/message.h"
-#include "figures/figures.h"
+#include "cost/figures.h"
 
 #include <getopt.h>
 #include <stdlib.h>

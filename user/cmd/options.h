@@ -5,12 +5,12 @@
 #ifndef PERFX_CMD_OPTIONS_H
 #define PERFX_CMD_OPTIONS_H
 
+#include "attach/meters.h"
 #include "peaks/given.h"
 #include "perfx_record.h"
 #include "plan/plan.h"
-#include "record/meters.h"
-#include "record/trigger.h"
-#include "stream/part.h"
+#include "replay/part.h"
+#include "session/trigger.h"
 
 #include <stdbool.h>
 #include <stddef.h>

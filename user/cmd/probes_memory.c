@@ -13,7 +13,7 @@
 #include "base/message.h"
 #include "cmd/probes_print.h"
 #include "decode/names.h"
-#include "target/process.h"
+#include "proc/process.h"
 
 #include <stdio.h>
 #include <stdlib.h>

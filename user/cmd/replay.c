@@ -2,8 +2,8 @@
 #include "cmd/replay.h"
 
 #include "base/message.h"
+#include "capture/capture.h"
 #include "cmd/cmd.h"
-#include "stream/capture.h"
 
 #include <errno.h>
 

@@ -4,7 +4,7 @@
 #define PERFX_CMD_REPLAY_H
 
 #include "cmd/options.h"
-#include "stream/sink.h"
+#include "replay/sink.h"
 
 #include <stdbool.h>
 

@@ -2,10 +2,10 @@
 /* perfx-trace report FILE: any report from a capture, without root and without the target. */
 #include "base/message.h"
 #include "base/units.h"
+#include "capture/capture.h"
 #include "cmd/cmd.h"
 #include "cmd/output.h"
 #include "cmd/replay.h"
-#include "stream/capture.h"
 
 #include <errno.h>
 #include <inttypes.h>

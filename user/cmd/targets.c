@@ -3,7 +3,7 @@
 
 #include "base/message.h"
 #include "base/shell.h"
-#include "target/process.h"
+#include "proc/process.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include "cmd/cmd.h"
 #include "cmd/output.h"
 #include "cmd/targets.h"
-#include "record/recorder.h"
+#include "session/recorder.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #include "plan/defaults.h"
 
 #include "base/prefixes.h"
-#include "figures/builtin.h"
+#include "cost/builtin.h"
 
 #include <ctype.h>
 #include <fnmatch.h>

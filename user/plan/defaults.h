@@ -15,7 +15,7 @@
 bool default_module(const char *base_name);
 
 /* The source of a symbol that is traced by default; PERFX_SOURCE_INVALID: it is not. What has a
- * figure (figures/builtin.h) is, and functions whose time alone matters. */
+ * figure (cost/builtin.h) is, and functions whose time alone matters. */
 enum perfx_source default_function(const char *base_name, const char *symbol_name);
 
 /* Adds what their mangled names begin with. 0 or -ENOMEM. */

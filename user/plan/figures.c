@@ -3,7 +3,7 @@
  * A function's figure, and a site that suits it: one where the arguments that its program reads are
  * still in registers, and ways out at which the result is there when it asks for that.
  */
-#include "figures/figures.h"
+#include "cost/figures.h"
 
 #include "base/grow.h"
 #include "plan/defaults.h"

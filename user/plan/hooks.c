@@ -4,10 +4,10 @@
  * none where a function is only another way to one that is hooked.
  */
 #include "base/grow.h"
+#include "elf/demangle.h"
 #include "plan/allocators.h"
 #include "plan/internal.h"
 #include "site/forward.h"
-#include "target/demangle.h"
 
 #include <errno.h>
 #include <stdio.h>

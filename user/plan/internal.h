@@ -3,8 +3,8 @@
 #ifndef PERFX_PLAN_INTERNAL_H
 #define PERFX_PLAN_INTERNAL_H
 
+#include "elf/image.h"
 #include "plan/plan.h"
-#include "target/image.h"
 
 /* select.c: plans the functions of a file that are to be traced. 0, -ENOMEM, -E2BIG. */
 int plan_image(struct plan *plan, struct image *image, size_t module);

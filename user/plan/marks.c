@@ -3,8 +3,8 @@
 
 #include "base/grow.h"
 #include "base/prefixes.h"
+#include "elf/demangle.h"
 #include "plan/internal.h"
-#include "target/demangle.h"
 
 #include <errno.h>
 #include <fnmatch.h>

@@ -2,10 +2,10 @@
 #include "plan/plan.h"
 
 #include "base/grow.h"
-#include "figures/figures.h"
+#include "cost/figures.h"
 #include "plan/interest.h"
 #include "plan/internal.h"
-#include "target/process.h"
+#include "proc/process.h"
 
 #include <errno.h>
 #include <fcntl.h>

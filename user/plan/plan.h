@@ -8,11 +8,11 @@
 #define PERFX_PLAN_PLAN_H
 
 #include "base/prefixes.h"
+#include "elf/pattern.h"
 #include "perfx_config.h"
 #include "perfx_record.h"
+#include "proc/maps.h"
 #include "site/site.h"
-#include "target/maps.h"
-#include "target/pattern.h"
 
 #include <stdbool.h>
 #include <stddef.h>

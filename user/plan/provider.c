@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Several files may define malloc; a call goes to the first of them. */
 #include "plan/internal.h"
-#include "target/link_map.h"
+#include "proc/link_map.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Which functions of a file are traced: chosen by -F, annotated, or worth it by default. */
 #include "base/grow.h"
-#include "figures/builtin.h"
-#include "figures/figures.h"
+#include "cost/builtin.h"
+#include "cost/figures.h"
+#include "elf/demangle.h"
 #include "plan/defaults.h"
 #include "plan/internal.h"
 #include "plan/marks.h"
-#include "target/demangle.h"
 
 #include <errno.h>
 #include <stdlib.h>

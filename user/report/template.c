@@ -3,8 +3,8 @@
 
 #include "base/escape.h"
 #include "base/quantity.h"
+#include "elf/pattern.h"
 #include "report_names.h"
-#include "target/pattern.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -6,8 +6,8 @@
 #ifndef PERFX_SITE_BODY_H
 #define PERFX_SITE_BODY_H
 
+#include "elf/image.h"
 #include "site/insn.h"
-#include "target/image.h"
 
 /* 1 MiB: libtorch's largest functions are half of that. */
 #define BODY_BYTES_MAX (1u << 20)

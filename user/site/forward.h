@@ -6,7 +6,7 @@
 #ifndef PERFX_SITE_FORWARD_H
 #define PERFX_SITE_FORWARD_H
 
-#include "target/image.h"
+#include "elf/image.h"
 
 /* Is this the function that is asked about? vaddr: where it is in this file, 0 when elsewhere;
  * name: as an import, or NULL. */

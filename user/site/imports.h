@@ -6,7 +6,7 @@
 #ifndef PERFX_SITE_IMPORTS_H
 #define PERFX_SITE_IMPORTS_H
 
-#include "target/image.h"
+#include "elf/image.h"
 
 /* Name of the function that the stub at a vaddr jumps to; NULL: no stub, or not known. Borrowed
  * from the image. *vaddr: where this file defines it, 0 if another does; may be NULL. */

@@ -10,7 +10,7 @@
 #ifndef PERFX_SITE_SITE_H
 #define PERFX_SITE_SITE_H
 
-#include "target/image.h"
+#include "elf/image.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
 #ifndef PERFX_SITE_SWITCHES_H
 #define PERFX_SITE_SWITCHES_H
 
-#include "target/image.h"
+#include "elf/image.h"
 
 /*
  * Does any function of the file leave its stack for another (a coroutine switch)? A return probe on

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The overhead budget of what nobody asked for. Two steps down:
+ *
+ *	timed → counted → left alone
+ *
+ * The first takes the links of a function's exits away, where these are single-stepped; the second
+ * that of its entry. An offset cannot leave a link, so what may have to go has a link of its own,
+ * and there are not many: after SIGKILL the kernel closes them one by one.
+ */
+#include "attach/probes_internal.h"
+#include "base/message.h"
+
+#define OWN_ENTRIES_MAX 32
+/* Groups of entries; those of exits are below (index + 1), those of hooks above. */
+#define ENTRY_GROUPS 0x40000000u
+
+/* Cost is looked at over windows of this length; a burst in a shorter time is none. */
+#define WINDOW_NS	1000000000u
+#define WINDOW_LEAST_NS 250000000u
+
+static bool has_stepped_exits(const struct plan_function *function)
+{
+	for (size_t i = 0; i < function->site.exits_count; i++)
+		if (function->site.exits[i].kind == SITE_STEPPED)
+			return true;
+	return false;
+}
+
+/* Its exits have links of their own. */
+static bool has_own_exits(const struct plan_function *function)
+{
+	return function->by_default && function->ret == PERFX_RETURN_EXIT &&
+	       has_stepped_exits(function);
+}
+
+void probes_decide_own_entry(struct probes *probes, size_t index)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	struct placed *placed = &probes->placed[index];
+
+	/* what was placed before stays as it was */
+	if (placed->entry || !function->by_default ||
+	    !(function->often || function->ret == PERFX_RETURN_NONE || has_own_exits(function)) ||
+	    (probes->own_entries_count >= OWN_ENTRIES_MAX && !function->is_mark))
+		return;
+	placed->own_entry = true;
+	probes->own_entries_count++;
+}
+
+uint32_t probes_entry_group(const struct probes *probes, size_t index)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+
+	if (function->is_hook)
+		return probes_hook_group(function);
+	return probes->placed[index].own_entry ? ENTRY_GROUPS + (uint32_t)index + 1 : 0;
+}
+
+uint32_t probes_exits_group(const struct probes *probes, size_t index)
+{
+	return has_own_exits(&probes->plan->functions[index]) ? (uint32_t)index + 1
+							      : probes_entry_group(probes, index);
+}
+
+static void begin_window(const struct probes *probes, size_t index, uint64_t now_ns)
+{
+	struct placed *placed = &probes->placed[index];
+
+	placed->window.since_ns = now_ns;
+	placed->window.cost_ns = probes_function_cost_ns(probes, index);
+}
+
+/* From now on its calls are counted; that they have no time is no loss. What they compute is not
+ * told either: a call whose end is not seen cannot keep that of the calls inside from being told as
+ * well. One that has no such calls inside tells it still. */
+static void only_count(struct probes *probes, size_t index, const char *why)
+{
+	struct perfx_probe *probe = tracer__probe(probes->tracer, probes->placed[index].entry);
+	uint32_t figure = probes->plan->functions[index].figure;
+
+	probe->flags |= PERFX_PROBE_F_BY_CHOICE;
+	if (figure && !(probes->plan->figures[figure].flags & PERFX_FIGURE_F_LEAF))
+		probe->figure = 0;
+	probes_only_count(probes, index, why);
+}
+
+static void say(const struct probes *probes, size_t index, const char *what, double percent,
+		const char *now)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+
+	msg_say("%s: %s it cost %.0f %%: %s from now on; -F '%s:%s' insists", function->name, what,
+		percent, now, probes->plan->modules[function->module].base, function->name);
+}
+
+static size_t exit_probes_count(const struct probes *probes, size_t index)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	size_t count = 0;
+
+	if (function->ret != PERFX_RETURN_EXIT)
+		return 0;
+	for (size_t i = 0; i < probes->placed[index].exits_count; i++)
+		count += !at_entry(function, i);
+	return count;
+}
+
+static void drop_exits(struct probes *probes, size_t index, double percent)
+{
+	uint32_t group = probes_exits_group(probes, index);
+
+	probes->detached_count += exit_probes_count(probes, index);
+	only_count(probes, index, "timing it was too dear for the default");
+	tracer__detach_group(probes->tracer, group);
+	say(probes, index, "timing", percent, "counted");
+}
+
+static void leave_alone(struct probes *probes, size_t index, double percent)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	bool timed = function->ret != PERFX_RETURN_NONE;
+	struct placed *placed = &probes->placed[index];
+
+	probes->detached_count += 1 + exit_probes_count(probes, index);
+	/* until the links are gone; what is open then has an end that nobody sees */
+	only_count(probes, index, "it was too dear for the default");
+	tracer__detach_group(probes->tracer, probes_entry_group(probes, index));
+	placed->given_up = true;
+	placed->attached = false;
+	probes->functions_count--;
+	plan__refuse(probes->plan, function->name,
+		     function->figure ? "left alone while tracing, for its calls were too many for "
+					"the default; what they computed since is not known"
+				      : "left alone while tracing, for its calls were too many for "
+					"the default");
+	say(probes, index, timed ? "timing" : "counting", percent, "left alone");
+}
+
+static void look(struct probes *probes, size_t index, uint64_t now_ns)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	struct placed *placed = &probes->placed[index];
+	uint64_t elapsed_ns = now_ns - placed->window.since_ns;
+	double spent_ns = probes_function_cost_ns(probes, index) - placed->window.cost_ns;
+	double percent = elapsed_ns ? 100 * spent_ns / (double)elapsed_ns : 0;
+	double of_ns = (double)(elapsed_ns > WINDOW_LEAST_NS ? elapsed_ns : WINDOW_LEAST_NS);
+	/* without its calls nothing would be known of what XLA computes */
+	bool lenient = function->ret != PERFX_RETURN_NONE || function->object_arg;
+	bool dear = 100 * spent_ns / of_ns > (lenient ? BUDGET_PERCENT : COUNT_BUDGET_PERCENT);
+
+	if (dear && has_own_exits(function))
+		drop_exits(probes, index, percent);
+	else if (dear && placed->own_entry)
+		leave_alone(probes, index, percent);
+	else if (elapsed_ns < WINDOW_NS)
+		return;
+	begin_window(probes, index, now_ns);
+}
+
+void probes__enforce_budget(struct probes *probes, uint64_t now_ns)
+{
+	for (size_t i = 0; i < probes->plan->functions_count && i < probes->placed_capacity; i++) {
+		const struct placed *placed = &probes->placed[i];
+
+		if (!placed->attached ||
+		    !(placed->own_entry || has_own_exits(&probes->plan->functions[i])))
+			continue;
+		if (placed->window.since_ns)
+			look(probes, i, now_ns);
+		else
+			begin_window(probes, i, now_ns);
+	}
+}
+
+uint64_t probes__detached_count(const struct probes *probes)
+{
+	return probes->detached_count;
+}

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "attach/memory.h"
+
+#include "base/grow.h"
+#include "base/message.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "decode/names.h"
+#include "decode/pack.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Between two looks at the cost: long enough that a step of training is in it. */
+#define LOOK_NS 250000000u
+/* The first look comes sooner, for until then the full price is paid. */
+#define FIRST_LOOK_NS 100000000u
+/* Duty cycle: so much of each period, if that is cheap enough. */
+#define PERIOD_NS 1000000000u
+#define ON_NS	  100000000u
+
+enum step { STEP_FULL = 0, STEP_NO_FREES, STEP_DUTY, STEP_OFF };
+
+struct domain {
+	bool recorded; /* at any time */
+	enum perfx_memory_level level;
+	enum step step;
+	bool by_default;
+	bool on;		  /* duty cycle: hooks are attached now */
+	uint64_t switch_ns;	  /* duty cycle: when that changes */
+	struct hook_cost at_look; /* as it was at the last look */
+};
+
+struct memory {
+	const struct plan *plan;
+	struct tracer *tracer;
+	struct probes *probes;
+	struct sink *sink;
+	uint64_t sample_bytes;
+	bool everybody;
+	bool started;
+	uint64_t looked_ns, look_cpu_ns, next_look_ns;
+	struct domain domains[PERFX_DOMAINS];
+	/* As they were told last: by process and domain. */
+	struct perfx_memory_lost *lost_told;
+	size_t lost_capacity;
+	uint64_t drops_told;
+	struct pack_buffer buffer;
+};
+
+struct memory *memory__new(const struct plan *plan, struct tracer *tracer, struct probes *probes,
+			   struct sink *sink, const struct memory_options *options)
+{
+	struct memory *memory = calloc(1, sizeof(*memory));
+
+	if (!memory)
+		return NULL;
+	memory->plan = plan;
+	memory->tracer = tracer;
+	memory->probes = probes;
+	memory->sink = sink;
+	memory->sample_bytes = options->sample_bytes;
+	memory->everybody = options->everybody;
+	return memory;
+}
+
+void memory__free(struct memory *memory)
+{
+	if (!memory)
+		return;
+	free(memory->lost_told);
+	free(memory);
+}
+
+static bool has_hooks(const struct plan *plan, enum perfx_domain domain)
+{
+	for (size_t i = 0; i < plan->functions_count; i++) {
+		const struct plan_function *function = &plan->functions[i];
+
+		if (function->is_hook && function->hook.domain == domain)
+			return true;
+		if (domain == PERFX_DOMAIN_USER && function->is_mark &&
+		    function->mark.action == PERFX_MARK_ALLOCATED)
+			return true;
+	}
+	return false;
+}
+
+static void tell_mode(struct memory *memory, enum perfx_domain domain, uint64_t now_ns)
+{
+	const struct domain *d = &memory->domains[domain];
+	struct perfx_memory_mode record = {
+		.time_ns = now_ns,
+		.sample_bytes = memory->sample_bytes,
+		.on_ns = d->step == STEP_DUTY ? ON_NS : PERIOD_NS,
+		.period_ns = PERIOD_NS,
+		.domain = domain,
+		.level = d->level,
+	};
+	const struct perfx_record *packed = PACK(&memory->buffer, PERFX_KIND_MEMORY_MODE, record);
+
+	sink_record(memory->sink, packed, packed->size);
+}
+
+static void set_level(struct memory *memory, enum perfx_domain domain,
+		      enum perfx_memory_level level)
+{
+	struct domain *d = &memory->domains[domain];
+	bool frees = level == PERFX_MEMORY_EXACT || level == PERFX_MEMORY_SAMPLED;
+
+	d->level = level;
+	d->on = level != PERFX_MEMORY_OFF;
+	d->recorded = d->recorded || d->on;
+	/* what is recorded less is told to the programs before links go; more, after they came */
+	tracer__set_memory(memory->tracer, domain, level, memory->sample_bytes);
+	probes__want_hooks(memory->probes, domain, d->on, frees);
+}
+
+/* The level at which a domain begins, as things stand. */
+static enum perfx_memory_level level_wanted(const struct memory *memory, enum perfx_domain domain)
+{
+	switch (memory->plan->options.memory) {
+	case MEMORY_OFF:
+		return PERFX_MEMORY_OFF;
+	case MEMORY_TENSOR:
+		return domain == PERFX_DOMAIN_HOST ? PERFX_MEMORY_OFF : PERFX_MEMORY_EXACT;
+	case MEMORY_ALL:
+		return PERFX_MEMORY_EXACT;
+	case MEMORY_SAMPLED:
+		return domain == PERFX_DOMAIN_HOST ? PERFX_MEMORY_SAMPLED : PERFX_MEMORY_EXACT;
+	case MEMORY_DEFAULT:
+		break;
+	}
+	if (domain != PERFX_DOMAIN_HOST)
+		return PERFX_MEMORY_EXACT;
+	/* every process of the machine calls malloc */
+	if (memory->everybody)
+		return PERFX_MEMORY_OFF;
+	/* hooks alone are no sign: every Python has those that NumPy would call */
+	return memory->plan->has_framework ? PERFX_MEMORY_OFF : PERFX_MEMORY_SAMPLED;
+}
+
+void memory__consider(struct memory *memory)
+{
+	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++) {
+		struct domain *d = &memory->domains[domain];
+		enum perfx_memory_level level = level_wanted(memory, domain);
+
+		if (!has_hooks(memory->plan, domain) || level == d->level || d->step != STEP_FULL)
+			continue;
+		d->by_default = memory->plan->options.memory == MEMORY_DEFAULT;
+		if (memory->started && level == PERFX_MEMORY_OFF)
+			msg_say("memory: a framework's allocator has arrived: its blocks are "
+				"recorded, the heap no longer; --memory all records both");
+		set_level(memory, domain, level);
+		if (memory->started)
+			tell_mode(memory, domain, memory->looked_ns);
+	}
+}
+
+/* Mappings have no function that is hooked, and so no module. */
+static void tell_mappings(struct memory *memory)
+{
+	struct perfx_allocator record = {.allocator = PERFX_ALLOCATOR_MMAP,
+					 .domain = PERFX_DOMAIN_HOST};
+	const struct perfx_record *packed =
+		PACK(&memory->buffer, PERFX_KIND_ALLOCATOR, record, "mmap", "");
+
+	sink_record(memory->sink, packed, packed->size);
+}
+
+void memory__start(struct memory *memory, uint64_t now_ns)
+{
+	if (memory->plan->options.memory == MEMORY_ALL)
+		tell_mappings(memory);
+	memory->started = true;
+	memory->looked_ns = now_ns;
+	memory->look_cpu_ns = UINT64_MAX;
+	memory->next_look_ns = now_ns + FIRST_LOOK_NS;
+	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
+		if (memory->domains[domain].recorded)
+			tell_mode(memory, domain, now_ns);
+}
+
+void memory__paused(struct memory *memory, uint64_t from_ns, uint64_t to_ns)
+{
+	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++) {
+		struct domain *d = &memory->domains[domain];
+		enum perfx_memory_level level = d->level;
+
+		if (!d->recorded)
+			continue;
+		d->level = PERFX_MEMORY_OFF;
+		tell_mode(memory, domain, from_ns);
+		d->level = level;
+		tell_mode(memory, domain, to_ns);
+	}
+	memory->looked_ns = to_ns;
+	memory->look_cpu_ns = UINT64_MAX;
+	memory->next_look_ns = to_ns + LOOK_NS;
+}
+
+bool memory__due(const struct memory *memory, uint64_t now_ns)
+{
+	return now_ns >= memory->next_look_ns;
+}
+
+/* --- the budget of what nobody asked for --- */
+
+static void say_step(const struct memory *memory, enum perfx_domain domain, double percent,
+		     uint64_t per_second, const char *now)
+{
+	char rate[UNITS_MAX];
+
+	msg_say("memory: %s allocations (%s a second) cost %.0f %%: %s; --memory %s insists",
+		name_of_domain(domain), format_count(rate, per_second), percent, now,
+		domain == PERFX_DOMAIN_HOST && memory->plan->options.memory == MEMORY_DEFAULT
+			? "sampled"
+			: "tensor");
+}
+
+static void step_down(struct memory *memory, enum perfx_domain domain, double percent,
+		      uint64_t per_second, uint64_t now_ns)
+{
+	struct domain *d = &memory->domains[domain];
+
+	if (d->step == STEP_FULL) {
+		d->step = STEP_NO_FREES;
+		set_level(memory, domain, PERFX_MEMORY_SAMPLED_IN);
+		say_step(memory, domain, percent, per_second,
+			 "a sample of them from now on, frees not seen");
+	} else if (d->step == STEP_NO_FREES &&
+		   percent * ON_NS / PERIOD_NS < MEMORY_BUDGET_PERCENT) {
+		d->step = STEP_DUTY;
+		d->switch_ns = now_ns;
+		say_step(memory, domain, percent, per_second,
+			 "a sample for a tenth of the time from now on");
+	} else {
+		d->step = STEP_OFF;
+		set_level(memory, domain, PERFX_MEMORY_OFF);
+		say_step(memory, domain, percent, per_second, "off from now on");
+	}
+	tell_mode(memory, domain, now_ns);
+}
+
+/* Attaches and detaches by the clock. */
+static void turn(struct memory *memory, enum perfx_domain domain, uint64_t now_ns)
+{
+	struct domain *d = &memory->domains[domain];
+
+	if (d->step != STEP_DUTY || now_ns < d->switch_ns)
+		return;
+	d->on = !d->on;
+	d->switch_ns = now_ns + (d->on ? ON_NS : PERIOD_NS - ON_NS);
+	probes__want_hooks(memory->probes, domain, d->on, false);
+}
+
+/* What the domain's hooks cost since the last look: percent of the time that passed, or of the CPU
+ * time used where threads run at once. */
+static void look(struct memory *memory, enum perfx_domain domain, double busy_ns, uint64_t now_ns)
+{
+	struct domain *d = &memory->domains[domain];
+	struct hook_cost cost = probes__hook_cost(memory->probes, domain);
+	double percent = 100 * (cost.cost_ns - d->at_look.cost_ns) / busy_ns;
+	uint64_t allocations = cost.allocations_count - d->at_look.allocations_count;
+	uint64_t elapsed_ns = now_ns - memory->looked_ns;
+
+	d->at_look = cost;
+	if (d->by_default && d->step < STEP_DUTY && percent > MEMORY_BUDGET_PERCENT)
+		step_down(memory, domain, percent, allocations * 1000000000 / elapsed_ns, now_ns);
+}
+
+void memory__enforce_budget(struct memory *memory, uint64_t now_ns, uint64_t cpu_ns)
+{
+	double busy_ns;
+
+	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
+		turn(memory, domain, now_ns);
+	if (now_ns < memory->next_look_ns || now_ns <= memory->looked_ns)
+		return;
+	busy_ns = (double)(now_ns - memory->looked_ns);
+	if (cpu_ns != UINT64_MAX && memory->look_cpu_ns != UINT64_MAX &&
+	    (double)cpu_ns - (double)memory->look_cpu_ns > busy_ns)
+		busy_ns = (double)cpu_ns - (double)memory->look_cpu_ns;
+	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
+		if (memory->domains[domain].recorded)
+			look(memory, domain, busy_ns, now_ns);
+	memory->looked_ns = now_ns;
+	memory->look_cpu_ns = cpu_ns;
+	memory->next_look_ns = now_ns + LOOK_NS;
+}
+
+static void report_lost(struct memory *memory, uint32_t process, enum perfx_domain domain)
+{
+	struct perfx_memory_lost lost, *told;
+	struct perfx_memory_book record = {.process = process, .domain = domain};
+	const struct perfx_record *packed;
+	size_t index = (size_t)process * PERFX_DOMAINS + domain;
+
+	if (grow_array(&memory->lost_told, &memory->lost_capacity, index + 1, sizeof(*told)))
+		return;
+	told = &memory->lost_told[index];
+	tracer__memory_lost(memory->tracer, process, domain, &lost);
+	record.allocs_count = lost.allocs_count - told->allocs_count;
+	record.allocated_bytes = lost.allocated_bytes - told->allocated_bytes;
+	record.frees_count = lost.frees_count - told->frees_count;
+	if (!record.allocs_count && !record.frees_count)
+		return;
+	*told = lost;
+	packed = PACK(&memory->buffer, PERFX_KIND_MEMORY_BOOK, record);
+	sink_record(memory->sink, packed, packed->size);
+}
+
+void memory__report(struct memory *memory)
+{
+	uint32_t count = tracer__processes_count(memory->tracer);
+	uint64_t drops = tracer__counter(memory->tracer, PERFX_COUNTER_MEMORY_DROPS);
+
+	if (drops == memory->drops_told)
+		return;
+	memory->drops_told = drops;
+	for (uint32_t process = 0; process < count && process < PERFX_MAX_PROCESSES; process++)
+		for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
+			report_lost(memory, process, domain);
+}
+
+/* The names of a domain's allocators, each once. */
+static void add_allocators(struct text *text, const struct plan *plan, enum perfx_domain domain)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < plan->allocators_count; i++) {
+		const struct plan_allocator *allocator = &plan->allocators[i];
+		bool known = allocator->domain != domain;
+
+		for (size_t j = 0; !known && j < i; j++)
+			known = plan->allocators[j].domain == domain &&
+				!strcmp(plan->allocators[j].name, allocator->name);
+		if (known)
+			continue;
+		text_printf(text, "%s%s", any ? ", " : "", allocator->name);
+		any = true;
+	}
+}
+
+char *memory__summary(const struct memory *memory)
+{
+	struct text text = {0};
+
+	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++) {
+		/* the last: markers, which are no allocator that was found */
+		if (memory->domains[domain].level == PERFX_MEMORY_OFF ||
+		    domain == PERFX_DOMAIN_USER)
+			continue;
+		text_printf(&text, "%s%s%s (", text.length ? ", " : "", name_of_domain(domain),
+			    memory->domains[domain].level == PERFX_MEMORY_EXACT ? "" : " sampled");
+		add_allocators(&text, memory->plan, domain);
+		text_add(&text, ")");
+	}
+	return text_take(&text);
+}

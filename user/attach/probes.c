@@ -1,0 +1,587 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "attach/probes.h"
+
+#include "attach/link.h"
+#include "attach/probes_internal.h"
+#include "base/grow.h"
+#include "base/text.h"
+#include "elf/image.h"
+#include "proc/process.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct attached_process for_everybody = {0, 0};
+
+/* How often another instruction is tried where the kernel refuses one. */
+#define REFUSALS_MAX 4
+
+struct probes *probes__new(struct plan *plan, struct tracer *tracer,
+			   const struct calibration *calibration, struct sink *sink)
+{
+	struct probes *probes = calloc(1, sizeof(*probes));
+
+	if (!probes)
+		return NULL;
+	probes->plan = plan;
+	probes->tracer = tracer;
+	probes->calibration = calibration;
+	probes->sink = sink;
+	return probes;
+}
+
+void probes__free(struct probes *probes)
+{
+	if (!probes)
+		return;
+	for (size_t i = 0; i < probes->attachments_capacity; i++)
+		free(probes->attachments[i].processes);
+	free(probes->attachments);
+	free(probes->openings);
+	free(probes->failures);
+	free(probes->allocators_told);
+	free(probes->hits_told);
+	free(probes->placed);
+	free(probes);
+}
+
+void probes__meter(struct probes *probes, bool all)
+{
+	probes->meter_figures = true;
+	probes->meter_all = all;
+}
+
+size_t probes__functions_count(const struct probes *probes)
+{
+	return probes->functions_count;
+}
+
+size_t probes__hooks_count(const struct probes *probes)
+{
+	return probes->hooks_count;
+}
+
+size_t probes__sites_count(const struct probes *probes)
+{
+	return probes->sites_count;
+}
+
+const struct plan_function *probes__function(const struct probes *probes, uint32_t id)
+{
+	for (size_t i = 0; id && i < probes->plan->functions_count && i < probes->placed_capacity;
+	     i++)
+		if (probes->placed[i].id == id)
+			return &probes->plan->functions[i];
+	return NULL;
+}
+
+/* Room for what has been planned since. */
+static int match_plan(struct probes *probes)
+{
+	int err = grow_array(&probes->placed, &probes->placed_capacity,
+			     probes->plan->functions_count, sizeof(*probes->placed));
+
+	return err ? err
+		   : grow_array(&probes->attachments, &probes->attachments_capacity,
+				probes->plan->modules_count, sizeof(*probes->attachments));
+}
+
+size_t probes_exit_points(struct probes *probes, size_t index, struct attach_point *points)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	const struct placed *placed = &probes->placed[index];
+	size_t n = 0;
+
+	for (size_t i = 0; i < placed->exits_count; i++)
+		if (!at_entry(function, i))
+			points[n++] = (struct attach_point){
+				.offset = site_offset(function, function->site.exits[i].vaddr),
+				.probe = placed->first_exit + (uint32_t)i,
+				.is_hook = function->is_hook,
+				.is_mark = function->is_mark,
+				.group = probes_exits_group(probes, index)};
+	return n;
+}
+
+/* Are its exits to be attached with its entry? Those of one that nests stay when it is stale. */
+static bool has_exit_points(const struct probes *probes, size_t index)
+{
+	const struct placed *placed = &probes->placed[index];
+
+	return probes->plan->functions[index].ret == PERFX_RETURN_EXIT &&
+	       !(placed->nests && placed->stale);
+}
+
+/* Is its entry served by what serves return probes? */
+static bool enters_by_return(const struct probes *probes, size_t index)
+{
+	const struct placed *placed = &probes->placed[index];
+
+	return probes->plan->functions[index].ret == PERFX_RETURN_PROBE ||
+	       (placed->nests && !placed->stale);
+}
+
+/* The points of one function, exits first: an entry must never be open before its ways out are. */
+static size_t points_of(struct probes *probes, size_t index, struct attach_point *points)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	size_t n = has_exit_points(probes, index) ? probes_exit_points(probes, index, points) : 0;
+
+	points[n++] =
+		(struct attach_point){.offset = site_offset(function, function->site.entry_vaddr),
+				      .probe = probes->placed[index].entry,
+				      .by_return = enters_by_return(probes, index),
+				      .semaphore = function->semaphore_offset,
+				      .is_hook = function->is_hook,
+				      .is_mark = function->is_mark,
+				      .group = probes_entry_group(probes, index)};
+	return n;
+}
+
+/* How many points_of gives. */
+static size_t points_count(const struct probes *probes, size_t index)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	size_t count = 1;
+
+	if (!has_exit_points(probes, index))
+		return count;
+	for (size_t i = 0; i < function->site.exits_count; i++)
+		count += !at_entry(function, i);
+	return count;
+}
+
+/* Of the instruction, whosever it is. */
+static bool is_refusal(int err)
+{
+	return err == -KERNEL_ENOTSUPP || err == -EINVAL;
+}
+
+static const char *attach_error(int err)
+{
+	switch (-err) {
+	case KERNEL_ENOTSUPP:
+	case EINVAL:
+		return "the kernel refuses to probe its instructions";
+	case ENOSPC:
+		return "too many probes: 512 perf links, or the tables are full";
+	case EMFILE:
+	case ENFILE:
+		return "too many open files: raise ulimit -n";
+	case ESRCH:
+		return "the process is gone";
+	case ENOMEM:
+		return "out of memory";
+	case EOWNERDEAD:
+		return "its main thread has left, and links by process see nothing then";
+	case EOPNOTSUPP:
+		return "this kernel refuses the BPF program for it";
+	default:
+		return strerror(-err);
+	}
+}
+
+/* One function's probes did not all attach. */
+static void settle_failure(struct probes *probes, size_t index, bool is_everybody,
+			   const struct attach_point *points, size_t count)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	const struct placed *placed = &probes->placed[index];
+	const struct attach_point *entry = &points[count - 1];
+
+	int err = 0;
+
+	if (entry->err) {
+		/* that of a process is told with those of others */
+		if (!placed->attached && !(function->is_hook && placed->described) &&
+		    (is_everybody || is_refusal(entry->err)))
+			plan__refuse(probes->plan, function->name, attach_error(entry->err));
+		return;
+	}
+	/* entered, but a way out is missing */
+	for (size_t i = 0; i + 1 < count; i++)
+		err = points[i].err ? points[i].err : err;
+	probes_only_count(probes, index,
+			  is_refusal(err) ? "the kernel refuses to probe one of its ways out"
+					  : attach_error(err));
+}
+
+/* The kernel refuses some first instructions (a lock prefix): the next safe one serves. */
+static bool try_other_entry(struct probes *probes, struct image *image, size_t index,
+			    const struct attach_target *target, struct attach_point *entry)
+{
+	struct plan_function *function = &probes->plan->functions[index];
+	uint64_t refused[REFUSALS_MAX];
+
+	for (size_t n = 0; n < REFUSALS_MAX && entry->err == -KERNEL_ENOTSUPP; n++) {
+		struct site_options options = {.optimized_nop5 =
+						       probes->plan->options.optimized_nop5,
+					       .nop5_kills = probes->plan->options.nop5_kills,
+					       .refused = refused,
+					       .refused_count = n + 1};
+		struct site_plan site;
+
+		refused[n] = function->site.entry_vaddr;
+		/* its program reads arguments where the first site had them */
+		function->figure = 0;
+		function->object_arg = function->event_arg = 0;
+		function->figure_origin = NULL;
+		function->figure_why = "the kernel refuses the instruction that has its arguments";
+		if (site_plan(image, function->vaddr, function->size, &options, &site))
+			return false;
+		function->site.entry_vaddr = site.entry_vaddr;
+		function->site.entry_kind = site.entry_kind;
+		function->site.entry_note = site.entry_note;
+		function->site.entry_is_exit = site.entry_is_exit;
+		function->site.entry_repeats = site.entry_repeats;
+		site_plan__clear(&site);
+		probes_place(probes, index);
+		entry->offset = site_offset(function, function->site.entry_vaddr);
+		tracer__attach(probes->tracer, target, entry, 1);
+	}
+	return !entry->err;
+}
+
+static void settle(struct probes *probes, size_t index, const struct attach_target *target,
+		   struct attach_point *points, size_t count)
+{
+	const struct plan_module *module =
+		&probes->plan->modules[probes->plan->functions[index].module];
+	struct attach_point *entry = &points[count - 1];
+	bool failed = false;
+
+	/* a hook or mark reads its arguments where its site has them: no other serves */
+	if (entry->err == -KERNEL_ENOTSUPP && !probes->plan->functions[index].is_hook &&
+	    !probes->plan->functions[index].is_mark) {
+		struct image *image = image__open(module->fd, module->path, "");
+
+		if (image)
+			try_other_entry(probes, image, index, target, entry);
+		image__free(image);
+	}
+	for (size_t i = 0; i < count; i++)
+		failed = failed || points[i].err;
+	if (failed)
+		settle_failure(probes, index, !target->born, points, count);
+	if (entry->err) {
+		if (probes->plan->functions[index].object_arg && !probes->placed[index].attached)
+			probes__want_workers(probes);
+		return;
+	}
+	if (probes->plan->functions[index].is_hook)
+		probes->hooks_count += !probes->placed[index].attached;
+	else
+		probes->functions_count += !probes->placed[index].attached;
+	probes->placed[index].attached = true;
+	if (probes->plan->functions[index].object_arg && probes->plan->options.figures)
+		tracer__objects_told(probes->tracer, true);
+}
+
+/* Thunks say what the kernels below them do, which are called a hundred times as often. */
+static bool is_spared(const struct probes *probes, size_t index)
+{
+	const struct plan *plan = probes->plan;
+	const struct plan_function *function = &plan->functions[index];
+	const struct plan_module *module = &plan->modules[function->module];
+
+	if (!function->is_worker || !function->by_default || probes->workers_wanted)
+		return false;
+	for (size_t i = 0; i < module->functions_count; i++)
+		if (plan->functions[module->functions_first + i].object_arg)
+			return true;
+	return false;
+}
+
+/* The gate of what is being attached for a process. */
+static uint32_t gate_of(struct probes *probes, uint32_t born)
+{
+	uint32_t gate;
+
+	for (size_t i = 0; i < probes->openings_count; i++)
+		if (probes->openings[i].born == born)
+			return probes->openings[i].gate;
+	if (grow_array(&probes->openings, &probes->openings_capacity, probes->openings_count + 1,
+		       sizeof(*probes->openings)))
+		return PERFX_GATE_NONE;
+	gate = tracer__new_gate(probes->tracer);
+	probes->openings[probes->openings_count++] = (struct opening){born, gate};
+	return gate;
+}
+
+void probes__open(struct probes *probes)
+{
+	for (size_t i = 0; i < probes->openings_count; i++)
+		tracer__open_gate(probes->tracer, probes->openings[i].gate);
+	probes->openings_count = 0;
+}
+
+/* Functions of a file could not be attached for a process, the last of them for this reason. */
+static void note_failure(struct probes *probes, size_t module, pid_t pid, size_t functions_count,
+			 int err)
+{
+	struct failure *failure = probes->failures;
+	size_t i = 0;
+
+	while (i < probes->failures_count && (failure[i].module != module || failure[i].err != err))
+		i++;
+	if (grow_array(&probes->failures, &probes->failures_capacity, i + 1,
+		       sizeof(*probes->failures)))
+		return;
+	failure = &probes->failures[i];
+	if (i == probes->failures_count) {
+		probes->failures_count++;
+		*failure = (struct failure){.module = module, .err = err};
+	}
+	if (functions_count > failure->functions_count)
+		failure->functions_count = functions_count;
+	if (failure->processes_count < sizeof(failure->pids) / sizeof(*failure->pids))
+		failure->pids[failure->processes_count] = pid;
+	failure->processes_count++;
+}
+
+void probes__refuse_failed(struct probes *probes)
+{
+	for (size_t i = 0; i < probes->failures_count; i++) {
+		const struct failure *failure = &probes->failures[i];
+		const char *base = probes->plan->modules[failure->module].base;
+		size_t named = sizeof(failure->pids) / sizeof(*failure->pids);
+		struct text text = {0};
+		char *reason;
+
+		text_printf(&text, "%zu functions of %s not attached for %zu process%s (pid",
+			    failure->functions_count, base, failure->processes_count,
+			    failure->processes_count == 1 ? "" : "es");
+		for (size_t k = 0; k < named && k < failure->processes_count; k++)
+			text_printf(&text, "%s %d", k ? "," : "", (int)failure->pids[k]);
+		text_printf(&text, "%s): %s", failure->processes_count > named ? ", ..." : "",
+			    attach_error(failure->err));
+		reason = text_take(&text);
+		plan__refuse(probes->plan, base, reason ? reason : attach_error(failure->err));
+		free(reason);
+	}
+	probes->failures_count = 0;
+}
+
+/* The kernel compares a link's process by its main thread's memory, which one that has left has
+ * none of: such links would be made and never hit. */
+void probes_attach_points(struct probes *probes, struct attach_target *target,
+			  struct attach_point *points, size_t count)
+{
+	if (!target->born || process_task(target->pid) == target->pid) {
+		target->gate = gate_of(probes, target->born);
+		tracer__attach(probes->tracer, target, points, count);
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		points[i].err = -EOWNERDEAD;
+}
+
+/* Attaches the functions of one file: all, or those that have become stale. */
+static void attach_functions(struct probes *probes, size_t module,
+			     const struct attached_process *whom, bool only_stale)
+{
+	struct plan *plan = probes->plan;
+	struct attach_target target = {
+		.file_fd = plan->modules[module].fd, .pid = whom->pid, .born = whom->born};
+	size_t first = plan->modules[module].functions_first;
+	size_t end = first + plan->modules[module].functions_count, n = 0, points_max = 0;
+	size_t failed_count = 0;
+	struct attach_point *points;
+	bool *wanted;
+	int err = 0;
+
+	for (size_t i = first; i < end; i++)
+		points_max += points_count(probes, i);
+	points = calloc(points_max ? points_max : 1, sizeof(*points));
+	wanted = calloc(end - first + 1, sizeof(*wanted));
+	for (size_t i = first; points && wanted && i < end; i++) {
+		if ((only_stale && !probes->placed[i].stale) || probes->placed[i].given_up ||
+		    is_spared(probes, i) ||
+		    (plan->functions[i].is_hook &&
+		     !probes_hook_wanted(probes, &plan->functions[i])))
+			continue;
+		probes_decide_own_entry(probes, i);
+		if (probes_place(probes, i)) {
+			plan__refuse(plan, plan->functions[i].name, attach_error(-ENOSPC));
+			continue;
+		}
+		wanted[i - first] = true;
+		n += points_of(probes, i, points + n);
+	}
+	if (n)
+		probes_attach_points(probes, &target, points, n);
+	n = 0;
+	for (size_t i = first; points && wanted && i < end; i++) {
+		bool was_attached = probes->placed[i].attached;
+		size_t count = points_count(probes, i);
+
+		if (!wanted[i - first])
+			continue;
+		settle(probes, i, &target, points + n, count);
+		if (points[n + count - 1].err && !is_refusal(points[n + count - 1].err)) {
+			failed_count++;
+			err = points[n + count - 1].err;
+		}
+		if (probes->placed[i].attached && !was_attached)
+			probes_describe(probes, i);
+		n += count;
+	}
+	if (failed_count && whom->born)
+		note_failure(probes, module, whom->pid, failed_count, err);
+	free(points);
+	free(wanted);
+}
+
+void probes__want_workers(struct probes *probes)
+{
+	struct plan *plan = probes->plan;
+
+	tracer__objects_told(probes->tracer, false);
+	if (probes->workers_wanted)
+		return;
+	probes->workers_wanted = true;
+	for (size_t i = 0; i < plan->functions_count && i < probes->placed_capacity; i++)
+		if (plan->functions[i].is_worker && !probes->placed[i].attached)
+			probes->placed[i].stale = true;
+	probes_reattach(probes);
+}
+
+static struct attached_process *find_process(const struct attachment *attachment, uint32_t born)
+{
+	for (size_t i = 0; i < attachment->processes_count; i++)
+		if (attachment->processes[i].born == born)
+			return &attachment->processes[i];
+	return NULL;
+}
+
+bool probes__attach(struct probes *probes, size_t module, uint32_t born, pid_t pid, bool everybody)
+{
+	struct attached_process whom = {born, pid};
+	struct attachment *attachment;
+
+	if (match_plan(probes))
+		return false;
+	attachment = &probes->attachments[module];
+	if (attachment->everybody || find_process(attachment, born))
+		return attachment->everybody;
+	/* perhaps no stranger maps it any more, but those who have links of their own must not be
+	 * hit by one for everybody as well */
+	if (everybody && !attachment->by_process) {
+		attachment->everybody = true;
+		whom = for_everybody;
+	} else {
+		if (grow_array(&attachment->processes, &attachment->processes_capacity,
+			       attachment->processes_count + 1, sizeof(*attachment->processes)))
+			return false;
+		attachment->processes[attachment->processes_count++] = whom;
+		attachment->by_process = true;
+	}
+	attach_functions(probes, module, &whom, false);
+	return attachment->everybody;
+}
+
+bool probes__decided(const struct probes *probes, size_t module)
+{
+	return module < probes->attachments_capacity &&
+	       (probes->attachments[module].everybody || probes->attachments[module].by_process);
+}
+
+bool probes__attached_for(const struct probes *probes, size_t module, uint32_t born)
+{
+	return module < probes->attachments_capacity &&
+	       (probes->attachments[module].everybody ||
+		find_process(&probes->attachments[module], born));
+}
+
+void probes__release(struct probes *probes, uint32_t born)
+{
+	tracer__release(probes->tracer, born);
+	for (size_t i = 0; i < probes->attachments_capacity; i++) {
+		struct attachment *attachment = &probes->attachments[i];
+		struct attached_process *whom = find_process(attachment, born);
+
+		if (whom)
+			*whom = attachment->processes[--attachment->processes_count];
+	}
+}
+
+void probes__drop(struct probes *probes, size_t module)
+{
+	const struct plan_module *planned = &probes->plan->modules[module];
+	size_t end = planned->functions_first + planned->functions_count;
+
+	if (module >= probes->attachments_capacity)
+		return;
+	tracer__detach_file(probes->tracer, planned->fd);
+	for (size_t i = planned->functions_first; i < end && i < probes->placed_capacity; i++) {
+		if (probes->plan->functions[i].is_hook)
+			probes->hooks_count -= probes->placed[i].attached;
+		else
+			probes->functions_count -= probes->placed[i].attached;
+		probes->placed[i].attached = false;
+	}
+	probes->attachments[module].everybody = false;
+	probes->attachments[module].by_process = false;
+	probes->attachments[module].processes_count = 0;
+}
+
+size_t probes__attached_count(const struct probes *probes, size_t module)
+{
+	const struct plan_module *planned = &probes->plan->modules[module];
+	size_t end = planned->functions_first + planned->functions_count, count = 0;
+
+	for (size_t i = planned->functions_first; i < end && i < probes->placed_capacity; i++)
+		count += probes->placed[i].attached;
+	return count;
+}
+
+bool probes__go_by_process(const struct probes *probes)
+{
+	for (size_t i = 0; i < probes->attachments_capacity; i++)
+		if (probes->attachments[i].by_process && probes->plan->modules[i].functions_count)
+			return true;
+	return false;
+}
+
+static void reattach_module(struct probes *probes, size_t module)
+{
+	struct attachment attachment = probes->attachments[module];
+
+	if (attachment.everybody)
+		attach_functions(probes, module, &for_everybody, true);
+	for (size_t i = 0; i < attachment.processes_count; i++)
+		attach_functions(probes, module, &attachment.processes[i], true);
+	for (size_t i = 0; i < probes->plan->modules[module].functions_count; i++)
+		probes->placed[probes->plan->modules[module].functions_first + i].stale = false;
+}
+
+void probes_reattach(struct probes *probes)
+{
+	for (size_t i = 0; i < probes->plan->modules_count && i < probes->attachments_capacity; i++)
+		reattach_module(probes, i);
+	probes__open(probes);
+}
+
+void probes__distrust_returns(struct probes *probes)
+{
+	struct plan *plan = probes->plan;
+
+	if (match_plan(probes) || !plan__distrust_returns(plan))
+		return;
+	tracer__detach_returns(probes->tracer);
+	for (size_t i = 0; i < plan->functions_count; i++) {
+		struct plan_function *function = &plan->functions[i];
+
+		if (!function->is_hook && (function->c_alone || probes->placed[i].nests ||
+					   function->ret == PERFX_RETURN_PROBE)) {
+			probes->functions_count -= probes->placed[i].attached;
+			probes->placed[i].stale = probes->placed[i].attached;
+			probes->placed[i].attached = false;
+		}
+		function->c_alone = false;
+	}
+	probes_reattach(probes);
+	for (size_t i = 0; i < plan->functions_count; i++)
+		probes->placed[i].nests = false; /* entered and left by sites, as others are */
+}

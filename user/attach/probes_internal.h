@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files behind probes.h share. */
+#ifndef PERFX_ATTACH_PROBES_INTERNAL_H
+#define PERFX_ATTACH_PROBES_INTERNAL_H
+
+#include "attach/probes.h"
+#include "decode/pack.h"
+
+/* In the condition of a marking function's entry probe: its hits begin ranges. */
+#define MARK_BEGINS 1
+
+/* A function's probes. */
+struct placed {
+	uint32_t id;	/* the function's; 0: none yet */
+	bool described; /* its FUNCTION record is out */
+	bool attached;
+	bool stale;	/* was attached in a way that is no longer trusted */
+	bool own_entry; /* its entry can be taken away */
+	bool given_up;	/* and has been: too dear */
+	bool nests;	/* deeper than return probes may: exits have been attached beside its entry,
+			   which stays where it is */
+	struct {	/* the budget's: from when on it is counted, and what it had cost then */
+		uint64_t since_ns;
+		double cost_ns;
+	} window;
+	uint32_t entry; /* probe index; 0: none yet */
+	uint32_t hook;	/* of a hook or a mark: in the programs' table */
+	uint32_t first_exit;
+	size_t exits_count;
+};
+
+/* For whom a file is attached. */
+struct attachment {
+	bool everybody;
+	bool by_process; /* also when those have ended */
+	struct attached_process {
+		uint32_t born; /* index of its first book; 0: everybody */
+		pid_t pid;
+	} * processes;
+	size_t processes_count, processes_capacity;
+};
+
+/* Processes for which functions of a file could not be attached, and why. */
+struct failure {
+	size_t module;
+	int err;
+	size_t functions_count; /* at most, of one process */
+	size_t processes_count;
+	pid_t pids[4]; /* the first of them */
+};
+
+/* Of what is being attached: a gate for everybody and one for each process, for what has one of its
+ * own ends with it. */
+struct opening {
+	uint32_t born, gate;
+};
+
+struct probes {
+	struct plan *plan;
+	struct tracer *tracer;
+	const struct calibration *calibration;
+	struct sink *sink;
+	struct pack_buffer buffer;
+	struct placed *placed; /* by function index */
+	size_t placed_capacity;
+	struct attachment *attachments; /* by module index */
+	size_t attachments_capacity;
+	struct failure *failures;
+	size_t failures_count, failures_capacity;
+	struct opening *openings;
+	size_t openings_count, openings_capacity;
+	size_t functions_count, hooks_count, sites_count, own_entries_count;
+	size_t figures_told; /* of plan.figures: in the programs' table */
+	uint64_t detached_count;
+	struct run_times run_times; /* of the programs, while tracing */
+	uint64_t ticks_count;
+	uint64_t *hits_told; /* by probe: in HITS records so far */
+	size_t hits_capacity;
+	bool workers_wanted; /* though the executor is attached that they work for */
+	struct {
+		bool allocations, frees;
+	} wanted[PERFX_DOMAINS]; /* which hooks are attached */
+	bool *allocators_told;	 /* their ALLOCATOR records are out; by index */
+	size_t allocators_capacity;
+	bool meter_figures, meter_all; /* probes__meter */
+};
+
+static inline uint64_t site_offset(const struct plan_function *function, uint64_t vaddr)
+{
+	/* a function and its cold part lie in one segment: addresses and offsets move alike */
+	return function->offset + (vaddr - function->vaddr);
+}
+
+/* An exit site on the entry's instruction is the entry probe's business. */
+static inline bool at_entry(const struct plan_function *function, size_t exit)
+{
+	return function->site.exits[exit].vaddr == function->site.entry_vaddr;
+}
+
+/* table.c: gives a function its entries in the programs' table; 0 or -ENOSPC. */
+int probes_place(struct probes *probes, size_t function);
+/* Its exits alone, with these PERFX_PROBE_F_ flags; once. */
+int probes_place_exits(struct probes *probes, size_t function, uint8_t flags);
+/* Their hits have no effect any more. */
+void probes_drop_exits(struct probes *probes, size_t function);
+/* From now on its calls are counted, not timed. why is static. */
+void probes_only_count(struct probes *probes, size_t function, const char *why);
+
+/* hit_cost.c: ns, as far as is known now. A hit of one of a function's sites; 0: not known. */
+double probes_hit_ns(const struct probes *probes, const struct plan_function *function,
+		     enum perfx_site site, enum perfx_return ret);
+/* What all hits of a function have cost so far. */
+double probes_function_cost_ns(const struct probes *probes, size_t function);
+/* What a hit of each probe below count costs; malloc'd, NULL: memory is out. */
+double *probes_hit_costs(const struct probes *probes, uint32_t count);
+
+/* describe.c: FUNCTION (once) and PROBE records of a function that is attached. */
+void probes_describe(struct probes *probes, size_t function);
+
+/* hooks.c: ALLOCATOR record of a hook's allocator, once. */
+void probes_tell_allocator(struct probes *probes, const struct plan_function *hook);
+/* The group of links that a hook's probes belong to. */
+uint32_t probes_hook_group(const struct plan_function *hook);
+/* Is it to be attached now? */
+bool probes_hook_wanted(const struct probes *probes, const struct plan_function *hook);
+
+/* probes.c: attaches what has become stale, for everybody who has its file. */
+void probes_reattach(struct probes *probes);
+/* A function's ways out as points to be attached; returns how many. */
+size_t probes_exit_points(struct probes *probes, size_t function, struct attach_point *points);
+/* Attaches points of one file, behind a gate that probes__open opens. Each says its own error. */
+void probes_attach_points(struct probes *probes, struct attach_target *target,
+			  struct attach_point *points, size_t count);
+
+/* budget.c: the groups of links that a function's exits and its entry belong to, 0: none of their
+ * own. Chosen by default and dear to time, the exits have one; possibly dear to count, the entry.
+ * Exits that are not dear go with the entry. */
+uint32_t probes_exits_group(const struct probes *probes, size_t function);
+uint32_t probes_entry_group(const struct probes *probes, size_t function);
+/* Before a function is attached for the first time: may its entry have a link of its own? */
+void probes_decide_own_entry(struct probes *probes, size_t function);
+
+#endif

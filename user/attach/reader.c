@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "attach/reader.h"
+
+#include "attach/rings.h"
+#include "decode/pack.h"
+
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+struct reader {
+	struct tracer *tracer;
+	struct sink *sink;
+	void (*on_record)(void *ctx, const struct perfx_record *record);
+	void (*on_object)(void *ctx, const struct perfx_object_record *record);
+	void *ctx;
+	struct rings *spans, *memory;
+	struct ring_buffer *control, *objects;
+	const char *step_range;
+	int epoll_fd;
+	bool draining_control;
+	uint64_t spans_count;
+	uint32_t processes_known; /* below: described */
+	uint32_t contexts_low;	  /* below: all described */
+	bool contexts_known[PERFX_MAX_CONTEXTS];
+	uint32_t names_low; /* below: all described */
+	bool names_known[PERFX_MAX_NAMES];
+	struct pack_buffer buffer;
+};
+
+/* The text of a name; one that was longer is cut, with a mark, before it would end in the midst of
+ * a character. */
+static void shown_name(const struct perfx_name *name, char text[PERFX_NAME_BYTES + 8])
+{
+	size_t length = strnlen(name->key.text, sizeof(name->key.text));
+
+	memcpy(text, name->key.text, sizeof(name->key.text));
+	text[length < sizeof(name->key.text) ? length : PERFX_NAME_BYTES] = '\0';
+	if (length <= PERFX_NAME_BYTES)
+		return;
+	length = PERFX_NAME_BYTES;
+	while (length && ((unsigned char)text[length] & 0xc0) == 0x80)
+		length--;
+	strcpy(text + length, "…");
+}
+
+/* JAX calls the module that it makes of a function jit_FUNCTION, TensorFlow what it traces of one
+ * __inference_FUNCTION_NUMBER. */
+static const char *without_prefix(const struct perfx_name *name, const char *text)
+{
+	static const struct {
+		uint32_t source;
+		const char *prefix;
+	} prefixes[] = {{PERFX_SOURCE_JAX, "jit_"}, {PERFX_SOURCE_TF, "__inference_"}};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+		size_t length = strlen(prefixes[i].prefix);
+
+		if (name->key.source == prefixes[i].source &&
+		    !strncmp(text, prefixes[i].prefix, length) && text[length])
+			return text + length;
+	}
+	return text;
+}
+
+/* Also without TensorFlow's number: whichever it has traced. */
+static bool is_step(const struct reader *reader, const struct perfx_name *name, const char *text)
+{
+	size_t length = reader->step_range ? strlen(reader->step_range) : 0;
+
+	if (!length || strncmp(reader->step_range, text, length) != 0)
+		return false;
+	if (!text[length])
+		return true;
+	text += length;
+	return name->key.source == PERFX_SOURCE_TF && text[0] == '_' && text[1] &&
+	       text[1 + strspn(text + 1, "0123456789")] == '\0';
+}
+
+static const struct perfx_record *describe_range(struct reader *reader,
+						 const struct perfx_name *name, const char *text)
+{
+	struct perfx_function record = {.function = name->id,
+					.source = (uint16_t)name->key.source,
+					.flags = PERFX_FUNCTION_RANGE};
+
+	text = without_prefix(name, text);
+	if (is_step(reader, name, text))
+		record.flags |= PERFX_FUNCTION_STEP;
+	return PACK(&reader->buffer, PERFX_KIND_FUNCTION, record, text, "", "");
+}
+
+static void describe_name(struct reader *reader, uint32_t at, const struct perfx_name *name)
+{
+	struct perfx_value_name value = {.value = name->id};
+	struct perfx_allocator allocator = {.allocator = (uint16_t)name->id,
+					    .domain = PERFX_DOMAIN_USER};
+	const struct perfx_record *packed;
+	char text[PERFX_NAME_BYTES + 8];
+
+	shown_name(name, text);
+	if (name->key.source & PERFX_NAME_OF_VALUE)
+		packed = PACK(&reader->buffer, PERFX_KIND_VALUE_NAME, value, text);
+	else if (name->key.source & PERFX_NAME_OF_ALLOCATOR)
+		packed = PACK(&reader->buffer, PERFX_KIND_ALLOCATOR, allocator, text, "");
+	else
+		packed = describe_range(reader, name, text);
+	sink_record(reader->sink, packed, packed->size);
+	reader->names_known[at] = true;
+}
+
+/* As describe_contexts, for the names of ranges, which contexts refer to, and of what else. */
+static void describe_names(struct reader *reader)
+{
+	uint32_t count;
+	const struct perfx_name *names = tracer__names(reader->tracer, &count);
+
+	for (uint32_t at = reader->names_low; at < count; at++)
+		if (!reader->names_known[at] && __atomic_load_n(&names[at].id, __ATOMIC_ACQUIRE))
+			describe_name(reader, at, &names[at]);
+	while (reader->names_low < count && reader->names_known[reader->names_low])
+		reader->names_low++;
+}
+
+static void describe_context(struct reader *reader, uint32_t id,
+			     const struct perfx_context_node *node)
+{
+	struct perfx_context record = {.context = id,
+				       .parent = node->parent,
+				       .function = node->function,
+				       .process = node->process};
+	const struct perfx_record *packed = PACK(&reader->buffer, PERFX_KIND_CONTEXT, record);
+
+	sink_record(reader->sink, packed, packed->size);
+	reader->contexts_known[id] = true;
+}
+
+/* Describes the nodes that have come since. One that is being made on another CPU just now (its
+ * function is not yet there) is left for the next time: no span names it yet. */
+static void describe_contexts(struct reader *reader)
+{
+	uint32_t count;
+	const struct perfx_context_node *nodes = tracer__contexts(reader->tracer, &count);
+
+	describe_names(reader);
+	for (uint32_t id = reader->contexts_low; id < count; id++) {
+		uint32_t function = __atomic_load_n(&nodes[id].function, __ATOMIC_ACQUIRE);
+
+		if (!reader->contexts_known[id] && function)
+			describe_context(reader, id, &nodes[id]);
+	}
+	while (reader->contexts_low < count && reader->contexts_known[reader->contexts_low])
+		reader->contexts_low++;
+}
+
+static void drain_control(struct reader *reader)
+{
+	if (reader->draining_control)
+		return;
+	reader->draining_control = true;
+	reader->processes_known = tracer__processes_count(reader->tracer);
+	ring_buffer__consume(reader->control);
+	reader->draining_control = false;
+}
+
+/* What a record names is described before it. */
+static void introduce(struct reader *reader, uint32_t process, uint32_t context)
+{
+	if (process >= reader->processes_known)
+		drain_control(reader);
+	if (context < PERFX_MAX_CONTEXTS && !reader->contexts_known[context])
+		describe_contexts(reader);
+}
+
+/* A call that is counted without its time has none: it is as old as the one before it. */
+static uint64_t time_of_span(const void *data)
+{
+	const struct perfx_record *record = data;
+	const struct perfx_span *span = data;
+
+	return record->kind == PERFX_KIND_VALUE ? ((const struct perfx_value *)data)->time_ns
+						: span->start_ns + span->duration_ns;
+}
+
+/* A span, or a value. */
+static void on_span(void *ctx, const void *data, size_t size)
+{
+	struct reader *reader = ctx;
+	const struct perfx_record *record = data;
+
+	if (record->kind == PERFX_KIND_VALUE) {
+		introduce(reader, ((const struct perfx_value *)data)->process, 0);
+	} else {
+		const struct perfx_span *span = data;
+
+		introduce(reader, span->process, span->context);
+		reader->spans_count++;
+	}
+	sink_record(reader->sink, data, size);
+}
+
+static uint64_t time_of_memory(const void *data)
+{
+	const struct perfx_record *record = data;
+
+	switch (record->kind) {
+	case PERFX_KIND_ALLOCATION:
+		return ((const struct perfx_allocation *)data)->time_ns;
+	case PERFX_KIND_FREE:
+		return ((const struct perfx_free *)data)->time_ns;
+	}
+	return 0; /* a STACK: allocations that name it come after */
+}
+
+static void on_memory(void *ctx, const void *data, size_t size)
+{
+	struct reader *reader = ctx;
+	const struct perfx_record *record = data;
+
+	if (record->kind == PERFX_KIND_ALLOCATION) {
+		const struct perfx_allocation *allocation = data;
+
+		introduce(reader, allocation->process, allocation->context);
+	} else if (record->kind == PERFX_KIND_STACK) {
+		reader->on_record(reader->ctx, record);
+	}
+	sink_record(reader->sink, data, size);
+}
+
+static int on_control_record(void *ctx, void *data, size_t size)
+{
+	struct reader *reader = ctx;
+
+	sink_record(reader->sink, data, size);
+	reader->on_record(reader->ctx, data);
+	return 0;
+}
+
+/* Not for the sink: whoever acts upon it describes what it says. */
+static int on_object(void *ctx, void *data, size_t size)
+{
+	struct reader *reader = ctx;
+
+	(void)size;
+	reader->on_object(reader->ctx, data);
+	return 0;
+}
+
+static int watch(struct reader *reader, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	return epoll_ctl(reader->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+static struct rings *open_rings(struct reader *reader, const struct tracer_rings *rings,
+				struct rings_options options)
+{
+	options.fds = rings->fds;
+	options.count = rings->count;
+	options.ctx = reader;
+	return rings__new(&options);
+}
+
+struct reader *reader__new(struct tracer *tracer, struct sink *sink,
+			   void (*on_record)(void *ctx, const struct perfx_record *record),
+			   void (*on_object_record)(void *ctx,
+						    const struct perfx_object_record *record),
+			   void *ctx)
+{
+	struct reader *reader = calloc(1, sizeof(*reader));
+
+	if (!reader)
+		return NULL;
+	reader->tracer = tracer;
+	reader->sink = sink;
+	reader->on_record = on_record;
+	reader->on_object = on_object_record;
+	reader->ctx = ctx;
+	reader->contexts_low = 1;
+	reader->contexts_known[0] = true; /* "no context" */
+	reader->spans =
+		open_rings(reader, tracer__spans(tracer),
+			   (struct rings_options){.time_of = time_of_span, .take = on_span});
+	reader->memory = open_rings(reader, tracer__memory(tracer),
+				    (struct rings_options){.time_of = time_of_memory,
+							   .exact_times = true,
+							   .take = on_memory});
+	reader->control =
+		ring_buffer__new(tracer__control_fd(tracer), on_control_record, reader, NULL);
+	reader->objects = ring_buffer__new(tracer__objects_fd(tracer), on_object, reader, NULL);
+	reader->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (!reader->spans || !reader->memory || !reader->control || !reader->objects ||
+	    reader->epoll_fd < 0 || watch(reader, rings__fd(reader->spans)) ||
+	    watch(reader, rings__fd(reader->memory)) ||
+	    watch(reader, ring_buffer__epoll_fd(reader->control)) ||
+	    watch(reader, ring_buffer__epoll_fd(reader->objects))) {
+		int err = errno;
+
+		reader__free(reader);
+		errno = err;
+		return NULL;
+	}
+	return reader;
+}
+
+void reader__free(struct reader *reader)
+{
+	if (!reader)
+		return;
+	rings__free(reader->spans);
+	rings__free(reader->memory);
+	ring_buffer__free(reader->control);
+	ring_buffer__free(reader->objects);
+	if (reader->epoll_fd >= 0)
+		close(reader->epoll_fd);
+	free(reader);
+}
+
+void reader__name_steps(struct reader *reader, const char *name)
+{
+	reader->step_range = name;
+}
+
+int reader__fd(const struct reader *reader)
+{
+	return reader->epoll_fd;
+}
+
+uint64_t reader__spans_count(const struct reader *reader)
+{
+	return reader->spans_count;
+}
+
+bool reader__drain(struct reader *reader)
+{
+	bool more;
+
+	drain_control(reader);
+	ring_buffer__consume(reader->objects);
+	more = rings__drain(reader->memory);
+	more |= rings__drain(reader->spans);
+	/* nodes that have calls in the overflow book alone */
+	describe_contexts(reader);
+	return more;
+}
+
+void reader__finish(struct reader *reader)
+{
+	while (reader__drain(reader))
+		;
+	rings__flush(reader->memory);
+	rings__flush(reader->spans);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Reads the rings into a sink. How many there are is private to this file: a span goes out after
+ * the process and the calling context that it names have been described, whichever ring these came
+ * by.
+ */
+#ifndef PERFX_ATTACH_READER_H
+#define PERFX_ATTACH_READER_H
+
+#include "attach/tracer.h"
+#include "replay/sink.h"
+
+struct reader;
+
+/* on_record sees each control record when the sink has it, and each STACK record; on_object what
+ * the sink never has. NULL with errno. */
+struct reader *reader__new(struct tracer *tracer, struct sink *sink,
+			   void (*on_record)(void *ctx, const struct perfx_record *record),
+			   void (*on_object)(void *ctx, const struct perfx_object_record *record),
+			   void *ctx);
+void reader__free(struct reader *reader);
+/* Ranges of that name are steps (PERFX_FUNCTION_STEP); borrowed. NULL: none is. */
+void reader__name_steps(struct reader *reader, const char *name);
+
+/* A descriptor for epoll: readable when there is something to drain. */
+int reader__fd(const struct reader *reader);
+/* Takes what is there; where more comes than can be taken, two million records of a kind and not
+ * for ever: then true, there is more. */
+bool reader__drain(struct reader *reader);
+/* Takes all there is. To be called when nobody writes any more. */
+void reader__finish(struct reader *reader);
+uint64_t reader__spans_count(const struct reader *reader); /* taken so far */
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The ring buffers of one kind of records, read as one stream. Each thread writes into one of them
+ * (bpf/perfx.bpf.h), so a thread's records keep their order; those of different threads are merged
+ * by time, those of one ring too where `exact_times`: a thread may lose its CPU between making room
+ * for a record and looking at the clock. What is newer than the beginning of a drain is held back
+ * until the next one: another ring, read before, may have got something older meanwhile.
+ */
+#ifndef PERFX_ATTACH_RINGS_H
+#define PERFX_ATTACH_RINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rings;
+
+struct rings_options {
+	const int *fds; /* of BPF ring buffers, the caller's; not needed after rings__new */
+	size_t count;
+	/* When a record was made, CLOCK_MONOTONIC ns; 0: it has no time and goes out at once. */
+	uint64_t (*time_of)(const void *record);
+	/* No thread's record says to be older than one that the same thread made before. */
+	bool exact_times;
+	/* Gets each record, in order; it is valid during the call. */
+	void (*take)(void *ctx, const void *record, size_t size);
+	void *ctx;
+};
+
+/* NULL with errno. */
+struct rings *rings__new(const struct rings_options *options);
+void rings__free(struct rings *rings);
+
+/* A descriptor for epoll: readable when there is something to drain. */
+int rings__fd(const struct rings *rings);
+/* Takes what is there, two million records at most, so that an endless flood ends when the
+ * recording does: then true, there is more. */
+bool rings__drain(struct rings *rings);
+/* Gives away what is held back. To be called when nobody writes any more. */
+void rings__flush(struct rings *rings);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The functions whose work is known without being told: BLAS in all its spellings, oneDNN,
+ * PyTorch's operators, cuBLAS, NCCL. What is listed here is what is traced by default (plan adds
+ * functions whose time alone matters).
+ *
+ * Convention: a multiply-add is 2 operations, of complex numbers 8. Biases, norms, activations and
+ * softmax count nothing, as in torch.utils.flop_counter. Bytes: operands and result, each once, by
+ * their shapes; a bias is left out.
+ */
+#ifndef PERFX_COST_BUILTIN_H
+#define PERFX_COST_BUILTIN_H
+
+#include "perfx_record.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define BUILTIN_TEXT_MAX 1024
+
+struct builtin {
+	enum perfx_source source;
+	/* Worth tracing when nobody says: not what only leads to others of the table. */
+	bool by_default;
+	/* May be called so often, for so little work at a time, that merely counting it is dear. */
+	bool often;
+	char text[BUILTIN_TEXT_MAX]; /* its figure: cost/figure.h */
+};
+
+/* Does the table know a symbol (as in the file) of a file of this base name? */
+bool builtin_find(const char *base_name, const char *symbol, struct builtin *builtin);
+
+/* Of at::_ops::NAME::call the NAME, however many bytes; false: the symbol is something else. */
+bool builtin_torch_name(const char *symbol, char *name, size_t size);
+
+/* Adds what the mangled names of the table begin with. 0 or -ENOMEM. */
+struct prefixes;
+int builtin_prefixes(struct prefixes *set);
+int builtin_torch_prefixes(struct prefixes *set);
+extern const char builtin_ynn_prefix[];
+
+/* The parts of the table; each as builtin_find. */
+bool builtin_blas(const char *base_name, const char *symbol, struct builtin *builtin);
+bool builtin_torch(const char *symbol, struct builtin *builtin);
+bool builtin_cuda(const char *base_name, const char *symbol, struct builtin *builtin);
+
+#endif

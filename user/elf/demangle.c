@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * libiberty demangles; without DMGL_PARAMS it leaves out arguments and return type of the function
+ * itself, but not the return type of a template that a local name is in ("void f<int>(int)::{lambda
+ * …"). That and __PRETTY_FUNCTION__ need the little reader of C++ declarations below.
+ */
+#include "elf/demangle.h"
+
+#include <ctype.h>
+#include <libiberty/demangle.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_MAX = 64 * 1024 };
+
+/* --- reading a declaration ------------------------------------------------------------------ */
+
+static bool is_word(char c)
+{
+	return isalnum((unsigned char)c) || c == '_' || c == '$' || (c & 0x80);
+}
+
+/* p is at an opening bracket. Returns the place behind the closing one, or the end of the text.
+ * '<' closes with '>' only where it is the innermost bracket: "(a<b)" compares. */
+static const char *skip_bracket(const char *p)
+{
+	char stack[256];
+	size_t depth = 0;
+
+	for (; *p; p++) {
+		if (strchr("(<[{", *p)) {
+			if (depth == sizeof(stack))
+				return p + strlen(p);
+			stack[depth++] = *p;
+		} else if (*p == '>' && p[-1] != '-' && stack[depth - 1] == '<') {
+			depth--;
+		} else if (strchr(")]}", *p)) {
+			char open = *p == ')' ? '(' : *p == ']' ? '[' : '{';
+
+			while (depth && stack[depth - 1] != open)
+				depth--;
+			depth -= depth > 0;
+		}
+		if (!depth)
+			return p + 1;
+	}
+	return p;
+}
+
+/* p is behind the word "operator". Returns the place behind what it names: a symbol, or a type. */
+static const char *skip_operator(const char *p)
+{
+	static const char *const symbols[] = {"()", "[]", "->*", "<=>", "<<=", ">>=", "<<",
+					      ">>", "->", "<=",	 ">=",	"<",   ">",   NULL};
+
+	for (size_t i = 0; symbols[i]; i++)
+		if (strncmp(p, symbols[i], strlen(symbols[i])) == 0)
+			return p + strlen(symbols[i]);
+	/* ==, +, new[], delete, ""_x, co_await, a type with its own template arguments */
+	while (*p && *p != '(' && strncmp(p, "::", 2) != 0) {
+		if (*p == '<')
+			p = skip_bracket(p);
+		else if (strncmp(p, "[]", 2) == 0)
+			p += 2;
+		else if (strncmp(p, " []", 3) == 0) /* gcc: "operator new []" */
+			p += 3;
+		else if (*p == '[' || (*p == ' ' && p[1] == '['))
+			break;
+		else
+			p++;
+	}
+	return p;
+}
+
+/* Between ")" or "<lambda()>" and "::": " const::", " &&::", " const &::". */
+static const char *skip_qualifiers(const char *p)
+{
+	static const char *const words[] = {" const", " volatile", " &&", " &", " noexcept", NULL};
+	const char *from = p;
+
+	for (size_t i = 0; words[i]; i++) {
+		if (strncmp(p, words[i], strlen(words[i])) == 0) {
+			p += strlen(words[i]);
+			i = (size_t)-1;
+		}
+	}
+	return strncmp(p, "::", 2) == 0 ? p : from;
+}
+
+struct extent {
+	const char *start, *end;
+};
+
+static const char *skip_pointers(const char *p)
+{
+	return p + strspn(p, " *&");
+}
+
+static bool at_operator(const char *text, const char *p)
+{
+	return strncmp(p, "operator", 8) == 0 && !is_word(p[8]) && (p == text || !is_word(p[-1]));
+}
+
+/* A space ends the type before it, unless the rest qualifies the name before it. */
+static bool at_end(const char *p)
+{
+	static const char *const words[] = {" [", " mutable", " ->", " requires ", NULL};
+
+	for (size_t i = 0; words[i]; i++)
+		if (strncmp(p, words[i], strlen(words[i])) == 0)
+			return true;
+	return false;
+}
+
+/* Where the function's qualified name lies in "type name(arguments) rest". */
+static struct extent find_name(const char *text)
+{
+	const char *start = text, *p = text;
+
+	while (*p) {
+		if (at_operator(text, p)) {
+			p = skip_operator(p + 8);
+		} else if (*p == '(') {
+			const char *scope = skip_qualifiers(skip_bracket(p));
+
+			if (strncmp(scope, "::", 2) == 0)
+				p = scope; /* "f(int)::", "(anonymous namespace)::" */
+			else if (p[1] == '*' || p[1] == '&')
+				start = p = skip_pointers(p + 1); /* "char (*f(int))[3]" */
+			else
+				break;
+		} else if (strchr("<{[", *p)) {
+			p = skip_bracket(p);
+		} else if (*p == ' ') {
+			const char *scope = skip_qualifiers(p);
+
+			if (scope == p && at_end(p))
+				break;
+			p = scope == p ? skip_pointers(p) : scope;
+			start = *scope == ' ' ? p : start;
+		} else {
+			p++;
+		}
+	}
+	return (struct extent){start, p};
+}
+
+char *demangle_pretty(const char *pretty_function)
+{
+	struct extent name = find_name(pretty_function);
+
+	if (name.start >= name.end)
+		return strdup(pretty_function);
+	return strndup(name.start, (size_t)(name.end - name.start));
+}
+
+/* --- demangling ----------------------------------------------------------------------------- */
+
+struct sink {
+	char *text;
+	size_t used, room;
+	bool no_memory;
+	jmp_buf full;
+};
+
+/* libiberty cannot be told to stop, and a few dozen bytes of nested substitutions print for years:
+ * leave its printer by longjmp. It keeps everything on its stack. */
+static void sink_add(const char *bytes, size_t size, void *opaque)
+{
+	struct sink *sink = opaque;
+	char *grown;
+
+	if (size > TEXT_MAX - sink->used)
+		longjmp(sink->full, 1);
+	if (sink->used + size + 1 > sink->room) {
+		sink->room = 2 * (sink->used + size + 1) + 128;
+		grown = realloc(sink->text, sink->room);
+		if (!grown) {
+			sink->no_memory = true;
+			longjmp(sink->full, 1);
+		}
+		sink->text = grown;
+	}
+	memcpy(sink->text + sink->used, bytes, size);
+	sink->used += size;
+	sink->text[sink->used] = '\0';
+}
+
+static bool run_demangler(const char *mangled, struct sink *sink)
+{
+	if (setjmp(sink->full))
+		return !sink->no_memory;
+	if (rust_demangle_callback(mangled, 0, sink_add, sink))
+		return true;
+	sink->used = 0;
+	return cplus_demangle_v3_callback(mangled, DMGL_ANSI, sink_add, sink);
+}
+
+bool demangle_applies(const char *symbol_name)
+{
+	return symbol_name[0] == '_' && (symbol_name[1] == 'Z' || symbol_name[1] == 'R');
+}
+
+/* Functions that the compiler adds. What follows is printed with type and arguments. */
+static size_t thunk_prefix(const char *text)
+{
+	static const char *const prefixes[] = {
+		"non-virtual thunk to ",      "virtual thunk to ",
+		"covariant return thunk to ", "TLS init function for ",
+		"TLS wrapper function for ",  "transaction clone for ",
+		"non-transaction clone for ", NULL};
+
+	for (size_t i = 0; prefixes[i]; i++)
+		if (strncmp(text, prefixes[i], strlen(prefixes[i])) == 0)
+			return strlen(prefixes[i]);
+	return 0;
+}
+
+/* "void f<int>(int)::{lambda()#1}" → from "f" on; "virtual thunk to A::f(int)" loses its "(int)".
+ */
+static void drop_types(struct sink *sink)
+{
+	size_t prefix = thunk_prefix(sink->text);
+	char *text = sink->text + prefix;
+	struct extent name;
+	size_t size;
+
+	if (!prefix && (!strchr(text, '(') || !strchr(text, ' ')))
+		return;
+	name = find_name(text);
+	if (!prefix)
+		name.end = sink->text + sink->used;
+	if (name.start >= name.end)
+		return;
+	size = (size_t)(name.end - name.start);
+	memmove(text, name.start, size);
+	text[size] = '\0';
+	sink->used = prefix + size;
+}
+
+/* Mangled names have no dot of their own, what follows one is the compiler's; except for Rust's
+ * legacy form, "_ZN…core..fmt…17h<hash>E". */
+static const char *find_suffix(const char *mangled)
+{
+	const char *hash = mangled;
+
+	while ((hash = strstr(hash, "17h"))) {
+		hash += 3;
+		if (strspn(hash, "0123456789abcdef") == 16 && hash[16] == 'E' &&
+		    (hash[17] == '.' || !hash[17]))
+			return hash[17] ? hash + 17 : NULL;
+	}
+	return strchr(mangled, '.');
+}
+
+static char *finish(struct sink *sink, const char *suffix)
+{
+	drop_types(sink);
+	if (suffix && !setjmp(sink->full)) {
+		sink_add(" [", 2, sink);
+		sink_add(suffix, strlen(suffix), sink);
+		sink_add("]", 1, sink);
+	}
+	return sink->text;
+}
+
+char *demangle(const char *symbol_name)
+{
+	const char *suffix = find_suffix(symbol_name);
+	struct sink sink = {0};
+	char *stem;
+	bool done;
+
+	if (!demangle_applies(symbol_name) || strnlen(symbol_name, TEXT_MAX) == TEXT_MAX)
+		return strdup(symbol_name);
+	stem = suffix ? strndup(symbol_name, (size_t)(suffix - symbol_name)) : strdup(symbol_name);
+	if (!stem)
+		return NULL;
+	done = run_demangler(stem, &sink);
+	free(stem);
+	if (done && sink.used)
+		return finish(&sink, suffix);
+	free(sink.text);
+	return sink.no_memory ? NULL : strdup(symbol_name);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the image_*.c files share; nobody else includes it. */
+#ifndef PERFX_ELF_IMAGE_INTERNAL_H
+#define PERFX_ELF_IMAGE_INTERNAL_H
+
+#include "elf/elf_view.h"
+#include "elf/image.h"
+
+struct segment {
+	uint64_t vaddr, offset;
+	uint64_t size; /* file-backed bytes, cut at the end of the file */
+	bool executable;
+};
+
+struct symbol_table {
+	const uint8_t *symbols; /* Elf64_Sym[count], maybe not aligned */
+	size_t count;
+	struct elf_strings names;
+	enum symbol_origin origin;
+};
+
+/* One function symbol; sorted by vaddr, then name, then table. 16 bytes a symbol is all that is
+ * kept: names and the rest stay in the mapped file. */
+struct symbol_key {
+	uint64_t vaddr;
+	uint32_t table, number;
+};
+
+struct symbol_list {
+	struct symbol_key *keys; /* NULL until first needed */
+	size_t count, capacity;
+};
+
+struct fde_range {
+	uint64_t start, size;
+};
+
+struct image {
+	int fd;
+	struct elf_view file;
+	struct elf_view debug; /* bytes NULL: there is none */
+	int debug_fd, alt_fd;  /* of debug, and of dwz's common file; -1 */
+	char *path, *root;
+	char build_id[2 * 64 + 1];
+
+	struct segment *segments;
+	size_t segments_count;
+
+	struct symbol_table tables[3];
+	size_t tables_count;
+	struct symbol_list functions; /* all of them */
+	/* image__narrow: */
+	bool (*wants)(const char *name, void *ctx); /* NULL: all names are wanted */
+	void *wants_ctx;
+	struct symbol_list wanted;
+	void *plain_names; /* tsearch tree of names whose @VERSION was cut off */
+
+	bool frames_ready;
+	struct eh_table {
+		const uint8_t *entries; /* .eh_frame_hdr's sorted (int32 start, int32 fde) */
+		size_t count;
+		uint64_t base;
+	} eh_table;
+	struct fde_range *ranges; /* in files without that table: our own */
+	size_t ranges_count;
+	struct Elf *elf; /* libdw's, opened for the first CFA */
+	struct Dwarf_CFI_s *cfi;
+	bool cfi_tried;
+
+	bool marks_ready;
+	struct symbol *marks; /* their names are ours */
+	size_t marks_count;
+
+	bool traits_ready;
+	struct image_traits traits;
+};
+
+const struct segment *image__segment(const struct image *image, uint64_t vaddr);
+
+/* image_symbols.c */
+void image__forget_symbols(struct image *image);
+/* The function symbol that covers vaddr, -ENOENT. */
+int image__covering(struct image *image, uint64_t vaddr, struct symbol *symbol);
+void image__add_table(struct image *image, const struct elf_view *view, uint32_t section_type,
+		      enum symbol_origin origin);
+
+/* image_frame.c */
+void image__forget_frames(struct image *image);
+
+/* image_note.c */
+void image__forget_marks(struct image *image);
+
+/* image_debug.c: maps the separate debug file, if there is one that fits. */
+bool image__open_debug(struct image *image);
+void image__close_debug(struct image *image);
+
+/* Build-id as hex; "" when there is none. */
+void elf_view__build_id(const struct elf_view *view, char *hex, size_t hex_size);
+
+#endif

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Marks that authors left in their functions (include/perfx.h). A note gives a place inside the
+ * function; which function that is, is found here, for a label cannot know. Layout of a note of
+ * owner "perfx", type 1, in .note.perfx, everything little endian and 4-aligned:
+ *
+ *	u64 mark   vaddr inside the function; 0: the linker threw the function away
+ *	u64 name   vaddr of the name (flag NAME_VADDR), or 0
+ *	u32 flags, u32 zero
+ *	char[]     the name otherwise
+ *
+ * and of type 2, where operations are told:
+ *
+ *	u64 place  vaddr of the nop; 0: as above
+ *	u32 flags, u32 zero
+ *
+ * A mark copied by the compiler (both constructors of a class, cloned code) gives equal notes.
+ */
+#include "elf/image_internal.h"
+
+#include "elf/demangle.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NOTE_TYPE = 1, NOTE_FIXED_BYTES = 24, NAME_MAX_BYTES = 16 * 1024 };
+enum { HINT_TYPE = 2, HINT_BYTES = 16 };
+/* Equal notes are found by comparing with all: a file made of notes must not take hours. */
+enum { MARKS_MAX = 1 << 15 };
+
+/* As in include/perfx.h. Bits that are not known say nothing that matters here. */
+enum note_flag { NOTE_PRETTY = 1, NOTE_NAME_VADDR = 4 };
+
+struct mark {
+	uint64_t vaddr, name_vaddr;
+	uint32_t flags;
+	const char *inline_name; /* room bytes, maybe not terminated */
+	size_t room;
+};
+
+static bool read_mark(const struct elf_note *note, struct mark *mark)
+{
+	if (!elf_note__is(note, "perfx", NOTE_TYPE) || note->desc_size < NOTE_FIXED_BYTES)
+		return false;
+	memcpy(&mark->vaddr, note->desc, 8);
+	memcpy(&mark->name_vaddr, note->desc + 8, 8);
+	memcpy(&mark->flags, note->desc + 16, 4);
+	mark->inline_name = (const char *)note->desc + NOTE_FIXED_BYTES;
+	mark->room = note->desc_size - NOTE_FIXED_BYTES;
+	return mark->vaddr != 0;
+}
+
+/* NULL with errno: EINVAL no terminated name. */
+static char *mark_name(const struct image *image, const struct mark *mark)
+{
+	const char *text = mark->inline_name;
+	size_t room = mark->room;
+
+	if (mark->flags & NOTE_NAME_VADDR)
+		text = (const char *)image__data(image, mark->name_vaddr, &room);
+	if (!text || !room || !text[0] ||
+	    !memchr(text, 0, room < NAME_MAX_BYTES ? room : NAME_MAX_BYTES)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	return mark->flags & NOTE_PRETTY ? demangle_pretty(text) : strdup(text);
+}
+
+/* A cold part is entered by a jump from the middle of its function, with the frame already built.
+ * Symbols say so; without them, the unwind table does, except for functions without a frame. */
+static bool starts_a_function(struct image *image, uint64_t vaddr)
+{
+#if defined(__aarch64__)
+	enum { ENTRY_CFA_OFFSET = 0 };
+#else
+	enum { ENTRY_CFA_OFFSET = 8 }; /* the return address */
+#endif
+	enum cfa_reg reg;
+	int64_t offset;
+
+	if (image__cfa(image, vaddr, &reg, &offset) != 0)
+		return true;
+	return reg == CFA_RSP && offset == ENTRY_CFA_OFFSET;
+}
+
+static void locate(struct image *image, uint64_t mark_vaddr, struct symbol *symbol)
+{
+	struct symbol covering;
+	uint64_t start, size;
+
+	if (image__covering(image, mark_vaddr, &covering) == 0) {
+		if (covering.cold)
+			return;
+		start = covering.vaddr;
+		size = covering.size;
+	} else if (image__fde(image, mark_vaddr, &start, &size) != 0 ||
+		   !starts_a_function(image, start)) {
+		return;
+	}
+	if (!image__segment(image, start) || !image__segment(image, start)->executable)
+		return;
+	symbol->vaddr = start;
+	symbol->size = size;
+	symbol->offset = (uint64_t)image__offset(image, start);
+}
+
+static bool known(const struct image *image, const struct symbol *symbol)
+{
+	for (size_t i = 0; i < image->marks_count; i++)
+		if (image->marks[i].vaddr == symbol->vaddr &&
+		    strcmp(image->marks[i].name, symbol->name) == 0)
+			return true;
+	return false;
+}
+
+static int add_mark(struct image *image, const struct mark *mark)
+{
+	struct symbol symbol = {.origin = SYMBOL_NOTE};
+	char *name = mark_name(image, mark);
+	struct symbol *grown;
+
+	if (!name)
+		return errno == EINVAL ? 0 : -ENOMEM;
+	symbol.name = name;
+	locate(image, mark->vaddr, &symbol);
+	if (known(image, &symbol)) {
+		free(name);
+		return 0;
+	}
+	grown = realloc(image->marks, (image->marks_count + 1) * sizeof(*grown));
+	if (!grown) {
+		free(name);
+		return -ENOMEM;
+	}
+	image->marks = grown;
+	image->marks[image->marks_count++] = symbol;
+	return 0;
+}
+
+static bool notes_of(const struct image *image, Elf64_Shdr *shdr, const uint8_t **bytes)
+{
+	return elf_view__section(&image->file, ".note.perfx", shdr, bytes) ||
+	       elf_view__section(&image->debug, ".note.perfx", shdr, bytes);
+}
+
+static int read_marks(struct image *image)
+{
+	const uint8_t *bytes;
+	struct elf_note note;
+	struct mark mark;
+	size_t position = 0;
+	Elf64_Shdr shdr;
+	int err = 0;
+
+	if (!notes_of(image, &shdr, &bytes))
+		return 0;
+	while (!err && image->marks_count < MARKS_MAX &&
+	       elf_note__next(bytes, shdr.sh_size, shdr.sh_addralign, &position, &note))
+		if (read_mark(&note, &mark))
+			err = add_mark(image, &mark);
+	return err;
+}
+
+int image__each_mark(struct image *image, int (*fn)(const struct symbol *symbol, void *ctx),
+		     void *ctx)
+{
+	int err = 0;
+
+	if (!image->marks_ready)
+		err = read_marks(image);
+	image->marks_ready = !err;
+	if (err)
+		image__forget_marks(image);
+	for (size_t i = 0; !err && i < image->marks_count; i++)
+		err = fn(&image->marks[i], ctx);
+	return err;
+}
+
+void image__forget_marks(struct image *image)
+{
+	for (size_t i = 0; i < image->marks_count; i++)
+		free((char *)image->marks[i].name);
+	free(image->marks);
+	image->marks = NULL;
+	image->marks_count = 0;
+}
+
+/* A damaged note must not lead a probe into the middle of an instruction. */
+static bool is_nop(const struct image *image, uint64_t vaddr)
+{
+#if defined(__aarch64__)
+	static const uint8_t nop[] = {0x1f, 0x20, 0x03, 0xd5};
+#else
+	static const uint8_t nop[] = {0x90};
+#endif
+	size_t available;
+	const uint8_t *code = image__code(image, vaddr, &available);
+
+	return code && available >= sizeof(nop) && !memcmp(code, nop, sizeof(nop));
+}
+
+int image__each_hint(struct image *image, int (*fn)(uint64_t vaddr, void *ctx), void *ctx)
+{
+	const uint8_t *bytes;
+	struct elf_note note;
+	size_t position = 0, hints = 0;
+	Elf64_Shdr shdr;
+	uint64_t vaddr;
+	int err = 0;
+
+	if (!notes_of(image, &shdr, &bytes))
+		return 0;
+	while (!err && hints < MARKS_MAX &&
+	       elf_note__next(bytes, shdr.sh_size, shdr.sh_addralign, &position, &note)) {
+		if (!elf_note__is(&note, "perfx", HINT_TYPE) || note.desc_size < HINT_BYTES)
+			continue;
+		memcpy(&vaddr, note.desc, sizeof(vaddr));
+		if (!vaddr || !is_nop(image, vaddr))
+			continue;
+		hints++;
+		err = fn(vaddr, ctx);
+	}
+	return err;
+}

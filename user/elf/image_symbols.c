@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Function symbols of all tables as lists sorted by address. A wheel's library has half a million
+ * of them in 80 MB of names, so nothing is copied: a key of 16 bytes a symbol, and the rest is read
+ * from the mapped file when it is asked for. Sorting also brings together the same function of
+ * .symtab and .dynsym, the symbol after a symbol and the one that covers an address.
+ *
+ * In the order of addresses, symbols and names are cache misses, one each. So where some names
+ * alone are wanted, these are picked out first, in the order of the file.
+ */
+#include "base/grow.h"
+#include "elf/image_internal.h"
+
+#include <errno.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+void image__add_table(struct image *image, const struct elf_view *view, uint32_t section_type,
+		      enum symbol_origin origin)
+{
+	struct symbol_table table = {.origin = origin};
+	Elf64_Shdr shdr;
+
+	if (!elf_view__section_of_type(view, section_type, &shdr))
+		return;
+	table.symbols = elf_view__bytes(view, shdr.sh_offset, shdr.sh_size);
+	table.count = shdr.sh_size / sizeof(Elf64_Sym);
+	table.names = elf_view__strings(view, shdr.sh_link);
+	if (table.symbols && table.count && table.count <= UINT32_MAX && table.names.size)
+		image->tables[image->tables_count++] = table;
+}
+
+static Elf64_Sym symbol_at(const struct symbol_table *table, size_t number)
+{
+	Elf64_Sym sym;
+
+	memcpy(&sym, table->symbols + number * sizeof(sym), sizeof(sym));
+	return sym;
+}
+
+static bool is_function(const struct image *image, const Elf64_Sym *sym)
+{
+	unsigned type = ELF64_ST_TYPE(sym->st_info);
+	const struct segment *segment;
+
+	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || sym->st_shndx == SHN_UNDEF ||
+	    !sym->st_name)
+		return false;
+	segment = image__segment(image, sym->st_value);
+	return segment && segment->executable;
+}
+
+static const char *key_name(const struct image *image, const struct symbol_key *key)
+{
+	const struct symbol_table *table = &image->tables[key->table];
+	Elf64_Sym sym = symbol_at(table, key->number);
+
+	return elf_strings__at(&table->names, sym.st_name);
+}
+
+/* .symtab says foo@@VERSION where .dynsym says foo. */
+static size_t plain_length(const char *name)
+{
+	return name[0] ? (size_t)(strchrnul(name + 1, '@') - name) : 0;
+}
+
+static int compare_names(const char *a, const char *b)
+{
+	size_t a_size, b_size;
+	int order;
+
+	if (a == b)
+		return 0;
+	a_size = plain_length(a);
+	b_size = plain_length(b);
+	order = memcmp(a, b, a_size < b_size ? a_size : b_size);
+	return order ? order : (a_size > b_size) - (a_size < b_size);
+}
+
+static int compare_keys(const void *left, const void *right, void *ctx)
+{
+	const struct symbol_key *a = left, *b = right;
+	int order;
+
+	if (a->vaddr != b->vaddr)
+		return a->vaddr < b->vaddr ? -1 : 1;
+	order = compare_names(key_name(ctx, a), key_name(ctx, b));
+	if (order)
+		return order;
+	if (a->table != b->table)
+		return a->table < b->table ? -1 : 1;
+	return (a->number > b->number) - (a->number < b->number);
+}
+
+/* Each (name, vaddr) once; the first table's entry stays. */
+static void drop_duplicates(const struct image *image, struct symbol_list *list)
+{
+	struct symbol_key *keys = list->keys;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < list->count; i++) {
+		if (kept && keys[kept - 1].vaddr == keys[i].vaddr &&
+		    compare_names(key_name(image, &keys[kept - 1]), key_name(image, &keys[i])) == 0)
+			continue;
+		keys[kept++] = keys[i];
+	}
+	list->count = kept;
+}
+
+/* Names are about to be read all over: let a cold disk start early. */
+static void will_need(const void *start, size_t size)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t begin = (uintptr_t)start & ~(page - 1);
+
+	madvise((void *)begin, size + ((uintptr_t)start - begin), MADV_WILLNEED);
+}
+
+struct plain_name {
+	const char *full; /* in the mapped file: the tree's key */
+	char *plain;
+};
+
+static int compare_plain(const void *left, const void *right)
+{
+	const struct plain_name *a = left, *b = right;
+
+	return (a->full > b->full) - (a->full < b->full);
+}
+
+static void free_plain(void *node)
+{
+	struct plain_name *name = node;
+
+	free(name->plain);
+	free(name);
+}
+
+/* The name without @VERSION, kept with the image. NULL: out of memory. */
+static const char *cut_version(struct image *image, const char *full, size_t length)
+{
+	struct plain_name probe = {.full = full}, *name;
+	struct plain_name **found = tfind(&probe, &image->plain_names, compare_plain);
+
+	if (found)
+		return (*found)->plain;
+	name = malloc(sizeof(*name));
+	if (!name)
+		return NULL;
+	*name = (struct plain_name){full, strndup(full, length)};
+	if (!name->plain || !tsearch(name, &image->plain_names, compare_plain)) {
+		free_plain(name);
+		return NULL;
+	}
+	return name->plain;
+}
+
+void image__forget_symbols(struct image *image)
+{
+	tdestroy(image->plain_names, free_plain);
+	free(image->functions.keys);
+	free(image->wanted.keys);
+}
+
+/* Without @VERSION. NULL: out of memory. */
+static const char *plain_name(struct image *image, const char *name)
+{
+	size_t length = plain_length(name);
+
+	return name[length] ? cut_version(image, name, length) : name;
+}
+
+static int add_key(struct symbol_list *list, struct symbol_key key)
+{
+	int err = grow_array(&list->keys, &list->capacity, list->count + 1, sizeof(key));
+
+	if (!err)
+		list->keys[list->count++] = key;
+	return err;
+}
+
+static int add_functions(struct image *image, uint32_t number_of_table, bool wanted_only,
+			 struct symbol_list *list)
+{
+	const struct symbol_table *table = &image->tables[number_of_table];
+	int err = 0;
+
+	for (size_t n = 0; !err && n < table->count; n++) {
+		Elf64_Sym sym = symbol_at(table, n);
+		const char *name;
+
+		if (!is_function(image, &sym))
+			continue;
+		if (wanted_only) {
+			name = plain_name(image, elf_strings__at(&table->names, sym.st_name));
+			if (!name)
+				return -ENOMEM;
+			if (!image->wants(name, image->wants_ctx))
+				continue;
+		}
+		err = add_key(list,
+			      (struct symbol_key){sym.st_value, number_of_table, (uint32_t)n});
+	}
+	return err;
+}
+
+static int make_list(struct image *image, bool wanted_only, struct symbol_list *list)
+{
+	int err = 0;
+
+	if (list->keys)
+		return 0;
+	for (size_t t = 0; t < image->tables_count; t++)
+		will_need(image->tables[t].names.text, image->tables[t].names.size);
+	err = grow_array(&list->keys, &list->capacity, 1, sizeof(*list->keys));
+	for (uint32_t t = 0; !err && t < image->tables_count; t++)
+		err = add_functions(image, t, wanted_only, list);
+	if (err) {
+		free(list->keys);
+		*list = (struct symbol_list){0};
+		return err;
+	}
+	qsort_r(list->keys, list->count, sizeof(*list->keys), compare_keys, image);
+	drop_duplicates(image, list);
+	return 0;
+}
+
+/* Of all functions, the first behind an address: its index, or their number. */
+static size_t first_behind(const struct image *image, uint64_t vaddr)
+{
+	size_t low = 0, high = image->functions.count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (image->functions.keys[middle].vaddr <= vaddr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Code written in assembler often has no size. */
+static int guess_size(struct image *image, uint64_t vaddr, uint64_t *size)
+{
+	uint64_t start;
+	size_t next;
+	int err;
+
+	if (image__fde(image, vaddr, &start, size) == 0) {
+		*size = start + *size - vaddr;
+		return 0;
+	}
+	err = make_list(image, false, &image->functions);
+	next = err ? 0 : first_behind(image, vaddr);
+	*size = next < image->functions.count ? image->functions.keys[next].vaddr - vaddr : 0;
+	return err;
+}
+
+/* gcc: "f.cold", "f.part.0.cold"; older: "f.cold.12". */
+static bool is_cold(const char *name, size_t length)
+{
+	while (length && name[length - 1] >= '0' && name[length - 1] <= '9')
+		length--;
+	length -= length && name[length - 1] == '.';
+	return length > 5 && memcmp(name + length - 5, ".cold", 5) == 0;
+}
+
+static int fill_symbol(struct image *image, const struct symbol_key *key, struct symbol *symbol)
+{
+	const struct symbol_table *table = &image->tables[key->table];
+	const struct segment *segment = image__segment(image, key->vaddr);
+	Elf64_Sym sym = symbol_at(table, key->number);
+	const char *name = elf_strings__at(&table->names, sym.st_name);
+	uint64_t room = segment->size - (key->vaddr - segment->vaddr);
+	size_t length = plain_length(name);
+	int err = 0;
+
+	*symbol = (struct symbol){.name = plain_name(image, name),
+				  .vaddr = key->vaddr,
+				  .size = sym.st_size,
+				  .offset = segment->offset + (key->vaddr - segment->vaddr),
+				  .origin = table->origin,
+				  .ifunc = ELF64_ST_TYPE(sym.st_info) == STT_GNU_IFUNC,
+				  .global = ELF64_ST_BIND(sym.st_info) != STB_LOCAL,
+				  .cold = is_cold(name, length)};
+	if (!symbol->size)
+		err = guess_size(image, key->vaddr, &symbol->size);
+	if (symbol->size > room)
+		symbol->size = room;
+	return symbol->name ? err : -ENOMEM;
+}
+
+int image__each_function(struct image *image, int (*fn)(const struct symbol *symbol, void *ctx),
+			 void *ctx)
+{
+	struct symbol_list *list = image->wants ? &image->wanted : &image->functions;
+	struct symbol symbol;
+	int err = make_list(image, image->wants != NULL, list);
+
+	for (size_t i = 0; !err && i < list->count; i++) {
+		err = fill_symbol(image, &list->keys[i], &symbol);
+		if (!err)
+			err = fn(&symbol, ctx);
+	}
+	return err;
+}
+
+void image__narrow(struct image *image, bool (*wants)(const char *name, void *ctx), void *ctx)
+{
+	free(image->wanted.keys);
+	image->wanted = (struct symbol_list){0};
+	image->wants = wants;
+	image->wants_ctx = ctx;
+}
+
+/* Symbols nest now and then (an entry point inside a function): look a few further back. */
+enum { COVERING_STEPS = 64 };
+
+/* The index of the nearest key before vaddr whose function covers it; -ENOENT, -ENOMEM. */
+static ssize_t covering_key(struct image *image, uint64_t vaddr, struct symbol *symbol)
+{
+	size_t low, steps = 0;
+	int err = make_list(image, false, &image->functions);
+
+	if (err)
+		return err;
+	low = first_behind(image, vaddr);
+	while (low-- > 0 && steps++ < COVERING_STEPS) {
+		err = fill_symbol(image, &image->functions.keys[low], symbol);
+		if (err || vaddr - symbol->vaddr < symbol->size)
+			return err ? err : (ssize_t)low;
+	}
+	return -ENOENT;
+}
+
+int image__covering(struct image *image, uint64_t vaddr, struct symbol *symbol)
+{
+	ssize_t index = covering_key(image, vaddr, symbol);
+
+	return index < 0 ? (int)index : 0;
+}
+
+/* malloc rather than __libc_malloc, and rather than a local alias. */
+static bool is_better_known(const struct symbol *symbol, const struct symbol *than)
+{
+	if (symbol->global != than->global)
+		return symbol->global;
+	return strspn(symbol->name, "_") < strspn(than->name, "_");
+}
+
+int image__function_at(struct image *image, uint64_t vaddr, struct symbol *symbol)
+{
+	ssize_t index = covering_key(image, vaddr, symbol);
+	struct symbol alias;
+	uint64_t start;
+
+	if (index < 0)
+		return (int)index;
+	/* the last of those that start there was found */
+	start = symbol->vaddr;
+	while (index-- > 0 && image->functions.keys[index].vaddr == start) {
+		int err = fill_symbol(image, &image->functions.keys[index], &alias);
+
+		if (err)
+			return err;
+		if (vaddr - start < alias.size && is_better_known(&alias, symbol))
+			*symbol = alias;
+	}
+	return 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * -F 'MODULE:GLOB': which functions of which files.
+ *
+ *   libtorch_cpu*:at::_ops::{mm,addmm}::call      MODULE glob on a file's base name, GLOB on names
+ *   train:*                                       '*' and '?' match ':' too
+ *   malloc                                        without MODULE: every mapped file
+ *   !libc*:str*                                   exclusion; applies whatever the order
+ *   libfoo.so:/^foo_(a|b)$/                       POSIX extended regular expression on the name
+ *
+ * '*' any text, '?' any byte, {a,b} alternatives, [a-z] [!a] sets, '\' takes away a meaning; a '['
+ * without ']' and braces without a comma outside parentheses stand for themselves (operator[],
+ * {lambda(int, int)#1}).
+ *
+ * GLOB is matched against the symbol's name, mangled, or demangled without return type and
+ * argument list. The first ':' outside brackets (plain ones too: "f(int)::{lambda(auto:1)#1}") that
+ * is no part of '::' divides MODULE from GLOB.
+ */
+#ifndef PERFX_ELF_PATTERN_H
+#define PERFX_ELF_PATTERN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct pattern;
+
+/* NULL with errno EINVAL and a one-line reason in why. */
+struct pattern *pattern__parse(const char *text, char *why, size_t why_size);
+void pattern__free(struct pattern *pattern);
+const char *pattern__text(const struct pattern *pattern); /* as the user wrote it */
+bool pattern__excludes(const struct pattern *pattern);
+bool pattern__names_module(const struct pattern *pattern); /* has a MODULE part */
+bool pattern__matches_module(const struct pattern *pattern, const char *base_name);
+/* Mangled name in; demangles only when the text could match (a literal of the pattern must occur
+ * in the mangled name), so that 530,000 symbols take tens of milliseconds, not seconds. */
+bool pattern__matches_name(const struct pattern *pattern, const char *symbol_name);
+
+/* The name's part of the pattern in plain text, alternatives written out, wildcards left out; for a
+ * regular expression its longest word. NULL past the last. What nearest__new() measures against. */
+const char *pattern__plain_name(const struct pattern *pattern, size_t index);
+
+/* Nearest names to a pattern that matched nothing: feed every candidate, then take the best few
+ * (edit distance on the last component, case ignored, then on the whole name). */
+struct nearest;
+struct nearest *nearest__new(const struct pattern *pattern, size_t keep);
+void nearest__offer(struct nearest *nearest, const char *symbol_name);
+/* "a, b, c" demangled, best first; "" when nothing is near. Owned by nearest. */
+const char *nearest__list(struct nearest *nearest);
+void nearest__free(struct nearest *nearest);
+
+#endif

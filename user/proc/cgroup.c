@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * A line of /proc/PID/cgroup is "ID:controllers:path", version 2 being "0::path". The controller's
+ * tree may be mounted anywhere, and only a part of it (in a container); /proc/self/mountinfo tells:
+ *
+ *	36 25 0:30 /docker/abc /sys/fs/cgroup/cpu,cpuacct ro,nosuid shared:9 - cgroup cgroup
+ *rw,cpu,cpuacct ID parent dev root     mount point                 options  optional - type source
+ *options
+ */
+#include "proc/cgroup.h"
+
+#include "proc/proc.h"
+#include "proc/process_stat.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Is item one of the comma-separated ones in [list, list + size)? */
+static bool lists(const char *list, size_t size, const char *item)
+{
+	const char *end = list + size;
+	size_t item_size = strlen(item);
+
+	while (list < end) {
+		const char *comma = memchr(list, ',', (size_t)(end - list));
+		size_t length = (size_t)((comma ? comma : end) - list);
+
+		if (length == item_size && memcmp(list, item, length) == 0)
+			return true;
+		list += length + 1;
+	}
+	return false;
+}
+
+static const char *next_line(const char *line)
+{
+	const char *end = strchr(line, '\n');
+
+	return end ? end + 1 : line + strlen(line);
+}
+
+/* The group of the process: version 1 when it has the CPU controller, else version 2. */
+static const char *find_group(const char *cgroup, bool *version_2)
+{
+	const char *unified = NULL;
+
+	for (const char *line = cgroup; *line; line = next_line(line)) {
+		const char *controllers = strchr(line, ':');
+		const char *path = controllers ? strchr(controllers + 1, ':') : NULL;
+
+		if (!path || path > next_line(line))
+			continue;
+		if (lists(controllers + 1, (size_t)(path - controllers - 1), "cpu")) {
+			*version_2 = false;
+			return path + 1;
+		}
+		if (strncmp(line, "0::", 3) == 0)
+			unified = path + 1;
+	}
+	*version_2 = true;
+	return unified;
+}
+
+/* Spaces and the like stand in mountinfo as \040. */
+static void unescape(char *text)
+{
+	char *to = text;
+
+	for (; *text; text++) {
+		if (text[0] == '\\' && text[1] && text[2] && text[3]) {
+			*to++ = (char)((text[1] - '0') * 64 + (text[2] - '0') * 8 + text[3] - '0');
+			text += 3;
+		} else {
+			*to++ = *text;
+		}
+	}
+	*to = '\0';
+}
+
+struct mount {
+	char root[4096], point[4096];
+};
+
+static bool parse_mount(const char *line, bool version_2, struct mount *mount)
+{
+	const char *dash = strstr(line, " - "), *options;
+	char type[64];
+	int used = 0;
+
+	if (!dash || dash > next_line(line) ||
+	    sscanf(line, "%*d %*d %*s %4095s %4095s", mount->root, mount->point) != 2 ||
+	    sscanf(dash, " - %63s %*s %n", type, &used) != 1)
+		return false;
+	unescape(mount->root);
+	unescape(mount->point);
+	if (version_2)
+		return strcmp(type, "cgroup2") == 0;
+	options = dash + used;
+	return strcmp(type, "cgroup") == 0 && lists(options, strcspn(options, "\n"), "cpu");
+}
+
+static bool find_mount(const char *mountinfo, bool version_2, struct mount *mount)
+{
+	for (const char *line = mountinfo; *line; line = next_line(line))
+		if (parse_mount(line, version_2, mount))
+			return true;
+	return false;
+}
+
+/* What of the group's path lies below the part of the tree that is mounted. A group that is not in
+ * that part leaves the mount point itself: the container's own group. */
+static const char *below_root(const char *group, size_t *size, const char *root)
+{
+	size_t root_size = strlen(root);
+
+	if (strcmp(root, "/") == 0)
+		return group;
+	if (*size >= root_size && memcmp(group, root, root_size) == 0 &&
+	    (*size == root_size || group[root_size] == '/')) {
+		*size -= root_size;
+		return group + root_size;
+	}
+	*size = 0;
+	return group;
+}
+
+int cgroup_cpu_place(const char *cgroup, const char *mountinfo, struct cgroup_place *place)
+{
+	bool version_2;
+	const char *group = find_group(cgroup, &version_2);
+	struct mount mount;
+	size_t size;
+	int written;
+
+	if (!group || !find_mount(mountinfo, version_2, &mount))
+		return -ENOENT;
+	size = strcspn(group, "\n");
+	group = below_root(group, &size, mount.root);
+	while (size && group[size - 1] == '/')
+		size--;
+	place->mount_size = strlen(mount.point);
+	written = snprintf(place->folder, sizeof(place->folder), "%s%.*s", mount.point, (int)size,
+			   group);
+	return written < 0 || (size_t)written >= sizeof(place->folder) ? -ENAMETOOLONG : 0;
+}
+
+int cgroup_add_cpu_stat(const char *text, struct cgroup_throttle *throttle)
+{
+	uint64_t periods = keyed_number(text, "nr_periods");
+	uint64_t throttled = keyed_number(text, "nr_throttled");
+	uint64_t ns = keyed_number(text, "throttled_time"); /* version 1 */
+
+	if (ns == UINT64_MAX) {
+		ns = keyed_number(text, "throttled_usec");
+		ns = ns == UINT64_MAX ? ns : 1000 * ns;
+	}
+	if (periods == UINT64_MAX || throttled == UINT64_MAX || ns == UINT64_MAX)
+		return -ENOENT;
+	throttle->periods_count += periods;
+	throttle->throttled_count += throttled;
+	throttle->throttled_ns += ns;
+	return 0;
+}
+
+static int add_group(const char *folder, struct cgroup_throttle *throttle)
+{
+	char path[4200], *text;
+	ssize_t size;
+	int err;
+
+	snprintf(path, sizeof(path), "%s/cpu.stat", folder);
+	size = proc_read(path, &text, 0);
+	if (size < 0)
+		return size == -ESRCH ? -ENOENT : (int)size;
+	err = cgroup_add_cpu_stat(text, throttle);
+	free(text);
+	return err;
+}
+
+/* A quota may be on any group above: all of them hold the process up. */
+static int add_groups(struct cgroup_place *place, struct cgroup_throttle *throttle)
+{
+	int err = -ENOENT;
+	char *slash;
+
+	do {
+		if (add_group(place->folder, throttle) == 0)
+			err = 0;
+		slash = strrchr(place->folder + place->mount_size, '/');
+		if (slash)
+			*slash = '\0';
+	} while (slash);
+	return err;
+}
+
+int process_throttle(pid_t pid, struct cgroup_throttle *throttle)
+{
+	struct cgroup_place place;
+	char *cgroup, *mounts;
+	ssize_t size;
+	int err;
+
+	*throttle = (struct cgroup_throttle){0};
+	size = proc_read_pid(pid, "cgroup", &cgroup, 0);
+	if (size < 0)
+		return (int)size;
+	size = proc_read("/proc/self/mountinfo", &mounts, 0);
+	if (size < 0) {
+		free(cgroup);
+		return (int)size;
+	}
+	err = cgroup_cpu_place(cgroup, mounts, &place);
+	free(cgroup);
+	free(mounts);
+	return err ? err : add_groups(&place, throttle);
+}

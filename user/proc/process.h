@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A process as /proc shows it. Everything here tolerates a process that dies meanwhile: -ESRCH.
+ */
+#ifndef PERFX_PROC_PROCESS_H
+#define PERFX_PROC_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct process_info {
+	pid_t pid, ppid;
+	char comm[64];	      /* of the main thread, raw bytes: escape before showing */
+	uint64_t start_ticks; /* field 22 of /proc/PID/stat, clock ticks since boot */
+	uint64_t start_ns;    /* the same in ns of CLOCK_BOOTTIME, ticks' resolution */
+	char state;	      /* R S D Z T … */
+	bool kernel_thread;
+	bool is_32bit;	/* its executable is ELFCLASS32 */
+	char exe[4096]; /* readlink of /proc/PID/exe, " (deleted)" taken off; "" unknown */
+	bool exe_deleted;
+};
+
+int process_info(pid_t pid, struct process_info *info);
+
+/* Whether it has ended: it is gone, or all of its threads are and nobody has waited for it yet (a
+ * main thread that is a zombie alone says nothing). */
+bool process_has_ended(pid_t pid);
+
+/* The process that a thread belongs to; of a process it is the process itself. -errno. */
+pid_t process_of_thread(pid_t tid);
+
+/* The command line, NUL-separated as the kernel gives it, at most limit bytes. Returns the length;
+ * *out is malloc'd. Secrets are not hidden here. */
+ssize_t process_cmdline(pid_t pid, char **out, size_t limit);
+
+/* Pids whose comm or executable's base name is exactly name; all pids when name is NULL.
+ * Ascending; kernel threads and zombies left out. Returns the count, *out is malloc'd. */
+ssize_t process_find(const char *name, pid_t **out);
+
+/* All pids, ascending, kernel threads and zombies too: nothing is read of them. As process_find. */
+ssize_t process_list(pid_t **out);
+
+/* All living descendants (children, their children, …), ascending. Those whose parent in between
+ * has died are init's, and not found. */
+ssize_t process_descendants(pid_t pid, pid_t **out);
+
+/* Thread ids, ascending. */
+ssize_t process_threads(pid_t pid, pid_t **out);
+/* Whose directory in /proc shows the process's mappings, files and environment, and through whom
+ * its memory is read: the main thread, or, where that has left by pthread_exit, another one. */
+pid_t process_task(pid_t pid);
+
+/* What the process has used so far, for the report's process facts. Fields that this kernel or
+ * privilege does not give are left UINT64_MAX: absent means not measured, never 0. */
+struct process_usage {
+	uint64_t cpu_user_ns,
+		cpu_system_ns; /* all threads, dead ones included; ticks' resolution */
+	uint64_t rss_bytes, rss_anon_bytes, rss_file_bytes, rss_shmem_bytes;
+	uint64_t read_bytes, write_bytes; /* /proc/PID/io: storage, not page cache */
+	uint64_t threads_count;
+	uint64_t minor_faults, major_faults;
+	uint64_t voluntary_switches, involuntary_switches; /* main thread only */
+};
+int process_usage(pid_t pid, struct process_usage *usage);
+
+/* One thread's time: /proc/PID/task/TID/schedstat. Blocked = wall - on CPU - runnable. */
+struct thread_usage {
+	pid_t tid;
+	char comm[64];
+	char state;
+	uint64_t on_cpu_ns, runnable_ns; /* UINT64_MAX when the kernel does not keep them */
+};
+int thread_usage(pid_t pid, pid_t tid, struct thread_usage *usage);
+
+/* CPU throttling of its cgroup and of those above it that we see (cpu.stat, v1 or v2), summed up:
+ * any of them holds the process up. Take the difference of two readings. -ENOENT when there is no
+ * cpu controller, or the process is in version 2's root group, which knows no quota. */
+struct cgroup_throttle {
+	uint64_t periods_count, throttled_count, throttled_ns;
+};
+int process_throttle(pid_t pid, struct cgroup_throttle *throttle);
+
+#endif

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/attach_queue.h"
+
+#include "base/grow.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A process that waits or has been looked at. */
+struct entry {
+	struct attach_task task;
+	bool waits;
+	int64_t credit_ns; /* CPU time that may be spent on it, at updated_ns */
+	uint64_t updated_ns;
+};
+
+struct attach_queue {
+	struct entry *entries; /* by ascending pid */
+	size_t count, capacity;
+	size_t waiting_count;
+	size_t next; /* where the next turn is looked for: everybody has one before anybody again */
+};
+
+struct attach_queue *attach_queue__new(void)
+{
+	return calloc(1, sizeof(struct attach_queue));
+}
+
+void attach_queue__free(struct attach_queue *queue)
+{
+	if (!queue)
+		return;
+	free(queue->entries);
+	free(queue);
+}
+
+/* Where the pid is, or would be. */
+static size_t place_of(const struct attach_queue *queue, pid_t pid)
+{
+	size_t low = 0, high = queue->count;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (queue->entries[middle].task.pid < pid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static struct entry *find(const struct attach_queue *queue, pid_t pid)
+{
+	size_t place = place_of(queue, pid);
+
+	return place < queue->count && queue->entries[place].task.pid == pid
+		       ? &queue->entries[place]
+		       : NULL;
+}
+
+static void update(struct entry *entry, uint64_t now_ns)
+{
+	uint64_t earned_ns = (now_ns - entry->updated_ns) / ATTACH_QUEUE_SHARE;
+
+	if (now_ns <= entry->updated_ns || !earned_ns)
+		return;
+	entry->updated_ns = now_ns;
+	if (earned_ns > (uint64_t)(ATTACH_QUEUE_BURST_NS - entry->credit_ns))
+		entry->credit_ns = ATTACH_QUEUE_BURST_NS;
+	else
+		entry->credit_ns += (int64_t)earned_ns;
+}
+
+/* Who does not wait and has all of its credit is as good as never seen. */
+static void sweep(struct attach_queue *queue, uint64_t now_ns)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < queue->count; i++) {
+		struct entry *entry = &queue->entries[i];
+
+		update(entry, now_ns);
+		if (entry->waits || entry->credit_ns < ATTACH_QUEUE_BURST_NS)
+			queue->entries[kept++] = *entry;
+	}
+	queue->count = kept;
+	queue->next = 0;
+}
+
+static struct entry *add(struct attach_queue *queue, pid_t pid, uint64_t now_ns)
+{
+	struct entry *entry;
+	size_t place;
+
+	if (queue->count == queue->capacity)
+		sweep(queue, now_ns);
+	if (grow_array(&queue->entries, &queue->capacity, queue->count + 1,
+		       sizeof(*queue->entries)))
+		return NULL;
+	place = place_of(queue, pid);
+	entry = &queue->entries[place];
+	memmove(entry + 1, entry, (queue->count - place) * sizeof(*entry));
+	*entry = (struct entry){.task.pid = pid, .credit_ns = ATTACH_QUEUE_BURST_NS};
+	queue->count++;
+	queue->next += place < queue->next;
+	return entry;
+}
+
+int attach_queue__put(struct attach_queue *queue, const struct attach_task *task)
+{
+	struct entry *entry = find(queue, task->pid);
+
+	if (!entry)
+		entry = add(queue, task->pid, task->since_ns);
+	if (!entry)
+		return -ENOMEM;
+	if (!entry->waits) {
+		entry->task = *task;
+		entry->waits = true;
+		queue->waiting_count++;
+		return 0;
+	}
+	entry->task.known = entry->task.known && task->known;
+	/* what came before an exec is no more: only from there on can anything have been missed */
+	if (task->cause == ATTACH_EXECUTED)
+		entry->task = *task;
+	if (task->cause > entry->task.cause)
+		entry->task.cause = task->cause;
+	return 0;
+}
+
+static bool is_due(struct entry *entry, uint64_t now_ns)
+{
+	if (!entry->waits)
+		return false;
+	update(entry, now_ns);
+	return entry->task.cause == ATTACH_EXECUTED || entry->credit_ns >= 0;
+}
+
+bool attach_queue__take(struct attach_queue *queue, uint64_t now_ns, struct attach_task *task)
+{
+	for (size_t i = 0; queue->waiting_count && i < queue->count; i++) {
+		struct entry *entry = &queue->entries[(queue->next + i) % queue->count];
+
+		if (!is_due(entry, now_ns))
+			continue;
+		queue->next = (queue->next + i + 1) % queue->count;
+		queue->waiting_count--;
+		entry->waits = false;
+		*task = entry->task;
+		return true;
+	}
+	return false;
+}
+
+bool attach_queue__is_empty(const struct attach_queue *queue)
+{
+	return !queue->waiting_count;
+}
+
+bool attach_queue__has(const struct attach_queue *queue, pid_t pid)
+{
+	const struct entry *entry = find(queue, pid);
+
+	return entry && entry->waits;
+}
+
+void attach_queue__charge(struct attach_queue *queue, pid_t pid, uint64_t now_ns, uint64_t cost_ns)
+{
+	struct entry *entry = find(queue, pid);
+
+	if (!entry)
+		return;
+	update(entry, now_ns);
+	entry->credit_ns -= (int64_t)cost_ns;
+}
+
+bool attach_queue__forget(struct attach_queue *queue, pid_t pid, struct attach_task *task)
+{
+	struct entry *entry = find(queue, pid);
+	size_t place;
+	bool waited;
+
+	if (!entry)
+		return false;
+	waited = entry->waits;
+	*task = entry->task;
+	place = (size_t)(entry - queue->entries);
+	queue->waiting_count -= waited;
+	queue->count--;
+	memmove(entry, entry + 1, (queue->count - place) * sizeof(*entry));
+	queue->next -= place < queue->next;
+	return waited;
+}

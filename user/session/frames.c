@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/frames.h"
+
+#include "base/grow.h"
+#include "base/map64.h"
+#include "decode/pack.h"
+#include "elf/symbolize.h"
+#include "session/views.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Mappings of a process that are no more, at most; the oldest are forgotten. */
+enum { GONE_MAX = 4096 };
+
+/* An address in stacks. */
+struct call {
+	uint64_t address; /* as in the STACK record: behind the call */
+	uint64_t offset;  /* of the call in the file */
+	uint64_t vaddr;	  /* in the file; frames__emit knows */
+	uint32_t file;
+	uint32_t process;
+	bool bound, told;
+};
+
+struct space {
+	uint32_t process;
+	struct view *view; /* NULL: never seen */
+	struct span *gone; /* with a file; the newest last */
+	size_t gone_count, gone_room;
+	struct call *calls;
+	size_t calls_count, calls_room;
+	size_t bound_count;
+	struct map64 known; /* address → index in calls */
+};
+
+struct frames {
+	struct sink *sink;
+	struct held_files *files;
+	struct space *spaces;
+	size_t spaces_count, spaces_room;
+	struct map64 by_process;
+	struct pack_buffer buffer;
+};
+
+struct frames *frames__new(struct sink *sink)
+{
+	struct frames *frames = calloc(1, sizeof(*frames));
+
+	if (!frames)
+		return NULL;
+	frames->sink = sink;
+	frames->files = held_files__new();
+	if (frames->files)
+		return frames;
+	free(frames);
+	return NULL;
+}
+
+void frames__free(struct frames *frames)
+{
+	if (!frames)
+		return;
+	for (size_t i = 0; i < frames->spaces_count; i++) {
+		struct space *space = &frames->spaces[i];
+
+		view__put(space->view);
+		free(space->gone);
+		free(space->calls);
+		map64_clear(&space->known);
+	}
+	free(frames->spaces);
+	map64_clear(&frames->by_process);
+	held_files__free(frames->files);
+	free(frames);
+}
+
+/* --- what processes map ---------------------------------------------------------------------- */
+
+/* Valid until the next call. */
+static struct space *space_of(struct frames *frames, uint32_t process)
+{
+	uint32_t index = map64_get(&frames->by_process, process);
+
+	if (index != MAP64_NONE)
+		return &frames->spaces[index];
+	index = (uint32_t)frames->spaces_count;
+	if (grow_array(&frames->spaces, &frames->spaces_room, frames->spaces_count + 1,
+		       sizeof(*frames->spaces)) ||
+	    map64_put(&frames->by_process, process, index))
+		return NULL;
+	frames->spaces_count++;
+	frames->spaces[index] = (struct space){.process = process};
+	return &frames->spaces[index];
+}
+
+/* Code without a file has no names, and a JIT would fill the list with it. */
+static void forget_span(struct space *space, const struct span *span)
+{
+	size_t kept = 0;
+
+	if (span->file == HELD_NONE)
+		return;
+	for (size_t i = 0; i < space->gone_count; i++)
+		if (!span_same(&space->gone[i], span))
+			space->gone[kept++] = space->gone[i];
+	space->gone_count = kept;
+	if (kept == GONE_MAX)
+		memmove(space->gone, space->gone + 1, --space->gone_count * sizeof(*space->gone));
+	if (grow_array(&space->gone, &space->gone_room, space->gone_count + 1,
+		       sizeof(*space->gone)))
+		return;
+	space->gone[space->gone_count++] = *span;
+}
+
+static void bind_call(struct space *space, struct call *call, const struct span *span)
+{
+	call->bound = true;
+	call->file = span->file;
+	if (span->file != HELD_NONE)
+		call->offset = call->address - 1 - span->start + span->offset;
+	space->bound_count++;
+}
+
+/* Stacks may have been faster than the look at what is mapped. */
+static void bind_calls(struct space *space)
+{
+	for (size_t i = 0; space->bound_count < space->calls_count && i < space->calls_count; i++) {
+		struct call *call = &space->calls[i];
+		const struct span *span = view__find(space->view, call->address - 1);
+
+		if (!call->bound && span)
+			bind_call(space, call, span);
+	}
+}
+
+/* Takes view over. */
+static void change_view(struct space *space, struct view *view)
+{
+	const struct view *old = space->view;
+
+	for (size_t i = 0; old && i < old->count; i++) {
+		const struct span *now = view__find(view, old->spans[i].start);
+
+		if (!now || !span_same(now, &old->spans[i]))
+			forget_span(space, &old->spans[i]);
+	}
+	view__put(space->view);
+	space->view = view;
+	bind_calls(space);
+}
+
+int frames__map(struct frames *frames, uint32_t process, pid_t pid)
+{
+	struct maps *maps = maps__read(pid);
+	struct space *space;
+	struct view *view;
+
+	if (!maps)
+		return -errno;
+	view = view__new(frames->files, pid, maps);
+	maps__free(maps);
+	space = space_of(frames, process);
+	if (!view || !space) {
+		view__put(view);
+		return -ENOMEM;
+	}
+	/* a process on its way out: its memory is gone, its pid is not */
+	if (!view->count || view__same(space->view, view))
+		view__put(view);
+	else
+		change_view(space, view);
+	return 0;
+}
+
+int frames__fork(struct frames *frames, uint32_t child, uint32_t parent)
+{
+	struct view *view;
+	struct space *space = space_of(frames, parent);
+
+	if (!space)
+		return -ENOMEM;
+	view = space->view;
+	space = space_of(frames, child);
+	if (!space)
+		return -ENOMEM;
+	if (space->view || !view)
+		return 0;
+	space->view = view__get(view);
+	bind_calls(space);
+	return 0;
+}
+
+/* --- what stacks show ------------------------------------------------------------------------ */
+
+static int add_call(struct space *space, uint64_t address)
+{
+	struct call *call;
+	const struct span *span;
+	int err;
+
+	if (map64_get(&space->known, address) != MAP64_NONE)
+		return 0;
+	err = grow_array(&space->calls, &space->calls_room, space->calls_count + 1,
+			 sizeof(*space->calls));
+	if (!err)
+		err = map64_put(&space->known, address, (uint32_t)space->calls_count);
+	if (err)
+		return err;
+	call = &space->calls[space->calls_count++];
+	*call = (struct call){.address = address, .file = HELD_NONE, .process = space->process};
+	span = view__find(space->view, address - 1);
+	if (span)
+		bind_call(space, call, span);
+	return 0;
+}
+
+int frames__stack(struct frames *frames, const struct perfx_stack *stack)
+{
+	const unsigned char *addresses = (const unsigned char *)stack + stack->hdr.fixed;
+	size_t bytes = stack->hdr.size > stack->hdr.fixed ? stack->hdr.size - stack->hdr.fixed : 0;
+	struct space *space = space_of(frames, stack->process);
+	int err = space ? 0 : -ENOMEM;
+
+	for (size_t i = 0; !err && i < stack->frames_count && i < bytes / sizeof(uint64_t); i++) {
+		uint64_t address;
+
+		memcpy(&address, addresses + i * sizeof(address), sizeof(address));
+		err = add_call(space, address);
+	}
+	return err;
+}
+
+/* --- names ----------------------------------------------------------------------------------- */
+
+/* The calls in one file. */
+struct batch {
+	struct frames *frames;
+	const char *module;
+	struct call **calls; /* by vaddr */
+	size_t count;
+	uint64_t *vaddrs; /* distinct */
+	size_t *first;	  /* of each vaddr, in calls */
+	size_t vaddrs_count;
+};
+
+static void send_frame(struct frames *frames, const struct call *call, const char *module,
+		       size_t depth, const struct symbolized_place *place)
+{
+	struct perfx_frame record = {.address = call->address,
+				     .offset = call->offset,
+				     .process = call->process,
+				     .line = place->line,
+				     .depth = (uint16_t)depth};
+	const struct perfx_record *packed = PACK(&frames->buffer, PERFX_KIND_FRAME, record,
+						 place->function, module, place->file);
+
+	sink_record(frames->sink, packed, packed->size);
+}
+
+static void on_symbolized(size_t index, const struct symbolized_place *places, size_t count,
+			  void *ctx)
+{
+	const struct batch *batch = ctx;
+	size_t end = index + 1 < batch->vaddrs_count ? batch->first[index + 1] : batch->count;
+
+	for (size_t i = batch->first[index]; i < end; i++)
+		for (size_t depth = 0; depth < count; depth++)
+			send_frame(batch->frames, batch->calls[i], batch->module, depth,
+				   &places[depth]);
+}
+
+static int compare_vaddrs(const void *left, const void *right)
+{
+	const struct call *a = *(struct call *const *)left, *b = *(struct call *const *)right;
+
+	if (a->vaddr != b->vaddr)
+		return a->vaddr < b->vaddr ? -1 : 1;
+	return (a->process > b->process) - (a->process < b->process);
+}
+
+static int symbolize_batch(struct batch *batch, struct image *image)
+{
+	int err = -ENOMEM;
+
+	/* those outside its segments get (uint64_t)-1, which no function has */
+	for (size_t i = 0; i < batch->count; i++)
+		batch->calls[i]->vaddr = (uint64_t)image__vaddr(image, batch->calls[i]->offset);
+	qsort(batch->calls, batch->count, sizeof(*batch->calls), compare_vaddrs);
+	batch->vaddrs = calloc(batch->count, sizeof(*batch->vaddrs));
+	batch->first = calloc(batch->count, sizeof(*batch->first));
+	for (size_t i = 0; batch->vaddrs && batch->first && i < batch->count; i++) {
+		if (i && batch->calls[i]->vaddr == batch->calls[i - 1]->vaddr)
+			continue;
+		batch->vaddrs[batch->vaddrs_count] = batch->calls[i]->vaddr;
+		batch->first[batch->vaddrs_count++] = i;
+	}
+	if (batch->vaddrs && batch->first)
+		err = symbolize(image, batch->vaddrs, batch->vaddrs_count, on_symbolized, batch);
+	free(batch->vaddrs);
+	free(batch->first);
+	return err;
+}
+
+static int emit_file(struct frames *frames, struct call **calls, size_t count)
+{
+	static const struct symbolized_place unknown = {.function = "", .file = ""};
+	uint32_t file = calls[0]->file;
+	struct batch batch = {.frames = frames, .module = "", .calls = calls, .count = count};
+	struct image *image = NULL;
+	int err = 0;
+
+	if (file != HELD_NONE) {
+		batch.module = held_files__path(frames->files, file);
+		image = held_files__image(frames->files, file);
+	}
+	if (image)
+		err = symbolize_batch(&batch, image);
+	for (size_t i = 0; !image && i < count; i++)
+		send_frame(frames, calls[i], batch.module, 0, &unknown);
+	image__free(image);
+	return err;
+}
+
+/* What was never mapped when we looked, or not long enough. */
+static void bind_to_gone(struct space *space, struct call *call)
+{
+	for (size_t i = space->gone_count; !call->bound && i-- > 0;) {
+		const struct span *span = &space->gone[i];
+
+		if (call->address - 1 >= span->start && call->address - 1 < span->end)
+			bind_call(space, call, span);
+	}
+}
+
+static int compare_files(const void *left, const void *right)
+{
+	const struct call *a = *(struct call *const *)left, *b = *(struct call *const *)right;
+
+	if (a->file != b->file)
+		return a->file < b->file ? -1 : 1;
+	if (a->process != b->process)
+		return a->process < b->process ? -1 : 1;
+	return (a->address > b->address) - (a->address < b->address);
+}
+
+/* All calls that have not been told, by file. NULL: out of memory, or none. */
+static struct call **gather(struct frames *frames, size_t *count)
+{
+	struct call **calls;
+
+	*count = 0;
+	for (size_t i = 0; i < frames->spaces_count; i++)
+		*count += frames->spaces[i].calls_count;
+	calls = *count ? calloc(*count, sizeof(struct call *)) : NULL;
+	if (!calls)
+		return NULL;
+	*count = 0;
+	for (size_t i = 0; i < frames->spaces_count; i++) {
+		struct space *space = &frames->spaces[i];
+
+		for (size_t k = 0; k < space->calls_count; k++) {
+			if (space->calls[k].told)
+				continue;
+			space->calls[k].told = true;
+			bind_to_gone(space, &space->calls[k]);
+			calls[(*count)++] = &space->calls[k];
+		}
+	}
+	qsort(calls, *count, sizeof(struct call *), compare_files);
+	return calls;
+}
+
+int frames__emit(struct frames *frames)
+{
+	size_t count, end;
+	struct call **calls = gather(frames, &count);
+	int err = 0, first_err = 0;
+
+	if (!calls)
+		return count ? -ENOMEM : 0;
+	for (size_t i = 0; i < count; i = end) {
+		for (end = i + 1; end < count && calls[end]->file == calls[i]->file; end++)
+			;
+		err = emit_file(frames, calls + i, end - i);
+		if (!first_err)
+			first_err = err;
+	}
+	free(calls);
+	return first_err;
+}

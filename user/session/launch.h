@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Starts a program and holds it before its own first instruction: its libraries are mapped and
+ * relocated, no constructor has run. So probes see everything from the start.
+ *
+ * A debugger's way: ptrace to the exec, then a breakpoint on the dynamic linker's _dl_debug_state,
+ * which it calls when its list of libraries has become consistent. A static program is held at
+ * exec.
+ */
+#ifndef PERFX_SESSION_LAUNCH_H
+#define PERFX_SESSION_LAUNCH_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct launch;
+
+struct launch_options {
+	bool as_caller;	       /* under sudo: as who called it, with that user's environment */
+	bool nvtx;	       /* make NVTX 3 seen, unless another tool listens: inject.h */
+	bool python_functions; /* make Python functions ranges */
+};
+
+/* argv is NULL-terminated. NULL: could not be started, said in a message; *exit_code as a shell
+ * gives it (126, 127). */
+struct launch *launch__start(char *const *argv, const struct launch_options *options,
+			     int *exit_code);
+/* Will it tell our library of its NVTX ranges? */
+bool launch__nvtx(const struct launch *launch);
+/* Libraries that it will map when it comes to that, borrowed. */
+char *const *launch__files(const struct launch *launch, size_t *count);
+pid_t launch__pid(const struct launch *launch);
+/* Lets it run. */
+void launch__go(struct launch *launch);
+/* Reaps it if it has ended: true and its status as wait(2) gives it. */
+bool launch__ended(struct launch *launch, int *status);
+/* Waits for its end, for so long at most or until a signal comes: as launch__ended. */
+bool launch__wait(struct launch *launch, int timeout_ms, int *status);
+/* Kills it if it was never let go; otherwise leaves it alone. */
+void launch__free(struct launch *launch);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A recording, from the processes that the user named to the last record of the stream:
+ *
+ *   plan (nothing is touched) → load and calibrate → attach → trace → detach → totals
+ *
+ * Says what a person should know on the way, one line each.
+ */
+#ifndef PERFX_SESSION_RECORDER_H
+#define PERFX_SESSION_RECORDER_H
+
+#include "attach/features.h"
+#include "attach/meters.h"
+#include "base/phases.h"
+#include "peaks/given.h"
+#include "plan/plan.h"
+#include "replay/sink.h"
+#include "session/launch.h"
+#include "session/trigger.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct recorder_options {
+	const pid_t *pids; /* targets; none with `all` or `launch` */
+	size_t pids_count;
+	bool all; /* -a: every process that maps an ML library or carries annotations */
+	struct launch *launch; /* run: a program that stands before its first instruction */
+	uint64_t duration_ns;  /* UINT64_MAX: until it ends or is interrupted */
+	uint64_t interval_ns;  /* between samples of /proc */
+	uint64_t steps_max;    /* ends when a process has done so many steps; 0: not by them */
+	bool wait; /* nothing is recorded but what the program says: perfx_trace_start, _stop */
+	struct plan_options plan;
+	uint64_t sample_bytes; /* --memory sampled=: mean distance of samples */
+	enum perfx_link link;
+	size_t ring_bytes;
+	size_t rings_count; /* 0: by the number of CPUs */
+	bool follow_children;
+	bool compensate;
+	bool calibrate;
+	bool full_cmdline;
+	enum counters_choice counters;
+	const char *counters_names; /* COUNTERS_LISTED */
+	struct peaks_given peaks;   /* --peak-flops and its like */
+	/* The flight recorder: --ring. The sink's capture is one in memory, and goes to files of
+	 * this name. */
+	uint64_t flight_ns;	 /* how long; 0: an ordinary recording */
+	uint64_t flight_bytes;	 /* in memory */
+	const char *flight_path; /* of the first file: run.perfx, then run.2.perfx, … */
+	struct trigger trigger;	 /* all zero: none */
+	const char *command;	 /* this program's own command line, for the report */
+	struct phases *phases;	 /* of the start; said where PERFX_DEBUG is set */
+};
+
+/* Records into sink. Returns an exit code (base/message.h): EXIT_OK also when the target ended by
+ * itself; EXIT_TARGET when a signal killed it, what there is has been recorded. *child_status: the
+ * launched program's, as wait(2) gives it. Anything but EXIT_OK and EXIT_TARGET has been explained
+ * in a message. */
+int recorder_run(const struct recorder_options *options, const struct features *features,
+		 struct sink *sink, int *child_status);
+
+#endif

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* --steps N: the recording ends when a process has done so many; --trigger: one was slow. Counted
+ * as the report counts them. */
+#include "aggregate/steps.h"
+
+#include "base/grow.h"
+#include "session/recorder_internal.h"
+
+#include <stdlib.h>
+
+struct step_watch {
+	struct sink *sink;
+	uint64_t steps_max; /* 0: no end by them */
+	const struct trigger *trigger;
+	struct steps steps;
+	unsigned *classes; /* by function id */
+	size_t classes_capacity;
+	struct profile_steps *latest; /* by process, when its last step ended; without the series */
+	size_t latest_capacity;
+	uint64_t most_count; /* steps of the process that has done most */
+	bool done, slow;
+	struct slow_step slow_one; /* the first that was slow since the last was taken */
+};
+
+static void note_function(struct step_watch *watch, const struct event *event)
+{
+	const struct perfx_function *function = &event->function;
+
+	if (function->function > AGGREGATE_FUNCTIONS_MAX ||
+	    grow_array(&watch->classes, &watch->classes_capacity, (size_t)function->function + 1,
+		       sizeof(*watch->classes)))
+		return;
+	watch->classes[function->function] =
+		step_class(function->source, event->strings[0], function->flags);
+}
+
+/* A step has ended, maybe: not where another function ends those that count, or its first one shows
+ * only now that it ends steps. */
+static void note_step(struct step_watch *watch, uint32_t process)
+{
+	struct profile_steps now = steps_of_process(&watch->steps, process), before;
+	struct slow_step step = {.process = process};
+
+	if (now.count > watch->most_count)
+		watch->most_count = now.count;
+	watch->done = watch->done || (watch->steps_max && now.count >= watch->steps_max);
+	if (!watch->trigger || process > AGGREGATE_PROCESSES_MAX ||
+	    grow_array(&watch->latest, &watch->latest_capacity, (size_t)process + 1,
+		       sizeof(*watch->latest)))
+		return;
+	before = watch->latest[process];
+	watch->latest[process] = now;
+	if (now.function != before.function || now.tid != before.tid ||
+	    now.count != before.count + 1)
+		return;
+	step.number = now.count;
+	step.duration_ns = now.total_ns - before.total_ns;
+	step.median_ns = before.p50_ns;
+	if (watch->slow || !trigger_fires(watch->trigger, &step, before.count))
+		return;
+	watch->slow = true;
+	watch->slow_one = step;
+}
+
+static void note_span(struct step_watch *watch, const struct perfx_span *span)
+{
+	unsigned class =
+		span->function < watch->classes_capacity ? watch->classes[span->function] : 0;
+
+	if (!class || (span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED)) ||
+	    steps_span(&watch->steps, span, class) || !(class & STEP_RANK_MASK))
+		return;
+	note_step(watch, span->process);
+}
+
+static int on_event(void *ctx, const struct event *event)
+{
+	if (event->kind == PERFX_KIND_FUNCTION)
+		note_function(ctx, event);
+	else if (event->kind == PERFX_KIND_SPAN)
+		note_span(ctx, &event->span);
+	else if (event->kind == PERFX_KIND_WINDOW && (event->window.flags & PERFX_WINDOW_OPENS))
+		return steps_window(&((struct step_watch *)ctx)->steps, event->window.time_ns);
+	return 0;
+}
+
+struct step_watch *step_watch__new(struct sink *sink, uint64_t steps_max,
+				   const struct trigger *trigger)
+{
+	struct step_watch *watch = calloc(1, sizeof(*watch));
+
+	if (!watch)
+		return NULL;
+	watch->sink = sink;
+	watch->steps_max = steps_max;
+	watch->trigger = trigger;
+	sink->on_event = on_event;
+	sink->ctx = watch;
+	return watch;
+}
+
+void step_watch__free(struct step_watch *watch)
+{
+	if (!watch)
+		return;
+	watch->sink->on_event = NULL;
+	steps_clear(&watch->steps);
+	free(watch->classes);
+	free(watch->latest);
+	free(watch);
+}
+
+bool step_watch__done(const struct step_watch *watch)
+{
+	return watch && watch->done;
+}
+
+uint64_t step_watch__count(const struct step_watch *watch)
+{
+	return watch ? watch->most_count : 0;
+}
+
+bool step_watch__slow(struct step_watch *watch, struct slow_step *step)
+{
+	if (!watch || !watch->slow)
+		return false;
+	*step = watch->slow_one;
+	watch->slow = false;
+	return true;
+}

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/totals.h"
+
+#include "base/clock.h"
+#include "base/grow.h"
+#include "base/map64.h"
+#include "decode/pack.h"
+#include "proc/process.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+static void send(struct sink *sink, const struct perfx_record *packed)
+{
+	sink_record(sink, packed, packed->size);
+}
+
+static void read_boot_id(char *text, size_t size)
+{
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+
+	text[0] = '\0';
+	if (!file)
+		return;
+	if (!fgets(text, (int)size, file))
+		text[0] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	fclose(file);
+}
+
+void totals_host(struct sink *sink, const struct recorder_options *options, uint64_t start_ns)
+{
+	struct perfx_host record = {
+		.start_ns = start_ns,
+		.start_unix_ns = clock_ns(CLOCK_REALTIME) - (clock_monotonic_ns() - start_ns),
+		.start_boot_ns = clock_monotonic_to_boot(start_ns),
+		.cpus_count = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN),
+		.memory_mib = (uint32_t)((uint64_t)sysconf(_SC_PHYS_PAGES) *
+						 (uint64_t)sysconf(_SC_PAGESIZE) >>
+					 20),
+		.ring_bytes = (uint32_t)options->ring_bytes,
+		.flags = options->compensate ? PERFX_HOST_COMPENSATED : 0,
+	};
+	struct pack_buffer *buffer = malloc(sizeof(*buffer));
+	struct utsname names;
+	char boot_id[64];
+
+	if (!buffer)
+		return;
+	uname(&names);
+	read_boot_id(boot_id, sizeof(boot_id));
+	send(sink, PACK(buffer, PERFX_KIND_HOST, record, names.nodename, names.release, boot_id,
+			options->command, PERFX_VERSION));
+	free(buffer);
+}
+
+/* --- sums ----------------------------------------------------------------------------------- */
+
+struct totals {
+	struct sink *sink;
+	struct tracer *tracer;
+	const struct plan *plan;
+	struct probes *probes;
+	/* As they were told last. */
+	struct perfx_book *books; /* by context */
+	size_t books_capacity;
+	uint64_t losses[PERFX_LOSS_KINDS];
+	uint64_t booked_count, entries_count;
+	bool booked_lately;
+	struct map64 value_ids; /* process << 32 | value → values[] */
+	struct perfx_value_lost *values;
+	size_t values_count, values_capacity;
+	struct pack_buffer buffer;
+};
+
+struct totals *totals__new(struct sink *sink, struct tracer *tracer, const struct plan *plan,
+			   struct probes *probes)
+{
+	struct totals *totals = calloc(1, sizeof(*totals));
+
+	if (!totals)
+		return NULL;
+	totals->sink = sink;
+	totals->tracer = tracer;
+	totals->plan = plan;
+	totals->probes = probes;
+	return totals;
+}
+
+void totals__free(struct totals *totals)
+{
+	if (!totals)
+		return;
+	free(totals->books);
+	free(totals->values);
+	map64_clear(&totals->value_ids);
+	free(totals);
+}
+
+static struct perfx_book book_of(const struct perfx_context_node *node, uint32_t id)
+{
+	return (struct perfx_book){
+		.context = id,
+		.calls_count = node->calls_count,
+		.unwound_count = node->unwound_count,
+		.untimed_count = node->untimed_count,
+		.total_ns = node->total_ns,
+		.self_ns = node->self_ns,
+		.flops = node->flops,
+		.bytes = node->bytes,
+		.counted_count = node->counted_count,
+		.unread_count = node->unread_count,
+		.silenced_count = node->silenced_count,
+		.opaque_count = node->opaque_count,
+		.bus_bytes = node->bus_bytes,
+		.bus_moved_bytes = node->bus_moved_bytes,
+	};
+}
+
+/* All that follows the context is sums. */
+#define BOOK_SUMS_AT offsetof(struct perfx_book, calls_count)
+#define BOOK_SUMS    ((sizeof(struct perfx_book) - BOOK_SUMS_AT) / sizeof(uint64_t))
+
+static struct perfx_book book_less(struct perfx_book book, const struct perfx_book *told)
+{
+	uint64_t now[BOOK_SUMS], before[BOOK_SUMS];
+
+	memcpy(now, (char *)&book + BOOK_SUMS_AT, sizeof(now));
+	memcpy(before, (const char *)told + BOOK_SUMS_AT, sizeof(before));
+	for (size_t i = 0; i < BOOK_SUMS; i++)
+		now[i] -= before[i];
+	memcpy((char *)&book + BOOK_SUMS_AT, now, sizeof(now));
+	return book;
+}
+
+/* The kernel goes on while it is read: calls that are not counted yet and unwound already come the
+ * next time. */
+static bool is_torn(const struct perfx_book *more)
+{
+	uint64_t rest;
+
+	return __builtin_sub_overflow(more->calls_count, more->unwound_count, &rest) ||
+	       rest < more->untimed_count;
+}
+
+static void send_book(struct totals *totals, uint32_t id, const struct perfx_context_node *node)
+{
+	struct perfx_book book = book_of(node, id), more;
+
+	if (grow_array(&totals->books, &totals->books_capacity, (size_t)id + 1,
+		       sizeof(*totals->books)))
+		return;
+	more = book_less(book, &totals->books[id]);
+	if (!more.calls_count || is_torn(&more))
+		return;
+	totals->books[id] = book;
+	send(totals->sink, PACK(&totals->buffer, PERFX_KIND_BOOK, more));
+}
+
+/* Nodes with calls that found no room in the ring. */
+static void send_books(struct totals *totals)
+{
+	uint64_t booked = tracer__counter(totals->tracer, PERFX_COUNTER_RING_DROPS);
+	uint32_t count;
+	const struct perfx_context_node *nodes = tracer__contexts(totals->tracer, &count);
+
+	/* none, as nearly always; once more after some, for a node may be behind the counter */
+	if (booked == totals->booked_count && !totals->booked_lately)
+		return;
+	totals->booked_lately = booked != totals->booked_count;
+	totals->booked_count = booked;
+	for (uint32_t id = 1; id < count; id++)
+		if (nodes[id].calls_count)
+			send_book(totals, id, &nodes[id]);
+}
+
+/* As it was told last; NULL: memory is out. */
+static struct perfx_value_lost *value_told(struct totals *totals, const struct perfx_value_key *key)
+{
+	uint64_t id = (uint64_t)key->process << 32 | key->value;
+	uint32_t at = map64_get(&totals->value_ids, id);
+
+	if (at != MAP64_NONE)
+		return &totals->values[at];
+	at = (uint32_t)totals->values_count;
+	if (grow_array(&totals->values, &totals->values_capacity, totals->values_count + 1,
+		       sizeof(*totals->values)) ||
+	    map64_put(&totals->value_ids, id, at))
+		return NULL;
+	totals->values_count++;
+	return &totals->values[at];
+}
+
+static void send_lost_value(void *ctx, const struct perfx_value_key *key,
+			    const struct perfx_value_lost *lost)
+{
+	struct totals *totals = ctx;
+	struct perfx_value_lost *told = value_told(totals, key);
+	struct perfx_value_book record = {.process = key->process, .value = key->value};
+
+	if (!told)
+		return;
+	record.sets_count = lost->sets_count - told->sets_count;
+	record.adds_count = lost->adds_count - told->adds_count;
+	record.sum = lost->sum - told->sum;
+	record.unsummed_count = lost->unsummed_count - told->unsummed_count;
+	record.last_bits = lost->last_bits;
+	record.last_ns = lost->last_ns;
+	if (!record.sets_count && !record.adds_count)
+		return;
+	*told = *lost;
+	send(totals->sink, PACK(&totals->buffer, PERFX_KIND_VALUE_BOOK, record));
+}
+
+/* Values that found no room. */
+static void send_values(struct totals *totals)
+{
+	if (tracer__counter(totals->tracer, PERFX_COUNTER_VALUE_DROPS))
+		tracer__each_value_lost(totals->tracer, send_lost_value, totals);
+}
+
+static void send_loss(struct sink *sink, struct pack_buffer *buffer, enum perfx_loss_kind loss,
+		      uint64_t count)
+{
+	struct perfx_loss record = {.loss = loss, .count = count};
+
+	send(sink, PACK(buffer, PERFX_KIND_LOSS, record));
+}
+
+static void send_losses(struct totals *totals)
+{
+	static const struct {
+		enum perfx_loss_kind loss;
+		enum perfx_counter counter;
+	} counted[] = {
+		{PERFX_LOSS_RING_DROPS, PERFX_COUNTER_RING_DROPS},
+		{PERFX_LOSS_MAP_FULL, PERFX_COUNTER_MAP_FULL},
+		{PERFX_LOSS_UNMATCHED_RETURNS, PERFX_COUNTER_UNMATCHED_RETURNS},
+		{PERFX_LOSS_READ_FAULTS, PERFX_COUNTER_READ_FAULTS},
+		{PERFX_LOSS_UNTIMED_CALLS, PERFX_COUNTER_UNTIMED},
+		{PERFX_LOSS_CONTROL_DROPS, PERFX_COUNTER_CONTROL_DROPS},
+		{PERFX_LOSS_STACK_FAILURES, PERFX_COUNTER_STACK_FAILURES},
+		{PERFX_LOSS_MEMORY_DROPS, PERFX_COUNTER_MEMORY_DROPS},
+		{PERFX_LOSS_VALUE_DROPS, PERFX_COUNTER_VALUE_DROPS},
+		{PERFX_LOSS_FOREIGN_HITS, PERFX_COUNTER_FOREIGN_HITS},
+	};
+	uint64_t now[PERFX_LOSS_KINDS] = {0};
+
+	for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
+		now[counted[i].loss] = tracer__counter(totals->tracer, counted[i].counter);
+	now[PERFX_LOSS_NMISSED] = tracer__missed(totals->tracer);
+	for (int i = 0; i < PERFX_LOSS_KINDS; i++) {
+		if (now[i] <= totals->losses[i])
+			continue;
+		send_loss(totals->sink, &totals->buffer, i, now[i] - totals->losses[i]);
+		totals->losses[i] = now[i];
+	}
+}
+
+void totals__tell(struct totals *totals)
+{
+	send_books(totals);
+	send_values(totals);
+	totals->entries_count = probes__report_hits(totals->probes);
+	send_losses(totals);
+}
+
+void totals__segment(struct totals *totals, uint64_t time_ns)
+{
+	struct perfx_segment record = {.time_ns = time_ns};
+
+	send(totals->sink, PACK(&totals->buffer, PERFX_KIND_SEGMENT, record));
+}
+
+/* --- the end -------------------------------------------------------------------------------- */
+
+static void send_refusals(struct sink *sink, struct pack_buffer *buffer, const struct plan *plan)
+{
+	for (size_t i = 0; i < plan->refusals_count; i++) {
+		const struct plan_refusal *refusal = &plan->refusals[i];
+		struct perfx_not_attached record = {
+			.count = refusal->count,
+			.flags = refusal->by_design ? PERFX_NOT_ATTACHED_BY_DESIGN : 0};
+
+		send(sink,
+		     PACK(buffer, PERFX_KIND_NOT_ATTACHED, record, refusal->name, refusal->reason));
+	}
+	for (size_t i = 0; i < plan->options.patterns_count; i++) {
+		struct perfx_not_attached record = {.count = 1};
+
+		if (plan__waits(plan, i))
+			send(sink, PACK(buffer, PERFX_KIND_NOT_ATTACHED, record,
+					pattern__text(plan->options.patterns[i]),
+					"no file of that name was mapped"));
+	}
+}
+
+/* The hot path counts hits and nothing else: calls begun are the hits of entries, calls ended have
+ * a record, or a place in the book. */
+static void send_levels(struct totals *totals, struct sink *closing, const struct ending *ending)
+{
+	uint64_t begun =
+		totals->entries_count - tracer__counter(totals->tracer, PERFX_COUNTER_REPEATS);
+	uint64_t ended = ending->spans_count + totals->losses[PERFX_LOSS_RING_DROPS];
+
+	if (!ending->goes_on)
+		send_loss(closing, &totals->buffer, PERFX_LOSS_UNMATCHED_ENTRIES,
+			  begun > ended ? begun - ended : 0);
+	send_loss(closing, &totals->buffer, PERFX_LOSS_DETACHED_PROBES,
+		  probes__detached_count(totals->probes));
+}
+
+static void send_end(struct sink *sink, struct pack_buffer *buffer, const struct ending *ending)
+{
+	struct perfx_end record = {.time_ns = ending->end_ns,
+				   .end_unix_ns = clock_ns(CLOCK_REALTIME) -
+						  (clock_monotonic_ns() - ending->end_ns),
+				   .end_boot_ns = clock_monotonic_to_boot(ending->end_ns),
+				   .flags = (ending->killed ? PERFX_END_TARGET_KILLED : 0) |
+					    (ending->exited ? PERFX_END_TARGET_EXITED : 0) |
+					    (ending->interrupted ? PERFX_END_INTERRUPTED : 0),
+				   .looks_count = ending->looks_count,
+				   .recording_cpu_ns = ending->recording_cpu_ns,
+				   .strangers_read_count = ending->strangers_read_count};
+	struct process_usage usage;
+
+	/* finer than /proc's ticks */
+	record.tracer_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	record.tracer_rss_anon_bytes =
+		process_usage(getpid(), &usage) ? UINT64_MAX : usage.rss_anon_bytes;
+	send(sink, PACK(buffer, PERFX_KIND_END, record));
+}
+
+void totals__close(struct totals *totals, struct sink *closing, const struct ending *ending)
+{
+	probes__refuse_nameless(totals->probes);
+	probes__refuse_failed(totals->probes);
+	send_refusals(closing, &totals->buffer, totals->plan);
+	send_levels(totals, closing, ending);
+	send_end(closing, &totals->buffer, ending);
+}

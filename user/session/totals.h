@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The host, sums that have no time, and what only the end knows. */
+#ifndef PERFX_SESSION_TOTALS_H
+#define PERFX_SESSION_TOTALS_H
+
+#include "attach/probes.h"
+#include "attach/tracer.h"
+#include "plan/plan.h"
+#include "replay/sink.h"
+#include "session/recorder.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* How it ends. */
+struct ending {
+	uint64_t end_ns;
+	uint64_t spans_count; /* taken from the ring */
+	bool killed, exited, interrupted;
+	/* The program goes on, and so do calls while they are counted: how many are running is not
+	 * known. */
+	bool goes_on;
+	uint64_t looks_count, strangers_read_count; /* as in struct perfx_end */
+	uint64_t recording_cpu_ns;		    /* likewise */
+};
+
+struct totals;
+
+/* NULL with errno ENOMEM. */
+struct totals *totals__new(struct sink *sink, struct tracer *tracer, const struct plan *plan,
+			   struct probes *probes);
+void totals__free(struct totals *totals);
+
+void totals_host(struct sink *sink, const struct recorder_options *options, uint64_t start_ns);
+
+/* BOOK, HITS and LOSS: what has been added to the sums since the last time. */
+void totals__tell(struct totals *totals);
+/* SEGMENT: all sums have been told up to now. */
+void totals__segment(struct totals *totals, uint64_t time_ns);
+/* What holds at an end and is no sum: NOT_ATTACHED, the levels among the losses, END. Into closing:
+ * that of the recording, or of a dump. After totals__tell. */
+void totals__close(struct totals *totals, struct sink *closing, const struct ending *ending);
+
+#endif
