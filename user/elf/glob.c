@@ -57,7 +57,7 @@ static bool accepts(const char *p, char c, const char **next)
 }
 
 /* Only the last star is ever tried again: what an earlier one could give, it can give too. */
-bool glob_match(const char *glob, const char *text)
+bool glob_matches(const char *glob, const char *text)
 {
 	const char *after_star = NULL, *retry = NULL, *next;
 

@@ -21,8 +21,9 @@ enum { GLOB_ALTERNATIVES_MAX = 1024 };
 int glob_list__expand(struct glob_list *list, const char *glob);
 void glob_list__clear(struct glob_list *list);
 
-/* All of the text; for a glob without alternatives. Time is at most glob times text. */
-bool glob_match(const char *glob, const char *text);
+/* All of the text; for a glob without alternatives. Time is at most glob times text.
+ * Not glob_match: a static libbpf has one. */
+bool glob_matches(const char *glob, const char *text);
 
 /* The ']' that closes the set which starts at p, or NULL: p is a plain '['. */
 const char *glob_set_end(const char *p);

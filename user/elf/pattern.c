@@ -259,7 +259,7 @@ const char *pattern__plain_name(const struct pattern *pattern, size_t index)
 bool pattern__matches_module(const struct pattern *pattern, const char *base_name)
 {
 	for (size_t i = 0; i < pattern->modules.count; i++)
-		if (glob_match(pattern->modules.globs[i], base_name))
+		if (glob_matches(pattern->modules.globs[i], base_name))
 			return true;
 	return !pattern->has_module;
 }
@@ -268,7 +268,7 @@ static bool matches_text(const struct pattern *pattern, size_t index, const char
 {
 	if (pattern->is_regex)
 		return regexec(&pattern->regex, text, 0, NULL, 0) == 0;
-	return glob_match(pattern->names.globs[index], text);
+	return glob_matches(pattern->names.globs[index], text);
 }
 
 /* Demangles at most once, and only where a word that the pattern needs is there. */

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static void read_exe(pid_t pid, struct process_info *info)
@@ -70,16 +70,22 @@ int process_info(pid_t pid, struct process_info *info)
 	return 0;
 }
 
-bool process_has_ended(pid_t pid)
+bool process_ends_within(pid_t pid, int timeout_ms)
 {
-	struct pollfd end = {.fd = pidfd_open(pid, 0), .events = POLLIN};
+	/* pidfd_open() came with glibc 2.36: Ubuntu 22.04 has 2.35, RHEL 9 has 2.34 */
+	struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
 	bool ended;
 
 	if (end.fd < 0)
 		return errno == ESRCH;
-	ended = poll(&end, 1, 0) > 0;
+	ended = poll(&end, 1, timeout_ms) > 0;
 	close(end.fd);
 	return ended;
+}
+
+bool process_has_ended(pid_t pid)
+{
+	return process_ends_within(pid, 0);
 }
 
 pid_t process_of_thread(pid_t tid)

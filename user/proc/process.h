@@ -28,6 +28,9 @@ int process_info(pid_t pid, struct process_info *info);
  * main thread that is a zombie alone says nothing). */
 bool process_has_ended(pid_t pid);
 
+/* The same, after waiting for that end; timeout_ms -1: however long. */
+bool process_ends_within(pid_t pid, int timeout_ms);
+
 /* The process that a thread belongs to; of a process it is the process itself. -errno. */
 pid_t process_of_thread(pid_t tid);
 

@@ -5,20 +5,19 @@
 #include "base/message.h"
 #include "elf/image.h"
 #include "proc/maps.h"
+#include "proc/process.h"
 #include "session/environment.h"
 #include "session/inject.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/ptrace.h>
 #include <sys/user.h>
 #include <sys/wait.h>
@@ -330,13 +329,8 @@ bool launch__ended(struct launch *launch, int *status)
 
 bool launch__wait(struct launch *launch, int timeout_ms, int *status)
 {
-	struct pollfd end = {.fd = launch->ended ? -1 : pidfd_open(launch->pid, 0),
-			     .events = POLLIN};
-
-	if (end.fd >= 0) {
-		poll(&end, 1, timeout_ms);
-		close(end.fd);
-	}
+	if (!launch->ended)
+		process_ends_within(launch->pid, timeout_ms);
 	return launch__ended(launch, status);
 }
 
