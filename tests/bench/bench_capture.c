@@ -9,7 +9,7 @@
  */
 #include "stream_builder.h"
 
-#include "replay/sink.h"
+#include "replay/pipeline.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -151,15 +151,15 @@ static void count_records(const char *path, uint64_t *spans, uint64_t *others)
 static int replay(const char *path)
 {
 	uint64_t spans = 0, others = 0, began = now_ns(), took;
-	struct sink sink = {.aggregate = aggregate__new()};
+	struct pipeline pipeline = {.aggregate = aggregate__new()};
 	struct capture_reader *reader = capture_reader__open(path);
 
-	if (!reader || !sink.aggregate || sink_replay(&sink, reader) ||
-	    !aggregate__finish(sink.aggregate))
+	if (!reader || !pipeline.aggregate || pipeline_replay(&pipeline, reader) ||
+	    !aggregate__finish(pipeline.aggregate))
 		return 1;
 	took = now_ns() - began;
 	capture_reader__free(reader);
-	aggregate__free(sink.aggregate);
+	aggregate__free(pipeline.aggregate);
 	count_records(path, &spans, &others);
 	printf("%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", file_bytes(path), spans, others,
 	       took);

@@ -11,7 +11,7 @@
 #include "analyze/analyze.h"
 #include "capture/block.h"
 #include "decode/decode.h"
-#include "replay/sink.h"
+#include "replay/pipeline.h"
 #include "report/report.h"
 
 #include <stdio.h>
@@ -43,7 +43,7 @@ static void replay(const uint8_t *data, size_t size)
 	struct capture_header header = {.version = CAPTURE_VERSION,
 					.record_version = PERFX_RECORD_VERSION};
 	int fd = memfd_create("capture", MFD_CLOEXEC);
-	struct sink sink = {.aggregate = aggregate__new()};
+	struct pipeline pipeline = {.aggregate = aggregate__new()};
 	struct capture_reader *reader;
 	char path[64];
 
@@ -52,11 +52,11 @@ static void replay(const uint8_t *data, size_t size)
 	if (write(fd, &header, sizeof(header)) < 0 || write(fd, data, size) < 0)
 		abort();
 	reader = capture_reader__open(path);
-	if (!reader || sink_replay(&sink, reader))
+	if (!reader || pipeline_replay(&pipeline, reader))
 		abort();
-	report(sink.aggregate);
+	report(pipeline.aggregate);
 	capture_reader__free(reader);
-	aggregate__free(sink.aggregate);
+	aggregate__free(pipeline.aggregate);
 	close(fd);
 }
 

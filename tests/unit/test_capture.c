@@ -4,7 +4,7 @@
 #include "decode/decode.h"
 #include "decode/pack.h"
 #include "golden_cases.h"
-#include "replay/sink.h"
+#include "replay/pipeline.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -447,7 +447,7 @@ Test(capture, strange_blocks_are_skipped)
 	struct small small = {0};
 	struct text back = {0}, file = {0};
 	struct block_header strange = {.type = 77, .payload_bytes = 1000, .sequence = 1};
-	struct sink sink = {.aggregate = aggregate__new()};
+	struct pipeline pipeline = {.aggregate = aggregate__new()};
 	struct capture_reader *reader;
 	char payload[1000];
 
@@ -478,9 +478,9 @@ Test(capture, strange_blocks_are_skipped)
 	capture_reader__free(reader);
 
 	reader = reopen_bytes(file.data, file.length);
-	cr_assert_eq(sink_replay(&sink, reader), 0);
-	cr_expect_geq(aggregate__finish(sink.aggregate)->losses[PERFX_LOSS_UNDECODED], 1);
-	aggregate__free(sink.aggregate);
+	cr_assert_eq(pipeline_replay(&pipeline, reader), 0);
+	cr_expect_geq(aggregate__finish(pipeline.aggregate)->losses[PERFX_LOSS_UNDECODED], 1);
+	aggregate__free(pipeline.aggregate);
 	capture_reader__free(reader);
 	text_clear(&back);
 	text_clear(&file);
@@ -532,7 +532,7 @@ Test(sink, damage_and_strange_records_are_counted)
 {
 	struct perfx_record strange = {.size = 16, .kind = 999, .fixed = 8};
 	struct perfx_loss loss = {.loss = PERFX_LOSS_NMISSED, .count = 5};
-	struct sink sink = {.aggregate = aggregate__new()};
+	struct pipeline pipeline = {.aggregate = aggregate__new()};
 	const struct perfx_record *record;
 	const struct profile *profile;
 	struct capture_writer *writer;
@@ -550,11 +550,11 @@ Test(sink, damage_and_strange_records_are_counted)
 	close(fd);
 
 	reader = reopen(path);
-	cr_assert_eq(sink_replay(&sink, reader), 0);
-	profile = aggregate__finish(sink.aggregate);
+	cr_assert_eq(pipeline_replay(&pipeline, reader), 0);
+	profile = aggregate__finish(pipeline.aggregate);
 	cr_expect_eq(profile->losses[PERFX_LOSS_NMISSED], 5);
 	cr_expect_eq(profile->losses[PERFX_LOSS_UNDECODED], 1);
 	cr_expect_eq(profile->losses[PERFX_LOSS_TRUNCATED_BYTES], 17);
 	capture_reader__free(reader);
-	aggregate__free(sink.aggregate);
+	aggregate__free(pipeline.aggregate);
 }

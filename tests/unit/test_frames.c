@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "replay/pipeline.h"
 #include "session/frames.h"
 
 #include "capture/capture.h"
@@ -14,7 +15,7 @@
 #include <sys/wait.h>
 
 /* What is recorded, as a capture in the scratch folder. */
-static struct sink sink;
+static struct pipeline pipeline;
 static struct frames *frames;
 
 static void set_up(void)
@@ -25,15 +26,16 @@ static void set_up(void)
 	places_build("cc -g", "places.c");
 	fd = open(fixture_path("run.perfx"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	cr_assert_geq(fd, 0);
-	sink = (struct sink){.capture = capture_writer__new(fd)};
-	frames = frames__new(&sink);
+	pipeline = (struct pipeline){.capture = capture_writer__new(fd)};
+	pipeline_init(&pipeline);
+	frames = frames__new(&pipeline.sink);
 	cr_assert_not_null(frames);
 }
 
 static void tear_down(void)
 {
 	frames__free(frames);
-	capture_writer__free(sink.capture);
+	capture_writer__free(pipeline.capture);
 	fixture_tear_down();
 }
 
@@ -105,9 +107,9 @@ static const char *records(size_t *size)
 
 	if (!all.length) {
 		cr_assert_eq(frames__emit(frames), 0);
-		cr_assert_eq(sink.err, 0);
-		cr_assert_eq(capture_writer__free(sink.capture), 0);
-		sink.capture = NULL;
+		cr_assert_eq(pipeline.err, 0);
+		cr_assert_eq(capture_writer__free(pipeline.capture), 0);
+		pipeline.capture = NULL;
 		reader = capture_reader__open(fixture_path("run.perfx"));
 		cr_assert_not_null(reader);
 		while (capture_reader__next(reader, &block, &bytes) > 0)

@@ -5,7 +5,8 @@
 #include "analyze/analyze.h"
 #include "base/output.h"
 #include "capture/capture.h"
-#include "replay/sink.h"
+#include "replay/pipeline.h"
+#include "replay/ring.h"
 #include "report/report.h"
 
 #include <criterion/criterion.h>
@@ -56,10 +57,10 @@ static void add_from(struct capture_writer *writer, const struct stream *s, size
 }
 
 /* END alone, at a time of the story. */
-static struct ring_dump *dump_to(const char *name, uint64_t at)
+static struct capture_dump *dump_to(const char *name, uint64_t at)
 {
 	struct random_stream end = {.at = at};
-	struct ring_dump *dump = calloc(1, sizeof(*dump));
+	struct capture_dump *dump = calloc(1, sizeof(*dump));
 
 	random_end(&end);
 	dump->path = path_in(name);
@@ -73,11 +74,11 @@ static struct ring_dump *dump_to(const char *name, uint64_t at)
 
 static const struct profile *load(const char *path, struct part *part, struct aggregate *aggregate)
 {
-	struct sink sink = {.aggregate = aggregate, .part = part};
+	struct pipeline pipeline = {.aggregate = aggregate, .part = part};
 	struct capture_reader *reader = capture_reader__open(path);
 
 	cr_assert_not_null(reader, "%s", path);
-	cr_assert_eq(sink_replay(&sink, reader), 0);
+	cr_assert_eq(pipeline_replay(&pipeline, reader), 0);
 	cr_assert_eq(capture_reader__damage(reader)->bytes, 0);
 	capture_reader__free(reader);
 	return aggregate__finish(aggregate);
@@ -228,10 +229,11 @@ static void assert_same(const char *ring, const char *cut, unsigned seed)
 static void compare(unsigned seed, uint64_t window_ns, uint64_t length)
 {
 	struct random_stream r = {.with_sampling = seed % 2};
-	struct capture_writer *ring = capture_writer__new_ring(window_ns, 64 * MIB), *whole;
+	struct capture_writer *ring = capture_writer__new_store(ring__new(window_ns, 64 * MIB)),
+			      *whole;
 	char *path = path_in("whole.perfx"), *from_ring, *from_whole;
 	struct part_choice choice = {.since.given = true};
-	struct ring_dump *dump;
+	struct capture_dump *dump;
 	struct part *part;
 	size_t added = 0;
 
@@ -264,7 +266,7 @@ static void compare(unsigned seed, uint64_t window_ns, uint64_t length)
 	free(from_ring);
 	free(from_whole);
 	free(path);
-	ring_dump__free(dump);
+	capture_dump__free(dump);
 	stream_clear(&r.stream);
 }
 
@@ -298,9 +300,9 @@ static uint64_t calls_in(const char *path)
 /* Both are whole, and the second goes on where the first ends. */
 Test(ring, two_files_at_once)
 {
-	struct capture_writer *ring = capture_writer__new_ring(1 * S, 64 * MIB);
+	struct capture_writer *ring = capture_writer__new_store(ring__new(1 * S, 64 * MIB));
 	struct random_stream r = {0};
-	struct ring_dump *first, *second;
+	struct capture_dump *first, *second;
 	size_t added = 0;
 
 	start_story(&r, ring, &added, 3 * S);
@@ -314,8 +316,8 @@ Test(ring, two_files_at_once)
 	cr_assert_eq(first->from_ns, second->from_ns);
 	cr_assert_gt(calls_in(first->path), 0);
 	cr_assert_eq(calls_in(first->path), calls_in(second->path));
-	ring_dump__free(first);
-	ring_dump__free(second);
+	capture_dump__free(first);
+	capture_dump__free(second);
 	cr_assert_eq(capture_writer__free(ring), 0);
 	stream_clear(&r.stream);
 }
@@ -323,7 +325,7 @@ Test(ring, two_files_at_once)
 /* One that nobody fetches, and one that is asked for at the very end, are written all the same. */
 Test(ring, what_was_asked_for_is_written)
 {
-	struct capture_writer *ring = capture_writer__new_ring(1 * S, 64 * MIB);
+	struct capture_writer *ring = capture_writer__new_store(ring__new(1 * S, 64 * MIB));
 	struct random_stream r = {0};
 	char *path = path_in("a.perfx");
 	size_t added = 0;
@@ -338,17 +340,17 @@ Test(ring, what_was_asked_for_is_written)
 
 Test(ring, a_full_disk_leaves_the_old_file)
 {
-	struct capture_writer *ring = capture_writer__new_ring(1 * S, 64 * MIB);
+	struct capture_writer *ring = capture_writer__new_store(ring__new(1 * S, 64 * MIB));
 	struct rlimit limit = {.rlim_cur = 3000, .rlim_max = RLIM_INFINITY};
 	struct random_stream r = {0};
 	char *path = path_in("a.perfx"), *part = path_in("a.perfx.part");
-	struct ring_dump *dump;
+	struct capture_dump *dump;
 	size_t added = 0;
 	uint64_t calls;
 
 	start_story(&r, ring, &added, 3 * S);
 	capture_writer__dump(ring, dump_to("a.perfx", r.at));
-	ring_dump__free(capture_writer__dumped(ring, true));
+	capture_dump__free(capture_writer__dumped(ring, true));
 	calls = calls_in(path);
 
 	signal(SIGXFSZ, SIG_IGN);
@@ -358,7 +360,7 @@ Test(ring, a_full_disk_leaves_the_old_file)
 	cr_assert_eq(dump->err, -EFBIG);
 	cr_assert_eq(calls_in(path), calls);
 	cr_assert_eq(access(part, F_OK), -1);
-	ring_dump__free(dump);
+	capture_dump__free(dump);
 
 	/* and the recorder goes on */
 	limit.rlim_cur = RLIM_INFINITY;
@@ -366,7 +368,7 @@ Test(ring, a_full_disk_leaves_the_old_file)
 	capture_writer__dump(ring, dump_to("a.perfx", r.at));
 	dump = capture_writer__dumped(ring, true);
 	cr_assert_eq(dump->err, 0);
-	ring_dump__free(dump);
+	capture_dump__free(dump);
 	cr_assert_eq(capture_writer__free(ring), 0);
 	free(path);
 	free(part);
@@ -375,19 +377,19 @@ Test(ring, a_full_disk_leaves_the_old_file)
 
 static int dump_err(struct capture_writer *ring, const char *name)
 {
-	struct ring_dump *dump;
+	struct capture_dump *dump;
 	int err;
 
 	capture_writer__dump(ring, dump_to(name, 1 * S));
 	dump = capture_writer__dumped(ring, true);
 	err = dump->err;
-	ring_dump__free(dump);
+	capture_dump__free(dump);
 	return err;
 }
 
 Test(ring, only_files_are_replaced)
 {
-	struct capture_writer *ring = capture_writer__new_ring(1 * S, 64 * MIB);
+	struct capture_writer *ring = capture_writer__new_store(ring__new(1 * S, 64 * MIB));
 	char *link = path_in("link"), *pipe = path_in("pipe"), *directory = path_in("directory");
 
 	cr_assert_eq(symlink("/etc/passwd", link), 0);
@@ -414,9 +416,9 @@ static void add_noise(struct stream *s, uint64_t at)
 
 Test(ring, memory_is_bounded_and_says_so)
 {
-	struct capture_writer *ring = capture_writer__new_ring(100 * S, 1 * MIB);
+	struct capture_writer *ring = capture_writer__new_store(ring__new(100 * S, 1 * MIB));
 	struct stream s = {0};
-	struct ring_dump *dump;
+	struct capture_dump *dump;
 	size_t added = 0;
 
 	stream_host(&s);
@@ -438,7 +440,7 @@ Test(ring, memory_is_bounded_and_says_so)
 	cr_assert_gt(dump->bytes, MIB / 2);
 	cr_assert_eq(calls_in(dump->path),
 		     (STREAM_START + 100 * S - dump->from_ns) / (100 * MS) * 1000);
-	ring_dump__free(dump);
+	capture_dump__free(dump);
 	cr_assert_eq(capture_writer__free(ring), 0);
 	stream_clear(&s);
 }
@@ -446,9 +448,9 @@ Test(ring, memory_is_bounded_and_says_so)
 /* Of processes that are no more nothing is kept. */
 Test(ring, short_lived_processes_leave_nothing)
 {
-	struct capture_writer *ring = capture_writer__new_ring(1 * S, 64 * MIB);
+	struct capture_writer *ring = capture_writer__new_store(ring__new(1 * S, 64 * MIB));
 	struct stream s = {0};
-	struct ring_dump *dump;
+	struct capture_dump *dump;
 	size_t added = 0;
 	char name[1024];
 
@@ -473,7 +475,7 @@ Test(ring, short_lived_processes_leave_nothing)
 	/* three seconds' worth of 20, at most */
 	cr_assert_lt(dump->bytes, s.bytes.length / 20);
 	cr_assert_eq(dump->err, 0);
-	ring_dump__free(dump);
+	capture_dump__free(dump);
 	cr_assert_eq(capture_writer__free(ring), 0);
 	stream_clear(&s);
 }

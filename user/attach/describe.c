@@ -22,10 +22,8 @@ static void describe_function(struct probes *probes, size_t index)
 					.function = probes->placed[index].id,
 					.source = (uint16_t)function->source,
 					.flags = (uint16_t)flags_of(probes, function)};
-	const struct perfx_record *packed = PACK(&probes->buffer, PERFX_KIND_FUNCTION, record,
-						 function->name, module->path, module->build_id);
-
-	sink_record(probes->sink, packed, packed->size);
+	SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_FUNCTION, record, function->name,
+		  module->path, module->build_id);
 }
 
 static void describe_probe(struct probes *probes, uint32_t probe, size_t index, uint64_t offset,
@@ -45,9 +43,7 @@ static void describe_probe(struct probes *probes, uint32_t probe, size_t index, 
 		.site = (uint8_t)site,
 		.is_exit = is_exit,
 	};
-	const struct perfx_record *packed = PACK(&probes->buffer, PERFX_KIND_PROBE, record);
-
-	sink_record(probes->sink, packed, packed->size);
+	SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_PROBE, record);
 	probes->sites_count++;
 }
 
@@ -126,7 +122,6 @@ uint64_t probes__report_hits(struct probes *probes)
 	for (uint32_t i = 1; i < count; i++) {
 		uint64_t hits = tracer__hits(probes->tracer, i);
 		struct perfx_hits record = {.probe = i, .hits_count = hits - probes->hits_told[i]};
-		const struct perfx_record *packed;
 
 		if (is_entry(tracer__probe(probes->tracer, i)))
 			entries += hits;
@@ -134,8 +129,7 @@ uint64_t probes__report_hits(struct probes *probes)
 		if (!record.hits_count)
 			continue;
 		record.cost_ps = costs ? (uint64_t)(costs[i] * 1000) : 0;
-		packed = PACK(&probes->buffer, PERFX_KIND_HITS, record);
-		sink_record(probes->sink, packed, packed->size);
+		SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_HITS, record);
 		probes->hits_told[i] = hits;
 	}
 	free(costs);

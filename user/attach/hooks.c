@@ -33,15 +33,13 @@ void probes_tell_allocator(struct probes *probes, const struct plan_function *ho
 	size_t index = hook->hook.allocator - 1u;
 	struct perfx_allocator record = {.allocator = hook->hook.allocator,
 					 .domain = hook->hook.domain};
-	const struct perfx_record *packed;
 
 	if (grow_array(&probes->allocators_told, &probes->allocators_capacity,
 		       plan->allocators_count, sizeof(*probes->allocators_told)) ||
 	    probes->allocators_told[index])
 		return;
-	packed = PACK(&probes->buffer, PERFX_KIND_ALLOCATOR, record, plan->allocators[index].name,
-		      plan->modules[plan->allocators[index].module].path);
-	sink_record(probes->sink, packed, packed->size);
+	SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_ALLOCATOR, record,
+		  plan->allocators[index].name, plan->modules[plan->allocators[index].module].path);
 	probes->allocators_told[index] = true;
 }
 

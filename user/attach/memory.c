@@ -97,9 +97,7 @@ static void tell_mode(struct memory *memory, enum perfx_domain domain, uint64_t 
 		.domain = domain,
 		.level = d->level,
 	};
-	const struct perfx_record *packed = PACK(&memory->buffer, PERFX_KIND_MEMORY_MODE, record);
-
-	sink_record(memory->sink, packed, packed->size);
+	SINK_PACK(memory->sink, &memory->buffer, PERFX_KIND_MEMORY_MODE, record);
 }
 
 static void set_level(struct memory *memory, enum perfx_domain domain,
@@ -166,7 +164,7 @@ static void tell_mappings(struct memory *memory)
 	const struct perfx_record *packed =
 		PACK(&memory->buffer, PERFX_KIND_ALLOCATOR, record, "mmap", "");
 
-	sink_record(memory->sink, packed, packed->size);
+	sink_packed(memory->sink, packed);
 }
 
 void memory__start(struct memory *memory, uint64_t now_ns)
@@ -294,7 +292,6 @@ static void report_lost(struct memory *memory, uint32_t process, enum perfx_doma
 {
 	struct perfx_memory_lost lost, *told;
 	struct perfx_memory_book record = {.process = process, .domain = domain};
-	const struct perfx_record *packed;
 	size_t index = (size_t)process * PERFX_DOMAINS + domain;
 
 	if (grow_array(&memory->lost_told, &memory->lost_capacity, index + 1, sizeof(*told)))
@@ -307,8 +304,7 @@ static void report_lost(struct memory *memory, uint32_t process, enum perfx_doma
 	if (!record.allocs_count && !record.frees_count)
 		return;
 	*told = lost;
-	packed = PACK(&memory->buffer, PERFX_KIND_MEMORY_BOOK, record);
-	sink_record(memory->sink, packed, packed->size);
+	SINK_PACK(memory->sink, &memory->buffer, PERFX_KIND_MEMORY_BOOK, record);
 }
 
 void memory__report(struct memory *memory)

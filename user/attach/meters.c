@@ -237,11 +237,6 @@ void meters__scan(struct meters *meters, struct tracer *tracer, const pid_t *pid
 
 /* --- records -------------------------------------------------------------------------------- */
 
-static void send(struct sink *sink, const struct perfx_record *packed)
-{
-	sink_record(sink, packed, packed->size);
-}
-
 void meters__describe(struct meters *meters, struct sink *sink)
 {
 	struct pack_buffer buffer;
@@ -255,13 +250,13 @@ void meters__describe(struct meters *meters, struct sink *sink)
 					     .kind = counter->is_flops ? PERFX_METER_FLOPS
 								       : PERFX_METER_PLAIN};
 
-		send(sink,
-		     PACK(&buffer, PERFX_KIND_METER, record, counter->name, counter->unit, ""));
+		sink_packed(sink, PACK(&buffer, PERFX_KIND_METER, record, counter->name,
+				       counter->unit, ""));
 	}
 	if (*meters->why) {
 		struct perfx_meter record = {.kind = PERFX_METER_MISSING};
 
-		send(sink, PACK(&buffer, PERFX_KIND_METER, record, "", "", meters->why));
+		SINK_PACK(sink, &buffer, PERFX_KIND_METER, record, "", "", meters->why);
 	}
 }
 
@@ -301,7 +296,7 @@ static void report_contexts(struct meters *meters, struct tracer *tracer, struct
 		if (!record.calls_count && !record.missed_count)
 			continue;
 		*told = sums;
-		send(sink, PACK(&buffer, PERFX_KIND_METERED, record));
+		SINK_PACK(sink, &buffer, PERFX_KIND_METERED, record);
 	}
 }
 
@@ -350,7 +345,7 @@ static void report_processes(struct meters *meters, struct sink *sink)
 		told = &meters->processes_told[i];
 		record = process_since(i, process, told);
 		*told = *process;
-		send(sink, PACK(&buffer, PERFX_KIND_METERED_PROCESS, record));
+		SINK_PACK(sink, &buffer, PERFX_KIND_METERED_PROCESS, record);
 	}
 	memset(meters->processes, 0, meters->processes_count * sizeof(*meters->processes));
 	if (ended)

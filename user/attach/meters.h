@@ -9,7 +9,7 @@
 
 #include "attach/tracer.h"
 #include "counters/counters.h"
-#include "replay/sink.h"
+#include "decode/sink.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,8 +8,8 @@
 
 #include "attach/calibrate.h"
 #include "attach/tracer.h"
+#include "decode/sink.h"
 #include "plan/plan.h"
-#include "replay/sink.h"
 
 #include <stdbool.h>
 #include <stddef.h>

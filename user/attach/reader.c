@@ -108,7 +108,7 @@ static void describe_name(struct reader *reader, uint32_t at, const struct perfx
 		packed = PACK(&reader->buffer, PERFX_KIND_ALLOCATOR, allocator, text, "");
 	else
 		packed = describe_range(reader, name, text);
-	sink_record(reader->sink, packed, packed->size);
+	sink_packed(reader->sink, packed);
 	reader->names_known[at] = true;
 }
 
@@ -132,9 +132,7 @@ static void describe_context(struct reader *reader, uint32_t id,
 				       .parent = node->parent,
 				       .function = node->function,
 				       .process = node->process};
-	const struct perfx_record *packed = PACK(&reader->buffer, PERFX_KIND_CONTEXT, record);
-
-	sink_record(reader->sink, packed, packed->size);
+	SINK_PACK(reader->sink, &reader->buffer, PERFX_KIND_CONTEXT, record);
 	reader->contexts_known[id] = true;
 }
 

@@ -8,7 +8,7 @@
 #define PERFX_ATTACH_READER_H
 
 #include "attach/tracer.h"
-#include "replay/sink.h"
+#include "decode/sink.h"
 
 struct reader;
 

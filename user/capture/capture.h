@@ -6,7 +6,7 @@
 #ifndef PERFX_CAPTURE_CAPTURE_H
 #define PERFX_CAPTURE_CAPTURE_H
 
-#include "replay/ring.h"
+#include "capture/block.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,6 +21,34 @@ struct capture_header {
 	uint32_t record_version; /* PERFX_RECORD_VERSION */
 };
 
+/* What is to be written of a store, where, and what became of it. */
+struct capture_dump {
+	char *path;	       /* owned */
+	char *why;	       /* owned; "": it is the end */
+	uint64_t recording_ns; /* when the recording began */
+	uint64_t to_ns;	       /* where it ends */
+	/* Records that close a capture, END the last; owned. */
+	char *closing;
+	size_t closing_bytes;
+
+	int err;	  /* out: 0 or -errno */
+	uint64_t from_ns; /* out: where it begins */
+	uint64_t bytes;	  /* out: of the file */
+	bool full;	  /* out: memory was too small for all of the time */
+};
+
+void capture_dump__free(struct capture_dump *dump);
+
+/* Where blocks go that are not written to a file at once (replay/ring.h). All is called by the
+ * writer's thread. */
+struct block_store {
+	/* Copies a block. segment_ns: with it a segment ends, then; 0: none does. 0 or -ENOMEM. */
+	int (*add)(struct block_store *store, const void *block, size_t bytes, uint64_t segment_ns);
+	/* Writes what is kept as a capture; the outcome is in the dump. */
+	void (*dump)(struct block_store *store, struct packer *packer, struct capture_dump *dump);
+	void (*free)(struct block_store *store);
+};
+
 /*
  * Compressing, writing and syncing are a thread's of its own: who adds records waits only when the
  * disk is behind by some megabytes.
@@ -29,14 +57,13 @@ struct capture_writer;
 
 /* Takes over fd and writes the header. NULL with errno; the descriptor is closed then. */
 struct capture_writer *capture_writer__new(int fd);
-/* None in a file: the last window_ns in memory, of at most about bytes_max (ring.h), until a dump
- * is asked for. NULL with errno ENOMEM. */
-struct capture_writer *capture_writer__new_ring(uint64_t window_ns, uint64_t bytes_max);
+/* Into no file but a store, which it takes over. NULL with errno ENOMEM. */
+struct capture_writer *capture_writer__new_store(struct block_store *store);
 /* What was added, up to now, into a file: takes the dump over and does not wait. 0 or -errno. */
-int capture_writer__dump(struct capture_writer *writer, struct ring_dump *dump);
+int capture_writer__dump(struct capture_writer *writer, struct capture_dump *dump);
 /* The oldest dump that has been written, or could not be: the caller's. NULL: none. wait: until
  * those that were asked for are. */
-struct ring_dump *capture_writer__dumped(struct capture_writer *writer, bool wait);
+struct capture_dump *capture_writer__dumped(struct capture_writer *writer, bool wait);
 /* What was added since the last segment began, about, as it is kept. */
 uint64_t capture_writer__segment_bytes(const struct capture_writer *writer);
 

@@ -27,8 +27,8 @@
 
 struct batch {
 	size_t used;
-	uint64_t segment_ns;	/* a segment ends with it, then; 0 */
-	struct ring_dump *dump; /* to be written when it has been added; NULL */
+	uint64_t segment_ns;	   /* a segment ends with it, then; 0 */
+	struct capture_dump *dump; /* to be written when it has been added; NULL */
 	char records[FOLD_RECORDS_MAX];
 };
 
@@ -50,11 +50,11 @@ struct capture_writer {
 	uint64_t written_bytes, waiting_bytes;
 	bool closing;
 	int err;
-	struct ring_dump *done[BATCHES_MAX]; /* oldest first */
-	size_t done_count, dumps_count;	     /* asked for, less those that were fetched */
+	struct capture_dump *done[BATCHES_MAX]; /* oldest first */
+	size_t done_count, dumps_count;		/* asked for, less those that were fetched */
 
 	/* the thread's */
-	struct ring *ring; /* NULL: to the file */
+	struct block_store *store; /* NULL: to the file */
 	struct packer *packer;
 	uint32_t sequence;
 	uint64_t next_sync_ns;
@@ -73,6 +73,16 @@ static int write_all(int fd, const char *data, size_t size)
 		size -= (size_t)n;
 	}
 	return 0;
+}
+
+void capture_dump__free(struct capture_dump *dump)
+{
+	if (!dump)
+		return;
+	free(dump->path);
+	free(dump->why);
+	free(dump->closing);
+	free(dump);
 }
 
 /* --- the thread --- */
@@ -104,8 +114,8 @@ static int write_batch(struct capture_writer *writer, const struct batch *batch,
 					 writer->sequence++, bytes);
 	int err;
 
-	if (writer->ring)
-		return ring__add(writer->ring, block, *bytes, batch->segment_ns);
+	if (writer->store)
+		return writer->store->add(writer->store, block, *bytes, batch->segment_ns);
 	err = write_all(writer->fd, block, *bytes);
 	return err ? err : sync_sometimes(writer);
 }
@@ -115,7 +125,7 @@ static int take_batch(struct capture_writer *writer, struct batch *batch, size_t
 	int err = batch->used ? write_batch(writer, batch, bytes) : 0;
 
 	if (batch->dump && !err)
-		ring__dump(writer->ring, writer->packer, batch->dump);
+		writer->store->dump(writer->store, writer->packer, batch->dump);
 	else if (batch->dump)
 		batch->dump->err = err;
 	return err;
@@ -264,8 +274,8 @@ int capture_writer__add(struct capture_writer *writer, const void *record, size_
 		return 0;
 	writer->segment_bytes = 0;
 	batch->segment_ns = ((const struct perfx_segment *)record)->time_ns;
-	/* in a ring segments end with their blocks */
-	return writer->ring ? hand_over(writer) : 0;
+	/* in a store segments end with their blocks */
+	return writer->store ? hand_over(writer) : 0;
 }
 
 uint64_t capture_writer__segment_bytes(const struct capture_writer *writer)
@@ -273,7 +283,7 @@ uint64_t capture_writer__segment_bytes(const struct capture_writer *writer)
 	return writer->segment_bytes / COMPRESSION;
 }
 
-int capture_writer__dump(struct capture_writer *writer, struct ring_dump *dump)
+int capture_writer__dump(struct capture_writer *writer, struct capture_dump *dump)
 {
 	int err = -EBUSY;
 
@@ -284,13 +294,13 @@ int capture_writer__dump(struct capture_writer *writer, struct ring_dump *dump)
 	}
 	if (!writer->filling)
 		err = writer->err;
-	ring_dump__free(dump);
+	capture_dump__free(dump);
 	return err;
 }
 
-struct ring_dump *capture_writer__dumped(struct capture_writer *writer, bool wait)
+struct capture_dump *capture_writer__dumped(struct capture_writer *writer, bool wait)
 {
-	struct ring_dump *dump = NULL;
+	struct capture_dump *dump = NULL;
 
 	pthread_mutex_lock(&writer->lock);
 	while (wait && writer->dumps_count && !writer->done_count)
@@ -340,14 +350,16 @@ static struct capture_writer *writer_new(int fd)
 	return writer;
 }
 
-struct capture_writer *capture_writer__new_ring(uint64_t window_ns, uint64_t bytes_max)
+struct capture_writer *capture_writer__new_store(struct block_store *store)
 {
 	struct capture_writer *writer = writer_new(-1);
 
-	if (!writer)
+	if (!writer) {
+		store->free(store);
 		return NULL;
-	writer->ring = ring__new(window_ns, bytes_max);
-	if (writer->ring && writer->packer && writer->filling)
+	}
+	writer->store = store;
+	if (writer->packer && writer->filling)
 		return writer;
 	capture_writer__free(writer);
 	errno = ENOMEM;
@@ -400,8 +412,9 @@ int capture_writer__free(struct capture_writer *writer)
 	if (writer->fd >= 0 && close(writer->fd) && !err)
 		err = -errno;
 	while (writer->done_count)
-		ring_dump__free(writer->done[--writer->done_count]);
-	ring__free(writer->ring);
+		capture_dump__free(writer->done[--writer->done_count]);
+	if (writer->store)
+		writer->store->free(writer->store);
 	free(writer->filling);
 	while (writer->waiting_count)
 		free(take_waiting(writer));

@@ -6,7 +6,7 @@
 #include "base/output.h"
 #include "capture/capture.h"
 #include "cmd/cmd.h"
-#include "replay/sink.h"
+#include "replay/pipeline.h"
 #include "report/difference.h"
 #include "report/json_report.h"
 #include "report/selection.h"
@@ -54,12 +54,12 @@ struct recording {
 static int replay(struct recording *recording)
 {
 	struct capture_reader *reader = capture_reader__open(recording->path);
-	struct sink sink = {.aggregate = recording->aggregate};
+	struct pipeline pipeline = {.aggregate = recording->aggregate};
 	int err;
 
 	if (!reader)
 		return -errno;
-	err = sink_replay(&sink, reader);
+	err = pipeline_replay(&pipeline, reader);
 	if (!err)
 		capture_say_damage(recording->path, capture_reader__damage(reader));
 	capture_reader__free(reader);

@@ -71,9 +71,9 @@ static int give_span(void *ctx, const struct event *event)
 static int each_span(void *capture, export_on_span *on_span, void *ctx)
 {
 	struct spans spans = {on_span, ctx};
-	struct sink sink = {.on_event = give_span, .ctx = &spans};
+	struct pipeline pipeline = {.on_event = give_span, .ctx = &spans};
 
-	return replay_capture(capture, &sink, false);
+	return replay_capture(capture, &pipeline, false);
 }
 
 struct values {
@@ -91,9 +91,9 @@ static int give_value(void *ctx, const struct event *event)
 static int each_value(void *capture, export_on_value *on_value, void *ctx)
 {
 	struct values values = {on_value, ctx};
-	struct sink sink = {.on_event = give_value, .ctx = &values};
+	struct pipeline pipeline = {.on_event = give_value, .ctx = &values};
 
-	return replay_capture(capture, &sink, false);
+	return replay_capture(capture, &pipeline, false);
 }
 
 /* --- the file -----------------------------------------------------------------------------------
@@ -152,16 +152,16 @@ int cmd_export(const struct options *options)
 	const struct export_format *format = choose_format(options);
 	const struct profile *profile = NULL;
 	struct aggregate *aggregate;
-	struct sink sink = {0};
+	struct pipeline pipeline = {0};
 	int code = EXIT_FAILED, err = -ENOMEM;
 
 	if (!format)
 		return EXIT_USAGE;
 	aggregate = aggregate__new();
-	sink.on_event = format->spans ? add_all_but_spans : add_all;
-	sink.ctx = aggregate;
+	pipeline.on_event = format->spans ? add_all_but_spans : add_all;
+	pipeline.ctx = aggregate;
 	if (aggregate)
-		err = replay_capture(options, &sink, true);
+		err = replay_capture(options, &pipeline, true);
 	if (!err)
 		profile = aggregate__finish(aggregate);
 	if (profile) {

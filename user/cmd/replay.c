@@ -30,14 +30,14 @@ static int note_extent(void *ctx, const struct event *event)
 	return 0;
 }
 
-static int read_capture(const char *path, struct sink *sink, bool say_damage)
+static int read_capture(const char *path, struct pipeline *pipeline, bool say_damage)
 {
 	struct capture_reader *reader = capture_reader__open(path);
 	int err;
 
 	if (!reader)
 		return -errno;
-	err = sink_replay(sink, reader);
+	err = pipeline_replay(pipeline, reader);
 	if (!err && say_damage)
 		capture_say_damage(path, capture_reader__damage(reader));
 	capture_reader__free(reader);
@@ -47,29 +47,29 @@ static int read_capture(const char *path, struct sink *sink, bool say_damage)
 static int duration_of(const char *path, uint64_t *duration_ns)
 {
 	struct extent extent = {0};
-	struct sink sink = {.on_event = note_extent, .ctx = &extent};
-	int err = read_capture(path, &sink, false);
+	struct pipeline pipeline = {.on_event = note_extent, .ctx = &extent};
+	int err = read_capture(path, &pipeline, false);
 
 	*duration_ns = extent.end_ns > extent.start_ns ? extent.end_ns - extent.start_ns : 0;
 	return err;
 }
 
-int replay_capture(const struct options *options, struct sink *sink, bool say_damage)
+int replay_capture(const struct options *options, struct pipeline *pipeline, bool say_damage)
 {
 	const struct part_choice *choice = &options->part;
 	uint64_t duration_ns = 0;
 	int err = 0;
 
 	if (!part_chosen(choice))
-		return read_capture(options->capture, sink, say_damage);
+		return read_capture(options->capture, pipeline, say_damage);
 	if (choice->since.from_end || choice->until.from_end)
 		err = duration_of(options->capture, &duration_ns);
 	if (err)
 		return err;
-	sink->part = part__new(choice, duration_ns);
-	err = sink->part ? read_capture(options->capture, sink, say_damage) : -errno;
-	part__free(sink->part);
-	sink->part = NULL;
+	pipeline->part = part__new(choice, duration_ns);
+	err = pipeline->part ? read_capture(options->capture, pipeline, say_damage) : -errno;
+	part__free(pipeline->part);
+	pipeline->part = NULL;
 	return err;
 }
 

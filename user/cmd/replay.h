@@ -4,12 +4,12 @@
 #define PERFX_CMD_REPLAY_H
 
 #include "cmd/options.h"
-#include "replay/sink.h"
+#include "replay/pipeline.h"
 
 #include <stdbool.h>
 
 /* 0 or -errno, of which replay_error tells more. */
-int replay_capture(const struct options *options, struct sink *sink, bool say_damage);
+int replay_capture(const struct options *options, struct pipeline *pipeline, bool say_damage);
 /* Says why, and returns the exit code for it. */
 int replay_say_error(const struct options *options, int err);
 

@@ -42,17 +42,17 @@ void capture_say_damage(const char *path, const struct capture_damage *damage)
 int cmd_report(const struct options *options)
 {
 	struct report_target target = {.output.fd = -1};
-	struct sink sink = {.aggregate = aggregate__new()};
-	int code, err = sink.aggregate ? replay_capture(options, &sink, true) : -ENOMEM;
+	struct pipeline pipeline = {.aggregate = aggregate__new()};
+	int code, err = pipeline.aggregate ? replay_capture(options, &pipeline, true) : -ENOMEM;
 
 	if (err) {
 		code = replay_say_error(options, err);
 	} else {
 		code = report_target_open(&target, options);
 		if (!code)
-			code = report_target_write(&target, sink.aggregate, options);
+			code = report_target_write(&target, pipeline.aggregate, options);
 		report_target_close(&target);
 	}
-	aggregate__free(sink.aggregate);
+	aggregate__free(pipeline.aggregate);
 	return code;
 }

@@ -6,6 +6,7 @@
 #include "cmd/cmd.h"
 #include "cmd/output.h"
 #include "cmd/targets.h"
+#include "replay/ring.h"
 #include "session/recorder.h"
 
 #include <errno.h>
@@ -75,11 +76,13 @@ static int open_capture(struct outputs *outputs)
 static int open_flight(struct outputs *outputs, const struct options *options)
 {
 	int err = output_open(&outputs->output, outputs->capture_path, OUTPUT_FILE);
+	struct block_store *store = NULL;
 
 	output_discard(&outputs->output);
 	if (!err)
-		outputs->capture =
-			capture_writer__new_ring(options->flight_ns, flight_bytes(options));
+		store = ring__new(options->flight_ns, flight_bytes(options));
+	if (store)
+		outputs->capture = capture_writer__new_store(store);
 	if (outputs->capture) {
 		interrupt_install_dumps();
 		return EXIT_OK;
@@ -186,9 +189,9 @@ static int status_of_child(struct launch *launch, const char *program, int seen)
 static int record(const struct options *options, char *const *argv, const struct features *features,
 		  struct outputs *outputs, struct phases *phases)
 {
-	struct sink sink = {.aggregate = outputs->aggregate,
-			    .capture = outputs->capture,
-			    .capture_max = recording_max(options)};
+	struct pipeline pipeline = {.aggregate = outputs->aggregate,
+				    .capture = outputs->capture,
+				    .capture_max = recording_max(options)};
 	struct recorder_options recording = {
 		.all = options->all,
 		.duration_ns = duration_of(options),
@@ -239,13 +242,14 @@ static int record(const struct options *options, char *const *argv, const struct
 		close_outputs(outputs, options, 0, false);
 		return code;
 	}
+	pipeline_init(&pipeline);
 	if (!code)
-		code = recorder_run(&recording, features, &sink, &child);
-	if (sink.full)
+		code = recorder_run(&recording, features, &pipeline, &child);
+	if (pipeline.full)
 		msg_say("%s: --max-size is reached: the recording ends here",
 			outputs->capture_path);
 	recorded = code == EXIT_OK || code == EXIT_TARGET;
-	written = close_outputs(outputs, options, sink.err, recorded);
+	written = close_outputs(outputs, options, pipeline.err, recorded);
 	code = code ? code : written;
 	if (recorded && recording.launch) {
 		int status = status_of_child(recording.launch, options->command[0], child);

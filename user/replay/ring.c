@@ -23,6 +23,7 @@ struct held_block {
 };
 
 struct ring {
+	struct block_store store;
 	uint64_t window_ns, bytes_max, bytes;
 	struct held_block *oldest, *newest;
 	uint64_t from_ns; /* where the oldest begins; 0: nothing has been given up */
@@ -33,31 +34,9 @@ struct ring {
 	struct past *past;
 };
 
-void ring_dump__free(struct ring_dump *dump)
+static struct ring *ring_of(struct block_store *store)
 {
-	if (!dump)
-		return;
-	free(dump->path);
-	free(dump->why);
-	free(dump->closing);
-	free(dump);
-}
-
-struct ring *ring__new(uint64_t window_ns, uint64_t bytes_max)
-{
-	struct ring *ring = calloc(1, sizeof(*ring));
-
-	if (!ring)
-		return NULL;
-	ring->window_ns = window_ns;
-	ring->bytes_max = bytes_max - bytes_max / RING_PAST_SHARE;
-	ring->unpacker = unpacker__new();
-	ring->past = past__new((uint32_t)(bytes_max / RING_PAST_SHARE / LIVE_BLOCK_BYTES));
-	if (ring->unpacker && ring->past)
-		return ring;
-	ring__free(ring);
-	errno = ENOMEM;
-	return NULL;
+	return (struct ring *)store; /* its first member */
 }
 
 static void drop_oldest(struct ring *ring)
@@ -71,20 +50,15 @@ static void drop_oldest(struct ring *ring)
 	free(block);
 }
 
-void ring__free(struct ring *ring)
+static void free_ring(struct block_store *store)
 {
-	if (!ring)
-		return;
+	struct ring *ring = ring_of(store);
+
 	while (ring->oldest)
 		drop_oldest(ring);
 	unpacker__free(ring->unpacker);
 	past__free(ring->past);
 	free(ring);
-}
-
-uint64_t ring__bytes(const struct ring *ring)
-{
-	return ring->bytes;
 }
 
 /* --- what goes by --- */
@@ -157,8 +131,10 @@ static int give_up(struct ring *ring)
 	return err;
 }
 
-int ring__add(struct ring *ring, const void *block, size_t bytes, uint64_t segment_ns)
+static int add_block(struct block_store *store, const void *block, size_t bytes,
+		     uint64_t segment_ns)
 {
+	struct ring *ring = ring_of(store);
 	struct held_block *held = malloc(sizeof(*held) + bytes);
 
 	if (!held)
@@ -255,7 +231,7 @@ static int write_blocks(struct ring *ring, struct file *file)
 	return err;
 }
 
-static int add_part(struct file *file, const struct ring_dump *dump)
+static int add_part(struct file *file, const struct capture_dump *dump)
 {
 	struct perfx_part record = {.recording_ns = dump->recording_ns,
 				    .flags =
@@ -266,7 +242,7 @@ static int add_part(struct file *file, const struct ring_dump *dump)
 	return add_record(file, packed, packed->size);
 }
 
-static int write_closing(struct file *file, const struct ring_dump *dump)
+static int write_closing(struct file *file, const struct capture_dump *dump)
 {
 	int err = add_part(file, dump);
 	struct perfx_record hdr;
@@ -278,7 +254,7 @@ static int write_closing(struct file *file, const struct ring_dump *dump)
 	return err ? err : write_records(file);
 }
 
-static int write_capture(struct ring *ring, struct file *file, const struct ring_dump *dump)
+static int write_capture(struct ring *ring, struct file *file, const struct capture_dump *dump)
 {
 	int err = write_header(file);
 
@@ -289,8 +265,12 @@ static int write_capture(struct ring *ring, struct file *file, const struct ring
 	return err ? err : write_closing(file, dump);
 }
 
-void ring__dump(struct ring *ring, struct packer *packer, struct ring_dump *dump)
+/* The file of that name, if there is one, stays as it is until the new one is whole; half of one is
+ * called PATH.part. */
+static void dump_to_file(struct block_store *store, struct packer *packer,
+			 struct capture_dump *dump)
 {
+	struct ring *ring = ring_of(store);
 	struct file *file = calloc(1, sizeof(*file));
 	struct output output;
 
@@ -308,4 +288,23 @@ void ring__dump(struct ring *ring, struct packer *packer, struct ring_dump *dump
 		dump->bytes = file->bytes;
 	}
 	free(file);
+}
+
+struct block_store *ring__new(uint64_t window_ns, uint64_t bytes_max)
+{
+	struct ring *ring = calloc(1, sizeof(*ring));
+
+	if (!ring)
+		return NULL;
+	ring->store =
+		(struct block_store){.add = add_block, .dump = dump_to_file, .free = free_ring};
+	ring->window_ns = window_ns;
+	ring->bytes_max = bytes_max - bytes_max / RING_PAST_SHARE;
+	ring->unpacker = unpacker__new();
+	ring->past = past__new((uint32_t)(bytes_max / RING_PAST_SHARE / LIVE_BLOCK_BYTES));
+	if (ring->unpacker && ring->past)
+		return &ring->store;
+	free_ring(&ring->store);
+	errno = ENOMEM;
+	return NULL;
 }

@@ -187,10 +187,8 @@ static void describe(struct books *books, struct book *book, uint64_t time_ns,
 		.exec_count = book->exec_count,
 	};
 	char *cmdline = command_line(books, book->pid);
-	const struct perfx_record *packed = PACK(&books->buffer, PERFX_KIND_PROCESS, record,
-						 book->comm, cmdline ? cmdline : "");
-
-	sink_record(books->sink, packed, packed->size);
+	SINK_PACK(books->sink, &books->buffer, PERFX_KIND_PROCESS, record, book->comm,
+		  cmdline ? cmdline : "");
 	free(cmdline);
 }
 
@@ -211,7 +209,6 @@ static void tell_usage(struct books *books, const struct book *book, uint64_t rx
 	struct cgroup_throttle throttle = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
 	struct process_usage usage;
 	struct perfx_usage record = {.process = book->process};
-	const struct perfx_record *packed;
 
 	if (books->held || process_usage(book->pid, &usage))
 		return;
@@ -233,8 +230,7 @@ static void tell_usage(struct books *books, const struct book *book, uint64_t rx
 	record.host_busy_ns = books->host.busy_ns;
 	record.host_steal_ns = books->host.steal_ns;
 	set_net(books, &record, rx_bytes, tx_bytes);
-	packed = PACK(&books->buffer, PERFX_KIND_USAGE, record);
-	sink_record(books->sink, packed, packed->size);
+	SINK_PACK(books->sink, &books->buffer, PERFX_KIND_USAGE, record);
 }
 
 static void sample_process(struct books *books, const struct book *book)
@@ -255,7 +251,6 @@ static void sample_threads(struct books *books, const struct book *book)
 
 	for (ssize_t i = 0; i < count; i++) {
 		struct perfx_thread record = {.process = book->process, .tid = (uint32_t)tids[i]};
-		const struct perfx_record *packed;
 		struct thread_usage usage;
 
 		if (thread_usage(book->pid, tids[i], &usage))
@@ -264,8 +259,7 @@ static void sample_threads(struct books *books, const struct book *book)
 		record.on_cpu_ns = usage.on_cpu_ns;
 		record.runnable_ns = usage.runnable_ns;
 		record.state = (uint8_t)usage.state;
-		packed = PACK(&books->buffer, PERFX_KIND_THREAD, record, usage.comm);
-		sink_record(books->sink, packed, packed->size);
+		SINK_PACK(books->sink, &books->buffer, PERFX_KIND_THREAD, record, usage.comm);
 	}
 	if (count >= 0)
 		free(tids);
@@ -304,7 +298,6 @@ int books__open(struct books *books, uint32_t process, pid_t pid)
 static void sample_birth(struct books *books, uint32_t process, uint64_t time_ns)
 {
 	struct perfx_usage record;
-	const struct perfx_record *packed;
 
 	if (books->held)
 		return;
@@ -316,8 +309,7 @@ static void sample_birth(struct books *books, uint32_t process, uint64_t time_ns
 	record.major_faults_count = 0;
 	if (tracer__counts_sockets(books->tracer))
 		record.net_rx_bytes = record.net_tx_bytes = 0;
-	packed = PACK(&books->buffer, PERFX_KIND_USAGE, record);
-	sink_record(books->sink, packed, packed->size);
+	SINK_PACK(books->sink, &books->buffer, PERFX_KIND_USAGE, record);
 }
 
 void books__on_fork(struct books *books, const struct perfx_fork *fork)
@@ -384,7 +376,7 @@ uint32_t books__on_exit(struct books *books, const struct perfx_exit *exit)
 	set_net(books, &record, exit->net_rx_bytes, exit->net_tx_bytes);
 	packed = PACK(&books->buffer, PERFX_KIND_USAGE, record);
 	if (!books->held)
-		sink_record(books->sink, packed, packed->size);
+		sink_packed(books->sink, packed);
 	if (book)
 		drop(books, book);
 	return born;

@@ -8,7 +8,7 @@
 #define PERFX_SESSION_BOOKS_H
 
 #include "attach/tracer.h"
-#include "replay/sink.h"
+#include "decode/sink.h"
 
 #include <stdbool.h>
 #include <stddef.h>

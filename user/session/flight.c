@@ -50,7 +50,7 @@ static uint64_t segment_length_ns(const struct recorder *recorder)
 /* In a flood a segment may be more than memory can spare. */
 static bool is_large(const struct recorder *recorder)
 {
-	return is_flight(recorder) && capture_writer__segment_bytes(recorder->sink->capture) >
+	return is_flight(recorder) && capture_writer__segment_bytes(recorder->pipeline->capture) >
 					      recorder->options->flight_bytes / SEGMENT_SHARE;
 }
 
@@ -85,11 +85,25 @@ static char *path_of(const struct recorder *recorder, unsigned number)
 	return numbered;
 }
 
-/* Takes the closing records over. NULL: out of memory. */
-static struct ring_dump *dump_new(struct recorder *recorder, struct text *closing, const char *why,
-				  uint64_t to_ns)
+/* --- closing records: kept apart, for they go into the file alone --- */
+
+struct closing {
+	struct sink sink;
+	struct text records;
+};
+
+static void add_closing(struct sink *sink, const void *record, size_t size)
 {
-	struct ring_dump *dump = calloc(1, sizeof(*dump));
+	struct closing *closing = (struct closing *)sink; /* its first member */
+
+	text_add_bytes(&closing->records, record, size);
+}
+
+/* Takes the closing records over. NULL: out of memory. */
+static struct capture_dump *dump_new(struct recorder *recorder, struct text *closing,
+				     const char *why, uint64_t to_ns)
+{
+	struct capture_dump *dump = calloc(1, sizeof(*dump));
 	bool failed = closing->failed;
 
 	if (!dump) {
@@ -104,22 +118,21 @@ static struct ring_dump *dump_new(struct recorder *recorder, struct text *closin
 	dump->closing = text_take(closing);
 	if (dump->path && dump->why && !failed)
 		return dump;
-	ring_dump__free(dump);
+	capture_dump__free(dump);
 	return NULL;
 }
 
 /* Asks for a file of all up to the segment that has just ended. 0 or -errno. */
 static int ask(struct recorder *recorder, const char *why, const struct ending *ending)
 {
-	struct text closing = {0};
-	struct sink sink = {.apart = &closing};
-	struct ring_dump *dump;
+	struct closing closing = {.sink.record = add_closing};
+	struct capture_dump *dump;
 	int err = -ENOMEM;
 
-	totals__close(recorder->totals, &sink, ending);
-	dump = dump_new(recorder, &closing, why, ending->end_ns);
+	totals__close(recorder->totals, &closing.sink, ending);
+	dump = dump_new(recorder, &closing.records, why, ending->end_ns);
 	if (dump)
-		err = capture_writer__dump(recorder->sink->capture, dump);
+		err = capture_writer__dump(recorder->pipeline->capture, dump);
 	if (!err)
 		recorder->flight.files++;
 	return err;
@@ -139,7 +152,7 @@ static int ask_now(struct recorder *recorder, const char *why)
 }
 
 /* "run.perfx: the last 30.2 s of 12.1 min, 4.20 MiB" */
-static void say_dump(struct recorder *recorder, const struct ring_dump *dump)
+static void say_dump(struct recorder *recorder, const struct capture_dump *dump)
 {
 	char length[UNITS_MAX], all[UNITS_MAX], size[UNITS_MAX];
 
@@ -156,11 +169,11 @@ static void say_dump(struct recorder *recorder, const struct ring_dump *dump)
 
 static void say_dumps(struct recorder *recorder, bool wait)
 {
-	struct ring_dump *dump;
+	struct capture_dump *dump;
 
-	while ((dump = capture_writer__dumped(recorder->sink->capture, wait))) {
+	while ((dump = capture_writer__dumped(recorder->pipeline->capture, wait))) {
 		say_dump(recorder, dump);
-		ring_dump__free(dump);
+		capture_dump__free(dump);
 	}
 }
 
@@ -230,7 +243,7 @@ static void write_asked(struct recorder *recorder, uint64_t now_ns)
 void flight_tick(struct recorder *recorder, uint64_t now_ns)
 {
 	/* a report that is made at once needs no parts, and of a pause there are none */
-	if (!recorder->sink->capture || !recorder->begun || recorder->paused)
+	if (!recorder->pipeline->capture || !recorder->begun || recorder->paused)
 		return;
 	if (now_ns >= recorder->next_segment_ns || is_large(recorder))
 		end_segment(recorder, now_ns);

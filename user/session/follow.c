@@ -100,12 +100,10 @@ static void tell_late(struct recorder *recorder, const struct attach_task *task,
 						       [ATTACH_FORKED] = PERFX_LATE_FORKED,
 						       [ATTACH_MAPPED] = PERFX_LATE_MAPPED,
 						       [ATTACH_EXECUTED] = PERFX_LATE_EXECUTED};
-	const struct perfx_record *packed;
 
 	record->since_ns = task->since_ns;
 	record->cause = causes[task->cause];
-	packed = PACK(&recorder->late, PERFX_KIND_LATE, *record, path);
-	sink_record(recorder->sink, packed, packed->size);
+	SINK_PACK(recorder->sink, &recorder->late, PERFX_KIND_LATE, *record, path);
 }
 
 /* Takes the modules over. */

@@ -253,10 +253,8 @@ static void send_frame(struct frames *frames, const struct call *call, const cha
 				     .process = call->process,
 				     .line = place->line,
 				     .depth = (uint16_t)depth};
-	const struct perfx_record *packed = PACK(&frames->buffer, PERFX_KIND_FRAME, record,
-						 place->function, module, place->file);
-
-	sink_record(frames->sink, packed, packed->size);
+	SINK_PACK(frames->sink, &frames->buffer, PERFX_KIND_FRAME, record, place->function, module,
+		  place->file);
 }
 
 static void on_symbolized(size_t index, const struct symbolized_place *places, size_t count,

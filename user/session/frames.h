@@ -21,8 +21,9 @@
 #ifndef PERFX_SESSION_FRAMES_H
 #define PERFX_SESSION_FRAMES_H
 
-#include "replay/sink.h"
+#include "decode/sink.h"
 
+#include <stdint.h>
 #include <sys/types.h>
 
 struct frames;

@@ -17,12 +17,10 @@
 static void tell(struct sink *sink, struct perfx_peak record)
 {
 	struct pack_buffer buffer;
-	const struct perfx_record *packed;
 
 	if (!record.flops_per_s && !record.bytes_per_s)
 		return;
-	packed = PACK(&buffer, PERFX_KIND_PEAK, record);
-	sink_record(sink, packed, packed->size);
+	SINK_PACK(sink, &buffer, PERFX_KIND_PEAK, record);
 }
 
 static void tell_given(struct sink *sink, const struct peaks_given *given, uint32_t threads)

@@ -71,13 +71,12 @@ static void name_function(struct operations *operations, const struct perfx_obje
 	struct perfx_function record = {.offset = runner ? runner->offset : 0,
 					.function = object->function,
 					.source = PERFX_SOURCE_XLA};
-	const struct perfx_record *packed;
 	struct text name = {0};
 
 	text_printf(&name, "%s/%s", object->module, object->operation);
-	packed = PACK(&operations->buffer, PERFX_KIND_FUNCTION, record, name.data ? name.data : "",
-		      module ? module->path : "", module ? module->build_id : "");
-	sink_record(operations->sink, packed, packed->size);
+	SINK_PACK(operations->sink, &operations->buffer, PERFX_KIND_FUNCTION, record,
+		  name.data ? name.data : "", module ? module->path : "",
+		  module ? module->build_id : "");
 	text_clear(&name);
 }
 
@@ -130,7 +129,7 @@ static void tell_work(struct operations *operations, const struct perfx_object_r
 				     .state = (uint8_t)work->state,
 				     .dtype = (uint8_t)work->dtype};
 
-	sink_record(operations->sink, packed, packed->size);
+	sink_packed(operations->sink, packed);
 	tracer__tell_object(operations->tracer, object, &known);
 }
 
@@ -174,7 +173,6 @@ static void book_owed(void *ctx, const struct perfx_owed_key *key, uint64_t runs
 {
 	struct operations *operations = ctx;
 	struct perfx_book record = {.context = key->context};
-	const struct perfx_record *packed;
 	struct xla_work work = {.state = PERFX_FIGURE_UNREAD};
 	uint64_t count;
 
@@ -195,8 +193,7 @@ static void book_owed(void *ctx, const struct perfx_owed_key *key, uint64_t runs
 	} else if (work.state == PERFX_FIGURE_UNREAD) {
 		record.unread_count = count;
 	}
-	packed = PACK(&operations->buffer, PERFX_KIND_BOOK, record);
-	sink_record(operations->sink, packed, packed->size);
+	SINK_PACK(operations->sink, &operations->buffer, PERFX_KIND_BOOK, record);
 }
 
 void operations__report(struct operations *operations, bool last)

@@ -12,8 +12,8 @@
 
 #include "attach/probes.h"
 #include "attach/tracer.h"
+#include "decode/sink.h"
 #include "plan/plan.h"
-#include "replay/sink.h"
 
 struct operations;
 

@@ -51,7 +51,7 @@ static void add_counts(struct text *text, const struct recorder *recorder)
 	text_add(text, " · ");
 	add_count(text, reader__spans_count(recorder->reader));
 	text_add(text, " calls · Ctrl-C stops and ");
-	text_add(text, recorder->sink->aggregate ? "reports" : "writes the capture");
+	text_add(text, recorder->pipeline->aggregate ? "reports" : "writes the capture");
 }
 
 void progress_tick(struct recorder *recorder, uint64_t now_ns)

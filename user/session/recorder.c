@@ -141,7 +141,7 @@ static bool is_triggered(const struct recorder_options *options)
 static bool watches_steps(const struct recorder *recorder)
 {
 	return recorder->options->steps_max || is_triggered(recorder->options) ||
-	       (recorder->sink->aggregate && msg_has_status());
+	       (recorder->pipeline->aggregate && msg_has_status());
 }
 
 static int open_rooms(struct recorder *recorder)
@@ -172,7 +172,7 @@ static int open_rooms(struct recorder *recorder)
 		reader__name_steps(recorder->reader, recorder->options->plan.step_range);
 	if (watches_steps(recorder))
 		recorder->steps = step_watch__new(
-			recorder->sink, recorder->options->steps_max,
+			recorder->pipeline, recorder->options->steps_max,
 			is_triggered(recorder->options) ? &recorder->options->trigger : NULL);
 	if (recorder->probes)
 		recorder->totals = totals__new(recorder->sink, recorder->tracer, recorder->plan,
@@ -289,7 +289,7 @@ static void on_tick(struct recorder *recorder)
 	flight_tick(recorder, now);
 	/* memory needs no flush */
 	if (!recorder->options->flight_ns && now >= recorder->next_flush_ns) {
-		sink_flush(recorder->sink);
+		pipeline_flush(recorder->pipeline);
 		recorder->next_flush_ns = now + FLUSH_NS;
 	}
 	if (recorder->mappings)
@@ -305,7 +305,7 @@ static bool finished(struct recorder *recorder)
 	size_t living;
 
 	books__pids(recorder->books, &living);
-	return interrupt_asked() || recorder->sink->err || sink_full(recorder->sink) ||
+	return interrupt_asked() || recorder->pipeline->err || pipeline_full(recorder->pipeline) ||
 	       step_watch__done(recorder->steps) || clock_monotonic_ns() >= recorder->end_ns ||
 	       (!living && !recorder->options->all) || recorder->all_gone ||
 	       (recorder->options->launch && recorder->main_ended);
@@ -510,11 +510,12 @@ static int prepare(struct recorder *recorder)
 }
 
 int recorder_run(const struct recorder_options *options, const struct features *features,
-		 struct sink *sink, int *child_status)
+		 struct pipeline *pipeline, int *child_status)
 {
 	struct recorder recorder = {.options = options,
 				    .features = features,
-				    .sink = sink,
+				    .pipeline = pipeline,
+				    .sink = &pipeline->sink,
 				    .epoll_fd = -1,
 				    .timer_fd = -1};
 	int code;

@@ -14,7 +14,7 @@
 #include "base/phases.h"
 #include "peaks/given.h"
 #include "plan/plan.h"
-#include "replay/sink.h"
+#include "replay/pipeline.h"
 #include "session/launch.h"
 #include "session/trigger.h"
 
@@ -54,11 +54,11 @@ struct recorder_options {
 	struct phases *phases;	 /* of the start; said where PERFX_DEBUG is set */
 };
 
-/* Records into sink. Returns an exit code (base/message.h): EXIT_OK also when the target ended by
- * itself; EXIT_TARGET when a signal killed it, what there is has been recorded. *child_status: the
- * launched program's, as wait(2) gives it. Anything but EXIT_OK and EXIT_TARGET has been explained
- * in a message. */
+/* Records into the pipeline. Returns an exit code (base/message.h): EXIT_OK also when the target
+ * ended by itself; EXIT_TARGET when a signal killed it, what there is has been recorded.
+ * *child_status: the launched program's, as wait(2) gives it. Anything but EXIT_OK and EXIT_TARGET
+ * has been explained in a message. */
 int recorder_run(const struct recorder_options *options, const struct features *features,
-		 struct sink *sink, int *child_status);
+		 struct pipeline *pipeline, int *child_status);
 
 #endif

@@ -21,7 +21,8 @@
 struct recorder {
 	const struct recorder_options *options;
 	const struct features *features;
-	struct sink *sink;
+	struct pipeline *pipeline;
+	struct sink *sink; /* the pipeline's */
 	struct plan *plan;
 	struct loading *loading; /* of the tracer, beside the plan; NULL: it has ended */
 	struct tracer *tracer;
@@ -102,7 +103,7 @@ void host_peaks_tell(struct recorder *recorder);
 
 /* steps.c: has some process done so many steps, was one slow? Sees the events that the sink sees.
  * The trigger is borrowed; NULL: none. */
-struct step_watch *step_watch__new(struct sink *sink, uint64_t steps_max,
+struct step_watch *step_watch__new(struct pipeline *pipeline, uint64_t steps_max,
 				   const struct trigger *trigger);
 void step_watch__free(struct step_watch *watch);
 bool step_watch__done(const struct step_watch *watch);

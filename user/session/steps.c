@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 struct step_watch {
-	struct sink *sink;
+	struct pipeline *pipeline;
 	uint64_t steps_max; /* 0: no end by them */
 	const struct trigger *trigger;
 	struct steps steps;
@@ -84,18 +84,18 @@ static int on_event(void *ctx, const struct event *event)
 	return 0;
 }
 
-struct step_watch *step_watch__new(struct sink *sink, uint64_t steps_max,
+struct step_watch *step_watch__new(struct pipeline *pipeline, uint64_t steps_max,
 				   const struct trigger *trigger)
 {
 	struct step_watch *watch = calloc(1, sizeof(*watch));
 
 	if (!watch)
 		return NULL;
-	watch->sink = sink;
+	watch->pipeline = pipeline;
 	watch->steps_max = steps_max;
 	watch->trigger = trigger;
-	sink->on_event = on_event;
-	sink->ctx = watch;
+	pipeline->on_event = on_event;
+	pipeline->ctx = watch;
 	return watch;
 }
 
@@ -103,7 +103,7 @@ void step_watch__free(struct step_watch *watch)
 {
 	if (!watch)
 		return;
-	watch->sink->on_event = NULL;
+	watch->pipeline->on_event = NULL;
 	steps_clear(&watch->steps);
 	free(watch->classes);
 	free(watch->latest);

@@ -14,11 +14,6 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-static void send(struct sink *sink, const struct perfx_record *packed)
-{
-	sink_record(sink, packed, packed->size);
-}
-
 static void read_boot_id(char *text, size_t size)
 {
 	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
@@ -53,8 +48,8 @@ void totals_host(struct sink *sink, const struct recorder_options *options, uint
 		return;
 	uname(&names);
 	read_boot_id(boot_id, sizeof(boot_id));
-	send(sink, PACK(buffer, PERFX_KIND_HOST, record, names.nodename, names.release, boot_id,
-			options->command, PERFX_VERSION));
+	SINK_PACK(sink, buffer, PERFX_KIND_HOST, record, names.nodename, names.release, boot_id,
+		  options->command, PERFX_VERSION);
 	free(buffer);
 }
 
@@ -158,7 +153,7 @@ static void send_book(struct totals *totals, uint32_t id, const struct perfx_con
 	if (!more.calls_count || is_torn(&more))
 		return;
 	totals->books[id] = book;
-	send(totals->sink, PACK(&totals->buffer, PERFX_KIND_BOOK, more));
+	SINK_PACK(totals->sink, &totals->buffer, PERFX_KIND_BOOK, more);
 }
 
 /* Nodes with calls that found no room in the ring. */
@@ -213,7 +208,7 @@ static void send_lost_value(void *ctx, const struct perfx_value_key *key,
 	if (!record.sets_count && !record.adds_count)
 		return;
 	*told = *lost;
-	send(totals->sink, PACK(&totals->buffer, PERFX_KIND_VALUE_BOOK, record));
+	SINK_PACK(totals->sink, &totals->buffer, PERFX_KIND_VALUE_BOOK, record);
 }
 
 /* Values that found no room. */
@@ -228,7 +223,7 @@ static void send_loss(struct sink *sink, struct pack_buffer *buffer, enum perfx_
 {
 	struct perfx_loss record = {.loss = loss, .count = count};
 
-	send(sink, PACK(buffer, PERFX_KIND_LOSS, record));
+	SINK_PACK(sink, buffer, PERFX_KIND_LOSS, record);
 }
 
 static void send_losses(struct totals *totals)
@@ -273,7 +268,7 @@ void totals__segment(struct totals *totals, uint64_t time_ns)
 {
 	struct perfx_segment record = {.time_ns = time_ns};
 
-	send(totals->sink, PACK(&totals->buffer, PERFX_KIND_SEGMENT, record));
+	SINK_PACK(totals->sink, &totals->buffer, PERFX_KIND_SEGMENT, record);
 }
 
 /* --- the end -------------------------------------------------------------------------------- */
@@ -286,16 +281,16 @@ static void send_refusals(struct sink *sink, struct pack_buffer *buffer, const s
 			.count = refusal->count,
 			.flags = refusal->by_design ? PERFX_NOT_ATTACHED_BY_DESIGN : 0};
 
-		send(sink,
-		     PACK(buffer, PERFX_KIND_NOT_ATTACHED, record, refusal->name, refusal->reason));
+		sink_packed(sink, PACK(buffer, PERFX_KIND_NOT_ATTACHED, record, refusal->name,
+				       refusal->reason));
 	}
 	for (size_t i = 0; i < plan->options.patterns_count; i++) {
 		struct perfx_not_attached record = {.count = 1};
 
 		if (plan__waits(plan, i))
-			send(sink, PACK(buffer, PERFX_KIND_NOT_ATTACHED, record,
-					pattern__text(plan->options.patterns[i]),
-					"no file of that name was mapped"));
+			SINK_PACK(sink, buffer, PERFX_KIND_NOT_ATTACHED, record,
+				  pattern__text(plan->options.patterns[i]),
+				  "no file of that name was mapped");
 	}
 }
 
@@ -332,7 +327,7 @@ static void send_end(struct sink *sink, struct pack_buffer *buffer, const struct
 	record.tracer_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	record.tracer_rss_anon_bytes =
 		process_usage(getpid(), &usage) ? UINT64_MAX : usage.rss_anon_bytes;
-	send(sink, PACK(buffer, PERFX_KIND_END, record));
+	SINK_PACK(sink, buffer, PERFX_KIND_END, record);
 }
 
 void totals__close(struct totals *totals, struct sink *closing, const struct ending *ending)

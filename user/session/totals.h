@@ -5,8 +5,8 @@
 
 #include "attach/probes.h"
 #include "attach/tracer.h"
+#include "decode/sink.h"
 #include "plan/plan.h"
-#include "replay/sink.h"
 #include "session/recorder.h"
 
 #include <stdbool.h>
