@@ -428,6 +428,7 @@ lint-scripts: lint-tools
 lint-docs: lint-tools $(BIN)
 	mandoc -T lint -W warning docs/perfx-trace.1
 	tests/same-options $(BIN)
+	tests/doc-links
 
 format:
 	clang-format -i $(C_FILES)
