@@ -41,7 +41,7 @@ LDLIBS   += $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -liberty -lm 
 
 # Everything from decode on is free of root, libbpf and globals: the unit tests link it all the
 # same as one archive, so a test pulls in just the objects that it names.
-USER_SRC := $(filter-out user/cmd/main.c user/libperfx/%,$(wildcard user/*/*.c))
+USER_SRC := $(filter-out user/cmd/main.c user/libperfx/%,$(wildcard user/*/*.c user/*/*/*.c))
 USER_OBJ := $(USER_SRC:%.c=$(BUILD)/%.o)
 BPF_SRC  := $(wildcard bpf/*.bpf.c)
 BPF_OBJ  := $(BPF_SRC:bpf/%.bpf.c=$(BUILD)/bpf/$(ARCH)/%.bpf.o)
@@ -404,12 +404,12 @@ $(WL)/execs-other: tests/workloads/execs.c $(BUILD)/wl.flags
 	$(Q)$(WL_CC) -DOTHER -o $@ $<
 
 # --- the source ------------------------------------------------------------------------------
-C_FILES  := $(wildcard user/*/*.[ch] include/*.h bpf/*.[ch] tests/*/*.[ch] tests/*/*.cc tests/*/*/*.[ch])
+C_FILES  := $(wildcard user/*/*.[ch] user/*/*/*.[ch] include/*.h bpf/*.[ch] tests/*/*.[ch] tests/*/*.cc tests/*/*/*.[ch])
 SCRIPTS  := .ci/deps .ci/run tests/run tests/demo tests/kernels/check tests/kernels/in-guest \
             tests/kernels/init tests/kernels/vm-run
 
-.PHONY: lint lint-tools lint-format lint-code lint-scripts lint-docs format
-lint: lint-format lint-code lint-scripts lint-docs
+.PHONY: lint lint-tools lint-format lint-code lint-includes lint-scripts lint-docs format
+lint: lint-format lint-code lint-includes lint-scripts lint-docs
 
 lint-tools:
 	@.ci/deps lint
@@ -422,6 +422,9 @@ lint-code: lint-tools
 		--suppress=memleakOnRealloc:user/base/grow.c '-DLIBBPF_OPTS(type,name,...)=struct type name' \
 		-D_GNU_SOURCE -DPERFX_VERSION='""' -Iinclude -Iuser user
 
+lint-includes:
+	tests/include-order
+
 lint-scripts: lint-tools
 	shellcheck $(SCRIPTS) docs/completions/perfx-trace.bash
 
@@ -431,7 +434,7 @@ lint-docs: lint-tools $(BIN)
 	tests/doc-links
 
 format:
-	clang-format -i $(C_FILES)
+	@clang-format -i $(C_FILES)
 
 # --- install ---------------------------------------------------------------------------------
 BINDIR   = $(DESTDIR)$(PREFIX)/bin
