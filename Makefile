@@ -52,6 +52,9 @@ LIBPERFX := $(BUILD)/libperfx.so.1
 # What `perfx-trace run` gives to a program; in an installation lib/perfx.
 HOOKS    := $(addprefix $(BUILD)/lib/perfx/,libperfx-nvtx.so libperfx-python.so \
               python/sitecustomize.py python/perfx_functions.py)
+# The man page and the shells' completions, which the program writes from its table of options.
+MAN      := $(BUILD)/docs/perfx-trace.1
+COMPLETE := $(addprefix $(BUILD)/docs/completion.,bash zsh fish)
 HTML     := user/report/html/report.css user/report/html/report.js
 HTML_H   := $(BUILD)/report_html.h
 # Where the names of the JSON report are written, its own and those of what is told by name.
@@ -63,7 +66,7 @@ UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
 
 .DELETE_ON_ERROR:
 .PHONY: all help deps
-all: $(BIN) $(LIBPERFX) $(HOOKS)
+all: $(BIN) $(LIBPERFX) $(HOOKS) $(MAN) $(COMPLETE)
 
 help:
 	@sed -n '3,10p;12p' Makefile | sed 's/^# \{0,1\}//'
@@ -93,6 +96,14 @@ $(addprefix $(BUILD)/,user.flags bpf.flags wl.flags core.flags): $(BUILD)/%.flag
 $(BIN): $(BUILD)/user/cmd/main.o $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+$(MAN): docs/perfx-trace.1.in $(BIN)
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D) && $(BIN) generate-docs man < $< > $@
+
+$(COMPLETE): $(BUILD)/docs/completion.%: $(BIN)
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D) && $(BIN) generate-docs $* > $@
 
 $(LIB): $(USER_OBJ) $(BUILD)/core.flags
 	$(call say,AR,$@)
@@ -425,12 +436,16 @@ lint-code: lint-tools
 lint-includes:
 	tests/include-order
 
-lint-scripts: lint-tools
-	shellcheck $(SCRIPTS) docs/completions/perfx-trace.bash
+lint-scripts: lint-tools $(COMPLETE)
+	shellcheck $(SCRIPTS)
+	shellcheck -s bash $(BUILD)/docs/completion.bash
+	for shell in zsh fish; do \
+		! command -v $$shell >/dev/null || $$shell -n $(BUILD)/docs/completion.$$shell || exit 1; \
+	done
 
-lint-docs: lint-tools $(BIN)
-	mandoc -T lint -W warning docs/perfx-trace.1
-	tests/same-options $(BIN)
+lint-docs: lint-tools $(MAN)
+	mandoc -T lint -W warning $(MAN)
+	tests/docs-options $(MAN)
 	tests/doc-links
 
 format:
@@ -453,7 +468,7 @@ INSTALLED = $(BINDIR)/perfx-trace $(INCDIR)/perfx.h $(LIBDIR)/libperfx.so.1 $(LI
             $(SHAREDIR)/fish/vendor_completions.d/perfx-trace.fish
 
 .PHONY: install uninstall clean
-install: $(BIN) $(LIBPERFX) $(HOOKS)
+install: all
 	install -D -m 755 $(BIN) $(BINDIR)/perfx-trace
 	install -D -m 644 include/perfx.h $(INCDIR)/perfx.h
 	install -D -m 644 $(LIBPERFX) $(LIBDIR)/libperfx.so.1
@@ -464,10 +479,10 @@ install: $(BIN) $(LIBPERFX) $(HOOKS)
 	$(if $(PYTHONDIR),install -D -m 644 -t $(PYDIR) python/perfx/*.py,@echo 'no $(PYTHON): its package is left out')
 	install -D -m 644 -t $(LIBDIR)/perfx $(filter %.so,$(HOOKS))
 	install -D -m 644 -t $(LIBDIR)/perfx/python python/level/*.py
-	install -D -m 644 docs/perfx-trace.1 $(SHAREDIR)/man/man1/perfx-trace.1
-	install -D -m 644 docs/completions/perfx-trace.bash $(SHAREDIR)/bash-completion/completions/perfx-trace
-	install -D -m 644 docs/completions/_perfx-trace $(SHAREDIR)/zsh/site-functions/_perfx-trace
-	install -D -m 644 docs/completions/perfx-trace.fish $(SHAREDIR)/fish/vendor_completions.d/perfx-trace.fish
+	install -D -m 644 $(MAN) $(SHAREDIR)/man/man1/perfx-trace.1
+	install -D -m 644 $(BUILD)/docs/completion.bash $(SHAREDIR)/bash-completion/completions/perfx-trace
+	install -D -m 644 $(BUILD)/docs/completion.zsh $(SHAREDIR)/zsh/site-functions/_perfx-trace
+	install -D -m 644 $(BUILD)/docs/completion.fish $(SHAREDIR)/fish/vendor_completions.d/perfx-trace.fish
 	@# the dynamic linker looks into its cache for libperfx.so.1
 	@[ -n '$(DESTDIR)' ] || PATH=$$PATH:/sbin:/usr/sbin ldconfig 2>/dev/null || :
 

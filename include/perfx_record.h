@@ -682,7 +682,7 @@ struct perfx_segment {
 
 /* The capture is a part of a recording. strings: why it was taken ("SIGUSR1"; "" the user's choice)
  */
-#define PERFX_PART_FLIGHT 0x1 /* by a flight recorder: --ring */
+#define PERFX_PART_FLIGHT 0x1 /* by a flight recorder: --flight */
 #define PERFX_PART_VIEW	  0x2 /* of a capture: --since, --until */
 #define PERFX_PART_FULL	  0x4 /* shorter than asked for: memory was full */
 

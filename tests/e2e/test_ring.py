@@ -25,12 +25,12 @@ def busy():
 
 
 class Flight:
-    """record --ring, attached when this returns."""
+    """record --flight, attached when this returns."""
 
     def __init__(self, pid, file, *options, ring="1s", what=("-F", FUNCTION, "--memory", "off")):
         self.file = file
         self.process = subprocess.Popen(
-            [PERFX, "record", "-p", str(pid), "--no-calibrate", "--ring", ring, "-o", str(file), *what, *options],
+            [PERFX, "record", "-p", str(pid), "--no-calibrate", "--flight", ring, "-o", str(file), *what, *options],
             stderr=subprocess.PIPE, text=True)
         attached(self.process)
 
@@ -309,14 +309,14 @@ def test_a_trigger_by_the_median(program, flight, tmp_path):
 
 
 @pytest.mark.parametrize("options, message", [
-    (["--ring", "5s"], "record -o"),
-    (["--ring", "5s", "-o", "-", "--capture", "x.perfx"], "record -o"),
-    (["--ring", "5s", "-o", "x.json", "--capture", "x.perfx"], "record -o"),
-    (["--ring", "none", "-o", "x.perfx"], "not a duration"),
-    (["--trigger", "step>2x", "-o", "x.perfx"], "--ring"),
-    (["--trigger", "fast", "--ring", "5s", "-o", "x.perfx"], "step>2x"),
-    (["--since", "5s"], "report and export"),
-    (["--ring", "5s", "-o", "/none/x.perfx"], "directory does not exist")])
+    (["--flight", "5s"], "record -o"),
+    (["--flight", "5s", "-o", "-", "--capture", "x.perfx"], "record -o"),
+    (["--flight", "5s", "-o", "x.json", "--capture", "x.perfx"], "record -o"),
+    (["--flight", "none", "-o", "x.perfx"], "not a duration"),
+    (["--trigger", "step>2x", "-o", "x.perfx"], "--flight"),
+    (["--trigger", "fast", "--flight", "5s", "-o", "x.perfx"], "step>2x"),
+    (["--since", "5s"], "report, export"),
+    (["--flight", "5s", "-o", "/none/x.perfx"], "directory does not exist")])
 def test_options(options, message):
     result = run("-p", os.getpid(), *options)
     assert result.returncode == (1 if "exist" in message else 2)

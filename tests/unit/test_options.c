@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/message.h"
-#include "cmd/options.h"
+#include "cmd/options_table.h"
 
 #include <criterion/criterion.h>
 #include <criterion/redirect.h>
+#include <stdio.h>
 #include <string.h>
 
 #define ARGUMENTS_MAX 32
@@ -206,6 +207,11 @@ Test(options, wrong_ones, .init = cr_redirect_stderr)
 		"run",
 		"run|-a|--|true",
 		"trace",
+		"help|nothing",
+		"-p|1|--since|5s",
+		"export|a|--as-root",
+		"-p|1|--all=yes",
+		"-p|1|-x",
 		"--no-such-option",
 	};
 
@@ -225,6 +231,10 @@ Test(options, help_and_version_need_nothing_else)
 
 	cr_expect_eq(parse(&options, words, "--help"), EXIT_OK);
 	cr_expect_eq(options.verb, VERB_HELP);
+	cr_expect_eq(parse(&options, words, "report|--help"), EXIT_OK);
+	cr_expect_eq(options.help_of, VERB_REPORT);
+	cr_expect_eq(parse(&options, words, "help|diff"), EXIT_OK);
+	cr_expect_eq(options.help_of, VERB_DIFF);
 	cr_expect_eq(parse(&options, words, "-V"), EXIT_OK);
 	cr_expect_eq(options.verb, VERB_VERSION);
 	cr_expect_eq(options_parse(&options, 1, (char *[]){"perfx-trace", NULL}), EXIT_OK);
@@ -349,4 +359,78 @@ Test(options, waiting, .init = cr_redirect_stderr)
 	options_clear(&options);
 	cr_expect_eq(parse(&options, words, "report|a|--wait"), EXIT_USAGE);
 	options_clear(&options);
+}
+
+/* --- the table --- */
+
+Test(options, each_row_is_complete)
+{
+	for (size_t i = 0; i < option_rows_count; i++) {
+		const struct option_row *row = &option_rows[i];
+
+		cr_expect_eq(option_row_named(row->name), row, "%s is there twice", row->name);
+		cr_expect(row->parse && row->verbs, "%s", row->name);
+		cr_expect_eq(!row->help, !row->man, "%s", row->name);
+		for (size_t k = 0; k < i; k++)
+			cr_expect(!row->letter || option_rows[k].letter != row->letter, "%s",
+				  row->name);
+	}
+	for (size_t i = 0; i < verb_rows_count; i++)
+		cr_expect(verb_rows[i].help && verb_rows[i].man && verb_rows[i].synopsis);
+}
+
+Test(options, former_names_until_the_release_that_drops_them)
+{
+	struct options options;
+	char words[256];
+
+	cr_assert_eq(parse(&options, words, "record|-p|1|--ring|30s|-o|x.perfx"), EXIT_OK);
+	cr_expect_eq(options.flight_ns, 30000000000);
+	options_clear(&options);
+	for (size_t i = 0; i < option_aliases_count; i++) {
+		cr_expect_str_neq(option_aliases[i].until, PERFX_VERSION);
+		cr_expect_not_null(option_row_named(option_aliases[i].now));
+	}
+}
+
+/* What was written to stdout until now. */
+static char *written(char *text, size_t size)
+{
+	fflush(stdout);
+	text[fread(text, 1, size - 1, cr_get_redirected_stdout())] = '\0';
+	return text;
+}
+
+Test(options, help_fits_a_terminal, .init = cr_redirect_stdout)
+{
+	static char text[1 << 17];
+	bool wide = false;
+
+	for (size_t i = 0; i < verb_rows_count; i++)
+		options_help(verb_rows[i].verb);
+	written(text, sizeof(text));
+	for (char *rest = text, *line; (line = strsep(&rest, "\n"));)
+		wide = wide || strlen(line) > 80;
+	cr_expect_not(wide);
+}
+
+/* Each option, in each shell's completion. */
+Test(options, completions, .init = cr_redirect_stdout)
+{
+	static const char *const shells[] = {"bash", "zsh", "fish"};
+	static char text[1 << 17];
+
+	for (size_t i = 0; i < 3; i++)
+		cr_expect_eq(options_docs(shells[i]), EXIT_OK);
+	cr_expect_eq(options_docs("csh"), EXIT_USAGE);
+	written(text, sizeof(text));
+	for (size_t i = 0; i < option_rows_count; i++) {
+		char words[3][64];
+
+		snprintf(words[0], sizeof(words[0]), "--%s ", option_rows[i].name);
+		snprintf(words[1], sizeof(words[1]), "--%s[", option_rows[i].name);
+		snprintf(words[2], sizeof(words[2]), "-l %s ", option_rows[i].name);
+		for (size_t k = 0; k < 3; k++)
+			cr_expect_eq(!strstr(text, words[k]), !option_rows[i].help, "%s", words[k]);
+	}
 }

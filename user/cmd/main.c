@@ -38,7 +38,7 @@ static int dispatch(const struct options *options, char *const *argv)
 	case VERB_DOCTOR:
 		return cmd_doctor();
 	case VERB_HELP:
-		options_help();
+		options_help(options->help_of);
 		return EXIT_OK;
 	case VERB_VERSION:
 		puts("perfx-trace " PERFX_VERSION);
@@ -55,6 +55,9 @@ int main(int argc, char **argv)
 
 	if (!copy)
 		return EXIT_FAILED;
+	/* the Makefile writes the man page and the completions by this */
+	if (argc == 3 && !strcmp(argv[1], "generate-docs"))
+		return options_docs(argv[2]);
 	/* one name for all that a message can begin with, getopt's included */
 	copy[0] = "perfx-trace";
 	setlocale(LC_CTYPE, "");

@@ -1,199 +1,69 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "cmd/options_internal.h"
+#include "cmd/options_table.h"
 
 #include "base/message.h"
+#include "base/output.h"
+#include "base/text.h"
 #include "cost/figures.h"
 
 #include <getopt.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct option long_options[] = {
-	{"pid", required_argument, NULL, 'p'},
-	{"all", no_argument, NULL, 'a'},
-	{"functions", required_argument, NULL, 'F'},
-	{"duration", required_argument, NULL, 'd'},
-	{"output", required_argument, NULL, 'o'},
-	{"format", required_argument, NULL, 'f'},
-	{"verbose", no_argument, NULL, 'v'},
-	{"help", no_argument, NULL, 'h'},
-	{"version", no_argument, NULL, 'V'},
-	{"link", required_argument, NULL, OPT_LINK},
-	{"return", required_argument, NULL, OPT_RETURN},
-	{"probe-site", required_argument, NULL, OPT_SITE},
-	{"compensate", no_argument, NULL, OPT_COMPENSATE},
-	{"no-calibrate", no_argument, NULL, OPT_NO_CALIBRATE},
-	{"ring-size", required_argument, NULL, OPT_RING},
-	{"rings", required_argument, NULL, OPT_RINGS},
-	{"interval", required_argument, NULL, OPT_INTERVAL},
-	{"max-functions", required_argument, NULL, OPT_MAX},
-	{"top", required_argument, NULL, OPT_TOP},
-	{"full", no_argument, NULL, OPT_FULL},
-	{"no-children", no_argument, NULL, OPT_NO_CHILDREN},
-	{"as-root", no_argument, NULL, OPT_AS_ROOT},
-	{"user", no_argument, NULL, OPT_USER}, /* was not the default once */
-	{"cmdline", required_argument, NULL, OPT_CMDLINE},
-	{"memory", required_argument, NULL, OPT_MEMORY},
-	{"peak-flops", required_argument, NULL, OPT_PEAK_FLOPS},
-	{"peak-bandwidth", required_argument, NULL, OPT_PEAK_BANDWIDTH},
-	{"no-peaks", no_argument, NULL, OPT_NO_PEAKS},
-	{"flops", required_argument, NULL, OPT_FLOPS},
-	{"flops-rules", required_argument, NULL, OPT_FLOPS_RULES},
-	{"counters", required_argument, NULL, OPT_COUNTERS},
-	{"sort", required_argument, NULL, OPT_SORT},
-	{"process", required_argument, NULL, OPT_PROCESS},
-	{"table", required_argument, NULL, OPT_TABLE},
-	{"template", required_argument, NULL, OPT_TEMPLATE},
-	{"no-header", no_argument, NULL, OPT_NO_HEADER},
-	{"capture", required_argument, NULL, OPT_CAPTURE},
-	{"max-size", required_argument, NULL, OPT_MAX_SIZE},
-	{"host-level", required_argument, NULL, OPT_HOST_LEVEL},
-	{"python-level", required_argument, NULL, OPT_PYTHON_LEVEL},
-	{"usdt", required_argument, NULL, OPT_USDT},
-	{"step-range", required_argument, NULL, OPT_STEP_RANGE},
-	{"steps", required_argument, NULL, OPT_STEPS},
-	{"fail-on", required_argument, NULL, OPT_FAIL_ON},
-	{"wait", no_argument, NULL, OPT_WAIT},
-	{"ring", required_argument, NULL, OPT_FLIGHT},
-	{"trigger", required_argument, NULL, OPT_TRIGGER},
-	{"since", required_argument, NULL, OPT_SINCE},
-	{"until", required_argument, NULL, OPT_UNTIL},
-	{NULL, 0, NULL, 0},
-};
+/* Values of getopt_long for options by their long names: this and the row's index. */
+#define LONG_OPTION 256
 
-static int take_option(struct options *options, int option, char *value)
+static bool takes(const struct option_row *row, enum verb verb)
 {
-	switch (option) {
-	case 'p':
-		return option_add_targets(options, value);
-	case 'a':
-		options->all = true;
-		return EXIT_OK;
-	case 'F':
-		return option_add_pattern(options, value);
-	case 'd':
-		return option_set_time(&options->duration_ns, "-d", value);
-	case 'o':
-		options->output = value;
-		return *value ? EXIT_OK : option_bad("-o", value, "an empty file name");
-	case 'f':
-		options->format = value;
-		return EXIT_OK;
-	case OPT_CAPTURE:
-		options->keep = value;
-		return *value ? EXIT_OK : option_bad("--capture", value, "an empty file name");
-	case OPT_MAX_SIZE:
-		return option_set_max_size(options, value);
-	case OPT_FLIGHT:
-		return option_set_time(&options->flight_ns, "--ring", value);
-	case OPT_TRIGGER:
-		return option_set_trigger(options, value);
-	case OPT_SINCE:
-		return option_set_bound(&options->part.since, "--since", value);
-	case OPT_UNTIL:
-		return option_set_bound(&options->part.until, "--until", value);
-	case OPT_FAIL_ON:
-		return option_set_fail_on(options, value);
-	case 'h':
-		options->verb = VERB_HELP;
-		return EXIT_OK;
-	case 'V':
-		options->verb = VERB_VERSION;
-		return EXIT_OK;
-	case OPT_WAIT:
-		options->wait = true;
-		return EXIT_OK;
-	case OPT_COMPENSATE:
-		options->compensate = true;
-		return EXIT_OK;
-	case OPT_NO_CALIBRATE:
-		options->no_calibrate = true;
-		return EXIT_OK;
-	case OPT_RINGS:
-		return option_set_rings(options, value);
-	case OPT_RING:
-		return option_set_ring(options, value);
-	case OPT_INTERVAL:
-		return option_set_time(&options->interval_ns, "--interval", value);
-	case OPT_MAX:
-		return option_set_count(&options->functions_max, "--max-functions", value,
-					1u << 20);
-	case OPT_TOP:
-		return option_set_count(&options->top, "--top", value, 1u << 20);
-	case 'v':
-	case OPT_FULL:
-		options->full = true;
-		return EXIT_OK;
-	case OPT_NO_CHILDREN:
-		options->no_children = true;
-		return EXIT_OK;
-	case OPT_AS_ROOT:
-		options->as_root = true;
-		return EXIT_OK;
-	case OPT_USER:
-		return EXIT_OK;
-	case OPT_MEMORY:
-		return option_set_memory(options, value);
-	case OPT_PEAK_FLOPS:
-	case OPT_PEAK_BANDWIDTH:
-	case OPT_NO_PEAKS:
-		return option_set_peaks(options, option, value);
-	case OPT_COUNTERS:
-		return option_set_counters(options, value);
-	case OPT_FLOPS_RULES:
-		options->flops_rules = value;
-		return EXIT_OK;
-	case OPT_SORT:
-		options->sort = value;
-		return EXIT_OK;
-	case OPT_PROCESS:
-		options->process = value;
-		return EXIT_OK;
-	case OPT_TABLE:
-		options->table = value;
-		return EXIT_OK;
-	case OPT_TEMPLATE:
-		options->template = value;
-		return EXIT_OK;
-	case OPT_NO_HEADER:
-		options->no_header = true;
-		return EXIT_OK;
-	case OPT_USDT:
-		return option_add_usdt(options, value);
-	case OPT_STEP_RANGE:
-		options->step_range = value;
-		return *value ? EXIT_OK : option_bad("--step-range", value, "an empty name");
-	case OPT_STEPS:
-		return option_set_count(&options->steps_max, "--steps", value, UINT32_MAX);
-	case OPT_LINK:
-	case OPT_RETURN:
-	case OPT_SITE:
-	case OPT_HOST_LEVEL:
-	case OPT_PYTHON_LEVEL:
-	case OPT_FLOPS:
-	case OPT_CMDLINE:
-		return option_set_choice(options, option, value);
-	default:
-		return EXIT_USAGE; /* getopt has said it */
-	}
+	return verb == VERB_HELP || verb == VERB_VERSION || (row->verbs & FOR_VERB(verb));
 }
 
-static enum verb verb_named(const char *name)
+/* "--since is an option of report, export; not of diff" */
+static void say_verbs(const struct option_row *row, enum verb verb)
 {
-	static const struct {
-		const char *name;
-		enum verb verb;
-	} verbs[] = {
-		{"record", VERB_RECORD}, {"report", VERB_REPORT}, {"export", VERB_EXPORT},
-		{"diff", VERB_DIFF},	 {"run", VERB_RUN},	  {"probes", VERB_PROBES},
-		{"peaks", VERB_PEAKS},	 {"doctor", VERB_DOCTOR}, {"help", VERB_HELP},
-		{"trace", VERB_TRACE},
-	};
+	struct text names = {0};
 
-	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
-		if (!strcmp(verbs[i].name, name))
-			return verbs[i].verb;
-	return 0;
+	for (size_t i = 0; i < verb_rows_count; i++)
+		if (row->verbs & FOR_VERB(verb_rows[i].verb))
+			text_printf(&names, "%s%s", names.length ? ", " : "", verb_rows[i].name);
+	msg_say("--%s is an option of %s; not of %s", row->name, text_peek(&names),
+		verb_row_of(verb)->name);
+	text_clear(&names);
+}
+
+static int take_option(struct options *options, const struct option_row *row, char *value)
+{
+	if (!row->only || takes(row, options->verb))
+		return row->parse(row, options, value);
+	say_verbs(row, options->verb);
+	return EXIT_USAGE;
+}
+
+static const struct option_row *row_of(int value)
+{
+	if (value >= LONG_OPTION)
+		return &option_rows[value - LONG_OPTION];
+	for (size_t i = 0; i < option_rows_count; i++)
+		if (value && option_rows[i].letter == value)
+			return &option_rows[i];
+	return NULL;
+}
+
+/* What getopt could not take: `option` is what it returned. */
+static int say_mistake(const struct options *options, int option, const char *word)
+{
+	const struct option_row *row = row_of(optopt);
+	const struct verb_row *verb = verb_row_of(options->verb);
+
+	if (row && option == ':')
+		msg_say("--%s needs a value: --%s %s", row->name, row->name, row->arg);
+	else if (row)
+		msg_say("--%s takes no value", row->name);
+	else
+		msg_say("unknown option '%s': perfx-trace%s%s --help lists them", word,
+			verb == verb_rows ? "" : " ", verb == verb_rows ? "" : verb->name);
+	return EXIT_USAGE;
 }
 
 /* How many files the verb reads. */
@@ -204,15 +74,16 @@ static int captures_count(const struct options *options)
 	return options->verb == VERB_REPORT || options->verb == VERB_EXPORT;
 }
 
-static int say_captures(enum verb verb)
+/* help VERB */
+static int take_topic(struct options *options, const char *name)
 {
-	if (verb == VERB_DIFF)
-		msg_say("diff: two capture files: perfx-trace diff BEFORE AFTER");
-	else
-		msg_say("%s",
-			verb == VERB_REPORT
-				? "report: one capture file: perfx-trace report FILE"
-				: "export: one capture file: perfx-trace export FILE -f FORMAT");
+	const struct verb_row *row = name ? verb_row_named(name) : NULL;
+
+	if (row && !options->help_of)
+		options->help_of = row->verb;
+	if (row || !name || options->help_of)
+		return EXIT_OK;
+	msg_say("no verb '%s': perfx-trace help lists them", name);
 	return EXIT_USAGE;
 }
 
@@ -220,16 +91,16 @@ static int say_captures(enum verb verb)
 static int take_operands(struct options *options, int argc, char **argv)
 {
 	if (options->verb == VERB_RUN) {
-		if (!argc) {
-			msg_say("run: no program: perfx-trace run [options] -- CMD…");
-			return EXIT_USAGE;
-		}
 		options->command = argv;
-		return EXIT_OK;
+		if (!argc)
+			msg_say("run needs a program: perfx-trace run [OPTIONS] -- CMD");
+		return argc ? EXIT_OK : EXIT_USAGE;
 	}
 	if (!argc)
 		return EXIT_OK;
-	msg_say("what is '%s'? a process is named with -p; see perfx-trace --help", argv[0]);
+	msg_say("unexpected argument '%s': a process is named with -p, a verb comes first; see "
+		"perfx-trace --help",
+		argv[0]);
 	return EXIT_USAGE;
 }
 
@@ -244,87 +115,101 @@ const char *options_capture(const struct options *options)
 	return !options->format && dot && !strcmp(dot, ".perfx") ? options->output : options->keep;
 }
 
-/* A flight recorder writes captures, when it is asked to, and makes no report. */
-static int check_flight(const struct options *options)
+/* Options that exclude or need each other. */
+static int check_combination(const struct options *options)
 {
+	const char *capture = options_capture(options);
+	bool names_process = options->targets_count || options->all;
+	bool writes_report =
+		!options->output || !strcmp(options->output, "-") || capture != options->output;
+	bool traces_malloc = options->memory == MEMORY_ALL || options->memory == MEMORY_SAMPLED;
 	bool triggered = options->trigger.ns || options->trigger.times > 0;
+	const struct {
+		bool wrong;
+		const char *say;
+	} rules[] = {
+		{takes(option_row_named("pid"), options->verb) && !names_process,
+		 "no process: name one with -p PID or -p NAME, or all with -a; see --help"},
+		{options->all && options->targets_count,
+		 "-a traces every process and excludes -p: use one of them"},
+		{options->all && traces_malloc,
+		 "-a would trace every malloc of the machine: name processes with -p, or use "
+		 "--memory tensor"},
+		{options->verb == VERB_RECORD && !options->output,
+		 "record needs a file for the capture: -o FILE.perfx"},
+		{options->keep && capture != options->keep,
+		 "--capture keeps the capture of a report, but -o FILE.perfx writes no report: "
+		 "leave "
+		 "one out"},
+		{options->capture_max && !capture,
+		 "--max-size limits a capture: use record -o FILE, or --capture FILE"},
+		{options->flight_ns && writes_report,
+		 "--flight writes captures, no report: use record -o FILE.perfx"},
+		{options->flight_ns && options->wait,
+		 "--flight records all the time, --wait what the program selects: use one of them"},
+		{triggered && !options->flight_ns,
+		 "--trigger needs a flight recorder: add --flight 30s"},
+	};
 
-	if (options->flight_ns && (!options->output || !strcmp(options->output, "-") ||
-				   options_capture(options) != options->output)) {
-		msg_say("--ring writes captures, and no report: record -o FILE.perfx");
-		return EXIT_USAGE;
-	}
-	if (options->flight_ns && options->wait) {
-		msg_say("--ring keeps the last of all, --wait what the program says: one of them");
-		return EXIT_USAGE;
-	}
-	if (triggered && !options->flight_ns) {
-		msg_say("--trigger says when --ring writes: --ring 30s");
-		return EXIT_USAGE;
-	}
-	if (part_chosen(&options->part) && options->verb != VERB_REPORT &&
-	    options->verb != VERB_EXPORT) {
-		msg_say("--since and --until choose a part of a capture: report and export have "
-			"them");
+	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+		if (!rules[i].wrong)
+			continue;
+		msg_say("%s", rules[i].say);
 		return EXIT_USAGE;
 	}
 	return EXIT_OK;
 }
 
-static int check_targets(const struct options *options)
-{
-	bool needs_target = options->verb == VERB_TRACE || options->verb == VERB_RECORD ||
-			    options->verb == VERB_PROBES;
+/* --- files: a capture cannot be made again, so none is written that is read, and none by two.
+ * stdout counts, where a shell has led it into a file. */
 
-	if (needs_target && !options->targets_count && !options->all) {
-		msg_say("no process: name one with -p PID (or a name), or all with -a; see --help");
+#define STDOUT_PATH "/dev/stdout"
+
+/* Or is the one what the other is called until it is whole? */
+static bool collide(const char *written, const char *other)
+{
+	char *part;
+	bool same = output_is_same(written, other);
+
+	if (same || asprintf(&part, "%s" OUTPUT_PART_SUFFIX, written) < 0)
+		return same;
+	same = output_is_same(part, other);
+	free(part);
+	return same;
+}
+
+static int check_read(const struct options *options, const char *written)
+{
+	const char *const read[] = {options->capture, options->capture_after, options->flops_rules,
+				    options->template};
+
+	for (size_t i = 0; i < sizeof(read) / sizeof(read[0]); i++) {
+		if (!read[i] || !collide(written, read[i]))
+			continue;
+		msg_say("%s is an input and would be overwritten: name another file with -o",
+			read[i]);
 		return EXIT_USAGE;
 	}
-	if (options->targets_count && options->verb == VERB_RUN) {
-		msg_say("run traces the program that it starts: it does not go with -p");
-		return EXIT_USAGE;
-	}
-	if (options->all && (options->targets_count || options->verb == VERB_RUN)) {
-		msg_say("-a is every process: it does not go with -p or run");
-		return EXIT_USAGE;
-	}
-	if (options->all && (options->memory == MEMORY_ALL || options->memory == MEMORY_SAMPLED)) {
-		msg_say("-a with this --memory would stop at every malloc of the machine: name "
-			"processes with -p, or --memory tensor");
-		return EXIT_USAGE;
-	}
-	if (options->verb == VERB_RECORD && !options->output) {
-		msg_say("record: where to? -o FILE.perfx");
-		return EXIT_USAGE;
-	}
-	if (options->keep && options_capture(options) != options->keep) {
-		msg_say("--capture keeps what a report is made of beside it; record and -o x.perfx "
-			"make no report");
-		return EXIT_USAGE;
-	}
-	if (options->capture_max && !options_capture(options)) {
-		msg_say("--max-size is of a capture: record -o FILE, or --capture FILE");
-		return EXIT_USAGE;
-	}
-	if (options->fail_on > 0 && options->verb != VERB_DIFF) {
-		msg_say("--fail-on goes with diff");
-		return EXIT_USAGE;
-	}
-	if (options->wait && options->verb != VERB_TRACE && options->verb != VERB_RECORD &&
-	    options->verb != VERB_RUN) {
-		msg_say("--wait goes with -p, record and run");
-		return EXIT_USAGE;
-	}
-	if (options->python_functions && options->verb != VERB_RUN) {
-		msg_say("--python-level 1 goes with run: of a process that runs already, Python "
-			"functions are seen where they are marked, by @perfx.track");
-		return EXIT_USAGE;
-	}
-	if (options->as_root && options->verb != VERB_RUN) {
-		msg_say("--as-root goes with run");
-		return EXIT_USAGE;
-	}
-	return check_flight(options);
+	return EXIT_OK;
+}
+
+static int check_files(const struct options *options)
+{
+	const char *output =
+		options->output && strcmp(options->output, "-") ? options->output : STDOUT_PATH;
+	const char *keep = options->keep;
+	int code;
+
+	if (options->verb == VERB_PROBES || options->verb == VERB_PEAKS ||
+	    options->verb == VERB_DOCTOR)
+		return EXIT_OK;
+	code = check_read(options, output);
+	if (!code && keep)
+		code = check_read(options, keep);
+	if (code || !keep || (!collide(output, keep) && !collide(keep, output)))
+		return code;
+	msg_say("--capture %s: the report is written to the same file: name another one", keep);
+	return EXIT_USAGE;
 }
 
 /* The rules are read at once, so that a mistake in them is told before anything is touched. */
@@ -333,7 +218,7 @@ static int load_figures(struct options *options)
 	char why[512];
 
 	if (options->flops == FLOPS_OFF && options->flops_rules) {
-		msg_say("--flops-rules says what functions do: it does not go with --flops off");
+		msg_say("--flops off excludes --flops-rules: use one of them");
 		return EXIT_USAGE;
 	}
 	if (options->flops == FLOPS_OFF || options->verb == VERB_PEAKS ||
@@ -345,20 +230,62 @@ static int load_figures(struct options *options)
 	return options->figures ? EXIT_OK : EXIT_USAGE;
 }
 
+static struct option *long_options(void)
+{
+	struct option *options =
+		calloc(option_rows_count + option_aliases_count + 1, sizeof(*options));
+
+	for (size_t i = 0; options && i < option_rows_count + option_aliases_count; i++) {
+		const char *name = i < option_rows_count
+					   ? option_rows[i].name
+					   : option_aliases[i - option_rows_count].name;
+		const struct option_row *row = option_row_named(name);
+
+		options[i].name = name;
+		options[i].has_arg = row->arg ? required_argument : no_argument;
+		options[i].val = LONG_OPTION + (int)(row - option_rows);
+	}
+	return options;
+}
+
+/* "+:p:aF:…": stop at the first operand, tell a missing value from an unknown option. */
+static void short_options(char *letters)
+{
+	letters = stpcpy(letters, "+:");
+	for (size_t i = 0; i < option_rows_count; i++) {
+		if (!option_rows[i].letter)
+			continue;
+		*letters++ = option_rows[i].letter;
+		if (option_rows[i].arg)
+			*letters++ = ':';
+	}
+	*letters = '\0';
+}
+
 /* Up to the first word that is none: options end at the program that run starts. */
 static int take_options(struct options *options, int argc, char **argv)
 {
-	int option, code = EXIT_OK;
+	struct option *longs = long_options();
+	char shorts[2 * 64];
+	int option, code = longs ? EXIT_OK : EXIT_FAILED;
 
-	while (!code &&
-	       (option = getopt_long(argc, argv, "+p:aF:d:o:f:vhV", long_options, NULL)) != -1)
-		code = take_option(options, option, optarg);
+	short_options(shorts);
+	opterr = 0;
+	while (!code && (option = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+		const struct option_row *row = row_of(option);
+
+		code = row && option != '?' && option != ':'
+			       ? take_option(options, row, optarg)
+			       : say_mistake(options, option, argv[optind - 1]);
+	}
+	free(longs);
 	return code;
 }
 
 /* report FILE -o X: options before, between and after the files. */
 static int take_captures(struct options *options, int argc, char **argv)
 {
+	const struct verb_row *row = verb_row_of(options->verb);
 	const char *captures[2] = {NULL, NULL};
 	int count = 0, code = EXIT_OK;
 
@@ -372,16 +299,21 @@ static int take_captures(struct options *options, int argc, char **argv)
 	/* -h after a file */
 	if (code || !captures_count(options))
 		return code;
-	if (count != captures_count(options))
-		return say_captures(options->verb);
+	if (count != captures_count(options)) {
+		msg_say("%s needs %s: perfx-trace %s %s", row->name,
+			captures_count(options) == 2 ? "two capture files" : "one capture file",
+			row->name, row->synopsis);
+		return EXIT_USAGE;
+	}
 	options->capture = captures[0];
 	options->capture_after = captures[1];
-	code = check_targets(options);
-	return code ? code : option_check_files(options);
+	code = check_combination(options);
+	return code ? code : check_files(options);
 }
 
 int options_parse(struct options *options, int argc, char **argv)
 {
+	const struct verb_row *row = argc > 1 ? verb_row_named(argv[1]) : NULL;
 	int code;
 
 	*options = (struct options){.verb = VERB_TRACE,
@@ -389,8 +321,8 @@ int options_parse(struct options *options, int argc, char **argv)
 				    .ring_bytes = 8 << 20,
 				    .sample_bytes = 512 << 10,
 				    .functions_max = 20000};
-	if (argc > 1 && verb_named(argv[1])) {
-		options->verb = verb_named(argv[1]);
+	if (row) {
+		options->verb = row->verb;
 		argv[1] = argv[0];
 		argc--;
 		argv++;
@@ -401,16 +333,18 @@ int options_parse(struct options *options, int argc, char **argv)
 	code = take_options(options, argc, argv);
 	if (!code && captures_count(options))
 		return take_captures(options, argc, argv);
-	if (code || options->verb == VERB_HELP || options->verb == VERB_VERSION)
+	if (code || options->verb == VERB_VERSION)
 		return code;
+	if (options->verb == VERB_HELP)
+		return take_topic(options, argv[optind]);
 	/* the C library's allocator is everybody's */
 	if (options->all && options->memory == MEMORY_DEFAULT)
 		options->memory = MEMORY_TENSOR;
 	code = take_operands(options, argc - optind, argv + optind);
 	if (!code)
-		code = check_targets(options);
+		code = check_combination(options);
 	if (!code)
-		code = option_check_files(options);
+		code = check_files(options);
 	return code ? code : load_figures(options);
 }
 

@@ -35,6 +35,7 @@ enum flops_choice { FLOPS_DEFAULT = 0, FLOPS_OFF, FLOPS_ON };
 
 struct options {
 	enum verb verb;
+	enum verb help_of;    /* VERB_HELP: of which verb; 0: of all */
 	const char **targets; /* -p: pids and names as they were written, borrowed from argv */
 	size_t targets_count;
 	bool all;
@@ -46,12 +47,12 @@ struct options {
 	const char *keep;     /* --capture: the capture beside the report; NULL: none */
 	uint64_t capture_max; /* --max-size, bytes of the capture, or of a flight recorder's memory;
 				 0: as long as it gets */
-	uint64_t flight_ns;   /* --ring: the last so much, in memory; 0: all, into the file */
+	uint64_t flight_ns;   /* --flight: the last so much, in memory; 0: all, into the file */
 	struct trigger trigger;
 	struct part_choice part; /* report, export: of the capture */
 	uint64_t interval_ns;
 	uint64_t ring_bytes;  /* of each */
-	uint32_t rings_count; /* 0: by the number of CPUs */
+	uint64_t rings_count; /* 0: by the number of CPUs */
 	uint64_t functions_max;
 	uint64_t top;
 	enum perfx_link link;
@@ -97,7 +98,10 @@ void options_clear(struct options *options);
  * -o, no report is made. */
 const char *options_capture(const struct options *options);
 
-/* --help, on stdout. */
-void options_help(void);
+/* --help, on stdout: of a verb, 0: of all. */
+void options_help(enum verb verb);
+/* For the build: "bash", "zsh", "fish" write a completion to stdout, "man" the page whose template
+ * is on stdin. */
+int options_docs(const char *what);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The flight recorder (--ring), and segments, which every capture has.
+ * The flight recorder (--flight), and segments, which every capture has.
  *
  * A capture in memory forgets by itself (replay/ring.h). Here is when it is written: on SIGUSR1,
  * some time after a step that was slow, at the end; into run.perfx, run.2.perfx and so on. What a

@@ -44,7 +44,7 @@ struct recorder_options {
 	enum counters_choice counters;
 	const char *counters_names; /* COUNTERS_LISTED */
 	struct peaks_given peaks;   /* --peak-flops and its like */
-	/* The flight recorder: --ring. The sink's capture is one in memory, and goes to files of
+	/* The flight recorder: --flight. The sink's capture is one in memory, and goes to files of
 	 * this name. */
 	uint64_t flight_ns;	 /* how long; 0: an ordinary recording */
 	uint64_t flight_bytes;	 /* in memory */

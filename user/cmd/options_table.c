@@ -1,0 +1,812 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Every verb and every option, once: how it is spelled, what takes its value, and what --help, the
+ * man page and the completions say. An option that is added here is known everywhere.
+ */
+#include "cmd/options_table.h"
+
+#include "base/message.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "export/export.h"
+#include "perfx_config.h"
+#include "report/difference.h"
+#include "report/report.h"
+#include "report/sheet.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- values -------------------------------------------------------------------------------------
+ */
+
+static void *member_of(const struct option_row *row, struct options *options)
+{
+	return (char *)options + row->offset;
+}
+
+/* Says what is wrong with a value, and what would be right. */
+static int bad(const struct option_row *row, const char *value, const char *want)
+{
+	if (row->letter)
+		msg_say("-%c '%s': %s", row->letter, value, want);
+	else
+		msg_say("--%s '%s': %s", row->name, value, want);
+	return EXIT_USAGE;
+}
+
+bool option_has_choices(const struct option_row *row)
+{
+	return row->arg && !isupper((unsigned char)*row->arg) && strchr(row->arg, '|');
+}
+
+bool option_choice(const struct option_row *row, size_t index, char *word, size_t size)
+{
+	const char *start = row->arg;
+
+	for (; start && index; index--) {
+		start = strchr(start, '|');
+		start += start != NULL;
+	}
+	if (start)
+		snprintf(word, size, "%.*s", (int)strcspn(start, "|["), start);
+	return start != NULL;
+}
+
+/* "session|multi|perf" as "session, multi or perf". */
+static int bad_choice(const struct option_row *row, const char *value)
+{
+	const char *last = strrchr(row->arg, '|');
+	struct text want = {0};
+
+	for (const char *c = row->arg; *c; c++)
+		if (*c == '|')
+			text_add(&want, c == last ? " or " : ", ");
+		else
+			text_add_bytes(&want, c, 1);
+	bad(row, value, text_peek(&want));
+	text_clear(&want);
+	return -1;
+}
+
+/* The place of value among the choices; -1 after a message. */
+static int choice_of(const struct option_row *row, const char *value)
+{
+	char word[32];
+
+	for (size_t i = 0; option_choice(row, i, word, sizeof(word)); i++)
+		if (!strcmp(word, value))
+			return (int)i;
+	return bad_choice(row, value);
+}
+
+/* An enum whose values are in the order of the choices, from `min` on. */
+static int take_choice(const struct option_row *row, struct options *options, char *value)
+{
+	int *member = member_of(row, options), index = choice_of(row, value);
+
+	*member = (int)row->min + index;
+	return index < 0 ? EXIT_USAGE : EXIT_OK;
+}
+
+/* Two choices: the second is true. */
+static int take_switch(const struct option_row *row, struct options *options, char *value)
+{
+	bool *member = member_of(row, options);
+	int index = choice_of(row, value);
+
+	*member = index == 1;
+	return index < 0 ? EXIT_USAGE : EXIT_OK;
+}
+
+static int take_flag(const struct option_row *row, struct options *options, char *value)
+{
+	bool *member = member_of(row, options);
+
+	*member = !value;
+	return EXIT_OK;
+}
+
+static int take_text(const struct option_row *row, struct options *options, char *value)
+{
+	const char **member = member_of(row, options);
+
+	*member = value;
+	return *value ? EXIT_OK : bad(row, value, "must not be empty");
+}
+
+static int take_time(const struct option_row *row, struct options *options, char *value)
+{
+	uint64_t *member = member_of(row, options);
+	int err = parse_duration(value, member);
+
+	if (err)
+		return bad(row, value,
+			   err == -ERANGE ? "too long" : "not a duration: try 10, 10s, 500ms, 2m");
+	return *member ? EXIT_OK : bad(row, value, "must be longer than 0");
+}
+
+static int take_count(const struct option_row *row, struct options *options, char *value)
+{
+	uint64_t *member = member_of(row, options);
+	char *end, want[64];
+
+	errno = 0;
+	*member = strtoull(value, &end, 10);
+	if (!errno && !*end && *value && *value != '-' && *member && *member <= row->max)
+		return EXIT_OK;
+	snprintf(want, sizeof(want), "not a number from 1 to %llu", (unsigned long long)row->max);
+	return bad(row, value, want);
+}
+
+static int take_size(const struct option_row *row, struct options *options, char *value)
+{
+	uint64_t *member = member_of(row, options);
+	char least[UNITS_MAX], most[UNITS_MAX], want[2 * UNITS_MAX + 16];
+
+	if (parse_size(value, member))
+		return bad(row, value, "not a size: try 64K, 8M, 1G");
+	if (*member >= row->min && *member <= row->max)
+		return EXIT_OK;
+	format_bytes(least, row->min);
+	if (row->max == UINT64_MAX)
+		snprintf(want, sizeof(want), "at least %s", least);
+	else
+		snprintf(want, sizeof(want), "from %s to %s", least, format_bytes(most, row->max));
+	return bad(row, value, want);
+}
+
+/* Room for one more of an array of pointers; NULL: no memory. */
+static void *grow_by_one(void *array, size_t count)
+{
+	return realloc(array, (count + 1) * sizeof(void *));
+}
+
+/* -p 1,2,name */
+static int take_targets(const struct option_row *row, struct options *options, char *list)
+{
+	for (char *rest = list, *item; (item = strsep(&rest, ","));) {
+		const char **targets;
+
+		if (!*item)
+			return bad(row, list, "an empty pid or name");
+		targets = grow_by_one(options->targets, options->targets_count);
+		if (!targets)
+			return bad(row, list, "out of memory");
+		options->targets = targets;
+		targets[options->targets_count++] = item;
+	}
+	return EXIT_OK;
+}
+
+static int take_pattern(const struct option_row *row, struct options *options, char *value)
+{
+	char why[256];
+	struct pattern *pattern = pattern__parse(value, why, sizeof(why));
+	struct pattern **patterns;
+
+	if (!pattern)
+		return bad(row, value, why);
+	patterns = grow_by_one(options->patterns, options->patterns_count);
+	if (!patterns) {
+		pattern__free(pattern);
+		return bad(row, value, "out of memory");
+	}
+	options->patterns = patterns;
+	patterns[options->patterns_count++] = pattern;
+	return EXIT_OK;
+}
+
+static int take_usdt(const struct option_row *row, struct options *options, char *value)
+{
+	const char *colon = strchr(value, ':'), **usdt;
+
+	if (!colon || colon == value || !colon[1])
+		return bad(row, value, "PROVIDER:NAME, such as libstdcxx:throw");
+	usdt = grow_by_one(options->usdt, options->usdt_count);
+	if (!usdt)
+		return bad(row, value, "out of memory");
+	options->usdt = usdt;
+	usdt[options->usdt_count++] = value;
+	return EXIT_OK;
+}
+
+static int take_trigger(const struct option_row *row, struct options *options, char *value)
+{
+	if (trigger_parse(value, &options->trigger))
+		return bad(row, value, "not a condition: try 'step>2x', 'step>250ms'");
+	return EXIT_OK;
+}
+
+/* "5s": after the start; "-5s": before the end. */
+static int take_bound(const struct option_row *row, struct options *options, char *value)
+{
+	struct part_bound *bound = member_of(row, options);
+	int err;
+
+	bound->given = true;
+	bound->from_end = *value == '-';
+	err = parse_duration(value + bound->from_end, &bound->ns);
+	if (!err)
+		return EXIT_OK;
+	return bad(row, value,
+		   err == -ERANGE ? "too long"
+				  : "not a time: try 5s (after the start) or -5s (before the end)");
+}
+
+/* "5%" and "5" are the same. */
+static int take_percent(const struct option_row *row, struct options *options, char *value)
+{
+	double *member = member_of(row, options);
+
+	if (parse_percent(value, member) || !(*member > 0))
+		return bad(row, value, "not a percentage above 0: try 5%");
+	return EXIT_OK;
+}
+
+/* sampled=BYTES, beside the words. */
+static int take_memory(const struct option_row *row, struct options *options, char *value)
+{
+	if (strncmp(value, "sampled=", 8) != 0)
+		return take_choice(row, options, value);
+	if (parse_size(value + 8, &options->sample_bytes))
+		return bad(row, value, "not a size: try sampled=512K");
+	if (!options->sample_bytes || options->sample_bytes > 1ull << 40)
+		return bad(row, value, "from 1 byte to 1T");
+	options->memory = MEMORY_SAMPLED;
+	return EXIT_OK;
+}
+
+static int take_peak_flops(const struct option_row *row, struct options *options, char *value)
+{
+	return peaks_given_flops(&options->peaks, value)
+		       ? bad(row, value, "not FLOP/s: try 350G, 1.2T or f32:1.2T,f64:600G")
+		       : EXIT_OK;
+}
+
+static int take_peak_bandwidth(const struct option_row *row, struct options *options, char *value)
+{
+	return peaks_given_bytes(&options->peaks, value)
+		       ? bad(row, value, "not bytes per second: try 25G, 204.8GB/s")
+		       : EXIT_OK;
+}
+
+static int take_counters(const struct option_row *row, struct options *options, char *value)
+{
+	struct counters_machine machine = {0};
+	struct counters counters;
+	const char *word;
+	char why[256];
+
+	options->counters = !strcmp(value, "on")    ? COUNTERS_ON
+			    : !strcmp(value, "off") ? COUNTERS_OFF
+						    : COUNTERS_LISTED;
+	options->counters_names = value;
+	if (options->counters != COUNTERS_LISTED ||
+	    !counters_named(&machine, value, &counters, &word))
+		return EXIT_OK;
+	snprintf(why, sizeof(why), "on, off, or at most four of %s", counters_names());
+	return bad(row, word, why);
+}
+
+static int take_python(const struct option_row *row, struct options *options, char *value)
+{
+	int code = take_switch(row, options, value);
+
+	if (code || !options->python_functions || options->verb == VERB_RUN)
+		return code;
+	return bad(row, value,
+		   "needs run: in a running process, Python functions are traced where "
+		   "@perfx.track annotates them");
+}
+
+static int take_help(const struct option_row *row, struct options *options, char *value)
+{
+	(void)value;
+	options->help_of = options->verb;
+	options->verb = (enum verb)row->min;
+	return EXIT_OK;
+}
+
+/* Was not the default once. */
+static int take_nothing(const struct option_row *row, struct options *options, char *value)
+{
+	(void)row, (void)options, (void)value;
+	return EXIT_OK;
+}
+
+/* --- names of values that other modules know ----------------------------------------------------
+ */
+
+static const char *format_names(enum verb verb)
+{
+	if (verb == VERB_EXPORT)
+		return export_format_names();
+	return verb == VERB_DIFF ? difference_writer_names() : report_writer_names();
+}
+
+static const char *table_names(enum verb verb)
+{
+	(void)verb;
+	return sheet_kind_names();
+}
+
+static const char *counter_names(enum verb verb)
+{
+	(void)verb;
+	return counters_names();
+}
+
+static const char *column_names(enum verb verb)
+{
+	static struct text names;
+
+	(void)verb;
+	if (!names.length)
+		sheet_column_names(sheet_kind_named("functions"), &names);
+	return text_peek(&names);
+}
+
+/* --- verbs --------------------------------------------------------------------------------------
+ */
+
+/* The first is what is done without a verb. */
+const struct verb_row verb_rows[] = {
+	{"trace", VERB_TRACE, "-p PID|NAME [OPTIONS]", COMPLETE_NOTHING,
+	 .help = "trace for 10 s, then report on the terminal (default)",
+	 .man = "Traces processes for ten seconds and prints a report, or writes it to `-o`. "
+		"This is the default: the word `trace` can be left out."},
+	{"record", VERB_RECORD, "-p PID|NAME -o FILE [OPTIONS]", COMPLETE_NOTHING,
+	 .help = "trace, and write a capture for report, export and diff",
+	 .man = "Traces processes and writes a capture, from which `report`, `export` and `diff` "
+		"read."},
+	{"run", VERB_RUN, "[OPTIONS] -- CMD [ARGUMENTS]", COMPLETE_PROGRAM,
+	 .help = "start a program and trace it until it exits",
+	 .man = "Starts a program and traces it from its first instruction until it exits. "
+		"Under sudo(8) the program runs as the user who called it, in that user's "
+		"environment. "
+		"Options end at the program or at `--`. "
+		"If the recording ends before the program does (`-d`, `--steps`), the report is "
+		"written then, and `perfx-trace` waits for the program: the first Ctrl-C goes to "
+		"the "
+		"program, a second one leaves it running."},
+	{"report", VERB_REPORT, "FILE [OPTIONS]", COMPLETE_CAPTURE, .help = "report from a capture",
+	 .man = "Writes a report from a capture. "
+		"Needs no privilege, and neither the traced program nor the machine it ran on."},
+	{"export", VERB_EXPORT, "FILE -f FORMAT [OPTIONS]", COMPLETE_CAPTURE,
+	 .help = "convert a capture for other tools (@)",
+	 .man = "Converts a capture for other tools, without privilege. "
+		"The format is named by `-f` or by the suffix of `-o`: `perfetto` (`.pftrace`), "
+		"`chrome` (`.trace.json`, as PyTorch's profiler writes it), `pprof` (`.pb.gz`), "
+		"`folded` stacks with their time (`.folded`), `speedscope` (`.speedscope.json`), "
+		"`openmetrics` (`.prom`)."},
+	{"diff", VERB_DIFF, "BEFORE AFTER [OPTIONS]", COMPLETE_CAPTURE,
+	 .help = "compare two captures or JSON reports",
+	 .man = "Compares two captures or JSON reports, whatever their lengths: training steps, "
+		"call "
+		"times, shares of wall time, memory, FLOP and byte rates, new and resolved "
+		"findings. "
+		"A change is significant if it exceeds the variation between calls and steps. "
+		"Formats: @."},
+	{"probes", VERB_PROBES, "-p PID|NAME [OPTIONS]", COMPLETE_NOTHING,
+	 .help = "list what would be probed, and the cost of a hit",
+	 .man = "Lists what would be probed, without touching the process: the probed instruction "
+		"of "
+		"each function, the cost of a hit, how its end is detected; what cannot be probed, "
+		"and why; the memory allocators, which of them serves malloc(3), and the cost of "
+		"each "
+		"level of `--memory`. "
+		"Functions that are traced by default are grouped by file and kind; `-v` lists "
+		"each."},
+	{"peaks", VERB_PEAKS, "", COMPLETE_NOTHING,
+	 .help = "measure this machine's peak FLOP/s and bandwidth",
+	 .man = "Measures this machine's peak FLOP/s and memory bandwidth, for a second on all "
+		"CPUs, "
+		"and stores them for later recordings."},
+	{"doctor", VERB_DOCTOR, "", COMPLETE_NOTHING,
+	 .help = "check what works on this machine, and how to fix the rest",
+	 .man = "Tests each kernel feature and privilege that tracing uses, and says how to get "
+		"those "
+		"that are missing."},
+	{"help", VERB_HELP, "[VERB]", COMPLETE_NOTHING, .help = "list the options of a verb",
+	 .man = "Lists the options of a verb, as *VERB* `--help` does."},
+};
+const size_t verb_rows_count = sizeof(verb_rows) / sizeof(verb_rows[0]);
+
+/* --- options ------------------------------------------------------------------------------------
+ */
+
+#define RECORDING (FOR_VERB(VERB_TRACE) | FOR_VERB(VERB_RECORD) | FOR_VERB(VERB_RUN))
+#define ATTACHING (FOR_VERB(VERB_TRACE) | FOR_VERB(VERB_RECORD))
+#define PROBING	  (RECORDING | FOR_VERB(VERB_PROBES))
+#define READING	  (FOR_VERB(VERB_REPORT) | FOR_VERB(VERB_EXPORT))
+#define REPORTING (FOR_VERB(VERB_TRACE) | FOR_VERB(VERB_RUN) | FOR_VERB(VERB_REPORT))
+#define COMPARING FOR_VERB(VERB_DIFF)
+#define ALL	  (~0u)
+
+#define INTO(member) .offset = offsetof(struct options, member)
+
+const struct option_row option_rows[] = {
+	/* --- what to trace --- */
+	{"pid", 'p', .only = true, SECTION_WHAT, ATTACHING | FOR_VERB(VERB_PROBES),
+	 .arg = "PID|NAME[,...]", COMPLETE_PROCESS, .parse = take_targets,
+	 .help = "processes by id or name, with their children; repeatable",
+	 .man = "Traces these processes, and their present and future children. "
+		"*NAME* is the name of the program's file or the command that ps(1) shows, "
+		"exactly. "
+		"Repeatable."},
+	{"all", 'a', .only = true, SECTION_WHAT, ATTACHING | FOR_VERB(VERB_PROBES),
+	 .parse = take_flag, INTO(all),
+	 .help = "every process that loads an ML library or is annotated with perfx.h",
+	 .man = "Traces every process that loads an ML library or is annotated with `<perfx.h>`, "
+		"also those that start later."},
+	{"functions", 'F', false, SECTION_WHAT, PROBING, .arg = "MODULE:GLOB",
+	 .parse = take_pattern,
+	 .help = "functions of a file; '!' in front excludes; MODULE:/ERE/ is a regular "
+		 "expression; "
+		 "repeatable. Default: annotated functions and ML operations",
+	 .man = "Traces these functions; see *PATTERNS*. "
+		"Repeatable. "
+		"By default, functions annotated with `<perfx.h>` and the known operations of ML "
+		"libraries (BLAS, oneDNN, PyTorch, XLA, cuBLAS, NCCL) are traced; those of XLA, "
+		"which "
+		"JAX uses, by their names in the compiled module (`jit_train_step/dot.1`)."},
+	{"host-level", 0, false, SECTION_WHAT, PROBING, .arg = "0|1|2|3", .parse = take_choice,
+	 INTO(host_level), .min = HOST_OFF,
+	 .help = "default functions, without -F: 0 none, 1 annotations, 2 also compute operations "
+		 "(default), 3 also all other operators of frameworks",
+	 .man = "Which functions are traced by default, without `-F`. "
+		"`0`: none. "
+		"`1`: annotations, that is ranges of NVTX, ROCTX, ITT, PyTorch's record_function "
+		"and "
+		"`<perfx.h>`, and jitted functions of JAX and TensorFlow. "
+		"`2`, the default: also the compute operations of frameworks. "
+		"`3`: also all other operators of frameworks."},
+	{"python-level", 0, false, SECTION_WHAT, RECORDING, .arg = "0|1", .parse = take_python,
+	 INTO(python_functions), .help = "1 traces each call of a Python function (run only)",
+	 .man = "With `run`, `1` traces each call of a Python function as a range, at about 2 "
+		"microseconds per call; calls made by imports are left out. "
+		"The default is `0`."},
+	{"usdt", 0, false, SECTION_WHAT, PROBING, .arg = "PROVIDER:NAME", .parse = take_usdt,
+	 .help = "count hits of USDT probes; globs; repeatable",
+	 .man = "Counts the hits of USDT probes; their semaphores are raised during the recording. "
+		"Both parts are globs. "
+		"Repeatable."},
+	{"no-children", 0, false, SECTION_WHAT, ATTACHING | FOR_VERB(VERB_RUN), .parse = take_flag,
+	 INTO(no_children), .help = "leave out child processes, present and future",
+	 .man = "Leaves out child processes, present and future."},
+	{"as-root", 0, .only = true, SECTION_WHAT, FOR_VERB(VERB_RUN), .parse = take_flag,
+	 INTO(as_root), .help = "start the program as root, not as the user who called sudo",
+	 .man = "Starts the program as root. "
+		"By default, under sudo(8), it runs as the user who called sudo, with that user's "
+		"groups and environment."},
+	{"user", 0, false, SECTION_WHAT, FOR_VERB(VERB_RUN), .parse = take_nothing},
+	{"memory", 0, false, SECTION_WHAT, PROBING, .arg = "off|tensor|all|sampled[=BYTES]",
+	 .parse = take_memory, INTO(memory), .min = MEMORY_OFF,
+	 .help = "allocations: of frameworks and GPUs (tensor); also of malloc (all), or one "
+		 "sample "
+		 "of it every BYTES (512K). Default: what costs little",
+	 .man = "Which allocations are traced. "
+		"`off`: none. "
+		"`tensor`: those of frameworks (PyTorch, TensorFlow, NumPy, ggml) and GPUs, few "
+		"and "
+		"large. "
+		"`all`: also those of the C library or its replacement (jemalloc, tcmalloc, "
+		"mimalloc). "
+		"`sampled`: as `all`, with one sample of the C library's allocations every *BYTES* "
+		"on "
+		"average, by default `512K`. "
+		"By default the level with an acceptable cost is chosen; with `-a` it is `tensor`. "
+		"`perfx-trace probes` shows the cost of each level."},
+	{"step-range", 0, false, SECTION_WHAT, PROBING, .arg = "NAME", .parse = take_text,
+	 INTO(step_range), .help = "range or function whose end is the end of a training step",
+	 .man = "The range or function, which may be a jitted one, whose end is the end of a "
+		"training "
+		"step. "
+		"By default: the step that the program annotates, else PyTorch's range of the "
+		"optimizer's step, else the backward pass."},
+	{"flops", 0, false, SECTION_WHAT, PROBING, .arg = "off|on", .parse = take_choice,
+	 INTO(flops), .min = FLOPS_OFF,
+	 .help = "FLOPs of BLAS, PyTorch and cuBLAS calls (default: of those traced); with -F, on "
+		 "also traces all of those calls",
+	 .man = "Whether the FLOPs and bytes of calls are computed from their arguments: for BLAS, "
+		"oneDNN, PyTorch's operators, cuBLAS, NCCL (bytes), and for what perfx_flops() of "
+		"`<perfx.h>` states. "
+		"With `-F`, only for the functions that it names; `on` adds those that are traced "
+		"by "
+		"default and have known FLOPs."},
+	{"flops-rules", 0, false, SECTION_WHAT, PROBING, .arg = "FILE", COMPLETE_FILE,
+	 .parse = take_text, INTO(flops_rules),
+	 .help = "FLOPs of your own functions (docs/flops.md), which are traced as well",
+	 .man = "FLOPs of your own functions, one rule per line: a *MODULE:GLOB* and expressions "
+		"of the "
+		"arguments. "
+		"The functions are traced, and a rule takes precedence over the built-in ones.\n"
+		"\tlibfast.so:fast_gemm dtype=f32; flops=2*i32(arg1)*i32(arg2)*i32(arg3)"},
+	{"counters", 0, false, SECTION_WHAT, RECORDING, .arg = "on|off|NAME[,...]",
+	 .names = counter_names, .parse = take_counters,
+	 .help = "perf events per call: on, off, or at most four of @. Default: hardware counters "
+		 "of "
+		 "functions with known FLOPs",
+	 .man = "Perf events per call, counted for the calling thread. "
+		"By default the hardware's, if it has any: cycles, instructions, floating-point "
+		"operations and cache misses, for functions with known FLOPs. "
+		"`on`: for all functions. "
+		"By name: at most four of @, for all functions."},
+
+	/* --- how long --- */
+	{"duration", 'd', false, SECTION_WHEN, RECORDING, .arg = "TIME", .parse = take_time,
+	 INTO(duration_ns),
+	 .help = "length of the recording: 10, 500ms, 2m (default 10s; run: until the program "
+		 "exits)",
+	 .man = "Length of the recording, from the moment all probes are attached: seconds, or "
+		"with a "
+		"unit as in `500ms` or `2m`. "
+		"The default is 10 seconds; with `run`, until the program exits."},
+	{"steps", 0, false, SECTION_WHEN, RECORDING, .arg = "N", .parse = take_count,
+	 INTO(steps_max), .max = UINT32_MAX,
+	 .help = "end when a process has completed N training steps",
+	 .man = "Ends the recording when a process has completed *N* training steps."},
+	{"wait", 0, .only = true, SECTION_WHEN, RECORDING, .parse = take_flag, INTO(wait),
+	 .help = "record only between the program's calls of perfx_trace_start and "
+		 "perfx_trace_stop",
+	 .man = "Attaches all probes, but records only from a traced program's call of "
+		"perfx_trace_start() to its call of perfx_trace_stop(), as often as it calls them, "
+		"until it exits or for `-d`, which counts from the end of attaching."},
+	{"max-size", 0, false, SECTION_WHEN, RECORDING, .arg = "SIZE", .parse = take_size,
+	 INTO(capture_max), .min = 1 << 20, .max = UINT64_MAX,
+	 .help = "end when the capture has this size; with --flight, limit of its memory (256M)",
+	 .man = "Ends the recording when the capture has about this size, of which an eighth, at "
+		"most "
+		"4M, is reserved for its end. "
+		"With `--flight`: limit of the memory that holds the capture, 256M by default, "
+		"which "
+		"does not end the recording."},
+	{"flight", 0, false, SECTION_WHEN, RECORDING, .arg = "TIME", .parse = take_time,
+	 INTO(flight_ns),
+	 .help = "flight recorder: keep the last TIME in memory and write it to -o FILE.perfx on "
+		 "SIGUSR1, on --trigger and at the end",
+	 .man = "A flight recorder: keeps the last *TIME* in memory, within 256M or `--max-size`, "
+		"until "
+		"Ctrl-C or the end of `-d`. "
+		"It is written to `-o` *FILE* whenever perfx-trace receives SIGUSR1, after a slow "
+		"step "
+		"(`--trigger`), and at the end.\n\n"
+		"The first file is *FILE*, the next have a number before the suffix "
+		"(`run.2.perfx`). "
+		"Each is an ordinary capture of at least *TIME* and at most a sixteenth, or 1 "
+		"second, "
+		"more; it is shorter, and says so, if the memory limit was reached. "
+		"While it is written it is called *FILE*`.part`; only a complete file replaces an "
+		"older one."},
+	{"trigger", 0, false, SECTION_WHEN, RECORDING, .arg = "CONDITION", .parse = take_trigger,
+	 .help = "with --flight: also write after a step slower than a multiple of the median "
+		 "('step>2x') or than a time ('step>250ms')",
+	 .man = "With `--flight`: also writes a file after a step that took longer than a multiple "
+		"of "
+		"the median of the steps before it (`step>2x`; after ten steps at least) or than a "
+		"time (`step>250ms`). "
+		"The file is written a third of the flight recorder's time later, at most 5 "
+		"seconds, "
+		"so that it contains what follows the step. "
+		"At most ten files are written this way."},
+
+	/* --- report and capture --- */
+	{"output", 'o', false, SECTION_OUTPUT, RECORDING | READING | COMPARING, .arg = "FILE",
+	 COMPLETE_FILE, .parse = take_text, INTO(output),
+	 .help = "file of the report or capture; '-' is stdout",
+	 .man = "Where the report or the capture is written; `-` is standard output. "
+		"The suffix selects the format: `.txt`, `.md`, `.html`, `.json`, `.csv`, `.tsv`, "
+		"`.line`, and `.perfx` for a capture. "
+		"Symbolic links are not followed; under sudo(8) the file belongs to the user who "
+		"called sudo."},
+	{"format", 'f', false, SECTION_OUTPUT, REPORTING | READING | COMPARING, .arg = "FORMAT",
+	 .names = format_names, .parse = take_text, INTO(format),
+	 .help = "format: @ (default: by the suffix of -o)",
+	 .man = "Format of the report, whatever the suffix of `-o`: @. "
+		"`line` is a single line, for a log."},
+	{"capture", 0, .only = true, SECTION_OUTPUT, FOR_VERB(VERB_TRACE) | FOR_VERB(VERB_RUN),
+	 .arg = "FILE", COMPLETE_FILE, .parse = take_text, INTO(keep),
+	 .help = "write the capture as well as the report",
+	 .man = "Writes the capture as well as the report."},
+	{"since", 0, .only = true, SECTION_OUTPUT, READING, .arg = "TIME", .parse = take_bound,
+	 INTO(part.since),
+	 .help = "start of the time slice: 5s after the start of the capture, -5s before its end",
+	 .man = "Start of the time slice of the capture that is read. "
+		"A time counts from the start of the capture, or back from its end if it begins "
+		"with "
+		"`-`. "
+		"A call belongs to the slice in which it ends; allocations are those within the "
+		"slice, live memory is that at its end. "
+		"Calls that were dropped from full ring buffers are known per second only: a "
+		"second "
+		"that the slice cuts is left out, and their number is reported."},
+	{"until", 0, .only = true, SECTION_OUTPUT, READING, .arg = "TIME", .parse = take_bound,
+	 INTO(part.until), .help = "end of the time slice",
+	 .man = "End of the time slice, as for `--since`."},
+	{"full", 0, false, SECTION_OUTPUT, REPORTING | FOR_VERB(VERB_PROBES), .parse = take_flag,
+	 INTO(full),
+	 .help = "text report: everything, not a summary of one or two screens; probes: each "
+		 "function",
+	 .man = "Text report: everything. "
+		"By default the text is a summary of one or two screens: the verdict, four "
+		"findings, "
+		"the steps, ten functions, five places that allocate, identical workers as one, "
+		"the "
+		"cost and losses of tracing, and what could not be traced. "
+		"Markdown, HTML and JSON are always complete. "
+		"With `probes`: each function, also those traced by default."},
+	{"verbose", 'v', false, SECTION_OUTPUT, REPORTING | FOR_VERB(VERB_PROBES),
+	 .parse = take_flag, INTO(full), .help = "the same as --full",
+	 .man = "The same as `--full`."},
+	{"top", 0, false, SECTION_OUTPUT, REPORTING | COMPARING, .arg = "N", .parse = take_count,
+	 INTO(top), .max = 1 << 20, .help = "rows per table",
+	 .man = "Rows per table. "
+		"JSON always has all rows."},
+	{"sort", 0, false, SECTION_OUTPUT, REPORTING, .arg = "COLUMN", .names = column_names,
+	 .parse = take_text, INTO(sort),
+	 .help = "sort functions, or the CSV table, by a column: calls, p99_ns, ...",
+	 .man = "Sorts the functions, or the table of a CSV or TSV file, by a column of the file, "
+		"such "
+		"as `calls` or `p99_ns`: numbers descending, text ascending."},
+	{"process", 0, false, SECTION_OUTPUT, RECORDING | FOR_VERB(VERB_REPORT) | COMPARING,
+	 .arg = "PID|NAME", COMPLETE_PROCESS, .parse = take_text, INTO(process),
+	 .help = "report on these processes only",
+	 .man = "Reports on the processes with this id or name only."},
+	{"table", 0, false, SECTION_OUTPUT, REPORTING, .arg = "TABLE", .names = table_names,
+	 .parse = take_text, INTO(table), .help = "table of a CSV or TSV file: @",
+	 .man = "Table of a CSV or TSV file: @. "
+		"The default is functions."},
+	{"template", 0, false, SECTION_OUTPUT, REPORTING, .arg = "FILE", COMPLETE_FILE,
+	 .parse = take_text, INTO(template),
+	 .help = "report in a format of your own: {{verdict}} (docs/formats.md)",
+	 .man = "Report in a format of your own: the text of *FILE* with values of the JSON report "
+		"in "
+		"place of `{{verdict}}` or `{{wall_ns:ns}}`, and sections repeated for each row as "
+		"in "
+		"`{{#functions:10}}...{{/functions}}`. "
+		"Excludes `-f`."},
+	{"no-header", 0, false, SECTION_OUTPUT, REPORTING, .parse = take_flag, INTO(no_header),
+	 .help = "CSV and TSV without the line of column names",
+	 .man = "CSV and TSV without the line of column names."},
+	{"fail-on", 0, .only = true, SECTION_OUTPUT, COMPARING, .arg = "PERCENT",
+	 .parse = take_percent, INTO(fail_on),
+	 .help = "exit with 4 on a regression of more than PERCENT",
+	 .man = "Exits with 4 on a regression of more than *PERCENT* (`5%`): a function with at "
+		"least "
+		"1 % of wall time in one of the recordings whose calls take significantly longer; "
+		"steps that take significantly longer; or a larger exact peak of memory (live "
+		"bytes of "
+		"a domain, or resident set), by 1 MiB or more. "
+		"Functions that were called in one recording only and FLOP rates do not count. "
+		"With nothing to compare it exits with 2."},
+	{"cmdline", 0, false, SECTION_OUTPUT, RECORDING | FOR_VERB(VERB_REPORT),
+	 .arg = "hidden|full", .parse = take_switch, INTO(full_cmdline),
+	 .help = "full shows passwords and tokens in command lines",
+	 .man = "Command lines in reports hide what looks like a secret (passwords, tokens, keys); "
+		"`full` shows it."},
+
+	/* --- how to measure --- */
+	{"link", 0, false, SECTION_HOW, PROBING, .arg = "session|multi|perf", .parse = take_choice,
+	 INTO(link), .min = PERFX_LINK_SESSION,
+	 .help = "kind of uprobe link (default: the first that the kernel has)",
+	 .man = "Kind of uprobe link. "
+		"The default is the first of these that the kernel has."},
+	{"return", 0, false, SECTION_HOW, PROBING, .arg = "auto|exit|probe", .parse = take_choice,
+	 INTO(return_mode), .min = RETURN_AUTO,
+	 .help = "how the end of a call is detected (default auto: without risk)",
+	 .man = "How the end of a call is detected: by probes on the instructions that leave the "
+		"function (`exit`) or by a return probe (`probe`). "
+		"A return probe replaces the return address, and a C++ exception that passes it "
+		"ends "
+		"the program; `auto`, the default, uses one only where no exception can pass. "
+		"The kernel allows 64 return probes at a time per thread: calls nested deeper than "
+		"48 "
+		"are counted without times, and the function is timed at its exits from then on."},
+	{"probe-site", 0, false, SECTION_HOW, PROBING, .arg = "auto|entry", .parse = take_switch,
+	 INTO(site_entry_only),
+	 .help = "probed instruction: the cheapest near the start (auto) or the first",
+	 .man = "Where a function is probed. "
+		"`auto`, the default: the cheapest instruction at its start that sees the call's "
+		"arguments and stack unchanged. "
+		"`entry`: its first instruction."},
+	{"compensate", 0, false, SECTION_HOW, RECORDING, .parse = take_flag, INTO(compensate),
+	 .help = "subtract the cost of probes on nested calls",
+	 .man = "Subtracts the measured cost of probes on nested calls from the times of their "
+		"callers."},
+	{"no-calibrate", 0, false, SECTION_HOW, PROBING, .parse = take_flag, INTO(no_calibrate),
+	 .help = "skip measuring the cost of a probe hit",
+	 .man = "Skips measuring the cost of a probe hit on this machine."},
+	{"peak-flops", 0, false, SECTION_HOW, RECORDING, .arg = "RATE|TYPE:RATE[,...]",
+	 .parse = take_peak_flops,
+	 .help = "peak FLOP/s of all CPUs: 1.2T, or per type f32:1.2T,f64:600G",
+	 .man = "Peak FLOP/s of all CPUs together: `1.2T` for every type, or by type, "
+		"`f32:1.2T,f64:600G` (f64, f32, f16, bf16)."},
+	{"peak-bandwidth", 0, false, SECTION_HOW, RECORDING, .arg = "RATE",
+	 .parse = take_peak_bandwidth, .help = "peak memory bandwidth of all CPUs, in bytes/s: 25G",
+	 .man = "Peak memory bandwidth of all CPUs together, in bytes per second: `25G` or "
+		"`204.8GB/s`; K, M, G and T are powers of 1000, Ki to Ti of 1024.\n\n"
+		"By default both peaks are those that `perfx-trace peaks` stored in "
+		"`/var/cache/perfx-trace/peaks`. "
+		"If there are none, they are measured while the machine is idle, and otherwise "
+		"estimated from the model and clock of the CPU; the report marks an estimate."},
+	{"no-peaks", 0, false, SECTION_HOW, RECORDING, .parse = take_flag,
+	 INTO(peaks.measure_nothing), .help = "neither measure nor estimate peaks",
+	 .man = "Neither measures nor estimates peaks, nor uses those measured before."},
+	{"ring-size", 0, false, SECTION_HOW, PROBING, .arg = "SIZE", .parse = take_size,
+	 INTO(ring_bytes), .min = 4096, .max = 1 << 30,
+	 .help = "size of each BPF ring buffer (default 8M)",
+	 .man = "Size of each BPF ring buffer, `8M` by default. "
+		"If one is full, counts and totals stay exact; percentiles lack the calls that the "
+		"report counts as ring_drops."},
+	{"rings", 0, false, SECTION_HOW, RECORDING, .arg = "N", .parse = take_count,
+	 INTO(rings_count), .max = PERFX_MAX_RINGS,
+	 .help = "BPF ring buffers (default: one per CPU, at most 8)",
+	 .man = "Number of BPF ring buffers for calls, and likewise for allocations: rounded up to "
+		"a "
+		"power of two, at most 8; by default one per CPU. "
+		"Each thread writes to one of them, so that threads on different CPUs do not "
+		"contend."},
+	{"interval", 0, false, SECTION_HOW, RECORDING, .arg = "TIME", .parse = take_time,
+	 INTO(interval_ns), .help = "interval between samples of /proc (default 250ms)",
+	 .man = "Interval between samples of CPU time, memory, I/O and threads from /proc; `250ms` "
+		"by "
+		"default."},
+	{"max-functions", 0, false, SECTION_HOW, PROBING, .arg = "N", .parse = take_count,
+	 INTO(functions_max), .max = 1 << 20,
+	 .help = "limit of functions that patterns may match (default 20000)",
+	 .man = "Limit of functions that patterns may match, 20000 by default; more is an error."},
+
+	/* --- other --- */
+	{"help", 'h', false, SECTION_OTHER, ALL, .parse = take_help, .min = VERB_HELP,
+	 .help = "the options of a verb", .man = "Lists the verbs, or the options of a verb."},
+	{"version", 'V', false, SECTION_OTHER, ALL, .parse = take_help, .min = VERB_VERSION,
+	 .help = "the version", .man = "Prints the version."},
+};
+const size_t option_rows_count = sizeof(option_rows) / sizeof(option_rows[0]);
+
+const struct option_alias option_aliases[] = {
+	{"ring", "flight", .until = "0.2.0"},
+};
+const size_t option_aliases_count = sizeof(option_aliases) / sizeof(option_aliases[0]);
+
+/* --- look-ups -----------------------------------------------------------------------------------
+ */
+
+const struct verb_row *verb_row_named(const char *name)
+{
+	for (size_t i = 0; i < verb_rows_count; i++)
+		if (!strcmp(verb_rows[i].name, name))
+			return &verb_rows[i];
+	return NULL;
+}
+
+const struct verb_row *verb_row_of(enum verb verb)
+{
+	for (size_t i = 0; i < verb_rows_count; i++)
+		if (verb_rows[i].verb == verb)
+			return &verb_rows[i];
+	return NULL;
+}
+
+const struct option_row *option_row_named(const char *name)
+{
+	for (size_t i = 0; i < option_aliases_count; i++)
+		if (!strcmp(option_aliases[i].name, name))
+			name = option_aliases[i].now;
+	for (size_t i = 0; i < option_rows_count; i++)
+		if (!strcmp(option_rows[i].name, name))
+			return &option_rows[i];
+	return NULL;
+}
+
+const char *section_title(enum section section)
+{
+	static const char *const titles[] = {"What to trace", "How long", "Report and capture",
+					     "How to measure", "Other"};
+
+	return titles[section];
+}

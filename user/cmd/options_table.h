@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The tables of verbs and options, of which the parser, --help, the man page and the shells'
+ * completions are made. */
+#ifndef PERFX_CMD_OPTIONS_TABLE_H
+#define PERFX_CMD_OPTIONS_TABLE_H
+
+#include "cmd/options.h"
+
+enum complete {
+	COMPLETE_NOTHING = 0,
+	COMPLETE_FILE,
+	COMPLETE_CAPTURE, /* FILE, of these suffixes by preference */
+	COMPLETE_PROCESS,
+	COMPLETE_PROGRAM, /* with its own arguments */
+};
+
+/*
+ * Texts. `help` is for a terminal, its first clause (up to ';', ':', '.' or '(') for a completion's
+ * menu; `man` is for the man page: `word` is literal, *ARG* a placeholder, a blank line begins a
+ * paragraph, a tab an example. '@' stands for the names of the option's values.
+ */
+struct verb_row {
+	const char *name;
+	enum verb verb;
+	const char *synopsis; /* what follows the name */
+	enum complete operands;
+	const char *help, *man;
+};
+
+enum section { SECTION_WHAT, SECTION_WHEN, SECTION_OUTPUT, SECTION_HOW, SECTION_OTHER };
+
+struct option_row {
+	const char *name;
+	char letter; /* 0: none */
+	bool only;   /* an error with other verbs; the rest is ignored there */
+	enum section section;
+	unsigned verbs;	 /* FOR_VERB() of those that take it */
+	const char *arg; /* placeholder; lower-case alternatives are the values: on|off */
+	enum complete complete;
+	const char *(*names)(enum verb verb); /* values that another module knows: "a, b, c" */
+	/* Takes the value: EXIT_OK, or EXIT_USAGE after a message. NULL value: a flag. */
+	int (*parse)(const struct option_row *row, struct options *options, char *value);
+	size_t offset; /* of the member of struct options */
+	uint64_t min, max;
+	const char *help, *man;
+};
+
+/* A former name, accepted and shown nowhere. */
+struct option_alias {
+	const char *name, *now;
+	const char *until; /* the release that drops it */
+};
+
+#define FOR_VERB(verb) (1u << (verb))
+
+extern const struct verb_row verb_rows[];
+extern const struct option_row option_rows[];
+extern const struct option_alias option_aliases[];
+extern const size_t verb_rows_count, option_rows_count, option_aliases_count;
+
+const struct verb_row *verb_row_named(const char *name);
+const struct verb_row *verb_row_of(enum verb verb);
+const struct option_row *option_row_named(const char *name);
+const char *section_title(enum section section);
+
+/* Does it take a value from a list? The list is in `arg`: "off|tensor|sampled[=BYTES]". */
+bool option_has_choices(const struct option_row *row);
+/* The index-th value, without what is in brackets; false past the last. */
+bool option_choice(const struct option_row *row, size_t index, char *word, size_t size);
+
+#endif
