@@ -114,8 +114,8 @@ def test_a_report_larger_than_files_may_be(program, tmp_path):
 
 
 def test_three_capabilities_are_enough(program, tmp_path):
-    """Of what docs/troubleshooting.md names under Privileges, nothing is left out: another user's process is traced.
-    The limit of open files is raised as far as that user may, and no hard limit is lowered."""
+    """Of the capabilities in docs/troubleshooting.md none is missing: another user's process is
+    traced. The limit of open files is raised as far as that user may, and no hard limit is lowered."""
     p = program(WORKLOADS / "calls")
     held = "-all,+bpf,+perfmon,+sys_ptrace"
     tmp_path.chmod(0o755)
