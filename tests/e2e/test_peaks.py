@@ -60,7 +60,7 @@ def test_not_measured_beside_a_job(tmp_path):
     estimated = json.loads((tmp_path / "estimated.json").read_text())
     assert {p["origin"] for p in estimated["peaks"]} == {"estimated"}
     assert all(p["compute"]["peak_estimated"] for p in estimated["processes"])
-    assert "Kept in /var/cache/perfx-trace/peaks." in (tmp_path / "peaks.txt").read_text()
+    assert "Stored in /var/cache/perfx-trace/peaks." in (tmp_path / "peaks.txt").read_text()
     assert "is estimated" not in (tmp_path / "cached.log").read_text()
     cached = json.loads((tmp_path / "cached.json").read_text())
     assert {p["origin"] for p in cached["peaks"]} == {"cached"}

@@ -148,7 +148,7 @@ def test_duration_ends_before_the_program(tmp_path):
     run = start_run(tmp_path, "sh", "-c", f"{WORKLOADS}/calls; exit 6",
                     options=["-d", "500ms", "-F", "calls:outer"])
     assert run.stdout.readline().startswith("ready ")
-    while "goes on, and its end is waited for: Ctrl-C" not in run.stderr.readline():
+    while "is still running, waiting for its exit: Ctrl-C" not in run.stderr.readline():
         assert run.poll() is None
     assert len(json.loads((tmp_path / "report.json").read_text())["processes"]) >= 1
     run.stdin.write("go\n")
@@ -163,7 +163,7 @@ def test_signals_while_the_end_is_waited_for(sent, status, tmp_path):
     script = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); print('ready', flush=True); input()"
     run = start_run(tmp_path, sys.executable, "-c", script, options=["--memory", "off", "-d", "200ms"])
     assert run.stdout.readline() == "ready\n"
-    while "its end is waited for" not in run.stderr.readline():
+    while "waiting for its exit" not in run.stderr.readline():
         assert run.poll() is None
     with open(f"/proc/{run.pid}/task/{run.pid}/children", encoding="utf8") as children:
         child = int(children.read().split()[0])

@@ -1,9 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The verbs. Each returns an exit code (base/message.h) and has said what went wrong. */
+/* The verbs, and what they share: finding processes, reading captures, writing reports. Each
+ * function that returns an exit code (base/message.h) has said what went wrong. */
 #ifndef PERFX_CMD_CMD_H
 #define PERFX_CMD_CMD_H
 
+#include "aggregate/aggregate.h"
+#include "attach/features.h"
+#include "base/output.h"
 #include "cmd/options.h"
+#include "replay/pipeline.h"
+#include "report/report.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
 
 /* argv as main got it, for the report's "command". */
 int cmd_trace(const struct options *options, char *const *argv); /* and record, and run */
@@ -14,10 +24,51 @@ int cmd_probes(const struct options *options);
 int cmd_doctor(void);
 int cmd_peaks(void);
 
-/* Why a capture could not be opened, for a message: report.c. */
-const char *capture_open_error(int err);
-/* What of it could not be read, in a line; nothing when all could. */
-struct capture_damage;
-void capture_say_damage(const char *path, const struct capture_damage *damage);
+/* --- targets.c: what the user named, found and checked --- */
+
+/* Pids of what -p names, malloc'd. EXIT_OK, or EXIT_FAILED: no such process, a kernel thread, our
+ * own pid, 32-bit. */
+int targets_find(const struct options *options, pid_t **pids, size_t *count);
+/* --process names what may be traced, as far as that can be known before: EXIT_OK or EXIT_USAGE. No
+ * pids: of a program that is yet to be started. */
+int targets_check_process(const struct options *options, const pid_t *pids, size_t count);
+/* EXIT_OK, EXIT_PRIVILEGE or EXIT_FAILED. */
+int features_check(struct features *features);
+/* Do process ids here mean what they mean to the kernel? Not in a container's pid namespace. */
+bool pids_are_the_hosts(void);
+/* The plan's options as the command line gives them. */
+struct plan_options plan_options_of(const struct options *options, const struct features *features);
+/* The arguments as one string that a shell would take, malloc'd. */
+char *shell_join(char *const *argv);
+
+/* --- replay.c: a capture through a pipeline --- */
+
+/* A whole file. 0 or -errno, for which replay_error() has words. */
+int replay_file(const char *path, struct pipeline *pipeline, bool say_damage);
+/* options->capture, or the time slice that --since and --until choose. As above. */
+int replay_capture(const struct options *options, struct pipeline *pipeline, bool say_damage);
+const char *replay_error(int err);
+/* Says why replay_capture() failed, and returns the exit code for it. */
+int replay_say_error(const struct options *options, int err);
+
+/* --- report.c: where a report goes; chosen and opened before tracing, written in one piece --- */
+
+struct report_target {
+	const struct report_writer *writer;
+	const char *path; /* NULL: stdout */
+	char *template;	  /* its text */
+	/* Open during the recording only if it is no regular file: a regular file was tried. */
+	struct output output;
+};
+
+/* EXIT_OK, EXIT_USAGE (unknown format) or EXIT_FAILED (cannot be written). */
+int report_target_open(struct report_target *target, const struct options *options);
+/* Analyzes and writes. EXIT_OK or EXIT_FAILED; a report that cannot be written to its file goes to
+ * the terminal, so that the measurement is not lost. */
+int report_target_write(struct report_target *target, struct aggregate *aggregate,
+			const struct options *options);
+void report_target_close(struct report_target *target);
+/* -o, but for "-"; NULL: stdout. */
+const char *output_path(const struct options *options);
 
 #endif

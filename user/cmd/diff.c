@@ -17,11 +17,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-static const char *output_path(const struct options *options)
-{
-	return options->output && strcmp(options->output, "-") ? options->output : NULL;
-}
-
 static const struct difference_writer *choose_writer(const struct options *options)
 {
 	const char *path = output_path(options);
@@ -35,7 +30,7 @@ static const struct difference_writer *choose_writer(const struct options *optio
 		msg_say("diff -f %s: no such format: %s", options->format,
 			difference_writer_names());
 	else if (!writer)
-		msg_say("%s: the suffix names no format of diff: give one with -f (%s)", path,
+		msg_say("%s: unknown suffix: give the format with -f (%s)", path,
 			difference_writer_names());
 	return writer;
 }
@@ -51,34 +46,20 @@ struct recording {
 	struct analysis *analysis; /* of the selection */
 };
 
-static int replay(struct recording *recording)
-{
-	struct capture_reader *reader = capture_reader__open(recording->path);
-	struct pipeline pipeline = {.aggregate = recording->aggregate};
-	int err;
-
-	if (!reader)
-		return -errno;
-	err = pipeline_replay(&pipeline, reader);
-	if (!err)
-		capture_say_damage(recording->path, capture_reader__damage(reader));
-	capture_reader__free(reader);
-	return err;
-}
-
 /* NULL after a message. */
 static const struct profile *profile_of_capture(struct recording *recording)
 {
 	const struct profile *profile = NULL;
+	struct pipeline pipeline = {.aggregate = aggregate__new()};
 	int err = -ENOMEM;
 
-	recording->aggregate = aggregate__new();
+	recording->aggregate = pipeline.aggregate;
 	if (recording->aggregate)
-		err = replay(recording);
+		err = replay_file(recording->path, &pipeline, true);
 	if (!err)
 		profile = aggregate__finish(recording->aggregate);
 	if (err && err != -ENOMEM)
-		msg_say("%s: %s", recording->path, capture_open_error(-err));
+		msg_say("%s: %s", recording->path, replay_error(err));
 	else if (!profile)
 		msg_say("out of memory");
 	return profile;
@@ -172,8 +153,8 @@ static int write_out(const struct difference_writer *writer, const struct diff *
 	return EXIT_FAILED;
 }
 
-/* A gate that looked at nothing must not be open. */
-static int judge(const struct diff *diff, const struct options *options)
+/* A gate that compared nothing must not pass. */
+static int check_regressions(const struct diff *diff, const struct options *options)
 {
 	if (!(options->fail_on > 0))
 		return EXIT_OK;
@@ -184,8 +165,9 @@ static int judge(const struct diff *diff, const struct options *options)
 	}
 	if (diff->tested_count || diff->judged_domains_count)
 		return EXIT_OK;
-	msg_say("--fail-on: nothing to judge: no function has %d calls or more in both, no memory "
-		"an exact peak",
+	msg_say("--fail-on: nothing to judge: no function has %d or more calls in both, and no "
+		"memory "
+		"has an exact peak",
 		WELCH_COUNT_MIN);
 	return EXIT_USAGE;
 }
@@ -202,7 +184,7 @@ static int compare(const struct difference_writer *writer, const struct recordin
 	else
 		msg_say("out of memory");
 	if (code == EXIT_OK)
-		code = judge(diff, options);
+		code = check_regressions(diff, options);
 	diff__free(diff);
 	return code;
 }

@@ -5,18 +5,12 @@
 #include "base/message.h"
 #include "base/output.h"
 #include "cmd/cmd.h"
-#include "cmd/replay.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static const char *output_path(const struct options *options)
-{
-	return options->output && strcmp(options->output, "-") ? options->output : NULL;
-}
 
 static const struct export_format *choose_format(const struct options *options)
 {
@@ -32,10 +26,10 @@ static const struct export_format *choose_format(const struct options *options)
 	if (options->format)
 		msg_say("export -f %s: no such format: %s", options->format, export_format_names());
 	else if (path)
-		msg_say("%s: the suffix names no format (%s): give one with -f", path,
+		msg_say("%s: unknown suffix (%s): give the format with -f", path,
 			export_format_suffixes());
 	else
-		msg_say("export: to which format? -f %s", export_format_names());
+		msg_say("export needs a format: -f %s", export_format_names());
 	return NULL;
 }
 
@@ -47,7 +41,7 @@ static int add_all(void *ctx, const struct event *event)
 	return aggregate__add(ctx, event);
 }
 
-/* The calls are read again when they are written; but steps are made of some of them. */
+/* Calls are read again when they are written; only those that make steps are aggregated. */
 static int add_all_but_spans(void *ctx, const struct event *event)
 {
 	if (event->kind == PERFX_KIND_SPAN && !aggregate__shows_step(ctx, &event->span))
@@ -117,7 +111,7 @@ static int write_to(const struct output *output, const struct options *options,
 {
 	struct export export = {.profile = profile,
 				.each_span = each_span,
-				/* most captures have none: they are not read once more for that */
+				/* most captures have none, and need no further pass */
 				.each_value = profile->value_samples_count ? each_value : NULL,
 				.capture = (void *)options,
 				.out = stream_to(output)};
@@ -166,7 +160,8 @@ int cmd_export(const struct options *options)
 		profile = aggregate__finish(aggregate);
 	if (profile) {
 		if (!profile->ended)
-			msg_say("%s: without an end: what came later is missing", options->capture);
+			msg_say("%s: the capture has no end: what came later is missing",
+				options->capture);
 		code = write_file(options, format, profile);
 	} else {
 		code = replay_say_error(options, err ? err : -ENOMEM);

@@ -16,6 +16,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,20 +143,32 @@ static int take_count(const struct option_row *row, struct options *options, cha
 	return bad(row, value, want);
 }
 
+/* As an option takes it: "4K". */
+static const char *size_text(char buffer[32], uint64_t bytes)
+{
+	const char *unit = "KMGT";
+	int i = -1;
+
+	for (; bytes && bytes % 1024 == 0 && i < 3; bytes /= 1024)
+		i++;
+	snprintf(buffer, 32, i < 0 ? "%" PRIu64 : "%" PRIu64 "%c", bytes, unit[i < 0 ? 0 : i]);
+	return buffer;
+}
+
 static int take_size(const struct option_row *row, struct options *options, char *value)
 {
 	uint64_t *member = member_of(row, options);
-	char least[UNITS_MAX], most[UNITS_MAX], want[2 * UNITS_MAX + 16];
+	char least[32], most[32], want[80];
 
 	if (parse_size(value, member))
 		return bad(row, value, "not a size: try 64K, 8M, 1G");
 	if (*member >= row->min && *member <= row->max)
 		return EXIT_OK;
-	format_bytes(least, row->min);
 	if (row->max == UINT64_MAX)
-		snprintf(want, sizeof(want), "at least %s", least);
+		snprintf(want, sizeof(want), "%s at least", size_text(least, row->min));
 	else
-		snprintf(want, sizeof(want), "from %s to %s", least, format_bytes(most, row->max));
+		snprintf(want, sizeof(want), "between %s and %s", size_text(least, row->min),
+			 size_text(most, row->max));
 	return bad(row, value, want);
 }
 

@@ -1,35 +1,46 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * perfx-trace probes -p PID: what would be attached, without touching the process. A sample:
+ * perfx-trace probes -p PID: what would be probed, without touching the process. A sample:
  *
- *   SITE             COST  WAY OUT                      FUNCTION
- *   push +4        560 ns  exit: 1 branch       560 ns  libtorch_cpu.so  at::_ops::mm::call
+ *   PROBE            COST  EXIT                         FUNCTION
+ *   push +4        560 ns  1 branch       560 ns        libtorch_cpu.so  at::_ops::mm::call
  *
- * and of those that nobody named, without -v,
+ * and of the functions traced by default, without -v,
  *
- *   COUNT           COST A HIT  KIND             FILE AND FUNCTIONS (-v: each)
- *      53                560 ns  functions        libtorch_cpu.so  at::_ops::mm::call, …
+ *   COUNT        COST OF A HIT  KIND             FILE AND FUNCTIONS (-v: each)
+ *      53               560 ns  functions        libtorch_cpu.so  at::_ops::mm::call, …
+ *
+ * then the memory allocators:
+ *
+ *   ALLOCATOR    DOMAIN  PROBE            COST  EXIT                         FUNCTION
+ *   libc         host    push +0        690 ns  return probe, included       libc.so.6  malloc
+ *   libc         host    branch +3      520 ns  not needed                   libc.so.6  free
+ *
+ *   malloc of process 4711 (trainer): libc (libc.so.6)
+ *   --memory tensor: the default here; 4 probes: torch, numpy
+ *     costs 1 % at 9,900 allocations per second: 1.01 µs each, with the free
  */
 #include "attach/calibrate.h"
 #include "base/escape.h"
 #include "base/message.h"
 #include "base/units.h"
 #include "cmd/cmd.h"
-#include "cmd/probes_print.h"
-#include "cmd/targets.h"
 #include "decode/names.h"
 #include "plan/plan.h"
+#include "proc/process.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define TEXT_MAX 96
+
 struct links {
 	enum perfx_link hit, by_return;
 };
 
-/* Cost needs programs of our own on functions of our own; without privilege there is none. */
+/* The cost of a hit is measured on functions of our own: it needs privilege. */
 static struct links measure(const struct options *options, struct features *features,
 			    struct calibration *calibration)
 {
@@ -53,12 +64,12 @@ static struct links measure(const struct options *options, struct features *feat
 	return links;
 }
 
-const char *probes_cost(char buffer[UNITS_MAX], double ns)
+static const char *cost_text(char buffer[UNITS_MAX], double ns)
 {
 	return ns > 0 ? format_ns(buffer, (uint64_t)ns) : strcpy(buffer, "?");
 }
 
-char *probes_shown(const char *name)
+static char *shown(const char *name)
 {
 	struct text text = {0};
 
@@ -66,28 +77,28 @@ char *probes_shown(const char *name)
 	return text_take(&text);
 }
 
-void probes_site(char text[PROBES_TEXT_MAX], const struct plan_function *function)
+static void site_text(char text[TEXT_MAX], const struct plan_function *function)
 {
-	snprintf(text, PROBES_TEXT_MAX, "%s +%lu",
+	snprintf(text, TEXT_MAX, "%s +%lu",
 		 name_of_site((enum perfx_site)function->site.entry_kind),
 		 (unsigned long)(function->site.entry_vaddr - function->vaddr));
 }
 
-void probes_way_out(char text[PROBES_TEXT_MAX], const struct plan_function *function,
-		    const struct calibration *calibration)
+static void exit_text(char text[TEXT_MAX], const struct plan_function *function,
+		      const struct calibration *calibration)
 {
 	size_t cheap = 0, count = function->site.exits_count;
 	char cost[UNITS_MAX];
 
 	switch (function->ret) {
 	case PERFX_RETURN_PROBE:
-		snprintf(text, PROBES_TEXT_MAX, "return probe, in it");
+		snprintf(text, TEXT_MAX, "return probe, included");
 		return;
 	case PERFX_RETURN_NONE:
-		snprintf(text, PROBES_TEXT_MAX,
+		snprintf(text, TEXT_MAX,
 			 function->is_hook || function->is_hint || function->is_mark
 				 ? "not needed"
-				 : "none: counted only");
+				 : "none: counted, not timed");
 		return;
 	case PERFX_RETURN_EXIT:
 		break;
@@ -95,44 +106,43 @@ void probes_way_out(char text[PROBES_TEXT_MAX], const struct plan_function *func
 	for (size_t i = 0; i < count; i++)
 		cheap += function->site.exits[i].kind != SITE_STEPPED;
 	if (!count) {
-		snprintf(text, PROBES_TEXT_MAX, "never returns");
+		snprintf(text, TEXT_MAX, "never returns");
 		return;
 	}
-	probes_cost(cost,
-		    calibration_hit_ns(calibration, (enum perfx_site)function->site.exits[0].kind,
-				       PERFX_RETURN_EXIT));
+	cost_text(cost,
+		  calibration_hit_ns(calibration, (enum perfx_site)function->site.exits[0].kind,
+				     PERFX_RETURN_EXIT));
 	if (cheap == count)
-		snprintf(text, PROBES_TEXT_MAX, "exit: %zu branch %s", count, cost);
+		snprintf(text, TEXT_MAX, "%zu branch %s", count, cost);
 	else if (cheap)
-		snprintf(text, PROBES_TEXT_MAX, "exit: %zu branch, %zu ret", cheap, count - cheap);
+		snprintf(text, TEXT_MAX, "%zu branch, %zu ret", cheap, count - cheap);
 	else
-		snprintf(text, PROBES_TEXT_MAX, "exit: %zu ret %s", count, cost);
+		snprintf(text, TEXT_MAX, "%zu ret %s", count, cost);
 }
 
 static void print_function(const struct plan *plan, const struct plan_function *function,
 			   const struct calibration *calibration)
 {
-	char site[PROBES_TEXT_MAX], cost[UNITS_MAX], out[PROBES_TEXT_MAX];
-	char *name = probes_shown(function->name);
-	char *base = probes_shown(plan->modules[function->module].base);
+	char site[TEXT_MAX], cost[UNITS_MAX], out[TEXT_MAX];
+	char *name = shown(function->name);
+	char *base = shown(plan->modules[function->module].base);
 
-	probes_site(site, function);
-	probes_cost(cost,
-		    calibration_hit_ns(calibration, (enum perfx_site)function->site.entry_kind,
-				       function->ret));
-	probes_way_out(out, function, calibration);
+	site_text(site, function);
+	cost_text(cost, calibration_hit_ns(calibration, (enum perfx_site)function->site.entry_kind,
+					   function->ret));
+	exit_text(out, function, calibration);
 	printf("%-12s %8s  %-28s %s  %s\n", site, cost, out, base ? base : "?", name ? name : "?");
 	if (function->site.entry_note && function->site.entry_kind == SITE_STEPPED)
 		printf("%24s%s\n", "entry: ", function->site.entry_note);
 	if (function->ret == PERFX_RETURN_NONE && !function->is_hint && !function->is_mark)
-		printf("%24s%s\n", "times: ", function->ret_why);
+		printf("%24s%s\n", "not timed: ", function->ret_why);
 	if (function->is_worker && function->by_default)
 		printf("%24s%s\n",
-		       "attached: ", "only where what XLA's thunks compute cannot be read");
+		       "attached: ", "only if the names of XLA's operations cannot be read");
 	if (function->figure_origin)
-		printf("%24s%s\n", "operations: ", function->figure_origin);
+		printf("%24s%s\n", "FLOPs: ", function->figure_origin);
 	else if (function->figure_why)
-		printf("%24snot known: %s\n", "operations: ", function->figure_why);
+		printf("%24sunknown: %s\n", "FLOPs: ", function->figure_why);
 	free(name);
 	free(base);
 }
@@ -144,15 +154,15 @@ static const char *kind_of(const struct plan_function *function)
 	if (function->is_usdt)
 		return "USDT probes";
 	if (function->is_mark)
-		return "marks of ranges";
+		return "ranges";
 	if (function->is_hint)
 		return "perfx_flops()";
 	if (function->source == PERFX_SOURCE_PERFX)
 		return "annotated";
-	return function->ret == PERFX_RETURN_NONE ? "counted only" : "functions";
+	return function->ret == PERFX_RETURN_NONE ? "not timed" : "functions";
 }
 
-/* What nobody named is shown by file and kind. */
+/* Functions traced by default are shown by file and kind. */
 static bool is_grouped(const struct plan_function *function, const struct options *options)
 {
 	return function->by_default && !function->is_hook && !options->full;
@@ -168,7 +178,7 @@ static bool is_alike(const struct plan_function *a, const struct plan_function *
 static void print_names(const struct plan_function *const *group, size_t count)
 {
 	for (size_t i = 0; i < count && i < NAMES_SHOWN; i++) {
-		char *name = probes_shown(group[i]->name);
+		char *name = shown(group[i]->name);
 
 		printf("%s%s", i ? ", " : "", name ? name : "?");
 		free(name);
@@ -179,7 +189,7 @@ static void print_names(const struct plan_function *const *group, size_t count)
 static void print_group(const struct plan *plan, const struct plan_function *const *group,
 			size_t count, const struct calibration *calibration)
 {
-	char *base = probes_shown(plan->modules[group[0]->module].base);
+	char *base = shown(plan->modules[group[0]->module].base);
 	char least[UNITS_MAX], most[UNITS_MAX], cost[2 * UNITS_MAX + 4];
 	double low = 0, high = 0;
 
@@ -190,8 +200,8 @@ static void print_group(const struct plan *plan, const struct plan_function *con
 		low = i && low < ns ? low : ns;
 		high = high > ns ? high : ns;
 	}
-	probes_cost(least, low);
-	probes_cost(most, high);
+	cost_text(least, low);
+	cost_text(most, high);
 	snprintf(cost, sizeof(cost), low < high ? "%s – %s" : "%s", least, most);
 	printf("%5zu  %19s%s  %-15s  %s  ", count, cost, low < high ? "" : "  ", kind_of(group[0]),
 	       base ? base : "?");
@@ -230,7 +240,7 @@ static void print_groups(const struct plan *plan, const struct options *options,
 				       : 0;
 
 		if (count && !headed)
-			printf("COUNT           COST A HIT  %-15s  FILE AND FUNCTIONS (-v: each)\n",
+			printf("COUNT        COST OF A HIT  %-15s  FILE AND FUNCTIONS (-v: each)\n",
 			       "KIND");
 		headed = headed || count;
 		if (count)
@@ -253,7 +263,7 @@ static bool print_named(const struct plan *plan, const struct options *options,
 		if (function->is_hook || is_grouped(function, options))
 			continue;
 		if (!headed)
-			printf("%-12s %8s  %-28s %s\n", "SITE", "COST", "WAY OUT", "FUNCTION");
+			printf("%-12s %8s  %-28s %s\n", "PROBE", "COST", "EXIT", "FUNCTION");
 		headed = true;
 		print_function(plan, function, calibration);
 	}
@@ -266,18 +276,216 @@ static void print_plan(const struct plan *plan, const struct options *options,
 	if (print_named(plan, options, calibration))
 		putchar('\n');
 	print_groups(plan, options, calibration);
-	printf("\n%zu functions; links: sites by %s, return probes by %s\n",
+	printf("\n%zu functions; links: %s; for return probes: %s\n",
 	       plan->functions_count - plan->hooks_count, name_of_link(links->hit),
 	       name_of_link(links->by_return));
 	if (!links->hit)
-		printf("costs are not known: measuring them needs the privilege to trace\n");
+		printf("costs unknown: measuring them needs the privilege to trace\n");
 }
+
+/* --- memory -------------------------------------------------------------------------------------
+ */
+
+#define ONE_PERCENT_NS 1e7 /* of a second */
+
+static const struct plan_allocator *allocator_of(const struct plan *plan,
+						 const struct plan_function *function)
+{
+	return &plan->allocators[function->hook.allocator - 1];
+}
+
+/* Of one call, its exit included; 0: unknown. */
+static double cost_of_call(const struct plan_function *function,
+			   const struct calibration *calibration)
+{
+	double ns = calibration_hit_ns(calibration, (enum perfx_site)function->site.entry_kind,
+				       function->ret);
+
+	if (function->ret == PERFX_RETURN_EXIT && function->site.exits_count)
+		ns += calibration_hit_ns(calibration, (enum perfx_site)function->site.exits[0].kind,
+					 PERFX_RETURN_EXIT);
+	return ns;
+}
+
+static void print_hook(const struct plan *plan, const struct plan_function *function,
+		       const struct calibration *calibration)
+{
+	const struct plan_allocator *allocator = allocator_of(plan, function);
+	char site[TEXT_MAX], out[TEXT_MAX], cost[UNITS_MAX];
+	char *base = shown(plan->modules[function->module].base);
+	char *owner = shown(allocator->name);
+	char *name = shown(function->name);
+
+	site_text(site, function);
+	exit_text(out, function, calibration);
+	cost_text(cost, calibration_hit_ns(calibration, (enum perfx_site)function->site.entry_kind,
+					   function->ret));
+	printf("%-11s  %-6s  %-12s %8s  %-27s  %s  %s\n", owner ? owner : "?",
+	       name_of_domain(allocator->domain), site, cost, out, base ? base : "?",
+	       name ? name : "?");
+	if (function->site.entry_note && function->site.entry_kind == SITE_STEPPED)
+		printf("%28s%s\n", "entry: ", function->site.entry_note);
+	free(name);
+	free(owner);
+	free(base);
+}
+
+static void print_provider(const struct plan *plan, pid_t pid)
+{
+	struct process_info info = {0};
+	ssize_t own, module;
+	bool guessed;
+	char *comm;
+
+	module = plan__provider(plan, pid, &own, &guessed);
+	process_info(pid, &info);
+	comm = shown(info.comm);
+	printf("malloc of process %d (%s): ", (int)pid, comm ? comm : "?");
+	free(comm);
+	if (module < 0) {
+		printf("unknown: no allocator is mapped\n");
+		return;
+	}
+	comm = shown(plan->modules[module].base);
+	printf("%s", comm ? comm : "?");
+	free(comm);
+	if (own >= 0 && own != module) {
+		comm = shown(plan->modules[own].base);
+		printf("; the program's own calls: %s", comm ? comm : "?");
+		free(comm);
+	}
+	printf("%s\n", guessed ? " (a guess: the order of its libraries is unreadable)" : "");
+}
+
+/* --- levels --- */
+
+struct level {
+	const char *name;
+	bool has_host;
+	const char *more;
+};
+
+static bool is_in(const struct level *level, const struct plan_allocator *allocator)
+{
+	return level->has_host || allocator->domain != PERFX_DOMAIN_HOST;
+}
+
+/* The most expensive usual allocation and free. */
+static double cost_of_pair(const struct plan *plan, size_t allocator,
+			   const struct calibration *calibration)
+{
+	double allocate = 0, release = 0;
+
+	for (size_t i = 0; i < plan->functions_count; i++) {
+		const struct plan_function *function = &plan->functions[i];
+		double ns;
+
+		if (!function->is_hook || !function->is_usual ||
+		    function->hook.allocator != allocator + 1)
+			continue;
+		ns = cost_of_call(function, calibration);
+		if (function->hook.action != PERFX_ACTION_FREE && ns > allocate)
+			allocate = ns;
+		if ((function->hook.action == PERFX_ACTION_FREE ||
+		     function->hook.action == PERFX_ACTION_CHANGE) &&
+		    ns > release)
+			release = ns;
+	}
+	return allocate + release;
+}
+
+static size_t hooks_of(const struct plan *plan, const struct level *level)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < plan->functions_count; i++)
+		count += plan->functions[i].is_hook &&
+			 is_in(level, allocator_of(plan, &plan->functions[i]));
+	return count;
+}
+
+static void print_allocators(const struct plan *plan, const struct level *level)
+{
+	const char *separator = ": ";
+
+	for (size_t i = 0; i < plan->allocators_count; i++) {
+		const struct plan_allocator *allocator = &plan->allocators[i];
+		size_t first = 0;
+		char *name;
+
+		while (strcmp(plan->allocators[first].name, allocator->name) != 0)
+			first++;
+		if (!is_in(level, allocator) || first != i)
+			continue;
+		name = shown(allocator->name);
+		printf("%s%s", separator, name ? name : "?");
+		free(name);
+		separator = ", ";
+	}
+}
+
+static void print_level(const struct plan *plan, const struct level *level, bool is_default,
+			const struct calibration *calibration)
+{
+	size_t hooks = hooks_of(plan, level);
+	double highest_ns = 0;
+	char cost[UNITS_MAX], rate[UNITS_MAX];
+
+	for (size_t i = 0; i < plan->allocators_count; i++) {
+		double ns = cost_of_pair(plan, i, calibration);
+
+		if (is_in(level, &plan->allocators[i]) && ns > highest_ns)
+			highest_ns = ns;
+	}
+	printf("--memory %s: %s%zu probes", level->name, is_default ? "the default here; " : "",
+	       hooks);
+	print_allocators(plan, level);
+	printf("\n");
+	if (highest_ns > 0)
+		printf("  costs 1 %% at %s allocations per second: %s each, with the free%s\n",
+		       format_count(rate, (uint64_t)(ONE_PERCENT_NS / highest_ns)),
+		       cost_text(cost, highest_ns), level->more);
+}
+
+static void print_levels(const struct plan *plan, const struct calibration *calibration)
+{
+	static const struct level tensor = {"tensor", false, "; probe hits only"};
+	static const struct level others[] = {
+		{"sampled", true, "; probe hits only, records of samples come on top"},
+		{"all", true, "; probe hits only, records and call stacks come on top"},
+	};
+
+	print_level(plan, &tensor, plan->has_framework, calibration);
+	if (plan->options.memory == MEMORY_TENSOR)
+		return;
+	for (size_t i = 0; i < 2; i++)
+		print_level(plan, &others[i], !i && !plan->has_framework, calibration);
+}
+
+static void print_memory(const struct plan *plan, const struct calibration *calibration,
+			 const pid_t *pids, size_t count)
+{
+	if (plan->hooks_count)
+		printf("\n%-11s  %-6s  %-12s %8s  %-27s  %s\n", "ALLOCATOR", "DOMAIN", "PROBE",
+		       "COST", "EXIT", "FUNCTION");
+	for (size_t i = 0; i < plan->functions_count; i++)
+		if (plan->functions[i].is_hook)
+			print_hook(plan, &plan->functions[i], calibration);
+	printf("\n");
+	if (plan->options.memory != MEMORY_TENSOR)
+		for (size_t i = 0; i < count; i++)
+			print_provider(plan, pids[i]);
+	print_levels(plan, calibration);
+}
+
+/* --- the whole ----------------------------------------------------------------------------------
+ */
 
 static void print_refusals(const struct plan *plan)
 {
 	for (size_t i = 0; i < plan->refusals_count; i++) {
 		const struct plan_refusal *refusal = &plan->refusals[i];
-		char *name = probes_shown(refusal->name);
+		char *name = shown(refusal->name);
 
 		printf("not attached: %s", name ? name : "?");
 		if (refusal->count > 1)
@@ -314,7 +522,7 @@ static int say_unmatched(struct plan *plan, const struct options *options, pid_t
 
 	for (size_t i = 0; i < options->patterns_count; i++)
 		if (plan__waits(plan, i))
-			printf("would wait for a file of this name: %s\n",
+			printf("not mapped yet; traced once it is: %s\n",
 			       pattern__text(options->patterns[i]));
 	if (pattern >= 0)
 		msg_say("-F '%s': no function of that name is mapped%s%s",
@@ -342,7 +550,7 @@ int cmd_probes(const struct options *options)
 	}
 	links = measure(options, &features, &calibration);
 	plan_options = plan_options_of(options, &features);
-	/* what each level would attach is shown, unless one asks for less */
+	/* each level is shown, unless less is asked for */
 	if (plan_options.memory == MEMORY_DEFAULT)
 		plan_options.memory = MEMORY_ALL;
 	plan = plan__new(&plan_options);
@@ -350,7 +558,7 @@ int cmd_probes(const struct options *options)
 	if (!code) {
 		print_plan(plan, options, &calibration, &links);
 		if (options->memory != MEMORY_OFF)
-			probes_print_memory(plan, &calibration, pids, count);
+			print_memory(plan, &calibration, pids, count);
 		print_refusals(plan);
 	}
 	if (!code && count)

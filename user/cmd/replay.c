@@ -1,13 +1,43 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "cmd/replay.h"
-
+/* A capture, or a time slice of it, through a pipeline; and what is said when it cannot be read. */
 #include "base/message.h"
+#include "base/units.h"
 #include "capture/capture.h"
 #include "cmd/cmd.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <string.h>
 
-/* Where a capture begins and ends, for bounds before its end. */
+const char *replay_error(int err)
+{
+	switch (-err) {
+	case ENOEXEC:
+		return "not a capture of perfx-trace record";
+	case EPROTO:
+		return "a capture of another version of perfx-trace";
+	case ENOMEM:
+		return "out of memory";
+	default:
+		return strerror(-err);
+	}
+}
+
+static void say_damage(const char *path, const struct capture_damage *damage)
+{
+	char size[UNITS_MAX];
+
+	format_bytes(size, damage->bytes);
+	if (damage->bytes)
+		msg_say("%s: %s in %" PRIu64 " %s damaged or cut off, and missing here", path, size,
+			damage->places, damage->places == 1 ? "place is" : "places are");
+	if (damage->strange_blocks)
+		msg_say("%s: %" PRIu64
+			" blocks of kinds that this version does not know were skipped",
+			path, damage->strange_blocks);
+}
+
+/* Start and end of a capture, for bounds that count from its end. */
 struct extent {
 	uint64_t start_ns, end_ns;
 };
@@ -30,7 +60,7 @@ static int note_extent(void *ctx, const struct event *event)
 	return 0;
 }
 
-static int read_capture(const char *path, struct pipeline *pipeline, bool say_damage)
+int replay_file(const char *path, struct pipeline *pipeline, bool damage_too)
 {
 	struct capture_reader *reader = capture_reader__open(path);
 	int err;
@@ -38,8 +68,8 @@ static int read_capture(const char *path, struct pipeline *pipeline, bool say_da
 	if (!reader)
 		return -errno;
 	err = pipeline_replay(pipeline, reader);
-	if (!err && say_damage)
-		capture_say_damage(path, capture_reader__damage(reader));
+	if (!err && damage_too)
+		say_damage(path, capture_reader__damage(reader));
 	capture_reader__free(reader);
 	return err;
 }
@@ -48,7 +78,7 @@ static int duration_of(const char *path, uint64_t *duration_ns)
 {
 	struct extent extent = {0};
 	struct pipeline pipeline = {.on_event = note_extent, .ctx = &extent};
-	int err = read_capture(path, &pipeline, false);
+	int err = replay_file(path, &pipeline, false);
 
 	*duration_ns = extent.end_ns > extent.start_ns ? extent.end_ns - extent.start_ns : 0;
 	return err;
@@ -61,13 +91,13 @@ int replay_capture(const struct options *options, struct pipeline *pipeline, boo
 	int err = 0;
 
 	if (!part_chosen(choice))
-		return read_capture(options->capture, pipeline, say_damage);
+		return replay_file(options->capture, pipeline, say_damage);
 	if (choice->since.from_end || choice->until.from_end)
 		err = duration_of(options->capture, &duration_ns);
 	if (err)
 		return err;
 	pipeline->part = part__new(choice, duration_ns);
-	err = pipeline->part ? read_capture(options->capture, pipeline, say_damage) : -errno;
+	err = pipeline->part ? replay_file(options->capture, pipeline, say_damage) : -errno;
 	part__free(pipeline->part);
 	pipeline->part = NULL;
 	return err;
@@ -76,11 +106,12 @@ int replay_capture(const struct options *options, struct pipeline *pipeline, boo
 int replay_say_error(const struct options *options, int err)
 {
 	if (err == -ERANGE) {
-		msg_say("%s: nothing between --since and --until: the capture ends before, or they "
-			"are the wrong way round",
+		msg_say("%s: nothing between --since and --until: the capture is shorter, or they "
+			"are "
+			"swapped",
 			options->capture);
 		return EXIT_USAGE;
 	}
-	msg_say("%s: %s", options->capture, capture_open_error(-err));
+	msg_say("%s: %s", options->capture, replay_error(err));
 	return EXIT_FAILED;
 }

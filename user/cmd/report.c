@@ -1,42 +1,238 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* perfx-trace report FILE: any report from a capture, without root and without the target. */
+/* Reports: perfx-trace report FILE, and what the recording verbs share with it. */
+#include "base/file.h"
 #include "base/message.h"
-#include "base/units.h"
-#include "capture/capture.h"
 #include "cmd/cmd.h"
-#include "cmd/output.h"
-#include "cmd/replay.h"
+#include "report/selection.h"
+#include "report/sheet.h"
+#include "report/template.h"
 
 #include <errno.h>
-#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
-const char *capture_open_error(int err)
+const char *output_path(const struct options *options)
 {
-	switch (err) {
-	case ENOEXEC:
-		return "not a capture of perfx-trace record";
-	case EPROTO:
-		return "a capture of another version of perfx-trace";
-	case ENOMEM:
-		return "out of memory";
-	default:
-		return strerror(err);
-	}
+	return options->output && strcmp(options->output, "-") ? options->output : NULL;
 }
 
-void capture_say_damage(const char *path, const struct capture_damage *damage)
+/* Do --table and --sort name what the format has? */
+static int check_table(const struct report_writer *writer, const struct options *options)
 {
-	char size[UNITS_MAX];
+	const struct sheet_kind *kind =
+		sheet_kind_named(options->table ? options->table : "functions");
+	struct text columns = {0};
 
-	format_bytes(size, damage->bytes);
-	if (damage->bytes)
-		msg_say("%s: %s in %" PRIu64 " %s damaged or cut off: what was there is missing",
-			path, size, damage->places,
-			damage->places == 1 ? "place is" : "places are");
-	if (damage->strange_blocks)
-		msg_say("%s: %" PRIu64 " blocks of a kind unknown to this version were left out",
-			path, damage->strange_blocks);
+	if ((options->table || options->no_header) && !writer->tables) {
+		msg_say("%s needs CSV or TSV: add -f csv",
+			options->table ? "--table" : "--no-header");
+		return EXIT_USAGE;
+	}
+	if (!kind) {
+		msg_say("--table %s: no such table: %s", options->table, sheet_kind_names());
+		return EXIT_USAGE;
+	}
+	if (!options->sort || sheet_column_named(kind, options->sort))
+		return EXIT_OK;
+	sheet_column_names(kind, &columns);
+	msg_say("--sort %s: no such column of %s: %s", options->sort, kind->name,
+		text_peek(&columns));
+	text_clear(&columns);
+	return EXIT_USAGE;
+}
+
+/* Read first: a mistake in it is reported before anything is traced. */
+static int load_template(struct report_target *target, const struct options *options)
+{
+	char why[TEMPLATE_WHY];
+
+	if (options->format) {
+		msg_say("--template replaces the format and excludes -f: use one of them");
+		return EXIT_USAGE;
+	}
+	target->template = file_read_text(options->template);
+	if (!target->template) {
+		msg_say("--template %s: %s", options->template, file_error(errno));
+		return EXIT_USAGE;
+	}
+	if (!template_check(target->template, why) &&
+	    !template_check_names(target->template, why)) {
+		target->writer = &report_writer_template;
+		return EXIT_OK;
+	}
+	msg_say("--template %s:%s", options->template, why);
+	return EXIT_USAGE;
+}
+
+static int choose_writer(struct report_target *target, const struct options *options)
+{
+	const char *path = target->path;
+
+	if (options->template)
+		return load_template(target, options);
+	if (options->format)
+		target->writer = report_writer_named(options->format);
+	else
+		target->writer = path ? report_writer_for(path) : report_writer_named("text");
+	if (!target->writer && options->format) {
+		msg_say("-f %s: no such format: %s", options->format, report_writer_names());
+		return EXIT_USAGE;
+	}
+	if (!target->writer) {
+		msg_say("%s: unknown suffix (%s): give the format with -f (%s)", path,
+			report_writer_suffixes(), report_writer_names());
+		return EXIT_USAGE;
+	}
+	return EXIT_OK;
+}
+
+int report_target_open(struct report_target *target, const struct options *options)
+{
+	const char *path = output_path(options);
+	int code, err;
+
+	*target = (struct report_target){.path = path, .output.fd = -1};
+	code = choose_writer(target, options);
+	if (!code)
+		code = check_table(target->writer, options);
+	if (code)
+		return code;
+	err = output_open(&target->output, path, OUTPUT_WHOLE);
+	if (target->output.part)
+		output_discard(&target->output);
+	if (!err)
+		return EXIT_OK;
+	msg_say("%s: %s", path ? path : "stdout", output_error(err));
+	return EXIT_FAILED;
+}
+
+static struct report_options look_of(const struct report_target *target,
+				     const struct options *options, bool terminal)
+{
+	struct winsize size = {0};
+	struct report_options look = {.full = options->full,
+				      .top = (unsigned)options->top,
+				      .full_cmdline = options->full_cmdline,
+				      .table = options->table,
+				      .sort = options->sort,
+				      .no_header = options->no_header,
+				      .template = target->template};
+
+	if (!target->path && terminal && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size))
+		look.width = size.ws_col;
+	look.color = !target->path && terminal && !getenv("NO_COLOR");
+	return look;
+}
+
+/* The whole report in memory, malloc'd; NULL: out of memory. */
+static char *render(const struct report_writer *writer, const struct report_options *look,
+		    const struct profile *profile, const struct analysis *analysis, size_t *size)
+{
+	char *text = NULL;
+	FILE *out = open_memstream(&text, size);
+	int err;
+
+	if (!out)
+		return NULL;
+	err = writer->write(out, profile, analysis, look);
+	if (fclose(out) || err) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static int write_out(struct report_target *target, const struct report_options *look,
+		     const struct profile *profile, const struct analysis *analysis)
+{
+	size_t size;
+	char *text = render(target->writer, look, profile, analysis, &size);
+	int err = text ? 0 : -ENOMEM;
+
+	msg_status_clear();
+	if (!err && target->output.fd < 0)
+		err = output_open(&target->output, target->path, OUTPUT_WHOLE);
+	if (!err)
+		err = output_store(&target->output, text, size);
+	free(text);
+	if (!err)
+		return EXIT_OK;
+	if (!target->path && err == -EPIPE) /* the reader has seen enough */
+		return EXIT_OK;
+	msg_say("%s: %s", target->path ? target->path : "stdout", output_error(err));
+	if (target->path) {
+		msg_say("the report follows on the terminal instead");
+		text = render(report_writer_named("text"), look, profile, analysis, &size);
+		if (text)
+			output_write(STDOUT_FILENO, text, size);
+		free(text);
+	}
+	return EXIT_FAILED;
+}
+
+/* Analyzes the selection, then sorts it. */
+static int write_selection(struct report_target *target, struct selection *selection,
+			   const struct options *options)
+{
+	struct report_options look = look_of(target, options, isatty(STDOUT_FILENO));
+	struct analysis *analysis = analyze(&selection->profile);
+	int code = EXIT_FAILED, err = 0;
+
+	if (analysis && options->sort && !target->writer->tables)
+		err = selection_sort(selection, options->sort);
+	if (analysis && !err)
+		code = write_out(target, &look, &selection->profile, analysis);
+	else
+		msg_say("out of memory");
+	analysis__free(analysis);
+	return code;
+}
+
+static void say_no_process(const struct options *options)
+{
+	msg_say("--process %s: no such process was traced; %s", options->process,
+		options->capture ? "--table processes lists them" : "the report has all");
+}
+
+int report_target_write(struct report_target *target, struct aggregate *aggregate,
+			const struct options *options)
+{
+	const struct profile *profile;
+	struct selection selection = {0};
+	int code = EXIT_OK, refused = EXIT_OK, err = -ENOMEM;
+
+	msg_status("writing the report…");
+	profile = aggregate__finish(aggregate);
+
+	if (profile)
+		err = selection_make(&selection, profile, options->process);
+	if (err == -ENOENT) {
+		say_no_process(options);
+		refused = EXIT_USAGE;
+		/* a wrong name must not cost a measurement; a capture can be read again */
+		if (!options->capture) {
+			selection_clear(&selection);
+			err = selection_make(&selection, profile, NULL);
+		}
+	}
+	if (!err)
+		code = write_selection(target, &selection, options);
+	if (err && err != -ENOENT) {
+		msg_say("out of memory");
+		code = EXIT_FAILED;
+	}
+	code = code ? code : refused;
+	selection_clear(&selection);
+	return code;
+}
+
+void report_target_close(struct report_target *target)
+{
+	output_discard(&target->output);
+	free(target->template);
+	target->template = NULL;
 }
 
 int cmd_report(const struct options *options)

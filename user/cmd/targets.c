@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "cmd/targets.h"
-
 #include "base/message.h"
 #include "base/shell.h"
+#include "cmd/cmd.h"
 #include "proc/process.h"
 
 #include <ctype.h>
@@ -13,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Of a process's parents so many are looked at. */
+/* Limit of ancestors that are looked at. */
 #define DESCENT_MAX 64
 
 static bool is_number(const char *text)
@@ -49,15 +48,14 @@ static int check_pid(pid_t pid, const char *name)
 	int err = process_info(pid, &info);
 
 	if (err)
-		msg_say("no process %s: ps or pgrep finds it", name);
+		msg_say("no process %s: find its id with ps or pgrep", name);
 	else if (pid == getpid())
 		msg_say("process %s is perfx-trace itself: name another", name);
 	else if (info.kernel_thread)
 		msg_say("process %s (%s) is a kernel thread: it has no user-space functions", name,
 			info.comm);
 	else if (process_has_ended(pid))
-		msg_say("process %s (%s) has ended already: its parent has not collected it", name,
-			info.comm);
+		msg_say("process %s (%s) has already exited (a zombie)", name, info.comm);
 	else if (info.is_32bit)
 		msg_say("process %s (%s) is a 32-bit program: only 64-bit ones can be traced", name,
 			info.comm);
@@ -81,7 +79,7 @@ static int find_number(const char *text, pid_t **pids, size_t *count)
 	}
 	pid = process_of_thread((pid_t)number);
 	if (pid < 0)
-		pid = (pid_t)number; /* what is wrong with it is said below */
+		pid = (pid_t)number; /* check_pid() says what is wrong with it */
 	code = check_pid(pid, text);
 	return code ? code : add_pid(pid, pids, count);
 }
@@ -99,7 +97,7 @@ static int find_name(const char *name, pid_t **pids, size_t *count)
 	free(found);
 	if (code || *count > before)
 		return code;
-	msg_say("no process named '%s': the name is that of the program's file, exactly", name);
+	msg_say("no process named '%s': give the exact name of the program's file", name);
 	return EXIT_FAILED;
 }
 
@@ -155,43 +153,44 @@ int targets_check_process(const struct options *options, const pid_t *pids, size
 		return EXIT_OK;
 	if (is_number(name))
 		known = is_of_targets((pid_t)strtoul(name, NULL, 10), options, pids, count);
-	else /* a process may get any name, and a child that comes may have it */
+	else /* any process, or a later child, may take that name */
 		known = !options->no_children || options->all || options->command ||
 			is_name_of_targets(name, pids, count);
 	if (known)
 		return EXIT_OK;
-	msg_say("--process %s: no such process is to be traced", name);
+	msg_say("--process %s: no such process will be traced", name);
 	return EXIT_USAGE;
 }
 
-/* Pids of a pid namespace are not those that the kernel side sees. */
+/* BPF programs see the host's pids, not those of a pid namespace. */
 #define INITIAL_PID_NAMESPACE 0xEFFFFFFCu /* include/linux/proc_ns.h: PROC_PID_INIT_INO */
 
-static bool in_pid_namespace(void)
+bool pids_are_the_hosts(void)
 {
 	struct stat st;
 
-	return !stat("/proc/self/ns/pid", &st) && st.st_ino != INITIAL_PID_NAMESPACE;
+	return !stat("/proc/self/ns/pid", &st) && st.st_ino == INITIAL_PID_NAMESPACE;
 }
 
 int features_check(struct features *features)
 {
 	features_try(features);
 	if (!features->privileged) {
-		msg_say("BPF programs may not be loaded (%s): run it with sudo, or see perfx-trace "
+		msg_say("no permission to load BPF programs (%s): run with sudo, or see "
+			"perfx-trace "
 			"doctor",
 			strerror(features->load_error));
 		return EXIT_PRIVILEGE;
 	}
 	if (!features->btf || !features->ring_buffer || !features->cookies) {
-		msg_say("this kernel is too old: Linux 5.15 with BTF is the least; see perfx-trace "
+		msg_say("this kernel is too old: Linux 5.15 with BTF is needed; see perfx-trace "
 			"doctor");
 		return EXIT_FAILED;
 	}
-	if (in_pid_namespace()) {
-		msg_say("this runs in a container with its own process ids: start it on the host, "
+	if (!pids_are_the_hosts()) {
+		msg_say("process ids of this container are not those of the host: run on the host, "
 			"or "
-			"with --pid=host");
+			"start the container with --pid=host");
 		return EXIT_FAILED;
 	}
 	return EXIT_OK;

@@ -2,10 +2,7 @@
 /* perfx-trace -p …, record, run: a recording, and its report or its capture. */
 #include "base/interrupt.h"
 #include "base/message.h"
-#include "base/output.h"
 #include "cmd/cmd.h"
-#include "cmd/output.h"
-#include "cmd/targets.h"
 #include "replay/ring.h"
 #include "session/recorder.h"
 
@@ -27,7 +24,7 @@ static uint64_t duration_of(const struct options *options)
 		       : DEFAULT_DURATION_NS;
 }
 
-/* What a flight recorder may use of memory. */
+/* Memory limit of a flight recorder. */
 #define FLIGHT_BYTES (256ull << 20)
 
 static uint64_t flight_bytes(const struct options *options)
@@ -35,7 +32,7 @@ static uint64_t flight_bytes(const struct options *options)
 	return options->capture_max ? options->capture_max : FLIGHT_BYTES;
 }
 
-/* Of a capture's size, so much is kept for what closes it: totals, names of stack frames. */
+/* Share of a capture's size reserved for its end: totals, names of stack frames. */
 #define CLOSING_SHARE 8
 #define CLOSING_MAX   (4u << 20)
 
@@ -43,7 +40,7 @@ static uint64_t recording_max(const struct options *options)
 {
 	uint64_t closing = options->capture_max / CLOSING_SHARE;
 
-	if (options->flight_ns) /* bounds memory, and ends nothing */
+	if (options->flight_ns) /* limits memory, does not end the recording */
 		return 0;
 	return options->capture_max - (closing < CLOSING_MAX ? closing : CLOSING_MAX);
 }
@@ -72,7 +69,7 @@ static int open_capture(struct outputs *outputs)
 	return EXIT_FAILED;
 }
 
-/* In memory; but whether a file can be written is known before anything is traced. */
+/* In memory; that a file can be written is tried before anything is traced. */
 static int open_flight(struct outputs *outputs, const struct options *options)
 {
 	int err = output_open(&outputs->output, outputs->capture_path, OUTPUT_FILE);
@@ -109,7 +106,7 @@ static int open_outputs(struct outputs *outputs, const struct options *options)
 	return options->flight_ns ? open_flight(outputs, options) : open_capture(outputs);
 }
 
-/* Of a recording that came to nothing nothing is left; an error leaves what was written before. */
+/* A recording that failed leaves no file; an error leaves what was written before. */
 static int close_capture(struct outputs *outputs, int err, bool recorded)
 {
 	struct output *output = &outputs->output;
@@ -124,7 +121,7 @@ static int close_capture(struct outputs *outputs, int err, bool recorded)
 		return EXIT_OK;
 	msg_say("%s: %s%s", output->fd < 0 ? outputs->capture_path : output_name(output),
 		output_error(err),
-		output->fd < 0 ? "" : "; report can read what was written before");
+		output->fd < 0 ? "" : "; what was written before can be read by report");
 	output_leave(output);
 	return EXIT_FAILED;
 }
@@ -150,19 +147,19 @@ static int close_outputs(struct outputs *outputs, const struct options *options,
 	return code;
 }
 
-/* A shell's way of telling how a program ended. */
+/* As a shell reports how a program ended. */
 static int shell_status(int status)
 {
 	return status & 0x7f ? 128 + (status & 0x7f) : (status >> 8) & 0xff;
 }
 
-/* How long a program is given to end by itself upon Ctrl-C before a line says what is waited for.
- */
+/* After Ctrl-C, time that a program has to exit before a line says what is waited for. */
 #define PATIENCE_MS 1000
 
 static void say_waiting_for(const char *program)
 {
-	msg_say("%s goes on, and its end is waited for: Ctrl-C goes to it, %s leaves it running",
+	msg_say("%s is still running, waiting for its exit: Ctrl-C goes to it, %s leaves it "
+		"running",
 		program, interrupt_asked() ? "another" : "a second one");
 }
 
@@ -186,13 +183,12 @@ static int status_of_child(struct launch *launch, const char *program, int seen)
 	return shell_status(status);
 }
 
-static int record(const struct options *options, char *const *argv, const struct features *features,
-		  struct outputs *outputs, struct phases *phases)
+static struct recorder_options recorder_options_of(const struct options *options,
+						   const struct features *features,
+						   const struct outputs *outputs,
+						   struct phases *phases)
 {
-	struct pipeline pipeline = {.aggregate = outputs->aggregate,
-				    .capture = outputs->capture,
-				    .capture_max = recording_max(options)};
-	struct recorder_options recording = {
+	return (struct recorder_options){
 		.all = options->all,
 		.duration_ns = duration_of(options),
 		.interval_ns = options->interval_ns,
@@ -216,6 +212,15 @@ static int record(const struct options *options, char *const *argv, const struct
 		.trigger = options->trigger,
 		.phases = phases,
 	};
+}
+
+static int record(const struct options *options, char *const *argv, const struct features *features,
+		  struct outputs *outputs, struct phases *phases)
+{
+	struct pipeline pipeline = {.aggregate = outputs->aggregate,
+				    .capture = outputs->capture,
+				    .capture_max = recording_max(options)};
+	struct recorder_options recording = recorder_options_of(options, features, outputs, phases);
 	const struct launch_options launching = {
 		.as_caller = !options->as_root,
 		.nvtx = options->host_level != HOST_OFF,
@@ -246,8 +251,7 @@ static int record(const struct options *options, char *const *argv, const struct
 	if (!code)
 		code = recorder_run(&recording, features, &pipeline, &child);
 	if (pipeline.full)
-		msg_say("%s: --max-size is reached: the recording ends here",
-			outputs->capture_path);
+		msg_say("%s: --max-size is reached: the recording ends", outputs->capture_path);
 	recorded = code == EXIT_OK || code == EXIT_TARGET;
 	written = close_outputs(outputs, options, pipeline.err, recorded);
 	code = code ? code : written;

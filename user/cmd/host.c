@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* This machine: perfx-trace doctor (what works here, found by trying it) and perfx-trace peaks
+ * (what it can do at most). */
+#include "attach/features.h"
+#include "base/message.h"
+#include "cmd/cmd.h"
+#include "counters/counters.h"
+#include "decode/names.h"
+#include "peaks/cache.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+/* --- doctor -------------------------------------------------------------------------------------
+ */
+
+enum check_flags {
+	USEFUL = 0,
+	NEEDED = 1, /* tracing does not work without it */
+	TRIED = 2,  /* by loading a program, which takes privilege */
+};
+
+struct check {
+	const char *what;
+	bool ok;
+	unsigned flags;
+	const char *otherwise;
+};
+
+static bool readable(const char *path)
+{
+	return access(path, R_OK) == 0;
+}
+
+static bool exists_any(const char *pattern)
+{
+	glob_t found;
+	bool any = !glob(pattern, 0, NULL, &found) && found.gl_pathc;
+
+	globfree(&found);
+	return any;
+}
+
+static bool have_cupti(void)
+{
+	return exists_any("/usr/local/cuda*/extras/CUPTI/lib64/libcupti.so*") ||
+	       exists_any("/usr/local/cuda*/lib64/libcupti.so*") ||
+	       exists_any("/usr/lib/*-linux-gnu/libcupti.so*");
+}
+
+/* Are measured peaks stored, or can they be? */
+static bool peaks_are_kept(void)
+{
+	char *path = peaks_path(), *slash;
+	bool kept = path && !access(path, R_OK);
+
+	/* the folder, or the nearest that there is */
+	while (path && !kept && (slash = strrchr(path, '/')) && slash != path) {
+		*slash = '\0';
+		if (!access(path, F_OK)) {
+			kept = !access(path, W_OK);
+			break;
+		}
+	}
+	free(path);
+	return kept;
+}
+
+/* Otherwise says why not. */
+static bool hardware_counts(char *why, size_t size)
+{
+	struct counters_machine machine;
+	struct counters counters;
+
+	counters_machine_read(&machine);
+	counters_of_hardware(&machine, &counters);
+	counters_try(&machine, &counters, why, size);
+	return !*why;
+}
+
+/* A feature that could not be tried is not called missing. */
+static int print_check(const struct check *check, bool privileged)
+{
+	bool missing = !check->ok && (check->flags & NEEDED);
+
+	if ((check->flags & TRIED) && !privileged) {
+		printf("%-8s%s\n", "?", check->what);
+		return 0;
+	}
+	printf("%-8s%s", check->ok ? "ok" : missing ? "MISSING" : "missing", check->what);
+	if (!check->ok)
+		printf(": %s", check->otherwise);
+	putchar('\n');
+	return missing;
+}
+
+static int say_unprivileged(const struct features *features)
+{
+	if (geteuid())
+		printf("\nNot root: lines with ? were not tested; run sudo perfx-trace doctor.\n");
+	else
+		printf("\nRoot has no permission to load BPF programs here (%s): lines with ? were "
+		       "not tested.\n",
+		       strerror(features->load_error));
+	return EXIT_PRIVILEGE;
+}
+
+int cmd_doctor(void)
+{
+	struct features f;
+	struct utsname names;
+	int missing = 0;
+	char counted[256];
+
+	features_try(&f);
+	features_end(&f);
+	bool counts = hardware_counts(counted, sizeof(counted));
+	uname(&names);
+	printf("        perfx-trace " PERFX_VERSION ", Linux %s %s\n", names.release,
+	       names.machine);
+
+	const struct check checks[] = {
+		{"privilege to load BPF programs", f.privileged, NEEDED,
+		 "run with sudo, or grant CAP_BPF and CAP_PERFMON (and CAP_SYS_PTRACE for "
+		 "processes of other users)"},
+		{"kernel types (BTF)", f.btf, NEEDED,
+		 "needs a kernel with CONFIG_DEBUG_INFO_BTF (/sys/kernel/btf/vmlinux)"},
+		{"BPF ring buffer", f.ring_buffer, NEEDED | TRIED, "needs Linux 5.8 or later"},
+		{"BPF cookies", f.cookies, NEEDED | TRIED, "needs Linux 5.15 or later"},
+		{"uprobes by perf event", f.uprobe_perf, f.uprobe_multi ? USEFUL : NEEDED,
+		 "needs a kernel with CONFIG_UPROBE_EVENTS"},
+		{"uprobe_multi links", f.uprobe_multi, TRIED,
+		 "needs Linux 6.6; without, each probe is a link of its own, 512 at most"},
+		{"uprobe_multi links by process", f.multi_pid, TRIED,
+		 "needs Linux 6.10; without, other processes that map the same file are slowed "
+		 "down, "
+		 "too"},
+		{"uprobe session links", f.uprobe_session, TRIED,
+		 "needs Linux 6.13; without, functions timed by return probe take two links"},
+		{"optimized 5-byte nop", f.optimized_nop5, USEFUL,
+		 "needs Linux 6.18; without, a hit of a USDT probe costs a trap"},
+		{"optimized 5-byte nop in forked children",
+		 !f.optimized_nop5 || f.nop5_survives_fork, TRIED,
+		 "bug in this kernel: forked children of traced programs can crash; perfx-trace "
+		 "probes another instruction, at the cost of a trap, but USDT probes of other "
+		 "tools "
+		 "are affected"},
+		{"bytes over sockets", f.socket_lengths, TRIED,
+		 "needs Linux 6.3; without, reports have no network I/O"},
+		{"host process ids", pids_are_the_hosts(), NEEDED,
+		 "in a container: start it with --pid=host"},
+		{"notification of new mappings (perf events)",
+		 readable("/proc/sys/kernel/perf_event_paranoid"), USEFUL,
+		 "needs a kernel with CONFIG_PERF_EVENTS; without, libraries loaded late are found "
+		 "a "
+		 "second later"},
+		{"hardware counters (cycles, instructions, operations, cache misses)", counts,
+		 TRIED, counted},
+		{"time on run queues (schedstat)", readable("/proc/self/schedstat"), USEFUL,
+		 "needs a kernel with CONFIG_SCHED_INFO; without, threads show no runnable time"},
+		{"storage I/O (/proc/PID/io)", readable("/proc/self/io"), USEFUL,
+		 "needs a kernel with CONFIG_TASK_IO_ACCOUNTING"},
+		{"storage for measured peaks", peaks_are_kept(), USEFUL,
+		 "/var/cache/perfx-trace (for users other than root: ~/.cache/perfx-trace) is not "
+		 "writable: peaks are estimated for each recording"},
+		{"CUPTI", have_cupti(), USEFUL,
+		 "part of NVIDIA's CUDA toolkit, needed for GPU times only"},
+	};
+
+	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++)
+		missing += print_check(&checks[i], f.privileged);
+	if (!f.privileged)
+		return say_unprivileged(&f);
+	if (!missing)
+		return EXIT_OK;
+	printf("\nTracing does not work here: %d required features are missing.\n", missing);
+	return EXIT_FAILED;
+}
+
+/* --- peaks --------------------------------------------------------------------------------------
+ */
+
+static void print_rate(const char *what, const double rates[2], const char *unit)
+{
+	if (rates[PEAKS_ALL] > 0)
+		printf("%-7s %10.1f %10.1f %s\n", what, rates[PEAKS_ONE] * 1e-9,
+		       rates[PEAKS_ALL] * 1e-9, unit);
+}
+
+static void print_peaks(const struct peaks *peaks)
+{
+	char all[32];
+
+	snprintf(all, sizeof(all), "%u thread%s", peaks->threads, peaks->threads == 1 ? "" : "s");
+	printf("%-7s %10s %10s\n", "", "1 thread", all);
+	for (size_t i = 0; peaks_dtypes[i]; i++) {
+		enum perfx_dtype dtype = peaks_dtypes[i];
+		const double rates[2] = {peaks->flops[PEAKS_ONE][dtype],
+					 peaks->flops[PEAKS_ALL][dtype]};
+
+		print_rate(name_of_dtype(dtype), rates, "GFLOP/s");
+	}
+	print_rate("memory", peaks->bytes, "GB/s");
+	if (!(peaks->bytes[PEAKS_ALL] > 0))
+		puts("memory: not measured: too little free memory, or too slow");
+	else if (peaks->busy)
+		puts("The machine was busy: memory may be faster. Measure again when it is idle.");
+}
+
+int cmd_peaks(void)
+{
+	struct peaks peaks;
+	char *path;
+	int err = peaks_renew(&peaks, &path);
+
+	if (err) {
+		msg_say("peaks were not measured: %s", strerror(-err));
+		return EXIT_FAILED;
+	}
+	print_peaks(&peaks);
+	if (!path) {
+		msg_say("the result could not be stored: see perfx-trace doctor");
+		return EXIT_FAILED;
+	}
+	printf("Stored in %s.\n", path);
+	free(path);
+	return EXIT_OK;
+}
