@@ -122,7 +122,7 @@ $(BUILD)/lib/perfx/libperfx-nvtx.so: user/libperfx/nvtx.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -O2 -g -fPIC -fvisibility=hidden -shared -Wl,-soname,$(@F) $(WARN) -o $@ $<
 
-# By a file of its own, which no other process maps: probes in it concern nobody else.
+# By a file of its own, which no other process maps: probes in it concern none.
 $(BUILD)/lib/perfx/libperfx-python.so: $(LIBPERFX)
 	$(Q)mkdir -p $(@D) && cp $< $@
 
@@ -191,7 +191,7 @@ $(BUILD)/unit/%: tests/unit/%.c $(LIB) $(BUILD)/user.flags
 	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) -o $@ $< $(LIB) -lcriterion $(LDLIBS)
 
 # What is missing is installed before anything is built, so these two make the rest by a make of
-# their own, on all processors. What root has built is given back to the person who called sudo.
+# their own, on all processors. What root has built is given back to the user who called sudo.
 AGAIN     = +@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 GIVE_BACK = [ -z "$$SUDO_UID" ] || chown -hR "$$SUDO_UID:$$SUDO_GID" $(BUILD)
 RUN_TESTS = @UNIT='$(UNIT_BIN)' BUILD=$(BUILD) ML_VENV=$(abspath $(ML_VENV)) \
@@ -210,7 +210,7 @@ test-all:
 	@export PERFX_TESTS=all; $(RUN_TESTS:@%=%) unit python bpf ml soak kernels; \
 		code=$$?; $(GIVE_BACK); exit $$code
 
-tests: $(BIN) $(LIBPERFX) $(HOOKS) $(UNIT_BIN) workloads $(BUILD)/e2e/figures
+tests: $(BIN) $(LIBPERFX) $(HOOKS) $(UNIT_BIN) workloads $(BUILD)/e2e/cost
 
 demo:
 	@.ci/deps
@@ -220,10 +220,10 @@ demo:
 check: $(BIN) $(LIBPERFX) $(UNIT_BIN)
 	$(RUN_TESTS) unit python
 
-check-bpf: $(BIN) $(LIBPERFX) $(HOOKS) workloads $(BUILD)/e2e/figures
+check-bpf: $(BIN) $(LIBPERFX) $(HOOKS) workloads $(BUILD)/e2e/cost
 	$(RUN_TESTS) bpf
 
-check-kernels: $(BIN) workloads $(BUILD)/e2e/figures
+check-kernels: $(BIN) workloads $(BUILD)/e2e/cost
 	@.ci/deps kernels
 	@BUILD=$(BUILD) tests/kernels/check
 
@@ -270,15 +270,15 @@ golden-update: $(BUILD)/unit/test_golden $(BUILD)/unit/test_export $(BUILD)/unit
 	-for test in $^; do PERFX_GOLDEN_UPDATE=1 $$test --quiet; done
 	git --no-pager diff --stat -- tests/golden
 
-# Attaches to itself what e2e/test_figures.py wants to know.
-FIGURES_OBJ := $(patsubst tests/e2e/%.c,$(BUILD)/e2e/%.o,$(wildcard tests/e2e/figures*.c))
+# Attaches to itself what e2e/test_cost.py wants to know.
+COST_OBJ := $(patsubst tests/e2e/%.c,$(BUILD)/e2e/%.o,$(wildcard tests/e2e/cost*.c))
 
 $(BUILD)/e2e/%.o: tests/e2e/%.c $(BUILD)/user.flags | $(SKEL)
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) -Itests/e2e -Itests/workloads $(CFLAGS) -MMD -MP -c -o $@ $<
 
-$(BUILD)/e2e/figures: $(FIGURES_OBJ) $(LIB)
+$(BUILD)/e2e/cost: $(COST_OBJ) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 

@@ -5,23 +5,24 @@
 #ifndef PERFX_CURRENT_BPF_H
 #define PERFX_CURRENT_BPF_H
 
-#include "figures.bpf.h"
+#include "cost.bpf.h"
 
 /* A thread that was met in an earlier window: what was open then is not. */
 __noinline int renew_thread(struct thread *t)
 {
-	struct perfx_family *family = current_family();
-	__u32 window = current_window();
+	struct perfx_traced_process *traced = current_process();
+	__u32 recording_window = current_recording_window();
 
 	if (!t)
 		return 0;
-	t->window = window;
+	t->recording_window = recording_window;
 	t->depth = t->ranges = t->skipped = 0;
 	t->returns = t->declined = 0;
-	t->silencer = t->mover = t->works_taken = 0;
+	t->flops_owner = t->transfer_owner = t->call_costs_taken = 0;
 	t->start_function = 0;
-	if (family && __sync_lock_test_and_set(&family->window, window) != window)
-		family->open_figures = 0;
+	if (traced && __sync_lock_test_and_set(&traced->recording_window, recording_window) !=
+			      recording_window)
+		traced->open_operators = 0;
 	return 0;
 }
 
@@ -30,20 +31,20 @@ __noinline int renew_thread(struct thread *t)
 static __always_inline struct thread *thread_find(bool create, bool leaves)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct perfx_family *family;
+	struct perfx_traced_process *traced;
 	struct thread *t;
 	__u32 tgid;
 
 	t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
 	if (t) {
-		if (t->window != current_window())
+		if (t->recording_window != current_recording_window())
 			renew_thread(t);
 		note_signal_stack(t, task);
 		return t;
 	}
 	tgid = current_tgid();
-	family = bpf_map_lookup_elem(&perfx_families, &tgid);
-	if (!family || family->dead) {
+	traced = bpf_map_lookup_elem(&perfx_traced_tgids, &tgid);
+	if (!traced || traced->dead) {
 		counter_add(PERFX_COUNTER_FOREIGN_HITS, 1);
 		return NULL;
 	}
@@ -57,7 +58,7 @@ static __always_inline struct thread *thread_find(bool create, bool leaves)
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 		return NULL;
 	}
-	t->process = family->process;
+	t->process = traced->process;
 	t->tid = task->pid;
 	renew_thread(t);
 	note_signal_stack(t, task);

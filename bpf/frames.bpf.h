@@ -14,17 +14,17 @@
 #ifndef PERFX_FRAMES_BPF_H
 #define PERFX_FRAMES_BPF_H
 
+#include "cost.bpf.h"
 #include "current.bpf.h"
-#include "figures.bpf.h"
-#include "meters.bpf.h"
 #include "objects.bpf.h"
-#include "tell.bpf.h"
+#include "output.bpf.h"
+#include "perf_counters.bpf.h"
 
 volatile __u32 perfx_tracing = 0;
 /* What was open at its end is looked at. */
 volatile __u32 perfx_ending = 0;
 volatile __u32 perfx_waiting = 0;
-volatile __u64 perfx_windows = 0;
+volatile __u64 perfx_recording_windows = 0;
 /* The program switches stacks in user space (coroutines): see leave_any. */
 volatile __u32 perfx_many_stacks = 0;
 volatile __u32 perfx_next_process = 1;
@@ -45,7 +45,7 @@ const volatile __u32 perfx_rings_mask = 0;
  */
 volatile __u32 perfx_declined[PERFX_DECLINED_PLACES] = {};
 
-static __always_inline void tell_declined(__u32 index)
+static __always_inline void emit_declined(__u32 index)
 {
 	volatile __u32 *place = &perfx_declined[index & (PERFX_DECLINED_PLACES - 1)];
 
@@ -82,8 +82,8 @@ static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now
 	struct frame *f, *caller;
 
 	t->depth--;
-	if (t->awaiter > t->depth)
-		t->awaiter = 0;
+	if (t->pending_flops > t->depth)
+		t->pending_flops = 0;
 	f = frame_at(t, t->depth);
 	if (f->entry & FRAME_BY_RETURN)
 		t->returns--;
@@ -105,11 +105,11 @@ static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now
 		caller->child_ns += nested;
 		caller->probe_ns += f->probe_ns + call_cost_ns;
 	}
-	t->outcome.state = PERFX_FIGURE_NONE;
-	if ((f->figure || f->work) && flags)
-		drop_figure(t, t->depth, flags);
-	else if (f->figure || f->work)
-		end_figure(t, t->depth);
+	t->outcome.state = PERFX_COST_NONE;
+	if ((f->cost_state || f->call_cost) && flags)
+		drop_cost(t, t->depth, flags);
+	else if (f->cost_state || f->call_cost)
+		end_cost(t, t->depth);
 	emit(t, f, t->depth, duration, self, flags);
 }
 
@@ -117,8 +117,8 @@ static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now
  * tracepoints' and sleepable programs must not refer to perf events. */
 static __always_inline void end_readings(struct thread *t)
 {
-	if (perfx_metering && frame_at(t, t->depth)->metered)
-		end_meters(t, t->depth);
+	if (perfx_perf_enabled && frame_at(t, t->depth)->perf)
+		end_perf(t, t->depth);
 }
 
 /* Returns whether there was one. */
@@ -164,8 +164,8 @@ __noinline int lower_frame(struct thread *t, __u32 index)
 		return 0;
 	f = frame_at(t, index - 1);
 	*f = *frame_at(t, index);
-	if (f->metered)
-		f->metered = METERED_MISSED;
+	if (f->perf)
+		f->perf = PERF_MISSED;
 	return 1;
 }
 
@@ -176,8 +176,8 @@ __noinline int raise_frame(struct thread *t, __u32 index)
 		return 0;
 	t->raised = *frame_at(t, index);
 	/* readings are kept by depth */
-	if (t->raised.metered && index + 1 < t->depth)
-		t->raised.metered = METERED_MISSED;
+	if (t->raised.perf && index + 1 < t->depth)
+		t->raised.perf = PERF_MISSED;
 	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++) {
 		if (!lower_frame(t, index + 1))
 			break;
@@ -249,38 +249,38 @@ __noinline int evict_oldest(struct thread *t)
 /*
  * A call that an exception has left keeps its place until that is used anew, and meanwhile nobody
  * else's work would be counted. So it is asked whether its return address is still there: otherwise
- * it is over, or its stack has been put aside, and it is nobody's caller now. (Only asked here: the
+ * it is over, or its stack has been put aside, and it calls nothing now. (Only asked here: the
  * kernel allows 512 bytes of stack to all functions that call each other.)
  */
-__noinline int silencer_is_over(struct thread *t)
+__noinline int flops_owner_is_over(struct thread *t)
 {
-	const struct work *work;
+	const struct call_cost *call;
 	__u64 value = 0;
 
-	if (!t || !t->silencer)
+	if (!t || !t->flops_owner)
 		return 0;
-	work = work_at(t, t->silencer - 1);
-	if (!work->slot || bpf_probe_read_user(&value, sizeof(value), (void *)work->slot) ||
-	    value == work->back || slot_holds_trampoline(work->slot))
+	call = call_cost_at(t, t->flops_owner - 1);
+	if (!call->slot || bpf_probe_read_user(&value, sizeof(value), (void *)call->slot) ||
+	    value == call->back || slot_holds_trampoline(call->slot))
 		return 0;
 	return 1;
 }
 
-/* What silencer_is_over wants to know of the call that begins. */
+/* What flops_owner_is_over wants to know of the call that begins. */
 static __always_inline void note_return_address(struct thread *t, __u64 slot)
 {
-	struct work *work = work_at(t, t->outcome.work - 1);
+	struct call_cost *call = call_cost_at(t, t->outcome.call_cost - 1);
 
-	work->slot = 0;
+	call->slot = 0;
 	if (!perfx_many_stacks)
 		return;
-	if (!bpf_probe_read_user(&work->back, sizeof(work->back), (void *)slot))
-		work->slot = slot;
+	if (!bpf_probe_read_user(&call->back, sizeof(call->back), (void *)slot))
+		call->slot = slot;
 }
 
 /*
  * The frame at `index` ends at `now`, whatever lies above it. Time that the one above has run
- * inside it is no longer charged to whoever was below when that one ends.
+ * inside it is no longer charged to the frame that was below when that one ends.
  */
 __noinline int end_below(struct thread *t, __u32 index, __u64 now, __u32 call_cost_ns)
 {
@@ -375,8 +375,8 @@ static __always_inline void make_way(struct thread *t, __u64 slot)
 		return;
 	if (perfx_many_stacks) {
 		leave_any(t, slot, 0, 0, 0);
-		if (t->silencer && silencer_is_over(t))
-			leave_any(t, work_at(t, t->silencer - 1)->slot, 0, 0, 0);
+		if (t->flops_owner && flops_owner_is_over(t))
+			leave_any(t, call_cost_at(t, t->flops_owner - 1)->slot, 0, 0, 0);
 		if (t->depth >= PERFX_MAX_DEPTH)
 			evict_oldest(t);
 	} else if (t->ranges || is_stale(t, frame_at(t, t->depth - 1), slot)) {
@@ -384,24 +384,24 @@ static __always_inline void make_way(struct thread *t, __u64 slot)
 	}
 }
 
-/* The figure of a call that begins goes to t->outcome. */
+/* The cost of a call that begins goes to t->outcome. */
 static __always_inline void begin_call(struct thread *t, const struct perfx_probe *probe,
 				       bool has_frame)
 {
-	t->outcome.state = PERFX_FIGURE_NONE;
-	t->outcome.work = 0;
-	if (probe->figure)
-		begin_figure(t, probe->figure, has_frame);
+	t->outcome.state = PERFX_COST_NONE;
+	t->outcome.call_cost = 0;
+	if (probe->cost_program)
+		begin_cost(t, probe->cost_program, has_frame);
 	else if (probe->object_arg && t->object.function)
 		begin_object(t, has_frame, probe->event_arg);
 }
 
-/* The operation that a call runs: told instead of its function. 0: none, or not known. */
+/* The operation that a call runs: recorded instead of its function. 0: none, or not known. */
 static __always_inline __u32 operation_of_call(struct thread *t, const struct perfx_probe *probe)
 {
 	if (!probe->object_arg)
 		return 0;
-	find_object(t->machine.arguments[probe->object_arg & 7], probe->function);
+	find_object(t->vm.arguments[probe->object_arg & 7], probe->function);
 	return t->object.function;
 }
 
@@ -425,19 +425,19 @@ static __always_inline void hint(struct thread *t, const struct perfx_probe *pro
 	struct outcome *outcome = &t->outcome;
 	bool read;
 
-	if (!probe->figure)
+	if (!probe->cost_program)
 		return;
 	/* it may lie in the midst of a function, where the stack pointer is: even of one that has
 	 * put nothing there yet but its return address */
-	make_way(t, t->machine.slot - 8);
-	start_machine(t, NULL);
-	read = !run_figure(t, probe->figure, 0);
+	make_way(t, t->vm.slot - 8);
+	start_cost_vm(t, NULL);
+	read = !run_cost_program(t, probe->cost_program, 0);
 	if (read && credit_hint(t))
 		return;
-	outcome->state = read ? PERFX_FIGURE_COUNTED : PERFX_FIGURE_UNREAD;
-	outcome->flops = read ? t->machine.flops : 0;
-	outcome->bytes = read ? t->machine.bytes : 0;
-	outcome->dtype = t->machine.dtype;
+	outcome->state = read ? PERFX_COST_COUNTED : PERFX_COST_UNREAD;
+	outcome->flops = read ? t->vm.flops : 0;
+	outcome->bytes = read ? t->vm.bytes : 0;
+	outcome->dtype = t->vm.dtype;
 	outcome->moves = outcome->submitted = 0;
 	f.context = context_of_call(t, probe->function);
 	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
@@ -470,23 +470,23 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	if (probe->kind == PERFX_PROBE_COUNT || t->depth >= PERFX_MAX_DEPTH ||
 	    (by_return && (t->returns >= RETURNS_MAX || return_probe_kills(slot)))) {
 		count_call(t, probe);
-		/* session links take the refusal; others return all the same */
+		/* session links accept the skip; others return all the same */
 		if (by_return && !perfx_sessions)
 			t->declined++;
 		else if (by_return && t->returns >= RETURNS_MAX)
-			tell_declined(index);
+			emit_declined(index);
 		return false;
 	}
 	operation = operation_of_call(t, probe);
 	context = context_of_run(t, operation, probe->function);
 	begin_call(t, probe, true);
-	if (t->outcome.work)
+	if (t->outcome.call_cost)
 		note_return_address(t, slot);
 	f = frame_at(t, t->depth);
 	f->slot = slot;
-	f->figure = t->outcome.state;
+	f->cost_state = t->outcome.state;
 	f->dtype = t->outcome.dtype;
-	f->work = t->outcome.work;
+	f->call_cost = t->outcome.call_cost;
 	f->child_ns = 0;
 	f->function = probe->function;
 	f->operation = operation;
@@ -495,10 +495,10 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	f->probe_ns = 0;
 	f->child_function = 0;
 	f->charged_ns = 0;
-	f->metered = 0;
+	f->perf = 0;
 	/* where stacks are switched, other calls of the thread go on meanwhile */
-	if (perfx_metering && (probe->flags & PERFX_PROBE_F_METERED) && !perfx_many_stacks)
-		f->metered = begin_meters(t->depth);
+	if (perfx_perf_enabled && (probe->flags & PERFX_PROBE_F_PERF) && !perfx_many_stacks)
+		f->perf = begin_perf(t->depth);
 	t->depth++;
 	if (by_return)
 		t->returns++;

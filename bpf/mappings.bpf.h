@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Memory that the program takes from the kernel itself: mmap, munmap, mremap, brk outside of any
- * allocator that is hooked (Python's arenas, ggml's buffers). Seen where libc makes the system
+ * allocator that is probed (Python's arenas, ggml's buffers). Seen where libc makes the system
  * call: a tracepoint of system calls would slow down those of every process on the machine.
  * Included by memory.bpf.c alone.
  *
@@ -38,12 +38,12 @@ static __always_inline struct block mapped_block(__u64 address, __u64 size_bytes
 			      .flags = flags};
 }
 
-static __always_inline void tell_unmapped(struct memory_thread *m, __u64 address, __u64 size_bytes,
+static __always_inline void emit_unmapped(struct memory_thread *m, __u64 address, __u64 size_bytes,
 					  __u8 flags)
 {
 	struct block block = mapped_block(address, size_bytes, flags | PERFX_FREE_MAPPED);
 
-	tell_free(m, &block);
+	emit_free(m, &block);
 }
 
 static __always_inline bool is_mapping(__u8 action)
@@ -64,37 +64,42 @@ static __always_inline __u64 heap_end(void)
 }
 
 /* Told before it is done, so only what will be done: whole pages. */
-static __always_inline void unmap(struct memory_thread *m, const struct perfx_hook *hook,
+static __always_inline void unmap(struct memory_thread *m,
+				  const struct perfx_alloc_probe *alloc_probe,
 				  const __u64 *arguments, __u64 slot)
 {
-	__u64 address = arguments[hook->pointer_arg & 7], size = arguments[hook->size_arg & 7];
+	__u64 address = arguments[alloc_probe->pointer_arg & 7],
+	      size = arguments[alloc_probe->size_arg & 7];
 
-	if (address & (PAGE_BYTES - 1) || !size || is_handed_on(m, hook, address, slot))
+	if (address & (PAGE_BYTES - 1) || !size || is_handed_on(m, alloc_probe, address, slot))
 		return;
 	m->handed_on = (struct open_free){slot, read_word(slot), address};
-	tell_unmapped(m, address, (size + PAGE_BYTES - 1) & -PAGE_BYTES, 0);
+	emit_unmapped(m, address, (size + PAGE_BYTES - 1) & -PAGE_BYTES, 0);
 }
 
 /* A call begins. Returns whether its return is wanted. */
-static __always_inline bool mapping_entry(struct memory_thread *m, const struct perfx_hook *hook,
+static __always_inline bool mapping_entry(struct memory_thread *m,
+					  const struct perfx_alloc_probe *alloc_probe,
 					  const __u64 *arguments, __u64 slot)
 {
 	struct open_call *open;
-	__u64 address = arguments[hook->pointer_arg & 7], size = arguments[hook->size_arg & 7];
+	__u64 address = arguments[alloc_probe->pointer_arg & 7],
+	      size = arguments[alloc_probe->size_arg & 7];
 
 	if (level_of(PERFX_DOMAIN_HOST) != PERFX_MEMORY_EXACT)
 		return false;
-	switch ((enum perfx_action)hook->action) {
+	switch ((enum perfx_action)alloc_probe->action) {
 	case PERFX_ACTION_UNMAP:
-		unmap(m, hook, arguments, slot);
+		unmap(m, alloc_probe, arguments, slot);
 		return false;
 	case PERFX_ACTION_MAP:
-		if (!is_counted(arguments[hook->count_arg & 7], arguments[hook->tag_arg & 7]))
+		if (!is_counted(arguments[alloc_probe->count_arg & 7],
+				arguments[alloc_probe->tag_arg & 7]))
 			return false;
 		break;
 	case PERFX_ACTION_REMAP:
-		tell_unmapped(m, address, size, PERFX_FREE_ASIDE);
-		size = arguments[hook->count_arg & 7];
+		emit_unmapped(m, address, size, PERFX_FREE_REALLOC_BEGIN);
+		size = arguments[alloc_probe->count_arg & 7];
 		break;
 	default:
 		address = heap_end();
@@ -110,47 +115,48 @@ static __always_inline bool mapping_entry(struct memory_thread *m, const struct 
 	return true;
 }
 
-static __always_inline void tell_mapped(struct memory_thread *m, const struct open_call *open,
+static __always_inline void emit_mapped(struct memory_thread *m, const struct open_call *open,
 					struct pt_regs *ctx, struct block *block, __u64 slot)
 {
 	m->stack.addresses[0] = open->return_address;
 	walk(&m->stack, 1, PT_REGS_FP(ctx), slot);
-	tell_allocation(m, block, slot);
+	emit_allocation(m, block, slot);
 }
 
 /* The heap has another end now. */
-static __always_inline void tell_heap(struct memory_thread *m, const struct open_call *open,
+static __always_inline void emit_heap(struct memory_thread *m, const struct open_call *open,
 				      struct pt_regs *ctx, __u64 slot)
 {
 	__u64 before = open->pointer, now = heap_end();
 	struct block block;
 
 	if (now < before) {
-		tell_unmapped(m, now, before - now, 0);
+		emit_unmapped(m, now, before - now, 0);
 	} else if (now > before) {
 		block = mapped_block(before, now - before, PERFX_ALLOCATION_MAPPED);
-		tell_mapped(m, open, ctx, &block, slot);
+		emit_mapped(m, open, ctx, &block, slot);
 	}
 }
 
 /* The call that was open returns. */
-static __always_inline void mapping_return(struct memory_thread *m, const struct perfx_hook *hook,
+static __always_inline void mapping_return(struct memory_thread *m,
+					   const struct perfx_alloc_probe *alloc_probe,
 					   const struct open_call *open, struct pt_regs *ctx,
 					   __u64 slot)
 {
-	bool resized = hook->action == PERFX_ACTION_REMAP;
+	bool resized = alloc_probe->action == PERFX_ACTION_REMAP;
 	__u64 address = PT_REGS_RC(ctx);
 	struct block block;
 
-	if (hook->action == PERFX_ACTION_BREAK) {
-		tell_heap(m, open, ctx, slot);
+	if (alloc_probe->action == PERFX_ACTION_BREAK) {
+		emit_heap(m, open, ctx, slot);
 	} else if (!is_error(address)) {
 		block = mapped_block(address, open->size_bytes,
 				     PERFX_ALLOCATION_MAPPED |
 					     (resized ? PERFX_ALLOCATION_RESIZED : 0));
-		tell_mapped(m, open, ctx, &block, slot);
+		emit_mapped(m, open, ctx, &block, slot);
 	} else if (resized) {
-		tell_unmapped(m, open->pointer, 0, PERFX_FREE_RESTORED);
+		emit_unmapped(m, open->pointer, 0, PERFX_FREE_RESTORED);
 	}
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the programs of memory share: a thread's open calls into allocators, what is told of a
- * block, and which blocks are in the sample.
+ * What the programs of memory share: a thread's open calls into allocators, the records of
+ * a block, and which blocks are in the sample.
  */
 #ifndef PERFX_MEMORY_BPF_H
 #define PERFX_MEMORY_BPF_H
@@ -41,13 +41,13 @@ struct open_call {
 	__u64 size_bytes;
 	__u64 pointer; /* where the result goes, or the block that is reallocated */
 	__u8 sampled;
-	__u8 set_aside;	 /* FREE_ASIDE has been told */
-	__u8 left;	 /* left by another way, it seems: nothing is inside any more */
-	__u8 calls_back; /* PERFX_HOOK_F_CALLS_BACK */
+	__u8 realloc_begun; /* FREE_REALLOC_BEGIN has been emitted */
+	__u8 left;	    /* left by another way, it seems: nothing is inside any more */
+	__u8 calls_back;    /* PERFX_ALLOC_F_CALLS_BACK */
 	__u8 pad[4];
 };
 
-/* A free that may be handed on: PERFX_HOOK_F_FORWARDS. */
+/* A free that may be handed on: PERFX_ALLOC_F_FORWARDS. */
 struct open_free {
 	__u64 slot, return_address;
 	__u64 address; /* 0: none */
@@ -56,8 +56,8 @@ struct open_free {
 struct memory_thread {
 	__u32 process, tid;
 	__u32 records;
-	__u32 drawn;  /* the distances below have been drawn */
-	__u32 window; /* current_window() when it was met last */
+	__u32 drawn;		/* the distances below have been drawn */
+	__u32 recording_window; /* current_recording_window() when it was met last */
 	__u32 pad;
 	__s64 until_sample[PERFX_DOMAINS_MAX]; /* bytes to the next sample */
 	struct open_call open[PERFX_DOMAINS_MAX];
@@ -78,7 +78,7 @@ struct {
 /* It was met in an earlier window: the calls that were open then are not seen to return. */
 static __always_inline void forget_open(struct memory_thread *m)
 {
-	m->window = current_window();
+	m->recording_window = current_recording_window();
 	m->handed_on.address = 0;
 	m->returning.slot = 0;
 	for (int i = 0; i < PERFX_DOMAINS; i++)
@@ -88,24 +88,24 @@ static __always_inline void forget_open(struct memory_thread *m)
 static __always_inline struct memory_thread *memory_thread(bool create)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct perfx_family *family;
+	struct perfx_traced_process *traced;
 	struct memory_thread *m;
 	__u32 tgid;
 
 	m = bpf_task_storage_get(&perfx_memory_threads, task, NULL, 0);
-	if (m && m->window != current_window())
+	if (m && m->recording_window != current_recording_window())
 		forget_open(m);
 	if (m || !create)
 		return m;
 	tgid = current_tgid();
-	family = bpf_map_lookup_elem(&perfx_families, &tgid);
-	if (!family || family->dead)
+	traced = bpf_map_lookup_elem(&perfx_traced_tgids, &tgid);
+	if (!traced || traced->dead)
 		return NULL;
 	m = bpf_task_storage_get(&perfx_memory_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (m) {
-		m->process = family->memory_process;
+		m->process = traced->memory_process;
 		m->tid = task->pid;
-		m->window = current_window();
+		m->recording_window = current_recording_window();
 	} else {
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 	}
@@ -121,7 +121,7 @@ static __always_inline __u32 current_context(__u64 sp)
 		bpf_task_storage_get(&perfx_threads, bpf_get_current_task_btf(), NULL, 0);
 	__u32 depth;
 
-	if (!t || t->window != current_window())
+	if (!t || t->recording_window != current_recording_window())
 		return 0;
 	depth = t->depth;
 	/* frames that the program has left by another way lie below the stack pointer */
@@ -162,7 +162,7 @@ struct block {
 	__u8 flags; /* of the record */
 };
 
-static __always_inline void tell_free(struct memory_thread *m, const struct block *block)
+static __always_inline void emit_free(struct memory_thread *m, const struct block *block)
 {
 	void *ring = ring_of(&perfx_memory, m->tid);
 	struct perfx_free *record = ring ? bpf_ringbuf_reserve(ring, sizeof(*record), 0) : NULL;
@@ -189,7 +189,7 @@ static __always_inline void tell_free(struct memory_thread *m, const struct bloc
 }
 
 /* m->stack holds the stack. */
-static __always_inline void tell_allocation(struct memory_thread *m, const struct block *block,
+static __always_inline void emit_allocation(struct memory_thread *m, const struct block *block,
 					    __u64 sp)
 {
 	__u32 stack = stack_id(&m->stack, m->process, m->tid);
@@ -291,7 +291,7 @@ static __always_inline __u64 read_word(__u64 address)
  * Does a call at `slot` happen inside the open one? Deeper on the same stack it may: if the open
  * one's return address, or the trampoline in its place, still lies where it was. Otherwise that
  * call was left by an exception or longjmp, and its place is used anew. On another stack (a signal
- * handler's) the open call is interrupted; what the handler allocates is not told apart from it.
+ * handler's) the open call is interrupted; what the handler allocates is not distinguished from it.
  */
 static __always_inline bool is_inside(struct open_call *open, __u64 slot)
 {
@@ -341,18 +341,19 @@ static __always_inline struct open_call *open_at(struct memory_thread *m, __u32 
 	return m->returning.slot == slot && m->returning_domain == domain ? &m->returning : NULL;
 }
 
-/* Is the block being freed by a call that this one lies inside, or that jumped here? Nobody sees
+/* Is the block being freed by a call that this one lies inside, or that jumped here? No probe sees
  * that one return, and its return address may lie there long after: but then it is another block.
  */
-static __always_inline bool is_handed_on(struct memory_thread *m, const struct perfx_hook *hook,
-					 __u64 address, __u64 slot)
+static __always_inline bool is_handed_on(struct memory_thread *m,
+					 const struct perfx_alloc_probe *alloc_probe, __u64 address,
+					 __u64 slot)
 {
 	struct open_free *outer = &m->handed_on;
 
 	if (!outer->address || outer->address != address || slot > outer->slot ||
 	    outer->slot - slot > STACK_SPAN_BYTES)
 		return false;
-	if (slot == outer->slot && (hook->flags & PERFX_HOOK_F_FORWARDS))
+	if (slot == outer->slot && (alloc_probe->flags & PERFX_ALLOC_F_FORWARDS))
 		return false;
 	return read_word(outer->slot) == outer->return_address;
 }

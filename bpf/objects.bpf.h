@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Objects by which calls of one function are told apart (perfx_config.h: struct perfx_object).
+ * Objects by which calls of one function are distinguished (perfx_config.h: struct perfx_object).
  * Included by frames.bpf.h alone.
  *
  * An object is known by its address and the hash of its head, so one that is made at the address of
@@ -36,7 +36,7 @@ struct {
 
 /* Functions get their ids here and from user space, which names those that it attaches. */
 volatile __u32 perfx_next_function = 1;
-volatile __u32 perfx_next_work = 1;
+volatile __u32 perfx_next_object_cost = 1;
 
 /* FNV-1a with a wider prime. */
 static __always_inline __u64 mix(__u64 hash, __u64 word)
@@ -100,11 +100,11 @@ static __always_inline __u32 owner_of_module(struct thread *t, const char *modul
 	return name_id(t);
 }
 
-/* Fills record and t->object. False: it is not to be told. */
+/* Fills record and t->object. False: it is not to be emitted. */
 static __always_inline bool describe_object(struct thread *t, struct perfx_object_record *record,
 					    const struct perfx_object_key *key, __u32 runner)
 {
-	const __u64 *head = t->machine.impl;
+	const __u64 *head = t->vm.impl;
 
 	record->hdr.size = sizeof(*record);
 	record->hdr.kind = PERFX_KIND_INVALID;
@@ -121,15 +121,15 @@ static __always_inline bool describe_object(struct thread *t, struct perfx_objec
 	if (!record->function)
 		return false;
 	record->owner = owner_of_module(t, record->module);
-	record->work = __sync_fetch_and_add(&perfx_next_work, 1);
+	record->object_cost = __sync_fetch_and_add(&perfx_next_object_cost, 1);
 	t->object.owner = record->owner;
 	t->object.function = record->function;
-	t->object.work = record->work;
-	t->object.state = PERFX_FIGURE_BY_OBJECT;
+	t->object.object_cost = record->object_cost;
+	t->object.state = PERFX_COST_BY_OBJECT;
 	return true;
 }
 
-/* An object that is met for the first time. Where there is no room to tell of it, this run is one
+/* An object that is met for the first time. Where there is no room for its record, this run is one
  * of its runner, and the next run tries again. */
 static __noinline int meet_object(struct thread *t, __u64 address, __u64 check, __u32 runner)
 {
@@ -151,7 +151,7 @@ static __noinline int meet_object(struct thread *t, __u64 address, __u64 check, 
 	}
 	/* a copy: kernels before 6.2 take a map's value from the stack or from a map alone */
 	object = t->object;
-	/* found before it is told: user space writes back what it has read */
+	/* found before it is emitted: user space writes back what it has read */
 	if (bpf_map_update_elem(&perfx_objects, &key, &object, BPF_NOEXIST)) {
 		known = bpf_map_lookup_elem(&perfx_objects, &key);
 		t->object.function = 0;
@@ -182,7 +182,7 @@ __noinline int find_object(__u64 address, __u32 runner)
 
 	if (!t)
 		return 0;
-	head = t->machine.impl;
+	head = t->vm.impl;
 	__builtin_memset(&t->object, 0, sizeof(t->object));
 	if (!read_user(head, PERFX_OBJECT_WORDS * 8, address))
 		return 0;

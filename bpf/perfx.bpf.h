@@ -20,7 +20,7 @@
 
 /* On while the capture lasts: probes are attached before and detached after. */
 extern volatile __u32 perfx_tracing;
-/* --wait: the program says when it is recorded (window.bpf.h). */
+/* --wait: the program says when it is recorded (recording_window.bpf.h). */
 extern volatile __u32 perfx_waiting;
 
 /* Next free indices. User space sets the first process indices before it starts. */
@@ -66,14 +66,14 @@ struct {
 	__uint(max_entries, 256 << 10);
 } perfx_control __weak SEC(".maps");
 
-/* The family: who is traced. Kept in the kernel at fork, so that children are exact from their
+/* The traced processes. Kept in the kernel at fork, so that children are exact from their
  * first instruction. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PERFX_MAX_PROCESSES);
 	__type(key, __u32); /* tgid */
-	__type(value, struct perfx_family);
-} perfx_families __weak SEC(".maps");
+	__type(value, struct perfx_traced_process);
+} perfx_traced_tgids __weak SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -91,7 +91,7 @@ struct {
 	__type(value, __u64);
 } perfx_gates __weak SEC(".maps");
 
-/* Hits by threads of the family, per probe. */
+/* Hits by threads of traced processes, per probe. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1); /* as perfx_probes */

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The family of traced processes: fork, exec, exit, and the bytes that each moves over internet
- * sockets. Executable mappings are told of by perf's sideband (user/attach/mappings.c).
+ * The traced processes: fork, exec, exit, and the bytes that each moves over internet
+ * sockets. Executable mappings are reported by perf's sideband (user/attach/mappings.c).
  */
-#include "window.bpf.h"
+#include "recording_window.bpf.h"
 
 const volatile bool perfx_follow_children = true;
 
-static __always_inline struct perfx_family *family_of(__u32 tgid)
+static __always_inline struct perfx_traced_process *traced_process_of(__u32 tgid)
 {
-	return bpf_map_lookup_elem(&perfx_families, &tgid);
+	return bpf_map_lookup_elem(&perfx_traced_tgids, &tgid);
 }
 
 #define CONTROL_RECORD(type, name, value)                                          \
@@ -26,25 +26,25 @@ static __always_inline struct perfx_family *family_of(__u32 tgid)
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(perfx_on_fork, struct task_struct *parent, struct task_struct *child)
 {
-	struct perfx_family *family, born = {};
+	struct perfx_traced_process *traced, born = {};
 	__u32 parent_tgid = parent->tgid, child_tgid = child->tgid;
 
 	if (parent_tgid == child_tgid || !perfx_follow_children)
 		return 0;
-	family = family_of(parent_tgid);
-	if (!family || family->dead)
+	traced = traced_process_of(parent_tgid);
+	if (!traced || traced->dead)
 		return 0;
-	born.tensor_layouts = family->tensor_layouts;
+	born.tensor_layouts = traced->tensor_layouts;
 	born.process = born.born = __sync_fetch_and_add(&perfx_next_process, 1);
 	/* vfork: until it executes something, it works in its parent's memory */
-	born.memory_process = child->mm == parent->mm ? family->memory_process : born.process;
-	if (bpf_map_update_elem(&perfx_families, &child_tgid, &born, BPF_ANY)) {
+	born.memory_process = child->mm == parent->mm ? traced->memory_process : born.process;
+	if (bpf_map_update_elem(&perfx_traced_tgids, &child_tgid, &born, BPF_ANY)) {
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 		return 0;
 	}
 	CONTROL_RECORD(perfx_fork, record, PERFX_KIND_FORK);
 	record->process = born.process;
-	record->parent_process = family->process;
+	record->parent_process = traced->process;
 	record->pid = child_tgid;
 	record->ppid = parent_tgid;
 	bpf_ringbuf_submit(record, 0);
@@ -59,22 +59,22 @@ int BPF_PROG(perfx_on_exec, struct task_struct *task, pid_t old_pid)
 {
 	__u32 tgid = task->tgid, old_process;
 	__u64 net_rx_bytes, net_tx_bytes;
-	struct perfx_family *family = family_of(tgid);
+	struct perfx_traced_process *traced = traced_process_of(tgid);
 	struct inode *file;
 
-	if (!family)
+	if (!traced)
 		return 0;
-	window_close(family);
-	old_process = family->process;
-	net_rx_bytes = family->net_rx_bytes;
-	net_tx_bytes = family->net_tx_bytes;
-	family->process = __sync_fetch_and_add(&perfx_next_process, 1);
-	family->memory_process = family->process;
-	family->open_figures = 0;
-	family->tensor_layouts = PERFX_TENSOR_LAYOUTS_ALL;
-	family->net_rx_bytes = family->net_tx_bytes = 0;
+	recording_window_close(traced);
+	old_process = traced->process;
+	net_rx_bytes = traced->net_rx_bytes;
+	net_tx_bytes = traced->net_tx_bytes;
+	traced->process = __sync_fetch_and_add(&perfx_next_process, 1);
+	traced->memory_process = traced->process;
+	traced->open_operators = 0;
+	traced->tensor_layouts = PERFX_TENSOR_LAYOUTS_ALL;
+	traced->net_rx_bytes = traced->net_tx_bytes = 0;
 	CONTROL_RECORD(perfx_exec, record, PERFX_KIND_EXEC);
-	record->process = family->process;
+	record->process = traced->process;
 	record->old_process = old_process;
 	record->pid = tgid;
 	record->flags = (__u32)old_pid == tgid ? 0 : PERFX_EXEC_BY_THREAD;
@@ -88,13 +88,14 @@ int BPF_PROG(perfx_on_exec, struct task_struct *task, pid_t old_pid)
 	return 0;
 }
 
-static __always_inline int tell_exit(struct task_struct *task, const struct perfx_family *family)
+static __always_inline int emit_exit(struct task_struct *task,
+				     const struct perfx_traced_process *traced)
 {
 	struct signal_struct *signal = task->signal;
 	struct task_struct *leader = task->group_leader;
 
 	CONTROL_RECORD(perfx_exit, record, PERFX_KIND_EXIT);
-	record->process = family->process;
+	record->process = traced->process;
 	record->pid = task->tgid;
 	record->status = task->exit_code;
 	record->pad = 0;
@@ -108,8 +109,8 @@ static __always_inline int tell_exit(struct task_struct *task, const struct perf
 		record->user_tick_ns += leader->utime;
 		record->system_tick_ns += leader->stime;
 	}
-	record->net_rx_bytes = family->net_rx_bytes;
-	record->net_tx_bytes = family->net_tx_bytes;
+	record->net_rx_bytes = traced->net_rx_bytes;
+	record->net_tx_bytes = traced->net_tx_bytes;
 	bpf_ringbuf_submit(record, 0);
 	return 0;
 }
@@ -119,16 +120,16 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(perfx_on_exit, struct task_struct *task)
 {
 	__u32 tgid = task->tgid;
-	struct perfx_family *family = family_of(tgid);
+	struct perfx_traced_process *traced = traced_process_of(tgid);
 
 	/* live has been counted down already: 0 is the last thread. Two that leave at once may both
 	 * see that. */
-	if (!family || task->signal->live.counter != 0 ||
-	    __sync_lock_test_and_set(&family->dead, 1))
+	if (!traced || task->signal->live.counter != 0 ||
+	    __sync_lock_test_and_set(&traced->dead, 1))
 		return 0;
-	window_close(family);
-	tell_exit(task, family);
-	bpf_map_delete_elem(&perfx_families, &tgid);
+	recording_window_close(traced);
+	emit_exit(task, traced);
+	bpf_map_delete_elem(&perfx_traced_tgids, &tgid);
 	return 0;
 }
 
@@ -136,32 +137,32 @@ int BPF_PROG(perfx_on_exit, struct task_struct *task)
 #define AF_INET6 10
 #define MSG_PEEK 2
 
-static __always_inline struct perfx_family *socket_owner(struct sock *sk, int bytes)
+static __always_inline struct perfx_traced_process *socket_owner(struct sock *sk, int bytes)
 {
 	__u16 address_family = sk->__sk_common.skc_family;
 
 	if (bytes <= 0 || (address_family != AF_INET && address_family != AF_INET6))
 		return NULL;
-	return family_of(current_tgid());
+	return traced_process_of(current_tgid());
 }
 
 /* Both tracepoints: kernel 6.3. */
 SEC("?tp_btf/sock_send_length")
 int BPF_PROG(perfx_on_send, struct sock *sk, int bytes, int flags)
 {
-	struct perfx_family *family = socket_owner(sk, bytes);
+	struct perfx_traced_process *traced = socket_owner(sk, bytes);
 
-	if (family)
-		__sync_fetch_and_add(&family->net_tx_bytes, (__u64)bytes);
+	if (traced)
+		__sync_fetch_and_add(&traced->net_tx_bytes, (__u64)bytes);
 	return 0;
 }
 
 SEC("?tp_btf/sock_recv_length")
 int BPF_PROG(perfx_on_receive, struct sock *sk, int bytes, int flags)
 {
-	struct perfx_family *family = socket_owner(sk, bytes);
+	struct perfx_traced_process *traced = socket_owner(sk, bytes);
 
-	if (family && !(flags & MSG_PEEK))
-		__sync_fetch_and_add(&family->net_rx_bytes, (__u64)bytes);
+	if (traced && !(flags & MSG_PEEK))
+		__sync_fetch_and_add(&traced->net_rx_bytes, (__u64)bytes);
 	return 0;
 }

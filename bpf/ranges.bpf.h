@@ -4,11 +4,11 @@
  * record_function. Included by spans.bpf.c alone.
  *
  * A range is a frame among its thread's open calls, with the id of its name as function, so calls
- * and ranges have one hierarchy and one book. It has no place on the program's stack, and ends when
- * the program says so: not when a call around it returns, nor when one is unwound. What a program
- * pops it has pushed on that thread and by the same library; otherwise the pop is counted and
- * nothing ends. PyTorch's are ended by their object, in whichever order. Ranges that any thread may
- * end are in a table and on no stack.
+ * and ranges have one hierarchy and one account. It has no place on the program's stack, and ends
+ * when the program says so: not when a call around it returns, nor when one is unwound. What a
+ * program pops it has pushed on that thread and by the same library; otherwise the pop is counted
+ * and nothing ends. PyTorch's are ended by their object, in whichever order. Ranges that any thread
+ * may end are in a table and on no stack.
  *
  * Tasks that take turns on a thread (asyncio) say to which range across threads another belongs:
  * that is its parent then, whatever is on the stack, and is charged with its time.
@@ -18,14 +18,14 @@
 
 #include "frames.bpf.h"
 #include "texts.bpf.h"
-#include "values.bpf.h"
+#include "user_values.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PERFX_MAX_MARKS);
+	__uint(max_entries, PERFX_MAX_ANNOTATIONS);
 	__type(key, __u32);
-	__type(value, struct perfx_mark);
-} perfx_marks SEC(".maps");
+	__type(value, struct perfx_annotation);
+} perfx_annotations SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -74,7 +74,7 @@ __noinline int find_range(struct thread *t, __u64 slot, __u32 source)
 	return t->kept;
 }
 
-/* Takes out a frame that nobody will end, as if it had never been: it stays an entry without end.
+/* Takes out a frame that will not end, as if it had never been: it stays an entry without end.
  */
 __noinline int forget_frame(struct thread *t, __u32 index)
 {
@@ -120,18 +120,19 @@ __noinline int charge_range(struct thread *t, __u64 id, __u64 duration_ns)
 	return 0;
 }
 
-/* A call of which only the beginning is told. */
-static __always_inline void tell_instant(struct thread *t, __u32 function)
+/* A call of which only the beginning is emitted. */
+static __always_inline void emit_instant(struct thread *t, __u32 function)
 {
 	struct frame f = {.start_ns = bpf_ktime_get_ns(), .function = function};
 
-	t->outcome.state = PERFX_FIGURE_NONE;
+	t->outcome.state = PERFX_COST_NONE;
 	f.context = context_of_call(t, function);
 	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
 /* Opens a frame of `function`; where there is no room its end will be left out too. */
-static __always_inline struct frame *open_range(struct thread *t, const struct perfx_mark *mark,
+static __always_inline struct frame *open_range(struct thread *t,
+						const struct perfx_annotation *annotation,
 						__u32 function, __u64 slot, __u32 entry)
 {
 	__u32 context;
@@ -140,7 +141,7 @@ static __always_inline struct frame *open_range(struct thread *t, const struct p
 	if (t->depth >= PERFX_MAX_DEPTH) {
 		t->skipped++;
 		counter_add(PERFX_COUNTER_UNTIMED, 1);
-		tell_instant(t, function);
+		emit_instant(t, function);
 		return NULL;
 	}
 	context = context_of_range(t, function);
@@ -150,15 +151,15 @@ static __always_inline struct frame *open_range(struct thread *t, const struct p
 	f->within = t->within;
 	f->function = function;
 	f->context = context;
-	f->entry = entry | (mark->source & FRAME_SOURCE_MASK) << FRAME_SOURCE_SHIFT;
+	f->entry = entry | (annotation->source & FRAME_SOURCE_MASK) << FRAME_SOURCE_SHIFT;
 	t->depth++;
 	t->ranges++;
 	f->start_ns = bpf_ktime_get_ns();
 	return f;
 }
 
-static __always_inline void pop_range(struct thread *t, const struct perfx_mark *mark, __u64 now,
-				      __u32 cost_ns)
+static __always_inline void pop_range(struct thread *t, const struct perfx_annotation *annotation,
+				      __u64 now, __u32 cost_ns)
 {
 	struct frame *f;
 	__u32 index;
@@ -167,7 +168,7 @@ static __always_inline void pop_range(struct thread *t, const struct perfx_mark 
 		t->skipped--;
 		return;
 	}
-	index = find_range(t, RANGE_STACKED, mark->source);
+	index = find_range(t, RANGE_STACKED, annotation->source);
 	if (!index) {
 		counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
 		return;
@@ -182,44 +183,44 @@ static __always_inline void pop_range(struct thread *t, const struct perfx_mark 
 
 /* Has not said its id, or has none as long as no tool gives it one (NVTX): then the last that was
  * started is the first that stops. */
-static __always_inline __u64 id_of_nameless(struct perfx_family *family, bool starts)
+static __always_inline __u64 id_of_nameless(struct perfx_traced_process *traced, bool starts)
 {
 	__u32 n;
 
-	if (!family)
+	if (!traced)
 		return 0;
 	if (starts)
-		return STARTED_NAMELESS | __sync_fetch_and_add(&family->started_nameless, 1);
-	n = family->started_nameless;
+		return STARTED_NAMELESS | __sync_fetch_and_add(&traced->started_nameless, 1);
+	n = traced->started_nameless;
 	if (!n)
 		return 0;
-	__sync_fetch_and_add(&family->started_nameless, -1);
+	__sync_fetch_and_add(&traced->started_nameless, -1);
 	return STARTED_NAMELESS | (n - 1);
 }
 
-/* t->start_function begins, as `id`. Whose tasks take turns tells what it belongs to. */
-static __always_inline void start_apart(struct thread *t, __u32 source, __u64 id)
+/* t->start_function begins, as `id`. Whose tasks take turns says what it belongs to. */
+static __always_inline void start_async(struct thread *t, __u32 source, __u64 id)
 {
 	struct perfx_started_key key = {.id = id, .process = t->process, .source = source};
 	struct perfx_started started = {.start_ns = t->start_ns,
 					.within = t->within,
 					.function = t->start_function,
 					.tid = t->tid,
-					.window = current_window()};
+					.recording_window = current_recording_window()};
 
 	t->start_function = 0;
 	started.context = source == PERFX_SOURCE_PERFX
 				  ? context_of_range(t, started.function)
 				  : context_below(0, started.function, t->process);
 	if (!id)
-		key.id = id_of_nameless(current_family(), true);
+		key.id = id_of_nameless(current_process(), true);
 	if (bpf_map_update_elem(&perfx_started, &key, &started, BPF_ANY)) {
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
-		tell_instant(t, started.function);
+		emit_instant(t, started.function);
 	}
 }
 
-static __always_inline void stop_apart(struct thread *t, __u32 source, __u64 id, __u64 now)
+static __always_inline void stop_async(struct thread *t, __u32 source, __u64 id, __u64 now)
 {
 	struct perfx_started_key key = {.id = id, .process = t->process, .source = source};
 	struct perfx_started *started = bpf_map_lookup_elem(&perfx_started, &key);
@@ -228,11 +229,11 @@ static __always_inline void stop_apart(struct thread *t, __u32 source, __u64 id,
 	__u32 tid = t->tid;
 
 	if (!started) {
-		key.id = id_of_nameless(current_family(), false);
+		key.id = id_of_nameless(current_process(), false);
 		if (key.id)
 			started = bpf_map_lookup_elem(&perfx_started, &key);
 	}
-	if (!started || started->window != current_window()) {
+	if (!started || started->recording_window != current_recording_window()) {
 		counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
 		if (started)
 			bpf_map_delete_elem(&perfx_started, &key);
@@ -247,37 +248,37 @@ static __always_inline void stop_apart(struct thread *t, __u32 source, __u64 id,
 	bpf_map_delete_elem(&perfx_started, &key);
 	now -= f.start_ns;
 	charge_range(t, within, now);
-	t->outcome.state = PERFX_FIGURE_NONE;
-	emit(t, &f, 0, now, now > inside_ns ? now - inside_ns : 0, PERFX_SPAN_APART);
+	t->outcome.state = PERFX_COST_NONE;
+	emit(t, &f, 0, now, now > inside_ns ? now - inside_ns : 0, PERFX_SPAN_ASYNC);
 	t->tid = tid;
 }
 
 /* --- hits --- */
 
 /* Is a hit for us? The constructor of an object that BEGIN's function makes is not. */
-static __always_inline bool concerns(struct thread *t, const struct perfx_mark *mark)
+static __always_inline bool concerns(struct thread *t, const struct perfx_annotation *annotation)
 {
-	__u64 tag = t->machine.arguments[mark->tag_arg & 7];
+	__u64 tag = t->vm.arguments[annotation->tag_arg & 7];
 
-	if (mark->tag_arg && (__u32)tag != mark->tag)
+	if (annotation->tag_arg && (__u32)tag != annotation->tag)
 		return false;
-	return mark->action != PERFX_MARK_OPEN || mark->text || !t->depth ||
+	return annotation->action != PERFX_ANNOTATION_OPEN || annotation->text || !t->depth ||
 	       !(frame_at(t, t->depth - 1)->entry & FRAME_PENDING);
 }
 
 static __always_inline bool begins(__u8 action)
 {
-	return action == PERFX_MARK_PUSH || action == PERFX_MARK_BEGIN ||
-	       action == PERFX_MARK_OPEN || action == PERFX_MARK_START ||
-	       action == PERFX_MARK_START_ID || action == PERFX_MARK_CALL ||
-	       action == PERFX_MARK_INSTANT;
+	return action == PERFX_ANNOTATION_PUSH || action == PERFX_ANNOTATION_BEGIN ||
+	       action == PERFX_ANNOTATION_OPEN || action == PERFX_ANNOTATION_START ||
+	       action == PERFX_ANNOTATION_START_ID || action == PERFX_ANNOTATION_CALL ||
+	       action == PERFX_ANNOTATION_INSTANT;
 }
 
 /* Tells something by name that is no range. */
-static __always_inline bool tells(__u8 action)
+static __always_inline bool emits(__u8 action)
 {
-	return action == PERFX_MARK_SET || action == PERFX_MARK_ADD ||
-	       action == PERFX_MARK_ALLOCATED || action == PERFX_MARK_FREED;
+	return action == PERFX_ANNOTATION_SET || action == PERFX_ANNOTATION_ADD ||
+	       action == PERFX_ANNOTATION_ALLOCATED || action == PERFX_ANNOTATION_FREED;
 }
 
 /* What is opened under a key that an open range has: the end of that one was not seen. */
@@ -316,102 +317,106 @@ __noinline int multiplies(struct thread *t, __u64 view)
 	return 0;
 }
 
-/* The call that has been opened last computes, as far as its kind tells. */
-static __always_inline void await_figure(struct thread *t, const struct perfx_mark *mark)
+/* The call that has been opened last computes, as far as its kind says. */
+static __always_inline void await_flops(struct thread *t, const struct perfx_annotation *annotation)
 {
-	__u64 view = t->machine.arguments[mark->text_arg & 7] + mark->text_offset + 16;
+	__u64 view = t->vm.arguments[annotation->text_arg & 7] + annotation->text_offset + 16;
 	__u32 depth = t->depth;
 
 	if (!depth || depth >= PERFX_MAX_DEPTH || !multiplies(t, view))
 		return;
-	frame_at(t, depth - 1)->figure = PERFX_FIGURE_OPAQUE;
-	t->awaiter = depth;
+	frame_at(t, depth - 1)->cost_state = PERFX_COST_OPAQUE;
+	t->pending_flops = depth;
 }
 
 /* What the argument that is a name names. 0: there is no room for one more. */
-static __always_inline __u32 id_of_mark(struct thread *t, const struct perfx_mark *mark, __u32 own)
+static __always_inline __u32 id_of_annotation(struct thread *t,
+					      const struct perfx_annotation *annotation, __u32 own)
 {
-	__u32 id = name_of_mark(t, mark, own);
+	__u32 id = name_of_annotation(t, annotation, own);
 
-	if (perfx_marks_sleep && t->unread) {
+	if (perfx_annotations_sleep && t->unread) {
 		touch(t);
-		id = name_of_mark(t, mark, own);
+		id = name_of_annotation(t, annotation, own);
 	}
-	if (!t->unread && !id && (mark->flags & PERFX_MARK_F_UNDERSCORES))
+	if (!t->unread && !id && (annotation->flags & PERFX_ANNOTATION_F_UNDERSCORES))
 		return own;
-	return t->unread || !id ? name_of_unreadable(t, mark) : id;
+	return t->unread || !id ? name_of_unreadable(t, annotation) : id;
 }
 
-static __always_inline void mark_begins(struct thread *t, const struct perfx_mark *mark,
-					__u32 function, __u32 index, bool counted)
+static __always_inline void annotation_begins(struct thread *t,
+					      const struct perfx_annotation *annotation,
+					      __u32 function, __u32 index, bool counted)
 {
-	__u64 slot = t->machine.slot, key = t->machine.arguments[mark->key_arg & 7];
+	__u64 slot = t->vm.slot, key = t->vm.arguments[annotation->key_arg & 7];
 
-	t->within = mark->within_arg ? t->machine.arguments[mark->within_arg & 7] : 0;
+	t->within = annotation->within_arg ? t->vm.arguments[annotation->within_arg & 7] : 0;
 	/* the marking function may be traced itself: what lies at `slot` is alive */
 	make_way(t, slot - 8);
-	switch (mark->action) {
-	case PERFX_MARK_PUSH:
-		open_range(t, mark, function, RANGE_STACKED, index | FRAME_RANGE);
+	switch (annotation->action) {
+	case PERFX_ANNOTATION_PUSH:
+		open_range(t, annotation, function, RANGE_STACKED, index | FRAME_RANGE);
 		break;
-	case PERFX_MARK_BEGIN:
-		open_range(t, mark, function, slot, index | FRAME_PENDING);
-		t->pending = t->machine.arguments[1];
+	case PERFX_ANNOTATION_BEGIN:
+		open_range(t, annotation, function, slot, index | FRAME_PENDING);
+		t->pending = t->vm.arguments[1];
 		break;
-	case PERFX_MARK_CALL:
+	case PERFX_ANNOTATION_CALL:
 		if (counted)
-			tell_instant(t, function);
-		else if (open_range(t, mark, function, slot, index | FRAME_PENDING) &&
-			 (mark->flags & PERFX_MARK_F_KIND))
-			await_figure(t, mark);
+			emit_instant(t, function);
+		else if (open_range(t, annotation, function, slot, index | FRAME_PENDING) &&
+			 (annotation->flags & PERFX_ANNOTATION_F_KIND))
+			await_flops(t, annotation);
 		break;
-	case PERFX_MARK_OPEN:
+	case PERFX_ANNOTATION_OPEN:
 		forget_key(t, RANGE_SLOT | key);
-		open_range(t, mark, function, RANGE_SLOT | key, index | FRAME_RANGE);
+		open_range(t, annotation, function, RANGE_SLOT | key, index | FRAME_RANGE);
 		break;
-	case PERFX_MARK_START:
-	case PERFX_MARK_START_ID:
+	case PERFX_ANNOTATION_START:
+	case PERFX_ANNOTATION_START_ID:
 		t->start_function = function;
 		t->start_ns = bpf_ktime_get_ns();
-		/* one whose ways out are not known gives no id either */
-		if (mark->action == PERFX_MARK_START_ID)
-			start_apart(t, mark->source, mark->key_arg ? key : 0);
+		/* one whose exits are not known gives no id either */
+		if (annotation->action == PERFX_ANNOTATION_START_ID)
+			start_async(t, annotation->source, annotation->key_arg ? key : 0);
 		break;
-	case PERFX_MARK_INSTANT:
-		tell_instant(t, function);
+	case PERFX_ANNOTATION_INSTANT:
+		emit_instant(t, function);
 		break;
 	}
 }
 
-static __always_inline void mark_ends(struct thread *t, const struct perfx_mark *mark, __u64 now,
-				      __u32 cost_ns)
+static __always_inline void annotation_ends(struct thread *t,
+					    const struct perfx_annotation *annotation, __u64 now,
+					    __u32 cost_ns)
 {
-	__u64 key = t->machine.arguments[mark->key_arg & 7];
+	__u64 key = t->vm.arguments[annotation->key_arg & 7];
 	__u32 index;
 
-	switch (mark->action) {
-	case PERFX_MARK_POP:
-		pop_range(t, mark, now, cost_ns);
+	switch (annotation->action) {
+	case PERFX_ANNOTATION_POP:
+		pop_range(t, annotation, now, cost_ns);
 		break;
-	case PERFX_MARK_END:
+	case PERFX_ANNOTATION_END:
 		index = t->ranges ? find_range(t, RANGE_SLOT | key, 0) : 0;
 		if (index)
 			end_below(t, index - 1, now, cost_ns);
-		else if (mark->source == PERFX_SOURCE_PERFX)
+		else if (annotation->source == PERFX_SOURCE_PERFX)
 			counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
 		break;
-	case PERFX_MARK_STOP:
-		stop_apart(t, mark->source, key, now);
+	case PERFX_ANNOTATION_STOP:
+		stop_async(t, annotation->source, key, now);
 		break;
 	}
 }
 
 /* The range that is pending since the marking function at `slot` began has an object now, whose
  * address is its key. */
-static __always_inline void settle_pending(struct thread *t, const struct perfx_mark *mark,
-					   __u64 slot)
+static __always_inline void settle_pending(struct thread *t,
+					   const struct perfx_annotation *annotation, __u64 slot)
 {
-	__u64 object = read_word_at(t->pending), key = RANGE_SLOT | (object + mark->key_offset);
+	__u64 object = read_word_at(t->pending),
+	      key = RANGE_SLOT | (object + annotation->key_offset);
 	struct frame *f;
 	__u32 index;
 
@@ -430,20 +435,21 @@ static __always_inline void settle_pending(struct thread *t, const struct perfx_
 }
 
 /* The marking function at `slot` returns. */
-static __always_inline void mark_returns(struct thread *t, const struct perfx_mark *mark,
-					 __u64 slot, __u64 now, __u32 cost_ns)
+static __always_inline void annotation_returns(struct thread *t,
+					       const struct perfx_annotation *annotation,
+					       __u64 slot, __u64 now, __u32 cost_ns)
 {
 	__u32 index;
 
-	if (mark->action == PERFX_MARK_START) {
+	if (annotation->action == PERFX_ANNOTATION_START) {
 		if (t->start_function)
-			start_apart(t, mark->source, t->machine.arguments[7]);
+			start_async(t, annotation->source, t->vm.arguments[7]);
 		return;
 	}
 	if (!t->ranges)
 		return;
-	if (mark->action == PERFX_MARK_BEGIN) {
-		settle_pending(t, mark, slot);
+	if (annotation->action == PERFX_ANNOTATION_BEGIN) {
+		settle_pending(t, annotation, slot);
 		return;
 	}
 	index = find_range(t, slot, 0);
@@ -451,65 +457,69 @@ static __always_inline void mark_returns(struct thread *t, const struct perfx_ma
 		end_below(t, index - 1, now, cost_ns);
 }
 
-static __always_inline struct perfx_mark *mark_of(const struct perfx_probe *probe)
+static __always_inline struct perfx_annotation *mark_of(const struct perfx_probe *probe)
 {
-	__u32 index = probe->hook;
+	__u32 index = probe->rule;
 
-	return bpf_map_lookup_elem(&perfx_marks, &index);
+	return bpf_map_lookup_elem(&perfx_annotations, &index);
 }
 
-/* What a waiting tracer records begins or ends here. Returns whether that was told. */
-static __always_inline bool turned(const struct perfx_probe *probe, const struct perfx_mark *mark,
-				   __u32 index)
+/* What a waiting tracer records begins or ends here. Returns whether a record was emitted. */
+static __always_inline bool turned(const struct perfx_probe *probe,
+				   const struct perfx_annotation *annotation, __u32 index)
 {
-	struct perfx_family *family;
+	struct perfx_traced_process *traced;
 
-	if (mark->action != PERFX_MARK_RECORD && mark->action != PERFX_MARK_PAUSE)
+	if (annotation->action != PERFX_ANNOTATION_RECORD &&
+	    annotation->action != PERFX_ANNOTATION_PAUSE)
 		return false;
-	family = perfx_waiting ? current_family() : NULL;
-	if (!family || family->dead)
+	traced = perfx_waiting ? current_process() : NULL;
+	if (!traced || traced->dead)
 		return true;
 	count_hit(index);
-	if (mark->action == PERFX_MARK_RECORD)
-		window_open(family);
+	if (annotation->action == PERFX_ANNOTATION_RECORD)
+		recording_window_open(traced);
 	else
-		window_close(family);
+		recording_window_close(traced);
 	return true;
 }
 
 /* A hit at the entry of a marking function. */
-static __always_inline void mark_entered(struct pt_regs *ctx, const struct perfx_probe *probe,
-					 const struct perfx_mark *mark, __u32 index)
+static __always_inline void annotation_entered(struct pt_regs *ctx, const struct perfx_probe *probe,
+					       const struct perfx_annotation *annotation,
+					       __u32 index)
 {
 	__u64 now = bpf_ktime_get_ns();
-	bool opens = begins(mark->action);
+	bool opens = begins(annotation->action);
 	/* what it stops may have been started by another thread */
-	struct thread *t =
-		thread_find(opens || tells(mark->action) || mark->action == PERFX_MARK_STOP,
-			    mark->action != PERFX_MARK_END);
+	struct thread *t = thread_find(opens || emits(annotation->action) ||
+					       annotation->action == PERFX_ANNOTATION_STOP,
+				       annotation->action != PERFX_ANNOTATION_END);
 	__u32 id;
 
 	if (!t)
 		return;
 	count_hit(index);
 	take_arguments(t, ctx);
-	if (!concerns(t, mark)) {
+	if (!concerns(t, annotation)) {
 		if (opens)
 			counter_add(PERFX_COUNTER_REPEATS, 1);
-	} else if (opens || tells(mark->action)) {
-		id = mark->text ? id_of_mark(t, mark, probe->function) : probe->function;
+	} else if (opens || emits(annotation->action)) {
+		id = annotation->text ? id_of_annotation(t, annotation, probe->function)
+				      : probe->function;
 		if (id && opens)
-			mark_begins(t, mark, id, index, probe->flags & PERFX_PROBE_F_BY_CHOICE);
+			annotation_begins(t, annotation, id, index,
+					  probe->flags & PERFX_PROBE_F_BY_CHOICE);
 		else if (id)
-			mark_tells(t, mark, id, PT_REGS_FP(ctx));
+			emit_marked(t, annotation, id, PT_REGS_FP(ctx));
 	} else {
-		mark_ends(t, mark, now, probe->call_cost_ns);
+		annotation_ends(t, annotation, now, probe->call_cost_ns);
 	}
 }
 
-/* A hit at one of its ways out. */
-static __always_inline void mark_left(struct pt_regs *ctx, const struct perfx_probe *probe,
-				      const struct perfx_mark *mark, __u32 index)
+/* A hit at one of its exits. */
+static __always_inline void annotation_left(struct pt_regs *ctx, const struct perfx_probe *probe,
+					    const struct perfx_annotation *annotation, __u32 index)
 {
 	__u64 now = bpf_ktime_get_ns(), sp = PT_REGS_SP(ctx), fp = PT_REGS_FP(ctx);
 	struct thread *t;
@@ -524,8 +534,9 @@ static __always_inline void mark_left(struct pt_regs *ctx, const struct perfx_pr
 	/* the verifier refuses a computed offset into ctx */
 	barrier_var(sp);
 	barrier_var(fp);
-	mark_returns(t, mark, (probe->cfa_is_fp ? fp : sp) + (__s64)probe->cfa_offset - 8, now,
-		     probe->call_cost_ns);
+	annotation_returns(t, annotation,
+			   (probe->cfa_is_fp ? fp : sp) + (__s64)probe->cfa_offset - 8, now,
+			   probe->call_cost_ns);
 }
 
 #endif

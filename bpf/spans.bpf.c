@@ -64,7 +64,7 @@ static __always_inline bool hit(struct pt_regs *ctx)
 		if (!t)
 			return false;
 		count_hit(index);
-		if (probe->figure || probe->object_arg)
+		if (probe->cost_program || probe->object_arg)
 			take_arguments(t, ctx);
 		opened = enter(t, probe, index, sp);
 		if (opened && leaves_at_entry(ctx, probe)) {
@@ -135,24 +135,24 @@ int perfx_on_return(struct pt_regs *ctx)
 }
 
 /* Entries and exits of functions by which programs mark ranges. Loaded as one that may sleep where
- * perfx_marks_sleep. */
+ * perfx_annotations_sleep. */
 SEC("uprobe")
 int perfx_on_mark(struct pt_regs *ctx)
 {
 	struct perfx_probe *probe;
-	struct perfx_mark *mark;
+	struct perfx_annotation *annotation;
 	__u32 index;
 
 	if (!perfx_tracing || !gate_open(ctx, &index))
 		return 0;
 	probe = probe_of(index);
-	mark = probe ? mark_of(probe) : NULL;
-	if (!mark || turned(probe, mark, index) || !is_recording())
+	annotation = probe ? mark_of(probe) : NULL;
+	if (!annotation || turned(probe, annotation, index) || !is_recording())
 		return 0;
-	if (probe->kind == PERFX_PROBE_MARK)
-		mark_entered(ctx, probe, mark, index);
-	else if (probe->kind == PERFX_PROBE_MARK_EXIT)
-		mark_left(ctx, probe, mark, index);
+	if (probe->kind == PERFX_PROBE_ANNOTATION)
+		annotation_entered(ctx, probe, annotation, index);
+	else if (probe->kind == PERFX_PROBE_ANNOTATION_EXIT)
+		annotation_left(ctx, probe, annotation, index);
 	return 0;
 }
 
@@ -173,7 +173,7 @@ int perfx_on_session(struct pt_regs *ctx)
 /*
  * A thread ends. Frames that are still open were left by pthread_exit or cancellation; when the
  * whole process goes, those above the stack pointer are calls that never ended, while those below
- * it had been unwound before. Ranges that nobody has ended have no end.
+ * it had been unwound before. Ranges that were not ended have no end.
  */
 #define SIGNAL_GROUP_EXIT 0x4
 
@@ -206,7 +206,7 @@ int BPF_PROG(perfx_on_thread_exit, struct task_struct *task)
 	struct thread *t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
 	__u64 sp = 0;
 
-	if (!t || !is_recording() || t->window != current_window())
+	if (!t || !is_recording() || t->recording_window != current_recording_window())
 		return 0;
 	if (task->signal->flags & SIGNAL_GROUP_EXIT)
 		sp = stack_pointer_of(task);
@@ -224,12 +224,13 @@ int perfx_at_end(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 	struct thread *t = task ? bpf_task_storage_get(&perfx_threads, task, NULL, 0) : NULL;
 
-	if (t && !perfx_many_stacks && is_wanted() && t->window == current_window())
+	if (t && !perfx_many_stacks && is_wanted() &&
+	    t->recording_window == current_recording_window())
 		drop_stale(t, stack_pointer_of(task) - 1);
 	return 0;
 }
 
-/* A new image: nothing of the old one's frames can end. The family's new book is made by
+/* A new image: nothing of the old one's frames can end. The new process index is made by
  * process.bpf.c; a thread reads it with its first hit. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(perfx_on_exec_thread, struct task_struct *task)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Call stacks by frame pointers, told apart by their hash: a stack goes through the ring once,
+ * Call stacks by frame pointers, identified by their hash: a stack goes through the ring once,
  * later allocations name it. Without frame pointers the walk ends early; what is always known is
  * the immediate caller, for its address lies where the call put it.
  *
@@ -124,7 +124,7 @@ static __always_inline __u32 hash_of(const struct call_stack *record, __u64 *has
 	return b ^ (b >> 32);
 }
 
-/* The stack's id, told to user space when it is new; 0: there was no room to keep or tell it. */
+/* The stack's id, emitted when it is new; 0: there was no room to keep or emit it. */
 __weak __noinline __u32 stack_id(struct call_stack *record, __u32 process, __u32 tid)
 {
 	struct stack_key key = {.process = process};
@@ -152,7 +152,7 @@ __weak __noinline __u32 stack_id(struct call_stack *record, __u32 process, __u32
 	record->head.hdr.fixed = sizeof(record->head);
 	record->head.stack = value.stack;
 	record->head.process = process;
-	/* told before it can be found: whoever finds it names it in a later record */
+	/* emitted before it can be found: what finds it names it in a later record */
 	if (bpf_ringbuf_output(ring, record, size, BPF_RB_NO_WAKEUP) ||
 	    bpf_map_update_elem(&perfx_stack_ids, &key, &value, BPF_NOEXIST)) {
 		known = bpf_map_lookup_elem(&perfx_stack_ids, &key);

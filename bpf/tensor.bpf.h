@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Reads the shape of an at::Tensor. Where its fields lie is found by trying (perfx_figure.h): what
+ * Reads the shape of an at::Tensor. Where its fields lie is found by trying (perfx_cost.h): what
  * fits none of the layouts left, or several that say different things, is not read.
  *
  * A shape says what is computed only if the tensor has its elements in memory. Where it has none,
@@ -13,13 +13,13 @@
 
 #include "thread.bpf.h"
 
-#define IMPL_BYTES   (sizeof(((struct machine *)0)->impl))
+#define IMPL_BYTES   (sizeof(((struct cost_vm *)0)->impl))
 #define IMPL_NUMEL   (PERFX_TENSOR_NUMEL / 8)
 #define IMPL_DTYPE   (PERFX_TENSOR_DTYPE / 8)
 #define IMPL_KEYS    (PERFX_TENSOR_KEYS / 8)
 #define SCALARS_MAX  64 /* entries of the tables, a power of two */
 #define SCALAR_LAST  48 /* more than any release has */
-#define TENSOR_TRIED 3	/* machine.tensors[]: the one that is tried */
+#define TENSOR_TRIED 3	/* vm.tensors[]: the one that is tried */
 
 /* By c10::ScalarType (c10/core/ScalarType.h). The types that a later release put between these and
  * Undefined are left unknown: their work is counted, bytes cannot be. */
@@ -76,9 +76,9 @@ static __always_inline bool multiply(__u64 a, __u64 b, __u64 *product)
 }
 
 /* The sizes of the tensor that is tried: at most five lie in place. */
-static __always_inline bool take_sizes(struct machine *m, struct tensor *tried, __u64 ndim)
+static __always_inline bool take_sizes(struct cost_vm *m, struct tensor *tried, __u64 ndim)
 {
-	if (ndim > PERFX_FIGURE_DIMS_MAX)
+	if (ndim > PERFX_COST_DIMS_MAX)
 		return false;
 	if (ndim > PERFX_TENSOR_INLINE)
 		return !bpf_probe_read_user(tried->sizes, ndim * 8, (void *)m->impl[1]);
@@ -88,7 +88,7 @@ static __always_inline bool take_sizes(struct machine *m, struct tensor *tried, 
 }
 
 /* Does what m->impl holds look like a tensor? Then it is in m->tensors[TENSOR_TRIED]. */
-static __always_inline bool fits(struct machine *m)
+static __always_inline bool fits(struct cost_vm *m)
 {
 	struct tensor *tried = &m->tensors[TENSOR_TRIED];
 	__u64 ndim = m->impl[0], product = 1;
@@ -99,10 +99,10 @@ static __always_inline bool fits(struct machine *m)
 	if (tried->scalar > SCALAR_LAST || !take_sizes(m, tried, ndim))
 		return false;
 	tried->ndim = ndim;
-	for (__u32 i = 0; i < PERFX_FIGURE_DIMS_MAX; i++) {
+	for (__u32 i = 0; i < PERFX_COST_DIMS_MAX; i++) {
 		if (i >= ndim)
 			break;
-		if (tried->sizes[i] > PERFX_FIGURE_DIM_MAX ||
+		if (tried->sizes[i] > PERFX_COST_DIM_MAX ||
 		    !multiply(product, tried->sizes[i], &product))
 			return false;
 	}
@@ -113,7 +113,7 @@ static __always_inline bool same_shape(const struct tensor *a, const struct tens
 {
 	if (a->ndim != b->ndim || a->numel != b->numel || a->scalar != b->scalar)
 		return false;
-	for (__u32 i = 0; i < PERFX_FIGURE_DIMS_MAX; i++) {
+	for (__u32 i = 0; i < PERFX_COST_DIMS_MAX; i++) {
 		if (i >= a->ndim)
 			break;
 		if (a->sizes[i] != b->sizes[i])
@@ -123,25 +123,25 @@ static __always_inline bool same_shape(const struct tensor *a, const struct tens
 }
 
 /* Layouts that did not fit are none of this process's. */
-static __always_inline void narrow_layouts(struct machine *m, __u32 fitting)
+static __always_inline void narrow_layouts(struct cost_vm *m, __u32 fitting)
 {
 	__u32 tgid = current_tgid();
-	struct perfx_family *family;
+	struct perfx_traced_process *traced;
 
 	m->layouts = fitting;
-	family = bpf_map_lookup_elem(&perfx_families, &tgid);
-	if (family && family->tensor_layouts & fitting)
-		__sync_fetch_and_and(&family->tensor_layouts, fitting);
+	traced = bpf_map_lookup_elem(&perfx_traced_tgids, &tgid);
+	if (traced && traced->tensor_layouts & fitting)
+		__sync_fetch_and_and(&traced->tensor_layouts, fitting);
 }
 
 /* Is m->tensors[n] this, under the i-th layout? The first one that fits is what it is. */
 __noinline int try_layout(struct thread *t, __u64 impl, __u32 n, __u32 i)
 {
-	struct machine *m;
+	struct cost_vm *m;
 
 	if (!t || i >= PERFX_TENSOR_LAYOUTS)
 		return 0;
-	m = &t->machine;
+	m = &t->vm;
 	if (bpf_probe_read_user(m->impl, IMPL_BYTES, (void *)(impl + PERFX_TENSOR_FIRST + 8 * i)))
 		return 0;
 	m->readable |= 1u << i;
@@ -163,7 +163,7 @@ static __always_inline bool is_onednn(const struct tensor *tensor)
 }
 
 /* Are the elements of m->tensors[n], whose TensorImpl is at `impl`, in memory? */
-static __always_inline bool has_elements(struct machine *m, __u64 impl, __u32 n)
+static __always_inline bool has_elements(struct cost_vm *m, __u64 impl, __u32 n)
 {
 	__u64 *words = m->words, storage, offset = PERFX_TENSOR_STORAGE;
 
@@ -179,14 +179,14 @@ static __always_inline bool has_elements(struct machine *m, __u64 impl, __u32 n)
 	return storage && read_user(words, 8, storage + offset) && words[0];
 }
 
-/* The TensorImpl at `impl` into m->tensors[n]. 0, or -1 where there is none that can be told. */
+/* The TensorImpl at `impl` into m->tensors[n]. 0, or -1 where there is none. */
 __noinline int read_impl(struct thread *t, __u64 impl, __u32 n)
 {
-	struct machine *m;
+	struct cost_vm *m;
 
 	if (!t)
 		return -1;
-	m = &t->machine;
+	m = &t->vm;
 	m->readable = m->fitting = m->differ = 0;
 	for (__u32 i = 0; i < PERFX_TENSOR_LAYOUTS; i++)
 		if (m->layouts & 1u << i)
@@ -201,7 +201,7 @@ __noinline int read_impl(struct thread *t, __u64 impl, __u32 n)
 /* TENSOR: an at::Tensor is a pointer to its TensorImpl, and `address` is where that lies. */
 static __always_inline bool read_tensor(struct thread *t, __u64 address, __u32 n)
 {
-	__u64 *impl = t->machine.words;
+	__u64 *impl = t->vm.words;
 
 	return read_user(impl, 8, address) && !read_impl(t, *impl, n);
 }
@@ -209,8 +209,8 @@ static __always_inline bool read_tensor(struct thread *t, __u64 address, __u32 n
 /* TENSOR_OR_NONE: what is not there has no elements. */
 static __always_inline bool read_tensor_or_none(struct thread *t, __u64 address, __u32 n)
 {
-	struct tensor *tensor = &t->machine.tensors[n & 3];
-	__u64 *impl = t->machine.words;
+	struct tensor *tensor = &t->vm.tensors[n & 3];
+	__u64 *impl = t->vm.words;
 
 	*impl = 0;
 	if (address && !read_user(impl, 8, address))

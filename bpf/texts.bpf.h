@@ -8,9 +8,9 @@
 
 #include "frames.bpf.h"
 
-/* The program may wait for a page of the target: a literal that nobody has looked at yet is not in
+/* The program may wait for a page of the target: a literal that has not been touched yet is not in
  * memory, and reading it without faults is refused. */
-const volatile bool perfx_marks_sleep = false;
+const volatile bool perfx_annotations_sleep = false;
 
 /* Text up to a NUL, or to the room there is. */
 static __always_inline bool read_text(struct thread *t, __u64 address)
@@ -50,17 +50,17 @@ static __always_inline __u64 read_word_at(__u64 address)
 #define NVTX_MESSAGE	   40
 #define NVTX_MESSAGE_ASCII 1
 
-static __always_inline bool read_string(struct thread *t, const struct perfx_mark *mark,
+static __always_inline bool read_string(struct thread *t, const struct perfx_annotation *annotation,
 					__u64 argument)
 {
 	__u64 text;
 
 	for (int i = 0; i < PERFX_PATH_MAX; i++)
-		if (i < mark->path_count)
-			argument = read_word_at(argument ? argument + mark->path[i] : 0);
+		if (i < annotation->path_count)
+			argument = read_word_at(argument ? argument + annotation->path[i] : 0);
 	if (argument)
-		argument += mark->text_offset;
-	switch (mark->text) {
+		argument += annotation->text_offset;
+	switch (annotation->text) {
 	case PERFX_TEXT_C:
 		return read_text(t, argument);
 	case PERFX_TEXT_NVTX:
@@ -82,30 +82,32 @@ static __always_inline bool read_string(struct thread *t, const struct perfx_mar
 }
 
 /* The id of a mark's name: that of the function which all ranges of this name are; `own` where the
- * name is not to be told. t->machine.arguments are the marking function's. 0: its name cannot be
+ * name is not to be emitted. t->vm.arguments are the marking function's. 0: its name cannot be
  * read, perhaps because t->unread is not in memory. */
-static __noinline int name_of_mark(struct thread *t, const struct perfx_mark *mark, __u32 own)
+static __noinline int name_of_annotation(struct thread *t,
+					 const struct perfx_annotation *annotation, __u32 own)
 {
-	if (!t || !mark)
+	if (!t || !annotation)
 		return 0;
 	t->unread = 0;
 	__builtin_memset(&t->name, 0, sizeof(t->name));
-	t->name.source = mark->source;
-	if (!read_string(t, mark, t->machine.arguments[mark->text_arg & 7]))
+	t->name.source = annotation->source;
+	if (!read_string(t, annotation, t->vm.arguments[annotation->text_arg & 7]))
 		return 0;
 	t->unread = 0;
-	if ((mark->flags & PERFX_MARK_F_UNDERSCORES) &&
+	if ((annotation->flags & PERFX_ANNOTATION_F_UNDERSCORES) &&
 	    (t->name.text[0] != '_' || t->name.text[1] != '_'))
 		return own;
 	return name_id(t);
 }
 
-static __noinline int name_of_unreadable(struct thread *t, const struct perfx_mark *mark)
+static __noinline int name_of_unreadable(struct thread *t,
+					 const struct perfx_annotation *annotation)
 {
-	if (!t || !mark)
+	if (!t || !annotation)
 		return 0;
 	counter_add(PERFX_COUNTER_READ_FAULTS, 1);
-	t->name.source = mark->source;
+	t->name.source = annotation->source;
 	SET_TEXT(&t->name, "(unreadable)");
 	return name_id(t);
 }

@@ -5,7 +5,7 @@
 #ifndef PERFX_THREAD_BPF_H
 #define PERFX_THREAD_BPF_H
 
-#include "window.bpf.h"
+#include "recording_window.bpf.h"
 
 /* The program switches stacks in user space (coroutines): see leave_any. */
 extern volatile __u32 perfx_many_stacks;
@@ -31,59 +31,60 @@ struct frame {
 	__u32 probe_ns; /* cost of probes hit inside, itself excluded */
 	/* the child called last: saves the hash look-up in loops */
 	__u32 child_function, child_context;
-	__u8 figure;	  /* enum perfx_figure_state */
-	__u8 dtype;	  /* enum perfx_dtype, where it has no work */
-	__u8 work;	  /* 1 + index into thread.works; 0: none */
-	__u8 metered;	  /* METERED_; 0: not wanted */
-	__u32 operation;  /* of the object that the call runs: told instead of the function; or 0 */
+	__u8 cost_state; /* enum perfx_cost_state */
+	__u8 dtype;	 /* enum perfx_dtype, where it has no work */
+	__u8 call_cost;	 /* 1 + index into thread.call_costs; 0: none */
+	__u8 perf;	 /* PERF_; 0: not wanted */
+	__u32 operation; /* of the object that the call runs: recorded instead of the function; or 0
+			  */
 	__u64 charged_ns; /* of its time, what callers that ended before it have been charged with
 			   */
 	__u64 within;	  /* a range: id of the one across threads that it belongs to; 0: none */
 };
-#define METERED_OPEN   1 /* read when it opened */
-#define METERED_MISSED 2 /* could not be */
+#define PERF_OPEN   1 /* read when it opened */
+#define PERF_MISSED 2 /* could not be */
 
-/* Open calls of a thread that have a figure of their own. What they call has none, so there is
+/* Open calls of a thread that have a cost of their own. What they call has none, so there is
  * hardly ever more than one: further ones are those that remember something (NOTE), those that move
  * data, and those that were given a hint. A power of two. */
-#define WORKS_MAX 8
+#define CALL_COSTS_MAX 8
 
-#define WORK_GIVEN_DTYPE 0x1  /* its program has said which, tensors do not */
-#define WORK_OPERATOR	 0x2  /* in family.open_figures */
-#define WORK_MOVES	 0x4  /* its flops are bytes over the bus */
-#define WORK_SUBMITS	 0x8  /* goes on after the call */
-#define WORK_EVENT	 0x10 /* of an object; kept[0]: where its event will be, or 0 */
+#define CALL_COST_GIVEN_DTYPE 0x1  /* its program has said which, tensors do not */
+#define CALL_COST_OPERATOR    0x2  /* in perfx_traced_process.open_operators */
+#define CALL_COST_MOVES	      0x4  /* its flops are bytes over the bus */
+#define CALL_COST_SUBMITS     0x8  /* goes on after the call */
+#define CALL_COST_EVENT	      0x10 /* of an object; kept[0]: where its event will be, or 0 */
 
-struct work {
+struct call_cost {
 	__u64 flops, bytes;
 	__u64 kept[4];
 	__u64 slot, back; /* as frame.slot, and what lay there; only where there are many stacks */
-	__u32 figure;	  /* whose exit part is to be run; 0: none */
+	__u32 program;	  /* whose exit part is to be run; 0: none */
 	__u8 dtype;	  /* enum perfx_dtype */
-	__u8 flags;	  /* WORK_ */
+	__u8 flags;	  /* CALL_COST_ */
 	__u16 pad;
 };
 
 struct tensor {
-	__u64 sizes[PERFX_FIGURE_DIMS_MAX];
+	__u64 sizes[PERFX_COST_DIMS_MAX];
 	__u64 numel;
 	__u64 keys; /* c10::DispatchKeySet */
 	__u32 ndim;
 	__u32 scalar; /* c10::ScalarType */
 };
 
-/* What a figure's program works on. Of the thread and not of the processor, for a program may be
+/* What a cost program works on. Of the thread and not of the processor, for a program may be
  * preempted. Rounded up to powers of two, so that a mask keeps an index inside. */
-struct machine {
+struct cost_vm {
 	__u64 arguments[8]; /* from 1 */
 	__u64 slot;	    /* address of the call's return address */
-	__u64 stack[PERFX_FIGURE_DEPTH];
+	__u64 stack[PERFX_COST_DEPTH];
 	__u64 kept[4];
 	__u64 flops, bytes;
 	/* volatile: what the verifier could follow in registers it would try for every value */
 	volatile __u32 depth; /* of stack */
 	volatile __u32 pc;
-	__u32 layouts; /* family.tensor_layouts */
+	__u32 layouts; /* traced->tensor_layouts */
 	/* of the tensor that is read: layouts under which it could be, and made sense; two of them
 	 * say different things */
 	volatile __u32 readable, fitting, differ;
@@ -96,12 +97,12 @@ struct machine {
 	__u64 words[4];		  /* read just now */
 };
 
-/* What is told of a call that ends. */
+/* The outcome of a call that ends. */
 struct outcome {
 	__u64 flops, bytes;
-	__u8 state; /* enum perfx_figure_state */
+	__u8 state; /* enum perfx_cost_state */
 	__u8 dtype;
-	__u8 work;	/* of a call that begins: as frame.work */
+	__u8 call_cost; /* of a call that begins: as frame.work */
 	__u8 moves;	/* flops are bytes over the bus */
 	__u8 submitted; /* goes on after the call */
 	__u8 pad[3];
@@ -122,24 +123,24 @@ struct thread {
 	__u32 root_function, root_context; /* as frame.child_*, at depth 0 */
 	/* 1 + index of the work that counts for all that is called inside it; of that which moves
 	 * data; 0: none is open */
-	__u8 silencer, mover;
-	__u8 works_taken; /* bit set */
-	/* 1 + index of the open operation that computes, for which nobody has said yet how much; 0:
+	__u8 flops_owner, transfer_owner;
+	__u8 call_costs_taken; /* bit set */
+	/* 1 + index of the open operation that computes, whose work is not known yet; 0:
 	 * there is none */
-	__u8 awaiter;
-	__u32 window;  /* current_window() when it was met last */
-	__u32 ranges;  /* open frames that are ranges or pending ones */
-	__u32 skipped; /* ranges that were begun when there was no room for a frame */
-	struct work works[WORKS_MAX];
-	struct machine machine;
+	__u8 pending_flops;
+	__u32 recording_window; /* current_recording_window() when it was met last */
+	__u32 ranges;		/* open frames that are ranges or pending ones */
+	__u32 skipped;		/* ranges that were begun when there was no room for a frame */
+	struct call_cost call_costs[CALL_COSTS_MAX];
+	struct cost_vm vm;
 	struct outcome outcome;
 	struct perfx_object object; /* that the call which begins runs; function 0: none */
 	struct perfx_name_key name; /* that is read just now */
 	__u64 unread;		    /* where it lies, if it could not be read */
 	__u64 start_ns;		    /* of the range across threads that is being started, */
 	__u32 start_function;	    /* and its function; 0: none is */
-	__u64 within;		    /* the range that begins belongs to this one; 0: not told */
-	/* a loop's variable; volatile as those of the machine */
+	__u64 within; /* the range that begins belongs to this one; 0: none is known */
+	/* a loop's variable; volatile as those of the VM */
 	volatile __u32 kept;
 	__u64 pending; /* where the range that is pending will have its object's address */
 	struct signal_stack signal_stack;

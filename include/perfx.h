@@ -12,7 +12,7 @@
  *	}
  *
  * That is all: no library to link, nothing to initialise. Two kinds of mark differ in what they
- * cost when nobody traces.
+ * cost when it is not traced.
  *
  * Notes (nothing is executed)
  *
@@ -53,11 +53,11 @@
  *   indirect jump, so the statement ends a basic block: worth a register move at most. Only with
  *   -fcf-protection it puts one endbr64 there, a no-op.
  *
- * perfx_flops costs, as long as nobody traces, that the count is in a register (rdi; x0 on arm64)
- * at a nop, which is where the tracer puts its probe, and another nop before it: the function's own
- * entry may be probed there, which must not be after the hint nor at the same place. It may be used
- * anywhere, also in functions that are inlined; once for a loop rather than in it, for a probe that
- * is hit costs most of a microsecond.
+ * perfx_flops costs, as long as it is not traced, that the count is in a register (rdi; x0 on
+ * arm64) at a nop, which is where the tracer puts its probe, and another nop before it: the
+ * function's own entry may be probed there, which must not be after the hint nor at the same place.
+ * It may be used anywhere, also in functions that are inlined; once for a loop rather than in it,
+ * for a probe that is hit costs most of a microsecond.
  *
  * The notes (the ABI that perfx-trace reads; fields in the file's byte order)
  *
@@ -259,7 +259,7 @@ perfx_here_:                                                                    
 
 /* The note is in the group of its function: they stay or go together. A label of its own, for the
  * function's name may turn out to be another file's copy. No semaphore: there is no work to save
- * when nobody looks. */
+ * when it is not traced. */
 #define PERFX_SDT_NOTE_(marker, arguments)                                        \
 	".pushsection .note.stapsdt,\"G\",%note,perfx_at_" marker ",comdat\n\t"   \
 	".balign 4\n\t"                                                           \

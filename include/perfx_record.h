@@ -25,7 +25,7 @@ enum perfx_kind {
 	PERFX_KIND_INVALID = 0,
 	/* data ring */
 	PERFX_KIND_SPAN = 1,
-	PERFX_KIND_VALUE = 5,
+	PERFX_KIND_USER_VALUE = 5,
 	/* memory ring */
 	PERFX_KIND_ALLOCATION = 2,
 	PERFX_KIND_FREE = 3,
@@ -34,7 +34,7 @@ enum perfx_kind {
 	PERFX_KIND_FORK = 16,
 	PERFX_KIND_EXEC = 17,
 	PERFX_KIND_EXIT = 18,
-	PERFX_KIND_WINDOW = 19,
+	PERFX_KIND_RECORDING_WINDOW = 19,
 	/* made by the reader */
 	PERFX_KIND_HOST = 32,
 	PERFX_KIND_PROCESS = 33,
@@ -49,22 +49,22 @@ enum perfx_kind {
 	PERFX_KIND_MEMORY_MODE = 42,
 	PERFX_KIND_FRAME = 43,
 	PERFX_KIND_PEAK = 44,
-	PERFX_KIND_WORK = 45,
-	PERFX_KIND_METER = 46,
-	PERFX_KIND_VALUE_NAME = 47,
+	PERFX_KIND_OBJECT_COST = 45,
+	PERFX_KIND_PERF_COUNTER = 46,
+	PERFX_KIND_USER_VALUE_NAME = 47,
 	PERFX_KIND_LATE = 56,
 	/* at the end of a capture, read from kernel maps */
-	PERFX_KIND_BOOK = 48,
+	PERFX_KIND_OVERFLOW_CALLS = 48,
 	PERFX_KIND_HITS = 49,
 	PERFX_KIND_LOSS = 50,
 	PERFX_KIND_END = 51,
-	PERFX_KIND_MEMORY_BOOK = 52,
-	PERFX_KIND_METERED = 53,
-	PERFX_KIND_METERED_PROCESS = 54,
-	PERFX_KIND_VALUE_BOOK = 55,
-	/* made by the reader: what a part of a recording is */
+	PERFX_KIND_OVERFLOW_MEMORY = 52,
+	PERFX_KIND_CALL_COUNTERS = 53,
+	PERFX_KIND_PROCESS_COUNTERS = 54,
+	PERFX_KIND_OVERFLOW_VALUES = 55,
+	/* made by the reader: what a time slice of a recording is */
 	PERFX_KIND_SEGMENT = 60,
-	PERFX_KIND_PART = 61,
+	PERFX_KIND_TIME_SLICE = 61,
 };
 
 struct perfx_record {
@@ -74,9 +74,9 @@ struct perfx_record {
 };
 
 /*
- * One call that ended. self_ns = duration less the time in traced calls that it made on the same
+ * One ended call. self_ns = duration less the time in traced calls that it made on the same
  * thread, computed in the kernel. `context` is the node of the calling-context tree (CONTEXT
- * records); `process` the index of the process's book.
+ * records); `process` the index of the process.
  */
 #define PERFX_SPAN_UNWOUND \
 	0x1 /* passed no exit (exception, longjmp): duration and self unknown, 0 */
@@ -85,24 +85,24 @@ struct perfx_record {
  * (enum perfx_bus), 0 where the number of ranks is not known. */
 #define PERFX_SPAN_MOVES 0x4
 /* A range that any thread may end: on no thread's stack. depth 0; tid is who started it. */
-#define PERFX_SPAN_APART 0x8
+#define PERFX_SPAN_ASYNC 0x8
 /* Its work is known, and goes on after it: it was handed to other threads or to a device, so that
  * duration_ns is not the time it takes. */
 #define PERFX_SPAN_SUBMITTED 0x10
 
-/* What became of a call's own figure: the floating-point operations that its arguments say it does.
- * A figure counts once: an operator's silences those of what it calls. */
-enum perfx_figure_state {
-	PERFX_FIGURE_NONE = 0,	    /* not a function whose work is known */
-	PERFX_FIGURE_COUNTED = 1,   /* flops and bytes are this call's */
-	PERFX_FIGURE_INSIDE = 2,    /* in a call of the same thread that has a figure */
-	PERFX_FIGURE_ELSEWHERE = 3, /* on a pool thread, for an operator that has a figure */
-	PERFX_FIGURE_UNREAD = 4,    /* its arguments could not be read, or make no sense */
-	PERFX_FIGURE_OPAQUE = 5,    /* compiled code: what it computes is written nowhere */
-	/* As the WORK record whose id is in `flops` says; it may come later. */
-	PERFX_FIGURE_BY_OBJECT = 6,
+/* What became of a call's own cost: the floating-point operations that its arguments say it does.
+ * A cost counts once: an operator's contains those of the calls inside it. */
+enum perfx_cost_state {
+	PERFX_COST_NONE = 0,	  /* not a function whose work is known */
+	PERFX_COST_COUNTED = 1,	  /* flops and bytes are this call's */
+	PERFX_COST_INSIDE = 2,	  /* in a call of the same thread that has a known cost */
+	PERFX_COST_ELSEWHERE = 3, /* on a pool thread, for an operator that has a known cost */
+	PERFX_COST_UNREAD = 4,	  /* its arguments could not be read, or make no sense */
+	PERFX_COST_OPAQUE = 5,	  /* compiled code: what it computes is written nowhere */
+	/* As the OBJECT_COST record whose id is in `flops` says; it may come later. */
+	PERFX_COST_BY_OBJECT = 6,
 };
-#define PERFX_FIGURE_STATES 7 /* entries of a table indexed by state */
+#define PERFX_COST_STATES 7 /* entries of a table indexed by state */
 
 enum perfx_dtype {
 	PERFX_DTYPE_UNKNOWN = 0,
@@ -127,12 +127,13 @@ struct perfx_span {
 	__u32 context;
 	__u32 function;
 	__u32 tid;
-	__u16 depth; /* traced frames around it on its thread; 0: outermost */
-	__u16 flags; /* PERFX_SPAN_ */
-	__u8 figure; /* enum perfx_figure_state */
-	__u8 dtype;  /* enum perfx_dtype, of what is multiplied */
+	__u16 depth;	 /* traced frames around it on its thread; 0: outermost */
+	__u16 flags;	 /* PERFX_SPAN_ */
+	__u8 cost_state; /* enum perfx_cost_state */
+	__u8 dtype;	 /* enum perfx_dtype, of what is multiplied */
 	__u16 pad;
-	/* Only in records of calls whose function has a figure (hdr.fixed says); 0 unless COUNTED.
+	/* Only in records of calls whose function has a known cost (hdr.fixed says); 0 unless
+	 * COUNTED.
 	 */
 	__u64 flops; /* one multiply-add is 2 */
 	__u64 bytes; /* operands and result, each once, by their shapes */
@@ -143,16 +144,16 @@ struct perfx_span {
  * A value of the program's own (perfx_counter, perfx_counter_add): what it is from now on, or what
  * is added to it.
  */
-#define PERFX_VALUE_ADDED  0x1 /* otherwise set */
-#define PERFX_VALUE_BEFORE 0x2 /* what it was when the capture begins: none of its samples */
+#define PERFX_USER_VALUE_ADDED	0x1 /* otherwise set */
+#define PERFX_USER_VALUE_BEFORE 0x2 /* what it was when the capture begins: none of its samples */
 
-struct perfx_value {
+struct perfx_user_value {
 	struct perfx_record hdr;
 	__u64 time_ns;
 	__u64 number_bits; /* a double: may be infinite, or no number */
 	__u32 process;
 	__u32 tid;
-	__u32 value; /* VALUE_NAME record */
+	__u32 value; /* USER_VALUE_NAME record */
 	__u32 flags; /* PERFX_VALUE_ */
 };
 
@@ -181,7 +182,7 @@ enum perfx_domain {
 /* Whole pages from the kernel: parts of it may be freed, and a fixed mapping replaces what lay
  * there. */
 #define PERFX_ALLOCATION_MAPPED 0x2
-/* Ends this thread's reallocation: the block that FREE_ASIDE named is freed by it. */
+/* Ends this thread's reallocation: the block that FREE_REALLOC_BEGIN named is freed by it. */
 #define PERFX_ALLOCATION_RESIZED 0x4
 /* The block may be known already, at another size (tracemalloc's Track): not a lost free. */
 #define PERFX_ALLOCATION_REPLACES 0x8
@@ -203,12 +204,12 @@ struct perfx_allocation {
 	__u32 pad;
 };
 
-/* `realloc` has begun: the block is set aside, for its address may be handed out again before the
+/* `realloc` has begun: the block is kept apart, for its address may be handed out again before the
  * call returns. Then either an allocation with RESIZED ends it or one of the next two. */
-#define PERFX_FREE_ASIDE    0x1
-#define PERFX_FREE_RESTORED 0x2 /* it failed: the block is where it was */
-#define PERFX_FREE_SETTLED  0x4 /* of size 0: the block is gone, nothing came instead */
-#define PERFX_FREE_MAPPED   0x8 /* munmap: [address, address + size_bytes) */
+#define PERFX_FREE_REALLOC_BEGIN 0x1
+#define PERFX_FREE_RESTORED	 0x2 /* it failed: the block is where it was */
+#define PERFX_FREE_SETTLED	 0x4 /* of size 0: the block is gone, nothing came instead */
+#define PERFX_FREE_MAPPED	 0x8 /* munmap: [address, address + size_bytes) */
 
 struct perfx_free {
 	struct perfx_record hdr;
@@ -237,7 +238,7 @@ struct perfx_stack {
 	__u32 flags; /* PERFX_STACK_ */
 };
 
-/* A new process in the family: child has a book of its own from its first instruction. */
+/* A new traced process: the child has an index of its own from its first instruction. */
 struct perfx_fork {
 	struct perfx_record hdr;
 	__u64 time_ns;
@@ -248,7 +249,7 @@ struct perfx_fork {
 /* Another thread than the main one did it: to links by pid the process is a new one. */
 #define PERFX_EXEC_BY_THREAD 0x1
 
-/* exec: the old book ends, a new one begins for the same pid. */
+/* exec: the old process index ends, a new one begins for the same pid. */
 struct perfx_exec {
 	struct perfx_record hdr;
 	__u64 time_ns;
@@ -276,16 +277,16 @@ struct perfx_exit {
 
 /* --wait: from here on is recorded, or no longer, as a traced program has said. Where there is any,
  * nothing is recorded but between the two. */
-#define PERFX_WINDOW_OPENS 0x1 /* otherwise it closes */
-/* So many are told apart; of more the last goes on. */
-#define PERFX_WINDOWS_MAX 4096
+#define PERFX_RECORDING_WINDOW_OPENS 0x1 /* otherwise it closes */
+/* So many are kept; of more the last goes on. */
+#define PERFX_RECORDING_WINDOWS_MAX 4096
 
-struct perfx_window {
+struct perfx_recording_window {
 	struct perfx_record hdr;
 	__u64 time_ns;
 	__u32 process; /* who said it, or ended */
 	__u32 pid;
-	__u32 flags; /* PERFX_WINDOW_ */
+	__u32 flags; /* PERFX_RECORDING_WINDOW_ */
 	__u32 pad;
 };
 
@@ -390,7 +391,7 @@ struct perfx_context {
 };
 
 /* What a process has used so far; UINT64_MAX: not measured. Once at the start, at each interval and
- * at the end of each book. */
+ * at the end of each process. */
 struct perfx_usage {
 	struct perfx_record hdr;
 	__u64 time_ns;
@@ -457,7 +458,7 @@ struct perfx_calibration {
 	__u8 link, ret, site, pad[5];
 };
 
-/* strings: name ("libc", "jemalloc", "torch", …), module (path of the file that it is hooked in) */
+/* strings: name ("libc", "jemalloc", "torch", …), module (path of the file that it is probed in) */
 #define PERFX_ALLOCATOR_MMAP 2047 /* mmap, mremap and brk that the program calls itself */
 
 struct perfx_allocator {
@@ -523,47 +524,47 @@ struct perfx_peak {
 };
 
 /*
- * Meters: what perf events count of a thread, such as cycles or instructions, in user mode where
- * they are the hardware's. At most PERFX_METERS, each described by a METER record; a missing one
- * says why nothing is counted. strings: name, unit, why ("": it counts)
+ * Perf counters: what perf events count of a thread, such as cycles or instructions, in user mode
+ * where they are the hardware's. At most PERFX_PERF_COUNTERS, each described by a PERF_COUNTER
+ * record; a missing one says why nothing is counted. strings: name, unit, why ("": it counts)
  */
-#define PERFX_METERS 4 /* a power of two */
+#define PERFX_PERF_COUNTERS 4 /* a power of two */
 
-enum perfx_meter_kind {
-	PERFX_METER_PLAIN = 0,
-	PERFX_METER_FLOPS = 1,	 /* floating-point operations, a multiply-add is 2 */
-	PERFX_METER_MISSING = 2, /* `meter` has no meaning */
+enum perfx_perf_counter_kind {
+	PERFX_PERF_COUNTER_PLAIN = 0,
+	PERFX_PERF_COUNTER_FLOPS = 1,	/* floating-point operations, a multiply-add is 2 */
+	PERFX_PERF_COUNTER_MISSING = 2, /* `counter` has no meaning */
 };
 
-struct perfx_meter {
+struct perfx_perf_counter {
 	struct perfx_record hdr;
-	__u32 meter; /* place in `values` */
-	__u8 kind;   /* enum perfx_meter_kind */
+	__u32 counter; /* place in `values` */
+	__u8 kind;     /* enum perfx_perf_counter_kind */
 	__u8 pad[3];
 };
 
 /* What was counted during the calls of a context on their threads, calls inside included; work that
  * they had done by other threads is not in it. */
-struct perfx_metered {
+struct perfx_call_counters {
 	struct perfx_record hdr;
 	__u32 context;
 	__u32 pad;
-	__u64 calls_count;  /* metered */
+	__u64 calls_count;  /* with counters read */
 	__u64 missed_count; /* not, or not all the time: the thread was too new, events were too
 			       many */
-	__u64 values[PERFX_METERS];
-	/* Of those with a figure of their own: what it says, and what the meter of floating-point
+	__u64 values[PERFX_PERF_COUNTERS];
+	/* Of those with a cost of their own: what it says, and what the counter of floating-point
 	 * operations has counted. */
 	__u64 flops, counted_flops;
 };
 
 /* What all threads of a process did meanwhile, from when they were found: those of a thread that
  * began while tracing lack its first moment. threads_count: so far, the rest adds up. */
-struct perfx_metered_process {
+struct perfx_process_counters {
 	struct perfx_record hdr;
 	__u32 process;
 	__u32 threads_count;
-	__u64 values[PERFX_METERS];
+	__u64 values[PERFX_PERF_COUNTERS];
 	/* Events wait where the processor has too few counters: of enabled_ns they counted during
 	 * running_ns, which the values have been scaled up for. */
 	__u64 enabled_ns, running_ns;
@@ -571,18 +572,18 @@ struct perfx_metered_process {
 
 /* What each run of an operation of a compiled program does (a thunk of XLA): read from the object
  * that describes it, once. */
-struct perfx_work {
+struct perfx_object_cost {
 	struct perfx_record hdr;
 	__u64 flops, bytes; /* COUNTED: of one run */
-	__u32 work;
+	__u32 object_cost;
 	__u32 function;
-	__u8 state; /* enum perfx_figure_state: COUNTED, UNREAD, OPAQUE or NONE */
+	__u8 state; /* enum perfx_cost_state: COUNTED, UNREAD, OPAQUE or NONE */
 	__u8 dtype; /* enum perfx_dtype */
 	__u8 pad[6];
 };
 
 /* strings: name */
-struct perfx_value_name {
+struct perfx_user_value_name {
 	struct perfx_record hdr;
 	__u32 value;
 	__u32 pad;
@@ -590,7 +591,7 @@ struct perfx_value_name {
 
 /* Records of a value that found no room: counts are exact; a sum is that of the whole numbers among
  * them. */
-struct perfx_value_book {
+struct perfx_overflow_values {
 	struct perfx_record hdr;
 	__u32 process;
 	__u32 value;
@@ -606,7 +607,7 @@ struct perfx_value_book {
 
 /* Records of the memory ring that found no room: exact sums. Live bytes and peak are bounds then.
  */
-struct perfx_memory_book {
+struct perfx_overflow_memory {
 	struct perfx_record hdr;
 	__u32 process;
 	__u8 domain;
@@ -617,7 +618,7 @@ struct perfx_memory_book {
 };
 
 /* Calls whose span record found no room in the ring: exact sums per calling context. */
-struct perfx_book {
+struct perfx_overflow_calls {
 	struct perfx_record hdr;
 	__u32 context;
 	__u32 pad;
@@ -625,9 +626,9 @@ struct perfx_book {
 	__u64 unwound_count; /* of these */
 	__u64 untimed_count; /* of these */
 	__u64 total_ns, self_ns; /* over the timed ones */
-	/* Their figures; of those COUNTED the sums. */
+	/* Their costs; of those COUNTED the sums. */
 	__u64 flops, bytes;
-	__u64 counted_count, unread_count, silenced_count; /* silenced: INSIDE or ELSEWHERE */
+	__u64 counted_count, unread_count, nested_count; /* nested: INSIDE or ELSEWHERE */
 	__u64 opaque_count;
 	/* Of those that move data: over the bus, and of how many of `bytes` that is known. */
 	__u64 bus_bytes, bus_moved_bytes;
@@ -644,21 +645,21 @@ struct perfx_hits {
 
 /* In the order of design.md; the JSON report spells them lower-case. */
 enum perfx_loss_kind {
-	PERFX_LOSS_RING_DROPS = 0,    /* span records without room; in the book all the same */
+	PERFX_LOSS_RING_DROPS = 0,    /* span records without room; in the overflow sums */
 	PERFX_LOSS_MAP_FULL,	      /* thread state or calling context that could not be made */
 	PERFX_LOSS_UNMATCHED_ENTRIES, /* calls still running at the end */
 	PERFX_LOSS_UNMATCHED_RETURNS, /* returns of calls that began before tracing */
 	PERFX_LOSS_STACK_FAILURES,
 	PERFX_LOSS_READ_FAULTS,
-	PERFX_LOSS_UNTIMED_CALLS, /* depth, ways out not known */
+	PERFX_LOSS_UNTIMED_CALLS, /* depth, exits not known */
 	PERFX_LOSS_NMISSED,	  /* the kernel did not run the program (recursion) */
 	PERFX_LOSS_DETACHED_PROBES,
 	PERFX_LOSS_UNDECODED,	    /* records unknown to decode */
 	PERFX_LOSS_TRUNCATED_BYTES, /* damaged or cut tail of a capture */
-	PERFX_LOSS_CONTROL_DROPS,   /* process events without room: books may be missing */
+	PERFX_LOSS_CONTROL_DROPS,   /* process events without room: data may be missing */
 	PERFX_LOSS_FOREIGN_HITS,    /* hits in processes that are not traced: cost, no data */
-	PERFX_LOSS_MEMORY_DROPS,    /* memory records without room; in the memory book */
-	PERFX_LOSS_VALUE_DROPS,	    /* values without room; in a book of their own */
+	PERFX_LOSS_MEMORY_DROPS, /* memory records without room; in the overflow sums of memory */
+	PERFX_LOSS_VALUE_DROPS,	 /* values without room; in sums of their own */
 	PERFX_LOSS_KINDS
 };
 
@@ -671,26 +672,28 @@ struct perfx_loss {
 };
 
 /*
- * All sums since the one before (BOOK, HITS, LOSS, METERED, METERED_PROCESS, MEMORY_BOOK) have
- * come, of calls and allocations up to here: of a part of a recording they can be told. The calls
- * still running at the end, and probes that were detached, are in no segment: these are not sums.
+ * All sums since the one before (OVERFLOW_CALLS, HITS, LOSS, CALL_COUNTERS, PROCESS_COUNTERS,
+ * OVERFLOW_MEMORY) have come, of calls and allocations up to here: so that a time slice of a
+ * recording has them. The calls still running at the end, and probes that were detached, are in no
+ * segment: these are not sums.
  */
 struct perfx_segment {
 	struct perfx_record hdr;
 	__u64 time_ns;
 };
 
-/* The capture is a part of a recording. strings: why it was taken ("SIGUSR1"; "" the user's choice)
+/* The capture is a time slice of a recording. strings: why it was taken ("SIGUSR1"; "" the user's
+ * choice)
  */
-#define PERFX_PART_FLIGHT 0x1 /* by a flight recorder: --flight */
-#define PERFX_PART_VIEW	  0x2 /* of a capture: --since, --until */
-#define PERFX_PART_FULL	  0x4 /* shorter than asked for: memory was full */
+#define PERFX_TIME_SLICE_FLIGHT 0x1 /* by a flight recorder: --flight */
+#define PERFX_TIME_SLICE_VIEW	0x2 /* of a capture: --since, --until */
+#define PERFX_TIME_SLICE_FULL	0x4 /* shorter than asked for: memory was full */
 
-struct perfx_part {
+struct perfx_time_slice {
 	struct perfx_record hdr;
 	__u64 recording_ns;   /* when the recording began */
-	__u64 left_out_count; /* calls known only as sums of a time that the part cuts */
-	__u32 flags;	      /* PERFX_PART_ */
+	__u64 left_out_count; /* calls known only as sums of a time that the slice cuts */
+	__u32 flags;	      /* PERFX_TIME_SLICE_ */
 	__u32 pad;
 };
 
@@ -711,7 +714,7 @@ struct perfx_end {
 	__u64 end_boot_ns;
 	/* How often a traced process was looked at for what it maps, and how many times the
 	 * mappings of another were read, to know whether it maps a traced file. */
-	__u64 looks_count, strangers_read_count;
+	__u64 looks_count, untraced_read_count;
 	__u64 recording_cpu_ns; /* of tracer_cpu_ns, while it recorded; 0: unknown */
 };
 
@@ -720,24 +723,24 @@ struct perfx_end {
 	_Static_assert(sizeof(struct type) == (bytes), "ABI: struct " #type)
 PERFX_ASSERT_SIZE(perfx_record, 8);
 PERFX_ASSERT_SIZE(perfx_span, 72);
-PERFX_ASSERT_SIZE(perfx_value, 40);
-PERFX_ASSERT_SIZE(perfx_value_name, 16);
-PERFX_ASSERT_SIZE(perfx_value_book, 64);
+PERFX_ASSERT_SIZE(perfx_user_value, 40);
+PERFX_ASSERT_SIZE(perfx_user_value_name, 16);
+PERFX_ASSERT_SIZE(perfx_overflow_values, 64);
 PERFX_ASSERT_SIZE(perfx_allocation, 56);
 PERFX_ASSERT_SIZE(perfx_free, 48);
 PERFX_ASSERT_SIZE(perfx_stack, 24);
 PERFX_ASSERT_SIZE(perfx_allocator, 16);
 PERFX_ASSERT_SIZE(perfx_memory_mode, 48);
 PERFX_ASSERT_SIZE(perfx_frame, 40);
-PERFX_ASSERT_SIZE(perfx_memory_book, 40);
-PERFX_ASSERT_SIZE(perfx_meter, 16);
-PERFX_ASSERT_SIZE(perfx_metered, 80);
-PERFX_ASSERT_SIZE(perfx_metered_process, 64);
+PERFX_ASSERT_SIZE(perfx_overflow_memory, 40);
+PERFX_ASSERT_SIZE(perfx_perf_counter, 16);
+PERFX_ASSERT_SIZE(perfx_call_counters, 80);
+PERFX_ASSERT_SIZE(perfx_process_counters, 64);
 PERFX_ASSERT_SIZE(perfx_fork, 32);
 PERFX_ASSERT_SIZE(perfx_exec, 64);
 PERFX_ASSERT_SIZE(perfx_late, 40);
 PERFX_ASSERT_SIZE(perfx_exit, 72);
-PERFX_ASSERT_SIZE(perfx_window, 32);
+PERFX_ASSERT_SIZE(perfx_recording_window, 32);
 PERFX_ASSERT_SIZE(perfx_host, 48);
 PERFX_ASSERT_SIZE(perfx_process, 40);
 PERFX_ASSERT_SIZE(perfx_function, 24);
@@ -747,14 +750,14 @@ PERFX_ASSERT_SIZE(perfx_usage, 160);
 PERFX_ASSERT_SIZE(perfx_thread, 48);
 PERFX_ASSERT_SIZE(perfx_not_attached, 16);
 PERFX_ASSERT_SIZE(perfx_calibration, 24);
-PERFX_ASSERT_SIZE(perfx_book, 120);
+PERFX_ASSERT_SIZE(perfx_overflow_calls, 120);
 PERFX_ASSERT_SIZE(perfx_peak, 32);
-PERFX_ASSERT_SIZE(perfx_work, 40);
+PERFX_ASSERT_SIZE(perfx_object_cost, 40);
 PERFX_ASSERT_SIZE(perfx_hits, 32);
 PERFX_ASSERT_SIZE(perfx_loss, 24);
 PERFX_ASSERT_SIZE(perfx_end, 80);
 PERFX_ASSERT_SIZE(perfx_segment, 16);
-PERFX_ASSERT_SIZE(perfx_part, 32);
+PERFX_ASSERT_SIZE(perfx_time_slice, 32);
 #undef PERFX_ASSERT_SIZE
 #endif
 

@@ -16,7 +16,7 @@
     result, stats = perfx.profile(train_step, batch)
     print(stats)
 
-As long as nobody traces, a mark costs a call of an empty function.
+As long as it is not traced, a mark costs a call of an empty function.
 """
 from . import renderers
 from ._library import functions as _functions

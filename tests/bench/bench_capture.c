@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Writing and replaying captures, for capture.py: figures on one line, CPU time in ns.
+ * Writing and replaying captures, for capture.py: numbers on one line, CPU time in ns.
  *
  *     bench_capture make FILE SPANS    → bytes, time of writing
  *     bench_capture replay FILE        → bytes, spans, other records, time to a finished profile

@@ -140,7 +140,7 @@ static void call(struct worker *w, uint64_t count)
 	w->calls_count += count;
 }
 
-static void add_window(struct worker *w, uint64_t calls, uint64_t ns)
+static void add_recording_window(struct worker *w, uint64_t calls, uint64_t ns)
 {
 	if (w->windows_count < WINDOWS_MAX)
 		w->windows[w->windows_count++] = (struct window){(uint32_t)calls, (uint32_t)ns};
@@ -156,7 +156,7 @@ static void run_freely(struct worker *w)
 		now = now_ns();
 		if (now - window_start < WINDOW_NS)
 			continue;
-		add_window(w, w->calls_count - window_calls, cpu_ns() - window_cpu);
+		add_recording_window(w, w->calls_count - window_calls, cpu_ns() - window_cpu);
 		window_start = now = now_ns();
 		window_calls = w->calls_count;
 		window_cpu = cpu_ns();

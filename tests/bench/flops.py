@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What reading the arguments of operators costs a PyTorch trainer: perfx-trace with figures and the
+"""What reading the arguments of operators costs a PyTorch trainer: perfx-trace with FLOPs and the
 same functions traced without (--flops off), beside the trainer untraced. Memory is not traced, nor
 is the host measured meanwhile."""
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """How many calls a second are recorded without loss, what the tracer takes for them, and what is
-still known beyond that: calls and totals, from the kernel's overflow book."""
+still known beyond that: calls and totals, from the kernel's overflow sums."""
 
 import os
 import threading
@@ -86,7 +86,7 @@ class Rate:
         if beyond:
             exact = sum(r["calls"] == r["calls_reported"] for r in beyond)
             booked = sum(r["booked"] for r in beyond)
-            say(f"  beyond it: {booked:,} calls in the overflow book for "
+            say(f"  beyond it: {booked:,} calls in the overflow sums for "
                 f"{sum(r['ring_drops'] for r in beyond):,} drops; calls exact in {exact} of "
                 f"{len(beyond)} runs")
         self.aims.add("tracer's anonymous RSS at any rate",

@@ -5,11 +5,11 @@ import json
 from conftest import WORKLOADS, consistent
 from trainers import Trainer, attached
 
-FIGURES = ("unread", "silenced")
+NOT_COUNTED = ("unread", "silenced")
 
 
-def figures_by_name(report, pid=None):
-    """{function: its row's own figures}, of functions that were called."""
+def costs_by_name(report, pid=None):
+    """{function: its row's own counts}, of functions that were called."""
     found = {}
     for process in report["processes"]:
         if pid not in (None, process["pid"]):
@@ -18,10 +18,10 @@ def figures_by_name(report, pid=None):
             if not f["calls"]:
                 continue
             row = found.setdefault(f["name"], dict.fromkeys(
-                ("calls", "unwound", "flops", "bytes", "counted", *FIGURES), 0))
+                ("calls", "unwound", "flops", "bytes", "counted", *NOT_COUNTED), 0))
             for key in ("calls", "unwound"):
                 row[key] += f[key]
-            for key in ("counted", *FIGURES):
+            for key in ("counted", *NOT_COUNTED):
                 row[key] += f.get("figures", {}).get(key, 0)
             row["flops"] += f.get("own_flops", 0)
             row["bytes"] += f.get("own_bytes", 0)
@@ -45,7 +45,7 @@ def check_sums(report):
         assert compute["flops"] == sum(f.get("own_flops", 0) for f in rows)
         assert compute["flops"] == sum(compute["sources"].values())
         assert compute["flops"] == sum(compute["dtypes"].values())
-        for key in ("counted", *FIGURES):
+        for key in ("counted", *NOT_COUNTED):
             assert compute["figures"][key] == sum(f.get("figures", {}).get(key, 0) for f in rows)
         for f in rows:
             assert f.get("own_flops", 0) <= f.get("flops", 0) <= compute["flops"]
@@ -54,7 +54,7 @@ def check_sums(report):
 def check_known(report, expected):
     """What a program of tests/workloads promises of every function: {(function, key): value}."""
     check_sums(report)
-    found = figures_by_name(report)
+    found = costs_by_name(report)
     moved = sum(p["compute"]["moved_bytes"] for p in report["processes"])
     assert moved == expected.pop(("*", "moved"), 0)
     expected.pop(("*", "bus"), 0)

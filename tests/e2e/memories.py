@@ -20,7 +20,7 @@ def library(allocator):
 
 
 def entries(report, domain="host", pid=None):
-    """The memory entries of one domain, of all processes or of the books of one pid."""
+    """The memory entries of one domain, of all processes or of those of one pid."""
     return [m for p in report["processes"] if pid in (None, p["pid"])
             for m in p.get("memory", []) if m["domain"] == domain]
 

@@ -80,7 +80,7 @@ def test_new_threads_are_missed_not_forgotten(program, tracer):
 
 
 def test_children(tmp_path):
-    """A program that is started: metered from its first instruction on."""
+    """A program that is started: counted from its first instruction on."""
     file = tmp_path / "report.json"
     done = run("run", *QUICK, *SOFTWARE, "-o", file, "--", WORKLOADS / "faults", input="go\ngo\n")
     assert done.returncode == 0, done.stderr
@@ -111,7 +111,7 @@ def test_hardware_or_why_not(program, tracer):
     assert "perf_counters" not in functions(report, "touch_pages")[0]
 
 
-def test_with_a_figure(program, tracer):
+def test_with_known_flops(program, tracer):
     """Where a function's work is known, hardware counters are looked for unasked."""
     p = program(WORKLOADS / "blas_calls")
     t = tracer(p.pid, "--no-calibrate", "--no-peaks", "--memory", "off")

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from conftest import LINKS, WORKLOADS, run
-from flops import check_known, check_shapes, check_steps, check_sums, figures_by_name
+from flops import check_known, check_shapes, check_steps, check_sums, costs_by_name
 from trainers import has_torch
 
 QUICK = ["--no-calibrate", "--memory", "off"]
@@ -54,7 +54,7 @@ def test_reference_blas(program, tracer):
 
 @pytest.mark.parametrize("ring", ["4K", "8M"])
 def test_threads(ring, program, tracer):
-    """With the reader stopped and no room in the ring, what has no record is in the books."""
+    """With the reader stopped and no room in the ring, what has no record is in the overflow sums."""
     p = program(WORKLOADS / "blas_calls", "8", "500")
     t = tracer(p.pid, *QUICK, "--ring-size", ring)
     with t.stopped():
@@ -81,13 +81,13 @@ def test_only_what_is_named(program, tracer):
     names = {"cblas_sgemm", "cblas_dgemm", "cblas_cgemm", "cblas_zgemm"}
     check_known(report, {key: value for key, value in expected.items()
                          if key[0] in names})
-    assert set(figures_by_name(report)) == names
+    assert set(costs_by_name(report)) == names
 
 
 @pytest.mark.parametrize("how", ["auto", "exit"])
 def test_cuda(how, program, tracer):
     """cuBLAS, cuBLASLt and NCCL by their real names and calling convention, in libraries that do
-    nothing; layouts that were made before anybody looked have no figure."""
+    nothing; layouts that were made before anybody looked have no known cost."""
     expected, report = traced(program, tracer, WORKLOADS / "cuda_calls", times=2,
                               options=["--return", how])
     bus = expected["*", "bus"]

@@ -70,7 +70,7 @@ def test_a_program_that_was_not_mapped_before(tracer, tmp_path):
 
 
 def test_a_library_that_is_overwritten(tracer, tmp_path):
-    """In place, between two programs of a traced family: its probes are taken away at once, so that
+    """In place, between two programs of traced processes: its probes are taken away at once, so that
     the second lives, and its calls are counted by what the library is by then."""
     for name in ("dlopen", "late.so"):
         shutil.copy(WORKLOADS / name, tmp_path)
@@ -107,7 +107,7 @@ def test_a_library_that_is_overwritten(tracer, tmp_path):
     assert "late.so" in [row["name"] for row in report["not_attached"]]
 
 
-def test_strangers_who_come_later_are_left_alone(program, tracer, tmp_path):
+def test_untraced_processes_that_come_later_are_left_alone(program, tracer, tmp_path):
     """A program that maps a traced file after it was attached for everybody pays for its probes; when
     it calls them often the file goes by process, which takes nothing from the traced one."""
     path = shutil.copy(WORKLOADS / "calls", tmp_path / "shared-calls")

@@ -118,7 +118,7 @@ def test_gpu(level, program, tracer):
     assert not hotspots(report, "too_much", "gpu")
 
 
-def test_strangers_do_not_pay_for_it(program, tracer):
+def test_untraced_processes_do_not_pay_for_it(program, tracer):
     """A tracepoint of system calls makes each of them slower, for every thread of the machine."""
     p = program(WORKLOADS / "memory")
     t = tracer(p.pid, *ALL)

@@ -43,7 +43,7 @@ def test_totals_are_the_same_with_and_without_room(program, tracer):
     rows = {name: functions(report, name)[0] for name in ("outer", "middle", "leaf")}
     for name, row in rows.items():
         assert row["calls"] == expected[name, "calls"]
-        assert row["timed"] == row["calls"], "a booked call has its time"
+        assert row["timed"] == row["calls"], "an overflow call has its time"
     # integers: what the children took is taken off, nothing is counted twice
     assert sum(row["self_ns"] for row in rows.values()) == rows["outer"]["total_ns"]
     assert rows["outer"]["total_ns"] > rows["middle"]["total_ns"]

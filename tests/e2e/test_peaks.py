@@ -28,7 +28,7 @@ def test_given_peaks_are_in_the_report(tmp_path):
     ]
 
 
-def test_without_figures_there_are_no_peaks(tmp_path):
+def test_without_flops_there_are_no_peaks(tmp_path):
     assert peaks_of(tmp_path) == []
 
 

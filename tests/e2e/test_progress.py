@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a person at a terminal sees between the command and the report: one line, written over in place."""
+"""What the user at a terminal sees between the command and the report: one line, written over in place."""
 import fcntl
 import os
 import pty

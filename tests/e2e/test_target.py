@@ -93,7 +93,7 @@ def test_a_thread_is_its_process(program, tracer):
 
 
 def test_the_whole_machine(program):
-    """-a: everybody with annotations, those that start later as well, each its own book; nobody
+    """-a: everybody with annotations, those that start later as well, each a process of its own; nobody
     else. Other processes of this machine may be of interest too: they are let be."""
     early = program(WORKLOADS / "marks")
     other = program(WORKLOADS / "marks-stripped")
@@ -156,14 +156,14 @@ def test_children_that_exist_already(follow, tracer):
     assert total(report, "outer", "calls", child) == (1000 if follow else 0)
 
 
-@pytest.mark.parametrize("stranger_ends", [True, False])
-def test_a_file_that_others_map(stranger_ends, program, tracer):
+@pytest.mark.parametrize("untraced_ends", [True, False])
+def test_a_file_that_others_map(untraced_ends, program, tracer):
     """It gets links by process. What a child calls before it has its own is not seen, which is said;
     nothing is counted twice, also when the file is nobody else's any more."""
     stranger = program(WORKLOADS / "fork")
     p = program(WORKLOADS / "fork")
     t = tracer(p.pid, *QUICK, "-F", "fork:work")
-    if stranger_ends:
+    if untraced_ends:
         stranger.kill()
     p.go(2)
     expected = p.finish()

@@ -34,7 +34,7 @@ def test_default_options_with_workers(python):
     t = Trainer(python, "train_cnn.py", "--workers", "2")
     try:
         report = check_default_options(t)
-        assert len(report["processes"]) == 3, "the workers have books of their own"
+        assert len(report["processes"]) == 3, "the workers are processes of their own"
         t.finish()
     finally:
         t.kill()

@@ -104,8 +104,8 @@ static void replay_records(const uint8_t *data, size_t size)
 	aggregate__free(aggregate);
 }
 
-/* What unfolds must fold into the same records again. */
-static void fold_again(const uint8_t *records, size_t size)
+/* What was decoded must encode into the same records again. */
+static void encode_again(const uint8_t *records, size_t size)
 {
 	static struct packer *packer;
 	static struct unpacker *unpacker;
@@ -126,15 +126,15 @@ static void fold_again(const uint8_t *records, size_t size)
 		abort();
 }
 
-static void unfold(const uint8_t *data, size_t size)
+static void decode(const uint8_t *data, size_t size)
 {
-	static struct unfolder *unfolder;
+	static struct column_decoder *decoder;
 	struct columns columns;
 	uint16_t sizes[COLUMNS + 1];
 	uint8_t *records, *copy;
 
-	if (!unfolder)
-		unfolder = unfolder__new();
+	if (!decoder)
+		decoder = column_decoder__new();
 	if (size < sizeof(sizes))
 		return;
 	memcpy(sizes, data, sizeof(sizes));
@@ -148,8 +148,9 @@ static void unfold(const uint8_t *data, size_t size)
 		at += columns.sizes[i];
 	}
 	records = malloc(8u * sizes[COLUMNS] + 1);
-	if (sizes[COLUMNS] && !unfolder__unfold(unfolder, &columns, records, 8u * sizes[COLUMNS])) {
-		fold_again(records, 8u * sizes[COLUMNS]);
+	if (sizes[COLUMNS] &&
+	    !column_decoder__decode(decoder, &columns, records, 8u * sizes[COLUMNS])) {
+		encode_again(records, 8u * sizes[COLUMNS]);
 		replay_records(records, 8u * sizes[COLUMNS]);
 	}
 	free(records);
@@ -173,7 +174,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		replay(copy, size - 1);
 		break;
 	case 2:
-		unfold(copy, size - 1);
+		decode(copy, size - 1);
 		break;
 	case 3:
 		replay_records(copy, size - 1);

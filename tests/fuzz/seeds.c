@@ -29,10 +29,10 @@ static void save(const char *folder, const char *name, char form, const struct p
 		exit(1);
 }
 
-static void save_columns(const char *folder, const char *name, struct folder *folder_of,
+static void save_columns(const char *folder, const char *name, struct column_encoder *encoder,
 			 const struct stream *s, size_t size)
 {
-	const struct columns *columns = folder__fold(folder_of, s->bytes.data, size);
+	const struct columns *columns = column_encoder__encode(encoder, s->bytes.data, size);
 	struct part parts[COLUMNS + 1];
 	uint16_t sizes[COLUMNS + 1];
 
@@ -62,9 +62,9 @@ static size_t whole_records(const struct stream *s)
 int main(int argc, char **argv)
 {
 	struct packer *packer = packer__new();
-	struct folder *folder = folder__new();
+	struct column_encoder *encoder = column_encoder__new();
 
-	if (argc != 2 || !packer || !folder)
+	if (argc != 2 || !packer || !encoder)
 		return 1;
 	for (size_t i = 0; i < GOLDEN_CASES; i++) {
 		const char *name = golden_cases[i].name;
@@ -77,12 +77,12 @@ int main(int argc, char **argv)
 		part.bytes = packer__pack(packer, s.bytes.data, size, 0, &part.size);
 		save(argv[1], name, 0, &part, 1);
 		save(argv[1], name, 1, &part, 1);
-		save_columns(argv[1], name, folder, &s, size);
+		save_columns(argv[1], name, encoder, &s, size);
 		part = (struct part){s.bytes.data, s.bytes.length};
 		save(argv[1], name, 3, &part, 1);
 		stream_clear(&s);
 	}
-	folder__free(folder);
+	column_encoder__free(encoder);
 	packer__free(packer);
 	return 0;
 }

@@ -74,7 +74,7 @@ static void golden_silent(struct stream *s)
 	stream_end(s, 5 * S, PERFX_END_INTERRUPTED);
 }
 
-/* Most records found no room; the book has them. */
+/* Most records found no room; the overflow sums have them. */
 static void golden_overflow(struct stream *s)
 {
 	stream_host(s);
@@ -91,15 +91,16 @@ static void golden_overflow(struct stream *s)
 		stream_call(s, 1, 4242, i * MS, 900 * US, 600 * US, 0);
 	}
 	stream_usage(s, 1, 2 * S, 2 * S, 0, 10 << 20);
-	stream_plain(s, PERFX_KIND_BOOK, struct perfx_book, .context = 1, .calls_count = 990,
-		     .total_ns = 990 * MS, .self_ns = 300 * MS);
-	stream_plain(s, PERFX_KIND_BOOK, struct perfx_book, .context = 2, .calls_count = 1999990,
-		     .total_ns = 1999990 * 345ULL, .self_ns = 1999990 * 345ULL);
+	stream_plain(s, PERFX_KIND_OVERFLOW_CALLS, struct perfx_overflow_calls, .context = 1,
+		     .calls_count = 990, .total_ns = 990 * MS, .self_ns = 300 * MS);
+	stream_plain(s, PERFX_KIND_OVERFLOW_CALLS, struct perfx_overflow_calls, .context = 2,
+		     .calls_count = 1999990, .total_ns = 1999990 * 345ULL,
+		     .self_ns = 1999990 * 345ULL);
 	stream_loss(s, PERFX_LOSS_RING_DROPS, 2000980);
 	stream_end(s, 2 * S, 0);
 }
 
-/* Exceptions, and a function whose ways out are not known. */
+/* Exceptions, and a function whose exits are not known. */
 static void golden_unwound(struct stream *s)
 {
 	stream_host(s);
@@ -167,7 +168,7 @@ static void hostile_ranges(struct stream *s, uint32_t functions)
 	for (uint64_t at = 100 * MS; at < 600 * MS; at += 100 * MS)
 		ranges_span(s, functions + 2, 667, 1, at, 50 * MS, 50 * MS, 0);
 	ranges_span(s, functions + 1, 667, 0, 90 * MS, 500 * MS, 250 * MS, 0);
-	ranges_span(s, functions + 1, 667, 0, 300 * MS, 400 * MS, 400 * MS, PERFX_SPAN_APART);
+	ranges_span(s, functions + 1, 667, 0, 300 * MS, 400 * MS, 400 * MS, PERFX_SPAN_ASYNC);
 }
 
 /* Everything that a name can do to a report. */
@@ -238,8 +239,8 @@ static void golden_findings(struct stream *s)
 	}
 	stream_thread(s, 1, 4242, "python3", 'D', 0, 0, 0);
 	stream_thread(s, 1, 4242, "python3", 'D', 2 * S, 500 * MS, 250 * MS);
-	stream_plain(s, PERFX_KIND_BOOK, struct perfx_book, .context = 1, .calls_count = 100000,
-		     .total_ns = 300 * MS, .self_ns = 300 * MS);
+	stream_plain(s, PERFX_KIND_OVERFLOW_CALLS, struct perfx_overflow_calls, .context = 1,
+		     .calls_count = 100000, .total_ns = 300 * MS, .self_ns = 300 * MS);
 	stream_end(s, 2 * S, 0);
 }
 

@@ -49,11 +49,11 @@ static void compute_trainer(struct stream *s)
  * pool's thread is silent. */
 static void compute_addmm(struct stream *s, uint64_t at)
 {
-	const struct stream_work addmm = {PERFX_FIGURE_COUNTED, PERFX_DTYPE_F32,
+	const struct stream_cost addmm = {PERFX_COST_COUNTED, PERFX_DTYPE_F32,
 					  2ULL * 1024 * 1536 * 1024,
 					  4ULL * (2 * 1024 * 1536 + 1024 * 1024)},
-				 inside = {.state = PERFX_FIGURE_INSIDE},
-				 elsewhere = {.state = PERFX_FIGURE_ELSEWHERE};
+				 inside = {.state = PERFX_COST_INSIDE},
+				 elsewhere = {.state = PERFX_COST_ELSEWHERE};
 
 	for (uint64_t i = 0; i < 5; i++, at += 20 * MS) {
 		stream_compute(s, COMPUTE_SGEMM_IN_ADDMM, 4242, at, 19 * MS, 19 * MS, inside);
@@ -67,16 +67,16 @@ static void compute_addmm(struct stream *s, uint64_t at)
  * inside that can. */
 static void compute_others(struct stream *s, uint64_t at)
 {
-	const struct stream_work bmm = {PERFX_FIGURE_COUNTED, PERFX_DTYPE_BF16,
+	const struct stream_cost bmm = {PERFX_COST_COUNTED, PERFX_DTYPE_BF16,
 					2ULL * 64 * 256 * 512 * 256,
 					2ULL * 64 * (2 * 256 * 512 + 256 * 256)},
-				 mv = {PERFX_FIGURE_COUNTED, PERFX_DTYPE_F32, 2ULL * 8192 * 4096,
+				 mv = {PERFX_COST_COUNTED, PERFX_DTYPE_F32, 2ULL * 8192 * 4096,
 				       4ULL * (8192 * 4096 + 8192 + 4096)},
-				 mm = {PERFX_FIGURE_COUNTED, PERFX_DTYPE_F32, 2ULL * 32 * 32 * 32,
+				 mm = {PERFX_COST_COUNTED, PERFX_DTYPE_F32, 2ULL * 32 * 32 * 32,
 				       4ULL * 3 * 32 * 32},
-				 sgemm = {PERFX_FIGURE_COUNTED, PERFX_DTYPE_F32, 2000000000,
+				 sgemm = {PERFX_COST_COUNTED, PERFX_DTYPE_F32, 2000000000,
 					  20000000},
-				 unread = {.state = PERFX_FIGURE_UNREAD};
+				 unread = {.state = PERFX_COST_UNREAD};
 
 	for (uint64_t i = 0; i < 3; i++)
 		stream_compute(s, COMPUTE_BMM, 4242, at + i * 25 * MS, 25 * MS, 25 * MS, bmm);
@@ -92,23 +92,25 @@ static void compute_others(struct stream *s, uint64_t at)
 
 /* Counters of the hardware: one of two threads computes for addmm, mv does a little more than its
  * arguments say, of baddbmm every second call was missed. */
-static void compute_meters(struct stream *s)
+static void compute_perf_counters(struct stream *s)
 {
-	stream_meter(s, 0, "cycles", "cycles", PERFX_METER_PLAIN);
-	stream_meter(s, 1, "instructions", "instructions", PERFX_METER_PLAIN);
-	stream_meter(s, 2, "flops", "operations", PERFX_METER_FLOPS);
-	stream_plain(s, PERFX_KIND_METERED, struct perfx_metered, .context = COMPUTE_ADDMM,
-		     .calls_count = 100, .values = {6000000000, 9000000000, 161061273600},
-		     .flops = 322122547200, .counted_flops = 161061273600);
-	stream_plain(s, PERFX_KIND_METERED, struct perfx_metered, .context = COMPUTE_MV,
+	stream_perf_counter(s, 0, "cycles", "cycles", PERFX_PERF_COUNTER_PLAIN);
+	stream_perf_counter(s, 1, "instructions", "instructions", PERFX_PERF_COUNTER_PLAIN);
+	stream_perf_counter(s, 2, "flops", "operations", PERFX_PERF_COUNTER_FLOPS);
+	stream_plain(s, PERFX_KIND_CALL_COUNTERS, struct perfx_call_counters,
+		     .context = COMPUTE_ADDMM, .calls_count = 100,
+		     .values = {6000000000, 9000000000, 161061273600}, .flops = 322122547200,
+		     .counted_flops = 161061273600);
+	stream_plain(s, PERFX_KIND_CALL_COUNTERS, struct perfx_call_counters, .context = COMPUTE_MV,
 		     .calls_count = 100, .values = {3600000000, 900000000, 6778600000},
 		     .flops = 6710886400, .counted_flops = 6778600000);
-	stream_plain(s, PERFX_KIND_METERED, struct perfx_metered, .context = COMPUTE_BADDBMM,
-		     .calls_count = 10, .missed_count = 10,
+	stream_plain(s, PERFX_KIND_CALL_COUNTERS, struct perfx_call_counters,
+		     .context = COMPUTE_BADDBMM, .calls_count = 10, .missed_count = 10,
 		     .values = {2000000000, 4000000000, 20000000001});
-	stream_plain(s, PERFX_KIND_METERED, struct perfx_metered, .context = COMPUTE_STEP,
-		     .calls_count = 20, .values = {24000000000, 30000000000, 470000000000});
-	stream_plain(s, PERFX_KIND_METERED_PROCESS, struct perfx_metered_process, .process = 1,
+	stream_plain(s, PERFX_KIND_CALL_COUNTERS, struct perfx_call_counters,
+		     .context = COMPUTE_STEP, .calls_count = 20,
+		     .values = {24000000000, 30000000000, 470000000000});
+	stream_plain(s, PERFX_KIND_PROCESS_COUNTERS, struct perfx_process_counters, .process = 1,
 		     .threads_count = 9, .values = {50000000000, 66000000000, 640000000000},
 		     .enabled_ns = 100 * S, .running_ns = 95 * S);
 }
@@ -130,33 +132,33 @@ static void golden_compute(struct stream *s)
 		stream_call(s, COMPUTE_STEP, 4242, at, 480 * MS, 88 * MS, 0);
 	}
 	stream_call(s, COMPUTE_ADDMM, 4242, 9990 * MS, 0, 0, PERFX_SPAN_UNWOUND);
-	compute_meters(s);
+	compute_perf_counters(s);
 	stream_usage(s, 1, 10 * S, 21 * S, 1500 * MS, 310 << 20);
 	stream_end(s, 10 * S, 0);
 }
 
-/* Of most calls nothing is known; the rest came by the book; nobody measured the host. Memory is
- * traced as well: the widest table. */
+/* Of most calls nothing is known; the rest came by the overflow sums; the host was not measured.
+ * Memory is traced as well: the widest table. */
 static void golden_compute_blind(struct stream *s)
 {
 	static const struct stream_place result = {1, 4242, COMPUTE_BMM, 0, 1, PERFX_DOMAIN_TENSOR};
 
 	compute_trainer(s);
-	stream_no_meter(s, "a virtual machine without performance counters");
+	stream_no_perf_counter(s, "a virtual machine without performance counters");
 	stream_usage(s, 1, 0, 0, 0, 300 << 20);
 	stream_allocator(s, 1, PERFX_DOMAIN_TENSOR, "torch", "/usr/lib/libc10.so");
 	stream_memory_mode(s, 0, PERFX_DOMAIN_TENSOR, PERFX_MEMORY_EXACT, 0);
 	stream_allocation(s, &result, 10 * MS, 0x1000, 8 << 20, 0);
 	for (uint64_t i = 0; i < 10; i++)
 		stream_compute(s, COMPUTE_BADDBMM, 4242, i * 100 * MS, 90 * MS, 90 * MS,
-			       (struct stream_work){.state = PERFX_FIGURE_UNREAD});
+			       (struct stream_cost){.state = PERFX_COST_UNREAD});
 	/* of one communicator it is known how many ranks it has */
 	for (uint64_t i = 0; i < 2; i++)
 		stream_move(s, COMPUTE_REDUCE, 4242, 999 * MS, 10 * US, 1000000, i * 1000000);
-	stream_plain(s, PERFX_KIND_BOOK, struct perfx_book, .context = COMPUTE_BMM,
-		     .calls_count = 100, .total_ns = 80 * MS, .self_ns = 80 * MS,
-		     .flops = 2000000000, .bytes = 40000000, .counted_count = 80,
-		     .silenced_count = 20);
+	stream_plain(s, PERFX_KIND_OVERFLOW_CALLS, struct perfx_overflow_calls,
+		     .context = COMPUTE_BMM, .calls_count = 100, .total_ns = 80 * MS,
+		     .self_ns = 80 * MS, .flops = 2000000000, .bytes = 40000000,
+		     .counted_count = 80, .nested_count = 20);
 	stream_usage(s, 1, 1 * S, 900 * MS, 0, 300 << 20);
 	stream_loss(s, PERFX_LOSS_RING_DROPS, 100);
 	stream_end(s, 1 * S, 0);

@@ -151,9 +151,9 @@ static void golden_memory_lost(struct stream *s)
 		stream_allocation(s, &tensor, i * 100 * MS, 0x4000000 + (i % 29 << 20), 1 << 20, 0);
 		stream_allocation(s, &gpu, i * 100 * MS, 0x1000 + (i << 24), 1 << 20, 0);
 	}
-	stream_memory_book(s, 1, PERFX_DOMAIN_HOST, 70, 70 << 20, 0);
-	stream_memory_book(s, 1, PERFX_DOMAIN_TENSOR, 0, 0, 12);
-	stream_memory_book(s, 1, PERFX_DOMAIN_GPU, 1, 1 << 20, 1);
+	stream_overflow_memory(s, 1, PERFX_DOMAIN_HOST, 70, 70 << 20, 0);
+	stream_overflow_memory(s, 1, PERFX_DOMAIN_TENSOR, 0, 0, 12);
+	stream_overflow_memory(s, 1, PERFX_DOMAIN_GPU, 1, 1 << 20, 1);
 	memory_usage(s, 3 * S, 110 << 20);
 	stream_loss(s, PERFX_LOSS_MEMORY_DROPS, 84);
 	stream_end(s, 3 * S, 0);

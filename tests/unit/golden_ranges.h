@@ -55,7 +55,7 @@ static void ranges_product(struct stream *s, uint32_t context, uint32_t tid, uin
 				  .context = context,
 				  .tid = tid,
 				  .depth = depth,
-				  .figure = flops ? PERFX_FIGURE_COUNTED : PERFX_FIGURE_UNREAD,
+				  .cost_state = flops ? PERFX_COST_COUNTED : PERFX_COST_UNREAD,
 				  .dtype = PERFX_DTYPE_F32,
 				  .flops = flops,
 				  .bytes = flops / 100};
@@ -104,7 +104,7 @@ static void ranges_step(struct stream *s, uint64_t at, uint64_t data)
 	ranges_span(s, RANGES_ZERO, 4242, 1, at, 5 * MS, 5 * MS, 0);
 	ranges_product(s, RANGES_ADDMM, 4242, 2, at + 10 * MS, 20 * MS, 3000000000);
 	ranges_span(s, RANGES_FORWARD, 4242, 1, at + 5 * MS, 30 * MS, 10 * MS, 0);
-	ranges_span(s, RANGES_COPY, 4242, 0, at + 15 * MS, 30 * MS, 30 * MS, PERFX_SPAN_APART);
+	ranges_span(s, RANGES_COPY, 4242, 0, at + 15 * MS, 30 * MS, 30 * MS, PERFX_SPAN_ASYNC);
 	ranges_product(s, RANGES_MM, 4242, 2, at + 40 * MS, 20 * MS, 2000000000);
 	ranges_product(s, RANGES_MM_ELSEWHERE, 4250, 0, at + 40 * MS, 30 * MS, 1000000000);
 	ranges_span(s, RANGES_BACKWARD, 4242, 1, at + 35 * MS, 40 * MS, 20 * MS, 0);
@@ -133,8 +133,8 @@ static void golden_ranges(struct stream *s)
 	ranges_span(s, RANGES_EPOCH, 4242, 0, 5 * MS, at - 5 * MS, 150 * MS, 0);
 	ranges_span(s, RANGES_PREPARE, 4242, 0, at + 10 * MS, 20 * MS, 20 * MS, 0);
 	ranges_span(s, RANGES_OUTLIVES, 4242, 0, at + 20 * MS, 20 * MS, 20 * MS, 0);
-	ranges_span(s, RANGES_COPY, 4242, 0, at + 15 * MS, 40 * MS, 40 * MS, PERFX_SPAN_APART);
-	ranges_span(s, RANGES_COPY, 4250, 0, at + 25 * MS, 40 * MS, 40 * MS, PERFX_SPAN_APART);
+	ranges_span(s, RANGES_COPY, 4242, 0, at + 15 * MS, 40 * MS, 40 * MS, PERFX_SPAN_ASYNC);
+	ranges_span(s, RANGES_COPY, 4250, 0, at + 25 * MS, 40 * MS, 40 * MS, PERFX_SPAN_ASYNC);
 	stream_usage(s, 1, 2 * S, 1900 * MS, 100 * MS, 310 << 20);
 	stream_thread(s, 1, 4242, "python3", 'R', 2 * S, 1700 * MS, 0);
 	stream_thread(s, 1, 4250, "pt_autograd_0", 'R', 2 * S, 300 * MS, 0);
@@ -153,11 +153,13 @@ static void golden_ranges_blind(struct stream *s)
 			       at == 300 * MS ? 500000000 : 0);
 		ranges_span(s, RANGES_STEP, 4242, 0, at + 50 * MS, 10 * MS, 10 * MS, 0);
 	}
-	stream_plain(s, PERFX_KIND_BOOK, struct perfx_book, .context = RANGES_STEP,
-		     .calls_count = 3, .total_ns = 30 * MS, .self_ns = 30 * MS);
-	stream_plain(s, PERFX_KIND_BOOK, struct perfx_book, .context = RANGES_MM_ELSEWHERE,
-		     .calls_count = 3, .total_ns = 30 * MS, .self_ns = 30 * MS, .flops = 1500000000,
-		     .bytes = 15000000, .counted_count = 3);
+	stream_plain(s, PERFX_KIND_OVERFLOW_CALLS, struct perfx_overflow_calls,
+		     .context = RANGES_STEP, .calls_count = 3, .total_ns = 30 * MS,
+		     .self_ns = 30 * MS);
+	stream_plain(s, PERFX_KIND_OVERFLOW_CALLS, struct perfx_overflow_calls,
+		     .context = RANGES_MM_ELSEWHERE, .calls_count = 3, .total_ns = 30 * MS,
+		     .self_ns = 30 * MS, .flops = 1500000000, .bytes = 15000000,
+		     .counted_count = 3);
 	stream_usage(s, 1, 1 * S, 900 * MS, 0, 300 << 20);
 	stream_loss(s, PERFX_LOSS_RING_DROPS, 6);
 	stream_end(s, 1 * S, 0);

@@ -25,7 +25,7 @@ __attribute__((unused)) static void use_all(struct image *image)
 	int64_t offset;
 
 	image__each_function(image, touch, &sum);
-	image__each_mark(image, touch, &sum);
+	image__each_annotation(image, touch, &sum);
 	for (uint64_t at = TEXT_VADDR; at < 0x7654020; at += 3) {
 		const uint8_t *code = image__code(image, at, &available);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Is a name left for the rules when nobody names functions? */
+/* Is a name left for the rules when no functions are named? */
 #ifndef INTEREST_FIXTURE_H
 #define INTEREST_FIXTURE_H
 

@@ -12,14 +12,14 @@
 #define TENSOR PERFX_DOMAIN_TENSOR
 #define GPU    PERFX_DOMAIN_GPU
 
-#define MAPPED	 PERFX_ALLOCATION_MAPPED
-#define RESIZED	 PERFX_ALLOCATION_RESIZED
-#define REPLACES PERFX_ALLOCATION_REPLACES
-#define SAMPLED	 PERFX_ALLOCATION_SAMPLED
-#define ASIDE	 PERFX_FREE_ASIDE
-#define RESTORED PERFX_FREE_RESTORED
-#define SETTLED	 PERFX_FREE_SETTLED
-#define UNMAP	 PERFX_FREE_MAPPED
+#define MAPPED	      PERFX_ALLOCATION_MAPPED
+#define RESIZED	      PERFX_ALLOCATION_RESIZED
+#define REPLACES      PERFX_ALLOCATION_REPLACES
+#define SAMPLED	      PERFX_ALLOCATION_SAMPLED
+#define REALLOC_BEGIN PERFX_FREE_REALLOC_BEGIN
+#define RESTORED      PERFX_FREE_RESTORED
+#define SETTLED	      PERFX_FREE_SETTLED
+#define UNMAP	      PERFX_FREE_MAPPED
 
 /* A story that is being told: each record comes 1 µs after the one before. */
 struct story {
@@ -55,7 +55,7 @@ __attribute__((unused)) static void freed(struct story *t, uint64_t address, uin
 	t->at += US;
 }
 
-__attribute__((unused)) static struct aggregate *story_told(struct story *t)
+__attribute__((unused)) static struct aggregate *story_aggregate(struct story *t)
 {
 	struct aggregate *aggregate = aggregate__new();
 
@@ -98,7 +98,7 @@ struct outcome {
 __attribute__((unused)) static void expect_outcome_at(int line, struct story *t,
 						      struct outcome expected)
 {
-	struct aggregate *aggregate = story_told(t);
+	struct aggregate *aggregate = story_aggregate(t);
 	const struct profile_memory *m;
 
 	/* what is made in mid-stream changes nothing */

@@ -26,7 +26,7 @@ struct memory_scene {
 	uint64_t length_ns;
 };
 
-static inline void scene_set(struct memory_scene *s, uint64_t length_ns, uint64_t window_ns)
+static inline void scene_set(struct memory_scene *s, uint64_t length_ns, uint64_t alloc_window_ns)
 {
 	static const char module[] = "/opt/train/trainer", libc[] = "/lib/libc.so.6";
 
@@ -61,9 +61,10 @@ static inline void scene_set(struct memory_scene *s, uint64_t length_ns, uint64_
 		.allocators_count = 1,
 		.level = PERFX_MEMORY_EXACT,
 		.recorded_ns = length_ns,
-		.window_ns = window_ns,
-		.windows_from_ns = SCENE_START,
-		.windows_count = (size_t)((length_ns + window_ns - 1) / window_ns),
+		.alloc_window_ns = alloc_window_ns,
+		.alloc_windows_from_ns = SCENE_START,
+		.alloc_windows_count =
+			(size_t)((length_ns + alloc_window_ns - 1) / alloc_window_ns),
 		.hotspots = s->hotspots,
 		.hotspots_count = 1,
 	};
@@ -121,7 +122,7 @@ static inline void scene_block(struct memory_scene *s, uint64_t born_ns, uint64_
 {
 	struct profile_hotspot *h = &s->hotspots[0];
 	struct profile_memory *m = &s->memory;
-	size_t first = (size_t)(born_ns / m->window_ns);
+	size_t first = (size_t)(born_ns / m->alloc_window_ns);
 
 	if (born_ns >= s->length_ns)
 		return;
@@ -129,8 +130,8 @@ static inline void scene_block(struct memory_scene *s, uint64_t born_ns, uint64_
 	scene_add(&h->allocated_bytes, size_bytes);
 	scene_add(&m->allocs, 1);
 	scene_add(&m->allocated_bytes, size_bytes);
-	for (size_t w = first; w < m->windows_count; w++) {
-		uint64_t end = (w + 1) * m->window_ns;
+	for (size_t w = first; w < m->alloc_windows_count; w++) {
+		uint64_t end = (w + 1) * m->alloc_window_ns;
 
 		if (died_ns > (end < s->length_ns ? end : s->length_ns))
 			h->live_windows[w] += size_bytes;

@@ -22,7 +22,7 @@ struct random_process {
 	uint32_t pid;
 	uint64_t cpu;
 	bool block[RANDOM_BLOCKS], mapped[RANDOM_BLOCKS];
-	uint32_t aside; /* a block that thread 1 reallocates: + 1; 0: none */
+	uint32_t reallocated; /* a block that thread 1 reallocates: + 1; 0: none */
 };
 
 struct random_stream {
@@ -74,8 +74,9 @@ static inline void random_begin(struct random_stream *r)
 		     .link = PERFX_LINK_MULTI, .ret = PERFX_RETURN_EXIT, .site = PERFX_SITE_PUSH,
 		     .cost_ps = 500000);
 	stream_allocator(s, 1, PERFX_DOMAIN_HOST, "libc", "/lib/libc.so.6");
-	stream_add(s, PERFX_KIND_VALUE_NAME, struct perfx_value_name, STRINGS("loss"), .value = 1);
-	stream_add(s, PERFX_KIND_VALUE_NAME, struct perfx_value_name, STRINGS("tokens"),
+	stream_add(s, PERFX_KIND_USER_VALUE_NAME, struct perfx_user_value_name, STRINGS("loss"),
+		   .value = 1);
+	stream_add(s, PERFX_KIND_USER_VALUE_NAME, struct perfx_user_value_name, STRINGS("tokens"),
 		   .value = 2);
 	r->processes[1] = (struct random_process){.lives = true, .pid = 1001};
 	r->processes_count = 2;
@@ -140,7 +141,7 @@ static inline void random_block(struct random_stream *r, uint32_t process)
 	struct stream_place place = random_place(r, process, p->pid + 1);
 	uint64_t address = 0x100000ull * (i + 1), size = 16 + (uint64_t)rand() % 4096;
 
-	if (p->aside && p->aside - 1 == i)
+	if (p->reallocated && p->reallocated - 1 == i)
 		return;
 	if (p->mapped[i]) {
 		/* half of it, maybe */
@@ -168,14 +169,15 @@ static inline void random_resize(struct random_stream *r, uint32_t process)
 	struct stream_place place = random_place(r, process, p->pid);
 	uint32_t i = (uint32_t)rand() % RANDOM_BLOCKS;
 
-	if (p->aside) {
-		stream_allocation(&r->stream, &place, r->at, 0x100000ull * p->aside, 777,
+	if (p->reallocated) {
+		stream_allocation(&r->stream, &place, r->at, 0x100000ull * p->reallocated, 777,
 				  PERFX_ALLOCATION_RESIZED |
 					  (r->sampled ? PERFX_ALLOCATION_SAMPLED : 0));
-		p->aside = 0;
+		p->reallocated = 0;
 	} else if (p->block[i]) {
-		stream_free(&r->stream, &place, r->at, 0x100000ull * (i + 1), 0, PERFX_FREE_ASIDE);
-		p->aside = i + 1;
+		stream_free(&r->stream, &place, r->at, 0x100000ull * (i + 1), 0,
+			    PERFX_FREE_REALLOC_BEGIN);
+		p->reallocated = i + 1;
 	}
 }
 
@@ -204,8 +206,8 @@ static inline void random_segment(struct random_stream *r)
 		stream_thread(s, i, p->pid, "main", 'S', r->at - 1, p->cpu, 5);
 	}
 	if (r->contexts_count && r->processes[s->contexts[1].process].lives && rand() % 2)
-		stream_plain(s, PERFX_KIND_BOOK, struct perfx_book, .context = 1, .calls_count = 3,
-			     .total_ns = 300, .self_ns = 300);
+		stream_plain(s, PERFX_KIND_OVERFLOW_CALLS, struct perfx_overflow_calls,
+			     .context = 1, .calls_count = 3, .total_ns = 300, .self_ns = 300);
 	if (rand() % 2)
 		stream_plain(s, PERFX_KIND_LOSS, struct perfx_loss, .loss = PERFX_LOSS_RING_DROPS,
 			     .count = 3);
@@ -218,14 +220,14 @@ static inline void random_segment(struct random_stream *r)
 static inline void random_value(struct random_stream *r, uint32_t process)
 {
 	double number = rand() % 100;
-	struct perfx_value record = {.time_ns = STREAM_START + r->at,
-				     .process = process,
-				     .tid = r->processes[process].pid,
-				     .value = 1 + (uint32_t)rand() % 2,
-				     .flags = rand() % 8 ? PERFX_VALUE_ADDED : 0};
+	struct perfx_user_value record = {.time_ns = STREAM_START + r->at,
+					  .process = process,
+					  .tid = r->processes[process].pid,
+					  .value = 1 + (uint32_t)rand() % 2,
+					  .flags = rand() % 8 ? PERFX_USER_VALUE_ADDED : 0};
 
 	memcpy(&record.number_bits, &number, sizeof(number));
-	stream_put(&r->stream, PACK(&r->stream.buffer, PERFX_KIND_VALUE, record));
+	stream_put(&r->stream, PACK(&r->stream.buffer, PERFX_KIND_USER_VALUE, record));
 }
 
 static inline void random_event(struct random_stream *r)

@@ -74,19 +74,20 @@ static inline void stream_context(struct stream *s, uint32_t context, uint32_t p
 }
 
 /* What a call computes; state 0: not a function whose work is known. */
-struct stream_work {
-	enum perfx_figure_state state;
+struct stream_cost {
+	enum perfx_cost_state state;
 	enum perfx_dtype dtype;
 	uint64_t flops, bytes;
 };
 
-/* As the kernel writes it: without the figure's fields where the function has none. */
+/* As the kernel writes it: without the cost's fields where the function has none. */
 static inline void stream_span(struct stream *s, struct perfx_span *span)
 {
 	span->process = s->contexts[span->context].process;
 	span->function = s->contexts[span->context].function;
-	stream_put(s, pack_record(&s->buffer, PERFX_KIND_SPAN, span,
-				  span->figure ? sizeof(*span) : PERFX_SPAN_PLAIN_BYTES, NULL, 0));
+	stream_put(s,
+		   pack_record(&s->buffer, PERFX_KIND_SPAN, span,
+			       span->cost_state ? sizeof(*span) : PERFX_SPAN_PLAIN_BYTES, NULL, 0));
 }
 
 /* A call in a context that was given before; at: since the start. */
@@ -104,17 +105,17 @@ static inline void stream_call(struct stream *s, uint32_t context, uint32_t tid,
 }
 
 static inline void stream_compute(struct stream *s, uint32_t context, uint32_t tid, uint64_t at,
-				  uint64_t duration, uint64_t self, struct stream_work work)
+				  uint64_t duration, uint64_t self, struct stream_cost cost)
 {
 	struct perfx_span span = {.start_ns = STREAM_START + at,
 				  .duration_ns = duration,
 				  .self_ns = self,
 				  .context = context,
 				  .tid = tid,
-				  .figure = (uint8_t)work.state,
-				  .dtype = (uint8_t)work.dtype,
-				  .flops = work.flops,
-				  .bytes = work.bytes};
+				  .cost_state = (uint8_t)cost.state,
+				  .dtype = (uint8_t)cost.dtype,
+				  .flops = cost.flops,
+				  .bytes = cost.bytes};
 
 	stream_span(s, &span);
 }
@@ -129,7 +130,7 @@ static inline void stream_move(struct stream *s, uint32_t context, uint32_t tid,
 				  .context = context,
 				  .tid = tid,
 				  .flags = PERFX_SPAN_MOVES,
-				  .figure = PERFX_FIGURE_COUNTED,
+				  .cost_state = PERFX_COST_COUNTED,
 				  .flops = bus_bytes,
 				  .bytes = bytes};
 
@@ -143,18 +144,18 @@ static inline void stream_peak(struct stream *s, uint32_t threads, enum perfx_dt
 		     .bytes_per_s = bytes_per_s, .threads = threads, .dtype = (uint8_t)dtype);
 }
 
-static inline void stream_meter(struct stream *s, uint32_t meter, const char *name,
-				const char *unit, enum perfx_meter_kind kind)
+static inline void stream_perf_counter(struct stream *s, uint32_t counter, const char *name,
+				       const char *unit, enum perfx_perf_counter_kind kind)
 {
-	stream_add(s, PERFX_KIND_METER, struct perfx_meter, STRINGS(name, unit, ""), .meter = meter,
-		   .kind = (uint8_t)kind);
+	stream_add(s, PERFX_KIND_PERF_COUNTER, struct perfx_perf_counter, STRINGS(name, unit, ""),
+		   .counter = counter, .kind = (uint8_t)kind);
 }
 
 /* Why nothing, or not all, is counted. */
-static inline void stream_no_meter(struct stream *s, const char *why)
+static inline void stream_no_perf_counter(struct stream *s, const char *why)
 {
-	stream_add(s, PERFX_KIND_METER, struct perfx_meter, STRINGS("", "", why),
-		   .kind = PERFX_METER_MISSING);
+	stream_add(s, PERFX_KIND_PERF_COUNTER, struct perfx_perf_counter, STRINGS("", "", why),
+		   .kind = PERFX_PERF_COUNTER_MISSING);
 }
 
 static inline void stream_probe(struct stream *s, uint32_t probe, uint32_t function,
@@ -278,17 +279,18 @@ static inline void stream_frame(struct stream *s, uint32_t process, uint64_t add
 		   .depth = depth);
 }
 
-static inline void stream_memory_book(struct stream *s, uint32_t process, enum perfx_domain domain,
-				      uint64_t allocs, uint64_t allocated_bytes, uint64_t frees)
+static inline void stream_overflow_memory(struct stream *s, uint32_t process,
+					  enum perfx_domain domain, uint64_t allocs,
+					  uint64_t allocated_bytes, uint64_t frees)
 {
-	stream_plain(s, PERFX_KIND_MEMORY_BOOK, struct perfx_memory_book, .process = process,
-		     .domain = (uint8_t)domain, .allocs_count = allocs,
+	stream_plain(s, PERFX_KIND_OVERFLOW_MEMORY, struct perfx_overflow_memory,
+		     .process = process, .domain = (uint8_t)domain, .allocs_count = allocs,
 		     .allocated_bytes = allocated_bytes, .frees_count = frees);
 }
 
 static inline void stream_value_name(struct stream *s, uint32_t value, const char *name)
 {
-	stream_add(s, PERFX_KIND_VALUE_NAME, struct perfx_value_name, STRINGS(name),
+	stream_add(s, PERFX_KIND_USER_VALUE_NAME, struct perfx_user_value_name, STRINGS(name),
 		   .value = value);
 }
 
@@ -296,14 +298,14 @@ static inline void stream_value_name(struct stream *s, uint32_t value, const cha
 static inline void stream_value(struct stream *s, uint32_t value, uint64_t at, double number,
 				uint32_t flags)
 {
-	struct perfx_value record = {.time_ns = STREAM_START + at,
-				     .process = 1,
-				     .tid = 1,
-				     .value = value,
-				     .flags = flags};
+	struct perfx_user_value record = {.time_ns = STREAM_START + at,
+					  .process = 1,
+					  .tid = 1,
+					  .value = value,
+					  .flags = flags};
 
 	memcpy(&record.number_bits, &number, sizeof(number));
-	stream_put(s, PACK(&s->buffer, PERFX_KIND_VALUE, record));
+	stream_put(s, PACK(&s->buffer, PERFX_KIND_USER_VALUE, record));
 }
 
 static inline void stream_loss(struct stream *s, enum perfx_loss_kind loss, uint64_t count)

@@ -38,7 +38,7 @@ static int compare(const void *left, const void *right)
 }
 
 /* Against sums made in the plainest way. */
-Test(aggregate, figures_are_exact)
+Test(aggregate, numbers_are_exact)
 {
 	enum { CALLS = 3001 };
 	uint64_t durations[CALLS], total = 0, self = 0;
@@ -179,7 +179,7 @@ Test(aggregate, unwound_and_untimed_calls_count_without_time)
 	aggregate__free(aggregate);
 }
 
-Test(aggregate, the_overflow_book_is_part_of_the_sums)
+Test(aggregate, overflow_is_part_of_the_sums)
 {
 	struct stream s = {0};
 	struct aggregate *aggregate;
@@ -190,11 +190,12 @@ Test(aggregate, the_overflow_book_is_part_of_the_sums)
 	stream_context(&s, 1, 0, 1, 1);
 	stream_context(&s, 2, 1, 2, 1);
 	stream_call(&s, 2, 1, 0, 10, 10, 0);
-	stream_plain(&s, PERFX_KIND_BOOK, struct perfx_book, .context = 2, .calls_count = 10,
-		     .unwound_count = 2, .untimed_count = 3, .total_ns = 500, .self_ns = 400);
-	/* a function that is in the book alone */
-	stream_plain(&s, PERFX_KIND_BOOK, struct perfx_book, .context = 1, .calls_count = 4,
-		     .total_ns = 900, .self_ns = 90);
+	stream_plain(&s, PERFX_KIND_OVERFLOW_CALLS, struct perfx_overflow_calls, .context = 2,
+		     .calls_count = 10, .unwound_count = 2, .untimed_count = 3, .total_ns = 500,
+		     .self_ns = 400);
+	/* a function that is in the overflow sums alone */
+	stream_plain(&s, PERFX_KIND_OVERFLOW_CALLS, struct perfx_overflow_calls, .context = 1,
+		     .calls_count = 4, .total_ns = 900, .self_ns = 90);
 	stream_loss(&s, PERFX_LOSS_RING_DROPS, 14);
 	aggregate = replay(&s);
 	profile = aggregate__finish(aggregate);
@@ -202,7 +203,7 @@ Test(aggregate, the_overflow_book_is_part_of_the_sums)
 	cr_expect_eq(row->calls_count, 11);
 	cr_expect_eq(row->timed_count, 6);
 	cr_expect_eq(row->unwound_count, 2);
-	cr_expect_eq(row->booked_count, 5);
+	cr_expect_eq(row->overflow_count, 5);
 	cr_expect_eq(row->total_ns, 510);
 	cr_expect_eq(row->self_ns, 410);
 	cr_expect_eq(row->avg_ns, 85);
@@ -253,7 +254,7 @@ Test(aggregate, descriptions_may_come_later)
 	aggregate__free(aggregate);
 }
 
-Test(aggregate, a_call_without_context_keeps_its_figures)
+Test(aggregate, a_call_without_context_keeps_its_numbers)
 {
 	struct stream s = {0};
 	struct aggregate *aggregate;
@@ -301,9 +302,10 @@ Test(aggregate, lies_are_undecoded)
 		     .process = 1);
 	stream_plain(&s, PERFX_KIND_SPAN, struct perfx_span, .context = 9, .function = 1,
 		     .process = UINT32_MAX);
-	stream_plain(&s, PERFX_KIND_BOOK, struct perfx_book, .context = 40, .calls_count = 1);
-	stream_plain(&s, PERFX_KIND_BOOK, struct perfx_book, .context = 1, .calls_count = 1,
-		     .unwound_count = 1, .untimed_count = 1);
+	stream_plain(&s, PERFX_KIND_OVERFLOW_CALLS, struct perfx_overflow_calls, .context = 40,
+		     .calls_count = 1);
+	stream_plain(&s, PERFX_KIND_OVERFLOW_CALLS, struct perfx_overflow_calls, .context = 1,
+		     .calls_count = 1, .unwound_count = 1, .untimed_count = 1);
 	stream_plain(&s, PERFX_KIND_HITS, struct perfx_hits, .probe = 12345, .hits_count = 1);
 	aggregate = replay(&s);
 	profile = aggregate__finish(aggregate);
@@ -409,8 +411,8 @@ Test(aggregate, what_came_late_is_summed_by_process)
 	aggregate__free(aggregate);
 }
 
-/* A child's counters begin at 0; what exec replaces goes on from where the book before ended. */
-Test(aggregate, fork_exec_and_exit_keep_books_apart)
+/* A child's counters begin at 0; what exec replaces goes on from where the process before ended. */
+Test(aggregate, fork_exec_and_exit_begin_and_end_processes)
 {
 	struct stream s = {0};
 	struct aggregate *aggregate;
@@ -446,7 +448,7 @@ Test(aggregate, fork_exec_and_exit_keep_books_apart)
 	cr_expect_eq(profile_wall_ns(p), 1 * S);
 	cr_expect(p->exited);
 	cr_expect_eq(p->status, 7 << 8);
-	/* 1 s at exit, four fifths of it user, less what the book before had */
+	/* 1 s at exit, four fifths of it user, less what the process before had */
 	cr_expect_eq(p->cpu_ns, 400 * MS);
 	cr_expect_eq(p->cpu_user_ns, 300 * MS);
 	cr_expect_eq(p->cpu_system_ns, 100 * MS);
@@ -589,7 +591,7 @@ Test(aggregate, slowdown_of_the_thread_that_is_hit)
 	aggregate__free(aggregate);
 }
 
-/* 100 hits as dear as on specimens, 300 three times as dear. */
+/* 100 hits as expensive as on calibration targets, 300 three times as expensive. */
 Test(aggregate, cost_of_hits_as_seen_while_tracing)
 {
 	struct stream s = {0};
@@ -659,7 +661,7 @@ Test(aggregate, partial)
 	}
 }
 
-/* --- time that nobody traced ------------------------------------------------------------------ */
+/* --- untraced time ------------------------------------------------------------------ */
 
 /* A call at a depth, since the start. */
 static void nested_call(struct stream *s, uint32_t context, uint32_t tid, uint16_t depth,
@@ -729,7 +731,7 @@ Test(aggregate, untraced_is_one_threads)
 	begin_untraced(&s);
 	nested_call(&s, 1, 100, 0, 1 * S, 3 * S, 3 * S);
 	nested_call(&s, 1, 101, 0, 0, 9 * S, 9 * S);
-	stream_call(&s, 3, 100, 0, 8 * S, 8 * S, PERFX_SPAN_APART);
+	stream_call(&s, 3, 100, 0, 8 * S, 8 * S, PERFX_SPAN_ASYNC);
 	stream_end(&s, 10 * S, 0);
 	expect_untraced(&s, 100, 10 * S, 7 * S, 0, false);
 }
@@ -789,7 +791,7 @@ Test(aggregate, untraced_is_not_in_calls_that_run_at_the_end)
 }
 
 /* A full ring's calls are this thread's, or may be when others called, too. */
-Test(aggregate, untraced_is_not_in_booked_calls)
+Test(aggregate, untraced_is_not_in_overflow_calls)
 {
 	for (int others = 0; others <= 1; others++) {
 		struct stream s = {0};
@@ -798,8 +800,8 @@ Test(aggregate, untraced_is_not_in_booked_calls)
 		nested_call(&s, 1, 100, 0, 1 * S, 3 * S, 3 * S);
 		if (others)
 			nested_call(&s, 1, 101, 0, 1 * S, 3 * S, 3 * S);
-		stream_plain(&s, PERFX_KIND_BOOK, struct perfx_book, .context = 3,
-			     .calls_count = 10, .total_ns = 4 * S, .self_ns = 4 * S);
+		stream_plain(&s, PERFX_KIND_OVERFLOW_CALLS, struct perfx_overflow_calls,
+			     .context = 3, .calls_count = 10, .total_ns = 4 * S, .self_ns = 4 * S);
 		stream_loss(&s, PERFX_LOSS_RING_DROPS, 10);
 		stream_end(&s, 10 * S, 0);
 		expect_untraced(&s, 100, 10 * S, 3 * S, 0, others);
@@ -814,9 +816,9 @@ Test(aggregate, untraced_is_in_what_was_recorded)
 
 	begin_untraced(&s);
 	for (uint32_t i = 0; i < 4; i++)
-		stream_plain(&s, PERFX_KIND_WINDOW, struct perfx_window,
+		stream_plain(&s, PERFX_KIND_RECORDING_WINDOW, struct perfx_recording_window,
 			     .time_ns = STREAM_START + windows[i] * S, .process = 1, .pid = 100,
-			     .flags = i % 2 ? 0 : PERFX_WINDOW_OPENS);
+			     .flags = i % 2 ? 0 : PERFX_RECORDING_WINDOW_OPENS);
 	nested_call(&s, 1, 100, 0, 1 * S, 2 * S, 2 * S);
 	stream_end(&s, 10 * S, 0);
 	expect_untraced(&s, 100, 4 * S, 2 * S, 0, false);

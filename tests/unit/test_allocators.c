@@ -6,7 +6,7 @@
 struct row {
 	const char *base, *symbol;
 	const char *owner; /* NULL: no hook; "" the file's own */
-	struct perfx_hook hook;
+	struct perfx_alloc_probe alloc_probe;
 	bool throws, is_usual;
 };
 
@@ -14,99 +14,112 @@ struct row {
 
 /* "program", libc and libjemalloc define malloc. */
 static const struct row rows[] = {
-	{"libc.so.6", "malloc", "", .hook = {A(ALLOCATE, HOST), .size_arg = 1}, .is_usual = true},
-	{"libc.so.6", "free", "", .hook = {A(FREE, HOST), .pointer_arg = 1}, .is_usual = true},
-	{"libc.so.6", "calloc", "", .hook = {A(ALLOCATE, HOST), .count_arg = 1, .size_arg = 2}},
-	{"libc.so.6", "realloc", "",
-	 .hook = {A(REALLOCATE, HOST), .pointer_arg = 1, .size_arg = 2}},
-	{"libc.so.6", "reallocarray", "",
-	 .hook = {A(REALLOCATE, HOST), .pointer_arg = 1, .count_arg = 2, .size_arg = 3}},
-	{"libc.so.6", "posix_memalign", "",
-	 .hook = {A(ALLOCATE, HOST), .result = PERFX_RESULT_OUT, .pointer_arg = 1, .size_arg = 3}},
-	{"libc.so.6", "aligned_alloc", "", .hook = {A(ALLOCATE, HOST), .size_arg = 2}},
-	{"libc.so.6", "memalign", "", .hook = {A(ALLOCATE, HOST), .size_arg = 2}},
-	{"libc.so.6", "valloc", "", .hook = {A(ALLOCATE, HOST), .size_arg = 1}},
-	{"libc.so.6", "pvalloc", "", .hook = {A(ALLOCATE, HOST), .size_arg = 1}},
-	{"libc.so.6", "cfree", "", .hook = {A(FREE, HOST), .pointer_arg = 1}},
-	{"libc.so.6", "malloc_usable_size", NULL, .hook = {0}},
-	{"libc.so.6", "mallopt", NULL, .hook = {0}},
-	{"libjemalloc.so.2", "mallocx", "", .hook = {A(ALLOCATE, HOST), .size_arg = 1}},
-	{"libjemalloc.so.2", "rallocx", "",
-	 .hook = {A(REALLOCATE, HOST), .pointer_arg = 1, .size_arg = 2}},
-	{"libjemalloc.so.2", "sdallocx", "", .hook = {A(FREE, HOST), .pointer_arg = 1}},
-	{"libjemalloc.so.2", "xallocx", NULL, .hook = {0}},
-	{"program", "je_malloc", "jemalloc", .hook = {A(ALLOCATE, HOST), .size_arg = 1},
+	{"libc.so.6", "malloc", "", .alloc_probe = {A(ALLOCATE, HOST), .size_arg = 1},
 	 .is_usual = true},
-	{"program", "_rjem_sdallocx", "jemalloc", .hook = {A(FREE, HOST), .pointer_arg = 1}},
-	{"program", "je_new", NULL, .hook = {0}},
-	{"program", "tc_free", "tcmalloc", .hook = {A(FREE, HOST), .pointer_arg = 1},
+	{"libc.so.6", "free", "", .alloc_probe = {A(FREE, HOST), .pointer_arg = 1},
+	 .is_usual = true},
+	{"libc.so.6", "calloc", "",
+	 .alloc_probe = {A(ALLOCATE, HOST), .count_arg = 1, .size_arg = 2}},
+	{"libc.so.6", "realloc", "",
+	 .alloc_probe = {A(REALLOCATE, HOST), .pointer_arg = 1, .size_arg = 2}},
+	{"libc.so.6", "reallocarray", "",
+	 .alloc_probe = {A(REALLOCATE, HOST), .pointer_arg = 1, .count_arg = 2, .size_arg = 3}},
+	{"libc.so.6", "posix_memalign", "",
+	 .alloc_probe = {A(ALLOCATE, HOST), .result = PERFX_RESULT_OUT, .pointer_arg = 1,
+			 .size_arg = 3}},
+	{"libc.so.6", "aligned_alloc", "", .alloc_probe = {A(ALLOCATE, HOST), .size_arg = 2}},
+	{"libc.so.6", "memalign", "", .alloc_probe = {A(ALLOCATE, HOST), .size_arg = 2}},
+	{"libc.so.6", "valloc", "", .alloc_probe = {A(ALLOCATE, HOST), .size_arg = 1}},
+	{"libc.so.6", "pvalloc", "", .alloc_probe = {A(ALLOCATE, HOST), .size_arg = 1}},
+	{"libc.so.6", "cfree", "", .alloc_probe = {A(FREE, HOST), .pointer_arg = 1}},
+	{"libc.so.6", "malloc_usable_size", NULL, .alloc_probe = {0}},
+	{"libc.so.6", "mallopt", NULL, .alloc_probe = {0}},
+	{"libjemalloc.so.2", "mallocx", "", .alloc_probe = {A(ALLOCATE, HOST), .size_arg = 1}},
+	{"libjemalloc.so.2", "rallocx", "",
+	 .alloc_probe = {A(REALLOCATE, HOST), .pointer_arg = 1, .size_arg = 2}},
+	{"libjemalloc.so.2", "sdallocx", "", .alloc_probe = {A(FREE, HOST), .pointer_arg = 1}},
+	{"libjemalloc.so.2", "xallocx", NULL, .alloc_probe = {0}},
+	{"program", "je_malloc", "jemalloc", .alloc_probe = {A(ALLOCATE, HOST), .size_arg = 1},
+	 .is_usual = true},
+	{"program", "_rjem_sdallocx", "jemalloc", .alloc_probe = {A(FREE, HOST), .pointer_arg = 1}},
+	{"program", "je_new", NULL, .alloc_probe = {0}},
+	{"program", "tc_free", "tcmalloc", .alloc_probe = {A(FREE, HOST), .pointer_arg = 1},
 	 .is_usual = true},
 	{"program", "tc_new", "tcmalloc",
-	 .hook = {A(ALLOCATE, HOST), .flags = PERFX_HOOK_F_CALLS_BACK, .size_arg = 1},
+	 .alloc_probe = {A(ALLOCATE, HOST), .flags = PERFX_ALLOC_F_CALLS_BACK, .size_arg = 1},
 	 .throws = true},
-	{"program", "tc_new_nothrow", "tcmalloc", .hook = {A(ALLOCATE, HOST), .size_arg = 1}},
-	{"program", "mi_malloc", "mimalloc", .hook = {A(ALLOCATE, HOST), .size_arg = 1},
+	{"program", "tc_new_nothrow", "tcmalloc",
+	 .alloc_probe = {A(ALLOCATE, HOST), .size_arg = 1}},
+	{"program", "mi_malloc", "mimalloc", .alloc_probe = {A(ALLOCATE, HOST), .size_arg = 1},
 	 .is_usual = true},
-	{"program", "mi_malloc_aligned", "mimalloc", .hook = {A(ALLOCATE, HOST), .size_arg = 1}},
-	{"program", "mi_memalign", "mimalloc", .hook = {A(ALLOCATE, HOST), .size_arg = 2}},
+	{"program", "mi_malloc_aligned", "mimalloc",
+	 .alloc_probe = {A(ALLOCATE, HOST), .size_arg = 1}},
+	{"program", "mi_memalign", "mimalloc", .alloc_probe = {A(ALLOCATE, HOST), .size_arg = 2}},
 	{"program", "mi_heap_recalloc", "mimalloc",
-	 .hook = {A(REALLOCATE, HOST), .pointer_arg = 2, .count_arg = 3, .size_arg = 4}},
+	 .alloc_probe = {A(REALLOCATE, HOST), .pointer_arg = 2, .count_arg = 3, .size_arg = 4}},
 	{"program", "_Znwm", "",
-	 .hook = {A(ALLOCATE, HOST), .flags = PERFX_HOOK_F_CALLS_BACK, .size_arg = 1},
+	 .alloc_probe = {A(ALLOCATE, HOST), .flags = PERFX_ALLOC_F_CALLS_BACK, .size_arg = 1},
 	 .throws = true},
 	{"program", "_ZnamSt11align_val_t", "",
-	 .hook = {A(ALLOCATE, HOST), .flags = PERFX_HOOK_F_CALLS_BACK, .size_arg = 1},
+	 .alloc_probe = {A(ALLOCATE, HOST), .flags = PERFX_ALLOC_F_CALLS_BACK, .size_arg = 1},
 	 .throws = true},
 	{"program", "_ZnwmSt11align_val_tRKSt9nothrow_t", "",
-	 .hook = {A(ALLOCATE, HOST), .flags = PERFX_HOOK_F_CALLS_BACK, .size_arg = 1}},
-	{"program", "_ZdlPvmSt11align_val_t", "", .hook = {A(FREE, HOST), .pointer_arg = 1}},
-	{"program", "_ZdaPv", "", .hook = {A(FREE, HOST), .pointer_arg = 1}},
+	 .alloc_probe = {A(ALLOCATE, HOST), .flags = PERFX_ALLOC_F_CALLS_BACK, .size_arg = 1}},
+	{"program", "_ZdlPvmSt11align_val_t", "", .alloc_probe = {A(FREE, HOST), .pointer_arg = 1}},
+	{"program", "_ZdaPv", "", .alloc_probe = {A(FREE, HOST), .pointer_arg = 1}},
 	{"libc10.so", "_ZN3c1025ProfiledCPUMemoryReporter3NewEPvm", "torch",
-	 .hook = {A(ALLOCATED, TENSOR), .pointer_arg = 2, .size_arg = 3}, .is_usual = true},
+	 .alloc_probe = {A(ALLOCATED, TENSOR), .pointer_arg = 2, .size_arg = 3}, .is_usual = true},
 	{"libc10.so", "_ZN3c1025ProfiledCPUMemoryReporter6DeleteEPv", "torch",
-	 .hook = {A(FREE, TENSOR), .pointer_arg = 2}, .is_usual = true},
-	{"libc10.so", "_ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm", NULL, .hook = {0}},
+	 .alloc_probe = {A(FREE, TENSOR), .pointer_arg = 2}, .is_usual = true},
+	{"libc10.so", "_ZN3c1025ProfiledCPUMemoryReporter11OutOfMemoryEm", NULL,
+	 .alloc_probe = {0}},
 	{"python3.11", "PyTraceMalloc_Track", "numpy",
-	 .hook = {A(ALLOCATED, TENSOR), .flags = PERFX_HOOK_F_REPLACES, .pointer_arg = 2,
-		  .size_arg = 3, .tag_arg = 1, .tag_bytes = 4, .tag = 389047},
+	 .alloc_probe = {A(ALLOCATED, TENSOR), .flags = PERFX_ALLOC_F_REPLACES, .pointer_arg = 2,
+			 .size_arg = 3, .tag_arg = 1, .tag_bytes = 4, .tag = 389047},
 	 .is_usual = true},
 	{"libpython3.12.so.1.0", "PyTraceMalloc_Untrack", "numpy",
-	 .hook = {A(FREE, TENSOR), .pointer_arg = 2, .tag_arg = 1, .tag_bytes = 4, .tag = 389047},
+	 .alloc_probe = {A(FREE, TENSOR), .pointer_arg = 2, .tag_arg = 1, .tag_bytes = 4,
+			 .tag = 389047},
 	 .is_usual = true},
 	{"libtensorflow_framework.so.2",
 	 "_ZN3tsl12BFCAllocator11AllocateRawEmmRKNS_20AllocationAttributesE", "tensorflow",
-	 .hook = {A(ALLOCATE, TENSOR), .size_arg = 3}, .throws = true, .is_usual = true},
+	 .alloc_probe = {A(ALLOCATE, TENSOR), .size_arg = 3}, .throws = true, .is_usual = true},
 	{"xla_cuda_plugin.so", "_ZN3tsl12BFCAllocator13DeallocateRawEPv", "xla",
-	 .hook = {A(FREE, TENSOR), .pointer_arg = 2}, .is_usual = true},
+	 .alloc_probe = {A(FREE, TENSOR), .pointer_arg = 2}, .is_usual = true},
 	/* calls the one with three arguments */
 	{"libtensorflow_framework.so.2", "_ZN3tsl12BFCAllocator11AllocateRawEmm", NULL,
-	 .hook = {0}},
+	 .alloc_probe = {0}},
 	{"libggml-base.so", "ggml_aligned_malloc", "ggml",
-	 .hook = {A(ALLOCATE, TENSOR), .size_arg = 1}, .is_usual = true},
+	 .alloc_probe = {A(ALLOCATE, TENSOR), .size_arg = 1}, .is_usual = true},
 	{"libggml-base.so", "ggml_aligned_free", "ggml",
-	 .hook = {A(FREE, TENSOR), .pointer_arg = 1}, .is_usual = true},
+	 .alloc_probe = {A(FREE, TENSOR), .pointer_arg = 1}, .is_usual = true},
 	{"libcudart.so.13", "cudaMalloc", "cuda",
-	 .hook = {A(ALLOCATE, GPU), .result = PERFX_RESULT_OUT, .pointer_arg = 1, .size_arg = 2},
+	 .alloc_probe = {A(ALLOCATE, GPU), .result = PERFX_RESULT_OUT, .pointer_arg = 1,
+			 .size_arg = 2},
 	 .is_usual = true},
 	{"libcudart.so.13", "cudaMallocAsync_ptsz", "cuda",
-	 .hook = {A(ALLOCATE, GPU), .result = PERFX_RESULT_OUT, .pointer_arg = 1, .size_arg = 2}},
+	 .alloc_probe = {A(ALLOCATE, GPU), .result = PERFX_RESULT_OUT, .pointer_arg = 1,
+			 .size_arg = 2}},
 	{"libcudart.so.13", "cudaMallocPitch", "cuda",
-	 .hook = {A(ALLOCATE, GPU), .result = PERFX_RESULT_OUT, .pointer_arg = 1, .size_arg = 3,
-		  .count_arg = 4}},
+	 .alloc_probe = {A(ALLOCATE, GPU), .result = PERFX_RESULT_OUT, .pointer_arg = 1,
+			 .size_arg = 3, .count_arg = 4}},
 	{"libcudart.so.13", "cudaMallocHost", "cuda-host",
-	 .hook = {A(ALLOCATE, HOST), .result = PERFX_RESULT_OUT, .pointer_arg = 1, .size_arg = 2}},
-	{"libcudart.so.13", "cudaMalloc3D", NULL, .hook = {0}},
-	{"libcudart.so.13", "cudaMallocArray", NULL, .hook = {0}},
+	 .alloc_probe = {A(ALLOCATE, HOST), .result = PERFX_RESULT_OUT, .pointer_arg = 1,
+			 .size_arg = 2}},
+	{"libcudart.so.13", "cudaMalloc3D", NULL, .alloc_probe = {0}},
+	{"libcudart.so.13", "cudaMallocArray", NULL, .alloc_probe = {0}},
 	{"libcuda.so.1", "cuMemAlloc_v2", "cuda",
-	 .hook = {A(ALLOCATE, GPU), .result = PERFX_RESULT_OUT, .pointer_arg = 1, .size_arg = 2},
+	 .alloc_probe = {A(ALLOCATE, GPU), .result = PERFX_RESULT_OUT, .pointer_arg = 1,
+			 .size_arg = 2},
 	 .is_usual = true},
-	{"libcuda.so.1", "cuMemFreeAsync", "cuda", .hook = {A(FREE, GPU), .pointer_arg = 1}},
+	{"libcuda.so.1", "cuMemFreeAsync", "cuda", .alloc_probe = {A(FREE, GPU), .pointer_arg = 1}},
 	{"libcuda.so.1", "cuMemCreate", "cuda",
-	 .hook = {A(ALLOCATE, GPU), .result = PERFX_RESULT_OUT, .pointer_arg = 1, .size_arg = 2}},
-	{"libcuda.so.1", "cuMemRelease", "cuda", .hook = {A(FREE, GPU), .pointer_arg = 1}},
-	{"libcuda.so.1", "cuMemAlloc", NULL, .hook = {0}},
-	{"program", "main", NULL, .hook = {0}},
-	{"program", "", NULL, .hook = {0}},
+	 .alloc_probe = {A(ALLOCATE, GPU), .result = PERFX_RESULT_OUT, .pointer_arg = 1,
+			 .size_arg = 2}},
+	{"libcuda.so.1", "cuMemRelease", "cuda", .alloc_probe = {A(FREE, GPU), .pointer_arg = 1}},
+	{"libcuda.so.1", "cuMemAlloc", NULL, .alloc_probe = {0}},
+	{"program", "main", NULL, .alloc_probe = {0}},
+	{"program", "", NULL, .alloc_probe = {0}},
 };
 
 static struct allocator_file file_of(const char *base)
@@ -118,8 +131,8 @@ static struct allocator_file file_of(const char *base)
 	return file;
 }
 
-static void check_hook(const char *symbol, const struct perfx_hook *got,
-		       const struct perfx_hook *wanted)
+static void check_alloc_probe(const char *symbol, const struct perfx_alloc_probe *got,
+			      const struct perfx_alloc_probe *wanted)
 {
 	cr_expect_eq(got->action, wanted->action, "%s: action %u", symbol, got->action);
 	cr_expect_eq(got->domain, wanted->domain, "%s: domain %u", symbol, got->domain);
@@ -149,7 +162,7 @@ Test(allocators, what_is_hooked_and_how_it_is_read)
 		cr_expect_str_eq(rules[0].name ? rules[0].name : "", row->owner, "%s", row->symbol);
 		cr_expect_eq(rules[0].throws, row->throws, "%s: throws", row->symbol);
 		cr_expect_eq(rules[0].is_usual, row->is_usual, "%s: usual", row->symbol);
-		check_hook(row->symbol, &rules[0].hook, &row->hook);
+		check_alloc_probe(row->symbol, &rules[0].alloc_probe, &row->alloc_probe);
 	}
 }
 
@@ -160,8 +173,8 @@ Test(allocators, pytorch_reports_for_two)
 		"_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
 		"_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE"};
 	struct allocator_file file = {.base = "libc10.so"};
-	struct perfx_hook wanted = {A(CHANGE, TENSOR), .pointer_arg = 1, .size_arg = 2,
-				    .tag_arg = 5, .tag_bytes = 1};
+	struct perfx_alloc_probe wanted = {A(CHANGE, TENSOR), .pointer_arg = 1, .size_arg = 2,
+					   .tag_arg = 5, .tag_bytes = 1};
 
 	for (size_t i = 0; i < 2; i++) {
 		struct allocator_rule rules[ALLOCATOR_RULES_MAX];
@@ -169,10 +182,10 @@ Test(allocators, pytorch_reports_for_two)
 		cr_assert_eq(allocator_rules(&file, names[i], true, rules), 2);
 		cr_expect_str_eq(rules[0].name, "torch-cuda");
 		wanted.tag = 1;
-		check_hook(names[i], &rules[0].hook, &wanted);
+		check_alloc_probe(names[i], &rules[0].alloc_probe, &wanted);
 		cr_expect_str_eq(rules[1].name, "torch-shm");
 		wanted.tag = 0;
-		check_hook(names[i], &rules[1].hook, &wanted);
+		check_alloc_probe(names[i], &rules[1].alloc_probe, &wanted);
 	}
 }
 
@@ -219,7 +232,7 @@ Test(allocators, whose_malloc)
 		const char *owner;
 
 		if (files[i].symbol)
-			allocator_tell(&file, files[i].symbol, true);
+			allocator_note_symbol(&file, files[i].symbol, true);
 		owner = allocator_of_file(&file);
 		cr_expect_str_eq(owner ? owner : "", files[i].owner ? files[i].owner : "", "%s %s",
 				 files[i].base, files[i].symbol);
@@ -229,14 +242,14 @@ Test(allocators, whose_malloc)
 }
 
 /* mimalloc and tcmalloc define __libc_malloc as well. */
-Test(allocators, the_more_telling_name_wins)
+Test(allocators, the_more_specific_name_wins)
 {
 	struct allocator_file file = {.base = "program"};
 
-	allocator_tell(&file, "__libc_malloc", true);
-	allocator_tell(&file, "mi_version", true);
+	allocator_note_symbol(&file, "__libc_malloc", true);
+	allocator_note_symbol(&file, "mi_version", true);
 	cr_expect_str_eq(allocator_of_file(&file), "mimalloc");
-	allocator_tell(&file, "mallctl", false);
+	allocator_note_symbol(&file, "mallctl", false);
 	cr_expect_str_eq(allocator_of_file(&file), "mimalloc");
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Findings about memory, at both sides of their thresholds. */
 #include "analyze/analyze.h"
-#include "analyze/place.h"
+#include "analyze/location.h"
 #include "base/escape.h"
 #include "memory_scene.h"
 
@@ -73,7 +73,7 @@ Test(memory, a_leak)
 	analysis = analyze(&s.profile);
 	cr_expect_str_eq(plain(analysis->verdict),
 			 "python3 (pid 42) allocated 9.77 MiB of host heap in 10.0 s (100 "
-			 "allocations, 9.77 MiB of it still held); no traced function was called. "
+			 "allocations, 9.77 MiB of it still live); no traced function was called. "
 			 "It seems to leak memory in append (train.c:12): 3.43 GiB an hour.",
 			 "%s", plain(analysis->verdict));
 	cr_expect(analysis->processes[0].memory[0].trends[0].leak);
@@ -88,7 +88,7 @@ Test(memory, a_leak)
 }
 
 /* A tensor's block is a block of the heap as well: one finding. */
-Test(memory, a_leak_is_told_once)
+Test(memory, a_leak_is_reported_once)
 {
 	struct profile_memory both[2];
 	struct memory_scene s;
@@ -236,12 +236,12 @@ Test(memory, growth_that_is_not_traced)
 	expect_kinds(&s, "MemoryLeak/high");
 }
 
-static void expect_frame(const struct profile_frame *frame, enum place_style style,
+static void expect_frame(const struct profile_frame *frame, enum location_style style,
 			 const char *wanted)
 {
 	struct text text = {0};
 
-	place_frame(&text, frame, style);
+	location_frame(&text, frame, style);
 	cr_expect_str_eq(text_peek(&text), wanted, "%s", text_peek(&text));
 	text_clear(&text);
 }
@@ -256,21 +256,21 @@ Test(place, frames)
 				      .address = 0xabc,
 				      .offset = 0x12};
 
-	expect_frame(&frame, PLACE_FULL, "f (/src/a.c:7)");
-	expect_frame(&frame, PLACE_BRIEF, "f (a.c:7)");
+	expect_frame(&frame, LOCATION_FULL, "f (/src/a.c:7)");
+	expect_frame(&frame, LOCATION_BRIEF, "f (a.c:7)");
 	frame.line = 0;
-	expect_frame(&frame, PLACE_BRIEF, "f (a.c)");
-	expect_frame(&frame, PLACE_LINE, "f (a.c)");
+	expect_frame(&frame, LOCATION_BRIEF, "f (a.c)");
+	expect_frame(&frame, LOCATION_LINE, "f (a.c)");
 	frame.file = "";
-	expect_frame(&frame, PLACE_FULL, "f (libm.so)");
-	expect_frame(&frame, PLACE_LINE, "f");
+	expect_frame(&frame, LOCATION_FULL, "f (libm.so)");
+	expect_frame(&frame, LOCATION_LINE, "f");
 	frame.function = "";
-	expect_frame(&frame, PLACE_FULL, "libm.so+0x12");
-	expect_frame(&frame, PLACE_LINE, "libm.so+0x12");
+	expect_frame(&frame, LOCATION_FULL, "libm.so+0x12");
+	expect_frame(&frame, LOCATION_LINE, "libm.so+0x12");
 	frame.module = frame.module_base = "";
-	expect_frame(&frame, PLACE_FULL, "0xabc");
+	expect_frame(&frame, LOCATION_FULL, "0xabc");
 	frame.function = "jit";
-	expect_frame(&frame, PLACE_FULL, "jit");
+	expect_frame(&frame, LOCATION_FULL, "jit");
 }
 
 /* Inside the allocator nobody needs to look; with nothing else, there is the stack. */
@@ -279,18 +279,18 @@ Test(place, where_a_stack_begins)
 	struct memory_scene s;
 
 	scene_set(&s, 10 * S, 320 * MS);
-	cr_expect_eq(place_first(&s.memory, &s.hotspots[0]), 1);
+	cr_expect_eq(location_first(&s.memory, &s.hotspots[0]), 1);
 	s.frames[1].function = "operator new(unsigned long)";
-	cr_expect_eq(place_first(&s.memory, &s.hotspots[0]), 2);
+	cr_expect_eq(location_first(&s.memory, &s.hotspots[0]), 2);
 	s.hotspots[0].frames_count = 2;
-	cr_expect_eq(place_first(&s.memory, &s.hotspots[0]), 2);
+	cr_expect_eq(location_first(&s.memory, &s.hotspots[0]), 2);
 	/* an allocator in the program itself */
 	s.hotspots[0].frames_count = 3;
 	s.frames[1].function = "append";
 	s.allocator.module = s.frames[1].module;
 	s.frames[0].module = s.frames[1].module;
 	s.frames[0].module_base = s.frames[1].module_base;
-	cr_expect_eq(place_first(&s.memory, &s.hotspots[0]), 0);
+	cr_expect_eq(location_first(&s.memory, &s.hotspots[0]), 0);
 	s.hotspots[0].frames_count = 0;
-	cr_expect_eq(place_first(&s.memory, &s.hotspots[0]), 0);
+	cr_expect_eq(location_first(&s.memory, &s.hotspots[0]), 0);
 }

@@ -66,7 +66,7 @@ Test(attach_queue, an_ended_process_is_dropped)
 	attach_queue__free(queue);
 }
 
-Test(attach_queue, everybody_has_a_turn_before_anybody_has_another)
+Test(attach_queue, each_process_has_a_turn_before_any_has_another)
 {
 	struct attach_queue *queue = attach_queue__new();
 

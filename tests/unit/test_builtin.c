@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Names as the libraries spell them, called as they are called: what the table makes of them. */
-#include "figure_fixture.h"
+#include "cost_fixture.h"
 
 #define TORCH	 "libtorch_cpu.so"
 #define OPERATOR "_ZN2at4_ops"
@@ -8,13 +8,12 @@
 static struct outcome result_of(const char *base, const char *symbol, const struct call *call)
 {
 	struct builtin builtin;
-	struct perfx_figure figure;
+	struct perfx_cost_program cost;
 	char why[256] = "";
 
 	cr_assert(builtin_find(base, symbol, &builtin), "%s", symbol);
-	cr_assert_eq(figure_compile(builtin.text, &figure, why, sizeof(why)), 0, "%s: %s", symbol,
-		     why);
-	return run_figure(&figure, call);
+	cr_assert_eq(cost_compile(builtin.text, &cost, why, sizeof(why)), 0, "%s: %s", symbol, why);
+	return run_cost_program(&cost, call);
 }
 
 static void expect(const char *base, const char *symbol, const struct call *call, uint64_t flops,
@@ -313,7 +312,7 @@ Test(builtin, products_of_tensors)
 	}
 }
 
-/* A tensor that is none, or two that do not go together, are no figure. */
+/* A tensor that is none, or two that do not go together, have no known cost. */
 Test(builtin, tensors_are_checked)
 {
 	static const char mm[] = OPERATOR "2mm4callERKNS_6TensorES4_";

@@ -230,7 +230,7 @@ Test(capture, comes_back_when_there_is_much)
 		}
 	}
 	cr_expect_eq(count, 1000000);
-	cr_expect_geq(blocks, 1000000 * sizeof(struct perfx_hits) / FOLD_RECORDS_MAX);
+	cr_expect_geq(blocks, 1000000 * sizeof(struct perfx_hits) / COLUMNS_RECORDS_MAX);
 	capture_reader__free(reader);
 }
 
@@ -280,7 +280,7 @@ Test(capture, what_is_no_capture_is_refused)
 	cr_expect_eq(errno, ENOENT);
 }
 
-Test(capture, a_full_disk_is_told_once_and_for_all)
+Test(capture, a_full_disk_is_reported_once)
 {
 	struct perfx_hits hits = {.probe = 1};
 	const struct perfx_record *record = PACK(&buffer, PERFX_KIND_HITS, hits);

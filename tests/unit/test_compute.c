@@ -35,31 +35,31 @@ static const struct profile_row *row_of(const struct profile *profile, size_t pr
 	abort();
 }
 
-#define expect_work(work, ...)                                                           \
-	do {                                                                             \
-		const struct profile_work *got_ = &(work), want_ = {__VA_ARGS__};        \
-                                                                                         \
-		cr_expect_eq(got_->flops, want_.flops, "flops %lu", got_->flops);        \
-		cr_expect_eq(got_->bytes, want_.bytes, "bytes %lu", got_->bytes);        \
-		cr_expect_eq(got_->moved_bytes, want_.moved_bytes, "moved %lu",          \
-			     got_->moved_bytes);                                         \
-		cr_expect_eq(got_->counted_count, want_.counted_count, "counted %lu",    \
-			     got_->counted_count);                                       \
-		cr_expect_eq(got_->unread_count, want_.unread_count, "unread %lu",       \
-			     got_->unread_count);                                        \
-		cr_expect_eq(got_->silenced_count, want_.silenced_count, "silenced %lu", \
-			     got_->silenced_count);                                      \
-		cr_expect_eq(got_->opaque_count, want_.opaque_count, "opaque %lu",       \
-			     got_->opaque_count);                                        \
+#define expect_cost(cost, ...)                                                        \
+	do {                                                                          \
+		const struct profile_cost *got_ = &(cost), want_ = {__VA_ARGS__};     \
+                                                                                      \
+		cr_expect_eq(got_->flops, want_.flops, "flops %lu", got_->flops);     \
+		cr_expect_eq(got_->bytes, want_.bytes, "bytes %lu", got_->bytes);     \
+		cr_expect_eq(got_->moved_bytes, want_.moved_bytes, "moved %lu",       \
+			     got_->moved_bytes);                                      \
+		cr_expect_eq(got_->counted_count, want_.counted_count, "counted %lu", \
+			     got_->counted_count);                                    \
+		cr_expect_eq(got_->unread_count, want_.unread_count, "unread %lu",    \
+			     got_->unread_count);                                     \
+		cr_expect_eq(got_->nested_count, want_.nested_count, "silenced %lu",  \
+			     got_->nested_count);                                     \
+		cr_expect_eq(got_->opaque_count, want_.opaque_count, "opaque %lu",    \
+			     got_->opaque_count);                                     \
 	} while (0)
 
-static const struct stream_work inside = {.state = PERFX_FIGURE_INSIDE},
-				elsewhere = {.state = PERFX_FIGURE_ELSEWHERE},
-				unread = {.state = PERFX_FIGURE_UNREAD};
+static const struct stream_cost inside = {.state = PERFX_COST_INSIDE},
+				elsewhere = {.state = PERFX_COST_ELSEWHERE},
+				unread = {.state = PERFX_COST_UNREAD};
 
-static struct stream_work counted(enum perfx_dtype dtype, uint64_t flops, uint64_t bytes)
+static struct stream_cost counted(enum perfx_dtype dtype, uint64_t flops, uint64_t bytes)
 {
-	return (struct stream_work){PERFX_FIGURE_COUNTED, dtype, flops, bytes};
+	return (struct stream_cost){PERFX_COST_COUNTED, dtype, flops, bytes};
 }
 
 /* step (plain, 56 bytes) → op (counted) → BLAS (inside); BLAS on a pool's thread; step → BLAS. */
@@ -92,25 +92,25 @@ Test(compute, own_and_inclusive)
 	profile = aggregate__finish(a);
 
 	row = row_of(profile, 0, 1);
-	expect_work(row->work, 0);
-	expect_work(row->inclusive, .flops = 2600, .bytes = 340, .counted_count = 4,
-		    .silenced_count = 2);
-	cr_expect_eq(row->work_ns, 200);
+	expect_cost(row->cost, 0);
+	expect_cost(row->inclusive, .flops = 2600, .bytes = 340, .counted_count = 4,
+		    .nested_count = 2);
+	cr_expect_eq(row->computing_ns, 200);
 	cr_expect_eq(row->dtype, PERFX_DTYPE_BF16);
 
 	row = row_of(profile, 0, 6);
-	expect_work(row->work, .flops = 2000, .bytes = 200, .counted_count = 2);
-	expect_work(row->inclusive, .flops = 2000, .bytes = 200, .counted_count = 2,
-		    .silenced_count = 2);
-	cr_expect_eq(row->work_ns, 100);
+	expect_cost(row->cost, .flops = 2000, .bytes = 200, .counted_count = 2);
+	expect_cost(row->inclusive, .flops = 2000, .bytes = 200, .counted_count = 2,
+		    .nested_count = 2);
+	cr_expect_eq(row->computing_ns, 100);
 
-	/* the silenced calls' time is not that of the 600 operations */
+	/* the nested calls' time is not that of the 600 operations */
 	row = row_of(profile, 0, 5);
-	expect_work(row->work, .flops = 600, .bytes = 140, .counted_count = 2, .silenced_count = 4);
-	expect_work(row->inclusive, .flops = 600, .bytes = 140, .counted_count = 2,
-		    .silenced_count = 4);
+	expect_cost(row->cost, .flops = 600, .bytes = 140, .counted_count = 2, .nested_count = 4);
+	expect_cost(row->inclusive, .flops = 600, .bytes = 140, .counted_count = 2,
+		    .nested_count = 4);
 	cr_expect_eq(row->total_ns, 180);
-	cr_expect_eq(row->work_ns, 40);
+	cr_expect_eq(row->computing_ns, 40);
 	cr_expect_eq(row->dtype, PERFX_DTYPE_F32);
 	aggregate__free(a);
 }
@@ -125,17 +125,17 @@ Test(compute, of_a_process)
 	a = replay(&s);
 	compute = &aggregate__finish(a)->processes[0].compute;
 	cr_expect(compute->measured);
-	expect_work(compute->work, .flops = 2600, .bytes = 340, .counted_count = 4,
-		    .silenced_count = 4);
+	expect_cost(compute->cost, .flops = 2600, .bytes = 340, .counted_count = 4,
+		    .nested_count = 4);
 	cr_expect_eq(compute->counted_ns, 140);
 	cr_expect_eq(compute->unread_ns, 0);
 
 	cr_assert_eq(compute->sources_count, 2);
 	cr_expect_eq(compute->sources[0].source, PERFX_SOURCE_TORCH);
-	expect_work(compute->sources[0].work, .flops = 2000, .bytes = 200, .counted_count = 2);
+	expect_cost(compute->sources[0].cost, .flops = 2000, .bytes = 200, .counted_count = 2);
 	cr_expect_eq(compute->sources[1].source, PERFX_SOURCE_BLAS);
-	expect_work(compute->sources[1].work, .flops = 600, .bytes = 140, .counted_count = 2,
-		    .silenced_count = 4);
+	expect_cost(compute->sources[1].cost, .flops = 600, .bytes = 140, .counted_count = 2,
+		    .nested_count = 4);
 
 	cr_assert_eq(compute->dtypes_count, 2);
 	cr_expect_eq(compute->dtypes[0].dtype, PERFX_DTYPE_BF16);
@@ -145,7 +145,7 @@ Test(compute, of_a_process)
 	aggregate__free(a);
 }
 
-Test(compute, nothing_has_a_figure)
+Test(compute, nothing_has_a_cost)
 {
 	struct stream s = {0};
 	const struct profile *profile;
@@ -159,7 +159,7 @@ Test(compute, nothing_has_a_figure)
 	cr_expect_not(profile->processes[0].compute.measured);
 	cr_expect_eq(profile->processes[0].compute.sources_count, 0);
 	cr_expect_eq(profile->processes[0].compute.dtypes_count, 0);
-	expect_work(row_of(profile, 0, 1)->inclusive, 0);
+	expect_cost(row_of(profile, 0, 1)->inclusive, 0);
 	aggregate__free(a);
 }
 
@@ -185,10 +185,10 @@ Test(compute, recursion_counts_once)
 	profile = aggregate__finish(a);
 	cr_expect_eq(row_of(profile, 0, 1)->inclusive.flops, 12);
 	cr_expect_eq(row_of(profile, 0, 1)->total_ns, 120);
-	cr_expect_eq(row_of(profile, 0, 1)->work_ns, 100);
+	cr_expect_eq(row_of(profile, 0, 1)->computing_ns, 100);
 	cr_expect_eq(row_of(profile, 0, 2)->inclusive.flops, 7);
 	cr_expect_eq(row_of(profile, 0, 6)->inclusive.flops, 12);
-	cr_expect_eq(profile->processes[0].compute.work.flops, 12);
+	cr_expect_eq(profile->processes[0].compute.cost.flops, 12);
 	aggregate__free(a);
 }
 
@@ -211,8 +211,8 @@ Test(compute, open_callers_take_no_part)
 	a = replay(&s);
 	profile = aggregate__finish(a);
 	cr_expect_eq(row_of(profile, 0, 1)->inclusive.flops, 7);
-	cr_expect_eq(row_of(profile, 0, 1)->work_ns, 20);
-	cr_expect_eq(profile->processes[0].compute.work.flops, 12);
+	cr_expect_eq(row_of(profile, 0, 1)->computing_ns, 20);
+	cr_expect_eq(profile->processes[0].compute.cost.flops, 12);
 	aggregate__free(a);
 }
 
@@ -238,7 +238,7 @@ Test(compute, unread_time_is_what_nothing_inside_accounts_for)
 	cr_expect_eq(compute->counted_ns, 60);
 	/* of 105 the 60 of BLAS are counted; the inner 10 are not counted twice */
 	cr_expect_eq(compute->unread_ns, 45);
-	expect_work(compute->work, .flops = 9, .bytes = 1, .counted_count = 1, .unread_count = 3);
+	expect_cost(compute->cost, .flops = 9, .bytes = 1, .counted_count = 1, .unread_count = 3);
 	aggregate__free(a);
 }
 
@@ -255,7 +255,7 @@ Test(compute, moved_bytes_are_apart)
 	stream_compute(&s, 1, 100, 100, 50, 50, counted(PERFX_DTYPE_F32, 10, 8));
 	a = replay(&s);
 	compute = &aggregate__finish(a)->processes[0].compute;
-	expect_work(compute->work, .flops = 10, .bytes = 8, .moved_bytes = 4096,
+	expect_cost(compute->cost, .flops = 10, .bytes = 8, .moved_bytes = 4096,
 		    .counted_count = 2);
 	cr_expect_eq(compute->counted_ns, 50);
 	aggregate__free(a);
@@ -271,7 +271,7 @@ Test(compute, submitted)
 				  .context = 2,
 				  .tid = 100,
 				  .flags = PERFX_SPAN_SUBMITTED,
-				  .figure = PERFX_FIGURE_COUNTED,
+				  .cost_state = PERFX_COST_COUNTED,
 				  .dtype = PERFX_DTYPE_F32,
 				  .flops = 1000};
 	const struct profile *profile;
@@ -285,11 +285,11 @@ Test(compute, submitted)
 	stream_call(&s, 1, 100, 0, 100, 80, 0);
 	a = replay(&s);
 	profile = aggregate__finish(a);
-	cr_expect_eq(row_of(profile, 0, 6)->work.submitted_count, 1);
+	cr_expect_eq(row_of(profile, 0, 6)->cost.submitted_count, 1);
 	cr_expect_eq(row_of(profile, 0, 6)->timed_count, 2);
 	cr_expect_eq(row_of(profile, 0, 1)->inclusive.submitted_count, 1);
-	cr_expect_eq(row_of(profile, 0, 1)->work.submitted_count, 0);
-	cr_expect_eq(profile->processes[0].compute.work.flops, 2000);
+	cr_expect_eq(row_of(profile, 0, 1)->cost.submitted_count, 0);
+	cr_expect_eq(profile->processes[0].compute.cost.flops, 2000);
 	aggregate__free(a);
 }
 
@@ -299,7 +299,7 @@ Test(compute, unwound_and_untimed)
 	struct stream s = {0};
 	struct perfx_span span = {.context = 1,
 				  .tid = 100,
-				  .figure = PERFX_FIGURE_COUNTED,
+				  .cost_state = PERFX_COST_COUNTED,
 				  .dtype = PERFX_DTYPE_F32,
 				  .flops = 10,
 				  .bytes = 1};
@@ -315,15 +315,15 @@ Test(compute, unwound_and_untimed)
 	stream_span(&s, &span);
 	a = replay(&s);
 	profile = aggregate__finish(a);
-	expect_work(row_of(profile, 0, 6)->work, .flops = 10, .bytes = 1, .counted_count = 1);
+	expect_cost(row_of(profile, 0, 6)->cost, .flops = 10, .bytes = 1, .counted_count = 1);
 	cr_expect_eq(row_of(profile, 0, 6)->calls_count, 2);
 	cr_expect_eq(profile->processes[0].compute.counted_ns, 0);
 	cr_expect_eq(profile->losses[PERFX_LOSS_UNDECODED], 0);
 	aggregate__free(a);
 }
 
-/* The book's calls: sums, no type, their time shared out by number. */
-Test(compute, booked_calls)
+/* Overflow calls: sums, no type, their time shared out by number. */
+Test(compute, overflow_calls)
 {
 	struct stream s = {0};
 	const struct profile_compute *compute;
@@ -335,16 +335,16 @@ Test(compute, booked_calls)
 	stream_context(&s, 2, 1, 6, 1);
 	stream_call(&s, 1, 100, 0, 5000, 1000, 0);
 	stream_compute(&s, 2, 100, 0, 100, 100, counted(PERFX_DTYPE_F64, 1, 2));
-	stream_plain(&s, PERFX_KIND_BOOK, struct perfx_book, .context = 2, .calls_count = 10,
-		     .total_ns = 1000, .self_ns = 1000, .flops = 500, .bytes = 50,
-		     .counted_count = 5, .unread_count = 2, .silenced_count = 3);
+	stream_plain(&s, PERFX_KIND_OVERFLOW_CALLS, struct perfx_overflow_calls, .context = 2,
+		     .calls_count = 10, .total_ns = 1000, .self_ns = 1000, .flops = 500,
+		     .bytes = 50, .counted_count = 5, .unread_count = 2, .nested_count = 3);
 	a = replay(&s);
 	profile = aggregate__finish(a);
-	expect_work(row_of(profile, 0, 6)->work, .flops = 501, .bytes = 52, .counted_count = 6,
-		    .unread_count = 2, .silenced_count = 3);
-	expect_work(row_of(profile, 0, 1)->inclusive, .flops = 501, .bytes = 52, .counted_count = 6,
-		    .unread_count = 2, .silenced_count = 3);
-	cr_expect_eq(row_of(profile, 0, 6)->work_ns, 800);
+	expect_cost(row_of(profile, 0, 6)->cost, .flops = 501, .bytes = 52, .counted_count = 6,
+		    .unread_count = 2, .nested_count = 3);
+	expect_cost(row_of(profile, 0, 1)->inclusive, .flops = 501, .bytes = 52, .counted_count = 6,
+		    .unread_count = 2, .nested_count = 3);
+	cr_expect_eq(row_of(profile, 0, 6)->computing_ns, 800);
 	cr_expect_eq(row_of(profile, 0, 6)->dtype, PERFX_DTYPE_F64);
 	compute = &profile->processes[0].compute;
 	cr_expect_eq(compute->counted_ns, 600);
@@ -365,13 +365,13 @@ Test(compute, calls_without_context)
 	begin(&s);
 	stream_plain(&s, PERFX_KIND_SPAN, struct perfx_span, .start_ns = STREAM_START,
 		     .duration_ns = 10, .self_ns = 10, .process = 1, .function = 6, .tid = 1,
-		     .figure = PERFX_FIGURE_COUNTED, .dtype = PERFX_DTYPE_F16, .flops = 8,
+		     .cost_state = PERFX_COST_COUNTED, .dtype = PERFX_DTYPE_F16, .flops = 8,
 		     .bytes = 2);
 	a = replay(&s);
 	profile = aggregate__finish(a);
-	expect_work(row_of(profile, 0, 6)->work, .flops = 8, .bytes = 2, .counted_count = 1);
-	expect_work(row_of(profile, 0, 6)->inclusive, .flops = 8, .bytes = 2, .counted_count = 1);
-	cr_expect_eq(row_of(profile, 0, 6)->work_ns, 10);
+	expect_cost(row_of(profile, 0, 6)->cost, .flops = 8, .bytes = 2, .counted_count = 1);
+	expect_cost(row_of(profile, 0, 6)->inclusive, .flops = 8, .bytes = 2, .counted_count = 1);
+	cr_expect_eq(row_of(profile, 0, 6)->computing_ns, 10);
 	cr_expect_eq(profile->processes[0].compute.counted_ns, 10);
 	aggregate__free(a);
 }
@@ -390,14 +390,14 @@ Test(compute, processes_are_apart)
 	stream_compute(&s, 2, 200, 0, 10, 10, counted(PERFX_DTYPE_F32, 3, 1));
 	a = replay(&s);
 	profile = aggregate__finish(a);
-	expect_work(row_of(profile, 0, 1)->inclusive, 0);
+	expect_cost(row_of(profile, 0, 1)->inclusive, 0);
 	cr_expect_not(profile->processes[0].compute.measured);
-	cr_expect_eq(profile->processes[1].compute.work.flops, 3);
+	cr_expect_eq(profile->processes[1].compute.cost.flops, 3);
 	aggregate__free(a);
 }
 
 /* Sums that would wrap stay below PROFILE_ABSENT. */
-Test(compute, absurd_figures_are_capped)
+Test(compute, absurd_costs_are_capped)
 {
 	struct stream s = {0};
 	const struct profile *profile;
@@ -410,7 +410,7 @@ Test(compute, absurd_figures_are_capped)
 	a = replay(&s);
 	profile = aggregate__finish(a);
 	cr_expect_eq(row_of(profile, 0, 6)->inclusive.flops, PROFILE_ABSENT - 1);
-	cr_expect_eq(profile->processes[0].compute.work.bytes, PROFILE_ABSENT - 1);
+	cr_expect_eq(profile->processes[0].compute.cost.bytes, PROFILE_ABSENT - 1);
 	aggregate__free(a);
 }
 
@@ -423,20 +423,21 @@ Test(compute, finishing_twice_changes_nothing)
 	add_ordinary(&s);
 	a = replay(&s);
 	aggregate__finish(a);
-	expect_work(aggregate__finish(a)->processes[0].compute.work, .flops = 2600, .bytes = 340,
-		    .counted_count = 4, .silenced_count = 4);
+	expect_cost(aggregate__finish(a)->processes[0].compute.cost, .flops = 2600, .bytes = 340,
+		    .counted_count = 4, .nested_count = 4);
 	aggregate__free(a);
 }
 
-static void add_work(struct stream *s, uint32_t work, uint8_t state, uint64_t flops)
+static void add_cost(struct stream *s, uint32_t cost, uint8_t state, uint64_t flops)
 {
-	stream_plain(s, PERFX_KIND_WORK, struct perfx_work, .work = work, .function = 2,
-		     .state = state, .flops = flops, .bytes = flops / 4, .dtype = PERFX_DTYPE_F32);
+	stream_plain(s, PERFX_KIND_OBJECT_COST, struct perfx_object_cost, .object_cost = cost,
+		     .function = 2, .state = state, .flops = flops, .bytes = flops / 4,
+		     .dtype = PERFX_DTYPE_F32);
 }
 
-static struct stream_work by_object(uint64_t work)
+static struct stream_cost by_object(uint64_t cost)
 {
-	return (struct stream_work){.state = PERFX_FIGURE_BY_OBJECT, .flops = work};
+	return (struct stream_cost){.state = PERFX_COST_BY_OBJECT, .flops = cost};
 }
 
 /* Calls told apart by objects: what these do comes before, after, or never. */
@@ -450,7 +451,7 @@ Test(compute, objects)
 	begin(&s);
 	stream_context(&s, 1, 0, 2, 1);
 	stream_context(&s, 2, 0, 3, 1);
-	add_work(&s, 1, PERFX_FIGURE_COUNTED, 1000);
+	add_cost(&s, 1, PERFX_COST_COUNTED, 1000);
 	stream_compute(&s, 1, 100, 0, 10 * MS, 10 * MS, by_object(1));
 	stream_compute(&s, 1, 100, 0, 20 * MS, 20 * MS, by_object(2));
 	stream_compute(&s, 2, 101, 0, 20 * MS, 20 * MS, by_object(2));
@@ -458,21 +459,21 @@ Test(compute, objects)
 	stream_compute(&s, 1, 100, 0, 7 * MS, 7 * MS, by_object(4));
 	stream_compute(&s, 1, 100, 0, 9 * MS, 9 * MS, by_object(UINT64_MAX));
 	stream_compute(&s, 1, 100, 0, 3 * MS, 2 * MS,
-		       (struct stream_work){.state = PERFX_FIGURE_OPAQUE});
-	add_work(&s, 2, PERFX_FIGURE_COUNTED, 400);
-	add_work(&s, 3, PERFX_FIGURE_OPAQUE, 0);
-	add_work(&s, 4, PERFX_FIGURE_NONE, 0);
+		       (struct stream_cost){.state = PERFX_COST_OPAQUE});
+	add_cost(&s, 2, PERFX_COST_COUNTED, 400);
+	add_cost(&s, 3, PERFX_COST_OPAQUE, 0);
+	add_cost(&s, 4, PERFX_COST_NONE, 0);
 	/* those without a record */
-	stream_plain(&s, PERFX_KIND_BOOK, struct perfx_book, .context = 1, .counted_count = 2,
-		     .flops = 2000, .bytes = 500);
-	stream_plain(&s, PERFX_KIND_BOOK, struct perfx_book, .context = 1, .calls_count = 2,
-		     .total_ns = 8 * MS, .self_ns = 6 * MS, .opaque_count = 2);
+	stream_plain(&s, PERFX_KIND_OVERFLOW_CALLS, struct perfx_overflow_calls, .context = 1,
+		     .counted_count = 2, .flops = 2000, .bytes = 500);
+	stream_plain(&s, PERFX_KIND_OVERFLOW_CALLS, struct perfx_overflow_calls, .context = 1,
+		     .calls_count = 2, .total_ns = 8 * MS, .self_ns = 6 * MS, .opaque_count = 2);
 	aggregate = replay(&s);
 	profile = aggregate__finish(aggregate);
 	cr_assert(profile);
-	expect_work(row_of(profile, 0, 2)->work, .flops = 3400, .bytes = 850, .counted_count = 4,
+	expect_cost(row_of(profile, 0, 2)->cost, .flops = 3400, .bytes = 850, .counted_count = 4,
 		    .unread_count = 1, .opaque_count = 4);
-	expect_work(row_of(profile, 0, 3)->work, .flops = 400, .bytes = 100, .counted_count = 1);
+	expect_cost(row_of(profile, 0, 3)->cost, .flops = 400, .bytes = 100, .counted_count = 1);
 	compute = &profile->processes[0].compute;
 	cr_expect_eq(compute->counted_ns, 50 * MS);
 	cr_expect_eq(compute->unread_ns, 9 * MS);
@@ -490,16 +491,17 @@ Test(compute, objects_twice)
 	begin(&s);
 	stream_context(&s, 1, 0, 2, 1);
 	stream_compute(&s, 1, 100, 0, MS, MS, by_object(1));
-	add_work(&s, 1, PERFX_FIGURE_COUNTED, 1000);
-	stream_plain(&s, PERFX_KIND_WORK, struct perfx_work, .work = 0, .state = 1);
-	stream_plain(&s, PERFX_KIND_WORK, struct perfx_work, .work = 1,
-		     .state = PERFX_FIGURE_BY_OBJECT);
+	add_cost(&s, 1, PERFX_COST_COUNTED, 1000);
+	stream_plain(&s, PERFX_KIND_OBJECT_COST, struct perfx_object_cost, .object_cost = 0,
+		     .state = 1);
+	stream_plain(&s, PERFX_KIND_OBJECT_COST, struct perfx_object_cost, .object_cost = 1,
+		     .state = PERFX_COST_BY_OBJECT);
 	aggregate = replay(&s);
 	for (int i = 0; i < 2; i++) {
 		const struct profile *profile = aggregate__finish(aggregate);
 
 		cr_assert(profile);
-		expect_work(row_of(profile, 0, 2)->work, .flops = 1000, .bytes = 250,
+		expect_cost(row_of(profile, 0, 2)->cost, .flops = 1000, .bytes = 250,
 			    .counted_count = 1);
 		cr_expect_eq(profile->losses[PERFX_LOSS_UNDECODED], 2);
 	}

@@ -7,16 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct counters_machine skylake = {
-	.has_pmu = true, .vendor = COUNTERS_INTEL, .family = 6};
-static const struct counters_machine icelake = {
+static const struct counters_cpu skylake = {.has_pmu = true, .vendor = COUNTERS_INTEL, .family = 6};
+static const struct counters_cpu icelake = {
 	.has_pmu = true, .vendor = COUNTERS_INTEL, .family = 6, .has_avx512 = true};
-static const struct counters_machine rome = {
-	.has_pmu = true, .vendor = COUNTERS_AMD, .family = 0x17};
-static const struct counters_machine genoa = {
+static const struct counters_cpu rome = {.has_pmu = true, .vendor = COUNTERS_AMD, .family = 0x17};
+static const struct counters_cpu genoa = {
 	.has_pmu = true, .vendor = COUNTERS_AMD, .family = 0x19, .has_avx512 = true};
-static const struct counters_machine graviton = {.has_pmu = true};
-static const struct counters_machine guest = {.is_virtual = true, .paranoid = 2};
+static const struct counters_cpu graviton = {.has_pmu = true};
+static const struct counters_cpu guest = {.is_virtual = true, .paranoid = 2};
 
 static void expect_event(const struct counters *counters, size_t at, uint32_t counter,
 			 uint64_t config, uint32_t weight)
@@ -146,7 +144,7 @@ Test(counters, tried)
 
 Test(counters, cores_of_two_kinds)
 {
-	struct counters_machine hybrid = icelake;
+	struct counters_cpu hybrid = icelake;
 	struct counters c;
 	const char *word;
 	char why[256];
@@ -161,15 +159,15 @@ Test(counters, cores_of_two_kinds)
 
 Test(counters, refusals)
 {
-	struct counters_machine machine = {.has_pmu = true, .paranoid = 3};
+	struct counters_cpu cpu = {.has_pmu = true, .paranoid = 3};
 	char why[128];
 
-	cr_expect_str_eq(counters_refusal(&machine, -EACCES, why, sizeof(why)),
+	cr_expect_str_eq(counters_refusal(&cpu, -EACCES, why, sizeof(why)),
 			 "perf_event_paranoid is 3: it takes root or CAP_PERFMON");
-	cr_expect_str_eq(counters_refusal(&machine, -EBUSY, why, sizeof(why)),
+	cr_expect_str_eq(counters_refusal(&cpu, -EBUSY, why, sizeof(why)),
 			 "too few counters of the processor are free");
-	machine.has_pmu = false;
-	cr_expect_str_eq(counters_refusal(&machine, -ENOENT, why, sizeof(why)),
+	cpu.has_pmu = false;
+	cr_expect_str_eq(counters_refusal(&cpu, -ENOENT, why, sizeof(why)),
 			 "the kernel knows no performance counters of this processor");
 }
 

@@ -161,11 +161,12 @@ Test(decode, enums_out_of_range_are_refused)
 	REFUSED(PERFX_KIND_PROBE, struct perfx_probe_record, .link = 1, .site = 1, .ret = 9);
 	REFUSED(PERFX_KIND_LOSS, struct perfx_loss, .loss = PERFX_LOSS_KINDS);
 	REFUSED(PERFX_KIND_SPAN, struct perfx_span, .duration_ns = 5, .self_ns = 6);
-	REFUSED(PERFX_KIND_SPAN, struct perfx_span, .figure = PERFX_FIGURE_STATES);
+	REFUSED(PERFX_KIND_SPAN, struct perfx_span, .cost_state = PERFX_COST_STATES);
 	REFUSED(PERFX_KIND_SPAN, struct perfx_span, .dtype = PERFX_DTYPES);
 	REFUSED(PERFX_KIND_PEAK, struct perfx_peak, .dtype = PERFX_DTYPES);
-	REFUSED(PERFX_KIND_METER, struct perfx_meter, .meter = PERFX_METERS);
-	REFUSED(PERFX_KIND_METER, struct perfx_meter, .kind = PERFX_METER_MISSING + 1);
+	REFUSED(PERFX_KIND_PERF_COUNTER, struct perfx_perf_counter, .counter = PERFX_PERF_COUNTERS);
+	REFUSED(PERFX_KIND_PERF_COUNTER, struct perfx_perf_counter,
+		.kind = PERFX_PERF_COUNTER_MISSING + 1);
 	REFUSED(PERFX_KIND_PEAK, struct perfx_peak, .origin = PERFX_PEAK_ESTIMATED + 1);
 	REFUSED(PERFX_KIND_CALIBRATION, struct perfx_calibration, .site = 77);
 	REFUSED(PERFX_KIND_ALLOCATION, struct perfx_allocation, .domain = 0);
@@ -173,7 +174,7 @@ Test(decode, enums_out_of_range_are_refused)
 	REFUSED(PERFX_KIND_FREE, struct perfx_free, .domain = 0);
 	REFUSED(PERFX_KIND_FREE, struct perfx_free, .domain = 255);
 	REFUSED(PERFX_KIND_ALLOCATOR, struct perfx_allocator, .domain = PERFX_DOMAINS);
-	REFUSED(PERFX_KIND_MEMORY_BOOK, struct perfx_memory_book, .domain = PERFX_DOMAINS);
+	REFUSED(PERFX_KIND_OVERFLOW_MEMORY, struct perfx_overflow_memory, .domain = PERFX_DOMAINS);
 	REFUSED(PERFX_KIND_MEMORY_MODE, struct perfx_memory_mode, .domain = PERFX_DOMAINS);
 	REFUSED(PERFX_KIND_MEMORY_MODE, struct perfx_memory_mode, .domain = 1, .level = 4);
 	REFUSED(PERFX_KIND_MEMORY_MODE, struct perfx_memory_mode, .domain = 1, .on_ns = 2,
@@ -285,28 +286,28 @@ static void check_short(enum perfx_kind kind, const void *record, size_t least, 
 	cr_expect_eq(decode_event(packed, packed->size, event, &skip), -ENOTSUP);
 }
 
-Test(decode, spans_without_a_figure)
+Test(decode, spans_without_a_cost)
 {
 	const struct perfx_span span = {.duration_ns = 9,
-					.figure = PERFX_FIGURE_UNREAD,
+					.cost_state = PERFX_COST_UNREAD,
 					.flops = 0x7777777777777777,
 					.bytes = 0x7777777777777777};
 	struct event event;
 
 	check_short(PERFX_KIND_SPAN, &span, PERFX_SPAN_PLAIN_BYTES, sizeof(span), &event);
 	cr_expect_eq(event.span.duration_ns, 9);
-	cr_expect_eq(event.span.figure, PERFX_FIGURE_UNREAD);
+	cr_expect_eq(event.span.cost_state, PERFX_COST_UNREAD);
 }
 
-Test(decode, books_of_before_there_were_figures)
+Test(decode, overflow_of_before_there_were_costs)
 {
-	struct perfx_book book = {.context = 3, .calls_count = 4, .self_ns = 5};
+	struct perfx_overflow_calls book = {.context = 3, .calls_count = 4, .self_ns = 5};
 	struct event event;
 
-	memset(&book.flops, 0x77, sizeof(book) - offsetof(struct perfx_book, flops));
-	check_short(PERFX_KIND_BOOK, &book, offsetof(struct perfx_book, flops), sizeof(book),
-		    &event);
-	cr_expect_eq(event.book.self_ns, 5);
+	memset(&book.flops, 0x77, sizeof(book) - offsetof(struct perfx_overflow_calls, flops));
+	check_short(PERFX_KIND_OVERFLOW_CALLS, &book, offsetof(struct perfx_overflow_calls, flops),
+		    sizeof(book), &event);
+	cr_expect_eq(event.overflow_calls.self_ns, 5);
 }
 
 /* Any bytes: decode says what it takes, and that is within what there is. */

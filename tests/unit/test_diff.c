@@ -241,8 +241,8 @@ Test(diff, length_is_no_change)
 	diff__free(diff);
 }
 
-/* Calls that came by the book count for the mean; the spread is of the recorded ones. */
-Test(diff, booked_calls)
+/* Calls that came by the overflow sums count for the mean; the spread is of the recorded ones. */
+Test(diff, overflow_calls)
 {
 	struct scene a, b;
 	struct diff *diff;
@@ -250,7 +250,7 @@ Test(diff, booked_calls)
 	scene_set(&a);
 	scene_set(&b);
 	add_function(&a, "f", "m", 10, 10 * MS, 1e6);
-	add_function(&b, "f", "m", 40, 12 * MS, 1e6)->booked_count = 30;
+	add_function(&b, "f", "m", 40, 12 * MS, 1e6)->overflow_count = 30;
 	diff = compare(&a, &b, 0.05);
 	near(only_function(diff)->welch.df, 18);
 	near(diff_change(only_function(diff)->avg_ns), 0.2);
@@ -380,11 +380,11 @@ Test(diff, rates)
 	scene_set(&a);
 	scene_set(&b);
 	row = add_function(&a, "mm", "m", 10, 10 * MS, 1e5);
-	row->inclusive = (struct profile_work){.flops = 10 * 1000000000ULL, .counted_count = 10};
-	row->work_ns = row->total_ns;
+	row->inclusive = (struct profile_cost){.flops = 10 * 1000000000ULL, .counted_count = 10};
+	row->computing_ns = row->total_ns;
 	row = add_function(&b, "mm", "m", 10, 15 * MS, 1e5);
-	row->inclusive = (struct profile_work){.flops = 20 * 1000000000ULL, .counted_count = 10};
-	row->work_ns = row->total_ns;
+	row->inclusive = (struct profile_cost){.flops = 20 * 1000000000ULL, .counted_count = 10};
+	row->computing_ns = row->total_ns;
 	diff = compare(&a, &b, 0.05);
 	f = only_function(diff);
 	near(f->flops_per_s.a, 1e11);

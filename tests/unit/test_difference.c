@@ -13,7 +13,7 @@
 static void trainer(struct stream *s, bool later)
 {
 	const struct stream_place place = {1, 4242, 1, 1, 1, PERFX_DOMAIN_HOST};
-	const struct stream_work product = {PERFX_FIGURE_COUNTED, PERFX_DTYPE_F32, 4000000000,
+	const struct stream_cost product = {PERFX_COST_COUNTED, PERFX_DTYPE_F32, 4000000000,
 					    40000000};
 	uint64_t steps = later ? 60 : 40, gemm = later ? 50 * MS : 40 * MS;
 	uint64_t prepare = later ? 4 * MS : 5 * MS;
@@ -217,7 +217,7 @@ Test(difference, json_is_json)
 
 /* --- findings that went and came --- */
 
-struct told {
+struct analyzed {
 	struct profile profile;
 	struct profile_process process;
 	struct finding findings[4];
@@ -235,31 +235,32 @@ static struct finding finding(const char *kind, char *subject)
 				.suggestion = (char *)""};
 }
 
-static void told_set(struct told *told, size_t findings_count)
+static void analyzed_set(struct analyzed *analyzed, size_t findings_count)
 {
-	told->process = (struct profile_process){.comm = "trainer", .cmdline = ""};
-	told->profile = (struct profile){
-		.host_name = "", .processes = &told->process, .processes_count = 1};
-	told->of_process.findings = told->findings;
-	told->of_process.findings_count = findings_count;
-	told->analysis.processes = &told->of_process;
-	told->analysis.processes_count = 1;
+	analyzed->process = (struct profile_process){.comm = "trainer", .cmdline = ""};
+	analyzed->profile = (struct profile){
+		.host_name = "", .processes = &analyzed->process, .processes_count = 1};
+	analyzed->of_process.findings = analyzed->findings;
+	analyzed->of_process.findings_count = findings_count;
+	analyzed->analysis.processes = &analyzed->of_process;
+	analyzed->analysis.processes_count = 1;
 }
 
 /* Same kind and subject but for the pid: the same. Same kind of another subject: another one. */
 Test(difference, findings_that_went_and_came)
 {
-	struct told a = {.findings = {finding("MemoryLeak", (char *)"heap of \x0et\x0f (pid 42)"),
-				      finding("IdleTarget", (char *)"\x0et\x0f (pid 42)"),
-				      finding("SlowOperation", (char *)"\x0e"
-								       "f\x0f")}};
-	struct told b = {.findings = {finding("IdleTarget", (char *)"\x0et\x0f (pid 5151)"),
-				      finding("SlowOperation", (char *)"\x0eg\x0f")}};
+	struct analyzed a = {
+		.findings = {finding("MemoryLeak", (char *)"heap of \x0et\x0f (pid 42)"),
+			     finding("IdleTarget", (char *)"\x0et\x0f (pid 42)"),
+			     finding("SlowOperation", (char *)"\x0e"
+							      "f\x0f")}};
+	struct analyzed b = {.findings = {finding("IdleTarget", (char *)"\x0et\x0f (pid 5151)"),
+					  finding("SlowOperation", (char *)"\x0eg\x0f")}};
 	struct text verdict = {0};
 	struct diff *diff;
 
-	told_set(&a, 3);
-	told_set(&b, 2);
+	analyzed_set(&a, 3);
+	analyzed_set(&b, 2);
 	diff = diff__new(&a.profile, &b.profile, 0.05);
 	cr_assert_not_null(diff);
 	cr_assert_eq(diff_findings(diff, &a.analysis, &b.analysis), 0);

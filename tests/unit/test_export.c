@@ -75,7 +75,7 @@ static int replay(const struct stream *s, export_on_span *on_span, export_on_val
 		cr_assert_geq(used, 0);
 		if (on_span && event.kind == PERFX_KIND_SPAN)
 			err = on_span(ctx, &event.span);
-		if (on_value && event.kind == PERFX_KIND_VALUE)
+		if (on_value && event.kind == PERFX_KIND_USER_VALUE)
 			err = on_value(ctx, &event.value);
 		if (err)
 			return err;

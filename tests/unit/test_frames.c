@@ -357,7 +357,7 @@ Test(frames, code_without_a_file)
 	stack_of_one(1, jit + 16);
 	stack_of_one(1, 0);
 	stack_of_one(1, 16);
-	stack_of_one(5, jit + 16); /* a process that nobody has told of */
+	stack_of_one(5, jit + 16); /* an unknown process */
 	expect_frames(1, jit + 16, "", 0, " :0");
 	expect_frames(1, 0, "", 0, " :0");
 	expect_frames(1, 16, "", 0, " :0");

@@ -4,10 +4,10 @@
 TestSuite(image_note, .init = fixture_set_up, .fini = fixture_tear_down);
 
 /* As include/perfx.h writes it: owner, type, mark, name's address, flags, zero, name. */
-#define NOTE(mark, name, flags, text)                                                     \
-	".pushsection .note.perfx, \"\", %note\n .balign 4\n"                             \
-	".long 6, 8f - 7f, 1\n .asciz \"perfx\"\n .balign 4\n"                            \
-	"7: .quad " mark ", " name "\n .long " flags ", 0\n " text " \n .balign 4\n 8:\n" \
+#define NOTE(annotation, name, flags, text)                                                     \
+	".pushsection .note.perfx, \"\", %note\n .balign 4\n"                                   \
+	".long 6, 8f - 7f, 1\n .asciz \"perfx\"\n .balign 4\n"                                  \
+	"7: .quad " annotation ", " name "\n .long " flags ", 0\n " text " \n .balign 4\n 8:\n" \
 	".popsection\n"
 
 static const char source[] =
@@ -50,7 +50,7 @@ static struct list marks_of(struct image *image)
 {
 	struct list list = {.count = 0};
 
-	cr_assert_eq(image__each_mark(image, collect, &list), 0);
+	cr_assert_eq(image__each_annotation(image, collect, &list), 0);
 	for (size_t i = 0; i < list.count; i++)
 		cr_expect_eq(list.symbols[i].origin, SYMBOL_NOTE);
 	return list;
@@ -58,11 +58,12 @@ static struct list marks_of(struct image *image)
 
 static void expect_mark(const struct list *list, const char *name, uint64_t vaddr, uint64_t size)
 {
-	const struct symbol *mark = find(list, name);
+	const struct symbol *annotation = find(list, name);
 
-	cr_assert_not_null(mark, "no mark '%s'", name);
-	cr_expect_eq(mark->vaddr, vaddr, "%s: at %#lx", name, (unsigned long)mark->vaddr);
-	cr_expect_eq(mark->size, size, "%s: size %lu", name, (unsigned long)mark->size);
+	cr_assert_not_null(annotation, "no mark '%s'", name);
+	cr_expect_eq(annotation->vaddr, vaddr, "%s: at %#lx", name,
+		     (unsigned long)annotation->vaddr);
+	cr_expect_eq(annotation->size, size, "%s: size %lu", name, (unsigned long)annotation->size);
 }
 
 static void expect_marks(struct image *image)
@@ -87,7 +88,7 @@ static void build(void)
 	fixture_run("cc -shared -nostdlib " REGISTERS " -Wl,-Ttext=%#x -o n.so n.S", TEXT_VADDR);
 }
 
-Test(image_note, marks)
+Test(image_note, annotations)
 {
 	struct image *image;
 
@@ -131,7 +132,7 @@ Test(image_note, survives_damage, .timeout = 120)
 	image_damage("n.so", 3000);
 }
 
-/* --- places where operations are told --- */
+/* --- places where operations are given --- */
 
 #define HINT(place, type, size)                                        \
 	".pushsection .note.perfx, \"\", %note\n .balign 4\n"          \

@@ -61,7 +61,7 @@ static bool is_text(const struct golden_case *golden)
 	return strcmp(golden->name, "hostile") != 0;
 }
 
-/* Figures of type real are written with nine digits, standard deviations as whole nanoseconds: so
+/* Numbers of type real are written with nine digits, standard deviations as whole nanoseconds: so
  * not JSON, which shows more. */
 Test(json_report, differences, .init = fixture_set_up, .fini = fixture_tear_down)
 {

@@ -39,7 +39,7 @@ Test(trend, theil_sen)
  * within 3.4/N (leaks.h has the reason), N the blocks kept in the judged windows. */
 Test(leaks, a_block_of_each_step)
 {
-	static const uint64_t windows[] = {320 * MS, 512 * MS, 640 * MS},
+	static const uint64_t alloc_windows[] = {320 * MS, 512 * MS, 640 * MS},
 			      steps[] = {7 * MS, 100 * MS, 319 * MS, 321 * MS, 512 * MS, 990 * MS};
 	static const unsigned blocks[] = {1, 2, 300};
 
@@ -49,11 +49,12 @@ Test(leaks, a_block_of_each_step)
 		struct hotspot_trend trend;
 		double truth = 4096.0 * 1e9 / (double)step, judged;
 
-		scene_set(&s, 10 * S, windows[i / 18]);
+		scene_set(&s, 10 * S, alloc_windows[i / 18]);
 		scene_steps(&s, step, blocks[i % 3], 1, 4096);
 		trend = judge(&s);
-		judged = (double)(s.memory.windows_count - 1 - (s.memory.windows_count + 3) / 4) *
-			 (double)s.memory.window_ns / (double)step;
+		judged = (double)(s.memory.alloc_windows_count - 1 -
+				  (s.memory.alloc_windows_count + 3) / 4) *
+			 (double)s.memory.alloc_window_ns / (double)step;
 		cr_expect(trend.leak, "step %.0f ms of %u blocks", (double)step / 1e6,
 			  blocks[i % 3]);
 		cr_expect_leq(fabs(trend.slope_bytes_per_s - truth), truth * 3.4 / judged,
@@ -130,16 +131,16 @@ Test(leaks, blocks_that_are_replaced)
 	scene_set(&s, 10 * S, 320 * MS);
 	scene_steps(&s, 100 * MS, 1, 1, 4096);
 	cr_expect(judge(&s).leak);
-	for (size_t i = 0; i < s.memory.windows_count; i++)
+	for (size_t i = 0; i < s.memory.alloc_windows_count; i++)
 		s.memory.unknown_frees_windows[i] = 3;
 	cr_expect(!judge(&s).leak);
 	/* those of the first step only */
-	for (size_t i = 1; i < s.memory.windows_count; i++)
+	for (size_t i = 1; i < s.memory.alloc_windows_count; i++)
 		s.memory.unknown_frees_windows[i] = 0;
 	s.memory.unknown_frees_windows[0] = 100000;
 	cr_expect(judge(&s).leak);
 	/* resident memory grows as fast: it is more than replaced */
-	for (size_t i = 1; i < s.memory.windows_count; i++)
+	for (size_t i = 1; i < s.memory.alloc_windows_count; i++)
 		s.memory.unknown_frees_windows[i] = 3;
 	for (uint64_t i = 0; i < 8; i++)
 		s.usage[i].rss_bytes = 100000 + i * 409600 / 7;
@@ -229,8 +230,8 @@ static bool queue_leaks(uint64_t seed, uint64_t rate_bytes, uint64_t life_ns, bo
 	for (size_t i = 0; was_full && i < 8; i++)
 		s.usage[i].rss_bytes = 128 << 20;
 	/* what was there before goes, which the sampler does not see */
-	for (size_t i = 0; was_full && !rate_bytes && i < s.memory.windows_count; i++)
-		if (i * s.memory.window_ns < life_ns)
+	for (size_t i = 0; was_full && !rate_bytes && i < s.memory.alloc_windows_count; i++)
+		if (i * s.memory.alloc_window_ns < life_ns)
 			s.memory.unknown_frees_windows[i] = 320;
 	return found_leak(&s);
 }
@@ -298,7 +299,7 @@ Test(leaks, a_true_leak)
 	cr_expect_geq(coarse, SEEDS * 80 / 100, "%u", coarse);
 }
 
-/* A third of the blocks dies after a second, a third after two …: what is held has levelled off. */
+/* A third of the blocks dies after a second, a third after two …: what is live has levelled off. */
 Test(leaks, blocks_with_a_lifetime)
 {
 	for (uint64_t life = 1; life <= 6; life++) {
@@ -405,11 +406,11 @@ Test(leaks, not_judged)
 	scene_set(&s, 10 * S, 1 * S);
 	cr_expect_str_eq(why_not(&s), "the trace is too short");
 	scene_set(&s, 10 * S, 320 * MS);
-	s.memory.windows_count = 0;
+	s.memory.alloc_windows_count = 0;
 	cr_expect_str_eq(why_not(&s), "the trace is too short");
-	s.memory.window_ns = 0;
+	s.memory.alloc_window_ns = 0;
 	cr_expect_str_eq(why_not(&s), "the trace is too short");
-	s.memory.windows_count = PROFILE_WINDOWS + 1;
+	s.memory.alloc_windows_count = PROFILE_ALLOC_WINDOWS + 1;
 	cr_expect_str_eq(why_not(&s), "the trace is too short");
 }
 

@@ -87,7 +87,7 @@ Test(memory, realloc_is_a_free_and_an_allocation)
 
 	allocated(&t, 0x1000, 100, 0);
 	allocated(&t, 0x7000, 1, 0);
-	freed(&t, 0x1000, 0, ASIDE);
+	freed(&t, 0x1000, 0, REALLOC_BEGIN);
 	/* meanwhile its address is another thread's */
 	t.place.tid = 101;
 	allocated(&t, 0x1000, 30, 0);
@@ -98,7 +98,7 @@ Test(memory, realloc_is_a_free_and_an_allocation)
 	/* in place: both sizes are never live at once */
 	t = story_begin();
 	allocated(&t, 0x1000, 100, 0);
-	freed(&t, 0x1000, 0, ASIDE);
+	freed(&t, 0x1000, 0, REALLOC_BEGIN);
 	allocated(&t, 0x1000, 120, RESIZED);
 	expect_outcome(&t, .allocs = 2, .bytes = 220, .frees = 1, .temporary = 1, .count = 1,
 		       .live = 120, .peak = 120);
@@ -109,14 +109,14 @@ Test(memory, realloc_that_fails_or_frees)
 	struct story t = story_begin();
 
 	allocated(&t, 0x1000, 100, 0);
-	freed(&t, 0x1000, 0, ASIDE);
+	freed(&t, 0x1000, 0, REALLOC_BEGIN);
 	freed(&t, 0x1000, 0, RESTORED);
 	expect_outcome(&t, .allocs = 1, .bytes = 100, .count = 1, .live = 100, .peak = 100);
 
 	t = story_begin();
 	allocated(&t, 0x1000, 100, 0);
 	allocated(&t, 0x2000, 100, 0);
-	freed(&t, 0x1000, 0, ASIDE);
+	freed(&t, 0x1000, 0, REALLOC_BEGIN);
 	freed(&t, 0x1000, 0, SETTLED);
 	freed(&t, 0x1000, 0, 0);
 	expect_outcome(&t, .allocs = 2, .bytes = 200, .frees = 1, .unknown = 1, .count = 1,
@@ -127,11 +127,11 @@ Test(memory, realloc_of_an_unknown_block)
 {
 	struct story t = story_begin();
 
-	freed(&t, 0x1000, 0, ASIDE);
+	freed(&t, 0x1000, 0, REALLOC_BEGIN);
 	allocated(&t, 0x2000, 100, RESIZED);
-	freed(&t, 0x3000, 0, ASIDE);
+	freed(&t, 0x3000, 0, REALLOC_BEGIN);
 	freed(&t, 0x3000, 0, RESTORED);
-	freed(&t, 0x4000, 0, ASIDE);
+	freed(&t, 0x4000, 0, REALLOC_BEGIN);
 	freed(&t, 0x4000, 0, SETTLED);
 	expect_outcome(&t, .allocs = 1, .bytes = 100, .unknown = 2, .count = 1, .live = 100,
 		       .peak = 100);
@@ -143,7 +143,7 @@ Test(memory, realloc_whose_other_half_is_missing)
 
 	/* the next call shows that it is over */
 	allocated(&t, 0x1000, 100, 0);
-	freed(&t, 0x1000, 0, ASIDE);
+	freed(&t, 0x1000, 0, REALLOC_BEGIN);
 	allocated(&t, 0x2000, 10, 0);
 	expect_outcome(&t, .allocs = 2, .bytes = 110, .frees = 1, .temporary = 1, .count = 1,
 		       .live = 10, .peak = 100);
@@ -151,14 +151,14 @@ Test(memory, realloc_whose_other_half_is_missing)
 	t = story_begin();
 	allocated(&t, 0x1000, 100, 0);
 	allocated(&t, 0x2000, 10, 0);
-	freed(&t, 0x1000, 0, ASIDE);
-	freed(&t, 0x2000, 0, ASIDE);
+	freed(&t, 0x1000, 0, REALLOC_BEGIN);
+	freed(&t, 0x2000, 0, REALLOC_BEGIN);
 	expect_outcome(&t, .allocs = 2, .bytes = 110, .frees = 1, .count = 1, .live = 10,
 		       .peak = 110);
 	/* still running at the end; another thread's ends are not this one's */
 	t = story_begin();
 	allocated(&t, 0x1000, 100, 0);
-	freed(&t, 0x1000, 0, ASIDE);
+	freed(&t, 0x1000, 0, REALLOC_BEGIN);
 	t.place.tid = 101;
 	freed(&t, 0x1000, 0, RESTORED);
 	allocated(&t, 0x2000, 10, RESIZED);
@@ -166,7 +166,7 @@ Test(memory, realloc_whose_other_half_is_missing)
 	/* restored to where another block has come */
 	t = story_begin();
 	allocated(&t, 0x1000, 100, 0);
-	freed(&t, 0x1000, 0, ASIDE);
+	freed(&t, 0x1000, 0, REALLOC_BEGIN);
 	t.place.tid = 101;
 	allocated(&t, 0x1000, 10, 0);
 	t.place.tid = 100;
@@ -193,7 +193,7 @@ Test(memory, domains_and_processes_are_apart)
 	t.place.process = 2;
 	freed(&t, 0x1000, 0, 0);
 	allocated(&t, 0x1000, 7, 0);
-	aggregate = story_told(&t);
+	aggregate = story_aggregate(&t);
 	profile = aggregate__finish(aggregate);
 	cr_expect_eq(profile->memory_records_count, 5);
 	cr_expect_eq(profile->processes[0].memory_count, 3);
@@ -206,7 +206,7 @@ Test(memory, domains_and_processes_are_apart)
 	aggregate__free(aggregate);
 }
 
-/* exec: the old book keeps what it held, the new one begins with nothing. */
+/* exec: the old process keeps what it held, the new one begins with nothing. */
 Test(memory, exec_begins_anew)
 {
 	struct story t = story_begin();
@@ -219,7 +219,7 @@ Test(memory, exec_begins_anew)
 	t.at = 2 * S;
 	t.place.process = 2;
 	allocated(&t, 0x1000, 5, 0);
-	aggregate = story_told(&t);
+	aggregate = story_aggregate(&t);
 	profile = aggregate__finish(aggregate);
 	cr_expect_eq(memory_in(profile, 1, HOST)->current_bytes, 100);
 	cr_expect_eq(memory_in(profile, 1, HOST)->replaced_count, 0);
@@ -235,8 +235,8 @@ Test(memory, lost_records_are_in_the_totals_and_live_is_a_bound)
 	const struct profile_memory *m;
 
 	allocated(&t, 0x1000, 100, 0);
-	stream_memory_book(&t.stream, 1, HOST, 7, 700, 0);
-	aggregate = story_told(&t);
+	stream_overflow_memory(&t.stream, 1, HOST, 7, 700, 0);
+	aggregate = story_aggregate(&t);
 	m = host_memory(aggregate);
 	cr_expect_eq(m->allocs.value, 8);
 	cr_expect_eq(m->allocs.low, 8);
@@ -250,9 +250,9 @@ Test(memory, lost_records_are_in_the_totals_and_live_is_a_bound)
 	aggregate__free(aggregate);
 
 	t = story_begin();
-	stream_memory_book(&t.stream, 1, HOST, 0, 0, 2);
-	stream_memory_book(&t.stream, 1, HOST, 1, 10, 1);
-	aggregate = story_told(&t);
+	stream_overflow_memory(&t.stream, 1, HOST, 0, 0, 2);
+	stream_overflow_memory(&t.stream, 1, HOST, 1, 10, 1);
+	aggregate = story_aggregate(&t);
 	m = host_memory(aggregate);
 	cr_expect_eq(m->frees_count, 3);
 	cr_expect_eq(m->lost_frees_count, 3);
@@ -295,14 +295,14 @@ Test(memory, live_is_absent_where_frees_are_not_seen)
 		stream_memory_mode(&t.stream, 3 * S, HOST, PERFX_MEMORY_EXACT, 0);
 		t.at = 4 * S;
 		allocated(&t, 0x3000, 10, 0);
-		aggregate = story_told(&t);
+		aggregate = story_aggregate(&t);
 		m = host_memory(aggregate);
 		cr_expect_eq(m->current_bytes == PROFILE_ABSENT, rows[i].absent, "row %zu", i);
 		cr_expect_eq(m->current_count == PROFILE_ABSENT, rows[i].absent, "row %zu", i);
 		cr_expect_eq(m->peak_bytes == PROFILE_ABSENT, rows[i].absent, "row %zu", i);
 		cr_expect_eq(m->peak_ns == PROFILE_ABSENT, rows[i].absent, "row %zu", i);
 		cr_expect_eq(m->hotspots[0].live_bytes == PROFILE_ABSENT, rows[i].absent);
-		cr_expect_eq(m->windows_count == 0, rows[i].absent, "row %zu", i);
+		cr_expect_eq(m->alloc_windows_count == 0, rows[i].absent, "row %zu", i);
 		cr_expect_eq(m->points[m->points_count - 1].live_bytes == PROFILE_ABSENT,
 			     rows[i].absent);
 		aggregate__free(aggregate);
@@ -327,7 +327,7 @@ Test(memory, a_duty_cycle_is_blind_and_recorded_in_part)
 	freed(&t, 0x2000, 0, 0);
 	stream_memory_mode(&t.stream, 8 * S, HOST, PERFX_MEMORY_OFF, 0);
 	stream_end(&t.stream, 10 * S, 0);
-	aggregate = story_told(&t);
+	aggregate = story_aggregate(&t);
 	m = host_memory(aggregate);
 	cr_expect_eq(m->recorded_ns, 4 * S + 400 * MS);
 	cr_expect_eq(m->level, PERFX_MEMORY_OFF);
@@ -350,7 +350,7 @@ Test(memory, a_domain_in_which_nothing_happened)
 	stream_memory_mode(&t.stream, 0, TENSOR, PERFX_MEMORY_OFF, 0);
 	stream_memory_mode(&t.stream, 0, GPU, PERFX_MEMORY_EXACT, 0);
 	stream_end(&t.stream, 10 * S, 0);
-	aggregate = story_told(&t);
+	aggregate = story_aggregate(&t);
 	profile = aggregate__finish(aggregate);
 	cr_assert_eq(profile->processes[0].memory_count, 1);
 	cr_expect_eq(profile->processes[0].memory[0].domain, HOST);
@@ -372,7 +372,7 @@ Test(memory, a_process_that_nothing_describes)
 	t.place.process = 9;
 	allocated(&t, 0x1000, 1, 0);
 	freed(&t, 0x1000, 0, 0);
-	aggregate = story_told(&t);
+	aggregate = story_aggregate(&t);
 	profile = aggregate__finish(aggregate);
 	cr_expect_eq(profile->processes_count, 1);
 	cr_expect_eq(profile->losses[PERFX_LOSS_UNDECODED], 2);

@@ -4,7 +4,7 @@
 #include "aggregate/internal.h"
 #include "memory_fixture.h"
 
-static struct aggregate *told_so_far(struct story *t, struct aggregate *aggregate)
+static struct aggregate *aggregate_so_far(struct story *t, struct aggregate *aggregate)
 {
 	if (!aggregate)
 		aggregate = aggregate__new();
@@ -13,20 +13,20 @@ static struct aggregate *told_so_far(struct story *t, struct aggregate *aggregat
 	return aggregate;
 }
 
-static void tell_fork(struct story *t)
+static void add_fork(struct story *t)
 {
 	stream_plain(&t->stream, PERFX_KIND_FORK, struct perfx_fork, .time_ns = STREAM_START,
 		     .process = 2, .parent_process = 1, .pid = 200, .ppid = 100);
 }
 
-/* Ended processes give their blocks back, and keep their figures. */
+/* Ended processes give their blocks back, and keep their numbers. */
 Test(memory_full, blocks_of_ended_processes)
 {
 	struct story t = story_begin();
 	struct aggregate *aggregate;
 	const struct profile_memory *ended;
 
-	tell_fork(&t);
+	add_fork(&t);
 	t.place.process = 2;
 	t.at = 1 * S;
 	allocated(&t, 0x1000, 100, 0);
@@ -35,14 +35,14 @@ Test(memory_full, blocks_of_ended_processes)
 	allocated(&t, 0x100000, 0x1000, MAPPED);
 	stream_plain(&t.stream, PERFX_KIND_EXIT, struct perfx_exit, .time_ns = STREAM_START + 8 * S,
 		     .process = 2, .pid = 200);
-	aggregate = told_so_far(&t, NULL);
+	aggregate = aggregate_so_far(&t, NULL);
 	aggregate->memory.blocks.chunks.count = AGGREGATE_BLOCKS_MAX + 1;
 
 	t.place.process = 1;
 	t.at = 9 * S;
 	for (uint64_t i = 0; i < 3; i++)
 		allocated(&t, 0x1000 + 16 * i, 1, 0);
-	told_so_far(&t, aggregate);
+	aggregate_so_far(&t, aggregate);
 	/* two found room */
 	cr_expect_eq(host_memory(aggregate)->current_count, 2);
 	cr_expect_eq(host_memory(aggregate)->allocs.value, 3);
@@ -63,11 +63,11 @@ Test(memory_full, mappings)
 	const struct profile_memory *m;
 
 	allocated(&t, 0x100000, 0x4000, MAPPED);
-	aggregate = told_so_far(&t, NULL);
+	aggregate = aggregate_so_far(&t, NULL);
 	aggregate->memory.mappings_count += AGGREGATE_MAPPINGS_MAX;
 	allocated(&t, 0x200000, 0x1000, MAPPED);
 	freed(&t, 0x101000, 0x1000, UNMAP); /* no room for what stays */
-	told_so_far(&t, aggregate);
+	aggregate_so_far(&t, aggregate);
 	aggregate->memory.mappings_count -= AGGREGATE_MAPPINGS_MAX;
 	m = host_memory(aggregate);
 	cr_expect_eq(m->allocs.value, 2);
@@ -84,15 +84,15 @@ Test(memory_full, threads)
 	struct aggregate *aggregate = NULL;
 
 	allocated(&t, 0x1000, 100, 0);
-	freed(&t, 0x1000, 0, ASIDE);
+	freed(&t, 0x1000, 0, REALLOC_BEGIN);
 	for (uint32_t i = 0; i < AGGREGATE_THREADS_MAX + 10; i++) {
 		t.place.tid = 1000 + i;
 		freed(&t, 0x1000, 0, 0);
-		aggregate = told_so_far(&t, aggregate);
+		aggregate = aggregate_so_far(&t, aggregate);
 	}
 	t.place.tid = 100;
 	allocated(&t, 0x1000, 50, RESIZED);
-	told_so_far(&t, aggregate);
+	aggregate_so_far(&t, aggregate);
 	cr_expect_eq(host_memory(aggregate)->frees_count, 1);
 	cr_expect_eq(host_memory(aggregate)->current_bytes, 50);
 	cr_expect_eq(host_memory(aggregate)->unknown_frees_count, AGGREGATE_THREADS_MAX + 10);
@@ -108,7 +108,7 @@ Test(memory_full, modes)
 	for (uint64_t i = 0; i < AGGREGATE_MODES_MAX + 3; i++)
 		stream_memory_mode(&t.stream, i, HOST, PERFX_MEMORY_SAMPLED, 1000 + i);
 	allocated(&t, 0x1000, 10, SAMPLED);
-	aggregate = told_so_far(&t, NULL);
+	aggregate = aggregate_so_far(&t, NULL);
 	cr_expect_eq(host_memory(aggregate)->sample_bytes, 999 + AGGREGATE_MODES_MAX);
 	cr_expect_eq(aggregate__finish(aggregate)->losses[PERFX_LOSS_UNDECODED], 3);
 	aggregate__free(aggregate);

@@ -28,14 +28,14 @@ Test(memory_kept, by_the_window_of_allocation)
 	}
 	freed(&t, 0x7000000, 4096, UNMAP);
 	stream_end(&t.stream, 10 * S, 0);
-	aggregate = story_told(&t);
+	aggregate = story_aggregate(&t);
 	/* what is made in mid-stream changes nothing */
 	host_memory(aggregate);
 	m = host_memory(aggregate);
-	cr_assert_eq(m->window_ns, WINDOW);
+	cr_assert_eq(m->alloc_window_ns, WINDOW);
 	cr_assert_eq(m->hotspots_count, 1);
 	h = &m->hotspots[0];
-	for (size_t i = 0; i < PROFILE_WINDOWS; i++) {
+	for (size_t i = 0; i < PROFILE_ALLOC_WINDOWS; i++) {
 		uint64_t kept = i == 0 ? 64 : i == 12 ? 1 << 20 : i == 24 ? 4096 : 0;
 
 		cr_expect_eq(h->kept_windows[i], kept, "window %zu: %lu", i, h->kept_windows[i]);
@@ -56,13 +56,13 @@ Test(memory_kept, unknown_frees_by_window)
 	}
 	/* of an unknown block to be reallocated; an unknown mapping is nobody's */
 	t.at = 9999 * MS;
-	freed(&t, 0x5000, 0, ASIDE);
+	freed(&t, 0x5000, 0, REALLOC_BEGIN);
 	allocated(&t, 0x6000, 10, RESIZED);
 	freed(&t, 0x70000000, 4096, UNMAP);
 	stream_end(&t.stream, 10 * S, 0);
-	aggregate = story_told(&t);
+	aggregate = story_aggregate(&t);
 	m = host_memory(aggregate);
-	cr_assert_eq(m->windows_count, 26);
+	cr_assert_eq(m->alloc_windows_count, 26);
 	for (size_t i = 0; i < 24; i++)
 		cr_expect_eq(m->unknown_frees_windows[i], 40, "window %zu: %lu", i,
 			     m->unknown_frees_windows[i]);
@@ -78,7 +78,7 @@ static bool leaks(struct story *t)
 	bool leak;
 
 	stream_end(&t->stream, 10 * S, 0);
-	aggregate = story_told(t);
+	aggregate = story_aggregate(t);
 	analysis = analyze(aggregate__finish(aggregate));
 	cr_assert_eq(analysis->processes[0].memory_count, 1);
 	cr_expect_null(analysis->processes[0].memory[0].unjudged);

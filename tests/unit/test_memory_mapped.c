@@ -78,7 +78,7 @@ Test(memory_mapped, mremap)
 
 	/* it moves and grows */
 	allocated(&t, 0x10000, 4 * PAGE, MAPPED);
-	freed(&t, 0x10000, 4 * PAGE, ASIDE | UNMAP);
+	freed(&t, 0x10000, 4 * PAGE, REALLOC_BEGIN | UNMAP);
 	allocated(&t, 0x50000, 8 * PAGE, RESIZED | MAPPED);
 	freed(&t, 0x10000, 4 * PAGE, UNMAP);
 	expect_outcome(&t, .allocs = 2, .bytes = 12 * PAGE, .frees = 1, .temporary = 1, .count = 1,
@@ -86,7 +86,7 @@ Test(memory_mapped, mremap)
 	/* it fails */
 	t = story_begin();
 	allocated(&t, 0x10000, 4 * PAGE, MAPPED);
-	freed(&t, 0x10000, 4 * PAGE, ASIDE | UNMAP);
+	freed(&t, 0x10000, 4 * PAGE, REALLOC_BEGIN | UNMAP);
 	freed(&t, 0x10000, 0, RESTORED);
 	freed(&t, 0x13000, PAGE, UNMAP);
 	expect_outcome(&t, .allocs = 1, .bytes = 4 * PAGE, .frees = 1, .count = 1, .live = 3 * PAGE,
@@ -94,9 +94,9 @@ Test(memory_mapped, mremap)
 	/* of a part, and of what is not known */
 	t = story_begin();
 	allocated(&t, 0x10000, 4 * PAGE, MAPPED);
-	freed(&t, 0x12000, PAGE, ASIDE | UNMAP);
+	freed(&t, 0x12000, PAGE, REALLOC_BEGIN | UNMAP);
 	allocated(&t, 0x50000, PAGE, RESIZED | MAPPED);
-	freed(&t, 0x90000, PAGE, ASIDE | UNMAP);
+	freed(&t, 0x90000, PAGE, REALLOC_BEGIN | UNMAP);
 	allocated(&t, 0x60000, PAGE, RESIZED | MAPPED);
 	expect_outcome(&t, .allocs = 3, .bytes = 6 * PAGE, .frees = 1, .unknown = 1, .count = 4,
 		       .live = 5 * PAGE, .peak = 5 * PAGE);
@@ -144,7 +144,7 @@ Test(memory_mapped, agrees_with_pages)
 		else
 			freed(&t, 0x100000 + from * PAGE, count * PAGE, UNMAP);
 	}
-	aggregate = story_told(&t);
+	aggregate = story_aggregate(&t);
 	cr_expect_eq(host_memory(aggregate)->current_bytes, live);
 	cr_expect_eq(host_memory(aggregate)->peak_bytes, peak);
 	aggregate__free(aggregate);

@@ -67,7 +67,7 @@ Test(memory_places, addresses_are_a_processs_own)
 	allocated(&t, 0x1000, 1, 0);
 	t.place.process = 2;
 	allocated(&t, 0x1000, 1, 0);
-	aggregate = story_told(&t);
+	aggregate = story_aggregate(&t);
 	profile = aggregate__finish(aggregate);
 	cr_expect_str_eq(memory_in(profile, 1, HOST)->hotspots[0].frames[0]->function, "one");
 	cr_expect_str_eq(memory_in(profile, 2, HOST)->hotspots[0].frames[0]->function, "two");
@@ -93,7 +93,7 @@ Test(memory_places, a_hotspot_is_stack_context_and_allocator)
 	t.place.stack = 2;
 	allocated(&t, 0x5000, 20, 0);
 	freed(&t, 0x5000, 0, 0);
-	aggregate = story_told(&t);
+	aggregate = story_aggregate(&t);
 	m = host_memory(aggregate);
 	cr_assert_eq(m->hotspots_count, 4);
 	cr_expect_eq(m->hotspots[0].allocs.value, 2);
@@ -150,7 +150,7 @@ Test(memory_places, bytes_by_innermost_function)
 			t.place.context = 3;
 			allocated(&t, 0x2000, 7, 0);
 		}
-		aggregate = story_told(&t);
+		aggregate = story_aggregate(&t);
 		cr_expect_eq(alloc_bytes_of(aggregate__finish(aggregate), 2), expected, "%zu",
 			     domains);
 		/* self: what it called is not in it */
@@ -166,7 +166,7 @@ Test(memory_places, bytes_by_innermost_function)
 
 static void expect_refused_at(int line, struct story *t, uint64_t count)
 {
-	struct aggregate *aggregate = story_told(t);
+	struct aggregate *aggregate = story_aggregate(t);
 
 	cr_expect_eq(aggregate__finish(aggregate)->losses[PERFX_LOSS_UNDECODED], count,
 		     "line %d: %lu", line,
@@ -205,9 +205,9 @@ Test(memory_places, frees_that_cannot_be)
 {
 	struct story t = story_begin();
 
-	freed(&t, 0x1000, 0, ASIDE | RESTORED);
+	freed(&t, 0x1000, 0, REALLOC_BEGIN | RESTORED);
 	freed(&t, 0x1000, 0, RESTORED | SETTLED);
-	freed(&t, 0x1000, 0, ASIDE | SETTLED | UNMAP);
+	freed(&t, 0x1000, 0, REALLOC_BEGIN | SETTLED | UNMAP);
 	freed(&t, 0x1000, 0, UNMAP);
 	freed(&t, UINT64_MAX - 10, 4096, UNMAP);
 	freed(&t, 0x1000, UINT64_MAX, UNMAP);
@@ -225,7 +225,7 @@ Test(memory_places, descriptions_that_cannot_be)
 	stream_allocator(&t.stream, 2048, HOST, "a", "a");
 	stream_frame(&t.stream, 1, 0x1, AGGREGATE_INLINED_MAX, "f", "", 0, "", 0);
 	stream_frame(&t.stream, 0, 0x1, 0, "f", "", 0, "", 0);
-	stream_memory_book(&t.stream, 0, HOST, 1, 1, 1);
+	stream_overflow_memory(&t.stream, 0, HOST, 1, 1, 1);
 	stream_memory_mode(&t.stream, 0, HOST, PERFX_MEMORY_SAMPLED, 0);
 	stream_memory_mode(&t.stream, 0, HOST, PERFX_MEMORY_SAMPLED, UINT64_MAX);
 	expect_refused(&t, 10);
@@ -260,9 +260,9 @@ Test(memory_places, live_bytes_do_not_wrap)
 
 	for (uint64_t i = 0; i < 40; i++)
 		allocated(&t, 0x1000 + 16 * i, (1ULL << 48) - 1, 0);
-	stream_memory_book(&t.stream, 1, HOST, UINT64_MAX, UINT64_MAX, UINT64_MAX);
-	stream_memory_book(&t.stream, 1, HOST, UINT64_MAX, UINT64_MAX, UINT64_MAX);
-	aggregate = story_told(&t);
+	stream_overflow_memory(&t.stream, 1, HOST, UINT64_MAX, UINT64_MAX, UINT64_MAX);
+	stream_overflow_memory(&t.stream, 1, HOST, UINT64_MAX, UINT64_MAX, UINT64_MAX);
+	aggregate = story_aggregate(&t);
 	m = host_memory(aggregate);
 	cr_expect_eq(m->current_count, 16);
 	cr_expect_eq(m->current_bytes, 16 * ((1ULL << 48) - 1));
@@ -289,7 +289,7 @@ Test(memory_places, a_context_of_another_process)
 	allocated(&t, 0x2000, 2, 0);
 	t.place.context = 63;
 	allocated(&t, 0x3000, 1, 0);
-	aggregate = story_told(&t);
+	aggregate = story_aggregate(&t);
 	m = host_memory(aggregate);
 	cr_assert_eq(m->hotspots_count, 3);
 	for (size_t i = 0; i < 3; i++)
@@ -328,7 +328,7 @@ Test(memory_places, more_hotspots_than_are_kept)
 	aggregate__free(aggregate);
 }
 
-/* Each hotspot's figure is rounded by itself. */
+/* Each hotspot's number is rounded by itself. */
 static void expect_sums(const struct profile_memory *m)
 {
 	uint64_t live = 0, at_peak = 0, slack = m->hotspots_count;
@@ -338,7 +338,7 @@ static void expect_sums(const struct profile_memory *m)
 	for (size_t i = 0; i < m->hotspots_count; i++) {
 		live += m->hotspots[i].live_bytes;
 		at_peak += m->hotspots[i].live_at_peak_bytes;
-		cr_expect_eq(m->hotspots[i].live_windows[m->windows_count - 1],
+		cr_expect_eq(m->hotspots[i].live_windows[m->alloc_windows_count - 1],
 			     m->hotspots[i].live_bytes);
 	}
 	cr_expect_leq(live, m->current_bytes + slack);
@@ -384,7 +384,7 @@ Test(memory_places, random_events)
 			stream_allocator(&t.stream, place.allocator, place.domain, "a", "b");
 			break;
 		case 4:
-			stream_memory_book(&t.stream, place.process, place.domain, at, at, at);
+			stream_overflow_memory(&t.stream, place.process, place.domain, at, at, at);
 			break;
 		default:
 			if (rand() % 2)

@@ -152,7 +152,7 @@ static void run_seed(uint64_t seed, struct request *requests, size_t count, stru
 	for (uint32_t i = 1; i <= MIXES; i++)
 		stream_stack(&t.stream, 1, i, 0, i);
 	stream_memory_mode(&t.stream, 0, HOST, PERFX_MEMORY_SAMPLED, RATE);
-	aggregate = story_told(&t);
+	aggregate = story_aggregate(&t);
 	state = seed;
 	shuffle(requests, count);
 	sample(requests, count, aggregate);
@@ -322,7 +322,7 @@ Test(memory_sampling, nothing_sampled)
 	stream_allocator(&t.stream, 1, HOST, "libc", "/lib/libc.so.6");
 	stream_memory_mode(&t.stream, 0, HOST, PERFX_MEMORY_SAMPLED, RATE);
 	stream_end(&t.stream, 1 * S, 0);
-	aggregate = story_told(&t);
+	aggregate = story_aggregate(&t);
 	m = host_memory(aggregate);
 	cr_expect(m->sampled);
 	cr_expect_eq(m->allocated_bytes.value, 0);

@@ -15,7 +15,7 @@ static const struct profile_hotspot *hotspot_of(const struct profile_memory *m, 
 	return NULL;
 }
 
-static void tell_sites(struct story *t)
+static void add_sites(struct story *t)
 {
 	for (uint32_t site = 1; site <= SITES; site++)
 		stream_stack(&t->stream, 1, site, 0, 0x400000 + site);
@@ -23,7 +23,7 @@ static void tell_sites(struct story *t)
 
 struct plain {
 	uint64_t live, peak, allocated, freed, lifetimes, frees;
-	uint64_t windows[PROFILE_WINDOWS];
+	uint64_t alloc_windows[PROFILE_ALLOC_WINDOWS];
 };
 
 struct book_keeping {
@@ -117,7 +117,7 @@ Test(memory_series, agrees_with_plain_bookkeeping)
 	const struct profile_memory *m;
 
 	srand(7);
-	tell_sites(&t);
+	add_sites(&t);
 	/* looked at in mid-stream, again and again */
 	for (int round = 0; round < 20; round++) {
 		uint64_t at_peak = 0;
@@ -155,26 +155,26 @@ static void expect_windows(uint64_t step, uint64_t expected_ns)
 	const struct profile_memory *m;
 
 	k = (struct book_keeping){0};
-	tell_sites(&t);
+	add_sites(&t);
 	for (int i = 0; i < STEPS; i++) {
 		after[i].at = t.at;
 		live_on(&t, &k, 1, step);
 		for (uint32_t site = 1; site <= SITES; site++)
 			after[i].live[site] = k.sites[site].live;
 	}
-	aggregate = story_told(&t);
+	aggregate = story_aggregate(&t);
 	m = host_memory(aggregate);
-	cr_expect_eq(m->window_ns, expected_ns, "%lu", m->window_ns);
-	cr_expect_eq(m->windows_from_ns, STREAM_START);
-	cr_assert_eq(m->windows_count, after[STEPS - 1].at / m->window_ns + 1);
+	cr_expect_eq(m->alloc_window_ns, expected_ns, "%lu", m->alloc_window_ns);
+	cr_expect_eq(m->alloc_windows_from_ns, STREAM_START);
+	cr_assert_eq(m->alloc_windows_count, after[STEPS - 1].at / m->alloc_window_ns + 1);
 	for (uint32_t site = 1; site <= SITES; site++) {
 		const struct profile_hotspot *h = hotspot_of(m, 0x400000 + site);
 		int i = 0;
 
-		for (size_t w = 0; w < m->windows_count; w++) {
+		for (size_t w = 0; w < m->alloc_windows_count; w++) {
 			uint64_t live;
 
-			while (i < STEPS && after[i].at < (w + 1) * m->window_ns)
+			while (i < STEPS && after[i].at < (w + 1) * m->alloc_window_ns)
 				i++;
 			live = i ? after[i - 1].live[site] : 0;
 			cr_expect_eq(h->live_windows[w], live, "site %u window %zu: %lu for %lu",
@@ -184,7 +184,7 @@ static void expect_windows(uint64_t step, uint64_t expected_ns)
 	aggregate__free(aggregate);
 }
 
-Test(memory_series, windows)
+Test(memory_series, alloc_windows)
 {
 	srand(13);
 	/* 4000 steps of half of it on average */
@@ -200,7 +200,7 @@ Test(memory_series, an_untouched_site_has_its_last_value_in_every_window)
 	struct aggregate *aggregate;
 	const struct profile_memory *m;
 
-	tell_sites(&t);
+	add_sites(&t);
 	t.at = 120 * MS;
 	allocated(&t, 0x1000, 77, 0);
 	t.place.stack = 2;
@@ -208,11 +208,11 @@ Test(memory_series, an_untouched_site_has_its_last_value_in_every_window)
 		t.at = 130 * MS + i * 100 * MS;
 		allocated(&t, 0x2000 + 16 * i, 1, 0);
 	}
-	aggregate = story_told(&t);
+	aggregate = story_aggregate(&t);
 	m = host_memory(aggregate);
 	/* 100.03 s: 50 ms × 64 = 3.2 s, × 32 = 102.4 s */
-	cr_expect_eq(m->window_ns, 3200 * MS);
-	cr_assert_eq(m->windows_count, 32);
+	cr_expect_eq(m->alloc_window_ns, 3200 * MS);
+	cr_assert_eq(m->alloc_windows_count, 32);
 	for (size_t w = 0; w < 32; w++)
 		cr_expect_eq(hotspot_of(m, 0x400001)->live_windows[w], 77, "%zu", w);
 	aggregate__free(aggregate);
@@ -224,13 +224,13 @@ Test(memory_series, windows_last_up_to_the_end)
 	struct aggregate *aggregate;
 	const struct profile_memory *m;
 
-	tell_sites(&t);
+	add_sites(&t);
 	allocated(&t, 0x1000, 5, 0);
 	stream_end(&t.stream, 1600 * MS, 0);
-	aggregate = story_told(&t);
+	aggregate = story_aggregate(&t);
 	m = host_memory(aggregate);
-	cr_expect_eq(m->window_ns, 100 * MS);
-	cr_expect_eq(m->windows_count, 17);
+	cr_expect_eq(m->alloc_window_ns, 100 * MS);
+	cr_expect_eq(m->alloc_windows_count, 17);
 	cr_expect_eq(m->hotspots[0].live_windows[16], 5);
 	aggregate__free(aggregate);
 }
@@ -247,7 +247,7 @@ Test(memory_series, points_are_bounded_ordered_and_true)
 		allocated(&t, 0x1000 + 16 * i, 1, 0);
 	}
 	stream_end(&t.stream, 20 * S, 0);
-	aggregate = story_told(&t);
+	aggregate = story_aggregate(&t);
 	m = host_memory(aggregate);
 	cr_expect_leq(m->points_count, PROFILE_POINTS_MAX);
 	cr_expect_geq(m->points_count, PROFILE_POINTS_MAX / 4);
@@ -277,7 +277,7 @@ Test(memory_series, a_pause_has_a_point_at_either_end)
 	allocated(&t, 0x1000, 10, 0);
 	t.at = 1 * S + 500 * US;
 	allocated(&t, 0x2000, 5, 0);
-	aggregate = story_told(&t);
+	aggregate = story_aggregate(&t);
 	m = host_memory(aggregate);
 	cr_assert_eq(m->points_count, 4);
 	cr_expect_eq(m->points[0].time_ns, STREAM_START + 10 * MS);
@@ -308,7 +308,7 @@ Test(memory_series, sizes)
 		const struct profile_memory *m;
 
 		allocated(&t, 0x1000, rows[i].size, 0);
-		aggregate = story_told(&t);
+		aggregate = story_aggregate(&t);
 		m = host_memory(aggregate);
 		for (unsigned class = 0; class < PROFILE_SIZES; class ++)
 			cr_expect_eq(m->sizes[class], class == rows[i].class, "%lu in %u",
@@ -323,21 +323,21 @@ Test(memory_series, ages)
 	struct aggregate *aggregate;
 	const struct profile_hotspot *h;
 
-	tell_sites(&t);
+	add_sites(&t);
 	t.at = 1 * S;
 	allocated(&t, 0x1000, 100, 0);
 	t.at = 2 * S;
 	allocated(&t, 0x10000, 0x1000, MAPPED);
 	t.at = 3 * S;
 	allocated(&t, 0x2000, 10, 0);
-	freed(&t, 0x2000, 0, ASIDE); /* lives until it is known that it does not */
+	freed(&t, 0x2000, 0, REALLOC_BEGIN); /* lives until it is known that it does not */
 	t.place.tid = 101;
 	t.at = 7 * S;
 	allocated(&t, 0x3000, 1, 0);
 	t.at = 8 * S;
 	freed(&t, 0x1000, 0, 0);
 	stream_end(&t.stream, 10 * S, 0);
-	aggregate = story_told(&t);
+	aggregate = story_aggregate(&t);
 	h = &host_memory(aggregate)->hotspots[0];
 	cr_expect_eq(h->live_bytes, 0x1000 + 10 + 1);
 	cr_expect_eq(h->oldest_ns, STREAM_START + 2 * S);

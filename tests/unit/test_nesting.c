@@ -11,8 +11,8 @@
 static int on_begin(void *ctx, struct nesting_thread *thread, unsigned lane,
 		    const struct perfx_span *span)
 {
-	if (thread->apart)
-		text_printf(ctx, "a%u", thread->apart);
+	if (thread->async)
+		text_printf(ctx, "a%u", thread->async);
 	text_printf(ctx, lane ? "%u:f%u@%llu " : "%.0uf%u@%llu ", lane, span->function,
 		    (unsigned long long)span->start_ns);
 	return 0;
@@ -20,8 +20,8 @@ static int on_begin(void *ctx, struct nesting_thread *thread, unsigned lane,
 
 static int on_end(void *ctx, struct nesting_thread *thread, unsigned lane, uint64_t end_ns)
 {
-	if (thread->apart)
-		text_printf(ctx, "a%u", thread->apart);
+	if (thread->async)
+		text_printf(ctx, "a%u", thread->async);
 	text_printf(ctx, lane ? "%u:.%llu " : "%.0u.%llu ", lane, (unsigned long long)end_ns);
 	return 0;
 }
@@ -32,7 +32,7 @@ struct call {
 	uint64_t start_ns, duration_ns;
 };
 
-#define APART UINT16_MAX /* as depth: a range that any thread may end */
+#define ASYNC UINT16_MAX /* as depth: a range that any thread may end */
 
 static void check(const struct call *calls, size_t count, const char *expected)
 {
@@ -45,7 +45,7 @@ static void check(const struct call *calls, size_t count, const char *expected)
 					  .depth = calls[i].depth,
 					  .start_ns = calls[i].start_ns,
 					  .duration_ns = calls[i].duration_ns,
-					  .flags = calls[i].depth == APART ? PERFX_SPAN_APART : 0};
+					  .flags = calls[i].depth == ASYNC ? PERFX_SPAN_ASYNC : 0};
 
 		cr_assert_eq(nesting__add(nesting, &span), 0);
 	}
@@ -104,11 +104,11 @@ Test(nesting, what_outlives_its_caller_has_a_lane)
 /* They nest with nothing: one after the other, or on a track beside. */
 Test(nesting, what_is_on_no_stack_has_tracks)
 {
-	CHECK("a1f2@1 a1.5 a2f3@4 a2.6 a1f4@5 a1.8 f1@0 .9 ", {2, 1, APART, 1, 4},
-	      {3, 7, APART, 4, 2}, {4, 1, APART, 5, 3}, {1, 1, 0, 0, 9});
+	CHECK("a1f2@1 a1.5 a2f3@4 a2.6 a1f4@5 a1.8 f1@0 .9 ", {2, 1, ASYNC, 1, 4},
+	      {3, 7, ASYNC, 4, 2}, {4, 1, ASYNC, 5, 3}, {1, 1, 0, 0, 9});
 	/* the latest that is free */
-	CHECK("a1f1@0 a1.5 a2f1@3 a2.9 a2f1@9 a2.10 ", {1, 1, APART, 0, 5}, {1, 1, APART, 3, 6},
-	      {1, 1, APART, 9, 1});
+	CHECK("a1f1@0 a1.5 a2f1@3 a2.9 a2f1@9 a2.10 ", {1, 1, ASYNC, 0, 5}, {1, 1, ASYNC, 3, 6},
+	      {1, 1, ASYNC, 9, 1});
 }
 
 Test(nesting, more_apart_than_tracks)
@@ -116,9 +116,9 @@ Test(nesting, more_apart_than_tracks)
 	struct text text = {0};
 	struct nesting *nesting = nesting__new(&(struct nesting_output){on_begin, on_end, &text});
 
-	for (uint64_t i = 0; i < NESTING_APART + 1; i++) {
+	for (uint64_t i = 0; i < NESTING_ASYNC + 1; i++) {
 		struct perfx_span span = {
-			.function = 1, .tid = 1, .duration_ns = 10 + i, .flags = PERFX_SPAN_APART};
+			.function = 1, .tid = 1, .duration_ns = 10 + i, .flags = PERFX_SPAN_ASYNC};
 
 		text_clear(&text);
 		cr_assert_eq(nesting__add(nesting, &span), 0);
@@ -171,9 +171,9 @@ static int check_begin(void *ctx, struct nesting_thread *thread, unsigned lane,
 	struct checker *c = ctx;
 	uint64_t end_ns = span->start_ns + span->duration_ns;
 
-	c->pieces[c->count++] = (struct piece){thread->apart ? NESTING_LANES + thread->apart : lane,
+	c->pieces[c->count++] = (struct piece){thread->async ? NESTING_LANES + thread->async : lane,
 					       span->start_ns, end_ns};
-	if (thread->apart)
+	if (thread->async)
 		return 0;
 	if (c->open[lane])
 		cr_assert_leq(end_ns, c->ends[lane][c->open[lane] - 1]);
@@ -185,7 +185,7 @@ static int check_end(void *ctx, struct nesting_thread *thread, unsigned lane, ui
 {
 	struct checker *c = ctx;
 
-	if (thread->apart)
+	if (thread->async)
 		return 0;
 	cr_assert_gt(c->open[lane], 0);
 	cr_assert_eq(end_ns, c->ends[lane][--c->open[lane]]);
@@ -210,7 +210,7 @@ Test(nesting, garbage)
 		struct perfx_span span = {.function = 1,
 					  .tid = 1,
 					  .depth = (uint16_t)(rand() % 20),
-					  .flags = rand() % 20 ? 0 : PERFX_SPAN_APART,
+					  .flags = rand() % 20 ? 0 : PERFX_SPAN_ASYNC,
 					  .start_ns = (uint64_t)(i + rand() % 500),
 					  .duration_ns = (uint64_t)rand() % 100};
 

@@ -78,7 +78,7 @@ Test(options, ranges_and_steps)
 		      "-p|1|--host-level|1|--usdt|libstdcxx:throw|--usdt|python:gc*|--steps|20|"
 		      "--step-range|train step"),
 		EXIT_OK);
-	cr_assert_eq(options.host_level, HOST_MARKS);
+	cr_assert_eq(options.host_level, HOST_ANNOTATIONS);
 	cr_assert_eq(options.usdt_count, 2);
 	cr_assert_str_eq(options.usdt[1], "python:gc*");
 	cr_assert_eq(options.steps_max, 20);
@@ -281,18 +281,18 @@ Test(options, flops)
 
 	cr_assert_eq(parse(&options, words, "-p|42"), EXIT_OK);
 	cr_expect_eq(options.flops, FLOPS_DEFAULT);
-	cr_expect_not_null(options.figures);
+	cr_expect_not_null(options.cost_model);
 	options_clear(&options);
 	cr_assert_eq(parse(&options, words, "-p|42|--flops|on"), EXIT_OK);
 	cr_expect_eq(options.flops, FLOPS_ON);
-	cr_expect_not_null(options.figures);
+	cr_expect_not_null(options.cost_model);
 	options_clear(&options);
 	cr_assert_eq(parse(&options, words, "-p|42|--flops|off"), EXIT_OK);
-	cr_expect_null(options.figures);
+	cr_expect_null(options.cost_model);
 	options_clear(&options);
 }
 
-/* A mistake in the rules is told before anything is touched. */
+/* A mistake in the rules is reported before anything is touched. */
 Test(options, flops_mistakes, .init = cr_redirect_stderr)
 {
 	static const char *const lines[] = {

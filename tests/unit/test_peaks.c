@@ -3,8 +3,8 @@
 #include "peaks/cache.h"
 #include "peaks/estimate.h"
 #include "peaks/given.h"
+#include "peaks/host.h"
 #include "peaks/kernels.h"
-#include "peaks/machine.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -30,7 +30,7 @@ static const char whole[] = "perfx-trace peaks 1\n"
 			    "4 f32 800000000000\n"
 			    "4 bytes 29000000000\n";
 
-Test(peaks_cache, says_what_it_was_told)
+Test(peaks_cache, says_what_it_was_given)
 {
 	struct peaks peaks;
 	char *text;
@@ -200,7 +200,7 @@ Test(peaks, name_of_a_cpu)
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		char *name = machine_cpu_name(cases[i][0]);
+		char *name = host_cpu_name(cases[i][0]);
 
 		cr_expect_str_eq(name, cases[i][1]);
 		free(name);
@@ -336,13 +336,13 @@ Test(peaks, the_clock)
 {
 	static const int same[] = {0, 0, 0};
 
-	cr_expect_eq(machine_hz_in("processor\t: 0\nmodel name\t: X\ncpu MHz\t\t: 2100.5\n\n"),
+	cr_expect_eq(host_hz_in("processor\t: 0\nmodel name\t: X\ncpu MHz\t\t: 2100.5\n\n"),
 		     2100.5e6);
-	cr_expect_eq(machine_hz_in("processor\t: 0\n\ncpu MHz\t\t: 2100.5\n"), 0);
-	cr_expect_eq(machine_cores(same, 3), 1);
+	cr_expect_eq(host_hz_in("processor\t: 0\n\ncpu MHz\t\t: 2100.5\n"), 0);
+	cr_expect_eq(host_cores(same, 3), 1);
 }
 
-/* Figures are a benchmark's; here that they are there, and in order. */
+/* Numbers are a benchmark's; here that they are there, and in order. */
 Test(peaks, measured)
 {
 	struct peaks peaks;

@@ -126,7 +126,7 @@ static void find_symbol(Elf *elf, uint64_t vaddr, char *out, size_t size)
 			snprintf(out, size, "%s", elf_strptr(elf, shdr.sh_link, sym.st_name));
 }
 
-static size_t read_marks(const char *file, struct mark *marks, size_t max)
+static size_t read_marks(const char *file, struct mark *annotations, size_t max)
 {
 	struct elf e = elf_open(file);
 	size_t count = 0, offset = 0, next, name_at, desc_at;
@@ -141,19 +141,20 @@ static size_t read_marks(const char *file, struct mark *marks, size_t max)
 	data = elf_getdata(scn, NULL);
 	while ((next = gelf_getnote(data, offset, &note, &name_at, &desc_at))) {
 		const char *desc = (const char *)data->d_buf + desc_at;
-		struct mark *mark = &marks[count++];
+		struct mark *annotation = &annotations[count++];
 		uint64_t name;
 
 		cr_assert_leq(count, max);
 		cr_assert_str_eq((const char *)data->d_buf + name_at, PERFX_NOTE_OWNER);
 		cr_assert_eq(note.n_type, PERFX_NOTE_TYPE);
 		cr_assert_geq(note.n_descsz, 25);
-		memcpy(&mark->vaddr, desc, 8);
+		memcpy(&annotation->vaddr, desc, 8);
 		memcpy(&name, desc + 8, 8);
-		memcpy(&mark->flags, desc + 16, 4);
-		cr_assert(mark->flags & PERFX_NOTE_NAME_VADDR);
-		read_string(e.elf, name, mark->name, sizeof(mark->name));
-		find_symbol(e.elf, mark->vaddr, mark->symbol, sizeof(mark->symbol));
+		memcpy(&annotation->flags, desc + 16, 4);
+		cr_assert(annotation->flags & PERFX_NOTE_NAME_VADDR);
+		read_string(e.elf, name, annotation->name, sizeof(annotation->name));
+		find_symbol(e.elf, annotation->vaddr, annotation->symbol,
+			    sizeof(annotation->symbol));
 		offset = next;
 	}
 	elf_close(&e);
@@ -161,44 +162,44 @@ static size_t read_marks(const char *file, struct mark *marks, size_t max)
 }
 
 /* The symbol contains the "mark_…" word of the name, or the name contains the symbol. */
-static void check_place(const struct mark *mark, const char *what)
+static void check_place(const struct mark *annotation, const char *what)
 {
-	const char *word = strstr(mark->name, "mark_");
+	const char *word = strstr(annotation->name, "mark_");
 	char token[64] = "main";
 
 	if (word)
 		sscanf(word, "%63[a-z_]", token);
-	cr_expect(strstr(mark->symbol, token), "%s: \"%s\" marks a place in \"%s\"", what,
-		  mark->name, mark->symbol);
+	cr_expect(strstr(annotation->symbol, token), "%s: \"%s\" marks a place in \"%s\"", what,
+		  annotation->name, annotation->symbol);
 }
 
 static void check_build(const char *compile, const char *const *expected)
 {
-	struct mark marks[64], stripped[64];
+	struct mark annotations[64], stripped[64];
 	size_t count, alive = 0;
 
 	cr_assert_eq(sh("%s -Iinclude -Wall -Wextra -Werror -pedantic -o %s/a", compile, dir), 0,
 		     "%s", compile);
-	count = read_marks("a", marks, 64);
+	count = read_marks("a", annotations, 64);
 	for (size_t i = 0; i < count; i++) {
-		if (!strcmp(marks[i].name, "nobody calls this"))
+		if (!strcmp(annotations[i].name, "nobody calls this"))
 			continue;
 		alive++;
-		check_place(&marks[i], compile);
+		check_place(&annotations[i], compile);
 	}
 	cr_expect_geq(alive, 1);
 	for (; *expected; expected++) {
 		bool found = false;
 
 		for (size_t i = 0; i < count; i++)
-			found |= strstr(marks[i].name, *expected) != NULL;
+			found |= strstr(annotations[i].name, *expected) != NULL;
 		cr_expect(found, "%s: no mark named %s", compile, *expected);
 	}
 	cr_assert_eq(sh("strip %s/a", dir), 0);
 	cr_expect_eq(read_marks("a", stripped, 64), count, "%s: strip", compile);
 	for (size_t i = 0; i < count; i++) {
-		cr_expect_eq(stripped[i].vaddr, marks[i].vaddr);
-		cr_expect_str_eq(stripped[i].name, marks[i].name);
+		cr_expect_eq(stripped[i].vaddr, annotations[i].vaddr);
+		cr_expect_str_eq(stripped[i].name, annotations[i].name);
 	}
 }
 
@@ -262,17 +263,17 @@ Test(perfx_h, clangxx)
 /* A dead function and its mark go together, and the names of the living stay. */
 static void check_dead(const char *linker)
 {
-	struct mark marks[16];
+	struct mark annotations[16];
 	size_t count;
 
 	cr_assert_eq(sh("cc -O2 -ffunction-sections -fdata-sections -Wl,--gc-sections %s -Iinclude "
 			"-o %s/a " DATA "track.c",
 			linker, dir),
 		     0);
-	count = read_marks("a", marks, 16);
+	count = read_marks("a", annotations, 16);
 	for (size_t i = 0; i < count; i++) {
-		cr_expect_str_neq(marks[i].name, "nobody calls this");
-		check_place(&marks[i], linker);
+		cr_expect_str_neq(annotations[i].name, "nobody calls this");
+		check_place(&annotations[i], linker);
 	}
 	cr_expect_eq(count, 4);
 }
@@ -327,7 +328,7 @@ Test(perfx_h, costs_nothing)
 /* The other architecture, as far as it goes without its C library: assemble, link, read. */
 Test(perfx_h, arm64)
 {
-	struct mark marks[16];
+	struct mark annotations[16];
 
 	if (!have("aarch64-linux-gnu-gcc"))
 		return;
@@ -338,10 +339,10 @@ Test(perfx_h, arm64)
 				"-o %s/a " DATA "track.c",
 				pic ? "-fPIC -shared" : "-static -Wl,-e,main", dir),
 			     0);
-		cr_assert_eq(read_marks("a", marks, 16), 5);
+		cr_assert_eq(read_marks("a", annotations, 16), 5);
 		for (int i = 0; i < 5; i++)
-			if (strcmp(marks[i].name, "nobody calls this"))
-				check_place(&marks[i], "arm64");
+			if (strcmp(annotations[i].name, "nobody calls this"))
+				check_place(&annotations[i], "arm64");
 	}
 }
 

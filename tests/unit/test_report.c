@@ -78,8 +78,8 @@ Test(report, top_limits_the_rows)
 	free(md);
 }
 
-/* Figures hold together in Markdown; in text, whose lines are broken here, a space is a space. */
-Test(report, figures_and_units)
+/* Numbers hold together in Markdown; in text, whose lines are broken here, a space is a space. */
+Test(report, numbers_and_units)
 {
 	struct report_options options = {0};
 	char *text = write_report("text", &options), *md = write_report("md", &options);

@@ -2,7 +2,7 @@
 /* What golden reports have no room for. */
 #include "memory_scene.h"
 #include "report/report.h"
-#include "report/spark.h"
+#include "report/sparkline.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
@@ -82,7 +82,7 @@ Test(report_memory, resident_memory_beside_the_traced)
 	expect_says(&s, "traced host heap 612 MiB: at least 100 MiB of it is not resident", true);
 	s.memory.domain = PERFX_DOMAIN_TENSOR;
 	expect_says(&s, "RSS anon 512 MiB, of which traced tensors up to 612 MiB;", true);
-	/* nothing is known of what is held */
+	/* nothing is known of what is live */
 	s.memory.current_bytes = PROFILE_ABSENT;
 	expect_says(&s, "of which traced", false);
 	s.process.rss_anon_bytes = PROFILE_ABSENT;
@@ -107,7 +107,7 @@ Test(report_memory, frees_that_are_not_seen)
 	s.memory.current_bytes = s.memory.current_count = PROFILE_ABSENT;
 	s.memory.peak_bytes = s.memory.peak_ns = PROFILE_ABSENT;
 	s.hotspots[0].live_bytes = s.hotspots[0].live_count = PROFILE_ABSENT;
-	expect_says(&s, "Frees were not recorded: what is held is not known.", true);
+	expect_says(&s, "Frees were not recorded: what is live is not known.", true);
 	expect_says(&s, "At peak", false);
 	report = report_of(&s, "json", 0);
 	root = json_loads(report, JSON_REJECT_DUPLICATES, NULL);
@@ -125,7 +125,7 @@ Test(report_memory, frees_that_are_not_seen)
 	json_decref(root);
 	free(report);
 	s.memory.level = PERFX_MEMORY_EXACT;
-	expect_says(&s, "Not all frees were recorded: what is held is not known.", true);
+	expect_says(&s, "Not all frees were recorded: what is live is not known.", true);
 }
 
 Test(report_memory, sparks)

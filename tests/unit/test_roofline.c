@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The roofline on figures that can be checked by hand, and the findings that come of it. */
+/* The roofline on numbers that can be checked by hand, and the findings that come of it. */
 #include "analyze/analyze.h"
 #include "analyze/roofline.h"
 
@@ -21,10 +21,10 @@ struct scene {
 	struct perfx_peak peaks[4];
 };
 
-static void set_work(struct scene *s, uint64_t flops, uint64_t bytes)
+static void set_cost(struct scene *s, uint64_t flops, uint64_t bytes)
 {
-	s->row.work = (struct profile_work){.flops = flops, .bytes = bytes, .counted_count = 5000};
-	s->row.inclusive = s->process.compute.work = s->row.work;
+	s->row.cost = (struct profile_cost){.flops = flops, .bytes = bytes, .counted_count = 5000};
+	s->row.inclusive = s->process.compute.cost = s->row.cost;
 	s->dtype.flops = flops;
 }
 
@@ -42,7 +42,7 @@ static void scene_set(struct scene *s)
 				      .timed_count = 5000,
 				      .total_ns = 5 * S,
 				      .avg_ns = S / 1000,
-				      .work_ns = 5 * S,
+				      .computing_ns = 5 * S,
 				      .dtype = PERFX_DTYPE_F32};
 	s->dtype = (struct profile_compute_dtype){.dtype = PERFX_DTYPE_F32};
 	s->process = (struct profile_process){.index = 1,
@@ -57,7 +57,7 @@ static void scene_set(struct scene *s)
 					      .rows_count = 1};
 	s->process.compute = (struct profile_compute){
 		.measured = true, .counted_ns = 5 * S, .dtypes = &s->dtype, .dtypes_count = 1};
-	set_work(s, 250 * G, 25 * G);
+	set_cost(s, 250 * G, 25 * G);
 	s->peaks[0] = (struct perfx_peak){.threads = 1,
 					  .dtype = PERFX_DTYPE_F32,
 					  .flops_per_s = 40 * G,
@@ -187,7 +187,7 @@ Test(roofline, estimated_peaks_are_marked)
 	s.peaks[0].origin = s.peaks[1].origin = PERFX_PEAK_ESTIMATED;
 	cr_expect(roofline_whole_roof(&s.profile, PERFX_DTYPE_F32).estimated);
 	cr_expect(roofline_whole_roof(&s.profile, PERFX_DTYPE_F16).estimated);
-	set_work(&s, 239 * G, 24 * G);
+	set_cost(&s, 239 * G, 24 * G);
 	analysis = analyze(&s.profile);
 	cr_assert_eq(analysis->processes[0].findings_count, 1);
 	cr_expect_not_null(strstr(analysis->processes[0].findings[0].evidence,
@@ -212,17 +212,17 @@ Test(roofline, classes)
 	cr_expect_eq(line.bound, ROOFLINE_COMPUTE);
 
 	/* a quarter of the peak is 16.67 GFLOP/s: 83.33 G in five seconds */
-	set_work(&s, 84 * G, 8 * G);
+	set_cost(&s, 84 * G, 8 * G);
 	cr_expect_eq(roofline_of_row(&s.profile, &s.process, &s.row).bound, ROOFLINE_COMPUTE);
-	set_work(&s, 83 * G, 8 * G);
+	set_cost(&s, 83 * G, 8 * G);
 	cr_expect_eq(roofline_of_row(&s.profile, &s.process, &s.row).bound, ROOFLINE_OVERHEAD);
 
 	/* two FLOP a byte: 24 GFLOP/s at most, a quarter of it is 30 G in five seconds */
-	set_work(&s, 32 * G, 16 * G);
+	set_cost(&s, 32 * G, 16 * G);
 	line = roofline_of_row(&s.profile, &s.process, &s.row);
 	expect_near(line.attainable_flops_per_s, 24e9);
 	cr_expect_eq(line.bound, ROOFLINE_MEMORY);
-	set_work(&s, 28 * G, 14 * G);
+	set_cost(&s, 28 * G, 14 * G);
 	cr_expect_eq(roofline_of_row(&s.profile, &s.process, &s.row).bound, ROOFLINE_OVERHEAD);
 }
 
@@ -240,7 +240,7 @@ Test(roofline, unknown_stays_unknown)
 	cr_expect_null(roofline_class_name(line.bound));
 
 	scene_set(&s);
-	set_work(&s, 250 * G, 0);
+	set_cost(&s, 250 * G, 0);
 	line = roofline_of_row(&s.profile, &s.process, &s.row);
 	cr_expect_lt(line.intensity, 0);
 	cr_expect_eq(line.bound, ROOFLINE_UNKNOWN);
@@ -255,11 +255,11 @@ Test(roofline, unknown_stays_unknown)
 	cr_expect_eq(line.bound, ROOFLINE_UNKNOWN);
 
 	scene_set(&s);
-	set_work(&s, 0, 100);
+	set_cost(&s, 0, 100);
 	cr_expect_lt(roofline_of_row(&s.profile, &s.process, &s.row).flops_per_s, 0);
 }
 
-/* A row whose calls all came by the book has the process's type. */
+/* A row whose calls all came by the overflow sums has the process's type. */
 /* The time of what goes on after it is not the time of the work; and no host is faster than itself.
  */
 Test(roofline, withheld)
@@ -275,11 +275,11 @@ Test(roofline, withheld)
 	cr_expect_eq(line.bound, ROOFLINE_UNKNOWN);
 	expect_near(line.intensity, 10);
 	/* 150 GFLOP/s are 1.25 times the peak of all cores: still believed */
-	set_work(&s, 750 * G, 25 * G);
+	set_cost(&s, 750 * G, 25 * G);
 	line = roofline_of_row(&s.profile, &s.process, &s.row);
 	cr_expect_eq(line.withheld, ROOFLINE_RATED);
 	expect_near(line.flops_per_s, 150e9);
-	set_work(&s, 751 * G, 25 * G);
+	set_cost(&s, 751 * G, 25 * G);
 	line = roofline_of_row(&s.profile, &s.process, &s.row);
 	cr_expect_lt(line.flops_per_s, 0);
 	cr_expect_eq(line.withheld, ROOFLINE_ABOVE_PEAK);
@@ -297,11 +297,11 @@ Test(roofline, withheld)
 	cr_expect_str_eq(roofline_withheld_name(ROOFLINE_ABOVE_PEAK), "above_peak");
 	cr_expect_null(roofline_withheld_name(ROOFLINE_RATED));
 	/* the process's rate is over wall time */
-	s.process.compute.work.submitted_count = 1;
+	s.process.compute.cost.submitted_count = 1;
 	expect_near(roofline_of_process(&s.profile, &s.process).flops_per_s, 75.1e9);
 }
 
-Test(roofline, type_of_booked_rows)
+Test(roofline, type_of_overflow_rows)
 {
 	struct scene s;
 
@@ -379,13 +379,13 @@ Test(roofline, low_utilization)
 	struct scene s;
 
 	scene_set(&s);
-	set_work(&s, 240 * G, 24 * G);
+	set_cost(&s, 240 * G, 24 * G);
 	expect_kinds(s, "");
-	set_work(&s, 239 * G, 24 * G);
+	set_cost(&s, 239 * G, 24 * G);
 	expect_kinds(s, "LowUtilization/low");
 	expect_suggestion(&s, "larger batches");
-	s.row.work_ns = 1 * S; /* of high rate, so that nothing else is said of it */
-	set_work(&s, 59 * G, 5 * G);
+	s.row.computing_ns = 1 * S; /* of high rate, so that nothing else is said of it */
+	set_cost(&s, 59 * G, 5 * G);
 	expect_kinds(s, "LowUtilization/medium");
 	/* half of the time at most in calls that compute, then few cores */
 	s.process.compute.counted_ns = 4999999999;
@@ -405,20 +405,20 @@ Test(roofline, overhead_and_memory_bound)
 	/* one thread, all the time: 40 GFLOP/s, 10 GB/s */
 	s.profile.peaks_count = 1;
 	s.process.cpu_ns = s.process.compute.counted_ns = 10 * S;
-	set_work(&s, 49 * G, 4 * G);
-	s.row.work_ns = 5 * S;
+	set_cost(&s, 49 * G, 4 * G);
+	s.row.computing_ns = 5 * S;
 	expect_kinds(s, "OverheadBound/medium LowUtilization/low");
-	set_work(&s, 90 * G, 45 * G);
+	set_cost(&s, 90 * G, 45 * G);
 	expect_kinds(s, "MemoryBound/low");
 	expect_suggestion(&s, "waits for memory");
 	/* a tenth of the wall time, or it is not worth a word */
-	s.row.work_ns = 999999999;
-	set_work(&s, 90 * G, 4 * G);
+	s.row.computing_ns = 999999999;
+	set_cost(&s, 90 * G, 4 * G);
 	expect_kinds(s, "");
 	/* a caller: what else it does is not known */
-	s.row.work_ns = 5 * S;
-	set_work(&s, 90 * G, 45 * G);
-	s.row.work = (struct profile_work){0};
+	s.row.computing_ns = 5 * S;
+	set_cost(&s, 90 * G, 45 * G);
+	s.row.cost = (struct profile_cost){0};
 	expect_kinds(s, "");
 }
 
@@ -429,8 +429,8 @@ Test(roofline, small_operations_are_to_be_batched)
 	scene_set(&s);
 	s.profile.peaks_count = 1;
 	s.process.cpu_ns = s.process.compute.counted_ns = 10 * S;
-	s.row.work_ns = s.row.total_ns = 9 * S;
-	set_work(&s, 81 * G, 8 * G);
+	s.row.computing_ns = s.row.total_ns = 9 * S;
+	set_cost(&s, 81 * G, 8 * G);
 	s.row.avg_ns = 99999;
 	expect_suggestion(&s, "batch them");
 	s.row.avg_ns = 100000;
@@ -442,7 +442,7 @@ Test(roofline, unread_compute)
 	struct scene s;
 
 	scene_set(&s);
-	s.row.work.unread_count = s.process.compute.work.unread_count = 10;
+	s.row.cost.unread_count = s.process.compute.cost.unread_count = 10;
 	s.process.compute.unread_ns = 500000000;
 	expect_kinds(s, "");
 	s.process.compute.unread_ns = 600000000;
@@ -453,6 +453,6 @@ Test(roofline, unread_compute)
 	/* nothing timed: by calls, 10 of 5010 */
 	s.process.compute.counted_ns = s.process.compute.unread_ns = 0;
 	expect_kinds(s, "");
-	s.process.compute.work.unread_count = 5000;
+	s.process.compute.cost.unread_count = 5000;
 	expect_kinds(s, "UnreadCompute/medium");
 }

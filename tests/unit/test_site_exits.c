@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Ways out, as text: "+14 branch if-not-taken/5 rsp+32" is a branch 14 bytes into the function at
+ * Exits, as text: "+14 branch if-not-taken/5 rsp+32" is a branch 14 bytes into the function at
  * which a call leaves when condition 5 (ne) does not hold. "cold+3" counts from the cold part.
  */
 #include "decode/names.h"
@@ -157,7 +157,7 @@ static const struct exits_row rows[] = {
 	   PUSH_RBX "call work@plt\n" POP_RBX "test %eax,%eax\nje work@plt\nret\n"),
 	 .exits = "+9 branch always rsp+8"},
 	{F("tail_notrack", "mov (%rdi),%rax\nnotrack jmp *%rax\n"),
-	 .exits = "? the kernel takes no probe on a way out"},
+	 .exits = "? the kernel takes no probe on an exit"},
 	{F("tail_odd", "xor %rdi,%rsi\njmp *%rsi\n"),
 	 .exits = "? has an indirect jump that can not be followed"},
 
@@ -381,7 +381,7 @@ Test(site_exits, known_answers_at_fixed_addresses)
 	check_rows(static_rows, sizeof(static_rows) / sizeof(static_rows[0]), LINK_STATIC);
 }
 
-/* What this machine's compiler makes of it differs from version to version; that the ways out are
+/* What this machine's compiler makes of it differs from version to version; that the exits are
  * found, and lie in the function or its cold part, does not. */
 Test(site_exits, compiled_cold_part)
 {

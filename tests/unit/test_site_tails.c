@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Ways out of functions whose result is wanted, when they end by jumping to others. */
+/* Exits of functions whose result is wanted, when they end by jumping to others. */
 #include "site/site.h"
 
 #include "site_fixture.h"

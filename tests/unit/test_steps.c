@@ -238,20 +238,20 @@ Test(steps, many)
 
 /* Times in ms; state and tid of the call. */
 static void compute(struct steps *steps, uint64_t from, uint64_t to, uint64_t flops,
-		    enum perfx_figure_state state, uint32_t tid, bool late)
+		    enum perfx_cost_state state, uint32_t tid, bool late)
 {
 	const struct perfx_span span = {.start_ns = from * MS,
 					.duration_ns = (to - from) * MS,
 					.process = 7,
 					.tid = tid,
-					.figure = (uint8_t)state,
+					.cost_state = (uint8_t)state,
 					.dtype = tid == 70 ? PERFX_DTYPE_F32 : PERFX_DTYPE_BF16,
 					.flops = flops};
 
-	cr_assert_eq(steps_figure(steps, &span, late), 0);
+	cr_assert_eq(steps_cost(steps, &span, late), 0);
 }
 
-#define COUNTED PERFX_FIGURE_COUNTED
+#define COUNTED PERFX_COST_COUNTED
 
 /* All threads' calls that end in a step are in it; what ends before the first one or after the last
  * is in none. */
@@ -265,27 +265,27 @@ Test(steps, operations)
 	compute(&steps, 11, 12, 1, COUNTED, 70, false);
 	call(&steps, DATA, 10, 15);
 	compute(&steps, 5, 16, 2, COUNTED, 71, false);
-	compute(&steps, 16, 17, 0, PERFX_FIGURE_UNREAD, 70, false);
-	compute(&steps, 16, 17, 99, PERFX_FIGURE_INSIDE, 70, false);
+	compute(&steps, 16, 17, 0, PERFX_COST_UNREAD, 70, false);
+	compute(&steps, 16, 17, 99, PERFX_COST_INSIDE, 70, false);
 	call(&steps, STEP, 20, 30);
 	compute(&steps, 31, 32, 40, COUNTED, 70, false);
 	compute(&steps, 29, 40, 80, COUNTED, 71, false);
-	compute(&steps, 31, 32, 0, PERFX_FIGURE_OPAQUE, 71, false);
+	compute(&steps, 31, 32, 0, PERFX_COST_OPAQUE, 71, false);
 	call(&steps, STEP, 35, 40);
 	compute(&steps, 41, 42, 5000, COUNTED, 70, false);
 	found = steps_of_process(&steps, 7);
 	cr_assert_eq(found.count, 2);
 	cr_assert_eq(found.series[0].flops, 3);
 	cr_assert_eq(found.series[1].flops, 120);
-	cr_assert_eq(found.work.flops, 123);
-	cr_assert_eq(found.work.thread_flops, 41);
-	cr_assert_eq(found.work.dtype, PERFX_DTYPE_BF16);
-	cr_assert_eq(found.work.counted_count, 4);
-	cr_assert_eq(found.work.unread_count, 1);
-	cr_assert_eq(found.work.opaque_count, 1);
-	cr_assert_eq(found.work.steps_count, 2);
-	cr_assert_eq(found.work.ns, 30 * MS);
-	cr_assert_eq(steps_of_process(&steps, 8).work.flops, 0);
+	cr_assert_eq(found.cost.flops, 123);
+	cr_assert_eq(found.cost.thread_flops, 41);
+	cr_assert_eq(found.cost.dtype, PERFX_DTYPE_BF16);
+	cr_assert_eq(found.cost.counted_count, 4);
+	cr_assert_eq(found.cost.unread_count, 1);
+	cr_assert_eq(found.cost.opaque_count, 1);
+	cr_assert_eq(found.cost.steps_count, 2);
+	cr_assert_eq(found.cost.ns, 30 * MS);
+	cr_assert_eq(steps_of_process(&steps, 8).cost.flops, 0);
 	steps_clear(&steps);
 }
 
@@ -307,8 +307,8 @@ Test(steps, operations_told_late)
 	cr_assert_eq(found.series[1].flops, 7);
 	cr_assert_eq(found.series[2].flops, 100);
 	cr_assert_eq(found.series[3].flops, 3000);
-	cr_assert_eq(found.work.flops, 3107);
-	cr_assert_eq(found.work.thread_flops, 3007);
+	cr_assert_eq(found.cost.flops, 3107);
+	cr_assert_eq(found.cost.thread_flops, 3007);
 	steps_clear(&steps);
 }
 
@@ -325,9 +325,9 @@ Test(steps, operations_long_before_the_first)
 	call(&steps, STEP, 20015, 20020);
 	found = steps_of_process(&steps, 7);
 	cr_assert_eq(found.count, 2);
-	cr_assert_eq(found.work.steps_count, 1);
-	cr_assert_eq(found.work.ns, 10 * MS);
-	cr_assert_eq(found.work.flops, 6);
+	cr_assert_eq(found.cost.steps_count, 1);
+	cr_assert_eq(found.cost.ns, 10 * MS);
+	cr_assert_eq(found.cost.flops, 6);
 	steps_clear(&steps);
 }
 

@@ -51,8 +51,8 @@ Test(timing, exits_that_cannot_be_probed_are_not_tried_again)
 
 	plan.options.return_mode = RETURN_AUTO;
 	cr_assert(plan__prefer_exits(&plan, 0));
-	plan__doubt_exits(&plan, 0, "a way out cannot be probed");
+	plan__doubt_exits(&plan, 0, "an exit cannot be probed");
 	cr_expect_eq(function.ret, PERFX_RETURN_PROBE);
-	cr_expect_str_eq(function.ret_why, "a way out cannot be probed");
+	cr_expect_str_eq(function.ret_why, "an exit cannot be probed");
 	cr_expect_not(plan__prefer_exits(&plan, 0));
 }

@@ -227,7 +227,7 @@ Test(units, sizes)
 }
 
 /* "_" stands for U+202F, [] for the marks of a name. */
-Test(units, figures_hold_on_to_their_units)
+Test(units, numbers_hold_on_to_their_units)
 {
 	static const char *const rows[][2] = {
 		{"10.0 ms", "10.0_ms"},

@@ -108,7 +108,7 @@ Test(usdt, where_they_are)
 	expect_site(plan, "test:nops", SITE_NOP, 5);
 	/* the call would write below the stack pointer */
 	cr_expect_null(find(plan, "test:nop5"));
-	cr_expect_eq(plan->refusals_count, 1);
+	cr_expect_eq(plan->skipped_count, 1);
 	plan__free(plan);
 }
 
@@ -121,8 +121,8 @@ Test(usdt, where_that_does_harm)
 	expect_site(plan, "perfx:range_push", SITE_NOP, 5);
 	expect_site(plan, "perfx:counter", SITE_NOP, 5);
 	cr_expect_null(find(plan, "test:nop5"));
-	cr_assert_eq(plan->refusals_count, 1);
-	cr_expect_str_eq(plan->refusals[0].name, "test:nop5");
+	cr_assert_eq(plan->skipped_count, 1);
+	cr_expect_str_eq(plan->skipped[0].name, "test:nop5");
 	plan__free(plan);
 }
 
@@ -133,7 +133,7 @@ Test(usdt, which_are_read)
 		bool ranges, memory, windows;
 	} rows[] = {
 		{{0}, true, true, false},
-		{{.host_level = HOST_MARKS}, true, true, false},
+		{{.host_level = HOST_ANNOTATIONS}, true, true, false},
 		{{.host_level = HOST_OFF}, false, false, false},
 		{{.host_level = HOST_OFF, .wait = true}, false, false, true},
 		{{.memory = MEMORY_OFF, .wait = true}, true, false, true},
@@ -160,11 +160,11 @@ Test(usdt, what_markers_do)
 	cr_expect_eq(step->stream_flags, PERFX_FUNCTION_RANGE | PERFX_FUNCTION_STEP);
 	cr_expect_eq(step->source, PERFX_SOURCE_PERFX);
 	cr_expect_eq(memory->source, PERFX_SOURCE_PERFX);
-	cr_expect_eq(memory->mark.action, PERFX_MARK_ALLOCATED);
-	cr_expect_eq(memory->mark.source, PERFX_SOURCE_PERFX | PERFX_NAME_OF_ALLOCATOR);
-	cr_expect(plan_mark_begins(&step->mark));
-	cr_expect_not(plan_mark_begins(&memory->mark));
-	cr_expect_not(plan_mark_begins(&find(plan, "perfx:trace_start")->mark));
+	cr_expect_eq(memory->annotation.action, PERFX_ANNOTATION_ALLOCATED);
+	cr_expect_eq(memory->annotation.source, PERFX_SOURCE_PERFX | PERFX_NAME_OF_ALLOCATOR);
+	cr_expect(plan_annotation_begins(&step->annotation));
+	cr_expect_not(plan_annotation_begins(&memory->annotation));
+	cr_expect_not(plan_annotation_begins(&find(plan, "perfx:trace_start")->annotation));
 	plan__free(plan);
 }
 

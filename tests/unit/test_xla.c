@@ -17,7 +17,7 @@ struct scene {
 	size_t ranges_count;
 	const struct captured_word *words;
 	size_t words_count;
-	struct xla_work work;
+	struct xla_cost cost;
 };
 
 #define SCENE(name, thunk, operation, ...)                                              \
@@ -33,36 +33,36 @@ struct scene {
 /* clang-format off */
 static const struct scene scenes[] = {
 	/* s32[100,200]ᵀ × s32[100,50] */
-	SCENE(dot_s32, 139679452855920, "dot_general.1", PERFX_FIGURE_COUNTED,
+	SCENE(dot_s32, 139679452855920, "dot_general.1", PERFX_COST_COUNTED,
 	      PERFX_DTYPE_INTEGER, 2ULL * 200 * 100 * 50, 4 * (100 * 200 + 100 * 50 + 200 * 50)),
 	/* c64[2,3,10,20] × c64[2,3,20,5] */
-	SCENE(dot_c64_batch, 139679452134256, "dot_general.1", PERFX_FIGURE_COUNTED,
+	SCENE(dot_c64_batch, 139679452134256, "dot_general.1", PERFX_COST_COUNTED,
 	      PERFX_DTYPE_C64, 8ULL * 6 * 10 * 20 * 5, 8 * 6 * (10 * 20 + 20 * 5 + 10 * 5)),
 	/* f32[2,32,30,4] by f32[3,5,2,8], two groups, strides 2×1, kernel dilated 2×1 */
-	SCENE(convolution, 139679458151120, "convolution-window-dilated", PERFX_FIGURE_COUNTED,
+	SCENE(convolution, 139679458151120, "convolution-window-dilated", PERFX_COST_COUNTED,
 	      PERFX_DTYPE_F32, 2ULL * (2 * 14 * 26 * 8) * (3 * 5 * 2),
 	      4 * (2 * 32 * 30 * 4 + 3 * 5 * 2 * 8 + 2 * 14 * 26 * 8)),
 	/* f32[2,32,30,3], dilated 2×2, by f32[3,5,3,8] */
 	SCENE(convolution_transposed, 139679456735184, "convolution-base-dilated",
-	      PERFX_FIGURE_COUNTED, PERFX_DTYPE_F32, 2ULL * (2 * 32 * 30 * 3) * (3 * 5 * 8),
+	      PERFX_COST_COUNTED, PERFX_DTYPE_F32, 2ULL * (2 * 32 * 30 * 3) * (3 * 5 * 8),
 	      4 * (2 * 32 * 30 * 3 + 3 * 5 * 3 * 8 + 2 * 63 * 59 * 8)),
 	/* f32[3,70,6] by f32[5,6,10] */
-	SCENE(convolution_line, 140597973843536, "convolution", PERFX_FIGURE_COUNTED,
+	SCENE(convolution_line, 140597973843536, "convolution", PERFX_COST_COUNTED,
 	      PERFX_DTYPE_F32, 2ULL * (3 * 69 * 10) * (5 * 6),
 	      4 * (3 * 70 * 6 + 5 * 6 * 10 + 3 * 69 * 10)),
 	/* f32[33,64] × f32[64,48] */
-	SCENE(fusion, 139679458893712, "ynn_fusion", PERFX_FIGURE_COUNTED, PERFX_DTYPE_F32,
+	SCENE(fusion, 139679458893712, "ynn_fusion", PERFX_COST_COUNTED, PERFX_DTYPE_F32,
 	      2ULL * 33 * 64 * 48, 4 * (33 * 64 + 64 * 48 + 33 * 48)),
 	/* f32[2,3,40,20] × f32[2,3,50,20], the last dimension of both contracted */
-	SCENE(fusion_batch, 139679385115072, "ynn_fusion", PERFX_FIGURE_COUNTED, PERFX_DTYPE_F32,
+	SCENE(fusion_batch, 139679385115072, "ynn_fusion", PERFX_COST_COUNTED, PERFX_DTYPE_F32,
 	      2ULL * 6 * 40 * 20 * 50, 4 * 6 * (40 * 20 + 50 * 20 + 40 * 50)),
 	/* f32[2,20,18,32] by f32[3,5,16,48], two groups, kernel dilated 2×1 */
-	SCENE(fusion_convolution, 140003052211088, "ynn_fusion", PERFX_FIGURE_COUNTED,
+	SCENE(fusion_convolution, 140003052211088, "ynn_fusion", PERFX_COST_COUNTED,
 	      PERFX_DTYPE_F32, 2ULL * (2 * 19 * 17 * 48) * (3 * 5 * 16),
 	      4 * (2 * 20 * 18 * 32 + 3 * 5 * 16 * 48 + 2 * 19 * 17 * 48)),
 	/* a sum: no product in it */
-	SCENE(fusion_sum, 139679318158368, "ynn_fusion", PERFX_FIGURE_NONE, 0, 0, 0),
-	SCENE(kernel, 139679450956736, "wrapped_tanh", PERFX_FIGURE_OPAQUE, 0, 0, 0),
+	SCENE(fusion_sum, 139679318158368, "ynn_fusion", PERFX_COST_NONE, 0, 0, 0),
+	SCENE(kernel, 139679450956736, "wrapped_tanh", PERFX_COST_OPAQUE, 0, 0, 0),
 };
 /* clang-format on */
 #define SCENES (sizeof(scenes) / sizeof(scenes[0]))
@@ -128,16 +128,16 @@ static struct world world_of(const struct scene *scene)
 	return world;
 }
 
-static struct xla_work work_of(struct world *world)
+static struct xla_cost cost_of(struct world *world)
 {
 	struct xla_memory memory = {.read = read_world, .ctx = world};
-	struct xla_work work;
+	struct xla_cost cost;
 
-	xla_thunk_work(&memory, world->scene->thunk, world->scene->operation, &work);
-	return work;
+	xla_thunk_cost(&memory, world->scene->thunk, world->scene->operation, &cost);
+	return cost;
 }
 
-static bool same(const struct xla_work *a, const struct xla_work *b)
+static bool same(const struct xla_cost *a, const struct xla_cost *b)
 {
 	return a->state == b->state && a->dtype == b->dtype && a->flops == b->flops &&
 	       a->bytes == b->bytes;
@@ -149,20 +149,20 @@ Test(xla, real_thunks)
 {
 	for (size_t i = 0; i < SCENES; i++) {
 		struct world world = world_of(&scenes[i]);
-		struct xla_work work = work_of(&world);
+		struct xla_cost cost = cost_of(&world);
 
-		cr_expect(same(&work, &scenes[i].work), "%s: state %d dtype %d flops %lu bytes %lu",
-			  scenes[i].name, work.state, work.dtype, work.flops, work.bytes);
+		cr_expect(same(&cost, &scenes[i].cost), "%s: state %d dtype %d flops %lu bytes %lu",
+			  scenes[i].name, cost.state, cost.dtype, cost.flops, cost.bytes);
 		free(world.words);
 	}
 }
 
-static bool makes_another_figure(const struct scene *scene, const struct xla_work *work)
+static bool makes_another_cost(const struct scene *scene, const struct xla_cost *cost)
 {
-	return work->state == PERFX_FIGURE_COUNTED && !same(work, &scene->work);
+	return cost->state == PERFX_COST_COUNTED && !same(cost, &scene->cost);
 }
 
-/* Whatever word is another one: the same figure, or none. */
+/* Whatever word is another one: the same cost, or none. */
 Test(xla, damaged_words)
 {
 	for (size_t i = 0; i < SCENES; i++) {
@@ -174,16 +174,16 @@ Test(xla, damaged_words)
 						    was >> 1, ~was,    ~0ULL,	1ULL << 40};
 
 			for (size_t n = 0; n < sizeof(damaged) / sizeof(damaged[0]); n++) {
-				struct xla_work work;
+				struct xla_cost cost;
 
 				world.words[k] = damaged[n];
-				work = work_of(&world);
-				cr_expect(!makes_another_figure(&scenes[i], &work),
+				cost = cost_of(&world);
+				cr_expect(!makes_another_cost(&scenes[i], &cost),
 					  "%s: %lx at %lx (thunk + %ld) was %lx: %lu flops, %lu "
 					  "bytes",
 					  scenes[i].name, damaged[n], address_of(&world, k),
 					  (long)(address_of(&world, k) - scenes[i].thunk), was,
-					  work.flops, work.bytes);
+					  cost.flops, cost.bytes);
 			}
 			world.words[k] = was;
 		}
@@ -197,11 +197,11 @@ Test(xla, unreadable_words)
 		struct world world = world_of(&scenes[i]);
 
 		for (size_t k = 0; k < world.words_count; k++) {
-			struct xla_work work;
+			struct xla_cost cost;
 
 			world.missing = address_of(&world, k);
-			work = work_of(&world);
-			cr_expect(!makes_another_figure(&scenes[i], &work), "%s without %lx",
+			cost = cost_of(&world);
+			cr_expect(!makes_another_cost(&scenes[i], &cost), "%s without %lx",
 				  scenes[i].name, world.missing);
 		}
 		free(world.words);
@@ -214,14 +214,14 @@ Test(xla, another_instruction)
 	for (size_t i = 0; i < SCENES; i++) {
 		struct scene scene = scenes[i];
 		struct world world;
-		struct xla_work work;
+		struct xla_cost cost;
 
 		if (!strstr(scene.name, "fusion"))
 			continue;
 		scene.operation = "ynn_fusion.2";
 		world = world_of(&scene);
-		work = work_of(&world);
-		cr_expect_eq(work.state, PERFX_FIGURE_UNREAD);
+		cost = cost_of(&world);
+		cr_expect_eq(cost.state, PERFX_COST_UNREAD);
 		free(world.words);
 	}
 }
@@ -235,12 +235,12 @@ Test(xla, another_instruction)
 #define BATCH_GROUPS	  0x7f55002f9278
 #define BATCH_DIMENSION	  0x7f55002f9320
 
-static const struct xla_work unread = {.state = PERFX_FIGURE_UNREAD};
+static const struct xla_cost unread = {.state = PERFX_COST_UNREAD};
 
 static void expect_changed(const char *what, const struct captured_word changes[2],
-			   const struct xla_work *expected)
+			   const struct xla_cost *expected)
 {
-	struct xla_work work;
+	struct xla_cost cost;
 	struct world world;
 	size_t i = 0;
 
@@ -249,9 +249,9 @@ static void expect_changed(const char *what, const struct captured_word changes[
 	world = world_of(&scenes[i]);
 	for (i = 0; i < 2 && changes[i].address; i++)
 		*word_at(&world, changes[i].address) = changes[i].value;
-	work = work_of(&world);
-	cr_expect(same(&work, expected), "%s: state %d flops %lu bytes %lu", what, work.state,
-		  work.flops, work.bytes);
+	cost = cost_of(&world);
+	cr_expect(same(&cost, expected), "%s: state %d flops %lu bytes %lu", what, cost.state,
+		  cost.flops, cost.bytes);
 	free(world.words);
 }
 
@@ -263,11 +263,11 @@ Test(xla, convolution_windows)
 	const uint64_t rest = 4 * (2 * 20 * 18 * 32 + 3 * 5 * 16 * 48);
 
 	expect_changed("strided", strided,
-		       &(struct xla_work){PERFX_FIGURE_COUNTED, PERFX_DTYPE_F32,
+		       &(struct xla_cost){PERFX_COST_COUNTED, PERFX_DTYPE_F32,
 					  2ULL * (2 * 10 * 17 * 48) * (3 * 5 * 16),
 					  rest + 4ULL * (2 * 10 * 17 * 48)});
 	expect_changed("transposed", transposed,
-		       &(struct xla_work){PERFX_FIGURE_COUNTED, PERFX_DTYPE_F32,
+		       &(struct xla_cost){PERFX_COST_COUNTED, PERFX_DTYPE_F32,
 					  2ULL * (2 * 20 * 18 * 32) * (3 * 5 * 24),
 					  rest + 4ULL * (2 * 19 * 34 * 48)});
 	for (size_t i = 0; i < 2; i++) {
@@ -301,11 +301,11 @@ static bool read_nothing(void *ctx, uint64_t address, void *to, size_t bytes)
 Test(xla, nothing_there)
 {
 	struct xla_memory memory = {.read = read_nothing};
-	struct xla_work work;
+	struct xla_cost cost;
 
-	xla_thunk_work(&memory, 4096, "dot", &work);
-	cr_expect_eq(work.state, PERFX_FIGURE_UNREAD);
-	cr_expect_eq(work.flops, 0);
+	xla_thunk_cost(&memory, 4096, "dot", &cost);
+	cr_expect_eq(cost.state, PERFX_COST_UNREAD);
+	cr_expect_eq(cost.flops, 0);
 }
 
 static bool read_array(void *ctx, uint64_t address, void *to, size_t bytes)

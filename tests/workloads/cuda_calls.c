@@ -4,7 +4,7 @@
  * that do nothing (lib/). Further keys of "expect", worked out by hand beside each call:
  *	flops     floating-point operations of the function's own calls
  *	bytes     of its operands and results, where their types are known
- *	silenced  calls whose work another call's figure contains
+ *	silenced  calls whose work another call's number contains
  *	moved     what the collectives of all functions together were asked to move, bytes
  *	bus       of it, what passes the busiest link, where the number of ranks is known
  */
@@ -174,7 +174,7 @@ static void multiply_layouts(void)
 	expect_call("cublasLtMatmul", 8192, 0);
 }
 
-static void matmul_of_strangers(handle a, handle b, handle d)
+static void matmul_of_untraced(handle a, handle b, handle d)
 {
 	matmul(a, b, d);
 	expected_of("cublasLtMatmul")->calls++;
@@ -228,7 +228,7 @@ int main(int argc, char **argv)
 		multiply_batches();
 		multiply_others();
 		multiply_layouts();
-		matmul_of_strangers(early[0], early[1], early[2]);
+		matmul_of_untraced(early[0], early[1], early[2]);
 		communicate(seven);
 		known_say("done");
 	}

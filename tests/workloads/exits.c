@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every shape of way out that a compiler makes: many rets, a jump table, a cold part elsewhere, a
- * stack protector's check, a switch whose cases are tail calls, a way out that never returns.
+ * Every shape of exit that a compiler makes: many rets, a jump table, a cold part elsewhere, a
+ * stack protector's check, a switch whose cases are tail calls, an exit that never returns.
  */
 #include <setjmp.h>
 
@@ -108,7 +108,7 @@ TRACED int exit_cold(int x)
 	return got + 1;
 }
 
-/* Built with -fstack-protector-strong: a way out of its own, to __stack_chk_fail. */
+/* Built with -fstack-protector-strong: an exit of its own, to __stack_chk_fail. */
 TRACED int exit_protected(int x)
 {
 	char text[64];
@@ -122,7 +122,7 @@ __attribute__((noreturn)) TRACED static void leave(int x)
 	longjmp(escape, x);
 }
 
-/* Every tenth call ends in a function that does not return; the other way out is a ret. */
+/* Every tenth call ends in a function that does not return; the other exit is a ret. */
 TRACED int exit_noreturn(int x)
 {
 	if (x % 10 == 9)

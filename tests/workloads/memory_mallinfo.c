@@ -73,7 +73,7 @@ int main(void)
 	mallopt(M_MMAP_THRESHOLD, 100000);
 	known_main(scenario);
 	memory_expect();
-	/* a second source for the same figure */
+	/* a second source for the same number */
 	known_expect("mallinfo", "current_bytes", in_use() - before_bytes - overhead_bytes);
 	return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * C++: operators new and delete, and the ways out of them that are no return.
+ * C++: operators new and delete, and the exits of them that are no return.
  *
  *	memory_new plain	new, new[], aligned, sized delete: counted
  *	memory_new throw	bad_alloc is thrown through new and caught, a hundred times

@@ -23,15 +23,15 @@ void aggregate__free(struct aggregate *a)
 	memory_clear(&a->memory);
 	steps_clear(&a->steps);
 	values_clear(&a->values);
-	for (size_t i = 0; i < a->books_count; i++)
-		book__free(a->books[i]);
-	free(a->books);
+	for (size_t i = 0; i < a->processes_count; i++)
+		process__free(a->processes[i]);
+	free(a->processes);
 	for (size_t i = 0; i < a->rows_count; i++)
 		row__free(a->rows[i]);
 	free(a->rows);
 	map64_clear(&a->row_ids);
 	for (size_t i = 0; i < a->contexts_count; i++)
-		free(a->contexts[i].sums.figures);
+		free(a->contexts[i].sums.costs);
 	free(a->contexts);
 	free(a->functions);
 	free(a->probes);
@@ -40,8 +40,8 @@ void aggregate__free(struct aggregate *a)
 	free(a->late);
 	free(a->calibrations);
 	free(a->peaks);
-	free(a->windows);
-	free(a->works);
+	free(a->recording_windows);
+	free(a->object_costs);
 	free(a->waiting);
 	pool_clear(&a->strings);
 	free(a);
@@ -205,49 +205,52 @@ static int add_peak(struct aggregate *a, const struct perfx_peak *record)
 
 static int add_loss(struct aggregate *a, const struct perfx_loss *record)
 {
-	struct book *book;
+	struct process *proc;
 
 	aggregate__lose(a, record->loss, record->count);
 	if (record->process == 0 || record->loss != PERFX_LOSS_UNMATCHED_ENTRIES)
 		return 0;
-	book = books_get(a, record->process);
-	if (!book)
+	proc = process_get(a, record->process);
+	if (!proc)
 		return errno == ENOMEM ? -ENOMEM : undecoded(a);
-	book->unmatched_entries = add_capped(book->unmatched_entries, record->count);
+	proc->unmatched_entries = add_capped(proc->unmatched_entries, record->count);
 	return 0;
 }
 
-/* A window's end may be told after the beginning of the next one. */
-static void close_window(struct aggregate *a, uint64_t time_ns)
+/* A window's end may be recorded after the beginning of the next one. */
+static void close_recording_window(struct aggregate *a, uint64_t time_ns)
 {
-	for (size_t i = a->windows_count; i-- > 0;) {
-		if (time_ns < a->windows[i].from_ns)
+	for (size_t i = a->recording_windows_count; i-- > 0;) {
+		if (time_ns < a->recording_windows[i].from_ns)
 			continue;
-		a->windows[i].to_ns = time_ns;
+		a->recording_windows[i].to_ns = time_ns;
 		return;
 	}
 }
 
 /* What the program wants to be recorded. One whose end was lost lasts until the next. */
-static int add_window(struct aggregate *a, const struct perfx_window *record)
+static int add_recording_window(struct aggregate *a, const struct perfx_recording_window *record)
 {
-	struct profile_window *last = a->windows_count ? &a->windows[a->windows_count - 1] : NULL;
+	struct profile_interval *last =
+		a->recording_windows_count ? &a->recording_windows[a->recording_windows_count - 1]
+					   : NULL;
 
 	saw_time(a, record->time_ns);
-	if (!(record->flags & PERFX_WINDOW_OPENS)) {
-		close_window(a, record->time_ns);
+	if (!(record->flags & PERFX_RECORDING_WINDOW_OPENS)) {
+		close_recording_window(a, record->time_ns);
 		return 0;
 	}
-	if (last && (record->time_ns <= last->from_ns || a->windows_count == PERFX_WINDOWS_MAX)) {
+	if (last && (record->time_ns <= last->from_ns ||
+		     a->recording_windows_count == PERFX_RECORDING_WINDOWS_MAX)) {
 		last->to_ns = UINT64_MAX;
 		return 0;
 	}
-	if (grow_array(&a->windows, &a->windows_capacity, a->windows_count + 1,
-		       sizeof(*a->windows)) ||
-	    steps_window(&a->steps, record->time_ns))
+	if (grow_array(&a->recording_windows, &a->recording_windows_capacity,
+		       a->recording_windows_count + 1, sizeof(*a->recording_windows)) ||
+	    steps_recording_window(&a->steps, record->time_ns))
 		return -ENOMEM;
-	a->windows[a->windows_count++] =
-		(struct profile_window){.from_ns = record->time_ns, .to_ns = UINT64_MAX};
+	a->recording_windows[a->recording_windows_count++] =
+		(struct profile_interval){.from_ns = record->time_ns, .to_ns = UINT64_MAX};
 	return 0;
 }
 
@@ -259,11 +262,11 @@ static int add_end(struct aggregate *a, const struct perfx_end *record)
 	return 0;
 }
 
-static int add_part(struct aggregate *a, const struct event *event)
+static int add_time_slice(struct aggregate *a, const struct event *event)
 {
-	a->part = event->part;
-	a->part_why = pool_add(&a->strings, event->strings[0]);
-	return a->part_why ? 0 : -ENOMEM;
+	a->time_slice = event->time_slice;
+	a->time_slice_why = pool_add(&a->strings, event->strings[0]);
+	return a->time_slice_why ? 0 : -ENOMEM;
 }
 
 /* Who was hit, for what that cost them: a call at its entry and its end, a block that is freed
@@ -272,11 +275,11 @@ static int add_seen_hits(struct aggregate *a, const struct event *event)
 {
 	switch (event->kind) {
 	case PERFX_KIND_SPAN:
-		return books_hits(a, event->span.process, event->span.tid, 2);
+		return process_hits(a, event->span.process, event->span.tid, 2);
 	case PERFX_KIND_ALLOCATION:
-		return books_hits(a, event->allocation.process, event->allocation.tid, 2);
+		return process_hits(a, event->allocation.process, event->allocation.tid, 2);
 	case PERFX_KIND_FREE:
-		return books_hits(a, event->free.process, event->free.tid, 1);
+		return process_hits(a, event->free.process, event->free.tid, 1);
 	default:
 		return 0;
 	}
@@ -288,12 +291,12 @@ static int add_event(struct aggregate *a, const struct event *event)
 	switch (event->kind) {
 	case PERFX_KIND_SPAN:
 		return calls_span(a, &event->span);
-	case PERFX_KIND_VALUE:
+	case PERFX_KIND_USER_VALUE:
 		return values_value(a, &event->value);
-	case PERFX_KIND_VALUE_NAME:
+	case PERFX_KIND_USER_VALUE_NAME:
 		return values_name(a, event);
-	case PERFX_KIND_VALUE_BOOK:
-		return values_book(a, &event->value_book);
+	case PERFX_KIND_OVERFLOW_VALUES:
+		return values_overflow(a, &event->overflow_values);
 	case PERFX_KIND_ALLOCATION:
 		return memory_allocation(a, &event->allocation);
 	case PERFX_KIND_FREE:
@@ -306,26 +309,26 @@ static int add_event(struct aggregate *a, const struct event *event)
 		return memory_mode(a, &event->memory_mode);
 	case PERFX_KIND_FRAME:
 		return memory_frame(a, event);
-	case PERFX_KIND_MEMORY_BOOK:
-		return memory_book(a, &event->memory_book);
+	case PERFX_KIND_OVERFLOW_MEMORY:
+		return memory_overflow(a, &event->overflow_memory);
 	case PERFX_KIND_CONTEXT:
 		return calls_context(a, &event->context);
-	case PERFX_KIND_BOOK:
-		return calls_book(a, &event->book);
+	case PERFX_KIND_OVERFLOW_CALLS:
+		return calls_overflow(a, &event->overflow_calls);
 	case PERFX_KIND_FORK:
-		return books_fork(a, &event->fork);
+		return process_forked(a, &event->fork);
 	case PERFX_KIND_EXEC:
-		return books_exec(a, &event->exec);
-	case PERFX_KIND_WINDOW:
-		return add_window(a, &event->window);
+		return process_executed(a, &event->exec);
+	case PERFX_KIND_RECORDING_WINDOW:
+		return add_recording_window(a, &event->recording_window);
 	case PERFX_KIND_EXIT:
-		return books_exit(a, &event->exit);
+		return process_exited(a, &event->exit);
 	case PERFX_KIND_PROCESS:
-		return books_process(a, event);
+		return process_described(a, event);
 	case PERFX_KIND_USAGE:
-		return books_usage(a, &event->usage);
+		return process_sampled(a, &event->usage);
 	case PERFX_KIND_THREAD:
-		return books_thread(a, event);
+		return process_thread_sampled(a, event);
 	case PERFX_KIND_HOST:
 		return add_host(a, event);
 	case PERFX_KIND_FUNCTION:
@@ -342,20 +345,20 @@ static int add_event(struct aggregate *a, const struct event *event)
 		return add_calibration(a, &event->calibration);
 	case PERFX_KIND_PEAK:
 		return add_peak(a, &event->peak);
-	case PERFX_KIND_METER:
-		return meters_meter(a, event);
-	case PERFX_KIND_METERED:
-		return meters_context(a, &event->metered);
-	case PERFX_KIND_METERED_PROCESS:
-		return meters_process(a, &event->metered_process);
-	case PERFX_KIND_WORK:
-		return works_add(a, &event->work);
+	case PERFX_KIND_PERF_COUNTER:
+		return perf_counters_add(a, event);
+	case PERFX_KIND_CALL_COUNTERS:
+		return perf_counters_context(a, &event->call_counters);
+	case PERFX_KIND_PROCESS_COUNTERS:
+		return perf_counters_process(a, &event->process_counters);
+	case PERFX_KIND_OBJECT_COST:
+		return object_costs_add(a, &event->object_cost);
 	case PERFX_KIND_LOSS:
 		return add_loss(a, &event->loss);
 	case PERFX_KIND_END:
 		return add_end(a, &event->end);
-	case PERFX_KIND_PART:
-		return add_part(a, event);
+	case PERFX_KIND_TIME_SLICE:
+		return add_time_slice(a, event);
 	case PERFX_KIND_SEGMENT:
 		saw_time(a, event->segment.time_ns);
 		return 0;

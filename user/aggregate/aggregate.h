@@ -24,9 +24,10 @@
 #define AGGREGATE_HOTSPOTS_MAX	 (1u << 17)
 #define AGGREGATE_STACKS_MAX	 (1u << 18)
 #define AGGREGATE_FRAMES_MAX	 (1u << 20)
-#define AGGREGATE_INLINED_MAX	 256				/* frames at one address */
-#define AGGREGATE_ALLOCATORS_MAX PERFX_ALLOCATOR_MMAP		/* highest id */
-#define AGGREGATE_MODES_MAX	 (2 * PERFX_WINDOWS_MAX + 1024) /* of a domain; a pause is two */
+#define AGGREGATE_INLINED_MAX	 256		      /* frames at one address */
+#define AGGREGATE_ALLOCATORS_MAX PERFX_ALLOCATOR_MMAP /* highest id */
+#define AGGREGATE_MODES_MAX \
+	(2 * PERFX_RECORDING_WINDOWS_MAX + 1024) /* of a domain; a pause is two */
 
 /* Values of the program's own: ids, and names in processes. Beyond it a record is undecoded. */
 #define AGGREGATE_VALUES_MAX (1u << 18)
@@ -46,7 +47,8 @@ void aggregate__free(struct aggregate *aggregate);
  * earlier ones (a context that changes its function) are undecoded, not trusted. Allocations and
  * frees are treated alike; their stacks, frames and allocators may come at any time.
  *
- * BOOK, HITS and LOSS records add up. A loss is reported once: under its process or under 0.
+ * OVERFLOW_CALLS, HITS and LOSS records add up. A loss is reported once: under its process or under
+ * 0.
  */
 int aggregate__add(struct aggregate *aggregate, const struct event *event);
 

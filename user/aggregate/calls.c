@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Spans, calling contexts and the overflow book: what is counted per call. */
+/* Spans, calling contexts and the overflow sums: what is counted per call. */
 #include "aggregate/internal.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static struct row *row_new(struct aggregate *a, uint32_t process, uint32_t funct
 	if (map64_put(&a->row_ids, (uint64_t)process << 32 | function, (uint32_t)a->rows_count))
 		goto fail;
 	a->rows[a->rows_count++] = row;
-	a->books[process]->has_rows = true;
+	a->processes[process]->has_rows = true;
 	return row;
 fail:
 	row__free(row);
@@ -36,8 +36,8 @@ void row__free(struct row *row)
 		return;
 	sketch__free(row->sketch);
 	free(row->thread_bits);
-	free(row->orphans.figures);
-	free(row->metered);
+	free(row->orphans.costs);
+	free(row->perf);
 	free(row);
 }
 
@@ -54,7 +54,7 @@ static int row_get(struct aggregate *a, uint32_t process, uint32_t function, str
 		*row = a->rows[id];
 		return 0;
 	}
-	if (!books_get(a, process))
+	if (!process_get(a, process))
 		return errno == ENOMEM ? -ENOMEM : 0;
 	*row = row_new(a, process, function);
 	return *row ? 0 : -ENOMEM;
@@ -70,7 +70,7 @@ static int context_grow(struct aggregate *a, uint32_t id)
 	return 0;
 }
 
-/* Does the node belong to this process and function, or to nobody yet? */
+/* Does the node belong to this process and function, or to none yet? */
 static bool context_takes(const struct context *context, uint32_t process, uint32_t function)
 {
 	if (!context->row && !context->described)
@@ -130,7 +130,7 @@ static int row_time(struct row *row, uint64_t duration_ns)
 
 static int row_thread_slowly(struct aggregate *a, struct row *row, uint32_t tid)
 {
-	int64_t at = book_thread(a->books[row->process], tid);
+	int64_t at = process_thread(a->processes[row->process], tid);
 
 	if (at < 0)
 		return (int)at;
@@ -169,14 +169,14 @@ bool aggregate__shows_step(const struct aggregate *a, const struct perfx_span *s
 	return f->id && step_class(f->source, f->name, f->flags);
 }
 
-static int take_figure(struct aggregate *a, struct sums *sums, const struct perfx_span *span)
+static int take_cost(struct aggregate *a, struct sums *sums, const struct perfx_span *span)
 {
 	int err;
 
-	if (span->figure == PERFX_FIGURE_BY_OBJECT)
-		return works_span(a, &sums->figures, span);
-	err = figures_span(&sums->figures, span);
-	return err ? err : steps_figure(&a->steps, span, false);
+	if (span->cost_state == PERFX_COST_BY_OBJECT)
+		return object_costs_span(a, &sums->costs, span);
+	err = costs_span(&sums->costs, span);
+	return err ? err : steps_cost(&a->steps, span, false);
 }
 
 int calls_span(struct aggregate *a, const struct perfx_span *span)
@@ -209,7 +209,7 @@ int calls_span(struct aggregate *a, const struct perfx_span *span)
 			return err;
 		sums_add(sums, 0, span->duration_ns, span->self_ns);
 	}
-	err = span->figure ? take_figure(a, sums, span) : 0;
+	err = span->cost_state ? take_cost(a, sums, span) : 0;
 	if (!err && (a->steps.threads_count || unlikely(row->step_class)) &&
 	    !(span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED)))
 		err = row_step(a, row, span);
@@ -269,7 +269,7 @@ int calls_context_row(struct aggregate *a, uint32_t id, struct row **row)
 	return err;
 }
 
-int calls_book(struct aggregate *a, const struct perfx_book *record)
+int calls_overflow(struct aggregate *a, const struct perfx_overflow_calls *record)
 {
 	struct context *context;
 	struct row *row;
@@ -284,10 +284,10 @@ int calls_book(struct aggregate *a, const struct perfx_book *record)
 		return err ? err : undecoded(a);
 	context = &a->contexts[record->context];
 	sums_add(&context->sums, record->calls_count, record->total_ns, record->self_ns);
-	a->books[row->process]->booked_self_ns =
-		add_capped(a->books[row->process]->booked_self_ns, record->self_ns);
+	a->processes[row->process]->overflow_self_ns =
+		add_capped(a->processes[row->process]->overflow_self_ns, record->self_ns);
 	row->unwound_count += record->unwound_count;
 	row->untimed_count += record->untimed_count;
-	row->booked_count += rest;
-	return figures_book(&context->sums.figures, record);
+	row->overflow_count += rest;
+	return costs_overflow(&context->sums.costs, record);
 }

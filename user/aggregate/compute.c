@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Figures by calling context → what each function computes with all that it calls, and what each
+ * Costs by calling context → what each function computes with all that it calls, and what each
  * process does.
  *
  * A function's inclusive work is the sum over the subtrees of its outermost contexts, those that
@@ -17,9 +17,9 @@
 
 /* A context with all below it. Node 0 is above all roots. */
 struct node {
-	struct profile_work work;
+	struct profile_cost cost;
 	uint64_t dtypes[PERFX_DTYPES];
-	/* Time in calls that have a figure or should have one, of calls inside each other the
+	/* Time in calls that have a known cost or should have one, of calls inside each other the
 	 * outer ones. */
 	uint64_t covered_ns;
 	uint32_t parent, child, sibling; /* 0: none */
@@ -31,32 +31,32 @@ static void dtypes_add(uint64_t *dtypes, const uint64_t *more)
 		dtypes[i] = add_capped(dtypes[i], more[i]);
 }
 
-static void figures_add(struct figures *figures, const struct figures *more, uint64_t unread_ns)
+static void costs_add(struct costs *costs, const struct costs *more, uint64_t unread_ns)
 {
-	work_add(&figures->work, &more->work);
-	dtypes_add(figures->dtypes, more->dtypes);
-	figures->counted_ns = add_capped(figures->counted_ns, more->counted_ns);
-	figures->unread_ns = add_capped(figures->unread_ns, unread_ns);
-	figures->opaque_ns = add_capped(figures->opaque_ns, more->opaque_ns);
+	cost_add(&costs->cost, &more->cost);
+	dtypes_add(costs->dtypes, more->dtypes);
+	costs->counted_ns = add_capped(costs->counted_ns, more->counted_ns);
+	costs->unread_ns = add_capped(costs->unread_ns, unread_ns);
+	costs->opaque_ns = add_capped(costs->opaque_ns, more->opaque_ns);
 }
 
-/* A context's own figures, when those of its callees are in the node already. */
-static void add_own(struct work *w, const struct context *context, struct node *node)
+/* A context's own costs, when those of its callees are in the node already. */
+static void add_own(struct finish_ctx *w, const struct context *context, struct node *node)
 {
-	const struct figures *figures = context->sums.figures;
+	const struct costs *costs = context->sums.costs;
 	uint64_t inner_ns = node->covered_ns, unread_ns;
 
-	if (!figures || !context->row)
+	if (!costs || !context->row)
 		return;
-	/* inside a call with a figure none is counted: inner_ns is in the unread ones */
-	unread_ns = figures->unread_ns > inner_ns ? figures->unread_ns - inner_ns : 0;
-	node->covered_ns = add_capped(figures->counted_ns, add_capped(inner_ns, unread_ns));
-	work_add(&node->work, &figures->work);
-	dtypes_add(node->dtypes, figures->dtypes);
-	figures_add(&w->works[context->row->index].own, figures, unread_ns);
+	/* inside a call with a known cost none is counted: inner_ns is in the unread ones */
+	unread_ns = costs->unread_ns > inner_ns ? costs->unread_ns - inner_ns : 0;
+	node->covered_ns = add_capped(costs->counted_ns, add_capped(inner_ns, unread_ns));
+	cost_add(&node->cost, &costs->cost);
+	dtypes_add(node->dtypes, costs->dtypes);
+	costs_add(&w->row_costs[context->row->index].own, costs, unread_ns);
 }
 
-static void sum_upwards(struct work *w, struct node *nodes)
+static void sum_upwards(struct finish_ctx *w, struct node *nodes)
 {
 	const struct aggregate *a = w->a;
 
@@ -69,46 +69,47 @@ static void sum_upwards(struct work *w, struct node *nodes)
 		node->sibling = parent->child;
 		parent->child = (uint32_t)i;
 		add_own(w, context, node);
-		work_add(&parent->work, &node->work);
+		cost_add(&parent->cost, &node->cost);
 		dtypes_add(parent->dtypes, node->dtypes);
 		parent->covered_ns = add_capped(parent->covered_ns, node->covered_ns);
 	}
 }
 
 /* NULL: no call ended there. */
-static struct row_work *row_work_of(const struct work *w, const struct context *context)
+static struct row_cost *row_cost_of(const struct finish_ctx *w, const struct context *context)
 {
-	return context->row ? &w->works[context->row->index] : NULL;
+	return context->row ? &w->row_costs[context->row->index] : NULL;
 }
 
-/* What silenced calls do is in the figure of another one: their time is no time of this work. */
-static uint64_t work_ns_of(const struct sums *sums)
+/* What nested calls do is in the cost of another one: their time does not belong to this cost. */
+static uint64_t computing_ns_of(const struct sums *sums)
 {
-	uint64_t silenced_ns = sums->figures ? sums->figures->silenced_ns : 0;
+	uint64_t nested_ns = sums->costs ? sums->costs->nested_ns : 0;
 
-	return sums->total_ns > silenced_ns ? sums->total_ns - silenced_ns : 0;
+	return sums->total_ns > nested_ns ? sums->total_ns - nested_ns : 0;
 }
 
-static void enter(const struct work *w, const struct context *context, const struct node *node)
+static void enter(const struct finish_ctx *w, const struct context *context,
+		  const struct node *node)
 {
-	struct row_work *row = row_work_of(w, context);
+	struct row_cost *row = row_cost_of(w, context);
 
 	if (!row || row->open++)
 		return;
-	work_add(&row->inclusive, &node->work);
+	cost_add(&row->inclusive, &node->cost);
 	dtypes_add(row->dtypes, node->dtypes);
-	row->work_ns = add_capped(row->work_ns, work_ns_of(&context->sums));
+	row->computing_ns = add_capped(row->computing_ns, computing_ns_of(&context->sums));
 }
 
-static void leave(const struct work *w, const struct context *context)
+static void leave(const struct finish_ctx *w, const struct context *context)
 {
-	struct row_work *row = row_work_of(w, context);
+	struct row_cost *row = row_cost_of(w, context);
 
 	if (row)
 		row->open--;
 }
 
-static void walk(const struct work *w, const struct node *nodes)
+static void walk(const struct finish_ctx *w, const struct node *nodes)
 {
 	const struct context *contexts = w->a->contexts;
 	uint32_t at = nodes[0].child;
@@ -131,43 +132,43 @@ static void walk(const struct work *w, const struct node *nodes)
 }
 
 /* Calls whose context is not known: roots without callees. */
-static void add_orphans(struct work *w)
+static void add_orphans(struct finish_ctx *w)
 {
 	for (size_t i = 0; i < w->a->rows_count; i++) {
 		const struct sums *orphans = &w->a->rows[i]->orphans;
-		struct row_work *row = &w->works[i];
+		struct row_cost *row = &w->row_costs[i];
 
-		row->work_ns = add_capped(row->work_ns, work_ns_of(orphans));
-		if (!orphans->figures)
+		row->computing_ns = add_capped(row->computing_ns, computing_ns_of(orphans));
+		if (!orphans->costs)
 			continue;
-		figures_add(&row->own, orphans->figures, orphans->figures->unread_ns);
-		work_add(&row->inclusive, &orphans->figures->work);
-		dtypes_add(row->dtypes, orphans->figures->dtypes);
+		costs_add(&row->own, orphans->costs, orphans->costs->unread_ns);
+		cost_add(&row->inclusive, &orphans->costs->cost);
+		dtypes_add(row->dtypes, orphans->costs->dtypes);
 	}
 }
 
-static bool any_figures(const struct aggregate *a)
+static bool any_costs(const struct aggregate *a)
 {
 	for (size_t i = 0; i < a->contexts_count; i++) {
-		if (a->contexts[i].sums.figures)
+		if (a->contexts[i].sums.costs)
 			return true;
 	}
 	for (size_t i = 0; i < a->rows_count; i++) {
-		if (a->rows[i]->orphans.figures)
+		if (a->rows[i]->orphans.costs)
 			return true;
 	}
 	return false;
 }
 
-int compute_sum(struct work *w)
+int compute_sum(struct finish_ctx *w)
 {
 	struct node *nodes;
 
-	if (!any_figures(w->a))
+	if (!any_costs(w->a))
 		return 0;
-	w->works = calloc(w->a->rows_count + 1, sizeof(*w->works));
+	w->row_costs = calloc(w->a->rows_count + 1, sizeof(*w->row_costs));
 	nodes = calloc(w->a->contexts_count + 1, sizeof(*nodes));
-	if (!w->works || !nodes) {
+	if (!w->row_costs || !nodes) {
 		free(nodes);
 		return -ENOMEM;
 	}
@@ -189,27 +190,27 @@ static enum perfx_dtype dominant(const uint64_t *dtypes)
 	return most;
 }
 
-void compute_fill_row(const struct work *w, const struct row *row, struct profile_row *out)
+void compute_fill_row(const struct finish_ctx *w, const struct row *row, struct profile_row *out)
 {
-	const struct row_work *work;
+	const struct row_cost *cost;
 
-	if (!w->works)
+	if (!w->row_costs)
 		return;
-	work = &w->works[row->index];
-	out->work = work->own.work;
-	out->inclusive = work->inclusive;
-	out->dtype = dominant(work->dtypes);
-	out->work_ns = work->work_ns;
+	cost = &w->row_costs[row->index];
+	out->cost = cost->own.cost;
+	out->inclusive = cost->inclusive;
+	out->dtype = dominant(cost->dtypes);
+	out->computing_ns = cost->computing_ns;
 }
 
-static bool has_work(const struct profile_work *work)
+static bool has_cost(const struct profile_cost *cost)
 {
-	return work->counted_count || work->unread_count || work->silenced_count ||
-	       work->opaque_count;
+	return cost->counted_count || cost->unread_count || cost->nested_count ||
+	       cost->opaque_count;
 }
 
 static int add_source(struct profile_compute *compute, enum perfx_source source,
-		      const struct profile_work *work)
+		      const struct profile_cost *cost)
 {
 	struct profile_compute_source *sources;
 	size_t at = 0;
@@ -224,7 +225,7 @@ static int add_source(struct profile_compute *compute, enum perfx_source source,
 		sources[at] = (struct profile_compute_source){.source = source};
 		compute->sources_count++;
 	}
-	work_add(&compute->sources[at].work, work);
+	cost_add(&compute->sources[at].cost, cost);
 	return 0;
 }
 
@@ -246,8 +247,8 @@ static int by_source_flops(const void *left, const void *right)
 {
 	const struct profile_compute_source *a = left, *b = right;
 
-	if (a->work.flops != b->work.flops)
-		return a->work.flops < b->work.flops ? 1 : -1;
+	if (a->cost.flops != b->cost.flops)
+		return a->cost.flops < b->cost.flops ? 1 : -1;
 	return a->source < b->source ? -1 : a->source > b->source;
 }
 
@@ -273,31 +274,31 @@ static void sort_parts(struct profile_compute *compute)
 }
 
 static int add_row(struct profile_compute *compute, enum perfx_source source,
-		   const struct figures *own)
+		   const struct costs *own)
 {
-	if (!has_work(&own->work))
+	if (!has_cost(&own->cost))
 		return 0;
 	compute->measured = true;
-	work_add(&compute->work, &own->work);
+	cost_add(&compute->cost, &own->cost);
 	compute->counted_ns = add_capped(compute->counted_ns, own->counted_ns);
 	compute->unread_ns = add_capped(compute->unread_ns, own->unread_ns);
 	compute->opaque_ns = add_capped(compute->opaque_ns, own->opaque_ns);
-	if (add_source(compute, source, &own->work))
+	if (add_source(compute, source, &own->cost))
 		return -ENOMEM;
 	return add_dtypes(compute, own->dtypes);
 }
 
-int compute_fill(struct work *w)
+int compute_fill(struct finish_ctx *w)
 {
 	struct profile *p = w->profile;
 
-	for (size_t i = 0; w->works && i < w->a->rows_count; i++) {
+	for (size_t i = 0; w->row_costs && i < w->a->rows_count; i++) {
 		const struct row *row = w->a->rows[i];
 		struct profile_process *process = process_of(w, row);
 		const struct profile_function *function = profile_function(p, row->function);
 
 		if (process && function &&
-		    add_row(&process->compute, function->source, &w->works[i].own))
+		    add_row(&process->compute, function->source, &w->row_costs[i].own))
 			return -ENOMEM;
 	}
 	for (size_t i = 0; i < p->processes_count; i++)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What a process used while its book was open: the difference of two samples. A counter's value at
- * the beginning is 0 for a process forked while tracing, and what the book before had last for one
- * that called exec.
+ * What a process used while it was open: the difference of two samples. A counter's value at
+ * the beginning is 0 for a process forked while tracing, and what the process before had last for
+ * one that called exec.
  */
 #include "aggregate/internal.h"
 
@@ -29,39 +29,40 @@ static uint64_t end_of(const struct aggregate *a)
 }
 
 /* It began before the capture did: how does not matter then. */
-static bool began_before(const struct aggregate *a, const struct book *book)
+static bool began_before(const struct aggregate *a, const struct process *proc)
 {
-	return a->has_host && book->from_ns < a->host.start_ns;
+	return a->has_host && proc->from_ns < a->host.start_ns;
 }
 
 /* NULL: nothing is known. */
-static const struct perfx_usage *usage_at_start(const struct aggregate *a, const struct book *book)
+static const struct perfx_usage *usage_at_start(const struct aggregate *a,
+						const struct process *proc)
 {
-	const struct book *old;
+	const struct process *old;
 
-	if (began_before(a, book))
-		return book->has_usage ? &book->first : NULL;
-	if (book->origin == BOOK_FORKED)
+	if (began_before(a, proc))
+		return proc->has_usage ? &proc->first : NULL;
+	if (proc->origin == PROCESS_FORKED)
 		return &nothing_used;
-	if (book->origin == BOOK_EXECUTED && book->old_process < a->books_count) {
-		old = a->books[book->old_process];
-		if (old && old != book && old->has_usage)
+	if (proc->origin == PROCESS_EXECUTED && proc->old_process < a->processes_count) {
+		old = a->processes[proc->old_process];
+		if (old && old != proc && old->has_usage)
 			return &old->last;
 	}
-	return book->has_usage ? &book->first : NULL;
+	return proc->has_usage ? &proc->first : NULL;
 }
 
 /* The kernel's sum at exit is exact, the last sample before it is not. */
-static bool cpu_from_exit(const struct aggregate *a, const struct book *book,
+static bool cpu_from_exit(const struct aggregate *a, const struct process *proc,
 			  const struct perfx_usage *start, struct profile_process *facts)
 {
-	const struct perfx_exit *exit = &book->exit;
+	const struct perfx_exit *exit = &proc->exit;
 	uint64_t before = add_capped(start->cpu_user_ns, start->cpu_system_ns);
 	uint64_t ticks = add_capped(exit->user_tick_ns, exit->system_tick_ns);
 	uint64_t total, user;
 
-	if (!book->exited || exit->runtime_ns < before ||
-	    (a->windows_count && exit->time_ns > end_of(a)))
+	if (!proc->exited || exit->runtime_ns < before ||
+	    (a->recording_windows_count && exit->time_ns > end_of(a)))
 		return false;
 	total = exit->runtime_ns - before;
 	user = ticks ? (uint64_t)((u128)exit->runtime_ns * exit->user_tick_ns / ticks)
@@ -75,22 +76,22 @@ static bool cpu_from_exit(const struct aggregate *a, const struct book *book,
 	return true;
 }
 
-static void cpu_facts(const struct aggregate *a, const struct book *book,
+static void cpu_facts(const struct aggregate *a, const struct process *proc,
 		      const struct perfx_usage *start, struct profile_process *facts)
 {
 	facts->cpu_user_ns = facts->cpu_system_ns = facts->cpu_ns = PROFILE_ABSENT;
 	if (!start || start->cpu_user_ns == PROFILE_ABSENT ||
 	    start->cpu_system_ns == PROFILE_ABSENT)
 		return;
-	if (cpu_from_exit(a, book, start, facts) || !book->has_usage)
+	if (cpu_from_exit(a, proc, start, facts) || !proc->has_usage)
 		return;
-	facts->cpu_user_ns = difference(start->cpu_user_ns, book->last.cpu_user_ns);
-	facts->cpu_system_ns = difference(start->cpu_system_ns, book->last.cpu_system_ns);
+	facts->cpu_user_ns = difference(start->cpu_user_ns, proc->last.cpu_user_ns);
+	facts->cpu_system_ns = difference(start->cpu_system_ns, proc->last.cpu_system_ns);
 	if (facts->cpu_user_ns != PROFILE_ABSENT && facts->cpu_system_ns != PROFILE_ABSENT)
 		facts->cpu_ns = add_capped(facts->cpu_user_ns, facts->cpu_system_ns);
 }
 
-static void usage_facts(const struct aggregate *a, const struct book *book,
+static void usage_facts(const struct aggregate *a, const struct process *proc,
 			struct profile_process *facts)
 {
 	static const struct perfx_usage absent = {
@@ -108,19 +109,19 @@ static void usage_facts(const struct aggregate *a, const struct book *book,
 		.throttled_count = PROFILE_ABSENT,
 		.throttled_ns = PROFILE_ABSENT,
 	};
-	const struct perfx_usage *start = usage_at_start(a, book), *first = &absent,
+	const struct perfx_usage *start = usage_at_start(a, proc), *first = &absent,
 				 *last = &absent;
 
-	cpu_facts(a, book, start, facts);
-	if (book->has_usage) {
-		last = &book->last;
-		first = &book->first;
+	cpu_facts(a, proc, start, facts);
+	if (proc->has_usage) {
+		last = &proc->last;
+		first = &proc->first;
 	}
 	if (!start)
 		start = &absent;
 	facts->rss_bytes = last->rss_bytes;
 	facts->rss_peak_bytes =
-		last->rss_bytes == PROFILE_ABSENT ? PROFILE_ABSENT : book->rss_peak_bytes;
+		last->rss_bytes == PROFILE_ABSENT ? PROFILE_ABSENT : proc->rss_peak_bytes;
 	facts->rss_anon_bytes = last->rss_anon_bytes;
 	facts->rss_file_bytes = last->rss_file_bytes;
 	facts->rss_shmem_bytes = last->rss_shmem_bytes;
@@ -135,17 +136,17 @@ static void usage_facts(const struct aggregate *a, const struct book *book,
 	facts->throttled_count = difference(first->throttled_count, last->throttled_count);
 	facts->throttle_periods_count =
 		difference(first->throttle_periods_count, last->throttle_periods_count);
-	facts->points = book->points;
-	facts->points_count = book->points_count;
+	facts->points = proc->points;
+	facts->points_count = proc->points_count;
 }
 
 /* The first and the last time at which threads were looked at. */
-static void sampled_window(const struct book *book, uint64_t *from, uint64_t *to)
+static void sampled_interval(const struct process *proc, uint64_t *from, uint64_t *to)
 {
 	*from = UINT64_MAX;
 	*to = 0;
-	for (size_t i = 0; i < book->threads_count; i++) {
-		const struct thread *thread = &book->threads[i];
+	for (size_t i = 0; i < proc->threads_count; i++) {
+		const struct thread *thread = &proc->threads[i];
 
 		if (!thread->samples_count)
 			continue;
@@ -157,7 +158,7 @@ static void sampled_window(const struct book *book, uint64_t *from, uint64_t *to
 }
 
 /* forked: its process began in the capture, and it with it. */
-static void thread_facts(const struct book *book, bool forked, const struct thread *thread,
+static void thread_facts(const struct process *proc, bool forked, const struct thread *thread,
 			 uint64_t middle_ns, struct profile_thread *facts)
 {
 	struct thread_sample from = thread->first;
@@ -175,11 +176,11 @@ static void thread_facts(const struct book *book, bool forked, const struct thre
 		.hits_count = thread->hits_count,
 	};
 	if (began_here)
-		from = (struct thread_sample){.time_ns = book->from_ns};
+		from = (struct thread_sample){.time_ns = proc->from_ns};
 	else if (thread->samples_count == 1)
 		return;
 	/* when a thread began is known of the first one only */
-	if (!began_here || thread->tid == book->pid)
+	if (!began_here || thread->tid == proc->pid)
 		facts->wall_ns = difference(from.time_ns, thread->last.time_ns);
 	facts->on_cpu_ns = difference(from.on_cpu_ns, thread->last.on_cpu_ns);
 	facts->runnable_ns = difference(from.runnable_ns, thread->last.runnable_ns);
@@ -200,24 +201,24 @@ static int by_cpu(const void *left, const void *right)
 	return a->tid < b->tid ? -1 : a->tid > b->tid;
 }
 
-static int threads_facts(const struct aggregate *a, const struct book *book,
+static int threads_facts(const struct aggregate *a, const struct process *proc,
 			 struct profile_process *facts)
 {
-	bool forked = book->origin == BOOK_FORKED && !began_before(a, book);
+	bool forked = proc->origin == PROCESS_FORKED && !began_before(a, proc);
 	uint64_t from_ns, to_ns, middle_ns;
 
-	sampled_window(book, &from_ns, &to_ns);
+	sampled_interval(proc, &from_ns, &to_ns);
 	if (from_ns > to_ns)
 		return 0;
 	middle_ns = from_ns + (to_ns - from_ns) / 2;
 	if (from_ns == to_ns)
 		middle_ns = to_ns;
-	facts->threads = calloc(book->threads_count, sizeof(*facts->threads));
+	facts->threads = calloc(proc->threads_count, sizeof(*facts->threads));
 	if (!facts->threads)
 		return -ENOMEM;
-	for (size_t i = 0; i < book->threads_count; i++) {
-		if (book->threads[i].samples_count)
-			thread_facts(book, forked, &book->threads[i], middle_ns,
+	for (size_t i = 0; i < proc->threads_count; i++) {
+		if (proc->threads[i].samples_count)
+			thread_facts(proc, forked, &proc->threads[i], middle_ns,
 				     &facts->threads[facts->threads_count++]);
 	}
 	qsort(facts->threads, facts->threads_count, sizeof(*facts->threads), by_cpu);
@@ -226,32 +227,32 @@ static int threads_facts(const struct aggregate *a, const struct book *book,
 
 int facts_of_process(const struct aggregate *a, uint32_t process, struct profile_process *facts)
 {
-	const struct book *book = a->books[process];
+	const struct process *proc = a->processes[process];
 	uint64_t start_ns = start_of(a), end_ns = end_of(a);
 
 	*facts = (struct profile_process){
 		.index = process,
-		.seen_hits_count = book->hits_count,
-		.pid = book->pid,
-		.ppid = book->ppid,
-		.exec_count = book->exec_count,
-		.metered = book->metered,
-		.start_boot_ns = book->start_boot_ns,
-		.comm = book->comm ? book->comm : "",
-		.cmdline = book->cmdline ? book->cmdline : "",
-		.from_ns = book->from_ns > start_ns ? book->from_ns : start_ns,
-		.to_ns = book->closed ? book->to_ns : end_ns,
-		.exited = book->exited,
-		.status = book->status,
-		.unmatched_entries = book->unmatched_entries,
+		.seen_hits_count = proc->hits_count,
+		.pid = proc->pid,
+		.ppid = proc->ppid,
+		.exec_count = proc->exec_count,
+		.perf = proc->perf,
+		.start_boot_ns = proc->start_boot_ns,
+		.comm = proc->comm ? proc->comm : "",
+		.cmdline = proc->cmdline ? proc->cmdline : "",
+		.from_ns = proc->from_ns > start_ns ? proc->from_ns : start_ns,
+		.to_ns = proc->closed ? proc->to_ns : end_ns,
+		.exited = proc->exited,
+		.status = proc->status,
+		.unmatched_entries = proc->unmatched_entries,
 	};
 	/* it went on when nothing was recorded any more */
-	if (a->windows_count && facts->to_ns > end_ns)
+	if (a->recording_windows_count && facts->to_ns > end_ns)
 		facts->to_ns = end_ns;
 	if (facts->to_ns < facts->from_ns)
 		facts->to_ns = facts->from_ns;
-	usage_facts(a, book, facts);
-	return threads_facts(a, book, facts);
+	usage_facts(a, proc, facts);
+	return threads_facts(a, proc, facts);
 }
 
 uint64_t profile_others_cpu_ns(const struct profile *profile)

@@ -21,7 +21,7 @@ void profile_clear(struct profile *profile)
 		profile_memory_clear(process->memory, process->memory_count);
 	}
 	free(profile->processes);
-	free(profile->windows);
+	free(profile->recording_windows);
 	*profile = (struct profile){0};
 }
 
@@ -37,8 +37,8 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 	uint64_t count = profile->losses[loss], of = profile->calls_count;
 
 	switch (loss) {
-	/* the calls at both ends of the window, other processes' hits, bytes, and what the overhead
-	 * budget chose to count only are no lost calls */
+	/* the calls at both ends of the recording, other processes' hits, bytes, and what the
+	 * overhead budget chose to count only are no lost calls */
 	case PERFX_LOSS_UNMATCHED_ENTRIES:
 	case PERFX_LOSS_UNMATCHED_RETURNS:
 	case PERFX_LOSS_FOREIGN_HITS:
@@ -73,10 +73,11 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 }
 
 /* What a time has of another. */
-static uint64_t overlap_ns(const struct profile_window *window, uint64_t from_ns, uint64_t to_ns)
+static uint64_t overlap_ns(const struct profile_interval *recording_window, uint64_t from_ns,
+			   uint64_t to_ns)
 {
-	from_ns = window->from_ns > from_ns ? window->from_ns : from_ns;
-	to_ns = window->to_ns < to_ns ? window->to_ns : to_ns;
+	from_ns = recording_window->from_ns > from_ns ? recording_window->from_ns : from_ns;
+	to_ns = recording_window->to_ns < to_ns ? recording_window->to_ns : to_ns;
 	return to_ns > from_ns ? to_ns - from_ns : 0;
 }
 
@@ -112,10 +113,10 @@ uint64_t profile_recorded_between(const struct profile *profile, uint64_t from_n
 {
 	uint64_t sum = 0;
 
-	if (!profile->windows_count)
+	if (!profile->recording_windows_count)
 		return to_ns > from_ns ? to_ns - from_ns : 0;
-	for (size_t i = 0; i < profile->windows_count; i++)
-		sum = add_capped(sum, overlap_ns(&profile->windows[i], from_ns, to_ns));
+	for (size_t i = 0; i < profile->recording_windows_count; i++)
+		sum = add_capped(sum, overlap_ns(&profile->recording_windows[i], from_ns, to_ns));
 	return sum;
 }
 
@@ -125,28 +126,30 @@ uint64_t profile_recorded_ns(const struct profile *profile, const struct profile
 }
 
 /* Those of the stream, as far as they lie in the capture's time. */
-static int fill_windows(struct work *w)
+static int fill_recording_windows(struct finish_ctx *w)
 {
 	const struct aggregate *a = w->a;
 	struct profile *p = w->profile;
 	uint64_t end_ns = add_capped(p->start_ns, p->duration_ns), before_ns = p->start_ns;
 
-	p->windows = calloc(a->windows_count + 1, sizeof(*p->windows));
-	if (!p->windows)
+	p->recording_windows =
+		calloc(a->recording_windows_count + 1, sizeof(*p->recording_windows));
+	if (!p->recording_windows)
 		return -ENOMEM;
-	for (size_t i = 0; i < a->windows_count; i++) {
-		struct profile_window window = a->windows[i];
+	for (size_t i = 0; i < a->recording_windows_count; i++) {
+		struct profile_interval recording_window = a->recording_windows[i];
 
-		if (i + 1 < a->windows_count && window.to_ns > a->windows[i + 1].from_ns)
-			window.to_ns = a->windows[i + 1].from_ns;
-		if (window.from_ns < before_ns)
-			window.from_ns = before_ns;
-		if (window.to_ns > end_ns)
-			window.to_ns = end_ns;
-		if (window.to_ns < window.from_ns)
-			window.to_ns = window.from_ns;
-		before_ns = window.to_ns;
-		p->windows[p->windows_count++] = window;
+		if (i + 1 < a->recording_windows_count &&
+		    recording_window.to_ns > a->recording_windows[i + 1].from_ns)
+			recording_window.to_ns = a->recording_windows[i + 1].from_ns;
+		if (recording_window.from_ns < before_ns)
+			recording_window.from_ns = before_ns;
+		if (recording_window.to_ns > end_ns)
+			recording_window.to_ns = end_ns;
+		if (recording_window.to_ns < recording_window.from_ns)
+			recording_window.to_ns = recording_window.from_ns;
+		before_ns = recording_window.to_ns;
+		p->recording_windows[p->recording_windows_count++] = recording_window;
 	}
 	return 0;
 }
@@ -162,7 +165,7 @@ static void fill_host_usage(const struct host_usage *host, struct profile *p)
 				   : 0;
 }
 
-static void fill_host(struct work *w)
+static void fill_host(struct finish_ctx *w)
 {
 	const struct aggregate *a = w->a;
 	struct profile *p = w->profile;
@@ -191,7 +194,7 @@ static void fill_host(struct work *w)
 	p->tracer_rss_anon_bytes = a->has_end ? a->end.tracer_rss_anon_bytes : PROFILE_ABSENT;
 	/* the targets are always looked at: older captures do not say how often */
 	p->looks_count = a->end.looks_count ? a->end.looks_count : PROFILE_ABSENT;
-	p->strangers_read_count = a->end.looks_count ? a->end.strangers_read_count : PROFILE_ABSENT;
+	p->untraced_read_count = a->end.looks_count ? a->end.untraced_read_count : PROFILE_ABSENT;
 	p->functions = a->functions;
 	p->functions_count = a->functions_count;
 	p->not_attached = a->not_attached;
@@ -202,12 +205,13 @@ static void fill_host(struct work *w)
 	p->calibrations_count = a->calibrations_count;
 	p->peaks = a->peaks;
 	p->peaks_count = a->peaks_count;
-	p->part = (struct profile_part){.flags = a->part.flags,
-					.recording_ns = a->part.recording_ns,
-					.left_out_count = a->part.left_out_count,
-					.why = a->part_why ? a->part_why : ""};
-	memcpy(p->meters, a->meters, sizeof(p->meters));
-	p->meters_why = a->meters_why;
+	p->time_slice =
+		(struct profile_time_slice){.flags = a->time_slice.flags,
+					    .recording_ns = a->time_slice.recording_ns,
+					    .left_out_count = a->time_slice.left_out_count,
+					    .why = a->time_slice_why ? a->time_slice_why : ""};
+	memcpy(p->perf_counters, a->perf_counters, sizeof(p->perf_counters));
+	p->perf_counters_why = a->perf_counters_why;
 }
 
 static int by_start(const void *left, const void *right)
@@ -219,31 +223,31 @@ static int by_start(const void *left, const void *right)
 	return a->index < b->index ? -1 : a->index > b->index;
 }
 
-bool book_is_bygone(const struct aggregate *a, const struct book *book)
+bool process_is_bygone(const struct aggregate *a, const struct process *proc)
 {
-	if (!book->closed)
+	if (!proc->closed)
 		return false;
 	/* the program had not said that it is to be recorded */
-	if (a->windows_count && book->to_ns < a->windows[0].from_ns)
+	if (a->recording_windows_count && proc->to_ns < a->recording_windows[0].from_ns)
 		return true;
-	return a->has_host && book->to_ns < a->host.start_ns && !book->has_rows;
+	return a->has_host && proc->to_ns < a->host.start_ns && !proc->has_rows;
 }
 
-static int fill_processes(struct work *w)
+static int fill_processes(struct finish_ctx *w)
 {
 	const struct aggregate *a = w->a;
 	struct profile *p = w->profile;
 	int err;
 
-	p->processes = calloc(a->books_count + 1, sizeof(*p->processes));
-	w->places = malloc((a->books_count + 1) * sizeof(*w->places));
-	w->rows_of = calloc(a->books_count + 1, sizeof(*w->rows_of));
+	p->processes = calloc(a->processes_count + 1, sizeof(*p->processes));
+	w->places = malloc((a->processes_count + 1) * sizeof(*w->places));
+	w->rows_of = calloc(a->processes_count + 1, sizeof(*w->rows_of));
 	if (!p->processes || !w->places || !w->rows_of)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < a->books_count; i++) {
+	for (uint32_t i = 0; i < a->processes_count; i++) {
 		w->places[i] = MAP64_NONE;
-		if (!a->books[i] || a->books[i]->origin == BOOK_UNKNOWN ||
-		    book_is_bygone(a, a->books[i]))
+		if (!a->processes[i] || a->processes[i]->origin == PROCESS_UNKNOWN ||
+		    process_is_bygone(a, a->processes[i]))
 			continue;
 		err = facts_of_process(a, i, &p->processes[p->processes_count]);
 		p->processes[p->processes_count++].steps = steps_of_process(&a->steps, i);
@@ -298,9 +302,9 @@ static const struct profile_thread *most_hit_thread(const struct profile_process
 	return most;
 }
 
-static double capped_share(uint64_t part, double whole)
+static double capped_share(uint64_t time_slice, double whole)
 {
-	double share = (double)part / whole;
+	double share = (double)time_slice / whole;
 
 	return share < 1 ? share : 1;
 }
@@ -343,7 +347,7 @@ static double slowdown_of_most_hit(const struct profile *p)
 	       100 * displaced_ns(p, most) / (double)thread->on_cpu_ns;
 }
 
-static void fill_overhead(struct work *w)
+static void fill_overhead(struct finish_ctx *w)
 {
 	struct aggregate *a = w->a;
 	struct profile *p = w->profile;
@@ -368,7 +372,7 @@ static void fill_overhead(struct work *w)
 		p->overhead_percent = slowdown_of_all(p);
 }
 
-static void fill_losses(struct work *w)
+static void fill_losses(struct finish_ctx *w)
 {
 	struct profile *p = w->profile;
 
@@ -385,14 +389,14 @@ static void fill_losses(struct work *w)
 	}
 }
 
-static int finish(struct work *w)
+static int finish(struct finish_ctx *w)
 {
 	int err;
 
 	fill_host(w);
-	err = fill_windows(w);
+	err = fill_recording_windows(w);
 	if (!err)
-		err = works_settle(w->a);
+		err = object_costs_settle(w->a);
 	if (!err)
 		err = fill_processes(w);
 	if (!err)
@@ -412,13 +416,13 @@ static int finish(struct work *w)
 
 const struct profile *aggregate__finish(struct aggregate *a)
 {
-	struct work w = {.a = a, .profile = &a->profile};
+	struct finish_ctx w = {.a = a, .profile = &a->profile};
 	int err;
 
 	profile_clear(&a->profile);
 	err = finish(&w);
 	free(w.sums);
-	free(w.works);
+	free(w.row_costs);
 	free(w.places);
 	free(w.edges);
 	free(w.rows_of);

@@ -92,9 +92,10 @@ static void place_in_calls(const struct memory_source *source, uint32_t id,
 }
 
 static void fill_live(const struct memory_source *source, const struct hotspot *hotspot,
-		      const struct kept *kept, size_t windows_count, struct profile_hotspot *out)
+		      const struct kept *kept, size_t alloc_windows_count,
+		      struct profile_hotspot *out)
 {
-	if (source->ledger->blind) {
+	if (source->stats->blind) {
 		out->live_count = out->live_bytes = PROFILE_ABSENT;
 		out->live_at_peak_bytes = out->peak_bytes = PROFILE_ABSENT;
 		out->oldest_ns = out->old_bytes = PROFILE_ABSENT;
@@ -106,32 +107,34 @@ static void fill_live(const struct memory_source *source, const struct hotspot *
 	out->peak_bytes = memory_whole(hotspot->peak_bytes);
 	out->oldest_ns = hotspot->oldest_ns;
 	out->old_bytes = memory_whole(hotspot->old_bytes);
-	for (size_t i = 0; i < windows_count; i++) {
-		out->live_windows[i] = memory_whole(i < hotspot->window ? hotspot->windows[i]
-									: hotspot->live_bytes);
-		out->kept_windows[i] = memory_whole(kept->windows[i]);
+	for (size_t i = 0; i < alloc_windows_count; i++) {
+		out->live_windows[i] =
+			memory_whole(i < hotspot->alloc_window ? hotspot->alloc_windows[i]
+							       : hotspot->live_bytes);
+		out->kept_windows[i] = memory_whole(kept->alloc_windows[i]);
 	}
 }
 
 static int fill_hotspot(struct memory_source *source, const struct hotspot *hotspot,
-			const struct kept *kept, size_t windows_count, struct profile_hotspot *out)
+			const struct kept *kept, size_t alloc_windows_count,
+			struct profile_hotspot *out)
 {
 	struct memory *memory = &source->a->memory;
 	/* it may go on changing: what is over by now is noted in a copy */
 	struct hotspot now = *hotspot;
 	int err;
 
-	hotspot_touch(memory, source->ledger, &now, source->process->to_ns);
+	hotspot_touch(memory, source->stats, &now, source->process->to_ns);
 	*out = (struct profile_hotspot){
 		.allocator = memory_allocator_of(memory, now.allocator)->name,
-		.allocs = tally_count(&now.tally, &source->ledger->tally),
+		.allocs = tally_count(&now.tally, &source->stats->tally),
 		.allocated_bytes = tally_bytes(&now.tally),
 		.frees_count = memory_whole(now.frees),
 		.temporary_count = memory_whole(now.temporary),
 		.freed_bytes = memory_whole(now.freed_bytes),
 		.lifetime_ns = now.ended ? (uint64_t)(now.lifetimes / now.ended) : PROFILE_ABSENT,
 	};
-	fill_live(source, &now, kept, windows_count, out);
+	fill_live(source, &now, kept, alloc_windows_count, out);
 	place_in_calls(source, now.context, out);
 	err = resolve(source, now.stack, out);
 	if (!err && source->domain == PERFX_DOMAIN_USER)
@@ -158,22 +161,22 @@ static int by_peak(const void *left, const void *right)
 
 int hotspots_fill(struct memory_source *source, struct profile_memory *out)
 {
-	struct ledger *ledger = source->ledger;
-	struct kept *kept = calloc(ledger->hotspots_count + 1, sizeof(*kept));
+	struct domain_stats *stats = source->stats;
+	struct kept *kept = calloc(stats->hotspots_count + 1, sizeof(*kept));
 	uint32_t place = 0;
 	int err = 0;
 
-	out->hotspots = calloc(ledger->hotspots_count + 1, sizeof(*out->hotspots));
+	out->hotspots = calloc(stats->hotspots_count + 1, sizeof(*out->hotspots));
 	if (!out->hotspots || !kept) {
 		free(kept);
 		return -ENOMEM;
 	}
-	for (struct hotspot *h = ledger->hotspots; h; h = h->next)
+	for (struct hotspot *h = stats->hotspots; h; h = h->next)
 		h->place = place++;
-	live_ages(&source->a->memory, ledger,
+	live_ages(&source->a->memory, stats,
 		  source->process->from_ns + profile_wall_ns(source->process) / 2, kept);
-	for (const struct hotspot *h = ledger->hotspots; h && !err; h = h->next)
-		err = fill_hotspot(source, h, &kept[h->place], out->windows_count,
+	for (const struct hotspot *h = stats->hotspots; h && !err; h = h->next)
+		err = fill_hotspot(source, h, &kept[h->place], out->alloc_windows_count,
 				   &out->hotspots[out->hotspots_count++]);
 	free(kept);
 	qsort(out->hotspots, out->hotspots_count, sizeof(*out->hotspots), by_peak);

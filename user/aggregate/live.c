@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is live now, all of it: how old, and the end of it. */
+/* All live blocks: their age, and their release when a process ends. */
 #include "aggregate/internal.h"
 
 #include <stdlib.h>
@@ -23,14 +23,15 @@ static void add_age(const struct ages *ages, uint32_t hotspot_index, uint64_t ti
 	if (time_ns < ages->old_ns)
 		hotspot->old_bytes += bytes;
 	if (ages->kept)
-		ages->kept[hotspot->place].windows[memory_window(ages->memory, time_ns)] += bytes;
+		ages->kept[hotspot->place].alloc_windows[alloc_window_at(ages->memory, time_ns)] +=
+			bytes;
 }
 
-static void add_block(const struct ages *ages, const struct ledger *ledger,
+static void add_block(const struct ages *ages, const struct domain_stats *stats,
 		      const struct block *block)
 {
 	add_age(ages, block->hotspot, block->time_ns,
-		memory_weigh_block(ages->memory, ledger, block).bytes);
+		memory_weigh_block(ages->memory, stats, block).bytes);
 }
 
 static void add_mapping(const struct mapping *mapping, void *arg)
@@ -41,60 +42,61 @@ static void add_mapping(const struct mapping *mapping, void *arg)
 }
 
 /* What is being reallocated lives as well. */
-static void add_asides(const struct ages *ages, const struct ledger *ledger)
+static void add_reallocs(const struct ages *ages, const struct domain_stats *stats)
 {
-	for (size_t i = 0; i < ledger->threads_count; i++) {
-		const struct memory_thread *thread = &ledger->threads[i];
+	for (size_t i = 0; i < stats->threads_count; i++) {
+		const struct memory_thread *thread = &stats->threads[i];
 
-		if (thread->aside == ASIDE_BLOCK)
-			add_block(ages, ledger,
-				  block_at(&ages->memory->blocks, thread->aside_block));
-		if (thread->aside != ASIDE_MAPPINGS)
+		if (thread->pending_realloc == REALLOC_BLOCK)
+			add_block(ages, stats,
+				  block_at(&ages->memory->blocks, thread->realloc_block));
+		if (thread->pending_realloc != REALLOC_MAPPINGS)
 			continue;
-		for (struct mapping *m = thread->aside_mappings; m; m = m->next)
+		for (struct mapping *m = thread->realloc_mappings; m; m = m->next)
 			add_mapping(m, (void *)ages);
 	}
 }
 
-void live_ages(struct memory *memory, struct ledger *ledger, uint64_t old_ns, struct kept *kept)
+void live_ages(struct memory *memory, struct domain_stats *stats, uint64_t old_ns,
+	       struct kept *kept)
 {
 	struct ages ages = {memory, old_ns, kept};
 
-	if (ledger->retired)
+	if (stats->retired)
 		return;
-	for (struct hotspot *hotspot = ledger->hotspots; hotspot; hotspot = hotspot->next) {
+	for (struct hotspot *hotspot = stats->hotspots; hotspot; hotspot = hotspot->next) {
 		hotspot->oldest_ns = UINT64_MAX;
 		hotspot->old_bytes = 0;
 	}
-	for (size_t i = 0; i < ledger->blocks.heads_count; i++) {
-		uint32_t index = ledger->blocks.heads[i];
+	for (size_t i = 0; i < stats->blocks.heads_count; i++) {
+		uint32_t index = stats->blocks.heads[i];
 
 		while (index) {
 			const struct block *block = block_at(&memory->blocks, index);
 
-			add_block(&ages, ledger, block);
+			add_block(&ages, stats, block);
 			index = block->next;
 		}
 	}
-	mapped_each(&ledger->mappings, add_mapping, &ages);
-	add_asides(&ages, ledger);
+	mapped_each(&stats->mappings, add_mapping, &ages);
+	add_reallocs(&ages, stats);
 }
 
-/* The middle of the time that a book was open. */
-static uint64_t middle_ns(const struct aggregate *a, const struct book *book)
+/* The middle of the time that a process was open. */
+static uint64_t middle_ns(const struct aggregate *a, const struct process *proc)
 {
 	uint64_t start_ns = a->has_host ? a->host.start_ns : a->first_ns;
-	uint64_t from_ns = book->from_ns > start_ns ? book->from_ns : start_ns;
+	uint64_t from_ns = proc->from_ns > start_ns ? proc->from_ns : start_ns;
 
-	return book->to_ns > from_ns ? from_ns + (book->to_ns - from_ns) / 2 : from_ns;
+	return proc->to_ns > from_ns ? from_ns + (proc->to_ns - from_ns) / 2 : from_ns;
 }
 
-static void retire(struct memory *memory, struct ledger *ledger, uint64_t old_ns)
+static void retire(struct memory *memory, struct domain_stats *stats, uint64_t old_ns)
 {
-	live_ages(memory, ledger, old_ns, NULL);
-	ledger->retired = true;
-	block_table_clear(&memory->blocks, &ledger->blocks);
-	mapped_clear(memory, &ledger->mappings);
+	live_ages(memory, stats, old_ns, NULL);
+	stats->retired = true;
+	block_table_clear(&memory->blocks, &stats->blocks);
+	mapped_clear(memory, &stats->mappings);
 }
 
 bool memory_retire(struct aggregate *a)
@@ -104,16 +106,16 @@ bool memory_retire(struct aggregate *a)
 
 	if (memory->refused_count++ % RETIRE_EVERY)
 		return false;
-	for (size_t i = 0; i < memory->processes_capacity && i < a->books_count; i++) {
-		const struct book *book = a->books[i];
+	for (size_t i = 0; i < memory->processes_capacity && i < a->processes_count; i++) {
+		const struct process *proc = a->processes[i];
 
-		if (!memory->processes[i] || !book || !book->closed)
+		if (!memory->processes[i] || !proc || !proc->closed)
 			continue;
 		for (int domain = 1; domain < PERFX_DOMAINS; domain++) {
-			struct ledger *ledger = memory->processes[i]->ledgers[domain];
+			struct domain_stats *stats = memory->processes[i]->domain_stats[domain];
 
-			if (ledger && !ledger->retired)
-				retire(memory, ledger, middle_ns(a, book));
+			if (stats && !stats->retired)
+				retire(memory, stats, middle_ns(a, proc));
 		}
 	}
 	return memory->blocks.count < before;
@@ -125,7 +127,7 @@ void memory_clear(struct memory *memory)
 		struct memory_process *process = memory->processes[i];
 
 		for (int domain = 1; process && domain < PERFX_DOMAINS; domain++)
-			ledger__free(memory, process->ledgers[domain]);
+			domain_stats__free(memory, process->domain_stats[domain]);
 		if (process)
 			map64_clear(&process->frame_ids);
 		free(process);

@@ -3,14 +3,14 @@
  * Allocations and frees. What the records leave open is decided so:
  *
  * - An allocation at the address of a live block: that block's free was lost (`replaced`), and is
- *   no free in the totals, where the overflow book counts it. With REPLACES it is a free.
+ *   no free in the totals, where the overflow sums counts it. With REPLACES it is a free.
  * - A mapping over older ones: that is how a fixed mapping frees them; one free, as for munmap.
  * - munmap is one free however many mappings it touched, and one for each hotspot that it touched.
  *   What it leaves of a mapping goes on as mappings of their own, each a live block.
  * - A reallocation whose end is missing: the thread's next record in the domain shows that it is
- *   over. It has freed the block, for most succeed; the lost allocation is in the overflow book.
+ *   over. It has freed the block, for most succeed; the lost allocation is in the overflow sums.
  *   One that never comes back is still running: the block lives.
- * - An end without a beginning: the allocation counts, the free is in the overflow book.
+ * - An end without a beginning: the allocation counts, the free is in the overflow sums.
  * - Temporary: only where every call is seen, between two calls under the same exact mode.
  * - BEFORE: it has been there since before the capture begins. It is held from there on.
  */
@@ -34,12 +34,12 @@ static uint32_t exact_mode(const struct memory_domain *domain)
 }
 
 /* Did this thread's last call allocate the block? */
-static bool was_last(const struct memory *memory, const struct ledger *ledger,
+static bool was_last(const struct memory *memory, const struct domain_stats *stats,
 		     const struct memory_thread *thread, uint64_t address, uint64_t time_ns)
 {
 	return thread->last_mode && thread->last_address == address &&
 	       thread->last_time_ns == time_ns &&
-	       thread->last_mode == exact_mode(&memory->domains[ledger->domain]);
+	       thread->last_mode == exact_mode(&memory->domains[stats->domain]);
 }
 
 /* The clock begins with the capture; without its beginning, with the first record. */
@@ -64,7 +64,7 @@ struct arrival {
 };
 
 /* Whatever was at its address is gone. */
-static int clear_place(struct memory *memory, struct ledger *ledger,
+static int clear_place(struct memory *memory, struct domain_stats *stats,
 		       const struct perfx_allocation *r)
 {
 	struct ending ending = {.time_ns = r->time_ns,
@@ -74,23 +74,23 @@ static int clear_place(struct memory *memory, struct ledger *ledger,
 	int err;
 
 	if (!(r->flags & PERFX_ALLOCATION_MAPPED)) {
-		index = block_take(&memory->blocks, &ledger->blocks, r->address);
+		index = block_take(&memory->blocks, &stats->blocks, r->address);
 		if (index)
-			end_block(memory, ledger, index, &ending);
+			end_block(memory, stats, index, &ending);
 		return 0;
 	}
-	err = take_mappings(memory, ledger, r->address, r->size_bytes, r->time_ns, &mappings);
+	err = take_mappings(memory, stats, r->address, r->size_bytes, r->time_ns, &mappings);
 	ending.is_free = true;
-	end_mappings(memory, ledger, mappings, &ending);
+	end_mappings(memory, stats, mappings, &ending);
 	return err;
 }
 
-static int place_mapping(struct memory *memory, struct ledger *ledger,
+static int place_mapping(struct memory *memory, struct domain_stats *stats,
 			 const struct arrival *arrival)
 {
 	const struct perfx_allocation *r = arrival->record;
 
-	return mapped_add(memory, &ledger->mappings,
+	return mapped_add(memory, &stats->mappings,
 			  &(struct mapping){
 				  .from = r->address,
 				  .to = r->address + r->size_bytes,
@@ -100,7 +100,8 @@ static int place_mapping(struct memory *memory, struct ledger *ledger,
 			  });
 }
 
-static int place_block(struct memory *memory, struct ledger *ledger, const struct arrival *arrival)
+static int place_block(struct memory *memory, struct domain_stats *stats,
+		       const struct arrival *arrival)
 {
 	const struct perfx_allocation *r = arrival->record;
 	uint32_t index = block_new(&memory->blocks);
@@ -114,10 +115,10 @@ static int place_block(struct memory *memory, struct ledger *ledger, const struc
 		.time_ns = r->time_ns,
 		.hotspot = arrival->hotspot->index,
 	};
-	return block_insert(&memory->blocks, &ledger->blocks, index);
+	return block_insert(&memory->blocks, &stats->blocks, index);
 }
 
-static int place(struct aggregate *a, struct ledger *ledger, struct arrival *arrival,
+static int place(struct aggregate *a, struct domain_stats *stats, struct arrival *arrival,
 		 uint64_t time_ns)
 {
 	const struct perfx_allocation *r = arrival->record;
@@ -125,20 +126,20 @@ static int place(struct aggregate *a, struct ledger *ledger, struct arrival *arr
 	int err;
 
 	if (r->flags & PERFX_ALLOCATION_MAPPED) {
-		err = place_mapping(memory, ledger, arrival);
+		err = place_mapping(memory, stats, arrival);
 		arrival->weight.bytes = r->size_bytes * arrival->weight.count;
 	} else {
-		err = place_block(memory, ledger, arrival);
+		err = place_block(memory, stats, arrival);
 		if (err == -ENOSPC && memory_retire(a))
-			err = place_block(memory, ledger, arrival);
+			err = place_block(memory, stats, arrival);
 	}
 	if (err == -ENOSPC) {
-		ledger->bound |= PROFILE_MEMORY_LOST_ALLOCS;
+		stats->bound |= PROFILE_MEMORY_LOST_ALLOCS;
 		return 0;
 	}
 	if (!err)
-		hold(memory, ledger, arrival->hotspot, arrival->weight.count, arrival->weight.bytes,
-		     time_ns);
+		live_add(memory, stats, arrival->hotspot, arrival->weight.count,
+			 arrival->weight.bytes, time_ns);
 	return err;
 }
 
@@ -152,16 +153,16 @@ static unsigned size_class(uint64_t size_bytes)
 	return class < PROFILE_SIZES ? class : PROFILE_SIZES - 1;
 }
 
-static void count_allocation(struct ledger *ledger, struct arrival *arrival)
+static void count_allocation(struct domain_stats *stats, struct arrival *arrival)
 {
 	uint64_t size_bytes = arrival->record->size_bytes, sample_bytes = arrival->sample_bytes;
-	uint64_t *size = &ledger->sizes[size_class(size_bytes)];
+	uint64_t *size = &stats->sizes[size_class(size_bytes)];
 
 	if (sample_bytes) {
-		tally_sampled(&ledger->tally, size_bytes, sample_bytes);
+		tally_sampled(&stats->tally, size_bytes, sample_bytes);
 		tally_sampled(&arrival->hotspot->tally, size_bytes, sample_bytes);
 	} else {
-		tally_exact(&ledger->tally, size_bytes);
+		tally_exact(&stats->tally, size_bytes);
 		tally_exact(&arrival->hotspot->tally, size_bytes);
 	}
 	*size = add_capped(*size, arrival->weight.count);
@@ -186,14 +187,14 @@ static void remember(struct memory_thread *thread, const struct perfx_allocation
 }
 
 /* What its account begins with: no allocation, and nothing that happens at a time. */
-static int begin_with(struct aggregate *a, struct ledger *ledger, struct arrival *arrival)
+static int begin_with(struct aggregate *a, struct domain_stats *stats, struct arrival *arrival)
 {
-	int err = clear_place(&a->memory, ledger, arrival->record);
+	int err = clear_place(&a->memory, stats, arrival->record);
 
-	return err ? err : place(a, ledger, arrival, a->memory.clock.start_ns);
+	return err ? err : place(a, stats, arrival, a->memory.clock.start_ns);
 }
 
-static int allocate(struct aggregate *a, struct ledger *ledger, struct memory_thread *thread,
+static int allocate(struct aggregate *a, struct domain_stats *stats, struct memory_thread *thread,
 		    struct arrival *arrival)
 {
 	const struct perfx_allocation *r = arrival->record;
@@ -202,16 +203,16 @@ static int allocate(struct aggregate *a, struct ledger *ledger, struct memory_th
 	int err;
 
 	if (mode_is_blind(mode))
-		ledger->blind = true;
+		stats->blind = true;
 	/* of RESIZED its beginning; otherwise of one whose end is lost */
-	end_aside(&a->memory, ledger, thread, r->time_ns);
-	err = clear_place(&a->memory, ledger, r);
+	finish_realloc(&a->memory, stats, thread, r->time_ns);
+	err = clear_place(&a->memory, stats, r);
 	if (err)
 		return err;
-	count_allocation(ledger, arrival);
+	count_allocation(stats, arrival);
 	remember(thread, r, exact_mode(domain));
 	/* frees do not come: it would be there for ever */
-	return mode->level == PERFX_MEMORY_SAMPLED_IN ? 0 : place(a, ledger, arrival, r->time_ns);
+	return mode->level == PERFX_MEMORY_SAMPLED_IN ? 0 : place(a, stats, arrival, r->time_ns);
 }
 
 /* False: at which rate it was sampled is not known. */
@@ -231,108 +232,108 @@ static bool weigh_arrival(const struct memory *memory, const struct perfx_alloca
 	return true;
 }
 
-static bool fits(const struct ledger *ledger, const struct weight *weight)
+static bool fits(const struct domain_stats *stats, const struct weight *weight)
 {
-	return weight->bytes <= MEMORY_LIVE_MAX - ledger->live_bytes &&
-	       weight->count <= MEMORY_LIVE_MAX - ledger->live_count;
+	return weight->bytes <= MEMORY_LIVE_MAX - stats->live_bytes &&
+	       weight->count <= MEMORY_LIVE_MAX - stats->live_count;
 }
 
 int memory_allocation(struct aggregate *a, const struct perfx_allocation *r)
 {
 	struct arrival arrival = {0};
 	struct memory_thread *thread;
-	struct ledger *ledger;
+	struct domain_stats *stats;
 
 	if (!allocation_ok(r) || !weigh_arrival(&a->memory, r, &arrival))
 		return undecoded(a);
 	start_clock(a, r->time_ns);
-	ledger = ledger_get(a, r->process, r->domain);
-	if (!ledger)
+	stats = domain_stats_get(a, r->process, r->domain);
+	if (!stats)
 		return refuse(a);
-	if (!fits(ledger, &arrival.weight))
+	if (!fits(stats, &arrival.weight))
 		return undecoded(a);
 	if (r->flags & PERFX_ALLOCATION_BEFORE) {
-		arrival.hotspot = hotspot_get(a, ledger, r->stack, r->context, r->allocator);
-		return arrival.hotspot ? begin_with(a, ledger, &arrival) : -ENOMEM;
+		arrival.hotspot = hotspot_get(a, stats, r->stack, r->context, r->allocator);
+		return arrival.hotspot ? begin_with(a, stats, &arrival) : -ENOMEM;
 	}
-	if (ledger_tick(&a->memory, ledger, r->time_ns))
+	if (domain_stats_tick(&a->memory, stats, r->time_ns))
 		return -ENOMEM;
-	thread = ledger_thread(ledger, r->tid);
+	thread = domain_stats_thread(stats, r->tid);
 	if (!thread)
 		return refuse(a);
-	arrival.hotspot = hotspot_get(a, ledger, r->stack, r->context, r->allocator);
+	arrival.hotspot = hotspot_get(a, stats, r->stack, r->context, r->allocator);
 	if (!arrival.hotspot)
 		return -ENOMEM;
-	ledger->records_count++;
+	stats->records_count++;
 	a->memory.records_count++;
 	saw_time(a, r->time_ns);
-	return allocate(a, ledger, thread, &arrival);
+	return allocate(a, stats, thread, &arrival);
 }
 
 /* ---- frees ---- */
 
 /* A block's free. */
-static void free_block(struct memory *memory, struct ledger *ledger, struct memory_thread *thread,
-		       const struct perfx_free *r)
+static void free_block(struct memory *memory, struct domain_stats *stats,
+		       struct memory_thread *thread, const struct perfx_free *r)
 {
-	uint32_t index = block_take(&memory->blocks, &ledger->blocks, r->address);
+	uint32_t index = block_take(&memory->blocks, &stats->blocks, r->address);
 	const struct block *block;
 	struct ending ending = {.time_ns = r->time_ns, .is_free = true};
 
-	if (!index && r->flags & PERFX_FREE_ASIDE) {
-		thread->aside = ASIDE_UNKNOWN;
+	if (!index && r->flags & PERFX_FREE_REALLOC_BEGIN) {
+		thread->pending_realloc = REALLOC_UNKNOWN;
 		return;
 	}
 	if (!index) {
-		ledger_note_unknown(memory, ledger, r->time_ns);
+		domain_stats_note_unknown(memory, stats, r->time_ns);
 		return;
 	}
 	block = block_at(&memory->blocks, index);
-	ending.temporary = was_last(memory, ledger, thread, block->address, block->time_ns);
-	if (r->flags & PERFX_FREE_ASIDE) {
-		thread->aside = ASIDE_BLOCK;
-		thread->aside_block = index;
-		thread->aside_temporary = ending.temporary;
+	ending.temporary = was_last(memory, stats, thread, block->address, block->time_ns);
+	if (r->flags & PERFX_FREE_REALLOC_BEGIN) {
+		thread->pending_realloc = REALLOC_BLOCK;
+		thread->realloc_block = index;
+		thread->realloc_temporary = ending.temporary;
 	} else {
-		end_block(memory, ledger, index, &ending);
+		end_block(memory, stats, index, &ending);
 	}
 }
 
-static int free_mapped(struct memory *memory, struct ledger *ledger, struct memory_thread *thread,
-		       const struct perfx_free *r)
+static int free_mapped(struct memory *memory, struct domain_stats *stats,
+		       struct memory_thread *thread, const struct perfx_free *r)
 {
 	struct ending ending = {.time_ns = r->time_ns, .is_free = true};
 	struct mapping *list;
 	int err;
 
-	err = take_mappings(memory, ledger, r->address, r->size_bytes, r->time_ns, &list);
+	err = take_mappings(memory, stats, r->address, r->size_bytes, r->time_ns, &list);
 	/* one mapping, all of it */
 	ending.temporary = list && !list->next && !list->rests &&
-			   was_last(memory, ledger, thread, list->from, list->time_ns);
-	if (r->flags & PERFX_FREE_ASIDE) {
-		thread->aside = list ? ASIDE_MAPPINGS : ASIDE_UNKNOWN;
-		thread->aside_mappings = list;
-		thread->aside_temporary = ending.temporary;
+			   was_last(memory, stats, thread, list->from, list->time_ns);
+	if (r->flags & PERFX_FREE_REALLOC_BEGIN) {
+		thread->pending_realloc = list ? REALLOC_MAPPINGS : REALLOC_UNKNOWN;
+		thread->realloc_mappings = list;
+		thread->realloc_temporary = ending.temporary;
 	} else if (list) {
-		end_mappings(memory, ledger, list, &ending);
+		end_mappings(memory, stats, list, &ending);
 	}
 	/* what is not known is a file, a stack, or what `free` gives back of a large block */
 	return err;
 }
 
-static int free_one(struct memory *memory, struct ledger *ledger, struct memory_thread *thread,
+static int free_one(struct memory *memory, struct domain_stats *stats, struct memory_thread *thread,
 		    const struct perfx_free *r)
 {
 	int err = 0;
 
 	if (r->flags & PERFX_FREE_RESTORED) {
-		err = restore_aside(memory, ledger, thread, r->time_ns);
+		err = undo_realloc(memory, stats, thread, r->time_ns);
 	} else {
-		end_aside(memory, ledger, thread, r->time_ns);
+		finish_realloc(memory, stats, thread, r->time_ns);
 		if (r->flags & PERFX_FREE_MAPPED && !(r->flags & PERFX_FREE_SETTLED))
-			err = free_mapped(memory, ledger, thread, r);
+			err = free_mapped(memory, stats, thread, r);
 		else if (!(r->flags & PERFX_FREE_SETTLED))
-			free_block(memory, ledger, thread, r);
+			free_block(memory, stats, thread, r);
 	}
 	thread->last_mode = 0;
 	return err;
@@ -340,13 +341,14 @@ static int free_one(struct memory *memory, struct ledger *ledger, struct memory_
 
 static bool free_ok(const struct perfx_free *r)
 {
-	uint8_t step = r->flags & (PERFX_FREE_ASIDE | PERFX_FREE_RESTORED | PERFX_FREE_SETTLED);
+	uint8_t step =
+		r->flags & (PERFX_FREE_REALLOC_BEGIN | PERFX_FREE_RESTORED | PERFX_FREE_SETTLED);
 
 	/* one step of a reallocation at a time */
 	if (step & (step - 1))
 		return false;
 	/* the ends of one name no range of their own */
-	if (!(r->flags & PERFX_FREE_MAPPED) || step > PERFX_FREE_ASIDE)
+	if (!(r->flags & PERFX_FREE_MAPPED) || step > PERFX_FREE_REALLOC_BEGIN)
 		return true;
 	return r->size_bytes && r->size_bytes <= MEMORY_BYTES_MAX &&
 	       r->address <= UINT64_MAX - r->size_bytes;
@@ -355,26 +357,26 @@ static bool free_ok(const struct perfx_free *r)
 int memory_free(struct aggregate *a, const struct perfx_free *r)
 {
 	struct memory_thread *thread;
-	struct ledger *ledger;
+	struct domain_stats *stats;
 
 	if (!free_ok(r))
 		return undecoded(a);
 	start_clock(a, r->time_ns);
-	ledger = ledger_get(a, r->process, r->domain);
-	if (!ledger)
+	stats = domain_stats_get(a, r->process, r->domain);
+	if (!stats)
 		return refuse(a);
-	if (ledger_tick(&a->memory, ledger, r->time_ns))
+	if (domain_stats_tick(&a->memory, stats, r->time_ns))
 		return -ENOMEM;
-	thread = ledger_thread(ledger, r->tid);
+	thread = domain_stats_thread(stats, r->tid);
 	if (!thread)
 		return refuse(a);
-	ledger->records_count++;
+	stats->records_count++;
 	a->memory.records_count++;
 	saw_time(a, r->time_ns);
-	return free_one(&a->memory, ledger, thread, r);
+	return free_one(&a->memory, stats, thread, r);
 }
 
-/* ---- modes and the overflow book ---- */
+/* ---- modes and the overflow sums ---- */
 
 int memory_mode(struct aggregate *a, const struct perfx_memory_mode *r)
 {
@@ -404,21 +406,21 @@ int memory_mode(struct aggregate *a, const struct perfx_memory_mode *r)
 	return 0;
 }
 
-int memory_book(struct aggregate *a, const struct perfx_memory_book *r)
+int memory_overflow(struct aggregate *a, const struct perfx_overflow_memory *r)
 {
-	struct ledger *ledger = ledger_get(a, r->process, r->domain);
+	struct domain_stats *stats = domain_stats_get(a, r->process, r->domain);
 
-	if (!ledger)
+	if (!stats)
 		return refuse(a);
-	ledger->lost_allocs = add_capped(ledger->lost_allocs, r->allocs_count);
-	ledger->lost_bytes = add_capped(ledger->lost_bytes, r->allocated_bytes);
-	ledger->lost_frees = add_capped(ledger->lost_frees, r->frees_count);
+	stats->lost_allocs = add_capped(stats->lost_allocs, r->allocs_count);
+	stats->lost_bytes = add_capped(stats->lost_bytes, r->allocated_bytes);
+	stats->lost_frees = add_capped(stats->lost_frees, r->frees_count);
 	if (r->allocs_count)
-		ledger->bound |= PROFILE_MEMORY_LOST_ALLOCS;
+		stats->bound |= PROFILE_MEMORY_LOST_ALLOCS;
 	if (r->frees_count)
-		ledger->bound |= PROFILE_MEMORY_LOST_FREES;
-	ledger->bound |= r->before & (PERFX_BEFORE_LOST_ALLOCS | PERFX_BEFORE_LOST_FREES);
+		stats->bound |= PROFILE_MEMORY_LOST_FREES;
+	stats->bound |= r->before & (PERFX_BEFORE_LOST_ALLOCS | PERFX_BEFORE_LOST_FREES);
 	if (r->before & PERFX_BEFORE_BLIND)
-		ledger->blind = true;
+		stats->blind = true;
 	return 0;
 }

@@ -2,17 +2,17 @@
 /*
  * What the memory files of aggregate share.
  *
- * A ledger is the account of one domain in one process. It has a table of live blocks by address
- * (blocks.c), a tree of mapped intervals (mapped.c), what each thread did last, and hotspots: the
- * account of one way of allocating.
+ * struct domain_stats is the account of one domain in one process. It has a table of live blocks by
+ * address (blocks.c), a tree of mapped intervals (mapped.c), what each thread did last, and
+ * hotspots: the account of one way of allocating.
  *
  * Units. Of sampled blocks each stands for 1/p of its kind (sampling.h). So that what an allocation
  * adds its free takes off again, exactly, counts and bytes of what lives and ends are integers in
  * units of 1/1024; an exact block counts 1024. Live bytes up to MEMORY_LIVE_MAX are taken; an
  * allocation that leads beyond is undecoded.
  *
- * Live at the peak. A ledger's peaks are numbered. A hotspot that is about to change first notes
- * its live bytes for the last peak, if it has not yet: nobody walks over hotspots when a peak is
+ * Live at the peak. A domain's peaks are numbered. A hotspot that is about to change first notes
+ * its live bytes for the last peak, if it has not yet: no walk over hotspots when a peak is
  * set. Windows likewise: a hotspot that is about to change fills the windows since its last change
  * with what it had all the while.
  *
@@ -30,12 +30,12 @@
 #define MEMORY_UNIT	  (1ULL << MEMORY_UNIT_SHIFT)
 #define MEMORY_LIVE_MAX	  (1ULL << 62)	     /* units: 4 PiB */
 #define MEMORY_BYTES_MAX  ((1ULL << 48) - 1) /* of a block; no address space gives more */
-#define MEMORY_WINDOW_NS  50000000ULL	     /* the shortest window: 50 ms */
+#define ALLOC_WINDOW_NS	  50000000ULL	     /* the shortest window: 50 ms */
 #define MEMORY_POINT_NS	  1000000ULL	     /* points are this far apart at least: 1 ms */
 
 struct aggregate;
 struct profile_process;
-struct work;
+struct finish_ctx;
 
 /* How a domain is recorded from a time on. */
 struct memory_mode {
@@ -60,7 +60,7 @@ struct block {
 };
 _Static_assert(sizeof(struct block) == 32, "the bytes a block that are stated above");
 
-/* The blocks of all ledgers. Index 0 is none. */
+/* The blocks of all domains and processes. Index 0 is none. */
 struct block_pool {
 	struct chunks chunks;
 	uint32_t free_head;
@@ -88,14 +88,14 @@ struct mapping_tree {
 	void *root; /* of tsearch(3) */
 };
 
-enum aside {
-	ASIDE_NONE = 0,
-	ASIDE_UNKNOWN, /* a block that is not known is being reallocated */
-	ASIDE_BLOCK,
-	ASIDE_MAPPINGS,
+enum pending_realloc {
+	REALLOC_NONE = 0,
+	REALLOC_UNKNOWN, /* a block that is not known is being reallocated */
+	REALLOC_BLOCK,
+	REALLOC_MAPPINGS,
 };
 
-/* What a thread's next call in the domain is judged by. */
+/* A thread's last call in the domain, by which its next one is classified. */
 struct memory_thread {
 	uint32_t tid;
 	/* Its last call allocated the block of this address and time, under the exact mode of this
@@ -103,31 +103,31 @@ struct memory_thread {
 	uint32_t last_mode;
 	uint64_t last_address, last_time_ns;
 
-	enum aside aside;
-	bool aside_temporary;
-	uint32_t aside_block;
-	struct mapping *aside_mappings;
+	enum pending_realloc pending_realloc;
+	bool realloc_temporary;
+	uint32_t realloc_block;
+	struct mapping *realloc_mappings;
 };
 
 struct hotspot {
-	struct hotspot *next; /* of its ledger */
+	struct hotspot *next; /* of its domain */
 	uint32_t index, stack, context;
 	uint16_t allocator;
-	uint16_t level;	      /* of window_ns when windows[] were filled: see memory_clock */
-	uint32_t window;      /* of the last change: windows before it are filled */
-	uint64_t peak_number; /* live_at_peak is of this peak of the ledger */
+	uint16_t level; /* of alloc_window_ns when alloc_windows[] were filled: see memory_clock */
+	uint32_t alloc_window; /* of the last change: windows before it are filled */
+	uint64_t peak_number;  /* live_at_peak is of this peak of the domain */
 	uint64_t live_count, live_bytes, live_at_peak, peak_bytes; /* units */
 	uint64_t frees, temporary, freed_bytes;			   /* units */
 	uint64_t ended;						   /* units, with a lifetime */
 	unsigned __int128 lifetimes;				   /* units × ns */
 	struct tally tally;
-	uint64_t windows[PROFILE_WINDOWS]; /* units */
+	uint64_t alloc_windows[PROFILE_ALLOC_WINDOWS]; /* units */
 	/* made at the end */
 	uint64_t oldest_ns, old_bytes /* units */;
-	uint32_t place; /* among its ledger's */
+	uint32_t place; /* among its domain's */
 };
 
-struct ledger {
+struct domain_stats {
 	uint32_t process;
 	enum perfx_domain domain;
 	uint32_t modes_seen, blind_seen;
@@ -146,11 +146,11 @@ struct ledger {
 	size_t hotspots_count;
 
 	struct tally tally;
-	uint64_t frees, temporary;		     /* units */
-	uint64_t unknown_frees, replaced;	     /* records */
-	uint64_t unknown_windows[PROFILE_WINDOWS];   /* unknown_frees by window */
-	uint16_t unknown_level;			     /* of window_ns, for these windows */
-	uint64_t live_count, live_bytes, peak_bytes; /* units */
+	uint64_t frees, temporary;			 /* units */
+	uint64_t unknown_frees, replaced;		 /* records */
+	uint64_t unknown_windows[PROFILE_ALLOC_WINDOWS]; /* unknown_frees by window */
+	uint16_t unknown_level;				 /* of alloc_window_ns, for these windows */
+	uint64_t live_count, live_bytes, peak_bytes;	 /* units */
 	uint64_t peak_ns, peak_number;
 	uint64_t sizes[PROFILE_SIZES]; /* units */
 	unsigned bound;		       /* PROFILE_MEMORY_LOST_ */
@@ -161,9 +161,9 @@ struct ledger {
 	uint64_t point_step_ns, point_slot, point_due_ns;
 };
 
-/* The process's ledgers and what its addresses mean. */
+/* The process's statistics by domain and what its addresses mean. */
 struct memory_process {
-	struct ledger *ledgers[PERFX_DOMAINS];
+	struct domain_stats *domain_stats[PERFX_DOMAINS];
 	struct map64 frame_ids; /* address → frames[], innermost */
 };
 
@@ -184,12 +184,12 @@ struct memory_allocator {
 	enum perfx_domain domain;
 };
 
-/* Windows of all hotspots: window_ns = MEMORY_WINDOW_NS << level. */
+/* Windows of all hotspots: alloc_window_ns = ALLOC_WINDOW_NS << level. */
 struct memory_clock {
 	bool started;
 	uint64_t start_ns;
 	uint16_t level;
-	uint32_t window;	 /* of the time seen last */
+	uint32_t alloc_window;	 /* of the time seen last */
 	uint64_t from_ns, to_ns; /* of that window */
 };
 
@@ -255,24 +255,24 @@ void mapped_each(const struct mapping_tree *tree,
 
 /* hotspots.c */
 /* NULL: memory is out. */
-struct hotspot *hotspot_get(struct aggregate *aggregate, struct ledger *ledger, uint32_t stack,
+struct hotspot *hotspot_get(struct aggregate *aggregate, struct domain_stats *stats, uint32_t stack,
 			    uint32_t context, uint16_t allocator);
 static inline struct hotspot *hotspot_at(const struct memory *memory, uint32_t index)
 {
 	return chunks_at(&memory->hotspots, index, sizeof(struct hotspot));
 }
 /* Notes what the hotspot has, for the last peak and the windows that are over, at a time. */
-void hotspot_touch(struct memory *memory, const struct ledger *ledger, struct hotspot *hotspot,
+void hotspot_touch(struct memory *memory, const struct domain_stats *stats, struct hotspot *hotspot,
 		   uint64_t time_ns);
 /* The number of the window at a time; makes windows longer when they are too many. */
-uint32_t memory_window(struct memory *memory, uint64_t time_ns);
-/* Units more or less that live. */
-void hold(struct memory *memory, struct ledger *ledger, struct hotspot *hotspot, uint64_t count,
-	  uint64_t bytes, uint64_t time_ns);
-void let_go(struct memory *memory, struct ledger *ledger, struct hotspot *hotspot, uint64_t count,
-	    uint64_t bytes, uint64_t time_ns);
+uint32_t alloc_window_at(struct memory *memory, uint64_t time_ns);
+/* Adds to, subtracts from, the live units. */
+void live_add(struct memory *memory, struct domain_stats *stats, struct hotspot *hotspot,
+	      uint64_t count, uint64_t bytes, uint64_t time_ns);
+void live_sub(struct memory *memory, struct domain_stats *stats, struct hotspot *hotspot,
+	      uint64_t count, uint64_t bytes, uint64_t time_ns);
 
-/* endings.c */
+/* frees.c */
 /* What an allocation stands for, in units. */
 struct weight {
 	uint64_t count, bytes;
@@ -287,43 +287,44 @@ struct ending {
 
 /* sample_bytes 0: exact */
 struct weight memory_weigh(uint64_t size_bytes, uint64_t sample_bytes);
-struct weight memory_weigh_block(const struct memory *memory, const struct ledger *ledger,
+struct weight memory_weigh_block(const struct memory *memory, const struct domain_stats *stats,
 				 const struct block *block);
 struct weight memory_weigh_mapping(const struct mapping *mapping);
-/* A block or mappings that were taken out; released. */
-void end_block(struct memory *memory, struct ledger *ledger, uint32_t index,
+/* Ends a block or mappings that were taken out of the tables, and releases them. */
+void end_block(struct memory *memory, struct domain_stats *stats, uint32_t index,
 	       const struct ending *ending);
-void end_mappings(struct memory *memory, struct ledger *ledger, struct mapping *list,
+void end_mappings(struct memory *memory, struct domain_stats *stats, struct mapping *list,
 		  const struct ending *ending);
 /* Takes [address, address + size) out of what is mapped; each part that stays of one is a block of
  * its own. 0 or -ENOMEM; the list is valid always. */
-int take_mappings(struct memory *memory, struct ledger *ledger, uint64_t address,
+int take_mappings(struct memory *memory, struct domain_stats *stats, uint64_t address,
 		  uint64_t size_bytes, uint64_t time_ns, struct mapping **list);
 /* The thread's reallocation, if any, has freed its block. */
-void end_aside(struct memory *memory, struct ledger *ledger, struct memory_thread *thread,
-	       uint64_t time_ns);
+void finish_realloc(struct memory *memory, struct domain_stats *stats, struct memory_thread *thread,
+		    uint64_t time_ns);
 /* It failed. 0 or -ENOMEM. */
-int restore_aside(struct memory *memory, struct ledger *ledger, struct memory_thread *thread,
-		  uint64_t time_ns);
+int undo_realloc(struct memory *memory, struct domain_stats *stats, struct memory_thread *thread,
+		 uint64_t time_ns);
 
-/* ledger.c */
+/* domain_stats.c */
 /* NULL with errno: ERANGE, ENOMEM. */
 struct memory_process *memory_process_get(struct aggregate *aggregate, uint32_t process);
-struct ledger *ledger_get(struct aggregate *aggregate, uint32_t process, enum perfx_domain domain);
-void ledger__free(struct memory *memory, struct ledger *ledger);
+struct domain_stats *domain_stats_get(struct aggregate *aggregate, uint32_t process,
+				      enum perfx_domain domain);
+void domain_stats__free(struct memory *memory, struct domain_stats *stats);
 /* What the account says now. */
-void ledger_point(const struct ledger *ledger, uint64_t time_ns,
-		  struct profile_memory_point *point);
+void domain_stats_point(const struct domain_stats *stats, uint64_t time_ns,
+			struct profile_memory_point *point);
 /* To be called before anything changes at a time: notes modes and points. 0 or -ENOMEM. */
-int ledger_tick(struct memory *memory, struct ledger *ledger, uint64_t time_ns);
+int domain_stats_tick(struct memory *memory, struct domain_stats *stats, uint64_t time_ns);
 /* A free of a block that is not known. */
-void ledger_note_unknown(struct memory *memory, struct ledger *ledger, uint64_t time_ns);
+void domain_stats_note_unknown(struct memory *memory, struct domain_stats *stats, uint64_t time_ns);
 /* Its windows become as long as the clock's. */
-void ledger_level_unknown(const struct memory *memory, struct ledger *ledger);
+void domain_stats_level_unknown(const struct memory *memory, struct domain_stats *stats);
 /* Whether blocks may have been freed unseen since the last call. */
-void ledger_note_modes(const struct memory *memory, struct ledger *ledger);
+void domain_stats_note_modes(const struct memory *memory, struct domain_stats *stats);
 /* NULL with errno: ENOSPC (AGGREGATE_THREADS_MAX reallocations at once), ENOMEM. */
-struct memory_thread *ledger_thread(struct ledger *ledger, uint32_t tid);
+struct memory_thread *domain_stats_thread(struct domain_stats *stats, uint32_t tid);
 /* The mode of a domain now; PERFX_MEMORY_EXACT where there is none. */
 const struct memory_mode *memory_mode_now(const struct memory_domain *domain);
 bool mode_is_blind(const struct memory_mode *mode);
@@ -340,12 +341,13 @@ int64_t memory_frame_at(struct aggregate *aggregate, uint32_t process, uint64_t 
 /* live.c: what is live now */
 /* Bytes that live, in units, by the window in which they were allocated. */
 struct kept {
-	uint64_t windows[PROFILE_WINDOWS];
+	uint64_t alloc_windows[PROFILE_ALLOC_WINDOWS];
 };
 
 /* The hotspots' oldest_ns and old_bytes: allocated before a time. kept: by their place, added to;
  * NULL: not wanted. */
-void live_ages(struct memory *memory, struct ledger *ledger, uint64_t old_ns, struct kept *kept);
+void live_ages(struct memory *memory, struct domain_stats *stats, uint64_t old_ns,
+	       struct kept *kept);
 /* No room for blocks: gives back those of ended processes. False: there was nothing. */
 bool memory_retire(struct aggregate *aggregate);
 void memory_clear(struct memory *memory);
@@ -354,7 +356,7 @@ void memory_clear(struct memory *memory);
 struct memory_source {
 	struct aggregate *a;
 	struct profile_process *process;
-	struct ledger *ledger; /* NULL: nothing happened */
+	struct domain_stats *stats; /* NULL: nothing happened */
 	enum perfx_domain domain;
 };
 
@@ -362,7 +364,7 @@ struct memory_source {
 int hotspots_fill(struct memory_source *source, struct profile_memory *out);
 
 /* memory_finish.c: fills the processes' memory and the rows' alloc_bytes. 0 or -ENOMEM. */
-int memory_fill(struct work *work);
+int memory_fill(struct finish_ctx *ctx);
 void profile_memory_clear(struct profile_memory *memory, size_t count);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Ledgers → profile. */
+/* Domain statistics → profile. */
 #include "aggregate/internal.h"
 
 #include <stdlib.h>
@@ -79,7 +79,7 @@ static void fill_modes(const struct memory_source *source, struct profile_memory
 	out->recorded_ns = recorded_ns(domain, source->process);
 	out->level = memory_mode_now(domain)->level;
 	out->sampled = sampled_at(domain, source->process) > 0 ||
-		       (source->ledger && source->ledger->tally.sampled_count);
+		       (source->stats && source->stats->tally.sampled_count);
 	if (domain->sampling_mode)
 		out->sample_bytes = domain->modes[domain->sampling_mode - 1].sample_bytes;
 }
@@ -95,40 +95,40 @@ static void add_lost(struct profile_estimate *estimate, uint64_t count)
 
 static void fill_estimates(const struct memory_source *source, struct profile_memory *out)
 {
-	const struct ledger *ledger = source->ledger;
+	const struct domain_stats *stats = source->stats;
 	struct tally tally = {0};
 
-	if (ledger)
-		tally = ledger->tally;
+	if (stats)
+		tally = stats->tally;
 	/* nothing was sampled: what may have been missed, of any size */
 	if (out->sampled && !tally.sampled_count)
 		tally.missed_bytes = tally.missed_count = (double)sampled_at(
 			&source->a->memory.domains[source->domain], source->process);
 	out->allocs = tally_count(&tally, &tally);
 	out->allocated_bytes = tally_bytes(&tally);
-	if (!ledger)
+	if (!stats)
 		return;
-	out->bound = ledger->bound;
-	out->lost_allocs_count = ledger->lost_allocs;
-	out->lost_allocated_bytes = ledger->lost_bytes;
-	out->lost_frees_count = ledger->lost_frees;
-	add_lost(&out->allocs, ledger->lost_allocs);
-	add_lost(&out->allocated_bytes, ledger->lost_bytes);
+	out->bound = stats->bound;
+	out->lost_allocs_count = stats->lost_allocs;
+	out->lost_allocated_bytes = stats->lost_bytes;
+	out->lost_frees_count = stats->lost_frees;
+	add_lost(&out->allocs, stats->lost_allocs);
+	add_lost(&out->allocated_bytes, stats->lost_bytes);
 }
 
-static void fill_sums(const struct ledger *ledger, struct profile_memory *out)
+static void fill_sums(const struct domain_stats *stats, struct profile_memory *out)
 {
-	out->frees_count = add_capped(memory_whole(ledger->frees), ledger->lost_frees);
-	out->unknown_frees_count = ledger->unknown_frees;
-	out->replaced_count = ledger->replaced;
-	out->temporary_count = memory_whole(ledger->temporary);
+	out->frees_count = add_capped(memory_whole(stats->frees), stats->lost_frees);
+	out->unknown_frees_count = stats->unknown_frees;
+	out->replaced_count = stats->replaced;
+	out->temporary_count = memory_whole(stats->temporary);
 	for (int i = 0; i < PROFILE_SIZES; i++)
-		out->sizes[i] = memory_whole(ledger->sizes[i]);
-	out->current_count = memory_whole(ledger->live_count);
-	out->current_bytes = memory_whole(ledger->live_bytes);
-	out->peak_bytes = memory_whole(ledger->peak_bytes);
-	out->peak_ns = ledger->peak_bytes ? ledger->peak_ns : PROFILE_ABSENT;
-	if (!ledger->blind)
+		out->sizes[i] = memory_whole(stats->sizes[i]);
+	out->current_count = memory_whole(stats->live_count);
+	out->current_bytes = memory_whole(stats->live_bytes);
+	out->peak_bytes = memory_whole(stats->peak_bytes);
+	out->peak_ns = stats->peak_bytes ? stats->peak_ns : PROFILE_ABSENT;
+	if (!stats->blind)
 		return;
 	out->current_count = out->current_bytes = PROFILE_ABSENT;
 	out->peak_bytes = out->peak_ns = PROFILE_ABSENT;
@@ -137,36 +137,36 @@ static void fill_sums(const struct ledger *ledger, struct profile_memory *out)
 /* The series, and where it ends. */
 static int fill_points(const struct memory_source *source, struct profile_memory *out)
 {
-	const struct ledger *ledger = source->ledger;
+	const struct domain_stats *stats = source->stats;
 	uint64_t end_ns = source->process->to_ns;
 
-	out->points = calloc(ledger->points_count + 2, sizeof(*out->points));
+	out->points = calloc(stats->points_count + 2, sizeof(*out->points));
 	if (!out->points)
 		return -ENOMEM;
-	out->points_count = ledger->points_count;
-	if (ledger->points_count) {
-		memcpy(out->points, ledger->points, ledger->points_count * sizeof(*out->points));
-		if (end_ns < out->points[ledger->points_count - 1].time_ns)
-			end_ns = out->points[ledger->points_count - 1].time_ns;
+	out->points_count = stats->points_count;
+	if (stats->points_count) {
+		memcpy(out->points, stats->points, stats->points_count * sizeof(*out->points));
+		if (end_ns < out->points[stats->points_count - 1].time_ns)
+			end_ns = out->points[stats->points_count - 1].time_ns;
 	}
 	/* nothing has happened since that slot was over */
-	if (ledger->point_due_ns && ledger->point_due_ns < end_ns)
-		ledger_point(ledger, ledger->point_due_ns, &out->points[out->points_count++]);
-	ledger_point(ledger, end_ns, &out->points[out->points_count++]);
+	if (stats->point_due_ns && stats->point_due_ns < end_ns)
+		domain_stats_point(stats, stats->point_due_ns, &out->points[out->points_count++]);
+	domain_stats_point(stats, end_ns, &out->points[out->points_count++]);
 	return 0;
 }
 
-static void fill_windows(const struct memory_source *source, struct profile_memory *out)
+static void fill_alloc_windows(const struct memory_source *source, struct profile_memory *out)
 {
 	struct memory *memory = &source->a->memory;
 
-	if (!memory->clock.started || source->ledger->blind)
+	if (!memory->clock.started || source->stats->blind)
 		return;
-	out->windows_count = memory_window(memory, source->process->to_ns) + 1;
-	out->window_ns = MEMORY_WINDOW_NS << memory->clock.level;
-	out->windows_from_ns = memory->clock.start_ns;
-	ledger_level_unknown(memory, source->ledger);
-	memcpy(out->unknown_frees_windows, source->ledger->unknown_windows,
+	out->alloc_windows_count = alloc_window_at(memory, source->process->to_ns) + 1;
+	out->alloc_window_ns = ALLOC_WINDOW_NS << memory->clock.level;
+	out->alloc_windows_from_ns = memory->clock.start_ns;
+	domain_stats_level_unknown(memory, source->stats);
+	memcpy(out->unknown_frees_windows, source->stats->unknown_windows,
 	       sizeof(out->unknown_frees_windows));
 }
 
@@ -181,13 +181,13 @@ static int by_allocated(const void *left, const void *right)
 	return strcmp(a->name, b->name);
 }
 
-static void add_hotspot(const struct ledger *ledger, const struct hotspot *hotspot,
+static void add_hotspot(const struct domain_stats *stats, const struct hotspot *hotspot,
 			struct profile_allocator *out)
 {
 	out->allocs_count = add_capped(out->allocs_count, tally_count_value(&hotspot->tally));
 	out->allocated_bytes = add_capped(out->allocated_bytes, tally_bytes_value(&hotspot->tally));
 	out->frees_count = add_capped(out->frees_count, memory_whole(hotspot->frees));
-	if (ledger->blind)
+	if (stats->blind)
 		out->live_bytes = PROFILE_ABSENT;
 	else
 		out->live_bytes = add_capped(out->live_bytes, memory_whole(hotspot->live_bytes));
@@ -199,7 +199,7 @@ static int fill_allocators(const struct memory_source *source, struct profile_me
 	uint32_t places[AGGREGATE_ALLOCATORS_MAX + 1] = {0}; /* by id: index + 1 */
 	size_t capacity = 0;
 
-	for (const struct hotspot *h = source->ledger->hotspots; h; h = h->next) {
+	for (const struct hotspot *h = source->stats->hotspots; h; h = h->next) {
 		uint32_t *place = &places[h->allocator];
 
 		if (!*place) {
@@ -213,7 +213,7 @@ static int fill_allocators(const struct memory_source *source, struct profile_me
 				.name = allocator->name, .module = allocator->module};
 			*place = (uint32_t)++out->allocators_count;
 		}
-		add_hotspot(source->ledger, h, &out->allocators[*place - 1]);
+		add_hotspot(source->stats, h, &out->allocators[*place - 1]);
 	}
 	if (out->allocators)
 		qsort(out->allocators, out->allocators_count, sizeof(*out->allocators),
@@ -223,7 +223,7 @@ static int fill_allocators(const struct memory_source *source, struct profile_me
 
 /* ---- all of it ---- */
 
-static int fill_ledger(struct memory_source *source, struct profile_memory *out)
+static int fill_domain_stats(struct memory_source *source, struct profile_memory *out)
 {
 	int err;
 
@@ -231,11 +231,11 @@ static int fill_ledger(struct memory_source *source, struct profile_memory *out)
 	fill_modes(source, out);
 	fill_estimates(source, out);
 	out->peak_ns = PROFILE_ABSENT;
-	if (!source->ledger)
+	if (!source->stats)
 		return 0;
-	ledger_note_modes(&source->a->memory, source->ledger);
-	fill_sums(source->ledger, out);
-	fill_windows(source, out);
+	domain_stats_note_modes(&source->a->memory, source->stats);
+	fill_sums(source->stats, out);
+	fill_alloc_windows(source, out);
 	err = fill_points(source, out);
 	if (!err)
 		err = fill_allocators(source, out);
@@ -248,17 +248,17 @@ static bool was_recorded(const struct memory_source *source)
 {
 	const struct memory_domain *domain = &source->a->memory.domains[source->domain];
 
-	if (source->ledger)
+	if (source->stats)
 		return true;
 	return domain->has_allocator && domain->modes_count && recorded_ns(domain, source->process);
 }
 
-static struct ledger *ledger_of(const struct aggregate *a, uint32_t process,
-				enum perfx_domain domain)
+static struct domain_stats *domain_stats_of(const struct aggregate *a, uint32_t process,
+					    enum perfx_domain domain)
 {
 	if (process >= a->memory.processes_capacity || !a->memory.processes[process])
 		return NULL;
-	return a->memory.processes[process]->ledgers[domain];
+	return a->memory.processes[process]->domain_stats[domain];
 }
 
 static int fill_process(struct aggregate *a, struct profile_process *process)
@@ -272,12 +272,12 @@ static int fill_process(struct aggregate *a, struct profile_process *process)
 		struct memory_source source = {
 			.a = a,
 			.process = process,
-			.ledger = ledger_of(a, process->index, domain),
+			.stats = domain_stats_of(a, process->index, domain),
 			.domain = domain,
 		};
 
 		if (was_recorded(&source))
-			err = fill_ledger(&source, &process->memory[process->memory_count++]);
+			err = fill_domain_stats(&source, &process->memory[process->memory_count++]);
 	}
 	return err;
 }
@@ -325,32 +325,33 @@ static int charge_rows(struct profile_process *process)
 }
 
 /* Processes that nothing described. */
-static void count_hidden(struct work *w)
+static void count_hidden(struct finish_ctx *w)
 {
 	const struct memory *memory = &w->a->memory;
 
-	for (size_t i = 0; i < memory->processes_capacity && i < w->a->books_count; i++) {
+	for (size_t i = 0; i < memory->processes_capacity && i < w->a->processes_count; i++) {
 		if (!memory->processes[i] || w->places[i] != MAP64_NONE ||
-		    (w->a->books[i] && book_is_bygone(w->a, w->a->books[i])))
+		    (w->a->processes[i] && process_is_bygone(w->a, w->a->processes[i])))
 			continue;
 		for (int domain = 1; domain < PERFX_DOMAINS; domain++) {
-			const struct ledger *ledger = memory->processes[i]->ledgers[domain];
+			const struct domain_stats *stats =
+				memory->processes[i]->domain_stats[domain];
 
-			if (ledger)
+			if (stats)
 				w->hidden_records =
-					add_capped(w->hidden_records, ledger->records_count);
+					add_capped(w->hidden_records, stats->records_count);
 		}
 	}
 }
 
-int memory_fill(struct work *w)
+int memory_fill(struct finish_ctx *w)
 {
 	struct profile *p = w->profile;
 	int err = 0;
 
 	/* the windows of all processes are of one length: that which the whole trace needs */
 	if (w->a->memory.clock.started)
-		memory_window(&w->a->memory, add_capped(p->start_ns, p->duration_ns));
+		alloc_window_at(&w->a->memory, add_capped(p->start_ns, p->duration_ns));
 	for (size_t i = 0; i < p->processes_count && !err; i++) {
 		err = fill_process(w->a, &p->processes[i]);
 		if (!err)

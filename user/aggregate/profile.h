@@ -10,9 +10,9 @@
 
 #include "aggregate/profile_compute.h"
 #include "aggregate/profile_memory.h"
-#include "aggregate/profile_meters.h"
+#include "aggregate/profile_perf_counters.h"
 #include "aggregate/profile_steps.h"
-#include "aggregate/profile_values.h"
+#include "aggregate/profile_user_values.h"
 #include "aggregate/sketch.h"
 #include "perfx_record.h"
 
@@ -61,11 +61,11 @@ struct profile_caller {
 /* One function in one process. */
 struct profile_row {
 	uint32_t function;
-	uint64_t calls_count;	/* ended while tracing */
-	uint64_t timed_count;	/* of these, with a measured time */
-	uint64_t unwound_count; /* of these, ended by exception or longjmp */
-	uint64_t booked_count;	/* of the timed ones, from the overflow book: in total and self, but
-				   not  in min, max, spread and percentiles */
+	uint64_t calls_count;	    /* ended while tracing */
+	uint64_t timed_count;	    /* of these, with a measured time */
+	uint64_t unwound_count;	    /* of these, ended by exception or longjmp */
+	uint64_t overflow_count;    /* of the timed ones, from the overflow sums: in total and self,
+			       but    not  in min, max, spread and percentiles */
 	uint64_t total_ns, self_ns; /* over the timed ones */
 	uint64_t avg_ns; /* floor(total / timed); PROFILE_ABSENT when nothing was timed */
 	/* Of recorded calls; PROFILE_ABSENT when none was timed through the ring. */
@@ -80,13 +80,14 @@ struct profile_row {
 	/* Allocated while it was the innermost traced function, in the domain that comes first of
 	 * tensor, host, gpu, user; PROFILE_ABSENT: memory was not recorded. */
 	uint64_t alloc_bytes;
-	struct profile_work work;      /* of its own calls */
-	struct profile_work inclusive; /* and of all that they call, once where it calls itself */
-	enum perfx_dtype dtype; /* of most operations in `inclusive`; UNKNOWN: all are booked */
+	struct profile_cost cost;      /* of its own calls */
+	struct profile_cost inclusive; /* and of all that they call, once where it calls itself */
+	enum perfx_dtype
+		dtype; /* of most operations in `inclusive`; UNKNOWN: all are overflow calls */
 	/* Of total_ns the time that `inclusive` took: not that of calls in another call of it, nor
-	 * of silenced ones. 0 when no function of the capture has a figure. */
-	uint64_t work_ns;
-	const struct profile_metered *metered; /* NULL: nothing was to be counted */
+	 * of nested ones. 0 when no function of the capture has a known cost. */
+	uint64_t computing_ns;
+	const struct profile_call_counters *perf; /* NULL: nothing was to be counted */
 };
 
 /* Older points of a long series are thinned out: at most this many are kept. */
@@ -105,11 +106,11 @@ struct profile_thread {
 	char state;	  /* last seen; 0: unknown */
 	uint64_t wall_ns; /* between its first and last sample; PROFILE_ABSENT: it came or went
 			     meanwhile */
-	uint64_t on_cpu_ns, runnable_ns, blocked_ns; /* in the window; PROFILE_ABSENT */
+	uint64_t on_cpu_ns, runnable_ns, blocked_ns; /* while recorded; PROFILE_ABSENT */
 	uint64_t hits_count;			     /* of probes, about: for shares */
 };
 
-/* A node of the calling-context tree, for flame graphs. Sums over recorded and booked calls. */
+/* A node of the calling-context tree, for flame graphs. Sums over recorded and overflow calls. */
 struct profile_context {
 	uint32_t id, parent, function;
 	uint64_t calls_count, total_ns, self_ns;
@@ -130,7 +131,7 @@ struct profile_untraced {
 	uint64_t wall_ns;    /* how long the thread was there and recorded */
 	uint64_t self_ns;    /* of that outside */
 	uint64_t running_ns; /* own time of calls that had not ended, as far as it is known */
-	bool at_least;	     /* calls from the overflow book may be other threads': all count */
+	bool at_least;	     /* calls from the overflow sums may be other threads': all count */
 	uint64_t on_cpu_min_ns, on_cpu_max_ns; /* of self_ns; PROFILE_ABSENT */
 };
 
@@ -140,11 +141,11 @@ struct profile_process {
 	uint64_t start_boot_ns;
 	const char *comm;
 	const char *cmdline;	 /* arguments joined by PROFILE_ARGUMENT_END */
-	uint64_t from_ns, to_ns; /* when its book was open */
+	uint64_t from_ns, to_ns; /* when it was open */
 	bool exited;
 	int status; /* as wait(2); valid when exited */
 
-	uint64_t cpu_user_ns, cpu_system_ns; /* used in the window */
+	uint64_t cpu_user_ns, cpu_system_ns; /* used while recorded */
 	uint64_t cpu_ns;		     /* both */
 	uint64_t rss_bytes, rss_peak_bytes;  /* last; highest seen */
 	uint64_t rss_anon_bytes, rss_file_bytes, rss_shmem_bytes;
@@ -171,13 +172,13 @@ struct profile_process {
 
 	struct profile_compute compute;
 	struct profile_steps steps;
-	struct profile_value *values; /* the program's own counters, by name */
+	struct profile_user_value *values; /* the program's own counters, by name */
 	size_t values_count;
-	struct profile_metered_process metered;
+	struct profile_process_counters perf;
 };
 
 /* --wait: a time in which was recorded. */
-struct profile_window {
+struct profile_interval {
 	uint64_t from_ns, to_ns;
 };
 
@@ -204,9 +205,9 @@ struct profile_late {
 
 #define PROFILE_LOSSY_SHARE 0.01
 
-/* A capture of a part of a recording. */
-struct profile_part {
-	unsigned flags;		 /* PERFX_PART_; 0: it is the whole */
+/* A capture of a time slice of a recording. */
+struct profile_time_slice {
+	unsigned flags;		 /* PERFX_TIME_SLICE_; 0: it is the whole */
 	uint64_t recording_ns;	 /* when that began */
 	uint64_t left_out_count; /* calls that are known only as sums of a time that was cut */
 	const char *why;	 /* why it was taken; "": it was wanted */
@@ -220,16 +221,17 @@ struct profile {
 	uint64_t start_boot_ns; /* start_ns by CLOCK_BOOTTIME */
 	bool ended;		/* has its END record: not truncated */
 	bool target_killed, interrupted;
-	struct profile_window *windows; /* in order, in the capture's time; none: all of it */
-	size_t windows_count;
+	struct profile_interval
+		*recording_windows; /* in order, in the capture's time; none: all of it */
+	size_t recording_windows_count;
 	/* CPU time of the whole machine, and what the hypervisor took of it, while processes were
 	 * sampled; PROFILE_ABSENT */
 	uint64_t host_busy_ns, host_steal_ns;
 	uint64_t tracer_cpu_ns, tracer_rss_anon_bytes; /* PROFILE_ABSENT when truncated */
 	uint64_t recording_cpu_ns; /* of tracer_cpu_ns, while it recorded; 0: unknown */
-	uint64_t looks_count, strangers_read_count; /* likewise; as in struct perfx_end */
-	unsigned partial;			    /* PROFILE_PARTIAL_ */
-	struct profile_part part;
+	uint64_t looks_count, untraced_read_count; /* likewise; as in struct perfx_end */
+	unsigned partial;			   /* PROFILE_PARTIAL_ */
+	struct profile_time_slice time_slice;
 	uint64_t losses[PERFX_LOSS_KINDS];
 	uint64_t calls_count;	       /* over all processes */
 	uint64_t memory_records_count; /* allocations and frees that came as records */
@@ -247,9 +249,10 @@ struct profile {
 	size_t calibrations_count;
 	const struct perfx_peak *peaks; /* what the host can do, by dtype and number of threads */
 	size_t peaks_count;
-	struct profile_meter meters[PERFX_METERS]; /* some or all without a name */
-	const char *meters_why;			   /* some or all are missing; NULL: none is */
-	struct profile_process *processes;	   /* in order of their start */
+	struct profile_perf_counter
+		perf_counters[PERFX_PERF_COUNTERS]; /* some or all without a name */
+	const char *perf_counters_why;		    /* some or all are missing; NULL: none is */
+	struct profile_process *processes;	    /* in order of their start */
 	size_t processes_count;
 
 	uint64_t hits_count; /* over all probes */
@@ -262,7 +265,7 @@ struct profile {
 };
 
 /* The share of calls that a loss took from what the report shows: count / (calls + count). 0 for
- * those that take nothing: calls that began before or end after the window, foreign hits. */
+ * those that take nothing: calls that began before or end after the recording, foreign hits. */
 double profile_loss_share(const struct profile *profile, enum perfx_loss_kind loss);
 
 /* NULL when the id is unknown. */
@@ -277,7 +280,7 @@ struct profile_late_sum {
 };
 struct profile_late_sum profile_late_sum(const struct profile *profile);
 
-/* How long the process's book was open. */
+/* How long the process was open. */
 static inline uint64_t profile_wall_ns(const struct profile_process *process)
 {
 	return process->to_ns - process->from_ns;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Floating-point work, as the arguments of BLAS calls, operators and kernels tell it
- * (perfx_record.h: enum perfx_figure_state).
+ * Floating-point work, as the arguments of BLAS calls, operators and kernels give it
+ * (perfx_record.h: enum perfx_cost_state).
  */
 #ifndef PERFX_AGGREGATE_PROFILE_COMPUTE_H
 #define PERFX_AGGREGATE_PROFILE_COMPUTE_H
@@ -12,46 +12,46 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sums over recorded and booked calls. All 0: no function with a figure. */
-struct profile_work {
+/* Sums over recorded and overflow calls. All 0: no function with a known cost. */
+struct profile_cost {
 	uint64_t flops, bytes; /* bytes: of calls that compute */
 	uint64_t moved_bytes;  /* of calls without an operation: collectives */
-	/* Of these, over the bus (perfx_figure.h: enum perfx_bus), and of how many of them that is
+	/* Of these, over the bus (perfx_cost.h: enum perfx_bus), and of how many of them that is
 	 * known. */
 	uint64_t bus_bytes, bus_moved_bytes;
-	uint64_t counted_count;	 /* calls with a figure */
-	uint64_t unread_count;	 /* calls whose arguments could not be read */
-	uint64_t silenced_count; /* calls whose work another call's figure contains */
-	uint64_t opaque_count;	 /* calls of compiled code: what it computes is not known */
+	uint64_t counted_count; /* calls with a known cost */
+	uint64_t unread_count;	/* calls whose arguments could not be read */
+	uint64_t nested_count;	/* calls whose work another call's cost contains */
+	uint64_t opaque_count;	/* calls of compiled code: what it computes is not known */
 	/* Of counted_count, calls that returned before their work was done; those without a record
 	 * do not say. */
 	uint64_t submitted_count;
 };
 
 /* Of all that is moved it is known what goes over the bus. */
-static inline bool profile_bus_known(const struct profile_work *work)
+static inline bool profile_bus_known(const struct profile_cost *cost)
 {
-	return work->moved_bytes && work->bus_moved_bytes == work->moved_bytes;
+	return cost->moved_bytes && cost->bus_moved_bytes == cost->moved_bytes;
 }
 
-/* The figures of one kind of function in a process. */
+/* The costs of one kind of function in a process. */
 struct profile_compute_source {
 	enum perfx_source source;
-	struct profile_work work;
+	struct profile_cost cost;
 };
 
-/* What was multiplied. Calls that came by the book have no type of their own: UNKNOWN. */
+/* What was multiplied. Calls that came by the overflow sums have no type of their own: UNKNOWN. */
 struct profile_compute_dtype {
 	enum perfx_dtype dtype;
 	uint64_t flops;
 };
 
 struct profile_compute {
-	bool measured; /* a function with a figure was attached in this process, or called */
-	struct profile_work work;
-	/* Time of timed calls, ns: of those that compute and have a figure; and of those that have
-	 * none although their function could have one (UNREAD), less that of calls inside them
-	 * that do have one. Threads add up; of booked calls it is shared out by their number. */
+	bool measured; /* a function with a known cost was attached in this process, or called */
+	struct profile_cost cost;
+	/* Time of timed calls, ns: of those that compute and have a known cost; and of those that
+	 * have none although their function could have one (UNREAD), less that of calls inside them
+	 * that do have one. Threads add up; of overflow calls it is shared out by their number. */
 	uint64_t counted_ns, unread_ns;
 	/* In compiled code whose work is not known, less what it calls. */
 	uint64_t opaque_ns;

@@ -25,7 +25,7 @@ struct profile_frame {
 	uint64_t address, offset;	  /* in the process; in the module's file */
 };
 
-/* An estimate from a sample: the true value lies in [low, high] 19 times out of 20. Exact figures
+/* An estimate from a sample: the true value lies in [low, high] 19 times out of 20. Exact numbers
  * have low == high == value. */
 struct profile_estimate {
 	uint64_t value, low, high;
@@ -33,7 +33,7 @@ struct profile_estimate {
 
 /* Windows of equal length over which live bytes are kept, to see what grows. When the trace
  * outgrows them, two become one. */
-#define PROFILE_WINDOWS 32
+#define PROFILE_ALLOC_WINDOWS 32
 
 /* One way of allocating: call stack, innermost traced function, allocator. */
 struct profile_hotspot {
@@ -57,11 +57,12 @@ struct profile_hotspot {
 	uint64_t oldest_ns;
 	/* of the live ones, allocated in the first half of the time that the process was there */
 	uint64_t old_bytes;
-	/* live bytes at the end of each window; windows_count are filled, the last up to the end */
-	uint64_t live_windows[PROFILE_WINDOWS];
+	/* live bytes at the end of each window; alloc_windows_count are filled, the last up to the
+	 * end */
+	uint64_t live_windows[PROFILE_ALLOC_WINDOWS];
 	/* live_bytes by the window in which they were allocated: what stays, without what comes and
 	 * goes in every step */
-	uint64_t kept_windows[PROFILE_WINDOWS];
+	uint64_t kept_windows[PROFILE_ALLOC_WINDOWS];
 };
 
 /* Allocations of [2^(i-1)+1, 2^i] bytes (0: of 0 bytes; 1: of 1), the last: all that are larger. */
@@ -78,7 +79,7 @@ struct profile_allocator {
 	uint64_t allocs_count, frees_count, allocated_bytes, live_bytes;
 };
 
-/* What the figures are, when they are not exact. */
+/* What the numbers are, when they are not exact. */
 #define PROFILE_MEMORY_LOST_ALLOCS                                                                \
 	PERFX_BEFORE_LOST_ALLOCS			  /* live and peak are lower bounds (≥) \
 							   */
@@ -110,12 +111,13 @@ struct profile_memory {
 	uint64_t sizes[PROFILE_SIZES]; /* allocations by size (estimates where sampled) */
 	struct profile_memory_point *points;
 	size_t points_count;
-	uint64_t window_ns; /* length of the hotspots' windows; the first begins with the trace */
-	uint64_t windows_from_ns;
-	size_t windows_count;
+	uint64_t alloc_window_ns; /* length of the hotspots' windows; the first begins with the
+				     trace */
+	uint64_t alloc_windows_from_ns;
+	size_t alloc_windows_count;
 	/* Frees of unknown blocks by window. When they go on long after the start, old blocks are
 	 * being replaced by new ones. */
-	uint64_t unknown_frees_windows[PROFILE_WINDOWS];
+	uint64_t unknown_frees_windows[PROFILE_ALLOC_WINDOWS];
 
 	struct profile_hotspot *hotspots; /* live at the peak, then allocated bytes, descending */
 	size_t hotspots_count;

@@ -21,10 +21,11 @@
  *	untraced   the rest, in which nothing that is traced ran on the thread: Python, what no
  *probe sees. So the parts add up to the steps' time.
  *
- * Where backward passes end the steps, and no data is seen, forward is not told from the rest.
+ * Where backward passes end the steps, and no data is seen, forward is not distinguished from the
+ * rest.
  *
  * Operations are those of all calls of the process, whichever thread they ran on, that ended in the
- * step. Calls that came by the overflow book have no time and are in no step.
+ * step. Calls that came by the overflow sums have no time and are in no step.
  */
 #ifndef PERFX_AGGREGATE_PROFILE_STEPS_H
 #define PERFX_AGGREGATE_PROFILE_STEPS_H
@@ -70,13 +71,13 @@ struct profile_step {
 };
 
 /* What was computed in steps. */
-struct profile_step_work {
+struct profile_step_cost {
 	/* Of how many steps, and how long they took: all or, where the process had computed for
 	 * long before the first one, all but that. */
 	uint64_t steps_count, ns;
 	uint64_t flops, thread_flops; /* thread_flops: by calls on the steps' own thread */
 	enum perfx_dtype dtype;	      /* of most of them */
-	/* Calls by what is known of their work (enum perfx_figure_state). */
+	/* Calls by what is known of their work (enum perfx_cost_state). */
 	uint64_t counted_count, unread_count, opaque_count;
 };
 
@@ -87,7 +88,7 @@ struct profile_steps {
 	uint64_t total_ns, avg_ns, p50_ns, p95_ns, max_ns;
 	double stddev_ns;		 /* of the population */
 	uint64_t phases[PROFILE_PHASES]; /* sums over the steps, ns */
-	struct profile_step_work work;
+	struct profile_step_cost cost;
 	const struct profile_step *series; /* in order */
 	size_t series_count;
 	uint64_t series_each; /* steps in each but the last */

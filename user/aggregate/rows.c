@@ -17,7 +17,7 @@ static uint32_t caller_of(const struct aggregate *a, const struct context *conte
 	return parent->described || parent->row ? parent->function : PROFILE_CALLER_UNKNOWN;
 }
 
-static void add_edge(struct work *w, const struct row *row, uint32_t caller,
+static void add_edge(struct finish_ctx *w, const struct row *row, uint32_t caller,
 		     const struct sums *sums)
 {
 	struct sums *into = &w->sums[row->index];
@@ -41,7 +41,7 @@ static int by_row_and_caller(const void *left, const void *right)
 }
 
 /* One edge for each (row, caller), where several contexts gave several. */
-static void merge_edges(struct work *w)
+static void merge_edges(struct finish_ctx *w)
 {
 	size_t kept = 0;
 
@@ -59,7 +59,7 @@ static void merge_edges(struct work *w)
 	w->edges_count = kept;
 }
 
-static int sum_contexts(struct work *w)
+static int sum_contexts(struct finish_ctx *w)
 {
 	const struct aggregate *a = w->a;
 
@@ -110,7 +110,7 @@ static uint64_t quantile_of(const struct row *row, double q)
 	return value > row->max_ns ? row->max_ns : value;
 }
 
-static void fill_row(const struct work *w, const struct row *row, struct profile_row *out)
+static void fill_row(const struct finish_ctx *w, const struct row *row, struct profile_row *out)
 {
 	const struct sums *sums = &w->sums[row->index];
 	uint64_t untimed = add_capped(row->untimed_count, row->unwound_count);
@@ -120,7 +120,7 @@ static void fill_row(const struct work *w, const struct row *row, struct profile
 		.calls_count = sums->calls_count,
 		.timed_count = sums->calls_count > untimed ? sums->calls_count - untimed : 0,
 		.unwound_count = row->unwound_count,
-		.booked_count = row->booked_count,
+		.overflow_count = row->overflow_count,
 		.total_ns = sums->total_ns,
 		.self_ns = sums->self_ns,
 		.avg_ns = PROFILE_ABSENT,
@@ -132,7 +132,7 @@ static void fill_row(const struct work *w, const struct row *row, struct profile
 		.stddev_ns = stddev_of(row),
 		.threads_count = row->threads_count,
 		.alloc_bytes = PROFILE_ABSENT,
-		.metered = row->metered,
+		.perf = row->perf,
 	};
 	if (out->timed_count)
 		out->avg_ns = out->total_ns / out->timed_count;
@@ -157,7 +157,7 @@ static int by_calls(const void *left, const void *right)
 }
 
 /* The edges of a row begin at `edge` and lie side by side. */
-static int fill_callers(const struct work *w, size_t edge, struct profile_row *out)
+static int fill_callers(const struct finish_ctx *w, size_t edge, struct profile_row *out)
 {
 	uint32_t row = w->edges[edge].row;
 	size_t end = edge;
@@ -189,7 +189,7 @@ static int by_self(const void *left, const void *right)
 	return a->function < b->function ? -1 : a->function > b->function;
 }
 
-struct profile_process *process_of(const struct work *w, const struct row *row)
+struct profile_process *process_of(const struct finish_ctx *w, const struct row *row)
 {
 	uint32_t place = w->places[row->process];
 
@@ -199,7 +199,7 @@ struct profile_process *process_of(const struct work *w, const struct row *row)
 }
 
 /* Room for each process's rows. */
-static int make_rows(struct work *w)
+static int make_rows(struct finish_ctx *w)
 {
 	struct profile *p = w->profile;
 
@@ -223,7 +223,7 @@ static int make_rows(struct work *w)
 	return 0;
 }
 
-static int fill_rows(struct work *w)
+static int fill_rows(struct finish_ctx *w)
 {
 	struct profile *p = w->profile;
 	int err = make_rows(w);
@@ -248,12 +248,12 @@ static int fill_rows(struct work *w)
 	return err;
 }
 
-static struct profile_process *process_of_context(const struct work *w,
+static struct profile_process *process_of_context(const struct finish_ctx *w,
 						  const struct context *context)
 {
 	uint32_t place = MAP64_NONE;
 
-	if (context->described && context->process < w->a->books_count)
+	if (context->described && context->process < w->a->processes_count)
 		place = w->places[context->process];
 	return place == MAP64_NONE ? NULL : &w->profile->processes[place];
 }
@@ -266,7 +266,7 @@ uint32_t parent_of(const struct aggregate *a, const struct context *context)
 	return parent->described && parent->process == context->process ? context->parent : 0;
 }
 
-static int fill_contexts(struct work *w)
+static int fill_contexts(struct finish_ctx *w)
 {
 	const struct aggregate *a = w->a;
 	struct profile *p = w->profile;
@@ -302,7 +302,7 @@ static int fill_contexts(struct work *w)
 	return 0;
 }
 
-int rows_fill(struct work *w)
+int rows_fill(struct finish_ctx *w)
 {
 	int err = sum_contexts(w);
 

@@ -200,7 +200,7 @@ static struct profile_estimate estimate(uint64_t exact, const struct part *part)
 		.high = add_whole(exact, whole(ceil(high_limit(part)))),
 	};
 
-	/* floor and ceil of a figure that rounds the other way */
+	/* floor and ceil of a number that rounds the other way */
 	if (result.low > result.value)
 		result.low = result.value;
 	if (result.high < result.value)

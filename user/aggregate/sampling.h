@@ -43,7 +43,7 @@ void tally_sampled(struct tally *tally, uint64_t size_bytes, uint64_t sample_byt
 /* The estimates alone, for series. */
 uint64_t tally_count_value(const struct tally *tally);
 uint64_t tally_bytes_value(const struct tally *tally);
-/* Exact figures: low == value == high. all: of the domain that the tally is a part of. */
+/* Exact numbers: low == value == high. all: of the domain that the tally is a part of. */
 struct profile_estimate tally_count(const struct tally *tally, const struct tally *all);
 struct profile_estimate tally_bytes(const struct tally *tally);
 

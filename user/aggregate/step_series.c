@@ -15,15 +15,15 @@ bool step_counts(const struct perfx_span *span)
 {
 	if (span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_MOVES))
 		return false;
-	return span->figure == PERFX_FIGURE_COUNTED || span->figure == PERFX_FIGURE_UNREAD ||
-	       span->figure == PERFX_FIGURE_OPAQUE;
+	return span->cost_state == PERFX_COST_COUNTED || span->cost_state == PERFX_COST_UNREAD ||
+	       span->cost_state == PERFX_COST_OPAQUE;
 }
 
-static void add(struct step_tally *tally, unsigned figure, unsigned dtype, uint64_t flops)
+static void add(struct step_tally *tally, unsigned cost_state, unsigned dtype, uint64_t flops)
 {
-	tally->unread_count += figure == PERFX_FIGURE_UNREAD;
-	tally->opaque_count += figure == PERFX_FIGURE_OPAQUE;
-	if (figure != PERFX_FIGURE_COUNTED)
+	tally->unread_count += cost_state == PERFX_COST_UNREAD;
+	tally->opaque_count += cost_state == PERFX_COST_OPAQUE;
+	if (cost_state != PERFX_COST_COUNTED)
 		return;
 	tally->counted_count++;
 	tally->flops += flops;
@@ -32,7 +32,7 @@ static void add(struct step_tally *tally, unsigned figure, unsigned dtype, uint6
 
 void step_tally_add(struct step_tally *tally, const struct perfx_span *span)
 {
-	add(tally, span->figure, span->dtype, span->flops);
+	add(tally, span->cost_state, span->dtype, span->flops);
 }
 
 void step_tally_merge(struct step_tally *tally, const struct step_tally *more)
@@ -111,7 +111,7 @@ int step_process_add(struct step_process *process, const struct perfx_span *span
 	process->calls[process->calls_count++] = (struct step_call){.end_ns = end_ns,
 								    .flops = span->flops,
 								    .tid = span->tid,
-								    .figure = span->figure,
+								    .cost_state = span->cost_state,
 								    .dtype = span->dtype};
 	return 0;
 }
@@ -125,8 +125,8 @@ bool step_process_since(const struct step_process *process, uint32_t tid, uint64
 
 		if (call->end_ns <= from_ns)
 			continue;
-		add(into, call->figure, call->dtype, call->flops);
-		if (call->figure == PERFX_FIGURE_COUNTED && call->tid == tid)
+		add(into, call->cost_state, call->dtype, call->flops);
+		if (call->cost_state == PERFX_COST_COUNTED && call->tid == tid)
 			into->thread_flops += call->flops;
 	}
 	return !process->calls_full;
@@ -234,7 +234,7 @@ void step_series_show(const struct step_series *series, struct profile_steps *in
 	into->max_ns = series->max_ns;
 	into->stddev_ns = sqrt(series->squares / (double)series->count);
 	memcpy(into->phases, series->phases, sizeof(into->phases));
-	into->work = (struct profile_step_work){
+	into->cost = (struct profile_step_cost){
 		.steps_count = series->count - series->unknown_count,
 		.ns = series->total_ns - series->unknown_ns,
 		.flops = series->tally.flops,

@@ -22,7 +22,7 @@ struct step_tally {
 struct step_call {
 	uint64_t end_ns, flops;
 	uint32_t tid;
-	uint8_t figure, dtype;
+	uint8_t cost_state, dtype;
 };
 
 struct step_process {
@@ -43,14 +43,14 @@ struct step_series {
 	struct step_tally tally;
 };
 
-/* Does it have a figure, or should it? */
+/* Does it have a known cost, or should it? */
 bool step_counts(const struct perfx_span *span);
 
 void step_tally_add(struct step_tally *tally, const struct perfx_span *span);
 void step_tally_merge(struct step_tally *tally, const struct step_tally *more);
 void step_tally_subtract(struct step_tally *tally, const struct step_tally *less);
 
-/* NULL: no call of it has a figure; of _get, memory is out. */
+/* NULL: no call of it has a known cost; of _get, memory is out. */
 const struct step_process *step_process_find(const struct steps *steps, uint32_t process);
 struct step_process *step_process_get(struct steps *steps, uint32_t process);
 void step_processes_clear(struct steps *steps);

@@ -38,7 +38,7 @@ struct ender {
 struct step_thread {
 	uint32_t process, tid;
 	uint64_t first_ns;  /* of the first range, of its window where there are any; UINT64_MAX */
-	uint64_t window_ns; /* when that was opened; 0 */
+	uint64_t opened_ns; /* when that was opened; 0 */
 	uint64_t flops;	    /* of its calls */
 	struct interval *intervals;
 	size_t count, capacity;
@@ -248,7 +248,7 @@ static struct ender *ender_of(struct step_thread *thread, uint32_t function, uns
 /* Is there a step before it? What was before its window was not recorded. */
 static bool follows_another(const struct step_thread *thread, const struct ender *ender)
 {
-	return ender->series.count && ender->last_ns >= thread->window_ns;
+	return ender->series.count && ender->last_ns >= thread->opened_ns;
 }
 
 /* What was computed since it ended last; false: that is not known. */
@@ -329,21 +329,21 @@ static struct step_thread *thread_of(struct steps *steps, uint32_t process, uint
 	return &steps->threads[steps->threads_count++];
 }
 
-int steps_window(struct steps *steps, uint64_t opened_ns)
+int steps_recording_window(struct steps *steps, uint64_t opened_ns)
 {
-	if (grow_array(&steps->windows, &steps->windows_capacity, steps->windows_count + 1,
-		       sizeof(*steps->windows)))
+	if (grow_array(&steps->recording_windows, &steps->recording_windows_capacity,
+		       steps->recording_windows_count + 1, sizeof(*steps->recording_windows)))
 		return -ENOMEM;
-	steps->windows[steps->windows_count++] = opened_ns;
+	steps->recording_windows[steps->recording_windows_count++] = opened_ns;
 	return 0;
 }
 
 /* When the window was opened that a time lies in; 0. */
-static uint64_t window_of(const struct steps *steps, uint64_t time_ns)
+static uint64_t opened_of(const struct steps *steps, uint64_t time_ns)
 {
-	for (size_t i = steps->windows_count; i-- > 0;)
-		if (steps->windows[i] <= time_ns)
-			return steps->windows[i];
+	for (size_t i = steps->recording_windows_count; i-- > 0;)
+		if (steps->recording_windows[i] <= time_ns)
+			return steps->recording_windows[i];
 	return 0;
 }
 
@@ -354,7 +354,7 @@ static int traced_span(struct steps *steps, const struct perfx_span *span)
 	uint64_t end_ns = span->start_ns + span->duration_ns;
 	int err;
 
-	if (at == MAP64_NONE || end_ns < span->start_ns || (span->flags & PERFX_SPAN_APART))
+	if (at == MAP64_NONE || end_ns < span->start_ns || (span->flags & PERFX_SPAN_ASYNC))
 		return 0;
 	err = insert(&steps->threads[at],
 		     (struct interval){span->start_ns, end_ns, PROFILE_PHASE_OTHER});
@@ -369,20 +369,20 @@ static int range_span(struct steps *steps, const struct perfx_span *span, unsign
 	enum profile_phase phase = class & STEP_PHASE_MASK;
 	unsigned rank = (class & STEP_RANK_MASK) >> STEP_RANK_SHIFT;
 	struct ender *ender;
-	uint64_t window_ns;
+	uint64_t opened_ns;
 	int err = 0;
 
 	if (!thread)
 		return errno == ENOMEM ? -ENOMEM : 0;
 	if (end_ns < span->start_ns) /* damage */
 		return 0;
-	window_ns = window_of(steps, span->start_ns);
-	if (span->start_ns < thread->first_ns || window_ns > thread->window_ns) {
+	opened_ns = opened_of(steps, span->start_ns);
+	if (span->start_ns < thread->first_ns || opened_ns > thread->opened_ns) {
 		thread->first_ns = span->start_ns;
-		thread->window_ns = window_ns;
+		thread->opened_ns = opened_ns;
 	}
 	/* a range that is a step is no part of one */
-	if (phase || ((class & STEP_TRACED) && !rank && !(span->flags & PERFX_SPAN_APART)))
+	if (phase || ((class & STEP_TRACED) && !rank && !(span->flags & PERFX_SPAN_ASYNC)))
 		err = insert(thread, (struct interval){span->start_ns, end_ns, phase});
 	ender = !err && rank ? ender_of(thread, span->function, rank) : NULL;
 	if (ender)
@@ -400,7 +400,7 @@ int steps_span(struct steps *steps, const struct perfx_span *span, unsigned clas
 
 /* Calls of which it was learned late what they do: those that have ended in a step are put there.
  */
-static void figure_late(const struct steps *steps, const struct perfx_span *span, uint64_t end_ns)
+static void cost_late(const struct steps *steps, const struct perfx_span *span, uint64_t end_ns)
 {
 	for (size_t i = 0; i < steps->threads_count; i++) {
 		struct step_thread *thread = &steps->threads[i];
@@ -421,7 +421,7 @@ static void figure_late(const struct steps *steps, const struct perfx_span *span
 	}
 }
 
-int steps_figure(struct steps *steps, const struct perfx_span *span, bool late)
+int steps_cost(struct steps *steps, const struct perfx_span *span, bool late)
 {
 	uint64_t end_ns = span->start_ns + span->duration_ns;
 	struct step_process *process;
@@ -433,9 +433,9 @@ int steps_figure(struct steps *steps, const struct perfx_span *span, bool late)
 	if (!process || step_process_add(process, span, end_ns))
 		return -ENOMEM;
 	if (late)
-		figure_late(steps, span, end_ns);
+		cost_late(steps, span, end_ns);
 	at = map64_get(&steps->thread_ids, (uint64_t)span->process << 32 | span->tid);
-	if (at != MAP64_NONE && span->figure == PERFX_FIGURE_COUNTED)
+	if (at != MAP64_NONE && span->cost_state == PERFX_COST_COUNTED)
 		steps->threads[at].flops += span->flops;
 	return 0;
 }
@@ -490,7 +490,7 @@ void steps_clear(struct steps *steps)
 		}
 	}
 	free(steps->threads);
-	free(steps->windows);
+	free(steps->recording_windows);
 	map64_clear(&steps->thread_ids);
 	step_processes_clear(steps);
 	*steps = (struct steps){0};

@@ -27,9 +27,9 @@ unsigned step_class(unsigned source, const char *name, unsigned flags);
 struct steps {
 	struct step_thread *threads;
 	size_t threads_count, threads_capacity;
-	struct map64 thread_ids; /* process << 32 | tid */
-	uint64_t *windows;	 /* when they were opened, in order */
-	size_t windows_count, windows_capacity;
+	struct map64 thread_ids;     /* process << 32 | tid */
+	uint64_t *recording_windows; /* when they were opened, in order */
+	size_t recording_windows_count, recording_windows_capacity;
 	struct step_process *processes;
 	size_t processes_count, processes_capacity;
 	struct map64 process_ids;
@@ -37,14 +37,14 @@ struct steps {
 
 /* A timed span of a function whose class is not 0. 0 or -ENOMEM. */
 int steps_span(struct steps *steps, const struct perfx_span *span, unsigned class);
-/* A call that has a figure, or should have one; before steps_span, where it is of such a function.
- * late: its work was not known when it came. 0 or -ENOMEM. */
-int steps_figure(struct steps *steps, const struct perfx_span *span, bool late);
+/* A call that has a known cost, or should have one; before steps_span, where it is of such a
+ * function. late: its work was not known when it came. 0 or -ENOMEM. */
+int steps_cost(struct steps *steps, const struct perfx_span *span, bool late);
 /* Borrowed until the next call. All zero when the process has none. */
 struct profile_steps steps_of_process(const struct steps *steps, uint32_t process);
 /* From this time on is recorded, and what was since the last such time not all along: no step
  * begins before it. To be called in the order of time. 0 or -ENOMEM. */
-int steps_window(struct steps *steps, uint64_t opened_ns);
+int steps_recording_window(struct steps *steps, uint64_t opened_ns);
 void steps_clear(struct steps *steps);
 
 #endif

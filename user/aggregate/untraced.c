@@ -29,33 +29,33 @@ static void traced_add(struct traced *traced, const struct perfx_span *span)
 
 int untraced_span(struct aggregate *a, const struct perfx_span *span)
 {
-	struct book *book = a->books[span->process];
+	struct process *proc = a->processes[span->process];
 	int64_t at;
 
-	if (span->flags & PERFX_SPAN_APART)
+	if (span->flags & PERFX_SPAN_ASYNC)
 		return 0;
-	at = book_thread(book, span->tid);
+	at = process_thread(proc, span->tid);
 	if (at < 0)
 		return (int)at;
 	if (at < AGGREGATE_THREADS_MAX)
-		traced_add(&book->threads[at].traced, span);
+		traced_add(&proc->threads[at].traced, span);
 	return 0;
 }
 
 /* The one that runs the steps; otherwise the main thread, if it called anything; otherwise the one
  * that was in traced calls the longest. NULL: none was in any. */
-static const struct thread *counting_thread(const struct book *book, uint32_t steps_tid)
+static const struct thread *counting_thread(const struct process *proc, uint32_t steps_tid)
 {
 	const struct thread *main = NULL, *most = NULL;
 
-	for (size_t i = 0; i < book->threads_count; i++) {
-		const struct thread *thread = &book->threads[i];
+	for (size_t i = 0; i < proc->threads_count; i++) {
+		const struct thread *thread = &proc->threads[i];
 
 		if (!thread->traced.seen)
 			continue;
 		if (steps_tid && thread->tid == steps_tid)
 			return thread;
-		if (thread->tid == book->pid)
+		if (thread->tid == proc->pid)
 			main = thread;
 		if (!most || thread->traced.self_ns > most->traced.self_ns)
 			most = thread;
@@ -63,19 +63,19 @@ static const struct thread *counting_thread(const struct book *book, uint32_t st
 	return main ? main : most;
 }
 
-static bool others_called(const struct book *book, const struct thread *thread)
+static bool others_called(const struct process *proc, const struct thread *thread)
 {
-	for (size_t i = 0; i < book->threads_count; i++)
-		if (&book->threads[i] != thread && book->threads[i].traced.seen)
+	for (size_t i = 0; i < proc->threads_count; i++)
+		if (&proc->threads[i] != thread && proc->threads[i].traced.seen)
 			return true;
 	return false;
 }
 
 /* When it was there: the main thread as long as the process, others from the first to the last that
  * was seen of them. */
-static struct profile_window life_of(const struct thread *thread, const struct profile_process *p)
+static struct profile_interval life_of(const struct thread *thread, const struct profile_process *p)
 {
-	struct profile_window life = {p->from_ns, p->to_ns};
+	struct profile_interval life = {p->from_ns, p->to_ns};
 
 	if (thread->tid == p->pid)
 		return life;
@@ -96,14 +96,15 @@ static uint64_t less(uint64_t a, uint64_t b)
 }
 
 /* Its own time in calls that had not ended: since the first call that one of them made. Where no
- * call is known to run, or the overflow book has some, the outer one's record may have been lost.
+ * call is known to run, or the overflow sums have some, the outer one's record may have been lost.
  */
 static uint64_t running_ns(const struct aggregate *a, const struct profile *profile,
-			   const struct book *book, const struct thread *thread, uint64_t to_ns)
+			   const struct process *proc, const struct thread *thread, uint64_t to_ns)
 {
 	const struct traced *traced = &thread->traced;
 
-	if (!traced->has_inner || !a->losses[PERFX_LOSS_UNMATCHED_ENTRIES] || book->booked_self_ns)
+	if (!traced->has_inner || !a->losses[PERFX_LOSS_UNMATCHED_ENTRIES] ||
+	    proc->overflow_self_ns)
 		return 0;
 	return less(profile_recorded_between(profile, traced->inner_from_ns, to_ns),
 		    traced->inner_self_ns);
@@ -129,10 +130,10 @@ static void bound_cpu(const struct profile_process *p, struct profile_untraced *
 void untraced_fill(const struct aggregate *a, const struct profile *profile,
 		   struct profile_process *p)
 {
-	const struct book *book = a->books[p->index];
-	const struct thread *thread = counting_thread(book, p->steps.count ? p->steps.tid : 0);
+	const struct process *proc = a->processes[p->index];
+	const struct thread *thread = counting_thread(proc, p->steps.count ? p->steps.tid : 0);
 	struct profile_untraced *untraced = &p->untraced;
-	struct profile_window life;
+	struct profile_interval life;
 	uint64_t rest_ns;
 
 	if (!thread || !p->self_ns)
@@ -141,9 +142,9 @@ void untraced_fill(const struct aggregate *a, const struct profile *profile,
 	untraced->tid = thread->tid;
 	untraced->comm = thread->comm ? thread->comm : "";
 	untraced->wall_ns = rest_ns = profile_recorded_between(profile, life.from_ns, life.to_ns);
-	untraced->at_least = book->booked_self_ns && others_called(book, thread);
-	rest_ns = less(rest_ns, add_capped(thread->traced.self_ns, book->booked_self_ns));
-	untraced->running_ns = running_ns(a, profile, book, thread, life.to_ns);
+	untraced->at_least = proc->overflow_self_ns && others_called(proc, thread);
+	rest_ns = less(rest_ns, add_capped(thread->traced.self_ns, proc->overflow_self_ns));
+	untraced->running_ns = running_ns(a, profile, proc, thread, life.to_ns);
 	if (untraced->running_ns > rest_ns)
 		untraced->running_ns = rest_ns;
 	untraced->self_ns = rest_ns - untraced->running_ns;

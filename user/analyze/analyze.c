@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyze/analyze.h"
 
-#include "analyze/judge.h"
+#include "analyze/rules_ctx.h"
 #include "base/escape.h"
 #include "base/grow.h"
 #include "base/units.h"
@@ -63,15 +63,15 @@ static void finding_clear(struct finding *finding)
 	free(finding->suggestion);
 }
 
-void judge_file(struct judge *judge, const char *kind, enum finding_severity severity,
-		double weight, struct note *note)
+void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severity severity,
+		   double weight, struct note *note)
 {
 	struct finding finding = {
 		.kind = kind,
 		.severity = severity,
 		.weight = weight,
 		.of_function = note->of_function,
-		.partial = judge->profile->partial & PROFILE_PARTIAL_LOSSY,
+		.partial = ctx->profile->partial & PROFILE_PARTIAL_LOSSY,
 		.subject = text_take(&note->subject),
 		.evidence = text_take(&note->evidence),
 		.threshold = text_take(&note->threshold),
@@ -79,13 +79,13 @@ void judge_file(struct judge *judge, const char *kind, enum finding_severity sev
 	};
 
 	if (!finding.subject || !finding.evidence || !finding.threshold || !finding.suggestion ||
-	    grow_array(&judge->findings, &judge->findings_capacity, judge->findings_count + 1,
+	    grow_array(&ctx->findings, &ctx->findings_capacity, ctx->findings_count + 1,
 		       sizeof(finding))) {
 		finding_clear(&finding);
-		judge->failed = true;
+		ctx->failed = true;
 		return;
 	}
-	judge->findings[judge->findings_count++] = finding;
+	ctx->findings[ctx->findings_count++] = finding;
 }
 
 static int by_severity(const void *left, const void *right)
@@ -100,22 +100,22 @@ static int by_severity(const void *left, const void *right)
 static int analyze_process(const struct profile *profile, const struct profile_process *process,
 			   bool is_main, struct process_analysis *out)
 {
-	struct judge judge = {
+	struct rules_ctx ctx = {
 		.profile = profile, .process = process, .memory = out->memory, .is_main = is_main};
 
-	rules_functions(&judge);
-	rules_process(&judge);
-	rules_steps(&judge);
-	rules_compute(&judge);
-	rules_memory(&judge);
-	rules_heap(&judge);
+	rules_functions(&ctx);
+	rules_process(&ctx);
+	rules_steps(&ctx);
+	rules_compute(&ctx);
+	rules_memory(&ctx);
+	rules_heap(&ctx);
 	if (is_main)
-		rules_capture(&judge);
-	if (judge.findings_count)
-		qsort(judge.findings, judge.findings_count, sizeof(*judge.findings), by_severity);
-	out->findings = judge.findings;
-	out->findings_count = judge.findings_count;
-	if (judge.failed)
+		rules_capture(&ctx);
+	if (ctx.findings_count)
+		qsort(ctx.findings, ctx.findings_count, sizeof(*ctx.findings), by_severity);
+	out->findings = ctx.findings;
+	out->findings_count = ctx.findings_count;
+	if (ctx.failed)
 		return -ENOMEM;
 	if (process->calls_count == 0) {
 		out->silence = silence_of(profile, process);
@@ -212,10 +212,10 @@ void analysis__free(struct analysis *analysis)
 	for (size_t i = 0; i < analysis->processes_count; i++) {
 		struct process_analysis *process = &analysis->processes[i];
 
-		for (size_t j = 0; j < process->findings_count; j++)
-			finding_clear(&process->findings[j]);
-		for (size_t j = 0; j < process->memory_count; j++)
-			memory_analysis_clear(&process->memory[j]);
+		for (size_t ctx = 0; ctx < process->findings_count; ctx++)
+			finding_clear(&process->findings[ctx]);
+		for (size_t ctx = 0; ctx < process->memory_count; ctx++)
+			memory_analysis_clear(&process->memory[ctx]);
 		free(process->memory);
 		free(process->findings);
 		free(process->silence);

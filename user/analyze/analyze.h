@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * State → findings: what a person should look at first, with the evidence, the threshold that made
+ * State → findings: what to look at first, with the evidence, the threshold that made
  * it a finding and what to do about it. A rule is a function of rules_*.c, a pure one of the
  * profile.
  *
@@ -21,7 +21,7 @@ struct finding {
 	const char *kind; /* "SlowOperation", … : static */
 	enum finding_severity severity;
 	double weight;	  /* orders findings of one severity: larger first */
-	bool partial;	  /* losses above 1 %: the figures under it may be incomplete */
+	bool partial;	  /* losses above 1 %: the numbers under it may be incomplete */
 	bool of_function; /* the subject is a function, and does not name its process */
 	char *subject, *evidence, *threshold, *suggestion;
 };

@@ -12,20 +12,21 @@ struct span {
 	size_t from, to;
 };
 
-static size_t first_window(const struct profile_process *process,
-			   const struct profile_memory *memory)
+static size_t first_alloc_window(const struct profile_process *process,
+				 const struct profile_memory *memory)
 {
-	if (process->from_ns <= memory->windows_from_ns)
+	if (process->from_ns <= memory->alloc_windows_from_ns)
 		return 0;
-	return (size_t)((process->from_ns - memory->windows_from_ns) / memory->window_ns);
+	return (size_t)((process->from_ns - memory->alloc_windows_from_ns) /
+			memory->alloc_window_ns);
 }
 
 static struct span span_of(const struct profile_process *process,
 			   const struct profile_memory *memory)
 {
-	size_t first = first_window(process, memory), count = memory->windows_count;
+	size_t first = first_alloc_window(process, memory), count = memory->alloc_windows_count;
 
-	if (count > PROFILE_WINDOWS || first >= count)
+	if (count > PROFILE_ALLOC_WINDOWS || first >= count)
 		return (struct span){0};
 	return (struct span){first + (count - first + 3) / 4, count - 1};
 }
@@ -40,7 +41,7 @@ static const char *why_unjudged(const struct profile_process *process,
 		return "frees were not recorded";
 	if (recorded < LEAK_RECORDED * wall)
 		return "it was not recorded all the time";
-	if (wall < (double)LEAK_TRACE_NS || !memory->window_ns)
+	if (wall < (double)LEAK_TRACE_NS || !memory->alloc_window_ns)
 		return "the trace is too short";
 	span = span_of(process, memory);
 	if (span.from + LEAK_WINDOWS > span.to)
@@ -92,11 +93,11 @@ static void course_of(const struct profile_process *process, const struct profil
 	course->span = span_of(process, memory);
 	course->count = course->span.to - course->span.from + 1;
 	for (size_t i = 0; i < course->count; i++) {
-		uint64_t since_ns = (course->span.from + i) * memory->window_ns;
+		uint64_t since_ns = (course->span.from + i) * memory->alloc_window_ns;
 
 		course->progress[i] =
 			memory->points_count
-				? progress_at(memory, memory->windows_from_ns + since_ns, &at)
+				? progress_at(memory, memory->alloc_windows_from_ns + since_ns, &at)
 				: (double)since_ns;
 	}
 	if (memory->points_count)
@@ -133,7 +134,7 @@ static bool is_steady(const struct course *course, const double *kept, double sl
 {
 	double from = course->progress[0];
 	double part = (course->progress[course->count - 1] - from) / LEAK_PARTS;
-	size_t windows = 0;
+	size_t alloc_windows = 0;
 
 	for (size_t i = 0; i < LEAK_PARTS; i++) {
 		double begin = from + (double)i * part;
@@ -143,8 +144,8 @@ static bool is_steady(const struct course *course, const double *kept, double sl
 			return false;
 	}
 	for (size_t i = 1; i < course->count; i++)
-		windows += kept[i] > kept[i - 1];
-	return windows >= LEAK_WINDOWS_KEPT;
+		alloc_windows += kept[i] > kept[i - 1];
+	return alloc_windows >= LEAK_WINDOWS_KEPT;
 }
 
 static double block_bytes(const struct profile_hotspot *hotspot)
@@ -223,14 +224,15 @@ static double kept_by_cpu(const struct profile_process *process,
 			  const struct profile_memory *memory, const struct course *course,
 			  const double *kept)
 {
-	uint64_t from_ns = memory->windows_from_ns + course->span.from * memory->window_ns;
+	uint64_t from_ns =
+		memory->alloc_windows_from_ns + course->span.from * memory->alloc_window_ns;
 	double cpu[TREND_POINTS], middle;
 	size_t i = 1;
 
 	if (!knows_cpu(process))
 		return -1;
 	for (size_t k = 0; k < course->count; k++)
-		cpu[k] = cpu_at(process, from_ns + k * memory->window_ns);
+		cpu[k] = cpu_at(process, from_ns + k * memory->alloc_window_ns);
 	middle = (cpu[0] + cpu[course->count - 1]) / 2;
 	if (middle <= cpu[0])
 		return -1;
@@ -254,11 +256,11 @@ static bool levels_off(const struct profile_process *process, const struct profi
 }
 
 /* Of what lived at the end of a window, what has gone since. */
-static double gone_since(const struct profile_hotspot *hotspot, size_t window)
+static double gone_since(const struct profile_hotspot *hotspot, size_t alloc_window)
 {
-	double gone = (double)hotspot->live_windows[window];
+	double gone = (double)hotspot->live_windows[alloc_window];
 
-	for (size_t i = 0; i <= window; i++)
+	for (size_t i = 0; i <= alloc_window; i++)
 		gone -= (double)hotspot->kept_windows[i];
 	return gone;
 }

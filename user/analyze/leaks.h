@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which hotspots leak: what is held, by when it was allocated.
+ * Which hotspots leak: what is live, by when it was allocated.
  *
  * A trainer allocates in each step and frees at its end, so live bytes go up and down whether it
  * leaks or not. What leaks is what stays: of the bytes that live at the end of the trace, those
@@ -39,7 +39,7 @@
 /* What is judged in so many parts; each keeps its share, or this much of it at least. */
 #define LEAK_PARTS	4
 #define LEAK_PART_SHARE 0.5
-/* Slower growth matters to nobody: a day makes 24 MiB of it. */
+/* Slower growth does not matter: a day makes 24 MiB of it. */
 #define LEAK_HOUR_BYTES (1ULL << 20)
 /* Recorded all the time, or frees are missing. */
 #define LEAK_RECORDED 0.99
@@ -72,7 +72,7 @@ struct hotspot_trend {
 };
 
 struct memory_analysis {
-	/* Why nothing can be judged here, for people; NULL: it was. Static. */
+	/* Why nothing can be judged here, as text; NULL: it was. Static. */
 	const char *unjudged;
 	struct hotspot_trend *trends; /* same index as profile_memory.hotspots */
 	size_t leaks_count;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyze/remedy.h"
 
-#include "analyze/judge.h"
 #include "analyze/roofline.h"
+#include "analyze/rules_ctx.h"
 
 #include <fnmatch.h>
 

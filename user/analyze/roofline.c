@@ -180,17 +180,17 @@ static void classify(struct roofline *line)
 }
 
 /* ns: 0 when it is not known. */
-static struct roofline line_of(const struct profile *profile, const struct profile_work *work,
+static struct roofline line_of(const struct profile *profile, const struct profile_cost *cost,
 			       uint64_t ns, enum perfx_dtype dtype, double cores)
 {
 	struct roofline line = {.dtype = dtype, .flops_per_s = -1, .intensity = -1};
 
-	if (!work->flops)
+	if (!cost->flops)
 		return line;
 	if (ns)
-		line.flops_per_s = (double)work->flops * 1e9 / (double)ns;
-	if (work->bytes)
-		line.intensity = (double)work->flops / (double)work->bytes;
+		line.flops_per_s = (double)cost->flops * 1e9 / (double)ns;
+	if (cost->bytes)
+		line.intensity = (double)cost->flops / (double)cost->bytes;
 	line.roof = roofline_roof(profile, dtype, cores);
 	classify(&line);
 	return line;
@@ -204,7 +204,7 @@ static bool is_submitted(const struct profile *profile, const struct profile_row
 	return row->inclusive.submitted_count || (function && function->source == PERFX_SOURCE_JAX);
 }
 
-/* Another type's peak says nothing: there may be a unit for this one that nobody measured. */
+/* Another type's peak says nothing: there may be a unit for this one that was not measured. */
 static bool is_above_peak(const struct profile *profile, const struct roofline *line)
 {
 	struct roof roof = roofline_whole_roof(profile, line->dtype);
@@ -226,8 +226,8 @@ struct roofline roofline_of_row(const struct profile *profile,
 {
 	bool timed = (double)row->timed_count >= ROOFLINE_TIMED_SHARE * (double)row->calls_count;
 	enum perfx_dtype dtype = row->dtype ? row->dtype : roofline_dtype(process);
-	struct roofline line = line_of(profile, &row->inclusive, timed ? row->work_ns : 0, dtype,
-				       roofline_cores(profile, process));
+	struct roofline line = line_of(profile, &row->inclusive, timed ? row->computing_ns : 0,
+				       dtype, roofline_cores(profile, process));
 
 	if (line.flops_per_s >= 0 && is_submitted(profile, row))
 		withhold(&line, ROOFLINE_SUBMITTED);
@@ -239,7 +239,7 @@ struct roofline roofline_of_row(const struct profile *profile,
 struct roofline roofline_of_process(const struct profile *profile,
 				    const struct profile_process *process)
 {
-	return line_of(profile, &process->compute.work, profile_wall_ns(process),
+	return line_of(profile, &process->compute.cost, profile_wall_ns(process),
 		       roofline_dtype(process), roofline_cores(profile, process));
 }
 

@@ -47,7 +47,7 @@ struct roof {
 	enum perfx_dtype dtype; /* whose peak it is: 16-bit types may have to take f32's */
 	double cores;
 	double flops_per_s, bytes_per_s;
-	bool estimated; /* flops_per_s: nobody has measured it here */
+	bool estimated; /* flops_per_s: not measured here */
 };
 
 struct roofline {
@@ -74,8 +74,8 @@ struct roof roofline_whole_roof(const struct profile *profile, enum perfx_dtype 
 /* The intensity from which on arithmetic limits; 0: not known. */
 double roof_ridge(const struct roof *roof);
 
-/* Inclusive operations over the time that they took (profile_row.work_ns). Where that is not the
- * time of the work there is no rate, and `withheld` says why. */
+/* Inclusive operations over the time that they took (profile_row.computing_ns). Where that is not
+ * the time of the work there is no rate, and `withheld` says why. */
 struct roofline roofline_of_row(const struct profile *profile,
 				const struct profile_process *process,
 				const struct profile_row *row);
@@ -89,7 +89,8 @@ enum perfx_dtype roofline_dtype(const struct profile_process *process);
  * of the data type; of a process, or a part of it. < 0: not known. */
 double roofline_mfu(const struct profile *profile, enum perfx_dtype dtype, uint64_t flops,
 		    uint64_t ns);
-/* Of the time in calls whose work is known or should be, the share with a figure; < 0: no time. */
+/* Of the time in calls whose work is known or should be, the share with a known cost; < 0: no time.
+ */
 double roofline_attributed(const struct profile_compute *compute);
 
 /* "compute", "memory", "overhead"; NULL: unknown. */

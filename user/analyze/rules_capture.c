@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Rules about the capture itself: what tracing cost, what it lost. */
-#include "analyze/judge.h"
+#include "analyze/rules_ctx.h"
 #include "base/units.h"
 
 #define OVERHEAD_MEDIUM 5.0 /* per cent longer */
@@ -14,24 +14,24 @@ static double probe_cost(const struct profile_probe *probe)
 /* Adds the function whose probes cost most. */
 static void add_dearest(struct text *text, const struct profile *profile)
 {
-	const struct profile_probe *dearest = NULL;
+	const struct profile_probe *most_expensive = NULL;
 
 	for (size_t i = 0; i < profile->probes_count; i++) {
-		if (!dearest || probe_cost(&profile->probes[i]) > probe_cost(dearest))
-			dearest = &profile->probes[i];
+		if (!most_expensive || probe_cost(&profile->probes[i]) > probe_cost(most_expensive))
+			most_expensive = &profile->probes[i];
 	}
-	if (!dearest || !profile_function(profile, dearest->function))
+	if (!most_expensive || !profile_function(profile, most_expensive->function))
 		return;
 	text_add(text, "; the most expensive probe is on ");
-	add_function_name(text, profile, dearest->function);
+	add_function_name(text, profile, most_expensive->function);
 	text_add(text, " (");
-	add_percent(text, probe_cost(dearest) / profile->overhead_ns);
+	add_percent(text, probe_cost(most_expensive) / profile->overhead_ns);
 	text_add(text, " of the cost)");
 }
 
-static void overhead(struct judge *j)
+static void overhead(struct rules_ctx *ctx)
 {
-	const struct profile *p = j->profile;
+	const struct profile *p = ctx->profile;
 	struct note note = {0};
 	char slowdown[UNITS_MAX];
 
@@ -51,9 +51,9 @@ static void overhead(struct judge *j)
 		 "longer functions: leave out the one above with -F '!MODULE:NAME', or take the "
 		 "cost "
 		 "off with --compensate.");
-	judge_file(j, "Overhead",
-		   p->overhead_percent >= OVERHEAD_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
-		   p->overhead_percent, &note);
+	rules_ctx_add(ctx, "Overhead",
+		      p->overhead_percent >= OVERHEAD_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
+		      p->overhead_percent, &note);
 }
 
 struct loss_words {
@@ -117,29 +117,30 @@ static struct loss_words words_of(enum perfx_loss_kind loss)
 	return (struct loss_words){"events were lost", ""};
 }
 
-static void losses(struct judge *j)
+static void losses(struct rules_ctx *ctx)
 {
 	for (int i = 0; i < PERFX_LOSS_KINDS; i++) {
-		double share = profile_loss_share(j->profile, i);
+		double share = profile_loss_share(ctx->profile, i);
 		struct loss_words words = words_of(i);
 		struct note note = {0};
 
 		if (share <= PROFILE_LOSSY_SHARE)
 			continue;
 		text_add(&note.subject, "perfx-trace");
-		add_count(&note.evidence, j->profile->losses[i]);
+		add_count(&note.evidence, ctx->profile->losses[i]);
 		text_printf(&note.evidence, " %s (", words.what);
 		add_percent(&note.evidence, share);
 		text_add(&note.evidence, ")");
 		text_printf(&note.threshold, "more than %.0f %%", PROFILE_LOSSY_SHARE * 100);
 		text_add(&note.suggestion, words.remedy);
-		judge_file(j, "Losses", i == PERFX_LOSS_RING_DROPS ? FINDING_LOW : FINDING_MEDIUM,
-			   share, &note);
+		rules_ctx_add(ctx, "Losses",
+			      i == PERFX_LOSS_RING_DROPS ? FINDING_LOW : FINDING_MEDIUM, share,
+			      &note);
 	}
 }
 
-void rules_capture(struct judge *j)
+void rules_capture(struct rules_ctx *ctx)
 {
-	overhead(j);
-	losses(j);
+	overhead(ctx);
+	losses(ctx);
 }

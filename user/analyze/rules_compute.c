@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Rules about floating-point work: what of it is not known, and how far it is from what the host
  * can do. */
-#include "analyze/judge.h"
 #include "analyze/roofline.h"
+#include "analyze/rules_ctx.h"
 #include "base/units.h"
 
-/* Time in calls without a figure, of those that should have one. */
+/* Time in calls without a known cost, of those that should have one. */
 #define UNREAD_LOW    0.10
 #define UNREAD_MEDIUM 0.50
 /* Of the wall time in calls that compute: below, the process does something else. */
@@ -19,28 +19,28 @@
 /* An operator's dispatch costs a framework 2 to 10 µs: in calls this short it shows. */
 #define SHORT_AVG_NS 100000
 
-static void unread_compute(struct judge *j)
+static void unread_compute(struct rules_ctx *ctx)
 {
-	const struct profile_compute *compute = &j->process->compute;
+	const struct profile_compute *compute = &ctx->process->compute;
 	double share = 1 - roofline_attributed(compute);
 	const struct profile_row *most = NULL;
 	struct note note = {0};
 
 	if (share > 1) /* nothing was timed */
-		share = (double)compute->work.unread_count /
-			((double)compute->work.unread_count + (double)compute->work.counted_count);
-	if (!compute->work.unread_count || share < UNREAD_LOW)
+		share = (double)compute->cost.unread_count /
+			((double)compute->cost.unread_count + (double)compute->cost.counted_count);
+	if (!compute->cost.unread_count || share < UNREAD_LOW)
 		return;
-	for (size_t i = 0; i < j->process->rows_count; i++) {
-		const struct profile_row *row = &j->process->rows[i];
+	for (size_t i = 0; i < ctx->process->rows_count; i++) {
+		const struct profile_row *row = &ctx->process->rows[i];
 
-		if (row->work.unread_count &&
-		    (!most || row->work.unread_count > most->work.unread_count))
+		if (row->cost.unread_count &&
+		    (!most || row->cost.unread_count > most->cost.unread_count))
 			most = row;
 	}
-	add_process_name(&note.subject, j->process);
-	add_count(&note.evidence, compute->work.unread_count);
-	text_add(&note.evidence, compute->work.unread_count == 1 ? " call that computes has"
+	add_process_name(&note.subject, ctx->process);
+	add_count(&note.evidence, compute->cost.unread_count);
+	text_add(&note.evidence, compute->cost.unread_count == 1 ? " call that computes has"
 								 : " calls that compute have");
 	text_add(&note.evidence, " arguments that could not be read, ");
 	add_percent(&note.evidence, share);
@@ -49,7 +49,7 @@ static void unread_compute(struct judge *j)
 	text_add(&note.evidence, ")");
 	if (most) {
 		text_add(&note.evidence, ", most of them of ");
-		add_function_name(&note.evidence, j->profile, most->function);
+		add_function_name(&note.evidence, ctx->profile, most->function);
 	}
 	text_printf(&note.threshold, "from %.0f %% of the compute time (medium: %.0f %%)",
 		    UNREAD_LOW * 100, UNREAD_MEDIUM * 100);
@@ -57,8 +57,8 @@ static void unread_compute(struct judge *j)
 		 "Their operations are missing in all rates and shares of the peak, which are too "
 		 "low by them. A line for the function in a rules file (--flops-rules) can say how "
 		 "its work follows from its arguments.");
-	judge_file(j, "UnreadCompute", share >= UNREAD_MEDIUM ? FINDING_MEDIUM : FINDING_LOW, share,
-		   &note);
+	rules_ctx_add(ctx, "UnreadCompute", share >= UNREAD_MEDIUM ? FINDING_MEDIUM : FINDING_LOW,
+		      share, &note);
 }
 
 static void add_rate(struct text *text, double flops_per_s)
@@ -91,14 +91,14 @@ static const char *remedy_for(double computing, double cores, double all_cores)
 	       "has units for (bf16), another memory layout, or a BLAS built for this CPU.";
 }
 
-static void low_utilization(struct judge *j)
+static void low_utilization(struct rules_ctx *ctx)
 {
-	const struct profile_process *p = j->process;
+	const struct profile_process *p = ctx->process;
 	enum perfx_dtype dtype = roofline_dtype(p);
-	struct roof roof = roofline_whole_roof(j->profile, dtype);
+	struct roof roof = roofline_whole_roof(ctx->profile, dtype);
 	double computing = wall_share(p, p->compute.counted_ns);
-	double cores = roofline_cores(j->profile, p);
-	double mfu = roofline_mfu(j->profile, dtype, p->compute.work.flops, profile_wall_ns(p));
+	double cores = roofline_cores(ctx->profile, p);
+	double mfu = roofline_mfu(ctx->profile, dtype, p->compute.cost.flops, profile_wall_ns(p));
 	struct note note = {0};
 
 	if (mfu < 0 || mfu >= UTILIZATION_LOW || computing < COMPUTING_MIN)
@@ -121,8 +121,8 @@ static void low_utilization(struct judge *j)
 	text_printf(&note.threshold, "below %.0f %% (medium: %.0f %%)", UTILIZATION_LOW * 100,
 		    UTILIZATION_MEDIUM * 100);
 	text_add(&note.suggestion, remedy_for(computing, cores, roof.cores));
-	judge_file(j, "LowUtilization", mfu < UTILIZATION_MEDIUM ? FINDING_MEDIUM : FINDING_LOW,
-		   1 - mfu, &note);
+	rules_ctx_add(ctx, "LowUtilization",
+		      mfu < UTILIZATION_MEDIUM ? FINDING_MEDIUM : FINDING_LOW, 1 - mfu, &note);
 }
 
 static void add_line(struct text *text, const struct roofline *line, const struct profile_row *row)
@@ -139,12 +139,12 @@ static void add_line(struct text *text, const struct roofline *line, const struc
 	text_add(text, " on average");
 }
 
-static void overhead_bound(struct judge *j, const struct profile_row *row,
+static void overhead_bound(struct rules_ctx *ctx, const struct profile_row *row,
 			   const struct roofline *line, double share)
 {
 	struct note note = {.of_function = true};
 
-	add_function_name(&note.subject, j->profile, row->function);
+	add_function_name(&note.subject, ctx->profile, row->function);
 	add_line(&note.evidence, line, row);
 	text_printf(&note.threshold, "below %.0f %% of the roof, from %.0f %% of the wall time",
 		    ROOFLINE_OVERHEAD_SHARE * 100, BOUND_SHARE * 100);
@@ -158,15 +158,15 @@ static void overhead_bound(struct judge *j, const struct profile_row *row,
 			 "Long calls that compute little: check that the BLAS is an optimised one "
 			 "for this CPU, that its threads do not wait for each other or for a CPU, "
 			 "and that matrices are neither thin nor strided.");
-	judge_file(j, "OverheadBound", FINDING_MEDIUM, share, &note);
+	rules_ctx_add(ctx, "OverheadBound", FINDING_MEDIUM, share, &note);
 }
 
-static void memory_bound(struct judge *j, const struct profile_row *row,
+static void memory_bound(struct rules_ctx *ctx, const struct profile_row *row,
 			 const struct roofline *line, double share)
 {
 	struct note note = {.of_function = true};
 
-	add_function_name(&note.subject, j->profile, row->function);
+	add_function_name(&note.subject, ctx->profile, row->function);
 	add_line(&note.evidence, line, row);
 	text_printf(&note.evidence, "; compute-bound from %.3g FLOP/byte on",
 		    roof_ridge(&line->roof));
@@ -178,35 +178,35 @@ static void memory_bound(struct judge *j, const struct profile_row *row,
 		 "It waits for memory: use what is read more often (a larger batch, fused "
 		 "operators) or read less (a lower precision). More cores or a faster kernel help "
 		 "little.");
-	judge_file(j, "MemoryBound", FINDING_LOW, share, &note);
+	rules_ctx_add(ctx, "MemoryBound", FINDING_LOW, share, &note);
 }
 
-/* Functions with a figure of their own: of a caller it is not known what else it does. */
-static bool bound_function(struct judge *j, const struct profile_row *row)
+/* Functions with a cost of their own: of a caller it is not known what else it does. */
+static bool bound_function(struct rules_ctx *ctx, const struct profile_row *row)
 {
-	double share = wall_share(j->process, row->work_ns);
+	double share = wall_share(ctx->process, row->computing_ns);
 	struct roofline line;
 
-	if (!row->work.flops || share < BOUND_SHARE || row->avg_ns == PROFILE_ABSENT)
+	if (!row->cost.flops || share < BOUND_SHARE || row->avg_ns == PROFILE_ABSENT)
 		return false;
-	line = roofline_of_row(j->profile, j->process, row);
+	line = roofline_of_row(ctx->profile, ctx->process, row);
 	if (line.bound == ROOFLINE_OVERHEAD)
-		overhead_bound(j, row, &line, share);
+		overhead_bound(ctx, row, &line, share);
 	else if (line.bound == ROOFLINE_MEMORY)
-		memory_bound(j, row, &line, share);
+		memory_bound(ctx, row, &line, share);
 	else
 		return false;
 	return true;
 }
 
-void rules_compute(struct judge *j)
+void rules_compute(struct rules_ctx *ctx)
 {
 	unsigned bound = 0;
 
-	if (!j->process->compute.measured || profile_wall_ns(j->process) < WALL_MIN_NS)
+	if (!ctx->process->compute.measured || profile_wall_ns(ctx->process) < WALL_MIN_NS)
 		return;
-	unread_compute(j);
-	low_utilization(j);
-	for (size_t i = 0; i < j->process->rows_count && bound < BOUND_FINDINGS; i++)
-		bound += bound_function(j, &j->process->rows[i]);
+	unread_compute(ctx);
+	low_utilization(ctx);
+	for (size_t i = 0; i < ctx->process->rows_count && bound < BOUND_FINDINGS; i++)
+		bound += bound_function(ctx, &ctx->process->rows[i]);
 }

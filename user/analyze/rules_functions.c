@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Rules about single functions. */
-#include "analyze/judge.h"
 #include "analyze/remedy.h"
+#include "analyze/rules_ctx.h"
 
 /* Self time of one function, of the wall time of its process. Threads add up. */
 #define SLOW_MEDIUM 0.20
@@ -23,27 +23,28 @@ static double per_second(const struct profile_process *process, uint64_t count)
 	return wall_ns ? (double)count * 1e9 / (double)wall_ns : 0;
 }
 
-static void add_caller(struct text *text, const struct judge *j, const struct profile_row *row)
+static void add_caller(struct text *text, const struct rules_ctx *ctx,
+		       const struct profile_row *row)
 {
 	const struct profile_caller *caller = row->callers;
 
-	if (!row->callers_count || !profile_function(j->profile, caller->caller))
+	if (!row->callers_count || !profile_function(ctx->profile, caller->caller))
 		return;
 	text_add(text, "; called mostly by ");
-	add_function_name(text, j->profile, caller->caller);
+	add_function_name(text, ctx->profile, caller->caller);
 	text_add(text, " (");
 	add_percent(text, (double)caller->calls_count / (double)row->calls_count);
 	text_add(text, " of the calls)");
 }
 
-static void slow_operation(struct judge *j, const struct profile_row *row)
+static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 {
-	double share = wall_share(j->process, row->self_ns);
+	double share = wall_share(ctx->process, row->self_ns);
 	struct note note = {.of_function = true};
 
 	if (share < SLOW_MEDIUM)
 		return;
-	add_function_name(&note.subject, j->profile, row->function);
+	add_function_name(&note.subject, ctx->profile, row->function);
 	text_add(&note.evidence, "self time ");
 	add_ns(&note.evidence, row->self_ns);
 	text_add(&note.evidence, ", ");
@@ -56,27 +57,27 @@ static void slow_operation(struct judge *j, const struct profile_row *row)
 		add_ns(&note.evidence, row->avg_ns);
 		text_add(&note.evidence, " on average");
 	}
-	add_caller(&note.evidence, j, row);
+	add_caller(&note.evidence, ctx, row);
 	text_printf(&note.threshold, "self time from %.0f %% of the wall time (high: %.0f %%)",
 		    SLOW_MEDIUM * 100, SLOW_HIGH * 100);
-	text_add(&note.suggestion, remedy_text(remedy_kind(j->profile, j->process, row)));
-	judge_file(j, "SlowOperation", share >= SLOW_HIGH ? FINDING_HIGH : FINDING_MEDIUM, share,
-		   &note);
+	text_add(&note.suggestion, remedy_text(remedy_kind(ctx->profile, ctx->process, row)));
+	rules_ctx_add(ctx, "SlowOperation", share >= SLOW_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
+		      share, &note);
 }
 
-static bool tiny_calls(struct judge *j, const struct profile_row *row)
+static bool tiny_calls(struct rules_ctx *ctx, const struct profile_row *row)
 {
-	double rate = per_second(j->process, row->calls_count);
+	double rate = per_second(ctx->process, row->calls_count);
 	struct note note = {.of_function = true};
 
 	if (row->avg_ns == PROFILE_ABSENT || row->avg_ns >= TINY_AVG_NS || rate < TINY_CALLS_PER_S)
 		return false;
-	add_function_name(&note.subject, j->profile, row->function);
+	add_function_name(&note.subject, ctx->profile, row->function);
 	add_count(&note.evidence, (uint64_t)rate);
 	text_add(&note.evidence, " calls a second of ");
 	add_ns(&note.evidence, row->avg_ns);
 	text_add(&note.evidence, " on average");
-	add_caller(&note.evidence, j, row);
+	add_caller(&note.evidence, ctx, row);
 	text_printf(&note.threshold, "more than %d calls a second that take less than %d µs",
 		    TINY_CALLS_PER_S, TINY_AVG_NS / 1000);
 	text_add(
@@ -84,18 +85,18 @@ static bool tiny_calls(struct judge *j, const struct profile_row *row)
 		"Calling costs as much as the work: larger batches, fused or vectorised operations "
 		"(torch.compile, jit), or inlining. The probes themselves weigh on calls this "
 		"short; leave the function out to see the program at full speed.");
-	judge_file(j, "TinyCalls", FINDING_MEDIUM, rate, &note);
+	rules_ctx_add(ctx, "TinyCalls", FINDING_MEDIUM, rate, &note);
 	return true;
 }
 
-static void unwound(struct judge *j, const struct profile_row *row)
+static void unwound(struct rules_ctx *ctx, const struct profile_row *row)
 {
 	double share = (double)row->unwound_count / (double)row->calls_count;
 	struct note note = {.of_function = true};
 
 	if (row->unwound_count < UNWOUND_CALLS || share < UNWOUND_LOW)
 		return;
-	add_function_name(&note.subject, j->profile, row->function);
+	add_function_name(&note.subject, ctx->profile, row->function);
 	add_count(&note.evidence, row->unwound_count);
 	text_add(&note.evidence, " of ");
 	add_count(&note.evidence, row->calls_count);
@@ -107,20 +108,20 @@ static void unwound(struct judge *j, const struct profile_row *row)
 	text_add(&note.suggestion,
 		 "Exceptions on a frequent path are slow, and something fails here: check before "
 		 "calling, or return an error instead of throwing.");
-	judge_file(j, "Unwound", share >= UNWOUND_MEDIUM ? FINDING_MEDIUM : FINDING_LOW, share,
-		   &note);
+	rules_ctx_add(ctx, "Unwound", share >= UNWOUND_MEDIUM ? FINDING_MEDIUM : FINDING_LOW, share,
+		      &note);
 }
 
-void rules_functions(struct judge *j)
+void rules_functions(struct rules_ctx *ctx)
 {
 	unsigned tiny = 0;
 
-	for (size_t i = 0; i < j->process->rows_count; i++) {
-		const struct profile_row *row = &j->process->rows[i];
+	for (size_t i = 0; i < ctx->process->rows_count; i++) {
+		const struct profile_row *row = &ctx->process->rows[i];
 
-		slow_operation(j, row);
-		unwound(j, row);
+		slow_operation(ctx, row);
+		unwound(ctx, row);
 		if (tiny < TINY_FINDINGS_MAX)
-			tiny += tiny_calls(j, row);
+			tiny += tiny_calls(ctx, row);
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Rules about the heap as a whole: what it grows by, how much allocating goes on. */
-#include "analyze/judge.h"
-#include "analyze/place.h"
+#include "analyze/location.h"
+#include "analyze/rules_ctx.h"
 #include "analyze/trend.h"
 
 #include <math.h>
@@ -21,39 +21,40 @@
 #define TENSOR_SYSTEM	   0.20
 
 /* What is known of all blocks since the trace began. */
-static bool is_complete(const struct judge *j, const struct profile_memory *memory)
+static bool is_complete(const struct rules_ctx *ctx, const struct profile_memory *memory)
 {
 	return memory->current_bytes != PROFILE_ABSENT && !memory->bound &&
-	       (double)memory->recorded_ns >= LEAK_RECORDED * (double)profile_wall_ns(j->process);
+	       (double)memory->recorded_ns >= LEAK_RECORDED * (double)profile_wall_ns(ctx->process);
 }
 
 /* The domain whose blocks are host memory: the heap, else tensors. */
-static const struct profile_memory *traced_memory(const struct judge *j)
+static const struct profile_memory *traced_memory(const struct rules_ctx *ctx)
 {
-	for (size_t i = 0; i < j->process->memory_count; i++) {
-		const struct profile_memory *memory = &j->process->memory[i];
+	for (size_t i = 0; i < ctx->process->memory_count; i++) {
+		const struct profile_memory *memory = &ctx->process->memory[i];
 
-		if (domain_is_resident(memory->domain) && is_complete(j, memory))
+		if (domain_is_resident(memory->domain) && is_complete(ctx, memory))
 			return memory;
 	}
 	return NULL;
 }
 
 /* Leaks already say where resident memory goes. */
-static bool leaks_explain(const struct judge *j, const struct line *line)
+static bool leaks_explain(const struct rules_ctx *ctx, const struct line *line)
 {
-	double seconds = (double)profile_wall_ns(j->process) / 1e9, most = 0;
+	double seconds = (double)profile_wall_ns(ctx->process) / 1e9, most = 0;
 
-	for (size_t i = 0; i < j->process->memory_count; i++) {
-		if (domain_is_resident(j->process->memory[i].domain))
-			most = fmax(most, j->memory[i].leaks_bytes_per_s * seconds);
+	for (size_t i = 0; i < ctx->process->memory_count; i++) {
+		if (domain_is_resident(ctx->process->memory[i].domain))
+			most = fmax(most, ctx->memory[i].leaks_bytes_per_s * seconds);
 	}
 	return most >= GROWTH_EXPLAINED * line->growth;
 }
 
-static void add_growth(struct text *text, const struct judge *j, const struct line *line, bool anon)
+static void add_growth(struct text *text, const struct rules_ctx *ctx, const struct line *line,
+		       bool anon)
 {
-	const struct profile_usage_point *points = j->process->points;
+	const struct profile_usage_point *points = ctx->process->points;
 	const struct profile_usage_point *last = &points[line->points_count - 1];
 
 	text_add(text,
@@ -62,7 +63,7 @@ static void add_growth(struct text *text, const struct judge *j, const struct li
 	text_add(text, " to ");
 	add_bytes(text, anon ? last->rss_anon_bytes : last->rss_bytes);
 	text_add(text, ", steadily: ");
-	add_bytes(text, (uint64_t)rate_of(j->process, (uint64_t)line->growth));
+	add_bytes(text, (uint64_t)rate_of(ctx->process, (uint64_t)line->growth));
 	text_printf(text, " a second (R² %.2f over %zu samples)", line->straightness,
 		    line->points_count);
 }
@@ -73,18 +74,18 @@ static void add_growth_threshold(struct text *text)
 		    GROWTH_SHARE * 100, GROWTH_STRAIGHT);
 }
 
-static void memory_growth(struct judge *j, const struct line *line)
+static void memory_growth(struct rules_ctx *ctx, const struct line *line)
 {
 	struct note note = {0};
 
-	add_process_name(&note.subject, j->process);
-	add_growth(&note.evidence, j, line, false);
+	add_process_name(&note.subject, ctx->process);
+	add_growth(&note.evidence, ctx, line, false);
 	add_growth_threshold(&note.threshold);
 	text_add(&note.suggestion,
 		 "A leak or a cache without a limit: in training loops often tensors kept with "
 		 "their graph (append loss.item(), not loss) or lists that only grow. A longer "
 		 "capture shows whether it levels off.");
-	judge_file(j, "MemoryGrowth", FINDING_MEDIUM, line->growth / (line->first + 1), &note);
+	rules_ctx_add(ctx, "MemoryGrowth", FINDING_MEDIUM, line->growth / (line->first + 1), &note);
 }
 
 static void suggest_for_untraced(struct text *text, enum perfx_domain domain)
@@ -103,10 +104,10 @@ static void suggest_for_untraced(struct text *text, enum perfx_domain domain)
 }
 
 /* Resident memory grows, and for the most part not by what is traced. Returns whether it is so. */
-static bool untraced_memory(struct judge *j)
+static bool untraced_memory(struct rules_ctx *ctx)
 {
-	const struct profile_memory *memory = traced_memory(j);
-	struct line line = trend_rss(j->process, true);
+	const struct profile_memory *memory = traced_memory(ctx);
+	struct line line = trend_rss(ctx->process, true);
 	struct note note = {0};
 	bool leaks;
 	double rest;
@@ -116,20 +117,20 @@ static bool untraced_memory(struct judge *j)
 	rest = line.growth - (double)memory->current_bytes;
 	if (rest <= GROWTH_EXPLAINED * line.growth || rest < (double)GROWTH_BYTES)
 		return false;
-	leaks = j->memory[memory - j->process->memory].leaks_count;
-	add_process_name(&note.subject, j->process);
-	add_growth(&note.evidence, j, &line, true);
+	leaks = ctx->memory[memory - ctx->process->memory].leaks_count;
+	add_process_name(&note.subject, ctx->process);
+	add_growth(&note.evidence, ctx, &line, true);
 	text_printf(&note.evidence, "; the traced %s grew by ", domain_words(memory->domain));
-	add_bytes(&note.evidence, (uint64_t)rate_of(j->process, memory->current_bytes));
+	add_bytes(&note.evidence, (uint64_t)rate_of(ctx->process, memory->current_bytes));
 	text_printf(&note.evidence, " a second%s, the other ", leaks ? " (see the leak)" : "");
-	add_bytes(&note.evidence, (uint64_t)rate_of(j->process, (uint64_t)rest));
+	add_bytes(&note.evidence, (uint64_t)rate_of(ctx->process, (uint64_t)rest));
 	text_add(&note.evidence, " a second are not in it");
 	add_growth_threshold(&note.threshold);
 	text_printf(&note.threshold, ", %.0f %% of that and %llu MiB not in traced memory",
 		    (1 - GROWTH_EXPLAINED) * 100, GROWTH_BYTES >> 20);
 	suggest_for_untraced(&note.suggestion, memory->domain);
-	judge_file(j, "UntracedMemory", leaks ? FINDING_LOW : FINDING_MEDIUM,
-		   rest / (line.first + 1), &note);
+	rules_ctx_add(ctx, "UntracedMemory", leaks ? FINDING_LOW : FINDING_MEDIUM,
+		      rest / (line.first + 1), &note);
 	return true;
 }
 
@@ -148,7 +149,7 @@ static const struct profile_hotspot *busiest(const struct profile_memory *memory
 	return best;
 }
 
-static void add_busiest(struct text *text, const struct judge *j,
+static void add_busiest(struct text *text, const struct rules_ctx *ctx,
 			const struct profile_memory *memory, bool by_bytes)
 {
 	const struct profile_hotspot *hotspot = busiest(memory, by_bytes);
@@ -161,7 +162,7 @@ static void add_busiest(struct text *text, const struct judge *j,
 	text_add(text, "; ");
 	add_percent(text, whole > 0 ? part / whole : 0);
 	text_add(text, by_bytes ? " of the bytes in " : " of them in ");
-	place_hotspot(text, j->profile, memory, hotspot);
+	location_hotspot(text, ctx->profile, memory, hotspot);
 }
 
 /* While it was recorded: a duty cycle sees a part of the time. */
@@ -179,18 +180,18 @@ static void add_temporary(struct text *text, const struct profile_memory *memory
 	text_add(text, " of them freed by the same thread's next call of the allocator");
 }
 
-static void host_churn(struct judge *j, const struct profile_memory *memory)
+static void host_churn(struct rules_ctx *ctx, const struct profile_memory *memory)
 {
 	double rate = recorded_rate(memory, memory->allocs.value);
 	struct note note = {0};
 
 	if (rate < CHURN_PER_S)
 		return;
-	add_process_name(&note.subject, j->process);
+	add_process_name(&note.subject, ctx->process);
 	add_count(&note.evidence, (uint64_t)rate);
 	text_add(&note.evidence, " heap allocations a second");
 	add_temporary(&note.evidence, memory);
-	add_busiest(&note.evidence, j, memory, false);
+	add_busiest(&note.evidence, ctx, memory, false);
 	text_printf(&note.evidence, "; at %d ns for a malloc and its free that is ", CHURN_PAIR_NS);
 	add_percent(&note.evidence, rate * CHURN_PAIR_NS / 1e9);
 	text_add(&note.evidence, " of a CPU");
@@ -199,32 +200,32 @@ static void host_churn(struct judge *j, const struct profile_memory *memory)
 		 "Reuse buffers instead of allocating them anew, reserve containers' space, or "
 		 "preload a faster allocator (jemalloc, tcmalloc). Tiny operators of a framework "
 		 "allocate in each call: fuse or batch them.");
-	judge_file(j, "MemoryChurn", rate >= CHURN_MEDIUM ? FINDING_MEDIUM : FINDING_LOW, rate,
-		   &note);
+	rules_ctx_add(ctx, "MemoryChurn", rate >= CHURN_MEDIUM ? FINDING_MEDIUM : FINDING_LOW, rate,
+		      &note);
 }
 
-static void gpu_churn(struct judge *j, const struct profile_memory *memory)
+static void gpu_churn(struct rules_ctx *ctx, const struct profile_memory *memory)
 {
 	double rate = recorded_rate(memory, memory->allocs.value);
 	struct note note = {0};
 
 	if (rate < CHURN_GPU_PER_S)
 		return;
-	add_process_name(&note.subject, j->process);
+	add_process_name(&note.subject, ctx->process);
 	add_count(&note.evidence, (uint64_t)rate);
 	text_add(&note.evidence, " allocations of device memory a second");
-	add_busiest(&note.evidence, j, memory, false);
+	add_busiest(&note.evidence, ctx, memory, false);
 	text_printf(&note.threshold, "from %d a second", CHURN_GPU_PER_S);
 	text_add(&note.suggestion,
 		 "Taking and freeing device memory waits for the device: keep the blocks and use "
 		 "them again, use a caching or stream-ordered allocator (cudaMallocAsync), and in "
 		 "PyTorch do not call empty_cache() in the loop.");
-	judge_file(j, "MemoryChurn", FINDING_MEDIUM, rate, &note);
+	rules_ctx_add(ctx, "MemoryChurn", FINDING_MEDIUM, rate, &note);
 }
 
-static void tensor_churn(struct judge *j, const struct profile_memory *memory)
+static void tensor_churn(struct rules_ctx *ctx, const struct profile_memory *memory)
 {
-	const struct profile_process *p = j->process;
+	const struct profile_process *p = ctx->process;
 	double rate = recorded_rate(memory, memory->allocated_bytes.value), system;
 	struct note note = {0};
 
@@ -241,7 +242,7 @@ static void tensor_churn(struct judge *j, const struct profile_memory *memory)
 	text_add(&note.evidence, " each on average, while ");
 	add_percent(&note.evidence, system);
 	text_add(&note.evidence, " of the CPU time is the kernel's");
-	add_busiest(&note.evidence, j, memory, true);
+	add_busiest(&note.evidence, ctx, memory, true);
 	text_printf(&note.threshold, "%llu MiB a second with system time from %.0f %% of CPU time",
 		    TENSOR_BYTES_PER_S >> 20, TENSOR_SYSTEM * 100);
 	text_add(
@@ -250,20 +251,20 @@ static void tensor_churn(struct judge *j, const struct profile_memory *memory)
 		"are faulted in and cleared anew: start it with MALLOC_MMAP_THRESHOLD_=33554432 "
 		"(the most that takes effect everywhere) and MALLOC_TRIM_THRESHOLD_=1073741824, "
 		"preload jemalloc, or write into tensors that exist (out=, in-place operations).");
-	judge_file(j, "TensorChurn", FINDING_MEDIUM, system, &note);
+	rules_ctx_add(ctx, "TensorChurn", FINDING_MEDIUM, system, &note);
 }
 
-static void churn(struct judge *j, const struct profile_memory *memory)
+static void churn(struct rules_ctx *ctx, const struct profile_memory *memory)
 {
 	switch (memory->domain) {
 	case PERFX_DOMAIN_HOST:
-		host_churn(j, memory);
+		host_churn(ctx, memory);
 		break;
 	case PERFX_DOMAIN_TENSOR:
-		tensor_churn(j, memory);
+		tensor_churn(ctx, memory);
 		break;
 	case PERFX_DOMAIN_GPU:
-		gpu_churn(j, memory);
+		gpu_churn(ctx, memory);
 		break;
 	case PERFX_DOMAIN_USER:
 	case PERFX_DOMAIN_INVALID:
@@ -271,14 +272,14 @@ static void churn(struct judge *j, const struct profile_memory *memory)
 	}
 }
 
-void rules_heap(struct judge *j)
+void rules_heap(struct rules_ctx *ctx)
 {
-	struct line line = trend_rss(j->process, false);
+	struct line line = trend_rss(ctx->process, false);
 
-	if (profile_wall_ns(j->process) < WALL_MIN_NS)
+	if (profile_wall_ns(ctx->process) < WALL_MIN_NS)
 		return;
-	if (!untraced_memory(j) && growth_is_steady(&line) && !leaks_explain(j, &line))
-		memory_growth(j, &line);
-	for (size_t i = 0; i < j->process->memory_count; i++)
-		churn(j, &j->process->memory[i]);
+	if (!untraced_memory(ctx) && growth_is_steady(&line) && !leaks_explain(ctx, &line))
+		memory_growth(ctx, &line);
+	for (size_t i = 0; i < ctx->process->memory_count; i++)
+		churn(ctx, &ctx->process->memory[i]);
 }

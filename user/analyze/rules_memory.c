@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Rules about places that hold memory: what leaks, one finding a domain, what the peak was made of.
  * leaks.h judges what a leak is. */
-#include "analyze/judge.h"
-#include "analyze/place.h"
+#include "analyze/location.h"
+#include "analyze/rules_ctx.h"
 #include "analyze/trend.h"
 
 #include <math.h>
@@ -19,8 +19,8 @@
 #define PEAK_SHARE     0.25
 #define PEAK_GPU_BYTES (1ULL << 30)
 /* Resident memory of what the machine has. */
-#define PEAK_MACHINE 0.80
-#define PEAK_PLACES  3
+#define PEAK_HOST   0.80
+#define PEAK_PLACES 3
 
 static const char *leak_remedy(enum perfx_domain domain)
 {
@@ -70,23 +70,23 @@ struct leak {
 	uint64_t live_count, live_bytes, oldest_ns;
 };
 
-static const struct hotspot_trend *trend_of(const struct judge *j, const struct leak *leak,
+static const struct hotspot_trend *trend_of(const struct rules_ctx *ctx, const struct leak *leak,
 					    size_t hotspot)
 {
-	return &j->memory[leak->memory - j->process->memory].trends[hotspot];
+	return &ctx->memory[leak->memory - ctx->process->memory].trends[hotspot];
 }
 
 /* "6.10 MiB in append (train.cc:12), …" */
-static void add_leak_places(struct text *text, const struct judge *j, const struct leak *leak)
+static void add_leak_places(struct text *text, const struct rules_ctx *ctx, const struct leak *leak)
 {
 	text_printf(text, "; in %zu places: ", leak->places_count);
 	for (size_t i = 0; i < leak->largest_count; i++) {
 		size_t at = leak->largest[i];
 
 		text_add(text, i ? ", " : "");
-		add_bytes(text, (uint64_t)trend_of(j, leak, at)->slope_bytes_per_s);
+		add_bytes(text, (uint64_t)trend_of(ctx, leak, at)->slope_bytes_per_s);
 		text_add(text, " a second in ");
-		place_hotspot(text, j->profile, leak->memory, &leak->memory->hotspots[at]);
+		location_hotspot(text, ctx->profile, leak->memory, &leak->memory->hotspots[at]);
 	}
 	if (leak->places_count > leak->largest_count)
 		text_printf(text, ", %zu smaller: see the JSON report",
@@ -94,14 +94,15 @@ static void add_leak_places(struct text *text, const struct judge *j, const stru
 }
 
 /* What of resident memory's growth it is, where that grew by more. */
-static void add_resident_growth(struct text *text, const struct judge *j, const struct leak *leak)
+static void add_resident_growth(struct text *text, const struct rules_ctx *ctx,
+				const struct leak *leak)
 {
-	struct line line = trend_rss(j->process, true);
+	struct line line = trend_rss(ctx->process, true);
 	double per_s;
 
 	if (!growth_is_steady(&line) || !domain_is_resident(leak->memory->domain))
 		return;
-	per_s = rate_of(j->process, (uint64_t)line.growth);
+	per_s = rate_of(ctx->process, (uint64_t)line.growth);
 	text_add(text, "; resident memory grew by ");
 	add_bytes(text, (uint64_t)per_s);
 	text_add(text, " a second");
@@ -111,7 +112,7 @@ static void add_resident_growth(struct text *text, const struct judge *j, const 
 	}
 }
 
-static void leak_evidence(struct text *text, const struct judge *j, const struct leak *leak)
+static void leak_evidence(struct text *text, const struct rules_ctx *ctx, const struct leak *leak)
 {
 	const struct profile_memory *memory = leak->memory;
 	const struct profile_hotspot *first = &memory->hotspots[leak->largest[0]];
@@ -125,13 +126,13 @@ static void leak_evidence(struct text *text, const struct judge *j, const struct
 	text_add(text, " blocks of ");
 	add_bytes(text, leak->live_count ? leak->live_bytes / leak->live_count : 0);
 	text_add(text, " on average live, from all parts of the trace, the oldest for ");
-	add_ns(text, j->process->to_ns - leak->oldest_ns);
+	add_ns(text, ctx->process->to_ns - leak->oldest_ns);
 	if (leak->places_count > 1) {
-		add_leak_places(text, j, leak);
-	} else if (place_first(memory, first) < first->frames_count &&
-		   profile_function(j->profile, first->function)) {
+		add_leak_places(text, ctx, leak);
+	} else if (location_first(memory, first) < first->frames_count &&
+		   profile_function(ctx->profile, first->function)) {
 		text_add(text, "; allocated in ");
-		add_function_name(text, j->profile, first->function);
+		add_function_name(text, ctx->profile, first->function);
 	}
 	add_sample(text, memory, leak->live_count, leak->live_bytes);
 	if (leak->unseen)
@@ -139,7 +140,7 @@ static void leak_evidence(struct text *text, const struct judge *j, const struct
 			 "; resident memory did not grow with it: its pages were not touched, "
 			 "or it replaces what was there before");
 	else
-		add_resident_growth(text, j, leak);
+		add_resident_growth(text, ctx, leak);
 }
 
 static enum finding_severity leak_severity(const struct leak *leak)
@@ -151,35 +152,35 @@ static enum finding_severity leak_severity(const struct leak *leak)
 	return hour < (double)LEAK_HIGH ? FINDING_MEDIUM : FINDING_HIGH;
 }
 
-static void file_leak(struct judge *j, const struct leak *leak)
+static void file_leak(struct rules_ctx *ctx, const struct leak *leak)
 {
 	struct note note = {.of_function = true};
 
-	place_hotspot(&note.subject, j->profile, leak->memory,
-		      &leak->memory->hotspots[leak->largest[0]]);
+	location_hotspot(&note.subject, ctx->profile, leak->memory,
+			 &leak->memory->hotspots[leak->largest[0]]);
 	if (leak->places_count > 1)
 		text_printf(&note.subject, " and %zu more place%s", leak->places_count - 1,
 			    leak->places_count == 2 ? "" : "s");
-	leak_evidence(&note.evidence, j, leak);
+	leak_evidence(&note.evidence, ctx, leak);
 	text_printf(
 		&note.threshold,
 		"blocks allocated evenly over the trace and never freed (in each quarter %.0f %% "
 		"of an even share), from %llu MiB an hour (medium: %llu MiB, high: %llu GiB)",
 		LEAK_PART_SHARE * 100, LEAK_HOUR_BYTES >> 20, LEAK_MEDIUM >> 20, LEAK_HIGH >> 30);
 	text_add(&note.suggestion, leak_remedy(leak->memory->domain));
-	judge_file(j, LEAK_KIND, leak_severity(leak), leak->bytes_per_s, &note);
+	rules_ctx_add(ctx, LEAK_KIND, leak_severity(leak), leak->bytes_per_s, &note);
 }
 
 /* Is this leak of the heap the one that a framework's tensors show? */
-static bool is_told(const struct judge *j, const struct profile_hotspot *hotspot,
-		    const struct hotspot_trend *trend)
+static bool is_reported(const struct rules_ctx *ctx, const struct profile_hotspot *hotspot,
+			const struct hotspot_trend *trend)
 {
-	for (size_t i = 0; i < j->process->memory_count; i++) {
-		const struct profile_memory *memory = &j->process->memory[i];
+	for (size_t i = 0; i < ctx->process->memory_count; i++) {
+		const struct profile_memory *memory = &ctx->process->memory[i];
 
 		for (size_t k = 0;
 		     memory->domain == PERFX_DOMAIN_TENSOR && k < memory->hotspots_count; k++) {
-			const struct hotspot_trend *other = &j->memory[i].trends[k];
+			const struct hotspot_trend *other = &ctx->memory[i].trends[k];
 
 			if (other->leak && memory->hotspots[k].context == hotspot->context &&
 			    fabs(other->slope_bytes_per_s - trend->slope_bytes_per_s) <=
@@ -190,24 +191,24 @@ static bool is_told(const struct judge *j, const struct profile_hotspot *hotspot
 	return false;
 }
 
-static bool is_worth_saying(const struct judge *j, size_t domain, size_t hotspot)
+static bool is_worth_saying(const struct rules_ctx *ctx, size_t domain, size_t hotspot)
 {
-	const struct profile_memory *memory = &j->process->memory[domain];
-	const struct hotspot_trend *trend = &j->memory[domain].trends[hotspot];
+	const struct profile_memory *memory = &ctx->process->memory[domain];
+	const struct hotspot_trend *trend = &ctx->memory[domain].trends[hotspot];
 
 	if (!trend->leak)
 		return false;
 	return memory->domain != PERFX_DOMAIN_HOST ||
-	       !is_told(j, &memory->hotspots[hotspot], trend);
+	       !is_reported(ctx, &memory->hotspots[hotspot], trend);
 }
 
 /* Into the largest, descending, if it is one of them. */
-static void rank_place(const struct judge *j, struct leak *leak, size_t hotspot)
+static void rank_place(const struct rules_ctx *ctx, struct leak *leak, size_t hotspot)
 {
-	double slope = trend_of(j, leak, hotspot)->slope_bytes_per_s;
+	double slope = trend_of(ctx, leak, hotspot)->slope_bytes_per_s;
 	size_t at = leak->largest_count;
 
-	while (at && trend_of(j, leak, leak->largest[at - 1])->slope_bytes_per_s < slope)
+	while (at && trend_of(ctx, leak, leak->largest[at - 1])->slope_bytes_per_s < slope)
 		at--;
 	if (at == LEAK_PLACES_MAX)
 		return;
@@ -218,32 +219,32 @@ static void rank_place(const struct judge *j, struct leak *leak, size_t hotspot)
 	leak->largest[at] = hotspot;
 }
 
-static void leaks_of(struct judge *j, size_t domain)
+static void leaks_of(struct rules_ctx *ctx, size_t domain)
 {
-	const struct profile_memory *memory = &j->process->memory[domain];
+	const struct profile_memory *memory = &ctx->process->memory[domain];
 	struct leak leak = {.memory = memory, .unseen = true, .oldest_ns = UINT64_MAX};
 
 	for (size_t i = 0; i < memory->hotspots_count; i++) {
 		const struct profile_hotspot *hotspot = &memory->hotspots[i];
 
-		if (!is_worth_saying(j, domain, i))
+		if (!is_worth_saying(ctx, domain, i))
 			continue;
 		leak.places_count++;
-		leak.bytes_per_s += trend_of(j, &leak, i)->slope_bytes_per_s;
-		leak.unseen &= trend_of(j, &leak, i)->unseen;
+		leak.bytes_per_s += trend_of(ctx, &leak, i)->slope_bytes_per_s;
+		leak.unseen &= trend_of(ctx, &leak, i)->unseen;
 		leak.live_count += hotspot->live_count;
 		leak.live_bytes += hotspot->live_bytes;
 		if (hotspot->oldest_ns < leak.oldest_ns)
 			leak.oldest_ns = hotspot->oldest_ns;
-		rank_place(j, &leak, i);
+		rank_place(ctx, &leak, i);
 	}
 	if (leak.places_count)
-		file_leak(j, &leak);
+		file_leak(ctx, &leak);
 }
 
 static bool is_large_peak(const struct profile_process *p, const struct profile_memory *memory)
 {
-	/* what the program calls its own is not told as a part of anything */
+	/* what the program calls its own is not reported as a part of anything */
 	if (memory->peak_bytes == PROFILE_ABSENT || memory->domain == PERFX_DOMAIN_USER)
 		return false;
 	if (memory->domain == PERFX_DOMAIN_GPU)
@@ -262,7 +263,7 @@ static void add_share_of_rss(struct text *text, const struct profile_process *p,
 	text_add(text, ")");
 }
 
-static void add_places(struct text *text, const struct judge *j,
+static void add_places(struct text *text, const struct rules_ctx *ctx,
 		       const struct profile_memory *memory)
 {
 	for (size_t i = 0; i < memory->hotspots_count && i < PEAK_PLACES; i++) {
@@ -273,48 +274,49 @@ static void add_places(struct text *text, const struct judge *j,
 		text_add(text, i ? ", " : ": ");
 		add_percent(text, (double)hotspot->live_at_peak_bytes / (double)memory->peak_bytes);
 		text_add(text, " from ");
-		place_hotspot(text, j->profile, memory, hotspot);
+		location_hotspot(text, ctx->profile, memory, hotspot);
 	}
 }
 
-static void peak_memory(struct judge *j, const struct profile_memory *memory)
+static void peak_memory(struct rules_ctx *ctx, const struct profile_memory *memory)
 {
-	double machine = (double)((uint64_t)j->profile->memory_mib << 20);
-	bool tight = machine > 0 && j->process->rss_peak_bytes != PROFILE_ABSENT &&
+	double host_bytes = (double)((uint64_t)ctx->profile->memory_mib << 20);
+	bool tight = host_bytes > 0 && ctx->process->rss_peak_bytes != PROFILE_ABSENT &&
 		     memory->domain != PERFX_DOMAIN_GPU &&
-		     (double)j->process->rss_peak_bytes >= PEAK_MACHINE * machine;
+		     (double)ctx->process->rss_peak_bytes >= PEAK_HOST * host_bytes;
 	struct note note = {0};
 
-	if (!is_large_peak(j->process, memory))
+	if (!is_large_peak(ctx->process, memory))
 		return;
 	text_printf(&note.subject, "%s of ", domain_words(memory->domain));
-	add_process_name(&note.subject, j->process);
+	add_process_name(&note.subject, ctx->process);
 	text_add(&note.evidence, "its peak was ");
 	add_bytes(&note.evidence, memory->peak_bytes);
 	text_add(&note.evidence, ", ");
-	add_ns(&note.evidence,
-	       memory->peak_ns > j->profile->start_ns ? memory->peak_ns - j->profile->start_ns : 0);
+	add_ns(&note.evidence, memory->peak_ns > ctx->profile->start_ns
+				       ? memory->peak_ns - ctx->profile->start_ns
+				       : 0);
 	text_add(&note.evidence, " after the start");
-	add_share_of_rss(&note.evidence, j->process, memory);
-	add_places(&note.evidence, j, memory);
+	add_share_of_rss(&note.evidence, ctx->process, memory);
+	add_places(&note.evidence, ctx, memory);
 	if (memory->domain == PERFX_DOMAIN_GPU)
 		text_printf(&note.threshold, "a peak from %llu GiB", PEAK_GPU_BYTES >> 30);
 	else
 		text_printf(&note.threshold,
 			    "a peak from %llu MiB and %.0f %% of resident memory's (medium: that "
 			    "is %.0f %% of the machine's)",
-			    PEAK_BYTES >> 20, PEAK_SHARE * 100, PEAK_MACHINE * 100);
+			    PEAK_BYTES >> 20, PEAK_SHARE * 100, PEAK_HOST * 100);
 	text_add(&note.suggestion,
 		 "To lower the peak: smaller or accumulated batches, activation checkpointing, "
 		 "freeing what the places above hold before the next phase begins.");
-	judge_file(j, "PeakMemory", tight ? FINDING_MEDIUM : FINDING_LOW,
-		   (double)memory->peak_bytes, &note);
+	rules_ctx_add(ctx, "PeakMemory", tight ? FINDING_MEDIUM : FINDING_LOW,
+		      (double)memory->peak_bytes, &note);
 }
 
-void rules_memory(struct judge *j)
+void rules_memory(struct rules_ctx *ctx)
 {
-	for (size_t i = 0; i < j->process->memory_count; i++) {
-		leaks_of(j, i);
-		peak_memory(j, &j->process->memory[i]);
+	for (size_t i = 0; i < ctx->process->memory_count; i++) {
+		leaks_of(ctx, i);
+		peak_memory(ctx, &ctx->process->memory[i]);
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Rules about a process: what it waited for, what it was short of. */
-#include "analyze/judge.h"
+#include "analyze/rules_ctx.h"
 
 #include "analyze/remedy.h"
 #include "base/escape.h"
@@ -47,29 +47,29 @@ static struct thread_sums sum_threads(const struct profile_process *process)
 }
 
 /* A data loader's worker that waits is good news: its parent is what the report is about. */
-static bool is_worker(const struct judge *j)
+static bool is_worker(const struct rules_ctx *ctx)
 {
-	for (size_t i = 0; i < j->profile->processes_count; i++)
-		if (j->profile->processes[i].pid == j->process->ppid)
+	for (size_t i = 0; i < ctx->profile->processes_count; i++)
+		if (ctx->profile->processes[i].pid == ctx->process->ppid)
 			return true;
 	return false;
 }
 
-static bool idle_target(struct judge *j)
+static bool idle_target(struct rules_ctx *ctx)
 {
-	struct thread_sums threads = sum_threads(j->process);
-	double cpu = cpu_share(j->process);
+	struct thread_sums threads = sum_threads(ctx->process);
+	double cpu = cpu_share(ctx->process);
 	struct note note = {0};
 
 	if (cpu < 0 || cpu >= IDLE_CPU)
 		return false;
-	if (is_worker(j))
+	if (is_worker(ctx))
 		return true;
-	add_process_name(&note.subject, j->process);
+	add_process_name(&note.subject, ctx->process);
 	text_add(&note.evidence, "used ");
-	add_ns(&note.evidence, j->process->cpu_ns);
+	add_ns(&note.evidence, ctx->process->cpu_ns);
 	text_add(&note.evidence, " of CPU in ");
-	add_ns(&note.evidence, profile_wall_ns(j->process));
+	add_ns(&note.evidence, profile_wall_ns(ctx->process));
 	text_add(&note.evidence, " (");
 	add_percent(&note.evidence, cpu);
 	text_add(&note.evidence, ")");
@@ -81,7 +81,7 @@ static bool idle_target(struct judge *j)
 		 "The process waits: for input, a lock, the network, a GPU or another process. "
 		 "Faster "
 		 "code in it will not help; find what it waits for, and trace that process.");
-	judge_file(j, "IdleTarget", FINDING_MEDIUM, 1 - cpu, &note);
+	rules_ctx_add(ctx, "IdleTarget", FINDING_MEDIUM, 1 - cpu, &note);
 	return true;
 }
 
@@ -95,22 +95,22 @@ static const struct profile_thread *main_thread(const struct profile_process *pr
 }
 
 /* The function in which most of the waiting was traced, if it is half of it at least. */
-static const struct profile_row *waited_in(const struct judge *j, uint64_t blocked_ns)
+static const struct profile_row *waited_in(const struct rules_ctx *ctx, uint64_t blocked_ns)
 {
-	for (size_t i = 0; i < j->process->rows_count; i++) {
-		const struct profile_row *row = &j->process->rows[i];
+	for (size_t i = 0; i < ctx->process->rows_count; i++) {
+		const struct profile_row *row = &ctx->process->rows[i];
 
 		if (row->self_ns < blocked_ns / 2)
 			break;
-		if (remedy_waits(remedy_kind(j->profile, j->process, row)))
+		if (remedy_waits(remedy_kind(ctx->profile, ctx->process, row)))
 			return row;
 	}
 	return NULL;
 }
 
-static void suggest_for_blocked(struct text *text, const struct judge *j, uint64_t blocked_ns)
+static void suggest_for_blocked(struct text *text, const struct rules_ctx *ctx, uint64_t blocked_ns)
 {
-	const struct profile_row *row = waited_in(j, blocked_ns);
+	const struct profile_row *row = waited_in(ctx, blocked_ns);
 
 	if (!row) {
 		text_add(text,
@@ -120,14 +120,14 @@ static void suggest_for_blocked(struct text *text, const struct judge *j, uint64
 		return;
 	}
 	text_add(text, "It waits in ");
-	add_function_name(text, j->profile, row->function);
+	add_function_name(text, ctx->profile, row->function);
 	text_add(text, ". ");
-	text_add(text, remedy_text(remedy_kind(j->profile, j->process, row)));
+	text_add(text, remedy_text(remedy_kind(ctx->profile, ctx->process, row)));
 }
 
-static void blocked_thread(struct judge *j)
+static void blocked_thread(struct rules_ctx *ctx)
 {
-	const struct profile_thread *thread = main_thread(j->process);
+	const struct profile_thread *thread = main_thread(ctx->process);
 	struct note note = {0};
 	double share;
 
@@ -148,8 +148,8 @@ static void blocked_thread(struct judge *j)
 	text_add(&note.evidence, "), on a CPU ");
 	add_ns(&note.evidence, thread->on_cpu_ns);
 	text_printf(&note.threshold, "blocked from %.0f %% of the time", BLOCKED_MAIN * 100);
-	suggest_for_blocked(&note.suggestion, j, thread->blocked_ns);
-	judge_file(j, "BlockedThread", FINDING_LOW, share, &note);
+	suggest_for_blocked(&note.suggestion, ctx, thread->blocked_ns);
+	rules_ctx_add(ctx, "BlockedThread", FINDING_LOW, share, &note);
 }
 
 /* Who had the CPUs for which threads waited. */
@@ -160,16 +160,16 @@ struct rivals {
 	double share;	  /* of the waiting of all traced threads that this explains, at most 1 */
 };
 
-static struct rivals find_rivals(const struct judge *j)
+static struct rivals find_rivals(const struct rules_ctx *ctx)
 {
-	struct rivals rivals = {.others_ns = profile_others_cpu_ns(j->profile),
-				.steal_ns = j->profile->host_steal_ns};
+	struct rivals rivals = {.others_ns = profile_others_cpu_ns(ctx->profile),
+				.steal_ns = ctx->profile->host_steal_ns};
 	double waited = 0;
 
 	if (rivals.others_ns == PROFILE_ABSENT || rivals.steal_ns == PROFILE_ABSENT)
 		return (struct rivals){0};
-	for (size_t i = 0; i < j->profile->processes_count; i++)
-		waited += (double)sum_threads(&j->profile->processes[i]).runnable_ns;
+	for (size_t i = 0; i < ctx->profile->processes_count; i++)
+		waited += (double)sum_threads(&ctx->profile->processes[i]).runnable_ns;
 	rivals.known = true;
 	rivals.share =
 		waited > 0 ? ((double)rivals.others_ns + (double)rivals.steal_ns) / waited : 0;
@@ -213,21 +213,21 @@ static enum finding_severity contention_severity(const struct rivals *rivals, do
 	return share >= CONTENTION_HIGH ? FINDING_MEDIUM : FINDING_LOW;
 }
 
-static void cpu_contention(struct judge *j)
+static void cpu_contention(struct rules_ctx *ctx)
 {
-	struct thread_sums threads = sum_threads(j->process);
+	struct thread_sums threads = sum_threads(ctx->process);
 	double wanted = (double)threads.on_cpu_ns + (double)threads.runnable_ns, share;
-	struct rivals rivals = find_rivals(j);
+	struct rivals rivals = find_rivals(ctx);
 	struct note note = {0};
 
 	/* a tenth of the whole window at least, or the few waits of a worker that lives for a
 	 * moment make a finding */
-	if ((double)threads.runnable_ns < 0.1 * (double)j->profile->duration_ns)
+	if ((double)threads.runnable_ns < 0.1 * (double)ctx->profile->duration_ns)
 		return;
 	share = (double)threads.runnable_ns / wanted;
 	if (share < CONTENTION_MEDIUM)
 		return;
-	add_process_name(&note.subject, j->process);
+	add_process_name(&note.subject, ctx->process);
 	text_add(&note.evidence, "its threads waited ");
 	add_ns(&note.evidence, threads.runnable_ns);
 	text_add(&note.evidence, " for a CPU and ran for ");
@@ -235,8 +235,8 @@ static void cpu_contention(struct judge *j)
 	text_add(&note.evidence, " (");
 	add_percent(&note.evidence, share);
 	text_add(&note.evidence, " waiting)");
-	if (j->profile->cpus_count)
-		text_printf(&note.evidence, "; this machine has %u CPUs", j->profile->cpus_count);
+	if (ctx->profile->cpus_count)
+		text_printf(&note.evidence, "; this machine has %u CPUs", ctx->profile->cpus_count);
 	if (rivals.known)
 		add_rivals(&note.evidence, &rivals);
 	text_printf(&note.threshold,
@@ -244,12 +244,12 @@ static void cpu_contention(struct judge *j)
 		    "other programs explain half of it)",
 		    CONTENTION_MEDIUM * 100, CONTENTION_HIGH * 100);
 	text_add(&note.suggestion, contention_remedy(&rivals));
-	judge_file(j, "CpuContention", contention_severity(&rivals, share), share, &note);
+	rules_ctx_add(ctx, "CpuContention", contention_severity(&rivals, share), share, &note);
 }
 
-static void cpu_throttled(struct judge *j)
+static void cpu_throttled(struct rules_ctx *ctx)
 {
-	const struct profile_process *p = j->process;
+	const struct profile_process *p = ctx->process;
 	double share = wall_share(p, p->throttled_ns);
 	struct note note = {0};
 
@@ -270,8 +270,8 @@ static void cpu_throttled(struct judge *j)
 	text_add(&note.suggestion,
 		 "The container's CPU limit stops it: raise the limit (cpu.max), or run no more "
 		 "threads than the limit has CPUs.");
-	judge_file(j, "CpuThrottled", share >= THROTTLED_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
-		   share, &note);
+	rules_ctx_add(ctx, "CpuThrottled", share >= THROTTLED_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
+		      share, &note);
 }
 
 static uint64_t or_zero(uint64_t value)
@@ -279,9 +279,9 @@ static uint64_t or_zero(uint64_t value)
 	return value == PROFILE_ABSENT ? 0 : value;
 }
 
-static void disk_bound(struct judge *j)
+static void disk_bound(struct rules_ctx *ctx)
 {
-	const struct profile_process *p = j->process;
+	const struct profile_process *p = ctx->process;
 	double bytes = rate_of(p, or_zero(p->read_bytes)) + rate_of(p, or_zero(p->write_bytes));
 	double faults = rate_of(p, or_zero(p->major_faults_count)), cpu = cpu_share(p);
 	struct note note = {0};
@@ -301,16 +301,16 @@ static void disk_bound(struct judge *j)
 	text_add(&note.suggestion, "It waits for the disk: read ahead in other threads, keep the "
 				   "data set in memory or "
 				   "on a faster disk, write checkpoints less often.");
-	judge_file(j, "DiskBound", FINDING_MEDIUM, 1 - cpu, &note);
+	rules_ctx_add(ctx, "DiskBound", FINDING_MEDIUM, 1 - cpu, &note);
 }
 
-void rules_process(struct judge *j)
+void rules_process(struct rules_ctx *ctx)
 {
-	if (profile_wall_ns(j->process) < WALL_MIN_NS)
+	if (profile_wall_ns(ctx->process) < WALL_MIN_NS)
 		return;
-	if (!idle_target(j))
-		blocked_thread(j);
-	cpu_contention(j);
-	cpu_throttled(j);
-	disk_bound(j);
+	if (!idle_target(ctx))
+		blocked_thread(ctx);
+	cpu_contention(ctx);
+	cpu_throttled(ctx);
+	disk_bound(ctx);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Rules about the steps of a training: what they wait for, and whether they are alike. */
-#include "analyze/judge.h"
+#include "analyze/rules_ctx.h"
 
 /* Of fewer steps nothing is said: the first ones warm up. */
 #define STEPS_MIN 10
@@ -37,15 +37,15 @@ static void add_shares(struct text *text, double least, double more, const char 
 		    more * 100);
 }
 
-static void data_bound(struct judge *j)
+static void data_bound(struct rules_ctx *ctx)
 {
-	const struct profile_steps *steps = &j->process->steps;
+	const struct profile_steps *steps = &ctx->process->steps;
 	double share = phase_share(steps, PROFILE_PHASE_DATA);
 	struct note note = {0};
 
 	if (share < DATA_MEDIUM)
 		return;
-	add_process_name(&note.subject, j->process);
+	add_process_name(&note.subject, ctx->process);
 	text_add(&note.evidence, "waited for the next batch in ");
 	add_phase(&note.evidence, steps, PROFILE_PHASE_DATA);
 	add_shares(&note.threshold, DATA_MEDIUM, DATA_HIGH, "high");
@@ -53,19 +53,19 @@ static void data_bound(struct judge *j)
 		 "The model waits for its data: give the DataLoader more workers and a longer "
 		 "prefetch, keep workers from one epoch to the next (persistent_workers), prepare "
 		 "the data once instead of in each epoch.");
-	judge_file(j, "DataBound", share >= DATA_HIGH ? FINDING_HIGH : FINDING_MEDIUM, share,
-		   &note);
+	rules_ctx_add(ctx, "DataBound", share >= DATA_HIGH ? FINDING_HIGH : FINDING_MEDIUM, share,
+		      &note);
 }
 
-static void optimizer_bound(struct judge *j)
+static void optimizer_bound(struct rules_ctx *ctx)
 {
-	const struct profile_steps *steps = &j->process->steps;
+	const struct profile_steps *steps = &ctx->process->steps;
 	double share = phase_share(steps, PROFILE_PHASE_OPTIMIZER);
 	struct note note = {0};
 
 	if (share < OPTIMIZER_LOW)
 		return;
-	add_process_name(&note.subject, j->process);
+	add_process_name(&note.subject, ctx->process);
 	text_add(&note.evidence, "updated its parameters in ");
 	add_phase(&note.evidence, steps, PROFILE_PHASE_OPTIMIZER);
 	add_shares(&note.threshold, OPTIMIZER_LOW, OPTIMIZER_MEDIUM, "medium");
@@ -73,20 +73,20 @@ static void optimizer_bound(struct judge *j)
 		 "Updating parameters is bound by memory and by the number of tensors: use the "
 		 "optimizer's fused=True or foreach=True, larger batches, or fewer steps of the "
 		 "optimizer (gradient accumulation).");
-	judge_file(j, "OptimizerBound", share >= OPTIMIZER_MEDIUM ? FINDING_MEDIUM : FINDING_LOW,
-		   share, &note);
+	rules_ctx_add(ctx, "OptimizerBound",
+		      share >= OPTIMIZER_MEDIUM ? FINDING_MEDIUM : FINDING_LOW, share, &note);
 }
 
-static void uneven_steps(struct judge *j)
+static void uneven_steps(struct rules_ctx *ctx)
 {
-	const struct profile_steps *steps = &j->process->steps;
+	const struct profile_steps *steps = &ctx->process->steps;
 	double alike_ns = (double)steps->p50_ns * (double)steps->count;
 	double share = 1 - alike_ns / (double)steps->total_ns;
 	struct note note = {0};
 
 	if (share < UNEVEN_LOW)
 		return;
-	add_process_name(&note.subject, j->process);
+	add_process_name(&note.subject, ctx->process);
 	text_add(&note.evidence, "half of ");
 	add_count(&note.evidence, steps->count);
 	text_add(&note.evidence, " steps took ");
@@ -102,17 +102,17 @@ static void uneven_steps(struct judge *j)
 	text_add(&note.suggestion,
 		 "See what the slow steps have in common: the beginning of an epoch, a checkpoint, "
 		 "inputs of another size, other programs on the CPUs.");
-	judge_file(j, "UnevenSteps", share >= UNEVEN_MEDIUM ? FINDING_MEDIUM : FINDING_LOW, share,
-		   &note);
+	rules_ctx_add(ctx, "UnevenSteps", share >= UNEVEN_MEDIUM ? FINDING_MEDIUM : FINDING_LOW,
+		      share, &note);
 }
 
-void rules_steps(struct judge *j)
+void rules_steps(struct rules_ctx *ctx)
 {
-	const struct profile_steps *steps = &j->process->steps;
+	const struct profile_steps *steps = &ctx->process->steps;
 
 	if (steps->count < STEPS_MIN || !steps->total_ns)
 		return;
-	data_bound(j);
-	optimizer_bound(j);
-	uneven_steps(j);
+	data_bound(ctx);
+	optimizer_bound(ctx);
+	uneven_steps(ctx);
 }

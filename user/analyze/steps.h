@@ -8,14 +8,14 @@
 /* A step is slow that takes more than so many times the median. */
 #define STEPS_SLOW 1.5
 
-/* What steps compute; a figure that is not known is < 0. */
+/* What steps compute; a number that is not known is < 0. */
 struct step_rates {
 	double flops; /* of a step, on average */
 	double flops_per_s;
 	double thread_share; /* of the operations, those of the steps' own thread */
 	struct roof roof;    /* of all cores; flops_per_s 0: not known */
 	double mfu;
-	/* In the process, by calls that came without a record (the overflow book): in no step. */
+	/* In the process, by calls that came without a record (the overflow sums): in no step. */
 	uint64_t unrecorded_flops;
 };
 

@@ -5,7 +5,7 @@
 
 #include "aggregate/profile.h"
 
-#define TREND_POINTS (PROFILE_WINDOWS + 1)
+#define TREND_POINTS (PROFILE_ALLOC_WINDOWS + 1)
 
 /* Theil and Sen's slope through (x[0], y[0]), (x[1], y[1]), …, x ascending: at most TREND_POINTS of
  * them; 0 for fewer than two of different x. */

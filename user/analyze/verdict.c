@@ -6,8 +6,8 @@
  *     No traced function was called in 10.0 s: trainer (pid 4242) used 98.2 % of a CPU elsewhere.
  *     … It seems to leak memory in append (train.cc:12): 14.1 GiB an hour.
  */
-#include "analyze/judge.h"
-#include "analyze/place.h"
+#include "analyze/location.h"
+#include "analyze/rules_ctx.h"
 
 #include <signal.h>
 #include <string.h>
@@ -61,7 +61,7 @@ static bool say_memory(struct text *text, const struct profile_process *p)
 	if (memory->current_bytes != PROFILE_ABSENT) {
 		text_add(text, ", ");
 		add_bytes(text, memory->current_bytes);
-		text_add(text, " of it still held");
+		text_add(text, " of it still live");
 	}
 	text_add(text, "); no traced function was called.");
 	return true;
@@ -292,7 +292,7 @@ static void add_states(struct text *text, const struct profile_process *p)
 	}
 }
 
-/* Another process of the family that was busier. */
+/* Another traced process that was busier. */
 static void add_other(struct text *text, const struct profile *profile,
 		      const struct profile_process *p)
 {

@@ -148,13 +148,14 @@ static void attach_way(struct tracer *tracer, const struct attach_way *way, enum
 
 /* What points must share to share links. */
 struct batch {
-	bool is_hook, is_mark, by_return;
+	bool is_alloc_probe, is_annotation, by_return;
 	uint32_t group;
 };
 
 static bool in_batch(const struct attach_point *point, const struct batch *batch)
 {
-	return point->is_hook == batch->is_hook && point->is_mark == batch->is_mark &&
+	return point->is_alloc_probe == batch->is_alloc_probe &&
+	       point->is_annotation == batch->is_annotation &&
 	       point->by_return == batch->by_return && point->group == batch->group;
 }
 
@@ -175,9 +176,9 @@ static void attach_hits(struct tracer *tracer, struct attach_way *way, const str
 {
 	const struct perfx_bpf *skel = tracer->skel;
 
-	way->program = batch->is_hook	? skel->progs.perfx_on_memory_hit
-		       : batch->is_mark ? skel->progs.perfx_on_mark
-					: skel->progs.perfx_on_hit;
+	way->program = batch->is_alloc_probe  ? skel->progs.perfx_on_memory_hit
+		       : batch->is_annotation ? skel->progs.perfx_on_mark
+					      : skel->progs.perfx_on_hit;
 	way->attach_type = BPF_ATTACH_UPROBE_MULTI;
 	way->at_return = false;
 	attach_way(tracer, way, tracer->hit_link, points, count);
@@ -191,15 +192,15 @@ static void attach_returns(struct tracer *tracer, struct attach_way *way, const 
 	size_t n = 0;
 
 	if (tracer->return_link == PERFX_LINK_SESSION) {
-		way->program = batch->is_hook ? skel->progs.perfx_on_memory_session
-					      : skel->progs.perfx_on_session;
+		way->program = batch->is_alloc_probe ? skel->progs.perfx_on_memory_session
+						     : skel->progs.perfx_on_session;
 		way->attach_type = BPF_ATTACH_UPROBE_SESSION;
 		attach_way(tracer, way, PERFX_LINK_SESSION, points, count);
 		return;
 	}
 	/* returns first: an entry without its return would stay open */
-	way->program =
-		batch->is_hook ? skel->progs.perfx_on_memory_return : skel->progs.perfx_on_return;
+	way->program = batch->is_alloc_probe ? skel->progs.perfx_on_memory_return
+					     : skel->progs.perfx_on_return;
 	way->attach_type = BPF_ATTACH_UPROBE_MULTI;
 	way->at_return = true;
 	attach_way(tracer, way, tracer->return_link, points, count);
@@ -214,8 +215,8 @@ static void attach_batch(struct tracer *tracer, struct attach_way *way, const st
 {
 	size_t n = select_points(points, count, batch, selected);
 
-	way->tag.is_hook = batch->is_hook;
-	way->tag.is_mark = batch->is_mark;
+	way->tag.is_alloc_probe = batch->is_alloc_probe;
+	way->tag.is_annotation = batch->is_annotation;
 	way->tag.by_return = batch->by_return;
 	way->tag.group = batch->group;
 	if (batch->by_return)
@@ -231,8 +232,8 @@ static void attach_groups(struct tracer *tracer, struct attach_way *way,
 	size_t n;
 
 	for (size_t i = 0; i < count; i += n) {
-		struct batch batch = {points[i].is_hook, points[i].is_mark, points[i].by_return,
-				      points[i].group};
+		struct batch batch = {points[i].is_alloc_probe, points[i].is_annotation,
+				      points[i].by_return, points[i].group};
 
 		for (n = 1; i + n < count && in_batch(&points[i + n], &batch); n++)
 			;
@@ -261,7 +262,8 @@ size_t tracer__attach(struct tracer *tracer, const struct attach_target *target,
 	/* groups hold exits, which come before their entries */
 	attach_groups(tracer, &way, points, count, selected);
 	for (int i = 0; i < 5; i++) {
-		struct batch batch = {.is_hook = i & 1, .by_return = i & 2, .is_mark = i & 4};
+		struct batch batch = {
+			.is_alloc_probe = i & 1, .by_return = i & 2, .is_annotation = i & 4};
 
 		attach_batch(tracer, &way, &batch, points, count, selected);
 	}
@@ -319,7 +321,7 @@ static bool any_link(const struct link_tag *tag, uint32_t which)
 static bool by_return(const struct link_tag *tag, uint32_t which)
 {
 	(void)which;
-	return tag->by_return && !tag->is_hook;
+	return tag->by_return && !tag->is_alloc_probe;
 }
 
 static bool of_group(const struct link_tag *tag, uint32_t group)

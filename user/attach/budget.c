@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The overhead budget of what nobody asked for. Two steps down:
+ * The overhead budget of what was not asked for. Two steps down:
  *
  *	timed → counted → left alone
  *
@@ -12,10 +12,10 @@
 #include "base/message.h"
 
 #define OWN_ENTRIES_MAX 32
-/* Groups of entries; those of exits are below (index + 1), those of hooks above. */
+/* Groups of entries; those of exits are below (index + 1), those of allocation probes above. */
 #define ENTRY_GROUPS 0x40000000u
 
-/* Cost is looked at over windows of this length; a burst in a shorter time is none. */
+/* The interval over which cost is measured; a burst in a shorter time is ignored. */
 #define WINDOW_NS	1000000000u
 #define WINDOW_LEAST_NS 250000000u
 
@@ -42,7 +42,7 @@ void probes_decide_own_entry(struct probes *probes, size_t index)
 	/* what was placed before stays as it was */
 	if (placed->entry || !function->by_default ||
 	    !(function->often || function->ret == PERFX_RETURN_NONE || has_own_exits(function)) ||
-	    (probes->own_entries_count >= OWN_ENTRIES_MAX && !function->is_mark))
+	    (probes->own_entries_count >= OWN_ENTRIES_MAX && !function->is_annotation))
 		return;
 	placed->own_entry = true;
 	probes->own_entries_count++;
@@ -52,8 +52,8 @@ uint32_t probes_entry_group(const struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 
-	if (function->is_hook)
-		return probes_hook_group(function);
+	if (function->is_alloc_probe)
+		return probes_alloc_group(function);
 	return probes->placed[index].own_entry ? ENTRY_GROUPS + (uint32_t)index + 1 : 0;
 }
 
@@ -63,12 +63,12 @@ uint32_t probes_exits_group(const struct probes *probes, size_t index)
 							      : probes_entry_group(probes, index);
 }
 
-static void begin_window(const struct probes *probes, size_t index, uint64_t now_ns)
+static void begin_interval(const struct probes *probes, size_t index, uint64_t now_ns)
 {
 	struct placed *placed = &probes->placed[index];
 
-	placed->window.since_ns = now_ns;
-	placed->window.cost_ns = probes_function_cost_ns(probes, index);
+	placed->interval.since_ns = now_ns;
+	placed->interval.cost_ns = probes_function_cost_ns(probes, index);
 }
 
 /* From now on its calls are counted; that they have no time is no loss. What they compute is not
@@ -77,11 +77,11 @@ static void begin_window(const struct probes *probes, size_t index, uint64_t now
 static void only_count(struct probes *probes, size_t index, const char *why)
 {
 	struct perfx_probe *probe = tracer__probe(probes->tracer, probes->placed[index].entry);
-	uint32_t figure = probes->plan->functions[index].figure;
+	uint32_t cost = probes->plan->functions[index].cost_program;
 
 	probe->flags |= PERFX_PROBE_F_BY_CHOICE;
-	if (figure && !(probes->plan->figures[figure].flags & PERFX_FIGURE_F_LEAF))
-		probe->figure = 0;
+	if (cost && !(probes->plan->cost_programs[cost].flags & PERFX_COST_F_LEAF))
+		probe->cost_program = 0;
 	probes_only_count(probes, index, why);
 }
 
@@ -111,7 +111,7 @@ static void drop_exits(struct probes *probes, size_t index, double percent)
 	uint32_t group = probes_exits_group(probes, index);
 
 	probes->detached_count += exit_probes_count(probes, index);
-	only_count(probes, index, "timing it was too dear for the default");
+	only_count(probes, index, "timing it was too expensive for the default");
 	tracer__detach_group(probes->tracer, group);
 	say(probes, index, "timing", percent, "counted");
 }
@@ -123,17 +123,18 @@ static void leave_alone(struct probes *probes, size_t index, double percent)
 	struct placed *placed = &probes->placed[index];
 
 	probes->detached_count += 1 + exit_probes_count(probes, index);
-	/* until the links are gone; what is open then has an end that nobody sees */
-	only_count(probes, index, "it was too dear for the default");
+	/* until the links are gone; what is open then has an end that is not seen */
+	only_count(probes, index, "it was too expensive for the default");
 	tracer__detach_group(probes->tracer, probes_entry_group(probes, index));
 	placed->given_up = true;
 	placed->attached = false;
 	probes->functions_count--;
-	plan__refuse(probes->plan, function->name,
-		     function->figure ? "left alone while tracing, for its calls were too many for "
-					"the default; what they computed since is not known"
-				      : "left alone while tracing, for its calls were too many for "
-					"the default");
+	plan__skip(probes->plan, function->name,
+		   function->cost_program
+			   ? "left alone while tracing, for its calls were too many for "
+			     "the default; what they computed since is not known"
+			   : "left alone while tracing, for its calls were too many for "
+			     "the default");
 	say(probes, index, timed ? "timing" : "counting", percent, "left alone");
 }
 
@@ -141,21 +142,21 @@ static void look(struct probes *probes, size_t index, uint64_t now_ns)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
-	uint64_t elapsed_ns = now_ns - placed->window.since_ns;
-	double spent_ns = probes_function_cost_ns(probes, index) - placed->window.cost_ns;
+	uint64_t elapsed_ns = now_ns - placed->interval.since_ns;
+	double spent_ns = probes_function_cost_ns(probes, index) - placed->interval.cost_ns;
 	double percent = elapsed_ns ? 100 * spent_ns / (double)elapsed_ns : 0;
 	double of_ns = (double)(elapsed_ns > WINDOW_LEAST_NS ? elapsed_ns : WINDOW_LEAST_NS);
 	/* without its calls nothing would be known of what XLA computes */
 	bool lenient = function->ret != PERFX_RETURN_NONE || function->object_arg;
-	bool dear = 100 * spent_ns / of_ns > (lenient ? BUDGET_PERCENT : COUNT_BUDGET_PERCENT);
+	bool expensive = 100 * spent_ns / of_ns > (lenient ? BUDGET_PERCENT : COUNT_BUDGET_PERCENT);
 
-	if (dear && has_own_exits(function))
+	if (expensive && has_own_exits(function))
 		drop_exits(probes, index, percent);
-	else if (dear && placed->own_entry)
+	else if (expensive && placed->own_entry)
 		leave_alone(probes, index, percent);
 	else if (elapsed_ns < WINDOW_NS)
 		return;
-	begin_window(probes, index, now_ns);
+	begin_interval(probes, index, now_ns);
 }
 
 void probes__enforce_budget(struct probes *probes, uint64_t now_ns)
@@ -166,10 +167,10 @@ void probes__enforce_budget(struct probes *probes, uint64_t now_ns)
 		if (!placed->attached ||
 		    !(placed->own_entry || has_own_exits(&probes->plan->functions[i])))
 			continue;
-		if (placed->window.since_ns)
+		if (placed->interval.since_ns)
 			look(probes, i, now_ns);
 		else
-			begin_window(probes, i, now_ns);
+			begin_interval(probes, i, now_ns);
 	}
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "attach/calibrate.h"
 
-#include "attach/specimens.h"
+#include "attach/calibration_targets.h"
 #include "base/clock.h"
 
 #include <bpf/libbpf.h>
@@ -23,27 +23,27 @@ static int compare_double(const void *a, const void *b)
 }
 
 /* ns a call: the lower quartile of the batches, for noise only ever adds. */
-static double time_call(const struct specimen *specimen)
+static double time_call(const struct calib_target *calib_target)
 {
 	double batches[BATCHES];
 
-	specimen->call(); /* page faults, the first-hit path, the nop5's rewriting */
+	calib_target->call(); /* page faults, the first-hit path, the nop5's rewriting */
 	for (int i = 0; i < BATCHES; i++) {
 		uint64_t start = clock_monotonic_ns();
 
 		for (int j = 0; j < BATCH_CALLS; j++)
-			specimen->call();
+			calib_target->call();
 		batches[i] = (double)(clock_monotonic_ns() - start) / BATCH_CALLS;
 	}
 	qsort(batches, BATCHES, sizeof(batches[0]), compare_double);
 	return batches[BATCHES / 4];
 }
 
-/* Puts a site of a specimen into the tables and into points. */
+/* Puts a site of a calibration target into the tables and into points. */
 static int add_point(struct tracer *tracer, const struct perfx_probe *probe,
 		     const unsigned char *address, struct attach_point *point)
 {
-	int64_t offset = specimen_offset(address), id = tracer__add_probe(tracer, probe);
+	int64_t offset = calib_target_offset(address), id = tracer__add_probe(tracer, probe);
 
 	if (offset < 0 || id < 0)
 		return -ENOENT;
@@ -53,21 +53,22 @@ static int add_point(struct tracer *tracer, const struct perfx_probe *probe,
 	return 0;
 }
 
-/* Entry and exit, or entry with return probe, of a specimen: how many points it took, or < 0. */
-static int add_specimen(struct tracer *tracer, const struct specimen *specimen, bool by_return,
-			struct attach_point *points)
+/* Entry and exit, or entry with return probe, of a calibration target: how many points it took, or
+ * < 0. */
+static int add_calib_target(struct tracer *tracer, const struct calib_target *calib_target,
+			    bool by_return, struct attach_point *points)
 {
-	struct perfx_probe probe = {.function = specimen->site,
+	struct perfx_probe probe = {.function = calib_target->site,
 				    .kind = by_return ? PERFX_PROBE_RETURN : PERFX_PROBE_ENTRY};
 	int n = 0;
 
-	if (add_point(tracer, &probe, specimen->entry, &points[n++]))
+	if (add_point(tracer, &probe, calib_target->entry, &points[n++]))
 		return -ENOENT;
 	if (by_return)
 		return n;
 	probe.kind = PERFX_PROBE_EXIT;
 	probe.cfa_offset = 8;
-	return add_point(tracer, &probe, specimen->exit, &points[n++]) ? -ENOENT : n;
+	return add_point(tracer, &probe, calib_target->exit, &points[n++]) ? -ENOENT : n;
 }
 
 /* Closing perf links takes tens of milliseconds each: there only the kinds that matter. */
@@ -77,7 +78,7 @@ static bool wanted(const struct tracer *tracer, enum perfx_site site)
 	       site == PERFX_SITE_BRANCH || site == PERFX_SITE_STEPPED;
 }
 
-/* Durations that the spans of the specimens' calls show. */
+/* Durations that the spans of the calibration targets' calls show. */
 struct durations {
 	double ns[SITE_KINDS][BATCH_CALLS * BATCHES];
 	size_t count[SITE_KINDS];
@@ -116,48 +117,49 @@ static void median_durations(struct tracer *tracer, double *median_ns)
 }
 
 /* What of that the programs take: apart, for the account takes time too. */
-static void account_calls(struct tracer *tracer, const struct specimen *const *specimens)
+static void account_calls(struct tracer *tracer, const struct calib_target *const *calib_targets)
 {
 	tracer__account_runs(tracer, true);
 	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++)
-		for (int i = 0; specimens[site] && i < BATCH_CALLS; i++)
-			specimens[site]->call();
+		for (int i = 0; calib_targets[site] && i < BATCH_CALLS; i++)
+			calib_targets[site]->call();
 	tracer__account_runs(tracer, false);
 }
 
-/* ns that tracing adds to a call of each specimen. The links stay: taking one away takes longer
- * than all of this. */
+/* ns that tracing adds to a call of each calibration target. The links stay: taking one away takes
+ * longer than all of this. */
 static void cost_of_calls(struct tracer *tracer, int exe_fd, bool by_return, double *added_ns,
 			  double *span_ns)
 {
 	struct attach_point points[2 * SITE_KINDS];
-	const struct specimen *specimens[SITE_KINDS] = {NULL};
+	const struct calib_target *calib_targets[SITE_KINDS] = {NULL};
 	struct attach_target target = {.file_fd = exe_fd, .pid = getpid()};
 	double base[SITE_KINDS];
 	size_t count = 0;
 
 	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++) {
-		const struct specimen *specimen = specimen_of((enum perfx_site)site, by_return);
+		const struct calib_target *calib_target =
+			calib_target_of((enum perfx_site)site, by_return);
 		int n;
 
-		if (!specimen || !wanted(tracer, (enum perfx_site)site) ||
-		    (!by_return && !specimen->exit))
+		if (!calib_target || !wanted(tracer, (enum perfx_site)site) ||
+		    (!by_return && !calib_target->exit))
 			continue;
-		n = add_specimen(tracer, specimen, by_return, points + count);
+		n = add_calib_target(tracer, calib_target, by_return, points + count);
 		if (n < 0)
 			continue;
 		count += (size_t)n;
-		specimens[site] = specimen;
-		base[site] = time_call(specimen);
+		calib_targets[site] = calib_target;
+		base[site] = time_call(calib_target);
 	}
 	if (!count || tracer__attach(tracer, &target, points, count) != count)
 		return;
 	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++) {
-		double ns = specimens[site] ? time_call(specimens[site]) - base[site] : 0;
+		double ns = calib_targets[site] ? time_call(calib_targets[site]) - base[site] : 0;
 
 		added_ns[site] = ns > 0 ? ns : 0;
 	}
-	account_calls(tracer, specimens);
+	account_calls(tracer, calib_targets);
 	median_durations(tracer, span_ns);
 }
 
@@ -166,7 +168,8 @@ static void measure(struct tracer *tracer, int exe_fd, struct calibration *calib
 	double pairs[SITE_KINDS] = {0}, branch_ns;
 
 	cost_of_calls(tracer, exe_fd, false, pairs, calibration->empty_span_ns);
-	/* every specimen leaves by a branch; this one begins with one too: half is one hit */
+	/* every calibration target leaves by a branch; this one begins with one too: half is one
+	 * hit */
 	branch_ns = pairs[PERFX_SITE_BRANCH] / 2;
 	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++)
 		calibration->hit_ns[site] = pairs[site] > branch_ns ? pairs[site] - branch_ns : 0;
@@ -177,22 +180,22 @@ static void measure(struct tracer *tracer, int exe_fd, struct calibration *calib
 int calibrate(struct tracer *tracer, struct calibration *calibration)
 {
 	int exe_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	int64_t family;
+	int64_t traced;
 
 	*calibration = (struct calibration){0};
 	if (exe_fd < 0)
 		return -errno;
-	family = tracer__add_family(tracer, getpid(), NULL);
-	if (family >= 0) {
+	traced = tracer__add_process(tracer, getpid(), NULL);
+	if (traced >= 0) {
 		tracer__start(tracer);
 		measure(tracer, exe_fd, calibration);
 		tracer__run_times(tracer, &calibration->run_times);
 		tracer__abandon(tracer);
-		tracer__remove_family(tracer, getpid());
+		tracer__remove_process(tracer, getpid());
 	}
 	tracer__reset(tracer);
 	close(exe_fd);
-	return family < 0 ? (int)family : 0;
+	return traced < 0 ? (int)traced : 0;
 }
 
 double calibration_hit_ns(const struct calibration *calibration, enum perfx_site site,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a hit costs on this host, now: the figures move from machine to machine (4 to 17 µs for a
- * stepped instruction on machines of one kind), so none is quoted. Our own specimens are traced by
- * the same programs and links that the target gets.
+ * What a hit costs on this host, now: the numbers move from machine to machine (4 to 17 µs for a
+ * stepped instruction on machines of one kind), so none is quoted. Calibration targets of our own
+ * are traced by the same programs and links that the target gets.
  */
 #ifndef PERFX_ATTACH_CALIBRATE_H
 #define PERFX_ATTACH_CALIBRATE_H

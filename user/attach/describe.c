@@ -52,11 +52,11 @@ void probes_describe(struct probes *probes, size_t index)
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
 
-	if (function->is_hook)
-		probes_tell_allocator(probes, function);
+	if (function->is_alloc_probe)
+		probes_emit_allocator(probes, function);
 	if (!placed->described)
 		describe_function(probes, index);
-	else if (function->is_hook)
+	else if (function->is_alloc_probe)
 		return; /* attached anew */
 	placed->described = true;
 	describe_probe(probes, placed->entry, index,
@@ -82,15 +82,15 @@ static bool was_called(const struct probes *probes, uint32_t function)
 	return false;
 }
 
-void probes__refuse_nameless(struct probes *probes)
+void probes__skip_nameless(struct probes *probes)
 {
 	const struct plan *plan = probes->plan;
 
 	for (size_t i = 0; i < probes->placed_capacity && i < plan->functions_count; i++) {
 		const struct plan_function *function = &plan->functions[i];
 
-		if (!function->is_mark || function->source != PERFX_SOURCE_TORCH ||
-		    function->mark.action != PERFX_MARK_OPEN || !probes->placed[i].id ||
+		if (!function->is_annotation || function->source != PERFX_SOURCE_TORCH ||
+		    function->annotation.action != PERFX_ANNOTATION_OPEN || !probes->placed[i].id ||
 		    !was_called(probes, probes->placed[i].id))
 			continue;
 		plan__hint(probes->plan, "names of record_function",
@@ -105,7 +105,7 @@ static bool is_entry(const struct perfx_probe *probe)
 {
 	return probe->kind == PERFX_PROBE_COUNT || probe->kind == PERFX_PROBE_ENTRY ||
 	       probe->kind == PERFX_PROBE_RETURN ||
-	       (probe->kind == PERFX_PROBE_MARK && probe->condition == MARK_BEGINS);
+	       (probe->kind == PERFX_PROBE_ANNOTATION && probe->condition == ANNOTATION_BEGINS);
 }
 
 uint64_t probes__report_hits(struct probes *probes)
@@ -114,14 +114,15 @@ uint64_t probes__report_hits(struct probes *probes)
 	double *costs = probes_hit_costs(probes, count);
 	uint64_t entries = 0;
 
-	if (grow_array(&probes->hits_told, &probes->hits_capacity, count,
-		       sizeof(*probes->hits_told))) {
+	if (grow_array(&probes->hits_emitted, &probes->hits_capacity, count,
+		       sizeof(*probes->hits_emitted))) {
 		free(costs);
 		return 0;
 	}
 	for (uint32_t i = 1; i < count; i++) {
 		uint64_t hits = tracer__hits(probes->tracer, i);
-		struct perfx_hits record = {.probe = i, .hits_count = hits - probes->hits_told[i]};
+		struct perfx_hits record = {.probe = i,
+					    .hits_count = hits - probes->hits_emitted[i]};
 
 		if (is_entry(tracer__probe(probes->tracer, i)))
 			entries += hits;
@@ -130,7 +131,7 @@ uint64_t probes__report_hits(struct probes *probes)
 			continue;
 		record.cost_ps = costs ? (uint64_t)(costs[i] * 1000) : 0;
 		SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_HITS, record);
-		probes->hits_told[i] = hits;
+		probes->hits_emitted[i] = hits;
 	}
 	free(costs);
 	return entries;

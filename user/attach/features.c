@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "attach/features.h"
 
+#include "attach/calibration_targets.h"
 #include "attach/link.h"
-#include "attach/specimens.h"
 
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -55,21 +55,22 @@ static uint64_t read_counter(int map_fd)
 	return value;
 }
 
-static void *call_specimen(void *arg)
+static void *call_calib_target(void *arg)
 {
-	const struct specimen *specimen = arg;
+	const struct calib_target *calib_target = arg;
 
-	specimen->call();
+	calib_target->call();
 	return NULL;
 }
 
-/* Hits seen when a second thread of this process calls the specimen under a link of the given kind.
- * The link of one process stays as long as that; one for everybody would stop others. */
+/* Hits seen when a second thread of this process calls the calibration target under a link of the
+ * given kind. The link of one process stays as long as that; one for all processes would stop
+ * others. */
 static uint64_t hits_under_multi(int map_fd, int attach_type, int exe_fd, pid_t pid)
 {
-	const struct specimen *specimen = specimen_of(PERFX_SITE_STEPPED, false);
+	const struct calib_target *calib_target = calib_target_of(PERFX_SITE_STEPPED, false);
 	uint64_t cookie = 0, before = read_counter(map_fd), offset;
-	int64_t found = specimen_offset(specimen->entry);
+	int64_t found = calib_target_offset(calib_target->entry);
 	int prog_fd = load_counter(map_fd, attach_type), link_fd;
 	struct link_points points = {.offsets = &offset, .cookies = &cookie, .count = 1};
 	pthread_t thread;
@@ -80,7 +81,7 @@ static uint64_t hits_under_multi(int map_fd, int attach_type, int exe_fd, pid_t 
 	link_fd = link_multi(prog_fd, attach_type, exe_fd, pid, false, &points);
 	if (link_fd < 0)
 		return 0;
-	if (!pthread_create(&thread, NULL, call_specimen, (void *)specimen))
+	if (!pthread_create(&thread, NULL, call_calib_target, (void *)calib_target))
 		pthread_join(thread, NULL);
 	if (!pid)
 		close(link_fd);
@@ -105,8 +106,8 @@ static bool have_uprobe_syscall(void)
  * it. 6.18 does not give that page to a forked child, only the call. */
 static bool child_survives(int map_fd, int exe_fd)
 {
-	const struct specimen *specimen = specimen_of(PERFX_SITE_NOP5, false);
-	int64_t found = specimen ? specimen_offset(specimen->entry) : -ENOENT;
+	const struct calib_target *calib_target = calib_target_of(PERFX_SITE_NOP5, false);
+	int64_t found = calib_target ? calib_target_offset(calib_target->entry) : -ENOENT;
 	uint64_t cookie = 0, offset = (uint64_t)found, before = read_counter(map_fd);
 	struct link_points points = {.offsets = &offset, .cookies = &cookie, .count = 1};
 	int prog_fd = load_counter(map_fd, BPF_ATTACH_UPROBE_MULTI), status;
@@ -116,14 +117,14 @@ static bool child_survives(int map_fd, int exe_fd)
 	    link_multi(prog_fd, BPF_ATTACH_UPROBE_MULTI, exe_fd, getpid(), false, &points) < 0)
 		return false;
 	for (int i = 0; i < 3; i++)
-		specimen->call();
+		calib_target->call();
 	if (read_counter(map_fd) - before != 3)
 		return false;
 	pid = fork();
 	if (!pid) {
 		/* with a handler the kernel does not log it */
 		signal(SIGSEGV, _exit);
-		specimen->call();
+		calib_target->call();
 		_exit(0);
 	}
 	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
@@ -155,34 +156,35 @@ static struct trial try_links(int map_fd)
 	return trial;
 }
 
-/* Links are tried by a process of its own, which tells what it has found and takes its links with
- * it: the kernel needs 25 to 65 ms for each, and nobody waits. Returns where it tells it, or < 0.
+/* Links are tried by a process of its own, which reports what it has found and takes its links with
+ * it: the kernel needs 25 to 65 ms for each, and no caller waits. Returns where it reports it, or <
+ * 0.
  */
 static int begin_trial(struct features *features, int map_fd)
 {
 	struct trial trial;
-	int tell[2];
+	int result[2];
 
-	if (pipe2(tell, O_CLOEXEC))
+	if (pipe2(result, O_CLOEXEC))
 		return -errno;
 	features->trial_pid = fork();
 	if (!features->trial_pid) {
 		trial = try_links(map_fd);
-		_exit(write(tell[1], &trial, sizeof(trial)) != sizeof(trial));
+		_exit(write(result[1], &trial, sizeof(trial)) != sizeof(trial));
 	}
-	close(tell[1]);
-	return tell[0];
+	close(result[1]);
+	return result[0];
 }
 
-static void end_trial(struct features *features, int told_fd)
+static void end_trial(struct features *features, int result_fd)
 {
 	struct trial trial = {0};
 
-	if (told_fd < 0)
+	if (result_fd < 0)
 		return;
-	if (read(told_fd, &trial, sizeof(trial)) != sizeof(trial))
+	if (read(result_fd, &trial, sizeof(trial)) != sizeof(trial))
 		trial = (struct trial){0};
-	close(told_fd);
+	close(result_fd);
 	features->optimized_nop5 = trial.optimized_nop5;
 	features->uprobe_multi = trial.uprobe_multi;
 	features->multi_pid = trial.multi_pid;
@@ -215,19 +217,19 @@ static void look_for_tracepoints(struct features *features)
 void features_try(struct features *features)
 {
 	int map_fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "perfx_try", 4, 8, 1, NULL);
-	int told_fd = -1;
+	int result_fd = -1;
 
 	*features = (struct features){.load_error = try_load(map_fd)};
 	features->privileged = !features->load_error;
 	features->btf = access("/sys/kernel/btf/vmlinux", R_OK) == 0;
 	features->uprobe_perf = access("/sys/bus/event_source/devices/uprobe/type", R_OK) == 0;
 	if (features->privileged) {
-		told_fd = begin_trial(features, map_fd);
+		result_fd = begin_trial(features, map_fd);
 		features->ring_buffer = libbpf_probe_bpf_map_type(BPF_MAP_TYPE_RINGBUF, NULL) == 1;
 		features->cookies = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE,
 							    BPF_FUNC_get_attach_cookie, NULL) == 1;
 		look_for_tracepoints(features);
-		end_trial(features, told_fd);
+		end_trial(features, result_fd);
 	} else {
 		features->optimized_nop5 = have_uprobe_syscall();
 	}

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What hits cost: the trap as calibrated on specimens, the programs as they were seen to run in the
- * traced processes. Memory's programs walk stacks, and caches are colder there than in a loop.
+ * What hits cost: the trap as calibrated on calibration targets, the programs as they were seen to
+ * run in the traced processes. Memory's programs walk stacks, and caches are colder there than in a
+ * loop.
  */
 #include "attach/probes_internal.h"
 
@@ -27,13 +28,14 @@ struct programs {
 static const struct programs span_programs = {PROGRAM_HIT, PROGRAM_RETURN, PROGRAM_SESSION};
 static const struct programs memory_programs = {PROGRAM_MEMORY_HIT, PROGRAM_MEMORY_RETURN,
 						PROGRAM_MEMORY_SESSION};
-static const struct programs mark_programs = {PROGRAM_MARK, PROGRAM_MARK, PROGRAM_MARK};
+static const struct programs mark_programs = {PROGRAM_ANNOTATION, PROGRAM_ANNOTATION,
+					      PROGRAM_ANNOTATION};
 
 static const struct programs *programs_of(const struct plan_function *function)
 {
-	return function->is_hook   ? &memory_programs
-	       : function->is_mark ? &mark_programs
-				   : &span_programs;
+	return function->is_alloc_probe	 ? &memory_programs
+	       : function->is_annotation ? &mark_programs
+					 : &span_programs;
 }
 
 /* What programs run for at a hit, with its return where that is probed; 0: not known. */
@@ -53,12 +55,13 @@ double probes_hit_ns(const struct probes *probes, const struct plan_function *fu
 		     enum perfx_site site, enum perfx_return ret)
 {
 	double ns = calibration_hit_ns(probes->calibration, site, ret);
-	double specimens_ns = runs_ns(probes, &probes->calibration->run_times, &span_programs, ret);
+	double calibration_ns =
+		runs_ns(probes, &probes->calibration->run_times, &span_programs, ret);
 	double seen_ns = runs_ns(probes, &probes->run_times, programs_of(function), ret);
 
-	if (!(ns > 0) || !(specimens_ns > 0) || !(seen_ns > 0))
+	if (!(ns > 0) || !(calibration_ns > 0) || !(seen_ns > 0))
 		return ns;
-	ns += seen_ns - specimens_ns;
+	ns += seen_ns - calibration_ns;
 	return ns > seen_ns ? ns : seen_ns;
 }
 

@@ -53,7 +53,7 @@ struct link_closer *link_closer__new(void);
 void link_closer__add(struct link_closer *closer, struct link link);
 /* Until all are closed. */
 void link_closer__wait(struct link_closer *closer);
-/* While links are made: those that can keep the kernel from it wait, unless somebody waits for
+/* While links are made: those that can keep the kernel from it wait, unless a caller waits for
  * them.
  */
 void link_closer__hold(struct link_closer *closer, bool held);

@@ -121,8 +121,8 @@ struct mmap_record {
 };
 
 /* One record; its time comes last. */
-static void tell(const char *data, uint64_t size, uint64_t at, uint16_t bytes,
-		 void (*fn)(const struct new_mapping *mapping, void *ctx), void *ctx)
+static void deliver(const char *data, uint64_t size, uint64_t at, uint16_t bytes,
+		    void (*fn)(const struct new_mapping *mapping, void *ctx), void *ctx)
 {
 	struct mmap_record record;
 	struct new_mapping mapping = {0};
@@ -155,7 +155,7 @@ static int take_ring(const struct mappings *mappings, struct cpu_ring *ring,
 		copy_out(data, size, tail, &header, sizeof(header));
 		if (header.size < sizeof(header) + sizeof(uint64_t))
 			break;
-		tell(data, size, tail, header.size, fn, ctx);
+		deliver(data, size, tail, header.size, fn, ctx);
 		tail += header.size;
 		taken++;
 	}

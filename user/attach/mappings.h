@@ -20,9 +20,9 @@ void mappings__free(struct mappings *mappings);
 int mappings__fd(const struct mappings *mappings);
 
 /* A file that a process has mapped to execute it. Code without a file, such as a just-in-time
- * compiler's, is not told of. */
+ * compiler's, is not reported. */
 struct new_mapping {
-	pid_t pid;	  /* 0: some were lost, look at everybody */
+	pid_t pid;	  /* 0: some were lost, look at all processes */
 	uint64_t time_ns; /* CLOCK_MONOTONIC */
 	uint64_t inode;
 	uint32_t dev_major, dev_minor; /* as in /proc/PID/maps */

@@ -26,9 +26,9 @@ struct domain {
 	enum perfx_memory_level level;
 	enum step step;
 	bool by_default;
-	bool on;		  /* duty cycle: hooks are attached now */
-	uint64_t switch_ns;	  /* duty cycle: when that changes */
-	struct hook_cost at_look; /* as it was at the last look */
+	bool on;			 /* duty cycle: allocation probes are attached now */
+	uint64_t switch_ns;		 /* duty cycle: when that changes */
+	struct alloc_probe_cost at_look; /* as it was at the last look */
 };
 
 struct memory {
@@ -37,14 +37,14 @@ struct memory {
 	struct probes *probes;
 	struct sink *sink;
 	uint64_t sample_bytes;
-	bool everybody;
+	bool all_processes;
 	bool started;
 	uint64_t looked_ns, look_cpu_ns, next_look_ns;
 	struct domain domains[PERFX_DOMAINS];
-	/* As they were told last: by process and domain. */
-	struct perfx_memory_lost *lost_told;
+	/* As they were emitted last: by process and domain. */
+	struct perfx_memory_lost *lost_emitted;
 	size_t lost_capacity;
-	uint64_t drops_told;
+	uint64_t drops_emitted;
 	struct pack_buffer buffer;
 };
 
@@ -60,7 +60,7 @@ struct memory *memory__new(const struct plan *plan, struct tracer *tracer, struc
 	memory->probes = probes;
 	memory->sink = sink;
 	memory->sample_bytes = options->sample_bytes;
-	memory->everybody = options->everybody;
+	memory->all_processes = options->all_processes;
 	return memory;
 }
 
@@ -68,25 +68,25 @@ void memory__free(struct memory *memory)
 {
 	if (!memory)
 		return;
-	free(memory->lost_told);
+	free(memory->lost_emitted);
 	free(memory);
 }
 
-static bool has_hooks(const struct plan *plan, enum perfx_domain domain)
+static bool has_alloc_probes(const struct plan *plan, enum perfx_domain domain)
 {
 	for (size_t i = 0; i < plan->functions_count; i++) {
 		const struct plan_function *function = &plan->functions[i];
 
-		if (function->is_hook && function->hook.domain == domain)
+		if (function->is_alloc_probe && function->alloc_probe.domain == domain)
 			return true;
-		if (domain == PERFX_DOMAIN_USER && function->is_mark &&
-		    function->mark.action == PERFX_MARK_ALLOCATED)
+		if (domain == PERFX_DOMAIN_USER && function->is_annotation &&
+		    function->annotation.action == PERFX_ANNOTATION_ALLOCATED)
 			return true;
 	}
 	return false;
 }
 
-static void tell_mode(struct memory *memory, enum perfx_domain domain, uint64_t now_ns)
+static void emit_mode(struct memory *memory, enum perfx_domain domain, uint64_t now_ns)
 {
 	const struct domain *d = &memory->domains[domain];
 	struct perfx_memory_mode record = {
@@ -109,9 +109,10 @@ static void set_level(struct memory *memory, enum perfx_domain domain,
 	d->level = level;
 	d->on = level != PERFX_MEMORY_OFF;
 	d->recorded = d->recorded || d->on;
-	/* what is recorded less is told to the programs before links go; more, after they came */
+	/* what is recorded less takes effect in the programs before links go; more, after they
+	 * came */
 	tracer__set_memory(memory->tracer, domain, level, memory->sample_bytes);
-	probes__want_hooks(memory->probes, domain, d->on, frees);
+	probes__want_alloc(memory->probes, domain, d->on, frees);
 }
 
 /* The level at which a domain begins, as things stand. */
@@ -132,9 +133,9 @@ static enum perfx_memory_level level_wanted(const struct memory *memory, enum pe
 	if (domain != PERFX_DOMAIN_HOST)
 		return PERFX_MEMORY_EXACT;
 	/* every process of the machine calls malloc */
-	if (memory->everybody)
+	if (memory->all_processes)
 		return PERFX_MEMORY_OFF;
-	/* hooks alone are no sign: every Python has those that NumPy would call */
+	/* allocation probes alone are no sign: every Python has those that NumPy would call */
 	return memory->plan->has_framework ? PERFX_MEMORY_OFF : PERFX_MEMORY_SAMPLED;
 }
 
@@ -144,7 +145,8 @@ void memory__consider(struct memory *memory)
 		struct domain *d = &memory->domains[domain];
 		enum perfx_memory_level level = level_wanted(memory, domain);
 
-		if (!has_hooks(memory->plan, domain) || level == d->level || d->step != STEP_FULL)
+		if (!has_alloc_probes(memory->plan, domain) || level == d->level ||
+		    d->step != STEP_FULL)
 			continue;
 		d->by_default = memory->plan->options.memory == MEMORY_DEFAULT;
 		if (memory->started && level == PERFX_MEMORY_OFF)
@@ -152,12 +154,12 @@ void memory__consider(struct memory *memory)
 				"recorded, the heap no longer; --memory all records both");
 		set_level(memory, domain, level);
 		if (memory->started)
-			tell_mode(memory, domain, memory->looked_ns);
+			emit_mode(memory, domain, memory->looked_ns);
 	}
 }
 
-/* Mappings have no function that is hooked, and so no module. */
-static void tell_mappings(struct memory *memory)
+/* Mappings have no function that is probed, and so no module. */
+static void count_mappings(struct memory *memory)
 {
 	struct perfx_allocator record = {.allocator = PERFX_ALLOCATOR_MMAP,
 					 .domain = PERFX_DOMAIN_HOST};
@@ -170,14 +172,14 @@ static void tell_mappings(struct memory *memory)
 void memory__start(struct memory *memory, uint64_t now_ns)
 {
 	if (memory->plan->options.memory == MEMORY_ALL)
-		tell_mappings(memory);
+		count_mappings(memory);
 	memory->started = true;
 	memory->looked_ns = now_ns;
 	memory->look_cpu_ns = UINT64_MAX;
 	memory->next_look_ns = now_ns + FIRST_LOOK_NS;
 	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
 		if (memory->domains[domain].recorded)
-			tell_mode(memory, domain, now_ns);
+			emit_mode(memory, domain, now_ns);
 }
 
 void memory__paused(struct memory *memory, uint64_t from_ns, uint64_t to_ns)
@@ -189,9 +191,9 @@ void memory__paused(struct memory *memory, uint64_t from_ns, uint64_t to_ns)
 		if (!d->recorded)
 			continue;
 		d->level = PERFX_MEMORY_OFF;
-		tell_mode(memory, domain, from_ns);
+		emit_mode(memory, domain, from_ns);
 		d->level = level;
-		tell_mode(memory, domain, to_ns);
+		emit_mode(memory, domain, to_ns);
 	}
 	memory->looked_ns = to_ns;
 	memory->look_cpu_ns = UINT64_MAX;
@@ -203,7 +205,7 @@ bool memory__due(const struct memory *memory, uint64_t now_ns)
 	return now_ns >= memory->next_look_ns;
 }
 
-/* --- the budget of what nobody asked for --- */
+/* --- the budget of what was not asked for --- */
 
 static void say_step(const struct memory *memory, enum perfx_domain domain, double percent,
 		     uint64_t per_second, const char *now)
@@ -238,7 +240,7 @@ static void step_down(struct memory *memory, enum perfx_domain domain, double pe
 		set_level(memory, domain, PERFX_MEMORY_OFF);
 		say_step(memory, domain, percent, per_second, "off from now on");
 	}
-	tell_mode(memory, domain, now_ns);
+	emit_mode(memory, domain, now_ns);
 }
 
 /* Attaches and detaches by the clock. */
@@ -250,15 +252,15 @@ static void turn(struct memory *memory, enum perfx_domain domain, uint64_t now_n
 		return;
 	d->on = !d->on;
 	d->switch_ns = now_ns + (d->on ? ON_NS : PERIOD_NS - ON_NS);
-	probes__want_hooks(memory->probes, domain, d->on, false);
+	probes__want_alloc(memory->probes, domain, d->on, false);
 }
 
-/* What the domain's hooks cost since the last look: percent of the time that passed, or of the CPU
- * time used where threads run at once. */
+/* What the domain's allocation probes cost since the last look: percent of the time that passed, or
+ * of the CPU time used where threads run at once. */
 static void look(struct memory *memory, enum perfx_domain domain, double busy_ns, uint64_t now_ns)
 {
 	struct domain *d = &memory->domains[domain];
-	struct hook_cost cost = probes__hook_cost(memory->probes, domain);
+	struct alloc_probe_cost cost = probes__alloc_cost(memory->probes, domain);
 	double percent = 100 * (cost.cost_ns - d->at_look.cost_ns) / busy_ns;
 	uint64_t allocations = cost.allocations_count - d->at_look.allocations_count;
 	uint64_t elapsed_ns = now_ns - memory->looked_ns;
@@ -290,21 +292,21 @@ void memory__enforce_budget(struct memory *memory, uint64_t now_ns, uint64_t cpu
 
 static void report_lost(struct memory *memory, uint32_t process, enum perfx_domain domain)
 {
-	struct perfx_memory_lost lost, *told;
-	struct perfx_memory_book record = {.process = process, .domain = domain};
+	struct perfx_memory_lost lost, *emitted;
+	struct perfx_overflow_memory record = {.process = process, .domain = domain};
 	size_t index = (size_t)process * PERFX_DOMAINS + domain;
 
-	if (grow_array(&memory->lost_told, &memory->lost_capacity, index + 1, sizeof(*told)))
+	if (grow_array(&memory->lost_emitted, &memory->lost_capacity, index + 1, sizeof(*emitted)))
 		return;
-	told = &memory->lost_told[index];
+	emitted = &memory->lost_emitted[index];
 	tracer__memory_lost(memory->tracer, process, domain, &lost);
-	record.allocs_count = lost.allocs_count - told->allocs_count;
-	record.allocated_bytes = lost.allocated_bytes - told->allocated_bytes;
-	record.frees_count = lost.frees_count - told->frees_count;
+	record.allocs_count = lost.allocs_count - emitted->allocs_count;
+	record.allocated_bytes = lost.allocated_bytes - emitted->allocated_bytes;
+	record.frees_count = lost.frees_count - emitted->frees_count;
 	if (!record.allocs_count && !record.frees_count)
 		return;
-	*told = lost;
-	SINK_PACK(memory->sink, &memory->buffer, PERFX_KIND_MEMORY_BOOK, record);
+	*emitted = lost;
+	SINK_PACK(memory->sink, &memory->buffer, PERFX_KIND_OVERFLOW_MEMORY, record);
 }
 
 void memory__report(struct memory *memory)
@@ -312,9 +314,9 @@ void memory__report(struct memory *memory)
 	uint32_t count = tracer__processes_count(memory->tracer);
 	uint64_t drops = tracer__counter(memory->tracer, PERFX_COUNTER_MEMORY_DROPS);
 
-	if (drops == memory->drops_told)
+	if (drops == memory->drops_emitted)
 		return;
-	memory->drops_told = drops;
+	memory->drops_emitted = drops;
 	for (uint32_t process = 0; process < count && process < PERFX_MAX_PROCESSES; process++)
 		for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++)
 			report_lost(memory, process, domain);

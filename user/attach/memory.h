@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How memory is recorded: which domains, exactly or by sample, and when that becomes too dear for
- * what nobody asked for.
+ * How memory is recorded: which domains, exactly or by sample, and when that becomes too expensive
+ * for what was not asked for.
  *
  * The default records framework blocks where there are any, otherwise a sample of the heap. Hits
  * are counted from the first moment; above MEMORY_BUDGET_PERCENT of predicted slowdown it steps
@@ -28,7 +28,7 @@ struct memory;
 
 struct memory_options {
 	uint64_t sample_bytes; /* mean distance of samples */
-	bool everybody;	       /* -a: the default leaves heaps alone */
+	bool all_processes;    /* -a: the default leaves heaps alone */
 };
 
 /* Everything is borrowed and must outlive it; options are copied. */
@@ -47,7 +47,7 @@ void memory__enforce_budget(struct memory *memory, uint64_t now_ns, uint64_t cpu
 /* Nothing was recorded in between. */
 void memory__paused(struct memory *memory, uint64_t from_ns, uint64_t to_ns);
 bool memory__due(const struct memory *memory, uint64_t now_ns);
-/* MEMORY_BOOK records of what found no room since the last time. */
+/* OVERFLOW_MEMORY records of what found no room since the last time. */
 void memory__report(struct memory *memory);
 
 /* "tensor (torch)", "host, sampled (libc)", …, or "" when memory is not recorded; malloc'd. */

@@ -6,7 +6,7 @@
  *
  * A link serves many functions, so that of the entry stays: a session link makes no return probe
  * where the entry's kind says that exits end the call. Exits come first, for an entry must never be
- * open before its ways out are. Calls that have a return probe by then end by it.
+ * open before its exits are. Calls that have a return probe by then end by it.
  */
 #include "attach/probes_internal.h"
 #include "base/message.h"
@@ -16,12 +16,12 @@
 
 /* Attaches the exits of one function for those that have its file. */
 static int attach_exits_for(struct probes *probes, size_t index,
-			    const struct attached_process *whom)
+			    const struct attached_process *for_process)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct attach_target target = {.file_fd = probes->plan->modules[function->module].fd,
-				       .pid = whom->pid,
-				       .born = whom->born};
+				       .pid = for_process->pid,
+				       .born = for_process->born};
 	struct attach_point *points = calloc(function->site.exits_count + 1, sizeof(*points));
 	size_t count;
 	int err = 0;
@@ -40,13 +40,13 @@ static int attach_exits_for(struct probes *probes, size_t index,
 
 static int attach_exits(struct probes *probes, size_t index)
 {
-	static const struct attached_process everybody = {0, 0};
+	static const struct attached_process all_processes = {0, 0};
 	const struct attachment *attachment =
 		&probes->attachments[probes->plan->functions[index].module];
 	int err = probes_place_exits(probes, index, PERFX_PROBE_F_TAKES_OVER);
 
-	if (!err && attachment->everybody)
-		err = attach_exits_for(probes, index, &everybody);
+	if (!err && attachment->all_processes)
+		err = attach_exits_for(probes, index, &all_processes);
 	for (size_t i = 0; !err && i < attachment->processes_count; i++)
 		err = attach_exits_for(probes, index, &attachment->processes[i]);
 	probes__open(probes);
@@ -62,7 +62,7 @@ static void time_at_exits(struct probes *probes, size_t index)
 	if (attach_exits(probes, index)) {
 		probes_drop_exits(probes, index);
 		placed->exits_count = 0;
-		plan__doubt_exits(probes->plan, index, "one of its ways out cannot be probed");
+		plan__doubt_exits(probes->plan, index, "one of its exits cannot be probed");
 		return;
 	}
 	placed->nests = true;

@@ -2,7 +2,7 @@
 /*
  * Traced files that are written to. A probe is put where an instruction of the old content was, and
  * the kernel executes what it read there: a program that maps the new content dies of it. So all
- * probes of a file go as soon as somebody writes to it; programs that map it from then on get their
+ * probes of a file go as soon as it is written to; programs that map it from then on get their
  * own, planned from what is there then.
  *
  * What remains: writes through a shared mapping are only heard of with the next program that maps

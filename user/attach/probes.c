@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct attached_process for_everybody = {0, 0};
+static const struct attached_process for_all_processes = {0, 0};
 
 /* How often another instruction is tried where the kernel refuses one. */
 #define REFUSALS_MAX 4
@@ -40,16 +40,16 @@ void probes__free(struct probes *probes)
 	free(probes->attachments);
 	free(probes->openings);
 	free(probes->failures);
-	free(probes->allocators_told);
-	free(probes->hits_told);
+	free(probes->allocators_emitted);
+	free(probes->hits_emitted);
 	free(probes->placed);
 	free(probes);
 }
 
-void probes__meter(struct probes *probes, bool all)
+void probes__enable_counters(struct probes *probes, bool all)
 {
-	probes->meter_figures = true;
-	probes->meter_all = all;
+	probes->counters_enabled = true;
+	probes->counters_all = all;
 }
 
 size_t probes__functions_count(const struct probes *probes)
@@ -57,9 +57,9 @@ size_t probes__functions_count(const struct probes *probes)
 	return probes->functions_count;
 }
 
-size_t probes__hooks_count(const struct probes *probes)
+size_t probes__alloc_probes_count(const struct probes *probes)
 {
-	return probes->hooks_count;
+	return probes->alloc_probes_count;
 }
 
 size_t probes__sites_count(const struct probes *probes)
@@ -98,8 +98,8 @@ size_t probes_exit_points(struct probes *probes, size_t index, struct attach_poi
 			points[n++] = (struct attach_point){
 				.offset = site_offset(function, function->site.exits[i].vaddr),
 				.probe = placed->first_exit + (uint32_t)i,
-				.is_hook = function->is_hook,
-				.is_mark = function->is_mark,
+				.is_alloc_probe = function->is_alloc_probe,
+				.is_annotation = function->is_annotation,
 				.group = probes_exits_group(probes, index)};
 	return n;
 }
@@ -122,7 +122,7 @@ static bool enters_by_return(const struct probes *probes, size_t index)
 	       (placed->nests && !placed->stale);
 }
 
-/* The points of one function, exits first: an entry must never be open before its ways out are. */
+/* The points of one function, exits first: an entry must never be open before its exits are. */
 static size_t points_of(struct probes *probes, size_t index, struct attach_point *points)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
@@ -133,8 +133,8 @@ static size_t points_of(struct probes *probes, size_t index, struct attach_point
 				      .probe = probes->placed[index].entry,
 				      .by_return = enters_by_return(probes, index),
 				      .semaphore = function->semaphore_offset,
-				      .is_hook = function->is_hook,
-				      .is_mark = function->is_mark,
+				      .is_alloc_probe = function->is_alloc_probe,
+				      .is_annotation = function->is_annotation,
 				      .group = probes_entry_group(probes, index)};
 	return n;
 }
@@ -183,7 +183,7 @@ static const char *attach_error(int err)
 }
 
 /* One function's probes did not all attach. */
-static void settle_failure(struct probes *probes, size_t index, bool is_everybody,
+static void settle_failure(struct probes *probes, size_t index, bool is_all_processes,
 			   const struct attach_point *points, size_t count)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
@@ -194,16 +194,16 @@ static void settle_failure(struct probes *probes, size_t index, bool is_everybod
 
 	if (entry->err) {
 		/* that of a process is told with those of others */
-		if (!placed->attached && !(function->is_hook && placed->described) &&
-		    (is_everybody || is_refusal(entry->err)))
-			plan__refuse(probes->plan, function->name, attach_error(entry->err));
+		if (!placed->attached && !(function->is_alloc_probe && placed->described) &&
+		    (is_all_processes || is_refusal(entry->err)))
+			plan__skip(probes->plan, function->name, attach_error(entry->err));
 		return;
 	}
-	/* entered, but a way out is missing */
+	/* entered, but an exit is missing */
 	for (size_t i = 0; i + 1 < count; i++)
 		err = points[i].err ? points[i].err : err;
 	probes_only_count(probes, index,
-			  is_refusal(err) ? "the kernel refuses to probe one of its ways out"
+			  is_refusal(err) ? "the kernel refuses to probe one of its exits"
 					  : attach_error(err));
 }
 
@@ -224,10 +224,10 @@ static bool try_other_entry(struct probes *probes, struct image *image, size_t i
 
 		refused[n] = function->site.entry_vaddr;
 		/* its program reads arguments where the first site had them */
-		function->figure = 0;
+		function->cost_program = 0;
 		function->object_arg = function->event_arg = 0;
-		function->figure_origin = NULL;
-		function->figure_why = "the kernel refuses the instruction that has its arguments";
+		function->cost_origin = NULL;
+		function->cost_why = "the kernel refuses the instruction that has its arguments";
 		if (site_plan(image, function->vaddr, function->size, &options, &site))
 			return false;
 		function->site.entry_vaddr = site.entry_vaddr;
@@ -251,9 +251,10 @@ static void settle(struct probes *probes, size_t index, const struct attach_targ
 	struct attach_point *entry = &points[count - 1];
 	bool failed = false;
 
-	/* a hook or mark reads its arguments where its site has them: no other serves */
-	if (entry->err == -KERNEL_ENOTSUPP && !probes->plan->functions[index].is_hook &&
-	    !probes->plan->functions[index].is_mark) {
+	/* an allocation probe or mark reads its arguments where its site has them: no other serves
+	 */
+	if (entry->err == -KERNEL_ENOTSUPP && !probes->plan->functions[index].is_alloc_probe &&
+	    !probes->plan->functions[index].is_annotation) {
 		struct image *image = image__open(module->fd, module->path, "");
 
 		if (image)
@@ -269,13 +270,13 @@ static void settle(struct probes *probes, size_t index, const struct attach_targ
 			probes__want_workers(probes);
 		return;
 	}
-	if (probes->plan->functions[index].is_hook)
-		probes->hooks_count += !probes->placed[index].attached;
+	if (probes->plan->functions[index].is_alloc_probe)
+		probes->alloc_probes_count += !probes->placed[index].attached;
 	else
 		probes->functions_count += !probes->placed[index].attached;
 	probes->placed[index].attached = true;
-	if (probes->plan->functions[index].object_arg && probes->plan->options.figures)
-		tracer__objects_told(probes->tracer, true);
+	if (probes->plan->functions[index].object_arg && probes->plan->options.cost_model)
+		tracer__read_objects(probes->tracer, true);
 }
 
 /* Thunks say what the kernels below them do, which are called a hundred times as often. */
@@ -340,7 +341,7 @@ static void note_failure(struct probes *probes, size_t module, pid_t pid, size_t
 	failure->processes_count++;
 }
 
-void probes__refuse_failed(struct probes *probes)
+void probes__skip_failed(struct probes *probes)
 {
 	for (size_t i = 0; i < probes->failures_count; i++) {
 		const struct failure *failure = &probes->failures[i];
@@ -357,7 +358,7 @@ void probes__refuse_failed(struct probes *probes)
 		text_printf(&text, "%s): %s", failure->processes_count > named ? ", ..." : "",
 			    attach_error(failure->err));
 		reason = text_take(&text);
-		plan__refuse(probes->plan, base, reason ? reason : attach_error(failure->err));
+		plan__skip(probes->plan, base, reason ? reason : attach_error(failure->err));
 		free(reason);
 	}
 	probes->failures_count = 0;
@@ -379,11 +380,12 @@ void probes_attach_points(struct probes *probes, struct attach_target *target,
 
 /* Attaches the functions of one file: all, or those that have become stale. */
 static void attach_functions(struct probes *probes, size_t module,
-			     const struct attached_process *whom, bool only_stale)
+			     const struct attached_process *for_process, bool only_stale)
 {
 	struct plan *plan = probes->plan;
-	struct attach_target target = {
-		.file_fd = plan->modules[module].fd, .pid = whom->pid, .born = whom->born};
+	struct attach_target target = {.file_fd = plan->modules[module].fd,
+				       .pid = for_process->pid,
+				       .born = for_process->born};
 	size_t first = plan->modules[module].functions_first;
 	size_t end = first + plan->modules[module].functions_count, n = 0, points_max = 0;
 	size_t failed_count = 0;
@@ -398,12 +400,12 @@ static void attach_functions(struct probes *probes, size_t module,
 	for (size_t i = first; points && wanted && i < end; i++) {
 		if ((only_stale && !probes->placed[i].stale) || probes->placed[i].given_up ||
 		    is_spared(probes, i) ||
-		    (plan->functions[i].is_hook &&
-		     !probes_hook_wanted(probes, &plan->functions[i])))
+		    (plan->functions[i].is_alloc_probe &&
+		     !probes_alloc_wanted(probes, &plan->functions[i])))
 			continue;
 		probes_decide_own_entry(probes, i);
 		if (probes_place(probes, i)) {
-			plan__refuse(plan, plan->functions[i].name, attach_error(-ENOSPC));
+			plan__skip(plan, plan->functions[i].name, attach_error(-ENOSPC));
 			continue;
 		}
 		wanted[i - first] = true;
@@ -427,8 +429,8 @@ static void attach_functions(struct probes *probes, size_t module,
 			probes_describe(probes, i);
 		n += count;
 	}
-	if (failed_count && whom->born)
-		note_failure(probes, module, whom->pid, failed_count, err);
+	if (failed_count && for_process->born)
+		note_failure(probes, module, for_process->pid, failed_count, err);
 	free(points);
 	free(wanted);
 }
@@ -437,7 +439,7 @@ void probes__want_workers(struct probes *probes)
 {
 	struct plan *plan = probes->plan;
 
-	tracer__objects_told(probes->tracer, false);
+	tracer__read_objects(probes->tracer, false);
 	if (probes->workers_wanted)
 		return;
 	probes->workers_wanted = true;
@@ -455,42 +457,44 @@ static struct attached_process *find_process(const struct attachment *attachment
 	return NULL;
 }
 
-bool probes__attach(struct probes *probes, size_t module, uint32_t born, pid_t pid, bool everybody)
+bool probes__attach(struct probes *probes, size_t module, uint32_t born, pid_t pid,
+		    bool all_processes)
 {
-	struct attached_process whom = {born, pid};
+	struct attached_process for_process = {born, pid};
 	struct attachment *attachment;
 
 	if (match_plan(probes))
 		return false;
 	attachment = &probes->attachments[module];
-	if (attachment->everybody || find_process(attachment, born))
-		return attachment->everybody;
-	/* perhaps no stranger maps it any more, but those who have links of their own must not be
-	 * hit by one for everybody as well */
-	if (everybody && !attachment->by_process) {
-		attachment->everybody = true;
-		whom = for_everybody;
+	if (attachment->all_processes || find_process(attachment, born))
+		return attachment->all_processes;
+	/* perhaps no untraced process maps it any more, but processes that have links of their own
+	 * must not be hit by one for all processes as well */
+	if (all_processes && !attachment->by_process) {
+		attachment->all_processes = true;
+		for_process = for_all_processes;
 	} else {
 		if (grow_array(&attachment->processes, &attachment->processes_capacity,
 			       attachment->processes_count + 1, sizeof(*attachment->processes)))
 			return false;
-		attachment->processes[attachment->processes_count++] = whom;
+		attachment->processes[attachment->processes_count++] = for_process;
 		attachment->by_process = true;
 	}
-	attach_functions(probes, module, &whom, false);
-	return attachment->everybody;
+	attach_functions(probes, module, &for_process, false);
+	return attachment->all_processes;
 }
 
 bool probes__decided(const struct probes *probes, size_t module)
 {
 	return module < probes->attachments_capacity &&
-	       (probes->attachments[module].everybody || probes->attachments[module].by_process);
+	       (probes->attachments[module].all_processes ||
+		probes->attachments[module].by_process);
 }
 
 bool probes__attached_for(const struct probes *probes, size_t module, uint32_t born)
 {
 	return module < probes->attachments_capacity &&
-	       (probes->attachments[module].everybody ||
+	       (probes->attachments[module].all_processes ||
 		find_process(&probes->attachments[module], born));
 }
 
@@ -499,10 +503,10 @@ void probes__release(struct probes *probes, uint32_t born)
 	tracer__release(probes->tracer, born);
 	for (size_t i = 0; i < probes->attachments_capacity; i++) {
 		struct attachment *attachment = &probes->attachments[i];
-		struct attached_process *whom = find_process(attachment, born);
+		struct attached_process *for_process = find_process(attachment, born);
 
-		if (whom)
-			*whom = attachment->processes[--attachment->processes_count];
+		if (for_process)
+			*for_process = attachment->processes[--attachment->processes_count];
 	}
 }
 
@@ -515,13 +519,13 @@ void probes__drop(struct probes *probes, size_t module)
 		return;
 	tracer__detach_file(probes->tracer, planned->fd);
 	for (size_t i = planned->functions_first; i < end && i < probes->placed_capacity; i++) {
-		if (probes->plan->functions[i].is_hook)
-			probes->hooks_count -= probes->placed[i].attached;
+		if (probes->plan->functions[i].is_alloc_probe)
+			probes->alloc_probes_count -= probes->placed[i].attached;
 		else
 			probes->functions_count -= probes->placed[i].attached;
 		probes->placed[i].attached = false;
 	}
-	probes->attachments[module].everybody = false;
+	probes->attachments[module].all_processes = false;
 	probes->attachments[module].by_process = false;
 	probes->attachments[module].processes_count = 0;
 }
@@ -548,8 +552,8 @@ static void reattach_module(struct probes *probes, size_t module)
 {
 	struct attachment attachment = probes->attachments[module];
 
-	if (attachment.everybody)
-		attach_functions(probes, module, &for_everybody, true);
+	if (attachment.all_processes)
+		attach_functions(probes, module, &for_all_processes, true);
 	for (size_t i = 0; i < attachment.processes_count; i++)
 		attach_functions(probes, module, &attachment.processes[i], true);
 	for (size_t i = 0; i < probes->plan->modules[module].functions_count; i++)
@@ -573,8 +577,8 @@ void probes__distrust_returns(struct probes *probes)
 	for (size_t i = 0; i < plan->functions_count; i++) {
 		struct plan_function *function = &plan->functions[i];
 
-		if (!function->is_hook && (function->c_alone || probes->placed[i].nests ||
-					   function->ret == PERFX_RETURN_PROBE)) {
+		if (!function->is_alloc_probe && (function->c_alone || probes->placed[i].nests ||
+						  function->ret == PERFX_RETURN_PROBE)) {
 			probes->functions_count -= probes->placed[i].attached;
 			probes->placed[i].stale = probes->placed[i].attached;
 			probes->placed[i].attached = false;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * From plan to kernel: puts the plan's sites into the tracer's tables, attaches them file by file,
- * and describes functions and probes to the stream. Knows which file is attached for whom.
+ * and describes functions and probes to the stream. Knows which file is attached for which
+ * processes.
  */
 #ifndef PERFX_ATTACH_PROBES_H
 #define PERFX_ATTACH_PROBES_H
@@ -21,26 +22,27 @@ struct probes;
 struct probes *probes__new(struct plan *plan, struct tracer *tracer,
 			   const struct calibration *calibration, struct sink *sink);
 void probes__free(struct probes *probes);
-/* From here on calls are METERED: all, or those whose work is known. */
-void probes__meter(struct probes *probes, bool all);
+/* From here on calls are marked F_PERF: all, or those whose work is known. */
+void probes__enable_counters(struct probes *probes, bool all);
 
-/* Attaches module (index in the plan) for a process. It is known by the index of its first book,
- * for its pid may have another owner one day. A file that only the family maps gets one link for
- * everybody, which forked children hit from their first instruction; others get a link a process.
- * everybody: one link in any case (-a). Returns whether the link is for all. Hits have no effect
- * before probes__open. */
-bool probes__attach(struct probes *probes, size_t module, uint32_t born, pid_t pid, bool everybody);
+/* Attaches module (index in the plan) for a process. It is known by the its first process index,
+ * for its pid may have another owner one day. A file that only traced processes map gets one link
+ * for all processes, which forked children hit from their first instruction; others get a link a
+ * process. all_processes: one link in any case (-a). Returns whether the link is for all. Hits have
+ * no effect before probes__open. */
+bool probes__attach(struct probes *probes, size_t module, uint32_t born, pid_t pid,
+		    bool all_processes);
 /* What has been attached since the last time is counted from this moment on. */
 void probes__open(struct probes *probes);
 /* A process has ended: what is its alone goes, without waiting for that. */
 void probes__release(struct probes *probes, uint32_t born);
-/* Is it known how this module is to be attached: for everybody, or for each process? */
+/* Is it known how this module is to be attached: for all processes, or for each? */
 bool probes__decided(const struct probes *probes, size_t module);
 /* Takes away all that is attached in a module; it may be attached anew. */
 void probes__drop(struct probes *probes, size_t module);
-/* How many of a module's functions are attached for somebody, those for memory too. */
+/* How many of a module's functions are attached for some process, those for memory too. */
 size_t probes__attached_count(const struct probes *probes, size_t module);
-/* Is it attached for this process, by a link of its own or one for everybody? */
+/* Is it attached for this process, by a link of its own or one for all processes? */
 bool probes__attached_for(const struct probes *probes, size_t module, uint32_t born);
 /* Has a file links by process, so that a forked child has none as it begins? */
 bool probes__go_by_process(const struct probes *probes);
@@ -52,12 +54,13 @@ void probes__distrust_returns(struct probes *probes);
  * from now on, where these are known. Each is said in one line. */
 void probes__heed_nesting(struct probes *probes);
 
-size_t probes__functions_count(const struct probes *probes); /* attached, hooks not counted */
-size_t probes__hooks_count(const struct probes *probes);     /* attached */
-size_t probes__sites_count(const struct probes *probes);     /* probes, entry and exit */
+size_t probes__functions_count(
+	const struct probes *probes); /* attached, allocation probes not counted */
+size_t probes__alloc_probes_count(const struct probes *probes); /* attached */
+size_t probes__sites_count(const struct probes *probes);	/* probes, entry and exit */
 
 /*
- * Keeps what nobody asked for cheap. A function that was chosen by default and now costs more than
+ * Keeps what was not asked for cheap. A function that was chosen by default and now costs more than
  * BUDGET_PERCENT of the wall time is counted from now on and no longer timed, where timing it takes
  * a single-stepped instruction; otherwise, and when merely counting it costs more than
  * COUNT_BUDGET_PERCENT (what runs XLA's operations: BUDGET_PERCENT), it is left alone from now on,
@@ -68,26 +71,26 @@ size_t probes__sites_count(const struct probes *probes);     /* probes, entry an
 void probes__enforce_budget(struct probes *probes, uint64_t now_ns);
 uint64_t probes__detached_count(const struct probes *probes); /* probes given up */
 
-/* Which of a domain's hooks are attached, from now on. */
-void probes__want_hooks(struct probes *probes, enum perfx_domain domain, bool allocations,
+/* Which of a domain's allocation probes are attached, from now on. */
+void probes__want_alloc(struct probes *probes, enum perfx_domain domain, bool allocations,
 			bool frees);
-/* Hits of a domain's hooks so far and what they cost, by calibration. */
-struct hook_cost {
+/* Hits of a domain's allocation probes so far and what they cost, by calibration. */
+struct alloc_probe_cost {
 	uint64_t allocations_count, frees_count; /* hits */
 	double cost_ns;
 };
-struct hook_cost probes__hook_cost(const struct probes *probes, enum perfx_domain domain);
+struct alloc_probe_cost probes__alloc_cost(const struct probes *probes, enum perfx_domain domain);
 
-/* Adds to the plan's refusals what was seen of PyTorch's ranges without their names. */
-void probes__refuse_nameless(struct probes *probes);
+/* Adds to the plan's skipped functions what was seen of PyTorch's ranges without their names. */
+void probes__skip_nameless(struct probes *probes);
 /* Adds what could not be attached for single processes. */
-void probes__refuse_failed(struct probes *probes);
+void probes__skip_failed(struct probes *probes);
 /* HITS records: those since the last time. Returns the hits of entries, all of them. */
 uint64_t probes__report_hits(struct probes *probes);
 /* To be called at each tick of the clock: what hits cost is seen in the traced processes. */
 void probes__watch_cost(struct probes *probes);
 
-/* What is run by thunks cannot be told by these: attaches, and counts, what works for them. */
+/* What is run by thunks is not measured by these: attaches, and counts, what works for them. */
 void probes__want_workers(struct probes *probes);
 
 /* What a function's id stands for; NULL: nothing that is attached. */

@@ -7,7 +7,7 @@
 #include "decode/pack.h"
 
 /* In the condition of a marking function's entry probe: its hits begin ranges. */
-#define MARK_BEGINS 1
+#define ANNOTATION_BEGINS 1
 
 /* A function's probes. */
 struct placed {
@@ -16,25 +16,25 @@ struct placed {
 	bool attached;
 	bool stale;	/* was attached in a way that is no longer trusted */
 	bool own_entry; /* its entry can be taken away */
-	bool given_up;	/* and has been: too dear */
+	bool given_up;	/* and has been: too expensive */
 	bool nests;	/* deeper than return probes may: exits have been attached beside its entry,
 			   which stays where it is */
 	struct {	/* the budget's: from when on it is counted, and what it had cost then */
 		uint64_t since_ns;
 		double cost_ns;
-	} window;
+	} interval;
 	uint32_t entry; /* probe index; 0: none yet */
-	uint32_t hook;	/* of a hook or a mark: in the programs' table */
+	uint32_t rule;	/* of an allocation probe or a mark: in the programs' table */
 	uint32_t first_exit;
 	size_t exits_count;
 };
 
-/* For whom a file is attached. */
+/* The processes for which a file is attached. */
 struct attachment {
-	bool everybody;
+	bool all_processes;
 	bool by_process; /* also when those have ended */
 	struct attached_process {
-		uint32_t born; /* index of its first book; 0: everybody */
+		uint32_t born; /* its first process index; 0: all processes */
 		pid_t pid;
 	} * processes;
 	size_t processes_count, processes_capacity;
@@ -49,7 +49,7 @@ struct failure {
 	pid_t pids[4]; /* the first of them */
 };
 
-/* Of what is being attached: a gate for everybody and one for each process, for what has one of its
+/* Of what is being attached: a gate for all processes and one for each, for what has one of its
  * own ends with it. */
 struct opening {
 	uint32_t born, gate;
@@ -69,20 +69,20 @@ struct probes {
 	size_t failures_count, failures_capacity;
 	struct opening *openings;
 	size_t openings_count, openings_capacity;
-	size_t functions_count, hooks_count, sites_count, own_entries_count;
-	size_t figures_told; /* of plan.figures: in the programs' table */
+	size_t functions_count, alloc_probes_count, sites_count, own_entries_count;
+	size_t cost_programs_placed; /* of plan.costs: in the programs' table */
 	uint64_t detached_count;
 	struct run_times run_times; /* of the programs, while tracing */
 	uint64_t ticks_count;
-	uint64_t *hits_told; /* by probe: in HITS records so far */
+	uint64_t *hits_emitted; /* by probe: in HITS records so far */
 	size_t hits_capacity;
 	bool workers_wanted; /* though the executor is attached that they work for */
 	struct {
 		bool allocations, frees;
-	} wanted[PERFX_DOMAINS]; /* which hooks are attached */
-	bool *allocators_told;	 /* their ALLOCATOR records are out; by index */
+	} wanted[PERFX_DOMAINS];  /* which allocation probes are attached */
+	bool *allocators_emitted; /* their ALLOCATOR records are out; by index */
 	size_t allocators_capacity;
-	bool meter_figures, meter_all; /* probes__meter */
+	bool counters_enabled, counters_all; /* probes__enable_counters */
 };
 
 static inline uint64_t site_offset(const struct plan_function *function, uint64_t vaddr)
@@ -117,24 +117,24 @@ double *probes_hit_costs(const struct probes *probes, uint32_t count);
 /* describe.c: FUNCTION (once) and PROBE records of a function that is attached. */
 void probes_describe(struct probes *probes, size_t function);
 
-/* hooks.c: ALLOCATOR record of a hook's allocator, once. */
-void probes_tell_allocator(struct probes *probes, const struct plan_function *hook);
-/* The group of links that a hook's probes belong to. */
-uint32_t probes_hook_group(const struct plan_function *hook);
+/* alloc_probes.c: ALLOCATOR record of an allocation probe's allocator, once. */
+void probes_emit_allocator(struct probes *probes, const struct plan_function *alloc_probe);
+/* The group of links that an allocation probe's probes belong to. */
+uint32_t probes_alloc_group(const struct plan_function *alloc_probe);
 /* Is it to be attached now? */
-bool probes_hook_wanted(const struct probes *probes, const struct plan_function *hook);
+bool probes_alloc_wanted(const struct probes *probes, const struct plan_function *alloc_probe);
 
-/* probes.c: attaches what has become stale, for everybody who has its file. */
+/* probes.c: attaches what has become stale, for all processes that have its file. */
 void probes_reattach(struct probes *probes);
-/* A function's ways out as points to be attached; returns how many. */
+/* A function's exits as points to be attached; returns how many. */
 size_t probes_exit_points(struct probes *probes, size_t function, struct attach_point *points);
 /* Attaches points of one file, behind a gate that probes__open opens. Each says its own error. */
 void probes_attach_points(struct probes *probes, struct attach_target *target,
 			  struct attach_point *points, size_t count);
 
 /* budget.c: the groups of links that a function's exits and its entry belong to, 0: none of their
- * own. Chosen by default and dear to time, the exits have one; possibly dear to count, the entry.
- * Exits that are not dear go with the entry. */
+ * own. Chosen by default and expensive to time, the exits have one; possibly expensive to count,
+ * the entry. Exits that are not expensive go with the entry. */
 uint32_t probes_exits_group(const struct probes *probes, size_t function);
 uint32_t probes_entry_group(const struct probes *probes, size_t function);
 /* Before a function is attached for the first time: may its entry have a link of its own? */

@@ -95,7 +95,7 @@ static const struct perfx_record *describe_range(struct reader *reader,
 
 static void describe_name(struct reader *reader, uint32_t at, const struct perfx_name *name)
 {
-	struct perfx_value_name value = {.value = name->id};
+	struct perfx_user_value_name value = {.value = name->id};
 	struct perfx_allocator allocator = {.allocator = (uint16_t)name->id,
 					    .domain = PERFX_DOMAIN_USER};
 	const struct perfx_record *packed;
@@ -103,7 +103,7 @@ static void describe_name(struct reader *reader, uint32_t at, const struct perfx
 
 	shown_name(name, text);
 	if (name->key.source & PERFX_NAME_OF_VALUE)
-		packed = PACK(&reader->buffer, PERFX_KIND_VALUE_NAME, value, text);
+		packed = PACK(&reader->buffer, PERFX_KIND_USER_VALUE_NAME, value, text);
 	else if (name->key.source & PERFX_NAME_OF_ALLOCATOR)
 		packed = PACK(&reader->buffer, PERFX_KIND_ALLOCATOR, allocator, text, "");
 	else
@@ -179,8 +179,9 @@ static uint64_t time_of_span(const void *data)
 	const struct perfx_record *record = data;
 	const struct perfx_span *span = data;
 
-	return record->kind == PERFX_KIND_VALUE ? ((const struct perfx_value *)data)->time_ns
-						: span->start_ns + span->duration_ns;
+	return record->kind == PERFX_KIND_USER_VALUE
+		       ? ((const struct perfx_user_value *)data)->time_ns
+		       : span->start_ns + span->duration_ns;
 }
 
 /* A span, or a value. */
@@ -189,8 +190,8 @@ static void on_span(void *ctx, const void *data, size_t size)
 	struct reader *reader = ctx;
 	const struct perfx_record *record = data;
 
-	if (record->kind == PERFX_KIND_VALUE) {
-		introduce(reader, ((const struct perfx_value *)data)->process, 0);
+	if (record->kind == PERFX_KIND_USER_VALUE) {
+		introduce(reader, ((const struct perfx_user_value *)data)->process, 0);
 	} else {
 		const struct perfx_span *span = data;
 
@@ -341,7 +342,7 @@ bool reader__drain(struct reader *reader)
 	ring_buffer__consume(reader->objects);
 	more = rings__drain(reader->memory);
 	more |= rings__drain(reader->spans);
-	/* nodes that have calls in the overflow book alone */
+	/* nodes that have calls in the overflow sums alone */
 	describe_contexts(reader);
 	return more;
 }

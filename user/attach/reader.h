@@ -27,7 +27,7 @@ int reader__fd(const struct reader *reader);
 /* Takes what is there; where more comes than can be taken, two million records of a kind and not
  * for ever: then true, there is more. */
 bool reader__drain(struct reader *reader);
-/* Takes all there is. To be called when nobody writes any more. */
+/* Takes all there is. To be called after the last write. */
 void reader__finish(struct reader *reader);
 uint64_t reader__spans_count(const struct reader *reader); /* taken so far */
 

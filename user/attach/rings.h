@@ -36,7 +36,7 @@ int rings__fd(const struct rings *rings);
 /* Takes what is there, two million records at most, so that an endless flood ends when the
  * recording does: then true, there is more. */
 bool rings__drain(struct rings *rings);
-/* Gives away what is held back. To be called when nobody writes any more. */
+/* Gives away what is held back. To be called after the last write. */
 void rings__flush(struct rings *rings);
 
 #endif

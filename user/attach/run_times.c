@@ -19,7 +19,7 @@ static const struct bpf_program *program_of(const struct tracer *tracer, enum tr
 		return skel->progs.perfx_on_return;
 	case PROGRAM_SESSION:
 		return skel->progs.perfx_on_session;
-	case PROGRAM_MARK:
+	case PROGRAM_ANNOTATION:
 		return skel->progs.perfx_on_mark;
 	case PROGRAM_MEMORY_HIT:
 		return skel->progs.perfx_on_memory_hit;

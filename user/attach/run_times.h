@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * How long the BPF programs run in the traced processes, by the kernel's own account
- * (BPF_ENABLE_STATS, Linux 5.8). A specimen's hit says what a hit costs at least; how far a stack
- * is walked and what lies in the caches is the traced program's.
+ * (BPF_ENABLE_STATS, Linux 5.8). A hit of a calibration target says what a hit costs at least; how
+ * far a stack is walked and what lies in the caches is the traced program's.
  */
 #ifndef PERFX_ATTACH_RUN_TIMES_H
 #define PERFX_ATTACH_RUN_TIMES_H
@@ -14,7 +14,7 @@ enum tracer_program {
 	PROGRAM_HIT,
 	PROGRAM_RETURN,
 	PROGRAM_SESSION,
-	PROGRAM_MARK,
+	PROGRAM_ANNOTATION,
 	PROGRAM_MEMORY_HIT,
 	PROGRAM_MEMORY_RETURN,
 	PROGRAM_MEMORY_SESSION,

@@ -11,7 +11,7 @@ static bool is_of(const struct mapping *mapping, const struct plan_module *modul
 	       mapping->dev_minor == module->dev_minor;
 }
 
-/* Notes which files somebody maps; returns how many of them nobody was known to map. */
+/* Notes which files are mapped; returns how many of them were not known to be. */
 static size_t note_shared(const struct maps *maps, const struct plan *plan, struct sharing *files,
 			  size_t count)
 {
@@ -53,14 +53,14 @@ static pid_t *sorted(const pid_t *pids, size_t count)
 size_t sharing_find(const struct plan *plan, const pid_t *members, size_t members_count,
 		    struct sharing *files, size_t count)
 {
-	pid_t *all = NULL, *family = sorted(members, members_count);
-	ssize_t processes = family ? process_list(&all) : 0;
+	pid_t *all = NULL, *traced = sorted(members, members_count);
+	ssize_t processes = traced ? process_list(&all) : 0;
 	size_t unknown = count, read_count = 0;
 
 	for (ssize_t i = 0; unknown && i < processes; i++) {
 		struct maps *maps;
 
-		if (bsearch(&all[i], family, members_count, sizeof(*family), compare_pids))
+		if (bsearch(&all[i], traced, members_count, sizeof(*traced), compare_pids))
 			continue;
 		maps = maps__read(all[i]);
 		read_count++;
@@ -69,6 +69,6 @@ size_t sharing_find(const struct plan *plan, const pid_t *members, size_t member
 		maps__free(maps);
 	}
 	free(all);
-	free(family);
+	free(traced);
 	return read_count;
 }

@@ -59,7 +59,7 @@ static struct perfx_probe exit_probe(uint32_t function, const struct exit_site *
 	return probe;
 }
 
-/* What an entry site is besides: a way out, a loop's target. */
+/* What an entry site is besides: an exit, a loop's target. */
 static void mark_entry(struct perfx_probe *probe, const struct plan_function *function)
 {
 	const struct site_plan *site = &function->site;
@@ -79,62 +79,64 @@ static void mark_entry(struct perfx_probe *probe, const struct plan_function *fu
 	}
 }
 
-/* An allocator's function: what it does is in the hooks' table. */
-static int place_hook(struct probes *probes, const struct plan_function *function,
-		      struct placed *placed, struct perfx_probe *probe)
+/* An allocator's function: what it does is in the allocation probes' table. */
+static int place_alloc_probe(struct probes *probes, const struct plan_function *function,
+			     struct placed *placed, struct perfx_probe *probe)
 {
-	int64_t hook;
+	int64_t alloc_probe;
 
-	if (!placed->hook) {
-		hook = tracer__add_hook(probes->tracer, &function->hook);
-		if (hook < 0)
-			return (int)hook;
-		placed->hook = (uint32_t)hook;
+	if (!placed->rule) {
+		alloc_probe = tracer__add_alloc_probe(probes->tracer, &function->alloc_probe);
+		if (alloc_probe < 0)
+			return (int)alloc_probe;
+		placed->rule = (uint32_t)alloc_probe;
 	}
 	*probe = (struct perfx_probe){
-		.function = probe->function, .kind = PERFX_PROBE_HOOK, .hook = placed->hook};
+		.function = probe->function, .kind = PERFX_PROBE_ALLOC, .rule = placed->rule};
 	return 0;
 }
 
 /* A marking function: likewise, in theirs. */
-static int place_mark(struct probes *probes, const struct plan_function *function,
-		      struct placed *placed, struct perfx_probe *probe)
+static int place_annotation(struct probes *probes, const struct plan_function *function,
+			    struct placed *placed, struct perfx_probe *probe)
 {
-	int64_t mark;
+	int64_t annotation;
 
-	if (!placed->hook) {
-		mark = tracer__add_mark(probes->tracer, &function->mark);
-		if (mark < 0)
-			return (int)mark;
-		placed->hook = (uint32_t)mark;
+	if (!placed->rule) {
+		annotation = tracer__add_annotation(probes->tracer, &function->annotation);
+		if (annotation < 0)
+			return (int)annotation;
+		placed->rule = (uint32_t)annotation;
 	}
-	probe->kind = PERFX_PROBE_MARK;
-	probe->hook = placed->hook;
+	probe->kind = PERFX_PROBE_ANNOTATION;
+	probe->rule = placed->rule;
 	probe->own_cost_ns = 0;
-	probe->condition = plan_mark_begins(&function->mark) ? MARK_BEGINS : 0;
+	probe->condition = plan_annotation_begins(&function->annotation) ? ANNOTATION_BEGINS : 0;
 	return 0;
 }
 
-static void make_hook_exit(struct perfx_probe *exit, uint32_t hook, enum perfx_probe_kind kind)
+static void make_alloc_exit(struct perfx_probe *exit, uint32_t alloc_probe,
+			    enum perfx_probe_kind kind)
 {
 	exit->flags =
 		exit->kind == PERFX_PROBE_EXIT ? PERFX_PROBE_F_LEAVES : PERFX_PROBE_F_LEAVES_IF;
 	exit->kind = kind;
-	exit->hook = hook;
+	exit->rule = alloc_probe;
 }
 
-/* The programs' figure of that index. They are told of it when its first function is placed; what
+/* The programs' cost of that index. It is written when its first function is placed; what
  * finds no room there is as if it had none. */
-static uint32_t figure_of(struct probes *probes, uint32_t figure)
+static uint32_t cost_program_of(struct probes *probes, uint32_t cost)
 {
 	const struct plan *plan = probes->plan;
 
-	for (; probes->figures_told < plan->figures_count; probes->figures_told++)
-		if (probes->figures_told &&
-		    tracer__set_figure(probes->tracer, (uint32_t)probes->figures_told,
-				       &plan->figures[probes->figures_told]))
+	for (; probes->cost_programs_placed < plan->cost_programs_count;
+	     probes->cost_programs_placed++)
+		if (probes->cost_programs_placed &&
+		    tracer__set_cost_program(probes->tracer, (uint32_t)probes->cost_programs_placed,
+					     &plan->cost_programs[probes->cost_programs_placed]))
 			break;
-	return figure < probes->figures_told ? figure : 0;
+	return cost < probes->cost_programs_placed ? cost : 0;
 }
 
 /* Places of one USDT probe are one function. */
@@ -160,9 +162,9 @@ static uint32_t id_of(struct probes *probes, size_t index)
 	return placed->id;
 }
 
-static enum perfx_probe_kind hook_exit_kind(const struct plan_function *function)
+static enum perfx_probe_kind alloc_exit_kind(const struct plan_function *function)
 {
-	return function->is_mark ? PERFX_PROBE_MARK_EXIT : PERFX_PROBE_HOOK_EXIT;
+	return function->is_annotation ? PERFX_PROBE_ANNOTATION_EXIT : PERFX_PROBE_ALLOC_EXIT;
 }
 
 int probes_place_exits(struct probes *probes, size_t index, uint8_t flags)
@@ -179,8 +181,8 @@ int probes_place_exits(struct probes *probes, size_t index, uint8_t flags)
 		int64_t slot;
 
 		probe.flags = flags;
-		if (function->is_hook || function->is_mark)
-			make_hook_exit(&probe, placed->hook, hook_exit_kind(function));
+		if (function->is_alloc_probe || function->is_annotation)
+			make_alloc_exit(&probe, placed->rule, alloc_exit_kind(function));
 		slot = tracer__add_probe(probes->tracer, &probe);
 		if (slot < 0)
 			return (int)slot;
@@ -198,22 +200,22 @@ int probes_place(struct probes *probes, size_t index)
 	struct perfx_probe probe = {.kind = entry_kind(function->ret),
 				    .call_cost_ns = call_cost_ns(probes, function),
 				    .own_cost_ns = own_cost_ns(probes, function),
-				    .figure = figure_of(probes, function->figure),
+				    .cost_program = cost_program_of(probes, function->cost_program),
 				    .object_arg = function->object_arg,
 				    .event_arg = function->event_arg};
 	int64_t slot;
 
 	probe.function = id_of(probes, index);
-	if (function->is_hook && place_hook(probes, function, placed, &probe))
+	if (function->is_alloc_probe && place_alloc_probe(probes, function, placed, &probe))
 		return -ENOSPC;
 	if (function->is_hint)
 		probe.kind = PERFX_PROBE_HINT;
-	if (function->is_mark && place_mark(probes, function, placed, &probe))
+	if (function->is_annotation && place_annotation(probes, function, placed, &probe))
 		return -ENOSPC;
-	if (!function->is_hook && !function->is_mark)
+	if (!function->is_alloc_probe && !function->is_annotation)
 		mark_entry(&probe, function);
-	if (probes->meter_all || (probes->meter_figures && probe.figure))
-		probe.flags |= PERFX_PROBE_F_METERED;
+	if (probes->counters_all || (probes->counters_enabled && probe.cost_program))
+		probe.flags |= PERFX_PROBE_F_PERF;
 	if (placed->entry) {
 		*tracer__probe(probes->tracer, placed->entry) = probe;
 	} else {
@@ -242,7 +244,7 @@ void probes_only_count(struct probes *probes, size_t index, const char *why)
 	function->ret = PERFX_RETURN_NONE;
 	function->ret_why = why;
 	/* what names the call still does: the name is counted */
-	if (function->is_mark && function->mark.action == PERFX_MARK_CALL)
+	if (function->is_annotation && function->annotation.action == PERFX_ANNOTATION_CALL)
 		tracer__probe(probes->tracer, placed->entry)->flags |= PERFX_PROBE_F_BY_CHOICE;
 	else
 		tracer__probe(probes->tracer, placed->entry)->kind = PERFX_PROBE_COUNT;

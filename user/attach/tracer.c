@@ -68,7 +68,7 @@ static void set_attach_type(struct bpf_program *program, int type)
 	bpf_program__set_expected_attach_type(program, (enum bpf_attach_type)type);
 }
 
-/* Programs and room for allocators' hooks, where they are wanted. */
+/* Programs and room for allocation probes, where they are wanted. */
 static void open_memory(struct tracer *tracer, const struct tracer_options *options)
 {
 	bool memory = options->memory && !tracer->lacks[TRACER_MEMORY];
@@ -96,18 +96,18 @@ static void open_memory(struct tracer *tracer, const struct tracer_options *opti
 	bpf_map__set_max_entries(skel->maps.perfx_sampled, PERFX_MAX_SAMPLED);
 }
 
-/* Ranges' names may lie in pages that nobody has looked at yet: a program that may sleep brings
+/* Ranges' names may lie in pages that has not been touched yet: a program that may sleep brings
  * them in. Perf links have such programs on later kernels only. */
-static void open_marks(struct tracer *tracer)
+static void open_annotations(struct tracer *tracer)
 {
 	struct bpf_program *program = tracer->skel->progs.perfx_on_mark;
 
-	bpf_program__set_autoload(program, !tracer->lacks[TRACER_MARKS]);
+	bpf_program__set_autoload(program, !tracer->lacks[TRACER_ANNOTATIONS]);
 	if (tracer->hit_link != PERFX_LINK_MULTI)
 		return;
 	set_attach_type(program, BPF_ATTACH_UPROBE_MULTI);
 	bpf_program__set_flags(program, bpf_program__flags(program) | BPF_F_SLEEPABLE);
-	tracer->skel->rodata->perfx_marks_sleep = true;
+	tracer->skel->rodata->perfx_annotations_sleep = true;
 }
 
 /* All programs but those of parts that the tracer lacks. */
@@ -132,8 +132,8 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 	bpf_program__set_autoload(skel->progs.perfx_on_return,
 				  tracer->return_link != PERFX_LINK_SESSION);
 	open_memory(tracer, options);
-	open_marks(tracer);
-	metering_open(skel, options->counters);
+	open_annotations(tracer);
+	perf_events_open(skel, options->counters);
 	bpf_program__set_autoload(skel->progs.perfx_on_send, sockets);
 	bpf_program__set_autoload(skel->progs.perfx_on_receive, sockets);
 	skel->rodata->perfx_follow_children = options->follow_children;
@@ -236,8 +236,9 @@ static int quiet_print(enum libbpf_print_level level, const char *format, va_lis
 	return vfprintf(stderr, format, args);
 }
 
-/* The programs that follow the family. A tracepoint calls them in the order in which they came: a
- * thread's last frames must be told before the end of its process, upon which a recording may end.
+/* The programs that follow the traced processes. A tracepoint calls them in the order in which they
+ * came: a thread's last frames must be emitted before the end of its process, upon which a
+ * recording may end.
  */
 static int attach_followers(struct perfx_bpf *skel)
 {
@@ -272,8 +273,8 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 	libbpf_set_print(quiet_print);
 	raise_files_limit();
 	tracer->probes_count = 1;
-	tracer->hooks_count = 1;
-	tracer->marks_count = 1;
+	tracer->alloc_probes_count = 1;
+	tracer->annotations_count = 1;
 	tracer->probes_max = options->probes_max + 1;
 	tracer->closer = link_closer__new();
 	tracer->cpus_count = libbpf_num_possible_cpus();
@@ -340,40 +341,41 @@ enum perfx_link tracer__return_link(const struct tracer *tracer)
 	return tracer->return_link;
 }
 
-int64_t tracer__add_family(struct tracer *tracer, pid_t pid, bool *existed)
+int64_t tracer__add_process(struct tracer *tracer, pid_t pid, bool *existed)
 {
-	int map_fd = bpf_map__fd(tracer->skel->maps.perfx_families);
-	struct perfx_family family = {.tensor_layouts = PERFX_TENSOR_LAYOUTS_ALL};
+	int map_fd = bpf_map__fd(tracer->skel->maps.perfx_traced_tgids);
+	struct perfx_traced_process traced = {.tensor_layouts = PERFX_TENSOR_LAYOUTS_ALL};
 	uint32_t key = (uint32_t)pid;
 
 	if (existed)
 		*existed = false;
-	family.process = __sync_fetch_and_add(&tracer->skel->data->perfx_next_process, 1);
-	family.memory_process = family.born = family.process;
-	if (!bpf_map_update_elem(map_fd, &key, &family, BPF_NOEXIST))
-		return family.process;
+	traced.process = __sync_fetch_and_add(&tracer->skel->data->perfx_next_process, 1);
+	traced.memory_process = traced.born = traced.process;
+	if (!bpf_map_update_elem(map_fd, &key, &traced, BPF_NOEXIST))
+		return traced.process;
 	if (errno != EEXIST)
 		return -errno;
-	/* the fork hook was first */
-	if (bpf_map_lookup_elem(map_fd, &key, &family))
+	/* the fork allocation probe was first */
+	if (bpf_map_lookup_elem(map_fd, &key, &traced))
 		return -errno;
 	if (existed)
 		*existed = true;
-	return family.process;
+	return traced.process;
 }
 
-void tracer__remove_family(struct tracer *tracer, pid_t pid)
+void tracer__remove_process(struct tracer *tracer, pid_t pid)
 {
 	uint32_t key = (uint32_t)pid;
 
-	bpf_map_delete_elem(bpf_map__fd(tracer->skel->maps.perfx_families), &key);
+	bpf_map_delete_elem(bpf_map__fd(tracer->skel->maps.perfx_traced_tgids), &key);
 }
 
-int tracer__family(const struct tracer *tracer, pid_t pid, struct perfx_family *family)
+int tracer__traced_process(const struct tracer *tracer, pid_t pid,
+			   struct perfx_traced_process *traced)
 {
 	uint32_t key = (uint32_t)pid;
 
-	if (bpf_map_lookup_elem(bpf_map__fd(tracer->skel->maps.perfx_families), &key, family))
+	if (bpf_map_lookup_elem(bpf_map__fd(tracer->skel->maps.perfx_traced_tgids), &key, traced))
 		return -errno;
 	return 0;
 }
@@ -402,13 +404,14 @@ size_t tracer__take_declined(struct tracer *tracer, uint32_t probes[PERFX_DECLIN
 	return count;
 }
 
-int tracer__set_figure(struct tracer *tracer, uint32_t index, const struct perfx_figure *figure)
+int tracer__set_cost_program(struct tracer *tracer, uint32_t index,
+			     const struct perfx_cost_program *cost)
 {
-	int map_fd = bpf_map__fd(tracer->skel->maps.perfx_figures);
+	int map_fd = bpf_map__fd(tracer->skel->maps.perfx_cost_programs);
 
-	if (!index || index >= PERFX_MAX_FIGURES)
+	if (!index || index >= PERFX_MAX_COST_PROGRAMS)
 		return -ENOSPC;
-	return bpf_map_update_elem(map_fd, &index, figure, BPF_ANY) ? -errno : 0;
+	return bpf_map_update_elem(map_fd, &index, cost, BPF_ANY) ? -errno : 0;
 }
 
 uint32_t tracer__new_function(struct tracer *tracer)
@@ -416,30 +419,31 @@ uint32_t tracer__new_function(struct tracer *tracer)
 	return __sync_fetch_and_add(&tracer->skel->data->perfx_next_function, 1);
 }
 
-int tracer__tell_object(struct tracer *tracer, const struct perfx_object_record *record,
-			const struct perfx_object *object)
+int tracer__set_object(struct tracer *tracer, const struct perfx_object_record *record,
+		       const struct perfx_object *object)
 {
 	int map_fd = bpf_map__fd(tracer->skel->maps.perfx_objects);
 	struct perfx_object known;
 
 	if (bpf_map_lookup_elem(map_fd, &record->key, &known))
 		return -errno;
-	if (known.work != record->work)
+	if (known.object_cost != record->object_cost)
 		return -ESTALE;
 	return bpf_map_update_elem(map_fd, &record->key, object, BPF_EXIST) ? -errno : 0;
 }
 
-void tracer__objects_told(struct tracer *tracer, bool told)
+void tracer__read_objects(struct tracer *tracer, bool enabled)
 {
-	__atomic_store_n(&tracer->skel->bss->perfx_objects_told, told, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&tracer->skel->bss->perfx_objects_read, enabled, __ATOMIC_SEQ_CST);
 }
 
-void tracer__each_owed(const struct tracer *tracer,
-		       void (*visit)(void *ctx, const struct perfx_owed_key *key, uint64_t count),
-		       void *ctx)
+void tracer__each_pending_run(const struct tracer *tracer,
+			      void (*visit)(void *ctx, const struct perfx_pending_key *key,
+					    uint64_t count),
+			      void *ctx)
 {
-	int map_fd = bpf_map__fd(tracer->skel->maps.perfx_owed);
-	struct perfx_owed_key key, next;
+	int map_fd = bpf_map__fd(tracer->skel->maps.perfx_pending_runs);
+	struct perfx_pending_key key, next;
 	uint64_t count;
 	int err = bpf_map_get_next_key(map_fd, NULL, &next);
 
@@ -450,31 +454,33 @@ void tracer__each_owed(const struct tracer *tracer,
 	}
 }
 
-int64_t tracer__add_hook(struct tracer *tracer, const struct perfx_hook *hook)
+int64_t tracer__add_alloc_probe(struct tracer *tracer, const struct perfx_alloc_probe *alloc_probe)
 {
-	uint32_t key = tracer->hooks_count;
+	uint32_t key = tracer->alloc_probes_count;
 
-	if (key >= PERFX_MAX_HOOKS)
+	if (key >= PERFX_MAX_ALLOC_PROBES)
 		return -ENOSPC;
-	if (bpf_map_update_elem(bpf_map__fd(tracer->skel->maps.perfx_hooks), &key, hook, BPF_ANY))
+	if (bpf_map_update_elem(bpf_map__fd(tracer->skel->maps.perfx_alloc_probes), &key,
+				alloc_probe, BPF_ANY))
 		return -errno;
-	return tracer->hooks_count++;
+	return tracer->alloc_probes_count++;
 }
 
-int64_t tracer__add_mark(struct tracer *tracer, const struct perfx_mark *mark)
+int64_t tracer__add_annotation(struct tracer *tracer, const struct perfx_annotation *annotation)
 {
-	uint32_t key = tracer->marks_count;
+	uint32_t key = tracer->annotations_count;
 
 	/* many files may have the same markers */
-	for (uint32_t i = 1; i < tracer->marks_count; i++)
-		if (!memcmp(&tracer->marks[i], mark, sizeof(*mark)))
+	for (uint32_t i = 1; i < tracer->annotations_count; i++)
+		if (!memcmp(&tracer->annotations[i], annotation, sizeof(*annotation)))
 			return i;
-	if (key >= PERFX_MAX_MARKS)
+	if (key >= PERFX_MAX_ANNOTATIONS)
 		return -ENOSPC;
-	if (bpf_map_update_elem(bpf_map__fd(tracer->skel->maps.perfx_marks), &key, mark, BPF_ANY))
+	if (bpf_map_update_elem(bpf_map__fd(tracer->skel->maps.perfx_annotations), &key, annotation,
+				BPF_ANY))
 		return -errno;
-	tracer->marks[key] = *mark;
-	return tracer->marks_count++;
+	tracer->annotations[key] = *annotation;
+	return tracer->annotations_count++;
 }
 
 void tracer__set_memory(struct tracer *tracer, enum perfx_domain domain,
@@ -502,7 +508,7 @@ void tracer__wait(struct tracer *tracer)
 	tracer__start(tracer);
 }
 
-/* While the probes are there: they tell of threads that go on. */
+/* While the probes are there: they see threads that go on. */
 static void settle(struct tracer *tracer)
 {
 	struct bpf_link *link = tracer->skel->links.perfx_at_end;
@@ -531,13 +537,13 @@ void tracer__abandon(struct tracer *tracer)
 }
 
 void tracer__each_value_lost(const struct tracer *tracer,
-			     void (*visit)(void *ctx, const struct perfx_value_key *key,
-					   const struct perfx_value_lost *lost),
+			     void (*visit)(void *ctx, const struct perfx_user_value_key *key,
+					   const struct perfx_user_value_lost *lost),
 			     void *ctx)
 {
-	int map_fd = bpf_map__fd(tracer->skel->maps.perfx_values_lost);
-	struct perfx_value_key key, next;
-	struct perfx_value_lost lost;
+	int map_fd = bpf_map__fd(tracer->skel->maps.perfx_user_values_lost);
+	struct perfx_user_value_key key, next;
+	struct perfx_user_value_lost lost;
 	int err = bpf_map_get_next_key(map_fd, NULL, &next);
 
 	for (; !err; err = bpf_map_get_next_key(map_fd, &key, &next)) {
@@ -706,7 +712,7 @@ void tracer__reset(struct tracer *tracer)
 	empty(skel->maps.perfx_stack_ids, sizeof(uint64_t[2]));
 	skel->data->perfx_next_stack = 1;
 	tracer__forget_runs(tracer);
-	tracer->hooks_count = 1;
-	tracer->marks_count = 1;
+	tracer->alloc_probes_count = 1;
+	tracer->annotations_count = 1;
 	tracer->probes_count = 1;
 }

@@ -2,9 +2,9 @@
 /*
  * The BPF side of a recording, as one object, in the order of its life:
  *
- *   new → (calibrate) → add families and probes, attach files → start → … → stop → read → free
+ *   new → (calibrate) → add processes and probes, attach files → start → … → stop → read → free
  *
- * Files may be attached and families added also while tracing. Nothing is left in the kernel or in
+ * Files may be attached and processes added also while tracing. Nothing is left in the kernel or in
  * the target after free, nor when the process is killed: every link hangs on a descriptor.
  */
 #ifndef PERFX_ATTACH_TRACER_H
@@ -30,34 +30,35 @@ struct tracer_options {
 	size_t rings_count;  /* of a kind of records; rounded up likewise. 0: by the number of CPUs
 			      */
 	uint32_t probes_max; /* room in the tables */
-	bool memory;	     /* room and programs for allocators' hooks */
-	const struct counters *counters; /* of calls marked METERED; NULL: none */
+	bool memory;	     /* room and programs for allocation probes */
+	const struct counters *counters; /* of calls marked F_PERF; NULL: none */
 };
 
-/* Loads the programs and attaches those that follow the family. NULL with errno: EPERM, ENOTSUP
- * (a forced link that this kernel lacks), or what the kernel said. */
+/* Loads the programs and attaches those that follow the traced processes. NULL with errno: EPERM,
+ * ENOTSUP (a forced link that this kernel lacks), or what the kernel said. */
 struct tracer *tracer__new(const struct tracer_options *options, const struct features *features);
 void tracer__free(struct tracer *tracer);
 
 /* What the rest can do without. */
-enum tracer_part { TRACER_MARKS, TRACER_MEMORY, TRACER_SOCKETS, TRACER_PARTS };
+enum tracer_part { TRACER_ANNOTATIONS, TRACER_MEMORY, TRACER_SOCKETS, TRACER_PARTS };
 
 /* Does this kernel refuse a program of that part? Then it is not there, and points that need it
  * fail with EOPNOTSUPP. */
 bool tracer__lacks(const struct tracer *tracer, enum tracer_part part);
 
-/* Does the kernel tell of bytes sent and received over sockets? */
+/* Does the kernel report bytes sent and received over sockets? */
 bool tracer__counts_sockets(const struct tracer *tracer);
 
 /* What entry and exit sites are attached by, and what return probes. */
 enum perfx_link tracer__hit_link(const struct tracer *tracer);
 enum perfx_link tracer__return_link(const struct tracer *tracer);
 
-/* Begins a book for a process; its index, or -errno. A process already in the family keeps its
+/* Adds a process; its index, or -errno. A process that is already traced keeps its
  * own. *existed may be NULL. */
-int64_t tracer__add_family(struct tracer *tracer, pid_t pid, bool *existed);
-void tracer__remove_family(struct tracer *tracer, pid_t pid);
-int tracer__family(const struct tracer *tracer, pid_t pid, struct perfx_family *family);
+int64_t tracer__add_process(struct tracer *tracer, pid_t pid, bool *existed);
+void tracer__remove_process(struct tracer *tracer, pid_t pid);
+int tracer__traced_process(const struct tracer *tracer, pid_t pid,
+			   struct perfx_traced_process *traced);
 
 /* Puts a probe into the table: its index (> 0), or -ENOSPC. */
 int64_t tracer__add_probe(struct tracer *tracer, const struct perfx_probe *probe);
@@ -71,24 +72,26 @@ size_t tracer__take_declined(struct tracer *tracer, uint32_t probes[PERFX_DECLIN
 /* An id that no other function has. */
 uint32_t tracer__new_function(struct tracer *tracer);
 
-/* The program of probes with this .figure: 0 or -errno. */
-int tracer__set_figure(struct tracer *tracer, uint32_t index, const struct perfx_figure *figure);
+/* The program of probes with this .cost: 0 or -errno. */
+int tracer__set_cost_program(struct tracer *tracer, uint32_t index,
+			     const struct perfx_cost_program *cost);
 
-/* Objects by which calls are told apart (perfx_object). What has been read from one takes effect
+/* Objects by which calls are distinguished (perfx_object). What has been read from one takes effect
  * with its next run; 0 or -errno, -ESTALE: the record is not of the one in the table. */
-int tracer__tell_object(struct tracer *tracer, const struct perfx_object_record *record,
-			const struct perfx_object *object);
-/* Are figures read from objects? Then those of their workers are contained in them. */
-void tracer__objects_told(struct tracer *tracer, bool told);
+int tracer__set_object(struct tracer *tracer, const struct perfx_object_record *record,
+		       const struct perfx_object *object);
+/* Are costs read from objects? Then those of their workers are contained in them. */
+void tracer__read_objects(struct tracer *tracer, bool enabled);
 /* Runs without a record of objects that had not been read yet; in any order. */
-void tracer__each_owed(const struct tracer *tracer,
-		       void (*visit)(void *ctx, const struct perfx_owed_key *key, uint64_t count),
-		       void *ctx);
+void tracer__each_pending_run(const struct tracer *tracer,
+			      void (*visit)(void *ctx, const struct perfx_pending_key *key,
+					    uint64_t count),
+			      void *ctx);
 
-/* Puts an allocator's hook into its table: its index, or -ENOSPC. */
-int64_t tracer__add_hook(struct tracer *tracer, const struct perfx_hook *hook);
+/* Puts an allocator's allocation probe into its table: its index, or -ENOSPC. */
+int64_t tracer__add_alloc_probe(struct tracer *tracer, const struct perfx_alloc_probe *alloc_probe);
 /* Puts what a marking function does into its table: its index, or -ENOSPC. */
-int64_t tracer__add_mark(struct tracer *tracer, const struct perfx_mark *mark);
+int64_t tracer__add_annotation(struct tracer *tracer, const struct perfx_annotation *annotation);
 
 /* How a domain is recorded from now on. sample_bytes: where it is sampled. */
 void tracer__set_memory(struct tracer *tracer, enum perfx_domain domain,
@@ -96,22 +99,23 @@ void tracer__set_memory(struct tracer *tracer, enum perfx_domain domain,
 
 /* One site of a file. */
 struct attach_point {
-	uint64_t offset;    /* in the file */
-	uint32_t probe;	    /* index, the cookie */
-	bool by_return;	    /* entry and return */
-	bool is_hook;	    /* of memory: served by programs of their own */
-	bool is_mark;	    /* of a range: likewise */
-	uint64_t semaphore; /* in the file, raised as long as it is attached; 0: none */
-	uint32_t group;	    /* > 0: neighbours of one group get links that can be taken away */
-	int err;	    /* out: 0, or why this one could not be attached */
+	uint64_t offset;     /* in the file */
+	uint32_t probe;	     /* index, the cookie */
+	bool by_return;	     /* entry and return */
+	bool is_alloc_probe; /* of memory: served by programs of their own */
+	bool is_annotation;  /* of a range: likewise */
+	uint64_t semaphore;  /* in the file, raised as long as it is attached; 0: none */
+	uint32_t group;	     /* > 0: neighbours of one group get links that can be taken away */
+	int err;	     /* out: 0, or why this one could not be attached */
 };
 
-/* A file, and for whom. */
+/* A file, and for which processes. */
 struct attach_target {
 	int file_fd;
-	/* 0: every process that maps it (the family's members are told apart in the kernel) */
+	/* 0: every process that maps it (which of them are traced is checked in the kernel) */
 	pid_t pid;
-	uint32_t born; /* index of its first book, by which links are released; 0: everybody's */
+	uint32_t born; /* its first process index, by which links are released; 0: of all processes
+			*/
 	uint32_t gate; /* through which its hits go; PERFX_GATE_NONE: through none */
 };
 
@@ -140,10 +144,10 @@ void tracer__expect_many_stacks(struct tracer *tracer);
 void tracer__start(struct tracer *tracer);
 /* Instead: counts while the program says so (WINDOW records). */
 void tracer__wait(struct tracer *tracer);
-/* Stops counting; calls that threads have left without passing an exit are told as unwound. Then
+/* Stops counting; calls that threads have left without passing an exit are emitted as unwound. Then
  * takes every link away and waits until no program runs any more. */
 void tracer__stop(struct tracer *tracer);
-/* As stop, but does not wait: where nobody calls what is attached any more. */
+/* As stop, but does not wait: where what is attached is not called any more. */
 void tracer__abandon(struct tracer *tracer);
 
 /* Descriptors for a ring reader. Spans and memory records come by several rings each. */
@@ -166,8 +170,8 @@ void tracer__memory_lost(const struct tracer *tracer, uint32_t process, enum per
 
 /* Values whose records found no room; in any order. */
 void tracer__each_value_lost(const struct tracer *tracer,
-			     void (*visit)(void *ctx, const struct perfx_value_key *key,
-					   const struct perfx_value_lost *lost),
+			     void (*visit)(void *ctx, const struct perfx_user_value_key *key,
+					   const struct perfx_user_value_lost *lost),
 			     void *ctx);
 
 uint64_t tracer__counter(const struct tracer *tracer, enum perfx_counter which);
@@ -183,13 +187,13 @@ uint32_t tracer__processes_count(const struct tracer *tracer);
 /* Runs of programs that the kernel skipped (recursion). */
 uint64_t tracer__missed(const struct tracer *tracer);
 
-/* Perf events of a thread for what is METERED; slot: below PERFX_METER_THREADS, the caller's to
- * hand out. Descriptors stay the caller's. 0 or -errno. */
-int tracer__meter_thread(struct tracer *tracer, pid_t tid, uint32_t slot, const int *fds,
-			 size_t count);
-void tracer__unmeter_thread(struct tracer *tracer, pid_t tid, uint32_t slot);
+/* Perf events of a thread for what is marked F_PERF; slot: below PERFX_PERF_THREADS, the caller's
+ * to hand out. Descriptors stay the caller's. 0 or -errno. */
+int tracer__add_perf_thread(struct tracer *tracer, pid_t tid, uint32_t slot, const int *fds,
+			    size_t count);
+void tracer__drop_perf_thread(struct tracer *tracer, pid_t tid, uint32_t slot);
 /* What was counted in a context; false: nothing. */
-bool tracer__metered(const struct tracer *tracer, uint32_t context, struct perfx_meter_sums *sums);
+bool tracer__perf_sums(const struct tracer *tracer, uint32_t context, struct perfx_perf_sums *sums);
 
 /* Forgets all counts, contexts and records: what calibration left. */
 void tracer__reset(struct tracer *tracer);

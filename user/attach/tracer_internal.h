@@ -10,11 +10,11 @@
 struct perfx_bpf;
 
 struct link_tag {
-	bool is_hook;
-	bool is_mark;
+	bool is_alloc_probe;
+	bool is_annotation;
 	bool by_return;
 	uint32_t group;
-	uint32_t born; /* whose it is; 0: everybody's */
+	uint32_t born; /* whose it is; 0: of all processes */
 	uint32_t gate;
 	int file_fd;
 };
@@ -43,9 +43,9 @@ struct tracer {
 	size_t probes_bytes, contexts_bytes;
 	struct perfx_name *names; /* mapped too */
 	size_t names_bytes;
-	uint32_t hooks_count; /* next free index; 0 is no hook */
-	uint32_t marks_count; /* likewise */
-	struct perfx_mark marks[PERFX_MAX_MARKS];
+	uint32_t alloc_probes_count; /* next free index; 0 is no allocation probe */
+	uint32_t annotations_count;  /* likewise */
+	struct perfx_annotation annotations[PERFX_MAX_ANNOTATIONS];
 	struct kept_link *links;
 	size_t links_count, links_capacity;
 	size_t perf_links_count;	      /* of them */
@@ -60,7 +60,7 @@ struct tracer {
 /* attach.c: as tracer__detach, while the caller goes on. */
 void tracer__detach_later(struct tracer *tracer);
 
-/* metering.c: before the programs are loaded */
-void metering_open(struct perfx_bpf *skel, const struct counters *counters);
+/* perf_events.c: before the programs are loaded */
+void perf_events_open(struct perfx_bpf *skel, const struct counters *counters);
 
 #endif

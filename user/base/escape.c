@@ -59,7 +59,7 @@ void escape_unmarked(struct text *into, const char *sentence)
 	}
 }
 
-/* Everything that begins something in GFM; '@' would notify a person, ':' make a link. */
+/* Everything that begins something in GFM; '@' would notify a user, ':' make a link. */
 static bool is_markup(char c)
 {
 	return strchr("\\`*_{}[]<>()#+!|~&@:$^\"'=-.", c) != NULL;

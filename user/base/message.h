@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages to the person at the terminal: one line each, on stderr, in the order in which they
+ * Messages to the user at the terminal: one line each, on stderr, in the order in which they
  * are said. The layer that knows the user's noun (a pid, a file, a pattern) says it, once.
  */
 #ifndef PERFX_BASE_MESSAGE_H

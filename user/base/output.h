@@ -30,7 +30,7 @@ struct output {
 };
 
 /* NULL and "-" are stdout. Links are not followed, the file is not world-writable; a new one
- * belongs to the user who called sudo, one that replaces another to whom that belongs. Of a FIFO a
+ * belongs to the user who called sudo, one that replaces another to the owner of that. Of a FIFO a
  * reader is waited for, until Ctrl-C: -EINTR. 0 or -errno. */
 int output_open(struct output *output, const char *path, enum output_kind kind);
 /* Why any of these failed, for a message. */

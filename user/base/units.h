@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Figures as people read and write them. */
+/* Numbers as users read and write them. */
 #ifndef PERFX_BASE_UNITS_H
 #define PERFX_BASE_UNITS_H
 
 #include <stdint.h>
 
-#define UNITS_MAX 32 /* bytes that a formatted figure needs at most */
+#define UNITS_MAX 32 /* bytes that a formatted number needs at most */
 
 /* Three significant digits. Each returns its buffer.
  *     999 ns   1.23 µs   45.6 ms   12.3 s   16.7 min   2.78 h */
@@ -30,7 +30,7 @@ const char *format_slowdown(char buffer[UNITS_MAX], double share);
 int parse_duration(const char *text, uint64_t *ns);
 /* "4096" "64K" "512k" "1MiB" "1.5G" "2TB": K is 1024 however it is spelt. Errors as above. */
 int parse_size(const char *text, uint64_t *bytes);
-/* "1.2T" "350G" "25GB/s" "350GFLOP/s" "350 GFLOPS": K is 1000, as rates are told everywhere; KiB is
+/* "1.2T" "350G" "25GB/s" "350GFLOP/s" "350 GFLOPS": K is 1000, as everywhere for rates; KiB is
  * 1024. Errors as above. */
 int parse_rate(const char *text, uint64_t *per_s);
 

@@ -9,7 +9,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-/* Fast enough for a flood, and columns leave little for the dearer levels to find. */
+/* Fast enough for a flood, and columns leave little for the slower levels to find. */
 #define LEVEL 1
 
 /* At the start of a payload. Stored as it is where compressing it gains nothing. */
@@ -43,12 +43,12 @@ bool block_header_read(struct block_header *header, const void *bytes, size_t si
 /* --- to the file --- */
 
 struct packer {
-	struct folder *folder;
+	struct column_encoder *encoder;
 	ZSTD_CCtx *zstd;
 	struct {
 		struct block_header header;
 		struct payload_head head;
-		unsigned char rest[FOLD_GROWTH * FOLD_RECORDS_MAX];
+		unsigned char rest[COLUMNS_GROWTH * COLUMNS_RECORDS_MAX];
 	} block;
 };
 
@@ -58,9 +58,9 @@ struct packer *packer__new(void)
 
 	if (!packer)
 		return NULL;
-	packer->folder = folder__new();
+	packer->encoder = column_encoder__new();
 	packer->zstd = ZSTD_createCCtx();
-	if (packer->folder && packer->zstd)
+	if (packer->encoder && packer->zstd)
 		return packer;
 	packer__free(packer);
 	errno = ENOMEM;
@@ -71,7 +71,7 @@ void packer__free(struct packer *packer)
 {
 	if (!packer)
 		return;
-	folder__free(packer->folder);
+	column_encoder__free(packer->encoder);
 	ZSTD_freeCCtx(packer->zstd);
 	free(packer);
 }
@@ -91,7 +91,7 @@ static size_t store(struct packer *packer, unsigned char *to, const unsigned cha
 const void *packer__pack(struct packer *packer, const void *records, size_t size, uint32_t sequence,
 			 size_t *bytes)
 {
-	const struct columns *columns = folder__fold(packer->folder, records, size);
+	const struct columns *columns = column_encoder__encode(packer->encoder, records, size);
 	struct block_header *header = &packer->block.header;
 	struct payload_head *head = &packer->block.head;
 	unsigned char *to = packer->block.rest;
@@ -128,7 +128,7 @@ void block_renumber(void *block, uint32_t sequence)
 /* --- from the file --- */
 
 struct unpacker {
-	struct unfolder *unfolder;
+	struct column_decoder *decoder;
 	ZSTD_DCtx *zstd;
 	unsigned char *columns, *records;
 	size_t columns_capacity, records_capacity;
@@ -140,9 +140,9 @@ struct unpacker *unpacker__new(void)
 
 	if (!unpacker)
 		return NULL;
-	unpacker->unfolder = unfolder__new();
+	unpacker->decoder = column_decoder__new();
 	unpacker->zstd = ZSTD_createDCtx();
-	if (unpacker->unfolder && unpacker->zstd)
+	if (unpacker->decoder && unpacker->zstd)
 		return unpacker;
 	unpacker__free(unpacker);
 	errno = ENOMEM;
@@ -153,7 +153,7 @@ void unpacker__free(struct unpacker *unpacker)
 {
 	if (!unpacker)
 		return;
-	unfolder__free(unpacker->unfolder);
+	column_decoder__free(unpacker->decoder);
 	ZSTD_freeDCtx(unpacker->zstd);
 	free(unpacker->columns);
 	free(unpacker->records);
@@ -172,7 +172,7 @@ static size_t check_head(const struct payload_head *head, const struct block_hea
 		stored += head->columns[i].stored_bytes;
 	}
 	if (stored != header->payload_bytes ||
-	    bytes > (uint64_t)FOLD_GROWTH * header->records_bytes)
+	    bytes > (uint64_t)COLUMNS_GROWTH * header->records_bytes)
 		return 0;
 	return bytes;
 }
@@ -228,8 +228,8 @@ const void *unpacker__unpack(struct unpacker *unpacker, const struct block_heade
 	}
 	if (open_columns(unpacker, &head, (const unsigned char *)payload + sizeof(head),
 			 &columns) &&
-	    !unfolder__unfold(unpacker->unfolder, &columns, unpacker->records,
-			      header->records_bytes))
+	    !column_decoder__decode(unpacker->decoder, &columns, unpacker->records,
+				    header->records_bytes))
 		return unpacker->records;
 	errno = EBADMSG;
 	return NULL;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A block of a capture file: a header that can be found anywhere in a damaged file and trusted when
- * its checksum is right, and a payload of columns (fold.h), each compressed by zstd. Byte by byte:
- * docs/capture.md.
+ * its checksum is right, and a payload of columns (columns.h), each compressed by zstd. Byte by
+ * byte: docs/capture.md.
  */
 #ifndef PERFX_CAPTURE_BLOCK_H
 #define PERFX_CAPTURE_BLOCK_H
 
-#include "capture/fold.h"
+#include "capture/columns.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,8 +42,8 @@ struct packer;
 /* NULL with errno: ENOMEM */
 struct packer *packer__new(void);
 void packer__free(struct packer *packer);
-/* The block of size bytes of whole records, at most FOLD_RECORDS_MAX; *bytes is its size with the
- * header. It is the packer's, until the next call. */
+/* The block of size bytes of whole records, at most COLUMNS_RECORDS_MAX; *bytes is its size with
+ * the header. It is the packer's, until the next call. */
 const void *packer__pack(struct packer *packer, const void *records, size_t size, uint32_t sequence,
 			 size_t *bytes);
 

@@ -39,8 +39,8 @@ struct capture_dump {
 
 void capture_dump__free(struct capture_dump *dump);
 
-/* Where blocks go that are not written to a file at once (replay/ring.h). All is called by the
- * writer's thread. */
+/* Where blocks go that are not written to a file at once (replay/flight_buffer.h). All is called by
+ * the writer's thread. */
 struct block_store {
 	/* Copies a block. segment_ns: with it a segment ends, then; 0: none does. 0 or -ENOMEM. */
 	int (*add)(struct block_store *store, const void *block, size_t bytes, uint64_t segment_ns);

@@ -28,9 +28,9 @@ struct capture_reader {
 	struct capture_damage damage;
 	struct unpacker *unpacker;
 	/* a part of the file */
-	char *window;
-	size_t window_capacity, window_bytes;
-	uint64_t window_at;
+	char *chunk;
+	size_t chunk_capacity, chunk_bytes;
+	uint64_t chunk_at;
 };
 
 static ssize_t read_at(int fd, char *to, size_t size, uint64_t at)
@@ -54,7 +54,7 @@ static ssize_t read_at(int fd, char *to, size_t size, uint64_t at)
 /* Makes size bytes at an offset visible, or as many as there are: how many, or -errno. */
 static ssize_t look(struct capture_reader *reader, uint64_t at, size_t size, const char **bytes)
 {
-	uint64_t end = reader->window_at + reader->window_bytes;
+	uint64_t end = reader->chunk_at + reader->chunk_bytes;
 	size_t wanted = size < WINDOW_BYTES ? WINDOW_BYTES : size;
 	ssize_t n;
 
@@ -62,20 +62,20 @@ static ssize_t look(struct capture_reader *reader, uint64_t at, size_t size, con
 		return 0;
 	if (size > reader->size - at)
 		size = (size_t)(reader->size - at);
-	if (at < reader->window_at || at + size > end) {
-		if (grow_array(&reader->window, &reader->window_capacity, wanted, 1))
+	if (at < reader->chunk_at || at + size > end) {
+		if (grow_array(&reader->chunk, &reader->chunk_capacity, wanted, 1))
 			return -ENOMEM;
-		n = read_at(reader->fd, reader->window, wanted, at);
+		n = read_at(reader->fd, reader->chunk, wanted, at);
 		if (n < 0)
 			return n;
-		reader->window_at = at;
-		reader->window_bytes = (size_t)n;
+		reader->chunk_at = at;
+		reader->chunk_bytes = (size_t)n;
 		if ((size_t)n < size) { /* the file has become shorter */
 			reader->size = at + (uint64_t)n;
 			size = (size_t)n;
 		}
 	}
-	*bytes = reader->window + (at - reader->window_at);
+	*bytes = reader->chunk + (at - reader->chunk_at);
 	return (ssize_t)size;
 }
 
@@ -131,7 +131,7 @@ void capture_reader__free(struct capture_reader *reader)
 	if (reader->fd >= 0)
 		close(reader->fd);
 	unpacker__free(reader->unpacker);
-	free(reader->window);
+	free(reader->chunk);
 	free(reader);
 }
 
@@ -156,7 +156,7 @@ static ssize_t look_around(struct capture_reader *reader, const char **bytes)
 
 	if (n <= 0)
 		return n;
-	return (ssize_t)(reader->window_at + reader->window_bytes - reader->at);
+	return (ssize_t)(reader->chunk_at + reader->chunk_bytes - reader->at);
 }
 
 /* 1: a header is there; 0: it is not; -errno. */

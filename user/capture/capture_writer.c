@@ -29,7 +29,7 @@ struct batch {
 	size_t used;
 	uint64_t segment_ns;	   /* a segment ends with it, then; 0 */
 	struct capture_dump *dump; /* to be written when it has been added; NULL */
-	char records[FOLD_RECORDS_MAX];
+	char records[COLUMNS_RECORDS_MAX];
 };
 
 struct capture_writer {

@@ -75,10 +75,10 @@ static bool peaks_are_kept(void)
 /* Otherwise says why not. */
 static bool hardware_counts(char *why, size_t size)
 {
-	struct counters_machine machine;
+	struct counters_cpu machine;
 	struct counters counters;
 
-	counters_machine_read(&machine);
+	counters_cpu_read(&machine);
 	counters_of_hardware(&machine, &counters);
 	counters_try(&machine, &counters, why, size);
 	return !*why;

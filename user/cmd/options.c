@@ -4,7 +4,7 @@
 #include "base/message.h"
 #include "base/output.h"
 #include "base/text.h"
-#include "cost/figures.h"
+#include "cost/cost_model.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -212,8 +212,8 @@ static int check_files(const struct options *options)
 	return EXIT_USAGE;
 }
 
-/* The rules are read at once, so that a mistake in them is told before anything is touched. */
-static int load_figures(struct options *options)
+/* The rules are read at once, so that a mistake in them is reported before anything is touched. */
+static int load_cost_model(struct options *options)
 {
 	char why[512];
 
@@ -224,10 +224,10 @@ static int load_figures(struct options *options)
 	if (options->flops == FLOPS_OFF || options->verb == VERB_PEAKS ||
 	    options->verb == VERB_DOCTOR)
 		return EXIT_OK;
-	options->figures = figures__load(options->flops_rules, why, sizeof(why));
-	if (!options->figures)
+	options->cost_model = cost_model__load(options->flops_rules, why, sizeof(why));
+	if (!options->cost_model)
 		msg_say("%s", why);
-	return options->figures ? EXIT_OK : EXIT_USAGE;
+	return options->cost_model ? EXIT_OK : EXIT_USAGE;
 }
 
 static struct option *long_options(void)
@@ -337,7 +337,7 @@ int options_parse(struct options *options, int argc, char **argv)
 		return code;
 	if (options->verb == VERB_HELP)
 		return take_topic(options, argv[optind]);
-	/* the C library's allocator is everybody's */
+	/* all programs have the C library's allocator */
 	if (options->all && options->memory == MEMORY_DEFAULT)
 		options->memory = MEMORY_TENSOR;
 	code = take_operands(options, argc - optind, argv + optind);
@@ -345,12 +345,12 @@ int options_parse(struct options *options, int argc, char **argv)
 		code = check_combination(options);
 	if (!code)
 		code = check_files(options);
-	return code ? code : load_figures(options);
+	return code ? code : load_cost_model(options);
 }
 
 void options_clear(struct options *options)
 {
-	figures__free(options->figures);
+	cost_model__free(options->cost_model);
 	for (size_t i = 0; i < options->patterns_count; i++)
 		pattern__free(options->patterns[i]);
 	free(options->patterns);

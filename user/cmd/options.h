@@ -5,11 +5,11 @@
 #ifndef PERFX_CMD_OPTIONS_H
 #define PERFX_CMD_OPTIONS_H
 
-#include "attach/meters.h"
+#include "attach/thread_counters.h"
 #include "peaks/given.h"
 #include "perfx_record.h"
 #include "plan/plan.h"
-#include "replay/part.h"
+#include "replay/time_slice.h"
 #include "session/trigger.h"
 
 #include <stdbool.h>
@@ -30,7 +30,7 @@ enum verb {
 	VERB_VERSION,
 };
 
-/* --flops. ON: what is traced by default and has a figure is so beside what -F names. */
+/* --flops. ON: what is traced by default and has a known cost is so beside what -F names. */
 enum flops_choice { FLOPS_DEFAULT = 0, FLOPS_OFF, FLOPS_ON };
 
 struct options {
@@ -49,7 +49,7 @@ struct options {
 				 0: as long as it gets */
 	uint64_t flight_ns;   /* --flight: the last so much, in memory; 0: all, into the file */
 	struct trigger trigger;
-	struct part_choice part; /* report, export: of the capture */
+	struct time_slice_choice time_slice; /* report, export: of the capture */
 	uint64_t interval_ns;
 	uint64_t ring_bytes;  /* of each */
 	uint64_t rings_count; /* 0: by the number of CPUs */
@@ -69,8 +69,8 @@ struct options {
 	enum counters_choice counters;
 	const char *counters_names; /* COUNTERS_LISTED, borrowed */
 	enum flops_choice flops;
-	const char *flops_rules; /* a file; NULL: the built-in table alone */
-	struct figures *figures; /* owned; NULL with FLOPS_OFF */
+	const char *flops_rules;       /* a file; NULL: the built-in table alone */
+	struct cost_model *cost_model; /* owned; NULL with FLOPS_OFF */
 	bool site_entry_only;
 	bool compensate;
 	bool no_children;

@@ -10,9 +10,9 @@
 #include "base/units.h"
 #include "export/export.h"
 #include "perfx_config.h"
+#include "report/data_table.h"
 #include "report/difference.h"
 #include "report/report.h"
-#include "report/sheet.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -237,7 +237,7 @@ static int take_trigger(const struct option_row *row, struct options *options, c
 /* "5s": after the start; "-5s": before the end. */
 static int take_bound(const struct option_row *row, struct options *options, char *value)
 {
-	struct part_bound *bound = member_of(row, options);
+	struct time_slice_bound *bound = member_of(row, options);
 	int err;
 
 	bound->given = true;
@@ -289,7 +289,7 @@ static int take_peak_bandwidth(const struct option_row *row, struct options *opt
 
 static int take_counters(const struct option_row *row, struct options *options, char *value)
 {
-	struct counters_machine machine = {0};
+	struct counters_cpu machine = {0};
 	struct counters counters;
 	const char *word;
 	char why[256];
@@ -344,7 +344,7 @@ static const char *format_names(enum verb verb)
 static const char *table_names(enum verb verb)
 {
 	(void)verb;
-	return sheet_kind_names();
+	return data_table_kind_names();
 }
 
 static const char *counter_names(enum verb verb)
@@ -359,7 +359,7 @@ static const char *column_names(enum verb verb)
 
 	(void)verb;
 	if (!names.length)
-		sheet_column_names(sheet_kind_named("functions"), &names);
+		data_table_column_names(data_table_kind_named("functions"), &names);
 	return text_peek(&names);
 }
 
@@ -626,7 +626,7 @@ const struct option_row option_rows[] = {
 	 .help = "write the capture as well as the report",
 	 .man = "Writes the capture as well as the report."},
 	{"since", 0, .only = true, SECTION_OUTPUT, READING, .arg = "TIME", .parse = take_bound,
-	 INTO(part.since),
+	 INTO(time_slice.since),
 	 .help = "start of the time slice: 5s after the start of the capture, -5s before its end",
 	 .man = "Start of the time slice of the capture that is read. "
 		"A time counts from the start of the capture, or back from its end if it begins "
@@ -638,7 +638,7 @@ const struct option_row option_rows[] = {
 		"second "
 		"that the slice cuts is left out, and their number is reported."},
 	{"until", 0, .only = true, SECTION_OUTPUT, READING, .arg = "TIME", .parse = take_bound,
-	 INTO(part.until), .help = "end of the time slice",
+	 INTO(time_slice.until), .help = "end of the time slice",
 	 .man = "End of the time slice, as for `--since`."},
 	{"full", 0, false, SECTION_OUTPUT, REPORTING | FOR_VERB(VERB_PROBES), .parse = take_flag,
 	 INTO(full),

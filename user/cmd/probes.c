@@ -96,7 +96,7 @@ static void exit_text(char text[TEXT_MAX], const struct plan_function *function,
 		return;
 	case PERFX_RETURN_NONE:
 		snprintf(text, TEXT_MAX,
-			 function->is_hook || function->is_hint || function->is_mark
+			 function->is_alloc_probe || function->is_hint || function->is_annotation
 				 ? "not needed"
 				 : "none: counted, not timed");
 		return;
@@ -134,15 +134,15 @@ static void print_function(const struct plan *plan, const struct plan_function *
 	printf("%-12s %8s  %-28s %s  %s\n", site, cost, out, base ? base : "?", name ? name : "?");
 	if (function->site.entry_note && function->site.entry_kind == SITE_STEPPED)
 		printf("%24s%s\n", "entry: ", function->site.entry_note);
-	if (function->ret == PERFX_RETURN_NONE && !function->is_hint && !function->is_mark)
+	if (function->ret == PERFX_RETURN_NONE && !function->is_hint && !function->is_annotation)
 		printf("%24s%s\n", "not timed: ", function->ret_why);
 	if (function->is_worker && function->by_default)
 		printf("%24s%s\n",
 		       "attached: ", "only if the names of XLA's operations cannot be read");
-	if (function->figure_origin)
-		printf("%24s%s\n", "FLOPs: ", function->figure_origin);
-	else if (function->figure_why)
-		printf("%24sunknown: %s\n", "FLOPs: ", function->figure_why);
+	if (function->cost_origin)
+		printf("%24s%s\n", "FLOPs: ", function->cost_origin);
+	else if (function->cost_why)
+		printf("%24sunknown: %s\n", "FLOPs: ", function->cost_why);
 	free(name);
 	free(base);
 }
@@ -153,7 +153,7 @@ static const char *kind_of(const struct plan_function *function)
 {
 	if (function->is_usdt)
 		return "USDT probes";
-	if (function->is_mark)
+	if (function->is_annotation)
 		return "ranges";
 	if (function->is_hint)
 		return "perfx_flops()";
@@ -165,7 +165,7 @@ static const char *kind_of(const struct plan_function *function)
 /* Functions traced by default are shown by file and kind. */
 static bool is_grouped(const struct plan_function *function, const struct options *options)
 {
-	return function->by_default && !function->is_hook && !options->full;
+	return function->by_default && !function->is_alloc_probe && !options->full;
 }
 
 static bool is_alike(const struct plan_function *a, const struct plan_function *b)
@@ -260,7 +260,7 @@ static bool print_named(const struct plan *plan, const struct options *options,
 	for (size_t i = 0; i < plan->functions_count; i++) {
 		const struct plan_function *function = &plan->functions[i];
 
-		if (function->is_hook || is_grouped(function, options))
+		if (function->is_alloc_probe || is_grouped(function, options))
 			continue;
 		if (!headed)
 			printf("%-12s %8s  %-28s %s\n", "PROBE", "COST", "EXIT", "FUNCTION");
@@ -277,7 +277,7 @@ static void print_plan(const struct plan *plan, const struct options *options,
 		putchar('\n');
 	print_groups(plan, options, calibration);
 	printf("\n%zu functions; links: %s; for return probes: %s\n",
-	       plan->functions_count - plan->hooks_count, name_of_link(links->hit),
+	       plan->functions_count - plan->alloc_probes_count, name_of_link(links->hit),
 	       name_of_link(links->by_return));
 	if (!links->hit)
 		printf("costs unknown: measuring them needs the privilege to trace\n");
@@ -291,7 +291,7 @@ static void print_plan(const struct plan *plan, const struct options *options,
 static const struct plan_allocator *allocator_of(const struct plan *plan,
 						 const struct plan_function *function)
 {
-	return &plan->allocators[function->hook.allocator - 1];
+	return &plan->allocators[function->alloc_probe.allocator - 1];
 }
 
 /* Of one call, its exit included; 0: unknown. */
@@ -307,8 +307,8 @@ static double cost_of_call(const struct plan_function *function,
 	return ns;
 }
 
-static void print_hook(const struct plan *plan, const struct plan_function *function,
-		       const struct calibration *calibration)
+static void print_alloc_probe(const struct plan *plan, const struct plan_function *function,
+			      const struct calibration *calibration)
 {
 	const struct plan_allocator *allocator = allocator_of(plan, function);
 	char site[TEXT_MAX], out[TEXT_MAX], cost[UNITS_MAX];
@@ -380,26 +380,26 @@ static double cost_of_pair(const struct plan *plan, size_t allocator,
 		const struct plan_function *function = &plan->functions[i];
 		double ns;
 
-		if (!function->is_hook || !function->is_usual ||
-		    function->hook.allocator != allocator + 1)
+		if (!function->is_alloc_probe || !function->is_usual ||
+		    function->alloc_probe.allocator != allocator + 1)
 			continue;
 		ns = cost_of_call(function, calibration);
-		if (function->hook.action != PERFX_ACTION_FREE && ns > allocate)
+		if (function->alloc_probe.action != PERFX_ACTION_FREE && ns > allocate)
 			allocate = ns;
-		if ((function->hook.action == PERFX_ACTION_FREE ||
-		     function->hook.action == PERFX_ACTION_CHANGE) &&
+		if ((function->alloc_probe.action == PERFX_ACTION_FREE ||
+		     function->alloc_probe.action == PERFX_ACTION_CHANGE) &&
 		    ns > release)
 			release = ns;
 	}
 	return allocate + release;
 }
 
-static size_t hooks_of(const struct plan *plan, const struct level *level)
+static size_t alloc_probes_of(const struct plan *plan, const struct level *level)
 {
 	size_t count = 0;
 
 	for (size_t i = 0; i < plan->functions_count; i++)
-		count += plan->functions[i].is_hook &&
+		count += plan->functions[i].is_alloc_probe &&
 			 is_in(level, allocator_of(plan, &plan->functions[i]));
 	return count;
 }
@@ -427,7 +427,7 @@ static void print_allocators(const struct plan *plan, const struct level *level)
 static void print_level(const struct plan *plan, const struct level *level, bool is_default,
 			const struct calibration *calibration)
 {
-	size_t hooks = hooks_of(plan, level);
+	size_t alloc_probes = alloc_probes_of(plan, level);
 	double highest_ns = 0;
 	char cost[UNITS_MAX], rate[UNITS_MAX];
 
@@ -438,7 +438,7 @@ static void print_level(const struct plan *plan, const struct level *level, bool
 			highest_ns = ns;
 	}
 	printf("--memory %s: %s%zu probes", level->name, is_default ? "the default here; " : "",
-	       hooks);
+	       alloc_probes);
 	print_allocators(plan, level);
 	printf("\n");
 	if (highest_ns > 0)
@@ -465,12 +465,12 @@ static void print_levels(const struct plan *plan, const struct calibration *cali
 static void print_memory(const struct plan *plan, const struct calibration *calibration,
 			 const pid_t *pids, size_t count)
 {
-	if (plan->hooks_count)
+	if (plan->alloc_probes_count)
 		printf("\n%-11s  %-6s  %-12s %8s  %-27s  %s\n", "ALLOCATOR", "DOMAIN", "PROBE",
 		       "COST", "EXIT", "FUNCTION");
 	for (size_t i = 0; i < plan->functions_count; i++)
-		if (plan->functions[i].is_hook)
-			print_hook(plan, &plan->functions[i], calibration);
+		if (plan->functions[i].is_alloc_probe)
+			print_alloc_probe(plan, &plan->functions[i], calibration);
 	printf("\n");
 	if (plan->options.memory != MEMORY_TENSOR)
 		for (size_t i = 0; i < count; i++)
@@ -481,16 +481,16 @@ static void print_memory(const struct plan *plan, const struct calibration *cali
 /* --- the whole ----------------------------------------------------------------------------------
  */
 
-static void print_refusals(const struct plan *plan)
+static void print_skipped(const struct plan *plan)
 {
-	for (size_t i = 0; i < plan->refusals_count; i++) {
-		const struct plan_refusal *refusal = &plan->refusals[i];
-		char *name = shown(refusal->name);
+	for (size_t i = 0; i < plan->skipped_count; i++) {
+		const struct plan_skipped *skipped = &plan->skipped[i];
+		char *name = shown(skipped->name);
 
 		printf("not attached: %s", name ? name : "?");
-		if (refusal->count > 1)
-			printf(" and %u more", refusal->count - 1);
-		printf(": %s\n", refusal->reason);
+		if (skipped->count > 1)
+			printf(" and %u more", skipped->count - 1);
+		printf(": %s\n", skipped->reason);
 		free(name);
 	}
 }
@@ -559,7 +559,7 @@ int cmd_probes(const struct options *options)
 		print_plan(plan, options, &calibration, &links);
 		if (options->memory != MEMORY_OFF)
 			print_memory(plan, &calibration, pids, count);
-		print_refusals(plan);
+		print_skipped(plan);
 	}
 	if (!code && count)
 		code = say_unmatched(plan, options, pids[0]);

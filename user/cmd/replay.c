@@ -86,20 +86,20 @@ static int duration_of(const char *path, uint64_t *duration_ns)
 
 int replay_capture(const struct options *options, struct pipeline *pipeline, bool say_damage)
 {
-	const struct part_choice *choice = &options->part;
+	const struct time_slice_choice *choice = &options->time_slice;
 	uint64_t duration_ns = 0;
 	int err = 0;
 
-	if (!part_chosen(choice))
+	if (!time_slice_chosen(choice))
 		return replay_file(options->capture, pipeline, say_damage);
 	if (choice->since.from_end || choice->until.from_end)
 		err = duration_of(options->capture, &duration_ns);
 	if (err)
 		return err;
-	pipeline->part = part__new(choice, duration_ns);
-	err = pipeline->part ? replay_file(options->capture, pipeline, say_damage) : -errno;
-	part__free(pipeline->part);
-	pipeline->part = NULL;
+	pipeline->time_slice = time_slice__new(choice, duration_ns);
+	err = pipeline->time_slice ? replay_file(options->capture, pipeline, say_damage) : -errno;
+	time_slice__free(pipeline->time_slice);
+	pipeline->time_slice = NULL;
 	return err;
 }
 

@@ -3,8 +3,8 @@
 #include "base/file.h"
 #include "base/message.h"
 #include "cmd/cmd.h"
+#include "report/data_table.h"
 #include "report/selection.h"
-#include "report/sheet.h"
 #include "report/template.h"
 
 #include <errno.h>
@@ -21,8 +21,8 @@ const char *output_path(const struct options *options)
 /* Do --table and --sort name what the format has? */
 static int check_table(const struct report_writer *writer, const struct options *options)
 {
-	const struct sheet_kind *kind =
-		sheet_kind_named(options->table ? options->table : "functions");
+	const struct data_table_kind *kind =
+		data_table_kind_named(options->table ? options->table : "functions");
 	struct text columns = {0};
 
 	if ((options->table || options->no_header) && !writer->tables) {
@@ -31,12 +31,12 @@ static int check_table(const struct report_writer *writer, const struct options 
 		return EXIT_USAGE;
 	}
 	if (!kind) {
-		msg_say("--table %s: no such table: %s", options->table, sheet_kind_names());
+		msg_say("--table %s: no such table: %s", options->table, data_table_kind_names());
 		return EXIT_USAGE;
 	}
-	if (!options->sort || sheet_column_named(kind, options->sort))
+	if (!options->sort || data_table_column_named(kind, options->sort))
 		return EXIT_OK;
-	sheet_column_names(kind, &columns);
+	data_table_column_names(kind, &columns);
 	msg_say("--sort %s: no such column of %s: %s", options->sort, kind->name,
 		text_peek(&columns));
 	text_clear(&columns);

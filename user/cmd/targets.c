@@ -211,7 +211,7 @@ struct plan_options plan_options_of(const struct options *options, const struct 
 		.return_guard = session,
 		.functions_max = options->functions_max,
 		.memory = options->memory,
-		.figures = options->figures,
+		.cost_model = options->cost_model,
 		.flops_too = options->flops == FLOPS_ON,
 		.host_level = options->host_level,
 		.usdt = options->usdt,

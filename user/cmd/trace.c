@@ -3,7 +3,7 @@
 #include "base/interrupt.h"
 #include "base/message.h"
 #include "cmd/cmd.h"
-#include "replay/ring.h"
+#include "replay/flight_buffer.h"
 #include "session/recorder.h"
 
 #include <errno.h>
@@ -77,7 +77,7 @@ static int open_flight(struct outputs *outputs, const struct options *options)
 
 	output_discard(&outputs->output);
 	if (!err)
-		store = ring__new(options->flight_ns, flight_bytes(options));
+		store = flight_buffer__new(options->flight_ns, flight_bytes(options));
 	if (store)
 		outputs->capture = capture_writer__new_store(store);
 	if (outputs->capture) {
@@ -240,7 +240,7 @@ static int record(const struct options *options, char *const *argv, const struct
 	if (!code)
 		code = targets_check_process(options, pids, recording.pids_count);
 	recording.pids = pids;
-	recording.plan.nvtx_told = recording.launch && launch__nvtx(recording.launch);
+	recording.plan.nvtx_injected = recording.launch && launch__nvtx(recording.launch);
 	recording.plan.python_functions = recording.launch && options->python_functions;
 	if (options->command && !recording.launch) {
 		free(command);

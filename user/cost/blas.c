@@ -227,7 +227,7 @@ static bool find_dnnl(const char *base_name, const char *symbol, struct builtin 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (strcmp(symbol, names[i].name) != 0)
 			continue;
-		/* what it does is in the figures of XLA's operations, where these can be read */
+		/* what it does is in the costs of XLA's operations, where these can be read */
 		describe(&names[i].type, true,
 			 is_xla_library(base_name) ? "worker; leaf" : "kernel; leaf",
 			 MNK("int(arg3)", "int(arg4)", "int(arg5)") GEMM, builtin);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The functions whose work is known without being told: BLAS in all its spellings, oneDNN,
+ * The functions whose work is known by default: BLAS in all its spellings, oneDNN,
  * PyTorch's operators, cuBLAS, NCCL. What is listed here is what is traced by default (plan adds
  * functions whose time alone matters).
  *
@@ -20,11 +20,12 @@
 
 struct builtin {
 	enum perfx_source source;
-	/* Worth tracing when nobody says: not what only leads to others of the table. */
+	/* Worth tracing by default: not what only leads to others of the table. */
 	bool by_default;
-	/* May be called so often, for so little work at a time, that merely counting it is dear. */
+	/* May be called so often, for so little work at a time, that merely counting it is
+	 * expensive. */
 	bool often;
-	char text[BUILTIN_TEXT_MAX]; /* its figure: cost/figure.h */
+	char text[BUILTIN_TEXT_MAX]; /* its cost: cost/cost_program.h */
 };
 
 /* Does the table know a symbol (as in the file) of a file of this base name? */

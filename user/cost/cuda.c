@@ -85,7 +85,7 @@ static const struct {
  * A layout's rows and columns are noted under its address, its number of matrices (1 unless it is
  * set) and type one byte further. Create gives the address when it returns: what it is given waits
  * under the address of the variable that will hold it. Attribute 5 is the number of matrices; notes
- * of the others go under 1, which is nobody's address.
+ * of the others go under 1, which is no address.
  */
 #define LT_NOTE(layout, type, rows, cols)      \
 	"note(" layout "," rows "," cols "); " \

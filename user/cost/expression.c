@@ -205,9 +205,9 @@ static const struct node *parse_let(struct parser *parser, const char *name)
 			return let->value;
 		if (let->value && let->value->op == PERFX_OP_CONST)
 			return let->value;
-		if (let->kept < 0 && parser->program->kept_count == PERFX_FIGURE_KEPT)
+		if (let->kept < 0 && parser->program->kept_count == PERFX_COST_KEPT)
 			return parser_fail(parser, "more than %d names are needed after 'exit'",
-					   PERFX_FIGURE_KEPT);
+					   PERFX_COST_KEPT);
 		if (let->kept < 0)
 			let->kept = (int)parser->program->kept_count++;
 		return new_node(parser, PERFX_OP_KEPT, (uint8_t)let->kept, 0);
@@ -225,9 +225,9 @@ static const struct node *parse_size(struct parser *parser, struct node *node)
 	negative = parser_take(parser, '-');
 	if (!parser_take_number(parser, &node->imm))
 		return NULL;
-	if (node->imm >= PERFX_FIGURE_DIMS_MAX)
+	if (node->imm >= PERFX_COST_DIMS_MAX)
 		return parser_fail(parser, "a tensor has at most %d dimensions",
-				   PERFX_FIGURE_DIMS_MAX);
+				   PERFX_COST_DIMS_MAX);
 	if (negative)
 		node->imm = -node->imm;
 	return node;

@@ -19,12 +19,12 @@ struct held {
 
 struct generator {
 	const struct program *program;
-	struct perfx_figure *figure;
+	struct perfx_cost_program *cost;
 	size_t depth;
 	/* of the part that is being made */
-	struct tensor tensors[PERFX_FIGURE_TENSORS];
+	struct tensor tensors[PERFX_COST_TENSORS];
 	size_t tensors_count;
-	struct held held[PERFX_FIGURE_KEPT];
+	struct held held[PERFX_COST_KEPT];
 	size_t read_cost; /* of memory of the process, in operations */
 	char *why;
 	size_t why_size;
@@ -42,19 +42,19 @@ static void fail(struct generator *generator, const char *why, int limit)
 static void emit(struct generator *generator, enum perfx_op op, unsigned n, int32_t imm,
 		 size_t pops, size_t pushes)
 {
-	struct perfx_figure *figure = generator->figure;
+	struct perfx_cost_program *cost = generator->cost;
 
-	if (figure->count == PERFX_FIGURE_CODE_MAX) {
+	if (cost->count == PERFX_COST_CODE_MAX) {
 		fail(generator, "needs more than %d instructions: say less, or name fewer things",
-		     PERFX_FIGURE_CODE_MAX);
+		     PERFX_COST_CODE_MAX);
 		return;
 	}
-	figure->code[figure->count++] =
+	cost->code[cost->count++] =
 		(struct perfx_instruction){.op = (__u8)op, .n = (__u8)n, .imm = imm};
 	generator->depth += pushes - pops;
-	if (generator->depth > PERFX_FIGURE_DEPTH)
+	if (generator->depth > PERFX_COST_DEPTH)
 		fail(generator, "holds more than %d values at a time: put the deeper part first",
-		     PERFX_FIGURE_DEPTH);
+		     PERFX_COST_DEPTH);
 }
 
 static bool equal(const struct node *a, const struct node *b)
@@ -81,7 +81,7 @@ static int tensor_of(const struct generator *generator, const struct node *node)
 
 static int place_of(const struct generator *generator, const struct node *node)
 {
-	for (int i = 0; i < PERFX_FIGURE_KEPT; i++)
+	for (int i = 0; i < PERFX_COST_KEPT; i++)
 		if (generator->held[i].value == node)
 			return i;
 	return -1;
@@ -123,9 +123,9 @@ static void read_tensors(struct generator *generator, const struct node *node)
 	}
 	if (tensor_of(generator, node) >= 0)
 		return;
-	if (generator->tensors_count == PERFX_FIGURE_TENSORS) {
+	if (generator->tensors_count == PERFX_COST_TENSORS) {
 		fail(generator, "reads more than %d tensors before or after 'exit'",
-		     PERFX_FIGURE_TENSORS);
+		     PERFX_COST_TENSORS);
 		return;
 	}
 	emit_value(generator, node->children[0]);
@@ -190,7 +190,7 @@ static size_t uses_of(const struct generator *generator, const struct node *valu
 		for (size_t j = 0; j < program->statements[i].values_count; j++)
 			if (!program->statements[i].at_exit)
 				uses += uses_in(generator, program->statements[i].values[j], value);
-	for (size_t i = 0; i < PERFX_FIGURE_KEPT; i++) {
+	for (size_t i = 0; i < PERFX_COST_KEPT; i++) {
 		const struct node *held = generator->held[i].value;
 
 		for (size_t j = 0; held && j < held->children_count; j++)
@@ -229,7 +229,7 @@ static void choose_held(struct generator *generator)
 	for (size_t i = 0; i < program->lets_count; i++)
 		if (program->lets[i].kept >= 0)
 			generator->held[program->lets[i].kept].value = program->lets[i].value;
-	for (size_t i = program->kept_count; i < PERFX_FIGURE_KEPT; i++)
+	for (size_t i = program->kept_count; i < PERFX_COST_KEPT; i++)
 		generator->held[i].value = best_to_hold(generator);
 }
 
@@ -272,25 +272,23 @@ static bool generate(struct generator *generator)
 {
 	generator->failed = false;
 	memset(generator->held, 0, sizeof(generator->held));
-	memset(generator->figure, 0, sizeof(*generator->figure));
+	memset(generator->cost, 0, sizeof(*generator->cost));
 	generator->depth = 0;
-	generator->figure->flags = generator->program->flags;
+	generator->cost->flags = generator->program->flags;
 	choose_held(generator);
 	emit_part(generator, false);
-	generator->figure->entry_count = generator->figure->count;
+	generator->cost->entry_count = generator->cost->count;
 	emit_part(generator, true);
 	return !generator->failed;
 }
 
-/* Holding what is dear to read makes it fast; where that gets too long, holding what is long. */
-int figure_generate(const struct program *program, struct perfx_figure *figure, char *why,
-		    size_t why_size)
+/* Holding what is expensive to read makes it fast; where that gets too long, holding what is long.
+ */
+int cost_generate(const struct program *program, struct perfx_cost_program *cost, char *why,
+		  size_t why_size)
 {
-	struct generator generator = {.program = program,
-				      .figure = figure,
-				      .read_cost = 8,
-				      .why = why,
-				      .why_size = why_size};
+	struct generator generator = {
+		.program = program, .cost = cost, .read_cost = 8, .why = why, .why_size = why_size};
 
 	if (generate(&generator))
 		return 0;
@@ -298,25 +296,25 @@ int figure_generate(const struct program *program, struct perfx_figure *figure, 
 	return generate(&generator) ? 0 : -EINVAL;
 }
 
-int figure_compile(const char *text, struct perfx_figure *figure, char *why, size_t why_size)
+int cost_compile(const char *text, struct perfx_cost_program *cost, char *why, size_t why_size)
 {
 	struct program program;
-	int err = figure_parse(text, &program, why, why_size);
+	int err = cost_parse(text, &program, why, why_size);
 
-	return err ? err : figure_generate(&program, figure, why, why_size);
+	return err ? err : cost_generate(&program, cost, why, why_size);
 }
 
-uint8_t figure_argument_regs(const struct perfx_figure *figure)
+uint8_t cost_argument_regs(const struct perfx_cost_program *cost)
 {
 	uint8_t regs = 0;
 
-	for (size_t i = 0; i < figure->entry_count; i++)
-		if (figure->code[i].op == PERFX_OP_ARG)
-			regs |= (uint8_t)(1u << (figure->code[i].n - 1));
+	for (size_t i = 0; i < cost->entry_count; i++)
+		if (cost->code[i].op == PERFX_OP_ARG)
+			regs |= (uint8_t)(1u << (cost->code[i].n - 1));
 	return regs;
 }
 
-bool figure_has_exit(const struct perfx_figure *figure)
+bool cost_has_exit(const struct perfx_cost_program *cost)
 {
-	return figure->count > figure->entry_count;
+	return cost->count > cost->entry_count;
 }

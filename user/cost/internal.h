@@ -3,7 +3,7 @@
 #ifndef PERFX_COST_INTERNAL_H
 #define PERFX_COST_INTERNAL_H
 
-#include "cost/figure.h"
+#include "cost/cost_program.h"
 
 enum { NODES_MAX = 256, STATEMENTS_MAX = 24, LETS_MAX = 24, NAME_MAX_BYTES = 24 };
 /* Operations of an expression with all names written out: no program is nearly that long. */
@@ -44,12 +44,12 @@ struct program {
 	struct let lets[LETS_MAX];
 	size_t lets_count;
 	size_t kept_count;
-	uint32_t flags; /* PERFX_FIGURE_F_ */
+	uint32_t flags; /* PERFX_COST_F_ */
 };
 
 /* 0, -EINVAL with why. */
-int figure_parse(const char *text, struct program *program, char *why, size_t why_size);
-int figure_generate(const struct program *program, struct perfx_figure *figure, char *why,
-		    size_t why_size);
+int cost_parse(const char *text, struct program *program, char *why, size_t why_size);
+int cost_generate(const struct program *program, struct perfx_cost_program *cost, char *why,
+		  size_t why_size);
 
 #endif

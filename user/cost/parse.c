@@ -184,15 +184,15 @@ static void parse_statement(struct parser *parser)
 	else if (!strcmp(word, "exit"))
 		parse_exit(parser);
 	else if (!strcmp(word, "kernel"))
-		parser->program->flags |= PERFX_FIGURE_F_KERNEL;
+		parser->program->flags |= PERFX_COST_F_KERNEL;
 	else if (!strcmp(word, "leaf"))
-		parser->program->flags |= PERFX_FIGURE_F_LEAF;
+		parser->program->flags |= PERFX_COST_F_LEAF;
 	else if (!strcmp(word, "worker"))
-		parser->program->flags |= PERFX_FIGURE_F_KERNEL | PERFX_FIGURE_F_WORKER;
+		parser->program->flags |= PERFX_COST_F_KERNEL | PERFX_COST_F_WORKER;
 	else if (!strcmp(word, "submits"))
-		parser->program->flags |= PERFX_FIGURE_F_SUBMITS;
+		parser->program->flags |= PERFX_COST_F_SUBMITS;
 	else if (!strcmp(word, "moves"))
-		parser->program->flags |= PERFX_FIGURE_F_MOVES;
+		parser->program->flags |= PERFX_COST_F_MOVES;
 	else
 		parser_fail(parser,
 			    "'%s' is no statement: flops bytes dtype let same note bus int slot "
@@ -216,19 +216,19 @@ static void conclude(struct parser *parser)
 	bool bytes = has_statement(program, PERFX_OP_BYTES);
 	bool bus = has_statement(program, PERFX_OP_BUS);
 
-	if (flops && program->flags & PERFX_FIGURE_F_MOVES)
+	if (flops && program->flags & PERFX_COST_F_MOVES)
 		parser_fail(parser, "what moves data has no flops");
-	else if (bus && !(program->flags & PERFX_FIGURE_F_MOVES && bytes))
+	else if (bus && !(program->flags & PERFX_COST_F_MOVES && bytes))
 		parser_fail(parser, "a bus is for what moves data: say 'moves' and bytes = …");
-	else if (!flops && bytes && !(program->flags & PERFX_FIGURE_F_MOVES))
+	else if (!flops && bytes && !(program->flags & PERFX_COST_F_MOVES))
 		parser_fail(parser, "bytes without flops: say 'moves'");
 	else if (!flops && !bytes && !has_statement(program, PERFX_OP_NOTE))
 		parser_fail(parser, "says nothing: flops = … is missing");
 	else if (!flops && !bytes)
-		program->flags |= PERFX_FIGURE_F_NOTES;
+		program->flags |= PERFX_COST_F_NOTES;
 }
 
-int figure_parse(const char *text, struct program *program, char *why, size_t why_size)
+int cost_parse(const char *text, struct program *program, char *why, size_t why_size)
 {
 	struct parser parser = {
 		.program = program, .at = text, .why = why, .why_size = why_size, .int_bytes = 4};

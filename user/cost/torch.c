@@ -71,7 +71,7 @@
 	")+rows*dv)"
 #define SDPA	      ATTENTION("arg1", "arg2", "arg3", "-2") FORWARD("arg1", "arg2", "arg3")
 #define SDPA_BACKWARD ATTENTION("arg2", "arg3", "arg4", "-2") BACKWARD("arg2", "arg3", "arg4")
-/* (batch, tokens, heads, size); packed sequences have one dimension less, and no figure */
+/* (batch, tokens, heads, size); packed sequences have one dimension less, and no known cost */
 #define FLASH                                                         \
 	"same(ndim(arg1),4); " ATTENTION("arg1", "arg2", "arg3", "1") \
 		FORWARD("arg1", "arg2", "arg3")

@@ -78,23 +78,23 @@ static bool merge(struct counters *counters, const struct flops_event *found)
 	return false;
 }
 
-static bool applies(const struct flops_event *event, const struct counters_machine *machine)
+static bool applies(const struct flops_event *event, const struct counters_cpu *cpu)
 {
-	return event->vendor == machine->vendor && machine->family >= event->family_min &&
-	       machine->family <= event->family_max && (!event->avx512 || machine->has_avx512);
+	return event->vendor == cpu->vendor && cpu->family >= event->family_min &&
+	       cpu->family <= event->family_max && (!event->avx512 || cpu->has_avx512);
 }
 
 /* No PMU's type: where the processor has no event for them, it is found missing when it is tried.
  */
 #define TYPE_NONE UINT32_MAX
 
-static void add_flops(struct counters *counters, const struct counters_machine *machine)
+static void add_flops(struct counters *counters, const struct counters_cpu *cpu)
 {
 	size_t before = counters->events_count;
 
 	counters->list[counters->count++] = (struct counter){"flops", "operations", true};
 	for (size_t i = 0; i < sizeof(flops_events) / sizeof(flops_events[0]); i++) {
-		if (!applies(&flops_events[i], machine) || merge(counters, &flops_events[i]))
+		if (!applies(&flops_events[i], cpu) || merge(counters, &flops_events[i]))
 			continue;
 		add_event(counters, PERF_TYPE_RAW, flops_events[i].config)->weight =
 			flops_events[i].weight;
@@ -109,13 +109,13 @@ static void add_generic(struct counters *counters, const struct generic *row)
 	add_event(counters, row->type, row->config);
 }
 
-void counters_of_hardware(const struct counters_machine *machine, struct counters *counters)
+void counters_of_hardware(const struct counters_cpu *cpu, struct counters *counters)
 {
 	memset(counters, 0, sizeof(*counters));
 	/* those that are left out last come first */
 	add_generic(counters, &generic[0]);
 	add_generic(counters, &generic[1]);
-	add_flops(counters, machine);
+	add_flops(counters, cpu);
 	add_generic(counters, &generic[2]);
 }
 
@@ -130,16 +130,16 @@ static bool is_word(const char *word, size_t length, const char *name)
 	return strlen(name) == length && !strncmp(word, name, length);
 }
 
-static bool add_named(const struct counters_machine *machine, struct counters *counters,
-		      const char *word, size_t length)
+static bool add_named(const struct counters_cpu *cpu, struct counters *counters, const char *word,
+		      size_t length)
 {
 	for (size_t i = 0; i < counters->count; i++)
 		if (is_word(word, length, counters->list[i].name))
 			return true;
-	if (counters->count == PERFX_METERS)
+	if (counters->count == PERFX_PERF_COUNTERS)
 		return false;
 	if (is_word(word, length, "flops")) {
-		add_flops(counters, machine);
+		add_flops(counters, cpu);
 		return true;
 	}
 	for (size_t i = 0; i < sizeof(generic) / sizeof(generic[0]); i++) {
@@ -151,15 +151,15 @@ static bool add_named(const struct counters_machine *machine, struct counters *c
 	return false;
 }
 
-int counters_named(const struct counters_machine *machine, const char *text,
-		   struct counters *counters, const char **word)
+int counters_named(const struct counters_cpu *cpu, const char *text, struct counters *counters,
+		   const char **word)
 {
 	memset(counters, 0, sizeof(*counters));
 	for (;;) {
 		size_t length = strcspn(text, ",");
 
 		*word = text;
-		if (!add_named(machine, counters, text, length))
+		if (!add_named(cpu, counters, text, length))
 			return -EINVAL;
 		if (!text[length])
 			return 0;
@@ -254,18 +254,17 @@ static bool has_hardware(const struct counters *counters)
 	return false;
 }
 
-const char *counters_refusal(const struct counters_machine *machine, int err, char *buffer,
-			     size_t size)
+const char *counters_refusal(const struct counters_cpu *cpu, int err, char *buffer, size_t size)
 {
 	if (err == -EACCES || err == -EPERM)
 		snprintf(buffer, size, "perf_event_paranoid is %d: it takes root or CAP_PERFMON",
-			 machine->paranoid);
-	else if (!machine->has_pmu && machine->is_virtual)
+			 cpu->paranoid);
+	else if (!cpu->has_pmu && cpu->is_virtual)
 		snprintf(buffer, size, "a virtual machine without performance counters");
-	else if (!machine->has_pmu)
+	else if (!cpu->has_pmu)
 		snprintf(buffer, size,
 			 "the kernel knows no performance counters of this processor");
-	else if (machine->is_hybrid)
+	else if (cpu->is_hybrid)
 		snprintf(buffer, size, "cores of two kinds, whose counters differ");
 	else if (err == -EBUSY)
 		snprintf(buffer, size, "too few counters of the processor are free");
@@ -306,7 +305,7 @@ static void leave_out_hybrid(struct counters *counters, char *names, size_t size
 /* 0: all of them count. Otherwise one has been left out, and why. */
 static int try_once(struct counters *counters, char *names, size_t size)
 {
-	int fds[PERFX_METER_EVENTS], err;
+	int fds[PERFX_PERF_EVENTS], err;
 	size_t failed;
 	bool all;
 
@@ -325,20 +324,20 @@ static int try_once(struct counters *counters, char *names, size_t size)
 	return -EBUSY;
 }
 
-void counters_try(const struct counters_machine *machine, struct counters *counters, char *why,
+void counters_try(const struct counters_cpu *cpu, struct counters *counters, char *why,
 		  size_t why_size)
 {
 	char names[128] = "", reason[128];
 	int err, last = counters->count ? 0 : -ENOENT;
 
-	if (machine->is_hybrid)
+	if (cpu->is_hybrid)
 		leave_out_hybrid(counters, names, sizeof(names));
 	while (counters->count && (err = try_once(counters, names, sizeof(names))))
 		last = err;
 	*why = '\0';
 	if (counters->count && !*names)
 		return;
-	counters_refusal(machine, last, reason, sizeof(reason));
+	counters_refusal(cpu, last, reason, sizeof(reason));
 	if (counters->count)
 		snprintf(why, why_size, "%s: %s", names, reason);
 	else

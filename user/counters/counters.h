@@ -32,9 +32,9 @@ struct counter {
 };
 
 struct counters {
-	struct counter list[PERFX_METERS];
+	struct counter list[PERFX_PERF_COUNTERS];
 	size_t count; /* 0: nothing is counted */
-	struct counter_event events[PERFX_METER_EVENTS];
+	struct counter_event events[PERFX_PERF_EVENTS];
 	size_t events_count;
 };
 
@@ -45,7 +45,7 @@ enum counters_vendor {
 	COUNTERS_AMD,
 };
 
-struct counters_machine {
+struct counters_cpu {
 	bool has_pmu;	 /* the kernel knows one for the processor's cores */
 	bool is_hybrid;	 /* cores of two kinds, with events of their own */
 	bool is_virtual; /* a hypervisor is there */
@@ -55,15 +55,15 @@ struct counters_machine {
 	bool has_avx512;
 };
 
-void counters_machine_read(struct counters_machine *machine);
+void counters_cpu_read(struct counters_cpu *cpu);
 
 /* All that the hardware could count. */
-void counters_of_hardware(const struct counters_machine *machine, struct counters *counters);
+void counters_of_hardware(const struct counters_cpu *cpu, struct counters *counters);
 
 /* "task-clock,page-faults": 0, or -EINVAL with the word that is no counter, or one too many, at
  * *word (borrowed from text). */
-int counters_named(const struct counters_machine *machine, const char *text,
-		   struct counters *counters, const char **word);
+int counters_named(const struct counters_cpu *cpu, const char *text, struct counters *counters,
+		   const char **word);
 /* All names, divided by blanks. */
 const char *counters_names(void);
 
@@ -72,13 +72,12 @@ const char *counters_names(void);
  * has no counter free for. why: "" where all count; with some left, which do not and why; with
  * none, why. A line without a dot at its end.
  */
-void counters_try(const struct counters_machine *machine, struct counters *counters, char *why,
+void counters_try(const struct counters_cpu *cpu, struct counters *counters, char *why,
 		  size_t why_size);
 
 /* An event of a thread, counting: its descriptor, or -errno. tid 0: the caller's. */
 int counter_event_open(const struct counter_event *event, pid_t tid);
 /* Why opening failed, in words. */
-const char *counters_refusal(const struct counters_machine *machine, int err, char *buffer,
-			     size_t size);
+const char *counters_refusal(const struct counters_cpu *cpu, int err, char *buffer, size_t size);
 
 #endif

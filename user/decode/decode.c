@@ -23,14 +23,14 @@ static bool form_of(enum perfx_kind kind, struct form *form)
 		*form = FORM(perfx_span, 0);
 		form->least = PERFX_SPAN_PLAIN_BYTES;
 		return true;
-	case PERFX_KIND_VALUE:
-		*form = FORM(perfx_value, 0);
+	case PERFX_KIND_USER_VALUE:
+		*form = FORM(perfx_user_value, 0);
 		return true;
-	case PERFX_KIND_VALUE_NAME:
-		*form = FORM(perfx_value_name, 1);
+	case PERFX_KIND_USER_VALUE_NAME:
+		*form = FORM(perfx_user_value_name, 1);
 		return true;
-	case PERFX_KIND_VALUE_BOOK:
-		*form = FORM(perfx_value_book, 0);
+	case PERFX_KIND_OVERFLOW_VALUES:
+		*form = FORM(perfx_overflow_values, 0);
 		return true;
 	case PERFX_KIND_ALLOCATION:
 		*form = FORM(perfx_allocation, 0);
@@ -50,23 +50,23 @@ static bool form_of(enum perfx_kind kind, struct form *form)
 	case PERFX_KIND_PEAK:
 		*form = FORM(perfx_peak, 0);
 		return true;
-	case PERFX_KIND_METER:
-		*form = FORM(perfx_meter, 3);
+	case PERFX_KIND_PERF_COUNTER:
+		*form = FORM(perfx_perf_counter, 3);
 		return true;
-	case PERFX_KIND_METERED:
-		*form = FORM(perfx_metered, 0);
+	case PERFX_KIND_CALL_COUNTERS:
+		*form = FORM(perfx_call_counters, 0);
 		return true;
-	case PERFX_KIND_METERED_PROCESS:
-		*form = FORM(perfx_metered_process, 0);
+	case PERFX_KIND_PROCESS_COUNTERS:
+		*form = FORM(perfx_process_counters, 0);
 		return true;
-	case PERFX_KIND_WORK:
-		*form = FORM(perfx_work, 0);
+	case PERFX_KIND_OBJECT_COST:
+		*form = FORM(perfx_object_cost, 0);
 		return true;
 	case PERFX_KIND_FRAME:
 		*form = FORM(perfx_frame, 3);
 		return true;
-	case PERFX_KIND_MEMORY_BOOK:
-		*form = FORM(perfx_memory_book, 0);
+	case PERFX_KIND_OVERFLOW_MEMORY:
+		*form = FORM(perfx_overflow_memory, 0);
 		return true;
 	case PERFX_KIND_FORK:
 		*form = FORM(perfx_fork, 0);
@@ -79,8 +79,8 @@ static bool form_of(enum perfx_kind kind, struct form *form)
 		*form = FORM(perfx_exit, 0);
 		form->least = offsetof(struct perfx_exit, net_rx_bytes);
 		return true;
-	case PERFX_KIND_WINDOW:
-		*form = FORM(perfx_window, 0);
+	case PERFX_KIND_RECORDING_WINDOW:
+		*form = FORM(perfx_recording_window, 0);
 		return true;
 	case PERFX_KIND_HOST:
 		*form = FORM(perfx_host, 5);
@@ -113,9 +113,9 @@ static bool form_of(enum perfx_kind kind, struct form *form)
 	case PERFX_KIND_CALIBRATION:
 		*form = FORM(perfx_calibration, 0);
 		return true;
-	case PERFX_KIND_BOOK:
-		*form = FORM(perfx_book, 0);
-		form->least = offsetof(struct perfx_book, flops);
+	case PERFX_KIND_OVERFLOW_CALLS:
+		*form = FORM(perfx_overflow_calls, 0);
+		form->least = offsetof(struct perfx_overflow_calls, flops);
 		return true;
 	case PERFX_KIND_HITS:
 		*form = FORM(perfx_hits, 0);
@@ -131,8 +131,8 @@ static bool form_of(enum perfx_kind kind, struct form *form)
 	case PERFX_KIND_SEGMENT:
 		*form = FORM(perfx_segment, 0);
 		return true;
-	case PERFX_KIND_PART:
-		*form = FORM(perfx_part, 1);
+	case PERFX_KIND_TIME_SLICE:
+		*form = FORM(perfx_time_slice, 1);
 		return true;
 	}
 #undef FORM
@@ -188,22 +188,23 @@ static bool values_ok(const struct event *event)
 		return domain_ok(event->free.domain);
 	case PERFX_KIND_ALLOCATOR:
 		return domain_ok(event->allocator.domain);
-	case PERFX_KIND_MEMORY_BOOK:
-		return domain_ok(event->memory_book.domain);
+	case PERFX_KIND_OVERFLOW_MEMORY:
+		return domain_ok(event->overflow_memory.domain);
 	case PERFX_KIND_MEMORY_MODE:
 		return domain_ok(event->memory_mode.domain) &&
 		       event->memory_mode.level <= PERFX_MEMORY_SAMPLED_IN &&
 		       event->memory_mode.on_ns <= event->memory_mode.period_ns;
 	case PERFX_KIND_SPAN:
 		return event->span.self_ns <= event->span.duration_ns &&
-		       event->span.figure < PERFX_FIGURE_STATES && event->span.dtype < PERFX_DTYPES;
-	case PERFX_KIND_METER:
-		return event->meter.kind <= PERFX_METER_MISSING &&
-		       (event->meter.meter < PERFX_METERS ||
-			event->meter.kind == PERFX_METER_MISSING);
-	case PERFX_KIND_WORK:
-		return event->work.state < PERFX_FIGURE_BY_OBJECT &&
-		       event->work.dtype < PERFX_DTYPES;
+		       event->span.cost_state < PERFX_COST_STATES &&
+		       event->span.dtype < PERFX_DTYPES;
+	case PERFX_KIND_PERF_COUNTER:
+		return event->perf_counter.kind <= PERFX_PERF_COUNTER_MISSING &&
+		       (event->perf_counter.counter < PERFX_PERF_COUNTERS ||
+			event->perf_counter.kind == PERFX_PERF_COUNTER_MISSING);
+	case PERFX_KIND_OBJECT_COST:
+		return event->object_cost.state < PERFX_COST_BY_OBJECT &&
+		       event->object_cost.dtype < PERFX_DTYPES;
 	case PERFX_KIND_PEAK:
 		return event->peak.dtype < PERFX_DTYPES &&
 		       event->peak.origin <= PERFX_PEAK_ESTIMATED;

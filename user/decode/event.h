@@ -21,7 +21,7 @@ struct event {
 		struct perfx_fork fork;
 		struct perfx_exec exec;
 		struct perfx_exit exit;
-		struct perfx_window window;
+		struct perfx_recording_window recording_window;
 		struct perfx_host host;
 		struct perfx_process process;
 		struct perfx_function function;
@@ -36,20 +36,20 @@ struct event {
 		struct perfx_memory_mode memory_mode;
 		struct perfx_frame frame;
 		struct perfx_peak peak;
-		struct perfx_meter meter;
-		struct perfx_metered metered;
-		struct perfx_metered_process metered_process;
-		struct perfx_work work;
-		struct perfx_memory_book memory_book;
-		struct perfx_value value;
-		struct perfx_value_name value_name;
-		struct perfx_value_book value_book;
-		struct perfx_book book;
+		struct perfx_perf_counter perf_counter;
+		struct perfx_call_counters call_counters;
+		struct perfx_process_counters process_counters;
+		struct perfx_object_cost object_cost;
+		struct perfx_overflow_memory overflow_memory;
+		struct perfx_user_value value;
+		struct perfx_user_value_name value_name;
+		struct perfx_overflow_values overflow_values;
+		struct perfx_overflow_calls overflow_calls;
 		struct perfx_hits hits;
 		struct perfx_loss loss;
 		struct perfx_end end;
 		struct perfx_segment segment;
-		struct perfx_part part;
+		struct perfx_time_slice time_slice;
 	};
 	/* The record's strings in the order that perfx_record.h gives; never NULL for those that
 	 * the kind has; borrowed from the bytes that were decoded. */

@@ -15,7 +15,7 @@ const char *name_of_memory_level(enum perfx_memory_level level);
 /* "f32", "bf16", …; "unknown" */
 const char *name_of_dtype(enum perfx_dtype dtype);
 const char *name_of_peak_origin(enum perfx_peak_origin origin);
-/* What a loss means, for people: one line. */
+/* What a loss means: one line for the report. */
 const char *meaning_of_loss(enum perfx_loss_kind loss);
 
 #endif

@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-double diff_ratio(struct diff_figure figure)
+double diff_ratio(struct diff_pair pair)
 {
-	return figure.a > 0 ? figure.b / figure.a : NAN;
+	return pair.a > 0 ? pair.b / pair.a : NAN;
 }
 
-double diff_change(struct diff_figure figure)
+double diff_change(struct diff_pair pair)
 {
-	return diff_ratio(figure) - 1;
+	return diff_ratio(pair) - 1;
 }
 
 double diff_of(uint64_t part, uint64_t whole)
@@ -110,9 +110,9 @@ static int pair_processes(struct diff *diff)
 
 static double flops_per_s(const struct profile_process *p)
 {
-	if (!p || !p->compute.measured || !p->compute.work.counted_count)
+	if (!p || !p->compute.measured || !p->compute.cost.counted_count)
 		return NAN;
-	return diff_per_s(p->compute.work.flops, profile_wall_ns(p));
+	return diff_per_s(p->compute.cost.flops, profile_wall_ns(p));
 }
 
 static double wall(const struct profile_process *p)
@@ -129,10 +129,9 @@ static int compare_process(struct diff *diff, struct diff_process *process)
 {
 	int err = diff_functions(diff, process);
 
-	process->wall_ns = (struct diff_figure){wall(process->a), wall(process->b)};
-	process->cores = (struct diff_figure){cores(process->a), cores(process->b)};
-	process->flops_per_s =
-		(struct diff_figure){flops_per_s(process->a), flops_per_s(process->b)};
+	process->wall_ns = (struct diff_pair){wall(process->a), wall(process->b)};
+	process->cores = (struct diff_pair){cores(process->a), cores(process->b)};
+	process->flops_per_s = (struct diff_pair){flops_per_s(process->a), flops_per_s(process->b)};
 	for (size_t i = 0; i < process->functions_count && !err; i++) {
 		diff->compared_count += process->functions[i].in == (DIFF_IN_A | DIFF_IN_B);
 		diff->tested_count += process->functions[i].welch.known;

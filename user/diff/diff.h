@@ -27,7 +27,7 @@
 #define DIFF_SHARE_MIN 0.01
 /* What takes a smaller share of wall time on both sides is no regression, however slow it got. */
 #define DIFF_WEIGHT_MIN 0.01
-/* Memory has one peak a recording and no spread: less than this is not told apart. */
+/* Memory has one peak a recording and no spread: less than this is no difference. */
 #define DIFF_MEMORY_SHARE_MIN 0.05
 #define DIFF_MEMORY_BYTES_MIN (1024.0 * 1024.0)
 
@@ -35,7 +35,7 @@
 #define DIFF_THRESHOLD 0.05
 
 enum diff_verdict {
-	DIFF_UNJUDGED = 0, /* too few calls, or figures that are not exact */
+	DIFF_UNJUDGED = 0, /* too few calls, or numbers that are not exact */
 	DIFF_SAME,	   /* the spread explains it */
 	DIFF_BETTER,
 	DIFF_WORSE,
@@ -46,24 +46,24 @@ enum diff_verdict {
 #define DIFF_IN_B 0x2
 
 /* One quantity in both recordings; NAN: not known. */
-struct diff_figure {
+struct diff_pair {
 	double a, b;
 };
 
 /* (b - a) / a and b / a; NAN where one is not known or a is 0. */
-double diff_change(struct diff_figure figure);
-double diff_ratio(struct diff_figure figure);
+double diff_change(struct diff_pair pair);
+double diff_ratio(struct diff_pair pair);
 
 struct diff_function {
 	unsigned in;				 /* DIFF_IN_ */
 	const struct profile_function *function; /* B's where it is there; borrowed */
-	struct diff_figure calls;
-	struct sample a, b;	   /* durations of recorded calls, about the mean of all */
-	struct diff_figure avg_ns; /* of a call */
-	struct diff_figure total_share, self_share; /* of wall time; threads and recursion add up */
-	struct diff_figure calls_per_s;
-	struct diff_figure flops_per_call, flops_per_s; /* with those of functions called */
-	struct welch welch;				/* of the means */
+	struct diff_pair calls;
+	struct sample a, b;	 /* durations of recorded calls, about the mean of all */
+	struct diff_pair avg_ns; /* of a call */
+	struct diff_pair total_share, self_share; /* of wall time; threads and recursion add up */
+	struct diff_pair calls_per_s;
+	struct diff_pair flops_per_call, flops_per_s; /* with those of functions called */
+	struct welch welch;			      /* of the means */
 	double impact;		/* of B's wall time: the change of a call, times B's calls */
 	enum diff_verdict time; /* of avg_ns */
 	enum diff_verdict rate; /* of flops_per_s */
@@ -73,8 +73,8 @@ struct diff_function {
 /* Bytes that a process holds: of a domain, or resident. */
 struct diff_memory {
 	enum perfx_domain domain; /* 0: resident */
-	struct diff_figure peak_bytes;
-	struct diff_figure allocated_per_s, allocs_per_s; /* not of resident memory */
+	struct diff_pair peak_bytes;
+	struct diff_pair allocated_per_s, allocs_per_s; /* not of resident memory */
 	bool exact; /* on both sides: every allocation and free was seen */
 	enum diff_verdict verdict;
 	bool regressed;
@@ -86,19 +86,19 @@ struct diff_place {
 	const struct profile *profile; /* of the next two, borrowed: B's where it is there */
 	const struct profile_memory *memory;
 	const struct profile_hotspot *hotspot;
-	struct diff_figure live_at_peak_bytes, live_bytes;
-	struct diff_figure allocated_per_s, allocs_per_s;
+	struct diff_pair live_at_peak_bytes, live_bytes;
+	struct diff_pair allocated_per_s, allocs_per_s;
 };
 
 /* The steps of a training. */
 struct diff_steps {
 	unsigned in;	    /* 0: neither has any */
 	struct sample a, b; /* durations */
-	struct diff_figure count, avg_ns, p50_ns, p95_ns, max_ns;
-	struct diff_figure phases_ns[PROFILE_PHASES]; /* of a step, on average */
-	struct diff_figure flops, flops_per_s, mfu;   /* flops: of a step */
-	struct welch welch;			      /* of the means */
-	enum diff_verdict time;			      /* of avg_ns */
+	struct diff_pair count, avg_ns, p50_ns, p95_ns, max_ns;
+	struct diff_pair phases_ns[PROFILE_PHASES]; /* of a step, on average */
+	struct diff_pair flops, flops_per_s, mfu;   /* flops: of a step */
+	struct welch welch;			    /* of the means */
+	enum diff_verdict time;			    /* of avg_ns */
 	bool regressed;
 };
 
@@ -110,8 +110,8 @@ struct diff_finding {
 
 struct diff_process {
 	const struct profile_process *a, *b; /* NULL: has no counterpart */
-	struct diff_figure wall_ns, cores;   /* cores: CPU time for wall time */
-	struct diff_figure flops_per_s;	     /* over wall time */
+	struct diff_pair wall_ns, cores;     /* cores: CPU time for wall time */
+	struct diff_pair flops_per_s;	     /* over wall time */
 	/* Those that stand out, by impact; the others, by share; those of one side, by share. */
 	struct diff_function *functions;
 	size_t functions_count;

@@ -104,8 +104,8 @@ static int take_rows(struct side_rows *side, const struct profile *profile,
 
 /* Rows of one name on one side, added up. */
 struct sum {
-	uint64_t calls_count, timed_count, recorded_count, total_ns, self_ns, work_ns;
-	struct profile_work inclusive;
+	uint64_t calls_count, timed_count, recorded_count, total_ns, self_ns, computing_ns;
+	struct profile_cost inclusive;
 	double squares; /* of the recorded durations, about 0 */
 	bool spread;	/* every row with recorded calls has one */
 };
@@ -116,7 +116,7 @@ static struct sum sum_rows(const struct side_row *rows, size_t count)
 
 	for (size_t i = 0; i < count; i++) {
 		const struct profile_row *row = rows[i].row;
-		uint64_t recorded = row->timed_count - row->booked_count;
+		uint64_t recorded = row->timed_count - row->overflow_count;
 		double mean =
 			row->timed_count ? (double)row->total_ns / (double)row->timed_count : 0;
 
@@ -125,7 +125,7 @@ static struct sum sum_rows(const struct side_row *rows, size_t count)
 		sum.recorded_count += recorded;
 		sum.total_ns += row->total_ns;
 		sum.self_ns += row->self_ns;
-		sum.work_ns += row->work_ns;
+		sum.computing_ns += row->computing_ns;
 		sum.inclusive.flops += row->inclusive.flops;
 		sum.inclusive.counted_count += row->inclusive.counted_count;
 		sum.inclusive.submitted_count += row->inclusive.submitted_count;
@@ -138,7 +138,8 @@ static struct sum sum_rows(const struct side_row *rows, size_t count)
 	return sum;
 }
 
-/* The mean of all timed calls, those that came by the book as well; the spread of the recorded. */
+/* The mean of all timed calls, those that came by the overflow sums as well; the spread of the
+ * recorded. */
 static struct sample sample_of(const struct sum *sum, const struct side_row *rows, size_t count)
 {
 	struct sample sample = {.count = sum->recorded_count, .stddev = -1};
@@ -179,12 +180,12 @@ static struct side_values values_of(const struct side_rows *side, const struct s
 		return values;
 	values.flops_per_call = diff_of(sum.inclusive.flops, sum.calls_count);
 	if (!sum.inclusive.submitted_count)
-		values.flops_per_s = diff_per_s(sum.inclusive.flops, sum.work_ns);
+		values.flops_per_s = diff_per_s(sum.inclusive.flops, sum.computing_ns);
 	return values;
 }
 
-#define FIGURE(field)            \
-	(struct diff_figure)     \
+#define PAIR(field)              \
+	(struct diff_pair)       \
 	{                        \
 		a.field, b.field \
 	}
@@ -194,13 +195,13 @@ static struct diff_function compare(struct side_values a, struct side_values b)
 	return (struct diff_function){
 		.a = a.sample,
 		.b = b.sample,
-		.calls = FIGURE(calls),
-		.avg_ns = FIGURE(avg_ns),
-		.total_share = FIGURE(total_share),
-		.self_share = FIGURE(self_share),
-		.calls_per_s = FIGURE(calls_per_s),
-		.flops_per_call = FIGURE(flops_per_call),
-		.flops_per_s = FIGURE(flops_per_s),
+		.calls = PAIR(calls),
+		.avg_ns = PAIR(avg_ns),
+		.total_share = PAIR(total_share),
+		.self_share = PAIR(self_share),
+		.calls_per_s = PAIR(calls_per_s),
+		.flops_per_call = PAIR(flops_per_call),
+		.flops_per_s = PAIR(flops_per_s),
 		.welch = welch_test(&a.sample, &b.sample),
 		.impact = (b.avg_ns - a.avg_ns) * b.calls_per_s / 1e9,
 	};
@@ -223,14 +224,14 @@ enum diff_verdict diff_judge(const struct diff *diff, const struct welch *welch,
  */
 static enum diff_verdict judge_rate(const struct diff *diff, const struct diff_function *f)
 {
-	double work = diff_ratio(f->flops_per_call), change = diff_change(f->flops_per_s);
+	double cost = diff_ratio(f->flops_per_call), change = diff_change(f->flops_per_s);
 	struct sample a = f->a;
 	struct welch welch;
 
-	if (!f->welch.known || isnan(work) || isnan(change))
+	if (!f->welch.known || isnan(cost) || isnan(change))
 		return DIFF_UNJUDGED;
-	a.mean *= work;
-	a.stddev *= work;
+	a.mean *= cost;
+	a.stddev *= cost;
 	welch = welch_test(&a, &f->b);
 	return diff_judge(diff, &welch, -change);
 }

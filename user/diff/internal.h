@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of this room share. */
+/* What the files of this module share. */
 #ifndef PERFX_DIFF_INTERNAL_H
 #define PERFX_DIFF_INTERNAL_H
 

@@ -196,7 +196,7 @@ static const char *next_key(const struct side_places *a, size_t i, const struct 
 static void match(const struct diff *diff, struct diff_process *process,
 		  const struct side_places *a, const struct side_places *b)
 {
-	static const struct diff_figure none = {NAN, NAN};
+	static const struct diff_pair none = {NAN, NAN};
 
 	for (size_t i = 0, j = 0, in_a, in_b; i < a->count || j < b->count; i += in_a, j += in_b) {
 		struct diff_place *p = &process->places[process->places_count++];

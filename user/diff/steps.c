@@ -19,9 +19,9 @@ static struct sample sample_of(const struct profile_steps *steps)
 			       .stddev = steps->stddev_ns};
 }
 
-static double known(double figure)
+static double known(double number)
 {
-	return figure < 0 ? NAN : figure;
+	return number < 0 ? NAN : number;
 }
 
 static struct step_rates rates_of(const struct profile *profile, const struct profile_process *p)
@@ -31,20 +31,20 @@ static struct step_rates rates_of(const struct profile *profile, const struct pr
 	return (struct step_rates){.flops = -1, .flops_per_s = -1, .mfu = -1};
 }
 
-#define FIGURE(field)                                                  \
-	(struct diff_figure)                                           \
+#define PAIR(field)                                                    \
+	(struct diff_pair)                                             \
 	{                                                              \
 		a ? (double)a->field : NAN, b ? (double)b->field : NAN \
 	}
 
-static void compare_work(const struct diff *diff, const struct diff_process *process,
+static void compare_cost(const struct diff *diff, const struct diff_process *process,
 			 struct diff_steps *into)
 {
 	struct step_rates a = rates_of(diff->a, process->a), b = rates_of(diff->b, process->b);
 
-	into->flops = (struct diff_figure){known(a.flops), known(b.flops)};
-	into->flops_per_s = (struct diff_figure){known(a.flops_per_s), known(b.flops_per_s)};
-	into->mfu = (struct diff_figure){known(a.mfu), known(b.mfu)};
+	into->flops = (struct diff_pair){known(a.flops), known(b.flops)};
+	into->flops_per_s = (struct diff_pair){known(a.flops_per_s), known(b.flops_per_s)};
+	into->mfu = (struct diff_pair){known(a.mfu), known(b.mfu)};
 }
 
 void diff_steps(const struct diff *diff, struct diff_process *process)
@@ -55,16 +55,15 @@ void diff_steps(const struct diff *diff, struct diff_process *process)
 	into->in = (a ? DIFF_IN_A : 0) | (b ? DIFF_IN_B : 0);
 	into->a = sample_of(a);
 	into->b = sample_of(b);
-	into->count = FIGURE(count);
-	into->avg_ns = (struct diff_figure){into->a.mean, into->b.mean};
-	into->p50_ns = FIGURE(p50_ns);
-	into->p95_ns = FIGURE(p95_ns);
-	into->max_ns = FIGURE(max_ns);
+	into->count = PAIR(count);
+	into->avg_ns = (struct diff_pair){into->a.mean, into->b.mean};
+	into->p50_ns = PAIR(p50_ns);
+	into->p95_ns = PAIR(p95_ns);
+	into->max_ns = PAIR(max_ns);
 	for (int i = 0; i < PROFILE_PHASES; i++)
-		into->phases_ns[i] =
-			(struct diff_figure){a ? diff_of(a->phases[i], a->count) : NAN,
-					     b ? diff_of(b->phases[i], b->count) : NAN};
-	compare_work(diff, process, into);
+		into->phases_ns[i] = (struct diff_pair){a ? diff_of(a->phases[i], a->count) : NAN,
+							b ? diff_of(b->phases[i], b->count) : NAN};
+	compare_cost(diff, process, into);
 	into->welch = welch_test(&into->a, &into->b);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Names that a person can read. Symbol names come from the traced program and are hostile: a short
+ * Readable names. Symbol names come from the traced program and are hostile: a short
  * one can stand for an endless text, so results stop at 64 KiB.
  */
 #ifndef PERFX_ELF_DEMANGLE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of this room share; nobody else includes it. */
+/* What the files of this module share; included by them alone. */
 #ifndef PERFX_ELF_DWARF_H
 #define PERFX_ELF_DWARF_H
 

@@ -2,7 +2,7 @@
 /*
  * The tree of a compilation unit: which functions have code at given addresses, and what was
  * inlined there. dwarf_getscopes does that for one address by a walk over the whole unit; here one
- * walk serves all addresses of a unit. Trees come from strangers: depth and number of entries are
+ * walk serves all addresses of a unit. Trees are untrusted: depth and number of entries are
  * bounded, and libdw sees to it that a sibling lies behind its elder.
  */
 #include "elf/dwarf.h"

@@ -76,8 +76,8 @@ static size_t mapped_size(size_t size)
 	return (size / page + 1) * page;
 }
 
-/* MAP_SHARED: into private mappings of a file the kernel writes the breakpoints of whoever traces
- * it. */
+/* MAP_SHARED: into private mappings of a file the kernel writes the breakpoints of the tracer that
+ * traces it. */
 static void *map_pages(int fd, size_t size)
 {
 	size_t whole = mapped_size(size);

@@ -98,7 +98,7 @@ void image__free(struct image *image)
 {
 	if (!image)
 		return;
-	image__forget_marks(image);
+	image__forget_annotations(image);
 	image__forget_frames(image);
 	image__forget_symbols(image);
 	image__close_debug(image);

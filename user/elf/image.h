@@ -56,7 +56,7 @@ int image__each_function(struct image *image, int (*fn)(const struct symbol *sym
  * big library's take. */
 void image__narrow(struct image *image, bool (*wants)(const char *name, void *ctx), void *ctx);
 
-/* Where the kernel, or the dynamic linker, jumps to: nobody calls it, and where a return address
+/* Where the kernel, or the dynamic linker, jumps to: it is never called, and where a return address
  * would lie is argc. 0: nowhere. */
 uint64_t image__entry_point(const struct image *image);
 
@@ -75,15 +75,15 @@ int image__function_at(struct image *image, uint64_t vaddr, struct symbol *symbo
  * cannot be found, or that lies in the cold part that the compiler split off (a probe there would
  * miss calls), is given with vaddr 0 so that it can be reported. Marks of discarded code (address
  * 0) are skipped; each (name, vaddr) comes once. */
-int image__each_mark(struct image *image, int (*fn)(const struct symbol *symbol, void *ctx),
-		     void *ctx);
+int image__each_annotation(struct image *image, int (*fn)(const struct symbol *symbol, void *ctx),
+			   void *ctx);
 
 /* Places where a program says how many operations it does (perfx_flops() in include/perfx.h): each
  * is a nop, with the number in the first argument's register. One place may come twice. Stops and
  * returns what fn returns when that is not 0. */
 int image__each_hint(struct image *image, int (*fn)(uint64_t vaddr, void *ctx), void *ctx);
 
-/* The USDT probes that the file's notes tell of (.note.stapsdt), in their order: one for each
+/* The USDT probes that the file's notes name (.note.stapsdt), in their order: one for each
  * place, so names repeat. Strings are borrowed from the image and may hold anything. A probe
  * outside the executable code is skipped, and one with a semaphore that the kernel could not raise.
  * Stops and returns what fn returns when that is not 0. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the image_*.c files share; nobody else includes it. */
+/* What the image_*.c files share; included by them alone. */
 #ifndef PERFX_ELF_IMAGE_INTERNAL_H
 #define PERFX_ELF_IMAGE_INTERNAL_H
 
@@ -67,9 +67,9 @@ struct image {
 	struct Dwarf_CFI_s *cfi;
 	bool cfi_tried;
 
-	bool marks_ready;
-	struct symbol *marks; /* their names are ours */
-	size_t marks_count;
+	bool annotations_ready;
+	struct symbol *annotations; /* their names are ours */
+	size_t annotations_count;
 
 	bool traits_ready;
 	struct image_traits traits;
@@ -88,7 +88,7 @@ void image__add_table(struct image *image, const struct elf_view *view, uint32_t
 void image__forget_frames(struct image *image);
 
 /* image_note.c */
-void image__forget_marks(struct image *image);
+void image__forget_annotations(struct image *image);
 
 /* image_debug.c: maps the separate debug file, if there is one that fits. */
 bool image__open_debug(struct image *image);

@@ -9,7 +9,7 @@
  *	u32 flags, u32 zero
  *	char[]     the name otherwise
  *
- * and of type 2, where operations are told:
+ * and of type 2, where operations are given:
  *
  *	u64 place  vaddr of the nop; 0: as above
  *	u32 flags, u32 zero
@@ -27,44 +27,44 @@
 enum { NOTE_TYPE = 1, NOTE_FIXED_BYTES = 24, NAME_MAX_BYTES = 16 * 1024 };
 enum { HINT_TYPE = 2, HINT_BYTES = 16 };
 /* Equal notes are found by comparing with all: a file made of notes must not take hours. */
-enum { MARKS_MAX = 1 << 15 };
+enum { ANNOTATIONS_MAX = 1 << 15 };
 
 /* As in include/perfx.h. Bits that are not known say nothing that matters here. */
 enum note_flag { NOTE_PRETTY = 1, NOTE_NAME_VADDR = 4 };
 
-struct mark {
+struct annotation {
 	uint64_t vaddr, name_vaddr;
 	uint32_t flags;
 	const char *inline_name; /* room bytes, maybe not terminated */
 	size_t room;
 };
 
-static bool read_mark(const struct elf_note *note, struct mark *mark)
+static bool read_annotation(const struct elf_note *note, struct annotation *annotation)
 {
 	if (!elf_note__is(note, "perfx", NOTE_TYPE) || note->desc_size < NOTE_FIXED_BYTES)
 		return false;
-	memcpy(&mark->vaddr, note->desc, 8);
-	memcpy(&mark->name_vaddr, note->desc + 8, 8);
-	memcpy(&mark->flags, note->desc + 16, 4);
-	mark->inline_name = (const char *)note->desc + NOTE_FIXED_BYTES;
-	mark->room = note->desc_size - NOTE_FIXED_BYTES;
-	return mark->vaddr != 0;
+	memcpy(&annotation->vaddr, note->desc, 8);
+	memcpy(&annotation->name_vaddr, note->desc + 8, 8);
+	memcpy(&annotation->flags, note->desc + 16, 4);
+	annotation->inline_name = (const char *)note->desc + NOTE_FIXED_BYTES;
+	annotation->room = note->desc_size - NOTE_FIXED_BYTES;
+	return annotation->vaddr != 0;
 }
 
 /* NULL with errno: EINVAL no terminated name. */
-static char *mark_name(const struct image *image, const struct mark *mark)
+static char *annotation_name(const struct image *image, const struct annotation *annotation)
 {
-	const char *text = mark->inline_name;
-	size_t room = mark->room;
+	const char *text = annotation->inline_name;
+	size_t room = annotation->room;
 
-	if (mark->flags & NOTE_NAME_VADDR)
-		text = (const char *)image__data(image, mark->name_vaddr, &room);
+	if (annotation->flags & NOTE_NAME_VADDR)
+		text = (const char *)image__data(image, annotation->name_vaddr, &room);
 	if (!text || !room || !text[0] ||
 	    !memchr(text, 0, room < NAME_MAX_BYTES ? room : NAME_MAX_BYTES)) {
 		errno = EINVAL;
 		return NULL;
 	}
-	return mark->flags & NOTE_PRETTY ? demangle_pretty(text) : strdup(text);
+	return annotation->flags & NOTE_PRETTY ? demangle_pretty(text) : strdup(text);
 }
 
 /* A cold part is entered by a jump from the middle of its function, with the frame already built.
@@ -84,17 +84,17 @@ static bool starts_a_function(struct image *image, uint64_t vaddr)
 	return reg == CFA_RSP && offset == ENTRY_CFA_OFFSET;
 }
 
-static void locate(struct image *image, uint64_t mark_vaddr, struct symbol *symbol)
+static void locate(struct image *image, uint64_t annotation_vaddr, struct symbol *symbol)
 {
 	struct symbol covering;
 	uint64_t start, size;
 
-	if (image__covering(image, mark_vaddr, &covering) == 0) {
+	if (image__covering(image, annotation_vaddr, &covering) == 0) {
 		if (covering.cold)
 			return;
 		start = covering.vaddr;
 		size = covering.size;
-	} else if (image__fde(image, mark_vaddr, &start, &size) != 0 ||
+	} else if (image__fde(image, annotation_vaddr, &start, &size) != 0 ||
 		   !starts_a_function(image, start)) {
 		return;
 	}
@@ -107,34 +107,34 @@ static void locate(struct image *image, uint64_t mark_vaddr, struct symbol *symb
 
 static bool known(const struct image *image, const struct symbol *symbol)
 {
-	for (size_t i = 0; i < image->marks_count; i++)
-		if (image->marks[i].vaddr == symbol->vaddr &&
-		    strcmp(image->marks[i].name, symbol->name) == 0)
+	for (size_t i = 0; i < image->annotations_count; i++)
+		if (image->annotations[i].vaddr == symbol->vaddr &&
+		    strcmp(image->annotations[i].name, symbol->name) == 0)
 			return true;
 	return false;
 }
 
-static int add_mark(struct image *image, const struct mark *mark)
+static int add_annotation(struct image *image, const struct annotation *annotation)
 {
 	struct symbol symbol = {.origin = SYMBOL_NOTE};
-	char *name = mark_name(image, mark);
+	char *name = annotation_name(image, annotation);
 	struct symbol *grown;
 
 	if (!name)
 		return errno == EINVAL ? 0 : -ENOMEM;
 	symbol.name = name;
-	locate(image, mark->vaddr, &symbol);
+	locate(image, annotation->vaddr, &symbol);
 	if (known(image, &symbol)) {
 		free(name);
 		return 0;
 	}
-	grown = realloc(image->marks, (image->marks_count + 1) * sizeof(*grown));
+	grown = realloc(image->annotations, (image->annotations_count + 1) * sizeof(*grown));
 	if (!grown) {
 		free(name);
 		return -ENOMEM;
 	}
-	image->marks = grown;
-	image->marks[image->marks_count++] = symbol;
+	image->annotations = grown;
+	image->annotations[image->annotations_count++] = symbol;
 	return 0;
 }
 
@@ -148,42 +148,42 @@ static int read_marks(struct image *image)
 {
 	const uint8_t *bytes;
 	struct elf_note note;
-	struct mark mark;
+	struct annotation annotation;
 	size_t position = 0;
 	Elf64_Shdr shdr;
 	int err = 0;
 
 	if (!notes_of(image, &shdr, &bytes))
 		return 0;
-	while (!err && image->marks_count < MARKS_MAX &&
+	while (!err && image->annotations_count < ANNOTATIONS_MAX &&
 	       elf_note__next(bytes, shdr.sh_size, shdr.sh_addralign, &position, &note))
-		if (read_mark(&note, &mark))
-			err = add_mark(image, &mark);
+		if (read_annotation(&note, &annotation))
+			err = add_annotation(image, &annotation);
 	return err;
 }
 
-int image__each_mark(struct image *image, int (*fn)(const struct symbol *symbol, void *ctx),
-		     void *ctx)
+int image__each_annotation(struct image *image, int (*fn)(const struct symbol *symbol, void *ctx),
+			   void *ctx)
 {
 	int err = 0;
 
-	if (!image->marks_ready)
+	if (!image->annotations_ready)
 		err = read_marks(image);
-	image->marks_ready = !err;
+	image->annotations_ready = !err;
 	if (err)
-		image__forget_marks(image);
-	for (size_t i = 0; !err && i < image->marks_count; i++)
-		err = fn(&image->marks[i], ctx);
+		image__forget_annotations(image);
+	for (size_t i = 0; !err && i < image->annotations_count; i++)
+		err = fn(&image->annotations[i], ctx);
 	return err;
 }
 
-void image__forget_marks(struct image *image)
+void image__forget_annotations(struct image *image)
 {
-	for (size_t i = 0; i < image->marks_count; i++)
-		free((char *)image->marks[i].name);
-	free(image->marks);
-	image->marks = NULL;
-	image->marks_count = 0;
+	for (size_t i = 0; i < image->annotations_count; i++)
+		free((char *)image->annotations[i].name);
+	free(image->annotations);
+	image->annotations = NULL;
+	image->annotations_count = 0;
 }
 
 /* A damaged note must not lead a probe into the middle of an instruction. */
@@ -211,7 +211,7 @@ int image__each_hint(struct image *image, int (*fn)(uint64_t vaddr, void *ctx), 
 
 	if (!notes_of(image, &shdr, &bytes))
 		return 0;
-	while (!err && hints < MARKS_MAX &&
+	while (!err && hints < ANNOTATIONS_MAX &&
 	       elf_note__next(bytes, shdr.sh_size, shdr.sh_addralign, &position, &note)) {
 		if (!elf_note__is(&note, "perfx", HINT_TYPE) || note.desc_size < HINT_BYTES)
 			continue;

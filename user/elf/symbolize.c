@@ -50,7 +50,7 @@ static const char *symbol_name(struct job *job, uint64_t vaddr)
 }
 
 /* Without DWARF. */
-static int tell_symbol(struct job *job, size_t index)
+static int emit_symbol(struct job *job, size_t index)
 {
 	struct symbolized_place place = {.function = symbol_name(job, job->vaddrs[index]),
 					 .file = ""};
@@ -90,7 +90,7 @@ static void place_call(const struct job *job, Dwarf_Die *inlined, struct symboli
 	place->line = line <= UINT32_MAX ? (uint32_t)line : 0;
 }
 
-static int tell_place(struct job *job, size_t i)
+static int emit_place(struct job *job, size_t i)
 {
 	struct symbolized_place places[SYMBOLIZE_PLACES_MAX];
 	Dwarf_Die inlined[SYMBOLIZE_PLACES_MAX - 1];
@@ -166,7 +166,7 @@ static bool afford_lines(struct job *job)
 	return count == 0;
 }
 
-static int tell_unit(struct job *job)
+static int emit_unit(struct job *job)
 {
 	struct unit *unit = &job->unit;
 	int err = 0;
@@ -179,11 +179,11 @@ static int tell_unit(struct job *job)
 	dwarf_file__functions(job->file, &unit->die, unit->vaddrs, unit->count, unit->functions,
 			      unit->found);
 	for (size_t i = 0; !err && i < unit->count; i++)
-		err = tell_place(job, i);
+		err = emit_place(job, i);
 	return err;
 }
 
-static int tell_units(struct job *job)
+static int emit_units(struct job *job)
 {
 	struct unit *unit = &job->unit;
 	Dwarf_CU *cu = NULL;
@@ -200,7 +200,7 @@ static int tell_units(struct job *job)
 		int tag = dwarf_tag(&unit->die);
 
 		if (tag == DW_TAG_compile_unit || tag == DW_TAG_skeleton_unit)
-			err = tell_unit(job);
+			err = emit_unit(job);
 	}
 	free(unit->vaddrs);
 	free(unit->indices);
@@ -222,10 +222,10 @@ int symbolize(struct image *image, const uint64_t *vaddrs, size_t count, symboli
 		return -ENOMEM;
 	job.file = dwarf_file__open(image);
 	if (job.file)
-		err = tell_units(&job);
+		err = emit_units(&job);
 	for (size_t i = 0; !err && i < count; i++)
 		if (!job.done[i])
-			err = tell_symbol(&job, i);
+			err = emit_symbol(&job, i);
 	dwarf_file__free(job.file);
 	free(job.done);
 	free(job.name);

@@ -10,17 +10,17 @@
  * A step is an event "ProfilerStep#17". Events of one tid nest; what would not is on tids of its
  * own, beyond those of the kernel.
  */
-#include "analyze/place.h"
+#include "analyze/location.h"
 #include "export/formats.h"
 #include "export/nesting.h"
 #include "export/steps.h"
-#include "export/values.h"
+#include "export/user_values.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 /* In the upper half of a tid. */
-enum { TID_STEPS = NESTING_LANES, TID_APART };
+enum { TID_STEPS = NESTING_LANES, TID_ASYNC };
 
 struct chrome {
 	const struct export *export;
@@ -37,7 +37,7 @@ static void begin_event(struct chrome *c)
 	c->begun = true;
 }
 
-/* What HolisticTraceAnalysis knows of categories: operators, and what a person marked. */
+/* What HolisticTraceAnalysis knows of categories: operators, and what the user marked. */
 static const char *category_of(const struct profile_function *function)
 {
 	enum perfx_source source = function ? function->source : PERFX_SOURCE_INVALID;
@@ -135,8 +135,8 @@ static int put_complete(struct chrome *c, const char *name, uint64_t pid, uint64
 
 static uint64_t tid_of(const struct nesting_thread *thread, unsigned lane)
 {
-	if (thread->apart)
-		return (TID_APART + thread->apart - 1ULL) << 32;
+	if (thread->async)
+		return (TID_ASYNC + thread->async - 1ULL) << 32;
 	return thread->tid + ((uint64_t)lane << 32);
 }
 
@@ -152,7 +152,7 @@ static int on_begin(void *ctx, struct nesting_thread *thread, unsigned lane,
 		return -ENOMEM;
 	if (!thread->data[0]) {
 		thread->data[0] = pid_of(c, thread->process) + 1ULL;
-		if (thread->apart)
+		if (thread->async)
 			err = put_meta(c, "thread_name", (uint32_t)(thread->data[0] - 1),
 				       tid_of(thread, 0), "beside the threads");
 	}
@@ -210,7 +210,7 @@ static int on_span(void *ctx, const struct perfx_span *span)
 /* --- the programs' values ----------------------------------------------------------------------
  */
 
-static int on_value(void *ctx, const struct perfx_value *record)
+static int on_value(void *ctx, const struct perfx_user_value *record)
 {
 	struct chrome *c = ctx;
 	struct value_track *track = value_tracks_follow(&c->values, record);

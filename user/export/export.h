@@ -14,7 +14,7 @@
 
 /* 0, or what is not 0 ends it. */
 typedef int export_on_span(void *ctx, const struct perfx_span *span);
-typedef int export_on_value(void *ctx, const struct perfx_value *value);
+typedef int export_on_value(void *ctx, const struct perfx_user_value *value);
 
 struct export
 {

@@ -28,14 +28,14 @@ struct thread {
 };
 
 /* A track of a process. */
-struct apart {
+struct async_track {
 	struct nesting_thread public;
 	uint64_t until_ns; /* what it has ends there */
 };
 
 struct process {
-	struct apart *aparts;
-	size_t aparts_count, aparts_capacity;
+	struct async_track *asyncs;
+	size_t asyncs_count, asyncs_capacity;
 };
 
 struct nesting {
@@ -81,7 +81,7 @@ void nesting__free(struct nesting *nesting)
 		thread_clear(thread_at(nesting, i));
 	for (size_t i = 0; i < nesting->processes.count; i++)
 		free(((struct process *)chunks_at(&nesting->processes, i, sizeof(struct process)))
-			     ->aparts);
+			     ->asyncs);
 	for (size_t i = 0; i < NESTING_LANES; i++) {
 		free(nesting->lanes[i].ends);
 		free(nesting->lanes[i].roots.at);
@@ -140,62 +140,62 @@ static struct process *process_get(struct nesting *nesting, uint32_t id)
 }
 
 /* Of the tracks that are free by then the one that was in use last; none: the first to be free. */
-static struct apart *apart_free(struct process *process, uint64_t start_ns)
+static struct async_track *async_free(struct process *process, uint64_t start_ns)
 {
-	struct apart *best = NULL;
+	struct async_track *best = NULL;
 
-	for (size_t i = 0; i < process->aparts_count; i++) {
-		struct apart *apart = &process->aparts[i];
+	for (size_t i = 0; i < process->asyncs_count; i++) {
+		struct async_track *async = &process->asyncs[i];
 
 		if (!best) {
-			best = apart;
+			best = async;
 			continue;
 		}
 		if (best->until_ns <= start_ns)
-			best = apart->until_ns <= start_ns && apart->until_ns > best->until_ns
-				       ? apart
+			best = async->until_ns <= start_ns && async->until_ns > best->until_ns
+				       ? async
 				       : best;
-		else if (apart->until_ns < best->until_ns)
-			best = apart;
+		else if (async->until_ns < best->until_ns)
+			best = async;
 	}
 	return best;
 }
 
-static struct apart *apart_get(struct process *process, const struct perfx_span *span)
+static struct async_track *async_get(struct process *process, const struct perfx_span *span)
 {
-	struct apart *apart = apart_free(process, span->start_ns);
+	struct async_track *async = async_free(process, span->start_ns);
 
-	if (apart && (apart->until_ns <= span->start_ns || process->aparts_count == NESTING_APART))
-		return apart;
-	if (grow_array(&process->aparts, &process->aparts_capacity, process->aparts_count + 1,
-		       sizeof(*process->aparts)))
+	if (async && (async->until_ns <= span->start_ns || process->asyncs_count == NESTING_ASYNC))
+		return async;
+	if (grow_array(&process->asyncs, &process->asyncs_capacity, process->asyncs_count + 1,
+		       sizeof(*process->asyncs)))
 		return NULL;
-	apart = &process->aparts[process->aparts_count++];
-	*apart = (struct apart){
-		.public = {.process = span->process, .apart = (unsigned)process->aparts_count}};
-	return apart;
+	async = &process->asyncs[process->asyncs_count++];
+	*async = (struct async_track){
+		.public = {.process = span->process, .async = (unsigned)process->asyncs_count}};
+	return async;
 }
 
-static int put_apart(struct nesting *nesting, const struct perfx_span *span)
+static int put_async(struct nesting *nesting, const struct perfx_span *span)
 {
 	struct process *process = process_get(nesting, span->process);
-	struct apart *apart = process ? apart_get(process, span) : NULL;
+	struct async_track *async = process ? async_get(process, span) : NULL;
 	const struct nesting_output *output = &nesting->output;
 	struct perfx_span cut = *span;
 	uint64_t end_ns = end_of(span);
 	int err;
 
-	if (!apart)
+	if (!async)
 		return -ENOMEM;
-	if (cut.start_ns < apart->until_ns)
-		cut.start_ns = apart->until_ns;
+	if (cut.start_ns < async->until_ns)
+		cut.start_ns = async->until_ns;
 	if (end_ns < cut.start_ns)
 		end_ns = cut.start_ns;
 	cut.duration_ns = end_ns - cut.start_ns;
-	apart->until_ns = end_ns;
-	err = output->begin(output->ctx, &apart->public, 0, &cut);
+	async->until_ns = end_ns;
+	err = output->begin(output->ctx, &async->public, 0, &cut);
 	if (!err && output->end)
-		err = output->end(output->ctx, &apart->public, 0, end_ns);
+		err = output->end(output->ctx, &async->public, 0, end_ns);
 	return err;
 }
 
@@ -308,7 +308,7 @@ static int place(struct nesting *nesting, struct thread *thread, const struct pe
 		if (last >= end_ns && encloses(&thread->roots[i], span->start_ns, end_ns))
 			return lane_open(nesting, thread, i, span, end_ns);
 	}
-	return put_apart(nesting, span);
+	return put_async(nesting, span);
 }
 
 static int thread_flush(struct nesting *nesting, struct thread *thread)
@@ -334,8 +334,8 @@ int nesting__add(struct nesting *nesting, const struct perfx_span *span)
 {
 	struct thread *thread;
 
-	if (span->flags & PERFX_SPAN_APART)
-		return put_apart(nesting, span);
+	if (span->flags & PERFX_SPAN_ASYNC)
+		return put_async(nesting, span);
 	thread = thread_get(nesting, span);
 	if (!thread || grow_array(&thread->held, &thread->held_capacity, thread->held_count + 1,
 				  sizeof(*thread->held)))

@@ -27,12 +27,12 @@
 #define NESTING_ROOTS 4096
 /* Tracks of a process for what is on no thread's stack. With more at a time, one begins when
  * another ends. */
-#define NESTING_APART 64
+#define NESTING_ASYNC 64
 
 /* A thread that made calls; data is the user's. */
 struct nesting_thread {
 	uint32_t process, tid;
-	unsigned apart; /* 0: a thread; 1, 2, …: a track of the process, in lane 0 */
+	unsigned async; /* 0: a thread; 1, 2, …: a track of the process, in lane 0 */
 	uint64_t data[NESTING_LANES];
 };
 

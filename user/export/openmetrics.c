@@ -89,7 +89,7 @@ static void put_type(FILE *out, const char *name, const char *type, const char *
 
 /* --- functions -------------------------------------------------------------------------------- */
 
-struct figure {
+struct metric {
 	const char *name, *series, *unit, *help;
 	uint64_t (*of)(const struct profile_row *row); /* PROFILE_ABSENT: not measured */
 	bool is_time;
@@ -110,7 +110,7 @@ static uint64_t total_of(const struct profile_row *row)
 	return row->timed_count ? row->total_ns : PROFILE_ABSENT;
 }
 
-static const struct figure figures[] = {
+static const struct metric metrics[] = {
 	{"perfx_function_calls", "perfx_function_calls_total", NULL,
 	 "Calls that ended while tracing.", calls_of, false},
 	{"perfx_function_self_seconds", "perfx_function_self_seconds_total", "seconds",
@@ -119,59 +119,59 @@ static const struct figure figures[] = {
 	 "Time from entry to end.", total_of, true},
 };
 
-static int close_figure(FILE *out, struct text *line, const struct figure *figure, uint64_t value)
+static int close_metric(FILE *out, struct text *line, const struct metric *metric, uint64_t value)
 {
-	return figure->is_time ? close_seconds(out, line, value) : close_count(out, line, value);
+	return metric->is_time ? close_seconds(out, line, value) : close_count(out, line, value);
 }
 
-static int put_function(const struct export *export, struct text *line, const struct figure *figure,
+static int put_function(const struct export *export, struct text *line, const struct metric *metric,
 			const struct profile_process *process, const struct profile_row *row)
 {
 	const struct profile_function *function = profile_function(export->profile, row->function);
-	uint64_t value = figure->of(row);
+	uint64_t value = metric->of(row);
 	char offset[32];
 
 	if (value == PROFILE_ABSENT || !function)
 		return 0;
 	snprintf(offset, sizeof(offset), "0x%llx", (unsigned long long)function->offset);
-	open_series(line, figure->series, process);
+	open_series(line, metric->series, process);
 	add_foreign(line, "module", function->module);
 	add_foreign(line, "function", function->name[0] ? function->name : "?");
 	add_label(line, "offset", offset);
 	add_label(line, "source", name_of_source(function->source));
-	return close_figure(export->out, line, figure, value);
+	return close_metric(export->out, line, metric, value);
 }
 
-static int put_rest(const struct export *export, struct text *line, const struct figure *figure,
+static int put_rest(const struct export *export, struct text *line, const struct metric *metric,
 		    const struct profile_process *process)
 {
 	uint64_t sum = 0;
 
 	for (size_t i = FUNCTIONS_MAX; i < process->rows_count; i++) {
-		uint64_t value = figure->of(&process->rows[i]);
+		uint64_t value = metric->of(&process->rows[i]);
 
 		if (value != PROFILE_ABSENT)
 			sum += value;
 	}
-	open_series(line, figure->series, process);
+	open_series(line, metric->series, process);
 	add_label(line, "module", "");
 	add_label(line, "function", "other");
-	return close_figure(export->out, line, figure, sum);
+	return close_metric(export->out, line, metric, sum);
 }
 
 static int put_functions(const struct export *export, struct text *line,
-			 const struct figure *figure)
+			 const struct metric *metric)
 {
 	int err = 0;
 
-	put_type(export->out, figure->name, "counter", figure->unit, figure->help);
+	put_type(export->out, metric->name, "counter", metric->unit, metric->help);
 	for (size_t i = 0; i < export->profile->processes_count && !err; i++) {
 		const struct profile_process *process = &export->profile->processes[i];
 
 		for (size_t j = 0; j < process->rows_count && j < FUNCTIONS_MAX && !err; j++)
-			err = put_function(export, line, figure, process, &process->rows[j]);
+			err = put_function(export, line, metric, process, &process->rows[j]);
 		if (!err && process->rows_count > FUNCTIONS_MAX)
-			err = put_rest(export, line, figure, process);
+			err = put_rest(export, line, metric, process);
 	}
 	return err;
 }
@@ -216,7 +216,7 @@ static int put_resident(const struct export *export, struct text *line)
 	return err;
 }
 
-struct memory_figure {
+struct memory_metric {
 	const char *name, *series, *type, *help;
 	uint64_t (*of)(const struct profile_memory *memory);
 };
@@ -236,7 +236,7 @@ static uint64_t peak_of(const struct profile_memory *memory)
 	return memory->peak_bytes;
 }
 
-static const struct memory_figure memory_figures[] = {
+static const struct memory_metric memory_metrics[] = {
 	{"perfx_memory_allocated_bytes", "perfx_memory_allocated_bytes_total", "counter",
 	 "Allocated while tracing.", allocated_of},
 	{"perfx_memory_live_bytes", "perfx_memory_live_bytes", "gauge",
@@ -246,20 +246,20 @@ static const struct memory_figure memory_figures[] = {
 };
 
 static int put_memory(const struct export *export, struct text *line,
-		      const struct memory_figure *figure)
+		      const struct memory_metric *metric)
 {
 	int err = 0;
 
-	put_type(export->out, figure->name, figure->type, "bytes", figure->help);
+	put_type(export->out, metric->name, metric->type, "bytes", metric->help);
 	for (size_t i = 0; i < export->profile->processes_count; i++) {
 		const struct profile_process *process = &export->profile->processes[i];
 
 		for (size_t j = 0; j < process->memory_count && !err; j++) {
-			uint64_t value = figure->of(&process->memory[j]);
+			uint64_t value = metric->of(&process->memory[j]);
 
 			if (value == PROFILE_ABSENT)
 				continue;
-			open_series(line, figure->series, process);
+			open_series(line, metric->series, process);
 			add_label(line, "domain", profile_domain_name(process->memory[j].domain));
 			err = close_count(export->out, line, value);
 		}
@@ -270,28 +270,28 @@ static int put_memory(const struct export *export, struct text *line,
 /* --- the programs' values ----------------------------------------------------------------------
  */
 
-struct value_figure {
+struct value_metric {
 	const char *name, *series, *type, *help;
-	double (*of)(const struct profile_value *value); /* NaN: not known */
+	double (*of)(const struct profile_user_value *value); /* NaN: not known */
 };
 
-static double value_of(const struct profile_value *value)
+static double value_of(const struct profile_user_value *value)
 {
 	return value->value;
 }
 
-static double sum_of(const struct profile_value *value)
+static double sum_of(const struct profile_user_value *value)
 {
 	return value->sum;
 }
 
-static double samples_of(const struct profile_value *value)
+static double samples_of(const struct profile_user_value *value)
 {
 	return (double)value->samples_count;
 }
 
 /* A sum may fall: it is a gauge. */
-static const struct value_figure value_figures[] = {
+static const struct value_metric value_metrics[] = {
 	{"perfx_counter_value", "perfx_counter_value", "gauge",
 	 "The program's own counters, at the end.", value_of},
 	{"perfx_counter_sum", "perfx_counter_sum", "gauge", "Sum of the numbers given.", sum_of},
@@ -300,23 +300,23 @@ static const struct value_figure value_figures[] = {
 };
 
 static int put_values(const struct export *export, struct text *line,
-		      const struct value_figure *figure)
+		      const struct value_metric *metric)
 {
 	int err = 0;
 
-	put_type(export->out, figure->name, figure->type, NULL, figure->help);
+	put_type(export->out, metric->name, metric->type, NULL, metric->help);
 	for (size_t i = 0; i < export->profile->processes_count && !err; i++) {
 		const struct profile_process *process = &export->profile->processes[i];
 
 		/* those with most samples come first */
 		for (size_t j = 0; j < process->values_count && j < VALUES_MAX && !err; j++) {
-			const struct profile_value *value = &process->values[j];
+			const struct profile_user_value *value = &process->values[j];
 
-			if (!isfinite(figure->of(value)))
+			if (!isfinite(metric->of(value)))
 				continue;
-			open_series(line, figure->series, process);
+			open_series(line, metric->series, process);
 			add_foreign(line, "name", value->name);
-			text_printf(line, "} %.17g", figure->of(value));
+			text_printf(line, "} %.17g", metric->of(value));
 			err = end_line(export->out, line);
 		}
 	}
@@ -378,10 +378,10 @@ static int put_phases(const struct export *export, struct text *line,
 static int put_step_flops(const struct export *export, struct text *line,
 			  const struct profile_process *process)
 {
-	if (!process->steps.work.counted_count)
+	if (!process->steps.cost.counted_count)
 		return 0;
 	open_series(line, "perfx_step_flops_total", process);
-	return close_count(export->out, line, process->steps.work.flops);
+	return close_count(export->out, line, process->steps.cost.flops);
 }
 
 static int each_stepping(const struct export *export, struct text *line,
@@ -445,17 +445,17 @@ int export_openmetrics(const struct export *export)
 	struct text line = {0};
 	int err = put_capture(export, &line);
 
-	for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]) && !err; i++)
-		err = put_functions(export, &line, &figures[i]);
+	for (size_t i = 0; i < sizeof(metrics) / sizeof(metrics[0]) && !err; i++)
+		err = put_functions(export, &line, &metrics[i]);
 	if (!err)
 		err = put_cpu(export, &line);
 	if (!err)
 		err = put_resident(export, &line);
-	for (size_t i = 0; i < sizeof(memory_figures) / sizeof(memory_figures[0]) && !err; i++)
-		err = put_memory(export, &line, &memory_figures[i]);
-	for (size_t i = 0; i < sizeof(value_figures) / sizeof(value_figures[0]) && !err; i++)
+	for (size_t i = 0; i < sizeof(memory_metrics) / sizeof(memory_metrics[0]) && !err; i++)
+		err = put_memory(export, &line, &memory_metrics[i]);
+	for (size_t i = 0; i < sizeof(value_metrics) / sizeof(value_metrics[0]) && !err; i++)
 		if (export->profile->value_samples_count)
-			err = put_values(export, &line, &value_figures[i]);
+			err = put_values(export, &line, &value_metrics[i]);
 	if (!err)
 		err = put_steps(export, &line);
 	if (!err)

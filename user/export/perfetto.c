@@ -14,7 +14,7 @@
 #include "export/formats.h"
 #include "export/nesting.h"
 #include "export/steps.h"
-#include "export/values.h"
+#include "export/user_values.h"
 #include "export/wire.h"
 
 #include <errno.h>
@@ -211,7 +211,7 @@ static int put_thread(struct perfetto *p, struct nesting_thread *thread, unsigne
 	char name[64];
 
 	thread->data[lane] = ++p->uuids_count;
-	if (thread->apart)
+	if (thread->async)
 		return put_process_track(p, place, thread->data[lane], "Beside the threads");
 	wire_integer(&p->message, TRACK_UUID, thread->data[lane]);
 	if (lane) {
@@ -444,7 +444,7 @@ static int put_value_track(struct perfetto *p, struct value_track *track)
 	return put_packet(p);
 }
 
-static int on_value(void *ctx, const struct perfx_value *record)
+static int on_value(void *ctx, const struct perfx_user_value *record)
 {
 	struct perfetto *p = ctx;
 	struct value_track *track = value_tracks_follow(&p->values, record);

@@ -308,7 +308,7 @@ static void put_hotspots(struct pprof *p, const struct profile_memory *memory,
 	}
 }
 
-/* Phases have names of ours; their addresses tell them apart. */
+/* Phases have names of ours; their addresses distinguish them. */
 static uint64_t location_of_phase(struct pprof *p, enum profile_phase phase)
 {
 	const char *name = profile_phase_name(phase);

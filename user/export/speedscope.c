@@ -5,7 +5,7 @@
  * live bytes at its peak (of allocated bytes where frees were not seen), by call stack. Stacks are
  * indices of frames, outermost first.
  */
-#include "analyze/place.h"
+#include "analyze/location.h"
 #include "base/map64.h"
 #include "export/formats.h"
 
@@ -65,7 +65,7 @@ static uint32_t place_frame_of(struct speedscope *s, const struct profile_frame 
 	if (index != MAP64_NONE)
 		return index;
 	index = new_frame(s, key);
-	place_frame(&name, frame, PLACE_BRIEF);
+	location_frame(&name, frame, LOCATION_BRIEF);
 	export_json_string(&s->frames_json, text_peek(&name));
 	text_clear(&name);
 	if (frame->file[0]) {

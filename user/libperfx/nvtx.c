@@ -2,7 +2,7 @@
 /*
  * NVTX 3 is headers alone: a program that uses it has its functions inlined, and nothing in it can
  * be probed. But each first asks NVTX_INJECTION64_PATH for a library that wants to be called
- * instead. This is that library, which `perfx-trace run` names there: it passes on what it is told
+ * instead. This is that library, which `perfx-trace run` names there: it passes on what it is given
  * to empty functions of its own, perfx_nvtx_*, which the tracer probes. Ranges of different domains
  * need not be nested in each other, so each has a key.
  *
@@ -142,7 +142,7 @@ static __thread uint32_t depths[DOMAINS];
 static atomic_uint domains_count = 1;
 static atomic_ullong ids = 1;
 
-/* No address has it, for by these other ranges are told apart. */
+/* No address has it, for by these other ranges are distinguished. */
 static uint64_t key_of(unsigned domain, uint32_t depth)
 {
 	return 1ull << 56 | (uint64_t)domain << 32 | depth;

@@ -3,8 +3,8 @@
 
 #include "base/text.h"
 #include "decode/names.h"
+#include "peaks/host.h"
 #include "peaks/kernels.h"
-#include "peaks/machine.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #define FILE_MAX  4096
 #define MODEL_MAX (64u << 10) /* of /proc/cpuinfo: the first CPU's entry is in it */
 
-/* Beyond any host so far (an exaflop is 1e18): such a figure is damage. */
+/* Beyond any host so far (an exaflop is 1e18): such a number is damage. */
 #define RATE_MAX 1e18
 
 #define BUSY_AGE_S 3600
@@ -54,12 +54,12 @@ int peaks_key_read(struct peaks_key *key)
 {
 	char *cpuinfo = malloc(MODEL_MAX);
 	int *cpus = NULL;
-	ssize_t count = machine_cpus(&cpus);
+	ssize_t count = host_cpus(&cpus);
 
 	*key = (struct peaks_key){.threads = count > 0 ? (uint32_t)count : 0};
 	free(cpus);
 	if (cpuinfo && !read_file("/proc/cpuinfo", cpuinfo, MODEL_MAX))
-		key->cpu = machine_cpu_name(cpuinfo);
+		key->cpu = host_cpu_name(cpuinfo);
 	free(cpuinfo);
 	key->host = read_host();
 	if (key->cpu && key->host && key->threads)
@@ -207,7 +207,7 @@ int peaks_load(const char *path, const struct peaks_key *key, struct peaks *peak
 	return err ? err : peaks_parse(text, key, peaks);
 }
 
-/* The folders of a path that are not there yet; open tells what is wrong. */
+/* The folders of a path that are not there yet; open says what is wrong. */
 static void make_folders(char *path)
 {
 	for (char *p = path + 1; (p = strchr(p, '/')); p++) {

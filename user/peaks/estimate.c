@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "peaks/estimate.h"
 
+#include "peaks/host.h"
 #include "peaks/kernels.h"
-#include "peaks/machine.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -56,12 +56,12 @@ static void read_vectors(struct cpu_units *units)
 void cpu_units_read(struct cpu_units *units)
 {
 	int *cpus = NULL;
-	ssize_t count = machine_cpus(&cpus);
+	ssize_t count = host_cpus(&cpus);
 
-	*units = (struct cpu_units){.hz = machine_hz()};
+	*units = (struct cpu_units){.hz = host_hz()};
 	if (count > 0) {
 		units->threads = (uint32_t)count;
-		units->cores = machine_cores(cpus, (size_t)count);
+		units->cores = host_cores(cpus, (size_t)count);
 	}
 	free(cpus);
 	read_vectors(units);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A figure outside is a slip: a unit that was forgotten. */
+/* A number outside is a slip: a unit that was forgotten. */
 #define RATE_MIN 1000000ull
 #define RATE_MAX 1000000000000000000ull
 

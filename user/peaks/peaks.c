@@ -2,8 +2,8 @@
 #include "peaks/peaks.h"
 
 #include "base/clock.h"
-#include "peaks/crew.h"
-#include "peaks/machine.h"
+#include "peaks/bench_threads.h"
+#include "peaks/host.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -16,14 +16,15 @@ const enum perfx_dtype peaks_dtypes[] = {PERFX_DTYPE_F64, PERFX_DTYPE_F32, PERFX
 /* This share of the machine's CPU time: more is another's work, not the noise of a quiet one. */
 #define BUSY_SHARE 0.05
 
-static void measure_flops(struct peaks *peaks, struct crew *crew, enum perfx_dtype dtype)
+static void measure_flops(struct peaks *peaks, struct bench_threads *bench_threads,
+			  enum perfx_dtype dtype)
 {
 	const struct fma_kernel *kernel = fma_kernel_for(dtype);
 
 	if (!kernel)
 		return;
-	peaks->flops[PEAKS_ONE][dtype] = crew__flops(crew, kernel, false).per_s;
-	peaks->flops[PEAKS_ALL][dtype] = crew__flops(crew, kernel, true).per_s;
+	peaks->flops[PEAKS_ONE][dtype] = bench_threads__flops(bench_threads, kernel, false).per_s;
+	peaks->flops[PEAKS_ALL][dtype] = bench_threads__flops(bench_threads, kernel, true).per_s;
 }
 
 /* A product of half-wide numbers by their own instructions, or in f32 once they are widened. */
@@ -39,14 +40,14 @@ static void bound_half(struct peaks *peaks, enum perfx_dtype dtype)
 	}
 }
 
-static bool measure_bytes(struct peaks *peaks, struct crew *crew)
+static bool measure_bytes(struct peaks *peaks, struct bench_threads *bench_threads)
 {
 	bool clean = true;
 
-	if (crew__take_memory(crew))
+	if (bench_threads__take_memory(bench_threads))
 		return true;
 	for (int who = PEAKS_ONE; who <= PEAKS_ALL; who++) {
-		struct crew_rate rate = crew__bandwidth(crew, who == PEAKS_ALL);
+		struct bench_rate rate = bench_threads__bandwidth(bench_threads, who == PEAKS_ALL);
 
 		peaks->bytes[who] = rate.per_s;
 		clean = clean && rate.clean;
@@ -69,19 +70,19 @@ static bool others_worked(uint64_t all_ns, uint64_t own_ns, uint64_t elapsed_ns)
 
 int peaks_measure(struct peaks *peaks)
 {
-	uint64_t start_ns = clock_monotonic_ns(), busy_ns = machine_busy_ns();
+	uint64_t start_ns = clock_monotonic_ns(), busy_ns = host_busy_ns();
 	uint64_t own_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-	struct crew *crew = crew__new();
+	struct bench_threads *bench_threads = bench_threads__new();
 	bool clean;
 
 	*peaks = (struct peaks){.measured_unix = clock_ns(CLOCK_REALTIME) / 1000000000u};
-	if (!crew)
+	if (!bench_threads)
 		return -errno;
-	peaks->threads = (uint32_t)crew__size(crew);
+	peaks->threads = (uint32_t)bench_threads__size(bench_threads);
 	for (size_t i = 0; peaks_dtypes[i]; i++)
-		measure_flops(peaks, crew, peaks_dtypes[i]);
-	clean = measure_bytes(peaks, crew);
-	crew__free(crew);
+		measure_flops(peaks, bench_threads, peaks_dtypes[i]);
+	clean = measure_bytes(peaks, bench_threads);
+	bench_threads__free(bench_threads);
 	bound_half(peaks, PERFX_DTYPE_F16);
 	bound_half(peaks, PERFX_DTYPE_BF16);
 	for (size_t i = 0; peaks_dtypes[i]; i++)
@@ -89,7 +90,7 @@ int peaks_measure(struct peaks *peaks)
 			     &peaks->flops[PEAKS_ALL][peaks_dtypes[i]]);
 	at_least_one(&peaks->bytes[PEAKS_ONE], &peaks->bytes[PEAKS_ALL]);
 
-	peaks->busy = !clean || others_worked(machine_busy_ns() - busy_ns,
+	peaks->busy = !clean || others_worked(host_busy_ns() - busy_ns,
 					      clock_ns(CLOCK_PROCESS_CPUTIME_ID) - own_ns,
 					      clock_monotonic_ns() - start_ns);
 	return 0;
@@ -100,11 +101,11 @@ int peaks_measure(struct peaks *peaks)
 bool peaks_host_is_idle(void)
 {
 	const struct timespec look = {.tv_nsec = LOOK_NS};
-	uint64_t start_ns = clock_monotonic_ns(), busy_ns = machine_busy_ns();
+	uint64_t start_ns = clock_monotonic_ns(), busy_ns = host_busy_ns();
 
 	nanosleep(&look, NULL);
 	return busy_ns &&
-	       !others_worked(machine_busy_ns() - busy_ns, 0, clock_monotonic_ns() - start_ns);
+	       !others_worked(host_busy_ns() - busy_ns, 0, clock_monotonic_ns() - start_ns);
 }
 
 static void merge_rate(double *rate, double other)

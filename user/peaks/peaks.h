@@ -2,7 +2,7 @@
 /*
  * What this host can do: floating-point operations a second by type, and bytes of memory a second,
  * with one thread and with one on each CPU that this process may use. See docs/peaks.md for what
- * the figures mean.
+ * the numbers mean.
  */
 #ifndef PERFX_PEAKS_PEAKS_H
 #define PERFX_PEAKS_PEAKS_H
@@ -27,7 +27,7 @@ struct peaks {
  * cannot be measured is not known. */
 int peaks_measure(struct peaks *peaks);
 
-/* Nobody uses the CPUs: a look at it of a tenth of a second. Only then it is no harm to measure
+/* The CPUs are idle: a look at it of a tenth of a second. Only then it is no harm to measure
  * unasked. */
 bool peaks_host_is_idle(void);
 

@@ -24,25 +24,26 @@ enum {
 	ALL_C = PLAIN | JE | TC | MI,
 };
 
-#define HOOK(what, ...)	      .hook = {.action = PERFX_ACTION_##what, __VA_ARGS__}
-#define GIVES(bytes)	      HOOK(ALLOCATE, .size_arg = (bytes))
-#define GIVES_N(count, bytes) HOOK(ALLOCATE, .count_arg = (count), .size_arg = (bytes))
-#define GIVES_OUT(pointer, bytes) \
-	HOOK(ALLOCATE, .result = PERFX_RESULT_OUT, .pointer_arg = (pointer), .size_arg = (bytes))
-#define MOVES(pointer, bytes) HOOK(REALLOCATE, .pointer_arg = (pointer), .size_arg = (bytes))
+#define ALLOC_PROBE(what, ...) .alloc_probe = {.action = PERFX_ACTION_##what, __VA_ARGS__}
+#define GIVES(bytes)	       ALLOC_PROBE(ALLOCATE, .size_arg = (bytes))
+#define GIVES_N(count, bytes)  ALLOC_PROBE(ALLOCATE, .count_arg = (count), .size_arg = (bytes))
+#define GIVES_OUT(pointer, bytes)                                                   \
+	ALLOC_PROBE(ALLOCATE, .result = PERFX_RESULT_OUT, .pointer_arg = (pointer), \
+		    .size_arg = (bytes))
+#define MOVES(pointer, bytes) ALLOC_PROBE(REALLOCATE, .pointer_arg = (pointer), .size_arg = (bytes))
 #define MOVES_N(pointer, n, bytes) \
-	HOOK(REALLOCATE, .pointer_arg = (pointer), .count_arg = (n), .size_arg = (bytes))
-#define TAKES(pointer) HOOK(FREE, .pointer_arg = (pointer))
-#define MAPS	       HOOK(MAP, .size_arg = 2, .count_arg = 3, .tag_arg = 4)
-#define UNMAPS	       HOOK(UNMAP, .pointer_arg = 1, .size_arg = 2, .flags = PERFX_HOOK_F_FORWARDS)
-#define REMAPS	       HOOK(REMAP, .pointer_arg = 1, .size_arg = 2, .count_arg = 3)
-#define BREAKS	       HOOK(BREAK)
+	ALLOC_PROBE(REALLOCATE, .pointer_arg = (pointer), .count_arg = (n), .size_arg = (bytes))
+#define TAKES(pointer) ALLOC_PROBE(FREE, .pointer_arg = (pointer))
+#define MAPS	       ALLOC_PROBE(MAP, .size_arg = 2, .count_arg = 3, .tag_arg = 4)
+#define UNMAPS	       ALLOC_PROBE(UNMAP, .pointer_arg = 1, .size_arg = 2, .flags = PERFX_ALLOC_F_FORWARDS)
+#define REMAPS	       ALLOC_PROBE(REMAP, .pointer_arg = 1, .size_arg = 2, .count_arg = 3)
+#define BREAKS	       ALLOC_PROBE(BREAK)
 
 /* The usual function of a kind stands first. */
 static const struct c_function {
 	const char *symbol;
 	unsigned spellings;
-	struct perfx_hook hook;
+	struct perfx_alloc_probe alloc_probe;
 	bool is_usual, throws;
 } c_functions[] = {
 	{"malloc", ALL_C, GIVES(1), .is_usual = true},
@@ -158,7 +159,7 @@ static const struct {
  * allocator does not bring them, libstdc++ does, and these call malloc and free. */
 static const struct {
 	const char *prefix;
-	struct perfx_hook hook;
+	struct perfx_alloc_probe alloc_probe;
 } operators[] = {
 	{"_Znwm", GIVES(1)},
 	{"_Znam", GIVES(1)},
@@ -172,7 +173,7 @@ static const struct {
 #define TORCH_CPU  0
 #define TORCH_CUDA 1
 
-#define IN(d, what, ...)	  HOOK(what, .domain = PERFX_DOMAIN_##d, __VA_ARGS__)
+#define IN(d, what, ...)	  ALLOC_PROBE(what, .domain = PERFX_DOMAIN_##d, __VA_ARGS__)
 #define TAGGED(arg, bytes, value) .tag_arg = (arg), .tag_bytes = (bytes), .tag = (value)
 #define OUT(d, bytes) \
 	IN(d, ALLOCATE, .result = PERFX_RESULT_OUT, .pointer_arg = 1, .size_arg = (bytes))
@@ -180,7 +181,7 @@ static const struct {
 	IN(d, ALLOCATE, .result = PERFX_RESULT_OUT, .pointer_arg = 1, .size_arg = (bytes), \
 	   .count_arg = (n))
 #define GONE(d)		  IN(d, FREE, .pointer_arg = 1)
-#define GONE_BY_DRIVER(d) IN(d, FREE, .pointer_arg = 1, .flags = PERFX_HOOK_F_FORWARDS)
+#define GONE_BY_DRIVER(d) IN(d, FREE, .pointer_arg = 1, .flags = PERFX_ALLOC_F_FORWARDS)
 /* reportMemoryUsageToProfiler(void *, ssize_t, …, Device): the device is two bytes, its type
  * first. One rule for each type that is reported by it. */
 #define REPORTED(type) IN(TENSOR, CHANGE, .pointer_arg = 1, .size_arg = 2, TAGGED(5, 1, type))
@@ -195,7 +196,7 @@ static const struct {
  * two AllocateRaw the one with two arguments calls the other. */
 static const struct library_function {
 	const char *symbol, *name;
-	struct perfx_hook hook;
+	struct perfx_alloc_probe alloc_probe;
 	bool is_usual, throws;
 } library_functions[] = {
 	{TORCH_CPU_MEMORY "3NewEPvm", "torch",
@@ -215,7 +216,7 @@ static const struct library_function {
  * allocation are padded: what is counted is what was asked for. */
 static const struct library_function exact_functions[] = {
 	{"PyTraceMalloc_Track", "numpy",
-	 IN(TENSOR, ALLOCATED, .pointer_arg = 2, .size_arg = 3, .flags = PERFX_HOOK_F_REPLACES,
+	 IN(TENSOR, ALLOCATED, .pointer_arg = 2, .size_arg = 3, .flags = PERFX_ALLOC_F_REPLACES,
 	    TAGGED(1, 4, NUMPY_DOMAIN)),
 	 USUAL},
 	{"PyTraceMalloc_Untrack", "numpy",
@@ -304,7 +305,7 @@ int allocator_prefixes(struct prefixes *set)
 	return err;
 }
 
-void allocator_tell(struct allocator_file *file, const char *symbol, bool global)
+void allocator_note_symbol(struct allocator_file *file, const char *symbol, bool global)
 {
 	if (!global && !file->is_static)
 		return;
@@ -372,11 +373,11 @@ static bool rule_of_c(const struct allocator_file *file, const char *symbol,
 		.name = spellings[spelling].name,
 		.throws = function->throws,
 		.is_usual = function->is_usual,
-		.hook = function->hook,
+		.alloc_probe = function->alloc_probe,
 	};
-	rule->hook.domain = PERFX_DOMAIN_HOST;
+	rule->alloc_probe.domain = PERFX_DOMAIN_HOST;
 	if (function->throws)
-		rule->hook.flags |= PERFX_HOOK_F_CALLS_BACK;
+		rule->alloc_probe.flags |= PERFX_ALLOC_F_CALLS_BACK;
 	return true;
 }
 
@@ -397,13 +398,13 @@ static bool rule_of_operator(const struct allocator_file *file, const char *symb
 		return false;
 	*rule = (struct allocator_rule){
 		.order = COUNT(c_functions) + (size_t)index,
-		.throws = operators[index].hook.action == PERFX_ACTION_ALLOCATE &&
+		.throws = operators[index].alloc_probe.action == PERFX_ACTION_ALLOCATE &&
 			  !strstr(symbol, "nothrow"),
-		.hook = operators[index].hook,
+		.alloc_probe = operators[index].alloc_probe,
 	};
-	rule->hook.domain = PERFX_DOMAIN_HOST;
-	if (rule->hook.action == PERFX_ACTION_ALLOCATE)
-		rule->hook.flags |= PERFX_HOOK_F_CALLS_BACK;
+	rule->alloc_probe.domain = PERFX_DOMAIN_HOST;
+	if (rule->alloc_probe.action == PERFX_ACTION_ALLOCATE)
+		rule->alloc_probe.flags |= PERFX_ALLOC_F_CALLS_BACK;
 	return true;
 }
 
@@ -443,7 +444,7 @@ static size_t rules_of_library(const struct allocator_file *file, const char *sy
 				.name = function->name ? function->name : framework_of(file),
 				.throws = function->throws,
 				.is_usual = function->is_usual,
-				.hook = function->hook,
+				.alloc_probe = function->alloc_probe,
 			};
 	}
 	return n;
@@ -464,12 +465,12 @@ bool allocator_concerns(const char *symbol)
 {
 	const struct allocator_file any = {
 		.base = "", .defines_malloc = true, .is_static = true, .has_libc = true};
-	struct allocator_file told = {.base = "", .is_static = true};
+	struct allocator_file noted = {.base = "", .is_static = true};
 	struct allocator_rule rules[ALLOCATOR_RULES_MAX];
 
-	allocator_tell(&told, symbol, true);
-	return told.defines_malloc || told.has_libc || told.has_jemalloc || told.has_mimalloc ||
-	       told.has_tcmalloc || allocator_rules(&any, symbol, true, rules) > 0;
+	allocator_note_symbol(&noted, symbol, true);
+	return noted.defines_malloc || noted.has_libc || noted.has_jemalloc || noted.has_mimalloc ||
+	       noted.has_tcmalloc || allocator_rules(&any, symbol, true, rules) > 0;
 }
 
 bool allocator_does(const char *symbol, enum perfx_action action)
@@ -479,7 +480,7 @@ bool allocator_does(const char *symbol, enum perfx_action action)
 	ssize_t index;
 
 	if (function)
-		return !action || function->hook.action == action;
+		return !action || function->alloc_probe.action == action;
 	index = find_operator(symbol);
-	return index >= 0 && (!action || operators[index].hook.action == action);
+	return index >= 0 && (!action || operators[index].alloc_probe.action == action);
 }

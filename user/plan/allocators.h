@@ -20,25 +20,25 @@ struct allocator_file {
 	/* A static program brings its C library along, and the linker may have made that library's
 	 * names local. */
 	bool is_static;
-	/* names by which one knows the allocator; see allocator_tell */
+	/* names by which one knows the allocator; see allocator_note_symbol */
 	bool has_jemalloc, has_tcmalloc, has_mimalloc, has_libc;
 };
 
 struct allocator_rule {
-	size_t order;		/* in the table: of two names at one address the first counts */
-	const char *name;	/* the allocator's; NULL: allocator_of_file */
-	bool throws;		/* C++: an exception may leave it, so no return probe */
-	bool is_usual;		/* what nearly all blocks pass through */
-	struct perfx_hook hook; /* allocator: not set */
+	size_t order;	  /* in the table: of two names at one address the first counts */
+	const char *name; /* the allocator's; NULL: allocator_of_file */
+	bool throws;	  /* C++: an exception may leave it, so no return probe */
+	bool is_usual;	  /* what nearly all blocks pass through */
+	struct perfx_alloc_probe alloc_probe; /* allocator: not set */
 };
 
 #define ALLOCATOR_RULES_MAX 2
 
-/* Can a library of this base name hold hooks of frameworks or GPUs? Executables are searched
- * whatever their name, and so is what defines malloc. */
+/* Can a library of this base name hold allocation probes of frameworks or GPUs? Executables are
+ * searched whatever their name, and so is what defines malloc. */
 bool allocator_library(const char *base);
 
-/* NumPy itself: the interpreter has the functions that it tells of its arrays, used or not. */
+/* NumPy itself: the interpreter has the functions that it reports its arrays to, used or not. */
 bool allocator_is_numpy(const char *base);
 
 /* The dynamic loader has a malloc for itself alone. */
@@ -54,19 +54,19 @@ bool allocator_concerns(const char *symbol);
 struct prefixes;
 int allocator_prefixes(struct prefixes *set);
 
-/* Notes what a symbol that a file defines tells about it. */
-void allocator_tell(struct allocator_file *file, const char *symbol, bool global);
+/* Notes what a symbol that a file defines says about it. */
+void allocator_note_symbol(struct allocator_file *file, const char *symbol, bool global);
 
 /* What a symbol of a file does: how many rules apply (two where one function reports for two
  * allocators), 0 for most symbols. */
 size_t allocator_rules(const struct allocator_file *file, const char *symbol, bool global,
 		       struct allocator_rule rules[ALLOCATOR_RULES_MAX]);
 
-/* Whose malloc a file's malloc is: "libc", "jemalloc", …; NULL: nobody's that is known. */
+/* Whose malloc a file's malloc is: "libc", "jemalloc", …; NULL: no known one. */
 const char *allocator_of_file(const struct allocator_file *file);
 
 /* Is this the name of one of the C library's or C++'s own functions that gives, takes or resizes
- * blocks? action 0: any of these. However it is called, a hook sits where it leads. */
+ * blocks? action 0: any of these. However it is called, an allocation probe sits where it leads. */
 bool allocator_does(const char *symbol, enum perfx_action action);
 
 #endif

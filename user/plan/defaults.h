@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is worth tracing when nobody says: few functions that are called often enough to explain a
+ * What is worth tracing by default: few functions that are called often enough to explain a
  * step and seldom enough to cost nothing. Annotated functions come beside these.
  */
 #ifndef PERFX_PLAN_DEFAULTS_H
@@ -15,7 +15,7 @@
 bool default_module(const char *base_name);
 
 /* The source of a symbol that is traced by default; PERFX_SOURCE_INVALID: it is not. What has a
- * figure (cost/builtin.h) is, and functions whose time alone matters. */
+ * known cost (cost/builtin.h) is, and functions whose time alone matters. */
 enum perfx_source default_function(const char *base_name, const char *symbol_name);
 
 /* Adds what their mangled names begin with. 0 or -ENOMEM. */
@@ -23,7 +23,7 @@ struct prefixes;
 int default_prefixes(struct prefixes *set);
 
 /* May one of these be called so often, for so little work at a time, that merely counting it is
- * dear? Thunks of XLA, products of small matrices. An operator of PyTorch takes a while to be
+ * expensive? Thunks of XLA, products of small matrices. An operator of PyTorch takes a while to be
  * dispatched. */
 bool default_often(const char *base_name, const char *symbol_name);
 

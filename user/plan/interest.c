@@ -2,8 +2,8 @@
 #include "plan/interest.h"
 
 #include "plan/allocators.h"
+#include "plan/annotations.h"
 #include "plan/defaults.h"
-#include "plan/marks.h"
 
 #include <string.h>
 
@@ -12,7 +12,7 @@ int interest_collect(struct prefixes *mangled)
 	int err = default_prefixes(mangled);
 
 	if (!err)
-		err = mark_prefixes(mangled);
+		err = annotation_prefixes(mangled);
 	if (!err)
 		err = allocator_prefixes(mangled);
 	prefixes_sort(mangled);
@@ -25,11 +25,11 @@ bool interest_has(const char *name, void *ctx)
 {
 	const struct interest *interest = ctx;
 	enum host_level level;
-	struct perfx_mark mark;
+	struct perfx_annotation annotation;
 	const char *shown;
 
 	if (!strncmp(name, "_Z", 2))
 		return prefixes_match(interest->mangled, name);
-	return default_function(interest->base, name) || mark_find(name, &mark, &shown, &level) ||
-	       allocator_concerns(name);
+	return default_function(interest->base, name) ||
+	       annotation_find(name, &annotation, &shown, &level) || allocator_concerns(name);
 }

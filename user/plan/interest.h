@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which symbols of a file can matter at all when nobody names functions: at least all that the
+ * Which symbols of a file can matter at all when no functions are named: at least all that the
  * rules of defaults.h, marks.h and allocators.h choose by name. Asked of each of half a million
  * names, so that these rules need to look only at the few that are left.
  */

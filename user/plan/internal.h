@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of this room share. */
+/* What the files of this module share. */
 #ifndef PERFX_PLAN_INTERNAL_H
 #define PERFX_PLAN_INTERNAL_H
 
@@ -14,24 +14,24 @@ bool plan_worth_searching(struct plan *plan, const char *base);
 /* Takes the function over, names and site; -ENOMEM: it does not. */
 int plan_add_function(struct plan *plan, const struct plan_function *function);
 
-/* figures.c: the site of a function (module, symbol, vaddr, size are set) and its figure, if it has
+/* costs.c: the site of a function (module, symbol, vaddr, size are set) and its cost, if it has
  * one. As site_plan. */
 int plan_site(struct plan *plan, struct image *image, struct plan_function *function);
-/* figures.c: the places in a file where it says what it does. 0, -ENOMEM. */
+/* costs.c: the places in a file where it says what it does. 0, -ENOMEM. */
 int plan_hints(struct plan *plan, struct image *image, size_t module);
 
 /* Index of a file's module, -ENOENT. */
 ssize_t plan_find_module(const struct plan *plan, const struct module_ref *ref);
 
-/* hooks.c: plans the hooks of a file's allocators. 0, -ENOMEM. */
-int plan_hooks(struct plan *plan, struct image *image, size_t module, bool executable);
+/* alloc_probes.c: plans the allocation probes of a file's allocators. 0, -ENOMEM. */
+int plan_alloc_probes(struct plan *plan, struct image *image, size_t module, bool executable);
 
-/* marks.c: plans the functions by which programs mark ranges. 0, -ENOMEM. */
-int plan_marks(struct plan *plan, struct image *image, size_t module);
+/* annotations.c: plans the functions by which programs mark ranges. 0, -ENOMEM. */
+int plan_annotations(struct plan *plan, struct image *image, size_t module);
 
 /* jitted.c: where the function `call` that executes a module finds that one's name. False: not
  * known. */
-bool plan_jitted_name(struct image *image, const char *call, struct perfx_mark *mark);
+bool plan_jitted_name(struct image *image, const char *call, struct perfx_annotation *annotation);
 
 /* usdt.c: plans the USDT probes that were asked for, and those of perfx.h. 0, -ENOMEM. */
 int plan_usdt(struct plan *plan, struct image *image, size_t module);

@@ -6,8 +6,8 @@
  */
 #include "base/prefixes.h"
 #include "plan/accessor.h"
+#include "plan/annotations.h"
 #include "plan/internal.h"
-#include "plan/marks.h"
 
 #include <string.h>
 
@@ -39,12 +39,12 @@ static const struct release *release_of(const char *symbol)
 	return NULL;
 }
 
-bool mark_runs_jitted(const char *symbol)
+bool annotation_runs_jitted(const char *symbol)
 {
 	return release_of(symbol) != NULL;
 }
 
-int mark_jitted_prefixes(struct prefixes *set)
+int annotation_jitted_prefixes(struct prefixes *set)
 {
 	int err = 0;
 
@@ -82,7 +82,7 @@ static bool read_accessor(const struct image *image, const struct symbol *symbol
 		       : accessor_of_pointer(code, available, accessor);
 }
 
-bool plan_jitted_name(struct image *image, const char *call, struct perfx_mark *mark)
+bool plan_jitted_name(struct image *image, const char *call, struct perfx_annotation *annotation)
 {
 	const struct release *release = release_of(call);
 	struct accessor executable = {0}, name;
@@ -98,11 +98,11 @@ bool plan_jitted_name(struct image *image, const char *call, struct perfx_mark *
 	    !read_accessor(image, &wanted.found[NAME], true, &name) ||
 	    executable.count + name.count - 1 > PERFX_PATH_MAX)
 		return false;
-	mark->path_count = 0;
+	annotation->path_count = 0;
 	for (size_t i = 0; i < executable.count; i++)
-		mark->path[mark->path_count++] = executable.steps[i];
+		annotation->path[annotation->path_count++] = executable.steps[i];
 	for (size_t i = 0; i + 1 < name.count; i++)
-		mark->path[mark->path_count++] = name.steps[i];
-	mark->text_offset = name.steps[name.count - 1];
+		annotation->path[annotation->path_count++] = name.steps[i];
+	annotation->text_offset = name.steps[name.count - 1];
 	return true;
 }

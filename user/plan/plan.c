@@ -2,7 +2,7 @@
 #include "plan/plan.h"
 
 #include "base/grow.h"
-#include "cost/figures.h"
+#include "cost/cost_model.h"
 #include "plan/interest.h"
 #include "plan/internal.h"
 #include "proc/process.h"
@@ -54,46 +54,46 @@ void plan__free(struct plan *plan)
 		if (module->fd >= 0)
 			close(module->fd);
 	}
-	for (size_t i = 0; i < plan->refusals_count; i++) {
-		free(plan->refusals[i].name);
-		free(plan->refusals[i].reason);
+	for (size_t i = 0; i < plan->skipped_count; i++) {
+		free(plan->skipped[i].name);
+		free(plan->skipped[i].reason);
 	}
 	for (size_t i = 0; i < plan->allocators_count; i++)
 		free(plan->allocators[i].name);
 	free(plan->allocators);
-	free(plan->figures);
+	free(plan->cost_programs);
 	free(plan->functions);
 	free(plan->modules);
-	free(plan->refusals);
+	free(plan->skipped);
 	free(plan->pattern_saw_module);
 	free(plan->pattern_matched);
 	prefixes_clear(&plan->interest);
 	free(plan);
 }
 
-static void add_refusal(struct plan *plan, const char *name, const char *reason, bool by_design)
+static void add_skipped(struct plan *plan, const char *name, const char *reason, bool by_design)
 {
-	for (size_t i = 0; i < plan->refusals_count; i++) {
-		if (!strcmp(plan->refusals[i].reason, reason)) {
-			plan->refusals[i].count++;
+	for (size_t i = 0; i < plan->skipped_count; i++) {
+		if (!strcmp(plan->skipped[i].reason, reason)) {
+			plan->skipped[i].count++;
 			return;
 		}
 	}
-	if (grow_array(&plan->refusals, &plan->refusals_capacity, plan->refusals_count + 1,
-		       sizeof(*plan->refusals)))
+	if (grow_array(&plan->skipped, &plan->skipped_capacity, plan->skipped_count + 1,
+		       sizeof(*plan->skipped)))
 		return;
-	plan->refusals[plan->refusals_count++] = (struct plan_refusal){
+	plan->skipped[plan->skipped_count++] = (struct plan_skipped){
 		.name = strdup(name), .reason = strdup(reason), .count = 1, .by_design = by_design};
 }
 
-void plan__refuse(struct plan *plan, const char *name, const char *reason)
+void plan__skip(struct plan *plan, const char *name, const char *reason)
 {
-	add_refusal(plan, name, reason, false);
+	add_skipped(plan, name, reason, false);
 }
 
 void plan__hint(struct plan *plan, const char *name, const char *reason)
 {
-	add_refusal(plan, name, reason, true);
+	add_skipped(plan, name, reason, true);
 }
 
 int plan_add_function(struct plan *plan, const struct plan_function *function)
@@ -218,7 +218,7 @@ static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *re
 	if (!image) {
 		err = fd < 0 ? -fd : errno;
 		if (plan_worth_searching(plan, ref->base))
-			plan__refuse(plan, ref->base, open_error(err));
+			plan__skip(plan, ref->base, open_error(err));
 		plan->c_alone = false; /* not known: the careful answer */
 		if (fd >= 0 && module->successor)
 			module->fd = fd; /* perhaps it is still being written */
@@ -226,20 +226,20 @@ static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *re
 			close(fd);
 		return 0;
 	}
-	/* what people name may be any function */
+	/* what users name may be any function */
 	if (!plan->options.patterns_count &&
-	    !figures__names_module(plan->options.figures, ref->base))
+	    !cost_model__names_module(plan->options.cost_model, ref->base))
 		image__narrow(image, interest_has, &interest);
 	plan_consider_file(plan, image, ref->base);
 	err = plan_image(plan, image, index);
 	if (!err)
 		err = plan_hints(plan, image, index);
 	if (!err)
-		err = plan_marks(plan, image, index);
+		err = plan_annotations(plan, image, index);
 	if (!err)
 		err = plan_usdt(plan, image, index);
 	if (!err)
-		err = plan_hooks(plan, image, index, is_executable(pid, ref));
+		err = plan_alloc_probes(plan, image, index, is_executable(pid, ref));
 	module = &plan->modules[index];
 	module->build_id = strdup(image__build_id(image));
 	module->functions_count = plan->functions_count - module->functions_first;
@@ -284,7 +284,7 @@ ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules)
 		*modules = calloc((size_t)count, sizeof(**modules));
 	for (ssize_t i = 0; i < count; i++)
 		if (!strncmp(refs[i].base, "libperfx-nvtx", 13))
-			plan->options.nvtx_told = true;
+			plan->options.nvtx_injected = true;
 	if (count < 0 || (count && !*modules))
 		err = count < 0 ? (int)count : -ENOMEM;
 	for (ssize_t i = 0; !err && i < count; i++) {

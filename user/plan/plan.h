@@ -22,7 +22,8 @@
 
 enum return_mode { RETURN_AUTO = 0, RETURN_EXIT, RETURN_PROBE };
 
-/* --memory. TENSOR: hooks of the tensor and gpu domains are planned; OFF: none; the others: all. */
+/* --memory. TENSOR: allocation probes of the tensor and gpu domains are planned; OFF: none; the
+ * others: all. */
 enum memory_choice {
 	MEMORY_DEFAULT = 0,
 	MEMORY_OFF,
@@ -35,7 +36,7 @@ enum memory_choice {
 enum host_level {
 	HOST_DEFAULT = 0, /* OPERATORS */
 	HOST_OFF,	  /* what -F names, and no more */
-	HOST_MARKS,	  /* what programs mark: functions and ranges */
+	HOST_ANNOTATIONS, /* what programs mark: functions and ranges */
 	HOST_OPERATORS,	  /* and what frameworks compute with */
 	HOST_EVERYTHING,  /* and all of their operators */
 };
@@ -49,18 +50,18 @@ struct plan_options {
 	/* Session links: an entry can decline its return probe. Without, the kernel drops those
 	 * nested deeper than 64 a thread, and logs each. */
 	bool return_guard;
-	size_t functions_max; /* hooks not counted */
+	size_t functions_max; /* allocation probes not counted */
 	enum memory_choice memory;
-	const struct figures *figures; /* borrowed; NULL: no figures */
-	/* What is traced by default and has a figure is so beside what the patterns name. */
+	const struct cost_model *cost_model; /* borrowed; NULL: no known cost */
+	/* What is traced by default and has a known cost is so beside what the patterns name. */
 	bool flops_too;
 	enum host_level host_level;
 	const char *const *usdt; /* --usdt, globs of provider:name; borrowed */
 	size_t usdt_count;
 	const char *step_range; /* --step-range; NULL: none */
-	bool nvtx_told;	       /* NVTX 3 is told to our library: its own functions are not probed */
-	bool python_functions; /* are told as ranges */
-	bool wait;	       /* --wait: where the program says what is recorded is wanted */
+	bool nvtx_injected;	/* NVTX 3 goes to our library: its own functions are not probed */
+	bool python_functions;	/* are recorded as ranges */
+	bool wait;		/* --wait: where the program says what is recorded is wanted */
 };
 
 struct plan_function {
@@ -71,13 +72,13 @@ struct plan_function {
 	enum perfx_source source;
 	struct site_plan site;
 	enum perfx_return ret;
-	const char *ret_why; /* static: why it is timed this way */
-	bool by_default;     /* nobody asked for it: when it is dear it may be given up again */
-	bool often;	     /* default_often */
-	bool c_alone;	     /* timed by return probe only because nothing here unwinds */
-	uint32_t figure;     /* index into plan.figures; 0: none */
-	const char *figure_origin; /* where it is written; borrowed from options.figures */
-	const char *figure_why;	   /* static: why it has none, though its work is known; or NULL */
+	const char *ret_why;	 /* static: why it is timed this way */
+	bool by_default;	 /* not asked for: when it is expensive it may be given up again */
+	bool often;		 /* default_often */
+	bool c_alone;		 /* timed by return probe only because nothing here unwinds */
+	uint32_t cost_program;	 /* index into plan.costs; 0: none */
+	const char *cost_origin; /* where it is written; borrowed from options.costs */
+	const char *cost_why;	 /* static: why it has none, though its work is known; or NULL */
 	/* XLA's executor: the argument, from 1, that points to the thunk it runs, at the site; 0:
 	 * another function. */
 	uint8_t object_arg;
@@ -90,13 +91,14 @@ struct plan_function {
 	/* A place in a function, where perfx_flops() was written. It has a function of its own. */
 	bool is_hint;
 	/* An allocator's function. What is traced besides has a function of its own at the same
-	 * offset; so has a second thing that an allocator tells by one function. */
-	bool is_hook;
-	bool is_usual;		/* hooks: most of what its allocator gives or takes passes here */
-	struct perfx_hook hook; /* allocator: index into plan.allocators + 1 */
-	/* A function by which programs mark ranges; again with a function of its own. */
-	bool is_mark;
-	struct perfx_mark mark;
+	 * offset; so has a second thing that an allocator reports by one function. */
+	bool is_alloc_probe;
+	bool is_usual; /* allocation probes: most of what its allocator gives or takes passes here
+			*/
+	struct perfx_alloc_probe alloc_probe; /* allocator: index into plan.allocators + 1 */
+	/* An annotation function (NVTX, …); an entry of its own, too. */
+	bool is_annotation;
+	struct perfx_annotation annotation;
 	/* A USDT probe: marks, or was asked for. Several places may be one probe: `name` says. */
 	bool is_usdt;
 	uint64_t semaphore_offset; /* in the file; 0: none */
@@ -121,7 +123,7 @@ struct plan_module {
 	bool successor;	  /* of one that has been */
 };
 
-/* What hands out memory: one of a file's, in one domain. */
+/* An allocator: of one file, in one domain. */
 struct plan_allocator {
 	char *name;
 	uint32_t module;
@@ -129,7 +131,7 @@ struct plan_allocator {
 };
 
 /* Functions that share a reason for not being attached. */
-struct plan_refusal {
+struct plan_skipped {
 	char *name; /* of the first */
 	char *reason;
 	uint32_t count;
@@ -143,17 +145,17 @@ struct plan {
 	struct plan_module *modules;
 	size_t modules_count, modules_capacity;
 	struct plan_function *functions;
-	size_t functions_count, functions_capacity; /* hooks too */
-	size_t hooks_count, marks_count;
+	size_t functions_count, functions_capacity; /* allocation probes too */
+	size_t alloc_probes_count, annotations_count;
 	bool has_python;    /* an interpreter is mapped */
-	bool has_framework; /* a file is mapped whose tensors are hooked */
+	bool has_framework; /* a file is mapped whose tensors are probed */
 	struct plan_allocator *allocators;
 	size_t allocators_count, allocators_capacity;
-	struct perfx_figure *figures; /* index 0 unused */
-	size_t figures_count;
-	size_t figures_capacity;
-	struct plan_refusal *refusals;
-	size_t refusals_count, refusals_capacity;
+	struct perfx_cost_program *cost_programs; /* index 0 unused */
+	size_t cost_programs_count;
+	size_t cost_programs_capacity;
+	struct plan_skipped *skipped;
+	size_t skipped_count, skipped_capacity;
 	/* per pattern: did it see a module of its name, did it match a function */
 	bool *pattern_saw_module, *pattern_matched;
 	struct prefixes interest; /* what mangled names begin with that are known by name */
@@ -170,7 +172,7 @@ void plan__free(struct plan *plan);
  */
 ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules);
 
-/* A file that nobody has mapped yet: as if one of the processes had. Its module's index, -ENOENT,
+/* A file that is not mapped yet: as if one of the processes had. Its module's index, -ENOENT,
  * -ENOMEM, -E2BIG. */
 ssize_t plan__add_file(struct plan *plan, const char *path);
 
@@ -179,14 +181,14 @@ ssize_t plan__find(const struct plan *plan, uint64_t inode, uint32_t dev_major, 
 
 /* Has a file been written to since it was planned? */
 bool plan__has_changed(const struct plan *plan, size_t module);
-/* It has: whoever maps it next has it planned anew. */
+/* It has: the next process that maps it has it planned anew. */
 void plan__forget(struct plan *plan, size_t module);
 
-/* Does a hit begin a range, or tell of an instant? */
-bool plan_mark_begins(const struct perfx_mark *mark);
+/* Does a hit begin a range, or mark an instant? */
+bool plan_annotation_begins(const struct perfx_annotation *annotation);
 
 /* Adds to the functions that cannot be attached. */
-void plan__refuse(struct plan *plan, const char *name, const char *reason);
+void plan__skip(struct plan *plan, const char *name, const char *reason);
 /* Likewise, where no attaching could do it; the reason says what does. */
 void plan__hint(struct plan *plan, const char *name, const char *reason);
 
@@ -195,7 +197,7 @@ void plan__hint(struct plan *plan, const char *name, const char *reason);
 size_t plan__distrust_returns(struct plan *plan);
 
 /* From now on a function is not timed by return probe but at its exits. Returns whether it may be:
- * it is not so already, all its exits are known, and nobody has asked for return probes. */
+ * it is not so already, all its exits are known, and return probes were not asked for. */
 bool plan__prefer_exits(struct plan *plan, size_t function);
 /* It cannot be, after all: goes back to the return probe. why is static. */
 void plan__doubt_exits(struct plan *plan, size_t function, const char *why);
@@ -208,7 +210,7 @@ int plan__unmatched(struct plan *plan, pid_t pid, char **nearest);
  * Whose malloc a process's calls go to: the file that comes first in the order in which names are
  * looked up. A program that defines malloc without exporting it keeps that to itself: *own is then
  * its module, otherwise -1. *guessed: the order could not be read; the executable first, the C
- * library last. -ENOENT: nobody's that is known; -errno. After plan__scan of the process.
+ * library last. -ENOENT: no known one; -errno. After plan__scan of the process.
  */
 ssize_t plan__provider(const struct plan *plan, pid_t pid, ssize_t *own, bool *guessed);
 

@@ -2,11 +2,11 @@
 /* Which functions of a file are traced: chosen by -F, annotated, or worth it by default. */
 #include "base/grow.h"
 #include "cost/builtin.h"
-#include "cost/figures.h"
+#include "cost/cost_model.h"
 #include "elf/demangle.h"
+#include "plan/annotations.h"
 #include "plan/defaults.h"
 #include "plan/internal.h"
-#include "plan/marks.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct candidate {
 	char *symbol;
 	uint64_t vaddr, offset, size;
 	enum perfx_source source;
-	bool marked; /* by PERFX_TRACK: symbol is the name to show */
+	bool annotated; /* by PERFX_TRACK: symbol is the name to show */
 	bool global;
 };
 
@@ -30,7 +30,7 @@ struct selection {
 
 static size_t traced_count(const struct plan *plan)
 {
-	return plan->functions_count - plan->hooks_count - plan->marks_count;
+	return plan->functions_count - plan->alloc_probes_count - plan->annotations_count;
 }
 
 static bool has_includes(const struct plan_options *options)
@@ -85,7 +85,7 @@ static int add_candidate(struct selection *selection, const struct symbol *symbo
 		.offset = symbol->offset,
 		.size = symbol->size,
 		.source = source,
-		.marked = symbol->origin == SYMBOL_NOTE,
+		.annotated = symbol->origin == SYMBOL_NOTE,
 		.global = symbol->global,
 	};
 	if (!candidate->symbol)
@@ -94,16 +94,16 @@ static int add_candidate(struct selection *selection, const struct symbol *symbo
 	return 0;
 }
 
-static void refuse_symbol(struct plan *plan, const char *symbol, const char *reason)
+static void skip_symbol(struct plan *plan, const char *symbol, const char *reason)
 {
 	char *name = demangle(symbol);
 
-	plan__refuse(plan, name ? name : symbol, reason);
+	plan__skip(plan, name ? name : symbol, reason);
 	free(name);
 }
 
 /* Traced by default, and its work is known. */
-static bool default_with_figure(const char *base, const char *symbol, enum perfx_source *source)
+static bool default_with_cost(const char *base, const char *symbol, enum perfx_source *source)
 {
 	struct builtin builtin;
 
@@ -133,15 +133,15 @@ static enum perfx_source source_by_level(const struct plan *plan, const char *ba
 static enum perfx_source choose(struct plan *plan, const char *base, const char *symbol)
 {
 	enum perfx_source source;
-	bool named = figures__names(plan->options.figures, base, symbol);
+	bool named = cost_model__names(plan->options.cost_model, base, symbol);
 
 	if (!has_includes(&plan->options))
 		source = source_by_level(plan, base, symbol);
 	else if (included(plan, base, symbol))
 		source = source_of_function(base, symbol);
-	else if (!plan->options.flops_too || !default_with_figure(base, symbol, &source))
+	else if (!plan->options.flops_too || !default_with_cost(base, symbol, &source))
 		source = PERFX_SOURCE_INVALID;
-	if (!source && plan_host_level(plan) >= HOST_MARKS && default_step(symbol))
+	if (!source && plan_host_level(plan) >= HOST_ANNOTATIONS && default_step(symbol))
 		source = source_of_function(base, symbol);
 	return source || !named ? source : source_of_function(base, symbol);
 }
@@ -159,27 +159,28 @@ static int offer_symbol(const struct symbol *symbol, void *ctx)
 	if (!source || excluded(&plan->options, selection->base, symbol->name))
 		return 0;
 	if (symbol->ifunc) {
-		refuse_symbol(plan, symbol->name,
-			      "IFUNC: the symbol is a resolver; trace the implementation it picks");
+		skip_symbol(plan, symbol->name,
+			    "IFUNC: the symbol is a resolver; trace the implementation it picks");
 		return 0;
 	}
 	return add_candidate(selection, symbol, source);
 }
 
-static int offer_mark(const struct symbol *symbol, void *ctx)
+static int offer_annotation(const struct symbol *symbol, void *ctx)
 {
 	struct selection *selection = ctx;
 	struct plan *plan = selection->plan;
 
 	/* traced whatever -F says, unless excluded; a pattern may name it all the same */
-	if (!included(plan, selection->base, symbol->name) && plan_host_level(plan) < HOST_MARKS)
+	if (!included(plan, selection->base, symbol->name) &&
+	    plan_host_level(plan) < HOST_ANNOTATIONS)
 		return 0;
 	if (excluded(&plan->options, selection->base, symbol->name))
 		return 0;
 	if (!symbol->vaddr) {
-		plan__refuse(plan, symbol->name,
-			     "annotated, but its function was not found: "
-			     "stripped and without .eh_frame");
+		plan__skip(plan, symbol->name,
+			   "annotated, but its function was not found: "
+			   "stripped and without .eh_frame");
 		return 0;
 	}
 	return add_candidate(selection, symbol, PERFX_SOURCE_PERFX);
@@ -193,8 +194,8 @@ static int compare_candidate(const void *a, const void *b)
 
 	if (x->offset != y->offset)
 		return x->offset < y->offset ? -1 : 1;
-	if (x->marked != y->marked)
-		return x->marked ? -1 : 1;
+	if (x->annotated != y->annotated)
+		return x->annotated ? -1 : 1;
 	if (x->global != y->global)
 		return x->global ? -1 : 1;
 	if ((x->symbol[0] == '_') != (y->symbol[0] == '_'))
@@ -213,31 +214,32 @@ static int plan_function(struct plan *plan, struct image *image, size_t module,
 		.offset = candidate->offset,
 		.size = candidate->size,
 		.source = candidate->source,
-		.by_default = !candidate->marked && !has_includes(&plan->options) &&
-			      !figures__names(plan->options.figures, base, candidate->symbol),
+		.by_default = !candidate->annotated && !has_includes(&plan->options) &&
+			      !cost_model__names(plan->options.cost_model, base, candidate->symbol),
 		.often = default_often(base, candidate->symbol),
 	};
-	struct perfx_mark mark;
+	struct perfx_annotation annotation;
 	int err;
 
 	/* as a range, under the name of the function that it runs: marks.c */
-	if (function.by_default && (mark_runs_eager(candidate->symbol) ||
-				    (mark_runs_jitted(candidate->symbol) &&
-				     plan_jitted_name(image, candidate->symbol, &mark))))
+	if (function.by_default && (annotation_runs_eager(candidate->symbol) ||
+				    (annotation_runs_jitted(candidate->symbol) &&
+				     plan_jitted_name(image, candidate->symbol, &annotation))))
 		return 0;
 	err = plan_site(plan, image, &function);
 	if (err == -ENOTSUP) {
-		refuse_symbol(plan, candidate->symbol,
-			      "no instruction at its start that the kernel can probe");
+		skip_symbol(plan, candidate->symbol,
+			    "no instruction at its start that the kernel can probe");
 		return 0;
 	}
 	if (err == -ENOMEM)
 		return err;
 	if (err) {
-		refuse_symbol(plan, candidate->symbol, "its code is not in the file");
+		skip_symbol(plan, candidate->symbol, "its code is not in the file");
 		return 0;
 	}
-	function.name = candidate->marked ? strdup(candidate->symbol) : demangle(candidate->symbol);
+	function.name =
+		candidate->annotated ? strdup(candidate->symbol) : demangle(candidate->symbol);
 	if (!function.name || plan_add_function(plan, &function)) {
 		site_plan__clear(&function.site);
 		free(function.name);
@@ -276,12 +278,12 @@ static int plan_candidates(struct plan *plan, struct image *image, size_t module
 bool plan_worth_searching(struct plan *plan, const char *base)
 {
 	const struct plan_options *options = &plan->options;
-	bool worth = figures__names_module(options->figures, base);
+	bool worth = cost_model__names_module(options->cost_model, base);
 
 	if (!has_includes(options))
 		return worth || default_module(base);
 	worth |= options->flops_too && default_module(base);
-	worth |= plan_host_level(plan) >= HOST_MARKS && mark_module(base);
+	worth |= plan_host_level(plan) >= HOST_ANNOTATIONS && annotation_module(base);
 	for (size_t i = 0; i < options->patterns_count; i++) {
 		if (pattern__excludes(options->patterns[i]) ||
 		    !pattern__matches_module(options->patterns[i], base))
@@ -296,7 +298,7 @@ int plan_image(struct plan *plan, struct image *image, size_t index)
 {
 	struct selection selection = {.plan = plan, .base = plan->modules[index].base};
 
-	image__each_mark(image, offer_mark, &selection);
+	image__each_annotation(image, offer_annotation, &selection);
 	plan->modules[index].is_ml = selection.count || default_module(selection.base);
 	if (!selection.err && plan_worth_searching(plan, selection.base))
 		image__each_function(image, offer_symbol, &selection);

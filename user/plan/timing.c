@@ -71,7 +71,7 @@ static void choose_return(const struct plan *plan, const char *base, struct plan
 	function->c_alone = false;
 	if (function->is_entry_point) {
 		function->ret = PERFX_RETURN_NONE;
-		function->ret_why = "the program begins there: it returns to nobody";
+		function->ret_why = "the program begins there: it does not return";
 	} else if (plan->options.return_mode == RETURN_PROBE) {
 		function->ret = PERFX_RETURN_PROBE;
 		function->ret_why = "asked for by --return probe";
@@ -92,7 +92,7 @@ static void choose_return(const struct plan *plan, const char *base, struct plan
 	} else {
 		function->ret = PERFX_RETURN_NONE;
 		function->ret_why = function->site.exits_note ? function->site.exits_note
-							      : "its ways out are not all known";
+							      : "its exits are not all known";
 	}
 }
 
@@ -137,8 +137,8 @@ void plan__doubt_exits(struct plan *plan, size_t index, const char *why)
 void plan_time_functions(struct plan *plan, size_t first)
 {
 	for (size_t i = first; i < plan->functions_count; i++)
-		if (!plan->functions[i].is_hook && !plan->functions[i].is_hint &&
-		    !plan->functions[i].is_mark) /* their own way */
+		if (!plan->functions[i].is_alloc_probe && !plan->functions[i].is_hint &&
+		    !plan->functions[i].is_annotation) /* their own way */
 			choose_return(plan, plan->modules[plan->functions[i].module].base,
 				      &plan->functions[i]);
 }

@@ -4,8 +4,8 @@
  * place in a function, a nop, at which its arguments are where its note says; perfx.h's markers are
  * functions, so theirs are in the registers of a call.
  */
+#include "plan/annotations.h"
 #include "plan/internal.h"
-#include "plan/marks.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -17,21 +17,22 @@
 static const struct {
 	const char *name;
 	const char *shown; /* NULL: the probe's own name */
-	struct perfx_mark mark;
+	struct perfx_annotation annotation;
 } markers[] = {
-#define MARKER(probe, say, act, ...)                                                          \
-	{                                                                                     \
-		probe, say,                                                                   \
-		{                                                                             \
-			.action = PERFX_MARK_##act, .source = PERFX_SOURCE_PERFX, __VA_ARGS__ \
-		}                                                                             \
+#define MARKER(probe, say, act, ...)                                                    \
+	{                                                                               \
+		probe, say,                                                             \
+		{                                                                       \
+			.action = PERFX_ANNOTATION_##act, .source = PERFX_SOURCE_PERFX, \
+			__VA_ARGS__                                                     \
+		}                                                                       \
 	}
 #define NAMED .text = PERFX_TEXT_C, .text_arg = 1
 #define OTHER(probe, act, of, ...)                                                     \
 	{                                                                              \
 		probe, NULL,                                                           \
 		{                                                                      \
-			.action = PERFX_MARK_##act,                                    \
+			.action = PERFX_ANNOTATION_##act,                              \
 			.source = PERFX_SOURCE_PERFX | PERFX_NAME_OF_##of, __VA_ARGS__ \
 		}                                                                      \
 	}
@@ -95,19 +96,21 @@ static bool choose_site(const struct finding *finding, struct plan_function *fun
 	return true;
 }
 
-static bool is_memory(const struct perfx_mark *mark)
+static bool is_memory(const struct perfx_annotation *annotation)
 {
-	return mark->action == PERFX_MARK_ALLOCATED || mark->action == PERFX_MARK_FREED;
+	return annotation->action == PERFX_ANNOTATION_ALLOCATED ||
+	       annotation->action == PERFX_ANNOTATION_FREED;
 }
 
-/* Is the marker read? Those that say what is recorded are where somebody waits for it, whatever
+/* Is the marker read? Those that say what is recorded are where the tracer waits for it, whatever
  * else is. */
-static bool is_read(const struct plan *plan, const struct perfx_mark *mark)
+static bool is_read(const struct plan *plan, const struct perfx_annotation *annotation)
 {
-	if (mark->action == PERFX_MARK_RECORD || mark->action == PERFX_MARK_PAUSE)
+	if (annotation->action == PERFX_ANNOTATION_RECORD ||
+	    annotation->action == PERFX_ANNOTATION_PAUSE)
 		return plan->options.wait;
-	return plan_host_level(plan) >= HOST_MARKS &&
-	       !(is_memory(mark) && plan->options.memory == MEMORY_OFF);
+	return plan_host_level(plan) >= HOST_ANNOTATIONS &&
+	       !(is_memory(annotation) && plan->options.memory == MEMORY_OFF);
 }
 
 static bool find_marker(const struct plan *plan, const struct usdt_probe *probe,
@@ -118,11 +121,11 @@ static bool find_marker(const struct plan *plan, const struct usdt_probe *probe,
 	for (size_t i = 0; i < sizeof(markers) / sizeof(markers[0]); i++) {
 		if (strcmp(probe->name, markers[i].name))
 			continue;
-		if (!is_read(plan, &markers[i].mark))
+		if (!is_read(plan, &markers[i].annotation))
 			return false;
-		function->mark = markers[i].mark;
+		function->annotation = markers[i].annotation;
 		*shown = markers[i].shown;
-		if (markers[i].mark.action == PERFX_MARK_OPEN)
+		if (markers[i].annotation.action == PERFX_ANNOTATION_OPEN)
 			function->stream_flags = PERFX_FUNCTION_RANGE | PERFX_FUNCTION_STEP;
 		return true;
 	}
@@ -154,21 +157,21 @@ static int add_usdt(const struct finding *finding, const struct usdt_probe *prob
 	function->offset = probe->offset;
 	function->name = name;
 	function->symbol = strdup(name);
-	function->source = (enum perfx_source)(function->mark.source &
+	function->source = (enum perfx_source)(function->annotation.source &
 					       ~(PERFX_NAME_OF_VALUE | PERFX_NAME_OF_ALLOCATOR));
 	if (!choose_site(finding, function, !strcmp(probe->provider, "perfx"))) {
-		plan__refuse(plan, name,
-			     "this kernel makes a call of the nop there, which would do harm");
+		plan__skip(plan, name,
+			   "this kernel makes a call of the nop there, which would do harm");
 		free(function->symbol);
 		free(name);
 		return 0;
 	}
 	function->ret = PERFX_RETURN_NONE;
 	function->ret_why = "a place, not a function";
-	function->is_mark = function->is_usdt = true;
+	function->is_annotation = function->is_usdt = true;
 	function->semaphore_offset = probe->semaphore_offset;
 	if (function->symbol && !plan_add_function(plan, function)) {
-		plan->marks_count++;
+		plan->annotations_count++;
 		return 0;
 	}
 	free(function->symbol);
@@ -186,8 +189,8 @@ static int offer(const struct usdt_probe *probe, void *ctx)
 	if (!name)
 		return -ENOMEM;
 	if (is_wanted(finding->plan, name)) {
-		function.mark = (struct perfx_mark){.action = PERFX_MARK_INSTANT,
-						    .source = PERFX_SOURCE_USDT};
+		function.annotation = (struct perfx_annotation){.action = PERFX_ANNOTATION_INSTANT,
+								.source = PERFX_SOURCE_USDT};
 	} else if (!find_marker(finding->plan, probe, &function, &shown)) {
 		free(name);
 		return 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the CPU controller keeps its books: control groups, version 1 and 2, and both at once. */
+/* Where the CPU controller keeps its accounts: control groups, version 1 and 2, and both at
+ * once. */
 #ifndef PERFX_PROC_CGROUP_H
 #define PERFX_PROC_CGROUP_H
 

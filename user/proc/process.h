@@ -24,8 +24,8 @@ struct process_info {
 
 int process_info(pid_t pid, struct process_info *info);
 
-/* Whether it has ended: it is gone, or all of its threads are and nobody has waited for it yet (a
- * main thread that is a zombie alone says nothing). */
+/* Whether it has ended: it is gone, or all of its threads are and its parent has not waited for it
+ * yet (a main thread that is a zombie alone says nothing). */
 bool process_has_ended(pid_t pid);
 
 /* The same, after waiting for that end; timeout_ms -1: however long. */

@@ -36,7 +36,8 @@ static int deliver(void *ctx, const struct event *event)
 
 static int give(struct pipeline *pipeline, const struct event *event)
 {
-	return pipeline->part ? part__event(pipeline->part, event) : deliver(pipeline, event);
+	return pipeline->time_slice ? time_slice__event(pipeline->time_slice, event)
+				    : deliver(pipeline, event);
 }
 
 static void lose(struct pipeline *pipeline, enum perfx_loss_kind loss, uint64_t count)
@@ -91,12 +92,12 @@ int pipeline_replay(struct pipeline *pipeline, struct capture_reader *reader)
 	size_t size;
 	int found, err = 0;
 
-	if (pipeline->part)
-		part__to(pipeline->part, deliver, pipeline);
+	if (pipeline->time_slice)
+		time_slice__to(pipeline->time_slice, deliver, pipeline);
 	while (!err && (found = capture_reader__next(reader, &records, &size)))
 		err = found < 0 ? found : give_records(pipeline, records, size);
-	if (!err && pipeline->part)
-		err = part__finish(pipeline->part);
+	if (!err && pipeline->time_slice)
+		err = time_slice__finish(pipeline->time_slice);
 	damage = capture_reader__damage(reader);
 	lose(pipeline, PERFX_LOSS_TRUNCATED_BYTES, damage->bytes);
 	lose(pipeline, PERFX_LOSS_UNDECODED, damage->strange_blocks);

@@ -9,7 +9,7 @@
 #include "aggregate/aggregate.h"
 #include "capture/capture.h"
 #include "decode/sink.h"
-#include "replay/part.h"
+#include "replay/time_slice.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,9 +23,9 @@ struct pipeline {
 	/* Sees each event; what is not 0 ends a replay. NULL: not wanted. */
 	int (*on_event)(void *ctx, const struct event *event);
 	void *ctx;
-	struct part *part; /* borrowed; what of a replay goes on. NULL: all of it */
-	int err;	   /* the first error: -ENOSPC, -ENOMEM, …; later records are
-						     still aggregated */
+	struct time_slice *time_slice; /* borrowed; what of a replay goes on. NULL: all of it */
+	int err;		       /* the first error: -ENOSPC, -ENOMEM, …; later records are
+								 still aggregated */
 };
 
 /* Makes the sink of it; the rest is the caller's to fill. */
@@ -37,7 +37,7 @@ void pipeline_flush(struct pipeline *pipeline);
 /* The file has reached capture_max: time to end the recording. */
 bool pipeline_full(struct pipeline *pipeline);
 
-/* Feeds a capture to a pipeline: 0 or -errno of reading; -ERANGE: it ends before the part begins.
+/* Feeds a capture to a pipeline: 0 or -errno of reading; -ERANGE: it ends before the slice begins.
  * Damage and a cut tail are counted as losses in the aggregate and are not errors; the reader knows
  * them too. */
 int pipeline_replay(struct pipeline *pipeline, struct capture_reader *reader);

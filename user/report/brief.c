@@ -6,7 +6,7 @@
  *     Cost: 242 probes, 30,261 hits, estimated slowdown 0.1 %. No record was lost.
  *     All of it: --full, or -o report.html.
  */
-#include "analyze/place.h"
+#include "analyze/location.h"
 #include "base/escape.h"
 #include "base/quantity.h"
 #include "base/units.h"
@@ -23,7 +23,7 @@ void compose_brief_process(struct composer *c, size_t i)
 	compose_process_title(c, p);
 	compose_facts(c, p);
 	compose_steps(c, p);
-	if (!p->steps.work.flops)
+	if (!p->steps.cost.flops)
 		compose_compute(c, p);
 	if (p->rows_count)
 		compose_functions(c, p);

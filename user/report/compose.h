@@ -39,8 +39,8 @@ void compose_peak(struct text *text, const struct roof *roof);
 void compose_ranges(struct composer *c, const struct profile_process *process);
 /* steps.c: the steps of a training, and what their time went into */
 void compose_steps(struct composer *c, const struct profile_process *process);
-/* moved.c: what collectives move */
-void compose_moved(struct composer *c, const struct profile_process *process);
+/* collectives.c: what collectives move */
+void compose_collectives(struct composer *c, const struct profile_process *process);
 /* values.c: the program's own counters */
 void compose_values(struct composer *c, const struct profile_process *process);
 /* counters.c: perf events of calls, or why there are none */
@@ -52,7 +52,7 @@ void compose_memory(struct composer *c, const struct profile_process *process,
 void compose_memory_worst(struct composer *c, const struct profile_process *process,
 			  const struct process_analysis *analysis);
 bool memory_sees_frees(const struct profile_memory *memory);
-/* series.c: a row for what is held over time, a row for sizes */
+/* series.c: a row for what is live over time, a row for sizes */
 void compose_memory_series(struct composer *c, const struct profile_process *process,
 			   const struct profile_memory *memory);
 void compose_sizes(struct composer *c, const struct profile_memory *memory);

@@ -17,7 +17,7 @@
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/compose.h"
-#include "report/marks.h"
+#include "report/roofline_points.h"
 
 void compose_cores(struct text *text, double cores)
 {
@@ -25,12 +25,12 @@ void compose_cores(struct text *text, double cores)
 	text_add(text, cores > 1 ? " cores" : " core");
 }
 
-void document_cell_flops(struct document *document, const struct profile_work *work)
+void document_cell_flops(struct document *document, const struct profile_cost *cost)
 {
 	struct text cell = {0};
 
-	if (work->counted_count)
-		add_si(&cell, (double)work->flops, "");
+	if (cost->counted_count)
+		add_si(&cell, (double)cost->flops, "");
 	else
 		text_add(&cell, "-");
 	document_cell(document, &cell);
@@ -70,7 +70,7 @@ static void compose_rate(struct composer *c, const struct profile_process *p)
 {
 	enum perfx_dtype dtype = roofline_dtype(p);
 	struct roof roof = roofline_whole_roof(c->profile, dtype);
-	uint64_t flops = p->compute.work.flops;
+	uint64_t flops = p->compute.cost.flops;
 	double mfu = roofline_mfu(c->profile, dtype, flops, profile_wall_ns(p));
 	struct text text = {0};
 
@@ -111,10 +111,10 @@ static void compose_attributed(struct composer *c, const struct profile_compute 
 		text_add(&text, " in calls that compute, FLOPs are known for ");
 		add_percent(&text, share);
 	}
-	add_part(&text, compute->work.counted_count, "measured");
-	add_part(&text, compute->work.unread_count, "with unreadable arguments");
-	add_part(&text, compute->work.silenced_count, "nested, not double-counted");
-	add_part(&text, compute->work.opaque_count, "of compiled code whose work is not known");
+	add_part(&text, compute->cost.counted_count, "measured");
+	add_part(&text, compute->cost.unread_count, "with unreadable arguments");
+	add_part(&text, compute->cost.nested_count, "nested, not double-counted");
+	add_part(&text, compute->cost.opaque_count, "of compiled code whose work is not known");
 	if (compute->opaque_ns) {
 		text_add(&text, " (");
 		add_ns(&text, compute->opaque_ns);
@@ -127,12 +127,12 @@ static void compose_dtypes(struct composer *c, const struct profile_compute *com
 {
 	struct text text = {0};
 
-	if (!compute->work.flops)
+	if (!compute->cost.flops)
 		return;
 	text_add(&text, "By type:");
 	for (size_t i = 0; i < compute->dtypes_count; i++) {
 		text_printf(&text, "%s %s ", i ? "," : "", name_of_dtype(compute->dtypes[i].dtype));
-		add_percent(&text, (double)compute->dtypes[i].flops / (double)compute->work.flops);
+		add_percent(&text, (double)compute->dtypes[i].flops / (double)compute->cost.flops);
 	}
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
@@ -152,16 +152,16 @@ static void compose_sources(struct composer *c, const struct profile_process *p)
 	document_table(c->document, columns);
 	for (size_t i = 0; i < p->compute.sources_count; i++) {
 		const struct profile_compute_source *source = &p->compute.sources[i];
-		const struct profile_work *work = &source->work;
+		const struct profile_cost *cost = &source->cost;
 
-		document_cell_flops(c->document, work);
-		document_cell_gflops(c->document, work->flops ? per_second(p, work->flops) : -1);
-		document_cell_bytes(c->document, work->counted_count
-							 ? work->bytes + work->moved_bytes
+		document_cell_flops(c->document, cost);
+		document_cell_gflops(c->document, cost->flops ? per_second(p, cost->flops) : -1);
+		document_cell_bytes(c->document, cost->counted_count
+							 ? cost->bytes + cost->moved_bytes
 							 : PROFILE_ABSENT);
-		document_cell_count(c->document, work->counted_count);
-		document_cell_count(c->document, work->unread_count);
-		document_cell_count(c->document, work->silenced_count);
+		document_cell_count(c->document, cost->counted_count);
+		document_cell_count(c->document, cost->unread_count);
+		document_cell_count(c->document, cost->nested_count);
 		document_cell_printf(c->document, "%s", name_of_source(source->source));
 	}
 }
@@ -193,7 +193,7 @@ static void compose_roofs(struct composer *c, const struct roof *roofs, size_t c
 }
 
 static void compose_plot(struct composer *c, const struct profile_process *p,
-			 const struct marks *marks)
+			 const struct roofline_points *marks)
 {
 	struct plot_point points[MARKS];
 	struct plot_roof roofs[MARKS];
@@ -204,7 +204,7 @@ static void compose_plot(struct composer *c, const struct profile_process *p,
 				   (struct chart){.kind = CHART_ROOFLINE, .process = p});
 		return;
 	}
-	marks_plot(marks, points, roofs);
+	roofline_points_plot(marks, points, roofs);
 	document_say(c->document, BLOCK_CAPTION,
 		     "Roofline: FLOP/s (up) by FLOP/byte (to the right)");
 	plot_roofline(&text, c->limits->plot_columns, roofs, marks->roofs_count, points,
@@ -212,8 +212,8 @@ static void compose_plot(struct composer *c, const struct profile_process *p,
 	document_add(c->document, BLOCK_PLOT, &text);
 }
 
-static void compose_marks(struct composer *c, const struct profile_process *p,
-			  const struct marks *marks)
+static void compose_points(struct composer *c, const struct profile_process *p,
+			   const struct roofline_points *marks)
 {
 	static const struct column columns[] = {
 		{.title = ""},
@@ -231,7 +231,7 @@ static void compose_marks(struct composer *c, const struct profile_process *p,
 		const char *bound = roofline_class_name(line->bound);
 		struct text name = {0};
 
-		document_cell_printf(c->document, "%c", marks_letter(i));
+		document_cell_printf(c->document, "%c", plot_label(i));
 		document_cell_gflops(c->document, line->flops_per_s);
 		document_cell_share(c->document, (uint64_t)line->flops_per_s,
 				    (uint64_t)line->attainable_flops_per_s);
@@ -268,9 +268,9 @@ static const char *why_no_roof(const struct composer *c, const struct profile_pr
 
 static void compose_roofline(struct composer *c, const struct profile_process *p)
 {
-	struct marks marks;
+	struct roofline_points marks;
 
-	marks_find(&marks, c->profile, p);
+	roofline_points_find(&marks, c->profile, p);
 	if (!marks.count)
 		return;
 	if (!marks.roofs_count) {
@@ -278,7 +278,7 @@ static void compose_roofline(struct composer *c, const struct profile_process *p
 		return;
 	}
 	compose_plot(c, p, &marks);
-	compose_marks(c, p, &marks);
+	compose_points(c, p, &marks);
 	compose_roofs(c, marks.roofs, marks.roofs_count);
 }
 
@@ -286,11 +286,11 @@ void compose_compute(struct composer *c, const struct profile_process *p)
 {
 	if (!p->compute.measured)
 		return;
-	if (c->limits->brief && !p->compute.work.flops)
+	if (c->limits->brief && !p->compute.cost.flops)
 		return;
 	if (!c->limits->brief)
 		document_say(c->document, BLOCK_SECTION, "Compute");
-	if (p->compute.work.counted_count)
+	if (p->compute.cost.counted_count)
 		compose_rate(c, p);
 	if (c->limits->brief)
 		return;
@@ -298,7 +298,7 @@ void compose_compute(struct composer *c, const struct profile_process *p)
 	compose_details(c, "Compute by type, source and function, roofline");
 	compose_dtypes(c, &p->compute);
 	compose_sources(c, p);
-	compose_moved(c, p);
+	compose_collectives(c, p);
 	compose_roofline(c, p);
 	compose_ranges(c, p);
 	compose_details_end(c);

@@ -7,17 +7,17 @@
  *     12.3 G     6.1 M          -        -  instructions  (all threads)
  *     4.10 G     2.0 M     4.00 G   +2.5 %  flops         cblas_sgemm
  */
-#include "analyze/metered.h"
+#include "analyze/perf_counters.h"
 #include "base/escape.h"
 #include "base/units.h"
 #include "report/compose.h"
 
 #define FUNCTIONS_SHOWN 8
 
-static bool any_meter(const struct profile *profile)
+static bool any_perf_counter(const struct profile *profile)
 {
-	for (int i = 0; i < PERFX_METERS; i++)
-		if (profile->meters[i].name)
+	for (int i = 0; i < PERFX_PERF_COUNTERS; i++)
+		if (profile->perf_counters[i].name)
 			return true;
 	return false;
 }
@@ -31,7 +31,7 @@ static void cell_value(struct composer *c, double value)
 	document_cell(c->document, &text);
 }
 
-static void cells_of_estimate(struct composer *c, const struct metered_flops *flops)
+static void cells_of_estimate(struct composer *c, const struct flops_check *flops)
 {
 	if (!flops->known) {
 		document_cell_printf(c->document, "-");
@@ -39,14 +39,14 @@ static void cells_of_estimate(struct composer *c, const struct metered_flops *fl
 		return;
 	}
 	cell_value(c, (double)flops->estimated);
-	document_cell_printf(c->document, "%+.1f %%", metered_difference(flops) * 100);
+	document_cell_printf(c->document, "%+.1f %%", flops_check_difference(flops) * 100);
 }
 
-static void cells_of_meter(struct composer *c, int meter, uint64_t value, uint64_t calls_count,
-			   const struct metered_flops *flops)
+static void cells_of_counter(struct composer *c, int counter, uint64_t value, uint64_t calls_count,
+			     const struct flops_check *flops)
 {
-	static const struct metered_flops none = {0};
-	const struct profile_meter *m = &c->profile->meters[meter];
+	static const struct flops_check none = {0};
+	const struct profile_perf_counter *m = &c->profile->perf_counters[counter];
 
 	/* of the same calls as the estimate */
 	cell_value(c, (double)(m->is_flops && flops->known ? flops->counted : value));
@@ -60,12 +60,12 @@ static void cells_of_meter(struct composer *c, int meter, uint64_t value, uint64
 
 static void compose_total(struct composer *c, const struct profile_process *p)
 {
-	struct metered_flops flops = metered_flops_of_process(c->profile, p);
+	struct flops_check flops = flops_check_of_process(c->profile, p);
 
-	for (int i = 0; p->metered.threads_count && i < PERFX_METERS; i++) {
-		if (!c->profile->meters[i].name)
+	for (int i = 0; p->perf.threads_count && i < PERFX_PERF_COUNTERS; i++) {
+		if (!c->profile->perf_counters[i].name)
 			continue;
-		cells_of_meter(c, i, p->metered.values[i], 0, &flops);
+		cells_of_counter(c, i, p->perf.values[i], 0, &flops);
 		document_cell_printf(c->document, "(all threads)");
 	}
 }
@@ -73,14 +73,14 @@ static void compose_total(struct composer *c, const struct profile_process *p)
 static void compose_row(struct composer *c, const struct profile_process *p,
 			const struct profile_row *row)
 {
-	struct metered_flops flops = metered_flops_of_row(c->profile, row);
+	struct flops_check flops = flops_check_of_row(c->profile, row);
 
-	for (int i = 0; i < PERFX_METERS; i++) {
+	for (int i = 0; i < PERFX_PERF_COUNTERS; i++) {
 		struct text name = {0};
 
-		if (!c->profile->meters[i].name)
+		if (!c->profile->perf_counters[i].name)
 			continue;
-		cells_of_meter(c, i, row->metered->values[i], row->metered->calls_count, &flops);
+		cells_of_counter(c, i, row->perf->values[i], row->perf->calls_count, &flops);
 		compose_function_name(c, p, row->function, &name);
 		document_cell(c->document, &name);
 	}
@@ -102,11 +102,11 @@ static void compose_note(struct composer *c, const struct profile_process *p, ui
 		text_add(&text, " are not in them: their threads were too new, or the processor's "
 				"counters were taken.");
 	}
-	if (metered_share(&p->metered) < 0.995)
+	if (perf_share(&p->perf) < 0.995)
 		text_printf(&text,
 			    " The processor's counters were free for %.0f %% of the time; the "
 			    "process's values are scaled up.",
-			    metered_share(&p->metered) * 100);
+			    perf_share(&p->perf) * 100);
 	document_add(c->document, BLOCK_NOTE, &text);
 }
 
@@ -127,39 +127,40 @@ static void compose_table(struct composer *c, const struct profile_process *p)
 	document_table(c->document, columns);
 	compose_total(c, p);
 	for (size_t i = 0; i < p->rows_count; i++) {
-		const struct profile_metered *metered = p->rows[i].metered;
+		const struct profile_call_counters *perf = p->rows[i].perf;
 
-		if (!metered)
+		if (!perf)
 			continue;
-		calls_count += metered->calls_count;
-		missed_count += metered->missed_count;
-		if (metered->calls_count && shown++ < FUNCTIONS_SHOWN)
+		calls_count += perf->calls_count;
+		missed_count += perf->missed_count;
+		if (perf->calls_count && shown++ < FUNCTIONS_SHOWN)
 			compose_row(c, p, &p->rows[i]);
 	}
 	compose_note(c, p, calls_count, missed_count);
 }
 
-static bool is_metered(const struct profile_process *p)
+static bool has_perf_counters(const struct profile_process *p)
 {
 	for (size_t i = 0; i < p->rows_count; i++)
-		if (p->rows[i].metered)
+		if (p->rows[i].perf)
 			return true;
-	return p->metered.threads_count;
+	return p->perf.threads_count;
 }
 
 void compose_counters(struct composer *c, const struct profile_process *p)
 {
 	struct text text = {0};
 
-	if (any_meter(c->profile) && is_metered(p)) {
+	if (any_perf_counter(c->profile) && has_perf_counters(p)) {
 		compose_details(c, "Perf counters of functions");
 		compose_table(c, p);
 		compose_details_end(c);
 	}
-	if (!c->profile->meters_why || !(p->compute.measured || is_metered(p)))
+	if (!c->profile->perf_counters_why || !(p->compute.measured || has_perf_counters(p)))
 		return;
-	text_add(&text, any_meter(c->profile) ? "Not counted: " : "No hardware counters here: ");
-	escape_name(&text, c->profile->meters_why);
+	text_add(&text,
+		 any_perf_counter(c->profile) ? "Not counted: " : "No hardware counters here: ");
+	escape_name(&text, c->profile->perf_counters_why);
 	text_add(&text, ".");
 	document_add(c->document, BLOCK_NOTE, &text);
 }

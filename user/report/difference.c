@@ -11,7 +11,7 @@
  */
 #include "report/difference_cells.h"
 
-#include "analyze/place.h"
+#include "analyze/location.h"
 #include "base/escape.h"
 #include "base/quantity.h"
 #include "base/units.h"
@@ -195,7 +195,7 @@ static void compose_places(struct comparer *c, const struct diff_process *p)
 		cell_ratio(c, place->live_at_peak_bytes);
 		cells_bytes(c, place->live_at_peak_bytes);
 		cell_both(c, place->allocated_per_s, add_size);
-		place_hotspot(&name, place->profile, place->memory, place->hotspot);
+		location_hotspot(&name, place->profile, place->memory, place->hotspot);
 		document_cell(c->document, &name);
 		document_cell_printf(c->document, "%s", domain_words(place->memory->domain));
 	}

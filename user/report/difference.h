@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A comparison → a file: for people as a document, for programs as JSON (perfx.diff/1). */
+/* A comparison → a file: a document for users, JSON for programs (perfx.diff/1). */
 #ifndef PERFX_REPORT_DIFFERENCE_H
 #define PERFX_REPORT_DIFFERENCE_H
 

@@ -5,9 +5,9 @@
 
 #include <math.h>
 
-void cell_change(struct comparer *c, struct diff_figure figure)
+void cell_change(struct comparer *c, struct diff_pair pair)
 {
-	double change = diff_change(figure);
+	double change = diff_change(pair);
 
 	if (isnan(change))
 		document_cell_printf(c->document, "-");
@@ -18,9 +18,9 @@ void cell_change(struct comparer *c, struct diff_figure figure)
 				     100 * change);
 }
 
-void cell_ratio(struct comparer *c, struct diff_figure figure)
+void cell_ratio(struct comparer *c, struct diff_pair pair)
 {
-	double ratio = diff_ratio(figure);
+	double ratio = diff_ratio(pair);
 
 	if (isnan(ratio))
 		document_cell_printf(c->document, "-");
@@ -77,22 +77,22 @@ static void add_known(struct text *text, double value, add_value *add)
 }
 
 /* "40.2 % → 50.2 %": both in one column, so that both are shown or neither. */
-void add_both(struct text *text, struct diff_figure figure, add_value *add)
+void add_both(struct text *text, struct diff_pair pair, add_value *add)
 {
-	if (isnan(figure.a) && isnan(figure.b)) {
+	if (isnan(pair.a) && isnan(pair.b)) {
 		text_add(text, "-");
 		return;
 	}
-	add_known(text, figure.a, add);
+	add_known(text, pair.a, add);
 	text_add(text, " → ");
-	add_known(text, figure.b, add);
+	add_known(text, pair.b, add);
 }
 
-void cell_both(struct comparer *c, struct diff_figure figure, add_value *add)
+void cell_both(struct comparer *c, struct diff_pair pair, add_value *add)
 {
 	struct text cell = {0};
 
-	add_both(&cell, figure, add);
+	add_both(&cell, pair, add);
 	document_cell(c->document, &cell);
 }
 
@@ -105,22 +105,22 @@ void cell_one(struct comparer *c, double value, add_value *add)
 }
 
 /* What both sides have, side by side: always shown. */
-void cells_ns(struct comparer *c, struct diff_figure figure)
+void cells_ns(struct comparer *c, struct diff_pair pair)
 {
-	cell_one(c, figure.a, add_time);
-	cell_one(c, figure.b, add_time);
+	cell_one(c, pair.a, add_time);
+	cell_one(c, pair.b, add_time);
 }
 
-void cells_bytes(struct comparer *c, struct diff_figure figure)
+void cells_bytes(struct comparer *c, struct diff_pair pair)
 {
-	cell_one(c, figure.a, add_size);
-	cell_one(c, figure.b, add_size);
+	cell_one(c, pair.a, add_size);
+	cell_one(c, pair.b, add_size);
 }
 
-void cells_gflops(struct comparer *c, struct diff_figure figure)
+void cells_gflops(struct comparer *c, struct diff_pair pair)
 {
-	document_cell_gflops(c->document, isnan(figure.a) ? -1 : figure.a);
-	document_cell_gflops(c->document, isnan(figure.b) ? -1 : figure.b);
+	document_cell_gflops(c->document, isnan(pair.a) ? -1 : pair.a);
+	document_cell_gflops(c->document, isnan(pair.b) ? -1 : pair.b);
 }
 
 void cell_verdict(struct comparer *c, const char *verdict, enum diff_verdict of, bool regressed,
@@ -134,11 +134,11 @@ void cell_verdict(struct comparer *c, const char *verdict, enum diff_verdict of,
 			     regressed && c->options->fails ? "regression" : word);
 }
 
-void add_fact(struct text *text, const char *what, struct diff_figure figure, add_value *add)
+void add_fact(struct text *text, const char *what, struct diff_pair pair, add_value *add)
 {
-	if (isnan(figure.a) && isnan(figure.b))
+	if (isnan(pair.a) && isnan(pair.b))
 		return;
 	text_add(text, text->length ? " · " : "");
 	text_printf(text, "%s ", what);
-	add_both(text, figure, add);
+	add_both(text, pair, add);
 }

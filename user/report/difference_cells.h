@@ -23,18 +23,18 @@ void add_time(struct text *text, double ns);
 void add_number(struct text *text, double value);
 void add_flops(struct text *text, double per_s);
 /* "40.2 % → 50.2 %": both in one column, so that both are shown or neither. */
-void add_both(struct text *text, struct diff_figure figure, add_value *add);
+void add_both(struct text *text, struct diff_pair pair, add_value *add);
 /* " · " what, and both; nothing where neither is known. */
-void add_fact(struct text *text, const char *what, struct diff_figure figure, add_value *add);
+void add_fact(struct text *text, const char *what, struct diff_pair pair, add_value *add);
 
-void cell_change(struct comparer *c, struct diff_figure figure);
-void cell_ratio(struct comparer *c, struct diff_figure figure);
-void cell_both(struct comparer *c, struct diff_figure figure, add_value *add);
+void cell_change(struct comparer *c, struct diff_pair pair);
+void cell_ratio(struct comparer *c, struct diff_pair pair);
+void cell_both(struct comparer *c, struct diff_pair pair, add_value *add);
 void cell_one(struct comparer *c, double value, add_value *add);
 /* What both sides have, side by side: always shown. */
-void cells_ns(struct comparer *c, struct diff_figure figure);
-void cells_bytes(struct comparer *c, struct diff_figure figure);
-void cells_gflops(struct comparer *c, struct diff_figure figure);
+void cells_ns(struct comparer *c, struct diff_pair pair);
+void cells_bytes(struct comparer *c, struct diff_pair pair);
+void cells_gflops(struct comparer *c, struct diff_pair pair);
 void cell_verdict(struct comparer *c, const char *verdict, enum diff_verdict of, bool regressed,
 		  const char *unjudged);
 

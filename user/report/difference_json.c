@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The comparison for programs: perfx.diff/1. A figure is {"a", "b", "change", "ratio"}, where
+ * The comparison for programs: perfx.diff/1. A number is {"a", "b", "change", "ratio"}, where
  * change is (b - a) / a; what is not known is left out.
  */
 #include "report/difference.h"
 
-#include "analyze/place.h"
+#include "analyze/location.h"
 #include "decode/names.h"
 #include "report/json_output.h"
 
@@ -22,27 +22,27 @@ static void set_number(json_t *object, const char *key, double value)
 		json_object_set_new(object, key, json_real(value));
 }
 
-static json_t *figure_object(struct diff_figure figure)
+static json_t *pair_object(struct diff_pair pair)
 {
 	json_t *object = json_object();
 
-	set_number(object, "a", figure.a);
-	set_number(object, "b", figure.b);
-	set_number(object, "change", diff_change(figure));
-	set_number(object, "ratio", diff_ratio(figure));
+	set_number(object, "a", pair.a);
+	set_number(object, "b", pair.b);
+	set_number(object, "change", diff_change(pair));
+	set_number(object, "ratio", diff_ratio(pair));
 	return object;
 }
 
-static void set_figure(json_t *object, const char *key, struct diff_figure figure)
+static void set_pair(json_t *object, const char *key, struct diff_pair pair)
 {
-	if (!isnan(figure.a) || !isnan(figure.b))
-		json_object_set_new(object, key, figure_object(figure));
+	if (!isnan(pair.a) || !isnan(pair.b))
+		json_object_set_new(object, key, pair_object(pair));
 }
 
-static void put_figure(struct json_output *o, const char *key, struct diff_figure figure)
+static void put_pair(struct json_output *o, const char *key, struct diff_pair pair)
 {
-	if (!isnan(figure.a) || !isnan(figure.b))
-		json_put(o, key, figure_object(figure));
+	if (!isnan(pair.a) || !isnan(pair.b))
+		json_put(o, key, pair_object(pair));
 }
 
 static json_t *side_of(unsigned in)
@@ -77,14 +77,14 @@ static json_t *function_object(const struct diff_function *f)
 	if (f->function->flags & PERFX_FUNCTION_RANGE)
 		json_object_set_new(object, "kind", json_string("range"));
 	json_object_set_new(object, "in", side_of(f->in));
-	set_figure(object, "calls", f->calls);
-	set_figure(object, "avg_ns", f->avg_ns);
-	set_figure(object, "stddev_ns", (struct diff_figure){spread(&f->a), spread(&f->b)});
-	set_figure(object, "total_share", f->total_share);
-	set_figure(object, "self_share", f->self_share);
-	set_figure(object, "calls_per_s", f->calls_per_s);
-	set_figure(object, "flops_per_call", f->flops_per_call);
-	set_figure(object, "flops_per_s", f->flops_per_s);
+	set_pair(object, "calls", f->calls);
+	set_pair(object, "avg_ns", f->avg_ns);
+	set_pair(object, "stddev_ns", (struct diff_pair){spread(&f->a), spread(&f->b)});
+	set_pair(object, "total_share", f->total_share);
+	set_pair(object, "self_share", f->self_share);
+	set_pair(object, "calls_per_s", f->calls_per_s);
+	set_pair(object, "flops_per_call", f->flops_per_call);
+	set_pair(object, "flops_per_s", f->flops_per_s);
 	set_number(object, "impact_share", f->impact);
 	set_welch(object, &f->welch);
 	json_object_set_new(object, "time", json_string(difference_of_time(f->time)));
@@ -99,8 +99,8 @@ static json_t *breakdown_object(const struct diff_steps *steps)
 	json_t *object = json_object();
 
 	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--)
-		set_figure(object, profile_phase_name((enum profile_phase)phase),
-			   steps->phases_ns[phase]);
+		set_pair(object, profile_phase_name((enum profile_phase)phase),
+			 steps->phases_ns[phase]);
 	return object;
 }
 
@@ -109,16 +109,16 @@ static json_t *steps_object(const struct diff_steps *steps)
 	json_t *object = json_object();
 
 	json_object_set_new(object, "in", side_of(steps->in));
-	set_figure(object, "count", steps->count);
-	set_figure(object, "avg_ns", steps->avg_ns);
-	set_figure(object, "stddev_ns", (struct diff_figure){spread(&steps->a), spread(&steps->b)});
-	set_figure(object, "p50_ns", steps->p50_ns);
-	set_figure(object, "p95_ns", steps->p95_ns);
-	set_figure(object, "max_ns", steps->max_ns);
+	set_pair(object, "count", steps->count);
+	set_pair(object, "avg_ns", steps->avg_ns);
+	set_pair(object, "stddev_ns", (struct diff_pair){spread(&steps->a), spread(&steps->b)});
+	set_pair(object, "p50_ns", steps->p50_ns);
+	set_pair(object, "p95_ns", steps->p95_ns);
+	set_pair(object, "max_ns", steps->max_ns);
 	json_object_set_new(object, "breakdown", breakdown_object(steps));
-	set_figure(object, "flops", steps->flops);
-	set_figure(object, "flops_per_s", steps->flops_per_s);
-	set_figure(object, "mfu", steps->mfu);
+	set_pair(object, "flops", steps->flops);
+	set_pair(object, "flops_per_s", steps->flops_per_s);
+	set_pair(object, "mfu", steps->mfu);
 	set_welch(object, &steps->welch);
 	json_object_set_new(object, "time", json_string(difference_of_time(steps->time)));
 	json_object_set_new(object, "regression", json_boolean(steps->regressed));
@@ -131,9 +131,9 @@ static json_t *memory_object(const struct diff_memory *m)
 
 	json_object_set_new(object, "domain",
 			    json_string(m->domain ? profile_domain_name(m->domain) : "resident"));
-	set_figure(object, "peak_bytes", m->peak_bytes);
-	set_figure(object, "allocated_bytes_per_s", m->allocated_per_s);
-	set_figure(object, "allocs_per_s", m->allocs_per_s);
+	set_pair(object, "peak_bytes", m->peak_bytes);
+	set_pair(object, "allocated_bytes_per_s", m->allocated_per_s);
+	set_pair(object, "allocs_per_s", m->allocs_per_s);
 	json_object_set_new(object, "exact", json_boolean(m->exact));
 	json_object_set_new(object, "peak", json_string(difference_of_memory(m->verdict)));
 	json_object_set_new(object, "regression", json_boolean(m->regressed));
@@ -145,15 +145,15 @@ static json_t *place_object(const struct diff_place *p)
 	json_t *object = json_object();
 	struct text name = {0};
 
-	place_hotspot(&name, p->profile, p->memory, p->hotspot);
+	location_hotspot(&name, p->profile, p->memory, p->hotspot);
 	json_object_set_new(object, "place", json_of_sentence(text_peek(&name)));
 	text_clear(&name);
 	json_object_set_new(object, "domain", json_string(profile_domain_name(p->memory->domain)));
 	json_object_set_new(object, "in", side_of(p->in));
-	set_figure(object, "live_at_peak_bytes", p->live_at_peak_bytes);
-	set_figure(object, "live_bytes", p->live_bytes);
-	set_figure(object, "allocated_bytes_per_s", p->allocated_per_s);
-	set_figure(object, "allocs_per_s", p->allocs_per_s);
+	set_pair(object, "live_at_peak_bytes", p->live_at_peak_bytes);
+	set_pair(object, "live_bytes", p->live_bytes);
+	set_pair(object, "allocated_bytes_per_s", p->allocated_per_s);
+	set_pair(object, "allocs_per_s", p->allocs_per_s);
 	return object;
 }
 
@@ -204,9 +204,9 @@ static void put_process(struct json_output *o, const struct diff_process *p)
 	json_open(o, NULL, '{');
 	put_identity(o, "a", p->a);
 	put_identity(o, "b", p->b);
-	put_figure(o, "wall_ns", p->wall_ns);
-	put_figure(o, "cores", p->cores);
-	put_figure(o, "flops_per_s", p->flops_per_s);
+	put_pair(o, "wall_ns", p->wall_ns);
+	put_pair(o, "cores", p->cores);
+	put_pair(o, "flops_per_s", p->flops_per_s);
 	if (p->steps.in)
 		json_put(o, "steps", steps_object(&p->steps));
 	json_open(o, "findings", '[');

@@ -36,12 +36,12 @@ static void compose_facts(struct comparer *c, const struct diff_steps *steps)
 	document_add(c->document, BLOCK_PARAGRAPH, &facts);
 }
 
-static void compose_figure(struct comparer *c, struct diff_figure figure, const char *verdict,
-			   const char *what, const char *part)
+static void compose_pair(struct comparer *c, struct diff_pair pair, const char *verdict,
+			 const char *what, const char *part)
 {
-	cell_change(c, figure);
-	cell_ratio(c, figure);
-	cells_ns(c, figure);
+	cell_change(c, pair);
+	cell_ratio(c, pair);
+	cells_ns(c, pair);
 	document_cell_printf(c->document, "%s", verdict);
 	document_cell_printf(c->document, "%s%s", what, part);
 }
@@ -70,14 +70,14 @@ void compose_step_changes(struct comparer *c, const struct diff_steps *steps)
 	compose_facts(c, steps);
 	document_table(c->document, columns);
 	compose_mean(c, steps);
-	compose_figure(c, steps->p50_ns, "", "median", "");
-	compose_figure(c, steps->p95_ns, "", "p95", "");
-	compose_figure(c, steps->max_ns, "", "longest", "");
+	compose_pair(c, steps->p50_ns, "", "median", "");
+	compose_pair(c, steps->p95_ns, "", "p95", "");
+	compose_pair(c, steps->max_ns, "", "longest", "");
 	for (size_t i = 0; i < PROFILE_PHASES; i++) {
 		enum profile_phase phase = profile_phases_in_order[i];
-		struct diff_figure figure = steps->phases_ns[phase];
+		struct diff_pair pair = steps->phases_ns[phase];
 
-		if (figure.a > 0 || figure.b > 0)
-			compose_figure(c, figure, "", "mean, ", profile_phase_name(phase));
+		if (pair.a > 0 || pair.b > 0)
+			compose_pair(c, pair, "", "mean, ", profile_phase_name(phase));
 	}
 }

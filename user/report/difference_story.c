@@ -11,7 +11,7 @@
  */
 #include "report/difference_cells.h"
 
-#include "analyze/place.h"
+#include "analyze/location.h"
 #include "base/escape.h"
 #include "base/quantity.h"
 #include "base/utf8.h"

@@ -26,7 +26,7 @@ static struct block *block_new(struct document *document, enum block_kind kind)
 	return block;
 }
 
-/* Figures stay with their units, in all that a person reads. */
+/* Numbers stay with their units, in all text formats. */
 static char *take_joined(struct text *text)
 {
 	struct text joined = {.failed = text->failed};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a report says, before it is known in which format: paragraphs, findings, tables. It is
- * composed once (sections.c, measured.c); a writer for people is only a layout of it.
+ * composed once (sections.c, measured.c); a text writer is only a layout of it.
  *
  * Texts are sentences with marked names (base/escape.h).
  */
@@ -46,7 +46,7 @@ struct chart {
 
 struct column {
 	const char *title;
-	bool right;	 /* figures */
+	bool right;	 /* numbers */
 	unsigned rank;	 /* 0: always shown; the highest is left out first when space is short */
 	bool takes_rest; /* shortened, or given what room there is: one of a table */
 	bool cut_end;	 /* what is shortened loses its end, not its middle */
@@ -104,7 +104,7 @@ int document_compose(struct document *document, const struct profile *profile,
 		     const struct analysis *analysis, const struct report_options *options,
 		     const struct document_limits *limits);
 void document_clear(struct document *document);
-/* The layouts for people: 0 or -errno of the stream. */
+/* The text layouts: 0 or -errno of the stream. */
 int document_write_text(FILE *out, const struct document *document, bool color, unsigned width);
 int document_write_md(FILE *out, const struct document *document);
 
@@ -124,12 +124,12 @@ void document_cell(struct document *document, struct text *cell);
 void document_foot(struct document *document);
 void document_cell_printf(struct document *document, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Figures; PROFILE_ABSENT is shown as "-". */
+/* Numbers; PROFILE_ABSENT is shown as "-". */
 void document_cell_ns(struct document *document, uint64_t ns);
 void document_cell_count(struct document *document, uint64_t count);
 void document_cell_bytes(struct document *document, uint64_t bytes);
-/* Operations, "-" where no call has a figure; a rate in GFLOP/s, "-" below 0. */
-void document_cell_flops(struct document *document, const struct profile_work *work);
+/* Operations, "-" where no call has a known cost; a rate in GFLOP/s, "-" below 0. */
+void document_cell_flops(struct document *document, const struct profile_cost *cost);
 void document_cell_gflops(struct document *document, double flops_per_s);
 void document_cell_share(struct document *document, uint64_t part, uint64_t whole);
 /* A text of the traced program's, marked; "?" when it is empty. Shortened to so many columns, where

@@ -62,7 +62,7 @@ static void add_pair(struct composer *c, struct text *text, const char *first, u
 	add_bytes(text, second_bytes);
 }
 
-/* How much of a command line a report for people shows. */
+/* How much of a command line a text report shows. */
 #define CMDLINE_CHARS 200
 
 static void compose_cmdline(struct composer *c, const struct profile_process *p)

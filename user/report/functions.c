@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The functions of a process: what was called, how often, how long, by whom. */
+/* The functions of a process: what was called, how often, how long, by which callers. */
 #include "analyze/roofline.h"
 #include "base/escape.h"
 #include "base/quantity.h"
@@ -45,7 +45,7 @@ static void find_shared_names(struct composer *c, const struct profile_process *
 	c->shared_names_count = shared;
 }
 
-/* Overloads have one name: then the offset tells them apart. */
+/* Overloads have one name: then the offset distinguishes them. */
 static bool is_ambiguous(struct composer *c, const struct profile_process *p,
 			 const struct profile_function *function)
 {
@@ -87,8 +87,8 @@ static void cell_function(struct composer *c, const struct profile_process *p, u
 	document_cell(c->document, &cell);
 }
 
-/* nsys's and torch.profiler's figures; the name last, so that it gets what room there is */
-#define FUNCTION_FIGURES                                                                         \
+/* nsys's and torch.profiler's numbers; the name last, so that it gets what room there is */
+#define FUNCTION_NUMBERS                                                                         \
 	{.title = "Self %", .right = true}, {.title = "Self", .right = true},                    \
 		{.title = "Total", .right = true, .rank = 2}, {.title = "Calls", .right = true}, \
 		{.title = "Avg", .right = true}, {.title = "p50", .right = true, .rank = 3},     \
@@ -126,12 +126,12 @@ static bool has_compute(const struct profile_process *p)
 
 static void add_function_columns(struct composer *c, bool memory, bool compute)
 {
-	static const struct column plain[] = {FUNCTION_FIGURES, FUNCTION_NAMES},
-				   with_memory[] = {FUNCTION_FIGURES, FUNCTION_MEMORY,
+	static const struct column plain[] = {FUNCTION_NUMBERS, FUNCTION_NAMES},
+				   with_memory[] = {FUNCTION_NUMBERS, FUNCTION_MEMORY,
 						    FUNCTION_NAMES},
-				   with_compute[] = {FUNCTION_FIGURES, FUNCTION_COMPUTE,
+				   with_compute[] = {FUNCTION_NUMBERS, FUNCTION_COMPUTE,
 						     FUNCTION_NAMES},
-				   with_both[] = {FUNCTION_FIGURES, FUNCTION_MEMORY,
+				   with_both[] = {FUNCTION_NUMBERS, FUNCTION_MEMORY,
 						  FUNCTION_COMPUTE, FUNCTION_NAMES};
 
 	if (memory && compute)
@@ -144,7 +144,7 @@ static void add_function_columns(struct composer *c, bool memory, bool compute)
 		document_table(c->document, plain);
 }
 
-static void cells_of_work(struct composer *c, const struct profile_process *p,
+static void cells_of_cost(struct composer *c, const struct profile_process *p,
 			  const struct profile_row *row)
 {
 	struct roofline line = roofline_of_row(c->profile, p, row);
@@ -177,7 +177,7 @@ static void compose_rest_row(struct composer *c, const struct profile_process *p
 	if (p->memory_count)
 		document_cell_bytes(c->document, PROFILE_ABSENT);
 	if (has_compute(p))
-		cells_of_work(c, p, &(struct profile_row){0});
+		cells_of_cost(c, p, &(struct profile_row){0});
 	document_cell_printf(c->document, "%s", name);
 	document_cell_printf(c->document, "-");
 }
@@ -219,7 +219,7 @@ static void compose_function_table(struct composer *c, const struct profile_proc
 		if (has_memory)
 			document_cell_bytes(c->document, row->alloc_bytes);
 		if (computes)
-			cells_of_work(c, p, row);
+			cells_of_cost(c, p, row);
 		cell_function(c, p, row->function);
 		cell_module(c, function);
 	}
@@ -282,7 +282,7 @@ static void add_withheld(struct composer *c, const struct profile_process *p, st
 		    name_of_dtype(roof.dtype));
 }
 
-/* What the table's figures do not say by themselves. */
+/* What the table's numbers do not say by themselves. */
 static void compose_function_notes(struct composer *c, const struct profile_process *p)
 {
 	uint64_t booked = 0, unwound = 0, untimed = 0;
@@ -297,7 +297,7 @@ static void compose_function_notes(struct composer *c, const struct profile_proc
 
 		dispatches |= function && function->source == PERFX_SOURCE_XLA &&
 			      row->timed_count && has_traced_caller(row);
-		booked += row->booked_count;
+		booked += row->overflow_count;
 		unwound += row->unwound_count;
 		untimed += row->calls_count - row->timed_count - row->unwound_count;
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Who allocates and who holds: a row for each place, then the call stacks of the first ones. */
-#include "analyze/place.h"
+#include "analyze/location.h"
 #include "base/escape.h"
 #include "base/units.h"
 #include "base/utf8.h"
@@ -36,12 +36,12 @@ static void select_rows(struct selection *s, size_t limit)
 	}
 }
 
-static void add_frame(struct text *text, const struct profile_frame *frame, enum place_style style,
-		      unsigned columns)
+static void add_frame(struct text *text, const struct profile_frame *frame,
+		      enum location_style style, unsigned columns)
 {
 	struct text name = {0}, shortened = {0};
 
-	place_frame(&name, frame, style);
+	location_frame(&name, frame, style);
 	utf8_shorten(&shortened, text_peek(&name), columns ? columns : UINT_MAX);
 	escape_name(text, text_peek(&shortened));
 	text->failed |= name.failed || shortened.failed;
@@ -53,17 +53,17 @@ static void add_frame(struct text *text, const struct profile_frame *frame, enum
 static void cell_where(struct composer *c, const struct profile_memory *memory,
 		       const struct profile_hotspot *hotspot)
 {
-	size_t first = place_first(memory, hotspot), end = first + WHERE_FRAMES;
+	size_t first = location_first(memory, hotspot), end = first + WHERE_FRAMES;
 	struct text cell = {0};
 
 	/* nothing but the allocator's own frames */
 	if (first == hotspot->frames_count)
-		place_hotspot(&cell, c->profile, memory, hotspot);
+		location_hotspot(&cell, c->profile, memory, hotspot);
 	if (end > hotspot->frames_count)
 		end = hotspot->frames_count;
 	for (size_t i = first; i < end; i++) {
 		text_add(&cell, i > first ? " ← " : "");
-		add_frame(&cell, hotspot->frames[i], PLACE_LINE, WHERE_COLUMNS);
+		add_frame(&cell, hotspot->frames[i], LOCATION_LINE, WHERE_COLUMNS);
 	}
 	document_cell(c->document, &cell);
 }
@@ -187,7 +187,7 @@ static void compose_stack(struct composer *c, const struct profile_hotspot *hots
 	document_add(c->document, BLOCK_CAPTION, &text);
 	document_table(c->document, columns);
 	for (size_t i = 0; i < shown; i++) {
-		add_frame(&text, hotspot->frames[i], PLACE_BRIEF, c->limits->name_columns);
+		add_frame(&text, hotspot->frames[i], LOCATION_BRIEF, c->limits->name_columns);
 		document_cell(c->document, &text);
 	}
 	if (shown < hotspot->frames_count)
@@ -275,7 +275,7 @@ static uint64_t weight_of(const struct worst *worst)
 	return worst->hotspot->allocated_bytes.value;
 }
 
-/* Leaks first, the fastest of them; then what is held most. */
+/* Leaks first, the fastest of them; then what is live most. */
 static int by_weight(const void *left, const void *right)
 {
 	const struct worst *a = left, *b = right;
@@ -306,7 +306,7 @@ static struct worst *all_places(const struct profile_process *p,
 	return places;
 }
 
-#define WORST_FIGURES                                                          \
+#define WORST_NUMBERS                                                          \
 	{.title = "At peak", .right = true}, {.title = "Live", .right = true}, \
 	{                                                                      \
 		.title = "Allocated", .right = true                            \
@@ -319,8 +319,8 @@ static struct worst *all_places(const struct profile_process *p,
 
 static void compose_worst(struct composer *c, const struct worst *places, size_t count)
 {
-	static const struct column without[] = {WORST_FIGURES, WORST_NAMES},
-				   with[] = {LEAK, WORST_FIGURES, WORST_NAMES};
+	static const struct column without[] = {WORST_NUMBERS, WORST_NAMES},
+				   with[] = {LEAK, WORST_NUMBERS, WORST_NAMES};
 	bool leaks = places[0].trend->leak;
 
 	if (leaks)

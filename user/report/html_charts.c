@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Charts. A series over time is drawn here, as a path in a box of 1000 × 100 that the page
- * stretches; figures stand beside it as text. A flame graph is drawn by the script, for its boxes
+ * stretches; numbers stand beside it as text. A flame graph is drawn by the script, for its boxes
  * depend on the width and on what was clicked; here is its data:
  *
  *     {"unit": "ns", "values": ["Time"], "names": ["main", "step"],
  *      "nodes": [[-1, 0, [100]], [0, 1, [900]], …],       parent, name, own value of each kind
- *      "rest": 1,         so many nodes, the first ones, are no functions: time that nobody traced
+ *      "rest": 1,         so many nodes, the first ones, are no functions: untraced time
  *      "whole": 10000}    what 100 % are; 0: the sum
  */
 #include "report/html.h"
 
-#include "analyze/place.h"
+#include "analyze/location.h"
 #include "base/escape.h"
 #include "base/map64.h"
 #include "base/units.h"
@@ -66,7 +66,7 @@ static void add_data(struct text *into, json_t *data)
 	json_decref(data);
 }
 
-static void open_figure(struct text *into, const char *kind, const char *caption)
+static void open_chart(struct text *into, const char *kind, const char *caption)
 {
 	text_printf(into, "<figure class=%s><figcaption>%s", kind, caption);
 }
@@ -110,7 +110,7 @@ static long flame_node(struct flame *flame, long parent, uint32_t name, json_t *
 	return (long)flame->nodes_count++;
 }
 
-/* Takes values, the kinds of figures. */
+/* Takes values, the kinds of numbers. */
 static void flame_end(struct text *into, struct flame *flame, const char *unit, json_t *values)
 {
 	json_t *data =
@@ -174,8 +174,8 @@ static void add_calls_caption(struct text *into, const struct profile_process *p
 {
 	char wall[UNITS_MAX];
 
-	open_figure(into, "flame",
-		    "Time by calling context: callers above, callees below. Threads add up");
+	open_chart(into, "flame",
+		   "Time by calling context: callers above, callees below. Threads add up");
 	if (p->untraced.tid)
 		text_printf(into,
 			    ": all of the time of thread %u, and of the other threads what was "
@@ -276,7 +276,7 @@ static void add_place(struct flame *flame, const struct profile *profile,
 	for (size_t i = h->frames_count; i-- > 0;) {
 		struct text name = {0};
 
-		place_frame(&name, h->frames[i], PLACE_BRIEF);
+		location_frame(&name, h->frames[i], LOCATION_BRIEF);
 		parent = flame_node(flame, parent,
 				    flame_name(flame, (uint64_t)(uintptr_t)h->frames[i],
 					       text_peek(&name)),
@@ -297,7 +297,7 @@ static void chart_places(struct text *into, const struct profile *profile,
 	flame_new(&flame);
 	for (size_t i = 0; i < memory->hotspots_count && i < PLACES_MAX; i++)
 		add_place(&flame, profile, &memory->hotspots[i], held);
-	open_figure(into, "\"flame memory\"", "Who allocates (");
+	open_chart(into, "\"flame memory\"", "Who allocates (");
 	text_add(into, domain_words(memory->domain));
 	text_add(into, "): operators and callers above, the place itself at the bottom.");
 	flame_end(into, &flame, "B",
@@ -342,7 +342,7 @@ static void add_series(struct text *into, const char *title, const struct point 
 	if (!most || !wall_ns)
 		return;
 	format_bytes(bytes, most);
-	open_figure(into, "series", title);
+	open_chart(into, "series", title);
 	text_printf(into, ": at most %s, at %s</figcaption><div class=plot>", bytes,
 		    format_ns(at, most_ns));
 	add_path(into, points, count, p->from_ns, wall_ns, most);
@@ -376,7 +376,7 @@ static void chart_held(struct text *into, const struct profile_process *p,
 	bool held = memory->current_bytes != PROFILE_ABSENT;
 	struct text title = {0};
 
-	text_printf(&title, "%s over time (%s)", held ? "Held" : "Allocated so far",
+	text_printf(&title, "%s over time (%s)", held ? "Live" : "Allocated so far",
 		    domain_words(memory->domain));
 	for (size_t i = 0; i < memory->points_count && points; i++)
 		points[i] = (struct point){memory->points[i].time_ns,

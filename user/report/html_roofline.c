@@ -10,7 +10,7 @@
 #include "base/quantity.h"
 #include "base/units.h"
 #include "decode/names.h"
-#include "report/marks.h"
+#include "report/roofline_points.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -149,7 +149,8 @@ static struct letter free_place(const struct letter *letters, size_t count, doub
 	return letter;
 }
 
-static void draw_marks(struct drawing *d, const struct profile *profile, const struct marks *marks)
+static void draw_points(struct drawing *d, const struct profile *profile,
+			const struct roofline_points *marks)
 {
 	struct letter letters[MARKS];
 
@@ -163,7 +164,7 @@ static void draw_marks(struct drawing *d, const struct profile *profile, const s
 		add_title(d->into, profile, marks->marks[i].row->function);
 		text_printf(d->into, "<circle cx=%.1f cy=%.1f r=5 />", x, y);
 		text_printf(d->into, "<text x=%.1f y=%.1f>%c</text></g>", letters[i].x,
-			    letters[i].y, marks_letter(i));
+			    letters[i].y, plot_label(i));
 	}
 }
 
@@ -173,12 +174,12 @@ void html_roofline(struct text *into, const struct profile *profile,
 	struct drawing d = {.into = into};
 	struct plot_point points[MARKS];
 	struct plot_roof roofs[MARKS];
-	struct marks marks;
+	struct roofline_points marks;
 
-	marks_find(&marks, profile, process);
+	roofline_points_find(&marks, profile, process);
 	if (!marks.count || !marks.roofs_count)
 		return;
-	marks_plot(&marks, points, roofs);
+	roofline_points_plot(&marks, points, roofs);
 	plot_axes(&d.x, &d.y, roofs, marks.roofs_count, points, marks.count);
 	text_printf(into,
 		    "<figure class=roofline><figcaption>Roofline: the functions of the table below "
@@ -189,6 +190,6 @@ void html_roofline(struct text *into, const struct profile *profile,
 	draw_grid(&d);
 	for (size_t i = 0; i < marks.roofs_count; i++)
 		draw_roof(&d, &marks.roofs[i], labels_near(&d, marks.roofs, i));
-	draw_marks(&d, profile, &marks);
+	draw_points(&d, profile, &marks);
 	text_add(into, "</svg></div></figure>\n");
 }

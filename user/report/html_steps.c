@@ -2,7 +2,7 @@
 /*
  * The steps as SVG: a bar for each, in the order of time, divided by what its time went into; with
  * more of them than bars fit, a bar is the mean of some that follow each other, and a line above it
- * reaches to the longest. Slow ones have a mark. Pointing at a bar tells its figures; the table
+ * reaches to the longest. Slow ones have a mark. Pointing at a bar tells its numbers; the table
  * below has the same.
  */
 #include "report/html.h"
@@ -22,7 +22,7 @@
 #define BARS_MAX   220
 #define BAR_WIDTH  26.0 /* at most */
 #define TICKS	   4
-/* A step far beyond the others would press them flat: it is cut there, marked, and told. */
+/* A step far beyond the others would press them flat: it is cut there, marked, and named. */
 #define CUT 5
 
 struct drawing {
@@ -127,7 +127,7 @@ static void add_title(struct drawing *d, const struct profile_step *bar, uint64_
 		text_printf(into, "; %s ", profile_phase_name((enum profile_phase)phase));
 		add_ns(into, bar->phases[phase] / bar->count);
 	}
-	if (d->steps->work.counted_count) {
+	if (d->steps->cost.counted_count) {
 		text_add(into, "; ");
 		add_si(into, (double)bar->flops / (double)bar->count, "FLOP");
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Floating-point work in the JSON report. Of a function the figures are inclusive, as its total_ns
+ * Floating-point work in the JSON report. Of a function the numbers are inclusive, as its total_ns
  * is; own_flops and own_bytes are those of its own calls. Absent is not measured: a function of
- * which no call has a figure, nor any call that it made, has no flops.
+ * which no call has a known cost, nor any call that it made, has no flops.
  */
 #include "analyze/roofline.h"
 #include "decode/names.h"
@@ -19,18 +19,18 @@ static void set_positive(json_t *object, const char *key, double value, double u
 		json_object_set_new(object, key, json_real(value / unit));
 }
 
-/* Calls by what became of their figure; those of the function itself. */
-static json_t *calls_object(const struct profile_work *work)
+/* Calls by what became of their number; those of the function itself. */
+static json_t *calls_object(const struct profile_cost *cost)
 {
 	json_t *object = json_object();
 
-	set_integer(object, "counted", work->counted_count);
-	set_integer(object, "unread", work->unread_count);
-	set_integer(object, "silenced", work->silenced_count);
-	if (work->opaque_count)
-		set_integer(object, "opaque", work->opaque_count);
-	if (work->submitted_count)
-		set_integer(object, "submitted", work->submitted_count);
+	set_integer(object, "counted", cost->counted_count);
+	set_integer(object, "unread", cost->unread_count);
+	set_integer(object, "silenced", cost->nested_count);
+	if (cost->opaque_count)
+		set_integer(object, "opaque", cost->opaque_count);
+	if (cost->submitted_count)
+		set_integer(object, "submitted", cost->submitted_count);
 	return object;
 }
 
@@ -48,41 +48,41 @@ static void set_roofline(json_t *object, const struct roofline *line)
 		json_object_set_new(object, "rate_withheld", json_string(withheld));
 }
 
-/* By the process's time: the calls themselves return when the GPU has been told. */
-static void set_bus(json_t *object, const struct profile_work *work, uint64_t wall_ns)
+/* By the process's time: the calls themselves return when the work has been handed to the GPU. */
+static void set_bus(json_t *object, const struct profile_cost *cost, uint64_t wall_ns)
 {
 	if (wall_ns)
 		set_positive(object, "moved_bytes_per_s",
-			     (double)work->moved_bytes / (double)wall_ns, 1e-9);
-	if (!profile_bus_known(work))
+			     (double)cost->moved_bytes / (double)wall_ns, 1e-9);
+	if (!profile_bus_known(cost))
 		return;
-	set_integer(object, "bus_bytes", work->bus_bytes);
+	set_integer(object, "bus_bytes", cost->bus_bytes);
 	if (wall_ns)
-		set_positive(object, "bus_bytes_per_s", (double)work->bus_bytes / (double)wall_ns,
+		set_positive(object, "bus_bytes_per_s", (double)cost->bus_bytes / (double)wall_ns,
 			     1e-9);
 }
 
-void json_set_work(json_t *object, const struct profile *profile,
+void json_set_cost(json_t *object, const struct profile *profile,
 		   const struct profile_process *process, const struct profile_row *row)
 {
-	const struct profile_work *work = &row->work;
+	const struct profile_cost *cost = &row->cost;
 	struct roofline line;
 
-	if (work->counted_count || work->unread_count || work->silenced_count || work->opaque_count)
-		json_object_set_new(object, "figures", calls_object(work));
+	if (cost->counted_count || cost->unread_count || cost->nested_count || cost->opaque_count)
+		json_object_set_new(object, "figures", calls_object(cost));
 	if (!row->inclusive.counted_count)
 		return;
 	line = roofline_of_row(profile, process, row);
 	set_integer(object, "flops", row->inclusive.flops);
 	set_integer(object, "bytes", row->inclusive.bytes);
-	set_integer(object, "work_ns", row->work_ns);
+	set_integer(object, "work_ns", row->computing_ns);
 	if (row->inclusive.moved_bytes) {
 		set_integer(object, "moved_bytes", row->inclusive.moved_bytes);
 		set_bus(object, &row->inclusive, profile_wall_ns(process));
 	}
-	if (work->counted_count) {
-		set_integer(object, "own_flops", work->flops);
-		set_integer(object, "own_bytes", work->bytes);
+	if (cost->counted_count) {
+		set_integer(object, "own_flops", cost->flops);
+		set_integer(object, "own_bytes", cost->bytes);
 	}
 	if (row->dtype != PERFX_DTYPE_UNKNOWN)
 		json_object_set_new(object, "dtype", json_string(name_of_dtype(row->dtype)));
@@ -94,12 +94,12 @@ static void put_sources(struct json_output *o, const struct profile_compute *com
 	json_t *flops = json_object(), *calls = json_object();
 
 	for (size_t i = 0; i < compute->sources_count; i++) {
-		const struct profile_work *work = &compute->sources[i].work;
+		const struct profile_cost *cost = &compute->sources[i].cost;
 		const char *name = name_of_source(compute->sources[i].source);
 
-		if (work->counted_count)
-			set_integer(flops, name, work->flops);
-		json_object_set_new(calls, name, calls_object(work));
+		if (cost->counted_count)
+			set_integer(flops, name, cost->flops);
+		json_object_set_new(calls, name, calls_object(cost));
 	}
 	json_put(o, "sources", flops);
 	json_put(o, "figures_by_source", calls);
@@ -131,11 +131,11 @@ static json_t *rates_of(const struct profile *profile, const struct profile_proc
 		json_object_set_new(object, "peak_estimated", json_true());
 	set_positive(object, "peak_bytes_per_s", roof.bytes_per_s, 1);
 	set_positive(object, "mfu",
-		     roofline_mfu(profile, dtype, process->compute.work.flops,
+		     roofline_mfu(profile, dtype, process->compute.cost.flops,
 				  profile_wall_ns(process)),
 		     1);
 	set_positive(object, "cores", roofline_cores(profile, process), 1);
-	set_bus(object, &process->compute.work, profile_wall_ns(process));
+	set_bus(object, &process->compute.cost, profile_wall_ns(process));
 	return object;
 }
 
@@ -155,15 +155,15 @@ void json_put_compute(struct json_output *o, const struct profile *profile,
 	if (!compute->measured)
 		return;
 	json_open(o, "compute", '{');
-	if (compute->work.counted_count) {
-		json_put(o, "flops", json_of_integer(compute->work.flops));
-		json_put(o, "bytes", json_of_integer(compute->work.bytes));
-		json_put(o, "moved_bytes", json_of_integer(compute->work.moved_bytes));
+	if (compute->cost.counted_count) {
+		json_put(o, "flops", json_of_integer(compute->cost.flops));
+		json_put(o, "bytes", json_of_integer(compute->cost.bytes));
+		json_put(o, "moved_bytes", json_of_integer(compute->cost.moved_bytes));
 	}
 	put_members(o, rates_of(profile, process));
 	put_sources(o, compute);
 	put_dtypes(o, compute);
-	json_put(o, "figures", calls_object(&compute->work));
+	json_put(o, "figures", calls_object(&compute->cost));
 	json_put(o, "counted_ns", json_of_integer(compute->counted_ns));
 	json_put(o, "unread_ns", json_of_integer(compute->unread_ns));
 	if (compute->opaque_ns)

@@ -10,7 +10,7 @@
  */
 #include "report/json_output.h"
 
-#include "analyze/place.h"
+#include "analyze/location.h"
 #include "decode/names.h"
 
 #define HOTSPOTS_MAX 1000
@@ -27,7 +27,7 @@ static json_t *frame_string(const struct profile_frame *frame)
 	struct text text = {0};
 	json_t *json = NULL;
 
-	place_frame(&text, frame, PLACE_FULL);
+	location_frame(&text, frame, LOCATION_FULL);
 	if (!text.failed)
 		json = json_of_string(text_peek(&text));
 	text_clear(&text);
@@ -57,7 +57,7 @@ static void set_estimate(json_t *object, const struct profile_hotspot *hotspot)
 static void set_live(json_t *object, const struct profile *p, const struct profile_memory *memory,
 		     const struct profile_hotspot *hotspot, const struct hotspot_trend *trend)
 {
-	json_t *windows = json_array();
+	json_t *alloc_windows = json_array();
 
 	json_object_set_new(object, "frees", json_of_integer(hotspot->frees_count));
 	json_object_set_new(object, "temporary", json_of_integer(hotspot->temporary_count));
@@ -71,9 +71,9 @@ static void set_live(json_t *object, const struct profile *p, const struct profi
 	if (trend->slope_bytes_per_s >= 0)
 		json_object_set_new(object, "slope_bytes_per_s",
 				    json_of_integer((uint64_t)(trend->slope_bytes_per_s + 0.5)));
-	for (size_t i = 0; i < memory->windows_count && i < PROFILE_WINDOWS; i++)
-		json_array_append_new(windows, json_of_integer(hotspot->live_windows[i]));
-	json_object_set_new(object, "windows", windows);
+	for (size_t i = 0; i < memory->alloc_windows_count && i < PROFILE_ALLOC_WINDOWS; i++)
+		json_array_append_new(alloc_windows, json_of_integer(hotspot->live_windows[i]));
+	json_object_set_new(object, "windows", alloc_windows);
 }
 
 static json_t *hotspot_object(const struct profile *p, const struct profile_memory *memory,
@@ -262,10 +262,10 @@ void json_put_memory(struct json_output *o, const struct profile *p,
 		put_totals(o, p, memory);
 		put_allocators(o, memory);
 		put_sizes(o, memory);
-		if (memory->windows_count) {
-			json_put(o, "window_ns", json_of_integer(memory->window_ns));
+		if (memory->alloc_windows_count) {
+			json_put(o, "window_ns", json_of_integer(memory->alloc_window_ns));
 			json_put(o, "windows_from_ns",
-				 json_of_integer(since_start(p, memory->windows_from_ns)));
+				 json_of_integer(since_start(p, memory->alloc_windows_from_ns)));
 		}
 		put_series(o, p, memory);
 		if (analysis->memory[i].unjudged)

@@ -42,7 +42,7 @@ void json_put_memory(struct json_output *o, const struct profile *profile,
 
 /* json_compute.c: what a function computes; the process's "compute" object, when anything is known
  * of it; what the host can do, when it was measured */
-void json_set_work(json_t *object, const struct profile *profile,
+void json_set_cost(json_t *object, const struct profile *profile,
 		   const struct profile_process *process, const struct profile_row *row);
 void json_put_compute(struct json_output *o, const struct profile *profile,
 		      const struct profile_process *process);

@@ -16,7 +16,7 @@ const char *json_text_of(const json_t *object, const char *key)
 	return text ? text : "";
 }
 
-uint64_t json_figure_of(const json_t *object, const char *key)
+uint64_t json_number_of(const json_t *object, const char *key)
 {
 	const json_t *value = json_object_get(object, key);
 	double real = json_number_value(value);
@@ -29,9 +29,9 @@ uint64_t json_figure_of(const json_t *object, const char *key)
 
 uint64_t json_count_of(const json_t *object, const char *key)
 {
-	uint64_t figure = json_figure_of(object, key);
+	uint64_t number = json_number_of(object, key);
 
-	return figure == PROFILE_ABSENT ? 0 : figure;
+	return number == PROFILE_ABSENT ? 0 : number;
 }
 
 /* The value of an enum whose name it is; 0: none's. */
@@ -154,28 +154,28 @@ static struct profile_row row_of(const json_t *from, uint32_t id)
 		.calls_count = json_count_of(from, "calls"),
 		.timed_count = json_count_of(from, "timed"),
 		.unwound_count = json_count_of(from, "unwound"),
-		.booked_count = json_count_of(from, "booked"),
+		.overflow_count = json_count_of(from, "booked"),
 		.total_ns = json_count_of(from, "total_ns"),
 		.self_ns = json_count_of(from, "self_ns"),
-		.avg_ns = json_figure_of(from, "avg_ns"),
-		.min_ns = json_figure_of(from, "min_ns"),
-		.max_ns = json_figure_of(from, "max_ns"),
-		.p50_ns = json_figure_of(from, "p50_ns"),
-		.p95_ns = json_figure_of(from, "p95_ns"),
-		.p99_ns = json_figure_of(from, "p99_ns"),
+		.avg_ns = json_number_of(from, "avg_ns"),
+		.min_ns = json_number_of(from, "min_ns"),
+		.max_ns = json_number_of(from, "max_ns"),
+		.p50_ns = json_number_of(from, "p50_ns"),
+		.p95_ns = json_number_of(from, "p95_ns"),
+		.p99_ns = json_number_of(from, "p99_ns"),
 		.stddev_ns = -1,
-		.alloc_bytes = json_figure_of(from, "alloc_bytes"),
+		.alloc_bytes = json_number_of(from, "alloc_bytes"),
 		.inclusive = {.flops = json_count_of(from, "flops"),
 			      .bytes = json_count_of(from, "bytes"),
 			      .counted_count = json_is_integer(json_object_get(from, "flops")),
 			      /* of how many calls it does not say */
 			      .submitted_count = is_submitted(from)},
-		.work_ns = json_count_of(from, "work_ns"),
+		.computing_ns = json_count_of(from, "work_ns"),
 		.dtype = dtype_of(from),
 	};
 
-	if (row.booked_count > row.timed_count)
-		row.booked_count = row.timed_count;
+	if (row.overflow_count > row.timed_count)
+		row.overflow_count = row.timed_count;
 	if (json_is_number(json_object_get(from, "stddev_ns")))
 		row.stddev_ns = (double)json_count_of(from, "stddev_ns");
 	return row;
@@ -213,7 +213,7 @@ static void read_phases(const json_t *from, uint64_t phases[PROFILE_PHASES])
 static void read_steps(struct profile_process *process, const json_t *from)
 {
 	const json_t *steps = json_object_get(from, "steps");
-	const json_t *figures = json_object_get(steps, "figures");
+	const json_t *by_state = json_object_get(steps, "figures");
 	struct profile_steps *into = &process->steps;
 
 	*into = (struct profile_steps){
@@ -225,14 +225,14 @@ static void read_steps(struct profile_process *process, const json_t *from)
 		.p95_ns = json_count_of(steps, "p95_ns"),
 		.max_ns = json_count_of(steps, "max_ns"),
 		.stddev_ns = -1,
-		.work = {.steps_count = json_count_of(steps, "computed"),
+		.cost = {.steps_count = json_count_of(steps, "computed"),
 			 .ns = json_count_of(steps, "computed_ns"),
 			 .flops = json_count_of(steps, "flops"),
 			 .thread_flops = json_count_of(steps, "thread_flops"),
 			 .dtype = dtype_of(steps),
-			 .counted_count = json_count_of(figures, "counted"),
-			 .unread_count = json_count_of(figures, "unread"),
-			 .opaque_count = json_count_of(figures, "opaque")},
+			 .counted_count = json_count_of(by_state, "counted"),
+			 .unread_count = json_count_of(by_state, "unread"),
+			 .opaque_count = json_count_of(by_state, "opaque")},
 	};
 	if (json_is_number(json_object_get(steps, "stddev_ns")))
 		into->stddev_ns = (double)json_count_of(steps, "stddev_ns");
@@ -264,16 +264,16 @@ static void read_compute(struct profile_process *process, const json_t *from)
 	const json_t *compute = json_object_get(from, "compute");
 
 	process->compute.measured = compute != NULL;
-	process->compute.work.flops = json_count_of(compute, "flops");
-	process->compute.work.counted_count =
+	process->compute.cost.flops = json_count_of(compute, "flops");
+	process->compute.cost.counted_count =
 		json_count_of(json_object_get(compute, "figures"), "counted");
 }
 
 static int read_process(struct json_report *report, struct profile_process *process,
 			const json_t *from)
 {
-	uint64_t user_ns = json_figure_of(from, "cpu_user_ns");
-	uint64_t system_ns = json_figure_of(from, "cpu_system_ns");
+	uint64_t user_ns = json_number_of(from, "cpu_user_ns");
+	uint64_t system_ns = json_number_of(from, "cpu_system_ns");
 	int err;
 
 	*process = (struct profile_process){
@@ -287,8 +287,8 @@ static int read_process(struct json_report *report, struct profile_process *proc
 		.cpu_user_ns = user_ns,
 		.cpu_system_ns = system_ns,
 		.cpu_ns = PROFILE_ABSENT,
-		.rss_bytes = json_figure_of(from, "rss_bytes"),
-		.rss_peak_bytes = json_figure_of(from, "rss_peak_bytes"),
+		.rss_bytes = json_number_of(from, "rss_bytes"),
+		.rss_peak_bytes = json_number_of(from, "rss_peak_bytes"),
 	};
 	if (!process->cmdline)
 		return -ENOMEM;

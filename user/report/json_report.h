@@ -2,7 +2,7 @@
 /*
  * A JSON report → the profile that it was made of, as far as it says: what diff compares. What the
  * report does not hold, such as calls by thread, is empty there. Whatever is in the file, it
- * becomes a profile or an error: its types and figures are not trusted.
+ * becomes a profile or an error: its types and numbers are not trusted.
  */
 #ifndef PERFX_REPORT_JSON_REPORT_H
 #define PERFX_REPORT_JSON_REPORT_H

@@ -18,9 +18,9 @@ struct json_report {
 };
 
 /* Members, whatever they are: "" and PROFILE_ABSENT where they are not of that type; negative
- * figures are absent, too. */
+ * numbers are absent, too. */
 const char *json_text_of(const json_t *object, const char *key);
-uint64_t json_figure_of(const json_t *object, const char *key);
+uint64_t json_number_of(const json_t *object, const char *key);
 /* 0 where it is absent. */
 uint64_t json_count_of(const json_t *object, const char *key);
 

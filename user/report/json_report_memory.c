@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Memory of a JSON report. A frame is one line there (analyze/place.h):
+ * Memory of a JSON report. A frame is one line there (analyze/location.h):
  *
  *     function (file:line)    function (file)    function (module)    module+0xoffset    0xaddress
  */
@@ -171,8 +171,8 @@ static int read_hotspots(struct json_report *report, const struct profile_proces
 		into->function = function_named(report, process, json_text_of(hotspot, "function"));
 		into->allocs = exact(json_count_of(hotspot, "allocs"));
 		into->allocated_bytes = exact(json_count_of(hotspot, "allocated_bytes"));
-		into->live_bytes = json_figure_of(hotspot, "live_bytes");
-		into->live_at_peak_bytes = json_figure_of(hotspot, "live_at_peak_bytes");
+		into->live_bytes = json_number_of(hotspot, "live_bytes");
+		into->live_at_peak_bytes = json_number_of(hotspot, "live_at_peak_bytes");
 		err = read_stack(report, memory, into, json_object_get(hotspot, "stack"));
 		memory->hotspots_count++;
 	}
@@ -214,8 +214,8 @@ static int read_domain(struct json_report *report, const struct profile_process 
 		.domain = domain_of(from),
 		.allocs = exact(json_count_of(from, "allocs")),
 		.allocated_bytes = exact(json_count_of(from, "allocated_bytes")),
-		.current_bytes = json_figure_of(from, "current_bytes"),
-		.peak_bytes = json_figure_of(from, "peak_bytes"),
+		.current_bytes = json_number_of(from, "current_bytes"),
+		.peak_bytes = json_number_of(from, "peak_bytes"),
 		.peak_ns = PROFILE_ABSENT,
 		.sampled = json_is_true(json_object_get(from, "sampled")),
 		.recorded_ns = json_count_of(from, "recorded_ns"),

@@ -27,28 +27,28 @@ static void put_real(struct json_output *o, const char *key, double value)
 		json_put(o, key, json_real(value));
 }
 
-static void put_work(struct json_output *o, const struct profile *profile,
+static void put_cost(struct json_output *o, const struct profile *profile,
 		     const struct profile_process *process)
 {
-	const struct profile_step_work *work = &process->steps.work;
+	const struct profile_step_cost *cost = &process->steps.cost;
 	struct step_rates rates = steps_rates(profile, process);
 
 	if (!process->compute.measured)
 		return;
-	json_put(o, "computed", json_of_integer(work->steps_count));
-	json_put(o, "computed_ns", json_of_integer(work->ns));
-	if (work->counted_count) {
-		json_put(o, "flops", json_of_integer(work->flops));
-		json_put(o, "thread_flops", json_of_integer(work->thread_flops));
+	json_put(o, "computed", json_of_integer(cost->steps_count));
+	json_put(o, "computed_ns", json_of_integer(cost->ns));
+	if (cost->counted_count) {
+		json_put(o, "flops", json_of_integer(cost->flops));
+		json_put(o, "thread_flops", json_of_integer(cost->thread_flops));
 		put_real(o, "gflops_per_s", rates.flops_per_s / 1e9);
 		put_real(o, "mfu", rates.mfu);
 	}
-	if (work->dtype != PERFX_DTYPE_UNKNOWN)
-		json_put(o, "dtype", json_string(name_of_dtype(work->dtype)));
+	if (cost->dtype != PERFX_DTYPE_UNKNOWN)
+		json_put(o, "dtype", json_string(name_of_dtype(cost->dtype)));
 	json_put(o, "figures",
-		 json_pack("{s:o,s:o,s:o}", "counted", json_of_integer(work->counted_count),
-			   "unread", json_of_integer(work->unread_count), "opaque",
-			   json_of_integer(work->opaque_count)));
+		 json_pack("{s:o,s:o,s:o}", "counted", json_of_integer(cost->counted_count),
+			   "unread", json_of_integer(cost->unread_count), "opaque",
+			   json_of_integer(cost->opaque_count)));
 	if (rates.unrecorded_flops)
 		json_put(o, "unrecorded_flops", json_of_integer(rates.unrecorded_flops));
 }
@@ -67,7 +67,7 @@ static json_t *step_object(const struct profile *profile, const struct profile_s
 	json_object_set_new(object, "total_ns", json_of_integer(step->total_ns));
 	json_object_set_new(object, "max_ns", json_of_integer(step->max_ns));
 	json_object_set_new(object, "slow", json_boolean(steps_slow(steps, step)));
-	if (steps->work.counted_count)
+	if (steps->cost.counted_count)
 		json_object_set_new(object, "flops", json_of_integer(step->flops));
 	if (mfu >= 0)
 		json_object_set_new(object, "mfu", json_real(mfu));
@@ -96,7 +96,7 @@ void json_put_steps(struct json_output *o, const struct profile *profile,
 	json_put(o, "p95_ns", json_of_integer(steps->p95_ns));
 	json_put(o, "max_ns", json_of_integer(steps->max_ns));
 	json_put(o, "breakdown", breakdown_of(steps->phases));
-	put_work(o, profile, process);
+	put_cost(o, profile, process);
 	json_put(o, "series_each", json_of_integer(steps->series_each));
 	json_open(o, "series", '[');
 	for (size_t i = 0; i < steps->series_count; i++)

@@ -29,7 +29,7 @@ static void set_count(json_t *object, const char *key, uint64_t count)
 		json_object_set_new(object, key, json_of_integer(count));
 }
 
-static json_t *value_object(const struct profile_value *value)
+static json_t *value_object(const struct profile_user_value *value)
 {
 	json_t *object = json_object();
 	bool any = value->lowest <= value->highest;

@@ -90,21 +90,22 @@ static void compose_cost(struct document *document, const struct profile *profil
 }
 
 /* --wait */
-static void compose_windows(struct document *document, const struct profile *profile)
+static void compose_recording_windows(struct document *document, const struct profile *profile)
 {
 	struct text text = {0};
 	uint64_t sum_ns = 0;
 
-	if (!profile->windows_count)
+	if (!profile->recording_windows_count)
 		return;
-	for (size_t i = 0; i < profile->windows_count; i++)
-		sum_ns += profile->windows[i].to_ns - profile->windows[i].from_ns;
+	for (size_t i = 0; i < profile->recording_windows_count; i++)
+		sum_ns +=
+			profile->recording_windows[i].to_ns - profile->recording_windows[i].from_ns;
 	text_add(&text,
 		 "Recorded when the program said so (perfx_trace_start, perfx_trace_stop): ");
 	add_ns(&text, sum_ns);
 	text_add(&text, " in ");
-	add_count(&text, profile->windows_count);
-	text_add(&text, profile->windows_count == 1 ? " window" : " windows");
+	add_count(&text, profile->recording_windows_count);
+	text_add(&text, profile->recording_windows_count == 1 ? " window" : " windows");
 	text_add(&text, ". Wall and CPU time are from the first to the last, pauses included.");
 	document_add(document, BLOCK_PARAGRAPH, &text);
 }
@@ -246,7 +247,7 @@ void compose_late(struct composer *c)
 			    "longest after ",
 			    sum.ended_count == 1 ? "" : "es");
 		add_ns(&text, sum.longest->late_ns);
-		text_add(&text, ": what they called of files that nobody had mapped before is not "
+		text_add(&text, ": what they called of files that were not mapped before is not "
 				"known.");
 		document_add(document, BLOCK_PARAGRAPH, &text);
 	}
@@ -336,7 +337,7 @@ void compose_measured(struct composer *c)
 	const struct profile *profile = c->profile;
 
 	document_say(document, BLOCK_HEADING, "How it was measured");
-	compose_windows(document, profile);
+	compose_recording_windows(document, profile);
 	compose_cost(document, profile);
 	compose_late(c);
 	document_say(document, BLOCK_FOLD, "Probes, losses and precision");

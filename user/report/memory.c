@@ -7,13 +7,13 @@
  *
  *     Host heap (libc)
  *     allocated 12.3 GiB in 1,234,567 allocations (123,457 a second, 1.23 GiB/s) · 1,234,000 frees
- *     · held at the end 300 MiB in 567 blocks · peak 1.20 GiB at 3.20 s · 45.0 % temporary
- *     Held over 10.0 s: ▁▂▅█▇▇▂▁ 2.00 MiB to 1.20 GiB
+ *     · live at the end 300 MiB in 567 blocks · peak 1.20 GiB at 3.20 s · 45.0 % temporary
+ *     Live over 10.0 s: ▁▂▅█▇▇▂▁ 2.00 MiB to 1.20 GiB
  *     Sizes: 16 B ▁▂█▂▁ 1.00 MiB; half are of at most 128 B
  *
  *     At peak     Live  Allocated  …
  */
-#include "analyze/place.h"
+#include "analyze/location.h"
 #include "base/escape.h"
 #include "base/quantity.h"
 #include "base/units.h"
@@ -40,7 +40,7 @@ static const char *title_of(enum perfx_domain domain)
 	return "Host heap";
 }
 
-/* What a figure of live blocks is: "", "~ " an estimate, "≥ " or "≤ " a bound. */
+/* What a number of live blocks is: "", "~ " an estimate, "≥ " or "≤ " a bound. */
 static const char *mark_of(const struct profile_memory *memory)
 {
 	switch (memory->bound) {
@@ -155,7 +155,7 @@ static void compose_resident(struct composer *c, const struct profile_process *p
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-/* --- a domain's figures --------------------------------------------------------------------- */
+/* --- a domain's numbers --------------------------------------------------------------------- */
 
 /* "Host heap (jemalloc, libc)" */
 static void add_title(struct text *text, const struct profile_memory *memory)
@@ -200,13 +200,13 @@ static void add_allocated(struct text *text, const struct profile_memory *memory
 	text_add(text, "/s)");
 }
 
-/* " · held at the end 6.25 MiB in 100 blocks · peak 38.2 MiB at 9.96 s" */
+/* " · live at the end 6.25 MiB in 100 blocks · peak 38.2 MiB at 9.96 s" */
 static void add_kept(struct text *text, const struct profile *p,
 		     const struct profile_memory *memory)
 {
 	const char *mark = mark_of(memory);
 
-	text_printf(text, " · held at the end %s", mark);
+	text_printf(text, " · live at the end %s", mark);
 	add_bytes(text, memory->current_bytes);
 	if (memory->current_count != PROFILE_ABSENT) {
 		text_printf(text, " in %s", mark);
@@ -242,7 +242,7 @@ static void add_temporary(struct text *text, const struct profile_memory *memory
 				   (double)memory->temporary_count / (double)memory->allocs.value));
 }
 
-static void compose_figures(struct composer *c, const struct profile_memory *memory)
+static void compose_numbers(struct composer *c, const struct profile_memory *memory)
 {
 	struct text text = {0};
 
@@ -261,7 +261,7 @@ static void compose_figures(struct composer *c, const struct profile_memory *mem
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-/* --- what the figures are ------------------------------------------------------------------- */
+/* --- what the numbers are ------------------------------------------------------------------- */
 
 static void add_sampling(struct text *text, const struct profile_memory *memory)
 {
@@ -269,7 +269,7 @@ static void add_sampling(struct text *text, const struct profile_memory *memory)
 	add_bytes(text, memory->sample_bytes);
 	text_add(text, " allocated on average: the truth is in a range 19 times out of 20; ");
 	text_add(text, memory_sees_frees(memory)
-			       ? "what is held, the peak and the table are estimates as well."
+			       ? "what is live, the peak and the table are estimates as well."
 			       : "the table is an estimate as well.");
 }
 
@@ -315,7 +315,7 @@ static void add_losses(struct text *text, const struct profile_memory *memory)
 		text_add(text, allocs + frees == 1 ? " has no record: it is in the counts."
 						   : " have no record: they are in the counts.");
 	if (memory->bound && memory_sees_frees(memory))
-		text_printf(text, " What is held and the peak are %s.", bound_words(memory->bound));
+		text_printf(text, " What is live and the peak are %s.", bound_words(memory->bound));
 	if (memory->replaced_count && memory->replaced_count != PROFILE_ABSENT) {
 		add_lost(text, " ", memory->replaced_count, "free");
 		text_add(text, memory->replaced_count == 1
@@ -327,8 +327,8 @@ static void add_losses(struct text *text, const struct profile_memory *memory)
 static const char *why_unheld(const struct profile_memory *memory)
 {
 	return memory->level == PERFX_MEMORY_SAMPLED_IN
-		       ? " Frees were not recorded: what is held is not known."
-		       : " Not all frees were recorded: what is held is not known.";
+		       ? " Frees were not recorded: what is live is not known."
+		       : " Not all frees were recorded: what is live is not known.";
 }
 
 static void compose_caveats(struct composer *c, const struct profile_process *p, size_t domain,
@@ -398,7 +398,7 @@ static void compose_domain(struct composer *c, const struct profile_process *p, 
 		document_say(c->document, BLOCK_NOTE, "Nothing was allocated or freed.");
 		return;
 	}
-	compose_figures(c, memory);
+	compose_numbers(c, memory);
 	compose_memory_series(c, p, memory);
 	compose_sizes(c, memory);
 	compose_caveats(c, p, domain, analysis);
@@ -408,7 +408,7 @@ static void compose_domain(struct composer *c, const struct profile_process *p, 
 
 /* --- briefly -------------------------------------------------------------------------------- */
 
-/* "Tensors (torch): 3.13 GiB allocated in 300 allocations · held at the end 6.25 MiB · peak …" */
+/* "Tensors (torch): 3.13 GiB allocated in 300 allocations · live at the end 6.25 MiB · peak …" */
 static void compose_domain_line(struct composer *c, const struct profile_memory *memory)
 {
 	struct text text = {0};

@@ -17,7 +17,7 @@ struct report_options {
 	bool full;	   /* text: all of it, not one screen or two */
 	unsigned top;	   /* rows a table; 0: the format's default */
 	bool full_cmdline; /* show command lines as recorded (hidden values stay hidden) */
-	/* CSV and TSV: which table (report/sheet.h), NULL: functions; by which of its columns,
+	/* CSV and TSV: which table (report/data_table.h), NULL: functions; by which of its columns,
 	 * NULL: its own order; without names above. For the others report/selection.h sorts. */
 	const char *table, *sort;
 	bool no_header;

@@ -37,18 +37,18 @@ static void compose_partial(struct composer *c)
 	document_add(c->document, BLOCK_WARNING, &text);
 }
 
-/* What a part of a recording is, and what of it is not known. */
-static void compose_part(struct composer *c)
+/* What a time slice of a recording is, and what of it is not known. */
+static void compose_time_slice(struct composer *c)
 {
 	const struct profile *p = c->profile;
-	const struct profile_part *part = &p->part;
+	const struct profile_time_slice *time_slice = &p->time_slice;
 	uint64_t before_ns =
-		p->start_ns > part->recording_ns ? p->start_ns - part->recording_ns : 0;
+		p->start_ns > time_slice->recording_ns ? p->start_ns - time_slice->recording_ns : 0;
 	struct text text = {0};
 
-	if (!part->flags)
+	if (!time_slice->flags)
 		return;
-	if (part->flags & PERFX_PART_VIEW) {
+	if (time_slice->flags & PERFX_TIME_SLICE_VIEW) {
 		text_add(&text, "A part of the recording, from ");
 		add_ns(&text, before_ns);
 		text_add(&text, " on for ");
@@ -60,16 +60,16 @@ static void compose_part(struct composer *c)
 		add_ns(&text, p->duration_ns);
 		text_add(&text, " of ");
 		add_ns(&text, before_ns + p->duration_ns);
-		if (part->flags & PERFX_PART_FULL)
+		if (time_slice->flags & PERFX_TIME_SLICE_FULL)
 			text_add(&text, ", memory held no more (--max-size)");
 	}
-	if (*part->why) {
+	if (*time_slice->why) {
 		text_add(&text, "; written because: ");
-		escape_name(&text, part->why);
+		escape_name(&text, time_slice->why);
 	}
-	if (part->left_out_count) {
+	if (time_slice->left_out_count) {
 		text_add(&text, "; left out: ");
-		add_count(&text, part->left_out_count);
+		add_count(&text, time_slice->left_out_count);
 		text_add(&text, " calls that found no room in the ring buffer at one of its ends");
 	}
 	text_add(&text, ".");
@@ -376,7 +376,7 @@ int document_compose(struct document *document, const struct profile *profile,
 	if (limits->groups && !(c.groups = workers_group(profile)))
 		document->failed = true;
 	document_say(document, BLOCK_VERDICT, analysis->verdict);
-	compose_part(&c);
+	compose_time_slice(&c);
 	compose_partial(&c);
 	compose_findings(&c);
 	compose_processes(&c);

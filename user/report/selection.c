@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "report/selection.h"
 
-#include "report/sheet.h"
+#include "report/data_table.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -49,24 +49,24 @@ int selection_make(struct selection *selection, const struct profile *profile, c
 	return err || !process || p->processes_count ? err : -ENOENT;
 }
 
-static int sort_rows(struct sheet *sheet, const struct sheet_column *column,
+static int sort_rows(struct data_table *table, const struct data_table_column *column,
 		     struct profile_process *process)
 {
-	struct sheet_row of_process = {.process = process};
+	struct data_table_row of_process = {.process = process};
 	struct profile_row *rows = malloc((process->rows_count + 1) * sizeof(*rows));
 	int err = rows ? 0 : -ENOMEM;
 
-	sheet->rows_count = 0;
+	table->rows_count = 0;
 	if (!err)
-		err = sheet->kind->fill(sheet, &of_process);
+		err = table->kind->fill(table, &of_process);
 	if (!err)
-		err = sheet_sort(sheet, column);
+		err = data_table_sort(table, column);
 	if (err) {
 		free(rows);
 		return err;
 	}
 	for (size_t i = 0; i < process->rows_count; i++)
-		rows[i] = process->rows[sheet->rows[i].item];
+		rows[i] = process->rows[table->rows[i].item];
 	free(process->rows);
 	process->rows = rows;
 	return 0;
@@ -74,14 +74,14 @@ static int sort_rows(struct sheet *sheet, const struct sheet_column *column,
 
 int selection_sort(struct selection *selection, const char *name)
 {
-	struct sheet sheet = {.kind = sheet_kind_named("functions"),
-			      .profile = &selection->profile};
-	const struct sheet_column *column = sheet_column_named(sheet.kind, name);
+	struct data_table table = {.kind = data_table_kind_named("functions"),
+				   .profile = &selection->profile};
+	const struct data_table_column *column = data_table_column_named(table.kind, name);
 	int err = column ? 0 : -EINVAL;
 
 	for (size_t i = 0; i < selection->profile.processes_count && !err; i++)
-		err = sort_rows(&sheet, column, &selection->profile.processes[i]);
-	sheet_clear(&sheet);
+		err = sort_rows(&table, column, &selection->profile.processes[i]);
+	data_table_clear(&table);
 	return err;
 }
 

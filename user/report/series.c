@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Memory over time and by size, a row each:
- *     Held over 10.0 s: ▁▂▅█▇▇▂▁ 2.00 MiB to 1.20 GiB
+ *     Live over 10.0 s: ▁▂▅█▇▇▂▁ 2.00 MiB to 1.20 GiB
  *     Sizes: 16 B ▁▂█▂▁ 1.00 MiB; half are of at most 128 B
  */
 #include "base/quantity.h"
 #include "base/units.h"
 #include "report/compose.h"
-#include "report/spark.h"
+#include "report/sparkline.h"
 
 #define SPARK_COLUMNS 40
 
@@ -57,7 +57,7 @@ void compose_memory_series(struct composer *c, const struct profile_process *p,
 		return;
 	}
 	fill(&series, memory, p);
-	text_add(&text, memory_sees_frees(memory) ? "Held over " : "Allocated over ");
+	text_add(&text, memory_sees_frees(memory) ? "Live over " : "Allocated over ");
 	text_add(&text, format_ns(buffer, profile_wall_ns(p)));
 	text_add(&text, ": ");
 	spark(&text, series.columns, SPARK_COLUMNS);

@@ -52,25 +52,25 @@ static void add_mfu(struct text *text, const struct step_rates *rates)
 	compose_peak(text, &rates->roof);
 }
 
-static void compose_work(struct composer *c, const struct profile_process *p)
+static void compose_cost(struct composer *c, const struct profile_process *p)
 {
 	struct step_rates rates = steps_rates(c->profile, p);
 	struct text text = {0};
 
 	if (rates.flops < 0) {
-		if (p->steps.work.steps_count)
+		if (p->steps.cost.steps_count)
 			document_say(c->document, BLOCK_PARAGRAPH,
 				     "FLOPs are not known for any call that ended in a step.");
 		return;
 	}
 	add_si(&text, rates.flops, "FLOP");
 	text_add(&text, " a step");
-	if (rates.flops_per_s >= 0 && p->steps.work.flops) {
+	if (rates.flops_per_s >= 0 && p->steps.cost.flops) {
 		text_add(&text, ", ");
 		add_si(&text, rates.flops_per_s, "FLOP/s");
 		add_mfu(&text, &rates);
 	}
-	if (rates.flops_per_s >= 0 && p->steps.work.flops && !c->limits->brief) {
+	if (rates.flops_per_s >= 0 && p->steps.cost.flops && !c->limits->brief) {
 		text_add(&text, ". By all threads of the process; ");
 		add_percent(&text, rates.thread_share);
 		text_add(&text, " on the steps' own");
@@ -90,16 +90,16 @@ static void add_missing(struct text *text, uint64_t count, const char *one, cons
 /* What is in no step, or not in the right one. */
 static void compose_missing(struct composer *c, const struct profile_process *p)
 {
-	const struct profile_step_work *work = &p->steps.work;
+	const struct profile_step_cost *cost = &p->steps.cost;
 	uint64_t unrecorded_flops = steps_rates(c->profile, p).unrecorded_flops;
 	struct text text = {0};
 
-	add_missing(&text, work->unread_count,
+	add_missing(&text, cost->unread_count,
 		    " call in the steps had unreadable arguments: its FLOPs are not in them.",
 		    " calls in the steps had unreadable arguments: their FLOPs are not in them.");
-	add_missing(&text, work->opaque_count, " call is of compiled code whose work is not known.",
+	add_missing(&text, cost->opaque_count, " call is of compiled code whose work is not known.",
 		    " calls are of compiled code whose work is not known.");
-	if (p->compute.measured && work->steps_count < p->steps.count)
+	if (p->compute.measured && cost->steps_count < p->steps.count)
 		text_printf(
 			&text,
 			"%sWithout the first step: the process had computed for long before it.",
@@ -231,9 +231,9 @@ static void compose_single_step(struct composer *c, const struct profile_steps *
 				const struct profile_step *step, uint64_t number)
 {
 	uint64_t start_ns = c->profile->start_ns;
-	bool computed = steps->work.counted_count > 0;
+	bool computed = steps->cost.counted_count > 0;
 	double mfu = steps_mfu(c->profile, steps, step);
-	struct profile_work work = {.flops = step->flops, .counted_count = computed};
+	struct profile_cost cost = {.flops = step->flops, .counted_count = computed};
 	struct text share = {0};
 
 	if (step->count > 1)
@@ -247,7 +247,7 @@ static void compose_single_step(struct composer *c, const struct profile_steps *
 	for (size_t i = 0; i < PROFILE_PHASES; i++)
 		document_cell_ns(c->document,
 				 step->phases[profile_phases_in_order[i]] / step->count);
-	document_cell_flops(c->document, &work);
+	document_cell_flops(c->document, &cost);
 	document_cell_gflops(c->document,
 			     computed && step->total_ns
 				     ? (double)step->flops * 1e9 / (double)step->total_ns
@@ -306,7 +306,7 @@ void compose_steps(struct composer *c, const struct profile_process *p)
 		document_say(c->document, BLOCK_SECTION, "Steps");
 	compose_durations(c, p);
 	if (p->compute.measured)
-		compose_work(c, p);
+		compose_cost(c, p);
 	compose_slow(c, &p->steps);
 	if (c->limits->brief) {
 		compose_phases_line(c, &p->steps);

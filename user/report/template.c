@@ -317,7 +317,7 @@ static void add_plain(struct text *into, const json_t *value)
 	}
 }
 
-static bool add_figure(struct text *into, struct part format, double value)
+static bool add_number(struct text *into, struct part format, double value)
 {
 	uint64_t whole = value > 0 && value < 0x1p63 ? (uint64_t)(value + 0.5) : 0;
 
@@ -374,7 +374,7 @@ static void put_value(struct rendering *r, const struct tag *tag, const struct s
 	if (tag->kind == '&')
 		text_add(&text, text_peek(&plain));
 	else if (!json_is_number(value) ||
-		 !add_figure(&text, tag->format, json_number_value(value)))
+		 !add_number(&text, tag->format, json_number_value(value)))
 		add_escaped(&text, tag->format, text_peek(&plain));
 	fwrite(text_peek(&text), 1, text.length, r->out);
 	if (plain.failed || text.failed)

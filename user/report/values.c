@@ -10,7 +10,7 @@
 #include "base/escape.h"
 #include "base/units.h"
 #include "report/compose.h"
-#include "report/spark.h"
+#include "report/sparkline.h"
 
 #include <math.h>
 
@@ -46,7 +46,7 @@ static void cell_number(struct composer *c, double number, const char *unit)
 
 /* What the value was at the end of each of so many parts of the time, by height. */
 static void cell_course(struct composer *c, const struct profile_process *p,
-			const struct profile_value *value)
+			const struct profile_user_value *value)
 {
 	uint64_t heights[COURSE_COLUMNS], wall_ns = profile_wall_ns(p);
 	double least = INFINITY, most = -INFINITY;
@@ -74,7 +74,7 @@ static void cell_course(struct composer *c, const struct profile_process *p,
 }
 
 static void compose_row(struct composer *c, const struct profile_process *p,
-			const struct profile_value *value)
+			const struct profile_user_value *value)
 {
 	bool any = value->lowest <= value->highest;
 

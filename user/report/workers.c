@@ -19,7 +19,7 @@ static bool has_row(const struct profile_process *p, uint32_t function)
 }
 
 /* Did b call all that took a's time? */
-static bool does_work_of(const struct profile_process *b, const struct profile_process *a)
+static bool does_cost_of(const struct profile_process *b, const struct profile_process *a)
 {
 	for (size_t i = 0; i < a->rows_count; i++)
 		if ((double)a->rows[i].self_ns >= SHARE_OF_WORK * (double)a->self_ns &&
@@ -32,7 +32,7 @@ static bool are_alike(const struct profile_process *a, const struct profile_proc
 {
 	return a->ppid == b->ppid && a->exec_count == b->exec_count && !strcmp(a->comm, b->comm) &&
 	       !strcmp(a->cmdline, b->cmdline) && !a->rows_count == !b->rows_count &&
-	       does_work_of(a, b) && does_work_of(b, a);
+	       does_cost_of(a, b) && does_cost_of(b, a);
 }
 
 size_t *workers_group(const struct profile *profile)

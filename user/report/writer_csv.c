@@ -9,7 +9,7 @@
 #include "report/writers.h"
 
 #include "base/escape.h"
-#include "report/sheet.h"
+#include "report/data_table.h"
 
 #include <errno.h>
 #include <string.h>
@@ -92,7 +92,8 @@ static int write_line(FILE *out, struct text *line, char separator)
 	return err;
 }
 
-static int write_header(FILE *out, const struct sheet_kind *kind, char separator, struct text *line)
+static int write_header(FILE *out, const struct data_table_kind *kind, char separator,
+			struct text *line)
 {
 	for (size_t i = 0; i < kind->columns_count; i++) {
 		text_add_bytes(line, &separator, i > 0);
@@ -101,23 +102,24 @@ static int write_header(FILE *out, const struct sheet_kind *kind, char separator
 	return write_line(out, line, separator);
 }
 
-static int write_rows(FILE *out, struct sheet *sheet, const struct report_options *options,
+static int write_rows(FILE *out, struct data_table *table, const struct report_options *options,
 		      char separator, struct text *line)
 {
-	const struct sheet_kind *kind = sheet->kind;
-	size_t count = sheet->rows_count;
+	const struct data_table_kind *kind = table->kind;
+	size_t count = table->rows_count;
 	int err = options->no_header ? 0 : write_header(out, kind, separator, line);
 
 	if (options->top && options->top < count)
 		count = options->top;
 	for (size_t i = 0; i < count && !err; i++) {
 		for (size_t j = 0; j < kind->columns_count; j++) {
-			struct value value = sheet_value(sheet, &sheet->rows[i], &kind->columns[j]);
+			struct value value =
+				data_table_value(table, &table->rows[i], &kind->columns[j]);
 
 			text_add_bytes(line, &separator, j > 0);
 			add_value(line, &value, separator);
 		}
-		line->failed |= sheet->made.failed;
+		line->failed |= table->made.failed;
 		err = write_line(out, line, separator);
 	}
 	return err;
@@ -126,22 +128,22 @@ static int write_rows(FILE *out, struct sheet *sheet, const struct report_option
 static int write_table(FILE *out, const struct profile *profile, const struct analysis *analysis,
 		       const struct report_options *options, char separator)
 {
-	const struct sheet_kind *kind =
-		sheet_kind_named(options->table ? options->table : "functions");
+	const struct data_table_kind *kind =
+		data_table_kind_named(options->table ? options->table : "functions");
 	const char *order = options->sort ? options->sort : kind ? kind->order : NULL;
-	struct sheet sheet = {0};
+	struct data_table table = {0};
 	struct text line = {0};
 	int err;
 
-	if (!kind || (order && !sheet_column_named(kind, order)))
+	if (!kind || (order && !data_table_column_named(kind, order)))
 		return -EINVAL;
-	err = sheet_fill(&sheet, kind, profile, analysis);
+	err = data_table_fill(&table, kind, profile, analysis);
 	if (!err && order)
-		err = sheet_sort(&sheet, sheet_column_named(kind, order));
+		err = data_table_sort(&table, data_table_column_named(kind, order));
 	if (!err)
-		err = write_rows(out, &sheet, options, separator, &line);
+		err = write_rows(out, &table, options, separator, &line);
 	text_clear(&line);
-	sheet_clear(&sheet);
+	data_table_clear(&table);
 	return err;
 }
 

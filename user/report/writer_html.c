@@ -25,7 +25,7 @@
 
 static const char argument_ends[] = {PROFILE_ARGUMENT_END, '\0'};
 
-/* Words beside figures that are longer break, or are cut in a wide table: then all of them show
+/* Words beside numbers that are longer break, or are cut in a wide table: then all of them show
  * when one points there. */
 #define WORDS_COLUMNS 12
 /* A table of more columns needs all the room there is on 1,280 pixels. */
@@ -63,7 +63,7 @@ static void add_cell(struct text *text, const struct table *table, size_t column
 		escape_html(text, c->title);
 }
 
-/* What the row is about comes first: it stays in sight when the figures are scrolled. */
+/* What the row is about comes first: it stays in sight when the numbers are scrolled. */
 static void add_row(struct text *text, const struct table *table, char *const *cells)
 {
 	text_add(text, "<tr>");

@@ -65,21 +65,22 @@ static void put_tool(struct json_output *o, const struct profile *p)
 }
 
 /* Since the start, as peak_at_ns is. */
-static void put_windows(struct json_output *o, const struct profile *p)
+static void put_recording_windows(struct json_output *o, const struct profile *p)
 {
 	uint64_t sum_ns = 0;
 
-	if (!p->windows_count)
+	if (!p->recording_windows_count)
 		return;
 	json_open(o, "windows", '[');
-	for (size_t i = 0; i < p->windows_count; i++) {
-		const struct profile_window *window = &p->windows[i];
+	for (size_t i = 0; i < p->recording_windows_count; i++) {
+		const struct profile_interval *recording_window = &p->recording_windows[i];
 		json_t *object = json_object();
 
-		sum_ns += window->to_ns - window->from_ns;
+		sum_ns += recording_window->to_ns - recording_window->from_ns;
 		json_object_set_new(object, "start_ns",
-				    json_of_integer(window->from_ns - p->start_ns));
-		json_object_set_new(object, "end_ns", json_of_integer(window->to_ns - p->start_ns));
+				    json_of_integer(recording_window->from_ns - p->start_ns));
+		json_object_set_new(object, "end_ns",
+				    json_of_integer(recording_window->to_ns - p->start_ns));
 		json_put(o, NULL, object);
 	}
 	json_close(o, ']');
@@ -88,19 +89,20 @@ static void put_windows(struct json_output *o, const struct profile *p)
 
 /* "part": {"kind": "flight", "after_ns": 690000000000, "why": "SIGUSR1", …}: of the recording, so
  * much lies before. */
-static void put_part(struct json_output *o, const struct profile *p)
+static void put_time_slice(struct json_output *o, const struct profile *p)
 {
-	const struct profile_part *part = &p->part;
+	const struct profile_time_slice *time_slice = &p->time_slice;
 
-	if (!part->flags)
+	if (!time_slice->flags)
 		return;
 	json_open(o, "part", '{');
-	json_put(o, "kind", json_string(part->flags & PERFX_PART_VIEW ? "view" : "flight"));
-	json_put(o, "after_ns", json_of_integer(p->start_ns - part->recording_ns));
-	if (*part->why)
-		json_put(o, "why", json_of_string(part->why));
-	json_put(o, "memory_full", json_boolean(part->flags & PERFX_PART_FULL));
-	json_put(o, "left_out_calls", json_of_integer(part->left_out_count));
+	json_put(o, "kind",
+		 json_string(time_slice->flags & PERFX_TIME_SLICE_VIEW ? "view" : "flight"));
+	json_put(o, "after_ns", json_of_integer(p->start_ns - time_slice->recording_ns));
+	if (*time_slice->why)
+		json_put(o, "why", json_of_string(time_slice->why));
+	json_put(o, "memory_full", json_boolean(time_slice->flags & PERFX_TIME_SLICE_FULL));
+	json_put(o, "left_out_calls", json_of_integer(time_slice->left_out_count));
 	json_close(o, '}');
 }
 
@@ -117,10 +119,10 @@ static void put_capture(struct json_output *o, const struct profile *p)
 	json_open(o, "capture", '{');
 	json_put(o, "start_unix_ns", json_of_integer(p->start_unix_ns));
 	json_put(o, "duration_ns", json_of_integer(p->duration_ns));
-	put_windows(o, p);
+	put_recording_windows(o, p);
 	json_put(o, "partial", json_boolean(p->partial != 0));
 	json_put(o, "partial_reasons", reasons);
-	put_part(o, p);
+	put_time_slice(o, p);
 	json_open(o, "host", '{');
 	json_put(o, "name", json_of_string(p->host_name));
 	json_put(o, "kernel", json_of_string(p->kernel));
@@ -175,7 +177,7 @@ static void put_overhead(struct json_output *o, const struct profile *p)
 	json_put_measured(o, "tracer_cpu_ns", p->tracer_cpu_ns);
 	json_put_measured(o, "tracer_rss_anon_bytes", p->tracer_rss_anon_bytes);
 	json_put_measured(o, "tracer_looks", p->looks_count);
-	json_put_measured(o, "tracer_strangers_read", p->strangers_read_count);
+	json_put_measured(o, "tracer_strangers_read", p->untraced_read_count);
 	json_open(o, "probes", '[');
 	for (size_t i = 0; i < p->probes_count; i++)
 		json_put(o, NULL, probe_object(p, &p->probes[i]));
@@ -252,10 +254,10 @@ static json_t *function_object(const struct profile *p, const struct profile_pro
 	json_object_set_new(object, "calls", json_of_integer(row->calls_count));
 	json_object_set_new(object, "timed", json_of_integer(row->timed_count));
 	json_object_set_new(object, "unwound", json_of_integer(row->unwound_count));
-	json_object_set_new(object, "booked", json_of_integer(row->booked_count));
+	json_object_set_new(object, "booked", json_of_integer(row->overflow_count));
 	set_times(object, row);
 	json_object_set_new(object, "threads", json_of_integer(row->threads_count));
-	json_set_work(object, p, process, row);
+	json_set_cost(object, p, process, row);
 	json_set_counters(object, p, row);
 	if (process->memory_count > 0)
 		json_set_measured(object, "alloc_bytes", row->alloc_bytes);
@@ -454,8 +456,8 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 	put_overhead(&o, profile);
 	put_not_attached(&o, profile);
 	json_put_peaks(&o, profile);
-	if (profile->meters_why)
-		json_put(&o, "perf_counters_missing", json_of_string(profile->meters_why));
+	if (profile->perf_counters_why)
+		json_put(&o, "perf_counters_missing", json_of_string(profile->perf_counters_why));
 	json_open(&o, "processes", '[');
 	for (size_t i = 0; i < profile->processes_count; i++)
 		put_process(&o, profile, &profile->processes[i], &analysis->processes[i]);

@@ -19,7 +19,8 @@ struct attach_queue {
 	struct entry *entries; /* by ascending pid */
 	size_t count, capacity;
 	size_t waiting_count;
-	size_t next; /* where the next turn is looked for: everybody has one before anybody again */
+	size_t next; /* where the next turn is looked for: each process has one before any has
+			another */
 };
 
 struct attach_queue *attach_queue__new(void)

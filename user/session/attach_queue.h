@@ -31,7 +31,7 @@ struct attach_task {
 	pid_t pid, parent; /* parent: of FORKED */
 	enum attach_cause cause;
 	bool known; /* of a program that is traced from its first instruction on, or not at all */
-	uint64_t since_ns; /* of the first event that nobody has looked at; CLOCK_MONOTONIC */
+	uint64_t since_ns; /* of the first event that was not handled; CLOCK_MONOTONIC */
 };
 
 struct attach_queue;
@@ -41,7 +41,7 @@ void attach_queue__free(struct attach_queue *queue);
 
 /* 0 or -ENOMEM. */
 int attach_queue__put(struct attach_queue *queue, const struct attach_task *task);
-/* The next whose turn it is; false: nobody's. */
+/* The next whose turn it is; false: none. */
 bool attach_queue__take(struct attach_queue *queue, uint64_t now_ns, struct attach_task *task);
 bool attach_queue__is_empty(const struct attach_queue *queue);
 bool attach_queue__has(const struct attach_queue *queue, pid_t pid);

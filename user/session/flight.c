@@ -2,10 +2,10 @@
 /*
  * The flight recorder (--flight), and segments, which every capture has.
  *
- * A capture in memory forgets by itself (replay/ring.h). Here is when it is written: on SIGUSR1,
- * some time after a step that was slow, at the end; into run.perfx, run.2.perfx and so on. What a
- * file needs to be whole is made for it: names of stacks that have come since the last one, and
- * what closes a capture, which goes into the file alone.
+ * A capture in memory forgets by itself (replay/flight_buffer.h). Here is when it is written: on
+ * SIGUSR1, some time after a step that was slow, at the end; into run.perfx, run.2.perfx and so on.
+ * What a file needs to be whole is made for it: names of stacks that have come since the last one,
+ * and what closes a capture, which goes into the file alone.
  */
 #include "base/clock.h"
 #include "base/interrupt.h"
@@ -21,13 +21,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of a ring so many segments at least, for it forgets by whole ones. */
+/* Of a flight buffer so many segments at least, for it forgets by whole ones. */
 #define SEGMENTS_MIN   16
 #define SEGMENT_NS_MAX 1000000000u
 #define SEGMENT_NS_MIN 50000000u
 /* And of its memory. */
 #define SEGMENT_SHARE 16
-/* After a slow step a third of the ring, 5 s at most, is left to what follows it. */
+/* After a slow step a third of the buffer's time, 5 s at most, is left to what follows it. */
 #define AFTER_SHARE  3
 #define AFTER_NS_MAX 5000000000u
 
@@ -56,13 +56,13 @@ static bool is_large(const struct recorder *recorder)
 
 static void end_segment(struct recorder *recorder, uint64_t now_ns)
 {
-	/* so that what a window's processes and threads used is what they used in it */
+	/* so that usage is that of the flight buffer's time */
 	if (is_flight(recorder))
-		books__sample(recorder->books, true);
-	meters__report(recorder->meters, recorder->tracer, recorder->sink);
+		process_table__sample(recorder->processes, true);
+	thread_counters__report(recorder->thread_counters, recorder->tracer, recorder->sink);
 	memory__report(recorder->memory);
 	operations__report(recorder->operations, false);
-	totals__tell(recorder->totals);
+	totals__emit(recorder->totals);
 	totals__segment(recorder->totals, now_ns);
 	recorder->next_segment_ns = now_ns + segment_length_ns(recorder);
 }
@@ -142,7 +142,7 @@ static int ask_now(struct recorder *recorder, const char *why)
 {
 	struct ending ending = {.goes_on = true,
 				.looks_count = recorder->looks_count,
-				.strangers_read_count = recorder->strangers_read_count};
+				.untraced_read_count = recorder->untraced_read_count};
 
 	if (recorder->frames)
 		frames__emit(recorder->frames);
@@ -189,7 +189,7 @@ static void describe_slow(struct recorder *recorder, const struct slow_step *ste
 			 format_ns(median, step->median_ns));
 	snprintf(recorder->flight.why, sizeof(recorder->flight.why),
 		 "step %llu of process %d took %s%s", (unsigned long long)step->number,
-		 (int)books__pid(recorder->books, step->process),
+		 (int)process_table__pid(recorder->processes, step->process),
 		 format_ns(took, step->duration_ns), times);
 }
 

@@ -15,11 +15,11 @@
 /* What a process maps now is what its stacks' addresses mean. */
 static void look_at_mappings(struct recorder *recorder, pid_t pid)
 {
-	struct perfx_family family;
+	struct perfx_traced_process traced;
 
 	recorder->looks_count++;
-	if (recorder->frames && !tracer__family(recorder->tracer, pid, &family))
-		frames__map(recorder->frames, family.memory_process, pid);
+	if (recorder->frames && !tracer__traced_process(recorder->tracer, pid, &traced))
+		frames__map(recorder->frames, traced.memory_process, pid);
 }
 
 static bool worth_tracing(struct recorder *recorder, const size_t *modules, ssize_t count)
@@ -37,13 +37,13 @@ static void adopt(struct recorder *recorder, pid_t pid)
 	ssize_t count;
 	int64_t process;
 
-	if (books__has(recorder->books, pid) || pid == getpid())
+	if (process_table__has(recorder->processes, pid) || pid == getpid())
 		return;
 	count = plan__scan(recorder->plan, pid, &modules);
 	if (count > 0 && worth_tracing(recorder, modules, count)) {
-		process = tracer__add_family(recorder->tracer, pid, NULL);
+		process = tracer__add_process(recorder->tracer, pid, NULL);
 		if (process > 0)
-			books__open(recorder->books, (uint32_t)process, pid);
+			process_table__open(recorder->processes, (uint32_t)process, pid);
 	}
 	free(modules);
 }
@@ -56,7 +56,7 @@ static void adopt(struct recorder *recorder, pid_t pid)
 /* What is planned in the files that a process maps. */
 struct job {
 	struct attach_task task;
-	uint32_t born;	 /* index of the process's first book */
+	uint32_t born;	 /* the process's first index */
 	size_t *modules; /* malloc'd */
 	size_t modules_count;
 };
@@ -64,7 +64,8 @@ struct job {
 struct batch {
 	struct job *jobs;
 	size_t jobs_count, jobs_capacity;
-	struct sharing *files; /* those of which it has to be found out who else maps them */
+	struct sharing
+		*files; /* those of which it has to be found out which other processes map them */
 	size_t files_count, files_capacity;
 };
 
@@ -93,7 +94,7 @@ static int want_sharing(struct recorder *recorder, struct batch *batch, size_t m
 }
 
 /* Says what was not seen of a process since then; or, without a file, of one that has ended. */
-static void tell_late(struct recorder *recorder, const struct attach_task *task,
+static void emit_late(struct recorder *recorder, const struct attach_task *task,
 		      struct perfx_late *record, const char *path)
 {
 	static const enum perfx_late_cause causes[] = {[ATTACH_MOVED] = PERFX_LATE_MAPPED,
@@ -139,9 +140,9 @@ static size_t only_new(const struct recorder *recorder, pid_t pid, uint32_t born
 /* Is the process that has this pid still the one that we know by it? */
 static bool is_same(const struct recorder *recorder, pid_t pid, uint32_t born)
 {
-	struct perfx_family family;
+	struct perfx_traced_process traced;
 
-	return !tracer__family(recorder->tracer, pid, &family) && family.born == born;
+	return !tracer__traced_process(recorder->tracer, pid, &traced) && traced.born == born;
 }
 
 /* Adds what a process maps and what is planned for that. How many modules are to be attached, or
@@ -149,7 +150,8 @@ static bool is_same(const struct recorder *recorder, pid_t pid, uint32_t born)
 static ssize_t look_at(struct recorder *recorder, struct batch *batch,
 		       const struct attach_task *task)
 {
-	struct job job = {.task = *task, .born = books__born(recorder->books, task->pid)};
+	struct job job = {.task = *task,
+			  .born = process_table__born(recorder->processes, task->pid)};
 	ssize_t count;
 	int err;
 
@@ -168,7 +170,8 @@ static ssize_t look_at(struct recorder *recorder, struct batch *batch,
 	return err ? err : (ssize_t)job.modules_count;
 }
 
-static bool for_everybody(const struct recorder *recorder, const struct batch *batch, size_t module)
+static bool for_all_processes(const struct recorder *recorder, const struct batch *batch,
+			      size_t module)
 {
 	/* some may still have the old content */
 	if (recorder->plan->modules[module].successor)
@@ -183,17 +186,17 @@ static void attach_job(struct recorder *recorder, const struct batch *batch, con
 {
 	for (size_t i = 0; i < job->modules_count; i++)
 		probes__attach(recorder->probes, job->modules[i], job->born, job->task.pid,
-			       for_everybody(recorder, batch, job->modules[i]));
+			       for_all_processes(recorder, batch, job->modules[i]));
 	/* has it ended meanwhile? They may be links on the next one of that pid */
 	if (!is_same(recorder, job->task.pid, job->born))
 		probes__release(recorder->probes, job->born);
 }
 
 /* The targets are attached before anything is recorded: of them nothing is late. */
-static void tell_attached(struct recorder *recorder, const struct job *job)
+static void emit_attached(struct recorder *recorder, const struct job *job)
 {
 	struct perfx_late late = {.time_ns = clock_monotonic_ns()};
-	struct perfx_family family;
+	struct perfx_traced_process traced;
 	const char *path = NULL;
 
 	for (size_t i = 0; i < job->modules_count; i++) {
@@ -205,10 +208,11 @@ static void tell_attached(struct recorder *recorder, const struct job *job)
 		late.files_count += count > 0;
 	}
 	if (!job->task.since_ns || !path ||
-	    tracer__family(recorder->tracer, job->task.pid, &family) || family.born != job->born)
+	    tracer__traced_process(recorder->tracer, job->task.pid, &traced) ||
+	    traced.born != job->born)
 		return;
-	late.process = family.process;
-	tell_late(recorder, &job->task, &late, path);
+	late.process = traced.process;
+	emit_late(recorder, &job->task, &late, path);
 }
 
 /* One look at all other processes serves the whole batch; none is taken where it is known for each
@@ -216,11 +220,11 @@ static void tell_attached(struct recorder *recorder, const struct job *job)
 static void attach_batch(struct recorder *recorder, struct batch *batch)
 {
 	size_t count;
-	const pid_t *pids = books__pids(recorder->books, &count);
+	const pid_t *pids = process_table__pids(recorder->processes, &count);
 
 	file_watch__follow(recorder->file_watch, recorder->plan);
 	if (batch->files_count)
-		recorder->strangers_read_count +=
+		recorder->untraced_read_count +=
 			sharing_find(recorder->plan, pids, count, batch->files, batch->files_count);
 	memory__consider(recorder->memory);
 	/* a new program first: its files may be new to all, a child's are attached for others */
@@ -233,7 +237,7 @@ static void attach_batch(struct recorder *recorder, struct batch *batch)
 	/* from this moment on */
 	probes__open(recorder->probes);
 	for (size_t i = 0; i < batch->jobs_count; i++)
-		tell_attached(recorder, &batch->jobs[i]);
+		emit_attached(recorder, &batch->jobs[i]);
 }
 
 /* What the files that were planned last say of all that is traced. */
@@ -248,7 +252,7 @@ static void heed_plan(struct recorder *recorder, bool trusted)
 static void enqueue(struct recorder *recorder, const struct attach_task *task)
 {
 	if (attach_queue__put(recorder->queue, task))
-		plan__refuse(recorder->plan, "files mapped later", "out of memory");
+		plan__skip(recorder->plan, "files mapped later", "out of memory");
 }
 
 /* A forked child maps what its parent did, of which nothing is new where links are for all: unless
@@ -266,7 +270,7 @@ static bool work_off(struct recorder *recorder, struct batch *batch, const struc
 
 	if (recorder->options->all)
 		adopt(recorder, task->pid);
-	if (!books__has(recorder->books, task->pid) || is_covered(recorder, task))
+	if (!process_table__has(recorder->processes, task->pid) || is_covered(recorder, task))
 		return true;
 	if (task->cause == ATTACH_MOVED)
 		look_at_mappings(recorder, task->pid);
@@ -311,24 +315,24 @@ void follow_files(struct recorder *recorder)
 		msg_say("%s was written to while it was traced: its probes are taken away; "
 			"programs that map it from now on are traced anew",
 			plan->modules[i].path);
-		plan__refuse(plan, plan->modules[i].base,
-			     "written to while it was traced: only what mapped it before or after "
-			     "the write is counted");
+		plan__skip(plan, plan->modules[i].base,
+			   "written to while it was traced: only what mapped it before or after "
+			   "the write is counted");
 	}
 }
 
 /* A hit costs a program some microseconds: about a hundredth of a CPU. */
-#define STRANGERS_HITS_PER_S 1000
-#define STRANGERS_PERIOD_NS  1000000000u
-/* Where nobody was found, that soon nobody will be. */
-#define STRANGERS_PAUSE_NS 10000000000u
+#define UNTRACED_HITS_PER_S 1000
+#define UNTRACED_PERIOD_NS  1000000000u
+/* Where none was found, none will be that soon. */
+#define UNTRACED_PAUSE_NS 10000000000u
 
 /* The file goes by process from now on: members get links of their own with the next batch, and
  * what they call until then is said to be missing. */
 static void go_by_process(struct recorder *recorder, size_t module, uint64_t now_ns)
 {
 	size_t count;
-	const pid_t *pids = books__pids(recorder->books, &count);
+	const pid_t *pids = process_table__pids(recorder->processes, &count);
 
 	probes__drop(recorder->probes, module);
 	for (size_t i = 0; i < count; i++)
@@ -336,24 +340,25 @@ static void go_by_process(struct recorder *recorder, size_t module, uint64_t now
 							.cause = ATTACH_MAPPED,
 							.known = true,
 							.since_ns = now_ns});
-	plan__refuse(recorder->plan, recorder->plan->modules[module].base,
-		     "other programs have come to call it: attached for each traced process from "
-		     "then on");
+	plan__skip(recorder->plan, recorder->plan->modules[module].base,
+		   "other programs have come to call it: attached for each traced process from "
+		   "then on");
 }
 
-/* Files that are attached for everybody though strangers map them; how many went by process. */
-static size_t leave_strangers_alone(struct recorder *recorder, uint64_t now_ns)
+/* Files that are attached for all processes though untraced ones map them; how many went by
+ * process. */
+static size_t leave_untraced_alone(struct recorder *recorder, uint64_t now_ns)
 {
 	struct sharing *files = calloc(recorder->plan->modules_count + 1, sizeof(*files));
 	size_t count = 0, members_count, moved = 0;
-	const pid_t *members = books__pids(recorder->books, &members_count);
+	const pid_t *members = process_table__pids(recorder->processes, &members_count);
 
 	for (size_t i = 0; files && i < recorder->plan->modules_count; i++)
 		if (probes__attached_for(recorder->probes, i, 0) &&
 		    probes__attached_count(recorder->probes, i))
 			files[count++].module = i;
 	if (count)
-		recorder->strangers_read_count +=
+		recorder->untraced_read_count +=
 			sharing_find(recorder->plan, members, members_count, files, count);
 	for (size_t i = 0; i < count; i++) {
 		if (!files[i].shared)
@@ -365,17 +370,17 @@ static size_t leave_strangers_alone(struct recorder *recorder, uint64_t now_ns)
 	return moved;
 }
 
-void follow_strangers(struct recorder *recorder, uint64_t now_ns)
+void follow_untraced(struct recorder *recorder, uint64_t now_ns)
 {
-	uint64_t hits_count, before = recorder->strangers.hits_count;
+	uint64_t hits_count, before = recorder->untraced.hits_count;
 
-	if (recorder->options->all || now_ns < recorder->strangers.next_ns)
+	if (recorder->options->all || now_ns < recorder->untraced.next_ns)
 		return;
 	hits_count = tracer__counter(recorder->tracer, PERFX_COUNTER_FOREIGN_HITS);
-	recorder->strangers.hits_count = hits_count;
-	recorder->strangers.next_ns = now_ns + STRANGERS_PERIOD_NS;
-	if (hits_count - before >= STRANGERS_HITS_PER_S && !leave_strangers_alone(recorder, now_ns))
-		recorder->strangers.next_ns = now_ns + STRANGERS_PAUSE_NS;
+	recorder->untraced.hits_count = hits_count;
+	recorder->untraced.next_ns = now_ns + UNTRACED_PERIOD_NS;
+	if (hits_count - before >= UNTRACED_HITS_PER_S && !leave_untraced_alone(recorder, now_ns))
+		recorder->untraced.next_ns = now_ns + UNTRACED_PAUSE_NS;
 }
 
 /* --- what happens to processes --- */
@@ -398,12 +403,12 @@ static void on_fork(struct recorder *recorder, const struct perfx_fork *fork)
 				   .cause = ATTACH_FORKED,
 				   .known = !goes_by_process(recorder),
 				   .since_ns = fork->time_ns};
-	uint32_t predecessor = books__born(recorder->books, task.pid);
+	uint32_t predecessor = process_table__born(recorder->processes, task.pid);
 
 	/* whose end found no room in the ring */
 	if (predecessor)
 		probes__release(recorder->probes, predecessor);
-	books__on_fork(recorder->books, fork);
+	process_table__on_fork(recorder->processes, fork);
 	if (recorder->frames)
 		frames__fork(recorder->frames, fork->process, fork->parent_process);
 	/* files that others map too have links by process: the child needs its own */
@@ -422,7 +427,7 @@ static bool is_known(const struct recorder *recorder, const struct perfx_exec *e
 	return module >= 0 &&
 	       (!recorder->plan->modules[module].functions_count ||
 		probes__attached_for(recorder->probes, (size_t)module,
-				     books__born(recorder->books, (pid_t)exec->pid)));
+				     process_table__born(recorder->processes, (pid_t)exec->pid)));
 }
 
 static void on_exec(struct recorder *recorder, const struct perfx_exec *exec)
@@ -432,22 +437,23 @@ static void on_exec(struct recorder *recorder, const struct perfx_exec *exec)
 				   .known = is_known(recorder, exec),
 				   .since_ns = exec->time_ns};
 
-	books__on_exec(recorder->books, exec);
+	process_table__on_exec(recorder->processes, exec);
 	/* links by pid go with the main thread, which has gone */
 	if (exec->flags & PERFX_EXEC_BY_THREAD)
-		probes__release(recorder->probes, books__born(recorder->books, task.pid));
+		probes__release(recorder->probes,
+				process_table__born(recorder->processes, task.pid));
 	enqueue(recorder, &task);
 }
 
 static void on_exit_event(struct recorder *recorder, const struct perfx_exit *exit)
 {
-	uint32_t born = books__on_exit(recorder->books, exit);
+	uint32_t born = process_table__on_exit(recorder->processes, exit);
 	struct attach_task task;
 
 	if (born)
 		probes__release(recorder->probes, born);
 	if (attach_queue__forget(recorder->queue, (pid_t)exit->pid, &task) && !task.known)
-		tell_late(recorder, &task,
+		emit_late(recorder, &task,
 			  &(struct perfx_late){.time_ns = exit->time_ns, .process = exit->process},
 			  "");
 	if ((pid_t)exit->pid == recorder->main_pid && !recorder->main_ended) {
@@ -471,8 +477,8 @@ void follow_record(void *ctx, const struct perfx_record *record)
 		if (recorder->frames)
 			frames__stack(recorder->frames, (const struct perfx_stack *)record);
 		break;
-	case PERFX_KIND_WINDOW:
-		window_turns(recorder, (const struct perfx_window *)record);
+	case PERFX_KIND_RECORDING_WINDOW:
+		recording_window_turns(recorder, (const struct perfx_recording_window *)record);
 		break;
 	case PERFX_KIND_EXIT:
 		on_exit_event(recorder, (const struct perfx_exit *)record);
@@ -499,7 +505,7 @@ static bool is_news(const struct recorder *recorder, const struct new_mapping *m
 		return true;
 	if (recorder->plan->modules[module].functions_count &&
 	    !probes__attached_for(recorder->probes, (size_t)module,
-				  books__born(recorder->books, mapping->pid)))
+				  process_table__born(recorder->processes, mapping->pid)))
 		return true;
 	task->cause = ATTACH_MOVED;
 	task->known = true;
@@ -513,7 +519,8 @@ static void note_mapping(const struct new_mapping *mapping, void *ctx)
 
 	if (!mapping->pid)
 		recorder->rescan = true;
-	else if ((recorder->options->all || books__has(recorder->books, mapping->pid)) &&
+	else if ((recorder->options->all ||
+		  process_table__has(recorder->processes, mapping->pid)) &&
 		 is_news(recorder, mapping, &task))
 		enqueue(recorder, &task);
 }
@@ -529,7 +536,7 @@ void follow_mappings(struct recorder *recorder)
 	if (!recorder->rescan)
 		return;
 	recorder->rescan = false;
-	pids = books__pids(recorder->books, &count);
+	pids = process_table__pids(recorder->processes, &count);
 	for (size_t i = 0; i < count; i++)
 		enqueue(recorder, &(struct attach_task){.pid = pids[i],
 							.cause = ATTACH_MAPPED,
@@ -538,32 +545,32 @@ void follow_mappings(struct recorder *recorder)
 
 /* --- the targets --- */
 
-/* Adds a process and, unless told not to, its living descendants. */
+/* Adds a process and, unless asked not to, its living descendants. */
 static int add_target(struct recorder *recorder, pid_t pid)
 {
 	pid_t *children = NULL;
 	bool existed;
-	int64_t process = tracer__add_family(recorder->tracer, pid, &existed);
+	int64_t process = tracer__add_process(recorder->tracer, pid, &existed);
 	ssize_t count;
 	int err;
 
 	if (process < 0)
 		return (int)process;
-	if (!books__has(recorder->books, pid)) {
-		err = books__open(recorder->books, (uint32_t)process, pid);
+	if (!process_table__has(recorder->processes, pid)) {
+		err = process_table__open(recorder->processes, (uint32_t)process, pid);
 		if (err)
 			return err;
 	}
 	if (!recorder->options->follow_children)
 		return 0;
-	/* after the family is in the kernel: a child born meanwhile comes by its fork record */
+	/* after the process is in the kernel: a child born meanwhile comes by its fork record */
 	count = process_descendants(pid, &children);
 	for (ssize_t i = 0; i < count; i++) {
 		if (children[i] == getpid()) /* a program may have itself traced */
 			continue;
-		process = tracer__add_family(recorder->tracer, children[i], &existed);
+		process = tracer__add_process(recorder->tracer, children[i], &existed);
 		if (process > 0 && !existed)
-			books__open(recorder->books, (uint32_t)process, children[i]);
+			process_table__open(recorder->processes, (uint32_t)process, children[i]);
 	}
 	free(children);
 	return 0;
@@ -572,7 +579,7 @@ static int add_target(struct recorder *recorder, pid_t pid)
 int follow_targets(struct recorder *recorder)
 {
 	const struct recorder_options *options = recorder->options;
-	pid_t *everybody = NULL;
+	pid_t *all_processes = NULL;
 	ssize_t count;
 	int err;
 
@@ -585,14 +592,15 @@ int follow_targets(struct recorder *recorder)
 		return add_target(recorder, launch__pid(options->launch));
 	if (!options->all)
 		return 0;
-	count = process_find(NULL, &everybody);
+	count = process_find(NULL, &all_processes);
 	for (ssize_t i = 0; i < count; i++)
-		adopt(recorder, everybody[i]);
-	free(everybody);
+		adopt(recorder, all_processes[i]);
+	free(all_processes);
 	return 0;
 }
 
-/* What it maps later and marks ranges by from its first call on: nobody else maps these files. */
+/* What it maps later and marks ranges by from its first call on: no other process maps these
+ * files. */
 static void attach_ahead(struct recorder *recorder)
 {
 	const struct launch *launch = recorder->options->launch;
@@ -605,7 +613,7 @@ static void attach_ahead(struct recorder *recorder)
 
 		if (module >= 0)
 			probes__attach(recorder->probes, (size_t)module,
-				       books__born(recorder->books, pid), pid, true);
+				       process_table__born(recorder->processes, pid), pid, true);
 	}
 	probes__open(recorder->probes);
 }
@@ -615,7 +623,7 @@ int follow_attach(struct recorder *recorder)
 	bool trusted = recorder->plan->c_alone;
 	struct batch batch = {0};
 	size_t count;
-	const pid_t *pids = books__pids(recorder->books, &count);
+	const pid_t *pids = process_table__pids(recorder->processes, &count);
 	int err = 0;
 
 	for (size_t i = 0; !err && i < count; i++) {

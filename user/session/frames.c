@@ -5,7 +5,7 @@
 #include "base/map64.h"
 #include "decode/pack.h"
 #include "elf/symbolize.h"
-#include "session/views.h"
+#include "session/address_map.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,13 +21,13 @@ struct call {
 	uint64_t vaddr;	  /* in the file; frames__emit knows */
 	uint32_t file;
 	uint32_t process;
-	bool bound, told;
+	bool bound, emitted;
 };
 
 struct space {
 	uint32_t process;
-	struct view *view; /* NULL: never seen */
-	struct span *gone; /* with a file; the newest last */
+	struct address_map *map;   /* NULL: never seen */
+	struct mapped_range *gone; /* with a file; the newest last */
 	size_t gone_count, gone_room;
 	struct call *calls;
 	size_t calls_count, calls_room;
@@ -37,7 +37,7 @@ struct space {
 
 struct frames {
 	struct sink *sink;
-	struct held_files *files;
+	struct file_cache *files;
 	struct space *spaces;
 	size_t spaces_count, spaces_room;
 	struct map64 by_process;
@@ -51,7 +51,7 @@ struct frames *frames__new(struct sink *sink)
 	if (!frames)
 		return NULL;
 	frames->sink = sink;
-	frames->files = held_files__new();
+	frames->files = file_cache__new();
 	if (frames->files)
 		return frames;
 	free(frames);
@@ -65,14 +65,14 @@ void frames__free(struct frames *frames)
 	for (size_t i = 0; i < frames->spaces_count; i++) {
 		struct space *space = &frames->spaces[i];
 
-		view__put(space->view);
+		address_map__put(space->map);
 		free(space->gone);
 		free(space->calls);
 		map64_clear(&space->known);
 	}
 	free(frames->spaces);
 	map64_clear(&frames->by_process);
-	held_files__free(frames->files);
+	file_cache__free(frames->files);
 	free(frames);
 }
 
@@ -96,14 +96,14 @@ static struct space *space_of(struct frames *frames, uint32_t process)
 }
 
 /* Code without a file has no names, and a JIT would fill the list with it. */
-static void forget_span(struct space *space, const struct span *span)
+static void forget_range(struct space *space, const struct mapped_range *range)
 {
 	size_t kept = 0;
 
-	if (span->file == HELD_NONE)
+	if (range->file == FILE_CACHE_NONE)
 		return;
 	for (size_t i = 0; i < space->gone_count; i++)
-		if (!span_same(&space->gone[i], span))
+		if (!mapped_range_same(&space->gone[i], range))
 			space->gone[kept++] = space->gone[i];
 	space->gone_count = kept;
 	if (kept == GONE_MAX)
@@ -111,15 +111,15 @@ static void forget_span(struct space *space, const struct span *span)
 	if (grow_array(&space->gone, &space->gone_room, space->gone_count + 1,
 		       sizeof(*space->gone)))
 		return;
-	space->gone[space->gone_count++] = *span;
+	space->gone[space->gone_count++] = *range;
 }
 
-static void bind_call(struct space *space, struct call *call, const struct span *span)
+static void bind_call(struct space *space, struct call *call, const struct mapped_range *range)
 {
 	call->bound = true;
-	call->file = span->file;
-	if (span->file != HELD_NONE)
-		call->offset = call->address - 1 - span->start + span->offset;
+	call->file = range->file;
+	if (range->file != FILE_CACHE_NONE)
+		call->offset = call->address - 1 - range->start + range->offset;
 	space->bound_count++;
 }
 
@@ -128,26 +128,26 @@ static void bind_calls(struct space *space)
 {
 	for (size_t i = 0; space->bound_count < space->calls_count && i < space->calls_count; i++) {
 		struct call *call = &space->calls[i];
-		const struct span *span = view__find(space->view, call->address - 1);
+		const struct mapped_range *range = address_map__find(space->map, call->address - 1);
 
-		if (!call->bound && span)
-			bind_call(space, call, span);
+		if (!call->bound && range)
+			bind_call(space, call, range);
 	}
 }
 
 /* Takes view over. */
-static void change_view(struct space *space, struct view *view)
+static void change_address_map(struct space *space, struct address_map *map)
 {
-	const struct view *old = space->view;
+	const struct address_map *old = space->map;
 
 	for (size_t i = 0; old && i < old->count; i++) {
-		const struct span *now = view__find(view, old->spans[i].start);
+		const struct mapped_range *now = address_map__find(map, old->ranges[i].start);
 
-		if (!now || !span_same(now, &old->spans[i]))
-			forget_span(space, &old->spans[i]);
+		if (!now || !mapped_range_same(now, &old->ranges[i]))
+			forget_range(space, &old->ranges[i]);
 	}
-	view__put(space->view);
-	space->view = view;
+	address_map__put(space->map);
+	space->map = map;
 	bind_calls(space);
 }
 
@@ -155,39 +155,39 @@ int frames__map(struct frames *frames, uint32_t process, pid_t pid)
 {
 	struct maps *maps = maps__read(pid);
 	struct space *space;
-	struct view *view;
+	struct address_map *map;
 
 	if (!maps)
 		return -errno;
-	view = view__new(frames->files, pid, maps);
+	map = address_map__new(frames->files, pid, maps);
 	maps__free(maps);
 	space = space_of(frames, process);
-	if (!view || !space) {
-		view__put(view);
+	if (!map || !space) {
+		address_map__put(map);
 		return -ENOMEM;
 	}
-	/* a process on its way out: its memory is gone, its pid is not */
-	if (!view->count || view__same(space->view, view))
-		view__put(view);
+	/* a process that is exiting: its memory is gone, its pid is not */
+	if (!map->count || address_map__same(space->map, map))
+		address_map__put(map);
 	else
-		change_view(space, view);
+		change_address_map(space, map);
 	return 0;
 }
 
 int frames__fork(struct frames *frames, uint32_t child, uint32_t parent)
 {
-	struct view *view;
+	struct address_map *map;
 	struct space *space = space_of(frames, parent);
 
 	if (!space)
 		return -ENOMEM;
-	view = space->view;
+	map = space->map;
 	space = space_of(frames, child);
 	if (!space)
 		return -ENOMEM;
-	if (space->view || !view)
+	if (space->map || !map)
 		return 0;
-	space->view = view__get(view);
+	space->map = address_map__get(map);
 	bind_calls(space);
 	return 0;
 }
@@ -197,7 +197,7 @@ int frames__fork(struct frames *frames, uint32_t child, uint32_t parent)
 static int add_call(struct space *space, uint64_t address)
 {
 	struct call *call;
-	const struct span *span;
+	const struct mapped_range *range;
 	int err;
 
 	if (map64_get(&space->known, address) != MAP64_NONE)
@@ -209,10 +209,11 @@ static int add_call(struct space *space, uint64_t address)
 	if (err)
 		return err;
 	call = &space->calls[space->calls_count++];
-	*call = (struct call){.address = address, .file = HELD_NONE, .process = space->process};
-	span = view__find(space->view, address - 1);
-	if (span)
-		bind_call(space, call, span);
+	*call = (struct call){
+		.address = address, .file = FILE_CACHE_NONE, .process = space->process};
+	range = address_map__find(space->map, address - 1);
+	if (range)
+		bind_call(space, call, range);
 	return 0;
 }
 
@@ -309,9 +310,9 @@ static int emit_file(struct frames *frames, struct call **calls, size_t count)
 	struct image *image = NULL;
 	int err = 0;
 
-	if (file != HELD_NONE) {
-		batch.module = held_files__path(frames->files, file);
-		image = held_files__image(frames->files, file);
+	if (file != FILE_CACHE_NONE) {
+		batch.module = file_cache__path(frames->files, file);
+		image = file_cache__image(frames->files, file);
 	}
 	if (image)
 		err = symbolize_batch(&batch, image);
@@ -325,10 +326,10 @@ static int emit_file(struct frames *frames, struct call **calls, size_t count)
 static void bind_to_gone(struct space *space, struct call *call)
 {
 	for (size_t i = space->gone_count; !call->bound && i-- > 0;) {
-		const struct span *span = &space->gone[i];
+		const struct mapped_range *range = &space->gone[i];
 
-		if (call->address - 1 >= span->start && call->address - 1 < span->end)
-			bind_call(space, call, span);
+		if (call->address - 1 >= range->start && call->address - 1 < range->end)
+			bind_call(space, call, range);
 	}
 }
 
@@ -343,7 +344,7 @@ static int compare_files(const void *left, const void *right)
 	return (a->address > b->address) - (a->address < b->address);
 }
 
-/* All calls that have not been told, by file. NULL: out of memory, or none. */
+/* All calls that have not been emitted, by file. NULL: out of memory, or none. */
 static struct call **gather(struct frames *frames, size_t *count)
 {
 	struct call **calls;
@@ -359,9 +360,9 @@ static struct call **gather(struct frames *frames, size_t *count)
 		struct space *space = &frames->spaces[i];
 
 		for (size_t k = 0; k < space->calls_count; k++) {
-			if (space->calls[k].told)
+			if (space->calls[k].emitted)
 				continue;
-			space->calls[k].told = true;
+			space->calls[k].emitted = true;
 			bind_to_gone(space, &space->calls[k]);
 			calls[(*count)++] = &space->calls[k];
 		}

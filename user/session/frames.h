@@ -5,8 +5,8 @@
  * Names are looked up once, at the end of the recording, when the distinct addresses of each file
  * can be done together (elf/symbolize.h says what that costs); until then a process may have
  * ended and a library may have been unloaded. So a process's executable mappings are looked at when
- * it appears and whenever they change, their files are held open (elf/held.h), and an address is
- * bound to a file and an offset as soon as a stack shows it: to what was mapped there then.
+ * it appears and whenever they change, their files are held open (elf/file_cache.h), and an address
+ * is bound to a file and an offset as soon as a stack shows it: to what was mapped there then.
  *
  * Costs: a look at a process with PyTorch 1 to 2 ms (most of it reading /proc/PID/maps), the first
  * one 3 to 14 ms (opening its 100 to 300 files); 0.1 µs for each new address and less for a known
@@ -33,7 +33,7 @@ struct frames *frames__new(struct sink *sink);
 void frames__free(struct frames *frames);
 
 /* Looks at what a process maps now: at the start, after exec, and when an executable mapping has
- * come. `process` is the index of its book. 0 or -errno; -ESRCH: it is gone. */
+ * come. `process` is the its index. 0 or -errno; -ESRCH: it is gone. */
 int frames__map(struct frames *frames, uint32_t process, pid_t pid);
 /* A child begins with what its parent maps. Not needed to be followed by a look at it. */
 int frames__fork(struct frames *frames, uint32_t child, uint32_t parent);

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void tell(struct sink *sink, struct perfx_peak record)
+static void emit_peak(struct sink *sink, struct perfx_peak record)
 {
 	struct pack_buffer buffer;
 
@@ -23,22 +23,22 @@ static void tell(struct sink *sink, struct perfx_peak record)
 	SINK_PACK(sink, &buffer, PERFX_KIND_PEAK, record);
 }
 
-static void tell_given(struct sink *sink, const struct peaks_given *given, uint32_t threads)
+static void emit_given(struct sink *sink, const struct peaks_given *given, uint32_t threads)
 {
 	struct perfx_peak record = {.threads = threads, .origin = PERFX_PEAK_GIVEN};
 
 	for (size_t i = 0; peaks_dtypes[i]; i++) {
 		record.dtype = (uint8_t)peaks_dtypes[i];
 		record.flops_per_s = given->flops[peaks_dtypes[i]];
-		tell(sink, record);
+		emit_peak(sink, record);
 	}
 	record = (struct perfx_peak){
 		.threads = threads, .origin = PERFX_PEAK_GIVEN, .bytes_per_s = given->bytes};
-	tell(sink, record);
+	emit_peak(sink, record);
 }
 
-/* One of the two rates of all CPUs that the user has given is not told as measured. */
-static void tell_peaks(struct sink *sink, const struct peaks *peaks,
+/* One of the two rates of all CPUs that the user has given is not recorded as measured. */
+static void emit_peaks(struct sink *sink, const struct peaks *peaks,
 		       const struct peaks_given *given, enum perfx_peak_origin origin)
 {
 	for (int who = peaks->threads == 1 ? PEAKS_ALL : PEAKS_ONE; who <= PEAKS_ALL; who++) {
@@ -50,13 +50,13 @@ static void tell_peaks(struct sink *sink, const struct peaks *peaks,
 				continue;
 			record.dtype = (uint8_t)peaks_dtypes[i];
 			record.flops_per_s = (uint64_t)peaks->flops[who][peaks_dtypes[i]];
-			tell(sink, record);
+			emit_peak(sink, record);
 		}
 		record.dtype = PERFX_DTYPE_UNKNOWN;
 		record.flops_per_s = 0;
 		record.bytes_per_s = (uint64_t)peaks->bytes[who];
 		if (who == PEAKS_ONE || !given->bytes)
-			tell(sink, record);
+			emit_peak(sink, record);
 	}
 }
 
@@ -70,7 +70,7 @@ static void say_estimated(const struct peaks *peaks)
 }
 
 /*
- * Kept from an earlier time; else measured, but only where nobody is disturbed by it; else
+ * Kept from an earlier time; else measured, but only where it disturbs no other program; else
  * estimated. Who has come to look at a job does not take its CPUs for a second.
  */
 static int find_peaks(struct peaks *peaks, enum perfx_peak_origin *origin)
@@ -96,10 +96,10 @@ static int find_peaks(struct peaks *peaks, enum perfx_peak_origin *origin)
 	return err;
 }
 
-bool has_figures(const struct plan *plan)
+bool any_cost_known(const struct plan *plan)
 {
 	for (size_t i = 0; i < plan->functions_count; i++)
-		if (plan->functions[i].figure)
+		if (plan->functions[i].cost_program)
 			return true;
 	return false;
 }
@@ -113,23 +113,23 @@ static uint32_t threads_here(void)
 	return threads ? threads : 1;
 }
 
-void host_peaks_tell(struct recorder *recorder)
+void host_peaks_emit(struct recorder *recorder)
 {
 	const struct peaks_given *given = &recorder->options->peaks;
 	enum perfx_peak_origin origin;
 	struct peaks peaks;
 	int err;
 
-	if (!recorder->given_told && peaks_given_any(given))
-		tell_given(recorder->sink, given, threads_here());
-	recorder->given_told = true;
-	if (recorder->peaks_told || given->measure_nothing || peaks_given_all(given) ||
-	    !has_figures(recorder->plan))
+	if (!recorder->given_emitted && peaks_given_any(given))
+		emit_given(recorder->sink, given, threads_here());
+	recorder->given_emitted = true;
+	if (recorder->peaks_emitted || given->measure_nothing || peaks_given_all(given) ||
+	    !any_cost_known(recorder->plan))
 		return;
-	recorder->peaks_told = true;
+	recorder->peaks_emitted = true;
 	err = find_peaks(&peaks, &origin);
 	if (err)
 		msg_say("what this host can do is not known: %s", strerror(-err));
 	else
-		tell_peaks(recorder->sink, &peaks, given, origin);
+		emit_peaks(recorder->sink, &peaks, given, origin);
 }

@@ -15,7 +15,7 @@ struct inject {
 	size_t count;
 	char *files[2]; /* libraries that it will map */
 	size_t files_count;
-	bool nvtx; /* NVTX 3 tells our library */
+	bool nvtx; /* NVTX 3 calls our library */
 };
 
 /* environment: the program's; NULL: this process's. What the user has set stays: said in one line.

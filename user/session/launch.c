@@ -31,7 +31,7 @@ struct launch {
 	int status;
 };
 
-/* What the child could not do, told through a pipe that exec closes. */
+/* What the child could not do, reported through a pipe that exec closes. */
 struct failure {
 	enum { FAILED_USER = 1, FAILED_EXEC } step;
 	int err;
@@ -58,7 +58,7 @@ static void leave_sudo(uid_t uid)
 }
 
 static void run_child(char *const *argv, bool as_caller, char *const *environment,
-		      const struct inject *inject, int tell_fd)
+		      const struct inject *inject, int failure_fd)
 {
 	struct failure failure = {.step = FAILED_EXEC};
 	uid_t uid;
@@ -83,7 +83,7 @@ static void run_child(char *const *argv, bool as_caller, char *const *environmen
 	execvp(argv[0], argv); /* by the PATH that is now in force */
 	failure.err = errno;
 out:
-	if (write(tell_fd, &failure, sizeof(failure)) != sizeof(failure))
+	if (write(failure_fd, &failure, sizeof(failure)) != sizeof(failure))
 		_exit(125);
 	_exit(failure.err == ENOENT ? 127 : 126);
 }
@@ -249,10 +249,10 @@ struct launch *launch__start(char *const *argv, const struct launch_options *opt
 	struct failure failure;
 	uid_t uid;
 	gid_t gid;
-	int tell[2];
+	int failure_pipe[2];
 
 	*exit_code = EXIT_FAILED;
-	if (!launch || pipe2(tell, O_CLOEXEC)) {
+	if (!launch || pipe2(failure_pipe, O_CLOEXEC)) {
 		free(launch);
 		return NULL;
 	}
@@ -264,16 +264,17 @@ struct launch *launch__start(char *const *argv, const struct launch_options *opt
 	else
 		launch->pid = fork();
 	if (launch->pid == 0)
-		run_child(argv, as_caller, environment, &launch->inject, tell[1]);
+		run_child(argv, as_caller, environment, &launch->inject, failure_pipe[1]);
 	free(environment);
-	close(tell[1]);
-	if (launch->pid > 0 && read(tell[0], &failure, sizeof(failure)) == sizeof(failure)) {
+	close(failure_pipe[1]);
+	if (launch->pid > 0 &&
+	    read(failure_pipe[0], &failure, sizeof(failure)) == sizeof(failure)) {
 		say_failure(&failure, argv[0]);
 		waitpid(launch->pid, &launch->status, 0);
 		*exit_code = WIFEXITED(launch->status) ? WEXITSTATUS(launch->status) : EXIT_FAILED;
 		launch->pid = -1;
 	}
-	close(tell[0]);
+	close(failure_pipe[0]);
 	if (launch->pid < 0) {
 		inject_clear(&launch->inject);
 		free(launch);

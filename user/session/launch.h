@@ -25,7 +25,7 @@ struct launch_options {
  * gives it (126, 127). */
 struct launch *launch__start(char *const *argv, const struct launch_options *options,
 			     int *exit_code);
-/* Will it tell our library of its NVTX ranges? */
+/* Do its NVTX ranges go to our library? */
 bool launch__nvtx(const struct launch *launch);
 /* Libraries that it will map when it comes to that, borrowed. */
 char *const *launch__files(const struct launch *launch, size_t *count);

@@ -17,14 +17,14 @@ struct operations {
 	struct tracer *tracer;
 	struct probes *probes;
 	struct sink *sink;
-	struct xla_work *works; /* by id */
-	size_t works_count, works_capacity;
+	struct xla_cost *costs; /* by id */
+	size_t costs_count, costs_capacity;
 	/* The first thunk that multiplies decides whether they can be read in this process's
 	 * release: what the kernels below say must not be counted beside it. */
 	bool any_counted, unreadable;
-	struct map64 owed_ids; /* context << 32 | work → owed_told[] */
-	uint64_t *owed_told;
-	size_t owed_count, owed_capacity;
+	struct map64 pending_ids; /* context << 32 | work → pending_runs_emitted[] */
+	uint64_t *pending_runs_emitted;
+	size_t pending_count, pending_capacity;
 	bool last; /* report: what has not been read by now never is */
 	struct pack_buffer buffer;
 };
@@ -47,9 +47,9 @@ void operations__free(struct operations *operations)
 {
 	if (!operations)
 		return;
-	free(operations->works);
-	free(operations->owed_told);
-	map64_clear(&operations->owed_ids);
+	free(operations->costs);
+	free(operations->pending_runs_emitted);
+	map64_clear(&operations->pending_ids);
 	free(operations);
 }
 
@@ -80,16 +80,16 @@ static void name_function(struct operations *operations, const struct perfx_obje
 	text_clear(&name);
 }
 
-static void decide(struct operations *operations, struct xla_work *work)
+static void decide(struct operations *operations, struct xla_cost *cost)
 {
 	if (operations->unreadable) {
-		if (work->state == PERFX_FIGURE_COUNTED)
-			*work = (struct xla_work){.state = PERFX_FIGURE_UNREAD};
+		if (cost->state == PERFX_COST_COUNTED)
+			*cost = (struct xla_cost){.state = PERFX_COST_UNREAD};
 		return;
 	}
-	if (work->state == PERFX_FIGURE_COUNTED)
+	if (cost->state == PERFX_COST_COUNTED)
 		operations->any_counted = true;
-	if (work->state != PERFX_FIGURE_UNREAD || operations->any_counted)
+	if (cost->state != PERFX_COST_UNREAD || operations->any_counted)
 		return;
 	operations->unreadable = true;
 	probes__want_workers(operations->probes);
@@ -99,105 +99,107 @@ static void decide(struct operations *operations, struct xla_work *work)
 }
 
 static void read_object(struct operations *operations, const struct perfx_object_record *object,
-			struct xla_work *work)
+			struct xla_cost *cost)
 {
 	pid_t pid = (pid_t)object->pid;
 	struct xla_memory memory = {.read = read_process, .ctx = &pid};
 
-	*work = (struct xla_work){.state = PERFX_FIGURE_NONE};
-	if (!operations->plan->options.figures)
+	*cost = (struct xla_cost){.state = PERFX_COST_NONE};
+	if (!operations->plan->options.cost_model)
 		return;
-	xla_thunk_work(&memory, object->key.address, object->operation, work);
-	decide(operations, work);
+	xla_thunk_cost(&memory, object->key.address, object->operation, cost);
+	decide(operations, cost);
 }
 
-static void tell_work(struct operations *operations, const struct perfx_object_record *object,
-		      const struct xla_work *work)
+static void emit_cost(struct operations *operations, const struct perfx_object_record *object,
+		      const struct xla_cost *cost)
 {
-	struct perfx_work record = {.flops = work->flops,
-				    .bytes = work->bytes,
-				    .work = object->work,
-				    .function = object->function,
-				    .state = (uint8_t)work->state,
-				    .dtype = (uint8_t)work->dtype};
-	const struct perfx_record *packed = PACK(&operations->buffer, PERFX_KIND_WORK, record);
-	struct perfx_object known = {.flops = work->flops,
-				     .bytes = work->bytes,
+	struct perfx_object_cost record = {.flops = cost->flops,
+					   .bytes = cost->bytes,
+					   .object_cost = object->object_cost,
+					   .function = object->function,
+					   .state = (uint8_t)cost->state,
+					   .dtype = (uint8_t)cost->dtype};
+	const struct perfx_record *packed =
+		PACK(&operations->buffer, PERFX_KIND_OBJECT_COST, record);
+	struct perfx_object known = {.flops = cost->flops,
+				     .bytes = cost->bytes,
 				     .function = object->function,
-				     .work = object->work,
+				     .object_cost = object->object_cost,
 				     .owner = object->owner,
-				     .state = (uint8_t)work->state,
-				     .dtype = (uint8_t)work->dtype};
+				     .state = (uint8_t)cost->state,
+				     .dtype = (uint8_t)cost->dtype};
 
 	sink_packed(operations->sink, packed);
-	tracer__tell_object(operations->tracer, object, &known);
+	tracer__set_object(operations->tracer, object, &known);
 }
 
 void operations__on_object(struct operations *operations, const struct perfx_object_record *object)
 {
-	struct xla_work work;
+	struct xla_cost cost;
 
 	if (object->new_function)
 		name_function(operations, object);
-	read_object(operations, object, &work);
-	tell_work(operations, object, &work);
-	if (grow_array(&operations->works, &operations->works_capacity, (size_t)object->work + 1,
-		       sizeof(*operations->works)))
+	read_object(operations, object, &cost);
+	emit_cost(operations, object, &cost);
+	if (grow_array(&operations->costs, &operations->costs_capacity,
+		       (size_t)object->object_cost + 1, sizeof(*operations->costs)))
 		return;
-	operations->works[object->work] = work;
-	if (object->work >= operations->works_count)
-		operations->works_count = (size_t)object->work + 1;
+	operations->costs[object->object_cost] = cost;
+	if (object->object_cost >= operations->costs_count)
+		operations->costs_count = (size_t)object->object_cost + 1;
 }
 
-/* What of it has not been told; 0 also where memory is out. */
-static uint64_t owed_since(struct operations *operations, const struct perfx_owed_key *key,
-			   uint64_t count)
+/* What of it has not been emitted; 0 also where memory is out. */
+static uint64_t pending_since(struct operations *operations, const struct perfx_pending_key *key,
+			      uint64_t count)
 {
-	uint64_t id = (uint64_t)key->context << 32 | key->work, more;
-	uint32_t at = map64_get(&operations->owed_ids, id);
+	uint64_t id = (uint64_t)key->context << 32 | key->object_cost, more;
+	uint32_t at = map64_get(&operations->pending_ids, id);
 
 	if (at == MAP64_NONE) {
-		at = (uint32_t)operations->owed_count;
-		if (grow_array(&operations->owed_told, &operations->owed_capacity,
-			       operations->owed_count + 1, sizeof(*operations->owed_told)) ||
-		    map64_put(&operations->owed_ids, id, at))
+		at = (uint32_t)operations->pending_count;
+		if (grow_array(&operations->pending_runs_emitted, &operations->pending_capacity,
+			       operations->pending_count + 1,
+			       sizeof(*operations->pending_runs_emitted)) ||
+		    map64_put(&operations->pending_ids, id, at))
 			return 0;
-		operations->owed_count++;
+		operations->pending_count++;
 	}
-	more = count - operations->owed_told[at];
-	operations->owed_told[at] = count;
+	more = count - operations->pending_runs_emitted[at];
+	operations->pending_runs_emitted[at] = count;
 	return more;
 }
 
-static void book_owed(void *ctx, const struct perfx_owed_key *key, uint64_t runs_count)
+static void add_unrecorded_runs(void *ctx, const struct perfx_pending_key *key, uint64_t runs_count)
 {
 	struct operations *operations = ctx;
-	struct perfx_book record = {.context = key->context};
-	struct xla_work work = {.state = PERFX_FIGURE_UNREAD};
+	struct perfx_overflow_calls record = {.context = key->context};
+	struct xla_cost cost = {.state = PERFX_COST_UNREAD};
 	uint64_t count;
 
-	if (key->work >= operations->works_count && !operations->last)
+	if (key->object_cost >= operations->costs_count && !operations->last)
 		return;
-	count = owed_since(operations, key, runs_count);
+	count = pending_since(operations, key, runs_count);
 	if (!count)
 		return;
-	if (key->work < operations->works_count)
-		work = operations->works[key->work];
-	if (work.state == PERFX_FIGURE_COUNTED) {
+	if (key->object_cost < operations->costs_count)
+		cost = operations->costs[key->object_cost];
+	if (cost.state == PERFX_COST_COUNTED) {
 		record.counted_count = count;
-		if (__builtin_mul_overflow(work.flops, count, &record.flops) ||
-		    __builtin_mul_overflow(work.bytes, count, &record.bytes))
+		if (__builtin_mul_overflow(cost.flops, count, &record.flops) ||
+		    __builtin_mul_overflow(cost.bytes, count, &record.bytes))
 			return;
-	} else if (work.state == PERFX_FIGURE_OPAQUE) {
+	} else if (cost.state == PERFX_COST_OPAQUE) {
 		record.opaque_count = count;
-	} else if (work.state == PERFX_FIGURE_UNREAD) {
+	} else if (cost.state == PERFX_COST_UNREAD) {
 		record.unread_count = count;
 	}
-	SINK_PACK(operations->sink, &operations->buffer, PERFX_KIND_BOOK, record);
+	SINK_PACK(operations->sink, &operations->buffer, PERFX_KIND_OVERFLOW_CALLS, record);
 }
 
 void operations__report(struct operations *operations, bool last)
 {
 	operations->last = last;
-	tracer__each_owed(operations->tracer, book_owed, operations);
+	tracer__each_pending_run(operations->tracer, add_unrecorded_runs, operations);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Operations of compiled programs: XLA's thunks. The programs in the kernel tell of each thunk when
+ * Operations of compiled programs: XLA's thunks. The programs in the kernel emit each thunk when
  * it is run for the first time; here it gets its name, and what a run of it computes is read from
- * the process (xla/thunk.h), told to the stream and to the kernel.
+ * the process (xla/thunk.h), passed to the stream and to the kernel.
  *
- * Reading takes 5 to 20 µs, of a fusion 0.1 ms, once for each thunk. Runs before that are told
- * with the thunk's id alone; who reads the stream finds in a WORK record what they did.
+ * Reading takes 5 to 20 µs, of a fusion 0.1 ms, once for each thunk. Runs before that are emitted
+ * with the thunk's id alone; who reads the stream finds in an OBJECT_COST record what they did.
  */
 #ifndef PERFX_SESSION_OPERATIONS_H
 #define PERFX_SESSION_OPERATIONS_H
@@ -23,8 +23,8 @@ struct operations *operations__new(const struct plan *plan, struct tracer *trace
 void operations__free(struct operations *operations);
 
 void operations__on_object(struct operations *operations, const struct perfx_object_record *record);
-/* BOOK records of runs, since the last time, that nobody had read yet and that found no room. last:
- * also of what has not been read by now. */
+/* OVERFLOW_CALLS records of runs, since the last time, that had not been read yet and found no
+ * room. last: also of what has not been read by now. */
 void operations__report(struct operations *operations, bool last);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What a person at a terminal sees while a recording is made, in one line:
+ * What the user at a terminal sees while a recording is made, in one line:
  *
  *     attaching 738 probes…
  *     8 s left · 12 steps · 30,261 calls · Ctrl-C stops and reports

@@ -59,10 +59,10 @@ static int plan_targets(struct recorder *recorder)
 }
 
 /* What the report does without because the kernel refuses a program. */
-static void tell_lacking(struct recorder *recorder)
+static void emit_lacking(struct recorder *recorder)
 {
 	static const char *const names[TRACER_PARTS] = {
-		[TRACER_MARKS] = "ranges and values that programs mark",
+		[TRACER_ANNOTATIONS] = "ranges and values that programs mark",
 		[TRACER_MEMORY] = "allocations",
 		[TRACER_SOCKETS] = "bytes over sockets",
 	};
@@ -73,8 +73,8 @@ static void tell_lacking(struct recorder *recorder)
 		msg_say("%s: not recorded, for this kernel refuses the BPF program for it "
 			"(PERFX_DEBUG=1 shows why)",
 			names[part]);
-		plan__refuse(recorder->plan, names[part],
-			     "this kernel refuses the BPF program for it");
+		plan__skip(recorder->plan, names[part],
+			   "this kernel refuses the BPF program for it");
 	}
 }
 
@@ -91,12 +91,13 @@ static int begin_load(struct recorder *recorder)
 		.probes_max = PROBES_GUESS + PROBES_SLACK,
 	};
 
-	recorder->meters = meters__new(options->counters, options->counters_names);
-	if (!recorder->meters) {
+	recorder->thread_counters =
+		thread_counters__new(options->counters, options->counters_names);
+	if (!recorder->thread_counters) {
 		msg_say("out of memory");
 		return EXIT_FAILED;
 	}
-	tracer_options.counters = meters__counters(recorder->meters);
+	tracer_options.counters = thread_counters__counters(recorder->thread_counters);
 	recorder->loading = loading__start(&tracer_options, recorder->features);
 	if (!recorder->loading) {
 		msg_say("out of memory");
@@ -124,7 +125,7 @@ static int load(struct recorder *recorder)
 				strerror(errno));
 		return errno == EPERM ? EXIT_PRIVILEGE : EXIT_FAILED;
 	}
-	tell_lacking(recorder);
+	emit_lacking(recorder);
 	phases_begin(options->phases, "calibrate");
 	if (options->calibrate && calibrate(recorder->tracer, &recorder->calibration))
 		msg_say("cost of a hit not measured: %s", strerror(errno));
@@ -136,7 +137,7 @@ static bool is_triggered(const struct recorder_options *options)
 	return options->trigger.ns || options->trigger.times > 0;
 }
 
-/* For what ends by them, and for a person who looks on; that is not worth decoding all records of a
+/* For what ends by them, and for the user who looks on; that is not worth decoding all records of a
  * recording of which no report is made. */
 static bool watches_steps(const struct recorder *recorder)
 {
@@ -147,17 +148,18 @@ static bool watches_steps(const struct recorder *recorder)
 static int open_rooms(struct recorder *recorder)
 {
 	struct memory_options memory = {.sample_bytes = recorder->options->sample_bytes,
-					.everybody = recorder->options->all};
+					.all_processes = recorder->options->all};
 
 	recorder->queue = attach_queue__new();
 	recorder->file_watch = file_watch__new();
 	recorder->mappings = mappings__new(); /* NULL: mappings are looked at by the clock */
-	recorder->books =
-		books__new(recorder->tracer, recorder->sink, recorder->options->full_cmdline);
+	recorder->processes = process_table__new(recorder->tracer, recorder->sink,
+						 recorder->options->full_cmdline);
 	recorder->probes = probes__new(recorder->plan, recorder->tracer, &recorder->calibration,
 				       recorder->sink);
-	if (recorder->probes && meters__counters(recorder->meters))
-		probes__meter(recorder->probes, meters__all_functions(recorder->meters));
+	if (recorder->probes && thread_counters__counters(recorder->thread_counters))
+		probes__enable_counters(recorder->probes,
+					thread_counters__all_functions(recorder->thread_counters));
 	if (recorder->probes)
 		recorder->memory = memory__new(recorder->plan, recorder->tracer, recorder->probes,
 					       recorder->sink, &memory);
@@ -177,7 +179,7 @@ static int open_rooms(struct recorder *recorder)
 	if (recorder->probes)
 		recorder->totals = totals__new(recorder->sink, recorder->tracer, recorder->plan,
 					       recorder->probes);
-	if (recorder->queue && recorder->books && recorder->totals && recorder->memory &&
+	if (recorder->queue && recorder->processes && recorder->totals && recorder->memory &&
 	    recorder->operations && recorder->reader &&
 	    (recorder->steps || !watches_steps(recorder)))
 		return EXIT_OK;
@@ -223,7 +225,7 @@ static uint64_t cpu_of_all(struct recorder *recorder)
 {
 	uint64_t cpu_ns = 0;
 	size_t count;
-	const pid_t *pids = books__pids(recorder->books, &count);
+	const pid_t *pids = process_table__pids(recorder->processes, &count);
 
 	if (count > CPU_PROCESSES_MAX)
 		return UINT64_MAX;
@@ -236,18 +238,18 @@ static uint64_t cpu_of_all(struct recorder *recorder)
 	return cpu_ns;
 }
 
-void meter_threads(struct recorder *recorder)
+void count_threads(struct recorder *recorder)
 {
 	size_t count;
-	const pid_t *pids = books__pids(recorder->books, &count);
+	const pid_t *pids = process_table__pids(recorder->processes, &count);
 
-	meters__scan(recorder->meters, recorder->tracer, pids, count);
+	thread_counters__scan(recorder->thread_counters, recorder->tracer, pids, count);
 }
 
 static void drain(struct recorder *recorder)
 {
 	reader__drain(recorder->reader);
-	windows_settle(recorder);
+	recording_window_settle(recorder);
 }
 
 /* Who maps code all the time is looked at by the clock: not each mapping wakes the tracer. */
@@ -272,8 +274,8 @@ static void on_tick(struct recorder *recorder)
 		return;
 	heed_mappings(recorder, true);
 	drain(recorder);
-	meter_threads(recorder);
-	follow_strangers(recorder, now);
+	count_threads(recorder);
+	follow_untraced(recorder, now);
 	probes__watch_cost(recorder->probes);
 	probes__heed_nesting(recorder->probes);
 	probes__enforce_budget(recorder->probes, now);
@@ -282,7 +284,7 @@ static void on_tick(struct recorder *recorder)
 				       memory__due(recorder->memory, now) ? cpu_of_all(recorder)
 									  : UINT64_MAX);
 	if (!recorder->paused && now >= recorder->next_sample_ns) {
-		books__sample(recorder->books, false);
+		process_table__sample(recorder->processes, false);
 		recorder->next_sample_ns = now + recorder->options->interval_ns;
 	}
 	progress_tick(recorder, now);
@@ -304,7 +306,7 @@ static bool finished(struct recorder *recorder)
 {
 	size_t living;
 
-	books__pids(recorder->books, &living);
+	process_table__pids(recorder->processes, &living);
 	return interrupt_asked() || recorder->pipeline->err || pipeline_full(recorder->pipeline) ||
 	       step_watch__done(recorder->steps) || clock_monotonic_ns() >= recorder->end_ns ||
 	       (!living && !recorder->options->all) || recorder->all_gone ||
@@ -359,17 +361,18 @@ static void loop(struct recorder *recorder)
 
 /* --- a whole recording --- */
 
-void tell_meters(struct recorder *recorder)
+void emit_perf_counters(struct recorder *recorder)
 {
-	if (meters__counters(recorder->meters) || meters__all_functions(recorder->meters) ||
-	    has_figures(recorder->plan))
-		meters__describe(recorder->meters, recorder->sink);
+	if (thread_counters__counters(recorder->thread_counters) ||
+	    thread_counters__all_functions(recorder->thread_counters) ||
+	    any_cost_known(recorder->plan))
+		thread_counters__describe(recorder->thread_counters, recorder->sink);
 }
 
 static bool have_all_ended(const struct recorder *recorder)
 {
 	size_t count;
-	const pid_t *pids = books__pids(recorder->books, &count);
+	const pid_t *pids = process_table__pids(recorder->processes, &count);
 
 	if (recorder->options->all)
 		return false;
@@ -386,7 +389,7 @@ static void start(struct recorder *recorder)
 	recorder->end_ns = duration_ns == UINT64_MAX ? UINT64_MAX : now_ns + duration_ns;
 	if (recorder->options->wait) {
 		recorder->paused = true;
-		books__hold(recorder->books, true);
+		process_table__hold(recorder->processes, true);
 		tracer__wait(recorder->tracer);
 	} else {
 		recording_begin(recorder, now_ns);
@@ -414,10 +417,10 @@ static int trace(struct recorder *recorder)
 	ending.end_ns = clock_monotonic_ns();
 	ending.recording_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - recorder->begin_cpu_ns;
 	msg_status("reading what was recorded last…");
-	books__sample(recorder->books, true);
+	process_table__sample(recorder->processes, true);
 	tracer__stop(recorder->tracer);
 	reader__finish(recorder->reader);
-	windows_settle(recorder);
+	recording_window_settle(recorder);
 	if (!recorder->begun)
 		recording_begin(recorder, ending.end_ns);
 	else if (recorder->paused)
@@ -427,15 +430,15 @@ static int trace(struct recorder *recorder)
 	ending.exited = recorder->main_ended;
 	ending.interrupted = interrupt_asked();
 	ending.looks_count = recorder->looks_count;
-	ending.strangers_read_count = recorder->strangers_read_count;
-	tell_meters(recorder);
-	meters__report(recorder->meters, recorder->tracer, recorder->sink);
-	host_peaks_tell(recorder); /* for what has been mapped since the start */
+	ending.untraced_read_count = recorder->untraced_read_count;
+	emit_perf_counters(recorder);
+	thread_counters__report(recorder->thread_counters, recorder->tracer, recorder->sink);
+	host_peaks_emit(recorder); /* for what has been mapped since the start */
 	memory__report(recorder->memory);
 	operations__report(recorder->operations, true);
 	if (recorder->frames)
 		frames__emit(recorder->frames);
-	totals__tell(recorder->totals);
+	totals__emit(recorder->totals);
 	if (recorder->options->flight_ns)
 		return flight_finish(recorder, &ending);
 	totals__close(recorder->totals, recorder->sink, &ending);
@@ -447,12 +450,12 @@ static void close_rooms(struct recorder *recorder)
 	reader__free(recorder->reader);
 	step_watch__free(recorder->steps);
 	totals__free(recorder->totals);
-	meters__free(recorder->meters);
+	thread_counters__free(recorder->thread_counters);
 	frames__free(recorder->frames);
 	memory__free(recorder->memory);
 	operations__free(recorder->operations);
 	probes__free(recorder->probes);
-	books__free(recorder->books);
+	process_table__free(recorder->processes);
 	mappings__free(recorder->mappings);
 	if (recorder->loading) /* what was planned is no good */
 		recorder->tracer = loading__end(recorder->loading, 0);
@@ -494,7 +497,7 @@ static int prepare(struct recorder *recorder)
 	/* not beside the load, which would make an idle host look busy */
 	phases_begin(phases, "peaks");
 	if (!code)
-		host_peaks_tell(recorder);
+		host_peaks_emit(recorder);
 	phases_begin(phases, "attach");
 	if (!code)
 		code = open_rooms(recorder);

@@ -4,13 +4,13 @@
  *
  *   plan (nothing is touched) → load and calibrate → attach → trace → detach → totals
  *
- * Says what a person should know on the way, one line each.
+ * Says what the user should know on the way, one line each.
  */
 #ifndef PERFX_SESSION_RECORDER_H
 #define PERFX_SESSION_RECORDER_H
 
 #include "attach/features.h"
-#include "attach/meters.h"
+#include "attach/thread_counters.h"
 #include "base/phases.h"
 #include "peaks/given.h"
 #include "plan/plan.h"

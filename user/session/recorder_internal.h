@@ -12,9 +12,9 @@
 #include "attach/tracer.h"
 #include "decode/pack.h"
 #include "session/attach_queue.h"
-#include "session/books.h"
 #include "session/frames.h"
 #include "session/operations.h"
+#include "session/process_table.h"
 #include "session/recorder.h"
 #include "session/totals.h"
 
@@ -29,29 +29,29 @@ struct recorder {
 	struct calibration calibration;
 	struct probes *probes;
 	struct memory *memory;
-	struct meters *meters;
+	struct thread_counters *thread_counters;
 	struct operations *operations;
 	struct frames *frames; /* NULL: no stacks are recorded */
-	struct books *books;
+	struct process_table *processes;
 	struct reader *reader;
 	struct mappings *mappings;
 	int epoll_fd, timer_fd;
 	uint64_t start_ns, end_ns, next_sample_ns, next_scan_ns, next_flush_ns, next_progress_ns;
-	pid_t main_pid; /* the first target: whose end by a signal is told */
+	pid_t main_pid; /* the first target: whose end by a signal is reported */
 	bool main_ended, rescan;
 	bool all_gone; /* all targets had ended when the recording began */
 	int main_status;
 	struct pack_buffer late; /* for LATE records */
 	struct {
 		uint64_t next_ns, hits_count; /* looked at next; hits by then */
-	} strangers;
+	} untraced;
 	struct file_watch *file_watch; /* NULL: files are looked at when something is mapped */
 	struct attach_queue *queue;    /* processes that are to be looked at */
 	unsigned mappings_wakes;       /* by mappings since the last tick */
-	uint64_t looks_count, strangers_read_count; /* as in struct perfx_end */
-	uint64_t begin_cpu_ns;			    /* the tracer's own, when the recording began */
+	uint64_t looks_count, untraced_read_count; /* as in struct perfx_end */
+	uint64_t begin_cpu_ns;			   /* the tracer's own, when the recording began */
 	size_t waiting_said;
-	bool given_told, peaks_told;
+	bool given_emitted, peaks_emitted;
 	struct step_watch *steps; /* NULL: not by steps */
 	struct totals *totals;
 	uint64_t next_segment_ns;
@@ -69,37 +69,37 @@ struct recorder {
 	uint64_t opened_ns;	      /* the last window */
 	uint64_t next_turn_sample_ns; /* /proc is not read at the end of a window before */
 	size_t turns_count;	      /* beginnings and ends of windows */
-	size_t pauses_told;	      /* between windows, to memory */
+	size_t pauses_emitted;	      /* between windows, to memory */
 	struct recording_pause {
 		uint64_t from_ns, to_ns;
-	} * pauses; /* that memory has not been told of */
+	} * pauses; /* that memory does not know of yet */
 	size_t pauses_count, pauses_capacity;
 };
 
-/* follow.c: whom the recording is about, from the targets that were named to what they start and
- * map later. */
+/* follow.c: which processes the recording is about, from the targets that were named to what they
+ * start and map later. */
 
-/* Adds the targets to the family, and those of their descendants that live. 0 or -errno. */
+/* Traces the targets, and those of their descendants that live. 0 or -errno. */
 int follow_targets(struct recorder *recorder);
-/* Attaches for all members of the family. 0, or -errno, which has been said. */
+/* Attaches for all traced processes. 0, or -errno, which has been said. */
 int follow_attach(struct recorder *recorder);
 /* Acts upon a record as it passes: fork, exec, exit. ctx is the recorder. */
 void follow_record(void *ctx, const struct perfx_record *record);
-/* Likewise: of an object by which calls are told apart. */
+/* Likewise: of an object by which calls are distinguished. */
 void follow_object(void *ctx, const struct perfx_object_record *record);
 /* Goes by process in files that processes which are not traced have come to call often. */
-void follow_strangers(struct recorder *recorder, uint64_t now_ns);
+void follow_untraced(struct recorder *recorder, uint64_t now_ns);
 /* Takes the probes out of files that have been written to. */
 void follow_files(struct recorder *recorder);
 /* Notes who has mapped something since. */
 void follow_mappings(struct recorder *recorder);
-/* Attaches for those who are noted; never where a ring is being read. */
+/* Attaches for the noted processes; never where a ring is being read. */
 void follow_attach_queued(struct recorder *recorder);
 
-/* Does a function that is planned tell its work? */
-bool has_figures(const struct plan *plan);
+/* Is the work of a planned function known? */
+bool any_cost_known(const struct plan *plan);
 /* host_peaks.c: what this host can do, once there is something to compare with it. */
-void host_peaks_tell(struct recorder *recorder);
+void host_peaks_emit(struct recorder *recorder);
 
 /* steps.c: has some process done so many steps, was one slow? Sees the events that the sink sees.
  * The trigger is borrowed; NULL: none. */
@@ -122,26 +122,28 @@ void flight_tick(struct recorder *recorder, uint64_t now_ns);
  * could not be. */
 int flight_finish(struct recorder *recorder, const struct ending *ending);
 
-/* windows.c: what the recording begins with, at a time; --wait: what a program says of it. */
+/* recording_window.c: what the recording begins with, at a time; --wait: what a program says of
+ * it. */
 void recording_begin(struct recorder *recorder, uint64_t start_ns);
-void window_turns(struct recorder *recorder, const struct perfx_window *window);
+void recording_window_turns(struct recorder *recorder,
+			    const struct perfx_recording_window *recording_window);
 /* To be called when the rings have been read. */
-void windows_settle(struct recorder *recorder);
-/* recorder.c: what is counted, or, where somebody could miss it, why nothing is. */
-void tell_meters(struct recorder *recorder);
-void meter_threads(struct recorder *recorder);
+void recording_window_settle(struct recorder *recorder);
+/* recorder.c: what is counted, or, where it could be missed, why nothing is. */
+void emit_perf_counters(struct recorder *recorder);
+void count_threads(struct recorder *recorder);
 
 /* progress.c: what is going on, on a terminal. */
 void progress_attaching(const struct recorder *recorder);
 void progress_tick(struct recorder *recorder, uint64_t now_ns);
 
-/* say.c: what a person is told. */
+/* status_lines.c: messages to the user. */
 void say_scan_error(pid_t pid, const struct recorder *recorder, ssize_t err);
 void say_waiting(struct recorder *recorder);
 void say_tracing(struct recorder *recorder);
 /* PERFX_DEBUG: how long the start took, and what of it. */
 void say_phases(const struct recorder *recorder);
 void say_program_decides(const struct recorder *recorder);
-void say_turned(struct recorder *recorder, const struct perfx_window *window);
+void say_turned(struct recorder *recorder, const struct perfx_recording_window *recording_window);
 
 #endif

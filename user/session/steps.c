@@ -79,8 +79,10 @@ static int on_event(void *ctx, const struct event *event)
 		note_function(ctx, event);
 	else if (event->kind == PERFX_KIND_SPAN)
 		note_span(ctx, &event->span);
-	else if (event->kind == PERFX_KIND_WINDOW && (event->window.flags & PERFX_WINDOW_OPENS))
-		return steps_window(&((struct step_watch *)ctx)->steps, event->window.time_ns);
+	else if (event->kind == PERFX_KIND_RECORDING_WINDOW &&
+		 (event->recording_window.flags & PERFX_RECORDING_WINDOW_OPENS))
+		return steps_recording_window(&((struct step_watch *)ctx)->steps,
+					      event->recording_window.time_ns);
 	return 0;
 }
 

@@ -60,14 +60,14 @@ struct totals {
 	struct tracer *tracer;
 	const struct plan *plan;
 	struct probes *probes;
-	/* As they were told last. */
-	struct perfx_book *books; /* by context */
-	size_t books_capacity;
+	/* As they were emitted last. */
+	struct perfx_overflow_calls *overflows; /* by context */
+	size_t overflows_capacity;
 	uint64_t losses[PERFX_LOSS_KINDS];
-	uint64_t booked_count, entries_count;
-	bool booked_lately;
+	uint64_t overflow_count, entries_count;
+	bool overflowed_lately;
 	struct map64 value_ids; /* process << 32 | value → values[] */
-	struct perfx_value_lost *values;
+	struct perfx_user_value_lost *values;
 	size_t values_count, values_capacity;
 	struct pack_buffer buffer;
 };
@@ -90,15 +90,15 @@ void totals__free(struct totals *totals)
 {
 	if (!totals)
 		return;
-	free(totals->books);
+	free(totals->overflows);
 	free(totals->values);
 	map64_clear(&totals->value_ids);
 	free(totals);
 }
 
-static struct perfx_book book_of(const struct perfx_context_node *node, uint32_t id)
+static struct perfx_overflow_calls overflow_of(const struct perfx_context_node *node, uint32_t id)
 {
-	return (struct perfx_book){
+	return (struct perfx_overflow_calls){
 		.context = id,
 		.calls_count = node->calls_count,
 		.unwound_count = node->unwound_count,
@@ -109,7 +109,7 @@ static struct perfx_book book_of(const struct perfx_context_node *node, uint32_t
 		.bytes = node->bytes,
 		.counted_count = node->counted_count,
 		.unread_count = node->unread_count,
-		.silenced_count = node->silenced_count,
+		.nested_count = node->nested_count,
 		.opaque_count = node->opaque_count,
 		.bus_bytes = node->bus_bytes,
 		.bus_moved_bytes = node->bus_moved_bytes,
@@ -117,24 +117,25 @@ static struct perfx_book book_of(const struct perfx_context_node *node, uint32_t
 }
 
 /* All that follows the context is sums. */
-#define BOOK_SUMS_AT offsetof(struct perfx_book, calls_count)
-#define BOOK_SUMS    ((sizeof(struct perfx_book) - BOOK_SUMS_AT) / sizeof(uint64_t))
+#define OVERFLOW_SUMS_AT offsetof(struct perfx_overflow_calls, calls_count)
+#define OVERFLOW_SUMS	 ((sizeof(struct perfx_overflow_calls) - OVERFLOW_SUMS_AT) / sizeof(uint64_t))
 
-static struct perfx_book book_less(struct perfx_book book, const struct perfx_book *told)
+static struct perfx_overflow_calls overflow_less(struct perfx_overflow_calls overflow,
+						 const struct perfx_overflow_calls *emitted)
 {
-	uint64_t now[BOOK_SUMS], before[BOOK_SUMS];
+	uint64_t now[OVERFLOW_SUMS], before[OVERFLOW_SUMS];
 
-	memcpy(now, (char *)&book + BOOK_SUMS_AT, sizeof(now));
-	memcpy(before, (const char *)told + BOOK_SUMS_AT, sizeof(before));
-	for (size_t i = 0; i < BOOK_SUMS; i++)
+	memcpy(now, (char *)&overflow + OVERFLOW_SUMS_AT, sizeof(now));
+	memcpy(before, (const char *)emitted + OVERFLOW_SUMS_AT, sizeof(before));
+	for (size_t i = 0; i < OVERFLOW_SUMS; i++)
 		now[i] -= before[i];
-	memcpy((char *)&book + BOOK_SUMS_AT, now, sizeof(now));
-	return book;
+	memcpy((char *)&overflow + OVERFLOW_SUMS_AT, now, sizeof(now));
+	return overflow;
 }
 
 /* The kernel goes on while it is read: calls that are not counted yet and unwound already come the
  * next time. */
-static bool is_torn(const struct perfx_book *more)
+static bool is_torn(const struct perfx_overflow_calls *more)
 {
 	uint64_t rest;
 
@@ -142,39 +143,40 @@ static bool is_torn(const struct perfx_book *more)
 	       rest < more->untimed_count;
 }
 
-static void send_book(struct totals *totals, uint32_t id, const struct perfx_context_node *node)
+static void send_overflow(struct totals *totals, uint32_t id, const struct perfx_context_node *node)
 {
-	struct perfx_book book = book_of(node, id), more;
+	struct perfx_overflow_calls overflow = overflow_of(node, id), more;
 
-	if (grow_array(&totals->books, &totals->books_capacity, (size_t)id + 1,
-		       sizeof(*totals->books)))
+	if (grow_array(&totals->overflows, &totals->overflows_capacity, (size_t)id + 1,
+		       sizeof(*totals->overflows)))
 		return;
-	more = book_less(book, &totals->books[id]);
+	more = overflow_less(overflow, &totals->overflows[id]);
 	if (!more.calls_count || is_torn(&more))
 		return;
-	totals->books[id] = book;
-	SINK_PACK(totals->sink, &totals->buffer, PERFX_KIND_BOOK, more);
+	totals->overflows[id] = overflow;
+	SINK_PACK(totals->sink, &totals->buffer, PERFX_KIND_OVERFLOW_CALLS, more);
 }
 
 /* Nodes with calls that found no room in the ring. */
-static void send_books(struct totals *totals)
+static void send_overflows(struct totals *totals)
 {
-	uint64_t booked = tracer__counter(totals->tracer, PERFX_COUNTER_RING_DROPS);
+	uint64_t overflowed = tracer__counter(totals->tracer, PERFX_COUNTER_RING_DROPS);
 	uint32_t count;
 	const struct perfx_context_node *nodes = tracer__contexts(totals->tracer, &count);
 
 	/* none, as nearly always; once more after some, for a node may be behind the counter */
-	if (booked == totals->booked_count && !totals->booked_lately)
+	if (overflowed == totals->overflow_count && !totals->overflowed_lately)
 		return;
-	totals->booked_lately = booked != totals->booked_count;
-	totals->booked_count = booked;
+	totals->overflowed_lately = overflowed != totals->overflow_count;
+	totals->overflow_count = overflowed;
 	for (uint32_t id = 1; id < count; id++)
 		if (nodes[id].calls_count)
-			send_book(totals, id, &nodes[id]);
+			send_overflow(totals, id, &nodes[id]);
 }
 
-/* As it was told last; NULL: memory is out. */
-static struct perfx_value_lost *value_told(struct totals *totals, const struct perfx_value_key *key)
+/* As it was emitted last; NULL: memory is out. */
+static struct perfx_user_value_lost *value_emitted(struct totals *totals,
+						   const struct perfx_user_value_key *key)
 {
 	uint64_t id = (uint64_t)key->process << 32 | key->value;
 	uint32_t at = map64_get(&totals->value_ids, id);
@@ -190,25 +192,25 @@ static struct perfx_value_lost *value_told(struct totals *totals, const struct p
 	return &totals->values[at];
 }
 
-static void send_lost_value(void *ctx, const struct perfx_value_key *key,
-			    const struct perfx_value_lost *lost)
+static void send_lost_value(void *ctx, const struct perfx_user_value_key *key,
+			    const struct perfx_user_value_lost *lost)
 {
 	struct totals *totals = ctx;
-	struct perfx_value_lost *told = value_told(totals, key);
-	struct perfx_value_book record = {.process = key->process, .value = key->value};
+	struct perfx_user_value_lost *emitted = value_emitted(totals, key);
+	struct perfx_overflow_values record = {.process = key->process, .value = key->value};
 
-	if (!told)
+	if (!emitted)
 		return;
-	record.sets_count = lost->sets_count - told->sets_count;
-	record.adds_count = lost->adds_count - told->adds_count;
-	record.sum = lost->sum - told->sum;
-	record.unsummed_count = lost->unsummed_count - told->unsummed_count;
+	record.sets_count = lost->sets_count - emitted->sets_count;
+	record.adds_count = lost->adds_count - emitted->adds_count;
+	record.sum = lost->sum - emitted->sum;
+	record.unsummed_count = lost->unsummed_count - emitted->unsummed_count;
 	record.last_bits = lost->last_bits;
 	record.last_ns = lost->last_ns;
 	if (!record.sets_count && !record.adds_count)
 		return;
-	*told = *lost;
-	SINK_PACK(totals->sink, &totals->buffer, PERFX_KIND_VALUE_BOOK, record);
+	*emitted = *lost;
+	SINK_PACK(totals->sink, &totals->buffer, PERFX_KIND_OVERFLOW_VALUES, record);
 }
 
 /* Values that found no room. */
@@ -256,9 +258,9 @@ static void send_losses(struct totals *totals)
 	}
 }
 
-void totals__tell(struct totals *totals)
+void totals__emit(struct totals *totals)
 {
-	send_books(totals);
+	send_overflows(totals);
 	send_values(totals);
 	totals->entries_count = probes__report_hits(totals->probes);
 	send_losses(totals);
@@ -273,16 +275,16 @@ void totals__segment(struct totals *totals, uint64_t time_ns)
 
 /* --- the end -------------------------------------------------------------------------------- */
 
-static void send_refusals(struct sink *sink, struct pack_buffer *buffer, const struct plan *plan)
+static void send_skipped(struct sink *sink, struct pack_buffer *buffer, const struct plan *plan)
 {
-	for (size_t i = 0; i < plan->refusals_count; i++) {
-		const struct plan_refusal *refusal = &plan->refusals[i];
+	for (size_t i = 0; i < plan->skipped_count; i++) {
+		const struct plan_skipped *skipped = &plan->skipped[i];
 		struct perfx_not_attached record = {
-			.count = refusal->count,
-			.flags = refusal->by_design ? PERFX_NOT_ATTACHED_BY_DESIGN : 0};
+			.count = skipped->count,
+			.flags = skipped->by_design ? PERFX_NOT_ATTACHED_BY_DESIGN : 0};
 
-		sink_packed(sink, PACK(buffer, PERFX_KIND_NOT_ATTACHED, record, refusal->name,
-				       refusal->reason));
+		sink_packed(sink, PACK(buffer, PERFX_KIND_NOT_ATTACHED, record, skipped->name,
+				       skipped->reason));
 	}
 	for (size_t i = 0; i < plan->options.patterns_count; i++) {
 		struct perfx_not_attached record = {.count = 1};
@@ -295,7 +297,7 @@ static void send_refusals(struct sink *sink, struct pack_buffer *buffer, const s
 }
 
 /* The hot path counts hits and nothing else: calls begun are the hits of entries, calls ended have
- * a record, or a place in the book. */
+ * a record, or a place in the overflow sums. */
 static void send_levels(struct totals *totals, struct sink *closing, const struct ending *ending)
 {
 	uint64_t begun =
@@ -320,7 +322,7 @@ static void send_end(struct sink *sink, struct pack_buffer *buffer, const struct
 					    (ending->interrupted ? PERFX_END_INTERRUPTED : 0),
 				   .looks_count = ending->looks_count,
 				   .recording_cpu_ns = ending->recording_cpu_ns,
-				   .strangers_read_count = ending->strangers_read_count};
+				   .untraced_read_count = ending->untraced_read_count};
 	struct process_usage usage;
 
 	/* finer than /proc's ticks */
@@ -332,9 +334,9 @@ static void send_end(struct sink *sink, struct pack_buffer *buffer, const struct
 
 void totals__close(struct totals *totals, struct sink *closing, const struct ending *ending)
 {
-	probes__refuse_nameless(totals->probes);
-	probes__refuse_failed(totals->probes);
-	send_refusals(closing, &totals->buffer, totals->plan);
+	probes__skip_nameless(totals->probes);
+	probes__skip_failed(totals->probes);
+	send_skipped(closing, &totals->buffer, totals->plan);
 	send_levels(totals, closing, ending);
 	send_end(closing, &totals->buffer, ending);
 }

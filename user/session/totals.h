@@ -20,8 +20,8 @@ struct ending {
 	/* The program goes on, and so do calls while they are counted: how many are running is not
 	 * known. */
 	bool goes_on;
-	uint64_t looks_count, strangers_read_count; /* as in struct perfx_end */
-	uint64_t recording_cpu_ns;		    /* likewise */
+	uint64_t looks_count, untraced_read_count; /* as in struct perfx_end */
+	uint64_t recording_cpu_ns;		   /* likewise */
 };
 
 struct totals;
@@ -33,12 +33,12 @@ void totals__free(struct totals *totals);
 
 void totals_host(struct sink *sink, const struct recorder_options *options, uint64_t start_ns);
 
-/* BOOK, HITS and LOSS: what has been added to the sums since the last time. */
-void totals__tell(struct totals *totals);
-/* SEGMENT: all sums have been told up to now. */
+/* OVERFLOW_CALLS, HITS and LOSS: what has been added to the sums since the last time. */
+void totals__emit(struct totals *totals);
+/* SEGMENT: all sums have been emitted up to now. */
 void totals__segment(struct totals *totals, uint64_t time_ns);
 /* What holds at an end and is no sum: NOT_ATTACHED, the levels among the losses, END. Into closing:
- * that of the recording, or of a dump. After totals__tell. */
+ * that of the recording, or of a dump. After totals__emit. */
 void totals__close(struct totals *totals, struct sink *closing, const struct ending *ending);
 
 #endif

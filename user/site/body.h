@@ -26,7 +26,7 @@ struct body {
 	int parts_count;
 	uint64_t bytes;
 	/* Static texts; NULL: no doubt. The first: not decoded whole, nothing is proved about it.
-	 * The second: decoded, but not every way out is known. */
+	 * The second: decoded, but not every exit is known. */
 	const char *undecoded;
 	const char *exits_doubt;
 	bool goes_anywhere; /* has an indirect jump inside itself whose targets are not known */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A plain probe on every way out of a function. A return probe would be simpler, but it puts a
+ * A plain probe on every exit of a function. A return probe would be simpler, but it puts a
  * trampoline in place of the return address, and an exception that crosses such a frame ends
  * the program.
  *
@@ -32,8 +32,8 @@
  * The entry site is never taken as a cheap exit: two programs on one instruction run in no
  * defined order.
  *
- * When the returned value is wanted, a jump to another function is no way out: that function's own
- * ways out are taken instead. Others may call it too: of its hits only those count that find the
+ * When the returned value is wanted, a jump to another function is no exit: that function's own
+ * exits are taken instead. Others may call it too: of its hits only those count that find the
  * frame (CFA) of a call of ours open, for a tail call has its caller's.
  */
 #include "site/exits.h"
@@ -162,7 +162,7 @@ static bool cover(struct search *search, int32_t index)
 	return reached;
 }
 
-/* The cheap sites that stand for a stepped way out. */
+/* The cheap sites that stand for a stepped exit. */
 static bool search_cheap(struct search *search, int32_t exit)
 {
 	if (search->body->goes_anywhere)
@@ -227,7 +227,7 @@ static int add_exit(struct search *search, int32_t index, struct site_plan *plan
 		return err;
 	}
 	if (insn->refused)
-		search->body->exits_doubt = "the kernel takes no probe on a way out";
+		search->body->exits_doubt = "the kernel takes no probe on an exit";
 	else if (insn->flow == FLOW_JCC && insn->condition == CONDITION_NONE)
 		search->body->exits_doubt = "leaves by a branch that no flags decide";
 	return plan_add(plan, &site);
@@ -240,7 +240,7 @@ static int compare_sites(const void *left, const void *right)
 	return (a->vaddr > b->vaddr) - (a->vaddr < b->vaddr);
 }
 
-/* A branch between two ways out is met from both. */
+/* A branch between two exits is met from both. */
 static void merge_sites(struct site_plan *plan)
 {
 	size_t kept = 0;

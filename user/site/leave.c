@@ -2,13 +2,13 @@
 /*
  * A jump out of the function's range is one of two things. Either the frame is gone (the unwind
  * table says CFA = rsp + 8, as at the entry): then the callee returns to our caller, and the jump
- * is a way out. Or the frame is there: then the jump goes to a part of this function that the
+ * is an exit. Or the frame is there: then the jump goes to a part of this function that the
  * compiler has put elsewhere (".cold", nameless when stripped), which has an unwind entry of its
  * own and starts with the frame that the jump leaves it.
  *
  * One case looks like the other: a function that has built no frame yet jumps to its cold part
- * just as it would to another function. What tells them apart is that cold code mostly comes
- * back, and nobody else jumps into the middle of our function. Cold code that does not come
+ * just as it would to another function. What distinguishes them is that cold code mostly comes
+ * back, and nothing else jumps into the middle of our function. Cold code that does not come
  * back is taken for a callee: the call ends, for us, where it enters it.
  *
  * Indirect jumps: with the frame there it is a switch or computed goto, whatever the operand

@@ -33,7 +33,7 @@ enum exit_when {
 	EXIT_IF_NOT_TAKEN
 };
 
-/* Plain probes at each way out. A hit where "when" does not hold is the function going on: not an
+/* Plain probes at each exit. A hit where "when" does not hold is the function going on: not an
  * exit. No two exit sites of a plan have the same vaddr. */
 struct exit_site {
 	uint64_t vaddr;
@@ -45,7 +45,7 @@ struct exit_site {
 };
 
 enum exits_state {
-	EXITS_KNOWN = 1, /* every way out has a site; may be none (noreturn) */
+	EXITS_KNOWN = 1, /* every exit has a site; may be none (noreturn) */
 	EXITS_UNKNOWN	 /* some may be missing: calls are counted without times */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Where a function that ends by a jump to another returns after all: in that other. Needed only
- * when somebody wants to see what it returns.
+ * when its result is wanted.
  */
 #ifndef PERFX_SITE_TAILS_H
 #define PERFX_SITE_TAILS_H

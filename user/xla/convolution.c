@@ -80,7 +80,7 @@ static bool times_kernel(uint64_t elements, const struct xla_shape *kernel, uint
 /* Each element of the result takes what the kernel has for one channel of it. With a dilated input
  * (a transposed convolution) most of what the kernel meets are the zeros between; what counts is
  * that each element of the input meets the kernel once. */
-bool xla_add_convolution(struct xla_work *work, const struct xla_convolution *convolution)
+bool xla_add_convolution(struct xla_cost *cost, const struct xla_convolution *convolution)
 {
 	const struct xla_shape *in = convolution->in, *kernel = convolution->kernel,
 			       *out = convolution->out;
@@ -92,5 +92,5 @@ bool xla_add_convolution(struct xla_work *work, const struct xla_convolution *co
 		    ? !times_kernel(in->numel, kernel, convolution->channels, &multiply_adds)
 		    : !times_kernel(out->numel, kernel, convolution->filters, &multiply_adds))
 		return false;
-	return xla_add_product(work, in, kernel, out, multiply_adds);
+	return xla_add_product(cost, in, kernel, out, multiply_adds);
 }

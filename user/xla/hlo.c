@@ -138,7 +138,7 @@ bool xla_product_read(const struct xla_memory *memory, uint64_t address,
 	       types_fit(&product->left, &product->right, &product->out);
 }
 
-static bool dot_work(const struct xla_memory *memory, uint64_t address, struct xla_work *work)
+static bool dot_cost(const struct xla_memory *memory, uint64_t address, struct xla_cost *cost)
 {
 	enum { LEFT_CONTRACTED, RIGHT_CONTRACTED, LEFT_BATCH, RIGHT_BATCH };
 	struct xla_product product;
@@ -159,7 +159,7 @@ static bool dot_work(const struct xla_memory *memory, uint64_t address, struct x
 		return false;
 	if (__builtin_mul_overflow(out->numel, k, &multiply_adds))
 		return false;
-	return xla_add_product(work, left, right, out, multiply_adds);
+	return xla_add_product(cost, left, right, out, multiply_adds);
 }
 
 /* --- computations --------------------------------------------------------------------------- */
@@ -178,13 +178,13 @@ static bool is_unknown_product(const char *class)
 }
 
 /* Of an instruction that is no fusion. */
-static bool plain_work(const struct xla_memory *memory, uint64_t address, const char *class,
-		       struct xla_work *work)
+static bool plain_cost(const struct xla_memory *memory, uint64_t address, const char *class,
+		       struct xla_cost *cost)
 {
 	if (strstr(class, "17HloDotInstruction"))
-		return dot_work(memory, address, work);
+		return dot_cost(memory, address, cost);
 	if (strstr(class, "25HloConvolutionInstruction"))
-		return xla_convolution_instruction(memory, address, work);
+		return xla_convolution_instruction(memory, address, cost);
 	return !is_unknown_product(class);
 }
 
@@ -196,8 +196,8 @@ static bool has_word(const struct xla_words *words, uint64_t value)
 	return false;
 }
 
-static bool instruction_work(const struct xla_memory *memory, uint64_t address,
-			     uint64_t computation, struct xla_work *work)
+static bool instruction_cost(const struct xla_memory *memory, uint64_t address,
+			     uint64_t computation, struct xla_cost *cost)
 {
 	char class[XLA_CLASS_MAX];
 	struct xla_words words;
@@ -205,23 +205,23 @@ static bool instruction_work(const struct xla_memory *memory, uint64_t address,
 	if (!xla_class_of(memory, address, class) || !is_instruction(class) ||
 	    !xla_read_words(memory, address, 16, &words) || !has_word(&words, computation))
 		return false;
-	return plain_work(memory, address, class, work);
+	return plain_cost(memory, address, class, cost);
 }
 
 /* `vector`: begin, end, end of room. */
-static bool instructions_work(const struct xla_memory *memory, const uint64_t *vector,
-			      uint64_t computation, struct xla_work *work)
+static bool instructions_cost(const struct xla_memory *memory, const uint64_t *vector,
+			      uint64_t computation, struct xla_cost *cost)
 {
 	uint64_t count = (vector[1] - vector[0]) / 16, entry[2];
 	bool any = false;
 
-	*work = (struct xla_work){0};
+	*cost = (struct xla_cost){0};
 	for (uint64_t i = 0; i < count; i++) {
 		if (!memory->read(memory->ctx, vector[0] + 16 * i, entry, sizeof(entry)))
 			return false;
 		if (!entry[1]) /* removed */
 			continue;
-		if (!instruction_work(memory, entry[1], computation, work))
+		if (!instruction_cost(memory, entry[1], computation, cost))
 			return false;
 		any = true;
 	}
@@ -236,8 +236,8 @@ static bool looks_like_vector(const uint64_t *vector)
 }
 
 /* The computation at `address`, if it is one, of that fusion. */
-static bool computation_work(const struct xla_memory *memory, uint64_t address, uint64_t fusion,
-			     struct xla_work *work)
+static bool computation_cost(const struct xla_memory *memory, uint64_t address, uint64_t fusion,
+			     struct xla_cost *cost)
 {
 	struct xla_words words;
 
@@ -246,14 +246,14 @@ static bool computation_work(const struct xla_memory *memory, uint64_t address, 
 		return false;
 	for (size_t i = 0; i + 3 <= words.count; i++)
 		if (looks_like_vector(&words.at[i]) &&
-		    instructions_work(memory, &words.at[i], address, work))
+		    instructions_cost(memory, &words.at[i], address, cost))
 			return true;
 	return false;
 }
 
 /* Called computations are in what few instructions have, at the other end of a pointer. */
-static bool fusion_work(const struct xla_memory *memory, const struct xla_words *fusion,
-			struct xla_work *work)
+static bool fusion_cost(const struct xla_memory *memory, const struct xla_words *fusion,
+			struct xla_cost *cost)
 {
 	for (size_t i = OPERANDS_AT; i < 16 && i < fusion->count; i++) {
 		uint64_t pointer = fusion->at[i], computation;
@@ -261,7 +261,7 @@ static bool fusion_work(const struct xla_memory *memory, const struct xla_words 
 		if (!pointer || pointer % 8 ||
 		    !memory->read(memory->ctx, pointer, &computation, sizeof(computation)))
 			continue;
-		if (computation_work(memory, computation, fusion->address, work))
+		if (computation_cost(memory, computation, fusion->address, cost))
 			return true;
 	}
 	return false;
@@ -276,8 +276,8 @@ static bool has_name(const struct xla_memory *memory, const struct xla_words *wo
 	return false;
 }
 
-bool xla_fusion_work(const struct xla_memory *memory, const struct xla_words *thunk,
-		     const char *operation, struct xla_work *work)
+bool xla_fusion_cost(const struct xla_memory *memory, const struct xla_words *thunk,
+		     const char *operation, struct xla_cost *cost)
 {
 	char class[XLA_CLASS_MAX];
 	struct xla_words words;
@@ -289,8 +289,8 @@ bool xla_fusion_work(const struct xla_memory *memory, const struct xla_words *th
 		    !has_name(memory, &words, operation))
 			continue;
 		if (strstr(class, "20HloFusionInstruction"))
-			return fusion_work(memory, &words, work);
-		return plain_work(memory, words.address, class, work);
+			return fusion_cost(memory, &words, cost);
+		return plain_cost(memory, words.address, class, cost);
 	}
 	return false;
 }

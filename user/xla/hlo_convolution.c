@@ -173,7 +173,7 @@ static bool read_windows(const struct xla_memory *memory, const struct xla_words
 }
 
 bool xla_convolution_instruction(const struct xla_memory *memory, uint64_t address,
-				 struct xla_work *work)
+				 struct xla_cost *cost)
 {
 	struct xla_product product;
 	struct xla_convolution convolution = {
@@ -182,5 +182,5 @@ bool xla_convolution_instruction(const struct xla_memory *memory, uint64_t addre
 	return xla_product_read(memory, address, &product) && xla_convolution_rank(&convolution) &&
 	       read_numbers(memory, &product.words, &convolution) &&
 	       read_windows(memory, &product.words, &convolution) &&
-	       xla_add_convolution(work, &convolution);
+	       xla_add_convolution(cost, &convolution);
 }

@@ -7,7 +7,7 @@
 #include "xla/thunk.h"
 
 /* Adds a product of so many multiply-adds. False: too much. */
-bool xla_add_product(struct xla_work *work, const struct xla_shape *left,
+bool xla_add_product(struct xla_cost *cost, const struct xla_shape *left,
 		     const struct xla_shape *right, const struct xla_shape *out,
 		     uint64_t multiply_adds);
 
@@ -36,7 +36,7 @@ struct xla_convolution {
 bool xla_convolution_rank(struct xla_convolution *convolution);
 
 /* Adds what it multiplies. False: its parts do not fit each other, or it is too much. */
-bool xla_add_convolution(struct xla_work *work, const struct xla_convolution *convolution);
+bool xla_add_convolution(struct xla_cost *cost, const struct xla_convolution *convolution);
 
 /* --- instructions: hlo.c, hlo_convolution.c --- */
 
@@ -64,10 +64,10 @@ bool xla_product_read(const struct xla_memory *memory, uint64_t address,
 
 /* Adds what the xla::HloConvolutionInstruction at `address` multiplies. False: unread. */
 bool xla_convolution_instruction(const struct xla_memory *memory, uint64_t address,
-				 struct xla_work *work);
+				 struct xla_cost *cost);
 
 /* Of a thunk that was made from an instruction. False: that cannot be read. */
-bool xla_fusion_work(const struct xla_memory *memory, const struct xla_words *thunk,
-		     const char *operation, struct xla_work *work);
+bool xla_fusion_cost(const struct xla_memory *memory, const struct xla_words *thunk,
+		     const char *operation, struct xla_cost *cost);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reading objects of a C++ program that was built by somebody else: memory through a function,
+ * Reading objects of a C++ program that was built by others: memory through a function,
  * classes by their run-time type information (Itanium C++ ABI: the vtable has a pointer to the
  * type_info before it, which has a pointer to the mangled name), strings as libstdc++ lays them
  * out. Nothing that is read is trusted: pointers may point anywhere.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "xla/shape.h"
 
-#include "perfx_figure.h"
+#include "perfx_cost.h"
 
 #include <string.h>
 
@@ -75,7 +75,7 @@ bool xla_shape_read(const struct xla_memory *memory, const struct xla_words *wor
 		return false;
 	shape->numel = 1;
 	for (uint32_t i = 0; i < shape->rank; i++) {
-		if (shape->dims[i] > PERFX_FIGURE_DIM_MAX ||
+		if (shape->dims[i] > PERFX_COST_DIM_MAX ||
 		    __builtin_mul_overflow(shape->numel, shape->dims[i], &shape->numel))
 			return false;
 	}

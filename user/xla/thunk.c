@@ -60,7 +60,7 @@ static bool find_arrays(const struct xla_memory *memory, const struct xla_words 
 	return arrays->of[2].at - arrays->of[1].at == arrays->of[1].at - arrays->of[0].at;
 }
 
-bool xla_add_product(struct xla_work *work, const struct xla_shape *left,
+bool xla_add_product(struct xla_cost *cost, const struct xla_shape *left,
 		     const struct xla_shape *right, const struct xla_shape *out,
 		     uint64_t multiply_adds)
 {
@@ -68,14 +68,14 @@ bool xla_add_product(struct xla_work *work, const struct xla_shape *left,
 	uint64_t flops, bytes;
 
 	if (__builtin_mul_overflow(multiply_adds, xla_type_flops(left->type), &flops) ||
-	    __builtin_add_overflow(work->flops, flops, &work->flops))
+	    __builtin_add_overflow(cost->flops, flops, &cost->flops))
 		return false;
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
 		if (!xla_shape_bytes(shapes[i], &bytes) ||
-		    __builtin_add_overflow(work->bytes, bytes, &work->bytes))
+		    __builtin_add_overflow(cost->bytes, bytes, &cost->bytes))
 			return false;
 	}
-	work->dtype = xla_type_dtype(left->type);
+	cost->dtype = xla_type_dtype(left->type);
 	return true;
 }
 
@@ -132,8 +132,8 @@ static bool dot_shape_at(const struct xla_memory *memory, const struct xla_words
 	return !__builtin_mul_overflow(arrays->of[2].shape.numel, k, multiply_adds);
 }
 
-static bool dot_work(const struct xla_memory *memory, const struct xla_words *words,
-		     const struct arrays *arrays, struct xla_work *work)
+static bool dot_cost(const struct xla_memory *memory, const struct xla_words *words,
+		     const struct arrays *arrays, struct xla_cost *cost)
 {
 	size_t shapes_end = 1 + ARRAYS * arrays->shape_words;
 	uint64_t multiply_adds;
@@ -141,7 +141,7 @@ static bool dot_work(const struct xla_memory *memory, const struct xla_words *wo
 	for (size_t at = arrays->of[2].at + arrays->shape_words; at + shapes_end <= words->count;
 	     at++) {
 		if (dot_shape_at(memory, words, arrays, at, &multiply_adds))
-			return xla_add_product(work, &arrays->of[0].shape, &arrays->of[1].shape,
+			return xla_add_product(cost, &arrays->of[0].shape, &arrays->of[1].shape,
 					       &arrays->of[2].shape, multiply_adds);
 	}
 	return false;
@@ -225,8 +225,8 @@ static bool windows_of(const uint64_t *w, struct xla_convolution *convolution)
 	return true;
 }
 
-static bool canonical_work(const uint64_t *w, struct xla_convolution *convolution,
-			   struct xla_work *work)
+static bool canonical_cost(const uint64_t *w, struct xla_convolution *convolution,
+			   struct xla_cost *cost)
 {
 	if (!canonical_is(w, convolution) || !windows_of(w, convolution))
 		return false;
@@ -237,11 +237,11 @@ static bool canonical_work(const uint64_t *w, struct xla_convolution *convolutio
 	convolution->filters = w[CANONICAL_FILTERS];
 	convolution->out_batch = convolution->out->dims[0];
 	convolution->out_channels = convolution->out->dims[convolution->out->rank - 1];
-	return xla_add_convolution(work, convolution);
+	return xla_add_convolution(cost, convolution);
 }
 
-static bool convolution_work(const struct xla_words *words, const struct arrays *arrays,
-			     struct xla_work *work)
+static bool convolution_cost(const struct xla_words *words, const struct arrays *arrays,
+			     struct xla_cost *cost)
 {
 	struct xla_convolution convolution = {.in = &arrays->of[0].shape,
 					      .kernel = &arrays->of[1].shape,
@@ -251,7 +251,7 @@ static bool convolution_work(const struct xla_words *words, const struct arrays 
 		return false;
 	for (size_t at = arrays->of[2].at + arrays->shape_words;
 	     at + CANONICAL_WORDS <= words->count; at++) {
-		if (canonical_work(&words->at[at], &convolution, work))
+		if (canonical_cost(&words->at[at], &convolution, cost))
 			return true;
 	}
 	return false;
@@ -291,32 +291,32 @@ static bool is_compiled_code(const char *class)
 	return false;
 }
 
-void xla_thunk_work(const struct xla_memory *memory, uint64_t thunk, const char *operation,
-		    struct xla_work *work)
+void xla_thunk_cost(const struct xla_memory *memory, uint64_t thunk, const char *operation,
+		    struct xla_cost *cost)
 {
 	char class[XLA_CLASS_MAX];
 	struct xla_words words;
 	struct arrays arrays;
 	bool found;
 
-	*work = (struct xla_work){.state = PERFX_FIGURE_UNREAD};
+	*cost = (struct xla_cost){.state = PERFX_COST_UNREAD};
 	if (!xla_class_of(memory, thunk, class) ||
 	    !xla_read_words(memory, thunk, THUNK_WORDS, &words))
 		return;
 	if (is_thunk(class, "8DotThunk"))
 		found = has_arrays(memory, &words, &arrays) &&
-			dot_work(memory, &words, &arrays, work);
+			dot_cost(memory, &words, &arrays, cost);
 	else if (is_thunk(class, "16ConvolutionThunk"))
 		found = has_arrays(memory, &words, &arrays) &&
-			convolution_work(&words, &arrays, work);
+			convolution_cost(&words, &arrays, cost);
 	else if (is_thunk(class, "14YnnFusionThunk"))
-		found = xla_fusion_work(memory, &words, operation, work);
+		found = xla_fusion_cost(memory, &words, operation, cost);
 	else {
-		work->state = is_compiled_code(class) ? PERFX_FIGURE_OPAQUE : PERFX_FIGURE_NONE;
+		cost->state = is_compiled_code(class) ? PERFX_COST_OPAQUE : PERFX_COST_NONE;
 		return;
 	}
 	if (!found)
-		*work = (struct xla_work){.state = PERFX_FIGURE_UNREAD};
+		*cost = (struct xla_cost){.state = PERFX_COST_UNREAD};
 	else
-		work->state = work->bytes ? PERFX_FIGURE_COUNTED : PERFX_FIGURE_NONE;
+		cost->state = cost->bytes ? PERFX_COST_COUNTED : PERFX_COST_NONE;
 }

@@ -13,7 +13,7 @@
  * Where things lie changes with the release. So nothing is taken by its distance alone: classes are
  * recognised by their run-time type information, shapes by the slices that they must fill, the
  * instruction by its name, and products by shapes that fit each other. What does not fit leaves no
- * figure.
+ * known cost.
  */
 #ifndef PERFX_XLA_THUNK_H
 #define PERFX_XLA_THUNK_H
@@ -21,14 +21,14 @@
 #include "perfx_record.h"
 #include "xla/memory.h"
 
-struct xla_work {
-	enum perfx_figure_state state; /* COUNTED, UNREAD, OPAQUE or NONE */
+struct xla_cost {
+	enum perfx_cost_state state; /* COUNTED, UNREAD, OPAQUE or NONE */
 	enum perfx_dtype dtype;
 	uint64_t flops, bytes; /* COUNTED: of a run */
 };
 
 /* `operation` is the thunk's own name. */
-void xla_thunk_work(const struct xla_memory *memory, uint64_t thunk, const char *operation,
-		    struct xla_work *work);
+void xla_thunk_cost(const struct xla_memory *memory, uint64_t thunk, const char *operation,
+		    struct xla_cost *cost);
 
 #endif

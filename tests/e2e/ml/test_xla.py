@@ -142,7 +142,7 @@ def test_several_threads(jax):
 
 
 def test_runs_without_records(jax):
-    """A ring that is much too small: runs are in the book, the unread ones among them."""
+    """A ring that is much too small: runs are in the overflow sums, the unread ones among them."""
     tracer, _ = attached(jax.pid, *QUICK, "--ring-size", "4K", "-F", KERNELS, "-F", THUNKS)
     jax.command("run 40")
     report = tracer.stop()

@@ -34,7 +34,7 @@ __attribute__((noipa)) CUBLAS_GEMM_EX(cublasGemmEx, int)
 	return 0;
 }
 
-/* As cuBLAS itself may: by cuBLASLt, whose figure this is not. */
+/* As cuBLAS itself may: by cuBLASLt, whose number this is not. */
 __attribute__((noipa)) CUBLAS_GEMM_EX(cublasGemmEx_64, int64_t)
 {
 	handle layouts[3];

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Output of ended calls: the calling-context tree, the records, and the overflow
+ * sums. Included by spans.bpf.c alone.
+ *
+ * A record that finds no room in the ring is added to the overflow sums of its calling context:
+ * calls, total and self stay exact whatever the load.
+ */
+#ifndef PERFX_OUTPUT_BPF_H
+#define PERFX_OUTPUT_BPF_H
+
+#include "thread.bpf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PERFX_MAX_CONTEXTS);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct perfx_context_node);
+} perfx_contexts SEC(".maps");
+
+struct context_key {
+	__u32 parent, function, process;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PERFX_MAX_CONTEXTS);
+	__type(key, struct context_key);
+	__type(value, __u32);
+} perfx_context_ids SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, PERFX_MAX_OBJECTS);
+	__type(key, struct perfx_pending_key);
+	__type(value, __u64);
+} perfx_pending_runs SEC(".maps");
+
+static __always_inline struct perfx_context_node *context_node(__u32 context)
+{
+	return bpf_map_lookup_elem(&perfx_contexts, &context);
+}
+
+/* The node's id for a key, made when it is new. 0: the table is full. */
+static __always_inline __u32 context_id(struct context_key *key, __u32 limit)
+{
+	struct perfx_context_node *node;
+	__u32 *known, id;
+
+	known = bpf_map_lookup_elem(&perfx_context_ids, key);
+	if (known)
+		return *known;
+	if (perfx_next_context >= limit)
+		return 0;
+	id = __sync_fetch_and_add(&perfx_next_context, 1);
+	node = context_node(id);
+	if (!node)
+		return 0;
+	/* Described before it can be found; one that loses the race below stays without calls. */
+	node->parent = key->parent;
+	node->process = key->process;
+	node->function = key->function;
+	if (bpf_map_update_elem(&perfx_context_ids, key, &id, BPF_NOEXIST)) {
+		known = bpf_map_lookup_elem(&perfx_context_ids, key);
+		return known ? *known : 0;
+	}
+	return id;
+}
+
+/*
+ * The context of a function called from `parent`. A recursion f → f → f folds at its second level,
+ * so that a deep one makes two nodes, not hundreds.
+ */
+__noinline __u32 context_below(__u32 parent, __u32 function, __u32 process)
+{
+	struct context_key key = {.parent = parent, .function = function, .process = process};
+	struct perfx_context_node *node, *above;
+	__u32 id;
+
+	node = parent ? context_node(parent) : NULL;
+	if (node && node->function == function) {
+		above = context_node(node->parent);
+		if (node->parent && above && above->function == function)
+			return parent;
+	}
+	id = context_id(&key, PERFX_MAX_CONTEXTS / 4 * 3);
+	if (id)
+		return id;
+	counter_add(PERFX_COUNTER_MAP_FULL, 1);
+	key.parent = 0;
+	return context_id(&key, PERFX_MAX_CONTEXTS);
+}
+
+/* The context of a call of `function` from the innermost frame; where there is none, from `owner`
+ * (0: from none), on whichever thread that was called. */
+static __always_inline __u32 context_from(struct thread *t, __u32 function, __u32 owner)
+{
+	__u32 *last_function = &t->root_function, *last_context = &t->root_context;
+	__u32 parent = 0;
+
+	if (t->depth) {
+		struct frame *caller = frame_at(t, t->depth - 1);
+
+		parent = caller->context;
+		last_function = &caller->child_function;
+		last_context = &caller->child_context;
+	}
+	if (*last_function != function) {
+		if (owner && !t->depth)
+			parent = context_below(0, owner, t->process);
+		*last_context = context_below(parent, function, t->process);
+		*last_function = function;
+	}
+	return *last_context;
+}
+
+static __always_inline __u32 context_of_call(struct thread *t, __u32 function)
+{
+	return context_from(t, function, 0);
+}
+
+/* The same of the operation that is run just now, or of the function that runs it. */
+static __always_inline __u32 context_of_run(struct thread *t, __u32 operation, __u32 function)
+{
+	return operation ? context_from(t, operation, t->object.owner)
+			 : context_from(t, function, 0);
+}
+
+static __always_inline void overflow_moved(struct perfx_context_node *node,
+					   const struct outcome *outcome)
+{
+	__sync_fetch_and_add(&node->bytes, outcome->bytes);
+	if (!outcome->flops)
+		return;
+	__sync_fetch_and_add(&node->bus_bytes, outcome->flops);
+	__sync_fetch_and_add(&node->bus_moved_bytes, outcome->bytes);
+}
+
+static __always_inline void overflow_cost(struct perfx_context_node *node,
+					  const struct outcome *outcome)
+{
+	switch (outcome->state) {
+	case PERFX_COST_COUNTED:
+		__sync_fetch_and_add(&node->counted_count, 1);
+		if (outcome->moves) {
+			overflow_moved(node, outcome);
+			break;
+		}
+		__sync_fetch_and_add(&node->flops, outcome->flops);
+		__sync_fetch_and_add(&node->bytes, outcome->bytes);
+		break;
+	case PERFX_COST_UNREAD:
+		__sync_fetch_and_add(&node->unread_count, 1);
+		break;
+	case PERFX_COST_OPAQUE:
+		__sync_fetch_and_add(&node->opaque_count, 1);
+		break;
+	case PERFX_COST_INSIDE:
+	case PERFX_COST_ELSEWHERE:
+		__sync_fetch_and_add(&node->nested_count, 1);
+		break;
+	default:
+		break;
+	}
+}
+
+/* One more run in this context of an object that has not been read yet. */
+static __always_inline void add_pending_run(__u32 object_cost, __u32 context)
+{
+	struct perfx_pending_key key = {.object_cost = object_cost, .context = context};
+	__u64 none = 0, *count = bpf_map_lookup_elem(&perfx_pending_runs, &key);
+
+	if (!count) {
+		bpf_map_update_elem(&perfx_pending_runs, &key, &none, BPF_NOEXIST);
+		count = bpf_map_lookup_elem(&perfx_pending_runs, &key);
+	}
+	if (count)
+		__sync_fetch_and_add(count, 1);
+	else
+		counter_add(PERFX_COUNTER_MAP_FULL, 1);
+}
+
+static __always_inline void overflow_add(__u32 context, __u64 duration_ns, __u64 self_ns,
+					 __u16 flags, const struct outcome *outcome)
+{
+	struct perfx_context_node *node = context_node(context);
+
+	if (!node)
+		return;
+	__sync_fetch_and_add(&node->calls_count, 1);
+	if (flags & PERFX_SPAN_UNWOUND) {
+		__sync_fetch_and_add(&node->unwound_count, 1);
+	} else if (flags & PERFX_SPAN_UNTIMED) {
+		__sync_fetch_and_add(&node->untimed_count, 1);
+	} else {
+		__sync_fetch_and_add(&node->total_ns, duration_ns);
+		__sync_fetch_and_add(&node->self_ns, self_ns);
+	}
+	if (outcome && outcome->state == PERFX_COST_BY_OBJECT)
+		add_pending_run(outcome->flops, context);
+	else if (outcome)
+		overflow_cost(node, outcome);
+}
+
+/* All but the cost. */
+static __always_inline void fill_span(struct perfx_span *span, const struct thread *t,
+				      const struct frame *f, __u32 depth, __u64 duration_ns,
+				      __u64 self_ns, __u16 flags)
+{
+	span->hdr.kind = PERFX_KIND_SPAN;
+	span->start_ns = f->start_ns;
+	span->duration_ns = duration_ns;
+	span->self_ns = self_ns;
+	span->process = t->process;
+	span->context = f->context;
+	span->function = f->operation ? f->operation : f->function;
+	span->tid = t->tid;
+	span->depth = depth;
+	span->flags = flags;
+	span->pad = 0;
+}
+
+static __always_inline void emit_plain(struct thread *t, const struct frame *f, __u32 depth,
+				       __u64 duration_ns, __u64 self_ns, __u16 flags)
+{
+	void *ring = ring_of(&perfx_spans, t->tid);
+	struct perfx_span *span;
+
+	span = ring ? bpf_ringbuf_reserve(ring, PERFX_SPAN_PLAIN_BYTES, 0) : NULL;
+	if (!span) {
+		counter_add(PERFX_COUNTER_RING_DROPS, 1);
+		overflow_add(f->context, duration_ns, self_ns, flags, NULL);
+		return;
+	}
+	span->hdr.size = PERFX_SPAN_PLAIN_BYTES;
+	span->hdr.fixed = PERFX_SPAN_PLAIN_BYTES;
+	fill_span(span, t, f, depth, duration_ns, self_ns, flags);
+	span->cost_state = PERFX_COST_NONE;
+	span->dtype = 0;
+	bpf_ringbuf_submit(span, wake_flags(ring, &t->records));
+}
+
+/* With the cost that is in t->outcome. */
+static __always_inline void emit_cost(struct thread *t, const struct frame *f, __u32 depth,
+				      __u64 duration_ns, __u64 self_ns, __u16 flags)
+{
+	const struct outcome *outcome = &t->outcome;
+	void *ring = ring_of(&perfx_spans, t->tid);
+	struct perfx_span *span;
+
+	span = ring ? bpf_ringbuf_reserve(ring, sizeof(*span), 0) : NULL;
+	if (!span) {
+		counter_add(PERFX_COUNTER_RING_DROPS, 1);
+		overflow_add(f->context, duration_ns, self_ns, flags, outcome);
+		return;
+	}
+	span->hdr.size = sizeof(*span);
+	span->hdr.fixed = sizeof(*span);
+	if (outcome->moves)
+		flags |= PERFX_SPAN_MOVES;
+	if (outcome->submitted)
+		flags |= PERFX_SPAN_SUBMITTED;
+	fill_span(span, t, f, depth, duration_ns, self_ns, flags);
+	span->cost_state = outcome->state;
+	span->dtype = outcome->dtype;
+	span->flops = outcome->flops;
+	span->bytes = outcome->bytes;
+	bpf_ringbuf_submit(span, wake_flags(ring, &t->records));
+}
+
+static __always_inline void emit(struct thread *t, const struct frame *f, __u32 depth,
+				 __u64 duration_ns, __u64 self_ns, __u16 flags)
+{
+	if (t->pending_flops && t->outcome.state == PERFX_COST_COUNTED) {
+		frame_at(t, t->pending_flops - 1)->cost_state = PERFX_COST_NONE;
+		t->pending_flops = 0;
+	}
+	if (t->outcome.state)
+		emit_cost(t, f, depth, duration_ns, self_ns, flags);
+	else
+		emit_plain(t, f, depth, duration_ns, self_ns, flags);
+}
+
+#endif

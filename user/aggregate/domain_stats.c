@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Statistics of one memory domain of one process. Their threads, the points of their series, and
+ * how they were recorded meanwhile. */
+#include "aggregate/internal.h"
+
+#include <stdlib.h>
+
+struct memory_process *memory_process_get(struct aggregate *a, uint32_t process)
+{
+	struct memory *memory = &a->memory;
+
+	if (process < memory->processes_capacity && memory->processes[process])
+		return memory->processes[process];
+	/* its process goes with it; errno is set */
+	if (!process_get(a, process))
+		return NULL;
+	if (grow_array(&memory->processes, &memory->processes_capacity, (size_t)process + 1,
+		       sizeof(*memory->processes))) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	if (!memory->processes[process])
+		memory->processes[process] = calloc(1, sizeof(struct memory_process));
+	return memory->processes[process];
+}
+
+struct domain_stats *domain_stats_get(struct aggregate *a, uint32_t process,
+				      enum perfx_domain domain)
+{
+	struct memory_process *owner;
+	struct domain_stats *stats;
+
+	owner = memory_process_get(a, process);
+	if (!owner || owner->domain_stats[domain])
+		return owner ? owner->domain_stats[domain] : NULL;
+	stats = calloc(1, sizeof(*stats));
+	if (!stats)
+		return NULL;
+	stats->process = process;
+	stats->domain = domain;
+	stats->modes_seen = (uint32_t)a->memory.domains[domain].modes_count;
+	stats->blind_seen = a->memory.domains[domain].blind_count;
+	owner->domain_stats[domain] = stats;
+	return stats;
+}
+
+static void threads_free(struct memory *memory, struct domain_stats *stats)
+{
+	for (size_t i = 0; i < stats->threads_count; i++) {
+		struct memory_thread *thread = &stats->threads[i];
+
+		if (thread->pending_realloc == REALLOC_BLOCK)
+			block_release(&memory->blocks, thread->realloc_block);
+		while (thread->pending_realloc == REALLOC_MAPPINGS && thread->realloc_mappings)
+			thread->realloc_mappings =
+				mapping_release(memory, thread->realloc_mappings);
+	}
+	free(stats->threads);
+	map64_clear(&stats->thread_ids);
+	stats->threads = NULL;
+	stats->threads_capacity = stats->threads_count = 0;
+}
+
+static void tables_free(struct memory *memory, struct domain_stats *stats)
+{
+	threads_free(memory, stats);
+	block_table_clear(&memory->blocks, &stats->blocks);
+	mapped_clear(memory, &stats->mappings);
+}
+
+void domain_stats__free(struct memory *memory, struct domain_stats *stats)
+{
+	if (!stats)
+		return;
+	tables_free(memory, stats);
+	map64_clear(&stats->hotspot_ids);
+	free(stats->points);
+	free(stats);
+}
+
+const struct memory_mode *memory_mode_now(const struct memory_domain *domain)
+{
+	static const struct memory_mode exact = {.level = PERFX_MEMORY_EXACT};
+
+	return domain->modes_count ? &domain->modes[domain->modes_count - 1] : &exact;
+}
+
+bool mode_is_blind(const struct memory_mode *mode)
+{
+	return mode->level == PERFX_MEMORY_OFF || mode->level == PERFX_MEMORY_SAMPLED_IN ||
+	       mode->on_ns < mode->period_ns;
+}
+
+void domain_stats_note_modes(const struct memory *memory, struct domain_stats *stats)
+{
+	const struct memory_domain *domain = &memory->domains[stats->domain];
+
+	/* what lived when it began may have gone unseen */
+	if (stats->blind_seen != domain->blind_count && stats->live_count)
+		stats->blind = true;
+	stats->blind_seen = domain->blind_count;
+	stats->modes_seen = (uint32_t)domain->modes_count;
+}
+
+/* Every second point goes; the last one stays what the series ends with. */
+static void thin_out(struct domain_stats *stats)
+{
+	for (size_t i = 0; i < stats->points_count; i += 2)
+		stats->points[i / 2] = stats->points[i];
+	stats->points_count = (stats->points_count + 1) / 2;
+	stats->point_step_ns *= 2;
+	stats->point_slot /= 2;
+}
+
+void domain_stats_point(const struct domain_stats *stats, uint64_t time_ns,
+			struct profile_memory_point *point)
+{
+	*point = (struct profile_memory_point){
+		.time_ns = time_ns,
+		.live_bytes = stats->blind ? PROFILE_ABSENT : memory_whole(stats->live_bytes),
+		.allocs_count = tally_count_value(&stats->tally),
+		.allocated_bytes = tally_bytes_value(&stats->tally),
+	};
+}
+
+static int add_point(struct domain_stats *stats, uint64_t time_ns)
+{
+	if (grow_array(&stats->points, &stats->points_capacity, stats->points_count + 1,
+		       sizeof(*stats->points)))
+		return -ENOMEM;
+	domain_stats_point(stats, time_ns, &stats->points[stats->points_count++]);
+	return 0;
+}
+
+/*
+ * A slot of time is over: what there was at its end is a point, and where nothing happened for
+ * longer another one at the end of that, so that a line through them is flat. The series begins
+ * with the slot of the first record.
+ */
+static int note_points(struct memory *memory, struct domain_stats *stats, uint64_t time_ns)
+{
+	uint64_t start = memory->clock.start_ns, since = time_ns > start ? time_ns - start : 0;
+	uint64_t slot;
+	int err = 0;
+
+	if (!stats->point_step_ns)
+		stats->point_step_ns = MEMORY_POINT_NS;
+	/* room for two more, and the two that end the series */
+	if (stats->points_count + 4 > PROFILE_POINTS_MAX)
+		thin_out(stats);
+	slot = since / stats->point_step_ns;
+	if (stats->points_count && slot > stats->point_slot)
+		err = add_point(stats, start + (stats->point_slot + 1) * stats->point_step_ns);
+	if (!err && (!stats->points_count || slot > stats->point_slot + 1))
+		err = add_point(stats, start + slot * stats->point_step_ns);
+	stats->point_slot = slot;
+	stats->point_due_ns = add_capped(start, (slot + 1) * stats->point_step_ns);
+	return err;
+}
+
+int domain_stats_tick(struct memory *memory, struct domain_stats *stats, uint64_t time_ns)
+{
+	if (stats->modes_seen != memory->domains[stats->domain].modes_count)
+		domain_stats_note_modes(memory, stats);
+	if (time_ns < stats->point_due_ns)
+		return 0;
+	return note_points(memory, stats, time_ns);
+}
+
+void domain_stats_level_unknown(const struct memory *memory, struct domain_stats *stats)
+{
+	uint64_t *alloc_windows = stats->unknown_windows;
+
+	for (; stats->unknown_level < memory->clock.level; stats->unknown_level++) {
+		for (size_t i = 0; i < PROFILE_ALLOC_WINDOWS; i++)
+			alloc_windows[i] = 2 * i < PROFILE_ALLOC_WINDOWS
+						   ? alloc_windows[2 * i] + alloc_windows[2 * i + 1]
+						   : 0;
+	}
+}
+
+void domain_stats_note_unknown(struct memory *memory, struct domain_stats *stats, uint64_t time_ns)
+{
+	uint32_t alloc_window = alloc_window_at(memory, time_ns);
+
+	domain_stats_level_unknown(memory, stats);
+	stats->unknown_windows[alloc_window]++;
+	stats->unknown_frees++;
+}
+
+/* Makes room: a thread that is in no reallocation is remembered only for what it did last. */
+static int forget_threads(struct domain_stats *stats)
+{
+	size_t kept = 0;
+
+	map64_clear(&stats->thread_ids);
+	for (size_t i = 0; i < stats->threads_count; i++) {
+		if (stats->threads[i].pending_realloc == REALLOC_NONE)
+			continue;
+		stats->threads[kept] = stats->threads[i];
+		if (map64_put(&stats->thread_ids, stats->threads[kept].tid, (uint32_t)kept))
+			return -ENOMEM;
+		kept++;
+	}
+	stats->threads_count = kept;
+	return kept < AGGREGATE_THREADS_MAX ? 0 : -ENOSPC;
+}
+
+struct memory_thread *domain_stats_thread(struct domain_stats *stats, uint32_t tid)
+{
+	uint32_t at;
+	int err = 0;
+
+	if (stats->last_thread < stats->threads_count &&
+	    stats->threads[stats->last_thread].tid == tid)
+		return &stats->threads[stats->last_thread];
+	at = map64_get(&stats->thread_ids, tid);
+	if (at == MAP64_NONE) {
+		if (stats->threads_count == AGGREGATE_THREADS_MAX)
+			err = forget_threads(stats);
+		at = (uint32_t)stats->threads_count;
+		if (!err)
+			err = grow_array(&stats->threads, &stats->threads_capacity, (size_t)at + 1,
+					 sizeof(*stats->threads));
+		if (!err)
+			err = map64_put(&stats->thread_ids, tid, at);
+		if (err) {
+			errno = -err;
+			return NULL;
+		}
+		stats->threads[at] = (struct memory_thread){.tid = tid};
+		stats->threads_count++;
+	}
+	stats->last_thread = at;
+	return &stats->threads[at];
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "aggregate/user_values.h"
+
+#include "aggregate/internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of doubles, with the rounding errors kept (Neumaier 1974): a million times 0.1 is 100,000. */
+struct precise_sum {
+	double sum, error;
+};
+
+struct value_account {
+	uint32_t process, value;
+	uint64_t samples_count, added_count, strange_count, lost_count, unsummed_count;
+	struct precise_sum sum;
+	double lowest, highest;
+	double base;		  /* as it was set last */
+	uint64_t base_ns;	  /* when */
+	struct precise_sum added; /* since then */
+	struct profile_user_value_point *points;
+	size_t points_count, points_capacity;
+	uint64_t points_stride, points_skipped;
+};
+
+static void sum_add(struct precise_sum *to, double number)
+{
+	double sum = to->sum + number;
+
+	to->error +=
+		fabs(to->sum) >= fabs(number) ? to->sum - sum + number : number - sum + to->sum;
+	to->sum = sum;
+}
+
+static double sum_value(const struct precise_sum *sum)
+{
+	double value = sum->sum + sum->error;
+
+	/* beyond what a double holds the error is no number */
+	return isnan(value) ? sum->sum : value;
+}
+
+static double double_of(uint64_t bits)
+{
+	double number;
+
+	memcpy(&number, &bits, sizeof(number));
+	return number;
+}
+
+static struct value_account *account_new(struct aggregate *a, uint32_t process, uint32_t value)
+{
+	struct values *values = &a->values;
+	struct value_account *account = calloc(1, sizeof(*account));
+
+	if (!account ||
+	    grow_array(&values->accounts, &values->accounts_capacity, values->accounts_count + 1,
+		       sizeof(account)) ||
+	    map64_put(&values->account_ids, (uint64_t)process << 32 | value,
+		      (uint32_t)values->accounts_count)) {
+		free(account);
+		errno = ENOMEM;
+		return NULL;
+	}
+	account->process = process;
+	account->value = value;
+	account->lowest = INFINITY;
+	account->highest = -INFINITY;
+	account->points_stride = 1;
+	values->accounts[values->accounts_count++] = account;
+	return account;
+}
+
+/* NULL with errno: ERANGE, ENOMEM. */
+static struct value_account *account_of(struct aggregate *a, uint32_t process, uint32_t value)
+{
+	uint32_t at = map64_get(&a->values.account_ids, (uint64_t)process << 32 | value);
+
+	if (at != MAP64_NONE)
+		return a->values.accounts[at];
+	errno = ERANGE;
+	if (!value || value > AGGREGATE_VALUES_MAX ||
+	    a->values.accounts_count >= AGGREGATE_VALUES_MAX || !process_get(a, process))
+		return NULL;
+	return account_new(a, process, value);
+}
+
+static double value_now(const struct value_account *account)
+{
+	return account->base + sum_value(&account->added);
+}
+
+/* Every second point goes. */
+static void thin_out(struct value_account *account)
+{
+	for (size_t i = 0; i < account->points_count; i += 2)
+		account->points[i / 2] = account->points[i];
+	account->points_count = (account->points_count + 1) / 2;
+	account->points_stride *= 2;
+}
+
+static int add_point(struct value_account *account, uint64_t time_ns)
+{
+	double value = value_now(account);
+
+	if (account->points_skipped++ % account->points_stride || !isfinite(value))
+		return 0;
+	if (account->points_count == PROFILE_VALUE_POINTS_MAX)
+		thin_out(account);
+	if (grow_array(&account->points, &account->points_capacity, account->points_count + 1,
+		       sizeof(*account->points)))
+		return -ENOMEM;
+	account->points[account->points_count++] =
+		(struct profile_user_value_point){.time_ns = time_ns, .value = value};
+	return 0;
+}
+
+static void set_base(struct value_account *account, double number, uint64_t time_ns)
+{
+	/* threads may record in another order than that of their clocks */
+	if (time_ns < account->base_ns)
+		return;
+	account->base = number;
+	account->base_ns = time_ns;
+	account->added = (struct precise_sum){0};
+}
+
+int values_value(struct aggregate *a, const struct perfx_user_value *record)
+{
+	struct value_account *account = account_of(a, record->process, record->value);
+	double number = double_of(record->number_bits);
+	bool added = record->flags & PERFX_USER_VALUE_ADDED;
+
+	if (!account)
+		return errno == ENOMEM ? -ENOMEM : undecoded(a);
+	if (record->flags & PERFX_USER_VALUE_BEFORE) {
+		set_base(account, number, record->time_ns);
+		return 0;
+	}
+	saw_time(a, record->time_ns);
+	account->samples_count++;
+	account->added_count += added;
+	if (!added)
+		set_base(account, number, record->time_ns);
+	if (!isfinite(number)) {
+		account->strange_count++;
+		return 0;
+	}
+	if (added)
+		sum_add(&account->added, number);
+	sum_add(&account->sum, number);
+	account->lowest = fmin(account->lowest, number);
+	account->highest = fmax(account->highest, number);
+	return add_point(account, record->time_ns);
+}
+
+int values_name(struct aggregate *a, const struct event *event)
+{
+	struct values *values = &a->values;
+	uint32_t value = event->value_name.value;
+
+	if (!value || value > AGGREGATE_VALUES_MAX)
+		return undecoded(a);
+	if (grow_array(&values->names, &values->names_capacity, (size_t)value + 1,
+		       sizeof(*values->names)))
+		return -ENOMEM;
+	values->names[value] = pool_add(&a->strings, event->strings[0]);
+	return values->names[value] ? 0 : -ENOMEM;
+}
+
+int values_overflow(struct aggregate *a, const struct perfx_overflow_values *record)
+{
+	struct value_account *account = account_of(a, record->process, record->value);
+	uint64_t lost = add_capped(record->sets_count, record->adds_count);
+
+	if (!account)
+		return errno == ENOMEM ? -ENOMEM : undecoded(a);
+	account->samples_count = add_capped(account->samples_count, lost);
+	account->lost_count = add_capped(account->lost_count, lost);
+	account->added_count = add_capped(account->added_count, record->adds_count);
+	account->unsummed_count = add_capped(account->unsummed_count, record->unsummed_count);
+	sum_add(&account->sum, (double)record->sum);
+	if (!record->sets_count)
+		sum_add(&account->added, (double)record->sum);
+	else if (record->last_ns)
+		set_base(account, double_of(record->last_bits), record->last_ns);
+	return 0;
+}
+
+/* --- the result --- */
+
+/* What was added and lost is in no value unless it was summed. */
+static double value_at_end(const struct value_account *account)
+{
+	return account->unsummed_count && account->added_count ? NAN : value_now(account);
+}
+
+static struct profile_user_value value_of(const struct values *values,
+					  const struct value_account *account, uint64_t recorded_ns)
+{
+	struct profile_user_value value = {
+		.id = account->value,
+		.name = values->names[account->value],
+		.samples_count = account->samples_count,
+		.added_count = account->added_count,
+		.strange_count = account->strange_count,
+		.lost_count = account->lost_count,
+		.unsummed_count = account->unsummed_count,
+		.value = value_at_end(account),
+		.sum = sum_value(&account->sum),
+		.lowest = account->lowest,
+		.highest = account->highest,
+		.points = account->points,
+		.points_count = account->points_count,
+	};
+
+	if (recorded_ns)
+		value.rate = value.sum * 1e9 / (double)recorded_ns;
+	return value;
+}
+
+static int by_samples(const void *left, const void *right)
+{
+	const struct profile_user_value *a = left, *b = right;
+
+	if (a->samples_count != b->samples_count)
+		return a->samples_count < b->samples_count ? 1 : -1;
+	return strcmp(a->name, b->name);
+}
+
+/* NULL: nothing described its process or its name. */
+static struct profile_process *owner_of(const struct finish_ctx *w,
+					const struct value_account *account)
+{
+	const struct values *values = &w->a->values;
+	uint32_t place = w->places[account->process];
+
+	/* it may be known from before alone */
+	if (!account->samples_count || place == MAP64_NONE ||
+	    account->value >= values->names_capacity || !values->names[account->value])
+		return NULL;
+	return &w->profile->processes[place];
+}
+
+/* So much room for each process; hidden ones are counted. */
+static int make_room(struct finish_ctx *w)
+{
+	const struct values *values = &w->a->values;
+
+	for (size_t i = 0; i < values->accounts_count; i++) {
+		const struct value_account *account = values->accounts[i];
+		struct profile_process *process = owner_of(w, account);
+
+		if (process)
+			process->values_count++;
+		else
+			w->hidden_records = add_capped(
+				w->hidden_records, account->samples_count - account->lost_count);
+	}
+	for (size_t i = 0; i < w->profile->processes_count; i++) {
+		struct profile_process *process = &w->profile->processes[i];
+
+		process->values = calloc(process->values_count + 1, sizeof(*process->values));
+		if (!process->values)
+			return -ENOMEM;
+		process->values_count = 0;
+	}
+	return 0;
+}
+
+int values_fill(struct finish_ctx *w)
+{
+	const struct values *values = &w->a->values;
+	struct profile *p = w->profile;
+
+	if (!values->accounts_count)
+		return 0;
+	if (make_room(w))
+		return -ENOMEM;
+	for (size_t i = 0; i < values->accounts_count; i++) {
+		struct profile_process *process = owner_of(w, values->accounts[i]);
+
+		if (!process)
+			continue;
+		process->values[process->values_count++] =
+			value_of(values, values->accounts[i], profile_recorded_ns(p, process));
+		p->value_samples_count =
+			add_capped(p->value_samples_count, values->accounts[i]->samples_count);
+	}
+	for (size_t i = 0; i < p->processes_count; i++)
+		if (p->processes[i].values_count)
+			qsort(p->processes[i].values, p->processes[i].values_count,
+			      sizeof(*p->processes[i].values), by_samples);
+	return 0;
+}
+
+void values_clear(struct values *values)
+{
+	for (size_t i = 0; i < values->accounts_count; i++) {
+		free(values->accounts[i]->points);
+		free(values->accounts[i]);
+	}
+	free(values->accounts);
+	free(values->names);
+	map64_clear(&values->account_ids);
+	*values = (struct values){0};
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "analyze/location.h"
+
+#include "base/escape.h"
+#include "base/utf8.h"
+
+#include <string.h>
+
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+void location_frame(struct text *text, const struct profile_frame *frame, enum location_style style)
+{
+	const char *file = style == LOCATION_FULL ? frame->file : base_of(frame->file);
+
+	if (!frame->function[0] && frame->module_base[0]) {
+		text_add(text, frame->module_base);
+		text_printf(text, "+0x%llx", (unsigned long long)frame->offset);
+		return;
+	}
+	if (!frame->function[0]) {
+		text_printf(text, "0x%llx", (unsigned long long)frame->address);
+		return;
+	}
+	text_add(text, frame->function);
+	if (!file[0] && style != LOCATION_LINE)
+		file = frame->module_base;
+	if (!file[0])
+		return;
+	text_add(text, " (");
+	text_add(text, file);
+	if (frame->file[0] && frame->line)
+		text_printf(text, ":%u", frame->line);
+	text_add(text, ")");
+}
+
+static bool begins(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* operator new and what containers wrap around it; PyTorch's allocator and storage */
+static bool is_wrapper(const struct profile_frame *frame)
+{
+	static const char *const prefixes[] = {
+		"operator new",	 "std::allocator", "std::__new_allocator", "__gnu_cxx::",
+		"std::_Vector_", "std::_Rb_tree",  "std::__detail::",	   "std::__allocate",
+	};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+		if (begins(frame->function, prefixes[i]))
+			return true;
+	}
+	return begins(frame->module_base, "libstdc++.") || begins(frame->module_base, "libc10");
+}
+
+/* An allocator that is linked into the program has no library to skip. */
+static bool is_of_allocator(const struct profile_memory *memory,
+			    const struct profile_hotspot *hotspot,
+			    const struct profile_frame *frame)
+{
+	if (!begins(frame->module_base, "lib"))
+		return false;
+	for (size_t i = 0; i < memory->allocators_count; i++) {
+		const struct profile_allocator *allocator = &memory->allocators[i];
+
+		if (!strcmp(allocator->name, hotspot->allocator) &&
+		    !strcmp(allocator->module, frame->module))
+			return true;
+	}
+	return false;
+}
+
+size_t location_first(const struct profile_memory *memory, const struct profile_hotspot *hotspot)
+{
+	size_t i = 0;
+
+	while (i < hotspot->frames_count && (is_wrapper(hotspot->frames[i]) ||
+					     is_of_allocator(memory, hotspot, hotspot->frames[i])))
+		i++;
+	return i;
+}
+
+/* A template's name can be thousands of characters long; JSON has it whole. */
+#define PLACE_COLUMNS 100
+
+static void add_shortened(struct text *text, const char *name)
+{
+	struct text shortened = {0};
+
+	utf8_shorten(&shortened, name, PLACE_COLUMNS);
+	escape_name(text, text_peek(&shortened));
+	text->failed |= shortened.failed;
+	text_clear(&shortened);
+}
+
+static void add_frame(struct text *text, const struct profile_frame *frame)
+{
+	struct text name = {0};
+
+	location_frame(&name, frame, LOCATION_BRIEF);
+	add_shortened(text, text_peek(&name));
+	text->failed |= name.failed;
+	text_clear(&name);
+}
+
+/* The first frame and, where that is a library without lines, the first one around it that has. */
+static void add_frames(struct text *text, const struct profile_hotspot *hotspot, size_t first)
+{
+	size_t i = first;
+
+	add_frame(text, hotspot->frames[first]);
+	while (i < hotspot->frames_count && !hotspot->frames[i]->line)
+		i++;
+	if (i == first || i == hotspot->frames_count)
+		return;
+	text_add(text, " ← ");
+	add_frame(text, hotspot->frames[i]);
+}
+
+void location_hotspot(struct text *text, const struct profile *profile,
+		      const struct profile_memory *memory, const struct profile_hotspot *hotspot)
+{
+	const struct profile_function *function = profile_function(profile, hotspot->function);
+	size_t first = location_first(memory, hotspot);
+
+	if (first < hotspot->frames_count)
+		add_frames(text, hotspot, first);
+	else if (function)
+		add_shortened(text, function->name[0] ? function->name : "?");
+	else if (hotspot->frames_count)
+		add_frame(text, hotspot->frames[0]);
+	else
+		text_add(text, "(no stack)");
+}
+
+bool domain_is_resident(enum perfx_domain domain)
+{
+	return domain == PERFX_DOMAIN_HOST || domain == PERFX_DOMAIN_TENSOR;
+}
+
+const char *domain_words(enum perfx_domain domain)
+{
+	switch (domain) {
+	case PERFX_DOMAIN_TENSOR:
+		return "tensor memory";
+	case PERFX_DOMAIN_GPU:
+		return "GPU memory";
+	case PERFX_DOMAIN_USER:
+		return "memory of its own allocators";
+	case PERFX_DOMAIN_HOST:
+	case PERFX_DOMAIN_INVALID:
+		break;
+	}
+	return "host heap";
+}

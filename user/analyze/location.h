@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The text of a source location: the same in findings, tables and JSON. */
+#ifndef PERFX_ANALYZE_LOCATION_H
+#define PERFX_ANALYZE_LOCATION_H
+
+#include "aggregate/profile.h"
+#include "base/text.h"
+
+/* Adds, from the traced program and not escaped, what is known of
+ *     function (file:line)    function (file)    function (module)    module+0xoffset    0xaddress
+ */
+enum location_style {
+	LOCATION_FULL,
+	LOCATION_BRIEF, /* files without their folders */
+	LOCATION_LINE,	/* and a module only where nothing else is known */
+};
+void location_frame(struct text *text, const struct profile_frame *frame,
+		    enum location_style style);
+
+/* Where to begin reading a stack: the innermost frame outside the allocator's own library and the
+ * C++ library's wrappers; frames_count when there is none. */
+size_t location_first(const struct profile_memory *memory, const struct profile_hotspot *hotspot);
+
+/* Adds where a hotspot allocates, marked: its first frame, and the first with a line where that has
+ * none; else the traced function that was running; else what frame there is. */
+void location_hotspot(struct text *text, const struct profile *profile,
+		      const struct profile_memory *memory, const struct profile_hotspot *hotspot);
+
+/* Are its blocks in resident memory? A GPU's are not, those of the program's own allocators may be
+ * elsewhere. */
+bool domain_is_resident(enum perfx_domain domain);
+/* "host heap", "tensor memory", "GPU memory" */
+const char *domain_words(enum perfx_domain domain);
+
+#endif

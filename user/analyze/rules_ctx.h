@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the rules share: their context, and how a finding is built. */
+#ifndef PERFX_ANALYZE_RULES_CTX_H
+#define PERFX_ANALYZE_RULES_CTX_H
+
+#include "analyze/analyze.h"
+#include "base/quantity.h"
+#include "base/text.h"
+
+/* Below this wall time shares say nothing. */
+#define WALL_MIN_NS 100000000ULL
+
+struct rules_ctx {
+	const struct profile *profile;
+	const struct profile_process *process;
+	const struct memory_analysis *memory; /* same index as process->memory */
+	bool is_main; /* the process that what concerns the whole capture is said about */
+	struct finding *findings;
+	size_t findings_count, findings_capacity;
+	bool failed; /* memory was out */
+};
+
+/* Findings of this kind weigh what they leak, bytes a second. */
+#define LEAK_KIND "MemoryLeak"
+
+/* A finding while it is written. of_function: its subject does not name the process. */
+struct note {
+	bool of_function;
+	struct text subject, evidence, threshold, suggestion;
+};
+
+/* Takes the note's texts; the note is empty again. */
+void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severity severity,
+		   double weight, struct note *note);
+
+/* rules_*.c: adds what they find about ctx->process. */
+void rules_functions(struct rules_ctx *ctx);
+void rules_process(struct rules_ctx *ctx);
+void rules_steps(struct rules_ctx *ctx);
+void rules_compute(struct rules_ctx *ctx);
+void rules_memory(struct rules_ctx *ctx); /* who holds and leaks: one finding a place */
+void rules_heap(struct rules_ctx *ctx);	  /* what the heap as a whole does */
+void rules_capture(struct rules_ctx *ctx);
+
+/* verdict.c. NULL: memory was out. analysis: the main process's, NULL without one. */
+char *verdict_of(const struct profile *profile, const struct profile_process *main,
+		 const struct process_analysis *analysis);
+char *silence_of(const struct profile *profile, const struct profile_process *process);
+
+/* Numbers that several rules use. Shares are of the process's wall time; < 0: unknown. */
+double cpu_share(const struct profile_process *process);
+double wall_share(const struct profile_process *process, uint64_t ns);
+/* A count in a second of the process's wall time. */
+double rate_of(const struct profile_process *process, uint64_t count);
+/* Adds "comm (pid 42)" and a function's name, marked. */
+void add_process_name(struct text *text, const struct profile_process *process);
+void add_function_name(struct text *text, const struct profile *profile, uint32_t function);
+
+#endif

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "cost/cost_model.h"
+
+#include "base/file.h"
+#include "base/grow.h"
+#include "cost/builtin.h"
+#include "elf/pattern.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A rule with all its lines is not longer. */
+#define RULE_MAX 4096
+
+struct rule {
+	struct pattern *pattern;
+	char *origin; /* FILE:LINE */
+	struct perfx_cost_program cost;
+};
+
+struct cost_model {
+	struct rule *rules;
+	size_t rules_count, rules_capacity;
+};
+
+struct reading {
+	struct cost_model *model;
+	const char *path;
+	size_t line;  /* of the file */
+	size_t first; /* of the rule that is being read */
+	char rule[RULE_MAX];
+	char *why;
+	size_t why_size;
+};
+
+static int complain(struct reading *reading, size_t line, const char *what)
+{
+	snprintf(reading->why, reading->why_size, "%s:%zu: %s", reading->path, line, what);
+	return -EINVAL;
+}
+
+static int add_rule(struct reading *reading, const char *pattern_text, const char *text)
+{
+	struct cost_model *model = reading->model;
+	char why[256], origin[512];
+	struct rule *rule;
+
+	if (grow_array(&model->rules, &model->rules_capacity, model->rules_count + 1,
+		       sizeof(*model->rules)))
+		return -ENOMEM;
+	rule = &model->rules[model->rules_count];
+	*rule = (struct rule){.pattern = pattern__parse(pattern_text, why, sizeof(why))};
+	if (!rule->pattern)
+		return complain(reading, reading->first, why);
+	model->rules_count++;
+	if (pattern__excludes(rule->pattern))
+		return complain(reading, reading->first, "'!' has no meaning in a rule");
+	if (cost_compile(text, &rule->cost, why, sizeof(why)))
+		return complain(reading, reading->first, why);
+	snprintf(origin, sizeof(origin), "%s:%zu", reading->path, reading->first);
+	rule->origin = strdup(origin);
+	return rule->origin ? 0 : -ENOMEM;
+}
+
+/* What has been gathered is whole. */
+static int end_rule(struct reading *reading)
+{
+	char *text = reading->rule, *pattern = text;
+	int err;
+
+	if (!*text)
+		return 0;
+	text += strcspn(text, " \t");
+	if (*text)
+		*text++ = '\0';
+	err = text[strspn(text, " \t")]
+		      ? add_rule(reading, pattern, text)
+		      : complain(reading, reading->first,
+				 "after MODULE:GLOB comes what it does: flops = …");
+	reading->rule[0] = '\0';
+	return err;
+}
+
+static int take_line(struct reading *reading, char *line)
+{
+	bool continues = *line == ' ' || *line == '\t';
+	size_t length = strlen(reading->rule);
+	int err;
+
+	line[strcspn(line, "#\r\n")] = '\0';
+	if (!line[strspn(line, " \t")])
+		return 0;
+	if (!continues) {
+		err = end_rule(reading);
+		if (err)
+			return err;
+		reading->first = reading->line;
+		length = 0;
+	} else if (!length) {
+		return complain(reading, reading->line, "a rule begins at the start of its line");
+	}
+	if (length + strlen(line) >= sizeof(reading->rule))
+		return complain(reading, reading->line, "a rule of more than 4096 bytes");
+	strcpy(reading->rule + length, line);
+	return 0;
+}
+
+static int read_rules(struct reading *reading, char *text)
+{
+	int err = 0;
+
+	while (!err && text && *text) {
+		char *line = strsep(&text, "\n");
+
+		reading->line++;
+		err = take_line(reading, line);
+	}
+	return err ? err : end_rule(reading);
+}
+
+static int load(struct cost_model *model, const char *path, char *why, size_t why_size)
+{
+	struct reading reading = {.model = model, .path = path, .why = why, .why_size = why_size};
+	char *text = file_read_text(path);
+	int err;
+
+	if (!text) {
+		err = -errno;
+		snprintf(why, why_size, "%s: %s", path, file_error(-err));
+		return err;
+	}
+	err = read_rules(&reading, text);
+	free(text);
+	if (err && err != -EINVAL)
+		snprintf(why, why_size, "%s: %s", path, strerror(-err));
+	if (!err && !model->rules_count)
+		err = complain(&reading, reading.line, "no rule in this file");
+	return err;
+}
+
+struct cost_model *cost_model__load(const char *path, char *why, size_t why_size)
+{
+	struct cost_model *model = calloc(1, sizeof(*model));
+	int err;
+
+	if (!model) {
+		snprintf(why, why_size, "out of memory");
+		return NULL;
+	}
+	err = path ? load(model, path, why, why_size) : 0;
+	if (!err)
+		return model;
+	cost_model__free(model);
+	errno = -err;
+	return NULL;
+}
+
+void cost_model__free(struct cost_model *model)
+{
+	if (!model)
+		return;
+	for (size_t i = 0; i < model->rules_count; i++) {
+		pattern__free(model->rules[i].pattern);
+		free(model->rules[i].origin);
+	}
+	free(model->rules);
+	free(model);
+}
+
+bool cost_model__names_module(const struct cost_model *model, const char *base_name)
+{
+	for (size_t i = 0; model && i < model->rules_count; i++)
+		if (pattern__matches_module(model->rules[i].pattern, base_name))
+			return true;
+	return false;
+}
+
+static const struct rule *find_rule(const struct cost_model *model, const char *base_name,
+				    const char *symbol)
+{
+	for (size_t i = 0; model && i < model->rules_count; i++)
+		if (pattern__matches_module(model->rules[i].pattern, base_name) &&
+		    pattern__matches_name(model->rules[i].pattern, symbol))
+			return &model->rules[i];
+	return NULL;
+}
+
+bool cost_model__names(const struct cost_model *model, const char *base_name, const char *symbol)
+{
+	return find_rule(model, base_name, symbol) != NULL;
+}
+
+int cost_model__find(const struct cost_model *model, const char *base_name, const char *symbol,
+		     struct perfx_cost_program *cost, const char **origin)
+{
+	const struct rule *rule = find_rule(model, base_name, symbol);
+	struct builtin builtin;
+	char why[256];
+
+	if (!model)
+		return -ENOENT;
+	if (rule) {
+		*cost = rule->cost;
+		*origin = rule->origin;
+		return 0;
+	}
+	if (!builtin_find(base_name, symbol, &builtin) ||
+	    cost_compile(builtin.text, cost, why, sizeof(why)))
+		return -ENOENT;
+	*origin = "built in";
+	return 0;
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "elf/file_cache.h"
+
+#include "base/grow.h"
+#include "base/map64.h"
+#include "proc/process.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct cached_file {
+	uint64_t inode;
+	uint32_t dev_major, dev_minor;
+	int fd; /* -1: not held */
+	uint32_t root;
+	uint32_t next; /* another file with this inode number; FILE_CACHE_NONE */
+	const char *path;
+};
+
+struct cached_root {
+	int fd;
+	dev_t device;
+	ino_t inode;
+};
+
+struct file_cache {
+	struct cached_file *files;
+	size_t count, room, open_count;
+	struct map64 by_inode; /* inode → first in the chain */
+	struct cached_root *roots;
+	size_t roots_count, roots_room;
+	struct pool paths;
+};
+
+struct file_cache *file_cache__new(void)
+{
+	return calloc(1, sizeof(struct file_cache));
+}
+
+void file_cache__free(struct file_cache *files)
+{
+	if (!files)
+		return;
+	for (size_t i = 0; i < files->count; i++)
+		if (files->files[i].fd >= 0)
+			close(files->files[i].fd);
+	for (size_t i = 0; i < files->roots_count; i++)
+		close(files->roots[i].fd);
+	free(files->files);
+	free(files->roots);
+	map64_clear(&files->by_inode);
+	pool_clear(&files->paths);
+	free(files);
+}
+
+/* --- roots --- */
+
+static uint32_t find_root(const struct file_cache *files, const struct stat *status)
+{
+	for (size_t i = 0; i < files->roots_count; i++)
+		if (files->roots[i].inode == status->st_ino &&
+		    files->roots[i].device == status->st_dev)
+			return (uint32_t)i;
+	return FILE_CACHE_NONE;
+}
+
+uint32_t file_cache__root(struct file_cache *files, pid_t pid)
+{
+	struct stat status;
+	char path[64];
+	uint32_t root;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/root", (int)process_task(pid));
+	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return FILE_CACHE_NONE;
+	root = fstat(fd, &status) ? FILE_CACHE_NONE : find_root(files, &status);
+	if (root != FILE_CACHE_NONE || files->roots_count == FILE_CACHE_ROOTS_MAX ||
+	    grow_array(&files->roots, &files->roots_room, files->roots_count + 1,
+		       sizeof(*files->roots))) {
+		close(fd);
+		return root;
+	}
+	files->roots[files->roots_count] =
+		(struct cached_root){.fd = fd, .device = status.st_dev, .inode = status.st_ino};
+	return (uint32_t)files->roots_count++;
+}
+
+/* --- files --- */
+
+/* While a file is held its inode number is not reused. */
+static bool is_same(const struct cached_file *file, const struct mapping *mapping)
+{
+	return file->dev_major == mapping->dev_major && file->dev_minor == mapping->dev_minor &&
+	       (file->fd >= 0 || strcmp(file->path, mapping->path) == 0);
+}
+
+static uint32_t find_file(const struct file_cache *files, const struct mapping *mapping,
+			  uint32_t *last)
+{
+	uint32_t at = map64_get(&files->by_inode, mapping->inode);
+
+	*last = FILE_CACHE_NONE;
+	for (; at != FILE_CACHE_NONE; at = files->files[at].next) {
+		if (is_same(&files->files[at], mapping))
+			return at;
+		*last = at;
+	}
+	return FILE_CACHE_NONE;
+}
+
+/* A file that could not be opened before gets another chance: this process may let us. */
+static void open_file(struct file_cache *files, struct cached_file *file, pid_t pid, uint32_t root,
+		      const struct mapping *mapping)
+{
+	struct module_ref module = {.inode = mapping->inode,
+				    .dev_major = mapping->dev_major,
+				    .dev_minor = mapping->dev_minor,
+				    .deleted = mapping->deleted,
+				    .map_start = mapping->start,
+				    .map_end = mapping->end,
+				    .path = mapping->path,
+				    .base = mapping->path};
+
+	if (file->fd >= 0 || files->open_count == FILE_CACHE_FILES_MAX)
+		return;
+	file->fd = module_open(pid, &module);
+	file->root = root;
+	if (file->fd >= 0)
+		files->open_count++;
+}
+
+uint32_t file_cache__add(struct file_cache *files, pid_t pid, uint32_t root,
+			 const struct mapping *mapping)
+{
+	uint32_t last, index = find_file(files, mapping, &last);
+	struct cached_file *file;
+
+	if (index == FILE_CACHE_NONE) {
+		if (grow_array(&files->files, &files->room, files->count + 1,
+			       sizeof(*files->files)))
+			return FILE_CACHE_NONE;
+		index = (uint32_t)files->count;
+		file = &files->files[index];
+		*file = (struct cached_file){.inode = mapping->inode,
+					     .dev_major = mapping->dev_major,
+					     .dev_minor = mapping->dev_minor,
+					     .fd = -1,
+					     .root = root,
+					     .next = FILE_CACHE_NONE,
+					     .path = pool_add(&files->paths, mapping->path)};
+		if (!file->path)
+			return FILE_CACHE_NONE;
+		if (last != FILE_CACHE_NONE)
+			files->files[last].next = index;
+		else if (map64_put(&files->by_inode, mapping->inode, index))
+			return FILE_CACHE_NONE;
+		files->count++;
+	}
+	open_file(files, &files->files[index], pid, root, mapping);
+	return index;
+}
+
+const char *file_cache__path(const struct file_cache *files, uint32_t file)
+{
+	return files->files[file].path;
+}
+
+struct image *file_cache__image(const struct file_cache *files, uint32_t file)
+{
+	const struct cached_file *cached = &files->files[file];
+	char root[64] = "/proc/self/fd/none"; /* nothing is found there */
+
+	if (cached->fd < 0)
+		return NULL;
+	if (cached->root != FILE_CACHE_NONE)
+		snprintf(root, sizeof(root), "/proc/self/fd/%d", files->roots[cached->root].fd);
+	return image__open(cached->fd, cached->path, root);
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "peaks/host.h"
+
+#include "base/text.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+ssize_t host_cpus(int **cpus)
+{
+	size_t size = CPU_ALLOC_SIZE(HOST_CPUS_MAX), count = 0;
+	cpu_set_t *set = CPU_ALLOC(HOST_CPUS_MAX);
+	int *list = calloc(HOST_CPUS_MAX, sizeof(*list));
+
+	if (!set || !list || sched_getaffinity(0, size, set)) {
+		int err = set && list ? -errno : -ENOMEM;
+
+		CPU_FREE(set);
+		free(list);
+		return err;
+	}
+	for (int cpu = 0; cpu < HOST_CPUS_MAX; cpu++)
+		if (CPU_ISSET_S((size_t)cpu, size, set))
+			list[count++] = cpu;
+	CPU_FREE(set);
+	*cpus = list;
+	return (ssize_t)count;
+}
+
+/* The first line of a small file. */
+static bool read_line(const char *path, char *line, size_t size)
+{
+	FILE *file = fopen(path, "re");
+	bool ok = file && fgets(line, (int)size, file);
+
+	if (file)
+		fclose(file);
+	if (ok)
+		line[strcspn(line, "\n")] = '\0';
+	return ok;
+}
+
+static bool read_cache_file(int cpu, int index, const char *name, char *line, size_t size)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/cache/index%d/%s", cpu, index,
+		 name);
+	return read_line(path, line, size);
+}
+
+/* "32768K" */
+static uint64_t cache_bytes(const char *text)
+{
+	char *end;
+	uint64_t size = strtoull(text, &end, 10);
+
+	return *end == 'K' ? size << 10 : *end == 'M' ? size << 20 : size;
+}
+
+#define CACHE_GUESS_BYTES (32u << 20)
+
+struct host_cache host_cache_of(int cpu)
+{
+	struct host_cache cache = {.first_cpu = 0};
+	char line[256];
+	long highest = 0;
+
+	for (int index = 0; read_cache_file(cpu, index, "level", line, sizeof(line)); index++) {
+		long level = strtol(line, NULL, 10);
+
+		if (level <= highest || !read_cache_file(cpu, index, "size", line, sizeof(line)))
+			continue;
+		highest = level;
+		cache.bytes = cache_bytes(line);
+		if (read_cache_file(cpu, index, "shared_cpu_list", line, sizeof(line)))
+			cache.first_cpu = (int)strtol(line, NULL, 10);
+	}
+	if (!cache.bytes) {
+		long size = sysconf(_SC_LEVEL3_CACHE_SIZE);
+
+		cache.bytes = size > 0 ? (uint64_t)size : CACHE_GUESS_BYTES;
+	}
+	return cache;
+}
+
+static uint64_t available_bytes(void)
+{
+	FILE *file = fopen("/proc/meminfo", "re");
+	unsigned long long kib = 0;
+	char line[256];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "MemAvailable: %llu", &kib) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return kib << 10;
+}
+
+/* What a group of the second version lets its members still take. */
+static uint64_t group_room(const char *folder)
+{
+	char path[PATH_MAX + 32], line[64];
+	uint64_t limit, used;
+
+	snprintf(path, sizeof(path), "%s/memory.max", folder);
+	if (!read_line(path, line, sizeof(line)) || !strcmp(line, "max"))
+		return UINT64_MAX;
+	limit = strtoull(line, NULL, 10);
+	snprintf(path, sizeof(path), "%s/memory.current", folder);
+	if (!read_line(path, line, sizeof(line)))
+		return limit;
+	used = strtoull(line, NULL, 10);
+	return used < limit ? limit - used : 0;
+}
+
+static uint64_t groups_room(void)
+{
+	char line[PATH_MAX], folder[PATH_MAX + 16];
+	FILE *file = fopen("/proc/self/cgroup", "re");
+	uint64_t room = UINT64_MAX;
+
+	folder[0] = '\0';
+	while (file && fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = '\0';
+		if (!strncmp(line, "0::/", 4))
+			snprintf(folder, sizeof(folder), "/sys/fs/cgroup%s", line + 3);
+	}
+	if (file)
+		fclose(file);
+	while (strlen(folder) >= strlen("/sys/fs/cgroup")) {
+		uint64_t here = group_room(folder);
+
+		room = here < room ? here : room;
+		*strrchr(folder, '/') = '\0';
+	}
+	return room;
+}
+
+uint64_t host_spare_memory(void)
+{
+	uint64_t free_bytes = available_bytes(), room = groups_room();
+
+	return (room < free_bytes ? room : free_bytes) / 4;
+}
+
+uint64_t host_busy_ns(void)
+{
+	/* user nice system idle iowait irq softirq steal: time of others on the host is no work
+	 * of this one's */
+	unsigned long long t[7] = {0};
+	char line[256];
+
+	if (!read_line("/proc/stat", line, sizeof(line)) ||
+	    sscanf(line, "cpu %llu %llu %llu %llu %llu %llu %llu", &t[0], &t[1], &t[2], &t[3],
+		   &t[4], &t[5], &t[6]) != 7)
+		return 0;
+	return (t[0] + t[1] + t[2] + t[5] + t[6]) *
+	       (1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
+/* The value of "key<blanks>: value"; NULL where the line is another's. */
+static const char *value_of(const char *line, const char *key)
+{
+	size_t length = strlen(key);
+
+	if (strncmp(line, key, length))
+		return NULL;
+	line += length + strspn(line + length, " \t");
+	return *line == ':' ? line + 1 + strspn(line + 1, " \t") : NULL;
+}
+
+/* The first of the CPUs that are threads of its core; itself where the kernel does not say. */
+static int first_of_core(int cpu)
+{
+	char path[128], line[256];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
+		 cpu);
+	return read_line(path, line, sizeof(line)) ? (int)strtol(line, NULL, 10) : cpu;
+}
+
+uint32_t host_cores(const int *cpus, size_t count)
+{
+	int *firsts = calloc(count + 1, sizeof(*firsts));
+	uint32_t cores = 0;
+
+	for (size_t i = 0; firsts && i < count; i++) {
+		int first = first_of_core(cpus[i]);
+		size_t at = 0;
+
+		while (at < cores && firsts[at] != first)
+			at++;
+		if (at == cores)
+			firsts[cores++] = first;
+	}
+	free(firsts);
+	return cores;
+}
+
+double host_hz_in(const char *cpuinfo)
+{
+	for (const char *line = cpuinfo; line && *line && *line != '\n';) {
+		const char *value = value_of(line, "cpu MHz");
+
+		if (value)
+			return strtod(value, NULL) * 1e6;
+		line = strchr(line, '\n');
+		line = line ? line + 1 : NULL;
+	}
+	return 0;
+}
+
+double host_hz(void)
+{
+	char line[256], cpuinfo[4096] = "";
+	FILE *file;
+
+	if (read_line("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", line, sizeof(line)))
+		return strtod(line, NULL) * 1e3;
+	file = fopen("/proc/cpuinfo", "re");
+	if (!file)
+		return 0;
+	cpuinfo[fread(cpuinfo, 1, sizeof(cpuinfo) - 1, file)] = '\0';
+	fclose(file);
+	return host_hz_in(cpuinfo);
+}
+
+/* x86 has a name; arm64 has numbers: "implementer 0x41 part 0xd40 variant 0x1 revision 1". */
+char *host_cpu_name(const char *cpuinfo)
+{
+	static const char *const keys[] = {"model name", "CPU implementer", "CPU part",
+					   "CPU variant", "CPU revision"};
+	struct text name = {0};
+
+	for (const char *line = cpuinfo; line && *line && *line != '\n';) {
+		const char *end = strchrnul(line, '\n');
+
+		for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+			const char *value = value_of(line, keys[i]);
+
+			if (!value || value > end)
+				continue;
+			text_add(&name, i ? strchr(keys[i], ' ') + (name.length ? 0 : 1) : "");
+			text_add(&name, i ? " " : "");
+			text_add_bytes(&name, value, (size_t)(end - value));
+		}
+		line = *end ? end + 1 : end;
+	}
+	if (!name.length)
+		text_add(&name, "");
+	return text_take(&name);
+}

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The allocation probes of a file: found by name, one for each thing that is done at an address,
+ * none where a function is only another way to one that is probed.
+ */
+#include "base/grow.h"
+#include "elf/demangle.h"
+#include "plan/allocators.h"
+#include "plan/internal.h"
+#include "site/forward.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct candidate {
+	char *symbol;
+	uint64_t vaddr, offset, size;
+	struct allocator_rule rule;
+	bool ifunc;
+};
+
+struct finding {
+	struct allocator_file file;
+	struct candidate *candidates;
+	size_t count, capacity;
+	/* of the one whose calls are looked at, and what of these: 0 is all */
+	uint64_t vaddr;
+	enum perfx_action action;
+};
+
+static bool wanted(const struct plan *plan, const struct perfx_alloc_probe *alloc_probe)
+{
+	if (alloc_probe->action >= PERFX_ACTION_MAP)
+		return plan->options.memory == MEMORY_ALL;
+	return plan->options.memory != MEMORY_TENSOR || alloc_probe->domain != PERFX_DOMAIN_HOST;
+}
+
+/* --- finding --- */
+
+static int note_symbol(const struct symbol *symbol, void *ctx)
+{
+	allocator_note_symbol(&((struct finding *)ctx)->file, symbol->name, symbol->global);
+	return 0;
+}
+
+static int add_candidate(struct finding *finding, const struct symbol *symbol,
+			 const struct allocator_rule *rule)
+{
+	struct candidate *candidate;
+
+	if (grow_array(&finding->candidates, &finding->capacity, finding->count + 1,
+		       sizeof(*finding->candidates)))
+		return -ENOMEM;
+	candidate = &finding->candidates[finding->count];
+	*candidate = (struct candidate){.symbol = strdup(symbol->name),
+					.vaddr = symbol->vaddr,
+					.offset = symbol->offset,
+					.size = symbol->size,
+					.rule = *rule,
+					.ifunc = symbol->ifunc};
+	finding->count += candidate->symbol != NULL;
+	return candidate->symbol ? 0 : -ENOMEM;
+}
+
+static int offer(const struct symbol *symbol, void *ctx)
+{
+	struct allocator_rule rules[ALLOCATOR_RULES_MAX];
+	struct finding *finding = ctx;
+	size_t n = symbol->cold
+			   ? 0
+			   : allocator_rules(&finding->file, symbol->name, symbol->global, rules);
+	int err = 0;
+
+	for (size_t i = 0; !err && i < n; i++)
+		err = add_candidate(finding, symbol, &rules[i]);
+	return err;
+}
+
+/* By address, and there by what they watch for; of several names the first in the table. */
+static int compare_candidate(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+
+	if (x->offset != y->offset)
+		return x->offset < y->offset ? -1 : 1;
+	if (x->rule.alloc_probe.tag != y->rule.alloc_probe.tag)
+		return x->rule.alloc_probe.tag < y->rule.alloc_probe.tag ? -1 : 1;
+	if (x->rule.order != y->rule.order)
+		return x->rule.order < y->rule.order ? -1 : 1;
+	return strcmp(x->symbol, y->symbol);
+}
+
+static bool is_same_alloc_probe(const struct candidate *a, const struct candidate *b)
+{
+	return a->offset == b->offset && a->rule.alloc_probe.tag == b->rule.alloc_probe.tag;
+}
+
+/* --- one allocation probe --- */
+
+static bool is_other(uint64_t vaddr, const char *name, void *ctx)
+{
+	const struct finding *finding = ctx;
+
+	if (name && allocator_does(name, finding->action))
+		return true;
+	for (size_t i = 0; vaddr && vaddr != finding->vaddr && i < finding->count; i++)
+		if (finding->candidates[i].vaddr == vaddr &&
+		    (!finding->action ||
+		     finding->candidates[i].rule.alloc_probe.action == finding->action))
+			return true;
+	return false;
+}
+
+/*
+ * What it gives or takes is seen at the function that it leads to. When it calls that, this hides
+ * who wanted the block, and both are probed: the inner one then does not count. But a free has no
+ * end that is seen, and operator new (libstdc++'s, in a static program) is expensive to see the end
+ * of.
+ */
+static int is_detour(struct finding *finding, struct image *image,
+		     const struct candidate *candidate)
+{
+	int way;
+
+	finding->action = (enum perfx_action)candidate->rule.alloc_probe.action;
+	finding->vaddr = candidate->vaddr;
+	if (candidate->rule.alloc_probe.domain != PERFX_DOMAIN_HOST || candidate->ifunc)
+		return 0;
+	way = forward_decide(image, candidate->vaddr, candidate->size, is_other, finding);
+	if (way == FORWARD_CALLS && finding->action != PERFX_ACTION_FREE && !candidate->rule.throws)
+		return 0;
+	return way;
+}
+
+/* What it calls is not followed further: a probed allocator that is reached that way costs a little
+ * more, it does no harm. */
+static bool is_leaf(struct finding *finding, struct image *image, const struct candidate *candidate)
+{
+	finding->action = PERFX_ACTION_INVALID;
+	finding->vaddr = candidate->vaddr;
+	return candidate->rule.alloc_probe.action == PERFX_ACTION_ALLOCATE &&
+	       forward_passes(image, candidate->vaddr, candidate->size, is_other, finding) == 0;
+}
+
+static bool needs_return(enum perfx_action action)
+{
+	return action == PERFX_ACTION_ALLOCATE || action == PERFX_ACTION_REALLOCATE ||
+	       action == PERFX_ACTION_MAP || action == PERFX_ACTION_REMAP ||
+	       action == PERFX_ACTION_BREAK;
+}
+
+/* An exception may leave operator new, and must find its way. */
+static void choose_return(const struct plan *plan, const struct allocator_rule *rule,
+			  struct plan_function *function)
+{
+	enum return_mode mode = plan->options.return_mode;
+
+	if (!needs_return((enum perfx_action)rule->alloc_probe.action)) {
+		function->ret = PERFX_RETURN_NONE;
+		function->ret_why = "all is known when it is called";
+	} else if (mode == RETURN_EXIT || (rule->throws && mode != RETURN_PROBE)) {
+		function->ret = PERFX_RETURN_EXIT;
+		function->ret_why =
+			rule->throws ? "an exception may cross it" : "asked for by --return exit";
+	} else {
+		function->ret = PERFX_RETURN_PROBE;
+		function->ret_why = mode == RETURN_PROBE
+					    ? "asked for by --return probe"
+					    : "a C function that nothing unwinds through";
+	}
+}
+
+/* Only what the program reads at entry keeps a site from being found further on. */
+static uint8_t argument_regs(const struct perfx_alloc_probe *alloc_probe)
+{
+	const uint8_t arguments[] = {alloc_probe->pointer_arg, alloc_probe->size_arg,
+				     alloc_probe->count_arg, alloc_probe->tag_arg};
+	uint8_t regs = 0;
+
+	for (size_t i = 0; i < sizeof(arguments); i++)
+		if (arguments[i])
+			regs |= (uint8_t)(1u << (arguments[i] - 1));
+	return regs;
+}
+
+static int64_t find_allocator(struct plan *plan, const struct allocator_rule *rule,
+			      const struct finding *finding, uint32_t module)
+{
+	enum perfx_domain domain = (enum perfx_domain)rule->alloc_probe.domain;
+	const char *known = rule->name ? rule->name : allocator_of_file(&finding->file);
+	char own[300];
+
+	if (!known) {
+		snprintf(own, sizeof(own), "malloc of %s", finding->file.base);
+		known = own;
+	}
+	for (size_t i = 0; i < plan->allocators_count; i++)
+		if (plan->allocators[i].module == module && plan->allocators[i].domain == domain &&
+		    !strcmp(plan->allocators[i].name, known))
+			return (int64_t)i;
+	if (grow_array(&plan->allocators, &plan->allocators_capacity, plan->allocators_count + 1,
+		       sizeof(*plan->allocators)))
+		return -ENOMEM;
+	plan->allocators[plan->allocators_count] =
+		(struct plan_allocator){.name = strdup(known), .module = module, .domain = domain};
+	return plan->allocators[plan->allocators_count].name ? (int64_t)plan->allocators_count++
+							     : -ENOMEM;
+}
+
+static void skip(struct plan *plan, const struct candidate *candidate, const char *reason)
+{
+	char *name = demangle(candidate->symbol);
+
+	plan__skip(plan, name ? name : candidate->symbol, reason);
+	free(name);
+}
+
+/* Where the site has them. */
+static void move_arguments(struct perfx_alloc_probe *alloc_probe, const struct site_plan *site)
+{
+	__u8 *arguments[] = {&alloc_probe->pointer_arg, &alloc_probe->size_arg,
+			     &alloc_probe->count_arg, &alloc_probe->tag_arg};
+
+	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
+		if (*arguments[i])
+			*arguments[i] = (__u8)(site->arguments[*arguments[i] - 1] + 1);
+}
+
+/* Its site, and whether there is one for all that is wanted. NULL, or why not. */
+static const char *place(const struct plan *plan, struct image *image,
+			 const struct candidate *candidate, struct plan_function *function)
+{
+	struct site_options options = {
+		.entry_only = plan->options.site_entry_only,
+		.optimized_nop5 = plan->options.optimized_nop5,
+		.nop5_kills = plan->options.nop5_kills,
+		.argument_regs = argument_regs(&candidate->rule.alloc_probe),
+		.arguments_may_move = true,
+		.needs_result = function->ret == PERFX_RETURN_EXIT,
+	};
+	int err;
+
+	if (candidate->ifunc)
+		return "IFUNC: the symbol is a resolver";
+	if (plan->alloc_probes_count == PERFX_MAX_ALLOC_PROBES)
+		return "too many allocator functions";
+	err = site_plan(image, candidate->vaddr, candidate->size, &options, &function->site);
+	if (err == -ENOTSUP)
+		return "no instruction at its start that the kernel can probe";
+	if (err)
+		return err == -ENOMEM ? "out of memory" : "its code is not in the file";
+	if (function->ret != PERFX_RETURN_EXIT)
+		site_plan__clear(&function->site);
+	else if (function->site.exits_state != EXITS_KNOWN)
+		return "gives memory, and may throw: where it returns is not all known";
+	move_arguments(&function->alloc_probe, &function->site);
+	return NULL;
+}
+
+static int plan_alloc_probe(struct plan *plan, struct image *image, uint32_t module,
+			    struct finding *finding, const struct candidate *candidate)
+{
+	struct plan_function function = {
+		.module = module,
+		.vaddr = candidate->vaddr,
+		.offset = candidate->offset,
+		.size = candidate->size,
+		.source = PERFX_SOURCE_SYMBOL,
+		.is_alloc_probe = true,
+		.is_usual = candidate->rule.is_usual,
+		.alloc_probe = candidate->rule.alloc_probe,
+	};
+	int detour = is_detour(finding, image, candidate);
+	int64_t allocator;
+	const char *why;
+
+	if (detour)
+		return detour < 0 ? detour : 0;
+	choose_return(plan, &candidate->rule, &function);
+	why = place(plan, image, candidate, &function);
+	if (why) {
+		site_plan__clear(&function.site);
+		skip(plan, candidate, why);
+		return 0;
+	}
+	allocator = find_allocator(plan, &candidate->rule, finding, module);
+	function.alloc_probe.allocator = (__u16)(allocator + 1);
+	if (is_leaf(finding, image, candidate))
+		function.alloc_probe.flags |= PERFX_ALLOC_F_LEAF;
+	function.symbol = strdup(candidate->symbol);
+	function.name = demangle(candidate->symbol);
+	if (allocator < 0 || !function.symbol || !function.name ||
+	    plan_add_function(plan, &function)) {
+		site_plan__clear(&function.site);
+		free(function.symbol);
+		free(function.name);
+		return -ENOMEM;
+	}
+	plan->alloc_probes_count++;
+	plan->has_framework |= candidate->rule.alloc_probe.domain == PERFX_DOMAIN_TENSOR &&
+			       strcmp(candidate->rule.name, "numpy") != 0;
+	return 0;
+}
+
+/* --- a file --- */
+
+static int plan_candidates(struct plan *plan, struct image *image, uint32_t module,
+			   struct finding *finding)
+{
+	const struct candidate *last = NULL;
+	int err = 0;
+
+	if (finding->count)
+		qsort(finding->candidates, finding->count, sizeof(*finding->candidates),
+		      compare_candidate);
+	for (size_t i = 0; !err && i < finding->count; i++) {
+		const struct candidate *candidate = &finding->candidates[i];
+
+		if (last && is_same_alloc_probe(last, candidate))
+			continue;
+		last = candidate;
+		if (wanted(plan, &candidate->rule.alloc_probe))
+			err = plan_alloc_probe(plan, image, module, finding, candidate);
+	}
+	return err;
+}
+
+static bool exports_any(const struct image *image)
+{
+	for (size_t i = 0; allocator_entry_points[i]; i++)
+		if (image__exports(image, allocator_entry_points[i]))
+			return true;
+	return false;
+}
+
+/* A static program, and nothing in it that is called malloc. */
+static void skip_nameless(struct plan *plan, struct image *image, const char *base)
+{
+	const struct image_traits *traits = image__traits(image);
+
+	if (plan->options.memory != MEMORY_TENSOR)
+		plan__skip(plan, base,
+			   traits->has_symtab
+				   ? "static, and defines no malloc: its heap is not seen"
+				   : "static and stripped: its malloc has no name");
+}
+
+int plan_alloc_probes(struct plan *plan, struct image *image, size_t index, bool executable)
+{
+	struct plan_module *module = &plan->modules[index];
+	struct finding finding = {.file = {.base = module->base}};
+	int err = 0;
+
+	if (plan->options.memory == MEMORY_OFF || allocator_is_loader(module->base))
+		return 0;
+	plan->has_framework |= allocator_is_numpy(module->base);
+	module->exports_malloc = image__exports(image, "malloc");
+	if (!executable && !exports_any(image) && !allocator_library(module->base))
+		return 0;
+	finding.file.is_static = executable && !image__traits(image)->needs_loader;
+	if (executable || module->exports_malloc)
+		err = image__each_function(image, note_symbol, &finding);
+	/* in a library only what others can call takes the place of malloc */
+	finding.file.defines_malloc &= executable || module->exports_malloc;
+	module->defines_malloc = finding.file.defines_malloc;
+	if (!err)
+		err = image__each_function(image, offer, &finding);
+	if (!err)
+		err = plan_candidates(plan, image, (uint32_t)index, &finding);
+	if (executable && plan->options.memory == MEMORY_ALL && image__traits(image)->is_go)
+		plan__skip(plan, module->base,
+			   "Go: maps its memory without the C library: that is not seen");
+	if (!err && finding.file.is_static && !finding.file.defines_malloc)
+		skip_nameless(plan, image, module->base);
+	for (size_t i = 0; i < finding.count; i++)
+		free(finding.candidates[i].symbol);
+	free(finding.candidates);
+	return err;
+}

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "plan/annotations.h"
+
+#include "base/grow.h"
+#include "base/prefixes.h"
+#include "elf/demangle.h"
+#include "plan/internal.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Runs an operation, or a function that has been traced ("__inference_train_step_67"): tells its
+ * name, a std::string at 24, in 2.21. */
+#define EAGER_CALL "TFE_Execute"
+
+#define ENTER_NEW "_ZN5torch8autograd8profiler25record_function_enter_newE"
+
+/*
+ * PyTorch's object is an intrusive_ptr<PythonRecordFunction>, whose RecordFunction begins behind
+ * the reference counts' 16 bytes; RecordFunction::end runs twice for each, and for each node of a
+ * backward pass. RecordScope 7 is USER_SCOPE. TensorFlow's OpKernel has its name as an
+ * absl::string_view {length, pointer} at 200, in 2.21; a name that is none is refused as it is
+ * read.
+ */
+static const struct {
+	const char *name;
+	bool prefix;
+	enum host_level level;
+	struct perfx_annotation annotation;
+} rules[] = {
+#define ANNOTATION(symbol, act, src, ...)                                               \
+	{                                                                               \
+		symbol, false, HOST_ANNOTATIONS,                                        \
+		{                                                                       \
+			.action = PERFX_ANNOTATION_##act, .source = PERFX_SOURCE_##src, \
+			__VA_ARGS__                                                     \
+		}                                                                       \
+	}
+#define C_TEXT	       .text = PERFX_TEXT_C, .text_arg = 1
+#define NVTX_TEXT(arg) .text = PERFX_TEXT_NVTX, .text_arg = (arg)
+	ANNOTATION("nvtxRangePushA", PUSH, NVTX, C_TEXT),
+	ANNOTATION("nvtxRangePushEx", PUSH, NVTX, NVTX_TEXT(1)),
+	ANNOTATION("nvtxDomainRangePushEx", PUSH, NVTX, NVTX_TEXT(2)),
+	ANNOTATION("nvtxRangePop", POP, NVTX, .text = 0),
+	ANNOTATION("nvtxDomainRangePop", POP, NVTX, .text = 0),
+	ANNOTATION("nvtxRangeStartA", START, NVTX, C_TEXT),
+	ANNOTATION("nvtxRangeStartEx", START, NVTX, NVTX_TEXT(1)),
+	ANNOTATION("nvtxDomainRangeStartEx", START, NVTX, NVTX_TEXT(2)),
+	ANNOTATION("nvtxRangeEnd", STOP, NVTX, .key_arg = 1),
+	ANNOTATION("nvtxDomainRangeEnd", STOP, NVTX, .key_arg = 2),
+	ANNOTATION("nvtxMarkA", INSTANT, NVTX, C_TEXT),
+	/* libperfx-nvtx, which NVTX 3 calls */
+	ANNOTATION("perfx_nvtx_push", OPEN, NVTX, C_TEXT, .key_arg = 2),
+	ANNOTATION("perfx_nvtx_pop", END, NVTX, .key_arg = 1),
+	ANNOTATION("perfx_nvtx_start", START_ID, NVTX, C_TEXT, .key_arg = 2),
+	ANNOTATION("perfx_nvtx_end", STOP, NVTX, .key_arg = 1),
+	ANNOTATION("perfx_nvtx_mark", INSTANT, NVTX, C_TEXT),
+	ANNOTATION("nvtxMarkEx", INSTANT, NVTX, NVTX_TEXT(1)),
+	ANNOTATION("nvtxDomainMarkEx", INSTANT, NVTX, NVTX_TEXT(2)),
+	ANNOTATION("roctxRangePushA", PUSH, ROCTX, C_TEXT),
+	ANNOTATION("roctxRangePop", POP, ROCTX, .text = 0),
+	ANNOTATION("roctxRangeStartA", START, ROCTX, C_TEXT),
+	ANNOTATION("roctxRangeStop", STOP, ROCTX, .key_arg = 1),
+	ANNOTATION("roctxMarkA", INSTANT, ROCTX, C_TEXT),
+	ANNOTATION("_ZN5torch8profiler14itt_range_pushEPKc", PUSH, ITT, C_TEXT),
+	ANNOTATION("_ZN5torch8profiler13itt_range_popEv", POP, ITT, .text = 0),
+	ANNOTATION("_ZN5torch8profiler8itt_markEPKc", INSTANT, ITT, C_TEXT),
+	ANNOTATION("_ZN2at14RecordFunction3endEv", END, TORCH, .key_arg = 1),
+	ANNOTATION("_ZN2at14RecordFunctionC1ENS_11RecordScopeE", OPEN, TORCH, .key_arg = 1,
+		   .tag_arg = 2, .tag = 7),
+	{ENTER_NEW,
+	 true,
+	 HOST_ANNOTATIONS,
+	 {.action = PERFX_ANNOTATION_BEGIN,
+	  .source = PERFX_SOURCE_TORCH,
+	  .text = PERFX_TEXT_STRING,
+	  .text_arg = 2,
+	  .key_offset = 16}},
+	{EAGER_CALL,
+	 false,
+	 HOST_ANNOTATIONS,
+	 {.action = PERFX_ANNOTATION_CALL,
+	  .source = PERFX_SOURCE_TF,
+	  .text = PERFX_TEXT_STRING,
+	  .text_arg = 1,
+	  .text_offset = 24,
+	  .flags = PERFX_ANNOTATION_F_UNDERSCORES}},
+	{"_ZN10tensorflow16ThreadPoolDevice7ComputeE",
+	 true,
+	 HOST_OPERATORS,
+	 {.action = PERFX_ANNOTATION_CALL,
+	  .source = PERFX_SOURCE_TF,
+	  .text = PERFX_TEXT_VIEW,
+	  .text_arg = 2,
+	  .text_offset = 200,
+	  .flags = PERFX_ANNOTATION_F_KIND}},
+#undef ANNOTATION
+#undef C_TEXT
+#undef NVTX_TEXT
+};
+
+const char *const annotation_entry_points[] = {"nvtxRangePushA", "nvtxRangePushEx",
+					       "roctxRangePushA", "perfx_nvtx_push", NULL};
+
+bool annotation_module(const char *base)
+{
+	static const char *const globs[] = {"libtorch_cpu*",	   "libtorch_python*",
+					    "libnvToolsExt*",	   "libroctx64*",
+					    "*rocprofiler*roctx*", "libtensorflow*",
+					    "_pywrap_tensorflow*", "libjax_common*",
+					    "xla_extension*"};
+
+	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
+		if (!fnmatch(globs[i], base, 0))
+			return true;
+	return false;
+}
+
+bool mark_is_old_torch(const char *symbol)
+{
+	return !strncmp(symbol, ENTER_NEW, strlen(ENTER_NEW)) && strstr(symbol, "N3c108optional");
+}
+
+int annotation_prefixes(struct prefixes *set)
+{
+	int err = annotation_jitted_prefixes(set);
+
+	for (size_t i = 0; !err && i < sizeof(rules) / sizeof(rules[0]); i++)
+		err = prefixes_add(set, rules[i].name);
+	return err;
+}
+
+/* Runs a compiled module; the first argument is where its result goes. */
+static const struct perfx_annotation jitted_call = {.action = PERFX_ANNOTATION_CALL,
+						    .source = PERFX_SOURCE_JAX,
+						    .text = PERFX_TEXT_STRING,
+						    .text_arg = 2};
+
+bool annotation_find(const char *symbol, struct perfx_annotation *annotation, const char **shown,
+		     enum host_level *level)
+{
+	if (annotation_runs_jitted(symbol)) {
+		*annotation = jitted_call;
+		*level = HOST_ANNOTATIONS;
+		*shown = NULL;
+		return true;
+	}
+	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+		if (*symbol != *rules[i].name)
+			continue;
+		if (rules[i].prefix ? strncmp(symbol, rules[i].name, strlen(rules[i].name)) != 0
+				    : strcmp(symbol, rules[i].name) != 0)
+			continue;
+		*annotation = rules[i].annotation;
+		*level = rules[i].level;
+		/* std::string of the old ABI is mangled Ss */
+		if (annotation->text == PERFX_TEXT_STRING && strstr(symbol, "ERKSs"))
+			annotation->text = PERFX_TEXT_OLD_STRING;
+		*shown = annotation->action == PERFX_ANNOTATION_OPEN && !annotation->text
+				 ? "record_function (name not known)"
+				 : NULL;
+		return true;
+	}
+	return false;
+}
+
+bool plan_annotation_begins(const struct perfx_annotation *annotation)
+{
+	switch ((enum perfx_annotation_action)annotation->action) {
+	case PERFX_ANNOTATION_PUSH:
+	case PERFX_ANNOTATION_BEGIN:
+	case PERFX_ANNOTATION_OPEN:
+	case PERFX_ANNOTATION_START:
+	case PERFX_ANNOTATION_START_ID:
+	case PERFX_ANNOTATION_INSTANT:
+	case PERFX_ANNOTATION_CALL:
+		return true;
+	case PERFX_ANNOTATION_POP:
+	case PERFX_ANNOTATION_END:
+	case PERFX_ANNOTATION_STOP:
+	case PERFX_ANNOTATION_SET:
+	case PERFX_ANNOTATION_ADD:
+	case PERFX_ANNOTATION_ALLOCATED:
+	case PERFX_ANNOTATION_FREED:
+	case PERFX_ANNOTATION_RECORD:
+	case PERFX_ANNOTATION_PAUSE:
+	case PERFX_ANNOTATION_INVALID:
+		break;
+	}
+	return false;
+}
+
+/* --- a file --- */
+
+struct finding {
+	struct plan *plan;
+	struct image *image;
+	size_t module, first;
+	bool old_torch;
+	struct symbol nameless; /* PyTorch's constructor of ranges; name strdup'd, NULL: none */
+};
+
+bool annotation_runs_eager(const char *symbol)
+{
+	return !strcmp(symbol, EAGER_CALL);
+}
+
+enum host_level plan_host_level(const struct plan *plan)
+{
+	return plan->options.host_level ? plan->options.host_level : HOST_OPERATORS;
+}
+
+static bool is_named(const struct plan_options *options, bool excludes, const char *base,
+		     const char *symbol)
+{
+	for (size_t i = 0; i < options->patterns_count; i++)
+		if (pattern__excludes(options->patterns[i]) == excludes &&
+		    pattern__matches_module(options->patterns[i], base) &&
+		    pattern__matches_name(options->patterns[i], symbol))
+			return true;
+	return false;
+}
+
+/* What is run by it may be too small for that. Then it is left alone, unless the user has asked for
+ * it. */
+static bool may_be_left(const struct plan_options *options,
+			const struct perfx_annotation *annotation, const char *base,
+			const char *symbol)
+{
+	return annotation->action == PERFX_ANNOTATION_CALL && !options->step_range &&
+	       !options->host_level && !is_named(options, false, base, symbol);
+}
+
+/* Several names of one function (C1, C2). */
+static bool is_planned(const struct finding *finding, uint64_t vaddr)
+{
+	for (size_t i = finding->first; i < finding->plan->functions_count; i++)
+		if (finding->plan->functions[i].is_annotation &&
+		    finding->plan->functions[i].vaddr == vaddr)
+			return true;
+	return false;
+}
+
+static void move_arguments(struct perfx_annotation *annotation, const struct site_plan *site)
+{
+	__u8 *arguments[] = {&annotation->text_arg, &annotation->key_arg, &annotation->tag_arg};
+
+	for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++)
+		if (*arguments[i])
+			*arguments[i] = (__u8)(site->arguments[*arguments[i] - 1] + 1);
+}
+
+static uint8_t argument_regs(const struct perfx_annotation *annotation)
+{
+	const __u8 arguments[] = {annotation->text_arg, annotation->key_arg, annotation->tag_arg,
+				  annotation->action == PERFX_ANNOTATION_BEGIN};
+	uint8_t regs = 0;
+
+	for (size_t i = 0; i < sizeof(arguments); i++)
+		if (arguments[i])
+			regs |= (uint8_t)(1u << (arguments[i] - 1));
+	return regs;
+}
+
+/* Its site, and exits where what comes out is wanted. NULL, or why not. */
+static const char *place(const struct finding *finding, struct plan_function *function)
+{
+	struct perfx_annotation *annotation = &function->annotation;
+	bool wants_exits = annotation->action == PERFX_ANNOTATION_BEGIN ||
+			   annotation->action == PERFX_ANNOTATION_START ||
+			   annotation->action == PERFX_ANNOTATION_CALL;
+	struct site_options options = {
+		.entry_only = finding->plan->options.site_entry_only,
+		.optimized_nop5 = finding->plan->options.optimized_nop5,
+		.nop5_kills = finding->plan->options.nop5_kills,
+		.argument_regs = argument_regs(annotation),
+		/* where the object will be is looked for in the first argument's own register */
+		.arguments_may_move = annotation->action != PERFX_ANNOTATION_BEGIN,
+		.needs_result = annotation->action == PERFX_ANNOTATION_START,
+	};
+	int err = site_plan(finding->image, function->vaddr, function->size, &options,
+			    &function->site);
+
+	if (err)
+		return err == -ENOTSUP ? "no instruction at its start that the kernel can probe"
+				       : "its code is not in the file";
+	move_arguments(annotation, &function->site);
+	function->ret = PERFX_RETURN_NONE;
+	function->ret_why = "begins or ends a range";
+	if (!wants_exits)
+		return NULL;
+	if (function->site.exits_state == EXITS_KNOWN && !function->site.entry_is_exit) {
+		function->ret = PERFX_RETURN_EXIT;
+		return NULL;
+	}
+	if (annotation->action != PERFX_ANNOTATION_START)
+		return "marks ranges, but where it returns is not all known";
+	/* without its result: as if all had the same id, which they have where no tool listens */
+	annotation->action = PERFX_ANNOTATION_START_ID;
+	return NULL;
+}
+
+static int add_annotation(struct finding *finding, const struct symbol *symbol,
+			  const struct perfx_annotation *annotation, const char *shown)
+{
+	struct plan *plan = finding->plan;
+	struct plan_function function = {
+		.module = (uint32_t)finding->module,
+		.vaddr = symbol->vaddr,
+		.offset = symbol->offset,
+		.size = symbol->size,
+		.source = (enum perfx_source)annotation->source,
+		.is_annotation = true,
+		.annotation = *annotation,
+		.by_default = may_be_left(&plan->options, annotation,
+					  plan->modules[finding->module].base, symbol->name),
+		.often = annotation->action == PERFX_ANNOTATION_CALL,
+	};
+	const char *why = place(finding, &function);
+
+	function.symbol = strdup(symbol->name);
+	function.name = shown ? strdup(shown) : demangle(symbol->name);
+	if (why && function.name)
+		plan__skip(plan, function.name, why);
+	if (!why && function.symbol && function.name && !plan_add_function(plan, &function)) {
+		plan->annotations_count++;
+		return 0;
+	}
+	free(function.symbol);
+	free(function.name);
+	site_plan__clear(&function.site);
+	return why ? 0 : -ENOMEM;
+}
+
+/* NVTX 3, whose functions are the file's own, calls our library: there they are probed. */
+static bool is_injected(const struct finding *finding, const struct symbol *symbol)
+{
+	return finding->plan->options.nvtx_injected && !symbol->global &&
+	       !strncmp(symbol->name, "nvtx", 4);
+}
+
+static int offer(const struct symbol *symbol, void *ctx)
+{
+	struct finding *finding = ctx;
+	const char *shown, *base = finding->plan->modules[finding->module].base;
+	enum host_level level;
+	struct perfx_annotation annotation;
+
+	if (symbol->cold || symbol->ifunc ||
+	    !annotation_find(symbol->name, &annotation, &shown, &level) ||
+	    level > plan_host_level(finding->plan) || is_planned(finding, symbol->vaddr) ||
+	    is_named(&finding->plan->options, true, base, symbol->name) ||
+	    is_injected(finding, symbol))
+		return 0;
+	if (annotation_runs_jitted(symbol->name) &&
+	    !plan_jitted_name(finding->image, symbol->name, &annotation)) {
+		plan__hint(finding->plan, "names of jitted functions",
+			   "not found in this release of JAX: their calls are counted together");
+		return 0;
+	}
+	finding->old_torch |= mark_is_old_torch(symbol->name);
+	if (annotation.action != PERFX_ANNOTATION_OPEN || annotation.text)
+		return add_annotation(finding, symbol, &annotation, shown);
+	/* wanted where it is the only way, which is known when all have been seen */
+	if (!finding->nameless.name) {
+		finding->nameless = *symbol;
+		finding->nameless.name = strdup(symbol->name);
+	}
+	return finding->nameless.name ? 0 : -ENOMEM;
+}
+
+static int add_nameless(struct finding *finding)
+{
+	enum host_level level;
+	struct perfx_annotation annotation;
+	const char *shown;
+
+	if (!finding->old_torch || !finding->nameless.name ||
+	    !annotation_find(finding->nameless.name, &annotation, &shown, &level))
+		return 0;
+	return add_annotation(finding, &finding->nameless, &annotation, shown);
+}
+
+static bool annotates_nvtx(const struct finding *finding)
+{
+	for (size_t i = finding->first; i < finding->plan->functions_count; i++)
+		if (finding->plan->functions[i].is_annotation &&
+		    finding->plan->functions[i].source == PERFX_SOURCE_NVTX)
+			return true;
+	return false;
+}
+
+static bool is_python(const char *base)
+{
+	return !fnmatch("python[23]*", base, 0) || !fnmatch("libpython[23]*", base, 0);
+}
+
+/* What cannot be probed, with the way that works. */
+static void skip_unseen(const struct finding *finding)
+{
+	struct plan *plan = finding->plan;
+	const char *base = plan->modules[finding->module].base;
+
+	if (!plan->options.nvtx_injected && !annotates_nvtx(finding) &&
+	    image__mentions(finding->image, "NVTX_INJECTION64_PATH"))
+		plan__hint(plan, base,
+			   "its NVTX 3 ranges are inlined: seen when perfx-trace run starts the "
+			   "program");
+	if (!plan->options.python_functions && !plan->has_python && is_python(base))
+		plan__hint(plan, "Python functions",
+			   "cannot be traced by attaching; mark them with @perfx.track, or start "
+			   "the program with perfx-trace run --python-level 1");
+	plan->has_python |= is_python(base);
+}
+
+int plan_annotations(struct plan *plan, struct image *image, size_t module)
+{
+	struct finding finding = {
+		.plan = plan, .image = image, .module = module, .first = plan->functions_count};
+	bool worth = annotation_module(plan->modules[module].base);
+	int err;
+
+	for (size_t i = 0; !worth && annotation_entry_points[i]; i++)
+		worth = image__exports(image, annotation_entry_points[i]);
+	if (plan_host_level(plan) < HOST_ANNOTATIONS)
+		return 0;
+	err = worth ? image__each_function(image, offer, &finding) : 0;
+	if (!err)
+		err = add_nameless(&finding);
+	free((char *)finding.nameless.name);
+	skip_unseen(&finding);
+	return err;
+}

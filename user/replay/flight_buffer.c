@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "replay/flight_buffer.h"
+
+#include "base/output.h"
+#include "capture/capture.h"
+#include "decode/decode.h"
+#include "decode/pack.h"
+#include "replay/keyframe.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What a live block costs the keyframe, with its place in a table. */
+#define LIVE_BLOCK_BYTES 43
+
+struct held_block {
+	struct held_block *next;
+	uint64_t segment_ns; /* a segment ends with it, then; 0 */
+	size_t bytes;
+	char block[];
+};
+
+struct flight_buffer {
+	struct block_store store;
+	uint64_t length_ns, bytes_max, bytes;
+	struct held_block *oldest, *newest;
+	uint64_t from_ns; /* where the oldest begins; 0: nothing has been given up */
+	uint64_t to_ns;	  /* where the last segment ended */
+	bool full;	  /* something was given up for want of memory that is still missed */
+	uint64_t missed_from_ns;
+	struct unpacker *unpacker;
+	struct keyframe *keyframe;
+};
+
+static struct flight_buffer *ring_of(struct block_store *store)
+{
+	return (struct flight_buffer *)store; /* its first member */
+}
+
+static void drop_oldest(struct flight_buffer *flight)
+{
+	struct held_block *block = flight->oldest;
+
+	flight->oldest = block->next;
+	if (!flight->oldest)
+		flight->newest = NULL;
+	flight->bytes -= block->bytes;
+	free(block);
+}
+
+static void free_ring(struct block_store *store)
+{
+	struct flight_buffer *flight = ring_of(store);
+
+	while (flight->oldest)
+		drop_oldest(flight);
+	unpacker__free(flight->unpacker);
+	keyframe__free(flight->keyframe);
+	free(flight);
+}
+
+/* --- what goes by --- */
+
+static int add_to_keyframe(struct flight_buffer *flight, const char *records, size_t size)
+{
+	int err = 0;
+
+	for (size_t at = 0; at < size && !err;) {
+		struct event event;
+		size_t skip = 0;
+		ssize_t used = decode_event(records + at, size - at, &event, &skip);
+
+		if (used >= 0)
+			err = keyframe__add(flight->keyframe, &event);
+		else if (used != -ENOTSUP)
+			break;
+		at += used < 0 ? skip : (size_t)used;
+	}
+	return err;
+}
+
+/* The oldest segment goes into the keyframe; of one that goes on, what there is of it. */
+static int give_up_segment(struct flight_buffer *flight)
+{
+	bool ended = false;
+	int err = 0;
+
+	while (flight->oldest && !ended && !err) {
+		const struct held_block *block = flight->oldest;
+		struct block_header header;
+		const void *records;
+
+		memcpy(&header, block->block, sizeof(header));
+		records =
+			unpacker__unpack(flight->unpacker, &header, block->block + sizeof(header));
+		err = records ? add_to_keyframe(flight, records, header.records_bytes) : -errno;
+		ended = block->segment_ns;
+		flight->from_ns = ended ? block->segment_ns : flight->to_ns;
+		drop_oldest(flight);
+	}
+	return err;
+}
+
+/* When the oldest segment ends; 0: it goes on. */
+static uint64_t oldest_end_ns(const struct flight_buffer *flight)
+{
+	const struct held_block *block = flight->oldest;
+
+	while (block && !block->segment_ns)
+		block = block->next;
+	return block ? block->segment_ns : 0;
+}
+
+/* What is older than the length, and what there is no room for. */
+static int give_up(struct flight_buffer *flight)
+{
+	uint64_t end_ns;
+	int err = 0;
+
+	while (!err && (end_ns = oldest_end_ns(flight)) &&
+	       end_ns + flight->length_ns <= flight->to_ns)
+		err = give_up_segment(flight);
+	while (!err && flight->oldest && flight->bytes > flight->bytes_max) {
+		flight->missed_from_ns = flight->to_ns;
+		flight->full = true;
+		err = give_up_segment(flight);
+	}
+	/* all that was given up for want of room would be in the keyframe by now */
+	if (flight->full && flight->missed_from_ns + flight->length_ns <= flight->to_ns)
+		flight->full = false;
+	return err;
+}
+
+static int add_block(struct block_store *store, const void *block, size_t bytes,
+		     uint64_t segment_ns)
+{
+	struct flight_buffer *flight = ring_of(store);
+	struct held_block *held = malloc(sizeof(*held) + bytes);
+
+	if (!held)
+		return -ENOMEM;
+	*held = (struct held_block){.segment_ns = segment_ns, .bytes = bytes};
+	memcpy(held->block, block, bytes);
+	if (flight->newest)
+		flight->newest->next = held;
+	else
+		flight->oldest = held;
+	flight->newest = held;
+	flight->bytes += bytes;
+	if (segment_ns)
+		flight->to_ns = segment_ns;
+	return give_up(flight);
+}
+
+/* --- a dump --- */
+
+struct file {
+	int fd;
+	struct packer *packer;
+	uint32_t sequence;
+	uint64_t bytes;
+	size_t used;
+	char records[COLUMNS_RECORDS_MAX];
+};
+
+static int write_bytes(struct file *file, const void *data, size_t size)
+{
+	int err = output_write(file->fd, data, size);
+
+	if (!err)
+		file->bytes += size;
+	return err;
+}
+
+static int write_records(struct file *file)
+{
+	const void *block;
+	size_t bytes;
+
+	if (!file->used)
+		return 0;
+	block = packer__pack(file->packer, file->records, file->used, file->sequence++, &bytes);
+	file->used = 0;
+	return write_bytes(file, block, bytes);
+}
+
+static int add_record(void *ctx, const void *record, size_t size)
+{
+	struct file *file = ctx;
+	int err = 0;
+
+	if (file->used + size > sizeof(file->records))
+		err = write_records(file);
+	memcpy(file->records + file->used, record, size);
+	file->used += size;
+	return err;
+}
+
+static int write_header(struct file *file)
+{
+	struct capture_header header = {.version = CAPTURE_VERSION,
+					.record_version = PERFX_RECORD_VERSION};
+
+	memcpy(header.magic, CAPTURE_MAGIC, sizeof(header.magic));
+	return write_bytes(file, &header, sizeof(header));
+}
+
+/* The keyframe. */
+static int write_keyframe(struct flight_buffer *flight, struct file *file)
+{
+	int err;
+
+	if (!flight->from_ns)
+		return 0;
+	err = keyframe__write(flight->keyframe, flight->from_ns, add_record, file);
+	if (!err)
+		err = keyframe__write_usage(flight->keyframe, flight->from_ns, add_record, file);
+	if (!err)
+		err = keyframe__write_memory(flight->keyframe, flight->from_ns, add_record, file);
+	return err ? err : write_records(file);
+}
+
+static int write_blocks(struct flight_buffer *flight, struct file *file)
+{
+	int err = 0;
+
+	for (struct held_block *block = flight->oldest; block && !err; block = block->next) {
+		block_renumber(block->block, file->sequence++);
+		err = write_bytes(file, block->block, block->bytes);
+	}
+	return err;
+}
+
+static int add_time_slice(struct file *file, const struct capture_dump *dump)
+{
+	struct perfx_time_slice record = {.recording_ns = dump->recording_ns,
+					  .flags = PERFX_TIME_SLICE_FLIGHT |
+						   (dump->full ? PERFX_TIME_SLICE_FULL : 0)};
+	struct pack_buffer buffer;
+	const struct perfx_record *packed = PACK(&buffer, PERFX_KIND_TIME_SLICE, record, dump->why);
+
+	return add_record(file, packed, packed->size);
+}
+
+static int write_closing(struct file *file, const struct capture_dump *dump)
+{
+	int err = add_time_slice(file, dump);
+	struct perfx_record hdr;
+
+	for (size_t at = 0; at < dump->closing_bytes && !err; at += hdr.size) {
+		memcpy(&hdr, dump->closing + at, sizeof(hdr));
+		err = add_record(file, dump->closing + at, hdr.size);
+	}
+	return err ? err : write_records(file);
+}
+
+static int write_capture(struct flight_buffer *flight, struct file *file,
+			 const struct capture_dump *dump)
+{
+	int err = write_header(file);
+
+	if (!err)
+		err = write_keyframe(flight, file);
+	if (!err)
+		err = write_blocks(flight, file);
+	return err ? err : write_closing(file, dump);
+}
+
+/* The file of that name, if there is one, stays as it is until the new one is whole; half of one is
+ * called PATH.part. */
+static void dump_to_file(struct block_store *store, struct packer *packer,
+			 struct capture_dump *dump)
+{
+	struct flight_buffer *flight = ring_of(store);
+	struct file *file = calloc(1, sizeof(*file));
+	struct output output;
+
+	dump->full = flight->full;
+	dump->from_ns = flight->from_ns ? flight->from_ns : dump->recording_ns;
+	dump->err = file ? output_open(&output, dump->path, OUTPUT_FILE) : -ENOMEM;
+	if (!dump->err) {
+		file->fd = output.fd;
+		file->packer = packer;
+		dump->err = write_capture(flight, file, dump);
+		if (dump->err)
+			output_discard(&output);
+		else
+			dump->err = output_close(&output);
+		dump->bytes = file->bytes;
+	}
+	free(file);
+}
+
+struct block_store *flight_buffer__new(uint64_t length_ns, uint64_t bytes_max)
+{
+	struct flight_buffer *flight = calloc(1, sizeof(*flight));
+
+	if (!flight)
+		return NULL;
+	flight->store =
+		(struct block_store){.add = add_block, .dump = dump_to_file, .free = free_ring};
+	flight->length_ns = length_ns;
+	flight->bytes_max = bytes_max - bytes_max / FLIGHT_KEYFRAME_SHARE;
+	flight->unpacker = unpacker__new();
+	flight->keyframe =
+		keyframe__new((uint32_t)(bytes_max / FLIGHT_KEYFRAME_SHARE / LIVE_BLOCK_BYTES));
+	if (flight->unpacker && flight->keyframe)
+		return &flight->store;
+	free_ring(&flight->store);
+	errno = ENOMEM;
+	return NULL;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is still true of a stream that has gone by: the records that a capture which begins later
+ * must begin with to be whole in itself (a keyframe). Names, functions, probes, calling contexts
+ * and stacks as they came; of a process its description and the last samples; of memory what lives.
+ * Calls, sums and what has ended are over: processes are forgotten two seconds after their end, for
+ * their last records may come late.
+ *
+ * Memory: that of these records, bounded by the kernel's tables that they describe (65,536 calling
+ * contexts and as many stacks, of at most 536 bytes each); 43 bytes for each live block, at most as
+ * many as it may hold (more make live bytes a lower bound, which the capture says); 600 for
+ * each place that allocates.
+ */
+#ifndef PERFX_REPLAY_KEYFRAME_H
+#define PERFX_REPLAY_KEYFRAME_H
+
+#include "decode/event.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct keyframe;
+
+/* blocks_max: live blocks that it holds; 0: as many as an aggregate does. NULL with errno ENOMEM.
+ */
+struct keyframe *keyframe__new(uint32_t blocks_max);
+void keyframe__free(struct keyframe *keyframe);
+
+/* The next event of the stream. 0 or -ENOMEM. */
+int keyframe__add(struct keyframe *keyframe, const struct event *event);
+
+/* Takes a record; what is not 0 ends the visit and is returned. */
+typedef int keyframe_emit(void *ctx, const void *record, size_t size);
+
+/* The beginning of a capture that begins at from_ns: all but usage and memory. */
+int keyframe__write(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit, void *ctx);
+/* The processes' last samples of usage, as if they were of from_ns. */
+int keyframe__write_usage(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit,
+			  void *ctx);
+/* What is recorded of memory, and what lives: comes before the first allocation or free. */
+int keyframe__write_memory(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit,
+			   void *ctx);
+
+/* When the recording began; 0: nothing has said so yet. */
+uint64_t keyframe__start_ns(const struct keyframe *keyframe);
+/* It was itself a time slice of a recording: what was said of that. NULL: it was not. */
+const struct perfx_time_slice *keyframe__time_slice(const struct keyframe *keyframe,
+						    const char **why);
+
+#endif

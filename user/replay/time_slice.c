@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "replay/time_slice.h"
+
+#include "aggregate/aggregate.h"
+#include "base/grow.h"
+#include "decode/decode.h"
+#include "decode/pack.h"
+#include "replay/keyframe.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* More between two segments is not of a recorder's making: memory is not for it to fill. */
+#define SUMS_BYTES_MAX (64u << 20)
+
+/* Samples of a process. */
+struct sampled {
+	struct perfx_usage last;
+	bool has_last, begun, ended; /* it has its sample at since, at until */
+};
+
+struct time_slice {
+	time_slice_emit *emit;
+	void *ctx;
+	struct keyframe *keyframe;
+	uint64_t since_after_ns, until_after_ns; /* the start; UINT64_MAX: to the end */
+	uint64_t since_ns, until_ns;		 /* CLOCK_MONOTONIC, once HOST has come */
+	uint64_t start_ns, seen_ns;		 /* of the capture; the latest time seen */
+	bool begun, memory_begun, has_end;
+	struct perfx_end end;
+	struct sampled *sampled; /* by process */
+	size_t sampled_count, sampled_capacity;
+	/* Sums since the last segment ended. */
+	char *sums;
+	size_t sums_used, sums_capacity;
+	uint64_t segment_ns; /* when that was */
+	uint64_t left_out_count;
+	struct pack_buffer buffer;
+};
+
+static uint64_t after_start(const struct time_slice_bound *bound, uint64_t duration_ns)
+{
+	if (!bound->from_end)
+		return bound->ns;
+	return bound->ns < duration_ns ? duration_ns - bound->ns : 0;
+}
+
+struct time_slice *time_slice__new(const struct time_slice_choice *choice, uint64_t duration_ns)
+{
+	struct time_slice *slice = calloc(1, sizeof(*slice));
+
+	if (!slice)
+		return NULL;
+	slice->since_after_ns = after_start(&choice->since, duration_ns);
+	slice->until_after_ns =
+		choice->until.given ? after_start(&choice->until, duration_ns) : UINT64_MAX;
+	slice->keyframe = keyframe__new(0);
+	slice->until_ns = UINT64_MAX;
+	if (slice->keyframe && slice->since_after_ns < slice->until_after_ns)
+		return slice;
+	errno = slice->keyframe ? ERANGE : ENOMEM;
+	keyframe__free(slice->keyframe);
+	free(slice);
+	return NULL;
+}
+
+void time_slice__free(struct time_slice *slice)
+{
+	if (!slice)
+		return;
+	keyframe__free(slice->keyframe);
+	free(slice->sampled);
+	free(slice->sums);
+	free(slice);
+}
+
+void time_slice__to(struct time_slice *slice, time_slice_emit *emit, void *ctx)
+{
+	slice->emit = emit;
+	slice->ctx = ctx;
+}
+
+static int emit_event(struct time_slice *slice, const struct event *event)
+{
+	return slice->emit(slice->ctx, event);
+}
+
+static int emit_record(void *ctx, const void *record, size_t size)
+{
+	struct event event;
+	size_t skip;
+
+	if (decode_event(record, size, &event, &skip) < 0)
+		return 0;
+	return emit_event(ctx, &event);
+}
+
+static int emit_packed(struct time_slice *slice, const struct perfx_record *packed)
+{
+	return emit_record(slice, packed, packed->size);
+}
+
+/* --- where it begins --- */
+
+static int begin(struct time_slice *slice)
+{
+	if (slice->begun)
+		return 0;
+	slice->begun = true;
+	return keyframe__write(slice->keyframe, slice->since_ns, emit_record, slice);
+}
+
+static int begin_memory(struct time_slice *slice)
+{
+	int err = begin(slice);
+
+	if (err || slice->memory_begun)
+		return err;
+	slice->memory_begun = true;
+	return keyframe__write_memory(slice->keyframe, slice->since_ns, emit_record, slice);
+}
+
+static void take_host(struct time_slice *slice, const struct perfx_host *host)
+{
+	slice->start_ns = slice->segment_ns = host->start_ns;
+	slice->since_ns = host->start_ns + slice->since_after_ns;
+	if (slice->until_after_ns < UINT64_MAX - host->start_ns)
+		slice->until_ns = host->start_ns + slice->until_after_ns;
+}
+
+static void see(struct time_slice *slice, uint64_t time_ns)
+{
+	if (time_ns > slice->seen_ns)
+		slice->seen_ns = time_ns;
+}
+
+/* --- what has a time --- */
+
+enum side { BEFORE, WITHIN, AFTER };
+
+static enum side side_of(struct time_slice *slice, uint64_t time_ns)
+{
+	see(slice, time_ns);
+	if (!slice->start_ns || time_ns < slice->since_ns)
+		return BEFORE;
+	return time_ns < slice->until_ns ? WITHIN : AFTER;
+}
+
+static int take_span(struct time_slice *slice, const struct event *event)
+{
+	const struct perfx_span *span = &event->span;
+	/* counted only: when is known by what came before it */
+	uint64_t time_ns = span->start_ns ? span->start_ns + span->duration_ns : slice->seen_ns;
+	int err;
+
+	if (side_of(slice, time_ns) != WITHIN)
+		return 0;
+	err = begin(slice);
+	return err ? err : emit_event(slice, event);
+}
+
+static int take_timed(struct time_slice *slice, const struct event *event, uint64_t time_ns)
+{
+	enum side side = side_of(slice, time_ns);
+	int err;
+
+	if (side == AFTER)
+		return 0;
+	if (side == BEFORE && !slice->begun)
+		return keyframe__add(slice->keyframe, event);
+	err = begin(slice);
+	return err ? err : emit_event(slice, event);
+}
+
+static int take_memory(struct time_slice *slice, const struct event *event, uint64_t time_ns)
+{
+	enum side side = side_of(slice, time_ns);
+	int err;
+
+	if (side == AFTER)
+		return 0;
+	if (side == BEFORE && !slice->memory_begun)
+		return keyframe__add(slice->keyframe, event);
+	err = begin_memory(slice);
+	return err ? err : emit_event(slice, event);
+}
+
+/* Names and the like hold always: what comes later may be of something in the slice. */
+static int take_fact(struct time_slice *slice, const struct event *event)
+{
+	return slice->begun ? emit_event(slice, event) : keyframe__add(slice->keyframe, event);
+}
+
+/* --- samples --- */
+
+static uint64_t between(uint64_t a, uint64_t b, uint64_t slice, uint64_t whole)
+{
+	if (a == UINT64_MAX || b == UINT64_MAX || b < a || !whole)
+		return a;
+	return a + (uint64_t)((unsigned __int128)(b - a) * slice / whole);
+}
+
+/* Counters at a time between two samples; what is no counter is as in the first. */
+static struct perfx_usage interpolate(const struct perfx_usage *a, const struct perfx_usage *b,
+				      uint64_t time_ns)
+{
+	uint64_t slice = time_ns > a->time_ns ? time_ns - a->time_ns : 0;
+	uint64_t whole = b->time_ns > a->time_ns ? b->time_ns - a->time_ns : 0;
+	struct perfx_usage usage = *a;
+
+	usage.time_ns = time_ns;
+	if (slice > whole)
+		slice = whole;
+#define COUNTER(field) usage.field = between(a->field, b->field, slice, whole)
+	COUNTER(cpu_user_ns);
+	COUNTER(cpu_system_ns);
+	COUNTER(read_bytes);
+	COUNTER(write_bytes);
+	COUNTER(net_rx_bytes);
+	COUNTER(net_tx_bytes);
+	COUNTER(major_faults_count);
+	COUNTER(throttle_periods_count);
+	COUNTER(throttled_count);
+	COUNTER(throttled_ns);
+	COUNTER(host_busy_ns);
+	COUNTER(host_steal_ns);
+#undef COUNTER
+	return usage;
+}
+
+static int emit_usage(struct time_slice *slice, struct perfx_usage usage, uint64_t time_ns)
+{
+	usage.time_ns = time_ns;
+	return emit_packed(slice, PACK(&slice->buffer, PERFX_KIND_USAGE, usage));
+}
+
+static struct sampled *sampled_of(struct time_slice *slice, uint32_t process)
+{
+	if (grow_array(&slice->sampled, &slice->sampled_capacity, (size_t)process + 1,
+		       sizeof(*slice->sampled)))
+		return NULL;
+	if (process >= slice->sampled_count)
+		slice->sampled_count = (size_t)process + 1;
+	return &slice->sampled[process];
+}
+
+/* The sample at an end of the slice, from those on both sides of it. */
+static int emit_between(struct time_slice *slice, const struct sampled *sampled,
+			const struct perfx_usage *next, uint64_t time_ns)
+{
+	struct perfx_usage usage;
+	int err = begin(slice);
+
+	if (err || !sampled->has_last)
+		return err;
+	usage = interpolate(&sampled->last, next, time_ns);
+	return emit_usage(slice, usage, time_ns);
+}
+
+static int take_usage(struct time_slice *slice, const struct event *event)
+{
+	const struct perfx_usage *usage = &event->usage;
+	enum side side = side_of(slice, usage->time_ns);
+	struct sampled *sampled;
+	int err = 0;
+
+	if (usage->process > AGGREGATE_PROCESSES_MAX || (side == BEFORE && slice->begun))
+		return 0;
+	sampled = sampled_of(slice, usage->process);
+	if (!sampled)
+		return -ENOMEM;
+	if (side != BEFORE && !sampled->begun) {
+		if (usage->time_ns > slice->since_ns)
+			err = emit_between(slice, sampled, usage, slice->since_ns);
+		sampled->begun = true;
+	}
+	if (!err && side == WITHIN)
+		err = emit_event(slice, event);
+	if (!err && side == AFTER && !sampled->ended) {
+		err = emit_between(slice, sampled, usage, slice->until_ns);
+		sampled->ended = true;
+	}
+	sampled->last = *usage;
+	sampled->has_last = true;
+	return err;
+}
+
+/* Processes whose last sample was before the slice. */
+static int emit_rest(struct time_slice *slice)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < slice->sampled_count && !err; i++)
+		if (slice->sampled[i].has_last && !slice->sampled[i].begun)
+			err = emit_usage(slice, slice->sampled[i].last, slice->since_ns);
+	return err;
+}
+
+/* --- sums --- */
+
+static int end_segment(struct time_slice *slice, uint64_t to_ns);
+
+static int keep_sum(struct time_slice *slice, const struct event *event)
+{
+	size_t size = event->hdr.size;
+	int err = 0;
+
+	if (slice->sums_used > SUMS_BYTES_MAX)
+		err = end_segment(slice, slice->seen_ns);
+	if (err)
+		return err;
+	if (grow_array(&slice->sums, &slice->sums_capacity, slice->sums_used + size, 1))
+		return -ENOMEM;
+	memcpy(slice->sums + slice->sums_used, event->record, size);
+	slice->sums_used += size;
+	return 0;
+}
+
+/* These say how things are at the end of a recording: no sums. */
+static bool is_level(const struct event *event)
+{
+	return event->kind == PERFX_KIND_LOSS &&
+	       (event->loss.loss == PERFX_LOSS_UNMATCHED_ENTRIES ||
+		event->loss.loss == PERFX_LOSS_DETACHED_PROBES);
+}
+
+static int take_sum(struct time_slice *slice, const struct event *sum, uint64_t to_ns)
+{
+	bool whole = slice->segment_ns >= slice->since_ns && to_ns <= slice->until_ns;
+	bool outside = to_ns <= slice->since_ns || slice->segment_ns >= slice->until_ns;
+
+	if (is_level(sum))
+		return to_ns <= slice->until_ns && slice->has_end ? emit_event(slice, sum) : 0;
+	if (whole)
+		return emit_event(slice, sum);
+	if (!outside && sum->kind == PERFX_KIND_OVERFLOW_CALLS)
+		slice->left_out_count += sum->overflow_calls.calls_count;
+	return 0;
+}
+
+/* All since the last segment are of calls up to a time. */
+static int end_segment(struct time_slice *slice, uint64_t to_ns)
+{
+	size_t size;
+	int err = 0;
+
+	if (slice->sums_used && to_ns > slice->since_ns)
+		err = begin_memory(slice);
+	for (size_t at = 0; at < slice->sums_used && !err; at += size) {
+		struct event event;
+		size_t skip;
+
+		size = (size_t)decode_event(slice->sums + at, slice->sums_used - at, &event, &skip);
+		err = take_sum(slice, &event, to_ns);
+	}
+	slice->sums_used = 0;
+	slice->segment_ns = to_ns;
+	return err;
+}
+
+static int take_segment(struct time_slice *slice, const struct event *event)
+{
+	uint64_t time_ns = event->segment.time_ns;
+	int err;
+
+	see(slice, time_ns);
+	err = end_segment(slice, time_ns);
+	if (err || slice->begun)
+		return err;
+	return keyframe__add(slice->keyframe, event);
+}
+
+/* --- all of it --- */
+
+int time_slice__event(struct time_slice *slice, const struct event *event)
+{
+	switch (event->kind) {
+	case PERFX_KIND_SPAN:
+		return take_span(slice, event);
+	case PERFX_KIND_ALLOCATION:
+		/* what a time slice begins with */
+		if (event->allocation.flags & PERFX_ALLOCATION_BEFORE && !slice->memory_begun)
+			return keyframe__add(slice->keyframe, event);
+		return take_memory(slice, event, event->allocation.time_ns);
+	case PERFX_KIND_FREE:
+		return take_memory(slice, event, event->free.time_ns);
+	case PERFX_KIND_MEMORY_MODE:
+		return take_memory(slice, event, event->memory_mode.time_ns);
+	case PERFX_KIND_PROCESS:
+		return take_timed(slice, event, event->process.time_ns);
+	case PERFX_KIND_FORK:
+		return take_timed(slice, event, event->fork.time_ns);
+	case PERFX_KIND_EXEC:
+		return take_timed(slice, event, event->exec.time_ns);
+	case PERFX_KIND_EXIT:
+		return take_timed(slice, event, event->exit.time_ns);
+	case PERFX_KIND_THREAD:
+		return take_timed(slice, event, event->thread.time_ns);
+	case PERFX_KIND_USER_VALUE:
+		if (event->value.flags & PERFX_USER_VALUE_BEFORE && !slice->begun)
+			return keyframe__add(slice->keyframe, event);
+		return take_timed(slice, event, event->value.time_ns);
+	case PERFX_KIND_RECORDING_WINDOW:
+		return take_timed(slice, event, event->recording_window.time_ns);
+	case PERFX_KIND_LATE:
+		return take_timed(slice, event, event->late.time_ns);
+	case PERFX_KIND_USAGE:
+		return take_usage(slice, event);
+	case PERFX_KIND_OVERFLOW_MEMORY:
+		if (event->overflow_memory.before && !slice->memory_begun)
+			return keyframe__add(slice->keyframe, event);
+		return keep_sum(slice, event);
+	case PERFX_KIND_OVERFLOW_CALLS:
+	case PERFX_KIND_HITS:
+	case PERFX_KIND_LOSS:
+	case PERFX_KIND_CALL_COUNTERS:
+	case PERFX_KIND_PROCESS_COUNTERS:
+	case PERFX_KIND_OVERFLOW_VALUES:
+		return keep_sum(slice, event);
+	case PERFX_KIND_SEGMENT:
+		return take_segment(slice, event);
+	case PERFX_KIND_HOST:
+		take_host(slice, &event->host);
+		return keyframe__add(slice->keyframe, event);
+	case PERFX_KIND_TIME_SLICE:
+		return keyframe__add(slice->keyframe, event);
+	case PERFX_KIND_END:
+		see(slice, event->end.time_ns);
+		slice->end = event->end;
+		slice->has_end = true;
+		return end_segment(slice, event->end.time_ns);
+	case PERFX_KIND_STACK:
+	case PERFX_KIND_FUNCTION:
+	case PERFX_KIND_PROBE:
+	case PERFX_KIND_CONTEXT:
+	case PERFX_KIND_NOT_ATTACHED:
+	case PERFX_KIND_CALIBRATION:
+	case PERFX_KIND_ALLOCATOR:
+	case PERFX_KIND_FRAME:
+	case PERFX_KIND_PEAK:
+	case PERFX_KIND_OBJECT_COST:
+	case PERFX_KIND_PERF_COUNTER:
+	case PERFX_KIND_USER_VALUE_NAME:
+		return take_fact(slice, event);
+	case PERFX_KIND_INVALID:
+		break;
+	}
+	return 0;
+}
+
+static int emit_part(struct time_slice *slice)
+{
+	const char *why = "";
+	const struct perfx_time_slice *source = keyframe__time_slice(slice->keyframe, &why);
+	struct perfx_time_slice record = {.recording_ns = slice->start_ns};
+
+	if (source)
+		record = *source;
+	record.flags |= PERFX_TIME_SLICE_VIEW;
+	record.left_out_count += slice->left_out_count;
+	return emit_packed(slice, PACK(&slice->buffer, PERFX_KIND_TIME_SLICE, record, why));
+}
+
+/* A part that ends before the capture is whole, even where that was cut later. */
+static int emit_end(struct time_slice *slice)
+{
+	if (slice->has_end && slice->end.time_ns < slice->until_ns)
+		return emit_packed(slice, PACK(&slice->buffer, PERFX_KIND_END, slice->end));
+	if (slice->seen_ns < slice->until_ns)
+		return 0;
+	slice->end = (struct perfx_end){.time_ns = slice->until_ns,
+					.tracer_cpu_ns = UINT64_MAX,
+					.tracer_rss_anon_bytes = UINT64_MAX,
+					.looks_count = UINT64_MAX,
+					.untraced_read_count = UINT64_MAX};
+	return emit_packed(slice, PACK(&slice->buffer, PERFX_KIND_END, slice->end));
+}
+
+int time_slice__finish(struct time_slice *slice)
+{
+	int err = 0;
+
+	if (slice->start_ns && slice->seen_ns < slice->since_ns)
+		return -ERANGE;
+	if (!slice->has_end)
+		err = end_segment(slice, slice->seen_ns);
+	if (!err)
+		err = begin_memory(slice);
+	if (!err)
+		err = emit_rest(slice);
+	if (!err)
+		err = emit_part(slice);
+	return err ? err : emit_end(slice);
+}

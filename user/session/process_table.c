@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/process_table.h"
+
+#include "base/clock.h"
+#include "base/secrets.h"
+#include "base/text.h"
+#include "decode/pack.h"
+#include "proc/process.h"
+#include "proc/process_stat.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CMDLINE_MAX 8192
+
+struct process {
+	uint32_t process, exec_count;
+	uint32_t born; /* its first process index */
+	pid_t pid, ppid;
+	char comm[64];
+};
+
+struct process_table {
+	struct tracer *tracer;
+	struct sink *sink;
+	bool full_cmdline;
+	bool held; /* no process is sampled */
+	struct process *living;
+	pid_t *pids; /* of living, same order */
+	size_t count, capacity;
+	struct pack_buffer buffer;
+	struct host_cpu host; /* while all are sampled; else not measured */
+};
+
+struct process_table *process_table__new(struct tracer *tracer, struct sink *sink,
+					 bool full_cmdline)
+{
+	struct process_table *table = calloc(1, sizeof(*table));
+
+	if (!table)
+		return NULL;
+	table->tracer = tracer;
+	table->sink = sink;
+	table->full_cmdline = full_cmdline;
+	return table;
+}
+
+void process_table__hold(struct process_table *table, bool held)
+{
+	table->held = held;
+}
+
+void process_table__free(struct process_table *table)
+{
+	if (!table)
+		return;
+	free(table->living);
+	free(table->pids);
+	free(table);
+}
+
+const pid_t *process_table__pids(const struct process_table *table, size_t *count)
+{
+	*count = table->count;
+	return table->pids;
+}
+
+static struct process *find_pid(const struct process_table *table, pid_t pid)
+{
+	for (size_t i = 0; i < table->count; i++)
+		if (table->pids[i] == pid)
+			return &table->living[i];
+	return NULL;
+}
+
+static struct process *find(const struct process_table *table, uint32_t process)
+{
+	for (size_t i = 0; i < table->count; i++)
+		if (table->living[i].process == process)
+			return &table->living[i];
+	return NULL;
+}
+
+pid_t process_table__pid(const struct process_table *table, uint32_t process)
+{
+	const struct process *proc = find(table, process);
+
+	return proc ? proc->pid : 0;
+}
+
+uint32_t process_table__born(const struct process_table *table, pid_t pid)
+{
+	const struct process *proc = find_pid(table, pid);
+
+	return proc ? proc->born : 0;
+}
+
+bool process_table__has(const struct process_table *table, pid_t pid)
+{
+	return find_pid(table, pid) != NULL;
+}
+
+static struct process *add(struct process_table *table, pid_t pid)
+{
+	struct process *proc = find_pid(table, pid);
+
+	if (proc)
+		return proc;
+	if (table->count == table->capacity) {
+		size_t capacity = table->capacity ? table->capacity * 2 : 16;
+		struct process *living = realloc(table->living, capacity * sizeof(*living));
+		pid_t *pids;
+
+		if (!living)
+			return NULL;
+		table->living = living;
+		pids = realloc(table->pids, capacity * sizeof(*pids));
+		if (!pids)
+			return NULL;
+		table->pids = pids;
+		table->capacity = capacity;
+	}
+	proc = &table->living[table->count];
+	*proc = (struct process){.pid = pid};
+	table->pids[table->count++] = pid;
+	return proc;
+}
+
+static void drop(struct process_table *table, const struct process *proc)
+{
+	size_t index = (size_t)(proc - table->living), last = table->count - 1;
+
+	table->living[index] = table->living[last];
+	table->pids[index] = table->pids[last];
+	table->count = last;
+}
+
+/* NUL-separated arguments → \x1f between them, secrets hidden unless all is to be shown. */
+static char *join_arguments(char *raw, size_t length, bool full)
+{
+	char **arguments = calloc(length + 2, sizeof(*arguments));
+	struct text text = {0};
+	size_t count = 0;
+
+	if (!arguments)
+		return NULL;
+	for (size_t at = 0; at < length; at += strlen(raw + at) + 1)
+		arguments[count++] = raw + at;
+	if (!full)
+		secrets_hide(arguments);
+	for (size_t i = 0; i < count; i++) {
+		if (i)
+			text_add(&text, "\x1f");
+		text_add(&text, arguments[i]);
+	}
+	free(arguments);
+	return text_take(&text);
+}
+
+static char *command_line(const struct process_table *table, pid_t pid)
+{
+	char *raw, *text, *padded;
+	ssize_t length = process_cmdline(pid, &raw, CMDLINE_MAX);
+
+	if (length <= 0)
+		return strdup("");
+	padded = realloc(raw, (size_t)length + 1); /* a cut one has no terminator */
+	if (!padded) {
+		free(raw);
+		return NULL;
+	}
+	padded[length] = '\0';
+	text = join_arguments(padded, (size_t)length, table->full_cmdline);
+	free(padded);
+	return text;
+}
+
+static void describe(struct process_table *table, struct process *proc, uint64_t time_ns,
+		     uint64_t start_boot_ns)
+{
+	struct perfx_process record = {
+		.time_ns = time_ns,
+		.start_boot_ns = start_boot_ns,
+		.process = proc->process,
+		.pid = (uint32_t)proc->pid,
+		.ppid = (uint32_t)proc->ppid,
+		.exec_count = proc->exec_count,
+	};
+	char *cmdline = command_line(table, proc->pid);
+	SINK_PACK(table->sink, &table->buffer, PERFX_KIND_PROCESS, record, proc->comm,
+		  cmdline ? cmdline : "");
+	free(cmdline);
+}
+
+/* Bytes that the kernel side has counted; where it cannot, they are absent. */
+static void set_net(const struct process_table *table, struct perfx_usage *record,
+		    uint64_t rx_bytes, uint64_t tx_bytes)
+{
+	bool counted = tracer__counts_sockets(table->tracer);
+
+	record->net_rx_bytes = counted ? rx_bytes : UINT64_MAX;
+	record->net_tx_bytes = counted ? tx_bytes : UINT64_MAX;
+}
+
+/* What /proc says of a process now, and how much it has moved over sockets. */
+static void emit_usage(struct process_table *table, const struct process *proc, uint64_t rx_bytes,
+		       uint64_t tx_bytes)
+{
+	struct cgroup_throttle throttle = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
+	struct process_usage usage;
+	struct perfx_usage record = {.process = proc->process};
+
+	if (table->held || process_usage(proc->pid, &usage))
+		return;
+	process_throttle(proc->pid, &throttle);
+	record.time_ns = clock_monotonic_ns();
+	record.cpu_user_ns = usage.cpu_user_ns;
+	record.cpu_system_ns = usage.cpu_system_ns;
+	record.rss_bytes = usage.rss_bytes;
+	record.rss_anon_bytes = usage.rss_anon_bytes;
+	record.rss_file_bytes = usage.rss_file_bytes;
+	record.rss_shmem_bytes = usage.rss_shmem_bytes;
+	record.read_bytes = usage.read_bytes;
+	record.write_bytes = usage.write_bytes;
+	record.threads_count = usage.threads_count;
+	record.major_faults_count = usage.major_faults;
+	record.throttle_periods_count = throttle.periods_count;
+	record.throttled_count = throttle.throttled_count;
+	record.throttled_ns = throttle.throttled_ns;
+	record.host_busy_ns = table->host.busy_ns;
+	record.host_steal_ns = table->host.steal_ns;
+	set_net(table, &record, rx_bytes, tx_bytes);
+	SINK_PACK(table->sink, &table->buffer, PERFX_KIND_USAGE, record);
+}
+
+static void sample_process(struct process_table *table, const struct process *proc)
+{
+	struct perfx_traced_process traced;
+
+	/* its pid may have a new owner already */
+	if (!tracer__traced_process(table->tracer, proc->pid, &traced) &&
+	    traced.process == proc->process)
+		emit_usage(table, proc, traced.net_rx_bytes, traced.net_tx_bytes);
+	else
+		emit_usage(table, proc, UINT64_MAX, UINT64_MAX);
+}
+
+static void sample_threads(struct process_table *table, const struct process *proc)
+{
+	pid_t *tids;
+	ssize_t count = process_threads(proc->pid, &tids);
+
+	for (ssize_t i = 0; i < count; i++) {
+		struct perfx_thread record = {.process = proc->process, .tid = (uint32_t)tids[i]};
+		struct thread_usage usage;
+
+		if (thread_usage(proc->pid, tids[i], &usage))
+			continue;
+		record.time_ns = clock_monotonic_ns();
+		record.on_cpu_ns = usage.on_cpu_ns;
+		record.runnable_ns = usage.runnable_ns;
+		record.state = (uint8_t)usage.state;
+		SINK_PACK(table->sink, &table->buffer, PERFX_KIND_THREAD, record, usage.comm);
+	}
+	if (count >= 0)
+		free(tids);
+}
+
+void process_table__sample(struct process_table *table, bool threads)
+{
+	table->host = host_cpu_read();
+	for (size_t i = 0; i < table->count && !table->held; i++) {
+		sample_process(table, &table->living[i]);
+		if (threads)
+			sample_threads(table, &table->living[i]);
+	}
+	table->host = (struct host_cpu){0};
+}
+
+int process_table__open(struct process_table *table, uint32_t process, pid_t pid)
+{
+	struct process_info info;
+	struct process *proc;
+	int err = process_info(pid, &info);
+
+	if (err)
+		return err;
+	proc = add(table, pid);
+	if (!proc)
+		return -ENOMEM;
+	proc->process = proc->born = process;
+	proc->ppid = info.ppid;
+	memcpy(proc->comm, info.comm, sizeof(proc->comm));
+	describe(table, proc, clock_monotonic_ns(), info.start_ns);
+	return 0;
+}
+
+/* A forked child has used nothing yet, whenever it is first looked at. */
+static void sample_birth(struct process_table *table, uint32_t process, uint64_t time_ns)
+{
+	struct perfx_usage record;
+
+	if (table->held)
+		return;
+	memset(&record, 0xff, sizeof(record)); /* all absent */
+	record.time_ns = time_ns;
+	record.process = process;
+	record.cpu_user_ns = record.cpu_system_ns = 0;
+	record.read_bytes = record.write_bytes = 0;
+	record.major_faults_count = 0;
+	if (tracer__counts_sockets(table->tracer))
+		record.net_rx_bytes = record.net_tx_bytes = 0;
+	SINK_PACK(table->sink, &table->buffer, PERFX_KIND_USAGE, record);
+}
+
+void process_table__on_fork(struct process_table *table, const struct perfx_fork *fork)
+{
+	const struct process *parent = find(table, fork->parent_process);
+	struct process_info info = {0};
+	struct process *proc;
+
+	/* a child that is gone already keeps its parent's name */
+	if (parent)
+		memcpy(info.comm, parent->comm, sizeof(info.comm));
+	process_info((pid_t)fork->pid, &info);
+	/* one whose end found no room in the ring has gone, too */
+	proc = add(table, (pid_t)fork->pid);
+	if (!proc)
+		return;
+	proc->process = proc->born = fork->process;
+	proc->ppid = (pid_t)fork->ppid;
+	proc->exec_count = 0;
+	memcpy(proc->comm, info.comm, sizeof(proc->comm));
+	describe(table, proc, fork->time_ns,
+		 info.start_ns ? info.start_ns : clock_monotonic_to_boot(fork->time_ns));
+	sample_birth(table, fork->process, fork->time_ns);
+}
+
+void process_table__on_exec(struct process_table *table, const struct perfx_exec *exec)
+{
+	struct process *proc = find(table, exec->old_process);
+	struct process_info info = {0};
+
+	if (!proc)
+		return;
+	/* what it has used so far belongs to the old process index and is where the new one
+	 * starts */
+	emit_usage(table, proc, exec->net_rx_bytes, exec->net_tx_bytes);
+	if (!process_info(proc->pid, &info))
+		memcpy(proc->comm, info.comm, sizeof(proc->comm));
+	proc->process = exec->process;
+	proc->exec_count++;
+	describe(table, proc, exec->time_ns, info.start_ns);
+	sample_process(table, proc);
+}
+
+/* User and system time in the proportion of the ticks (kernel: cputime_adjust). */
+static void split_runtime(const struct perfx_exit *exit, struct perfx_usage *usage)
+{
+	uint64_t ticks = exit->user_tick_ns + exit->system_tick_ns;
+	double system = ticks ? (double)exit->system_tick_ns / (double)ticks : 0;
+
+	usage->cpu_system_ns = (uint64_t)(system * (double)exit->runtime_ns);
+	usage->cpu_user_ns = exit->runtime_ns - usage->cpu_system_ns;
+}
+
+uint32_t process_table__on_exit(struct process_table *table, const struct perfx_exit *exit)
+{
+	const struct process *proc = find(table, exit->process);
+	uint32_t born = proc ? proc->born : 0;
+	struct perfx_usage record;
+	const struct perfx_record *packed;
+
+	memset(&record, 0xff, sizeof(record));
+	record.time_ns = exit->time_ns;
+	record.process = exit->process;
+	split_runtime(exit, &record);
+	set_net(table, &record, exit->net_rx_bytes, exit->net_tx_bytes);
+	packed = PACK(&table->buffer, PERFX_KIND_USAGE, record);
+	if (!table->held)
+		sink_packed(table->sink, packed);
+	if (proc)
+		drop(table, proc);
+	return born;
+}

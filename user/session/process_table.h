@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The processes of a recording: what /proc says of them goes into the stream as records, so that a
+ * replay needs no /proc. A process here is one incarnation: (pid, start, exec); its index is
+ * what the kernel side calls `process`.
+ */
+#ifndef PERFX_SESSION_PROCESS_TABLE_H
+#define PERFX_SESSION_PROCESS_TABLE_H
+
+#include "attach/tracer.h"
+#include "decode/sink.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct process_table;
+
+/* tracer and sink are borrowed. full_cmdline: do not hide what looks like a secret. */
+struct process_table *process_table__new(struct tracer *tracer, struct sink *sink,
+					 bool full_cmdline);
+/* Stops or resumes sampling: what is used meanwhile is not emitted. */
+void process_table__hold(struct process_table *table, bool held);
+void process_table__free(struct process_table *table);
+
+/* A traced process that was running before: PROCESS record. */
+int process_table__open(struct process_table *table, uint32_t process, pid_t pid);
+/* Events of the control ring. */
+void process_table__on_fork(struct process_table *table, const struct perfx_fork *fork);
+void process_table__on_exec(struct process_table *table, const struct perfx_exec *exec);
+/* The first process index of what has ended; 0: it was not known. */
+uint32_t process_table__on_exit(struct process_table *table, const struct perfx_exit *exit);
+
+/* USAGE of all living; threads: THREAD records too (start and end of the recording). */
+void process_table__sample(struct process_table *table, bool threads);
+
+/* Living pids, borrowed until the next call. */
+const pid_t *process_table__pids(const struct process_table *table, size_t *count);
+/* Of a process that lives, by its index; 0: it is none. */
+pid_t process_table__pid(const struct process_table *table, uint32_t process);
+/* The first process index of the process that has this pid now; 0: none. */
+uint32_t process_table__born(const struct process_table *table, pid_t pid);
+bool process_table__has(const struct process_table *table, pid_t pid);
+
+#endif
