@@ -446,7 +446,7 @@ lint-scripts: lint-tools $(COMPLETE)
 lint-docs: lint-tools $(MAN)
 	mandoc -T lint -W warning $(MAN)
 	tests/docs-options $(MAN)
-	tests/doc-links
+	tests/doc-links $(BIN)
 
 format:
 	@clang-format -i $(C_FILES)
