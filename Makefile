@@ -52,9 +52,8 @@ LIBPERFX := $(BUILD)/libperfx.so.1
 # What `perfx-trace run` gives to a program; in an installation lib/perfx.
 HOOKS    := $(addprefix $(BUILD)/lib/perfx/,libperfx-nvtx.so libperfx-python.so \
               python/sitecustomize.py python/perfx_functions.py)
-# The man page and the shells' completions, which the program writes from its table of options.
-MAN      := $(BUILD)/docs/perfx-trace.1
-COMPLETE := $(addprefix $(BUILD)/docs/completion.,bash zsh fish)
+# The program writes the man page's options.
+MAN      := $(BUILD)/perfx-trace.1
 HTML     := user/report/html/report.css user/report/html/report.js
 HTML_H   := $(BUILD)/report_html.h
 # Where the names of the JSON report are written, its own and those of what is told by name.
@@ -66,7 +65,7 @@ UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
 
 .DELETE_ON_ERROR:
 .PHONY: all help deps
-all: $(BIN) $(LIBPERFX) $(HOOKS) $(MAN) $(COMPLETE)
+all: $(BIN) $(LIBPERFX) $(HOOKS) $(MAN)
 
 help:
 	@sed -n '3,10p;12p' Makefile | sed 's/^# \{0,1\}//'
@@ -99,11 +98,7 @@ $(BIN): $(BUILD)/user/cmd/main.o $(LIB)
 
 $(MAN): docs/perfx-trace.1.in $(BIN)
 	$(call say,GEN,$@)
-	$(Q)mkdir -p $(@D) && $(BIN) generate-docs man < $< > $@
-
-$(COMPLETE): $(BUILD)/docs/completion.%: $(BIN)
-	$(call say,GEN,$@)
-	$(Q)mkdir -p $(@D) && $(BIN) generate-docs $* > $@
+	$(Q)$(BIN) generate-man < $< > $@
 
 $(LIB): $(USER_OBJ) $(BUILD)/core.flags
 	$(call say,AR,$@)
@@ -436,12 +431,8 @@ lint-code: lint-tools
 lint-includes:
 	tests/include-order
 
-lint-scripts: lint-tools $(COMPLETE)
-	shellcheck $(SCRIPTS)
-	shellcheck -s bash $(BUILD)/docs/completion.bash
-	for shell in zsh fish; do \
-		! command -v $$shell >/dev/null || $$shell -n $(BUILD)/docs/completion.$$shell || exit 1; \
-	done
+lint-scripts: lint-tools
+	shellcheck $(SCRIPTS) docs/completions/perfx-trace.bash
 
 lint-docs: lint-tools $(MAN)
 	mandoc -T lint -W warning $(MAN)
@@ -480,9 +471,9 @@ install: all
 	install -D -m 644 -t $(LIBDIR)/perfx $(filter %.so,$(HOOKS))
 	install -D -m 644 -t $(LIBDIR)/perfx/python python/level/*.py
 	install -D -m 644 $(MAN) $(SHAREDIR)/man/man1/perfx-trace.1
-	install -D -m 644 $(BUILD)/docs/completion.bash $(SHAREDIR)/bash-completion/completions/perfx-trace
-	install -D -m 644 $(BUILD)/docs/completion.zsh $(SHAREDIR)/zsh/site-functions/_perfx-trace
-	install -D -m 644 $(BUILD)/docs/completion.fish $(SHAREDIR)/fish/vendor_completions.d/perfx-trace.fish
+	install -D -m 644 docs/completions/perfx-trace.bash $(SHAREDIR)/bash-completion/completions/perfx-trace
+	install -D -m 644 docs/completions/_perfx-trace $(SHAREDIR)/zsh/site-functions/_perfx-trace
+	install -D -m 644 docs/completions/perfx-trace.fish $(SHAREDIR)/fish/vendor_completions.d/perfx-trace.fish
 	@# the dynamic linker looks into its cache for libperfx.so.1
 	@[ -n '$(DESTDIR)' ] || PATH=$$PATH:/sbin:/usr/sbin ldconfig 2>/dev/null || :
 

@@ -47,6 +47,18 @@ static int dispatch(const struct options *options, char *const *argv)
 	return EXIT_USAGE;
 }
 
+/* What the build and the shells ask for; no verbs of a user's. */
+static bool answer(int argc, char **argv)
+{
+	if (argc == 2 && !strcmp(argv[1], "generate-man"))
+		options_man(stdin);
+	else if (argc > 2 && !strcmp(argv[1], "complete"))
+		options_complete(argc - 2, argv + 2);
+	else
+		return false;
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	struct options options;
@@ -55,9 +67,8 @@ int main(int argc, char **argv)
 
 	if (!copy)
 		return EXIT_FAILED;
-	/* the Makefile writes the man page and the completions by this */
-	if (argc == 3 && !strcmp(argv[1], "generate-docs"))
-		return options_docs(argv[2]);
+	if (answer(argc, argv))
+		return EXIT_OK;
 	/* one name for all that a message can begin with, getopt's included */
 	copy[0] = "perfx-trace";
 	setlocale(LC_CTYPE, "");

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum verb {
 	VERB_TRACE = 1, /* record and report */
@@ -100,8 +101,13 @@ const char *options_capture(const struct options *options);
 
 /* --help, on stdout: of a verb, 0: of all. */
 void options_help(enum verb verb);
-/* For the build: "bash", "zsh", "fish" write a completion to stdout, "man" the page whose template
- * is on stdin. */
-int options_docs(const char *what);
+/* The man page, on stdout: the template with the synopsis, verbs and options in place of
+ * @SYNOPSIS@,
+ * @VERBS@ and @OPTIONS@. */
+void options_man(FILE *template);
+/* What a shell offers for the last of the words that follow the program's name, on stdout: a
+ * candidate and a tab and what it is, a line; or ":file", ":process", ":program I" (a command line
+ * of its own, from that word on). */
+void options_complete(int count, char *const *words);
 
 #endif

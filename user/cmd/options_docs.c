@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is written from the tables of verbs and options: --help, the man page, and completions for
- * bash, zsh and fish. */
+/* What is written from the tables of verbs and options: --help, the man page, and what the shells'
+ * completions offer. */
 #include "cmd/options_table.h"
 
 #include "base/message.h"
@@ -271,8 +271,7 @@ static void print_man_options(void)
 	}
 }
 
-/* The template with what it asks for in lines of their own. */
-static void print_man(FILE *template)
+void options_man(FILE *template)
 {
 	static const struct {
 		const char *line;
@@ -296,248 +295,81 @@ static void print_man(FILE *template)
 	free(line);
 }
 
-/* --- completions --------------------------------------------------------------------------------
+/* --- completions: what docs/completions/ ask for ------------------------------------------------
  */
 
-/* What can be completed of an option's value: "a b c", malloc'd; "" when nothing is known. */
-static char *words_of(const struct option_row *row, enum verb verb)
-{
-	const char *names = row->names ? row->names(verb) : "";
-	struct text words = {0};
-	char word[64];
-
-	for (size_t i = 0; option_has_choices(row) && option_choice(row, i, word, sizeof(word));
-	     i++)
-		if (!isupper((unsigned char)*word))
-			text_printf(&words, "%s%s", words.length ? " " : "", word);
-	while (next_word(&names, word, sizeof(word)))
-		text_printf(&words, "%s%s", words.length ? " " : "", word);
-	return text_take(&words);
-}
-
-/* A help's first clause, which a menu has room for, with a backslash before those of `special`. */
-static void print_summary(const char *help, const char *special)
+/* A help's first clause, which a menu has room for. */
+static void print_candidate(const char *dashes, const char *word, const char *help)
 {
 	size_t length = 0;
 
-	while (help[length] &&
-	       (!strchr(";:.", help[length]) || isalpha((unsigned char)help[length + 1])) &&
-	       strncmp(help + length, " (", 2) != 0)
+	while (help[length] && strncmp(help + length, " (", 2) != 0 &&
+	       (!strchr(";:.", help[length]) || isalpha((unsigned char)help[length + 1])))
 		length++;
-	for (size_t i = 0; i < length; i++)
-		printf(strchr(special, help[i]) ? "\\%c" : "%c", help[i]);
+	printf("%s%s\t%.*s\n", dashes, word, (int)length, help);
 }
 
-static void print_verb_names(const char *separator)
+/* The values of the option before the cursor. */
+static void complete_value(const struct option_row *row, enum verb verb)
 {
-	for (size_t i = 0; i < verb_rows_count; i++)
-		printf("%s%s", i ? separator : "", verb_rows[i].name);
+	const char *names = row->names ? row->names(verb) : "";
+	char word[64];
+
+	if (row->complete)
+		puts(row->complete == COMPLETE_PROCESS ? ":process" : ":file");
+	for (size_t i = 0; option_has_choices(row) && option_choice(row, i, word, sizeof(word));
+	     i++)
+		if (!isupper((unsigned char)*word))
+			puts(word);
+	while (next_word(&names, word, sizeof(word)))
+		puts(word);
 }
 
-static void print_bash_value(const struct option_row *row, enum verb verb)
+static void complete_option(enum verb verb)
 {
-	char *words = words_of(row, verb);
-
-	printf("\t%s:--%s", verb_row_of(verb)->name, row->name);
-	if (row->letter)
-		printf(" | %s:-%c", verb_row_of(verb)->name, row->letter);
-	printf(")");
-	if (row->complete == COMPLETE_PROCESS)
-		printf(" list=$(ps -eo pid=,comm= | awk '{print $1; print $2}')");
-	else if (row->complete == COMPLETE_FILE)
-		printf(" _filedir; return");
-	else
-		printf(" list='%s'", words ? words : "");
-	puts(" ;;");
-	free(words);
-}
-
-static void print_bash_verb(const struct verb_row *verb)
-{
-	printf("\t%s)\n\t\tlist='", verb->name);
 	for (size_t i = 0; i < option_rows_count; i++) {
-		if (!takes(&option_rows[i], verb->verb))
+		const struct option_row *row = &option_rows[i];
+		const char letter[] = {row->letter, '\0'};
+
+		if (!takes(row, verb))
 			continue;
-		if (option_rows[i].letter)
-			printf("-%c ", option_rows[i].letter);
-		printf("--%s ", option_rows[i].name);
+		print_candidate("--", row->name, row->help);
+		if (row->letter)
+			print_candidate("-", letter, row->help);
 	}
-	puts("'");
-	if (verb->operands == COMPLETE_CAPTURE)
-		puts("\t\toperands=1");
-	puts("\t\t;;");
 }
 
-static void print_bash(void)
+/* The option that takes its value from the next word; NULL: none does. */
+static const struct option_row *option_before(const char *word)
 {
-	printf("# bash completion of perfx-trace\n"
-	       "_perfx_trace() {\n"
-	       "\tlocal cur prev words cword split verb=%s list='' operands='' i\n"
-	       "\t_init_completion -s -n : || return\n"
-	       "\tcase ${words[1]} in ",
-	       verb_rows->name);
-	print_verb_names(" | ");
-	puts(") [[ $cword -gt 1 ]] && verb=${words[1]} ;; esac\n"
-	     "\tif [[ $verb == run ]]; then\n"
-	     "\t\tfor ((i = 2; i < cword; i++)); do\n"
-	     "\t\t\t[[ ${words[i]} == -- ]] && _command_offset $((i + 1)) && return\n"
-	     "\t\tdone\n"
-	     "\tfi\n"
-	     "\tcase $verb:$prev in");
-	for (size_t i = 0; i < verb_rows_count; i++)
-		for (size_t k = 0; k < option_rows_count; k++)
-			if (option_rows[k].arg && takes(&option_rows[k], verb_rows[i].verb))
-				print_bash_value(&option_rows[k], verb_rows[i].verb);
-	puts("\t*) prev='' ;;\n\tesac\n"
-	     "\tif [[ -n $prev ]]; then\n"
-	     "\t\tmapfile -t COMPREPLY < <(compgen -W \"$list\" -- \"$cur\")\n"
-	     "\t\treturn\n"
-	     "\tfi\n"
-	     "\t$split && return\n"
-	     "\tcase $verb in");
-	for (size_t i = 0; i < verb_rows_count; i++)
-		print_bash_verb(&verb_rows[i]);
-	printf("\tesac\n"
-	       "\tif [[ $cur != -* ]]; then\n"
-	       "\t\tlist=''\n"
-	       "\t\t[[ $cword == 1 ]] && list='");
-	print_verb_names(" ");
-	puts("'\n"
-	     "\t\t[[ -n $operands ]] && _filedir '@(perfx|json)' && return\n"
-	     "\tfi\n"
-	     "\tmapfile -t COMPREPLY < <(compgen -W \"$list\" -- \"$cur\")\n"
-	     "} && complete -F _perfx_trace perfx-trace");
+	const struct option_row *row = NULL;
+
+	if (!strncmp(word, "--", 2))
+		row = option_row_named(word + 2);
+	for (size_t i = 0; i < option_rows_count && word[0] == '-' && word[1] && !word[2]; i++)
+		if (option_rows[i].letter == word[1])
+			row = &option_rows[i];
+	return row && row->arg ? row : NULL;
 }
 
-/* --duration[length of the recording]:TIME: */
-static void print_zsh_option(const struct option_row *row, enum verb verb)
+void options_complete(int count, char *const *words)
 {
-	char *words = words_of(row, verb);
+	const struct verb_row *verb = count > 1 ? verb_row_named(words[0]) : NULL;
+	const struct option_row *row = count > 1 ? option_before(words[count - 2]) : NULL;
 
-	for (int spelling = 0; spelling < 2; spelling++) {
-		if (!spelling && !row->letter)
+	verb = verb ? verb : verb_rows;
+	for (int i = 1; verb->operands == COMPLETE_PROGRAM && i < count - 1; i++) {
+		if (strcmp(words[i], "--") != 0)
 			continue;
-		printf(" \\\n    \"*%s", spelling ? "--" : "-");
-		if (spelling)
-			printf("%s[", row->name);
-		else
-			printf("%c[", row->letter);
-		print_summary(row->help, "[]:\"$`\\");
-		printf("]");
-		if (row->arg)
-			printf(":%.*s:", (int)strcspn(row->arg, ":|[,"), row->arg);
-		if (row->complete == COMPLETE_FILE)
-			printf("_files");
-		else if (row->complete == COMPLETE_PROCESS)
-			printf("_perfx_trace_processes");
-		else if (words && *words)
-			printf("(%s)", words);
-		printf("\"");
+		printf(":program %d\n", i + 1);
+		return;
 	}
-	free(words);
-}
-
-static void print_zsh(void)
-{
-	puts("#compdef perfx-trace\n"
-	     "# zsh completion of perfx-trace\n"
-	     "_perfx_trace_processes() {\n"
-	     "  _alternative 'pids:process:_pids' 'names:name:(${(u)${(f)\"$(ps -eo comm=)\"}})'\n"
-	     "}\n"
-	     "local -a verbs=(");
-	for (size_t i = 0; i < verb_rows_count; i++) {
-		printf("  \"%s:", verb_rows[i].name);
-		print_summary(verb_rows[i].help, ":\"$`\\");
-		puts("\"");
-	}
-	printf(")\n"
-	       "if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then\n"
-	       "  _describe verb verbs\n"
-	       "  return\n"
-	       "fi\n"
-	       "local verb=$words[2]\n"
-	       "(( $+verbs[(r)$verb:*] )) || verb=%s\n"
-	       "case $verb in\n",
-	       verb_rows->name);
-	for (size_t i = 0; i < verb_rows_count; i++) {
-		printf("%s) _arguments", verb_rows[i].name);
-		for (size_t k = 0; k < option_rows_count; k++)
-			if (takes(&option_rows[k], verb_rows[i].verb))
-				print_zsh_option(&option_rows[k], verb_rows[i].verb);
-		if (verb_rows[i].operands == COMPLETE_CAPTURE)
-			printf(" \\\n    '*:capture:_files -g \"*.(perfx|json)\"'");
-		else if (verb_rows[i].operands == COMPLETE_PROGRAM)
-			printf(" \\\n    '*:::program:_normal'");
-		else if (verb_rows[i].verb != VERB_HELP)
-			printf(" \\\n    '1:verb:'");
-		puts(" ;;");
-	}
-	puts("esac");
-}
-
-/* complete -c perfx-trace -n 'condition' -s d -l duration -x -d 'length of the recording' */
-static void print_fish_option(const struct option_row *row, const struct verb_row *verb)
-{
-	char *words = words_of(row, verb->verb);
-
-	printf("complete -c perfx-trace -n '__perfx_trace_verb %s' -l %s", verb->name, row->name);
-	if (row->letter)
-		printf(" -s %c", row->letter);
-	if (row->complete == COMPLETE_FILE)
-		printf(" -r -F");
-	else if (row->complete == COMPLETE_PROCESS)
-		printf(" -x -a '(__fish_complete_pids)'");
-	else if (words && *words)
-		printf(" -x -a '%s'", words);
-	else if (row->arg)
-		printf(" -x");
-	printf(" -d '");
-	print_summary(row->help, "'\\");
-	puts("'");
-	free(words);
-}
-
-static void print_fish(void)
-{
-	printf("# fish completion of perfx-trace\n"
-	       "function __perfx_trace_verb\n"
-	       "    set -l words (commandline -opc)\n"
-	       "    contains -- \"$words[2]\" ");
-	print_verb_names(" ");
-	printf("; or set words[2] %s\n"
-	       "    test \"$words[2]\" = $argv[1]\n"
-	       "end\n"
-	       "complete -c perfx-trace -f\n",
-	       verb_rows->name);
-	for (size_t i = 0; i < verb_rows_count; i++) {
-		const struct verb_row *verb = &verb_rows[i];
-
-		printf("complete -c perfx-trace -n __fish_use_subcommand -a %s -d '", verb->name);
-		print_summary(verb->help, "'\\");
-		puts("'");
-		if (verb->operands)
-			printf("complete -c perfx-trace -n '__perfx_trace_verb %s' -a '(%s)'\n",
-			       verb->name,
-			       verb->operands == COMPLETE_PROGRAM
-				       ? "__fish_complete_subcommand"
-				       : "__fish_complete_suffix .perfx");
-		for (size_t k = 0; k < option_rows_count; k++)
-			if (takes(&option_rows[k], verb->verb))
-				print_fish_option(&option_rows[k], verb);
-	}
-}
-
-int options_docs(const char *what)
-{
-	if (!strcmp(what, "man"))
-		print_man(stdin);
-	else if (!strcmp(what, "bash"))
-		print_bash();
-	else if (!strcmp(what, "zsh"))
-		print_zsh();
-	else if (!strcmp(what, "fish"))
-		print_fish();
-	else
-		return EXIT_USAGE;
-	return fflush(stdout) ? EXIT_FAILED : EXIT_OK;
+	if (row)
+		complete_value(row, verb->verb);
+	else if (count && words[count - 1][0] == '-')
+		complete_option(verb->verb);
+	else if (count > 1 && verb->operands == COMPLETE_CAPTURE)
+		puts(":file");
+	for (size_t i = 0; count == 1 && words[0][0] != '-' && i < verb_rows_count; i++)
+		print_candidate("", verb_rows[i].name, verb_rows[i].help);
 }
