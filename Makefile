@@ -72,7 +72,7 @@ help:
 	@echo '  make check-kernels          known-answer tests on Debian 6.1 and 6.12 kernels, in qemu'
 	@echo '  make soak                   100 times attach and detach on a live trainer (ROUNDS=)'
 	@echo '  make check-ml               tests against current PyTorch, JAX, TensorFlow (ML_VENV=, TF_VENV=)'
-	@echo '  make fuzz                   damaged captures by coverage, for a minute (FUZZ=seconds)'
+	@echo '  make fuzz                   damaged files by coverage, a minute for each kind (FUZZ=seconds FUZZ_DOOR=)'
 	@echo '  make bench                  what tracing costs, beside peers; BENCH=calls|cnn|memory|ring|…'
 	@echo '  make workloads golden-update lint format'
 	@echo '  make install uninstall      PREFIX=$(PREFIX) DESTDIR='
@@ -241,23 +241,33 @@ $(TF_VENV)/.done: tests/e2e/ml/requirements-tf.txt
 	/usr/bin/python3 -m venv $(@D)
 	$(@D)/bin/pip install -r $< && touch $@ || echo 'no TensorFlow here: its tests are skipped'
 
-# A coverage-guided fuzzer on all that reads a capture: clang's libFuzzer under ASan and UBSan, in a
-# build folder of its own, where what it found worth keeping stays for the next time. FUZZ=seconds
+# Coverage-guided fuzzers on each door by which strangers' bytes come in: clang's libFuzzer under
+# ASan and UBSan, in a build folder of its own. FUZZ=seconds of each, FUZZ_DOOR='elf notes'
 FUZZ      ?= 60
+FUZZ_SRC  := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_DOOR ?= $(FUZZ_SRC:tests/fuzz/fuzz_%.c=%)
 FUZZ_DIR  := $(BUILD)/fuzz
 FUZZ_SAN  := address,undefined,fuzzer-no-link
-.PHONY: fuzz
-fuzz:
-	+$(Q)$(MAKE) --no-print-directory BUILD=$(FUZZ_DIR) CC=$(CLANG) SAN=$(FUZZ_SAN) \
-		$(FUZZ_DIR)/fuzz_capture $(FUZZ_DIR)/seeds
-	$(Q)mkdir -p $(FUZZ_DIR)/corpus && $(FUZZ_DIR)/seeds $(FUZZ_DIR)/corpus
-	$(FUZZ_DIR)/fuzz_capture -max_total_time=$(FUZZ) -max_len=65536 -timeout=10 -rss_limit_mb=2048 \
-		-artifact_prefix=$(FUZZ_DIR)/ $(FUZZ_DIR)/corpus
+FUZZ_BIN   = $(addprefix $(FUZZ_DIR)/,$(FUZZ_DOOR:%=fuzz_%) seeds)
+.PHONY: fuzz fuzz-build
+fuzz-build:
+	+$(Q)$(MAKE) --no-print-directory BUILD=$(FUZZ_DIR) CC='$(CLANG)' SAN=$(FUZZ_SAN) $(FUZZ_BIN)
 
-$(BUILD)/fuzz_capture: FUZZ_MAIN := -fsanitize=fuzzer
-$(BUILD)/fuzz_capture $(BUILD)/seeds: $(BUILD)/%: tests/fuzz/%.c $(LIB) $(BUILD)/user.flags
+fuzz: fuzz-build
+	@BUILD=$(FUZZ_DIR) FUZZ=$(FUZZ) tests/fuzz/run $(FUZZ_DOOR)
+
+# Of mapped files ASan does not know where they end: fuzz_image.h reads them to the heap.
+$(BUILD)/fuzz_%: FUZZ_MAIN := -fsanitize=fuzzer
+$(BUILD)/fuzz_% $(BUILD)/seeds: FUZZ_WRAP := -Wl,--wrap=file_map,--wrap=file_unmap
+define fuzz_rule
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) $(FUZZ_MAIN) -o $@ $< $(LIB) $(LDLIBS)
+	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) $(FUZZ_MAIN) $(FUZZ_WRAP) \
+		-o $@ $< $(LIB) $(LDLIBS)
+endef
+$(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(LIB) $(BUILD)/user.flags
+	$(fuzz_rule)
+$(BUILD)/seeds: tests/fuzz/seeds.c $(LIB) $(BUILD)/user.flags
+	$(fuzz_rule)
 
 # Writes the reports that test_golden compares with anew; read the difference before committing it.
 .PHONY: golden-update
@@ -411,7 +421,7 @@ $(WL)/execs-other: tests/workloads/execs.c $(BUILD)/wl.flags
 
 # --- the source ------------------------------------------------------------------------------
 C_FILES  := $(wildcard user/*/*.[ch] user/*/*/*.[ch] include/*.h bpf/*.[ch] tests/*/*.[ch] tests/*/*.cc tests/*/*/*.[ch])
-SCRIPTS  := .ci/deps .ci/run tests/run tests/demo tests/kernels/check tests/kernels/in-guest \
+SCRIPTS  := .ci/deps .ci/run tests/run tests/demo tests/fuzz/run tests/kernels/check tests/kernels/in-guest \
             tests/kernels/init tests/kernels/vm-run
 
 .PHONY: lint lint-tools lint-format lint-code lint-includes lint-scripts lint-docs format

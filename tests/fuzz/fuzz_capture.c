@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What anyone may put into a capture file, through everything that reads one: make fuzz.
+ * Captures, through everything that reads them. The first byte chooses where the rest goes in:
  *
- * The first byte chooses where the rest goes in:
- *   0  a file from its first block on, whose checksums are made right, so that they keep nothing
- * out 1  such a file as it is 2  the columns of a block, opened: ten sizes of 16 bits, the size of
- * the records in eights, then the columns 3  records
+ *	0  a file from its first block on, with its checksums made right, so that they keep
+ *	   nothing out
+ *	1  such a file as it is
+ *	2  the columns of a block, opened: ten sizes of 16 bits, the size of the records in
+ *	   eights, then the columns
+ *	3  records
  */
+#include "fuzz.h"
+
 #include "aggregate/aggregate.h"
 #include "analyze/analyze.h"
 #include "capture/block.h"
@@ -14,14 +18,7 @@
 #include "replay/pipeline.h"
 #include "report/report.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 #include <zlib.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void report(struct aggregate *aggregate)
 {
@@ -29,12 +26,9 @@ static void report(struct aggregate *aggregate)
 	const struct report_options options = {.width = 80};
 	const struct profile *profile = aggregate__finish(aggregate);
 	struct analysis *analysis = profile ? analyze(profile) : NULL;
-	static FILE *out;
 
-	if (!out)
-		out = fopen("/dev/null", "we");
 	for (size_t i = 0; analysis && i < sizeof(formats) / sizeof(formats[0]); i++)
-		report_writer_named(formats[i])->write(out, profile, analysis, &options);
+		report_writer_named(formats[i])->write(fuzz_nowhere(), profile, analysis, &options);
 	analysis__free(analysis);
 }
 
@@ -42,14 +36,14 @@ static void replay(const uint8_t *data, size_t size)
 {
 	struct capture_header header = {.version = CAPTURE_VERSION,
 					.record_version = PERFX_RECORD_VERSION};
-	int fd = memfd_create("capture", MFD_CLOEXEC);
 	struct pipeline pipeline = {.aggregate = aggregate__new()};
 	struct capture_reader *reader;
-	char path[64];
+	char path[FUZZ_PATH];
+	int fd;
 
 	memcpy(header.magic, CAPTURE_MAGIC, sizeof(header.magic));
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (write(fd, &header, sizeof(header)) < 0 || write(fd, data, size) < 0)
+	fd = fuzz_file(&header, sizeof(header), path);
+	if (write(fd, data, size) != (ssize_t)size)
 		abort();
 	reader = capture_reader__open(path);
 	if (!reader || pipeline_replay(&pipeline, reader))

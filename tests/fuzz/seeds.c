@@ -1,48 +1,69 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What make fuzz begins with: the stories of tests/golden in each of the forms that fuzz_capture.c
- * takes. Argument: a folder. */
-#include "capture/block.h"
-#include "golden_cases.h"
+/*
+ * What the fuzzers begin with: seeds FOLDER ELF…, into FOLDER/DOOR. Captures are the stories of
+ * tests/golden in each of the forms that fuzz_capture.c takes; of each ELF file the sections are
+ * taken that a door is about. What is text comes from tests/fuzz/run.
+ */
+#include "fuzz_image.h"
 
-#include <stdio.h>
-#include <stdlib.h>
+#include "capture/block.h"
+#include "cost/builtin.h"
+#include "golden_cases.h"
+#include "xla_thunks.h"
+
+#include <fcntl.h>
+#include <gelf.h>
+#include <sys/stat.h>
 
 struct part {
 	const void *bytes;
 	size_t size;
 };
 
-static void save(const char *folder, const char *name, char form, const struct part *parts,
+static const char *folder_path;
+
+/* Into a file FOLDER/DOOR/NAME-NUMBER. */
+static void save(const char *door, const char *name, size_t number, const struct part *parts,
 		 size_t count)
 {
 	char path[4096];
 	FILE *file;
 
-	snprintf(path, sizeof(path), "%s/%s-%d", folder, name, form);
+	snprintf(path, sizeof(path), "%s/%s", folder_path, door);
+	mkdir(path, 0777);
+	snprintf(path, sizeof(path), "%s/%s/%s-%zu", folder_path, door, name, number);
 	file = fopen(path, "we");
 	if (!file)
 		exit(1);
-	fputc(form, file);
 	for (size_t i = 0; i < count; i++)
 		fwrite(parts[i].bytes, 1, parts[i].size, file);
 	if (fclose(file))
 		exit(1);
 }
 
-static void save_columns(const char *folder, const char *name, struct column_encoder *encoder,
-			 const struct stream *s, size_t size)
+/* --- captures ------------------------------------------------------------------------------- */
+
+static void save_form(const char *name, char form, const void *bytes, size_t size)
+{
+	const struct part parts[] = {{&form, 1}, {bytes, size}};
+
+	save("capture", name, (size_t)form, parts, 2);
+}
+
+static void save_columns(const char *name, struct column_encoder *encoder, const struct stream *s,
+			 size_t size)
 {
 	const struct columns *columns = column_encoder__encode(encoder, s->bytes.data, size);
-	struct part parts[COLUMNS + 1];
+	struct part parts[COLUMNS + 2] = {{"\2", 1}};
 	uint16_t sizes[COLUMNS + 1];
 
-	parts[0] = (struct part){sizes, sizeof(sizes)};
+	parts[1] = (struct part){sizes, sizeof(sizes)};
 	for (int i = 0; i < COLUMNS; i++) {
 		sizes[i] = (uint16_t)columns->sizes[i];
-		parts[i + 1] = (struct part){columns->bytes[i], columns->sizes[i]};
+		parts[i + 2] = (struct part){columns->bytes[i], columns->sizes[i]};
 	}
 	sizes[COLUMNS] = (uint16_t)(size / 8);
-	save(folder, name, 2, parts, COLUMNS + 1);
+	save("capture", name, 2, parts, COLUMNS + 2);
 }
 
 /* The truncated story ends within a record. */
@@ -59,30 +80,221 @@ static size_t whole_records(const struct stream *s)
 	return at;
 }
 
-int main(int argc, char **argv)
+static void save_captures(void)
 {
 	struct packer *packer = packer__new();
 	struct column_encoder *encoder = column_encoder__new();
 
-	if (argc != 2 || !packer || !encoder)
-		return 1;
+	if (!packer || !encoder)
+		exit(1);
 	for (size_t i = 0; i < GOLDEN_CASES; i++) {
 		const char *name = golden_cases[i].name;
 		struct stream s = {0};
-		struct part part;
-		size_t size;
+		const void *block;
+		size_t size, block_size;
 
 		golden_cases[i].build(&s);
 		size = whole_records(&s);
-		part.bytes = packer__pack(packer, s.bytes.data, size, 0, &part.size);
-		save(argv[1], name, 0, &part, 1);
-		save(argv[1], name, 1, &part, 1);
-		save_columns(argv[1], name, encoder, &s, size);
-		part = (struct part){s.bytes.data, s.bytes.length};
-		save(argv[1], name, 3, &part, 1);
+		block = packer__pack(packer, s.bytes.data, size, 0, &block_size);
+		save_form(name, 0, block, block_size);
+		save_form(name, 1, block, block_size);
+		save_columns(name, encoder, &s, size);
+		save_form(name, 3, s.bytes.data, s.bytes.length);
 		stream_clear(&s);
 	}
 	column_encoder__free(encoder);
 	packer__free(packer);
+}
+
+/* --- ELF files ------------------------------------------------------------------------------ */
+
+static struct fuzz_part part_of(Elf *elf, const char *name, struct part *part)
+{
+	size_t names;
+	Elf_Scn *section = NULL;
+	GElf_Shdr shdr;
+
+	*part = (struct part){"", 0};
+	if (elf_getshdrstrndx(elf, &names))
+		exit(1);
+	while ((section = elf_nextscn(elf, section))) {
+		Elf_Data *data = elf_rawdata(section, NULL);
+
+		if (!gelf_getshdr(section, &shdr) ||
+		    strcmp(elf_strptr(elf, names, shdr.sh_name), name) || !data->d_buf)
+			continue;
+		*part = (struct part){data->d_buf, data->d_size};
+		return (struct fuzz_part){(uint32_t)shdr.sh_addr, (uint32_t)data->d_size};
+	}
+	return (struct fuzz_part){0};
+}
+
+static void save_sections(const struct fuzz_door *door, const char *name, size_t number, Elf *elf,
+			  const struct symbol *function)
+{
+	size_t count = fuzz_sections_count(door);
+	struct fuzz_question question = {0};
+	struct fuzz_part heads[FUZZ_SECTIONS_MAX];
+	struct part parts[FUZZ_SECTIONS_MAX + 2];
+
+	for (size_t i = 0; i < count; i++)
+		heads[i] = part_of(elf, door->sections[i].name, &parts[i + 2]);
+	if (!heads[0].size)
+		return;
+	if (function) { /* of .text this one */
+		parts[2].bytes = (const char *)parts[2].bytes + (function->vaddr - heads[0].vaddr);
+		parts[2].size = function->size;
+		heads[0] = (struct fuzz_part){(uint32_t)function->vaddr, (uint32_t)function->size};
+		question.size = (uint16_t)function->size;
+	}
+	parts[0] = (struct part){&question, function ? sizeof(question) : 0};
+	parts[1] = (struct part){heads, count * sizeof(heads[0])};
+	save(door->name, name, number, parts, count + 2);
+}
+
+struct functions {
+	const struct fuzz_door *door;
+	const char *name;
+	Elf *elf;
+	struct fuzz_part text;
+	size_t count;
+};
+
+static int save_function(const struct symbol *symbol, void *ctx)
+{
+	struct functions *functions = ctx;
+
+	if (symbol->size && symbol->size <= UINT16_MAX && symbol->vaddr >= functions->text.vaddr &&
+	    symbol->vaddr + symbol->size <= functions->text.vaddr + functions->text.size)
+		save_sections(functions->door, functions->name, functions->count++, functions->elf,
+			      symbol);
+	return 0;
+}
+
+static void save_door(const struct fuzz_door *door, const char *name, Elf *elf, struct image *image)
+{
+	struct functions functions = {.door = door, .name = name, .elf = elf};
+	struct part text;
+
+	if (strcmp(door->name, "code")) {
+		save_sections(door, name, 0, elf, NULL);
+		return;
+	}
+	functions.text = part_of(elf, ".text", &text);
+	image__each_function(image, save_function, &functions);
+}
+
+static void save_elf(const char *path)
+{
+	const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct image *image = fd < 0 ? NULL : image__open(fd, path, "");
+	Elf *elf = image && elf_version(EV_CURRENT) ? elf_begin(fd, ELF_C_READ, NULL) : NULL;
+	struct part all = {0};
+
+	if (!elf) {
+		fprintf(stderr, "seeds: %s is no ELF file\n", path);
+		exit(1);
+	}
+	all.bytes = elf_rawfile(elf, &all.size);
+	save("elf", name, 0, &all, 1);
+	for (size_t i = 0; i < FUZZ_DOORS; i++)
+		save_door(&fuzz_doors[i], name, elf, image);
+	elf_end(elf);
+	image__free(image);
+	close(fd);
+}
+
+/* --- rules, as the built-in table has them ---------------------------------------------------- */
+
+static void save_rules(void)
+{
+	static const struct {
+		const char *base_name, *symbol;
+	} known[] = {
+		{"libopenblas.so.0", "cblas_sgemm"},
+		{"libopenblas.so.0", "dgemm_"},
+		{"libmkl_rt.so.2", "cblas_sgemm_batch"},
+		{"libtorch_cpu.so", "_ZN2at4_ops2mm4callERKNS_6TensorES4_"},
+		{"libtorch_cpu.so", "_ZN2at4_ops6linear4callERKNS_6TensorES4_"},
+		{"libcublas.so.12", "cublasGemmEx"},
+		{"libcublasLt.so.12", "cublasLtMatmul"},
+		{"libnccl.so.2", "ncclAllReduce"},
+	};
+	struct builtin builtin;
+	char text[2 * BUILTIN_TEXT_MAX];
+
+	for (size_t i = 0; i < FUZZ_COUNT(known); i++) {
+		struct part part = {text, 0};
+
+		if (!builtin_find(known[i].base_name, known[i].symbol, &builtin))
+			continue;
+		part.size = (size_t)snprintf(text, sizeof(text), "libfast.so:fast_* %s\n",
+					     builtin.text);
+		save("rules", "builtin", i, &part, 1);
+	}
+}
+
+/* --- memory in which XLA runs ----------------------------------------------------------------- */
+
+static const struct scene {
+	uint64_t thunk;
+	const char *operation;
+	const struct captured_range *ranges;
+	size_t ranges_count;
+	const struct captured_word *words;
+	size_t words_count;
+} scenes[] = {
+#define SCENE(name, thunk, operation)                                                     \
+	{                                                                                 \
+		thunk, operation, name##_ranges, FUZZ_COUNT(name##_ranges), name##_words, \
+			FUZZ_COUNT(name##_words)                                          \
+	}
+	SCENE(dot_s32, 139679452855920, "dot_general.1"),
+	SCENE(dot_c64_batch, 139679452134256, "dot_general.1"),
+	SCENE(convolution, 139679458151120, "convolution-window-dilated"),
+	SCENE(fusion, 139679458893712, "ynn_fusion"),
+	SCENE(fusion_convolution, 140003052211088, "ynn_fusion"),
+	SCENE(fusion_sum, 139679318158368, "ynn_fusion"),
+	SCENE(kernel, 139679450956736, "wrapped_tanh"),
+#undef SCENE
+};
+
+static uint64_t captured_word(const struct scene *scene, uint64_t address)
+{
+	for (size_t i = 0; i < scene->words_count; i++)
+		if (scene->words[i].address == address)
+			return scene->words[i].value;
+	return 0;
+}
+
+static void save_scene(const struct scene *scene, size_t number)
+{
+	struct fuzz_xla head = {.thunk = scene->thunk};
+	static uint64_t words[1 << 16];
+	struct part parts[] = {{&head, sizeof(head)}, {words, 0}};
+
+	snprintf(head.operation, sizeof(head.operation), "%s", scene->operation);
+	for (size_t i = 0; i < scene->ranges_count && i < FUZZ_XLA_RANGES; i++) {
+		const struct captured_range *range = &scene->ranges[i];
+
+		head.ranges[i] = (struct fuzz_xla_range){range->address, 8 * range->words};
+		for (size_t k = 0; k < range->words; k++, parts[1].size += 8)
+			words[parts[1].size / 8] = captured_word(scene, range->address + 8 * k);
+	}
+	save("xla", scene->operation, number, parts, 2);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2)
+		return 1;
+	folder_path = argv[1];
+	save_captures();
+	save_rules();
+	for (size_t i = 0; i < FUZZ_COUNT(scenes); i++)
+		save_scene(&scenes[i], i);
+	for (int i = 2; i < argc; i++)
+		save_elf(argv[i]);
 	return 0;
 }

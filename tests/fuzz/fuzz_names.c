@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Names of symbols, and the patterns that choose among them: a line with a pattern, then names. */
+#include "fuzz.h"
+
+#include "base/escape.h"
+#include "base/secrets.h"
+#include "base/utf8.h"
+#include "elf/demangle.h"
+#include "elf/pattern.h"
+
+static void read_name(const char *name)
+{
+	char *readable = demangle(name), *pretty = demangle_pretty(name);
+
+	if (!readable || !pretty)
+		abort();
+	utf8_width(readable);
+	free(readable);
+	free(pretty);
+}
+
+static void match(struct pattern *pattern, struct nearest *nearest, const char *name)
+{
+	pattern__matches_module(pattern, name);
+	pattern__matches_name(pattern, name);
+	nearest__offer(nearest, name);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text = fuzz_text(data, size), *rest = text, why[256];
+	struct pattern *pattern = pattern__parse(strsep(&rest, "\n"), why, sizeof(why));
+	struct nearest *nearest = pattern ? nearest__new(pattern, 3) : NULL;
+
+	while (rest) {
+		const char *name = strsep(&rest, "\n");
+
+		read_name(name);
+		if (nearest)
+			match(pattern, nearest, name);
+	}
+	if (nearest && strlen(nearest__list(nearest)) > 1 << 24)
+		abort();
+	nearest__free(nearest);
+	pattern__free(pattern);
+	free(text);
+	return 0;
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Text files of the kernel, in which processes choose some of the words, and of this tool. The
+ * first byte says which; what takes two has a NUL between them. */
+#include "fuzz.h"
+
+#include "peaks/cache.h"
+#include "proc/cgroup.h"
+#include "proc/maps.h"
+#include "proc/process_stat.h"
+
+static void read_maps(const char *text, size_t size)
+{
+	struct maps *maps = maps__parse(text, size);
+	struct module_ref *modules = NULL;
+
+	if (!maps)
+		return;
+	for (size_t i = 0; i < maps__count(maps); i++)
+		if (maps__at(maps, i)->end > maps__at(maps, i)->start)
+			maps__find(maps, maps__at(maps, i)->start);
+	maps__modules(maps, &modules);
+	free(modules);
+	maps__free(maps);
+}
+
+static void read_cgroups(const char *cgroup, const char *mountinfo)
+{
+	struct cgroup_throttle throttle = {0};
+	struct cgroup_place place;
+
+	if (!cgroup_cpu_place(cgroup, mountinfo, &place) && place.mount_size > strlen(place.folder))
+		abort();
+	cgroup_add_cpu_stat(cgroup, &throttle);
+}
+
+static void read_peaks(const char *text)
+{
+	const struct peaks_key key = {.cpu = (char *)"cpu", .host = (char *)"host", .threads = 2};
+	struct peaks peaks;
+
+	peaks_parse(text, &key, &peaks);
+}
+
+static void read_stat(const char *text)
+{
+	struct process_stat stat;
+	struct host_cpu cpu;
+
+	process_stat_parse(text, &stat);
+	host_cpu_parse(text, &cpu);
+	keyed_number(text, "VmRSS:");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *text, *second;
+	size_t length;
+
+	if (!size)
+		return 0;
+	text = fuzz_text(data + 1, size - 1);
+	length = strlen(text);
+	switch (data[0] % 4) {
+	case 0:
+		read_maps(text, length);
+		break;
+	case 1:
+		second = length + 2 < size ? fuzz_text(data + length + 2, size - length - 2)
+					   : fuzz_text(data, 0);
+		read_cgroups(text, second);
+		free(second);
+		break;
+	case 2:
+		read_peaks(text);
+		break;
+	case 3:
+		read_stat(text);
+		break;
+	}
+	free(text);
+	return 0;
+}
