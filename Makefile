@@ -31,8 +31,8 @@ say = $(if $(V),,@printf '  %-8s%s\n' '$(1)' '$(2)';)
 
 WARN   := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes -Wstrict-prototypes \
           $(if $(WERROR),-Werror)
-OPT    := $(if $(DEBUG),-O0 -g3,-O2 -g)
-SANFL  := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer)
+OPT    := $(if $(DEBUG),-O0 -g3,$(if $(SAN),-O1,-O2) -g)
+SANFL  := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 PKGS   := libbpf libelf libdw zlib libzstd jansson
 CPPFLAGS += -D_GNU_SOURCE -DPERFX_VERSION='"$(VERSION)"' -Iinclude -Iuser -I$(BUILD)
 CFLAGS   += -std=gnu11 $(OPT) $(WARN) $(SANFL) -fno-strict-aliasing
@@ -189,8 +189,8 @@ $(BUILD)/unit/%: tests/unit/%.c $(LIB) $(BUILD)/user.flags
 # their own, on all processors. What root has built is given back to the user who called sudo.
 AGAIN     = +@$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 GIVE_BACK = [ -z "$$SUDO_UID" ] || chown -hR "$$SUDO_UID:$$SUDO_GID" $(BUILD)
-RUN_TESTS = @UNIT='$(UNIT_BIN)' BUILD=$(BUILD) ML_VENV=$(abspath $(ML_VENV)) \
-            TF_VENV=$(abspath $(TF_VENV)) tests/run
+RUN_TESTS = @UNIT='$(UNIT_BIN)' SAN_UNIT='$(SAN_UNIT)' FUZZ='$(FUZZ)' FUZZ_DOOR='$(FUZZ_DOOR)' \
+            BUILD=$(BUILD) ML_VENV=$(abspath $(ML_VENV)) TF_VENV=$(abspath $(TF_VENV)) tests/run
 
 .PHONY: test test-all tests demo check check-bpf check-kernels check-ml soak
 test:
@@ -241,20 +241,27 @@ $(TF_VENV)/.done: tests/e2e/ml/requirements-tf.txt
 	/usr/bin/python3 -m venv $(@D)
 	$(@D)/bin/pip install -r $< && touch $@ || echo 'no TensorFlow here: its tests are skipped'
 
-# Coverage-guided fuzzers on each door by which strangers' bytes come in: clang's libFuzzer under
-# ASan and UBSan, in a build folder of its own. FUZZ=seconds of each, FUZZ_DOOR='elf notes'
+# One build under ASan and UBSan, by clang, for the unit tests and for the fuzzers.
+SAN_BUILD := $(BUILD)/san
+SAN_MAKE   = +$(Q)$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc)) \
+             BUILD=$(SAN_BUILD) CC='$(CLANG)' SAN=address,undefined,fuzzer-no-link
+SAN_UNIT  := $(UNIT_SRC:tests/unit/%.c=$(SAN_BUILD)/unit/%)
+
+# Coverage-guided fuzzers on each door by which strangers' bytes come in: clang's libFuzzer. FUZZ=
+# seconds of each, FUZZ_DOOR='elf notes'; what they found worth keeping stays in the build folder.
 FUZZ      ?= 60
 FUZZ_SRC  := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_DOOR ?= $(FUZZ_SRC:tests/fuzz/fuzz_%.c=%)
-FUZZ_DIR  := $(BUILD)/fuzz
-FUZZ_SAN  := address,undefined,fuzzer-no-link
-FUZZ_BIN   = $(addprefix $(FUZZ_DIR)/,$(FUZZ_DOOR:%=fuzz_%) seeds)
-.PHONY: fuzz fuzz-build
-fuzz-build:
-	+$(Q)$(MAKE) --no-print-directory BUILD=$(FUZZ_DIR) CC='$(CLANG)' SAN=$(FUZZ_SAN) $(FUZZ_BIN)
+FUZZ_BIN   = $(FUZZ_DOOR:%=$(SAN_BUILD)/fuzz_%) $(SAN_BUILD)/seeds
 
-fuzz: fuzz-build
-	@BUILD=$(FUZZ_DIR) FUZZ=$(FUZZ) tests/fuzz/run $(FUZZ_DOOR)
+.PHONY: check-san fuzz
+check-san:
+	$(SAN_MAKE) $(SAN_UNIT)
+	$(RUN_TESTS) san
+
+fuzz:
+	$(SAN_MAKE) $(FUZZ_BIN)
+	$(RUN_TESTS) fuzz
 
 # Of mapped files ASan does not know where they end: fuzz_image.h reads them to the heap.
 $(BUILD)/fuzz_%: FUZZ_MAIN := -fsanitize=fuzzer

@@ -163,6 +163,8 @@ static bool sum_groups(struct cost_vm *m, unsigned bytes)
 
 	for (int i = 3; i >= 0; i--)
 		arrays[i] = pop(m);
+	if (count > PERFX_COST_GROUPS)
+		return false;
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t product = 1;
 
@@ -172,7 +174,7 @@ static bool sum_groups(struct cost_vm *m, unsigned bytes)
 		sum += product;
 	}
 	push(m, sum);
-	return count <= PERFX_COST_GROUPS;
+	return true;
 }
 
 static bool arithmetic(struct cost_vm *m, enum perfx_op op)

@@ -34,6 +34,8 @@ static const struct exits_row rows[] = {
 	{F("single_ret", "mov %rdi,%rax\nret\n"), .exits = "+3 stepped always rsp+8"},
 	{F("ret_imm", "mov %rdi,%rax\nret $8\n"), .exits = "+3 stepped always rsp+8"},
 	{F("rep_ret", "mov %rdi,%rax\nrepz ret\n"), .exits = "+3 stepped always rsp+8"},
+	/* no operand that is seen */
+	{F("string_move", "movsl\nret\n"), .exits = "+1 stepped always rsp+8"},
 	{F("bnd_ret", "mov %rdi,%rax\nbnd ret\n"), .exits = "+3 stepped always rsp+8"},
 	{F("protector",
 	   PUSH_RBX "sub $16,%rsp\n.cfi_def_cfa_offset 32\n"

@@ -272,6 +272,19 @@ static void use_places(struct image *image)
 	sink = sum;
 }
 
+/* A name that ends where its section does, without a NUL: libdw would read on. Such a file has no
+ * debug information that is to be trusted. */
+Test(symbolize, text_without_end)
+{
+	places_build("cc -gdwarf-4", "places.c");
+	fixture_run(
+		"objcopy -O binary --only-section=.debug_str --set-section-flags "
+		".debug_str=alloc p.so str && "
+		"sed -i 's/\\(.*\\)inner\\x00.*/\\1inner/; $!d' str && "
+		"tail -c1 str | grep -q r && objcopy --update-section .debug_str=str p.so s.so");
+	expect_places("s.so", "", places_by_symtab);
+}
+
 Test(symbolize, damaged)
 {
 	static const char *const compilers[] = {"cc -gdwarf-4", "cc -gdwarf-5", "clang -gdwarf-5",

@@ -13,8 +13,15 @@
 /* The DWARF of one file. */
 struct dwarf_file {
 	const struct image *image;
-	Elf *elf, *alt_elf;
-	Dwarf *dwarf, *alt;
+	struct dwarf_part {
+		Elf *elf;
+		Dwarf *dwarf;
+		struct {
+			const char *bytes;
+			size_t size;
+		} sections[32]; /* .debug_* */
+		size_t sections_count;
+	} own, alt;	       /* alt: what dwz moved to a common file, or nothing */
 	uint64_t entries_left; /* of SYMBOLIZE_ENTRIES_MAX */
 	unsigned local_steps;  /* of dwarf_file__name in itself */
 	struct map64 names;    /* entry → index in name_list */
@@ -28,6 +35,9 @@ struct dwarf_file *dwarf_file__open(struct image *image);
 void dwarf_file__free(struct dwarf_file *file);
 /* Takes one from the budget; false when it is used up. */
 bool dwarf_file__spend(struct dwarf_file *file);
+
+/* An attribute's text, which libdw gives without looking for its end. NULL: it has none. */
+const char *dwarf_file__text(const struct dwarf_file *file, Dwarf_Attribute *attribute);
 
 /* Is it an address of code? The ranges of functions that the linker has dropped start at 0, or so.
  */

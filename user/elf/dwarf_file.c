@@ -46,13 +46,50 @@ static bool unpacks_to_bounded(Elf *elf)
 	return true;
 }
 
-static Dwarf *open_dwarf(int fd, Elf **elf)
+/* Those that libdw has read, and unpacked, when it opened the file. False: it would read on behind
+ * the end of a section of strings. */
+static bool find_sections(struct dwarf_part *part)
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr shdr;
+	size_t names;
+
+	if (elf_getshdrstrndx(part->elf, &names))
+		return false;
+	while ((section = elf_nextscn(part->elf, section)) &&
+	       part->sections_count < sizeof(part->sections) / sizeof(part->sections[0])) {
+		const char *name = gelf_getshdr(section, &shdr)
+					   ? elf_strptr(part->elf, names, shdr.sh_name)
+					   : NULL;
+		Elf_Data *data = NULL;
+
+		if (name && (!strncmp(name, ".debug_", 7) || !strncmp(name, ".zdebug_", 8)))
+			data = elf_rawdata(section, NULL);
+		if (!data || !data->d_buf || !data->d_size)
+			continue;
+		part->sections[part->sections_count].bytes = data->d_buf;
+		part->sections[part->sections_count++].size = data->d_size;
+		if (strstr(name, "_str") && !strstr(name, "_str_") &&
+		    ((const char *)data->d_buf)[data->d_size - 1])
+			return false;
+	}
+	return true;
+}
+
+static bool open_dwarf(struct dwarf_part *part, int fd)
 {
 	elf_version(EV_CURRENT);
-	*elf = elf_begin(fd, ELF_C_READ, NULL);
-	if (!*elf || !unpacks_to_bounded(*elf))
-		return NULL;
-	return dwarf_begin_elf(*elf, DWARF_C_READ, NULL);
+	part->elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (!part->elf || !unpacks_to_bounded(part->elf))
+		return false;
+	part->dwarf = dwarf_begin_elf(part->elf, DWARF_C_READ, NULL);
+	return part->dwarf && find_sections(part);
+}
+
+static void close_dwarf(struct dwarf_part *part)
+{
+	dwarf_end(part->dwarf);
+	elf_end(part->elf);
 }
 
 struct dwarf_file *dwarf_file__open(struct image *image)
@@ -67,15 +104,12 @@ struct dwarf_file *dwarf_file__open(struct image *image)
 		return NULL;
 	file->image = image;
 	file->entries_left = SYMBOLIZE_ENTRIES_MAX;
-	file->dwarf = open_dwarf(fd, &file->elf);
-	if (file->dwarf && alt_fd >= 0)
-		file->alt = open_dwarf(alt_fd, &file->alt_elf);
-	if (!file->dwarf || (alt_fd >= 0 && !file->alt)) {
+	if (!open_dwarf(&file->own, fd) || (alt_fd >= 0 && !open_dwarf(&file->alt, alt_fd))) {
 		dwarf_file__free(file);
 		return NULL;
 	}
-	if (file->alt)
-		dwarf_setalt(file->dwarf, file->alt);
+	if (file->alt.dwarf)
+		dwarf_setalt(file->own.dwarf, file->alt.dwarf);
 	return file;
 }
 
@@ -83,10 +117,8 @@ void dwarf_file__free(struct dwarf_file *file)
 {
 	if (!file)
 		return;
-	dwarf_end(file->dwarf);
-	dwarf_end(file->alt);
-	elf_end(file->elf);
-	elf_end(file->alt_elf);
+	close_dwarf(&file->own);
+	close_dwarf(&file->alt);
 	map64_clear(&file->names);
 	free(file->name_list);
 	pool_clear(&file->pool);
@@ -99,6 +131,26 @@ bool dwarf_file__spend(struct dwarf_file *file)
 		return false;
 	file->entries_left--;
 	return true;
+}
+
+static const char *text_in(const struct dwarf_part *part, const char *text)
+{
+	for (size_t i = 0; i < part->sections_count; i++) {
+		const char *end = part->sections[i].bytes + part->sections[i].size;
+
+		if (text >= part->sections[i].bytes && text < end)
+			return memchr(text, 0, (size_t)(end - text)) ? text : NULL;
+	}
+	return NULL;
+}
+
+const char *dwarf_file__text(const struct dwarf_file *file, Dwarf_Attribute *attribute)
+{
+	const char *text = dwarf_formstring(attribute), *ended = NULL;
+
+	if (text)
+		ended = text_in(&file->own, text);
+	return text && !ended ? text_in(&file->alt, text) : ended;
 }
 
 bool dwarf_file__is_code(const struct dwarf_file *file, uint64_t vaddr)

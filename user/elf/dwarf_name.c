@@ -34,11 +34,11 @@ static Dwarf_Die origin_of(const Dwarf_Die *function)
 	return die;
 }
 
-static const char *string_of(Dwarf_Die *die, unsigned name)
+static const char *string_of(const struct dwarf_file *file, Dwarf_Die *die, unsigned name)
 {
 	Dwarf_Attribute attribute;
 
-	return dwarf_formstring(dwarf_attr_integrate(die, name, &attribute));
+	return dwarf_file__text(file, dwarf_attr_integrate(die, name, &attribute));
 }
 
 /* In C there are no scopes to look for. */
@@ -61,7 +61,7 @@ enum { LOCAL_STEPS = 8 };
 static void add_scope(struct dwarf_file *file, struct text *text, Dwarf_Die *scope,
 		      const char *unnamed_type)
 {
-	const char *name = string_of(scope, DW_AT_name);
+	const char *name = string_of(file, scope, DW_AT_name);
 
 	switch (dwarf_tag(scope)) {
 	case DW_TAG_namespace:
@@ -121,14 +121,14 @@ static void add_scopes(struct dwarf_file *file, struct text *text, Dwarf_Die *ta
 
 static char *make_name(struct dwarf_file *file, Dwarf_Die *origin, Dwarf_Die *function)
 {
-	const char *name = string_of(function, DW_AT_linkage_name);
+	const char *name = string_of(file, function, DW_AT_linkage_name);
 	struct text text = {0};
 
 	if (!name)
-		name = string_of(function, DW_AT_MIPS_linkage_name);
+		name = string_of(file, function, DW_AT_MIPS_linkage_name);
 	if (name)
 		return demangle(name);
-	name = string_of(function, DW_AT_name);
+	name = string_of(file, function, DW_AT_name);
 	if (!name)
 		return NULL;
 	file->local_steps++;

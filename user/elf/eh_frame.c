@@ -6,6 +6,10 @@
 
 void eh_cursor__skip(struct eh_cursor *cursor, uint64_t size)
 {
+	if (!cursor->at) { /* nowhere */
+		cursor->failed = true;
+		return;
+	}
 	if (size > (uint64_t)(cursor->end - cursor->at)) {
 		cursor->failed = true;
 		size = (uint64_t)(cursor->end - cursor->at);

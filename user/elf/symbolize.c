@@ -153,12 +153,17 @@ static void claim(struct job *job)
 		unit->vaddrs[i] = job->vaddrs[unit->indices[i]];
 }
 
-/* A line of the table costs about as much as an entry of the tree. */
+/* A line of the table costs about as much as an entry of the tree. False also where libdw would put
+ * a folder without end in front of the files. */
 static bool afford_lines(struct job *job)
 {
+	Dwarf_Attribute folder;
 	Dwarf_Lines *lines;
 	size_t count;
 
+	if (dwarf_attr(&job->unit.die, DW_AT_comp_dir, &folder) &&
+	    !dwarf_file__text(job->file, &folder))
+		return false;
 	if (dwarf_getsrclines(&job->unit.die, &lines, &count) != 0)
 		return true;
 	while (count && dwarf_file__spend(job->file))
@@ -196,7 +201,7 @@ static int emit_units(struct job *job)
 	if (!unit->vaddrs || !unit->indices || !unit->functions || !unit->found)
 		err = -ENOMEM;
 	while (!err && dwarf_file__spend(job->file) &&
-	       dwarf_get_units(job->file->dwarf, cu, &cu, NULL, NULL, &unit->die, NULL) == 0) {
+	       dwarf_get_units(job->file->own.dwarf, cu, &cu, NULL, NULL, &unit->die, NULL) == 0) {
 		int tag = dwarf_tag(&unit->die);
 
 		if (tag == DW_TAG_compile_unit || tag == DW_TAG_skeleton_unit)

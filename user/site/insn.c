@@ -241,10 +241,11 @@ static bool compares_frame(const struct decoded *d, const struct insn *insn)
  * the result in place. */
 static bool is_restoring_move(const struct decoded *d, const struct insn *insn)
 {
-	const ZydisDecodedOperand *from = &d->operand[d->insn.operand_count_visible - 1];
+	const ZydisDecodedOperand *from;
 
 	if (d->insn.operand_count_visible < 2 || !is_reg(&d->operand[0]))
 		return false;
+	from = &d->operand[d->insn.operand_count_visible - 1];
 	return is_reg(from) || is_immediate(from) || is_own_frame(insn);
 }
 
