@@ -263,18 +263,25 @@ fuzz:
 	$(SAN_MAKE) $(FUZZ_BIN)
 	$(RUN_TESTS) fuzz
 
+FUZZ_OBJ := $(patsubst tests/%.c,$(BUILD)/%.o,$(wildcard tests/fuzz/*.c))
+$(FUZZ_OBJ): $(BUILD)/fuzz/%.o: tests/fuzz/%.c $(BUILD)/user.flags
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# Compiled by whoever builds the tests, so that they follow what they call; linked by clang.
+tests: $(FUZZ_OBJ)
+
 # Of mapped files ASan does not know where they end: fuzz_image.h reads them to the heap.
 $(BUILD)/fuzz_%: FUZZ_MAIN := -fsanitize=fuzzer
-$(BUILD)/fuzz_% $(BUILD)/seeds: FUZZ_WRAP := -Wl,--wrap=file_map,--wrap=file_unmap
-define fuzz_rule
-	$(call say,CC,$<)
-	$(Q)$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP $(LDFLAGS) $(FUZZ_MAIN) $(FUZZ_WRAP) \
-		-o $@ $< $(LIB) $(LDLIBS)
+define fuzz_link
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) $(FUZZ_MAIN) -Wl,--wrap=file_map,--wrap=file_unmap -o $@ $< $(LIB) $(LDLIBS)
 endef
-$(BUILD)/fuzz_%: tests/fuzz/fuzz_%.c $(LIB) $(BUILD)/user.flags
-	$(fuzz_rule)
-$(BUILD)/seeds: tests/fuzz/seeds.c $(LIB) $(BUILD)/user.flags
-	$(fuzz_rule)
+$(BUILD)/fuzz_%: $(BUILD)/fuzz/fuzz_%.o $(LIB)
+	$(fuzz_link)
+$(BUILD)/seeds: $(BUILD)/fuzz/seeds.o $(LIB)
+	$(fuzz_link)
 
 # Writes the reports that test_golden compares with anew; read the difference before committing it.
 .PHONY: golden-update

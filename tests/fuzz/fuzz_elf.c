@@ -52,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!image)
 		return 0;
 	image__each_function(image, look_at_symbol, sum);
-	image__each_mark(image, look_at_symbol, sum);
+	image__each_annotation(image, look_at_symbol, sum);
 	image__each_hint(image, look_at_place, &places);
 	image__each_usdt(image, look_at_usdt, &sum[1]);
 	image__traits(image);

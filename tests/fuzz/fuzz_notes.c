@@ -2,7 +2,7 @@
 /* Notes: annotated functions, places that tell operations, USDT probes, build ids. */
 #include "fuzz_image.h"
 
-static int look_at_mark(const struct symbol *symbol, void *ctx)
+static int look_at_annotation(const struct symbol *symbol, void *ctx)
 {
 	size_t available;
 
@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!image)
 		return 0;
-	if (image__each_mark(image, look_at_mark, image) ||
+	if (image__each_annotation(image, look_at_annotation, image) ||
 	    image__each_hint(image, look_at_hint, image) ||
 	    image__each_usdt(image, look_at_usdt, image))
 		abort();

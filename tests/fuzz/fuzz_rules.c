@@ -2,35 +2,35 @@
 /* Files of rules that a user gives (--flops-rules), compiled to what runs in the kernel. */
 #include "fuzz.h"
 
-#include "cost/figures.h"
+#include "cost/cost_model.h"
 
 #include <errno.h>
 
-static void find(const struct figures *figures, const char *base_name, const char *symbol)
+static void find(const struct cost_model *model, const char *base_name, const char *symbol)
 {
-	struct perfx_figure figure;
+	struct perfx_cost_program cost;
 	const char *origin;
 
-	if (figures__find(figures, base_name, symbol, &figure, &origin))
+	if (cost_model__find(model, base_name, symbol, &cost, &origin))
 		return;
-	if (figure.count > PERFX_FIGURE_CODE_MAX || figure.entry_count > figure.count)
+	if (cost.count > PERFX_COST_CODE_MAX || cost.entry_count > cost.count)
 		abort();
-	figure_argument_regs(&figure);
-	figure_has_exit(&figure);
+	cost_argument_regs(&cost);
+	cost_has_exit(&cost);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char path[FUZZ_PATH], why[512] = "";
 	int fd = fuzz_file(data, size, path);
-	struct figures *figures = figures__load(path, why, sizeof(why));
+	struct cost_model *model = cost_model__load(path, why, sizeof(why));
 
 	close(fd);
-	if (!figures && !*why)
+	if (!model && !*why)
 		abort();
-	find(figures, "libfast.so", "fast_gemm");
-	find(figures, "libtorch_cpu.so", "_ZN2at4_ops2mm4callERKNS_6TensorES4_");
-	find(figures, "libopenblas.so.0", "cblas_sgemm");
-	figures__free(figures);
+	find(model, "libfast.so", "fast_gemm");
+	find(model, "libtorch_cpu.so", "_ZN2at4_ops2mm4callERKNS_6TensorES4_");
+	find(model, "libopenblas.so.0", "cblas_sgemm");
+	cost_model__free(model);
 	return 0;
 }

@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct memory memory;
 	const struct xla_memory reader = {.read = read_memory, .ctx = &memory};
-	struct xla_work work;
+	struct xla_cost cost;
 
 	if (size < sizeof(memory.head))
 		return 0;
@@ -49,9 +49,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memory.head.operation[sizeof(memory.head.operation) - 1] = '\0';
 	memory.bytes = data + sizeof(memory.head);
 	memory.size = size - sizeof(memory.head);
-	xla_thunk_work(&reader, memory.head.thunk, memory.head.operation, &work);
-	if (work.state != PERFX_FIGURE_COUNTED && work.state != PERFX_FIGURE_UNREAD &&
-	    work.state != PERFX_FIGURE_OPAQUE && work.state != PERFX_FIGURE_NONE)
+	xla_thunk_cost(&reader, memory.head.thunk, memory.head.operation, &cost);
+	if (cost.state != PERFX_COST_COUNTED && cost.state != PERFX_COST_UNREAD &&
+	    cost.state != PERFX_COST_OPAQUE && cost.state != PERFX_COST_NONE)
 		abort();
 	return 0;
 }
