@@ -21,50 +21,80 @@
 #define PERFX_RECORD_VERSION 1
 #define PERFX_RECORD_MAX     65536 /* bytes; a longer one is damage */
 
+/*
+ * Every kind of record, once. The enum, the assertions of sizes, decode, struct event and what
+ * aggregate, keyframes and time slices do with a kind all come from this table; docs/capture.md
+ * shows it. To add a kind: a row, a struct perfx_<name>, and aggregate_<name>() in user/aggregate.
+ *
+ *	X(KIND, name, number, bytes, least_bytes, strings_count, ROLE)
+ *
+ * `bytes` is the size of struct perfx_<name>. A record may be as short as `least_bytes`: fields
+ * beyond that were added later, or are only written where they are known, and read as 0 when
+ * missing. Numbers are never reused or changed.
+ */
+/* clang-format off */
+#define PERFX_RECORDS(X)                                                         \
+	/* rings of calls */                                                     \
+	X(SPAN,              span,               1,  72,  56, 0, CALL)           \
+	X(USER_VALUE,        user_value,         5,  40,  40, 0, EVENT)          \
+	/* memory ring */                                                        \
+	X(ALLOCATION,        allocation,         2,  56,  56, 0, MEMORY)         \
+	X(FREE,              free,               3,  48,  48, 0, MEMORY)         \
+	X(STACK,             stack,              4,  24,  24, 0, FACT)           \
+	/* control ring: made by the kernel */                                   \
+	X(FORK,              fork,              16,  32,  32, 0, EVENT)          \
+	X(EXEC,              exec,              17,  64,  32, 0, EVENT)          \
+	X(EXIT,              exit,              18,  72,  56, 0, EVENT)          \
+	X(RECORDING_WINDOW,  recording_window,  19,  32,  32, 0, EVENT)          \
+	/* made by the tracer */                                                 \
+	X(HOST,              host,              32,  48,  48, 5, CAPTURE)        \
+	X(PROCESS,           process,           33,  40,  40, 2, EVENT)          \
+	X(FUNCTION,          function,          34,  24,  24, 3, FACT)           \
+	X(PROBE,             probe_record,      35,  40,  40, 0, FACT)           \
+	X(CONTEXT,           context,           36,  24,  24, 0, FACT)           \
+	X(USAGE,             usage,             37, 160, 144, 0, SAMPLE)         \
+	X(THREAD,            thread,            38,  48,  48, 1, EVENT)          \
+	X(NOT_ATTACHED,      not_attached,      39,  16,  16, 2, FACT)           \
+	X(CALIBRATION,       calibration,       40,  24,  24, 0, FACT)           \
+	X(ALLOCATOR,         allocator,         41,  16,  16, 2, FACT)           \
+	X(MEMORY_MODE,       memory_mode,       42,  48,  48, 0, MEMORY)         \
+	X(FRAME,             frame,             43,  40,  40, 3, FACT)           \
+	X(PEAK,              peak,              44,  32,  32, 0, FACT)           \
+	X(OBJECT_COST,       object_cost,       45,  40,  40, 0, FACT)           \
+	X(PERF_COUNTER,      perf_counter,      46,  16,  16, 3, FACT)           \
+	X(USER_VALUE_NAME,   user_value_name,   47,  16,  16, 1, FACT)           \
+	X(LATE,              late,              56,  40,  40, 1, EVENT)          \
+	/* read from kernel maps: at the end, and what is new at each SEGMENT */ \
+	X(OVERFLOW_CALLS,    overflow_calls,    48, 120,  56, 0, SUM)            \
+	X(HITS,              hits,              49,  32,  24, 0, SUM)            \
+	X(LOSS,              loss,              50,  24,  24, 0, SUM)            \
+	X(OVERFLOW_MEMORY,   overflow_memory,   52,  40,  40, 0, SUM)            \
+	X(CALL_COUNTERS,     call_counters,     53,  80,  80, 0, SUM)            \
+	X(PROCESS_COUNTERS,  process_counters,  54,  64,  64, 0, SUM)            \
+	X(OVERFLOW_VALUES,   overflow_values,   55,  64,  64, 0, SUM)            \
+	X(END,               end,               51,  80,  56, 0, CAPTURE)        \
+	X(SEGMENT,           segment,           60,  16,  16, 0, CAPTURE)        \
+	X(TIME_SLICE,        time_slice,        61,  32,  32, 1, CAPTURE)
+/* clang-format on */
+
 enum perfx_kind {
 	PERFX_KIND_INVALID = 0,
-	/* data ring */
-	PERFX_KIND_SPAN = 1,
-	PERFX_KIND_USER_VALUE = 5,
-	/* memory ring */
-	PERFX_KIND_ALLOCATION = 2,
-	PERFX_KIND_FREE = 3,
-	PERFX_KIND_STACK = 4,
-	/* control ring, made in the kernel */
-	PERFX_KIND_FORK = 16,
-	PERFX_KIND_EXEC = 17,
-	PERFX_KIND_EXIT = 18,
-	PERFX_KIND_RECORDING_WINDOW = 19,
-	/* made by the reader */
-	PERFX_KIND_HOST = 32,
-	PERFX_KIND_PROCESS = 33,
-	PERFX_KIND_FUNCTION = 34,
-	PERFX_KIND_PROBE = 35,
-	PERFX_KIND_CONTEXT = 36,
-	PERFX_KIND_USAGE = 37,
-	PERFX_KIND_THREAD = 38,
-	PERFX_KIND_NOT_ATTACHED = 39,
-	PERFX_KIND_CALIBRATION = 40,
-	PERFX_KIND_ALLOCATOR = 41,
-	PERFX_KIND_MEMORY_MODE = 42,
-	PERFX_KIND_FRAME = 43,
-	PERFX_KIND_PEAK = 44,
-	PERFX_KIND_OBJECT_COST = 45,
-	PERFX_KIND_PERF_COUNTER = 46,
-	PERFX_KIND_USER_VALUE_NAME = 47,
-	PERFX_KIND_LATE = 56,
-	/* at the end of a capture, read from kernel maps */
-	PERFX_KIND_OVERFLOW_CALLS = 48,
-	PERFX_KIND_HITS = 49,
-	PERFX_KIND_LOSS = 50,
-	PERFX_KIND_END = 51,
-	PERFX_KIND_OVERFLOW_MEMORY = 52,
-	PERFX_KIND_CALL_COUNTERS = 53,
-	PERFX_KIND_PROCESS_COUNTERS = 54,
-	PERFX_KIND_OVERFLOW_VALUES = 55,
-	/* made by the reader: what a time slice of a recording is */
-	PERFX_KIND_SEGMENT = 60,
-	PERFX_KIND_TIME_SLICE = 61,
+#define PERFX_KIND_NUMBER(kind, name, number, ...) PERFX_KIND_##kind = (number),
+	PERFX_RECORDS(PERFX_KIND_NUMBER)
+#undef PERFX_KIND_NUMBER
+};
+
+/* What a kind means for a time slice of a capture. Records of all roles but FACT, SUM and CAPTURE
+ * have their time right after the header. */
+enum perfx_role {
+	PERFX_ROLE_NONE = 0,
+	PERFX_ROLE_CALL,    /* in the slice in which the call ends */
+	PERFX_ROLE_EVENT,   /* in the slice in which it happens */
+	PERFX_ROLE_MEMORY,  /* likewise; changes which blocks are live */
+	PERFX_ROLE_SAMPLE,  /* counters so far: interpolated at both ends of a slice */
+	PERFX_ROLE_FACT,    /* holds for the whole capture */
+	PERFX_ROLE_SUM,	    /* of the time since the SEGMENT before; has no time of its own */
+	PERFX_ROLE_CAPTURE, /* of the capture itself: where it begins, how far it goes */
 };
 
 struct perfx_record {
@@ -719,45 +749,10 @@ struct perfx_end {
 };
 
 #ifndef __bpf__
-#define PERFX_ASSERT_SIZE(type, bytes) \
-	_Static_assert(sizeof(struct type) == (bytes), "ABI: struct " #type)
-PERFX_ASSERT_SIZE(perfx_record, 8);
-PERFX_ASSERT_SIZE(perfx_span, 72);
-PERFX_ASSERT_SIZE(perfx_user_value, 40);
-PERFX_ASSERT_SIZE(perfx_user_value_name, 16);
-PERFX_ASSERT_SIZE(perfx_overflow_values, 64);
-PERFX_ASSERT_SIZE(perfx_allocation, 56);
-PERFX_ASSERT_SIZE(perfx_free, 48);
-PERFX_ASSERT_SIZE(perfx_stack, 24);
-PERFX_ASSERT_SIZE(perfx_allocator, 16);
-PERFX_ASSERT_SIZE(perfx_memory_mode, 48);
-PERFX_ASSERT_SIZE(perfx_frame, 40);
-PERFX_ASSERT_SIZE(perfx_overflow_memory, 40);
-PERFX_ASSERT_SIZE(perfx_perf_counter, 16);
-PERFX_ASSERT_SIZE(perfx_call_counters, 80);
-PERFX_ASSERT_SIZE(perfx_process_counters, 64);
-PERFX_ASSERT_SIZE(perfx_fork, 32);
-PERFX_ASSERT_SIZE(perfx_exec, 64);
-PERFX_ASSERT_SIZE(perfx_late, 40);
-PERFX_ASSERT_SIZE(perfx_exit, 72);
-PERFX_ASSERT_SIZE(perfx_recording_window, 32);
-PERFX_ASSERT_SIZE(perfx_host, 48);
-PERFX_ASSERT_SIZE(perfx_process, 40);
-PERFX_ASSERT_SIZE(perfx_function, 24);
-PERFX_ASSERT_SIZE(perfx_probe_record, 40);
-PERFX_ASSERT_SIZE(perfx_context, 24);
-PERFX_ASSERT_SIZE(perfx_usage, 160);
-PERFX_ASSERT_SIZE(perfx_thread, 48);
-PERFX_ASSERT_SIZE(perfx_not_attached, 16);
-PERFX_ASSERT_SIZE(perfx_calibration, 24);
-PERFX_ASSERT_SIZE(perfx_overflow_calls, 120);
-PERFX_ASSERT_SIZE(perfx_peak, 32);
-PERFX_ASSERT_SIZE(perfx_object_cost, 40);
-PERFX_ASSERT_SIZE(perfx_hits, 32);
-PERFX_ASSERT_SIZE(perfx_loss, 24);
-PERFX_ASSERT_SIZE(perfx_end, 80);
-PERFX_ASSERT_SIZE(perfx_segment, 16);
-PERFX_ASSERT_SIZE(perfx_time_slice, 32);
+_Static_assert(sizeof(struct perfx_record) == 8, "ABI: struct perfx_record");
+#define PERFX_ASSERT_SIZE(kind, name, number, bytes, ...) \
+	_Static_assert(sizeof(struct perfx_##name) == (bytes), "ABI: struct perfx_" #name);
+PERFX_RECORDS(PERFX_ASSERT_SIZE)
 #undef PERFX_ASSERT_SIZE
 #endif
 

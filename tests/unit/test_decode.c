@@ -3,6 +3,7 @@
 #include "golden_cases.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 
 static const struct perfx_record *pack_process(struct pack_buffer *buffer)
 {
@@ -310,6 +311,24 @@ Test(decode, overflow_of_before_there_were_costs)
 	cr_expect_eq(event.overflow_calls.self_ns, 5);
 }
 
+/* docs/capture.md has a row for each kind. */
+Test(decode, the_documentation_has_all_kinds)
+{
+	static char documentation[64 << 10];
+	FILE *file = fopen("docs/capture.md", "r");
+	char row[128];
+
+	cr_assert(file);
+	cr_assert_gt(fread(documentation, 1, sizeof(documentation) - 1, file), 0);
+	fclose(file);
+#define EXPECT_ROW(kind, name, number, bytes, least, strings, role)                              \
+	snprintf(row, sizeof(row), "\n| %d | %s | %d | %d | %d | ", number, #kind, bytes, least, \
+		 strings);                                                                       \
+	cr_expect(strstr(documentation, row), "docs/capture.md lacks%s", row);
+	PERFX_RECORDS(EXPECT_ROW)
+#undef EXPECT_ROW
+}
+
 /* Any bytes: decode says what it takes, and that is within what there is. */
 Test(decode, garbage)
 {
@@ -326,7 +345,7 @@ Test(decode, garbage)
 		if (size >= 8 && i % 4) {
 			bytes[0] = (unsigned char)(rand() % 32 * 8);
 			bytes[1] = bytes[2] = bytes[3] = 0;
-			bytes[4] = (unsigned char)(rand() % 60);
+			bytes[4] = (unsigned char)(rand() % 64);
 			bytes[5] = bytes[7] = 0;
 		}
 		used = decode_event(bytes, size, &event, &skip);

@@ -76,7 +76,7 @@ static int replay(const struct stream *s, export_on_span *on_span, export_on_val
 		if (on_span && event.kind == PERFX_KIND_SPAN)
 			err = on_span(ctx, &event.span);
 		if (on_value && event.kind == PERFX_KIND_USER_VALUE)
-			err = on_value(ctx, &event.value);
+			err = on_value(ctx, &event.user_value);
 		if (err)
 			return err;
 		data += used;

@@ -292,7 +292,7 @@ static int add_event(struct aggregate *a, const struct event *event)
 	case PERFX_KIND_SPAN:
 		return calls_span(a, &event->span);
 	case PERFX_KIND_USER_VALUE:
-		return values_value(a, &event->value);
+		return values_value(a, &event->user_value);
 	case PERFX_KIND_USER_VALUE_NAME:
 		return values_name(a, event);
 	case PERFX_KIND_OVERFLOW_VALUES:
@@ -334,7 +334,7 @@ static int add_event(struct aggregate *a, const struct event *event)
 	case PERFX_KIND_FUNCTION:
 		return add_function(a, event);
 	case PERFX_KIND_PROBE:
-		return add_probe(a, &event->probe);
+		return add_probe(a, &event->probe_record);
 	case PERFX_KIND_HITS:
 		return add_hits(a, &event->hits);
 	case PERFX_KIND_NOT_ATTACHED:

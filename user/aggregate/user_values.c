@@ -159,7 +159,7 @@ int values_value(struct aggregate *a, const struct perfx_user_value *record)
 int values_name(struct aggregate *a, const struct event *event)
 {
 	struct values *values = &a->values;
-	uint32_t value = event->value_name.value;
+	uint32_t value = event->user_value_name.value;
 
 	if (!value || value > AGGREGATE_VALUES_MAX)
 		return undecoded(a);

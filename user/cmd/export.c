@@ -79,7 +79,7 @@ static int give_value(void *ctx, const struct event *event)
 {
 	const struct values *values = ctx;
 
-	return event->kind == PERFX_KIND_USER_VALUE ? values->on_value(values->ctx, &event->value)
+	return event->kind == PERFX_KIND_USER_VALUE ? values->on_value(values->ctx, &event->user_value)
 						    : 0;
 }
 

@@ -5,138 +5,41 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* What is known of a kind: its fixed part, how much of it each record has (what is beyond that and
- * missing is 0), and how many strings follow. */
+/* The shape of a kind's records. */
 struct form {
-	size_t fixed, least;
+	size_t fixed; /* bytes known here */
+	size_t least; /* bytes that each record has: those up to `fixed` that are missing are 0 */
 	unsigned strings_count;
 };
 
 static bool form_of(enum perfx_kind kind, struct form *form)
 {
-#define FORM(type, strings) ((struct form){sizeof(struct type), sizeof(struct type), (strings)})
-	/* no default: a new kind that is forgotten here is a compiler warning */
 	switch (kind) {
-	case PERFX_KIND_INVALID:
-		return false;
-	case PERFX_KIND_SPAN:
-		*form = FORM(perfx_span, 0);
-		form->least = PERFX_SPAN_PLAIN_BYTES;
+#define FORM(kind, name, number, bytes, least, strings, role)                         \
+	case PERFX_KIND_##kind:                                                       \
+		_Static_assert((least) <= (bytes) && (strings) <= EVENT_STRINGS_MAX); \
+		*form = (struct form){(bytes), (least), (strings)};                   \
 		return true;
-	case PERFX_KIND_USER_VALUE:
-		*form = FORM(perfx_user_value, 0);
-		return true;
-	case PERFX_KIND_USER_VALUE_NAME:
-		*form = FORM(perfx_user_value_name, 1);
-		return true;
-	case PERFX_KIND_OVERFLOW_VALUES:
-		*form = FORM(perfx_overflow_values, 0);
-		return true;
-	case PERFX_KIND_ALLOCATION:
-		*form = FORM(perfx_allocation, 0);
-		return true;
-	case PERFX_KIND_FREE:
-		*form = FORM(perfx_free, 0);
-		return true;
-	case PERFX_KIND_STACK:
-		*form = FORM(perfx_stack, 0);
-		return true;
-	case PERFX_KIND_ALLOCATOR:
-		*form = FORM(perfx_allocator, 2);
-		return true;
-	case PERFX_KIND_MEMORY_MODE:
-		*form = FORM(perfx_memory_mode, 0);
-		return true;
-	case PERFX_KIND_PEAK:
-		*form = FORM(perfx_peak, 0);
-		return true;
-	case PERFX_KIND_PERF_COUNTER:
-		*form = FORM(perfx_perf_counter, 3);
-		return true;
-	case PERFX_KIND_CALL_COUNTERS:
-		*form = FORM(perfx_call_counters, 0);
-		return true;
-	case PERFX_KIND_PROCESS_COUNTERS:
-		*form = FORM(perfx_process_counters, 0);
-		return true;
-	case PERFX_KIND_OBJECT_COST:
-		*form = FORM(perfx_object_cost, 0);
-		return true;
-	case PERFX_KIND_FRAME:
-		*form = FORM(perfx_frame, 3);
-		return true;
-	case PERFX_KIND_OVERFLOW_MEMORY:
-		*form = FORM(perfx_overflow_memory, 0);
-		return true;
-	case PERFX_KIND_FORK:
-		*form = FORM(perfx_fork, 0);
-		return true;
-	case PERFX_KIND_EXEC:
-		*form = FORM(perfx_exec, 0);
-		form->least = offsetof(struct perfx_exec, net_rx_bytes);
-		return true;
-	case PERFX_KIND_EXIT:
-		*form = FORM(perfx_exit, 0);
-		form->least = offsetof(struct perfx_exit, net_rx_bytes);
-		return true;
-	case PERFX_KIND_RECORDING_WINDOW:
-		*form = FORM(perfx_recording_window, 0);
-		return true;
-	case PERFX_KIND_HOST:
-		*form = FORM(perfx_host, 5);
-		return true;
-	case PERFX_KIND_PROCESS:
-		*form = FORM(perfx_process, 2);
-		return true;
-	case PERFX_KIND_FUNCTION:
-		*form = FORM(perfx_function, 3);
-		return true;
-	case PERFX_KIND_PROBE:
-		*form = FORM(perfx_probe_record, 0);
-		return true;
-	case PERFX_KIND_CONTEXT:
-		*form = FORM(perfx_context, 0);
-		return true;
-	case PERFX_KIND_USAGE:
-		*form = FORM(perfx_usage, 0);
-		form->least = offsetof(struct perfx_usage, host_busy_ns);
-		return true;
-	case PERFX_KIND_THREAD:
-		*form = FORM(perfx_thread, 1);
-		return true;
-	case PERFX_KIND_NOT_ATTACHED:
-		*form = FORM(perfx_not_attached, 2);
-		return true;
-	case PERFX_KIND_LATE:
-		*form = FORM(perfx_late, 1);
-		return true;
-	case PERFX_KIND_CALIBRATION:
-		*form = FORM(perfx_calibration, 0);
-		return true;
-	case PERFX_KIND_OVERFLOW_CALLS:
-		*form = FORM(perfx_overflow_calls, 0);
-		form->least = offsetof(struct perfx_overflow_calls, flops);
-		return true;
-	case PERFX_KIND_HITS:
-		*form = FORM(perfx_hits, 0);
-		form->least = offsetof(struct perfx_hits, cost_ps);
-		return true;
-	case PERFX_KIND_LOSS:
-		*form = FORM(perfx_loss, 0);
-		return true;
-	case PERFX_KIND_END:
-		*form = FORM(perfx_end, 0);
-		form->least = offsetof(struct perfx_end, looks_count);
-		return true;
-	case PERFX_KIND_SEGMENT:
-		*form = FORM(perfx_segment, 0);
-		return true;
-	case PERFX_KIND_TIME_SLICE:
-		*form = FORM(perfx_time_slice, 1);
-		return true;
-	}
+		PERFX_RECORDS(FORM)
 #undef FORM
+	case PERFX_KIND_INVALID:
+		break;
+	}
 	return false;
+}
+
+enum perfx_role role_of(enum perfx_kind kind)
+{
+	switch (kind) {
+#define ROLE(kind, name, number, bytes, least, strings, role) \
+	case PERFX_KIND_##kind:                               \
+		return PERFX_ROLE_##role;
+		PERFX_RECORDS(ROLE)
+#undef ROLE
+	case PERFX_KIND_INVALID:
+		break;
+	}
+	return PERFX_ROLE_NONE;
 }
 
 /* Cuts [text, end) into count NUL-terminated strings. */
@@ -173,9 +76,11 @@ static bool values_ok(const struct event *event)
 	case PERFX_KIND_FUNCTION:
 		return event->function.source > 0 && event->function.source <= PERFX_SOURCE_NCCL;
 	case PERFX_KIND_PROBE:
-		return event->probe.link > 0 && event->probe.link <= PERFX_LINK_TRACEPOINT &&
-		       event->probe.ret <= PERFX_RETURN_PROBE && event->probe.site > 0 &&
-		       event->probe.site <= PERFX_SITE_STEPPED;
+		return event->probe_record.link > 0 &&
+		       event->probe_record.link <= PERFX_LINK_TRACEPOINT &&
+		       event->probe_record.ret <= PERFX_RETURN_PROBE &&
+		       event->probe_record.site > 0 &&
+		       event->probe_record.site <= PERFX_SITE_STEPPED;
 	case PERFX_KIND_CALIBRATION:
 		return event->calibration.link <= PERFX_LINK_TRACEPOINT &&
 		       event->calibration.ret <= PERFX_RETURN_PROBE &&

@@ -18,4 +18,7 @@
  * *event is valid only on success; its strings live as long as data. */
 ssize_t decode_event(const void *data, size_t size, struct event *event, size_t *skip);
 
+/* PERFX_ROLE_NONE: not a kind that is known here. */
+enum perfx_role role_of(enum perfx_kind kind);
+
 #endif

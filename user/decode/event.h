@@ -5,6 +5,7 @@
 
 #include "perfx_record.h"
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -14,42 +15,9 @@ struct event {
 	enum perfx_kind kind;
 	union {
 		struct perfx_record hdr;
-		struct perfx_span span;
-		struct perfx_allocation allocation;
-		struct perfx_free free;
-		struct perfx_stack stack;
-		struct perfx_fork fork;
-		struct perfx_exec exec;
-		struct perfx_exit exit;
-		struct perfx_recording_window recording_window;
-		struct perfx_host host;
-		struct perfx_process process;
-		struct perfx_function function;
-		struct perfx_probe_record probe;
-		struct perfx_context context;
-		struct perfx_usage usage;
-		struct perfx_thread thread;
-		struct perfx_not_attached not_attached;
-		struct perfx_late late;
-		struct perfx_calibration calibration;
-		struct perfx_allocator allocator;
-		struct perfx_memory_mode memory_mode;
-		struct perfx_frame frame;
-		struct perfx_peak peak;
-		struct perfx_perf_counter perf_counter;
-		struct perfx_call_counters call_counters;
-		struct perfx_process_counters process_counters;
-		struct perfx_object_cost object_cost;
-		struct perfx_overflow_memory overflow_memory;
-		struct perfx_user_value value;
-		struct perfx_user_value_name value_name;
-		struct perfx_overflow_values overflow_values;
-		struct perfx_overflow_calls overflow_calls;
-		struct perfx_hits hits;
-		struct perfx_loss loss;
-		struct perfx_end end;
-		struct perfx_segment segment;
-		struct perfx_time_slice time_slice;
+#define EVENT_MEMBER(kind, name, ...) struct perfx_##name name;
+		PERFX_RECORDS(EVENT_MEMBER)
+#undef EVENT_MEMBER
 	};
 	/* The record's strings in the order that perfx_record.h gives; never NULL for those that
 	 * the kind has; borrowed from the bytes that were decoded. */
@@ -59,6 +27,27 @@ struct event {
 	const unsigned char *addresses;
 	const void *record; /* the bytes that were decoded, hdr.size of them; borrowed */
 };
+
+/* Records of these roles have their time right after the header. */
+#define TIME_AT_HEADER(name)                                                                  \
+	_Static_assert(offsetof(struct perfx_##name, time_ns) == sizeof(struct perfx_record), \
+		       "struct perfx_" #name);
+#define TIME_OF_CALL(name)
+#define TIME_OF_EVENT(name)  TIME_AT_HEADER(name)
+#define TIME_OF_MEMORY(name) TIME_AT_HEADER(name)
+#define TIME_OF_SAMPLE(name) TIME_AT_HEADER(name)
+#define TIME_OF_FACT(name)
+#define TIME_OF_SUM(name)
+#define TIME_OF_CAPTURE(name)
+#define TIME_OF(kind, name, number, bytes, least, strings, role) TIME_OF_##role(name)
+PERFX_RECORDS(TIME_OF)
+#undef TIME_OF
+
+/* When it happened: of EVENT, MEMORY and SAMPLE. */
+static inline uint64_t event_time_ns(const struct event *event)
+{
+	return event->usage.time_ns;
+}
 
 static inline uint64_t stack_address(const struct event *event, uint32_t frame)
 {

@@ -277,64 +277,72 @@ static int add_fact(struct keyframe *keyframe, const struct event *event)
 	return err ? err : keep(&keyframe->facts, event->record, event->hdr.size);
 }
 
-int keyframe__add(struct keyframe *keyframe, const struct event *event)
+static int add_event(struct keyframe *keyframe, const struct event *event)
 {
 	switch (event->kind) {
-	case PERFX_KIND_FUNCTION:
-	case PERFX_KIND_PROBE:
-	case PERFX_KIND_CONTEXT:
-	case PERFX_KIND_STACK:
-	case PERFX_KIND_ALLOCATOR:
-	case PERFX_KIND_CALIBRATION:
-	case PERFX_KIND_PEAK:
-	case PERFX_KIND_PERF_COUNTER:
-	case PERFX_KIND_OBJECT_COST:
-	case PERFX_KIND_FRAME:
-	case PERFX_KIND_NOT_ATTACHED:
-	case PERFX_KIND_USER_VALUE_NAME:
-	case PERFX_KIND_PROCESS:
-	case PERFX_KIND_FORK:
-	case PERFX_KIND_EXEC:
-	case PERFX_KIND_EXIT:
-		return add_fact(keyframe, event);
-	case PERFX_KIND_HOST:
-		if (replace(&keyframe->host, event->record, event->hdr.size))
-			return -ENOMEM;
-		return aggregate__add(keyframe->memory, event); /* its clock */
-	case PERFX_KIND_TIME_SLICE:
-		return replace(&keyframe->time_slice, event->record, event->hdr.size);
-	case PERFX_KIND_USAGE:
-		return add_usage(keyframe, &event->usage);
 	case PERFX_KIND_USER_VALUE:
-		return add_value(keyframe, &event->value);
-	case PERFX_KIND_OVERFLOW_VALUES:
-		return add_lost_values(keyframe, &event->overflow_values);
+		return add_value(keyframe, &event->user_value);
+	case PERFX_KIND_THREAD:
+		return add_thread(keyframe, event);
 	case PERFX_KIND_RECORDING_WINDOW:
 		if (event->recording_window.time_ns >= keyframe->turn.time_ns)
 			keyframe->turn = event->recording_window;
 		return 0;
-	case PERFX_KIND_THREAD:
-		return add_thread(keyframe, event);
-	case PERFX_KIND_MEMORY_MODE:
-		if (keep(&keyframe->modes, event->record, event->hdr.size))
-			return -ENOMEM;
+	case PERFX_KIND_LATE: /* over */
+		return 0;
+	default: /* of the life of a process */
+		return add_fact(keyframe, event);
+	}
+}
+
+static int add_memory(struct keyframe *keyframe, const struct event *event)
+{
+	if (event->kind == PERFX_KIND_MEMORY_MODE &&
+	    keep(&keyframe->modes, event->record, event->hdr.size))
+		return -ENOMEM;
+	return aggregate__add(keyframe->memory, event);
+}
+
+/* Sums are over, but for what they say of values and live blocks. */
+static int add_sum(struct keyframe *keyframe, const struct event *event)
+{
+	if (event->kind == PERFX_KIND_OVERFLOW_VALUES)
+		return add_lost_values(keyframe, &event->overflow_values);
+	if (event->kind == PERFX_KIND_OVERFLOW_MEMORY)
 		return aggregate__add(keyframe->memory, event);
-	case PERFX_KIND_ALLOCATION:
-	case PERFX_KIND_FREE:
-	case PERFX_KIND_OVERFLOW_MEMORY:
-		return aggregate__add(keyframe->memory, event);
-	case PERFX_KIND_SEGMENT:
+	return 0;
+}
+
+static int add_of_capture(struct keyframe *keyframe, const struct event *event)
+{
+	if (event->kind == PERFX_KIND_SEGMENT)
 		return keyframe_forget_ended(keyframe, event->segment.time_ns);
-	/* over, or known only at the end */
-	case PERFX_KIND_SPAN:
-	case PERFX_KIND_LATE:
-	case PERFX_KIND_OVERFLOW_CALLS:
-	case PERFX_KIND_HITS:
-	case PERFX_KIND_LOSS:
-	case PERFX_KIND_CALL_COUNTERS:
-	case PERFX_KIND_PROCESS_COUNTERS:
-	case PERFX_KIND_END:
-	case PERFX_KIND_INVALID:
+	if (event->kind == PERFX_KIND_TIME_SLICE)
+		return replace(&keyframe->time_slice, event->record, event->hdr.size);
+	if (event->kind != PERFX_KIND_HOST)
+		return 0;
+	if (replace(&keyframe->host, event->record, event->hdr.size))
+		return -ENOMEM;
+	return aggregate__add(keyframe->memory, event); /* its clock */
+}
+
+int keyframe__add(struct keyframe *keyframe, const struct event *event)
+{
+	switch (role_of(event->kind)) {
+	case PERFX_ROLE_FACT:
+		return add_fact(keyframe, event);
+	case PERFX_ROLE_EVENT:
+		return add_event(keyframe, event);
+	case PERFX_ROLE_MEMORY:
+		return add_memory(keyframe, event);
+	case PERFX_ROLE_SAMPLE:
+		return add_usage(keyframe, &event->usage);
+	case PERFX_ROLE_SUM:
+		return add_sum(keyframe, event);
+	case PERFX_ROLE_CAPTURE:
+		return add_of_capture(keyframe, event);
+	case PERFX_ROLE_CALL: /* over */
+	case PERFX_ROLE_NONE:
 		break;
 	}
 	return 0;

@@ -373,77 +373,63 @@ static int take_segment(struct time_slice *slice, const struct event *event)
 
 /* --- all of it --- */
 
-int time_slice__event(struct time_slice *slice, const struct event *event)
+/* What a capture that is itself a time slice begins with: the state at its start. */
+static bool is_of_keyframe(const struct event *event)
 {
 	switch (event->kind) {
-	case PERFX_KIND_SPAN:
-		return take_span(slice, event);
 	case PERFX_KIND_ALLOCATION:
-		/* what a time slice begins with */
-		if (event->allocation.flags & PERFX_ALLOCATION_BEFORE && !slice->memory_begun)
-			return keyframe__add(slice->keyframe, event);
-		return take_memory(slice, event, event->allocation.time_ns);
-	case PERFX_KIND_FREE:
-		return take_memory(slice, event, event->free.time_ns);
-	case PERFX_KIND_MEMORY_MODE:
-		return take_memory(slice, event, event->memory_mode.time_ns);
-	case PERFX_KIND_PROCESS:
-		return take_timed(slice, event, event->process.time_ns);
-	case PERFX_KIND_FORK:
-		return take_timed(slice, event, event->fork.time_ns);
-	case PERFX_KIND_EXEC:
-		return take_timed(slice, event, event->exec.time_ns);
-	case PERFX_KIND_EXIT:
-		return take_timed(slice, event, event->exit.time_ns);
-	case PERFX_KIND_THREAD:
-		return take_timed(slice, event, event->thread.time_ns);
+		return event->allocation.flags & PERFX_ALLOCATION_BEFORE;
 	case PERFX_KIND_USER_VALUE:
-		if (event->value.flags & PERFX_USER_VALUE_BEFORE && !slice->begun)
-			return keyframe__add(slice->keyframe, event);
-		return take_timed(slice, event, event->value.time_ns);
-	case PERFX_KIND_RECORDING_WINDOW:
-		return take_timed(slice, event, event->recording_window.time_ns);
-	case PERFX_KIND_LATE:
-		return take_timed(slice, event, event->late.time_ns);
-	case PERFX_KIND_USAGE:
-		return take_usage(slice, event);
+		return event->user_value.flags & PERFX_USER_VALUE_BEFORE;
 	case PERFX_KIND_OVERFLOW_MEMORY:
-		if (event->overflow_memory.before && !slice->memory_begun)
-			return keyframe__add(slice->keyframe, event);
-		return keep_sum(slice, event);
-	case PERFX_KIND_OVERFLOW_CALLS:
-	case PERFX_KIND_HITS:
-	case PERFX_KIND_LOSS:
-	case PERFX_KIND_CALL_COUNTERS:
-	case PERFX_KIND_PROCESS_COUNTERS:
-	case PERFX_KIND_OVERFLOW_VALUES:
-		return keep_sum(slice, event);
-	case PERFX_KIND_SEGMENT:
+		return event->overflow_memory.before;
+	default:
+		return false;
+	}
+}
+
+static int take_end(struct time_slice *slice, const struct perfx_end *end)
+{
+	see(slice, end->time_ns);
+	slice->end = *end;
+	slice->has_end = true;
+	return end_segment(slice, end->time_ns);
+}
+
+static int take_of_capture(struct time_slice *slice, const struct event *event)
+{
+	if (event->kind == PERFX_KIND_SEGMENT)
 		return take_segment(slice, event);
-	case PERFX_KIND_HOST:
+	if (event->kind == PERFX_KIND_END)
+		return take_end(slice, &event->end);
+	if (event->kind == PERFX_KIND_HOST)
 		take_host(slice, &event->host);
+	return keyframe__add(slice->keyframe, event);
+}
+
+int time_slice__event(struct time_slice *slice, const struct event *event)
+{
+	enum perfx_role role = role_of(event->kind);
+	bool begun = role == PERFX_ROLE_EVENT ? slice->begun : slice->memory_begun;
+
+	if (is_of_keyframe(event) && !begun)
 		return keyframe__add(slice->keyframe, event);
-	case PERFX_KIND_TIME_SLICE:
-		return keyframe__add(slice->keyframe, event);
-	case PERFX_KIND_END:
-		see(slice, event->end.time_ns);
-		slice->end = event->end;
-		slice->has_end = true;
-		return end_segment(slice, event->end.time_ns);
-	case PERFX_KIND_STACK:
-	case PERFX_KIND_FUNCTION:
-	case PERFX_KIND_PROBE:
-	case PERFX_KIND_CONTEXT:
-	case PERFX_KIND_NOT_ATTACHED:
-	case PERFX_KIND_CALIBRATION:
-	case PERFX_KIND_ALLOCATOR:
-	case PERFX_KIND_FRAME:
-	case PERFX_KIND_PEAK:
-	case PERFX_KIND_OBJECT_COST:
-	case PERFX_KIND_PERF_COUNTER:
-	case PERFX_KIND_USER_VALUE_NAME:
+	switch (role) {
+	case PERFX_ROLE_CALL:
+		return take_span(slice, event);
+	case PERFX_ROLE_EVENT:
+		return take_timed(slice, event, event_time_ns(event));
+	case PERFX_ROLE_MEMORY:
+		return take_memory(slice, event, event_time_ns(event));
+	case PERFX_ROLE_SAMPLE:
+		return take_usage(slice, event);
+	case PERFX_ROLE_FACT:
 		return take_fact(slice, event);
-	case PERFX_KIND_INVALID:
+	case PERFX_ROLE_SUM:
+		return keep_sum(slice, event);
+	case PERFX_ROLE_CAPTURE:
+		return take_of_capture(slice, event);
+	case PERFX_ROLE_NONE:
 		break;
 	}
 	return 0;
