@@ -6,7 +6,7 @@
  */
 #include "elf/image_internal.h"
 
-#include "proc/rootfs.h"
+#include "proc/maps.h"
 
 #include <elfutils/libdwelf.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Several files may define malloc; a call goes to the first of them. */
 #include "plan/internal.h"
-#include "proc/link_map.h"
+#include "proc/maps.h"
 
 #include <errno.h>
 #include <stdlib.h>

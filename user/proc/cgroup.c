@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * A line of /proc/PID/cgroup is "ID:controllers:path", version 2 being "0::path". The controller's
- * tree may be mounted anywhere, and only a part of it (in a container); /proc/self/mountinfo tells:
+ * tree may be mounted anywhere, in a container only a part of it, as /proc/self/mountinfo says:
  *
- *	36 25 0:30 /docker/abc /sys/fs/cgroup/cpu,cpuacct ro,nosuid shared:9 - cgroup cgroup
- *rw,cpu,cpuacct ID parent dev root     mount point                 options  optional - type source
- *options
+ *	36 25 0:30 /docker/abc /sys/fs/cgroup/cpu ro,nosuid shared:9 - cgroup cgroup rw,cpu
+ *
+ * that is: id, parent, device, root, mount point, options, optional fields, "-", type, source,
+ * options of the file system.
  */
 #include "proc/cgroup.h"
 
-#include "proc/proc.h"
-#include "proc/process_stat.h"
+#include "proc/process.h"
 
 #include <errno.h>
 #include <stdbool.h>

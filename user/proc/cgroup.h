@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the CPU controller keeps its accounts: control groups, version 1 and 2, and both at
- * once. */
+/* CPU throttling by control groups: version 1, version 2, or both mounted at once. */
 #ifndef PERFX_PROC_CGROUP_H
 #define PERFX_PROC_CGROUP_H
 
-#include "proc/process.h"
-
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct cgroup_throttle {
+	uint64_t periods_count, throttled_count, throttled_ns;
+};
+
+/* CPU throttling of the process's cgroup plus all visible ones above it (a quota on any of them
+ * throttles the process). Totals: take the difference of two readings. -ENOENT: no cpu controller,
+ * or the process is in version 2's root group, which has no quota. */
+int process_throttle(pid_t pid, struct cgroup_throttle *throttle);
 
 struct cgroup_place {
 	char folder[4096]; /* of the process's own group */
@@ -16,7 +24,7 @@ struct cgroup_place {
 /* From the text of /proc/PID/cgroup and /proc/self/mountinfo. 0; -ENOENT: no CPU controller. */
 int cgroup_cpu_place(const char *cgroup, const char *mountinfo, struct cgroup_place *place);
 
-/* Adds what a cpu.stat says; -ENOENT when it knows nothing of throttling. */
+/* Adds the numbers of a cpu.stat file; -ENOENT when it has none of throttling. */
 int cgroup_add_cpu_stat(const char *text, struct cgroup_throttle *throttle);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a process maps: /proc/PID/maps as a list, and the distinct files behind its executable
- * mappings ("modules"). A module is identified by (device, inode) as the kernel's maps line says
- * them, so that one file reached by two paths counts once and a replaced file is not mistaken for
- * its successor.
+ * mappings ("modules"). A module is identified by (device, inode) as in the kernel's maps line, so
+ * that one file reached by two paths counts once and a replaced file is not mistaken for its
+ * successor.
  */
 #ifndef PERFX_PROC_MAPS_H
 #define PERFX_PROC_MAPS_H
@@ -58,5 +58,17 @@ ssize_t maps__modules(const struct maps *maps, struct module_ref **out);
  * descriptor. -errno; -ESTALE: the path now names another file; -ENOENT, too, when it was deleted
  * and we may not open map_files. */
 int module_open(pid_t pid, const struct module_ref *module);
+
+/* The files of a process in the dynamic linker's order of lookup (executable, preloads, libraries
+ * breadth first), from its list for debuggers (struct r_debug). For each file the address of its
+ * dynamic section in the process. Returns the count, *out is malloc'd. -ENOENT: no list (static, or
+ * the linker has not run yet); -ESRCH, -EACCES, -EPERM: the process may not be read. */
+ssize_t link_map_read(pid_t pid, uint64_t **out);
+
+/* Opens a regular file for reading. root is "" (ours) or a directory such as /proc/PID/root, which
+ * absolute links and ".." cannot leave: paths of a process in a container mean something only under
+ * its own root, with ours they would lead to files of the host. The descriptor, or -errno (-EINVAL:
+ * no regular file). */
+int rootfs_open(const char *root, const char *path);
 
 #endif

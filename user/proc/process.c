@@ -1,18 +1,193 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "proc/process.h"
 
-#include "proc/proc.h"
-#include "proc/process_stat.h"
-#include "proc/rootfs.h"
+#include "base/grow.h"
+#include "proc/maps.h"
 
+#include <dirent.h>
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+enum { FIRST_ROOM = 4096 };
+
+/* Files of /proc have no size and may vanish while they are read. */
+struct buffer {
+	char *text;
+	size_t used, room;
+};
+
+static int buffer_grow(struct buffer *buffer)
+{
+	size_t room = buffer->room ? 2 * buffer->room : FIRST_ROOM;
+	char *grown = realloc(buffer->text, room + 1);
+
+	if (!grown)
+		return -ENOMEM;
+	buffer->text = grown;
+	buffer->room = room;
+	return 0;
+}
+
+/* Returns how many bytes were read, 0 at the end of the file. */
+static ssize_t buffer_fill(struct buffer *buffer, int fd, size_t limit)
+{
+	size_t wanted;
+	ssize_t got;
+
+	if (buffer->used == buffer->room && buffer_grow(buffer) < 0)
+		return -ENOMEM;
+	wanted = buffer->room - buffer->used;
+	if (limit && limit - buffer->used < wanted)
+		wanted = limit - buffer->used;
+	do {
+		got = read(fd, buffer->text + buffer->used, wanted);
+	} while (got < 0 && errno == EINTR);
+	if (got < 0)
+		return -errno;
+	buffer->used += (size_t)got;
+	return got;
+}
+
+static ssize_t read_all(int fd, char **out, size_t limit)
+{
+	struct buffer buffer = {0};
+	ssize_t got;
+
+	do {
+		got = buffer_fill(&buffer, fd, limit);
+	} while (got > 0);
+	if (got < 0) {
+		free(buffer.text);
+		return got;
+	}
+	buffer.text[buffer.used] = '\0';
+	*out = buffer.text;
+	return (ssize_t)buffer.used;
+}
+
+ssize_t proc_read(const char *path, char **out, size_t limit)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t size;
+
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	size = read_all(fd, out, limit);
+	close(fd);
+	return size;
+}
+
+ssize_t proc_read_pid(pid_t pid, const char *name, char **out, size_t limit)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	return proc_read(path, out, limit);
+}
+
+enum { KERNEL_THREAD_FLAG = 0x00200000 }; /* PF_KTHREAD, include/linux/sched.h */
+
+static void copy_comm(struct process_stat *stat, const char *from, const char *to)
+{
+	size_t size = (size_t)(to - from);
+
+	if (size >= sizeof(stat->comm))
+		size = sizeof(stat->comm) - 1;
+	memcpy(stat->comm, from, size);
+	stat->comm[size] = '\0';
+}
+
+/* The name ends at the last ')': behind it there are only numbers and the state's letter. */
+int process_stat_parse(const char *text, struct process_stat *stat)
+{
+	const char *open = strchr(text, '('), *close = strrchr(text, ')');
+	unsigned long long minor, major, user, system, start;
+	unsigned flags;
+	int ppid;
+
+	memset(stat, 0, sizeof(*stat));
+	if (!open || !close || close < open)
+		return -EINVAL;
+	copy_comm(stat, open + 1, close);
+	/* fields 3, 4, 9, 10, 12, 14, 15, 22 */
+	if (sscanf(close + 1,
+		   " %c %d %*d %*d %*d %*d %u %llu %*u %llu %*u %llu %llu "
+		   "%*d %*d %*d %*d %*d %*d %llu",
+		   &stat->state, &ppid, &flags, &minor, &major, &user, &system, &start) != 8)
+		return -EINVAL;
+	stat->ppid = ppid;
+	stat->kernel_thread = flags & KERNEL_THREAD_FLAG;
+	stat->minor_faults = minor;
+	stat->major_faults = major;
+	stat->user_ticks = user;
+	stat->system_ticks = system;
+	stat->start_ticks = start;
+	return 0;
+}
+
+static int process_stat_read(pid_t pid, struct process_stat *stat)
+{
+	char *text;
+	ssize_t size = proc_read_pid(pid, "stat", &text, 0);
+	int err;
+
+	if (size < 0)
+		return (int)size;
+	err = process_stat_parse(text, stat);
+	free(text);
+	return err;
+}
+
+uint64_t ticks_to_ns(uint64_t ticks)
+{
+	static const uint64_t second_ns = 1000000000;
+	long per_second = sysconf(_SC_CLK_TCK);
+
+	return ticks * (second_ns / (per_second > 0 ? (uint64_t)per_second : 100));
+}
+
+uint64_t keyed_number(const char *text, const char *key)
+{
+	size_t size = strlen(key);
+
+	for (; text && *text; text = strchr(text, '\n') ? strchr(text, '\n') + 1 : NULL)
+		if (strncmp(text, key, size) == 0 && strchr(" \t", text[size]))
+			return strtoull(text + size, NULL, 10);
+	return UINT64_MAX;
+}
+
+int host_cpu_parse(const char *text, struct host_cpu *cpu)
+{
+	unsigned long long user, nice, system, irq, softirq, steal;
+
+	*cpu = (struct host_cpu){0};
+	/* guests' time is in that of user; idle and iowait are skipped */
+	if (sscanf(text, "cpu %llu %llu %llu %*u %*u %llu %llu %llu", &user, &nice, &system, &irq,
+		   &softirq, &steal) != 6)
+		return -EINVAL;
+	cpu->busy_ns = ticks_to_ns(user + nice + system + irq + softirq);
+	cpu->steal_ns = ticks_to_ns(steal);
+	return 0;
+}
+
+struct host_cpu host_cpu_read(void)
+{
+	struct host_cpu cpu = {0};
+	char *text;
+
+	if (proc_read("/proc/stat", &text, 256) < 0)
+		return cpu;
+	host_cpu_parse(text, &cpu);
+	free(text);
+	return cpu;
+}
 
 static void read_exe(pid_t pid, struct process_info *info)
 {
@@ -104,4 +279,315 @@ pid_t process_of_thread(pid_t tid)
 ssize_t process_cmdline(pid_t pid, char **out, size_t limit)
 {
 	return limit ? proc_read_pid(process_task(pid), "cmdline", out, limit) : -EINVAL;
+}
+
+/* Lists of processes and threads are snapshots: both come and go while one is taken. */
+
+struct pids {
+	pid_t *list;
+	size_t count, capacity;
+};
+
+static int add_pid(struct pids *pids, pid_t pid)
+{
+	int err = grow_array(&pids->list, &pids->capacity, pids->count + 1, sizeof(*pids->list));
+
+	if (!err)
+		pids->list[pids->count++] = pid;
+	return err;
+}
+
+static int compare_pids(const void *left, const void *right)
+{
+	const pid_t *a = left, *b = right;
+
+	return (*a > *b) - (*a < *b);
+}
+
+/* The numbered entries of a folder, ascending. */
+static int read_numbers(const char *path, struct pids *pids)
+{
+	DIR *dir = opendir(path);
+	struct dirent *entry;
+	int err = 0;
+
+	*pids = (struct pids){0};
+	if (!dir)
+		return errno == ENOENT ? -ESRCH : -errno;
+	while (!err && (errno = 0, entry = readdir(dir))) {
+		pid_t pid = (pid_t)atoi(entry->d_name);
+
+		if (pid > 0)
+			err = add_pid(pids, pid);
+	}
+	if (!err && errno)
+		err = errno == ENOENT ? -ESRCH : -errno;
+	closedir(dir);
+	if (!err && !pids->count)
+		err = -ESRCH;
+	if (err)
+		free(pids->list);
+	else
+		qsort(pids->list, pids->count, sizeof(*pids->list), compare_pids);
+	return err;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* A main thread that has left looks like a dead process, though its threads live on. */
+static bool is_dead(pid_t pid, char state)
+{
+	return state == 'X' || (state == 'Z' && process_task(pid) == pid);
+}
+
+static bool is_called(pid_t pid, const char *name)
+{
+	struct process_info info;
+
+	if (process_info(pid, &info) != 0 || info.kernel_thread || is_dead(pid, info.state))
+		return false;
+	return !name || strcmp(info.comm, name) == 0 ||
+	       (info.exe[0] && strcmp(base_name(info.exe), name) == 0);
+}
+
+ssize_t process_find(const char *name, pid_t **out)
+{
+	struct pids pids;
+	size_t kept = 0;
+	int err = read_numbers("/proc", &pids);
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < pids.count; i++)
+		if (is_called(pids.list[i], name))
+			pids.list[kept++] = pids.list[i];
+	*out = pids.list;
+	return (ssize_t)kept;
+}
+
+ssize_t process_list(pid_t **out)
+{
+	struct pids pids;
+	int err = read_numbers("/proc", &pids);
+
+	if (err)
+		return err;
+	*out = pids.list;
+	return (ssize_t)pids.count;
+}
+
+struct relative {
+	pid_t pid, ppid;
+	bool dead, below;
+};
+
+static struct relative *read_relatives(const struct pids *pids)
+{
+	struct relative *relatives = calloc(pids->count + 1, sizeof(*relatives));
+
+	for (size_t i = 0; relatives && i < pids->count; i++) {
+		struct process_stat stat;
+
+		relatives[i].pid = pids->list[i];
+		relatives[i].dead = true;
+		if (process_stat_read(pids->list[i], &stat) != 0)
+			continue;
+		relatives[i].ppid = stat.ppid;
+		relatives[i].dead = is_dead(pids->list[i], stat.state);
+	}
+	return relatives;
+}
+
+static int compare_relatives(const void *left, const void *right)
+{
+	const struct relative *a = left, *b = right;
+
+	return (a->pid > b->pid) - (a->pid < b->pid);
+}
+
+static bool is_below(const struct relative *relatives, size_t count, pid_t ppid, pid_t ancestor)
+{
+	struct relative key = {.pid = ppid}, *parent;
+
+	if (ppid == ancestor)
+		return true;
+	parent = bsearch(&key, relatives, count, sizeof(key), compare_relatives);
+	return parent && parent->below;
+}
+
+/* A child may have a lower number than its parent (numbers wrap): until nothing changes. */
+static void mark_descendants(struct relative *relatives, size_t count, pid_t ancestor)
+{
+	bool changed = true;
+
+	while (changed) {
+		changed = false;
+		for (size_t i = 0; i < count; i++) {
+			if (relatives[i].below || relatives[i].pid == ancestor ||
+			    !is_below(relatives, count, relatives[i].ppid, ancestor))
+				continue;
+			relatives[i].below = changed = true;
+		}
+	}
+}
+
+ssize_t process_descendants(pid_t pid, pid_t **out)
+{
+	struct relative *relatives;
+	struct process_stat stat;
+	struct pids pids;
+	size_t kept = 0;
+	int err = process_stat_read(pid, &stat);
+
+	if (!err)
+		err = read_numbers("/proc", &pids);
+	if (err)
+		return err;
+	relatives = read_relatives(&pids);
+	if (!relatives) {
+		free(pids.list);
+		return -ENOMEM;
+	}
+	mark_descendants(relatives, pids.count, pid);
+	for (size_t i = 0; i < pids.count; i++)
+		if (relatives[i].below && !relatives[i].dead)
+			pids.list[kept++] = relatives[i].pid;
+	free(relatives);
+	*out = pids.list;
+	return (ssize_t)kept;
+}
+
+ssize_t process_threads(pid_t pid, pid_t **out)
+{
+	char path[64];
+	struct pids pids;
+	int err;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	err = read_numbers(path, &pids);
+	if (err)
+		return err;
+	*out = pids.list;
+	return (ssize_t)pids.count;
+}
+
+/* Its memory is its threads', and the link to the executable is there as long as there is any. */
+static bool has_memory(pid_t tid)
+{
+	char path[64], exe[1];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)tid);
+	return readlink(path, exe, sizeof(exe)) > 0 || errno != ENOENT;
+}
+
+pid_t process_task(pid_t pid)
+{
+	pid_t *tids = NULL, found = pid;
+	ssize_t count;
+
+	if (has_memory(pid))
+		return pid;
+	count = process_threads(pid, &tids);
+	for (ssize_t i = 0; i < count && found == pid; i++)
+		if (tids[i] != pid && has_memory(tids[i]))
+			found = tids[i];
+	free(tids);
+	return found;
+}
+
+static uint64_t keyed_kilobytes(const char *text, const char *key)
+{
+	uint64_t number = keyed_number(text, key);
+
+	return number == UINT64_MAX ? number : 1024 * number;
+}
+
+static void read_status(pid_t pid, struct process_usage *usage)
+{
+	char *text;
+
+	if (proc_read_pid(process_task(pid), "status", &text, 0) < 0)
+		return;
+	usage->rss_bytes = keyed_kilobytes(text, "VmRSS:");
+	usage->rss_anon_bytes = keyed_kilobytes(text, "RssAnon:");
+	usage->rss_file_bytes = keyed_kilobytes(text, "RssFile:");
+	usage->rss_shmem_bytes = keyed_kilobytes(text, "RssShmem:");
+	usage->threads_count = keyed_number(text, "Threads:");
+	usage->voluntary_switches = keyed_number(text, "voluntary_ctxt_switches:");
+	usage->involuntary_switches = keyed_number(text, "nonvoluntary_ctxt_switches:");
+	free(text);
+}
+
+static void read_io(pid_t pid, struct process_usage *usage)
+{
+	char *text;
+
+	if (proc_read_pid(pid, "io", &text, 0) < 0)
+		return;
+	usage->read_bytes = keyed_number(text, "read_bytes:");
+	usage->write_bytes = keyed_number(text, "write_bytes:");
+	free(text);
+}
+
+int process_usage(pid_t pid, struct process_usage *usage)
+{
+	struct process_stat stat;
+	int err = process_stat_read(pid, &stat);
+
+	if (err)
+		return err;
+	memset(usage, 0xff, sizeof(*usage)); /* UINT64_MAX: not measured */
+	usage->cpu_user_ns = ticks_to_ns(stat.user_ticks);
+	usage->cpu_system_ns = ticks_to_ns(stat.system_ticks);
+	usage->minor_faults = stat.minor_faults;
+	usage->major_faults = stat.major_faults;
+	read_status(pid, usage);
+	read_io(pid, usage);
+	return 0;
+}
+
+/* "on-cpu-ns runnable-ns slices"; a kernel that does not keep them says "0 0 0", and so does a
+ * thread that has never run: which of them it is, the ticks tell. */
+static void parse_schedstat(const char *text, bool has_run, struct thread_usage *usage)
+{
+	unsigned long long on_cpu, runnable, slices;
+
+	if (sscanf(text, "%llu %llu %llu", &on_cpu, &runnable, &slices) != 3 ||
+	    (!on_cpu && !slices && has_run))
+		return;
+	usage->on_cpu_ns = on_cpu;
+	usage->runnable_ns = runnable;
+}
+
+int thread_usage(pid_t pid, pid_t tid, struct thread_usage *usage)
+{
+	struct process_stat stat;
+	char name[64], *text;
+	ssize_t size;
+	int err;
+
+	snprintf(name, sizeof(name), "task/%d/stat", (int)tid);
+	size = proc_read_pid(pid, name, &text, 0);
+	if (size < 0)
+		return (int)size;
+	err = process_stat_parse(text, &stat);
+	free(text);
+	if (err)
+		return err;
+	*usage = (struct thread_usage){.tid = tid,
+				       .state = stat.state,
+				       .on_cpu_ns = UINT64_MAX,
+				       .runnable_ns = UINT64_MAX};
+	memcpy(usage->comm, stat.comm, sizeof(usage->comm));
+	snprintf(name, sizeof(name), "task/%d/schedstat", (int)tid);
+	if (proc_read_pid(pid, name, &text, 0) < 0)
+		return 0;
+	parse_schedstat(text, stat.user_ticks + stat.system_ticks > 0, usage);
+	free(text);
+	return 0;
 }

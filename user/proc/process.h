@@ -51,8 +51,9 @@ ssize_t process_descendants(pid_t pid, pid_t **out);
 
 /* Thread ids, ascending. */
 ssize_t process_threads(pid_t pid, pid_t **out);
-/* Whose directory in /proc shows the process's mappings, files and environment, and through whom
- * its memory is read: the main thread, or, where that has left by pthread_exit, another one. */
+/* The task whose directory in /proc shows the process's mappings, files and environment, and
+ * through whom its memory is read: the main thread, or, where that has left by pthread_exit,
+ * another one. */
 pid_t process_task(pid_t pid);
 
 /* What the process has used so far, for the report's process facts. Fields that this kernel or
@@ -77,12 +78,41 @@ struct thread_usage {
 };
 int thread_usage(pid_t pid, pid_t tid, struct thread_usage *usage);
 
-/* CPU throttling of its cgroup and of those above it that we see (cpu.stat, v1 or v2), summed up:
- * any of them holds the process up. Take the difference of two readings. -ENOENT when there is no
- * cpu controller, or the process is in version 2's root group, which knows no quota. */
-struct cgroup_throttle {
-	uint64_t periods_count, throttled_count, throttled_ns;
+/* /proc/PID/stat and /proc/PID/task/TID/stat, see proc(5). */
+struct process_stat {
+	char comm[64];
+	char state;
+	pid_t ppid;
+	bool kernel_thread;
+	uint64_t minor_faults, major_faults;
+	uint64_t user_ticks, system_ticks, start_ticks;
 };
-int process_throttle(pid_t pid, struct cgroup_throttle *throttle);
+
+/* 0 or -EINVAL. The name may hold anything: spaces, brackets, newlines. */
+int process_stat_parse(const char *text, struct process_stat *stat);
+
+/* Time of all CPUs since boot; 0: not known. */
+struct host_cpu {
+	uint64_t busy_ns;  /* by programs, the kernel and interrupts */
+	uint64_t steal_ns; /* the hypervisor ran something else */
+};
+
+/* The first line of /proc/stat; 0 or -EINVAL. */
+int host_cpu_parse(const char *text, struct host_cpu *cpu);
+/* All 0 where it cannot be read. */
+struct host_cpu host_cpu_read(void);
+
+uint64_t ticks_to_ns(uint64_t ticks);
+
+/* The number behind "key" at the start of a line ("VmRSS:", "read_bytes:", "nr_periods");
+ * UINT64_MAX when there is no such line. */
+uint64_t keyed_number(const char *text, const char *key);
+
+/* A whole file of /proc, NUL added behind it, in *out (free it). Stops at limit bytes; 0: no limit.
+ * Returns the length; -ESRCH where a path under /proc/PID is gone. */
+ssize_t proc_read(const char *path, char **out, size_t limit);
+
+/* The same for "/proc/PID/name". */
+ssize_t proc_read_pid(pid_t pid, const char *name, char **out, size_t limit);
 
 #endif

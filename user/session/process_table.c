@@ -5,8 +5,8 @@
 #include "base/secrets.h"
 #include "base/text.h"
 #include "decode/pack.h"
+#include "proc/cgroup.h"
 #include "proc/process.h"
-#include "proc/process_stat.h"
 
 #include <errno.h>
 #include <stdlib.h>
