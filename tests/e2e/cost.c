@@ -5,7 +5,7 @@
  */
 #include "cost.h"
 
-#include "attach/calibration_targets.h"
+#include "attach/hit_cost.h"
 #include "base/clock.h"
 
 #include <bpf/libbpf.h>

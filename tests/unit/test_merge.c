@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "attach/merge.h"
+#include "attach/rings.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

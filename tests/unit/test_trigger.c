@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "session/trigger.h"
+#include "session/step_watch.h"
 
 #include <criterion/criterion.h>
 

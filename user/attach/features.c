@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "attach/features.h"
 
-#include "attach/calibration_targets.h"
+#include "attach/hit_cost.h"
 #include "attach/link.h"
 
 #include <bpf/bpf.h>

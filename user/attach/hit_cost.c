@@ -1,24 +1,347 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/*
- * What hits cost: the trap as calibrated on calibration targets, the programs as they were seen to
- * run in the traced processes. Memory's programs walk stacks, and caches are colder there than in a
- * loop.
- */
-#include "attach/probes_internal.h"
+#include "attach/hit_cost.h"
 
+#include "base/clock.h"
+
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+/* --- calibration targets ---
+ *
+ * There are two of each, so that entry and exit and a return probe can be measured without waiting
+ * until the links of the one are gone.
+ */
+
+#if defined(__x86_64__)
+
+/* name, first instruction, what undoes it; the exit is a branch. */
+#define CALIB_TARGET(name, first, undo)                                               \
+	extern const unsigned char perfx_calib_##name[], perfx_calib_##name##_exit[]; \
+	asm(".pushsection .text\n"                                                    \
+	    ".p2align 4\n"                                                            \
+	    ".globl perfx_calib_" #name ", perfx_calib_" #name "_exit\n"              \
+	    ".hidden perfx_calib_" #name ", perfx_calib_" #name "_exit\n"             \
+	    ".type perfx_calib_" #name ", @function\n"                                \
+	    "perfx_calib_" #name ":\n" first "\n" undo "\n"                           \
+	    "perfx_calib_" #name "_exit:\n"                                           \
+	    "	jmp 1f\n"                                                               \
+	    "1:	ret\n"                                                                \
+	    ".size perfx_calib_" #name ", . - perfx_calib_" #name "\n"                \
+	    ".popsection\n")
+
+#define TWO_CALIB_TARGETS(name, first, undo) \
+	CALIB_TARGET(name, first, undo);     \
+	CALIB_TARGET(name##_by_return, first, undo)
+
+TWO_CALIB_TARGETS(nop5, ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00", "");
+TWO_CALIB_TARGETS(nop, "nop", "");
+TWO_CALIB_TARGETS(push, "push %rbx", "pop %rbx");
+TWO_CALIB_TARGETS(branch, "jmp 2f\n2:", "");
+TWO_CALIB_TARGETS(stepped, "lea 1(%rax), %rax", "");
+
+#define ROW(kind, name)                                                        \
+	{                                                                      \
+		.site = (kind), .call = (void (*)(void))perfx_calib_##name,    \
+		.entry = perfx_calib_##name, .exit = perfx_calib_##name##_exit \
+	}
+
+#define ROWS(kind, name)                                     \
+	{                                                    \
+		ROW(kind, name), ROW(kind, name##_by_return) \
+	}
+
+static const struct calib_target calib_targets[][2] = {
+	ROWS(PERFX_SITE_NOP5, nop5),	   ROWS(PERFX_SITE_NOP, nop),
+	ROWS(PERFX_SITE_PUSH, push),	   ROWS(PERFX_SITE_BRANCH, branch),
+	ROWS(PERFX_SITE_STEPPED, stepped),
+};
+
+#else
+
+/* Plain C elsewhere: one kind, timed by return probe. */
+static __attribute__((noinline)) void calib_target_plain(void)
+{
+	asm volatile("");
+}
+
+#define PLAIN                                                           \
+	{                                                               \
+		.site = PERFX_SITE_STEPPED, .call = calib_target_plain, \
+		.entry = (const unsigned char *)calib_target_plain      \
+	}
+static const struct calib_target calib_targets[][2] = {{PLAIN, PLAIN}};
+
+#endif
+
+const struct calib_target *calib_target_of(enum perfx_site site, bool by_return)
+{
+	for (size_t i = 0; i < sizeof(calib_targets) / sizeof(calib_targets[0]); i++)
+		if (calib_targets[i][by_return].site == site)
+			return &calib_targets[i][by_return];
+	return NULL;
+}
+
+int64_t calib_target_offset(const void *address)
+{
+	uint64_t start, end, offset;
+	int64_t found = -ENOENT;
+	char line[512];
+	FILE *maps = fopen("/proc/self/maps", "re");
+
+	if (!maps)
+		return -errno;
+	while (found < 0 && fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%lx-%lx %*s %lx", &start, &end, &offset) == 3 &&
+		    (uintptr_t)address >= start && (uintptr_t)address < end)
+			found = (int64_t)((uintptr_t)address - start + offset);
+	fclose(maps);
+	return found;
+}
+
+/* --- calibration --- */
+
+/* Calls a batch; the least of the batches is the cost without disturbance. */
+#define BATCH_CALLS 50
+#define BATCHES	    9
+
+static int compare_double(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* ns a call: the lower quartile of the batches, for noise only ever adds. */
+static double time_call(const struct calib_target *calib_target)
+{
+	double batches[BATCHES];
+
+	calib_target->call(); /* page faults, the first-hit path, the nop5's rewriting */
+	for (int i = 0; i < BATCHES; i++) {
+		uint64_t start = clock_monotonic_ns();
+
+		for (int j = 0; j < BATCH_CALLS; j++)
+			calib_target->call();
+		batches[i] = (double)(clock_monotonic_ns() - start) / BATCH_CALLS;
+	}
+	qsort(batches, BATCHES, sizeof(batches[0]), compare_double);
+	return batches[BATCHES / 4];
+}
+
+/* Puts a site of a calibration target into the tables and into points. */
+static int add_point(struct tracer *tracer, const struct perfx_probe *probe,
+		     const unsigned char *address, struct attach_point *point)
+{
+	int64_t offset = calib_target_offset(address), id = tracer__add_probe(tracer, probe);
+
+	if (offset < 0 || id < 0)
+		return -ENOENT;
+	*point = (struct attach_point){.offset = (uint64_t)offset,
+				       .probe = (uint32_t)id,
+				       .by_return = probe->kind == PERFX_PROBE_RETURN};
+	return 0;
+}
+
+/* Entry and exit, or entry with return probe, of a calibration target: how many points it took, or
+ * < 0. */
+static int add_calib_target(struct tracer *tracer, const struct calib_target *calib_target,
+			    bool by_return, struct attach_point *points)
+{
+	struct perfx_probe probe = {.function = calib_target->site,
+				    .kind = by_return ? PERFX_PROBE_RETURN : PERFX_PROBE_ENTRY};
+	int n = 0;
+
+	if (add_point(tracer, &probe, calib_target->entry, &points[n++]))
+		return -ENOENT;
+	if (by_return)
+		return n;
+	probe.kind = PERFX_PROBE_EXIT;
+	probe.cfa_offset = 8;
+	return add_point(tracer, &probe, calib_target->exit, &points[n++]) ? -ENOENT : n;
+}
+
+/* Closing perf links takes tens of milliseconds each: there only the kinds that matter. */
+static bool wanted(const struct tracer *tracer, enum perfx_site site)
+{
+	return tracer__hit_link(tracer) != PERFX_LINK_PERF || site == PERFX_SITE_PUSH ||
+	       site == PERFX_SITE_BRANCH || site == PERFX_SITE_STEPPED;
+}
+
+/* Durations that the spans of the calibration targets' calls show. */
+struct durations {
+	double ns[SITE_KINDS][BATCH_CALLS * BATCHES];
+	size_t count[SITE_KINDS];
+};
+
+static int take_span(void *ctx, void *data, size_t size)
+{
+	struct durations *durations = ctx;
+	const struct perfx_span *span = data;
+	size_t *count;
+
+	if (size < PERFX_SPAN_PLAIN_BYTES || span->function >= SITE_KINDS || span->flags)
+		return 0;
+	count = &durations->count[span->function];
+	if (*count < BATCH_CALLS * BATCHES)
+		durations->ns[span->function][(*count)++] = (double)span->duration_ns;
+	return 0;
+}
+
+static void median_durations(struct tracer *tracer, double *median_ns)
+{
+	struct durations *durations = calloc(1, sizeof(*durations));
+	struct ring_buffer *ring =
+		durations ? tracer_rings_reader(tracer__spans(tracer), take_span, durations) : NULL;
+
+	if (ring)
+		ring_buffer__consume(ring);
+	for (int site = PERFX_SITE_NOP5; ring && site < SITE_KINDS; site++) {
+		size_t count = durations->count[site];
+
+		qsort(durations->ns[site], count, sizeof(double), compare_double);
+		median_ns[site] = count ? durations->ns[site][count / 2] : 0;
+	}
+	ring_buffer__free(ring);
+	free(durations);
+}
+
+/* What of that the programs take: apart, for the account takes time too. */
+static void account_calls(struct tracer *tracer, const struct calib_target *const *targets)
+{
+	tracer__account_runs(tracer, true);
+	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++)
+		for (int i = 0; targets[site] && i < BATCH_CALLS; i++)
+			targets[site]->call();
+	tracer__account_runs(tracer, false);
+}
+
+/* ns that tracing adds to a call of each calibration target. The links stay: taking one away takes
+ * longer than all of this. */
+static void cost_of_calls(struct tracer *tracer, int exe_fd, bool by_return, double *added_ns,
+			  double *span_ns)
+{
+	struct attach_point points[2 * SITE_KINDS];
+	const struct calib_target *targets[SITE_KINDS] = {NULL};
+	struct attach_target target = {.file_fd = exe_fd, .pid = getpid()};
+	double base[SITE_KINDS];
+	size_t count = 0;
+
+	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++) {
+		const struct calib_target *calib_target =
+			calib_target_of((enum perfx_site)site, by_return);
+		int n;
+
+		if (!calib_target || !wanted(tracer, (enum perfx_site)site) ||
+		    (!by_return && !calib_target->exit))
+			continue;
+		n = add_calib_target(tracer, calib_target, by_return, points + count);
+		if (n < 0)
+			continue;
+		count += (size_t)n;
+		targets[site] = calib_target;
+		base[site] = time_call(calib_target);
+	}
+	if (!count || tracer__attach(tracer, &target, points, count) != count)
+		return;
+	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++) {
+		double ns = targets[site] ? time_call(targets[site]) - base[site] : 0;
+
+		added_ns[site] = ns > 0 ? ns : 0;
+	}
+	account_calls(tracer, targets);
+	median_durations(tracer, span_ns);
+}
+
+static void measure(struct tracer *tracer, int exe_fd, struct calibration *calibration)
+{
+	double pairs[SITE_KINDS] = {0}, branch_ns;
+
+	cost_of_calls(tracer, exe_fd, false, pairs, calibration->empty_span_ns);
+	/* every calibration target leaves by a branch; this one begins with one too: half is one
+	 * hit */
+	branch_ns = pairs[PERFX_SITE_BRANCH] / 2;
+	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++)
+		calibration->hit_ns[site] = pairs[site] > branch_ns ? pairs[site] - branch_ns : 0;
+	cost_of_calls(tracer, exe_fd, true, calibration->call_ns,
+		      calibration->empty_span_by_return_ns);
+}
+
+int calibrate(struct tracer *tracer, struct calibration *calibration)
+{
+	int exe_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	int64_t traced;
+
+	*calibration = (struct calibration){0};
+	if (exe_fd < 0)
+		return -errno;
+	traced = tracer__add_process(tracer, getpid(), NULL);
+	if (traced >= 0) {
+		tracer__start(tracer);
+		measure(tracer, exe_fd, calibration);
+		tracer__run_times(tracer, &calibration->run_times);
+		tracer__abandon(tracer);
+		tracer__remove_process(tracer, getpid());
+	}
+	tracer__reset(tracer);
+	close(exe_fd);
+	return traced < 0 ? (int)traced : 0;
+}
+
+static double trap_ns(const struct calibration *calibration, enum site_kind site,
+		      enum perfx_return ret)
+{
+	return ret == PERFX_RETURN_PROBE ? calibration->call_ns[site] : calibration->hit_ns[site];
+}
+
+double calibration_entry_ns(const struct calibration *calibration,
+			    const struct plan_function *function)
+{
+	return trap_ns(calibration, function->site.entry_kind, function->ret);
+}
+
+double calibration_exit_ns(const struct calibration *calibration,
+			   const struct plan_function *function, size_t exit)
+{
+	return trap_ns(calibration, function->site.exits[exit].kind, PERFX_RETURN_EXIT);
+}
+
+double calibration_call_ns(const struct calibration *calibration,
+			   const struct plan_function *function)
+{
+	double ns = calibration_entry_ns(calibration, function);
+
+	if (function->ret == PERFX_RETURN_EXIT && function->site.exits_count)
+		ns += calibration_exit_ns(calibration, function, 0);
+	return ns;
+}
+
+double calibration_span_ns(const struct calibration *calibration,
+			   const struct plan_function *function)
+{
+	return function->ret == PERFX_RETURN_PROBE
+		       ? calibration->empty_span_by_return_ns[function->site.entry_kind]
+		       : calibration->empty_span_ns[function->site.entry_kind];
+}
+
+/* --- hits in the traced processes --- */
 
 /* The programs' account is kept for one tick in so many. */
 #define ACCOUNT_PERIOD 10
 
-void probes__watch_cost(struct probes *probes)
+void hit_costs_watch(struct hit_costs *costs, struct tracer *tracer)
 {
-	uint64_t tick = probes->ticks_count++ % ACCOUNT_PERIOD;
+	uint64_t tick = costs->ticks_count++ % ACCOUNT_PERIOD;
 
-	tracer__account_runs(probes->tracer, tick == 0);
+	tracer__account_runs(tracer, tick == 0);
 	/* it has just ended: until the next one nothing changes */
 	if (tick == 1)
-		tracer__run_times(probes->tracer, &probes->run_times);
+		tracer__run_times(tracer, &costs->run_times);
 }
 
 struct programs {
@@ -28,36 +351,37 @@ struct programs {
 static const struct programs span_programs = {PROGRAM_HIT, PROGRAM_RETURN, PROGRAM_SESSION};
 static const struct programs memory_programs = {PROGRAM_MEMORY_HIT, PROGRAM_MEMORY_RETURN,
 						PROGRAM_MEMORY_SESSION};
-static const struct programs mark_programs = {PROGRAM_ANNOTATION, PROGRAM_ANNOTATION,
-					      PROGRAM_ANNOTATION};
+static const struct programs annotation_programs = {PROGRAM_ANNOTATION, PROGRAM_ANNOTATION,
+						    PROGRAM_ANNOTATION};
 
 static const struct programs *programs_of(const struct plan_function *function)
 {
 	return function->is_alloc_probe	 ? &memory_programs
-	       : function->is_annotation ? &mark_programs
+	       : function->is_annotation ? &annotation_programs
 					 : &span_programs;
 }
 
 /* What programs run for at a hit, with its return where that is probed; 0: not known. */
-static double runs_ns(const struct probes *probes, const struct run_times *times,
+static double runs_ns(const struct hit_costs *costs, const struct run_times *times,
 		      const struct programs *programs, enum perfx_return ret)
 {
 	double hit_ns = times->ns[programs->hit], return_ns = times->ns[programs->at_return];
 
 	if (ret != PERFX_RETURN_PROBE)
 		return hit_ns;
-	if (tracer__return_link(probes->tracer) == PERFX_LINK_SESSION)
+	if (tracer__return_link(costs->tracer) == PERFX_LINK_SESSION)
 		return 2 * times->ns[programs->session];
 	return hit_ns > 0 && return_ns > 0 ? hit_ns + return_ns : 0;
 }
 
-double probes_hit_ns(const struct probes *probes, const struct plan_function *function,
-		     enum perfx_site site, enum perfx_return ret)
+/* The calibrated cost, with the programs' time replaced by what they take in the traced processes.
+ */
+static double hit_ns(const struct hit_costs *costs, const struct plan_function *function,
+		     enum site_kind site, enum perfx_return ret)
 {
-	double ns = calibration_hit_ns(probes->calibration, site, ret);
-	double calibration_ns =
-		runs_ns(probes, &probes->calibration->run_times, &span_programs, ret);
-	double seen_ns = runs_ns(probes, &probes->run_times, programs_of(function), ret);
+	double ns = trap_ns(costs->calibration, site, ret);
+	double calibration_ns = runs_ns(costs, &costs->calibration->run_times, &span_programs, ret);
+	double seen_ns = runs_ns(costs, &costs->run_times, programs_of(function), ret);
 
 	if (!(ns > 0) || !(calibration_ns > 0) || !(seen_ns > 0))
 		return ns;
@@ -65,40 +389,13 @@ double probes_hit_ns(const struct probes *probes, const struct plan_function *fu
 	return ns > seen_ns ? ns : seen_ns;
 }
 
-double probes_function_cost_ns(const struct probes *probes, size_t index)
+double hit_costs_entry_ns(const struct hit_costs *costs, const struct plan_function *function)
 {
-	const struct plan_function *function = &probes->plan->functions[index];
-	const struct placed *placed = &probes->placed[index];
-	double ns = (double)tracer__hits(probes->tracer, placed->entry) *
-		    probes_hit_ns(probes, function, (enum perfx_site)function->site.entry_kind,
-				  function->ret);
-
-	for (size_t i = 0; i < placed->exits_count; i++)
-		ns += (double)tracer__hits(probes->tracer, placed->first_exit + (uint32_t)i) *
-		      probes_hit_ns(probes, function, (enum perfx_site)function->site.exits[i].kind,
-				    PERFX_RETURN_EXIT);
-	return ns;
+	return hit_ns(costs, function, function->site.entry_kind, function->ret);
 }
 
-double *probes_hit_costs(const struct probes *probes, uint32_t count)
+double hit_costs_exit_ns(const struct hit_costs *costs, const struct plan_function *function,
+			 size_t exit)
 {
-	double *costs = calloc(count ? count : 1, sizeof(*costs));
-
-	for (size_t i = 0;
-	     costs && i < probes->placed_capacity && i < probes->plan->functions_count; i++) {
-		const struct plan_function *function = &probes->plan->functions[i];
-		const struct placed *placed = &probes->placed[i];
-
-		if (!placed->entry)
-			continue;
-		costs[placed->entry] =
-			probes_hit_ns(probes, function, (enum perfx_site)function->site.entry_kind,
-				      function->ret);
-		for (size_t k = 0; k < placed->exits_count; k++)
-			costs[placed->first_exit + k] =
-				probes_hit_ns(probes, function,
-					      (enum perfx_site)function->site.exits[k].kind,
-					      PERFX_RETURN_EXIT);
-	}
-	return costs;
+	return hit_ns(costs, function, function->site.exits[exit].kind, PERFX_RETURN_EXIT);
 }

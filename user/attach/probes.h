@@ -7,7 +7,7 @@
 #ifndef PERFX_ATTACH_PROBES_H
 #define PERFX_ATTACH_PROBES_H
 
-#include "attach/calibrate.h"
+#include "attach/hit_cost.h"
 #include "attach/tracer.h"
 #include "decode/sink.h"
 #include "plan/plan.h"

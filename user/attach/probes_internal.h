@@ -58,7 +58,7 @@ struct opening {
 struct probes {
 	struct plan *plan;
 	struct tracer *tracer;
-	const struct calibration *calibration;
+	struct hit_costs hit_costs;
 	struct sink *sink;
 	struct pack_buffer buffer;
 	struct placed *placed; /* by function index */
@@ -72,8 +72,6 @@ struct probes {
 	size_t functions_count, alloc_probes_count, sites_count, own_entries_count;
 	size_t cost_programs_placed; /* of plan.costs: in the programs' table */
 	uint64_t detached_count;
-	struct run_times run_times; /* of the programs, while tracing */
-	uint64_t ticks_count;
 	uint64_t *hits_emitted; /* by probe: in HITS records so far */
 	size_t hits_capacity;
 	bool workers_wanted; /* though the executor is attached that they work for */
@@ -84,6 +82,14 @@ struct probes {
 	size_t allocators_capacity;
 	bool counters_enabled, counters_all; /* probes__enable_counters */
 };
+
+/* Functions of the plan that have a place; those planned since the last attaching have none. */
+static inline size_t probes_placed_count(const struct probes *probes)
+{
+	return probes->placed_capacity < probes->plan->functions_count
+		       ? probes->placed_capacity
+		       : probes->plan->functions_count;
+}
 
 static inline uint64_t site_offset(const struct plan_function *function, uint64_t vaddr)
 {
@@ -97,7 +103,7 @@ static inline bool at_entry(const struct plan_function *function, size_t exit)
 	return function->site.exits[exit].vaddr == function->site.entry_vaddr;
 }
 
-/* table.c: gives a function its entries in the programs' table; 0 or -ENOSPC. */
+/* probe_table.c: gives a function its entries in the programs' table; 0 or -ENOSPC. */
 int probes_place(struct probes *probes, size_t function);
 /* Its exits alone, with these PERFX_PROBE_F_ flags; once. */
 int probes_place_exits(struct probes *probes, size_t function, uint8_t flags);
@@ -106,18 +112,12 @@ void probes_drop_exits(struct probes *probes, size_t function);
 /* From now on its calls are counted, not timed. why is static. */
 void probes_only_count(struct probes *probes, size_t function, const char *why);
 
-/* hit_cost.c: ns, as far as is known now. A hit of one of a function's sites; 0: not known. */
-double probes_hit_ns(const struct probes *probes, const struct plan_function *function,
-		     enum perfx_site site, enum perfx_return ret);
 /* What all hits of a function have cost so far. */
 double probes_function_cost_ns(const struct probes *probes, size_t function);
-/* What a hit of each probe below count costs; malloc'd, NULL: memory is out. */
-double *probes_hit_costs(const struct probes *probes, uint32_t count);
-
-/* describe.c: FUNCTION (once) and PROBE records of a function that is attached. */
+/* FUNCTION (once) and PROBE records of a function that is attached. */
 void probes_describe(struct probes *probes, size_t function);
 
-/* alloc_probes.c: ALLOCATOR record of an allocation probe's allocator, once. */
+/* budget.c: ALLOCATOR record of an allocation probe's allocator, once. */
 void probes_emit_allocator(struct probes *probes, const struct plan_function *alloc_probe);
 /* The group of links that an allocation probe's probes belong to. */
 uint32_t probes_alloc_group(const struct plan_function *alloc_probe);

@@ -1,12 +1,168 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "attach/rings.h"
 
-#include "attach/merge.h"
 #include "base/clock.h"
+#include "base/grow.h"
 
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* --- several lanes, one order of time --- */
+
+/* Before each record in a lane. */
+struct head {
+	uint64_t time_ns;
+	uint64_t size; /* bytes, without this and without what rounds it up */
+};
+
+struct lane {
+	unsigned char *bytes; /* a queue: [begin, end) */
+	size_t begin, end, capacity;
+	uint64_t last_ns;
+};
+
+struct merge {
+	size_t lanes_count;
+	struct lane lanes[];
+};
+
+struct merge *merge__new(size_t lanes_count)
+{
+	struct merge *merge = calloc(1, sizeof(*merge) + lanes_count * sizeof(merge->lanes[0]));
+
+	if (merge)
+		merge->lanes_count = lanes_count;
+	return merge;
+}
+
+void merge__free(struct merge *merge)
+{
+	if (!merge)
+		return;
+	for (size_t i = 0; i < merge->lanes_count; i++)
+		free(merge->lanes[i].bytes);
+	free(merge);
+}
+
+static size_t room_for(size_t size)
+{
+	return sizeof(struct head) + (size + 7) / 8 * 8;
+}
+
+/* What has been taken makes room once it is most of the queue, so that a byte moves once at most on
+ * average. */
+static int make_room(struct lane *lane, size_t needed)
+{
+	size_t length = lane->end - lane->begin;
+
+	if (lane->begin > length) {
+		memmove(lane->bytes, lane->bytes + lane->begin, length);
+		lane->begin = 0;
+		lane->end = length;
+	}
+	return grow_array(&lane->bytes, &lane->capacity, lane->end + needed, 1);
+}
+
+static const struct head *head_at(const struct lane *lane, size_t at)
+{
+	return at < lane->end ? (const struct head *)(lane->bytes + at) : NULL;
+}
+
+/* Where the first record begins that is younger. */
+static size_t place_of(const struct lane *lane, uint64_t time_ns)
+{
+	size_t at = lane->begin;
+	const struct head *head;
+
+	if (time_ns >= lane->last_ns)
+		return lane->end;
+	while ((head = head_at(lane, at)) && head->time_ns <= time_ns)
+		at += room_for(head->size);
+	return at;
+}
+
+int merge__insert(struct merge *merge, size_t index, uint64_t time_ns, const void *record,
+		  size_t size)
+{
+	struct lane *lane = &merge->lanes[index];
+	struct head head = {.time_ns = time_ns, .size = size};
+	int err = make_room(lane, room_for(size));
+	size_t at;
+
+	if (err)
+		return err;
+	at = place_of(lane, time_ns);
+	memmove(lane->bytes + at + room_for(size), lane->bytes + at, lane->end - at);
+	memcpy(lane->bytes + at, &head, sizeof(head));
+	memcpy(lane->bytes + at + sizeof(head), record, size);
+	lane->end += room_for(size);
+	if (time_ns > lane->last_ns)
+		lane->last_ns = time_ns;
+	return 0;
+}
+
+int merge__add(struct merge *merge, size_t lane, uint64_t time_ns, const void *record, size_t size)
+{
+	uint64_t last_ns = merge->lanes[lane].last_ns;
+
+	return merge__insert(merge, lane, time_ns > last_ns ? time_ns : last_ns, record, size);
+}
+
+uint64_t merge__last_ns(const struct merge *merge, size_t lane)
+{
+	return merge->lanes[lane].last_ns;
+}
+
+static const struct head *first_of(const struct lane *lane)
+{
+	return head_at(lane, lane->begin);
+}
+
+/* The lane whose first record is the oldest, of all the lowest; *next_ns: when that of another lane
+ * is due. NULL: all are empty. */
+static struct lane *oldest(struct merge *merge, uint64_t *next_ns)
+{
+	struct lane *found = NULL;
+	uint64_t found_ns = UINT64_MAX;
+
+	*next_ns = UINT64_MAX;
+	for (size_t i = 0; i < merge->lanes_count; i++) {
+		const struct head *head = first_of(&merge->lanes[i]);
+
+		if (!head)
+			continue;
+		if (!found || head->time_ns < found_ns) {
+			*next_ns = found_ns;
+			found = &merge->lanes[i];
+			found_ns = head->time_ns;
+		} else if (head->time_ns < *next_ns) {
+			*next_ns = head->time_ns;
+		}
+	}
+	return found;
+}
+
+void merge__take(struct merge *merge, uint64_t until_ns,
+		 void (*take)(void *ctx, const void *record, size_t size), void *ctx)
+{
+	uint64_t next_ns;
+	struct lane *lane;
+
+	while ((lane = oldest(merge, &next_ns)) && first_of(lane)->time_ns <= until_ns) {
+		const struct head *head = first_of(lane);
+
+		/* a run of one lane, without looking at the others each time */
+		do {
+			lane->begin += room_for(head->size);
+			take(ctx, head + 1, head->size);
+			head = first_of(lane);
+		} while (head && head->time_ns < next_ns && head->time_ns <= until_ns);
+	}
+}
+
+/* --- the rings --- */
 
 #define DRAIN_MAX 2000000
 /* Records taken from a ring before the others have their turn: bounds what waits to be merged. */

@@ -9,6 +9,8 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +112,25 @@ static void open_annotations(struct tracer *tracer)
 	tracer->skel->rodata->perfx_annotations_sleep = true;
 }
 
+/* Threads' perf events, where the programs find them. */
+static void open_perf_events(struct perfx_bpf *skel, const struct counters *counters)
+{
+	if (!counters || !counters->count)
+		return;
+	skel->rodata->perfx_perf_enabled = true;
+	skel->rodata->perfx_perf_events_count = (uint32_t)counters->events_count;
+	for (size_t i = 0; i < counters->events_count; i++) {
+		skel->rodata->perfx_perf_events[i].counter = counters->events[i].counter;
+		skel->rodata->perfx_perf_events[i].weight = counters->events[i].weight;
+	}
+	for (size_t i = 0; i < counters->count; i++)
+		if (counters->list[i].is_flops)
+			skel->rodata->perfx_perf_flops = (uint32_t)i;
+	bpf_map__set_max_entries(skel->maps.perfx_perf_array,
+				 PERFX_PERF_THREADS * PERFX_PERF_EVENTS);
+	bpf_map__set_max_entries(skel->maps.perfx_perf_sums, PERFX_MAX_CONTEXTS);
+}
+
 /* All programs but those of parts that the tracer lacks. */
 static int open_and_load(struct tracer *tracer, const struct tracer_options *options,
 			 const struct features *features)
@@ -133,7 +154,7 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 				  tracer->return_link != PERFX_LINK_SESSION);
 	open_memory(tracer, options);
 	open_annotations(tracer);
-	perf_events_open(skel, options->counters);
+	open_perf_events(skel, options->counters);
 	bpf_program__set_autoload(skel->progs.perfx_on_send, sockets);
 	bpf_program__set_autoload(skel->progs.perfx_on_receive, sockets);
 	skel->rodata->perfx_follow_children = options->follow_children;
@@ -715,4 +736,172 @@ void tracer__reset(struct tracer *tracer)
 	tracer->alloc_probes_count = 1;
 	tracer->annotations_count = 1;
 	tracer->probes_count = 1;
+}
+
+static const struct bpf_program *program_of(const struct tracer *tracer, enum tracer_program which)
+{
+	const struct perfx_bpf *skel = tracer->skel;
+
+	switch (which) {
+	case PROGRAM_HIT:
+		return skel->progs.perfx_on_hit;
+	case PROGRAM_RETURN:
+		return skel->progs.perfx_on_return;
+	case PROGRAM_SESSION:
+		return skel->progs.perfx_on_session;
+	case PROGRAM_ANNOTATION:
+		return skel->progs.perfx_on_mark;
+	case PROGRAM_MEMORY_HIT:
+		return skel->progs.perfx_on_memory_hit;
+	case PROGRAM_MEMORY_RETURN:
+		return skel->progs.perfx_on_memory_return;
+	case PROGRAM_MEMORY_SESSION:
+		return skel->progs.perfx_on_memory_session;
+	}
+	return NULL;
+}
+
+/* All runs that were ever accounted for; none of a program that is not loaded. */
+static struct accounted_runs runs_of(const struct tracer *tracer, enum tracer_program which)
+{
+	int fd = bpf_program__fd(program_of(tracer, which));
+	struct bpf_prog_info info = {0};
+	uint32_t size = sizeof(info);
+
+	if (fd < 0 || bpf_prog_get_info_by_fd(fd, &info, &size))
+		return (struct accounted_runs){0};
+	return (struct accounted_runs){.count = info.run_cnt, .ns = info.run_time_ns};
+}
+
+void tracer__account_runs(struct tracer *tracer, bool on)
+{
+	if (on == (tracer->account_fd > 0))
+		return;
+	if (on) {
+		/* < 0: not known then, and what was calibrated stands */
+		tracer->account_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
+		return;
+	}
+	close(tracer->account_fd);
+	tracer->account_fd = 0;
+}
+
+void tracer__run_times(const struct tracer *tracer, struct run_times *times)
+{
+	for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++) {
+		struct accounted_runs runs = runs_of(tracer, i);
+		uint64_t count = runs.count - tracer->forgotten[i].count;
+
+		times->ns[i] =
+			count ? (double)(runs.ns - tracer->forgotten[i].ns) / (double)count : 0;
+	}
+}
+
+void tracer__forget_runs(struct tracer *tracer)
+{
+	for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++)
+		tracer->forgotten[i] = runs_of(tracer, i);
+}
+
+int tracer__add_perf_thread(struct tracer *tracer, pid_t tid, uint32_t slot, const int *fds,
+			    size_t count)
+{
+	int array_fd = bpf_map__fd(tracer->skel->maps.perfx_perf_array);
+	uint32_t key = (uint32_t)tid, value = slot + 1;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t at = slot * PERFX_PERF_EVENTS + i;
+
+		if (bpf_map_update_elem(array_fd, &at, &fds[i], BPF_ANY))
+			return -errno;
+	}
+	return bpf_map_update_elem(bpf_map__fd(tracer->skel->maps.perfx_perf_slots), &key, &value,
+				   BPF_ANY)
+		       ? -errno
+		       : 0;
+}
+
+void tracer__drop_perf_thread(struct tracer *tracer, pid_t tid, uint32_t slot)
+{
+	int array_fd = bpf_map__fd(tracer->skel->maps.perfx_perf_array);
+	uint32_t key = (uint32_t)tid;
+
+	bpf_map_delete_elem(bpf_map__fd(tracer->skel->maps.perfx_perf_slots), &key);
+	for (uint32_t i = 0; i < PERFX_PERF_EVENTS; i++) {
+		uint32_t at = slot * PERFX_PERF_EVENTS + i;
+
+		bpf_map_delete_elem(array_fd, &at);
+	}
+}
+
+bool tracer__perf_sums(const struct tracer *tracer, uint32_t context, struct perfx_perf_sums *sums)
+{
+	return !bpf_map_lookup_elem(bpf_map__fd(tracer->skel->maps.perfx_perf_sums), &context,
+				    sums) &&
+	       (sums->calls_count || sums->missed_count);
+}
+
+struct loading {
+	struct tracer_options options;
+	const struct features *features;
+	struct tracer *tracer;
+	int err; /* > 0: why there is none */
+	pthread_t thread;
+	bool has_thread;
+};
+
+static void *load(void *arg)
+{
+	struct loading *loading = arg;
+
+	loading->tracer = tracer__new(&loading->options, loading->features);
+	loading->err = loading->tracer ? 0 : errno;
+	return NULL;
+}
+
+/* Signals are for the main thread, which waits for them. */
+static bool start_thread(struct loading *loading)
+{
+	sigset_t all, before;
+	bool started;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	started = !pthread_create(&loading->thread, NULL, load, loading);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return started;
+}
+
+struct loading *loading__start(const struct tracer_options *options,
+			       const struct features *features)
+{
+	struct loading *loading = calloc(1, sizeof(*loading));
+
+	if (!loading)
+		return NULL;
+	loading->options = *options;
+	loading->features = features;
+	loading->has_thread = start_thread(loading);
+	return loading;
+}
+
+struct tracer *loading__end(struct loading *loading, uint32_t probes_count)
+{
+	struct tracer *tracer;
+	int err;
+
+	if (loading->has_thread)
+		pthread_join(loading->thread, NULL);
+	if (!loading->has_thread ||
+	    (loading->tracer && probes_count > loading->options.probes_max)) {
+		tracer__free(loading->tracer);
+		if (probes_count > loading->options.probes_max)
+			loading->options.probes_max = probes_count;
+		load(loading);
+	}
+	tracer = loading->tracer;
+	err = loading->err;
+	free(loading);
+	errno = err;
+	return tracer;
 }

@@ -195,9 +195,51 @@ void tracer__drop_perf_thread(struct tracer *tracer, pid_t tid, uint32_t slot);
 /* What was counted in a context; false: nothing. */
 bool tracer__perf_sums(const struct tracer *tracer, uint32_t context, struct perfx_perf_sums *sums);
 
+/*
+ * How long the BPF programs run in the traced processes, by the kernel's own account
+ * (BPF_ENABLE_STATS, Linux 5.8).
+ */
+enum tracer_program {
+	PROGRAM_HIT,
+	PROGRAM_RETURN,
+	PROGRAM_SESSION,
+	PROGRAM_ANNOTATION,
+	PROGRAM_MEMORY_HIT,
+	PROGRAM_MEMORY_RETURN,
+	PROGRAM_MEMORY_SESSION,
+};
+#define TRACER_PROGRAMS (PROGRAM_MEMORY_SESSION + 1)
+
+/* Mean ns a run, by enum tracer_program; 0: not known. */
+struct run_times {
+	double ns[TRACER_PROGRAMS];
+};
+
+/* Keeps the account from now on, or no longer. It makes every run of a BPF program on this machine
+ * take some tens of ns longer, so it is kept for some of the time. */
+void tracer__account_runs(struct tracer *tracer, bool on);
+/* The runs that were accounted for since tracer__forget_runs. */
+void tracer__run_times(const struct tracer *tracer, struct run_times *times);
+void tracer__forget_runs(struct tracer *tracer);
+
 /* Forgets all counts, contexts and records: what calibration left. */
 void tracer__reset(struct tracer *tracer);
 /* Takes all uprobe links away. */
 void tracer__detach(struct tracer *tracer);
+
+/*
+ * Loads the BPF programs while something else is done: the kernel takes a quarter of a second of
+ * CPU time to verify them, as planning takes for the files of a framework.
+ */
+
+struct loading;
+
+/* options is copied; what it points to, and features, are borrowed until the end. NULL: out of
+ * memory. */
+struct loading *loading__start(const struct tracer_options *options,
+			       const struct features *features);
+/* Waits for the tracer, and loads it again if its tables have no room for so many probes. NULL with
+ * errno, as tracer__new. Frees `loading`. */
+struct tracer *loading__end(struct loading *loading, uint32_t probes_count);
 
 #endif

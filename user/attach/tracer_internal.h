@@ -4,7 +4,6 @@
 #define PERFX_ATTACH_TRACER_INTERNAL_H
 
 #include "attach/link.h"
-#include "attach/run_times.h"
 #include "attach/tracer.h"
 
 struct perfx_bpf;
@@ -59,8 +58,5 @@ struct tracer {
 
 /* attach.c: as tracer__detach, while the caller goes on. */
 void tracer__detach_later(struct tracer *tracer);
-
-/* perf_events.c: before the programs are loaded */
-void perf_events_open(struct perfx_bpf *skel, const struct counters *counters);
 
 #endif

@@ -10,7 +10,7 @@
 #include "perfx_record.h"
 #include "plan/plan.h"
 #include "replay/time_slice.h"
-#include "session/trigger.h"
+#include "session/step_watch.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -20,7 +20,7 @@
  *   --memory tensor: the default here; 4 probes: torch, numpy
  *     costs 1 % at 9,900 allocations per second: 1.01 µs each, with the free
  */
-#include "attach/calibrate.h"
+#include "attach/hit_cost.h"
 #include "base/escape.h"
 #include "base/message.h"
 #include "base/units.h"
@@ -109,9 +109,7 @@ static void exit_text(char text[TEXT_MAX], const struct plan_function *function,
 		snprintf(text, TEXT_MAX, "never returns");
 		return;
 	}
-	cost_text(cost,
-		  calibration_hit_ns(calibration, (enum perfx_site)function->site.exits[0].kind,
-				     PERFX_RETURN_EXIT));
+	cost_text(cost, calibration_exit_ns(calibration, function, 0));
 	if (cheap == count)
 		snprintf(text, TEXT_MAX, "%zu branch %s", count, cost);
 	else if (cheap)
@@ -128,8 +126,7 @@ static void print_function(const struct plan *plan, const struct plan_function *
 	char *base = shown(plan->modules[function->module].base);
 
 	site_text(site, function);
-	cost_text(cost, calibration_hit_ns(calibration, (enum perfx_site)function->site.entry_kind,
-					   function->ret));
+	cost_text(cost, calibration_entry_ns(calibration, function));
 	exit_text(out, function, calibration);
 	printf("%-12s %8s  %-28s %s  %s\n", site, cost, out, base ? base : "?", name ? name : "?");
 	if (function->site.entry_note && function->site.entry_kind == SITE_STEPPED)
@@ -194,8 +191,7 @@ static void print_group(const struct plan *plan, const struct plan_function *con
 	double low = 0, high = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		double ns = calibration_hit_ns(
-			calibration, (enum perfx_site)group[i]->site.entry_kind, group[i]->ret);
+		double ns = calibration_entry_ns(calibration, group[i]);
 
 		low = i && low < ns ? low : ns;
 		high = high > ns ? high : ns;
@@ -294,19 +290,6 @@ static const struct plan_allocator *allocator_of(const struct plan *plan,
 	return &plan->allocators[function->alloc_probe.allocator - 1];
 }
 
-/* Of one call, its exit included; 0: unknown. */
-static double cost_of_call(const struct plan_function *function,
-			   const struct calibration *calibration)
-{
-	double ns = calibration_hit_ns(calibration, (enum perfx_site)function->site.entry_kind,
-				       function->ret);
-
-	if (function->ret == PERFX_RETURN_EXIT && function->site.exits_count)
-		ns += calibration_hit_ns(calibration, (enum perfx_site)function->site.exits[0].kind,
-					 PERFX_RETURN_EXIT);
-	return ns;
-}
-
 static void print_alloc_probe(const struct plan *plan, const struct plan_function *function,
 			      const struct calibration *calibration)
 {
@@ -318,8 +301,7 @@ static void print_alloc_probe(const struct plan *plan, const struct plan_functio
 
 	site_text(site, function);
 	exit_text(out, function, calibration);
-	cost_text(cost, calibration_hit_ns(calibration, (enum perfx_site)function->site.entry_kind,
-					   function->ret));
+	cost_text(cost, calibration_entry_ns(calibration, function));
 	printf("%-11s  %-6s  %-12s %8s  %-27s  %s  %s\n", owner ? owner : "?",
 	       name_of_domain(allocator->domain), site, cost, out, base ? base : "?",
 	       name ? name : "?");
@@ -383,7 +365,7 @@ static double cost_of_pair(const struct plan *plan, size_t allocator,
 		if (!function->is_alloc_probe || !function->is_usual ||
 		    function->alloc_probe.allocator != allocator + 1)
 			continue;
-		ns = cost_of_call(function, calibration);
+		ns = calibration_call_ns(calibration, function);
 		if (function->alloc_probe.action != PERFX_ACTION_FREE && ns > allocate)
 			allocate = ns;
 		if ((function->alloc_probe.action == PERFX_ACTION_FREE ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Whom a recording is about: targets, their children, what they execute and map later. */
-#include "attach/sharing.h"
+#include "attach/mapped_files.h"
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/message.h"

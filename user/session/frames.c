@@ -4,12 +4,105 @@
 #include "base/grow.h"
 #include "base/map64.h"
 #include "decode/pack.h"
+#include "elf/file_cache.h"
 #include "elf/symbolize.h"
-#include "session/address_map.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* --- what a process maps executably at some time: never changed, shared by related processes -----
+ */
+
+struct mapped_range {
+	uint64_t start, end; /* addresses in the process, [start, end) */
+	uint64_t offset;     /* of start in the file */
+	uint32_t file;	     /* in the file cache; FILE_CACHE_NONE: code without a file */
+	uint32_t pad;
+};
+
+struct address_map {
+	size_t users;
+	size_t count;
+	struct mapped_range ranges[]; /* in order of address */
+};
+
+/* Opens the files that are new. One user; NULL: out of memory. */
+static struct address_map *address_map__new(struct file_cache *files, pid_t pid,
+					    const struct maps *maps)
+{
+	uint32_t root = file_cache__root(files, pid);
+	size_t count = maps__count(maps), executable = 0;
+	struct address_map *map;
+
+	for (size_t i = 0; i < count; i++)
+		executable += maps__at(maps, i)->executable;
+	map = calloc(1, sizeof(*map) + executable * sizeof(map->ranges[0]));
+	if (!map)
+		return NULL;
+	map->users = 1;
+	for (size_t i = 0; i < count; i++) {
+		const struct mapping *mapping = maps__at(maps, i);
+		struct mapped_range range = {.start = mapping->start,
+					     .end = mapping->end,
+					     .offset = mapping->file_offset,
+					     .file = FILE_CACHE_NONE};
+
+		if (!mapping->executable)
+			continue;
+		if (mapping->inode)
+			range.file = file_cache__add(files, pid, root, mapping);
+		map->ranges[map->count++] = range;
+	}
+	return map;
+}
+
+static bool mapped_range_same(const struct mapped_range *a, const struct mapped_range *b)
+{
+	return a->start == b->start && a->end == b->end && a->offset == b->offset &&
+	       a->file == b->file;
+}
+
+static bool address_map__same(const struct address_map *a, const struct address_map *b)
+{
+	if (!a || a->count != b->count)
+		return false;
+	for (size_t i = 0; i < a->count; i++)
+		if (!mapped_range_same(&a->ranges[i], &b->ranges[i]))
+			return false;
+	return true;
+}
+
+/* The range that contains an address. map NULL: nothing is mapped. */
+static const struct mapped_range *address_map__find(const struct address_map *map, uint64_t at)
+{
+	size_t low = 0, high = map ? map->count : 0;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (at >= map->ranges[middle].end)
+			low = middle + 1;
+		else if (at < map->ranges[middle].start)
+			high = middle;
+		else
+			return &map->ranges[middle];
+	}
+	return NULL;
+}
+
+static struct address_map *address_map__get(struct address_map *map)
+{
+	map->users++;
+	return map;
+}
+
+/* Frees it with its last user. NULL is fine. */
+static void address_map__put(struct address_map *map)
+{
+	if (map && !--map->users)
+		free(map);
+}
 
 /* Mappings of a process that are no more, at most; the oldest are forgotten. */
 enum { GONE_MAX = 4096 };

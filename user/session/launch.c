@@ -6,12 +6,11 @@
 #include "elf/image.h"
 #include "proc/maps.h"
 #include "proc/process.h"
-#include "session/environment.h"
-#include "session/inject.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdint.h>
@@ -22,6 +21,216 @@
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* --- the caller's environment --- */
+
+#define ENVIRONMENT_MAX (2 << 20)
+
+/* The sudo process among our ancestors; where sudo has replaced itself by us, the shell above. */
+static pid_t sudo_process(void)
+{
+	pid_t pid = getppid(), parent = pid;
+	struct process_info info;
+
+	for (int depth = 0; pid > 1 && depth < 8; depth++) {
+		if (process_info(pid, &info))
+			break;
+		if (!strcmp(info.comm, "sudo"))
+			return pid;
+		pid = info.ppid;
+	}
+	return parent;
+}
+
+static char *read_environment(pid_t pid, size_t *size)
+{
+	char path[64], *text = malloc(ENVIRONMENT_MAX + 1);
+	ssize_t n, used = 0;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", (int)process_task(pid));
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	while (text && fd >= 0 && used < ENVIRONMENT_MAX &&
+	       (n = read(fd, text + used, (size_t)(ENVIRONMENT_MAX - used))) > 0)
+		used += n;
+	if (fd >= 0)
+		close(fd);
+	if (!text || used == 0) {
+		free(text);
+		return NULL;
+	}
+	text[used] = '\0';
+	*size = (size_t)used;
+	return text;
+}
+
+/* The environment of the user who called sudo (NULL-terminated, malloc'd as one block with its
+ * strings): what sudo itself was started with, so with the shell's PATH and virtual environment,
+ * which sudo hides from the command it runs. NULL when it cannot be read. */
+static char **caller_environment(void)
+{
+	size_t size = 0, count = 0, n = 0;
+	char *text = read_environment(sudo_process(), &size), *strings;
+	char **environment;
+
+	if (!text)
+		return NULL;
+	for (size_t i = 0; i < size; i++)
+		count += !text[i];
+	environment = malloc((count + 2) * sizeof(*environment) + size + 1);
+	if (environment) {
+		strings = (char *)(environment + count + 2);
+		memcpy(strings, text, size + 1);
+		for (char *p = strings; p < strings + size; p += strlen(p) + 1)
+			environment[n++] = p;
+		environment[n] = NULL;
+	}
+	free(text);
+	return environment;
+}
+
+/* --- injected libraries ---
+ *
+ * What `run` puts into a program's environment so that it marks what cannot be probed from outside:
+ * inlined NVTX 3 (a library that it calls instead), Python functions (a hook that Python imports as
+ * it starts). Both lie beside perfx-trace: lib/perfx in its own folder, or in that one's parent.
+ */
+
+struct inject {
+	char *entries[3]; /* NAME=value */
+	size_t count;
+	char *files[2]; /* libraries that it will map */
+	size_t files_count;
+	bool nvtx; /* NVTX 3 calls our library */
+};
+
+#define NVTX_VARIABLE "NVTX_INJECTION64_PATH"
+
+static const char *value_in(char *const *environment, const char *name)
+{
+	size_t length = strlen(name);
+
+	if (!environment)
+		return getenv(name);
+	for (; *environment; environment++)
+		if (!strncmp(*environment, name, length) && (*environment)[length] == '=')
+			return *environment + length + 1;
+	return NULL;
+}
+
+/* The folder of this program's file. */
+static bool own_folder(char folder[PATH_MAX])
+{
+	ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+	char *slash;
+
+	if (length <= 0)
+		return false;
+	folder[length] = '\0';
+	slash = strrchr(folder, '/');
+	if (!slash)
+		return false;
+	*slash = '\0';
+	return true;
+}
+
+/* A file that was built or installed with it; malloc'd, NULL: it is not there. */
+static char *find_beside(const char *name)
+{
+	static const char *const places[] = {"lib/perfx", "../lib/perfx"};
+	char folder[PATH_MAX], *path, *found = NULL;
+
+	if (!own_folder(folder))
+		return NULL;
+	for (size_t i = 0; !found && i < sizeof(places) / sizeof(places[0]); i++) {
+		if (asprintf(&path, "%s/%s/%s", folder, places[i], name) < 0)
+			return NULL;
+		found = realpath(path, NULL);
+		free(path);
+	}
+	return found;
+}
+
+static void add_variable(struct inject *inject, const char *name, const char *value,
+			 const char *rest)
+{
+	char *entry;
+
+	if (asprintf(&entry, "%s=%s%s%s", name, value, rest && *rest ? ":" : "",
+		     rest ? rest : "") >= 0)
+		inject->entries[inject->count++] = entry;
+}
+
+static void prepare_nvtx(struct inject *inject, char *const *environment)
+{
+	const char *taken = value_in(environment, NVTX_VARIABLE);
+	char *library;
+
+	if (taken && *taken) {
+		msg_say(NVTX_VARIABLE " is set, to %s: it stays, and ranges of NVTX 3 that are "
+				      "inlined are not seen",
+			taken);
+		return;
+	}
+	library = find_beside("libperfx-nvtx.so");
+	if (!library)
+		return;
+	add_variable(inject, NVTX_VARIABLE, library, NULL);
+	inject->nvtx = inject->count > 0;
+	inject->files[inject->files_count++] = library;
+}
+
+static bool prepare_python(struct inject *inject, char *const *environment)
+{
+	char *library = find_beside("libperfx-python.so");
+	char *hook = find_beside("python/sitecustomize.py");
+	bool found;
+
+	if (library && hook) {
+		*strrchr(hook, '/') = '\0';
+		add_variable(inject, "PYTHONPATH", hook, value_in(environment, "PYTHONPATH"));
+		add_variable(inject, "PERFX_PYTHON_LIBRARY", library, NULL);
+	} else {
+		msg_say("--python-level 1: %s is not where make install puts it",
+			library ? "lib/perfx/python" : "lib/perfx/libperfx-python.so");
+	}
+	found = library && hook;
+	free(hook);
+	if (found)
+		inject->files[inject->files_count++] = library;
+	else
+		free(library);
+	return found;
+}
+
+/* environment: the program's; NULL: this process's. What the user has set stays: said in one line.
+ * False: Python functions are wanted and their hook is not there; said too. */
+static bool inject_prepare(struct inject *inject, char *const *environment, bool nvtx,
+			   bool python_functions)
+{
+	*inject = (struct inject){0};
+	if (nvtx)
+		prepare_nvtx(inject, environment);
+	return !python_functions || prepare_python(inject, environment);
+}
+
+/* In the child. */
+static void inject_apply(const struct inject *inject)
+{
+	for (size_t i = 0; i < inject->count; i++)
+		putenv(inject->entries[i]);
+}
+
+static void inject_clear(struct inject *inject)
+{
+	for (size_t i = 0; i < inject->count; i++)
+		free(inject->entries[i]);
+	for (size_t i = 0; i < inject->files_count; i++)
+		free(inject->files[i]);
+	inject->count = inject->files_count = 0;
+}
+
+/* --- the program --- */
 
 struct launch {
 	pid_t pid;

@@ -17,7 +17,7 @@ struct launch;
 
 struct launch_options {
 	bool as_caller;	       /* under sudo: as who called it, with that user's environment */
-	bool nvtx;	       /* make NVTX 3 seen, unless another tool listens: inject.h */
+	bool nvtx;	       /* make NVTX 3 seen, unless another tool listens */
 	bool python_functions; /* make Python functions ranges */
 };
 

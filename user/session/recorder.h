@@ -16,7 +16,7 @@
 #include "plan/plan.h"
 #include "replay/pipeline.h"
 #include "session/launch.h"
-#include "session/trigger.h"
+#include "session/step_watch.h"
 
 #include <stdbool.h>
 #include <stddef.h>

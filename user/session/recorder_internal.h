@@ -3,10 +3,9 @@
 #ifndef PERFX_SESSION_RECORDER_INTERNAL_H
 #define PERFX_SESSION_RECORDER_INTERNAL_H
 
-#include "attach/calibrate.h"
-#include "attach/mappings.h"
+#include "attach/hit_cost.h"
+#include "attach/mapped_files.h"
 #include "attach/memory.h"
-#include "attach/overwritten.h"
 #include "attach/probes.h"
 #include "attach/reader.h"
 #include "attach/tracer.h"
@@ -16,6 +15,7 @@
 #include "session/operations.h"
 #include "session/process_table.h"
 #include "session/recorder.h"
+#include "session/step_watch.h"
 #include "session/totals.h"
 
 struct recorder {
@@ -98,19 +98,8 @@ void follow_attach_queued(struct recorder *recorder);
 
 /* Is the work of a planned function known? */
 bool any_cost_known(const struct plan *plan);
-/* host_peaks.c: what this host can do, once there is something to compare with it. */
+/* totals.c: what this host can do, once there is something to compare with it. */
 void host_peaks_emit(struct recorder *recorder);
-
-/* steps.c: has some process done so many steps, was one slow? Sees the events that the sink sees.
- * The trigger is borrowed; NULL: none. */
-struct step_watch *step_watch__new(struct pipeline *pipeline, uint64_t steps_max,
-				   const struct trigger *trigger);
-void step_watch__free(struct step_watch *watch);
-bool step_watch__done(const struct step_watch *watch);
-/* Of the process that has done most; 0 of no watch. */
-uint64_t step_watch__count(const struct step_watch *watch);
-/* The first that was too slow since the last call; false: none was. */
-bool step_watch__slow(struct step_watch *watch, struct slow_step *step);
 
 /* flight.c: segments of a capture, and the flight recorder's files. */
 
@@ -122,7 +111,7 @@ void flight_tick(struct recorder *recorder, uint64_t now_ns);
  * could not be. */
 int flight_finish(struct recorder *recorder, const struct ending *ending);
 
-/* recording_window.c: what the recording begins with, at a time; --wait: what a program says of
+/* recorder.c: what the recording begins with, at a time; --wait: what a program says of
  * it. */
 void recording_begin(struct recorder *recorder, uint64_t start_ns);
 void recording_window_turns(struct recorder *recorder,
@@ -137,7 +126,7 @@ void count_threads(struct recorder *recorder);
 void progress_attaching(const struct recorder *recorder);
 void progress_tick(struct recorder *recorder, uint64_t now_ns);
 
-/* status_lines.c: messages to the user. */
+/* Messages to the user. */
 void say_scan_error(pid_t pid, const struct recorder *recorder, ssize_t err);
 void say_waiting(struct recorder *recorder);
 void say_tracing(struct recorder *recorder);

@@ -1,32 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* From plan to the table that the programs look into. */
 #include "attach/probes_internal.h"
+#include "base/grow.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
-
-static uint32_t call_cost_ns(const struct probes *probes, const struct plan_function *function)
-{
-	const struct calibration *calibration = probes->calibration;
-	double cost = calibration_hit_ns(calibration, (enum perfx_site)function->site.entry_kind,
-					 function->ret);
-
-	/* one of the exits is hit; which one is not known, so the first */
-	if (function->ret == PERFX_RETURN_EXIT && function->site.exits_count)
-		cost += calibration_hit_ns(
-			calibration, (enum perfx_site)function->site.exits[0].kind, function->ret);
-	return (uint32_t)cost;
-}
-
-/* The part of a call's cost that lies between its own two time stamps. */
-static uint32_t own_cost_ns(const struct probes *probes, const struct plan_function *function)
-{
-	const struct calibration *calibration = probes->calibration;
-
-	return (uint32_t)(function->ret == PERFX_RETURN_PROBE
-				  ? calibration->empty_span_by_return_ns[function->site.entry_kind]
-				  : calibration->empty_span_ns[function->site.entry_kind]);
-}
 
 static enum perfx_probe_kind entry_kind(enum perfx_return ret)
 {
@@ -171,7 +150,7 @@ int probes_place_exits(struct probes *probes, size_t index, uint8_t flags)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
-	uint32_t cost_ns = call_cost_ns(probes, function);
+	uint32_t cost_ns = (uint32_t)calibration_call_ns(probes->hit_costs.calibration, function);
 
 	if (placed->exits_count)
 		return 0;
@@ -196,13 +175,15 @@ int probes_place_exits(struct probes *probes, size_t index, uint8_t flags)
 int probes_place(struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
+	const struct calibration *calibration = probes->hit_costs.calibration;
 	struct placed *placed = &probes->placed[index];
-	struct perfx_probe probe = {.kind = entry_kind(function->ret),
-				    .call_cost_ns = call_cost_ns(probes, function),
-				    .own_cost_ns = own_cost_ns(probes, function),
-				    .cost_program = cost_program_of(probes, function->cost_program),
-				    .object_arg = function->object_arg,
-				    .event_arg = function->event_arg};
+	struct perfx_probe probe = {
+		.kind = entry_kind(function->ret),
+		.call_cost_ns = (uint32_t)calibration_call_ns(calibration, function),
+		.own_cost_ns = (uint32_t)calibration_span_ns(calibration, function),
+		.cost_program = cost_program_of(probes, function->cost_program),
+		.object_arg = function->object_arg,
+		.event_arg = function->event_arg};
 	int64_t slot;
 
 	probe.function = id_of(probes, index);
@@ -249,4 +230,174 @@ void probes_only_count(struct probes *probes, size_t index, const char *why)
 	else
 		tracer__probe(probes->tracer, placed->entry)->kind = PERFX_PROBE_COUNT;
 	probes_drop_exits(probes, index);
+}
+
+/* What is attached, as records of the stream. */
+
+static unsigned flags_of(const struct probes *probes, const struct plan_function *function)
+{
+	const char *step_range = probes->plan->options.step_range;
+	bool is_step = step_range && !strcmp(step_range, function->name);
+
+	return function->stream_flags | (is_step ? PERFX_FUNCTION_STEP : 0);
+}
+
+static void describe_function(struct probes *probes, size_t index)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	const struct plan_module *module = &probes->plan->modules[function->module];
+	struct perfx_function record = {.offset = function->offset,
+					.function = probes->placed[index].id,
+					.source = (uint16_t)function->source,
+					.flags = (uint16_t)flags_of(probes, function)};
+	SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_FUNCTION, record, function->name,
+		  module->path, module->build_id);
+}
+
+static void describe_probe(struct probes *probes, size_t index, struct perfx_probe_record record,
+			   double cost_ns)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+
+	record.cost_ps = (uint64_t)(cost_ns * 1000);
+	record.function = probes->placed[index].id;
+	record.ret = function->ret;
+	record.link = function->ret == PERFX_RETURN_PROBE ? tracer__return_link(probes->tracer)
+							  : tracer__hit_link(probes->tracer);
+	SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_PROBE, record);
+	probes->sites_count++;
+}
+
+static void describe_entry(struct probes *probes, size_t index)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+
+	describe_probe(probes, index,
+		       (struct perfx_probe_record){
+			       .probe = probes->placed[index].entry,
+			       .offset = site_offset(function, function->site.entry_vaddr),
+			       .site = (uint8_t)function->site.entry_kind},
+		       calibration_entry_ns(probes->hit_costs.calibration, function));
+}
+
+static void describe_exit(struct probes *probes, size_t index, size_t exit)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+
+	describe_probe(probes, index,
+		       (struct perfx_probe_record){
+			       .probe = probes->placed[index].first_exit + (uint32_t)exit,
+			       .offset = site_offset(function, function->site.exits[exit].vaddr),
+			       .site = (uint8_t)function->site.exits[exit].kind,
+			       .is_exit = true},
+		       calibration_exit_ns(probes->hit_costs.calibration, function, exit));
+}
+
+void probes_describe(struct probes *probes, size_t index)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	struct placed *placed = &probes->placed[index];
+
+	if (function->is_alloc_probe)
+		probes_emit_allocator(probes, function);
+	if (!placed->described)
+		describe_function(probes, index);
+	else if (function->is_alloc_probe)
+		return; /* attached anew */
+	placed->described = true;
+	describe_entry(probes, index);
+	if (function->ret != PERFX_RETURN_EXIT)
+		return;
+	for (size_t i = 0; i < placed->exits_count; i++)
+		if (!at_entry(function, i))
+			describe_exit(probes, index, i);
+}
+
+static bool was_called(const struct probes *probes, uint32_t function)
+{
+	uint32_t count;
+	const struct perfx_context_node *nodes = tracer__contexts(probes->tracer, &count);
+
+	for (uint32_t id = 1; id < count; id++)
+		if (nodes[id].function == function)
+			return true;
+	return false;
+}
+
+void probes__skip_nameless(struct probes *probes)
+{
+	const struct plan *plan = probes->plan;
+
+	for (size_t i = 0; i < probes_placed_count(probes); i++) {
+		const struct plan_function *function = &plan->functions[i];
+
+		if (!function->is_annotation || function->source != PERFX_SOURCE_TORCH ||
+		    function->annotation.action != PERFX_ANNOTATION_OPEN || !probes->placed[i].id ||
+		    !was_called(probes, probes->placed[i].id))
+			continue;
+		plan__hint(probes->plan, "names of record_function",
+			   "this PyTorch gives them to nothing that can be probed: from 2.0 on "
+			   "they are seen");
+		return;
+	}
+}
+
+/* A site given up (INVALID) may have been hit before, and is none. */
+static bool is_entry(const struct perfx_probe *probe)
+{
+	return probe->kind == PERFX_PROBE_COUNT || probe->kind == PERFX_PROBE_ENTRY ||
+	       probe->kind == PERFX_PROBE_RETURN ||
+	       (probe->kind == PERFX_PROBE_ANNOTATION && probe->condition == ANNOTATION_BEGINS);
+}
+
+/* Of one probe, since the last time. Returns all of its hits. */
+static uint64_t report_hits(struct probes *probes, uint32_t probe, double cost_ns)
+{
+	uint64_t hits = tracer__hits(probes->tracer, probe);
+	struct perfx_hits record = {.probe = probe, .cost_ps = (uint64_t)(cost_ns * 1000)};
+
+	record.hits_count = hits - probes->hits_emitted[probe];
+	probes->hits_emitted[probe] = hits;
+	/* a probe without this record was not hit */
+	if (record.hits_count)
+		SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_HITS, record);
+	return hits;
+}
+
+uint64_t probes__report_hits(struct probes *probes)
+{
+	uint64_t entries = 0;
+
+	if (grow_array(&probes->hits_emitted, &probes->hits_capacity,
+		       tracer__probes_count(probes->tracer), sizeof(*probes->hits_emitted)))
+		return 0;
+	for (size_t i = 0; i < probes_placed_count(probes); i++) {
+		const struct plan_function *function = &probes->plan->functions[i];
+		const struct placed *placed = &probes->placed[i];
+		uint64_t hits;
+
+		if (!placed->entry)
+			continue;
+		hits = report_hits(probes, placed->entry,
+				   hit_costs_entry_ns(&probes->hit_costs, function));
+		if (is_entry(tracer__probe(probes->tracer, placed->entry)))
+			entries += hits;
+		for (size_t k = 0; k < placed->exits_count; k++)
+			report_hits(probes, placed->first_exit + (uint32_t)k,
+				    hit_costs_exit_ns(&probes->hit_costs, function, k));
+	}
+	return entries;
+}
+
+double probes_function_cost_ns(const struct probes *probes, size_t index)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	const struct placed *placed = &probes->placed[index];
+	double ns = (double)tracer__hits(probes->tracer, placed->entry) *
+		    hit_costs_entry_ns(&probes->hit_costs, function);
+
+	for (size_t i = 0; i < placed->exits_count; i++)
+		ns += (double)tracer__hits(probes->tracer, placed->first_exit + (uint32_t)i) *
+		      hit_costs_exit_ns(&probes->hit_costs, function, i);
+	return ns;
 }

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a hit costs on this host, now, in ns: the numbers move from machine to machine (4 to 17 µs
+ * for a stepped instruction on machines of one kind), so none is quoted. It is said here and
+ * nowhere else, in two parts:
+ *
+ * - The trap, calibrated: functions of our own are traced by the same programs and links that the
+ *   target gets.
+ * - The programs, as the kernel accounts for them in the traced processes: stacks are walked
+ * farther there, and caches are colder than in a loop.
+ */
+#ifndef PERFX_ATTACH_HIT_COST_H
+#define PERFX_ATTACH_HIT_COST_H
+
+#include "attach/tracer.h"
+#include "perfx_record.h"
+#include "plan/plan.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* --- calibration targets: what features are tried on, too --- */
+
+/* Functions with a known first and last instruction. */
+struct calib_target {
+	enum perfx_site site;
+	void (*call)(void);
+	const unsigned char *entry; /* the instruction of that kind */
+	const unsigned char *exit;  /* a `jmp` to the `ret`: a branch; NULL: none here */
+};
+
+/* The calibration target of a site kind, and that for return probes; NULL on an architecture
+ * without. */
+const struct calib_target *calib_target_of(enum perfx_site site, bool by_return);
+
+/* File offset of an address in this program's own executable, for links on /proc/self/exe;
+ * -errno. */
+int64_t calib_target_offset(const void *address);
+
+/* --- calibration --- */
+
+#define SITE_KINDS (PERFX_SITE_STEPPED + 1)
+
+struct calibration {
+	/* by enum perfx_site; 0: not measured */
+	double hit_ns[SITE_KINDS];  /* a hit at an entry or exit site, half of the program's work in
+				       it */
+	double call_ns[SITE_KINDS]; /* entry on that site and return probe together */
+	/* What the span of an empty call shows, by the entry's site: the part of the cost that lies
+	 * between the two time stamps. With exit sites, and with a return probe. */
+	double empty_span_ns[SITE_KINDS], empty_span_by_return_ns[SITE_KINDS];
+	struct run_times run_times; /* of the programs in hit_ns and call_ns */
+};
+
+/* Before anything else is attached; leaves the tracer as if new. 0 or -errno: then all is 0. */
+int calibrate(struct tracer *tracer, struct calibration *calibration);
+
+/* Of a hit at a function's entry, with its return where that is probed; 0: not measured. */
+double calibration_entry_ns(const struct calibration *calibration,
+			    const struct plan_function *function);
+/* Of a hit at one of its exits, which are not hit where the return is probed. */
+double calibration_exit_ns(const struct calibration *calibration,
+			   const struct plan_function *function, size_t exit);
+/* Of a call: the entry and, as it is not known which one is hit, the first exit. */
+double calibration_call_ns(const struct calibration *calibration,
+			   const struct plan_function *function);
+/* The part of that between the call's own two time stamps. */
+double calibration_span_ns(const struct calibration *calibration,
+			   const struct plan_function *function);
+
+/* --- hits in the traced processes --- */
+
+struct hit_costs {
+	const struct tracer *tracer;
+	const struct calibration *calibration;
+	struct run_times run_times; /* of the programs, while tracing */
+	uint64_t ticks_count;
+};
+
+/* To be called at each tick of the clock. */
+void hit_costs_watch(struct hit_costs *costs, struct tracer *tracer);
+/* As calibration_entry_ns and calibration_exit_ns, as far as is known now. */
+double hit_costs_entry_ns(const struct hit_costs *costs, const struct plan_function *function);
+double hit_costs_exit_ns(const struct hit_costs *costs, const struct plan_function *function,
+			 size_t exit);
+
+#endif

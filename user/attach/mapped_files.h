@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Who maps executable files, as it happens: perf's sideband (PERF_RECORD_MMAP2 of a dummy event
+ * on each CPU). It costs nothing but on such a mapping, unlike system-call tracepoints, which slow
+ * down every system call of the machine, and needs no tracefs.
+ */
+#ifndef PERFX_ATTACH_MAPPED_FILES_H
+#define PERFX_ATTACH_MAPPED_FILES_H
+
+#include "plan/plan.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct mappings;
+
+/* NULL with errno: then libraries that arrive late are found by looking from time to time. */
+struct mappings *mappings__new(void);
+void mappings__free(struct mappings *mappings);
+
+/* A descriptor for epoll, readable when there is something to take. */
+int mappings__fd(const struct mappings *mappings);
+
+/* A file that a process has mapped to execute it. Code without a file, such as a just-in-time
+ * compiler's, is not reported. */
+struct new_mapping {
+	pid_t pid;	  /* 0: some were lost, look at all processes */
+	uint64_t time_ns; /* CLOCK_MONOTONIC */
+	uint64_t inode;
+	uint32_t dev_major, dev_minor; /* as in /proc/PID/maps */
+};
+
+/* Calls fn for each since the last call. Returns how many records were taken. */
+int mappings__take(struct mappings *mappings,
+		   void (*fn)(const struct new_mapping *mapping, void *ctx), void *ctx);
+
+/* Which files are mapped by processes that are not traced, so that probes in them would cost those.
+ */
+
+struct sharing {
+	size_t module; /* index in the plan */
+	bool shared;   /* out: a process that is no member maps it */
+};
+
+/* One pass over /proc for all of them, which ends when nothing is left to be found. Returns how
+ * many processes' maps were read. */
+size_t sharing_find(const struct plan *plan, const pid_t *members, size_t members_count,
+		    struct sharing *files, size_t count);
+
+/*
+ * Traced files that are written to. A probe is put where an instruction of the old content was, and
+ * the kernel executes what it read there: a program that maps the new content dies of it. So all
+ * probes of a file go as soon as it is written to; programs that map it from then on get their
+ * own, planned from what is there then.
+ *
+ * What remains: writes through a shared mapping are only heard of with the next program that maps
+ * something, and a program that maps the file between the write and the tracer's turn still meets
+ * the old probes. A program that ran on the old content has lost it by the write itself.
+ */
+
+struct file_watch;
+
+/* NULL with errno: then changes are found when something is mapped. */
+struct file_watch *file_watch__new(void);
+void file_watch__free(struct file_watch *watch);
+/* A descriptor for epoll, readable when a file has been written to; -1 for NULL. */
+int file_watch__fd(const struct file_watch *watch);
+/* Watches what has been planned since the last time. */
+void file_watch__follow(struct file_watch *watch, const struct plan *plan);
+/* Empties the descriptor. */
+void file_watch__take(struct file_watch *watch);
+
+/* Does the process have in memory what the file has, wherever something of the module is planned?
+ * Pages in which there have been probes are its own copies, and may be older. */
+bool process_holds(pid_t pid, const struct plan *plan, size_t module);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Steps while they are recorded, counted as the report counts them. --steps N: the recording ends
+ * when a process has done so many. --trigger: a step that was slow makes the flight recorder write.
+ */
+#ifndef PERFX_SESSION_STEP_WATCH_H
+#define PERFX_SESSION_STEP_WATCH_H
+
+#include "replay/pipeline.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A median of fewer steps says nothing. */
+#define TRIGGER_STEPS_MIN 10
+/* Files that a trigger has written, at most: a training that has become slow for good would fill
+ * the disk. */
+#define TRIGGER_FILES_MAX 10
+
+/* Slower than a multiple of the median of the steps before it, or than a time; one of them is 0. */
+struct trigger {
+	double times;
+	uint64_t ns;
+};
+
+struct slow_step {
+	uint32_t process;
+	uint64_t number; /* of the process's, from 1 */
+	uint64_t duration_ns, median_ns;
+};
+
+/* "step>2x", "step>250ms": 0 or -EINVAL. */
+int trigger_parse(const char *text, struct trigger *trigger);
+/* steps_count: before it. */
+bool trigger_fires(const struct trigger *trigger, const struct slow_step *step,
+		   uint64_t steps_count);
+
+struct step_watch;
+
+/* Sees the events that the sink sees. The trigger is borrowed; NULL: none. NULL: no memory. */
+struct step_watch *step_watch__new(struct pipeline *pipeline, uint64_t steps_max,
+				   const struct trigger *trigger);
+void step_watch__free(struct step_watch *watch);
+bool step_watch__done(const struct step_watch *watch);
+/* Of the process that has done most; 0 of no watch. */
+uint64_t step_watch__count(const struct step_watch *watch);
+/* The first that was too slow since the last call; false: none was. */
+bool step_watch__slow(struct step_watch *watch, struct slow_step *step);
+
+#endif
