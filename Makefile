@@ -57,7 +57,7 @@ MAN      := $(BUILD)/perfx-trace.1
 HTML     := user/report/html/report.css user/report/html/report.js
 HTML_H   := $(BUILD)/report_html.h
 # Where the names of the JSON report are written, its own and those of what is told by name.
-NAMED    := $(wildcard user/report/*json*.c) user/decode/names.c user/aggregate/profile_steps.h \
+NAMED    := $(wildcard user/report/json/*.c) user/decode/names.c user/aggregate/profile_steps.h \
             user/counters/counters.c
 NAMES_H  := $(BUILD)/report_names.h
 UNIT_SRC := $(wildcard tests/unit/test_*.c)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "report/data_table.h"
+#include "report/table/table.h"
 
 #include "golden_cases.h"
 #include "report/report.h"
-#include "report/selection.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "golden_file.h"
 
 #include "base/utf8.h"
-#include "report/difference.h"
+#include "diff/writers.h"
 
 #include <jansson.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "export/nesting.h"
+#include "export/timeline.h"
 
 #include "base/text.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The roofline's drawing, whole. */
 #include "base/utf8.h"
-#include "report/plot.h"
+#include "report/document/plot.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

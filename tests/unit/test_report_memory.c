@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What golden reports have no room for. */
 #include "memory_scene.h"
+#include "report/document/plot.h"
 #include "report/report.h"
-#include "report/sparkline.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>

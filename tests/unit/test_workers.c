@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Which processes are one group, and what a group adds up to. */
-#include "report/workers.h"
+#include "report/document/compose.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -6,10 +6,10 @@
 #include "base/output.h"
 #include "capture/capture.h"
 #include "cmd/cmd.h"
+#include "diff/writers.h"
 #include "replay/pipeline.h"
-#include "report/difference.h"
-#include "report/json_report.h"
-#include "report/selection.h"
+#include "report/json/read.h"
+#include "report/report.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -8,11 +8,11 @@
 #include "base/message.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "diff/writers.h"
 #include "export/export.h"
 #include "perfx_config.h"
-#include "report/data_table.h"
-#include "report/difference.h"
 #include "report/report.h"
+#include "report/table/table.h"
 
 #include <ctype.h>
 #include <errno.h>

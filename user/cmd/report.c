@@ -3,9 +3,9 @@
 #include "base/file.h"
 #include "base/message.h"
 #include "cmd/cmd.h"
-#include "report/data_table.h"
-#include "report/selection.h"
-#include "report/template.h"
+#include "report/report.h"
+#include "report/table/table.h"
+#include "report/table/template.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,12 +1,195 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "diff/diff.h"
 
+#include "analyze/steps.h"
+#include "base/escape.h"
 #include "diff/internal.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* --- findings --------------------------------------------------------------------------------- */
+
+/*
+ * Findings that one side has and the other has not. A finding is the same one when its kind is, and
+ * what it is about: subjects are compared without the numbers of processes and threads, which
+ * differ from run to run.
+ */
+
+/* Where " (pid 42)" or " (tid 42)" that begins here ends; NULL: it is something else. */
+static const char *id_end(const char *text)
+{
+	const char *at = text + strlen(" (pid ");
+
+	if (strncmp(text, " (pid ", 6) != 0 && strncmp(text, " (tid ", 6) != 0)
+		return NULL;
+	while (isdigit((unsigned char)*at))
+		at++;
+	return *at == ')' ? at + 1 : NULL;
+}
+
+static char *subject_without_ids(const struct finding *finding)
+{
+	struct text subject = {0}, key = {0};
+	const char *at;
+
+	escape_unmarked(&subject, finding->subject);
+	for (at = text_peek(&subject); *at;) {
+		const char *end = id_end(at);
+
+		if (!end)
+			text_add_bytes(&key, at, 1);
+		at = end ? end : at + 1;
+	}
+	key.failed |= subject.failed;
+	text_clear(&subject);
+	return text_take(&key);
+}
+
+/* 1, 0 or -ENOMEM */
+static int is_same(const struct finding *x, const struct finding *y)
+{
+	char *a, *b;
+	int same;
+
+	if (strcmp(x->kind, y->kind) != 0)
+		return 0;
+	a = subject_without_ids(x);
+	b = subject_without_ids(y);
+	same = a && b ? !strcmp(a, b) : -ENOMEM;
+	free(a);
+	free(b);
+	return same;
+}
+
+/* Is it among them? */
+static int has(const struct process_analysis *analysis, const struct finding *finding)
+{
+	int found = 0;
+
+	for (size_t i = 0; i < analysis->findings_count && !found; i++)
+		found = is_same(&analysis->findings[i], finding);
+	return found;
+}
+
+static int add_missing(struct diff_process *process, unsigned in, const struct process_analysis *of,
+		       const struct process_analysis *other)
+{
+	for (size_t i = 0; i < of->findings_count; i++) {
+		int found = has(other, &of->findings[i]);
+
+		if (found < 0)
+			return found;
+		if (!found)
+			process->findings[process->findings_count++] =
+				(struct diff_finding){in, &of->findings[i]};
+	}
+	return 0;
+}
+
+static int compare(struct diff_process *process, const struct process_analysis *a,
+		   const struct process_analysis *b)
+{
+	int err;
+
+	process->findings =
+		calloc(a->findings_count + b->findings_count + 1, sizeof(*process->findings));
+	if (!process->findings)
+		return -ENOMEM;
+	err = add_missing(process, DIFF_IN_A, a, b);
+	return err ? err : add_missing(process, DIFF_IN_B, b, a);
+}
+
+int diff_findings(struct diff *diff, const struct analysis *a, const struct analysis *b)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < diff->processes_count && !err; i++) {
+		struct diff_process *process = &diff->processes[i];
+
+		if (process->a && process->b)
+			err = compare(process, &a->processes[process->a - diff->a->processes],
+				      &b->processes[process->b - diff->b->processes]);
+	}
+	return err;
+}
+
+/* --- steps ------------------------------------------------------------------------------------ */
+
+static const struct profile_steps *steps_of(const struct profile_process *p)
+{
+	return p && p->steps.count ? &p->steps : NULL;
+}
+
+static struct sample sample_of(const struct profile_steps *steps)
+{
+	if (!steps)
+		return (struct sample){.mean = NAN, .stddev = -1};
+	return (struct sample){.count = steps->count,
+			       .mean = (double)steps->total_ns / (double)steps->count,
+			       .stddev = steps->stddev_ns};
+}
+
+static double known(double number)
+{
+	return number < 0 ? NAN : number;
+}
+
+static struct step_rates rates_of(const struct profile *profile, const struct profile_process *p)
+{
+	if (steps_of(p))
+		return steps_rates(profile, p);
+	return (struct step_rates){.flops = -1, .flops_per_s = -1, .mfu = -1};
+}
+
+#define PAIR(field)                                                    \
+	(struct diff_pair)                                             \
+	{                                                              \
+		a ? (double)a->field : NAN, b ? (double)b->field : NAN \
+	}
+
+static void compare_cost(const struct diff *diff, const struct diff_process *process,
+			 struct diff_steps *into)
+{
+	struct step_rates a = rates_of(diff->a, process->a), b = rates_of(diff->b, process->b);
+
+	into->flops = (struct diff_pair){known(a.flops), known(b.flops)};
+	into->flops_per_s = (struct diff_pair){known(a.flops_per_s), known(b.flops_per_s)};
+	into->mfu = (struct diff_pair){known(a.mfu), known(b.mfu)};
+}
+
+static void diff_steps(const struct diff *diff, struct diff_process *process)
+{
+	const struct profile_steps *a = steps_of(process->a), *b = steps_of(process->b);
+	struct diff_steps *into = &process->steps;
+
+	into->in = (a ? DIFF_IN_A : 0) | (b ? DIFF_IN_B : 0);
+	into->a = sample_of(a);
+	into->b = sample_of(b);
+	into->count = PAIR(count);
+	into->avg_ns = (struct diff_pair){into->a.mean, into->b.mean};
+	into->p50_ns = PAIR(p50_ns);
+	into->p95_ns = PAIR(p95_ns);
+	into->max_ns = PAIR(max_ns);
+	for (int i = 0; i < PROFILE_PHASES; i++)
+		into->phases_ns[i] = (struct diff_pair){a ? diff_of(a->phases[i], a->count) : NAN,
+							b ? diff_of(b->phases[i], b->count) : NAN};
+	compare_cost(diff, process, into);
+	into->welch = welch_test(&into->a, &into->b);
+}
+
+static void diff_judge_steps(const struct diff *diff, struct diff_steps *steps)
+{
+	double change = diff_change(steps->avg_ns);
+
+	steps->time = diff_judge(diff, &steps->welch, change);
+	steps->regressed = steps->time == DIFF_WORSE && change > diff->threshold;
+}
+
+/* --- the whole -------------------------------------------------------------------------------- */
 
 double diff_ratio(struct diff_pair pair)
 {

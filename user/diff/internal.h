@@ -18,8 +18,4 @@ int diff_order_functions(const void *a, const void *b);
 /* change: of a mean; > 0 is worse */
 enum diff_verdict diff_judge(const struct diff *diff, const struct welch *welch, double change);
 
-/* steps.c */
-void diff_steps(const struct diff *diff, struct diff_process *process);
-void diff_judge_steps(const struct diff *diff, struct diff_steps *steps);
-
 #endif

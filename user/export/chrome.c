@@ -12,9 +12,7 @@
  */
 #include "analyze/location.h"
 #include "export/formats.h"
-#include "export/nesting.h"
-#include "export/steps.h"
-#include "export/user_values.h"
+#include "export/timeline.h"
 
 #include <errno.h>
 #include <stdlib.h>

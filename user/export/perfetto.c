@@ -12,9 +12,7 @@
 #include "base/map64.h"
 #include "decode/names.h"
 #include "export/formats.h"
-#include "export/nesting.h"
-#include "export/steps.h"
-#include "export/user_values.h"
+#include "export/timeline.h"
 #include "export/wire.h"
 
 #include <errno.h>

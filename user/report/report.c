@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "report/report.h"
 
+#include "report/table/table.h"
 #include "report/writers.h"
 
+#include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct report_writer writers[] = {
@@ -63,4 +66,90 @@ const char *report_writer_names(void)
 const char *report_writer_suffixes(void)
 {
 	return ".txt .md .html .json .csv .tsv .line";
+}
+
+static bool is_named(const struct profile_process *process, const char *name)
+{
+	unsigned long pid;
+	char *end;
+
+	errno = 0;
+	pid = strtoul(name, &end, 10);
+	if (*name >= '0' && *name <= '9' && !*end && !errno)
+		return pid == process->pid;
+	return !strcmp(name, process->comm);
+}
+
+/* The process with rows of its own, for they are put in another order. */
+static int copy_process(struct profile_process *copy, const struct profile_process *process)
+{
+	*copy = *process;
+	copy->rows = malloc((process->rows_count + 1) * sizeof(*copy->rows));
+	if (!copy->rows)
+		return -ENOMEM;
+	if (process->rows_count)
+		memcpy(copy->rows, process->rows, process->rows_count * sizeof(*copy->rows));
+	return 0;
+}
+
+int selection_make(struct selection *selection, const struct profile *profile, const char *process)
+{
+	struct profile *p = &selection->profile;
+	int err = 0;
+
+	*p = *profile;
+	p->processes_count = 0;
+	p->processes = calloc(profile->processes_count + 1, sizeof(*p->processes));
+	if (!p->processes)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->processes_count && !err; i++) {
+		if (!process || is_named(&profile->processes[i], process))
+			err = copy_process(&p->processes[p->processes_count++],
+					   &profile->processes[i]);
+	}
+	return err || !process || p->processes_count ? err : -ENOENT;
+}
+
+static int sort_rows(struct data_table *table, const struct data_table_column *column,
+		     struct profile_process *process)
+{
+	struct data_table_row of_process = {.process = process};
+	struct profile_row *rows = malloc((process->rows_count + 1) * sizeof(*rows));
+	int err = rows ? 0 : -ENOMEM;
+
+	table->rows_count = 0;
+	if (!err)
+		err = table->kind->fill(table, &of_process);
+	if (!err)
+		err = data_table_sort(table, column);
+	if (err) {
+		free(rows);
+		return err;
+	}
+	for (size_t i = 0; i < process->rows_count; i++)
+		rows[i] = process->rows[table->rows[i].item];
+	free(process->rows);
+	process->rows = rows;
+	return 0;
+}
+
+int selection_sort(struct selection *selection, const char *name)
+{
+	struct data_table table = {.kind = data_table_kind_named("functions"),
+				   .profile = &selection->profile};
+	const struct data_table_column *column = data_table_column_named(table.kind, name);
+	int err = column ? 0 : -EINVAL;
+
+	for (size_t i = 0; i < selection->profile.processes_count && !err; i++)
+		err = sort_rows(&table, column, &selection->profile.processes[i]);
+	data_table_clear(&table);
+	return err;
+}
+
+void selection_clear(struct selection *selection)
+{
+	for (size_t i = 0; i < selection->profile.processes_count; i++)
+		free(selection->profile.processes[i].rows);
+	free(selection->profile.processes);
+	*selection = (struct selection){0};
 }

@@ -17,8 +17,8 @@ struct report_options {
 	bool full;	   /* text: all of it, not one screen or two */
 	unsigned top;	   /* rows a table; 0: the format's default */
 	bool full_cmdline; /* show command lines as recorded (hidden values stay hidden) */
-	/* CSV and TSV: which table (report/data_table.h), NULL: functions; by which of its columns,
-	 * NULL: its own order; without names above. For the others report/selection.h sorts. */
+	/* CSV and TSV: which table (report/table/table.h), NULL: functions; by which of its
+	 * columns, NULL: its own order; without names above. For the others selection_sort. */
 	const char *table, *sort;
 	bool no_header;
 	const char *template; /* of report_writer_template: its text, which was checked */
@@ -33,7 +33,7 @@ struct report_writer {
 	bool tables; /* writes one table: --table */
 };
 
-/* In a form of one's own (report/template.h). */
+/* In a form of one's own (report/table/template.h). */
 extern const struct report_writer report_writer_template;
 
 /* By -f name or by the suffix of a path; NULL when unknown. */
@@ -42,5 +42,23 @@ const struct report_writer *report_writer_for(const char *path);
 /* "text, md, …" and ".txt .md …", for messages. Static. */
 const char *report_writer_names(void);
 const char *report_writer_suffixes(void);
+
+/*
+ * What of a profile a report is about, and in which order: --process and --sort. A selection is a
+ * profile like any other, so that rules and writers need not know of it.
+ */
+
+/* Copies of what changes; the rest is borrowed from the profile it was made of. */
+struct selection {
+	struct profile profile;
+};
+
+/* The processes that `process` names, by pid or comm; NULL: all. 0, -ENOENT when there is none,
+ * -ENOMEM. */
+int selection_make(struct selection *selection, const struct profile *profile, const char *process);
+/* Puts each process's functions in the order of a column of the table "functions". Rules look at
+ * them in the order of the aggregate: sort after them. 0, -EINVAL for no such column, -ENOMEM. */
+int selection_sort(struct selection *selection, const char *column);
+void selection_clear(struct selection *selection);
 
 #endif

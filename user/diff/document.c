@@ -1,0 +1,610 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The comparison of two recordings as a document:
+ *
+ *     gemm is slower: +20.0 % a call (10.0 ms, then 12.0 ms). Of 34 functions in both, 1 slower, …
+ *     A: before.perfx, 10.0 s. B: after.perfx, 12.1 s.
+ *
+ *     trainer (pid 4242, then 5151)
+ *     Change  Ratio   Avg A   Avg B  Significant  Time A  Time B  …  Function
+ *     +20.0 %  1.20  10.0 ms 12.0 ms  slower     62.0 %  66.1 %     gemm
+ */
+#include "analyze/location.h"
+#include "base/escape.h"
+#include "base/quantity.h"
+#include "base/units.h"
+#include "base/utf8.h"
+#include "decode/names.h"
+#include "diff/compose.h"
+#include "report/document/document.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- cells ------------------------------------------------------------------------------------ */
+
+void cell_change(struct comparer *c, struct diff_pair pair)
+{
+	double change = diff_change(pair);
+
+	if (isnan(change))
+		document_cell_printf(c->document, "-");
+	else if (change >= 9.995)
+		document_cell_printf(c->document, "×%.3g", change + 1);
+	else
+		document_cell_printf(c->document, fabs(change) < 0.0005 ? "0 %%" : "%+.1f %%",
+				     100 * change);
+}
+
+void cell_ratio(struct comparer *c, struct diff_pair pair)
+{
+	double ratio = diff_ratio(pair);
+
+	if (isnan(ratio))
+		document_cell_printf(c->document, "-");
+	else
+		document_cell_printf(c->document, ratio < 9.995 ? "%.2f" : "%.3g", ratio);
+}
+
+static uint64_t whole(double value)
+{
+	if (isnan(value) || value < 0)
+		return PROFILE_ABSENT;
+	return value < 0x1p63 ? (uint64_t)llround(value) : PROFILE_ABSENT - 1;
+}
+
+void add_share(struct text *text, double share)
+{
+	add_percent(text, share);
+}
+
+void add_rate(struct text *text, double per_s)
+{
+	if (per_s < 99.95)
+		text_printf(text, "%.3g", per_s);
+	else
+		add_count(text, whole(per_s));
+}
+
+void add_size(struct text *text, double bytes)
+{
+	add_bytes(text, whole(bytes));
+}
+
+void add_time(struct text *text, double ns)
+{
+	add_ns(text, whole(ns));
+}
+
+void add_number(struct text *text, double value)
+{
+	text_printf(text, "%.2f", value);
+}
+
+void add_flops(struct text *text, double per_s)
+{
+	add_si(text, per_s, "FLOP/s");
+}
+
+static void add_known(struct text *text, double value, add_value *add)
+{
+	if (isnan(value))
+		text_add(text, "-");
+	else
+		add(text, value);
+}
+
+/* "40.2 % → 50.2 %": both in one column, so that both are shown or neither. */
+void add_both(struct text *text, struct diff_pair pair, add_value *add)
+{
+	if (isnan(pair.a) && isnan(pair.b)) {
+		text_add(text, "-");
+		return;
+	}
+	add_known(text, pair.a, add);
+	text_add(text, " → ");
+	add_known(text, pair.b, add);
+}
+
+void cell_both(struct comparer *c, struct diff_pair pair, add_value *add)
+{
+	struct text cell = {0};
+
+	add_both(&cell, pair, add);
+	document_cell(c->document, &cell);
+}
+
+void cell_one(struct comparer *c, double value, add_value *add)
+{
+	struct text cell = {0};
+
+	add_known(&cell, value, add);
+	document_cell(c->document, &cell);
+}
+
+/* What both sides have, side by side: always shown. */
+void cells_ns(struct comparer *c, struct diff_pair pair)
+{
+	cell_one(c, pair.a, add_time);
+	cell_one(c, pair.b, add_time);
+}
+
+void cells_bytes(struct comparer *c, struct diff_pair pair)
+{
+	cell_one(c, pair.a, add_size);
+	cell_one(c, pair.b, add_size);
+}
+
+void cells_gflops(struct comparer *c, struct diff_pair pair)
+{
+	document_cell_gflops(c->document, isnan(pair.a) ? -1 : pair.a);
+	document_cell_gflops(c->document, isnan(pair.b) ? -1 : pair.b);
+}
+
+void cell_verdict(struct comparer *c, const char *verdict, enum diff_verdict of, bool regressed,
+		  const char *unjudged)
+{
+	const char *word = verdict;
+
+	if (of == DIFF_UNJUDGED || of == DIFF_SAME)
+		word = of == DIFF_SAME ? "no" : unjudged;
+	document_cell_printf(c->document, "%s",
+			     regressed && c->options->fails ? "regression" : word);
+}
+
+void add_fact(struct text *text, const char *what, struct diff_pair pair, add_value *add)
+{
+	if (isnan(pair.a) && isnan(pair.b))
+		return;
+	text_add(text, text->length ? " · " : "");
+	text_printf(text, "%s ", what);
+	add_both(text, pair, add);
+}
+
+/* --- steps ------------------------------------------------------------------------------------ */
+
+/*
+ * The steps of two recordings:
+ *
+ *     steps 40 → 60 · a step computes 6.00 GFLOP → 6.00 GFLOP · at 60.0 GFLOP/s → 50.0 GFLOP/s
+ *
+ *      Change  Ratio        A        B  Significant  Step
+ *     +20.0 %   1.20   100 ms   120 ms  slower       mean
+ *      +5.0 %   1.05   100 ms   105 ms               median
+ *     +40.0 %   1.40  50.0 ms  70.0 ms               mean, data
+ */
+
+static void add_count_of(struct text *text, double count)
+{
+	add_count(text, (uint64_t)count);
+}
+
+static void add_operations(struct text *text, double flops)
+{
+	add_si(text, flops, "FLOP");
+}
+
+static void compose_facts(struct comparer *c, const struct diff_steps *steps)
+{
+	struct text facts = {0};
+
+	add_fact(&facts, "steps", steps->count, add_count_of);
+	add_fact(&facts, "a step computes", steps->flops, add_operations);
+	add_fact(&facts, "at", steps->flops_per_s, add_flops);
+	add_fact(&facts, "MFU", steps->mfu, add_share);
+	document_add(c->document, BLOCK_PARAGRAPH, &facts);
+}
+
+static void compose_pair(struct comparer *c, struct diff_pair pair, const char *verdict,
+			 const char *what, const char *part)
+{
+	cell_change(c, pair);
+	cell_ratio(c, pair);
+	cells_ns(c, pair);
+	document_cell_printf(c->document, "%s", verdict);
+	document_cell_printf(c->document, "%s%s", what, part);
+}
+
+static void compose_mean(struct comparer *c, const struct diff_steps *steps)
+{
+	cell_change(c, steps->avg_ns);
+	cell_ratio(c, steps->avg_ns);
+	cells_ns(c, steps->avg_ns);
+	cell_verdict(c, difference_of_time(steps->time), steps->time, steps->regressed,
+		     "too few steps");
+	document_cell_printf(c->document, "mean");
+}
+
+static void compose_step_changes(struct comparer *c, const struct diff_steps *steps)
+{
+	static const struct column columns[] = {
+		{.title = "Change", .right = true}, {.title = "Ratio", .right = true, .rank = 5},
+		{.title = "A", .right = true},	    {.title = "B", .right = true},
+		{.title = "Significant"},	    {.title = "Step", .takes_rest = true},
+	};
+
+	if (!steps->in)
+		return;
+	document_say(c->document, BLOCK_CAPTION, "Steps");
+	compose_facts(c, steps);
+	document_table(c->document, columns);
+	compose_mean(c, steps);
+	compose_pair(c, steps->p50_ns, "", "median", "");
+	compose_pair(c, steps->p95_ns, "", "p95", "");
+	compose_pair(c, steps->max_ns, "", "longest", "");
+	for (size_t i = 0; i < PROFILE_PHASES; i++) {
+		enum profile_phase phase = profile_phases_in_order[i];
+		struct diff_pair pair = steps->phases_ns[phase];
+
+		if (pair.a > 0 || pair.b > 0)
+			compose_pair(c, pair, "", "mean, ", profile_phase_name(phase));
+	}
+}
+
+/* --- functions -------------------------------------------------------------------------------- */
+
+#define TOO_FEW_CALLS "too few calls"
+
+#define NAME_COLUMNS                               \
+	{.title = "Function", .takes_rest = true}, \
+	{                                          \
+		.title = "Module", .rank = 6       \
+	}
+
+static void cells_name(struct comparer *c, const struct diff_function *f)
+{
+	document_cell_name(c->document, f->function->name, c->name_columns);
+	if (f->function->flags & PERFX_FUNCTION_RANGE)
+		document_cell_printf(c->document, "(%s range)",
+				     name_of_source(f->function->source));
+	else
+		document_cell_name(c->document, f->function->module_base, c->name_columns);
+}
+
+static void compose_times(struct comparer *c, const struct diff_process *p)
+{
+	static const struct column columns[] = {
+		{.title = "Change", .right = true},
+		{.title = "Ratio", .right = true, .rank = 5},
+		{.title = "Avg A", .right = true},
+		{.title = "Avg B", .right = true},
+		{.title = "Significant"},
+		{.title = "Time", .right = true, .rank = 2},
+		{.title = "Self", .right = true, .rank = 3},
+		{.title = "Calls/s", .right = true, .rank = 4},
+		NAME_COLUMNS,
+	};
+
+	document_table(c->document, columns);
+	for (size_t i = 0; i < p->functions_count && i < c->functions; i++) {
+		const struct diff_function *f = &p->functions[i];
+
+		if (f->in != (DIFF_IN_A | DIFF_IN_B))
+			break;
+		cell_change(c, f->avg_ns);
+		cell_ratio(c, f->avg_ns);
+		cells_ns(c, f->avg_ns);
+		cell_verdict(c, difference_of_time(f->time), f->time, f->regressed, TOO_FEW_CALLS);
+		cell_both(c, f->total_share, add_share);
+		cell_both(c, f->self_share, add_share);
+		cell_both(c, f->calls_per_s, add_rate);
+		cells_name(c, f);
+	}
+}
+
+static void compose_rates(struct comparer *c, const struct diff_process *p)
+{
+	static const struct column columns[] = {
+		{.title = "Change", .right = true},
+		{.title = "Ratio", .right = true, .rank = 5},
+		{.title = "GFLOP/s A", .right = true},
+		{.title = "GFLOP/s B", .right = true},
+		{.title = "Significant"},
+		{.title = "FLOP a call", .right = true, .rank = 1},
+		NAME_COLUMNS,
+	};
+	size_t shown = 0;
+
+	for (size_t i = 0; i < p->functions_count && shown < c->functions; i++) {
+		const struct diff_function *f = &p->functions[i];
+
+		if (isnan(diff_change(f->flops_per_s)))
+			continue;
+		if (!shown++) {
+			document_say(c->document, BLOCK_CAPTION,
+				     "Operations: rates, and the change of FLOP in a call");
+			document_table(c->document, columns);
+		}
+		cell_change(c, f->flops_per_s);
+		cell_ratio(c, f->flops_per_s);
+		cells_gflops(c, f->flops_per_s);
+		cell_verdict(c, difference_of_time(f->rate), f->rate, false, TOO_FEW_CALLS);
+		cell_change(c, f->flops_per_call);
+		cells_name(c, f);
+	}
+}
+
+/* What was called in one recording only. */
+static void compose_alone(struct comparer *c, const struct diff_process *p, unsigned in)
+{
+	static const struct column columns[] = {
+		{.title = "Time", .right = true},
+		{.title = "Calls/s", .right = true},
+		{.title = "Avg", .right = true},
+		NAME_COLUMNS,
+	};
+	size_t shown = 0;
+
+	for (size_t i = 0; i < p->functions_count && shown < c->functions; i++) {
+		const struct diff_function *f = &p->functions[i];
+
+		if (f->in != in)
+			continue;
+		if (!shown++) {
+			document_say(c->document, BLOCK_CAPTION,
+				     in == DIFF_IN_A ? "Called in A only" : "Called in B only");
+			document_table(c->document, columns);
+		}
+		cell_one(c, in == DIFF_IN_A ? f->total_share.a : f->total_share.b, add_share);
+		cell_one(c, in == DIFF_IN_A ? f->calls_per_s.a : f->calls_per_s.b, add_rate);
+		cell_one(c, in == DIFF_IN_A ? f->avg_ns.a : f->avg_ns.b, add_time);
+		cells_name(c, f);
+	}
+}
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+static void compose_memory(struct comparer *c, const struct diff_process *p)
+{
+	static const struct column columns[] = {
+		{.title = "Change", .right = true},
+		{.title = "Ratio", .right = true, .rank = 5},
+		{.title = "Peak A", .right = true},
+		{.title = "Peak B", .right = true},
+		{.title = "Significant"},
+		{.title = "Allocated/s", .right = true, .rank = 2},
+		{.title = "Allocations/s", .right = true, .rank = 4},
+		{.title = "Memory", .takes_rest = true},
+	};
+
+	if (!p->memory_count)
+		return;
+	document_say(c->document, BLOCK_CAPTION,
+		     "Memory: peaks, and what is allocated in a second");
+	document_table(c->document, columns);
+	for (size_t i = 0; i < p->memory_count; i++) {
+		const struct diff_memory *m = &p->memory[i];
+
+		cell_change(c, m->peak_bytes);
+		cell_ratio(c, m->peak_bytes);
+		cells_bytes(c, m->peak_bytes);
+		cell_verdict(c, difference_of_memory(m->verdict), m->verdict, m->regressed,
+			     "not exact");
+		cell_both(c, m->allocated_per_s, add_size);
+		cell_both(c, m->allocs_per_s, add_rate);
+		document_cell_printf(c->document, "%s",
+				     m->domain ? domain_words(m->domain) : "resident");
+	}
+}
+
+static void compose_places(struct comparer *c, const struct diff_process *p)
+{
+	static const struct column columns[] = {
+		{.title = "Change", .right = true},
+		{.title = "Ratio", .right = true, .rank = 5},
+		{.title = "At peak A", .right = true},
+		{.title = "At peak B", .right = true},
+		{.title = "Allocated/s", .right = true, .rank = 1},
+		{.title = "Place", .takes_rest = true},
+		{.title = "Memory", .rank = 6},
+	};
+
+	if (!p->places_count)
+		return;
+	document_say(c->document, BLOCK_CAPTION,
+		     "Places that allocate, by what changed at the peak");
+	document_table(c->document, columns);
+	for (size_t i = 0; i < p->places_count && i < c->places; i++) {
+		const struct diff_place *place = &p->places[i];
+		struct text name = {0};
+
+		cell_change(c, place->live_at_peak_bytes);
+		cell_ratio(c, place->live_at_peak_bytes);
+		cells_bytes(c, place->live_at_peak_bytes);
+		cell_both(c, place->allocated_per_s, add_size);
+		location_hotspot(&name, place->profile, place->memory, place->hotspot);
+		document_cell(c->document, &name);
+		document_cell_printf(c->document, "%s", domain_words(place->memory->domain));
+	}
+}
+
+/* --- the whole -------------------------------------------------------------------------------- */
+
+static void add_capture(struct text *text, const char *side, const char *name,
+			const struct profile *profile)
+{
+	char buffer[UNITS_MAX];
+
+	text_printf(text, "%s: ", side);
+	escape_name(text, name);
+	text_add(text, ", ");
+	add_ns(text, profile->duration_ns);
+	if (profile->overhead_percent >= 0)
+		text_printf(text, ", slowdown by tracing %s",
+			    format_slowdown(buffer, profile->overhead_percent / 100));
+	text_add(text, ".");
+}
+
+static void compose_captures(struct comparer *c)
+{
+	struct text text = {0};
+
+	add_capture(&text, "A", c->options->name_a, c->diff->a);
+	text_add(&text, " ");
+	add_capture(&text, "B", c->options->name_b, c->diff->b);
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+/* What makes a comparison unfair. */
+static void compose_warnings(struct comparer *c)
+{
+	const struct profile *a = c->diff->a, *b = c->diff->b;
+	struct document *d = c->document;
+
+	if (a->partial || b->partial)
+		document_say(d, BLOCK_WARNING,
+			     a->partial && b->partial
+				     ? "Both recordings are partial: see the report of each."
+			     : a->partial ? "A is partial: see its report."
+					  : "B is partial: see its report.");
+	if (strcmp(a->host_name, b->host_name) || a->cpus_count != b->cpus_count)
+		document_say(d, BLOCK_WARNING, "The recordings are of different machines.");
+	if (a->compensated != b->compensated)
+		document_say(
+			d, BLOCK_WARNING,
+			"Of one recording alone the cost of probes is taken off (--compensate).");
+}
+
+static void add_process_name(struct text *text, const struct diff_process *p)
+{
+	const struct profile_process *named = p->b ? p->b : p->a;
+
+	escape_name(text, named->comm);
+	if (p->a && p->b)
+		text_printf(text, " (pid %u, then %u)", p->a->pid, p->b->pid);
+	else
+		text_printf(text, " (pid %u), in %s only", named->pid, p->a ? "A" : "B");
+}
+
+static void compose_process(struct comparer *c, const struct diff_process *p)
+{
+	struct text heading = {0}, facts = {0};
+
+	add_process_name(&heading, p);
+	document_add(c->document, BLOCK_HEADING, &heading);
+	if (!p->a || !p->b)
+		return;
+	add_fact(&facts, "wall", p->wall_ns, add_time);
+	add_fact(&facts, "CPUs", p->cores, add_number);
+	add_fact(&facts, "computed", p->flops_per_s, add_flops);
+	document_add(c->document, BLOCK_PARAGRAPH, &facts);
+	compose_story(c, p);
+	compose_step_changes(c, &p->steps);
+	if (p->functions_count && p->functions[0].in == (DIFF_IN_A | DIFF_IN_B))
+		compose_times(c, p);
+	compose_rates(c, p);
+	compose_memory(c, p);
+	compose_places(c, p);
+	compose_alone(c, p, DIFF_IN_A);
+	compose_alone(c, p, DIFF_IN_B);
+}
+
+static void compose_note(struct comparer *c)
+{
+	struct text text = {0};
+
+	document_say(c->document, BLOCK_HEADING, "How it was judged");
+	text_printf(
+		&text,
+		"Avg: of a call. Time: of wall time, with nested calls; Self: without them. "
+		"Threads "
+		"add up. Significant: functions and steps by Welch's t-test (at least %d calls on "
+		"both sides), p < %.2g, corrected for %zu tests, and a change of at least %.0f %%; "
+		"memory by a change of at least %.0f %% and 1 MiB, where it is exact. The test "
+		"knows the spread within a recording. Between two recordings of the same program "
+		"there is more of it: record it twice to see how much.",
+		WELCH_COUNT_MIN, DIFF_ALPHA, c->diff->tested_count, DIFF_SHARE_MIN * 100,
+		DIFF_MEMORY_SHARE_MIN * 100);
+	document_add(c->document, BLOCK_NOTE, &text);
+	if (!c->options->fails)
+		return;
+	text_printf(
+		&text,
+		"Regressions: %zu. A regression is a function that takes significantly and more "
+		"than %.4g %% longer a call, and %.0f %% of wall time or more in A or B; steps "
+		"that take longer by as much; or memory whose exact peak grew by more than "
+		"that and by 1 MiB or more.",
+		c->diff->regressions_count, c->diff->threshold * 100, DIFF_WEIGHT_MIN * 100);
+	document_add(c->document, BLOCK_NOTE, &text);
+}
+
+static int compose(struct comparer *c)
+{
+	struct text verdict = {0};
+
+	difference_verdict(&verdict, c->diff);
+	document_add(c->document, BLOCK_VERDICT, &verdict);
+	compose_captures(c);
+	compose_warnings(c);
+	for (size_t i = 0; i < c->diff->processes_count; i++)
+		compose_process(c, &c->diff->processes[i]);
+	compose_note(c);
+	return c->document->failed ? -ENOMEM : 0;
+}
+
+static int write_text(FILE *out, const struct diff *diff, const struct difference_options *options)
+{
+	struct document document = {0};
+	struct comparer c = {&document,
+			     diff,
+			     options,
+			     options->top ? options->top : 20,
+			     options->top ? options->top : 8,
+			     0};
+	int err = compose(&c);
+
+	if (!err)
+		err = document_write_text(out, &document, options->color,
+					  options->width ? options->width : 80);
+	document_clear(&document);
+	return err;
+}
+
+static int write_md(FILE *out, const struct diff *diff, const struct difference_options *options)
+{
+	struct document document = {0};
+	struct comparer c = {&document,
+			     diff,
+			     options,
+			     options->top ? options->top : 20,
+			     options->top ? options->top : 10,
+			     80};
+	int err = compose(&c);
+
+	if (!err)
+		err = document_write_md(out, &document);
+	document_clear(&document);
+	return err;
+}
+
+static const struct difference_writer writers[] = {
+	{"text", write_text},
+	{"md", write_md},
+	{"json", difference_write_json},
+};
+
+#define WRITERS (sizeof(writers) / sizeof(writers[0]))
+
+const struct difference_writer *difference_writer_named(const char *name)
+{
+	for (size_t i = 0; i < WRITERS; i++) {
+		if (!strcmp(writers[i].name, name))
+			return &writers[i];
+	}
+	return NULL;
+}
+
+/* The suffixes are those of reports. */
+const struct difference_writer *difference_writer_for(const char *path)
+{
+	const struct report_writer *writer = report_writer_for(path);
+
+	return writer ? difference_writer_named(writer->name) : NULL;
+}
+
+const char *difference_writer_names(void)
+{
+	return "text, md, json";
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The comparison for programs: perfx.diff/1. A number is {"a", "b", "change", "ratio"}, where
+ * change is (b - a) / a; what is not known is left out.
+ */
+#include "analyze/location.h"
+#include "decode/names.h"
+#include "diff/writers.h"
+#include "report/json/output.h"
+
+#include <errno.h>
+#include <math.h>
+
+static void set_number(json_t *object, const char *key, double value)
+{
+	if (!isfinite(value))
+		return;
+	if (value == floor(value) && fabs(value) < 0x1p53)
+		json_object_set_new(object, key, json_integer((json_int_t)value));
+	else
+		json_object_set_new(object, key, json_real(value));
+}
+
+static json_t *pair_object(struct diff_pair pair)
+{
+	json_t *object = json_object();
+
+	set_number(object, "a", pair.a);
+	set_number(object, "b", pair.b);
+	set_number(object, "change", diff_change(pair));
+	set_number(object, "ratio", diff_ratio(pair));
+	return object;
+}
+
+static void set_pair(json_t *object, const char *key, struct diff_pair pair)
+{
+	if (!isnan(pair.a) || !isnan(pair.b))
+		json_object_set_new(object, key, pair_object(pair));
+}
+
+static void put_pair(struct json_output *o, const char *key, struct diff_pair pair)
+{
+	if (!isnan(pair.a) || !isnan(pair.b))
+		json_put(o, key, pair_object(pair));
+}
+
+static json_t *side_of(unsigned in)
+{
+	static const char *const names[] = {"", "a", "b", "both"};
+
+	return json_string(names[in]);
+}
+
+static double spread(const struct sample *sample)
+{
+	return sample->stddev < 0 ? NAN : sample->stddev;
+}
+
+static void set_welch(json_t *object, const struct welch *welch)
+{
+	if (!welch->known)
+		return;
+	set_number(object, "t", welch->t);
+	set_number(object, "df", welch->df);
+	set_number(object, "p", welch->p);
+}
+
+static json_t *function_object(const struct diff_function *f)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "name", json_of_string(f->function->name));
+	json_object_set_new(object, "module", json_of_string(f->function->module));
+	json_object_set_new(object, "offset", json_of_integer(f->function->offset));
+	json_object_set_new(object, "source", json_string(name_of_source(f->function->source)));
+	if (f->function->flags & PERFX_FUNCTION_RANGE)
+		json_object_set_new(object, "kind", json_string("range"));
+	json_object_set_new(object, "in", side_of(f->in));
+	set_pair(object, "calls", f->calls);
+	set_pair(object, "avg_ns", f->avg_ns);
+	set_pair(object, "stddev_ns", (struct diff_pair){spread(&f->a), spread(&f->b)});
+	set_pair(object, "total_share", f->total_share);
+	set_pair(object, "self_share", f->self_share);
+	set_pair(object, "calls_per_s", f->calls_per_s);
+	set_pair(object, "flops_per_call", f->flops_per_call);
+	set_pair(object, "flops_per_s", f->flops_per_s);
+	set_number(object, "impact_share", f->impact);
+	set_welch(object, &f->welch);
+	json_object_set_new(object, "time", json_string(difference_of_time(f->time)));
+	if (!isnan(diff_change(f->flops_per_s)))
+		json_object_set_new(object, "rate", json_string(difference_of_time(f->rate)));
+	json_object_set_new(object, "regression", json_boolean(f->regressed));
+	return object;
+}
+
+static json_t *breakdown_object(const struct diff_steps *steps)
+{
+	json_t *object = json_object();
+
+	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--)
+		set_pair(object, profile_phase_name((enum profile_phase)phase),
+			 steps->phases_ns[phase]);
+	return object;
+}
+
+static json_t *steps_object(const struct diff_steps *steps)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "in", side_of(steps->in));
+	set_pair(object, "count", steps->count);
+	set_pair(object, "avg_ns", steps->avg_ns);
+	set_pair(object, "stddev_ns", (struct diff_pair){spread(&steps->a), spread(&steps->b)});
+	set_pair(object, "p50_ns", steps->p50_ns);
+	set_pair(object, "p95_ns", steps->p95_ns);
+	set_pair(object, "max_ns", steps->max_ns);
+	json_object_set_new(object, "breakdown", breakdown_object(steps));
+	set_pair(object, "flops", steps->flops);
+	set_pair(object, "flops_per_s", steps->flops_per_s);
+	set_pair(object, "mfu", steps->mfu);
+	set_welch(object, &steps->welch);
+	json_object_set_new(object, "time", json_string(difference_of_time(steps->time)));
+	json_object_set_new(object, "regression", json_boolean(steps->regressed));
+	return object;
+}
+
+static json_t *memory_object(const struct diff_memory *m)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "domain",
+			    json_string(m->domain ? profile_domain_name(m->domain) : "resident"));
+	set_pair(object, "peak_bytes", m->peak_bytes);
+	set_pair(object, "allocated_bytes_per_s", m->allocated_per_s);
+	set_pair(object, "allocs_per_s", m->allocs_per_s);
+	json_object_set_new(object, "exact", json_boolean(m->exact));
+	json_object_set_new(object, "peak", json_string(difference_of_memory(m->verdict)));
+	json_object_set_new(object, "regression", json_boolean(m->regressed));
+	return object;
+}
+
+static json_t *place_object(const struct diff_place *p)
+{
+	json_t *object = json_object();
+	struct text name = {0};
+
+	location_hotspot(&name, p->profile, p->memory, p->hotspot);
+	json_object_set_new(object, "place", json_of_sentence(text_peek(&name)));
+	text_clear(&name);
+	json_object_set_new(object, "domain", json_string(profile_domain_name(p->memory->domain)));
+	json_object_set_new(object, "in", side_of(p->in));
+	set_pair(object, "live_at_peak_bytes", p->live_at_peak_bytes);
+	set_pair(object, "live_bytes", p->live_bytes);
+	set_pair(object, "allocated_bytes_per_s", p->allocated_per_s);
+	set_pair(object, "allocs_per_s", p->allocs_per_s);
+	return object;
+}
+
+static json_t *changed_finding_object(const struct diff_finding *changed)
+{
+	const struct finding *finding = changed->finding;
+	json_t *object = json_object();
+
+	json_object_set_new(object, "in", side_of(changed->in));
+	json_object_set_new(object, "kind", json_of_string(finding->kind));
+	json_object_set_new(object, "severity",
+			    json_string(finding_severity_name(finding->severity)));
+	json_object_set_new(object, "subject", json_of_sentence(finding->subject));
+	json_object_set_new(object, "evidence", json_of_sentence(finding->evidence));
+	return object;
+}
+
+static void put_side(struct json_output *o, const char *key, const char *file,
+		     const struct profile *profile)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "file", json_of_string(file));
+	json_object_set_new(object, "start_unix_ns", json_of_integer(profile->start_unix_ns));
+	json_object_set_new(object, "duration_ns", json_of_integer(profile->duration_ns));
+	json_object_set_new(object, "host", json_of_string(profile->host_name));
+	json_object_set_new(object, "partial", json_boolean(profile->partial));
+	if (profile->overhead_percent >= 0)
+		json_object_set_new(object, "overhead_percent",
+				    json_real(profile->overhead_percent));
+	json_put(o, key, object);
+}
+
+static void put_identity(struct json_output *o, const char *key, const struct profile_process *p)
+{
+	json_t *object;
+
+	if (!p)
+		return;
+	object = json_object();
+	json_object_set_new(object, "pid", json_of_integer(p->pid));
+	json_object_set_new(object, "comm", json_of_string(p->comm));
+	json_put(o, key, object);
+}
+
+static void put_process(struct json_output *o, const struct diff_process *p)
+{
+	json_open(o, NULL, '{');
+	put_identity(o, "a", p->a);
+	put_identity(o, "b", p->b);
+	put_pair(o, "wall_ns", p->wall_ns);
+	put_pair(o, "cores", p->cores);
+	put_pair(o, "flops_per_s", p->flops_per_s);
+	if (p->steps.in)
+		json_put(o, "steps", steps_object(&p->steps));
+	json_open(o, "findings", '[');
+	for (size_t i = 0; i < p->findings_count; i++)
+		json_put(o, NULL, changed_finding_object(&p->findings[i]));
+	json_close(o, ']');
+	json_open(o, "functions", '[');
+	for (size_t i = 0; i < p->functions_count; i++)
+		json_put(o, NULL, function_object(&p->functions[i]));
+	json_close(o, ']');
+	json_open(o, "memory", '[');
+	for (size_t i = 0; i < p->memory_count; i++)
+		json_put(o, NULL, memory_object(&p->memory[i]));
+	json_close(o, ']');
+	json_open(o, "places", '[');
+	for (size_t i = 0; i < p->places_count; i++)
+		json_put(o, NULL, place_object(&p->places[i]));
+	json_close(o, ']');
+	json_close(o, '}');
+}
+
+static void put_summary(struct json_output *o, const struct diff *diff)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "compared", json_of_integer(diff->compared_count));
+	json_object_set_new(object, "tested", json_of_integer(diff->tested_count));
+	json_object_set_new(object, "slower", json_of_integer(diff->worse_count));
+	json_object_set_new(object, "faster", json_of_integer(diff->better_count));
+	json_object_set_new(object, "regressions", json_of_integer(diff->regressions_count));
+	set_number(object, "threshold", diff->threshold);
+	json_put(o, "summary", object);
+}
+
+int difference_write_json(FILE *out, const struct diff *diff,
+			  const struct difference_options *options)
+{
+	struct json_output o = {.file = out};
+	struct text verdict = {0};
+
+	difference_verdict(&verdict, diff);
+	json_open(&o, NULL, '{');
+	json_put(&o, "schema", json_string("perfx.diff/1"));
+	json_put(&o, "verdict", json_of_sentence(text_peek(&verdict)));
+	text_clear(&verdict);
+	put_side(&o, "a", options->name_a, diff->a);
+	put_side(&o, "b", options->name_b, diff->b);
+	put_summary(&o, diff);
+	json_open(&o, "processes", '[');
+	for (size_t i = 0; i < diff->processes_count; i++)
+		put_process(&o, &diff->processes[i]);
+	json_close(&o, ']');
+	json_close(&o, '}');
+	fputc('\n', out);
+	if (!o.err && ferror(out))
+		o.err = errno ? -errno : -EIO;
+	return o.err;
+}

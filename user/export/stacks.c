@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Folded stacks, for flamegraph.pl, inferno and the like: outermost first, then nanoseconds of self
+ * time. A semicolon in a name is \x3b.
+ *
+ *     trainer (pid 4242);train_step;cblas_sgemm 5800500000
+ */
+#include "analyze/location.h"
+#include "base/map64.h"
+#include "export/formats.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void add_frame(struct text *line, const char *name)
+{
+	for (const char *p = name; *p; p++)
+		text_add_bytes(line, *p == ';' ? "\\x3b" : p, *p == ';' ? 4 : 1);
+}
+
+/* Callers first. Ids of parents are smaller than their children's, so it ends. */
+static void add_stack(struct text *line, const struct profile *profile,
+		      const struct profile_process *process, const struct map64 *places, size_t at)
+{
+	size_t path[512], count = 0;
+	struct text name = {0};
+
+	for (uint32_t place = (uint32_t)at; place != MAP64_NONE && count < 512;) {
+		path[count++] = place;
+		place = map64_get(places, process->contexts[place].parent);
+	}
+	export_process_name(&name, process);
+	add_frame(line, text_peek(&name));
+	while (count--) {
+		name.length = 0;
+		export_function_name(&name, profile, process->contexts[path[count]].function);
+		text_add(line, ";");
+		add_frame(line, text_peek(&name));
+	}
+	line->failed |= name.failed;
+	text_clear(&name);
+}
+
+static int put_process(const struct export *export, const struct profile_process *process)
+{
+	struct map64 places = {0};
+	struct text line = {0};
+	int err = 0;
+
+	for (size_t i = 0; i < process->contexts_count && !err; i++)
+		err = map64_put(&places, process->contexts[i].id, (uint32_t)i);
+	for (size_t i = 0; i < process->contexts_count && !err; i++) {
+		if (!process->contexts[i].self_ns)
+			continue;
+		line.length = 0;
+		add_stack(&line, export->profile, process, &places, i);
+		text_printf(&line, " %llu\n", (unsigned long long)process->contexts[i].self_ns);
+		fwrite(text_peek(&line), 1, line.length, export->out);
+		err = line.failed ? -ENOMEM : export_error(export->out);
+	}
+	map64_clear(&places);
+	text_clear(&line);
+	return err;
+}
+
+int export_folded(const struct export *export)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < export->profile->processes_count && !err; i++)
+		err = put_process(export, &export->profile->processes[i]);
+	return err;
+}
+
+/*
+ * speedscope.app: for each process a profile of time by calling context, one of the steps of a
+ * training in their order, each with what its time went into, and of each domain of memory one of
+ * live bytes at its peak (of allocated bytes where frees were not seen), by call stack. Stacks are
+ * indices of frames, outermost first.
+ */
+
+/* Beyond all ids and addresses. */
+#define KEY_PHASE (1ULL << 62)
+#define KEY_STEP  (1ULL << 63)
+
+/* A profile, as far as it is known: frames are shared by all. */
+struct speedscope {
+	const struct export *export;
+	struct map64 frames; /* function id, address of a profile_frame, or KEY_… → index */
+	size_t frames_count, profiles_count;
+	struct text frames_json, profiles_json;
+};
+
+/* One profile while its stacks are gathered. */
+struct stacks {
+	struct text samples, weights;
+	uint64_t sum;
+	size_t count;
+};
+
+static uint32_t new_frame(struct speedscope *s, uint64_t key)
+{
+	if (map64_put(&s->frames, key, (uint32_t)s->frames_count))
+		s->frames_json.failed = true;
+	text_add(&s->frames_json, s->frames_count ? ",\n{\"name\": " : "\n{\"name\": ");
+	return (uint32_t)s->frames_count++;
+}
+
+static uint32_t function_frame(struct speedscope *s, uint32_t id)
+{
+	const struct profile_function *function = profile_function(s->export->profile, id);
+	uint32_t index = map64_get(&s->frames, id);
+
+	if (index != MAP64_NONE)
+		return index;
+	index = new_frame(s, id);
+	export_json_string(&s->frames_json, function && function->name[0] ? function->name : "?");
+	if (function && function->module[0]) {
+		text_add(&s->frames_json, ", \"file\": ");
+		export_json_string(&s->frames_json, function->module);
+	}
+	text_add(&s->frames_json, "}");
+	return index;
+}
+
+/* Addresses of user space are beyond all function ids. */
+static uint32_t place_frame_of(struct speedscope *s, const struct profile_frame *frame)
+{
+	uint64_t key = (uint64_t)(uintptr_t)frame;
+	uint32_t index = map64_get(&s->frames, key);
+	struct text name = {0};
+
+	if (index != MAP64_NONE)
+		return index;
+	index = new_frame(s, key);
+	location_frame(&name, frame, LOCATION_BRIEF);
+	export_json_string(&s->frames_json, text_peek(&name));
+	text_clear(&name);
+	if (frame->file[0]) {
+		text_add(&s->frames_json, ", \"file\": ");
+		export_json_string(&s->frames_json, frame->file);
+		text_printf(&s->frames_json, ", \"line\": %u", frame->line);
+	}
+	text_add(&s->frames_json, "}");
+	return index;
+}
+
+static void open_stack(struct stacks *stacks)
+{
+	text_add(&stacks->samples, stacks->count ? ",[" : "[");
+}
+
+static void close_stack(struct stacks *stacks, uint64_t weight)
+{
+	text_add(&stacks->samples, "]");
+	text_printf(&stacks->weights, "%s%llu", stacks->count ? "," : "",
+		    (unsigned long long)weight);
+	stacks->count++;
+	if (__builtin_add_overflow(stacks->sum, weight, &stacks->sum))
+		stacks->sum = UINT64_MAX;
+}
+
+static void put_profile(struct speedscope *s, const struct profile_process *process,
+			const char *what, const char *unit, struct stacks *stacks)
+{
+	struct text name = {0};
+
+	if (stacks->count) {
+		export_process_name(&name, process);
+		text_printf(&name, ": %s", what);
+		text_printf(&s->profiles_json, "%s\n{\"type\": \"sampled\", \"name\": ",
+			    s->profiles_count++ ? "," : "");
+		export_json_string(&s->profiles_json, text_peek(&name));
+		text_printf(&s->profiles_json,
+			    ", \"unit\": \"%s\", \"startValue\": 0, \"endValue\": %llu,\n"
+			    "\"samples\": [%s],\n\"weights\": [%s]}",
+			    unit, (unsigned long long)stacks->sum, text_peek(&stacks->samples),
+			    text_peek(&stacks->weights));
+	}
+	s->profiles_json.failed |= name.failed || stacks->samples.failed || stacks->weights.failed;
+	text_clear(&name);
+	text_clear(&stacks->samples);
+	text_clear(&stacks->weights);
+}
+
+static int put_time(struct speedscope *s, const struct profile_process *process)
+{
+	struct stacks stacks = {0};
+	struct map64 places = {0};
+	int err = 0;
+
+	for (size_t i = 0; i < process->contexts_count && !err; i++)
+		err = map64_put(&places, process->contexts[i].id, (uint32_t)i);
+	for (size_t i = 0; i < process->contexts_count && !err; i++) {
+		uint32_t path[512];
+		size_t count = 0;
+
+		if (!process->contexts[i].self_ns)
+			continue;
+		for (uint32_t place = (uint32_t)i; place != MAP64_NONE && count < 512;) {
+			path[count++] = process->contexts[place].function;
+			place = map64_get(&places, process->contexts[place].parent);
+		}
+		open_stack(&stacks);
+		for (size_t j = count; j-- > 0;)
+			text_printf(&stacks.samples, "%u%s", function_frame(s, path[j]),
+				    j ? "," : "");
+		close_stack(&stacks, process->contexts[i].self_ns);
+	}
+	put_profile(s, process, "time", "nanoseconds", &stacks);
+	map64_clear(&places);
+	return err;
+}
+
+/* A frame with a name of ours. */
+static uint32_t own_frame(struct speedscope *s, uint64_t key, const char *name)
+{
+	uint32_t index = map64_get(&s->frames, key);
+
+	if (index != MAP64_NONE)
+		return index;
+	index = new_frame(s, key);
+	text_printf(&s->frames_json, "\"%s\"}", name);
+	return index;
+}
+
+static uint32_t step_frame(struct speedscope *s, const struct profile_step *step, uint64_t number)
+{
+	char name[64];
+
+	if (step->count > 1)
+		snprintf(name, sizeof(name), "Steps %llu to %llu", (unsigned long long)number,
+			 (unsigned long long)(number + step->count - 1));
+	else
+		snprintf(name, sizeof(name), "Step %llu", (unsigned long long)number);
+	/* the same name, whichever process's it is */
+	return own_frame(s, KEY_STEP | step->count << 40 | number, name);
+}
+
+static void put_steps(struct speedscope *s, const struct profile_process *process)
+{
+	struct stacks stacks = {0};
+	uint64_t number = 1;
+
+	for (size_t i = 0; i < process->steps.series_count; i++) {
+		const struct profile_step *step = &process->steps.series[i];
+		uint32_t frame = step_frame(s, step, number);
+
+		for (size_t j = 0; j < PROFILE_PHASES; j++) {
+			enum profile_phase phase = profile_phases_in_order[j];
+
+			if (!step->phases[phase])
+				continue;
+			open_stack(&stacks);
+			text_printf(&stacks.samples, "%u,%u", frame,
+				    own_frame(s, KEY_PHASE | phase, profile_phase_name(phase)));
+			close_stack(&stacks, step->phases[phase]);
+		}
+		number += step->count;
+	}
+	put_profile(s, process, "steps", "nanoseconds", &stacks);
+}
+
+static void put_memory(struct speedscope *s, const struct profile_process *process,
+		       const struct profile_memory *memory)
+{
+	bool held = memory->current_bytes != PROFILE_ABSENT;
+	struct stacks stacks = {0};
+	struct text what = {0};
+
+	for (size_t i = 0; i < memory->hotspots_count; i++) {
+		const struct profile_hotspot *h = &memory->hotspots[i];
+		uint64_t bytes = held ? h->live_at_peak_bytes : h->allocated_bytes.value;
+
+		if (!bytes)
+			continue;
+		open_stack(&stacks);
+		for (size_t j = h->frames_count; j-- > 0;)
+			text_printf(&stacks.samples, "%u%s", place_frame_of(s, h->frames[j]),
+				    j ? "," : "");
+		close_stack(&stacks, bytes);
+	}
+	text_printf(&what, "%s, %s", domain_words(memory->domain),
+		    held ? "at its peak" : "allocated");
+	put_profile(s, process, text_peek(&what), "bytes", &stacks);
+	text_clear(&what);
+}
+
+static int write_file(const struct speedscope *s)
+{
+	FILE *out = s->export->out;
+
+	if (s->frames_json.failed || s->profiles_json.failed)
+		return -ENOMEM;
+	fprintf(out, "{\"$schema\": \"https://www.speedscope.app/file-format-schema.json\",\n"
+		     "\"exporter\": \"perfx-trace\",\n\"shared\": {\"frames\": [");
+	fwrite(text_peek(&s->frames_json), 1, s->frames_json.length, out);
+	fputs("\n]},\n\"profiles\": [", out);
+	fwrite(text_peek(&s->profiles_json), 1, s->profiles_json.length, out);
+	fputs("\n]}\n", out);
+	return export_error(out);
+}
+
+int export_speedscope(const struct export *export)
+{
+	const struct profile *profile = export->profile;
+	struct speedscope s = {.export = export};
+	int err = 0;
+
+	for (size_t i = 0; i < profile->processes_count && !err; i++) {
+		err = put_time(&s, &profile->processes[i]);
+		if (!err)
+			put_steps(&s, &profile->processes[i]);
+		for (size_t j = 0; j < profile->processes[i].memory_count && !err; j++)
+			put_memory(&s, &profile->processes[i], &profile->processes[i].memory[j]);
+	}
+	if (!err)
+		err = write_file(&s);
+	map64_clear(&s.frames);
+	text_clear(&s.frames_json);
+	text_clear(&s.profiles_json);
+	return err;
+}

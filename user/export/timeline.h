@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Calls as they end → calls as they begin, which is how other tools nest them: a caller before its
+ * callees, also where both began in the same nanosecond. A thread's calls are held back until its
+ * outermost traced call ends, or until there are NESTING_HELD of them: then what is there goes out,
+ * and a caller that ends later goes out later, with its own, earlier beginning.
+ *
+ * Calls of a thread that overlap without one being in the other (coroutines, stack switches, ranges
+ * that outlive the call that opened them) get lanes: within a lane everything nests, also with what
+ * went out before.
+ *
+ * Ranges that any thread may end are on no thread's stack: they get tracks of their process, on
+ * each of which one follows the other. So do calls for which no lane is left.
+ */
+#ifndef PERFX_EXPORT_TIMELINE_H
+#define PERFX_EXPORT_TIMELINE_H
+
+#include "aggregate/profile.h"
+#include "base/map64.h"
+#include "export/export.h"
+#include "perfx_record.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define NESTING_HELD  1024
+#define NESTING_LANES 4
+/* Of a thread's lane, outermost calls that went out and are remembered: what overlaps them without
+ * nesting is put elsewhere. Older ones are taken for nested. */
+#define NESTING_ROOTS 4096
+/* Tracks of a process for what is on no thread's stack. With more at a time, one begins when
+ * another ends. */
+#define NESTING_ASYNC 64
+
+/* A thread that made calls; data is the user's. */
+struct nesting_thread {
+	uint32_t process, tid;
+	unsigned async; /* 0: a thread; 1, 2, …: a track of the process, in lane 0 */
+	uint64_t data[NESTING_LANES];
+};
+
+struct nesting_output {
+	/* Each in the order of time within a thread's lane and between two flushes. end may be
+	 * NULL. 0 or -errno. */
+	int (*begin)(void *ctx, struct nesting_thread *thread, unsigned lane,
+		     const struct perfx_span *span);
+	int (*end)(void *ctx, struct nesting_thread *thread, unsigned lane, uint64_t end_ns);
+	void *ctx;
+};
+
+struct nesting;
+
+struct nesting *nesting__new(const struct nesting_output *output);
+void nesting__free(struct nesting *nesting);
+/* 0, -ENOMEM or what the output returned. */
+int nesting__add(struct nesting *nesting, const struct perfx_span *span);
+/* What is still held back. */
+int nesting__flush(struct nesting *nesting);
+/* The thread of a call, made when it is new; NULL: memory is out. */
+struct nesting_thread *nesting__thread(struct nesting *nesting, const struct perfx_span *span);
+
+/* The steps of a training, found again among the calls as they are read: each, where the profile
+ * has but some at a time when there are many. */
+
+struct export_step {
+	size_t place; /* of its process in the profile */
+	uint64_t number;
+	uint64_t from_ns, to_ns;
+};
+
+struct export_steps;
+
+/* NULL: memory is out. */
+struct export_steps *export_steps__new(const struct profile *profile);
+void export_steps__free(struct export_steps *steps);
+/* Does the call end a step? Calls in the order of the capture. */
+bool export_steps__ends(struct export_steps *steps, const struct perfx_span *span,
+			struct export_step *step);
+
+/* Values of the traced programs as tracks: what each is after every sample. */
+
+struct value_track {
+	size_t process; /* place in the profile */
+	const struct profile_user_value *value;
+	double now;
+	uint64_t data; /* the writer's */
+};
+
+struct value_tracks {
+	struct map64 ids; /* process << 32 | value → tracks[] */
+	struct value_track *tracks;
+	size_t count;
+};
+
+/* One for each value of the profile, in its order. 0 or -ENOMEM; to be cleared in any case. */
+int value_tracks_make(struct value_tracks *tracks, const struct profile *profile);
+void value_tracks_clear(struct value_tracks *tracks);
+/* What a value is after this record. NULL: it is not in the profile, or now no finite number. */
+struct value_track *value_tracks_follow(struct value_tracks *tracks,
+					const struct perfx_user_value *record);
+
+#endif

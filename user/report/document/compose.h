@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files that compose a document share: each composes some of its sections. */
+#ifndef PERFX_REPORT_DOCUMENT_COMPOSE_H
+#define PERFX_REPORT_DOCUMENT_COMPOSE_H
+
+#include "report/document/document.h"
+
+struct roof;
+
+struct composer {
+	struct document *document;
+	const struct profile *profile;
+	const struct analysis *analysis;
+	const struct report_options *options;
+	const struct document_limits *limits;
+	unsigned more_left; /* of limits->more */
+	size_t *groups;	    /* of identical workers (below); NULL: each process by itself */
+	/* functions.c: names that several functions of one process have, sorted */
+	const struct profile_process *names_of;
+	const char **shared_names;
+	size_t shared_names_count;
+};
+
+/* sections.c */
+/* A fold where the details of a section are folded. */
+void compose_details(struct composer *c, const char *title);
+void compose_details_end(struct composer *c);
+
+/* process.c: title, command line, what the process used, its threads */
+void compose_process_title(struct composer *c, const struct profile_process *process);
+void compose_facts(struct composer *c, const struct profile_process *process);
+void compose_threads(struct composer *c, const struct profile_process *process);
+
+/* functions.c: the table and who called */
+void compose_functions(struct composer *c, const struct profile_process *process);
+/* The function's name as this process's tables show it, marked. */
+void compose_function_name(struct composer *c, const struct profile_process *process, uint32_t id,
+			   struct text *into);
+
+/* compute.c: operations, where they are known, and the roofline */
+void compose_compute(struct composer *c, const struct profile_process *process);
+/* What ranges compute, with all that runs inside them */
+void compose_ranges(struct composer *c, const struct profile_process *process);
+/* Bytes that collectives move */
+void compose_collectives(struct composer *c, const struct profile_process *process);
+/* "2 cores" */
+void compose_cores(struct text *text, double cores);
+/* "222 GFLOP/s that 2 cores can do (f64)", and whether that is a guess */
+void compose_peak(struct text *text, const struct roof *roof);
+
+/* steps.c: the steps of a training, and what their time went into */
+void compose_steps(struct composer *c, const struct profile_process *process);
+
+/* counters.c: perf events of calls, or why there are none; the program's own counters */
+void compose_counters(struct composer *c, const struct profile_process *process);
+void compose_values(struct composer *c, const struct profile_process *process);
+
+/* memory.c: all of a process's memory */
+void compose_memory(struct composer *c, const struct profile_process *process,
+		    const struct process_analysis *analysis);
+/* A line a domain, and the places that matter most */
+void compose_memory_worst(struct composer *c, const struct profile_process *process,
+			  const struct process_analysis *analysis);
+bool memory_sees_frees(const struct profile_memory *memory);
+
+/* hotspots.c: the table of places and their stacks */
+void compose_hotspots(struct composer *c, const struct profile_process *process,
+		      const struct profile_memory *memory, const struct memory_analysis *analysis);
+/* The places that matter most, of all domains together */
+void compose_worst_places(struct composer *c, const struct profile_process *process,
+			  const struct process_analysis *analysis);
+
+/* measured.c */
+void compose_measured(struct composer *c);
+/* What attaching cannot see, and what does. */
+void compose_hints(struct composer *c);
+/* What was traced late, or not at all because it ended too soon. */
+void compose_late(struct composer *c);
+
+/* Identical workers as one section; the first of them is at `first`. */
+void compose_workers(struct composer *c, size_t first);
+
+/* --- process.c: identical workers --------------------------------------------------------------
+ * Processes that do the same work, as the workers of a DataLoader and the ranks of a training. */
+
+/* For each process the place of the first that does the same: of one parent, with one command line,
+ * and with the same functions where its time goes. malloc'd; NULL: out of memory. */
+size_t *workers_group(const struct profile *profile);
+
+/* What workers of a group called, each function once, by self time. */
+struct worker_row {
+	uint32_t function;
+	uint64_t calls_count, timed_count, self_ns, total_ns; /* sums */
+};
+
+#define WORKER_DOMAINS (PERFX_DOMAIN_USER + 1)
+
+struct worker_sum {
+	size_t count; /* of workers */
+	uint64_t wall_ns, cpu_ns, rss_bytes;
+	uint64_t untraced_ns; /* PROFILE_ABSENT where one's is not known */
+	uint64_t steps_count, steps_ns, steps_avg_least_ns, steps_avg_most_ns;
+	uint64_t allocated_bytes[WORKER_DOMAINS]; /* by enum perfx_domain */
+	bool estimated[WORKER_DOMAINS];		  /* from samples */
+	struct worker_row *rows;
+	size_t rows_count;
+};
+
+/* Of the group whose first process is at `first`. 0 or -ENOMEM; worker_sum_clear either way. */
+int worker_sum_make(struct worker_sum *sum, const struct profile *profile, const size_t *groups,
+		    size_t first);
+void worker_sum_clear(struct worker_sum *sum);
+
+#endif

@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Floating-point work of a process:
+ *
+ *     Compute
+ *     1.20 TFLOP in 10.0 s: 120 GFLOP/s, 34.2 % of the 351 GFLOP/s that 2 cores can do (bf16)
+ *     Of 8.42 s in calls that compute, FLOPs are known for 95.0 % · 900 calls measured ·
+ *     12 calls with unreadable arguments · 300 calls nested, not double-counted
+ *     By type: bf16 70.0 %, f32 30.0 %
+ *
+ *     FLOPs  GFLOP/s  …  Source
+ *
+ *     the roofline (plot.h), and its letters in a table
+ */
+#include "analyze/roofline.h"
+#include "base/quantity.h"
+#include "base/units.h"
+#include "decode/names.h"
+#include "report/document/compose.h"
+#include "report/document/plot.h"
+
+#include <stdlib.h>
+
+void compose_cores(struct text *text, double cores)
+{
+	text_printf(text, cores == (double)(unsigned)cores ? "%.0f" : "%.1f", cores);
+	text_add(text, cores > 1 ? " cores" : " core");
+}
+
+void document_cell_flops(struct document *document, const struct profile_cost *cost)
+{
+	struct text cell = {0};
+
+	if (cost->counted_count)
+		add_si(&cell, (double)cost->flops, "");
+	else
+		text_add(&cell, "-");
+	document_cell(document, &cell);
+}
+
+void document_cell_gflops(struct document *document, double flops_per_s)
+{
+	double rate = flops_per_s / 1e9;
+
+	if (rate < 0)
+		document_cell_printf(document, "-");
+	else if (rate > 0 && rate < 0.005)
+		document_cell_printf(document, "<0.01");
+	else
+		document_cell_printf(document, "%.*f", rate < 9.995 ? 2 : rate < 99.95, rate);
+}
+
+/* --- in sentences --------------------------------------------------------------------------- */
+
+static double per_second(const struct profile_process *p, uint64_t count)
+{
+	uint64_t wall_ns = profile_wall_ns(p);
+
+	return wall_ns ? (double)count * 1e9 / (double)wall_ns : -1;
+}
+
+void compose_peak(struct text *text, const struct roof *roof)
+{
+	add_si(text, roof->flops_per_s, "FLOP/s");
+	text_add(text, " that ");
+	compose_cores(text, roof->cores);
+	text_printf(text, " can do (%s%s)", name_of_dtype(roof->dtype),
+		    roof->estimated ? ", estimated: sudo perfx-trace peaks measures it" : "");
+}
+
+static void compose_rate(struct composer *c, const struct profile_process *p)
+{
+	enum perfx_dtype dtype = roofline_dtype(p);
+	struct roof roof = roofline_whole_roof(c->profile, dtype);
+	uint64_t flops = p->compute.cost.flops;
+	double mfu = roofline_mfu(c->profile, dtype, flops, profile_wall_ns(p));
+	struct text text = {0};
+
+	add_si(&text, (double)flops, "FLOP");
+	text_add(&text, " in ");
+	add_ns(&text, profile_wall_ns(p));
+	if (profile_wall_ns(p)) {
+		text_add(&text, ": ");
+		add_si(&text, per_second(p, flops), "FLOP/s");
+	}
+	if (mfu >= 0) {
+		text_add(&text, ", ");
+		add_percent(&text, mfu);
+		text_add(&text, " of the ");
+		compose_peak(&text, &roof);
+	}
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+static void add_part(struct text *text, uint64_t count, const char *what)
+{
+	if (!count)
+		return;
+	if (text->length)
+		text_add(text, " · ");
+	add_count(text, count);
+	text_printf(text, " call%s %s", count == 1 ? "" : "s", what);
+}
+
+static void compose_attributed(struct composer *c, const struct profile_compute *compute)
+{
+	double share = roofline_attributed(compute);
+	struct text text = {0};
+
+	if (share >= 0) {
+		text_add(&text, "Of ");
+		add_ns(&text, compute->counted_ns + compute->unread_ns);
+		text_add(&text, " in calls that compute, FLOPs are known for ");
+		add_percent(&text, share);
+	}
+	add_part(&text, compute->cost.counted_count, "measured");
+	add_part(&text, compute->cost.unread_count, "with unreadable arguments");
+	add_part(&text, compute->cost.nested_count, "nested, not double-counted");
+	add_part(&text, compute->cost.opaque_count, "of compiled code whose work is not known");
+	if (compute->opaque_ns) {
+		text_add(&text, " (");
+		add_ns(&text, compute->opaque_ns);
+		text_add(&text, ")");
+	}
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+static void compose_dtypes(struct composer *c, const struct profile_compute *compute)
+{
+	struct text text = {0};
+
+	if (!compute->cost.flops)
+		return;
+	text_add(&text, "By type:");
+	for (size_t i = 0; i < compute->dtypes_count; i++) {
+		text_printf(&text, "%s %s ", i ? "," : "", name_of_dtype(compute->dtypes[i].dtype));
+		add_percent(&text, (double)compute->dtypes[i].flops / (double)compute->cost.flops);
+	}
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+static void compose_sources(struct composer *c, const struct profile_process *p)
+{
+	static const struct column columns[] = {
+		{.title = "FLOPs", .right = true},
+		{.title = "GFLOP/s", .right = true},
+		{.title = "Bytes", .right = true, .rank = 1},
+		{.title = "Measured", .right = true},
+		{.title = "Unreadable", .right = true},
+		{.title = "Nested", .right = true},
+		{.title = "Source", .takes_rest = true},
+	};
+
+	document_table(c->document, columns);
+	for (size_t i = 0; i < p->compute.sources_count; i++) {
+		const struct profile_compute_source *source = &p->compute.sources[i];
+		const struct profile_cost *cost = &source->cost;
+
+		document_cell_flops(c->document, cost);
+		document_cell_gflops(c->document, cost->flops ? per_second(p, cost->flops) : -1);
+		document_cell_bytes(c->document, cost->counted_count
+							 ? cost->bytes + cost->moved_bytes
+							 : PROFILE_ABSENT);
+		document_cell_count(c->document, cost->counted_count);
+		document_cell_count(c->document, cost->unread_count);
+		document_cell_count(c->document, cost->nested_count);
+		document_cell_printf(c->document, "%s", name_of_source(source->source));
+	}
+}
+
+/* --- the roofline --------------------------------------------------------------------------- */
+
+/* "Roofline for the 2 cores in use: memory 20.0 GB/s; f32 118 GFLOP/s from 5.90 FLOP/byte" */
+static void compose_roofs(struct composer *c, const struct roof *roofs, size_t count)
+{
+	struct text text = {0};
+
+	text_add(&text, "Roofline for the ");
+	if (roofs[0].cores == 1)
+		text_add(&text, "one core");
+	else
+		compose_cores(&text, roofs[0].cores);
+	text_add(&text, " in use: memory ");
+	add_si(&text, roofs[0].bytes_per_s, "B/s");
+	for (size_t i = 0; i < count; i++) {
+		text_printf(&text, "; %s ", name_of_dtype(roofs[i].dtype));
+		add_si(&text, roofs[i].flops_per_s, "FLOP/s");
+		text_printf(&text, " from %.3g FLOP/byte", roof_ridge(&roofs[i]));
+	}
+	text_printf(&text,
+		    ". Bytes are of operands and results, each once: what stays in a cache can be "
+		    "above the roof. Below %.0f %% of it neither memory nor arithmetic limits.",
+		    ROOFLINE_OVERHEAD_SHARE * 100);
+	document_add(c->document, BLOCK_NOTE, &text);
+}
+
+static void compose_plot(struct composer *c, const struct profile_process *p,
+			 const struct roofline_points *marks)
+{
+	struct plot_point points[MARKS];
+	struct plot_roof roofs[MARKS];
+	struct text text = {0};
+
+	if (c->limits->charts) {
+		document_add_chart(c->document,
+				   (struct chart){.kind = CHART_ROOFLINE, .process = p});
+		return;
+	}
+	roofline_points_plot(marks, points, roofs);
+	document_say(c->document, BLOCK_CAPTION,
+		     "Roofline: FLOP/s (up) by FLOP/byte (to the right)");
+	plot_roofline(&text, c->limits->plot_columns, roofs, marks->roofs_count, points,
+		      marks->count);
+	document_add(c->document, BLOCK_PLOT, &text);
+}
+
+static void compose_points(struct composer *c, const struct profile_process *p,
+			   const struct roofline_points *marks)
+{
+	static const struct column columns[] = {
+		{.title = ""},
+		{.title = "GFLOP/s", .right = true},
+		{.title = "Of roof", .right = true},
+		{.title = "FLOP/B", .right = true},
+		{.title = "Type", .rank = 1},
+		{.title = "Bound by"},
+		{.title = "Function", .takes_rest = true},
+	};
+
+	document_table(c->document, columns);
+	for (size_t i = 0; i < marks->count; i++) {
+		const struct roofline *line = &marks->marks[i].line;
+		const char *bound = roofline_class_name(line->bound);
+		struct text name = {0};
+
+		document_cell_printf(c->document, "%c", plot_label(i));
+		document_cell_gflops(c->document, line->flops_per_s);
+		document_cell_share(c->document, (uint64_t)line->flops_per_s,
+				    (uint64_t)line->attainable_flops_per_s);
+		document_cell_printf(c->document, "%.3g", line->intensity);
+		document_cell_printf(c->document, "%s", name_of_dtype(line->dtype));
+		document_cell_printf(c->document, "%s", bound ? bound : "-");
+		compose_function_name(c, p, marks->marks[i].row->function, &name);
+		document_cell(c->document, &name);
+	}
+}
+
+static bool knows_bandwidth(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->peaks_count; i++)
+		if (profile->peaks[i].bytes_per_s)
+			return true;
+	return false;
+}
+
+/* Where a peak is unknown, so is how far it is from it. */
+static const char *why_no_roof(const struct composer *c, const struct profile_process *p)
+{
+	if (!c->profile->peaks_count)
+		return "No roofline: what this host can do is not known (sudo perfx-trace peaks "
+		       "measures it, --peak-flops and --peak-bandwidth say it).";
+	if (p->cpu_ns == PROFILE_ABSENT)
+		return "No roofline: how many cores the process used is not known.";
+	if (!knows_bandwidth(c->profile))
+		return "No roofline: the bandwidth of this host's memory is not known (sudo "
+		       "perfx-trace peaks measures it, --peak-bandwidth says it).";
+	return "No roofline: no peak is known for this type of data "
+	       "(--peak-flops, --peak-bandwidth say it).";
+}
+
+static void compose_roofline(struct composer *c, const struct profile_process *p)
+{
+	struct roofline_points marks;
+
+	roofline_points_find(&marks, c->profile, p);
+	if (!marks.count)
+		return;
+	if (!marks.roofs_count) {
+		document_say(c->document, BLOCK_NOTE, why_no_roof(c, p));
+		return;
+	}
+	compose_plot(c, p, &marks);
+	compose_points(c, p, &marks);
+	compose_roofs(c, marks.roofs, marks.roofs_count);
+}
+
+void compose_compute(struct composer *c, const struct profile_process *p)
+{
+	if (!p->compute.measured)
+		return;
+	if (c->limits->brief && !p->compute.cost.flops)
+		return;
+	if (!c->limits->brief)
+		document_say(c->document, BLOCK_SECTION, "Compute");
+	if (p->compute.cost.counted_count)
+		compose_rate(c, p);
+	if (c->limits->brief)
+		return;
+	compose_attributed(c, &p->compute);
+	compose_details(c, "Compute by type, source and function, roofline");
+	compose_dtypes(c, &p->compute);
+	compose_sources(c, p);
+	compose_collectives(c, p);
+	compose_roofline(c, p);
+	compose_ranges(c, p);
+	compose_details_end(c);
+}
+
+/*
+ * What ranges compute, with everything that runs inside them on their thread:
+ *
+ *     Ranges, with what runs inside them
+ *      Total  Calls        FLOPs  GFLOP/s  Of roof  FLOP/B  Bound by  Range
+ *     4.50 s     20  64.4 G       14.3     9.0 %    12.0     overhead  forward
+ */
+
+static bool is_range(const struct composer *c, const struct profile_row *row)
+{
+	const struct profile_function *function = profile_function(c->profile, row->function);
+
+	return function && (function->flags & PERFX_FUNCTION_RANGE) && row->inclusive.counted_count;
+}
+
+static int by_total(const void *left, const void *right)
+{
+	const struct profile_row *a = *(const struct profile_row *const *)left;
+	const struct profile_row *b = *(const struct profile_row *const *)right;
+
+	if (a->total_ns != b->total_ns)
+		return a->total_ns < b->total_ns ? 1 : -1;
+	return a->function < b->function ? -1 : a->function > b->function;
+}
+
+static void compose_range(struct composer *c, const struct profile_process *p,
+			  const struct profile_row *row)
+{
+	struct roofline line = roofline_of_row(c->profile, p, row);
+	const char *bound = roofline_class_name(line.bound);
+	struct text name = {0};
+
+	document_cell_ns(c->document, row->timed_count ? row->total_ns : PROFILE_ABSENT);
+	document_cell_count(c->document, row->calls_count);
+	document_cell_flops(c->document, &row->inclusive);
+	document_cell_gflops(c->document, line.flops_per_s);
+	document_cell_bytes(c->document, row->inclusive.bytes + row->inclusive.moved_bytes);
+	if (line.flops_per_s >= 0 && line.attainable_flops_per_s > 0)
+		document_cell_share(c->document, (uint64_t)line.flops_per_s,
+				    (uint64_t)line.attainable_flops_per_s);
+	else
+		document_cell_printf(c->document, "-");
+	document_cell_printf(c->document, line.intensity < 0 ? "-" : "%.3g", line.intensity);
+	document_cell_printf(c->document, "%s", bound ? bound : "-");
+	compose_function_name(c, p, row->function, &name);
+	document_cell(c->document, &name);
+}
+
+void compose_ranges(struct composer *c, const struct profile_process *p)
+{
+	static const struct column columns[] = {
+		{.title = "Total", .right = true},
+		{.title = "Calls", .right = true, .rank = 3},
+		{.title = "FLOPs", .right = true},
+		{.title = "GFLOP/s", .right = true},
+		{.title = "Bytes", .right = true, .rank = 2},
+		{.title = "Of roof", .right = true, .rank = 1},
+		{.title = "FLOP/B", .right = true},
+		{.title = "Bound by"},
+		{.title = "Range", .takes_rest = true},
+	};
+	const struct profile_row **rows = calloc(p->rows_count + 1, sizeof(*rows));
+	size_t count = 0;
+
+	if (!rows) {
+		c->document->failed = true;
+		return;
+	}
+	for (size_t i = 0; i < p->rows_count; i++)
+		if (is_range(c, &p->rows[i]))
+			rows[count++] = &p->rows[i];
+	qsort(rows, count, sizeof(*rows), by_total);
+	if (count) {
+		document_say(c->document, BLOCK_CAPTION, "Ranges, with what runs inside them");
+		document_table(c->document, columns);
+	}
+	for (size_t i = 0; i < count && i < c->limits->functions; i++)
+		compose_range(c, p, rows[i]);
+	free(rows);
+}
+
+/*
+ * Bytes moved by collectives:
+ *
+ *     Moved between ranks
+ *     Bytes    Bus bytes   GB/s   Bus GB/s   Calls  Function
+ *     4.0 GiB    7.0 GiB   0.43       0.75   1,024  ncclAllReduce
+ *
+ * Rates are over the process's time and not over that of the calls, which return when the work
+ * has been handed to the GPU.
+ */
+
+static bool moves(const struct profile_row *row)
+{
+	return row->cost.moved_bytes > 0;
+}
+
+static void cell_rate(struct document *document, uint64_t bytes, uint64_t wall_ns)
+{
+	if (bytes == PROFILE_ABSENT || !wall_ns)
+		document_cell_printf(document, "-");
+	else
+		document_cell_printf(document, "%.3g", (double)bytes / (double)wall_ns);
+}
+
+static void compose_row(struct composer *c, const struct profile_process *p,
+			const struct profile_row *row)
+{
+	const struct profile_cost *cost = &row->cost;
+	uint64_t bus_bytes = profile_bus_known(cost) ? cost->bus_bytes : PROFILE_ABSENT;
+	struct text name = {0};
+
+	document_cell_bytes(c->document, cost->moved_bytes);
+	document_cell_bytes(c->document, bus_bytes);
+	cell_rate(c->document, cost->moved_bytes, profile_wall_ns(p));
+	cell_rate(c->document, bus_bytes, profile_wall_ns(p));
+	document_cell_count(c->document, cost->counted_count);
+	compose_function_name(c, p, row->function, &name);
+	document_cell(c->document, &name);
+}
+
+static void compose_note(struct composer *c, bool all_known)
+{
+	struct text text = {0};
+
+	text_add(&text, "GB/s are over the whole window: these calls return when the GPU has been "
+			"told, so that bytes by their own time are no bandwidth. Bus bytes are "
+			"what passes the busiest link: of an all-reduce 2(n-1)/n of its bytes.");
+	if (!all_known)
+		text_add(&text, " Where they are missing, the communicator was made before "
+				"tracing began: how many ranks it has is not known.");
+	document_add(c->document, BLOCK_NOTE, &text);
+}
+
+void compose_collectives(struct composer *c, const struct profile_process *p)
+{
+	static const struct column columns[] = {
+		{.title = "Bytes", .right = true},
+		{.title = "Bus bytes", .right = true},
+		{.title = "GB/s", .right = true},
+		{.title = "Bus GB/s", .right = true},
+		{.title = "Calls", .right = true, .rank = 1},
+		{.title = "Function", .takes_rest = true},
+	};
+	bool all_known = true;
+
+	if (!p->compute.cost.moved_bytes)
+		return;
+	document_say(c->document, BLOCK_CAPTION, "Moved between ranks");
+	document_table(c->document, columns);
+	for (size_t i = 0; i < p->rows_count; i++) {
+		if (!moves(&p->rows[i]))
+			continue;
+		compose_row(c, p, &p->rows[i]);
+		all_known = all_known && profile_bus_known(&p->rows[i].cost);
+	}
+	compose_note(c, all_known);
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Perf events of calls, beside what their arguments say:
+ *
+ *     Perf counters
+ *         Value  A call  Estimate  Differs  Counter       Function
+ *     12.3 G     6.1 M          -        -  instructions  (all threads)
+ *     4.10 G     2.0 M     4.00 G   +2.5 %  flops         cblas_sgemm
+ */
+#include "analyze/perf_counters.h"
+#include "base/escape.h"
+#include "base/units.h"
+#include "report/document/compose.h"
+#include "report/document/plot.h"
+
+#include <math.h>
+
+#define FUNCTIONS_SHOWN 8
+
+static bool any_perf_counter(const struct profile *profile)
+{
+	for (int i = 0; i < PERFX_PERF_COUNTERS; i++)
+		if (profile->perf_counters[i].name)
+			return true;
+	return false;
+}
+
+static void cell_value(struct composer *c, double value)
+{
+	char buffer[UNITS_MAX];
+	struct text text = {0};
+
+	text_add(&text, format_si(buffer, value, ""));
+	document_cell(c->document, &text);
+}
+
+static void cells_of_estimate(struct composer *c, const struct flops_check *flops)
+{
+	if (!flops->known) {
+		document_cell_printf(c->document, "-");
+		document_cell_printf(c->document, "-");
+		return;
+	}
+	cell_value(c, (double)flops->estimated);
+	document_cell_printf(c->document, "%+.1f %%", flops_check_difference(flops) * 100);
+}
+
+static void cells_of_counter(struct composer *c, int counter, uint64_t value, uint64_t calls_count,
+			     const struct flops_check *flops)
+{
+	static const struct flops_check none = {0};
+	const struct profile_perf_counter *m = &c->profile->perf_counters[counter];
+
+	/* of the same calls as the estimate */
+	cell_value(c, (double)(m->is_flops && flops->known ? flops->counted : value));
+	if (calls_count)
+		cell_value(c, (double)value / (double)calls_count);
+	else
+		document_cell_printf(c->document, "-");
+	cells_of_estimate(c, m->is_flops ? flops : &none);
+	document_cell_name(c->document, m->name, 0);
+}
+
+static void compose_total(struct composer *c, const struct profile_process *p)
+{
+	struct flops_check flops = flops_check_of_process(c->profile, p);
+
+	for (int i = 0; p->perf.threads_count && i < PERFX_PERF_COUNTERS; i++) {
+		if (!c->profile->perf_counters[i].name)
+			continue;
+		cells_of_counter(c, i, p->perf.values[i], 0, &flops);
+		document_cell_printf(c->document, "(all threads)");
+	}
+}
+
+static void compose_row(struct composer *c, const struct profile_process *p,
+			const struct profile_row *row)
+{
+	struct flops_check flops = flops_check_of_row(c->profile, row);
+
+	for (int i = 0; i < PERFX_PERF_COUNTERS; i++) {
+		struct text name = {0};
+
+		if (!c->profile->perf_counters[i].name)
+			continue;
+		cells_of_counter(c, i, row->perf->values[i], row->perf->calls_count, &flops);
+		compose_function_name(c, p, row->function, &name);
+		document_cell(c->document, &name);
+	}
+}
+
+static void compose_note(struct composer *c, const struct profile_process *p, uint64_t calls_count,
+			 uint64_t missed_count)
+{
+	char buffer[UNITS_MAX];
+	struct text text = {0};
+
+	text_add(&text, "A function's are those of the threads that call it, with what it calls "
+			"there; work that other threads do for it is in the process's line only.");
+	if (missed_count) {
+		text_add(&text, " Of ");
+		text_add(&text, format_count(buffer, missed_count + calls_count));
+		text_add(&text, " calls ");
+		text_add(&text, format_count(buffer, missed_count));
+		text_add(&text, " are not in them: their threads were too new, or the processor's "
+				"counters were taken.");
+	}
+	if (perf_share(&p->perf) < 0.995)
+		text_printf(&text,
+			    " The processor's counters were free for %.0f %% of the time; the "
+			    "process's values are scaled up.",
+			    perf_share(&p->perf) * 100);
+	document_add(c->document, BLOCK_NOTE, &text);
+}
+
+static void compose_table(struct composer *c, const struct profile_process *p)
+{
+	static const struct column columns[] = {
+		{.title = "Value", .right = true},
+		{.title = "A call", .right = true, .rank = 1},
+		{.title = "Estimate", .right = true},
+		{.title = "Differs", .right = true},
+		{.title = "Counter"},
+		{.title = "Function", .takes_rest = true},
+	};
+	uint64_t calls_count = 0, missed_count = 0;
+	unsigned shown = 0;
+
+	document_say(c->document, BLOCK_CAPTION, "Perf counters");
+	document_table(c->document, columns);
+	compose_total(c, p);
+	for (size_t i = 0; i < p->rows_count; i++) {
+		const struct profile_call_counters *perf = p->rows[i].perf;
+
+		if (!perf)
+			continue;
+		calls_count += perf->calls_count;
+		missed_count += perf->missed_count;
+		if (perf->calls_count && shown++ < FUNCTIONS_SHOWN)
+			compose_row(c, p, &p->rows[i]);
+	}
+	compose_note(c, p, calls_count, missed_count);
+}
+
+static bool has_perf_counters(const struct profile_process *p)
+{
+	for (size_t i = 0; i < p->rows_count; i++)
+		if (p->rows[i].perf)
+			return true;
+	return p->perf.threads_count;
+}
+
+void compose_counters(struct composer *c, const struct profile_process *p)
+{
+	struct text text = {0};
+
+	if (any_perf_counter(c->profile) && has_perf_counters(p)) {
+		compose_details(c, "Perf counters of functions");
+		compose_table(c, p);
+		compose_details_end(c);
+	}
+	if (!c->profile->perf_counters_why || !(p->compute.measured || has_perf_counters(p)))
+		return;
+	text_add(&text,
+		 any_perf_counter(c->profile) ? "Not counted: " : "No hardware counters here: ");
+	escape_name(&text, c->profile->perf_counters_why);
+	text_add(&text, ".");
+	document_add(c->document, BLOCK_NOTE, &text);
+}
+
+/*
+ * Values of the program's own:
+ *
+ *     Counters
+ *      Value      Sum        Rate   Lowest  Highest  Samples  Course         Name
+ *     0.3125    26.41     2.64 /s   0.3125    1.207       40  █▆▅▃▂▂▁▁▁·     loss
+ *      1,280    1,280   127.6 /s       32       32       40  ·▁▂▃▄▄▅▆▇█     tokens
+ */
+
+#define COURSE_COLUMNS 16
+/* Of a bar's height above 0, in spark's integers. */
+#define COURSE_HEIGHT 1000
+
+/* "0.3125" "-12.3 M" "1.5e-07" */
+static void format_number(char *buffer, size_t size, double number)
+{
+	char units[UNITS_MAX];
+
+	if (isnan(number))
+		snprintf(buffer, size, "-");
+	else if (isinf(number))
+		snprintf(buffer, size, number > 0 ? "∞" : "-∞");
+	else if (fabs(number) < 1e6 || fabs(number) >= 1e18)
+		snprintf(buffer, size, "%.4g", number);
+	else
+		snprintf(buffer, size, "%s%s", number < 0 ? "-" : "",
+			 format_si(units, fabs(number), ""));
+	if (fabs(number) < 1e6 && fabs(number) >= 1e4)
+		snprintf(buffer, size, "%.6g", number);
+}
+
+static void cell_number(struct composer *c, double number, const char *unit)
+{
+	char buffer[UNITS_MAX * 2];
+
+	format_number(buffer, sizeof(buffer), number);
+	document_cell_printf(c->document, "%s%s", buffer, isnan(number) ? "" : unit);
+}
+
+/* What the value was at the end of each of so many parts of the time, by height. */
+static void cell_course(struct composer *c, const struct profile_process *p,
+			const struct profile_user_value *value)
+{
+	uint64_t heights[COURSE_COLUMNS], wall_ns = profile_wall_ns(p);
+	double least = INFINITY, most = -INFINITY;
+	struct text text = {0};
+	size_t at = 0;
+
+	for (size_t i = 0; i < value->points_count; i++) {
+		least = fmin(least, value->points[i].value);
+		most = fmax(most, value->points[i].value);
+	}
+	for (size_t i = 0; i < COURSE_COLUMNS; i++) {
+		uint64_t end_ns =
+			p->from_ns + (uint64_t)((double)wall_ns * (double)(i + 1) / COURSE_COLUMNS);
+
+		while (at < value->points_count && value->points[at].time_ns <= end_ns)
+			at++;
+		heights[i] = at && most > least
+				     ? (uint64_t)((value->points[at - 1].value / 2 - least / 2) /
+						  (most / 2 - least / 2) * COURSE_HEIGHT)
+				     : 0;
+	}
+	if (most > least)
+		spark(&text, heights, COURSE_COLUMNS);
+	document_cell(c->document, &text);
+}
+
+static void compose_value(struct composer *c, const struct profile_process *p,
+			  const struct profile_user_value *value)
+{
+	bool any = value->lowest <= value->highest;
+
+	cell_number(c, value->value, "");
+	cell_number(c, any || value->lost_count ? value->sum : NAN, "");
+	cell_number(c, any || value->lost_count ? value->rate : NAN, " /s");
+	cell_number(c, any ? value->lowest : NAN, "");
+	cell_number(c, any ? value->highest : NAN, "");
+	document_cell_count(c->document, value->samples_count);
+	cell_course(c, p, value);
+	document_cell_name(c->document, value->name, c->limits->name_columns);
+}
+
+/* What is not in the table, or not all of it. */
+static void compose_values_note(struct composer *c, const struct profile_process *p)
+{
+	uint64_t strange = 0, lost = 0, unsummed = 0;
+	struct text text = {0};
+	char buffer[UNITS_MAX];
+
+	for (size_t i = 0; i < p->values_count; i++) {
+		strange += p->values[i].strange_count;
+		lost += p->values[i].lost_count;
+		unsummed += p->values[i].unsummed_count;
+	}
+	if (p->values_count > c->limits->functions)
+		text_printf(&text, "%zu more in the JSON report. ",
+			    p->values_count - c->limits->functions);
+	if (strange)
+		text_printf(&text,
+			    "Samples that are infinite or no numbers (NaN), only counted: %s. ",
+			    format_count(buffer, strange));
+	if (lost)
+		text_printf(&text,
+			    "Samples that found no room in the ring, counted and not in lowest and "
+			    "highest: %s. ",
+			    format_count(buffer, lost));
+	if (unsummed)
+		text_printf(&text, "Of these in no sum: %s. ", format_count(buffer, unsummed));
+	if (!text.length)
+		return;
+	text.length--; /* the last space */
+	text.data[text.length] = '\0';
+	document_add(c->document, BLOCK_NOTE, &text);
+}
+
+void compose_values(struct composer *c, const struct profile_process *p)
+{
+	static const struct column columns[] = {
+		{.title = "Value", .right = true},
+		{.title = "Sum", .right = true, .rank = 2},
+		{.title = "Rate", .right = true, .rank = 1},
+		{.title = "Lowest", .right = true, .rank = 1},
+		{.title = "Highest", .right = true, .rank = 1},
+		{.title = "Samples", .right = true},
+		{.title = "Course", .rank = 3},
+		{.title = "Name", .takes_rest = true},
+	};
+
+	if (!p->values_count)
+		return;
+	document_say(c->document, BLOCK_CAPTION, "Counters");
+	document_table(c->document, columns);
+	for (size_t i = 0; i < p->values_count && i < c->limits->functions; i++)
+		compose_value(c, p, &p->values[i]);
+	compose_values_note(c, p);
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/document/document.h"
+
+#include "base/escape.h"
+#include "base/grow.h"
+#include "base/quantity.h"
+#include "base/units.h"
+#include "base/utf8.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct block *block_new(struct document *document, enum block_kind kind)
+{
+	struct block *block;
+
+	if (grow_array(&document->blocks, &document->blocks_capacity, document->blocks_count + 1,
+		       sizeof(*block))) {
+		document->failed = true;
+		return NULL;
+	}
+	block = &document->blocks[document->blocks_count++];
+	*block = (struct block){.kind = kind};
+	return block;
+}
+
+/* Numbers stay with their units, in all text formats. */
+static char *take_joined(struct text *text)
+{
+	struct text joined = {.failed = text->failed};
+
+	add_joined(&joined, text_peek(text));
+	text_clear(text);
+	return text_take(&joined);
+}
+
+void document_add(struct document *document, enum block_kind kind, struct text *text)
+{
+	struct block *block = block_new(document, kind);
+	char *taken = take_joined(text);
+
+	if (!block || !taken) {
+		document->failed = true;
+		free(taken);
+		return;
+	}
+	block->text = taken;
+}
+
+void document_say(struct document *document, enum block_kind kind, const char *sentence)
+{
+	struct text text = {0};
+
+	text_add(&text, sentence);
+	document_add(document, kind, &text);
+}
+
+static char *copy_of(struct document *document, const char *sentence)
+{
+	struct text text = {0};
+	char *copy;
+
+	text_add(&text, sentence);
+	copy = take_joined(&text);
+	document->failed |= !copy;
+	return copy;
+}
+
+void document_add_finding(struct document *document, const struct finding *finding,
+			  struct text *subject, bool with_threshold)
+{
+	struct block *block;
+
+	document_add(document, BLOCK_FINDING, subject);
+	if (document->failed)
+		return;
+	block = &document->blocks[document->blocks_count - 1];
+	block->finding.of = finding;
+	block->finding.evidence = copy_of(document, finding->evidence);
+	if (with_threshold)
+		block->finding.threshold = copy_of(document, finding->threshold);
+	block->finding.suggestion = copy_of(document, finding->suggestion);
+}
+
+void document_add_chart(struct document *document, struct chart chart)
+{
+	struct block *block = block_new(document, BLOCK_CHART);
+
+	if (block)
+		block->chart = chart;
+}
+
+void document_add_table(struct document *document, const struct column *columns, size_t count)
+{
+	struct block *block = block_new(document, BLOCK_TABLE);
+
+	if (!block)
+		return;
+	block->table.columns = columns;
+	block->table.columns_count = count;
+}
+
+void document_cell(struct document *document, struct text *cell)
+{
+	struct table *table;
+	char *taken = take_joined(cell);
+
+	if (!taken || document->failed || !document->blocks_count)
+		goto fail;
+	table = &document->blocks[document->blocks_count - 1].table;
+	if (grow_array(&table->cells, &table->cells_capacity, table->cells_count + 1,
+		       sizeof(*table->cells)))
+		goto fail;
+	table->cells[table->cells_count++] = taken;
+	return;
+fail:
+	document->failed = true;
+	free(taken);
+}
+
+void document_foot(struct document *document)
+{
+	struct table *table;
+
+	if (document->failed)
+		return;
+	table = &document->blocks[document->blocks_count - 1].table;
+	table->body_cells = table->cells_count;
+}
+
+void document_cell_printf(struct document *document, const char *fmt, ...)
+{
+	struct text cell = {0};
+	char buffer[128];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(buffer, sizeof(buffer), fmt, ap);
+	va_end(ap);
+	text_add(&cell, buffer);
+	document_cell(document, &cell);
+}
+
+void document_cell_ns(struct document *document, uint64_t ns)
+{
+	char buffer[UNITS_MAX];
+
+	document_cell_printf(document, "%s", ns == PROFILE_ABSENT ? "-" : format_ns(buffer, ns));
+}
+
+void document_cell_count(struct document *document, uint64_t count)
+{
+	char buffer[UNITS_MAX];
+
+	document_cell_printf(document, "%s",
+			     count == PROFILE_ABSENT ? "-" : format_count(buffer, count));
+}
+
+void document_cell_bytes(struct document *document, uint64_t bytes)
+{
+	char buffer[UNITS_MAX];
+
+	document_cell_printf(document, "%s",
+			     bytes == PROFILE_ABSENT ? "-" : format_bytes(buffer, bytes));
+}
+
+void document_cell_share(struct document *document, uint64_t part, uint64_t whole)
+{
+	char buffer[UNITS_MAX];
+	bool known = part != PROFILE_ABSENT && whole;
+
+	document_cell_printf(document, "%s",
+			     known ? format_percent(buffer, (double)part / (double)whole) : "-");
+}
+
+void document_cell_name(struct document *document, const char *name, unsigned columns)
+{
+	struct text cell = {0}, shortened = {0};
+
+	utf8_shorten(&shortened, name[0] ? name : "?", columns ? columns : UINT_MAX);
+	escape_name(&cell, text_peek(&shortened));
+	cell.failed |= shortened.failed;
+	text_clear(&shortened);
+	document_cell(document, &cell);
+}
+
+void document_clear(struct document *document)
+{
+	for (size_t i = 0; i < document->blocks_count; i++) {
+		struct block *block = &document->blocks[i];
+
+		for (size_t j = 0; j < block->table.cells_count; j++)
+			free(block->table.cells[j]);
+		free(block->table.cells);
+		free(block->finding.evidence);
+		free(block->finding.threshold);
+		free(block->finding.suggestion);
+		free(block->text);
+	}
+	free(document->blocks);
+	*document = (struct document){0};
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a report says, before it is known in which format: paragraphs, findings, tables. It is
+ * composed once (compose.h); a text writer is only a layout of it.
+ *
+ * Texts are sentences with marked names (base/escape.h).
+ */
+#ifndef PERFX_REPORT_DOCUMENT_DOCUMENT_H
+#define PERFX_REPORT_DOCUMENT_DOCUMENT_H
+
+#include "analyze/analyze.h"
+#include "base/text.h"
+#include "report/report.h"
+
+enum block_kind {
+	BLOCK_VERDICT = 1,
+	BLOCK_WARNING, /* the report is partial */
+	BLOCK_HEADING,
+	BLOCK_SECTION, /* a heading below that: Steps, Compute, Memory */
+	BLOCK_PARAGRAPH,
+	BLOCK_NOTE, /* small print */
+	BLOCK_FINDING,
+	BLOCK_CAPTION, /* of the table that follows */
+	BLOCK_TABLE,
+	BLOCK_PLOT, /* lines of our own characters, shown as they are */
+	BLOCK_FOLD, /* what follows, up to BLOCK_UNFOLD, may be hidden at first; text: its title */
+	BLOCK_UNFOLD,
+	BLOCK_CHART, /* only where the limits ask for charts */
+};
+
+enum chart_kind {
+	CHART_CALLS = 1, /* flame graph of the calling contexts */
+	CHART_RESIDENT,	 /* resident memory over time */
+	CHART_HELD,	 /* a domain's live bytes over time, or allocated ones */
+	CHART_PLACES,	 /* flame graph of a domain's hotspots */
+	CHART_STEPS,	 /* the steps of a training, one after the other */
+	CHART_ROOFLINE,	 /* functions that compute, under what the host can do */
+};
+
+/* What a chart shows; borrowed. */
+struct chart {
+	enum chart_kind kind;
+	const struct profile_process *process;
+	const struct profile_memory *memory; /* HELD and PLACES */
+};
+
+struct column {
+	const char *title;
+	bool right;	 /* numbers */
+	unsigned rank;	 /* 0: always shown; the highest is left out first when space is short */
+	bool takes_rest; /* shortened, or given what room there is: one of a table */
+	bool cut_end;	 /* what is shortened loses its end, not its middle */
+};
+
+struct table {
+	const struct column *columns; /* static */
+	size_t columns_count;
+	char **cells; /* row by row */
+	size_t cells_count, cells_capacity;
+	size_t body_cells; /* the rest is its foot; 0: it has none */
+};
+
+struct block {
+	enum block_kind kind;
+	char *text;
+	struct {
+		const struct finding *of;
+		char *evidence, *suggestion;
+		char *threshold; /* NULL: not shown */
+	} finding;
+	struct table table;
+	struct chart chart;
+};
+
+struct document {
+	struct block *blocks;
+	size_t blocks_count, blocks_capacity;
+	bool failed; /* memory was out */
+};
+
+/* How much of it. */
+struct document_limits {
+	bool brief;  /* one screen or two: what to look at first, and how to get the rest */
+	bool groups; /* identical workers are one section; each its own is folded, unless brief */
+	bool folds;  /* of compute and memory the details are folded */
+	unsigned findings;
+	unsigned functions; /* rows of a process's first table */
+	unsigned more;	    /* rows of the folded tables, of all processes together; 0: none */
+	unsigned callers;   /* functions whose callers are shown */
+	unsigned hotspots;  /* rows of a domain's table */
+	unsigned stacks;    /* of them, with their stacks */
+	unsigned frames;    /* of such a stack, innermost */
+	unsigned threads;
+	unsigned steps;	    /* of a training, in a table of their own */
+	unsigned processes; /* that get a section of their own */
+	unsigned not_attached;
+	unsigned plot_columns; /* width of a plot */
+	unsigned name_columns; /* longer names are shortened; 0: the layout does that */
+	bool charts;
+};
+
+/* Composes the report. 0 or -ENOMEM. */
+int document_compose(struct document *document, const struct profile *profile,
+		     const struct analysis *analysis, const struct report_options *options,
+		     const struct document_limits *limits);
+void document_clear(struct document *document);
+/* The text layouts: 0 or -errno of the stream. */
+int document_write_text(FILE *out, const struct document *document, bool color, unsigned width);
+int document_write_md(FILE *out, const struct document *document);
+
+/* For composing: takes the text, which is empty then. */
+void document_add(struct document *document, enum block_kind kind, struct text *text);
+void document_say(struct document *document, enum block_kind kind, const char *sentence);
+/* Takes the subject, as document_add does. */
+void document_add_finding(struct document *document, const struct finding *finding,
+			  struct text *subject, bool with_threshold);
+void document_add_chart(struct document *document, struct chart chart);
+/* A table is made, then filled cell by cell, row by row, before the next block is added. */
+#define document_table(document, columns) \
+	document_add_table((document), (columns), sizeof(columns) / sizeof((columns)[0]))
+void document_add_table(struct document *document, const struct column *columns, size_t count);
+void document_cell(struct document *document, struct text *cell);
+/* The rows that follow are of another kind: they stay at the end however the rest is sorted. */
+void document_foot(struct document *document);
+void document_cell_printf(struct document *document, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+/* Numbers; PROFILE_ABSENT is shown as "-". */
+void document_cell_ns(struct document *document, uint64_t ns);
+void document_cell_count(struct document *document, uint64_t count);
+void document_cell_bytes(struct document *document, uint64_t bytes);
+/* Operations, "-" where no call has a known cost; a rate in GFLOP/s, "-" below 0. */
+void document_cell_flops(struct document *document, const struct profile_cost *cost);
+void document_cell_gflops(struct document *document, double flops_per_s);
+void document_cell_share(struct document *document, uint64_t part, uint64_t whole);
+/* A text of the traced program's, marked; "?" when it is empty. Shortened to so many columns, where
+ * not 0. */
+void document_cell_name(struct document *document, const char *name, unsigned columns);
+
+#endif

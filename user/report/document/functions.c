@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The functions of a process: what was called, how often, how long, by which callers. */
+#include "analyze/roofline.h"
+#include "base/escape.h"
+#include "base/quantity.h"
+#include "base/units.h"
+#include "base/utf8.h"
+#include "decode/names.h"
+#include "report/document/compose.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int by_name(const void *left, const void *right)
+{
+	return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+/* Which names come more than once among the process's functions: once for all of its tables. */
+static void find_shared_names(struct composer *c, const struct profile_process *p)
+{
+	const char **names = malloc((p->rows_count + 1) * sizeof(*names));
+	size_t count = 0, shared = 0;
+
+	free(c->shared_names);
+	c->shared_names = names;
+	c->shared_names_count = 0;
+	c->names_of = p;
+	if (!names) {
+		c->document->failed = true;
+		return;
+	}
+	for (size_t i = 0; i < p->rows_count; i++) {
+		const struct profile_function *function =
+			profile_function(c->profile, p->rows[i].function);
+
+		if (function)
+			names[count++] = function->name;
+	}
+	qsort(names, count, sizeof(*names), by_name);
+	for (size_t i = 1; i < count; i++) {
+		if (!strcmp(names[i - 1], names[i]))
+			names[shared++] = names[i];
+	}
+	c->shared_names_count = shared;
+}
+
+/* Overloads have one name: then the offset distinguishes them. */
+static bool is_ambiguous(struct composer *c, const struct profile_process *p,
+			 const struct profile_function *function)
+{
+	if (c->names_of != p)
+		find_shared_names(c, p);
+	return c->shared_names_count &&
+	       bsearch(&function->name, c->shared_names, c->shared_names_count,
+		       sizeof(*c->shared_names), by_name);
+}
+
+void compose_function_name(struct composer *c, const struct profile_process *p, uint32_t id,
+			   struct text *into)
+{
+	const struct profile_function *function = profile_function(c->profile, id);
+	struct text plain = {0};
+
+	if (!function) {
+		text_add(into, "(not known)");
+		return;
+	}
+	if (c->limits->name_columns)
+		utf8_shorten(&plain, function->name, c->limits->name_columns);
+	else
+		text_add(&plain, function->name);
+	if (!plain.length)
+		text_add(&plain, "?");
+	if (is_ambiguous(c, p, function))
+		text_printf(&plain, " +0x%llx", (unsigned long long)function->offset);
+	into->failed |= plain.failed;
+	escape_name(into, text_peek(&plain));
+	text_clear(&plain);
+}
+
+static void cell_function(struct composer *c, const struct profile_process *p, uint32_t id)
+{
+	struct text cell = {0};
+
+	compose_function_name(c, p, id, &cell);
+	document_cell(c->document, &cell);
+}
+
+/* nsys's and torch.profiler's numbers; the name last, so that it gets what room there is */
+#define FUNCTION_NUMBERS                                                                         \
+	{.title = "Self %", .right = true}, {.title = "Self", .right = true},                    \
+		{.title = "Total", .right = true, .rank = 2}, {.title = "Calls", .right = true}, \
+		{.title = "Avg", .right = true}, {.title = "p50", .right = true, .rank = 3},     \
+		{.title = "p95", .right = true, .rank = 4},                                      \
+		{.title = "p99", .right = true, .rank = 1},                                      \
+		{.title = "Min", .right = true, .rank = 9},                                      \
+		{.title = "Max", .right = true, .rank = 5},                                      \
+	{                                                                                        \
+		.title = "Threads", .right = true, .rank = 8                                     \
+	}
+#define FUNCTION_NAMES                             \
+	{.title = "Function", .takes_rest = true}, \
+	{                                          \
+		.title = "Module", .rank = 7       \
+	}
+
+#define FUNCTION_MEMORY                                        \
+	{                                                      \
+		.title = "Allocated", .right = true, .rank = 6 \
+	}
+#define FUNCTION_COMPUTE                              \
+	{.title = "FLOPs", .right = true, .rank = 2}, \
+	{                                             \
+		.title = "GFLOP/s", .right = true     \
+	}
+
+static bool has_compute(const struct profile_process *p)
+{
+	for (size_t i = 0; i < p->rows_count; i++) {
+		if (p->rows[i].inclusive.counted_count)
+			return true;
+	}
+	return false;
+}
+
+static void add_function_columns(struct composer *c, bool memory, bool compute)
+{
+	static const struct column plain[] = {FUNCTION_NUMBERS, FUNCTION_NAMES},
+				   with_memory[] = {FUNCTION_NUMBERS, FUNCTION_MEMORY,
+						    FUNCTION_NAMES},
+				   with_compute[] = {FUNCTION_NUMBERS, FUNCTION_COMPUTE,
+						     FUNCTION_NAMES},
+				   with_both[] = {FUNCTION_NUMBERS, FUNCTION_MEMORY,
+						  FUNCTION_COMPUTE, FUNCTION_NAMES};
+
+	if (memory && compute)
+		document_table(c->document, with_both);
+	else if (compute)
+		document_table(c->document, with_compute);
+	else if (memory)
+		document_table(c->document, with_memory);
+	else
+		document_table(c->document, plain);
+}
+
+static void cells_of_cost(struct composer *c, const struct profile_process *p,
+			  const struct profile_row *row)
+{
+	struct roofline line = roofline_of_row(c->profile, p, row);
+
+	document_cell_flops(c->document, &row->inclusive);
+	document_cell_gflops(c->document, line.flops_per_s);
+}
+
+/* A range is in no file: who marks such is said instead. */
+static void cell_module(struct composer *c, const struct profile_function *function)
+{
+	if (function && (function->flags & PERFX_FUNCTION_RANGE))
+		document_cell_printf(c->document, "(%s range)", name_of_source(function->source));
+	else
+		document_cell_name(c->document, function ? function->module_base : "?",
+				   c->limits->name_columns);
+}
+
+/* Time, and no calls: it is of no function. */
+static void compose_rest_row(struct composer *c, const struct profile_process *p, const char *name,
+			     uint64_t ns)
+{
+	document_cell_share(c->document, ns, profile_wall_ns(p));
+	document_cell_ns(c->document, ns);
+	document_cell_ns(c->document, PROFILE_ABSENT);
+	document_cell_count(c->document, PROFILE_ABSENT);
+	for (int i = 0; i < 6; i++)
+		document_cell_ns(c->document, PROFILE_ABSENT);
+	document_cell_count(c->document, PROFILE_ABSENT);
+	if (p->memory_count)
+		document_cell_bytes(c->document, PROFILE_ABSENT);
+	if (has_compute(p))
+		cells_of_cost(c, p, &(struct profile_row){0});
+	document_cell_printf(c->document, "%s", name);
+	document_cell_printf(c->document, "-");
+}
+
+static void compose_untraced(struct composer *c, const struct profile_process *p)
+{
+	if (!p->untraced.tid)
+		return;
+	document_foot(c->document);
+	if (p->untraced.running_ns)
+		compose_rest_row(c, p, PROFILE_RUNNING_NAME, p->untraced.running_ns);
+	compose_rest_row(c, p, PROFILE_UNTRACED_NAME, p->untraced.self_ns);
+}
+
+static void compose_function_table(struct composer *c, const struct profile_process *p, size_t from,
+				   size_t to)
+{
+	bool has_memory = p->memory_count > 0, computes = has_compute(p);
+	uint64_t wall_ns = profile_wall_ns(p);
+
+	add_function_columns(c, has_memory, computes);
+	for (size_t i = from; i < to; i++) {
+		const struct profile_row *row = &p->rows[i];
+		const struct profile_function *function =
+			profile_function(c->profile, row->function);
+		bool timed = row->timed_count > 0;
+
+		document_cell_share(c->document, timed ? row->self_ns : PROFILE_ABSENT, wall_ns);
+		document_cell_ns(c->document, timed ? row->self_ns : PROFILE_ABSENT);
+		document_cell_ns(c->document, timed ? row->total_ns : PROFILE_ABSENT);
+		document_cell_count(c->document, row->calls_count);
+		document_cell_ns(c->document, row->avg_ns);
+		document_cell_ns(c->document, row->p50_ns);
+		document_cell_ns(c->document, row->p95_ns);
+		document_cell_ns(c->document, row->p99_ns);
+		document_cell_ns(c->document, row->min_ns);
+		document_cell_ns(c->document, row->max_ns);
+		document_cell_count(c->document, row->threads_count);
+		if (has_memory)
+			document_cell_bytes(c->document, row->alloc_bytes);
+		if (computes)
+			cells_of_cost(c, p, row);
+		cell_function(c, p, row->function);
+		cell_module(c, function);
+	}
+	if (from == 0)
+		compose_untraced(c, p);
+}
+
+/* Called by traced functions at all? */
+static bool has_traced_caller(const struct profile_row *row)
+{
+	for (size_t i = 0; i < row->callers_count; i++) {
+		if (row->callers[i].caller != PROFILE_CALLER_UNTRACED)
+			return true;
+	}
+	return false;
+}
+
+/* "(untraced) is time of thread 4242 outside all traced functions." */
+static void add_untraced(struct text *text, const struct profile_untraced *untraced)
+{
+	if (!untraced->tid)
+		return;
+	text_printf(text, " %s is time of thread %u outside all traced functions%s.",
+		    PROFILE_UNTRACED_NAME, untraced->tid,
+		    untraced->at_least ? "; it may be more" : "");
+}
+
+/* What of the untraced time was on a CPU is known only within bounds. */
+static void add_untraced_cpu(struct text *text, const struct profile_untraced *untraced)
+{
+	if (!untraced->tid || untraced->on_cpu_max_ns == PROFILE_ABSENT)
+		return;
+	text_add(text, " Of its untraced time it was on a CPU for ");
+	add_ns(text, untraced->on_cpu_min_ns);
+	text_add(text, " at least, ");
+	add_ns(text, untraced->on_cpu_max_ns);
+	text_add(text, " at most.");
+}
+
+/* Where a function that computes shows no GFLOP/s. */
+static void add_withheld(struct composer *c, const struct profile_process *p, struct text *text)
+{
+	struct roof roof = roofline_whole_roof(c->profile, roofline_dtype(p));
+	bool submitted = false, above_peak = false;
+
+	for (size_t i = 0; i < p->rows_count; i++) {
+		struct roofline line = roofline_of_row(c->profile, p, &p->rows[i]);
+
+		submitted |= line.withheld == ROOFLINE_SUBMITTED;
+		above_peak |= line.withheld == ROOFLINE_ABOVE_PEAK;
+	}
+	if (submitted)
+		text_add(text, " Functions whose work is submitted (to other threads, to a device) "
+			       "and runs after they return have FLOPs and no GFLOP/s.");
+	if (!above_peak)
+		return;
+	text_add(text, " No GFLOP/s is shown above what this host can do (");
+	add_si(text, roof.flops_per_s, "FLOP/s");
+	text_printf(text, ", %s): such functions do not do all of their work themselves.",
+		    name_of_dtype(roof.dtype));
+}
+
+/* What the table's numbers do not say by themselves. */
+static void compose_function_notes(struct composer *c, const struct profile_process *p)
+{
+	uint64_t booked = 0, unwound = 0, untimed = 0;
+	bool dispatches = false;
+	struct text text = {0};
+	char buffer[UNITS_MAX];
+
+	for (size_t i = 0; i < p->rows_count; i++) {
+		const struct profile_row *row = &p->rows[i];
+		const struct profile_function *function =
+			profile_function(c->profile, row->function);
+
+		dispatches |= function && function->source == PERFX_SOURCE_XLA &&
+			      row->timed_count && has_traced_caller(row);
+		booked += row->overflow_count;
+		unwound += row->unwound_count;
+		untimed += row->calls_count - row->timed_count - row->unwound_count;
+	}
+	text_add(&text, "Self % is of the process's wall time; threads add up.");
+	add_untraced(&text, &p->untraced);
+	add_untraced_cpu(&text, &p->untraced);
+	if (booked)
+		text_printf(
+			&text,
+			" %s calls found no room in the ring: they are in Calls, Self, Total and "
+			"Avg, not in the percentiles, Min and Max.",
+			format_count(buffer, booked));
+	if (unwound)
+		text_printf(&text,
+			    " %s calls were left by an exception or longjmp: counted, not timed.",
+			    format_count(buffer, unwound));
+	if (untimed)
+		text_printf(&text, " %s calls were counted but not timed.",
+			    format_count(buffer, untimed));
+	add_withheld(c, p, &text);
+	if (dispatches)
+		text_add(&text,
+			 " A jitted function returns when its work is enqueued: that is its time; "
+			 "the execution is that of the operations under its name, on whichever "
+			 "thread.");
+	document_add(c->document, BLOCK_NOTE, &text);
+}
+
+#define CALLERS_SHOWN 8
+
+static void compose_callers_of(struct composer *c, const struct profile_process *p,
+			       const struct profile_row *row)
+{
+	static const struct column columns[] = {
+		{.title = "Calls", .right = true},
+		{.title = "Total", .right = true},
+		{.title = "Called by", .takes_rest = true},
+	};
+	struct text text = {0};
+
+	compose_function_name(c, p, row->function, &text);
+	document_add(c->document, BLOCK_CAPTION, &text);
+	document_table(c->document, columns);
+	for (size_t i = 0; i < row->callers_count && i < CALLERS_SHOWN; i++) {
+		const struct profile_caller *caller = &row->callers[i];
+
+		document_cell_count(c->document, caller->calls_count);
+		document_cell_ns(c->document, row->timed_count ? caller->total_ns : PROFILE_ABSENT);
+		if (caller->caller == PROFILE_CALLER_UNTRACED)
+			document_cell_printf(c->document, "(code that is not traced)");
+		else
+			cell_function(c, p, caller->caller);
+	}
+	if (row->callers_count > CALLERS_SHOWN) {
+		text_printf(&text, "%zu more in the JSON report.",
+			    row->callers_count - CALLERS_SHOWN);
+		document_add(c->document, BLOCK_NOTE, &text);
+	}
+}
+
+static void compose_callers(struct composer *c, const struct profile_process *p)
+{
+	unsigned shown = 0;
+
+	for (size_t i = 0; i < p->rows_count && shown < c->limits->callers; i++) {
+		if (!has_traced_caller(&p->rows[i]))
+			continue;
+		if (shown++ == 0)
+			document_say(c->document, BLOCK_FOLD, "Callers");
+		compose_callers_of(c, p, &p->rows[i]);
+	}
+	if (shown)
+		document_say(c->document, BLOCK_UNFOLD, "");
+}
+
+/* The rows that the first table left out, as far as they are wanted. Returns where it ends. */
+static size_t compose_more(struct composer *c, const struct profile_process *p, size_t shown)
+{
+	size_t end = p->rows_count - shown < c->more_left ? p->rows_count : shown + c->more_left;
+	struct text text = {0};
+
+	if (end == shown)
+		return shown;
+	text_printf(&text, "Functions %zu to %zu of %zu", shown + 1, end, p->rows_count);
+	document_add(c->document, BLOCK_FOLD, &text);
+	compose_function_table(c, p, shown, end);
+	document_say(c->document, BLOCK_UNFOLD, "");
+	c->more_left -= (unsigned)(end - shown);
+	return end;
+}
+
+static void compose_rest_briefly(struct composer *c, const struct profile_process *p, size_t count)
+{
+	struct text text = {0};
+
+	text_add(&text, "Self % is of the process's wall time; threads add up.");
+	add_untraced(&text, &p->untraced);
+	if (count)
+		text_printf(&text, " %zu more function%s in the full report.", count,
+			    count == 1 ? "" : "s");
+	add_withheld(c, p, &text);
+	document_add(c->document, BLOCK_NOTE, &text);
+}
+
+void compose_functions(struct composer *c, const struct profile_process *p)
+{
+	size_t shown = p->rows_count < c->limits->functions ? p->rows_count : c->limits->functions;
+	struct text text = {0};
+
+	if (c->limits->charts || c->limits->folds)
+		document_say(c->document, BLOCK_SECTION, "Functions");
+	compose_function_table(c, p, 0, shown);
+	if (c->limits->brief) {
+		compose_rest_briefly(c, p, p->rows_count - shown);
+		return;
+	}
+	compose_function_notes(c, p);
+	shown = compose_more(c, p, shown);
+	if (shown < p->rows_count) {
+		text_printf(&text, "%zu more function%s in the JSON report.", p->rows_count - shown,
+			    p->rows_count - shown == 1 ? "" : "s");
+		document_add(c->document, BLOCK_NOTE, &text);
+	}
+	compose_callers(c, p);
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The last part of every report: what attached and what could not, what it cost, what was lost. */
+#include "base/escape.h"
+#include "base/grow.h"
+#include "base/quantity.h"
+#include "base/units.h"
+#include "decode/names.h"
+#include "report/document/compose.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Probes that are alike in all that decides their cost. */
+struct probe_group {
+	enum perfx_link link;
+	enum perfx_return ret;
+	enum perfx_site site;
+	bool is_exit;
+	uint64_t probes_count, hits_count;
+	double cost_ns; /* of all hits */
+};
+
+static bool is_of_group(const struct probe_group *group, const struct profile_probe *probe)
+{
+	return group->link == probe->link && group->ret == probe->ret &&
+	       group->site == probe->site && group->is_exit == probe->is_exit;
+}
+
+/* links × returns × sites × ends: there are at most a few dozen groups */
+#define GROUPS_MAX (5 * 3 * 6 * 2)
+
+static size_t group_probes(const struct profile *profile, struct probe_group *groups)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < profile->probes_count; i++) {
+		const struct profile_probe *probe = &profile->probes[i];
+		size_t at = 0;
+
+		while (at < count && !is_of_group(&groups[at], probe))
+			at++;
+		if (at == count)
+			groups[count++] = (struct probe_group){.link = probe->link,
+							       .ret = probe->ret,
+							       .site = probe->site,
+							       .is_exit = probe->is_exit};
+		groups[at].probes_count++;
+		groups[at].hits_count += probe->hits_count;
+		groups[at].cost_ns += (double)probe->hits_count * probe->cost_ns;
+	}
+	return count;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static int by_hits(const void *left, const void *right)
+{
+	const struct probe_group *a = left, *b = right;
+
+	return a->hits_count < b->hits_count ? 1 : a->hits_count > b->hits_count ? -1 : 0;
+}
+
+static void compose_cost(struct document *document, const struct profile *profile)
+{
+	struct text text = {0};
+	char buffer[UNITS_MAX];
+
+	text_printf(&text, "%s probe%s", format_count(buffer, profile->probes_count),
+		    profile->probes_count == 1 ? "" : "s");
+	text_printf(&text, ", hit %s time%s.", format_count(buffer, profile->hits_count),
+		    profile->hits_count == 1 ? "" : "s");
+	if (profile->overhead_percent >= 0)
+		text_printf(&text, " Estimated slowdown: %s",
+			    format_slowdown(buffer, profile->overhead_percent / 100));
+	else
+		text_add(&text, " Estimated slowdown: not known");
+	if (profile->overhead_ns > 0)
+		text_printf(&text, " (%s of the traced processes' CPU time)",
+			    format_ns(buffer, (uint64_t)profile->overhead_ns));
+	text_add(&text, ".");
+	if (profile->compensated)
+		text_add(&text, " The probes' cost is taken off the times of the callers.");
+	document_add(document, BLOCK_PARAGRAPH, &text);
+}
+
+/* --wait */
+static void compose_recording_windows(struct document *document, const struct profile *profile)
+{
+	struct text text = {0};
+	uint64_t sum_ns = 0;
+
+	if (!profile->recording_windows_count)
+		return;
+	for (size_t i = 0; i < profile->recording_windows_count; i++)
+		sum_ns +=
+			profile->recording_windows[i].to_ns - profile->recording_windows[i].from_ns;
+	text_add(&text,
+		 "Recorded when the program said so (perfx_trace_start, perfx_trace_stop): ");
+	add_ns(&text, sum_ns);
+	text_add(&text, " in ");
+	add_count(&text, profile->recording_windows_count);
+	text_add(&text, profile->recording_windows_count == 1 ? " window" : " windows");
+	text_add(&text, ". Wall and CPU time are from the first to the last, pauses included.");
+	document_add(document, BLOCK_PARAGRAPH, &text);
+}
+
+static void compose_groups(struct document *document, const struct profile *profile)
+{
+	static const struct column columns[] = {
+		{.title = "Probes", .right = true},
+		{.title = "Link"},
+		{.title = "At"},
+		{.title = "Instruction", .takes_rest = true},
+		{.title = "Timed by", .rank = 1},
+		{.title = "Hits", .right = true},
+		{.title = "Per hit", .right = true},
+		{.title = "Cost", .right = true},
+	};
+	struct probe_group *groups = calloc(GROUPS_MAX, sizeof(*groups));
+	char buffer[UNITS_MAX];
+	size_t count;
+
+	if (!groups) {
+		document->failed = true;
+		return;
+	}
+	count = group_probes(profile, groups);
+	qsort(groups, count, sizeof(*groups), by_hits);
+	if (count)
+		document_table(document, columns);
+	for (size_t i = 0; i < count; i++) {
+		const struct probe_group *g = &groups[i];
+		bool known = g->hits_count && g->cost_ns > 0;
+
+		document_cell_count(document, g->probes_count);
+		document_cell_printf(document, "%s", name_of_link(g->link));
+		document_cell_printf(document, "%s", g->is_exit ? "exit" : "entry");
+		document_cell_printf(document, "%s", name_of_site(g->site));
+		document_cell_printf(document, "%s", name_of_return(g->ret));
+		document_cell_count(document, g->hits_count);
+		document_cell_printf(
+			document, "%s",
+			known ? format_ns(buffer, (uint64_t)(g->cost_ns / (double)g->hits_count))
+			      : "-");
+		document_cell_ns(document, known ? (uint64_t)g->cost_ns : PROFILE_ABSENT);
+	}
+	free(groups);
+}
+
+static void compose_not_attached(struct document *document, const struct profile *profile,
+				 const struct document_limits *limits)
+{
+	static const struct column columns[] = {
+		{.title = "Functions", .right = true},
+		{.title = "First of them", .takes_rest = true},
+		{.title = "Why not"},
+	};
+	uint64_t functions = 0;
+	size_t reasons = 0, shown = 0;
+	struct text text = {0};
+	char buffer[UNITS_MAX];
+
+	for (size_t i = 0; i < profile->not_attached_count; i++) {
+		functions +=
+			profile->not_attached[i].by_design ? 0 : profile->not_attached[i].count;
+		reasons += !profile->not_attached[i].by_design;
+	}
+	if (!reasons) {
+		document_say(document, BLOCK_PARAGRAPH,
+			     profile->probes_count ? "Everything that was asked for was attached."
+						   : "No probe is recorded.");
+		return;
+	}
+	text_printf(&text, "Not attached: %s function%s.", format_count(buffer, functions),
+		    functions == 1 ? "" : "s");
+	document_add(document, BLOCK_CAPTION, &text);
+	document_table(document, columns);
+	for (size_t i = 0; i < profile->not_attached_count && shown < limits->not_attached; i++) {
+		const struct profile_not_attached *row = &profile->not_attached[i];
+
+		if (row->by_design)
+			continue;
+		shown++;
+		document_cell_count(document, row->count);
+		document_cell_name(document, row->name, limits->name_columns);
+		document_cell_name(document, row->reason, limits->name_columns);
+	}
+	if (reasons > shown) {
+		text_printf(&text, "%zu more reasons in the JSON report.", reasons - shown);
+		document_add(document, BLOCK_NOTE, &text);
+	}
+}
+
+/* What attaching cannot see, and what does: "Python functions: …". */
+void compose_hints(struct composer *c)
+{
+	const struct profile *profile = c->profile;
+
+	for (size_t i = 0; i < profile->not_attached_count; i++) {
+		const struct profile_not_attached *row = &profile->not_attached[i];
+		struct text text = {0};
+
+		if (!row->by_design)
+			continue;
+		text_add(&text, "Hint: ");
+		escape_name(&text, row->name);
+		text_add(&text, ": ");
+		escape_name(&text, row->reason);
+		text_add(&text, ".");
+		document_add(c->document, BLOCK_NOTE, &text);
+	}
+}
+
+/* Processes that began, or mapped a file, and were not traced from then on. */
+void compose_late(struct composer *c)
+{
+	struct document *document = c->document;
+	const struct profile *profile = c->profile;
+	struct profile_late_sum sum = profile_late_sum(profile);
+	struct text text = {0};
+
+	if (sum.late_count) {
+		text_add(&text, "Traced late: ");
+		add_count(&text, sum.late_count);
+		text_printf(&text, " process%s, by up to ", sum.late_count == 1 ? "" : "es");
+		add_ns(&text, sum.latest->late_ns);
+		text_add(&text, " (");
+		add_count(&text, sum.latest->functions_count);
+		text_printf(&text, " function%s of ", sum.latest->functions_count == 1 ? "" : "s");
+		escape_name(&text, base_name(sum.latest->module));
+		text_add(&text, sum.latest->files_count > 1 ? " and other files" : "");
+		text_add(&text, ") after they began or mapped the file: what they called there "
+				"until then is not counted.");
+		document_add(document, BLOCK_PARAGRAPH, &text);
+	}
+	if (sum.ended_count) {
+		text_add(&text, "Not traced: ");
+		add_count(&text, sum.ended_count);
+		text_printf(&text,
+			    " process%s that ended before anything could be attached, the "
+			    "longest after ",
+			    sum.ended_count == 1 ? "" : "es");
+		add_ns(&text, sum.longest->late_ns);
+		text_add(&text, ": what they called of files that were not mapped before is not "
+				"known.");
+		document_add(document, BLOCK_PARAGRAPH, &text);
+	}
+}
+
+static void compose_losses(struct document *document, const struct profile *profile)
+{
+	static const struct column columns[] = {
+		{.title = "Lost", .right = true},
+		{.title = "Loss"},
+		{.title = "What it is", .takes_rest = true},
+	};
+
+	document_table(document, columns);
+	for (int i = 0; i < PERFX_LOSS_KINDS; i++) {
+		document_cell_count(document, profile->losses[i]);
+		document_cell_name(document, name_of_loss(i), 0);
+		document_cell_printf(document, "%s", meaning_of_loss(i));
+	}
+}
+
+static void compose_precision(struct document *document, const struct profile *profile)
+{
+	struct text text = {0};
+	char buffer[UNITS_MAX];
+
+	text_printf(
+		&text,
+		"Every call is counted, none sampled. Percentiles are within %.1f %% of a value "
+		"of that rank; the other figures are exact. Times are CLOCK_MONOTONIC's.",
+		SKETCH_ERROR * 100);
+	if (profile->tracer_cpu_ns != PROFILE_ABSENT)
+		text_printf(&text, " The tracer itself used %s of CPU",
+			    format_ns(buffer, profile->tracer_cpu_ns));
+	if (profile->tracer_rss_anon_bytes != PROFILE_ABSENT)
+		text_printf(&text, " and %s of memory",
+			    format_bytes(buffer, profile->tracer_rss_anon_bytes));
+	text_add(&text, profile->tracer_cpu_ns != PROFILE_ABSENT ? "." : "");
+	document_add(document, BLOCK_PARAGRAPH, &text);
+}
+
+static void add_start(struct text *text, uint64_t unix_ns)
+{
+	time_t seconds = (time_t)(unix_ns / 1000000000);
+	char buffer[64];
+	struct tm tm;
+
+	if (unix_ns && gmtime_r(&seconds, &tm) &&
+	    strftime(buffer, sizeof(buffer), "%Y-%m-%d %H:%M:%S UTC", &tm))
+		text_printf(text, " from %s", buffer);
+}
+
+static void compose_origin(struct document *document, const struct profile *profile)
+{
+	struct text text = {0};
+	char buffer[UNITS_MAX];
+
+	text_printf(&text, "Captured %s", format_ns(buffer, profile->duration_ns));
+	add_start(&text, profile->start_unix_ns);
+	if (profile->host_name[0]) {
+		text_add(&text, " on ");
+		escape_name(&text, profile->host_name);
+	}
+	if (profile->cpus_count)
+		text_printf(&text, " (%u CPUs)", profile->cpus_count);
+	if (profile->kernel[0]) {
+		text_add(&text, ", Linux ");
+		escape_name(&text, profile->kernel);
+	}
+	if (profile->tool_version[0]) {
+		text_add(&text, ", perfx-trace ");
+		escape_name(&text, profile->tool_version);
+	}
+	if (profile->command[0]) {
+		text_add(&text, ", by ");
+		escape_name(&text, profile->command);
+	}
+	if (profile->interrupted)
+		text_add(&text, ", stopped by hand");
+	text_add(&text, ".");
+	document_add(document, BLOCK_NOTE, &text);
+}
+
+void compose_measured(struct composer *c)
+{
+	struct document *document = c->document;
+	const struct profile *profile = c->profile;
+
+	document_say(document, BLOCK_HEADING, "How it was measured");
+	compose_recording_windows(document, profile);
+	compose_cost(document, profile);
+	compose_late(c);
+	document_say(document, BLOCK_FOLD, "Probes, losses and precision");
+	compose_groups(document, profile);
+	compose_not_attached(document, profile, c->limits);
+	compose_losses(document, profile);
+	compose_precision(document, profile);
+	document_say(document, BLOCK_UNFOLD, "");
+	compose_hints(c);
+	compose_origin(document, profile);
+}

@@ -1,0 +1,560 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Memory of a process, a domain after the other, never summed:
+ *
+ *     Memory: RSS anon 1.20 GiB = traced host heap 300 MiB + 929 MiB from before tracing or not
+ *     traced · file 80.0 MiB · shmem 0 B
+ *
+ *     Host heap (libc)
+ *     allocated 12.3 GiB in 1,234,567 allocations (123,457 a second, 1.23 GiB/s) · 1,234,000 frees
+ *     · live at the end 300 MiB in 567 blocks · peak 1.20 GiB at 3.20 s · 45.0 % temporary
+ *     Live over 10.0 s: ▁▂▅█▇▇▂▁ 2.00 MiB to 1.20 GiB
+ *     Sizes: 16 B ▁▂█▂▁ 1.00 MiB; half are of at most 128 B
+ *
+ *     At peak     Live  Allocated  …
+ */
+#include "analyze/location.h"
+#include "base/escape.h"
+#include "base/quantity.h"
+#include "base/units.h"
+#include "report/document/compose.h"
+#include "report/document/plot.h"
+
+bool memory_sees_frees(const struct profile_memory *memory)
+{
+	return memory->current_bytes != PROFILE_ABSENT;
+}
+
+static const char *title_of(enum perfx_domain domain)
+{
+	switch (domain) {
+	case PERFX_DOMAIN_TENSOR:
+		return "Tensors";
+	case PERFX_DOMAIN_GPU:
+		return "GPU";
+	case PERFX_DOMAIN_USER:
+		return "Own allocators";
+	case PERFX_DOMAIN_HOST:
+	case PERFX_DOMAIN_INVALID:
+		break;
+	}
+	return "Host heap";
+}
+
+/* What a number of live blocks is: "", "~ " an estimate, "≥ " or "≤ " a bound. */
+static const char *mark_of(const struct profile_memory *memory)
+{
+	switch (memory->bound) {
+	case 0:
+		return memory->sampled ? "~ " : "";
+	case PROFILE_MEMORY_LOST_ALLOCS:
+		return "≥ ";
+	case PROFILE_MEMORY_LOST_FREES:
+		return "≤ ";
+	default:
+		return "~ ";
+	}
+}
+
+/* Three digits of a count: an estimate has no more. */
+static uint64_t rounded(uint64_t count)
+{
+	uint64_t unit = 1;
+
+	while (count / unit >= 1000)
+		unit *= 10;
+	return (count + unit / 2) / unit * unit;
+}
+
+static void add_rounded(struct text *text, uint64_t count)
+{
+	add_count(text, rounded(count));
+}
+
+/* With the noun in the plural it needs. */
+static void add_number(struct text *text, const struct profile_memory *memory, uint64_t count,
+		       const char *noun)
+{
+	add_count(text, memory->sampled ? rounded(count) : count);
+	text_printf(text, " %s%s", noun, count == 1 ? "" : "s");
+}
+
+static void add_estimate(struct text *text, const struct profile_estimate *estimate, bool sampled,
+			 void (*add)(struct text *, uint64_t))
+{
+	if (sampled)
+		text_add(text, "~ ");
+	add(text, estimate->value);
+	if (!sampled)
+		return;
+	text_add(text, " (");
+	add(text, estimate->low);
+	text_add(text, " to ");
+	add(text, estimate->high);
+	text_add(text, ")");
+}
+
+/* --- resident memory ------------------------------------------------------------------------ */
+
+static void add_sum(struct text *text, uint64_t anon_bytes, const struct profile_memory *memory)
+{
+	uint64_t traced_bytes = memory->current_bytes;
+
+	if (traced_bytes <= anon_bytes) {
+		text_printf(text, " = traced %s %s", domain_words(memory->domain), mark_of(memory));
+		add_bytes(text, traced_bytes);
+		text_add(text, " + ");
+		add_bytes(text, anon_bytes - traced_bytes);
+		text_add(text, " from before tracing or not traced");
+		return;
+	}
+	text_printf(text, "; traced %s %s", domain_words(memory->domain), mark_of(memory));
+	add_bytes(text, traced_bytes);
+	text_add(text, ": at least ");
+	add_bytes(text, traced_bytes - anon_bytes);
+	text_add(text, " of it is not resident, as pages that were never touched or are swapped "
+		       "out");
+}
+
+/* Of tensors some may be on a GPU: no sum. */
+static void add_tensors(struct text *text, const struct profile_memory *memory)
+{
+	text_printf(text, ", of which traced tensors up to %s", mark_of(memory));
+	add_bytes(text, memory->current_bytes);
+	text_add(text, "; the rest is from before tracing or not traced");
+}
+
+static void compose_resident(struct composer *c, const struct profile_process *p)
+{
+	const struct profile_memory *host = NULL, *tensor = NULL;
+	struct text text = {0};
+
+	for (size_t i = 0; i < p->memory_count; i++) {
+		if (!memory_sees_frees(&p->memory[i]))
+			continue;
+		if (p->memory[i].domain == PERFX_DOMAIN_HOST)
+			host = &p->memory[i];
+		else if (p->memory[i].domain == PERFX_DOMAIN_TENSOR)
+			tensor = &p->memory[i];
+	}
+	if (p->rss_anon_bytes == PROFILE_ABSENT)
+		return;
+	text_add(&text, "RSS anon ");
+	add_bytes(&text, p->rss_anon_bytes);
+	if (host)
+		add_sum(&text, p->rss_anon_bytes, host);
+	else if (tensor)
+		add_tensors(&text, tensor);
+	if (p->rss_file_bytes != PROFILE_ABSENT) {
+		text_add(&text, " · file ");
+		add_bytes(&text, p->rss_file_bytes);
+	}
+	if (p->rss_shmem_bytes != PROFILE_ABSENT) {
+		text_add(&text, " · shmem ");
+		add_bytes(&text, p->rss_shmem_bytes);
+	}
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+/* --- a domain's numbers --------------------------------------------------------------------- */
+
+/* "Host heap (jemalloc, libc)" */
+static void add_title(struct text *text, const struct profile_memory *memory)
+{
+	text_add(text, title_of(memory->domain));
+	for (size_t i = 0; i < memory->allocators_count; i++) {
+		text_add(text, i ? ", " : " (");
+		escape_name(text, memory->allocators[i].name[0] ? memory->allocators[i].name : "?");
+	}
+	if (memory->allocators_count)
+		text_add(text, ")");
+}
+
+static void compose_title(struct composer *c, const struct profile_memory *memory)
+{
+	struct text text = {0};
+
+	add_title(&text, memory);
+	document_add(c->document, BLOCK_CAPTION, &text);
+}
+
+static void add_allocated(struct text *text, const struct profile_memory *memory)
+{
+	text_add(text, "allocated ");
+	add_estimate(text, &memory->allocated_bytes, memory->sampled, add_bytes);
+	text_add(text, " in ");
+	add_estimate(text, &memory->allocs, memory->sampled,
+		     memory->sampled ? add_rounded : add_count);
+	text_add(text, memory->allocs.value == 1 ? " allocation" : " allocations");
+	if (!memory->recorded_ns || memory->recorded_ns == PROFILE_ABSENT)
+		return;
+	text_printf(text, " (%s", memory->sampled ? "~ " : "");
+	if (memory->allocs.value >= memory->recorded_ns / 1000000000) {
+		uint64_t rate = (uint64_t)((double)memory->allocs.value * 1e9 /
+					   (double)memory->recorded_ns);
+
+		add_count(text, memory->sampled ? rounded(rate) : rate);
+		text_add(text, " a second, ");
+	}
+	add_bytes(text, (uint64_t)((double)memory->allocated_bytes.value * 1e9 /
+				   (double)memory->recorded_ns));
+	text_add(text, "/s)");
+}
+
+/* " · live at the end 6.25 MiB in 100 blocks · peak 38.2 MiB at 9.96 s" */
+static void add_kept(struct text *text, const struct profile *p,
+		     const struct profile_memory *memory)
+{
+	const char *mark = mark_of(memory);
+
+	text_printf(text, " · live at the end %s", mark);
+	add_bytes(text, memory->current_bytes);
+	if (memory->current_count != PROFILE_ABSENT) {
+		text_printf(text, " in %s", mark);
+		add_number(text, memory, memory->current_count, "block");
+	}
+	if (memory->peak_bytes == PROFILE_ABSENT)
+		return;
+	text_printf(text, " · peak %s", mark);
+	add_bytes(text, memory->peak_bytes);
+	if (!memory->peak_bytes || memory->peak_ns == PROFILE_ABSENT)
+		return;
+	text_add(text, " at ");
+	add_ns(text, memory->peak_ns > p->start_ns ? memory->peak_ns - p->start_ns : 0);
+}
+
+static void add_held(struct text *text, const struct profile *p,
+		     const struct profile_memory *memory)
+{
+	text_printf(text, " · %s", memory->sampled ? "~ " : "");
+	add_number(text, memory, memory->frees_count, "free");
+	add_kept(text, p, memory);
+}
+
+static void add_temporary(struct text *text, const struct profile_memory *memory)
+{
+	char buffer[UNITS_MAX];
+
+	if (memory->temporary_count == PROFILE_ABSENT || !memory->allocs.value ||
+	    (memory->sampled && !memory->temporary_count))
+		return;
+	text_printf(text, " · %s%s temporary", memory->sampled ? "~ " : "",
+		    format_percent(buffer,
+				   (double)memory->temporary_count / (double)memory->allocs.value));
+}
+
+static void compose_numbers(struct composer *c, const struct profile_memory *memory)
+{
+	struct text text = {0};
+
+	add_allocated(&text, memory);
+	if (memory_sees_frees(memory)) {
+		add_held(&text, c->profile, memory);
+		add_temporary(&text, memory);
+		if (memory->unknown_frees_count != PROFILE_ABSENT && memory->unknown_frees_count) {
+			text_add(&text, " · ");
+			add_count(&text, memory->unknown_frees_count);
+			text_add(&text, memory->unknown_frees_count == 1
+						? " free of a block from before"
+						: " frees of blocks from before");
+		}
+	}
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+/* --- what the numbers are ------------------------------------------------------------------- */
+
+static void add_sampling(struct text *text, const struct profile_memory *memory)
+{
+	text_add(text, " Estimated from a sample, one point in ");
+	add_bytes(text, memory->sample_bytes);
+	text_add(text, " allocated on average: the truth is in a range 19 times out of 20; ");
+	text_add(text, memory_sees_frees(memory)
+			       ? "what is live, the peak and the table are estimates as well."
+			       : "the table is an estimate as well.");
+}
+
+static void add_times(struct text *text, const struct profile_process *p,
+		      const struct profile_memory *memory)
+{
+	uint64_t wall_ns = profile_wall_ns(p);
+	double share = wall_ns ? (double)memory->recorded_ns / (double)wall_ns : 1;
+	char buffer[UNITS_MAX];
+
+	if (memory->recorded_ns == PROFILE_ABSENT || share >= 0.995)
+		return;
+	text_printf(text, " Recorded %s of the time (", format_percent(buffer, share));
+	add_ns(text, memory->recorded_ns);
+	text_add(text, " of ");
+	add_ns(text, wall_ns);
+	text_add(text, "): figures are of that time, rates within it.");
+}
+
+static void add_lost(struct text *text, const char *separator, uint64_t count, const char *what)
+{
+	text_add(text, separator);
+	add_count(text, count);
+	text_printf(text, " %s%s", what, count == 1 ? "" : "s");
+}
+
+static const char *bound_words(unsigned bound)
+{
+	if (bound == PROFILE_MEMORY_LOST_ALLOCS)
+		return "lower bounds (≥)";
+	return bound == PROFILE_MEMORY_LOST_FREES ? "upper bounds (≤)" : "too high or too low (~)";
+}
+
+static void add_losses(struct text *text, const struct profile_memory *memory)
+{
+	uint64_t allocs = memory->lost_allocs_count, frees = memory->lost_frees_count;
+
+	if (allocs)
+		add_lost(text, " ", allocs, "allocation");
+	if (frees)
+		add_lost(text, allocs ? " and " : " ", frees, "free");
+	if (allocs || frees)
+		text_add(text, allocs + frees == 1 ? " has no record: it is in the counts."
+						   : " have no record: they are in the counts.");
+	if (memory->bound && memory_sees_frees(memory))
+		text_printf(text, " What is live and the peak are %s.", bound_words(memory->bound));
+	if (memory->replaced_count && memory->replaced_count != PROFILE_ABSENT) {
+		add_lost(text, " ", memory->replaced_count, "free");
+		text_add(text, memory->replaced_count == 1
+				       ? " was not seen: its address was allocated anew."
+				       : " were not seen: their addresses were allocated anew.");
+	}
+}
+
+static const char *why_unheld(const struct profile_memory *memory)
+{
+	return memory->level == PERFX_MEMORY_SAMPLED_IN
+		       ? " Frees were not recorded: what is live is not known."
+		       : " Not all frees were recorded: what is live is not known.";
+}
+
+static void compose_caveats(struct composer *c, const struct profile_process *p, size_t domain,
+			    const struct process_analysis *analysis)
+{
+	const struct profile_memory *memory = &p->memory[domain];
+	struct text text = {0};
+
+	if (!memory_sees_frees(memory))
+		text_add(&text, why_unheld(memory));
+	else if (analysis->memory[domain].unjudged)
+		text_printf(&text, " Leaks were not judged: %s.",
+			    analysis->memory[domain].unjudged);
+	if (memory->sampled)
+		add_sampling(&text, memory);
+	add_times(&text, p, memory);
+	add_losses(&text, memory);
+	if (text.length) {
+		struct text note = {0};
+
+		text_add(&note, text_peek(&text) + 1);
+		document_add(c->document, BLOCK_NOTE, &note);
+	}
+	text_clear(&text);
+}
+
+static void compose_allocators(struct composer *c, const struct profile_memory *memory)
+{
+	static const struct column columns[] = {
+		{.title = "Allocations", .right = true},
+		{.title = "Frees", .right = true, .rank = 1},
+		{.title = "Allocated", .right = true},
+		{.title = "Live", .right = true},
+		{.title = "Allocator", .takes_rest = true},
+		{.title = "Module", .rank = 2},
+	};
+	bool frees = memory_sees_frees(memory);
+
+	if (memory->allocators_count < 2)
+		return;
+	document_table(c->document, columns);
+	for (size_t i = 0; i < memory->allocators_count; i++) {
+		const struct profile_allocator *a = &memory->allocators[i];
+
+		document_cell_count(c->document, a->allocs_count);
+		document_cell_count(c->document, frees ? a->frees_count : PROFILE_ABSENT);
+		document_cell_bytes(c->document, a->allocated_bytes);
+		document_cell_bytes(c->document, frees ? a->live_bytes : PROFILE_ABSENT);
+		document_cell_name(c->document, a->name, c->limits->name_columns);
+		document_cell_name(c->document, a->module, c->limits->name_columns);
+	}
+}
+
+static bool is_idle(const struct profile_memory *memory)
+{
+	return !memory->allocs.value && !memory->frees_count && !memory->unknown_frees_count &&
+	       !memory->current_count && !memory->bound;
+}
+
+/* --- over time and by size, a row each -----------------------------------------------------------
+ */
+
+#define SPARK_COLUMNS 40
+
+struct series {
+	uint64_t columns[SPARK_COLUMNS], least, most;
+};
+
+/* The highest live bytes, or the bytes allocated, in each of SPARK_COLUMNS parts of the time. */
+static void fill_series(struct series *series, const struct profile_memory *memory,
+			const struct profile_process *p)
+{
+	uint64_t wall_ns = profile_wall_ns(p), live = 0, allocated = 0;
+	bool is_held = memory_sees_frees(memory);
+	size_t at = 0;
+
+	for (size_t i = 0; i < SPARK_COLUMNS; i++) {
+		uint64_t end =
+			p->from_ns + (uint64_t)((double)wall_ns * (double)(i + 1) / SPARK_COLUMNS);
+		uint64_t highest = live, lowest = live, before = allocated;
+
+		for (; at < memory->points_count && memory->points[at].time_ns <= end; at++) {
+			live = memory->points[at].live_bytes;
+			allocated = memory->points[at].allocated_bytes;
+			highest = live > highest ? live : highest;
+			lowest = live < lowest ? live : lowest;
+		}
+		series->columns[i] = is_held ? highest : allocated - before;
+		lowest = is_held ? lowest : allocated - before;
+		series->least = lowest < series->least ? lowest : series->least;
+		series->most =
+			series->columns[i] > series->most ? series->columns[i] : series->most;
+	}
+}
+
+static void compose_series(struct composer *c, const struct profile_process *p,
+			   const struct profile_memory *memory)
+{
+	struct series series = {.least = UINT64_MAX};
+	struct text text = {0};
+	char buffer[UNITS_MAX];
+
+	if (memory->points_count < 2)
+		return;
+	if (c->limits->charts) {
+		document_add_chart(c->document, (struct chart){.kind = CHART_HELD,
+							       .process = p,
+							       .memory = memory});
+		return;
+	}
+	fill_series(&series, memory, p);
+	text_add(&text, memory_sees_frees(memory) ? "Live over " : "Allocated over ");
+	text_add(&text, format_ns(buffer, profile_wall_ns(p)));
+	text_add(&text, ": ");
+	spark(&text, series.columns, SPARK_COLUMNS);
+	text_add(&text, " ");
+	add_bytes(&text, series.least);
+	text_add(&text, " to ");
+	add_bytes(&text, series.most);
+	if (!memory_sees_frees(memory))
+		text_printf(&text, " in each %s",
+			    format_ns(buffer, profile_wall_ns(p) / SPARK_COLUMNS));
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+static uint64_t largest_of(size_t bucket)
+{
+	return bucket ? 1ULL << (bucket - 1) : 0;
+}
+
+static void compose_sizes(struct composer *c, const struct profile_memory *memory)
+{
+	size_t first = PROFILE_SIZES, last = 0, half = 0;
+	uint64_t all = 0, sum = 0;
+	struct text text = {0};
+
+	for (size_t i = 0; i < PROFILE_SIZES; i++) {
+		if (!memory->sizes[i])
+			continue;
+		first = first < i ? first : i;
+		last = i;
+		all += memory->sizes[i];
+	}
+	if (!all)
+		return;
+	while (half < last && (sum += memory->sizes[half]) < all - all / 2)
+		half++;
+	text_add(&text, "Sizes: ");
+	add_bytes(&text, largest_of(first));
+	text_add(&text, " ");
+	spark(&text, memory->sizes + first, last - first + 1);
+	text_add(&text, last == PROFILE_SIZES - 1 ? " more than " : " ");
+	add_bytes(&text, largest_of(last == PROFILE_SIZES - 1 ? last - 1 : last));
+	text_add(&text, "; half are of at most ");
+	add_bytes(&text, largest_of(half));
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+/* --- a domain ------------------------------------------------------------------------------------
+ */
+
+static void compose_domain(struct composer *c, const struct profile_process *p, size_t domain,
+			   const struct process_analysis *analysis)
+{
+	const struct profile_memory *memory = &p->memory[domain];
+
+	compose_title(c, memory);
+	if (is_idle(memory)) {
+		document_say(c->document, BLOCK_NOTE, "Nothing was allocated or freed.");
+		return;
+	}
+	compose_numbers(c, memory);
+	compose_series(c, p, memory);
+	compose_sizes(c, memory);
+	compose_caveats(c, p, domain, analysis);
+	compose_allocators(c, memory);
+	compose_hotspots(c, p, memory, &analysis->memory[domain]);
+}
+
+/* --- briefly -------------------------------------------------------------------------------- */
+
+/* "Tensors (torch): 3.13 GiB allocated in 300 allocations · live at the end 6.25 MiB · peak …" */
+static void compose_domain_line(struct composer *c, const struct profile_memory *memory)
+{
+	struct text text = {0};
+
+	add_title(&text, memory);
+	text_add(&text, ": ");
+	add_allocated(&text, memory);
+	if (memory_sees_frees(memory))
+		add_kept(&text, c->profile, memory);
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+void compose_memory_worst(struct composer *c, const struct profile_process *p,
+			  const struct process_analysis *analysis)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < p->memory_count; i++) {
+		if (is_idle(&p->memory[i]))
+			continue;
+		if (!any && c->limits->brief)
+			document_say(c->document, BLOCK_SECTION, "Memory");
+		any = true;
+		compose_domain_line(c, &p->memory[i]);
+	}
+	if (any)
+		compose_worst_places(c, p, analysis);
+}
+
+void compose_memory(struct composer *c, const struct profile_process *p,
+		    const struct process_analysis *analysis)
+{
+	if (!p->memory_count)
+		return;
+	document_say(c->document, BLOCK_SECTION, "Memory");
+	compose_resident(c, p);
+	if (c->limits->folds)
+		compose_memory_worst(c, p, analysis);
+	compose_details(c, "Memory by domain, call stacks");
+	if (c->limits->charts && p->points_count > 1)
+		document_add_chart(c->document,
+				   (struct chart){.kind = CHART_RESIDENT, .process = p});
+	for (size_t i = 0; i < p->memory_count; i++)
+		compose_domain(c, p, i, analysis);
+	compose_details_end(c);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The roofline as text: both axes logarithmic, roofs in braille dots, points as letters.
+ *
+ *         │           ⢀⣀⠤⠒⠊⠉⠉⠉⠉⠉⠉⠉⠉⠉⠉
+ *   100 G ┤     ⢀⡠⠔⠊⠁  A
+ *         │⢀⡠⠔⠊⠁
+ *    10 G ┤         B
+ *         └┬─────────────┬─────────────┬
+ *          1            10           100
+ */
+#ifndef PERFX_REPORT_DOCUMENT_PLOT_H
+#define PERFX_REPORT_DOCUMENT_PLOT_H
+
+#include "analyze/roofline.h"
+#include "base/text.h"
+#include "report/document/plot.h"
+
+#include <stdint.h>
+
+/* What can be reached at x is the lower of flat and slope × x. */
+struct plot_roof {
+	double flat, slope;
+};
+
+/* All positive; where two share a place, the second is drawn to the right of it. */
+struct plot_point {
+	double x, y;
+	char mark;
+};
+
+/* Powers of ten, whole decades. */
+struct plot_axis {
+	double from, to;
+};
+
+/* What shows all roofs' ridges and all points; the upper decades where there are too many. */
+void plot_axes(struct plot_axis *x, struct plot_axis *y, const struct plot_roof *roofs,
+	       size_t roofs_count, const struct plot_point *points, size_t points_count);
+
+#define PLOT_COLUMNS_MIN 30
+
+/* Adds lines of at most `columns`, each with its end. Needs a roof or a point. */
+void plot_roofline(struct text *into, unsigned columns, const struct plot_roof *roofs,
+		   size_t roofs_count, const struct plot_point *points, size_t points_count);
+
+/* The points of a roofline plot: functions, each labelled with a letter, and their roofs. */
+
+#define MARKS 8
+
+struct roofline_point {
+	const struct profile_row *row;
+	struct roofline line;
+};
+
+struct roofline_points {
+	struct roofline_point marks[MARKS];
+	size_t count;
+	struct roof roofs[MARKS]; /* one for each type of data that has a peak */
+	size_t roofs_count;
+};
+
+/* The functions with a cost of their own in which most time went. */
+void roofline_points_find(struct roofline_points *marks, const struct profile *profile,
+			  const struct profile_process *process);
+/* As they are plotted: MARKS of each at most. */
+void roofline_points_plot(const struct roofline_points *marks, struct plot_point *points,
+			  struct plot_roof *roofs);
+
+static inline char plot_label(size_t i)
+{
+	return (char)('A' + i);
+}
+
+/* A row of bars for a series: ▁▂▃▄▅▆▇█ */
+
+/* Heights by share of the largest value; "·" for 0. */
+void spark(struct text *text, const uint64_t *values, size_t count);
+
+#endif

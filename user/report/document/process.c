@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * A process beside its functions:
+ *     ./trainer --epochs 3
+ *     wall 10.0 s · CPU 8.00 s user, 1.00 s system (90.0 %) · RSS 305 MiB, peak 310 MiB · 2 threads
+ */
+#include "analyze/location.h"
+#include "base/escape.h"
+#include "base/map64.h"
+#include "base/quantity.h"
+#include "base/units.h"
+#include "decode/names.h"
+#include "report/document/compose.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+void compose_process_title(struct composer *c, const struct profile_process *p)
+{
+	struct text text = {0};
+
+	escape_name(&text, p->comm[0] ? p->comm : "?");
+	text_printf(&text, " (pid %u", p->pid);
+	if (p->exec_count)
+		text_printf(&text, ", exec %u", p->exec_count);
+	text_add(&text, ")");
+	document_add(c->document, BLOCK_HEADING, &text);
+}
+
+/* "exited with status 0", "killed by SIGKILL" */
+static void add_end(struct text *text, const struct profile_process *p)
+{
+	const char *name;
+
+	if (!p->exited)
+		return;
+	text_add(text, " · ");
+	if (!WIFSIGNALED(p->status)) {
+		text_printf(text, "exited with status %d", WEXITSTATUS(p->status));
+		return;
+	}
+	name = sigabbrev_np(WTERMSIG(p->status));
+	if (name)
+		text_printf(text, "killed by SIG%s", name);
+	else
+		text_printf(text, "killed by signal %d", WTERMSIG(p->status));
+}
+
+static void add_cpu_facts(struct text *text, const struct profile_process *p)
+{
+	uint64_t wall_ns = profile_wall_ns(p);
+	char buffer[UNITS_MAX];
+
+	if (p->cpu_ns == PROFILE_ABSENT)
+		return;
+	text_add(text, " · CPU ");
+	add_ns(text, p->cpu_user_ns);
+	text_add(text, " user, ");
+	add_ns(text, p->cpu_system_ns);
+	text_add(text, " system");
+	if (wall_ns)
+		text_printf(text, " (%s)",
+			    format_percent(buffer, (double)p->cpu_ns / (double)wall_ns));
+}
+
+/* Nothing read and nothing written is no news in a brief report. */
+static void add_pair(struct composer *c, struct text *text, const char *first, uint64_t first_bytes,
+		     const char *second, uint64_t second_bytes)
+{
+	if (first_bytes == PROFILE_ABSENT || second_bytes == PROFILE_ABSENT ||
+	    (c->limits->brief && !first_bytes && !second_bytes))
+		return;
+	text_add(text, first);
+	add_bytes(text, first_bytes);
+	text_add(text, second);
+	add_bytes(text, second_bytes);
+}
+
+/* How much of a command line a text report shows. */
+#define CMDLINE_CHARS 200
+
+static void compose_cmdline(struct composer *c, const struct profile_process *p)
+{
+	struct text plain = {0}, text = {0};
+
+	for (const char *s = p->cmdline; *s; s++) {
+		if (!c->options->full_cmdline && plain.length >= CMDLINE_CHARS) {
+			text_add(&plain, "…");
+			break;
+		}
+		text_add_bytes(&plain, *s == PROFILE_ARGUMENT_END ? " " : s, 1);
+	}
+	escape_name(&text, text_peek(&plain));
+	if (plain.length)
+		document_add(c->document, BLOCK_NOTE, &text);
+	text_clear(&text);
+	text_clear(&plain);
+}
+
+void compose_facts(struct composer *c, const struct profile_process *p)
+{
+	struct text text = {0};
+
+	compose_cmdline(c, p);
+	text_add(&text, "wall ");
+	add_ns(&text, profile_wall_ns(p));
+	add_cpu_facts(&text, p);
+	add_pair(c, &text, " · RSS ", p->rss_bytes, ", peak ", p->rss_peak_bytes);
+	add_pair(c, &text, " · disk read ", p->read_bytes, ", written ", p->write_bytes);
+	add_pair(c, &text, " · network in ", p->net_rx_bytes, ", out ", p->net_tx_bytes);
+	if (p->kernel_threads_count != PROFILE_ABSENT)
+		text_printf(&text, " · %llu thread%s", (unsigned long long)p->kernel_threads_count,
+			    p->kernel_threads_count == 1 ? "" : "s");
+	if (p->unmatched_entries)
+		text_printf(&text, " · %llu call%s not over at the end",
+			    (unsigned long long)p->unmatched_entries,
+			    p->unmatched_entries == 1 ? "" : "s");
+	add_end(&text, p);
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+void compose_threads(struct composer *c, const struct profile_process *p)
+{
+	static const struct column columns[] = {
+		{.title = "TID", .right = true},
+		{.title = "On CPU", .right = true},
+		{.title = "Runnable", .right = true},
+		{.title = "Blocked", .right = true},
+		{.title = "State"},
+		{.title = "Thread", .takes_rest = true},
+	};
+	size_t shown =
+		p->threads_count < c->limits->threads ? p->threads_count : c->limits->threads;
+	struct text text = {0};
+
+	if (!shown)
+		return;
+	text_printf(&text, "Threads (%zu)", p->threads_count);
+	document_add(c->document, BLOCK_FOLD, &text);
+	document_table(c->document, columns);
+	for (size_t i = 0; i < shown; i++) {
+		const struct profile_thread *thread = &p->threads[i];
+
+		document_cell_printf(c->document, "%u", thread->tid);
+		document_cell_ns(c->document, thread->on_cpu_ns);
+		document_cell_ns(c->document, thread->runnable_ns);
+		document_cell_ns(c->document, thread->blocked_ns);
+		document_cell_printf(c->document, "%c", thread->state ? thread->state : '-');
+		document_cell_name(c->document, thread->comm, c->limits->name_columns);
+	}
+	if (shown < p->threads_count) {
+		text_printf(&text, "%zu more in the JSON report.", p->threads_count - shown);
+		document_add(c->document, BLOCK_NOTE, &text);
+	}
+	document_say(c->document, BLOCK_UNFOLD, "");
+}
+
+/* --- identical workers ---------------------------------------------------------------------------
+ */
+
+/* A function that took less of a process's self time may be missing in its twin. */
+#define SHARE_OF_WORK 0.05
+
+static bool has_row(const struct profile_process *p, uint32_t function)
+{
+	for (size_t i = 0; i < p->rows_count; i++)
+		if (p->rows[i].function == function)
+			return true;
+	return false;
+}
+
+/* Did b call all that took a's time? */
+static bool does_cost_of(const struct profile_process *b, const struct profile_process *a)
+{
+	for (size_t i = 0; i < a->rows_count; i++)
+		if ((double)a->rows[i].self_ns >= SHARE_OF_WORK * (double)a->self_ns &&
+		    !has_row(b, a->rows[i].function))
+			return false;
+	return true;
+}
+
+static bool are_alike(const struct profile_process *a, const struct profile_process *b)
+{
+	return a->ppid == b->ppid && a->exec_count == b->exec_count && !strcmp(a->comm, b->comm) &&
+	       !strcmp(a->cmdline, b->cmdline) && !a->rows_count == !b->rows_count &&
+	       does_cost_of(a, b) && does_cost_of(b, a);
+}
+
+size_t *workers_group(const struct profile *profile)
+{
+	size_t *groups = malloc((profile->processes_count + 1) * sizeof(*groups));
+
+	for (size_t i = 0; groups && i < profile->processes_count; i++) {
+		size_t first = 0;
+
+		/* of a group only the first is compared with */
+		while (first < i &&
+		       (groups[first] != first ||
+			!are_alike(&profile->processes[first], &profile->processes[i])))
+			first++;
+		groups[i] = first;
+	}
+	return groups;
+}
+
+/* --- sums ----------------------------------------------------------------------------------- */
+
+static uint64_t plus(uint64_t sum, uint64_t value)
+{
+	return sum == PROFILE_ABSENT || value == PROFILE_ABSENT ? PROFILE_ABSENT : sum + value;
+}
+
+static int add_rows(struct worker_sum *sum, struct map64 *places, const struct profile_process *p)
+{
+	for (size_t i = 0; i < p->rows_count; i++) {
+		const struct profile_row *row = &p->rows[i];
+		uint32_t at = map64_get(places, row->function);
+
+		if (at == MAP64_NONE) {
+			at = (uint32_t)sum->rows_count++;
+			sum->rows[at] = (struct worker_row){.function = row->function};
+			if (map64_put(places, row->function, at))
+				return -ENOMEM;
+		}
+		sum->rows[at].calls_count += row->calls_count;
+		sum->rows[at].timed_count += row->timed_count;
+		sum->rows[at].self_ns += row->timed_count ? row->self_ns : 0;
+		sum->rows[at].total_ns += row->timed_count ? row->total_ns : 0;
+	}
+	return 0;
+}
+
+static void add_memory(struct worker_sum *sum, const struct profile_process *p)
+{
+	for (size_t i = 0; i < p->memory_count; i++) {
+		enum perfx_domain domain = p->memory[i].domain;
+
+		sum->allocated_bytes[domain] += p->memory[i].allocated_bytes.value;
+		sum->estimated[domain] |= p->memory[i].sampled;
+	}
+}
+
+static void add_steps(struct worker_sum *sum, const struct profile_steps *steps)
+{
+	if (!steps->count)
+		return;
+	if (!sum->steps_count || steps->avg_ns < sum->steps_avg_least_ns)
+		sum->steps_avg_least_ns = steps->avg_ns;
+	if (steps->avg_ns > sum->steps_avg_most_ns)
+		sum->steps_avg_most_ns = steps->avg_ns;
+	sum->steps_count += steps->count;
+	sum->steps_ns += steps->total_ns;
+}
+
+static int by_self(const void *left, const void *right)
+{
+	const struct worker_row *a = left, *b = right;
+
+	if (a->self_ns != b->self_ns)
+		return a->self_ns < b->self_ns ? 1 : -1;
+	return a->calls_count < b->calls_count ? 1 : a->calls_count > b->calls_count ? -1 : 0;
+}
+
+int worker_sum_make(struct worker_sum *sum, const struct profile *profile, const size_t *groups,
+		    size_t first)
+{
+	struct map64 places = {0};
+	size_t rows = 0;
+	int err = 0;
+
+	*sum = (struct worker_sum){0};
+	for (size_t i = first; i < profile->processes_count; i++)
+		rows += groups[i] == first ? profile->processes[i].rows_count : 0;
+	sum->rows = malloc((rows + 1) * sizeof(*sum->rows));
+	if (!sum->rows)
+		return -ENOMEM;
+	for (size_t i = first; i < profile->processes_count && !err; i++) {
+		const struct profile_process *p = &profile->processes[i];
+
+		if (groups[i] != first)
+			continue;
+		sum->count++;
+		sum->wall_ns += profile_wall_ns(p);
+		sum->untraced_ns = plus(sum->untraced_ns,
+					p->untraced.tid ? p->untraced.self_ns : PROFILE_ABSENT);
+		sum->cpu_ns = plus(sum->cpu_ns, p->cpu_ns);
+		sum->rss_bytes = plus(sum->rss_bytes, p->rss_bytes);
+		add_steps(sum, &p->steps);
+		add_memory(sum, p);
+		err = add_rows(sum, &places, p);
+	}
+	qsort(sum->rows, sum->rows_count, sizeof(*sum->rows), by_self);
+	map64_clear(&places);
+	return err;
+}
+
+void worker_sum_clear(struct worker_sum *sum)
+{
+	free(sum->rows);
+	*sum = (struct worker_sum){0};
+}
+
+#define PIDS_SHOWN 8
+
+/* "python3: 4 identical workers (pids 4711, 4712, 4713, 4714)" */
+static void compose_workers_title(struct composer *c, size_t first, size_t count)
+{
+	struct text text = {0};
+	size_t shown = 0;
+
+	escape_name(&text, c->profile->processes[first].comm);
+	text_printf(&text, ": %zu identical workers (pids ", count);
+	for (size_t i = first; i < c->profile->processes_count && shown < PIDS_SHOWN; i++)
+		if (c->groups[i] == first)
+			text_printf(&text, "%s%u", shown++ ? ", " : "",
+				    c->profile->processes[i].pid);
+	text_add(&text, count > shown ? ", …)" : ")");
+	document_add(c->document, BLOCK_HEADING, &text);
+}
+
+/* " · CPU 1.20 s each (12.0 %), 4.80 s together" */
+static void add_each(struct text *text, const char *title, uint64_t sum, size_t count,
+		     void (*add)(struct text *, uint64_t))
+{
+	if (sum == PROFILE_ABSENT)
+		return;
+	text_printf(text, " · %s ", title);
+	add(text, sum / count);
+	text_add(text, " each, ");
+	add(text, sum);
+	text_add(text, " together");
+}
+
+static void add_allocated(struct text *text, const struct worker_sum *sum, enum perfx_domain domain)
+{
+	char title[64];
+
+	snprintf(title, sizeof(title), "%s allocated%s", domain_words(domain),
+		 sum->estimated[domain] ? " ~" : "");
+	if (sum->allocated_bytes[domain])
+		add_each(text, title, sum->allocated_bytes[domain], sum->count, add_bytes);
+}
+
+static void compose_workers_facts(struct composer *c, const struct worker_sum *sum)
+{
+	struct text text = {0};
+
+	text_add(&text, "wall ");
+	add_ns(&text, sum->wall_ns / sum->count);
+	text_add(&text, " each");
+	add_each(&text, "CPU", sum->cpu_ns, sum->count, add_ns);
+	add_each(&text, "RSS", sum->rss_bytes, sum->count, add_bytes);
+	for (int i = 0; i < WORKER_DOMAINS; i++)
+		add_allocated(&text, sum, (enum perfx_domain)i);
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+	if (!sum->steps_count)
+		return;
+	add_count(&text, sum->steps_count);
+	text_add(&text, " steps of all workers: ");
+	add_ns(&text, sum->steps_ns / sum->steps_count);
+	text_add(&text, " on average, from ");
+	add_ns(&text, sum->steps_avg_least_ns);
+	text_add(&text, " to ");
+	add_ns(&text, sum->steps_avg_most_ns);
+	text_add(&text, " by worker");
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+#define WORKER_FUNCTIONS 5
+
+static void compose_workers_untraced(struct composer *c, const struct worker_sum *sum)
+{
+	if (sum->untraced_ns == PROFILE_ABSENT)
+		return;
+	document_foot(c->document);
+	document_cell_share(c->document, sum->untraced_ns, sum->wall_ns);
+	document_cell_ns(c->document, sum->untraced_ns);
+	document_cell_ns(c->document, sum->untraced_ns / sum->count);
+	document_cell_count(c->document, PROFILE_ABSENT);
+	document_cell_ns(c->document, PROFILE_ABSENT);
+	document_cell_printf(c->document, "%s", PROFILE_UNTRACED_NAME);
+}
+
+static void compose_workers_table(struct composer *c, size_t first, const struct worker_sum *sum)
+{
+	static const struct column columns[] = {
+		{.title = "Self %", .right = true},    {.title = "Self", .right = true},
+		{.title = "Self each", .right = true}, {.title = "Calls", .right = true},
+		{.title = "Avg", .right = true},       {.title = "Function", .takes_rest = true},
+	};
+
+	if (!sum->rows_count) {
+		document_say(c->document, BLOCK_PARAGRAPH,
+			     "None of the traced functions was called in them.");
+		return;
+	}
+	document_table(c->document, columns);
+	for (size_t i = 0; i < sum->rows_count && i < WORKER_FUNCTIONS; i++) {
+		const struct worker_row *row = &sum->rows[i];
+		bool timed = row->timed_count > 0;
+		struct text name = {0};
+
+		document_cell_share(c->document, timed ? row->self_ns : PROFILE_ABSENT,
+				    sum->wall_ns);
+		document_cell_ns(c->document, timed ? row->self_ns : PROFILE_ABSENT);
+		document_cell_ns(c->document, timed ? row->self_ns / sum->count : PROFILE_ABSENT);
+		document_cell_count(c->document, row->calls_count);
+		document_cell_ns(c->document,
+				 timed ? row->total_ns / row->timed_count : PROFILE_ABSENT);
+		compose_function_name(c, &c->profile->processes[first], row->function, &name);
+		document_cell(c->document, &name);
+	}
+	compose_workers_untraced(c, sum);
+	document_say(c->document, BLOCK_NOTE,
+		     "Sums over these workers; Self % is of the wall time of each.");
+}
+
+void compose_workers(struct composer *c, size_t first)
+{
+	struct worker_sum sum;
+
+	if (worker_sum_make(&sum, c->profile, c->groups, first)) {
+		c->document->failed = true;
+	} else {
+		compose_workers_title(c, first, sum.count);
+		compose_workers_facts(c, &sum);
+		compose_workers_table(c, first, &sum);
+	}
+	worker_sum_clear(&sum);
+}

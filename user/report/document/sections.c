@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Composes a report in the order in which it is read: verdict, findings, each process with what it
+ * used and which functions it called, how it was measured.
+ */
+#include "analyze/location.h"
+#include "base/escape.h"
+#include "base/quantity.h"
+#include "base/units.h"
+#include "decode/names.h"
+#include "report/document/compose.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void compose_partial(struct composer *c)
+{
+	struct text text = {0};
+	const char *separator = "Partial: ";
+	unsigned partial = c->profile->partial;
+
+	if (!partial)
+		return;
+	if (partial & PROFILE_PARTIAL_KILLED) {
+		text_printf(&text, "%sthe target was killed while it was traced", separator);
+		separator = "; ";
+	}
+	if (partial & PROFILE_PARTIAL_TRUNCATED) {
+		text_printf(&text, "%sthe capture is %s", separator,
+			    c->profile->ended ? "damaged: what could not be read is missing"
+					      : "cut or damaged: what came later is missing");
+		separator = "; ";
+	}
+	if (partial & PROFILE_PARTIAL_LOSSY)
+		text_printf(&text, "%smore than 1 %% of something was lost (see the losses below)",
+			    separator);
+	text_add(&text, ".");
+	document_add(c->document, BLOCK_WARNING, &text);
+}
+
+/* What a time slice of a recording is, and what of it is not known. */
+static void compose_time_slice(struct composer *c)
+{
+	const struct profile *p = c->profile;
+	const struct profile_time_slice *time_slice = &p->time_slice;
+	uint64_t before_ns =
+		p->start_ns > time_slice->recording_ns ? p->start_ns - time_slice->recording_ns : 0;
+	struct text text = {0};
+
+	if (!time_slice->flags)
+		return;
+	if (time_slice->flags & PERFX_TIME_SLICE_VIEW) {
+		text_add(&text, "A part of the recording, from ");
+		add_ns(&text, before_ns);
+		text_add(&text, " on for ");
+		add_ns(&text, p->duration_ns);
+		text_add(&text, "; what is known only of the whole, as threads' times and the "
+				"tracer's own cost, is left out");
+	} else {
+		text_add(&text, "Flight recorder: the last ");
+		add_ns(&text, p->duration_ns);
+		text_add(&text, " of ");
+		add_ns(&text, before_ns + p->duration_ns);
+		if (time_slice->flags & PERFX_TIME_SLICE_FULL)
+			text_add(&text, ", memory held no more (--max-size)");
+	}
+	if (*time_slice->why) {
+		text_add(&text, "; written because: ");
+		escape_name(&text, time_slice->why);
+	}
+	if (time_slice->left_out_count) {
+		text_add(&text, "; left out: ");
+		add_count(&text, time_slice->left_out_count);
+		text_add(&text, " calls that found no room in the ring buffer at one of its ends");
+	}
+	text_add(&text, ".");
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+/* `trainer (pid 42)` or, where there are several processes, `gemm in pid 42` */
+static void add_finding(struct composer *c, const struct finding *finding, size_t process,
+			unsigned alike)
+{
+	struct text text = {0};
+
+	text_add(&text, finding->subject);
+	if (finding->of_function && c->profile->processes_count > 1)
+		text_printf(&text, " in pid %u", c->profile->processes[process].pid);
+	if (alike)
+		text_printf(&text, " and %u worker%s like it", alike, alike == 1 ? "" : "s");
+	document_add_finding(c->document, finding, &text, !c->limits->brief);
+}
+
+/* "python3 (pid 42)" of one worker is "python3 (pid 43)" of another. */
+static bool is_same_subject(const char *a, const char *b)
+{
+	static const char pid[] = "(pid ";
+	const char *a_pid = strstr(a, pid), *b_pid = strstr(b, pid);
+
+	if (!a_pid || !b_pid)
+		return !strcmp(a, b);
+	return a_pid - a == b_pid - b && !memcmp(a, b, (size_t)(a_pid - a));
+}
+
+static bool is_same_finding(const struct finding *a, const struct finding *b)
+{
+	return a->severity == b->severity && !strcmp(a->kind, b->kind) &&
+	       is_same_subject(a->subject, b->subject);
+}
+
+static bool has_finding(const struct process_analysis *p, const struct finding *finding)
+{
+	for (size_t i = 0; i < p->findings_count; i++)
+		if (is_same_finding(&p->findings[i], finding))
+			return true;
+	return false;
+}
+
+/* How many identical workers have the finding, too; *earlier: one of those before the process. */
+static unsigned count_alike(const struct composer *c, const struct finding *finding, size_t process,
+			    bool *earlier)
+{
+	unsigned alike = 0;
+
+	*earlier = false;
+	for (size_t i = 0; c->groups && i < c->analysis->processes_count; i++) {
+		if (i == process || c->groups[i] != c->groups[process] ||
+		    !has_finding(&c->analysis->processes[i], finding))
+			continue;
+		alike++;
+		*earlier |= i < process;
+	}
+	return alike;
+}
+
+/* Those of a severity, of all processes; *all counts them, one for all identical workers. */
+static void compose_findings_of(struct composer *c, enum finding_severity severity, unsigned *all)
+{
+	for (size_t i = 0; i < c->analysis->processes_count; i++) {
+		const struct process_analysis *p = &c->analysis->processes[i];
+
+		for (size_t j = 0; j < p->findings_count; j++) {
+			unsigned alike;
+			bool earlier;
+
+			if (p->findings[j].severity != severity)
+				continue;
+			alike = count_alike(c, &p->findings[j], i, &earlier);
+			if (!earlier && (*all)++ < c->limits->findings)
+				add_finding(c, &p->findings[j], i, alike);
+		}
+	}
+}
+
+static bool has_findings(const struct analysis *analysis)
+{
+	for (size_t i = 0; i < analysis->processes_count; i++)
+		if (analysis->processes[i].findings_count)
+			return true;
+	return false;
+}
+
+/* Ranked over all processes: first by severity, then in each process's own order. */
+static void compose_findings(struct composer *c)
+{
+	struct text text = {0};
+	unsigned all = 0;
+
+	if (!has_findings(c->analysis))
+		return;
+	document_say(c->document, BLOCK_HEADING, "Findings");
+	for (int severity = FINDING_HIGH; severity <= FINDING_LOW; severity++)
+		compose_findings_of(c, (enum finding_severity)severity, &all);
+	if (all > c->limits->findings) {
+		text_printf(&text, "%u more in the %s report.", all - c->limits->findings,
+			    c->limits->brief ? "full" : "JSON");
+		document_add(c->document, BLOCK_NOTE, &text);
+	}
+}
+
+void compose_details(struct composer *c, const char *title)
+{
+	if (c->limits->folds)
+		document_say(c->document, BLOCK_FOLD, title);
+}
+
+void compose_details_end(struct composer *c)
+{
+	if (c->limits->folds)
+		document_say(c->document, BLOCK_UNFOLD, "");
+}
+
+static void compose_process(struct composer *c, size_t i)
+{
+	const struct profile_process *p = &c->profile->processes[i];
+
+	compose_process_title(c, p);
+	compose_facts(c, p);
+	compose_steps(c, p);
+	if (c->limits->charts && p->contexts_count)
+		document_add_chart(c->document, (struct chart){.kind = CHART_CALLS, .process = p});
+	if (p->rows_count)
+		compose_functions(c, p);
+	else if (c->analysis->processes[i].silence)
+		document_say(c->document, BLOCK_PARAGRAPH, c->analysis->processes[i].silence);
+	compose_values(c, p);
+	compose_compute(c, p);
+	compose_counters(c, p);
+	compose_memory(c, p, &c->analysis->processes[i]);
+	compose_threads(c, p);
+}
+
+static void compose_brief_process(struct composer *c, size_t i)
+{
+	const struct profile_process *p = &c->profile->processes[i];
+
+	compose_process_title(c, p);
+	compose_facts(c, p);
+	compose_steps(c, p);
+	if (!p->steps.cost.flops)
+		compose_compute(c, p);
+	if (p->rows_count)
+		compose_functions(c, p);
+	else if (c->analysis->processes[i].silence)
+		document_say(c->document, BLOCK_PARAGRAPH, c->analysis->processes[i].silence);
+	compose_values(c, p);
+	compose_memory_worst(c, p, &c->analysis->processes[i]);
+}
+
+/* Processes that are not worth a section: one row each; of a brief report, their number. */
+static void compose_others(struct composer *c, const bool *shown)
+{
+	static const struct column columns[] = {
+		{.title = "PID", .right = true},	  {.title = "Wall", .right = true},
+		{.title = "CPU", .right = true},	  {.title = "Calls", .right = true},
+		{.title = "Process", .takes_rest = true},
+	};
+	size_t others = 0, rows = 0;
+	struct text text = {0};
+
+	for (size_t i = 0; i < c->profile->processes_count; i++)
+		others += !shown[i];
+	if (!others)
+		return;
+	if (c->limits->brief) {
+		text_printf(&text, "%zu other process%s in the full report.", others,
+			    others == 1 ? "" : "es");
+		document_add(c->document, BLOCK_NOTE, &text);
+		return;
+	}
+	text_printf(&text, "Other processes (%zu)", others);
+	document_add(c->document, BLOCK_FOLD, &text);
+	document_table(c->document, columns);
+	for (size_t i = 0; i < c->profile->processes_count; i++) {
+		const struct profile_process *p = &c->profile->processes[i];
+
+		if (shown[i] || rows++ >= 50)
+			continue;
+		document_cell_printf(c->document, "%u", p->pid);
+		document_cell_ns(c->document, profile_wall_ns(p));
+		document_cell_ns(c->document, p->cpu_ns);
+		document_cell_count(c->document, p->calls_count);
+		document_cell_name(c->document, p->comm, c->limits->name_columns);
+	}
+	document_say(c->document, BLOCK_UNFOLD, "");
+}
+
+static bool has_news(const struct profile_process *p)
+{
+	for (size_t i = 0; i < p->memory_count; i++) {
+		if (p->memory[i].allocs.value)
+			return true;
+	}
+	return p->calls_count > 0 || p->values_count > 0;
+}
+
+/* Those with calls or allocations get a section; when there are none, the one that used most CPU
+ * time says why. */
+static size_t next_process(const struct composer *c, const bool *shown, bool any_news)
+{
+	const struct profile *profile = c->profile;
+	size_t best = profile->processes_count;
+
+	for (size_t i = 0; i < profile->processes_count; i++) {
+		const struct profile_process *p = &profile->processes[i], *q;
+
+		if (shown[i] || (any_news && !has_news(p)))
+			continue;
+		if (best == profile->processes_count) {
+			best = i;
+			continue;
+		}
+		q = &profile->processes[best];
+		if (p->self_ns > q->self_ns ||
+		    (p->self_ns == q->self_ns && p->cpu_ns + 1 > q->cpu_ns + 1))
+			best = i;
+	}
+	return best;
+}
+
+static size_t group_size(const struct composer *c, size_t of)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; c->groups && i < c->profile->processes_count; i++)
+		count += c->groups[i] == c->groups[of];
+	return count;
+}
+
+static void compose_section_of(struct composer *c, size_t i)
+{
+	if (c->limits->brief)
+		compose_brief_process(c, i);
+	else
+		compose_process(c, i);
+}
+
+/* The sections of a group's members, as many as processes get one. */
+static void compose_members(struct composer *c, size_t first)
+{
+	size_t count = 0;
+	struct text text = {0};
+
+	document_say(c->document, BLOCK_FOLD, "Each of these workers");
+	for (size_t i = first; i < c->profile->processes_count; i++)
+		if (c->groups[i] == first && count++ < c->limits->processes)
+			compose_process(c, i);
+	if (count > c->limits->processes) {
+		text_printf(&text, "%zu more in the JSON report.", count - c->limits->processes);
+		document_add(c->document, BLOCK_NOTE, &text);
+	}
+	document_say(c->document, BLOCK_UNFOLD, "");
+}
+
+/* One section for all of a group. */
+static void compose_group(struct composer *c, size_t first, bool *shown)
+{
+	compose_workers(c, first);
+	if (!c->limits->brief)
+		compose_members(c, first);
+	for (size_t i = first; i < c->profile->processes_count; i++)
+		shown[i] |= c->groups[i] == first;
+}
+
+static void compose_processes(struct composer *c)
+{
+	bool *shown = calloc(c->profile->processes_count + 1, sizeof(*shown));
+	bool any_news = false;
+
+	if (!shown) {
+		c->document->failed = true;
+		return;
+	}
+	for (size_t i = 0; i < c->profile->processes_count; i++)
+		any_news |= has_news(&c->profile->processes[i]);
+	for (unsigned n = 0; n < c->limits->processes; n++) {
+		size_t i = next_process(c, shown, any_news);
+
+		if (i == c->profile->processes_count)
+			break;
+		shown[i] = true;
+		if (group_size(c, i) > 1)
+			compose_group(c, c->groups[i], shown);
+		else
+			compose_section_of(c, i);
+	}
+	compose_others(c, shown);
+	free(shown);
+}
+
+/* --- the end of a brief report -------------------------------------------------------------------
+ */
+
+/*
+ * What the tracing cost and lost, in a line:
+ *
+ *     Cost: 242 probes, 30,261 hits, estimated slowdown 0.1 %. No record was lost.
+ *     All of it: --full, or -o report.html.
+ */
+
+/* "Lost: 12 ring_drops (records without room; calls and totals have them)." */
+static void add_losses(struct text *text, const struct profile *profile)
+{
+	const char *separator = " Lost: ";
+
+	for (int i = 0; i < PERFX_LOSS_KINDS; i++) {
+		if (!(profile_loss_share(profile, i) > 0))
+			continue;
+		text_add(text, separator);
+		add_count(text, profile->losses[i]);
+		text_printf(text, " %s (%s)", name_of_loss(i), meaning_of_loss(i));
+		separator = ", ";
+	}
+	text_add(text, *separator == ' ' ? " No record was lost." : ".");
+}
+
+static void compose_cost_line(struct composer *c)
+{
+	const struct profile *profile = c->profile;
+	char buffer[UNITS_MAX];
+	struct text text = {0};
+
+	text_add(&text, "Cost: ");
+	add_count(&text, profile->probes_count);
+	text_add(&text, profile->probes_count == 1 ? " probe, " : " probes, ");
+	add_count(&text, profile->hits_count);
+	text_add(&text, profile->hits_count == 1 ? " hit" : " hits");
+	if (profile->overhead_percent >= 0)
+		text_printf(&text, ", estimated slowdown %s",
+			    format_slowdown(buffer, profile->overhead_percent / 100));
+	text_add(&text, ".");
+	add_losses(&text, profile);
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+/* What should have been attached: it stays prominent. */
+static void compose_failures(struct composer *c)
+{
+	const struct profile_not_attached *first = NULL;
+	struct text text = {0};
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < c->profile->not_attached_count; i++) {
+		const struct profile_not_attached *row = &c->profile->not_attached[i];
+
+		if (row->by_design)
+			continue;
+		first = first ? first : row;
+		count += row->count;
+	}
+	if (!first)
+		return;
+	add_count(&text, count);
+	text_add(&text, count == 1 ? " function is" : " functions are");
+	text_add(&text, " not attached: ");
+	escape_name(&text, first->name);
+	text_add(&text, " (");
+	escape_name(&text, first->reason);
+	text_add(&text, count == first->count ? ")." : "), … (--full lists them).");
+	document_add(c->document, BLOCK_WARNING, &text);
+}
+
+static void compose_brief_end(struct composer *c)
+{
+	document_say(c->document, BLOCK_HEADING, "How it was measured");
+	compose_cost_line(c);
+	compose_failures(c);
+	compose_late(c);
+	compose_hints(c);
+	document_say(c->document, BLOCK_NOTE,
+		     "The full report: --full, or -o report.html; --capture FILE keeps the data "
+		     "for it.");
+}
+
+/* --- the whole -----------------------------------------------------------------------------------
+ */
+
+int document_compose(struct document *document, const struct profile *profile,
+		     const struct analysis *analysis, const struct report_options *options,
+		     const struct document_limits *limits)
+{
+	struct composer c = {.document = document,
+			     .profile = profile,
+			     .analysis = analysis,
+			     .options = options,
+			     .limits = limits,
+			     .more_left = limits->more};
+
+	if (limits->groups && !(c.groups = workers_group(profile)))
+		document->failed = true;
+	document_say(document, BLOCK_VERDICT, analysis->verdict);
+	compose_time_slice(&c);
+	compose_partial(&c);
+	compose_findings(&c);
+	compose_processes(&c);
+	if (limits->brief)
+		compose_brief_end(&c);
+	else
+		compose_measured(&c);
+	free(c.shared_names);
+	free(c.groups);
+	return document->failed ? -ENOMEM : 0;
+}

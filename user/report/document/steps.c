@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The steps of a training:
+ *
+ *     Steps
+ *     120 steps by Optimizer.step#SGD.step: 81.2 ms on average, median 80.1 ms, p95 95.0 ms,
+ *     longest 130 ms
+ *     4.10 GFLOP a step, 50.5 GFLOP/s: 26.6 % of the 190 GFLOP/s that 2 cores can do (f32). By all
+ *     threads; 98.0 % on the steps' own
+ *     2 slow steps, longer than 1.5 times the median: number 17 (130 ms, at 1.42 s: data 92.0 ms),
+ * …
+ *
+ *     Phase      Share  Per step   Total
+ *     data       40.1 %  32.6 ms   3.91 s
+ */
+#include "analyze/steps.h"
+#include "base/quantity.h"
+#include "base/units.h"
+#include "decode/names.h"
+#include "report/document/compose.h"
+
+static void compose_durations(struct composer *c, const struct profile_process *p)
+{
+	const struct profile_steps *steps = &p->steps;
+	struct text text = {0};
+
+	add_count(&text, steps->count);
+	text_add(&text, steps->count == 1 ? " step by " : " steps by ");
+	compose_function_name(c, p, steps->function, &text);
+	text_add(&text, ": ");
+	add_ns(&text, steps->avg_ns);
+	text_add(&text, " on average, median ");
+	add_ns(&text, steps->p50_ns);
+	text_add(&text, ", p95 ");
+	add_ns(&text, steps->p95_ns);
+	text_add(&text, ", longest ");
+	add_ns(&text, steps->max_ns);
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+/* --- what they compute ---------------------------------------------------------------------- */
+
+static void add_mfu(struct text *text, const struct step_rates *rates)
+{
+	if (rates->mfu < 0) {
+		text_add(text, ". This host's peak is not known (--peak-flops says it)");
+		return;
+	}
+	text_add(text, ": ");
+	add_percent(text, rates->mfu);
+	text_add(text, " of the ");
+	compose_peak(text, &rates->roof);
+}
+
+static void compose_cost(struct composer *c, const struct profile_process *p)
+{
+	struct step_rates rates = steps_rates(c->profile, p);
+	struct text text = {0};
+
+	if (rates.flops < 0) {
+		if (p->steps.cost.steps_count)
+			document_say(c->document, BLOCK_PARAGRAPH,
+				     "FLOPs are not known for any call that ended in a step.");
+		return;
+	}
+	add_si(&text, rates.flops, "FLOP");
+	text_add(&text, " a step");
+	if (rates.flops_per_s >= 0 && p->steps.cost.flops) {
+		text_add(&text, ", ");
+		add_si(&text, rates.flops_per_s, "FLOP/s");
+		add_mfu(&text, &rates);
+	}
+	if (rates.flops_per_s >= 0 && p->steps.cost.flops && !c->limits->brief) {
+		text_add(&text, ". By all threads of the process; ");
+		add_percent(&text, rates.thread_share);
+		text_add(&text, " on the steps' own");
+	}
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+static void add_missing(struct text *text, uint64_t count, const char *one, const char *more)
+{
+	if (!count)
+		return;
+	text_add(text, text->length ? " " : "");
+	add_count(text, count);
+	text_add(text, count == 1 ? one : more);
+}
+
+/* What is in no step, or not in the right one. */
+static void compose_missing(struct composer *c, const struct profile_process *p)
+{
+	const struct profile_step_cost *cost = &p->steps.cost;
+	uint64_t unrecorded_flops = steps_rates(c->profile, p).unrecorded_flops;
+	struct text text = {0};
+
+	add_missing(&text, cost->unread_count,
+		    " call in the steps had unreadable arguments: its FLOPs are not in them.",
+		    " calls in the steps had unreadable arguments: their FLOPs are not in them.");
+	add_missing(&text, cost->opaque_count, " call is of compiled code whose work is not known.",
+		    " calls are of compiled code whose work is not known.");
+	if (p->compute.measured && cost->steps_count < p->steps.count)
+		text_printf(
+			&text,
+			"%sWithout the first step: the process had computed for long before it.",
+			text.length ? " " : "");
+	if (unrecorded_flops) {
+		text_add(&text, text.length ? " " : "");
+		add_si(&text, (double)unrecorded_flops, "FLOP");
+		text_add(&text, " are of calls that found no room in the ring, and in no step.");
+	}
+	add_missing(&text, steps_unrecorded(p),
+		    " end of a step found no room in the ring: that step is part of the next.",
+		    " ends of steps found no room in the ring: those steps are part of the next.");
+	if (text.length)
+		document_add(c->document, BLOCK_NOTE, &text);
+}
+
+/* --- the slow ones -------------------------------------------------------------------------- */
+
+#define SLOW_SHOWN 3
+
+static enum profile_phase longest_phase(const struct profile_step *step)
+{
+	int longest = 0;
+
+	for (int i = 1; i < PROFILE_PHASES; i++)
+		if (step->phases[i] > step->phases[longest])
+			longest = i;
+	return (enum profile_phase)longest;
+}
+
+/* "17 (130 ms, at 1.42 s: data 92.0 ms)" */
+static void add_slow(struct composer *c, struct text *text, const struct profile_step *step,
+		     uint64_t number)
+{
+	enum profile_phase phase = longest_phase(step);
+	uint64_t start_ns = c->profile->start_ns;
+
+	text_printf(text, "%llu", (unsigned long long)number);
+	if (step->count > 1)
+		text_printf(text, " to %llu", (unsigned long long)(number + step->count - 1));
+	text_add(text, " (");
+	add_ns(text, step->max_ns);
+	text_add(text, ", at ");
+	add_ns(text, step->from_ns > start_ns ? step->from_ns - start_ns : 0);
+	if (step->count == 1) {
+		text_printf(text, ": %s ", profile_phase_name(phase));
+		add_ns(text, step->phases[phase]);
+	}
+	text_add(text, ")");
+}
+
+static const struct profile_step *slower(const struct profile_steps *steps,
+					 const struct profile_step *than)
+{
+	const struct profile_step *found = NULL;
+
+	for (size_t i = 0; i < steps->series_count; i++) {
+		const struct profile_step *step = &steps->series[i];
+		bool later = !than || step->max_ns < than->max_ns ||
+			     (step->max_ns == than->max_ns && step > than);
+
+		if (later && (!found || step->max_ns > found->max_ns))
+			found = step;
+	}
+	return found;
+}
+
+static void compose_slow(struct composer *c, const struct profile_steps *steps)
+{
+	const struct profile_step *step = NULL;
+	struct text text = {0};
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < steps->series_count; i++)
+		count += steps_slow(steps, &steps->series[i]);
+	if (!count)
+		return;
+	if (steps->series_each > 1)
+		text_add(&text, "Slow steps");
+	else
+		add_missing(&text, count, " slow step", " slow steps");
+	text_printf(&text, ", longer than %.1f times the median: %s ", STEPS_SLOW,
+		    steps->series_each > 1 ? "among" : "number");
+	for (uint64_t i = 0; i < count && i < SLOW_SHOWN; i++) {
+		step = slower(steps, step);
+		text_add(&text, i ? ", " : "");
+		add_slow(c, &text, step, (uint64_t)(step - steps->series) * steps->series_each + 1);
+	}
+	text_add(&text, count > SLOW_SHOWN ? ", …" : "");
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+/* --- what their time went into -------------------------------------------------------------- */
+
+static void compose_phase(struct composer *c, const struct profile_steps *steps,
+			  enum profile_phase phase)
+{
+	document_cell_printf(c->document, "%s", profile_phase_name(phase));
+	document_cell_share(c->document, steps->phases[phase], steps->total_ns);
+	document_cell_ns(c->document, steps->phases[phase] / steps->count);
+	document_cell_ns(c->document, steps->phases[phase]);
+}
+
+/* "Of a step: data 32.6 ms (40.1 %) · forward …" */
+static void compose_phases_line(struct composer *c, const struct profile_steps *steps)
+{
+	const char *separator = "Of a step: ";
+	struct text text = {0};
+
+	for (size_t i = 0; i < PROFILE_PHASES; i++) {
+		enum profile_phase phase = profile_phases_in_order[i];
+
+		if (!steps->phases[phase])
+			continue;
+		text_printf(&text, "%s%s ", separator, profile_phase_name(phase));
+		add_ns(&text, steps->phases[phase] / steps->count);
+		text_add(&text, " (");
+		add_percent(&text, (double)steps->phases[phase] / (double)steps->total_ns);
+		text_add(&text, ")");
+		separator = " · ";
+	}
+	if (text.length)
+		document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+/* --- each ----------------------------------------------------------------------------------- */
+
+static void compose_single_step(struct composer *c, const struct profile_steps *steps,
+				const struct profile_step *step, uint64_t number)
+{
+	uint64_t start_ns = c->profile->start_ns;
+	bool computed = steps->cost.counted_count > 0;
+	double mfu = steps_mfu(c->profile, steps, step);
+	struct profile_cost cost = {.flops = step->flops, .counted_count = computed};
+	struct text share = {0};
+
+	if (step->count > 1)
+		document_cell_printf(c->document, "%llu to %llu", (unsigned long long)number,
+				     (unsigned long long)(number + step->count - 1));
+	else
+		document_cell_printf(c->document, "%llu", (unsigned long long)number);
+	document_cell_ns(c->document, step->from_ns > start_ns ? step->from_ns - start_ns : 0);
+	document_cell_ns(c->document, step->total_ns / step->count);
+	document_cell_ns(c->document, step->max_ns);
+	for (size_t i = 0; i < PROFILE_PHASES; i++)
+		document_cell_ns(c->document,
+				 step->phases[profile_phases_in_order[i]] / step->count);
+	document_cell_flops(c->document, &cost);
+	document_cell_gflops(c->document,
+			     computed && step->total_ns
+				     ? (double)step->flops * 1e9 / (double)step->total_ns
+				     : -1);
+	if (mfu >= 0)
+		add_percent(&share, mfu);
+	else
+		text_add(&share, "-");
+	document_cell(c->document, &share);
+	document_cell_printf(c->document, steps_slow(steps, step) ? "slow" : "");
+}
+
+static void compose_single_steps(struct composer *c, const struct profile_process *p)
+{
+	static const struct column columns[] = {
+		{.title = "Step", .right = true, .takes_rest = true},
+		{.title = "At", .right = true},
+		{.title = "Duration", .right = true},
+		{.title = "Longest", .right = true},
+		{.title = "Data", .right = true},
+		{.title = "Forward", .right = true},
+		{.title = "Backward", .right = true},
+		{.title = "Optimizer", .right = true},
+		{.title = "Other", .right = true},
+		{.title = "Untraced", .right = true},
+		{.title = "FLOPs", .right = true},
+		{.title = "GFLOP/s", .right = true},
+		{.title = "MFU", .right = true},
+		{.title = "Slow"},
+	};
+	const struct profile_steps *steps = &p->steps;
+	uint64_t number = 1;
+
+	document_say(c->document, BLOCK_FOLD,
+		     steps->series_each > 1 ? "Steps, some at a time" : "Steps, one by one");
+	document_table(c->document, columns);
+	for (size_t i = 0; i < steps->series_count && i < c->limits->steps; i++) {
+		compose_single_step(c, steps, &steps->series[i], number);
+		number += steps->series[i].count;
+	}
+	document_say(c->document, BLOCK_UNFOLD, "");
+}
+
+void compose_steps(struct composer *c, const struct profile_process *p)
+{
+	static const struct column columns[] = {
+		{.title = "Phase"},
+		{.title = "Share", .right = true},
+		{.title = "Per step", .right = true},
+		{.title = "Total", .right = true},
+	};
+
+	if (!p->steps.count)
+		return;
+	if (!c->limits->brief)
+		document_say(c->document, BLOCK_SECTION, "Steps");
+	compose_durations(c, p);
+	if (p->compute.measured)
+		compose_cost(c, p);
+	compose_slow(c, &p->steps);
+	if (c->limits->brief) {
+		compose_phases_line(c, &p->steps);
+		return;
+	}
+	if (c->limits->charts)
+		document_add_chart(c->document, (struct chart){.kind = CHART_STEPS, .process = p});
+	document_table(c->document, columns);
+	for (size_t i = 0; i < PROFILE_PHASES; i++)
+		compose_phase(c, &p->steps, profile_phases_in_order[i]);
+	compose_missing(c, p);
+	if (c->limits->steps)
+		compose_single_steps(c, p);
+}

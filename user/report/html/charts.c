@@ -1,0 +1,845 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Charts. A series over time is drawn here, as a path in a box of 1000 × 100 that the page
+ * stretches; numbers stand beside it as text. A flame graph is drawn by the script, for its boxes
+ * depend on the width and on what was clicked; here is its data:
+ *
+ *     {"unit": "ns", "values": ["Time"], "names": ["main", "step"],
+ *      "nodes": [[-1, 0, [100]], [0, 1, [900]], …],       parent, name, own value of each kind
+ *      "rest": 1,         so many nodes, the first ones, are no functions: untraced time
+ *      "whole": 10000}    what 100 % are; 0: the sum
+ */
+#include "report/html/charts.h"
+
+#include "analyze/location.h"
+#include "analyze/steps.h"
+#include "base/escape.h"
+#include "base/map64.h"
+#include "base/quantity.h"
+#include "base/units.h"
+#include "decode/names.h"
+#include "report/document/plot.h"
+#include "report/json/output.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A box narrower than a thousandth of the graph cannot be seen before it is enlarged; what is left
+ * out is so much at most, and so many boxes are quick. */
+#define NODE_SHARE 0.0005
+#define NODES_MAX  10000
+#define PLACES_MAX 1000
+
+void html_json(struct text *into, const char *json)
+{
+	while (*json) {
+		size_t plain = strcspn(json, "<");
+
+		text_add_bytes(into, json, plain);
+		json += plain;
+		if (*json) {
+			text_add(into, "\\u003c");
+			json++;
+		}
+	}
+}
+
+static json_t *name_of(const char *name)
+{
+	struct text shown = {0};
+	json_t *json = NULL;
+
+	escape_display(&shown, name[0] ? name : "?");
+	if (!shown.failed)
+		json = json_string(text_peek(&shown));
+	text_clear(&shown);
+	return json;
+}
+
+static void add_data(struct text *into, json_t *data)
+{
+	char *dumped = json_dumps(data, JSON_COMPACT);
+
+	text_add(into, "<script type=\"application/json\">");
+	if (dumped)
+		html_json(into, dumped);
+	else
+		into->failed = true;
+	text_add(into, "</script>");
+	free(dumped);
+	json_decref(data);
+}
+
+static void open_chart(struct text *into, const char *kind, const char *caption)
+{
+	text_printf(into, "<figure class=%s><figcaption>%s", kind, caption);
+}
+
+/* --- flame graphs ----------------------------------------------------------------------------- */
+
+/* A graph's data while it is filled. */
+struct flame {
+	json_t *names, *nodes;
+	struct map64 functions; /* function id or frame → index of its name */
+	size_t names_count, nodes_count;
+	size_t rest_count; /* of the nodes, the first */
+	uint64_t whole;
+};
+
+static void flame_new(struct flame *flame)
+{
+	*flame = (struct flame){.names = json_array(), .nodes = json_array()};
+}
+
+/* The name's index; key: the same for the same name. */
+static uint32_t flame_name(struct flame *flame, uint64_t key, const char *name)
+{
+	uint32_t index = map64_get(&flame->functions, key);
+
+	if (index != MAP64_NONE)
+		return index;
+	index = (uint32_t)flame->names_count;
+	if (!map64_put(&flame->functions, key, index)) {
+		json_array_append_new(flame->names, name_of(name));
+		flame->names_count++;
+	}
+	return index;
+}
+
+/* Takes values. Returns the node's index. */
+static long flame_node(struct flame *flame, long parent, uint32_t name, json_t *values)
+{
+	json_array_append_new(flame->nodes,
+			      json_pack("[I,I,o]", (json_int_t)parent, (json_int_t)name, values));
+	return (long)flame->nodes_count++;
+}
+
+/* Takes values, the kinds of numbers. */
+static void flame_end(struct text *into, struct flame *flame, const char *unit, json_t *values)
+{
+	json_t *data =
+		json_pack("{s:s,s:o,s:o,s:o,s:I,s:o}", "unit", unit, "values", values, "names",
+			  flame->names, "nodes", flame->nodes, "rest",
+			  (json_int_t)flame->rest_count, "whole", json_of_integer(flame->whole));
+
+	text_add(into, "</figcaption><div class=graph></div>"
+		       "<noscript><p class=note>Drawn by a script.</p></noscript>");
+	if (data)
+		add_data(into, data);
+	else
+		into->failed = true;
+	text_add(into, "</figure>\n");
+	map64_clear(&flame->functions);
+}
+
+/* Calling contexts with what they and all below took. */
+struct call_node {
+	uint64_t all_ns;
+	long parent; /* place among the contexts; -1: none */
+	long node;   /* in the graph */
+};
+
+/* Parents come before children: ids ascend, and a parent's is smaller. 0 or -1. */
+static int sum_calls(const struct profile_process *p, struct call_node *nodes)
+{
+	struct map64 places = {0};
+	int err = 0;
+
+	for (size_t i = 0; i < p->contexts_count && !err; i++) {
+		uint32_t parent = map64_get(&places, p->contexts[i].parent);
+
+		nodes[i].parent = parent == MAP64_NONE ? -1 : (long)parent;
+		nodes[i].all_ns = p->contexts[i].self_ns;
+		err = map64_put(&places, p->contexts[i].id, (uint32_t)i);
+	}
+	for (size_t i = p->contexts_count; i-- > 0 && !err;) {
+		struct call_node *parent = nodes[i].parent < 0 ? NULL : &nodes[nodes[i].parent];
+
+		if (parent &&
+		    __builtin_add_overflow(parent->all_ns, nodes[i].all_ns, &parent->all_ns))
+			parent->all_ns = UINT64_MAX;
+	}
+	map64_clear(&places);
+	return err;
+}
+
+/* Before all nodes of functions. Ids of functions are below 2^32. */
+static void add_rest(struct flame *flame, const char *name, uint64_t ns)
+{
+	if (!ns)
+		return;
+	flame_node(flame, -1, flame_name(flame, UINT64_MAX - flame->rest_count, name),
+		   json_pack("[o]", json_of_integer(ns)));
+	flame->rest_count++;
+}
+
+/* What all is, and what 100 % are: as in the table of functions. */
+static void add_calls_caption(struct text *into, const struct profile_process *p)
+{
+	char wall[UNITS_MAX];
+
+	open_chart(into, "flame",
+		   "Time by calling context: callers above, callees below. Threads add up");
+	if (p->untraced.tid)
+		text_printf(into,
+			    ": all of the time of thread %u, and of the other threads what was "
+			    "traced. 100&nbsp;%% are %s, the process's wall time",
+			    p->untraced.tid, format_ns(wall, profile_wall_ns(p)));
+	text_add(into, ".");
+}
+
+static void add_calls(struct text *into, const struct profile *profile,
+		      const struct profile_process *p, struct call_node *nodes)
+{
+	struct flame flame;
+	double all_ns = 0;
+
+	flame_new(&flame);
+	if (p->untraced.tid) {
+		flame.whole = profile_wall_ns(p);
+		add_rest(&flame, PROFILE_UNTRACED_NAME, p->untraced.self_ns);
+		add_rest(&flame, PROFILE_RUNNING_NAME, p->untraced.running_ns);
+	}
+	for (size_t i = 0; i < p->contexts_count; i++)
+		all_ns += nodes[i].parent < 0 ? (double)nodes[i].all_ns : 0;
+	for (size_t i = 0; i < p->contexts_count; i++) {
+		const struct profile_context *context = &p->contexts[i];
+		const struct profile_function *function =
+			profile_function(profile, context->function);
+		long parent = nodes[i].parent < 0 ? -1 : nodes[nodes[i].parent].node;
+
+		nodes[i].node = -1;
+		if (flame.nodes_count == NODES_MAX || !nodes[i].all_ns ||
+		    (double)nodes[i].all_ns < all_ns * NODE_SHARE ||
+		    (nodes[i].parent >= 0 && parent < 0))
+			continue;
+		nodes[i].node = flame_node(&flame, parent,
+					   flame_name(&flame, context->function,
+						      function ? function->name : ""),
+					   json_pack("[o]", json_of_integer(context->self_ns)));
+	}
+	add_calls_caption(into, p);
+	flame_end(into, &flame, "ns", json_pack("[s]", "Time"));
+}
+
+static void chart_calls(struct text *into, const struct profile *profile,
+			const struct profile_process *p)
+{
+	struct call_node *nodes = calloc(p->contexts_count + 1, sizeof(*nodes));
+
+	if (!nodes || sum_calls(p, nodes))
+		into->failed = true;
+	else
+		add_calls(into, profile, p, nodes);
+	free(nodes);
+}
+
+static json_t *values_of(const struct profile_hotspot *h, bool held, bool own)
+{
+	if (!held)
+		return json_pack("[o]", json_of_integer(own ? h->allocated_bytes.value : 0));
+	return json_pack("[o,o,o]", json_of_integer(own ? h->live_at_peak_bytes : 0),
+			 json_of_integer(own ? h->live_bytes : 0),
+			 json_of_integer(own ? h->allocated_bytes.value : 0));
+}
+
+/* Is the function among the frames? They may have arguments, too. */
+static bool has_frame(const struct profile_hotspot *h, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (size_t i = 0; i < h->frames_count; i++) {
+		const char *function = h->frames[i]->function;
+
+		if (!strncmp(function, name, length) &&
+		    (!function[length] || function[length] == '('))
+			return true;
+	}
+	return false;
+}
+
+/* The traced function that ran stands for the callers that a short stack does not have. */
+static long add_operator(struct flame *flame, const struct profile *profile,
+			 const struct profile_hotspot *h, bool held)
+{
+	const struct profile_function *function = profile_function(profile, h->function);
+
+	if (!function || !function->name[0] || has_frame(h, function->name))
+		return -1;
+	return flame_node(flame, -1,
+			  flame_name(flame, (uint64_t)(uintptr_t)function->name, function->name),
+			  values_of(h, held, !h->frames_count));
+}
+
+/* Outermost first. The script puts equal beginnings together. */
+static void add_place(struct flame *flame, const struct profile *profile,
+		      const struct profile_hotspot *h, bool held)
+{
+	long parent = add_operator(flame, profile, h, held);
+
+	for (size_t i = h->frames_count; i-- > 0;) {
+		struct text name = {0};
+
+		location_frame(&name, h->frames[i], LOCATION_BRIEF);
+		parent = flame_node(flame, parent,
+				    flame_name(flame, (uint64_t)(uintptr_t)h->frames[i],
+					       text_peek(&name)),
+				    values_of(h, held, i == 0));
+		text_clear(&name);
+	}
+	if (parent < 0)
+		flame_node(flame, -1, flame_name(flame, 0, "stack not known"),
+			   values_of(h, held, true));
+}
+
+static void chart_places(struct text *into, const struct profile *profile,
+			 const struct profile_memory *memory)
+{
+	bool held = memory->current_bytes != PROFILE_ABSENT;
+	struct flame flame;
+
+	flame_new(&flame);
+	for (size_t i = 0; i < memory->hotspots_count && i < PLACES_MAX; i++)
+		add_place(&flame, profile, &memory->hotspots[i], held);
+	open_chart(into, "\"flame memory\"", "Who allocates (");
+	text_add(into, domain_words(memory->domain));
+	text_add(into, "): operators and callers above, the place itself at the bottom.");
+	flame_end(into, &flame, "B",
+		  held ? json_pack("[s,s,s]", "At peak", "Live", "Allocated")
+		       : json_pack("[s]", "Allocated"));
+}
+
+/* --- over time -------------------------------------------------------------------------------- */
+
+struct point {
+	uint64_t time_ns, value;
+};
+
+static void add_path(struct text *into, const struct point *points, size_t count, uint64_t from_ns,
+		     uint64_t wall_ns, uint64_t most)
+{
+	text_add(into, "<svg viewBox=\"0 0 1000 100\" preserveAspectRatio=none "
+		       "aria-hidden=true><path d=\"");
+	for (size_t i = 0; i < count; i++) {
+		double x = points[i].time_ns > from_ns ? (double)(points[i].time_ns - from_ns) : 0;
+		double y = (double)points[i].value / (double)most;
+
+		text_printf(into, "%s%.1f %.1f", i ? "L" : "M", 1000 * x / (double)wall_ns,
+			    100 - 100 * y);
+	}
+	text_add(into, "\"/></svg>");
+}
+
+/* Levels, steps between them and what is on the axes. */
+static void add_series(struct text *into, const char *title, const struct point *points,
+		       size_t count, const struct profile_process *p)
+{
+	uint64_t most = 0, most_ns = 0, wall_ns = profile_wall_ns(p);
+	char bytes[UNITS_MAX], at[UNITS_MAX], wall[UNITS_MAX];
+
+	for (size_t i = 0; i < count; i++) {
+		if (points[i].value <= most && i)
+			continue;
+		most = points[i].value;
+		most_ns = points[i].time_ns > p->from_ns ? points[i].time_ns - p->from_ns : 0;
+	}
+	if (!most || !wall_ns)
+		return;
+	format_bytes(bytes, most);
+	open_chart(into, "series", title);
+	text_printf(into, ": at most %s, at %s</figcaption><div class=plot>", bytes,
+		    format_ns(at, most_ns));
+	add_path(into, points, count, p->from_ns, wall_ns, most);
+	text_printf(into, "</div><div class=axis><span>0</span><span>%s</span></div></figure>\n",
+		    format_ns(wall, wall_ns));
+}
+
+static void chart_resident(struct text *into, const struct profile_process *p)
+{
+	struct point *points = calloc(p->points_count + 1, sizeof(*points));
+	size_t count = 0;
+
+	if (!points) {
+		into->failed = true;
+		return;
+	}
+	for (size_t i = 0; i < p->points_count; i++) {
+		if (p->points[i].rss_bytes != PROFILE_ABSENT)
+			points[count++] =
+				(struct point){p->points[i].time_ns, p->points[i].rss_bytes};
+	}
+	if (count > 1)
+		add_series(into, "Resident memory over time", points, count, p);
+	free(points);
+}
+
+static void chart_held(struct text *into, const struct profile_process *p,
+		       const struct profile_memory *memory)
+{
+	struct point *points = calloc(memory->points_count + 1, sizeof(*points));
+	bool held = memory->current_bytes != PROFILE_ABSENT;
+	struct text title = {0};
+
+	text_printf(&title, "%s over time (%s)", held ? "Live" : "Allocated so far",
+		    domain_words(memory->domain));
+	for (size_t i = 0; i < memory->points_count && points; i++)
+		points[i] = (struct point){memory->points[i].time_ns,
+					   held ? memory->points[i].live_bytes
+						: memory->points[i].allocated_bytes};
+	if (points)
+		add_series(into, text_peek(&title), points, memory->points_count, p);
+	into->failed |= !points || title.failed;
+	text_clear(&title);
+	free(points);
+}
+
+/* --- steps ---------------------------------------------------------------------------------------
+ */
+
+/*
+ * The steps as SVG: a bar for each, in the order of time, divided by what its time went into; with
+ * more of them than bars fit, a bar is the mean of some that follow each other, and a line above it
+ * reaches to the longest. Slow ones have a mark. Pointing at a bar tells its numbers; the table
+ * below has the same.
+ */
+
+/* Of the drawing, and of the plot in it: the rest is for labels. */
+#define STEPS_WIDTH  960
+#define STEPS_HEIGHT 230
+#define STEPS_LEFT   70
+#define STEPS_RIGHT  880
+#define STEPS_TOP    22
+#define STEPS_BOTTOM 190
+#define LABEL_DOWN   18
+#define BARS_MAX     220
+#define BAR_WIDTH    26.0 /* at most */
+#define TICKS	     4
+/* A step far beyond the others would press them flat: it is cut there, marked, and named. */
+#define CUT 5
+
+struct steps_drawing {
+	struct text *into;
+	const struct profile *profile;
+	const struct profile_steps *steps;
+	struct profile_step bars[BARS_MAX];
+	uint64_t first[BARS_MAX]; /* number of a bar's first step */
+	size_t bars_count;
+	double top_ns; /* at STEPS_TOP */
+};
+
+static void put_together(struct steps_drawing *d)
+{
+	const struct profile_steps *steps = d->steps;
+	size_t each = (steps->series_count + BARS_MAX - 1) / BARS_MAX;
+	uint64_t number = 1;
+
+	for (size_t i = 0; i < steps->series_count; i++) {
+		const struct profile_step *step = &steps->series[i];
+		struct profile_step *bar = &d->bars[i / each];
+
+		if (i % each == 0) {
+			d->first[d->bars_count++] = number;
+			*bar = (struct profile_step){.from_ns = step->from_ns};
+		}
+		bar->count += step->count;
+		bar->to_ns = step->to_ns;
+		bar->total_ns += step->total_ns;
+		bar->max_ns = step->max_ns > bar->max_ns ? step->max_ns : bar->max_ns;
+		for (int phase = 0; phase < PROFILE_PHASES; phase++)
+			bar->phases[phase] += step->phases[phase];
+		bar->flops += step->flops;
+		number += step->count;
+	}
+}
+
+static double steps_down(const struct steps_drawing *d, double ns)
+{
+	double share = ns / d->top_ns;
+
+	return STEPS_BOTTOM - (STEPS_BOTTOM - STEPS_TOP) * (share > 1 ? 1 : share);
+}
+
+/* 1, 2 or 5 times a power of ten: TICKS of them at most. */
+static double tick_of(double top_ns)
+{
+	double tick = 1;
+
+	while (tick * TICKS < top_ns) {
+		if (tick * 2 * TICKS >= top_ns)
+			return tick * 2;
+		if (tick * 5 * TICKS >= top_ns)
+			return tick * 5;
+		tick *= 10;
+	}
+	return tick;
+}
+
+static void draw_steps_grid(struct steps_drawing *d)
+{
+	double tick = tick_of(d->top_ns);
+
+	for (double ns = 0; ns <= d->top_ns; ns += tick) {
+		text_printf(d->into, "<path class=grid d=\"M%d %.1fH%d\"/>", STEPS_LEFT,
+			    steps_down(d, ns), STEPS_RIGHT);
+		text_printf(d->into, "<text x=%d y=%.1f class=end>", STEPS_LEFT - 6,
+			    steps_down(d, ns) + 4);
+		add_ns(d->into, (uint64_t)ns);
+		text_add(d->into, "</text>");
+	}
+}
+
+static void draw_median(struct steps_drawing *d)
+{
+	double y = steps_down(d, (double)d->steps->p50_ns);
+
+	text_printf(d->into, "<path class=median d=\"M%d %.1fH%d\"/>", STEPS_LEFT, y, STEPS_RIGHT);
+	text_printf(d->into, "<text x=%d y=%.1f>median</text>", STEPS_RIGHT + 6, y - 2);
+	text_printf(d->into, "<text x=%d y=%.1f>", STEPS_RIGHT + 6, y + 12);
+	add_ns(d->into, d->steps->p50_ns);
+	text_add(d->into, "</text>");
+}
+
+static void add_step_title(struct steps_drawing *d, const struct profile_step *bar, uint64_t number)
+{
+	double mfu = steps_mfu(d->profile, d->steps, bar);
+	struct text *into = d->into;
+
+	text_printf(into, "<title>Step %llu", (unsigned long long)number);
+	if (bar->count > 1)
+		text_printf(into, " to %llu, on average",
+			    (unsigned long long)(number + bar->count - 1));
+	text_add(into, ": ");
+	add_ns(into, bar->total_ns / bar->count);
+	if (bar->count > 1) {
+		text_add(into, ", longest ");
+		add_ns(into, bar->max_ns);
+	}
+	text_add(into, ", at ");
+	add_ns(into, bar->from_ns > d->profile->start_ns ? bar->from_ns - d->profile->start_ns : 0);
+	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--) {
+		text_printf(into, "; %s ", profile_phase_name((enum profile_phase)phase));
+		add_ns(into, bar->phases[phase] / bar->count);
+	}
+	if (d->steps->cost.counted_count) {
+		text_add(into, "; ");
+		add_si(into, (double)bar->flops / (double)bar->count, "FLOP");
+	}
+	if (mfu >= 0) {
+		text_add(into, ", MFU ");
+		add_percent(into, mfu);
+	}
+	text_add(into, "</title>");
+}
+
+static void draw_phases(struct steps_drawing *d, const struct profile_step *bar, double x,
+			double width)
+{
+	double from_ns = 0;
+
+	for (size_t i = 0; i < PROFILE_PHASES; i++) {
+		enum profile_phase phase = profile_phases_in_order[i];
+		double to_ns = from_ns + (double)bar->phases[phase] / (double)bar->count;
+		double height = steps_down(d, from_ns) - steps_down(d, to_ns);
+
+		if (height >= 0.05)
+			text_printf(d->into,
+				    "<rect x=%.1f y=%.1f width=%.1f height=%.1f class=%s />", x,
+				    steps_down(d, to_ns), width, height, profile_phase_name(phase));
+		from_ns = to_ns;
+	}
+}
+
+static void draw_bar(struct steps_drawing *d, size_t i)
+{
+	const struct profile_step *bar = &d->bars[i];
+	double slot = (double)(STEPS_RIGHT - STEPS_LEFT) / (double)d->bars_count, width;
+	double x, middle, y = steps_down(d, (double)bar->max_ns);
+
+	slot = slot > BAR_WIDTH ? BAR_WIDTH : slot;
+	width = slot > 4 ? slot - 1 : slot;
+	x = STEPS_LEFT + slot * (double)i;
+	middle = x + width / 2;
+	text_add(d->into, "<g>");
+	add_step_title(d, bar, d->first[i]);
+	draw_phases(d, bar, x, width);
+	if (bar->count > 1)
+		text_printf(d->into, "<path class=most d=\"M%.1f %.1fV%.1f\"/>", middle,
+			    steps_down(d, (double)bar->total_ns / (double)bar->count), y);
+	if (steps_slow(d->steps, bar))
+		text_printf(d->into, "<path class=slow d=\"M%.1f %.1fl-4 -8h8z\"/>", middle, y - 3);
+	text_add(d->into, "</g>");
+}
+
+/* The numbers of the first and of the last step, where they are. */
+static void draw_numbers(struct steps_drawing *d)
+{
+	double slot = (double)(STEPS_RIGHT - STEPS_LEFT) / (double)d->bars_count;
+	double right = STEPS_LEFT + (slot > BAR_WIDTH ? BAR_WIDTH : slot) * (double)d->bars_count;
+
+	text_printf(d->into, "<text x=%d y=%d>step 1</text>", STEPS_LEFT,
+		    STEPS_BOTTOM + LABEL_DOWN);
+	if (right - STEPS_LEFT > 120)
+		text_printf(d->into, "<text x=%.1f y=%d class=end>%llu</text>", right,
+			    STEPS_BOTTOM + LABEL_DOWN, (unsigned long long)d->steps->count);
+}
+
+static void add_legend(struct text *into, const struct steps_drawing *d)
+{
+	text_add(into, "<figcaption>Steps, by what their time went into: ");
+	for (size_t i = 0; i < PROFILE_PHASES; i++) {
+		const char *name = profile_phase_name(profile_phases_in_order[i]);
+
+		text_printf(into, "<span class=key><span class=\"dot %s\"></span>%s</span> ", name,
+			    name);
+	}
+	if (d->bars[0].count > 1)
+		text_printf(into,
+			    "A bar is the mean of %llu steps; the line reaches to the longest. ",
+			    (unsigned long long)d->bars[0].count);
+	text_printf(into, "▾ marks what takes more than %.1f times the median", STEPS_SLOW);
+	text_add(into, (double)d->steps->max_ns > d->top_ns
+			       ? "; what is far longer is cut at the top.</figcaption>"
+			       : ".</figcaption>");
+}
+
+static void chart_steps(struct text *into, const struct profile *profile,
+			const struct profile_process *process)
+{
+	struct steps_drawing d = {.into = into, .profile = profile, .steps = &process->steps};
+
+	put_together(&d);
+	d.top_ns = (double)d.steps->max_ns;
+	if (d.top_ns > CUT * (double)d.steps->p95_ns)
+		d.top_ns = CUT * (double)d.steps->p95_ns;
+	if (!d.bars_count || d.top_ns <= 0)
+		return;
+	text_add(into, "<figure class=steps>");
+	add_legend(into, &d);
+	text_printf(into,
+		    "<div class=graph><svg viewBox=\"0 0 %d %d\" role=img "
+		    "aria-label=\"Duration of the steps in the order of time; the figures are in "
+		    "the table below\">",
+		    STEPS_WIDTH, STEPS_HEIGHT);
+	draw_steps_grid(&d);
+	for (size_t i = 0; i < d.bars_count; i++)
+		draw_bar(&d, i);
+	draw_median(&d);
+	draw_numbers(&d);
+	text_add(into, "</svg></div></figure>\n");
+}
+
+/* --- roofline ------------------------------------------------------------------------------------
+ */
+
+/*
+ * The roofline as SVG: both axes logarithmic, a line for each type of data that has a peak, a dot
+ * and a letter for each function. The letters are those of the table below; pointing at a dot tells
+ * its name.
+ */
+
+/* Of the drawing, and of the plot in it: the rest is for labels. */
+#define ROOF_WIDTH  760
+#define ROOF_HEIGHT 380
+#define ROOF_LEFT   78
+#define ROOF_RIGHT  740
+#define ROOF_TOP    16
+#define ROOF_BOTTOM 330
+#define LETTER	    13	/* columns and lines that a letter takes */
+#define LABEL	    140 /* columns that a roof's label takes */
+
+struct roofline_drawing {
+	struct text *into;
+	struct plot_axis x, y;
+};
+
+static double place(const struct plot_axis *axis, double value, double from, double to)
+{
+	double share = (log10(value) - axis->from) / (axis->to - axis->from);
+
+	share = share < 0 ? 0 : share > 1 ? 1 : share;
+	return from + share * (to - from);
+}
+
+static double roof_across(const struct roofline_drawing *d, double value)
+{
+	return place(&d->x, value, ROOF_LEFT, ROOF_RIGHT);
+}
+
+static double roof_down(const struct roofline_drawing *d, double value)
+{
+	return place(&d->y, value, ROOF_BOTTOM, ROOF_TOP);
+}
+
+/* Of a power of ten the decimals say nothing: "10 G", not "10.0 G". */
+static void add_power(struct text *into, double power)
+{
+	char buffer[UNITS_MAX], *point;
+
+	format_si(buffer, pow(10, power), "");
+	point = strstr(buffer, ".0");
+	if (point)
+		memmove(point, point + strspn(point, ".0"),
+			strlen(point + strspn(point, ".0")) + 1);
+	text_add(into, buffer);
+}
+
+static void draw_roofline_grid(struct roofline_drawing *d)
+{
+	for (double power = d->x.from; power <= d->x.to; power++) {
+		double x = roof_across(d, pow(10, power));
+
+		text_printf(d->into, "<path class=grid d=\"M%.1f %dV%d\"/>", x, ROOF_TOP,
+			    ROOF_BOTTOM);
+		text_printf(d->into, "<text x=%.1f y=%d class=mid>%.10g</text>", x,
+			    ROOF_BOTTOM + LABEL_DOWN, pow(10, power));
+	}
+	for (double power = d->y.from; power <= d->y.to; power++) {
+		double y = roof_down(d, pow(10, power));
+
+		text_printf(d->into, "<path class=grid d=\"M%d %.1fH%d\"/>", ROOF_LEFT, y,
+			    ROOF_RIGHT);
+		text_printf(d->into, "<text x=%d y=%.1f class=end>", ROOF_LEFT - 8, y + 4);
+		add_power(d->into, power);
+		text_add(d->into, "</text>");
+	}
+	text_printf(d->into, "<text x=%d y=%d class=mid>FLOP/byte</text>",
+		    (ROOF_LEFT + ROOF_RIGHT) / 2, ROOF_BOTTOM + 2 * LABEL_DOWN + 4);
+	text_printf(d->into,
+		    "<text transform=\"translate(14 %d) rotate(-90)\" class=mid>FLOP/s</text>",
+		    (ROOF_TOP + ROOF_BOTTOM) / 2);
+}
+
+/* From where it enters the plot to the ridge, and flat from there on. aside: how many labels stand
+ * where its own would. */
+static void draw_roof(struct roofline_drawing *d, const struct roof *roof, unsigned aside)
+{
+	double slope = roof->bytes_per_s, flat = roof->flops_per_s;
+	double left = pow(10, d->x.from), low = pow(10, d->y.from), right = pow(10, d->x.to);
+	double from = slope * left < low ? low / slope : left;
+	double ridge = flat / slope;
+
+	text_printf(d->into, "<path class=roof d=\"M%.1f %.1f", roof_across(d, from),
+		    roof_down(d, slope * from));
+	if (ridge > from)
+		text_printf(d->into, "L%.1f %.1f", roof_across(d, ridge), roof_down(d, flat));
+	text_printf(d->into, "L%.1f %.1f\"/>", roof_across(d, right), roof_down(d, flat));
+	text_printf(d->into, "<text x=%d y=%.1f class=end>%s ", ROOF_RIGHT - 4 - LABEL * (int)aside,
+		    roof_down(d, flat) - 6, name_of_dtype(roof->dtype));
+	add_si(d->into, flat, "FLOP/s");
+	text_add(d->into, "</text>");
+}
+
+static unsigned labels_near(const struct roofline_drawing *d, const struct roof *roofs, size_t of)
+{
+	unsigned count = 0;
+
+	for (size_t i = 0; i < of; i++)
+		count += fabs(roof_down(d, roofs[i].flops_per_s) -
+			      roof_down(d, roofs[of].flops_per_s)) < LETTER;
+	return count;
+}
+
+static void add_function_title(struct text *into, const struct profile *profile, uint32_t id)
+{
+	const struct profile_function *function = profile_function(profile, id);
+	struct text shown = {0};
+
+	escape_display(&shown, function && function->name[0] ? function->name : "?");
+	text_add(into, "<title>");
+	escape_html(into, text_peek(&shown));
+	text_add(into, "</title>");
+	into->failed |= shown.failed;
+	text_clear(&shown);
+}
+
+struct letter {
+	double x, y;
+};
+
+/* To the right of the dot; further right where another letter is. */
+static struct letter free_place(const struct letter *letters, size_t count, double x, double y)
+{
+	struct letter letter = {x + 8, y + 4};
+
+	for (size_t i = 0; i < count; i++) {
+		if (fabs(letters[i].x - letter.x) >= LETTER ||
+		    fabs(letters[i].y - letter.y) >= LETTER)
+			continue;
+		letter.x = letters[i].x + LETTER;
+		i = (size_t)-1; /* look at all again */
+	}
+	return letter;
+}
+
+static void draw_points(struct roofline_drawing *d, const struct profile *profile,
+			const struct roofline_points *marks)
+{
+	struct letter letters[MARKS];
+
+	for (size_t i = 0; i < marks->count; i++) {
+		const struct roofline *line = &marks->marks[i].line;
+		const char *bound = roofline_class_name(line->bound);
+		double x = roof_across(d, line->intensity), y = roof_down(d, line->flops_per_s);
+
+		letters[i] = free_place(letters, i, x, y);
+		text_printf(d->into, "<g class=%s>", bound ? bound : "unknown");
+		add_function_title(d->into, profile, marks->marks[i].row->function);
+		text_printf(d->into, "<circle cx=%.1f cy=%.1f r=5 />", x, y);
+		text_printf(d->into, "<text x=%.1f y=%.1f>%c</text></g>", letters[i].x,
+			    letters[i].y, plot_label(i));
+	}
+}
+
+static void chart_roofline(struct text *into, const struct profile *profile,
+			   const struct profile_process *process)
+{
+	struct roofline_drawing d = {.into = into};
+	struct plot_point points[MARKS];
+	struct plot_roof roofs[MARKS];
+	struct roofline_points marks;
+
+	roofline_points_find(&marks, profile, process);
+	if (!marks.count || !marks.roofs_count)
+		return;
+	roofline_points_plot(&marks, points, roofs);
+	plot_axes(&d.x, &d.y, roofs, marks.roofs_count, points, marks.count);
+	text_printf(into,
+		    "<figure class=roofline><figcaption>Roofline: the functions of the table below "
+		    "under what the host can do; hollow: below %.0f %% of it.</figcaption>"
+		    "<div class=graph><svg viewBox=\"0 0 %d %d\" role=img "
+		    "aria-label=\"FLOP/s by FLOP/byte; the figures are in the table below\">",
+		    ROOFLINE_OVERHEAD_SHARE * 100, ROOF_WIDTH, ROOF_HEIGHT);
+	draw_roofline_grid(&d);
+	for (size_t i = 0; i < marks.roofs_count; i++)
+		draw_roof(&d, &marks.roofs[i], labels_near(&d, marks.roofs, i));
+	draw_points(&d, profile, &marks);
+	text_add(into, "</svg></div></figure>\n");
+}
+
+/* --- any of them ---------------------------------------------------------------------------------
+ */
+
+void html_chart(struct text *into, const struct profile *profile, const struct chart *chart)
+{
+	switch (chart->kind) {
+	case CHART_CALLS:
+		chart_calls(into, profile, chart->process);
+		break;
+	case CHART_RESIDENT:
+		chart_resident(into, chart->process);
+		break;
+	case CHART_HELD:
+		chart_held(into, chart->process, chart->memory);
+		break;
+	case CHART_PLACES:
+		chart_places(into, profile, chart->memory);
+		break;
+	case CHART_STEPS:
+		chart_steps(into, profile, chart->process);
+		break;
+	case CHART_ROOFLINE:
+		chart_roofline(into, profile, chart->process);
+		break;
+	}
+}

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * One HTML file that needs nothing else, for a browser or an archive. Its security policy forbids
+ * the network and every script but ours, which it names by its hash: a name of the traced program
+ * that got through the escaping would still be inert.
+ *
+ * Without the script it is a plain report; with it tables sort and can be searched and the flame
+ * graphs are drawn. Of long tables the rows beyond the first are in a <template>: the browser lays
+ * out only those that are looked at. The JSON report is in it too.
+ */
+#include "base/escape.h"
+#include "base/utf8.h"
+#include "decode/names.h"
+#include "report/document/document.h"
+#include "report/html/charts.h"
+#include "report/writers.h"
+#include "report_html.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROWS_SHOWN 100
+
+static const char argument_ends[] = {PROFILE_ARGUMENT_END, '\0'};
+
+/* Words beside numbers that are longer break, or are cut in a wide table: then all of them show
+ * when one points there. */
+#define WORDS_COLUMNS 12
+/* A table of more columns needs all the room there is on 1,280 pixels. */
+#define WIDE_COLUMNS 10
+
+static void add_words_class(struct text *text, const char *cell)
+{
+	struct text plain = {0};
+
+	escape_unmarked(&plain, cell);
+	if (utf8_width(text_peek(&plain)) > WORDS_COLUMNS) {
+		text_add(text, " class=long title=\"");
+		escape_html(text, text_peek(&plain));
+		text_add(text, "\"");
+	}
+	text->failed |= plain.failed;
+	text_clear(&plain);
+}
+
+static void add_cell(struct text *text, const struct table *table, size_t column, const char *cell)
+{
+	const struct column *c = &table->columns[column];
+
+	text_add(text, cell ? "<td" : "<th scope=col");
+	if (c->right)
+		text_add(text, " class=n");
+	else if (c->takes_rest)
+		text_add(text, " class=name");
+	else if (cell)
+		add_words_class(text, cell);
+	text_add(text, ">");
+	if (cell)
+		escape_html_sentence(text, cell);
+	else
+		escape_html(text, c->title);
+}
+
+/* What the row is about comes first: it stays in sight when the numbers are scrolled. */
+static void add_row(struct text *text, const struct table *table, char *const *cells)
+{
+	text_add(text, "<tr>");
+	for (int first = 1; first >= 0; first--) {
+		for (size_t i = 0; i < table->columns_count; i++) {
+			if (table->columns[i].takes_rest == first)
+				add_cell(text, table, i, cells ? cells[i] : NULL);
+		}
+	}
+	text_add(text, "\n");
+}
+
+/* What is no row like the others: the script neither sorts nor counts it. */
+static void add_foot(struct text *text, const struct table *table)
+{
+	if (!table->body_cells)
+		return;
+	text_add(text, "<tfoot>\n");
+	for (size_t i = table->body_cells; i < table->cells_count; i += table->columns_count)
+		add_row(text, table, table->cells + i);
+	text_add(text, "</tfoot>");
+}
+
+static void add_table(struct text *text, const struct table *table)
+{
+	size_t cells = table->body_cells ? table->body_cells : table->cells_count;
+	size_t rows = cells / table->columns_count;
+
+	text_printf(text, "<div class=table><table%s><thead>\n",
+		    table->columns_count > WIDE_COLUMNS ? " class=wide" : "");
+	add_row(text, table, NULL);
+	text_add(text, "</thead><tbody>\n");
+	for (size_t i = 0; i < rows; i++) {
+		if (i == ROWS_SHOWN)
+			text_add(text, "</tbody><template>\n");
+		add_row(text, table, table->cells + i * table->columns_count);
+	}
+	text_add(text, rows > ROWS_SHOWN ? "</template>" : "</tbody>");
+	add_foot(text, table);
+	text_add(text, "</table></div>\n");
+	if (rows > ROWS_SHOWN)
+		text_printf(text, "<p class=note data-more>The first %d of %zu.</p>\n", ROWS_SHOWN,
+			    rows);
+}
+
+static void add_finding(struct text *text, const struct block *block)
+{
+	const struct finding *finding = block->finding.of;
+	const char *severity = finding_severity_name(finding->severity);
+
+	text_printf(text, "<article class=\"finding %s\"><h3><span class=severity>%s</span> %s: ",
+		    severity, severity, finding->kind);
+	escape_html_sentence(text, block->text);
+	text_printf(text, "%s</h3><p>", finding->partial ? " (partial)" : "");
+	escape_html_sentence(text, block->finding.evidence);
+	text_add(text, " <span class=note>(threshold: ");
+	escape_html_sentence(text, block->finding.threshold);
+	text_add(text, ")</span></p><p>");
+	escape_html_sentence(text, block->finding.suggestion);
+	text_add(text, "</p></article>\n");
+}
+
+static void add_element(struct text *text, const char *open, const char *sentence,
+			const char *close)
+{
+	text_add(text, open);
+	escape_html_sentence(text, sentence);
+	text_add(text, close);
+}
+
+/* Where the list of contents leads to. */
+static void add_heading(struct text *text, const char *element, const struct block *block,
+			size_t number)
+{
+	text_printf(text, "<%s id=s%zu>", element, number);
+	escape_html_sentence(text, block->text);
+	text_printf(text, "</%s>\n", element);
+}
+
+static void add_block(struct text *text, const struct profile *profile,
+		      const struct document *document, size_t number)
+{
+	const struct block *block = &document->blocks[number];
+
+	switch (block->kind) {
+	case BLOCK_VERDICT:
+		add_element(text, "<h1>", block->text, "</h1>\n");
+		break;
+	case BLOCK_WARNING:
+		add_element(text, "<p class=warning role=note>", block->text, "</p>\n");
+		break;
+	case BLOCK_HEADING:
+		add_heading(text, "h2", block, number);
+		break;
+	case BLOCK_PARAGRAPH:
+		add_element(text, "<p>", block->text, "</p>\n");
+		break;
+	case BLOCK_SECTION:
+		add_heading(text, "h3", block, number);
+		break;
+	case BLOCK_CAPTION:
+		add_element(text, "<h3>", block->text, "</h3>\n");
+		break;
+	case BLOCK_NOTE:
+		add_element(text, "<p class=note>", block->text, "</p>\n");
+		break;
+	case BLOCK_FINDING:
+		add_finding(text, block);
+		break;
+	case BLOCK_TABLE:
+		add_table(text, &block->table);
+		break;
+	case BLOCK_PLOT:
+		add_element(text, "<pre>", block->text, "</pre>\n");
+		break;
+	case BLOCK_FOLD:
+		add_element(text, "<details><summary>", block->text, "</summary>\n");
+		break;
+	case BLOCK_UNFOLD:
+		text_add(text, "</details>\n");
+		break;
+	case BLOCK_CHART:
+		html_chart(text, profile, &block->chart);
+		break;
+	}
+}
+
+/* --- the page ------------------------------------------------------------------------------- */
+
+/* A page of fewer headings needs no contents. */
+#define CONTENTS_MIN 4
+
+/* Headings, each with its sections beside it. What is folded is left out. */
+static size_t add_entries(struct text *text, const struct document *document)
+{
+	size_t depth = 0, count = 0;
+	bool open = false;
+
+	for (size_t i = 0; i < document->blocks_count; i++) {
+		const struct block *block = &document->blocks[i];
+
+		depth += block->kind == BLOCK_FOLD;
+		depth -= block->kind == BLOCK_UNFOLD;
+		if (depth || (block->kind != BLOCK_HEADING && block->kind != BLOCK_SECTION))
+			continue;
+		if (block->kind == BLOCK_HEADING || !open)
+			text_add(text, "<li>");
+		text_printf(text, "<a href=#s%zu>", i);
+		escape_html_sentence(text, block->text);
+		text_add(text, "</a>\n");
+		open = true;
+		count++;
+	}
+	return count;
+}
+
+static void add_contents(struct text *text, const struct document *document)
+{
+	struct text entries = {0};
+
+	if (add_entries(&entries, document) >= CONTENTS_MIN) {
+		text_add(text, "<nav class=contents aria-label=Contents><ul>\n");
+		text_add(text, text_peek(&entries));
+		text_add(text, "</ul></nav>\n");
+	}
+	text->failed |= entries.failed;
+	text_clear(&entries);
+}
+
+/* The one that the title names: it did most of what was traced. */
+static const struct profile_process *main_process(const struct profile *profile)
+{
+	const struct profile_process *found = profile->processes;
+
+	for (size_t i = 1; i < profile->processes_count; i++)
+		if (profile->processes[i].self_ns > found->self_ns)
+			found = &profile->processes[i];
+	return found;
+}
+
+#define TITLE_WORD_COLUMNS 24
+
+/* A word of a command line, without its folder. */
+static void add_title_word(struct text *title, const char *word, size_t length)
+{
+	struct text whole = {0};
+	const char *base;
+
+	text_add_bytes(&whole, word, length);
+	base = strrchr(text_peek(&whole), '/');
+	base = base && base[1] ? base + 1 : text_peek(&whole);
+	utf8_shorten(title, base, TITLE_WORD_COLUMNS);
+	title->failed |= whole.failed;
+	text_clear(&whole);
+}
+
+/* "python3 train.py 4711 · perfx-trace": the program, the first argument that is no option */
+static void add_title(struct text *title, const struct profile *profile)
+{
+	const struct profile_process *p;
+	const char *argument;
+	size_t length;
+
+	if (!profile->processes_count) {
+		text_add(title, "perfx-trace");
+		return;
+	}
+	p = main_process(profile);
+	length = strcspn(p->cmdline, argument_ends);
+	argument = p->cmdline + length;
+	if (length)
+		add_title_word(title, p->cmdline, length);
+	else
+		add_title_word(title, p->comm, strlen(p->comm));
+	argument += *argument != '\0';
+	length = strcspn(argument, argument_ends);
+	if (length && *argument != '-') {
+		text_add(title, " ");
+		add_title_word(title, argument, length);
+	}
+	text_printf(title, " %u", p->pid);
+	if (profile->processes_count > 1)
+		text_printf(title, " and %zu more", profile->processes_count - 1);
+	text_add(title, " · perfx-trace");
+}
+
+static void add_head(struct text *text, const struct profile *profile)
+{
+	struct text title = {0}, shown = {0};
+
+	add_title(&title, profile);
+	escape_display(&shown, text_peek(&title));
+	text_add(text, "<!DOCTYPE html>\n<html lang=en>\n<meta charset=utf-8>\n"
+		       "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; "
+		       "style-src '" report_css_hash "'; script-src '" report_js_hash
+		       "'; base-uri 'none'; form-action 'none'\">\n"
+		       "<meta name=viewport content=\"width=device-width, initial-scale=1\">\n"
+		       "<meta name=color-scheme content=\"light dark\">\n"
+		       "<meta name=generator content=perfx-trace>\n<title>");
+	escape_html(text, text_peek(&shown));
+	text_add(text, "</title>\n<style>");
+	text_add_bytes(text, (const char *)report_css, sizeof(report_css));
+	text_add(text, "</style>\n<main>\n");
+	text->failed |= title.failed || shown.failed;
+	text_clear(&title);
+	text_clear(&shown);
+}
+
+/* The JSON report, for programs that read this file. */
+static int add_json(struct text *text, const struct profile *profile,
+		    const struct analysis *analysis, const struct report_options *options)
+{
+	char *json = NULL;
+	size_t size;
+	FILE *out = open_memstream(&json, &size);
+	int err = out ? report_write_json(out, profile, analysis, options) : -ENOMEM;
+
+	if (out && fclose(out) && !err)
+		err = -ENOMEM;
+	if (!err) {
+		text_add(text, "<script type=\"application/json\" id=report>\n");
+		html_json(text, json);
+		text_add(text, "</script>\n");
+	}
+	free(json);
+	return err;
+}
+
+static int add_report(struct text *text, const struct profile *profile,
+		      const struct analysis *analysis, const struct report_options *options,
+		      const struct document *document)
+{
+	int err;
+
+	add_head(text, profile);
+	for (size_t i = 0; i < document->blocks_count; i++) {
+		add_block(text, profile, document, i);
+		if (document->blocks[i].kind == BLOCK_VERDICT)
+			add_contents(text, document);
+	}
+	text_add(text, "</main>\n");
+	err = add_json(text, profile, analysis, options);
+	text_add(text, "<script>");
+	text_add_bytes(text, (const char *)report_js, sizeof(report_js));
+	text_add(text, "</script>\n</html>\n");
+	return err ? err : text->failed ? -ENOMEM : 0;
+}
+
+int report_write_html(FILE *out, const struct profile *profile, const struct analysis *analysis,
+		      const struct report_options *options)
+{
+	const struct document_limits limits = {
+		.groups = true,
+		.findings = 50,
+		.functions = options->top ? options->top : 20000,
+		.callers = 20,
+		.hotspots = options->top ? options->top : 500,
+		.stacks = 20,
+		.frames = 64,
+		.threads = 500,
+		.steps = PROFILE_STEPS_MAX,
+		.processes = 20,
+		.not_attached = 100,
+		.charts = true,
+	};
+	struct document document = {0};
+	struct text text = {0};
+	int err;
+
+	err = document_compose(&document, profile, analysis, options, &limits);
+	if (!err)
+		err = add_report(&text, profile, analysis, options, &document);
+	if (!err && fwrite(text_peek(&text), 1, text.length, out) != text.length)
+		err = errno ? -errno : -EIO;
+	text_clear(&text);
+	document_clear(&document);
+	return err;
+}

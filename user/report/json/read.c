@@ -1,0 +1,729 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/json/read.h"
+
+#include "analyze/roofline.h"
+#include "base/escape.h"
+#include "base/grow.h"
+#include "base/text.h"
+#include "decode/names.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct json_report {
+	json_t *root; /* most texts of the profile are its */
+	struct pool texts;
+	struct profile profile;
+	struct profile_function *functions;
+	struct perfx_peak *peaks;
+};
+
+/* Members, whatever they are: "" and PROFILE_ABSENT where they are not of that type; negative
+ * numbers are absent, too. */
+static const char *text_of(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text ? text : "";
+}
+
+static uint64_t number_of(const json_t *object, const char *key)
+{
+	const json_t *value = json_object_get(object, key);
+	double real = json_number_value(value);
+
+	if (json_is_integer(value) && json_integer_value(value) >= 0)
+		return (uint64_t)json_integer_value(value);
+	return json_is_real(value) && real >= 0 && real < 0x1p63 ? (uint64_t)(real + 0.5)
+								 : PROFILE_ABSENT;
+}
+
+/* 0 where it is absent. */
+static uint64_t count_of(const json_t *object, const char *key)
+{
+	uint64_t number = number_of(object, key);
+
+	return number == PROFILE_ABSENT ? 0 : number;
+}
+
+/* --- memory ---------------------------------------------------------------------------------- */
+
+/*
+ * Memory of a JSON report. A frame is one line there (analyze/location.h):
+ *
+ *     function (file:line)    function (file)    function (module)    module+0xoffset    0xaddress
+ */
+
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+static const char *keep(struct json_report *report, const char *text, size_t length)
+{
+	char *copy = strndup(text, length);
+	const char *kept = copy ? pool_add(&report->texts, copy) : NULL;
+
+	free(copy);
+	return kept;
+}
+
+/* ":12" at its end; into line, and its length without. */
+static size_t without_line(const char *text, size_t length, uint32_t *line)
+{
+	size_t digits = 0;
+
+	while (digits < length && digits < 9 && text[length - 1 - digits] >= '0' &&
+	       text[length - 1 - digits] <= '9')
+		digits++;
+	if (!digits || digits == length || text[length - 1 - digits] != ':')
+		return length;
+	*line = (uint32_t)strtoul(text + length - digits, NULL, 10);
+	return length - digits - 1;
+}
+
+/* The path of an allocator's module of that name: by it frames inside the allocator are known. */
+static const char *path_of(const struct profile_memory *memory, const char *module_base)
+{
+	for (size_t i = 0; i < memory->allocators_count; i++)
+		if (!strcmp(base_of(memory->allocators[i].module), module_base))
+			return memory->allocators[i].module;
+	return module_base;
+}
+
+/* " (…)" at its end; NULL: it has none. */
+static const char *last_bracket(const char *text, size_t length)
+{
+	if (length < 4 || text[length - 1] != ')')
+		return NULL;
+	for (size_t i = length - 2; i-- > 1;)
+		if (text[i] == ' ' && text[i + 1] == '(')
+			return text + i;
+	return NULL;
+}
+
+static int read_where(struct json_report *report, const struct profile_memory *memory,
+		      struct profile_frame *frame, const char *where, size_t length)
+{
+	size_t file = without_line(where, length, &frame->line);
+	const char *kept = keep(report, where, file);
+
+	if (!kept)
+		return -ENOMEM;
+	/* a source file has a path or a line, a module is a base name */
+	if (frame->line || strchr(kept, '/')) {
+		frame->file = kept;
+		return 0;
+	}
+	frame->module_base = kept;
+	frame->module = path_of(memory, kept);
+	return 0;
+}
+
+static int read_frame(struct json_report *report, const struct profile_memory *memory,
+		      struct profile_frame *frame, const char *text)
+{
+	size_t length = strlen(text);
+	const char *bracket = last_bracket(text, length), *offset = strstr(text, "+0x");
+
+	*frame =
+		(struct profile_frame){.function = "", .module = "", .module_base = "", .file = ""};
+	if (bracket) {
+		frame->function = keep(report, text, (size_t)(bracket - text));
+		return frame->function ? read_where(report, memory, frame, bracket + 2,
+						    (size_t)(text + length - bracket) - 3)
+				       : -ENOMEM;
+	}
+	if (offset) {
+		frame->module_base = keep(report, text, (size_t)(offset - text));
+		frame->module = frame->module_base ? path_of(memory, frame->module_base) : NULL;
+		frame->offset = strtoull(offset + 3, NULL, 16);
+		return frame->module ? 0 : -ENOMEM;
+	}
+	if (!strncmp(text, "0x", 2))
+		frame->address = strtoull(text + 2, NULL, 16);
+	else
+		frame->function = text;
+	return 0;
+}
+
+/* The frames lie behind their pointers, in one piece. */
+static int read_stack(struct json_report *report, const struct profile_memory *memory,
+		      struct profile_hotspot *hotspot, const json_t *stack)
+{
+	size_t count = json_array_size(stack);
+	struct profile_frame *frames;
+	const struct profile_frame **pointers;
+
+	pointers = calloc(count + 1, sizeof(*pointers) + sizeof(*frames));
+	if (!pointers)
+		return -ENOMEM;
+	frames = (struct profile_frame *)(void *)(pointers + count + 1);
+	hotspot->frames = pointers;
+	for (size_t i = 0; i < count; i++) {
+		const char *text = json_string_value(json_array_get(stack, i));
+
+		pointers[i] = &frames[i];
+		if (read_frame(report, memory, &frames[i], text ? text : ""))
+			return -ENOMEM;
+		hotspot->frames_count++;
+	}
+	return 0;
+}
+
+/* --- domains ---------------------------------------------------------------------------------- */
+
+static struct profile_estimate exact(uint64_t value)
+{
+	return (struct profile_estimate){value, value, value};
+}
+
+static uint32_t function_named(const struct json_report *report,
+			       const struct profile_process *process, const char *name)
+{
+	for (size_t i = 0; name[0] && i < process->rows_count; i++) {
+		const struct profile_function *function =
+			profile_function(&report->profile, process->rows[i].function);
+
+		if (!strcmp(function->name, name))
+			return function->id;
+	}
+	return 0;
+}
+
+static int read_hotspots(struct json_report *report, const struct profile_process *process,
+			 struct profile_memory *memory, const json_t *from)
+{
+	const json_t *hotspots = json_object_get(from, "hotspots"), *hotspot;
+	size_t at;
+	int err = 0;
+
+	memory->hotspots = calloc(json_array_size(hotspots) + 1, sizeof(*memory->hotspots));
+	if (!memory->hotspots)
+		return -ENOMEM;
+	json_array_foreach(hotspots, at, hotspot)
+	{
+		struct profile_hotspot *into = &memory->hotspots[at];
+
+		if (err)
+			break;
+		into->allocator = text_of(hotspot, "allocator");
+		into->function = function_named(report, process, text_of(hotspot, "function"));
+		into->allocs = exact(count_of(hotspot, "allocs"));
+		into->allocated_bytes = exact(count_of(hotspot, "allocated_bytes"));
+		into->live_bytes = number_of(hotspot, "live_bytes");
+		into->live_at_peak_bytes = number_of(hotspot, "live_at_peak_bytes");
+		err = read_stack(report, memory, into, json_object_get(hotspot, "stack"));
+		memory->hotspots_count++;
+	}
+	return err;
+}
+
+static int read_allocators(struct profile_memory *memory, const json_t *from)
+{
+	const json_t *allocators = json_object_get(from, "allocators"), *allocator;
+	size_t at;
+
+	memory->allocators = calloc(json_array_size(allocators) + 1, sizeof(*memory->allocators));
+	if (!memory->allocators)
+		return -ENOMEM;
+	json_array_foreach(allocators, at, allocator)
+	{
+		memory->allocators[memory->allocators_count++] = (struct profile_allocator){
+			.name = text_of(allocator, "name"), .module = text_of(allocator, "module")};
+	}
+	return 0;
+}
+
+static enum perfx_domain domain_of(const json_t *from)
+{
+	for (int domain = PERFX_DOMAIN_HOST; domain <= PERFX_DOMAIN_USER; domain++)
+		if (!strcmp(profile_domain_name((enum perfx_domain)domain),
+			    text_of(from, "domain")))
+			return (enum perfx_domain)domain;
+	return PERFX_DOMAIN_INVALID;
+}
+
+static int read_domain(struct json_report *report, const struct profile_process *process,
+		       struct profile_memory *memory, const json_t *from)
+{
+	int err;
+
+	*memory = (struct profile_memory){
+		.domain = domain_of(from),
+		.allocs = exact(count_of(from, "allocs")),
+		.allocated_bytes = exact(count_of(from, "allocated_bytes")),
+		.current_bytes = number_of(from, "current_bytes"),
+		.peak_bytes = number_of(from, "peak_bytes"),
+		.peak_ns = PROFILE_ABSENT,
+		.sampled = json_is_true(json_object_get(from, "sampled")),
+		.recorded_ns = count_of(from, "recorded_ns"),
+		.bound = json_object_get(from, "bound") ? PROFILE_MEMORY_LOST_ALLOCS : 0,
+	};
+	err = read_allocators(memory, from);
+	return err ? err : read_hotspots(report, process, memory, from);
+}
+
+static int read_memory(struct json_report *report, struct profile_process *process,
+		       const json_t *from)
+{
+	const json_t *domains = json_object_get(from, "memory"), *domain;
+	size_t at;
+	int err = 0;
+
+	process->memory = calloc(json_array_size(domains) + 1, sizeof(*process->memory));
+	if (!process->memory)
+		return -ENOMEM;
+	json_array_foreach(domains, at, domain)
+	{
+		if (err || domain_of(domain) == PERFX_DOMAIN_INVALID)
+			continue;
+		err = read_domain(report, process, &process->memory[process->memory_count++],
+				  domain);
+	}
+	return err;
+}
+
+static void free_memory(struct profile_process *process)
+{
+	for (size_t i = 0; i < process->memory_count; i++) {
+		struct profile_memory *memory = &process->memory[i];
+
+		for (size_t j = 0; j < memory->hotspots_count; j++)
+			free((void *)memory->hotspots[j].frames);
+		free(memory->hotspots);
+		free(memory->allocators);
+	}
+	free(process->memory);
+}
+
+/* --- the rest of a process, and of the report ------------------------------------------------- */
+
+/* The value of an enum whose name it is; 0: none's. */
+static unsigned named(const char *text, const char *(*name_of)(unsigned value), unsigned end)
+{
+	for (unsigned value = 1; value < end; value++)
+		if (!strcmp(name_of(value), text))
+			return value;
+	return 0;
+}
+
+static const char *source_name(unsigned value)
+{
+	return name_of_source((enum perfx_source)value);
+}
+
+static const char *dtype_name(unsigned value)
+{
+	return name_of_dtype((enum perfx_dtype)value);
+}
+
+static enum perfx_dtype dtype_of(const json_t *object)
+{
+	return (enum perfx_dtype)named(text_of(object, "dtype"), dtype_name, PERFX_DTYPES);
+}
+
+/* --- the capture ------------------------------------------------------------------------------ */
+
+static void read_capture(struct json_report *report)
+{
+	const json_t *capture = json_object_get(report->root, "capture");
+	const json_t *host = json_object_get(capture, "host");
+	const json_t *overhead = json_object_get(report->root, "overhead");
+	const json_t *percent = json_object_get(overhead, "estimated_percent");
+	struct profile *p = &report->profile;
+
+	p->host_name = text_of(host, "name");
+	p->kernel = text_of(host, "kernel");
+	p->boot_id = text_of(host, "boot_id");
+	p->command = "";
+	p->tool_version = text_of(json_object_get(report->root, "tool"), "version");
+	p->cpus_count = (uint32_t)count_of(host, "cpus");
+	p->start_unix_ns = count_of(capture, "start_unix_ns");
+	p->duration_ns = count_of(capture, "duration_ns");
+	p->partial = json_is_true(json_object_get(capture, "partial")) ? PROFILE_PARTIAL_LOSSY : 0;
+	p->ended = true;
+	p->compensated = json_is_true(json_object_get(overhead, "compensated"));
+	p->overhead_percent = json_is_number(percent) ? json_number_value(percent) : -1;
+}
+
+static uint64_t per_s_of(const json_t *object, const char *key, double unit)
+{
+	double value = json_number_value(json_object_get(object, key)) * unit;
+
+	return value > 0 && value < 0x1p63 ? (uint64_t)(value + 0.5) : 0;
+}
+
+static enum perfx_peak_origin origin_of(const json_t *peak)
+{
+	const char *name = text_of(peak, "origin");
+	enum perfx_peak_origin origin = PERFX_PEAK_ESTIMATED;
+
+	while (origin && strcmp(name, name_of_peak_origin(origin)))
+		origin--;
+	return origin;
+}
+
+static int read_peaks(struct json_report *report)
+{
+	const json_t *peaks = json_object_get(report->root, "peaks"), *peak;
+	size_t at;
+
+	report->peaks = calloc(json_array_size(peaks) + 1, sizeof(*report->peaks));
+	if (!report->peaks)
+		return -ENOMEM;
+	json_array_foreach(peaks, at, peak)
+	{
+		report->peaks[at] = (struct perfx_peak){
+			.flops_per_s = per_s_of(peak, "gflops_per_s", 1e9),
+			.bytes_per_s = per_s_of(peak, "bytes_per_s", 1),
+			.threads = (uint32_t)count_of(peak, "threads"),
+			.dtype = (uint8_t)dtype_of(peak),
+			.origin = (uint8_t)origin_of(peak),
+		};
+	}
+	report->profile.peaks = report->peaks;
+	report->profile.peaks_count = json_array_size(peaks);
+	return 0;
+}
+
+/* --- functions -------------------------------------------------------------------------------- */
+
+static void read_function(struct json_report *report, const json_t *from, uint32_t id)
+{
+	bool is_range = !strcmp(text_of(from, "kind"), "range");
+
+	report->functions[id - 1] = (struct profile_function){
+		.id = id,
+		.source = (enum perfx_source)named(text_of(from, "source"), source_name,
+						   PERFX_SOURCE_NCCL + 1),
+		.name = text_of(from, "name"),
+		.module = text_of(from, "path"),
+		.module_base = text_of(from, "module"),
+		.build_id = "",
+		.offset = count_of(from, "offset"),
+		.flags = is_range ? PERFX_FUNCTION_RANGE : 0,
+	};
+}
+
+static bool is_submitted(const json_t *row)
+{
+	return !strcmp(text_of(row, "rate_withheld"), roofline_withheld_name(ROOFLINE_SUBMITTED));
+}
+
+static struct profile_row row_of(const json_t *from, uint32_t id)
+{
+	struct profile_row row = {
+		.function = id,
+		.calls_count = count_of(from, "calls"),
+		.timed_count = count_of(from, "timed"),
+		.unwound_count = count_of(from, "unwound"),
+		.overflow_count = count_of(from, "booked"),
+		.total_ns = count_of(from, "total_ns"),
+		.self_ns = count_of(from, "self_ns"),
+		.avg_ns = number_of(from, "avg_ns"),
+		.min_ns = number_of(from, "min_ns"),
+		.max_ns = number_of(from, "max_ns"),
+		.p50_ns = number_of(from, "p50_ns"),
+		.p95_ns = number_of(from, "p95_ns"),
+		.p99_ns = number_of(from, "p99_ns"),
+		.stddev_ns = -1,
+		.alloc_bytes = number_of(from, "alloc_bytes"),
+		.inclusive = {.flops = count_of(from, "flops"),
+			      .bytes = count_of(from, "bytes"),
+			      .counted_count = json_is_integer(json_object_get(from, "flops")),
+			      /* of how many calls it does not say */
+			      .submitted_count = is_submitted(from)},
+		.computing_ns = count_of(from, "work_ns"),
+		.dtype = dtype_of(from),
+	};
+
+	if (row.overflow_count > row.timed_count)
+		row.overflow_count = row.timed_count;
+	if (json_is_number(json_object_get(from, "stddev_ns")))
+		row.stddev_ns = (double)count_of(from, "stddev_ns");
+	return row;
+}
+
+static int read_functions(struct json_report *report, struct profile_process *process,
+			  const json_t *from)
+{
+	const json_t *functions = json_object_get(from, "functions"), *function;
+	size_t at;
+
+	process->rows = calloc(json_array_size(functions) + 1, sizeof(*process->rows));
+	if (!process->rows)
+		return -ENOMEM;
+	json_array_foreach(functions, at, function)
+	{
+		uint32_t id = (uint32_t)++report->profile.functions_count;
+
+		read_function(report, function, id);
+		process->rows[process->rows_count++] = row_of(function, id);
+	}
+	return 0;
+}
+
+/* --- steps ------------------------------------------------------------------------------------ */
+
+static void read_phases(const json_t *from, uint64_t phases[PROFILE_PHASES])
+{
+	const json_t *breakdown = json_object_get(from, "breakdown");
+
+	for (int i = 0; i < PROFILE_PHASES; i++)
+		phases[i] = count_of(breakdown, profile_phase_name((enum profile_phase)i));
+}
+
+static void read_steps(struct profile_process *process, const json_t *from)
+{
+	const json_t *steps = json_object_get(from, "steps");
+	const json_t *by_state = json_object_get(steps, "figures");
+	struct profile_steps *into = &process->steps;
+
+	*into = (struct profile_steps){
+		.count = count_of(steps, "count"),
+		.tid = (uint32_t)count_of(steps, "tid"),
+		.total_ns = count_of(steps, "total_ns"),
+		.avg_ns = count_of(steps, "avg_ns"),
+		.p50_ns = count_of(steps, "p50_ns"),
+		.p95_ns = count_of(steps, "p95_ns"),
+		.max_ns = count_of(steps, "max_ns"),
+		.stddev_ns = -1,
+		.cost = {.steps_count = count_of(steps, "computed"),
+			 .ns = count_of(steps, "computed_ns"),
+			 .flops = count_of(steps, "flops"),
+			 .thread_flops = count_of(steps, "thread_flops"),
+			 .dtype = dtype_of(steps),
+			 .counted_count = count_of(by_state, "counted"),
+			 .unread_count = count_of(by_state, "unread"),
+			 .opaque_count = count_of(by_state, "opaque")},
+	};
+	if (json_is_number(json_object_get(steps, "stddev_ns")))
+		into->stddev_ns = (double)count_of(steps, "stddev_ns");
+	read_phases(steps, into->phases);
+}
+
+/* --- processes -------------------------------------------------------------------------------- */
+
+static const char *command_line(struct json_report *report, const json_t *from)
+{
+	const json_t *arguments = json_object_get(from, "cmdline"), *argument;
+	struct text line = {0};
+	const char *kept;
+	size_t at;
+
+	json_array_foreach(arguments, at, argument)
+	{
+		if (at)
+			text_printf(&line, "%c", PROFILE_ARGUMENT_END);
+		text_add(&line, json_is_string(argument) ? json_string_value(argument) : "");
+	}
+	kept = line.failed ? NULL : pool_add(&report->texts, text_peek(&line));
+	text_clear(&line);
+	return kept;
+}
+
+static void read_compute(struct profile_process *process, const json_t *from)
+{
+	const json_t *compute = json_object_get(from, "compute");
+
+	process->compute.measured = compute != NULL;
+	process->compute.cost.flops = count_of(compute, "flops");
+	process->compute.cost.counted_count =
+		count_of(json_object_get(compute, "figures"), "counted");
+}
+
+static int read_process(struct json_report *report, struct profile_process *process,
+			const json_t *from)
+{
+	uint64_t user_ns = number_of(from, "cpu_user_ns");
+	uint64_t system_ns = number_of(from, "cpu_system_ns");
+	int err;
+
+	*process = (struct profile_process){
+		.index = (uint32_t)report->profile.processes_count,
+		.pid = (uint32_t)count_of(from, "pid"),
+		.ppid = (uint32_t)count_of(from, "ppid"),
+		.exec_count = (uint32_t)count_of(from, "exec"),
+		.comm = text_of(from, "comm"),
+		.cmdline = command_line(report, from),
+		.to_ns = count_of(from, "wall_ns"),
+		.cpu_user_ns = user_ns,
+		.cpu_system_ns = system_ns,
+		.cpu_ns = PROFILE_ABSENT,
+		.rss_bytes = number_of(from, "rss_bytes"),
+		.rss_peak_bytes = number_of(from, "rss_peak_bytes"),
+	};
+	if (!process->cmdline)
+		return -ENOMEM;
+	if (user_ns != PROFILE_ABSENT && system_ns != PROFILE_ABSENT)
+		process->cpu_ns = user_ns + system_ns;
+	read_compute(process, from);
+	read_steps(process, from);
+	err = read_functions(report, process, from);
+	return err ? err : read_memory(report, process, from);
+}
+
+static int read_processes(struct json_report *report)
+{
+	const json_t *processes = json_object_get(report->root, "processes"), *process;
+	struct profile *p = &report->profile;
+	size_t at, functions = 0;
+	int err = 0;
+
+	json_array_foreach(processes, at, process)
+	{
+		functions += json_array_size(json_object_get(process, "functions"));
+	}
+	p->processes = calloc(json_array_size(processes) + 1, sizeof(*p->processes));
+	report->functions = calloc(functions + 1, sizeof(*report->functions));
+	if (!p->processes || !report->functions)
+		return -ENOMEM;
+	p->functions = report->functions;
+	json_array_foreach(processes, at, process)
+	{
+		if (err)
+			break;
+		p->processes_count++;
+		err = read_process(report, &p->processes[at], process);
+	}
+	return err;
+}
+
+/* --- findings --------------------------------------------------------------------------------- */
+
+/* As a sentence without names of ours: all of it is foreign. */
+static char *sentence_of(const json_t *from, const char *key)
+{
+	struct text text = {0};
+
+	escape_display(&text, text_of(from, key));
+	return text_take(&text);
+}
+
+static enum finding_severity severity_of(const json_t *from)
+{
+	const char *name = text_of(from, "severity");
+
+	for (int severity = FINDING_HIGH; severity < FINDING_LOW; severity++)
+		if (!strcmp(name, finding_severity_name((enum finding_severity)severity)))
+			return (enum finding_severity)severity;
+	return FINDING_LOW;
+}
+
+static int read_findings(struct process_analysis *into, const json_t *process)
+{
+	const json_t *findings = json_object_get(process, "findings"), *from;
+	size_t at;
+
+	into->findings = calloc(json_array_size(findings) + 1, sizeof(*into->findings));
+	if (!into->findings)
+		return -ENOMEM;
+	json_array_foreach(findings, at, from)
+	{
+		struct finding *finding = &into->findings[into->findings_count++];
+
+		*finding = (struct finding){.kind = text_of(from, "kind"),
+					    .severity = severity_of(from),
+					    .subject = sentence_of(from, "subject"),
+					    .evidence = sentence_of(from, "evidence"),
+					    .threshold = sentence_of(from, "threshold"),
+					    .suggestion = sentence_of(from, "suggestion")};
+		if (!finding->subject || !finding->evidence || !finding->threshold ||
+		    !finding->suggestion)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+struct analysis *json_report__analysis(const struct json_report *report,
+				       const struct profile *selected)
+{
+	const json_t *processes = json_object_get(report->root, "processes");
+	struct analysis *analysis = calloc(1, sizeof(*analysis));
+	int err = 0;
+
+	if (!analysis)
+		return NULL;
+	analysis->processes = calloc(selected->processes_count + 1, sizeof(*analysis->processes));
+	err = analysis->processes ? 0 : -ENOMEM;
+	for (size_t i = 0; i < selected->processes_count && !err; i++) {
+		analysis->processes_count++;
+		/* indices begin with 1, as those of captures */
+		err = read_findings(&analysis->processes[i],
+				    json_array_get(processes, selected->processes[i].index - 1));
+	}
+	if (!err)
+		return analysis;
+	analysis__free(analysis);
+	return NULL;
+}
+
+/* --- the file --------------------------------------------------------------------------------- */
+
+bool json_report_is(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	int letter = 0;
+
+	while (file && (letter = fgetc(file)) != EOF && strchr(" \t\r\n", letter))
+		;
+	if (file)
+		fclose(file);
+	return letter == '{';
+}
+
+static int read_all(struct json_report *report)
+{
+	int err;
+
+	read_capture(report);
+	err = read_peaks(report);
+	return err ? err : read_processes(report);
+}
+
+struct json_report *json_report__read(const char *path, char why[JSON_REPORT_WHY])
+{
+	struct json_report *report = calloc(1, sizeof(*report));
+	json_error_t error = {.line = -1};
+
+	if (report)
+		report->root = json_load_file(path, 0, &error);
+	if (report && !report->root)
+		snprintf(why, JSON_REPORT_WHY, "no JSON: line %d: %s", error.line, error.text);
+	else if (report && strcmp(text_of(report->root, "schema"), "perfx.report/1"))
+		snprintf(why, JSON_REPORT_WHY,
+			 "no report of perfx-trace: its schema is not "
+			 "perfx.report/1");
+	else if (!report || read_all(report))
+		snprintf(why, JSON_REPORT_WHY, "out of memory");
+	else
+		return report;
+	json_report__free(report);
+	return NULL;
+}
+
+const struct profile *json_report__profile(const struct json_report *report)
+{
+	return &report->profile;
+}
+
+void json_report__free(struct json_report *report)
+{
+	if (!report)
+		return;
+	for (size_t i = 0; report->profile.processes && i < report->profile.processes_count; i++) {
+		free(report->profile.processes[i].rows);
+		free_memory(&report->profile.processes[i]);
+	}
+	free(report->profile.processes);
+	free(report->functions);
+	free(report->peaks);
+	pool_clear(&report->texts);
+	json_decref(report->root);
+	free(report);
+}

@@ -1,0 +1,717 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The JSON report, "perfx.report/1": a contract, so fields are only ever added. Integers are
+ * nanoseconds and bytes; what was not measured is left out. Rows of long arrays are written one by
+ * one, so that memory does not grow with the report:
+ *
+ *     "overhead": {
+ *       "hits": 24690,
+ *       "probes": [
+ *         {"name": "gemm", "module": "libblas.so.3", "offset": 4096, …},
+ *         {"name": "gemm", …}
+ *       ]
+ *     },
+ */
+#include "analyze/perf_counters.h"
+#include "analyze/steps.h"
+#include "base/shell.h"
+#include "base/text.h"
+#include "decode/names.h"
+#include "report/document/compose.h"
+#include "report/json/output.h"
+#include "report/writers.h"
+
+#include <errno.h>
+#include <math.h>
+
+/* A command line of the recording shell → its arguments. */
+static json_t *arguments_of_line(const char *line)
+{
+	json_t *array = json_array();
+	struct text word = {0};
+
+	while (array && (line = shell_word(&word, line))) {
+		json_array_append_new(array, json_of_string(text_peek(&word)));
+		text_clear(&word);
+	}
+	text_clear(&word);
+	return array;
+}
+
+static json_t *arguments_of_process(const char *cmdline)
+{
+	json_t *array = json_array();
+	struct text word = {0};
+
+	if (!array || !*cmdline)
+		return array;
+	for (const char *p = cmdline;; p++) {
+		if (*p && *p != PROFILE_ARGUMENT_END) {
+			text_add_bytes(&word, p, 1);
+			continue;
+		}
+		json_array_append_new(array, json_of_string(text_peek(&word)));
+		text_clear(&word);
+		if (!*p)
+			return array;
+	}
+}
+
+static void put_tool(struct json_output *o, const struct profile *p)
+{
+	json_open(o, "tool", '{');
+	json_put(o, "name", json_string("perfx-trace"));
+	json_put(o, "version", json_of_string(p->tool_version));
+	json_put(o, "command", arguments_of_line(p->command));
+	json_close(o, '}');
+}
+
+/* Since the start, as peak_at_ns is. */
+static void put_recording_windows(struct json_output *o, const struct profile *p)
+{
+	uint64_t sum_ns = 0;
+
+	if (!p->recording_windows_count)
+		return;
+	json_open(o, "windows", '[');
+	for (size_t i = 0; i < p->recording_windows_count; i++) {
+		const struct profile_interval *recording_window = &p->recording_windows[i];
+		json_t *object = json_object();
+
+		sum_ns += recording_window->to_ns - recording_window->from_ns;
+		json_object_set_new(object, "start_ns",
+				    json_of_integer(recording_window->from_ns - p->start_ns));
+		json_object_set_new(object, "end_ns",
+				    json_of_integer(recording_window->to_ns - p->start_ns));
+		json_put(o, NULL, object);
+	}
+	json_close(o, ']');
+	json_put(o, "recorded_ns", json_of_integer(sum_ns));
+}
+
+/* "part": {"kind": "flight", "after_ns": 690000000000, "why": "SIGUSR1", …}: of the recording, so
+ * much lies before. */
+static void put_time_slice(struct json_output *o, const struct profile *p)
+{
+	const struct profile_time_slice *time_slice = &p->time_slice;
+
+	if (!time_slice->flags)
+		return;
+	json_open(o, "part", '{');
+	json_put(o, "kind",
+		 json_string(time_slice->flags & PERFX_TIME_SLICE_VIEW ? "view" : "flight"));
+	json_put(o, "after_ns", json_of_integer(p->start_ns - time_slice->recording_ns));
+	if (*time_slice->why)
+		json_put(o, "why", json_of_string(time_slice->why));
+	json_put(o, "memory_full", json_boolean(time_slice->flags & PERFX_TIME_SLICE_FULL));
+	json_put(o, "left_out_calls", json_of_integer(time_slice->left_out_count));
+	json_close(o, '}');
+}
+
+static void put_capture(struct json_output *o, const struct profile *p)
+{
+	json_t *reasons = json_array();
+
+	if (p->partial & PROFILE_PARTIAL_KILLED)
+		json_array_append_new(reasons, json_string("target_killed"));
+	if (p->partial & PROFILE_PARTIAL_TRUNCATED)
+		json_array_append_new(reasons, json_string("truncated"));
+	if (p->partial & PROFILE_PARTIAL_LOSSY)
+		json_array_append_new(reasons, json_string("lossy"));
+	json_open(o, "capture", '{');
+	json_put(o, "start_unix_ns", json_of_integer(p->start_unix_ns));
+	json_put(o, "duration_ns", json_of_integer(p->duration_ns));
+	put_recording_windows(o, p);
+	json_put(o, "partial", json_boolean(p->partial != 0));
+	json_put(o, "partial_reasons", reasons);
+	put_time_slice(o, p);
+	json_open(o, "host", '{');
+	json_put(o, "name", json_of_string(p->host_name));
+	json_put(o, "kernel", json_of_string(p->kernel));
+	json_put(o, "cpus", json_of_integer(p->cpus_count));
+	if (p->memory_mib)
+		json_put(o, "memory_bytes", json_of_integer((uint64_t)p->memory_mib << 20));
+	if (p->boot_id[0])
+		json_put(o, "boot_id", json_of_string(p->boot_id));
+	json_put_measured(o, "busy_ns", p->host_busy_ns);
+	json_put_measured(o, "others_cpu_ns", profile_others_cpu_ns(p));
+	json_put_measured(o, "steal_ns", p->host_steal_ns);
+	json_close(o, '}');
+	json_close(o, '}');
+}
+
+static void put_losses(struct json_output *o, const struct profile *p)
+{
+	json_open(o, "losses", '{');
+	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
+		json_put(o, name_of_loss(i), json_of_integer(p->losses[i]));
+	json_close(o, '}');
+}
+
+static json_t *probe_object(const struct profile *p, const struct profile_probe *probe)
+{
+	const struct profile_function *function = profile_function(p, probe->function);
+	json_t *object = json_object();
+
+	json_object_set_new(object, "name", json_of_string(function ? function->name : ""));
+	json_object_set_new(object, "module",
+			    json_of_string(function ? function->module_base : ""));
+	json_object_set_new(object, "offset", json_of_integer(probe->offset));
+	json_object_set_new(object, "link", json_string(name_of_link(probe->link)));
+	json_object_set_new(object, "return", json_string(name_of_return(probe->ret)));
+	json_object_set_new(object, "site", json_string(name_of_site(probe->site)));
+	json_object_set_new(object, "at", json_string(probe->is_exit ? "exit" : "entry"));
+	json_object_set_new(object, "hits", json_of_integer(probe->hits_count));
+	if (probe->cost_ns > 0)
+		json_object_set_new(object, "ns_per_hit", json_real(probe->cost_ns));
+	return object;
+}
+
+static void put_overhead(struct json_output *o, const struct profile *p)
+{
+	json_open(o, "overhead", '{');
+	json_put(o, "hits", json_of_integer(p->hits_count));
+	if (p->hits_count && p->overhead_ns > 0)
+		json_put(o, "ns_per_hit", json_real(p->overhead_ns / (double)p->hits_count));
+	if (p->overhead_percent >= 0)
+		json_put(o, "estimated_percent", json_real(p->overhead_percent));
+	json_put(o, "compensated", json_boolean(p->compensated));
+	json_put_measured(o, "tracer_cpu_ns", p->tracer_cpu_ns);
+	json_put_measured(o, "tracer_rss_anon_bytes", p->tracer_rss_anon_bytes);
+	json_put_measured(o, "tracer_looks", p->looks_count);
+	json_put_measured(o, "tracer_strangers_read", p->untraced_read_count);
+	json_open(o, "probes", '[');
+	for (size_t i = 0; i < p->probes_count; i++)
+		json_put(o, NULL, probe_object(p, &p->probes[i]));
+	json_close(o, ']');
+	json_close(o, '}');
+}
+
+static void put_not_attached(struct json_output *o, const struct profile *p)
+{
+	json_open(o, "not_attached", '[');
+	for (size_t i = 0; i < p->not_attached_count; i++) {
+		const struct profile_not_attached *row = &p->not_attached[i];
+		json_t *object = json_object();
+
+		json_object_set_new(object, "name", json_of_string(row->name));
+		json_object_set_new(object, "reason", json_of_string(row->reason));
+		json_object_set_new(object, "count", json_of_integer(row->count));
+		json_object_set_new(object, "by_design", json_boolean(row->by_design));
+		json_put(o, NULL, object);
+	}
+	json_close(o, ']');
+}
+
+/* --- steps ---------------------------------------------------------------------------------------
+ */
+
+/*
+ * The steps of a training in the JSON report. Beside the contract's fields:
+ *
+ *     "flops": 0, "gflops_per_s": 0.0, "mfu": 0.0      of all of them; "computed" says of how many
+ *     "series_each": 1,
+ *     "series": [{"at_ns": 0, "steps": 1, "total_ns": 0, "max_ns": 0, "slow": false, "flops": 0,
+ *                 "mfu": 0.0, "breakdown": {…}}, …]      PROFILE_STEPS_MAX of them at most
+ */
+
+static json_t *breakdown_of(const uint64_t phases[PROFILE_PHASES])
+{
+	json_t *object = json_object();
+
+	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--)
+		json_object_set_new(object, profile_phase_name((enum profile_phase)phase),
+				    json_of_integer(phases[phase]));
+	return object;
+}
+
+static void put_real(struct json_output *o, const char *key, double value)
+{
+	if (value >= 0)
+		json_put(o, key, json_real(value));
+}
+
+static void put_steps_cost(struct json_output *o, const struct profile *profile,
+			   const struct profile_process *process)
+{
+	const struct profile_step_cost *cost = &process->steps.cost;
+	struct step_rates rates = steps_rates(profile, process);
+
+	if (!process->compute.measured)
+		return;
+	json_put(o, "computed", json_of_integer(cost->steps_count));
+	json_put(o, "computed_ns", json_of_integer(cost->ns));
+	if (cost->counted_count) {
+		json_put(o, "flops", json_of_integer(cost->flops));
+		json_put(o, "thread_flops", json_of_integer(cost->thread_flops));
+		put_real(o, "gflops_per_s", rates.flops_per_s / 1e9);
+		put_real(o, "mfu", rates.mfu);
+	}
+	if (cost->dtype != PERFX_DTYPE_UNKNOWN)
+		json_put(o, "dtype", json_string(name_of_dtype(cost->dtype)));
+	json_put(o, "figures",
+		 json_pack("{s:o,s:o,s:o}", "counted", json_of_integer(cost->counted_count),
+			   "unread", json_of_integer(cost->unread_count), "opaque",
+			   json_of_integer(cost->opaque_count)));
+	if (rates.unrecorded_flops)
+		json_put(o, "unrecorded_flops", json_of_integer(rates.unrecorded_flops));
+}
+
+static json_t *step_object(const struct profile *profile, const struct profile_steps *steps,
+			   const struct profile_step *step)
+{
+	double mfu = steps_mfu(profile, steps, step);
+	json_t *object = json_object();
+
+	json_object_set_new(object, "at_ns",
+			    json_of_integer(step->from_ns > profile->start_ns
+						    ? step->from_ns - profile->start_ns
+						    : 0));
+	json_object_set_new(object, "steps", json_of_integer(step->count));
+	json_object_set_new(object, "total_ns", json_of_integer(step->total_ns));
+	json_object_set_new(object, "max_ns", json_of_integer(step->max_ns));
+	json_object_set_new(object, "slow", json_boolean(steps_slow(steps, step)));
+	if (steps->cost.counted_count)
+		json_object_set_new(object, "flops", json_of_integer(step->flops));
+	if (mfu >= 0)
+		json_object_set_new(object, "mfu", json_real(mfu));
+	json_object_set_new(object, "breakdown", breakdown_of(step->phases));
+	return object;
+}
+
+static void put_steps(struct json_output *o, const struct profile *profile,
+		      const struct profile_process *process)
+{
+	const struct profile_steps *steps = &process->steps;
+	const struct profile_function *function = profile_function(profile, steps->function);
+
+	if (!steps->count)
+		return;
+	json_open(o, "steps", '{');
+	json_put(o, "count", json_of_integer(steps->count));
+	if (function)
+		json_put(o, "by", json_of_string(function->name));
+	json_put(o, "tid", json_of_integer(steps->tid));
+	json_put(o, "unrecorded", json_of_integer(steps_unrecorded(process)));
+	json_put(o, "total_ns", json_of_integer(steps->total_ns));
+	json_put(o, "avg_ns", json_of_integer(steps->avg_ns));
+	json_put(o, "stddev_ns", json_of_integer((uint64_t)(steps->stddev_ns + 0.5)));
+	json_put(o, "p50_ns", json_of_integer(steps->p50_ns));
+	json_put(o, "p95_ns", json_of_integer(steps->p95_ns));
+	json_put(o, "max_ns", json_of_integer(steps->max_ns));
+	json_put(o, "breakdown", breakdown_of(steps->phases));
+	put_steps_cost(o, profile, process);
+	json_put(o, "series_each", json_of_integer(steps->series_each));
+	json_open(o, "series", '[');
+	for (size_t i = 0; i < steps->series_count; i++)
+		json_put(o, NULL, step_object(profile, steps, &steps->series[i]));
+	json_close(o, ']');
+	json_close(o, '}');
+}
+
+/* --- counters of the program ---------------------------------------------------------------------
+ */
+
+/*
+ * The process's "counters": values of its own. (Perf events are "perf_counters".) Whole numbers are
+ * integers; what is infinite, or no number, is left out.
+ *
+ *     {"name": "tokens", "value": 1280, "unit": "", "samples": 40, "added": 40, "last": 1280,
+ *      "sum": 1280, "min": 32, "max": 32, "rate": 127.6}
+ */
+
+/* Every whole number up to here is a double. */
+#define WHOLE_MAX 9007199254740992.0 /* 2^53 */
+
+static void set_number(json_t *object, const char *key, double number)
+{
+	if (!isfinite(number))
+		return;
+	if (number == floor(number) && fabs(number) <= WHOLE_MAX)
+		json_object_set_new(object, key, json_integer((json_int_t)number));
+	else
+		json_object_set_new(object, key, json_real(number));
+}
+
+static void set_count(json_t *object, const char *key, uint64_t count)
+{
+	if (count)
+		json_object_set_new(object, key, json_of_integer(count));
+}
+
+static json_t *value_object(const struct profile_user_value *value)
+{
+	json_t *object = json_object();
+	bool any = value->lowest <= value->highest;
+
+	json_object_set_new(object, "name", json_of_string(value->name));
+	set_number(object, "value", value->value);
+	json_object_set_new(object, "unit", json_string(""));
+	json_object_set_new(object, "samples", json_of_integer(value->samples_count));
+	set_count(object, "added", value->added_count);
+	set_number(object, "last", value->value);
+	set_number(object, "sum", any || value->lost_count ? value->sum : NAN);
+	set_number(object, "min", any ? value->lowest : NAN);
+	set_number(object, "max", any ? value->highest : NAN);
+	set_number(object, "rate", any || value->lost_count ? value->rate : NAN);
+	set_count(object, "not_finite", value->strange_count);
+	set_count(object, "lost", value->lost_count);
+	set_count(object, "not_summed", value->unsummed_count);
+	return object;
+}
+
+static void put_values(struct json_output *o, const struct profile_process *process)
+{
+	if (!process->values_count)
+		return;
+	json_open(o, "counters", '[');
+	for (size_t i = 0; i < process->values_count; i++)
+		json_put_exact(o, NULL, value_object(&process->values[i]));
+	json_close(o, ']');
+}
+
+/* --- perf counters -------------------------------------------------------------------------------
+ */
+
+/*
+ * Perf events in the JSON report, as "perf_counters" ("counters" are the program's own). Of a
+ * function those of its calls, on their own threads; of a process those of all threads. flops
+ * stands beside estimated_flops, which the arguments say, of the same calls; difference is (counted
+ * - estimated) / estimated.
+ */
+
+static void set_estimate(json_t *object, const struct flops_check *flops)
+{
+	if (!flops->known)
+		return;
+	json_object_set_new(object, "counted_flops", json_of_integer(flops->counted));
+	json_object_set_new(object, "estimated_flops", json_of_integer(flops->estimated));
+	json_object_set_new(object, "difference", json_real(flops_check_difference(flops)));
+}
+
+static void set_counters(json_t *object, const struct profile *profile,
+			 const struct profile_row *row)
+{
+	const struct profile_call_counters *perf = row->perf;
+	struct flops_check flops;
+	json_t *counters;
+
+	if (!perf)
+		return;
+	flops = flops_check_of_row(profile, row);
+	counters = json_object();
+	json_object_set_new(counters, "calls", json_of_integer(perf->calls_count));
+	json_object_set_new(counters, "missed", json_of_integer(perf->missed_count));
+	for (int i = 0; perf->calls_count && i < PERFX_PERF_COUNTERS; i++)
+		if (profile->perf_counters[i].name)
+			json_object_set_new(counters, profile->perf_counters[i].name,
+					    json_of_integer(perf->values[i]));
+	set_estimate(counters, &flops);
+	json_object_set_new(object, "perf_counters", counters);
+}
+
+static json_t *counter_object(const struct profile_perf_counter *counter, uint64_t value,
+			      const struct profile_process *process)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "name", json_of_string(counter->name));
+	json_object_set_new(object, "value", json_of_integer(value));
+	json_object_set_new(object, "unit", json_of_string(counter->unit));
+	json_object_set_new(object, "samples", json_of_integer(process->perf.threads_count));
+	json_object_set_new(object, "counted_share", json_real(perf_share(&process->perf)));
+	return object;
+}
+
+static void put_counters(struct json_output *o, const struct profile *profile,
+			 const struct profile_process *process)
+{
+	struct flops_check flops = flops_check_of_process(profile, process);
+
+	if (!process->perf.threads_count)
+		return;
+	json_open(o, "perf_counters", '[');
+	for (int i = 0; i < PERFX_PERF_COUNTERS; i++) {
+		const struct profile_perf_counter *counter = &profile->perf_counters[i];
+		json_t *object;
+
+		if (!counter->name)
+			continue;
+		object = counter_object(counter, process->perf.values[i], process);
+		if (counter->is_flops)
+			set_estimate(object, &flops);
+		json_put(o, NULL, object);
+	}
+	json_close(o, ']');
+}
+
+/* --- a process -----------------------------------------------------------------------------------
+ */
+
+static json_t *caller_object(const struct profile *p, const struct profile_caller *caller,
+			     bool timed)
+{
+	const struct profile_function *function = profile_function(p, caller->caller);
+	json_t *object = json_object();
+
+	if (function)
+		json_object_set_new(object, "name", json_of_string(function->name));
+	else if (caller->caller == PROFILE_CALLER_UNTRACED)
+		json_object_set_new(object, "name", json_string("[untraced]"));
+	else
+		json_object_set_new(object, "name", json_string("[unknown]"));
+	json_object_set_new(object, "calls", json_of_integer(caller->calls_count));
+	if (timed)
+		json_object_set_new(object, "total_ns", json_of_integer(caller->total_ns));
+	return object;
+}
+
+static void set_times(json_t *object, const struct profile_row *row)
+{
+	if (!row->timed_count)
+		return;
+	json_set_measured(object, "total_ns", row->total_ns);
+	json_set_measured(object, "self_ns", row->self_ns);
+	json_set_measured(object, "avg_ns", row->avg_ns);
+	json_set_measured(object, "min_ns", row->min_ns);
+	json_set_measured(object, "max_ns", row->max_ns);
+	if (row->stddev_ns >= 0)
+		json_object_set_new(object, "stddev_ns",
+				    json_of_integer((uint64_t)(row->stddev_ns + 0.5)));
+	json_set_measured(object, "p50_ns", row->p50_ns);
+	json_set_measured(object, "p95_ns", row->p95_ns);
+	json_set_measured(object, "p99_ns", row->p99_ns);
+}
+
+static json_t *function_object(const struct profile *p, const struct profile_process *process,
+			       const struct profile_row *row)
+{
+	const struct profile_function *function = profile_function(p, row->function);
+	json_t *object = json_object(), *parents = json_array();
+
+	if (!function)
+		goto done;
+	json_object_set_new(object, "name", json_of_string(function->name));
+	json_object_set_new(object, "module", json_of_string(function->module_base));
+	json_object_set_new(object, "path", json_of_string(function->module));
+	json_object_set_new(object, "offset", json_of_integer(function->offset));
+	json_object_set_new(object, "source", json_string(name_of_source(function->source)));
+	if (function->flags & PERFX_FUNCTION_RANGE)
+		json_object_set_new(object, "kind", json_string("range"));
+	json_object_set_new(object, "calls", json_of_integer(row->calls_count));
+	json_object_set_new(object, "timed", json_of_integer(row->timed_count));
+	json_object_set_new(object, "unwound", json_of_integer(row->unwound_count));
+	json_object_set_new(object, "booked", json_of_integer(row->overflow_count));
+	set_times(object, row);
+	json_object_set_new(object, "threads", json_of_integer(row->threads_count));
+	json_set_cost(object, p, process, row);
+	set_counters(object, p, row);
+	if (process->memory_count > 0)
+		json_set_measured(object, "alloc_bytes", row->alloc_bytes);
+	for (size_t i = 0; i < row->callers_count; i++)
+		json_array_append_new(parents,
+				      caller_object(p, &row->callers[i], row->timed_count > 0));
+done:
+	json_object_set_new(object, "parents", parents);
+	return object;
+}
+
+static void put_untraced(struct json_output *o, const struct profile_process *process)
+{
+	const struct profile_untraced *untraced = &process->untraced;
+	uint64_t process_ns = profile_wall_ns(process);
+	json_t *object;
+
+	if (!untraced->tid)
+		return;
+	object = json_object();
+	json_object_set_new(object, "tid", json_of_integer(untraced->tid));
+	json_object_set_new(object, "wall_ns", json_of_integer(untraced->wall_ns));
+	json_object_set_new(object, "self_ns", json_of_integer(untraced->self_ns));
+	if (process_ns)
+		json_object_set_new(
+			object, "self_percent",
+			json_real(100.0 * (double)untraced->self_ns / (double)process_ns));
+	json_object_set_new(
+		object, "traced_ns",
+		json_of_integer(untraced->wall_ns - untraced->self_ns - untraced->running_ns));
+	json_object_set_new(object, "running_ns", json_of_integer(untraced->running_ns));
+	json_object_set_new(object, "at_least", json_boolean(untraced->at_least));
+	json_set_measured(object, "on_cpu_min_ns", untraced->on_cpu_min_ns);
+	json_set_measured(object, "on_cpu_max_ns", untraced->on_cpu_max_ns);
+	json_put(o, "untraced", object);
+}
+
+static json_t *thread_object(const struct profile_thread *thread)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "tid", json_of_integer(thread->tid));
+	json_object_set_new(object, "comm", json_of_string(thread->comm));
+	if (thread->state)
+		json_object_set_new(object, "state", json_stringn(&thread->state, 1));
+	json_set_measured(object, "wall_ns", thread->wall_ns);
+	json_set_measured(object, "on_cpu_ns", thread->on_cpu_ns);
+	json_set_measured(object, "runnable_ns", thread->runnable_ns);
+	json_set_measured(object, "blocked_ns", thread->blocked_ns);
+	return object;
+}
+
+static json_t *finding_object(const struct finding *finding)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "kind", json_string(finding->kind));
+	json_object_set_new(object, "severity",
+			    json_string(finding_severity_name(finding->severity)));
+	json_object_set_new(object, "subject", json_of_sentence(finding->subject));
+	json_object_set_new(object, "evidence", json_of_sentence(finding->evidence));
+	json_object_set_new(object, "threshold", json_of_sentence(finding->threshold));
+	json_object_set_new(object, "suggestion", json_of_sentence(finding->suggestion));
+	json_object_set_new(object, "partial", json_boolean(finding->partial));
+	return object;
+}
+
+static json_t *io_object(const struct profile_process *process)
+{
+	json_t *object = json_object();
+
+	json_set_measured(object, "read_bytes", process->read_bytes);
+	json_set_measured(object, "write_bytes", process->write_bytes);
+	json_set_measured(object, "net_rx_bytes", process->net_rx_bytes);
+	json_set_measured(object, "net_tx_bytes", process->net_tx_bytes);
+	return object;
+}
+
+static void put_facts(struct json_output *o, const struct profile_process *process)
+{
+	json_t *io = io_object(process);
+
+	json_put(o, "wall_ns", json_of_integer(profile_wall_ns(process)));
+	json_put_measured(o, "cpu_user_ns", process->cpu_user_ns);
+	json_put_measured(o, "cpu_system_ns", process->cpu_system_ns);
+	json_put_measured(o, "rss_bytes", process->rss_bytes);
+	json_put_measured(o, "rss_peak_bytes", process->rss_peak_bytes);
+	json_put_measured(o, "rss_anon_bytes", process->rss_anon_bytes);
+	json_put_measured(o, "rss_file_bytes", process->rss_file_bytes);
+	json_put_measured(o, "rss_shmem_bytes", process->rss_shmem_bytes);
+	json_put_measured(o, "major_faults", process->major_faults_count);
+	json_put_measured(o, "throttled_ns", process->throttled_ns);
+	if (json_object_size(io))
+		json_put(o, "io", json_incref(io));
+	json_decref(io);
+	json_put(o, "unmatched_entries", json_of_integer(process->unmatched_entries));
+	if (process->exited)
+		json_put(o, "wait_status", json_integer(process->status));
+}
+
+static const char *name_of_late(enum perfx_late_cause cause)
+{
+	switch (cause) {
+	case PERFX_LATE_FORKED:
+		return "fork";
+	case PERFX_LATE_MAPPED:
+		return "map";
+	case PERFX_LATE_EXECUTED:
+		return "exec";
+	case PERFX_LATE_INVALID:
+		break;
+	}
+	return "unknown";
+}
+
+static json_t *late_object(const struct profile_late *row)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "after", json_string(name_of_late(row->cause)));
+	json_object_set_new(object, "late_ns", json_of_integer(row->late_ns));
+	json_object_set_new(object, "functions", json_of_integer(row->functions_count));
+	json_object_set_new(object, "files", json_of_integer(row->files_count));
+	if (*row->module)
+		json_object_set_new(object, "path", json_of_string(row->module));
+	return object;
+}
+
+/* attached_late: what was not traced from its begin on; ended_unseen_ns: how long it lived. */
+static void put_late(struct json_output *o, const struct profile *p, uint32_t process)
+{
+	json_t *rows = json_array();
+
+	for (size_t i = 0; i < p->late_count; i++) {
+		if (p->late[i].process != process)
+			continue;
+		if (p->late[i].functions_count)
+			json_array_append_new(rows, late_object(&p->late[i]));
+		else
+			json_put(o, "ended_unseen_ns", json_of_integer(p->late[i].late_ns));
+	}
+	if (json_array_size(rows))
+		json_put(o, "attached_late", json_incref(rows));
+	json_decref(rows);
+}
+
+static void put_process(struct json_output *o, const struct profile *p,
+			const struct profile_process *process,
+			const struct process_analysis *analysis)
+{
+	json_open(o, NULL, '{');
+	json_put(o, "pid", json_of_integer(process->pid));
+	json_put(o, "ppid", json_of_integer(process->ppid));
+	if (process->start_boot_ns)
+		json_put(o, "start_ns", json_of_integer(process->start_boot_ns));
+	json_put(o, "exec", json_of_integer(process->exec_count));
+	json_put(o, "comm", json_of_string(process->comm));
+	json_put(o, "cmdline", arguments_of_process(process->cmdline));
+	put_facts(o, process);
+	put_late(o, p, process->index);
+	json_open(o, "functions", '[');
+	for (size_t i = 0; i < process->rows_count; i++)
+		json_put(o, NULL, function_object(p, process, &process->rows[i]));
+	json_close(o, ']');
+	put_untraced(o, process);
+	json_put_memory(o, p, process, analysis);
+	json_put_compute(o, p, process);
+	put_steps(o, p, process);
+	put_values(o, process);
+	put_counters(o, p, process);
+	json_open(o, "threads", '[');
+	for (size_t i = 0; i < process->threads_count; i++)
+		json_put(o, NULL, thread_object(&process->threads[i]));
+	json_close(o, ']');
+	json_open(o, "findings", '[');
+	for (size_t i = 0; i < analysis->findings_count; i++)
+		json_put(o, NULL, finding_object(&analysis->findings[i]));
+	json_close(o, ']');
+	if (analysis->silence)
+		json_put(o, "silence", json_of_sentence(analysis->silence));
+	json_close(o, '}');
+}
+
+int report_write_json(FILE *out, const struct profile *profile, const struct analysis *analysis,
+		      const struct report_options *options)
+{
+	struct json_output o = {.file = out};
+
+	(void)options;
+	json_open(&o, NULL, '{');
+	json_put(&o, "schema", json_string("perfx.report/1"));
+	json_put(&o, "verdict", json_of_sentence(analysis->verdict));
+	put_tool(&o, profile);
+	put_capture(&o, profile);
+	put_losses(&o, profile);
+	put_overhead(&o, profile);
+	put_not_attached(&o, profile);
+	json_put_peaks(&o, profile);
+	if (profile->perf_counters_why)
+		json_put(&o, "perf_counters_missing", json_of_string(profile->perf_counters_why));
+	json_open(&o, "processes", '[');
+	for (size_t i = 0; i < profile->processes_count; i++)
+		put_process(&o, profile, &profile->processes[i], &analysis->processes[i]);
+	json_close(&o, ']');
+	json_close(&o, '}');
+	fputc('\n', out);
+	if (!o.err && ferror(out))
+		o.err = errno ? -errno : -EIO;
+	return o.err;
+}

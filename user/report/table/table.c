@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/table/table.h"
+
+#include "base/grow.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct data_table_column *data_table_column_named(const struct data_table_kind *kind,
+							const char *name)
+{
+	for (size_t i = 0; i < kind->columns_count; i++) {
+		if (!strcmp(kind->columns[i].name, name))
+			return &kind->columns[i];
+	}
+	return NULL;
+}
+
+void data_table_column_names(const struct data_table_kind *kind, struct text *into)
+{
+	for (size_t i = 0; i < kind->columns_count; i++)
+		text_printf(into, "%s%s", i ? ", " : "", kind->columns[i].name);
+}
+
+struct value data_table_value(struct data_table *table, const struct data_table_row *row,
+			      const struct data_table_column *column)
+{
+	uint64_t number;
+
+	if (column->get)
+		return column->get(table, row);
+	memcpy(&number, (const char *)table->kind->item(row) + column->offset, sizeof(number));
+	return (struct value){.kind = number == PROFILE_ABSENT ? VALUE_ABSENT : VALUE_INTEGER,
+			      .integer = number};
+}
+
+int data_table_add(struct data_table *table, const struct data_table_row *of_process, size_t item,
+		   size_t part)
+{
+	struct data_table_row *row;
+
+	if (grow_array(&table->rows, &table->rows_capacity, table->rows_count + 1,
+		       sizeof(*table->rows)))
+		return -ENOMEM;
+	row = &table->rows[table->rows_count++];
+	*row = *of_process;
+	row->item = item;
+	row->part = part;
+	return 0;
+}
+
+int data_table_fill(struct data_table *table, const struct data_table_kind *kind,
+		    const struct profile *profile, const struct analysis *analysis)
+{
+	*table = (struct data_table){.kind = kind, .profile = profile};
+	for (size_t i = 0; i < profile->processes_count; i++) {
+		struct data_table_row row = {.process = &profile->processes[i],
+					     .analysis = analysis ? &analysis->processes[i] : NULL};
+		int err = kind->fill(table, &row);
+
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+void data_table_clear(struct data_table *table)
+{
+	free(table->rows);
+	text_clear(&table->made);
+	*table = (struct data_table){0};
+}
+
+/* --- order ---------------------------------------------------------------------------------- */
+
+struct key {
+	struct value value;
+	char *text; /* owned */
+	struct data_table_row row;
+	size_t place;
+};
+
+static int compare_values(const struct value *a, const struct value *b)
+{
+	if (a->kind != b->kind) /* one is absent */
+		return a->kind == VALUE_ABSENT ? 1 : -1;
+	switch (a->kind) {
+	case VALUE_INTEGER:
+	case VALUE_FLAG:
+		return a->integer < b->integer ? 1 : a->integer > b->integer ? -1 : 0;
+	case VALUE_REAL:
+		return a->real < b->real ? 1 : a->real > b->real ? -1 : 0;
+	case VALUE_RANK:
+		return a->integer < b->integer ? -1 : a->integer > b->integer;
+	case VALUE_TEXT:
+	case VALUE_SENTENCE:
+		return strcmp(a->text, b->text);
+	case VALUE_ABSENT:
+		break;
+	}
+	return 0;
+}
+
+static int compare_keys(const void *left, const void *right)
+{
+	const struct key *a = left, *b = right;
+	int order = compare_values(&a->value, &b->value);
+
+	if (order)
+		return order;
+	return a->place < b->place ? -1 : a->place > b->place;
+}
+
+static int make_key(struct data_table *table, const struct data_table_column *column,
+		    struct key *key, size_t i)
+{
+	key->row = table->rows[i];
+	key->place = i;
+	key->value = data_table_value(table, &table->rows[i], column);
+	if (key->value.kind == VALUE_TEXT || key->value.kind == VALUE_SENTENCE) {
+		key->text = strdup(key->value.text);
+		key->value.text = key->text;
+		return key->text ? 0 : -ENOMEM;
+	}
+	return 0;
+}
+
+int data_table_sort(struct data_table *table, const struct data_table_column *column)
+{
+	struct key *keys = calloc(table->rows_count + 1, sizeof(*keys));
+	int err = keys ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < table->rows_count && !err; i++)
+		err = make_key(table, column, &keys[i], i);
+	if (!err)
+		qsort(keys, table->rows_count, sizeof(*keys), compare_keys);
+	for (size_t i = 0; i < table->rows_count && keys; i++) {
+		if (!err)
+			table->rows[i] = keys[i].row;
+		free(keys[i].text);
+	}
+	free(keys);
+	return err;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The profile as tables of values rather than of text: what CSV and TSV write and --sort
+ * orders by. A table is a list of columns (columns.c); a new number is one line there. Columns
+ * are called as the JSON report calls them.
+ */
+#ifndef PERFX_REPORT_TABLE_TABLE_H
+#define PERFX_REPORT_TABLE_TABLE_H
+
+#include "aggregate/profile.h"
+#include "analyze/analyze.h"
+#include "base/text.h"
+
+enum value_kind {
+	VALUE_ABSENT = 0, /* not measured */
+	VALUE_INTEGER,
+	VALUE_REAL,
+	VALUE_TEXT,	/* from the traced process, perhaps: to be escaped */
+	VALUE_SENTENCE, /* ours, with marked names (base/escape.h) */
+	VALUE_RANK,	/* a word of ours that is ordered by `integer`, ascending */
+	VALUE_FLAG,	/* 0 or 1 */
+};
+
+/* Borrowed from the profile or, when it had to be made, from the table until the next value. */
+struct value {
+	enum value_kind kind;
+	uint64_t integer;
+	double real;
+	const char *text;
+};
+
+struct data_table_row {
+	const struct profile_process *process;
+	const struct process_analysis *analysis; /* NULL where none is needed */
+	size_t item, part; /* which of the process's; which of that item's: see columns.c */
+};
+
+struct data_table {
+	const struct data_table_kind *kind;
+	const struct profile *profile;
+	struct data_table_row *rows;
+	size_t rows_count, rows_capacity;
+	struct text made; /* a value's text */
+};
+
+struct data_table_column {
+	const char *name;
+	struct value (*get)(struct data_table *table, const struct data_table_row *row);
+	/* Without get: a u64 at this place of the item (PROFILE_ABSENT: not measured). */
+	size_t offset;
+};
+
+struct data_table_kind {
+	const char *name; /* --table */
+	const struct data_table_column *columns;
+	size_t columns_count;
+	const char *order; /* column; NULL: the order of the reports */
+	/* Adds the rows of one process: 0 or -ENOMEM. */
+	int (*fill)(struct data_table *table, const struct data_table_row *of_process);
+	/* What columns without get look into. */
+	const void *(*item)(const struct data_table_row *row);
+};
+
+/* NULL when unknown. */
+const struct data_table_kind *data_table_kind_named(const char *name);
+/* "functions, callers, …" and "pid, comm, …", for messages. */
+const char *data_table_kind_names(void);
+void data_table_column_names(const struct data_table_kind *kind, struct text *into);
+
+const struct data_table_column *data_table_column_named(const struct data_table_kind *kind,
+							const char *name);
+struct value data_table_value(struct data_table *table, const struct data_table_row *row,
+			      const struct data_table_column *column);
+
+int data_table_add(struct data_table *table, const struct data_table_row *of_process, size_t item,
+		   size_t part);
+/* All rows; analysis may be NULL for tables that need none. 0 or -ENOMEM; data_table_clear either
+ * way.
+ */
+int data_table_fill(struct data_table *table, const struct data_table_kind *kind,
+		    const struct profile *profile, const struct analysis *analysis);
+/* Numbers descending, words ascending, what is absent last; equal ones stay as they were. */
+int data_table_sort(struct data_table *table, const struct data_table_column *column);
+void data_table_clear(struct data_table *table);
+
+#endif
