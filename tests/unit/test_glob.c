@@ -98,3 +98,111 @@ Test(glob, too_many_alternatives, .timeout = 5)
 		     -E2BIG);
 	cr_expect_eq(list.count, 0);
 }
+
+/* The words as "word counted-form word …", longest first. */
+static char words_text[512];
+
+static const char *words(struct literals *literals)
+{
+	char *text = words_text;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < literals->count; i++) {
+		if (i)
+			strcat(text, " ");
+		strcat(text, literals->items[i].word);
+		if (literals->items[i].counted) {
+			strcat(text, "/");
+			strcat(text, literals->items[i].counted);
+		}
+	}
+	literals__clear(literals);
+	return text;
+}
+
+Test(literal, globs)
+{
+	static const struct {
+		const char *glob, *words;
+	} rows[] = {
+		{"malloc", "malloc/6malloc"},
+		{"*", ""},
+		{"at::_ops::addmm*::call", "addmm _ops/4_ops call/4call at/2at"},
+		{"*addmm*", "addmm"},
+		{"foo?bar", "foo bar"},
+		{"foo[ab]barx", "barx foo"},
+		{"a\\*b::cd", "cd/2cd a/1a b/1b"},
+		/* made up by the demangler: as a part, or as the whole */
+		{"std::*", ""},
+		{"*string*", ""},
+		{"string_view::*", "string_view/11string_view"},
+		{"*ring*", ""},
+		{"ring::*", "ring/4ring"},
+		{"*::operator new", ""},
+		{"(anonymous namespace)::go", "go/2go"},
+		{"*lambda*", ""},
+		/* numbers, escapes of Rust */
+		{"f<12>::$_0::call", "call/4call f/1f"},
+		{"a<1ul>", "a/1a"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct literals literals;
+
+		cr_assert_eq(literals__of_glob(&literals, rows[i].glob), 0);
+		cr_expect_str_eq(words(&literals), rows[i].words, "%s: %s", rows[i].glob,
+				 words_text);
+	}
+}
+
+Test(literal, expressions)
+{
+	static const struct {
+		const char *ere, *words;
+	} rows[] = {
+		{"^at::_ops::(mm|addmm)::call$", "_ops call"},
+		{"foo_x|bar_x", ""},
+		{"(foo|bar)_gemm", "_gemm"},
+		{"gemmx*", "gemm"},
+		{"gemmx?", "gemm"},
+		{"gemmx{0,2}yz1", "gemm yz1"},
+		{"gemmx+", "gemmx"},
+		{"ab[[:digit:]_xyz]+gemm", "gemm"},
+		{"(a(gemm|b)c)*", ""},
+		{"gemm\\.yz1", "gemm yz1"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct literals literals;
+
+		cr_assert_eq(literals__of_ere(&literals, rows[i].ere), 0);
+		cr_expect_str_eq(words(&literals), rows[i].words, "%s: %s", rows[i].ere,
+				 words_text);
+	}
+}
+
+Test(literal, keeps_the_longest)
+{
+	struct literals literals;
+
+	cr_assert_eq(literals__of_glob(&literals, "xa*xbb*xccc*xdddd*xeeeee*xffffff*xggggggg"), 0);
+	cr_expect_str_eq(words(&literals), "xggggggg xffffff xeeeee xdddd xccc xbb");
+}
+
+Test(literal, filters)
+{
+	struct literals literals;
+
+	cr_assert_eq(literals__of_glob(&literals, "at::*::call"), 0);
+	cr_expect(literals__may_match(&literals, "_ZN2at4_ops2mm4callERKNS_6TensorES4_"));
+	cr_expect(literals__may_match_demangled(&literals, "_ZN2at4_ops2mm4callERKNS_6TensorES4_"));
+	cr_expect_not(literals__may_match(&literals, "_ZN2at4_ops2mm10redispatchEv"));
+	/* both words are there, neither as an identifier of its own */
+	cr_expect(literals__may_match(&literals, "_ZN4data6callerEv"));
+	cr_expect_not(literals__may_match_demangled(&literals, "_ZN4data6callerEv"));
+	/* Rust hides its counts, suffixes have none */
+	cr_expect(literals__may_match_demangled(&literals, "_ZN24_$LT$at..X$u20$as$u20$call$GT$E"));
+	cr_expect(literals__may_match_demangled(&literals, "_RNvC4_call2at"));
+	cr_expect(literals__may_match_demangled(&literals, "_ZN2at1fEv.call.0"));
+	literals__clear(&literals);
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "elf/image.h"
-
 #include "image_damage.h"
+#include "image_fixture.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -281,4 +281,380 @@ Test(image, survives_a_file_that_is_cut_while_it_is_read)
 	image__free(other);
 	free(bytes);
 	close(good);
+}
+
+TestSuite(image_export, .init = fixture_set_up, .fini = fixture_tear_down);
+
+/* With one hash table, with the other, with both, and without sections to find either by. */
+Test(image_export, only_what_others_may_call)
+{
+	static const char *const styles[] = {"gnu", "sysv", "both"};
+
+	for (size_t i = 0; i < sizeof(styles) / sizeof(styles[0]); i++) {
+		char flags[64];
+		struct image *image;
+
+		snprintf(flags, sizeof(flags), "-Wl,--hash-style=%s", styles[i]);
+		image_build(flags);
+		image = open_image("f.so", "");
+		cr_expect(image__exports(image, "seven"), "%s", styles[i]);
+		cr_expect(image__exports(image, "twin"), "%s", styles[i]);
+		cr_expect(image__exports(image, "chosen"), "%s: IFUNC", styles[i]);
+		cr_expect_not(image__exports(image, "hidden_one"), "%s: local", styles[i]);
+		cr_expect_not(image__exports(image, "elsewhere"), "%s: undefined", styles[i]);
+		cr_expect_not(image__exports(image, "thing"), "%s: data", styles[i]);
+		cr_expect_not(image__exports(image, "seve"), "%s", styles[i]);
+		cr_expect_not(image__exports(image, ""), "%s", styles[i]);
+		image__free(image);
+	}
+}
+
+/* Enough names for chains of several in a bucket. */
+Test(image_export, many)
+{
+	FILE *out = fopen(fixture_path("many.c"), "w");
+	struct image *image;
+	char name[32];
+
+	for (int i = 0; i < 3000; i++)
+		fprintf(out, "void many_%d(void) {}\n", i);
+	fclose(out);
+	fixture_run("cc -shared -fPIC -nostdlib -o many.so many.c");
+	image = open_image("many.so", "");
+	for (int i = 0; i < 3000; i++) {
+		snprintf(name, sizeof(name), "many_%d", i);
+		cr_expect(image__exports(image, name), "%s", name);
+		snprintf(name, sizeof(name), "few_%d", i);
+		cr_expect_not(image__exports(image, name), "%s", name);
+	}
+	image__free(image);
+}
+
+Test(image_export, static_files_export_nothing)
+{
+	struct image *image;
+
+	fixture_text("s.c", "int seven(void) { return 7; }\nvoid _start(void) {}\n");
+	fixture_run("cc -static -nostdlib -o s s.c");
+	image = open_image("s", "");
+	cr_expect_not(image__exports(image, "seven"));
+	image__free(image);
+}
+
+/* Every word of the table overwritten in turn: a wrong answer, never a crash or an endless chain.
+ */
+Test(image_export, damaged_table)
+{
+	unsigned char bytes[65536];
+	size_t size;
+	FILE *in;
+
+	image_build("-Wl,--hash-style=gnu");
+	fixture_run("objcopy -O binary --only-section=.gnu.hash f.so table");
+	in = fopen(fixture_path("table"), "r");
+	size = fread(bytes, 1, sizeof(bytes), in);
+	fclose(in);
+	cr_assert_gt(size, 16);
+	for (size_t at = 0; at + 4 <= size; at += 4) {
+		static const unsigned values[] = {0, 1, 0x7fffffff, 0xffffffff};
+
+		for (size_t v = 0; v < 4; v++) {
+			unsigned char changed[sizeof(bytes)];
+			struct image *image;
+
+			memcpy(changed, bytes, size);
+			memcpy(changed + at, &values[v], 4);
+			fixture_write("new", changed, size);
+			fixture_run("cp f.so g.so && objcopy --update-section .gnu.hash=new g.so");
+			image = open_image("g.so", "");
+			image__exports(image, "seven");
+			cr_expect_not(image__exports(image, "elsewhere"));
+			image__free(image);
+		}
+	}
+}
+
+TestSuite(image_traits, .init = fixture_set_up, .fini = fixture_tear_down);
+
+static struct image_traits traits_of(const char *name)
+{
+	struct image *image = open_image(name, "");
+	struct image_traits traits = *image__traits(image);
+
+	cr_expect_eq(memcmp(&traits, image__traits(image), sizeof(traits)), 0, "asked twice");
+	image__free(image);
+	return traits;
+}
+
+static struct image_traits build(const char *code, const char *flags)
+{
+	fixture_text("t.c", code);
+	fixture_run("cc -w %s -o t t.c", flags);
+	return traits_of("t");
+}
+
+Test(image_traits, plain_c)
+{
+	struct image_traits traits = build("int f(void) { return 1; }", "-shared");
+
+	cr_expect(traits.dynamic);
+	cr_expect_not(traits.needs_loader);
+	cr_expect(traits.has_symtab);
+	cr_expect_not(traits.has_except_table);
+	cr_expect_not(traits.needs_cxx);
+	cr_expect_not(traits.is_rust);
+	cr_expect_not(traits.is_go);
+	cr_expect_not(traits.switches_stacks);
+	fixture_run("strip t");
+	cr_expect_not(traits_of("t").has_symtab);
+}
+
+Test(image_traits, static_program)
+{
+	struct image_traits traits =
+		build("void _start(void) { for (;;); }", "-static -nostdlib -no-pie");
+
+	cr_expect_not(traits.dynamic);
+	cr_expect_not(traits.switches_stacks);
+}
+
+static const char landing_pad[] = "void g(int *); void h(void);\n"
+				  "void f(void) { __attribute__((cleanup(g))) int i; h(); }";
+
+/* C that exceptions of others may cross. */
+Test(image_traits, landing_pads)
+{
+	cr_expect(build(landing_pad, "-shared -fPIC -fexceptions").has_except_table);
+	cr_expect_not(build(landing_pad, "-shared -fPIC").has_except_table);
+	cr_expect_not(build(landing_pad, "-shared -fPIC -fexceptions").needs_cxx);
+}
+
+Test(image_traits, cxx_runtime)
+{
+	fixture_text("empty.c", "");
+	fixture_run("cc -shared -Wl,-soname,libstdc++.so.6 -o libfake.so empty.c && "
+		    "cc -shared -Wl,--no-as-needed -o u.so empty.c ./libfake.so");
+	cr_expect(traits_of("u.so").needs_cxx);
+	cr_expect_not(traits_of("libfake.so").needs_cxx);
+	cr_expect(build("void __gxx_personality_v0(void) {}", "-shared").needs_cxx);
+	cr_expect_not(build("void __gxx_personality_v0(void); void f(void) "
+			    "{ __gxx_personality_v0(); }",
+			    "-shared -fPIC")
+			      .needs_cxx,
+		      "used only");
+}
+
+Test(image_traits, rust)
+{
+	cr_expect(build("void rust_eh_personality(void) {}", "-shared").is_rust);
+	cr_expect(build("void _ZN4core3fmt5write17h0123456789abcdefE(void) {}", "-shared").is_rust);
+	cr_expect(build("void _RNvC6_123foo3bar(void) {}", "-shared").is_rust);
+	cr_expect_not(build("void _Rotate(void) {}", "-shared").is_rust);
+	cr_expect_not(build("void _ZN4core3fmt5writeEv(void) {}", "-shared").is_rust);
+}
+
+Test(image_traits, go)
+{
+	cr_expect(build("__attribute__((section(\".gopclntab\"))) int t = 1;", "-shared").is_go);
+	cr_expect(
+		build("asm(\".section .note.go.buildid, \\\"a\\\", %note\\n .long 0\");", "-shared")
+			.is_go);
+}
+
+Test(image_traits, stacks)
+{
+	cr_expect(build("void swapcontext(void); void f(void) { swapcontext(); }", "-shared -fPIC")
+			  .switches_stacks);
+	/* libc defines it and does not use it */
+	cr_expect_not(build("void swapcontext(void) {}", "-shared").switches_stacks);
+	/* in a static program what is there is used */
+	cr_expect(build("void swapcontext(void) {} void _start(void) { swapcontext(); }",
+			"-static -nostdlib")
+			  .switches_stacks);
+	cr_expect(build("void jump_fcontext(void) {}", "-shared").switches_stacks);
+	cr_expect(build("void _ZL10slp_switchv(void) {}", "-shared").switches_stacks);
+}
+
+/* Nothing says that there are no landing pads: the careful answer. */
+Test(image_traits, without_section_headers)
+{
+	char zeros[24] = {0};
+
+	cr_expect_not(build("int f(void) { return 1; }", "-shared").has_except_table);
+	fixture_write("zeros", zeros, sizeof(zeros));
+	/* e_shoff at 40, e_shnum and e_shstrndx at 60 */
+	fixture_run("dd if=zeros of=t bs=1 count=8 seek=40 conv=notrunc status=none && "
+		    "dd if=zeros of=t bs=1 count=4 seek=60 conv=notrunc status=none");
+	cr_expect(traits_of("t").has_except_table);
+	cr_expect(traits_of("t").dynamic);
+}
+
+TestSuite(image_debug, .init = image_set_up, .fini = fixture_tear_down);
+
+static void split_debug(void)
+{
+	fixture_run("objcopy --only-keep-debug f.so f.debug && strip f.so && "
+		    "objcopy --add-gnu-debuglink=f.debug f.so");
+}
+
+static void expect_debug_symbols(const char *name, const char *root, bool wanted)
+{
+	struct image *image = open_image(name, root);
+	struct list list = functions_of(image);
+
+	if (wanted) {
+		expect(&list, "hidden_one", 5, SYMBOL_DEBUG);
+		expect(&list, "seven", 7, SYMBOL_DEBUG);
+		expect(&list, "sized_by_fde", 9, SYMBOL_DEBUG);
+		cr_expect_eq(find(&list, "seven")->vaddr, TEXT_VADDR);
+		cr_expect_eq(list.count, 7);
+	} else {
+		cr_expect_null(find(&list, "hidden_one"));
+	}
+	cr_expect_eq(image__traits(image)->has_symtab, wanted);
+	image__free(image);
+}
+
+Test(image_debug, debuglink_beside)
+{
+	split_debug();
+	expect_debug_symbols("f.so", "", true);
+}
+
+Test(image_debug, debuglink_in_dot_debug)
+{
+	split_debug();
+	fixture_run("mkdir .debug && mv f.debug .debug/");
+	expect_debug_symbols("f.so", "", true);
+}
+
+Test(image_debug, debuglink_of_another_build)
+{
+	split_debug();
+	fixture_run("echo >> f.debug");
+	expect_debug_symbols("f.so", "", false);
+}
+
+/* With a root, "/" means that root: a container's own /usr/lib/debug. */
+Test(image_debug, debuglink_under_root)
+{
+	char root[128];
+
+	snprintf(root, sizeof(root), "%s/root", fixture_dir);
+	split_debug();
+	fixture_run("mkdir -p root/usr/lib/debug%s && mv f.debug root/usr/lib/debug%s/",
+		    fixture_dir, fixture_dir);
+	expect_debug_symbols("f.so", root, true);
+	expect_debug_symbols("f.so", "", false);
+}
+
+Test(image_debug, debug_by_build_id)
+{
+	struct image *image = open_image("f.so", "");
+	char root[128], id[80];
+
+	snprintf(root, sizeof(root), "%s/root", fixture_dir);
+	snprintf(id, sizeof(id), "%s", image__build_id(image));
+	image__free(image);
+	cr_assert_eq(strlen(id), 40);
+	fixture_run("objcopy --only-keep-debug f.so f.debug && strip f.so && "
+		    "mkdir -p root/usr/lib/debug/.build-id/%.2s && "
+		    "mv f.debug root/usr/lib/debug/.build-id/%.2s/%s.debug",
+		    id, id, id + 2);
+	expect_debug_symbols("f.so", root, true);
+	/* somebody else's file under our build-id */
+	fixture_run("cc -shared -nostdlib " REGISTERS " -Wl,--build-id=0x1234 -o other.so f.S && "
+		    "cp other.so root/usr/lib/debug/.build-id/%.2s/%s.debug",
+		    id, id + 2);
+	expect_debug_symbols("f.so", root, false);
+}
+
+Test(image_debug, links_cannot_leave_the_root)
+{
+	char root[128];
+
+	snprintf(root, sizeof(root), "%s/root", fixture_dir);
+	split_debug();
+	fixture_run("mkdir -p root%s && ln -s %s/f.debug root%s/f.debug", fixture_dir, fixture_dir,
+		    fixture_dir);
+	/* the link leads to itself when "/" is the root, and to the real file when it is not */
+	expect_debug_symbols("f.so", root, false);
+}
+
+TestSuite(image_frame, .init = image_set_up, .fini = fixture_tear_down);
+
+static void expect_frames(struct image *image)
+{
+	uint64_t start = 0, size = 0, at = TEXT_VADDR;
+	enum cfa_reg reg;
+	int64_t offset;
+
+	cr_assert_eq(image__fde(image, at + 6, &start, &size), 0);
+	cr_expect_eq(start, at);
+	cr_expect_eq(size, 7);
+	cr_assert_eq(image__fde(image, at + 12, &start, &size), 0);
+	cr_expect_eq(start, at + 12);
+	cr_expect_eq(size, 9);
+	cr_expect_eq(image__fde(image, at + 23, &start, &size), -ENOENT, "sized_by_next has none");
+	cr_expect_eq(image__fde(image, at - 1, &start, &size), -ENOENT);
+	cr_expect_eq(image__fde(image, at + 0x1000, &start, &size), -ENOENT);
+
+	cr_assert_eq(image__cfa(image, at + 1, &reg, &offset), 0);
+	cr_expect(reg == CFA_RSP && offset == 16);
+	cr_assert_eq(image__cfa(image, at + 2, &reg, &offset), 0);
+	cr_expect(reg == CFA_RSP && offset == 16);
+	cr_assert_eq(image__cfa(image, at + 3, &reg, &offset), 0);
+	cr_expect(reg == CFA_RBP && offset == 16);
+	cr_assert_eq(image__cfa(image, at + 5, &reg, &offset), 0);
+	cr_expect(reg == CFA_RSP && offset == 8);
+	cr_expect_eq(image__cfa(image, at + 27, &reg, &offset), -ENOTSUP, "an expression");
+	cr_expect_eq(image__cfa(image, at + 23, &reg, &offset), -ENOENT);
+}
+
+Test(image_frame, frames)
+{
+	struct image *image = open_image("f.so", "");
+
+	expect_frames(image);
+	image__free(image);
+}
+
+Test(image_frame, frames_without_search_table)
+{
+	struct image *image;
+	struct list list;
+
+	image_build("-Wl,--no-eh-frame-hdr");
+	image = open_image("f.so", "");
+	list = functions_of(image);
+	expect(&list, "sized_by_fde", 9, SYMBOL_SYMTAB);
+	expect_frames(image);
+	image__free(image);
+}
+
+/* The program header says that the search table is where nothing is. */
+Test(image_frame, search_table_nowhere)
+{
+	int fd;
+	uint64_t start, size;
+	struct image *image;
+	Elf64_Ehdr ehdr;
+	Elf64_Phdr phdr;
+
+	fd = open(fixture_path("f.so"), O_RDWR | O_CLOEXEC);
+	cr_assert_eq(pread(fd, &ehdr, sizeof(ehdr), 0), sizeof(ehdr));
+	for (size_t i = 0; i < ehdr.e_phnum; i++) {
+		off_t at = (off_t)(ehdr.e_phoff + i * sizeof(phdr));
+
+		cr_assert_eq(pread(fd, &phdr, sizeof(phdr), at), sizeof(phdr));
+		if (phdr.p_type != PT_GNU_EH_FRAME)
+			continue;
+		phdr.p_vaddr = 0x123456789;
+		cr_assert_eq(pwrite(fd, &phdr, sizeof(phdr), at), sizeof(phdr));
+	}
+	close(fd);
+	image = open_image("f.so", "");
+	cr_expect_eq(image__fde(image, TEXT_VADDR + 6, &start, &size), 0, "by .eh_frame itself");
+	cr_expect_eq(start, TEXT_VADDR);
+	image__free(image);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A mapped ELF file (64-bit, little endian) whose every offset is untrusted, and which may change
- * or be cut meanwhile (file_map.h). elf_view__bytes is the only door to the mapping; headers and
+ * or be cut meanwhile. elf_view__bytes is the only door to the mapping; headers and
  * symbols are copied out of it, for a damaged file may have them at odd addresses.
  */
 #ifndef PERFX_ELF_ELF_VIEW_H

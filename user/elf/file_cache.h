@@ -3,8 +3,8 @@
  * Files that processes map, kept open from when they are first seen: when they are read, at the end
  * of a recording, the process may be gone and the file deleted or replaced.
  */
-#ifndef PERFX_ELF_HELD_H
-#define PERFX_ELF_HELD_H
+#ifndef PERFX_ELF_FILE_CACHE_H
+#define PERFX_ELF_FILE_CACHE_H
 
 #include "elf/image.h"
 #include "proc/maps.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "elf/glob.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,4 +182,253 @@ void glob_list__clear(struct glob_list *list)
 		free(list->globs[i]);
 	free(list->globs);
 	*list = (struct glob_list){0};
+}
+
+/* What libiberty's cp-demangle.c and rust-demangle.c print without having read it in the name. */
+static const char made_up[] =
+	" std allocator basic_string string basic_istream istream basic_ostream ostream "
+	"basic_iostream iostream char_traits "
+	"void wchar_t bool char signed unsigned short int long __int128 float double __float128 "
+	"decimal32 decimal64 decimal128 half char8_t char16_t char32_t decltype nullptr nullptr_t "
+	"auto bfloat16_t _Float16 _Float32 _Float64 _Float128 _Float32x _Float64x _Float128x "
+	"_Complex _Imaginary complex imaginary __vector _Accum _Fract _Sat fixed float16_t "
+	"float32_t float64_t float128_t _BitInt boolean byte "
+	"const volatile restrict __restrict noexcept throw transaction_safe requires typename "
+	"template class enum union struct "
+	"operator new delete co_await sizeof alignof typeid gs this true false if for catch try "
+	"static_cast dynamic_cast const_cast reinterpret_cast "
+	"anonymous namespace lambda unnamed type parm default arg abi clone literal "
+	"vtable VTT construction typeinfo name fn non virtual thunk to covariant return guard "
+	"variable reference temporary hidden alias transaction TLS init function wrapper "
+	"parameter object initializer module in global constructors destructors keyed java Class "
+	"i8 i16 i32 i64 i128 isize u8 u16 u32 u64 u128 usize f32 f64 str mut dyn impl as unsafe "
+	"extern closure shim where u l ul ll ull U L ";
+
+static bool is_word_char(char c)
+{
+	return isalnum((unsigned char)c) || c == '_' || c == '$' || (c & 0x80);
+}
+
+static bool is_made_up(const char *word, size_t size, bool whole)
+{
+	char text[64];
+
+	if (size + 3 > sizeof(text))
+		return false;
+	snprintf(text, sizeof(text), whole ? " %.*s " : "%.*s", (int)size, word);
+	return strstr(made_up, text) != NULL;
+}
+
+/* '$' and bytes above 127 are escaped in Rust; an integer may be written in another way. */
+static bool is_verbatim(const char *word, size_t size, bool whole)
+{
+	for (size_t i = 0; i < size; i++)
+		if (word[i] == '$' || (word[i] & 0x80))
+			return false;
+	return !isdigit((unsigned char)word[0]) && !is_made_up(word, size, whole);
+}
+
+static void drop(struct literal *literal)
+{
+	free(literal->word);
+	free(literal->counted);
+}
+
+/* Keeps the longest: they are the rarest. */
+static int add(struct literals *literals, const char *word, size_t size, bool whole)
+{
+	struct literal literal = {.word = strndup(word, size)};
+	size_t at = literals->count;
+
+	if (whole && literal.word && asprintf(&literal.counted, "%zu%s", size, literal.word) < 0)
+		literal.counted = NULL;
+	if (!literal.word || (whole && !literal.counted)) {
+		drop(&literal);
+		return -ENOMEM;
+	}
+	while (at > 0 && strlen(literals->items[at - 1].word) < size)
+		at--;
+	if (at == LITERALS_MAX) {
+		drop(&literal);
+		return 0;
+	}
+	if (literals->count == LITERALS_MAX)
+		drop(&literals->items[--literals->count]);
+	memmove(&literals->items[at + 1], &literals->items[at],
+		(literals->count - at) * sizeof(literal));
+	literals->items[at] = literal;
+	literals->count++;
+	return 0;
+}
+
+/* Words of a text that the pattern has between two wildcards (or its ends, then fixed). */
+static int add_words(struct literals *literals, const char *text, bool fixed_start, bool fixed_end)
+{
+	const char *p = text, *word;
+	int err = 0;
+
+	while (!err && *p) {
+		bool whole;
+
+		if (!is_word_char(*p)) {
+			p++;
+			continue;
+		}
+		for (word = p; is_word_char(*p);)
+			p++;
+		whole = (word > text || fixed_start) && (*p || fixed_end);
+		if (is_verbatim(word, (size_t)(p - word), whole))
+			err = add(literals, word, (size_t)(p - word), whole);
+	}
+	return err;
+}
+
+int literals__of_glob(struct literals *literals, const char *glob)
+{
+	char *run = malloc(strlen(glob) + 1);
+	bool fixed_start = true;
+	size_t size = 0;
+	int err = 0;
+
+	*literals = (struct literals){0};
+	if (!run)
+		return -ENOMEM;
+	for (;;) {
+		const char *set = *glob == '[' ? glob_set_end(glob) : NULL;
+
+		if (!*glob || *glob == '*' || *glob == '?' || set) {
+			run[size] = '\0';
+			err = add_words(literals, run, fixed_start, !*glob);
+			if (err || !*glob)
+				break;
+			size = 0;
+			fixed_start = false;
+			glob = set ? set + 1 : glob + 1;
+		} else {
+			glob += *glob == '\\' && glob[1];
+			run[size++] = *glob++;
+		}
+	}
+	free(run);
+	if (err)
+		literals__clear(literals);
+	return err;
+}
+
+/* p is at '[' of an expression: behind its ']', past [:alpha:] and the like. */
+static const char *skip_set(const char *p)
+{
+	p++;
+	p += *p == '^';
+	p += *p == ']';
+	while (*p && *p != ']') {
+		const char close[] = {p[0] == '[' ? p[1] : '\0', ']', '\0'};
+		const char *end = close[0] && strchr(":.=", close[0]) ? strstr(p + 2, close) : NULL;
+
+		p = end ? end + 2 : p + 1;
+	}
+	return p + (*p == ']');
+}
+
+/* An expression whose alternatives are all inside parentheses has what stands outside them in every
+ * match. Only plain words are taken: anything else ends one. */
+static const char *skip_group(const char *p)
+{
+	size_t depth = 0;
+
+	while (*p) {
+		if (*p == '[') {
+			p = skip_set(p);
+			continue;
+		}
+		if (*p == '(')
+			depth++;
+		else if (*p == ')' && --depth == 0)
+			return p + 1;
+		p += *p == '\\' && p[1] ? 2 : 1;
+	}
+	return p;
+}
+
+static bool has_outer_alternatives(const char *ere)
+{
+	while (*ere && *ere != '|') {
+		if (*ere == '(')
+			ere = skip_group(ere);
+		else if (*ere == '[')
+			ere = skip_set(ere);
+		else
+			ere += *ere == '\\' && ere[1] ? 2 : 1;
+	}
+	return *ere == '|';
+}
+
+/* '$' is an anchor here. */
+static bool is_ere_word(char c)
+{
+	return isalnum((unsigned char)c) || c == '_';
+}
+
+static int add_part(struct literals *literals, const char *word, size_t size)
+{
+	return size && is_verbatim(word, size, false) ? add(literals, word, size, false) : 0;
+}
+
+int literals__of_ere(struct literals *literals, const char *ere)
+{
+	int err = 0;
+
+	*literals = (struct literals){0};
+	if (has_outer_alternatives(ere))
+		return 0;
+	while (!err && *ere) {
+		size_t size = 0;
+
+		if (*ere == '(') {
+			ere = skip_group(ere);
+		} else if (*ere == '[') {
+			ere = skip_set(ere);
+		} else if (*ere == '{') {
+			ere += strcspn(ere, "}");
+		} else if (!is_ere_word(*ere)) {
+			ere += *ere == '\\' && ere[1] ? 2 : 1;
+		} else {
+			while (is_ere_word(ere[size]))
+				size++;
+			/* "ab*" needs no b */
+			err = add_part(literals, ere,
+				       size - (strchr("*?{", ere[size]) && ere[size]));
+			ere += size;
+		}
+	}
+	if (err)
+		literals__clear(literals);
+	return err;
+}
+
+void literals__clear(struct literals *literals)
+{
+	for (size_t i = 0; i < literals->count; i++)
+		drop(&literals->items[i]);
+	literals->count = 0;
+}
+
+bool literals__may_match(const struct literals *literals, const char *symbol_name)
+{
+	for (size_t i = 0; i < literals->count; i++)
+		if (!strstr(symbol_name, literals->items[i].word))
+			return false;
+	return true;
+}
+
+bool literals__may_match_demangled(const struct literals *literals, const char *symbol_name)
+{
+	/* Rust's two forms count differently ('$' and ".." escapes, '_' behind the number), and
+	 * compiler suffixes (.cold) do not */
+	if (symbol_name[0] != '_' || symbol_name[1] != 'Z' || strpbrk(symbol_name, "$."))
+		return true;
+	for (size_t i = 0; i < literals->count; i++)
+		if (literals->items[i].counted && !strstr(symbol_name, literals->items[i].counted))
+			return false;
+	return true;
 }

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/*
- * Opening a file and finding one's way in it. Symbols, notes, frames, traits and separate debug
- * files are in image_*.c.
- */
+/* An image: its segments, its separate debug file, what its file says of how it was built. */
 #include "elf/image.h"
 
+#include "elf/demangle.h"
 #include "elf/image_internal.h"
+#include "proc/maps.h"
 
+#include <elfutils/libdwelf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <libiberty/demangle.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 
 static bool add_segment(struct image *image, const Elf64_Phdr *phdr)
 {
@@ -45,70 +47,6 @@ static int read_segments(struct image *image)
 		if (!add_segment(image, &phdr))
 			return -ENOMEM;
 	return image->segments_count ? 0 : -ENOEXEC;
-}
-
-static int image_load(struct image *image, int fd, const char *path, const char *root)
-{
-	int err;
-
-	image->path = strdup(path ? path : "");
-	image->root = strdup(root ? root : "");
-	if (!image->path || !image->root)
-		return -ENOMEM;
-	image->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (image->fd < 0)
-		return -errno;
-	err = elf_view__map(&image->file, image->fd);
-	if (err)
-		return err;
-	err = read_segments(image);
-	if (err)
-		return err;
-	elf_view__build_id(&image->file, image->build_id, sizeof(image->build_id));
-	image__add_table(image, &image->file, SHT_SYMTAB, SYMBOL_SYMTAB);
-	if (!image->tables_count && image__open_debug(image))
-		image__add_table(image, &image->debug, SHT_SYMTAB, SYMBOL_DEBUG);
-	image__add_table(image, &image->file, SHT_DYNSYM, SYMBOL_DYNSYM);
-	return 0;
-}
-
-struct image *image__open(int fd, const char *path, const char *root)
-{
-	struct image *image = calloc(1, sizeof(*image));
-	int err;
-
-	if (!image)
-		return NULL;
-	image->fd = image->debug_fd = image->alt_fd = -1;
-	err = image_load(image, fd, path, root);
-	if (err) {
-		image__free(image);
-		errno = -err;
-		return NULL;
-	}
-	return image;
-}
-
-uint64_t image__entry_point(const struct image *image)
-{
-	return image->file.ehdr.e_entry;
-}
-
-void image__free(struct image *image)
-{
-	if (!image)
-		return;
-	image__forget_annotations(image);
-	image__forget_frames(image);
-	image__forget_symbols(image);
-	image__close_debug(image);
-	elf_view__unmap(&image->file);
-	free(image->segments);
-	free(image->path);
-	free(image->root);
-	if (image->fd >= 0)
-		close(image->fd);
-	free(image);
 }
 
 const struct segment *image__segment(const struct image *image, uint64_t vaddr)
@@ -177,11 +115,6 @@ int64_t image__vaddr(const struct image *image, uint64_t offset)
 	return found ? (int64_t)(found->vaddr + (offset - found->offset)) : -1;
 }
 
-const char *image__build_id(const struct image *image)
-{
-	return image->build_id;
-}
-
 static bool build_id_in(const uint8_t *bytes, size_t size, size_t align, char *hex, size_t hex_size)
 {
 	struct elf_note note;
@@ -198,7 +131,7 @@ static bool build_id_in(const uint8_t *bytes, size_t size, size_t align, char *h
 	return false;
 }
 
-void elf_view__build_id(const struct elf_view *view, char *hex, size_t hex_size)
+static void read_build_id(const struct elf_view *view, char *hex, size_t hex_size)
 {
 	const uint8_t *bytes;
 	Elf64_Phdr phdr;
@@ -218,4 +151,457 @@ void elf_view__build_id(const struct elf_view *view, char *hex, size_t hex_size)
 		    build_id_in(bytes, phdr.p_filesz, phdr.p_align, hex, hex_size))
 			return;
 	}
+}
+
+/*
+ * Separate debug files, as gdb looks for them ("Debugging Information in Separate Files"): by
+ * build-id under /usr/lib/debug/.build-id, then by .gnu_debuglink beside the file, in .debug/
+ * beside it, and under /usr/lib/debug; all of it inside the target's own root.
+ */
+
+#define BUILD_ID_PATH "/usr/lib/debug/.build-id/%.2s/%s.debug"
+
+static bool has_symbols(const struct elf_view *view)
+{
+	Elf64_Shdr shdr;
+
+	return elf_view__section_of_type(view, SHT_SYMTAB, &shdr);
+}
+
+static bool crc_fits(const struct elf_view *view, uint32_t crc)
+{
+	return crc32_z(0, view->bytes, view->size) == crc;
+}
+
+static void drop_debug(struct image *image)
+{
+	elf_view__unmap(&image->debug);
+	if (image->debug_fd >= 0)
+		close(image->debug_fd);
+	image->debug_fd = -1;
+}
+
+static void close_debug(struct image *image)
+{
+	drop_debug(image);
+	if (image->alt_fd >= 0)
+		close(image->alt_fd);
+	image->alt_fd = -1;
+}
+
+/* crc NULL: the build-id decides. */
+static bool try_file(struct image *image, const char *path, const uint32_t *crc)
+{
+	char build_id[sizeof(image->build_id)];
+	int fd = rootfs_open(image->root, path);
+	bool fits;
+	int err;
+
+	if (fd < 0)
+		return false;
+	err = elf_view__map(&image->debug, fd);
+	if (err) {
+		close(fd);
+		return false;
+	}
+	image->debug_fd = fd;
+	read_build_id(&image->debug, build_id, sizeof(build_id));
+	fits = has_symbols(&image->debug);
+	if (crc)
+		fits = fits && crc_fits(&image->debug, *crc);
+	else
+		fits = fits && strcmp(build_id, image->build_id) == 0;
+	if (!fits)
+		drop_debug(image);
+	return fits;
+}
+
+static bool try_build_id(struct image *image)
+{
+	char path[sizeof(image->build_id) + sizeof(BUILD_ID_PATH)];
+
+	if (strlen(image->build_id) < 4)
+		return false;
+	snprintf(path, sizeof(path), BUILD_ID_PATH, image->build_id, image->build_id + 2);
+	return try_file(image, path, NULL);
+}
+
+static bool try_beside(struct image *image, const char *name, uint32_t crc)
+{
+	static const char *const places[][2] = {{"", ""}, {"", ".debug/"}, {"/usr/lib/debug", ""}};
+	const char *slash = strrchr(image->path, '/');
+	int dir_size = slash ? (int)(slash - image->path) : 0;
+	bool found = false;
+
+	for (size_t i = 0; slash && !found && i < sizeof(places) / sizeof(*places); i++) {
+		char *path = NULL;
+
+		if (asprintf(&path, "%s%.*s/%s%s", places[i][0], dir_size, image->path,
+			     places[i][1], name) < 0)
+			return false;
+		found = try_file(image, path, &crc);
+		free(path);
+	}
+	return found;
+}
+
+/* .gnu_debuglink: a file name, padded to four bytes, and the CRC-32 of that file. */
+static bool try_debuglink(struct image *image)
+{
+	const uint8_t *bytes;
+	Elf64_Shdr shdr;
+	uint32_t crc;
+	size_t size;
+
+	if (!elf_view__section(&image->file, ".gnu_debuglink", &shdr, &bytes) ||
+	    !memchr(bytes, 0, shdr.sh_size))
+		return false;
+	size = (strlen((const char *)bytes) + 4) & ~(size_t)3;
+	if (size + sizeof(crc) > shdr.sh_size || bytes[0] == '\0' ||
+	    strchr((const char *)bytes, '/'))
+		return false;
+	memcpy(&crc, bytes + size, sizeof(crc));
+	return try_beside(image, (const char *)bytes, crc);
+}
+
+static bool open_debug(struct image *image)
+{
+	return try_build_id(image) || try_debuglink(image);
+}
+
+/* --- DWARF ----------------------------------------------------------------------------------- */
+
+static bool has_dwarf(const struct elf_view *view)
+{
+	const uint8_t *bytes;
+	Elf64_Shdr shdr;
+
+	return elf_view__section(view, ".debug_info", &shdr, &bytes) ||
+	       elf_view__section(view, ".zdebug_info", &shdr, &bytes);
+}
+
+/* By libelf, for dwz's files are neither programs nor libraries. */
+static bool has_build_id(int fd, const uint8_t *id, size_t id_size)
+{
+	Elf *elf;
+	const void *found;
+	bool same;
+
+	elf_version(EV_CURRENT);
+	elf = elf_begin(fd, ELF_C_READ, NULL);
+	same = elf && dwelf_elf_gnu_build_id(elf, &found) == (ssize_t)id_size &&
+	       memcmp(found, id, id_size) == 0;
+	elf_end(elf);
+	return same;
+}
+
+/* .gnu_debugaltlink: a path and, behind its NUL, the build-id of that file (dwz -m). libdw would
+ * open whatever the path says, from our root; so it is opened here. */
+static int open_alt(const struct image *image, const uint8_t *bytes, size_t size)
+{
+	size_t path_size = strnlen((const char *)bytes, size) + 1;
+	const uint8_t *id = bytes + path_size;
+	size_t id_size = size > path_size ? size - path_size : 0;
+	char path[sizeof(image->build_id) + sizeof(BUILD_ID_PATH)], hex[sizeof(image->build_id)];
+	int fd;
+
+	if (id_size < 2 || 2 * id_size >= sizeof(hex))
+		return -ENOENT;
+	for (size_t i = 0; i < id_size; i++)
+		snprintf(hex + 2 * i, 3, "%02x", id[i]);
+	snprintf(path, sizeof(path), BUILD_ID_PATH, hex, hex + 2);
+	fd = rootfs_open(image->root, path);
+	if (fd < 0 && bytes[0] == '/')
+		fd = rootfs_open(image->root, (const char *)bytes);
+	if (fd >= 0 && !has_build_id(fd, id, id_size)) {
+		close(fd);
+		fd = -ENOENT;
+	}
+	return fd;
+}
+
+int image__debug_info(struct image *image, int *fd, int *alt_fd)
+{
+	bool own = has_dwarf(&image->file);
+	const uint8_t *bytes;
+	Elf64_Shdr shdr;
+
+	if (!own && !image->debug.bytes && !open_debug(image))
+		return -ENOENT;
+	if (!own && !has_dwarf(&image->debug))
+		return -ENOENT;
+	*fd = own ? image->fd : image->debug_fd;
+	*alt_fd = -1;
+	if (!elf_view__section(own ? &image->file : &image->debug, ".gnu_debugaltlink", &shdr,
+			       &bytes))
+		return 0;
+	if (image->alt_fd < 0)
+		image->alt_fd = open_alt(image, bytes, shdr.sh_size);
+	*alt_fd = image->alt_fd;
+	return image->alt_fd < 0 ? -ENOENT : 0;
+}
+
+/* --- opening -------------------------------------------------------------------------------- */
+
+static int image_load(struct image *image, int fd, const char *path, const char *root)
+{
+	int err;
+
+	image->path = strdup(path ? path : "");
+	image->root = strdup(root ? root : "");
+	if (!image->path || !image->root)
+		return -ENOMEM;
+	image->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (image->fd < 0)
+		return -errno;
+	err = elf_view__map(&image->file, image->fd);
+	if (err)
+		return err;
+	err = read_segments(image);
+	if (err)
+		return err;
+	read_build_id(&image->file, image->build_id, sizeof(image->build_id));
+	image__add_table(image, &image->file, SHT_SYMTAB, SYMBOL_SYMTAB);
+	if (!image->tables_count && open_debug(image))
+		image__add_table(image, &image->debug, SHT_SYMTAB, SYMBOL_DEBUG);
+	image__add_table(image, &image->file, SHT_DYNSYM, SYMBOL_DYNSYM);
+	return 0;
+}
+
+struct image *image__open(int fd, const char *path, const char *root)
+{
+	struct image *image = calloc(1, sizeof(*image));
+	int err;
+
+	if (!image)
+		return NULL;
+	image->fd = image->debug_fd = image->alt_fd = -1;
+	err = image_load(image, fd, path, root);
+	if (err) {
+		image__free(image);
+		errno = -err;
+		return NULL;
+	}
+	return image;
+}
+
+uint64_t image__entry_point(const struct image *image)
+{
+	return image->file.ehdr.e_entry;
+}
+
+const char *image__build_id(const struct image *image)
+{
+	return image->build_id;
+}
+
+void image__free(struct image *image)
+{
+	if (!image)
+		return;
+	image__forget_annotations(image);
+	image__forget_frames(image);
+	image__forget_symbols(image);
+	close_debug(image);
+	elf_view__unmap(&image->file);
+	free(image->segments);
+	free(image->path);
+	free(image->root);
+	if (image->fd >= 0)
+		close(image->fd);
+	free(image);
+}
+
+/*
+ * What may unwind through a file's frames, or leave them by another stack. A wrong "no" can kill
+ * the traced program (a return probe under an exception), a wrong "yes" only costs a cheaper way
+ * of timing: in doubt, yes.
+ */
+
+static bool one_of(const char *name, const char *const *list)
+{
+	for (; *list; list++)
+		if (strcmp(name, *list) == 0)
+			return true;
+	return false;
+}
+
+/* In libc these are what others call; a file that calls them has more stacks than threads. */
+static bool is_context_call(const char *name)
+{
+	static const char *const names[] = {"swapcontext", "makecontext", "setcontext", NULL};
+
+	return one_of(name, names);
+}
+
+/* Boost.Context (folly and others bring copies), brpc, libco (both), libcoro, libaco, minicoro,
+ * marl, tbox, libtask, QEMU, greenlet. Switches that carry no name are found by their code
+ * (user/site). */
+static bool is_coroutine_switch(const char *name)
+{
+	static const char *const names[] = {"jump_fcontext",
+					    "ontop_fcontext",
+					    "make_fcontext",
+					    "bthread_jump_fcontext",
+					    "co_switch",
+					    "coctx_swap",
+					    "coro_transfer",
+					    "acosw",
+					    "_mco_switch",
+					    "mco_resume",
+					    "marl_fiber_swap",
+					    "tb_context_jump",
+					    "taskswitch",
+					    "qemu_coroutine_switch",
+					    "slp_switch",
+					    "_ZL10slp_switchv",
+					    NULL};
+
+	return one_of(name, names);
+}
+
+/* The legacy form, _ZN…17h<hash>E, is a valid C++ name too. */
+static bool may_be_rust(const char *name)
+{
+	size_t length;
+
+	if (name[1] == 'R')
+		return true;
+	length = strlen(name);
+	return length > 24 && memcmp(name + length - 20, "17h", 3) == 0;
+}
+
+static bool is_rust_name(const char *name)
+{
+	char *text = may_be_rust(name) ? rust_demangle(name, 0) : NULL;
+
+	free(text);
+	return text != NULL;
+}
+
+static void look_at_symbol(struct image_traits *traits, const char *name, bool defined)
+{
+	bool used = !defined || !traits->dynamic; /* a static file holds only what is used */
+
+	if (demangle_applies(name) && name[2] != 'L') { /* most of a big library: be quick */
+		if (defined && !traits->is_rust && !traits->has_except_table)
+			traits->is_rust = is_rust_name(name);
+		return;
+	}
+	if (defined && strcmp(name, "__gxx_personality_v0") == 0)
+		traits->needs_cxx = true;
+	if (defined && strcmp(name, "rust_eh_personality") == 0)
+		traits->is_rust = true;
+	if (is_coroutine_switch(name) || (used && is_context_call(name)))
+		traits->switches_stacks = true;
+}
+
+static void look_at_symbols(struct image *image)
+{
+	for (size_t t = 0; t < image->tables_count; t++) {
+		const struct symbol_table *table = &image->tables[t];
+
+		for (size_t n = 0; n < table->count; n++) {
+			Elf64_Sym sym;
+
+			memcpy(&sym, table->symbols + n * sizeof(sym), sizeof(sym));
+			look_at_symbol(&image->traits, elf_strings__at(&table->names, sym.st_name),
+				       sym.st_shndx != SHN_UNDEF);
+		}
+	}
+}
+
+static void look_at_sections(const struct elf_view *file, struct image_traits *traits)
+{
+	Elf64_Shdr shdr;
+
+	for (size_t i = 1; elf_view__shdr(file, i, &shdr); i++) {
+		const char *name = elf_strings__at(&file->section_names, shdr.sh_name);
+
+		if (strncmp(name, ".gcc_except_table", 17) == 0)
+			traits->has_except_table = true;
+		if (strcmp(name, ".gopclntab") == 0 ||
+		    strcmp(name, ".data.rel.ro.gopclntab") == 0 ||
+		    strcmp(name, ".note.go.buildid") == 0)
+			traits->is_go = true;
+	}
+	if (file->shnum < 2 || !file->section_names.size)
+		traits->has_except_table = true; /* cannot tell */
+}
+
+/* .dynamic by program header, so that a file without sections is read as well. */
+static void look_at_needed(const struct image *image, const Elf64_Phdr *phdr,
+			   struct image_traits *traits)
+{
+	const uint8_t *bytes = elf_view__bytes(&image->file, phdr->p_offset, phdr->p_filesz);
+	uint64_t strings = 0;
+	Elf64_Dyn dyn;
+
+	for (int pass = 0; bytes && pass < 2; pass++) {
+		for (uint64_t at = 0; at + sizeof(dyn) <= phdr->p_filesz; at += sizeof(dyn)) {
+			size_t room;
+			const char *name;
+
+			memcpy(&dyn, bytes + at, sizeof(dyn));
+			if (dyn.d_tag == DT_NULL)
+				break;
+			if (pass == 0 && dyn.d_tag == DT_STRTAB)
+				strings = dyn.d_un.d_ptr;
+			if (pass == 0 || dyn.d_tag != DT_NEEDED)
+				continue;
+			name = (const char *)image__data(image, strings + dyn.d_un.d_val, &room);
+			if (name && memchr(name, 0, room) &&
+			    (strncmp(name, "libstdc++.", 10) == 0 ||
+			     strncmp(name, "libc++", 6) == 0))
+				traits->needs_cxx = true;
+		}
+	}
+}
+
+static void look_at_segments(const struct image *image, struct image_traits *traits)
+{
+	Elf64_Phdr phdr;
+
+	for (size_t i = 0; elf_view__phdr(&image->file, i, &phdr); i++) {
+		if (phdr.p_type == PT_INTERP || phdr.p_type == PT_DYNAMIC)
+			traits->dynamic = true;
+		if (phdr.p_type == PT_INTERP)
+			traits->needs_loader = true;
+		if (phdr.p_type == PT_DYNAMIC)
+			look_at_needed(image, &phdr, traits);
+	}
+}
+
+const struct image_traits *image__traits(struct image *image)
+{
+	if (image->traits_ready)
+		return &image->traits;
+	image->traits_ready = true;
+	for (size_t t = 0; t < image->tables_count; t++)
+		if (image->tables[t].origin != SYMBOL_DYNSYM)
+			image->traits.has_symtab = true;
+	look_at_segments(image, &image->traits);
+	look_at_sections(&image->file, &image->traits);
+	look_at_symbols(image);
+	return &image->traits;
+}
+
+#define MENTIONS_MAX (64u << 20)
+
+bool image__mentions(const struct image *image, const char *text)
+{
+	const struct elf_view *file = &image->file;
+	const uint8_t *bytes = NULL;
+	Elf64_Shdr section;
+	size_t size;
+
+	if (elf_view__section(file, ".rodata", &section, &bytes)) {
+		size = section.sh_size;
+	} else {
+		bytes = file->bytes;
+		size = file->size;
+	}
+	if (size > MENTIONS_MAX)
+		size = MENTIONS_MAX;
+	return bytes && memmem(bytes, size, text, strlen(text));
 }

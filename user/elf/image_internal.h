@@ -90,11 +90,4 @@ void image__forget_frames(struct image *image);
 /* image_note.c */
 void image__forget_annotations(struct image *image);
 
-/* image_debug.c: maps the separate debug file, if there is one that fits. */
-bool image__open_debug(struct image *image);
-void image__close_debug(struct image *image);
-
-/* Build-id as hex; "" when there is none. */
-void elf_view__build_id(const struct elf_view *view, char *hex, size_t hex_size);
-
 #endif

@@ -35,10 +35,6 @@ bool pattern__matches_module(const struct pattern *pattern, const char *base_nam
  * in the mangled name), so that 530,000 symbols take tens of milliseconds, not seconds. */
 bool pattern__matches_name(const struct pattern *pattern, const char *symbol_name);
 
-/* The name's part of the pattern in plain text, alternatives written out, wildcards left out; for a
- * regular expression its longest word. NULL past the last. What nearest__new() measures against. */
-const char *pattern__plain_name(const struct pattern *pattern, size_t index);
-
 /* Nearest names to a pattern that matched nothing: feed every candidate, then take the best few
  * (edit distance on the last component, case ignored, then on the whole name). */
 struct nearest;

@@ -1,13 +1,498 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "elf/symbolize.h"
 
+#include "base/grow.h"
+#include "base/map64.h"
+#include "base/text.h"
 #include "elf/demangle.h"
-#include "elf/dwarf.h"
 
 #include <dwarf.h>
+#include <elfutils/libdw.h>
 #include <errno.h>
+#include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The DWARF of one file. */
+struct dwarf_file {
+	const struct image *image;
+	struct dwarf_part {
+		Elf *elf;
+		Dwarf *dwarf;
+		struct {
+			const char *bytes;
+			size_t size;
+		} sections[32]; /* .debug_* */
+		size_t sections_count;
+	} own, alt;	       /* alt: what dwz moved to a common file, or nothing */
+	uint64_t entries_left; /* of SYMBOLIZE_ENTRIES_MAX */
+	unsigned local_steps;  /* of dwarf_file__name in itself */
+	struct map64 names;    /* entry → index in name_list */
+	const char **name_list;
+	size_t name_count, name_room;
+	struct pool pool;
+};
+
+/* ".zdebug_*", what binutils wrote before 2.26: "ZLIB" and the size, big endian. */
+static uint64_t old_unpacked_bytes(Elf_Scn *section)
+{
+	Elf_Data *data = elf_rawdata(section, NULL);
+	uint64_t size;
+
+	if (!data || data->d_size < 12 || memcmp(data->d_buf, "ZLIB", 4) != 0)
+		return 0;
+	memcpy(&size, (const char *)data->d_buf + 4, sizeof(size));
+	return __builtin_bswap64(size);
+}
+
+/* libdw unpacks every debug section as soon as it opens a file. */
+static bool unpacks_to_bounded(Elf *elf)
+{
+	Elf_Scn *section = NULL;
+	uint64_t left = SYMBOLIZE_UNPACKED_MAX, size;
+	size_t names;
+
+	if (elf_getshdrstrndx(elf, &names))
+		return false;
+	while ((section = elf_nextscn(elf, section))) {
+		const char *name;
+		GElf_Shdr shdr;
+		GElf_Chdr chdr;
+
+		if (!gelf_getshdr(section, &shdr))
+			continue;
+		name = elf_strptr(elf, names, shdr.sh_name);
+		size = 0;
+		if ((shdr.sh_flags & SHF_COMPRESSED) && gelf_getchdr(section, &chdr))
+			size = chdr.ch_size;
+		else if (name && strncmp(name, ".zdebug", 7) == 0)
+			size = old_unpacked_bytes(section);
+		if (size > left)
+			return false;
+		left -= size;
+	}
+	return true;
+}
+
+/* Those that libdw has read, and unpacked, when it opened the file. False: it would read on behind
+ * the end of a section of strings. */
+static bool find_sections(struct dwarf_part *part)
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr shdr;
+	size_t names;
+
+	if (elf_getshdrstrndx(part->elf, &names))
+		return false;
+	while ((section = elf_nextscn(part->elf, section)) &&
+	       part->sections_count < sizeof(part->sections) / sizeof(part->sections[0])) {
+		const char *name = gelf_getshdr(section, &shdr)
+					   ? elf_strptr(part->elf, names, shdr.sh_name)
+					   : NULL;
+		Elf_Data *data = NULL;
+
+		if (name && (!strncmp(name, ".debug_", 7) || !strncmp(name, ".zdebug_", 8)))
+			data = elf_rawdata(section, NULL);
+		if (!data || !data->d_buf || !data->d_size)
+			continue;
+		part->sections[part->sections_count].bytes = data->d_buf;
+		part->sections[part->sections_count++].size = data->d_size;
+		if (strstr(name, "_str") && !strstr(name, "_str_") &&
+		    ((const char *)data->d_buf)[data->d_size - 1])
+			return false;
+	}
+	return true;
+}
+
+static bool open_dwarf(struct dwarf_part *part, int fd)
+{
+	elf_version(EV_CURRENT);
+	part->elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (!part->elf || !unpacks_to_bounded(part->elf))
+		return false;
+	part->dwarf = dwarf_begin_elf(part->elf, DWARF_C_READ, NULL);
+	return part->dwarf && find_sections(part);
+}
+
+static void close_dwarf(struct dwarf_part *part)
+{
+	dwarf_end(part->dwarf);
+	elf_end(part->elf);
+}
+
+static void dwarf_file__free(struct dwarf_file *file)
+{
+	if (!file)
+		return;
+	close_dwarf(&file->own);
+	close_dwarf(&file->alt);
+	map64_clear(&file->names);
+	free(file->name_list);
+	pool_clear(&file->pool);
+	free(file);
+}
+
+/* NULL: no DWARF, or none that can be used. */
+static struct dwarf_file *dwarf_file__open(struct image *image)
+{
+	struct dwarf_file *file;
+	int fd, alt_fd;
+
+	if (image__debug_info(image, &fd, &alt_fd))
+		return NULL;
+	file = calloc(1, sizeof(*file));
+	if (!file)
+		return NULL;
+	file->image = image;
+	file->entries_left = SYMBOLIZE_ENTRIES_MAX;
+	if (!open_dwarf(&file->own, fd) || (alt_fd >= 0 && !open_dwarf(&file->alt, alt_fd))) {
+		dwarf_file__free(file);
+		return NULL;
+	}
+	if (file->alt.dwarf)
+		dwarf_setalt(file->own.dwarf, file->alt.dwarf);
+	return file;
+}
+
+/* Takes one entry from the budget; false when it is used up. */
+static bool dwarf_file__spend(struct dwarf_file *file)
+{
+	if (!file->entries_left)
+		return false;
+	file->entries_left--;
+	return true;
+}
+
+static const char *text_in(const struct dwarf_part *part, const char *text)
+{
+	for (size_t i = 0; i < part->sections_count; i++) {
+		const char *end = part->sections[i].bytes + part->sections[i].size;
+
+		if (text >= part->sections[i].bytes && text < end)
+			return memchr(text, 0, (size_t)(end - text)) ? text : NULL;
+	}
+	return NULL;
+}
+
+/* The text of an attribute, which libdw gives without looking for its end. NULL: it has none. */
+static const char *dwarf_file__text(const struct dwarf_file *file, Dwarf_Attribute *attribute)
+{
+	const char *text = dwarf_formstring(attribute), *ended = NULL;
+
+	if (text)
+		ended = text_in(&file->own, text);
+	return text && !ended ? text_in(&file->alt, text) : ended;
+}
+
+/* Is it an address of code? The ranges of functions that the linker has dropped start at 0, or so.
+ */
+static bool dwarf_file__is_code(const struct dwarf_file *file, uint64_t vaddr)
+{
+	size_t available;
+
+	return image__code(file->image, vaddr, &available);
+}
+
+/*
+ * Names of functions that have no symbol, for they were inlined. Most entries say their mangled
+ * name; those with internal linkage (static, in an anonymous namespace, members of local classes)
+ * have just the last part of it, and the rest is in the names of the entries around them.
+ */
+
+/* An entry may be an instance of an abstract one, and that the definition of a declaration. */
+enum { ORIGIN_STEPS = 16 };
+
+/* The entry that stands in its scope. */
+static Dwarf_Die origin_of(const Dwarf_Die *function)
+{
+	static const unsigned links[] = {DW_AT_abstract_origin, DW_AT_specification};
+	Dwarf_Die die = *function, next;
+	Dwarf_Attribute attribute;
+
+	for (int step = 0; step < ORIGIN_STEPS; step++) {
+		if (!dwarf_attr(&die, links[0], &attribute) &&
+		    !dwarf_attr(&die, links[1], &attribute))
+			break;
+		if (!dwarf_formref_die(&attribute, &next))
+			break;
+		die = next;
+	}
+	return die;
+}
+
+static const char *string_of(const struct dwarf_file *file, Dwarf_Die *die, unsigned name)
+{
+	Dwarf_Attribute attribute;
+
+	return dwarf_file__text(file, dwarf_attr_integrate(die, name, &attribute));
+}
+
+/* In C there are no scopes to look for. */
+static bool has_scopes(Dwarf_Die *unit)
+{
+	switch (dwarf_srclang(unit)) {
+	case DW_LANG_C89:
+	case DW_LANG_C:
+	case DW_LANG_C99:
+	case DW_LANG_C11:
+	case DW_LANG_Mips_Assembler:
+		return false;
+	}
+	return true;
+}
+
+/* How a function's name may need that of the function it is local to, and so on. */
+enum { LOCAL_STEPS = 8 };
+
+static const char *dwarf_file__name(struct dwarf_file *file, Dwarf_Die *function);
+
+static void add_scope(struct dwarf_file *file, struct text *text, Dwarf_Die *scope,
+		      const char *unnamed_type)
+{
+	const char *name = string_of(file, scope, DW_AT_name);
+
+	switch (dwarf_tag(scope)) {
+	case DW_TAG_namespace:
+	case DW_TAG_module:
+		text_add(text, name ? name : "(anonymous namespace)");
+		break;
+	case DW_TAG_class_type:
+	case DW_TAG_structure_type:
+	case DW_TAG_union_type:
+	case DW_TAG_enumeration_type:
+		text_add(text, name ? name : unnamed_type);
+		break;
+	case DW_TAG_subprogram:
+		/* it may lie outside of its own scope */
+		text_clear(text);
+		if (file->local_steps < LOCAL_STEPS)
+			text_add(text, dwarf_file__name(file, scope));
+		break;
+	default:
+		return;
+	}
+	text_add(text, "::");
+}
+
+/* The child that target is in, or is: children lie one behind the other, each in front of its own
+ * children. */
+static bool child_towards(struct dwarf_file *file, Dwarf_Die *scope, const Dwarf_Die *target,
+			  Dwarf_Die *towards)
+{
+	Dwarf_Die child;
+	bool found = false;
+
+	if (dwarf_child(scope, &child) != 0)
+		return false;
+	do {
+		if (child.addr > target->addr)
+			break;
+		*towards = child;
+		found = true;
+	} while (dwarf_file__spend(file) && dwarf_siblingof(&child, &child) == 0);
+	return found;
+}
+
+static void add_scopes(struct dwarf_file *file, struct text *text, Dwarf_Die *target,
+		       const char *name)
+{
+	bool call = strncmp(name, "operator()", 10) == 0;
+	Dwarf_Die scope, towards;
+
+	if (!dwarf_diecu(target, &scope, NULL, NULL) || !has_scopes(&scope))
+		return;
+	while (child_towards(file, &scope, target, &towards) && towards.addr != target->addr) {
+		add_scope(file, text, &towards, call ? "{lambda}" : "{unnamed type}");
+		scope = towards;
+	}
+}
+
+static char *make_name(struct dwarf_file *file, Dwarf_Die *origin, Dwarf_Die *function)
+{
+	const char *name = string_of(file, function, DW_AT_linkage_name);
+	struct text text = {0};
+
+	if (!name)
+		name = string_of(file, function, DW_AT_MIPS_linkage_name);
+	if (name)
+		return demangle(name);
+	name = string_of(file, function, DW_AT_name);
+	if (!name)
+		return NULL;
+	file->local_steps++;
+	add_scopes(file, &text, origin, name);
+	file->local_steps--;
+	text_add(&text, name);
+	return text_take(&text);
+}
+
+/* The qualified name of a function; "" unknown. Lives as long as the file. */
+static const char *dwarf_file__name(struct dwarf_file *file, Dwarf_Die *function)
+{
+	Dwarf_Die origin = origin_of(function);
+	uint64_t key = (uintptr_t)origin.addr;
+	uint32_t index = map64_get(&file->names, key);
+	const char *kept;
+	char *name;
+
+	if (index != MAP64_NONE)
+		return file->name_list[index];
+	name = make_name(file, &origin, function);
+	kept = name ? pool_add(&file->pool, name) : "";
+	free(name);
+	if (!kept || grow_array(&file->name_list, &file->name_room, file->name_count + 1,
+				sizeof(*file->name_list)))
+		return "";
+	if (map64_put(&file->names, key, (uint32_t)file->name_count) == 0)
+		file->name_list[file->name_count++] = kept;
+	return kept;
+}
+
+/*
+ * The tree of a compilation unit: which functions have code at given addresses, and what was
+ * inlined there. dwarf_getscopes does that for one address by a walk over the whole unit; here one
+ * walk serves all addresses of a unit. Trees are untrusted: depth and number of entries are
+ * bounded, and libdw sees to it that a sibling lies behind its elder.
+ */
+
+enum { DEPTH_MAX = 64 };
+
+/* The index of the first of the ascending values that is not below. */
+static size_t lower_bound(const uint64_t *values, size_t count, uint64_t value)
+{
+	size_t low = 0;
+
+	while (low < count) {
+		size_t middle = low + (count - low) / 2;
+
+		if (values[middle] < value)
+			low = middle + 1;
+		else
+			count = middle;
+	}
+	return low;
+}
+
+struct walk {
+	struct dwarf_file *file;
+	const uint64_t *vaddrs;
+	size_t count, left;
+	Dwarf_Die *functions;
+	bool *found;
+	/* Functions inside functions (GNU C, Ada, the bodies of OpenMP's parallel regions) and
+	 * inside types (Rust), where compilers seldom put any: looked for when some are missing. */
+	bool everywhere;
+};
+
+static void match_function(struct walk *walk, Dwarf_Die *function)
+{
+	Dwarf_Addr base, start, end;
+	ptrdiff_t offset = 0;
+
+	while ((offset = dwarf_ranges(function, offset, &base, &start, &end)) > 0) {
+		size_t i = lower_bound(walk->vaddrs, walk->count, start);
+
+		if (!dwarf_file__is_code(walk->file, start))
+			i = walk->count;
+		for (; i < walk->count && walk->vaddrs[i] < end; i++) {
+			if (!dwarf_file__spend(walk->file))
+				return;
+			if (walk->found[i])
+				continue;
+			walk->found[i] = true;
+			walk->functions[i] = *function;
+			walk->left--;
+		}
+		if (!dwarf_file__spend(walk->file))
+			return;
+	}
+}
+
+static bool may_hold_functions(const struct walk *walk, int tag)
+{
+	switch (tag) {
+	case DW_TAG_namespace:
+	case DW_TAG_module:
+		return true;
+	case DW_TAG_subprogram:
+	case DW_TAG_lexical_block:
+	case DW_TAG_class_type:
+	case DW_TAG_structure_type:
+	case DW_TAG_union_type:
+	case DW_TAG_enumeration_type:
+		return walk->everywhere;
+	}
+	return false;
+}
+
+static void walk_children(struct walk *walk, Dwarf_Die *parent, int depth)
+{
+	Dwarf_Die child;
+
+	if (depth > DEPTH_MAX || dwarf_child(parent, &child) != 0)
+		return;
+	do {
+		int tag = dwarf_tag(&child);
+
+		if (tag == DW_TAG_subprogram)
+			match_function(walk, &child);
+		if (walk->left && may_hold_functions(walk, tag))
+			walk_children(walk, &child, depth + 1);
+	} while (walk->left && dwarf_file__spend(walk->file) &&
+		 dwarf_siblingof(&child, &child) == 0);
+}
+
+/* Finds the functions of a unit that cover addresses: functions[i] for each of the ascending
+ * vaddrs[i], found[i] whether there is one. */
+static void dwarf_file__functions(struct dwarf_file *file, Dwarf_Die *unit, const uint64_t *vaddrs,
+				  size_t count, Dwarf_Die *functions, bool *found)
+{
+	struct walk walk = {.file = file,
+			    .vaddrs = vaddrs,
+			    .count = count,
+			    .left = count,
+			    .functions = functions,
+			    .found = found};
+
+	memset(found, 0, count * sizeof(*found));
+	walk_children(&walk, unit, 0);
+	walk.everywhere = true;
+	if (walk.left)
+		walk_children(&walk, unit, 0);
+}
+
+/* The child at the address that is inlined, or a block with such a thing in it. */
+static bool inner(struct dwarf_file *file, Dwarf_Die *scope, uint64_t vaddr, Dwarf_Die *child)
+{
+	if (dwarf_child(scope, child) != 0)
+		return false;
+	do {
+		int tag = dwarf_tag(child);
+
+		if ((tag == DW_TAG_inlined_subroutine || tag == DW_TAG_lexical_block) &&
+		    dwarf_haspc(child, vaddr) == 1)
+			return true;
+	} while (dwarf_file__spend(file) && dwarf_siblingof(child, child) == 0);
+	return false;
+}
+
+/* The calls inlined in a function at an address, outermost first. Returns the count. */
+static size_t dwarf_file__inlined(struct dwarf_file *file, Dwarf_Die *function, uint64_t vaddr,
+				  Dwarf_Die *inlined, size_t room)
+{
+	Dwarf_Die scope = *function, child;
+	size_t count = 0;
+
+	while (inner(file, &scope, vaddr, &child)) {
+		scope = child;
+		if (dwarf_tag(&child) != DW_TAG_inlined_subroutine)
+			continue;
+		if (count == room) /* the outermost goes */
+			memmove(inlined, inlined + 1, --count * sizeof(*inlined));
+		inlined[count++] = child;
+	}
+	return count;
+}
 
 struct job {
 	struct image *image;
