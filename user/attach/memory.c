@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "attach/memory.h"
 
-#include "base/grow.h"
+#include "base/emitted.h"
 #include "base/message.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -31,6 +31,9 @@ struct domain {
 	struct alloc_probe_cost at_look; /* as it was at the last look */
 };
 
+/* In an OVERFLOW_MEMORY record, from allocs_count on. */
+#define OVERFLOW_MEMORY_SUMS 3
+
 struct memory {
 	const struct plan *plan;
 	struct tracer *tracer;
@@ -41,9 +44,7 @@ struct memory {
 	bool started;
 	uint64_t looked_ns, look_cpu_ns, next_look_ns;
 	struct domain domains[PERFX_DOMAINS];
-	/* As they were emitted last: by process and domain. */
-	struct perfx_memory_lost *lost_emitted;
-	size_t lost_capacity;
+	struct emitted lost_emitted; /* by process and domain, in OVERFLOW_MEMORY records */
 	uint64_t drops_emitted;
 	struct pack_buffer buffer;
 };
@@ -59,6 +60,7 @@ struct memory *memory__new(const struct plan *plan, struct tracer *tracer, struc
 	memory->tracer = tracer;
 	memory->probes = probes;
 	memory->sink = sink;
+	memory->lost_emitted.width = OVERFLOW_MEMORY_SUMS;
 	memory->sample_bytes = options->sample_bytes;
 	memory->all_processes = options->all_processes;
 	return memory;
@@ -68,7 +70,7 @@ void memory__free(struct memory *memory)
 {
 	if (!memory)
 		return;
-	free(memory->lost_emitted);
+	emitted_clear(&memory->lost_emitted);
 	free(memory);
 }
 
@@ -292,21 +294,18 @@ void memory__enforce_budget(struct memory *memory, uint64_t now_ns, uint64_t cpu
 
 static void report_lost(struct memory *memory, uint32_t process, enum perfx_domain domain)
 {
-	struct perfx_memory_lost lost, *emitted;
 	struct perfx_overflow_memory record = {.process = process, .domain = domain};
-	size_t index = (size_t)process * PERFX_DOMAINS + domain;
+	uint64_t key = (uint64_t)process << 32 | domain;
+	struct perfx_memory_lost lost;
 
-	if (grow_array(&memory->lost_emitted, &memory->lost_capacity, index + 1, sizeof(*emitted)))
-		return;
-	emitted = &memory->lost_emitted[index];
 	tracer__memory_lost(memory->tracer, process, domain, &lost);
-	record.allocs_count = lost.allocs_count - emitted->allocs_count;
-	record.allocated_bytes = lost.allocated_bytes - emitted->allocated_bytes;
-	record.frees_count = lost.frees_count - emitted->frees_count;
-	if (!record.allocs_count && !record.frees_count)
-		return;
-	*emitted = lost;
-	SINK_PACK(memory->sink, &memory->buffer, PERFX_KIND_OVERFLOW_MEMORY, record);
+	record.allocs_count = lost.allocs_count;
+	record.allocated_bytes = lost.allocated_bytes;
+	record.frees_count = lost.frees_count;
+	emitted_subtract(&memory->lost_emitted, key, &record.allocs_count);
+	if ((record.allocs_count || record.frees_count) &&
+	    !emitted_add(&memory->lost_emitted, key, &record.allocs_count))
+		SINK_PACK(memory->sink, &memory->buffer, PERFX_KIND_OVERFLOW_MEMORY, record);
 }
 
 void memory__report(struct memory *memory)

@@ -43,10 +43,10 @@ void memory__start(struct memory *memory, uint64_t now_ns);
 /* Every now and then. cpu_ns: what the traced processes have used so far, all together; UINT64_MAX:
  * unknown. */
 void memory__enforce_budget(struct memory *memory, uint64_t now_ns, uint64_t cpu_ns);
-/* When the next call of memory__enforce_budget would do something. */
+/* Would memory__enforce_budget do something now? */
+bool memory__due(const struct memory *memory, uint64_t now_ns);
 /* Nothing was recorded in between. */
 void memory__paused(struct memory *memory, uint64_t from_ns, uint64_t to_ns);
-bool memory__due(const struct memory *memory, uint64_t now_ns);
 /* OVERFLOW_MEMORY records of what found no room since the last time. */
 void memory__report(struct memory *memory);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* From plan to the table that the programs look into. */
 #include "attach/probes_internal.h"
-#include "base/grow.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -354,12 +353,11 @@ static bool is_entry(const struct perfx_probe *probe)
 static uint64_t report_hits(struct probes *probes, uint32_t probe, double cost_ns)
 {
 	uint64_t hits = tracer__hits(probes->tracer, probe);
-	struct perfx_hits record = {.probe = probe, .cost_ps = (uint64_t)(cost_ns * 1000)};
+	struct perfx_hits record = {
+		.probe = probe, .hits_count = hits, .cost_ps = (uint64_t)(cost_ns * 1000)};
 
-	record.hits_count = hits - probes->hits_emitted[probe];
-	probes->hits_emitted[probe] = hits;
 	/* a probe without this record was not hit */
-	if (record.hits_count)
+	if (emitted_take(&probes->hits_emitted, probe, &record.hits_count) > 0)
 		SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_HITS, record);
 	return hits;
 }
@@ -368,9 +366,6 @@ uint64_t probes__report_hits(struct probes *probes)
 {
 	uint64_t entries = 0;
 
-	if (grow_array(&probes->hits_emitted, &probes->hits_capacity,
-		       tracer__probes_count(probes->tracer), sizeof(*probes->hits_emitted)))
-		return 0;
 	for (size_t i = 0; i < probes_placed_count(probes); i++) {
 		const struct plan_function *function = &probes->plan->functions[i];
 		const struct placed *placed = &probes->placed[i];

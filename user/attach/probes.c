@@ -30,6 +30,7 @@ struct probes *probes__new(struct plan *plan, struct tracer *tracer,
 	probes->hit_costs.tracer = tracer;
 	probes->hit_costs.calibration = calibration;
 	probes->sink = sink;
+	probes->hits_emitted.width = 1;
 	return probes;
 }
 
@@ -43,7 +44,7 @@ void probes__free(struct probes *probes)
 	free(probes->openings);
 	free(probes->failures);
 	free(probes->allocators_emitted);
-	free(probes->hits_emitted);
+	emitted_clear(&probes->hits_emitted);
 	free(probes->placed);
 	free(probes);
 }

@@ -4,6 +4,7 @@
 #define PERFX_ATTACH_PROBES_INTERNAL_H
 
 #include "attach/probes.h"
+#include "base/emitted.h"
 #include "decode/pack.h"
 
 /* In the condition of a marking function's entry probe: its hits begin ranges. */
@@ -72,9 +73,8 @@ struct probes {
 	size_t functions_count, alloc_probes_count, sites_count, own_entries_count;
 	size_t cost_programs_placed; /* of plan.costs: in the programs' table */
 	uint64_t detached_count;
-	uint64_t *hits_emitted; /* by probe: in HITS records so far */
-	size_t hits_capacity;
-	bool workers_wanted; /* though the executor is attached that they work for */
+	struct emitted hits_emitted; /* by probe, in HITS records */
+	bool workers_wanted;	     /* though the executor is attached that they work for */
 	struct {
 		bool allocations, frees;
 	} wanted[PERFX_DOMAINS];  /* which allocation probes are attached */

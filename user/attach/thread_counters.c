@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "attach/thread_counters.h"
 
+#include "base/emitted.h"
 #include "base/grow.h"
 #include "decode/pack.h"
 
@@ -24,6 +25,11 @@ struct perf_process {
 	uint64_t values[PERFX_PERF_COUNTERS], enabled_ns, running_ns;
 };
 
+/* In a PROCESS_COUNTERS record: values, enabled_ns, running_ns. */
+#define PROCESS_SUMS (PERFX_PERF_COUNTERS + 2)
+/* In a CALL_COUNTERS record, from calls_count on, which is laid out as the programs' sums. */
+#define CONTEXT_SUMS (sizeof(struct perfx_perf_sums) / sizeof(uint64_t))
+
 struct thread_counters {
 	enum counters_choice choice;
 	struct counters counters;
@@ -33,11 +39,7 @@ struct thread_counters {
 	size_t threads_count;		/* slots in use or free again: the highest + 1 */
 	struct perf_process *processes; /* by index */
 	size_t processes_count, processes_capacity;
-	/* As they were emitted last. */
-	struct perf_process *processes_emitted;
-	size_t processes_emitted_capacity;
-	struct perfx_perf_sums *contexts_emitted;
-	size_t contexts_emitted_capacity;
+	struct emitted processes_emitted, contexts_emitted; /* by index */
 };
 
 struct thread_counters *thread_counters__new(enum counters_choice choice, const char *names)
@@ -49,6 +51,8 @@ struct thread_counters *thread_counters__new(enum counters_choice choice, const 
 	if (!thread_counters)
 		return NULL;
 	thread_counters->choice = choice;
+	thread_counters->processes_emitted.width = PROCESS_SUMS;
+	thread_counters->contexts_emitted.width = CONTEXT_SUMS;
 	if (choice == COUNTERS_OFF)
 		return thread_counters;
 	thread_counters->threads = calloc(PERFX_PERF_THREADS, sizeof(*thread_counters->threads));
@@ -82,8 +86,8 @@ void thread_counters__free(struct thread_counters *thread_counters)
 			close_thread(thread_counters, &thread_counters->threads[i]);
 	free(thread_counters->threads);
 	free(thread_counters->processes);
-	free(thread_counters->processes_emitted);
-	free(thread_counters->contexts_emitted);
+	emitted_clear(&thread_counters->processes_emitted);
+	emitted_clear(&thread_counters->contexts_emitted);
 	free(thread_counters);
 }
 
@@ -268,64 +272,47 @@ void thread_counters__describe(struct thread_counters *thread_counters, struct s
 	}
 }
 
-static struct perfx_call_counters call_counters_since(uint32_t context,
-						      const struct perfx_perf_sums *sums,
-						      const struct perfx_perf_sums *emitted)
-{
-	struct perfx_call_counters record = {
-		.context = context,
-		.calls_count = sums->calls_count - emitted->calls_count,
-		.missed_count = sums->missed_count - emitted->missed_count,
-		.flops = sums->flops - emitted->flops,
-		.counted_flops = sums->counted_flops - emitted->counted_flops,
-	};
-
-	for (int i = 0; i < PERFX_PERF_COUNTERS; i++)
-		record.values[i] = sums->values[i] - emitted->values[i];
-	return record;
-}
-
 static void report_contexts(struct thread_counters *thread_counters, struct tracer *tracer,
 			    struct sink *sink)
 {
 	struct pack_buffer buffer;
-	struct perfx_perf_sums sums, *emitted;
+	struct perfx_perf_sums sums;
 	uint32_t count;
 
 	tracer__contexts(tracer, &count);
-	if (grow_array(&thread_counters->contexts_emitted,
-		       &thread_counters->contexts_emitted_capacity, count,
-		       sizeof(*thread_counters->contexts_emitted)))
-		return;
 	for (uint32_t context = 1; context < count; context++) {
-		struct perfx_call_counters record;
+		struct perfx_call_counters record = {.context = context};
 
 		if (!tracer__perf_sums(tracer, context, &sums))
 			continue;
-		emitted = &thread_counters->contexts_emitted[context];
-		record = call_counters_since(context, &sums, emitted);
-		if (!record.calls_count && !record.missed_count)
-			continue;
-		*emitted = sums;
-		SINK_PACK(sink, &buffer, PERFX_KIND_CALL_COUNTERS, record);
+		memcpy(&record.calls_count, &sums, sizeof(sums));
+		emitted_subtract(&thread_counters->contexts_emitted, context, &record.calls_count);
+		if ((record.calls_count || record.missed_count) &&
+		    !emitted_add(&thread_counters->contexts_emitted, context, &record.calls_count))
+			SINK_PACK(sink, &buffer, PERFX_KIND_CALL_COUNTERS, record);
 	}
 }
 
-static struct perfx_process_counters process_since(uint32_t process, const struct perf_process *now,
-						   const struct perf_process *emitted)
+static void report_process(struct thread_counters *thread_counters, uint32_t index,
+			   struct sink *sink)
 {
-	struct perfx_process_counters record = {
-		.process = process,
-		.threads_count = now->threads_count,
-		.enabled_ns = now->enabled_ns - emitted->enabled_ns,
-		.running_ns = now->running_ns - emitted->running_ns,
-	};
+	const struct perf_process *process = &thread_counters->processes[index];
+	struct perfx_process_counters record = {.process = index,
+						.threads_count = process->threads_count,
+						.enabled_ns = process->enabled_ns,
+						.running_ns = process->running_ns};
+	struct pack_buffer buffer;
 
+	if (!process->threads_count)
+		return;
+	memcpy(record.values, process->values, sizeof(record.values));
+	if (emitted_take(&thread_counters->processes_emitted, index, record.values) < 0)
+		return;
 	/* scaled up, a count may seem to shrink */
 	for (int i = 0; i < PERFX_PERF_COUNTERS; i++)
-		if (now->values[i] > emitted->values[i])
-			record.values[i] = now->values[i] - emitted->values[i];
-	return record;
+		if ((int64_t)record.values[i] < 0)
+			record.values[i] = 0;
+	SINK_PACK(sink, &buffer, PERFX_KIND_PROCESS_COUNTERS, record);
 }
 
 /* Of threads that have ended it is known, of the others read now. */
@@ -333,7 +320,6 @@ static void report_processes(struct thread_counters *thread_counters, struct sin
 {
 	struct perf_process *ended = NULL;
 	size_t ended_count = thread_counters->processes_count;
-	struct pack_buffer buffer;
 
 	if (ended_count) {
 		ended = malloc(ended_count * sizeof(*ended));
@@ -344,20 +330,8 @@ static void report_processes(struct thread_counters *thread_counters, struct sin
 	for (size_t i = 0; i < thread_counters->threads_count; i++)
 		if (thread_counters->threads[i].tid)
 			add_thread(thread_counters, &thread_counters->threads[i]);
-	for (uint32_t i = 0; i < thread_counters->processes_count; i++) {
-		struct perf_process *process = &thread_counters->processes[i], *emitted;
-		struct perfx_process_counters record;
-
-		if (!process->threads_count ||
-		    grow_array(&thread_counters->processes_emitted,
-			       &thread_counters->processes_emitted_capacity, (size_t)i + 1,
-			       sizeof(*emitted)))
-			continue;
-		emitted = &thread_counters->processes_emitted[i];
-		record = process_since(i, process, emitted);
-		*emitted = *process;
-		SINK_PACK(sink, &buffer, PERFX_KIND_PROCESS_COUNTERS, record);
-	}
+	for (uint32_t i = 0; i < thread_counters->processes_count; i++)
+		report_process(thread_counters, i, sink);
 	memset(thread_counters->processes, 0,
 	       thread_counters->processes_count * sizeof(*thread_counters->processes));
 	if (ended)

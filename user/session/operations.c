@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "session/operations.h"
 
+#include "base/emitted.h"
 #include "base/grow.h"
-#include "base/map64.h"
 #include "base/message.h"
 #include "base/text.h"
 #include "decode/pack.h"
@@ -22,10 +22,8 @@ struct operations {
 	/* The first thunk that multiplies decides whether they can be read in this process's
 	 * release: what the kernels below say must not be counted beside it. */
 	bool any_counted, unreadable;
-	struct map64 pending_ids; /* context << 32 | work → pending_runs_emitted[] */
-	uint64_t *pending_runs_emitted;
-	size_t pending_count, pending_capacity;
-	bool last; /* report: what has not been read by now never is */
+	struct emitted runs_emitted; /* by context << 32 | object cost */
+	bool last;		     /* report: what has not been read by now never is */
 	struct pack_buffer buffer;
 };
 
@@ -40,6 +38,7 @@ struct operations *operations__new(const struct plan *plan, struct tracer *trace
 	operations->tracer = tracer;
 	operations->probes = probes;
 	operations->sink = sink;
+	operations->runs_emitted.width = 1;
 	return operations;
 }
 
@@ -48,8 +47,7 @@ void operations__free(struct operations *operations)
 	if (!operations)
 		return;
 	free(operations->costs);
-	free(operations->pending_runs_emitted);
-	map64_clear(&operations->pending_ids);
+	emitted_clear(&operations->runs_emitted);
 	free(operations);
 }
 
@@ -150,38 +148,17 @@ void operations__on_object(struct operations *operations, const struct perfx_obj
 		operations->costs_count = (size_t)object->object_cost + 1;
 }
 
-/* What of it has not been emitted; 0 also where memory is out. */
-static uint64_t pending_since(struct operations *operations, const struct perfx_pending_key *key,
-			      uint64_t count)
-{
-	uint64_t id = (uint64_t)key->context << 32 | key->object_cost, more;
-	uint32_t at = map64_get(&operations->pending_ids, id);
-
-	if (at == MAP64_NONE) {
-		at = (uint32_t)operations->pending_count;
-		if (grow_array(&operations->pending_runs_emitted, &operations->pending_capacity,
-			       operations->pending_count + 1,
-			       sizeof(*operations->pending_runs_emitted)) ||
-		    map64_put(&operations->pending_ids, id, at))
-			return 0;
-		operations->pending_count++;
-	}
-	more = count - operations->pending_runs_emitted[at];
-	operations->pending_runs_emitted[at] = count;
-	return more;
-}
-
 static void add_unrecorded_runs(void *ctx, const struct perfx_pending_key *key, uint64_t runs_count)
 {
 	struct operations *operations = ctx;
 	struct perfx_overflow_calls record = {.context = key->context};
 	struct xla_cost cost = {.state = PERFX_COST_UNREAD};
-	uint64_t count;
+	uint64_t count = runs_count;
 
 	if (key->object_cost >= operations->costs_count && !operations->last)
 		return;
-	count = pending_since(operations, key, runs_count);
-	if (!count)
+	if (emitted_take(&operations->runs_emitted, (uint64_t)key->context << 32 | key->object_cost,
+			 &count) <= 0)
 		return;
 	if (key->object_cost < operations->costs_count)
 		cost = operations->costs[key->object_cost];

@@ -2,8 +2,7 @@
 #include "session/totals.h"
 
 #include "base/clock.h"
-#include "base/grow.h"
-#include "base/map64.h"
+#include "base/emitted.h"
 #include "base/message.h"
 #include "decode/pack.h"
 #include "peaks/cache.h"
@@ -59,20 +58,23 @@ void totals_host(struct sink *sink, const struct recorder_options *options, uint
 
 /* --- sums ----------------------------------------------------------------------------------- */
 
+/* In these records: from calls_count to the end; from sets_count to unsummed_count. */
+#define OVERFLOW_CALLS_SUMS                                     \
+	((sizeof(struct perfx_overflow_calls) -                 \
+	  offsetof(struct perfx_overflow_calls, calls_count)) / \
+	 sizeof(uint64_t))
+#define OVERFLOW_VALUES_SUMS 4
+
 struct totals {
 	struct sink *sink;
 	struct tracer *tracer;
 	const struct plan *plan;
 	struct probes *probes;
-	/* As they were emitted last. */
-	struct perfx_overflow_calls *overflows; /* by context */
-	size_t overflows_capacity;
-	uint64_t losses[PERFX_LOSS_KINDS];
+	struct emitted calls_emitted;  /* by context, in OVERFLOW_CALLS records */
+	struct emitted values_emitted; /* by process << 32 | value, in OVERFLOW_VALUES records */
+	struct emitted losses_emitted; /* by kind */
 	uint64_t overflow_count, entries_count;
 	bool overflowed_lately;
-	struct map64 value_ids; /* process << 32 | value → values[] */
-	struct perfx_user_value_lost *values;
-	size_t values_count, values_capacity;
 	struct pack_buffer buffer;
 };
 
@@ -84,6 +86,9 @@ struct totals *totals__new(struct sink *sink, struct tracer *tracer, const struc
 	if (!totals)
 		return NULL;
 	totals->sink = sink;
+	totals->calls_emitted.width = OVERFLOW_CALLS_SUMS;
+	totals->values_emitted.width = OVERFLOW_VALUES_SUMS;
+	totals->losses_emitted.width = 1;
 	totals->tracer = tracer;
 	totals->plan = plan;
 	totals->probes = probes;
@@ -94,9 +99,9 @@ void totals__free(struct totals *totals)
 {
 	if (!totals)
 		return;
-	free(totals->overflows);
-	free(totals->values);
-	map64_clear(&totals->value_ids);
+	emitted_clear(&totals->calls_emitted);
+	emitted_clear(&totals->values_emitted);
+	emitted_clear(&totals->losses_emitted);
 	free(totals);
 }
 
@@ -120,23 +125,6 @@ static struct perfx_overflow_calls overflow_of(const struct perfx_context_node *
 	};
 }
 
-/* All that follows the context is sums. */
-#define OVERFLOW_SUMS_AT offsetof(struct perfx_overflow_calls, calls_count)
-#define OVERFLOW_SUMS	 ((sizeof(struct perfx_overflow_calls) - OVERFLOW_SUMS_AT) / sizeof(uint64_t))
-
-static struct perfx_overflow_calls overflow_less(struct perfx_overflow_calls overflow,
-						 const struct perfx_overflow_calls *emitted)
-{
-	uint64_t now[OVERFLOW_SUMS], before[OVERFLOW_SUMS];
-
-	memcpy(now, (char *)&overflow + OVERFLOW_SUMS_AT, sizeof(now));
-	memcpy(before, (const char *)emitted + OVERFLOW_SUMS_AT, sizeof(before));
-	for (size_t i = 0; i < OVERFLOW_SUMS; i++)
-		now[i] -= before[i];
-	memcpy((char *)&overflow + OVERFLOW_SUMS_AT, now, sizeof(now));
-	return overflow;
-}
-
 /* The kernel goes on while it is read: calls that are not counted yet and unwound already come the
  * next time. */
 static bool is_torn(const struct perfx_overflow_calls *more)
@@ -149,16 +137,13 @@ static bool is_torn(const struct perfx_overflow_calls *more)
 
 static void send_overflow(struct totals *totals, uint32_t id, const struct perfx_context_node *node)
 {
-	struct perfx_overflow_calls overflow = overflow_of(node, id), more;
+	struct perfx_overflow_calls overflow = overflow_of(node, id);
 
-	if (grow_array(&totals->overflows, &totals->overflows_capacity, (size_t)id + 1,
-		       sizeof(*totals->overflows)))
+	emitted_subtract(&totals->calls_emitted, id, &overflow.calls_count);
+	if (!overflow.calls_count || is_torn(&overflow) ||
+	    emitted_add(&totals->calls_emitted, id, &overflow.calls_count))
 		return;
-	more = overflow_less(overflow, &totals->overflows[id]);
-	if (!more.calls_count || is_torn(&more))
-		return;
-	totals->overflows[id] = overflow;
-	SINK_PACK(totals->sink, &totals->buffer, PERFX_KIND_OVERFLOW_CALLS, more);
+	SINK_PACK(totals->sink, &totals->buffer, PERFX_KIND_OVERFLOW_CALLS, overflow);
 }
 
 /* Nodes with calls that found no room in the ring. */
@@ -178,43 +163,24 @@ static void send_overflows(struct totals *totals)
 			send_overflow(totals, id, &nodes[id]);
 }
 
-/* As it was emitted last; NULL: memory is out. */
-static struct perfx_user_value_lost *value_emitted(struct totals *totals,
-						   const struct perfx_user_value_key *key)
-{
-	uint64_t id = (uint64_t)key->process << 32 | key->value;
-	uint32_t at = map64_get(&totals->value_ids, id);
-
-	if (at != MAP64_NONE)
-		return &totals->values[at];
-	at = (uint32_t)totals->values_count;
-	if (grow_array(&totals->values, &totals->values_capacity, totals->values_count + 1,
-		       sizeof(*totals->values)) ||
-	    map64_put(&totals->value_ids, id, at))
-		return NULL;
-	totals->values_count++;
-	return &totals->values[at];
-}
-
 static void send_lost_value(void *ctx, const struct perfx_user_value_key *key,
 			    const struct perfx_user_value_lost *lost)
 {
 	struct totals *totals = ctx;
-	struct perfx_user_value_lost *emitted = value_emitted(totals, key);
-	struct perfx_overflow_values record = {.process = key->process, .value = key->value};
+	uint64_t id = (uint64_t)key->process << 32 | key->value;
+	struct perfx_overflow_values record = {.process = key->process,
+					       .value = key->value,
+					       .sets_count = lost->sets_count,
+					       .adds_count = lost->adds_count,
+					       .sum = lost->sum,
+					       .unsummed_count = lost->unsummed_count,
+					       .last_bits = lost->last_bits,
+					       .last_ns = lost->last_ns};
 
-	if (!emitted)
-		return;
-	record.sets_count = lost->sets_count - emitted->sets_count;
-	record.adds_count = lost->adds_count - emitted->adds_count;
-	record.sum = lost->sum - emitted->sum;
-	record.unsummed_count = lost->unsummed_count - emitted->unsummed_count;
-	record.last_bits = lost->last_bits;
-	record.last_ns = lost->last_ns;
-	if (!record.sets_count && !record.adds_count)
-		return;
-	*emitted = *lost;
-	SINK_PACK(totals->sink, &totals->buffer, PERFX_KIND_OVERFLOW_VALUES, record);
+	emitted_subtract(&totals->values_emitted, id, &record.sets_count);
+	if ((record.sets_count || record.adds_count) &&
+	    !emitted_add(&totals->values_emitted, id, &record.sets_count))
+		SINK_PACK(totals->sink, &totals->buffer, PERFX_KIND_OVERFLOW_VALUES, record);
 }
 
 /* Values that found no room. */
@@ -254,12 +220,9 @@ static void send_losses(struct totals *totals)
 	for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
 		now[counted[i].loss] = tracer__counter(totals->tracer, counted[i].counter);
 	now[PERFX_LOSS_NMISSED] = tracer__missed(totals->tracer);
-	for (int i = 0; i < PERFX_LOSS_KINDS; i++) {
-		if (now[i] <= totals->losses[i])
-			continue;
-		send_loss(totals->sink, &totals->buffer, i, now[i] - totals->losses[i]);
-		totals->losses[i] = now[i];
-	}
+	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
+		if (emitted_take(&totals->losses_emitted, (uint64_t)i, &now[i]) > 0)
+			send_loss(totals->sink, &totals->buffer, i, now[i]);
 }
 
 void totals__emit(struct totals *totals)
@@ -306,7 +269,8 @@ static void send_levels(struct totals *totals, struct sink *closing, const struc
 {
 	uint64_t begun =
 		totals->entries_count - tracer__counter(totals->tracer, PERFX_COUNTER_REPEATS);
-	uint64_t ended = ending->spans_count + totals->losses[PERFX_LOSS_RING_DROPS];
+	uint64_t ended =
+		ending->spans_count + tracer__counter(totals->tracer, PERFX_COUNTER_RING_DROPS);
 
 	if (!ending->goes_on)
 		send_loss(closing, &totals->buffer, PERFX_LOSS_UNMATCHED_ENTRIES,
