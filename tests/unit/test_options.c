@@ -370,7 +370,7 @@ Test(options, each_row_is_complete)
 
 		cr_expect_eq(option_row_named(row->name), row, "%s is there twice", row->name);
 		cr_expect(row->parse && row->verbs, "%s", row->name);
-		cr_expect_eq(!row->help, !row->man, "%s", row->name);
+		cr_expect(row->help || !strcmp(row->name, "user"), "%s", row->name);
 		for (size_t k = 0; k < i; k++)
 			cr_expect(!row->letter || option_rows[k].letter != row->letter, "%s",
 				  row->name);

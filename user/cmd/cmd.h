@@ -70,5 +70,10 @@ int report_target_write(struct report_target *target, struct aggregate *aggregat
 void report_target_close(struct report_target *target);
 /* -o, but for "-"; NULL: stdout. */
 const char *output_path(const struct options *options);
+/* EXIT_OK, also where stdout's reader has seen enough; EXIT_FAILED. */
+int output_result(const char *path, int err);
+/* Is stdout, which gets the output, a terminal? Its width (0: unknown), and whether it has colors.
+ */
+void output_terminal(const char *path, unsigned *width, bool *color);
 
 #endif

@@ -14,8 +14,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 static const struct difference_writer *choose_writer(const struct options *options)
 {
@@ -116,16 +114,12 @@ static void unload(struct recording *recording)
 
 static struct difference_options look_of(const struct options *options)
 {
-	bool terminal = !output_path(options) && isatty(STDOUT_FILENO);
-	struct winsize size = {0};
 	struct difference_options look = {.name_a = options->capture,
 					  .name_b = options->capture_after,
 					  .fails = options->fail_on > 0,
-					  .top = (unsigned)options->top,
-					  .color = terminal && !getenv("NO_COLOR")};
+					  .top = (unsigned)options->top};
 
-	if (terminal && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size))
-		look.width = size.ws_col;
+	output_terminal(output_path(options), &look.width, &look.color);
 	return look;
 }
 
@@ -147,10 +141,7 @@ static int write_out(const struct difference_writer *writer, const struct diff *
 	if (!err)
 		err = output_store(&output, text, size);
 	free(text);
-	if (!err || (err == -EPIPE && !path)) /* the reader has seen enough */
-		return EXIT_OK;
-	msg_say("%s: %s", path ? path : "stdout", output_error(err));
-	return EXIT_FAILED;
+	return output_result(path, err);
 }
 
 /* A gate that compared nothing must not pass. */

@@ -136,10 +136,7 @@ static int write_file(const struct options *options, const struct export_format 
 		err = output_close(&output);
 	else
 		output_discard(&output);
-	if (!err || (err == -EPIPE && !path)) /* the reader has seen enough */
-		return EXIT_OK;
-	msg_say("%s: %s", path ? path : "stdout", output_error(err));
-	return EXIT_FAILED;
+	return output_result(path, err);
 }
 
 int cmd_export(const struct options *options)

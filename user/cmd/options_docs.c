@@ -198,9 +198,11 @@ static void print_syntax(const char *text)
 /* Text as in options_table.h; a sentence a line. */
 static void print_man_text(const char *text)
 {
-	bool bold = false, italic = false, line_start = true;
+	bool bold = false, italic = false, starts = true, line_start;
 
 	for (; *text; text++) {
+		line_start = starts;
+		starts = !strncmp(text, ". ", 2);
 		if (*text == '`') {
 			bold = !bold;
 			printf(bold ? "\\fB" : "\\fP");
@@ -215,7 +217,7 @@ static void print_man_text(const char *text)
 
 			printf("\n.Dl %.*s", (int)length, text + 2);
 			text += 1 + length;
-		} else if (!strncmp(text, ". ", 2)) {
+		} else if (starts) {
 			printf(".\n");
 			text++;
 		} else {
@@ -223,7 +225,6 @@ static void print_man_text(const char *text)
 				printf("\\&");
 			printf(*text == '-' ? "\\-" : *text == '\\' ? "\\e" : "%c", *text);
 		}
-		line_start = *text == '\n' || !strncmp(text - 1, ". ", 2);
 	}
 	putchar('\n');
 }
@@ -248,6 +249,17 @@ static void print_man_verbs(void)
 	}
 }
 
+/* Without a text for the man page, the help as a sentence; malloc'd. */
+static char *man_of(const struct option_row *row)
+{
+	struct text text = {0};
+
+	if (row->man)
+		return option_text(row, row->man, VERB_TRACE);
+	text_printf(&text, "%c%s.", toupper((unsigned char)*row->help), row->help + 1);
+	return text_take(&text);
+}
+
 static void print_man_options(void)
 {
 	for (int section = SECTION_WHAT; section <= SECTION_OTHER; section++) {
@@ -256,14 +268,14 @@ static void print_man_options(void)
 			const struct option_row *row = &option_rows[i];
 			char *text;
 
-			if ((int)row->section != section || !row->man)
+			if ((int)row->section != section || !row->help)
 				continue;
 			printf(".It");
 			if (row->letter)
 				printf(" Fl %c ,", row->letter);
 			printf(" Fl -%s", row->name);
 			print_syntax(row->arg ? row->arg : "");
-			text = option_text(row, row->man, VERB_TRACE);
+			text = man_of(row);
 			print_man_text(text ? text : "");
 			free(text);
 		}

@@ -16,7 +16,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,33 +142,13 @@ static int take_count(const struct option_row *row, struct options *options, cha
 	return bad(row, value, want);
 }
 
-/* As an option takes it: "4K". */
-static const char *size_text(char buffer[32], uint64_t bytes)
-{
-	const char *unit = "KMGT";
-	int i = -1;
-
-	for (; bytes && bytes % 1024 == 0 && i < 3; bytes /= 1024)
-		i++;
-	snprintf(buffer, 32, i < 0 ? "%" PRIu64 : "%" PRIu64 "%c", bytes, unit[i < 0 ? 0 : i]);
-	return buffer;
-}
-
 static int take_size(const struct option_row *row, struct options *options, char *value)
 {
 	uint64_t *member = member_of(row, options);
-	char least[32], most[32], want[80];
 
 	if (parse_size(value, member))
 		return bad(row, value, "not a size: try 64K, 8M, 1G");
-	if (*member >= row->min && *member <= row->max)
-		return EXIT_OK;
-	if (row->max == UINT64_MAX)
-		snprintf(want, sizeof(want), "%s at least", size_text(least, row->min));
-	else
-		snprintf(want, sizeof(want), "between %s and %s", size_text(least, row->min),
-			 size_text(most, row->max));
-	return bad(row, value, want);
+	return *member >= row->min && *member <= row->max ? EXIT_OK : bad(row, value, row->want);
 }
 
 /* Room for one more of an array of pointers; NULL: no memory. */
@@ -570,7 +549,7 @@ const struct option_row option_rows[] = {
 		"perfx_trace_start() to its call of perfx_trace_stop(), as often as it calls them, "
 		"until it exits or for `-d`, which counts from the end of attaching."},
 	{"max-size", 0, false, SECTION_WHEN, RECORDING, .arg = "SIZE", .parse = take_size,
-	 INTO(capture_max), .min = 1 << 20, .max = UINT64_MAX,
+	 INTO(capture_max), .min = 1 << 20, .max = UINT64_MAX, .want = "1M at least",
 	 .help = "end when the capture has this size; with --flight, limit of its memory (256M)",
 	 .man = "Ends the recording when the capture has about this size, of which an eighth, at "
 		"most "
@@ -638,8 +617,7 @@ const struct option_row option_rows[] = {
 		"second "
 		"that the slice cuts is left out, and their number is reported."},
 	{"until", 0, .only = true, SECTION_OUTPUT, READING, .arg = "TIME", .parse = take_bound,
-	 INTO(time_slice.until), .help = "end of the time slice",
-	 .man = "End of the time slice, as for `--since`."},
+	 INTO(time_slice.until), .help = "end of the time slice, as for --since"},
 	{"full", 0, false, SECTION_OUTPUT, REPORTING | FOR_VERB(VERB_PROBES), .parse = take_flag,
 	 INTO(full),
 	 .help = "text report: everything, not a summary of one or two screens; probes: each "
@@ -653,8 +631,7 @@ const struct option_row option_rows[] = {
 		"Markdown, HTML and JSON are always complete. "
 		"With `probes`: each function, also those traced by default."},
 	{"verbose", 'v', false, SECTION_OUTPUT, REPORTING | FOR_VERB(VERB_PROBES),
-	 .parse = take_flag, INTO(full), .help = "the same as --full",
-	 .man = "The same as `--full`."},
+	 .parse = take_flag, INTO(full), .help = "the same as --full"},
 	{"top", 0, false, SECTION_OUTPUT, REPORTING | COMPARING, .arg = "N", .parse = take_count,
 	 INTO(top), .max = 1 << 20, .help = "rows per table",
 	 .man = "Rows per table. "
@@ -683,8 +660,7 @@ const struct option_row option_rows[] = {
 		"`{{#functions:10}}...{{/functions}}`. "
 		"Excludes `-f`."},
 	{"no-header", 0, false, SECTION_OUTPUT, REPORTING, .parse = take_flag, INTO(no_header),
-	 .help = "CSV and TSV without the line of column names",
-	 .man = "CSV and TSV without the line of column names."},
+	 .help = "CSV and TSV without the line of column names"},
 	{"fail-on", 0, .only = true, SECTION_OUTPUT, COMPARING, .arg = "PERCENT",
 	 .parse = take_percent, INTO(fail_on),
 	 .help = "exit with 4 on a regression of more than PERCENT",
@@ -750,7 +726,7 @@ const struct option_row option_rows[] = {
 	 INTO(peaks.measure_nothing), .help = "neither measure nor estimate peaks",
 	 .man = "Neither measures nor estimates peaks, nor uses those measured before."},
 	{"ring-size", 0, false, SECTION_HOW, PROBING, .arg = "SIZE", .parse = take_size,
-	 INTO(ring_bytes), .min = 4096, .max = 1 << 30,
+	 INTO(ring_bytes), .min = 4096, .max = 1 << 30, .want = "between 4K and 1G",
 	 .help = "size of each BPF ring buffer (default 8M)",
 	 .man = "Size of each BPF ring buffer, `8M` by default. "
 		"If one is full, counts and totals stay exact; percentiles lack the calls that the "
@@ -777,7 +753,7 @@ const struct option_row option_rows[] = {
 	{"help", 'h', false, SECTION_OTHER, ALL, .parse = take_help, .min = VERB_HELP,
 	 .help = "the options of a verb", .man = "Lists the verbs, or the options of a verb."},
 	{"version", 'V', false, SECTION_OTHER, ALL, .parse = take_help, .min = VERB_VERSION,
-	 .help = "the version", .man = "Prints the version."},
+	 .help = "the version"},
 };
 const size_t option_rows_count = sizeof(option_rows) / sizeof(option_rows[0]);
 

@@ -17,7 +17,8 @@ enum complete {
 /*
  * Texts. `help` is for a terminal, its first clause (up to ';', ':', '.' or '(') for a completion's
  * menu; `man` is for the man page: `word` is literal, *ARG* a placeholder, a blank line begins a
- * paragraph, a tab an example. '@' stands for the names of the option's values.
+ * paragraph, a tab an example; without it the help does. '@' stands for the names of the option's
+ * values.
  */
 struct verb_row {
 	const char *name;
@@ -42,6 +43,7 @@ struct option_row {
 	int (*parse)(const struct option_row *row, struct options *options, char *value);
 	size_t offset; /* of the member of struct options */
 	uint64_t min, max;
+	const char *want; /* the range, for a message */
 	const char *help, *man;
 };
 

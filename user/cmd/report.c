@@ -18,6 +18,23 @@ const char *output_path(const struct options *options)
 	return options->output && strcmp(options->output, "-") ? options->output : NULL;
 }
 
+int output_result(const char *path, int err)
+{
+	if (!err || (err == -EPIPE && !path))
+		return EXIT_OK;
+	msg_say("%s: %s", path ? path : "stdout", output_error(err));
+	return EXIT_FAILED;
+}
+
+void output_terminal(const char *path, unsigned *width, bool *color)
+{
+	bool terminal = !path && isatty(STDOUT_FILENO);
+	struct winsize size = {0};
+
+	*width = terminal && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) ? size.ws_col : 0;
+	*color = terminal && !getenv("NO_COLOR");
+}
+
 /* Do --table and --sort name what the format has? */
 static int check_table(const struct report_writer *writer, const struct options *options)
 {
@@ -102,16 +119,12 @@ int report_target_open(struct report_target *target, const struct options *optio
 	err = output_open(&target->output, path, OUTPUT_WHOLE);
 	if (target->output.part)
 		output_discard(&target->output);
-	if (!err)
-		return EXIT_OK;
-	msg_say("%s: %s", path ? path : "stdout", output_error(err));
-	return EXIT_FAILED;
+	return output_result(path, err);
 }
 
 static struct report_options look_of(const struct report_target *target,
-				     const struct options *options, bool terminal)
+				     const struct options *options)
 {
-	struct winsize size = {0};
 	struct report_options look = {.full = options->full,
 				      .top = (unsigned)options->top,
 				      .full_cmdline = options->full_cmdline,
@@ -120,9 +133,7 @@ static struct report_options look_of(const struct report_target *target,
 				      .no_header = options->no_header,
 				      .template = target->template};
 
-	if (!target->path && terminal && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size))
-		look.width = size.ws_col;
-	look.color = !target->path && terminal && !getenv("NO_COLOR");
+	output_terminal(target->path, &look.width, &look.color);
 	return look;
 }
 
@@ -157,11 +168,8 @@ static int write_out(struct report_target *target, const struct report_options *
 	if (!err)
 		err = output_store(&target->output, text, size);
 	free(text);
-	if (!err)
+	if (output_result(target->path, err) == EXIT_OK)
 		return EXIT_OK;
-	if (!target->path && err == -EPIPE) /* the reader has seen enough */
-		return EXIT_OK;
-	msg_say("%s: %s", target->path ? target->path : "stdout", output_error(err));
 	if (target->path) {
 		msg_say("the report follows on the terminal instead");
 		text = render(report_writer_named("text"), look, profile, analysis, &size);
@@ -176,7 +184,7 @@ static int write_out(struct report_target *target, const struct report_options *
 static int write_selection(struct report_target *target, struct selection *selection,
 			   const struct options *options)
 {
-	struct report_options look = look_of(target, options, isatty(STDOUT_FILENO));
+	struct report_options look = look_of(target, options);
 	struct analysis *analysis = analyze(&selection->profile);
 	int code = EXIT_FAILED, err = 0;
 
