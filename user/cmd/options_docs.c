@@ -145,6 +145,8 @@ void options_help(enum verb verb)
 		char *text = verb_text(row, row->help);
 
 		printf("Usage: perfx-trace %s %s\n\n", row->name, row->synopsis);
+		if (text)
+			*text = (char)toupper((unsigned char)*text);
 		print_wrapped(0, 0, text ? text : "");
 		print_options(verb);
 		free(text);
