@@ -6,7 +6,7 @@
 #include "peaks/cache.h"
 #include "proc/cgroup.h"
 #include "proc/maps.h"
-#include "proc/process_stat.h"
+#include "proc/process.h"
 
 static void read_maps(const char *text, size_t size)
 {

@@ -4,9 +4,9 @@
 #include "fuzz.h"
 
 #include "diff/diff.h"
-#include "report/difference.h"
-#include "report/json_report.h"
-#include "report/template.h"
+#include "diff/writers.h"
+#include "report/json/read.h"
+#include "report/table/template.h"
 
 static void compare(const struct json_report *report)
 {
