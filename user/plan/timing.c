@@ -2,7 +2,7 @@
 /* How each function is timed: at its exits, by return probe, or only counted. */
 #include "plan/defaults.h"
 #include "plan/internal.h"
-#include "site/switches.h"
+#include "site/site.h"
 
 #include <string.h>
 

@@ -1,13 +1,285 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "site/body.h"
 
-#include "site/imports.h"
-#include "site/leave.h"
-#include "site/stack.h"
-
+#include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* --- imports -----------------------------------------------------------------------------------
+ *
+ * The name of what a call through the procedure linkage table calls: the last call of a function
+ * may be one that does not come back, or that only gives memory back.
+ *
+ * A stub is "jmp *slot(%rip)", the slot has a relocation in DT_JMPREL, that names a symbol.
+ * Nothing is built or kept: linkers write these relocations in the order of their slots, so a
+ * binary search finds the one.
+ */
+
+#define DYNAMIC_ENTRIES_MAX 256
+
+struct dynamic {
+	uint64_t relocations, relocations_bytes, symbols, strings;
+};
+
+static bool read_at(const struct image *image, uint64_t vaddr, void *to, size_t bytes)
+{
+	size_t available;
+	const uint8_t *data = image__data(image, vaddr, &available);
+
+	if (!data || available < bytes)
+		return false;
+	memcpy(to, data, bytes);
+	return true;
+}
+
+/* The program headers are where the file's first bytes are loaded. */
+static uint64_t dynamic_vaddr(const struct image *image)
+{
+	int64_t start = image__vaddr(image, 0);
+	Elf64_Ehdr ehdr;
+	Elf64_Phdr phdr;
+
+	if (start < 0 || !read_at(image, (uint64_t)start, &ehdr, sizeof(ehdr)))
+		return 0;
+	for (unsigned i = 0; i < ehdr.e_phnum; i++) {
+		uint64_t at = (uint64_t)start + ehdr.e_phoff + i * sizeof(phdr);
+
+		if (!read_at(image, at, &phdr, sizeof(phdr)))
+			return 0;
+		if (phdr.p_type == PT_DYNAMIC)
+			return phdr.p_vaddr;
+	}
+	return 0;
+}
+
+static bool read_dynamic(const struct image *image, struct dynamic *dynamic)
+{
+	uint64_t at = dynamic_vaddr(image);
+
+	*dynamic = (struct dynamic){0};
+	for (unsigned i = 0; at && i < DYNAMIC_ENTRIES_MAX; i++) {
+		Elf64_Dyn entry;
+
+		if (!read_at(image, at + i * sizeof(entry), &entry, sizeof(entry)))
+			return false;
+		if (entry.d_tag == DT_NULL)
+			break;
+		if (entry.d_tag == DT_JMPREL)
+			dynamic->relocations = entry.d_un.d_ptr;
+		else if (entry.d_tag == DT_PLTRELSZ)
+			dynamic->relocations_bytes = entry.d_un.d_val;
+		else if (entry.d_tag == DT_SYMTAB)
+			dynamic->symbols = entry.d_un.d_ptr;
+		else if (entry.d_tag == DT_STRTAB)
+			dynamic->strings = entry.d_un.d_ptr;
+	}
+	return dynamic->relocations && dynamic->symbols && dynamic->strings;
+}
+
+static bool find_relocation(const struct image *image, const struct dynamic *dynamic, uint64_t slot,
+			    Elf64_Rela *found)
+{
+	uint64_t low = 0, high = dynamic->relocations_bytes / sizeof(*found);
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (!read_at(image, dynamic->relocations + middle * sizeof(*found), found,
+			     sizeof(*found)))
+			return false;
+		if (found->r_offset == slot)
+			return true;
+		if (found->r_offset < slot)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return false;
+}
+
+/* The slot that a stub jumps through; 0: it is no stub. */
+static uint64_t slot_of(const struct image *image, uint64_t stub)
+{
+	struct insn insn;
+	size_t available;
+	const uint8_t *code = image__code(image, stub, &available);
+
+	if (!code || insn_decode(code, available, stub, &insn))
+		return 0;
+	if (insn.is_endbr &&
+	    insn_decode(code + insn.length, available - insn.length, stub + insn.length, &insn))
+		return 0;
+	return insn.flow == FLOW_JMP_INDIRECT && insn.base == REG_RIP ? insn.target : 0;
+}
+
+const char *import_at(const struct image *image, uint64_t stub, uint64_t *vaddr)
+{
+	uint64_t slot = slot_of(image, stub);
+	struct dynamic dynamic;
+	Elf64_Rela relocation;
+	Elf64_Sym symbol;
+	const char *name;
+	size_t available;
+
+	if (!slot || !read_dynamic(image, &dynamic) ||
+	    !find_relocation(image, &dynamic, slot, &relocation) ||
+	    !read_at(image, dynamic.symbols + ELF64_R_SYM(relocation.r_info) * sizeof(symbol),
+		     &symbol, sizeof(symbol)))
+		return NULL;
+	name = (const char *)image__data(image, dynamic.strings + symbol.st_name, &available);
+	if (!name || strnlen(name, available) == available)
+		return NULL;
+	if (vaddr)
+		*vaddr = symbol.st_shndx == SHN_UNDEF ? 0 : symbol.st_value;
+	return name;
+}
+
+static bool is_one_of(const char *name, const char *const *names)
+{
+	for (; *names; names++)
+		if (strcmp(name, *names) == 0)
+			return true;
+	return false;
+}
+
+static bool import_never_returns(const char *name)
+{
+	static const char *const names[] = {"__stack_chk_fail",
+					    "_Unwind_Resume",
+					    "__cxa_throw",
+					    "__cxa_rethrow",
+					    "_ZSt9terminatev",
+					    "abort",
+					    "__assert_fail",
+					    "__cxa_bad_cast",
+					    "_exit",
+					    "exit",
+					    "longjmp",
+					    NULL};
+
+	/* std::__throw_length_error and its kin */
+	return is_one_of(name, names) ||
+	       (strncmp(name, "_ZSt", 4) == 0 && strstr(name, "__throw_"));
+}
+
+/* free and operator delete */
+static bool import_frees(const char *name)
+{
+	static const char *const names[] = {"free",
+					    "_ZdlPv",
+					    "_ZdlPvm",
+					    "_ZdaPv",
+					    "_ZdaPvm",
+					    "_ZdlPvSt11align_val_t",
+					    "_ZdlPvmSt11align_val_t",
+					    NULL};
+
+	return is_one_of(name, names);
+}
+
+/* --- does it leave its own stack? -------------------------------------------------------------
+ *
+ * A coroutine switch loads the stack pointer from where it was saved for another coroutine; the
+ * frames of the calls that were open stay behind.
+ *
+ * Ordinary code loads rsp, too: leave and "mov %rbp,%rsp" drop a frame, a variable-length array
+ * goes by "mov %rax,%rsp" with a value saved earlier, a realigned frame ends in
+ * "lea -8(%r10),%rsp". What they have in common is that the value was computed from rsp or rbp,
+ * or spilled to the function's own frame. So: which registers ever hold such a value? Order of
+ * execution is left out; that errs towards "own stack".
+ */
+
+static bool holds(uint16_t set, uint8_t reg)
+{
+	return reg < REG_RIP && (set & REG_BIT(reg));
+}
+
+/* Is what an instruction moves to dst computed from a register of the set? */
+static bool computes_from(const struct insn *insn, uint16_t set)
+{
+	switch ((enum insn_op)insn->op) {
+	case OP_MOVE:
+	case OP_ADD:
+		return holds(set, insn->src);
+	case OP_LEA:
+		return holds(set, insn->base) || holds(set, insn->index);
+	case OP_LOAD:
+	case OP_OTHER:
+	case OP_WIDEN:
+	case OP_COMPARE:
+	case OP_PUSH:
+	case OP_STORE_TOP:
+		break;
+	}
+	return false;
+}
+
+/* frame: registers that point into the frame. own: those, and what is loaded from there. Not what
+ * is loaded through a loaded pointer: that may be a context that was spilled. */
+struct sets {
+	uint16_t frame, own;
+};
+
+static bool is_own(const struct insn *insn, const struct sets *sets)
+{
+	if (insn->op == OP_LOAD)
+		return holds(sets->frame, insn->base);
+	return computes_from(insn, sets->own);
+}
+
+static bool widen_sets(const struct body *body, struct sets *sets)
+{
+	struct sets before = *sets;
+
+	for (size_t i = 0; i < body->insns.count; i++) {
+		const struct insn *insn = &body->insns.at[i];
+
+		if (insn->dst >= REG_RIP)
+			continue;
+		if (computes_from(insn, sets->frame))
+			sets->frame |= REG_BIT(insn->dst);
+		if (is_own(insn, sets))
+			sets->own |= REG_BIT(insn->dst);
+	}
+	return sets->frame != before.frame || sets->own != before.own;
+}
+
+static bool sets_rsp(const struct insn *insn)
+{
+	return insn->dst == REG_RSP &&
+	       (insn->op == OP_MOVE || insn->op == OP_LEA || insn->op == OP_LOAD);
+}
+
+/* Most functions never load rsp: look for that first. */
+static bool loads_rsp(const struct body *body)
+{
+	for (size_t i = 0; i < body->insns.count; i++)
+		if (body->insns.at[i].odd_rsp || sets_rsp(&body->insns.at[i]))
+			return true;
+	return false;
+}
+
+static bool switches_stack(const struct body *body)
+{
+	const uint16_t start = REG_BIT(REG_RSP) | REG_BIT(REG_RBP);
+	struct sets sets = {start, start};
+
+	if (!loads_rsp(body))
+		return false;
+	while (widen_sets(body, &sets))
+		;
+	for (size_t i = 0; i < body->insns.count; i++) {
+		const struct insn *insn = &body->insns.at[i];
+
+		if (insn->odd_rsp || (sets_rsp(insn) && !is_own(insn, &sets)))
+			return true;
+	}
+	return false;
+}
+
+/* --- the body ----------------------------------------------------------------------------------
+ */
 
 /* A search may see every instruction: a bound for generated functions with thousands of rets. */
 #define SEARCHES_MAX 256
@@ -316,7 +588,7 @@ int body__decode(struct body *body, struct image *image, uint64_t start, uint64_
 	if (!body__add_part(body, start, size, &err))
 		return err;
 	note_stack_use(body);
-	err = leave_decide(body);
+	err = body__decide_jumps(body);
 	if (err || body->undecoded)
 		return err;
 	link_jumps(body);
@@ -327,7 +599,7 @@ int body__decode(struct body *body, struct image *image, uint64_t start, uint64_
 	check_ends(body);
 	note_calls(body);
 	note_false_returns(body);
-	body->switches_stack = stack_is_switched(body);
+	body->switches_stack = switches_stack(body);
 	if (body->switches_stack)
 		body->exits_doubt = "switches to another stack";
 	return 0;

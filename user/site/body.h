@@ -55,11 +55,20 @@ enum frame body__frame(const struct body *body, uint64_t vaddr);
 /* Adds a part that belongs to the function. False: it can not be; the doubt is noted. */
 bool body__add_part(struct body *body, uint64_t start, uint64_t size, int *err);
 
+/* jumps.c: sets insn.leaves, insn.is_table_target and body.goes_anywhere, adds cold parts to the
+ * body, and notes doubts. 0 or -ENOMEM. */
+int body__decide_jumps(struct body *body);
+
 /* Does control go from an instruction to the one after it in memory? */
 bool body__falls_through(const struct body *body, int32_t index);
 /* The instruction before it in the same part, or -1. */
 int32_t body__before(const struct body *body, int32_t index);
 /* Can control come from one instruction to another? Does not follow exceptions. */
 bool body__reaches(struct body *body, int32_t from, int32_t to);
+
+/* Name of the function that the stub at a vaddr (procedure linkage table) jumps to; NULL: no stub,
+ * or not known. Borrowed from the image. *vaddr: where this file defines it, 0 if another does; may
+ * be NULL. */
+const char *import_at(const struct image *image, uint64_t stub, uint64_t *vaddr);
 
 #endif

@@ -2,7 +2,6 @@
 #include "site/forward.h"
 
 #include "site/body.h"
-#include "site/imports.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -55,10 +55,9 @@ enum insn_op {
 
 enum insn_nop {
 	NOP_NO = 0,
-	NOP_SHORT, /* 90 with prefixes: emulated by every kernel */
-	NOP_LONG,  /* the recommended forms of 3 to 8 bytes: emulated from 6.18 on */
-	NOP_FIVE,  /* 0f 1f 44 00 00 in one page: from 6.18 on the kernel overwrites it with a call
-		    */
+	NOP_SHORT,    /* 90 with prefixes: emulated by every kernel */
+	NOP_LONG,     /* the recommended forms of 3 to 8 bytes: emulated from 6.18 on */
+	NOP_FIVE,     /* 0f 1f 44 00 00 in one page: overwritten with a call from 6.18 on */
 	NOP_FIVE_ODD, /* other forms of 5 bytes: overwritten as well */
 	NOP_OTHER     /* a long nop of another form: single-stepped */
 };
@@ -83,7 +82,7 @@ struct insn {
 	uint8_t base, index, scale, mem_bytes; /* memory operand */
 	bool has_memory : 1;
 	bool emulated : 1;	 /* push or branch that uprobes emulate */
-	bool refused : 1;	 /* no probe goes here: see uprobes.h */
+	bool refused : 1;	 /* no probe goes here: see insn.c */
 	bool moves_all : 1;	 /* OP_MOVE of the whole register */
 	bool restores : 1;	 /* belongs into an epilogue: see insn.c */
 	bool reads_canary : 1;	 /* %fs:0x28, the stack protector's value */

@@ -2,11 +2,582 @@
 #include "site/site.h"
 
 #include "site/body.h"
-#include "site/entry.h"
-#include "site/exits.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+#if defined(__x86_64__)
+#define DECODES_CODE true
+#else
+#define DECODES_CODE false
+#endif
+
+/* --- the entry site --------------------------------------------------------------------------
+ *
+ * The first instruction that the kernel emulates, in the function's first basic block, with the
+ * stack pointer as the caller left it, and the wanted arguments, or where these have been copied.
+ * It must be passed exactly once a call: no jump may lead to it or to anything between the entry
+ * and it.
+ */
+
+/* The probe's time is the call's time only if it is not far from the entry. */
+#define WALK_INSNS_MAX 32
+
+static const uint8_t argument_registers[ARGUMENT_REGS] = {REG_RDI, REG_RSI, REG_RDX, REG_RCX,
+							  REG_R8,  REG_R9,  REG_RAX};
+
+/* The registers in which each wanted argument is found; 0: it is not wanted, or lost. */
+struct arguments {
+	uint16_t holders[ARGUMENT_REGS];
+	uint8_t wanted;
+	bool may_move;
+};
+
+static struct arguments arguments_at_entry(const struct site_options *options)
+{
+	struct arguments arguments = {.wanted = options->argument_regs,
+				      .may_move = options->arguments_may_move};
+
+	for (size_t i = 0; i < ARGUMENT_REGS; i++)
+		if (arguments.wanted & (1u << i))
+			arguments.holders[i] = REG_BIT(argument_registers[i]);
+	return arguments;
+}
+
+static uint16_t argument_bits(void)
+{
+	uint16_t bits = 0;
+
+	for (size_t i = 0; i < ARGUMENT_REGS; i++)
+		bits |= REG_BIT(argument_registers[i]);
+	return bits;
+}
+
+/* What an instruction does to them. False: one of them is nowhere any more. */
+static bool arguments_pass(struct arguments *arguments, const struct insn *insn)
+{
+	bool kept = true, copies = arguments->may_move && insn->op == OP_MOVE && insn->moves_all;
+
+	for (size_t i = 0; i < ARGUMENT_REGS; i++) {
+		uint16_t *holders = &arguments->holders[i];
+		bool copied = copies && insn->src < REG_RIP && insn->dst < REG_RIP &&
+			      (*holders & REG_BIT(insn->src));
+
+		*holders &= (uint16_t)~insn->writes;
+		if (copied)
+			*holders |= REG_BIT(insn->dst) & argument_bits();
+		kept = kept && (*holders || !(arguments->wanted & (1u << i)));
+	}
+	return kept;
+}
+
+static void note_arguments(const struct arguments *arguments, struct site_plan *plan)
+{
+	for (uint8_t i = 0; i < ARGUMENT_REGS; i++)
+		for (uint8_t j = ARGUMENT_REGS; j-- > 0;)
+			if (arguments->holders[i] & REG_BIT(argument_registers[j]))
+				plan->arguments[i] = j;
+}
+
+static bool is_usable(const struct insn *insn, const struct site_options *options)
+{
+	for (size_t i = 0; i < options->refused_count; i++)
+		if (options->refused[i] == insn->vaddr)
+			return false;
+	if (options->nop5_kills && (insn->nop == NOP_FIVE || insn->nop == NOP_FIVE_ODD))
+		return false;
+	return !insn->refused;
+}
+
+/* at_entry: nothing of the function lies on the stack or below it (in its red zone) yet, so the
+ * call that replaces a nop5 overwrites nothing. */
+static enum site_kind kind_of(const struct insn *insn, bool at_entry,
+			      const struct site_options *options)
+{
+	switch ((enum insn_nop)insn->nop) {
+	case NOP_SHORT:
+		return SITE_NOP;
+	case NOP_LONG:
+		return options->optimized_nop5 ? SITE_NOP : SITE_STEPPED;
+	case NOP_FIVE:
+		return options->optimized_nop5 && at_entry ? SITE_NOP5 : SITE_STEPPED;
+	case NOP_NO:
+	case NOP_FIVE_ODD:
+	case NOP_OTHER:
+		break;
+	}
+	if (!insn->emulated)
+		return SITE_STEPPED;
+	return insn->op == OP_PUSH ? SITE_PUSH : SITE_BRANCH;
+}
+
+/* Why the walk may not go past an instruction, or NULL. */
+static const char *stops_at(const struct insn *insn, struct arguments *arguments)
+{
+	if (insn->flow != FLOW_NEXT)
+		return "the first instructions branch away";
+	if (insn->writes & REG_BIT(REG_RSP))
+		return "the stack pointer moves first";
+	if (!arguments_pass(arguments, insn))
+		return "an argument is overwritten first";
+	if (insn->repeats || insn->enters_kernel)
+		return "the first instructions may take long";
+	return NULL;
+}
+
+static bool is_jump_target(const struct insn *insn)
+{
+	return insn->jumps_here >= 0 || insn->is_table_target;
+}
+
+static void take(const struct insn *insn, enum site_kind kind, struct site_plan *plan)
+{
+	plan->entry_vaddr = insn->vaddr;
+	plan->entry_kind = kind;
+}
+
+static int refuse(struct site_plan *plan)
+{
+	plan->entry_note = "the kernel takes no probe on the first instructions";
+	return -ENOTSUP;
+}
+
+static int entry_keep(const struct insn *first, const struct site_options *options,
+		      const char *note, struct site_plan *plan)
+{
+	take(first, kind_of(first, true, options), plan);
+	plan->entry_note = plan->entry_kind == SITE_STEPPED ? note : NULL;
+	return is_usable(first, options) ? 0 : refuse(plan);
+}
+
+/* May the walk go on from an instruction to the next? NULL, or why not. */
+static const char *walk_ends(const struct body *body, int32_t index, struct arguments *arguments)
+{
+	const struct insn *next = &body->insns.at[index + 1];
+	const char *why = stops_at(&body->insns.at[index], arguments);
+
+	if (why)
+		return why;
+	if (index + 1 >= body->parts[0].count)
+		return "the function ends first";
+	if (index + 1 >= WALK_INSNS_MAX)
+		return "no cheap instruction is near";
+	if (is_jump_target(next))
+		return "a jump leads into the first instructions";
+	if (body->goes_anywhere)
+		return "an indirect jump could lead into the first instructions";
+	return NULL;
+}
+
+static int entry_choose(const struct body *body, const struct site_options *options,
+			struct site_plan *plan)
+{
+	const struct insn *at = body->insns.at;
+	struct arguments arguments = arguments_at_entry(options);
+	const char *why = NULL;
+	bool found = false;
+
+	plan->entry_repeats = is_jump_target(at);
+	if (options->entry_only)
+		return entry_keep(at, options, "asked for", plan);
+	if (plan->entry_repeats && is_usable(at, options))
+		return entry_keep(at, options, "the function loops to its entry", plan);
+	for (int32_t i = 0; !why; i++) {
+		bool at_entry = i == 0 || (i == 1 && at[0].is_endbr);
+		enum site_kind kind = kind_of(&at[i], at_entry, options);
+		struct arguments before = arguments;
+		bool overwritten = at[i].nop == NOP_FIVE || at[i].nop == NOP_FIVE_ODD;
+
+		why = walk_ends(body, i, &arguments);
+		if (!is_usable(&at[i], options) || (overwritten && !at_entry))
+			continue;
+		if (kind < SITE_STEPPED) {
+			take(&at[i], kind, plan);
+			note_arguments(&before, plan);
+			plan->entry_note = NULL;
+			return 0;
+		}
+		/* the next best thing: the first that is not refused */
+		if (!found) {
+			take(&at[i], kind, plan);
+			note_arguments(&before, plan);
+		}
+		found = true;
+	}
+	plan->entry_note = why;
+	return found ? 0 : refuse(plan);
+}
+
+/* --- functions that this one ends by jumping to -----------------------------------------------
+ *
+ * Their returns are its exits: needed only when its result is wanted.
+ */
+
+/* Operator new and its like go through three. */
+#define TAILS_MAX 8
+
+struct tails {
+	uint64_t starts[TAILS_MAX], sizes[TAILS_MAX];
+	int count;
+};
+
+/* Past the linkage table, if the function there is this file's own. */
+static uint64_t destination(const struct body *body, uint64_t target)
+{
+	uint64_t vaddr = 0;
+
+	return import_at(body->image, target, &vaddr) ? vaddr : target;
+}
+
+/* Addresses and offsets move alike within one segment only, and sites are offsets in the end. */
+static bool same_segment(const struct body *body, uint64_t vaddr)
+{
+	uint64_t start = body->parts[0].start;
+
+	return image__offset(body->image, vaddr) - image__offset(body->image, start) ==
+	       (int64_t)(vaddr - start);
+}
+
+/* Notes the function that a leaving jump goes to. NULL, or why that cannot be followed (static). */
+static const char *tails_add(struct tails *tails, const struct body *body, const struct insn *jump)
+{
+	uint64_t start, size, target;
+
+	if (jump->flow != FLOW_JMP && jump->flow != FLOW_JCC)
+		return "leaves by an indirect jump: what it returns is not seen";
+	target = destination(body, jump->target);
+	if (!target)
+		return "leaves by a jump to another file: what it returns is not seen";
+	for (int i = 0; i < tails->count; i++)
+		if (tails->starts[i] == target)
+			return NULL;
+	if (image__fde(body->image, target, &start, &size) || start != target ||
+	    !same_segment(body, target) || tails->count == TAILS_MAX)
+		return "leaves by a jump that can not be followed";
+	tails->starts[tails->count] = target;
+	tails->sizes[tails->count++] = size;
+	return NULL;
+}
+
+/* --- the exit sites ---------------------------------------------------------------------------
+ *
+ * A plain probe on every exit of a function. A return probe would be simpler, but it puts a
+ * trampoline in place of the return address, and an exception that crosses such a frame ends
+ * the program.
+ *
+ * The obvious site, the ret itself, is single-stepped: several times the cost of an emulated
+ * instruction. But what stands before a ret is mostly this:
+ *
+ *	sub    %fs:0x28,%rax
+ *	jne    fail            <- here it is decided
+ *	add    $0x18,%rsp
+ *	pop    %rbx
+ *	ret
+ *
+ * The jne is emulated, and the program at the probe sees from the flags which way it will go. So
+ * for each ret we walk backwards over restores, along every edge that leads there, until a branch
+ * is met on each: fall-through from a jcc (exit if not taken), a jcc or jmp that goes there. Is
+ * one of the ways plain code that falls into the epilogue, or something that we can not follow,
+ * then the ret it is. Also when the branch would be hit again without leaving, in a loop: a
+ * stepped hit once a call is cheaper than an emulated one each round.
+ *
+ * One call counts as a restore: free or operator delete, the last thing that C++ functions with a
+ * small buffer do, and only if it had to grow. "call" is emulated too, so the probe sits on it,
+ * and that free is left out of the call's time:
+ *
+ *	cmp    %rax,%rdi
+ *	je     1f              <- exit if taken
+ *	call   free@plt        <- exit
+ * 1:	add    $0x98,%rsp
+ *
+ * The entry site is never taken as a cheap exit: two programs on one instruction run in no
+ * defined order.
+ *
+ * When the returned value is wanted, a jump to another function is no exit: that function's own
+ * exits are taken instead. Others may call it too: of its hits only those count that find the
+ * frame (CFA) of a call of ours open, for a tail call has its caller's.
+ */
+
+/* What replaces one stepped hit (three to ten emulated ones): a call passes at most the
+ * conditional ones of these and one more. */
+#define CHEAP_SITES_MAX	      4
+#define CHEAP_CONDITIONAL_MAX 2
+#define REGION_INSNS_MAX      48
+
+struct search {
+	struct body *body;
+	uint64_t entry_vaddr;
+	bool needs_result;
+	struct tails tails; /* functions that it jumps to in the end */
+	struct exit_site sites[CHEAP_SITES_MAX];
+	int sites_count, conditional;
+	int32_t region[REGION_INSNS_MAX]; /* instructions between the sites and the ret */
+	int region_count;
+};
+
+static bool region_add(struct search *search, int32_t index)
+{
+	if (search->region_count == REGION_INSNS_MAX)
+		return false;
+	search->region[search->region_count++] = index;
+	return true;
+}
+
+static struct exit_site *find_site(struct search *search, uint64_t vaddr)
+{
+	for (int i = 0; i < search->sites_count; i++)
+		if (search->sites[i].vaddr == vaddr)
+			return &search->sites[i];
+	return NULL;
+}
+
+/* Can a conditional branch be met again after it has not left? */
+static bool is_met_again(struct search *search, int32_t index, enum exit_when when)
+{
+	const struct insn *insn = &search->body->insns.at[index];
+	int32_t stay = when == EXIT_IF_TAKEN ? index + 1 : insn->target_index;
+
+	if (stay < 0 || stay >= (int32_t)search->body->insns.count)
+		return false;
+	return body__reaches(search->body, stay, index);
+}
+
+static bool frame_at(struct search *search, uint64_t vaddr, struct exit_site *site)
+{
+	int64_t offset;
+
+	if (image__cfa(search->body->image, vaddr, &site->cfa_reg, &offset))
+		return false;
+	site->cfa_offset = (int32_t)offset;
+	return offset == site->cfa_offset;
+}
+
+static bool site_add(struct search *search, int32_t index, enum exit_when when)
+{
+	const struct insn *insn = &search->body->insns.at[index];
+	struct exit_site *site = find_site(search, insn->vaddr);
+
+	if (site) {
+		site->when = EXIT_ALWAYS; /* both ways lead here */
+		return true;
+	}
+	if (search->sites_count == CHEAP_SITES_MAX || !insn->emulated ||
+	    insn->vaddr == search->entry_vaddr)
+		return false;
+	site = &search->sites[search->sites_count];
+	*site = (struct exit_site){.vaddr = insn->vaddr, .kind = SITE_BRANCH, .when = when};
+	if (!frame_at(search, insn->vaddr, site))
+		return false;
+	if (insn->flow == FLOW_JCC) {
+		if (++search->conditional > CHEAP_CONDITIONAL_MAX ||
+		    is_met_again(search, index, when))
+			return false;
+		site->condition = insn->condition;
+	}
+	search->sites_count++;
+	return true;
+}
+
+static bool cover_fall_through(struct search *search, int32_t before)
+{
+	const struct insn *insn = &search->body->insns.at[before];
+
+	if (insn->flow == FLOW_JCC)
+		return site_add(search, before, EXIT_IF_NOT_TAKEN);
+	if (insn->frees && !search->needs_result)
+		return site_add(search, before, EXIT_ALWAYS);
+	if (!insn->restores || (search->needs_result && (insn->writes & REG_BIT(REG_RAX))))
+		return false;
+	return region_add(search, before);
+}
+
+/* Every way to one instruction of the region: covered by a site, or in the region itself. */
+static bool cover(struct search *search, int32_t index)
+{
+	const struct body *body = search->body;
+	const struct insn *insn = &body->insns.at[index];
+	int32_t before = body__before(body, index);
+	bool reached = false;
+
+	if (index == 0 || insn->is_table_target)
+		return false;
+	if (before >= 0 && body__falls_through(body, before)) {
+		if (!cover_fall_through(search, before))
+			return false;
+		reached = true;
+	}
+	for (int32_t i = insn->jumps_here; i >= 0; i = body->insns.at[i].next_jump) {
+		enum exit_when when =
+			body->insns.at[i].flow == FLOW_JMP ? EXIT_ALWAYS : EXIT_IF_TAKEN;
+
+		if (!site_add(search, i, when))
+			return false;
+		reached = true;
+	}
+	return reached;
+}
+
+/* The cheap sites that stand for a stepped exit. */
+static bool search_cheap(struct search *search, int32_t exit)
+{
+	if (search->body->goes_anywhere)
+		return false;
+	search->sites_count = 0;
+	search->conditional = 0;
+	search->region_count = 0;
+	region_add(search, exit);
+	for (int i = 0; i < search->region_count; i++)
+		if (!cover(search, search->region[i]))
+			return false;
+	return search->sites_count > 0;
+}
+
+static int plan_add(struct site_plan *plan, const struct exit_site *site)
+{
+	struct exit_site *exits = plan->exits;
+
+	if ((plan->exits_count & (plan->exits_count - 1)) == 0) {
+		size_t room = plan->exits_count ? 2 * plan->exits_count : 1;
+
+		exits = realloc(exits, room * sizeof(*exits));
+		if (!exits)
+			return -ENOMEM;
+		plan->exits = exits;
+	}
+	exits[plan->exits_count++] = *site;
+	return 0;
+}
+
+/* At a ret and at a tail jump nothing is left above the return address. */
+static struct exit_site site_itself(const struct insn *insn)
+{
+	struct exit_site site = {
+		.vaddr = insn->vaddr,
+		.kind = insn->emulated ? SITE_BRANCH : SITE_STEPPED,
+		.when = EXIT_ALWAYS,
+		.cfa_reg = CFA_RSP,
+		.cfa_offset = 8,
+	};
+
+	if (insn->flow == FLOW_JCC) {
+		site.when = EXIT_IF_TAKEN;
+		site.condition = insn->condition;
+	}
+	return site;
+}
+
+static int add_exit(struct search *search, int32_t index, struct site_plan *plan)
+{
+	const struct insn *insn = &search->body->insns.at[index];
+	struct exit_site site = site_itself(insn);
+	int err = 0;
+
+	if (insn->leaves && search->needs_result) {
+		search->body->exits_doubt = tails_add(&search->tails, search->body, insn);
+		return 0;
+	}
+	if (insn->flow != FLOW_JCC && !insn->emulated && search_cheap(search, index)) {
+		for (int i = 0; i < search->sites_count && !err; i++)
+			err = plan_add(plan, &search->sites[i]);
+		return err;
+	}
+	if (insn->refused)
+		search->body->exits_doubt = "the kernel takes no probe on an exit";
+	else if (insn->flow == FLOW_JCC && insn->condition == CONDITION_NONE)
+		search->body->exits_doubt = "leaves by a branch that no flags decide";
+	return plan_add(plan, &site);
+}
+
+static int compare_sites(const void *left, const void *right)
+{
+	const struct exit_site *a = left, *b = right;
+
+	return (a->vaddr > b->vaddr) - (a->vaddr < b->vaddr);
+}
+
+/* A branch between two exits is met from both. */
+static void merge_sites(struct site_plan *plan)
+{
+	size_t kept = 0;
+
+	if (!plan->exits_count)
+		return;
+	qsort(plan->exits, plan->exits_count, sizeof(*plan->exits), compare_sites);
+	for (size_t i = 1; i < plan->exits_count; i++) {
+		struct exit_site *last = &plan->exits[kept], *site = &plan->exits[i];
+
+		if (last->vaddr != site->vaddr)
+			plan->exits[++kept] = *site;
+		else if (last->when != site->when)
+			last->when = EXIT_ALWAYS;
+	}
+	plan->exits_count = kept + 1;
+	for (size_t i = 0; i < plan->exits_count; i++) {
+		if (plan->exits[i].when == EXIT_ALWAYS)
+			plan->exits[i].condition = 0;
+		plan->entry_is_exit |= plan->exits[i].vaddr == plan->entry_vaddr;
+	}
+}
+
+static int find_in_body(struct search *search, struct site_plan *plan)
+{
+	struct body *body = search->body;
+	int err = 0;
+
+	for (int32_t i = 0; !err && i < (int32_t)body->insns.count && !body->exits_doubt; i++)
+		if (body->insns.at[i].flow == FLOW_RET || body->insns.at[i].leaves)
+			err = add_exit(search, i, plan);
+	return err;
+}
+
+/* The list grows while it is walked; the first is the function itself. */
+static int find_in_tails(struct search *search, struct body *own, struct site_plan *plan)
+{
+	int err = 0;
+
+	for (int i = 1; !err && i < search->tails.count && !own->exits_doubt; i++) {
+		struct body body;
+
+		err = body__decode(&body, own->image, search->tails.starts[i],
+				   search->tails.sizes[i]);
+		search->body = &body;
+		if (!err && !body.undecoded)
+			err = find_in_body(search, plan);
+		own->exits_doubt = body.undecoded ? body.undecoded : body.exits_doubt;
+		body__clear(&body);
+	}
+	search->body = own;
+	return err;
+}
+
+/* Fills exits*, exits_state, exits_note, entry_is_exit; after the entry is chosen. 0, -ENOMEM. */
+static int exits_find(struct body *body, const struct site_options *options, struct site_plan *plan)
+{
+	struct search search = {
+		.body = body,
+		.entry_vaddr = plan->entry_vaddr,
+		.needs_result = options->needs_result,
+	};
+	int err;
+
+	if (options->needs_result) /* its own code may be jumped back to */
+		search.tails = (struct tails){.starts = {body->parts[0].start},
+					      .sizes = {body->parts[0].size},
+					      .count = 1};
+	err = find_in_body(&search, plan);
+	if (!err)
+		err = find_in_tails(&search, body, plan);
+	if (err)
+		return err;
+	plan->exits_state = body->exits_doubt ? EXITS_UNKNOWN : EXITS_KNOWN;
+	plan->exits_note = body->exits_doubt;
+	if (body->exits_doubt)
+		plan->exits_count = 0;
+	merge_sites(plan);
+	return 0;
+}
+
+/* --- a plan ----------------------------------------------------------------------------------- */
 
 static void exits_unknown(struct site_plan *plan, const char *note)
 {
@@ -14,8 +585,7 @@ static void exits_unknown(struct site_plan *plan, const char *note)
 	plan->exits_note = note;
 }
 
-#if defined(__x86_64__)
-/* All that can be said of a function that is not decoded whole. */
+/* The plan of a function that cannot be decoded whole: its entry alone. */
 static int plan_entry_alone(struct image *image, uint64_t vaddr, const char *note,
 			    const struct site_options *options, struct site_plan *plan)
 {
@@ -46,8 +616,8 @@ static int plan_body(struct body *body, const struct site_options *options, stru
 	return exits_find(body, options, plan);
 }
 
-static int plan_x86(struct image *image, uint64_t vaddr, uint64_t size,
-		    const struct site_options *options, struct site_plan *plan)
+static int plan_function(struct image *image, uint64_t vaddr, uint64_t size,
+			 const struct site_options *options, struct site_plan *plan)
 {
 	struct body body;
 	int err;
@@ -61,7 +631,6 @@ static int plan_x86(struct image *image, uint64_t vaddr, uint64_t size,
 	body__clear(&body);
 	return err;
 }
-#endif
 
 int site_plan(struct image *image, uint64_t vaddr, uint64_t size,
 	      const struct site_options *options, struct site_plan *plan)
@@ -75,15 +644,11 @@ int site_plan(struct image *image, uint64_t vaddr, uint64_t size,
 		exits_unknown(plan, "not in the file's code");
 		return -ENOENT;
 	}
-#if defined(__x86_64__)
-	return plan_x86(image, vaddr, size, options, plan);
-#else
-	(void)size;
-	(void)options;
+	if (DECODES_CODE)
+		return plan_function(image, vaddr, size, options, plan);
 	plan->entry_note = "code of this architecture is not decoded";
 	exits_unknown(plan, plan->entry_note);
 	return 0;
-#endif
 }
 
 void site_plan__clear(struct site_plan *plan)
@@ -91,4 +656,120 @@ void site_plan__clear(struct site_plan *plan)
 	free(plan->exits);
 	plan->exits = NULL;
 	plan->exits_count = 0;
+}
+
+/* --- coroutine switches --------------------------------------------------------------------- */
+
+#define RSP 4
+#define RBP 5
+
+/* How far apart a switch saves one stack pointer and loads the other, in bytes of code. */
+#define SWITCH_BYTES 128
+
+/* REX.W mov between r/m and a register; Intel SDM volume 2, opcode and ModRM. */
+struct move {
+	uint8_t mod, reg, rm; /* numbers with their REX bits */
+};
+
+static bool is_move(const uint8_t *at, uint8_t opcode, struct move *move)
+{
+	if ((at[0] & 0xf8) != 0x48 || at[1] != opcode)
+		return false;
+	move->mod = at[2] >> 6;
+	move->reg = (uint8_t)((at[2] >> 3 & 7) | (at[0] & 4) << 1);
+	move->rm = (uint8_t)((at[2] & 7) | (at[0] & 1) << 3);
+	return true;
+}
+
+/* Memory of the function's own frame: mod 0 with rm 5 is relative to rip instead. rm 4 is a SIB
+ * byte, which names rsp as base in practice. */
+static bool own_memory(const struct move *move)
+{
+	return (move->rm == RBP && move->mod != 0) || move->rm == RSP;
+}
+
+/* Arguments in the order of the System V ABI: rdi rsi rdx rcx. */
+static bool is_argument(uint8_t reg)
+{
+	return reg == 7 || reg == 6 || reg == 2 || reg == 1;
+}
+
+/* The stack pointer comes from an object or an argument. */
+static bool loads_foreign_rsp(const uint8_t *at)
+{
+	struct move move;
+
+	if (is_move(at, 0x8b, &move) && move.reg == RSP)
+		return move.mod == 3 ? is_argument(move.rm) : !own_memory(&move);
+	if (is_move(at, 0x89, &move) && move.mod == 3 && move.rm == RSP)
+		return is_argument(move.reg);
+	return is_move(at, 0x87, &move) && (move.reg == RSP || (move.mod == 3 && move.rm == RSP));
+}
+
+/* The stack pointer goes to an object or a register. */
+static bool saves_rsp(const uint8_t *at)
+{
+	struct move move;
+
+	if (is_move(at, 0x89, &move) && move.reg == RSP)
+		return move.mod == 3 ? move.rm != RBP : !own_memory(&move);
+	return is_move(at, 0x87, &move) && move.reg == RSP;
+}
+
+static bool saves_nearby(const uint8_t *code, size_t size, size_t at)
+{
+	size_t from = at > SWITCH_BYTES ? at - SWITCH_BYTES : 0;
+	size_t to = size - at > SWITCH_BYTES ? at + SWITCH_BYTES : size;
+
+	for (size_t i = from; i + 3 <= to; i++)
+		if (saves_rsp(code + i))
+			return true;
+	return false;
+}
+
+struct switch_search {
+	struct image *image;
+	uint64_t last_start; /* of the function decoded last, for several hits in one */
+	bool last_answer;
+};
+
+/* Is it a switch, this instruction? The bytes may also be the middle of another one. */
+static bool is_switch(struct switch_search *search, uint64_t vaddr)
+{
+	struct site_options options = {0};
+	struct site_plan plan;
+	uint64_t start, size;
+
+	/* hand-written code often comes without an unwind table: then nothing speaks for it */
+	if (image__fde(search->image, vaddr, &start, &size))
+		return true;
+	if (start == search->last_start)
+		return search->last_answer;
+	search->last_start = start;
+	search->last_answer = true;
+	if (!site_plan(search->image, start, size, &options, &plan)) {
+		search->last_answer = plan.switches_stack;
+		site_plan__clear(&plan);
+	}
+	return search->last_answer;
+}
+
+bool image_switches_stacks(struct image *image, size_t limit)
+{
+	struct switch_search search = {.image = image, .last_start = UINT64_MAX};
+	const uint8_t *code;
+	uint64_t vaddr;
+	size_t size;
+
+	if (!DECODES_CODE)
+		return true; /* not known */
+	for (size_t i = 0; (code = image__code_segment(image, i, &vaddr, &size)); i++) {
+		if (size > limit)
+			return false;
+		for (size_t at = 0; at + 3 <= size; at++)
+			if ((code[at] & 0xf8) == 0x48 && loads_foreign_rsp(code + at) &&
+			    saves_nearby(code, size, at) && is_switch(&search, vaddr + at))
+				return true;
+	}
+	return false;
 }

@@ -18,12 +18,11 @@
 
 /* Cheapest first. */
 enum site_kind {
-	SITE_NOP5 =
-		1, /* 0f 1f 44 00 00 at the entry, kernel with optimized uprobes: a call, no trap */
-	SITE_NOP,  /* one-byte nop (with prefixes) */
-	SITE_PUSH, /* push %reg */
-	SITE_BRANCH, /* jmp, jcc, call: emulated */
-	SITE_STEPPED /* anything else: single-stepped out of line */
+	SITE_NOP5 = 1, /* 0f 1f 44 00 00 at the entry, with optimized uprobes: a call, no trap */
+	SITE_NOP,      /* one-byte nop (with prefixes) */
+	SITE_PUSH,     /* push %reg */
+	SITE_BRANCH,   /* jmp, jcc, call: emulated */
+	SITE_STEPPED   /* anything else: single-stepped out of line */
 };
 
 /* When does a hit at an exit site mean that the function is leaving? */
@@ -99,5 +98,16 @@ struct site_options {
 int site_plan(struct image *image, uint64_t vaddr, uint64_t size,
 	      const struct site_options *options, struct site_plan *plan);
 void site_plan__clear(struct site_plan *plan);
+
+/*
+ * Does any function of the file leave its stack for another (a coroutine switch)? A return probe on
+ * a frame that is left so, however far up, kills the program. Names do not tell: such code is often
+ * a few instructions written by hand. So instructions that load the stack pointer from an object or
+ * an argument, with one nearby that saves it, are looked for, and the function around them decoded;
+ * where there is no unwind table to find it, they are taken for a switch.
+ *
+ * Files with more than limit bytes of code are not searched: false.
+ */
+bool image_switches_stacks(struct image *image, size_t limit);
 
 #endif
