@@ -79,8 +79,9 @@ static int give_value(void *ctx, const struct event *event)
 {
 	const struct values *values = ctx;
 
-	return event->kind == PERFX_KIND_USER_VALUE ? values->on_value(values->ctx, &event->user_value)
-						    : 0;
+	return event->kind == PERFX_KIND_USER_VALUE
+		       ? values->on_value(values->ctx, &event->user_value)
+		       : 0;
 }
 
 static int each_value(void *capture, export_on_value *on_value, void *ctx)

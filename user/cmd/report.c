@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Reports: perfx-trace report FILE, and what the recording verbs share with it. */
+#include "report/report.h"
 #include "base/file.h"
 #include "base/message.h"
 #include "cmd/cmd.h"
-#include "report/report.h"
 #include "report/table/table.h"
 #include "report/table/template.h"
 
