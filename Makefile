@@ -76,6 +76,8 @@ help:
 	@echo '  make bench                  what tracing costs, beside peers; BENCH=calls|cnn|memory|ring|…'
 	@echo '  make workloads golden-update lint format'
 	@echo '  make install uninstall      PREFIX=$(PREFIX) DESTDIR='
+	@echo '  make deb dist               packages for machines without a compiler, in $(BUILD)'
+	@echo '  make check-packages         installs them in fresh systems of Debian 12 and 13 (ROOTS=)'
 	@echo '  make clean'
 
 deps:
@@ -192,7 +194,7 @@ GIVE_BACK = [ -z "$$SUDO_UID" ] || chown -hR "$$SUDO_UID:$$SUDO_GID" $(BUILD)
 RUN_TESTS = @UNIT='$(UNIT_BIN)' SAN_UNIT='$(SAN_UNIT)' FUZZ='$(FUZZ)' FUZZ_DOOR='$(FUZZ_DOOR)' \
             BUILD=$(BUILD) ML_VENV=$(abspath $(ML_VENV)) TF_VENV=$(abspath $(TF_VENV)) tests/run
 
-.PHONY: test test-all tests demo check check-bpf check-kernels check-ml soak
+.PHONY: test test-all tests demo check check-bpf check-kernels check-packages check-ml soak
 test:
 	@.ci/deps
 	$(AGAIN) tests
@@ -200,9 +202,9 @@ test:
 
 # What make test has, by each kind of link, and what takes long: an hour or two.
 test-all:
-	@.ci/deps build test kernels
-	$(AGAIN) tests $(ML_VENV)/.done $(TF_VENV)/.done
-	@export PERFX_TESTS=all; $(RUN_TESTS:@%=%) unit python bpf ml soak kernels; \
+	@.ci/deps build test kernels chroot
+	$(AGAIN) tests deb dist $(ML_VENV)/.done $(TF_VENV)/.done
+	@export PERFX_TESTS=all; $(RUN_TESTS:@%=%) unit python bpf ml soak kernels packages; \
 		code=$$?; $(GIVE_BACK); exit $$code
 
 tests: $(BIN) $(LIBPERFX) $(HOOKS) $(UNIT_BIN) workloads $(BUILD)/e2e/cost
@@ -221,6 +223,11 @@ check-bpf: $(BIN) $(LIBPERFX) $(HOOKS) workloads $(BUILD)/e2e/cost
 check-kernels: $(BIN) workloads $(BUILD)/e2e/cost
 	@.ci/deps kernels
 	@BUILD=$(BUILD) tests/kernels/check
+
+# ROOTS='noble=/srv/noble fedora=…' are folders with other systems in which to try the tarball.
+check-packages: deb dist $(BIN) $(BUILD)/workloads/calls
+	@.ci/deps chroot
+	$(RUN_TESTS) packages; code=$$?; $(GIVE_BACK); exit $$code
 
 check-ml: $(BIN) $(LIBPERFX) $(ML_VENV)/.done $(TF_VENV)/.done
 	$(RUN_TESTS) ml
@@ -435,8 +442,8 @@ $(WL)/execs-other: tests/workloads/execs.c $(BUILD)/wl.flags
 
 # --- the source ------------------------------------------------------------------------------
 C_FILES  := $(wildcard user/*/*.[ch] user/*/*/*.[ch] include/*.h bpf/*.[ch] tests/*/*.[ch] tests/*/*.cc tests/*/*/*.[ch])
-SCRIPTS  := .ci/deps .ci/run tests/run tests/demo tests/fuzz/run tests/kernels/check tests/kernels/in-guest \
-            tests/kernels/init tests/kernels/vm-run
+SCRIPTS  := .ci/deps .ci/package .ci/run .ci/debian/prerm tests/run tests/demo tests/fuzz/run \
+            tests/kernels/check tests/kernels/in-guest tests/kernels/init tests/kernels/vm-run
 
 .PHONY: lint lint-tools lint-format lint-code lint-includes lint-scripts lint-docs format
 lint: lint-format lint-code lint-includes lint-scripts lint-docs
@@ -506,6 +513,11 @@ uninstall:
 	rm -rf $(LIBDIR)/perfx
 	$(if $(PYTHONDIR),rm -rf $(PYDIR))
 
+# For machines without a compiler: a package for Debian 12, a tarball for other systems.
+.PHONY: deb dist
+deb dist:
+	@BUILD=$(BUILD) .ci/package $@; code=$$?; $(GIVE_BACK); exit $$code
+
 # --- benchmarks -----------------------------------------------------------------------------
 # Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory|flops|
 # peaks|capture|marks is one table. A current PyTorch is measured too where ML_VENV holds one.
@@ -532,4 +544,4 @@ $(BUILD)/bench/markers: BENCH_FLAGS = $(NVTX_FLAGS)
 clean:
 	rm -rf $(BUILD)
 
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) -name '*.d' -type f 2>/dev/null)

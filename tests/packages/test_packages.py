@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The packages in fresh systems: folders that debootstrap fills, entered by chroot, on this kernel.
+
+ROOTS='noble=/srv/noble fedora=/srv/fedora' names folders that hold other systems: the root of a
+container image, for instance. They are copied, never written to.
+"""
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+BUILD = TOP / os.environ.get("BUILD", "build")
+GIVEN = dict(root.split("=", 1) for root in os.environ.get("ROOTS", "").split())
+DEBIAN = ["bookworm", "trixie"]
+SYSTEMS = list(dict.fromkeys([*DEBIAN, "noble", "fedora", *GIVEN]))
+# All of glibc that the tarball's program needs. A system of these alone has no shell even.
+GLIBC = ["ld-linux-x86-64.so.2", "libc.so.6", "libm.so.6"]
+# Mounts vanish with the process: they are in a mount namespace of its own.
+ENTER = ('mount -t proc proc "$0/proc" && mount --rbind /sys "$0/sys" && mount --rbind /dev "$0/dev" && '
+         'exec chroot "$0" "$@"')
+# What apt and dpkg keep of every package that ever was there.
+BOOKKEEPING = re.compile(r"/(tmp|var/(cache|log)|var/lib/(apt|dpkg))(/|$)")
+
+
+class System:
+    """A folder with a system in it, and the workload calls."""
+
+    def __init__(self, root):
+        self.root = root
+        for folder in ("proc", "sys", "dev", "tmp"):
+            (root / folder).mkdir(exist_ok=True)
+        shutil.copy(BUILD / "workloads/calls", root)
+
+    def path(self, name):
+        return self.root / name.lstrip("/")
+
+    def start(self, *argv, **popen):
+        """A program in the system. Its process id is the one of this Popen once it is executed."""
+        return subprocess.Popen(
+            ["unshare", "--mount", "--propagation", "private", "sh", "-c", ENTER, self.root, *argv],
+            env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                 "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}, text=True, **popen)
+
+    def run(self, *argv, stdin=""):
+        """To its end, which must be a good one; what it wrote to stdout."""
+        process = self.start(*argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE)
+        out, err = process.communicate(stdin, timeout=300)
+        assert process.returncode == 0, f"{argv}: {out}{err}"
+        return out
+
+    @contextlib.contextmanager
+    def calls(self):
+        """The workload, running one scenario after the other; its process id."""
+        with subprocess.Popen(["yes", "go"], stdout=subprocess.PIPE) as source:
+            program = self.start("/calls", stdin=source.stdout, stdout=subprocess.DEVNULL)
+            source.stdout.close()
+            try:
+                while not os.readlink(f"/proc/{program.pid}/exe").endswith("/calls"):
+                    assert program.poll() is None
+                    time.sleep(0.02)
+                yield program.pid
+            finally:
+                program.kill()
+                program.wait()
+                source.kill()
+
+    def files(self):
+        """What is in it: the content of files, the targets of links."""
+        found = {}
+        for folder, folders, files in os.walk(self.root):
+            for path in (pathlib.Path(folder, name) for name in folders + files):
+                name = f"/{path.relative_to(self.root)}"
+                if BOOKKEEPING.match(name):
+                    continue
+                if path.is_symlink():
+                    found[name] = os.readlink(path)
+                else:
+                    found[name] = hashlib.sha256(path.read_bytes()).digest() if path.is_file() else ""
+        return found
+
+
+def archive(release):
+    """A system of Debian as a tar file: made once."""
+    made = BUILD / "roots" / f"{release}.tar"
+    if made.exists():
+        return made
+    made.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=made.parent) as root:
+        run = subprocess.run(["debootstrap", "--variant=minbase", release, root], capture_output=True,
+                             text=True, check=False)
+        if run.returncode:
+            pytest.skip(f"debootstrap {release}: {run.stdout.splitlines()[-1]}")
+        part = made.with_suffix(".part")
+        subprocess.run(["tar", "-C", root, "-cf", part, "."], check=True)
+        part.rename(made)
+    return made
+
+
+@contextlib.contextmanager
+def fresh(name):
+    """A copy of a system, to write to."""
+    with tempfile.TemporaryDirectory(dir=BUILD) as place:
+        root = pathlib.Path(place, "root")
+        if name in GIVEN:
+            subprocess.run(["cp", "-a", "--one-file-system", GIVEN[name], root], check=True)
+        elif name in DEBIAN:
+            root.mkdir()
+            subprocess.run(["tar", "-C", root, "-xpf", archive(name)], check=True)
+        else:
+            pytest.skip(f"no folder with a system of {name}: ROOTS='{name}=/path' names one")
+        yield System(root)
+
+
+@pytest.fixture
+def bookworm():
+    with fresh("bookworm") as system:
+        yield system
+
+
+@pytest.fixture(params=SYSTEMS)
+def system(request):
+    with fresh(request.param) as made:
+        yield made
+
+
+def built(pattern):
+    """The package of the version that is built now."""
+    version = re.search(r"^VERSION := (.*)", (TOP / "Makefile").read_text(), re.M)[1]
+    return BUILD / pattern.format(version)
+
+
+def unpack(system, folder):
+    """The tarball there; the name of its top folder."""
+    tarball = built("perfx-trace-{}-x86_64.tar.gz")
+    system.path(folder).mkdir(parents=True, exist_ok=True)
+    subprocess.run(["tar", "-xzf", tarball, "-C", system.path(folder)], check=True)
+    return f"{folder}/{tarball.name.removesuffix('.tar.gz')}"
+
+
+def total(system, report, function):
+    """Calls of a function in all processes."""
+    processes = json.loads(system.path(report).read_text())["processes"]
+    return sum(f["calls"] for p in processes for f in p["functions"] if f["name"] == function)
+
+
+def check_tracing(system, perfx):
+    """It says what it is, and traces: a process that runs, and one that it starts."""
+    assert re.fullmatch(r"perfx-trace [\d.]+\n", system.run(perfx, "--version"))
+    assert "ok      privilege to load BPF programs" in system.run(perfx, "doctor")
+    with system.calls() as pid:
+        system.run(perfx, "-p", str(pid), "-d", "2s", "-F", "calls:*", "-o", "/report.json")
+        assert total(system, "/report.json", "leaf") > 0
+        text = system.run(perfx, "-p", str(pid), "-d", "1s", "-F", "calls:*")
+        assert "leaf" in text and "How it was measured" in text
+    system.run(perfx, "run", "-F", "calls:*", "-o", "/report.json", "--", "/calls", stdin="go\n")
+    assert [total(system, "/report.json", f) for f in ("outer", "middle", "leaf")] == [1000, 2000, 21000]
+    system.path("/report.json").unlink()
+
+
+def check_hooks(system, perfx):
+    """What `run` loads into programs is where the program finds it."""
+    out = system.run(perfx, "run", "-o", "/report.json", "--", "/bin/sh", "-c",
+                     "echo hook $NVTX_INJECTION64_PATH")
+    [library] = re.findall(r"^hook (/\S+/lib/perfx/libperfx-nvtx.so)$", out, re.M)
+    assert system.path(library).is_file()
+    assert system.path(library).parent.joinpath("python/sitecustomize.py").is_file()
+    system.path("/report.json").unlink()
+
+
+def test_deb_is_installed_runs_and_is_purged(bookworm):
+    deb = shutil.copy(built("perfx-trace_{}_amd64.deb"), bookworm.path("/tmp"))
+    bookworm.run("apt-get", "update")
+    bookworm.run("apt-get", "install", "-y", "--no-install-recommends", "python3")
+    before = bookworm.files()
+    bookworm.run("apt-get", "install", "-y", "--no-install-recommends", f"/tmp/{pathlib.Path(deb).name}")
+    assert bookworm.run("dpkg", "--verify", "perfx-trace") == ""
+    check_tracing(bookworm, "/usr/bin/perfx-trace")
+    check_hooks(bookworm, "perfx-trace")
+    assert ".Nm perfx-trace" in bookworm.run("zcat", "/usr/share/man/man1/perfx-trace.1.gz")
+    # by root, so Python leaves what it compiles beside the modules
+    bookworm.run("perfx-trace", "run", "--python-level", "1", "-o", "/report.json", "--", "python3", "-c",
+                 "import perfx\n\ndef work():\n    assert perfx.available\n\nwork()")
+    assert total(bookworm, "/report.json", "__main__.work") == 1
+    bookworm.path("/report.json").unlink()
+    assert bookworm.path("/usr/lib/python3/dist-packages/perfx/__pycache__").is_dir()
+    bookworm.run("apt-get", "purge", "-y", "--auto-remove", "perfx-trace")
+    after = bookworm.files()
+    assert {n for n in before.keys() | after.keys() if before.get(n) != after.get(n)} == set()
+
+
+def test_tarball_runs_where_it_is_unpacked(system):
+    perfx = unpack(system, "/opt") + "/bin/perfx-trace"
+    check_tracing(system, perfx)
+    check_hooks(system, perfx)
+
+
+def test_tarball_installs_and_goes_by_its_readme(bookworm):
+    before = bookworm.files()
+    top = unpack(bookworm, "/tmp")
+    commands = [line.strip().replace("sudo ", "") for line in
+                bookworm.path(f"{top}/README").read_text().splitlines() if "/usr/local" in line]
+    assert len(commands) == 3
+    bookworm.run("sh", "-ec", f"cd {top}; {commands[0]}")
+    check_tracing(bookworm, "perfx-trace")
+    bookworm.run("sh", "-ec", f"cd {top}; {commands[1]}; {commands[2]}; ldconfig")
+    left = {name for name, content in bookworm.files().items() if content and before.get(name) != content}
+    assert left == set()
+
+
+def test_tarball_needs_glibc_and_nothing_else(bookworm, tmp_path):
+    """Symbols of 2.34 at most, which Ubuntu 22.04 and RHEL 9 have; and it traces where nothing is."""
+    root = tmp_path / "root"
+    (root / "lib").mkdir(parents=True)
+    (root / "lib64").symlink_to("lib")
+    for name in GLIBC:
+        shutil.copy(bookworm.path("/lib/x86_64-linux-gnu") / name, root / "lib")
+    system = System(root)
+    perfx = unpack(system, "/opt") + "/bin/perfx-trace"
+    header = subprocess.run(["objdump", "-p", system.path(perfx)], capture_output=True, text=True,
+                            check=True).stdout
+    assert set(re.findall(r"NEEDED +(\S+)", header)) <= set(GLIBC)
+    assert max(tuple(map(int, v.split("."))) for v in re.findall(r" GLIBC_([\d.]+)\n", header)) <= (2, 34)
+    check_tracing(system, perfx)
