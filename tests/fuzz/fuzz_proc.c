@@ -3,7 +3,7 @@
  * first byte says which; what takes two has a NUL between them. */
 #include "fuzz.h"
 
-#include "peaks/cache.h"
+#include "peaks/peaks.h"
 #include "proc/cgroup.h"
 #include "proc/maps.h"
 #include "proc/process.h"

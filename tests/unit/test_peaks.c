@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/units.h"
-#include "peaks/cache.h"
-#include "peaks/estimate.h"
-#include "peaks/given.h"
 #include "peaks/host.h"
 #include "peaks/kernels.h"
+#include "peaks/peaks.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What thunks of XLA compute, by what lay in the memory of a real program; and by what is damaged.
  */
-#include "xla/shape.h"
+#include "xla/internal.h"
 #include "xla/thunk.h"
 #include "xla_thunks.h"
 

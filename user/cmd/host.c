@@ -6,7 +6,7 @@
 #include "cmd/cmd.h"
 #include "counters/counters.h"
 #include "decode/names.h"
-#include "peaks/cache.h"
+#include "peaks/peaks.h"
 
 #include <errno.h>
 #include <glob.h>

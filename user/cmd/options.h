@@ -6,7 +6,7 @@
 #define PERFX_CMD_OPTIONS_H
 
 #include "attach/thread_counters.h"
-#include "peaks/given.h"
+#include "peaks/peaks.h"
 #include "perfx_record.h"
 #include "plan/plan.h"
 #include "replay/time_slice.h"

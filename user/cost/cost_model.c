@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/grow.h"
+#include "base/prefixes.h"
 #include "cost/builtin.h"
 #include "elf/pattern.h"
 
@@ -11,6 +12,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+bool builtin_find(const char *base_name, const char *symbol, struct builtin *builtin)
+{
+	return builtin_torch(symbol, builtin) || builtin_blas(base_name, symbol, builtin) ||
+	       builtin_cuda(base_name, symbol, builtin);
+}
+
+int builtin_prefixes(struct prefixes *set)
+{
+	int err = builtin_torch_prefixes(set);
+
+	return err ? err : prefixes_add(set, builtin_ynn_prefix);
+}
 
 /* A rule with all its lines is not longer. */
 #define RULE_MAX 4096

@@ -1,11 +1,450 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Text to statements. */
-#include "cost/parser.h"
+/* The text of a cost to statements and trees: recursive descent, one function for each rule. */
+#include "cost/internal.h"
 #include "perfx_record.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+enum { NESTING_MAX = 32 };
+
+/* After the first failure nothing in it is of use. */
+struct parser {
+	struct program *program;
+	const char *at;
+	char *why;
+	size_t why_size;
+	uint8_t int_bytes;
+	bool slot, at_exit, saw_argument, failed;
+	int nesting;
+};
+
+/* Keeps the first thing that was wrong, and where. NULL. */
+__attribute__((format(printf, 2, 3))) static const struct node *fail(struct parser *parser,
+								     const char *format, ...)
+{
+	va_list list;
+	int n;
+
+	if (parser->failed)
+		return NULL;
+	parser->failed = true;
+	va_start(list, format);
+	n = vsnprintf(parser->why, parser->why_size, format, list);
+	va_end(list);
+	if (n >= 0 && (size_t)n < parser->why_size) {
+		int rest = *parser->at == ';' ? 1 : (int)strcspn(parser->at, ";");
+
+		snprintf(parser->why + n, parser->why_size - (size_t)n,
+			 *parser->at ? ", before '%.*s'" : ", at the end", rest > 24 ? 24 : rest,
+			 parser->at);
+	}
+	return NULL;
+}
+
+static void skip_blanks(struct parser *parser)
+{
+	while (isspace((unsigned char)*parser->at))
+		parser->at++;
+}
+
+/* Is this the next character? Then it is taken. */
+static bool take(struct parser *parser, char c)
+{
+	skip_blanks(parser);
+	if (*parser->at != c)
+		return false;
+	parser->at++;
+	return true;
+}
+
+static bool expect(struct parser *parser, char c)
+{
+	if (take(parser, c))
+		return true;
+	fail(parser, "'%c' is missing", c);
+	return false;
+}
+
+/* A word: letters, digits, '_'; "" when there is none, or it is too long to be one. */
+static void take_word(struct parser *parser, char word[NAME_MAX_BYTES])
+{
+	size_t n = 0;
+
+	skip_blanks(parser);
+	while (isalnum((unsigned char)parser->at[n]) || parser->at[n] == '_')
+		n++;
+	if (n >= NAME_MAX_BYTES) {
+		fail(parser, "a name of more than %d letters", NAME_MAX_BYTES - 1);
+		n = 0;
+	}
+	memcpy(word, parser->at, n);
+	word[n] = '\0';
+	parser->at += n;
+}
+
+static const struct node *parse_expression(struct parser *parser);
+
+static struct node *new_node(struct parser *parser, enum perfx_op op, uint8_t n, int32_t imm)
+{
+	struct node *node = &parser->program->nodes[parser->program->nodes_count];
+
+	if (parser->program->nodes_count == NODES_MAX) {
+		fail(parser, "more than %d operations", NODES_MAX);
+		return NULL;
+	}
+	parser->program->nodes_count++;
+	*node = (struct node){.op = (uint8_t)op, .n = n, .imm = imm, .weight = 1};
+	return node;
+}
+
+/* A name stands for its expression, so that names of names grow fast. */
+static bool add_child(struct parser *parser, struct node *node, const struct node *child)
+{
+	if (!child)
+		return false;
+	node->children[node->children_count++] = child;
+	node->weight += child->weight;
+	if (node->weight > WEIGHT_MAX)
+		fail(parser, "more than %d operations with all names written out", WEIGHT_MAX);
+	return !parser->failed;
+}
+
+static bool is_number(const struct node *node, int32_t number)
+{
+	return node->op == PERFX_OP_CONST && node->imm == number;
+}
+
+/* What is known here need not be worked out at every call. NULL: it is not known. */
+static const struct node *fold(struct parser *parser, enum perfx_op op, const struct node *a,
+			       const struct node *b)
+{
+	int64_t value;
+
+	if (op == PERFX_OP_MUL && is_number(a, 1))
+		return b;
+	if ((op == PERFX_OP_MUL || op == PERFX_OP_DIV) && is_number(b, 1))
+		return a;
+	if (a->op != PERFX_OP_CONST || b->op != PERFX_OP_CONST)
+		return NULL;
+	if (op == PERFX_OP_EQ)
+		return new_node(parser, PERFX_OP_CONST, 0, a->imm == b->imm);
+	value = op == PERFX_OP_MUL   ? (int64_t)a->imm * b->imm
+		: op == PERFX_OP_ADD ? (int64_t)a->imm + b->imm
+				     : -1;
+	return value >= 0 && value <= INT32_MAX
+		       ? new_node(parser, PERFX_OP_CONST, 0, (int32_t)value)
+		       : NULL;
+}
+
+static const struct node *binary(struct parser *parser, enum perfx_op op, const struct node *a,
+				 const struct node *b)
+{
+	const struct node *known = a && b ? fold(parser, op, a, b) : NULL;
+	struct node *node = a && b && !known ? new_node(parser, op, 0, 0) : NULL;
+
+	if (!node)
+		return known;
+	return add_child(parser, node, a) && add_child(parser, node, b) ? node : NULL;
+}
+
+static bool take_number(struct parser *parser, int32_t *number)
+{
+	unsigned long long value;
+	char *end;
+
+	skip_blanks(parser);
+	if (!isdigit((unsigned char)*parser->at)) {
+		fail(parser, "a number is missing");
+		return false;
+	}
+	errno = 0;
+	value = strtoull(parser->at, &end, 0);
+	if (errno || value > INT32_MAX) {
+		fail(parser, "a number above 2147483647");
+		return false;
+	}
+	parser->at = end;
+	*number = (int32_t)value;
+	return true;
+}
+
+/* "arg3" with stem "arg" gives 3; 0: is not that. */
+static int numbered(const char *word, const char *stem)
+{
+	size_t length = strlen(stem);
+	char *end;
+	unsigned long value;
+
+	if (strncmp(word, stem, length) != 0 || !isdigit((unsigned char)word[length]))
+		return 0;
+	value = strtoul(word + length, &end, 10);
+	return *end || value > 200 ? 0 : (int)value;
+}
+
+static const struct node *parse_argument(struct parser *parser, int number)
+{
+	int place = number + (parser->slot ? 1 : 0);
+
+	parser->saw_argument = true;
+	if (parser->at_exit)
+		return fail(parser, "arg%d is gone at the exit: let x = arg%d before 'exit'",
+			    number, number);
+	if (place > 6)
+		return fail(parser, "arg%d is not in a register: use stack%d", number, place - 6);
+	return new_node(parser, PERFX_OP_ARG, (uint8_t)place, 0);
+}
+
+static const struct node *parse_stack(struct parser *parser, int number)
+{
+	if (parser->at_exit)
+		return fail(parser, "stack%d is gone at the exit: let x = stack%d before 'exit'",
+			    number, number);
+	return new_node(parser, PERFX_OP_STACK, (uint8_t)number, 0);
+}
+
+static const struct node *parse_let(struct parser *parser, const char *name)
+{
+	for (size_t i = parser->program->lets_count; i-- > 0;) {
+		struct let *let = &parser->program->lets[i];
+
+		if (strcmp(let->name, name) != 0)
+			continue;
+		if (!parser->at_exit || let->at_exit)
+			return let->value;
+		if (let->value && let->value->op == PERFX_OP_CONST)
+			return let->value;
+		if (let->kept < 0 && parser->program->kept_count == PERFX_COST_KEPT)
+			return fail(parser, "more than %d names are needed after 'exit'",
+				    PERFX_COST_KEPT);
+		if (let->kept < 0)
+			let->kept = (int)parser->program->kept_count++;
+		return new_node(parser, PERFX_OP_KEPT, (uint8_t)let->kept, 0);
+	}
+	return fail(parser, "unknown word '%s'", name);
+}
+
+/* size(t, i) */
+static const struct node *parse_size(struct parser *parser, struct node *node)
+{
+	bool negative;
+
+	if (!expect(parser, ','))
+		return NULL;
+	negative = take(parser, '-');
+	if (!take_number(parser, &node->imm))
+		return NULL;
+	if (node->imm >= PERFX_COST_DIMS_MAX)
+		return fail(parser, "a tensor has at most %d dimensions", PERFX_COST_DIMS_MAX);
+	if (negative)
+		node->imm = -node->imm;
+	return node;
+}
+
+/* numel(t), or numel(maybe(t)): the address is that of the tensor. */
+static const struct node *parse_tensor(struct parser *parser, enum perfx_op op)
+{
+	struct node *node = new_node(parser, op, 0, 0);
+	const struct node *address;
+	const char *before;
+	char word[NAME_MAX_BYTES];
+
+	if (!node || !expect(parser, '('))
+		return NULL;
+	before = parser->at;
+	take_word(parser, word);
+	node->maybe = !strcmp(word, "maybe") && take(parser, '(');
+	if (!node->maybe)
+		parser->at = before;
+	address = parse_expression(parser);
+	if (!address || (node->maybe && !expect(parser, ')')))
+		return NULL;
+	node->of_tensor = true;
+	if (!add_child(parser, node, address))
+		return NULL;
+	if (op == PERFX_OP_SIZE && !parse_size(parser, node))
+		return NULL;
+	return expect(parser, ')') ? node : NULL;
+}
+
+static const struct {
+	const char *name;
+	uint8_t op, children, n;
+} functions[] = {
+	{"i32", PERFX_OP_DIM, 1, 4},	   {"i64", PERFX_OP_DIM, 1, 8},
+	{"u8", PERFX_OP_LOW, 1, 1},	   {"u16", PERFX_OP_LOW, 1, 2},
+	{"u32", PERFX_OP_LOW, 1, 4},	   {"load8", PERFX_OP_LOAD, 1, 1},
+	{"load16", PERFX_OP_LOAD, 1, 2},   {"load32", PERFX_OP_LOAD, 1, 4},
+	{"load64", PERFX_OP_LOAD, 1, 8},   {"eq", PERFX_OP_EQ, 2, 0},
+	{"same", PERFX_OP_SAME, 2, 0},	   {"select", PERFX_OP_SELECT, 3, 0},
+	{"noted0", PERFX_OP_NOTED0, 1, 0}, {"noted1", PERFX_OP_NOTED1, 1, 0},
+};
+
+static const struct {
+	const char *name;
+	enum perfx_op op;
+} tensor_functions[] = {
+	{"numel", PERFX_OP_NUMEL},  {"ndim", PERFX_OP_NDIM},	   {"size", PERFX_OP_SIZE},
+	{"elem", PERFX_OP_ELEMENT}, {"complex", PERFX_OP_COMPLEX},
+};
+
+/* load64(x + 8): the distance goes into the instruction. */
+static void fold_offset(struct node *load)
+{
+	const struct node *sum = load->children[0];
+
+	if ((sum->op != PERFX_OP_ADD && sum->op != PERFX_OP_SUB) ||
+	    sum->children[1]->op != PERFX_OP_CONST)
+		return;
+	load->imm = sum->op == PERFX_OP_ADD ? sum->children[1]->imm : -sum->children[1]->imm;
+	load->children[0] = sum->children[0];
+}
+
+static const struct node *simplify(struct parser *parser, const struct node *node)
+{
+	const struct node *known = NULL;
+
+	if (node->op == PERFX_OP_EQ)
+		known = fold(parser, PERFX_OP_EQ, node->children[0], node->children[1]);
+	else if (node->op == PERFX_OP_SELECT && node->children[0]->op == PERFX_OP_CONST)
+		known = node->children[node->children[0]->imm ? 1 : 2];
+	return known ? known : node;
+}
+
+/* The part in parentheses of a function of `count` values. */
+static const struct node *parse_call(struct parser *parser, enum perfx_op op, uint8_t n,
+				     uint8_t count)
+{
+	struct node *node = new_node(parser, op, n, 0);
+
+	if (!node || !expect(parser, '('))
+		return NULL;
+	for (uint8_t i = 0; i < count; i++) {
+		if (i && !expect(parser, ','))
+			return NULL;
+		if (!add_child(parser, node, parse_expression(parser)))
+			return NULL;
+	}
+	if (op == PERFX_OP_LOAD)
+		fold_offset(node);
+	return expect(parser, ')') ? simplify(parser, node) : NULL;
+}
+
+static const struct node *parse_function(struct parser *parser, const char *name)
+{
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+		if (!strcmp(functions[i].name, name))
+			return parse_call(parser, (enum perfx_op)functions[i].op, functions[i].n,
+					  functions[i].children);
+	for (size_t i = 0; i < sizeof(tensor_functions) / sizeof(tensor_functions[0]); i++)
+		if (!strcmp(tensor_functions[i].name, name))
+			return parse_tensor(parser, tensor_functions[i].op);
+	if (!strcmp(name, "int"))
+		return parse_call(parser, PERFX_OP_DIM, parser->int_bytes, 1);
+	if (!strcmp(name, "groups"))
+		return parse_call(parser, PERFX_OP_GROUPS, parser->int_bytes, 5);
+	if (!strcmp(name, "maybe"))
+		return fail(parser, "maybe() goes around a tensor: numel(maybe(t))");
+	return fail(parser, "unknown function '%s'", name);
+}
+
+/* *i32(address): a dimension that is passed by reference. */
+static const struct node *parse_reference(struct parser *parser)
+{
+	char word[NAME_MAX_BYTES];
+	const struct node *load;
+	struct node *node;
+	uint8_t bytes;
+
+	take_word(parser, word);
+	if (!strcmp(word, "int"))
+		bytes = parser->int_bytes;
+	else if (!strcmp(word, "i32") || !strcmp(word, "i64"))
+		bytes = word[1] == '3' ? 4 : 8;
+	else
+		return fail(parser, "after '*' as a sign comes int(address), i32() or i64()");
+	load = parse_call(parser, PERFX_OP_LOAD, bytes == 4 ? 4 | PERFX_OP_SIGNED : 8, 1);
+	node = load ? new_node(parser, PERFX_OP_DIM, bytes, 0) : NULL;
+	return node && add_child(parser, node, load) ? node : NULL;
+}
+
+static const struct node *parse_word(struct parser *parser)
+{
+	char word[NAME_MAX_BYTES];
+	int number;
+
+	take_word(parser, word);
+	if (!*word)
+		return fail(parser, "a value is missing");
+	skip_blanks(parser);
+	if (*parser->at == '(')
+		return parse_function(parser, word);
+	if ((number = numbered(word, "arg")))
+		return parse_argument(parser, number);
+	if ((number = numbered(word, "stack")))
+		return parse_stack(parser, number);
+	if (!strcmp(word, "result"))
+		return parser->at_exit ? new_node(parser, PERFX_OP_ARG, 7, 0)
+				       : fail(parser, "the result is known after 'exit'");
+	return parse_let(parser, word);
+}
+
+static const struct node *parse_value(struct parser *parser)
+{
+	const struct node *node;
+	int32_t number;
+
+	if (take(parser, '(')) {
+		node = parse_expression(parser);
+		return node && expect(parser, ')') ? node : NULL;
+	}
+	if (take(parser, '*'))
+		return parse_reference(parser);
+	if (isdigit((unsigned char)*parser->at))
+		return take_number(parser, &number) ? new_node(parser, PERFX_OP_CONST, 0, number)
+						    : NULL;
+	return parse_word(parser);
+}
+
+static const struct node *parse_product(struct parser *parser)
+{
+	const struct node *node = parse_value(parser);
+
+	while (node) {
+		if (take(parser, '*'))
+			node = binary(parser, PERFX_OP_MUL, node, parse_value(parser));
+		else if (take(parser, '/'))
+			node = binary(parser, PERFX_OP_DIV, node, parse_value(parser));
+		else
+			break;
+	}
+	return node;
+}
+
+static const struct node *parse_expression(struct parser *parser)
+{
+	const struct node *node;
+
+	if (++parser->nesting > NESTING_MAX)
+		return fail(parser, "more than %d parentheses in each other", NESTING_MAX);
+	node = parse_product(parser);
+	while (node) {
+		if (take(parser, '+'))
+			node = binary(parser, PERFX_OP_ADD, node, parse_product(parser));
+		else if (take(parser, '-'))
+			node = binary(parser, PERFX_OP_SUB, node, parse_product(parser));
+		else
+			break;
+	}
+	parser->nesting--;
+	return node;
+}
+
+/* --- statements ------------------------------------------------------------------------------ */
 
 static struct statement *new_statement(struct parser *parser, enum perfx_op op)
 {
@@ -13,7 +452,7 @@ static struct statement *new_statement(struct parser *parser, enum perfx_op op)
 		&parser->program->statements[parser->program->statements_count];
 
 	if (parser->program->statements_count == STATEMENTS_MAX) {
-		parser_fail(parser, "more than %d statements", STATEMENTS_MAX);
+		fail(parser, "more than %d statements", STATEMENTS_MAX);
 		return NULL;
 	}
 	parser->program->statements_count++;
@@ -26,9 +465,9 @@ static void parse_amount(struct parser *parser, enum perfx_op op)
 {
 	struct statement *statement = new_statement(parser, op);
 
-	if (!statement || !parser_expect(parser, '='))
+	if (!statement || !expect(parser, '='))
 		return;
-	statement->values[0] = parser_expression(parser);
+	statement->values[0] = parse_expression(parser);
 	statement->values_count = 1;
 }
 
@@ -37,17 +476,17 @@ static void parse_list(struct parser *parser, enum perfx_op op, uint8_t count)
 {
 	struct statement *statement = new_statement(parser, op);
 
-	if (!statement || !parser_expect(parser, '('))
+	if (!statement || !expect(parser, '('))
 		return;
 	for (uint8_t i = 0; i < count; i++) {
-		if (i && !parser_expect(parser, ','))
+		if (i && !expect(parser, ','))
 			return;
-		statement->values[i] = parser_expression(parser);
+		statement->values[i] = parse_expression(parser);
 		if (!statement->values[i])
 			return;
 	}
 	statement->values_count = count;
-	parser_expect(parser, ')');
+	expect(parser, ')');
 }
 
 static void parse_dtype(struct parser *parser)
@@ -65,23 +504,23 @@ static void parse_dtype(struct parser *parser)
 	struct statement *statement = new_statement(parser, PERFX_OP_DTYPE);
 	char word[NAME_MAX_BYTES];
 
-	if (!statement || !parser_expect(parser, '='))
+	if (!statement || !expect(parser, '='))
 		return;
-	parser_take_word(parser, word);
-	if (!strcmp(word, "cuda") && parser_expect(parser, '(')) {
-		statement->values[0] = parser_expression(parser);
+	take_word(parser, word);
+	if (!strcmp(word, "cuda") && expect(parser, '(')) {
+		statement->values[0] = parse_expression(parser);
 		statement->values_count = 1;
-		parser_expect(parser, ')');
+		expect(parser, ')');
 		return;
 	}
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strcmp(names[i].name, word))
 			statement->n = (uint8_t)names[i].dtype;
 	if (!statement->n)
-		parser_fail(parser,
-			    "'%s' is no type of number: f64 f32 tf32 f16 bf16 f8 c128 c64 "
-			    "integer cuda(…)",
-			    word);
+		fail(parser,
+		     "'%s' is no type of number: f64 f32 tf32 f16 bf16 f8 c128 c64 "
+		     "integer cuda(…)",
+		     word);
 }
 
 static void parse_let_statement(struct parser *parser)
@@ -89,18 +528,18 @@ static void parse_let_statement(struct parser *parser)
 	struct let *let = &parser->program->lets[parser->program->lets_count];
 	struct let made = {.at_exit = parser->at_exit, .kept = -1};
 
-	parser_take_word(parser, made.name);
+	take_word(parser, made.name);
 	if (!*made.name || isdigit((unsigned char)*made.name)) {
-		parser_fail(parser, "let NAME = …: the name is missing");
+		fail(parser, "let NAME = …: the name is missing");
 		return;
 	}
 	if (parser->program->lets_count == LETS_MAX) {
-		parser_fail(parser, "more than %d names", LETS_MAX);
+		fail(parser, "more than %d names", LETS_MAX);
 		return;
 	}
-	if (!parser_expect(parser, '='))
+	if (!expect(parser, '='))
 		return;
-	made.value = parser_expression(parser);
+	made.value = parse_expression(parser);
 	*let = made;
 	parser->program->lets_count++;
 }
@@ -116,45 +555,45 @@ static void parse_bus(struct parser *parser)
 	struct statement *statement = new_statement(parser, PERFX_OP_BUS);
 	char word[NAME_MAX_BYTES];
 
-	if (!statement || !parser_expect(parser, '('))
+	if (!statement || !expect(parser, '('))
 		return;
-	parser_take_word(parser, word);
+	take_word(parser, word);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strcmp(names[i].name, word))
 			statement->n = (uint8_t)names[i].bus;
 	if (!statement->n) {
-		parser_fail(parser, "'%s': bus(once), bus(others, key) or bus(ring, key)", word);
+		fail(parser, "'%s': bus(once), bus(others, key) or bus(ring, key)", word);
 		return;
 	}
-	if (statement->n != PERFX_BUS_ONCE && parser_expect(parser, ',')) {
-		statement->values[0] = parser_expression(parser);
+	if (statement->n != PERFX_BUS_ONCE && expect(parser, ',')) {
+		statement->values[0] = parse_expression(parser);
 		statement->values_count = 1;
 	}
-	parser_expect(parser, ')');
+	expect(parser, ')');
 }
 
 static void parse_int(struct parser *parser)
 {
 	int32_t bits;
 
-	if (!parser_expect(parser, '=') || !parser_take_number(parser, &bits))
+	if (!expect(parser, '=') || !take_number(parser, &bits))
 		return;
 	if (bits != 32 && bits != 64)
-		parser_fail(parser, "int = 32, or int = 64");
+		fail(parser, "int = 32, or int = 64");
 	parser->int_bytes = (uint8_t)(bits / 8);
 }
 
 static void parse_exit(struct parser *parser)
 {
 	if (parser->at_exit)
-		parser_fail(parser, "a second 'exit'");
+		fail(parser, "a second 'exit'");
 	parser->at_exit = true;
 }
 
 static void parse_slot(struct parser *parser)
 {
 	if (parser->saw_argument)
-		parser_fail(parser, "'slot' comes before the first argument");
+		fail(parser, "'slot' comes before the first argument");
 	parser->slot = true;
 }
 
@@ -162,7 +601,7 @@ static void parse_statement(struct parser *parser)
 {
 	char word[NAME_MAX_BYTES];
 
-	parser_take_word(parser, word);
+	take_word(parser, word);
 	if (!strcmp(word, "flops"))
 		parse_amount(parser, PERFX_OP_FLOPS);
 	else if (!strcmp(word, "bytes"))
@@ -194,10 +633,10 @@ static void parse_statement(struct parser *parser)
 	else if (!strcmp(word, "moves"))
 		parser->program->flags |= PERFX_COST_F_MOVES;
 	else
-		parser_fail(parser,
-			    "'%s' is no statement: flops bytes dtype let same note bus int slot "
-			    "kernel leaf worker submits moves exit",
-			    word);
+		fail(parser,
+		     "'%s' is no statement: flops bytes dtype let same note bus int slot "
+		     "kernel leaf worker submits moves exit",
+		     word);
 }
 
 static bool has_statement(const struct program *program, enum perfx_op op)
@@ -217,13 +656,13 @@ static void conclude(struct parser *parser)
 	bool bus = has_statement(program, PERFX_OP_BUS);
 
 	if (flops && program->flags & PERFX_COST_F_MOVES)
-		parser_fail(parser, "what moves data has no flops");
+		fail(parser, "what moves data has no flops");
 	else if (bus && !(program->flags & PERFX_COST_F_MOVES && bytes))
-		parser_fail(parser, "a bus is for what moves data: say 'moves' and bytes = …");
+		fail(parser, "a bus is for what moves data: say 'moves' and bytes = …");
 	else if (!flops && bytes && !(program->flags & PERFX_COST_F_MOVES))
-		parser_fail(parser, "bytes without flops: say 'moves'");
+		fail(parser, "bytes without flops: say 'moves'");
 	else if (!flops && !bytes && !has_statement(program, PERFX_OP_NOTE))
-		parser_fail(parser, "says nothing: flops = … is missing");
+		fail(parser, "says nothing: flops = … is missing");
 	else if (!flops && !bytes)
 		program->flags |= PERFX_COST_F_NOTES;
 }
@@ -235,14 +674,14 @@ int cost_parse(const char *text, struct program *program, char *why, size_t why_
 
 	memset(program, 0, sizeof(*program));
 	do {
-		parser_skip_blanks(&parser);
+		skip_blanks(&parser);
 		if (!*parser.at || *parser.at == ';')
 			continue;
 		parse_statement(&parser);
-		parser_skip_blanks(&parser);
+		skip_blanks(&parser);
 		if (*parser.at && *parser.at != ';')
-			parser_fail(&parser, "';' is missing");
-	} while (!parser.failed && parser_take(&parser, ';'));
+			fail(&parser, "';' is missing");
+	} while (!parser.failed && take(&parser, ';'));
 	if (!parser.failed)
 		conclude(&parser);
 	return parser.failed ? -EINVAL : 0;

@@ -12,7 +12,7 @@
 #include "attach/features.h"
 #include "attach/thread_counters.h"
 #include "base/phases.h"
-#include "peaks/given.h"
+#include "peaks/peaks.h"
 #include "plan/plan.h"
 #include "replay/pipeline.h"
 #include "session/launch.h"

@@ -5,8 +5,7 @@
 #include "base/emitted.h"
 #include "base/message.h"
 #include "decode/pack.h"
-#include "peaks/cache.h"
-#include "peaks/estimate.h"
+#include "peaks/peaks.h"
 #include "proc/process.h"
 #include "session/recorder_internal.h"
 

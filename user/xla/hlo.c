@@ -4,8 +4,7 @@
  * module that was compiled stays in memory beside what came of it.
  *
  *   HloInstruction   operands (absl::InlinedVector), parent computation, shape (std::shared_ptr),
- *                    name (std::string); a dot has DotDimensionNumbers behind that, a
- *                    convolution what hlo_convolution.c reads
+ *                    name (std::string); a dot has DotDimensionNumbers behind that
  *   HloComputation   the fusion instruction that it is the body of, and all its instructions as
  *                    std::vector of {opcode, pointer}
  */
@@ -20,6 +19,19 @@
 #define OPERANDS_AT	  2  /* in an instruction */
 #define INSTRUCTIONS_MAX  4096
 
+#define LIST_MAX 8 /* dimensions of one list */
+
+struct dims {
+	size_t count;
+	uint64_t of[LIST_MAX];
+};
+
+/* An instruction of two operands, whose types fit the result's. */
+struct product {
+	struct xla_words words;
+	struct xla_shape left, right, out;
+};
+
 static bool is_instruction(const char *class)
 {
 	size_t length = strlen(class);
@@ -28,7 +40,7 @@ static bool is_instruction(const char *class)
 	       !strcmp(class + length - 12, "InstructionE");
 }
 
-bool xla_class_is(const struct xla_memory *memory, uint64_t object, const char *wanted)
+static bool class_is(const struct xla_memory *memory, uint64_t object, const char *wanted)
 {
 	char class[XLA_CLASS_MAX];
 
@@ -39,7 +51,7 @@ bool xla_class_is(const struct xla_memory *memory, uint64_t object, const char *
 
 /* Its first word is the number of elements, of which one fits into the second, or, with bit 2,
  * where they are; then the second is their number and the room there is (32 bits each). */
-bool xla_dims_read(const struct xla_memory *memory, const uint64_t *field, struct xla_dims *dims)
+static bool dims_read(const struct xla_memory *memory, const uint64_t *field, struct dims *dims)
 {
 	if (!(field[0] & 4)) {
 		dims->count = field[0] & 3;
@@ -47,14 +59,13 @@ bool xla_dims_read(const struct xla_memory *memory, const uint64_t *field, struc
 		return dims->count <= 1;
 	}
 	dims->count = (uint32_t)field[1];
-	return dims->count <= XLA_LIST_MAX &&
+	return dims->count <= LIST_MAX &&
 	       memory->read(memory->ctx, field[0] & ~7ULL, dims->of, dims->count * 8);
 }
 
 /* The product of these sizes; the same of both operands. */
-static bool common(const struct xla_shape *left, const struct xla_dims *left_dims,
-		   const struct xla_shape *right, const struct xla_dims *right_dims,
-		   uint64_t *product)
+static bool common(const struct xla_shape *left, const struct dims *left_dims,
+		   const struct xla_shape *right, const struct dims *right_dims, uint64_t *product)
 {
 	*product = 1;
 	if (left_dims->count != right_dims->count)
@@ -101,14 +112,13 @@ static bool operand_shape(const struct xla_memory *memory, uint64_t operand,
 
 /* DotDimensionNumbers: a message of four lists behind its vtable and arena. */
 static bool find_dimensions(const struct xla_memory *memory, const struct xla_words *instruction,
-			    struct xla_dims lists[4])
+			    struct dims lists[4])
 {
 	for (size_t i = OPERANDS_AT; i + 14 <= instruction->count; i++) {
-		if (!xla_class_is(memory, instruction->address + 8 * i,
-				  "3xla19DotDimensionNumbersE"))
+		if (!class_is(memory, instruction->address + 8 * i, "3xla19DotDimensionNumbersE"))
 			continue;
 		for (size_t k = 0; k < 4; k++)
-			if (!xla_dims_read(memory, &instruction->at[i + 2 + 3 * k], &lists[k]))
+			if (!dims_read(memory, &instruction->at[i + 2 + 3 * k], &lists[k]))
 				return false;
 		return true;
 	}
@@ -126,8 +136,7 @@ static bool types_fit(const struct xla_shape *left, const struct xla_shape *righ
 	       xla_type_flops(out->type) == xla_type_flops(left->type);
 }
 
-bool xla_product_read(const struct xla_memory *memory, uint64_t address,
-		      struct xla_product *product)
+static bool product_read(const struct xla_memory *memory, uint64_t address, struct product *product)
 {
 	struct xla_words *words = &product->words;
 
@@ -141,13 +150,13 @@ bool xla_product_read(const struct xla_memory *memory, uint64_t address,
 static bool dot_cost(const struct xla_memory *memory, uint64_t address, struct xla_cost *cost)
 {
 	enum { LEFT_CONTRACTED, RIGHT_CONTRACTED, LEFT_BATCH, RIGHT_BATCH };
-	struct xla_product product;
+	struct product product;
 	const struct xla_shape *left = &product.left, *right = &product.right, *out = &product.out;
 	uint64_t k, batch, multiply_adds;
-	struct xla_dims lists[4];
+	struct dims lists[4];
 	unsigned __int128 made;
 
-	if (!xla_product_read(memory, address, &product) ||
+	if (!product_read(memory, address, &product) ||
 	    !find_dimensions(memory, &product.words, lists) ||
 	    !common(left, &lists[LEFT_CONTRACTED], right, &lists[RIGHT_CONTRACTED], &k) ||
 	    !common(left, &lists[LEFT_BATCH], right, &lists[RIGHT_BATCH], &batch))
@@ -160,6 +169,190 @@ static bool dot_cost(const struct xla_memory *memory, uint64_t address, struct x
 	if (__builtin_mul_overflow(out->numel, k, &multiply_adds))
 		return false;
 	return xla_add_product(cost, left, right, out, multiply_adds);
+}
+
+/*
+ * xla::HloConvolutionInstruction: behind what all instructions have, the number of groups of
+ * channels, that of groups of the batch, a Window and ConvolutionDimensionNumbers (messages of
+ * xla/xla_data.proto). Which dimension of an array is what is said by the latter: the numbers of
+ * each array's must be those of all its dimensions, each once.
+ */
+
+/* Words of a ConvolutionDimensionNumbers: vtable, arena, which fields are set; then lists, each
+ * with a word for the size that it takes when it is sent; then numbers. */
+enum numbers {
+	NUMBERS_KERNEL_SPATIAL = 3,
+	NUMBERS_INPUT_SPATIAL = 6,
+	NUMBERS_OUTPUT_SPATIAL = 9,
+	NUMBERS_KERNEL_CHANNELS = 12,
+	NUMBERS_FILTERS = 13,
+	NUMBERS_BATCH = 14,
+	NUMBERS_CHANNELS = 15,
+	NUMBERS_OUT_BATCH = 16,
+	NUMBERS_OUT_CHANNELS = 17,
+	NUMBERS_WORDS = 18,
+};
+
+/* Words of a Window: vtable, arena, RepeatedPtrField<WindowDimension>; before it, the groups. */
+enum window {
+	WINDOW_GROUPS = -2,
+	WINDOW_BATCH_GROUPS = -1,
+	WINDOW_DIMENSIONS = 2,
+	WINDOW_COUNT = 3,
+	WINDOW_WORDS = 6,
+};
+
+/* Words of a WindowDimension: vtable, arena, which fields are set; then these. */
+enum window_dimension {
+	DIMENSION_SIZE = 3,
+	DIMENSION_STRIDE = 4,
+	DIMENSION_BEFORE = 5,
+	DIMENSION_AFTER = 6,
+	DIMENSION_DILATION = 7,
+	DIMENSION_BASE_DILATION = 8,
+	DIMENSION_WORDS = 9,
+};
+
+/* Both messages lie behind the instruction's head, which ends with its name. */
+#define HEAD_WORDS 16
+
+/* Where an object of that class begins, with so many words; NULL: nowhere. */
+static const uint64_t *find_message(const struct xla_memory *memory,
+				    const struct xla_words *instruction, const char *class,
+				    size_t words)
+{
+	for (size_t i = HEAD_WORDS; i + words <= instruction->count; i++)
+		if (class_is(memory, instruction->address + 8 * i, class))
+			return &instruction->at[i];
+	return NULL;
+}
+
+/* --- dimensions ----------------------------------------------------------------------------- */
+
+/* Sizes of one array in the order in which convolutions are described. */
+struct sizes {
+	uint64_t first, second; /* the two dimensions that are not spatial */
+	uint64_t spatial[XLA_SPATIAL_MAX];
+};
+
+/* Takes the size of one dimension, which none has taken yet. */
+static bool take(const struct xla_shape *shape, uint64_t dim, uint32_t *taken, uint64_t *size)
+{
+	if (dim >= shape->rank || (*taken & 1U << dim))
+		return false;
+	*taken |= 1U << dim;
+	*size = shape->dims[dim];
+	return true;
+}
+
+static bool sizes_of(const struct xla_memory *memory, const struct xla_shape *shape,
+		     const uint64_t *first_and_second, const uint64_t *spatial, struct sizes *sizes)
+{
+	struct dims dims;
+	uint32_t taken = 0;
+
+	if (!dims_read(memory, spatial, &dims) || dims.count + 2 != shape->rank ||
+	    !take(shape, first_and_second[0], &taken, &sizes->first) ||
+	    !take(shape, first_and_second[1], &taken, &sizes->second))
+		return false;
+	for (size_t i = 0; i < dims.count; i++)
+		if (!take(shape, dims.of[i], &taken, &sizes->spatial[i]))
+			return false;
+	return true;
+}
+
+static bool read_numbers(const struct xla_memory *memory, const struct xla_words *instruction,
+			 struct xla_convolution *convolution)
+{
+	const uint64_t *w = find_message(memory, instruction, "3xla27ConvolutionDimensionNumbersE",
+					 NUMBERS_WORDS);
+	struct sizes in = {0}, kernel = {0}, out = {0};
+
+	if (!w ||
+	    !sizes_of(memory, convolution->in, w + NUMBERS_BATCH, w + NUMBERS_INPUT_SPATIAL, &in) ||
+	    !sizes_of(memory, convolution->kernel, w + NUMBERS_KERNEL_CHANNELS,
+		      w + NUMBERS_KERNEL_SPATIAL, &kernel) ||
+	    !sizes_of(memory, convolution->out, w + NUMBERS_OUT_BATCH, w + NUMBERS_OUTPUT_SPATIAL,
+		      &out))
+		return false;
+	convolution->batch = in.first;
+	convolution->channels = in.second;
+	convolution->kernel_channels = kernel.first;
+	convolution->filters = kernel.second;
+	convolution->out_batch = out.first;
+	convolution->out_channels = out.second;
+	for (uint32_t i = 0; i < convolution->rank; i++) {
+		convolution->windows[i].input = in.spatial[i];
+		convolution->windows[i].kernel = kernel.spatial[i];
+		convolution->windows[i].output = out.spatial[i];
+	}
+	return true;
+}
+
+/* --- windows -------------------------------------------------------------------------------- */
+
+/* Its sizes must be the kernel's. */
+static bool read_dimension(const struct xla_memory *memory, uint64_t address,
+			   struct xla_window *window)
+{
+	struct xla_words words;
+
+	if (!class_is(memory, address, "3xla15WindowDimensionE") ||
+	    !xla_read_words(memory, address, DIMENSION_WORDS, &words) ||
+	    words.count < DIMENSION_WORDS || words.at[DIMENSION_SIZE] != window->kernel)
+		return false;
+	window->stride = words.at[DIMENSION_STRIDE];
+	window->before = (int64_t)words.at[DIMENSION_BEFORE];
+	window->after = (int64_t)words.at[DIMENSION_AFTER];
+	window->dilation = words.at[DIMENSION_DILATION];
+	window->base_dilation = words.at[DIMENSION_BASE_DILATION];
+	return true;
+}
+
+/* The field's first word is the one element, or, with bit 0, where a word and then the elements
+ * are; all by pointers. */
+static bool dimension_pointers(const struct xla_memory *memory, const uint64_t *w, uint32_t count,
+			       uint64_t pointers[XLA_SPATIAL_MAX])
+{
+	uint64_t field = w[WINDOW_DIMENSIONS];
+
+	if ((uint32_t)w[WINDOW_COUNT] != count)
+		return false;
+	if (field & 1)
+		return memory->read(memory->ctx, (field & ~1ULL) + 8, pointers, 8ULL * count);
+	pointers[0] = field;
+	return count == 1;
+}
+
+static bool read_windows(const struct xla_memory *memory, const struct xla_words *instruction,
+			 struct xla_convolution *convolution)
+{
+	const uint64_t *w = find_message(memory, instruction, "3xla6WindowE", WINDOW_WORDS);
+	uint64_t pointers[XLA_SPATIAL_MAX];
+
+	/* groups of the batch are for gradients, which no library is given */
+	if (!w || w[WINDOW_BATCH_GROUPS] != 1 ||
+	    !dimension_pointers(memory, w, convolution->rank, pointers))
+		return false;
+	convolution->groups = w[WINDOW_GROUPS];
+	for (uint32_t i = 0; i < convolution->rank; i++)
+		if (!read_dimension(memory, pointers[i], &convolution->windows[i]))
+			return false;
+	return true;
+}
+
+/* Adds what the xla::HloConvolutionInstruction at `address` multiplies. False: unread. */
+static bool convolution_cost(const struct xla_memory *memory, uint64_t address,
+			     struct xla_cost *cost)
+{
+	struct product product;
+	struct xla_convolution convolution = {
+		.in = &product.left, .kernel = &product.right, .out = &product.out};
+
+	return product_read(memory, address, &product) && xla_convolution_rank(&convolution) &&
+	       read_numbers(memory, &product.words, &convolution) &&
+	       read_windows(memory, &product.words, &convolution) &&
+	       xla_add_convolution(cost, &convolution);
 }
 
 /* --- computations --------------------------------------------------------------------------- */
@@ -184,7 +377,7 @@ static bool plain_cost(const struct xla_memory *memory, uint64_t address, const 
 	if (strstr(class, "17HloDotInstruction"))
 		return dot_cost(memory, address, cost);
 	if (strstr(class, "25HloConvolutionInstruction"))
-		return xla_convolution_instruction(memory, address, cost);
+		return convolution_cost(memory, address, cost);
 	return !is_unknown_product(class);
 }
 

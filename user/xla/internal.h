@@ -1,17 +1,64 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files behind thunk.h share. */
+/* Shared by thunk.c, hlo.c and objects.c. */
 #ifndef PERFX_XLA_INTERNAL_H
 #define PERFX_XLA_INTERNAL_H
 
-#include "xla/shape.h"
+#include "perfx_record.h"
 #include "xla/thunk.h"
+
+/* --- objects.c --- */
+
+/* Some words of an object; those that could not be read are absent. */
+#define XLA_WORDS_MAX 352
+
+struct xla_words {
+	uint64_t address;
+	size_t count;
+	uint64_t at[XLA_WORDS_MAX];
+};
+
+/* As many of `count` words from an address (of which 1 word at least) as can be read. */
+bool xla_read_words(const struct xla_memory *memory, uint64_t address, size_t count,
+		    struct xla_words *words);
+
+/* The mangled name of an object's class, without the leading N of a nested one
+ * ("3xla3cpu8DotThunkE"); false: it is no object of a class with virtual functions. */
+#define XLA_CLASS_MAX 96
+bool xla_class_of(const struct xla_memory *memory, uint64_t object, char name[XLA_CLASS_MAX]);
+
+/* Is there a std::string of this text? */
+bool xla_string_is(const struct xla_memory *memory, uint64_t string, const char *text);
+
+/* xla::Shape of an array: its element type and dimensions (xla/shape.h, xla/xla_data.proto). */
+#define XLA_DIMS_MAX	16
+#define XLA_INLINE_DIMS 6 /* in the object itself */
+/* Words of a shape up to the end of its dimensions: type, tag of the vector, dimensions or pointer
+ * and capacity. */
+#define XLA_SHAPE_WORDS (2 + XLA_INLINE_DIMS)
+
+struct xla_shape {
+	uint32_t type; /* xla::PrimitiveType */
+	uint32_t rank;
+	uint64_t dims[XLA_DIMS_MAX];
+	uint64_t numel;
+};
+
+/* The shape whose first word is words->at[at]; false: there is none. */
+bool xla_shape_read(const struct xla_memory *memory, const struct xla_words *words, size_t at,
+		    struct xla_shape *shape);
+
+/* Of an element; 0: unknown, or not a number of bytes. */
+uint32_t xla_type_bytes(uint32_t type);
+enum perfx_dtype xla_type_dtype(uint32_t type);
+/* Operations of a multiply-add: 2, of complex numbers 8. */
+uint32_t xla_type_flops(uint32_t type);
+/* All elements; false: too many. */
+bool xla_shape_bytes(const struct xla_shape *shape, uint64_t *bytes);
 
 /* Adds a product of so many multiply-adds. False: too much. */
 bool xla_add_product(struct xla_cost *cost, const struct xla_shape *left,
 		     const struct xla_shape *right, const struct xla_shape *out,
 		     uint64_t multiply_adds);
-
-/* --- convolutions: convolution.c --- */
 
 #define XLA_SPATIAL_MAX 3
 
@@ -38,33 +85,7 @@ bool xla_convolution_rank(struct xla_convolution *convolution);
 /* Adds what it multiplies. False: its parts do not fit each other, or it is too much. */
 bool xla_add_convolution(struct xla_cost *cost, const struct xla_convolution *convolution);
 
-/* --- instructions: hlo.c, hlo_convolution.c --- */
-
-#define XLA_LIST_MAX 8 /* dimensions of one list */
-
-struct xla_dims {
-	size_t count;
-	uint64_t of[XLA_LIST_MAX];
-};
-
-/* Is this an object of that class? */
-bool xla_class_is(const struct xla_memory *memory, uint64_t object, const char *wanted);
-
-/* google::protobuf::RepeatedField<int64_t>, of which `field` is the first of two words. */
-bool xla_dims_read(const struct xla_memory *memory, const uint64_t *field, struct xla_dims *dims);
-
-/* An instruction of two operands, whose types fit the result's. */
-struct xla_product {
-	struct xla_words words;
-	struct xla_shape left, right, out;
-};
-
-bool xla_product_read(const struct xla_memory *memory, uint64_t address,
-		      struct xla_product *product);
-
-/* Adds what the xla::HloConvolutionInstruction at `address` multiplies. False: unread. */
-bool xla_convolution_instruction(const struct xla_memory *memory, uint64_t address,
-				 struct xla_cost *cost);
+/* --- hlo.c --- */
 
 /* Of a thunk that was made from an instruction. False: that cannot be read. */
 bool xla_fusion_cost(const struct xla_memory *memory, const struct xla_words *thunk,

@@ -19,7 +19,22 @@
 #define PERFX_XLA_THUNK_H
 
 #include "perfx_record.h"
-#include "xla/memory.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Reading objects of a C++ program that was built by others: memory through a function,
+ * classes by their run-time type information (Itanium C++ ABI: the vtable has a pointer to the
+ * type_info before it, which has a pointer to the mangled name), strings as libstdc++ lays them
+ * out. Nothing that is read is trusted: pointers may point anywhere.
+ */
+struct xla_memory {
+	/* Reads all of it, or nothing: false. */
+	bool (*read)(void *ctx, uint64_t address, void *to, size_t bytes);
+	void *ctx;
+};
 
 struct xla_cost {
 	enum perfx_cost_state state; /* COUNTED, UNREAD, OPAQUE or NONE */

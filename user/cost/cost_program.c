@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Expression trees to instructions: each part reads its tensors, then does its statements. */
+#include "cost/cost_program.h"
+
 #include "cost/internal.h"
 
 #include <errno.h>
