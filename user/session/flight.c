@@ -7,13 +7,14 @@
  * What a file needs to be whole is made for it: names of stacks that have come since the last one,
  * and what closes a capture, which goes into the file alone.
  */
+#include "session/flight.h"
+
 #include "base/clock.h"
 #include "base/interrupt.h"
 #include "base/message.h"
 #include "base/output.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "session/recorder_internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -31,48 +32,70 @@
 #define AFTER_SHARE  3
 #define AFTER_NS_MAX 5000000000u
 
-static bool is_flight(const struct recorder *recorder)
+struct flight {
+	struct flight_parts parts;
+	uint64_t start_ns; /* of the recording */
+	uint64_t next_segment_ns;
+	unsigned files, triggered; /* how many were asked for */
+	unsigned signals;	   /* acted upon */
+	uint64_t due_ns;	   /* when a slow step's is to be; 0: none is */
+	char why[160];
+	bool failed;
+};
+
+struct flight *flight__new(const struct flight_parts *parts)
 {
-	return recorder->options->flight_ns;
+	struct flight *flight = calloc(1, sizeof(*flight));
+
+	if (flight)
+		flight->parts = *parts;
+	return flight;
+}
+
+void flight__free(struct flight *flight)
+{
+	free(flight);
+}
+
+static bool is_flight(const struct flight *flight)
+{
+	return flight->parts.options->flight_ns;
 }
 
 /* --- segments --- */
 
-static uint64_t segment_length_ns(const struct recorder *recorder)
+static uint64_t segment_length_ns(const struct flight *flight)
 {
-	uint64_t length_ns = recorder->options->flight_ns / SEGMENTS_MIN;
+	uint64_t length_ns = flight->parts.options->flight_ns / SEGMENTS_MIN;
 
-	if (!is_flight(recorder) || length_ns > SEGMENT_NS_MAX)
+	if (!is_flight(flight) || length_ns > SEGMENT_NS_MAX)
 		return SEGMENT_NS_MAX;
 	return length_ns < SEGMENT_NS_MIN ? SEGMENT_NS_MIN : length_ns;
 }
 
 /* In a flood a segment may be more than memory can spare. */
-static bool is_large(const struct recorder *recorder)
+static bool is_large(const struct flight *flight)
 {
-	return is_flight(recorder) && capture_writer__segment_bytes(recorder->pipeline->capture) >
-					      recorder->options->flight_bytes / SEGMENT_SHARE;
+	return is_flight(flight) && capture_writer__segment_bytes(flight->parts.capture) >
+					    flight->parts.options->flight_bytes / SEGMENT_SHARE;
 }
 
-static void end_segment(struct recorder *recorder, uint64_t now_ns)
+static void end_segment(struct flight *flight, uint64_t now_ns)
 {
 	/* so that usage is that of the flight buffer's time */
-	if (is_flight(recorder))
-		process_table__sample(recorder->processes, true);
-	thread_counters__report(recorder->thread_counters, recorder->tracer, recorder->sink);
-	memory__report(recorder->memory);
-	operations__report(recorder->operations, false);
-	totals__emit(recorder->totals);
-	totals__segment(recorder->totals, now_ns);
-	recorder->next_segment_ns = now_ns + segment_length_ns(recorder);
+	if (is_flight(flight))
+		process_table__sample(flight->parts.processes, true);
+	totals__emit(flight->parts.totals, false);
+	totals__segment(flight->parts.totals, now_ns);
+	flight->next_segment_ns = now_ns + segment_length_ns(flight);
 }
 
 /* --- files --- */
 
 /* run.perfx, run.2.perfx, … */
-static char *path_of(const struct recorder *recorder, unsigned number)
+static char *path_of(const struct flight *flight, unsigned number)
 {
-	const char *path = recorder->options->flight_path, *name = strrchr(path, '/');
+	const char *path = flight->parts.options->flight_path, *name = strrchr(path, '/');
 	const char *dot = strrchr(name ? name : path, '.');
 	char *numbered = NULL;
 
@@ -100,8 +123,8 @@ static void add_closing(struct sink *sink, const void *record, size_t size)
 }
 
 /* Takes the closing records over. NULL: out of memory. */
-static struct capture_dump *dump_new(struct recorder *recorder, struct text *closing,
-				     const char *why, uint64_t to_ns)
+static struct capture_dump *dump_new(struct flight *flight, struct text *closing, const char *why,
+				     uint64_t to_ns)
 {
 	struct capture_dump *dump = calloc(1, sizeof(*dump));
 	bool failed = closing->failed;
@@ -110,9 +133,9 @@ static struct capture_dump *dump_new(struct recorder *recorder, struct text *clo
 		text_clear(closing);
 		return NULL;
 	}
-	dump->path = path_of(recorder, recorder->flight.files + 1);
+	dump->path = path_of(flight, flight->files + 1);
 	dump->why = strdup(why);
-	dump->recording_ns = recorder->start_ns;
+	dump->recording_ns = flight->start_ns;
 	dump->to_ns = to_ns;
 	dump->closing_bytes = closing->length;
 	dump->closing = text_take(closing);
@@ -123,41 +146,38 @@ static struct capture_dump *dump_new(struct recorder *recorder, struct text *clo
 }
 
 /* Asks for a file of all up to the segment that has just ended. 0 or -errno. */
-static int ask(struct recorder *recorder, const char *why, const struct ending *ending)
+static int ask(struct flight *flight, const char *why, const struct ending *ending)
 {
 	struct closing closing = {.sink.record = add_closing};
 	struct capture_dump *dump;
 	int err = -ENOMEM;
 
-	totals__close(recorder->totals, &closing.sink, ending);
-	dump = dump_new(recorder, &closing.records, why, ending->end_ns);
+	totals__close(flight->parts.totals, &closing.sink, ending);
+	dump = dump_new(flight, &closing.records, why, ending->end_ns);
 	if (dump)
-		err = capture_writer__dump(recorder->pipeline->capture, dump);
+		err = capture_writer__dump(flight->parts.capture, dump);
 	if (!err)
-		recorder->flight.files++;
+		flight->files++;
 	return err;
 }
 
-static int ask_now(struct recorder *recorder, const char *why)
+static int ask_now(struct flight *flight, const char *why, struct ending ending)
 {
-	struct ending ending = {.goes_on = true,
-				.looks_count = recorder->looks_count,
-				.untraced_read_count = recorder->untraced_read_count};
-
-	if (recorder->frames)
-		frames__emit(recorder->frames);
+	if (flight->parts.frames)
+		frames__emit(flight->parts.frames);
+	ending.goes_on = true;
 	ending.end_ns = clock_monotonic_ns();
-	end_segment(recorder, ending.end_ns);
-	return ask(recorder, why, &ending);
+	end_segment(flight, ending.end_ns);
+	return ask(flight, why, &ending);
 }
 
 /* "run.perfx: the last 30.2 s of 12.1 min, 4.20 MiB" */
-static void say_dump(struct recorder *recorder, const struct capture_dump *dump)
+static void say_dump(struct flight *flight, const struct capture_dump *dump)
 {
 	char length[UNITS_MAX], all[UNITS_MAX], size[UNITS_MAX];
 
 	if (dump->err) {
-		recorder->flight.failed = true;
+		flight->failed = true;
 		msg_say("%s: %s", dump->path, output_error(dump->err));
 		return;
 	}
@@ -167,19 +187,19 @@ static void say_dump(struct recorder *recorder, const struct capture_dump *dump)
 		dump->full ? "; memory holds no more (--max-size)" : "");
 }
 
-static void say_dumps(struct recorder *recorder, bool wait)
+static void say_dumps(struct flight *flight, bool wait)
 {
 	struct capture_dump *dump;
 
-	while ((dump = capture_writer__dumped(recorder->pipeline->capture, wait))) {
-		say_dump(recorder, dump);
+	while ((dump = capture_writer__dumped(flight->parts.capture, wait))) {
+		say_dump(flight, dump);
 		capture_dump__free(dump);
 	}
 }
 
 /* --- slow steps --- */
 
-static void describe_slow(struct recorder *recorder, const struct slow_step *step)
+static void describe_slow(struct flight *flight, const struct slow_step *step)
 {
 	char took[UNITS_MAX], median[UNITS_MAX], times[64] = "";
 
@@ -187,96 +207,97 @@ static void describe_slow(struct recorder *recorder, const struct slow_step *ste
 		snprintf(times, sizeof(times), ", %.1f times the median of %s",
 			 (double)step->duration_ns / (double)step->median_ns,
 			 format_ns(median, step->median_ns));
-	snprintf(recorder->flight.why, sizeof(recorder->flight.why),
-		 "step %llu of process %d took %s%s", (unsigned long long)step->number,
-		 (int)process_table__pid(recorder->processes, step->process),
+	snprintf(flight->why, sizeof(flight->why), "step %llu of process %d took %s%s",
+		 (unsigned long long)step->number,
+		 (int)process_table__pid(flight->parts.processes, step->process),
 		 format_ns(took, step->duration_ns), times);
 }
 
-static void note_slow(struct recorder *recorder, uint64_t now_ns)
+static void note_slow(struct flight *flight, uint64_t now_ns)
 {
-	uint64_t after_ns = recorder->options->flight_ns / AFTER_SHARE;
+	uint64_t after_ns = flight->parts.options->flight_ns / AFTER_SHARE;
 	struct slow_step step;
 	char after[UNITS_MAX], *path;
 
-	if (recorder->flight.due_ns || !step_watch__slow(recorder->steps, &step))
+	if (flight->due_ns || !step_watch__slow(flight->parts.steps, &step))
 		return;
-	describe_slow(recorder, &step);
-	if (recorder->flight.triggered == TRIGGER_FILES_MAX) {
-		msg_say("%s: no more files after %u; a signal still writes one",
-			recorder->flight.why, TRIGGER_FILES_MAX);
-		recorder->flight.triggered++;
+	describe_slow(flight, &step);
+	if (flight->triggered == TRIGGER_FILES_MAX) {
+		msg_say("%s: no more files after %u; a signal still writes one", flight->why,
+			TRIGGER_FILES_MAX);
+		flight->triggered++;
 	}
-	if (recorder->flight.triggered > TRIGGER_FILES_MAX)
+	if (flight->triggered > TRIGGER_FILES_MAX)
 		return;
 	if (after_ns > AFTER_NS_MAX)
 		after_ns = AFTER_NS_MAX;
-	recorder->flight.triggered++;
-	recorder->flight.due_ns = now_ns + after_ns;
-	path = path_of(recorder, recorder->flight.files + 1);
-	msg_say("%s: to be written to %s in %s", recorder->flight.why, path ? path : "a file",
+	flight->triggered++;
+	flight->due_ns = now_ns + after_ns;
+	path = path_of(flight, flight->files + 1);
+	msg_say("%s: to be written to %s in %s", flight->why, path ? path : "a file",
 		format_ns(after, after_ns));
 	free(path);
 }
 
 /* --- what the recording calls --- */
 
-static void write_asked(struct recorder *recorder, uint64_t now_ns)
+static void write_asked(struct flight *flight, uint64_t now_ns, const struct ending *so_far)
 {
 	int err = 0;
 
-	if (recorder->flight.signals != interrupt_dumps_asked()) {
-		err = ask_now(recorder, "SIGUSR1");
+	if (flight->signals != interrupt_dumps_asked()) {
+		err = ask_now(flight, "SIGUSR1", *so_far);
 		if (err != -EBUSY) /* those asked for before are not written yet */
-			recorder->flight.signals++;
-	} else if (recorder->flight.due_ns && now_ns >= recorder->flight.due_ns) {
-		err = ask_now(recorder, recorder->flight.why);
+			flight->signals++;
+	} else if (flight->due_ns && now_ns >= flight->due_ns) {
+		err = ask_now(flight, flight->why, *so_far);
 		if (err != -EBUSY)
-			recorder->flight.due_ns = 0;
+			flight->due_ns = 0;
 	}
 	if (err && err != -EBUSY) {
-		recorder->flight.failed = true;
-		msg_say("%s: %s", recorder->options->flight_path, output_error(err));
+		flight->failed = true;
+		msg_say("%s: %s", flight->parts.options->flight_path, output_error(err));
 	}
 }
 
-void flight_tick(struct recorder *recorder, uint64_t now_ns)
+void flight__tick(struct flight *flight, uint64_t now_ns, const struct ending *so_far)
 {
-	/* a report that is made at once needs no parts, and of a pause there are none */
-	if (!recorder->pipeline->capture || !recorder->begun || recorder->paused)
+	/* a report that is made at once needs no parts */
+	if (!flight->parts.capture)
 		return;
-	if (now_ns >= recorder->next_segment_ns || is_large(recorder))
-		end_segment(recorder, now_ns);
-	if (!is_flight(recorder))
+	if (now_ns >= flight->next_segment_ns || is_large(flight))
+		end_segment(flight, now_ns);
+	if (!is_flight(flight))
 		return;
-	note_slow(recorder, now_ns);
-	write_asked(recorder, now_ns);
-	say_dumps(recorder, false);
+	note_slow(flight, now_ns);
+	write_asked(flight, now_ns, so_far);
+	say_dumps(flight, false);
 }
 
-void flight_begin(struct recorder *recorder)
+void flight__begin(struct flight *flight, uint64_t start_ns)
 {
 	char length[UNITS_MAX];
 
-	if (is_flight(recorder))
+	if (is_flight(flight))
 		msg_say("keeping the last %s in memory: kill -USR1 %d writes it to %s",
-			format_ns(length, recorder->options->flight_ns), (int)getpid(),
-			recorder->options->flight_path);
-	recorder->next_segment_ns = recorder->start_ns + segment_length_ns(recorder);
+			format_ns(length, flight->parts.options->flight_ns), (int)getpid(),
+			flight->parts.options->flight_path);
+	flight->start_ns = start_ns;
+	flight->next_segment_ns = start_ns + segment_length_ns(flight);
 }
 
-int flight_finish(struct recorder *recorder, const struct ending *ending)
+int flight__finish(struct flight *flight, const struct ending *ending)
 {
-	const char *why = recorder->flight.due_ns ? recorder->flight.why : "";
+	const char *why = flight->due_ns ? flight->why : "";
 	int err;
 
-	totals__segment(recorder->totals, ending->end_ns);
-	say_dumps(recorder, true);
-	err = ask(recorder, why, ending);
-	say_dumps(recorder, true);
+	totals__segment(flight->parts.totals, ending->end_ns);
+	say_dumps(flight, true);
+	err = ask(flight, why, ending);
+	say_dumps(flight, true);
 	if (err) {
-		recorder->flight.failed = true;
-		msg_say("%s: %s", recorder->options->flight_path, output_error(err));
+		flight->failed = true;
+		msg_say("%s: %s", flight->parts.options->flight_path, output_error(err));
 	}
-	return recorder->flight.failed ? EXIT_FAILED : EXIT_OK;
+	return flight->failed ? EXIT_FAILED : EXIT_OK;
 }

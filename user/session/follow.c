@@ -1,49 +1,99 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Whom a recording is about: targets, their children, what they execute and map later. */
+#include "session/follow.h"
+
 #include "attach/mapped_files.h"
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/message.h"
 #include "decode/pack.h"
 #include "proc/process.h"
-#include "session/recorder_internal.h"
+#include "session/attach_queue.h"
+#include "session/progress.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+/* Without mappings: who has mapped something is looked for this often. */
+#define SCAN_NS 1000000000u
+
+struct follow {
+	struct follow_parts parts;
+	struct follow_result result;
+	struct attach_queue *queue;    /* processes that are to be looked at */
+	struct mappings *mappings;     /* NULL: mappings are looked for by the clock */
+	struct file_watch *file_watch; /* NULL: files are looked at when something is mapped */
+	bool rescan;		       /* all processes may have mapped something */
+	uint64_t next_scan_ns;
+	struct {
+		uint64_t next_ns, hits_count; /* looked at next; hits by then */
+	} untraced;
+	struct pack_buffer late; /* for LATE records */
+};
+
+struct follow *follow__new(const struct follow_parts *parts)
+{
+	struct follow *follow = calloc(1, sizeof(*follow));
+
+	if (!follow)
+		return NULL;
+	follow->parts = *parts;
+	follow->queue = attach_queue__new();
+	follow->file_watch = file_watch__new();
+	follow->mappings = mappings__new();
+	if (follow->queue)
+		return follow;
+	follow__free(follow);
+	return NULL;
+}
+
+void follow__free(struct follow *follow)
+{
+	if (!follow)
+		return;
+	mappings__free(follow->mappings);
+	file_watch__free(follow->file_watch);
+	attach_queue__free(follow->queue);
+	free(follow);
+}
+
+const struct follow_result *follow__result(const struct follow *follow)
+{
+	return &follow->result;
+}
+
 /* What a process maps now is what its stacks' addresses mean. */
-static void look_at_mappings(struct recorder *recorder, pid_t pid)
+static void look_at_mappings(struct follow *follow, pid_t pid)
 {
 	struct perfx_traced_process traced;
 
-	recorder->looks_count++;
-	if (recorder->frames && !tracer__traced_process(recorder->tracer, pid, &traced))
-		frames__map(recorder->frames, traced.memory_process, pid);
+	follow->result.looks_count++;
+	if (follow->parts.frames && !tracer__traced_process(follow->parts.tracer, pid, &traced))
+		frames__map(follow->parts.frames, traced.memory_process, pid);
 }
 
-static bool worth_tracing(struct recorder *recorder, const size_t *modules, ssize_t count)
+static bool worth_tracing(struct follow *follow, const size_t *modules, ssize_t count)
 {
 	for (ssize_t i = 0; i < count; i++)
-		if (recorder->plan->modules[modules[i]].is_ml)
+		if (follow->parts.plan->modules[modules[i]].is_ml)
 			return true;
 	return false;
 }
 
 /* -a: a process that has not been known becomes a member when it maps something of interest. */
-static void adopt(struct recorder *recorder, pid_t pid)
+static void adopt(struct follow *follow, pid_t pid)
 {
 	size_t *modules = NULL;
 	ssize_t count;
 	int64_t process;
 
-	if (process_table__has(recorder->processes, pid) || pid == getpid())
+	if (process_table__has(follow->parts.processes, pid) || pid == getpid())
 		return;
-	count = plan__scan(recorder->plan, pid, &modules);
-	if (count > 0 && worth_tracing(recorder, modules, count)) {
-		process = tracer__add_process(recorder->tracer, pid, NULL);
+	count = plan__scan(follow->parts.plan, pid, &modules);
+	if (count > 0 && worth_tracing(follow, modules, count)) {
+		process = tracer__add_process(follow->parts.tracer, pid, NULL);
 		if (process > 0)
-			process_table__open(recorder->processes, (uint32_t)process, pid);
+			process_table__open(follow->parts.processes, (uint32_t)process, pid);
 	}
 	free(modules);
 }
@@ -77,11 +127,11 @@ static void batch_clear(struct batch *batch)
 	free(batch->files);
 }
 
-static int want_sharing(struct recorder *recorder, struct batch *batch, size_t module)
+static int want_sharing(struct follow *follow, struct batch *batch, size_t module)
 {
-	if (recorder->plan->modules[module].successor)
+	if (follow->parts.plan->modules[module].successor)
 		return 0;
-	if (recorder->options->all || probes__decided(recorder->probes, module))
+	if (follow->parts.options->all || probes__decided(follow->parts.probes, module))
 		return 0;
 	for (size_t i = 0; i < batch->files_count; i++)
 		if (batch->files[i].module == module)
@@ -94,7 +144,7 @@ static int want_sharing(struct recorder *recorder, struct batch *batch, size_t m
 }
 
 /* Says what was not seen of a process since then; or, without a file, of one that has ended. */
-static void emit_late(struct recorder *recorder, const struct attach_task *task,
+static void emit_late(struct follow *follow, const struct attach_task *task,
 		      struct perfx_late *record, const char *path)
 {
 	static const enum perfx_late_cause causes[] = {[ATTACH_MOVED] = PERFX_LATE_MAPPED,
@@ -104,11 +154,11 @@ static void emit_late(struct recorder *recorder, const struct attach_task *task,
 
 	record->since_ns = task->since_ns;
 	record->cause = causes[task->cause];
-	SINK_PACK(recorder->sink, &recorder->late, PERFX_KIND_LATE, *record, path);
+	SINK_PACK(follow->parts.sink, &follow->late, PERFX_KIND_LATE, *record, path);
 }
 
 /* Takes the modules over. */
-static int add_job(struct recorder *recorder, struct batch *batch, const struct job *job)
+static int add_job(struct follow *follow, struct batch *batch, const struct job *job)
 {
 	int err = grow_array(&batch->jobs, &batch->jobs_capacity, batch->jobs_count + 1,
 			     sizeof(*batch->jobs));
@@ -119,62 +169,60 @@ static int add_job(struct recorder *recorder, struct batch *batch, const struct 
 	}
 	batch->jobs[batch->jobs_count++] = *job;
 	for (size_t i = 0; !err && i < job->modules_count; i++)
-		err = want_sharing(recorder, batch, job->modules[i]);
+		err = want_sharing(follow, batch, job->modules[i]);
 	return err;
 }
 
 /* Keeps of the modules those that are not attached for the process yet. */
-static size_t only_new(const struct recorder *recorder, pid_t pid, uint32_t born, size_t *modules,
+static size_t only_new(const struct follow *follow, pid_t pid, uint32_t born, size_t *modules,
 		       size_t count)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < count; i++)
-		if (!probes__attached_for(recorder->probes, modules[i], born) &&
-		    (!recorder->plan->modules[modules[i]].successor ||
-		     process_holds(pid, recorder->plan, modules[i])))
+		if (!probes__attached_for(follow->parts.probes, modules[i], born) &&
+		    (!follow->parts.plan->modules[modules[i]].successor ||
+		     process_holds(pid, follow->parts.plan, modules[i])))
 			modules[kept++] = modules[i];
 	return kept;
 }
 
 /* Is the process that has this pid still the one that we know by it? */
-static bool is_same(const struct recorder *recorder, pid_t pid, uint32_t born)
+static bool is_same(const struct follow *follow, pid_t pid, uint32_t born)
 {
 	struct perfx_traced_process traced;
 
-	return !tracer__traced_process(recorder->tracer, pid, &traced) && traced.born == born;
+	return !tracer__traced_process(follow->parts.tracer, pid, &traced) && traced.born == born;
 }
 
 /* Adds what a process maps and what is planned for that. How many modules are to be attached, or
  * -errno. */
-static ssize_t look_at(struct recorder *recorder, struct batch *batch,
-		       const struct attach_task *task)
+static ssize_t look_at(struct follow *follow, struct batch *batch, const struct attach_task *task)
 {
 	struct job job = {.task = *task,
-			  .born = process_table__born(recorder->processes, task->pid)};
+			  .born = process_table__born(follow->parts.processes, task->pid)};
 	ssize_t count;
 	int err;
 
-	if (!is_same(recorder, task->pid, job.born))
+	if (!is_same(follow, task->pid, job.born))
 		return -ESRCH;
-	count = plan__scan(recorder->plan, task->pid, &job.modules);
+	count = plan__scan(follow->parts.plan, task->pid, &job.modules);
 	if (count < 0)
 		return count;
-	look_at_mappings(recorder, task->pid);
-	job.modules_count = only_new(recorder, task->pid, job.born, job.modules, (size_t)count);
+	look_at_mappings(follow, task->pid);
+	job.modules_count = only_new(follow, task->pid, job.born, job.modules, (size_t)count);
 	if (!job.modules_count) {
 		free(job.modules);
 		return 0;
 	}
-	err = add_job(recorder, batch, &job);
+	err = add_job(follow, batch, &job);
 	return err ? err : (ssize_t)job.modules_count;
 }
 
-static bool for_all_processes(const struct recorder *recorder, const struct batch *batch,
-			      size_t module)
+static bool for_all_processes(const struct follow *follow, const struct batch *batch, size_t module)
 {
 	/* some may still have the old content */
-	if (recorder->plan->modules[module].successor)
+	if (follow->parts.plan->modules[module].successor)
 		return false;
 	for (size_t i = 0; i < batch->files_count; i++)
 		if (batch->files[i].module == module)
@@ -182,133 +230,139 @@ static bool for_all_processes(const struct recorder *recorder, const struct batc
 	return true;
 }
 
-static void attach_job(struct recorder *recorder, const struct batch *batch, const struct job *job)
+static void attach_job(struct follow *follow, const struct batch *batch, const struct job *job)
 {
 	for (size_t i = 0; i < job->modules_count; i++)
-		probes__attach(recorder->probes, job->modules[i], job->born, job->task.pid,
-			       for_all_processes(recorder, batch, job->modules[i]));
+		probes__attach(follow->parts.probes, job->modules[i], job->born, job->task.pid,
+			       for_all_processes(follow, batch, job->modules[i]));
 	/* has it ended meanwhile? They may be links on the next one of that pid */
-	if (!is_same(recorder, job->task.pid, job->born))
-		probes__release(recorder->probes, job->born);
+	if (!is_same(follow, job->task.pid, job->born))
+		probes__release(follow->parts.probes, job->born);
 }
 
 /* The targets are attached before anything is recorded: of them nothing is late. */
-static void emit_attached(struct recorder *recorder, const struct job *job)
+static void emit_attached(struct follow *follow, const struct job *job)
 {
 	struct perfx_late late = {.time_ns = clock_monotonic_ns()};
 	struct perfx_traced_process traced;
 	const char *path = NULL;
 
 	for (size_t i = 0; i < job->modules_count; i++) {
-		size_t count = probes__attached_count(recorder->probes, job->modules[i]);
+		size_t count = probes__attached_count(follow->parts.probes, job->modules[i]);
 
 		if (count && !path)
-			path = recorder->plan->modules[job->modules[i]].path;
+			path = follow->parts.plan->modules[job->modules[i]].path;
 		late.functions_count += (uint32_t)count;
 		late.files_count += count > 0;
 	}
 	if (!job->task.since_ns || !path ||
-	    tracer__traced_process(recorder->tracer, job->task.pid, &traced) ||
+	    tracer__traced_process(follow->parts.tracer, job->task.pid, &traced) ||
 	    traced.born != job->born)
 		return;
 	late.process = traced.process;
-	emit_late(recorder, &job->task, &late, path);
+	emit_late(follow, &job->task, &late, path);
 }
 
 /* One look at all other processes serves the whole batch; none is taken where it is known for each
  * file whether it goes by process. */
-static void attach_batch(struct recorder *recorder, struct batch *batch)
+static void attach_batch(struct follow *follow, struct batch *batch)
 {
 	size_t count;
-	const pid_t *pids = process_table__pids(recorder->processes, &count);
+	const pid_t *pids = process_table__pids(follow->parts.processes, &count);
 
-	file_watch__follow(recorder->file_watch, recorder->plan);
+	file_watch__follow(follow->file_watch, follow->parts.plan);
 	if (batch->files_count)
-		recorder->untraced_read_count +=
-			sharing_find(recorder->plan, pids, count, batch->files, batch->files_count);
-	memory__consider(recorder->memory);
+		follow->result.untraced_read_count += sharing_find(
+			follow->parts.plan, pids, count, batch->files, batch->files_count);
+	memory__consider(follow->parts.memory);
 	/* a new program first: its files may be new to all, a child's are attached for others */
 	for (size_t i = 0; i < batch->jobs_count; i++)
 		if (batch->jobs[i].task.cause == ATTACH_EXECUTED)
-			attach_job(recorder, batch, &batch->jobs[i]);
+			attach_job(follow, batch, &batch->jobs[i]);
 	for (size_t i = 0; i < batch->jobs_count; i++)
 		if (batch->jobs[i].task.cause != ATTACH_EXECUTED)
-			attach_job(recorder, batch, &batch->jobs[i]);
+			attach_job(follow, batch, &batch->jobs[i]);
 	/* from this moment on */
-	probes__open(recorder->probes);
+	probes__open(follow->parts.probes);
 	for (size_t i = 0; i < batch->jobs_count; i++)
-		emit_attached(recorder, &batch->jobs[i]);
+		emit_attached(follow, &batch->jobs[i]);
 }
 
 /* What the files that were planned last say of all that is traced. */
-static void heed_plan(struct recorder *recorder, bool trusted)
+static void heed_plan(struct follow *follow, bool trusted)
 {
-	if (recorder->plan->many_stacks)
-		tracer__expect_many_stacks(recorder->tracer);
-	if (trusted && !recorder->plan->c_alone)
-		probes__distrust_returns(recorder->probes);
+	if (follow->parts.plan->many_stacks)
+		tracer__expect_many_stacks(follow->parts.tracer);
+	if (trusted && !follow->parts.plan->c_alone)
+		probes__distrust_returns(follow->parts.probes);
 }
 
-static void enqueue(struct recorder *recorder, const struct attach_task *task)
+static void enqueue(struct follow *follow, const struct attach_task *task)
 {
-	if (attach_queue__put(recorder->queue, task))
-		plan__skip(recorder->plan, "files mapped later", "out of memory");
+	if (attach_queue__put(follow->queue, task))
+		plan__skip(follow->parts.plan, "files mapped later", "out of memory");
 }
 
 /* A forked child maps what its parent did, of which nothing is new where links are for all: unless
  * the parent has not been looked at either. */
-static bool is_covered(const struct recorder *recorder, const struct attach_task *task)
+static bool is_covered(const struct follow *follow, const struct attach_task *task)
 {
-	return task->cause == ATTACH_FORKED && !probes__go_by_process(recorder->probes) &&
-	       !attach_queue__has(recorder->queue, task->parent);
+	return task->cause == ATTACH_FORKED && !probes__go_by_process(follow->parts.probes) &&
+	       !attach_queue__has(follow->queue, task->parent);
 }
 
 /* False: it has ended, which its exit record will say. */
-static bool work_off(struct recorder *recorder, struct batch *batch, const struct attach_task *task)
+static bool work_off(struct follow *follow, struct batch *batch, const struct attach_task *task)
 {
 	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
-	if (recorder->options->all)
-		adopt(recorder, task->pid);
-	if (!process_table__has(recorder->processes, task->pid) || is_covered(recorder, task))
+	if (follow->parts.options->all)
+		adopt(follow, task->pid);
+	if (!process_table__has(follow->parts.processes, task->pid) || is_covered(follow, task))
 		return true;
 	if (task->cause == ATTACH_MOVED)
-		look_at_mappings(recorder, task->pid);
-	else if (look_at(recorder, batch, task) > 0)
+		look_at_mappings(follow, task->pid);
+	else if (look_at(follow, batch, task) > 0)
 		return true;
-	attach_queue__charge(recorder->queue, task->pid, clock_monotonic_ns(),
+	attach_queue__charge(follow->queue, task->pid, clock_monotonic_ns(),
 			     clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
 	return !process_has_ended(task->pid);
 }
 
-void follow_attach_queued(struct recorder *recorder)
+void follow__attach_queued(struct follow *follow)
 {
-	bool trusted = recorder->plan->c_alone;
+	bool trusted = follow->parts.plan->c_alone;
 	struct batch batch = {0};
 	struct attach_task task, ended[BATCH_MAX];
 	size_t ended_count = 0;
 
 	for (size_t i = 0;
-	     i < BATCH_MAX && attach_queue__take(recorder->queue, clock_monotonic_ns(), &task); i++)
-		if (!work_off(recorder, &batch, &task))
+	     i < BATCH_MAX && attach_queue__take(follow->queue, clock_monotonic_ns(), &task); i++)
+		if (!work_off(follow, &batch, &task))
 			ended[ended_count++] = task;
 	/* they wait again: their exit finds that they were not looked at */
 	for (size_t i = 0; i < ended_count; i++)
-		enqueue(recorder, &ended[i]);
-	heed_plan(recorder, trusted);
+		enqueue(follow, &ended[i]);
+	heed_plan(follow, trusted);
 	if (batch.jobs_count)
-		attach_batch(recorder, &batch);
+		attach_batch(follow, &batch);
 	batch_clear(&batch);
 }
 
-void follow_files(struct recorder *recorder)
+int follow__files_fd(const struct follow *follow)
 {
-	struct plan *plan = recorder->plan;
+	return file_watch__fd(follow->file_watch);
+}
 
+void follow__files(struct follow *follow)
+{
+	struct plan *plan = follow->parts.plan;
+
+	file_watch__take(follow->file_watch);
 	for (size_t i = 0; i < plan->modules_count; i++) {
 		if (plan->modules[i].overwritten || !plan__has_changed(plan, i))
 			continue;
-		probes__drop(recorder->probes, i);
+		probes__drop(follow->parts.probes, i);
 		plan__forget(plan, i);
 		if (!plan->modules[i].functions_count)
 			continue;
@@ -329,316 +383,315 @@ void follow_files(struct recorder *recorder)
 
 /* The file goes by process from now on: members get links of their own with the next batch, and
  * what they call until then is said to be missing. */
-static void go_by_process(struct recorder *recorder, size_t module, uint64_t now_ns)
+static void go_by_process(struct follow *follow, size_t module, uint64_t now_ns)
 {
 	size_t count;
-	const pid_t *pids = process_table__pids(recorder->processes, &count);
+	const pid_t *pids = process_table__pids(follow->parts.processes, &count);
 
-	probes__drop(recorder->probes, module);
+	probes__drop(follow->parts.probes, module);
 	for (size_t i = 0; i < count; i++)
-		enqueue(recorder, &(struct attach_task){.pid = pids[i],
-							.cause = ATTACH_MAPPED,
-							.known = true,
-							.since_ns = now_ns});
-	plan__skip(recorder->plan, recorder->plan->modules[module].base,
+		enqueue(follow, &(struct attach_task){.pid = pids[i],
+						      .cause = ATTACH_MAPPED,
+						      .known = true,
+						      .since_ns = now_ns});
+	plan__skip(follow->parts.plan, follow->parts.plan->modules[module].base,
 		   "other programs have come to call it: attached for each traced process from "
 		   "then on");
 }
 
 /* Files that are attached for all processes though untraced ones map them; how many went by
  * process. */
-static size_t leave_untraced_alone(struct recorder *recorder, uint64_t now_ns)
+static size_t leave_untraced_alone(struct follow *follow, uint64_t now_ns)
 {
-	struct sharing *files = calloc(recorder->plan->modules_count + 1, sizeof(*files));
+	struct sharing *files = calloc(follow->parts.plan->modules_count + 1, sizeof(*files));
 	size_t count = 0, members_count, moved = 0;
-	const pid_t *members = process_table__pids(recorder->processes, &members_count);
+	const pid_t *members = process_table__pids(follow->parts.processes, &members_count);
 
-	for (size_t i = 0; files && i < recorder->plan->modules_count; i++)
-		if (probes__attached_for(recorder->probes, i, 0) &&
-		    probes__attached_count(recorder->probes, i))
+	for (size_t i = 0; files && i < follow->parts.plan->modules_count; i++)
+		if (probes__attached_for(follow->parts.probes, i, 0) &&
+		    probes__attached_count(follow->parts.probes, i))
 			files[count++].module = i;
 	if (count)
-		recorder->untraced_read_count +=
-			sharing_find(recorder->plan, members, members_count, files, count);
+		follow->result.untraced_read_count +=
+			sharing_find(follow->parts.plan, members, members_count, files, count);
 	for (size_t i = 0; i < count; i++) {
 		if (!files[i].shared)
 			continue;
-		go_by_process(recorder, files[i].module, now_ns);
+		go_by_process(follow, files[i].module, now_ns);
 		moved++;
 	}
 	free(files);
 	return moved;
 }
 
-void follow_untraced(struct recorder *recorder, uint64_t now_ns)
+static void look_at_untraced(struct follow *follow, uint64_t now_ns)
 {
-	uint64_t hits_count, before = recorder->untraced.hits_count;
+	uint64_t hits_count, before = follow->untraced.hits_count;
 
-	if (recorder->options->all || now_ns < recorder->untraced.next_ns)
+	if (follow->parts.options->all || now_ns < follow->untraced.next_ns)
 		return;
-	hits_count = tracer__counter(recorder->tracer, PERFX_COUNTER_FOREIGN_HITS);
-	recorder->untraced.hits_count = hits_count;
-	recorder->untraced.next_ns = now_ns + UNTRACED_PERIOD_NS;
-	if (hits_count - before >= UNTRACED_HITS_PER_S && !leave_untraced_alone(recorder, now_ns))
-		recorder->untraced.next_ns = now_ns + UNTRACED_PAUSE_NS;
+	hits_count = tracer__counter(follow->parts.tracer, PERFX_COUNTER_FOREIGN_HITS);
+	follow->untraced.hits_count = hits_count;
+	follow->untraced.next_ns = now_ns + UNTRACED_PERIOD_NS;
+	if (hits_count - before >= UNTRACED_HITS_PER_S && !leave_untraced_alone(follow, now_ns))
+		follow->untraced.next_ns = now_ns + UNTRACED_PAUSE_NS;
 }
 
 /* --- what happens to processes --- */
 
 /* Is something attached by process, so that a forked child is not traced from the start? */
-static bool goes_by_process(const struct recorder *recorder)
+static bool goes_by_process(const struct follow *follow)
 {
-	for (size_t i = 0; i < recorder->plan->modules_count; i++)
-		if (probes__decided(recorder->probes, i) &&
-		    !probes__attached_for(recorder->probes, i, 0) &&
-		    probes__attached_count(recorder->probes, i))
+	for (size_t i = 0; i < follow->parts.plan->modules_count; i++)
+		if (probes__decided(follow->parts.probes, i) &&
+		    !probes__attached_for(follow->parts.probes, i, 0) &&
+		    probes__attached_count(follow->parts.probes, i))
 			return true;
 	return false;
 }
 
-static void on_fork(struct recorder *recorder, const struct perfx_fork *fork)
+static void on_fork(struct follow *follow, const struct perfx_fork *fork)
 {
 	struct attach_task task = {.pid = (pid_t)fork->pid,
 				   .parent = (pid_t)fork->ppid,
 				   .cause = ATTACH_FORKED,
-				   .known = !goes_by_process(recorder),
+				   .known = !goes_by_process(follow),
 				   .since_ns = fork->time_ns};
-	uint32_t predecessor = process_table__born(recorder->processes, task.pid);
+	uint32_t predecessor = process_table__born(follow->parts.processes, task.pid);
 
 	/* whose end found no room in the ring */
 	if (predecessor)
-		probes__release(recorder->probes, predecessor);
-	process_table__on_fork(recorder->processes, fork);
-	if (recorder->frames)
-		frames__fork(recorder->frames, fork->process, fork->parent_process);
+		probes__release(follow->parts.probes, predecessor);
+	process_table__on_fork(follow->parts.processes, fork);
+	if (follow->parts.frames)
+		frames__fork(follow->parts.frames, fork->process, fork->parent_process);
 	/* files that others map too have links by process: the child needs its own */
-	enqueue(recorder, &task);
+	enqueue(follow, &task);
 	if (!task.known)
-		plan__hint(recorder->plan, "first moments of forked children",
+		plan__hint(follow->parts.plan, "first moments of forked children",
 			   "other programs map the same files, so each child gets probes of its "
 			   "own once it runs");
 }
 
 /* Nothing of this program waits for probes of its own. */
-static bool is_known(const struct recorder *recorder, const struct perfx_exec *exec)
+static bool is_known(const struct follow *follow, const struct perfx_exec *exec)
 {
-	ssize_t module = plan__find(recorder->plan, exec->inode, exec->dev_major, exec->dev_minor);
+	ssize_t module =
+		plan__find(follow->parts.plan, exec->inode, exec->dev_major, exec->dev_minor);
 
-	return module >= 0 &&
-	       (!recorder->plan->modules[module].functions_count ||
-		probes__attached_for(recorder->probes, (size_t)module,
-				     process_table__born(recorder->processes, (pid_t)exec->pid)));
+	return module >= 0 && (!follow->parts.plan->modules[module].functions_count ||
+			       probes__attached_for(follow->parts.probes, (size_t)module,
+						    process_table__born(follow->parts.processes,
+									(pid_t)exec->pid)));
 }
 
-static void on_exec(struct recorder *recorder, const struct perfx_exec *exec)
+static void on_exec(struct follow *follow, const struct perfx_exec *exec)
 {
 	struct attach_task task = {.pid = (pid_t)exec->pid,
 				   .cause = ATTACH_EXECUTED,
-				   .known = is_known(recorder, exec),
+				   .known = is_known(follow, exec),
 				   .since_ns = exec->time_ns};
 
-	process_table__on_exec(recorder->processes, exec);
+	process_table__on_exec(follow->parts.processes, exec);
 	/* links by pid go with the main thread, which has gone */
 	if (exec->flags & PERFX_EXEC_BY_THREAD)
-		probes__release(recorder->probes,
-				process_table__born(recorder->processes, task.pid));
-	enqueue(recorder, &task);
+		probes__release(follow->parts.probes,
+				process_table__born(follow->parts.processes, task.pid));
+	enqueue(follow, &task);
 }
 
-static void on_exit_event(struct recorder *recorder, const struct perfx_exit *exit)
+static void on_exit_event(struct follow *follow, const struct perfx_exit *exit)
 {
-	uint32_t born = process_table__on_exit(recorder->processes, exit);
+	uint32_t born = process_table__on_exit(follow->parts.processes, exit);
 	struct attach_task task;
 
 	if (born)
-		probes__release(recorder->probes, born);
-	if (attach_queue__forget(recorder->queue, (pid_t)exit->pid, &task) && !task.known)
-		emit_late(recorder, &task,
+		probes__release(follow->parts.probes, born);
+	if (attach_queue__forget(follow->queue, (pid_t)exit->pid, &task) && !task.known)
+		emit_late(follow, &task,
 			  &(struct perfx_late){.time_ns = exit->time_ns, .process = exit->process},
 			  "");
-	if ((pid_t)exit->pid == recorder->main_pid && !recorder->main_ended) {
-		recorder->main_ended = true;
-		recorder->main_status = exit->status;
+	if ((pid_t)exit->pid == follow->parts.main_pid && !follow->result.main_ended) {
+		follow->result.main_ended = true;
+		follow->result.main_status = exit->status;
 	}
 }
 
-void follow_record(void *ctx, const struct perfx_record *record)
+void follow__record(struct follow *follow, const struct perfx_record *record)
 {
-	struct recorder *recorder = ctx;
-
 	switch (record->kind) {
 	case PERFX_KIND_FORK:
-		on_fork(recorder, (const struct perfx_fork *)record);
+		on_fork(follow, (const struct perfx_fork *)record);
 		break;
 	case PERFX_KIND_EXEC:
-		on_exec(recorder, (const struct perfx_exec *)record);
-		break;
-	case PERFX_KIND_STACK:
-		if (recorder->frames)
-			frames__stack(recorder->frames, (const struct perfx_stack *)record);
-		break;
-	case PERFX_KIND_RECORDING_WINDOW:
-		recording_window_turns(recorder, (const struct perfx_recording_window *)record);
+		on_exec(follow, (const struct perfx_exec *)record);
 		break;
 	case PERFX_KIND_EXIT:
-		on_exit_event(recorder, (const struct perfx_exit *)record);
+		on_exit_event(follow, (const struct perfx_exit *)record);
 		break;
 	}
-}
-
-void follow_object(void *ctx, const struct perfx_object_record *record)
-{
-	struct recorder *recorder = ctx;
-
-	operations__on_object(recorder->operations, record);
 }
 
 /* What may be new by this mapping; false: nothing. */
-static bool is_news(const struct recorder *recorder, const struct new_mapping *mapping,
+static bool is_news(const struct follow *follow, const struct new_mapping *mapping,
 		    struct attach_task *task)
 {
-	ssize_t module =
-		plan__find(recorder->plan, mapping->inode, mapping->dev_major, mapping->dev_minor);
+	ssize_t module = plan__find(follow->parts.plan, mapping->inode, mapping->dev_major,
+				    mapping->dev_minor);
 
 	task->cause = ATTACH_MAPPED;
 	if (module < 0)
 		return true;
-	if (recorder->plan->modules[module].functions_count &&
-	    !probes__attached_for(recorder->probes, (size_t)module,
-				  process_table__born(recorder->processes, mapping->pid)))
+	if (follow->parts.plan->modules[module].functions_count &&
+	    !probes__attached_for(follow->parts.probes, (size_t)module,
+				  process_table__born(follow->parts.processes, mapping->pid)))
 		return true;
 	task->cause = ATTACH_MOVED;
 	task->known = true;
-	return recorder->frames;
+	return follow->parts.frames;
 }
 
 static void note_mapping(const struct new_mapping *mapping, void *ctx)
 {
 	struct attach_task task = {.pid = mapping->pid, .since_ns = mapping->time_ns};
-	struct recorder *recorder = ctx;
+	struct follow *follow = ctx;
 
 	if (!mapping->pid)
-		recorder->rescan = true;
-	else if ((recorder->options->all ||
-		  process_table__has(recorder->processes, mapping->pid)) &&
-		 is_news(recorder, mapping, &task))
-		enqueue(recorder, &task);
+		follow->rescan = true;
+	else if ((follow->parts.options->all ||
+		  process_table__has(follow->parts.processes, mapping->pid)) &&
+		 is_news(follow, mapping, &task))
+		enqueue(follow, &task);
 }
 
-void follow_mappings(struct recorder *recorder)
+int follow__mappings_fd(const struct follow *follow)
+{
+	return follow->mappings ? mappings__fd(follow->mappings) : -1;
+}
+
+bool follow__take_mappings(struct follow *follow)
 {
 	uint64_t now_ns = clock_monotonic_ns();
 	size_t count;
-	const pid_t *pids;
+	const pid_t *pids = process_table__pids(follow->parts.processes, &count);
 
-	if (recorder->mappings)
-		mappings__take(recorder->mappings, note_mapping, recorder);
-	if (!recorder->rescan)
+	if (follow->mappings)
+		mappings__take(follow->mappings, note_mapping, follow);
+	for (size_t i = 0; follow->rescan && i < count; i++)
+		enqueue(follow, &(struct attach_task){.pid = pids[i],
+						      .cause = ATTACH_MAPPED,
+						      .since_ns = now_ns});
+	follow->rescan = false;
+	return !attach_queue__is_empty(follow->queue);
+}
+
+void follow__tick(struct follow *follow, uint64_t now_ns)
+{
+	look_at_untraced(follow, now_ns);
+	if (follow->mappings || now_ns < follow->next_scan_ns)
 		return;
-	recorder->rescan = false;
-	pids = process_table__pids(recorder->processes, &count);
-	for (size_t i = 0; i < count; i++)
-		enqueue(recorder, &(struct attach_task){.pid = pids[i],
-							.cause = ATTACH_MAPPED,
-							.since_ns = now_ns});
+	follow->rescan = true;
+	follow->next_scan_ns = now_ns + SCAN_NS;
 }
 
 /* --- the targets --- */
 
 /* Adds a process and, unless asked not to, its living descendants. */
-static int add_target(struct recorder *recorder, pid_t pid)
+static int add_target(struct follow *follow, pid_t pid)
 {
 	pid_t *children = NULL;
 	bool existed;
-	int64_t process = tracer__add_process(recorder->tracer, pid, &existed);
+	int64_t process = tracer__add_process(follow->parts.tracer, pid, &existed);
 	ssize_t count;
 	int err;
 
 	if (process < 0)
 		return (int)process;
-	if (!process_table__has(recorder->processes, pid)) {
-		err = process_table__open(recorder->processes, (uint32_t)process, pid);
+	if (!process_table__has(follow->parts.processes, pid)) {
+		err = process_table__open(follow->parts.processes, (uint32_t)process, pid);
 		if (err)
 			return err;
 	}
-	if (!recorder->options->follow_children)
+	if (!follow->parts.options->follow_children)
 		return 0;
 	/* after the process is in the kernel: a child born meanwhile comes by its fork record */
 	count = process_descendants(pid, &children);
 	for (ssize_t i = 0; i < count; i++) {
 		if (children[i] == getpid()) /* a program may have itself traced */
 			continue;
-		process = tracer__add_process(recorder->tracer, children[i], &existed);
+		process = tracer__add_process(follow->parts.tracer, children[i], &existed);
 		if (process > 0 && !existed)
-			process_table__open(recorder->processes, (uint32_t)process, children[i]);
+			process_table__open(follow->parts.processes, (uint32_t)process,
+					    children[i]);
 	}
 	free(children);
 	return 0;
 }
 
-int follow_targets(struct recorder *recorder)
+int follow__targets(struct follow *follow)
 {
-	const struct recorder_options *options = recorder->options;
+	const struct recorder_options *options = follow->parts.options;
 	pid_t *all_processes = NULL;
 	ssize_t count;
 	int err;
 
 	for (size_t i = 0; i < options->pids_count; i++) {
-		err = add_target(recorder, options->pids[i]);
+		err = add_target(follow, options->pids[i]);
 		if (err)
 			return err;
 	}
 	if (options->launch)
-		return add_target(recorder, launch__pid(options->launch));
+		return add_target(follow, launch__pid(options->launch));
 	if (!options->all)
 		return 0;
 	count = process_find(NULL, &all_processes);
 	for (ssize_t i = 0; i < count; i++)
-		adopt(recorder, all_processes[i]);
+		adopt(follow, all_processes[i]);
 	free(all_processes);
 	return 0;
 }
 
 /* What it maps later and marks ranges by from its first call on: no other process maps these
  * files. */
-static void attach_ahead(struct recorder *recorder)
+static void attach_ahead(struct follow *follow)
 {
-	const struct launch *launch = recorder->options->launch;
+	const struct launch *launch = follow->parts.options->launch;
 	size_t count;
 	char *const *files = launch__files(launch, &count);
 	pid_t pid = launch__pid(launch);
 
 	for (size_t i = 0; i < count; i++) {
-		ssize_t module = plan__add_file(recorder->plan, files[i]);
+		ssize_t module = plan__add_file(follow->parts.plan, files[i]);
 
 		if (module >= 0)
-			probes__attach(recorder->probes, (size_t)module,
-				       process_table__born(recorder->processes, pid), pid, true);
+			probes__attach(follow->parts.probes, (size_t)module,
+				       process_table__born(follow->parts.processes, pid), pid,
+				       true);
 	}
-	probes__open(recorder->probes);
+	probes__open(follow->parts.probes);
 }
 
-int follow_attach(struct recorder *recorder)
+int follow__attach(struct follow *follow)
 {
-	bool trusted = recorder->plan->c_alone;
+	bool trusted = follow->parts.plan->c_alone;
 	struct batch batch = {0};
 	size_t count;
-	const pid_t *pids = process_table__pids(recorder->processes, &count);
+	const pid_t *pids = process_table__pids(follow->parts.processes, &count);
 	int err = 0;
 
 	for (size_t i = 0; !err && i < count; i++) {
 		struct attach_task task = {.pid = pids[i]};
-		ssize_t n = look_at(recorder, &batch, &task);
+		ssize_t n = look_at(follow, &batch, &task);
 
 		err = n < 0 && n != -ESRCH && n != -ENOENT ? (int)n : 0;
 		if (err)
-			say_scan_error(pids[i], recorder, err);
+			say_scan_error(pids[i], err, follow->parts.options->plan.functions_max);
 	}
-	heed_plan(recorder, trusted);
+	heed_plan(follow, trusted);
 	if (!err)
-		attach_batch(recorder, &batch);
+		attach_batch(follow, &batch);
 	batch_clear(&batch);
-	if (!err && recorder->options->launch)
-		attach_ahead(recorder);
+	if (!err && follow->parts.options->launch)
+		attach_ahead(follow);
 	return err;
 }

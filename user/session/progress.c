@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Messages to the user while a recording is made: one line each. */
-#include "base/clock.h"
-#include "base/interrupt.h"
+#include "session/progress.h"
+
 #include "base/message.h"
 #include "base/quantity.h"
 #include "base/text.h"
 #include "proc/process.h"
-#include "session/recorder_internal.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,24 +12,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-void say_scan_error(pid_t pid, const struct recorder *recorder, ssize_t err)
+void say_scan_error(pid_t pid, ssize_t err, size_t functions_max)
 {
 	if (err == -E2BIG)
 		msg_say("the patterns match more than %zu functions: narrow them, or raise "
 			"--max-functions",
-			recorder->options->plan.functions_max);
+			functions_max);
 	else
 		msg_say("process %d: %s", (int)pid, strerror((int)-err));
 }
 
-void say_waiting(struct recorder *recorder)
+void say_waiting(const struct plan *plan)
 {
-	const struct plan_options *options = &recorder->plan->options;
-
-	for (size_t i = 0; i < options->patterns_count; i++)
-		if (plan__waits(recorder->plan, i))
+	for (size_t i = 0; i < plan->options.patterns_count; i++)
+		if (plan__waits(plan, i))
 			msg_say("-F '%s': no such file is mapped yet; waiting for it",
-				pattern__text(options->patterns[i]));
+				pattern__text(plan->options.patterns[i]));
 }
 
 /* What could not be attached though it should have been: "; 3 not attached (gemm: …)". What no
@@ -53,25 +49,13 @@ static void add_skipped(const struct plan *plan, struct text *into)
 			    first->reason, reasons > 1 ? ", …" : "");
 }
 
-void say_phases(const struct recorder *recorder)
-{
-	char text[192] = "";
-
-	if (!getenv("PERFX_DEBUG"))
-		return;
-	phases_format(recorder->options->phases, clock_monotonic_ns(), text, sizeof(text));
-	msg_say("%s", text);
-}
-
-/* --wait */
-void say_program_decides(const struct recorder *recorder)
+void say_program_decides(const struct plan *plan)
 {
 	bool annotated = false;
 
-	for (size_t i = 0; i < recorder->plan->functions_count; i++)
-		annotated |=
-			recorder->plan->functions[i].is_annotation &&
-			recorder->plan->functions[i].annotation.action == PERFX_ANNOTATION_RECORD;
+	for (size_t i = 0; i < plan->functions_count; i++)
+		annotated |= plan->functions[i].is_annotation &&
+			     plan->functions[i].annotation.action == PERFX_ANNOTATION_RECORD;
 	msg_say("waiting for perfx_trace_start: nothing is recorded until then%s",
 		annotated ? "" : " (no file that is mapped has it yet)");
 }
@@ -79,117 +63,109 @@ void say_program_decides(const struct recorder *recorder)
 /* A program may turn it on and off ten thousand times a second. */
 #define TURNS_SAID 100
 
-void say_turned(struct recorder *recorder, const struct perfx_recording_window *recording_window)
+void say_turned(const struct perfx_recording_window *window, size_t turns_count)
 {
-	if (recorder->turns_count++ >= TURNS_SAID) {
-		if (recorder->turns_count == TURNS_SAID + 1)
-			msg_say("further calls of perfx_trace_start and perfx_trace_stop take "
-				"effect, but are no longer shown here");
+	if (turns_count == TURNS_SAID)
+		msg_say("further calls of perfx_trace_start and perfx_trace_stop take effect, but "
+			"are no longer shown here");
+	if (turns_count >= TURNS_SAID)
 		return;
-	}
-	if (recording_window->flags & PERFX_RECORDING_WINDOW_OPENS)
-		msg_say("recording: process %u has called perfx_trace_start",
-			recording_window->pid);
+	if (window->flags & PERFX_RECORDING_WINDOW_OPENS)
+		msg_say("recording: process %u has called perfx_trace_start", window->pid);
 	else
-		msg_say("paused: process %u has called perfx_trace_stop, or ended",
-			recording_window->pid);
+		msg_say("paused: process %u has called perfx_trace_stop, or ended", window->pid);
 }
 
-void say_tracing(struct recorder *recorder)
+/* "4711 python3 and 3 more" */
+static void describe_traced(const struct tracing_summary *summary, char *text, size_t size)
 {
 	struct process_info info = {.comm = "?"};
-	struct text refused = {0};
-	size_t count;
-	const pid_t *pids = process_table__pids(recorder->processes, &count);
-	char who[128], *memory;
+	size_t count = summary->pids_count;
 
-	if (recorder->main_pid || count == 1)
-		process_info(recorder->main_pid ? recorder->main_pid : pids[0], &info);
+	if (summary->main_pid || count == 1)
+		process_info(summary->main_pid ? summary->main_pid : summary->pids[0], &info);
 	if (count == 1)
-		snprintf(who, sizeof(who), "%d %s", (int)pids[0], info.comm);
-	else if (recorder->main_pid)
-		snprintf(who, sizeof(who), "%d %s and %zu more", (int)recorder->main_pid, info.comm,
+		snprintf(text, size, "%d %s", (int)summary->pids[0], info.comm);
+	else if (summary->main_pid)
+		snprintf(text, size, "%d %s and %zu more", (int)summary->main_pid, info.comm,
 			 count ? count - 1 : 0);
 	else
-		snprintf(who, sizeof(who), "%zu processes", count);
-	if (thread_counters__all_functions(recorder->thread_counters) &&
-	    *thread_counters__why(recorder->thread_counters))
+		snprintf(text, size, "%zu processes", count);
+}
+
+static void say_uncounted(const struct thread_counters *thread_counters)
+{
+	const char *why = thread_counters__why(thread_counters);
+
+	if (thread_counters__all_functions(thread_counters) && *why)
 		msg_say("%s: %s",
-			thread_counters__counters(recorder->thread_counters)
-				? "not counted"
-				: "no hardware counters here",
-			thread_counters__why(recorder->thread_counters));
-	add_skipped(recorder->plan, &refused);
-	memory = memory__summary(recorder->memory);
+			thread_counters__counters(thread_counters) ? "not counted"
+								   : "no hardware counters here",
+			why);
+}
+
+void say_tracing(const struct tracing_summary *summary)
+{
+	size_t functions_count = probes__functions_count(summary->probes);
+	char who[128], *memory = memory__summary(summary->memory);
+	bool has_memory = memory && *memory;
+	struct text skipped = {0};
+
+	describe_traced(summary, who, sizeof(who));
+	say_uncounted(summary->thread_counters);
+	add_skipped(summary->plan, &skipped);
 	msg_say("tracing %s: %zu probes on %zu functions%s%s%s", who,
-		probes__sites_count(recorder->probes), probes__functions_count(recorder->probes),
-		memory && *memory ? "; memory: " : "", memory ? memory : "", text_peek(&refused));
-	if (!probes__functions_count(recorder->probes) && !recorder->options->all)
+		probes__sites_count(summary->probes), functions_count,
+		has_memory ? "; memory: " : "", memory ? memory : "", text_peek(&skipped));
+	if (!functions_count && !summary->all)
 		msg_say("no annotated function and no known ML library is mapped%s: choose "
 			"functions with -F 'MODULE:GLOB'",
-			memory && *memory ? ", only memory is traced" : "");
-	text_clear(&refused);
+			has_memory ? ", only memory is traced" : "");
+	text_clear(&skipped);
 	free(memory);
 }
 
-/*
- * What the user at a terminal sees while a recording is made, in one line:
- *
- *     attaching 738 probes…
- *     8 s left · 12 steps · 30,261 calls · Ctrl-C stops and reports
- */
+/* --- the line that changes --- */
 
 #define SECOND_NS 1000000000u
-/* Often enough to be seen alive, seldom enough to be read. */
-#define PROGRESS_NS 500000000u
 
-void progress_attaching(const struct recorder *recorder)
+void progress_attaching(const struct plan *plan)
 {
 	size_t probes = 0;
 
-	for (size_t i = 0; i < recorder->plan->functions_count; i++)
-		probes += 1 + recorder->plan->functions[i].site.exits_count;
+	for (size_t i = 0; i < plan->functions_count; i++)
+		probes += 1 + plan->functions[i].site.exits_count;
 	msg_status("attaching %zu probe%s…", probes, probes == 1 ? "" : "s");
 }
 
-static void add_time(struct text *text, const struct recorder *recorder, uint64_t now_ns)
+static void add_time(struct text *text, const struct progress *progress)
 {
-	uint64_t end_ns = recorder->end_ns, left_ns = end_ns > now_ns ? end_ns - now_ns : 0;
+	uint64_t end_ns = progress->end_ns, now_ns = progress->now_ns;
+	uint64_t left_ns = end_ns > now_ns ? end_ns - now_ns : 0;
 
-	if (recorder->paused)
+	if (progress->paused)
 		text_add(text, "waiting for perfx_trace_start");
 	else if (end_ns == UINT64_MAX)
 		text_printf(text, "%" PRIu64 " s so far",
-			    (now_ns - recorder->start_ns) / SECOND_NS);
+			    (now_ns - progress->start_ns) / SECOND_NS);
 	else
 		text_printf(text, "%" PRIu64 " s left", (left_ns + SECOND_NS - 1) / SECOND_NS);
 }
 
-static void add_counts(struct text *text, const struct recorder *recorder)
-{
-	uint64_t steps = step_watch__count(recorder->steps);
-
-	if (steps) {
-		text_add(text, " · ");
-		add_count(text, steps);
-		text_add(text, steps == 1 ? " step" : " steps");
-	}
-	text_add(text, " · ");
-	add_count(text, reader__spans_count(recorder->reader));
-	text_add(text, " calls · Ctrl-C stops and ");
-	text_add(text, recorder->pipeline->aggregate ? "reports" : "writes the capture");
-}
-
-void progress_tick(struct recorder *recorder, uint64_t now_ns)
+void progress_show(const struct progress *progress)
 {
 	struct text text = {0};
 
-	/* the program that run starts has the terminal for itself */
-	if (now_ns < recorder->next_progress_ns || recorder->options->launch || !msg_has_status())
-		return;
-	recorder->next_progress_ns = now_ns + PROGRESS_NS;
-	add_time(&text, recorder, now_ns);
-	add_counts(&text, recorder);
+	add_time(&text, progress);
+	if (progress->steps_count) {
+		text_add(&text, " · ");
+		add_count(&text, progress->steps_count);
+		text_add(&text, progress->steps_count == 1 ? " step" : " steps");
+	}
+	text_add(&text, " · ");
+	add_count(&text, progress->calls_count);
+	text_add(&text, " calls · Ctrl-C stops and ");
+	text_add(&text, progress->reports ? "reports" : "writes the capture");
 	if (!text.failed)
 		msg_status("%s", text_peek(&text));
 	text_clear(&text);

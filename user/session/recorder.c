@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "session/recorder.h"
+
+#include "attach/hit_cost.h"
+#include "attach/memory.h"
+#include "attach/probes.h"
+#include "attach/reader.h"
 #include "attach/tracer.h"
 #include "base/clock.h"
 #include "base/grow.h"
@@ -6,7 +12,13 @@
 #include "base/message.h"
 #include "decode/names.h"
 #include "proc/process.h"
-#include "session/recorder_internal.h"
+#include "session/flight.h"
+#include "session/follow.h"
+#include "session/frames.h"
+#include "session/operations.h"
+#include "session/process_table.h"
+#include "session/progress.h"
+#include "session/step_watch.h"
 #include "session/totals.h"
 
 #include <errno.h>
@@ -28,6 +40,59 @@
 /* A capture file has what is older, but for the moment that the disk takes. */
 #define FLUSH_NS 500000000u
 
+/* On a terminal: often enough to be seen alive, seldom enough to be read. */
+#define PROGRESS_NS 500000000u
+
+/* --wait: what the program has said of what is recorded. */
+struct recording_windows {
+	bool any;		 /* one was open */
+	bool paused;		 /* none is */
+	uint64_t paused_ns;	 /* since then */
+	uint64_t opened_ns;	 /* the last one */
+	uint64_t next_sample_ns; /* /proc is not read at the end of a window before */
+	size_t turns_count;	 /* beginnings and ends */
+	size_t pauses_emitted;	 /* between windows, to memory */
+	struct recording_pause {
+		uint64_t from_ns, to_ns;
+	} * pauses; /* that memory does not know of yet */
+	size_t pauses_count, pauses_capacity;
+};
+
+struct recorder {
+	const struct recorder_options *options;
+	const struct features *features;
+	struct pipeline *pipeline;
+	struct sink *sink; /* the pipeline's */
+	pid_t main_pid;	   /* the first target */
+	/* In the order in which they are made. */
+	struct plan *plan;
+	struct thread_counters *thread_counters;
+	struct loading *loading; /* of the tracer, beside the plan; NULL: it has ended */
+	struct tracer *tracer;
+	struct calibration calibration;
+	struct host_peaks host_peaks;
+	struct process_table *processes;
+	struct probes *probes;
+	struct memory *memory;
+	struct frames *frames; /* NULL: no stacks are recorded */
+	struct operations *operations;
+	struct follow *follow;
+	struct reader *reader;
+	struct step_watch *steps; /* NULL: not by steps */
+	struct totals *totals;
+	struct flight *flight;
+	/* The loop. */
+	int epoll_fd, timer_fd;
+	uint64_t end_ns, next_sample_ns, next_flush_ns, next_progress_ns;
+	unsigned mappings_wakes; /* by mappings since the last tick */
+	bool all_gone;		 /* all targets had ended when the recording began */
+	/* The recording. */
+	bool begun;
+	uint64_t start_ns;
+	uint64_t begin_cpu_ns; /* the tracer's own, by then */
+	struct recording_windows windows;
+};
+
 /* The plan for what runs now, before anything is attached: a pattern without a match ends here. */
 static int plan_targets(struct recorder *recorder)
 {
@@ -45,7 +110,7 @@ static int plan_targets(struct recorder *recorder)
 
 		free(modules);
 		if (n < 0) {
-			say_scan_error(target, recorder, n);
+			say_scan_error(target, n, options->plan.functions_max);
 			return n == -E2BIG ? EXIT_USAGE : n == -ESRCH ? EXIT_TARGET : EXIT_FAILED;
 		}
 	}
@@ -77,6 +142,12 @@ static void emit_lacking(struct recorder *recorder)
 		plan__skip(recorder->plan, names[part],
 			   "this kernel refuses the BPF program for it");
 	}
+}
+
+static void emit_host_peaks(struct recorder *recorder)
+{
+	host_peaks_emit(&recorder->host_peaks, recorder->sink, &recorder->options->peaks,
+			recorder->plan);
 }
 
 static int begin_load(struct recorder *recorder)
@@ -133,6 +204,135 @@ static int load(struct recorder *recorder)
 	return EXIT_OK;
 }
 
+/* --- the recording begins --- */
+
+static void count_threads(struct recorder *recorder)
+{
+	size_t count;
+	const pid_t *pids = process_table__pids(recorder->processes, &count);
+
+	thread_counters__scan(recorder->thread_counters, recorder->tracer, pids, count);
+}
+
+/* What is counted, or, where it could be missed, why nothing is. */
+static void emit_perf_counters(struct recorder *recorder)
+{
+	if (thread_counters__counters(recorder->thread_counters) ||
+	    thread_counters__all_functions(recorder->thread_counters) ||
+	    any_cost_known(recorder->plan))
+		thread_counters__describe(recorder->thread_counters, recorder->sink);
+}
+
+static void recording_begin(struct recorder *recorder, uint64_t start_ns)
+{
+	recorder->begun = true;
+	recorder->start_ns = start_ns;
+	recorder->begin_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	flight__begin(recorder->flight, start_ns);
+	totals_host(recorder->sink, recorder->options, start_ns);
+	process_table__hold(recorder->processes, false);
+	process_table__sample(recorder->processes, true);
+	recorder->next_sample_ns = start_ns + recorder->options->interval_ns;
+	count_threads(recorder);
+	emit_perf_counters(recorder);
+	memory__start(recorder->memory, start_ns);
+}
+
+/* --- --wait ---
+ *
+ * The program says what is recorded. The BPF programs turn themselves on and off; here what belongs
+ * to it is done when that is heard of: the recording begins with the first window, and in between
+ * no samples are taken.
+ */
+
+/* Control records are read before others: what was recorded before the pause may still be on its
+ * way. */
+static void note_pause(struct recording_windows *windows, uint64_t from_ns, uint64_t to_ns)
+{
+	if (++windows->pauses_emitted >= PERFX_RECORDING_WINDOWS_MAX)
+		return;
+	if (grow_array(&windows->pauses, &windows->pauses_capacity, windows->pauses_count + 1,
+		       sizeof(*windows->pauses)))
+		return;
+	windows->pauses[windows->pauses_count++] = (struct recording_pause){from_ns, to_ns};
+}
+
+/* To be called when the rings have been read. */
+static void tell_pauses(struct recording_windows *windows, struct memory *memory)
+{
+	for (size_t i = 0; i < windows->pauses_count; i++)
+		memory__paused(memory, windows->pauses[i].from_ns, windows->pauses[i].to_ns);
+	windows->pauses_count = 0;
+}
+
+/* /proc counts in units of this; and a program may turn so often that there is no time for more. */
+#define TURN_SAMPLE_NS 10000000u
+
+static void open_window(struct recorder *recorder, const struct perfx_recording_window *window)
+{
+	bool paused = recorder->windows.paused;
+
+	recorder->windows.paused = false;
+	recorder->windows.any = true;
+	recorder->windows.opened_ns = window->time_ns;
+	if (!recorder->begun) {
+		recording_begin(recorder, window->time_ns);
+		return;
+	}
+	/* the record of the pause's beginning may be behind that of its end */
+	if (!paused)
+		return;
+	process_table__hold(recorder->processes, false);
+	note_pause(&recorder->windows, recorder->windows.paused_ns, window->time_ns);
+}
+
+static void close_window(struct recorder *recorder, const struct perfx_recording_window *window)
+{
+	if (window->time_ns < recorder->windows.opened_ns) {
+		note_pause(&recorder->windows, window->time_ns, recorder->windows.opened_ns);
+		return;
+	}
+	recorder->windows.paused = true;
+	recorder->windows.paused_ns = window->time_ns;
+	if (window->time_ns >= recorder->windows.next_sample_ns) {
+		process_table__sample(recorder->processes, true);
+		recorder->windows.next_sample_ns = window->time_ns + TURN_SAMPLE_NS;
+	}
+	process_table__hold(recorder->processes, true);
+}
+
+static void on_recording_window(struct recorder *recorder,
+				const struct perfx_recording_window *window)
+{
+	if (window->flags & PERFX_RECORDING_WINDOW_OPENS)
+		open_window(recorder, window);
+	else
+		close_window(recorder, window);
+	say_turned(window, recorder->windows.turns_count++);
+}
+
+/* Each control record and each STACK as it passes. */
+static void on_record(void *ctx, const struct perfx_record *record)
+{
+	struct recorder *recorder = ctx;
+
+	if (record->kind == PERFX_KIND_RECORDING_WINDOW)
+		on_recording_window(recorder, (const struct perfx_recording_window *)record);
+	else if (record->kind != PERFX_KIND_STACK)
+		follow__record(recorder->follow, record);
+	else if (recorder->frames)
+		frames__stack(recorder->frames, (const struct perfx_stack *)record);
+}
+
+static void on_object(void *ctx, const struct perfx_object_record *record)
+{
+	struct recorder *recorder = ctx;
+
+	operations__on_object(recorder->operations, record);
+}
+
+/* --- its parts --- */
+
 static bool is_triggered(const struct recorder_options *options)
 {
 	return options->trigger.ns || options->trigger.times > 0;
@@ -146,43 +346,79 @@ static bool watches_steps(const struct recorder *recorder)
 	       (recorder->pipeline->aggregate && msg_has_status());
 }
 
-static int open_rooms(struct recorder *recorder)
+/* What probes, and what is seen of that. */
+static bool open_attach(struct recorder *recorder)
 {
-	struct memory_options memory = {.sample_bytes = recorder->options->sample_bytes,
-					.all_processes = recorder->options->all};
+	const struct recorder_options *options = recorder->options;
+	struct memory_options memory = {.sample_bytes = options->sample_bytes,
+					.all_processes = options->all};
 
-	recorder->queue = attach_queue__new();
-	recorder->file_watch = file_watch__new();
-	recorder->mappings = mappings__new(); /* NULL: mappings are looked at by the clock */
-	recorder->processes = process_table__new(recorder->tracer, recorder->sink,
-						 recorder->options->full_cmdline);
 	recorder->probes = probes__new(recorder->plan, recorder->tracer, &recorder->calibration,
 				       recorder->sink);
-	if (recorder->probes && thread_counters__counters(recorder->thread_counters))
+	if (!recorder->probes)
+		return false;
+	if (thread_counters__counters(recorder->thread_counters))
 		probes__enable_counters(recorder->probes,
 					thread_counters__all_functions(recorder->thread_counters));
-	if (recorder->probes)
-		recorder->memory = memory__new(recorder->plan, recorder->tracer, recorder->probes,
-					       recorder->sink, &memory);
+	recorder->memory = memory__new(recorder->plan, recorder->tracer, recorder->probes,
+				       recorder->sink, &memory);
+	recorder->operations =
+		operations__new(recorder->plan, recorder->tracer, recorder->probes, recorder->sink);
+	recorder->reader =
+		reader__new(recorder->tracer, recorder->sink, on_record, on_object, recorder);
+	if (!recorder->memory || !recorder->operations || !recorder->reader)
+		return false;
+	reader__name_steps(recorder->reader, options->plan.step_range);
+	return true;
+}
+
+static bool open_processes(struct recorder *recorder)
+{
+	recorder->processes = process_table__new(recorder->tracer, recorder->sink,
+						 recorder->options->full_cmdline);
 	if (recorder->options->plan.memory != MEMORY_OFF)
 		recorder->frames = frames__new(recorder->sink);
-	if (recorder->probes)
-		recorder->operations = operations__new(recorder->plan, recorder->tracer,
-						       recorder->probes, recorder->sink);
-	recorder->reader = reader__new(recorder->tracer, recorder->sink, follow_record,
-				       follow_object, recorder);
-	if (recorder->reader)
-		reader__name_steps(recorder->reader, recorder->options->plan.step_range);
+	recorder->follow = follow__new(&(struct follow_parts){.options = recorder->options,
+							      .plan = recorder->plan,
+							      .tracer = recorder->tracer,
+							      .probes = recorder->probes,
+							      .memory = recorder->memory,
+							      .frames = recorder->frames,
+							      .processes = recorder->processes,
+							      .sink = recorder->sink,
+							      .main_pid = recorder->main_pid});
+	return recorder->processes && recorder->follow;
+}
+
+static bool open_outputs(struct recorder *recorder)
+{
+	const struct recorder_options *options = recorder->options;
+
 	if (watches_steps(recorder))
-		recorder->steps = step_watch__new(
-			recorder->pipeline, recorder->options->steps_max,
-			is_triggered(recorder->options) ? &recorder->options->trigger : NULL);
-	if (recorder->probes)
-		recorder->totals = totals__new(recorder->sink, recorder->tracer, recorder->plan,
-					       recorder->probes);
-	if (recorder->queue && recorder->processes && recorder->totals && recorder->memory &&
-	    recorder->operations && recorder->reader &&
-	    (recorder->steps || !watches_steps(recorder)))
+		recorder->steps = step_watch__new(recorder->pipeline, options->steps_max,
+						  is_triggered(options) ? &options->trigger : NULL);
+	recorder->totals =
+		totals__new(&(struct totals_parts){.sink = recorder->sink,
+						   .tracer = recorder->tracer,
+						   .plan = recorder->plan,
+						   .probes = recorder->probes,
+						   .memory = recorder->memory,
+						   .thread_counters = recorder->thread_counters,
+						   .operations = recorder->operations});
+	recorder->flight =
+		flight__new(&(struct flight_parts){.options = options,
+						   .capture = recorder->pipeline->capture,
+						   .totals = recorder->totals,
+						   .processes = recorder->processes,
+						   .frames = recorder->frames,
+						   .steps = recorder->steps});
+	return recorder->totals && recorder->flight &&
+	       (recorder->steps || !watches_steps(recorder));
+}
+
+static int open_parts(struct recorder *recorder)
+{
+	if (open_attach(recorder) && open_processes(recorder) && open_outputs(recorder))
 		return EXIT_OK;
 	msg_say("cannot set up the recording: %s", strerror(errno));
 	return EXIT_FAILED;
@@ -210,10 +446,11 @@ static int open_loop(struct recorder *recorder)
 	err = watch(recorder->epoll_fd, recorder->timer_fd, WATCH_TIMER);
 	if (!err)
 		err = watch(recorder->epoll_fd, reader__fd(recorder->reader), WATCH_RINGS);
-	if (!err && recorder->mappings)
-		err = watch(recorder->epoll_fd, mappings__fd(recorder->mappings), WATCH_MAPPINGS);
-	if (!err && recorder->file_watch)
-		err = watch(recorder->epoll_fd, file_watch__fd(recorder->file_watch), WATCH_FILES);
+	if (!err && follow__mappings_fd(recorder->follow) >= 0)
+		err = watch(recorder->epoll_fd, follow__mappings_fd(recorder->follow),
+			    WATCH_MAPPINGS);
+	if (!err && follow__files_fd(recorder->follow) >= 0)
+		err = watch(recorder->epoll_fd, follow__files_fd(recorder->follow), WATCH_FILES);
 	if (err)
 		msg_say("cannot set up the recording: %s", strerror(-err));
 	return err ? EXIT_FAILED : EXIT_OK;
@@ -239,68 +476,100 @@ static uint64_t cpu_of_all(struct recorder *recorder)
 	return cpu_ns;
 }
 
-void count_threads(struct recorder *recorder)
-{
-	size_t count;
-	const pid_t *pids = process_table__pids(recorder->processes, &count);
-
-	thread_counters__scan(recorder->thread_counters, recorder->tracer, pids, count);
-}
-
 static void drain(struct recorder *recorder)
 {
 	reader__drain(recorder->reader);
-	recording_window_settle(recorder);
+	tell_pauses(&recorder->windows, recorder->memory);
 }
 
 /* Who maps code all the time is looked at by the clock: not each mapping wakes the tracer. */
-static void heed_mappings(struct recorder *recorder, bool heeded)
+static void watch_mappings(struct recorder *recorder, bool on)
 {
-	struct epoll_event event = {.events = heeded ? EPOLLIN : 0, .data.u32 = WATCH_MAPPINGS};
+	struct epoll_event event = {.events = on ? EPOLLIN : 0, .data.u32 = WATCH_MAPPINGS};
 
-	bool ignored = recorder->mappings_wakes >= MAPPINGS_WAKES_MAX;
+	epoll_ctl(recorder->epoll_fd, EPOLL_CTL_MOD, follow__mappings_fd(recorder->follow), &event);
+}
 
-	if (heeded)
-		recorder->mappings_wakes = 0;
-	if (recorder->mappings && ignored)
-		epoll_ctl(recorder->epoll_fd, EPOLL_CTL_MOD, mappings__fd(recorder->mappings),
-			  &event);
+static void on_mapping(struct recorder *recorder)
+{
+	if (++recorder->mappings_wakes == MAPPINGS_WAKES_MAX)
+		watch_mappings(recorder, false);
+}
+
+/* Is it time? Then the next time is a period from now. */
+static bool is_due(uint64_t *next_ns, uint64_t now_ns, uint64_t period_ns)
+{
+	if (now_ns < *next_ns)
+		return false;
+	*next_ns = now_ns + period_ns;
+	return true;
+}
+
+static void keep_budgets(struct recorder *recorder, uint64_t now_ns)
+{
+	probes__watch_cost(recorder->probes);
+	probes__heed_nesting(recorder->probes);
+	probes__enforce_budget(recorder->probes, now_ns);
+	if (!recorder->windows.paused)
+		memory__enforce_budget(recorder->memory, now_ns,
+				       memory__due(recorder->memory, now_ns) ? cpu_of_all(recorder)
+									     : UINT64_MAX);
+}
+
+/* The program that run starts has the terminal for itself. */
+static void show_progress(struct recorder *recorder, uint64_t now_ns)
+{
+	if (recorder->options->launch || !msg_has_status() ||
+	    !is_due(&recorder->next_progress_ns, now_ns, PROGRESS_NS))
+		return;
+	progress_show(&(struct progress){.now_ns = now_ns,
+					 .start_ns = recorder->start_ns,
+					 .end_ns = recorder->end_ns,
+					 .paused = recorder->windows.paused,
+					 .steps_count = step_watch__count(recorder->steps),
+					 .calls_count = reader__spans_count(recorder->reader),
+					 .reports = recorder->pipeline->aggregate});
+}
+
+/* What an end that is now would say. */
+static struct ending ending_now(const struct recorder *recorder)
+{
+	const struct follow_result *followed = follow__result(recorder->follow);
+
+	return (struct ending){.end_ns = clock_monotonic_ns(),
+			       .spans_count = reader__spans_count(recorder->reader),
+			       .killed = followed->main_ended && (followed->main_status & 0x7f),
+			       .exited = followed->main_ended,
+			       .interrupted = interrupt_asked(),
+			       .looks_count = followed->looks_count,
+			       .untraced_read_count = followed->untraced_read_count};
 }
 
 static void on_tick(struct recorder *recorder)
 {
-	uint64_t expirations, now = clock_monotonic_ns();
+	uint64_t expirations, now_ns = clock_monotonic_ns();
 
 	if (read(recorder->timer_fd, &expirations, sizeof(expirations)) < 0)
 		return;
-	heed_mappings(recorder, true);
+	if (recorder->mappings_wakes >= MAPPINGS_WAKES_MAX)
+		watch_mappings(recorder, true);
+	recorder->mappings_wakes = 0;
 	drain(recorder);
 	count_threads(recorder);
-	follow_untraced(recorder, now);
-	probes__watch_cost(recorder->probes);
-	probes__heed_nesting(recorder->probes);
-	probes__enforce_budget(recorder->probes, now);
-	if (!recorder->paused)
-		memory__enforce_budget(recorder->memory, now,
-				       memory__due(recorder->memory, now) ? cpu_of_all(recorder)
-									  : UINT64_MAX);
-	if (!recorder->paused && now >= recorder->next_sample_ns) {
+	follow__tick(recorder->follow, now_ns);
+	keep_budgets(recorder, now_ns);
+	if (!recorder->windows.paused &&
+	    is_due(&recorder->next_sample_ns, now_ns, recorder->options->interval_ns))
 		process_table__sample(recorder->processes, false);
-		recorder->next_sample_ns = now + recorder->options->interval_ns;
+	show_progress(recorder, now_ns);
+	if (recorder->begun && !recorder->windows.paused) {
+		struct ending so_far = ending_now(recorder);
+
+		flight__tick(recorder->flight, now_ns, &so_far);
 	}
-	progress_tick(recorder, now);
-	flight_tick(recorder, now);
 	/* memory needs no flush */
-	if (!recorder->options->flight_ns && now >= recorder->next_flush_ns) {
+	if (!recorder->options->flight_ns && is_due(&recorder->next_flush_ns, now_ns, FLUSH_NS))
 		pipeline_flush(recorder->pipeline);
-		recorder->next_flush_ns = now + FLUSH_NS;
-	}
-	if (recorder->mappings)
-		return;
-	if (now >= recorder->next_scan_ns) {
-		recorder->rescan = true;
-		recorder->next_scan_ns = now + 1000000000u;
-	}
 }
 
 static bool finished(struct recorder *recorder)
@@ -311,7 +580,7 @@ static bool finished(struct recorder *recorder)
 	return interrupt_asked() || recorder->pipeline->err || pipeline_full(recorder->pipeline) ||
 	       step_watch__done(recorder->steps) || clock_monotonic_ns() >= recorder->end_ns ||
 	       (!living && !recorder->options->all) || recorder->all_gone ||
-	       (recorder->options->launch && recorder->main_ended);
+	       (recorder->options->launch && follow__result(recorder->follow)->main_ended);
 }
 
 static int wait_ms(const struct recorder *recorder)
@@ -341,34 +610,23 @@ static void loop(struct recorder *recorder)
 				drain(recorder);
 				break;
 			case WATCH_MAPPINGS:
-				if (++recorder->mappings_wakes == MAPPINGS_WAKES_MAX)
-					heed_mappings(recorder, false);
+				on_mapping(recorder);
 				break;
 			case WATCH_FILES:
-				file_watch__take(recorder->file_watch);
-				follow_files(recorder);
+				follow__files(recorder->follow);
 				break;
 			}
 		}
-		follow_mappings(recorder);
-		if (attach_queue__is_empty(recorder->queue))
+		if (!follow__take_mappings(recorder->follow))
 			continue;
 		/* what has become of them by now */
 		drain(recorder);
-		follow_files(recorder);
-		follow_attach_queued(recorder);
+		follow__files(recorder->follow);
+		follow__attach_queued(recorder->follow);
 	}
 }
 
 /* --- a whole recording --- */
-
-void emit_perf_counters(struct recorder *recorder)
-{
-	if (thread_counters__counters(recorder->thread_counters) ||
-	    thread_counters__all_functions(recorder->thread_counters) ||
-	    any_cost_known(recorder->plan))
-		thread_counters__describe(recorder->thread_counters, recorder->sink);
-}
 
 static bool have_all_ended(const struct recorder *recorder)
 {
@@ -383,13 +641,34 @@ static bool have_all_ended(const struct recorder *recorder)
 	return true;
 }
 
+static void say_started(const struct recorder *recorder)
+{
+	struct tracing_summary summary = {.plan = recorder->plan,
+					  .probes = recorder->probes,
+					  .memory = recorder->memory,
+					  .thread_counters = recorder->thread_counters,
+					  .main_pid = recorder->main_pid,
+					  .all = recorder->options->all};
+	char phases[192] = "";
+
+	summary.pids = process_table__pids(recorder->processes, &summary.pids_count);
+	say_waiting(recorder->plan);
+	if (recorder->options->wait)
+		say_program_decides(recorder->plan);
+	say_tracing(&summary);
+	if (!getenv("PERFX_DEBUG"))
+		return;
+	phases_format(recorder->options->phases, clock_monotonic_ns(), phases, sizeof(phases));
+	msg_say("%s", phases);
+}
+
 static void start(struct recorder *recorder)
 {
 	uint64_t now_ns = clock_monotonic_ns(), duration_ns = recorder->options->duration_ns;
 
 	recorder->end_ns = duration_ns == UINT64_MAX ? UINT64_MAX : now_ns + duration_ns;
 	if (recorder->options->wait) {
-		recorder->paused = true;
+		recorder->windows.paused = true;
 		process_table__hold(recorder->processes, true);
 		tracer__wait(recorder->tracer);
 	} else {
@@ -399,55 +678,55 @@ static void start(struct recorder *recorder)
 	/* an end from here on is seen as it comes to pass, one before it never */
 	recorder->all_gone = have_all_ended(recorder);
 	/* after the start: whoever reads the line may count on every call from here on */
-	say_waiting(recorder);
-	if (recorder->options->wait)
-		say_program_decides(recorder);
-	say_tracing(recorder);
-	say_phases(recorder);
+	say_started(recorder);
 	if (recorder->options->launch)
 		launch__go(recorder->options->launch);
 }
 
-static int trace(struct recorder *recorder)
+/* Stops the programs, and takes what they have written. Returns when the recording ended. */
+static uint64_t stop(struct recorder *recorder)
 {
-	struct ending ending = {0};
+	uint64_t end_ns = clock_monotonic_ns();
 
-	start(recorder);
-	loop(recorder);
-
-	ending.end_ns = clock_monotonic_ns();
-	ending.recording_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - recorder->begin_cpu_ns;
 	msg_status("reading what was recorded last…");
 	process_table__sample(recorder->processes, true);
 	tracer__stop(recorder->tracer);
 	reader__finish(recorder->reader);
-	recording_window_settle(recorder);
+	tell_pauses(&recorder->windows, recorder->memory);
 	if (!recorder->begun)
-		recording_begin(recorder, ending.end_ns);
-	else if (recorder->paused)
-		ending.end_ns = recorder->paused_ns;
-	ending.spans_count = reader__spans_count(recorder->reader);
-	ending.killed = recorder->main_ended && (recorder->main_status & 0x7f);
-	ending.exited = recorder->main_ended;
-	ending.interrupted = interrupt_asked();
-	ending.looks_count = recorder->looks_count;
-	ending.untraced_read_count = recorder->untraced_read_count;
+		recording_begin(recorder, end_ns);
+	else if (recorder->windows.paused)
+		end_ns = recorder->windows.paused_ns;
+	return end_ns;
+}
+
+static int trace(struct recorder *recorder)
+{
+	struct ending ending;
+	uint64_t cpu_ns, end_ns;
+
+	start(recorder);
+	loop(recorder);
+	cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - recorder->begin_cpu_ns;
+	end_ns = stop(recorder);
+	ending = ending_now(recorder);
+	ending.end_ns = end_ns;
+	ending.recording_cpu_ns = cpu_ns;
 	emit_perf_counters(recorder);
-	thread_counters__report(recorder->thread_counters, recorder->tracer, recorder->sink);
-	host_peaks_emit(recorder); /* for what has been mapped since the start */
-	memory__report(recorder->memory);
-	operations__report(recorder->operations, true);
+	emit_host_peaks(recorder); /* for what has been mapped since the start */
 	if (recorder->frames)
 		frames__emit(recorder->frames);
-	totals__emit(recorder->totals);
+	totals__emit(recorder->totals, true);
 	if (recorder->options->flight_ns)
-		return flight_finish(recorder, &ending);
+		return flight__finish(recorder->flight, &ending);
 	totals__close(recorder->totals, recorder->sink, &ending);
 	return EXIT_OK;
 }
 
-static void close_rooms(struct recorder *recorder)
+static void close_parts(struct recorder *recorder)
 {
+	flight__free(recorder->flight);
+	follow__free(recorder->follow);
 	reader__free(recorder->reader);
 	step_watch__free(recorder->steps);
 	totals__free(recorder->totals);
@@ -457,7 +736,6 @@ static void close_rooms(struct recorder *recorder)
 	operations__free(recorder->operations);
 	probes__free(recorder->probes);
 	process_table__free(recorder->processes);
-	mappings__free(recorder->mappings);
 	if (recorder->loading) /* what was planned is no good */
 		recorder->tracer = loading__end(recorder->loading, 0);
 	tracer__free(recorder->tracer);
@@ -466,9 +744,7 @@ static void close_rooms(struct recorder *recorder)
 		close(recorder->epoll_fd);
 	if (recorder->timer_fd >= 0)
 		close(recorder->timer_fd);
-	attach_queue__free(recorder->queue);
-	file_watch__free(recorder->file_watch);
-	free(recorder->pauses);
+	free(recorder->windows.pauses);
 }
 
 static int say_gone(void)
@@ -498,19 +774,32 @@ static int prepare(struct recorder *recorder)
 	/* not beside the load, which would make an idle host look busy */
 	phases_begin(phases, "peaks");
 	if (!code)
-		host_peaks_emit(recorder);
+		emit_host_peaks(recorder);
 	phases_begin(phases, "attach");
 	if (!code)
-		code = open_rooms(recorder);
+		code = open_parts(recorder);
 	if (code)
 		return code;
-	err = follow_targets(recorder);
+	err = follow__targets(recorder->follow);
 	if (err)
 		return say_gone();
-	progress_attaching(recorder);
-	if (follow_attach(recorder))
+	progress_attaching(recorder->plan);
+	if (follow__attach(recorder->follow))
 		return EXIT_FAILED;
 	return open_loop(recorder);
+}
+
+/* What the user should know of its end. */
+static int explain_end(const struct recorder *recorder, int code)
+{
+	const struct follow_result *followed = follow__result(recorder->follow);
+
+	if (!code && followed->main_ended && (followed->main_status & 0x7f) &&
+	    !recorder->options->launch)
+		code = EXIT_TARGET;
+	if (recorder->options->wait && !recorder->windows.any)
+		msg_say("perfx_trace_start was not called: nothing is recorded");
+	return recorder->all_gone && !followed->main_ended ? say_gone() : code;
 }
 
 int recorder_run(const struct recorder_options *options, const struct features *features,
@@ -522,112 +811,20 @@ int recorder_run(const struct recorder_options *options, const struct features *
 				    .sink = &pipeline->sink,
 				    .epoll_fd = -1,
 				    .timer_fd = -1};
+	const struct follow_result *followed = NULL;
 	int code;
 
 	recorder.main_pid = options->launch	  ? launch__pid(options->launch)
 			    : options->pids_count ? options->pids[0]
 						  : 0;
 	code = prepare(&recorder);
-	if (!code) {
-		code = trace(&recorder);
-		if (!code && recorder.main_ended && (recorder.main_status & 0x7f) &&
-		    !options->launch)
-			code = EXIT_TARGET;
-		if (options->wait && !recorder.windowed)
-			msg_say("perfx_trace_start was not called: nothing is recorded");
-		if (recorder.all_gone && !recorder.main_ended)
-			code = say_gone();
-	}
+	if (!code)
+		code = explain_end(&recorder, trace(&recorder));
 	msg_status_clear();
+	if (recorder.follow)
+		followed = follow__result(recorder.follow);
 	if (child_status)
-		*child_status = recorder.main_ended ? recorder.main_status : -1;
-	close_rooms(&recorder);
+		*child_status = followed && followed->main_ended ? followed->main_status : -1;
+	close_parts(&recorder);
 	return code;
-}
-
-/*
- * --wait: the program says what is recorded. The BPF programs turn themselves on and off; here what
- * belongs to it is done when that is heard of: the recording begins with the first window, and in
- * between no samples are taken.
- */
-
-void recording_begin(struct recorder *recorder, uint64_t start_ns)
-{
-	recorder->begun = true;
-	recorder->start_ns = start_ns;
-	recorder->begin_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-	flight_begin(recorder);
-	totals_host(recorder->sink, recorder->options, start_ns);
-	process_table__hold(recorder->processes, false);
-	process_table__sample(recorder->processes, true);
-	recorder->next_sample_ns = start_ns + recorder->options->interval_ns;
-	count_threads(recorder);
-	emit_perf_counters(recorder);
-	memory__start(recorder->memory, start_ns);
-}
-
-/* Control records are read before others: what was recorded before the pause may still be on its
- * way. */
-static void note_pause(struct recorder *recorder, uint64_t from_ns, uint64_t to_ns)
-{
-	if (++recorder->pauses_emitted >= PERFX_RECORDING_WINDOWS_MAX)
-		return;
-	if (grow_array(&recorder->pauses, &recorder->pauses_capacity, recorder->pauses_count + 1,
-		       sizeof(*recorder->pauses)))
-		return;
-	recorder->pauses[recorder->pauses_count++] = (struct recording_pause){from_ns, to_ns};
-}
-
-void recording_window_settle(struct recorder *recorder)
-{
-	for (size_t i = 0; i < recorder->pauses_count; i++)
-		memory__paused(recorder->memory, recorder->pauses[i].from_ns,
-			       recorder->pauses[i].to_ns);
-	recorder->pauses_count = 0;
-}
-
-/* /proc counts in units of this; and a program may turn so often that there is no time for more. */
-#define TURN_SAMPLE_NS 10000000u
-
-static void opens(struct recorder *recorder, const struct perfx_recording_window *recording_window)
-{
-	bool paused = recorder->paused;
-
-	recorder->paused = false;
-	recorder->windowed = true;
-	recorder->opened_ns = recording_window->time_ns;
-	if (!recorder->begun) {
-		recording_begin(recorder, recording_window->time_ns);
-		return;
-	}
-	/* the record of the pause's beginning may be behind that of its end */
-	if (!paused)
-		return;
-	process_table__hold(recorder->processes, false);
-	note_pause(recorder, recorder->paused_ns, recording_window->time_ns);
-}
-
-static void closes(struct recorder *recorder, const struct perfx_recording_window *recording_window)
-{
-	if (recording_window->time_ns < recorder->opened_ns) {
-		note_pause(recorder, recording_window->time_ns, recorder->opened_ns);
-		return;
-	}
-	recorder->paused = true;
-	recorder->paused_ns = recording_window->time_ns;
-	if (recording_window->time_ns >= recorder->next_turn_sample_ns) {
-		process_table__sample(recorder->processes, true);
-		recorder->next_turn_sample_ns = recording_window->time_ns + TURN_SAMPLE_NS;
-	}
-	process_table__hold(recorder->processes, true);
-}
-
-void recording_window_turns(struct recorder *recorder,
-			    const struct perfx_recording_window *recording_window)
-{
-	if (recording_window->flags & PERFX_RECORDING_WINDOW_OPENS)
-		opens(recorder, recording_window);
-	else
-		closes(recorder, recording_window);
-	say_turned(recorder, recording_window);
 }

@@ -7,7 +7,6 @@
 #include "decode/pack.h"
 #include "peaks/peaks.h"
 #include "proc/process.h"
-#include "session/recorder_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,10 +64,7 @@ void totals_host(struct sink *sink, const struct recorder_options *options, uint
 #define OVERFLOW_VALUES_SUMS 4
 
 struct totals {
-	struct sink *sink;
-	struct tracer *tracer;
-	const struct plan *plan;
-	struct probes *probes;
+	struct totals_parts parts;
 	struct emitted calls_emitted;  /* by context, in OVERFLOW_CALLS records */
 	struct emitted values_emitted; /* by process << 32 | value, in OVERFLOW_VALUES records */
 	struct emitted losses_emitted; /* by kind */
@@ -77,20 +73,16 @@ struct totals {
 	struct pack_buffer buffer;
 };
 
-struct totals *totals__new(struct sink *sink, struct tracer *tracer, const struct plan *plan,
-			   struct probes *probes)
+struct totals *totals__new(const struct totals_parts *parts)
 {
 	struct totals *totals = calloc(1, sizeof(*totals));
 
 	if (!totals)
 		return NULL;
-	totals->sink = sink;
+	totals->parts = *parts;
 	totals->calls_emitted.width = OVERFLOW_CALLS_SUMS;
 	totals->values_emitted.width = OVERFLOW_VALUES_SUMS;
 	totals->losses_emitted.width = 1;
-	totals->tracer = tracer;
-	totals->plan = plan;
-	totals->probes = probes;
 	return totals;
 }
 
@@ -142,15 +134,15 @@ static void send_overflow(struct totals *totals, uint32_t id, const struct perfx
 	if (!overflow.calls_count || is_torn(&overflow) ||
 	    emitted_add(&totals->calls_emitted, id, &overflow.calls_count))
 		return;
-	SINK_PACK(totals->sink, &totals->buffer, PERFX_KIND_OVERFLOW_CALLS, overflow);
+	SINK_PACK(totals->parts.sink, &totals->buffer, PERFX_KIND_OVERFLOW_CALLS, overflow);
 }
 
 /* Nodes with calls that found no room in the ring. */
 static void send_overflows(struct totals *totals)
 {
-	uint64_t overflowed = tracer__counter(totals->tracer, PERFX_COUNTER_RING_DROPS);
+	uint64_t overflowed = tracer__counter(totals->parts.tracer, PERFX_COUNTER_RING_DROPS);
 	uint32_t count;
-	const struct perfx_context_node *nodes = tracer__contexts(totals->tracer, &count);
+	const struct perfx_context_node *nodes = tracer__contexts(totals->parts.tracer, &count);
 
 	/* none, as nearly always; once more after some, for a node may be behind the counter */
 	if (overflowed == totals->overflow_count && !totals->overflowed_lately)
@@ -179,14 +171,14 @@ static void send_lost_value(void *ctx, const struct perfx_user_value_key *key,
 	emitted_subtract(&totals->values_emitted, id, &record.sets_count);
 	if ((record.sets_count || record.adds_count) &&
 	    !emitted_add(&totals->values_emitted, id, &record.sets_count))
-		SINK_PACK(totals->sink, &totals->buffer, PERFX_KIND_OVERFLOW_VALUES, record);
+		SINK_PACK(totals->parts.sink, &totals->buffer, PERFX_KIND_OVERFLOW_VALUES, record);
 }
 
 /* Values that found no room. */
 static void send_values(struct totals *totals)
 {
-	if (tracer__counter(totals->tracer, PERFX_COUNTER_VALUE_DROPS))
-		tracer__each_value_lost(totals->tracer, send_lost_value, totals);
+	if (tracer__counter(totals->parts.tracer, PERFX_COUNTER_VALUE_DROPS))
+		tracer__each_value_lost(totals->parts.tracer, send_lost_value, totals);
 }
 
 static void send_loss(struct sink *sink, struct pack_buffer *buffer, enum perfx_loss_kind loss,
@@ -217,18 +209,23 @@ static void send_losses(struct totals *totals)
 	uint64_t now[PERFX_LOSS_KINDS] = {0};
 
 	for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
-		now[counted[i].loss] = tracer__counter(totals->tracer, counted[i].counter);
-	now[PERFX_LOSS_NMISSED] = tracer__missed(totals->tracer);
+		now[counted[i].loss] = tracer__counter(totals->parts.tracer, counted[i].counter);
+	now[PERFX_LOSS_NMISSED] = tracer__missed(totals->parts.tracer);
 	for (int i = 0; i < PERFX_LOSS_KINDS; i++)
 		if (emitted_take(&totals->losses_emitted, (uint64_t)i, &now[i]) > 0)
-			send_loss(totals->sink, &totals->buffer, i, now[i]);
+			send_loss(totals->parts.sink, &totals->buffer, i, now[i]);
 }
 
-void totals__emit(struct totals *totals)
+void totals__emit(struct totals *totals, bool last)
 {
+	const struct totals_parts *parts = &totals->parts;
+
+	thread_counters__report(parts->thread_counters, parts->tracer, parts->sink);
+	memory__report(parts->memory);
+	operations__report(parts->operations, last);
 	send_overflows(totals);
 	send_values(totals);
-	totals->entries_count = probes__report_hits(totals->probes);
+	totals->entries_count = probes__report_hits(totals->parts.probes);
 	send_losses(totals);
 }
 
@@ -236,7 +233,7 @@ void totals__segment(struct totals *totals, uint64_t time_ns)
 {
 	struct perfx_segment record = {.time_ns = time_ns};
 
-	SINK_PACK(totals->sink, &totals->buffer, PERFX_KIND_SEGMENT, record);
+	SINK_PACK(totals->parts.sink, &totals->buffer, PERFX_KIND_SEGMENT, record);
 }
 
 /* --- the end -------------------------------------------------------------------------------- */
@@ -266,16 +263,16 @@ static void send_skipped(struct sink *sink, struct pack_buffer *buffer, const st
  * a record, or a place in the overflow sums. */
 static void send_levels(struct totals *totals, struct sink *closing, const struct ending *ending)
 {
-	uint64_t begun =
-		totals->entries_count - tracer__counter(totals->tracer, PERFX_COUNTER_REPEATS);
-	uint64_t ended =
-		ending->spans_count + tracer__counter(totals->tracer, PERFX_COUNTER_RING_DROPS);
+	uint64_t begun = totals->entries_count -
+			 tracer__counter(totals->parts.tracer, PERFX_COUNTER_REPEATS);
+	uint64_t ended = ending->spans_count +
+			 tracer__counter(totals->parts.tracer, PERFX_COUNTER_RING_DROPS);
 
 	if (!ending->goes_on)
 		send_loss(closing, &totals->buffer, PERFX_LOSS_UNMATCHED_ENTRIES,
 			  begun > ended ? begun - ended : 0);
 	send_loss(closing, &totals->buffer, PERFX_LOSS_DETACHED_PROBES,
-		  probes__detached_count(totals->probes));
+		  probes__detached_count(totals->parts.probes));
 }
 
 static void send_end(struct sink *sink, struct pack_buffer *buffer, const struct ending *ending)
@@ -301,9 +298,9 @@ static void send_end(struct sink *sink, struct pack_buffer *buffer, const struct
 
 void totals__close(struct totals *totals, struct sink *closing, const struct ending *ending)
 {
-	probes__skip_nameless(totals->probes);
-	probes__skip_failed(totals->probes);
-	send_skipped(closing, &totals->buffer, totals->plan);
+	probes__skip_nameless(totals->parts.probes);
+	probes__skip_failed(totals->parts.probes);
+	send_skipped(closing, &totals->buffer, totals->parts.plan);
 	send_levels(totals, closing, ending);
 	send_end(closing, &totals->buffer, ending);
 }
@@ -413,23 +410,23 @@ static uint32_t threads_here(void)
 	return threads ? threads : 1;
 }
 
-void host_peaks_emit(struct recorder *recorder)
+void host_peaks_emit(struct host_peaks *emitted, struct sink *sink, const struct peaks_given *given,
+		     const struct plan *plan)
 {
-	const struct peaks_given *given = &recorder->options->peaks;
 	enum perfx_peak_origin origin;
 	struct peaks peaks;
 	int err;
 
-	if (!recorder->given_emitted && peaks_given_any(given))
-		emit_given(recorder->sink, given, threads_here());
-	recorder->given_emitted = true;
-	if (recorder->peaks_emitted || given->measure_nothing || peaks_given_all(given) ||
-	    !any_cost_known(recorder->plan))
+	if (!emitted->given && peaks_given_any(given))
+		emit_given(sink, given, threads_here());
+	emitted->given = true;
+	if (emitted->found || given->measure_nothing || peaks_given_all(given) ||
+	    !any_cost_known(plan))
 		return;
-	recorder->peaks_emitted = true;
+	emitted->found = true;
 	err = find_peaks(&peaks, &origin);
 	if (err)
 		msg_say("what this host can do is not known: %s", strerror(-err));
 	else
-		emit_peaks(recorder->sink, &peaks, given, origin);
+		emit_peaks(sink, &peaks, given, origin);
 }

@@ -3,10 +3,13 @@
 #ifndef PERFX_SESSION_TOTALS_H
 #define PERFX_SESSION_TOTALS_H
 
+#include "attach/memory.h"
 #include "attach/probes.h"
+#include "attach/thread_counters.h"
 #include "attach/tracer.h"
 #include "decode/sink.h"
 #include "plan/plan.h"
+#include "session/operations.h"
 #include "session/recorder.h"
 
 #include <stdbool.h>
@@ -26,19 +29,46 @@ struct ending {
 
 struct totals;
 
+/* Who counts; all borrowed. */
+struct totals_parts {
+	struct sink *sink;
+	struct tracer *tracer;
+	const struct plan *plan;
+	struct probes *probes;
+	struct memory *memory;
+	struct thread_counters *thread_counters;
+	struct operations *operations;
+};
+
 /* NULL with errno ENOMEM. */
-struct totals *totals__new(struct sink *sink, struct tracer *tracer, const struct plan *plan,
-			   struct probes *probes);
+struct totals *totals__new(const struct totals_parts *parts);
 void totals__free(struct totals *totals);
 
 void totals_host(struct sink *sink, const struct recorder_options *options, uint64_t start_ns);
 
-/* OVERFLOW_CALLS, HITS and LOSS: what has been added to the sums since the last time. */
-void totals__emit(struct totals *totals);
+/* What has been added to the sums since the last time: HITS, LOSS, OVERFLOW_CALLS, _MEMORY,
+ * _VALUES, CALL_COUNTERS, PROCESS_COUNTERS. last: nothing comes after it. */
+void totals__emit(struct totals *totals, bool last);
 /* SEGMENT: all sums have been emitted up to now. */
 void totals__segment(struct totals *totals, uint64_t time_ns);
 /* What holds at an end and is no sum: NOT_ATTACHED, the levels among the losses, END. Into closing:
  * that of the recording, or of a dump. After totals__emit. */
 void totals__close(struct totals *totals, struct sink *closing, const struct ending *ending);
+
+/* Which PEAK records are out. */
+struct host_peaks {
+	bool given, found;
+};
+
+/*
+ * What this host can do: given, kept from an earlier time, measured now or estimated. Once there is
+ * something to compare with it, and before anything is attached; where a library with such
+ * functions came later, at the end.
+ */
+void host_peaks_emit(struct host_peaks *emitted, struct sink *sink, const struct peaks_given *given,
+		     const struct plan *plan);
+
+/* Is the work of a planned function known? */
+bool any_cost_known(const struct plan *plan);
 
 #endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Segments of a capture, and the files of the flight recorder (--flight). */
+#ifndef PERFX_SESSION_FLIGHT_H
+#define PERFX_SESSION_FLIGHT_H
+
+#include "capture/capture.h"
+#include "session/frames.h"
+#include "session/process_table.h"
+#include "session/recorder.h"
+#include "session/step_watch.h"
+#include "session/totals.h"
+
+struct flight;
+
+/* What it works on, all borrowed. */
+struct flight_parts {
+	const struct recorder_options *options;
+	struct capture_writer *capture; /* NULL: none is written */
+	struct totals *totals;
+	struct process_table *processes;
+	struct frames *frames;	  /* NULL: no stacks are recorded */
+	struct step_watch *steps; /* NULL: no step makes it write */
+};
+
+/* NULL: out of memory. */
+struct flight *flight__new(const struct flight_parts *parts);
+void flight__free(struct flight *flight);
+
+/* The recording begins. */
+void flight__begin(struct flight *flight, uint64_t start_ns);
+/* Every now and then, while it is recorded: ends segments, writes what is asked for, says what has
+ * been written. so_far: what an end that is now would say. */
+void flight__tick(struct flight *flight, uint64_t now_ns, const struct ending *so_far);
+/* The recording is over, and all sums are emitted; what there is is written, and said: EXIT_OK or
+ * EXIT_FAILED, if any file could not be. */
+int flight__finish(struct flight *flight, const struct ending *ending);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which processes a recording is about: the targets that were named, their children, and what they
+ * execute and map later. Events put a process into a queue (attach_queue.h); attaching is done
+ * between two drains of the rings, for many processes at once.
+ */
+#ifndef PERFX_SESSION_FOLLOW_H
+#define PERFX_SESSION_FOLLOW_H
+
+#include "attach/memory.h"
+#include "attach/probes.h"
+#include "attach/tracer.h"
+#include "session/frames.h"
+#include "session/process_table.h"
+#include "session/recorder.h"
+
+struct follow;
+
+/* What it works on, all borrowed. */
+struct follow_parts {
+	const struct recorder_options *options;
+	struct plan *plan;
+	struct tracer *tracer;
+	struct probes *probes;
+	struct memory *memory;
+	struct frames *frames; /* NULL: no stacks are recorded */
+	struct process_table *processes;
+	struct sink *sink;
+	pid_t main_pid; /* the first target: whose end by a signal is reported */
+};
+
+struct follow_result {
+	bool main_ended;
+	int main_status;
+	uint64_t looks_count, untraced_read_count; /* as in struct perfx_end */
+};
+
+/* NULL with errno. */
+struct follow *follow__new(const struct follow_parts *parts);
+void follow__free(struct follow *follow);
+/* Up to now; borrowed. */
+const struct follow_result *follow__result(const struct follow *follow);
+
+/* Traces the targets, and those of their descendants that live. 0 or -errno. */
+int follow__targets(struct follow *follow);
+/* Attaches for all traced processes. 0, or -errno, which has been said. */
+int follow__attach(struct follow *follow);
+
+/* Acts upon a record as it passes: fork, exec, exit. */
+void follow__record(struct follow *follow, const struct perfx_record *record);
+/* At each tick of the clock: goes by process in files that processes which are not traced have come
+ * to call often. */
+void follow__tick(struct follow *follow, uint64_t now_ns);
+
+/* A descriptor for epoll, readable when a process has mapped something; -1: there is none. */
+int follow__mappings_fd(const struct follow *follow);
+/* Queues who has mapped something since. Does anyone wait to be attached? */
+bool follow__take_mappings(struct follow *follow);
+/* Attaches for those who wait. */
+void follow__attach_queued(struct follow *follow);
+
+/* A descriptor for epoll, readable when a traced file has been written to; -1: there is none. */
+int follow__files_fd(const struct follow *follow);
+/* Takes the probes out of files that have been written to. */
+void follow__files(struct follow *follow);
+
+#endif
