@@ -2,6 +2,7 @@
 #include "attach/reader.h"
 
 #include "attach/rings.h"
+#include "base/grow.h"
 #include "decode/pack.h"
 
 #include <bpf/libbpf.h>
@@ -11,6 +12,13 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+/* Records copied out of a ring, to be acted upon when all are out: that takes time (it reads /proc,
+ * opens files), in which the kernel would find no room in the ring. */
+struct backlog {
+	unsigned char *bytes; /* each record: its size, then itself, rounded up to 8 bytes */
+	size_t length, capacity;
+};
+
 struct reader {
 	struct tracer *tracer;
 	struct sink *sink;
@@ -19,6 +27,7 @@ struct reader {
 	void *ctx;
 	struct rings *spans, *memory;
 	struct ring_buffer *control, *objects;
+	struct backlog control_backlog, objects_backlog;
 	const char *step_range;
 	int epoll_fd;
 	bool draining_control;
@@ -154,6 +163,44 @@ static void describe_contexts(struct reader *reader)
 		reader->contexts_low++;
 }
 
+static size_t room_for(size_t size)
+{
+	return sizeof(uint64_t) + (size + 7) / 8 * 8;
+}
+
+/* 0 or -ENOMEM. */
+static int backlog_add(struct backlog *backlog, const void *record, uint64_t size)
+{
+	int err = grow_array(&backlog->bytes, &backlog->capacity, backlog->length + room_for(size),
+			     1);
+
+	if (err)
+		return err;
+	memcpy(backlog->bytes + backlog->length, &size, sizeof(size));
+	memcpy(backlog->bytes + backlog->length + sizeof(size), record, size);
+	backlog->length += room_for(size);
+	return 0;
+}
+
+static void work_off(struct reader *reader, struct backlog *backlog,
+		     void (*act)(struct reader *reader, const void *record, size_t size))
+{
+	for (size_t at = 0; at < backlog->length;) {
+		uint64_t size;
+
+		memcpy(&size, backlog->bytes + at, sizeof(size));
+		act(reader, backlog->bytes + at + sizeof(size), size);
+		at += room_for(size);
+	}
+	backlog->length = 0;
+}
+
+static void act_on_control(struct reader *reader, const void *record, size_t size)
+{
+	sink_record(reader->sink, record, size);
+	reader->on_record(reader->ctx, record);
+}
+
 static void drain_control(struct reader *reader)
 {
 	if (reader->draining_control)
@@ -161,7 +208,21 @@ static void drain_control(struct reader *reader)
 	reader->draining_control = true;
 	reader->processes_known = tracer__processes_count(reader->tracer);
 	ring_buffer__consume(reader->control);
+	work_off(reader, &reader->control_backlog, act_on_control);
 	reader->draining_control = false;
+}
+
+/* Not for the sink: whoever acts upon it describes what it says. */
+static void act_on_object(struct reader *reader, const void *record, size_t size)
+{
+	(void)size;
+	reader->on_object(reader->ctx, record);
+}
+
+static void drain_objects(struct reader *reader)
+{
+	ring_buffer__consume(reader->objects);
+	work_off(reader, &reader->objects_backlog, act_on_object);
 }
 
 /* What a record names is described before it. */
@@ -229,22 +290,22 @@ static void on_memory(void *ctx, const void *data, size_t size)
 	sink_record(reader->sink, data, size);
 }
 
-static int on_control_record(void *ctx, void *data, size_t size)
+/* Without memory in the ring's callback rather than lost. */
+static int on_control_record(void *ctx, void *record, size_t size)
 {
 	struct reader *reader = ctx;
 
-	sink_record(reader->sink, data, size);
-	reader->on_record(reader->ctx, data);
+	if (backlog_add(&reader->control_backlog, record, size))
+		act_on_control(reader, record, size);
 	return 0;
 }
 
-/* Not for the sink: whoever acts upon it describes what it says. */
-static int on_object(void *ctx, void *data, size_t size)
+static int on_object_record(void *ctx, void *record, size_t size)
 {
 	struct reader *reader = ctx;
 
-	(void)size;
-	reader->on_object(reader->ctx, data);
+	if (backlog_add(&reader->objects_backlog, record, size))
+		act_on_object(reader, record, size);
 	return 0;
 }
 
@@ -266,8 +327,7 @@ static struct rings *open_rings(struct reader *reader, const struct tracer_rings
 
 struct reader *reader__new(struct tracer *tracer, struct sink *sink,
 			   void (*on_record)(void *ctx, const struct perfx_record *record),
-			   void (*on_object_record)(void *ctx,
-						    const struct perfx_object_record *record),
+			   void (*on_object)(void *ctx, const struct perfx_object_record *record),
 			   void *ctx)
 {
 	struct reader *reader = calloc(1, sizeof(*reader));
@@ -277,7 +337,7 @@ struct reader *reader__new(struct tracer *tracer, struct sink *sink,
 	reader->tracer = tracer;
 	reader->sink = sink;
 	reader->on_record = on_record;
-	reader->on_object = on_object_record;
+	reader->on_object = on_object;
 	reader->ctx = ctx;
 	reader->contexts_low = 1;
 	reader->contexts_known[0] = true; /* "no context" */
@@ -290,7 +350,8 @@ struct reader *reader__new(struct tracer *tracer, struct sink *sink,
 							   .take = on_memory});
 	reader->control =
 		ring_buffer__new(tracer__control_fd(tracer), on_control_record, reader, NULL);
-	reader->objects = ring_buffer__new(tracer__objects_fd(tracer), on_object, reader, NULL);
+	reader->objects =
+		ring_buffer__new(tracer__objects_fd(tracer), on_object_record, reader, NULL);
 	reader->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (!reader->spans || !reader->memory || !reader->control || !reader->objects ||
 	    reader->epoll_fd < 0 || watch(reader, rings__fd(reader->spans)) ||
@@ -314,6 +375,8 @@ void reader__free(struct reader *reader)
 	rings__free(reader->memory);
 	ring_buffer__free(reader->control);
 	ring_buffer__free(reader->objects);
+	free(reader->control_backlog.bytes);
+	free(reader->objects_backlog.bytes);
 	if (reader->epoll_fd >= 0)
 		close(reader->epoll_fd);
 	free(reader);
@@ -339,7 +402,7 @@ bool reader__drain(struct reader *reader)
 	bool more;
 
 	drain_control(reader);
-	ring_buffer__consume(reader->objects);
+	drain_objects(reader);
 	more = rings__drain(reader->memory);
 	more |= rings__drain(reader->spans);
 	/* nodes that have calls in the overflow sums alone */

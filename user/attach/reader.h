@@ -2,7 +2,8 @@
 /*
  * Reads the rings into a sink. How many there are is private to this file: a span goes out after
  * the process and the calling context that it names have been described, whichever ring these came
- * by.
+ * by. What is acted upon (control records, objects) is taken out of its ring first: no callback of
+ * a ring reads /proc or attaches.
  */
 #ifndef PERFX_ATTACH_READER_H
 #define PERFX_ATTACH_READER_H
