@@ -165,7 +165,6 @@ static int ask_now(struct flight *flight, const char *why, struct ending ending)
 {
 	if (flight->parts.frames)
 		frames__emit(flight->parts.frames);
-	ending.goes_on = true;
 	ending.end_ns = clock_monotonic_ns();
 	end_segment(flight, ending.end_ns);
 	return ask(flight, why, &ending);

@@ -29,7 +29,7 @@ void flight__free(struct flight *flight);
 /* The recording begins. */
 void flight__begin(struct flight *flight, uint64_t start_ns);
 /* Every now and then, while it is recorded: ends segments, writes what is asked for, says what has
- * been written. so_far: what an end that is now would say. */
+ * been written. so_far: what a file says of a recording that goes on. */
 void flight__tick(struct flight *flight, uint64_t now_ns, const struct ending *so_far);
 /* The recording is over, and all sums are emitted; what there is is written, and said: EXIT_OK or
  * EXIT_FAILED, if any file could not be. */

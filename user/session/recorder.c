@@ -71,13 +71,13 @@ struct recorder {
 	struct tracer *tracer;
 	struct calibration calibration;
 	struct host_peaks host_peaks;
-	struct process_table *processes;
 	struct probes *probes;
 	struct memory *memory;
-	struct frames *frames; /* NULL: no stacks are recorded */
 	struct operations *operations;
-	struct follow *follow;
 	struct reader *reader;
+	struct process_table *processes;
+	struct frames *frames; /* NULL: no stacks are recorded */
+	struct follow *follow;
 	struct step_watch *steps; /* NULL: not by steps */
 	struct totals *totals;
 	struct flight *flight;
@@ -97,24 +97,22 @@ struct recorder {
 static int plan_targets(struct recorder *recorder)
 {
 	const struct recorder_options *options = recorder->options;
-	pid_t pid = options->launch ? launch__pid(options->launch)
-				    : (options->pids_count ? options->pids[0] : 0);
+	const pid_t *targets = options->launch ? &recorder->main_pid : options->pids;
 	size_t count = options->launch ? 1 : options->pids_count;
 	char *nearest = NULL;
 	int pattern;
 
 	for (size_t i = 0; i < count; i++) {
 		size_t *modules = NULL;
-		pid_t target = options->launch ? pid : options->pids[i];
-		ssize_t n = plan__scan(recorder->plan, target, &modules);
+		ssize_t n = plan__scan(recorder->plan, targets[i], &modules);
 
 		free(modules);
 		if (n < 0) {
-			say_scan_error(target, n, options->plan.functions_max);
+			say_scan_error(targets[i], n, options->plan.functions_max);
 			return n == -E2BIG ? EXIT_USAGE : n == -ESRCH ? EXIT_TARGET : EXIT_FAILED;
 		}
 	}
-	pattern = options->all ? -1 : plan__unmatched(recorder->plan, pid, &nearest);
+	pattern = options->all ? -1 : plan__unmatched(recorder->plan, recorder->main_pid, &nearest);
 	if (pattern < 0)
 		return EXIT_OK;
 	msg_say("-F '%s': no function of that name is mapped%s%s",
@@ -165,17 +163,14 @@ static int begin_load(struct recorder *recorder)
 
 	recorder->thread_counters =
 		thread_counters__new(options->counters, options->counters_names);
-	if (!recorder->thread_counters) {
-		msg_say("out of memory");
-		return EXIT_FAILED;
+	if (recorder->thread_counters) {
+		tracer_options.counters = thread_counters__counters(recorder->thread_counters);
+		recorder->loading = loading__start(&tracer_options, recorder->features);
 	}
-	tracer_options.counters = thread_counters__counters(recorder->thread_counters);
-	recorder->loading = loading__start(&tracer_options, recorder->features);
-	if (!recorder->loading) {
-		msg_say("out of memory");
-		return EXIT_FAILED;
-	}
-	return EXIT_OK;
+	if (recorder->loading)
+		return EXIT_OK;
+	msg_say("out of memory");
+	return EXIT_FAILED;
 }
 
 static int load(struct recorder *recorder)
@@ -531,18 +526,16 @@ static void show_progress(struct recorder *recorder, uint64_t now_ns)
 					 .reports = recorder->pipeline->aggregate});
 }
 
-/* What an end that is now would say. */
-static struct ending ending_now(const struct recorder *recorder)
+/* Segments, and what is asked for of a recording that goes on. */
+static void tick_flight(struct recorder *recorder, uint64_t now_ns)
 {
 	const struct follow_result *followed = follow__result(recorder->follow);
+	struct ending so_far = {.goes_on = true,
+				.looks_count = followed->looks_count,
+				.untraced_read_count = followed->untraced_read_count};
 
-	return (struct ending){.end_ns = clock_monotonic_ns(),
-			       .spans_count = reader__spans_count(recorder->reader),
-			       .killed = followed->main_ended && (followed->main_status & 0x7f),
-			       .exited = followed->main_ended,
-			       .interrupted = interrupt_asked(),
-			       .looks_count = followed->looks_count,
-			       .untraced_read_count = followed->untraced_read_count};
+	if (recorder->begun && !recorder->windows.paused)
+		flight__tick(recorder->flight, now_ns, &so_far);
 }
 
 static void on_tick(struct recorder *recorder)
@@ -562,11 +555,7 @@ static void on_tick(struct recorder *recorder)
 	    is_due(&recorder->next_sample_ns, now_ns, recorder->options->interval_ns))
 		process_table__sample(recorder->processes, false);
 	show_progress(recorder, now_ns);
-	if (recorder->begun && !recorder->windows.paused) {
-		struct ending so_far = ending_now(recorder);
-
-		flight__tick(recorder->flight, now_ns, &so_far);
-	}
+	tick_flight(recorder, now_ns);
 	/* memory needs no flush */
 	if (!recorder->options->flight_ns && is_due(&recorder->next_flush_ns, now_ns, FLUSH_NS))
 		pipeline_flush(recorder->pipeline);
@@ -702,16 +691,19 @@ static uint64_t stop(struct recorder *recorder)
 
 static int trace(struct recorder *recorder)
 {
-	struct ending ending;
-	uint64_t cpu_ns, end_ns;
+	const struct follow_result *followed = follow__result(recorder->follow);
+	struct ending ending = {0};
 
 	start(recorder);
 	loop(recorder);
-	cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - recorder->begin_cpu_ns;
-	end_ns = stop(recorder);
-	ending = ending_now(recorder);
-	ending.end_ns = end_ns;
-	ending.recording_cpu_ns = cpu_ns;
+	ending.recording_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - recorder->begin_cpu_ns;
+	ending.end_ns = stop(recorder);
+	ending.spans_count = reader__spans_count(recorder->reader);
+	ending.killed = followed->main_ended && (followed->main_status & 0x7f);
+	ending.exited = followed->main_ended;
+	ending.interrupted = interrupt_asked();
+	ending.looks_count = followed->looks_count;
+	ending.untraced_read_count = followed->untraced_read_count;
 	emit_perf_counters(recorder);
 	emit_host_peaks(recorder); /* for what has been mapped since the start */
 	if (recorder->frames)
