@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The open calls of a thread, and what becomes of them. Included by spans.bpf.c alone.
+ * The open calls of a thread, and what becomes of them.
  *
  * Each thread has a stack of open frames in task storage. A frame is identified by where its return
  * address lies (CFA - 8): an exit looks for its frame there, and a frame that the program has left
@@ -15,10 +15,8 @@
 #define PERFX_FRAMES_BPF_H
 
 #include "cost.bpf.h"
-#include "current.bpf.h"
-#include "objects.bpf.h"
+#include "names.bpf.h"
 #include "output.bpf.h"
-#include "perf_counters.bpf.h"
 
 volatile __u32 perfx_tracing = 0;
 /* What was open at its end is looked at. */
@@ -40,6 +38,64 @@ const volatile __u32 perfx_rings_mask = 0;
 /* The kernel gives up on return probes nested deeper than 64 a thread, and logs it. Some of those
  * may be other tracers'. */
 #define RETURNS_MAX 48
+
+/* A thread that was met in an earlier window: what was open then is not. */
+__noinline int renew_thread(struct thread *t)
+{
+	struct perfx_traced_process *traced = current_process();
+	__u32 recording_window = current_recording_window();
+
+	if (!t)
+		return 0;
+	t->recording_window = recording_window;
+	t->depth = t->ranges = t->skipped = 0;
+	t->returns = t->declined = 0;
+	t->flops_owner = t->transfer_owner = t->call_costs_taken = 0;
+	t->start_function = 0;
+	if (traced && __sync_lock_test_and_set(&traced->recording_window, recording_window) !=
+			      recording_window)
+		traced->open_operators = 0;
+	return 0;
+}
+
+/* The current thread, if its process is traced. Without its state, one that `leaves` a call entered
+ * it before tracing began. */
+static __always_inline struct thread *thread_find(bool create, bool leaves)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct perfx_traced_process *traced;
+	struct thread *t;
+	__u32 tgid;
+
+	t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
+	if (t) {
+		if (t->recording_window != current_recording_window())
+			renew_thread(t);
+		note_signal_stack(t, task);
+		return t;
+	}
+	tgid = current_tgid();
+	traced = bpf_map_lookup_elem(&perfx_traced_tgids, &tgid);
+	if (!traced || traced->dead) {
+		counter_add(PERFX_COUNTER_FOREIGN_HITS, 1);
+		return NULL;
+	}
+	if (!create) {
+		if (leaves)
+			counter_add(PERFX_COUNTER_UNMATCHED_RETURNS, 1);
+		return NULL;
+	}
+	t = bpf_task_storage_get(&perfx_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t) {
+		counter_add(PERFX_COUNTER_MAP_FULL, 1);
+		return NULL;
+	}
+	t->process = traced->process;
+	t->tid = task->pid;
+	renew_thread(t);
+	note_signal_stack(t, task);
+	return t;
+}
 
 /* Functions that have met it, where user space can do something about it: see user/attach/nesting.c
  */
@@ -130,28 +186,29 @@ __noinline int unwind_frame(struct thread *t)
 	return 1;
 }
 
-/* A tail call leaves the caller's return address, or rather the return probe's trampoline, in the
- * slot: then the frame that waits for that trampoline is alive. */
-static __always_inline bool slot_holds_trampoline(__u64 slot)
+/* A tail call leaves the caller's return address, or rather the return probe's trampoline, in its
+ * place: then the frame that waits for that trampoline is alive. */
+static __always_inline bool ret_addr_is_trampoline(__u64 ret_addr_sp)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 trampoline, value = 0;
 
 	trampoline = BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
-	if (bpf_probe_read_user(&value, sizeof(value), (void *)slot)) {
+	if (bpf_probe_read_user(&value, sizeof(value), (void *)ret_addr_sp)) {
 		counter_add(PERFX_COUNTER_READ_FAULTS, 1);
 		return false;
 	}
 	return trampoline && value == trampoline;
 }
 
-/* Has the program left this frame, when it now enters one at `slot`? */
-static __always_inline bool is_stale(const struct thread *t, const struct frame *f, __u64 slot)
+/* Has the program left this frame, when it now enters one at `ret_addr_sp`? */
+static __always_inline bool is_stale(const struct thread *t, const struct frame *f,
+				     __u64 ret_addr_sp)
 {
-	if (!is_left(t->signal_stack, f->slot, slot))
+	if (!is_left(t->signal_stack, f->ret_addr_sp, ret_addr_sp))
 		return false;
-	if (f->slot == slot && (f->entry & FRAME_BY_RETURN))
-		return !slot_holds_trampoline(slot);
+	if (f->ret_addr_sp == ret_addr_sp && (f->entry & FRAME_BY_RETURN))
+		return !ret_addr_is_trampoline(ret_addr_sp);
 	return true;
 }
 
@@ -188,47 +245,48 @@ __noinline int raise_frame(struct thread *t, __u32 index)
 }
 
 /* find_frame's turn: false when the uppermost of t->kept frames is the one, or there is none. */
-__noinline int pass_frame(struct thread *t, __u64 slot, __u32 function)
+__noinline int pass_frame(struct thread *t, __u64 ret_addr_sp, __u32 function)
 {
 	struct frame *f;
 
 	if (!t || !t->kept)
 		return 0;
 	f = frame_at(t, t->kept - 1);
-	if (f->slot == slot && (!function || f->function == function))
+	if (f->ret_addr_sp == ret_addr_sp && (!function || f->function == function))
 		return 0;
 	t->kept--;
 	return 1;
 }
 
-/* 1 + the index of the uppermost frame at `slot`, of `function` unless that is 0; 0: none. */
-__noinline int find_frame(struct thread *t, __u64 slot, __u32 function)
+/* 1 + the index of the uppermost frame at `ret_addr_sp`, of `function` unless that is 0; 0: none.
+ */
+__noinline int find_frame(struct thread *t, __u64 ret_addr_sp, __u32 function)
 {
 	if (!t)
 		return 0;
 	t->kept = t->depth;
 	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++)
-		if (!pass_frame(t, slot, function))
+		if (!pass_frame(t, ret_addr_sp, function))
 			break;
 	return t->kept;
 }
 
 /*
  * Where a thread runs on several stacks, the order of addresses says nothing, and frames end in
- * another order than they began. So they are looked for one by one: the frame at `slot` of
- * `function` ends at `now`. function 0: whatever frame had this slot has been left, for the slot is
- * used anew. Returns whether there was one.
+ * another order than they began. So they are looked for one by one: the frame at `ret_addr_sp` of
+ * `function` ends at `now`. function 0: the place is used anew, so whatever frame had its return
+ * address there has been left. Returns whether there was one.
  */
-__noinline int leave_any(struct thread *t, __u64 slot, __u64 now, __u32 function,
+__noinline int leave_any(struct thread *t, __u64 ret_addr_sp, __u64 now, __u32 function,
 			 __u32 call_cost_ns)
 {
-	__u32 index = find_frame(t, slot, function);
+	__u32 index = find_frame(t, ret_addr_sp, function);
 
 	if (!t || !t->depth || !index)
 		return 0;
 	index--;
 	if (!function && (frame_at(t, index)->entry & FRAME_BY_RETURN) &&
-	    slot_holds_trampoline(slot))
+	    ret_addr_is_trampoline(ret_addr_sp))
 		return 0;
 	raise_frame(t, index);
 	end_frame(t, index, now, call_cost_ns, function ? 0 : PERFX_SPAN_UNWOUND);
@@ -260,22 +318,23 @@ __noinline int flops_owner_is_over(struct thread *t)
 	if (!t || !t->flops_owner)
 		return 0;
 	call = call_cost_at(t, t->flops_owner - 1);
-	if (!call->slot || bpf_probe_read_user(&value, sizeof(value), (void *)call->slot) ||
-	    value == call->back || slot_holds_trampoline(call->slot))
+	if (!call->ret_addr_sp ||
+	    bpf_probe_read_user(&value, sizeof(value), (void *)call->ret_addr_sp) ||
+	    value == call->back || ret_addr_is_trampoline(call->ret_addr_sp))
 		return 0;
 	return 1;
 }
 
 /* What flops_owner_is_over wants to know of the call that begins. */
-static __always_inline void note_return_address(struct thread *t, __u64 slot)
+static __always_inline void note_return_address(struct thread *t, __u64 ret_addr_sp)
 {
 	struct call_cost *call = call_cost_at(t, t->outcome.call_cost - 1);
 
-	call->slot = 0;
+	call->ret_addr_sp = 0;
 	if (!perfx_many_stacks)
 		return;
-	if (!bpf_probe_read_user(&call->back, sizeof(call->back), (void *)slot))
-		call->slot = slot;
+	if (!bpf_probe_read_user(&call->back, sizeof(call->back), (void *)ret_addr_sp))
+		call->ret_addr_sp = ret_addr_sp;
 }
 
 /*
@@ -321,7 +380,7 @@ static __always_inline bool is_range(const struct frame *f)
 
 /* Passes the frame below the t->kept uppermost ones if it is a range, drops it if it is stale.
  * Returns whether it was either. */
-__noinline int drop_or_pass(struct thread *t, __u64 slot)
+__noinline int drop_or_pass(struct thread *t, __u64 ret_addr_sp)
 {
 	struct frame *f;
 
@@ -330,37 +389,37 @@ __noinline int drop_or_pass(struct thread *t, __u64 slot)
 	f = frame_at(t, t->depth - 1 - t->kept);
 	if (is_range(f))
 		t->kept++;
-	else if (is_stale(t, f, slot))
+	else if (is_stale(t, f, ret_addr_sp))
 		unwind_below(t, t->depth - 1 - t->kept);
 	else
 		return 0;
 	return 1;
 }
 
-/* Drops what the program has left when it enters a frame at `slot`. Ranges may lie upon calls that
- * it has left: they stay. */
-__noinline int drop_stale(struct thread *t, __u64 slot)
+/* Drops what the program has left when it enters a frame at `ret_addr_sp`. Ranges may lie upon
+ * calls that it has left: they stay. */
+__noinline int drop_stale(struct thread *t, __u64 ret_addr_sp)
 {
 	if (!t)
 		return 0;
 	t->kept = 0;
 	for (int i = 0; i < PERFX_MAX_DEPTH; i++)
-		if (!drop_or_pass(t, slot))
+		if (!drop_or_pass(t, ret_addr_sp))
 			break;
 	return 0;
 }
 
 /* As leave, where ranges are open: a call that returns while a range lies upon it ends, the range
  * goes on. Returns whether it was there. */
-static __always_inline bool leave_below_ranges(struct thread *t, __u64 slot, __u64 now,
+static __always_inline bool leave_below_ranges(struct thread *t, __u64 ret_addr_sp, __u64 now,
 					       __u32 function, __u32 call_cost_ns)
 {
-	__u32 index = find_frame(t, slot, function);
+	__u32 index = find_frame(t, ret_addr_sp, function);
 
 	if (!index)
 		return t->depth >= PERFX_MAX_DEPTH; /* counted when it was entered */
-	drop_stale(t, slot - 8);
-	index = find_frame(t, slot, function);
+	drop_stale(t, ret_addr_sp - 8);
+	index = find_frame(t, ret_addr_sp, function);
 	if (!index)
 		return true;
 	end_below(t, index - 1, now, call_cost_ns);
@@ -368,19 +427,19 @@ static __always_inline bool leave_below_ranges(struct thread *t, __u64 slot, __u
 	return true;
 }
 
-/* Drops what the program has left before it enters a frame at `slot`. */
-static __always_inline void make_way(struct thread *t, __u64 slot)
+/* Drops what the program has left before it enters a frame at `ret_addr_sp`. */
+static __always_inline void make_way(struct thread *t, __u64 ret_addr_sp)
 {
 	if (!t->depth)
 		return;
 	if (perfx_many_stacks) {
-		leave_any(t, slot, 0, 0, 0);
+		leave_any(t, ret_addr_sp, 0, 0, 0);
 		if (t->flops_owner && flops_owner_is_over(t))
-			leave_any(t, call_cost_at(t, t->flops_owner - 1)->slot, 0, 0, 0);
+			leave_any(t, call_cost_at(t, t->flops_owner - 1)->ret_addr_sp, 0, 0, 0);
 		if (t->depth >= PERFX_MAX_DEPTH)
 			evict_oldest(t);
-	} else if (t->ranges || is_stale(t, frame_at(t, t->depth - 1), slot)) {
-		drop_stale(t, slot);
+	} else if (t->ranges || is_stale(t, frame_at(t, t->depth - 1), ret_addr_sp)) {
+		drop_stale(t, ret_addr_sp);
 	}
 }
 
@@ -429,7 +488,7 @@ static __always_inline void hint(struct thread *t, const struct perfx_probe *pro
 		return;
 	/* it may lie in the midst of a function, where the stack pointer is: even of one that has
 	 * put nothing there yet but its return address */
-	make_way(t, t->vm.slot - 8);
+	make_way(t, t->vm.ret_addr_sp - 8);
 	start_cost_vm(t, NULL);
 	read = !run_cost_program(t, probe->cost_program, 0);
 	if (read && credit_hint(t))
@@ -443,17 +502,17 @@ static __always_inline void hint(struct thread *t, const struct perfx_probe *pro
 	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
-/* Is the call at `slot` of `function` one that a return probe ends? */
-static __always_inline bool ends_by_return(struct thread *t, __u64 slot, __u32 function)
+/* Is the call at `ret_addr_sp` of `function` one that a return probe ends? */
+static __always_inline bool ends_by_return(struct thread *t, __u64 ret_addr_sp, __u32 function)
 {
-	__u32 index = find_frame(t, slot, function);
+	__u32 index = find_frame(t, ret_addr_sp, function);
 
 	return index && (frame_at(t, index - 1)->entry & FRAME_BY_RETURN);
 }
 
 /* Returns whether a frame was opened: then its end is wanted. */
 static __always_inline bool enter(struct thread *t, const struct perfx_probe *probe, __u32 index,
-				  __u64 slot)
+				  __u64 ret_addr_sp)
 {
 	bool by_return = probe->kind == PERFX_PROBE_RETURN;
 	struct frame *f;
@@ -461,14 +520,14 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 
 	if (t->depth && (probe->flags & PERFX_PROBE_F_REPEATS)) {
 		f = frame_at(t, t->depth - 1);
-		if (f->slot == slot && f->function == probe->function) {
+		if (f->ret_addr_sp == ret_addr_sp && f->function == probe->function) {
 			counter_add(PERFX_COUNTER_REPEATS, 1);
 			return false;
 		}
 	}
-	make_way(t, slot);
+	make_way(t, ret_addr_sp);
 	if (probe->kind == PERFX_PROBE_COUNT || t->depth >= PERFX_MAX_DEPTH ||
-	    (by_return && (t->returns >= RETURNS_MAX || return_probe_kills(slot)))) {
+	    (by_return && (t->returns >= RETURNS_MAX || return_probe_kills(ret_addr_sp)))) {
 		count_call(t, probe);
 		/* session links accept the skip; others return all the same */
 		if (by_return && !perfx_sessions)
@@ -481,9 +540,9 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	context = context_of_run(t, operation, probe->function);
 	begin_call(t, probe, true);
 	if (t->outcome.call_cost)
-		note_return_address(t, slot);
+		note_return_address(t, ret_addr_sp);
 	f = frame_at(t, t->depth);
-	f->slot = slot;
+	f->ret_addr_sp = ret_addr_sp;
 	f->cost_state = t->outcome.state;
 	f->dtype = t->outcome.dtype;
 	f->call_cost = t->outcome.call_cost;
@@ -507,23 +566,23 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	return true;
 }
 
-/* Unwinds the uppermost frame if the program has left it, when it leaves `function` at `slot`.
- * Returns whether it did. */
-__noinline int unwind_deeper(struct thread *t, __u64 slot, __u32 function)
+/* Unwinds the uppermost frame if the program has left it, when it leaves `function` at
+ * `ret_addr_sp`. Returns whether it did. */
+__noinline int unwind_deeper(struct thread *t, __u64 ret_addr_sp, __u32 function)
 {
 	struct frame *f;
 
 	if (!t || !t->depth)
 		return 0;
 	f = frame_at(t, t->depth - 1);
-	if (!is_left(t->signal_stack, f->slot, slot) ||
-	    (f->slot == slot && f->function == function))
+	if (!is_left(t->signal_stack, f->ret_addr_sp, ret_addr_sp) ||
+	    (f->ret_addr_sp == ret_addr_sp && f->function == function))
 		return 0;
 	return unwind_frame(t);
 }
 
 /* As leave, where the frame is not the uppermost one. */
-__noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, __u64 slot,
+__noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, __u64 ret_addr_sp,
 			    __u64 now)
 {
 	struct frame *f;
@@ -532,16 +591,16 @@ __noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, _
 		return 0;
 	if (!t->ranges && !perfx_many_stacks) {
 		for (int i = 0; i < PERFX_MAX_DEPTH; i++)
-			if (!unwind_deeper(t, slot, probe->function))
+			if (!unwind_deeper(t, ret_addr_sp, probe->function))
 				break;
 		f = frame_at(t, t->depth - 1);
-		if (t->depth && f->slot == slot && f->function == probe->function) {
+		if (t->depth && f->ret_addr_sp == ret_addr_sp && f->function == probe->function) {
 			end_frame(t, t->depth - 1, now, probe->call_cost_ns, 0);
 			end_readings(t);
 			return 0;
 		}
 		/* deeper than the deepest frame kept: counted when it was entered */
-		if (t->depth >= PERFX_MAX_DEPTH && f->slot > slot)
+		if (t->depth >= PERFX_MAX_DEPTH && f->ret_addr_sp > ret_addr_sp)
 			return 0;
 	}
 	if (probe->kind == PERFX_PROBE_RETURN && t->declined)
@@ -551,28 +610,28 @@ __noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, _
 	return 0;
 }
 
-/* The frame at `slot` of `function` is left; those deeper than it have been unwound. */
-static __always_inline void leave(struct thread *t, const struct perfx_probe *probe, __u64 slot,
-				  __u64 now)
+/* The frame at `ret_addr_sp` of `function` is left; those deeper than it have been unwound. */
+static __always_inline void leave(struct thread *t, const struct perfx_probe *probe,
+				  __u64 ret_addr_sp, __u64 now)
 {
 	struct frame *f;
 
 	if (t->depth) {
 		f = frame_at(t, t->depth - 1);
-		if (f->slot == slot && f->function == probe->function) {
+		if (f->ret_addr_sp == ret_addr_sp && f->function == probe->function) {
 			end_frame(t, t->depth - 1, now, probe->call_cost_ns, 0);
 			end_readings(t);
 			return;
 		}
 	}
 	if (perfx_many_stacks) {
-		if (leave_any(t, slot, now, probe->function, probe->call_cost_ns))
+		if (leave_any(t, ret_addr_sp, now, probe->function, probe->call_cost_ns))
 			return;
 	} else if (t->ranges &&
-		   leave_below_ranges(t, slot, now, probe->function, probe->call_cost_ns)) {
+		   leave_below_ranges(t, ret_addr_sp, now, probe->function, probe->call_cost_ns)) {
 		return;
 	}
-	leave_deeper(t, probe, slot, now);
+	leave_deeper(t, probe, ret_addr_sp, now);
 }
 
 #endif

@@ -9,8 +9,7 @@
  * A hit costs a trap whatever is done here, so what is done is little: the tables of live blocks
  * are user space's, which sees every record.
  */
-#include "condition.bpf.h"
-#include "mappings.bpf.h"
+#include "memory.bpf.h"
 
 volatile __u32 perfx_next_stack = 1;
 volatile struct perfx_memory_knobs perfx_memory_knobs[PERFX_DOMAINS_MAX] = {};
@@ -23,6 +22,167 @@ struct {
 	__type(key, __u32);
 	__type(value, struct perfx_alloc_probe);
 } perfx_alloc_probes SEC(".maps");
+
+/* --- pages from the kernel --- */
+
+/*
+ * Memory that the program takes from the kernel itself: mmap, munmap, mremap, brk outside of any
+ * allocator that is probed (Python's arenas, ggml's buffers). Seen where libc makes the system
+ * call: a tracepoint of system calls would slow down those of every process on the machine.
+ *
+ * Counted are anonymous mappings that can be touched: no files, no reservations (PROT_NONE), no
+ * stacks of threads (MAP_STACK).
+ */
+
+/* uapi/asm-generic/mman.h, mman-common.h */
+#define PROT_READ     0x1
+#define PROT_WRITE    0x2
+#define MAP_ANONYMOUS 0x20
+#define MAP_STACK     0x20000
+
+#define MAX_ERRNO 4095
+
+/* The smallest there is: the kernel refuses what is not aligned to its own. */
+#define PAGE_BYTES 4096ULL
+
+static __always_inline bool is_error(__u64 result)
+{
+	return result > ~0ULL - MAX_ERRNO;
+}
+
+static __always_inline struct block mapped_block(__u64 address, __u64 size_bytes, __u8 flags)
+{
+	return (struct block){.address = address,
+			      .size_bytes = size_bytes,
+			      .allocator = PERFX_ALLOCATOR_MMAP,
+			      .domain = PERFX_DOMAIN_HOST,
+			      .flags = flags};
+}
+
+static __always_inline void emit_unmapped(struct memory_thread *m, __u64 address, __u64 size_bytes,
+					  __u8 flags)
+{
+	struct block block = mapped_block(address, size_bytes, flags | PERFX_FREE_MAPPED);
+
+	emit_free(m, &block);
+}
+
+static __always_inline bool is_mapping(__u8 action)
+{
+	return action >= PERFX_ACTION_MAP && action <= PERFX_ACTION_BREAK;
+}
+
+static __always_inline bool is_counted(__u64 protection, __u64 flags)
+{
+	return (flags & MAP_ANONYMOUS) && !(flags & MAP_STACK) &&
+	       (protection & (PROT_READ | PROT_WRITE));
+}
+
+/* Where the heap of brk ends. */
+static __always_inline __u64 heap_end(void)
+{
+	return BPF_CORE_READ(bpf_get_current_task_btf(), mm, brk);
+}
+
+/* Told before it is done, so only what will be done: whole pages. */
+static __always_inline void unmap(struct memory_thread *m,
+				  const struct perfx_alloc_probe *alloc_probe,
+				  const __u64 *arguments, __u64 ret_addr_sp)
+{
+	__u64 address = arguments[alloc_probe->pointer_arg & 7],
+	      size = arguments[alloc_probe->size_arg & 7];
+
+	if (address & (PAGE_BYTES - 1) || !size ||
+	    is_handed_on(m, alloc_probe, address, ret_addr_sp))
+		return;
+	m->handed_on = (struct open_free){ret_addr_sp, read_word(ret_addr_sp), address};
+	emit_unmapped(m, address, (size + PAGE_BYTES - 1) & -PAGE_BYTES, 0);
+}
+
+/* A call begins. Returns whether its return is wanted. */
+static __always_inline bool mapping_entry(struct memory_thread *m,
+					  const struct perfx_alloc_probe *alloc_probe,
+					  const __u64 *arguments, __u64 ret_addr_sp)
+{
+	struct open_call *open;
+	__u64 address = arguments[alloc_probe->pointer_arg & 7],
+	      size = arguments[alloc_probe->size_arg & 7];
+
+	if (level_of(PERFX_DOMAIN_HOST) != PERFX_MEMORY_EXACT)
+		return false;
+	switch ((enum perfx_action)alloc_probe->action) {
+	case PERFX_ACTION_UNMAP:
+		unmap(m, alloc_probe, arguments, ret_addr_sp);
+		return false;
+	case PERFX_ACTION_MAP:
+		if (!is_counted(arguments[alloc_probe->count_arg & 7],
+				arguments[alloc_probe->tag_arg & 7]))
+			return false;
+		break;
+	case PERFX_ACTION_REMAP:
+		emit_unmapped(m, address, size, PERFX_FREE_REALLOC_BEGIN);
+		size = arguments[alloc_probe->count_arg & 7];
+		break;
+	default:
+		address = heap_end();
+		break;
+	}
+	open = place_of_open(m, PERFX_DOMAIN_HOST, ret_addr_sp);
+	open->ret_addr_sp = ret_addr_sp;
+	open->return_address = read_word(ret_addr_sp);
+	open->pointer = address;
+	open->size_bytes = size;
+	open->left = 0;
+	open->calls_back = 0;
+	return true;
+}
+
+static __always_inline void emit_mapped(struct memory_thread *m, const struct open_call *open,
+					struct pt_regs *ctx, struct block *block, __u64 ret_addr_sp)
+{
+	m->stack.addresses[0] = open->return_address;
+	walk(&m->stack, 1, PT_REGS_FP(ctx), ret_addr_sp);
+	emit_allocation(m, block, ret_addr_sp);
+}
+
+/* The heap has another end now. */
+static __always_inline void emit_heap(struct memory_thread *m, const struct open_call *open,
+				      struct pt_regs *ctx, __u64 ret_addr_sp)
+{
+	__u64 before = open->pointer, now = heap_end();
+	struct block block;
+
+	if (now < before) {
+		emit_unmapped(m, now, before - now, 0);
+	} else if (now > before) {
+		block = mapped_block(before, now - before, PERFX_ALLOCATION_MAPPED);
+		emit_mapped(m, open, ctx, &block, ret_addr_sp);
+	}
+}
+
+/* The call that was open returns. */
+static __always_inline void mapping_return(struct memory_thread *m,
+					   const struct perfx_alloc_probe *alloc_probe,
+					   const struct open_call *open, struct pt_regs *ctx,
+					   __u64 ret_addr_sp)
+{
+	bool resized = alloc_probe->action == PERFX_ACTION_REMAP;
+	__u64 address = PT_REGS_RC(ctx);
+	struct block block;
+
+	if (alloc_probe->action == PERFX_ACTION_BREAK) {
+		emit_heap(m, open, ctx, ret_addr_sp);
+	} else if (!is_error(address)) {
+		block = mapped_block(address, open->size_bytes,
+				     PERFX_ALLOCATION_MAPPED |
+					     (resized ? PERFX_ALLOCATION_RESIZED : 0));
+		emit_mapped(m, open, ctx, &block, ret_addr_sp);
+	} else if (resized) {
+		emit_unmapped(m, open->pointer, 0, PERFX_FREE_RESTORED);
+	}
+}
+
+/* --- hits --- */
 
 /* Bytes that no allocator gives. */
 #define TOO_MUCH (1ull << 62)
@@ -149,13 +309,13 @@ static __always_inline bool open_call(const struct hit *hit, struct memory_threa
 {
 	struct open_call *open;
 	__u32 domain = alloc_probe->domain & (PERFX_DOMAINS_MAX - 1), level = level_of(domain);
-	__u64 size = size_of_call(hit, alloc_probe), slot = hit->sp;
+	__u64 size = size_of_call(hit, alloc_probe), ret_addr_sp = hit->sp;
 
-	if (perfx_sessions && return_probe_kills(slot)) {
+	if (perfx_sessions && return_probe_kills(ret_addr_sp)) {
 		lose(m->process, domain, size, false);
 		return false;
 	}
-	open = place_of_open(m, domain, slot);
+	open = place_of_open(m, domain, ret_addr_sp);
 	open->sampled = 1;
 	if (is_sampling(level)) {
 		open->sampled = in_sample(m, domain, size);
@@ -164,8 +324,8 @@ static __always_inline bool open_call(const struct hit *hit, struct memory_threa
 	}
 	open->size_bytes = size;
 	open->pointer = argument(hit, alloc_probe->pointer_arg);
-	open->return_address = read_word(slot);
-	open->slot = slot;
+	open->return_address = read_word(ret_addr_sp);
+	open->ret_addr_sp = ret_addr_sp;
 	open->left = 0;
 	open->calls_back = !!(alloc_probe->flags & PERFX_ALLOC_F_CALLS_BACK);
 	if (alloc_probe->action == PERFX_ACTION_REALLOCATE)
@@ -232,17 +392,18 @@ static __always_inline void settle_realloc(struct memory_thread *m,
 
 /* The outermost call returns. */
 static __always_inline void memory_return(struct pt_regs *ctx, struct memory_thread *m,
-					  const struct perfx_alloc_probe *alloc_probe, __u64 slot)
+					  const struct perfx_alloc_probe *alloc_probe,
+					  __u64 ret_addr_sp)
 {
-	struct open_call *open = open_at(m, alloc_probe->domain, slot);
+	struct open_call *open = open_at(m, alloc_probe->domain, ret_addr_sp);
 	__u64 result = PT_REGS_RC(ctx);
 	struct block block;
 
 	if (!open)
 		return;
-	open->slot = 0;
+	open->ret_addr_sp = 0;
 	if (is_mapping(alloc_probe->action)) {
-		mapping_return(m, alloc_probe, open, ctx, slot);
+		mapping_return(m, alloc_probe, open, ctx, ret_addr_sp);
 		return;
 	}
 	if (alloc_probe->result == PERFX_RESULT_OUT)
@@ -264,8 +425,8 @@ static __always_inline void memory_return(struct pt_regs *ctx, struct memory_thr
 			remember_sampled(m, &block);
 	}
 	m->stack.addresses[0] = open->return_address;
-	walk(&m->stack, 1, PT_REGS_FP(ctx), slot);
-	emit_allocation(m, &block, slot);
+	walk(&m->stack, 1, PT_REGS_FP(ctx), ret_addr_sp);
+	emit_allocation(m, &block, ret_addr_sp);
 }
 
 /* --- programs --- */

@@ -1,12 +1,177 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the programs of memory share: a thread's open calls into allocators, the records of
- * a block, and which blocks are in the sample.
+ * What the programs of memory share: call stacks, a thread's open calls into allocators, the
+ * records of a block, and which blocks are in the sample.
  */
 #ifndef PERFX_MEMORY_BPF_H
 #define PERFX_MEMORY_BPF_H
 
-#include "stack.bpf.h"
+#include "thread.bpf.h"
+
+/* --- call stacks --- */
+
+/*
+ * Call stacks by frame pointers, identified by their hash: a stack goes through the ring once,
+ * later allocations name it. Without frame pointers the walk ends early; what is always known is
+ * the immediate caller, for its address lies where the call put it.
+ *
+ * bpf_get_stack() would lose that caller (the callee's first instruction has not yet pushed its own
+ * frame), shows the trampoline where a return probe has replaced a return address, and needs more
+ * time; bpf_get_stackid() loses stacks that collide.
+ */
+
+/* A STACK record, and a way to build it: in task storage. */
+struct call_stack {
+	struct perfx_stack head;
+	__u64 addresses[PERFX_STACK_FRAMES_MAX];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, PERFX_MAX_RINGS);
+	__type(key, __u32);
+	__array(values, struct ring);
+} perfx_memory __weak SEC(".maps");
+
+struct stack_key {
+	__u64 hash;
+	__u32 process;
+	__u32 pad;
+};
+
+struct stack_value {
+	__u32 stack;
+	__u32 check; /* of another hash function: a collision of both is not to be expected */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* user space: PERFX_MAX_STACKS when memory is recorded */
+	__type(key, struct stack_key);
+	__type(value, struct stack_value);
+} perfx_stack_ids __weak SEC(".maps");
+
+extern volatile __u32 perfx_next_stack;
+
+/* Frames of nested return probes that are looked through for a replaced return address. */
+#define RETURN_INSTANCES_MAX 64
+
+static __always_inline __u64 trampoline_of(struct task_struct *task)
+{
+	return BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
+}
+
+/* The return address that a return probe has replaced at `ret_addr_sp`; 0: not found. Out of line,
+ * as what follows: verified once, not once for every way that leads there. */
+__weak __noinline __u64 replaced_address(__u64 ret_addr_sp)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct return_instance *instance = BPF_CORE_READ(task, utask, return_instances);
+
+	for (int i = 0; i < RETURN_INSTANCES_MAX && instance; i++) {
+		if (BPF_CORE_READ(instance, stack) == ret_addr_sp)
+			return BPF_CORE_READ(instance, orig_ret_vaddr);
+		instance = BPF_CORE_READ(instance, next);
+	}
+	return 0;
+}
+
+struct caller {
+	__u64 frame_pointer;
+	__u64 return_address;
+};
+
+/* Adds the callers of the `count` frames that are there. Frame pointers must rise and be aligned;
+ * what does not look like a frame ends the walk. */
+__weak __noinline int walk(struct call_stack *record, __u32 count, __u64 frame_pointer, __u64 sp)
+{
+	__u64 trampoline = trampoline_of(bpf_get_current_task_btf()), below = sp;
+
+	if (!record)
+		return 0;
+	for (int i = 0; i < PERFX_STACK_FRAMES_MAX; i++) {
+		struct caller caller;
+		__u32 at;
+
+		if (count >= PERFX_STACK_FRAMES_MAX)
+			break;
+		if (frame_pointer <= below || frame_pointer - below > STACK_SPAN_BYTES ||
+		    (frame_pointer & 7) ||
+		    bpf_probe_read_user(&caller, sizeof(caller), (void *)frame_pointer))
+			break;
+		if (trampoline && caller.return_address == trampoline)
+			caller.return_address = replaced_address(frame_pointer + 8);
+		/* user space begins above the first pages */
+		if (caller.return_address < 65536 || caller.return_address >> 56)
+			break;
+		at = count++;
+		barrier_var(at); /* the compiler knows its range, the verifier does not */
+		record->addresses[at & (PERFX_STACK_FRAMES_MAX - 1)] = caller.return_address;
+		below = frame_pointer;
+		frame_pointer = caller.frame_pointer;
+	}
+	record->head.frames_count = count;
+	record->head.flags = count == PERFX_STACK_FRAMES_MAX ? PERFX_STACK_CUT : 0;
+	return 0;
+}
+
+static __always_inline __u32 hash_of(const struct call_stack *record, __u64 *hash)
+{
+	__u64 a = 0x9e3779b97f4a7c15ULL, b = 0xc2b2ae3d27d4eb4fULL;
+
+	for (__u32 i = 0; i < PERFX_STACK_FRAMES_MAX; i++) {
+		if (i >= record->head.frames_count)
+			break;
+		/* a is multiplied (FNV-1a with a wider prime), b rotated and added */
+		a = (a ^ record->addresses[i]) * 0x100000001b3ULL;
+		a ^= a >> 29;
+		b = (b << 7 | b >> 57) + record->addresses[i];
+	}
+	*hash = a;
+	return b ^ (b >> 32);
+}
+
+/* The stack's id, emitted when it is new; 0: there was no room to keep or emit it. */
+__weak __noinline __u32 stack_id(struct call_stack *record, __u32 process, __u32 tid)
+{
+	struct stack_key key = {.process = process};
+	struct stack_value value, *known;
+	void *ring = ring_of(&perfx_memory, tid);
+	__u32 size;
+
+	if (!record || !ring)
+		return 0;
+	value.check = hash_of(record, &key.hash);
+	known = bpf_map_lookup_elem(&perfx_stack_ids, &key);
+	if (known) {
+		if (known->check == value.check)
+			return known->stack;
+		counter_add(PERFX_COUNTER_STACK_FAILURES, 1);
+		return 0;
+	}
+	value.stack = __sync_fetch_and_add(&perfx_next_stack, 1);
+	size = sizeof(record->head) +
+	       (record->head.frames_count & (2 * PERFX_STACK_FRAMES_MAX - 1)) * sizeof(__u64);
+	if (size > sizeof(*record))
+		size = sizeof(*record);
+	record->head.hdr.size = size;
+	record->head.hdr.kind = PERFX_KIND_STACK;
+	record->head.hdr.fixed = sizeof(record->head);
+	record->head.stack = value.stack;
+	record->head.process = process;
+	/* emitted before it can be found: what finds it names it in a later record */
+	if (bpf_ringbuf_output(ring, record, size, BPF_RB_NO_WAKEUP) ||
+	    bpf_map_update_elem(&perfx_stack_ids, &key, &value, BPF_NOEXIST)) {
+		known = bpf_map_lookup_elem(&perfx_stack_ids, &key);
+		if (known && known->check == value.check)
+			return known->stack;
+		counter_add(PERFX_COUNTER_STACK_FAILURES, 1);
+		return 0;
+	}
+	return value.stack;
+}
+
+/* --- blocks --- */
 
 /* By domain. */
 extern volatile struct perfx_memory_knobs perfx_memory_knobs[PERFX_DOMAINS_MAX];
@@ -36,7 +201,7 @@ struct {
 
 /* A thread's outermost call into a domain's allocator. */
 struct open_call {
-	__u64 slot; /* address of its return address; 0: none is open */
+	__u64 ret_addr_sp; /* address of its return address; 0: none is open */
 	__u64 return_address;
 	__u64 size_bytes;
 	__u64 pointer; /* where the result goes, or the block that is reallocated */
@@ -49,7 +214,7 @@ struct open_call {
 
 /* A free that may be handed on: PERFX_ALLOC_F_FORWARDS. */
 struct open_free {
-	__u64 slot, return_address;
+	__u64 ret_addr_sp, return_address;
 	__u64 address; /* 0: none */
 };
 
@@ -61,7 +226,8 @@ struct memory_thread {
 	__u32 pad;
 	__s64 until_sample[PERFX_DOMAINS_MAX]; /* bytes to the next sample */
 	struct open_call open[PERFX_DOMAINS_MAX];
-	struct open_call returning; /* interrupted by a signal on its way back; slot 0: none */
+	struct open_call
+		returning; /* interrupted by a signal on its way back; ret_addr_sp 0: none */
 	__u32 returning_domain;
 	__u32 pad2;
 	struct open_free handed_on;
@@ -80,9 +246,9 @@ static __always_inline void forget_open(struct memory_thread *m)
 {
 	m->recording_window = current_recording_window();
 	m->handed_on.address = 0;
-	m->returning.slot = 0;
+	m->returning.ret_addr_sp = 0;
 	for (int i = 0; i < PERFX_DOMAINS; i++)
-		m->open[i].slot = 0;
+		m->open[i].ret_addr_sp = 0;
 }
 
 static __always_inline struct memory_thread *memory_thread(bool create)
@@ -131,7 +297,7 @@ static __always_inline __u32 current_context(__u64 sp)
 		if (!depth || depth > PERFX_MAX_DEPTH)
 			return 0;
 		f = frame_at(t, depth - 1);
-		if (perfx_many_stacks || !is_left(t->signal_stack, f->slot, sp))
+		if (perfx_many_stacks || !is_left(t->signal_stack, f->ret_addr_sp, sp))
 			return f->context;
 		depth--;
 	}
@@ -288,22 +454,23 @@ static __always_inline __u64 read_word(__u64 address)
 }
 
 /*
- * Does a call at `slot` happen inside the open one? Deeper on the same stack it may: if the open
- * one's return address, or the trampoline in its place, still lies where it was. Otherwise that
- * call was left by an exception or longjmp, and its place is used anew. On another stack (a signal
- * handler's) the open call is interrupted; what the handler allocates is not distinguished from it.
+ * Does a call at `ret_addr_sp` happen inside the open one? Deeper on the same stack it may: if the
+ * open one's return address, or the trampoline in its place, still lies where it was. Otherwise
+ * that call was left by an exception or longjmp, and its place is used anew. On another stack (a
+ * signal handler's) the open call is interrupted; what the handler allocates is not distinguished
+ * from it.
  */
-static __always_inline bool is_inside(struct open_call *open, __u64 slot)
+static __always_inline bool is_inside(struct open_call *open, __u64 ret_addr_sp)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	bool left = is_left(signal_stack_of(task), open->slot, slot);
+	bool left = is_left(signal_stack_of(task), open->ret_addr_sp, ret_addr_sp);
 	__u64 value;
 
-	if (!open->slot || open->left)
+	if (!open->ret_addr_sp || open->left)
 		return false;
-	value = read_word(open->slot);
+	value = read_word(open->ret_addr_sp);
 	/* a function that jumps to another one leaves the trampoline where it is */
-	if ((!left || open->slot == slot) && value == trampoline_of(task))
+	if ((!left || open->ret_addr_sp == ret_addr_sp) && value == trampoline_of(task))
 		return true;
 	if (!left && value == open->return_address)
 		return true;
@@ -314,31 +481,36 @@ static __always_inline bool is_inside(struct open_call *open, __u64 slot)
 	return false;
 }
 
-/* Where a call that begins at `slot` is kept. The one that it takes the place of may be returning:
- * a signal arrived in the kernel's trampoline, and the handler calls an allocator. */
+/* Where a call that begins at `ret_addr_sp` is kept. The one that it takes the place of may be
+ * returning: a signal arrived in the kernel's trampoline, and the handler calls an allocator. */
 static __always_inline struct open_call *place_of_open(struct memory_thread *m, __u32 domain,
-						       __u64 slot)
+						       __u64 ret_addr_sp)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct open_call *open = &m->open[domain & (PERFX_DOMAINS_MAX - 1)];
 
-	if (m->returning.slot && is_left(signal_stack_of(task), m->returning.slot, slot))
-		m->returning.slot = 0;
-	if (open->slot && open->left && !is_left(signal_stack_of(task), open->slot, slot)) {
+	if (m->returning.ret_addr_sp &&
+	    is_left(signal_stack_of(task), m->returning.ret_addr_sp, ret_addr_sp))
+		m->returning.ret_addr_sp = 0;
+	if (open->ret_addr_sp && open->left &&
+	    !is_left(signal_stack_of(task), open->ret_addr_sp, ret_addr_sp)) {
 		m->returning = *open;
 		m->returning_domain = domain;
 	}
 	return open;
 }
 
-/* The open call that returns from `slot`; NULL: none that is seen to. */
-static __always_inline struct open_call *open_at(struct memory_thread *m, __u32 domain, __u64 slot)
+/* The open call that returns from `ret_addr_sp`; NULL: none that is seen to. */
+static __always_inline struct open_call *open_at(struct memory_thread *m, __u32 domain,
+						 __u64 ret_addr_sp)
 {
 	struct open_call *open = &m->open[domain & (PERFX_DOMAINS_MAX - 1)];
 
-	if (open->slot == slot)
+	if (open->ret_addr_sp == ret_addr_sp)
 		return open;
-	return m->returning.slot == slot && m->returning_domain == domain ? &m->returning : NULL;
+	return m->returning.ret_addr_sp == ret_addr_sp && m->returning_domain == domain
+		       ? &m->returning
+		       : NULL;
 }
 
 /* Is the block being freed by a call that this one lies inside, or that jumped here? No probe sees
@@ -346,16 +518,16 @@ static __always_inline struct open_call *open_at(struct memory_thread *m, __u32 
  */
 static __always_inline bool is_handed_on(struct memory_thread *m,
 					 const struct perfx_alloc_probe *alloc_probe, __u64 address,
-					 __u64 slot)
+					 __u64 ret_addr_sp)
 {
 	struct open_free *outer = &m->handed_on;
 
-	if (!outer->address || outer->address != address || slot > outer->slot ||
-	    outer->slot - slot > STACK_SPAN_BYTES)
+	if (!outer->address || outer->address != address || ret_addr_sp > outer->ret_addr_sp ||
+	    outer->ret_addr_sp - ret_addr_sp > STACK_SPAN_BYTES)
 		return false;
-	if (slot == outer->slot && (alloc_probe->flags & PERFX_ALLOC_F_FORWARDS))
+	if (ret_addr_sp == outer->ret_addr_sp && (alloc_probe->flags & PERFX_ALLOC_F_FORWARDS))
 		return false;
-	return read_word(outer->slot) == outer->return_address;
+	return read_word(outer->ret_addr_sp) == outer->return_address;
 }
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Names that are read in the target while it runs (ranges, jitted functions) and become functions'
- * ids here, so that the table of contexts needs no user space: which of them there are is read from
- * perfx_names by who reads the rings. Included by objects.bpf.h alone.
+ * Functions that the program names while it runs: ranges, and operations of compiled modules. They
+ * get their ids here, so that the table of contexts needs no user space; the reader of the rings
+ * finds the names in perfx_names.
  */
 #ifndef PERFX_NAMES_BPF_H
 #define PERFX_NAMES_BPF_H
 
-#include "thread.bpf.h"
+#include "tensor.bpf.h"
 
 volatile __u32 perfx_next_name = 0;
 volatile __u32 perfx_next_allocator = PERFX_ALLOCATOR_NAMED;
@@ -94,6 +94,201 @@ static __noinline int name_id(struct thread *t)
 	counter_add(PERFX_COUNTER_MAP_FULL, 1);
 	SET_TEXT(&t->name, "(other)");
 	return find_name(t, PERFX_MAX_NAMES);
+}
+
+/* --- objects --- */
+
+/*
+ * Objects by which calls of one function are distinguished (perfx_config.h: struct perfx_object).
+ *
+ * An object is known by its address and the hash of its head, so one that is made at the address of
+ * one that is gone is another. Objects whose operation and module have equal names (a function
+ * compiled for several shapes) are one function: the hash of the names finds its id.
+ */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 << 10); /* some 800 objects between two looks */
+} perfx_new_objects SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, PERFX_MAX_OBJECTS);
+	__type(key, struct perfx_object_key);
+	__type(value, struct perfx_object);
+} perfx_objects SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, PERFX_MAX_OPERATIONS);
+	__type(key, __u64); /* hash of the names */
+	__type(value, __u32);
+} perfx_operations SEC(".maps");
+
+/* Functions get their ids here and from user space, which names those that it attaches. */
+volatile __u32 perfx_next_function = 1;
+volatile __u32 perfx_next_object_cost = 1;
+
+/* FNV-1a with a wider prime. */
+static __always_inline __u64 mix(__u64 hash, __u64 word)
+{
+	hash = (hash ^ word) * 0x100000001b3ULL;
+	return hash ^ hash >> 29;
+}
+
+/* In an object's head, words. */
+#define OBJECT_OPERATION 2 /* std::string: pointer, length */
+#define OBJECT_MODULE	 6
+
+/* A std::string's text, cut to the room there is. False: it is none. */
+static __always_inline bool read_name(char *to, __u64 pointer, __u64 length)
+{
+	__u32 bytes;
+
+	__builtin_memset(to, 0, PERFX_OBJECT_TEXT);
+	if (!length || length > PERFX_RECORD_MAX)
+		return false;
+	bytes = length < PERFX_OBJECT_TEXT ? length : PERFX_OBJECT_TEXT - 1;
+	barrier_var(bytes); /* the compiler knows its range, the verifier does not */
+	if (!bpf_probe_read_user(to, bytes & (PERFX_OBJECT_TEXT - 1), (void *)pointer))
+		return true;
+	counter_add(PERFX_COUNTER_READ_FAULTS, 1);
+	return false;
+}
+
+/* The function of an operation of these names; *is_new: it had none. 0: there are too many. */
+static __always_inline __u32 function_of_names(const struct perfx_object_record *record,
+					       __u32 *is_new)
+{
+	__u64 hash = mix(0xcbf29ce484222325ULL, record->runner);
+	__u32 *known, id;
+
+	for (int i = 0; i < PERFX_OBJECT_TEXT; i += 8) {
+		hash = mix(hash, *(const __u64 *)(record->operation + i));
+		hash = mix(hash, *(const __u64 *)(record->module + i));
+	}
+	known = bpf_map_lookup_elem(&perfx_operations, &hash);
+	if (known)
+		return *known;
+	id = __sync_fetch_and_add(&perfx_next_function, 1);
+	if (!bpf_map_update_elem(&perfx_operations, &hash, &id, BPF_NOEXIST)) {
+		*is_new = 1;
+		return id;
+	}
+	known = bpf_map_lookup_elem(&perfx_operations, &hash);
+	if (known)
+		return *known;
+	counter_add(PERFX_COUNTER_MAP_FULL, 1);
+	return 0;
+}
+
+/* The function whose calls run the module: that of its name. */
+static __always_inline __u32 owner_of_module(struct thread *t, const char *module)
+{
+	__builtin_memset(&t->name, 0, sizeof(t->name));
+	t->name.source = PERFX_SOURCE_JAX;
+	__builtin_memcpy(t->name.text, module, PERFX_OBJECT_TEXT);
+	return name_id(t);
+}
+
+/* Fills record and t->object. False: it is not to be emitted. */
+static __always_inline bool describe_object(struct thread *t, struct perfx_object_record *record,
+					    const struct perfx_object_key *key, __u32 runner)
+{
+	const __u64 *head = t->vm.impl;
+
+	record->hdr.size = sizeof(*record);
+	record->hdr.kind = PERFX_KIND_INVALID;
+	record->hdr.fixed = sizeof(*record);
+	record->key = *key;
+	record->pid = current_tgid();
+	record->runner = runner;
+	record->new_function = 0;
+	record->owner = 0;
+	if (!read_name(record->operation, head[OBJECT_OPERATION], head[OBJECT_OPERATION + 1]) ||
+	    !read_name(record->module, head[OBJECT_MODULE], head[OBJECT_MODULE + 1]))
+		return false;
+	record->function = function_of_names(record, &record->new_function);
+	if (!record->function)
+		return false;
+	record->owner = owner_of_module(t, record->module);
+	record->object_cost = __sync_fetch_and_add(&perfx_next_object_cost, 1);
+	t->object.owner = record->owner;
+	t->object.function = record->function;
+	t->object.object_cost = record->object_cost;
+	t->object.state = PERFX_COST_BY_OBJECT;
+	return true;
+}
+
+/* An object that is met for the first time. Where there is no room for its record, this run is one
+ * of its runner, and the next run tries again. */
+static __noinline int meet_object(struct thread *t, __u64 address, __u64 check, __u32 runner)
+{
+	struct perfx_object_key key = {.address = address, .check = check};
+	struct perfx_object_record *record;
+	struct perfx_object *known, object;
+
+	if (!t)
+		return 0;
+	key.process = t->process;
+	record = bpf_ringbuf_reserve(&perfx_new_objects, sizeof(*record), 0);
+	if (!record) {
+		counter_add(PERFX_COUNTER_CONTROL_DROPS, 1);
+		return 0;
+	}
+	if (!describe_object(t, record, &key, runner)) {
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		return 0;
+	}
+	/* a copy: kernels before 6.2 take a map's value from the stack or from a map alone */
+	object = t->object;
+	/* found before it is emitted: user space writes back what it has read */
+	if (bpf_map_update_elem(&perfx_objects, &key, &object, BPF_NOEXIST)) {
+		known = bpf_map_lookup_elem(&perfx_objects, &key);
+		t->object.function = 0;
+		if (known)
+			t->object = *known; /* another thread was first */
+		else
+			counter_add(PERFX_COUNTER_MAP_FULL, 1);
+		/* a function that only this record would name must be named */
+		if (record->new_function)
+			bpf_ringbuf_submit(record, 0);
+		else
+			bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		return 0;
+	}
+	bpf_ringbuf_submit(record, 0);
+	return 0;
+}
+
+/* What is known of the object at `address` goes to the current thread's t->object; function 0:
+ * nothing is. Looks for the thread itself: see name_id. */
+__noinline int find_object(__u64 address, __u32 runner)
+{
+	struct thread *t =
+		bpf_task_storage_get(&perfx_threads, bpf_get_current_task_btf(), NULL, 0);
+	struct perfx_object_key key = {.address = address};
+	struct perfx_object *known;
+	__u64 *head;
+
+	if (!t)
+		return 0;
+	head = t->vm.impl;
+	__builtin_memset(&t->object, 0, sizeof(t->object));
+	if (!read_user(head, PERFX_OBJECT_WORDS * 8, address))
+		return 0;
+	key.check = 0xcbf29ce484222325ULL;
+	for (int i = 0; i < PERFX_OBJECT_WORDS; i++)
+		key.check = mix(key.check, head[i]);
+	key.process = t->process;
+	known = bpf_map_lookup_elem(&perfx_objects, &key);
+	if (known)
+		t->object = *known;
+	else
+		meet_object(t, address, key.check, runner);
+	return 0;
 }
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What all BPF programs share: configuration, maps, per-thread state. The maps are weak, so that
- * objects linked together (bpftool gen object) have one of each.
+ * What all BPF programs share: configuration, maps, gates, and the conditions under which a probed
+ * jump is taken or a waiting tracer records. The maps are weak, so that objects linked together
+ * (bpftool gen object) have one of each.
  *
  * Programs of uprobe_multi links are preemptible: state of a thread lives in task storage, never in
  * per-CPU scratch, and per-CPU counters are added to atomically.
@@ -20,7 +21,7 @@
 
 /* On while the capture lasts: probes are attached before and detached after. */
 extern volatile __u32 perfx_tracing;
-/* --wait: the program says when it is recorded (recording_window.bpf.h). */
+/* --wait: the program says when it is recorded (see current_recording_window). */
 extern volatile __u32 perfx_waiting;
 
 /* Next free indices. User space sets the first process indices before it starts. */
@@ -152,6 +153,158 @@ static __always_inline __u64 wake_flags(void *ring, __u32 *records)
 static __always_inline __u32 current_tgid(void)
 {
 	return bpf_get_current_pid_tgid() >> 32;
+}
+
+/* --- jumps --- */
+
+#if defined(__TARGET_ARCH_x86)
+#define FLAG_CF (1 << 0)
+#define FLAG_PF (1 << 2)
+#define FLAG_ZF (1 << 6)
+#define FLAG_SF (1 << 7)
+#define FLAG_OF (1 << 11)
+
+/* Condition codes of jcc: Intel SDM volume 2, appendix B, "Condition Test Field (tttn)". */
+static __always_inline bool condition_holds(struct pt_regs *ctx, __u8 condition)
+{
+	__u64 flags = ctx->flags;
+	bool less = !(flags & FLAG_SF) != !(flags & FLAG_OF), holds;
+
+	switch (condition >> 1) {
+	case 0:
+		holds = flags & FLAG_OF;
+		break;
+	case 1:
+		holds = flags & FLAG_CF;
+		break;
+	case 2:
+		holds = flags & FLAG_ZF;
+		break;
+	case 3:
+		holds = flags & (FLAG_CF | FLAG_ZF);
+		break;
+	case 4:
+		holds = flags & FLAG_SF;
+		break;
+	case 5:
+		holds = flags & FLAG_PF;
+		break;
+	case 6:
+		holds = less;
+		break;
+	default:
+		holds = less || (flags & FLAG_ZF);
+		break;
+	}
+	return condition & 1 ? !holds : holds;
+}
+#else
+/* Sites are chosen for x86-64 only so far; elsewhere functions are timed by return probe. */
+static __always_inline bool condition_holds(struct pt_regs *ctx, __u8 condition)
+{
+	return true;
+}
+#endif
+
+/* --- recording windows (--wait) --- */
+
+/*
+ * What a waiting tracer records: from perfx_trace_start to perfx_trace_stop, and again. It records
+ * while at least one traced process has said start. The tracer turns nothing on or off itself, so
+ * recording begins with the instruction after the marker.
+ *
+ * Calls that were open when a window closed are not known to have gone on: a thread that is met in
+ * a later window begins anew, as if it had just been attached to.
+ */
+
+/* Whose start and stop count: one word, so that there is no moment between the first open window
+ * and its number. Low half: processes that have said start and not stop, high half: the window's
+ * number; without --wait both stay 0. */
+extern volatile __u64 perfx_recording_windows;
+#define RECORDING_WINDOW_NUMBER(windows) ((__u32)((windows) >> 32))
+#define RECORDING_WINDOW_OPEN(windows)	 ((__u32)(windows))
+
+/* Each failure is another thread's success: there are not so many at once. */
+#define WINDOW_TRIES 64
+
+/* Number of the window that is open, or was last. */
+static __always_inline __u32 current_recording_window(void)
+{
+	return RECORDING_WINDOW_NUMBER(perfx_recording_windows);
+}
+
+static __always_inline bool is_wanted(void)
+{
+	return !perfx_waiting || RECORDING_WINDOW_OPEN(perfx_recording_windows);
+}
+
+static __always_inline bool is_recording(void)
+{
+	return perfx_tracing && is_wanted();
+}
+
+static __always_inline void emit_recording_window(const struct perfx_traced_process *traced,
+						  __u64 time_ns, __u32 flags)
+{
+	struct perfx_recording_window *record =
+		bpf_ringbuf_reserve(&perfx_control, sizeof(*record), 0);
+
+	if (!record) {
+		counter_add(PERFX_COUNTER_CONTROL_DROPS, 1);
+		return;
+	}
+	record->hdr.size = sizeof(*record);
+	record->hdr.kind = PERFX_KIND_RECORDING_WINDOW;
+	record->hdr.fixed = sizeof(*record);
+	record->time_ns = time_ns;
+	record->process = traced->process;
+	record->pid = current_tgid();
+	record->flags = flags;
+	record->pad = 0;
+	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
+}
+
+/* One process more or less. The record of a window that ends may come after that of the next one,
+ * but not its time, which is taken before the exchange. */
+static __always_inline void recording_windows_add(const struct perfx_traced_process *traced,
+						  __s32 n)
+{
+	__u64 before, after, time_ns;
+	__u32 open;
+
+	for (int i = 0; i < WINDOW_TRIES; i++) {
+		before = perfx_recording_windows;
+		time_ns = bpf_ktime_get_ns();
+		open = RECORDING_WINDOW_OPEN(before) + n;
+		after = (__u64)(RECORDING_WINDOW_NUMBER(before) + (n > 0 && open == 1)) << 32 |
+			open;
+		if (__sync_val_compare_and_swap(&perfx_recording_windows, before, after) != before)
+			continue;
+		if (n > 0 && open == 1)
+			emit_recording_window(traced, time_ns, PERFX_RECORDING_WINDOW_OPENS);
+		else if (n < 0 && open == 0)
+			emit_recording_window(traced, time_ns, 0);
+		return;
+	}
+	counter_add(PERFX_COUNTER_CONTROL_DROPS, 1);
+}
+
+/* The process is counted before it is marked, and the other way round at its end: whoever finds the
+ * mark records. */
+static __always_inline void recording_window_open(struct perfx_traced_process *traced)
+{
+	if (traced->recording)
+		return;
+	recording_windows_add(traced, 1);
+	if (__sync_lock_test_and_set(&traced->recording, 1))
+		recording_windows_add(traced, -1);
+}
+
+/* Also when the process ends, or becomes another program. */
+static __always_inline void recording_window_close(struct perfx_traced_process *traced)
+{
+	if (traced->recording && __sync_lock_test_and_set(&traced->recording, 0))
+		recording_windows_add(traced, -1);
 }
 
 #endif

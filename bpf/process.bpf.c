@@ -3,7 +3,7 @@
  * The traced processes: fork, exec, exit, and the bytes that each moves over internet
  * sockets. Executable mappings are reported by perf's sideband (user/attach/mappings.c).
  */
-#include "recording_window.bpf.h"
+#include "perfx.bpf.h"
 
 const volatile bool perfx_follow_children = true;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Ranges that programs mark by calling functions for that: NVTX, ROCTX, ITT, PyTorch's
- * record_function. Included by spans.bpf.c alone.
+ * Annotations: ranges that programs mark by calling functions for that (NVTX, ROCTX, ITT, perfx.h,
+ * PyTorch's record_function), and values and blocks that they announce by perfx.h.
  *
  * A range is a frame among its thread's open calls, with the id of its name as function, so calls
  * and ranges have one hierarchy and one account. It has no place on the program's stack, and ends
@@ -17,8 +17,268 @@
 #define PERFX_RANGES_BPF_H
 
 #include "frames.bpf.h"
-#include "texts.bpf.h"
-#include "user_values.bpf.h"
+#include "memory.bpf.h"
+
+/* --- names: how an argument of an annotation function is one, and which id that has --- */
+
+/* The program may wait for a page of the target: a literal that has not been touched yet is not in
+ * memory, and reading it without faults is refused. */
+const volatile bool perfx_annotations_sleep = false;
+
+/* Text up to a NUL, or to the room there is. */
+static __always_inline bool read_text(struct thread *t, __u64 address)
+{
+	t->unread = address;
+	return address &&
+	       bpf_probe_read_user_str(t->name.text, PERFX_NAME_BYTES + 2, (void *)address) >= 0;
+}
+
+/* Text of a known length. A NUL in it ends it. */
+static __always_inline bool read_bytes(struct thread *t, __u64 address, __u64 length)
+{
+	__u32 bytes = length > PERFX_NAME_BYTES + 1 ? PERFX_NAME_BYTES + 1 : length;
+
+	/* no string has as many bytes: what is read is none */
+	if (length >> 40)
+		return false;
+	barrier_var(bytes);
+	bytes &= 2 * PERFX_NAME_BYTES - 1;
+	if (bytes > PERFX_NAME_BYTES + 1)
+		return false;
+	t->unread = address;
+	return !bytes || !bpf_probe_read_user(t->name.text, bytes, (void *)address);
+}
+
+static __always_inline __u64 read_word_at(__u64 address)
+{
+	__u64 word = 0;
+
+	if (address)
+		bpf_probe_read_user(&word, sizeof(word), (void *)address);
+	return word;
+}
+
+/* nvtxEventAttributes_t (nvToolsExt.h, versions 2 and 3): what its message is, and where. */
+#define NVTX_MESSAGE_TYPE  32
+#define NVTX_MESSAGE	   40
+#define NVTX_MESSAGE_ASCII 1
+
+static __always_inline bool read_string(struct thread *t, const struct perfx_annotation *annotation,
+					__u64 argument)
+{
+	__u64 text;
+
+	for (int i = 0; i < PERFX_PATH_MAX; i++)
+		if (i < annotation->path_count)
+			argument = read_word_at(argument ? argument + annotation->path[i] : 0);
+	if (argument)
+		argument += annotation->text_offset;
+	switch (annotation->text) {
+	case PERFX_TEXT_C:
+		return read_text(t, argument);
+	case PERFX_TEXT_NVTX:
+		return argument &&
+		       (__u32)read_word_at(argument + NVTX_MESSAGE_TYPE) == NVTX_MESSAGE_ASCII &&
+		       read_text(t, read_word_at(argument + NVTX_MESSAGE));
+	case PERFX_TEXT_STRING:
+		return argument &&
+		       read_bytes(t, read_word_at(argument), read_word_at(argument + 8));
+	case PERFX_TEXT_OLD_STRING:
+		text = read_word_at(argument);
+		return text && read_bytes(t, text, read_word_at(text - 24));
+	case PERFX_TEXT_VIEW:
+		text = read_word_at(argument + 8);
+		return text && read_bytes(t, text, read_word_at(argument));
+	default:
+		return false;
+	}
+}
+
+/* The id of a mark's name: that of the function which all ranges of this name are; `own` where the
+ * name is not to be emitted. t->vm.arguments are the marking function's. 0: its name cannot be
+ * read, perhaps because t->unread is not in memory. */
+static __noinline int name_of_annotation(struct thread *t,
+					 const struct perfx_annotation *annotation, __u32 own)
+{
+	if (!t || !annotation)
+		return 0;
+	t->unread = 0;
+	__builtin_memset(&t->name, 0, sizeof(t->name));
+	t->name.source = annotation->source;
+	if (!read_string(t, annotation, t->vm.arguments[annotation->text_arg & 7]))
+		return 0;
+	t->unread = 0;
+	if ((annotation->flags & PERFX_ANNOTATION_F_UNDERSCORES) &&
+	    (t->name.text[0] != '_' || t->name.text[1] != '_'))
+		return own;
+	return name_id(t);
+}
+
+static __noinline int name_of_unreadable(struct thread *t,
+					 const struct perfx_annotation *annotation)
+{
+	if (!t || !annotation)
+		return 0;
+	counter_add(PERFX_COUNTER_READ_FAULTS, 1);
+	t->name.source = annotation->source;
+	SET_TEXT(&t->name, "(unreadable)");
+	return name_id(t);
+}
+
+/* Brings the pages of what could not be read into memory. In no function of its own: a kernel that
+ * may not sleep here refuses to call one that might. */
+static __always_inline void touch(const struct thread *t)
+{
+	__u64 address = t->unread;
+	char byte;
+
+	if (!address)
+		return;
+	bpf_copy_from_user(&byte, 1, (void *)address);
+	bpf_copy_from_user(&byte, 1, (void *)(address + PERFX_NAME_BYTES));
+}
+
+/* --- values and blocks of perfx.h --- */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, PERFX_MAX_NAMES);
+	__type(key, struct perfx_user_value_key);
+	__type(value, struct perfx_user_value_lost);
+} perfx_user_values_lost SEC(".maps");
+
+/* IEEE 754, binary64 */
+#define DOUBLE_FRACTION 52
+#define DOUBLE_BIAS	1023
+
+/* The whole number that a double is, up to 2^53: BPF has no floating point, so of others no sum is
+ * kept here. */
+static __always_inline bool whole_number(__u64 bits, __s64 *number)
+{
+	__u64 fraction = bits & ((1ull << DOUBLE_FRACTION) - 1);
+	__u32 exponent = bits >> DOUBLE_FRACTION & 0x7ff, shift;
+
+	*number = 0;
+	if (!exponent && !fraction)
+		return true;
+	if (exponent < DOUBLE_BIAS || exponent > DOUBLE_BIAS + DOUBLE_FRACTION)
+		return false;
+	shift = DOUBLE_BIAS + DOUBLE_FRACTION - exponent;
+	fraction |= 1ull << DOUBLE_FRACTION;
+	if (fraction & ((1ull << shift) - 1))
+		return false;
+	fraction >>= shift;
+	*number = bits >> 63 ? -(__s64)fraction : (__s64)fraction;
+	return true;
+}
+
+/* A value that finds no room in the ring. */
+static __always_inline void lose_value(struct thread *t, __u32 value, __u64 bits, bool added)
+{
+	struct perfx_user_value_key key = {.process = t->process, .value = value};
+	struct perfx_user_value_lost none = {}, *lost;
+	__s64 number;
+
+	counter_add(PERFX_COUNTER_VALUE_DROPS, 1);
+	lost = bpf_map_lookup_elem(&perfx_user_values_lost, &key);
+	if (!lost) {
+		bpf_map_update_elem(&perfx_user_values_lost, &key, &none, BPF_NOEXIST);
+		lost = bpf_map_lookup_elem(&perfx_user_values_lost, &key);
+	}
+	if (!lost) {
+		counter_add(PERFX_COUNTER_MAP_FULL, 1);
+		return;
+	}
+	if (whole_number(bits, &number))
+		__sync_fetch_and_add(&lost->sum, number);
+	else
+		__sync_fetch_and_add(&lost->unsummed_count, 1);
+	if (added) {
+		__sync_fetch_and_add(&lost->adds_count, 1);
+		return;
+	}
+	__sync_fetch_and_add(&lost->sets_count, 1);
+	lost->last_bits = bits;
+	lost->last_ns = bpf_ktime_get_ns();
+}
+
+__noinline int emit_value(struct thread *t, __u32 value, __u64 bits, __u32 flags)
+{
+	struct perfx_user_value *record;
+	void *ring;
+
+	if (!t)
+		return 0;
+	ring = ring_of(&perfx_spans, t->tid);
+	record = ring ? bpf_ringbuf_reserve(ring, sizeof(*record), 0) : NULL;
+	if (!record) {
+		lose_value(t, value, bits, flags & PERFX_USER_VALUE_ADDED);
+		return 0;
+	}
+	record->hdr.size = sizeof(*record);
+	record->hdr.kind = PERFX_KIND_USER_VALUE;
+	record->hdr.fixed = sizeof(*record);
+	record->time_ns = bpf_ktime_get_ns();
+	record->number_bits = bits;
+	record->process = t->process;
+	record->tid = t->tid;
+	record->value = value;
+	record->flags = flags;
+	bpf_ringbuf_submit(record, wake_flags(ring, &t->records));
+	return 0;
+}
+
+/* Two allocators may know a block by the same address: a pool, and what divides its blocks. */
+#define ALLOCATOR_SHIFT 53
+
+/* t->vm has the marker's registers but for the frame pointer. */
+__noinline int emit_block(struct thread *t, const struct perfx_annotation *annotation,
+			  __u32 allocator, __u64 fp)
+{
+	struct block block = {.allocator = allocator, .domain = PERFX_DOMAIN_USER};
+	struct memory_thread *m;
+	__u64 ret_addr_sp;
+
+	if (!t || !annotation || level_of(PERFX_DOMAIN_USER) == PERFX_MEMORY_OFF)
+		return 0;
+	block.address = t->vm.arguments[annotation->key_arg & 7];
+	m = block.address ? memory_thread(true) : NULL;
+	if (!m)
+		return 0;
+	block.address ^= (__u64)allocator << ALLOCATOR_SHIFT;
+	if (annotation->action == PERFX_ANNOTATION_FREED) {
+		emit_free(m, &block);
+		return 0;
+	}
+	ret_addr_sp = t->vm.ret_addr_sp;
+	block.size_bytes = t->vm.arguments[annotation->size_arg & 7];
+	m->stack.addresses[0] = read_word(ret_addr_sp);
+	walk(&m->stack, 1, fp, ret_addr_sp);
+	emit_allocation(m, &block, ret_addr_sp);
+	return 0;
+}
+
+static __always_inline void emit_marked(struct thread *t, const struct perfx_annotation *annotation,
+					__u32 id, __u64 fp)
+{
+	__u64 bits = t->vm.arguments[annotation->key_arg & 7];
+
+	switch (annotation->action) {
+	case PERFX_ANNOTATION_SET:
+		emit_value(t, id, bits, 0);
+		break;
+	case PERFX_ANNOTATION_ADD:
+		emit_value(t, id, bits, PERFX_USER_VALUE_ADDED);
+		break;
+	case PERFX_ANNOTATION_ALLOCATED:
+	case PERFX_ANNOTATION_FREED:
+		emit_block(t, annotation, id, fp);
+		break;
+	}
+}
+
+/* --- ranges --- */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -34,9 +294,9 @@ struct {
 	__type(value, struct perfx_started);
 } perfx_started SEC(".maps");
 
-/* In frame.slot, above all addresses: beside it a key, or that it is one of a stack. */
-#define RANGE_SLOT	 (1ull << 63)
-#define RANGE_STACKED	 (RANGE_SLOT | 1ull << 62)
+/* In frame.ret_addr_sp, above all addresses: beside it a key, or that it is one of a stack. */
+#define RANGE_SP	 (1ull << 63)
+#define RANGE_STACKED	 (RANGE_SP | 1ull << 62)
 #define STARTED_NAMELESS (1ull << 63)
 
 /* --- ranges of a thread --- */
@@ -47,29 +307,29 @@ static __always_inline __u32 source_of(const struct frame *f)
 }
 
 /* As pass_frame. */
-__noinline int pass_range(struct thread *t, __u64 slot, __u32 source)
+__noinline int pass_range(struct thread *t, __u64 ret_addr_sp, __u32 source)
 {
 	struct frame *f;
 
 	if (!t || !t->kept)
 		return 0;
 	f = frame_at(t, t->kept - 1);
-	if ((f->entry & (FRAME_RANGE | FRAME_PENDING)) && f->slot == slot &&
+	if ((f->entry & (FRAME_RANGE | FRAME_PENDING)) && f->ret_addr_sp == ret_addr_sp &&
 	    (!source || source_of(f) == source))
 		return 0;
 	t->kept--;
 	return 1;
 }
 
-/* 1 + the index of the uppermost range of `source` (0: any), open or pending, with this slot; 0:
- * none. */
-__noinline int find_range(struct thread *t, __u64 slot, __u32 source)
+/* 1 + the index of the uppermost range of `source` (0: any), open or pending, with this
+ * ret_addr_sp; 0: none. */
+__noinline int find_range(struct thread *t, __u64 ret_addr_sp, __u32 source)
 {
 	if (!t)
 		return 0;
 	t->kept = t->depth;
 	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++)
-		if (!pass_range(t, slot, source))
+		if (!pass_range(t, ret_addr_sp, source))
 			break;
 	return t->kept;
 }
@@ -133,7 +393,7 @@ static __always_inline void emit_instant(struct thread *t, __u32 function)
 /* Opens a frame of `function`; where there is no room its end will be left out too. */
 static __always_inline struct frame *open_range(struct thread *t,
 						const struct perfx_annotation *annotation,
-						__u32 function, __u64 slot, __u32 entry)
+						__u32 function, __u64 ret_addr_sp, __u32 entry)
 {
 	__u32 context;
 	struct frame *f;
@@ -147,7 +407,7 @@ static __always_inline struct frame *open_range(struct thread *t,
 	context = context_of_range(t, function);
 	f = frame_at(t, t->depth);
 	__builtin_memset(f, 0, sizeof(*f));
-	f->slot = slot;
+	f->ret_addr_sp = ret_addr_sp;
 	f->within = t->within;
 	f->function = function;
 	f->context = context;
@@ -282,9 +542,9 @@ static __always_inline bool emits(__u8 action)
 }
 
 /* What is opened under a key that an open range has: the end of that one was not seen. */
-static __always_inline void forget_key(struct thread *t, __u64 slot)
+static __always_inline void forget_key(struct thread *t, __u64 ret_addr_sp)
 {
-	__u32 index = t->ranges ? find_range(t, slot, 0) : 0;
+	__u32 index = t->ranges ? find_range(t, ret_addr_sp, 0) : 0;
 
 	if (index)
 		forget_frame(t, index - 1);
@@ -348,29 +608,29 @@ static __always_inline void annotation_begins(struct thread *t,
 					      const struct perfx_annotation *annotation,
 					      __u32 function, __u32 index, bool counted)
 {
-	__u64 slot = t->vm.slot, key = t->vm.arguments[annotation->key_arg & 7];
+	__u64 ret_addr_sp = t->vm.ret_addr_sp, key = t->vm.arguments[annotation->key_arg & 7];
 
 	t->within = annotation->within_arg ? t->vm.arguments[annotation->within_arg & 7] : 0;
-	/* the marking function may be traced itself: what lies at `slot` is alive */
-	make_way(t, slot - 8);
+	/* the marking function may be traced itself: what lies at `ret_addr_sp` is alive */
+	make_way(t, ret_addr_sp - 8);
 	switch (annotation->action) {
 	case PERFX_ANNOTATION_PUSH:
 		open_range(t, annotation, function, RANGE_STACKED, index | FRAME_RANGE);
 		break;
 	case PERFX_ANNOTATION_BEGIN:
-		open_range(t, annotation, function, slot, index | FRAME_PENDING);
+		open_range(t, annotation, function, ret_addr_sp, index | FRAME_PENDING);
 		t->pending = t->vm.arguments[1];
 		break;
 	case PERFX_ANNOTATION_CALL:
 		if (counted)
 			emit_instant(t, function);
-		else if (open_range(t, annotation, function, slot, index | FRAME_PENDING) &&
+		else if (open_range(t, annotation, function, ret_addr_sp, index | FRAME_PENDING) &&
 			 (annotation->flags & PERFX_ANNOTATION_F_KIND))
 			await_flops(t, annotation);
 		break;
 	case PERFX_ANNOTATION_OPEN:
-		forget_key(t, RANGE_SLOT | key);
-		open_range(t, annotation, function, RANGE_SLOT | key, index | FRAME_RANGE);
+		forget_key(t, RANGE_SP | key);
+		open_range(t, annotation, function, RANGE_SP | key, index | FRAME_RANGE);
 		break;
 	case PERFX_ANNOTATION_START:
 	case PERFX_ANNOTATION_START_ID:
@@ -398,7 +658,7 @@ static __always_inline void annotation_ends(struct thread *t,
 		pop_range(t, annotation, now, cost_ns);
 		break;
 	case PERFX_ANNOTATION_END:
-		index = t->ranges ? find_range(t, RANGE_SLOT | key, 0) : 0;
+		index = t->ranges ? find_range(t, RANGE_SP | key, 0) : 0;
 		if (index)
 			end_below(t, index - 1, now, cost_ns);
 		else if (annotation->source == PERFX_SOURCE_PERFX)
@@ -410,13 +670,13 @@ static __always_inline void annotation_ends(struct thread *t,
 	}
 }
 
-/* The range that is pending since the marking function at `slot` began has an object now, whose
- * address is its key. */
+/* The range that is pending since the marking function at `ret_addr_sp` began has an object now,
+ * whose address is its key. */
 static __always_inline void settle_pending(struct thread *t,
-					   const struct perfx_annotation *annotation, __u64 slot)
+					   const struct perfx_annotation *annotation,
+					   __u64 ret_addr_sp)
 {
-	__u64 object = read_word_at(t->pending),
-	      key = RANGE_SLOT | (object + annotation->key_offset);
+	__u64 object = read_word_at(t->pending), key = RANGE_SP | (object + annotation->key_offset);
 	struct frame *f;
 	__u32 index;
 
@@ -424,20 +684,20 @@ static __always_inline void settle_pending(struct thread *t,
 		forget_key(t, key);
 	else
 		counter_add(PERFX_COUNTER_READ_FAULTS, 1);
-	index = find_range(t, slot, 0);
+	index = find_range(t, ret_addr_sp, 0);
 	if (!index)
 		return;
 	f = frame_at(t, index - 1);
-	f->slot = key;
+	f->ret_addr_sp = key;
 	f->entry = (f->entry & ~FRAME_PENDING) | FRAME_RANGE;
 	if (!object)
 		forget_frame(t, index - 1);
 }
 
-/* The marking function at `slot` returns. */
+/* The marking function at `ret_addr_sp` returns. */
 static __always_inline void annotation_returns(struct thread *t,
 					       const struct perfx_annotation *annotation,
-					       __u64 slot, __u64 now, __u32 cost_ns)
+					       __u64 ret_addr_sp, __u64 now, __u32 cost_ns)
 {
 	__u32 index;
 
@@ -449,10 +709,10 @@ static __always_inline void annotation_returns(struct thread *t,
 	if (!t->ranges)
 		return;
 	if (annotation->action == PERFX_ANNOTATION_BEGIN) {
-		settle_pending(t, annotation, slot);
+		settle_pending(t, annotation, ret_addr_sp);
 		return;
 	}
-	index = find_range(t, slot, 0);
+	index = find_range(t, ret_addr_sp, 0);
 	if (index)
 		end_below(t, index - 1, now, cost_ns);
 }

@@ -3,7 +3,6 @@
  * Spans: one record per ended call, with its self time and its calling context. Here is what a
  * probe hit means; what it does to the thread's open calls is in frames.bpf.h.
  */
-#include "condition.bpf.h"
 #include "ranges.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -46,7 +45,7 @@ static __always_inline bool hit(struct pt_regs *ctx)
 {
 	struct perfx_probe *probe;
 	__u32 index;
-	__u64 now = 0, slot, sp = PT_REGS_SP(ctx), fp = PT_REGS_FP(ctx);
+	__u64 now = 0, ret_addr_sp, sp = PT_REGS_SP(ctx), fp = PT_REGS_FP(ctx);
 	struct thread *t;
 	bool opened, leaves;
 
@@ -91,9 +90,10 @@ static __always_inline bool hit(struct pt_regs *ctx)
 	/* read above and not here: the verifier refuses a computed offset into ctx */
 	barrier_var(sp);
 	barrier_var(fp);
-	slot = (probe->cfa_is_fp ? fp : sp) + (__s64)probe->cfa_offset - 8;
-	if (!(probe->flags & PERFX_PROBE_F_TAKES_OVER) || !ends_by_return(t, slot, probe->function))
-		leave(t, probe, slot, now);
+	ret_addr_sp = (probe->cfa_is_fp ? fp : sp) + (__s64)probe->cfa_offset - 8;
+	if (!(probe->flags & PERFX_PROBE_F_TAKES_OVER) ||
+	    !ends_by_return(t, ret_addr_sp, probe->function))
+		leave(t, probe, ret_addr_sp, now);
 	return false;
 }
 

@@ -5,15 +5,15 @@
 #ifndef PERFX_THREAD_BPF_H
 #define PERFX_THREAD_BPF_H
 
-#include "recording_window.bpf.h"
+#include "perfx.bpf.h"
 
 /* The program switches stacks in user space (coroutines): see leave_any. */
 extern volatile __u32 perfx_many_stacks;
 
 /* In frame.entry, beside the index of the probe that opened it: a return probe ends it. */
 #define FRAME_BY_RETURN 0x80000000u
-/* A range that the program has marked (ranges.bpf.h): it has no place on the stack, so its `slot`
- * is above all addresses and it is never left behind. */
+/* A range that the program has marked (ranges.bpf.h): it has no place on the stack, so its
+ * `ret_addr_sp` is above all addresses and it is never left behind. */
 #define FRAME_RANGE 0x40000000u
 /* A range whose key is not known before the function that begins it returns: as yet a call. */
 #define FRAME_PENDING	   0x20000000u
@@ -23,8 +23,8 @@ extern volatile __u32 perfx_many_stacks;
 
 struct frame {
 	__u64 start_ns;
-	__u64 slot;	/* address of its return address */
-	__u64 child_ns; /* in traced calls that it made */
+	__u64 ret_addr_sp; /* address of its return address */
+	__u64 child_ns;	   /* in traced calls that it made */
 	__u32 function;
 	__u32 context;
 	__u32 entry;
@@ -58,10 +58,11 @@ struct frame {
 struct call_cost {
 	__u64 flops, bytes;
 	__u64 kept[4];
-	__u64 slot, back; /* as frame.slot, and what lay there; only where there are many stacks */
-	__u32 program;	  /* whose exit part is to be run; 0: none */
-	__u8 dtype;	  /* enum perfx_dtype */
-	__u8 flags;	  /* CALL_COST_ */
+	__u64 ret_addr_sp, back; /* as frame.ret_addr_sp, and what lay there; only where there are
+				    many stacks */
+	__u32 program;		 /* whose exit part is to be run; 0: none */
+	__u8 dtype;		 /* enum perfx_dtype */
+	__u8 flags;		 /* CALL_COST_ */
 	__u16 pad;
 };
 
@@ -77,7 +78,7 @@ struct tensor {
  * preempted. Rounded up to powers of two, so that a mask keeps an index inside. */
 struct cost_vm {
 	__u64 arguments[8]; /* from 1 */
-	__u64 slot;	    /* address of the call's return address */
+	__u64 ret_addr_sp;  /* address of the call's return address */
 	__u64 stack[PERFX_COST_DEPTH];
 	__u64 kept[4];
 	__u64 flops, bytes;
@@ -175,17 +176,17 @@ static __always_inline bool on_signal_stack(struct signal_stack stack, __u64 add
 }
 
 /*
- * Has a thread, whose stack ends at `sp`, left what had its place at `slot`? It has left
+ * Has a thread, whose stack ends at `sp`, left what had its place at `ret_addr_sp`? It has left
  * what lies deeper on the same stack, and all that lies on its signal stack once it runs on another
  * one: a handler does not go elsewhere before it is over. What a signal has interrupted goes on.
  */
-static __always_inline bool is_left(struct signal_stack stack, __u64 slot, __u64 sp)
+static __always_inline bool is_left(struct signal_stack stack, __u64 ret_addr_sp, __u64 sp)
 {
-	bool in_handler = on_signal_stack(stack, slot);
+	bool in_handler = on_signal_stack(stack, ret_addr_sp);
 
 	if (in_handler != on_signal_stack(stack, sp))
 		return in_handler;
-	return slot <= sp && sp - slot <= STACK_SPAN_BYTES;
+	return ret_addr_sp <= sp && sp - ret_addr_sp <= STACK_SPAN_BYTES;
 }
 
 /*
@@ -194,18 +195,18 @@ static __always_inline bool is_left(struct signal_stack stack, __u64 slot, __u64
  * calls that a handler has interrupted too, if its stack lies above theirs. When such a call
  * returns, the process is killed.
  */
-static __always_inline bool return_probe_kills(__u64 slot)
+static __always_inline bool return_probe_kills(__u64 ret_addr_sp)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct signal_stack stack = signal_stack_of(task);
 	struct return_instance *last;
 	__u64 waits_at;
 
-	if (!on_signal_stack(stack, slot))
+	if (!on_signal_stack(stack, ret_addr_sp))
 		return false;
 	last = BPF_CORE_READ(task, utask, return_instances);
-	waits_at = last ? BPF_CORE_READ(last, stack) : slot;
-	return waits_at < slot && !on_signal_stack(stack, waits_at);
+	waits_at = last ? BPF_CORE_READ(last, stack) : ret_addr_sp;
+	return waits_at < ret_addr_sp && !on_signal_stack(stack, waits_at);
 }
 
 static __always_inline struct frame *frame_at(struct thread *t, __u32 index)

@@ -24,7 +24,7 @@ enum perfx_op {
 	/* [-- value] of argument register n where the entry site has it: 1 rdi, 2 rsi, 3 rdx, 4
 	 * rcx, 5 r8, 6 r9, 7 rax. At exits: n = 7 is the result; the others are gone. */
 	PERFX_OP_ARG,
-	/* [-- value] of stack argument n, from 1: u64 at slot + 8 n, slot being where the return
+	/* [-- value] of stack argument n, from 1: u64 at ret_addr_sp + 8 n, where the return
 	 * address lies. Entry programs only. */
 	PERFX_OP_STACK,
 	PERFX_OP_KEEP, /* [v --] until the exit, in place n < PERFX_COST_KEPT */
