@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What is a leak and what is not, over windows as aggregate keeps them. */
 #include "analyze/leaks.h"
-#include "analyze/trend.h"
 #include "memory_scene.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Perf events of calls: sums by function and process, and what is compared with an estimate. */
-#include "analyze/perf_counters.h"
+#include "analyze/roofline.h"
 #include "replay_fixture.h"
 
 #include <criterion/criterion.h>

@@ -98,4 +98,48 @@ const char *roofline_class_name(enum roofline_class bound);
 /* "submitted", "above_peak"; NULL: nothing is withheld. */
 const char *roofline_withheld_name(enum roofline_withheld withheld);
 
+/* --- hardware counts beside the FLOPs known from arguments --- */
+
+/* Operations by both of them, of the same work. */
+struct flops_check {
+	bool known;
+	uint64_t estimated, counted;
+};
+
+/* Of a function: of its calls with a known cost; where it has none of its own, of all that it
+ * calls, if every call was counted. */
+struct flops_check flops_check_of_row(const struct profile *profile, const struct profile_row *row);
+struct flops_check flops_check_of_process(const struct profile *profile,
+					  const struct profile_process *process);
+/* (counted - estimated) / estimated */
+double flops_check_difference(const struct flops_check *flops);
+/* Share of the time in which the processor had counters free; 1 where there were enough. */
+double perf_share(const struct profile_process_counters *perf);
+
+/* --- the steps of a training. Pure functions of the profile. --- */
+
+/* A step is slow that takes more than so many times the median. */
+#define STEPS_SLOW 1.5
+
+/* What steps compute; a number that is not known is < 0. */
+struct step_rates {
+	double flops; /* of a step, on average */
+	double flops_per_s;
+	double thread_share; /* of the operations, those of the steps' own thread */
+	struct roof roof;    /* of all cores; flops_per_s 0: not known */
+	double mfu;
+	/* In the process, by calls that came without a record (the overflow sums): in no step. */
+	uint64_t unrecorded_flops;
+};
+
+struct step_rates steps_rates(const struct profile *profile, const struct profile_process *process);
+/* Of steps that follow each other; < 0: not known. */
+double steps_mfu(const struct profile *profile, const struct profile_steps *steps,
+		 const struct profile_step *step);
+
+/* Is there a slow one among them? */
+bool steps_slow(const struct profile_steps *steps, const struct profile_step *step);
+/* Ends of steps that came without a record: each made one step of two. */
+uint64_t steps_unrecorded(const struct profile_process *process);
+
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "diff/diff.h"
 
-#include "analyze/steps.h"
+#include "analyze/roofline.h"
 #include "base/escape.h"
 #include "diff/internal.h"
 

@@ -7,7 +7,7 @@
  *     12.3 G     6.1 M          -        -  instructions  (all threads)
  *     4.10 G     2.0 M     4.00 G   +2.5 %  flops         cblas_sgemm
  */
-#include "analyze/perf_counters.h"
+#include "analyze/roofline.h"
 #include "base/escape.h"
 #include "base/units.h"
 #include "report/document/compose.h"

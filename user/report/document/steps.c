@@ -13,7 +13,7 @@
  *     Phase      Share  Per step   Total
  *     data       40.1 %  32.6 ms   3.91 s
  */
-#include "analyze/steps.h"
+#include "analyze/roofline.h"
 #include "base/quantity.h"
 #include "base/units.h"
 #include "decode/names.h"

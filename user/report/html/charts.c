@@ -12,7 +12,7 @@
 #include "report/html/charts.h"
 
 #include "analyze/location.h"
-#include "analyze/steps.h"
+#include "analyze/roofline.h"
 #include "base/escape.h"
 #include "base/map64.h"
 #include "base/quantity.h"

@@ -12,8 +12,7 @@
  *       ]
  *     },
  */
-#include "analyze/perf_counters.h"
-#include "analyze/steps.h"
+#include "analyze/roofline.h"
 #include "base/shell.h"
 #include "base/text.h"
 #include "decode/names.h"

@@ -2,7 +2,6 @@
 /* The tables and their columns. To show a new number, add a line where it should stand. */
 #include "analyze/location.h"
 #include "analyze/roofline.h"
-#include "analyze/steps.h"
 #include "decode/names.h"
 #include "report/table/table.h"
 

@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Rules about where time goes: single functions, the steps of a training, floating-point work. */
+#include "analyze/remedy.h"
+#include "analyze/roofline.h"
+#include "analyze/rules_ctx.h"
+#include "base/units.h"
+
+/* Self time of one function, of the wall time of its process. Threads add up. */
+#define SLOW_MEDIUM 0.20
+#define SLOW_HIGH   0.40
+/* Calls so short and so many that calling is the work. Dispatching one operator costs a framework
+ * 2 to 10 µs. */
+#define TINY_AVG_NS	  5000
+#define TINY_CALLS_PER_S  10000
+#define TINY_FINDINGS_MAX 3
+/* A thrown and caught C++ exception costs 1 to 10 µs for each frame it crosses. */
+#define UNWOUND_LOW    0.01
+#define UNWOUND_MEDIUM 0.10
+#define UNWOUND_CALLS  10
+
+static void add_caller(struct text *text, const struct rules_ctx *ctx,
+		       const struct profile_row *row)
+{
+	const struct profile_caller *caller = row->callers;
+
+	if (!row->callers_count || !profile_function(ctx->profile, caller->caller))
+		return;
+	text_add(text, "; called mostly by ");
+	add_function_name(text, ctx->profile, caller->caller);
+	text_add(text, " (");
+	add_percent(text, (double)caller->calls_count / (double)row->calls_count);
+	text_add(text, " of the calls)");
+}
+
+static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
+{
+	double share = wall_share(ctx->process, row->self_ns);
+	struct note note = {.of_function = true};
+
+	if (share < SLOW_MEDIUM)
+		return;
+	add_function_name(&note.subject, ctx->profile, row->function);
+	text_add(&note.evidence, "self time ");
+	add_ns(&note.evidence, row->self_ns);
+	text_add(&note.evidence, ", ");
+	add_percent(&note.evidence, share);
+	text_add(&note.evidence, " of the wall time, in ");
+	add_count(&note.evidence, row->calls_count);
+	text_add(&note.evidence, row->calls_count == 1 ? " call" : " calls");
+	if (row->avg_ns != PROFILE_ABSENT) {
+		text_add(&note.evidence, " of ");
+		add_ns(&note.evidence, row->avg_ns);
+		text_add(&note.evidence, " on average");
+	}
+	add_caller(&note.evidence, ctx, row);
+	text_printf(&note.threshold, "self time from %.0f %% of the wall time (high: %.0f %%)",
+		    SLOW_MEDIUM * 100, SLOW_HIGH * 100);
+	text_add(&note.suggestion, remedy_text(remedy_kind(ctx->profile, ctx->process, row)));
+	rules_ctx_add(ctx, "SlowOperation", share >= SLOW_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
+		      share, &note);
+}
+
+static bool tiny_calls(struct rules_ctx *ctx, const struct profile_row *row)
+{
+	double rate = rate_of(ctx->process, row->calls_count);
+	struct note note = {.of_function = true};
+
+	if (row->avg_ns == PROFILE_ABSENT || row->avg_ns >= TINY_AVG_NS || rate < TINY_CALLS_PER_S)
+		return false;
+	add_function_name(&note.subject, ctx->profile, row->function);
+	add_count(&note.evidence, (uint64_t)rate);
+	text_add(&note.evidence, " calls a second of ");
+	add_ns(&note.evidence, row->avg_ns);
+	text_add(&note.evidence, " on average");
+	add_caller(&note.evidence, ctx, row);
+	text_printf(&note.threshold, "more than %d calls a second that take less than %d µs",
+		    TINY_CALLS_PER_S, TINY_AVG_NS / 1000);
+	text_add(
+		&note.suggestion,
+		"Calling costs as much as the work: larger batches, fused or vectorised operations "
+		"(torch.compile, jit), or inlining. The probes themselves weigh on calls this "
+		"short; leave the function out to see the program at full speed.");
+	rules_ctx_add(ctx, "TinyCalls", FINDING_MEDIUM, rate, &note);
+	return true;
+}
+
+static void unwound(struct rules_ctx *ctx, const struct profile_row *row)
+{
+	double share = (double)row->unwound_count / (double)row->calls_count;
+	struct note note = {.of_function = true};
+
+	if (row->unwound_count < UNWOUND_CALLS || share < UNWOUND_LOW)
+		return;
+	add_function_name(&note.subject, ctx->profile, row->function);
+	add_count(&note.evidence, row->unwound_count);
+	text_add(&note.evidence, " of ");
+	add_count(&note.evidence, row->calls_count);
+	text_add(&note.evidence, " calls (");
+	add_percent(&note.evidence, share);
+	text_add(&note.evidence, ") were left by an exception or longjmp");
+	text_printf(&note.threshold, "at least %d calls and %.0f %% (medium: %.0f %%)",
+		    UNWOUND_CALLS, UNWOUND_LOW * 100, UNWOUND_MEDIUM * 100);
+	text_add(&note.suggestion,
+		 "Exceptions on a frequent path are slow, and something fails here: check before "
+		 "calling, or return an error instead of throwing.");
+	rules_ctx_add(ctx, "Unwound", share >= UNWOUND_MEDIUM ? FINDING_MEDIUM : FINDING_LOW, share,
+		      &note);
+}
+
+void rules_functions(struct rules_ctx *ctx)
+{
+	unsigned tiny = 0;
+
+	for (size_t i = 0; i < ctx->process->rows_count; i++) {
+		const struct profile_row *row = &ctx->process->rows[i];
+
+		slow_operation(ctx, row);
+		unwound(ctx, row);
+		if (tiny < TINY_FINDINGS_MAX)
+			tiny += tiny_calls(ctx, row);
+	}
+}
+
+/* --- steps of a training: what they wait for, and whether they are alike --- */
+
+/* Of fewer steps nothing is said: the first ones warm up. */
+#define STEPS_MIN 10
+/* Time of the steps in which the next batch is waited for. */
+#define DATA_MEDIUM 0.10
+#define DATA_HIGH   0.30
+/* Time of the steps in which the optimizer updates the parameters. */
+#define OPTIMIZER_LOW	 0.20
+#define OPTIMIZER_MEDIUM 0.40
+/* Time beyond as many median steps: what the slow ones cost. */
+#define UNEVEN_LOW    0.20
+#define UNEVEN_MEDIUM 0.40
+
+static double phase_share(const struct profile_steps *steps, enum profile_phase phase)
+{
+	return (double)steps->phases[phase] / (double)steps->total_ns;
+}
+
+static void add_phase(struct text *text, const struct profile_steps *steps,
+		      enum profile_phase phase)
+{
+	add_percent(text, phase_share(steps, phase));
+	text_add(text, " of the time of ");
+	add_count(text, steps->count);
+	text_add(text, " steps: ");
+	add_ns(text, steps->phases[phase] / steps->count);
+	text_add(text, " of ");
+	add_ns(text, steps->avg_ns);
+}
+
+static void add_shares(struct text *text, double least, double more, const char *severity)
+{
+	text_printf(text, "from %.0f %% of the steps' time (%s: %.0f %%)", least * 100, severity,
+		    more * 100);
+}
+
+static void data_bound(struct rules_ctx *ctx)
+{
+	const struct profile_steps *steps = &ctx->process->steps;
+	double share = phase_share(steps, PROFILE_PHASE_DATA);
+	struct note note = {0};
+
+	if (share < DATA_MEDIUM)
+		return;
+	add_process_name(&note.subject, ctx->process);
+	text_add(&note.evidence, "waited for the next batch in ");
+	add_phase(&note.evidence, steps, PROFILE_PHASE_DATA);
+	add_shares(&note.threshold, DATA_MEDIUM, DATA_HIGH, "high");
+	text_add(&note.suggestion,
+		 "The model waits for its data: give the DataLoader more workers and a longer "
+		 "prefetch, keep workers from one epoch to the next (persistent_workers), prepare "
+		 "the data once instead of in each epoch.");
+	rules_ctx_add(ctx, "DataBound", share >= DATA_HIGH ? FINDING_HIGH : FINDING_MEDIUM, share,
+		      &note);
+}
+
+static void optimizer_bound(struct rules_ctx *ctx)
+{
+	const struct profile_steps *steps = &ctx->process->steps;
+	double share = phase_share(steps, PROFILE_PHASE_OPTIMIZER);
+	struct note note = {0};
+
+	if (share < OPTIMIZER_LOW)
+		return;
+	add_process_name(&note.subject, ctx->process);
+	text_add(&note.evidence, "updated its parameters in ");
+	add_phase(&note.evidence, steps, PROFILE_PHASE_OPTIMIZER);
+	add_shares(&note.threshold, OPTIMIZER_LOW, OPTIMIZER_MEDIUM, "medium");
+	text_add(&note.suggestion,
+		 "Updating parameters is bound by memory and by the number of tensors: use the "
+		 "optimizer's fused=True or foreach=True, larger batches, or fewer steps of the "
+		 "optimizer (gradient accumulation).");
+	rules_ctx_add(ctx, "OptimizerBound",
+		      share >= OPTIMIZER_MEDIUM ? FINDING_MEDIUM : FINDING_LOW, share, &note);
+}
+
+static void uneven_steps(struct rules_ctx *ctx)
+{
+	const struct profile_steps *steps = &ctx->process->steps;
+	double alike_ns = (double)steps->p50_ns * (double)steps->count;
+	double share = 1 - alike_ns / (double)steps->total_ns;
+	struct note note = {0};
+
+	if (share < UNEVEN_LOW)
+		return;
+	add_process_name(&note.subject, ctx->process);
+	text_add(&note.evidence, "half of ");
+	add_count(&note.evidence, steps->count);
+	text_add(&note.evidence, " steps took ");
+	add_ns(&note.evidence, steps->p50_ns);
+	text_add(&note.evidence, " or less, one in twenty more than ");
+	add_ns(&note.evidence, steps->p95_ns);
+	text_add(&note.evidence, ", the longest ");
+	add_ns(&note.evidence, steps->max_ns);
+	text_add(&note.evidence, "; if every step took the median time, ");
+	add_percent(&note.evidence, share);
+	text_add(&note.evidence, " would be saved");
+	add_shares(&note.threshold, UNEVEN_LOW, UNEVEN_MEDIUM, "medium");
+	text_add(&note.suggestion,
+		 "See what the slow steps have in common: the beginning of an epoch, a checkpoint, "
+		 "inputs of another size, other programs on the CPUs.");
+	rules_ctx_add(ctx, "UnevenSteps", share >= UNEVEN_MEDIUM ? FINDING_MEDIUM : FINDING_LOW,
+		      share, &note);
+}
+
+void rules_steps(struct rules_ctx *ctx)
+{
+	const struct profile_steps *steps = &ctx->process->steps;
+
+	if (steps->count < STEPS_MIN || !steps->total_ns)
+		return;
+	data_bound(ctx);
+	optimizer_bound(ctx);
+	uneven_steps(ctx);
+}
+
+/* --- floating-point work: how much is unknown, and how far it is from the host's peak --- */
+
+/* Time in calls without a known cost, of those that should have one. */
+#define UNREAD_LOW    0.10
+#define UNREAD_MEDIUM 0.50
+/* Of the wall time in calls that compute: below, the process does something else. */
+#define COMPUTING_MIN 0.10
+/* Model FLOPs utilisation. Well-tuned training reaches 0.3 to 0.5. */
+#define UTILIZATION_LOW	   0.20
+#define UTILIZATION_MEDIUM 0.05
+/* Inclusive time of a function, of the wall time. */
+#define BOUND_SHARE    0.10
+#define BOUND_FINDINGS 3
+/* An operator's dispatch costs a framework 2 to 10 µs: in calls this short it shows. */
+#define SHORT_AVG_NS 100000
+
+static void unread_compute(struct rules_ctx *ctx)
+{
+	const struct profile_compute *compute = &ctx->process->compute;
+	double share = 1 - roofline_attributed(compute);
+	const struct profile_row *most = NULL;
+	struct note note = {0};
+
+	if (share > 1) /* nothing was timed */
+		share = (double)compute->cost.unread_count /
+			((double)compute->cost.unread_count + (double)compute->cost.counted_count);
+	if (!compute->cost.unread_count || share < UNREAD_LOW)
+		return;
+	for (size_t i = 0; i < ctx->process->rows_count; i++) {
+		const struct profile_row *row = &ctx->process->rows[i];
+
+		if (row->cost.unread_count &&
+		    (!most || row->cost.unread_count > most->cost.unread_count))
+			most = row;
+	}
+	add_process_name(&note.subject, ctx->process);
+	add_count(&note.evidence, compute->cost.unread_count);
+	text_add(&note.evidence, compute->cost.unread_count == 1 ? " call that computes has"
+								 : " calls that compute have");
+	text_add(&note.evidence, " arguments that could not be read, ");
+	add_percent(&note.evidence, share);
+	text_add(&note.evidence, " of the compute time (");
+	add_ns(&note.evidence, compute->unread_ns);
+	text_add(&note.evidence, ")");
+	if (most) {
+		text_add(&note.evidence, ", most of them of ");
+		add_function_name(&note.evidence, ctx->profile, most->function);
+	}
+	text_printf(&note.threshold, "from %.0f %% of the compute time (medium: %.0f %%)",
+		    UNREAD_LOW * 100, UNREAD_MEDIUM * 100);
+	text_add(&note.suggestion,
+		 "Their operations are missing in all rates and shares of the peak, which are too "
+		 "low by them. A line for the function in a rules file (--flops-rules) can say how "
+		 "its work follows from its arguments.");
+	rules_ctx_add(ctx, "UnreadCompute", share >= UNREAD_MEDIUM ? FINDING_MEDIUM : FINDING_LOW,
+		      share, &note);
+}
+
+static void add_rate(struct text *text, double flops_per_s)
+{
+	char buffer[UNITS_MAX];
+
+	text_add(text, format_si(buffer, flops_per_s, "FLOP/s"));
+}
+
+/* "2 cores", "1.4 cores": tenths are enough */
+static void add_cores(struct text *text, double cores)
+{
+	double shown = (double)(unsigned)(cores * 10 + 0.5) / 10;
+
+	text_printf(text, "%g core%s", shown, shown > 1 ? "s" : "");
+}
+
+/* What would help depends on where the time goes. */
+static const char *remedy_for(double computing, double cores, double all_cores)
+{
+	if (computing < 0.5)
+		return "Most of the time nothing is computed: look at what runs between the "
+		       "operators (data loading, Python, waiting), prefetch the data, and compile "
+		       "the model (torch.compile, jit).";
+	if (cores < all_cores / 2)
+		return "It computes on few of the cores: raise the number of threads "
+		       "(OMP_NUM_THREADS, torch.set_num_threads) or make the operators large "
+		       "enough to be divided.";
+	return "The operators themselves are slow: larger batches, a lower precision that the CPU "
+	       "has units for (bf16), another memory layout, or a BLAS built for this CPU.";
+}
+
+static void low_utilization(struct rules_ctx *ctx)
+{
+	const struct profile_process *p = ctx->process;
+	enum perfx_dtype dtype = roofline_dtype(p);
+	struct roof roof = roofline_whole_roof(ctx->profile, dtype);
+	double computing = wall_share(p, p->compute.counted_ns);
+	double cores = roofline_cores(ctx->profile, p);
+	double mfu = roofline_mfu(ctx->profile, dtype, p->compute.cost.flops, profile_wall_ns(p));
+	struct note note = {0};
+
+	if (mfu < 0 || mfu >= UTILIZATION_LOW || computing < COMPUTING_MIN)
+		return;
+	add_process_name(&note.subject, p);
+	add_rate(&note.evidence, mfu * roof.flops_per_s);
+	text_add(&note.evidence, ", ");
+	add_percent(&note.evidence, mfu);
+	text_add(&note.evidence, " of the ");
+	add_rate(&note.evidence, roof.flops_per_s);
+	text_printf(&note.evidence, " that %.0f core%s can do%s; ", roof.cores,
+		    roof.cores > 1 ? "s" : "", roof.estimated ? " (estimated)" : "");
+	add_percent(&note.evidence, computing);
+	text_add(&note.evidence, " of the wall time in calls that compute");
+	if (cores > 0) {
+		text_add(&note.evidence, ", using ");
+		add_cores(&note.evidence, cores);
+		text_add(&note.evidence, " on average");
+	}
+	text_printf(&note.threshold, "below %.0f %% (medium: %.0f %%)", UTILIZATION_LOW * 100,
+		    UTILIZATION_MEDIUM * 100);
+	text_add(&note.suggestion, remedy_for(computing, cores, roof.cores));
+	rules_ctx_add(ctx, "LowUtilization",
+		      mfu < UTILIZATION_MEDIUM ? FINDING_MEDIUM : FINDING_LOW, 1 - mfu, &note);
+}
+
+static void add_line(struct text *text, const struct roofline *line, const struct profile_row *row)
+{
+	add_rate(text, line->flops_per_s);
+	text_add(text, ", ");
+	add_percent(text, line->flops_per_s / line->attainable_flops_per_s);
+	text_add(text, " of what ");
+	add_cores(text, line->roof.cores);
+	text_printf(text, " could do at %.3g FLOP/byte, in ", line->intensity);
+	add_count(text, row->calls_count);
+	text_add(text, row->calls_count == 1 ? " call of " : " calls of ");
+	add_ns(text, row->avg_ns);
+	text_add(text, " on average");
+}
+
+static void overhead_bound(struct rules_ctx *ctx, const struct profile_row *row,
+			   const struct roofline *line, double share)
+{
+	struct note note = {.of_function = true};
+
+	add_function_name(&note.subject, ctx->profile, row->function);
+	add_line(&note.evidence, line, row);
+	text_printf(&note.threshold, "below %.0f %% of the roof, from %.0f %% of the wall time",
+		    ROOFLINE_OVERHEAD_SHARE * 100, BOUND_SHARE * 100);
+	if (row->avg_ns < SHORT_AVG_NS)
+		text_add(
+			&note.suggestion,
+			"Many small operations, of which calling is the larger part: batch them "
+			"(bmm in place of mm, a larger batch), or fuse them (torch.compile, jit).");
+	else
+		text_add(&note.suggestion,
+			 "Long calls that compute little: check that the BLAS is an optimised one "
+			 "for this CPU, that its threads do not wait for each other or for a CPU, "
+			 "and that matrices are neither thin nor strided.");
+	rules_ctx_add(ctx, "OverheadBound", FINDING_MEDIUM, share, &note);
+}
+
+static void memory_bound(struct rules_ctx *ctx, const struct profile_row *row,
+			 const struct roofline *line, double share)
+{
+	struct note note = {.of_function = true};
+
+	add_function_name(&note.subject, ctx->profile, row->function);
+	add_line(&note.evidence, line, row);
+	text_printf(&note.evidence, "; compute-bound from %.3g FLOP/byte on",
+		    roof_ridge(&line->roof));
+	text_printf(&note.threshold,
+		    "intensity below that, %.0f %% of the roof or more, from %.0f %% of the wall "
+		    "time",
+		    ROOFLINE_OVERHEAD_SHARE * 100, BOUND_SHARE * 100);
+	text_add(&note.suggestion,
+		 "It waits for memory: use what is read more often (a larger batch, fused "
+		 "operators) or read less (a lower precision). More cores or a faster kernel help "
+		 "little.");
+	rules_ctx_add(ctx, "MemoryBound", FINDING_LOW, share, &note);
+}
+
+/* Functions with a cost of their own: of a caller it is not known what else it does. */
+static bool bound_function(struct rules_ctx *ctx, const struct profile_row *row)
+{
+	double share = wall_share(ctx->process, row->computing_ns);
+	struct roofline line;
+
+	if (!row->cost.flops || share < BOUND_SHARE || row->avg_ns == PROFILE_ABSENT)
+		return false;
+	line = roofline_of_row(ctx->profile, ctx->process, row);
+	if (line.bound == ROOFLINE_OVERHEAD)
+		overhead_bound(ctx, row, &line, share);
+	else if (line.bound == ROOFLINE_MEMORY)
+		memory_bound(ctx, row, &line, share);
+	else
+		return false;
+	return true;
+}
+
+void rules_compute(struct rules_ctx *ctx)
+{
+	unsigned bound = 0;
+
+	if (!ctx->process->compute.measured || profile_wall_ns(ctx->process) < WALL_MIN_NS)
+		return;
+	unread_compute(ctx);
+	low_utilization(ctx);
+	for (size_t i = 0; i < ctx->process->rows_count && bound < BOUND_FINDINGS; i++)
+		bound += bound_function(ctx, &ctx->process->rows[i]);
+}
