@@ -56,9 +56,10 @@ HOOKS    := $(addprefix $(BUILD)/lib/perfx/,libperfx-nvtx.so libperfx-python.so 
 MAN      := $(BUILD)/perfx-trace.1
 HTML     := user/report/html/report.css user/report/html/report.js
 HTML_H   := $(BUILD)/report_html.h
-# Where the names of the JSON report are written, its own and those of what is told by name.
-NAMED    := $(wildcard user/report/json/*.c) user/decode/names.c user/aggregate/profile_steps.h \
-            user/counters/counters.c
+# Where the names of the JSON report are written: its columns, its other members, and the words of
+# enumerations that are members.
+NAMED    := user/report/table/columns.c $(wildcard user/report/json/*.c) user/decode/names.c \
+            $(wildcard user/aggregate/profile*.h) user/counters/counters.c
 NAMES_H  := $(BUILD)/report_names.h
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
@@ -150,7 +151,8 @@ $(NAMES_H): $(NAMED)
 	$(call say,GEN,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q){ echo 'static const char *const report_names[] = {'; \
-		grep -oh '"[a-z][a-z0-9_-]*"' $(NAMED) | sort -u | sed 's/$$/,/'; echo '};'; } > $@
+		sed '/ CSV}/d' $(NAMED) | grep -o '"[a-z][a-z0-9_-]*"' | sort -u | sed 's/$$/,/'; \
+		echo '};'; } > $@
 
 # --- BPF ------------------------------------------------------------------------------------
 BPF_CFLAGS = -g -O2 -target bpf -mcpu=v3 -std=gnu11 -Wall -Wextra -Wno-unused-parameter \

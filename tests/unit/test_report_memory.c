@@ -107,6 +107,7 @@ Test(report_memory, frees_that_are_not_seen)
 	s.memory.current_bytes = s.memory.current_count = PROFILE_ABSENT;
 	s.memory.peak_bytes = s.memory.peak_ns = PROFILE_ABSENT;
 	s.hotspots[0].live_bytes = s.hotspots[0].live_count = PROFILE_ABSENT;
+	s.hotspots[0].live_at_peak_bytes = s.hotspots[0].peak_bytes = PROFILE_ABSENT;
 	expect_says(&s, "Frees were not recorded: what is live is not known.", true);
 	expect_says(&s, "At peak", false);
 	report = report_of(&s, "json", 0);

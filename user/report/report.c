@@ -119,7 +119,7 @@ static int sort_rows(struct data_table *table, const struct data_table_column *c
 
 	table->rows_count = 0;
 	if (!err)
-		err = table->kind->fill(table, &of_process);
+		err = data_table_fill_process(table, &of_process);
 	if (!err)
 		err = data_table_sort(table, column);
 	if (err) {

@@ -103,3 +103,66 @@ void json_put_measured(struct json_output *o, const char *key, uint64_t value)
 	if (value != PROFILE_ABSENT)
 		json_put(o, key, json_of_integer(value));
 }
+
+void json_put_members(struct json_output *o, json_t *object)
+{
+	for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at))
+		json_put(o, json_object_iter_key(at), json_incref(json_object_iter_value(at)));
+	json_decref(object);
+}
+
+/* --- rows of tables --------------------------------------------------------------------------- */
+
+static json_t *json_of_value(const struct value *value)
+{
+	switch (value->kind) {
+	case VALUE_INTEGER:
+		return json_of_integer(value->integer);
+	case VALUE_REAL:
+		return json_real(value->real);
+	case VALUE_TEXT:
+		return json_of_string(value->text);
+	case VALUE_SENTENCE:
+		return json_of_sentence(value->text);
+	case VALUE_RANK:
+		return json_string(value->text);
+	case VALUE_FLAG:
+		return json_boolean(value->integer);
+	case VALUE_JSON:
+		return value->json;
+	case VALUE_ABSENT:
+		break;
+	}
+	return NULL;
+}
+
+json_t *json_of_row(struct data_table *table, const struct data_table_row *row)
+{
+	json_t *object = json_object();
+
+	for (size_t i = 0; object && i < table->kind->columns_count; i++) {
+		const struct data_table_column *column = &table->kind->columns[i];
+		struct value value;
+
+		if (column->only == COLUMN_CSV)
+			continue;
+		value = data_table_value(table, row, column);
+		if (value.kind != VALUE_ABSENT)
+			json_object_set_new(object, column->name, json_of_value(&value));
+	}
+	return object;
+}
+
+void json_put_rows(struct json_output *o, const char *key, const char *kind,
+		   const struct profile *profile, const struct data_table_row *of_process)
+{
+	struct data_table table = {.kind = data_table_kind_named(kind), .profile = profile};
+
+	if (data_table_fill_process(&table, of_process))
+		o->err = -ENOMEM;
+	json_open(o, key, '[');
+	for (size_t i = 0; i < table.rows_count; i++)
+		json_put(o, NULL, json_of_row(&table, &table.rows[i]));
+	json_close(o, ']');
+	data_table_clear(&table);
+}

@@ -5,6 +5,7 @@
 #define PERFX_REPORT_JSON_OUTPUT_H
 
 #include "analyze/analyze.h"
+#include "report/table/table.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -35,17 +36,36 @@ json_t *json_of_string(const char *value);
 /* Without its marks. */
 json_t *json_of_sentence(const char *value);
 
-/* --- parts of the report -------------------------------------------------------------------- */
+/* Members of an object, which it takes. */
+void json_put_members(struct json_output *o, json_t *object);
+
+/* A row of a table: its columns of JSON that are not absent. */
+json_t *json_of_row(struct data_table *table, const struct data_table_row *row);
+/* All rows of a process, as an array. */
+void json_put_rows(struct json_output *o, const char *key, const char *kind,
+		   const struct profile *profile, const struct data_table_row *of_process);
+
+/* --- columns that are objects or arrays ------------------------------------------------------- */
+
+/* write.c: words of a command line; phases by name; perf events of a function's calls */
+json_t *json_of_arguments(const char *cmdline);
+json_t *json_of_phases(const uint64_t phases[PROFILE_PHASES]);
+json_t *json_of_perf_counters(const struct profile *profile, const struct profile_row *row);
+/* write_compute.c: calls by what is known of their cost, those of the function itself */
+json_t *json_of_call_costs(const struct profile_cost *cost);
+/* write_memory.c: each allocator's name once; frames, innermost first; live bytes by window */
+json_t *json_of_allocators(const struct profile_memory *memory);
+json_t *json_of_stack(const struct profile_hotspot *hotspot);
+json_t *json_of_windows(const struct profile_memory *memory, const struct profile_hotspot *hotspot);
+
+/* --- parts of the report ---------------------------------------------------------------------- */
 
 /* write_memory.c: the process's "memory" array, when memory was recorded */
 void json_put_memory(struct json_output *o, const struct profile *profile,
-		     const struct profile_process *process,
-		     const struct process_analysis *analysis);
+		     const struct data_table_row *of_process);
 
-/* write_compute.c: what a function computes; the process's "compute" object, when anything is known
- * of it; what the host can do, when it was measured */
-void json_set_cost(json_t *object, const struct profile *profile,
-		   const struct profile_process *process, const struct profile_row *row);
+/* write_compute.c: the process's "compute" object, when anything is known of it; what the host can
+ * do, when it was measured */
 void json_put_compute(struct json_output *o, const struct profile *profile,
 		      const struct profile_process *process);
 void json_put_peaks(struct json_output *o, const struct profile *profile);

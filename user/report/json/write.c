@@ -37,7 +37,7 @@ static json_t *arguments_of_line(const char *line)
 	return array;
 }
 
-static json_t *arguments_of_process(const char *cmdline)
+json_t *json_of_arguments(const char *cmdline)
 {
 	json_t *array = json_array();
 	struct text word = {0};
@@ -214,7 +214,7 @@ static void put_not_attached(struct json_output *o, const struct profile *p)
  *                 "mfu": 0.0, "breakdown": {…}}, …]      PROFILE_STEPS_MAX of them at most
  */
 
-static json_t *breakdown_of(const uint64_t phases[PROFILE_PHASES])
+json_t *json_of_phases(const uint64_t phases[PROFILE_PHASES])
 {
 	json_t *object = json_object();
 
@@ -256,31 +256,10 @@ static void put_steps_cost(struct json_output *o, const struct profile *profile,
 		json_put(o, "unrecorded_flops", json_of_integer(rates.unrecorded_flops));
 }
 
-static json_t *step_object(const struct profile *profile, const struct profile_steps *steps,
-			   const struct profile_step *step)
-{
-	double mfu = steps_mfu(profile, steps, step);
-	json_t *object = json_object();
-
-	json_object_set_new(object, "at_ns",
-			    json_of_integer(step->from_ns > profile->start_ns
-						    ? step->from_ns - profile->start_ns
-						    : 0));
-	json_object_set_new(object, "steps", json_of_integer(step->count));
-	json_object_set_new(object, "total_ns", json_of_integer(step->total_ns));
-	json_object_set_new(object, "max_ns", json_of_integer(step->max_ns));
-	json_object_set_new(object, "slow", json_boolean(steps_slow(steps, step)));
-	if (steps->cost.counted_count)
-		json_object_set_new(object, "flops", json_of_integer(step->flops));
-	if (mfu >= 0)
-		json_object_set_new(object, "mfu", json_real(mfu));
-	json_object_set_new(object, "breakdown", breakdown_of(step->phases));
-	return object;
-}
-
 static void put_steps(struct json_output *o, const struct profile *profile,
-		      const struct profile_process *process)
+		      const struct data_table_row *of_process)
 {
+	const struct profile_process *process = of_process->process;
 	const struct profile_steps *steps = &process->steps;
 	const struct profile_function *function = profile_function(profile, steps->function);
 
@@ -298,13 +277,10 @@ static void put_steps(struct json_output *o, const struct profile *profile,
 	json_put(o, "p50_ns", json_of_integer(steps->p50_ns));
 	json_put(o, "p95_ns", json_of_integer(steps->p95_ns));
 	json_put(o, "max_ns", json_of_integer(steps->max_ns));
-	json_put(o, "breakdown", breakdown_of(steps->phases));
+	json_put(o, "breakdown", json_of_phases(steps->phases));
 	put_steps_cost(o, profile, process);
 	json_put(o, "series_each", json_of_integer(steps->series_each));
-	json_open(o, "series", '[');
-	for (size_t i = 0; i < steps->series_count; i++)
-		json_put(o, NULL, step_object(profile, steps, &steps->series[i]));
-	json_close(o, ']');
+	json_put_rows(o, "series", "steps", profile, of_process);
 	json_close(o, '}');
 }
 
@@ -388,17 +364,12 @@ static void set_estimate(json_t *object, const struct flops_check *flops)
 	json_object_set_new(object, "difference", json_real(flops_check_difference(flops)));
 }
 
-static void set_counters(json_t *object, const struct profile *profile,
-			 const struct profile_row *row)
+json_t *json_of_perf_counters(const struct profile *profile, const struct profile_row *row)
 {
+	struct flops_check flops = flops_check_of_row(profile, row);
 	const struct profile_call_counters *perf = row->perf;
-	struct flops_check flops;
-	json_t *counters;
+	json_t *counters = json_object();
 
-	if (!perf)
-		return;
-	flops = flops_check_of_row(profile, row);
-	counters = json_object();
 	json_object_set_new(counters, "calls", json_of_integer(perf->calls_count));
 	json_object_set_new(counters, "missed", json_of_integer(perf->missed_count));
 	for (int i = 0; perf->calls_count && i < PERFX_PERF_COUNTERS; i++)
@@ -406,7 +377,7 @@ static void set_counters(json_t *object, const struct profile *profile,
 			json_object_set_new(counters, profile->perf_counters[i].name,
 					    json_of_integer(perf->values[i]));
 	set_estimate(counters, &flops);
-	json_object_set_new(object, "perf_counters", counters);
+	return counters;
 }
 
 static json_t *counter_object(const struct profile_perf_counter *counter, uint64_t value,
@@ -447,74 +418,6 @@ static void put_counters(struct json_output *o, const struct profile *profile,
 /* --- a process -----------------------------------------------------------------------------------
  */
 
-static json_t *caller_object(const struct profile *p, const struct profile_caller *caller,
-			     bool timed)
-{
-	const struct profile_function *function = profile_function(p, caller->caller);
-	json_t *object = json_object();
-
-	if (function)
-		json_object_set_new(object, "name", json_of_string(function->name));
-	else if (caller->caller == PROFILE_CALLER_UNTRACED)
-		json_object_set_new(object, "name", json_string("[untraced]"));
-	else
-		json_object_set_new(object, "name", json_string("[unknown]"));
-	json_object_set_new(object, "calls", json_of_integer(caller->calls_count));
-	if (timed)
-		json_object_set_new(object, "total_ns", json_of_integer(caller->total_ns));
-	return object;
-}
-
-static void set_times(json_t *object, const struct profile_row *row)
-{
-	if (!row->timed_count)
-		return;
-	json_set_measured(object, "total_ns", row->total_ns);
-	json_set_measured(object, "self_ns", row->self_ns);
-	json_set_measured(object, "avg_ns", row->avg_ns);
-	json_set_measured(object, "min_ns", row->min_ns);
-	json_set_measured(object, "max_ns", row->max_ns);
-	if (row->stddev_ns >= 0)
-		json_object_set_new(object, "stddev_ns",
-				    json_of_integer((uint64_t)(row->stddev_ns + 0.5)));
-	json_set_measured(object, "p50_ns", row->p50_ns);
-	json_set_measured(object, "p95_ns", row->p95_ns);
-	json_set_measured(object, "p99_ns", row->p99_ns);
-}
-
-static json_t *function_object(const struct profile *p, const struct profile_process *process,
-			       const struct profile_row *row)
-{
-	const struct profile_function *function = profile_function(p, row->function);
-	json_t *object = json_object(), *parents = json_array();
-
-	if (!function)
-		goto done;
-	json_object_set_new(object, "name", json_of_string(function->name));
-	json_object_set_new(object, "module", json_of_string(function->module_base));
-	json_object_set_new(object, "path", json_of_string(function->module));
-	json_object_set_new(object, "offset", json_of_integer(function->offset));
-	json_object_set_new(object, "source", json_string(name_of_source(function->source)));
-	if (function->flags & PERFX_FUNCTION_RANGE)
-		json_object_set_new(object, "kind", json_string("range"));
-	json_object_set_new(object, "calls", json_of_integer(row->calls_count));
-	json_object_set_new(object, "timed", json_of_integer(row->timed_count));
-	json_object_set_new(object, "unwound", json_of_integer(row->unwound_count));
-	json_object_set_new(object, "booked", json_of_integer(row->overflow_count));
-	set_times(object, row);
-	json_object_set_new(object, "threads", json_of_integer(row->threads_count));
-	json_set_cost(object, p, process, row);
-	set_counters(object, p, row);
-	if (process->memory_count > 0)
-		json_set_measured(object, "alloc_bytes", row->alloc_bytes);
-	for (size_t i = 0; i < row->callers_count; i++)
-		json_array_append_new(parents,
-				      caller_object(p, &row->callers[i], row->timed_count > 0));
-done:
-	json_object_set_new(object, "parents", parents);
-	return object;
-}
-
 static void put_untraced(struct json_output *o, const struct profile_process *process)
 {
 	const struct profile_untraced *untraced = &process->untraced;
@@ -539,69 +442,6 @@ static void put_untraced(struct json_output *o, const struct profile_process *pr
 	json_set_measured(object, "on_cpu_min_ns", untraced->on_cpu_min_ns);
 	json_set_measured(object, "on_cpu_max_ns", untraced->on_cpu_max_ns);
 	json_put(o, "untraced", object);
-}
-
-static json_t *thread_object(const struct profile_thread *thread)
-{
-	json_t *object = json_object();
-
-	json_object_set_new(object, "tid", json_of_integer(thread->tid));
-	json_object_set_new(object, "comm", json_of_string(thread->comm));
-	if (thread->state)
-		json_object_set_new(object, "state", json_stringn(&thread->state, 1));
-	json_set_measured(object, "wall_ns", thread->wall_ns);
-	json_set_measured(object, "on_cpu_ns", thread->on_cpu_ns);
-	json_set_measured(object, "runnable_ns", thread->runnable_ns);
-	json_set_measured(object, "blocked_ns", thread->blocked_ns);
-	return object;
-}
-
-static json_t *finding_object(const struct finding *finding)
-{
-	json_t *object = json_object();
-
-	json_object_set_new(object, "kind", json_string(finding->kind));
-	json_object_set_new(object, "severity",
-			    json_string(finding_severity_name(finding->severity)));
-	json_object_set_new(object, "subject", json_of_sentence(finding->subject));
-	json_object_set_new(object, "evidence", json_of_sentence(finding->evidence));
-	json_object_set_new(object, "threshold", json_of_sentence(finding->threshold));
-	json_object_set_new(object, "suggestion", json_of_sentence(finding->suggestion));
-	json_object_set_new(object, "partial", json_boolean(finding->partial));
-	return object;
-}
-
-static json_t *io_object(const struct profile_process *process)
-{
-	json_t *object = json_object();
-
-	json_set_measured(object, "read_bytes", process->read_bytes);
-	json_set_measured(object, "write_bytes", process->write_bytes);
-	json_set_measured(object, "net_rx_bytes", process->net_rx_bytes);
-	json_set_measured(object, "net_tx_bytes", process->net_tx_bytes);
-	return object;
-}
-
-static void put_facts(struct json_output *o, const struct profile_process *process)
-{
-	json_t *io = io_object(process);
-
-	json_put(o, "wall_ns", json_of_integer(profile_wall_ns(process)));
-	json_put_measured(o, "cpu_user_ns", process->cpu_user_ns);
-	json_put_measured(o, "cpu_system_ns", process->cpu_system_ns);
-	json_put_measured(o, "rss_bytes", process->rss_bytes);
-	json_put_measured(o, "rss_peak_bytes", process->rss_peak_bytes);
-	json_put_measured(o, "rss_anon_bytes", process->rss_anon_bytes);
-	json_put_measured(o, "rss_file_bytes", process->rss_file_bytes);
-	json_put_measured(o, "rss_shmem_bytes", process->rss_shmem_bytes);
-	json_put_measured(o, "major_faults", process->major_faults_count);
-	json_put_measured(o, "throttled_ns", process->throttled_ns);
-	if (json_object_size(io))
-		json_put(o, "io", json_incref(io));
-	json_decref(io);
-	json_put(o, "unmatched_entries", json_of_integer(process->unmatched_entries));
-	if (process->exited)
-		json_put(o, "wait_status", json_integer(process->status));
 }
 
 static const char *name_of_late(enum perfx_late_cause cause)
@@ -651,40 +491,27 @@ static void put_late(struct json_output *o, const struct profile *p, uint32_t pr
 }
 
 static void put_process(struct json_output *o, const struct profile *p,
-			const struct profile_process *process,
-			const struct process_analysis *analysis)
+			const struct data_table_row *row)
 {
+	struct data_table processes = {.kind = data_table_kind_named("processes"), .profile = p};
+	const struct profile_process *process = row->process;
+
 	json_open(o, NULL, '{');
-	json_put(o, "pid", json_of_integer(process->pid));
-	json_put(o, "ppid", json_of_integer(process->ppid));
-	if (process->start_boot_ns)
-		json_put(o, "start_ns", json_of_integer(process->start_boot_ns));
-	json_put(o, "exec", json_of_integer(process->exec_count));
-	json_put(o, "comm", json_of_string(process->comm));
-	json_put(o, "cmdline", arguments_of_process(process->cmdline));
-	put_facts(o, process);
+	json_put_members(o, json_of_row(&processes, row));
 	put_late(o, p, process->index);
-	json_open(o, "functions", '[');
-	for (size_t i = 0; i < process->rows_count; i++)
-		json_put(o, NULL, function_object(p, process, &process->rows[i]));
-	json_close(o, ']');
+	json_put_rows(o, "functions", "functions", p, row);
 	put_untraced(o, process);
-	json_put_memory(o, p, process, analysis);
+	json_put_memory(o, p, row);
 	json_put_compute(o, p, process);
-	put_steps(o, p, process);
+	put_steps(o, p, row);
 	put_values(o, process);
 	put_counters(o, p, process);
-	json_open(o, "threads", '[');
-	for (size_t i = 0; i < process->threads_count; i++)
-		json_put(o, NULL, thread_object(&process->threads[i]));
-	json_close(o, ']');
-	json_open(o, "findings", '[');
-	for (size_t i = 0; i < analysis->findings_count; i++)
-		json_put(o, NULL, finding_object(&analysis->findings[i]));
-	json_close(o, ']');
-	if (analysis->silence)
-		json_put(o, "silence", json_of_sentence(analysis->silence));
+	json_put_rows(o, "threads", "threads", p, row);
+	json_put_rows(o, "findings", "findings", p, row);
+	if (row->analysis->silence)
+		json_put(o, "silence", json_of_sentence(row->analysis->silence));
 	json_close(o, '}');
+	data_table_clear(&processes);
 }
 
 int report_write_json(FILE *out, const struct profile *profile, const struct analysis *analysis,
@@ -706,7 +533,9 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 		json_put(&o, "perf_counters_missing", json_of_string(profile->perf_counters_why));
 	json_open(&o, "processes", '[');
 	for (size_t i = 0; i < profile->processes_count; i++)
-		put_process(&o, profile, &profile->processes[i], &analysis->processes[i]);
+		put_process(&o, profile,
+			    &(struct data_table_row){.process = &profile->processes[i],
+						     .analysis = &analysis->processes[i]});
 	json_close(&o, ']');
 	json_close(&o, '}');
 	fputc('\n', out);

@@ -19,8 +19,7 @@ static void set_positive(json_t *object, const char *key, double value, double u
 		json_object_set_new(object, key, json_real(value / unit));
 }
 
-/* Calls by what became of their number; those of the function itself. */
-static json_t *calls_object(const struct profile_cost *cost)
+json_t *json_of_call_costs(const struct profile_cost *cost)
 {
 	json_t *object = json_object();
 
@@ -62,33 +61,6 @@ static void set_bus(json_t *object, const struct profile_cost *cost, uint64_t wa
 			     1e-9);
 }
 
-void json_set_cost(json_t *object, const struct profile *profile,
-		   const struct profile_process *process, const struct profile_row *row)
-{
-	const struct profile_cost *cost = &row->cost;
-	struct roofline line;
-
-	if (cost->counted_count || cost->unread_count || cost->nested_count || cost->opaque_count)
-		json_object_set_new(object, "figures", calls_object(cost));
-	if (!row->inclusive.counted_count)
-		return;
-	line = roofline_of_row(profile, process, row);
-	set_integer(object, "flops", row->inclusive.flops);
-	set_integer(object, "bytes", row->inclusive.bytes);
-	set_integer(object, "work_ns", row->computing_ns);
-	if (row->inclusive.moved_bytes) {
-		set_integer(object, "moved_bytes", row->inclusive.moved_bytes);
-		set_bus(object, &row->inclusive, profile_wall_ns(process));
-	}
-	if (cost->counted_count) {
-		set_integer(object, "own_flops", cost->flops);
-		set_integer(object, "own_bytes", cost->bytes);
-	}
-	if (row->dtype != PERFX_DTYPE_UNKNOWN)
-		json_object_set_new(object, "dtype", json_string(name_of_dtype(row->dtype)));
-	set_roofline(object, &line);
-}
-
 static void put_sources(struct json_output *o, const struct profile_compute *compute)
 {
 	json_t *flops = json_object(), *calls = json_object();
@@ -99,7 +71,7 @@ static void put_sources(struct json_output *o, const struct profile_compute *com
 
 		if (cost->counted_count)
 			set_integer(flops, name, cost->flops);
-		json_object_set_new(calls, name, calls_object(cost));
+		json_object_set_new(calls, name, json_of_call_costs(cost));
 	}
 	json_put(o, "sources", flops);
 	json_put(o, "figures_by_source", calls);
@@ -139,13 +111,6 @@ static json_t *rates_of(const struct profile *profile, const struct profile_proc
 	return object;
 }
 
-static void put_members(struct json_output *o, json_t *object)
-{
-	for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at))
-		json_put(o, json_object_iter_key(at), json_incref(json_object_iter_value(at)));
-	json_decref(object);
-}
-
 void json_put_compute(struct json_output *o, const struct profile *profile,
 		      const struct profile_process *process)
 {
@@ -160,10 +125,10 @@ void json_put_compute(struct json_output *o, const struct profile *profile,
 		json_put(o, "bytes", json_of_integer(compute->cost.bytes));
 		json_put(o, "moved_bytes", json_of_integer(compute->cost.moved_bytes));
 	}
-	put_members(o, rates_of(profile, process));
+	json_put_members(o, rates_of(profile, process));
 	put_sources(o, compute);
 	put_dtypes(o, compute);
-	json_put(o, "figures", calls_object(&compute->cost));
+	json_put(o, "figures", json_of_call_costs(&compute->cost));
 	json_put(o, "counted_ns", json_of_integer(compute->counted_ns));
 	json_put(o, "unread_ns", json_of_integer(compute->unread_ns));
 	if (compute->opaque_ns)

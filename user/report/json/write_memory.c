@@ -33,7 +33,7 @@ static json_t *frame_string(const struct profile_frame *frame)
 	return json;
 }
 
-static json_t *stack_array(const struct profile_hotspot *hotspot)
+json_t *json_of_stack(const struct profile_hotspot *hotspot)
 {
 	json_t *array = json_array();
 
@@ -42,79 +42,34 @@ static json_t *stack_array(const struct profile_hotspot *hotspot)
 	return array;
 }
 
-static void set_estimate(json_t *object, const struct profile_hotspot *hotspot)
+json_t *json_of_windows(const struct profile_memory *memory, const struct profile_hotspot *hotspot)
 {
-	json_object_set_new(object, "allocs_low", json_of_integer(hotspot->allocs.low));
-	json_object_set_new(object, "allocs_high", json_of_integer(hotspot->allocs.high));
-	json_object_set_new(object, "allocated_bytes_low",
-			    json_of_integer(hotspot->allocated_bytes.low));
-	json_object_set_new(object, "allocated_bytes_high",
-			    json_of_integer(hotspot->allocated_bytes.high));
-}
+	json_t *array = json_array();
 
-/* What is known only where frees are seen. */
-static void set_live(json_t *object, const struct profile *p, const struct profile_memory *memory,
-		     const struct profile_hotspot *hotspot, const struct hotspot_trend *trend)
-{
-	json_t *alloc_windows = json_array();
-
-	json_object_set_new(object, "frees", json_of_integer(hotspot->frees_count));
-	json_object_set_new(object, "temporary", json_of_integer(hotspot->temporary_count));
-	json_set_measured(object, "live_count", hotspot->live_count);
-	json_set_measured(object, "live_bytes", hotspot->live_bytes);
-	json_set_measured(object, "live_at_peak_bytes", hotspot->live_at_peak_bytes);
-	json_set_measured(object, "peak_bytes", hotspot->peak_bytes);
-	json_set_measured(object, "lifetime_ns", hotspot->lifetime_ns);
-	if (hotspot->live_count)
-		json_set_measured(object, "oldest_at_ns", since_start(p, hotspot->oldest_ns));
-	if (trend->slope_bytes_per_s >= 0)
-		json_object_set_new(object, "slope_bytes_per_s",
-				    json_of_integer((uint64_t)(trend->slope_bytes_per_s + 0.5)));
 	for (size_t i = 0; i < memory->alloc_windows_count && i < PROFILE_ALLOC_WINDOWS; i++)
-		json_array_append_new(alloc_windows, json_of_integer(hotspot->live_windows[i]));
-	json_object_set_new(object, "windows", alloc_windows);
-}
-
-static json_t *hotspot_object(const struct profile *p, const struct profile_memory *memory,
-			      const struct profile_hotspot *hotspot,
-			      const struct hotspot_trend *trend)
-{
-	const struct profile_function *function = profile_function(p, hotspot->function);
-	json_t *object = json_object();
-
-	json_object_set_new(object, "stack", stack_array(hotspot));
-	json_object_set_new(object, "stack_cut", json_boolean(hotspot->stack_cut));
-	if (function)
-		json_object_set_new(object, "function", json_of_string(function->name));
-	json_object_set_new(object, "allocator", json_of_string(hotspot->allocator));
-	json_object_set_new(object, "allocs", json_of_integer(hotspot->allocs.value));
-	json_object_set_new(object, "allocated_bytes",
-			    json_of_integer(hotspot->allocated_bytes.value));
-	if (memory->sampled)
-		set_estimate(object, hotspot);
-	if (memory->current_bytes != PROFILE_ABSENT)
-		set_live(object, p, memory, hotspot, trend);
-	json_object_set_new(object, "leak", json_boolean(trend->leak));
-	return object;
+		json_array_append_new(array, json_of_integer(hotspot->live_windows[i]));
+	return array;
 }
 
 static void put_hotspots(struct json_output *o, const struct profile *p,
-			 const struct profile_memory *memory,
-			 const struct memory_analysis *analysis)
+			 const struct data_table_row *of_memory)
 {
+	const struct profile_memory *memory = &of_memory->process->memory[of_memory->item];
+	struct data_table table = {.kind = data_table_kind_named("hotspots"), .profile = p};
+	struct data_table_row row = *of_memory;
 	size_t count =
 		memory->hotspots_count < HOTSPOTS_MAX ? memory->hotspots_count : HOTSPOTS_MAX;
 
 	json_put(o, "hotspots_left_out", json_of_integer(memory->hotspots_count - count));
 	json_open(o, "hotspots", '[');
-	for (size_t i = 0; i < count; i++)
-		json_put(o, NULL,
-			 hotspot_object(p, memory, &memory->hotspots[i], &analysis->trends[i]));
+	for (; row.part < count; row.part++)
+		json_put(o, NULL, json_of_row(&table, &row));
 	json_close(o, ']');
+	data_table_clear(&table);
 }
 
 /* Each name once: the CUDA runtime and the driver are two files. */
-static json_t *allocator_names(const struct profile_memory *memory)
+json_t *json_of_allocators(const struct profile_memory *memory)
 {
 	json_t *array = json_array();
 
@@ -200,77 +155,40 @@ static void put_series(struct json_output *o, const struct profile *p,
 	json_close(o, ']');
 }
 
-static const char *bound_name(unsigned bound)
+static void put_domain(struct json_output *o, struct data_table *table,
+		       const struct data_table_row *row)
 {
-	if (bound == PROFILE_MEMORY_LOST_ALLOCS)
-		return "lower";
-	return bound == PROFILE_MEMORY_LOST_FREES ? "upper" : "both";
-}
+	const struct profile_memory *memory = &row->process->memory[row->item];
+	const char *unjudged = row->analysis->memory[row->item].unjudged;
+	const struct profile *p = table->profile;
 
-static void put_live_totals(struct json_output *o, const struct profile *p,
-			    const struct profile_memory *memory)
-{
-	json_put(o, "frees", json_of_integer(memory->frees_count));
-	json_put_measured(o, "unknown_frees", memory->unknown_frees_count);
-	json_put_measured(o, "replaced", memory->replaced_count);
-	json_put_measured(o, "temporary", memory->temporary_count);
-	json_put_measured(o, "current_count", memory->current_count);
-	json_put_measured(o, "current_bytes", memory->current_bytes);
-	json_put_measured(o, "peak_bytes", memory->peak_bytes);
-	json_put_measured(o, "peak_at_ns", since_start(p, memory->peak_ns));
-	if (memory->bound)
-		json_put(o, "bound", json_string(bound_name(memory->bound)));
-}
-
-static void put_totals(struct json_output *o, const struct profile *p,
-		       const struct profile_memory *memory)
-{
-	json_put(o, "domain", json_string(profile_domain_name(memory->domain)));
-	json_put(o, "allocator", allocator_names(memory));
-	json_put(o, "level", json_string(name_of_memory_level(memory->level)));
-	json_put(o, "sampled", json_boolean(memory->sampled));
-	if (memory->sampled)
-		json_put(o, "sample_bytes", json_of_integer(memory->sample_bytes));
-	json_put_measured(o, "recorded_ns", memory->recorded_ns);
-	json_put(o, "frees_seen", json_boolean(memory->current_bytes != PROFILE_ABSENT));
-	json_put(o, "allocs", json_of_integer(memory->allocs.value));
-	json_put(o, "allocated_bytes", json_of_integer(memory->allocated_bytes.value));
-	if (memory->sampled) {
-		json_put(o, "allocs_low", json_of_integer(memory->allocs.low));
-		json_put(o, "allocs_high", json_of_integer(memory->allocs.high));
-		json_put(o, "allocated_bytes_low", json_of_integer(memory->allocated_bytes.low));
-		json_put(o, "allocated_bytes_high", json_of_integer(memory->allocated_bytes.high));
+	json_open(o, NULL, '{');
+	json_put_members(o, json_of_row(table, row));
+	put_allocators(o, memory);
+	put_sizes(o, memory);
+	if (memory->alloc_windows_count) {
+		json_put(o, "window_ns", json_of_integer(memory->alloc_window_ns));
+		json_put(o, "windows_from_ns",
+			 json_of_integer(since_start(p, memory->alloc_windows_from_ns)));
 	}
-	if (memory->current_bytes != PROFILE_ABSENT)
-		put_live_totals(o, p, memory);
-	json_put(o, "lost_allocs", json_of_integer(memory->lost_allocs_count));
-	json_put(o, "lost_allocated_bytes", json_of_integer(memory->lost_allocated_bytes));
-	json_put(o, "lost_frees", json_of_integer(memory->lost_frees_count));
+	put_series(o, p, memory);
+	if (unjudged)
+		json_put(o, "leaks_not_judged", json_string(unjudged));
+	put_hotspots(o, p, row);
+	json_close(o, '}');
 }
 
 void json_put_memory(struct json_output *o, const struct profile *p,
-		     const struct profile_process *process, const struct process_analysis *analysis)
+		     const struct data_table_row *of_process)
 {
-	if (!process->memory_count)
+	struct data_table table = {.kind = data_table_kind_named("memory"), .profile = p};
+	struct data_table_row row = *of_process;
+
+	if (!row.process->memory_count)
 		return;
 	json_open(o, "memory", '[');
-	for (size_t i = 0; i < process->memory_count; i++) {
-		const struct profile_memory *memory = &process->memory[i];
-
-		json_open(o, NULL, '{');
-		put_totals(o, p, memory);
-		put_allocators(o, memory);
-		put_sizes(o, memory);
-		if (memory->alloc_windows_count) {
-			json_put(o, "window_ns", json_of_integer(memory->alloc_window_ns));
-			json_put(o, "windows_from_ns",
-				 json_of_integer(since_start(p, memory->alloc_windows_from_ns)));
-		}
-		put_series(o, p, memory);
-		if (analysis->memory[i].unjudged)
-			json_put(o, "leaks_not_judged", json_string(analysis->memory[i].unjudged));
-		put_hotspots(o, p, memory, &analysis->memory[i]);
-		json_close(o, '}');
-	}
+	for (; row.item < row.process->memory_count; row.item++)
+		put_domain(o, &table, &row);
 	json_close(o, ']');
+	data_table_clear(&table);
 }

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The tables and their columns. To show a new number, add a line where it should stand. */
+/*
+ * The tables and their columns, in the order of CSV and of JSON. Where the two differ a column is
+ * there twice, each in one of them only.
+ */
 #include "analyze/location.h"
 #include "analyze/roofline.h"
 #include "decode/names.h"
+#include "report/json/output.h"
 #include "report/table/table.h"
 
 #include <string.h>
@@ -23,10 +27,9 @@ static struct value flag(bool set)
 	return (struct value){.kind = VALUE_FLAG, .integer = set};
 }
 
-/* "" is shown as "?": a reader of CSV would take it for "absent". */
 static struct value words(const char *text)
 {
-	return (struct value){.kind = VALUE_TEXT, .text = text[0] ? text : "?"};
+	return (struct value){.kind = VALUE_TEXT, .text = text};
 }
 
 static struct value real(double number)
@@ -39,6 +42,18 @@ static struct value sentence(const char *text)
 	return (struct value){.kind = VALUE_SENTENCE, .text = text};
 }
 
+static struct value nested(json_t *json)
+{
+	return (struct value){.kind = VALUE_JSON, .json = json};
+}
+
+static uint64_t since_start(const struct profile *p, uint64_t time_ns)
+{
+	if (time_ns == PROFILE_ABSENT)
+		return PROFILE_ABSENT;
+	return time_ns > p->start_ns ? time_ns - p->start_ns : 0;
+}
+
 /* A column's function: `VALUE(name, expression)` with table s and row r. */
 #define VALUE(name, ...)                                                               \
 	static struct value name(struct data_table *s, const struct data_table_row *r) \
@@ -48,18 +63,32 @@ static struct value sentence(const char *text)
 		return __VA_ARGS__;                                                    \
 	}
 
+/* A row's item, `name`, and the same without its type for data_table_kind, `name_item`. */
+#define ITEM(name, type, ...)                                          \
+	static const struct type *name(const struct data_table_row *r) \
+	{                                                              \
+		return __VA_ARGS__;                                    \
+	}                                                              \
+	static const void *name##_item(const struct data_table_row *r) \
+	{                                                              \
+		return name(r);                                        \
+	}
+
 #define AT(type, field) .offset = offsetof(struct type, field)
-#define COUNT(array)	(sizeof(array) / sizeof((array)[0]))
+/* Where a column is in one of the two only. */
+#define CSV	     .only = COLUMN_CSV
+#define JSON	     .only = COLUMN_JSON
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* --- of every table --------------------------------------------------------------------------- */
 
 VALUE(get_pid, integer(r->process->pid))
 VALUE(get_comm, words(r->process->comm))
 
-#define OF_PROCESS                  \
-	{"pid", get_pid, 0},        \
-	{                           \
-		"comm", get_comm, 0 \
+#define OF_PROCESS                           \
+	{"pid", .get = get_pid, CSV},        \
+	{                                    \
+		"comm", .get = get_comm, CSV \
 	}
 
 static const void *process_of(const struct data_table_row *r)
@@ -69,15 +98,7 @@ static const void *process_of(const struct data_table_row *r)
 
 /* --- functions: item is a row of the process -------------------------------------------------- */
 
-static const struct profile_row *function_row(const struct data_table_row *r)
-{
-	return &r->process->rows[r->item];
-}
-
-static const void *function_item(const struct data_table_row *r)
-{
-	return function_row(r);
-}
+ITEM(function_row, profile_row, &r->process->rows[r->item])
 
 static const struct profile_function *function_of(const struct data_table *s,
 						  const struct data_table_row *r)
@@ -103,17 +124,6 @@ static struct value get_stddev(struct data_table *s, const struct data_table_row
 	return stddev < 0 ? absent() : integer((uint64_t)(stddev + 0.5));
 }
 
-static struct value get_self_percent(struct data_table *s, const struct data_table_row *r)
-{
-	uint64_t wall_ns = profile_wall_ns(r->process);
-
-	(void)s;
-	if (!function_row(r)->timed_count || !wall_ns)
-		return absent();
-	return (struct value){.kind = VALUE_REAL,
-			      .real = 100.0 * (double)function_row(r)->self_ns / (double)wall_ns};
-}
-
 static struct value get_source(struct data_table *s, const struct data_table_row *r)
 {
 	enum perfx_source source = function_of(s, r)->source;
@@ -121,6 +131,17 @@ static struct value get_source(struct data_table *s, const struct data_table_row
 	return source ? words(name_of_source(source)) : absent();
 }
 
+/* -1: not known */
+static double self_share(const struct data_table_row *r)
+{
+	uint64_t wall_ns = profile_wall_ns(r->process);
+
+	if (!function_row(r)->timed_count || !wall_ns)
+		return -1;
+	return (double)function_row(r)->self_ns / (double)wall_ns;
+}
+
+VALUE(get_self_percent, real(100.0 * self_share(r)))
 VALUE(get_name, words(function_of(s, r)->name))
 VALUE(get_module, words(function_of(s, r)->module_base))
 VALUE(get_path, words(function_of(s, r)->module))
@@ -147,61 +168,146 @@ static struct value get_roofline(struct data_table *s, const struct data_table_r
 	return bound ? words(bound) : absent();
 }
 
-VALUE(get_flops, cost_of(r)->counted_count ? integer(cost_of(r)->flops) : absent())
-VALUE(get_bytes, cost_of(r)->counted_count ? integer(cost_of(r)->bytes) : absent())
 VALUE(get_gflops, real(line_of(s, r).flops_per_s / 1e9))
 VALUE(get_intensity, real(line_of(s, r).intensity))
 
+static struct value positive(double number)
+{
+	return real(number > 0 ? number : -1);
+}
+
+/* Of a number that is known only together with the function's operations. */
+static struct value computed(const struct data_table_row *r, uint64_t number)
+{
+	return cost_of(r)->counted_count ? integer(number) : absent();
+}
+
+static struct value computed_per_s(const struct data_table_row *r, uint64_t number)
+{
+	uint64_t wall_ns = profile_wall_ns(r->process);
+
+	if (!cost_of(r)->counted_count || !wall_ns)
+		return absent();
+	return positive((double)number / (double)wall_ns / 1e-9);
+}
+
+static bool moves(const struct data_table_row *r)
+{
+	return cost_of(r)->counted_count && cost_of(r)->moved_bytes;
+}
+
+static bool has_bus(const struct data_table_row *r)
+{
+	return moves(r) && profile_bus_known(cost_of(r));
+}
+
+static const struct profile_cost *own_cost(const struct data_table_row *r)
+{
+	return &function_row(r)->cost;
+}
+
+static struct value get_own(const struct data_table_row *r, uint64_t number)
+{
+	return own_cost(r)->counted_count ? computed(r, number) : absent();
+}
+
+static struct value get_dtype(struct data_table *s, const struct data_table_row *r)
+{
+	enum perfx_dtype dtype = function_row(r)->dtype;
+
+	(void)s;
+	if (!cost_of(r)->counted_count || dtype == PERFX_DTYPE_UNKNOWN)
+		return absent();
+	return words(name_of_dtype(dtype));
+}
+
+static struct value get_withheld(struct data_table *s, const struct data_table_row *r)
+{
+	const char *withheld = roofline_withheld_name(line_of(s, r).withheld);
+
+	return withheld ? words(withheld) : absent();
+}
+
+static bool is_range(const struct profile_function *function)
+{
+	return function->flags & PERFX_FUNCTION_RANGE;
+}
+
+static struct value get_call_costs(struct data_table *s, const struct data_table_row *r)
+{
+	const struct profile_cost *cost = own_cost(r);
+
+	(void)s;
+	if (cost->counted_count || cost->unread_count || cost->nested_count || cost->opaque_count)
+		return nested(json_of_call_costs(cost));
+	return absent();
+}
+
+static struct value get_parents(struct data_table *s, const struct data_table_row *r);
+
+VALUE(get_function_kind, is_range(function_of(s, r)) ? words("range") : absent())
+VALUE(get_flops, computed(r, cost_of(r)->flops))
+VALUE(get_bytes, computed(r, cost_of(r)->bytes))
+VALUE(get_work, computed(r, function_row(r)->computing_ns))
+VALUE(get_moved, moves(r) ? integer(cost_of(r)->moved_bytes) : absent())
+VALUE(get_moved_per_s, moves(r) ? computed_per_s(r, cost_of(r)->moved_bytes) : absent())
+VALUE(get_bus, has_bus(r) ? integer(cost_of(r)->bus_bytes) : absent())
+VALUE(get_bus_per_s, has_bus(r) ? computed_per_s(r, cost_of(r)->bus_bytes) : absent())
+VALUE(get_own_flops, get_own(r, own_cost(r)->flops))
+VALUE(get_own_bytes, get_own(r, own_cost(r)->bytes))
+VALUE(get_attainable, positive(line_of(s, r).attainable_flops_per_s / 1e9))
+VALUE(get_perf_counters,
+      function_row(r)->perf ? nested(json_of_perf_counters(s->profile, function_row(r))) : absent())
+
 static const struct data_table_column functions_columns[] = {
 	OF_PROCESS,
-	{"name", get_name, 0},
-	{"module", get_module, 0},
-	{"path", get_path, 0},
-	{"offset", get_offset, 0},
-	{"source", get_source, 0},
+	{"name", .get = get_name},
+	{"module", .get = get_module},
+	{"path", .get = get_path},
+	{"offset", .get = get_offset},
+	{"source", .get = get_source},
+	{"kind", .get = get_function_kind, JSON},
 	{"calls", AT(profile_row, calls_count)},
 	{"timed", AT(profile_row, timed_count)},
 	{"unwound", AT(profile_row, unwound_count)},
 	{"booked", AT(profile_row, overflow_count)},
-	{"self_percent", get_self_percent, 0},
-	{"self_ns", get_self, 0},
-	{"total_ns", get_total, 0},
+	{"self_percent", .get = get_self_percent, CSV},
+	{"self_ns", .get = get_self, CSV},
+	{"total_ns", .get = get_total},
+	{"self_ns", .get = get_self, JSON},
 	{"avg_ns", AT(profile_row, avg_ns)},
 	{"min_ns", AT(profile_row, min_ns)},
 	{"max_ns", AT(profile_row, max_ns)},
-	{"stddev_ns", get_stddev, 0},
+	{"stddev_ns", .get = get_stddev},
 	{"p50_ns", AT(profile_row, p50_ns)},
 	{"p95_ns", AT(profile_row, p95_ns)},
 	{"p99_ns", AT(profile_row, p99_ns)},
 	{"threads", AT(profile_row, threads_count)},
-	{"alloc_bytes", get_alloc_bytes, 0},
-	{"flops", get_flops, 0},
-	{"bytes", get_bytes, 0},
-	{"gflops_per_s", get_gflops, 0},
-	{"intensity", get_intensity, 0},
-	{"roofline", get_roofline, 0},
+	{"alloc_bytes", .get = get_alloc_bytes, CSV},
+	{"figures", .get = get_call_costs, JSON},
+	{"flops", .get = get_flops},
+	{"bytes", .get = get_bytes},
+	{"work_ns", .get = get_work, JSON},
+	{"moved_bytes", .get = get_moved, JSON},
+	{"moved_bytes_per_s", .get = get_moved_per_s, JSON},
+	{"bus_bytes", .get = get_bus, JSON},
+	{"bus_bytes_per_s", .get = get_bus_per_s, JSON},
+	{"own_flops", .get = get_own_flops, JSON},
+	{"own_bytes", .get = get_own_bytes, JSON},
+	{"dtype", .get = get_dtype, JSON},
+	{"gflops_per_s", .get = get_gflops},
+	{"intensity", .get = get_intensity},
+	{"attainable_gflops_per_s", .get = get_attainable, JSON},
+	{"roofline", .get = get_roofline},
+	{"rate_withheld", .get = get_withheld, JSON},
+	{"perf_counters", .get = get_perf_counters, JSON},
+	{"alloc_bytes", .get = get_alloc_bytes, JSON},
+	{"parents", .get = get_parents, JSON},
 };
-
-static int fill_functions(struct data_table *s, const struct data_table_row *r)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < r->process->rows_count && !err; i++)
-		err = data_table_add(s, r, i, 0);
-	return err;
-}
 
 /* --- callers: part is one of the function's --------------------------------------------------- */
 
-static const struct profile_caller *caller_of(const struct data_table_row *r)
-{
-	return &function_row(r)->callers[r->part];
-}
-
-static const void *caller_item(const struct data_table_row *r)
-{
-	return caller_of(r);
-}
+ITEM(caller_of, profile_caller, &function_row(r)->callers[r->part])
 
 static struct value get_caller(struct data_table *s, const struct data_table_row *r)
 {
@@ -217,12 +323,13 @@ VALUE(get_caller_total, timed(r, caller_of(r)->total_ns))
 
 static const struct data_table_column callers_columns[] = {
 	OF_PROCESS,
-	{"name", get_name, 0},
-	{"module", get_module, 0},
-	{"offset", get_offset, 0},
-	{"caller", get_caller, 0},
+	{"name", .get = get_name, CSV},
+	{"module", .get = get_module, CSV},
+	{"offset", .get = get_offset, CSV},
+	{"caller", .get = get_caller, CSV},
+	{"name", .get = get_caller, JSON},
 	{"calls", AT(profile_caller, calls_count)},
-	{"total_ns", get_caller_total, 0},
+	{"total_ns", .get = get_caller_total},
 };
 
 static int fill_callers(struct data_table *s, const struct data_table_row *r)
@@ -236,17 +343,22 @@ static int fill_callers(struct data_table *s, const struct data_table_row *r)
 	return err;
 }
 
+static struct value get_parents(struct data_table *s, const struct data_table_row *r)
+{
+	struct data_table callers = {.kind = data_table_kind_named("callers"),
+				     .profile = s->profile};
+	struct data_table_row row = *r;
+	json_t *array = json_array();
+
+	for (; row.part < function_row(r)->callers_count; row.part++)
+		json_array_append_new(array, json_of_row(&callers, &row));
+	data_table_clear(&callers);
+	return nested(array);
+}
+
 /* --- threads ---------------------------------------------------------------------------------- */
 
-static const struct profile_thread *thread_of(const struct data_table_row *r)
-{
-	return &r->process->threads[r->item];
-}
-
-static const void *thread_item(const struct data_table_row *r)
-{
-	return thread_of(r);
-}
+ITEM(thread_of, profile_thread, &r->process->threads[r->item])
 
 static struct value get_state(struct data_table *s, const struct data_table_row *r)
 {
@@ -262,36 +374,19 @@ VALUE(get_thread, words(thread_of(r)->comm))
 
 static const struct data_table_column threads_columns[] = {
 	OF_PROCESS,
-	{"tid", get_tid, 0},
-	{"thread", get_thread, 0},
-	{"state", get_state, 0},
+	{"tid", .get = get_tid},
+	{"thread", .get = get_thread, CSV},
+	{"comm", .get = get_thread, JSON},
+	{"state", .get = get_state},
 	{"wall_ns", AT(profile_thread, wall_ns)},
 	{"on_cpu_ns", AT(profile_thread, on_cpu_ns)},
 	{"runnable_ns", AT(profile_thread, runnable_ns)},
 	{"blocked_ns", AT(profile_thread, blocked_ns)},
 };
 
-static int fill_threads(struct data_table *s, const struct data_table_row *r)
-{
-	int err = 0;
+/* --- memory: item is one of the process's domains --------------------------------------------- */
 
-	for (size_t i = 0; i < r->process->threads_count && !err; i++)
-		err = data_table_add(s, r, i, 0);
-	return err;
-}
-
-/* --- memory: item is one of the process's domains ----------------------------------------------
- */
-
-static const struct profile_memory *memory_of(const struct data_table_row *r)
-{
-	return &r->process->memory[r->item];
-}
-
-static const void *memory_item(const struct data_table_row *r)
-{
-	return memory_of(r);
-}
+ITEM(memory_of, profile_memory, &r->process->memory[r->item])
 
 static bool sees_frees(const struct data_table_row *r)
 {
@@ -308,62 +403,80 @@ static struct value get_allocators(struct data_table *s, const struct data_table
 	return words(text_peek(&s->made));
 }
 
-static struct value get_peak_at(struct data_table *s, const struct data_table_row *r)
+static struct value get_bound(struct data_table *s, const struct data_table_row *r)
 {
-	uint64_t at_ns = memory_of(r)->peak_ns;
+	unsigned bound = memory_of(r)->bound;
 
-	if (at_ns == PROFILE_ABSENT)
+	(void)s;
+	if (!sees_frees(r) || !bound)
 		return absent();
-	return integer(at_ns > s->profile->start_ns ? at_ns - s->profile->start_ns : 0);
+	if (bound == PROFILE_MEMORY_LOST_ALLOCS)
+		return words("lower");
+	return words(bound == PROFILE_MEMORY_LOST_FREES ? "upper" : "both");
+}
+
+/* Bounds of an estimate. */
+static struct value sampled(const struct data_table_row *r, uint64_t number)
+{
+	return memory_of(r)->sampled ? integer(number) : absent();
+}
+
+static struct value freed(const struct data_table_row *r, uint64_t number)
+{
+	return sees_frees(r) ? integer(number) : absent();
 }
 
 VALUE(get_domain, words(profile_domain_name(memory_of(r)->domain)))
+VALUE(get_allocator_list, nested(json_of_allocators(memory_of(r))))
 VALUE(get_level, words(name_of_memory_level(memory_of(r)->level)))
 VALUE(get_sampled, flag(memory_of(r)->sampled))
-VALUE(get_frees, sees_frees(r) ? integer(memory_of(r)->frees_count) : absent())
-VALUE(get_unknown_frees, sees_frees(r) ? integer(memory_of(r)->unknown_frees_count) : absent())
-VALUE(get_temporary, sees_frees(r) ? integer(memory_of(r)->temporary_count) : absent())
+VALUE(get_sample_bytes, sampled(r, memory_of(r)->sample_bytes))
+VALUE(get_frees_seen, flag(sees_frees(r)))
+VALUE(get_allocs_low, sampled(r, memory_of(r)->allocs.low))
+VALUE(get_allocs_high, sampled(r, memory_of(r)->allocs.high))
+VALUE(get_allocated_low, sampled(r, memory_of(r)->allocated_bytes.low))
+VALUE(get_allocated_high, sampled(r, memory_of(r)->allocated_bytes.high))
+VALUE(get_frees, freed(r, memory_of(r)->frees_count))
+VALUE(get_unknown_frees, freed(r, memory_of(r)->unknown_frees_count))
+VALUE(get_replaced, freed(r, memory_of(r)->replaced_count))
+VALUE(get_temporary, freed(r, memory_of(r)->temporary_count))
+VALUE(get_peak_at, integer(since_start(s->profile, memory_of(r)->peak_ns)))
 
 static const struct data_table_column memory_columns[] = {
 	OF_PROCESS,
-	{"domain", get_domain, 0},
-	{"allocator", get_allocators, 0},
-	{"level", get_level, 0},
-	{"sampled", get_sampled, 0},
+	{"domain", .get = get_domain},
+	{"allocator", .get = get_allocators, CSV},
+	{"allocator", .get = get_allocator_list, JSON},
+	{"level", .get = get_level},
+	{"sampled", .get = get_sampled},
+	{"sample_bytes", .get = get_sample_bytes, JSON},
+	{"recorded_ns", AT(profile_memory, recorded_ns), JSON},
+	{"frees_seen", .get = get_frees_seen, JSON},
 	{"allocs", AT(profile_memory, allocs.value)},
-	{"frees", get_frees, 0},
-	{"unknown_frees", get_unknown_frees, 0},
-	{"temporary", get_temporary, 0},
-	{"allocated_bytes", AT(profile_memory, allocated_bytes.value)},
+	{"allocated_bytes", AT(profile_memory, allocated_bytes.value), JSON},
+	{"allocs_low", .get = get_allocs_low, JSON},
+	{"allocs_high", .get = get_allocs_high, JSON},
+	{"allocated_bytes_low", .get = get_allocated_low, JSON},
+	{"allocated_bytes_high", .get = get_allocated_high, JSON},
+	{"frees", .get = get_frees},
+	{"unknown_frees", .get = get_unknown_frees},
+	{"replaced", .get = get_replaced, JSON},
+	{"temporary", .get = get_temporary},
+	{"allocated_bytes", AT(profile_memory, allocated_bytes.value), CSV},
 	{"current_count", AT(profile_memory, current_count)},
 	{"current_bytes", AT(profile_memory, current_bytes)},
 	{"peak_bytes", AT(profile_memory, peak_bytes)},
-	{"peak_at_ns", get_peak_at, 0},
+	{"peak_at_ns", .get = get_peak_at},
+	{"bound", .get = get_bound, JSON},
 	{"lost_allocs", AT(profile_memory, lost_allocs_count)},
+	{"lost_allocated_bytes", AT(profile_memory, lost_allocated_bytes), JSON},
 	{"lost_frees", AT(profile_memory, lost_frees_count)},
 };
 
-static int fill_memory(struct data_table *s, const struct data_table_row *r)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < r->process->memory_count && !err; i++)
-		err = data_table_add(s, r, i, 0);
-	return err;
-}
-
-/* --- hotspots: part is one of the domain's ------------------------------------------------------
+/* --- hotspots: part is one of the domain's -----------------------------------------------------
  */
 
-static const struct profile_hotspot *hotspot_of(const struct data_table_row *r)
-{
-	return &memory_of(r)->hotspots[r->part];
-}
-
-static const void *hotspot_item(const struct data_table_row *r)
-{
-	return hotspot_of(r);
-}
+ITEM(hotspot_of, profile_hotspot, &memory_of(r)->hotspots[r->part])
 
 /* Innermost first: "append (train.c:12);main (main.c:9)" */
 static struct value get_stack(struct data_table *s, const struct data_table_row *r)
@@ -395,25 +508,47 @@ static struct value get_slope(struct data_table *s, const struct data_table_row 
 }
 
 VALUE(get_allocator, words(hotspot_of(r)->allocator))
-VALUE(get_hotspot_frees, sees_frees(r) ? integer(hotspot_of(r)->frees_count) : absent())
+VALUE(get_frames, nested(json_of_stack(hotspot_of(r))))
+VALUE(get_stack_cut, flag(hotspot_of(r)->stack_cut))
+VALUE(get_hotspot_allocs_low, sampled(r, hotspot_of(r)->allocs.low))
+VALUE(get_hotspot_allocs_high, sampled(r, hotspot_of(r)->allocs.high))
+VALUE(get_hotspot_allocated_low, sampled(r, hotspot_of(r)->allocated_bytes.low))
+VALUE(get_hotspot_allocated_high, sampled(r, hotspot_of(r)->allocated_bytes.high))
+VALUE(get_hotspot_frees, freed(r, hotspot_of(r)->frees_count))
+VALUE(get_hotspot_temporary, freed(r, hotspot_of(r)->temporary_count))
+VALUE(get_oldest, hotspot_of(r)->live_count
+			  ? freed(r, since_start(s->profile, hotspot_of(r)->oldest_ns))
+			  : absent())
+VALUE(get_windows, sees_frees(r) ? nested(json_of_windows(memory_of(r), hotspot_of(r))) : absent())
 VALUE(get_leak, flag(r->analysis->memory[r->item].trends[r->part].leak))
 
 static const struct data_table_column hotspots_columns[] = {
 	OF_PROCESS,
-	{"domain", get_domain, 0},
-	{"allocator", get_allocator, 0},
-	{"stack", get_stack, 0},
-	{"function", get_running, 0},
+	{"domain", .get = get_domain, CSV},
+	{"allocator", .get = get_allocator, CSV},
+	{"stack", .get = get_stack, CSV},
+	{"stack", .get = get_frames, JSON},
+	{"stack_cut", .get = get_stack_cut, JSON},
+	{"function", .get = get_running},
+	{"allocator", .get = get_allocator, JSON},
 	{"allocs", AT(profile_hotspot, allocs.value)},
-	{"frees", get_hotspot_frees, 0},
-	{"allocated_bytes", AT(profile_hotspot, allocated_bytes.value)},
+	{"allocated_bytes", AT(profile_hotspot, allocated_bytes.value), JSON},
+	{"allocs_low", .get = get_hotspot_allocs_low, JSON},
+	{"allocs_high", .get = get_hotspot_allocs_high, JSON},
+	{"allocated_bytes_low", .get = get_hotspot_allocated_low, JSON},
+	{"allocated_bytes_high", .get = get_hotspot_allocated_high, JSON},
+	{"frees", .get = get_hotspot_frees},
+	{"allocated_bytes", AT(profile_hotspot, allocated_bytes.value), CSV},
+	{"temporary", .get = get_hotspot_temporary, JSON},
 	{"live_count", AT(profile_hotspot, live_count)},
 	{"live_bytes", AT(profile_hotspot, live_bytes)},
 	{"live_at_peak_bytes", AT(profile_hotspot, live_at_peak_bytes)},
 	{"peak_bytes", AT(profile_hotspot, peak_bytes)},
 	{"lifetime_ns", AT(profile_hotspot, lifetime_ns)},
-	{"slope_bytes_per_s", get_slope, 0},
-	{"leak", get_leak, 0},
+	{"oldest_at_ns", .get = get_oldest, JSON},
+	{"slope_bytes_per_s", .get = get_slope},
+	{"windows", .get = get_windows, JSON},
+	{"leak", .get = get_leak},
 };
 
 static int fill_hotspots(struct data_table *s, const struct data_table_row *r)
@@ -446,13 +581,14 @@ VALUE(get_partial, flag(finding_of(r)->partial))
 
 static const struct data_table_column findings_columns[] = {
 	OF_PROCESS,
-	{"severity", get_severity, 0},
-	{"kind", get_kind, 0},
-	{"subject", get_subject, 0},
-	{"evidence", get_evidence, 0},
-	{"threshold", get_threshold, 0},
-	{"suggestion", get_suggestion, 0},
-	{"partial", get_partial, 0},
+	{"severity", .get = get_severity, CSV},
+	{"kind", .get = get_kind},
+	{"severity", .get = get_severity, JSON},
+	{"subject", .get = get_subject},
+	{"evidence", .get = get_evidence},
+	{"threshold", .get = get_threshold},
+	{"suggestion", .get = get_suggestion},
+	{"partial", .get = get_partial},
 };
 
 static int fill_findings(struct data_table *s, const struct data_table_row *r)
@@ -468,29 +604,53 @@ static int fill_findings(struct data_table *s, const struct data_table_row *r)
 
 VALUE(get_ppid, integer(r->process->ppid))
 VALUE(get_exec, integer(r->process->exec_count))
+VALUE(get_start, r->process->start_boot_ns ? integer(r->process->start_boot_ns) : absent())
 VALUE(get_wall, integer(profile_wall_ns(r->process)))
+VALUE(get_arguments, nested(json_of_arguments(r->process->cmdline)))
+VALUE(get_wait_status, r->process->exited ? integer((uint32_t)r->process->status) : absent())
+
+static struct value get_io(struct data_table *s, const struct data_table_row *r)
+{
+	json_t *io = json_object();
+
+	(void)s;
+	json_set_measured(io, "read_bytes", r->process->read_bytes);
+	json_set_measured(io, "write_bytes", r->process->write_bytes);
+	json_set_measured(io, "net_rx_bytes", r->process->net_rx_bytes);
+	json_set_measured(io, "net_tx_bytes", r->process->net_tx_bytes);
+	if (json_object_size(io))
+		return nested(io);
+	json_decref(io);
+	return absent();
+}
 
 static const struct data_table_column processes_columns[] = {
-	OF_PROCESS,
-	{"ppid", get_ppid, 0},
-	{"exec", get_exec, 0},
-	{"wall_ns", get_wall, 0},
+	{"pid", .get = get_pid},
+	{"comm", .get = get_comm, CSV},
+	{"ppid", .get = get_ppid},
+	{"start_ns", .get = get_start, JSON},
+	{"exec", .get = get_exec},
+	{"comm", .get = get_comm, JSON},
+	{"cmdline", .get = get_arguments, JSON},
+	{"wall_ns", .get = get_wall},
 	{"cpu_user_ns", AT(profile_process, cpu_user_ns)},
 	{"cpu_system_ns", AT(profile_process, cpu_system_ns)},
-	{"calls", AT(profile_process, calls_count)},
-	{"self_ns", AT(profile_process, self_ns)},
+	{"calls", AT(profile_process, calls_count), CSV},
+	{"self_ns", AT(profile_process, self_ns), CSV},
 	{"rss_bytes", AT(profile_process, rss_bytes)},
 	{"rss_peak_bytes", AT(profile_process, rss_peak_bytes)},
 	{"rss_anon_bytes", AT(profile_process, rss_anon_bytes)},
 	{"rss_file_bytes", AT(profile_process, rss_file_bytes)},
 	{"rss_shmem_bytes", AT(profile_process, rss_shmem_bytes)},
-	{"read_bytes", AT(profile_process, read_bytes)},
-	{"write_bytes", AT(profile_process, write_bytes)},
-	{"net_rx_bytes", AT(profile_process, net_rx_bytes)},
-	{"net_tx_bytes", AT(profile_process, net_tx_bytes)},
+	{"read_bytes", AT(profile_process, read_bytes), CSV},
+	{"write_bytes", AT(profile_process, write_bytes), CSV},
+	{"net_rx_bytes", AT(profile_process, net_rx_bytes), CSV},
+	{"net_tx_bytes", AT(profile_process, net_tx_bytes), CSV},
 	{"major_faults", AT(profile_process, major_faults_count)},
 	{"throttled_ns", AT(profile_process, throttled_ns)},
+	{"io", .get = get_io, JSON},
 	{"unmatched_entries", AT(profile_process, unmatched_entries)},
+	{"wait_status", .get = get_wait_status, JSON},
 };
 
 static int fill_processes(struct data_table *s, const struct data_table_row *r)
@@ -500,17 +660,9 @@ static int fill_processes(struct data_table *s, const struct data_table_row *r)
 
 /* --- steps: item is one of the process's, or some that follow each other ---------------------- */
 
-static const struct profile_step *step_of(const struct data_table_row *r)
-{
-	return &r->process->steps.series[r->item];
-}
+ITEM(step_of, profile_step, &r->process->steps.series[r->item])
 
-static const void *step_item(const struct data_table_row *r)
-{
-	return step_of(r);
-}
-
-static bool computed(const struct data_table_row *r)
+static bool has_flops(const struct data_table_row *r)
 {
 	return r->process->steps.cost.counted_count > 0;
 }
@@ -519,64 +671,52 @@ static double step_rate(const struct data_table_row *r)
 {
 	const struct profile_step *step = step_of(r);
 
-	return computed(r) && step->total_ns ? (double)step->flops / (double)step->total_ns : -1;
-}
-
-static struct value get_step_at(struct data_table *s, const struct data_table_row *r)
-{
-	uint64_t at_ns = step_of(r)->from_ns;
-
-	return integer(at_ns > s->profile->start_ns ? at_ns - s->profile->start_ns : 0);
+	return has_flops(r) && step->total_ns ? (double)step->flops / (double)step->total_ns : -1;
 }
 
 VALUE(get_step, integer(r->item * r->process->steps.series_each + 1))
+VALUE(get_step_at, integer(since_start(s->profile, step_of(r)->from_ns)))
+VALUE(get_breakdown, nested(json_of_phases(step_of(r)->phases)))
 VALUE(get_slow, flag(steps_slow(&r->process->steps, step_of(r))))
-VALUE(get_step_flops, computed(r) ? integer(step_of(r)->flops) : absent())
+VALUE(get_step_flops, has_flops(r) ? integer(step_of(r)->flops) : absent())
 VALUE(get_step_gflops, real(step_rate(r)))
 VALUE(get_step_mfu, real(steps_mfu(s->profile, &r->process->steps, step_of(r))))
 
 static const struct data_table_column steps_columns[] = {
 	OF_PROCESS,
-	{"step", get_step, 0},
-	{"steps", AT(profile_step, count)},
-	{"at_ns", get_step_at, 0},
+	{"step", .get = get_step, CSV},
+	{"steps", AT(profile_step, count), CSV},
+	{"at_ns", .get = get_step_at},
+	{"steps", AT(profile_step, count), JSON},
 	{"total_ns", AT(profile_step, total_ns)},
 	{"max_ns", AT(profile_step, max_ns)},
-	{"data_ns", AT(profile_step, phases[PROFILE_PHASE_DATA])},
-	{"forward_ns", AT(profile_step, phases[PROFILE_PHASE_FORWARD])},
-	{"backward_ns", AT(profile_step, phases[PROFILE_PHASE_BACKWARD])},
-	{"optimizer_ns", AT(profile_step, phases[PROFILE_PHASE_OPTIMIZER])},
-	{"other_ns", AT(profile_step, phases[PROFILE_PHASE_OTHER])},
-	{"untraced_ns", AT(profile_step, phases[PROFILE_PHASE_UNTRACED])},
-	{"slow", get_slow, 0},
-	{"flops", get_step_flops, 0},
-	{"gflops_per_s", get_step_gflops, 0},
-	{"mfu", get_step_mfu, 0},
+	{"data_ns", AT(profile_step, phases[PROFILE_PHASE_DATA]), CSV},
+	{"forward_ns", AT(profile_step, phases[PROFILE_PHASE_FORWARD]), CSV},
+	{"backward_ns", AT(profile_step, phases[PROFILE_PHASE_BACKWARD]), CSV},
+	{"optimizer_ns", AT(profile_step, phases[PROFILE_PHASE_OPTIMIZER]), CSV},
+	{"other_ns", AT(profile_step, phases[PROFILE_PHASE_OTHER]), CSV},
+	{"untraced_ns", AT(profile_step, phases[PROFILE_PHASE_UNTRACED]), CSV},
+	{"slow", .get = get_slow},
+	{"flops", .get = get_step_flops},
+	{"gflops_per_s", .get = get_step_gflops, CSV},
+	{"mfu", .get = get_step_mfu},
+	{"breakdown", .get = get_breakdown, JSON},
 };
-
-static int fill_steps(struct data_table *s, const struct data_table_row *r)
-{
-	int err = 0;
-
-	for (size_t i = 0; i < r->process->steps.series_count && !err; i++)
-		err = data_table_add(s, r, i, 0);
-	return err;
-}
 
 /* --- all of them ------------------------------------------------------------------------------ */
 
+#define COLUMNS(name) #name, name##_columns, COUNT(name##_columns)
+#define EACH(field)   .count_offset = offsetof(struct profile_process, field)
+
 static const struct data_table_kind kinds[] = {
-	{"functions", functions_columns, COUNT(functions_columns), "self_ns", fill_functions,
-	 function_item},
-	{"callers", callers_columns, COUNT(callers_columns), "total_ns", fill_callers, caller_item},
-	{"threads", threads_columns, COUNT(threads_columns), "on_cpu_ns", fill_threads,
-	 thread_item},
-	{"steps", steps_columns, COUNT(steps_columns), NULL, fill_steps, step_item},
-	{"memory", memory_columns, COUNT(memory_columns), NULL, fill_memory, memory_item},
-	{"hotspots", hotspots_columns, COUNT(hotspots_columns), NULL, fill_hotspots, hotspot_item},
-	{"findings", findings_columns, COUNT(findings_columns), "severity", fill_findings, NULL},
-	{"processes", processes_columns, COUNT(processes_columns), NULL, fill_processes,
-	 process_of},
+	{COLUMNS(functions), "self_ns", function_row_item, EACH(rows_count)},
+	{COLUMNS(callers), "total_ns", caller_of_item, .fill = fill_callers},
+	{COLUMNS(threads), "on_cpu_ns", thread_of_item, EACH(threads_count)},
+	{COLUMNS(steps), NULL, step_of_item, EACH(steps.series_count)},
+	{COLUMNS(memory), NULL, memory_of_item, EACH(memory_count)},
+	{COLUMNS(hotspots), NULL, hotspot_of_item, .fill = fill_hotspots},
+	{COLUMNS(findings), "severity", .fill = fill_findings},
+	{COLUMNS(processes), NULL, process_of, .fill = fill_processes},
 };
 
 const struct data_table_kind *data_table_kind_named(const char *name)

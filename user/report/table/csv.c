@@ -53,6 +53,7 @@ static void add_value(struct text *line, const struct value *value, char separat
 
 	switch (value->kind) {
 	case VALUE_ABSENT:
+	case VALUE_JSON:
 		return;
 	case VALUE_INTEGER:
 		text_printf(line, "%llu", (unsigned long long)value->integer);
@@ -66,8 +67,8 @@ static void add_value(struct text *line, const struct value *value, char separat
 	case VALUE_RANK:
 		text_add(line, value->text);
 		return;
-	case VALUE_TEXT:
-		escape_display(&plain, value->text);
+	case VALUE_TEXT: /* an empty field would be "not measured" */
+		escape_display(&plain, value->text[0] ? value->text : "?");
 		break;
 	case VALUE_SENTENCE:
 		escape_unmarked(&plain, value->text);
@@ -94,33 +95,40 @@ static int write_line(FILE *out, struct text *line, char separator)
 static int write_header(FILE *out, const struct data_table_kind *kind, char separator,
 			struct text *line)
 {
-	for (size_t i = 0; i < kind->columns_count; i++) {
-		text_add_bytes(line, &separator, i > 0);
-		text_add(line, kind->columns[i].name);
+	const struct data_table_column *column = kind->columns;
+
+	for (; (column = data_table_csv_column(kind, column)); column++) {
+		text_add_bytes(line, &separator, column > kind->columns);
+		text_add(line, column->name);
 	}
+	return write_line(out, line, separator);
+}
+
+static int write_row(FILE *out, struct data_table *table, const struct data_table_row *row,
+		     char separator, struct text *line)
+{
+	const struct data_table_column *column = table->kind->columns;
+
+	for (; (column = data_table_csv_column(table->kind, column)); column++) {
+		struct value value = data_table_value(table, row, column);
+
+		text_add_bytes(line, &separator, column > table->kind->columns);
+		add_value(line, &value, separator);
+	}
+	line->failed |= table->made.failed;
 	return write_line(out, line, separator);
 }
 
 static int write_rows(FILE *out, struct data_table *table, const struct report_options *options,
 		      char separator, struct text *line)
 {
-	const struct data_table_kind *kind = table->kind;
 	size_t count = table->rows_count;
-	int err = options->no_header ? 0 : write_header(out, kind, separator, line);
+	int err = options->no_header ? 0 : write_header(out, table->kind, separator, line);
 
 	if (options->top && options->top < count)
 		count = options->top;
-	for (size_t i = 0; i < count && !err; i++) {
-		for (size_t j = 0; j < kind->columns_count; j++) {
-			struct value value =
-				data_table_value(table, &table->rows[i], &kind->columns[j]);
-
-			text_add_bytes(line, &separator, j > 0);
-			add_value(line, &value, separator);
-		}
-		line->failed |= table->made.failed;
-		err = write_line(out, line, separator);
-	}
+	for (size_t i = 0; i < count && !err; i++)
+		err = write_row(out, table, &table->rows[i], separator, line);
 	return err;
 }
 

@@ -7,20 +7,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct data_table_column *data_table_csv_column(const struct data_table_kind *kind,
+						      const struct data_table_column *from)
+{
+	for (; from < kind->columns + kind->columns_count; from++)
+		if (from->only != COLUMN_JSON)
+			return from;
+	return NULL;
+}
+
 const struct data_table_column *data_table_column_named(const struct data_table_kind *kind,
 							const char *name)
 {
-	for (size_t i = 0; i < kind->columns_count; i++) {
-		if (!strcmp(kind->columns[i].name, name))
-			return &kind->columns[i];
-	}
-	return NULL;
+	const struct data_table_column *column = kind->columns;
+
+	while ((column = data_table_csv_column(kind, column)) && strcmp(column->name, name))
+		column++;
+	return column;
 }
 
 void data_table_column_names(const struct data_table_kind *kind, struct text *into)
 {
-	for (size_t i = 0; i < kind->columns_count; i++)
-		text_printf(into, "%s%s", i ? ", " : "", kind->columns[i].name);
+	const struct data_table_column *column = kind->columns;
+
+	for (; (column = data_table_csv_column(kind, column)); column++)
+		text_printf(into, "%s%s", into->length ? ", " : "", column->name);
 }
 
 struct value data_table_value(struct data_table *table, const struct data_table_row *row,
@@ -50,6 +61,20 @@ int data_table_add(struct data_table *table, const struct data_table_row *of_pro
 	return 0;
 }
 
+int data_table_fill_process(struct data_table *table, const struct data_table_row *of_process)
+{
+	size_t count;
+	int err = 0;
+
+	if (table->kind->fill)
+		return table->kind->fill(table, of_process);
+	memcpy(&count, (const char *)of_process->process + table->kind->count_offset,
+	       sizeof(count));
+	for (size_t i = 0; i < count && !err; i++)
+		err = data_table_add(table, of_process, i, 0);
+	return err;
+}
+
 int data_table_fill(struct data_table *table, const struct data_table_kind *kind,
 		    const struct profile *profile, const struct analysis *analysis)
 {
@@ -57,7 +82,7 @@ int data_table_fill(struct data_table *table, const struct data_table_kind *kind
 	for (size_t i = 0; i < profile->processes_count; i++) {
 		struct data_table_row row = {.process = &profile->processes[i],
 					     .analysis = analysis ? &analysis->processes[i] : NULL};
-		int err = kind->fill(table, &row);
+		int err = data_table_fill_process(table, &row);
 
 		if (err)
 			return err;
@@ -96,6 +121,7 @@ static int compare_values(const struct value *a, const struct value *b)
 	case VALUE_TEXT:
 	case VALUE_SENTENCE:
 		return strcmp(a->text, b->text);
+	case VALUE_JSON:
 	case VALUE_ABSENT:
 		break;
 	}
@@ -119,7 +145,8 @@ static int make_key(struct data_table *table, const struct data_table_column *co
 	key->place = i;
 	key->value = data_table_value(table, &table->rows[i], column);
 	if (key->value.kind == VALUE_TEXT || key->value.kind == VALUE_SENTENCE) {
-		key->text = strdup(key->value.text);
+		/* as CSV shows it */
+		key->text = strdup(key->value.text[0] ? key->value.text : "?");
 		key->value.text = key->text;
 		return key->text ? 0 : -ENOMEM;
 	}

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The profile as tables of values rather than of text: what CSV and TSV write and --sort
- * orders by. A table is a list of columns (columns.c); a new number is one line there. Columns
- * are called as the JSON report calls them.
+ * The profile as tables of values: the rows of CSV and TSV, the elements of the JSON report's
+ * arrays, and what --sort orders by. A table is a list of columns (columns.c); a new number is one
+ * line there and a word in docs/formats.md. A column is a field in CSV and a member in JSON, of one
+ * name; some are in one of the two only.
  */
 #ifndef PERFX_REPORT_TABLE_TABLE_H
 #define PERFX_REPORT_TABLE_TABLE_H
@@ -10,6 +11,8 @@
 #include "aggregate/profile.h"
 #include "analyze/analyze.h"
 #include "base/text.h"
+
+#include <jansson.h>
 
 enum value_kind {
 	VALUE_ABSENT = 0, /* not measured */
@@ -19,6 +22,7 @@ enum value_kind {
 	VALUE_SENTENCE, /* ours, with marked names (base/escape.h) */
 	VALUE_RANK,	/* a word of ours that is ordered by `integer`, ascending */
 	VALUE_FLAG,	/* 0 or 1 */
+	VALUE_JSON,	/* an object or an array: columns of JSON only */
 };
 
 /* Borrowed from the profile or, when it had to be made, from the table until the next value. */
@@ -27,6 +31,7 @@ struct value {
 	uint64_t integer;
 	double real;
 	const char *text;
+	json_t *json; /* a new reference */
 };
 
 struct data_table_row {
@@ -43,11 +48,18 @@ struct data_table {
 	struct text made; /* a value's text */
 };
 
+enum column_place {
+	COLUMN_BOTH = 0,
+	COLUMN_CSV,
+	COLUMN_JSON,
+};
+
 struct data_table_column {
 	const char *name;
 	struct value (*get)(struct data_table *table, const struct data_table_row *row);
 	/* Without get: a u64 at this place of the item (PROFILE_ABSENT: not measured). */
 	size_t offset;
+	enum column_place only;
 };
 
 struct data_table_kind {
@@ -55,25 +67,33 @@ struct data_table_kind {
 	const struct data_table_column *columns;
 	size_t columns_count;
 	const char *order; /* column; NULL: the order of the reports */
-	/* Adds the rows of one process: 0 or -ENOMEM. */
-	int (*fill)(struct data_table *table, const struct data_table_row *of_process);
 	/* What columns without get look into. */
 	const void *(*item)(const struct data_table_row *row);
+	/* Adds the rows of one process: 0 or -ENOMEM. Without fill: a row for each of so many, a
+	 * size_t at this place of the process. */
+	int (*fill)(struct data_table *table, const struct data_table_row *of_process);
+	size_t count_offset;
 };
 
 /* NULL when unknown. */
 const struct data_table_kind *data_table_kind_named(const char *name);
 /* "functions, callers, …" and "pid, comm, …", for messages. */
 const char *data_table_kind_names(void);
+/* These three are of CSV, whose columns can be sorted by. */
 void data_table_column_names(const struct data_table_kind *kind, struct text *into);
 
 const struct data_table_column *data_table_column_named(const struct data_table_kind *kind,
 							const char *name);
+/* The next column of CSV from there on; NULL: none is left. */
+const struct data_table_column *data_table_csv_column(const struct data_table_kind *kind,
+						      const struct data_table_column *from);
 struct value data_table_value(struct data_table *table, const struct data_table_row *row,
 			      const struct data_table_column *column);
 
 int data_table_add(struct data_table *table, const struct data_table_row *of_process, size_t item,
 		   size_t part);
+/* The rows of one process. 0 or -ENOMEM. */
+int data_table_fill_process(struct data_table *table, const struct data_table_row *of_process);
 /* All rows; analysis may be NULL for tables that need none. 0 or -ENOMEM; data_table_clear either
  * way.
  */
