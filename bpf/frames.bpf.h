@@ -97,7 +97,7 @@ static __always_inline struct thread *thread_find(bool create, bool leaves)
 	return t;
 }
 
-/* Functions that have met it, where user space can do something about it: see user/attach/nesting.c
+/* Functions that have met it, where user space can do something about it: see user/attach/probes.c
  */
 volatile __u32 perfx_declined[PERFX_DECLINED_PLACES] = {};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * The traced processes: fork, exec, exit, and the bytes that each moves over internet
- * sockets. Executable mappings are reported by perf's sideband (user/attach/mappings.c).
+ * sockets. Executable mappings are reported by perf's sideband (user/attach/mapped_files.c).
  */
 #include "perfx.bpf.h"
 

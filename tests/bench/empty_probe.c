@@ -9,7 +9,7 @@
  * Says "attached" and stays until its stdin is closed. Offsets are in the file, as strtoul takes
  * them. The best link that there is: session, then entry and return of uprobe_multi.
  */
-#include "attach/link.h"
+#include "attach/links.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>

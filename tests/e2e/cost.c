@@ -137,7 +137,8 @@ static void attach(void)
 					      .probe = (uint32_t)id,
 					      .by_return = probe.kind == PERFX_PROBE_RETURN};
 	}
-	REQUIRE(tracer__attach(tracer, &all_processes, points, FUNCTIONS - 1) == FUNCTIONS - 1);
+	REQUIRE(links__attach(tracer__links(tracer), &all_processes, points, FUNCTIONS - 1) ==
+		FUNCTIONS - 1);
 	close(all_processes.file_fd);
 }
 
@@ -164,7 +165,7 @@ bool call_leaf(uint64_t hint)
 					      .probe = (uint32_t)tracer__add_probe(tracer, &probe)};
 	}
 	REQUIRE(*sites[0] == 0xc3);
-	REQUIRE(tracer__attach(tracer, &all_processes, points, 3) == 3);
+	REQUIRE(links__attach(tracer__links(tracer), &all_processes, points, 3) == 3);
 	close(all_processes.file_fd);
 	((void (*)(uint64_t))leaf->call)(hint);
 	return true;

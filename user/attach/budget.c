@@ -113,7 +113,7 @@ static void drop_exits(struct probes *probes, size_t index, double percent)
 
 	probes->detached_count += exit_probes_count(probes, index);
 	only_count(probes, index, "timing it was too expensive for the default");
-	tracer__detach_group(probes->tracer, group);
+	links__detach_group(tracer__links(probes->tracer), group);
 	say(probes, index, "timing", percent, "counted");
 }
 
@@ -126,7 +126,7 @@ static void leave_alone(struct probes *probes, size_t index, double percent)
 	probes->detached_count += 1 + exit_probes_count(probes, index);
 	/* until the links are gone; what is open then has an end that is not seen */
 	only_count(probes, index, "it was too expensive for the default");
-	tracer__detach_group(probes->tracer, probes_entry_group(probes, index));
+	links__detach_group(tracer__links(probes->tracer), probes_entry_group(probes, index));
 	placed->given_up = true;
 	placed->attached = false;
 	probes->functions_count--;
@@ -226,7 +226,7 @@ void probes_emit_allocator(struct probes *probes, const struct plan_function *al
 /* Takes a group's links away: its allocation probes are as if never attached. */
 static void detach_group(struct probes *probes, uint32_t group)
 {
-	tracer__detach_group(probes->tracer, group);
+	links__detach_group(tracer__links(probes->tracer), group);
 	for (size_t i = 0; i < probes_placed_count(probes); i++) {
 		const struct plan_function *function = &probes->plan->functions[i];
 

@@ -2,7 +2,7 @@
 #include "attach/features.h"
 
 #include "attach/hit_cost.h"
-#include "attach/link.h"
+#include "attach/links.h"
 
 #include <bpf/bpf.h>
 #include <bpf/btf.h>

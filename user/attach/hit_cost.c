@@ -247,7 +247,7 @@ static void cost_of_calls(struct tracer *tracer, int exe_fd, bool by_return, dou
 		targets[site] = calib_target;
 		base[site] = time_call(calib_target);
 	}
-	if (!count || tracer__attach(tracer, &target, points, count) != count)
+	if (!count || links__attach(tracer__links(tracer), &target, points, count) != count)
 		return;
 	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++) {
 		double ns = targets[site] ? time_call(targets[site]) - base[site] : 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "attach/probes.h"
 
-#include "attach/link.h"
+#include "attach/links.h"
 #include "attach/probes_internal.h"
 #include "base/grow.h"
 #include "base/message.h"
@@ -245,7 +245,7 @@ static bool try_other_entry(struct probes *probes, struct image *image, size_t i
 		site_plan__clear(&site);
 		probes_place(probes, index);
 		entry->offset = site_offset(function, function->site.entry_vaddr);
-		tracer__attach(probes->tracer, target, entry, 1);
+		links__attach(tracer__links(probes->tracer), target, entry, 1);
 	}
 	return !entry->err;
 }
@@ -312,7 +312,7 @@ static uint32_t gate_of(struct probes *probes, uint32_t born)
 	if (grow_array(&probes->openings, &probes->openings_capacity, probes->openings_count + 1,
 		       sizeof(*probes->openings)))
 		return PERFX_GATE_NONE;
-	gate = tracer__new_gate(probes->tracer);
+	gate = links__new_gate(tracer__links(probes->tracer));
 	probes->openings[probes->openings_count++] = (struct opening){born, gate};
 	return gate;
 }
@@ -320,7 +320,7 @@ static uint32_t gate_of(struct probes *probes, uint32_t born)
 void probes__open(struct probes *probes)
 {
 	for (size_t i = 0; i < probes->openings_count; i++)
-		tracer__open_gate(probes->tracer, probes->openings[i].gate);
+		links__open_gate(tracer__links(probes->tracer), probes->openings[i].gate);
 	probes->openings_count = 0;
 }
 
@@ -378,7 +378,7 @@ void probes_attach_points(struct probes *probes, struct attach_target *target,
 {
 	if (!target->born || process_task(target->pid) == target->pid) {
 		target->gate = gate_of(probes, target->born);
-		tracer__attach(probes->tracer, target, points, count);
+		links__attach(tracer__links(probes->tracer), target, points, count);
 		return;
 	}
 	for (size_t i = 0; i < count; i++)
@@ -507,7 +507,7 @@ bool probes__attached_for(const struct probes *probes, size_t module, uint32_t b
 
 void probes__release(struct probes *probes, uint32_t born)
 {
-	tracer__release(probes->tracer, born);
+	links__release(tracer__links(probes->tracer), born);
 	for (size_t i = 0; i < probes->attachments_capacity; i++) {
 		struct attachment *attachment = &probes->attachments[i];
 		struct attached_process *for_process = find_process(attachment, born);
@@ -524,7 +524,7 @@ void probes__drop(struct probes *probes, size_t module)
 
 	if (module >= probes->attachments_capacity)
 		return;
-	tracer__detach_file(probes->tracer, planned->fd);
+	links__detach_file(tracer__links(probes->tracer), planned->fd);
 	for (size_t i = planned->functions_first; i < end && i < probes->placed_capacity; i++) {
 		if (probes->plan->functions[i].is_alloc_probe)
 			probes->alloc_probes_count -= probes->placed[i].attached;
@@ -580,7 +580,7 @@ void probes__distrust_returns(struct probes *probes)
 
 	if (match_plan(probes) || !plan__distrust_returns(plan))
 		return;
-	tracer__detach_returns(probes->tracer);
+	links__detach_returns(tracer__links(probes->tracer));
 	for (size_t i = 0; i < plan->functions_count; i++) {
 		struct plan_function *function = &plan->functions[i];
 

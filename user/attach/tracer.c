@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "attach/tracer.h"
 
-#include "attach/tracer_internal.h"
 #include "perfx.skel.h"
 
 #include <assert.h>
@@ -17,6 +16,34 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+struct accounted_runs {
+	uint64_t count, ns;
+};
+
+struct tracer {
+	struct perfx_bpf *skel;
+	enum perfx_link hit_link, return_link;
+	bool multi_pid;
+	bool lacks[TRACER_PARTS];
+	uint32_t probes_count; /* next free index; 0 is no probe */
+	uint32_t probes_max;
+	struct tracer_rings spans, memory;
+	int cpus_count;
+	uint64_t *percpu;	    /* scratch: one value a CPU */
+	struct perfx_probe *probes; /* mapped tables */
+	struct perfx_context_node *contexts;
+	size_t probes_bytes, contexts_bytes;
+	struct perfx_name *names; /* mapped too */
+	size_t names_bytes;
+	uint32_t alloc_probes_count; /* next free index; 0 is no allocation probe */
+	uint32_t annotations_count;  /* likewise */
+	struct perfx_annotation annotations[PERFX_MAX_ANNOTATIONS];
+	struct links *links;
+	uint64_t *gates; /* mapped too */
+	int account_fd;	 /* of BPF_ENABLE_STATS; 0: off */
+	struct accounted_runs forgotten[TRACER_PROGRAMS];
+};
 
 static size_t page_round(size_t bytes)
 {
@@ -267,6 +294,42 @@ static int attach_followers(struct perfx_bpf *skel)
 	return skel->links.perfx_on_thread_exit ? perfx_bpf__attach(skel) : -errno;
 }
 
+static struct bpf_program *program_of(const struct tracer *tracer, enum tracer_program which)
+{
+	const struct perfx_bpf *skel = tracer->skel;
+
+	switch (which) {
+	case PROGRAM_HIT:
+		return skel->progs.perfx_on_hit;
+	case PROGRAM_RETURN:
+		return skel->progs.perfx_on_return;
+	case PROGRAM_SESSION:
+		return skel->progs.perfx_on_session;
+	case PROGRAM_ANNOTATION:
+		return skel->progs.perfx_on_mark;
+	case PROGRAM_MEMORY_HIT:
+		return skel->progs.perfx_on_memory_hit;
+	case PROGRAM_MEMORY_RETURN:
+		return skel->progs.perfx_on_memory_return;
+	case PROGRAM_MEMORY_SESSION:
+		return skel->progs.perfx_on_memory_session;
+	}
+	return NULL;
+}
+
+static int make_links(struct tracer *tracer)
+{
+	struct links_options options = {.hit_link = tracer->hit_link,
+					.return_link = tracer->return_link,
+					.multi_pid = tracer->multi_pid,
+					.gates = tracer->gates};
+
+	for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++)
+		options.programs[i] = program_of(tracer, i);
+	tracer->links = links__new(&options);
+	return tracer->links ? 0 : -ENOMEM;
+}
+
 /* perf links take a descriptor each; where more are refused, fewer links are made. */
 #define FILES_WANTED 65536
 
@@ -297,7 +360,6 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 	tracer->alloc_probes_count = 1;
 	tracer->annotations_count = 1;
 	tracer->probes_max = options->probes_max + 1;
-	tracer->closer = link_closer__new();
 	tracer->cpus_count = libbpf_num_possible_cpus();
 	tracer->percpu = tracer->cpus_count > 0
 				 ? calloc((size_t)tracer->cpus_count, sizeof(*tracer->percpu))
@@ -309,6 +371,8 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 		err = make_all_rings(tracer, options);
 	if (!err)
 		err = map_tables(tracer);
+	if (!err)
+		err = make_links(tracer);
 	if (!err)
 		err = attach_followers(tracer->skel);
 	if (err) {
@@ -323,9 +387,7 @@ void tracer__free(struct tracer *tracer)
 {
 	if (!tracer)
 		return;
-	tracer__detach(tracer);
-	free(tracer->links);
-	link_closer__free(tracer->closer);
+	links__free(tracer->links);
 	if (tracer->probes)
 		munmap(tracer->probes, tracer->probes_bytes);
 	if (tracer->contexts)
@@ -350,6 +412,11 @@ bool tracer__lacks(const struct tracer *tracer, enum tracer_part part)
 bool tracer__counts_sockets(const struct tracer *tracer)
 {
 	return bpf_program__autoload(tracer->skel->progs.perfx_on_send);
+}
+
+struct links *tracer__links(const struct tracer *tracer)
+{
+	return tracer->links;
 }
 
 enum perfx_link tracer__hit_link(const struct tracer *tracer)
@@ -548,13 +615,13 @@ void tracer__stop(struct tracer *tracer)
 	__atomic_store_n(&tracer->skel->bss->perfx_ending, 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&tracer->skel->bss->perfx_tracing, 0, __ATOMIC_SEQ_CST);
 	settle(tracer);
-	tracer__detach(tracer);
+	links__detach(tracer->links);
 }
 
 void tracer__abandon(struct tracer *tracer)
 {
 	__atomic_store_n(&tracer->skel->bss->perfx_tracing, 0, __ATOMIC_SEQ_CST);
-	tracer__detach_later(tracer);
+	links__detach_later(tracer->links);
 }
 
 void tracer__each_value_lost(const struct tracer *tracer,
@@ -736,29 +803,6 @@ void tracer__reset(struct tracer *tracer)
 	tracer->alloc_probes_count = 1;
 	tracer->annotations_count = 1;
 	tracer->probes_count = 1;
-}
-
-static const struct bpf_program *program_of(const struct tracer *tracer, enum tracer_program which)
-{
-	const struct perfx_bpf *skel = tracer->skel;
-
-	switch (which) {
-	case PROGRAM_HIT:
-		return skel->progs.perfx_on_hit;
-	case PROGRAM_RETURN:
-		return skel->progs.perfx_on_return;
-	case PROGRAM_SESSION:
-		return skel->progs.perfx_on_session;
-	case PROGRAM_ANNOTATION:
-		return skel->progs.perfx_on_mark;
-	case PROGRAM_MEMORY_HIT:
-		return skel->progs.perfx_on_memory_hit;
-	case PROGRAM_MEMORY_RETURN:
-		return skel->progs.perfx_on_memory_return;
-	case PROGRAM_MEMORY_SESSION:
-		return skel->progs.perfx_on_memory_session;
-	}
-	return NULL;
 }
 
 /* All runs that were ever accounted for; none of a program that is not loaded. */

@@ -11,6 +11,7 @@
 #define PERFX_ATTACH_TRACER_H
 
 #include "attach/features.h"
+#include "attach/links.h"
 #include "counters/counters.h"
 #include "perfx_config.h"
 #include "perfx_record.h"
@@ -49,6 +50,8 @@ bool tracer__lacks(const struct tracer *tracer, enum tracer_part part);
 /* Does the kernel report bytes sent and received over sockets? */
 bool tracer__counts_sockets(const struct tracer *tracer);
 
+/* Its uprobes. */
+struct links *tracer__links(const struct tracer *tracer);
 /* What entry and exit sites are attached by, and what return probes. */
 enum perfx_link tracer__hit_link(const struct tracer *tracer);
 enum perfx_link tracer__return_link(const struct tracer *tracer);
@@ -96,47 +99,6 @@ int64_t tracer__add_annotation(struct tracer *tracer, const struct perfx_annotat
 /* How a domain is recorded from now on. sample_bytes: where it is sampled. */
 void tracer__set_memory(struct tracer *tracer, enum perfx_domain domain,
 			enum perfx_memory_level level, uint64_t sample_bytes);
-
-/* One site of a file. */
-struct attach_point {
-	uint64_t offset;     /* in the file */
-	uint32_t probe;	     /* index, the cookie */
-	bool by_return;	     /* entry and return */
-	bool is_alloc_probe; /* of memory: served by programs of their own */
-	bool is_annotation;  /* of a range: likewise */
-	uint64_t semaphore;  /* in the file, raised as long as it is attached; 0: none */
-	uint32_t group;	     /* > 0: neighbours of one group get links that can be taken away */
-	int err;	     /* out: 0, or why this one could not be attached */
-};
-
-/* A file, and for which processes. */
-struct attach_target {
-	int file_fd;
-	/* 0: every process that maps it (which of them are traced is checked in the kernel) */
-	pid_t pid;
-	uint32_t born; /* its first process index, by which links are released; 0: of all processes
-			*/
-	uint32_t gate; /* through which its hits go; PERFX_GATE_NONE: through none */
-};
-
-/* Attaches sites of one file. Returns how many were attached; each point says its own error. */
-size_t tracer__attach(struct tracer *tracer, const struct attach_target *target,
-		      struct attach_point *points, size_t count);
-
-/* Functions that are attached one after the other are to be counted from one moment on: their hits
- * do nothing as long as their gate is closed. A new one is; PERFX_GATE_NONE: there is none left. */
-uint32_t tracer__new_gate(struct tracer *tracer);
-void tracer__open_gate(struct tracer *tracer, uint32_t gate);
-
-/* A process has ended: its links have no effect from now on, and are closed without waiting. */
-void tracer__release(struct tracer *tracer, uint32_t born);
-/* Takes away the return probes that were attached since the tracer was made or reset; sites stay.
- */
-void tracer__detach_returns(struct tracer *tracer);
-/* Takes away all links on a file, by the descriptor that it was attached with. */
-void tracer__detach_file(struct tracer *tracer, int file_fd);
-/* Takes away the links of a group. */
-void tracer__detach_group(struct tracer *tracer, uint32_t group);
 
 /* The traced programs switch stacks in user space: frames are matched one by one. */
 void tracer__expect_many_stacks(struct tracer *tracer);
@@ -199,17 +161,6 @@ bool tracer__perf_sums(const struct tracer *tracer, uint32_t context, struct per
  * How long the BPF programs run in the traced processes, by the kernel's own account
  * (BPF_ENABLE_STATS, Linux 5.8).
  */
-enum tracer_program {
-	PROGRAM_HIT,
-	PROGRAM_RETURN,
-	PROGRAM_SESSION,
-	PROGRAM_ANNOTATION,
-	PROGRAM_MEMORY_HIT,
-	PROGRAM_MEMORY_RETURN,
-	PROGRAM_MEMORY_SESSION,
-};
-#define TRACER_PROGRAMS (PROGRAM_MEMORY_SESSION + 1)
-
 /* Mean ns a run, by enum tracer_program; 0: not known. */
 struct run_times {
 	double ns[TRACER_PROGRAMS];
@@ -224,8 +175,6 @@ void tracer__forget_runs(struct tracer *tracer);
 
 /* Forgets all counts, contexts and records: what calibration left. */
 void tracer__reset(struct tracer *tracer);
-/* Takes all uprobe links away. */
-void tracer__detach(struct tracer *tracer);
 
 /*
  * Loads the BPF programs while something else is done: the kernel takes a quarter of a second of

@@ -36,17 +36,17 @@
 
 #define TEXT_MAX 96
 
-struct links {
+struct link_kinds {
 	enum perfx_link hit, by_return;
 };
 
 /* The cost of a hit is measured on functions of our own: it needs privilege. */
-static struct links measure(const struct options *options, struct features *features,
-			    struct calibration *calibration)
+static struct link_kinds measure(const struct options *options, struct features *features,
+				 struct calibration *calibration)
 {
 	struct tracer_options tracer_options = {
 		.link = options->link, .ring_bytes = options->ring_bytes, .probes_max = 64};
-	struct links links = {0};
+	struct link_kinds links = {0};
 	struct tracer *tracer;
 
 	features_try(features);
@@ -267,7 +267,7 @@ static bool print_named(const struct plan *plan, const struct options *options,
 }
 
 static void print_plan(const struct plan *plan, const struct options *options,
-		       const struct calibration *calibration, const struct links *links)
+		       const struct calibration *calibration, const struct link_kinds *links)
 {
 	if (print_named(plan, options, calibration))
 		putchar('\n');
@@ -519,7 +519,7 @@ int cmd_probes(const struct options *options)
 	struct calibration calibration = {0};
 	struct plan_options plan_options;
 	struct features features;
-	struct links links;
+	struct link_kinds links;
 	struct plan *plan;
 	size_t count;
 	pid_t *pids;

@@ -1,0 +1,679 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "attach/links.h"
+
+#include "base/grow.h"
+
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define BPF_CMD_LINK_CREATE   28
+#define UPROBE_MULTI_F_RETURN 1U
+
+/* union bpf_attr, link_create.uprobe_multi: linux/bpf.h of Linux 6.6 (kernel commit 89ae89f53d20).
+ */
+struct link_create_attr {
+	uint32_t prog_fd, target_fd, attach_type, flags;
+	uint64_t path, offsets, ref_ctr_offsets, cookies;
+	uint32_t count, multi_flags, pid;
+	uint32_t pad;
+};
+
+int link_multi(int prog_fd, int attach_type, int file_fd, pid_t pid, bool at_return,
+	       const struct link_points *points)
+{
+	char path[64];
+	struct link_create_attr attr = {
+		.prog_fd = (uint32_t)prog_fd,
+		.attach_type = (uint32_t)attach_type,
+		.path = (uintptr_t)path,
+		.offsets = (uintptr_t)points->offsets,
+		.ref_ctr_offsets = (uintptr_t)points->semaphores,
+		.cookies = (uintptr_t)points->cookies,
+		.count = (uint32_t)points->count,
+		.multi_flags = at_return ? UPROBE_MULTI_F_RETURN : 0,
+		.pid = (uint32_t)pid,
+	};
+	long fd;
+
+	/* by descriptor: the very file, be it deleted or in another mount namespace */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file_fd);
+	fd = syscall(SYS_bpf, BPF_CMD_LINK_CREATE, &attr, sizeof(attr));
+	return fd < 0 ? -errno : (int)fd;
+}
+
+/* One of either kind. */
+struct link {
+	int fd;		       /* multi and session links */
+	struct bpf_link *perf; /* NULL: it is not one by perf event */
+};
+
+#define CLOSERS_MAX 32
+
+struct closing {
+	const struct link *links;
+	size_t count, next;
+};
+
+static void close_one(const struct link *link)
+{
+	if (link->perf)
+		bpf_link__destroy(link->perf);
+	else
+		close(link->fd);
+}
+
+static void *close_some(void *arg)
+{
+	struct closing *closing = arg;
+	size_t i;
+
+	while ((i = __atomic_fetch_add(&closing->next, 1, __ATOMIC_RELAXED)) < closing->count)
+		close_one(&closing->links[i]);
+	return NULL;
+}
+
+/* Closes links, many at a time: the kernel makes each wait until no CPU runs its programs any more
+ * (25 to 65 ms seen), and those who wait together wait once. */
+static void link_close_all(const struct link *links, size_t count)
+{
+	struct closing closing = {.links = links, .count = count};
+	pthread_t threads[CLOSERS_MAX];
+	size_t started = 0;
+
+	while (started + 1 < count && started < CLOSERS_MAX &&
+	       !pthread_create(&threads[started], NULL, close_some, &closing))
+		started++;
+	close_some(&closing);
+	for (size_t i = 0; i < started; i++)
+		pthread_join(threads[i], NULL);
+}
+
+/* --- closing links while their owner goes on ---
+ *
+ * What waits to be closed is bounded by the descriptors that the process may have. Where no thread
+ * can be had, links are closed at once.
+ */
+
+struct link_closer {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct link *waiting;
+	size_t count, capacity;
+	size_t waiters; /* who waits until all are closed */
+	bool busy, held, ends;
+};
+
+/* Can what waits be closed at leisure? A perf link is made and closed under a lock of the kernel's,
+ * where those who come first are served first: closed all at once, they would keep a process that
+ * begins from being attached until the last of them is gone. */
+static bool has_time(const struct link_closer *closer)
+{
+	return closer->waiting[closer->count - 1].perf && !closer->waiters && !closer->ends;
+}
+
+/* Perf links that have time one by one; else all at a time, for then it waits for the kernel once.
+ */
+static void close_next(struct link_closer *closer)
+{
+	struct link one, *links = &one;
+	size_t count = 1;
+
+	if (has_time(closer)) {
+		one = closer->waiting[--closer->count];
+	} else {
+		links = closer->waiting;
+		count = closer->count;
+		closer->waiting = NULL;
+		closer->count = closer->capacity = 0;
+	}
+	pthread_mutex_unlock(&closer->lock);
+	link_close_all(links, count);
+	if (links != &one)
+		free(links);
+	pthread_mutex_lock(&closer->lock);
+}
+
+static void *close_waiting(void *arg)
+{
+	struct link_closer *closer = arg;
+
+	pthread_mutex_lock(&closer->lock);
+	while (closer->count || !closer->ends) {
+		closer->busy = closer->count && !(closer->held && has_time(closer));
+		if (closer->busy) {
+			close_next(closer);
+		} else {
+			pthread_cond_broadcast(&closer->changed);
+			pthread_cond_wait(&closer->changed, &closer->lock);
+		}
+	}
+	pthread_mutex_unlock(&closer->lock);
+	return NULL;
+}
+
+/* Signals are for the thread that waits for events. */
+static int start_closer(struct link_closer *closer)
+{
+	sigset_t all, before;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	err = pthread_create(&closer->thread, NULL, close_waiting, closer);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return -err;
+}
+
+static struct link_closer *link_closer__new(void)
+{
+	struct link_closer *closer = calloc(1, sizeof(*closer));
+
+	if (!closer)
+		return NULL;
+	pthread_mutex_init(&closer->lock, NULL);
+	pthread_cond_init(&closer->changed, NULL);
+	if (!start_closer(closer))
+		return closer;
+	free(closer);
+	return NULL;
+}
+
+static void link_closer__add(struct link_closer *closer, struct link link)
+{
+	int err = -ENOMEM;
+
+	if (closer) {
+		pthread_mutex_lock(&closer->lock);
+		err = grow_array(&closer->waiting, &closer->capacity, closer->count + 1,
+				 sizeof(*closer->waiting));
+		if (!err)
+			closer->waiting[closer->count++] = link;
+		pthread_cond_broadcast(&closer->changed);
+		pthread_mutex_unlock(&closer->lock);
+	}
+	if (err)
+		close_one(&link);
+}
+
+/* Until all are closed. */
+static void link_closer__wait(struct link_closer *closer)
+{
+	if (!closer)
+		return;
+	pthread_mutex_lock(&closer->lock);
+	closer->waiters++;
+	pthread_cond_broadcast(&closer->changed);
+	while (closer->count || closer->busy)
+		pthread_cond_wait(&closer->changed, &closer->lock);
+	closer->waiters--;
+	pthread_mutex_unlock(&closer->lock);
+}
+
+/* While links are made: those that can keep the kernel from it wait, unless a caller waits for
+ * them. */
+static void link_closer__hold(struct link_closer *closer, bool held)
+{
+	if (!closer)
+		return;
+	pthread_mutex_lock(&closer->lock);
+	closer->held = held;
+	pthread_cond_broadcast(&closer->changed);
+	pthread_mutex_unlock(&closer->lock);
+}
+
+static void link_closer__free(struct link_closer *closer)
+{
+	if (!closer)
+		return;
+	pthread_mutex_lock(&closer->lock);
+	closer->ends = true;
+	pthread_cond_broadcast(&closer->changed);
+	pthread_mutex_unlock(&closer->lock);
+	pthread_join(closer->thread, NULL);
+	pthread_cond_destroy(&closer->changed);
+	pthread_mutex_destroy(&closer->lock);
+	free(closer->waiting);
+	free(closer);
+}
+
+void link_warm_pages(int file_fd, const uint64_t *offsets, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		char byte;
+
+		/* a page that cannot be read shows when the link is made */
+		if (pread(file_fd, &byte, 1, (off_t)offsets[i]) < 0)
+			return;
+	}
+}
+
+/* --- all links of a recording --- */
+
+struct link_tag {
+	bool is_alloc_probe;
+	bool is_annotation;
+	bool by_return;
+	uint32_t group;
+	uint32_t born; /* whose it is; 0: of all processes */
+	uint32_t gate;
+	int file_fd;
+};
+
+struct kept_link {
+	struct link link;
+	struct link_tag tag;
+};
+
+struct links {
+	struct links_options options;
+	struct kept_link *kept;
+	size_t count, capacity;
+	size_t perf_count;		      /* of them */
+	struct link_closer *closer;	      /* NULL: they are closed at once */
+	uint32_t gate_links[PERFX_MAX_GATES]; /* by place: how many lead through it */
+	uint32_t last_gate;		      /* handed out last */
+};
+
+struct links *links__new(const struct links_options *options)
+{
+	struct links *links = calloc(1, sizeof(*links));
+
+	if (!links)
+		return NULL;
+	links->options = *options;
+	links->closer = link_closer__new();
+	return links;
+}
+
+void links__free(struct links *links)
+{
+	if (!links)
+		return;
+	links__detach(links);
+	link_closer__free(links->closer);
+	free(links->kept);
+	free(links);
+}
+
+/* Perf-event uprobes are one link a probe, and closing one takes tens of milliseconds. */
+#define PERF_LINKS_MAX 512
+
+/* Keeps a link that has been made; one that finds no room is closed. */
+static int keep_link(struct links *links, struct link link, const struct link_tag *tag)
+{
+	if (grow_array(&links->kept, &links->capacity, links->count + 1, sizeof(*links->kept))) {
+		link_close_all(&link, 1);
+		return -ENOMEM;
+	}
+	links->kept[links->count++] = (struct kept_link){link, *tag};
+	links->gate_links[tag->gate % PERFX_MAX_GATES]++;
+	links->perf_count += link.perf != NULL;
+	return 0;
+}
+
+/* Descriptors that are left for what else is opened meanwhile: files of /proc, objects, captures.
+ */
+#define DESCRIPTORS_KEPT 64
+
+static bool has_descriptors(int any_fd)
+{
+	int lowest = fcntl(any_fd, F_DUPFD_CLOEXEC, 0);
+	struct rlimit limit;
+
+	if (lowest < 0)
+		return false;
+	close(lowest);
+	return getrlimit(RLIMIT_NOFILE, &limit) ||
+	       (rlim_t)lowest + DESCRIPTORS_KEPT < limit.rlim_cur;
+}
+
+/* How a set of points is attached: by which program and link. */
+struct attach_way {
+	int file_fd;
+	pid_t pid;
+	uint64_t gate; /* where it is in a cookie */
+	struct bpf_program *program;
+	int attach_type; /* of multi and session links */
+	bool at_return;	 /* the program runs at return only */
+	struct link_tag tag;
+};
+
+/* Attaches count points by one link. When the kernel refuses one, halves find out which: the rest
+ * are attached all the same. */
+static void attach_multi(struct links *links, const struct attach_way *way,
+			 struct attach_point **points, size_t count, uint64_t *numbers)
+{
+	uint64_t *offsets = numbers, *cookies = numbers + count, *semaphores = cookies + count;
+	struct link_points link_points = {.offsets = offsets, .cookies = cookies, .count = count};
+	int err, fd;
+
+	for (size_t i = 0; i < count; i++) {
+		offsets[i] = points[i]->offset;
+		cookies[i] = way->gate | points[i]->probe;
+		semaphores[i] = points[i]->semaphore;
+		if (points[i]->semaphore)
+			link_points.semaphores = semaphores;
+	}
+	fd = has_descriptors(way->file_fd)
+		     ? link_multi(bpf_program__fd(way->program), way->attach_type, way->file_fd,
+				  way->pid, way->at_return, &link_points)
+		     : -EMFILE;
+	err = fd < 0 ? fd : keep_link(links, (struct link){.fd = fd}, &way->tag);
+	/* too many open files, no such process: halving would not help */
+	if (err && count > 1 && err != -ESRCH && err != -EMFILE && err != -ENFILE &&
+	    err != -ENOMEM) {
+		attach_multi(links, way, points, count / 2, numbers);
+		attach_multi(links, way, points + count / 2, count - count / 2, numbers);
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		if (!points[i]->err)
+			points[i]->err = err;
+}
+
+static void attach_perf(struct links *links, const struct attach_way *way,
+			struct attach_point **points, size_t count)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", way->file_fd);
+	for (size_t i = 0; i < count; i++) {
+		LIBBPF_OPTS(bpf_uprobe_opts, opts, .bpf_cookie = way->gate | points[i]->probe,
+			    .retprobe = way->at_return, .ref_ctr_offset = points[i]->semaphore);
+		struct link link = {.fd = -1};
+		int err = has_descriptors(way->file_fd) ? -ENOSPC : -EMFILE;
+
+		if (err == -ENOSPC && links->perf_count < PERF_LINKS_MAX) {
+			link.perf = bpf_program__attach_uprobe_opts(way->program,
+								    way->pid ? way->pid : -1, path,
+								    points[i]->offset, &opts);
+			err = link.perf ? keep_link(links, link, &way->tag) : -errno;
+		}
+		if (!points[i]->err)
+			points[i]->err = err;
+	}
+}
+
+static void fail_points(struct attach_point **points, size_t count, int err)
+{
+	for (size_t i = 0; i < count; i++)
+		points[i]->err = err;
+}
+
+static void attach_way(struct links *links, const struct attach_way *way, enum perfx_link link,
+		       struct attach_point **points, size_t count)
+{
+	uint64_t *numbers;
+
+	if (!count)
+		return;
+	if (bpf_program__fd(way->program) < 0) {
+		fail_points(points, count, -EOPNOTSUPP);
+		return;
+	}
+	if (link == PERFX_LINK_PERF) {
+		attach_perf(links, way, points, count);
+		return;
+	}
+	numbers = calloc(count * 3, sizeof(*numbers));
+	if (!numbers) {
+		fail_points(points, count, -ENOMEM);
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		numbers[i] = points[i]->offset;
+	link_warm_pages(way->file_fd, numbers, count);
+	attach_multi(links, way, points, count, numbers);
+	free(numbers);
+}
+
+/* What points must share to share links. */
+struct batch {
+	bool is_alloc_probe, is_annotation, by_return;
+	uint32_t group;
+};
+
+static bool in_batch(const struct attach_point *point, const struct batch *batch)
+{
+	return point->is_alloc_probe == batch->is_alloc_probe &&
+	       point->is_annotation == batch->is_annotation &&
+	       point->by_return == batch->by_return && point->group == batch->group;
+}
+
+/* A batch's points as pointers into the caller's array; those that failed are left out. */
+static size_t select_points(struct attach_point *points, size_t count, const struct batch *batch,
+			    struct attach_point **selected)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (in_batch(&points[i], batch) && !points[i].err)
+			selected[n++] = &points[i];
+	return n;
+}
+
+static void attach_hits(struct links *links, struct attach_way *way, const struct batch *batch,
+			struct attach_point **points, size_t count)
+{
+	struct bpf_program *const *programs = links->options.programs;
+
+	way->program = batch->is_alloc_probe  ? programs[PROGRAM_MEMORY_HIT]
+		       : batch->is_annotation ? programs[PROGRAM_ANNOTATION]
+					      : programs[PROGRAM_HIT];
+	way->attach_type = BPF_ATTACH_UPROBE_MULTI;
+	way->at_return = false;
+	attach_way(links, way, links->options.hit_link, points, count);
+}
+
+/* Entry and return: by one session, or by two links. */
+static void attach_returns(struct links *links, struct attach_way *way, const struct batch *batch,
+			   struct attach_point **points, size_t count)
+{
+	struct bpf_program *const *programs = links->options.programs;
+	size_t n = 0;
+
+	if (links->options.return_link == PERFX_LINK_SESSION) {
+		way->program = batch->is_alloc_probe ? programs[PROGRAM_MEMORY_SESSION]
+						     : programs[PROGRAM_SESSION];
+		way->attach_type = BPF_ATTACH_UPROBE_SESSION;
+		attach_way(links, way, PERFX_LINK_SESSION, points, count);
+		return;
+	}
+	/* returns first: an entry without its return would stay open */
+	way->program =
+		batch->is_alloc_probe ? programs[PROGRAM_MEMORY_RETURN] : programs[PROGRAM_RETURN];
+	way->attach_type = BPF_ATTACH_UPROBE_MULTI;
+	way->at_return = true;
+	attach_way(links, way, links->options.return_link, points, count);
+	for (size_t i = 0; i < count; i++)
+		if (!points[i]->err)
+			points[n++] = points[i];
+	attach_hits(links, way, batch, points, n);
+}
+
+static void attach_batch(struct links *links, struct attach_way *way, const struct batch *batch,
+			 struct attach_point *points, size_t count, struct attach_point **selected)
+{
+	size_t n = select_points(points, count, batch, selected);
+
+	way->tag.is_alloc_probe = batch->is_alloc_probe;
+	way->tag.is_annotation = batch->is_annotation;
+	way->tag.by_return = batch->by_return;
+	way->tag.group = batch->group;
+	if (batch->by_return)
+		attach_returns(links, way, batch, selected, n);
+	else
+		attach_hits(links, way, batch, selected, n);
+}
+
+/* Neighbours of one group. */
+static void attach_groups(struct links *links, struct attach_way *way, struct attach_point *points,
+			  size_t count, struct attach_point **selected)
+{
+	size_t n;
+
+	for (size_t i = 0; i < count; i += n) {
+		struct batch batch = {points[i].is_alloc_probe, points[i].is_annotation,
+				      points[i].by_return, points[i].group};
+
+		for (n = 1; i + n < count && in_batch(&points[i + n], &batch); n++)
+			;
+		if (batch.group)
+			attach_batch(links, way, &batch, &points[i], n, selected);
+	}
+}
+
+size_t links__attach(struct links *links, const struct attach_target *target,
+		     struct attach_point *points, size_t count)
+{
+	bool by_pid = links->options.multi_pid || links->options.hit_link == PERFX_LINK_PERF;
+	struct attach_way way = {
+		.file_fd = target->file_fd,
+		.pid = by_pid ? target->pid : 0,
+		.gate = (uint64_t)target->gate << PERFX_COOKIE_GATE_SHIFT,
+		.tag = {.born = target->born, .gate = target->gate, .file_fd = target->file_fd}};
+	struct attach_point **selected = calloc(count ? count : 1, sizeof(*selected));
+	size_t attached = 0;
+
+	for (size_t i = 0; i < count; i++)
+		points[i].err = selected ? 0 : -ENOMEM;
+	if (!selected)
+		return 0;
+	link_closer__hold(links->closer, true);
+	/* groups hold exits, which come before their entries */
+	attach_groups(links, &way, points, count, selected);
+	for (int i = 0; i < 5; i++) {
+		struct batch batch = {
+			.is_alloc_probe = i & 1, .by_return = i & 2, .is_annotation = i & 4};
+
+		attach_batch(links, &way, &batch, points, count, selected);
+	}
+	link_closer__hold(links->closer, false);
+	free(selected);
+	for (size_t i = 0; i < count; i++)
+		attached += !points[i].err;
+	return attached;
+}
+
+/* A gate through which no link leads any more is closed, and can be had anew. */
+static void leave_gate(struct links *links, uint32_t gate)
+{
+	uint32_t place = gate % PERFX_MAX_GATES;
+
+	if (!--links->gate_links[place] && gate != PERFX_GATE_NONE)
+		__atomic_store_n(&links->options.gates[place], 0, __ATOMIC_SEQ_CST);
+}
+
+/* Takes the links for which wanted says so off the list, to be closed meanwhile. */
+static void release(struct links *links, bool (*wanted)(const struct link_tag *tag, uint32_t which),
+		    uint32_t which)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < links->count; i++) {
+		const struct kept_link *link = &links->kept[i];
+
+		if (wanted(&link->tag, which)) {
+			leave_gate(links, link->tag.gate);
+			links->perf_count -= link->link.perf != NULL;
+			link_closer__add(links->closer, link->link);
+		} else {
+			links->kept[kept++] = *link;
+		}
+	}
+	links->count = kept;
+}
+
+/* The same, and waits until they are closed. */
+static void detach(struct links *links, bool (*wanted)(const struct link_tag *tag, uint32_t which),
+		   uint32_t which)
+{
+	release(links, wanted, which);
+	link_closer__wait(links->closer);
+}
+
+static bool any_link(const struct link_tag *tag, uint32_t which)
+{
+	(void)tag;
+	(void)which;
+	return true;
+}
+
+static bool by_return(const struct link_tag *tag, uint32_t which)
+{
+	(void)which;
+	return tag->by_return && !tag->is_alloc_probe;
+}
+
+static bool of_group(const struct link_tag *tag, uint32_t group)
+{
+	return tag->group == group;
+}
+
+static bool of_process(const struct link_tag *tag, uint32_t born)
+{
+	return tag->born == born;
+}
+
+static bool of_file(const struct link_tag *tag, uint32_t file_fd)
+{
+	return tag->file_fd == (int)file_fd;
+}
+
+void links__detach(struct links *links)
+{
+	detach(links, any_link, 0);
+}
+
+void links__detach_later(struct links *links)
+{
+	release(links, any_link, 0);
+}
+
+void links__detach_returns(struct links *links)
+{
+	detach(links, by_return, 0);
+}
+
+void links__detach_file(struct links *links, int file_fd)
+{
+	detach(links, of_file, (uint32_t)file_fd);
+}
+
+void links__detach_group(struct links *links, uint32_t group)
+{
+	detach(links, of_group, group);
+}
+
+void links__release(struct links *links, uint32_t born)
+{
+	release(links, of_process, born);
+}
+
+uint32_t links__new_gate(struct links *links)
+{
+	for (uint32_t tries = 0; tries < PERFX_MAX_GATES; tries++) {
+		uint32_t gate = ++links->last_gate;
+
+		if (gate % PERFX_MAX_GATES && !links->gate_links[gate % PERFX_MAX_GATES])
+			return gate;
+	}
+	return PERFX_GATE_NONE;
+}
+
+void links__open_gate(struct links *links, uint32_t gate)
+{
+	if (links->gate_links[gate % PERFX_MAX_GATES])
+		__atomic_store_n(&links->options.gates[gate % PERFX_MAX_GATES], gate,
+				 __ATOMIC_SEQ_CST);
+}

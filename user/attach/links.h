@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Uprobe links, one call for all kinds: which program and link serve which points, what is attached
+ * for whom, and how it goes again.
+ */
+#ifndef PERFX_ATTACH_LINKS_H
+#define PERFX_ATTACH_LINKS_H
+
+#include "perfx_config.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* --- one link --- */
+
+/* enum bpf_attach_type of linux/bpf.h, which older copies of that header lack. */
+#define BPF_ATTACH_UPROBE_MULTI	  48
+#define BPF_ATTACH_UPROBE_SESSION 57
+
+struct link_points {
+	const uint64_t *offsets; /* in the file */
+	const uint64_t *cookies;
+	/* Where in the file the kernel counts who looks (USDT semaphores), 0: nowhere; NULL: none
+	 * of them has one. It counts back down when the link goes, however that comes about. */
+	const uint64_t *semaphores;
+	size_t count;
+};
+
+/* A multi or session link of many offsets of one file, by the raw bpf() call: libbpf 1.4 knows no
+ * session links, and the kernel headers of a stable distribution neither. prog_fd must have been
+ * loaded with the same attach type. at_return: multi links only, the program runs at return. pid 0:
+ * every process. Returns the link's descriptor or -errno; -ENOTSUPP (524) when the kernel refuses
+ * an instruction.
+ */
+int link_multi(int prog_fd, int attach_type, int file_fd, pid_t pid, bool at_return,
+	       const struct link_points *points);
+
+/* The kernel's own code for an operation that it does not support, not in errno.h. */
+#define KERNEL_ENOTSUPP 524
+
+/* Reads a byte of the page of each offset: registering a uprobe on a page that is not in the page
+ * cache makes some kernels complain in their log. */
+void link_warm_pages(int file_fd, const uint64_t *offsets, size_t count);
+
+/* --- all links of a recording --- */
+
+/* What they call: by points and moment. */
+enum tracer_program {
+	PROGRAM_HIT,
+	PROGRAM_RETURN,
+	PROGRAM_SESSION,
+	PROGRAM_ANNOTATION,
+	PROGRAM_MEMORY_HIT,
+	PROGRAM_MEMORY_RETURN,
+	PROGRAM_MEMORY_SESSION,
+};
+#define TRACER_PROGRAMS (PROGRAM_MEMORY_SESSION + 1)
+
+struct bpf_program;
+
+struct links_options {
+	enum perfx_link hit_link, return_link; /* for sites; for entry and return */
+	bool multi_pid;			       /* multi links can be of one process */
+	struct bpf_program *programs[TRACER_PROGRAMS];
+	uint64_t *gates; /* the programs', by place; borrowed */
+};
+
+struct links;
+
+/* options is copied. NULL: out of memory. */
+struct links *links__new(const struct links_options *options);
+/* Takes them away, and waits for that. */
+void links__free(struct links *links);
+
+/* One site of a file. */
+struct attach_point {
+	uint64_t offset;     /* in the file */
+	uint32_t probe;	     /* index, the cookie */
+	bool by_return;	     /* entry and return */
+	bool is_alloc_probe; /* of memory: served by programs of their own */
+	bool is_annotation;  /* of a range: likewise */
+	uint64_t semaphore;  /* in the file, raised as long as it is attached; 0: none */
+	uint32_t group;	     /* > 0: neighbours of one group get links that can be taken away */
+	int err;	     /* out: 0, or why this one could not be attached */
+};
+
+/* A file, and for which processes. */
+struct attach_target {
+	int file_fd;
+	/* 0: every process that maps it (which of them are traced is checked in the kernel) */
+	pid_t pid;
+	uint32_t born; /* its first process index, by which links are released; 0: of all processes
+			*/
+	uint32_t gate; /* through which its hits go; PERFX_GATE_NONE: through none */
+};
+
+/* Attaches sites of one file. Returns how many were attached; each point says its own error. */
+size_t links__attach(struct links *links, const struct attach_target *target,
+		     struct attach_point *points, size_t count);
+
+/* Functions that are attached one after the other are to be counted from one moment on: their hits
+ * do nothing as long as their gate is closed. A new one is; PERFX_GATE_NONE: there is none left. */
+uint32_t links__new_gate(struct links *links);
+void links__open_gate(struct links *links, uint32_t gate);
+
+/* A process has ended: its links have no effect from now on, and are closed without waiting. */
+void links__release(struct links *links, uint32_t born);
+/* Takes away the return probes that were attached so far; sites stay. */
+void links__detach_returns(struct links *links);
+/* Takes away all links on a file, by the descriptor that it was attached with. */
+void links__detach_file(struct links *links, int file_fd);
+/* Takes away the links of a group. */
+void links__detach_group(struct links *links, uint32_t group);
+/* Takes all away; later: while the caller goes on. */
+void links__detach(struct links *links);
+void links__detach_later(struct links *links);
+
+#endif
