@@ -2,7 +2,7 @@
 /* Machine code: where probes may go. The first bytes say what is asked of it. */
 #include "fuzz_image.h"
 
-#include "plan/accessor.h"
+#include "plan/jitted.h"
 #include "site/site.h"
 
 static void plan_at(struct image *image, const struct fuzz_question *q, uint64_t vaddr,

@@ -3,7 +3,7 @@
 #ifndef INTEREST_FIXTURE_H
 #define INTEREST_FIXTURE_H
 
-#include "plan/interest.h"
+#include "plan/defaults.h"
 
 #include <criterion/criterion.h>
 

@@ -35,6 +35,6 @@ bool annotation_runs_eager(const char *symbol);
 
 /* PyTorch before 2.4 may pass record_function's names by a way that has no allocation probe: then
  * there are ranges without names. True for a symbol that shows it. */
-bool mark_is_old_torch(const char *symbol);
+bool annotation_is_old_torch(const char *symbol);
 
 #endif

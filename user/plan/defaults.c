@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "plan/defaults.h"
 
-#include "base/prefixes.h"
 #include "cost/builtin.h"
+#include "plan/allocators.h"
+#include "plan/annotations.h"
 
 #include <ctype.h>
 #include <fnmatch.h>
@@ -138,7 +139,8 @@ static enum perfx_source source_by_prefix(const char *symbol)
 	return PERFX_SOURCE_INVALID;
 }
 
-int default_prefixes(struct prefixes *set)
+/* Adds the prefixes of their mangled names. 0 or -ENOMEM. */
+static int default_prefixes(struct prefixes *set)
 {
 	int err = builtin_prefixes(set);
 
@@ -213,4 +215,31 @@ bool return_probe_is_safe(const char *base_name, const char *symbol_name)
 		if (!strcmp(symbol_name, allocators[i]))
 			return true;
 	return false;
+}
+
+int interest_collect(struct prefixes *mangled)
+{
+	int err = default_prefixes(mangled);
+
+	if (!err)
+		err = annotation_prefixes(mangled);
+	if (!err)
+		err = allocator_prefixes(mangled);
+	prefixes_sort(mangled);
+	return err;
+}
+
+/* Nearly all names of a big library are mangled. C's are few: there the rules themselves are asked.
+ */
+bool interest_has(const char *name, void *ctx)
+{
+	const struct interest *interest = ctx;
+	enum host_level level;
+	struct perfx_annotation annotation;
+	const char *shown;
+
+	if (!strncmp(name, "_Z", 2))
+		return prefixes_match(interest->mangled, name);
+	return default_function(interest->base, name) ||
+	       annotation_find(name, &annotation, &shown, &level) || allocator_concerns(name);
 }

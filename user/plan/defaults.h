@@ -6,21 +6,18 @@
 #ifndef PERFX_PLAN_DEFAULTS_H
 #define PERFX_PLAN_DEFAULTS_H
 
+#include "base/prefixes.h"
 #include "perfx_record.h"
 
 #include <stdbool.h>
 
-/* Could a file of this base name hold any of them? Others need not be searched: a Python process
- * maps a hundred files. */
+/* Can a file of this base name hold any of them? Others are not searched: a Python process maps a
+ * hundred files. */
 bool default_module(const char *base_name);
 
 /* The source of a symbol that is traced by default; PERFX_SOURCE_INVALID: it is not. What has a
  * known cost (cost/builtin.h) is, and functions whose time alone matters. */
 enum perfx_source default_function(const char *base_name, const char *symbol_name);
-
-/* Adds what their mangled names begin with. 0 or -ENOMEM. */
-struct prefixes;
-int default_prefixes(struct prefixes *set);
 
 /* May one of these be called so often, for so little work at a time, that merely counting it is
  * expensive? Thunks of XLA, products of small matrices. An operator of PyTorch takes a while to be
@@ -39,8 +36,21 @@ bool runs_thunks(const char *symbol_name);
  * probe on them is harmless in any process: BLAS, allocators, CUDA and NCCL entry points. */
 bool return_probe_is_safe(const char *base_name, const char *symbol_name);
 
-/* Is it a function by which a training's steps are found? These are traced as marks are, whatever
- * else is. */
+/* Is it a function by which training steps are found? These are traced whenever annotations are. */
 bool default_step(const char *symbol_name);
+
+/*
+ * A filter before all rules that choose by name (this file's, annotations.h's, allocators.h's), for
+ * when no functions are named: asked of each of half a million names, it leaves few for the rules.
+ */
+struct interest {
+	const struct prefixes *mangled; /* interest_collect's; borrowed */
+	const char *base;		/* name of the file */
+};
+
+/* Collects the prefixes of the mangled names of all rules. 0 or -ENOMEM. */
+int interest_collect(struct prefixes *mangled);
+/* ctx: struct interest. */
+bool interest_has(const char *name, void *ctx);
 
 #endif

@@ -14,14 +14,8 @@ bool plan_worth_searching(struct plan *plan, const char *base);
 /* Takes the function over, names and site; -ENOMEM: it does not. */
 int plan_add_function(struct plan *plan, const struct plan_function *function);
 
-/* costs.c: the site of a function (module, symbol, vaddr, size are set) and its cost, if it has
- * one. As site_plan. */
-int plan_site(struct plan *plan, struct image *image, struct plan_function *function);
-/* costs.c: the places in a file where it says what it does. 0, -ENOMEM. */
+/* select.c: the places in a file with perfx_flops(). 0, -ENOMEM. */
 int plan_hints(struct plan *plan, struct image *image, size_t module);
-
-/* Index of a file's module, -ENOENT. */
-ssize_t plan_find_module(const struct plan *plan, const struct module_ref *ref);
 
 /* alloc_probes.c: plans the allocation probes of a file's allocators. 0, -ENOMEM. */
 int plan_alloc_probes(struct plan *plan, struct image *image, size_t module, bool executable);
@@ -33,12 +27,12 @@ int plan_annotations(struct plan *plan, struct image *image, size_t module);
  * known. */
 bool plan_jitted_name(struct image *image, const char *call, struct perfx_annotation *annotation);
 
-/* usdt.c: plans the USDT probes that were asked for, and those of perfx.h. 0, -ENOMEM. */
+/* annotations.c: plans the USDT probes that were asked for, and those of perfx.h. 0, -ENOMEM. */
 int plan_usdt(struct plan *plan, struct image *image, size_t module);
-/* Which host_level the options mean. */
+/* annotations.c: the host_level that the options mean. */
 enum host_level plan_host_level(const struct plan *plan);
 
-/* timing.c: notes what may unwind through this file's frames, or leave them for another stack. */
+/* select.c: notes what may unwind through this file's frames, or leave them for another stack. */
 void plan_consider_file(struct plan *plan, struct image *image, const char *base);
 /* Decides for the functions from `first` on; only when all files of a process are known, for a C++
  * library may come last. */

@@ -3,7 +3,7 @@
 
 #include "base/grow.h"
 #include "cost/cost_model.h"
-#include "plan/interest.h"
+#include "plan/defaults.h"
 #include "plan/internal.h"
 #include "proc/process.h"
 
@@ -261,7 +261,7 @@ ssize_t plan__find(const struct plan *plan, uint64_t inode, uint32_t dev_major, 
 	return -ENOENT;
 }
 
-ssize_t plan_find_module(const struct plan *plan, const struct module_ref *ref)
+static ssize_t find_module(const struct plan *plan, const struct module_ref *ref)
 {
 	return plan__find(plan, ref->inode, ref->dev_major, ref->dev_minor);
 }
@@ -288,7 +288,7 @@ ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules)
 	if (count < 0 || (count && !*modules))
 		err = count < 0 ? (int)count : -ENOMEM;
 	for (ssize_t i = 0; !err && i < count; i++) {
-		ssize_t index = plan_find_module(plan, &refs[i]);
+		ssize_t index = find_module(plan, &refs[i]);
 
 		if (index < 0) {
 			err = plan_module(plan, task, &refs[i]);
@@ -321,7 +321,7 @@ static ssize_t add_mapped(struct plan *plan, const void *address)
 		if (refs[i].inode != mapping->inode || refs[i].dev_major != mapping->dev_major ||
 		    refs[i].dev_minor != mapping->dev_minor)
 			continue;
-		found = plan_find_module(plan, &refs[i]);
+		found = find_module(plan, &refs[i]);
 		if (found >= 0)
 			break;
 		found = plan_module(plan, getpid(), &refs[i]);
@@ -351,4 +351,151 @@ ssize_t plan__add_file(struct plan *plan, const char *path)
 	munmap(address, bytes);
 	plan_time_functions(plan, first);
 	return index;
+}
+
+/* --- whose malloc? Several files may define it; a call goes to the first of them. ---------------
+ */
+
+static ssize_t module_at(const struct plan *plan, const struct mapping *mapping)
+{
+	struct module_ref ref;
+
+	if (!mapping || !mapping->inode)
+		return -ENOENT;
+	ref = (struct module_ref){.inode = mapping->inode,
+				  .dev_major = mapping->dev_major,
+				  .dev_minor = mapping->dev_minor};
+	return find_module(plan, &ref);
+}
+
+static ssize_t first_in_order(const struct plan *plan, const struct maps *maps,
+			      const uint64_t *order, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		ssize_t module = module_at(plan, maps__find(maps, order[i]));
+
+		if (module >= 0 && plan->modules[module].exports_malloc)
+			return module;
+	}
+	return -ENOENT;
+}
+
+/* Whoever takes the place of the C library's malloc comes before it. */
+static ssize_t guess(const struct plan *plan, const struct module_ref *refs, size_t count)
+{
+	ssize_t last = -ENOENT;
+
+	for (size_t i = 0; i < count; i++) {
+		ssize_t module = find_module(plan, &refs[i]);
+
+		if (module < 0 || !plan->modules[module].exports_malloc)
+			continue;
+		if (strncmp(refs[i].base, "libc.", 5) != 0 &&
+		    strncmp(refs[i].base, "libc-", 5) != 0 && strncmp(refs[i].base, "ld-", 3) != 0)
+			return module;
+		last = module;
+	}
+	return last;
+}
+
+/* The executable is the file that defines malloc without being asked to export it. */
+static ssize_t own_malloc(const struct plan *plan, const struct module_ref *refs, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		ssize_t module = find_module(plan, &refs[i]);
+
+		if (module >= 0 && plan->modules[module].defines_malloc &&
+		    !plan->modules[module].exports_malloc)
+			return module;
+	}
+	return -1;
+}
+
+ssize_t plan__provider(const struct plan *plan, pid_t pid, ssize_t *own, bool *guessed)
+{
+	struct maps *maps = maps__read(pid);
+	struct module_ref *refs = NULL;
+	ssize_t count, provider, ordered;
+	uint64_t *order = NULL;
+
+	*own = -1;
+	*guessed = false;
+	if (!maps)
+		return -errno;
+	count = maps__modules(maps, &refs);
+	if (count < 0) {
+		maps__free(maps);
+		return count;
+	}
+	*own = own_malloc(plan, refs, (size_t)count);
+	ordered = link_map_read(pid, &order);
+	provider = ordered > 0 ? first_in_order(plan, maps, order, (size_t)ordered)
+			       : guess(plan, refs, (size_t)count);
+	*guessed = ordered <= 0 && provider >= 0;
+	free(order);
+	free(refs);
+	maps__free(maps);
+	return provider < 0 && *own >= 0 ? *own : provider;
+}
+
+/* --- patterns without a match: some wait for their file, some are wrong -------------------------
+ */
+
+static int offer_nearest(const struct symbol *symbol, void *ctx)
+{
+	nearest__offer(ctx, symbol->name);
+	return 0;
+}
+
+static void feed_nearest(struct nearest *nearest, const struct pattern *pattern, pid_t pid)
+{
+	struct maps *maps = maps__read(pid);
+	struct module_ref *refs = NULL;
+	ssize_t count = maps ? maps__modules(maps, &refs) : 0;
+
+	for (ssize_t i = 0; i < count; i++) {
+		struct image *image;
+		int fd;
+
+		if (!pattern__matches_module(pattern, refs[i].base))
+			continue;
+		fd = module_open(pid, &refs[i]);
+		if (fd < 0)
+			continue;
+		image = image__open(fd, refs[i].path, "");
+		if (image)
+			image__each_function(image, offer_nearest, nearest);
+		image__free(image);
+		close(fd);
+	}
+	free(refs);
+	maps__free(maps);
+}
+
+bool plan__waits(const struct plan *plan, size_t pattern)
+{
+	const struct pattern *p = plan->options.patterns[pattern];
+
+	return !pattern__excludes(p) && pattern__names_module(p) &&
+	       !plan->pattern_saw_module[pattern];
+}
+
+int plan__unmatched(struct plan *plan, pid_t pid, char **nearest)
+{
+	*nearest = NULL;
+	for (size_t i = 0; i < plan->options.patterns_count; i++) {
+		const struct pattern *pattern = plan->options.patterns[i];
+		struct nearest *names;
+
+		if (pattern__excludes(pattern) || plan->pattern_matched[i] || plan__waits(plan, i))
+			continue;
+		names = nearest__new(pattern, 3);
+		if (names) {
+			feed_nearest(names, pattern, pid);
+			*nearest = strdup(nearest__list(names));
+			nearest__free(names);
+		}
+		return (int)i;
+	}
+	return -1;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Which functions of a file are traced: chosen by -F, annotated, or worth it by default. */
+/* The functions of a file that are traced, the site and cost of each, and how each is timed. */
 #include "base/grow.h"
 #include "cost/builtin.h"
 #include "cost/cost_model.h"
@@ -7,10 +7,201 @@
 #include "plan/annotations.h"
 #include "plan/defaults.h"
 #include "plan/internal.h"
+#include "site/site.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* --- site and cost ------------------------------------------------------------------------------
+ *
+ * A site that suits the cost: the arguments that its program reads are still in registers there,
+ * and the result is there at the exits when it asks for that.
+ */
+
+/* What the program calls argument n is in the register that has it at the site. */
+static void move_arguments(struct perfx_cost_program *cost, const struct site_plan *site)
+{
+	for (size_t i = 0; i < cost->entry_count; i++) {
+		struct perfx_instruction *instruction = &cost->code[i];
+
+		if (instruction->op == PERFX_OP_ARG)
+			instruction->n = (__u8)(site->arguments[instruction->n - 1] + 1);
+	}
+}
+
+/* Its index in plan->costs, one for each distinct program; -ENOMEM, -ENOSPC. */
+static int64_t add_cost(struct plan *plan, const struct perfx_cost_program *cost)
+{
+	for (size_t i = 1; i < plan->cost_programs_count; i++)
+		if (!memcmp(&plan->cost_programs[i], cost, sizeof(*cost)))
+			return (int64_t)i;
+	if (plan->cost_programs_count == PERFX_MAX_COST_PROGRAMS)
+		return -ENOSPC;
+	if (grow_array(&plan->cost_programs, &plan->cost_programs_capacity,
+		       plan->cost_programs_count + 2, sizeof(*plan->cost_programs)))
+		return -ENOMEM;
+	if (!plan->cost_programs_count)
+		plan->cost_programs_count = 1; /* index 0 is none */
+	plan->cost_programs[plan->cost_programs_count] = *cost;
+	return (int64_t)plan->cost_programs_count++;
+}
+
+/* Will the result be seen, however it is timed? */
+static bool sees_result(const struct plan *plan, const struct plan_function *function)
+{
+	return function->site.exits_state == EXITS_KNOWN ||
+	       plan->options.return_mode == RETURN_PROBE ||
+	       return_probe_is_safe(plan->modules[function->module].base, function->symbol);
+}
+
+static int take_cost(struct plan *plan, struct perfx_cost_program *cost, const char *origin,
+		     struct plan_function *function)
+{
+	int64_t index;
+
+	move_arguments(cost, &function->site);
+	index = add_cost(plan, cost);
+	if (index == -ENOMEM)
+		return -ENOMEM;
+	if (index < 0) {
+		function->cost_why = "too many kinds of cost programs";
+		return 0;
+	}
+	function->cost_program = (uint32_t)index;
+	function->is_worker = cost->flags & PERFX_COST_F_WORKER;
+	function->cost_origin = origin;
+	return 0;
+}
+
+/* The Itanium ABI: an object that is returned has its place in the first register. */
+#define EVENT_ARG 1
+#define THUNK_ARG 2
+
+/* A site at which the thunk that is run is still in a register, and where its event goes. */
+static int site_of_runner(struct image *image, const struct site_options *options,
+			  struct plan_function *function)
+{
+	struct site_options wanted = *options;
+	int err;
+
+	wanted.argument_regs = 1u << (THUNK_ARG - 1) | 1u << (EVENT_ARG - 1);
+	wanted.arguments_may_move = true;
+	err = site_plan(image, function->vaddr, function->size, &wanted, &function->site);
+	if (!err) {
+		function->object_arg = (uint8_t)(function->site.arguments[THUNK_ARG - 1] + 1);
+		function->event_arg = (uint8_t)(function->site.arguments[EVENT_ARG - 1] + 1);
+		return 0;
+	}
+	function->cost_why = "no instruction at which its arguments are still there";
+	site_plan__clear(&function->site);
+	return site_plan(image, function->vaddr, function->size, options, &function->site);
+}
+
+/* The site of a function (module, symbol, vaddr, size are set) and its cost, if known. As
+ * site_plan. */
+static int plan_site(struct plan *plan, struct image *image, struct plan_function *function)
+{
+	struct site_options options = {.entry_only = plan->options.site_entry_only,
+				       .optimized_nop5 = plan->options.optimized_nop5,
+				       .nop5_kills = plan->options.nop5_kills};
+	struct site_options wanted = options;
+	struct perfx_cost_program cost;
+	const char *origin;
+	int err;
+
+	function->is_entry_point = function->vaddr && function->vaddr == image__entry_point(image);
+	if (runs_thunks(function->symbol))
+		return site_of_runner(image, &options, function);
+	if (cost_model__find(plan->options.cost_model, plan->modules[function->module].base,
+			     function->symbol, &cost, &origin))
+		return site_plan(image, function->vaddr, function->size, &options, &function->site);
+	wanted.argument_regs = cost_argument_regs(&cost);
+	wanted.arguments_may_move = true;
+	wanted.needs_result = cost_has_exit(&cost);
+	err = site_plan(image, function->vaddr, function->size, &wanted, &function->site);
+	if (!err && (!wanted.needs_result || sees_result(plan, function)))
+		return take_cost(plan, &cost, origin, function);
+	function->cost_why = err ? "no instruction at which its arguments are still there"
+				 : "it needs the result, and the exits are not all known";
+	site_plan__clear(&function->site);
+	return site_plan(image, function->vaddr, function->size, &options, &function->site);
+}
+
+/* --- perfx_flops() ---------------------------------------------------------------------------- */
+
+struct hints {
+	struct plan *plan;
+	struct image *image;
+	uint32_t module, cost_program;
+	size_t first; /* function of this module */
+};
+
+static bool is_planned(const struct hints *hints, uint64_t vaddr)
+{
+	for (size_t i = hints->first; i < hints->plan->functions_count; i++)
+		if (hints->plan->functions[i].is_hint && hints->plan->functions[i].vaddr == vaddr)
+			return true;
+	return false;
+}
+
+static int add_hint(uint64_t vaddr, void *ctx)
+{
+	struct hints *hints = ctx;
+	struct plan_function function = {
+		.module = hints->module,
+		.name = strdup("perfx_flops"),
+		.symbol = strdup("perfx_flops"),
+		.vaddr = vaddr,
+		.offset = (uint64_t)image__offset(hints->image, vaddr),
+		.source = PERFX_SOURCE_PERFX,
+		.site = {.entry_vaddr = vaddr, .entry_kind = SITE_NOP, .exits_state = EXITS_KNOWN},
+		.ret = PERFX_RETURN_NONE,
+		.ret_why = "a place, not a function",
+		.cost_program = hints->cost_program,
+		.is_hint = true,
+	};
+	int err = function.name && function.symbol ? 0 : -ENOMEM;
+
+	if (!err && !is_planned(hints, vaddr)) {
+		hints->plan->modules[hints->module].is_ml = true; /* annotated */
+		err = plan_add_function(hints->plan, &function);
+		if (!err)
+			return 0;
+	}
+	free(function.name);
+	free(function.symbol);
+	return err;
+}
+
+/* What the register has is the number itself. */
+static int64_t hint_cost(struct plan *plan)
+{
+	struct perfx_cost_program cost;
+	char why[128];
+
+	return cost_compile("flops = arg1", &cost, why, sizeof(why)) ? -EINVAL
+								     : add_cost(plan, &cost);
+}
+
+int plan_hints(struct plan *plan, struct image *image, size_t module)
+{
+	struct hints hints = {.plan = plan,
+			      .image = image,
+			      .module = (uint32_t)module,
+			      .first = plan->functions_count};
+	int64_t cost = plan->options.cost_model ? hint_cost(plan) : 0;
+
+	if (cost == -ENOMEM)
+		return -ENOMEM;
+	if (cost <= 0)
+		return 0;
+	hints.cost_program = (uint32_t)cost;
+	return image__each_hint(image, add_hint, &hints);
+}
+
+/* --- functions: named by -F, annotated, or traced by default -------------------------------------
+ */
 
 struct candidate {
 	char *symbol;
@@ -310,4 +501,145 @@ int plan_image(struct plan *plan, struct image *image, size_t index)
 		return selection.err;
 	}
 	return plan_candidates(plan, image, index, &selection);
+}
+
+/* --- timing: at the exits, by return probe, or only counted
+ * ---------------------------------------
+ */
+
+/* The C runtime itself: has unwind data of its own, and starts no unwinding through others. */
+static bool is_c_runtime(const char *base)
+{
+	static const char *const names[] = {"libc.so", "libc-2.",   "ld-linux",	  "ld-2.",
+					    "libm.so", "libm-2.",   "libpthread", "libdl",
+					    "librt",   "libresolv", "libnss_",	  "libgcc_s",
+					    "ld-musl", "libutil"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strncmp(base, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
+/* More code than this is not searched for stack switches; no C program that switches stacks has so
+ * much. */
+#define SEARCH_BYTES_MAX (64u << 20)
+
+static bool may_unwind(struct image *image, const char *base)
+{
+	const struct image_traits *traits;
+
+	if (!strncmp(base, "libstdc++", 9) || !strncmp(base, "libc++", 6))
+		return true;
+	traits = image__traits(image);
+	return traits->has_except_table || traits->needs_cxx || traits->is_rust || traits->is_go;
+}
+
+/* OpenSSL has coroutines for asynchronous engines, TBB for tasks that are suspended, and hardly
+ * anybody uses these: every Python maps the one, Debian's PyTorch the other. */
+static bool switches_for_real(const char *base)
+{
+	return strncmp(base, "libcrypto", 9) != 0 && strncmp(base, "libtbb.", 7) != 0;
+}
+
+/*
+ * A C program is searched for hand-written switches, for return probes would kill it. Elsewhere
+ * functions are timed at their exits, no harm can be done, and names are evidence enough.
+ */
+static bool switches_stacks(const struct plan *plan, struct image *image)
+{
+	return image__traits(image)->switches_stacks ||
+	       (plan->c_alone && image_switches_stacks(image, SEARCH_BYTES_MAX));
+}
+
+void plan_consider_file(struct plan *plan, struct image *image, const char *base)
+{
+	if (is_c_runtime(base))
+		return;
+	/* once one file of the family unwinds, the others need not be asked */
+	if (plan->c_alone && may_unwind(image, base))
+		plan->c_alone = false;
+	if (plan->many_stacks || !switches_stacks(plan, image))
+		return;
+	plan->c_alone = false;
+	plan->many_stacks = switches_for_real(base);
+}
+
+static void choose_return(const struct plan *plan, const char *base, struct plan_function *function)
+{
+	bool exits_known = function->site.exits_state == EXITS_KNOWN;
+
+	function->c_alone = false;
+	if (function->is_entry_point) {
+		function->ret = PERFX_RETURN_NONE;
+		function->ret_why = "the program begins there: it does not return";
+	} else if (plan->options.return_mode == RETURN_PROBE) {
+		function->ret = PERFX_RETURN_PROBE;
+		function->ret_why = "asked for by --return probe";
+	} else if (plan->options.return_mode == RETURN_AUTO &&
+		   return_probe_is_safe(base, function->symbol)) {
+		function->ret = PERFX_RETURN_PROBE;
+		function->ret_why = "a C entry point that nothing unwinds through";
+	} else if (plan->options.return_mode == RETURN_AUTO && plan->c_alone &&
+		   (plan->options.return_guard || !exits_known)) {
+		function->ret = PERFX_RETURN_PROBE;
+		function->ret_why = "the process is C alone: nothing unwinds";
+		function->c_alone = true;
+	} else if (exits_known) {
+		function->ret = PERFX_RETURN_EXIT;
+		function->ret_why = plan->c_alone
+					    ? "without session links recursion may nest too deep"
+					    : "an exception may cross it: timed where it leaves";
+	} else {
+		function->ret = PERFX_RETURN_NONE;
+		function->ret_why = function->site.exits_note ? function->site.exits_note
+							      : "its exits are not all known";
+	}
+}
+
+size_t plan__distrust_returns(struct plan *plan)
+{
+	size_t changed = 0;
+
+	for (size_t i = 0; i < plan->functions_count; i++) {
+		struct plan_function *function = &plan->functions[i];
+
+		if (!function->c_alone)
+			continue;
+		choose_return(plan, plan->modules[function->module].base, function);
+		function->c_alone = true;
+		changed++;
+	}
+	return changed;
+}
+
+bool plan__prefer_exits(struct plan *plan, size_t index)
+{
+	struct plan_function *function = &plan->functions[index];
+
+	if (function->ret != PERFX_RETURN_PROBE || plan->options.return_mode != RETURN_AUTO ||
+	    function->site.exits_state != EXITS_KNOWN)
+		return false;
+	function->ret = PERFX_RETURN_EXIT;
+	function->ret_why = "its calls nest too deep for return probes";
+	return true;
+}
+
+void plan__doubt_exits(struct plan *plan, size_t index, const char *why)
+{
+	struct plan_function *function = &plan->functions[index];
+
+	function->site.exits_state = EXITS_UNKNOWN;
+	function->site.exits_note = why;
+	function->ret = PERFX_RETURN_PROBE;
+	function->ret_why = why;
+}
+
+void plan_time_functions(struct plan *plan, size_t first)
+{
+	for (size_t i = first; i < plan->functions_count; i++)
+		if (!plan->functions[i].is_alloc_probe && !plan->functions[i].is_hint &&
+		    !plan->functions[i].is_annotation) /* their own way */
+			choose_return(plan, plan->modules[plan->functions[i].module].base,
+				      &plan->functions[i]);
 }

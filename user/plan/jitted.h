@@ -8,8 +8,8 @@
  * returns as a string_view is the string at 8 in what 0xb08 and then 8 lead to. Pure: code in,
  * offsets out. x86-64.
  */
-#ifndef PERFX_PLAN_ACCESSOR_H
-#define PERFX_PLAN_ACCESSOR_H
+#ifndef PERFX_PLAN_JITTED_H
+#define PERFX_PLAN_JITTED_H
 
 #include <stdbool.h>
 #include <stddef.h>

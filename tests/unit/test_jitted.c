@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "plan/accessor.h"
+#include "plan/jitted.h"
 
 #include <criterion/criterion.h>
 
