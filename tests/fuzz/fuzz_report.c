@@ -11,7 +11,7 @@
 static void compare(const struct json_report *report)
 {
 	static const char *const formats[] = {"text", "md", "json"};
-	const struct difference_options options = {.name_a = "a", .name_b = "b", .width = 80};
+	const struct diff_options options = {.name_a = "a", .name_b = "b", .width = 80};
 	const struct profile *profile = json_report__profile(report);
 	struct analysis *analysis = json_report__analysis(report, profile);
 	struct diff *diff = diff__new(profile, profile, DIFF_THRESHOLD);
@@ -19,7 +19,7 @@ static void compare(const struct json_report *report)
 	if (!analysis || !diff || diff_findings(diff, analysis, analysis))
 		abort();
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
-		difference_writer_named(formats[i])->write(fuzz_nowhere(), diff, &options);
+		diff_writer_named(formats[i])->write(fuzz_nowhere(), diff, &options);
 	diff__free(diff);
 	analysis__free(analysis);
 }

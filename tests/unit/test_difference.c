@@ -92,7 +92,7 @@ static void training_after(struct stream *s)
 struct pair {
 	const char *name;
 	void (*build[2])(struct stream *);
-	struct difference_options options;
+	struct diff_options options;
 };
 
 static const struct pair pairs[] = {
@@ -132,14 +132,14 @@ static char *difference_of(const struct pair *pair, const char *format, unsigned
 	const struct profile *profile_a = replayed(pair, 0, a), *profile_b = replayed(pair, 1, b);
 	struct analysis *of_a = analyze(profile_a), *of_b = analyze(profile_b);
 	struct diff *diff = diff__new(profile_a, profile_b, 0.05);
-	struct difference_options options = pair->options;
+	struct diff_options options = pair->options;
 	char *text = NULL;
 	FILE *out = open_memstream(&text, size);
 
 	cr_assert(diff && of_a && of_b);
 	cr_assert_eq(diff_findings(diff, of_a, of_b), 0);
 	options.width = width;
-	cr_assert_eq(difference_writer_named(format)->write(out, diff, &options), 0);
+	cr_assert_eq(diff_writer_named(format)->write(out, diff, &options), 0);
 	fclose(out);
 	diff__free(diff);
 	analysis__free(of_a);
@@ -270,7 +270,7 @@ Test(difference, findings_that_went_and_came)
 	cr_expect_eq(diff->processes[0].findings[1].finding, &a.findings[2]);
 	cr_expect_eq(diff->processes[0].findings[2].in, DIFF_IN_B);
 	cr_expect_eq(diff->processes[0].findings[2].finding, &b.findings[1]);
-	difference_verdict(&verdict, diff);
+	diff_say_verdict(&verdict, diff);
 	cr_expect_str_eq(text_peek(&verdict),
 			 "Gone: MemoryLeak, heap of t (pid 42): so much (and 1 more finding). "
 			 "New: SlowOperation, g: so much. No function was called in both "

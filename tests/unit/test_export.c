@@ -233,15 +233,15 @@ Test(export, by_name_and_suffix)
 	char names[128], *rest = names, *name;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		const struct export_format *format = export_format_for(rows[i].path);
+		const struct export_format *format = format_for_path(&export_formats, rows[i].path);
 
 		if (!rows[i].name)
 			cr_expect_null(format, "%s", rows[i].path);
 		else
-			cr_expect(format && !strcmp(format->name, rows[i].name), "%s",
+			cr_expect(format && !strcmp(format->format.name, rows[i].name), "%s",
 				  rows[i].path);
 	}
-	snprintf(names, sizeof(names), "%s", export_format_names());
+	snprintf(names, sizeof(names), "%s", format_names(&export_formats));
 	while ((name = strsep(&rest, ",")))
 		cr_expect_not_null(export_format_named(name + strspn(name, " ")), "%s", name);
 	cr_expect_null(export_format_named("xml"));

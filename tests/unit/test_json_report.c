@@ -10,7 +10,7 @@
 
 static char *difference(const struct profile *a, const struct profile *b, const char *format)
 {
-	static const struct difference_options options = {
+	static const struct diff_options options = {
 		.name_a = "a", .name_b = "b", .width = 160, .top = 1000};
 	struct diff *diff = diff__new(a, b, 0.05);
 	char *text = NULL;
@@ -18,7 +18,7 @@ static char *difference(const struct profile *a, const struct profile *b, const 
 	FILE *out = open_memstream(&text, &size);
 
 	cr_assert_not_null(diff);
-	cr_assert_eq(difference_writer_named(format)->write(out, diff, &options), 0);
+	cr_assert_eq(diff_writer_named(format)->write(out, diff, &options), 0);
 	fclose(out);
 	diff__free(diff);
 	return text;

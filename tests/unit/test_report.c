@@ -18,12 +18,12 @@ Test(report, writers_by_name_and_suffix)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		const struct report_writer *writer = report_writer_for(rows[i].path);
+		const struct report_writer *writer = format_for_path(&report_formats, rows[i].path);
 
 		if (!rows[i].name)
 			cr_expect_null(writer, "%s", rows[i].path);
 		else
-			cr_expect(writer && !strcmp(writer->name, rows[i].name), "%s",
+			cr_expect(writer && !strcmp(writer->format.name, rows[i].name), "%s",
 				  rows[i].path);
 	}
 	cr_expect_null(report_writer_named("xml"));
@@ -36,7 +36,7 @@ Test(report, names_are_complete)
 	char names[64], *rest = names, *name;
 	unsigned count = 0;
 
-	snprintf(names, sizeof(names), "%s", report_writer_names());
+	snprintf(names, sizeof(names), "%s", format_names(&report_formats));
 	while ((name = strsep(&rest, ","))) {
 		cr_expect_not_null(report_writer_named(name + strspn(name, " ")), "%s", name);
 		count++;

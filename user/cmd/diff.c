@@ -15,21 +15,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct difference_writer *choose_writer(const struct options *options)
+static const struct diff_writer *choose_writer(const struct options *options)
 {
 	const char *path = output_path(options);
-	const struct difference_writer *writer;
+	const struct diff_writer *writer;
 
 	if (options->format)
-		writer = difference_writer_named(options->format);
+		writer = diff_writer_named(options->format);
 	else
-		writer = path ? difference_writer_for(path) : difference_writer_named("text");
+		writer = path ? format_for_path(&diff_formats, path) : diff_writer_named("text");
 	if (!writer && options->format)
 		msg_say("diff -f %s: no such format: %s", options->format,
-			difference_writer_names());
+			format_names(&diff_formats));
 	else if (!writer)
 		msg_say("%s: unknown suffix: give the format with -f (%s)", path,
-			difference_writer_names());
+			format_names(&diff_formats));
 	return writer;
 }
 
@@ -112,21 +112,21 @@ static void unload(struct recording *recording)
 /* --- the comparison ----------------------------------------------------------------------------
  */
 
-static struct difference_options look_of(const struct options *options)
+static struct diff_options look_of(const struct options *options)
 {
-	struct difference_options look = {.name_a = options->capture,
-					  .name_b = options->capture_after,
-					  .fails = options->fail_on > 0,
-					  .top = (unsigned)options->top};
+	struct diff_options look = {.name_a = options->capture,
+				    .name_b = options->capture_after,
+				    .fails = options->fail_on > 0,
+				    .top = (unsigned)options->top};
 
 	output_terminal(output_path(options), &look.width, &look.color);
 	return look;
 }
 
-static int write_out(const struct difference_writer *writer, const struct diff *diff,
+static int write_out(const struct diff_writer *writer, const struct diff *diff,
 		     const struct options *options)
 {
-	struct difference_options look = look_of(options);
+	struct diff_options look = look_of(options);
 	const char *path = output_path(options);
 	struct output output;
 	char *text = NULL;
@@ -163,7 +163,7 @@ static int check_regressions(const struct diff *diff, const struct options *opti
 	return EXIT_USAGE;
 }
 
-static int compare(const struct difference_writer *writer, const struct recording *a,
+static int compare(const struct diff_writer *writer, const struct recording *a,
 		   const struct recording *b, const struct options *options)
 {
 	double threshold = options->fail_on > 0 ? options->fail_on : DIFF_THRESHOLD;
@@ -182,7 +182,7 @@ static int compare(const struct difference_writer *writer, const struct recordin
 
 int cmd_diff(const struct options *options)
 {
-	const struct difference_writer *writer = choose_writer(options);
+	const struct diff_writer *writer = choose_writer(options);
 	struct recording a = {.path = options->capture}, b = {.path = options->capture_after};
 	int code = writer ? load(&a, options) : EXIT_USAGE;
 

@@ -20,16 +20,17 @@ static const struct export_format *choose_format(const struct options *options)
 	if (options->format)
 		format = export_format_named(options->format);
 	else if (path)
-		format = export_format_for(path);
+		format = format_for_path(&export_formats, path);
 	if (format)
 		return format;
 	if (options->format)
-		msg_say("export -f %s: no such format: %s", options->format, export_format_names());
+		msg_say("export -f %s: no such format: %s", options->format,
+			format_names(&export_formats));
 	else if (path)
 		msg_say("%s: unknown suffix (%s): give the format with -f", path,
-			export_format_suffixes());
+			format_suffixes(&export_formats));
 	else
-		msg_say("export needs a format: -f %s", export_format_names());
+		msg_say("export needs a format: -f %s", format_names(&export_formats));
 	return NULL;
 }
 

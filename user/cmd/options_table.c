@@ -313,11 +313,11 @@ static int take_nothing(const struct option_row *row, struct options *options, c
 /* --- names of values that other modules know ----------------------------------------------------
  */
 
-static const char *format_names(enum verb verb)
+static const char *names_of_formats(enum verb verb)
 {
 	if (verb == VERB_EXPORT)
-		return export_format_names();
-	return verb == VERB_DIFF ? difference_writer_names() : report_writer_names();
+		return format_names(&export_formats);
+	return format_names(verb == VERB_DIFF ? &diff_formats : &report_formats);
 }
 
 static const char *table_names(enum verb verb)
@@ -596,7 +596,7 @@ const struct option_row option_rows[] = {
 		"Symbolic links are not followed; under sudo(8) the file belongs to the user who "
 		"called sudo."},
 	{"format", 'f', false, SECTION_OUTPUT, REPORTING | READING | COMPARING, .arg = "FORMAT",
-	 .names = format_names, .parse = take_text, INTO(format),
+	 .names = names_of_formats, .parse = take_text, INTO(format),
 	 .help = "format: @ (default: by the suffix of -o)",
 	 .man = "Format of the report, whatever the suffix of `-o`: @. "
 		"`line` is a single line, for a log."},

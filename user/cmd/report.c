@@ -92,14 +92,16 @@ static int choose_writer(struct report_target *target, const struct options *opt
 	if (options->format)
 		target->writer = report_writer_named(options->format);
 	else
-		target->writer = path ? report_writer_for(path) : report_writer_named("text");
+		target->writer =
+			path ? format_for_path(&report_formats, path) : report_writer_named("text");
 	if (!target->writer && options->format) {
-		msg_say("-f %s: no such format: %s", options->format, report_writer_names());
+		msg_say("-f %s: no such format: %s", options->format,
+			format_names(&report_formats));
 		return EXIT_USAGE;
 	}
 	if (!target->writer) {
 		msg_say("%s: unknown suffix (%s): give the format with -f (%s)", path,
-			report_writer_suffixes(), report_writer_names());
+			format_suffixes(&report_formats), format_names(&report_formats));
 		return EXIT_USAGE;
 	}
 	return EXIT_OK;

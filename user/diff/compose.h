@@ -9,7 +9,7 @@
 struct comparer {
 	struct document *document;
 	const struct diff *diff;
-	const struct difference_options *options;
+	const struct diff_options *options;
 	size_t functions, places; /* rows */
 	unsigned name_columns;
 };

@@ -9,6 +9,7 @@
  *     Change  Ratio   Avg A   Avg B  Significant  Time A  Time B  …  Function
  *     +20.0 %  1.20  10.0 ms 12.0 ms  slower     62.0 %  66.1 %     gemm
  */
+#include "report/document/document.h"
 #include "analyze/location.h"
 #include "base/escape.h"
 #include "base/quantity.h"
@@ -16,7 +17,6 @@
 #include "base/utf8.h"
 #include "decode/names.h"
 #include "diff/compose.h"
-#include "report/document/document.h"
 
 #include <errno.h>
 #include <math.h>
@@ -212,7 +212,7 @@ static void compose_mean(struct comparer *c, const struct diff_steps *steps)
 	cell_change(c, steps->avg_ns);
 	cell_ratio(c, steps->avg_ns);
 	cells_ns(c, steps->avg_ns);
-	cell_verdict(c, difference_of_time(steps->time), steps->time, steps->regressed,
+	cell_verdict(c, diff_time_word(steps->time), steps->time, steps->regressed,
 		     "too few steps");
 	document_cell_printf(c->document, "mean");
 }
@@ -286,7 +286,7 @@ static void compose_times(struct comparer *c, const struct diff_process *p)
 		cell_change(c, f->avg_ns);
 		cell_ratio(c, f->avg_ns);
 		cells_ns(c, f->avg_ns);
-		cell_verdict(c, difference_of_time(f->time), f->time, f->regressed, TOO_FEW_CALLS);
+		cell_verdict(c, diff_time_word(f->time), f->time, f->regressed, TOO_FEW_CALLS);
 		cell_both(c, f->total_share, add_share);
 		cell_both(c, f->self_share, add_share);
 		cell_both(c, f->calls_per_s, add_rate);
@@ -320,7 +320,7 @@ static void compose_rates(struct comparer *c, const struct diff_process *p)
 		cell_change(c, f->flops_per_s);
 		cell_ratio(c, f->flops_per_s);
 		cells_gflops(c, f->flops_per_s);
-		cell_verdict(c, difference_of_time(f->rate), f->rate, false, TOO_FEW_CALLS);
+		cell_verdict(c, diff_time_word(f->rate), f->rate, false, TOO_FEW_CALLS);
 		cell_change(c, f->flops_per_call);
 		cells_name(c, f);
 	}
@@ -380,7 +380,7 @@ static void compose_memory(struct comparer *c, const struct diff_process *p)
 		cell_change(c, m->peak_bytes);
 		cell_ratio(c, m->peak_bytes);
 		cells_bytes(c, m->peak_bytes);
-		cell_verdict(c, difference_of_memory(m->verdict), m->verdict, m->regressed,
+		cell_verdict(c, diff_memory_word(m->verdict), m->verdict, m->regressed,
 			     "not exact");
 		cell_both(c, m->allocated_per_s, add_size);
 		cell_both(c, m->allocs_per_s, add_rate);
@@ -534,7 +534,7 @@ static int compose(struct comparer *c)
 {
 	struct text verdict = {0};
 
-	difference_verdict(&verdict, c->diff);
+	diff_say_verdict(&verdict, c->diff);
 	document_add(c->document, BLOCK_VERDICT, &verdict);
 	compose_captures(c);
 	compose_warnings(c);
@@ -544,7 +544,7 @@ static int compose(struct comparer *c)
 	return c->document->failed ? -ENOMEM : 0;
 }
 
-static int write_text(FILE *out, const struct diff *diff, const struct difference_options *options)
+static int write_text(FILE *out, const struct diff *diff, const struct diff_options *options)
 {
 	struct document document = {0};
 	struct comparer c = {&document,
@@ -562,7 +562,7 @@ static int write_text(FILE *out, const struct diff *diff, const struct differenc
 	return err;
 }
 
-static int write_md(FILE *out, const struct diff *diff, const struct difference_options *options)
+static int write_md(FILE *out, const struct diff *diff, const struct diff_options *options)
 {
 	struct document document = {0};
 	struct comparer c = {&document,
@@ -579,32 +579,10 @@ static int write_md(FILE *out, const struct diff *diff, const struct difference_
 	return err;
 }
 
-static const struct difference_writer writers[] = {
-	{"text", write_text},
-	{"md", write_md},
-	{"json", difference_write_json},
+static const struct diff_writer writers[] = {
+	{{"text", " .txt .text "}, write_text},
+	{{"md", " .md .markdown "}, write_md},
+	{{"json", " .json "}, diff_write_json},
 };
 
-#define WRITERS (sizeof(writers) / sizeof(writers[0]))
-
-const struct difference_writer *difference_writer_named(const char *name)
-{
-	for (size_t i = 0; i < WRITERS; i++) {
-		if (!strcmp(writers[i].name, name))
-			return &writers[i];
-	}
-	return NULL;
-}
-
-/* The suffixes are those of reports. */
-const struct difference_writer *difference_writer_for(const char *path)
-{
-	const struct report_writer *writer = report_writer_for(path);
-
-	return writer ? difference_writer_named(writer->name) : NULL;
-}
-
-const char *difference_writer_names(void)
-{
-	return "text, md, json";
-}
+struct format_table diff_formats = FORMAT_TABLE(writers);

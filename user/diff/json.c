@@ -86,9 +86,9 @@ static json_t *function_object(const struct diff_function *f)
 	set_pair(object, "flops_per_s", f->flops_per_s);
 	set_number(object, "impact_share", f->impact);
 	set_welch(object, &f->welch);
-	json_object_set_new(object, "time", json_string(difference_of_time(f->time)));
+	json_object_set_new(object, "time", json_string(diff_time_word(f->time)));
 	if (!isnan(diff_change(f->flops_per_s)))
-		json_object_set_new(object, "rate", json_string(difference_of_time(f->rate)));
+		json_object_set_new(object, "rate", json_string(diff_time_word(f->rate)));
 	json_object_set_new(object, "regression", json_boolean(f->regressed));
 	return object;
 }
@@ -119,7 +119,7 @@ static json_t *steps_object(const struct diff_steps *steps)
 	set_pair(object, "flops_per_s", steps->flops_per_s);
 	set_pair(object, "mfu", steps->mfu);
 	set_welch(object, &steps->welch);
-	json_object_set_new(object, "time", json_string(difference_of_time(steps->time)));
+	json_object_set_new(object, "time", json_string(diff_time_word(steps->time)));
 	json_object_set_new(object, "regression", json_boolean(steps->regressed));
 	return object;
 }
@@ -134,7 +134,7 @@ static json_t *memory_object(const struct diff_memory *m)
 	set_pair(object, "allocated_bytes_per_s", m->allocated_per_s);
 	set_pair(object, "allocs_per_s", m->allocs_per_s);
 	json_object_set_new(object, "exact", json_boolean(m->exact));
-	json_object_set_new(object, "peak", json_string(difference_of_memory(m->verdict)));
+	json_object_set_new(object, "peak", json_string(diff_memory_word(m->verdict)));
 	json_object_set_new(object, "regression", json_boolean(m->regressed));
 	return object;
 }
@@ -240,13 +240,12 @@ static void put_summary(struct json_output *o, const struct diff *diff)
 	json_put(o, "summary", object);
 }
 
-int difference_write_json(FILE *out, const struct diff *diff,
-			  const struct difference_options *options)
+int diff_write_json(FILE *out, const struct diff *diff, const struct diff_options *options)
 {
 	struct json_output o = {.file = out};
 	struct text verdict = {0};
 
-	difference_verdict(&verdict, diff);
+	diff_say_verdict(&verdict, diff);
 	json_open(&o, NULL, '{');
 	json_put(&o, "schema", json_string("perfx.diff/1"));
 	json_put(&o, "verdict", json_of_sentence(text_peek(&verdict)));

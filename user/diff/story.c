@@ -50,7 +50,7 @@ void story_add_steps(struct text *into, const struct diff_steps *steps)
 	else if (steps->time == DIFF_UNJUDGED)
 		text_add(into, "too few to compare (");
 	else
-		text_printf(into, "%s, %+.1f %% (", difference_of_time(steps->time), 100 * change);
+		text_printf(into, "%s, %+.1f %% (", diff_time_word(steps->time), 100 * change);
 	add_both(into, steps->avg_ns, add_time);
 	text_add(into, steps->time == DIFF_SAME && fabs(change) >= NOISY_CHANGE ? ", noisy)" : ")");
 }
@@ -155,14 +155,14 @@ void compose_story(struct comparer *c, const struct diff_process *p)
 
 /* --- the verdict ------------------------------------------------------------------------------ */
 
-const char *difference_of_time(enum diff_verdict verdict)
+const char *diff_time_word(enum diff_verdict verdict)
 {
 	static const char *const names[] = {"unknown", "same", "faster", "slower"};
 
 	return names[verdict];
 }
 
-const char *difference_of_memory(enum diff_verdict verdict)
+const char *diff_memory_word(enum diff_verdict verdict)
 {
 	static const char *const names[] = {"unknown", "same", "less", "more"};
 
@@ -212,7 +212,7 @@ static const struct diff_memory *more_memory(const struct diff *diff)
 static void add_verdict_of(struct text *into, const struct diff_function *f)
 {
 	escape_name(into, f->function->name[0] ? f->function->name : "?");
-	text_printf(into, " is %s: %+.1f %% a call (", difference_of_time(f->time),
+	text_printf(into, " is %s: %+.1f %% a call (", diff_time_word(f->time),
 		    100 * diff_change(f->avg_ns));
 	add_both(into, f->avg_ns, add_time);
 	text_add(into, ").");
@@ -284,7 +284,7 @@ static void add_steps(struct text *into, const struct diff_steps *steps)
 	text_add(into, ". ");
 }
 
-void difference_verdict(struct text *into, const struct diff *diff)
+void diff_say_verdict(struct text *into, const struct diff *diff)
 {
 	const struct diff_function *f = largest(diff, DIFF_WORSE);
 	const struct diff_memory *m = more_memory(diff);

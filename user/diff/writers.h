@@ -3,13 +3,13 @@
 #ifndef PERFX_DIFF_WRITERS_H
 #define PERFX_DIFF_WRITERS_H
 
-#include "base/text.h"
+#include "base/format.h"
 #include "diff/diff.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 
-struct difference_options {
+struct diff_options {
 	const char *name_a, *name_b; /* of the captures */
 	bool fails;		     /* regressions are marked as such: --fail-on */
 	bool color;		     /* terminal */
@@ -17,23 +17,23 @@ struct difference_options {
 	unsigned top;		     /* rows a table; 0: the format's default */
 };
 
-struct difference_writer {
-	const char *name;
-	int (*write)(FILE *out, const struct diff *diff, const struct difference_options *options);
+struct diff_writer {
+	struct format format;
+	int (*write)(FILE *out, const struct diff *diff, const struct diff_options *options);
 };
 
-/* By -f name or by the suffix of a path; NULL when unknown. */
-const struct difference_writer *difference_writer_named(const char *name);
-const struct difference_writer *difference_writer_for(const char *path);
-/* For messages. Static. */
-const char *difference_writer_names(void);
+extern struct format_table diff_formats;
+
+static inline const struct diff_writer *diff_writer_named(const char *name)
+{
+	return format_named(&diff_formats, name);
+}
 
 /* What matters most, a sentence with marked names. */
-void difference_verdict(struct text *into, const struct diff *diff);
+void diff_say_verdict(struct text *into, const struct diff *diff);
 /* "slower", "faster", "same", "unknown"; of memory "more" and "less". */
-const char *difference_of_time(enum diff_verdict verdict);
-const char *difference_of_memory(enum diff_verdict verdict);
-int difference_write_json(FILE *out, const struct diff *diff,
-			  const struct difference_options *options);
+const char *diff_time_word(enum diff_verdict verdict);
+const char *diff_memory_word(enum diff_verdict verdict);
+int diff_write_json(FILE *out, const struct diff *diff, const struct diff_options *options);
 
 #endif

@@ -10,60 +10,15 @@
 #include <string.h>
 
 static const struct export_format formats[] = {
-	{"perfetto", " .pftrace .perfetto-trace ", true, export_perfetto},
-	{"chrome", " .trace.json .pt.trace.json ", true, export_chrome},
-	{"pprof", " .pb.gz .pprof ", false, export_pprof},
-	{"folded", " .folded ", false, export_folded},
-	{"speedscope", " .speedscope.json ", false, export_speedscope},
-	{"openmetrics", " .prom .openmetrics ", false, export_openmetrics},
+	{{"perfetto", " .pftrace .perfetto-trace "}, true, export_perfetto},
+	{{"chrome", " .trace.json .pt.trace.json "}, true, export_chrome},
+	{{"pprof", " .pb.gz .pprof "}, false, export_pprof},
+	{{"folded", " .folded "}, false, export_folded},
+	{{"speedscope", " .speedscope.json "}, false, export_speedscope},
+	{{"openmetrics", " .prom .openmetrics "}, false, export_openmetrics},
 };
 
-#define FORMATS (sizeof(formats) / sizeof(formats[0]))
-
-const struct export_format *export_format_named(const char *name)
-{
-	for (size_t i = 0; i < FORMATS; i++) {
-		if (!strcmp(formats[i].name, name))
-			return &formats[i];
-	}
-	return NULL;
-}
-
-/* Does the name end in one of these, with something in front? */
-static bool ends_in(const char *name, const char *suffixes)
-{
-	size_t length = strlen(name);
-
-	while (*(suffixes += strspn(suffixes, " "))) {
-		size_t count = strcspn(suffixes, " ");
-
-		if (length > count && !strncmp(name + length - count, suffixes, count))
-			return true;
-		suffixes += count;
-	}
-	return false;
-}
-
-const struct export_format *export_format_for(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	for (size_t i = 0; i < FORMATS; i++) {
-		if (ends_in(slash ? slash + 1 : path, formats[i].suffixes))
-			return &formats[i];
-	}
-	return NULL;
-}
-
-const char *export_format_names(void)
-{
-	return "perfetto, chrome, pprof, folded, speedscope, openmetrics";
-}
-
-const char *export_format_suffixes(void)
-{
-	return ".pftrace .trace.json .pb.gz .folded .speedscope.json .prom";
-}
+struct format_table export_formats = FORMAT_TABLE(formats);
 
 int export_error(FILE *out)
 {

@@ -8,6 +8,7 @@
 #define PERFX_EXPORT_EXPORT_H
 
 #include "aggregate/profile.h"
+#include "base/format.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -30,17 +31,16 @@ struct export
 };
 
 struct export_format {
-	const char *name;			   /* -f */
-	const char *suffixes;			   /* " .pftrace ": -o FILE */
+	struct format format;
 	bool spans;				   /* needs each_span */
 	int (*write)(const struct export *export); /* 0 or -errno */
 };
 
-/* NULL when unknown. */
-const struct export_format *export_format_named(const char *name);
-const struct export_format *export_format_for(const char *path);
-/* "perfetto, …" and ".pftrace …", for messages. Static. */
-const char *export_format_names(void);
-const char *export_format_suffixes(void);
+extern struct format_table export_formats;
+
+static inline const struct export_format *export_format_named(const char *name)
+{
+	return format_named(&export_formats, name);
+}
 
 #endif

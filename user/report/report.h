@@ -7,6 +7,7 @@
 
 #include "aggregate/profile.h"
 #include "analyze/analyze.h"
+#include "base/format.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -25,8 +26,7 @@ struct report_options {
 };
 
 struct report_writer {
-	const char *name;     /* "text", "md", …: -f */
-	const char *suffixes; /* " .txt .text ": -o FILE */
+	struct format format; /* "text", "md", … */
 	/* 0 or -errno of the stream. */
 	int (*write)(FILE *out, const struct profile *profile, const struct analysis *analysis,
 		     const struct report_options *options);
@@ -36,12 +36,12 @@ struct report_writer {
 /* In a form of one's own (report/table/template.h). */
 extern const struct report_writer report_writer_template;
 
-/* By -f name or by the suffix of a path; NULL when unknown. */
-const struct report_writer *report_writer_named(const char *name);
-const struct report_writer *report_writer_for(const char *path);
-/* "text, md, …" and ".txt .md …", for messages. Static. */
-const char *report_writer_names(void);
-const char *report_writer_suffixes(void);
+extern struct format_table report_formats;
+
+static inline const struct report_writer *report_writer_named(const char *name)
+{
+	return format_named(&report_formats, name);
+}
 
 /*
  * What of a profile a report is about, and in which order: --process and --sort. A selection is a

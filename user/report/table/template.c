@@ -490,5 +490,4 @@ static int write_template(FILE *out, const struct profile *profile, const struct
 	return err;
 }
 
-const struct report_writer report_writer_template = {
-	.name = "template", .suffixes = " ", .write = write_template};
+const struct report_writer report_writer_template = {{"template", " "}, write_template, false};
