@@ -73,6 +73,7 @@ help:
 	@echo '  make check-kernels          known-answer tests on Debian 6.1 and 6.12 kernels, in qemu'
 	@echo '  make soak                   100 times attach and detach on a live trainer (ROUNDS=)'
 	@echo '  make check-ml               tests against current PyTorch, JAX, TensorFlow (ML_VENV=, TF_VENV=)'
+	@echo '  make check-san              unit tests under ASan and UBSan'
 	@echo '  make fuzz                   damaged files by coverage, a minute for each kind (FUZZ=seconds FUZZ_DOOR=)'
 	@echo '  make bench                  what tracing costs, beside peers; BENCH=calls|cnn|memory|ring|…'
 	@echo '  make workloads golden-update lint format'
@@ -206,7 +207,8 @@ test:
 test-all:
 	@.ci/deps build test kernels chroot
 	$(AGAIN) tests deb dist $(ML_VENV)/.done $(TF_VENV)/.done
-	@export PERFX_TESTS=all; $(RUN_TESTS:@%=%) unit python bpf ml soak kernels packages; \
+	$(SAN_MAKE) $(SAN_UNIT) $(FUZZ_BIN)
+	@export PERFX_TESTS=all; $(RUN_TESTS:@%=%) unit san python bpf ml soak kernels packages fuzz; \
 		code=$$?; $(GIVE_BACK); exit $$code
 
 tests: $(BIN) $(LIBPERFX) $(HOOKS) $(UNIT_BIN) workloads $(BUILD)/e2e/cost
@@ -253,7 +255,8 @@ $(TF_VENV)/.done: tests/e2e/ml/requirements-tf.txt
 # One build under ASan and UBSan, by clang, for the unit tests and for the fuzzers.
 SAN_BUILD := $(BUILD)/san
 SAN_MAKE   = +$(Q)$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc)) \
-             BUILD=$(SAN_BUILD) CC='$(CLANG)' SAN=address,undefined,fuzzer-no-link
+             BUILD=$(SAN_BUILD) CC='$(CLANG)' WARN=-Wall \
+             SAN=address,undefined,fuzzer-no-link
 SAN_UNIT  := $(UNIT_SRC:tests/unit/%.c=$(SAN_BUILD)/unit/%)
 
 # Coverage-guided fuzzers on each door by which strangers' bytes come in: clang's libFuzzer. FUZZ=
@@ -263,7 +266,7 @@ FUZZ_SRC  := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_DOOR ?= $(FUZZ_SRC:tests/fuzz/fuzz_%.c=%)
 FUZZ_BIN   = $(FUZZ_DOOR:%=$(SAN_BUILD)/fuzz_%) $(SAN_BUILD)/seeds
 
-.PHONY: check-san fuzz
+.PHONY: check-san fuzz ci
 check-san:
 	$(SAN_MAKE) $(SAN_UNIT)
 	$(RUN_TESTS) san
@@ -271,6 +274,15 @@ check-san:
 fuzz:
 	$(SAN_MAKE) $(FUZZ_BIN)
 	$(RUN_TESTS) fuzz
+
+# make test and make lint with the unit tests under ASan and UBSan, and the fuzzers: .ci/run. Four
+# fuzzers at a time, each for a minute by the clock.
+ci:
+	@.ci/deps build test lint
+	$(AGAIN) $(BIN) $(LIBPERFX) $(HOOKS) workloads $(BUILD)/e2e/cost
+	$(SAN_MAKE) $(SAN_UNIT) $(FUZZ_BIN)
+	@export FUZZ_JOBS=4; $(RUN_TESTS:@%=%) lint san python bpf fuzz; \
+		code=$$?; $(GIVE_BACK); exit $$code
 
 FUZZ_OBJ := $(patsubst tests/%.c,$(BUILD)/%.o,$(wildcard tests/fuzz/*.c))
 $(FUZZ_OBJ): $(BUILD)/fuzz/%.o: tests/fuzz/%.c $(BUILD)/user.flags

@@ -353,7 +353,8 @@ def test_sampled_is_unbiased(program, tracer):
 # --- no harm ---
 
 # mimalloc's operator new ends the program where it fails, untraced too
-FAILING = [case_of(case, allocator) for allocator in ["libc", *ALLOCATORS]
+FAILING = [pytest.param(case, allocator, marks=[pytest.mark.long] if allocator != "libc" else [])
+           for allocator in ["libc", *ALLOCATORS]
            for case in ("memory_new throw", "memory_new handler", "memory_new jump",
                         "memory_realloc failing")
            if allocator != "mimalloc" or "new" not in case]

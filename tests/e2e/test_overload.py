@@ -7,8 +7,9 @@ import pytest
 from conftest import WORKLOADS, check_expectations, consistent, functions, total, wait_for
 
 
-@pytest.mark.parametrize("ring", ["4K", "64K"])
-@pytest.mark.parametrize("how", ["auto", "exit"])
+@pytest.mark.parametrize("how, ring", [("auto", "4K"), ("exit", "64K"),
+                                       pytest.param("auto", "64K", marks=pytest.mark.long),
+                                       pytest.param("exit", "4K", marks=pytest.mark.long)])
 def test_calls_are_exact(ring, how, program, tracer):
     """Eight threads at once; the reader is stopped meanwhile, so that the ring is full for certain."""
     p = program(WORKLOADS / "threads", "8", "2000")

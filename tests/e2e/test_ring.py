@@ -11,10 +11,10 @@ import tempfile
 import time
 
 import pytest
-from conftest import PERFX, WORKLOADS, ended, run, status, total, wait_for
+from conftest import EVERYTHING, PERFX, WORKLOADS, ended, run, status, total, wait_for
 from test_capture import FUNCTION, OFTEN, Busy, attached
 
-KILLS = int(os.environ.get("PERFX_KILLS", "12"))
+KILLS = int(os.environ.get("PERFX_KILLS", "12" if EVERYTHING else "6"))
 
 
 @pytest.fixture
