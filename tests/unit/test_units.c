@@ -266,3 +266,14 @@ Test(units, numbers_hold_on_to_their_units)
 		text_clear(&shown);
 	}
 }
+
+Test(units, whole_numbers_of_any_double)
+{
+	cr_expect_eq(u64_of(1.9), 1);
+	cr_expect_eq(u64_of(-0.1), 0);
+	cr_expect_eq(u64_of(-1e300), 0);
+	cr_expect_eq(u64_of(0.0 / 0.0), 0);
+	cr_expect_eq(u64_of(0x1p63), 1ull << 63);
+	cr_expect_eq(u64_of(0x1p64), UINT64_MAX);
+	cr_expect_eq(u64_of(1.0 / 0.0), UINT64_MAX);
+}

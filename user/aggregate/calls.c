@@ -150,9 +150,12 @@ static int row_thread_slowly(struct aggregate *a, struct row *row, uint32_t tid)
 /* A timed call: what it says of steps, or that its thread was in traced code. */
 static int row_step(struct aggregate *a, struct row *row, const struct perfx_span *span)
 {
-	const struct profile_function *f = &a->functions[row->function - 1];
+	const struct profile_function *f;
 
-	if (row->function > a->functions_count || !f->id)
+	if (row->function > a->functions_count)
+		return 0;
+	f = &a->functions[row->function - 1];
+	if (!f->id)
 		return 0;
 	if (row->step_class & STEP_UNDECIDED)
 		row->step_class = step_class(f->source, f->name, f->flags);

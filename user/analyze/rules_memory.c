@@ -4,6 +4,7 @@
 #include "analyze/leaks.h"
 #include "analyze/location.h"
 #include "analyze/rules_ctx.h"
+#include "base/units.h"
 
 #include <math.h>
 
@@ -84,7 +85,7 @@ static void add_leak_places(struct text *text, const struct rules_ctx *ctx, cons
 		size_t at = leak->largest[i];
 
 		text_add(text, i ? ", " : "");
-		add_bytes(text, (uint64_t)trend_of(ctx, leak, at)->slope_bytes_per_s);
+		add_bytes(text, u64_of(trend_of(ctx, leak, at)->slope_bytes_per_s));
 		text_add(text, " a second in ");
 		location_hotspot(text, ctx->profile, leak->memory, &leak->memory->hotspots[at]);
 	}
@@ -102,9 +103,9 @@ static void add_resident_growth(struct text *text, const struct rules_ctx *ctx,
 
 	if (!growth_is_steady(&line) || !domain_is_resident(leak->memory->domain))
 		return;
-	per_s = rate_of(ctx->process, (uint64_t)line.growth);
+	per_s = rate_of(ctx->process, u64_of(line.growth));
 	text_add(text, "; resident memory grew by ");
-	add_bytes(text, (uint64_t)per_s);
+	add_bytes(text, u64_of(per_s));
 	text_add(text, " a second");
 	if (leak->bytes_per_s < per_s) {
 		text_add(text, ", of which this is ");
@@ -118,9 +119,9 @@ static void leak_evidence(struct text *text, const struct rules_ctx *ctx, const 
 	const struct profile_hotspot *first = &memory->hotspots[leak->largest[0]];
 
 	text_add(text, "keeps ");
-	add_bytes(text, (uint64_t)leak->bytes_per_s);
+	add_bytes(text, u64_of(leak->bytes_per_s));
 	text_printf(text, " of %s a second, ", domain_words(memory->domain));
-	add_bytes(text, (uint64_t)(leak->bytes_per_s * 3600));
+	add_bytes(text, u64_of(leak->bytes_per_s * 3600));
 	text_add(text, " an hour at this rate; ");
 	add_count(text, leak->live_count);
 	text_add(text, " blocks of ");
@@ -376,11 +377,11 @@ static void add_growth(struct text *text, const struct rules_ctx *ctx, const str
 
 	text_add(text,
 		 anon ? "anonymous resident memory went from " : "resident memory went from ");
-	add_bytes(text, (uint64_t)line->first);
+	add_bytes(text, u64_of(line->first));
 	text_add(text, " to ");
 	add_bytes(text, anon ? last->rss_anon_bytes : last->rss_bytes);
 	text_add(text, ", steadily: ");
-	add_bytes(text, (uint64_t)rate_of(ctx->process, (uint64_t)line->growth));
+	add_bytes(text, u64_of(rate_of(ctx->process, u64_of(line->growth))));
 	text_printf(text, " a second (R² %.2f over %zu samples)", line->straightness,
 		    line->points_count);
 }
@@ -438,9 +439,9 @@ static bool untraced_memory(struct rules_ctx *ctx)
 	add_process_name(&note.subject, ctx->process);
 	add_growth(&note.evidence, ctx, &line, true);
 	text_printf(&note.evidence, "; the traced %s grew by ", domain_words(memory->domain));
-	add_bytes(&note.evidence, (uint64_t)rate_of(ctx->process, memory->current_bytes));
+	add_bytes(&note.evidence, u64_of(rate_of(ctx->process, memory->current_bytes)));
 	text_printf(&note.evidence, " a second%s, the other ", leaks ? " (see the leak)" : "");
-	add_bytes(&note.evidence, (uint64_t)rate_of(ctx->process, (uint64_t)rest));
+	add_bytes(&note.evidence, u64_of(rate_of(ctx->process, (uint64_t)rest)));
 	text_add(&note.evidence, " a second are not in it");
 	add_growth_threshold(&note.threshold);
 	text_printf(&note.threshold, ", %.0f %% of that and %llu MiB not in traced memory",
@@ -505,7 +506,7 @@ static void host_churn(struct rules_ctx *ctx, const struct profile_memory *memor
 	if (rate < CHURN_PER_S)
 		return;
 	add_process_name(&note.subject, ctx->process);
-	add_count(&note.evidence, (uint64_t)rate);
+	add_count(&note.evidence, u64_of(rate));
 	text_add(&note.evidence, " heap allocations a second");
 	add_temporary(&note.evidence, memory);
 	add_busiest(&note.evidence, ctx, memory, false);
@@ -529,7 +530,7 @@ static void gpu_churn(struct rules_ctx *ctx, const struct profile_memory *memory
 	if (rate < CHURN_GPU_PER_S)
 		return;
 	add_process_name(&note.subject, ctx->process);
-	add_count(&note.evidence, (uint64_t)rate);
+	add_count(&note.evidence, u64_of(rate));
 	text_add(&note.evidence, " allocations of device memory a second");
 	add_busiest(&note.evidence, ctx, memory, false);
 	text_printf(&note.threshold, "from %d a second", CHURN_GPU_PER_S);
@@ -552,7 +553,7 @@ static void tensor_churn(struct rules_ctx *ctx, const struct profile_memory *mem
 	if (rate < (double)TENSOR_BYTES_PER_S || system < TENSOR_SYSTEM)
 		return;
 	add_process_name(&note.subject, p);
-	add_bytes(&note.evidence, (uint64_t)rate);
+	add_bytes(&note.evidence, u64_of(rate));
 	text_add(&note.evidence, " of tensors a second, ");
 	add_bytes(&note.evidence,
 		  memory->allocs.value ? memory->allocated_bytes.value / memory->allocs.value : 0);

@@ -290,9 +290,9 @@ static void disk_bound(struct rules_ctx *ctx)
 		return;
 	add_process_name(&note.subject, p);
 	text_add(&note.evidence, "disk traffic of ");
-	add_bytes(&note.evidence, (uint64_t)bytes);
+	add_bytes(&note.evidence, u64_of(bytes));
 	text_add(&note.evidence, " a second and ");
-	add_count(&note.evidence, (uint64_t)faults);
+	add_count(&note.evidence, u64_of(faults));
 	text_add(&note.evidence, " major faults a second, at ");
 	add_percent(&note.evidence, cpu);
 	text_add(&note.evidence, " CPU");
@@ -354,7 +354,7 @@ static void overhead(struct rules_ctx *ctx)
 	text_add(&note.subject, "perfx-trace");
 	add_count(&note.evidence, p->hits_count);
 	text_add(&note.evidence, " probe hits cost about ");
-	add_ns(&note.evidence, (uint64_t)p->overhead_ns);
+	add_ns(&note.evidence, u64_of(p->overhead_ns));
 	text_add(&note.evidence, ": slowdown ");
 	text_add(&note.evidence, format_slowdown(slowdown, p->overhead_percent / 100));
 	add_dearest(&note.evidence, p);

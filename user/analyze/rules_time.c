@@ -5,6 +5,8 @@
 #include "analyze/rules_ctx.h"
 #include "base/units.h"
 
+#include <math.h>
+
 /* Self time of one function, of the wall time of its process. Threads add up. */
 #define SLOW_MEDIUM 0.20
 #define SLOW_HIGH   0.40
@@ -68,7 +70,7 @@ static bool tiny_calls(struct rules_ctx *ctx, const struct profile_row *row)
 	if (row->avg_ns == PROFILE_ABSENT || row->avg_ns >= TINY_AVG_NS || rate < TINY_CALLS_PER_S)
 		return false;
 	add_function_name(&note.subject, ctx->profile, row->function);
-	add_count(&note.evidence, (uint64_t)rate);
+	add_count(&note.evidence, u64_of(rate));
 	text_add(&note.evidence, " calls a second of ");
 	add_ns(&note.evidence, row->avg_ns);
 	text_add(&note.evidence, " on average");
@@ -306,7 +308,7 @@ static void add_rate(struct text *text, double flops_per_s)
 /* "2 cores", "1.4 cores": tenths are enough */
 static void add_cores(struct text *text, double cores)
 {
-	double shown = (double)(unsigned)(cores * 10 + 0.5) / 10;
+	double shown = floor(cores * 10 + 0.5) / 10;
 
 	text_printf(text, "%g core%s", shown, shown > 1 ? "s" : "");
 }

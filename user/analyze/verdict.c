@@ -8,6 +8,7 @@
  */
 #include "analyze/location.h"
 #include "analyze/rules_ctx.h"
+#include "base/units.h"
 
 #include <signal.h>
 #include <string.h>
@@ -221,7 +222,7 @@ static void add_leak(struct text *text, const struct process_analysis *analysis)
 		if (strcmp(finding->kind, LEAK_KIND) || finding->severity != FINDING_HIGH)
 			continue;
 		text_printf(text, " It seems to leak memory in %s: ", finding->subject);
-		add_bytes(text, (uint64_t)(finding->weight * 3600));
+		add_bytes(text, u64_of(finding->weight * 3600));
 		text_add(text, " an hour.");
 		return;
 	}

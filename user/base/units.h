@@ -5,6 +5,14 @@
 
 #include <stdint.h>
 
+/* Rounded down; what does not fit is the nearest that does, what is no number 0. */
+static inline uint64_t u64_of(double value)
+{
+	if (!(value > 0))
+		return 0;
+	return value < 0x1p64 ? (uint64_t)value : UINT64_MAX;
+}
+
 #define UNITS_MAX 32 /* bytes that a formatted number needs at most */
 
 /* Three significant digits. Each returns its buffer.

@@ -178,7 +178,7 @@ void add_fact(struct text *text, const char *what, struct diff_pair pair, add_va
 
 static void add_count_of(struct text *text, double count)
 {
-	add_count(text, (uint64_t)count);
+	add_count(text, u64_of(count));
 }
 
 static void add_operations(struct text *text, double flops)

@@ -10,6 +10,7 @@
  */
 #include "base/escape.h"
 #include "base/map64.h"
+#include "base/units.h"
 #include "decode/names.h"
 #include "export/formats.h"
 #include "export/timeline.h"
@@ -408,8 +409,8 @@ static int put_cpu(struct perfetto *p, size_t i)
 		    b->time_ns <= a->time_ns || b->cpu_ns < a->cpu_ns)
 			continue;
 		err = put_count(p, a->time_ns,
-				(uint64_t)(100.0 * (double)(b->cpu_ns - a->cpu_ns) /
-					   (double)(b->time_ns - a->time_ns)));
+				u64_of(100.0 * (double)(b->cpu_ns - a->cpu_ns) /
+				       (double)(b->time_ns - a->time_ns)));
 	}
 	return err;
 }

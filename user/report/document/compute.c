@@ -19,11 +19,12 @@
 #include "report/document/compose.h"
 #include "report/document/plot.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 void compose_cores(struct text *text, double cores)
 {
-	text_printf(text, cores == (double)(unsigned)cores ? "%.0f" : "%.1f", cores);
+	text_printf(text, cores == floor(cores) ? "%.0f" : "%.1f", cores);
 	text_add(text, cores > 1 ? " cores" : " core");
 }
 
@@ -235,8 +236,8 @@ static void compose_points(struct composer *c, const struct profile_process *p,
 
 		document_cell_printf(c->document, "%c", plot_label(i));
 		document_cell_gflops(c->document, line->flops_per_s);
-		document_cell_share(c->document, (uint64_t)line->flops_per_s,
-				    (uint64_t)line->attainable_flops_per_s);
+		document_cell_share(c->document, u64_of(line->flops_per_s),
+				    u64_of(line->attainable_flops_per_s));
 		document_cell_printf(c->document, "%.3g", line->intensity);
 		document_cell_printf(c->document, "%s", name_of_dtype(line->dtype));
 		document_cell_printf(c->document, "%s", bound ? bound : "-");
@@ -344,8 +345,8 @@ static void compose_range(struct composer *c, const struct profile_process *p,
 	document_cell_gflops(c->document, line.flops_per_s);
 	document_cell_bytes(c->document, row->inclusive.bytes + row->inclusive.moved_bytes);
 	if (line.flops_per_s >= 0 && line.attainable_flops_per_s > 0)
-		document_cell_share(c->document, (uint64_t)line.flops_per_s,
-				    (uint64_t)line.attainable_flops_per_s);
+		document_cell_share(c->document, u64_of(line.flops_per_s),
+				    u64_of(line.attainable_flops_per_s));
 	else
 		document_cell_printf(c->document, "-");
 	document_cell_printf(c->document, line.intensity < 0 ? "-" : "%.3g", line.intensity);

@@ -222,13 +222,13 @@ static void cell_course(struct composer *c, const struct profile_process *p,
 	}
 	for (size_t i = 0; i < COURSE_COLUMNS; i++) {
 		uint64_t end_ns =
-			p->from_ns + (uint64_t)((double)wall_ns * (double)(i + 1) / COURSE_COLUMNS);
+			p->from_ns + u64_of((double)wall_ns * (double)(i + 1) / COURSE_COLUMNS);
 
 		while (at < value->points_count && value->points[at].time_ns <= end_ns)
 			at++;
 		heights[i] = at && most > least
-				     ? (uint64_t)((value->points[at - 1].value / 2 - least / 2) /
-						  (most / 2 - least / 2) * COURSE_HEIGHT)
+				     ? u64_of((value->points[at - 1].value / 2 - least / 2) /
+					      (most / 2 - least / 2) * COURSE_HEIGHT)
 				     : 0;
 	}
 	if (most > least)

@@ -86,7 +86,7 @@ static void cell_leak(struct composer *c, const struct hotspot_trend *trend)
 
 	if (trend->leak)
 		document_cell_printf(c->document, "+%s/s",
-				     format_bytes(buffer, (uint64_t)trend->slope_bytes_per_s));
+				     format_bytes(buffer, u64_of(trend->slope_bytes_per_s)));
 	else
 		document_cell_printf(c->document, "%s", "");
 }

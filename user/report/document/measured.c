@@ -82,7 +82,7 @@ static void compose_cost(struct document *document, const struct profile *profil
 		text_add(&text, " Estimated slowdown: not known");
 	if (profile->overhead_ns > 0)
 		text_printf(&text, " (%s of the traced processes' CPU time)",
-			    format_ns(buffer, (uint64_t)profile->overhead_ns));
+			    format_ns(buffer, u64_of(profile->overhead_ns)));
 	text_add(&text, ".");
 	if (profile->compensated)
 		text_add(&text, " The probes' cost is taken off the times of the callers.");
@@ -144,11 +144,11 @@ static void compose_groups(struct document *document, const struct profile *prof
 		document_cell_printf(document, "%s", name_of_site(g->site));
 		document_cell_printf(document, "%s", name_of_return(g->ret));
 		document_cell_count(document, g->hits_count);
-		document_cell_printf(
-			document, "%s",
-			known ? format_ns(buffer, (uint64_t)(g->cost_ns / (double)g->hits_count))
-			      : "-");
-		document_cell_ns(document, known ? (uint64_t)g->cost_ns : PROFILE_ABSENT);
+		document_cell_printf(document, "%s",
+				     known ? format_ns(buffer,
+						       u64_of(g->cost_ns / (double)g->hits_count))
+					   : "-");
+		document_cell_ns(document, known ? u64_of(g->cost_ns) : PROFILE_ABSENT);
 	}
 	free(groups);
 }

@@ -190,14 +190,14 @@ static void add_allocated(struct text *text, const struct profile_memory *memory
 		return;
 	text_printf(text, " (%s", memory->sampled ? "~ " : "");
 	if (memory->allocs.value >= memory->recorded_ns / 1000000000) {
-		uint64_t rate = (uint64_t)((double)memory->allocs.value * 1e9 /
-					   (double)memory->recorded_ns);
+		uint64_t rate =
+			u64_of((double)memory->allocs.value * 1e9 / (double)memory->recorded_ns);
 
 		add_count(text, memory->sampled ? rounded(rate) : rate);
 		text_add(text, " a second, ");
 	}
-	add_bytes(text, (uint64_t)((double)memory->allocated_bytes.value * 1e9 /
-				   (double)memory->recorded_ns));
+	add_bytes(text, u64_of((double)memory->allocated_bytes.value * 1e9 /
+			       (double)memory->recorded_ns));
 	text_add(text, "/s)");
 }
 
@@ -408,7 +408,7 @@ static void fill_series(struct series *series, const struct profile_memory *memo
 
 	for (size_t i = 0; i < SPARK_COLUMNS; i++) {
 		uint64_t end =
-			p->from_ns + (uint64_t)((double)wall_ns * (double)(i + 1) / SPARK_COLUMNS);
+			p->from_ns + u64_of((double)wall_ns * (double)(i + 1) / SPARK_COLUMNS);
 		uint64_t highest = live, lowest = live, before = allocated;
 
 		for (; at < memory->points_count && memory->points[at].time_ns <= end; at++) {

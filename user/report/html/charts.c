@@ -484,7 +484,7 @@ static void draw_steps_grid(struct steps_drawing *d)
 			    steps_down(d, ns), STEPS_RIGHT);
 		text_printf(d->into, "<text x=%d y=%.1f class=end>", STEPS_LEFT - 6,
 			    steps_down(d, ns) + 4);
-		add_ns(d->into, (uint64_t)ns);
+		add_ns(d->into, u64_of(ns));
 		text_add(d->into, "</text>");
 	}
 }

@@ -15,6 +15,7 @@
 #include "analyze/roofline.h"
 #include "base/shell.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "decode/names.h"
 #include "report/document/compose.h"
 #include "report/json/output.h"
@@ -273,7 +274,7 @@ static void put_steps(struct json_output *o, const struct profile *profile,
 	json_put(o, "unrecorded", json_of_integer(steps_unrecorded(process)));
 	json_put(o, "total_ns", json_of_integer(steps->total_ns));
 	json_put(o, "avg_ns", json_of_integer(steps->avg_ns));
-	json_put(o, "stddev_ns", json_of_integer((uint64_t)(steps->stddev_ns + 0.5)));
+	json_put(o, "stddev_ns", json_of_integer(u64_of(steps->stddev_ns + 0.5)));
 	json_put(o, "p50_ns", json_of_integer(steps->p50_ns));
 	json_put(o, "p95_ns", json_of_integer(steps->p95_ns));
 	json_put(o, "max_ns", json_of_integer(steps->max_ns));

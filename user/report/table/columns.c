@@ -5,6 +5,7 @@
  */
 #include "analyze/location.h"
 #include "analyze/roofline.h"
+#include "base/units.h"
 #include "decode/names.h"
 #include "report/json/output.h"
 #include "report/table/table.h"
@@ -121,7 +122,7 @@ static struct value get_stddev(struct data_table *s, const struct data_table_row
 	double stddev = function_row(r)->stddev_ns;
 
 	(void)s;
-	return stddev < 0 ? absent() : integer((uint64_t)(stddev + 0.5));
+	return stddev < 0 ? absent() : integer(u64_of(stddev + 0.5));
 }
 
 static struct value get_source(struct data_table *s, const struct data_table_row *r)
@@ -504,7 +505,7 @@ static struct value get_slope(struct data_table *s, const struct data_table_row 
 	double slope = r->analysis->memory[r->item].trends[r->part].slope_bytes_per_s;
 
 	(void)s;
-	return slope < 0 ? absent() : integer((uint64_t)(slope + 0.5));
+	return slope < 0 ? absent() : integer(u64_of(slope + 0.5));
 }
 
 VALUE(get_allocator, words(hotspot_of(r)->allocator))
