@@ -173,7 +173,7 @@ static struct plan *plan_of(const struct plan_options *wanted)
 	return plan;
 }
 
-static const struct plan_function *find(const struct plan *plan, const char *name)
+static const struct plan_function *find_function(const struct plan *plan, const char *name)
 {
 	for (size_t i = 0; i < plan->functions_count; i++)
 		if (plan->functions[i].is_usdt && !strcmp(plan->functions[i].name, name))
@@ -184,7 +184,7 @@ static const struct plan_function *find(const struct plan *plan, const char *nam
 static void expect_site(const struct plan *plan, const char *name, enum site_kind kind,
 			uint64_t behind)
 {
-	const struct plan_function *function = find(plan, name);
+	const struct plan_function *function = find_function(plan, name);
 
 	cr_assert_not_null(function, "%s", name);
 	cr_expect_eq(function->site.entry_kind, kind, "%s: %d", name, function->site.entry_kind);
@@ -201,7 +201,7 @@ Test(usdt, before_nops_were_optimized)
 	expect_site(plan, "test:nop5", SITE_STEPPED, 0);
 	expect_site(plan, "test:nops", SITE_NOP, 5);
 	expect_site(plan, "test:other", SITE_STEPPED, 0);
-	cr_expect(plan->modules[find(plan, "step")->module].is_ml);
+	cr_expect(plan->modules[find_function(plan, "step")->module].is_ml);
 	plan__free(plan);
 }
 
@@ -213,7 +213,7 @@ Test(usdt, where_they_are)
 	expect_site(plan, "test:nop", SITE_NOP, 0);
 	expect_site(plan, "test:nops", SITE_NOP, 5);
 	/* the call would write below the stack pointer */
-	cr_expect_null(find(plan, "test:nop5"));
+	cr_expect_null(find_function(plan, "test:nop5"));
 	cr_expect_eq(plan->skipped_count, 1);
 	plan__free(plan);
 }
@@ -226,7 +226,7 @@ Test(usdt, where_that_does_harm)
 
 	expect_site(plan, "perfx:range_push", SITE_NOP, 5);
 	expect_site(plan, "perfx:counter", SITE_NOP, 5);
-	cr_expect_null(find(plan, "test:nop5"));
+	cr_expect_null(find_function(plan, "test:nop5"));
 	cr_assert_eq(plan->skipped_count, 1);
 	cr_expect_str_eq(plan->skipped[0].name, "test:nop5");
 	plan__free(plan);
@@ -248,11 +248,15 @@ Test(usdt, which_are_read)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		struct plan *plan = plan_of(&rows[i].options);
 
-		cr_expect_eq(find(plan, "perfx:range_push") != NULL, rows[i].ranges, "%zu", i);
-		cr_expect_eq(find(plan, "perfx:counter") != NULL, rows[i].ranges, "%zu", i);
-		cr_expect_eq(find(plan, "perfx:memory_alloc") != NULL, rows[i].memory, "%zu", i);
-		cr_expect_eq(find(plan, "perfx:trace_start") != NULL, rows[i].windows, "%zu", i);
-		cr_expect_not_null(find(plan, "test:nop"));
+		cr_expect_eq(find_function(plan, "perfx:range_push") != NULL, rows[i].ranges, "%zu",
+			     i);
+		cr_expect_eq(find_function(plan, "perfx:counter") != NULL, rows[i].ranges, "%zu",
+			     i);
+		cr_expect_eq(find_function(plan, "perfx:memory_alloc") != NULL, rows[i].memory,
+			     "%zu", i);
+		cr_expect_eq(find_function(plan, "perfx:trace_start") != NULL, rows[i].windows,
+			     "%zu", i);
+		cr_expect_not_null(find_function(plan, "test:nop"));
 		plan__free(plan);
 	}
 }
@@ -260,8 +264,8 @@ Test(usdt, which_are_read)
 Test(usdt, what_markers_do)
 {
 	struct plan *plan = plan_of(&(struct plan_options){.wait = true});
-	const struct plan_function *step = find(plan, "step");
-	const struct plan_function *memory = find(plan, "perfx:memory_alloc");
+	const struct plan_function *step = find_function(plan, "step");
+	const struct plan_function *memory = find_function(plan, "perfx:memory_alloc");
 
 	cr_expect_eq(step->stream_flags, PERFX_FUNCTION_RANGE | PERFX_FUNCTION_STEP);
 	cr_expect_eq(step->source, PERFX_SOURCE_PERFX);
@@ -270,7 +274,8 @@ Test(usdt, what_markers_do)
 	cr_expect_eq(memory->annotation.source, PERFX_SOURCE_PERFX | PERFX_NAME_OF_ALLOCATOR);
 	cr_expect(plan_annotation_begins(&step->annotation));
 	cr_expect_not(plan_annotation_begins(&memory->annotation));
-	cr_expect_not(plan_annotation_begins(&find(plan, "perfx:trace_start")->annotation));
+	cr_expect_not(
+		plan_annotation_begins(&find_function(plan, "perfx:trace_start")->annotation));
 	plan__free(plan);
 }
 
