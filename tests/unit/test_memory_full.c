@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Where a maximum is reached: what is given up, and that it is said. The maxima are too large to
  * fill, so the counts are set. */
-#include "aggregate/internal.h"
+#include "aggregate/state.h"
 #include "memory_fixture.h"
 
 static struct aggregate *aggregate_so_far(struct story *t, struct aggregate *aggregate)

@@ -5,7 +5,7 @@
  * must hold the truth in 92 of 100 at least, of 95 that are promised; with 400 seeds a true 95 %
  * falls below that once in 200.
  */
-#include "aggregate/sampling.h"
+#include "aggregate/statistics.h"
 #include "base/grow.h"
 #include "memory_fixture.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/sketch.h"
+#include "aggregate/statistics.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

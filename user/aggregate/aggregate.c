@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "aggregate/aggregate.h"
 
-#include "aggregate/internal.h"
+#include "aggregate/finish.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ void aggregate__lose(struct aggregate *a, enum perfx_loss_kind loss, uint64_t co
 	a->losses[loss] = add_capped(a->losses[loss], count);
 }
 
-static int add_host(struct aggregate *a, const struct event *event)
+int handle_host(struct aggregate *a, const struct event *event)
 {
 	for (int i = 0; i < 5; i++) {
 		a->host_strings[i] = pool_add(&a->strings, event->strings[i]);
@@ -70,7 +70,7 @@ static const char *shared_string(struct aggregate *a, const char *before, const 
 	return before && !strcmp(before, text) ? before : pool_add(&a->strings, text);
 }
 
-static int add_function(struct aggregate *a, const struct event *event)
+int handle_function(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_function *record = &event->function;
 	struct profile_function *f, *before;
@@ -98,8 +98,9 @@ static int add_function(struct aggregate *a, const struct event *event)
 	return 0;
 }
 
-static int add_probe(struct aggregate *a, const struct perfx_probe_record *record)
+int handle_probe_record(struct aggregate *a, const struct event *event)
 {
+	const struct perfx_probe_record *record = &event->probe_record;
 	uint32_t at = map64_get(&a->probe_ids, record->probe);
 	struct profile_probe known = {0};
 
@@ -131,8 +132,9 @@ static int add_probe(struct aggregate *a, const struct perfx_probe_record *recor
 	return 0;
 }
 
-static int add_hits(struct aggregate *a, const struct perfx_hits *record)
+int handle_hits(struct aggregate *a, const struct event *event)
 {
+	const struct perfx_hits *record = &event->hits;
 	uint32_t at = map64_get(&a->probe_ids, record->probe);
 
 	if (at == MAP64_NONE)
@@ -146,7 +148,7 @@ static int add_hits(struct aggregate *a, const struct perfx_hits *record)
 	return 0;
 }
 
-static int add_not_attached(struct aggregate *a, const struct event *event)
+int handle_not_attached(struct aggregate *a, const struct event *event)
 {
 	struct profile_not_attached *row;
 
@@ -164,7 +166,7 @@ static int add_not_attached(struct aggregate *a, const struct event *event)
 	return 0;
 }
 
-static int add_late(struct aggregate *a, const struct event *event)
+int handle_late(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_late *record = &event->late;
 	struct profile_late *row;
@@ -186,8 +188,10 @@ static int add_late(struct aggregate *a, const struct event *event)
 	return 0;
 }
 
-static int add_calibration(struct aggregate *a, const struct perfx_calibration *record)
+int handle_calibration(struct aggregate *a, const struct event *event)
 {
+	const struct perfx_calibration *record = &event->calibration;
+
 	if (grow_array(&a->calibrations, &a->calibrations_capacity, a->calibrations_count + 1,
 		       sizeof(*record)))
 		return -ENOMEM;
@@ -195,16 +199,19 @@ static int add_calibration(struct aggregate *a, const struct perfx_calibration *
 	return 0;
 }
 
-static int add_peak(struct aggregate *a, const struct perfx_peak *record)
+int handle_peak(struct aggregate *a, const struct event *event)
 {
+	const struct perfx_peak *record = &event->peak;
+
 	if (grow_array(&a->peaks, &a->peaks_capacity, a->peaks_count + 1, sizeof(*record)))
 		return -ENOMEM;
 	a->peaks[a->peaks_count++] = *record;
 	return 0;
 }
 
-static int add_loss(struct aggregate *a, const struct perfx_loss *record)
+int handle_loss(struct aggregate *a, const struct event *event)
 {
+	const struct perfx_loss *record = &event->loss;
 	struct process *proc;
 
 	aggregate__lose(a, record->loss, record->count);
@@ -229,8 +236,9 @@ static void close_recording_window(struct aggregate *a, uint64_t time_ns)
 }
 
 /* What the program wants to be recorded. One whose end was lost lasts until the next. */
-static int add_recording_window(struct aggregate *a, const struct perfx_recording_window *record)
+int handle_recording_window(struct aggregate *a, const struct event *event)
 {
+	const struct perfx_recording_window *record = &event->recording_window;
 	struct profile_interval *last =
 		a->recording_windows_count ? &a->recording_windows[a->recording_windows_count - 1]
 					   : NULL;
@@ -254,15 +262,17 @@ static int add_recording_window(struct aggregate *a, const struct perfx_recordin
 	return 0;
 }
 
-static int add_end(struct aggregate *a, const struct perfx_end *record)
+int handle_end(struct aggregate *a, const struct event *event)
 {
+	const struct perfx_end *record = &event->end;
+
 	a->end = *record;
 	a->has_end = true;
 	saw_time(a, record->time_ns);
 	return 0;
 }
 
-static int add_time_slice(struct aggregate *a, const struct event *event)
+int handle_time_slice(struct aggregate *a, const struct event *event)
 {
 	a->time_slice = event->time_slice;
 	a->time_slice_why = pool_add(&a->strings, event->strings[0]);
@@ -285,83 +295,20 @@ static int add_seen_hits(struct aggregate *a, const struct event *event)
 	}
 }
 
+int handle_segment(struct aggregate *a, const struct event *event)
+{
+	saw_time(a, event->segment.time_ns);
+	return 0;
+}
+
 static int add_event(struct aggregate *a, const struct event *event)
 {
-	/* no default: the compiler finds what is missing */
 	switch (event->kind) {
-	case PERFX_KIND_SPAN:
-		return calls_span(a, &event->span);
-	case PERFX_KIND_USER_VALUE:
-		return values_value(a, &event->user_value);
-	case PERFX_KIND_USER_VALUE_NAME:
-		return values_name(a, event);
-	case PERFX_KIND_OVERFLOW_VALUES:
-		return values_overflow(a, &event->overflow_values);
-	case PERFX_KIND_ALLOCATION:
-		return memory_allocation(a, &event->allocation);
-	case PERFX_KIND_FREE:
-		return memory_free(a, &event->free);
-	case PERFX_KIND_STACK:
-		return memory_stack(a, event);
-	case PERFX_KIND_ALLOCATOR:
-		return memory_allocator(a, event);
-	case PERFX_KIND_MEMORY_MODE:
-		return memory_mode(a, &event->memory_mode);
-	case PERFX_KIND_FRAME:
-		return memory_frame(a, event);
-	case PERFX_KIND_OVERFLOW_MEMORY:
-		return memory_overflow(a, &event->overflow_memory);
-	case PERFX_KIND_CONTEXT:
-		return calls_context(a, &event->context);
-	case PERFX_KIND_OVERFLOW_CALLS:
-		return calls_overflow(a, &event->overflow_calls);
-	case PERFX_KIND_FORK:
-		return process_forked(a, &event->fork);
-	case PERFX_KIND_EXEC:
-		return process_executed(a, &event->exec);
-	case PERFX_KIND_RECORDING_WINDOW:
-		return add_recording_window(a, &event->recording_window);
-	case PERFX_KIND_EXIT:
-		return process_exited(a, &event->exit);
-	case PERFX_KIND_PROCESS:
-		return process_described(a, event);
-	case PERFX_KIND_USAGE:
-		return process_sampled(a, &event->usage);
-	case PERFX_KIND_THREAD:
-		return process_thread_sampled(a, event);
-	case PERFX_KIND_HOST:
-		return add_host(a, event);
-	case PERFX_KIND_FUNCTION:
-		return add_function(a, event);
-	case PERFX_KIND_PROBE:
-		return add_probe(a, &event->probe_record);
-	case PERFX_KIND_HITS:
-		return add_hits(a, &event->hits);
-	case PERFX_KIND_NOT_ATTACHED:
-		return add_not_attached(a, event);
-	case PERFX_KIND_LATE:
-		return add_late(a, event);
-	case PERFX_KIND_CALIBRATION:
-		return add_calibration(a, &event->calibration);
-	case PERFX_KIND_PEAK:
-		return add_peak(a, &event->peak);
-	case PERFX_KIND_PERF_COUNTER:
-		return perf_counters_add(a, event);
-	case PERFX_KIND_CALL_COUNTERS:
-		return perf_counters_context(a, &event->call_counters);
-	case PERFX_KIND_PROCESS_COUNTERS:
-		return perf_counters_process(a, &event->process_counters);
-	case PERFX_KIND_OBJECT_COST:
-		return object_costs_add(a, &event->object_cost);
-	case PERFX_KIND_LOSS:
-		return add_loss(a, &event->loss);
-	case PERFX_KIND_END:
-		return add_end(a, &event->end);
-	case PERFX_KIND_TIME_SLICE:
-		return add_time_slice(a, event);
-	case PERFX_KIND_SEGMENT:
-		saw_time(a, event->segment.time_ns);
-		return 0;
+#define DISPATCH(kind, name, ...) \
+	case PERFX_KIND_##kind:   \
+		return handle_##name(a, event);
+		PERFX_RECORDS(DISPATCH)
+#undef DISPATCH
 	case PERFX_KIND_INVALID:
 		break;
 	}

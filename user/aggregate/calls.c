@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Spans, calling contexts and the overflow sums: what is counted per call. */
-#include "aggregate/internal.h"
+#include "aggregate/state.h"
 
 #include <stdlib.h>
 
@@ -172,18 +172,9 @@ bool aggregate__shows_step(const struct aggregate *a, const struct perfx_span *s
 	return f->id && step_class(f->source, f->name, f->flags);
 }
 
-static int take_cost(struct aggregate *a, struct sums *sums, const struct perfx_span *span)
+int handle_span(struct aggregate *a, const struct event *event)
 {
-	int err;
-
-	if (span->cost_state == PERFX_COST_BY_OBJECT)
-		return object_costs_span(a, &sums->costs, span);
-	err = costs_span(&sums->costs, span);
-	return err ? err : steps_cost(&a->steps, span, false);
-}
-
-int calls_span(struct aggregate *a, const struct perfx_span *span)
-{
+	const struct perfx_span *span = &event->span;
 	struct context *context = NULL;
 	struct sums *sums;
 	struct row *row;
@@ -212,7 +203,7 @@ int calls_span(struct aggregate *a, const struct perfx_span *span)
 			return err;
 		sums_add(sums, 0, span->duration_ns, span->self_ns);
 	}
-	err = span->cost_state ? take_cost(a, sums, span) : 0;
+	err = span->cost_state ? costs_span(a, &sums->costs, span) : 0;
 	if (!err && (a->steps.threads_count || unlikely(row->step_class)) &&
 	    !(span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED)))
 		err = row_step(a, row, span);
@@ -235,8 +226,9 @@ struct sums *calls_sums(struct aggregate *a, const struct perfx_span *span)
 	return id == MAP64_NONE ? NULL : &a->rows[id]->orphans;
 }
 
-int calls_context(struct aggregate *a, const struct perfx_context *record)
+int handle_context(struct aggregate *a, const struct event *event)
 {
+	const struct perfx_context *record = &event->context;
 	struct context *context;
 
 	/* A parent is there before its children: no cycles. */
@@ -272,8 +264,9 @@ int calls_context_row(struct aggregate *a, uint32_t id, struct row **row)
 	return err;
 }
 
-int calls_overflow(struct aggregate *a, const struct perfx_overflow_calls *record)
+int handle_overflow_calls(struct aggregate *a, const struct event *event)
 {
+	const struct perfx_overflow_calls *record = &event->overflow_calls;
 	struct context *context;
 	struct row *row;
 	uint64_t rest;
@@ -293,4 +286,68 @@ int calls_overflow(struct aggregate *a, const struct perfx_overflow_calls *recor
 	row->untimed_count += record->untimed_count;
 	row->overflow_count += rest;
 	return costs_overflow(&context->sums.costs, record);
+}
+
+/* --- perf counters --- */
+
+/* Perf counters and their sums by function and process. */
+
+int handle_perf_counter(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_perf_counter *record = &event->perf_counter;
+	struct profile_perf_counter *counter;
+
+	if (record->kind == PERFX_PERF_COUNTER_MISSING) {
+		a->perf_counters_why = pool_add(&a->strings, event->strings[2]);
+		return a->perf_counters_why ? 0 : -ENOMEM;
+	}
+	counter = &a->perf_counters[record->counter];
+	counter->name = pool_add(&a->strings, event->strings[0]);
+	counter->unit = pool_add(&a->strings, event->strings[1]);
+	counter->is_flops = record->kind == PERFX_PERF_COUNTER_FLOPS;
+	return counter->name && counter->unit ? 0 : -ENOMEM;
+}
+
+static void add_call_counters(struct profile_call_counters *to,
+			      const struct perfx_call_counters *record)
+{
+	to->calls_count = add_capped(to->calls_count, record->calls_count);
+	to->missed_count = add_capped(to->missed_count, record->missed_count);
+	for (int i = 0; i < PERFX_PERF_COUNTERS; i++)
+		to->values[i] = add_capped(to->values[i], record->values[i]);
+	to->flops = add_capped(to->flops, record->flops);
+	to->counted_flops = add_capped(to->counted_flops, record->counted_flops);
+}
+
+int handle_call_counters(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_call_counters *record = &event->call_counters;
+	struct row *row;
+	int err = calls_context_row(a, record->context, &row);
+
+	if (!row)
+		return err ? err : undecoded(a);
+	if (!row->perf)
+		row->perf = calloc(1, sizeof(*row->perf));
+	if (!row->perf)
+		return -ENOMEM;
+	add_call_counters(row->perf, record);
+	return 0;
+}
+
+int handle_process_counters(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_process_counters *record = &event->process_counters;
+	struct process *proc = process_get(a, record->process);
+	struct profile_process_counters *to;
+
+	if (!proc)
+		return errno == ENOMEM ? -ENOMEM : undecoded(a);
+	to = &proc->perf;
+	to->threads_count = record->threads_count;
+	to->enabled_ns = add_capped(to->enabled_ns, record->enabled_ns);
+	to->running_ns = add_capped(to->running_ns, record->running_ns);
+	for (int i = 0; i < PERFX_PERF_COUNTERS; i++)
+		to->values[i] = add_capped(to->values[i], record->values[i]);
+	return 0;
 }

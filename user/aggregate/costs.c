@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The costs of single calls and of the overflow sums, added up by calling context. */
-#include "aggregate/internal.h"
+#include "aggregate/finish.h"
 
 #include <stdlib.h>
 
-void cost_add(struct profile_cost *cost, const struct profile_cost *more)
+static void cost_add(struct profile_cost *cost, const struct profile_cost *more)
 {
 	cost->flops = add_capped(cost->flops, more->flops);
 	cost->bytes = add_capped(cost->bytes, more->bytes);
@@ -57,7 +57,7 @@ static void add_moved(struct costs *costs, const struct perfx_span *span)
 	cost_add(&costs->cost, &more);
 }
 
-int costs_span(struct costs **costs, const struct perfx_span *span)
+static int add_span(struct costs **costs, const struct perfx_span *span)
 {
 	bool timed = !(span->flags & PERFX_SPAN_UNTIMED);
 	struct costs *f;
@@ -70,7 +70,7 @@ int costs_span(struct costs **costs, const struct perfx_span *span)
 	f = *costs;
 	switch ((enum perfx_cost_state)span->cost_state) {
 	case PERFX_COST_NONE:
-	case PERFX_COST_BY_OBJECT: /* object_costs.c */
+	case PERFX_COST_BY_OBJECT: /* add_span_of_object */
 		break;
 	case PERFX_COST_OPAQUE:
 		f->cost.opaque_count++;
@@ -129,5 +129,409 @@ int costs_overflow(struct costs **costs, const struct perfx_overflow_calls *reco
 	add_ns(&f->unread_ns, share_of(record->total_ns, record->unread_count, all));
 	add_ns(&f->nested_ns, share_of(record->total_ns, record->nested_count, all));
 	add_ns(&f->opaque_ns, share_of(record->self_ns, record->opaque_count, all));
+	return 0;
+}
+
+/* --- objects --- */
+
+/*
+ * Calls that are distinguished by an object which says what each of them does. What was read from
+ * it comes once, as an OBJECT_COST record; calls that were faster wait for that.
+ */
+
+/* Ids are handed out from 1, one for each object. */
+#define OBJECT_COSTS_MAX (1u << 20)
+#define WAITING_MAX	 (1u << 20)
+
+int handle_object_cost(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_object_cost *record = &event->object_cost;
+
+	if (record->object_cost == 0 || record->object_cost > OBJECT_COSTS_MAX)
+		return undecoded(a);
+	if (grow_array(&a->object_costs, &a->object_costs_capacity, (size_t)record->object_cost + 1,
+		       sizeof(*a->object_costs)))
+		return -ENOMEM;
+	if (record->object_cost >= a->object_costs_count)
+		a->object_costs_count = (size_t)record->object_cost + 1;
+	a->object_costs[record->object_cost] = (struct object_cost){.flops = record->flops,
+								    .bytes = record->bytes,
+								    .state = record->state,
+								    .dtype = record->dtype,
+								    .settled = true};
+	return 0;
+}
+
+static const struct object_cost *find(const struct aggregate *a, uint64_t cost)
+{
+	return cost < a->object_costs_count && a->object_costs[cost].settled
+		       ? &a->object_costs[cost]
+		       : NULL;
+}
+
+static int take(struct aggregate *a, struct costs **costs, const struct perfx_span *span,
+		const struct object_cost *cost, bool late)
+{
+	struct perfx_span settled = *span;
+	int err;
+
+	if (cost->state == PERFX_COST_NONE)
+		return 0;
+	settled.cost_state = cost->state;
+	settled.dtype = cost->dtype;
+	settled.flops = cost->flops;
+	settled.bytes = cost->bytes;
+	err = add_span(costs, &settled);
+	return err ? err : steps_cost(&a->steps, &settled, late);
+}
+
+/* A span whose object says what it computes. */
+static int add_span_of_object(struct aggregate *a, struct costs **costs,
+			      const struct perfx_span *span)
+{
+	static const struct object_cost unread = {.state = PERFX_COST_UNREAD};
+	const struct object_cost *cost = find(a, span->flops);
+
+	if (cost)
+		return take(a, costs, span, cost, false);
+	if (a->waiting_count >= WAITING_MAX)
+		return take(a, costs, span, &unread, false);
+	if (grow_array(&a->waiting, &a->waiting_capacity, a->waiting_count + 1,
+		       sizeof(*a->waiting)))
+		return -ENOMEM;
+	a->waiting[a->waiting_count++] = *span;
+	return 0;
+}
+
+int costs_span(struct aggregate *a, struct costs **costs, const struct perfx_span *span)
+{
+	int err;
+
+	if (span->cost_state == PERFX_COST_BY_OBJECT)
+		return add_span_of_object(a, costs, span);
+	err = add_span(costs, span);
+	return err ? err : steps_cost(&a->steps, span, false);
+}
+
+int object_costs_settle(struct aggregate *a)
+{
+	static const struct object_cost unread = {.state = PERFX_COST_UNREAD};
+	size_t count = a->waiting_count;
+
+	a->waiting_count = 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct perfx_span *span = &a->waiting[i];
+		const struct object_cost *cost = find(a, span->flops);
+		struct sums *sums = calls_sums(a, span);
+
+		if (sums && take(a, &sums->costs, span, cost ? cost : &unread, true))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* --- at the end: by function and process --- */
+
+/*
+ * Costs by calling context → what each function computes with all that it calls, and what each
+ * process does.
+ *
+ * A function's inclusive work is the sum over the subtrees of its outermost contexts, those that
+ * are in no other context of the same function: recursion counts once. Contexts in which no call
+ * has ended take no part, for their time is not known either.
+ *
+ * An id is larger than its parent's, so that sums flow to the roots in one pass from the last to
+ * the first; the second walks the tree with the path's functions marked. Both are linear, whatever
+ * the shape of the tree: it may come from a damaged file.
+ */
+
+/* A context with all below it. Node 0 is above all roots. */
+struct node {
+	struct profile_cost cost;
+	uint64_t dtypes[PERFX_DTYPES];
+	/* Time in calls that have a known cost or should have one, of calls inside each other the
+	 * outer ones. */
+	uint64_t covered_ns;
+	uint32_t parent, child, sibling; /* 0: none */
+};
+
+static void dtypes_add(uint64_t *dtypes, const uint64_t *more)
+{
+	for (int i = 0; i < PERFX_DTYPES; i++)
+		dtypes[i] = add_capped(dtypes[i], more[i]);
+}
+
+static void costs_add(struct costs *costs, const struct costs *more, uint64_t unread_ns)
+{
+	cost_add(&costs->cost, &more->cost);
+	dtypes_add(costs->dtypes, more->dtypes);
+	costs->counted_ns = add_capped(costs->counted_ns, more->counted_ns);
+	costs->unread_ns = add_capped(costs->unread_ns, unread_ns);
+	costs->opaque_ns = add_capped(costs->opaque_ns, more->opaque_ns);
+}
+
+/* A context's own costs, when those of its callees are in the node already. */
+static void add_own(struct finish_ctx *w, const struct context *context, struct node *node)
+{
+	const struct costs *costs = context->sums.costs;
+	uint64_t inner_ns = node->covered_ns, unread_ns;
+
+	if (!costs || !context->row)
+		return;
+	/* inside a call with a known cost none is counted: inner_ns is in the unread ones */
+	unread_ns = costs->unread_ns > inner_ns ? costs->unread_ns - inner_ns : 0;
+	node->covered_ns = add_capped(costs->counted_ns, add_capped(inner_ns, unread_ns));
+	cost_add(&node->cost, &costs->cost);
+	dtypes_add(node->dtypes, costs->dtypes);
+	costs_add(&w->row_costs[context->row->index].own, costs, unread_ns);
+}
+
+static void sum_upwards(struct finish_ctx *w, struct node *nodes)
+{
+	const struct aggregate *a = w->a;
+
+	for (size_t i = a->contexts_count; i-- > 1;) {
+		const struct context *context = &a->contexts[i];
+		struct node *node = &nodes[i], *parent;
+
+		node->parent = parent_of(a, context);
+		parent = &nodes[node->parent];
+		node->sibling = parent->child;
+		parent->child = (uint32_t)i;
+		add_own(w, context, node);
+		cost_add(&parent->cost, &node->cost);
+		dtypes_add(parent->dtypes, node->dtypes);
+		parent->covered_ns = add_capped(parent->covered_ns, node->covered_ns);
+	}
+}
+
+/* NULL: no call ended there. */
+static struct row_cost *row_cost_of(const struct finish_ctx *w, const struct context *context)
+{
+	return context->row ? &w->row_costs[context->row->index] : NULL;
+}
+
+/* What nested calls do is in the cost of another one: their time does not belong to this cost. */
+static uint64_t computing_ns_of(const struct sums *sums)
+{
+	uint64_t nested_ns = sums->costs ? sums->costs->nested_ns : 0;
+
+	return sums->total_ns > nested_ns ? sums->total_ns - nested_ns : 0;
+}
+
+static void enter(const struct finish_ctx *w, const struct context *context,
+		  const struct node *node)
+{
+	struct row_cost *row = row_cost_of(w, context);
+
+	if (!row || row->open++)
+		return;
+	cost_add(&row->inclusive, &node->cost);
+	dtypes_add(row->dtypes, node->dtypes);
+	row->computing_ns = add_capped(row->computing_ns, computing_ns_of(&context->sums));
+}
+
+static void leave(const struct finish_ctx *w, const struct context *context)
+{
+	struct row_cost *row = row_cost_of(w, context);
+
+	if (row)
+		row->open--;
+}
+
+static void walk(const struct finish_ctx *w, const struct node *nodes)
+{
+	const struct context *contexts = w->a->contexts;
+	uint32_t at = nodes[0].child;
+
+	while (at) {
+		enter(w, &contexts[at], &nodes[at]);
+		if (nodes[at].child) {
+			at = nodes[at].child;
+			continue;
+		}
+		while (at && !nodes[at].sibling) {
+			leave(w, &contexts[at]);
+			at = nodes[at].parent;
+		}
+		if (at) {
+			leave(w, &contexts[at]);
+			at = nodes[at].sibling;
+		}
+	}
+}
+
+/* Calls whose context is not known: roots without callees. */
+static void add_orphans(struct finish_ctx *w)
+{
+	for (size_t i = 0; i < w->a->rows_count; i++) {
+		const struct sums *orphans = &w->a->rows[i]->orphans;
+		struct row_cost *row = &w->row_costs[i];
+
+		row->computing_ns = add_capped(row->computing_ns, computing_ns_of(orphans));
+		if (!orphans->costs)
+			continue;
+		costs_add(&row->own, orphans->costs, orphans->costs->unread_ns);
+		cost_add(&row->inclusive, &orphans->costs->cost);
+		dtypes_add(row->dtypes, orphans->costs->dtypes);
+	}
+}
+
+static bool any_costs(const struct aggregate *a)
+{
+	for (size_t i = 0; i < a->contexts_count; i++) {
+		if (a->contexts[i].sums.costs)
+			return true;
+	}
+	for (size_t i = 0; i < a->rows_count; i++) {
+		if (a->rows[i]->orphans.costs)
+			return true;
+	}
+	return false;
+}
+
+int compute_sum(struct finish_ctx *w)
+{
+	struct node *nodes;
+
+	if (!any_costs(w->a))
+		return 0;
+	w->row_costs = calloc(w->a->rows_count + 1, sizeof(*w->row_costs));
+	nodes = calloc(w->a->contexts_count + 1, sizeof(*nodes));
+	if (!w->row_costs || !nodes) {
+		free(nodes);
+		return -ENOMEM;
+	}
+	sum_upwards(w, nodes);
+	walk(w, nodes);
+	add_orphans(w);
+	free(nodes);
+	return 0;
+}
+
+static enum perfx_dtype dominant(const uint64_t *dtypes)
+{
+	int most = PERFX_DTYPE_UNKNOWN;
+
+	for (int i = PERFX_DTYPE_UNKNOWN + 1; i < PERFX_DTYPES; i++) {
+		if (dtypes[i] && (!most || dtypes[i] > dtypes[most]))
+			most = i;
+	}
+	return most;
+}
+
+void compute_fill_row(const struct finish_ctx *w, const struct row *row, struct profile_row *out)
+{
+	const struct row_cost *cost;
+
+	if (!w->row_costs)
+		return;
+	cost = &w->row_costs[row->index];
+	out->cost = cost->own.cost;
+	out->inclusive = cost->inclusive;
+	out->dtype = dominant(cost->dtypes);
+	out->computing_ns = cost->computing_ns;
+}
+
+static bool has_cost(const struct profile_cost *cost)
+{
+	return cost->counted_count || cost->unread_count || cost->nested_count ||
+	       cost->opaque_count;
+}
+
+static int add_source(struct profile_compute *compute, enum perfx_source source,
+		      const struct profile_cost *cost)
+{
+	struct profile_compute_source *sources;
+	size_t at = 0;
+
+	while (at < compute->sources_count && compute->sources[at].source != source)
+		at++;
+	if (at == compute->sources_count) {
+		sources = reallocarray(compute->sources, at + 1, sizeof(*sources));
+		if (!sources)
+			return -ENOMEM;
+		compute->sources = sources;
+		sources[at] = (struct profile_compute_source){.source = source};
+		compute->sources_count++;
+	}
+	cost_add(&compute->sources[at].cost, cost);
+	return 0;
+}
+
+static int add_dtypes(struct profile_compute *compute, const uint64_t *dtypes)
+{
+	if (!compute->dtypes)
+		compute->dtypes = calloc(PERFX_DTYPES, sizeof(*compute->dtypes));
+	if (!compute->dtypes)
+		return -ENOMEM;
+	compute->dtypes_count = PERFX_DTYPES;
+	for (int i = 0; i < PERFX_DTYPES; i++) {
+		compute->dtypes[i].dtype = i;
+		compute->dtypes[i].flops = add_capped(compute->dtypes[i].flops, dtypes[i]);
+	}
+	return 0;
+}
+
+static int by_source_flops(const void *left, const void *right)
+{
+	const struct profile_compute_source *a = left, *b = right;
+
+	if (a->cost.flops != b->cost.flops)
+		return a->cost.flops < b->cost.flops ? 1 : -1;
+	return a->source < b->source ? -1 : a->source > b->source;
+}
+
+static int by_dtype_flops(const void *left, const void *right)
+{
+	const struct profile_compute_dtype *a = left, *b = right;
+
+	if (a->flops != b->flops)
+		return a->flops < b->flops ? 1 : -1;
+	return a->dtype < b->dtype ? -1 : a->dtype > b->dtype;
+}
+
+static void sort_parts(struct profile_compute *compute)
+{
+	if (compute->sources_count)
+		qsort(compute->sources, compute->sources_count, sizeof(*compute->sources),
+		      by_source_flops);
+	if (compute->dtypes_count)
+		qsort(compute->dtypes, compute->dtypes_count, sizeof(*compute->dtypes),
+		      by_dtype_flops);
+	while (compute->dtypes_count && !compute->dtypes[compute->dtypes_count - 1].flops)
+		compute->dtypes_count--;
+}
+
+static int add_row(struct profile_compute *compute, enum perfx_source source,
+		   const struct costs *own)
+{
+	if (!has_cost(&own->cost))
+		return 0;
+	compute->measured = true;
+	cost_add(&compute->cost, &own->cost);
+	compute->counted_ns = add_capped(compute->counted_ns, own->counted_ns);
+	compute->unread_ns = add_capped(compute->unread_ns, own->unread_ns);
+	compute->opaque_ns = add_capped(compute->opaque_ns, own->opaque_ns);
+	if (add_source(compute, source, &own->cost))
+		return -ENOMEM;
+	return add_dtypes(compute, own->dtypes);
+}
+
+int compute_fill(struct finish_ctx *w)
+{
+	struct profile *p = w->profile;
+
+	for (size_t i = 0; w->row_costs && i < w->a->rows_count; i++) {
+		const struct row *row = w->a->rows[i];
+		struct profile_process *process = process_of(w, row);
+		const struct profile_function *function = profile_function(p, row->function);
+
+		if (process && function &&
+		    add_row(&process->compute, function->source, &w->row_costs[i].own))
+			return -ENOMEM;
+	}
+	for (size_t i = 0; i < p->processes_count; i++)
+		sort_parts(&p->processes[i].compute);
 	return 0;
 }

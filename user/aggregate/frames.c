@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What the ids and addresses of memory records mean: stacks, frames, allocators. */
-#include "aggregate/internal.h"
+#include "aggregate/state.h"
 
 #include <stdlib.h>
 
@@ -37,9 +37,9 @@ static const char *intern(struct aggregate *a, const char *text)
 	return copy;
 }
 
-/* ---- allocators ---- */
+/* --- allocators --- */
 
-int memory_allocator(struct aggregate *a, const struct event *event)
+int handle_allocator(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_allocator *record = &event->allocator;
 	struct memory *memory = &a->memory;
@@ -74,7 +74,7 @@ const struct memory_allocator *memory_allocator_of(const struct memory *memory, 
 	return &memory->allocators[id];
 }
 
-/* ---- stacks ---- */
+/* --- stacks --- */
 
 static uint64_t stack_key(uint32_t process, uint32_t stack)
 {
@@ -121,7 +121,7 @@ static int add_stack(struct memory *memory, const struct event *event)
 	return 0;
 }
 
-int memory_stack(struct aggregate *a, const struct event *event)
+int handle_stack(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_stack *record = &event->stack;
 	struct memory *memory = &a->memory;
@@ -137,7 +137,7 @@ int memory_stack(struct aggregate *a, const struct event *event)
 	return add_stack(memory, event);
 }
 
-/* ---- frames ---- */
+/* --- frames --- */
 
 static struct memory_frame *frame_at(const struct memory *memory, uint32_t index)
 {
@@ -213,7 +213,7 @@ static bool same_frame(const struct memory_frame *frame, const struct event *eve
 	       frame->frame.line == event->frame.line && frame->frame.offset == event->frame.offset;
 }
 
-int memory_frame(struct aggregate *a, const struct event *event)
+int handle_frame(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_frame *record = &event->frame;
 	struct memory_frame *frame;

@@ -1,7 +1,425 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "aggregate/live_blocks.h"
+/*
+ * What is live: heap blocks by address, mappings, and walks over both.
+ */
+#include "aggregate/state.h"
 
-#include "aggregate/internal.h"
+#include <errno.h>
+#include <search.h>
+#include <stdlib.h>
+
+/* --- heap blocks by address: buckets of chained blocks out of one pool --- */
+
+/* A table that grows makes a new array of heads and relinks; blocks stay where they are. */
+#define HEADS_MIN 16
+
+uint32_t block_new(struct block_pool *pool)
+{
+	uint32_t index = pool->free_head;
+
+	if (index) {
+		pool->free_head = block_at(pool, index)->next;
+	} else {
+		if (pool->chunks.count > (pool->max ? pool->max : AGGREGATE_BLOCKS_MAX)) {
+			errno = ENOSPC;
+			return 0;
+		}
+		/* the first one is index 0: none */
+		if (!pool->chunks.count && !chunks_add(&pool->chunks, sizeof(struct block)))
+			return 0;
+		if (!chunks_add(&pool->chunks, sizeof(struct block)))
+			return 0;
+		index = (uint32_t)pool->chunks.count - 1;
+	}
+	pool->count++;
+	return index;
+}
+
+void block_release(struct block_pool *pool, uint32_t index)
+{
+	block_at(pool, index)->next = pool->free_head;
+	pool->free_head = index;
+	pool->count--;
+}
+
+/* Fibonacci hashing (Knuth, volume 3, 6.4): addresses are multiples of 16 or of pages. */
+static size_t bucket_of(const struct block_table *table, uint64_t address)
+{
+	uint64_t mixed = address * 0x9e3779b97f4a7c15ULL;
+
+	return (mixed ^ mixed >> 32) & (table->heads_count - 1);
+}
+
+static int table_grow(struct block_pool *pool, struct block_table *table)
+{
+	struct block_table larger = {
+		.heads_count = table->heads_count ? 2 * table->heads_count : HEADS_MIN,
+		.count = table->count,
+	};
+
+	larger.heads = calloc(larger.heads_count, sizeof(*larger.heads));
+	if (!larger.heads)
+		return -ENOMEM;
+	for (size_t i = 0; i < table->heads_count; i++) {
+		uint32_t index = table->heads[i];
+
+		while (index) {
+			struct block *block = block_at(pool, index);
+			uint32_t *head = &larger.heads[bucket_of(&larger, block->address)];
+			uint32_t next = block->next;
+
+			block->next = *head;
+			*head = index;
+			index = next;
+		}
+	}
+	free(table->heads);
+	*table = larger;
+	return 0;
+}
+
+int block_insert(struct block_pool *pool, struct block_table *table, uint32_t index)
+{
+	struct block *block = block_at(pool, index);
+	uint32_t *head;
+
+	/* at most three blocks for four heads: most searches end at the first */
+	if (4 * table->count >= 3 * table->heads_count && table_grow(pool, table))
+		return -ENOMEM;
+	head = &table->heads[bucket_of(table, block->address)];
+	block->next = *head;
+	*head = index;
+	table->count++;
+	return 0;
+}
+
+uint32_t block_take(struct block_pool *pool, struct block_table *table, uint64_t address)
+{
+	uint32_t *link, index;
+
+	if (!table->count)
+		return 0;
+	link = &table->heads[bucket_of(table, address)];
+	while ((index = *link)) {
+		struct block *block = block_at(pool, index);
+
+		if (block->address == address) {
+			*link = block->next;
+			table->count--;
+			return index;
+		}
+		link = &block->next;
+	}
+	return 0;
+}
+
+void block_table_clear(struct block_pool *pool, struct block_table *table)
+{
+	for (size_t i = 0; i < table->heads_count; i++) {
+		uint32_t index = table->heads[i];
+
+		while (index) {
+			uint32_t next = block_at(pool, index)->next;
+
+			block_release(pool, index);
+			index = next;
+		}
+	}
+	free(table->heads);
+	*table = (struct block_table){0};
+}
+
+/* --- mappings --- */
+
+/*
+ * Mappings: intervals of which parts may go. They lie in a tree of tsearch(3), in the order of
+ * their addresses; since none overlaps another, a comparison that calls overlapping ones equal
+ * orders them, and a search finds one that overlaps what is searched for.
+ */
+
+static int by_address(const void *left, const void *right)
+{
+	const struct mapping *a = left, *b = right;
+
+	if (a->to <= b->from)
+		return -1;
+	return a->from >= b->to;
+}
+
+static struct mapping *find(const struct mapping_tree *tree, uint64_t from, uint64_t to)
+{
+	const struct mapping key = {.from = from, .to = to};
+	struct mapping *const *node = tfind(&key, &tree->root, by_address);
+
+	return node ? *node : NULL;
+}
+
+int mapped_add(struct memory *memory, struct mapping_tree *tree, const struct mapping *mapping)
+{
+	struct mapping *copy;
+
+	if (memory->mappings_count >= AGGREGATE_MAPPINGS_MAX)
+		return -ENOSPC;
+	copy = malloc(sizeof(*copy));
+	if (!copy)
+		return -ENOMEM;
+	*copy = *mapping;
+	copy->rests = 0;
+	copy->next = NULL;
+	if (!tsearch(copy, &tree->root, by_address)) {
+		free(copy);
+		return -ENOMEM;
+	}
+	memory->mappings_count++;
+	return 0;
+}
+
+/* The part [from, to) of a mapping stays behind. */
+static int leave(struct memory *memory, struct mapping_tree *tree, struct mapping *mapping,
+		 uint64_t from, uint64_t to)
+{
+	struct mapping rest = *mapping;
+	int err;
+
+	rest.from = from;
+	rest.to = to;
+	err = mapped_add(memory, tree, &rest);
+	if (!err)
+		mapping->rests++;
+	return err;
+}
+
+/* Cuts off what reaches over [from, to). Without room for it the mapping goes as a whole. */
+static int cut(struct memory *memory, struct mapping_tree *tree, struct mapping *mapping,
+	       uint64_t from, uint64_t to)
+{
+	int err;
+
+	if (mapping->from < from) {
+		err = leave(memory, tree, mapping, mapping->from, from);
+		if (err)
+			return err;
+		mapping->from = from;
+	}
+	if (mapping->to > to) {
+		err = leave(memory, tree, mapping, to, mapping->to);
+		if (err)
+			return err;
+		mapping->to = to;
+	}
+	return 0;
+}
+
+int mapped_take(struct memory *memory, struct mapping_tree *tree, uint64_t from, uint64_t to,
+		struct mapping **list)
+{
+	struct mapping *mapping;
+	int err = 0;
+
+	*list = NULL;
+	while ((mapping = find(tree, from, to))) {
+		int cut_err;
+
+		tdelete(mapping, &tree->root, by_address);
+		mapping->next = *list;
+		*list = mapping;
+		cut_err = cut(memory, tree, mapping, from, to);
+		if (!err)
+			err = cut_err;
+		if (err == -ENOMEM)
+			break;
+	}
+	return err;
+}
+
+struct mapping *mapping_release(struct memory *memory, struct mapping *mapping)
+{
+	struct mapping *next = mapping->next;
+
+	memory->mappings_count--;
+	free(mapping);
+	return next;
+}
+
+void mapped_clear(struct memory *memory, struct mapping_tree *tree)
+{
+	while (tree->root) {
+		struct mapping *mapping = *(struct mapping **)tree->root;
+
+		tdelete(mapping, &tree->root, by_address);
+		mapping_release(memory, mapping);
+	}
+}
+
+struct each {
+	void (*each)(const struct mapping *mapping, void *arg);
+	void *arg;
+};
+
+/* twalk calls three times for an inner node: in between is in order */
+static void visit(const void *node, VISIT order, void *arg)
+{
+	const struct each *each = arg;
+
+	if (order == postorder || order == leaf)
+		each->each(*(struct mapping *const *)node, each->arg);
+}
+
+static void mapped_each(const struct mapping_tree *tree,
+			void (*each)(const struct mapping *mapping, void *arg), void *arg)
+{
+	struct each closure = {each, arg};
+
+	twalk_r(tree->root, visit, &closure);
+}
+
+/* --- ages, and release when a process ends --- */
+
+/* All live blocks: their age, and their release when a process ends. */
+
+/* How often, in allocations that found no room, to look for ended processes. */
+#define RETIRE_EVERY 65536
+
+struct ages {
+	struct memory *memory;
+	uint64_t old_ns;
+	struct kept *kept;
+};
+
+static void add_age(const struct ages *ages, uint32_t hotspot_index, uint64_t time_ns,
+		    uint64_t bytes)
+{
+	struct hotspot *hotspot = hotspot_at(ages->memory, hotspot_index);
+
+	if (time_ns < hotspot->oldest_ns)
+		hotspot->oldest_ns = time_ns;
+	if (time_ns < ages->old_ns)
+		hotspot->old_bytes += bytes;
+	if (ages->kept)
+		ages->kept[hotspot->place].alloc_windows[alloc_window_at(ages->memory, time_ns)] +=
+			bytes;
+}
+
+static void add_block(const struct ages *ages, const struct domain_stats *stats,
+		      const struct block *block)
+{
+	add_age(ages, block->hotspot, block->time_ns,
+		memory_weigh_block(ages->memory, stats, block).bytes);
+}
+
+static void add_mapping(const struct mapping *mapping, void *arg)
+{
+	const struct ages *ages = arg;
+
+	add_age(ages, mapping->hotspot, mapping->time_ns, memory_weigh_mapping(mapping).bytes);
+}
+
+/* What is being reallocated lives as well. */
+static void add_reallocs(const struct ages *ages, const struct domain_stats *stats)
+{
+	for (size_t i = 0; i < stats->threads_count; i++) {
+		const struct memory_thread *thread = &stats->threads[i];
+
+		if (thread->pending_realloc == REALLOC_BLOCK)
+			add_block(ages, stats,
+				  block_at(&ages->memory->blocks, thread->realloc_block));
+		if (thread->pending_realloc != REALLOC_MAPPINGS)
+			continue;
+		for (struct mapping *m = thread->realloc_mappings; m; m = m->next)
+			add_mapping(m, (void *)ages);
+	}
+}
+
+void live_ages(struct memory *memory, struct domain_stats *stats, uint64_t old_ns,
+	       struct kept *kept)
+{
+	struct ages ages = {memory, old_ns, kept};
+
+	if (stats->retired)
+		return;
+	for (struct hotspot *hotspot = stats->hotspots; hotspot; hotspot = hotspot->next) {
+		hotspot->oldest_ns = UINT64_MAX;
+		hotspot->old_bytes = 0;
+	}
+	for (size_t i = 0; i < stats->blocks.heads_count; i++) {
+		uint32_t index = stats->blocks.heads[i];
+
+		while (index) {
+			const struct block *block = block_at(&memory->blocks, index);
+
+			add_block(&ages, stats, block);
+			index = block->next;
+		}
+	}
+	mapped_each(&stats->mappings, add_mapping, &ages);
+	add_reallocs(&ages, stats);
+}
+
+/* The middle of the time that a process was open. */
+static uint64_t middle_ns(const struct aggregate *a, const struct process *proc)
+{
+	uint64_t start_ns = a->has_host ? a->host.start_ns : a->first_ns;
+	uint64_t from_ns = proc->from_ns > start_ns ? proc->from_ns : start_ns;
+
+	return proc->to_ns > from_ns ? from_ns + (proc->to_ns - from_ns) / 2 : from_ns;
+}
+
+static void retire(struct memory *memory, struct domain_stats *stats, uint64_t old_ns)
+{
+	live_ages(memory, stats, old_ns, NULL);
+	stats->retired = true;
+	block_table_clear(&memory->blocks, &stats->blocks);
+	mapped_clear(memory, &stats->mappings);
+}
+
+bool memory_retire(struct aggregate *a)
+{
+	struct memory *memory = &a->memory;
+	uint32_t before = memory->blocks.count;
+
+	if (memory->refused_count++ % RETIRE_EVERY)
+		return false;
+	for (size_t i = 0; i < memory->processes_capacity && i < a->processes_count; i++) {
+		const struct process *proc = a->processes[i];
+
+		if (!memory->processes[i] || !proc || !proc->closed)
+			continue;
+		for (int domain = 1; domain < PERFX_DOMAINS; domain++) {
+			struct domain_stats *stats = memory->processes[i]->domain_stats[domain];
+
+			if (stats && !stats->retired)
+				retire(memory, stats, middle_ns(a, proc));
+		}
+	}
+	return memory->blocks.count < before;
+}
+
+void memory_clear(struct memory *memory)
+{
+	for (size_t i = 0; i < memory->processes_capacity; i++) {
+		struct memory_process *process = memory->processes[i];
+
+		for (int domain = 1; process && domain < PERFX_DOMAINS; domain++)
+			domain_stats__free(memory, process->domain_stats[domain]);
+		if (process)
+			map64_clear(&process->frame_ids);
+		free(process);
+	}
+	free(memory->processes);
+	for (int domain = 0; domain < PERFX_DOMAINS; domain++)
+		free(memory->domains[domain].modes);
+	chunks_clear(&memory->blocks.chunks);
+	chunks_clear(&memory->hotspots);
+	chunks_clear(&memory->frames);
+	free(memory->allocators);
+	map64_clear(&memory->stack_ids);
+	free(memory->stacks);
+	free(memory->addresses);
+	map64_clear(&memory->string_ids);
+	free(memory->interned);
+}
+
+/* --- for another aggregate: aggregate.h --- */
 
 /* Of one domain. */
 struct visit {

@@ -14,7 +14,222 @@
  * - Temporary: only where every call is seen, between two calls under the same exact mode.
  * - BEFORE: it has been there since before the capture begins. It is held from there on.
  */
-#include "aggregate/internal.h"
+#include "aggregate/state.h"
+
+#include <math.h>
+
+/* --- ends of blocks and mappings: freed, replaced, reallocated --- */
+
+/* What ends a block. */
+struct ending {
+	uint64_t time_ns;
+	bool is_free; /* otherwise its free was lost */
+	bool temporary;
+};
+
+static uint64_t rate_bytes(const struct memory *memory, const struct domain_stats *stats,
+			   uint32_t rate)
+{
+	return memory->domains[stats->domain].modes[rate - 1].sample_bytes;
+}
+
+/* sample_bytes 0: exact */
+static struct weight memory_weigh(uint64_t size_bytes, uint64_t sample_bytes)
+{
+	struct weight weight = {MEMORY_UNIT, size_bytes << MEMORY_UNIT_SHIFT};
+	double p;
+
+	if (sample_bytes) {
+		p = sampling_probability(size_bytes, sample_bytes);
+		weight.count = (uint64_t)llround((double)MEMORY_UNIT / p);
+		weight.bytes = (uint64_t)llround((double)MEMORY_UNIT * (double)size_bytes / p);
+	}
+	return weight;
+}
+
+struct weight memory_weigh_block(const struct memory *memory, const struct domain_stats *stats,
+				 const struct block *block)
+{
+	return memory_weigh(block->size_bytes,
+			    block->rate ? rate_bytes(memory, stats, block->rate) : 0);
+}
+
+struct weight memory_weigh_mapping(const struct mapping *mapping)
+{
+	return (struct weight){mapping->units, (mapping->to - mapping->from) * mapping->units};
+}
+
+static void end_one(struct memory *memory, struct domain_stats *stats, struct hotspot *hotspot,
+		    struct weight weight, uint64_t since_ns, const struct ending *ending)
+{
+	uint64_t lived_ns = ending->time_ns > since_ns ? ending->time_ns - since_ns : 0;
+
+	live_sub(memory, stats, hotspot, weight.count, weight.bytes, ending->time_ns);
+	if (!ending->is_free)
+		return;
+	hotspot->freed_bytes = add_capped(hotspot->freed_bytes, weight.bytes);
+	hotspot->ended = add_capped(hotspot->ended, weight.count);
+	hotspot->lifetimes += (u128)lived_ns * weight.count;
+}
+
+static void count_free(struct domain_stats *stats, struct hotspot *hotspot, uint64_t units,
+		       bool temporary)
+{
+	hotspot->frees = add_capped(hotspot->frees, units);
+	if (!temporary)
+		return;
+	hotspot->temporary = add_capped(hotspot->temporary, units);
+	stats->temporary = add_capped(stats->temporary, units);
+}
+
+static void end_block(struct memory *memory, struct domain_stats *stats, uint32_t index,
+		      const struct ending *ending)
+{
+	const struct block *block = block_at(&memory->blocks, index);
+	struct hotspot *hotspot = hotspot_at(memory, block->hotspot);
+	struct weight weight = memory_weigh_block(memory, stats, block);
+
+	end_one(memory, stats, hotspot, weight, block->time_ns, ending);
+	if (ending->is_free) {
+		stats->frees = add_capped(stats->frees, weight.count);
+		count_free(stats, hotspot, weight.count, ending->temporary);
+	} else if (!stats->blind) {
+		stats->replaced++;
+	}
+	block_release(&memory->blocks, index);
+}
+
+static void end_mappings(struct memory *memory, struct domain_stats *stats, struct mapping *list,
+			 const struct ending *ending)
+{
+	struct hotspot *last = NULL;
+	uint64_t heaviest = 0;
+
+	while (list) {
+		struct hotspot *hotspot = hotspot_at(memory, list->hotspot);
+
+		end_one(memory, stats, hotspot, memory_weigh_mapping(list), list->time_ns, ending);
+		if (ending->is_free && hotspot != last)
+			count_free(stats, hotspot, list->units, ending->temporary);
+		if (list->units > heaviest)
+			heaviest = list->units;
+		last = hotspot;
+		list = mapping_release(memory, list);
+	}
+	if (ending->is_free)
+		stats->frees = add_capped(stats->frees, heaviest);
+}
+
+/* Takes [address, address + size) out of what is mapped; each part that stays of one is a block of
+ * its own. 0 or -ENOMEM; the list is valid always. */
+static int take_mappings(struct memory *memory, struct domain_stats *stats, uint64_t address,
+			 uint64_t size_bytes, uint64_t time_ns, struct mapping **list)
+{
+	int err = mapped_take(memory, &stats->mappings, address, address + size_bytes, list);
+
+	for (const struct mapping *m = *list; m; m = m->next) {
+		if (m->rests)
+			live_add(memory, stats, hotspot_at(memory, m->hotspot), m->rests * m->units,
+				 0, time_ns);
+	}
+	if (err != -ENOSPC)
+		return err;
+	/* what had no room goes too early: less lives here than there */
+	stats->bound |= PROFILE_MEMORY_LOST_ALLOCS;
+	return 0;
+}
+
+/* The thread's reallocation, if any, has freed its block. */
+static void finish_realloc(struct memory *memory, struct domain_stats *stats,
+			   struct memory_thread *thread, uint64_t time_ns)
+{
+	struct ending ending = {time_ns, true, thread->realloc_temporary};
+
+	switch (thread->pending_realloc) {
+	case REALLOC_NONE:
+		break;
+	case REALLOC_UNKNOWN:
+		domain_stats_note_unknown(memory, stats, time_ns);
+		break;
+	case REALLOC_BLOCK:
+		end_block(memory, stats, thread->realloc_block, &ending);
+		break;
+	case REALLOC_MAPPINGS:
+		end_mappings(memory, stats, thread->realloc_mappings, &ending);
+		break;
+	}
+	thread->pending_realloc = REALLOC_NONE;
+}
+
+/* Where it was. What has come there meanwhile was there later: its free is lost. */
+static int restore_block(struct memory *memory, struct domain_stats *stats, uint32_t index,
+			 uint64_t time_ns)
+{
+	const struct ending lost = {.time_ns = time_ns};
+	uint64_t address = block_at(&memory->blocks, index)->address;
+	uint32_t other = block_take(&memory->blocks, &stats->blocks, address);
+
+	if (other)
+		end_block(memory, stats, other, &lost);
+	return block_insert(&memory->blocks, &stats->blocks, index);
+}
+
+static int restore_mapping(struct memory *memory, struct domain_stats *stats,
+			   const struct mapping *mapping, uint64_t time_ns)
+{
+	const struct ending lost = {.time_ns = time_ns};
+	struct hotspot *hotspot = hotspot_at(memory, mapping->hotspot);
+	struct weight weight = memory_weigh_mapping(mapping);
+	struct mapping *others;
+	int err = take_mappings(memory, stats, mapping->from, mapping->to - mapping->from, time_ns,
+				&others);
+
+	end_mappings(memory, stats, others, &lost);
+	if (err)
+		return err;
+	err = mapped_add(memory, &stats->mappings, mapping);
+	if (err != -ENOSPC)
+		return err;
+	live_sub(memory, stats, hotspot, weight.count, weight.bytes, time_ns);
+	stats->bound |= PROFILE_MEMORY_LOST_ALLOCS;
+	return 0;
+}
+
+/* The reallocation failed: its block lives on. 0 or -ENOMEM. */
+static int undo_realloc(struct memory *memory, struct domain_stats *stats,
+			struct memory_thread *thread, uint64_t time_ns)
+{
+	enum pending_realloc pending_realloc = thread->pending_realloc;
+	int err = 0;
+
+	thread->pending_realloc = REALLOC_NONE;
+	if (pending_realloc == REALLOC_BLOCK)
+		return restore_block(memory, stats, thread->realloc_block, time_ns);
+	while (pending_realloc == REALLOC_MAPPINGS && thread->realloc_mappings) {
+		if (!err)
+			err = restore_mapping(memory, stats, thread->realloc_mappings, time_ns);
+		thread->realloc_mappings = mapping_release(memory, thread->realloc_mappings);
+	}
+	return err;
+}
+
+/* --- records --- */
+
+/*
+ * Allocations and frees. What the records leave open is decided so:
+ *
+ * - An allocation at the address of a live block: that block's free was lost (`replaced`), and is
+ *   no free in the totals, where the overflow sums counts it. With REPLACES it is a free.
+ * - A mapping over older ones: that is how a fixed mapping frees them; one free, as for munmap.
+ * - munmap is one free however many mappings it touched, and one for each hotspot that it touched.
+ *   What it leaves of a mapping goes on as mappings of their own, each a live block.
+ * - A reallocation whose end is missing: the thread's next record in the domain shows that it is
+ *   over. It has freed the block, for most succeed; the lost allocation is in the overflow sums.
+ *   One that never comes back is still running: the block lives.
+ * - An end without a beginning: the allocation counts, the free is in the overflow sums.
+ * - Temporary: only where every call is seen, between two calls under the same exact mode.
+ * - BEFORE: it has been there since before the capture begins. It is held from there on.
+ */
 
 static int refuse(struct aggregate *a)
 {
@@ -53,7 +268,7 @@ static void start_clock(struct aggregate *a, uint64_t time_ns)
 	clock->start_ns = a->has_host ? a->host.start_ns : time_ns;
 }
 
-/* ---- allocations ---- */
+/* --- allocations --- */
 
 struct arrival {
 	const struct perfx_allocation *record;
@@ -238,8 +453,9 @@ static bool fits(const struct domain_stats *stats, const struct weight *weight)
 	       weight->count <= MEMORY_LIVE_MAX - stats->live_count;
 }
 
-int memory_allocation(struct aggregate *a, const struct perfx_allocation *r)
+int handle_allocation(struct aggregate *a, const struct event *event)
 {
+	const struct perfx_allocation *r = &event->allocation;
 	struct arrival arrival = {0};
 	struct memory_thread *thread;
 	struct domain_stats *stats;
@@ -270,7 +486,7 @@ int memory_allocation(struct aggregate *a, const struct perfx_allocation *r)
 	return allocate(a, stats, thread, &arrival);
 }
 
-/* ---- frees ---- */
+/* --- frees --- */
 
 /* A block's free. */
 static void free_block(struct memory *memory, struct domain_stats *stats,
@@ -354,8 +570,9 @@ static bool free_ok(const struct perfx_free *r)
 	       r->address <= UINT64_MAX - r->size_bytes;
 }
 
-int memory_free(struct aggregate *a, const struct perfx_free *r)
+int handle_free(struct aggregate *a, const struct event *event)
 {
+	const struct perfx_free *r = &event->free;
 	struct memory_thread *thread;
 	struct domain_stats *stats;
 
@@ -376,10 +593,11 @@ int memory_free(struct aggregate *a, const struct perfx_free *r)
 	return free_one(&a->memory, stats, thread, r);
 }
 
-/* ---- modes and the overflow sums ---- */
+/* --- modes and the overflow sums --- */
 
-int memory_mode(struct aggregate *a, const struct perfx_memory_mode *r)
+int handle_memory_mode(struct aggregate *a, const struct event *event)
 {
+	const struct perfx_memory_mode *r = &event->memory_mode;
 	struct memory_domain *domain = &a->memory.domains[r->domain];
 	struct memory_mode *mode;
 	bool samples = r->level == PERFX_MEMORY_SAMPLED || r->level == PERFX_MEMORY_SAMPLED_IN;
@@ -406,8 +624,9 @@ int memory_mode(struct aggregate *a, const struct perfx_memory_mode *r)
 	return 0;
 }
 
-int memory_overflow(struct aggregate *a, const struct perfx_overflow_memory *r)
+int handle_overflow_memory(struct aggregate *a, const struct event *event)
 {
+	const struct perfx_overflow_memory *r = &event->overflow_memory;
 	struct domain_stats *stats = domain_stats_get(a, r->process, r->domain);
 
 	if (!stats)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the memory files of aggregate share.
+ * Memory: what is allocated, freed and live.
  *
- * struct domain_stats is the account of one domain in one process. It has a table of live blocks by
- * address (blocks.c), a tree of mapped intervals (mapped.c), what each thread did last, and
- * hotspots: the account of one way of allocating.
+ * struct domain_stats has the statistics of one domain in one process: a table of live blocks by
+ * address and a tree of mapped intervals (live_blocks.c), what each thread did last, and hotspots:
+ * the statistics of one way of allocating.
  *
- * Units. Of sampled blocks each stands for 1/p of its kind (sampling.h). So that what an allocation
- * adds its free takes off again, exactly, counts and bytes of what lives and ends are integers in
- * units of 1/1024; an exact block counts 1024. Live bytes up to MEMORY_LIVE_MAX are taken; an
- * allocation that leads beyond is undecoded.
+ * Units. Of sampled blocks each stands for 1/p of its kind (statistics.h). So that what an
+ * allocation adds its free takes off again, exactly, counts and bytes of what lives and ends are
+ * integers in units of 1/1024; an exact block counts 1024. Live bytes up to MEMORY_LIVE_MAX are
+ * taken; an allocation that leads beyond is undecoded.
  *
  * Live at the peak. A domain's peaks are numbered. A hotspot that is about to change first notes
  * its live bytes for the last peak, if it has not yet: no walk over hotspots when a peak is
@@ -22,7 +22,7 @@
 #ifndef PERFX_AGGREGATE_MEMORY_H
 #define PERFX_AGGREGATE_MEMORY_H
 
-#include "aggregate/sampling.h"
+#include "aggregate/statistics.h"
 #include "base/chunks.h"
 #include "base/map64.h"
 
@@ -223,7 +223,7 @@ static inline uint64_t memory_whole(uint64_t units)
 	return (units + MEMORY_UNIT / 2) >> MEMORY_UNIT_SHIFT;
 }
 
-/* blocks.c */
+/* live_blocks.c: heap blocks by address */
 static inline struct block *block_at(const struct block_pool *pool, uint32_t index)
 {
 	return chunks_at(&pool->chunks, index, sizeof(struct block));
@@ -239,7 +239,7 @@ uint32_t block_take(struct block_pool *pool, struct block_table *table, uint64_t
 /* Releases all of them. */
 void block_table_clear(struct block_pool *pool, struct block_table *table);
 
-/* mapped.c */
+/* live_blocks.c: mappings */
 /* Takes out what lies in [from, to), as a list that is the caller's. A mapping that reaches over an
  * end is cut there: what is outside stays. 0, -ENOMEM, or -ENOSPC when there was no room for a part
  * that should have stayed, which is then in the list. The list is valid always. */
@@ -250,10 +250,8 @@ int mapped_add(struct memory *memory, struct mapping_tree *tree, const struct ma
 /* Frees one that was taken out; returns the next of its list. */
 struct mapping *mapping_release(struct memory *memory, struct mapping *mapping);
 void mapped_clear(struct memory *memory, struct mapping_tree *tree);
-void mapped_each(const struct mapping_tree *tree,
-		 void (*each)(const struct mapping *mapping, void *arg), void *arg);
 
-/* hotspots.c */
+/* domain_stats.c: hotspots */
 /* NULL: memory is out. */
 struct hotspot *hotspot_get(struct aggregate *aggregate, struct domain_stats *stats, uint32_t stack,
 			    uint32_t context, uint16_t allocator);
@@ -272,40 +270,15 @@ void live_add(struct memory *memory, struct domain_stats *stats, struct hotspot 
 void live_sub(struct memory *memory, struct domain_stats *stats, struct hotspot *hotspot,
 	      uint64_t count, uint64_t bytes, uint64_t time_ns);
 
-/* frees.c */
+/* memory.c */
 /* What an allocation stands for, in units. */
 struct weight {
 	uint64_t count, bytes;
 };
 
-/* What ends a block. */
-struct ending {
-	uint64_t time_ns;
-	bool is_free; /* otherwise its free was lost */
-	bool temporary;
-};
-
-/* sample_bytes 0: exact */
-struct weight memory_weigh(uint64_t size_bytes, uint64_t sample_bytes);
 struct weight memory_weigh_block(const struct memory *memory, const struct domain_stats *stats,
 				 const struct block *block);
 struct weight memory_weigh_mapping(const struct mapping *mapping);
-/* Ends a block or mappings that were taken out of the tables, and releases them. */
-void end_block(struct memory *memory, struct domain_stats *stats, uint32_t index,
-	       const struct ending *ending);
-void end_mappings(struct memory *memory, struct domain_stats *stats, struct mapping *list,
-		  const struct ending *ending);
-/* Takes [address, address + size) out of what is mapped; each part that stays of one is a block of
- * its own. 0 or -ENOMEM; the list is valid always. */
-int take_mappings(struct memory *memory, struct domain_stats *stats, uint64_t address,
-		  uint64_t size_bytes, uint64_t time_ns, struct mapping **list);
-/* The thread's reallocation, if any, has freed its block. */
-void finish_realloc(struct memory *memory, struct domain_stats *stats, struct memory_thread *thread,
-		    uint64_t time_ns);
-/* It failed. 0 or -ENOMEM. */
-int undo_realloc(struct memory *memory, struct domain_stats *stats, struct memory_thread *thread,
-		 uint64_t time_ns);
-
 /* domain_stats.c */
 /* NULL with errno: ERANGE, ENOMEM. */
 struct memory_process *memory_process_get(struct aggregate *aggregate, uint32_t process);
@@ -338,7 +311,7 @@ const struct memory_stack *memory_stack_of(const struct memory *memory, uint32_t
  * -ENOMEM. */
 int64_t memory_frame_at(struct aggregate *aggregate, uint32_t process, uint64_t address);
 
-/* live.c: what is live now */
+/* live_blocks.c: all that is live now */
 /* Bytes that live, in units, by the window in which they were allocated. */
 struct kept {
 	uint64_t alloc_windows[PROFILE_ALLOC_WINDOWS];
@@ -351,17 +324,6 @@ void live_ages(struct memory *memory, struct domain_stats *stats, uint64_t old_n
 /* No room for blocks: gives back those of ended processes. False: there was nothing. */
 bool memory_retire(struct aggregate *aggregate);
 void memory_clear(struct memory *memory);
-
-/* What a domain of a process is made of. */
-struct memory_source {
-	struct aggregate *a;
-	struct profile_process *process;
-	struct domain_stats *stats; /* NULL: nothing happened */
-	enum perfx_domain domain;
-};
-
-/* hotspots_finish.c: fills hotspots. out->windows_count is there already. 0 or -ENOMEM. */
-int hotspots_fill(struct memory_source *source, struct profile_memory *out);
 
 /* memory_finish.c: fills the processes' memory and the rows' alloc_bytes. 0 or -ENOMEM. */
 int memory_fill(struct finish_ctx *ctx);

@@ -8,17 +8,333 @@
 #ifndef PERFX_AGGREGATE_PROFILE_H
 #define PERFX_AGGREGATE_PROFILE_H
 
-#include "aggregate/profile_compute.h"
-#include "aggregate/profile_memory.h"
-#include "aggregate/profile_perf_counters.h"
-#include "aggregate/profile_steps.h"
-#include "aggregate/profile_user_values.h"
-#include "aggregate/sketch.h"
+#include "aggregate/statistics.h"
 #include "perfx_record.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* --- compute --- */
+
+/*
+ * Floating-point work, as the arguments of BLAS calls, operators and kernels give it
+ * (perfx_record.h: enum perfx_cost_state).
+ */
+
+/* Sums over recorded and overflow calls. All 0: no function with a known cost. */
+struct profile_cost {
+	uint64_t flops, bytes; /* bytes: of calls that compute */
+	uint64_t moved_bytes;  /* of calls without an operation: collectives */
+	/* Of these, over the bus (perfx_cost.h: enum perfx_bus), and of how many of them that is
+	 * known. */
+	uint64_t bus_bytes, bus_moved_bytes;
+	uint64_t counted_count; /* calls with a known cost */
+	uint64_t unread_count;	/* calls whose arguments could not be read */
+	uint64_t nested_count;	/* calls whose work another call's cost contains */
+	uint64_t opaque_count;	/* calls of compiled code: what it computes is not known */
+	/* Of counted_count, calls that returned before their work was done; those without a record
+	 * do not say. */
+	uint64_t submitted_count;
+};
+
+/* Of all that is moved it is known what goes over the bus. */
+static inline bool profile_bus_known(const struct profile_cost *cost)
+{
+	return cost->moved_bytes && cost->bus_moved_bytes == cost->moved_bytes;
+}
+
+/* The costs of one kind of function in a process. */
+struct profile_compute_source {
+	enum perfx_source source;
+	struct profile_cost cost;
+};
+
+/* What was multiplied. Calls that came by the overflow sums have no type of their own: UNKNOWN. */
+struct profile_compute_dtype {
+	enum perfx_dtype dtype;
+	uint64_t flops;
+};
+
+struct profile_compute {
+	bool measured; /* a function with a known cost was attached in this process, or called */
+	struct profile_cost cost;
+	/* Time of timed calls, ns: of those that compute and have a known cost; and of those that
+	 * have none although their function could have one (UNREAD), less that of calls inside them
+	 * that do have one. Threads add up; of overflow calls it is shared out by their number. */
+	uint64_t counted_ns, unread_ns;
+	/* In compiled code whose work is not known, less what it calls. */
+	uint64_t opaque_ns;
+	struct profile_compute_source *sources; /* flops descending */
+	size_t sources_count;
+	struct profile_compute_dtype *dtypes; /* flops descending */
+	size_t dtypes_count;
+};
+
+/* --- memory --- */
+
+/*
+ * Memory of one process in one domain, as allocation and free records add up to it. Part of the
+ * profile (aggregate/profile.h): plain data, PROFILE_ABSENT is "not measured".
+ *
+ * Live bytes are those allocated while tracing and not yet freed: what was there before is not
+ * known. Exact where every record is there; bounds where some are lost (`bound`); estimates where
+ * the domain was sampled.
+ */
+
+/* A place in the program. Inlined functions are frames of their own. */
+struct profile_frame {
+	const char *function;		  /* demangled; "": unknown */
+	const char *module, *module_base; /* "": code without a file */
+	const char *file;		  /* source; "": unknown */
+	uint32_t line;			  /* 0: unknown */
+	uint64_t address, offset;	  /* in the process; in the module's file */
+};
+
+/* Windows of equal length over which live bytes are kept, to see what grows. When the trace
+ * outgrows them, two become one. */
+#define PROFILE_ALLOC_WINDOWS 32
+
+/* One way of allocating: call stack, innermost traced function, allocator. */
+struct profile_hotspot {
+	const struct profile_frame *const *frames; /* innermost first */
+	size_t frames_count;
+	bool stack_cut;	   /* it goes deeper */
+	uint32_t function; /* innermost traced function that was running; 0: none */
+	uint32_t context;  /* its calling context */
+	const char *allocator;
+
+	struct profile_estimate allocs, allocated_bytes;
+	uint64_t frees_count;
+	uint64_t temporary_count; /* freed by the same thread's next allocator call */
+	/* Estimated from the sampled blocks that live; PROFILE_ABSENT where frees are not seen. */
+	uint64_t live_count, live_bytes;
+	uint64_t live_at_peak_bytes; /* when the domain had its peak */
+	uint64_t peak_bytes;	     /* its own */
+	uint64_t freed_bytes;
+	uint64_t lifetime_ns; /* mean, of the freed blocks; PROFILE_ABSENT: none was freed */
+	/* when the oldest block that lives was allocated; PROFILE_ABSENT: none lives */
+	uint64_t oldest_ns;
+	/* of the live ones, allocated in the first half of the time that the process was there */
+	uint64_t old_bytes;
+	/* live bytes at the end of each window; alloc_windows_count are filled, the last up to the
+	 * end */
+	uint64_t live_windows[PROFILE_ALLOC_WINDOWS];
+	/* live_bytes by the window in which they were allocated: what stays, without what comes and
+	 * goes in every step */
+	uint64_t kept_windows[PROFILE_ALLOC_WINDOWS];
+};
+
+/* Allocations of [2^(i-1)+1, 2^i] bytes (0: of 0 bytes; 1: of 1), the last: all that are larger. */
+#define PROFILE_SIZES 41
+
+struct profile_memory_point {
+	uint64_t time_ns;
+	uint64_t live_bytes;
+	uint64_t allocs_count, allocated_bytes; /* so far */
+};
+
+struct profile_allocator {
+	const char *name, *module;
+	uint64_t allocs_count, frees_count, allocated_bytes, live_bytes;
+};
+
+/* What the numbers are, when they are not exact. */
+#define PROFILE_MEMORY_LOST_ALLOCS                                                                \
+	PERFX_BEFORE_LOST_ALLOCS			  /* live and peak are lower bounds (≥) \
+							   */
+#define PROFILE_MEMORY_LOST_FREES PERFX_BEFORE_LOST_FREES /* live and peak are upper bounds (≤) */
+
+struct profile_memory {
+	enum perfx_domain domain;
+	struct profile_allocator *allocators; /* allocated bytes descending */
+	size_t allocators_count;
+
+	struct profile_estimate allocs, allocated_bytes;
+	/* Of known blocks; a realloc of one is a free and an alloc. munmap is one, however many
+	 * mappings it touches; what it leaves of one is a block of its own. */
+	uint64_t frees_count;
+	uint64_t unknown_frees_count; /* of blocks from before, or whose record is lost */
+	uint64_t replaced_count; /* allocations at an address that was thought live: lost frees */
+	uint64_t temporary_count;
+	uint64_t current_count, current_bytes; /* PROFILE_ABSENT where frees are not seen */
+	uint64_t peak_bytes, peak_ns;	       /* peak_ns: CLOCK_MONOTONIC; absent likewise */
+
+	/* how it was recorded */
+	bool sampled;		       /* at any time */
+	uint64_t sample_bytes;	       /* the last rate */
+	enum perfx_memory_level level; /* the last one */
+	uint64_t recorded_ns;	       /* how long it was recorded at all (duty cycle, off) */
+	unsigned bound;		       /* PROFILE_MEMORY_LOST_ */
+	uint64_t lost_allocs_count, lost_allocated_bytes, lost_frees_count; /* in the totals */
+
+	uint64_t sizes[PROFILE_SIZES]; /* allocations by size (estimates where sampled) */
+	struct profile_memory_point *points;
+	size_t points_count;
+	uint64_t alloc_window_ns; /* length of the hotspots' windows; the first begins with the
+				     trace */
+	uint64_t alloc_windows_from_ns;
+	size_t alloc_windows_count;
+	/* Frees of unknown blocks by window. When they go on long after the start, old blocks are
+	 * being replaced by new ones. */
+	uint64_t unknown_frees_windows[PROFILE_ALLOC_WINDOWS];
+
+	struct profile_hotspot *hotspots; /* live at the peak, then allocated bytes, descending */
+	size_t hotspots_count;
+};
+
+static inline const char *profile_domain_name(enum perfx_domain domain)
+{
+	static const char *const names[] = {"", "host", "tensor", "gpu", "user"};
+
+	return names[domain];
+}
+
+/* --- perf counters --- */
+
+/* Perf events counted during calls: the hardware's counters, or the kernel's own. */
+
+struct profile_perf_counter {
+	const char *name, *unit; /* NULL: no such counter */
+	bool is_flops;
+};
+
+/* Of the calls of a function, on their own threads, with what they call there. */
+struct profile_call_counters {
+	uint64_t calls_count, missed_count;
+	uint64_t values[PERFX_PERF_COUNTERS];
+	/* Of those with a cost of their own: what it says, and what was counted. */
+	uint64_t flops, counted_flops;
+};
+
+/* Of all threads of a process. */
+struct profile_process_counters {
+	uint64_t threads_count; /* 0: nothing is known */
+	uint64_t values[PERFX_PERF_COUNTERS];
+	uint64_t enabled_ns, running_ns; /* less: others wanted the processor's counters too */
+};
+
+/* --- steps --- */
+
+/*
+ * The steps of a training, as its ranges show them. A step lasts from the end before it to its own
+ * end; the first one from the first range that the thread has shown. What ends a step is, where
+ * there are several, the first of
+ *
+ *	a range that the user named (--step-range), or that the program marks as a step
+ *	PyTorch's range of an optimizer's step
+ *	a backward pass (torch::autograd::Engine::execute), where ranges have no names
+ *
+ * and of several of a kind the one that ends least often: several optimizers.
+ *
+ * A step's time is divided by what its thread was in, the first of these that holds:
+ *
+ *	optimizer  a range of an optimizer: its step, its zero_grad
+ *	backward   a backward pass
+ *	data       the next batch of a DataLoader
+ *	forward    traced functions and ranges between the data and the backward pass that follows;
+ *	           without data, those before each backward pass
+ *	other      traced functions and ranges elsewhere
+ *	untraced   the rest, in which nothing that is traced ran on the thread: Python, what no
+ *probe sees. So the parts add up to the steps' time.
+ *
+ * Where backward passes end the steps, and no data is seen, forward is not distinguished from the
+ * rest.
+ *
+ * Operations are those of all calls of the process, whichever thread they ran on, that ended in the
+ * step. Calls that came by the overflow sums have no time and are in no step.
+ */
+
+enum profile_phase {
+	PROFILE_PHASE_OTHER = 0,
+	PROFILE_PHASE_FORWARD,
+	PROFILE_PHASE_DATA,
+	PROFILE_PHASE_BACKWARD,
+	PROFILE_PHASE_OPTIMIZER,
+	PROFILE_PHASE_UNTRACED,
+	PROFILE_PHASES
+};
+
+/* As they come in a step. */
+static const enum profile_phase profile_phases_in_order[PROFILE_PHASES] = {
+	PROFILE_PHASE_DATA,	 PROFILE_PHASE_FORWARD, PROFILE_PHASE_BACKWARD,
+	PROFILE_PHASE_OPTIMIZER, PROFILE_PHASE_OTHER,	PROFILE_PHASE_UNTRACED};
+
+static inline const char *profile_phase_name(enum profile_phase phase)
+{
+	static const char *const names[] = {"other",	"forward",   "data",
+					    "backward", "optimizer", "untraced"};
+
+	return names[phase];
+}
+
+/* Steps that follow each other: one or, where there are more than PROFILE_STEPS_MAX, 2, 4, 8, … */
+#define PROFILE_STEPS_MAX 2048
+
+struct profile_step {
+	uint64_t count;
+	uint64_t from_ns, to_ns;	 /* of the first, of the last; CLOCK_MONOTONIC */
+	uint64_t total_ns, max_ns;	 /* max_ns: of the longest */
+	uint64_t phases[PROFILE_PHASES]; /* ns */
+	uint64_t flops;
+};
+
+/* What was computed in steps. */
+struct profile_step_cost {
+	/* Of how many steps, and how long they took: all or, where the process had computed for
+	 * long before the first one, all but that. */
+	uint64_t steps_count, ns;
+	uint64_t flops, thread_flops; /* thread_flops: by calls on the steps' own thread */
+	enum perfx_dtype dtype;	      /* of most of them */
+	/* Calls by what is known of their work (enum perfx_cost_state). */
+	uint64_t counted_count, unread_count, opaque_count;
+};
+
+struct profile_steps {
+	uint64_t count;	   /* ends seen; 0: no steps are known, and nothing below is */
+	uint32_t function; /* whose ends they are */
+	uint32_t tid;	   /* on which thread */
+	uint64_t total_ns, avg_ns, p50_ns, p95_ns, max_ns;
+	double stddev_ns;		 /* of the population */
+	uint64_t phases[PROFILE_PHASES]; /* sums over the steps, ns */
+	struct profile_step_cost cost;
+	const struct profile_step *series; /* in order */
+	size_t series_count;
+	uint64_t series_each; /* steps in each but the last */
+};
+
+/* --- user values --- */
+
+/*
+ * Values of the program's own, by name and process: what perfx_counter and perfx_counter_add gave.
+ * (What perf events count is profile_perf_counters.h.)
+ */
+
+/* Older points of a long series are thinned out: at most this many are kept. */
+#define PROFILE_VALUE_POINTS_MAX 256
+
+struct profile_user_value_point {
+	uint64_t time_ns;
+	double value; /* from then on; finite */
+};
+
+struct profile_user_value {
+	uint32_t id;
+	const char *name;
+	uint64_t samples_count;	 /* calls; exact */
+	uint64_t added_count;	 /* of these, that added to it; the others set it */
+	uint64_t strange_count;	 /* of these, that gave no finite number: only counted */
+	uint64_t lost_count;	 /* of these, without a record: not in lowest and highest */
+	uint64_t unsummed_count; /* of those, neither in the sum nor in the value */
+	double value; /* at the end: as it was set last, and what was added since; of one that was
+			 never set, what was added. No number: unknown */
+	double sum, lowest, highest; /* of the numbers given; lowest > highest: none was */
+	double rate; /* the sum by the seconds that were recorded; < 0 is possible */
+	const struct profile_user_value_point *points; /* of the value */
+	size_t points_count;
+};
+
+/* --- calls, processes, the capture --- */
 
 #define PROFILE_ABSENT UINT64_MAX
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Spans → steps (profile_steps.h), as they come: memory is bounded by what lies between two steps.
+/* Spans → steps (profile.h), as they come: memory is bounded by what lies between two steps.
  */
 #ifndef PERFX_AGGREGATE_STEPS_H
 #define PERFX_AGGREGATE_STEPS_H
 
-#include "aggregate/profile_steps.h"
+#include "aggregate/profile.h"
 #include "base/map64.h"
 #include "perfx_record.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "aggregate/user_values.h"
 
-#include "aggregate/internal.h"
+#include "aggregate/finish.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -127,8 +127,9 @@ static void set_base(struct value_account *account, double number, uint64_t time
 	account->added = (struct precise_sum){0};
 }
 
-int values_value(struct aggregate *a, const struct perfx_user_value *record)
+int handle_user_value(struct aggregate *a, const struct event *event)
 {
+	const struct perfx_user_value *record = &event->user_value;
 	struct value_account *account = account_of(a, record->process, record->value);
 	double number = double_of(record->number_bits);
 	bool added = record->flags & PERFX_USER_VALUE_ADDED;
@@ -156,7 +157,7 @@ int values_value(struct aggregate *a, const struct perfx_user_value *record)
 	return add_point(account, record->time_ns);
 }
 
-int values_name(struct aggregate *a, const struct event *event)
+int handle_user_value_name(struct aggregate *a, const struct event *event)
 {
 	struct values *values = &a->values;
 	uint32_t value = event->user_value_name.value;
@@ -170,8 +171,9 @@ int values_name(struct aggregate *a, const struct event *event)
 	return values->names[value] ? 0 : -ENOMEM;
 }
 
-int values_overflow(struct aggregate *a, const struct perfx_overflow_values *record)
+int handle_overflow_values(struct aggregate *a, const struct event *event)
 {
+	const struct perfx_overflow_values *record = &event->overflow_values;
 	struct value_account *account = account_of(a, record->process, record->value);
 	uint64_t lost = add_capped(record->sets_count, record->adds_count);
 

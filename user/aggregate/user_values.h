@@ -3,7 +3,7 @@
 #ifndef PERFX_AGGREGATE_USER_VALUES_H
 #define PERFX_AGGREGATE_USER_VALUES_H
 
-#include "aggregate/profile_user_values.h"
+#include "aggregate/profile.h"
 #include "base/map64.h"
 #include "decode/event.h"
 
@@ -19,10 +19,6 @@ struct values {
 	struct map64 account_ids; /* process << 32 | value → accounts[] */
 };
 
-/* 0 or -ENOMEM. */
-int values_value(struct aggregate *aggregate, const struct perfx_user_value *record);
-int values_name(struct aggregate *aggregate, const struct event *event);
-int values_overflow(struct aggregate *aggregate, const struct perfx_overflow_values *record);
 /* The processes' values. 0 or -ENOMEM. */
 int values_fill(struct finish_ctx *ctx);
 void values_clear(struct values *values);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "replay/keyframe_internal.h"
 
-#include "aggregate/live_blocks.h"
+#include "aggregate/aggregate.h"
 #include "base/grow.h"
 #include "decode/decode.h"
 

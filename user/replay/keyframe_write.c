@@ -2,7 +2,7 @@
 /* Writes the keyframe: the beginning of a capture. */
 #include "replay/keyframe_internal.h"
 
-#include "aggregate/live_blocks.h"
+#include "aggregate/aggregate.h"
 #include "decode/decode.h"
 
 #include <errno.h>

@@ -1,4 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Quantiles of durations, and estimates from samples. */
+#ifndef PERFX_AGGREGATE_STATISTICS_H
+#define PERFX_AGGREGATE_STATISTICS_H
+
+#include <stdint.h>
+
+/* --- sketches --- */
+
+/*
+ * A mergeable histogram of durations with a stated error: an octave has 32 buckets, so a quantile
+ * is at most 1/64 = 1.6 % away from a value of that rank. Memory is bounded: 256 bytes for each
+ * octave between the smallest value and the largest, 60 octaves at most (a function's durations
+ * usually span two to eight).
+ */
+#define SKETCH_ERROR (1.0 / 64)
+
+struct sketch;
+
+struct sketch *sketch__new(void);
+void sketch__free(struct sketch *sketch);
+/* 0 or -ENOMEM; then the value is not in. */
+int sketch__add(struct sketch *sketch, uint64_t value);
+int sketch__merge(struct sketch *into, const struct sketch *from);
+uint64_t sketch__count(const struct sketch *sketch);
+/* The value at quantile q in [0, 1]: nearest rank, middle of its bucket; 0 when empty. */
+uint64_t sketch__quantile(const struct sketch *sketch, double q);
+
+/* --- samples --- */
+
 /*
  * From a sample back to the whole. Where a thread's allocations are sampled by the points of a
  * Poisson process over their bytes, one every R on average, an allocation of size S is in the
@@ -16,10 +45,12 @@
  * number: where a place's sample is of several sizes, the smallest block sampled anywhere in the
  * domain is taken to occur there too; where it is all of one size, so is the place.
  */
-#ifndef PERFX_AGGREGATE_SAMPLING_H
-#define PERFX_AGGREGATE_SAMPLING_H
 
-#include "aggregate/profile_memory.h"
+/* An estimate from a sample: the true value lies in [low, high] 19 times out of 20. Exact numbers
+ * have low == high == value. */
+struct profile_estimate {
+	uint64_t value, low, high;
+};
 
 /* R beyond this is refused: the weight of a byte would leave the integers' range. */
 #define SAMPLING_BYTES_MAX (1ULL << 40)

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Calls and what they compute: by function and process (rows) and by calling context.
+ */
+#ifndef PERFX_AGGREGATE_CALLS_H
+#define PERFX_AGGREGATE_CALLS_H
+
+#include "aggregate/profile.h"
+
+#include <errno.h>
+
+typedef unsigned __int128 u128;
+
+/* What calls of functions whose work is known computed. */
+struct costs {
+	struct profile_cost cost;
+	uint64_t dtypes[PERFX_DTYPES]; /* flops */
+	uint64_t counted_ns, unread_ns, nested_ns;
+	uint64_t opaque_ns; /* self */
+};
+
+struct sums {
+	uint64_t calls_count, total_ns, self_ns;
+	struct costs *costs; /* NULL: not such a function */
+};
+
+/* One function in one process. Calls, total and self are kept by context; here is what a context
+ * has no room for. */
+struct row {
+	uint32_t index; /* in rows[] */
+	uint32_t process, function;
+	uint64_t untimed_count, unwound_count;
+	uint64_t recorded_count, overflow_count; /* timed, by where they came from */
+	uint64_t min_ns, max_ns;		 /* of the recorded ones */
+	u128 sum_ns, sum_squares;
+	bool squares_overflowed;
+	unsigned step_class; /* steps.h */
+	struct sketch *sketch;
+	struct sums orphans; /* calls whose context is not known */
+	/* distinct threads: a bit for each of the process's */
+	uint32_t last_tid;
+	uint64_t threads_count;
+	uint64_t *thread_bits;
+	size_t thread_words;
+	struct profile_call_counters *perf; /* NULL: nothing */
+};
+
+/* A node of the calling-context tree. It belongs to the process and function that named it first.
+ */
+struct context {
+	uint32_t process, function, parent;
+	bool described;
+	struct row *row; /* NULL: no call yet */
+	struct sums sums;
+};
+
+/* What a run of an object's operation does; state NONE also where nothing is known yet. */
+struct object_cost {
+	uint64_t flops, bytes;
+	uint8_t state, dtype;
+	bool settled;
+};
+
+struct aggregate;
+struct finish_ctx;
+
+/* calls.c */
+/* The row of a context that is described; *row is NULL where it is not, or is out of range. 0 or
+ * -ENOMEM. */
+int calls_context_row(struct aggregate *aggregate, uint32_t id, struct row **row);
+void row__free(struct row *row);
+/* Where a span's sums are, of one that has been added. NULL: nowhere. */
+struct sums *calls_sums(struct aggregate *aggregate, const struct perfx_span *span);
+
+/* costs.c */
+/* A span whose function has a known cost. 0 or -ENOMEM. */
+int costs_span(struct aggregate *aggregate, struct costs **costs, const struct perfx_span *span);
+int costs_overflow(struct costs **costs, const struct perfx_overflow_calls *record);
+/* At the end: spans whose object was not described when they came. 0 or -ENOMEM. */
+int object_costs_settle(struct aggregate *aggregate);
+/* What each row computes, before the profile's rows are filled. 0 or -ENOMEM. */
+int compute_sum(struct finish_ctx *ctx);
+void compute_fill_row(const struct finish_ctx *ctx, const struct row *row, struct profile_row *out);
+/* The processes' sums, when the rows are filled. 0 or -ENOMEM. */
+int compute_fill(struct finish_ctx *ctx);
+
+#endif

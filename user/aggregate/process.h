@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Processes: when they begin and end, their threads, samples of what they use.
+ */
+#ifndef PERFX_AGGREGATE_PROCESS_H
+#define PERFX_AGGREGATE_PROCESS_H
+
+#include "aggregate/profile.h"
+#include "base/map64.h"
+
+struct thread_sample {
+	uint64_t time_ns, on_cpu_ns, runnable_ns;
+};
+
+/* What a thread's calls add up to, those that came as records (untraced.c). */
+struct traced {
+	bool seen;
+	uint64_t first_ns, last_ns;
+	uint64_t self_ns;
+	/* Calls of traced functions that came after the last outermost one that ended: they lie in
+	 * one that has not. */
+	bool has_inner;
+	uint64_t inner_from_ns, inner_self_ns;
+};
+
+struct thread {
+	uint32_t tid;
+	uint32_t samples_count;
+	const char *comm;
+	char state;
+	struct thread_sample first, last;
+	uint64_t hits_count; /* that its records stand for, about */
+	struct traced traced;
+};
+
+enum process_origin {
+	PROCESS_UNKNOWN = 0, /* named by other records only: not described */
+	PROCESS_FOUND,	     /* the process was there when tracing began */
+	PROCESS_FORKED,	     /* its counters began at 0 */
+	PROCESS_EXECUTED     /* its counters go on from those before exec */
+};
+
+/* A process between fork or start of tracing and exec or exit. */
+struct process {
+	enum process_origin origin;
+	uint32_t pid, ppid, exec_count;
+	uint32_t old_process; /* PROCESS_EXECUTED: the index before */
+	uint64_t start_boot_ns, from_ns, to_ns;
+	bool closed, exited;
+	bool has_rows; /* something was seen of it */
+	int status;
+	struct perfx_exit exit;
+	const char *comm, *cmdline;
+
+	bool has_usage;
+	struct perfx_usage first, last;
+	uint64_t rss_peak_bytes;
+	struct profile_usage_point *points;
+	size_t points_count, points_capacity;
+	uint32_t points_stride, points_skipped; /* every stride-th sample is kept */
+
+	struct map64 thread_ids; /* tid → threads[] */
+	struct thread *threads;
+	size_t threads_count, threads_capacity;
+	size_t last_thread;	   /* that was asked for: the next record is often of the same */
+	uint64_t hits_count;	   /* of all its threads */
+	uint64_t overflow_self_ns; /* by the overflow sums: on which threads is not known */
+	uint64_t unmatched_entries;
+	struct profile_process_counters perf;
+};
+
+/* What the whole machine used, by the earliest and the latest sample of it. */
+struct host_usage {
+	uint64_t first_ns, last_ns; /* 0: no sample */
+	uint64_t first_busy_ns, last_busy_ns;
+	uint64_t first_steal_ns, last_steal_ns;
+};
+
+struct aggregate;
+
+/* NULL with errno: ERANGE (the index is out of range), ENOMEM. */
+struct process *process_get(struct aggregate *aggregate, uint32_t process);
+void process__free(struct process *proc);
+/* A record of a thread stands for so many hits of probes. 0 or -ENOMEM. */
+int process_hits(struct aggregate *aggregate, uint32_t process, uint32_t tid, unsigned hits);
+/* Its place among the process's threads, made when it is new: AGGREGATE_THREADS_MAX when there is
+ * no more room, or -ENOMEM. */
+int64_t process_thread(struct process *proc, uint32_t tid);
+/* Over before the capture begins, and nothing came late of it. */
+bool process_is_bygone(const struct aggregate *aggregate, const struct process *proc);
+/* A closed or open process → its facts in the profile. 0 or -ENOMEM. */
+int process_fill(const struct aggregate *aggregate, uint32_t process,
+		 struct profile_process *facts);
+
+/* A call of a known process: its thread was in traced code. 0 or -ENOMEM. */
+int untraced_span(struct aggregate *aggregate, const struct perfx_span *span);
+/* When rows, threads and steps of the process are filled. */
+void untraced_fill(const struct aggregate *aggregate, const struct profile *profile,
+		   struct profile_process *process);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The state of an aggregate: tables that are direct arrays by id, so that a span costs no look-up
+ * by hash. Each part has a header and a file of its own.
+ */
+#ifndef PERFX_AGGREGATE_STATE_H
+#define PERFX_AGGREGATE_STATE_H
+
+#include "aggregate/aggregate.h"
+#include "aggregate/calls.h"
+#include "aggregate/memory.h"
+#include "aggregate/process.h"
+#include "aggregate/steps.h"
+#include "aggregate/user_values.h"
+#include "base/grow.h"
+#include "base/map64.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct aggregate {
+	struct pool strings;
+	struct host_usage host_usage;
+	struct process **processes;		    /* by process index */
+	size_t processes_capacity, processes_count; /* count: highest index + 1 */
+	struct context *contexts;		    /* by id */
+	size_t contexts_capacity, contexts_count;
+	struct profile_function *functions; /* by id - 1; id 0: not described */
+	size_t functions_capacity, functions_count;
+	struct row **rows;
+	size_t rows_capacity, rows_count;
+	struct map64 row_ids; /* process << 32 | function → rows[] */
+	struct profile_probe *probes;
+	size_t probes_capacity, probes_count;
+	struct map64 probe_ids; /* id → probes[] */
+	struct profile_late *late;
+	size_t late_capacity, late_count;
+	struct profile_not_attached *not_attached;
+	size_t not_attached_capacity, not_attached_count;
+	struct perfx_calibration *calibrations;
+	size_t calibrations_capacity, calibrations_count;
+	struct perfx_peak *peaks;
+	size_t peaks_capacity, peaks_count;
+	struct profile_perf_counter perf_counters[PERFX_PERF_COUNTERS];
+	const char *perf_counters_why;
+	struct memory memory;
+	struct steps steps;
+	struct values values;
+	struct profile_interval *recording_windows; /* to_ns UINT64_MAX: open */
+	size_t recording_windows_capacity, recording_windows_count;
+	struct object_cost *object_costs; /* by id */
+	size_t object_costs_capacity, object_costs_count;
+	struct perfx_span *waiting; /* whose work was not known yet */
+	size_t waiting_capacity, waiting_count;
+
+	bool has_host, has_end;
+	struct perfx_host host;
+	const char *host_strings[5];
+	struct perfx_end end;
+	struct perfx_time_slice time_slice;
+	const char *time_slice_why; /* NULL: the capture is a whole recording */
+	uint64_t first_ns, last_ns; /* times seen in records */
+	uint64_t losses[PERFX_LOSS_KINDS];
+
+	struct profile profile;
+};
+
+/* Adds an event of one kind, in the file of its part. 0 or -ENOMEM. */
+#define HANDLER(kind, name, ...) \
+	int handle_##name(struct aggregate *aggregate, const struct event *event);
+PERFX_RECORDS(HANDLER)
+#undef HANDLER
+
+static inline uint64_t add_capped(uint64_t a, uint64_t b)
+{
+	uint64_t sum;
+
+	/* PROFILE_ABSENT is no sum */
+	return __builtin_add_overflow(a, b, &sum) || sum == UINT64_MAX ? UINT64_MAX - 1 : sum;
+}
+
+static inline void sums_add(struct sums *sums, uint64_t calls, uint64_t total, uint64_t self)
+{
+	sums->calls_count = add_capped(sums->calls_count, calls);
+	sums->total_ns = add_capped(sums->total_ns, total);
+	sums->self_ns = add_capped(sums->self_ns, self);
+}
+
+/* The record cannot be used. */
+static inline int undecoded(struct aggregate *aggregate)
+{
+	aggregate->losses[PERFX_LOSS_UNDECODED]++;
+	return 0;
+}
+
+static inline void saw_time(struct aggregate *aggregate, uint64_t time_ns)
+{
+	if (time_ns < aggregate->first_ns)
+		aggregate->first_ns = time_ns;
+	if (time_ns > aggregate->last_ns)
+		aggregate->last_ns = time_ns;
+}
+
+/* The part of a path behind its last slash. */
+static inline const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+#endif
