@@ -4,7 +4,7 @@
 
 #include "base/escape.h"
 #include "base/secrets.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "elf/demangle.h"
 #include "elf/pattern.h"
 

@@ -3,7 +3,7 @@
 #include "golden_cases.h"
 #include "golden_file.h"
 
-#include "base/utf8.h"
+#include "base/text.h"
 #include "diff/writers.h"
 
 #include <jansson.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/escape.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "random_stream.h"
 
 #include "analyze/analyze.h"
-#include "base/output.h"
+#include "base/file.h"
 #include "capture/capture.h"
 #include "replay/flight_buffer.h"
 #include "replay/pipeline.h"

@@ -7,7 +7,7 @@
 #include "golden_file.h"
 
 #include "analyze/analyze.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "report/report.h"
 
 #include <criterion/criterion.h>

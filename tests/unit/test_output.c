@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "base/output.h"
+#include "base/file.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

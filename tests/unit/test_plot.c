@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The roofline's drawing, whole. */
-#include "base/utf8.h"
+#include "base/text.h"
 #include "report/document/plot.h"
 
 #include <criterion/criterion.h>

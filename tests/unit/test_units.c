@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/escape.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "base/units.h"
-#include "base/utf8.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

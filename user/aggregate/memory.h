@@ -23,8 +23,7 @@
 #define PERFX_AGGREGATE_MEMORY_H
 
 #include "aggregate/statistics.h"
-#include "base/chunks.h"
-#include "base/map64.h"
+#include "base/grow.h"
 
 #define MEMORY_UNIT_SHIFT 10
 #define MEMORY_UNIT	  (1ULL << MEMORY_UNIT_SHIFT)

@@ -6,7 +6,7 @@
 #define PERFX_AGGREGATE_PROCESS_H
 
 #include "aggregate/profile.h"
-#include "base/map64.h"
+#include "base/grow.h"
 
 struct thread_sample {
 	uint64_t time_ns, on_cpu_ns, runnable_ns;

@@ -13,7 +13,6 @@
 #include "aggregate/steps.h"
 #include "aggregate/user_values.h"
 #include "base/grow.h"
-#include "base/map64.h"
 
 #include <errno.h>
 #include <string.h>

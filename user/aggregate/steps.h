@@ -5,7 +5,7 @@
 #define PERFX_AGGREGATE_STEPS_H
 
 #include "aggregate/profile.h"
-#include "base/map64.h"
+#include "base/grow.h"
 #include "perfx_record.h"
 
 #include <stdbool.h>

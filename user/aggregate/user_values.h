@@ -4,7 +4,7 @@
 #define PERFX_AGGREGATE_USER_VALUES_H
 
 #include "aggregate/profile.h"
-#include "base/map64.h"
+#include "base/grow.h"
 #include "decode/event.h"
 
 struct aggregate;

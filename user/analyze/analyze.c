@@ -4,8 +4,8 @@
 #include "analyze/rules_ctx.h"
 #include "base/escape.h"
 #include "base/grow.h"
+#include "base/text.h"
 #include "base/units.h"
-#include "base/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "analyze/location.h"
 
 #include "base/escape.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 #include <string.h>
 

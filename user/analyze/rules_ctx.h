@@ -4,8 +4,8 @@
 #define PERFX_ANALYZE_RULES_CTX_H
 
 #include "analyze/analyze.h"
-#include "base/quantity.h"
 #include "base/text.h"
+#include "base/units.h"
 
 /* Below this wall time shares say nothing. */
 #define WALL_MIN_NS 100000000ULL

@@ -8,7 +8,7 @@
 #ifndef PERFX_BASE_EMITTED_H
 #define PERFX_BASE_EMITTED_H
 
-#include "base/map64.h"
+#include "base/grow.h"
 
 #include <stdbool.h>
 #include <stddef.h>

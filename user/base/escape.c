@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/escape.h"
 
-#include "base/utf8.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <stdlib.h>

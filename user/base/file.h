@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Small files that the user names: rules, templates. */
+/* Files: small ones that the user names are read, reports and captures are written. */
 #ifndef PERFX_BASE_FILE_H
 #define PERFX_BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
 
 #define FILE_TEXT_MAX (1u << 20)
 
@@ -9,7 +13,64 @@
  * errno: EINVAL neither file nor pipe (a device has no end), EFBIG more than FILE_TEXT_MAX bytes,
  * or that of open and read. */
 char *file_read_text(const char *path);
-/* Why it could not, for a message. */
+/* Why reading failed, for a message. */
 const char *file_error(int err);
+
+/*
+ * Outputs: files that a report or a capture goes to. A regular file is written beside, as
+ * PATH.part, and takes the old one's place when it is whole and on the disk: an error, or a kill,
+ * leaves the old one as it was. What is no regular file (a FIFO, /dev/null, our own descriptors as
+ * /dev/stdout and /dev/fd/63) is written directly.
+ */
+#define OUTPUT_PART_SUFFIX ".part"
+
+enum output_kind {
+	OUTPUT_WHOLE,
+	/* The same, but nothing else than a regular file will do: -EINVAL. */
+	OUTPUT_FILE,
+	/* Written for a long time, and of use also when it ends early: it has its own name from the
+	 * start where no other file has it. */
+	OUTPUT_GROWING,
+};
+
+struct output {
+	int fd;	    /* -1: not open */
+	char *path; /* NULL: stdout */
+	char *part; /* the name until it is whole; NULL: path from the start */
+	bool made;  /* nothing had the name before */
+};
+
+/* NULL and "-" are stdout. Links are not followed, the file is not world-writable; a new one
+ * belongs to the user who called sudo, one that replaces another to the owner of that. Of a FIFO a
+ * reader is waited for, until Ctrl-C: -EINTR. 0 or -errno. */
+int output_open(struct output *output, const char *path, enum output_kind kind);
+/* Why any of these failed, for a message. */
+const char *output_error(int err);
+/* Adds to what was written: 0 or -errno. */
+int output_write(int fd, const void *data, size_t size);
+/* What has been written is all: it is synced and takes its place. 0 or -errno, then it is thrown
+ * away. */
+int output_close(struct output *output);
+/* Thrown away: the old file, if there was one, stays. Of none that is open nothing happens. */
+void output_discard(struct output *output);
+/* Closes it, and leaves what has been written where it is: output_name(). */
+void output_leave(struct output *output);
+const char *output_name(const struct output *output);
+/* All at once: writes it and closes; 0 or -errno, then it is thrown away. */
+int output_store(struct output *output, const void *data, size_t size);
+
+/* Do two names lead to one file? Of those that exist by device and inode, links followed; else by
+ * the folder and the name in it. Terminals, /dev/null and the like are never one: they keep
+ * nothing. */
+bool output_is_same(const char *a, const char *b);
+
+/* --- the user who called sudo ------------------------------------------------------------------
+ */
+
+/* False when this was not started by sudo. */
+bool caller_ids(uid_t *uid, gid_t *gid);
+
+/* In a child before exec: becomes that user, groups included. 0 or -errno. */
+int caller_become(uid_t uid, gid_t gid);
 
 #endif

@@ -2,7 +2,6 @@
 #include "base/grow.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,4 +72,130 @@ void pool_clear(struct pool *pool)
 		free(pool->blocks);
 		pool->blocks = next;
 	}
+}
+
+void *chunks_add(struct chunks *chunks, size_t item_size)
+{
+	size_t at = chunks->count >> CHUNKS_SHIFT;
+
+	if (grow_array(&chunks->chunks, &chunks->capacity, at + 1, sizeof(*chunks->chunks)))
+		return NULL;
+	if (!chunks->chunks[at])
+		chunks->chunks[at] = calloc(CHUNKS_ITEMS, item_size);
+	if (!chunks->chunks[at])
+		return NULL;
+	return chunks_at(chunks, chunks->count++, item_size);
+}
+
+void chunks_clear(struct chunks *chunks)
+{
+	for (size_t i = 0; i < chunks->capacity && chunks->chunks[i]; i++)
+		free(chunks->chunks[i]);
+	free(chunks->chunks);
+	*chunks = (struct chunks){0};
+}
+
+struct map64_slot {
+	uint64_t key;
+	uint32_t taken; /* index + 1; 0: free */
+};
+
+/* splitmix64's finalizer: keys are dense ids and must spread. */
+static uint64_t mix(uint64_t x)
+{
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+	return x ^ (x >> 31);
+}
+
+static struct map64_slot *find(const struct map64 *map, uint64_t key)
+{
+	size_t at = mix(key) & (map->capacity - 1);
+
+	while (map->slots[at].taken && map->slots[at].key != key)
+		at = (at + 1) & (map->capacity - 1);
+	return &map->slots[at];
+}
+
+uint32_t map64_get(const struct map64 *map, uint64_t key)
+{
+	/* a free slot holds 0, which wraps to MAP64_NONE */
+	return map->capacity ? find(map, key)->taken - 1 : MAP64_NONE;
+}
+
+static int rehash(struct map64 *map)
+{
+	struct map64 larger = {.capacity = map->capacity ? map->capacity * 2 : 16};
+
+	larger.slots = calloc(larger.capacity, sizeof(*larger.slots));
+	if (!larger.slots)
+		return -ENOMEM;
+	for (size_t i = 0; i < map->capacity; i++) {
+		if (map->slots[i].taken)
+			*find(&larger, map->slots[i].key) = map->slots[i];
+	}
+	larger.count = map->count;
+	free(map->slots);
+	*map = larger;
+	return 0;
+}
+
+int map64_put(struct map64 *map, uint64_t key, uint32_t index)
+{
+	if (4 * (map->count + 1) > 3 * map->capacity && rehash(map))
+		return -ENOMEM;
+	*find(map, key) = (struct map64_slot){.key = key, .taken = index + 1};
+	map->count++;
+	return 0;
+}
+
+void map64_clear(struct map64 *map)
+{
+	free(map->slots);
+	*map = (struct map64){0};
+}
+
+int prefixes_add(struct prefixes *prefixes, const char *text)
+{
+	int err = grow_array(&prefixes->list, &prefixes->capacity, prefixes->count + 1,
+			     sizeof(*prefixes->list));
+
+	if (!err)
+		prefixes->list[prefixes->count++] = text;
+	return err;
+}
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+void prefixes_sort(struct prefixes *prefixes)
+{
+	if (prefixes->count)
+		qsort(prefixes->list, prefixes->count, sizeof(*prefixes->list), compare);
+}
+
+/* From low to high are those that begin as the name does, up to depth; the shortest stands first.
+ */
+bool prefixes_match(const struct prefixes *prefixes, const char *name)
+{
+	const char **list = prefixes->list;
+	size_t low = 0, high = prefixes->count;
+
+	for (size_t depth = 0; low < high; depth++) {
+		if (!list[low][depth])
+			return true;
+		while (low < high && list[low][depth] != name[depth])
+			low++;
+		while (low < high && list[high - 1][depth] != name[depth])
+			high--;
+	}
+	return false;
+}
+
+void prefixes_clear(struct prefixes *prefixes)
+{
+	free(prefixes->list);
+	*prefixes = (struct prefixes){0};
 }

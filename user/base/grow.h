@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Arrays and string pools that grow. */
+/* Containers that grow: arrays, string pools, chunks, hash maps, sets of prefixes. All-zero is an
+ * empty one of each. */
 #ifndef PERFX_BASE_GROW_H
 #define PERFX_BASE_GROW_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Makes room for `needed` items in an array that malloc gave (or NULL). `array` is the address of
  * the pointer; new items are zero. 0 or -ENOMEM, and then the array is as it was. */
 int grow_array(void *array, size_t *capacity, size_t needed, size_t item_size);
 
-/* Strings that live and die together: one allocation for many. All-zero is an empty pool. */
+/* Strings that live and die together: one allocation for many. */
 struct pool {
 	struct pool_block *blocks;
 };
@@ -17,5 +20,55 @@ struct pool {
 /* A copy that lives until pool_clear; NULL when memory is out. */
 const char *pool_add(struct pool *pool, const char *text);
 void pool_clear(struct pool *pool);
+
+/* --- items that stay where they are while more are added: an array of chunks ----------------- */
+
+#define CHUNKS_SHIFT 9
+#define CHUNKS_ITEMS (1u << CHUNKS_SHIFT) /* of a chunk */
+
+struct chunks {
+	char **chunks;
+	size_t capacity; /* of chunks[] */
+	size_t count;	 /* items */
+};
+
+/* The item at an index below count; item_size as it was added with. */
+static inline void *chunks_at(const struct chunks *chunks, size_t index, size_t item_size)
+{
+	return chunks->chunks[index >> CHUNKS_SHIFT] + (index & (CHUNKS_ITEMS - 1)) * item_size;
+}
+
+/* A new item, all zero, at index count - 1; its size is the same for all. NULL: memory is out. */
+void *chunks_add(struct chunks *chunks, size_t item_size);
+void chunks_clear(struct chunks *chunks);
+
+/* --- a hash map from 64-bit keys to indices: open addressing, no removal --------------------- */
+
+#define MAP64_NONE UINT32_MAX
+
+struct map64 {
+	struct map64_slot *slots;
+	size_t capacity, count;
+};
+
+/* The index stored under key, or MAP64_NONE. */
+uint32_t map64_get(const struct map64 *map, uint64_t key);
+/* Stores an index under a key that is not in the map yet. 0 or -ENOMEM. */
+int map64_put(struct map64 *map, uint64_t key, uint32_t index);
+void map64_clear(struct map64 *map);
+
+/* --- a set of prefixes: does a name begin with one of them? Asked of a million names --------- */
+
+struct prefixes {
+	const char **list;
+	size_t count, capacity;
+};
+
+/* The text is borrowed. 0 or -ENOMEM. */
+int prefixes_add(struct prefixes *prefixes, const char *text);
+/* After the last was added, before the first question. */
+void prefixes_sort(struct prefixes *prefixes);
+bool prefixes_match(const struct prefixes *prefixes, const char *name);
+void prefixes_clear(struct prefixes *prefixes);
 
 #endif

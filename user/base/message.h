@@ -12,16 +12,13 @@
  * hostile) are shown as \xNN, so that a message stays one line. errno is preserved. */
 void msg_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* What is going on, in one line that the next one is written over: only where stderr is a terminal
- * that this program has in the foreground, and that can (TERM=dumb cannot). Cut to its width. The
- * next message takes its place; else msg_status_clear does. The text has no name of a traced
- * process. */
+/* A status line, overwritten by the next one: only where stderr is a terminal that this program has
+ * in the foreground, and not TERM=dumb. Cut to its width. The next message removes it, or
+ * msg_status_clear. The text has no name of a traced process. */
 void msg_status(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void msg_status_clear(void);
 /* Is there such a terminal? */
 bool msg_has_status(void);
-/* Ends the line where it stands, for a signal handler that ends the program. */
-void msg_status_leave(void);
 
 /* Exit codes, as documented in the man page. */
 enum exit_code {
@@ -33,5 +30,20 @@ enum exit_code {
 	EXIT_PRIVILEGE = 77,   /* not enough privilege */
 	EXIT_INTERRUPTED = 130 /* second Ctrl-C */
 };
+
+/*
+ * Ctrl-C (SIGINT, SIGTERM): the first asks for the end of the recording and its report, the second
+ * ends the program at once with 130. Nothing needs to be cleaned up then: links end with their
+ * descriptors.
+ */
+void interrupt_install(void);
+bool interrupt_asked(void);
+/* The signal; 0: none came. */
+int interrupt_signal(void);
+
+/* From now on SIGUSR1 asks for a file of the flight recorder. */
+void interrupt_install_dumps(void);
+/* How many came, so far. */
+unsigned interrupt_dumps_asked(void);
 
 #endif

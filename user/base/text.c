@@ -74,3 +74,209 @@ void text_clear(struct text *text)
 	free(text->data);
 	*text = (struct text){0};
 }
+
+static bool is_continuation(unsigned char c)
+{
+	return (c & 0xc0) == 0x80;
+}
+
+/* Bytes of the sequence that the first byte promises; 0: it is none. */
+static size_t promised(unsigned char first)
+{
+	if (first < 0x80)
+		return 1;
+	if (first >= 0xc2 && first <= 0xdf)
+		return 2;
+	if (first >= 0xe0 && first <= 0xef)
+		return 3;
+	if (first >= 0xf0 && first <= 0xf4)
+		return 4;
+	return 0;
+}
+
+size_t utf8_next(const char *text, uint32_t *code)
+{
+	static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+	const unsigned char *s = (const unsigned char *)text;
+	size_t count = promised(s[0]);
+	uint32_t value;
+
+	*code = UTF8_INVALID;
+	if (!s[0])
+		return 0;
+	if (!count)
+		return 1;
+	value = count == 1 ? s[0] : s[0] & (0x7fu >> count);
+	for (size_t i = 1; i < count; i++) {
+		if (!is_continuation(s[i]))
+			return 1;
+		value = value << 6 | (s[i] & 0x3f);
+	}
+	if (value < smallest[count] || value > 0x10ffff || (value >= 0xd800 && value <= 0xdfff))
+		return 1;
+	*code = value;
+	return count;
+}
+
+void utf8_repair(struct text *into, const char *text)
+{
+	uint32_t code;
+	size_t count;
+
+	for (; (count = utf8_next(text, &code)); text += count) {
+		if (code == UTF8_INVALID)
+			text_add(into, "\xef\xbf\xbd");
+		else
+			text_add_bytes(into, text, count);
+	}
+}
+
+struct range {
+	uint32_t first, last;
+};
+
+static bool in_ranges(uint32_t code, const struct range *ranges, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (code >= ranges[i].first && code <= ranges[i].last)
+			return true;
+	}
+	return false;
+}
+
+/* The larger blocks of Unicode 15's East Asian Width W and F, and of the categories Mn and Cf; good
+ * enough to keep columns straight, without a locale. */
+static unsigned code_width(uint32_t code)
+{
+	static const struct range none[] = {{0x300, 0x36f},   {0x483, 0x489},	{0x591, 0x5bd},
+					    {0x610, 0x61a},   {0x64b, 0x65f},	{0x1ab0, 0x1aff},
+					    {0x1dc0, 0x1dff}, {0x200b, 0x200f}, {0x20d0, 0x20ff},
+					    {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}};
+	static const struct range wide[] = {
+		{0x1100, 0x115f},   {0x2e80, 0x303e},	{0x3041, 0xa4cf},   {0xa960, 0xa97c},
+		{0xac00, 0xd7a3},   {0xf900, 0xfaff},	{0xfe30, 0xfe6f},   {0xff00, 0xff60},
+		{0xffe0, 0xffe6},   {0x1f300, 0x1f64f}, {0x1f680, 0x1f6ff}, {0x1f900, 0x1f9ff},
+		{0x20000, 0x3fffd},
+	};
+
+	if (code < 0x300)
+		return 1;
+	if (in_ranges(code, none, sizeof(none) / sizeof(none[0])))
+		return 0;
+	return in_ranges(code, wide, sizeof(wide) / sizeof(wide[0])) ? 2 : 1;
+}
+
+size_t utf8_fit(const char *text, unsigned columns, unsigned *width)
+{
+	size_t used = 0, count;
+	uint32_t code;
+
+	for (*width = 0; (count = utf8_next(text + used, &code)); used += count) {
+		unsigned w = code == UTF8_INVALID ? 1 : code_width(code);
+
+		if (*width + w > columns)
+			break;
+		*width += w;
+	}
+	return used;
+}
+
+unsigned utf8_width(const char *text)
+{
+	unsigned width;
+
+	utf8_fit(text, UINT32_MAX - 2, &width);
+	return width;
+}
+
+/* Where the text's last `columns` columns begin. */
+static const char *tail_of(const char *text, unsigned columns)
+{
+	unsigned width = utf8_width(text), head;
+	size_t used;
+	uint32_t code;
+
+	used = utf8_fit(text, width - columns, &head);
+	/* a wide character lies across the cut, or combining ones belong to what is cut off */
+	if (head < width - columns)
+		used += utf8_next(text + used, &code);
+	return text + used;
+}
+
+void utf8_shorten(struct text *into, const char *text, unsigned columns)
+{
+	unsigned width;
+
+	if (utf8_width(text) <= columns) {
+		text_add(into, text);
+		return;
+	}
+	if (columns == 0)
+		return;
+	/* the end tells overloads and `::call` apart: it gets the odd column */
+	text_add_bytes(into, text, utf8_fit(text, (columns - 1) / 2, &width));
+	text_add(into, "…");
+	text_add(into, tail_of(text, columns - 1 - (columns - 1) / 2));
+}
+
+void utf8_cut(struct text *into, const char *text, unsigned columns)
+{
+	unsigned width;
+
+	if (utf8_width(text) <= columns) {
+		text_add(into, text);
+		return;
+	}
+	if (columns == 0)
+		return;
+	text_add_bytes(into, text, utf8_fit(text, columns - 1, &width));
+	text_add(into, "…");
+}
+
+static const char plain_characters[] =
+	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	"_@%+=:,./-";
+
+void shell_quote(struct text *into, const char *argument)
+{
+	if (argument[0] && !argument[strspn(argument, plain_characters)]) {
+		text_add(into, argument);
+		return;
+	}
+	text_add(into, "'");
+	for (const char *p = argument; *p; p++) {
+		if (*p == '\'')
+			text_add(into, "'\\''");
+		else
+			text_add_bytes(into, p, 1);
+	}
+	text_add(into, "'");
+}
+
+/* Takes what stands between quotes, which begins at p; returns what is behind the closing one. */
+static const char *take_quoted(struct text *word, const char *p, char quote)
+{
+	for (; *p && *p != quote; p++) {
+		if (quote == '"' && *p == '\\' && p[1])
+			p++;
+		text_add_bytes(word, p, 1);
+	}
+	return *p ? p + 1 : p;
+}
+
+const char *shell_word(struct text *word, const char *line)
+{
+	line += strspn(line, " \t\n");
+	if (!*line)
+		return NULL;
+	while (*line && !strchr(" \t\n", *line)) {
+		if (*line == '\'' || *line == '"') {
+			line = take_quoted(word, line + 1, *line);
+			continue;
+		}
+		if (*line == '\\' && line[1])
+			line++;
+		text_add_bytes(word, line++, 1);
+	}
+	return line;
+}

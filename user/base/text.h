@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A string under construction. A failure sticks: check once, when the string is taken. All-zero is
- * empty. */
+/* A string under construction, the UTF-8 in it, and command lines as one string. */
 #ifndef PERFX_BASE_TEXT_H
 #define PERFX_BASE_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
+/* A failure sticks: check once, when the string is taken. All-zero is empty. */
 struct text {
 	char *data;
 	size_t length, capacity;
@@ -21,5 +22,34 @@ const char *text_peek(const struct text *text);
 /* The string, the caller's to free, and the text is empty again. NULL: memory was out. */
 char *text_take(struct text *text);
 void text_clear(struct text *text);
+
+/* --- UTF-8 from untrusted sources: stepping, repairing, and its width on a terminal ---------- */
+
+#define UTF8_INVALID UINT32_MAX
+
+/* Takes one character and returns its bytes. One byte with *code = UTF8_INVALID where none begins
+ * (overlong forms, surrogates and what is beyond U+10FFFF included); 0 at the end. */
+size_t utf8_next(const char *text, uint32_t *code);
+
+/* Adds text with U+FFFD for each byte that is no character: valid for JSON. */
+void utf8_repair(struct text *into, const char *text);
+
+/* Columns on a terminal: 2 for wide characters, 0 for combining ones. */
+unsigned utf8_width(const char *text);
+/* As much of the beginning as fits into `columns`: bytes. *width: its columns. */
+size_t utf8_fit(const char *text, unsigned columns, unsigned *width);
+/* Adds text, shortened in its middle to at most `columns` (≥ 1):
+ *     at::_ops::convolu…backward::call */
+void utf8_shorten(struct text *into, const char *text, unsigned columns);
+/* The same at its end: "append (train.c:12) ← tr…" */
+void utf8_cut(struct text *into, const char *text, unsigned columns);
+
+/* --- command lines ---------------------------------------------------------------------------- */
+
+/* Adds an argument so that a POSIX shell reads it back: plain, or in single quotes. */
+void shell_quote(struct text *into, const char *argument);
+/* Takes the next word of a quoted command line, as a shell would read it, and returns where the
+ * rest begins; NULL when there is none. */
+const char *shell_word(struct text *word, const char *line);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "aggregate/aggregate.h"
 #include "attach/features.h"
-#include "base/output.h"
+#include "base/file.h"
 #include "cmd/options.h"
 #include "replay/pipeline.h"
 #include "report/report.h"

@@ -2,8 +2,8 @@
 /* perfx-trace export FILE: what is in a capture, for other tools. */
 #include "export/export.h"
 
+#include "base/file.h"
 #include "base/message.h"
-#include "base/output.h"
 #include "cmd/cmd.h"
 
 #include <errno.h>

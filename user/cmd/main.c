@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "base/interrupt.h"
 #include "base/message.h"
 #include "cmd/cmd.h"
 

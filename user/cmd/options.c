@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "cmd/options_table.h"
 
+#include "base/file.h"
 #include "base/message.h"
-#include "base/output.h"
 #include "base/text.h"
 #include "cost/cost_model.h"
 

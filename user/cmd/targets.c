@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/message.h"
-#include "base/shell.h"
+#include "base/text.h"
 #include "cmd/cmd.h"
 #include "proc/process.h"
 

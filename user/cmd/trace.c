@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* perfx-trace -p …, record, run: a recording, and its report or its capture. */
-#include "base/interrupt.h"
 #include "base/message.h"
 #include "cmd/cmd.h"
 #include "replay/flight_buffer.h"

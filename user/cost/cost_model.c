@@ -3,7 +3,6 @@
 
 #include "base/file.h"
 #include "base/grow.h"
-#include "base/prefixes.h"
 #include "cost/builtin.h"
 #include "elf/pattern.h"
 

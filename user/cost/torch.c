@@ -12,7 +12,7 @@
  */
 #include "cost/builtin.h"
 
-#include "base/prefixes.h"
+#include "base/grow.h"
 
 #include <stdio.h>
 #include <stdlib.h>

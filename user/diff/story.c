@@ -11,8 +11,8 @@
  */
 #include "analyze/location.h"
 #include "base/escape.h"
-#include "base/quantity.h"
-#include "base/utf8.h"
+#include "base/text.h"
+#include "base/units.h"
 #include "diff/compose.h"
 
 #include <math.h>

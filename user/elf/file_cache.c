@@ -2,7 +2,6 @@
 #include "elf/file_cache.h"
 
 #include "base/grow.h"
-#include "base/map64.h"
 #include "proc/process.h"
 
 #include <fcntl.h>

@@ -2,7 +2,6 @@
 #include "elf/symbolize.h"
 
 #include "base/grow.h"
-#include "base/map64.h"
 #include "base/text.h"
 #include "elf/demangle.h"
 

@@ -9,7 +9,7 @@
  * place, not from a tree of objects.
  */
 #include "base/escape.h"
-#include "base/map64.h"
+#include "base/grow.h"
 #include "base/units.h"
 #include "decode/names.h"
 #include "export/formats.h"

@@ -12,7 +12,7 @@
  * locations are written when they are met first. Field numbers: pprof.proto.
  */
 #include "base/escape.h"
-#include "base/map64.h"
+#include "base/grow.h"
 #include "export/formats.h"
 #include "export/wire.h"
 

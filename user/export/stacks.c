@@ -6,7 +6,7 @@
  *     trainer (pid 4242);train_step;cblas_sgemm 5800500000
  */
 #include "analyze/location.h"
-#include "base/map64.h"
+#include "base/grow.h"
 #include "export/formats.h"
 
 #include <errno.h>

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "export/timeline.h"
 
-#include "base/chunks.h"
 #include "base/grow.h"
-#include "base/map64.h"
 
 #include <errno.h>
 #include <math.h>

@@ -16,7 +16,7 @@
 #define PERFX_EXPORT_TIMELINE_H
 
 #include "aggregate/profile.h"
-#include "base/map64.h"
+#include "base/grow.h"
 #include "export/export.h"
 #include "perfx_record.h"
 

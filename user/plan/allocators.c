@@ -9,7 +9,7 @@
  */
 #include "plan/allocators.h"
 
-#include "base/prefixes.h"
+#include "base/grow.h"
 
 #include <fnmatch.h>
 #include <string.h>

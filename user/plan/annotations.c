@@ -2,7 +2,6 @@
 #include "plan/annotations.h"
 
 #include "base/grow.h"
-#include "base/prefixes.h"
 #include "elf/demangle.h"
 #include "plan/internal.h"
 

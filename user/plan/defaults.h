@@ -6,7 +6,7 @@
 #ifndef PERFX_PLAN_DEFAULTS_H
 #define PERFX_PLAN_DEFAULTS_H
 
-#include "base/prefixes.h"
+#include "base/grow.h"
 #include "perfx_record.h"
 
 #include <stdbool.h>

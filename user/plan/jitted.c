@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "plan/jitted.h"
 
-#include "base/prefixes.h"
+#include "base/grow.h"
 #include "plan/annotations.h"
 #include "plan/internal.h"
 #include "site/insn.h"

@@ -7,7 +7,7 @@
 #ifndef PERFX_PLAN_PLAN_H
 #define PERFX_PLAN_PLAN_H
 
-#include "base/prefixes.h"
+#include "base/grow.h"
 #include "elf/pattern.h"
 #include "perfx_config.h"
 #include "perfx_record.h"

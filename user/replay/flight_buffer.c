@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "replay/flight_buffer.h"
 
-#include "base/output.h"
+#include "base/file.h"
 #include "capture/capture.h"
 #include "decode/decode.h"
 #include "decode/pack.h"

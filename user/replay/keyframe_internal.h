@@ -4,7 +4,7 @@
 #define PERFX_REPLAY_KEYFRAME_INTERNAL_H
 
 #include "aggregate/aggregate.h"
-#include "base/map64.h"
+#include "base/grow.h"
 #include "decode/pack.h"
 #include "replay/keyframe.h"
 

@@ -10,9 +10,8 @@
 #include "session/flight.h"
 
 #include "base/clock.h"
-#include "base/interrupt.h"
+#include "base/file.h"
 #include "base/message.h"
-#include "base/output.h"
 #include "base/text.h"
 #include "base/units.h"
 

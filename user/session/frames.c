@@ -2,7 +2,6 @@
 #include "session/frames.h"
 
 #include "base/grow.h"
-#include "base/map64.h"
 #include "decode/pack.h"
 #include "elf/file_cache.h"
 #include "elf/symbolize.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "session/launch.h"
 
-#include "base/caller.h"
+#include "base/file.h"
 #include "base/message.h"
 #include "elf/image.h"
 #include "proc/maps.h"

@@ -2,8 +2,8 @@
 #include "session/progress.h"
 
 #include "base/message.h"
-#include "base/quantity.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "proc/process.h"
 
 #include <errno.h>

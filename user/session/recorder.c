@@ -8,7 +8,6 @@
 #include "attach/tracer.h"
 #include "base/clock.h"
 #include "base/grow.h"
-#include "base/interrupt.h"
 #include "base/message.h"
 #include "decode/names.h"
 #include "proc/process.h"

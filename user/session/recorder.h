@@ -11,7 +11,7 @@
 
 #include "attach/features.h"
 #include "attach/thread_counters.h"
-#include "base/phases.h"
+#include "base/clock.h"
 #include "peaks/peaks.h"
 #include "plan/plan.h"
 #include "replay/pipeline.h"

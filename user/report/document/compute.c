@@ -13,7 +13,6 @@
  *     the roofline (plot.h), and its letters in a table
  */
 #include "analyze/roofline.h"
-#include "base/quantity.h"
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/document/compose.h"

@@ -3,9 +3,8 @@
 
 #include "base/escape.h"
 #include "base/grow.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "base/units.h"
-#include "base/utf8.h"
 
 #include <limits.h>
 #include <stdarg.h>

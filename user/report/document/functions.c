@@ -2,9 +2,8 @@
 /* The functions of a process: what was called, how often, how long, by which callers. */
 #include "analyze/roofline.h"
 #include "base/escape.h"
-#include "base/quantity.h"
+#include "base/text.h"
 #include "base/units.h"
-#include "base/utf8.h"
 #include "decode/names.h"
 #include "report/document/compose.h"
 

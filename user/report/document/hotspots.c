@@ -2,8 +2,8 @@
 /* Who allocates and who holds: a row for each place, then the call stacks of the first ones. */
 #include "analyze/location.h"
 #include "base/escape.h"
+#include "base/text.h"
 #include "base/units.h"
-#include "base/utf8.h"
 #include "report/document/compose.h"
 
 #include <limits.h>

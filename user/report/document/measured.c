@@ -2,7 +2,6 @@
 /* The last part of every report: what attached and what could not, what it cost, what was lost. */
 #include "base/escape.h"
 #include "base/grow.h"
-#include "base/quantity.h"
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/document/compose.h"

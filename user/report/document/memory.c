@@ -15,7 +15,6 @@
  */
 #include "analyze/location.h"
 #include "base/escape.h"
-#include "base/quantity.h"
 #include "base/units.h"
 #include "report/document/compose.h"
 #include "report/document/plot.h"

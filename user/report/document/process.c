@@ -6,8 +6,7 @@
  */
 #include "analyze/location.h"
 #include "base/escape.h"
-#include "base/map64.h"
-#include "base/quantity.h"
+#include "base/grow.h"
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/document/compose.h"

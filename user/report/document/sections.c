@@ -5,7 +5,6 @@
  */
 #include "analyze/location.h"
 #include "base/escape.h"
-#include "base/quantity.h"
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/document/compose.h"

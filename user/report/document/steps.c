@@ -14,7 +14,6 @@
  *     data       40.1 %  32.6 ms   3.91 s
  */
 #include "analyze/roofline.h"
-#include "base/quantity.h"
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/document/compose.h"

@@ -9,7 +9,7 @@
  * out only those that are looked at. The JSON report is in it too.
  */
 #include "base/escape.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "decode/names.h"
 #include "report/document/document.h"
 #include "report/html/charts.h"

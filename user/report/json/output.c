@@ -4,7 +4,6 @@
 #include "aggregate/profile.h"
 #include "base/escape.h"
 #include "base/text.h"
-#include "base/utf8.h"
 
 #include <errno.h>
 

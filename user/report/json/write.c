@@ -13,7 +13,6 @@
  *     },
  */
 #include "analyze/roofline.h"
-#include "base/shell.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "decode/names.h"

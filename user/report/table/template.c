@@ -2,7 +2,7 @@
 #include "report/table/template.h"
 
 #include "base/escape.h"
-#include "base/quantity.h"
+#include "base/units.h"
 #include "elf/pattern.h"
 #include "report/writers.h"
 #include "report_names.h"

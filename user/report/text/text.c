@@ -14,8 +14,8 @@
  *     62.0 %   6.20 s  12,345  502 µs  611 µs  gemm
  */
 #include "base/escape.h"
-#include "base/quantity.h"
-#include "base/utf8.h"
+#include "base/text.h"
+#include "base/units.h"
 #include "decode/names.h"
 #include "report/document/document.h"
 #include "report/writers.h"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "base/phases.h"
-
 #include "base/clock.h"
 
 #include <stdio.h>
