@@ -13,7 +13,8 @@
 #include "base/message.h"
 
 #define OWN_ENTRIES_MAX 32
-/* Groups of entries; those of exits are below (index + 1), those of allocation probes above. */
+/* Numbers of link groups: exits of function i have i + 1, its entry ENTRY_GROUPS + i + 1,
+ * allocation probes ALLOC_PROBE_GROUPS and up. */
 #define ENTRY_GROUPS 0x40000000u
 
 /* The interval over which cost is measured; a burst in a shorter time is ignored. */
@@ -72,9 +73,9 @@ static void begin_interval(const struct probes *probes, size_t index, uint64_t n
 	placed->interval.cost_ns = probes_function_cost_ns(probes, index);
 }
 
-/* From now on its calls are counted; that they have no time is no loss. What they compute is not
- * told either: a call whose end is not seen cannot keep that of the calls inside from being told as
- * well. One that has no such calls inside tells it still. */
+/* Calls are counted, not timed, from now on; the missing time is by choice and no loss. FLOPs
+ * are not emitted either, because nested calls would count theirs again; except for a leaf,
+ * which has no nested calls. */
 static void only_count(struct probes *probes, size_t index, const char *why)
 {
 	struct perfx_probe *probe = tracer__probe(probes->tracer, probes->placed[index].entry);
@@ -124,7 +125,7 @@ static void leave_alone(struct probes *probes, size_t index, double percent)
 	struct placed *placed = &probes->placed[index];
 
 	probes->detached_count += 1 + exit_probes_count(probes, index);
-	/* until the links are gone; what is open then has an end that is not seen */
+	/* until the links are gone; calls that are open then have no end */
 	only_count(probes, index, "it was too expensive for the default");
 	links__detach_group(tracer__links(probes->tracer), probes_entry_group(probes, index));
 	placed->given_up = true;
@@ -147,7 +148,7 @@ static void look(struct probes *probes, size_t index, uint64_t now_ns)
 	double spent_ns = probes_function_cost_ns(probes, index) - placed->interval.cost_ns;
 	double percent = elapsed_ns ? 100 * spent_ns / (double)elapsed_ns : 0;
 	double of_ns = (double)(elapsed_ns > WINDOW_LEAST_NS ? elapsed_ns : WINDOW_LEAST_NS);
-	/* without its calls nothing would be known of what XLA computes */
+	/* XLA's FLOPs are known by its calls alone */
 	bool lenient = function->ret != PERFX_RETURN_NONE || function->object_arg;
 	bool expensive = 100 * spent_ns / of_ns > (lenient ? BUDGET_PERCENT : COUNT_BUDGET_PERCENT);
 
@@ -223,7 +224,7 @@ void probes_emit_allocator(struct probes *probes, const struct plan_function *al
 	probes->allocators_emitted[index] = true;
 }
 
-/* Takes a group's links away: its allocation probes are as if never attached. */
+/* Takes a group's links away, as if its allocation probes had never been attached. */
 static void detach_group(struct probes *probes, uint32_t group)
 {
 	links__detach_group(tracer__links(probes->tracer), group);
@@ -263,7 +264,7 @@ static void want(struct probes *probes, bool *wanted, bool now, uint32_t group)
 void probes__want_alloc(struct probes *probes, enum perfx_domain domain, bool allocations,
 			bool frees)
 {
-	/* frees first: a block that comes must be seen to go */
+	/* frees first: every recorded block must have its free seen */
 	want(probes, &probes->wanted[domain].frees, frees, group_of(domain, true));
 	want(probes, &probes->wanted[domain].allocations, allocations, group_of(domain, false));
 }

@@ -63,9 +63,9 @@ static void *call_calib_target(void *arg)
 	return NULL;
 }
 
-/* Hits seen when a second thread of this process calls the calibration target under a link of the
- * given kind. The link of one process stays as long as that; one for all processes would stop
- * others. */
+/* Hits when a second thread of this process calls the calibration target under a link of the
+ * given kind. A link for one process is left to the end of the process; one for all processes is
+ * closed at once, because it would stop other programs. */
 static uint64_t hits_under_multi(int map_fd, int attach_type, int exe_fd, pid_t pid)
 {
 	const struct calib_target *calib_target = calib_target_of(PERFX_SITE_STEPPED, false);
@@ -88,8 +88,8 @@ static uint64_t hits_under_multi(int map_fd, int attach_type, int exe_fd, pid_t 
 	return read_counter(map_fd) - before;
 }
 
-/* The uprobe system call is what the optimized nop5 jumps to; called from elsewhere it fails. In a
- * child, should a kernel answer with a signal. */
+/* The optimized nop5 jumps to the uprobe system call, which fails when it is called from
+ * elsewhere. Tried in a child, in case the kernel answers with a signal. */
 static bool have_uprobe_syscall(void)
 {
 	int status;
@@ -102,8 +102,8 @@ static bool have_uprobe_syscall(void)
 	return WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* A link at a nop5, which the first hit turns into a call to a page that the kernel has mapped for
- * it. 6.18 does not give that page to a forked child, only the call. */
+/* The first hit of a link at a nop5 turns it into a call to a page that the kernel maps for
+ * that. Linux 6.18 gives a forked child the call but not the page. */
 static bool child_survives(int map_fd, int exe_fd)
 {
 	const struct calib_target *calib_target = calib_target_of(PERFX_SITE_NOP5, false);
@@ -143,8 +143,9 @@ static struct trial try_links(int map_fd)
 
 	if (exe_fd < 0)
 		return trial;
-	/* entry and return: the program returns 0, so it runs twice. Whose kernel has this has the
-	 * other links too; of one process only, for another tracer may be trying the same now */
+	/* entry and return: the program returns 0, so it runs twice. A kernel with sessions has
+	 * the other links too. For one process only, because another tracer may be trying the
+	 * same now */
 	trial.uprobe_session =
 		hits_under_multi(map_fd, BPF_ATTACH_UPROBE_SESSION, exe_fd, getpid()) == 2;
 	trial.multi_pid = trial.uprobe_session ||
@@ -156,10 +157,8 @@ static struct trial try_links(int map_fd)
 	return trial;
 }
 
-/* Links are tried by a process of its own, which reports what it has found and takes its links with
- * it: the kernel needs 25 to 65 ms for each, and no caller waits. Returns where it reports it, or <
- * 0.
- */
+/* A child tries the links, reports through a pipe and takes its links with it: the kernel needs
+ * 25 to 65 ms to close each, and nobody waits for that. Returns the pipe's end, or < 0. */
 static int begin_trial(struct features *features, int map_fd)
 {
 	struct trial trial;

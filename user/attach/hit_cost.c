@@ -106,7 +106,7 @@ int64_t calib_target_offset(const void *address)
 
 /* --- calibration --- */
 
-/* Calls a batch; the least of the batches is the cost without disturbance. */
+/* Calls in a batch. */
 #define BATCH_CALLS 50
 #define BATCHES	    9
 
@@ -117,7 +117,7 @@ static int compare_double(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* ns a call: the lower quartile of the batches, for noise only ever adds. */
+/* ns per call: the lower quartile of the batches, because noise only adds. */
 static double time_call(const struct calib_target *calib_target)
 {
 	double batches[BATCHES];
@@ -166,7 +166,7 @@ static int add_calib_target(struct tracer *tracer, const struct calib_target *ca
 	return add_point(tracer, &probe, calib_target->exit, &points[n++]) ? -ENOENT : n;
 }
 
-/* Closing perf links takes tens of milliseconds each: there only the kinds that matter. */
+/* Closing a perf link takes tens of milliseconds: with those only the common kinds are measured. */
 static bool wanted(const struct tracer *tracer, enum perfx_site site)
 {
 	return tracer__hit_link(tracer) != PERFX_LINK_PERF || site == PERFX_SITE_PUSH ||
@@ -211,7 +211,7 @@ static void median_durations(struct tracer *tracer, double *median_ns)
 	free(durations);
 }
 
-/* What of that the programs take: apart, for the account takes time too. */
+/* The programs' share of the cost, in calls of its own, because accounting takes time too. */
 static void account_calls(struct tracer *tracer, const struct calib_target *const *targets)
 {
 	tracer__account_runs(tracer, true);
@@ -221,7 +221,7 @@ static void account_calls(struct tracer *tracer, const struct calib_target *cons
 	tracer__account_runs(tracer, false);
 }
 
-/* ns that tracing adds to a call of each calibration target. The links stay: taking one away takes
+/* ns that tracing adds to a call of each calibration target. The links stay: closing one takes
  * longer than all of this. */
 static void cost_of_calls(struct tracer *tracer, int exe_fd, bool by_return, double *added_ns,
 			  double *span_ns)
@@ -263,8 +263,8 @@ static void measure(struct tracer *tracer, int exe_fd, struct calibration *calib
 	double pairs[SITE_KINDS] = {0}, branch_ns;
 
 	cost_of_calls(tracer, exe_fd, false, pairs, calibration->empty_span_ns);
-	/* every calibration target leaves by a branch; this one begins with one too: half is one
-	 * hit */
+	/* all targets leave by a branch; the branch target begins with one too, so half of its
+	 * cost is one hit */
 	branch_ns = pairs[PERFX_SITE_BRANCH] / 2;
 	for (int site = PERFX_SITE_NOP5; site < SITE_KINDS; site++)
 		calibration->hit_ns[site] = pairs[site] > branch_ns ? pairs[site] - branch_ns : 0;
@@ -331,7 +331,7 @@ double calibration_span_ns(const struct calibration *calibration,
 
 /* --- hits in the traced processes --- */
 
-/* The programs' account is kept for one tick in so many. */
+/* The kernel accounts for the programs' run time in one of so many ticks. */
 #define ACCOUNT_PERIOD 10
 
 void hit_costs_watch(struct hit_costs *costs, struct tracer *tracer)
@@ -339,7 +339,7 @@ void hit_costs_watch(struct hit_costs *costs, struct tracer *tracer)
 	uint64_t tick = costs->ticks_count++ % ACCOUNT_PERIOD;
 
 	tracer__account_runs(tracer, tick == 0);
-	/* it has just ended: until the next one nothing changes */
+	/* accounting has just ended */
 	if (tick == 1)
 		tracer__run_times(tracer, &costs->run_times);
 }
@@ -361,7 +361,7 @@ static const struct programs *programs_of(const struct plan_function *function)
 					 : &span_programs;
 }
 
-/* What programs run for at a hit, with its return where that is probed; 0: not known. */
+/* Run time of the programs at a hit, with its return where that is probed; 0: not known. */
 static double runs_ns(const struct hit_costs *costs, const struct run_times *times,
 		      const struct programs *programs, enum perfx_return ret)
 {

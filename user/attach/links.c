@@ -113,16 +113,16 @@ struct link_closer {
 	bool busy, held, ends;
 };
 
-/* Can what waits be closed at leisure? A perf link is made and closed under a lock of the kernel's,
- * where those who come first are served first: closed all at once, they would keep a process that
- * begins from being attached until the last of them is gone. */
+/* May the links be closed one by one? The kernel makes and closes perf links under one lock,
+ * first come, first served: closed all at once, they would delay attaching to a new process
+ * until the last one is gone. */
 static bool has_time(const struct link_closer *closer)
 {
 	return closer->waiting[closer->count - 1].perf && !closer->waiters && !closer->ends;
 }
 
-/* Perf links that have time one by one; else all at a time, for then it waits for the kernel once.
- */
+/* Perf links one by one while there is time; otherwise all together, which waits for the kernel
+ * once. */
 static void close_next(struct link_closer *closer)
 {
 	struct link one, *links = &one;
@@ -161,7 +161,7 @@ static void *close_waiting(void *arg)
 	return NULL;
 }
 
-/* Signals are for the thread that waits for events. */
+/* Signals go to the main thread. */
 static int start_closer(struct link_closer *closer)
 {
 	sigset_t all, before;
@@ -219,8 +219,8 @@ static void link_closer__wait(struct link_closer *closer)
 	pthread_mutex_unlock(&closer->lock);
 }
 
-/* While links are made: those that can keep the kernel from it wait, unless a caller waits for
- * them. */
+/* While links are made, perf links are not closed (both take the kernel's lock), unless a caller
+ * waits for them. */
 static void link_closer__hold(struct link_closer *closer, bool held)
 {
 	if (!closer)
@@ -251,7 +251,7 @@ void link_warm_pages(int file_fd, const uint64_t *offsets, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		char byte;
 
-		/* a page that cannot be read shows when the link is made */
+		/* an unreadable page shows when the link is made */
 		if (pread(file_fd, &byte, 1, (off_t)offsets[i]) < 0)
 			return;
 	}
@@ -321,8 +321,7 @@ static int keep_link(struct links *links, struct link link, const struct link_ta
 	return 0;
 }
 
-/* Descriptors that are left for what else is opened meanwhile: files of /proc, objects, captures.
- */
+/* Descriptors left for files of /proc, ELF files and captures. */
 #define DESCRIPTORS_KEPT 64
 
 static bool has_descriptors(int any_fd)
@@ -348,8 +347,8 @@ struct attach_way {
 	struct link_tag tag;
 };
 
-/* Attaches count points by one link. When the kernel refuses one, halves find out which: the rest
- * are attached all the same. */
+/* Attaches count points by one link. When the kernel refuses a point, bisection finds it, and
+ * the others are attached. */
 static void attach_multi(struct links *links, const struct attach_way *way,
 			 struct attach_point **points, size_t count, uint64_t *numbers)
 {
@@ -565,7 +564,7 @@ size_t links__attach(struct links *links, const struct attach_target *target,
 	return attached;
 }
 
-/* A gate through which no link leads any more is closed, and can be had anew. */
+/* A gate without links is closed, and free for reuse. */
 static void leave_gate(struct links *links, uint32_t gate)
 {
 	uint32_t place = gate % PERFX_MAX_GATES;
@@ -574,7 +573,7 @@ static void leave_gate(struct links *links, uint32_t gate)
 		__atomic_store_n(&links->options.gates[place], 0, __ATOMIC_SEQ_CST);
 }
 
-/* Takes the links for which wanted says so off the list, to be closed meanwhile. */
+/* Takes the wanted links off the list and hands them to the closer. */
 static void release(struct links *links, bool (*wanted)(const struct link_tag *tag, uint32_t which),
 		    uint32_t which)
 {

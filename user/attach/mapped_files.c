@@ -185,7 +185,7 @@ static bool is_of(const struct mapping *mapping, const struct plan_module *modul
 	       mapping->dev_minor == module->dev_minor;
 }
 
-/* Notes which files are mapped; returns how many of them were not known to be. */
+/* Marks the files that are mapped; returns how many are new among the marked. */
 static size_t note_shared(const struct maps *maps, const struct plan *plan, struct sharing *files,
 			  size_t count)
 {
@@ -291,7 +291,7 @@ void file_watch__follow(struct file_watch *watch, const struct plan *plan)
 		if (fd < 0)
 			continue;
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-		/* where it is refused (too many watches), changes are found later */
+		/* too many watches: changes are found when something is mapped */
 		(void)inotify_add_watch(watch->fd, path, IN_MODIFY);
 	}
 }
@@ -304,7 +304,7 @@ void file_watch__take(struct file_watch *watch)
 		;
 }
 
-/* Where a byte of the file is in the process; 0: nowhere. */
+/* Address of a byte of the file in the process; 0: not mapped. */
 static uint64_t address_of(const struct maps *maps, const struct plan_module *module,
 			   uint64_t offset)
 {

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Who maps executable files, as it happens: perf's sideband (PERF_RECORD_MMAP2 of a dummy event
- * on each CPU). It costs nothing but on such a mapping, unlike system-call tracepoints, which slow
- * down every system call of the machine, and needs no tracefs.
- */
+/* The files that processes execute: who maps a new one, which of them untraced processes map too,
+ * and which are written to while they are traced. */
 #ifndef PERFX_ATTACH_MAPPED_FILES_H
 #define PERFX_ATTACH_MAPPED_FILES_H
 
@@ -11,6 +8,13 @@
 
 #include <stdint.h>
 #include <sys/types.h>
+
+/* --- new mappings ---
+ *
+ * As they happen, by perf's sideband (PERF_RECORD_MMAP2 of a dummy event on each CPU). It costs
+ * nothing but on such a mapping, unlike system-call tracepoints, which slow down every system call
+ * of the machine, and needs no tracefs.
+ */
 
 struct mappings;
 
@@ -34,12 +38,11 @@ struct new_mapping {
 int mappings__take(struct mappings *mappings,
 		   void (*fn)(const struct new_mapping *mapping, void *ctx), void *ctx);
 
-/* Which files are mapped by processes that are not traced, so that probes in them would cost those.
- */
+/* --- files that untraced processes map, which probes would slow down --- */
 
 struct sharing {
 	size_t module; /* index in the plan */
-	bool shared;   /* out: a process that is no member maps it */
+	bool shared;   /* out: a process that is not traced maps it */
 };
 
 /* One pass over /proc for all of them, which ends when nothing is left to be found. Returns how
@@ -47,11 +50,11 @@ struct sharing {
 size_t sharing_find(const struct plan *plan, const pid_t *members, size_t members_count,
 		    struct sharing *files, size_t count);
 
-/*
- * Traced files that are written to. A probe is put where an instruction of the old content was, and
- * the kernel executes what it read there: a program that maps the new content dies of it. So all
- * probes of a file go as soon as it is written to; programs that map it from then on get their
- * own, planned from what is there then.
+/* --- traced files that are written to ---
+ *
+ * A probe is put where an instruction of the old content was, and the kernel executes what it read
+ * there: a program that maps the new content dies of it. So all probes of a file go as soon as it
+ * is written to; programs that map it from then on get their own, planned anew.
  *
  * What remains: writes through a shared mapping are only heard of with the next program that maps
  * something, and a program that maps the file between the write and the tracer's turn still meets

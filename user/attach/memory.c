@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Between two looks at the cost: long enough that a step of training is in it. */
+/* Between two looks at the cost: long enough for a step of training. */
 #define LOOK_NS 250000000u
-/* The first look comes sooner, for until then the full price is paid. */
+/* The first look comes sooner, because until then the full cost is paid. */
 #define FIRST_LOOK_NS 100000000u
-/* Duty cycle: so much of each period, if that is cheap enough. */
+/* Duty cycle: recorded for ON_NS of each period. */
 #define PERIOD_NS 1000000000u
 #define ON_NS	  100000000u
 
@@ -111,13 +111,12 @@ static void set_level(struct memory *memory, enum perfx_domain domain,
 	d->level = level;
 	d->on = level != PERFX_MEMORY_OFF;
 	d->recorded = d->recorded || d->on;
-	/* what is recorded less takes effect in the programs before links go; more, after they
-	 * came */
+	/* less is recorded from before the links go, more from after they have come */
 	tracer__set_memory(memory->tracer, domain, level, memory->sample_bytes);
 	probes__want_alloc(memory->probes, domain, d->on, frees);
 }
 
-/* The level at which a domain begins, as things stand. */
+/* The level at which a domain begins, by the files seen so far. */
 static enum perfx_memory_level level_wanted(const struct memory *memory, enum perfx_domain domain)
 {
 	switch (memory->plan->options.memory) {
@@ -137,7 +136,8 @@ static enum perfx_memory_level level_wanted(const struct memory *memory, enum pe
 	/* every process of the machine calls malloc */
 	if (memory->all_processes)
 		return PERFX_MEMORY_OFF;
-	/* allocation probes alone are no sign: every Python has those that NumPy would call */
+	/* allocation probes alone do not mean a framework: every Python has those that NumPy
+	 * would call */
 	return memory->plan->has_framework ? PERFX_MEMORY_OFF : PERFX_MEMORY_SAMPLED;
 }
 
@@ -160,7 +160,7 @@ void memory__consider(struct memory *memory)
 	}
 }
 
-/* Mappings have no function that is probed, and so no module. */
+/* Mappings have no probed function, and so no module. */
 static void count_mappings(struct memory *memory)
 {
 	struct perfx_allocator record = {.allocator = PERFX_ALLOCATOR_MMAP,
@@ -257,8 +257,8 @@ static void turn(struct memory *memory, enum perfx_domain domain, uint64_t now_n
 	probes__want_alloc(memory->probes, domain, d->on, false);
 }
 
-/* What the domain's allocation probes cost since the last look: percent of the time that passed, or
- * of the CPU time used where threads run at once. */
+/* Cost of the domain's allocation probes since the last look, in percent of the elapsed time, or
+ * of the CPU time if that is more. */
 static void look(struct memory *memory, enum perfx_domain domain, double busy_ns, uint64_t now_ns)
 {
 	struct domain *d = &memory->domains[domain];
@@ -345,7 +345,7 @@ char *memory__summary(const struct memory *memory)
 	struct text text = {0};
 
 	for (enum perfx_domain domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++) {
-		/* the last: markers, which are no allocator that was found */
+		/* blocks that the program marks have no allocator */
 		if (memory->domains[domain].level == PERFX_MEMORY_OFF ||
 		    domain == PERFX_DOMAIN_USER)
 			continue;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* From plan to the table that the programs look into. */
+/* The table of probes that the BPF programs read, and what of it is told to the stream:
+ * FUNCTION, PROBE and HITS records. */
 #include "attach/probes_internal.h"
 
 #include <errno.h>
@@ -37,7 +38,7 @@ static struct perfx_probe exit_probe(uint32_t function, const struct exit_site *
 	return probe;
 }
 
-/* What an entry site is besides: an exit, a loop's target. */
+/* An entry site may also be an exit, or the target of a loop. */
 static void mark_entry(struct perfx_probe *probe, const struct plan_function *function)
 {
 	const struct site_plan *site = &function->site;
@@ -57,7 +58,7 @@ static void mark_entry(struct perfx_probe *probe, const struct plan_function *fu
 	}
 }
 
-/* An allocator's function: what it does is in the allocation probes' table. */
+/* An allocator's function: the table of allocation probes has its action. */
 static int place_alloc_probe(struct probes *probes, const struct plan_function *function,
 			     struct placed *placed, struct perfx_probe *probe)
 {
@@ -74,7 +75,7 @@ static int place_alloc_probe(struct probes *probes, const struct plan_function *
 	return 0;
 }
 
-/* A marking function: likewise, in theirs. */
+/* An annotation function: the table of annotations has its action. */
 static int place_annotation(struct probes *probes, const struct plan_function *function,
 			    struct placed *placed, struct perfx_probe *probe)
 {
@@ -102,8 +103,8 @@ static void make_alloc_exit(struct perfx_probe *exit, uint32_t alloc_probe,
 	exit->rule = alloc_probe;
 }
 
-/* The programs' cost of that index. It is written when its first function is placed; what
- * finds no room there is as if it had none. */
+/* Index of a cost program in the kernel's table, where all of the plan's are written up to now;
+ * 0: no room. */
 static uint32_t cost_program_of(struct probes *probes, uint32_t cost)
 {
 	const struct plan *plan = probes->plan;
@@ -117,7 +118,7 @@ static uint32_t cost_program_of(struct probes *probes, uint32_t cost)
 	return cost < probes->cost_programs_placed ? cost : 0;
 }
 
-/* Places of one USDT probe are one function. */
+/* All sites of a USDT probe are one function. */
 static uint32_t id_of_usdt(const struct probes *probes, size_t index)
 {
 	const struct plan_function *functions = probes->plan->functions;
@@ -223,7 +224,7 @@ void probes_only_count(struct probes *probes, size_t index, const char *why)
 
 	function->ret = PERFX_RETURN_NONE;
 	function->ret_why = why;
-	/* what names the call still does: the name is counted */
+	/* an annotation that names its call still does: calls are counted by name */
 	if (function->is_annotation && function->annotation.action == PERFX_ANNOTATION_CALL)
 		tracer__probe(probes->tracer, placed->entry)->flags |= PERFX_PROBE_F_BY_CHOICE;
 	else
@@ -341,7 +342,7 @@ void probes__skip_nameless(struct probes *probes)
 	}
 }
 
-/* A site given up (INVALID) may have been hit before, and is none. */
+/* Sites that were given up are INVALID and do not count, though they may have been hit before. */
 static bool is_entry(const struct perfx_probe *probe)
 {
 	return probe->kind == PERFX_PROBE_COUNT || probe->kind == PERFX_PROBE_ENTRY ||
@@ -349,7 +350,7 @@ static bool is_entry(const struct perfx_probe *probe)
 	       (probe->kind == PERFX_PROBE_ANNOTATION && probe->condition == ANNOTATION_BEGINS);
 }
 
-/* Of one probe, since the last time. Returns all of its hits. */
+/* Emits the hits of one probe since the last time. Returns all of its hits. */
 static uint64_t report_hits(struct probes *probes, uint32_t probe, double cost_ns)
 {
 	uint64_t hits = tracer__hits(probes->tracer, probe);

@@ -15,7 +15,7 @@
 
 static const struct attached_process for_all_processes = {0, 0};
 
-/* How often another instruction is tried where the kernel refuses one. */
+/* Instructions that are tried where the kernel refuses some. */
 #define REFUSALS_MAX 4
 
 struct probes *probes__new(struct plan *plan, struct tracer *tracer,
@@ -111,7 +111,8 @@ size_t probes_exit_points(struct probes *probes, size_t index, struct attach_poi
 	return n;
 }
 
-/* Are its exits to be attached with its entry? Those of one that nests stay when it is stale. */
+/* Are its exits attached with its entry? When a function that nests is attached anew, its exits
+ * are still there. */
 static bool has_exit_points(const struct probes *probes, size_t index)
 {
 	const struct placed *placed = &probes->placed[index];
@@ -120,7 +121,7 @@ static bool has_exit_points(const struct probes *probes, size_t index)
 	       !(placed->nests && placed->stale);
 }
 
-/* Is its entry served by what serves return probes? */
+/* Is its entry on a link of return probes? */
 static bool enters_by_return(const struct probes *probes, size_t index)
 {
 	const struct placed *placed = &probes->placed[index];
@@ -200,7 +201,7 @@ static void settle_failure(struct probes *probes, size_t index, bool is_all_proc
 	int err = 0;
 
 	if (entry->err) {
-		/* that of a process is told with those of others */
+		/* failures of single processes are reported together: note_failure */
 		if (!placed->attached && !(function->is_alloc_probe && placed->described) &&
 		    (is_all_processes || is_refusal(entry->err)))
 			plan__skip(probes->plan, function->name, attach_error(entry->err));
@@ -230,7 +231,7 @@ static bool try_other_entry(struct probes *probes, struct image *image, size_t i
 		struct site_plan site;
 
 		refused[n] = function->site.entry_vaddr;
-		/* its program reads arguments where the first site had them */
+		/* cost programs read arguments at the first site */
 		function->cost_program = 0;
 		function->object_arg = function->event_arg = 0;
 		function->cost_origin = NULL;
@@ -258,8 +259,7 @@ static void settle(struct probes *probes, size_t index, const struct attach_targ
 	struct attach_point *entry = &points[count - 1];
 	bool failed = false;
 
-	/* an allocation probe or mark reads its arguments where its site has them: no other serves
-	 */
+	/* not for allocation probes and annotations, which read arguments at the first site */
 	if (entry->err == -KERNEL_ENOTSUPP && !probes->plan->functions[index].is_alloc_probe &&
 	    !probes->plan->functions[index].is_annotation) {
 		struct image *image = image__open(module->fd, module->path, "");
@@ -286,7 +286,7 @@ static void settle(struct probes *probes, size_t index, const struct attach_targ
 		tracer__read_objects(probes->tracer, true);
 }
 
-/* Thunks say what the kernels below them do, which are called a hundred times as often. */
+/* Thunks have the FLOPs of the kernels below them, which are called a hundred times as often. */
 static bool is_spared(const struct probes *probes, size_t index)
 {
 	const struct plan *plan = probes->plan;
@@ -301,7 +301,7 @@ static bool is_spared(const struct probes *probes, size_t index)
 	return false;
 }
 
-/* The gate of what is being attached for a process. */
+/* The gate for links that are being made for a process. */
 static uint32_t gate_of(struct probes *probes, uint32_t born)
 {
 	uint32_t gate;
@@ -324,7 +324,7 @@ void probes__open(struct probes *probes)
 	probes->openings_count = 0;
 }
 
-/* Functions of a file could not be attached for a process, the last of them for this reason. */
+/* Functions of a file could not be attached for a process; err: of the last one. */
 static void note_failure(struct probes *probes, size_t module, pid_t pid, size_t functions_count,
 			 int err)
 {
@@ -371,8 +371,8 @@ void probes__skip_failed(struct probes *probes)
 	probes->failures_count = 0;
 }
 
-/* The kernel compares a link's process by its main thread's memory, which one that has left has
- * none of: such links would be made and never hit. */
+/* The kernel compares a link's process by the memory of its main thread. If that thread has
+ * exited, links could be made and would never be hit. */
 void probes_attach_points(struct probes *probes, struct attach_target *target,
 			  struct attach_point *points, size_t count)
 {
@@ -475,8 +475,8 @@ bool probes__attach(struct probes *probes, size_t module, uint32_t born, pid_t p
 	attachment = &probes->attachments[module];
 	if (attachment->all_processes || find_process(attachment, born))
 		return attachment->all_processes;
-	/* perhaps no untraced process maps it any more, but processes that have links of their own
-	 * must not be hit by one for all processes as well */
+	/* processes with links of their own must not be hit by a link for all processes too,
+	 * even if no untraced process maps the file any more */
 	if (all_processes && !attachment->by_process) {
 		attachment->all_processes = true;
 		for_process = for_all_processes;
@@ -593,8 +593,9 @@ void probes__distrust_returns(struct probes *probes)
 		function->c_alone = false;
 	}
 	probes_reattach(probes);
+	/* their entries and exits are sites now, as of other functions */
 	for (size_t i = 0; i < plan->functions_count; i++)
-		probes->placed[i].nests = false; /* entered and left by sites, as others are */
+		probes->placed[i].nests = false;
 }
 
 /*
@@ -607,7 +608,7 @@ void probes__distrust_returns(struct probes *probes)
  * open before its exits are. Calls that have a return probe by then end by it.
  */
 
-/* Attaches the exits of one function for those that have its file. */
+/* Attaches the exits of one function for processes that have its file attached. */
 static int attach_exits_for(struct probes *probes, size_t index,
 			    const struct attached_process *for_process)
 {

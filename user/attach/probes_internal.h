@@ -50,8 +50,8 @@ struct failure {
 	pid_t pids[4]; /* the first of them */
 };
 
-/* Of what is being attached: a gate for all processes and one for each, for what has one of its
- * own ends with it. */
+/* Gates of links that are being made: one for all processes, and one for each process, because a
+ * process's links end with it. */
 struct opening {
 	uint32_t born, gate;
 };

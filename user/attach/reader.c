@@ -40,8 +40,7 @@ struct reader {
 	struct pack_buffer buffer;
 };
 
-/* The text of a name; one that was longer is cut, with a mark, before it would end in the midst of
- * a character. */
+/* The text of a name; a longer one is cut between two characters, and ends with an ellipsis. */
 static void shown_name(const struct perfx_name *name, char text[PERFX_NAME_BYTES + 8])
 {
 	size_t length = strnlen(name->key.text, sizeof(name->key.text));
@@ -75,7 +74,7 @@ static const char *without_prefix(const struct perfx_name *name, const char *tex
 	return text;
 }
 
-/* Also without TensorFlow's number: whichever it has traced. */
+/* TensorFlow's number may be left out. */
 static bool is_step(const struct reader *reader, const struct perfx_name *name, const char *text)
 {
 	size_t length = reader->step_range ? strlen(reader->step_range) : 0;
@@ -121,7 +120,7 @@ static void describe_name(struct reader *reader, uint32_t at, const struct perfx
 	reader->names_known[at] = true;
 }
 
-/* As describe_contexts, for the names of ranges, which contexts refer to, and of what else. */
+/* As describe_contexts, for names of ranges, values and allocators. */
 static void describe_names(struct reader *reader)
 {
 	uint32_t count;
@@ -145,8 +144,8 @@ static void describe_context(struct reader *reader, uint32_t id,
 	reader->contexts_known[id] = true;
 }
 
-/* Describes the nodes that have come since. One that is being made on another CPU just now (its
- * function is not yet there) is left for the next time: no span names it yet. */
+/* Describes new nodes. A node without a function is being made on another CPU just now, and no
+ * span names it yet: it is left for the next time. */
 static void describe_contexts(struct reader *reader)
 {
 	uint32_t count;
@@ -225,7 +224,7 @@ static void drain_objects(struct reader *reader)
 	work_off(reader, &reader->objects_backlog, act_on_object);
 }
 
-/* What a record names is described before it. */
+/* Describes what a record names, before it. */
 static void introduce(struct reader *reader, uint32_t process, uint32_t context)
 {
 	if (process >= reader->processes_known)
@@ -234,7 +233,7 @@ static void introduce(struct reader *reader, uint32_t process, uint32_t context)
 		describe_contexts(reader);
 }
 
-/* A call that is counted without its time has none: it is as old as the one before it. */
+/* End of a call; an untimed call has none, and counts as old as the one before it. */
 static uint64_t time_of_span(const void *data)
 {
 	const struct perfx_record *record = data;
@@ -272,7 +271,7 @@ static uint64_t time_of_memory(const void *data)
 	case PERFX_KIND_FREE:
 		return ((const struct perfx_free *)data)->time_ns;
 	}
-	return 0; /* a STACK: allocations that name it come after */
+	return 0; /* a STACK: allocations that name it follow */
 }
 
 static void on_memory(void *ctx, const void *data, size_t size)
@@ -290,7 +289,7 @@ static void on_memory(void *ctx, const void *data, size_t size)
 	sink_record(reader->sink, data, size);
 }
 
-/* Without memory in the ring's callback rather than lost. */
+/* Out of memory: acts at once. */
 static int on_control_record(void *ctx, void *record, size_t size)
 {
 	struct reader *reader = ctx;
@@ -405,7 +404,7 @@ bool reader__drain(struct reader *reader)
 	drain_objects(reader);
 	more = rings__drain(reader->memory);
 	more |= rings__drain(reader->spans);
-	/* nodes that have calls in the overflow sums alone */
+	/* nodes whose calls are all in the overflow sums */
 	describe_contexts(reader);
 	return more;
 }

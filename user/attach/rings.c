@@ -51,7 +51,7 @@ static size_t room_for(size_t size)
 	return sizeof(struct head) + (size + 7) / 8 * 8;
 }
 
-/* What has been taken makes room once it is most of the queue, so that a byte moves once at most on
+/* Moves the queue to the front once most of it has been taken: each byte moves at most once on
  * average. */
 static int make_room(struct lane *lane, size_t needed)
 {
@@ -70,7 +70,7 @@ static const struct head *head_at(const struct lane *lane, size_t at)
 	return at < lane->end ? (const struct head *)(lane->bytes + at) : NULL;
 }
 
-/* Where the first record begins that is younger. */
+/* Offset of the first younger record. */
 static size_t place_of(const struct lane *lane, uint64_t time_ns)
 {
 	size_t at = lane->begin;
@@ -120,8 +120,8 @@ static const struct head *first_of(const struct lane *lane)
 	return head_at(lane, lane->begin);
 }
 
-/* The lane whose first record is the oldest, of all the lowest; *next_ns: when that of another lane
- * is due. NULL: all are empty. */
+/* The lane with the oldest first record; of several the lowest lane. *next_ns: time of the next
+ * lane's first record. NULL: all are empty. */
 static struct lane *oldest(struct merge *merge, uint64_t *next_ns)
 {
 	struct lane *found = NULL;
@@ -165,7 +165,7 @@ void merge__take(struct merge *merge, uint64_t until_ns,
 /* --- the rings --- */
 
 #define DRAIN_MAX 2000000
-/* Records taken from a ring before the others have their turn: bounds what waits to be merged. */
+/* Records taken from a ring before the next ring's turn: limits the backlog to be merged. */
 #define TURN_MAX 65536
 
 struct rings {
@@ -193,7 +193,7 @@ static int on_record(void *ctx, void *record, size_t size)
 	struct rings *rings = source->rings;
 	const struct rings_options *options = &rings->options;
 
-	/* without memory out of order rather than lost */
+	/* out of memory: out of order */
 	if (!rings->merge || !options->time_of(record) || keep(rings, source->lane, record, size))
 		options->take(options->ctx, record, size);
 	rings->drain_left--;
@@ -254,9 +254,8 @@ int rings__fd(const struct rings *rings)
 	return ring_buffer__epoll_fd(rings->buffers);
 }
 
-/* A turn of one ring. Returns the time up to which everything of it has been taken: `now_ns`, from
- * before the turn, or, where records are left (also one that is just being made), that of the last
- * one taken. */
+/* One ring's turn. Returns the time up to which its records have been taken: now_ns, which is
+ * before the turn; or, if records are left or being written, the time of the last one taken. */
 static uint64_t take_turn(struct rings *rings, size_t lane, uint64_t now_ns)
 {
 	struct ring *ring = ring_buffer__ring(rings->buffers, (unsigned int)lane);

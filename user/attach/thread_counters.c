@@ -118,7 +118,7 @@ static struct perf_process *process_of(struct thread_counters *thread_counters, 
 	return &thread_counters->processes[process];
 }
 
-/* What a thread's events have counted up to now, those that had to wait scaled up. */
+/* Adds the counts of a thread's events, scaled up for the time that they were not on a counter. */
 static void add_thread(struct thread_counters *thread_counters, const struct perf_thread *thread)
 {
 	struct perf_process *process = process_of(thread_counters, thread->process);
@@ -315,7 +315,7 @@ static void report_process(struct thread_counters *thread_counters, uint32_t ind
 	SINK_PACK(sink, &buffer, PERFX_KIND_PROCESS_COUNTERS, record);
 }
 
-/* Of threads that have ended it is known, of the others read now. */
+/* Sums of ended threads, plus the counts of living ones, which are read now. */
 static void report_processes(struct thread_counters *thread_counters, struct sink *sink)
 {
 	struct perf_process *ended = NULL;

@@ -20,8 +20,8 @@ enum counters_choice { COUNTERS_DEFAULT = 0, COUNTERS_OFF, COUNTERS_ON, COUNTERS
 
 struct thread_counters;
 
-/* Finds out what can be counted. Before the tracer is made: it wants meters__counters(). names: of
- * LISTED, borrowed. NULL: no memory. */
+/* Finds out what can be counted. Before the tracer is made: it wants thread_counters__counters().
+ * names: of LISTED, borrowed. NULL: no memory. */
 struct thread_counters *thread_counters__new(enum counters_choice choice, const char *names);
 void thread_counters__free(struct thread_counters *thread_counters);
 

@@ -125,8 +125,8 @@ static void open_memory(struct tracer *tracer, const struct tracer_options *opti
 	bpf_map__set_max_entries(skel->maps.perfx_sampled, PERFX_MAX_SAMPLED);
 }
 
-/* Ranges' names may lie in pages that has not been touched yet: a program that may sleep brings
- * them in. Perf links have such programs on later kernels only. */
+/* Names of ranges may lie in pages that have not been touched yet; a sleepable program can read
+ * them. Perf links have sleepable programs on later kernels only. */
 static void open_annotations(struct tracer *tracer)
 {
 	struct bpf_program *program = tracer->skel->progs.perfx_on_mark;
@@ -226,8 +226,8 @@ static void close_rings(struct tracer_rings *rings)
 			close(rings->fds[i]);
 }
 
-/* One program that the kernel refuses fails the whole object. So what could be done without is left
- * out, and as much of it taken back as this kernel loads. */
+/* One refused program fails the whole object. So all optional parts are left out, then added one
+ * by one as far as this kernel loads them. */
 static int load_parts(struct tracer *tracer, const struct tracer_options *options,
 		      const struct features *features)
 {
@@ -278,7 +278,7 @@ static int map_tables(struct tracer *tracer)
 
 static int quiet_print(enum libbpf_print_level level, const char *format, va_list args)
 {
-	/* The caller says in its own words what failed; PERFX_DEBUG shows the verifier's. */
+	/* The caller reports the failure; PERFX_DEBUG shows the verifier's log. */
 	if (!getenv("PERFX_DEBUG") || level == LIBBPF_DEBUG)
 		return 0;
 	return vfprintf(stderr, format, args);
@@ -330,7 +330,7 @@ static int make_links(struct tracer *tracer)
 	return tracer->links ? 0 : -ENOMEM;
 }
 
-/* perf links take a descriptor each; where more are refused, fewer links are made. */
+/* Each perf link takes a descriptor; without more descriptors fewer links are made. */
 #define FILES_WANTED 65536
 
 static void raise_files_limit(void)
@@ -596,7 +596,7 @@ void tracer__wait(struct tracer *tracer)
 	tracer__start(tracer);
 }
 
-/* While the probes are there: they see threads that go on. */
+/* Ends the calls that threads have left without passing an exit; before the links go. */
 static void settle(struct tracer *tracer)
 {
 	struct bpf_link *link = tracer->skel->links.perfx_at_end;
@@ -805,7 +805,7 @@ void tracer__reset(struct tracer *tracer)
 	tracer->probes_count = 1;
 }
 
-/* All runs that were ever accounted for; none of a program that is not loaded. */
+/* All accounted runs of a program; 0 if it is not loaded. */
 static struct accounted_runs runs_of(const struct tracer *tracer, enum tracer_program which)
 {
 	int fd = bpf_program__fd(program_of(tracer, which));
@@ -822,7 +822,7 @@ void tracer__account_runs(struct tracer *tracer, bool on)
 	if (on == (tracer->account_fd > 0))
 		return;
 	if (on) {
-		/* < 0: not known then, and what was calibrated stands */
+		/* < 0: not known; calibrated costs are used */
 		tracer->account_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
 		return;
 	}
@@ -903,7 +903,7 @@ static void *load(void *arg)
 	return NULL;
 }
 
-/* Signals are for the main thread, which waits for them. */
+/* Signals go to the main thread, which waits for them. */
 static bool start_thread(struct loading *loading)
 {
 	sigset_t all, before;

@@ -19,8 +19,7 @@ struct attach_queue {
 	struct entry *entries; /* by ascending pid */
 	size_t count, capacity;
 	size_t waiting_count;
-	size_t next; /* where the next turn is looked for: each process has one before any has
-			another */
+	size_t next; /* where the search for the next turn begins: round robin */
 };
 
 struct attach_queue *attach_queue__new(void)
@@ -74,7 +73,7 @@ static void update(struct entry *entry, uint64_t now_ns)
 		entry->credit_ns += (int64_t)earned_ns;
 }
 
-/* Who does not wait and has all of its credit is as good as never seen. */
+/* Forgets processes that do not wait and have all of their credit. */
 static void sweep(struct attach_queue *queue, uint64_t now_ns)
 {
 	size_t kept = 0;
@@ -124,7 +123,7 @@ int attach_queue__put(struct attach_queue *queue, const struct attach_task *task
 		return 0;
 	}
 	entry->task.known = entry->task.known && task->known;
-	/* what came before an exec is no more: only from there on can anything have been missed */
+	/* the old program is gone: anything missed has been missed since the exec */
 	if (task->cause == ATTACH_EXECUTED)
 		entry->task = *task;
 	if (task->cause > entry->task.cause)

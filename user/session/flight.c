@@ -21,13 +21,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of a flight buffer so many segments at least, for it forgets by whole ones. */
+/* A flight buffer has so many segments at least, because it drops whole ones. */
 #define SEGMENTS_MIN   16
 #define SEGMENT_NS_MAX 1000000000u
 #define SEGMENT_NS_MIN 50000000u
 /* And of its memory. */
 #define SEGMENT_SHARE 16
-/* After a slow step a third of the buffer's time, 5 s at most, is left to what follows it. */
+/* Time recorded after a slow step: a third of the buffer's, 5 s at most. */
 #define AFTER_SHARE  3
 #define AFTER_NS_MAX 5000000000u
 
@@ -72,7 +72,7 @@ static uint64_t segment_length_ns(const struct flight *flight)
 	return length_ns < SEGMENT_NS_MIN ? SEGMENT_NS_MIN : length_ns;
 }
 
-/* In a flood a segment may be more than memory can spare. */
+/* In a flood a segment can be too large for the buffer. */
 static bool is_large(const struct flight *flight)
 {
 	return is_flight(flight) && capture_writer__segment_bytes(flight->parts.capture) >
@@ -81,7 +81,7 @@ static bool is_large(const struct flight *flight)
 
 static void end_segment(struct flight *flight, uint64_t now_ns)
 {
-	/* so that usage is that of the flight buffer's time */
+	/* so that the file has the usage of its own time */
 	if (is_flight(flight))
 		process_table__sample(flight->parts.processes, true);
 	totals__emit(flight->parts.totals, false);
@@ -107,7 +107,7 @@ static char *path_of(const struct flight *flight, unsigned number)
 	return numbered;
 }
 
-/* --- closing records: kept apart, for they go into the file alone --- */
+/* --- closing records go into the file, not into the recording, which goes on --- */
 
 struct closing {
 	struct sink sink;
@@ -245,7 +245,7 @@ static void write_asked(struct flight *flight, uint64_t now_ns, const struct end
 
 	if (flight->signals != interrupt_dumps_asked()) {
 		err = ask_now(flight, "SIGUSR1", *so_far);
-		if (err != -EBUSY) /* those asked for before are not written yet */
+		if (err != -EBUSY) /* too many files wait to be written */
 			flight->signals++;
 	} else if (flight->due_ns && now_ns >= flight->due_ns) {
 		err = ask_now(flight, flight->why, *so_far);
@@ -260,7 +260,7 @@ static void write_asked(struct flight *flight, uint64_t now_ns, const struct end
 
 void flight__tick(struct flight *flight, uint64_t now_ns, const struct ending *so_far)
 {
-	/* a report that is made at once needs no parts */
+	/* without a capture there are no segments */
 	if (!flight->parts.capture)
 		return;
 	if (now_ns >= flight->next_segment_ns || is_large(flight))

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Without mappings: who has mapped something is looked for this often. */
+/* Period of looking for new mappings where the kernel does not report them. */
 #define SCAN_NS 1000000000u
 
 struct follow {
@@ -80,7 +80,7 @@ static bool worth_tracing(struct follow *follow, const size_t *modules, ssize_t 
 	return false;
 }
 
-/* -a: a process that has not been known becomes a member when it maps something of interest. */
+/* -a: traces a process as soon as it maps a file of interest. */
 static void adopt(struct follow *follow, pid_t pid)
 {
 	size_t *modules = NULL;
@@ -114,8 +114,7 @@ struct job {
 struct batch {
 	struct job *jobs;
 	size_t jobs_count, jobs_capacity;
-	struct sharing
-		*files; /* those of which it has to be found out which other processes map them */
+	struct sharing *files; /* whose other processes are to be found */
 	size_t files_count, files_capacity;
 };
 
@@ -143,7 +142,7 @@ static int want_sharing(struct follow *follow, struct batch *batch, size_t modul
 	return 0;
 }
 
-/* Says what was not seen of a process since then; or, without a file, of one that has ended. */
+/* LATE record: what of a process was not recorded since when; without a file: it has ended. */
 static void emit_late(struct follow *follow, const struct attach_task *task,
 		      struct perfx_late *record, const char *path)
 {
@@ -173,7 +172,7 @@ static int add_job(struct follow *follow, struct batch *batch, const struct job 
 	return err;
 }
 
-/* Keeps of the modules those that are not attached for the process yet. */
+/* Keeps the modules that are not attached for the process yet. */
 static size_t only_new(const struct follow *follow, pid_t pid, uint32_t born, size_t *modules,
 		       size_t count)
 {
@@ -187,7 +186,7 @@ static size_t only_new(const struct follow *follow, pid_t pid, uint32_t born, si
 	return kept;
 }
 
-/* Is the process that has this pid still the one that we know by it? */
+/* Does the pid still belong to the process that had it? */
 static bool is_same(const struct follow *follow, pid_t pid, uint32_t born)
 {
 	struct perfx_traced_process traced;
@@ -195,7 +194,7 @@ static bool is_same(const struct follow *follow, pid_t pid, uint32_t born)
 	return !tracer__traced_process(follow->parts.tracer, pid, &traced) && traced.born == born;
 }
 
-/* Adds what a process maps and what is planned for that. How many modules are to be attached, or
+/* Plans the files that a process maps, and adds those to be attached to the batch. How many, or
  * -errno. */
 static ssize_t look_at(struct follow *follow, struct batch *batch, const struct attach_task *task)
 {
@@ -235,12 +234,12 @@ static void attach_job(struct follow *follow, const struct batch *batch, const s
 	for (size_t i = 0; i < job->modules_count; i++)
 		probes__attach(follow->parts.probes, job->modules[i], job->born, job->task.pid,
 			       for_all_processes(follow, batch, job->modules[i]));
-	/* has it ended meanwhile? They may be links on the next one of that pid */
+	/* if it has ended meanwhile, the links may be on the pid's next owner */
 	if (!is_same(follow, job->task.pid, job->born))
 		probes__release(follow->parts.probes, job->born);
 }
 
-/* The targets are attached before anything is recorded: of them nothing is late. */
+/* Targets are attached before the recording begins: they are never late. */
 static void emit_attached(struct follow *follow, const struct job *job)
 {
 	struct perfx_late late = {.time_ns = clock_monotonic_ns()};
@@ -263,8 +262,7 @@ static void emit_attached(struct follow *follow, const struct job *job)
 	emit_late(follow, &job->task, &late, path);
 }
 
-/* One look at all other processes serves the whole batch; none is taken where it is known for each
- * file whether it goes by process. */
+/* The maps of untraced processes are read once for the whole batch, and only if a file is new. */
 static void attach_batch(struct follow *follow, struct batch *batch)
 {
 	size_t count;
@@ -275,7 +273,8 @@ static void attach_batch(struct follow *follow, struct batch *batch)
 		follow->result.untraced_read_count += sharing_find(
 			follow->parts.plan, pids, count, batch->files, batch->files_count);
 	memory__consider(follow->parts.memory);
-	/* a new program first: its files may be new to all, a child's are attached for others */
+	/* new programs first: their files may be attached for nobody yet, a child's are for its
+	 * parent */
 	for (size_t i = 0; i < batch->jobs_count; i++)
 		if (batch->jobs[i].task.cause == ATTACH_EXECUTED)
 			attach_job(follow, batch, &batch->jobs[i]);
@@ -288,7 +287,7 @@ static void attach_batch(struct follow *follow, struct batch *batch)
 		emit_attached(follow, &batch->jobs[i]);
 }
 
-/* What the files that were planned last say of all that is traced. */
+/* Settings for all traced processes that new files may change. */
 static void heed_plan(struct follow *follow, bool trusted)
 {
 	if (follow->parts.plan->many_stacks)
@@ -303,15 +302,15 @@ static void enqueue(struct follow *follow, const struct attach_task *task)
 		plan__skip(follow->parts.plan, "files mapped later", "out of memory");
 }
 
-/* A forked child maps what its parent did, of which nothing is new where links are for all: unless
- * the parent has not been looked at either. */
+/* A forked child maps its parent's files. If all links are for all processes, nothing of it is
+ * to be attached, unless the parent still waits. */
 static bool is_covered(const struct follow *follow, const struct attach_task *task)
 {
 	return task->cause == ATTACH_FORKED && !probes__go_by_process(follow->parts.probes) &&
 	       !attach_queue__has(follow->queue, task->parent);
 }
 
-/* False: it has ended, which its exit record will say. */
+/* False: the process has ended; its exit record follows. */
 static bool work_off(struct follow *follow, struct batch *batch, const struct attach_task *task)
 {
 	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -340,7 +339,7 @@ void follow__attach_queued(struct follow *follow)
 	     i < BATCH_MAX && attach_queue__take(follow->queue, clock_monotonic_ns(), &task); i++)
 		if (!work_off(follow, &batch, &task))
 			ended[ended_count++] = task;
-	/* they wait again: their exit finds that they were not looked at */
+	/* they go back into the queue: their exit record reports that they were not attached */
 	for (size_t i = 0; i < ended_count; i++)
 		enqueue(follow, &ended[i]);
 	heed_plan(follow, trusted);
@@ -375,14 +374,14 @@ void follow__files(struct follow *follow)
 	}
 }
 
-/* A hit costs a program some microseconds: about a hundredth of a CPU. */
+/* At some microseconds a hit: about a hundredth of a CPU. */
 #define UNTRACED_HITS_PER_S 1000
 #define UNTRACED_PERIOD_NS  1000000000u
-/* Where none was found, none will be that soon. */
+/* After a look that has found nothing. */
 #define UNTRACED_PAUSE_NS 10000000000u
 
-/* The file goes by process from now on: members get links of their own with the next batch, and
- * what they call until then is said to be missing. */
+/* Attaches the file process by process from now on: traced processes get links of their own with
+ * the next batch, and a LATE record for the time until then. */
 static void go_by_process(struct follow *follow, size_t module, uint64_t now_ns)
 {
 	size_t count;
@@ -399,8 +398,8 @@ static void go_by_process(struct follow *follow, size_t module, uint64_t now_ns)
 		   "then on");
 }
 
-/* Files that are attached for all processes though untraced ones map them; how many went by
- * process. */
+/* Finds files that are attached for all processes though untraced ones map them. How many were
+ * there. */
 static size_t leave_untraced_alone(struct follow *follow, uint64_t now_ns)
 {
 	struct sharing *files = calloc(follow->parts.plan->modules_count + 1, sizeof(*files));
@@ -439,7 +438,7 @@ static void look_at_untraced(struct follow *follow, uint64_t now_ns)
 
 /* --- what happens to processes --- */
 
-/* Is something attached by process, so that a forked child is not traced from the start? */
+/* Is a file attached by process? Then a forked child is not traced from its start. */
 static bool goes_by_process(const struct follow *follow)
 {
 	for (size_t i = 0; i < follow->parts.plan->modules_count; i++)
@@ -465,7 +464,7 @@ static void on_fork(struct follow *follow, const struct perfx_fork *fork)
 	process_table__on_fork(follow->parts.processes, fork);
 	if (follow->parts.frames)
 		frames__fork(follow->parts.frames, fork->process, fork->parent_process);
-	/* files that others map too have links by process: the child needs its own */
+	/* files attached by process need links for the child */
 	enqueue(follow, &task);
 	if (!task.known)
 		plan__hint(follow->parts.plan, "first moments of forked children",
@@ -473,7 +472,7 @@ static void on_fork(struct follow *follow, const struct perfx_fork *fork)
 			   "own once it runs");
 }
 
-/* Nothing of this program waits for probes of its own. */
+/* Is the new program's own file attached already, or without functions? */
 static bool is_known(const struct follow *follow, const struct perfx_exec *exec)
 {
 	ssize_t module =
@@ -493,7 +492,7 @@ static void on_exec(struct follow *follow, const struct perfx_exec *exec)
 				   .since_ns = exec->time_ns};
 
 	process_table__on_exec(follow->parts.processes, exec);
-	/* links by pid go with the main thread, which has gone */
+	/* links by pid end with the main thread */
 	if (exec->flags & PERFX_EXEC_BY_THREAD)
 		probes__release(follow->parts.probes,
 				process_table__born(follow->parts.processes, task.pid));
@@ -532,7 +531,7 @@ void follow__record(struct follow *follow, const struct perfx_record *record)
 	}
 }
 
-/* What may be new by this mapping; false: nothing. */
+/* What is to be done after this mapping; false: nothing. */
 static bool is_news(const struct follow *follow, const struct new_mapping *mapping,
 		    struct attach_task *task)
 {
@@ -614,7 +613,8 @@ static int add_target(struct follow *follow, pid_t pid)
 	}
 	if (!follow->parts.options->follow_children)
 		return 0;
-	/* after the process is in the kernel: a child born meanwhile comes by its fork record */
+	/* after the process is in the kernel's map: children forked from now on have fork
+	 * records */
 	count = process_descendants(pid, &children);
 	for (ssize_t i = 0; i < count; i++) {
 		if (children[i] == getpid()) /* a program may have itself traced */
@@ -651,8 +651,7 @@ int follow__targets(struct follow *follow)
 	return 0;
 }
 
-/* What it maps later and marks ranges by from its first call on: no other process maps these
- * files. */
+/* Injected libraries, attached before the program maps them; no other process does. */
 static void attach_ahead(struct follow *follow)
 {
 	const struct launch *launch = follow->parts.options->launch;

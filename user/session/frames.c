@@ -187,7 +187,7 @@ static struct space *space_of(struct frames *frames, uint32_t process)
 	return &frames->spaces[index];
 }
 
-/* Code without a file has no names, and a JIT would fill the list with it. */
+/* Not code without a file: it has no names, and a JIT would fill the list. */
 static void forget_range(struct space *space, const struct mapped_range *range)
 {
 	size_t kept = 0;
@@ -215,7 +215,7 @@ static void bind_call(struct space *space, struct call *call, const struct mappe
 	space->bound_count++;
 }
 
-/* Stacks may have been faster than the look at what is mapped. */
+/* Binds addresses that stacks showed before the mapping was seen. */
 static void bind_calls(struct space *space)
 {
 	for (size_t i = 0; space->bound_count < space->calls_count && i < space->calls_count; i++) {
@@ -414,7 +414,7 @@ static int emit_file(struct frames *frames, struct call **calls, size_t count)
 	return err;
 }
 
-/* What was never mapped when we looked, or not long enough. */
+/* Binds an address to a mapping that has gone. */
 static void bind_to_gone(struct space *space, struct call *call)
 {
 	for (size_t i = space->gone_count; !call->bound && i-- > 0;) {

@@ -254,7 +254,7 @@ static void replace_environment(char *const *environment)
 			putenv(*entry);
 }
 
-/* sudo's own environment says whose home it is: root's. */
+/* sudo has set HOME to root's. */
 static void leave_sudo(uid_t uid)
 {
 	const struct passwd *user = getenv("SUDO_UID") ? getpwuid(uid) : NULL;
@@ -302,7 +302,7 @@ static bool stopped_by(int status, int signal)
 	return WIFSTOPPED(status) && WSTOPSIG(status) == signal;
 }
 
-/* Lets it go on until it stops again; other signals on the way are its own. false: it has ended. */
+/* Continues until the next SIGTRAP; other signals are delivered. false: it has ended. */
 static bool go_on(struct launch *launch, int request)
 {
 	int signal = 0;
@@ -431,7 +431,8 @@ static void run_to_libraries(struct launch *launch)
 
 #else
 
-/* Elsewhere a program is held at exec; its libraries are attached to as they are mapped. */
+/* On other machines a program is held at exec, and its libraries are attached when they are
+ * mapped. */
 static void run_to_libraries(struct launch *launch)
 {
 	(void)launch;

@@ -19,11 +19,11 @@ struct operations {
 	struct sink *sink;
 	struct xla_cost *costs; /* by id */
 	size_t costs_count, costs_capacity;
-	/* The first thunk that multiplies decides whether they can be read in this process's
-	 * release: what the kernels below say must not be counted beside it. */
+	/* The first thunk that multiplies shows whether this release of XLA can be read. Only if
+	 * not, the kernels below are traced; counting both would count FLOPs twice. */
 	bool any_counted, unreadable;
 	struct emitted runs_emitted; /* by context << 32 | object cost */
-	bool last;		     /* report: what has not been read by now never is */
+	bool last;		     /* report: what has not been read will not be */
 	struct pack_buffer buffer;
 };
 

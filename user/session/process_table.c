@@ -193,7 +193,7 @@ static void describe(struct process_table *table, struct process *proc, uint64_t
 	free(cmdline);
 }
 
-/* Bytes that the kernel side has counted; where it cannot, they are absent. */
+/* Bytes over sockets; absent where the kernel cannot count them. */
 static void set_net(const struct process_table *table, struct perfx_usage *record,
 		    uint64_t rx_bytes, uint64_t tx_bytes)
 {
@@ -296,7 +296,7 @@ int process_table__open(struct process_table *table, uint32_t process, pid_t pid
 	return 0;
 }
 
-/* A forked child has used nothing yet, whenever it is first looked at. */
+/* A forked child begins with a usage of zero. */
 static void sample_birth(struct process_table *table, uint32_t process, uint64_t time_ns)
 {
 	struct perfx_usage record;
@@ -324,7 +324,7 @@ void process_table__on_fork(struct process_table *table, const struct perfx_fork
 	if (parent)
 		memcpy(info.comm, parent->comm, sizeof(info.comm));
 	process_info((pid_t)fork->pid, &info);
-	/* one whose end found no room in the ring has gone, too */
+	/* the pid's former owner may still be in the table: its exit record was lost */
 	proc = add(table, (pid_t)fork->pid);
 	if (!proc)
 		return;
@@ -344,8 +344,7 @@ void process_table__on_exec(struct process_table *table, const struct perfx_exec
 
 	if (!proc)
 		return;
-	/* what it has used so far belongs to the old process index and is where the new one
-	 * starts */
+	/* usage so far is the old process index's end and the new one's start */
 	emit_usage(table, proc, exec->net_rx_bytes, exec->net_tx_bytes);
 	if (!process_info(proc->pid, &info))
 		memcpy(proc->comm, info.comm, sizeof(proc->comm));

@@ -30,8 +30,8 @@ void say_waiting(const struct plan *plan)
 				pattern__text(plan->options.patterns[i]));
 }
 
-/* What could not be attached though it should have been: "; 3 not attached (gemm: …)". What no
- * attaching could do is a hint at the end of the report. */
+/* Functions that failed to attach: "; 3 not attached (gemm: …)". Limits by design are hints at
+ * the end of the report. */
 static void add_skipped(const struct plan *plan, struct text *into)
 {
 	const struct plan_skipped *first = NULL;

@@ -29,14 +29,14 @@
 
 /* Room in the tables for what arrives late (dlopen, children's programs). */
 #define PROBES_SLACK 4096
-/* Room for what is planned, guessed before that is known: all of PyTorch's operators fit. Where
- * more are wanted, the programs are loaded once more. */
+/* Room for the plan, which is not known yet: all of PyTorch's operators fit. A larger plan loads
+ * the programs again. */
 #define PROBES_GUESS 4096
 /* The rings are drained at least this often, and late mappings looked at. */
 #define TICK_NS 50000000u
-/* So many mappings wake the tracer between two ticks. */
+/* Mappings that wake the tracer between two ticks; further ones wait for the tick. */
 #define MAPPINGS_WAKES_MAX 50
-/* A capture file has what is older, but for the moment that the disk takes. */
+/* A capture file has all records that are older. */
 #define FLUSH_NS 500000000u
 
 /* On a terminal: often enough to be seen alive, seldom enough to be read. */
@@ -121,7 +121,7 @@ static int plan_targets(struct recorder *recorder)
 	return EXIT_USAGE;
 }
 
-/* What the report does without because the kernel refuses a program. */
+/* Parts of the report that are missing because the kernel refuses a program. */
 static void emit_lacking(struct recorder *recorder)
 {
 	static const char *const names[TRACER_PARTS] = {
@@ -239,8 +239,8 @@ static void recording_begin(struct recorder *recorder, uint64_t start_ns)
  * no samples are taken.
  */
 
-/* Control records are read before others: what was recorded before the pause may still be on its
- * way. */
+/* Told to memory after the drain: control records are read before others, which may be of before
+ * the pause. */
 static void note_pause(struct recording_windows *windows, uint64_t from_ns, uint64_t to_ns)
 {
 	if (++windows->pauses_emitted >= PERFX_RECORDING_WINDOWS_MAX)
@@ -259,7 +259,7 @@ static void tell_pauses(struct recording_windows *windows, struct memory *memory
 	windows->pauses_count = 0;
 }
 
-/* /proc counts in units of this; and a program may turn so often that there is no time for more. */
+/* /proc counts in units of this, and a program may turn often. */
 #define TURN_SAMPLE_NS 10000000u
 
 static void open_window(struct recorder *recorder, const struct perfx_recording_window *window)
@@ -273,7 +273,7 @@ static void open_window(struct recorder *recorder, const struct perfx_recording_
 		recording_begin(recorder, window->time_ns);
 		return;
 	}
-	/* the record of the pause's beginning may be behind that of its end */
+	/* the record of a pause's end may come before that of its beginning */
 	if (!paused)
 		return;
 	process_table__hold(recorder->processes, false);
@@ -332,8 +332,8 @@ static bool is_triggered(const struct recorder_options *options)
 	return options->trigger.ns || options->trigger.times > 0;
 }
 
-/* For what ends by them, and for the user who looks on; that is not worth decoding all records of a
- * recording of which no report is made. */
+/* For --steps, --trigger and the progress line. The progress line alone is not worth decoding
+ * all records where no report is made. */
 static bool watches_steps(const struct recorder *recorder)
 {
 	return recorder->options->steps_max || is_triggered(recorder->options) ||
@@ -450,7 +450,7 @@ static int open_loop(struct recorder *recorder)
 	return err ? EXIT_FAILED : EXIT_OK;
 }
 
-/* Of more processes it is not worth asking. */
+/* Reading the CPU time of more processes costs too much. */
 #define CPU_PROCESSES_MAX 32
 
 static uint64_t cpu_of_all(struct recorder *recorder)
@@ -476,7 +476,7 @@ static void drain(struct recorder *recorder)
 	tell_pauses(&recorder->windows, recorder->memory);
 }
 
-/* Who maps code all the time is looked at by the clock: not each mapping wakes the tracer. */
+/* A process that maps code all the time does not wake the tracer each time. */
 static void watch_mappings(struct recorder *recorder, bool on)
 {
 	struct epoll_event event = {.events = on ? EPOLLIN : 0, .data.u32 = WATCH_MAPPINGS};
@@ -663,9 +663,9 @@ static void start(struct recorder *recorder)
 		recording_begin(recorder, now_ns);
 		tracer__start(recorder->tracer);
 	}
-	/* an end from here on is seen as it comes to pass, one before it never */
+	/* ends from now on have exit records; earlier ones do not */
 	recorder->all_gone = have_all_ended(recorder);
-	/* after the start: whoever reads the line may count on every call from here on */
+	/* after the start: every call after this line is recorded */
 	say_started(recorder);
 	if (recorder->options->launch)
 		launch__go(recorder->options->launch);
@@ -762,7 +762,7 @@ static int prepare(struct recorder *recorder)
 	phases_begin(phases, "load");
 	if (!code)
 		code = load(recorder);
-	/* not beside the load, which would make an idle host look busy */
+	/* after the load, which would make an idle host look busy */
 	phases_begin(phases, "peaks");
 	if (!code)
 		emit_host_peaks(recorder);

@@ -64,8 +64,7 @@ static void note_function(struct step_watch *watch, const struct event *event)
 		step_class(function->source, event->strings[0], function->flags);
 }
 
-/* A step has ended, maybe: not where another function ends those that count, or its first one shows
- * only now that it ends steps. */
+/* A step may have ended; not if the function that ends steps has just changed. */
 static void note_step(struct step_watch *watch, uint32_t process)
 {
 	struct profile_steps now = steps_of_process(&watch->steps, process), before;

@@ -116,8 +116,8 @@ static struct perfx_overflow_calls overflow_of(const struct perfx_context_node *
 	};
 }
 
-/* The kernel goes on while it is read: calls that are not counted yet and unwound already come the
- * next time. */
+/* The kernel writes while this reads. Calls that are counted as unwound, but not as calls yet,
+ * come the next time. */
 static bool is_torn(const struct perfx_overflow_calls *more)
 {
 	uint64_t rest;
@@ -144,7 +144,8 @@ static void send_overflows(struct totals *totals)
 	uint32_t count;
 	const struct perfx_context_node *nodes = tracer__contexts(totals->parts.tracer, &count);
 
-	/* none, as nearly always; once more after some, for a node may be behind the counter */
+	/* nearly always none; once more after some, because a node's sums may come after the
+	 * counter */
 	if (overflowed == totals->overflow_count && !totals->overflowed_lately)
 		return;
 	totals->overflowed_lately = overflowed != totals->overflow_count;
@@ -259,8 +260,7 @@ static void send_skipped(struct sink *sink, struct pack_buffer *buffer, const st
 	}
 }
 
-/* The hot path counts hits and nothing else: calls begun are the hits of entries, calls ended have
- * a record, or a place in the overflow sums. */
+/* Calls that have not ended: hits of entries, minus records and overflow sums. */
 static void send_levels(struct totals *totals, struct sink *closing, const struct ending *ending)
 {
 	uint64_t begun = totals->entries_count -
@@ -334,7 +334,7 @@ static void emit_given(struct sink *sink, const struct peaks_given *given, uint3
 	emit_peak(sink, record);
 }
 
-/* One of the two rates of all CPUs that the user has given is not recorded as measured. */
+/* A rate of all CPUs that the user has given replaces the measured one. */
 static void emit_peaks(struct sink *sink, const struct peaks *peaks,
 		       const struct peaks_given *given, enum perfx_peak_origin origin)
 {
@@ -379,7 +379,8 @@ static int find_peaks(struct peaks *peaks, enum perfx_peak_origin *origin)
 	*origin = PERFX_PEAK_CACHED;
 	if (wanted && peaks_host_is_idle()) {
 		*origin = PERFX_PEAK_MEASURED;
-		/* a folder that cannot be written to costs the next one the time; doctor says so */
+		/* if the cache cannot be written, the next recording measures again; doctor
+		 * reports it */
 		err = peaks_renew(peaks, NULL);
 		if (!err || !kept)
 			return err;
