@@ -32,6 +32,8 @@ say = $(if $(V),,@printf '  %-8s%s\n' '$(1)' '$(2)';)
 WARN   := -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes -Wstrict-prototypes \
           $(if $(WERROR),-Werror)
 OPT    := $(if $(DEBUG),-O0 -g3,$(if $(SAN),-O1,-O2) -g)
+# Packages are the same bytes wherever they are built: BTF has the names of source files.
+NO_PATHS := -ffile-prefix-map=$(CURDIR)=.
 SANFL  := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 PKGS   := libbpf libelf libdw zlib libzstd jansson
 CPPFLAGS += -D_GNU_SOURCE -DPERFX_VERSION='"$(VERSION)"' -Iinclude -Iuser -I$(BUILD)
@@ -110,7 +112,8 @@ $(LIB): $(USER_OBJ) $(BUILD)/core.flags
 
 # What a program that is marked loads: an ordinary build whatever SAN and DEBUG say, without the C
 # library. python/build_wheel.py does the same.
-LIB_FLAGS := -std=c11 -O2 -g -fPIC -fvisibility=hidden -shared -nostdlib -Wl,-soname,libperfx.so.1
+LIB_FLAGS := -std=c11 -O2 -g -fPIC -fvisibility=hidden -shared -nostdlib $(NO_PATHS) \
+             -Wl,-soname,libperfx.so.1
 $(LIBPERFX): user/libperfx/perfx.c include/perfx.h
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
@@ -119,7 +122,8 @@ $(LIBPERFX): user/libperfx/perfx.c include/perfx.h
 $(BUILD)/lib/perfx/libperfx-nvtx.so: user/libperfx/nvtx.c
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 -O2 -g -fPIC -fvisibility=hidden -shared -Wl,-soname,$(@F) $(WARN) -o $@ $<
+	$(Q)$(CC) -std=gnu11 -O2 -g -fPIC -fvisibility=hidden -shared $(NO_PATHS) -Wl,-soname,$(@F) $(WARN) \
+		-o $@ $<
 
 # By a file of its own, which no other process maps: probes in it concern none.
 $(BUILD)/lib/perfx/libperfx-python.so: $(LIBPERFX)
@@ -158,7 +162,7 @@ $(NAMES_H): $(NAMED)
 # --- BPF ------------------------------------------------------------------------------------
 BPF_CFLAGS = -g -O2 -target bpf -mcpu=v3 -std=gnu11 -Wall -Wextra -Wno-unused-parameter \
              -Wno-missing-declarations $(if $(WERROR),-Werror) -D__TARGET_ARCH_$(1) \
-             -Iinclude -Ibpf -Ivmlinux \
+             $(NO_PATHS) -Iinclude -Ibpf -Ivmlinux \
              $(addprefix -idirafter ,$(wildcard /usr/include/$(shell $(CC) -print-multiarch)))
 
 # Kernel types come from vmlinux/, so that a build is the same everywhere: every access is relocated
