@@ -26,28 +26,31 @@ void text_add(struct text *text, const char *part)
 	text_add_bytes(text, part, strlen(part));
 }
 
-void text_printf(struct text *text, const char *fmt, ...)
+void text_vprintf(struct text *text, const char *fmt, va_list ap)
 {
 	char small[256], *large = NULL;
-	va_list ap;
+	va_list again;
 	int length;
 
-	va_start(ap, fmt);
+	va_copy(again, ap);
 	length = vsnprintf(small, sizeof(small), fmt, ap);
-	va_end(ap);
-	if (length >= 0 && (size_t)length < sizeof(small)) {
-		text_add_bytes(text, small, (size_t)length);
-		return;
-	}
-	va_start(ap, fmt);
-	length = vasprintf(&large, fmt, ap);
-	va_end(ap);
-	if (length < 0) {
+	if (length >= (int)sizeof(small))
+		length = vasprintf(&large, fmt, again);
+	va_end(again);
+	if (length < 0)
 		text->failed = true;
-		return;
-	}
-	text_add_bytes(text, large, (size_t)length);
+	else
+		text_add_bytes(text, large ? large : small, (size_t)length);
 	free(large);
+}
+
+void text_printf(struct text *text, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	text_vprintf(text, fmt, ap);
+	va_end(ap);
 }
 
 const char *text_peek(const struct text *text)

@@ -35,6 +35,14 @@ const char *format_percent(char buffer[UNITS_MAX], double share);
  *     <0.1 %   4.2 %   1.9× (+90 %)   12× (+1100 %) */
 const char *format_slowdown(char buffer[UNITS_MAX], double share);
 
+/* The same in a buffer that lives as long as the block around it: for printf()'s arguments. */
+#define as_ns(ns)	   format_ns((char[UNITS_MAX]){0}, ns)
+#define as_bytes(bytes)	   format_bytes((char[UNITS_MAX]){0}, bytes)
+#define as_count(count)	   format_count((char[UNITS_MAX]){0}, count)
+#define as_percent(share)  format_percent((char[UNITS_MAX]){0}, share)
+#define as_slowdown(share) format_slowdown((char[UNITS_MAX]){0}, share)
+#define as_si(value, unit) format_si((char[UNITS_MAX]){0}, value, unit)
+
 /* "10" "10s" "1.5s" "250ms" "20us" "5ns" "2m" "1h": a bare number is seconds. 0, -EINVAL for what
  * is none, -ERANGE for what does not fit. */
 int parse_duration(const char *text, uint64_t *ns);

@@ -157,8 +157,7 @@ void add_fact(struct text *text, const char *what, struct diff_pair pair, add_va
 {
 	if (isnan(pair.a) && isnan(pair.b))
 		return;
-	text_add(text, text->length ? " · " : "");
-	text_printf(text, "%s ", what);
+	text_printf(text, "%s%s ", text->length ? " · " : "", what);
 	add_both(text, pair, add);
 }
 
@@ -424,15 +423,12 @@ static void compose_places(struct comparer *c, const struct diff_process *p)
 static void add_capture(struct text *text, const char *side, const char *name,
 			const struct profile *profile)
 {
-	char buffer[UNITS_MAX];
-
 	text_printf(text, "%s: ", side);
 	escape_name(text, name);
-	text_add(text, ", ");
-	add_ns(text, profile->duration_ns);
+	text_printf(text, ", %s", as_ns(profile->duration_ns));
 	if (profile->overhead_percent >= 0)
 		text_printf(text, ", slowdown by tracing %s",
-			    format_slowdown(buffer, profile->overhead_percent / 100));
+			    as_slowdown(profile->overhead_percent / 100));
 	text_add(text, ".");
 }
 
@@ -502,11 +498,9 @@ static void compose_process(struct comparer *c, const struct diff_process *p)
 
 static void compose_note(struct comparer *c)
 {
-	struct text text = {0};
-
 	document_say(c->document, BLOCK_HEADING, "How it was judged");
-	text_printf(
-		&text,
+	document_printf(
+		c->document, BLOCK_NOTE,
 		"Avg: of a call. Time: of wall time, with nested calls; Self: without them. "
 		"Threads "
 		"add up. Significant: functions and steps by Welch's t-test (at least %d calls on "
@@ -516,17 +510,15 @@ static void compose_note(struct comparer *c)
 		"there is more of it: record it twice to see how much.",
 		WELCH_COUNT_MIN, DIFF_ALPHA, c->diff->tested_count, DIFF_SHARE_MIN * 100,
 		DIFF_MEMORY_SHARE_MIN * 100);
-	document_add(c->document, BLOCK_NOTE, &text);
 	if (!c->options->fails)
 		return;
-	text_printf(
-		&text,
+	document_printf(
+		c->document, BLOCK_NOTE,
 		"Regressions: %zu. A regression is a function that takes significantly and more "
 		"than %.4g %% longer a call, and %.0f %% of wall time or more in A or B; steps "
 		"that take longer by as much; or memory whose exact peak grew by more than "
 		"that and by 1 MiB or more.",
 		c->diff->regressions_count, c->diff->threshold * 100, DIFF_WEIGHT_MIN * 100);
-	document_add(c->document, BLOCK_NOTE, &text);
 }
 
 static int compose(struct comparer *c)

@@ -32,9 +32,7 @@ void story_add_finding(struct text *into, const struct finding *finding)
 	escape_unmarked(&subject, finding->subject);
 	escape_unmarked(&evidence, finding->evidence);
 	escape_display(into, finding->kind);
-	text_add(into, ", ");
-	text_add(into, text_peek(&subject));
-	text_add(into, ": ");
+	text_printf(into, ", %s: ", text_peek(&subject));
 	text_add_bytes(into, text_peek(&evidence), strcspn(text_peek(&evidence), ";"));
 	into->failed |= subject.failed | evidence.failed;
 	text_clear(&subject);
@@ -78,9 +76,8 @@ static void compose_findings(struct comparer *c, const struct diff_process *p, u
 	}
 	if (count <= FINDINGS_SHOWN)
 		return;
-	text_printf(&text, "%s: %zu more findings", in == DIFF_IN_A ? "gone" : "new",
-		    count - FINDINGS_SHOWN);
-	document_add(c->document, BLOCK_PARAGRAPH, &text);
+	document_printf(c->document, BLOCK_PARAGRAPH, "%s: %zu more findings",
+			in == DIFF_IN_A ? "gone" : "new", count - FINDINGS_SHOWN);
 }
 
 static void compose_peaks(struct comparer *c, const struct diff_process *p)
@@ -108,9 +105,7 @@ static void add_function(struct text *into, const struct diff_function *f)
 
 	utf8_shorten(&name, f->function->name[0] ? f->function->name : "?", NAME_COLUMNS);
 	escape_name(into, text_peek(&name));
-	text_add(into, " (");
-	add_percent(into, share_of(f));
-	text_add(into, " of the time)");
+	text_printf(into, " (%s of the time)", as_percent(share_of(f)));
 	into->failed |= name.failed;
 	text_clear(&name);
 }
@@ -308,8 +303,7 @@ void diff_say_verdict(struct text *into, const struct diff *diff)
 		text_add(into, "No function changed significantly.");
 	if (!diff->compared_count)
 		return;
-	text_add(into, " Of ");
-	add_count(into, diff->compared_count);
-	text_printf(into, " function%s in both, %zu slower, %zu faster.",
-		    diff->compared_count == 1 ? "" : "s", diff->worse_count, diff->better_count);
+	text_printf(into, " Of %s function%s in both, %zu slower, %zu faster.",
+		    as_count(diff->compared_count), diff->compared_count == 1 ? "" : "s",
+		    diff->worse_count, diff->better_count);
 }

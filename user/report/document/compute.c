@@ -61,8 +61,7 @@ static double per_second(const struct profile_process *p, uint64_t count)
 
 void compose_peak(struct text *text, const struct roof *roof)
 {
-	add_si(text, roof->flops_per_s, "FLOP/s");
-	text_add(text, " that ");
+	text_printf(text, "%s that ", as_si(roof->flops_per_s, "FLOP/s"));
 	compose_cores(text, roof->cores);
 	text_printf(text, " can do (%s%s)", name_of_dtype(roof->dtype),
 		    roof->estimated ? ", estimated: sudo perfx-trace peaks measures it" : "");
@@ -76,17 +75,11 @@ static void compose_rate(struct composer *c, const struct profile_process *p)
 	double mfu = roofline_mfu(c->profile, dtype, flops, profile_wall_ns(p));
 	struct text text = {0};
 
-	add_si(&text, (double)flops, "FLOP");
-	text_add(&text, " in ");
-	add_ns(&text, profile_wall_ns(p));
-	if (profile_wall_ns(p)) {
-		text_add(&text, ": ");
-		add_si(&text, per_second(p, flops), "FLOP/s");
-	}
+	text_printf(&text, "%s in %s", as_si((double)flops, "FLOP"), as_ns(profile_wall_ns(p)));
+	if (profile_wall_ns(p))
+		text_printf(&text, ": %s", as_si(per_second(p, flops), "FLOP/s"));
 	if (mfu >= 0) {
-		text_add(&text, ", ");
-		add_percent(&text, mfu);
-		text_add(&text, " of the ");
+		text_printf(&text, ", %s of the ", as_percent(mfu));
 		compose_peak(&text, &roof);
 	}
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
@@ -98,8 +91,7 @@ static void add_part(struct text *text, uint64_t count, const char *what)
 		return;
 	if (text->length)
 		text_add(text, " · ");
-	add_count(text, count);
-	text_printf(text, " call%s %s", count == 1 ? "" : "s", what);
+	text_printf(text, "%s call%s %s", as_count(count), count == 1 ? "" : "s", what);
 }
 
 static void compose_attributed(struct composer *c, const struct profile_compute *compute)
@@ -107,21 +99,15 @@ static void compose_attributed(struct composer *c, const struct profile_compute 
 	double share = roofline_attributed(compute);
 	struct text text = {0};
 
-	if (share >= 0) {
-		text_add(&text, "Of ");
-		add_ns(&text, compute->counted_ns + compute->unread_ns);
-		text_add(&text, " in calls that compute, FLOPs are known for ");
-		add_percent(&text, share);
-	}
+	if (share >= 0)
+		text_printf(&text, "Of %s in calls that compute, FLOPs are known for %s",
+			    as_ns(compute->counted_ns + compute->unread_ns), as_percent(share));
 	add_part(&text, compute->cost.counted_count, "measured");
 	add_part(&text, compute->cost.unread_count, "with unreadable arguments");
 	add_part(&text, compute->cost.nested_count, "nested, not double-counted");
 	add_part(&text, compute->cost.opaque_count, "of compiled code whose work is not known");
-	if (compute->opaque_ns) {
-		text_add(&text, " (");
-		add_ns(&text, compute->opaque_ns);
-		text_add(&text, ")");
-	}
+	if (compute->opaque_ns)
+		text_printf(&text, " (%s)", as_ns(compute->opaque_ns));
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
@@ -132,10 +118,10 @@ static void compose_dtypes(struct composer *c, const struct profile_compute *com
 	if (!compute->cost.flops)
 		return;
 	text_add(&text, "By type:");
-	for (size_t i = 0; i < compute->dtypes_count; i++) {
-		text_printf(&text, "%s %s ", i ? "," : "", name_of_dtype(compute->dtypes[i].dtype));
-		add_percent(&text, (double)compute->dtypes[i].flops / (double)compute->cost.flops);
-	}
+	for (size_t i = 0; i < compute->dtypes_count; i++)
+		text_printf(
+			&text, "%s %s %s", i ? "," : "", name_of_dtype(compute->dtypes[i].dtype),
+			as_percent((double)compute->dtypes[i].flops / (double)compute->cost.flops));
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
@@ -180,12 +166,10 @@ static void compose_roofs(struct composer *c, const struct roof *roofs, size_t c
 		text_add(&text, "one core");
 	else
 		compose_cores(&text, roofs[0].cores);
-	text_add(&text, " in use: memory ");
-	add_si(&text, roofs[0].bytes_per_s, "B/s");
+	text_printf(&text, " in use: memory %s", as_si(roofs[0].bytes_per_s, "B/s"));
 	for (size_t i = 0; i < count; i++) {
-		text_printf(&text, "; %s ", name_of_dtype(roofs[i].dtype));
-		add_si(&text, roofs[i].flops_per_s, "FLOP/s");
-		text_printf(&text, " from %.3g FLOP/byte", roof_ridge(&roofs[i]));
+		text_printf(&text, "; %s %s from %.3g FLOP/byte", name_of_dtype(roofs[i].dtype),
+			    as_si(roofs[i].flops_per_s, "FLOP/s"), roof_ridge(&roofs[i]));
 	}
 	text_printf(&text,
 		    ". Bytes are of operands and results, each once: what stays in a cache can be "

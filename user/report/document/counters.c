@@ -27,10 +27,9 @@ static bool any_perf_counter(const struct profile *profile)
 
 static void cell_value(struct composer *c, double value)
 {
-	char buffer[UNITS_MAX];
 	struct text text = {0};
 
-	text_add(&text, format_si(buffer, value, ""));
+	text_add(&text, as_si(value, ""));
 	document_cell(c->document, &text);
 }
 
@@ -92,19 +91,15 @@ static void compose_row(struct composer *c, const struct profile_process *p,
 static void compose_note(struct composer *c, const struct profile_process *p, uint64_t calls_count,
 			 uint64_t missed_count)
 {
-	char buffer[UNITS_MAX];
 	struct text text = {0};
 
 	text_add(&text, "A function's are those of the threads that call it, with what it calls "
 			"there; work that other threads do for it is in the process's line only.");
-	if (missed_count) {
-		text_add(&text, " Of ");
-		text_add(&text, format_count(buffer, missed_count + calls_count));
-		text_add(&text, " calls ");
-		text_add(&text, format_count(buffer, missed_count));
-		text_add(&text, " are not in them: their threads were too new, or the processor's "
-				"counters were taken.");
-	}
+	if (missed_count)
+		text_printf(&text,
+			    " Of %s calls %s are not in them: their threads were too new, or the "
+			    "processor's counters were taken.",
+			    as_count(missed_count + calls_count), as_count(missed_count));
 	if (perf_share(&p->perf) < 0.995)
 		text_printf(&text,
 			    " The processor's counters were free for %.0f %% of the time; the "
@@ -184,8 +179,6 @@ void compose_counters(struct composer *c, const struct profile_process *p)
 /* "0.3125" "-12.3 M" "1.5e-07" */
 static void format_number(char *buffer, size_t size, double number)
 {
-	char units[UNITS_MAX];
-
 	if (isnan(number))
 		snprintf(buffer, size, "-");
 	else if (isinf(number))
@@ -193,8 +186,7 @@ static void format_number(char *buffer, size_t size, double number)
 	else if (fabs(number) < 1e6 || fabs(number) >= 1e18)
 		snprintf(buffer, size, "%.4g", number);
 	else
-		snprintf(buffer, size, "%s%s", number < 0 ? "-" : "",
-			 format_si(units, fabs(number), ""));
+		snprintf(buffer, size, "%s%s", number < 0 ? "-" : "", as_si(fabs(number), ""));
 	if (fabs(number) < 1e6 && fabs(number) >= 1e4)
 		snprintf(buffer, size, "%.6g", number);
 }
@@ -256,7 +248,6 @@ static void compose_values_note(struct composer *c, const struct profile_process
 {
 	uint64_t strange = 0, lost = 0, unsummed = 0;
 	struct text text = {0};
-	char buffer[UNITS_MAX];
 
 	for (size_t i = 0; i < p->values_count; i++) {
 		strange += p->values[i].strange_count;
@@ -269,14 +260,14 @@ static void compose_values_note(struct composer *c, const struct profile_process
 	if (strange)
 		text_printf(&text,
 			    "Samples that are infinite or no numbers (NaN), only counted: %s. ",
-			    format_count(buffer, strange));
+			    as_count(strange));
 	if (lost)
 		text_printf(&text,
 			    "Samples that found no room in the ring, counted and not in lowest and "
 			    "highest: %s. ",
-			    format_count(buffer, lost));
+			    as_count(lost));
 	if (unsummed)
-		text_printf(&text, "Of these in no sum: %s. ", format_count(buffer, unsummed));
+		text_printf(&text, "Of these in no sum: %s. ", as_count(unsummed));
 	if (!text.length)
 		return;
 	text.length--; /* the last space */

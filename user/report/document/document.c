@@ -56,6 +56,17 @@ void document_say(struct document *document, enum block_kind kind, const char *s
 	document_add(document, kind, &text);
 }
 
+void document_printf(struct document *document, enum block_kind kind, const char *fmt, ...)
+{
+	struct text text = {0};
+	va_list ap;
+
+	va_start(ap, fmt);
+	text_vprintf(&text, fmt, ap);
+	va_end(ap);
+	document_add(document, kind, &text);
+}
+
 static char *copy_of(struct document *document, const char *sentence)
 {
 	struct text text = {0};
@@ -132,46 +143,35 @@ void document_foot(struct document *document)
 void document_cell_printf(struct document *document, const char *fmt, ...)
 {
 	struct text cell = {0};
-	char buffer[128];
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(buffer, sizeof(buffer), fmt, ap);
+	text_vprintf(&cell, fmt, ap);
 	va_end(ap);
-	text_add(&cell, buffer);
 	document_cell(document, &cell);
 }
 
 void document_cell_ns(struct document *document, uint64_t ns)
 {
-	char buffer[UNITS_MAX];
-
-	document_cell_printf(document, "%s", ns == PROFILE_ABSENT ? "-" : format_ns(buffer, ns));
+	document_cell_printf(document, "%s", ns == PROFILE_ABSENT ? "-" : as_ns(ns));
 }
 
 void document_cell_count(struct document *document, uint64_t count)
 {
-	char buffer[UNITS_MAX];
-
-	document_cell_printf(document, "%s",
-			     count == PROFILE_ABSENT ? "-" : format_count(buffer, count));
+	document_cell_printf(document, "%s", count == PROFILE_ABSENT ? "-" : as_count(count));
 }
 
 void document_cell_bytes(struct document *document, uint64_t bytes)
 {
-	char buffer[UNITS_MAX];
-
-	document_cell_printf(document, "%s",
-			     bytes == PROFILE_ABSENT ? "-" : format_bytes(buffer, bytes));
+	document_cell_printf(document, "%s", bytes == PROFILE_ABSENT ? "-" : as_bytes(bytes));
 }
 
 void document_cell_share(struct document *document, uint64_t part, uint64_t whole)
 {
-	char buffer[UNITS_MAX];
 	bool known = part != PROFILE_ABSENT && whole;
 
 	document_cell_printf(document, "%s",
-			     known ? format_percent(buffer, (double)part / (double)whole) : "-");
+			     known ? as_percent((double)part / (double)whole) : "-");
 }
 
 void document_cell_name(struct document *document, const char *name, unsigned columns)

@@ -111,6 +111,8 @@ int document_write_md(FILE *out, const struct document *document);
 /* For composing: takes the text, which is empty then. */
 void document_add(struct document *document, enum block_kind kind, struct text *text);
 void document_say(struct document *document, enum block_kind kind, const char *sentence);
+void document_printf(struct document *document, enum block_kind kind, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 /* Takes the subject, as document_add does. */
 void document_add_finding(struct document *document, const struct finding *finding,
 			  struct text *subject, bool with_threshold);

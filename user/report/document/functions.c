@@ -251,11 +251,8 @@ static void add_untraced_cpu(struct text *text, const struct profile_untraced *u
 {
 	if (!untraced->tid || untraced->on_cpu_max_ns == PROFILE_ABSENT)
 		return;
-	text_add(text, " Of its untraced time it was on a CPU for ");
-	add_ns(text, untraced->on_cpu_min_ns);
-	text_add(text, " at least, ");
-	add_ns(text, untraced->on_cpu_max_ns);
-	text_add(text, " at most.");
+	text_printf(text, " Of its untraced time it was on a CPU for %s at least, %s at most.",
+		    as_ns(untraced->on_cpu_min_ns), as_ns(untraced->on_cpu_max_ns));
 }
 
 /* Where a function that computes shows no GFLOP/s. */
@@ -275,10 +272,10 @@ static void add_withheld(struct composer *c, const struct profile_process *p, st
 			       "and runs after they return have FLOPs and no GFLOP/s.");
 	if (!above_peak)
 		return;
-	text_add(text, " No GFLOP/s is shown above what this host can do (");
-	add_si(text, roof.flops_per_s, "FLOP/s");
-	text_printf(text, ", %s): such functions do not do all of their work themselves.",
-		    name_of_dtype(roof.dtype));
+	text_printf(text,
+		    " No GFLOP/s is shown above what this host can do (%s, %s): such functions do "
+		    "not do all of their work themselves.",
+		    as_si(roof.flops_per_s, "FLOP/s"), name_of_dtype(roof.dtype));
 }
 
 /* What the table's numbers do not say by themselves. */
@@ -287,7 +284,6 @@ static void compose_function_notes(struct composer *c, const struct profile_proc
 	uint64_t booked = 0, unwound = 0, untimed = 0;
 	bool dispatches = false;
 	struct text text = {0};
-	char buffer[UNITS_MAX];
 
 	for (size_t i = 0; i < p->rows_count; i++) {
 		const struct profile_row *row = &p->rows[i];
@@ -308,14 +304,13 @@ static void compose_function_notes(struct composer *c, const struct profile_proc
 			&text,
 			" %s calls found no room in the ring: they are in Calls, Self, Total and "
 			"Avg, not in the percentiles, Min and Max.",
-			format_count(buffer, booked));
+			as_count(booked));
 	if (unwound)
 		text_printf(&text,
 			    " %s calls were left by an exception or longjmp: counted, not timed.",
-			    format_count(buffer, unwound));
+			    as_count(unwound));
 	if (untimed)
-		text_printf(&text, " %s calls were counted but not timed.",
-			    format_count(buffer, untimed));
+		text_printf(&text, " %s calls were counted but not timed.", as_count(untimed));
 	add_withheld(c, p, &text);
 	if (dispatches)
 		text_add(&text,
@@ -350,11 +345,9 @@ static void compose_callers_of(struct composer *c, const struct profile_process 
 		else
 			cell_function(c, p, caller->caller);
 	}
-	if (row->callers_count > CALLERS_SHOWN) {
-		text_printf(&text, "%zu more in the JSON report.",
-			    row->callers_count - CALLERS_SHOWN);
-		document_add(c->document, BLOCK_NOTE, &text);
-	}
+	if (row->callers_count > CALLERS_SHOWN)
+		document_printf(c->document, BLOCK_NOTE, "%zu more in the JSON report.",
+				row->callers_count - CALLERS_SHOWN);
 }
 
 static void compose_callers(struct composer *c, const struct profile_process *p)
@@ -376,12 +369,11 @@ static void compose_callers(struct composer *c, const struct profile_process *p)
 static size_t compose_more(struct composer *c, const struct profile_process *p, size_t shown)
 {
 	size_t end = p->rows_count - shown < c->more_left ? p->rows_count : shown + c->more_left;
-	struct text text = {0};
 
 	if (end == shown)
 		return shown;
-	text_printf(&text, "Functions %zu to %zu of %zu", shown + 1, end, p->rows_count);
-	document_add(c->document, BLOCK_FOLD, &text);
+	document_printf(c->document, BLOCK_FOLD, "Functions %zu to %zu of %zu", shown + 1, end,
+			p->rows_count);
 	compose_function_table(c, p, shown, end);
 	document_say(c->document, BLOCK_UNFOLD, "");
 	c->more_left -= (unsigned)(end - shown);
@@ -404,7 +396,6 @@ static void compose_rest_briefly(struct composer *c, const struct profile_proces
 void compose_functions(struct composer *c, const struct profile_process *p)
 {
 	size_t shown = p->rows_count < c->limits->functions ? p->rows_count : c->limits->functions;
-	struct text text = {0};
 
 	if (c->limits->charts || c->limits->folds)
 		document_say(c->document, BLOCK_SECTION, "Functions");
@@ -415,10 +406,8 @@ void compose_functions(struct composer *c, const struct profile_process *p)
 	}
 	compose_function_notes(c, p);
 	shown = compose_more(c, p, shown);
-	if (shown < p->rows_count) {
-		text_printf(&text, "%zu more function%s in the JSON report.", p->rows_count - shown,
-			    p->rows_count - shown == 1 ? "" : "s");
-		document_add(c->document, BLOCK_NOTE, &text);
-	}
+	if (shown < p->rows_count)
+		document_printf(c->document, BLOCK_NOTE, "%zu more function%s in the JSON report.",
+				p->rows_count - shown, p->rows_count - shown == 1 ? "" : "s");
 	compose_callers(c, p);
 }

@@ -82,11 +82,9 @@ static void cell_function(struct composer *c, const struct profile_process *p,
 
 static void cell_leak(struct composer *c, const struct hotspot_trend *trend)
 {
-	char buffer[UNITS_MAX];
-
 	if (trend->leak)
 		document_cell_printf(c->document, "+%s/s",
-				     format_bytes(buffer, u64_of(trend->slope_bytes_per_s)));
+				     as_bytes(u64_of(trend->slope_bytes_per_s)));
 	else
 		document_cell_printf(c->document, "%s", "");
 }
@@ -201,7 +199,6 @@ static void compose_stack(struct composer *c, const struct profile_hotspot *hots
 /* Of suspects first: what to do about them is where they come from. */
 static void compose_stacks(struct composer *c, const struct places *s)
 {
-	struct text title = {0};
 	unsigned stacks = 0;
 
 	for (int leaks = 1; leaks >= 0; leaks--) {
@@ -211,11 +208,9 @@ static void compose_stacks(struct composer *c, const struct places *s)
 			if (hotspot->frames_count < 2 ||
 			    s->analysis->trends[s->rows[i]].leak != leaks)
 				continue;
-			if (stacks++ == 0) {
-				text_printf(&title, "Call stacks (%s)",
-					    domain_words(s->memory->domain));
-				document_add(c->document, BLOCK_FOLD, &title);
-			}
+			if (stacks++ == 0)
+				document_printf(c->document, BLOCK_FOLD, "Call stacks (%s)",
+						domain_words(s->memory->domain));
 			compose_stack(c, hotspot, i + 1);
 		}
 	}
@@ -226,17 +221,14 @@ static void compose_stacks(struct composer *c, const struct places *s)
 static void compose_rows(struct composer *c, const struct places *s)
 {
 	size_t left = s->memory->hotspots_count - s->rows_count;
-	struct text text = {0};
 
 	if (memory_sees_frees(s->memory))
 		compose_held(c, s);
 	else
 		compose_allocated(c, s);
-	if (left) {
-		text_printf(&text, "%zu more place%s in the JSON report.", left,
-			    left == 1 ? "" : "s");
-		document_add(c->document, BLOCK_NOTE, &text);
-	}
+	if (left)
+		document_printf(c->document, BLOCK_NOTE, "%zu more place%s in the JSON report.",
+				left, left == 1 ? "" : "s");
 	compose_stacks(c, s);
 }
 
@@ -348,7 +340,6 @@ static void compose_worst(struct composer *c, const struct worst *places, size_t
 void compose_worst_places(struct composer *c, const struct profile_process *p,
 			  const struct process_analysis *analysis)
 {
-	struct text text = {0};
 	size_t count, shown;
 	struct worst *places = all_places(p, analysis, &count);
 
@@ -360,10 +351,8 @@ void compose_worst_places(struct composer *c, const struct profile_process *p,
 	shown = count < WORST_SHOWN ? count : WORST_SHOWN;
 	if (shown)
 		compose_worst(c, places, shown);
-	if (shown < count && c->limits->brief) {
-		text_printf(&text, "%zu more place%s in the full report.", count - shown,
-			    count - shown == 1 ? "" : "s");
-		document_add(c->document, BLOCK_NOTE, &text);
-	}
+	if (shown < count && c->limits->brief)
+		document_printf(c->document, BLOCK_NOTE, "%zu more place%s in the full report.",
+				count - shown, count - shown == 1 ? "" : "s");
 	free(places);
 }

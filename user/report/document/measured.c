@@ -68,20 +68,18 @@ static int by_hits(const void *left, const void *right)
 static void compose_cost(struct document *document, const struct profile *profile)
 {
 	struct text text = {0};
-	char buffer[UNITS_MAX];
 
-	text_printf(&text, "%s probe%s", format_count(buffer, profile->probes_count),
-		    profile->probes_count == 1 ? "" : "s");
-	text_printf(&text, ", hit %s time%s.", format_count(buffer, profile->hits_count),
+	text_printf(&text, "%s probe%s, hit %s time%s.", as_count(profile->probes_count),
+		    profile->probes_count == 1 ? "" : "s", as_count(profile->hits_count),
 		    profile->hits_count == 1 ? "" : "s");
 	if (profile->overhead_percent >= 0)
 		text_printf(&text, " Estimated slowdown: %s",
-			    format_slowdown(buffer, profile->overhead_percent / 100));
+			    as_slowdown(profile->overhead_percent / 100));
 	else
 		text_add(&text, " Estimated slowdown: not known");
 	if (profile->overhead_ns > 0)
 		text_printf(&text, " (%s of the traced processes' CPU time)",
-			    format_ns(buffer, u64_of(profile->overhead_ns)));
+			    as_ns(u64_of(profile->overhead_ns)));
 	text_add(&text, ".");
 	if (profile->compensated)
 		text_add(&text, " The probes' cost is taken off the times of the callers.");
@@ -91,7 +89,6 @@ static void compose_cost(struct document *document, const struct profile *profil
 /* --wait */
 static void compose_recording_windows(struct document *document, const struct profile *profile)
 {
-	struct text text = {0};
 	uint64_t sum_ns = 0;
 
 	if (!profile->recording_windows_count)
@@ -99,14 +96,13 @@ static void compose_recording_windows(struct document *document, const struct pr
 	for (size_t i = 0; i < profile->recording_windows_count; i++)
 		sum_ns +=
 			profile->recording_windows[i].to_ns - profile->recording_windows[i].from_ns;
-	text_add(&text,
-		 "Recorded when the program said so (perfx_trace_start, perfx_trace_stop): ");
-	add_ns(&text, sum_ns);
-	text_add(&text, " in ");
-	add_count(&text, profile->recording_windows_count);
-	text_add(&text, profile->recording_windows_count == 1 ? " window" : " windows");
-	text_add(&text, ". Wall and CPU time are from the first to the last, pauses included.");
-	document_add(document, BLOCK_PARAGRAPH, &text);
+	document_printf(
+		document, BLOCK_PARAGRAPH,
+		"Recorded when the program said so (perfx_trace_start, perfx_trace_stop): %s "
+		"in %s window%s. Wall and CPU time are from the first to the last, pauses "
+		"included.",
+		as_ns(sum_ns), as_count(profile->recording_windows_count),
+		profile->recording_windows_count == 1 ? "" : "s");
 }
 
 static void compose_groups(struct document *document, const struct profile *profile)
@@ -122,7 +118,6 @@ static void compose_groups(struct document *document, const struct profile *prof
 		{.title = "Cost", .right = true},
 	};
 	struct probe_group *groups = calloc(GROUPS_MAX, sizeof(*groups));
-	char buffer[UNITS_MAX];
 	size_t count;
 
 	if (!groups) {
@@ -144,8 +139,7 @@ static void compose_groups(struct document *document, const struct profile *prof
 		document_cell_printf(document, "%s", name_of_return(g->ret));
 		document_cell_count(document, g->hits_count);
 		document_cell_printf(document, "%s",
-				     known ? format_ns(buffer,
-						       u64_of(g->cost_ns / (double)g->hits_count))
+				     known ? as_ns(u64_of(g->cost_ns / (double)g->hits_count))
 					   : "-");
 		document_cell_ns(document, known ? u64_of(g->cost_ns) : PROFILE_ABSENT);
 	}
@@ -162,8 +156,6 @@ static void compose_not_attached(struct document *document, const struct profile
 	};
 	uint64_t functions = 0;
 	size_t reasons = 0, shown = 0;
-	struct text text = {0};
-	char buffer[UNITS_MAX];
 
 	for (size_t i = 0; i < profile->not_attached_count; i++) {
 		functions +=
@@ -176,9 +168,8 @@ static void compose_not_attached(struct document *document, const struct profile
 						   : "No probe is recorded.");
 		return;
 	}
-	text_printf(&text, "Not attached: %s function%s.", format_count(buffer, functions),
-		    functions == 1 ? "" : "s");
-	document_add(document, BLOCK_CAPTION, &text);
+	document_printf(document, BLOCK_CAPTION, "Not attached: %s function%s.",
+			as_count(functions), functions == 1 ? "" : "s");
 	document_table(document, columns);
 	for (size_t i = 0; i < profile->not_attached_count && shown < limits->not_attached; i++) {
 		const struct profile_not_attached *row = &profile->not_attached[i];
@@ -190,10 +181,9 @@ static void compose_not_attached(struct document *document, const struct profile
 		document_cell_name(document, row->name, limits->name_columns);
 		document_cell_name(document, row->reason, limits->name_columns);
 	}
-	if (reasons > shown) {
-		text_printf(&text, "%zu more reasons in the JSON report.", reasons - shown);
-		document_add(document, BLOCK_NOTE, &text);
-	}
+	if (reasons > shown)
+		document_printf(document, BLOCK_NOTE, "%zu more reasons in the JSON report.",
+				reasons - shown);
 }
 
 /* What attaching cannot see, and what does: "Python functions: …". */
@@ -225,31 +215,25 @@ void compose_late(struct composer *c)
 	struct text text = {0};
 
 	if (sum.late_count) {
-		text_add(&text, "Traced late: ");
-		add_count(&text, sum.late_count);
-		text_printf(&text, " process%s, by up to ", sum.late_count == 1 ? "" : "es");
-		add_ns(&text, sum.latest->late_ns);
-		text_add(&text, " (");
-		add_count(&text, sum.latest->functions_count);
-		text_printf(&text, " function%s of ", sum.latest->functions_count == 1 ? "" : "s");
+		text_printf(&text, "Traced late: %s process%s, by up to %s (%s function%s of ",
+			    as_count(sum.late_count), sum.late_count == 1 ? "" : "es",
+			    as_ns(sum.latest->late_ns), as_count(sum.latest->functions_count),
+			    sum.latest->functions_count == 1 ? "" : "s");
 		escape_name(&text, base_name(sum.latest->module));
-		text_add(&text, sum.latest->files_count > 1 ? " and other files" : "");
-		text_add(&text, ") after they began or mapped the file: what they called there "
-				"until then is not counted.");
-		document_add(document, BLOCK_PARAGRAPH, &text);
-	}
-	if (sum.ended_count) {
-		text_add(&text, "Not traced: ");
-		add_count(&text, sum.ended_count);
 		text_printf(&text,
-			    " process%s that ended before anything could be attached, the "
-			    "longest after ",
-			    sum.ended_count == 1 ? "" : "es");
-		add_ns(&text, sum.longest->late_ns);
-		text_add(&text, ": what they called of files that were not mapped before is not "
-				"known.");
+			    "%s) after they began or mapped the file: what they called there until "
+			    "then is not counted.",
+			    sum.latest->files_count > 1 ? " and other files" : "");
 		document_add(document, BLOCK_PARAGRAPH, &text);
 	}
+	if (sum.ended_count)
+		document_printf(
+			document, BLOCK_PARAGRAPH,
+			"Not traced: %s process%s that ended before anything could be "
+			"attached, the longest after %s: what they called of files that were "
+			"not mapped before is not known.",
+			as_count(sum.ended_count), sum.ended_count == 1 ? "" : "es",
+			as_ns(sum.longest->late_ns));
 }
 
 static void compose_losses(struct document *document, const struct profile *profile)
@@ -271,7 +255,6 @@ static void compose_losses(struct document *document, const struct profile *prof
 static void compose_precision(struct document *document, const struct profile *profile)
 {
 	struct text text = {0};
-	char buffer[UNITS_MAX];
 
 	text_printf(
 		&text,
@@ -280,10 +263,9 @@ static void compose_precision(struct document *document, const struct profile *p
 		SKETCH_ERROR * 100);
 	if (profile->tracer_cpu_ns != PROFILE_ABSENT)
 		text_printf(&text, " The tracer itself used %s of CPU",
-			    format_ns(buffer, profile->tracer_cpu_ns));
+			    as_ns(profile->tracer_cpu_ns));
 	if (profile->tracer_rss_anon_bytes != PROFILE_ABSENT)
-		text_printf(&text, " and %s of memory",
-			    format_bytes(buffer, profile->tracer_rss_anon_bytes));
+		text_printf(&text, " and %s of memory", as_bytes(profile->tracer_rss_anon_bytes));
 	text_add(&text, profile->tracer_cpu_ns != PROFILE_ABSENT ? "." : "");
 	document_add(document, BLOCK_PARAGRAPH, &text);
 }
@@ -302,9 +284,8 @@ static void add_start(struct text *text, uint64_t unix_ns)
 static void compose_origin(struct document *document, const struct profile *profile)
 {
 	struct text text = {0};
-	char buffer[UNITS_MAX];
 
-	text_printf(&text, "Captured %s", format_ns(buffer, profile->duration_ns));
+	text_printf(&text, "Captured %s", as_ns(profile->duration_ns));
 	add_start(&text, profile->start_unix_ns);
 	if (profile->host_name[0]) {
 		text_add(&text, " on ");

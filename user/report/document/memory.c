@@ -74,8 +74,8 @@ static void add_rounded(struct text *text, uint64_t count)
 static void add_number(struct text *text, const struct profile_memory *memory, uint64_t count,
 		       const char *noun)
 {
-	add_count(text, memory->sampled ? rounded(count) : count);
-	text_printf(text, " %s%s", noun, count == 1 ? "" : "s");
+	text_printf(text, "%s %s%s", as_count(memory->sampled ? rounded(count) : count), noun,
+		    count == 1 ? "" : "s");
 }
 
 static void add_estimate(struct text *text, const struct profile_estimate *estimate, bool sampled,
@@ -100,27 +100,25 @@ static void add_sum(struct text *text, uint64_t anon_bytes, const struct profile
 	uint64_t traced_bytes = memory->current_bytes;
 
 	if (traced_bytes <= anon_bytes) {
-		text_printf(text, " = traced %s %s", domain_words(memory->domain), mark_of(memory));
-		add_bytes(text, traced_bytes);
-		text_add(text, " + ");
-		add_bytes(text, anon_bytes - traced_bytes);
-		text_add(text, " from before tracing or not traced");
+		text_printf(text, " = traced %s %s%s + %s from before tracing or not traced",
+			    domain_words(memory->domain), mark_of(memory), as_bytes(traced_bytes),
+			    as_bytes(anon_bytes - traced_bytes));
 		return;
 	}
-	text_printf(text, "; traced %s %s", domain_words(memory->domain), mark_of(memory));
-	add_bytes(text, traced_bytes);
-	text_add(text, ": at least ");
-	add_bytes(text, traced_bytes - anon_bytes);
-	text_add(text, " of it is not resident, as pages that were never touched or are swapped "
-		       "out");
+	text_printf(text,
+		    "; traced %s %s%s: at least %s of it is not resident, as pages that were never "
+		    "touched or are swapped out",
+		    domain_words(memory->domain), mark_of(memory), as_bytes(traced_bytes),
+		    as_bytes(traced_bytes - anon_bytes));
 }
 
 /* Of tensors some may be on a GPU: no sum. */
 static void add_tensors(struct text *text, const struct profile_memory *memory)
 {
-	text_printf(text, ", of which traced tensors up to %s", mark_of(memory));
-	add_bytes(text, memory->current_bytes);
-	text_add(text, "; the rest is from before tracing or not traced");
+	text_printf(text,
+		    ", of which traced tensors up to %s%s; the rest is from before tracing or not "
+		    "traced",
+		    mark_of(memory), as_bytes(memory->current_bytes));
 }
 
 static void compose_resident(struct composer *c, const struct profile_process *p)
@@ -138,20 +136,15 @@ static void compose_resident(struct composer *c, const struct profile_process *p
 	}
 	if (p->rss_anon_bytes == PROFILE_ABSENT)
 		return;
-	text_add(&text, "RSS anon ");
-	add_bytes(&text, p->rss_anon_bytes);
+	text_printf(&text, "RSS anon %s", as_bytes(p->rss_anon_bytes));
 	if (host)
 		add_sum(&text, p->rss_anon_bytes, host);
 	else if (tensor)
 		add_tensors(&text, tensor);
-	if (p->rss_file_bytes != PROFILE_ABSENT) {
-		text_add(&text, " · file ");
-		add_bytes(&text, p->rss_file_bytes);
-	}
-	if (p->rss_shmem_bytes != PROFILE_ABSENT) {
-		text_add(&text, " · shmem ");
-		add_bytes(&text, p->rss_shmem_bytes);
-	}
+	if (p->rss_file_bytes != PROFILE_ABSENT)
+		text_printf(&text, " · file %s", as_bytes(p->rss_file_bytes));
+	if (p->rss_shmem_bytes != PROFILE_ABSENT)
+		text_printf(&text, " · shmem %s", as_bytes(p->rss_shmem_bytes));
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
@@ -192,12 +185,12 @@ static void add_allocated(struct text *text, const struct profile_memory *memory
 		uint64_t rate =
 			u64_of((double)memory->allocs.value * 1e9 / (double)memory->recorded_ns);
 
-		add_count(text, memory->sampled ? rounded(rate) : rate);
-		text_add(text, " a second, ");
+		text_printf(text, "%s a second, ",
+			    as_count(memory->sampled ? rounded(rate) : rate));
 	}
-	add_bytes(text, u64_of((double)memory->allocated_bytes.value * 1e9 /
-			       (double)memory->recorded_ns));
-	text_add(text, "/s)");
+	text_printf(text, "%s/s)",
+		    as_bytes(u64_of((double)memory->allocated_bytes.value * 1e9 /
+				    (double)memory->recorded_ns)));
 }
 
 /* " · live at the end 6.25 MiB in 100 blocks · peak 38.2 MiB at 9.96 s" */
@@ -206,20 +199,18 @@ static void add_kept(struct text *text, const struct profile *p,
 {
 	const char *mark = mark_of(memory);
 
-	text_printf(text, " · live at the end %s", mark);
-	add_bytes(text, memory->current_bytes);
+	text_printf(text, " · live at the end %s%s", mark, as_bytes(memory->current_bytes));
 	if (memory->current_count != PROFILE_ABSENT) {
 		text_printf(text, " in %s", mark);
 		add_number(text, memory, memory->current_count, "block");
 	}
 	if (memory->peak_bytes == PROFILE_ABSENT)
 		return;
-	text_printf(text, " · peak %s", mark);
-	add_bytes(text, memory->peak_bytes);
+	text_printf(text, " · peak %s%s", mark, as_bytes(memory->peak_bytes));
 	if (!memory->peak_bytes || memory->peak_ns == PROFILE_ABSENT)
 		return;
-	text_add(text, " at ");
-	add_ns(text, memory->peak_ns > p->start_ns ? memory->peak_ns - p->start_ns : 0);
+	text_printf(text, " at %s",
+		    as_ns(memory->peak_ns > p->start_ns ? memory->peak_ns - p->start_ns : 0));
 }
 
 static void add_held(struct text *text, const struct profile *p,
@@ -232,14 +223,11 @@ static void add_held(struct text *text, const struct profile *p,
 
 static void add_temporary(struct text *text, const struct profile_memory *memory)
 {
-	char buffer[UNITS_MAX];
-
 	if (memory->temporary_count == PROFILE_ABSENT || !memory->allocs.value ||
 	    (memory->sampled && !memory->temporary_count))
 		return;
 	text_printf(text, " · %s%s temporary", memory->sampled ? "~ " : "",
-		    format_percent(buffer,
-				   (double)memory->temporary_count / (double)memory->allocs.value));
+		    as_percent((double)memory->temporary_count / (double)memory->allocs.value));
 }
 
 static void compose_numbers(struct composer *c, const struct profile_memory *memory)
@@ -250,13 +238,11 @@ static void compose_numbers(struct composer *c, const struct profile_memory *mem
 	if (memory_sees_frees(memory)) {
 		add_held(&text, c->profile, memory);
 		add_temporary(&text, memory);
-		if (memory->unknown_frees_count != PROFILE_ABSENT && memory->unknown_frees_count) {
-			text_add(&text, " · ");
-			add_count(&text, memory->unknown_frees_count);
-			text_add(&text, memory->unknown_frees_count == 1
-						? " free of a block from before"
-						: " frees of blocks from before");
-		}
+		if (memory->unknown_frees_count != PROFILE_ABSENT && memory->unknown_frees_count)
+			text_printf(&text, " · %s %s from before",
+				    as_count(memory->unknown_frees_count),
+				    memory->unknown_frees_count == 1 ? "free of a block"
+								     : "frees of blocks");
 	}
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
@@ -265,12 +251,13 @@ static void compose_numbers(struct composer *c, const struct profile_memory *mem
 
 static void add_sampling(struct text *text, const struct profile_memory *memory)
 {
-	text_add(text, " Estimated from a sample, one point in ");
-	add_bytes(text, memory->sample_bytes);
-	text_add(text, " allocated on average: the truth is in a range 19 times out of 20; ");
-	text_add(text, memory_sees_frees(memory)
-			       ? "what is live, the peak and the table are estimates as well."
-			       : "the table is an estimate as well.");
+	text_printf(text,
+		    " Estimated from a sample, one point in %s allocated on average: the truth is "
+		    "in a range 19 times out of 20; %s",
+		    as_bytes(memory->sample_bytes),
+		    memory_sees_frees(memory)
+			    ? "what is live, the peak and the table are estimates as well."
+			    : "the table is an estimate as well.");
 }
 
 static void add_times(struct text *text, const struct profile_process *p,
@@ -278,22 +265,18 @@ static void add_times(struct text *text, const struct profile_process *p,
 {
 	uint64_t wall_ns = profile_wall_ns(p);
 	double share = wall_ns ? (double)memory->recorded_ns / (double)wall_ns : 1;
-	char buffer[UNITS_MAX];
 
 	if (memory->recorded_ns == PROFILE_ABSENT || share >= 0.995)
 		return;
-	text_printf(text, " Recorded %s of the time (", format_percent(buffer, share));
-	add_ns(text, memory->recorded_ns);
-	text_add(text, " of ");
-	add_ns(text, wall_ns);
-	text_add(text, "): figures are of that time, rates within it.");
+	text_printf(
+		text,
+		" Recorded %s of the time (%s of %s): figures are of that time, rates within it.",
+		as_percent(share), as_ns(memory->recorded_ns), as_ns(wall_ns));
 }
 
 static void add_lost(struct text *text, const char *separator, uint64_t count, const char *what)
 {
-	text_add(text, separator);
-	add_count(text, count);
-	text_printf(text, " %s%s", what, count == 1 ? "" : "s");
+	text_printf(text, "%s%s %s%s", separator, as_count(count), what, count == 1 ? "" : "s");
 }
 
 static const char *bound_words(unsigned bound)
@@ -429,7 +412,6 @@ static void compose_series(struct composer *c, const struct profile_process *p,
 {
 	struct series series = {.least = UINT64_MAX};
 	struct text text = {0};
-	char buffer[UNITS_MAX];
 
 	if (memory->points_count < 2)
 		return;
@@ -440,17 +422,12 @@ static void compose_series(struct composer *c, const struct profile_process *p,
 		return;
 	}
 	fill_series(&series, memory, p);
-	text_add(&text, memory_sees_frees(memory) ? "Live over " : "Allocated over ");
-	text_add(&text, format_ns(buffer, profile_wall_ns(p)));
-	text_add(&text, ": ");
+	text_printf(&text, "%s%s: ", memory_sees_frees(memory) ? "Live over " : "Allocated over ",
+		    as_ns(profile_wall_ns(p)));
 	spark(&text, series.columns, SPARK_COLUMNS);
-	text_add(&text, " ");
-	add_bytes(&text, series.least);
-	text_add(&text, " to ");
-	add_bytes(&text, series.most);
+	text_printf(&text, " %s to %s", as_bytes(series.least), as_bytes(series.most));
 	if (!memory_sees_frees(memory))
-		text_printf(&text, " in each %s",
-			    format_ns(buffer, profile_wall_ns(p) / SPARK_COLUMNS));
+		text_printf(&text, " in each %s", as_ns(profile_wall_ns(p) / SPARK_COLUMNS));
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
@@ -476,14 +453,12 @@ static void compose_sizes(struct composer *c, const struct profile_memory *memor
 		return;
 	while (half < last && (sum += memory->sizes[half]) < all - all / 2)
 		half++;
-	text_add(&text, "Sizes: ");
-	add_bytes(&text, largest_of(first));
-	text_add(&text, " ");
+	text_printf(&text, "Sizes: %s ", as_bytes(largest_of(first)));
 	spark(&text, memory->sizes + first, last - first + 1);
-	text_add(&text, last == PROFILE_SIZES - 1 ? " more than " : " ");
-	add_bytes(&text, largest_of(last == PROFILE_SIZES - 1 ? last - 1 : last));
-	text_add(&text, "; half are of at most ");
-	add_bytes(&text, largest_of(half));
+	text_printf(&text, "%s%s; half are of at most %s",
+		    last == PROFILE_SIZES - 1 ? " more than " : " ",
+		    as_bytes(largest_of(last == PROFILE_SIZES - 1 ? last - 1 : last)),
+		    as_bytes(largest_of(half)));
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 

@@ -113,21 +113,27 @@ static void draw_point(struct plot *plot, const struct plot_point *point)
 		plot->marks[line][column] = point->mark;
 }
 
+const char *plot_power(char buffer[UNITS_MAX], double power)
+{
+	char *point;
+
+	format_si(buffer, pow(10, power), "");
+	point = strstr(buffer, ".0");
+	if (point)
+		memmove(point, point + strspn(point, ".0"),
+			strlen(point + strspn(point, ".0")) + 1);
+	return buffer;
+}
+
 /* "100 G" at the lines in which a decade begins. */
 static void add_label(struct text *into, const struct plot *plot, int line)
 {
-	char buffer[UNITS_MAX], *point;
+	char buffer[UNITS_MAX];
 
 	for (double power = plot->y.from; power <= plot->y.to; power++) {
 		if (HEIGHT - 1 - place_of(&plot->y, pow(10, power), HEIGHT) != line)
 			continue;
-		format_si(buffer, pow(10, power), "");
-		/* of a power of ten the decimals say nothing */
-		point = strstr(buffer, ".0");
-		if (point)
-			memmove(point, point + strspn(point, ".0"),
-				strlen(point + strspn(point, ".0")) + 1);
-		text_printf(into, "%*s ┤", LABEL - 2, buffer);
+		text_printf(into, "%*s ┤", LABEL - 2, plot_power(buffer, power));
 		return;
 	}
 	text_printf(into, "%*s│", LABEL - 1, "");

@@ -13,6 +13,7 @@
 
 #include "analyze/roofline.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "report/document/plot.h"
 
 #include <stdint.h>
@@ -36,6 +37,9 @@ struct plot_axis {
 /* What shows all roofs' ridges and all points; the upper decades where there are too many. */
 void plot_axes(struct plot_axis *x, struct plot_axis *y, const struct plot_roof *roofs,
 	       size_t roofs_count, const struct plot_point *points, size_t points_count);
+
+/* "10 G": of a power of ten the decimals say nothing. Returns the buffer. */
+const char *plot_power(char buffer[UNITS_MAX], double power);
 
 #define PLOT_COLUMNS_MIN 30
 

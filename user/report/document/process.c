@@ -51,18 +51,13 @@ static void add_end(struct text *text, const struct profile_process *p)
 static void add_cpu_facts(struct text *text, const struct profile_process *p)
 {
 	uint64_t wall_ns = profile_wall_ns(p);
-	char buffer[UNITS_MAX];
 
 	if (p->cpu_ns == PROFILE_ABSENT)
 		return;
-	text_add(text, " · CPU ");
-	add_ns(text, p->cpu_user_ns);
-	text_add(text, " user, ");
-	add_ns(text, p->cpu_system_ns);
-	text_add(text, " system");
+	text_printf(text, " · CPU %s user, %s system", as_ns(p->cpu_user_ns),
+		    as_ns(p->cpu_system_ns));
 	if (wall_ns)
-		text_printf(text, " (%s)",
-			    format_percent(buffer, (double)p->cpu_ns / (double)wall_ns));
+		text_printf(text, " (%s)", as_percent((double)p->cpu_ns / (double)wall_ns));
 }
 
 /* Nothing read and nothing written is no news in a brief report. */
@@ -72,10 +67,7 @@ static void add_pair(struct composer *c, struct text *text, const char *first, u
 	if (first_bytes == PROFILE_ABSENT || second_bytes == PROFILE_ABSENT ||
 	    (c->limits->brief && !first_bytes && !second_bytes))
 		return;
-	text_add(text, first);
-	add_bytes(text, first_bytes);
-	text_add(text, second);
-	add_bytes(text, second_bytes);
+	text_printf(text, "%s%s%s%s", first, as_bytes(first_bytes), second, as_bytes(second_bytes));
 }
 
 /* How much of a command line a text report shows. */
@@ -104,8 +96,7 @@ void compose_facts(struct composer *c, const struct profile_process *p)
 	struct text text = {0};
 
 	compose_cmdline(c, p);
-	text_add(&text, "wall ");
-	add_ns(&text, profile_wall_ns(p));
+	text_printf(&text, "wall %s", as_ns(profile_wall_ns(p)));
 	add_cpu_facts(&text, p);
 	add_pair(c, &text, " · RSS ", p->rss_bytes, ", peak ", p->rss_peak_bytes);
 	add_pair(c, &text, " · disk read ", p->read_bytes, ", written ", p->write_bytes);
@@ -133,12 +124,10 @@ void compose_threads(struct composer *c, const struct profile_process *p)
 	};
 	size_t shown =
 		p->threads_count < c->limits->threads ? p->threads_count : c->limits->threads;
-	struct text text = {0};
 
 	if (!shown)
 		return;
-	text_printf(&text, "Threads (%zu)", p->threads_count);
-	document_add(c->document, BLOCK_FOLD, &text);
+	document_printf(c->document, BLOCK_FOLD, "Threads (%zu)", p->threads_count);
 	document_table(c->document, columns);
 	for (size_t i = 0; i < shown; i++) {
 		const struct profile_thread *thread = &p->threads[i];
@@ -150,10 +139,9 @@ void compose_threads(struct composer *c, const struct profile_process *p)
 		document_cell_printf(c->document, "%c", thread->state ? thread->state : '-');
 		document_cell_name(c->document, thread->comm, c->limits->name_columns);
 	}
-	if (shown < p->threads_count) {
-		text_printf(&text, "%zu more in the JSON report.", p->threads_count - shown);
-		document_add(c->document, BLOCK_NOTE, &text);
-	}
+	if (shown < p->threads_count)
+		document_printf(c->document, BLOCK_NOTE, "%zu more in the JSON report.",
+				p->threads_count - shown);
 	document_say(c->document, BLOCK_UNFOLD, "");
 }
 
@@ -347,9 +335,7 @@ static void compose_workers_facts(struct composer *c, const struct worker_sum *s
 {
 	struct text text = {0};
 
-	text_add(&text, "wall ");
-	add_ns(&text, sum->wall_ns / sum->count);
-	text_add(&text, " each");
+	text_printf(&text, "wall %s each", as_ns(sum->wall_ns / sum->count));
 	add_each(&text, "CPU", sum->cpu_ns, sum->count, add_ns);
 	add_each(&text, "RSS", sum->rss_bytes, sum->count, add_bytes);
 	for (int i = 0; i < WORKER_DOMAINS; i++)
@@ -357,15 +343,10 @@ static void compose_workers_facts(struct composer *c, const struct worker_sum *s
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 	if (!sum->steps_count)
 		return;
-	add_count(&text, sum->steps_count);
-	text_add(&text, " steps of all workers: ");
-	add_ns(&text, sum->steps_ns / sum->steps_count);
-	text_add(&text, " on average, from ");
-	add_ns(&text, sum->steps_avg_least_ns);
-	text_add(&text, " to ");
-	add_ns(&text, sum->steps_avg_most_ns);
-	text_add(&text, " by worker");
-	document_add(c->document, BLOCK_PARAGRAPH, &text);
+	document_printf(c->document, BLOCK_PARAGRAPH,
+			"%s steps of all workers: %s on average, from %s to %s by worker",
+			as_count(sum->steps_count), as_ns(sum->steps_ns / sum->steps_count),
+			as_ns(sum->steps_avg_least_ns), as_ns(sum->steps_avg_most_ns));
 }
 
 #define WORKER_FUNCTIONS 5

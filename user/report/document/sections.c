@@ -51,17 +51,13 @@ static void compose_time_slice(struct composer *c)
 	if (!time_slice->flags)
 		return;
 	if (time_slice->flags & PERFX_TIME_SLICE_VIEW) {
-		text_add(&text, "A part of the recording, from ");
-		add_ns(&text, before_ns);
-		text_add(&text, " on for ");
-		add_ns(&text, p->duration_ns);
-		text_add(&text, "; what is known only of the whole, as threads' times and the "
-				"tracer's own cost, is left out");
+		text_printf(&text,
+			    "A part of the recording, from %s on for %s; what is known only of the "
+			    "whole, as threads' times and the tracer's own cost, is left out",
+			    as_ns(before_ns), as_ns(p->duration_ns));
 	} else {
-		text_add(&text, "Flight recorder: the last ");
-		add_ns(&text, p->duration_ns);
-		text_add(&text, " of ");
-		add_ns(&text, before_ns + p->duration_ns);
+		text_printf(&text, "Flight recorder: the last %s of %s", as_ns(p->duration_ns),
+			    as_ns(before_ns + p->duration_ns));
 		if (time_slice->flags & PERFX_TIME_SLICE_FULL)
 			text_add(&text, ", memory held no more (--max-size)");
 	}
@@ -70,9 +66,10 @@ static void compose_time_slice(struct composer *c)
 		escape_name(&text, time_slice->why);
 	}
 	if (time_slice->left_out_count) {
-		text_add(&text, "; left out: ");
-		add_count(&text, time_slice->left_out_count);
-		text_add(&text, " calls that found no room in the ring buffer at one of its ends");
+		text_printf(&text,
+			    "; left out: %s calls that found no room in the ring buffer at one of "
+			    "its ends",
+			    as_count(time_slice->left_out_count));
 	}
 	text_add(&text, ".");
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
@@ -164,7 +161,6 @@ static bool has_findings(const struct analysis *analysis)
 /* Ranked over all processes: first by severity, then in each process's own order. */
 static void compose_findings(struct composer *c)
 {
-	struct text text = {0};
 	unsigned all = 0;
 
 	if (!has_findings(c->analysis))
@@ -172,11 +168,9 @@ static void compose_findings(struct composer *c)
 	document_say(c->document, BLOCK_HEADING, "Findings");
 	for (int severity = FINDING_HIGH; severity <= FINDING_LOW; severity++)
 		compose_findings_of(c, (enum finding_severity)severity, &all);
-	if (all > c->limits->findings) {
-		text_printf(&text, "%u more in the %s report.", all - c->limits->findings,
-			    c->limits->brief ? "full" : "JSON");
-		document_add(c->document, BLOCK_NOTE, &text);
-	}
+	if (all > c->limits->findings)
+		document_printf(c->document, BLOCK_NOTE, "%u more in the %s report.",
+				all - c->limits->findings, c->limits->brief ? "full" : "JSON");
 }
 
 void compose_details(struct composer *c, const char *title)
@@ -237,20 +231,17 @@ static void compose_others(struct composer *c, const bool *shown)
 		{.title = "Process", .takes_rest = true},
 	};
 	size_t others = 0, rows = 0;
-	struct text text = {0};
 
 	for (size_t i = 0; i < c->profile->processes_count; i++)
 		others += !shown[i];
 	if (!others)
 		return;
 	if (c->limits->brief) {
-		text_printf(&text, "%zu other process%s in the full report.", others,
-			    others == 1 ? "" : "es");
-		document_add(c->document, BLOCK_NOTE, &text);
+		document_printf(c->document, BLOCK_NOTE, "%zu other process%s in the full report.",
+				others, others == 1 ? "" : "es");
 		return;
 	}
-	text_printf(&text, "Other processes (%zu)", others);
-	document_add(c->document, BLOCK_FOLD, &text);
+	document_printf(c->document, BLOCK_FOLD, "Other processes (%zu)", others);
 	document_table(c->document, columns);
 	for (size_t i = 0; i < c->profile->processes_count; i++) {
 		const struct profile_process *p = &c->profile->processes[i];
@@ -320,16 +311,14 @@ static void compose_section_of(struct composer *c, size_t i)
 static void compose_members(struct composer *c, size_t first)
 {
 	size_t count = 0;
-	struct text text = {0};
 
 	document_say(c->document, BLOCK_FOLD, "Each of these workers");
 	for (size_t i = first; i < c->profile->processes_count; i++)
 		if (c->groups[i] == first && count++ < c->limits->processes)
 			compose_process(c, i);
-	if (count > c->limits->processes) {
-		text_printf(&text, "%zu more in the JSON report.", count - c->limits->processes);
-		document_add(c->document, BLOCK_NOTE, &text);
-	}
+	if (count > c->limits->processes)
+		document_printf(c->document, BLOCK_NOTE, "%zu more in the JSON report.",
+				count - c->limits->processes);
 	document_say(c->document, BLOCK_UNFOLD, "");
 }
 
@@ -387,9 +376,8 @@ static void add_losses(struct text *text, const struct profile *profile)
 	for (int i = 0; i < PERFX_LOSS_KINDS; i++) {
 		if (!(profile_loss_share(profile, i) > 0))
 			continue;
-		text_add(text, separator);
-		add_count(text, profile->losses[i]);
-		text_printf(text, " %s (%s)", name_of_loss(i), meaning_of_loss(i));
+		text_printf(text, "%s%s %s (%s)", separator, as_count(profile->losses[i]),
+			    name_of_loss(i), meaning_of_loss(i));
 		separator = ", ";
 	}
 	text_add(text, *separator == ' ' ? " No record was lost." : ".");
@@ -398,17 +386,14 @@ static void add_losses(struct text *text, const struct profile *profile)
 static void compose_cost_line(struct composer *c)
 {
 	const struct profile *profile = c->profile;
-	char buffer[UNITS_MAX];
 	struct text text = {0};
 
-	text_add(&text, "Cost: ");
-	add_count(&text, profile->probes_count);
-	text_add(&text, profile->probes_count == 1 ? " probe, " : " probes, ");
-	add_count(&text, profile->hits_count);
-	text_add(&text, profile->hits_count == 1 ? " hit" : " hits");
+	text_printf(&text, "Cost: %s probe%s, %s hit%s", as_count(profile->probes_count),
+		    profile->probes_count == 1 ? "" : "s", as_count(profile->hits_count),
+		    profile->hits_count == 1 ? "" : "s");
 	if (profile->overhead_percent >= 0)
 		text_printf(&text, ", estimated slowdown %s",
-			    format_slowdown(buffer, profile->overhead_percent / 100));
+			    as_slowdown(profile->overhead_percent / 100));
 	text_add(&text, ".");
 	add_losses(&text, profile);
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
@@ -431,9 +416,8 @@ static void compose_failures(struct composer *c)
 	}
 	if (!first)
 		return;
-	add_count(&text, count);
-	text_add(&text, count == 1 ? " function is" : " functions are");
-	text_add(&text, " not attached: ");
+	text_printf(&text, "%s function%s not attached: ", as_count(count),
+		    count == 1 ? " is" : "s are");
 	escape_name(&text, first->name);
 	text_add(&text, " (");
 	escape_name(&text, first->reason);

@@ -23,17 +23,10 @@ static void compose_durations(struct composer *c, const struct profile_process *
 	const struct profile_steps *steps = &p->steps;
 	struct text text = {0};
 
-	add_count(&text, steps->count);
-	text_add(&text, steps->count == 1 ? " step by " : " steps by ");
+	text_printf(&text, "%s step%s by ", as_count(steps->count), steps->count == 1 ? "" : "s");
 	compose_function_name(c, p, steps->function, &text);
-	text_add(&text, ": ");
-	add_ns(&text, steps->avg_ns);
-	text_add(&text, " on average, median ");
-	add_ns(&text, steps->p50_ns);
-	text_add(&text, ", p95 ");
-	add_ns(&text, steps->p95_ns);
-	text_add(&text, ", longest ");
-	add_ns(&text, steps->max_ns);
+	text_printf(&text, ": %s on average, median %s, p95 %s, longest %s", as_ns(steps->avg_ns),
+		    as_ns(steps->p50_ns), as_ns(steps->p95_ns), as_ns(steps->max_ns));
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
@@ -45,9 +38,7 @@ static void add_mfu(struct text *text, const struct step_rates *rates)
 		text_add(text, ". This host's peak is not known (--peak-flops says it)");
 		return;
 	}
-	text_add(text, ": ");
-	add_percent(text, rates->mfu);
-	text_add(text, " of the ");
+	text_printf(text, ": %s of the ", as_percent(rates->mfu));
 	compose_peak(text, &rates->roof);
 }
 
@@ -62,17 +53,14 @@ static void compose_cost(struct composer *c, const struct profile_process *p)
 				     "FLOPs are not known for any call that ended in a step.");
 		return;
 	}
-	add_si(&text, rates.flops, "FLOP");
-	text_add(&text, " a step");
+	text_printf(&text, "%s a step", as_si(rates.flops, "FLOP"));
 	if (rates.flops_per_s >= 0 && p->steps.cost.flops) {
-		text_add(&text, ", ");
-		add_si(&text, rates.flops_per_s, "FLOP/s");
+		text_printf(&text, ", %s", as_si(rates.flops_per_s, "FLOP/s"));
 		add_mfu(&text, &rates);
 	}
 	if (rates.flops_per_s >= 0 && p->steps.cost.flops && !c->limits->brief) {
-		text_add(&text, ". By all threads of the process; ");
-		add_percent(&text, rates.thread_share);
-		text_add(&text, " on the steps' own");
+		text_printf(&text, ". By all threads of the process; %s on the steps' own",
+			    as_percent(rates.thread_share));
 	}
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
@@ -81,9 +69,8 @@ static void add_missing(struct text *text, uint64_t count, const char *one, cons
 {
 	if (!count)
 		return;
-	text_add(text, text->length ? " " : "");
-	add_count(text, count);
-	text_add(text, count == 1 ? one : more);
+	text_printf(text, "%s%s%s", text->length ? " " : "", as_count(count),
+		    count == 1 ? one : more);
 }
 
 /* What is in no step, or not in the right one. */
@@ -103,11 +90,10 @@ static void compose_missing(struct composer *c, const struct profile_process *p)
 			&text,
 			"%sWithout the first step: the process had computed for long before it.",
 			text.length ? " " : "");
-	if (unrecorded_flops) {
-		text_add(&text, text.length ? " " : "");
-		add_si(&text, (double)unrecorded_flops, "FLOP");
-		text_add(&text, " are of calls that found no room in the ring, and in no step.");
-	}
+	if (unrecorded_flops)
+		text_printf(&text,
+			    "%s%s are of calls that found no room in the ring, and in no step.",
+			    text.length ? " " : "", as_si((double)unrecorded_flops, "FLOP"));
 	add_missing(&text, steps_unrecorded(p),
 		    " end of a step found no room in the ring: that step is part of the next.",
 		    " ends of steps found no room in the ring: those steps are part of the next.");
@@ -139,14 +125,10 @@ static void add_slow(struct composer *c, struct text *text, const struct profile
 	text_printf(text, "%llu", (unsigned long long)number);
 	if (step->count > 1)
 		text_printf(text, " to %llu", (unsigned long long)(number + step->count - 1));
-	text_add(text, " (");
-	add_ns(text, step->max_ns);
-	text_add(text, ", at ");
-	add_ns(text, step->from_ns > start_ns ? step->from_ns - start_ns : 0);
-	if (step->count == 1) {
-		text_printf(text, ": %s ", profile_phase_name(phase));
-		add_ns(text, step->phases[phase]);
-	}
+	text_printf(text, " (%s, at %s", as_ns(step->max_ns),
+		    as_ns(step->from_ns > start_ns ? step->from_ns - start_ns : 0));
+	if (step->count == 1)
+		text_printf(text, ": %s %s", profile_phase_name(phase), as_ns(step->phases[phase]));
 	text_add(text, ")");
 }
 
@@ -213,11 +195,9 @@ static void compose_phases_line(struct composer *c, const struct profile_steps *
 
 		if (!steps->phases[phase])
 			continue;
-		text_printf(&text, "%s%s ", separator, profile_phase_name(phase));
-		add_ns(&text, steps->phases[phase] / steps->count);
-		text_add(&text, " (");
-		add_percent(&text, (double)steps->phases[phase] / (double)steps->total_ns);
-		text_add(&text, ")");
+		text_printf(&text, "%s%s %s (%s)", separator, profile_phase_name(phase),
+			    as_ns(steps->phases[phase] / steps->count),
+			    as_percent((double)steps->phases[phase] / (double)steps->total_ns));
 		separator = " · ";
 	}
 	if (text.length)

@@ -176,15 +176,13 @@ static void add_rest(struct flame *flame, const char *name, uint64_t ns)
 /* What all is, and what 100 % are: as in the table of functions. */
 static void add_calls_caption(struct text *into, const struct profile_process *p)
 {
-	char wall[UNITS_MAX];
-
 	open_chart(into, "flame",
 		   "Time by calling context: callers above, callees below. Threads add up");
 	if (p->untraced.tid)
 		text_printf(into,
 			    ": all of the time of thread %u, and of the other threads what was "
 			    "traced. 100&nbsp;%% are %s, the process's wall time",
-			    p->untraced.tid, format_ns(wall, profile_wall_ns(p)));
+			    p->untraced.tid, as_ns(profile_wall_ns(p)));
 	text_add(into, ".");
 }
 
@@ -302,8 +300,8 @@ static void chart_places(struct text *into, const struct profile *profile,
 	for (size_t i = 0; i < memory->hotspots_count && i < PLACES_MAX; i++)
 		add_place(&flame, profile, &memory->hotspots[i], held);
 	open_chart(into, "\"flame memory\"", "Who allocates (");
-	text_add(into, domain_words(memory->domain));
-	text_add(into, "): operators and callers above, the place itself at the bottom.");
+	text_printf(into, "%s): operators and callers above, the place itself at the bottom.",
+		    domain_words(memory->domain));
 	flame_end(into, &flame, "B",
 		  held ? json_pack("[s,s,s]", "At peak", "Live", "Allocated")
 		       : json_pack("[s]", "Allocated"));
@@ -335,7 +333,6 @@ static void add_series(struct text *into, const char *title, const struct point 
 		       size_t count, const struct profile_process *p)
 {
 	uint64_t most = 0, most_ns = 0, wall_ns = profile_wall_ns(p);
-	char bytes[UNITS_MAX], at[UNITS_MAX], wall[UNITS_MAX];
 
 	for (size_t i = 0; i < count; i++) {
 		if (points[i].value <= most && i)
@@ -345,13 +342,12 @@ static void add_series(struct text *into, const char *title, const struct point 
 	}
 	if (!most || !wall_ns)
 		return;
-	format_bytes(bytes, most);
 	open_chart(into, "series", title);
-	text_printf(into, ": at most %s, at %s</figcaption><div class=plot>", bytes,
-		    format_ns(at, most_ns));
+	text_printf(into, ": at most %s, at %s</figcaption><div class=plot>", as_bytes(most),
+		    as_ns(most_ns));
 	add_path(into, points, count, p->from_ns, wall_ns, most);
 	text_printf(into, "</div><div class=axis><span>0</span><span>%s</span></div></figure>\n",
-		    format_ns(wall, wall_ns));
+		    as_ns(wall_ns));
 }
 
 static void chart_resident(struct text *into, const struct profile_process *p)
@@ -478,25 +474,23 @@ static void draw_steps_grid(struct steps_drawing *d)
 {
 	double tick = tick_of(d->top_ns);
 
-	for (double ns = 0; ns <= d->top_ns; ns += tick) {
-		text_printf(d->into, "<path class=grid d=\"M%d %.1fH%d\"/>", STEPS_LEFT,
-			    steps_down(d, ns), STEPS_RIGHT);
-		text_printf(d->into, "<text x=%d y=%.1f class=end>", STEPS_LEFT - 6,
-			    steps_down(d, ns) + 4);
-		add_ns(d->into, u64_of(ns));
-		text_add(d->into, "</text>");
-	}
+	for (double ns = 0; ns <= d->top_ns; ns += tick)
+		text_printf(
+			d->into,
+			"<path class=grid d=\"M%d %.1fH%d\"/><text x=%d y=%.1f class=end>%s</text>",
+			STEPS_LEFT, steps_down(d, ns), STEPS_RIGHT, STEPS_LEFT - 6,
+			steps_down(d, ns) + 4, as_ns(u64_of(ns)));
 }
 
 static void draw_median(struct steps_drawing *d)
 {
 	double y = steps_down(d, (double)d->steps->p50_ns);
 
-	text_printf(d->into, "<path class=median d=\"M%d %.1fH%d\"/>", STEPS_LEFT, y, STEPS_RIGHT);
-	text_printf(d->into, "<text x=%d y=%.1f>median</text>", STEPS_RIGHT + 6, y - 2);
-	text_printf(d->into, "<text x=%d y=%.1f>", STEPS_RIGHT + 6, y + 12);
-	add_ns(d->into, d->steps->p50_ns);
-	text_add(d->into, "</text>");
+	text_printf(d->into,
+		    "<path class=median d=\"M%d %.1fH%d\"/><text x=%d y=%.1f>median</text><text "
+		    "x=%d y=%.1f>%s</text>",
+		    STEPS_LEFT, y, STEPS_RIGHT, STEPS_RIGHT + 6, y - 2, STEPS_RIGHT + 6, y + 12,
+		    as_ns(d->steps->p50_ns));
 }
 
 static void add_step_title(struct steps_drawing *d, const struct profile_step *bar, uint64_t number)
@@ -508,26 +502,21 @@ static void add_step_title(struct steps_drawing *d, const struct profile_step *b
 	if (bar->count > 1)
 		text_printf(into, " to %llu, on average",
 			    (unsigned long long)(number + bar->count - 1));
-	text_add(into, ": ");
-	add_ns(into, bar->total_ns / bar->count);
-	if (bar->count > 1) {
-		text_add(into, ", longest ");
-		add_ns(into, bar->max_ns);
-	}
-	text_add(into, ", at ");
-	add_ns(into, bar->from_ns > d->profile->start_ns ? bar->from_ns - d->profile->start_ns : 0);
+	text_printf(into, ": %s", as_ns(bar->total_ns / bar->count));
+	if (bar->count > 1)
+		text_printf(into, ", longest %s", as_ns(bar->max_ns));
+	text_printf(into, ", at %s",
+		    as_ns(bar->from_ns > d->profile->start_ns ? bar->from_ns - d->profile->start_ns
+							      : 0));
 	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--) {
-		text_printf(into, "; %s ", profile_phase_name((enum profile_phase)phase));
-		add_ns(into, bar->phases[phase] / bar->count);
+		text_printf(into, "; %s %s", profile_phase_name((enum profile_phase)phase),
+			    as_ns(bar->phases[phase] / bar->count));
 	}
 	if (d->steps->cost.counted_count) {
-		text_add(into, "; ");
-		add_si(into, (double)bar->flops / (double)bar->count, "FLOP");
+		text_printf(into, "; %s", as_si((double)bar->flops / (double)bar->count, "FLOP"));
 	}
-	if (mfu >= 0) {
-		text_add(into, ", MFU ");
-		add_percent(into, mfu);
-	}
+	if (mfu >= 0)
+		text_printf(into, ", MFU %s", as_percent(mfu));
 	text_add(into, "</title>");
 }
 
@@ -596,10 +585,10 @@ static void add_legend(struct text *into, const struct steps_drawing *d)
 		text_printf(into,
 			    "A bar is the mean of %llu steps; the line reaches to the longest. ",
 			    (unsigned long long)d->bars[0].count);
-	text_printf(into, "▾ marks what takes more than %.1f times the median", STEPS_SLOW);
-	text_add(into, (double)d->steps->max_ns > d->top_ns
-			       ? "; what is far longer is cut at the top.</figcaption>"
-			       : ".</figcaption>");
+	text_printf(into, "▾ marks what takes more than %.1f times the median%s", STEPS_SLOW,
+		    (double)d->steps->max_ns > d->top_ns
+			    ? "; what is far longer is cut at the top.</figcaption>"
+			    : ".</figcaption>");
 }
 
 static void chart_steps(struct text *into, const struct profile *profile,
@@ -670,42 +659,29 @@ static double roof_down(const struct roofline_drawing *d, double value)
 	return place(&d->y, value, ROOF_BOTTOM, ROOF_TOP);
 }
 
-/* Of a power of ten the decimals say nothing: "10 G", not "10.0 G". */
-static void add_power(struct text *into, double power)
-{
-	char buffer[UNITS_MAX], *point;
-
-	format_si(buffer, pow(10, power), "");
-	point = strstr(buffer, ".0");
-	if (point)
-		memmove(point, point + strspn(point, ".0"),
-			strlen(point + strspn(point, ".0")) + 1);
-	text_add(into, buffer);
-}
-
 static void draw_roofline_grid(struct roofline_drawing *d)
 {
 	for (double power = d->x.from; power <= d->x.to; power++) {
 		double x = roof_across(d, pow(10, power));
 
-		text_printf(d->into, "<path class=grid d=\"M%.1f %dV%d\"/>", x, ROOF_TOP,
-			    ROOF_BOTTOM);
-		text_printf(d->into, "<text x=%.1f y=%d class=mid>%.10g</text>", x,
-			    ROOF_BOTTOM + LABEL_DOWN, pow(10, power));
+		text_printf(d->into,
+			    "<path class=grid d=\"M%.1f %dV%d\"/><text x=%.1f y=%d "
+			    "class=mid>%.10g</text>",
+			    x, ROOF_TOP, ROOF_BOTTOM, x, ROOF_BOTTOM + LABEL_DOWN, pow(10, power));
 	}
 	for (double power = d->y.from; power <= d->y.to; power++) {
 		double y = roof_down(d, pow(10, power));
 
-		text_printf(d->into, "<path class=grid d=\"M%d %.1fH%d\"/>", ROOF_LEFT, y,
-			    ROOF_RIGHT);
-		text_printf(d->into, "<text x=%d y=%.1f class=end>", ROOF_LEFT - 8, y + 4);
-		add_power(d->into, power);
-		text_add(d->into, "</text>");
+		text_printf(d->into,
+			    "<path class=grid d=\"M%d %.1fH%d\"/>"
+			    "<text x=%d y=%.1f class=end>%s</text>",
+			    ROOF_LEFT, y, ROOF_RIGHT, ROOF_LEFT - 8, y + 4,
+			    plot_power((char[UNITS_MAX]){0}, power));
 	}
-	text_printf(d->into, "<text x=%d y=%d class=mid>FLOP/byte</text>",
-		    (ROOF_LEFT + ROOF_RIGHT) / 2, ROOF_BOTTOM + 2 * LABEL_DOWN + 4);
 	text_printf(d->into,
-		    "<text transform=\"translate(14 %d) rotate(-90)\" class=mid>FLOP/s</text>",
+		    "<text x=%d y=%d class=mid>FLOP/byte</text><text transform=\"translate(14 %d) "
+		    "rotate(-90)\" class=mid>FLOP/s</text>",
+		    (ROOF_LEFT + ROOF_RIGHT) / 2, ROOF_BOTTOM + 2 * LABEL_DOWN + 4,
 		    (ROOF_TOP + ROOF_BOTTOM) / 2);
 }
 
@@ -722,11 +698,9 @@ static void draw_roof(struct roofline_drawing *d, const struct roof *roof, unsig
 		    roof_down(d, slope * from));
 	if (ridge > from)
 		text_printf(d->into, "L%.1f %.1f", roof_across(d, ridge), roof_down(d, flat));
-	text_printf(d->into, "L%.1f %.1f\"/>", roof_across(d, right), roof_down(d, flat));
-	text_printf(d->into, "<text x=%d y=%.1f class=end>%s ", ROOF_RIGHT - 4 - LABEL * (int)aside,
-		    roof_down(d, flat) - 6, name_of_dtype(roof->dtype));
-	add_si(d->into, flat, "FLOP/s");
-	text_add(d->into, "</text>");
+	text_printf(d->into, "L%.1f %.1f\"/><text x=%d y=%.1f class=end>%s %s</text>",
+		    roof_across(d, right), roof_down(d, flat), ROOF_RIGHT - 4 - LABEL * (int)aside,
+		    roof_down(d, flat) - 6, name_of_dtype(roof->dtype), as_si(flat, "FLOP/s"));
 }
 
 static unsigned labels_near(const struct roofline_drawing *d, const struct roof *roofs, size_t of)
@@ -784,9 +758,9 @@ static void draw_points(struct roofline_drawing *d, const struct profile *profil
 		letters[i] = free_place(letters, i, x, y);
 		text_printf(d->into, "<g class=%s>", bound ? bound : "unknown");
 		add_function_title(d->into, profile, marks->marks[i].row->function);
-		text_printf(d->into, "<circle cx=%.1f cy=%.1f r=5 />", x, y);
-		text_printf(d->into, "<text x=%.1f y=%.1f>%c</text></g>", letters[i].x,
-			    letters[i].y, plot_label(i));
+		text_printf(d->into,
+			    "<circle cx=%.1f cy=%.1f r=5 /><text x=%.1f y=%.1f>%c</text></g>", x, y,
+			    letters[i].x, letters[i].y, plot_label(i));
 	}
 }
 

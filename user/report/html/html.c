@@ -223,11 +223,9 @@ static void add_contents(struct text *text, const struct document *document)
 {
 	struct text entries = {0};
 
-	if (add_entries(&entries, document) >= CONTENTS_MIN) {
-		text_add(text, "<nav class=contents aria-label=Contents><ul>\n");
-		text_add(text, text_peek(&entries));
-		text_add(text, "</ul></nav>\n");
-	}
+	if (add_entries(&entries, document) >= CONTENTS_MIN)
+		text_printf(text, "<nav class=contents aria-label=Contents><ul>\n%s</ul></nav>\n",
+			    text_peek(&entries));
 	text->failed |= entries.failed;
 	text_clear(&entries);
 }

@@ -40,8 +40,7 @@ static void add_field(struct text *line, const char *text, char separator)
 	bool quoted =
 		strpbrk(text, special) || text[0] == ' ' || (length && text[length - 1] == ' ');
 
-	text_add(line, quoted ? "\"" : "");
-	text_add(line, formula ? "'" : "");
+	text_printf(line, "%s%s", quoted ? "\"" : "", formula ? "'" : "");
 	for (const char *p = text; *p; p++)
 		text_add_bytes(line, *p == '"' ? "\"\"" : p, *p == '"' ? 2 : 1);
 	text_add(line, quoted ? "\"" : "");

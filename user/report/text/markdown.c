@@ -103,8 +103,7 @@ static void add_block(struct text *text, const struct block *block)
 		break;
 	case BLOCK_PLOT:
 		text_add(text, "```\n");
-		text_add(text, block->text);
-		text_add(text, "```\n\n");
+		text_printf(text, "%s```\n\n", block->text);
 		break;
 	case BLOCK_FOLD:
 		/* a blank line after the summary: Markdown goes on inside */

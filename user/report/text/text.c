@@ -101,8 +101,7 @@ static void add_line(struct layout *l, enum style style, unsigned indent, const 
 {
 	struct text text = {0};
 
-	text_add(&text, lead);
-	text_add(&text, sentence);
+	text_printf(&text, "%s%s", lead, sentence);
 	add_spaces(l, indent);
 	add_words(l, style, indent, text_peek(&text));
 	l->out.failed |= text.failed;
@@ -137,8 +136,8 @@ static void add_finding(struct layout *l, const struct block *block)
 	style_off(l, style_of(finding->severity));
 	add_spaces(l, FINDING_INDENT - (unsigned)strlen(severity));
 
-	text_printf(&head, "%s%s: ", finding->kind, finding->partial ? " (partial)" : "");
-	text_add(&head, block->text);
+	text_printf(&head, "%s%s: %s", finding->kind, finding->partial ? " (partial)" : "",
+		    block->text);
 	add_words(l, STYLE_BOLD, FINDING_INDENT, text_peek(&head));
 	l->out.failed |= head.failed;
 	text_clear(&head);
