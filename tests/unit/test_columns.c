@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/text.h"
-#include "capture/columns.h"
+#include "capture/block.h"
 #include "golden_cases.h"
 
 #include <criterion/criterion.h>

@@ -9,7 +9,7 @@
 #define PERFX_AGGREGATE_AGGREGATE_H
 
 #include "aggregate/profile.h"
-#include "decode/event.h"
+#include "decode/decode.h"
 
 #define AGGREGATE_PROCESSES_MAX (1u << 16)
 #define AGGREGATE_FUNCTIONS_MAX (1u << 20)

@@ -5,7 +5,7 @@
 
 #include "aggregate/profile.h"
 #include "base/grow.h"
-#include "decode/event.h"
+#include "decode/decode.h"
 
 struct aggregate;
 struct finish_ctx;

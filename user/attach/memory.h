@@ -16,7 +16,7 @@
 
 #include "attach/probes.h"
 #include "attach/tracer.h"
-#include "decode/sink.h"
+#include "decode/pack.h"
 #include "plan/plan.h"
 
 #include <stdbool.h>

@@ -9,7 +9,7 @@
 
 #include "attach/hit_cost.h"
 #include "attach/tracer.h"
-#include "decode/sink.h"
+#include "decode/pack.h"
 #include "plan/plan.h"
 
 #include <stdbool.h>

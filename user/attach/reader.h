@@ -9,7 +9,7 @@
 #define PERFX_ATTACH_READER_H
 
 #include "attach/tracer.h"
-#include "decode/sink.h"
+#include "decode/pack.h"
 
 struct reader;
 

@@ -9,7 +9,7 @@
 
 #include "attach/tracer.h"
 #include "counters/counters.h"
-#include "decode/sink.h"
+#include "decode/pack.h"
 
 #include <stdbool.h>
 #include <stddef.h>

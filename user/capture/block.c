@@ -2,12 +2,451 @@
 #include "capture/block.h"
 
 #include "base/grow.h"
+#include "perfx_record.h"
 
 #include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 #include <zstd.h>
+
+/* --- records and columns --- */
+
+/* In the ORDER column; from ORDER_LIKE on it is the template's number. */
+#define ORDER_WHOLE    0 /* the next of WHOLE */
+#define ORDER_TEMPLATE 1 /* the next of WHOLE, and those to come may be like it */
+#define ORDER_LIKE     2
+
+#define TEMPLATES_MAX 8192
+
+#define VARINT_MAX 10 /* bytes of 64 bits by seven */
+
+enum shape { SHAPE_NONE, SHAPE_SPAN, SHAPE_COST, SHAPE_MEMORY };
+
+/* The records that are encoded, by their headers. All have three words of their own after it. */
+static inline enum shape shape_of(const struct perfx_record *hdr)
+{
+	if (hdr->size != hdr->fixed)
+		return SHAPE_NONE;
+	if (hdr->kind == PERFX_KIND_SPAN && hdr->size == PERFX_SPAN_PLAIN_BYTES)
+		return SHAPE_SPAN;
+	if (hdr->kind == PERFX_KIND_SPAN && hdr->size == sizeof(struct perfx_span))
+		return SHAPE_COST;
+	if (hdr->kind == PERFX_KIND_ALLOCATION && hdr->size == sizeof(struct perfx_allocation))
+		return SHAPE_MEMORY;
+	if (hdr->kind == PERFX_KIND_FREE && hdr->size == sizeof(struct perfx_free))
+		return SHAPE_MEMORY;
+	return SHAPE_NONE;
+}
+
+/* Words of a record, 8 bytes each: the header; three of its own; up to three that it shares with
+ * its template; flops and bytes of a span with a known cost. */
+#define WORD_OWN    1
+#define WORD_SHARED 4
+#define WORD_COST   7
+#define WORDS_MAX   9
+
+_Static_assert(offsetof(struct perfx_span, start_ns) == 8 &&
+		       offsetof(struct perfx_span, duration_ns) == 16 &&
+		       offsetof(struct perfx_span, self_ns) == 24 &&
+		       offsetof(struct perfx_span, flops) == 56 &&
+		       offsetof(struct perfx_span, bytes) == 64,
+	       "docs/capture.md: words of a span");
+_Static_assert(offsetof(struct perfx_allocation, time_ns) == 8 &&
+		       offsetof(struct perfx_allocation, address) == 16 &&
+		       offsetof(struct perfx_allocation, size_bytes) == 24 &&
+		       offsetof(struct perfx_free, time_ns) == 8 &&
+		       offsetof(struct perfx_free, address) == 16 &&
+		       offsetof(struct perfx_free, size_bytes) == 24,
+	       "docs/capture.md: words of a memory record");
+
+/* A template, and what the next record of it is compared with. */
+struct template
+{
+	uint64_t words[WORDS_MAX];
+	uint32_t size;
+	enum shape shape;
+};
+
+/* Small numbers of either sign → small numbers: 0 -1 1 -2 2 … */
+static inline uint64_t zigzag(uint64_t difference)
+{
+	return (difference << 1) ^ -(difference >> 63);
+}
+
+static inline uint64_t unzigzag(uint64_t value)
+{
+	return (value >> 1) ^ -(value & 1);
+}
+
+/* --- records → columns --- */
+
+#define SLOTS (2 * TEMPLATES_MAX)
+
+/* Room of a column but WHOLE: the shortest record that is encoded, 48 bytes, gives 10 to one of
+ * them; the shortest of all, 8 bytes, gives 1 to ORDER. */
+#define COLUMN_ROOM (COLUMNS_RECORDS_MAX / 4 + VARINT_MAX)
+
+struct column_encoder {
+	struct columns columns;
+	struct template templates[TEMPLATES_MAX];
+	uint32_t templates_count;
+	uint16_t slots[SLOTS]; /* template + 1 by its hash; 0: empty */
+	uint64_t span_end, memory_time;
+	unsigned char rooms[COLUMNS_RECORDS_MAX + (COLUMNS - 1) * COLUMN_ROOM];
+};
+
+struct column_encoder *column_encoder__new(void)
+{
+	struct column_encoder *encoder = calloc(1, sizeof(*encoder));
+	unsigned char *room;
+
+	if (!encoder)
+		return NULL;
+	room = encoder->rooms;
+	for (int i = 0; i < COLUMNS; i++) {
+		encoder->columns.bytes[i] = room;
+		room += i == COLUMN_WHOLE ? COLUMNS_RECORDS_MAX : COLUMN_ROOM;
+	}
+	return encoder;
+}
+
+void column_encoder__free(struct column_encoder *encoder)
+{
+	free(encoder);
+}
+
+static void put(struct column_encoder *encoder, enum column column, uint64_t value)
+{
+	unsigned char *at = encoder->columns.bytes[column] + encoder->columns.sizes[column];
+	unsigned char *to = at;
+
+	for (; value >= 0x80; value >>= 7)
+		*to++ = (unsigned char)(value | 0x80);
+	*to++ = (unsigned char)value;
+	encoder->columns.sizes[column] += (size_t)(to - at);
+}
+
+static void put_bytes(struct column_encoder *encoder, enum column column, const void *bytes,
+		      size_t size)
+{
+	memcpy(encoder->columns.bytes[column] + encoder->columns.sizes[column], bytes, size);
+	encoder->columns.sizes[column] += size;
+}
+
+static uint32_t hash_of(const uint64_t *words)
+{
+	uint64_t hash = words[0];
+
+	for (int i = 0; i < 3; i++)
+		hash = (hash ^ words[WORD_SHARED + i]) * 0x9e3779b97f4a7c15u;
+	return (uint32_t)(hash >> 40) % SLOTS;
+}
+
+static bool is_like(const struct template *template, const uint64_t *words)
+{
+	return template->words[0] == words[0] &&
+	       !memcmp(&template->words[WORD_SHARED], &words[WORD_SHARED], 3 * sizeof(*words));
+}
+
+/* The template that the record is like, or a new one, empty; NULL: there are too many. */
+static struct template *find(struct column_encoder *encoder, const uint64_t *words)
+{
+	uint32_t slot = hash_of(words);
+
+	for (; encoder->slots[slot]; slot = (slot + 1) % SLOTS) {
+		struct template *template = &encoder->templates[encoder->slots[slot] - 1];
+
+		if (is_like(template, words))
+			return template;
+	}
+	if (encoder->templates_count == TEMPLATES_MAX)
+		return NULL;
+	encoder->slots[slot] = (uint16_t)++encoder->templates_count;
+	encoder->templates[encoder->templates_count - 1].shape = SHAPE_NONE;
+	return &encoder->templates[encoder->templates_count - 1];
+}
+
+static void put_span(struct column_encoder *encoder, const uint64_t *own)
+{
+	uint64_t end = own[0] + own[1];
+
+	put(encoder, COLUMN_SPAN_END, zigzag(end - encoder->span_end));
+	put(encoder, COLUMN_SPAN_DURATION, own[1]);
+	put(encoder, COLUMN_SPAN_CALLED, own[1] - own[2]);
+	encoder->span_end = end;
+}
+
+static void put_memory(struct column_encoder *encoder, const uint64_t *own)
+{
+	put(encoder, COLUMN_MEMORY_TIME, zigzag(own[0] - encoder->memory_time));
+	put_bytes(encoder, COLUMN_MEMORY_ADDRESS, &own[1], sizeof(own[1]));
+	put(encoder, COLUMN_MEMORY_SIZE, own[2]);
+	encoder->memory_time = own[0];
+}
+
+static void put_cost(struct column_encoder *encoder, struct template *template,
+		     const uint64_t *cost)
+{
+	uint64_t *last = &template->words[WORD_COST];
+
+	put(encoder, COLUMN_SPAN_FLOPS, zigzag(cost[0] - last[0]));
+	put(encoder, COLUMN_SPAN_BYTES, zigzag(cost[1] - last[1]));
+	memcpy(last, cost, 2 * sizeof(*cost));
+}
+
+static void encode_known(struct column_encoder *encoder, const unsigned char *record, uint32_t size,
+			 enum shape shape)
+{
+	uint64_t words[WORDS_MAX] = {0};
+	struct template *template;
+
+	memcpy(words, record, size);
+	template = find(encoder, words);
+	if (!template || template->shape == SHAPE_NONE) {
+		put(encoder, COLUMN_ORDER, template ? ORDER_TEMPLATE : ORDER_WHOLE);
+		put_bytes(encoder, COLUMN_WHOLE, record, size);
+		if (!template)
+			return;
+		memcpy(template->words, words, sizeof(words));
+		template->shape = shape;
+		return;
+	}
+	put(encoder, COLUMN_ORDER, (uint64_t)(template - encoder->templates) + ORDER_LIKE);
+	if (shape == SHAPE_MEMORY)
+		put_memory(encoder, &words[WORD_OWN]);
+	else
+		put_span(encoder, &words[WORD_OWN]);
+	if (shape == SHAPE_COST)
+		put_cost(encoder, template, &words[WORD_COST]);
+}
+
+static void start_encoding(struct column_encoder *encoder)
+{
+	memset(encoder->columns.sizes, 0, sizeof(encoder->columns.sizes));
+	memset(encoder->slots, 0, sizeof(encoder->slots));
+	encoder->templates_count = 0;
+	encoder->span_end = encoder->memory_time = 0;
+}
+
+const struct columns *column_encoder__encode(struct column_encoder *encoder, const void *records,
+					     size_t size)
+{
+	const unsigned char *record = records, *end = record + size;
+	struct perfx_record hdr;
+
+	start_encoding(encoder);
+	for (; record < end; record += hdr.size) {
+		enum shape shape;
+
+		memcpy(&hdr, record, sizeof(hdr));
+		shape = shape_of(&hdr);
+		if (shape != SHAPE_NONE) {
+			encode_known(encoder, record, hdr.size, shape);
+			continue;
+		}
+		put(encoder, COLUMN_ORDER, ORDER_WHOLE);
+		put_bytes(encoder, COLUMN_WHOLE, record, hdr.size);
+	}
+	return &encoder->columns;
+}
+
+/* --- columns → records --- */
+
+struct column_decoder {
+	struct template templates[TEMPLATES_MAX];
+	uint32_t templates_count;
+	uint64_t span_end, memory_time;
+	const unsigned char *at[COLUMNS], *end[COLUMNS];
+};
+
+struct column_decoder *column_decoder__new(void)
+{
+	return calloc(1, sizeof(struct column_decoder));
+}
+
+void column_decoder__free(struct column_decoder *decoder)
+{
+	free(decoder);
+}
+
+static bool take_long(struct column_decoder *decoder, enum column column, uint64_t *value)
+{
+	const unsigned char *at = decoder->at[column];
+	unsigned shift = 0;
+	uint64_t sum = 0;
+
+	for (; at < decoder->end[column] && shift < 7 * VARINT_MAX; shift += 7) {
+		unsigned char byte = *at++;
+
+		sum |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte & 0x80)
+			continue;
+		if (shift == 63 && byte > 1) /* more than 64 bits */
+			return false;
+		decoder->at[column] = at;
+		*value = sum;
+		return true;
+	}
+	return false;
+}
+
+/* Most are of one byte or two. */
+static inline bool take(struct column_decoder *decoder, enum column column, uint64_t *value)
+{
+	const unsigned char *at = decoder->at[column];
+
+	if (decoder->end[column] - at < 2)
+		return take_long(decoder, column, value);
+	if (at[0] < 0x80) {
+		*value = at[0];
+		decoder->at[column] = at + 1;
+		return true;
+	}
+	if (at[1] < 0x80) {
+		*value = (at[0] & 0x7fu) | (uint64_t)at[1] << 7;
+		decoder->at[column] = at + 2;
+		return true;
+	}
+	return take_long(decoder, column, value);
+}
+
+static inline bool take_bytes(struct column_decoder *decoder, enum column column, void *to,
+			      size_t size)
+{
+	if ((size_t)(decoder->end[column] - decoder->at[column]) < size)
+		return false;
+	memcpy(to, decoder->at[column], size);
+	decoder->at[column] += size;
+	return true;
+}
+
+static bool take_span(struct column_decoder *decoder, uint64_t *own)
+{
+	uint64_t end, duration, called;
+
+	if (!take(decoder, COLUMN_SPAN_END, &end) ||
+	    !take(decoder, COLUMN_SPAN_DURATION, &duration) ||
+	    !take(decoder, COLUMN_SPAN_CALLED, &called))
+		return false;
+	decoder->span_end += unzigzag(end);
+	own[0] = decoder->span_end - duration;
+	own[1] = duration;
+	own[2] = duration - called;
+	return true;
+}
+
+static bool take_memory(struct column_decoder *decoder, uint64_t *own)
+{
+	uint64_t time;
+
+	if (!take(decoder, COLUMN_MEMORY_TIME, &time) ||
+	    !take_bytes(decoder, COLUMN_MEMORY_ADDRESS, &own[1], sizeof(own[1])) ||
+	    !take(decoder, COLUMN_MEMORY_SIZE, &own[2]))
+		return false;
+	decoder->memory_time += unzigzag(time);
+	own[0] = decoder->memory_time;
+	return true;
+}
+
+static bool take_cost(struct column_decoder *decoder, uint64_t *cost)
+{
+	uint64_t flops, bytes;
+
+	if (!take(decoder, COLUMN_SPAN_FLOPS, &flops) || !take(decoder, COLUMN_SPAN_BYTES, &bytes))
+		return false;
+	cost[0] += unzigzag(flops);
+	cost[1] += unzigzag(bytes);
+	return true;
+}
+
+/* Each returns the size of the record that it has put at `to`, where there is so much room; 0:
+ * damage. */
+static size_t decode_like(struct column_decoder *decoder, uint64_t number, unsigned char *to,
+			  size_t room)
+{
+	struct template *template;
+	uint64_t *words;
+
+	if (number >= decoder->templates_count)
+		return 0;
+	template = &decoder->templates[number];
+	words = template->words;
+	if (template->size > room)
+		return 0;
+	if (!(template->shape == SHAPE_MEMORY ? take_memory(decoder, &words[WORD_OWN])
+					      : take_span(decoder, &words[WORD_OWN])))
+		return 0;
+	if (template->shape == SHAPE_COST && !take_cost(decoder, &words[WORD_COST]))
+		return 0;
+	memcpy(to, words, template->size);
+	return template->size;
+}
+
+static size_t decode_whole(struct column_decoder *decoder, bool is_template, unsigned char *to,
+			   size_t room)
+{
+	struct template *template = &decoder->templates[decoder->templates_count];
+	struct perfx_record hdr;
+
+	if (room < sizeof(hdr) || !take_bytes(decoder, COLUMN_WHOLE, &hdr, sizeof(hdr)))
+		return 0;
+	if (hdr.size < sizeof(hdr) || hdr.size > PERFX_RECORD_MAX || hdr.size % 8 ||
+	    hdr.size > room)
+		return 0;
+	memcpy(to, &hdr, sizeof(hdr));
+	if (!take_bytes(decoder, COLUMN_WHOLE, to + sizeof(hdr), hdr.size - sizeof(hdr)))
+		return 0;
+	if (!is_template)
+		return hdr.size;
+	if (decoder->templates_count == TEMPLATES_MAX || shape_of(&hdr) == SHAPE_NONE)
+		return 0;
+	template->shape = shape_of(&hdr);
+	template->size = hdr.size;
+	memcpy(template->words, to, hdr.size);
+	decoder->templates_count++;
+	return hdr.size;
+}
+
+static void start_decoding(struct column_decoder *decoder, const struct columns *columns)
+{
+	decoder->templates_count = 0;
+	decoder->span_end = decoder->memory_time = 0;
+	for (int i = 0; i < COLUMNS; i++) {
+		decoder->at[i] = columns->bytes[i];
+		decoder->end[i] = columns->bytes[i] + columns->sizes[i];
+	}
+}
+
+int column_decoder__decode(struct column_decoder *decoder, const struct columns *columns,
+			   void *records, size_t size)
+{
+	unsigned char *to = records, *end = to + size;
+
+	start_decoding(decoder, columns);
+	while (to < end) {
+		size_t used, room = (size_t)(end - to);
+		uint64_t order;
+
+		if (!take(decoder, COLUMN_ORDER, &order))
+			return -EBADMSG;
+		used = order >= ORDER_LIKE
+			       ? decode_like(decoder, order - ORDER_LIKE, to, room)
+			       : decode_whole(decoder, order == ORDER_TEMPLATE, to, room);
+		if (!used)
+			return -EBADMSG;
+		to += used;
+	}
+	for (int i = 0; i < COLUMNS; i++)
+		if (decoder->at[i] != decoder->end[i])
+			return -EBADMSG;
+	return 0;
+}
+
+/* --- blocks --- */
 
 /* Fast enough for a flood, and columns leave little for the slower levels to find. */
 #define LEVEL 1

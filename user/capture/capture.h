@@ -21,6 +21,9 @@ struct capture_header {
 	uint32_t record_version; /* PERFX_RECORD_VERSION */
 };
 
+/* 0 or -errno. */
+int capture_write_header(int fd);
+
 /* What is to be written of a store, where, and what became of it. */
 struct capture_dump {
 	char *path;	       /* owned */

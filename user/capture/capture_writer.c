@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/clock.h"
+#include "base/file.h"
 #include "capture/block.h"
 #include "capture/capture.h"
 
@@ -60,21 +61,6 @@ struct capture_writer {
 	uint64_t next_sync_ns;
 };
 
-static int write_all(int fd, const char *data, size_t size)
-{
-	while (size) {
-		ssize_t n = write(fd, data, size);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		data += n;
-		size -= (size_t)n;
-	}
-	return 0;
-}
-
 void capture_dump__free(struct capture_dump *dump)
 {
 	if (!dump)
@@ -116,7 +102,7 @@ static int write_batch(struct capture_writer *writer, const struct batch *batch,
 
 	if (writer->store)
 		return writer->store->add(writer->store, block, *bytes, batch->segment_ns);
-	err = write_all(writer->fd, block, *bytes);
+	err = output_write(writer->fd, block, *bytes);
 	return err ? err : sync_sometimes(writer);
 }
 
@@ -197,6 +183,13 @@ static int start_thread(struct capture_writer *writer)
 
 /* --- who adds --- */
 
+static void empty(struct batch *batch)
+{
+	batch->used = 0;
+	batch->segment_ns = 0;
+	batch->dump = NULL;
+}
+
 /* An idle batch, or a new one; waits while the disk is too far behind. NULL: none to be had. */
 static struct batch *next_batch(struct capture_writer *writer)
 {
@@ -231,11 +224,8 @@ static int hand_over(struct capture_writer *writer)
 	}
 	err = writer->err;
 	pthread_mutex_unlock(&writer->lock);
-	if (writer->filling) {
-		writer->filling->used = 0;
-		writer->filling->segment_ns = 0;
-		writer->filling->dump = NULL;
-	}
+	if (writer->filling)
+		empty(writer->filling);
 	return err;
 }
 
@@ -342,11 +332,8 @@ static struct capture_writer *writer_new(int fd)
 	pthread_cond_init(&writer->taken, NULL);
 	writer->packer = packer__new();
 	writer->filling = next_batch(writer);
-	if (writer->filling) {
-		writer->filling->used = 0;
-		writer->filling->segment_ns = 0;
-		writer->filling->dump = NULL;
-	}
+	if (writer->filling)
+		empty(writer->filling);
 	return writer;
 }
 
@@ -366,19 +353,25 @@ struct capture_writer *capture_writer__new_store(struct block_store *store)
 	return NULL;
 }
 
-struct capture_writer *capture_writer__new(int fd)
+int capture_write_header(int fd)
 {
 	struct capture_header header = {.version = CAPTURE_VERSION,
 					.record_version = PERFX_RECORD_VERSION};
+
+	memcpy(header.magic, CAPTURE_MAGIC, sizeof(header.magic));
+	return output_write(fd, &header, sizeof(header));
+}
+
+struct capture_writer *capture_writer__new(int fd)
+{
 	struct capture_writer *writer = writer_new(fd);
 	int err = -ENOMEM;
 
 	if (!writer)
 		return NULL;
 	if (writer->packer && writer->filling) {
-		memcpy(header.magic, CAPTURE_MAGIC, sizeof(header.magic));
-		err = write_all(fd, (const char *)&header, sizeof(header));
-		writer->written_bytes = sizeof(header);
+		err = capture_write_header(fd);
+		writer->written_bytes = sizeof(struct capture_header);
 	}
 	if (!err)
 		return writer;

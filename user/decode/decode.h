@@ -6,10 +6,61 @@
 #ifndef PERFX_DECODE_DECODE_H
 #define PERFX_DECODE_DECODE_H
 
-#include "decode/event.h"
+#include "perfx_record.h"
 
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
+
+/* A decoded record: what everything after decode works with. */
+#define EVENT_STRINGS_MAX 5
+
+struct event {
+	enum perfx_kind kind;
+	union {
+		struct perfx_record hdr;
+#define EVENT_MEMBER(kind, name, ...) struct perfx_##name name;
+		PERFX_RECORDS(EVENT_MEMBER)
+#undef EVENT_MEMBER
+	};
+	/* The record's strings in the order that perfx_record.h gives; never NULL for those that
+	 * the kind has; borrowed from the bytes that were decoded. */
+	const char *strings[EVENT_STRINGS_MAX];
+	/* STACK: stack.frames_count of them, at most PERFX_STACK_FRAMES_MAX; borrowed likewise, and
+	 * unaligned where the bytes are: read with memcpy or stack_address(). */
+	const unsigned char *addresses;
+	const void *record; /* the bytes that were decoded, hdr.size of them; borrowed */
+};
+
+/* Records of these roles have their time right after the header. */
+#define TIME_AT_HEADER(name)                                                                  \
+	_Static_assert(offsetof(struct perfx_##name, time_ns) == sizeof(struct perfx_record), \
+		       "struct perfx_" #name);
+#define TIME_OF_CALL(name)
+#define TIME_OF_EVENT(name)  TIME_AT_HEADER(name)
+#define TIME_OF_MEMORY(name) TIME_AT_HEADER(name)
+#define TIME_OF_SAMPLE(name) TIME_AT_HEADER(name)
+#define TIME_OF_FACT(name)
+#define TIME_OF_SUM(name)
+#define TIME_OF_CAPTURE(name)
+#define TIME_OF(kind, name, number, bytes, least, strings, role) TIME_OF_##role(name)
+PERFX_RECORDS(TIME_OF)
+#undef TIME_OF
+
+/* When it happened: of EVENT, MEMORY and SAMPLE. */
+static inline uint64_t event_time_ns(const struct event *event)
+{
+	return event->usage.time_ns;
+}
+
+static inline uint64_t stack_address(const struct event *event, uint32_t frame)
+{
+	uint64_t address;
+
+	memcpy(&address, event->addresses + frame * sizeof(address), sizeof(address));
+	return address;
+}
 
 /* Decodes the record at data. Returns its size, so that the next one lies at data + size.
  *   -EAGAIN   the record is longer than what is there: a cut tail

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Builds the records that user space itself adds to the stream. */
+/* Builds the records that user space itself adds to the stream, and sends them. */
 #ifndef PERFX_DECODE_PACK_H
 #define PERFX_DECODE_PACK_H
 
@@ -22,5 +22,25 @@ const struct perfx_record *pack_record(struct pack_buffer *buffer, enum perfx_ki
 	pack_record((buffer), (kind), &(fixed), sizeof(fixed),      \
 		    (const char *const[]){NULL, ##__VA_ARGS__} + 1, \
 		    sizeof((const char *const[]){NULL, ##__VA_ARGS__}) / sizeof(char *) - 1)
+
+/* Where records go, for those who make them. The way from there on is replay/pipeline.h. */
+struct sink {
+	/* One record, whole; borrowed. */
+	void (*record)(struct sink *sink, const void *record, size_t size);
+};
+
+static inline void sink_record(struct sink *sink, const void *record, size_t size)
+{
+	sink->record(sink, record, size);
+}
+
+static inline void sink_packed(struct sink *sink, const struct perfx_record *packed)
+{
+	sink_record(sink, packed, packed->size);
+}
+
+/* Lays a record out as PACK does, and sends it. */
+#define SINK_PACK(sink, buffer, kind, fixed, ...) \
+	sink_packed((sink), PACK((buffer), (kind), (fixed), ##__VA_ARGS__))
 
 #endif

@@ -34,7 +34,7 @@ struct flight_buffer {
 	struct keyframe *keyframe;
 };
 
-static struct flight_buffer *ring_of(struct block_store *store)
+static struct flight_buffer *flight_of(struct block_store *store)
 {
 	return (struct flight_buffer *)store; /* its first member */
 }
@@ -50,9 +50,9 @@ static void drop_oldest(struct flight_buffer *flight)
 	free(block);
 }
 
-static void free_ring(struct block_store *store)
+static void free_flight(struct block_store *store)
 {
-	struct flight_buffer *flight = ring_of(store);
+	struct flight_buffer *flight = flight_of(store);
 
 	while (flight->oldest)
 		drop_oldest(flight);
@@ -136,7 +136,7 @@ static int give_up(struct flight_buffer *flight)
 static int add_block(struct block_store *store, const void *block, size_t bytes,
 		     uint64_t segment_ns)
 {
-	struct flight_buffer *flight = ring_of(store);
+	struct flight_buffer *flight = flight_of(store);
 	struct held_block *held = malloc(sizeof(*held) + bytes);
 
 	if (!held)
@@ -198,16 +198,6 @@ static int add_record(void *ctx, const void *record, size_t size)
 	return err;
 }
 
-static int write_header(struct file *file)
-{
-	struct capture_header header = {.version = CAPTURE_VERSION,
-					.record_version = PERFX_RECORD_VERSION};
-
-	memcpy(header.magic, CAPTURE_MAGIC, sizeof(header.magic));
-	return write_bytes(file, &header, sizeof(header));
-}
-
-/* The keyframe. */
 static int write_keyframe(struct flight_buffer *flight, struct file *file)
 {
 	int err;
@@ -259,8 +249,9 @@ static int write_closing(struct file *file, const struct capture_dump *dump)
 static int write_capture(struct flight_buffer *flight, struct file *file,
 			 const struct capture_dump *dump)
 {
-	int err = write_header(file);
+	int err = capture_write_header(file->fd);
 
+	file->bytes = sizeof(struct capture_header);
 	if (!err)
 		err = write_keyframe(flight, file);
 	if (!err)
@@ -273,7 +264,7 @@ static int write_capture(struct flight_buffer *flight, struct file *file,
 static void dump_to_file(struct block_store *store, struct packer *packer,
 			 struct capture_dump *dump)
 {
-	struct flight_buffer *flight = ring_of(store);
+	struct flight_buffer *flight = flight_of(store);
 	struct file *file = calloc(1, sizeof(*file));
 	struct output output;
 
@@ -300,7 +291,7 @@ struct block_store *flight_buffer__new(uint64_t length_ns, uint64_t bytes_max)
 	if (!flight)
 		return NULL;
 	flight->store =
-		(struct block_store){.add = add_block, .dump = dump_to_file, .free = free_ring};
+		(struct block_store){.add = add_block, .dump = dump_to_file, .free = free_flight};
 	flight->length_ns = length_ns;
 	flight->bytes_max = bytes_max - bytes_max / FLIGHT_KEYFRAME_SHARE;
 	flight->unpacker = unpacker__new();
@@ -308,7 +299,7 @@ struct block_store *flight_buffer__new(uint64_t length_ns, uint64_t bytes_max)
 		keyframe__new((uint32_t)(bytes_max / FLIGHT_KEYFRAME_SHARE / LIVE_BLOCK_BYTES));
 	if (flight->unpacker && flight->keyframe)
 		return &flight->store;
-	free_ring(&flight->store);
+	free_flight(&flight->store);
 	errno = ENOMEM;
 	return NULL;
 }

@@ -14,7 +14,7 @@
 #ifndef PERFX_REPLAY_KEYFRAME_H
 #define PERFX_REPLAY_KEYFRAME_H
 
-#include "decode/event.h"
+#include "decode/decode.h"
 
 #include <stddef.h>
 #include <stdint.h>

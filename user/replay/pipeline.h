@@ -8,7 +8,7 @@
 
 #include "aggregate/aggregate.h"
 #include "capture/capture.h"
-#include "decode/sink.h"
+#include "decode/pack.h"
 #include "replay/time_slice.h"
 
 #include <stdbool.h>

@@ -11,7 +11,7 @@
 #ifndef PERFX_REPLAY_TIME_SLICE_H
 #define PERFX_REPLAY_TIME_SLICE_H
 
-#include "decode/event.h"
+#include "decode/decode.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -21,7 +21,7 @@
 #ifndef PERFX_SESSION_FRAMES_H
 #define PERFX_SESSION_FRAMES_H
 
-#include "decode/sink.h"
+#include "decode/pack.h"
 
 #include <stdint.h>
 #include <sys/types.h>

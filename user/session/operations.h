@@ -12,7 +12,7 @@
 
 #include "attach/probes.h"
 #include "attach/tracer.h"
-#include "decode/sink.h"
+#include "decode/pack.h"
 #include "plan/plan.h"
 
 struct operations;

@@ -8,7 +8,7 @@
 #define PERFX_SESSION_PROCESS_TABLE_H
 
 #include "attach/tracer.h"
-#include "decode/sink.h"
+#include "decode/pack.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,7 +7,7 @@
 #include "attach/probes.h"
 #include "attach/thread_counters.h"
 #include "attach/tracer.h"
-#include "decode/sink.h"
+#include "decode/pack.h"
 #include "plan/plan.h"
 #include "session/operations.h"
 #include "session/recorder.h"
