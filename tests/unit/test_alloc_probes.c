@@ -61,7 +61,7 @@ static const struct plan_function *alloc_probe_of(const struct plan *plan, const
 	for (size_t i = 0; i < plan->functions_count; i++) {
 		const struct plan_function *function = &plan->functions[i];
 
-		if (!function->is_alloc_probe || !is_in(plan, function, base) ||
+		if (function->role != PLAN_ALLOC_PROBE || !is_in(plan, function, base) ||
 		    strcmp(function->symbol, symbol) != 0 || function->alloc_probe.tag != tag)
 			continue;
 		cr_assert_null(found, "%s twice", symbol);
@@ -75,8 +75,8 @@ static size_t alloc_probes_in(const struct plan *plan, const char *base)
 	size_t count = 0;
 
 	for (size_t i = 0; i < plan->functions_count; i++)
-		count +=
-			plan->functions[i].is_alloc_probe && is_in(plan, &plan->functions[i], base);
+		count += plan->functions[i].role == PLAN_ALLOC_PROBE &&
+			 is_in(plan, &plan->functions[i], base);
 	return count;
 }
 
@@ -313,7 +313,7 @@ Test(alloc_probes, beside_chosen_functions)
 	free(modules);
 	cr_expect_eq(alloc_probes_in(plan, "libown.so"), 8);
 	for (size_t i = 0; i < plan->functions_count; i++)
-		traced += !plan->functions[i].is_alloc_probe;
+		traced += plan->functions[i].role != PLAN_ALLOC_PROBE;
 	cr_expect_eq(traced, 1);
 	cr_expect_eq(plan->functions_count - plan->alloc_probes_count, 1);
 	plan__free(plan);

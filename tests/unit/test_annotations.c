@@ -176,7 +176,7 @@ static struct plan *plan_of(const struct plan_options *wanted)
 static const struct plan_function *find_function(const struct plan *plan, const char *name)
 {
 	for (size_t i = 0; i < plan->functions_count; i++)
-		if (plan->functions[i].is_usdt && !strcmp(plan->functions[i].name, name))
+		if (plan->functions[i].role == PLAN_USDT && !strcmp(plan->functions[i].name, name))
 			return &plan->functions[i];
 	return NULL;
 }

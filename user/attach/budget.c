@@ -44,7 +44,7 @@ void probes_decide_own_entry(struct probes *probes, size_t index)
 	/* what was placed before stays as it was */
 	if (placed->entry || !function->by_default ||
 	    !(function->often || function->ret == PERFX_RETURN_NONE || has_own_exits(function)) ||
-	    (probes->own_entries_count >= OWN_ENTRIES_MAX && !function->is_annotation))
+	    (probes->own_entries_count >= OWN_ENTRIES_MAX && !plan_is_annotation(function)))
 		return;
 	placed->own_entry = true;
 	probes->own_entries_count++;
@@ -54,7 +54,7 @@ uint32_t probes_entry_group(const struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 
-	if (function->is_alloc_probe)
+	if (function->role == PLAN_ALLOC_PROBE)
 		return probes_alloc_group(function);
 	return probes->placed[index].own_entry ? ENTRY_GROUPS + (uint32_t)index + 1 : 0;
 }
@@ -149,7 +149,7 @@ static void look(struct probes *probes, size_t index, uint64_t now_ns)
 	double percent = elapsed_ns ? 100 * spent_ns / (double)elapsed_ns : 0;
 	double of_ns = (double)(elapsed_ns > WINDOW_LEAST_NS ? elapsed_ns : WINDOW_LEAST_NS);
 	/* XLA's FLOPs are known by its calls alone */
-	bool lenient = function->ret != PERFX_RETURN_NONE || function->object_arg;
+	bool lenient = function->ret != PERFX_RETURN_NONE || plan_object_arg(function);
 	bool expensive = 100 * spent_ns / of_ns > (lenient ? BUDGET_PERCENT : COUNT_BUDGET_PERCENT);
 
 	if (expensive && has_own_exits(function))
@@ -231,7 +231,7 @@ static void detach_group(struct probes *probes, uint32_t group)
 	for (size_t i = 0; i < probes_placed_count(probes); i++) {
 		const struct plan_function *function = &probes->plan->functions[i];
 
-		if (!function->is_alloc_probe || probes_alloc_group(function) != group)
+		if (function->role != PLAN_ALLOC_PROBE || probes_alloc_group(function) != group)
 			continue;
 		probes->alloc_probes_count -= probes->placed[i].attached;
 		probes->placed[i].attached = false;
@@ -244,7 +244,7 @@ static void attach_group(struct probes *probes, uint32_t group)
 	const struct plan *plan = probes->plan;
 
 	for (size_t i = 0; i < probes_placed_count(probes); i++)
-		if (plan->functions[i].is_alloc_probe &&
+		if (plan->functions[i].role == PLAN_ALLOC_PROBE &&
 		    probes_alloc_group(&plan->functions[i]) == group)
 			probes->placed[i].stale = true;
 	probes_reattach(probes);
@@ -279,7 +279,7 @@ struct alloc_probe_cost probes__alloc_cost(const struct probes *probes, enum per
 		const struct placed *placed = &probes->placed[i];
 		uint64_t hits;
 
-		if (!function->is_alloc_probe || function->alloc_probe.domain != domain ||
+		if (function->role != PLAN_ALLOC_PROBE || function->alloc_probe.domain != domain ||
 		    !placed->entry)
 			continue;
 		hits = tracer__hits(probes->tracer, placed->entry);

@@ -356,9 +356,9 @@ static const struct programs annotation_programs = {PROGRAM_ANNOTATION, PROGRAM_
 
 static const struct programs *programs_of(const struct plan_function *function)
 {
-	return function->is_alloc_probe	 ? &memory_programs
-	       : function->is_annotation ? &annotation_programs
-					 : &span_programs;
+	return function->role == PLAN_ALLOC_PROBE ? &memory_programs
+	       : plan_is_annotation(function)	  ? &annotation_programs
+						  : &span_programs;
 }
 
 /* Run time of the programs at a hit, with its return where that is probed; 0: not known. */

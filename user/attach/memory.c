@@ -79,9 +79,9 @@ static bool has_alloc_probes(const struct plan *plan, enum perfx_domain domain)
 	for (size_t i = 0; i < plan->functions_count; i++) {
 		const struct plan_function *function = &plan->functions[i];
 
-		if (function->is_alloc_probe && function->alloc_probe.domain == domain)
+		if (function->role == PLAN_ALLOC_PROBE && function->alloc_probe.domain == domain)
 			return true;
-		if (domain == PERFX_DOMAIN_USER && function->is_annotation &&
+		if (domain == PERFX_DOMAIN_USER && plan_is_annotation(function) &&
 		    function->annotation.action == PERFX_ANNOTATION_ALLOCATED)
 			return true;
 	}

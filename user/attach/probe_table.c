@@ -125,7 +125,8 @@ static uint32_t id_of_usdt(const struct probes *probes, size_t index)
 	const struct plan_module *module = &probes->plan->modules[functions[index].module];
 
 	for (size_t i = module->functions_first; i < index; i++)
-		if (functions[i].is_usdt && !strcmp(functions[i].name, functions[index].name))
+		if (functions[i].role == PLAN_USDT &&
+		    !strcmp(functions[i].name, functions[index].name))
 			return probes->placed[i].id;
 	return 0;
 }
@@ -134,7 +135,7 @@ static uint32_t id_of(struct probes *probes, size_t index)
 {
 	struct placed *placed = &probes->placed[index];
 
-	if (!placed->id && probes->plan->functions[index].is_usdt)
+	if (!placed->id && probes->plan->functions[index].role == PLAN_USDT)
 		placed->id = id_of_usdt(probes, index);
 	if (!placed->id)
 		placed->id = tracer__new_function(probes->tracer);
@@ -143,7 +144,7 @@ static uint32_t id_of(struct probes *probes, size_t index)
 
 static enum perfx_probe_kind alloc_exit_kind(const struct plan_function *function)
 {
-	return function->is_annotation ? PERFX_PROBE_ANNOTATION_EXIT : PERFX_PROBE_ALLOC_EXIT;
+	return plan_is_annotation(function) ? PERFX_PROBE_ANNOTATION_EXIT : PERFX_PROBE_ALLOC_EXIT;
 }
 
 int probes_place_exits(struct probes *probes, size_t index, uint8_t flags)
@@ -160,7 +161,7 @@ int probes_place_exits(struct probes *probes, size_t index, uint8_t flags)
 		int64_t slot;
 
 		probe.flags = flags;
-		if (function->is_alloc_probe || function->is_annotation)
+		if (function->role == PLAN_ALLOC_PROBE || plan_is_annotation(function))
 			make_alloc_exit(&probe, placed->rule, alloc_exit_kind(function));
 		slot = tracer__add_probe(probes->tracer, &probe);
 		if (slot < 0)
@@ -182,18 +183,19 @@ int probes_place(struct probes *probes, size_t index)
 		.call_cost_ns = (uint32_t)calibration_call_ns(calibration, function),
 		.own_cost_ns = (uint32_t)calibration_span_ns(calibration, function),
 		.cost_program = cost_program_of(probes, function->cost_program),
-		.object_arg = function->object_arg,
-		.event_arg = function->event_arg};
+		.object_arg = plan_object_arg(function),
+		.event_arg = plan_event_arg(function)};
 	int64_t slot;
 
 	probe.function = id_of(probes, index);
-	if (function->is_alloc_probe && place_alloc_probe(probes, function, placed, &probe))
+	if (function->role == PLAN_ALLOC_PROBE &&
+	    place_alloc_probe(probes, function, placed, &probe))
 		return -ENOSPC;
-	if (function->is_hint)
+	if (function->role == PLAN_HINT)
 		probe.kind = PERFX_PROBE_HINT;
-	if (function->is_annotation && place_annotation(probes, function, placed, &probe))
+	if (plan_is_annotation(function) && place_annotation(probes, function, placed, &probe))
 		return -ENOSPC;
-	if (!function->is_alloc_probe && !function->is_annotation)
+	if (function->role != PLAN_ALLOC_PROBE && !plan_is_annotation(function))
 		mark_entry(&probe, function);
 	if (probes->counters_all || (probes->counters_enabled && probe.cost_program))
 		probe.flags |= PERFX_PROBE_F_PERF;
@@ -219,13 +221,12 @@ void probes_drop_exits(struct probes *probes, size_t index)
 
 void probes_only_count(struct probes *probes, size_t index, const char *why)
 {
-	struct plan_function *function = &probes->plan->functions[index];
+	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
 
-	function->ret = PERFX_RETURN_NONE;
-	function->ret_why = why;
+	plan__only_count(probes->plan, index, why);
 	/* an annotation that names its call still does: calls are counted by name */
-	if (function->is_annotation && function->annotation.action == PERFX_ANNOTATION_CALL)
+	if (plan_is_annotation(function) && function->annotation.action == PERFX_ANNOTATION_CALL)
 		tracer__probe(probes->tracer, placed->entry)->flags |= PERFX_PROBE_F_BY_CHOICE;
 	else
 		tracer__probe(probes->tracer, placed->entry)->kind = PERFX_PROBE_COUNT;
@@ -298,11 +299,11 @@ void probes_describe(struct probes *probes, size_t index)
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
 
-	if (function->is_alloc_probe)
+	if (function->role == PLAN_ALLOC_PROBE)
 		probes_emit_allocator(probes, function);
 	if (!placed->described)
 		describe_function(probes, index);
-	else if (function->is_alloc_probe)
+	else if (function->role == PLAN_ALLOC_PROBE)
 		return; /* attached anew */
 	placed->described = true;
 	describe_entry(probes, index);
@@ -331,7 +332,7 @@ void probes__skip_nameless(struct probes *probes)
 	for (size_t i = 0; i < probes_placed_count(probes); i++) {
 		const struct plan_function *function = &plan->functions[i];
 
-		if (!function->is_annotation || function->source != PERFX_SOURCE_TORCH ||
+		if (!plan_is_annotation(function) || function->source != PERFX_SOURCE_TORCH ||
 		    function->annotation.action != PERFX_ANNOTATION_OPEN || !probes->placed[i].id ||
 		    !was_called(probes, probes->placed[i].id))
 			continue;

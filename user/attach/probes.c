@@ -105,8 +105,8 @@ size_t probes_exit_points(struct probes *probes, size_t index, struct attach_poi
 			points[n++] = (struct attach_point){
 				.offset = site_offset(function, function->site.exits[i].vaddr),
 				.probe = placed->first_exit + (uint32_t)i,
-				.is_alloc_probe = function->is_alloc_probe,
-				.is_annotation = function->is_annotation,
+				.is_alloc_probe = function->role == PLAN_ALLOC_PROBE,
+				.is_annotation = plan_is_annotation(function),
 				.group = probes_exits_group(probes, index)};
 	return n;
 }
@@ -140,9 +140,9 @@ static size_t points_of(struct probes *probes, size_t index, struct attach_point
 		(struct attach_point){.offset = site_offset(function, function->site.entry_vaddr),
 				      .probe = probes->placed[index].entry,
 				      .by_return = enters_by_return(probes, index),
-				      .semaphore = function->semaphore_offset,
-				      .is_alloc_probe = function->is_alloc_probe,
-				      .is_annotation = function->is_annotation,
+				      .semaphore = plan_semaphore(function),
+				      .is_alloc_probe = function->role == PLAN_ALLOC_PROBE,
+				      .is_annotation = plan_is_annotation(function),
 				      .group = probes_entry_group(probes, index)};
 	return n;
 }
@@ -202,7 +202,8 @@ static void settle_failure(struct probes *probes, size_t index, bool is_all_proc
 
 	if (entry->err) {
 		/* failures of single processes are reported together: note_failure */
-		if (!placed->attached && !(function->is_alloc_probe && placed->described) &&
+		if (!placed->attached &&
+		    !(function->role == PLAN_ALLOC_PROBE && placed->described) &&
 		    (is_all_processes || is_refusal(entry->err)))
 			plan__skip(probes->plan, function->name, attach_error(entry->err));
 		return;
@@ -219,31 +220,13 @@ static void settle_failure(struct probes *probes, size_t index, bool is_all_proc
 static bool try_other_entry(struct probes *probes, struct image *image, size_t index,
 			    const struct attach_target *target, struct attach_point *entry)
 {
-	struct plan_function *function = &probes->plan->functions[index];
+	const struct plan_function *function = &probes->plan->functions[index];
 	uint64_t refused[REFUSALS_MAX];
 
 	for (size_t n = 0; n < REFUSALS_MAX && entry->err == -KERNEL_ENOTSUPP; n++) {
-		struct site_options options = {.optimized_nop5 =
-						       probes->plan->options.optimized_nop5,
-					       .nop5_kills = probes->plan->options.nop5_kills,
-					       .refused = refused,
-					       .refused_count = n + 1};
-		struct site_plan site;
-
 		refused[n] = function->site.entry_vaddr;
-		/* cost programs read arguments at the first site */
-		function->cost_program = 0;
-		function->object_arg = function->event_arg = 0;
-		function->cost_origin = NULL;
-		function->cost_why = "the kernel refuses the instruction that has its arguments";
-		if (site_plan(image, function->vaddr, function->size, &options, &site))
+		if (!plan__move_entry(probes->plan, index, image, refused, n + 1))
 			return false;
-		function->site.entry_vaddr = site.entry_vaddr;
-		function->site.entry_kind = site.entry_kind;
-		function->site.entry_note = site.entry_note;
-		function->site.entry_is_exit = site.entry_is_exit;
-		function->site.entry_repeats = site.entry_repeats;
-		site_plan__clear(&site);
 		probes_place(probes, index);
 		entry->offset = site_offset(function, function->site.entry_vaddr);
 		links__attach(tracer__links(probes->tracer), target, entry, 1);
@@ -260,8 +243,9 @@ static void settle(struct probes *probes, size_t index, const struct attach_targ
 	bool failed = false;
 
 	/* not for allocation probes and annotations, which read arguments at the first site */
-	if (entry->err == -KERNEL_ENOTSUPP && !probes->plan->functions[index].is_alloc_probe &&
-	    !probes->plan->functions[index].is_annotation) {
+	if (entry->err == -KERNEL_ENOTSUPP &&
+	    probes->plan->functions[index].role != PLAN_ALLOC_PROBE &&
+	    !plan_is_annotation(&probes->plan->functions[index])) {
 		struct image *image = image__open(module->fd, module->path, "");
 
 		if (image)
@@ -273,16 +257,17 @@ static void settle(struct probes *probes, size_t index, const struct attach_targ
 	if (failed)
 		settle_failure(probes, index, !target->born, points, count);
 	if (entry->err) {
-		if (probes->plan->functions[index].object_arg && !probes->placed[index].attached)
+		if (plan_object_arg(&probes->plan->functions[index]) &&
+		    !probes->placed[index].attached)
 			probes__want_workers(probes);
 		return;
 	}
-	if (probes->plan->functions[index].is_alloc_probe)
+	if (probes->plan->functions[index].role == PLAN_ALLOC_PROBE)
 		probes->alloc_probes_count += !probes->placed[index].attached;
 	else
 		probes->functions_count += !probes->placed[index].attached;
 	probes->placed[index].attached = true;
-	if (probes->plan->functions[index].object_arg && probes->plan->options.cost_model)
+	if (plan_object_arg(&probes->plan->functions[index]) && probes->plan->options.cost_model)
 		tracer__read_objects(probes->tracer, true);
 }
 
@@ -293,10 +278,10 @@ static bool is_spared(const struct probes *probes, size_t index)
 	const struct plan_function *function = &plan->functions[index];
 	const struct plan_module *module = &plan->modules[function->module];
 
-	if (!function->is_worker || !function->by_default || probes->workers_wanted)
+	if (!plan_is_worker(function) || !function->by_default || probes->workers_wanted)
 		return false;
 	for (size_t i = 0; i < module->functions_count; i++)
-		if (plan->functions[module->functions_first + i].object_arg)
+		if (plan_object_arg(&plan->functions[module->functions_first + i]))
 			return true;
 	return false;
 }
@@ -407,7 +392,7 @@ static void attach_functions(struct probes *probes, size_t module,
 	for (size_t i = first; points && wanted && i < end; i++) {
 		if ((only_stale && !probes->placed[i].stale) || probes->placed[i].given_up ||
 		    is_spared(probes, i) ||
-		    (plan->functions[i].is_alloc_probe &&
+		    (plan->functions[i].role == PLAN_ALLOC_PROBE &&
 		     !probes_alloc_wanted(probes, &plan->functions[i])))
 			continue;
 		probes_decide_own_entry(probes, i);
@@ -451,7 +436,7 @@ void probes__want_workers(struct probes *probes)
 		return;
 	probes->workers_wanted = true;
 	for (size_t i = 0; i < probes_placed_count(probes); i++)
-		if (plan->functions[i].is_worker && !probes->placed[i].attached)
+		if (plan_is_worker(&plan->functions[i]) && !probes->placed[i].attached)
 			probes->placed[i].stale = true;
 	probes_reattach(probes);
 }
@@ -526,7 +511,7 @@ void probes__drop(struct probes *probes, size_t module)
 		return;
 	links__detach_file(tracer__links(probes->tracer), planned->fd);
 	for (size_t i = planned->functions_first; i < end && i < probes->placed_capacity; i++) {
-		if (probes->plan->functions[i].is_alloc_probe)
+		if (probes->plan->functions[i].role == PLAN_ALLOC_PROBE)
 			probes->alloc_probes_count -= probes->placed[i].attached;
 		else
 			probes->functions_count -= probes->placed[i].attached;
@@ -578,20 +563,21 @@ void probes__distrust_returns(struct probes *probes)
 {
 	struct plan *plan = probes->plan;
 
-	if (match_plan(probes) || !plan__distrust_returns(plan))
+	if (match_plan(probes) || !plan__relies_on_c(plan))
 		return;
 	links__detach_returns(tracer__links(probes->tracer));
 	for (size_t i = 0; i < plan->functions_count; i++) {
-		struct plan_function *function = &plan->functions[i];
+		const struct plan_function *function = &plan->functions[i];
 
-		if (!function->is_alloc_probe && (function->c_alone || probes->placed[i].nests ||
-						  function->ret == PERFX_RETURN_PROBE)) {
+		if (function->role != PLAN_ALLOC_PROBE &&
+		    (function->c_alone || probes->placed[i].nests ||
+		     function->ret == PERFX_RETURN_PROBE)) {
 			probes->functions_count -= probes->placed[i].attached;
 			probes->placed[i].stale = probes->placed[i].attached;
 			probes->placed[i].attached = false;
 		}
-		function->c_alone = false;
 	}
+	plan__distrust_returns(plan);
 	probes_reattach(probes);
 	/* their entries and exits are sites now, as of other functions */
 	for (size_t i = 0; i < plan->functions_count; i++)

@@ -96,7 +96,8 @@ static void exit_text(char text[TEXT_MAX], const struct plan_function *function,
 		return;
 	case PERFX_RETURN_NONE:
 		snprintf(text, TEXT_MAX,
-			 function->is_alloc_probe || function->is_hint || function->is_annotation
+			 function->role == PLAN_ALLOC_PROBE || function->role == PLAN_HINT ||
+					 plan_is_annotation(function)
 				 ? "not needed"
 				 : "none: counted, not timed");
 		return;
@@ -131,9 +132,10 @@ static void print_function(const struct plan *plan, const struct plan_function *
 	printf("%-12s %8s  %-28s %s  %s\n", site, cost, out, base ? base : "?", name ? name : "?");
 	if (function->site.entry_note && function->site.entry_kind == SITE_STEPPED)
 		printf("%24s%s\n", "entry: ", function->site.entry_note);
-	if (function->ret == PERFX_RETURN_NONE && !function->is_hint && !function->is_annotation)
+	if (function->ret == PERFX_RETURN_NONE && function->role != PLAN_HINT &&
+	    !plan_is_annotation(function))
 		printf("%24s%s\n", "not timed: ", function->ret_why);
-	if (function->is_worker && function->by_default)
+	if (plan_is_worker(function) && function->by_default)
 		printf("%24s%s\n",
 		       "attached: ", "only if the names of XLA's operations cannot be read");
 	if (function->cost_origin)
@@ -148,11 +150,11 @@ static void print_function(const struct plan *plan, const struct plan_function *
 
 static const char *kind_of(const struct plan_function *function)
 {
-	if (function->is_usdt)
+	if (function->role == PLAN_USDT)
 		return "USDT probes";
-	if (function->is_annotation)
+	if (plan_is_annotation(function))
 		return "ranges";
-	if (function->is_hint)
+	if (function->role == PLAN_HINT)
 		return "perfx_flops()";
 	if (function->source == PERFX_SOURCE_PERFX)
 		return "annotated";
@@ -162,7 +164,7 @@ static const char *kind_of(const struct plan_function *function)
 /* Functions traced by default are shown by file and kind. */
 static bool is_grouped(const struct plan_function *function, const struct options *options)
 {
-	return function->by_default && !function->is_alloc_probe && !options->full;
+	return function->by_default && function->role != PLAN_ALLOC_PROBE && !options->full;
 }
 
 static bool is_alike(const struct plan_function *a, const struct plan_function *b)
@@ -256,7 +258,7 @@ static bool print_named(const struct plan *plan, const struct options *options,
 	for (size_t i = 0; i < plan->functions_count; i++) {
 		const struct plan_function *function = &plan->functions[i];
 
-		if (function->is_alloc_probe || is_grouped(function, options))
+		if (function->role == PLAN_ALLOC_PROBE || is_grouped(function, options))
 			continue;
 		if (!headed)
 			printf("%-12s %8s  %-28s %s\n", "PROBE", "COST", "EXIT", "FUNCTION");
@@ -362,7 +364,7 @@ static double cost_of_pair(const struct plan *plan, size_t allocator,
 		const struct plan_function *function = &plan->functions[i];
 		double ns;
 
-		if (!function->is_alloc_probe || !function->is_usual ||
+		if (function->role != PLAN_ALLOC_PROBE || !function->is_usual ||
 		    function->alloc_probe.allocator != allocator + 1)
 			continue;
 		ns = calibration_call_ns(calibration, function);
@@ -381,7 +383,7 @@ static size_t alloc_probes_of(const struct plan *plan, const struct level *level
 	size_t count = 0;
 
 	for (size_t i = 0; i < plan->functions_count; i++)
-		count += plan->functions[i].is_alloc_probe &&
+		count += plan->functions[i].role == PLAN_ALLOC_PROBE &&
 			 is_in(level, allocator_of(plan, &plan->functions[i]));
 	return count;
 }
@@ -451,7 +453,7 @@ static void print_memory(const struct plan *plan, const struct calibration *cali
 		printf("\n%-11s  %-6s  %-12s %8s  %-27s  %s\n", "ALLOCATOR", "DOMAIN", "PROBE",
 		       "COST", "EXIT", "FUNCTION");
 	for (size_t i = 0; i < plan->functions_count; i++)
-		if (plan->functions[i].is_alloc_probe)
+		if (plan->functions[i].role == PLAN_ALLOC_PROBE)
 			print_alloc_probe(plan, &plan->functions[i], calibration);
 	printf("\n");
 	if (plan->options.memory != MEMORY_TENSOR)

@@ -268,7 +268,7 @@ static int plan_alloc_probe(struct plan *plan, struct image *image, uint32_t mod
 		.offset = candidate->offset,
 		.size = candidate->size,
 		.source = PERFX_SOURCE_SYMBOL,
-		.is_alloc_probe = true,
+		.role = PLAN_ALLOC_PROBE,
 		.is_usual = candidate->rule.is_usual,
 		.alloc_probe = candidate->rule.alloc_probe,
 	};

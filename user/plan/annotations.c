@@ -237,7 +237,7 @@ static bool may_be_left(const struct plan_options *options,
 static bool is_planned(const struct finding *finding, uint64_t vaddr)
 {
 	for (size_t i = finding->first; i < finding->plan->functions_count; i++)
-		if (finding->plan->functions[i].is_annotation &&
+		if (plan_is_annotation(&finding->plan->functions[i]) &&
 		    finding->plan->functions[i].vaddr == vaddr)
 			return true;
 	return false;
@@ -312,7 +312,7 @@ static int add_annotation(struct finding *finding, const struct symbol *symbol,
 		.offset = symbol->offset,
 		.size = symbol->size,
 		.source = (enum perfx_source)annotation->source,
-		.is_annotation = true,
+		.role = PLAN_ANNOTATION,
 		.annotation = *annotation,
 		.by_default = may_be_left(&plan->options, annotation,
 					  plan->modules[finding->module].base, symbol->name),
@@ -386,7 +386,7 @@ static int add_nameless(struct finding *finding)
 static bool annotates_nvtx(const struct finding *finding)
 {
 	for (size_t i = finding->first; i < finding->plan->functions_count; i++)
-		if (finding->plan->functions[i].is_annotation &&
+		if (plan_is_annotation(&finding->plan->functions[i]) &&
 		    finding->plan->functions[i].source == PERFX_SOURCE_NVTX)
 			return true;
 	return false;
@@ -596,7 +596,7 @@ static int add_usdt(const struct usdt_finding *finding, const struct usdt_probe 
 	}
 	function->ret = PERFX_RETURN_NONE;
 	function->ret_why = "a place, not a function";
-	function->is_annotation = function->is_usdt = true;
+	function->role = PLAN_USDT;
 	function->semaphore_offset = probe->semaphore_offset;
 	if (function->symbol && !plan_add_function(plan, function)) {
 		plan->annotations_count++;

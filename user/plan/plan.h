@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What would be traced: which functions of which files, how each is timed, on which instructions.
- * Reads processes and files, touches neither. It grows as libraries and children arrive; what has
- * been planned keeps its place, so indices stay valid.
+ * The plan: which functions of which files are traced, how each is timed, on which instructions.
+ * Reads processes and files, touches neither. It grows as libraries and children arrive; planned
+ * functions keep their places, so indices stay valid. Its members are for reading: only the
+ * functions below change it, where attaching shows that a choice does not hold.
  */
 #ifndef PERFX_PLAN_PLAN_H
 #define PERFX_PLAN_PLAN_H
@@ -19,6 +20,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include <time.h>
+
+struct image;
 
 enum return_mode { RETURN_AUTO = 0, RETURN_EXIT, RETURN_PROBE };
 
@@ -64,7 +67,17 @@ struct plan_options {
 	bool wait;		/* --wait: where the program says what is recorded is wanted */
 };
 
+/* What a function is probed for: an entry of its own for each, though they share an offset. */
+enum plan_role {
+	PLAN_CALLS = 1,	  /* its calls are recorded */
+	PLAN_HINT,	  /* a place in a function, where perfx_flops() was written */
+	PLAN_ALLOC_PROBE, /* an allocator's function; one entry for each thing that it reports */
+	PLAN_ANNOTATION,  /* an annotation function (NVTX, …) */
+	PLAN_USDT,	  /* annotates, or was asked for; places of one probe have one name */
+};
+
 struct plan_function {
+	enum plan_role role;
 	uint32_t module; /* index */
 	char *name;	 /* demangled */
 	char *symbol;	 /* as in the file */
@@ -76,34 +89,58 @@ struct plan_function {
 	bool by_default;	 /* not asked for: when it is expensive it may be given up again */
 	bool often;		 /* default_often */
 	bool c_alone;		 /* timed by return probe only because nothing here unwinds */
-	uint32_t cost_program;	 /* index into plan.costs; 0: none */
-	const char *cost_origin; /* where it is written; borrowed from options.costs */
+	uint32_t cost_program;	 /* index into plan.cost_programs; 0: none */
+	const char *cost_origin; /* where it is written; borrowed from options.cost_model */
 	const char *cost_why;	 /* static: why it has none, though its work is known; or NULL */
-	/* XLA's executor: the argument, from 1, that points to the thunk it runs, at the site; 0:
-	 * another function. */
-	uint8_t object_arg;
-	/* And the one that says where its result goes; 0: not known there. */
-	uint8_t event_arg;
-	/* Works for what that executor runs: of use by default only where the thunks cannot be
-	 * read. */
-	bool is_worker;
-	bool is_entry_point; /* of its file: it has no return address */
-	/* A place in a function, where perfx_flops() was written. It has a function of its own. */
-	bool is_hint;
-	/* An allocator's function. What is traced besides has a function of its own at the same
-	 * offset; so has a second thing that an allocator reports by one function. */
-	bool is_alloc_probe;
-	bool is_usual; /* allocation probes: most of what its allocator gives or takes passes here
-			*/
-	struct perfx_alloc_probe alloc_probe; /* allocator: index into plan.allocators + 1 */
-	/* An annotation function (NVTX, …); an entry of its own, too. */
-	bool is_annotation;
-	struct perfx_annotation annotation;
-	/* A USDT probe: marks, or was asked for. Several places may be one probe: `name` says. */
-	bool is_usdt;
-	uint64_t semaphore_offset; /* in the file; 0: none */
-	unsigned stream_flags;	   /* PERFX_FUNCTION_, of its FUNCTION record */
+	bool is_entry_point;	 /* of its file: it has no return address */
+	unsigned stream_flags;	 /* PERFX_FUNCTION_, of its FUNCTION record */
+	union {			 /* by role */
+		struct {	 /* CALLS; read by plan_object_arg and the like */
+			/* XLA's executor: the argument, from 1, that points to the thunk it runs,
+			 * at the site; 0: another function. */
+			uint8_t object_arg;
+			/* And the one that says where its result goes; 0: not known there. */
+			uint8_t event_arg;
+			/* Works for what that executor runs: of use by default only where the
+			 * thunks cannot be read. */
+			bool is_worker;
+		} calls;
+		struct {	       /* ALLOC_PROBE */
+			bool is_usual; /* most blocks of its allocator pass here */
+			/* allocator: index into plan.allocators + 1 */
+			struct perfx_alloc_probe alloc_probe;
+		};
+		struct { /* ANNOTATION, USDT */
+			struct perfx_annotation annotation;
+			uint64_t semaphore_offset; /* USDT: in the file; 0: none */
+		};
+	};
 };
+
+static inline bool plan_is_annotation(const struct plan_function *function)
+{
+	return function->role == PLAN_ANNOTATION || function->role == PLAN_USDT;
+}
+
+static inline uint8_t plan_object_arg(const struct plan_function *function)
+{
+	return function->role == PLAN_CALLS ? function->calls.object_arg : 0;
+}
+
+static inline uint8_t plan_event_arg(const struct plan_function *function)
+{
+	return function->role == PLAN_CALLS ? function->calls.event_arg : 0;
+}
+
+static inline bool plan_is_worker(const struct plan_function *function)
+{
+	return function->role == PLAN_CALLS && function->calls.is_worker;
+}
+
+static inline uint64_t plan_semaphore(const struct plan_function *function)
+{
+	return function->role == PLAN_USDT ? plan_semaphore(function) : 0;
+}
 
 struct plan_module {
 	uint64_t inode;
@@ -192,15 +229,24 @@ void plan__skip(struct plan *plan, const char *name, const char *reason);
 /* Likewise, where no attaching could do it; the reason says what does. */
 void plan__hint(struct plan *plan, const char *name, const char *reason);
 
-/* Once c_alone has become false: functions that relied on it get another way of being timed.
- * Returns how many changed; they have .c_alone true until the caller clears it. */
-size_t plan__distrust_returns(struct plan *plan);
+/* Are functions timed by return probe only because all was C so far? */
+bool plan__relies_on_c(const struct plan *plan);
+/* Once plan.c_alone has become false: these functions get another way of being timed. */
+void plan__distrust_returns(struct plan *plan);
+
+/* The kernel refused the entry sites in `refused`: moves the entry to the next safe one, and gives
+ * up the function's cost, whose program reads arguments where the first site had them. False: there
+ * is none. */
+bool plan__move_entry(struct plan *plan, size_t function, struct image *image,
+		      const uint64_t *refused, size_t refused_count);
 
 /* From now on a function is not timed by return probe but at its exits. Returns whether it may be:
  * it is not so already, all its exits are known, and return probes were not asked for. */
 bool plan__prefer_exits(struct plan *plan, size_t function);
 /* It cannot be, after all: goes back to the return probe. why is static. */
 void plan__doubt_exits(struct plan *plan, size_t function, const char *why);
+/* From now on its calls are counted and not timed. why is static. */
+void plan__only_count(struct plan *plan, size_t function, const char *why);
 
 /* A pattern that names a module which is mapped but matches nothing there (index into patterns, or
  * -1), with the nearest names in *nearest (malloc'd, may be ""). Looks at the process again. */

@@ -69,7 +69,7 @@ static int take_cost(struct plan *plan, struct perfx_cost_program *cost, const c
 		return 0;
 	}
 	function->cost_program = (uint32_t)index;
-	function->is_worker = cost->flags & PERFX_COST_F_WORKER;
+	function->calls.is_worker = cost->flags & PERFX_COST_F_WORKER;
 	function->cost_origin = origin;
 	return 0;
 }
@@ -89,8 +89,8 @@ static int site_of_runner(struct image *image, const struct site_options *option
 	wanted.arguments_may_move = true;
 	err = site_plan(image, function->vaddr, function->size, &wanted, &function->site);
 	if (!err) {
-		function->object_arg = (uint8_t)(function->site.arguments[THUNK_ARG - 1] + 1);
-		function->event_arg = (uint8_t)(function->site.arguments[EVENT_ARG - 1] + 1);
+		function->calls.object_arg = (uint8_t)(function->site.arguments[THUNK_ARG - 1] + 1);
+		function->calls.event_arg = (uint8_t)(function->site.arguments[EVENT_ARG - 1] + 1);
 		return 0;
 	}
 	function->cost_why = "no instruction at which its arguments are still there";
@@ -128,6 +128,32 @@ static int plan_site(struct plan *plan, struct image *image, struct plan_functio
 	return site_plan(image, function->vaddr, function->size, &options, &function->site);
 }
 
+bool plan__move_entry(struct plan *plan, size_t index, struct image *image, const uint64_t *refused,
+		      size_t refused_count)
+{
+	struct plan_function *function = &plan->functions[index];
+	struct site_options options = {.optimized_nop5 = plan->options.optimized_nop5,
+				       .nop5_kills = plan->options.nop5_kills,
+				       .refused = refused,
+				       .refused_count = refused_count};
+	struct site_plan site;
+
+	function->cost_program = 0;
+	if (function->role == PLAN_CALLS)
+		function->calls.object_arg = function->calls.event_arg = 0;
+	function->cost_origin = NULL;
+	function->cost_why = "the kernel refuses the instruction that has its arguments";
+	if (site_plan(image, function->vaddr, function->size, &options, &site))
+		return false;
+	function->site.entry_vaddr = site.entry_vaddr;
+	function->site.entry_kind = site.entry_kind;
+	function->site.entry_note = site.entry_note;
+	function->site.entry_is_exit = site.entry_is_exit;
+	function->site.entry_repeats = site.entry_repeats;
+	site_plan__clear(&site);
+	return true;
+}
+
 /* --- perfx_flops() ---------------------------------------------------------------------------- */
 
 struct hints {
@@ -140,7 +166,8 @@ struct hints {
 static bool is_planned(const struct hints *hints, uint64_t vaddr)
 {
 	for (size_t i = hints->first; i < hints->plan->functions_count; i++)
-		if (hints->plan->functions[i].is_hint && hints->plan->functions[i].vaddr == vaddr)
+		if (hints->plan->functions[i].role == PLAN_HINT &&
+		    hints->plan->functions[i].vaddr == vaddr)
 			return true;
 	return false;
 }
@@ -159,7 +186,7 @@ static int add_hint(uint64_t vaddr, void *ctx)
 		.ret = PERFX_RETURN_NONE,
 		.ret_why = "a place, not a function",
 		.cost_program = hints->cost_program,
-		.is_hint = true,
+		.role = PLAN_HINT,
 	};
 	int err = function.name && function.symbol ? 0 : -ENOMEM;
 
@@ -399,6 +426,7 @@ static int plan_function(struct plan *plan, struct image *image, size_t module,
 {
 	const char *base = plan->modules[module].base;
 	struct plan_function function = {
+		.role = PLAN_CALLS,
 		.module = (uint32_t)module,
 		.symbol = candidate->symbol,
 		.vaddr = candidate->vaddr,
@@ -597,20 +625,22 @@ static void choose_return(const struct plan *plan, const char *base, struct plan
 	}
 }
 
-size_t plan__distrust_returns(struct plan *plan)
+bool plan__relies_on_c(const struct plan *plan)
 {
-	size_t changed = 0;
+	for (size_t i = 0; i < plan->functions_count; i++)
+		if (plan->functions[i].c_alone)
+			return true;
+	return false;
+}
 
+void plan__distrust_returns(struct plan *plan)
+{
 	for (size_t i = 0; i < plan->functions_count; i++) {
 		struct plan_function *function = &plan->functions[i];
 
-		if (!function->c_alone)
-			continue;
-		choose_return(plan, plan->modules[function->module].base, function);
-		function->c_alone = true;
-		changed++;
+		if (function->c_alone)
+			choose_return(plan, plan->modules[function->module].base, function);
 	}
-	return changed;
 }
 
 bool plan__prefer_exits(struct plan *plan, size_t index)
@@ -635,11 +665,16 @@ void plan__doubt_exits(struct plan *plan, size_t index, const char *why)
 	function->ret_why = why;
 }
 
+void plan__only_count(struct plan *plan, size_t index, const char *why)
+{
+	plan->functions[index].ret = PERFX_RETURN_NONE;
+	plan->functions[index].ret_why = why;
+}
+
 void plan_time_functions(struct plan *plan, size_t first)
 {
 	for (size_t i = first; i < plan->functions_count; i++)
-		if (!plan->functions[i].is_alloc_probe && !plan->functions[i].is_hint &&
-		    !plan->functions[i].is_annotation) /* their own way */
+		if (plan->functions[i].role == PLAN_CALLS)
 			choose_return(plan, plan->modules[plan->functions[i].module].base,
 				      &plan->functions[i]);
 }

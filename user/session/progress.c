@@ -54,7 +54,7 @@ void say_program_decides(const struct plan *plan)
 	bool annotated = false;
 
 	for (size_t i = 0; i < plan->functions_count; i++)
-		annotated |= plan->functions[i].is_annotation &&
+		annotated |= plan_is_annotation(&plan->functions[i]) &&
 			     plan->functions[i].annotation.action == PERFX_ANNOTATION_RECORD;
 	msg_say("waiting for perfx_trace_start: nothing is recorded until then%s",
 		annotated ? "" : " (no file that is mapped has it yet)");
