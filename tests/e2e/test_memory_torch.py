@@ -36,8 +36,8 @@ def test_shared_batches(python):
 
 
 def test_steady_trainer_leaks_nothing(python):
-    check_steady(python, 10)
+    check_steady(python, 20)
 
 
 def test_one_tensor_kept_each_step(python):
-    check_leak(python, 10)
+    check_leak(python, 20)
