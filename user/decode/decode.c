@@ -16,10 +16,11 @@ static bool form_of(enum perfx_kind kind, struct form *form)
 {
 	switch (kind) {
 #define FORM(kind, name, number, bytes, least, strings, role)                         \
-	case PERFX_KIND_##kind:                                                       \
+	case PERFX_KIND_##kind: {                                                     \
 		_Static_assert((least) <= (bytes) && (strings) <= EVENT_STRINGS_MAX); \
 		*form = (struct form){(bytes), (least), (strings)};                   \
-		return true;
+		return true;                                                          \
+	}
 		PERFX_RECORDS(FORM)
 #undef FORM
 	case PERFX_KIND_INVALID:
