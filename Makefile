@@ -279,13 +279,13 @@ fuzz:
 	$(SAN_MAKE) $(FUZZ_BIN)
 	$(RUN_TESTS) fuzz
 
-# make test and make lint with the unit tests under ASan and UBSan, and the fuzzers: .ci/run. Four
+# make test and make lint with the unit tests under ASan and UBSan, and the fuzzers: .ci/run. Six
 # fuzzers at a time, each for a minute by the clock.
 ci:
 	@.ci/deps build test lint
 	$(AGAIN) $(BIN) $(LIBPERFX) $(HOOKS) workloads $(BUILD)/e2e/cost
 	$(SAN_MAKE) $(SAN_UNIT) $(FUZZ_BIN)
-	@export FUZZ_JOBS=4; $(RUN_TESTS:@%=%) lint san python bpf fuzz; \
+	@export FUZZ_JOBS=6; $(RUN_TESTS:@%=%) lint san python bpf fuzz; \
 		code=$$?; $(GIVE_BACK); exit $$code
 
 FUZZ_OBJ := $(patsubst tests/%.c,$(BUILD)/%.o,$(wildcard tests/fuzz/*.c))
