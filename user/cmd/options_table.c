@@ -49,7 +49,8 @@ bool option_choice(const struct option_row *row, size_t index, char *word, size_
 
 	for (; start && index; index--) {
 		start = strchr(start, '|');
-		start += start != NULL;
+		if (start)
+			start++;
 	}
 	if (start)
 		snprintf(word, size, "%.*s", (int)strcspn(start, "|["), start);

@@ -161,9 +161,9 @@ struct side_values {
 	double calls, avg_ns, total_share, self_share, calls_per_s, flops_per_call, flops_per_s;
 };
 
-static struct side_values values_of(const struct side_rows *side, const struct side_row *rows,
-				    size_t count)
+static struct side_values values_of(const struct side_rows *side, size_t first, size_t count)
 {
+	const struct side_row *rows = count ? &side->rows[first] : NULL;
 	struct sum sum = sum_rows(rows, count);
 	uint64_t wall_ns = side->process ? profile_wall_ns(side->process) : 0;
 	struct side_values values = {
@@ -311,8 +311,8 @@ static void match_name(struct diff_process *process, const struct side_rows *a, 
 	for (size_t k = 0; k < rows; k++) {
 		struct diff_function *f = &process->functions[process->functions_count++];
 
-		*f = compare(values_of(a, a->rows + i + k, single ? in_a > 0 : in_a),
-			     values_of(b, b->rows + j + k, single ? in_b > 0 : in_b));
+		*f = compare(values_of(a, i + k, single ? in_a > 0 : in_a),
+			     values_of(b, j + k, single ? in_b > 0 : in_b));
 		f->in = (in_a ? DIFF_IN_A : 0) | (in_b ? DIFF_IN_B : 0);
 		f->function = in_b ? b->rows[j + k].function : a->rows[i + k].function;
 	}
