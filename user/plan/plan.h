@@ -139,7 +139,7 @@ static inline bool plan_is_worker(const struct plan_function *function)
 
 static inline uint64_t plan_semaphore(const struct plan_function *function)
 {
-	return function->role == PLAN_USDT ? plan_semaphore(function) : 0;
+	return function->role == PLAN_USDT ? function->semaphore_offset : 0;
 }
 
 struct plan_module {
