@@ -24,7 +24,7 @@
 /*
  * Every kind of record, once. The enum, the assertions of sizes, decode, struct event and what
  * aggregate, keyframes and time slices do with a kind all come from this table; docs/capture.md
- * shows it. To add a kind: a row, a struct perfx_<name>, and aggregate_<name>() in user/aggregate.
+ * shows it. To add a kind: a row, a struct perfx_<name>, handle_<name>() in user/aggregate.
  *
  *	X(KIND, name, number, bytes, least_bytes, strings_count, ROLE)
  *

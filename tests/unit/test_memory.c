@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The accounting rules, each by a story with a known end. */
+#include "aggregate/state.h"
+#include "analyze/analyze.h"
+
 #include "memory_fixture.h"
+
+#include <stdlib.h>
+
+/* --- records --- */
+
+/* The accounting rules, each by a story with a known end. */
 
 Test(memory, what_is_allocated_freed_and_held)
 {
@@ -377,5 +385,390 @@ Test(memory, a_process_that_nothing_describes)
 	cr_expect_eq(profile->processes_count, 1);
 	cr_expect_eq(profile->losses[PERFX_LOSS_UNDECODED], 2);
 	cr_expect_eq(memory_in(profile, 1, HOST)->allocs.value, 1);
+	aggregate__free(aggregate);
+}
+
+/* --- mappings --- */
+
+/* Mappings: parts of them go, others come over them. */
+
+#define PAGE 0x1000ULL
+
+Test(memory_mapped, munmap_of_parts)
+{
+	struct story t = story_begin();
+
+	allocated(&t, 0x10000, 16 * PAGE, MAPPED);
+	freed(&t, 0x14000, 4 * PAGE, UNMAP); /* a hole: two parts live on */
+	expect_outcome(&t, .allocs = 1, .bytes = 16 * PAGE, .frees = 1, .count = 2,
+		       .live = 12 * PAGE, .peak = 16 * PAGE);
+
+	t = story_begin();
+	allocated(&t, 0x10000, 16 * PAGE, MAPPED);
+	freed(&t, 0x10000, 4 * PAGE, UNMAP); /* the front */
+	freed(&t, 0x1f000, 4 * PAGE, UNMAP); /* the end and beyond */
+	freed(&t, 0x30000, PAGE, UNMAP);     /* nothing known: not counted */
+	expect_outcome(&t, .allocs = 1, .bytes = 16 * PAGE, .frees = 2, .count = 1,
+		       .live = 11 * PAGE, .peak = 16 * PAGE);
+}
+
+Test(memory_mapped, munmap_over_several)
+{
+	struct story t = story_begin();
+
+	allocated(&t, 0x10000, 2 * PAGE, MAPPED);
+	allocated(&t, 0x12000, 2 * PAGE, MAPPED);
+	allocated(&t, 0x20000, 2 * PAGE, MAPPED);
+	/* half of the first, the second, half of the third: one free */
+	freed(&t, 0x11000, 16 * PAGE, UNMAP);
+	expect_outcome(&t, .allocs = 3, .bytes = 6 * PAGE, .frees = 1, .count = 2, .live = 2 * PAGE,
+		       .peak = 6 * PAGE);
+}
+
+Test(memory_mapped, neighbours_are_not_touched)
+{
+	struct story t = story_begin();
+
+	allocated(&t, 0x10000, PAGE, MAPPED);
+	allocated(&t, 0x11000, PAGE, MAPPED);
+	allocated(&t, 0x12000, PAGE, MAPPED);
+	freed(&t, 0x11000, PAGE, UNMAP);
+	freed(&t, 0x11000, PAGE, UNMAP);
+	expect_outcome(&t, .allocs = 3, .bytes = 3 * PAGE, .frees = 1, .count = 2, .live = 2 * PAGE,
+		       .peak = 3 * PAGE);
+}
+
+Test(memory_mapped, a_fixed_mapping_frees_what_lay_there)
+{
+	struct story t = story_begin();
+
+	allocated(&t, 0x10000, 4 * PAGE, MAPPED);
+	allocated(&t, 0x12000, 4 * PAGE, MAPPED);
+	expect_outcome(&t, .allocs = 2, .bytes = 8 * PAGE, .frees = 1, .count = 2, .live = 6 * PAGE,
+		       .peak = 6 * PAGE);
+}
+
+Test(memory_mapped, heap_blocks_and_mappings_are_apart)
+{
+	struct story t = story_begin();
+
+	allocated(&t, 0x10000, 4 * PAGE, MAPPED);
+	allocated(&t, 0x10000, 16, 0);
+	freed(&t, 0x10000, 0, 0);
+	freed(&t, 0x11000, 0, 0); /* no block, but inside of a mapping */
+	expect_outcome(&t, .allocs = 2, .bytes = 4 * PAGE + 16, .frees = 1, .unknown = 1,
+		       .temporary = 1, .count = 1, .live = 4 * PAGE, .peak = 4 * PAGE + 16);
+}
+
+Test(memory_mapped, mremap)
+{
+	struct story t = story_begin();
+
+	/* it moves and grows */
+	allocated(&t, 0x10000, 4 * PAGE, MAPPED);
+	freed(&t, 0x10000, 4 * PAGE, REALLOC_BEGIN | UNMAP);
+	allocated(&t, 0x50000, 8 * PAGE, RESIZED | MAPPED);
+	freed(&t, 0x10000, 4 * PAGE, UNMAP);
+	expect_outcome(&t, .allocs = 2, .bytes = 12 * PAGE, .frees = 1, .temporary = 1, .count = 1,
+		       .live = 8 * PAGE, .peak = 8 * PAGE);
+	/* it fails */
+	t = story_begin();
+	allocated(&t, 0x10000, 4 * PAGE, MAPPED);
+	freed(&t, 0x10000, 4 * PAGE, REALLOC_BEGIN | UNMAP);
+	freed(&t, 0x10000, 0, RESTORED);
+	freed(&t, 0x13000, PAGE, UNMAP);
+	expect_outcome(&t, .allocs = 1, .bytes = 4 * PAGE, .frees = 1, .count = 1, .live = 3 * PAGE,
+		       .peak = 4 * PAGE);
+	/* of a part, and of what is not known */
+	t = story_begin();
+	allocated(&t, 0x10000, 4 * PAGE, MAPPED);
+	freed(&t, 0x12000, PAGE, REALLOC_BEGIN | UNMAP);
+	allocated(&t, 0x50000, PAGE, RESIZED | MAPPED);
+	freed(&t, 0x90000, PAGE, REALLOC_BEGIN | UNMAP);
+	allocated(&t, 0x60000, PAGE, RESIZED | MAPPED);
+	expect_outcome(&t, .allocs = 3, .bytes = 6 * PAGE, .frees = 1, .unknown = 1, .count = 4,
+		       .live = 5 * PAGE, .peak = 5 * PAGE);
+}
+
+Test(memory_mapped, temporary_is_all_of_it)
+{
+	struct story t = story_begin();
+
+	allocated(&t, 0x10000, 4 * PAGE, MAPPED);
+	freed(&t, 0x10000, 4 * PAGE, UNMAP); /* temporary */
+	allocated(&t, 0x10000, 4 * PAGE, MAPPED);
+	freed(&t, 0x10000, PAGE, UNMAP); /* a part */
+	freed(&t, 0x11000, 3 * PAGE, UNMAP);
+	expect_outcome(&t, .allocs = 2, .bytes = 8 * PAGE, .frees = 3, .temporary = 1,
+		       .peak = 4 * PAGE);
+}
+
+/* Against a page table: random mmap, munmap and mremap in a small space. */
+Test(memory_mapped, agrees_with_pages)
+{
+	enum { PAGES = 64 };
+	struct story t = story_begin();
+	uint64_t live = 0, peak = 0;
+	bool pages[PAGES] = {false};
+	struct aggregate *aggregate;
+
+	srand(11);
+	for (int i = 0; i < 20000; i++) {
+		unsigned from = (unsigned)rand() % PAGES;
+		unsigned count = 1 + (unsigned)rand() % 12;
+		bool map = rand() % 2;
+
+		if (from + count > PAGES)
+			count = PAGES - from;
+		for (unsigned p = from; p < from + count; p++) {
+			live += map && !pages[p] ? PAGE : 0;
+			live -= !map && pages[p] ? PAGE : 0;
+			pages[p] = map;
+		}
+		peak = live > peak ? live : peak;
+		t.place.stack = 1 + (unsigned)rand() % 5;
+		if (map)
+			allocated(&t, 0x100000 + from * PAGE, count * PAGE, MAPPED);
+		else
+			freed(&t, 0x100000 + from * PAGE, count * PAGE, UNMAP);
+	}
+	aggregate = story_aggregate(&t);
+	cr_expect_eq(host_memory(aggregate)->current_bytes, live);
+	cr_expect_eq(host_memory(aggregate)->peak_bytes, peak);
+	aggregate__free(aggregate);
+}
+
+/* --- kept blocks --- */
+
+/* What leaks are judged by, from records on: what lives by the window of its allocation, and frees
+ * of unknown blocks by window. */
+
+/* Windows of 10 s are 400 ms long. */
+#define WINDOW (400 * MS)
+
+Test(memory_kept, by_the_window_of_allocation)
+{
+	struct story t = story_begin();
+	struct aggregate *aggregate;
+	const struct profile_memory *m;
+	const struct profile_hotspot *h;
+
+	/* 64 bytes kept at 0.1 s, 1 MiB at 5 s, half a mapping at 9.9 s; the rest goes */
+	for (uint64_t i = 0; i < 100; i++) {
+		t.at = i * 100 * MS;
+		allocated(&t, 0x1000, 100, 0);
+		freed(&t, 0x1000, 0, 0);
+		if (i == 1)
+			allocated(&t, 0x2000, 64, 0);
+		if (i == 50)
+			allocated(&t, 0x3000, 1 << 20, 0);
+		if (i == 99)
+			allocated(&t, 0x7000000, 8192, MAPPED);
+	}
+	freed(&t, 0x7000000, 4096, UNMAP);
+	stream_end(&t.stream, 10 * S, 0);
+	aggregate = story_aggregate(&t);
+	/* what is made in mid-stream changes nothing */
+	host_memory(aggregate);
+	m = host_memory(aggregate);
+	cr_assert_eq(m->alloc_window_ns, WINDOW);
+	cr_assert_eq(m->hotspots_count, 1);
+	h = &m->hotspots[0];
+	for (size_t i = 0; i < PROFILE_ALLOC_WINDOWS; i++) {
+		uint64_t kept = i == 0 ? 64 : i == 12 ? 1 << 20 : i == 24 ? 4096 : 0;
+
+		cr_expect_eq(h->kept_windows[i], kept, "window %zu: %lu", i, h->kept_windows[i]);
+	}
+	aggregate__free(aggregate);
+}
+
+/* Windows grow from 50 ms to 400 ms meanwhile; nothing is lost in it. */
+Test(memory_kept, unknown_frees_by_window)
+{
+	struct story t = story_begin();
+	struct aggregate *aggregate;
+	const struct profile_memory *m;
+
+	for (uint64_t i = 0; i < 1000; i++) {
+		t.at = i * 10 * MS;
+		freed(&t, 0x1000, 0, 0);
+	}
+	/* of an unknown block to be reallocated; an unknown mapping is nobody's */
+	t.at = 9999 * MS;
+	freed(&t, 0x5000, 0, REALLOC_BEGIN);
+	allocated(&t, 0x6000, 10, RESIZED);
+	freed(&t, 0x70000000, 4096, UNMAP);
+	stream_end(&t.stream, 10 * S, 0);
+	aggregate = story_aggregate(&t);
+	m = host_memory(aggregate);
+	cr_assert_eq(m->alloc_windows_count, 26);
+	for (size_t i = 0; i < 24; i++)
+		cr_expect_eq(m->unknown_frees_windows[i], 40, "window %zu: %lu", i,
+			     m->unknown_frees_windows[i]);
+	cr_expect_eq(m->unknown_frees_windows[24], 41);
+	cr_expect_eq(m->unknown_frees_count, 1001);
+	aggregate__free(aggregate);
+}
+
+static bool leaks(struct story *t)
+{
+	struct aggregate *aggregate;
+	struct analysis *analysis;
+	bool leak;
+
+	stream_end(&t->stream, 10 * S, 0);
+	aggregate = story_aggregate(t);
+	analysis = analyze(aggregate__finish(aggregate));
+	cr_assert_eq(analysis->processes[0].memory_count, 1);
+	cr_expect_null(analysis->processes[0].memory[0].unjudged);
+	leak = analysis->processes[0].memory[0].leaks_count > 0;
+	analysis__free(analysis);
+	aggregate__free(aggregate);
+	return leak;
+}
+
+/* Each step of 70 ms reads twenty blocks of 1 MiB and frees them; one more is kept, or takes the
+ * place of one from before the trace. */
+static struct story steps(bool keeps, bool replaces)
+{
+	struct story t = story_begin();
+
+	for (uint64_t step = 0; step < 142; step++) {
+		t.at = step * 70 * MS;
+		for (uint64_t i = 0; i < 20; i++)
+			allocated(&t, 0x10000000 + (i << 24), 1 << 20, 0);
+		if (keeps)
+			allocated(&t, 0x100000 + (step << 12), 4000, 0);
+		if (replaces)
+			freed(&t, 0x7f0000000000 + (step << 12), 0, 0);
+		t.at += 60 * MS;
+		for (uint64_t i = 0; i < 20; i++)
+			freed(&t, 0x10000000 + (i << 24), 0, 0);
+	}
+	return t;
+}
+
+Test(memory_kept, a_leak_of_a_block_a_step)
+{
+	struct story steady = steps(false, false), leaky = steps(true, false);
+	struct story queue = steps(true, true);
+
+	cr_expect(!leaks(&steady));
+	cr_expect(leaks(&leaky));
+	cr_expect(!leaks(&queue));
+}
+
+/* --- limits --- */
+
+/* Where a maximum is reached: what is given up, and that it is said. The maxima are too large to
+ * fill, so the counts are set. */
+
+static struct aggregate *aggregate_so_far(struct story *t, struct aggregate *aggregate)
+{
+	if (!aggregate)
+		aggregate = aggregate__new();
+	cr_assert_eq(stream_replay(&t->stream, aggregate), 0);
+	stream_clear(&t->stream);
+	return aggregate;
+}
+
+static void add_fork(struct story *t)
+{
+	stream_plain(&t->stream, PERFX_KIND_FORK, struct perfx_fork, .time_ns = STREAM_START,
+		     .process = 2, .parent_process = 1, .pid = 200, .ppid = 100);
+}
+
+/* Ended processes give their blocks back, and keep their numbers. */
+Test(memory_full, blocks_of_ended_processes)
+{
+	struct story t = story_begin();
+	struct aggregate *aggregate;
+	const struct profile_memory *ended;
+
+	add_fork(&t);
+	t.place.process = 2;
+	t.at = 1 * S;
+	allocated(&t, 0x1000, 100, 0);
+	t.at = 7 * S;
+	allocated(&t, 0x2000, 10, 0);
+	allocated(&t, 0x100000, 0x1000, MAPPED);
+	stream_plain(&t.stream, PERFX_KIND_EXIT, struct perfx_exit, .time_ns = STREAM_START + 8 * S,
+		     .process = 2, .pid = 200);
+	aggregate = aggregate_so_far(&t, NULL);
+	aggregate->memory.blocks.chunks.count = AGGREGATE_BLOCKS_MAX + 1;
+
+	t.place.process = 1;
+	t.at = 9 * S;
+	for (uint64_t i = 0; i < 3; i++)
+		allocated(&t, 0x1000 + 16 * i, 1, 0);
+	aggregate_so_far(&t, aggregate);
+	/* two found room */
+	cr_expect_eq(host_memory(aggregate)->current_count, 2);
+	cr_expect_eq(host_memory(aggregate)->allocs.value, 3);
+	cr_expect_eq(host_memory(aggregate)->bound, PROFILE_MEMORY_LOST_ALLOCS);
+	ended = memory_in(aggregate__finish(aggregate), 2, HOST);
+	cr_expect_eq(ended->bound, 0);
+	cr_expect_eq(ended->current_bytes, 0x1000 + 110);
+	cr_expect_eq(ended->current_count, 3);
+	cr_expect_eq(ended->hotspots[0].oldest_ns, STREAM_START + 1 * S);
+	cr_expect_eq(ended->hotspots[0].old_bytes, 100);
+	aggregate__free(aggregate);
+}
+
+Test(memory_full, mappings)
+{
+	struct story t = story_begin();
+	struct aggregate *aggregate;
+	const struct profile_memory *m;
+
+	allocated(&t, 0x100000, 0x4000, MAPPED);
+	aggregate = aggregate_so_far(&t, NULL);
+	aggregate->memory.mappings_count += AGGREGATE_MAPPINGS_MAX;
+	allocated(&t, 0x200000, 0x1000, MAPPED);
+	freed(&t, 0x101000, 0x1000, UNMAP); /* no room for what stays */
+	aggregate_so_far(&t, aggregate);
+	aggregate->memory.mappings_count -= AGGREGATE_MAPPINGS_MAX;
+	m = host_memory(aggregate);
+	cr_expect_eq(m->allocs.value, 2);
+	cr_expect_eq(m->bound, PROFILE_MEMORY_LOST_ALLOCS);
+	cr_expect_eq(m->current_bytes, 0);
+	cr_expect_eq(m->peak_bytes, 0x4000);
+	aggregate__free(aggregate);
+}
+
+/* More threads than are remembered: reallocations that are under way are. */
+Test(memory_full, threads)
+{
+	struct story t = story_begin();
+	struct aggregate *aggregate = NULL;
+
+	allocated(&t, 0x1000, 100, 0);
+	freed(&t, 0x1000, 0, REALLOC_BEGIN);
+	for (uint32_t i = 0; i < AGGREGATE_THREADS_MAX + 10; i++) {
+		t.place.tid = 1000 + i;
+		freed(&t, 0x1000, 0, 0);
+		aggregate = aggregate_so_far(&t, aggregate);
+	}
+	t.place.tid = 100;
+	allocated(&t, 0x1000, 50, RESIZED);
+	aggregate_so_far(&t, aggregate);
+	cr_expect_eq(host_memory(aggregate)->frees_count, 1);
+	cr_expect_eq(host_memory(aggregate)->current_bytes, 50);
+	cr_expect_eq(host_memory(aggregate)->unknown_frees_count, AGGREGATE_THREADS_MAX + 10);
+	cr_expect_eq(aggregate__finish(aggregate)->losses[PERFX_LOSS_UNDECODED], 0);
+	aggregate__free(aggregate);
+}
+
+Test(memory_full, modes)
+{
+	struct story t = story_begin();
+	struct aggregate *aggregate;
+
+	for (uint64_t i = 0; i < AGGREGATE_MODES_MAX + 3; i++)
+		stream_memory_mode(&t.stream, i, HOST, PERFX_MEMORY_SAMPLED, 1000 + i);
+	allocated(&t, 0x1000, 10, SAMPLED);
+	aggregate = aggregate_so_far(&t, NULL);
+	cr_expect_eq(host_memory(aggregate)->sample_bytes, 999 + AGGREGATE_MODES_MAX);
+	cr_expect_eq(aggregate__finish(aggregate)->losses[PERFX_LOSS_UNDECODED], 3);
 	aggregate__free(aggregate);
 }

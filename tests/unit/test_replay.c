@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Damaged captures through everything from decode to the writers. */
-#include "golden_cases.h"
-
 #include "analyze/analyze.h"
+#include "replay/pipeline.h"
+#include "replay/time_slice.h"
 #include "report/report.h"
+
+#include "golden_cases.h"
+#include "golden_file.h"
+#include "stream_builder.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
+
+/* --- replay --- */
+
+/* Damaged captures through everything from decode to the writers. */
 
 static const char *const formats[] = {"text", "md", "json"};
 
@@ -159,4 +166,355 @@ Test(replay, markdown_fits_a_comment)
 	free(report);
 	analysis__free(analysis);
 	aggregate__free(aggregate);
+}
+
+/* --- time slices --- */
+
+/* A time slice of a capture: --since and --until. */
+
+/* A second of calls every second, from 0 to 10 s; what is allocated; sums in segments of 2 s. */
+static void tell_story(struct stream *s)
+{
+	const struct stream_place place = {
+		.process = 1, .tid = 7, .context = 1, .allocator = 1, .domain = PERFX_DOMAIN_HOST};
+
+	stream_function(s, 1, "f", "/f", PERFX_SOURCE_SYMBOL);
+	stream_process(s, 1, 100, "a", "a");
+	stream_allocator(s, 1, PERFX_DOMAIN_HOST, "libc", "/lib/libc.so.6");
+	stream_host(s);
+	stream_context(s, 1, 0, 1, 1);
+	for (uint64_t at = 0; at < 10; at++) {
+		stream_usage(s, 1, at * S + S / 2, at * 100 * MS, 0, 1000 + at);
+		stream_allocation(s, &place, at * S, 0x1000 * (at + 1), 1 << at, 0);
+		if (at % 2)
+			stream_free(s, &place, at * S + 1, 0x1000 * at, 0, 0);
+		/* ends half a second later */
+		stream_call(s, 1, 7, at * S, S / 2, S / 2, 0);
+		if (at % 2 == 0)
+			continue;
+		stream_plain(s, PERFX_KIND_OVERFLOW_CALLS, struct perfx_overflow_calls,
+			     .context = 1, .calls_count = 10 + at, .total_ns = 10 + at,
+			     .self_ns = 10 + at);
+		stream_plain(s, PERFX_KIND_LOSS, struct perfx_loss, .loss = PERFX_LOSS_RING_DROPS,
+			     .count = 10 + at);
+		stream_plain(s, PERFX_KIND_SEGMENT, struct perfx_segment,
+			     .time_ns = STREAM_START + (at + 1) * S);
+	}
+	stream_add(s, PERFX_KIND_NOT_ATTACHED, struct perfx_not_attached, STRINGS("g", "why"),
+		   .count = 1);
+	stream_plain(s, PERFX_KIND_LOSS, struct perfx_loss, .loss = PERFX_LOSS_UNMATCHED_ENTRIES,
+		     .count = 3);
+}
+
+static void tell_end(struct stream *s)
+{
+	stream_plain(s, PERFX_KIND_END, struct perfx_end, .time_ns = STREAM_START + 10 * S,
+		     .tracer_cpu_ns = 5, .tracer_rss_anon_bytes = 6);
+}
+
+static struct aggregate *sliced;
+static struct stream story;
+
+static void set_up(void)
+{
+	sliced = aggregate__new();
+	tell_story(&story);
+}
+
+static void tear_down(void)
+{
+	aggregate__free(sliced);
+	stream_clear(&story);
+}
+
+TestSuite(time_slice, .init = set_up, .fini = tear_down);
+
+static int add_event(void *ctx, const struct event *event)
+{
+	return aggregate__add(ctx, event);
+}
+
+/* Whole seconds; negative: before the end. */
+static struct time_slice *time_slice_of(int since, int until)
+{
+	struct time_slice_choice choice = {
+		.since = {.given = true,
+			  .from_end = since < 0,
+			  .ns = (uint64_t)(since < 0 ? -since : since) * S},
+		.until = {.given = until != 0,
+			  .from_end = until < 0,
+			  .ns = (uint64_t)(until < 0 ? -until : until) * S}};
+
+	return time_slice__new(&choice, 10 * S);
+}
+
+static int feed(struct time_slice *time_slice)
+{
+	const char *data = text_peek(&story.bytes);
+	struct event event;
+	int err = 0;
+	size_t skip;
+
+	time_slice__to(time_slice, add_event, sliced);
+	for (size_t at = 0; at < story.bytes.length && !err; at += event.hdr.size) {
+		cr_assert_gt(decode_event(data + at, story.bytes.length - at, &event, &skip), 0);
+		err = time_slice__event(time_slice, &event);
+	}
+	return err ? err : time_slice__finish(time_slice);
+}
+
+static const struct profile *cut(int since, int until)
+{
+	struct time_slice *time_slice = time_slice_of(since, until);
+	const struct profile *profile;
+
+	cr_assert_not_null(time_slice);
+	cr_assert_eq(feed(time_slice), 0);
+	time_slice__free(time_slice);
+	profile = aggregate__finish(sliced);
+	cr_assert_eq(profile->losses[PERFX_LOSS_UNDECODED], 0);
+	cr_assert_eq(profile->processes_count, 1);
+	return profile;
+}
+
+static const struct profile_row *row_of(const struct profile *profile)
+{
+	cr_assert_eq(profile->processes[0].rows_count, 1);
+	return &profile->processes[0].rows[0];
+}
+
+Test(time_slice, calls_belong_to_where_they_end)
+{
+	const struct profile *profile;
+
+	tell_end(&story);
+	profile = cut(3, 5);
+	/* those that end at 3.5 s and 4.5 s; no segment lies whole within */
+	cr_assert_eq(row_of(profile)->calls_count, 2);
+	cr_assert_eq(row_of(profile)->total_ns, 1 * S);
+	cr_assert_eq(profile->start_ns, STREAM_START + 3 * S);
+	cr_assert_eq(profile->duration_ns, 2 * S);
+	cr_assert_eq(profile->start_unix_ns, 1764000000ULL * S + 3 * S);
+	cr_assert(profile->ended);
+	cr_assert_eq(profile->partial & PROFILE_PARTIAL_TRUNCATED, 0);
+}
+
+Test(time_slice, sums_are_in_it_by_whole_segments)
+{
+	const struct profile *profile;
+
+	tell_end(&story);
+	profile = cut(2, 7);
+	/* 2 to 4 and 4 to 6 are; 6 to 8 is cut */
+	cr_assert_eq(row_of(profile)->overflow_count, 13 + 15);
+	cr_assert_eq(row_of(profile)->calls_count, 5 + 13 + 15);
+	cr_assert_eq(profile->losses[PERFX_LOSS_RING_DROPS], 13 + 15);
+	cr_assert_eq(profile->time_slice.left_out_count, 17);
+	cr_assert_eq(profile->time_slice.flags, PERFX_TIME_SLICE_VIEW);
+	cr_assert_eq(profile->time_slice.recording_ns, STREAM_START);
+}
+
+Test(time_slice, memory_lives_at_its_end_and_is_allocated_within)
+{
+	const struct profile_memory *memory;
+	const struct profile *profile;
+
+	tell_end(&story);
+	profile = cut(4, 7);
+	memory = &profile->processes[0].memory[0];
+	/* 1 << 4, 1 << 5 and 1 << 6 are allocated, 1 << 4 is freed; 2 and 8 were there */
+	cr_assert_eq(memory->allocs.value, 3);
+	cr_assert_eq(memory->allocated_bytes.value, 16 + 32 + 64);
+	cr_assert_eq(memory->frees_count, 1);
+	cr_assert_eq(memory->unknown_frees_count, 0);
+	cr_assert_eq(memory->current_bytes, 2 + 8 + 32 + 64);
+	cr_assert_eq(memory->peak_bytes, 2 + 8 + 32 + 64);
+	cr_assert_eq(memory->peak_ns, STREAM_START + 6 * S);
+	cr_assert_eq(memory->hotspots[0].oldest_ns, STREAM_START + 1 * S);
+	/* the series begins with what was there */
+	cr_assert_eq(memory->points[0].time_ns, STREAM_START + 4 * S);
+	cr_assert_eq(memory->points[0].live_bytes, 2 + 8);
+}
+
+Test(time_slice, without_records_memory_is_what_it_was)
+{
+	const struct profile_memory *memory;
+	struct time_slice *time_slice;
+	struct time_slice_choice choice = {.since = {true, false, 4 * S + 100 * MS},
+					   .until = {true, false, 4 * S + 400 * MS}};
+
+	tell_end(&story);
+	time_slice = time_slice__new(&choice, 0);
+	cr_assert_eq(feed(time_slice), 0);
+	time_slice__free(time_slice);
+	memory = &aggregate__finish(sliced)->processes[0].memory[0];
+	cr_assert_eq(memory->current_bytes, 2 + 8 + 16);
+	cr_assert_eq(memory->peak_bytes, 2 + 8 + 16);
+	cr_assert_eq(memory->peak_ns, STREAM_START + 4 * S + 100 * MS);
+	cr_assert_eq(memory->allocs.value, 0);
+}
+
+Test(time_slice, usage_is_interpolated_at_both_ends)
+{
+	const struct profile_process *process;
+
+	tell_end(&story);
+	process = &cut(3, 7)->processes[0];
+	/* 0.1 s of CPU a second */
+	cr_assert_eq(process->cpu_user_ns, 400 * MS);
+	cr_assert_eq(process->points[0].time_ns, STREAM_START + 3 * S);
+	cr_assert_eq(process->points[process->points_count - 1].time_ns, STREAM_START + 7 * S);
+	cr_assert_eq(profile_wall_ns(process), 4 * S);
+}
+
+Test(time_slice, levels_are_of_the_end)
+{
+	const struct profile *profile;
+
+	tell_end(&story);
+	profile = cut(8, 0);
+	cr_assert_eq(profile->losses[PERFX_LOSS_UNMATCHED_ENTRIES], 3);
+	cr_assert_eq(profile->tracer_cpu_ns, 5);
+	cr_assert_eq(row_of(profile)->overflow_count, 19);
+	cr_assert_eq(profile->not_attached_count, 1);
+}
+
+Test(time_slice, levels_are_not_of_an_earlier_end)
+{
+	const struct profile *profile;
+
+	tell_end(&story);
+	profile = cut(2, 8);
+	cr_assert_eq(profile->losses[PERFX_LOSS_UNMATCHED_ENTRIES], 0);
+	cr_assert_eq(profile->tracer_cpu_ns, PROFILE_ABSENT);
+	/* but what could not be attached could not be then either */
+	cr_assert_eq(profile->not_attached_count, 1);
+}
+
+Test(time_slice, bounds_before_the_end)
+{
+	const struct profile *profile;
+
+	tell_end(&story);
+	profile = cut(-4, -2);
+	cr_assert_eq(profile->start_ns, STREAM_START + 6 * S);
+	cr_assert_eq(profile->duration_ns, 2 * S);
+	cr_assert_eq(row_of(profile)->overflow_count, 17);
+}
+
+Test(time_slice, all_of_it_is_all_of_it)
+{
+	const struct profile *profile;
+
+	tell_end(&story);
+	profile = cut(0, 0);
+	cr_assert_eq(row_of(profile)->calls_count, 10 + 11 + 13 + 15 + 17 + 19);
+	cr_assert_eq(profile->time_slice.left_out_count, 0);
+	cr_assert_eq(profile->processes[0].memory[0].allocs.value, 10);
+}
+
+Test(time_slice, a_cut_capture_is_whole_before_the_cut)
+{
+	const struct profile *profile = cut(2, 6);
+
+	cr_assert(profile->ended);
+	cr_assert_eq(profile->duration_ns, 4 * S);
+}
+
+Test(time_slice, and_is_not_behind_it)
+{
+	const struct profile *profile = cut(2, 20);
+
+	cr_assert_not(profile->ended);
+	cr_assert_eq(profile->partial,
+		     PROFILE_PARTIAL_TRUNCATED | (profile->partial & PROFILE_PARTIAL_LOSSY));
+}
+
+Test(time_slice, behind_the_end_there_is_nothing)
+{
+	struct time_slice *time_slice = time_slice_of(11, 12);
+
+	tell_end(&story);
+	cr_assert_eq(feed(time_slice), -ERANGE);
+	time_slice__free(time_slice);
+}
+
+Test(time_slice, since_comes_before_until)
+{
+	cr_assert_null(time_slice_of(5, 5));
+	cr_assert_eq(errno, ERANGE);
+	cr_assert_null(time_slice_of(-2, -4));
+}
+
+/* --- captures of earlier versions --- */
+
+/*
+ * Captures of earlier versions stay readable: files that the program of November 2026 recorded,
+ * before record kinds had their present names, and the reports that it made of them. Only words of
+ * these reports may change.
+ *
+ * All are of tests/workloads: trainer (steps, FLOPs, sampled memory), flight (the same, written by
+ * a flight recorder: keyframe and time slice), memory (every allocation), fork and execs
+ * (processes), values and blocks (of perfx.h, by the workload `told`).
+ */
+
+#define FOLDER "tests/golden/captures/"
+
+static void replay_capture(const char *name, struct aggregate *aggregate, struct time_slice *slice)
+{
+	struct pipeline pipeline = {.aggregate = aggregate, .time_slice = slice};
+	struct capture_reader *reader;
+	char path[128];
+
+	snprintf(path, sizeof(path), FOLDER "%s.perfx", name);
+	reader = capture_reader__open(path);
+	cr_assert_not_null(reader, "%s", path);
+	cr_assert_eq(pipeline_replay(&pipeline, reader), 0, "%s", path);
+	cr_expect_eq(capture_reader__damage(reader)->places, 0, "%s", path);
+	capture_reader__free(reader);
+}
+
+static void expect_report(const char *name, const char *expected, struct time_slice *slice)
+{
+	struct aggregate *aggregate = aggregate__new();
+	const struct profile *profile;
+	struct analysis *analysis;
+	struct report_options options = {0};
+	char path[128], *report = NULL;
+	size_t size;
+	FILE *out = open_memstream(&report, &size);
+
+	replay_capture(name, aggregate, slice);
+	profile = aggregate__finish(aggregate);
+	cr_assert_not_null(profile);
+	analysis = analyze(profile);
+	cr_assert_not_null(analysis);
+	cr_assert_eq(report_writer_named("json")->write(out, profile, analysis, &options), 0);
+	fclose(out);
+	snprintf(path, sizeof(path), FOLDER "%s.json", expected);
+	golden_expect(path, report, size);
+	free(report);
+	analysis__free(analysis);
+	aggregate__free(aggregate);
+}
+
+Test(captures, of_earlier_versions)
+{
+	static const char *const names[] = {"trainer", "flight", "memory", "fork",
+					    "execs",   "values", "blocks"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		expect_report(names[i], names[i], NULL);
+}
+
+/* From 300 ms to 500 ms. */
+Test(captures, a_time_slice_of_one)
+{
+	const struct time_slice_choice choice = {.since = {.given = true, .ns = 300 * MS},
+						 .until = {.given = true, .ns = 500 * MS}};
+	struct time_slice *slice = time_slice__new(&choice, 0);
+
+	cr_assert_not_null(slice);
+	expect_report("trainer", "trainer-slice", slice);
+	time_slice__free(slice);
 }
