@@ -261,7 +261,6 @@ void link_warm_pages(int file_fd, const uint64_t *offsets, size_t count)
 
 struct link_tag {
 	bool is_alloc_probe;
-	bool is_annotation;
 	bool by_return;
 	uint32_t group;
 	uint32_t born; /* whose it is; 0: of all processes */
@@ -506,7 +505,6 @@ static void attach_batch(struct links *links, struct attach_way *way, const stru
 	size_t n = select_points(points, count, batch, selected);
 
 	way->tag.is_alloc_probe = batch->is_alloc_probe;
-	way->tag.is_annotation = batch->is_annotation;
 	way->tag.by_return = batch->by_return;
 	way->tag.group = batch->group;
 	if (batch->by_return)

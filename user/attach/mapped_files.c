@@ -311,9 +311,8 @@ static uint64_t address_of(const struct maps *maps, const struct plan_module *mo
 	for (size_t i = 0; i < maps__count(maps); i++) {
 		const struct mapping *mapping = maps__at(maps, i);
 
-		if (mapping->executable && mapping->inode == module->inode &&
-		    mapping->dev_major == module->dev_major &&
-		    mapping->dev_minor == module->dev_minor && offset >= mapping->file_offset &&
+		if (mapping->executable && is_of(mapping, module) &&
+		    offset >= mapping->file_offset &&
 		    offset - mapping->file_offset < mapping->end - mapping->start)
 			return mapping->start + (offset - mapping->file_offset);
 	}

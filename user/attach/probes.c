@@ -370,61 +370,79 @@ void probes_attach_points(struct probes *probes, struct attach_target *target,
 		points[i].err = -EOWNERDEAD;
 }
 
+/* Is a function to be attached with its file now? */
+static bool is_wanted(const struct probes *probes, size_t index, bool only_stale)
+{
+	const struct plan_function *function = &probes->plan->functions[index];
+	const struct placed *placed = &probes->placed[index];
+
+	return (placed->stale || !only_stale) && !placed->given_up && !is_spared(probes, index) &&
+	       (function->role != PLAN_ALLOC_PROBE || probes_alloc_wanted(probes, function));
+}
+
+/* Gives a function its place and its points; returns how many, 0: there is no place. */
+static size_t prepare(struct probes *probes, size_t index, struct attach_point *points)
+{
+	probes_decide_own_entry(probes, index);
+	if (!probes_place(probes, index))
+		return points_of(probes, index, points);
+	plan__skip(probes->plan, probes->plan->functions[index].name, attach_error(-ENOSPC));
+	return 0;
+}
+
+/* counts: points of each function of the module. */
+static void settle_all(struct probes *probes, size_t module, const struct attach_target *target,
+		       struct attach_point *points, const size_t *counts)
+{
+	const struct plan_module *planned = &probes->plan->modules[module];
+	size_t failed_count = 0;
+	int last_err = 0;
+
+	for (size_t i = 0; i < planned->functions_count; points += counts[i++]) {
+		size_t index = planned->functions_first + i;
+		bool was_attached = probes->placed[index].attached;
+		int err;
+
+		if (!counts[i])
+			continue;
+		settle(probes, index, target, points, counts[i]);
+		err = points[counts[i] - 1].err;
+		if (err && !is_refusal(err)) {
+			failed_count++;
+			last_err = err;
+		}
+		if (probes->placed[index].attached && !was_attached)
+			probes_describe(probes, index);
+	}
+	if (failed_count && target->born)
+		note_failure(probes, module, target->pid, failed_count, last_err);
+}
+
 /* Attaches the functions of one file: all, or those that have become stale. */
 static void attach_functions(struct probes *probes, size_t module,
 			     const struct attached_process *for_process, bool only_stale)
 {
-	struct plan *plan = probes->plan;
-	struct attach_target target = {.file_fd = plan->modules[module].fd,
-				       .pid = for_process->pid,
-				       .born = for_process->born};
-	size_t first = plan->modules[module].functions_first;
-	size_t end = first + plan->modules[module].functions_count, n = 0, points_max = 0;
-	size_t failed_count = 0;
+	const struct plan_module *planned = &probes->plan->modules[module];
+	struct attach_target target = {
+		.file_fd = planned->fd, .pid = for_process->pid, .born = for_process->born};
+	size_t points_max = 1, count = 0;
 	struct attach_point *points;
-	bool *wanted;
-	int err = 0;
+	size_t *counts = calloc(planned->functions_count + 1, sizeof(*counts));
 
-	for (size_t i = first; i < end; i++)
-		points_max += points_count(probes, i);
-	points = calloc(points_max ? points_max : 1, sizeof(*points));
-	wanted = calloc(end - first + 1, sizeof(*wanted));
-	for (size_t i = first; points && wanted && i < end; i++) {
-		if ((only_stale && !probes->placed[i].stale) || probes->placed[i].given_up ||
-		    is_spared(probes, i) ||
-		    (plan->functions[i].role == PLAN_ALLOC_PROBE &&
-		     !probes_alloc_wanted(probes, &plan->functions[i])))
-			continue;
-		probes_decide_own_entry(probes, i);
-		if (probes_place(probes, i)) {
-			plan__skip(plan, plan->functions[i].name, attach_error(-ENOSPC));
-			continue;
-		}
-		wanted[i - first] = true;
-		n += points_of(probes, i, points + n);
+	for (size_t i = 0; i < planned->functions_count; i++)
+		points_max += points_count(probes, planned->functions_first + i);
+	points = calloc(points_max, sizeof(*points));
+	for (size_t i = 0; points && counts && i < planned->functions_count; i++) {
+		if (is_wanted(probes, planned->functions_first + i, only_stale))
+			counts[i] = prepare(probes, planned->functions_first + i, points + count);
+		count += counts[i];
 	}
-	if (n)
-		probes_attach_points(probes, &target, points, n);
-	n = 0;
-	for (size_t i = first; points && wanted && i < end; i++) {
-		bool was_attached = probes->placed[i].attached;
-		size_t count = points_count(probes, i);
-
-		if (!wanted[i - first])
-			continue;
-		settle(probes, i, &target, points + n, count);
-		if (points[n + count - 1].err && !is_refusal(points[n + count - 1].err)) {
-			failed_count++;
-			err = points[n + count - 1].err;
-		}
-		if (probes->placed[i].attached && !was_attached)
-			probes_describe(probes, i);
-		n += count;
+	if (count) {
+		probes_attach_points(probes, &target, points, count);
+		settle_all(probes, module, &target, points, counts);
 	}
-	if (failed_count && for_process->born)
-		note_failure(probes, module, for_process->pid, failed_count, err);
 	free(points);
-	free(wanted);
+	free(counts);
 }
 
 void probes__want_workers(struct probes *probes)

@@ -450,61 +450,72 @@ static void say_failure(const struct failure *failure, const char *program)
 		msg_say("%s: cannot be executed: %s", program, strerror(failure->err));
 }
 
+/* Forks a child that stops at exec. False: it has ended, which has been said; *exit_code likewise.
+ */
+static bool start_child(struct launch *launch, char *const *argv,
+			const struct launch_options *options, int *exit_code)
+{
+	char **environment = NULL;
+	struct failure failure;
+	int failure_pipe[2];
+	bool failed;
+	uid_t uid;
+	gid_t gid;
+
+	/* here, where the parent is sudo or the shell */
+	if (options->as_caller && caller_ids(&uid, &gid))
+		environment = caller_environment();
+	failed = !inject_prepare(&launch->inject, environment, options->nvtx,
+				 options->python_functions) ||
+		 pipe2(failure_pipe, O_CLOEXEC);
+	launch->pid = failed ? -1 : fork();
+	if (launch->pid == 0)
+		run_child(argv, options->as_caller, environment, &launch->inject, failure_pipe[1]);
+	free(environment);
+	if (failed)
+		return false;
+	close(failure_pipe[1]);
+	failed = launch->pid < 0;
+	if (!failed && read(failure_pipe[0], &failure, sizeof(failure)) == sizeof(failure)) {
+		failed = true;
+		say_failure(&failure, argv[0]);
+		waitpid(launch->pid, &launch->status, 0);
+		if (WIFEXITED(launch->status))
+			*exit_code = WEXITSTATUS(launch->status);
+	}
+	close(failure_pipe[0]);
+	return !failed;
+}
+
+/* Takes the stopped child to where its libraries are mapped. */
+static bool hold_child(struct launch *launch, const char *program)
+{
+	if (waitpid(launch->pid, &launch->status, 0) == launch->pid &&
+	    stopped_by(launch->status, SIGTRAP)) {
+		launch->held = true;
+		ptrace(PTRACE_SETOPTIONS, launch->pid, NULL, (void *)PTRACE_O_EXITKILL);
+		run_to_libraries(launch);
+		return true;
+	}
+	msg_say("%s: cannot be held before its first instruction (ptrace is not allowed here)",
+		program);
+	kill(launch->pid, SIGKILL);
+	return false;
+}
+
 struct launch *launch__start(char *const *argv, const struct launch_options *options,
 			     int *exit_code)
 {
 	struct launch *launch = calloc(1, sizeof(*launch));
-	char **environment = NULL;
-	bool as_caller = options->as_caller;
-	struct failure failure;
-	uid_t uid;
-	gid_t gid;
-	int failure_pipe[2];
 
 	*exit_code = EXIT_FAILED;
-	if (!launch || pipe2(failure_pipe, O_CLOEXEC)) {
-		free(launch);
-		return NULL;
+	if (launch && start_child(launch, argv, options, exit_code) &&
+	    hold_child(launch, argv[0])) {
+		*exit_code = EXIT_OK;
+		return launch;
 	}
-	/* here, where the parent is sudo or the shell */
-	if (as_caller && caller_ids(&uid, &gid))
-		environment = caller_environment();
-	if (!inject_prepare(&launch->inject, environment, options->nvtx, options->python_functions))
-		launch->pid = -1;
-	else
-		launch->pid = fork();
-	if (launch->pid == 0)
-		run_child(argv, as_caller, environment, &launch->inject, failure_pipe[1]);
-	free(environment);
-	close(failure_pipe[1]);
-	if (launch->pid > 0 &&
-	    read(failure_pipe[0], &failure, sizeof(failure)) == sizeof(failure)) {
-		say_failure(&failure, argv[0]);
-		waitpid(launch->pid, &launch->status, 0);
-		*exit_code = WIFEXITED(launch->status) ? WEXITSTATUS(launch->status) : EXIT_FAILED;
-		launch->pid = -1;
-	}
-	close(failure_pipe[0]);
-	if (launch->pid < 0) {
-		inject_clear(&launch->inject);
-		free(launch);
-		return NULL;
-	}
-	if (waitpid(launch->pid, &launch->status, 0) != launch->pid ||
-	    !stopped_by(launch->status, SIGTRAP)) {
-		msg_say("%s: cannot be held before its first instruction (ptrace is not allowed "
-			"here)",
-			argv[0]);
-		kill(launch->pid, SIGKILL);
-		inject_clear(&launch->inject);
-		free(launch);
-		return NULL;
-	}
-	launch->held = true;
-	ptrace(PTRACE_SETOPTIONS, launch->pid, NULL, (void *)PTRACE_O_EXITKILL);
-	run_to_libraries(launch);
-	*exit_code = EXIT_OK;
-	return launch;
+	launch__free(launch);
+	return NULL;
 }
 
 bool launch__nvtx(const struct launch *launch)
@@ -553,5 +564,6 @@ void launch__free(struct launch *launch)
 		kill(launch->pid, SIGKILL);
 		waitpid(launch->pid, NULL, 0);
 	}
+	inject_clear(&launch->inject);
 	free(launch);
 }
