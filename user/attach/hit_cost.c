@@ -2,13 +2,13 @@
 #include "attach/hit_cost.h"
 
 #include "base/clock.h"
+#include "proc/maps.h"
 
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -89,19 +89,14 @@ const struct calib_target *calib_target_of(enum perfx_site site, bool by_return)
 
 int64_t calib_target_offset(const void *address)
 {
-	uint64_t start, end, offset;
-	int64_t found = -ENOENT;
-	char line[512];
-	FILE *maps = fopen("/proc/self/maps", "re");
+	struct maps *maps = maps__read(getpid());
+	const struct mapping *mapping = maps ? maps__find(maps, (uintptr_t)address) : NULL;
+	int64_t offset =
+		mapping ? (int64_t)((uintptr_t)address - mapping->start + mapping->file_offset)
+			: -ENOENT;
 
-	if (!maps)
-		return -errno;
-	while (found < 0 && fgets(line, sizeof(line), maps))
-		if (sscanf(line, "%lx-%lx %*s %lx", &start, &end, &offset) == 3 &&
-		    (uintptr_t)address >= start && (uintptr_t)address < end)
-			found = (int64_t)((uintptr_t)address - start + offset);
-	fclose(maps);
-	return found;
+	maps__free(maps);
+	return offset;
 }
 
 /* --- calibration --- */

@@ -2,12 +2,11 @@
 #include "attach/links.h"
 
 #include "base/grow.h"
+#include "base/thread.h"
 
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,19 +160,6 @@ static void *close_waiting(void *arg)
 	return NULL;
 }
 
-/* Signals go to the main thread. */
-static int start_closer(struct link_closer *closer)
-{
-	sigset_t all, before;
-	int err;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
-	err = pthread_create(&closer->thread, NULL, close_waiting, closer);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return -err;
-}
-
 static struct link_closer *link_closer__new(void)
 {
 	struct link_closer *closer = calloc(1, sizeof(*closer));
@@ -182,7 +168,7 @@ static struct link_closer *link_closer__new(void)
 		return NULL;
 	pthread_mutex_init(&closer->lock, NULL);
 	pthread_cond_init(&closer->changed, NULL);
-	if (!start_closer(closer))
+	if (!thread_start(&closer->thread, close_waiting, closer))
 		return closer;
 	free(closer);
 	return NULL;

@@ -4,8 +4,8 @@
 #include "base/emitted.h"
 #include "base/grow.h"
 #include "decode/pack.h"
+#include "proc/process.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -210,22 +210,15 @@ static void count_thread(struct thread_counters *thread_counters, struct tracer 
 static void count_process(struct thread_counters *thread_counters, struct tracer *tracer, pid_t pid)
 {
 	struct perfx_traced_process traced;
-	struct dirent *entry;
-	char path[64];
-	DIR *tasks;
+	pid_t *tids = NULL;
+	ssize_t count;
 
 	if (tracer__traced_process(tracer, pid, &traced))
 		return;
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	tasks = opendir(path);
-	while (tasks && (entry = readdir(tasks))) {
-		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
-
-		if (tid > 0)
-			count_thread(thread_counters, tracer, traced.process, tid);
-	}
-	if (tasks)
-		closedir(tasks);
+	count = process_threads(pid, &tids);
+	for (ssize_t i = 0; i < count; i++)
+		count_thread(thread_counters, tracer, traced.process, tids[i]);
+	free(tids);
 }
 
 void thread_counters__scan(struct thread_counters *thread_counters, struct tracer *tracer,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "attach/tracer.h"
 
+#include "base/thread.h"
 #include "perfx.skel.h"
 
 #include <assert.h>
@@ -8,8 +9,6 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -903,19 +902,6 @@ static void *load(void *arg)
 	return NULL;
 }
 
-/* Signals go to the main thread, which waits for them. */
-static bool start_thread(struct loading *loading)
-{
-	sigset_t all, before;
-	bool started;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	started = !pthread_create(&loading->thread, NULL, load, loading);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return started;
-}
-
 struct loading *loading__start(const struct tracer_options *options,
 			       const struct features *features)
 {
@@ -925,7 +911,7 @@ struct loading *loading__start(const struct tracer_options *options,
 		return NULL;
 	loading->options = *options;
 	loading->features = features;
-	loading->has_thread = start_thread(loading);
+	loading->has_thread = !thread_start(&loading->thread, load, loading);
 	return loading;
 }
 

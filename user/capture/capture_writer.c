@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/thread.h"
 #include "capture/block.h"
 #include "capture/capture.h"
 
@@ -8,7 +9,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,20 +167,6 @@ static void *write_batches(void *arg)
 	return NULL;
 }
 
-/* Signals are the main thread's: there they end waiting. */
-static int start_thread(struct capture_writer *writer)
-{
-	sigset_t all, old;
-	int err;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&writer->thread, NULL, write_batches, writer);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	writer->has_thread = !err;
-	return -err;
-}
-
 /* --- who adds --- */
 
 static void empty(struct batch *batch)
@@ -211,8 +197,10 @@ static int hand_over(struct capture_writer *writer)
 	int err = 0;
 
 	/* not before there is something to write: a fork in between finds one thread */
-	if (!writer->has_thread)
-		err = start_thread(writer);
+	if (!writer->has_thread) {
+		err = thread_start(&writer->thread, write_batches, writer);
+		writer->has_thread = !err;
+	}
 	pthread_mutex_lock(&writer->lock);
 	if (!writer->err)
 		writer->err = err;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Processes that are to be looked at, because they began, executed or mapped something: a ring's
- * callback puts them here and the loop works them off between two drains. A process waits once,
+ * Processes that are to be looked at, because they began, executed or mapped something: they are
+ * put here while the rings are drained, and worked off between two drains. A process waits once,
  * however often it is put.
  *
  * Who maps code all the time (a just-in-time compiler that writes files, a plugin that is opened

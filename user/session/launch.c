@@ -42,42 +42,20 @@ static pid_t sudo_process(void)
 	return parent;
 }
 
-static char *read_environment(pid_t pid, size_t *size)
-{
-	char path[64], *text = malloc(ENVIRONMENT_MAX + 1);
-	ssize_t n, used = 0;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/environ", (int)process_task(pid));
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	while (text && fd >= 0 && used < ENVIRONMENT_MAX &&
-	       (n = read(fd, text + used, (size_t)(ENVIRONMENT_MAX - used))) > 0)
-		used += n;
-	if (fd >= 0)
-		close(fd);
-	if (!text || used == 0) {
-		free(text);
-		return NULL;
-	}
-	text[used] = '\0';
-	*size = (size_t)used;
-	return text;
-}
-
 /* The environment of the user who called sudo (NULL-terminated, malloc'd as one block with its
  * strings): what sudo itself was started with, so with the shell's PATH and virtual environment,
  * which sudo hides from the command it runs. NULL when it cannot be read. */
 static char **caller_environment(void)
 {
-	size_t size = 0, count = 0, n = 0;
-	char *text = read_environment(sudo_process(), &size), *strings;
-	char **environment;
+	char *text = NULL, *strings, **environment = NULL;
+	ssize_t read_size =
+		proc_read_pid(process_task(sudo_process()), "environ", &text, ENVIRONMENT_MAX);
+	size_t size = read_size > 0 ? (size_t)read_size : 0, count = 0, n = 0;
 
-	if (!text)
-		return NULL;
 	for (size_t i = 0; i < size; i++)
 		count += !text[i];
-	environment = malloc((count + 2) * sizeof(*environment) + size + 1);
+	if (size)
+		environment = malloc((count + 2) * sizeof(*environment) + size + 1);
 	if (environment) {
 		strings = (char *)(environment + count + 2);
 		memcpy(strings, text, size + 1);
@@ -342,19 +320,17 @@ static int match_symbol(const struct symbol *symbol, void *ctx)
 /* Where the kernel has put the dynamic linker: AT_BASE; 0 for a static program. */
 static uint64_t linker_base(pid_t pid)
 {
-	Elf64_auxv_t entry;
+	char *text = NULL;
+	ssize_t size = proc_read_pid(pid, "auxv", &text, 0);
 	uint64_t base = 0;
-	char path[64];
-	int fd;
+	Elf64_auxv_t entry;
 
-	snprintf(path, sizeof(path), "/proc/%d/auxv", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	while (read(fd, &entry, sizeof(entry)) == sizeof(entry) && entry.a_type != AT_NULL)
+	for (ssize_t at = 0; at + (ssize_t)sizeof(entry) <= size; at += (ssize_t)sizeof(entry)) {
+		memcpy(&entry, text + at, sizeof(entry));
 		if (entry.a_type == AT_BASE)
 			base = entry.a_un.a_val;
-	close(fd);
+	}
+	free(text);
 	return base;
 }
 

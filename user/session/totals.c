@@ -8,25 +8,10 @@
 #include "peaks/peaks.h"
 #include "proc/process.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
-
-static void read_boot_id(char *text, size_t size)
-{
-	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-
-	text[0] = '\0';
-	if (!file)
-		return;
-	if (!fgets(text, (int)size, file))
-		text[0] = '\0';
-	text[strcspn(text, "\n")] = '\0';
-	fclose(file);
-}
 
 void totals_host(struct sink *sink, const struct recorder_options *options, uint64_t start_ns)
 {
@@ -43,14 +28,16 @@ void totals_host(struct sink *sink, const struct recorder_options *options, uint
 	};
 	struct pack_buffer *buffer = malloc(sizeof(*buffer));
 	struct utsname names;
-	char boot_id[64];
+	char *boot_id = NULL;
 
 	if (!buffer)
 		return;
 	uname(&names);
-	read_boot_id(boot_id, sizeof(boot_id));
+	if (proc_read("/proc/sys/kernel/random/boot_id", &boot_id, 0) > 0)
+		boot_id[strcspn(boot_id, "\n")] = '\0';
 	SINK_PACK(sink, buffer, PERFX_KIND_HOST, record, names.nodename, names.release, boot_id,
 		  options->command, PERFX_VERSION);
+	free(boot_id);
 	free(buffer);
 }
 
