@@ -102,14 +102,21 @@ void document_add_chart(struct document *document, struct chart chart)
 		block->chart = chart;
 }
 
-void document_add_table(struct document *document, const struct column *columns, size_t count)
+void document_add_table(struct document *document, const struct column *columns, size_t count,
+			unsigned has)
 {
 	struct block *block = block_new(document, BLOCK_TABLE);
+	struct column *shown = calloc(count, sizeof(*shown));
 
-	if (!block)
+	if (!block || !shown) {
+		document->failed = true;
+		free(shown);
 		return;
-	block->table.columns = columns;
-	block->table.columns_count = count;
+	}
+	block->table.columns = shown;
+	for (size_t i = 0; i < count; i++)
+		if (!(columns[i].where & ~has))
+			shown[block->table.columns_count++] = columns[i];
 }
 
 void document_cell(struct document *document, struct text *cell)
@@ -193,6 +200,7 @@ void document_clear(struct document *document)
 		for (size_t j = 0; j < block->table.cells_count; j++)
 			free(block->table.cells[j]);
 		free(block->table.cells);
+		free(block->table.columns);
 		free(block->finding.evidence);
 		free(block->finding.threshold);
 		free(block->finding.suggestion);

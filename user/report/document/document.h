@@ -50,10 +50,11 @@ struct column {
 	unsigned rank;	 /* 0: always shown; the highest is left out first when space is short */
 	bool takes_rest; /* shortened, or given what room there is: one of a table */
 	bool cut_end;	 /* what is shortened loses its end, not its middle */
+	unsigned where;	 /* bits: only in tables that have these; 0: in all */
 };
 
 struct table {
-	const struct column *columns; /* static */
+	struct column *columns;
 	size_t columns_count;
 	char **cells; /* row by row */
 	size_t cells_count, cells_capacity;
@@ -118,9 +119,12 @@ void document_add_finding(struct document *document, const struct finding *findi
 			  struct text *subject, bool with_threshold);
 void document_add_chart(struct document *document, struct chart chart);
 /* A table is made, then filled cell by cell, row by row, before the next block is added. */
-#define document_table(document, columns) \
-	document_add_table((document), (columns), sizeof(columns) / sizeof((columns)[0]))
-void document_add_table(struct document *document, const struct column *columns, size_t count);
+#define document_table(document, columns) document_table_having((document), (columns), 0)
+/* With the columns whose `where` it has. */
+#define document_table_having(document, columns, has) \
+	document_add_table((document), (columns), sizeof(columns) / sizeof((columns)[0]), (has))
+void document_add_table(struct document *document, const struct column *columns, size_t count,
+			unsigned has);
 void document_cell(struct document *document, struct text *cell);
 /* The rows that follow are of another kind: they stay at the end however the rest is sorted. */
 void document_foot(struct document *document);

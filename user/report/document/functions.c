@@ -86,33 +86,27 @@ static void cell_function(struct composer *c, const struct profile_process *p, u
 	document_cell(c->document, &cell);
 }
 
-/* nsys's and torch.profiler's numbers; the name last, so that it gets what room there is */
-#define FUNCTION_NUMBERS                                                                         \
-	{.title = "Self %", .right = true}, {.title = "Self", .right = true},                    \
-		{.title = "Total", .right = true, .rank = 2}, {.title = "Calls", .right = true}, \
-		{.title = "Avg", .right = true}, {.title = "p50", .right = true, .rank = 3},     \
-		{.title = "p95", .right = true, .rank = 4},                                      \
-		{.title = "p99", .right = true, .rank = 1},                                      \
-		{.title = "Min", .right = true, .rank = 9},                                      \
-		{.title = "Max", .right = true, .rank = 5},                                      \
-	{                                                                                        \
-		.title = "Threads", .right = true, .rank = 8                                     \
-	}
-#define FUNCTION_NAMES                             \
-	{.title = "Function", .takes_rest = true}, \
-	{                                          \
-		.title = "Module", .rank = 7       \
-	}
+enum { HAS_MEMORY = 1, HAS_COMPUTE = 2 };
 
-#define FUNCTION_MEMORY                                        \
-	{                                                      \
-		.title = "Allocated", .right = true, .rank = 6 \
-	}
-#define FUNCTION_COMPUTE                              \
-	{.title = "FLOPs", .right = true, .rank = 2}, \
-	{                                             \
-		.title = "GFLOP/s", .right = true     \
-	}
+/* nsys's and torch.profiler's numbers; the name last, so that it gets what room there is */
+static const struct column function_columns[] = {
+	{.title = "Self %", .right = true},
+	{.title = "Self", .right = true},
+	{.title = "Total", .right = true, .rank = 2},
+	{.title = "Calls", .right = true},
+	{.title = "Avg", .right = true},
+	{.title = "p50", .right = true, .rank = 3},
+	{.title = "p95", .right = true, .rank = 4},
+	{.title = "p99", .right = true, .rank = 1},
+	{.title = "Min", .right = true, .rank = 9},
+	{.title = "Max", .right = true, .rank = 5},
+	{.title = "Threads", .right = true, .rank = 8},
+	{.title = "Allocated", .right = true, .rank = 6, .where = HAS_MEMORY},
+	{.title = "FLOPs", .right = true, .rank = 2, .where = HAS_COMPUTE},
+	{.title = "GFLOP/s", .right = true, .where = HAS_COMPUTE},
+	{.title = "Function", .takes_rest = true},
+	{.title = "Module", .rank = 7},
+};
 
 static bool has_compute(const struct profile_process *p)
 {
@@ -121,26 +115,6 @@ static bool has_compute(const struct profile_process *p)
 			return true;
 	}
 	return false;
-}
-
-static void add_function_columns(struct composer *c, bool memory, bool compute)
-{
-	static const struct column plain[] = {FUNCTION_NUMBERS, FUNCTION_NAMES},
-				   with_memory[] = {FUNCTION_NUMBERS, FUNCTION_MEMORY,
-						    FUNCTION_NAMES},
-				   with_compute[] = {FUNCTION_NUMBERS, FUNCTION_COMPUTE,
-						     FUNCTION_NAMES},
-				   with_both[] = {FUNCTION_NUMBERS, FUNCTION_MEMORY,
-						  FUNCTION_COMPUTE, FUNCTION_NAMES};
-
-	if (memory && compute)
-		document_table(c->document, with_both);
-	else if (compute)
-		document_table(c->document, with_compute);
-	else if (memory)
-		document_table(c->document, with_memory);
-	else
-		document_table(c->document, plain);
 }
 
 static void cells_of_cost(struct composer *c, const struct profile_process *p,
@@ -197,7 +171,8 @@ static void compose_function_table(struct composer *c, const struct profile_proc
 	bool has_memory = p->memory_count > 0, computes = has_compute(p);
 	uint64_t wall_ns = profile_wall_ns(p);
 
-	add_function_columns(c, has_memory, computes);
+	document_table_having(c->document, function_columns,
+			      (has_memory ? HAS_MEMORY : 0) | (computes ? HAS_COMPUTE : 0));
 	for (size_t i = from; i < to; i++) {
 		const struct profile_row *row = &p->rows[i];
 		const struct profile_function *function =

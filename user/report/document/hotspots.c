@@ -98,36 +98,26 @@ static bool has_leaks(const struct places *s)
 	return false;
 }
 
-#define HELD                                   \
-	{.title = "At peak", .right = true},   \
-	{                                      \
-		.title = "Live", .right = true \
-	}
-#define LEAK                                   \
-	{                                      \
-		.title = "Leak", .right = true \
-	}
-#define HELD_REST                                                        \
-	{.title = "Blocks", .right = true, .rank = 5},                   \
-		{.title = "Oldest", .right = true, .rank = 3},           \
-		{.title = "Allocated", .right = true, .rank = 1},        \
-		{.title = "Allocs", .right = true, .rank = 2},           \
-		{.title = "Temp.", .right = true, .rank = 6},            \
-		{.title = "Where", .takes_rest = true, .cut_end = true}, \
-	{                                                                \
-		.title = "Function", .rank = 4                           \
-	}
+enum { HAS_LEAKS = 1 };
 
 /* What has been held, where frees are seen. */
 static void compose_held(struct composer *c, const struct places *s)
 {
-	static const struct column without[] = {HELD, HELD_REST}, with[] = {HELD, LEAK, HELD_REST};
+	static const struct column columns[] = {
+		{.title = "At peak", .right = true},
+		{.title = "Live", .right = true},
+		{.title = "Leak", .right = true, .where = HAS_LEAKS},
+		{.title = "Blocks", .right = true, .rank = 5},
+		{.title = "Oldest", .right = true, .rank = 3},
+		{.title = "Allocated", .right = true, .rank = 1},
+		{.title = "Allocs", .right = true, .rank = 2},
+		{.title = "Temp.", .right = true, .rank = 6},
+		{.title = "Where", .takes_rest = true, .cut_end = true},
+		{.title = "Function", .rank = 4},
+	};
 	bool leaks = has_leaks(s);
 
-	if (leaks)
-		document_table(c->document, with);
-	else
-		document_table(c->document, without);
+	document_table_having(c->document, columns, leaks ? HAS_LEAKS : 0);
 	for (size_t i = 0; i < s->rows_count; i++) {
 		const struct profile_hotspot *h = &s->memory->hotspots[s->rows[i]];
 
@@ -298,27 +288,19 @@ static struct worst *all_places(const struct profile_process *p,
 	return places;
 }
 
-#define WORST_NUMBERS                                                          \
-	{.title = "At peak", .right = true}, {.title = "Live", .right = true}, \
-	{                                                                      \
-		.title = "Allocated", .right = true                            \
-	}
-#define WORST_NAMES                                                   \
-	{.title = "Kind", .rank = 1},                                 \
-	{                                                             \
-		.title = "Where", .takes_rest = true, .cut_end = true \
-	}
-
 static void compose_worst(struct composer *c, const struct worst *places, size_t count)
 {
-	static const struct column without[] = {WORST_NUMBERS, WORST_NAMES},
-				   with[] = {LEAK, WORST_NUMBERS, WORST_NAMES};
+	static const struct column columns[] = {
+		{.title = "Leak", .right = true, .where = HAS_LEAKS},
+		{.title = "At peak", .right = true},
+		{.title = "Live", .right = true},
+		{.title = "Allocated", .right = true},
+		{.title = "Kind", .rank = 1},
+		{.title = "Where", .takes_rest = true, .cut_end = true},
+	};
 	bool leaks = places[0].trend->leak;
 
-	if (leaks)
-		document_table(c->document, with);
-	else
-		document_table(c->document, without);
+	document_table_having(c->document, columns, leaks ? HAS_LEAKS : 0);
 	for (size_t i = 0; i < count; i++) {
 		const struct worst *worst = &places[i];
 		bool held = memory_sees_frees(worst->memory);
