@@ -71,3 +71,39 @@ const struct profile_process *export_process(const struct profile *profile, uint
 	}
 	return NULL;
 }
+
+bool export_any_steps(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->processes_count; i++)
+		if (profile->processes[i].steps.count)
+			return true;
+	return false;
+}
+
+int export_contexts_make(struct export_contexts *contexts, const struct profile_process *process)
+{
+	int err = 0;
+
+	*contexts = (struct export_contexts){.process = process};
+	for (size_t i = 0; i < process->contexts_count && !err; i++)
+		err = map64_put(&contexts->places, process->contexts[i].id, (uint32_t)i);
+	return err;
+}
+
+void export_contexts_clear(struct export_contexts *contexts)
+{
+	map64_clear(&contexts->places);
+}
+
+/* Ids of parents are smaller than their children's, so it ends. */
+size_t export_path(const struct export_contexts *contexts, size_t i,
+		   uint32_t functions[EXPORT_PATH_MAX])
+{
+	const struct profile_context *all = contexts->process->contexts;
+	size_t count = 0;
+
+	for (uint32_t at = (uint32_t)i; at != MAP64_NONE && count < EXPORT_PATH_MAX;
+	     at = map64_get(&contexts->places, all[at].parent))
+		functions[count++] = all[at].function;
+	return count;
+}

@@ -3,6 +3,7 @@
 #ifndef PERFX_EXPORT_FORMATS_H
 #define PERFX_EXPORT_FORMATS_H
 
+#include "base/grow.h"
 #include "base/text.h"
 #include "export/export.h"
 
@@ -21,6 +22,22 @@ void export_function_name(struct text *into, const struct profile *profile, uint
 void export_json_string(struct text *into, const char *name);
 /* "trainer (pid 4242)", "… (pid 4242, exec 1)": harmless */
 void export_process_name(struct text *into, const struct profile_process *process);
+/* Did a process make steps? */
+bool export_any_steps(const struct profile *profile);
+
+/* A process's calling contexts by id. Make gives 0 or -ENOMEM; clear in any case. */
+struct export_contexts {
+	const struct profile_process *process;
+	struct map64 places;
+};
+
+#define EXPORT_PATH_MAX 512
+
+int export_contexts_make(struct export_contexts *contexts, const struct profile_process *process);
+void export_contexts_clear(struct export_contexts *contexts);
+/* The functions of the i-th context and of its callers, innermost first. Returns how many. */
+size_t export_path(const struct export_contexts *contexts, size_t i,
+		   uint32_t functions[EXPORT_PATH_MAX]);
 /* The process of an index that a record gives; NULL: not described. */
 const struct profile_process *export_process(const struct profile *profile, uint32_t index);
 

@@ -325,14 +325,6 @@ static int put_values(const struct export *export, struct text *line,
 
 /* --- steps ------------------------------------------------------------------------------------ */
 
-static bool any_steps(const struct profile *profile)
-{
-	for (size_t i = 0; i < profile->processes_count; i++)
-		if (profile->processes[i].steps.count)
-			return true;
-	return false;
-}
-
 static int put_quantile(const struct export *export, struct text *line,
 			const struct profile_process *process, const char *quantile, uint64_t ns)
 {
@@ -400,7 +392,7 @@ static int put_steps(const struct export *export, struct text *line)
 {
 	int err;
 
-	if (!any_steps(export->profile))
+	if (!export_any_steps(export->profile))
 		return 0;
 	put_type(export->out, "perfx_step_seconds", "summary", "seconds",
 		 "Steps of a training, by how long they took.");

@@ -42,7 +42,6 @@ enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_SYSTEM_NAME = 3, FUNCTION_FI
 /* Values of a sample: calls and time, then four for each domain, then the steps'. */
 #define DOMAIN_VALUES 4
 #define VALUES_MAX    (2 + DOMAIN_VALUES * PERFX_DOMAINS + 1)
-#define FRAMES_MAX    512
 
 struct pprof {
 	const struct export *export;
@@ -109,14 +108,6 @@ static bool has_domain(const struct profile *profile, enum perfx_domain domain)
 	return false;
 }
 
-static bool has_steps(const struct profile *profile)
-{
-	for (size_t i = 0; i < profile->processes_count; i++)
-		if (profile->processes[i].steps.count)
-			return true;
-	return false;
-}
-
 static void add_types(struct pprof *p)
 {
 	const struct profile *profile = p->export->profile;
@@ -128,7 +119,7 @@ static void add_types(struct pprof *p)
 		if (has_domain(profile, domain))
 			add_domain_types(p, domain);
 	}
-	if (has_steps(profile)) {
+	if (export_any_steps(profile)) {
 		p->step_value = p->values_count;
 		add_type(p, "step_time", "nanoseconds");
 	}
@@ -219,7 +210,7 @@ static uint64_t location_of_frame(struct pprof *p, const struct profile_frame *f
 /* --- samples ---------------------------------------------------------------------------------- */
 
 struct sample {
-	uint64_t locations[FRAMES_MAX]; /* innermost first */
+	uint64_t locations[EXPORT_PATH_MAX]; /* innermost first */
 	size_t locations_count;
 	uint64_t values[VALUES_MAX];
 };
@@ -259,25 +250,21 @@ static void put_sample(struct pprof *p, const struct sample *sample, const struc
 static int put_contexts(struct pprof *p, const struct labels *labels)
 {
 	const struct profile_process *process = labels->process;
-	struct map64 places = {0};
-	int err = 0;
+	struct export_contexts contexts;
+	int err = export_contexts_make(&contexts, process);
 
-	for (size_t i = 0; i < process->contexts_count && !err; i++)
-		err = map64_put(&places, process->contexts[i].id, (uint32_t)i);
 	for (size_t i = 0; i < process->contexts_count && !err; i++) {
 		const struct profile_context *context = &process->contexts[i];
 		struct sample sample = {.values = {context->calls_count, context->self_ns}};
+		uint32_t path[EXPORT_PATH_MAX];
 
-		for (uint32_t at = (uint32_t)i;
-		     at != MAP64_NONE && sample.locations_count < FRAMES_MAX;) {
-			sample.locations[sample.locations_count++] =
-				location_of_function(p, process->contexts[at].function);
-			at = map64_get(&places, process->contexts[at].parent);
-		}
+		sample.locations_count = export_path(&contexts, i, path);
+		for (size_t j = 0; j < sample.locations_count; j++)
+			sample.locations[j] = location_of_function(p, path[j]);
 		if (context->calls_count)
 			put_sample(p, &sample, labels, NULL);
 	}
-	map64_clear(&places);
+	export_contexts_clear(&contexts);
 	return err;
 }
 
@@ -294,7 +281,7 @@ static void put_hotspots(struct pprof *p, const struct profile_memory *memory,
 		struct sample sample = {0};
 		uint64_t *values = sample.values + p->first_value[memory->domain];
 
-		for (size_t j = 0; j < h->frames_count && j < FRAMES_MAX; j++)
+		for (size_t j = 0; j < h->frames_count && j < EXPORT_PATH_MAX; j++)
 			sample.locations[sample.locations_count++] =
 				location_of_frame(p, h->frames[j]);
 		if (!h->frames_count)

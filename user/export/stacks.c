@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/*
- * Folded stacks, for flamegraph.pl, inferno and the like: outermost first, then nanoseconds of self
- * time. A semicolon in a name is \x3b.
- *
- *     trainer (pid 4242);train_step;cblas_sgemm 5800500000
- */
+/* Call stacks for flame graphs: two formats. */
 #include "analyze/location.h"
 #include "base/grow.h"
 #include "export/formats.h"
@@ -12,28 +7,32 @@
 #include <errno.h>
 #include <string.h>
 
+/* --- folded -----------------------------------------------------------------------------------
+ * Folded stacks, for flamegraph.pl, inferno and the like: outermost first, then nanoseconds of self
+ * time. A semicolon in a name is \x3b.
+ *
+ *     trainer (pid 4242);train_step;cblas_sgemm 5800500000
+ */
+
 static void add_frame(struct text *line, const char *name)
 {
 	for (const char *p = name; *p; p++)
 		text_add_bytes(line, *p == ';' ? "\\x3b" : p, *p == ';' ? 4 : 1);
 }
 
-/* Callers first. Ids of parents are smaller than their children's, so it ends. */
+/* Callers first. */
 static void add_stack(struct text *line, const struct profile *profile,
-		      const struct profile_process *process, const struct map64 *places, size_t at)
+		      const struct export_contexts *contexts, size_t i)
 {
-	size_t path[512], count = 0;
+	uint32_t path[EXPORT_PATH_MAX];
+	size_t count = export_path(contexts, i, path);
 	struct text name = {0};
 
-	for (uint32_t place = (uint32_t)at; place != MAP64_NONE && count < 512;) {
-		path[count++] = place;
-		place = map64_get(places, process->contexts[place].parent);
-	}
-	export_process_name(&name, process);
+	export_process_name(&name, contexts->process);
 	add_frame(line, text_peek(&name));
 	while (count--) {
 		name.length = 0;
-		export_function_name(&name, profile, process->contexts[path[count]].function);
+		export_function_name(&name, profile, path[count]);
 		text_add(line, ";");
 		add_frame(line, text_peek(&name));
 	}
@@ -43,22 +42,20 @@ static void add_stack(struct text *line, const struct profile *profile,
 
 static int put_process(const struct export *export, const struct profile_process *process)
 {
-	struct map64 places = {0};
+	struct export_contexts contexts;
 	struct text line = {0};
-	int err = 0;
+	int err = export_contexts_make(&contexts, process);
 
-	for (size_t i = 0; i < process->contexts_count && !err; i++)
-		err = map64_put(&places, process->contexts[i].id, (uint32_t)i);
 	for (size_t i = 0; i < process->contexts_count && !err; i++) {
 		if (!process->contexts[i].self_ns)
 			continue;
 		line.length = 0;
-		add_stack(&line, export->profile, process, &places, i);
+		add_stack(&line, export->profile, &contexts, i);
 		text_printf(&line, " %llu\n", (unsigned long long)process->contexts[i].self_ns);
 		fwrite(text_peek(&line), 1, line.length, export->out);
 		err = line.failed ? -ENOMEM : export_error(export->out);
 	}
-	map64_clear(&places);
+	export_contexts_clear(&contexts);
 	text_clear(&line);
 	return err;
 }
@@ -72,7 +69,7 @@ int export_folded(const struct export *export)
 	return err;
 }
 
-/*
+/* --- speedscope -------------------------------------------------------------------------------
  * speedscope.app: for each process a profile of time by calling context, one of the steps of a
  * training in their order, each with what its time went into, and of each domain of memory one of
  * live bytes at its peak (of allocated bytes where frees were not seen), by call stack. Stacks are
@@ -185,30 +182,23 @@ static void put_profile(struct speedscope *s, const struct profile_process *proc
 
 static int put_time(struct speedscope *s, const struct profile_process *process)
 {
+	struct export_contexts contexts;
 	struct stacks stacks = {0};
-	struct map64 places = {0};
-	int err = 0;
+	int err = export_contexts_make(&contexts, process);
 
-	for (size_t i = 0; i < process->contexts_count && !err; i++)
-		err = map64_put(&places, process->contexts[i].id, (uint32_t)i);
 	for (size_t i = 0; i < process->contexts_count && !err; i++) {
-		uint32_t path[512];
-		size_t count = 0;
+		uint32_t path[EXPORT_PATH_MAX];
 
 		if (!process->contexts[i].self_ns)
 			continue;
-		for (uint32_t place = (uint32_t)i; place != MAP64_NONE && count < 512;) {
-			path[count++] = process->contexts[place].function;
-			place = map64_get(&places, process->contexts[place].parent);
-		}
 		open_stack(&stacks);
-		for (size_t j = count; j-- > 0;)
+		for (size_t j = export_path(&contexts, i, path); j-- > 0;)
 			text_printf(&stacks.samples, "%u%s", function_frame(s, path[j]),
 				    j ? "," : "");
 		close_stack(&stacks, process->contexts[i].self_ns);
 	}
 	put_profile(s, process, "time", "nanoseconds", &stacks);
-	map64_clear(&places);
+	export_contexts_clear(&contexts);
 	return err;
 }
 
