@@ -596,6 +596,14 @@ struct profile_late_sum {
 };
 struct profile_late_sum profile_late_sum(const struct profile *profile);
 
+/* Of a CLOCK_MONOTONIC time: from the start of the capture; PROFILE_ABSENT stays. */
+static inline uint64_t profile_since_start(const struct profile *profile, uint64_t time_ns)
+{
+	if (time_ns == PROFILE_ABSENT)
+		return PROFILE_ABSENT;
+	return time_ns > profile->start_ns ? time_ns - profile->start_ns : 0;
+}
+
 /* How long the process was open. */
 static inline uint64_t profile_wall_ns(const struct profile_process *process)
 {

@@ -78,13 +78,6 @@ static const char *name_of(struct chrome *c, uint32_t id)
 	return c->names[at] = text_take(&text);
 }
 
-static uint64_t since_start(const struct chrome *c, uint64_t time_ns)
-{
-	uint64_t start = c->export->profile->start_ns;
-
-	return time_ns > start ? time_ns - start : 0;
-}
-
 static uint32_t pid_of(const struct chrome *c, uint32_t process)
 {
 	const struct profile_process *p = export_process(c->export->profile, process);
@@ -125,7 +118,7 @@ static int put_complete(struct chrome *c, const char *name, uint64_t pid, uint64
 	begin_event(c);
 	fprintf(c->export->out, "{\"ph\": \"X\", %s, \"pid\": %llu, \"tid\": %llu", name,
 		(unsigned long long)pid, (unsigned long long)tid);
-	put_us(c->export->out, "ts", since_start(c, start_ns));
+	put_us(c->export->out, "ts", profile_since_start(c->export->profile, start_ns));
 	put_us(c->export->out, "dur", duration_ns);
 	fputc('}', c->export->out);
 	return export_error(c->export->out);
@@ -185,7 +178,7 @@ static int put_instant(struct chrome *c, const struct perfx_span *span)
 	begin_event(c);
 	fprintf(c->export->out, "{\"ph\": \"i\", \"s\": \"t\", %s, \"pid\": %u, \"tid\": %u", name,
 		pid_of(c, span->process), span->tid);
-	put_us(c->export->out, "ts", since_start(c, span->start_ns));
+	put_us(c->export->out, "ts", profile_since_start(c->export->profile, span->start_ns));
 	fputc('}', c->export->out);
 	return export_error(c->export->out);
 }
@@ -220,7 +213,7 @@ static int on_value(void *ctx, const struct perfx_user_value *record)
 	begin_event(c);
 	fprintf(c->export->out, "{\"ph\": \"C\", \"name\": %s, \"pid\": %u, \"tid\": 0",
 		text_peek(&name), c->export->profile->processes[track->process].pid);
-	put_us(c->export->out, "ts", since_start(c, record->time_ns));
+	put_us(c->export->out, "ts", profile_since_start(c->export->profile, record->time_ns));
 	fprintf(c->export->out, ", \"args\": {\"value\": %.17g}}", track->now);
 	text_clear(&name);
 	return name.failed ? -ENOMEM : export_error(c->export->out);
@@ -243,7 +236,7 @@ static void put_counter(struct chrome *c, const struct profile_process *process,
 	begin_event(c);
 	fprintf(c->export->out, "{\"ph\": \"C\", \"name\": \"%s\", \"pid\": %u, \"tid\": 0", name,
 		process->pid);
-	put_us(c->export->out, "ts", since_start(c, time_ns));
+	put_us(c->export->out, "ts", profile_since_start(c->export->profile, time_ns));
 	fprintf(c->export->out, ", \"args\": {\"bytes\": %llu}}", (unsigned long long)bytes);
 }
 

@@ -209,8 +209,7 @@ static void add_kept(struct text *text, const struct profile *p,
 	text_printf(text, " · peak %s%s", mark, as_bytes(memory->peak_bytes));
 	if (!memory->peak_bytes || memory->peak_ns == PROFILE_ABSENT)
 		return;
-	text_printf(text, " at %s",
-		    as_ns(memory->peak_ns > p->start_ns ? memory->peak_ns - p->start_ns : 0));
+	text_printf(text, " at %s", as_ns(profile_since_start(p, memory->peak_ns)));
 }
 
 static void add_held(struct text *text, const struct profile *p,

@@ -120,13 +120,12 @@ static void add_slow(struct composer *c, struct text *text, const struct profile
 		     uint64_t number)
 {
 	enum profile_phase phase = longest_phase(step);
-	uint64_t start_ns = c->profile->start_ns;
 
 	text_printf(text, "%llu", (unsigned long long)number);
 	if (step->count > 1)
 		text_printf(text, " to %llu", (unsigned long long)(number + step->count - 1));
 	text_printf(text, " (%s, at %s", as_ns(step->max_ns),
-		    as_ns(step->from_ns > start_ns ? step->from_ns - start_ns : 0));
+		    as_ns(profile_since_start(c->profile, step->from_ns)));
 	if (step->count == 1)
 		text_printf(text, ": %s %s", profile_phase_name(phase), as_ns(step->phases[phase]));
 	text_add(text, ")");
@@ -209,7 +208,6 @@ static void compose_phases_line(struct composer *c, const struct profile_steps *
 static void compose_single_step(struct composer *c, const struct profile_steps *steps,
 				const struct profile_step *step, uint64_t number)
 {
-	uint64_t start_ns = c->profile->start_ns;
 	bool computed = steps->cost.counted_count > 0;
 	double mfu = steps_mfu(c->profile, steps, step);
 	struct profile_cost cost = {.flops = step->flops, .counted_count = computed};
@@ -220,7 +218,7 @@ static void compose_single_step(struct composer *c, const struct profile_steps *
 				     (unsigned long long)(number + step->count - 1));
 	else
 		document_cell_printf(c->document, "%llu", (unsigned long long)number);
-	document_cell_ns(c->document, step->from_ns > start_ns ? step->from_ns - start_ns : 0);
+	document_cell_ns(c->document, profile_since_start(c->profile, step->from_ns));
 	document_cell_ns(c->document, step->total_ns / step->count);
 	document_cell_ns(c->document, step->max_ns);
 	for (size_t i = 0; i < PROFILE_PHASES; i++)

@@ -505,9 +505,7 @@ static void add_step_title(struct steps_drawing *d, const struct profile_step *b
 	text_printf(into, ": %s", as_ns(bar->total_ns / bar->count));
 	if (bar->count > 1)
 		text_printf(into, ", longest %s", as_ns(bar->max_ns));
-	text_printf(into, ", at %s",
-		    as_ns(bar->from_ns > d->profile->start_ns ? bar->from_ns - d->profile->start_ns
-							      : 0));
+	text_printf(into, ", at %s", as_ns(profile_since_start(d->profile, bar->from_ns)));
 	for (int phase = PROFILE_PHASES - 1; phase >= 0; phase--) {
 		text_printf(into, "; %s %s", profile_phase_name((enum profile_phase)phase),
 			    as_ns(bar->phases[phase] / bar->count));

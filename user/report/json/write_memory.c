@@ -14,13 +14,6 @@
 
 #define HOTSPOTS_MAX 1000
 
-static uint64_t since_start(const struct profile *p, uint64_t time_ns)
-{
-	if (time_ns == PROFILE_ABSENT)
-		return PROFILE_ABSENT;
-	return time_ns > p->start_ns ? time_ns - p->start_ns : 0;
-}
-
 static json_t *frame_string(const struct profile_frame *frame)
 {
 	struct text text = {0};
@@ -144,7 +137,7 @@ static void put_series(struct json_output *o, const struct profile *p,
 		json_t *object = json_object();
 
 		json_object_set_new(object, "at_ns",
-				    json_of_integer(since_start(p, point->time_ns)));
+				    json_of_integer(profile_since_start(p, point->time_ns)));
 		if (memory->current_bytes != PROFILE_ABSENT)
 			json_set_measured(object, "live_bytes", point->live_bytes);
 		json_object_set_new(object, "allocs", json_of_integer(point->allocs_count));
@@ -169,7 +162,7 @@ static void put_domain(struct json_output *o, struct data_table *table,
 	if (memory->alloc_windows_count) {
 		json_put(o, "window_ns", json_of_integer(memory->alloc_window_ns));
 		json_put(o, "windows_from_ns",
-			 json_of_integer(since_start(p, memory->alloc_windows_from_ns)));
+			 json_of_integer(profile_since_start(p, memory->alloc_windows_from_ns)));
 	}
 	put_series(o, p, memory);
 	if (unjudged)

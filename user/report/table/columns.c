@@ -48,13 +48,6 @@ static struct value nested(json_t *json)
 	return (struct value){.kind = VALUE_JSON, .json = json};
 }
 
-static uint64_t since_start(const struct profile *p, uint64_t time_ns)
-{
-	if (time_ns == PROFILE_ABSENT)
-		return PROFILE_ABSENT;
-	return time_ns > p->start_ns ? time_ns - p->start_ns : 0;
-}
-
 /* A column's function: `VALUE(name, expression)` with table s and row r. */
 #define VALUE(name, ...)                                                               \
 	static struct value name(struct data_table *s, const struct data_table_row *r) \
@@ -441,7 +434,7 @@ VALUE(get_frees, freed(r, memory_of(r)->frees_count))
 VALUE(get_unknown_frees, freed(r, memory_of(r)->unknown_frees_count))
 VALUE(get_replaced, freed(r, memory_of(r)->replaced_count))
 VALUE(get_temporary, freed(r, memory_of(r)->temporary_count))
-VALUE(get_peak_at, integer(since_start(s->profile, memory_of(r)->peak_ns)))
+VALUE(get_peak_at, integer(profile_since_start(s->profile, memory_of(r)->peak_ns)))
 
 static const struct data_table_column memory_columns[] = {
 	OF_PROCESS,
@@ -518,7 +511,7 @@ VALUE(get_hotspot_allocated_high, sampled(r, hotspot_of(r)->allocated_bytes.high
 VALUE(get_hotspot_frees, freed(r, hotspot_of(r)->frees_count))
 VALUE(get_hotspot_temporary, freed(r, hotspot_of(r)->temporary_count))
 VALUE(get_oldest, hotspot_of(r)->live_count
-			  ? freed(r, since_start(s->profile, hotspot_of(r)->oldest_ns))
+			  ? freed(r, profile_since_start(s->profile, hotspot_of(r)->oldest_ns))
 			  : absent())
 VALUE(get_windows, sees_frees(r) ? nested(json_of_windows(memory_of(r), hotspot_of(r))) : absent())
 VALUE(get_leak, flag(r->analysis->memory[r->item].trends[r->part].leak))
@@ -676,7 +669,7 @@ static double step_rate(const struct data_table_row *r)
 }
 
 VALUE(get_step, integer(r->item * r->process->steps.series_each + 1))
-VALUE(get_step_at, integer(since_start(s->profile, step_of(r)->from_ns)))
+VALUE(get_step_at, integer(profile_since_start(s->profile, step_of(r)->from_ns)))
 VALUE(get_breakdown, nested(json_of_phases(step_of(r)->phases)))
 VALUE(get_slow, flag(steps_slow(&r->process->steps, step_of(r))))
 VALUE(get_step_flops, has_flops(r) ? integer(step_of(r)->flops) : absent())
