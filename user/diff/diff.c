@@ -288,8 +288,7 @@ static int pair_processes(struct diff *diff)
 	return 0;
 }
 
-/* --- a pair ------------------------------------------------------------------------------------
- */
+/* --- a pair ----------------------------------------------------------------------------------- */
 
 static double flops_per_s(const struct profile_process *p)
 {

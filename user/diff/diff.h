@@ -24,7 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* --- Welch ---------------------------------------------------------------------------------- */
+/* --- Welch ------------------------------------------------------------------------------------ */
 
 /*
  * Do two means differ by more than the spread of what they are means of explains? Welch's t-test

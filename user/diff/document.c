@@ -9,13 +9,13 @@
  *     Change  Ratio   Avg A   Avg B  Significant  Time A  Time B  …  Function
  *     +20.0 %  1.20  10.0 ms 12.0 ms  slower     62.0 %  66.1 %     gemm
  */
+#include "report/document/document.h"
 #include "analyze/location.h"
 #include "base/escape.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "decode/names.h"
 #include "diff/compose.h"
-#include "report/document/document.h"
 
 #include <errno.h>
 #include <math.h>

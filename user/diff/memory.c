@@ -13,8 +13,7 @@ static double known(uint64_t value)
 	return value == PROFILE_ABSENT ? NAN : (double)value;
 }
 
-/* --- a domain's peak ---------------------------------------------------------------------------
- */
+/* --- a domain's peak -------------------------------------------------------------------------- */
 
 static const struct profile_memory *memory_of(const struct profile_process *p, unsigned domain)
 {
@@ -90,8 +89,7 @@ static void compare_resident(const struct diff *diff, struct diff_process *proce
 	judge(diff, into);
 }
 
-/* --- places ------------------------------------------------------------------------------------
- */
+/* --- places ----------------------------------------------------------------------------------- */
 
 struct side_place {
 	char *key; /* functions of the stack, innermost first */

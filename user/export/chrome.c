@@ -198,8 +198,7 @@ static int on_span(void *ctx, const struct perfx_span *span)
 	return nesting__add(c->nesting, span);
 }
 
-/* --- the programs' values ----------------------------------------------------------------------
- */
+/* --- the programs' values --------------------------------------------------------------------- */
 
 static int on_value(void *ctx, const struct perfx_user_value *record)
 {

@@ -267,8 +267,7 @@ static int put_memory(const struct export *export, struct text *line,
 	return err;
 }
 
-/* --- the programs' values ----------------------------------------------------------------------
- */
+/* --- the programs' values --------------------------------------------------------------------- */
 
 struct value_metric {
 	const char *name, *series, *type, *help;

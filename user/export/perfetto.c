@@ -99,8 +99,7 @@ static int put_packet(struct perfetto *p)
 	return write_out(p, BUFFER_BYTES);
 }
 
-/* --- the beginning ------------------------------------------------------------------------------
- */
+/* --- the beginning ---------------------------------------------------------------------------- */
 
 static void add_clock(struct perfetto *p, unsigned id, uint64_t time_ns)
 {
@@ -135,8 +134,7 @@ static int put_beginning(struct perfetto *p)
 	return put_packet(p);
 }
 
-/* --- tracks
- * --------------------------------------------------------------------------------------- */
+/* --- tracks ----------------------------------------------------------------------------------- */
 
 static void add_name(struct text *to, unsigned field, const char *name)
 {

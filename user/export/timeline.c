@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* --- nesting ---------------------------------------------------------------------------------- */
+
 struct interval {
 	uint64_t start_ns, end_ns;
 };
@@ -354,6 +356,8 @@ int nesting__flush(struct nesting *nesting)
 	return err;
 }
 
+/* --- steps ------------------------------------------------------------------------------------ */
+
 struct export_steps {
 	const struct profile *profile;
 	bool *ends; /* by function: of some process */
@@ -421,6 +425,8 @@ bool export_steps__ends(struct export_steps *steps, const struct perfx_span *spa
 	steps->processes[i].last_ns = step->to_ns;
 	return true;
 }
+
+/* --- values of the programs ------------------------------------------------------------------- */
 
 int value_tracks_make(struct value_tracks *tracks, const struct profile *profile)
 {

@@ -50,7 +50,7 @@ void document_cell_gflops(struct document *document, double flops_per_s)
 		document_cell_printf(document, "%.*f", rate < 9.995 ? 2 : rate < 99.95, rate);
 }
 
-/* --- in sentences --------------------------------------------------------------------------- */
+/* --- in sentences ----------------------------------------------------------------------------- */
 
 static double per_second(const struct profile_process *p, uint64_t count)
 {
@@ -154,7 +154,7 @@ static void compose_sources(struct composer *c, const struct profile_process *p)
 	}
 }
 
-/* --- the roofline --------------------------------------------------------------------------- */
+/* --- the roofline ----------------------------------------------------------------------------- */
 
 /* "Roofline for the 2 cores in use: memory 20.0 GB/s; f32 118 GFLOP/s from 5.90 FLOP/byte" */
 static void compose_roofs(struct composer *c, const struct roof *roofs, size_t count)

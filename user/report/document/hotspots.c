@@ -242,7 +242,7 @@ void compose_hotspots(struct composer *c, const struct profile_process *p,
 	free(s.rows);
 }
 
-/* --- the worst of all domains --------------------------------------------------------------- */
+/* --- the worst of all domains ----------------------------------------------------------------- */
 
 struct worst {
 	const struct profile_memory *memory;

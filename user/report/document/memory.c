@@ -93,7 +93,7 @@ static void add_estimate(struct text *text, const struct profile_estimate *estim
 	text_add(text, ")");
 }
 
-/* --- resident memory ------------------------------------------------------------------------ */
+/* --- resident memory -------------------------------------------------------------------------- */
 
 static void add_sum(struct text *text, uint64_t anon_bytes, const struct profile_memory *memory)
 {
@@ -148,7 +148,7 @@ static void compose_resident(struct composer *c, const struct profile_process *p
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-/* --- a domain's numbers --------------------------------------------------------------------- */
+/* --- a domain's numbers ----------------------------------------------------------------------- */
 
 /* "Host heap (jemalloc, libc)" */
 static void add_title(struct text *text, const struct profile_memory *memory)
@@ -246,7 +246,7 @@ static void compose_numbers(struct composer *c, const struct profile_memory *mem
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-/* --- what the numbers are ------------------------------------------------------------------- */
+/* --- what the numbers are --------------------------------------------------------------------- */
 
 static void add_sampling(struct text *text, const struct profile_memory *memory)
 {
@@ -370,8 +370,7 @@ static bool is_idle(const struct profile_memory *memory)
 	       !memory->current_count && !memory->bound;
 }
 
-/* --- over time and by size, a row each -----------------------------------------------------------
- */
+/* --- over time and by size, a row each -------------------------------------------------------- */
 
 #define SPARK_COLUMNS 40
 
@@ -461,8 +460,7 @@ static void compose_sizes(struct composer *c, const struct profile_memory *memor
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-/* --- a domain ------------------------------------------------------------------------------------
- */
+/* --- a domain --------------------------------------------------------------------------------- */
 
 static void compose_domain(struct composer *c, const struct profile_process *p, size_t domain,
 			   const struct process_analysis *analysis)
@@ -482,7 +480,7 @@ static void compose_domain(struct composer *c, const struct profile_process *p, 
 	compose_hotspots(c, p, memory, &analysis->memory[domain]);
 }
 
-/* --- briefly -------------------------------------------------------------------------------- */
+/* --- briefly ---------------------------------------------------------------------------------- */
 
 /* "Tensors (torch): 3.13 GiB allocated in 300 allocations · live at the end 6.25 MiB · peak …" */
 static void compose_domain_line(struct composer *c, const struct profile_memory *memory)

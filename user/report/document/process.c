@@ -145,8 +145,7 @@ void compose_threads(struct composer *c, const struct profile_process *p)
 	document_say(c->document, BLOCK_UNFOLD, "");
 }
 
-/* --- identical workers ---------------------------------------------------------------------------
- */
+/* --- identical workers ------------------------------------------------------------------------ */
 
 /* A function that took less of a process's self time may be missing in its twin. */
 #define SHARE_OF_WORK 0.05
@@ -193,7 +192,7 @@ size_t *workers_group(const struct profile *profile)
 	return groups;
 }
 
-/* --- sums ----------------------------------------------------------------------------------- */
+/* --- sums ------------------------------------------------------------------------------------- */
 
 static uint64_t plus(uint64_t sum, uint64_t value)
 {

@@ -358,8 +358,7 @@ static void compose_processes(struct composer *c)
 	free(shown);
 }
 
-/* --- the end of a brief report -------------------------------------------------------------------
- */
+/* --- the end of a brief report ---------------------------------------------------------------- */
 
 /*
  * What the tracing cost and lost, in a line:
@@ -437,8 +436,7 @@ static void compose_brief_end(struct composer *c)
 		     "for it.");
 }
 
-/* --- the whole -----------------------------------------------------------------------------------
- */
+/* --- the whole -------------------------------------------------------------------------------- */
 
 int document_compose(struct document *document, const struct profile *profile,
 		     const struct analysis *analysis, const struct report_options *options,

@@ -30,7 +30,7 @@ static void compose_durations(struct composer *c, const struct profile_process *
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-/* --- what they compute ---------------------------------------------------------------------- */
+/* --- what they compute ------------------------------------------------------------------------ */
 
 static void add_mfu(struct text *text, const struct step_rates *rates)
 {
@@ -101,7 +101,7 @@ static void compose_missing(struct composer *c, const struct profile_process *p)
 		document_add(c->document, BLOCK_NOTE, &text);
 }
 
-/* --- the slow ones -------------------------------------------------------------------------- */
+/* --- the slow ones ---------------------------------------------------------------------------- */
 
 #define SLOW_SHOWN 3
 
@@ -172,7 +172,7 @@ static void compose_slow(struct composer *c, const struct profile_steps *steps)
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-/* --- what their time went into -------------------------------------------------------------- */
+/* --- what their time went into ---------------------------------------------------------------- */
 
 static void compose_phase(struct composer *c, const struct profile_steps *steps,
 			  enum profile_phase phase)
@@ -203,7 +203,7 @@ static void compose_phases_line(struct composer *c, const struct profile_steps *
 		document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-/* --- each ----------------------------------------------------------------------------------- */
+/* --- each ------------------------------------------------------------------------------------- */
 
 static void compose_single_step(struct composer *c, const struct profile_steps *steps,
 				const struct profile_step *step, uint64_t number)

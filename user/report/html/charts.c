@@ -389,8 +389,7 @@ static void chart_held(struct text *into, const struct profile_process *p,
 	free(points);
 }
 
-/* --- steps ---------------------------------------------------------------------------------------
- */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 /*
  * The steps as SVG: a bar for each, in the order of time, divided by what its time went into; with
@@ -615,8 +614,7 @@ static void chart_steps(struct text *into, const struct profile *profile,
 	text_add(into, "</svg></div></figure>\n");
 }
 
-/* --- roofline ------------------------------------------------------------------------------------
- */
+/* --- roofline --------------------------------------------------------------------------------- */
 
 /*
  * The roofline as SVG: both axes logarithmic, a line for each type of data that has a peak, a dot
@@ -788,8 +786,7 @@ static void chart_roofline(struct text *into, const struct profile *profile,
 	text_add(into, "</svg></div></figure>\n");
 }
 
-/* --- any of them ---------------------------------------------------------------------------------
- */
+/* --- any of them ------------------------------------------------------------------------------ */
 
 void html_chart(struct text *into, const struct profile *profile, const struct chart *chart)
 {

@@ -190,7 +190,7 @@ static void add_block(struct text *text, const struct profile *profile,
 	}
 }
 
-/* --- the page ------------------------------------------------------------------------------- */
+/* --- the page --------------------------------------------------------------------------------- */
 
 /* A page of fewer headings needs no contents. */
 #define CONTENTS_MIN 4

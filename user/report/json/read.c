@@ -48,7 +48,7 @@ static uint64_t count_of(const json_t *object, const char *key)
 	return number == PROFILE_ABSENT ? 0 : number;
 }
 
-/* --- memory ---------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 /*
  * Memory of a JSON report. A frame is one line there (analyze/location.h):

@@ -202,8 +202,7 @@ static void put_not_attached(struct json_output *o, const struct profile *p)
 	json_close(o, ']');
 }
 
-/* --- steps ---------------------------------------------------------------------------------------
- */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 /*
  * The steps of a training in the JSON report. Beside the contract's fields:
@@ -284,8 +283,7 @@ static void put_steps(struct json_output *o, const struct profile *profile,
 	json_close(o, '}');
 }
 
-/* --- counters of the program ---------------------------------------------------------------------
- */
+/* --- counters of the program ------------------------------------------------------------------ */
 
 /*
  * The process's "counters": values of its own. (Perf events are "perf_counters".) Whole numbers are
@@ -345,8 +343,7 @@ static void put_values(struct json_output *o, const struct profile_process *proc
 	json_close(o, ']');
 }
 
-/* --- perf counters -------------------------------------------------------------------------------
- */
+/* --- perf counters ---------------------------------------------------------------------------- */
 
 /*
  * Perf events in the JSON report, as "perf_counters" ("counters" are the program's own). Of a
@@ -415,8 +412,7 @@ static void put_counters(struct json_output *o, const struct profile *profile,
 	json_close(o, ']');
 }
 
-/* --- a process -----------------------------------------------------------------------------------
- */
+/* --- a process -------------------------------------------------------------------------------- */
 
 static void put_untraced(struct json_output *o, const struct profile_process *process)
 {

@@ -467,8 +467,7 @@ static const struct data_table_column memory_columns[] = {
 	{"lost_frees", AT(profile_memory, lost_frees_count)},
 };
 
-/* --- hotspots: part is one of the domain's -----------------------------------------------------
- */
+/* --- hotspots: part is one of the domain's ---------------------------------------------------- */
 
 ITEM(hotspot_of, profile_hotspot, &memory_of(r)->hotspots[r->part])
 

@@ -97,7 +97,7 @@ void data_table_clear(struct data_table *table)
 	*table = (struct data_table){0};
 }
 
-/* --- order ---------------------------------------------------------------------------------- */
+/* --- order ------------------------------------------------------------------------------------ */
 
 struct key {
 	struct value value;

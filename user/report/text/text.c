@@ -13,8 +13,8 @@
  *     Self %     Self   Calls     Avg     p99  Function
  *     62.0 %   6.20 s  12,345  502 µs  611 µs  gemm
  */
-#include "base/escape.h"
 #include "base/text.h"
+#include "base/escape.h"
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/document/document.h"
@@ -147,7 +147,7 @@ static void add_finding(struct layout *l, const struct block *block)
 	add_line(l, STYLE_PLAIN, FINDING_INDENT, "→ ", block->finding.suggestion);
 }
 
-/* --- tables --------------------------------------------------------------------------------- */
+/* --- tables ----------------------------------------------------------------------------------- */
 
 #define COLUMNS_MAX 16
 
