@@ -288,10 +288,10 @@ Test(analyze, who_has_the_cpus)
 	expect_kinds(s, "CpuContention/high");
 	s.profile.host_busy_ns = 11 * S;
 	expect_kinds(s, "CpuContention/medium");
-	expect_contention(&s, "other programs used 2.00 s of CPU", "Other programs have the CPUs");
+	expect_contention(&s, "other programs used 2.00 s of CPU", "Other programs use the CPUs");
 	s.profile.host_busy_ns = 9 * S;
 	s.profile.host_steal_ns = 3 * S;
-	expect_contention(&s, "the hypervisor took (steal) 3.00 s", "The hypervisor gives");
+	expect_contention(&s, "other virtual machines 3.00 s (steal)", "The hypervisor gives");
 	/* the tracer's own time is not that of others */
 	s.profile.host_steal_ns = 0;
 	s.profile.host_busy_ns = 14 * S;
@@ -408,22 +408,22 @@ Test(analyze, verdicts)
 		       "python3 (pid 42) spent 62.0 % of 10.0 s in f (1,000 calls of 1.00 ms).");
 	s.process.cpu_ns = 1 * S;
 	expect_verdict(&s, "python3 (pid 42) spent 62.0 % of 10.0 s in f (1,000 calls of 1.00 ms), "
-			   "mostly waiting: it used 10.0 % of a CPU.");
+			   "mostly waiting: it used 10.0 % of one CPU.");
 	s.process.cpu_ns = 31 * S;
 	s.row.self_ns = 31 * S;
-	expect_verdict(&s, "python3 (pid 42) had 3.1 threads in f (1,000 calls of 1.00 ms).");
+	expect_verdict(
+		&s, "python3 (pid 42) had 3.1 threads on average in f (1,000 calls of 1.00 ms).");
 	s.row.self_ns = s.process.self_ns = 100 * MS;
 	s.process.cpu_ns = 9 * S;
-	expect_verdict(&s, "python3 (pid 42) used 90.0 % of a CPU in 10.0 s; the traced functions "
-			   "took 1.0 % of that time (1,000 calls, most of it in f).");
+	expect_verdict(&s, "python3 (pid 42) used 90.0 % of one CPU in 10.0 s; the traced "
+			   "functions took 1.0 % of that time (1,000 calls, most of it in f).");
 	s.row.avg_ns = PROFILE_ABSENT;
 	expect_verdict(&s,
 		       "python3 (pid 42) called f 1,000 times in 10.0 s; no call could be timed.");
 	s.process.rows_count = 0;
 	s.process.calls_count = s.profile.calls_count = 0;
-	expect_verdict(&s,
-		       "No traced function was called in 10.0 s: python3 (pid 42) used 90.0 % of a "
-		       "CPU in functions that were not traced.");
+	expect_verdict(&s, "No traced function was called in 10.0 s: python3 (pid 42) used 90.0 % "
+			   "of one CPU in untraced functions.");
 	s.process.cpu_ns = 0;
 	expect_verdict(&s,
 		       "No traced function was called in 10.0 s: python3 (pid 42) was waiting.");
@@ -433,7 +433,7 @@ Test(analyze, verdicts)
 		       "No traced function was called in 10.0 s: python3 (pid 42) was waiting. It "
 		       "was killed by SIGKILL after 10.0 s.");
 	s.profile.processes_count = 0;
-	expect_verdict(&s, "Nothing was traced: the capture names no process.");
+	expect_verdict(&s, "Nothing was traced: the capture contains no process.");
 }
 
 static void expect_silence(const struct scene *s, const char *part)
@@ -457,19 +457,19 @@ Test(analyze, silence)
 	expect_silence(&s, NULL);
 	s.process.rows_count = 0;
 	s.process.calls_count = s.profile.calls_count = 0;
-	expect_silence(&s, "busy in functions that are not traced");
-	expect_silence(&s, "9.00 s of CPU in 10.0 s; threads when last seen: 1 running.");
+	expect_silence(&s, "busy in untraced functions");
+	expect_silence(&s, "9.00 s of CPU time in 10.0 s; last states of its threads: 1 running.");
 	s.process.cpu_ns = 1 * MS;
 	expect_silence(&s, "idle or blocked");
 	s.process.unmatched_entries = 2;
 	expect_silence(&s, "2 calls of traced functions had not returned");
 	s.profile.probes_count = 0;
-	expect_silence(&s, "Nothing was attached");
+	expect_silence(&s, "No probe was attached");
 	/* another one is busy */
 	both[0] = both[1] = s.process;
 	both[1].pid = 43;
 	both[1].cpu_ns = 8 * S;
 	s.profile.processes = both;
 	s.profile.processes_count = 2;
-	expect_silence(&s, "(pid 43), which used 80.0 % of a CPU");
+	expect_silence(&s, "(pid 43), which used 80.0 % of one CPU");
 }

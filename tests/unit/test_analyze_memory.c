@@ -67,24 +67,22 @@ Test(memory, a_leak)
 	expect_kinds(&s, "MemoryLeak/high");
 	expect_evidence(
 		&s, "append (train.c:12)",
-		"keeps 1000 KiB of host heap a second, 3.43 GiB an hour at this rate; 100 "
-		"blocks of 100 KiB on average live, from all parts of the trace, the oldest "
-		"for 10.0 s");
+		"retains 1000 KiB/s of host heap, 3.43 GiB per hour; 100 live blocks of 100 KiB on "
+		"average, allocated throughout the recording, the oldest live for 10.0 s");
 	analysis = analyze(&s.profile);
 	cr_expect_str_eq(plain(analysis->verdict),
 			 "python3 (pid 42) allocated 9.77 MiB of host heap in 10.0 s (100 "
 			 "allocations, 9.77 MiB of it still live); no traced function was called. "
-			 "It seems to leak memory in append (train.c:12): 3.43 GiB an hour.",
+			 "It seems to leak memory in append (train.c:12): 3.43 GiB per hour.",
 			 "%s", plain(analysis->verdict));
 	cr_expect(analysis->processes[0].memory[0].trends[0].leak);
 	analysis__free(analysis);
 	s.memory.sampled = true;
 	s.memory.sample_bytes = 128 << 10;
-	expect_evidence(
-		&s, "append (train.c:12)",
-		"keeps 1000 KiB of host heap a second, 3.43 GiB an hour at this rate; 100 "
-		"blocks of 100 KiB on average live, from all parts of the trace, the oldest "
-		"for 10.0 s; estimated from about 78 sampled blocks (± 22 %)");
+	expect_evidence(&s, "append (train.c:12)",
+			"retains 1000 KiB/s of host heap, 3.43 GiB per hour; 100 live blocks of "
+			"100 KiB on average, allocated throughout the recording, the oldest live "
+			"for 10.0 s; estimated from about 78 sampled blocks (± 22 %)");
 }
 
 /* A tensor's block is a block of the heap as well: one finding. */
@@ -108,10 +106,9 @@ Test(memory, a_leak_is_reported_once)
 	expect_kinds(&s, "MemoryLeak/high");
 	expect_evidence(
 		&s, "append (train.c:12) and 1 more place",
-		"keeps 1.95 MiB of host heap a second, 6.87 GiB an hour at this rate; 200 blocks "
-		"of 100 KiB on average live, from all parts of the trace, the oldest for 10.0 s; "
-		"in 2 places: 1000 KiB a second in append (train.c:12), 1000 KiB a second in "
-		"append (train.c:12)");
+		"retains 1.95 MiB/s of host heap, 6.87 GiB per hour; 200 live blocks of 100 KiB on "
+		"average, allocated throughout the recording, the oldest live for 10.0 s; in 2 "
+		"places: 1000 KiB/s in append (train.c:12), 1000 KiB/s in append (train.c:12)");
 }
 
 Test(memory, the_peak)
@@ -127,9 +124,8 @@ Test(memory, the_peak)
 	s.memory.hotspots_count = 2;
 	expect_kinds(&s, "PeakMemory/low");
 	expect_evidence(&s, "host heap of python3 (pid 42)",
-			"its peak was 256 MiB, 3.00 s after the start (resident memory had its own "
-			"at 1.00 GiB): 75.0 % from append (train.c:12), 12.5 % from (no "
-			"stack)");
+			"peak of 256 MiB, 3.00 s after the start (peak RSS 1.00 GiB): 75.0 % from "
+			"append (train.c:12), 12.5 % from (no stack)");
 	s.profile.memory_mib = 1280;
 	expect_kinds(&s, "PeakMemory/medium");
 	s.memory.peak_bytes--;
@@ -152,11 +148,10 @@ Test(memory, churn)
 	scene_add(&s.hotspots[0].allocs, 1500000);
 	s.memory.temporary_count = 1000000;
 	expect_kinds(&s, "MemoryChurn/low");
-	expect_evidence(
-		&s, "python3 (pid 42)",
-		"200,000 heap allocations a second, 50.0 % of them freed by the same "
-		"thread's next call of the allocator; 75.0 % of them in append (train.c:12); "
-		"at 50 ns for a malloc and its free that is 1.0 % of a CPU");
+	expect_evidence(&s, "python3 (pid 42)",
+			"200,000 heap allocations/s, 50.0 % of them freed by the same thread's "
+			"next allocator call; 75.0 % of them in append (train.c:12); at 50 ns per "
+			"malloc and free, they take 1.0 % of one CPU");
 	/* recorded a fifth of the time: it goes on in the rest */
 	s.memory.recorded_ns = 2 * S;
 	expect_kinds(&s, "MemoryChurn/medium");
@@ -205,11 +200,10 @@ Test(memory, growth_that_is_not_traced)
 	grow_rss(&s);
 	s.memory.current_bytes = 69 << 20;
 	expect_kinds(&s, "UntracedMemory/medium");
-	expect_evidence(
-		&s, "python3 (pid 42)",
-		"anonymous resident memory went from 512 MiB to 652 MiB, steadily: 14.0 MiB "
-		"a second (R² 1.00 over 8 samples); the traced host heap grew by 6.90 MiB a "
-		"second, the other 7.10 MiB a second are not in it");
+	expect_evidence(&s, "python3 (pid 42)",
+			"anonymous resident memory grew steadily from 512 MiB to 652 MiB: 14.0 "
+			"MiB/s (R² 1.00 over 8 samples); traced host heap grew by 6.90 MiB/s; the "
+			"other 7.10 MiB/s are untraced");
 	s.memory.current_bytes = 71 << 20;
 	expect_kinds(&s, "MemoryGrowth/medium");
 	/* more may be live than is known */
@@ -226,9 +220,9 @@ Test(memory, growth_that_is_not_traced)
 	expect_kinds(&s, "MemoryLeak/high UntracedMemory/low");
 	expect_evidence(
 		&s, "append (train.c:12)",
-		"keeps 3.42 MiB of host heap a second, 12.0 GiB an hour at this rate; 100 blocks "
-		"of 350 KiB on average live, from all parts of the trace, the oldest for 10.0 s; "
-		"resident memory grew by 14.0 MiB a second, of which this is 24.4 %");
+		"retains 3.42 MiB/s of host heap, 12.0 GiB per hour; 100 live blocks of 350 KiB on "
+		"average, allocated throughout the recording, the oldest live for 10.0 s; resident "
+		"memory grew by 14.0 MiB/s, of which this leak accounts for 24.4 %");
 	/* a leak says it better */
 	scene_set(&s, 10 * S, 320 * MS);
 	grow_rss(&s);

@@ -397,20 +397,20 @@ Test(leaks, not_judged)
 	scene_steps(&s, 100 * MS, 1, 1, 4096);
 	cr_expect_null(why_not(&s));
 	s.memory.recorded_ns = 9890 * MS;
-	cr_expect_str_eq(why_not(&s), "it was not recorded all the time");
+	cr_expect_str_eq(why_not(&s), "allocations were recorded for a part of the time only");
 	s.memory.current_bytes = PROFILE_ABSENT;
 	cr_expect_str_eq(why_not(&s), "frees were not recorded");
 	scene_set(&s, 1999 * MS, 100 * MS);
-	cr_expect_str_eq(why_not(&s), "the trace is too short");
+	cr_expect_str_eq(why_not(&s), "the recording is too short");
 	scene_set(&s, 10 * S, 1 * S);
-	cr_expect_str_eq(why_not(&s), "the trace is too short");
+	cr_expect_str_eq(why_not(&s), "the recording is too short");
 	scene_set(&s, 10 * S, 320 * MS);
 	s.memory.alloc_windows_count = 0;
-	cr_expect_str_eq(why_not(&s), "the trace is too short");
+	cr_expect_str_eq(why_not(&s), "the recording is too short");
 	s.memory.alloc_window_ns = 0;
-	cr_expect_str_eq(why_not(&s), "the trace is too short");
+	cr_expect_str_eq(why_not(&s), "the recording is too short");
 	s.memory.alloc_windows_count = PROFILE_ALLOC_WINDOWS + 1;
-	cr_expect_str_eq(why_not(&s), "the trace is too short");
+	cr_expect_str_eq(why_not(&s), "the recording is too short");
 }
 
 /* Sampled: each kept block of 64 KiB is seen with probability 1 − e^(−1/8) and stands for 64 KiB /

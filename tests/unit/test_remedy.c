@@ -171,7 +171,7 @@ Test(remedy, of_a_blocked_thread)
 
 	scene_set(&s, PERFX_SOURCE_SYMBOL, "usleep", 0);
 	s.thread.blocked_ns = 8 * S;
-	expect_blocked(&s, "sleeps on purpose", "data loader");
+	expect_blocked(&s, "sleeps deliberately", "data loader");
 	scene_set(&s, PERFX_SOURCE_TORCH, "enumerate(DataLoader)#_X.__next__",
 		  PERFX_FUNCTION_RANGE);
 	s.thread.blocked_ns = 8 * S;

@@ -70,8 +70,8 @@ Test(report_memory, resident_memory_beside_the_traced)
 	scene_set(&s, 10 * S, 320 * MS);
 	s.memory.current_bytes = 100 << 20;
 	expect_says(&s,
-		    "RSS anon 512 MiB = traced host heap 100 MiB + 412 MiB from before tracing or "
-		    "not traced",
+		    "RSS anon 512 MiB = traced host heap 100 MiB + 412 MiB allocated before the "
+		    "recording or untraced",
 		    true);
 	s.memory.bound = PROFILE_MEMORY_LOST_FREES;
 	expect_says(&s, "traced host heap ≤ 100 MiB +", true);
@@ -108,7 +108,7 @@ Test(report_memory, frees_that_are_not_seen)
 	s.memory.peak_bytes = s.memory.peak_ns = PROFILE_ABSENT;
 	s.hotspots[0].live_bytes = s.hotspots[0].live_count = PROFILE_ABSENT;
 	s.hotspots[0].live_at_peak_bytes = s.hotspots[0].peak_bytes = PROFILE_ABSENT;
-	expect_says(&s, "Frees were not recorded: what is live is not known.", true);
+	expect_says(&s, "Frees were not recorded: live bytes are not known.", true);
 	expect_says(&s, "At peak", false);
 	report = report_of(&s, "json", 0);
 	root = json_loads(report, JSON_REJECT_DUPLICATES, NULL);
@@ -126,7 +126,7 @@ Test(report_memory, frees_that_are_not_seen)
 	json_decref(root);
 	free(report);
 	s.memory.level = PERFX_MEMORY_EXACT;
-	expect_says(&s, "Not all frees were recorded: what is live is not known.", true);
+	expect_says(&s, "Not all frees were recorded: live bytes are not known.", true);
 }
 
 Test(report_memory, sparks)

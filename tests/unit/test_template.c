@@ -93,11 +93,11 @@ Test(template, mistakes)
 	static const struct {
 		const char *template, *why;
 	} rows[] = {
-		{"{{", "1: {{: a tag without end or name"},
-		{"a\nb{{ }}", "2: {{: a tag without end or name"},
-		{"{{#a}}\n{{#b}}\n{{/b}}", "1: a: the section is not ended"},
-		{"{{#a}}{{/b}}", "1: b: it does not end the section that is open"},
-		{"\n\n{{/b}}", "3: b: it does not end the section that is open"},
+		{"{{", "1: {{: a tag without an end or a name"},
+		{"a\nb{{ }}", "2: {{: a tag without an end or a name"},
+		{"{{#a}}\n{{#b}}\n{{/b}}", "1: a: the section has no end"},
+		{"{{#a}}{{/b}}", "1: b: not the end of the open section"},
+		{"\n\n{{/b}}", "3: b: not the end of the open section"},
 		{"{{a:ms}}", "1: a: no such format: ns, bytes, count, percent, si, md, html, json"},
 		{"{{#a:ns}}{{/a}}", "1: a: after the colon a section has a number of elements"},
 		{"{{#a:-1}}{{/a}}", "1: a: after the colon a section has a number of elements"},
@@ -113,7 +113,7 @@ Test(template, mistakes)
 	for (int i = 0; i < 40; i++)
 		strcat(deep, "{{#a}}");
 	cr_expect_eq(template_check(deep, why), -EINVAL);
-	cr_expect_str_eq(why, "1: a: too many sections in each other");
+	cr_expect_str_eq(why, "1: a: sections nested too deeply");
 	free(deep);
 }
 

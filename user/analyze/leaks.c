@@ -38,12 +38,12 @@ static const char *why_unjudged(const struct profile_process *process,
 	if (memory->current_bytes == PROFILE_ABSENT)
 		return "frees were not recorded";
 	if (recorded < LEAK_RECORDED * wall)
-		return "it was not recorded all the time";
+		return "allocations were recorded for a part of the time only";
 	if (wall < (double)LEAK_TRACE_NS || !memory->alloc_window_ns)
-		return "the trace is too short";
+		return "the recording is too short";
 	span = span_of(process, memory);
 	if (span.from + LEAK_WINDOWS > span.to)
-		return "the trace is too short";
+		return "the recording is too short";
 	return NULL;
 }
 

@@ -151,7 +151,7 @@ const char *domain_words(enum perfx_domain domain)
 	case PERFX_DOMAIN_GPU:
 		return "GPU memory";
 	case PERFX_DOMAIN_USER:
-		return "memory of its own allocators";
+		return "memory of custom allocators";
 	case PERFX_DOMAIN_HOST:
 	case PERFX_DOMAIN_INVALID:
 		break;

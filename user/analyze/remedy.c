@@ -171,19 +171,18 @@ const char *remedy_text(enum remedy_kind kind)
 {
 	switch (kind) {
 	case REMEDY_OPERATOR:
-		return "This operator is where the time goes: see who calls it and with which "
-		       "shapes; do less of it per step, or fuse it with its neighbours "
-		       "(torch.compile, jit).";
+		return "This operator takes the time: see who calls it and with which shapes; do "
+		       "less of it per step, or fuse it with its neighbours (torch.compile, jit).";
 	case REMEDY_COMPUTE:
-		return "It is bound by arithmetic: try a lower precision (bfloat16, TF32), or do "
-		       "less of it per step; more CPUs help, too.";
+		return "Compute-bound: try a lower precision (bfloat16, TF32), or do less of it "
+		       "per step; more CPUs help, too.";
 	case REMEDY_MEMORY_BOUND:
-		return "It waits for memory, not for arithmetic: fuse it with its neighbours "
-		       "(torch.compile, jit), work in place, choose a memory layout that it reads "
-		       "in order (channels_last), or a narrower data type.";
+		return "Memory-bound: fuse it with its neighbours (torch.compile, jit), work in "
+		       "place, or choose a memory layout that it reads in order (channels_last) or "
+		       "a narrower data type.";
 	case REMEDY_OVERHEAD:
-		return "It is far from what the CPU can do in arithmetic and in memory traffic: "
-		       "give each call more to do (larger batches), fuse small calls "
+		return "Overhead-bound, far below the CPU's peak in both arithmetic and memory "
+		       "traffic: give each call more work (larger batches), fuse small calls "
 		       "(torch.compile, jit), and check the number of threads.";
 	case REMEDY_BLAS:
 		return "Check the BLAS build and its thread count (OPENBLAS_NUM_THREADS, "
@@ -192,48 +191,46 @@ const char *remedy_text(enum remedy_kind kind)
 	case REMEDY_COPY:
 		return "It only moves data: avoid conversions of type, layout and device (.to, "
 		       ".contiguous, .clone, .numpy) in the loop, keep data where it is used, and "
-		       "overlap what must be moved with computing (pin_memory, non_blocking=True).";
+		       "overlap transfers with computation (pin_memory, non_blocking=True).";
 	case REMEDY_COMPILE:
-		return "It compiles, and does not compute: keep shapes, types and static arguments "
-		       "the same from call to call (pad or bucket them), so that it compiles once, "
-		       "and use the compiler's cache across runs.";
+		return "This is compilation, not computation: keep shapes, types and static "
+		       "arguments the same between calls (pad or bucket them), so that it compiles "
+		       "once, and use the compiler's cache across runs.";
 	case REMEDY_AUTOGRAD:
-		return "That is the backward pass without the operators that are traced: untraced "
+		return "This is the backward pass without its traced operators: untraced "
 		       "operators, hooks, and waiting for the engine's threads. Trace its nodes "
-		       "(-F "
-		       "'libtorch_cpu*:torch::autograd::generated::*::apply'); with many small "
+		       "(-F 'libtorch_cpu*:torch::autograd::generated::*::apply'); with many small "
 		       "nodes, fewer and larger operators help (torch.compile).";
 	case REMEDY_DATA:
 		return "It waits for the next batch: give the data loader more workers and a "
-		       "longer "
-		       "prefetch, or make preparing a sample cheaper.";
+		       "longer prefetch, or make samples cheaper to prepare.";
 	case REMEDY_OPTIMIZER:
 		return "It updates parameters: use the optimizer's fused=True or foreach=True, or "
 		       "step less often (larger batches, gradient accumulation).";
 	case REMEDY_SYNCHRONIZE:
-		return "It waits for other threads or a device: see what those do meanwhile, wait "
-		       "less often (.item(), .cpu() and printing in each step wait), or give this "
-		       "thread other work until then.";
+		return "It waits for other threads or a device: see what those do meanwhile, "
+		       "synchronize less often (.item(), .cpu() and printing in each step "
+		       "synchronize), or give this thread other work until then.";
 	case REMEDY_COLLECTIVE:
 		return "It communicates, or waits for the slowest rank: compare the ranks' steps, "
 		       "overlap communication with the backward pass, and send less (larger "
 		       "buckets, gradient accumulation, compression).";
 	case REMEDY_SLEEP:
-		return "It sleeps on purpose: see who calls it, and wait for an event instead of a "
-		       "time.";
+		return "It sleeps deliberately: see who calls it, and wait for an event instead of "
+		       "a fixed time.";
 	case REMEDY_RANGE:
-		return "That is what runs inside this range and is not traced by itself: mark its "
-		       "parts, or trace what it calls (--host-level 3, -F).";
+		return "Untraced code inside this range takes the time: annotate its parts, or "
+		       "trace the functions that it calls (--host-level 3, -F).";
 	case REMEDY_WAITING:
-		return "Most of this time the process was not on a CPU: look for what is waited "
-		       "for inside (input, a lock, another process), not for slow code.";
+		return "The process was off-CPU for most of this time: look for what the function "
+		       "waits for (input, a lock, another process), not for slow code.";
 	case REMEDY_USER:
-		return "Make a call cheaper, or make fewer of them. To see what is inside, trace "
-		       "the functions that it calls as well (-F).";
+		return "Make each call cheaper, or call it less often. To see inside, trace the "
+		       "functions that it calls as well (-F).";
 	case REMEDY_NEUTRAL:
 	case REMEDY_KINDS:
 		break;
 	}
-	return "Look at who calls it, and trace what it calls (-F) to see which part takes the "
-	       "time.";
+	return "See who calls it, and trace the functions that it calls (-F) to find which part "
+	       "takes the time.";
 }

@@ -28,22 +28,21 @@ static const char *leak_remedy(enum perfx_domain domain)
 	switch (domain) {
 	case PERFX_DOMAIN_TENSOR:
 		return "Something keeps tensors of every step: a list that grows, a loss kept with "
-		       "its graph (append loss.item(), not loss), a cache without a limit. A trace "
-		       "of some minutes (-d 3m) shows whether it levels off; a step that lasts as "
-		       "long as the trace looks the same.";
+		       "its graph (append loss.item(), not loss), or a cache without a limit. "
+		       "Trace for some minutes (-d 3m) to see whether it levels off; a step that "
+		       "takes longer than the recording looks the same.";
 	case PERFX_DOMAIN_GPU:
-		return "Device memory is taken again and again and not given back: look for what "
-		       "keeps it, and free it or let the framework's allocator cache it. A trace "
-		       "of "
-		       "some minutes (-d 3m) shows whether it levels off.";
+		return "Device memory is allocated repeatedly and never freed: find what keeps it, "
+		       "and free it or let the framework's allocator cache it. Trace for some "
+		       "minutes (-d 3m) to see whether it levels off.";
 	case PERFX_DOMAIN_HOST:
 	case PERFX_DOMAIN_USER:
 	case PERFX_DOMAIN_INVALID:
 		break;
 	}
-	return "What is allocated there is not freed: look for a missing free, a container that "
-	       "only grows, a cache without a limit. A trace of some minutes (-d 3m) shows whether "
-	       "it levels off; a step that lasts as long as the trace looks the same.";
+	return "Blocks allocated there are never freed: look for a missing free, a container that "
+	       "only grows, or a cache without a limit. Trace for some minutes (-d 3m) to see "
+	       "whether it levels off; a step that takes longer than the recording looks the same.";
 }
 
 /* "; estimated from about 80 sampled blocks (± 22 %)": of N that a Poisson process gives */
@@ -86,11 +85,11 @@ static void add_leak_places(struct text *text, const struct rules_ctx *ctx, cons
 
 		text_add(text, i ? ", " : "");
 		add_bytes(text, u64_of(trend_of(ctx, leak, at)->slope_bytes_per_s));
-		text_add(text, " a second in ");
+		text_add(text, "/s in ");
 		location_hotspot(text, ctx->profile, leak->memory, &leak->memory->hotspots[at]);
 	}
 	if (leak->places_count > leak->largest_count)
-		text_printf(text, ", %zu smaller: see the JSON report",
+		text_printf(text, ", %zu smaller (see the JSON report)",
 			    leak->places_count - leak->largest_count);
 }
 
@@ -106,9 +105,9 @@ static void add_resident_growth(struct text *text, const struct rules_ctx *ctx,
 	per_s = rate_of(ctx->process, u64_of(line.growth));
 	text_add(text, "; resident memory grew by ");
 	add_bytes(text, u64_of(per_s));
-	text_add(text, " a second");
+	text_add(text, "/s");
 	if (leak->bytes_per_s < per_s) {
-		text_add(text, ", of which this is ");
+		text_add(text, ", of which this leak accounts for ");
 		add_percent(text, leak->bytes_per_s / per_s);
 	}
 }
@@ -118,28 +117,27 @@ static void leak_evidence(struct text *text, const struct rules_ctx *ctx, const 
 	const struct profile_memory *memory = leak->memory;
 	const struct profile_hotspot *first = &memory->hotspots[leak->largest[0]];
 
-	text_add(text, "keeps ");
+	text_add(text, "retains ");
 	add_bytes(text, u64_of(leak->bytes_per_s));
-	text_printf(text, " of %s a second, ", domain_words(memory->domain));
+	text_printf(text, "/s of %s, ", domain_words(memory->domain));
 	add_bytes(text, u64_of(leak->bytes_per_s * 3600));
-	text_add(text, " an hour at this rate; ");
+	text_add(text, " per hour; ");
 	add_count(text, leak->live_count);
-	text_add(text, " blocks of ");
+	text_add(text, " live blocks of ");
 	add_bytes(text, leak->live_count ? leak->live_bytes / leak->live_count : 0);
-	text_add(text, " on average live, from all parts of the trace, the oldest for ");
+	text_add(text, " on average, allocated throughout the recording, the oldest live for ");
 	add_ns(text, ctx->process->to_ns - leak->oldest_ns);
 	if (leak->places_count > 1) {
 		add_leak_places(text, ctx, leak);
 	} else if (location_first(memory, first) < first->frames_count &&
 		   profile_function(ctx->profile, first->function)) {
-		text_add(text, "; allocated in ");
+		text_add(text, "; allocated by ");
 		add_function_name(text, ctx->profile, first->function);
 	}
 	add_sample(text, memory, leak->live_count, leak->live_bytes);
 	if (leak->unseen)
-		text_add(text,
-			 "; resident memory did not grow with it: its pages were not touched, "
-			 "or it replaces what was there before");
+		text_add(text, "; resident memory did not grow with it: the pages were not "
+			       "touched, or reuse memory that was resident before");
 	else
 		add_resident_growth(text, ctx, leak);
 }
@@ -163,11 +161,12 @@ static void file_leak(struct rules_ctx *ctx, const struct leak *leak)
 		text_printf(&note.subject, " and %zu more place%s", leak->places_count - 1,
 			    leak->places_count == 2 ? "" : "s");
 	leak_evidence(&note.evidence, ctx, leak);
-	text_printf(
-		&note.threshold,
-		"blocks allocated evenly over the trace and never freed (in each quarter %.0f %% "
-		"of an even share), from %llu MiB an hour (medium: %llu MiB, high: %llu GiB)",
-		LEAK_PART_SHARE * 100, LEAK_HOUR_BYTES >> 20, LEAK_MEDIUM >> 20, LEAK_HIGH >> 30);
+	text_printf(&note.threshold,
+		    "blocks allocated evenly over the recording (in each quarter at least %.0f %% "
+		    "of an even share) and never freed, at least %llu MiB per hour (medium: %llu "
+		    "MiB, high: %llu GiB)",
+		    LEAK_PART_SHARE * 100, LEAK_HOUR_BYTES >> 20, LEAK_MEDIUM >> 20,
+		    LEAK_HIGH >> 30);
 	text_add(&note.suggestion, leak_remedy(leak->memory->domain));
 	rules_ctx_add(ctx, LEAK_KIND, leak_severity(leak), leak->bytes_per_s, &note);
 }
@@ -259,7 +258,7 @@ static void add_share_of_rss(struct text *text, const struct profile_process *p,
 {
 	if (memory->domain == PERFX_DOMAIN_GPU)
 		return;
-	text_add(text, " (resident memory had its own at ");
+	text_add(text, " (peak RSS ");
 	add_bytes(text, p->rss_peak_bytes);
 	text_add(text, ")");
 }
@@ -291,7 +290,7 @@ static void peak_memory(struct rules_ctx *ctx, const struct profile_memory *memo
 		return;
 	text_printf(&note.subject, "%s of ", domain_words(memory->domain));
 	add_process_name(&note.subject, ctx->process);
-	text_add(&note.evidence, "its peak was ");
+	text_add(&note.evidence, "peak of ");
 	add_bytes(&note.evidence, memory->peak_bytes);
 	text_add(&note.evidence, ", ");
 	add_ns(&note.evidence, memory->peak_ns > ctx->profile->start_ns
@@ -301,15 +300,16 @@ static void peak_memory(struct rules_ctx *ctx, const struct profile_memory *memo
 	add_share_of_rss(&note.evidence, ctx->process, memory);
 	add_places(&note.evidence, ctx, memory);
 	if (memory->domain == PERFX_DOMAIN_GPU)
-		text_printf(&note.threshold, "a peak from %llu GiB", PEAK_GPU_BYTES >> 30);
+		text_printf(&note.threshold, "a peak of at least %llu GiB", PEAK_GPU_BYTES >> 30);
 	else
 		text_printf(&note.threshold,
-			    "a peak from %llu MiB and %.0f %% of resident memory's (medium: that "
-			    "is %.0f %% of the machine's)",
+			    "a peak of at least %llu MiB and %.0f %% of peak RSS (medium: peak RSS "
+			    "is at least %.0f %% of the machine's memory)",
 			    PEAK_BYTES >> 20, PEAK_SHARE * 100, PEAK_HOST * 100);
-	text_add(&note.suggestion,
-		 "To lower the peak: smaller or accumulated batches, activation checkpointing, "
-		 "freeing what the places above hold before the next phase begins.");
+	text_add(
+		&note.suggestion,
+		"To lower the peak: use smaller batches with gradient accumulation, use activation "
+		"checkpointing, or free what the places above hold before the next phase begins.");
 	rules_ctx_add(ctx, "PeakMemory", tight ? FINDING_MEDIUM : FINDING_LOW,
 		      (double)memory->peak_bytes, &note);
 }
@@ -375,21 +375,20 @@ static void add_growth(struct text *text, const struct rules_ctx *ctx, const str
 	const struct profile_usage_point *points = ctx->process->points;
 	const struct profile_usage_point *last = &points[line->points_count - 1];
 
-	text_add(text,
-		 anon ? "anonymous resident memory went from " : "resident memory went from ");
+	text_add(text, anon ? "anonymous resident memory grew steadily from "
+			    : "resident memory grew steadily from ");
 	add_bytes(text, u64_of(line->first));
 	text_add(text, " to ");
 	add_bytes(text, anon ? last->rss_anon_bytes : last->rss_bytes);
-	text_add(text, ", steadily: ");
+	text_add(text, ": ");
 	add_bytes(text, u64_of(rate_of(ctx->process, u64_of(line->growth))));
-	text_printf(text, " a second (R² %.2f over %zu samples)", line->straightness,
-		    line->points_count);
+	text_printf(text, "/s (R² %.2f over %zu samples)", line->straightness, line->points_count);
 }
 
 static void add_growth_threshold(struct text *text)
 {
-	text_printf(text, "%llu MiB and %.0f %% in the window, R² from %.1f", GROWTH_BYTES >> 20,
-		    GROWTH_SHARE * 100, GROWTH_STRAIGHT);
+	text_printf(text, "growth of at least %llu MiB and %.0f %%, R² of at least %.1f",
+		    GROWTH_BYTES >> 20, GROWTH_SHARE * 100, GROWTH_STRAIGHT);
 }
 
 static void memory_growth(struct rules_ctx *ctx, const struct line *line)
@@ -400,25 +399,23 @@ static void memory_growth(struct rules_ctx *ctx, const struct line *line)
 	add_growth(&note.evidence, ctx, line, false);
 	add_growth_threshold(&note.threshold);
 	text_add(&note.suggestion,
-		 "A leak or a cache without a limit: in training loops often tensors kept with "
+		 "A leak, or a cache without a limit: in training loops often tensors kept with "
 		 "their graph (append loss.item(), not loss) or lists that only grow. A longer "
-		 "capture shows whether it levels off.");
+		 "recording shows whether it levels off.");
 	rules_ctx_add(ctx, "MemoryGrowth", FINDING_MEDIUM, line->growth / (line->first + 1), &note);
 }
 
 static void suggest_for_untraced(struct text *text, enum perfx_domain domain)
 {
 	if (domain == PERFX_DOMAIN_HOST)
-		text_add(text,
-			 "Blocks from before the trace that are touched only now, a heap that "
-			 "fragments (try jemalloc, or MALLOC_ARENA_MAX=2), thread stacks, or an "
-			 "allocator that is not traced: `perfx-trace probes` lists those that "
-			 "are.");
+		text_add(text, "Possible causes: blocks allocated before the recording and touched "
+			       "only now, heap fragmentation (try jemalloc, or "
+			       "MALLOC_ARENA_MAX=2), thread stacks, or an untraced allocator "
+			       "(`perfx-trace probes` lists the traced ones).");
 	else
-		text_add(text,
-			 "This growth is not in tracked tensors: other blocks of the heap, or a "
-			 "heap that fragments between the tensors that stay. Trace the host heap, "
-			 "too (--memory all, or --memory sampled where that is too slow).");
+		text_add(text, "The growth is not in tracked tensors, but in other heap blocks or "
+			       "in heap fragmentation. Trace the host heap as well (--memory all, "
+			       "or --memory sampled if that is too slow).");
 }
 
 /* Resident memory grows, and for the most part not by what is traced. Returns whether it is so. */
@@ -438,13 +435,13 @@ static bool untraced_memory(struct rules_ctx *ctx)
 	leaks = ctx->memory[memory - ctx->process->memory].leaks_count;
 	add_process_name(&note.subject, ctx->process);
 	add_growth(&note.evidence, ctx, &line, true);
-	text_printf(&note.evidence, "; the traced %s grew by ", domain_words(memory->domain));
+	text_printf(&note.evidence, "; traced %s grew by ", domain_words(memory->domain));
 	add_bytes(&note.evidence, u64_of(rate_of(ctx->process, memory->current_bytes)));
-	text_printf(&note.evidence, " a second%s, the other ", leaks ? " (see the leak)" : "");
+	text_printf(&note.evidence, "/s%s; the other ", leaks ? " (see the leak)" : "");
 	add_bytes(&note.evidence, u64_of(rate_of(ctx->process, (uint64_t)rest)));
-	text_add(&note.evidence, " a second are not in it");
+	text_add(&note.evidence, "/s are untraced");
 	add_growth_threshold(&note.threshold);
-	text_printf(&note.threshold, ", %.0f %% of that and %llu MiB not in traced memory",
+	text_printf(&note.threshold, "; at least %.0f %% and %llu MiB of it untraced",
 		    (1 - GROWTH_EXPLAINED) * 100, GROWTH_BYTES >> 20);
 	suggest_for_untraced(&note.suggestion, memory->domain);
 	rules_ctx_add(ctx, "UntracedMemory", leaks ? FINDING_LOW : FINDING_MEDIUM,
@@ -495,7 +492,7 @@ static void add_temporary(struct text *text, const struct profile_memory *memory
 		return;
 	text_add(text, ", ");
 	add_percent(text, (double)memory->temporary_count / (double)memory->allocs.value);
-	text_add(text, " of them freed by the same thread's next call of the allocator");
+	text_add(text, " of them freed by the same thread's next allocator call");
 }
 
 static void host_churn(struct rules_ctx *ctx, const struct profile_memory *memory)
@@ -507,17 +504,16 @@ static void host_churn(struct rules_ctx *ctx, const struct profile_memory *memor
 		return;
 	add_process_name(&note.subject, ctx->process);
 	add_count(&note.evidence, u64_of(rate));
-	text_add(&note.evidence, " heap allocations a second");
+	text_add(&note.evidence, " heap allocations/s");
 	add_temporary(&note.evidence, memory);
 	add_busiest(&note.evidence, ctx, memory, false);
-	text_printf(&note.evidence, "; at %d ns for a malloc and its free that is ", CHURN_PAIR_NS);
+	text_printf(&note.evidence, "; at %d ns per malloc and free, they take ", CHURN_PAIR_NS);
 	add_percent(&note.evidence, rate * CHURN_PAIR_NS / 1e9);
-	text_add(&note.evidence, " of a CPU");
-	text_printf(&note.threshold, "from %d a second (medium: %d)", CHURN_PER_S, CHURN_MEDIUM);
-	text_add(&note.suggestion,
-		 "Reuse buffers instead of allocating them anew, reserve containers' space, or "
-		 "preload a faster allocator (jemalloc, tcmalloc). Tiny operators of a framework "
-		 "allocate in each call: fuse or batch them.");
+	text_add(&note.evidence, " of one CPU");
+	text_printf(&note.threshold, "at least %d/s (medium: %d/s)", CHURN_PER_S, CHURN_MEDIUM);
+	text_add(&note.suggestion, "Reuse buffers, reserve space in containers, or preload a "
+				   "faster allocator (jemalloc, tcmalloc). Small framework "
+				   "operators allocate in each call: fuse or batch them.");
 	rules_ctx_add(ctx, "MemoryChurn", rate >= CHURN_MEDIUM ? FINDING_MEDIUM : FINDING_LOW, rate,
 		      &note);
 }
@@ -531,13 +527,13 @@ static void gpu_churn(struct rules_ctx *ctx, const struct profile_memory *memory
 		return;
 	add_process_name(&note.subject, ctx->process);
 	add_count(&note.evidence, u64_of(rate));
-	text_add(&note.evidence, " allocations of device memory a second");
+	text_add(&note.evidence, " device memory allocations/s");
 	add_busiest(&note.evidence, ctx, memory, false);
-	text_printf(&note.threshold, "from %d a second", CHURN_GPU_PER_S);
+	text_printf(&note.threshold, "at least %d/s", CHURN_GPU_PER_S);
 	text_add(&note.suggestion,
-		 "Taking and freeing device memory waits for the device: keep the blocks and use "
-		 "them again, use a caching or stream-ordered allocator (cudaMallocAsync), and in "
-		 "PyTorch do not call empty_cache() in the loop.");
+		 "Allocating and freeing device memory waits for the device: reuse the blocks, use "
+		 "a caching or stream-ordered allocator (cudaMallocAsync), and do not call "
+		 "PyTorch's empty_cache() in the loop.");
 	rules_ctx_add(ctx, "MemoryChurn", FINDING_MEDIUM, rate, &note);
 }
 
@@ -554,21 +550,21 @@ static void tensor_churn(struct rules_ctx *ctx, const struct profile_memory *mem
 		return;
 	add_process_name(&note.subject, p);
 	add_bytes(&note.evidence, u64_of(rate));
-	text_add(&note.evidence, " of tensors a second, ");
+	text_add(&note.evidence, "/s of tensors allocated, ");
 	add_bytes(&note.evidence,
 		  memory->allocs.value ? memory->allocated_bytes.value / memory->allocs.value : 0);
-	text_add(&note.evidence, " each on average, while ");
+	text_add(&note.evidence, " each on average; ");
 	add_percent(&note.evidence, system);
-	text_add(&note.evidence, " of the CPU time is the kernel's");
+	text_add(&note.evidence, " of the CPU time is spent in the kernel");
 	add_busiest(&note.evidence, ctx, memory, true);
-	text_printf(&note.threshold, "%llu MiB a second with system time from %.0f %% of CPU time",
+	text_printf(&note.threshold,
+		    "at least %llu MiB/s, with at least %.0f %% of the CPU time in the kernel",
 		    TENSOR_BYTES_PER_S >> 20, TENSOR_SYSTEM * 100);
-	text_add(
-		&note.suggestion,
-		"The C library gives large blocks back to the kernel at each free, and their pages "
-		"are faulted in and cleared anew: start it with MALLOC_MMAP_THRESHOLD_=33554432 "
-		"(the most that takes effect everywhere) and MALLOC_TRIM_THRESHOLD_=1073741824, "
-		"preload jemalloc, or write into tensors that exist (out=, in-place operations).");
+	text_add(&note.suggestion,
+		 "The C library returns large blocks to the kernel at each free, so their pages "
+		 "are faulted in and zeroed again: set MALLOC_MMAP_THRESHOLD_=33554432 (the "
+		 "largest value that every glibc accepts) and MALLOC_TRIM_THRESHOLD_=1073741824, "
+		 "preload jemalloc, or write into existing tensors (out=, in-place operations).");
 	rules_ctx_add(ctx, "TensorChurn", FINDING_MEDIUM, system, &note);
 }
 

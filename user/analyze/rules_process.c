@@ -68,19 +68,18 @@ static bool idle_target(struct rules_ctx *ctx)
 	add_process_name(&note.subject, ctx->process);
 	text_add(&note.evidence, "used ");
 	add_ns(&note.evidence, ctx->process->cpu_ns);
-	text_add(&note.evidence, " of CPU in ");
+	text_add(&note.evidence, " of CPU time in ");
 	add_ns(&note.evidence, profile_wall_ns(ctx->process));
 	text_add(&note.evidence, " (");
 	add_percent(&note.evidence, cpu);
 	text_add(&note.evidence, ")");
 	if (threads.measured)
-		text_printf(&note.evidence, "; %u of %u thread(s) blocked nearly all the time",
+		text_printf(&note.evidence, "; %u of %u threads blocked nearly all the time",
 			    threads.blocked, threads.measured);
 	text_printf(&note.threshold, "CPU time below %.0f %% of the wall time", IDLE_CPU * 100);
 	text_add(&note.suggestion,
-		 "The process waits: for input, a lock, the network, a GPU or another process. "
-		 "Faster "
-		 "code in it will not help; find what it waits for, and trace that process.");
+		 "The process waits for input, a lock, the network, a GPU or another process. "
+		 "Faster code will not help: find what it waits for, and trace that process.");
 	rules_ctx_add(ctx, "IdleTarget", FINDING_MEDIUM, 1 - cpu, &note);
 	return true;
 }
@@ -114,9 +113,8 @@ static void suggest_for_blocked(struct text *text, const struct rules_ctx *ctx, 
 
 	if (!row) {
 		text_add(text,
-			 "The main thread waits for other threads, for input or for a lock: see "
-			 "below what the other threads do meanwhile, and which functions call "
-			 "into the wait.");
+			 "The main thread waits for other threads, input or a lock: see below what "
+			 "the other threads do meanwhile, and which functions wait.");
 		return;
 	}
 	text_add(text, "It waits in ");
@@ -139,15 +137,15 @@ static void blocked_thread(struct rules_ctx *ctx)
 	text_add(&note.subject, "main thread ");
 	escape_name(&note.subject, thread->comm);
 	text_printf(&note.subject, " (tid %u)", thread->tid);
-	text_add(&note.evidence, "blocked ");
+	text_add(&note.evidence, "blocked for ");
 	add_ns(&note.evidence, thread->blocked_ns);
 	text_add(&note.evidence, " of ");
 	add_ns(&note.evidence, thread->wall_ns);
 	text_add(&note.evidence, " (");
 	add_percent(&note.evidence, share);
-	text_add(&note.evidence, "), on a CPU ");
+	text_add(&note.evidence, "), on-CPU ");
 	add_ns(&note.evidence, thread->on_cpu_ns);
-	text_printf(&note.threshold, "blocked from %.0f %% of the time", BLOCKED_MAIN * 100);
+	text_printf(&note.threshold, "blocked at least %.0f %% of the time", BLOCKED_MAIN * 100);
 	suggest_for_blocked(&note.suggestion, ctx, thread->blocked_ns);
 	rules_ctx_add(ctx, "BlockedThread", FINDING_LOW, share, &note);
 }
@@ -182,27 +180,29 @@ static void add_rivals(struct text *text, const struct rivals *rivals)
 {
 	text_add(text, "; other programs used ");
 	add_ns(text, rivals->others_ns);
-	text_add(text, " of CPU");
+	text_add(text, " of CPU time");
 	if (rivals->steal_ns) {
-		text_add(text, ", the hypervisor took (steal) ");
+		text_add(text, ", other virtual machines ");
 		add_ns(text, rivals->steal_ns);
+		text_add(text, " (steal)");
 	}
 }
 
 static const char *contention_remedy(const struct rivals *rivals)
 {
 	if (!rivals->known)
-		return "More runnable threads than CPUs: see which other programs run, lower the "
-		       "number of threads (OMP_NUM_THREADS) and of data loader workers.";
+		return "More threads are runnable than there are CPUs: see which other programs "
+		       "run, and lower the number of threads (OMP_NUM_THREADS) and of data loader "
+		       "workers.";
 	if (rivals->share < CONTENTION_BY_OTHERS)
-		return "Too many runnable threads of its own for the CPUs: lower OMP_NUM_THREADS "
-		       "and the number of data loader workers.";
+		return "The program has more runnable threads than CPUs: lower OMP_NUM_THREADS and "
+		       "the number of data loader workers.";
 	if (rivals->steal_ns > rivals->others_ns)
 		return "The hypervisor gives these CPUs to other guests: ask for dedicated CPUs, "
 		       "or "
 		       "measure at another time.";
-	return "Other programs have the CPUs: move them away, lower their priority (nice, a "
-	       "cgroup's cpu.weight), or give this program CPUs of its own (taskset, cpusets).";
+	return "Other programs use the CPUs: move them, lower their priority (nice, a cgroup's "
+	       "cpu.weight), or reserve CPUs for this program (taskset, cpusets).";
 }
 
 /* What others take weighs by the part that is theirs, a degree lower. */
@@ -240,8 +240,8 @@ static void cpu_contention(struct rules_ctx *ctx)
 	if (rivals.known)
 		add_rivals(&note.evidence, &rivals);
 	text_printf(&note.threshold,
-		    "flagged above %.0f %% of runnable time (high: %.0f %%; a degree lower where "
-		    "other programs explain half of it)",
+		    "waiting for at least %.0f %% of runnable time (high: %.0f %%; one level lower "
+		    "if other programs explain half of it)",
 		    CONTENTION_MEDIUM * 100, CONTENTION_HIGH * 100);
 	text_add(&note.suggestion, contention_remedy(&rivals));
 	rules_ctx_add(ctx, "CpuContention", contention_severity(&rivals, share), share, &note);
@@ -256,7 +256,7 @@ static void cpu_throttled(struct rules_ctx *ctx)
 	if (share < THROTTLED_MEDIUM)
 		return;
 	add_process_name(&note.subject, p);
-	text_add(&note.evidence, "its cgroup was held back for ");
+	text_add(&note.evidence, "its cgroup was throttled for ");
 	add_ns(&note.evidence, p->throttled_ns);
 	text_add(&note.evidence, " (");
 	add_percent(&note.evidence, share);
@@ -265,11 +265,10 @@ static void cpu_throttled(struct rules_ctx *ctx)
 		text_printf(&note.evidence, ", in %llu of %llu periods",
 			    (unsigned long long)p->throttled_count,
 			    (unsigned long long)p->throttle_periods_count);
-	text_printf(&note.threshold, "from %.0f %% of the wall time (high: %.0f %%)",
+	text_printf(&note.threshold, "at least %.0f %% of the wall time (high: %.0f %%)",
 		    THROTTLED_MEDIUM * 100, THROTTLED_HIGH * 100);
-	text_add(&note.suggestion,
-		 "The container's CPU limit stops it: raise the limit (cpu.max), or run no more "
-		 "threads than the limit has CPUs.");
+	text_add(&note.suggestion, "The CPU limit of the container throttles it: raise the limit "
+				   "(cpu.max), or run no more threads than the limit allows CPUs.");
 	rules_ctx_add(ctx, "CpuThrottled", share >= THROTTLED_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
 		      share, &note);
 }
@@ -291,16 +290,17 @@ static void disk_bound(struct rules_ctx *ctx)
 	add_process_name(&note.subject, p);
 	text_add(&note.evidence, "disk traffic of ");
 	add_bytes(&note.evidence, u64_of(bytes));
-	text_add(&note.evidence, " a second and ");
+	text_add(&note.evidence, "/s and ");
 	add_count(&note.evidence, u64_of(faults));
-	text_add(&note.evidence, " major faults a second, at ");
+	text_add(&note.evidence, " major faults/s, at ");
 	add_percent(&note.evidence, cpu);
 	text_add(&note.evidence, " CPU");
-	text_printf(&note.threshold, "%llu MiB or %d major faults a second with CPU below %.0f %%",
+	text_printf(&note.threshold,
+		    "at least %llu MiB/s or %d major faults/s, with CPU time below %.0f %%",
 		    DISK_BYTES_PER_S >> 20, DISK_FAULTS_PER_S, DISK_CPU * 100);
-	text_add(&note.suggestion, "It waits for the disk: read ahead in other threads, keep the "
-				   "data set in memory or "
-				   "on a faster disk, write checkpoints less often.");
+	text_add(&note.suggestion,
+		 "It waits for the disk: read ahead in other threads, keep the data set in memory "
+		 "or on a faster disk, or write checkpoints less often.");
 	rules_ctx_add(ctx, "DiskBound", FINDING_MEDIUM, 1 - cpu, &note);
 }
 
@@ -355,16 +355,14 @@ static void overhead(struct rules_ctx *ctx)
 	add_count(&note.evidence, p->hits_count);
 	text_add(&note.evidence, " probe hits cost about ");
 	add_ns(&note.evidence, u64_of(p->overhead_ns));
-	text_add(&note.evidence, ": slowdown ");
+	text_add(&note.evidence, ": estimated slowdown ");
 	text_add(&note.evidence, format_slowdown(slowdown, p->overhead_percent / 100));
 	add_dearest(&note.evidence, p);
-	text_printf(&note.threshold, "from %.0f %% (high: %.0f %%)", OVERHEAD_MEDIUM,
+	text_printf(&note.threshold, "at least %.0f %% (high: %.0f %%)", OVERHEAD_MEDIUM,
 		    OVERHEAD_HIGH);
-	text_add(&note.suggestion,
-		 "Times of callers contain the cost of the probes in their callees. Trace fewer or "
-		 "longer functions: leave out the one above with -F '!MODULE:NAME', or take the "
-		 "cost "
-		 "off with --compensate.");
+	text_add(&note.suggestion, "Times of callers include the cost of probes in their callees. "
+				   "Trace fewer or longer functions (exclude the one above with -F "
+				   "'!MODULE:NAME'), or subtract the cost with --compensate.");
 	rules_ctx_add(ctx, "Overhead",
 		      p->overhead_percent >= OVERHEAD_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
 		      p->overhead_percent, &note);
@@ -380,46 +378,44 @@ static struct loss_words words_of(enum perfx_loss_kind loss)
 	switch (loss) {
 	case PERFX_LOSS_RING_DROPS:
 		return (struct loss_words){
-			"span records found no room in the ring: calls and totals contain them, "
+			"span records were dropped (ring full): calls and totals include them; "
 			"percentiles, minimum, maximum and deviation do not",
-			"A larger ring (--ring-size 64M), or fewer functions."};
+			"Use a larger ring (--ring-size 64M), or trace fewer functions."};
 	case PERFX_LOSS_MAP_FULL:
-		return (struct loss_words){"calls came without a calling context or thread state",
-					   "Trace fewer functions: the call tree is too large."};
+		return (struct loss_words){
+			"calls have no calling context or thread state (map full)",
+			"Trace fewer functions: the call tree is too large."};
 	case PERFX_LOSS_UNTIMED_CALLS:
-		return (struct loss_words){
-			"calls were counted without their time: nested too deeply, or the ways out "
-			"of the function are not known",
-			"`perfx-trace probes` says which functions and why."};
+		return (struct loss_words){"calls were counted but not timed: nested too deeply, "
+					   "or not all exits of the function are known",
+					   "`perfx-trace probes` shows which functions, and why."};
 	case PERFX_LOSS_NMISSED:
-		return (struct loss_words){"probe hits were missed by the kernel",
-					   "Trace fewer functions, or another --link."};
+		return (struct loss_words){"probe hits were not delivered by the kernel",
+					   "Trace fewer functions, or try another --link."};
 	case PERFX_LOSS_UNDECODED:
-		return (struct loss_words){
-			"records were not understood",
-			"A capture of another version, or a damaged one: use the "
-			"version that recorded it."};
+		return (struct loss_words){"records could not be decoded",
+					   "The capture is damaged or from another version: read "
+					   "it with the version that recorded it."};
 	case PERFX_LOSS_CONTROL_DROPS:
 		return (struct loss_words){
-			"process events were lost: some process data may be missing",
-			"Trace without children (--no-children), or fewer "
-			"processes."};
+			"process events were dropped (ring full): some process data may be missing",
+			"Trace fewer processes, or leave out children (--no-children)."};
 	case PERFX_LOSS_STACK_FAILURES:
-		return (struct loss_words){"stacks could not be walked",
-					   "Build with frame pointers."};
+		return (struct loss_words){"call stacks could not be unwound",
+					   "Build with frame pointers (-fno-omit-frame-pointer)."};
 	case PERFX_LOSS_READ_FAULTS:
 		return (struct loss_words){"reads of the program's memory failed",
-					   "Nothing to do: the pages were not there."};
+					   "Nothing to do: the pages were not resident."};
 	case PERFX_LOSS_MEMORY_DROPS:
 		return (struct loss_words){
-			"allocation and free records found no room in the ring: counts and "
-			"allocated bytes contain them, live bytes and peaks are bounds",
-			"A larger ring (--ring-size 64M), or --memory sampled."};
+			"allocation and free records were dropped (ring full): counts and "
+			"allocated bytes include them; live bytes and peaks are bounds",
+			"Use a larger ring (--ring-size 64M), or --memory sampled."};
 	case PERFX_LOSS_VALUE_DROPS:
 		return (struct loss_words){
-			"samples of the program's counters found no room in the ring: their number "
-			"and sums of whole numbers contain them, lowest and highest do not",
-			"A larger ring (--ring-size 64M)."};
+			"samples of the program's counters were dropped (ring full): sample counts "
+			"and sums of whole numbers include them; lowest and highest do not",
+			"Use a larger ring (--ring-size 64M)."};
 	case PERFX_LOSS_UNMATCHED_ENTRIES:
 	case PERFX_LOSS_UNMATCHED_RETURNS:
 	case PERFX_LOSS_TRUNCATED_BYTES:

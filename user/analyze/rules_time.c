@@ -27,7 +27,7 @@ static void add_caller(struct text *text, const struct rules_ctx *ctx,
 
 	if (!row->callers_count || !profile_function(ctx->profile, caller->caller))
 		return;
-	text_add(text, "; called mostly by ");
+	text_add(text, "; mostly called by ");
 	add_function_name(text, ctx->profile, caller->caller);
 	text_add(text, " (");
 	add_percent(text, (double)caller->calls_count / (double)row->calls_count);
@@ -55,7 +55,8 @@ static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 		text_add(&note.evidence, " on average");
 	}
 	add_caller(&note.evidence, ctx, row);
-	text_printf(&note.threshold, "self time from %.0f %% of the wall time (high: %.0f %%)",
+	text_printf(&note.threshold,
+		    "self time of at least %.0f %% of the wall time (high: %.0f %%)",
 		    SLOW_MEDIUM * 100, SLOW_HIGH * 100);
 	text_add(&note.suggestion, remedy_text(remedy_kind(ctx->profile, ctx->process, row)));
 	rules_ctx_add(ctx, "SlowOperation", share >= SLOW_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
@@ -71,17 +72,16 @@ static bool tiny_calls(struct rules_ctx *ctx, const struct profile_row *row)
 		return false;
 	add_function_name(&note.subject, ctx->profile, row->function);
 	add_count(&note.evidence, u64_of(rate));
-	text_add(&note.evidence, " calls a second of ");
+	text_add(&note.evidence, " calls/s of ");
 	add_ns(&note.evidence, row->avg_ns);
 	text_add(&note.evidence, " on average");
 	add_caller(&note.evidence, ctx, row);
-	text_printf(&note.threshold, "more than %d calls a second that take less than %d µs",
-		    TINY_CALLS_PER_S, TINY_AVG_NS / 1000);
-	text_add(
-		&note.suggestion,
-		"Calling costs as much as the work: larger batches, fused or vectorised operations "
-		"(torch.compile, jit), or inlining. The probes themselves weigh on calls this "
-		"short; leave the function out to see the program at full speed.");
+	text_printf(&note.threshold, "at least %d calls/s, shorter than %d µs", TINY_CALLS_PER_S,
+		    TINY_AVG_NS / 1000);
+	text_add(&note.suggestion,
+		 "Call overhead is as large as the work: use larger batches, fused or vectorised "
+		 "operations (torch.compile, jit), or inlining. Probes slow down calls this short: "
+		 "exclude the function (-F '!MODULE:NAME') to see the program at full speed.");
 	rules_ctx_add(ctx, "TinyCalls", FINDING_MEDIUM, rate, &note);
 	return true;
 }
@@ -99,7 +99,7 @@ static void unwound(struct rules_ctx *ctx, const struct profile_row *row)
 	add_count(&note.evidence, row->calls_count);
 	text_add(&note.evidence, " calls (");
 	add_percent(&note.evidence, share);
-	text_add(&note.evidence, ") were left by an exception or longjmp");
+	text_add(&note.evidence, ") ended by an exception or longjmp");
 	text_printf(&note.threshold, "at least %d calls and %.0f %% (medium: %.0f %%)",
 		    UNWOUND_CALLS, UNWOUND_LOW * 100, UNWOUND_MEDIUM * 100);
 	text_add(&note.suggestion,
@@ -152,11 +152,12 @@ static void add_phase(struct text *text, const struct profile_steps *steps,
 	add_ns(text, steps->phases[phase] / steps->count);
 	text_add(text, " of ");
 	add_ns(text, steps->avg_ns);
+	text_add(text, " per step");
 }
 
 static void add_shares(struct text *text, double least, double more, const char *severity)
 {
-	text_printf(text, "from %.0f %% of the steps' time (%s: %.0f %%)", least * 100, severity,
+	text_printf(text, "at least %.0f %% of the step time (%s: %.0f %%)", least * 100, severity,
 		    more * 100);
 }
 
@@ -169,13 +170,13 @@ static void data_bound(struct rules_ctx *ctx)
 	if (share < DATA_MEDIUM)
 		return;
 	add_process_name(&note.subject, ctx->process);
-	text_add(&note.evidence, "waited for the next batch in ");
+	text_add(&note.evidence, "waiting for the next batch took ");
 	add_phase(&note.evidence, steps, PROFILE_PHASE_DATA);
 	add_shares(&note.threshold, DATA_MEDIUM, DATA_HIGH, "high");
 	text_add(&note.suggestion,
 		 "The model waits for its data: give the DataLoader more workers and a longer "
-		 "prefetch, keep workers from one epoch to the next (persistent_workers), prepare "
-		 "the data once instead of in each epoch.");
+		 "prefetch, keep workers between epochs (persistent_workers), or prepare the data "
+		 "once instead of in each epoch.");
 	rules_ctx_add(ctx, "DataBound", share >= DATA_HIGH ? FINDING_HIGH : FINDING_MEDIUM, share,
 		      &note);
 }
@@ -189,7 +190,7 @@ static void optimizer_bound(struct rules_ctx *ctx)
 	if (share < OPTIMIZER_LOW)
 		return;
 	add_process_name(&note.subject, ctx->process);
-	text_add(&note.evidence, "updated its parameters in ");
+	text_add(&note.evidence, "parameter updates took ");
 	add_phase(&note.evidence, steps, PROFILE_PHASE_OPTIMIZER);
 	add_shares(&note.threshold, OPTIMIZER_LOW, OPTIMIZER_MEDIUM, "medium");
 	text_add(&note.suggestion,
@@ -210,20 +211,19 @@ static void uneven_steps(struct rules_ctx *ctx)
 	if (share < UNEVEN_LOW)
 		return;
 	add_process_name(&note.subject, ctx->process);
-	text_add(&note.evidence, "half of ");
 	add_count(&note.evidence, steps->count);
-	text_add(&note.evidence, " steps took ");
+	text_add(&note.evidence, " steps: median ");
 	add_ns(&note.evidence, steps->p50_ns);
-	text_add(&note.evidence, " or less, one in twenty more than ");
+	text_add(&note.evidence, ", p95 ");
 	add_ns(&note.evidence, steps->p95_ns);
-	text_add(&note.evidence, ", the longest ");
+	text_add(&note.evidence, ", longest ");
 	add_ns(&note.evidence, steps->max_ns);
 	text_add(&note.evidence, "; if every step took the median time, ");
 	add_percent(&note.evidence, share);
 	text_add(&note.evidence, " would be saved");
 	add_shares(&note.threshold, UNEVEN_LOW, UNEVEN_MEDIUM, "medium");
 	text_add(&note.suggestion,
-		 "See what the slow steps have in common: the beginning of an epoch, a checkpoint, "
+		 "Find what the slow steps have in common: the start of an epoch, a checkpoint, "
 		 "inputs of another size, other programs on the CPUs.");
 	rules_ctx_add(ctx, "UnevenSteps", share >= UNEVEN_MEDIUM ? FINDING_MEDIUM : FINDING_LOW,
 		      share, &note);
@@ -277,23 +277,22 @@ static void unread_compute(struct rules_ctx *ctx)
 	}
 	add_process_name(&note.subject, ctx->process);
 	add_count(&note.evidence, compute->cost.unread_count);
-	text_add(&note.evidence, compute->cost.unread_count == 1 ? " call that computes has"
-								 : " calls that compute have");
-	text_add(&note.evidence, " arguments that could not be read, ");
+	text_add(&note.evidence,
+		 compute->cost.unread_count == 1 ? " compute call" : " compute calls");
+	text_add(&note.evidence, " with unreadable arguments, ");
 	add_percent(&note.evidence, share);
 	text_add(&note.evidence, " of the compute time (");
 	add_ns(&note.evidence, compute->unread_ns);
 	text_add(&note.evidence, ")");
 	if (most) {
-		text_add(&note.evidence, ", most of them of ");
+		text_add(&note.evidence, ", mostly of ");
 		add_function_name(&note.evidence, ctx->profile, most->function);
 	}
-	text_printf(&note.threshold, "from %.0f %% of the compute time (medium: %.0f %%)",
+	text_printf(&note.threshold, "at least %.0f %% of the compute time (medium: %.0f %%)",
 		    UNREAD_LOW * 100, UNREAD_MEDIUM * 100);
-	text_add(&note.suggestion,
-		 "Their operations are missing in all rates and shares of the peak, which are too "
-		 "low by them. A line for the function in a rules file (--flops-rules) can say how "
-		 "its work follows from its arguments.");
+	text_add(&note.suggestion, "Their FLOPs are missing from all rates and shares of the peak, "
+				   "which are too low. A rule for the function (--flops-rules) can "
+				   "compute its FLOPs from its arguments.");
 	rules_ctx_add(ctx, "UnreadCompute", share >= UNREAD_MEDIUM ? FINDING_MEDIUM : FINDING_LOW,
 		      share, &note);
 }
@@ -317,15 +316,16 @@ static void add_cores(struct text *text, double cores)
 static const char *remedy_for(double computing, double cores, double all_cores)
 {
 	if (computing < 0.5)
-		return "Most of the time nothing is computed: look at what runs between the "
-		       "operators (data loading, Python, waiting), prefetch the data, and compile "
-		       "the model (torch.compile, jit).";
+		return "Most of the time is not spent in compute calls: look at what runs between "
+		       "the operators (data loading, Python, waiting), prefetch the data, and "
+		       "compile the model (torch.compile, jit).";
 	if (cores < all_cores / 2)
-		return "It computes on few of the cores: raise the number of threads "
-		       "(OMP_NUM_THREADS, torch.set_num_threads) or make the operators large "
-		       "enough to be divided.";
-	return "The operators themselves are slow: larger batches, a lower precision that the CPU "
-	       "has units for (bf16), another memory layout, or a BLAS built for this CPU.";
+		return "Few cores are in use: raise the number of threads (OMP_NUM_THREADS, "
+		       "torch.set_num_threads), or make the operators large enough to run in "
+		       "parallel.";
+	return "The operators themselves are slow: try larger batches, a lower precision that the "
+	       "CPU supports in hardware (bf16), another memory layout, or a BLAS built for this "
+	       "CPU.";
 }
 
 static void low_utilization(struct rules_ctx *ctx)
@@ -346,10 +346,10 @@ static void low_utilization(struct rules_ctx *ctx)
 	add_percent(&note.evidence, mfu);
 	text_add(&note.evidence, " of the ");
 	add_rate(&note.evidence, roof.flops_per_s);
-	text_printf(&note.evidence, " that %.0f core%s can do%s; ", roof.cores,
+	text_printf(&note.evidence, " peak of %.0f core%s%s; ", roof.cores,
 		    roof.cores > 1 ? "s" : "", roof.estimated ? " (estimated)" : "");
 	add_percent(&note.evidence, computing);
-	text_add(&note.evidence, " of the wall time in calls that compute");
+	text_add(&note.evidence, " of the wall time in compute calls");
 	if (cores > 0) {
 		text_add(&note.evidence, ", using ");
 		add_cores(&note.evidence, cores);
@@ -367,9 +367,9 @@ static void add_line(struct text *text, const struct roofline *line, const struc
 	add_rate(text, line->flops_per_s);
 	text_add(text, ", ");
 	add_percent(text, line->flops_per_s / line->attainable_flops_per_s);
-	text_add(text, " of what ");
+	text_add(text, " of the roof of ");
 	add_cores(text, line->roof.cores);
-	text_printf(text, " could do at %.3g FLOP/byte, in ", line->intensity);
+	text_printf(text, " at %.3g FLOP/byte, in ", line->intensity);
 	add_count(text, row->calls_count);
 	text_add(text, row->calls_count == 1 ? " call of " : " calls of ");
 	add_ns(text, row->avg_ns);
@@ -383,18 +383,17 @@ static void overhead_bound(struct rules_ctx *ctx, const struct profile_row *row,
 
 	add_function_name(&note.subject, ctx->profile, row->function);
 	add_line(&note.evidence, line, row);
-	text_printf(&note.threshold, "below %.0f %% of the roof, from %.0f %% of the wall time",
+	text_printf(&note.threshold, "below %.0f %% of the roof, at least %.0f %% of the wall time",
 		    ROOFLINE_OVERHEAD_SHARE * 100, BOUND_SHARE * 100);
 	if (row->avg_ns < SHORT_AVG_NS)
-		text_add(
-			&note.suggestion,
-			"Many small operations, of which calling is the larger part: batch them "
-			"(bmm in place of mm, a larger batch), or fuse them (torch.compile, jit).");
+		text_add(&note.suggestion,
+			 "Many small operations, dominated by call overhead: batch them (bmm "
+			 "instead of mm, a larger batch), or fuse them (torch.compile, jit).");
 	else
 		text_add(&note.suggestion,
-			 "Long calls that compute little: check that the BLAS is an optimised one "
-			 "for this CPU, that its threads do not wait for each other or for a CPU, "
-			 "and that matrices are neither thin nor strided.");
+			 "Long calls at a low rate: check that the BLAS is optimised for this CPU, "
+			 "that its threads wait neither for each other nor for a CPU, and that "
+			 "matrices are neither thin nor strided.");
 	rules_ctx_add(ctx, "OverheadBound", FINDING_MEDIUM, share, &note);
 }
 
@@ -405,16 +404,15 @@ static void memory_bound(struct rules_ctx *ctx, const struct profile_row *row,
 
 	add_function_name(&note.subject, ctx->profile, row->function);
 	add_line(&note.evidence, line, row);
-	text_printf(&note.evidence, "; compute-bound from %.3g FLOP/byte on",
+	text_printf(&note.evidence, "; compute-bound above %.3g FLOP/byte",
 		    roof_ridge(&line->roof));
 	text_printf(&note.threshold,
-		    "intensity below that, %.0f %% of the roof or more, from %.0f %% of the wall "
-		    "time",
+		    "intensity below that, at least %.0f %% of the roof, at least %.0f %% of the "
+		    "wall time",
 		    ROOFLINE_OVERHEAD_SHARE * 100, BOUND_SHARE * 100);
 	text_add(&note.suggestion,
-		 "It waits for memory: use what is read more often (a larger batch, fused "
-		 "operators) or read less (a lower precision). More cores or a faster kernel help "
-		 "little.");
+		 "Bound by memory bandwidth: reuse what is read (a larger batch, fused operators) "
+		 "or read less (a lower precision). More cores or a faster kernel help little.");
 	rules_ctx_add(ctx, "MemoryBound", FINDING_LOW, share, &note);
 }
 

@@ -26,7 +26,7 @@ static void add_cpu(struct text *text, const struct profile_process *p)
 		return;
 	text_add(text, " used ");
 	add_percent(text, cpu);
-	text_add(text, " of a CPU");
+	text_add(text, " of one CPU");
 }
 
 /* The domain whose allocations were traced, of several the one with the most bytes. */
@@ -77,11 +77,11 @@ static void add_late(struct text *text, const struct profile *profile)
 		text_add(text, " ");
 		add_count(text, sum.ended_count);
 		text_printf(text,
-			    " process%s ended before anything could be attached, the longest "
+			    " process%s ended before probes could be attached, the longest-lived "
 			    "after ",
 			    sum.ended_count == 1 ? "" : "es");
 		add_ns(text, sum.longest->late_ns);
-		text_add(text, ": what they called is not known.");
+		text_add(text, ": calls there are not recorded.");
 	}
 	if (sum.late_count) {
 		text_add(text, " ");
@@ -105,13 +105,13 @@ static void say_nothing_fired(struct text *text, const struct profile *profile,
 	text_add(text, ": ");
 	add_process_name(text, p);
 	if (cpu < 0)
-		text_add(text, " did something else, or nothing");
+		text_add(text, " ran untraced code or was idle");
 	else if (cpu < 0.05)
 		text_add(text, " was waiting");
 	else
 		add_cpu(text, p);
 	if (cpu >= 0.05)
-		text_add(text, " in functions that were not traced");
+		text_add(text, " in untraced functions");
 	text_add(text, ".");
 }
 
@@ -166,7 +166,7 @@ static void say_dominating(struct text *text, const struct profile *profile,
 
 	add_process_name(text, p);
 	if (share > 1.05) {
-		text_printf(text, " had %.1f threads in ", share);
+		text_printf(text, " had %.1f threads on average in ", share);
 	} else {
 		text_add(text, " spent ");
 		add_percent(text, share);
@@ -201,7 +201,7 @@ static void add_death(struct text *text, const struct profile *profile,
 	if (!profile->target_killed)
 		return;
 	if (!p->exited || !WIFSIGNALED(p->status)) {
-		text_add(text, " The target was killed or went away while it was traced.");
+		text_add(text, " The target was killed or disappeared during the recording.");
 		return;
 	}
 	name = sigabbrev_np(WTERMSIG(p->status));
@@ -223,7 +223,7 @@ static void add_leak(struct text *text, const struct process_analysis *analysis)
 			continue;
 		text_printf(text, " It seems to leak memory in %s: ", finding->subject);
 		add_bytes(text, u64_of(finding->weight * 3600));
-		text_add(text, " an hour.");
+		text_add(text, " per hour.");
 		return;
 	}
 }
@@ -235,7 +235,7 @@ char *verdict_of(const struct profile *profile, const struct profile_process *ma
 	double share;
 
 	if (!main) {
-		text_add(&text, "Nothing was traced: the capture names no process.");
+		text_add(&text, "Nothing was traced: the capture contains no process.");
 		return text_take(&text);
 	}
 	share = main->rows_count ? wall_share(main, main->rows[0].self_ns) : 0;
@@ -261,7 +261,7 @@ static const char *state_words(char state)
 	case 'S':
 		return "sleeping";
 	case 'D':
-		return "waiting for a disk";
+		return "in uninterruptible sleep (I/O)";
 	case 'T':
 	case 't':
 		return "stopped";
@@ -279,7 +279,7 @@ static const char *state_words(char state)
 static void add_states(struct text *text, const struct profile_process *p)
 {
 	static const char states[] = "RDSTtIZX";
-	const char *separator = "; threads when last seen: ";
+	const char *separator = "; last states of its threads: ";
 
 	for (const char *state = states; *state; state++) {
 		unsigned count = 0;
@@ -318,10 +318,11 @@ static void add_reason(struct text *text, const struct profile *profile,
 	double cpu = cpu_share(p);
 
 	if (profile->probes_count == 0)
-		text_add(text, " Nothing was attached: see what is listed as not attached.");
+		text_add(text, " No probe was attached: see the reasons for each function that is "
+			       "not attached.");
 	else if (p->unmatched_entries)
 		text_printf(text,
-			    " %llu call%s of traced functions had not returned at the end: trace "
+			    " %llu call%s of traced functions had not returned at the end: record "
 			    "for longer than a call takes (-d).",
 			    (unsigned long long)p->unmatched_entries,
 			    p->unmatched_entries == 1 ? "" : "s");
@@ -329,11 +330,10 @@ static void add_reason(struct text *text, const struct profile *profile,
 		text_add(text, " It is idle or blocked: it waits for input, a lock, the network, a "
 			       "GPU or another process.");
 	else if (cpu >= 0)
-		text_add(text, " It is busy in functions that are not traced: choose others with "
-			       "-F; `perfx-trace probes -p PID` lists what can be.");
+		text_add(text, " It is busy in untraced functions: choose others with -F; "
+			       "`perfx-trace probes -p PID` lists what can be traced.");
 	else
-		text_add(text,
-			 " It may be idle, blocked, or busy in functions that are not traced.");
+		text_add(text, " It may be idle, blocked, or busy in untraced functions.");
 }
 
 char *silence_of(const struct profile *profile, const struct profile_process *p)
@@ -344,7 +344,7 @@ char *silence_of(const struct profile *profile, const struct profile_process *p)
 	if (p->cpu_ns != PROFILE_ABSENT) {
 		text_add(&text, "; the process used ");
 		add_ns(&text, p->cpu_ns);
-		text_add(&text, " of CPU in ");
+		text_add(&text, " of CPU time in ");
 		add_ns(&text, profile_wall_ns(p));
 	}
 	add_states(&text, p);

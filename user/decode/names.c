@@ -155,35 +155,35 @@ static struct loss_name loss_names(enum perfx_loss_kind loss)
 #define NAMED(name, meaning) ((struct loss_name){name, meaning})
 	switch (loss) {
 	case PERFX_LOSS_RING_DROPS:
-		return NAMED("ring_drops", "records without room; calls and totals have them");
+		return NAMED("ring_drops", "spans dropped, ring full; totals include them");
 	case PERFX_LOSS_MAP_FULL:
-		return NAMED("map_full", "calls without thread state or calling context");
+		return NAMED("map_full", "calls without thread state or calling context, map full");
 	case PERFX_LOSS_UNMATCHED_ENTRIES:
 		return NAMED("unmatched_entries", "calls still running at the end");
 	case PERFX_LOSS_UNMATCHED_RETURNS:
 		return NAMED("unmatched_returns", "returns of calls that began before tracing");
 	case PERFX_LOSS_STACK_FAILURES:
-		return NAMED("stack_failures", "stacks that could not be walked");
+		return NAMED("stack_failures", "call stacks that could not be unwound");
 	case PERFX_LOSS_READ_FAULTS:
 		return NAMED("read_faults", "failed reads of the program's memory");
 	case PERFX_LOSS_UNTIMED_CALLS:
-		return NAMED("untimed_calls", "calls counted without their time");
+		return NAMED("untimed_calls", "calls counted but not timed");
 	case PERFX_LOSS_NMISSED:
-		return NAMED("nmissed", "hits that the kernel did not deliver");
+		return NAMED("nmissed", "probe hits that the kernel did not deliver");
 	case PERFX_LOSS_DETACHED_PROBES:
-		return NAMED("detached_probes", "probes taken off while tracing");
+		return NAMED("detached_probes", "probes removed while tracing");
 	case PERFX_LOSS_UNDECODED:
-		return NAMED("undecoded", "records that were not understood");
+		return NAMED("undecoded", "records that could not be decoded");
 	case PERFX_LOSS_TRUNCATED_BYTES:
-		return NAMED("truncated_bytes", "damaged or cut end of the capture");
+		return NAMED("truncated_bytes", "bytes lost at a damaged or cut end");
 	case PERFX_LOSS_CONTROL_DROPS:
-		return NAMED("control_drops", "process events without room");
+		return NAMED("control_drops", "process events dropped, ring full");
 	case PERFX_LOSS_FOREIGN_HITS:
 		return NAMED("foreign_hits", "hits in processes that are not traced");
 	case PERFX_LOSS_MEMORY_DROPS:
-		return NAMED("memory_drops", "allocation and free records without room");
+		return NAMED("memory_drops", "allocations and frees dropped, ring full");
 	case PERFX_LOSS_VALUE_DROPS:
-		return NAMED("value_drops", "values without room; samples have them");
+		return NAMED("value_drops", "counter samples dropped, ring full; counted");
 	case PERFX_LOSS_KINDS:
 		break;
 	}

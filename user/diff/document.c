@@ -189,7 +189,7 @@ static void compose_facts(struct comparer *c, const struct diff_steps *steps)
 	struct text facts = {0};
 
 	add_fact(&facts, "steps", steps->count, add_count_of);
-	add_fact(&facts, "a step computes", steps->flops, add_operations);
+	add_fact(&facts, "FLOP per step", steps->flops, add_operations);
 	add_fact(&facts, "at", steps->flops_per_s, add_flops);
 	add_fact(&facts, "MFU", steps->mfu, add_share);
 	document_add(c->document, BLOCK_PARAGRAPH, &facts);
@@ -312,7 +312,7 @@ static void compose_rates(struct comparer *c, const struct diff_process *p)
 			continue;
 		if (!shown++) {
 			document_say(c->document, BLOCK_CAPTION,
-				     "Operations: rates, and the change of FLOP in a call");
+				     "Operations: rates, and the change of FLOP per call");
 			document_table(c->document, columns);
 		}
 		cell_change(c, f->flops_per_s);
@@ -369,8 +369,7 @@ static void compose_memory(struct comparer *c, const struct diff_process *p)
 
 	if (!p->memory_count)
 		return;
-	document_say(c->document, BLOCK_CAPTION,
-		     "Memory: peaks, and what is allocated in a second");
+	document_say(c->document, BLOCK_CAPTION, "Memory: peaks, and allocation rates");
 	document_table(c->document, columns);
 	for (size_t i = 0; i < p->memory_count; i++) {
 		const struct diff_memory *m = &p->memory[i];
@@ -401,8 +400,7 @@ static void compose_places(struct comparer *c, const struct diff_process *p)
 
 	if (!p->places_count)
 		return;
-	document_say(c->document, BLOCK_CAPTION,
-		     "Places that allocate, by what changed at the peak");
+	document_say(c->document, BLOCK_CAPTION, "Allocating places, by the change at the peak");
 	document_table(c->document, columns);
 	for (size_t i = 0; i < p->places_count && i < c->places; i++) {
 		const struct diff_place *place = &p->places[i];
@@ -427,7 +425,7 @@ static void add_capture(struct text *text, const char *side, const char *name,
 	escape_name(text, name);
 	text_printf(text, ", %s", as_ns(profile->duration_ns));
 	if (profile->overhead_percent >= 0)
-		text_printf(text, ", slowdown by tracing %s",
+		text_printf(text, ", estimated slowdown by tracing %s",
 			    as_slowdown(profile->overhead_percent / 100));
 	text_add(text, ".");
 }
@@ -459,7 +457,7 @@ static void compose_warnings(struct comparer *c)
 	if (a->compensated != b->compensated)
 		document_say(
 			d, BLOCK_WARNING,
-			"Of one recording alone the cost of probes is taken off (--compensate).");
+			"The cost of probes is subtracted in one recording only (--compensate).");
 }
 
 static void add_process_name(struct text *text, const struct diff_process *p)
@@ -498,27 +496,26 @@ static void compose_process(struct comparer *c, const struct diff_process *p)
 
 static void compose_note(struct comparer *c)
 {
-	document_say(c->document, BLOCK_HEADING, "How it was judged");
+	document_say(c->document, BLOCK_HEADING, "How changes are judged");
 	document_printf(
 		c->document, BLOCK_NOTE,
-		"Avg: of a call. Time: of wall time, with nested calls; Self: without them. "
-		"Threads "
-		"add up. Significant: functions and steps by Welch's t-test (at least %d calls on "
-		"both sides), p < %.2g, corrected for %zu tests, and a change of at least %.0f %%; "
-		"memory by a change of at least %.0f %% and 1 MiB, where it is exact. The test "
-		"knows the spread within a recording. Between two recordings of the same program "
-		"there is more of it: record it twice to see how much.",
+		"Avg: per call. Time: share of wall time, nested calls included; Self: without "
+		"them. Threads add up. Significant: for functions and steps, by Welch's t-test (at "
+		"least %d calls on both sides), p < %.2g, corrected for %zu tests, and a change of "
+		"at least %.0f %%; for memory, a change of at least %.0f %% and 1 MiB, where it is "
+		"exact. The test knows only the variation within a recording. Two recordings of "
+		"the same program vary more: record it twice to see how much.",
 		WELCH_COUNT_MIN, DIFF_ALPHA, c->diff->tested_count, DIFF_SHARE_MIN * 100,
 		DIFF_MEMORY_SHARE_MIN * 100);
 	if (!c->options->fails)
 		return;
-	document_printf(
-		c->document, BLOCK_NOTE,
-		"Regressions: %zu. A regression is a function that takes significantly and more "
-		"than %.4g %% longer a call, and %.0f %% of wall time or more in A or B; steps "
-		"that take longer by as much; or memory whose exact peak grew by more than "
-		"that and by 1 MiB or more.",
-		c->diff->regressions_count, c->diff->threshold * 100, DIFF_WEIGHT_MIN * 100);
+	document_printf(c->document, BLOCK_NOTE,
+			"Regressions: %zu. A regression is a function whose calls take "
+			"significantly longer, by more than %.4g %%, and which has at least %.0f "
+			"%% of wall time in A or B; steps that take longer by as much; or memory "
+			"whose exact peak grew by more than that and by at least 1 MiB.",
+			c->diff->regressions_count, c->diff->threshold * 100,
+			DIFF_WEIGHT_MIN * 100);
 }
 
 static int compose(struct comparer *c)

@@ -122,7 +122,7 @@ static void compose_functions(struct comparer *c, const struct diff_process *p, 
 		if (f->in != in || isnan(share_of(f)) || count++ >= FUNCTIONS_SHOWN)
 			continue;
 		if (count == 1)
-			text_add(&text, in == DIFF_IN_A ? "no longer called: " : "called now: ");
+			text_add(&text, in == DIFF_IN_A ? "no longer called: " : "newly called: ");
 		text_add(&text, count > 1 ? ", " : "");
 		add_function(&text, f);
 	}
@@ -207,7 +207,7 @@ static const struct diff_memory *more_memory(const struct diff *diff)
 static void add_verdict_of(struct text *into, const struct diff_function *f)
 {
 	escape_name(into, f->function->name[0] ? f->function->name : "?");
-	text_printf(into, " is %s: %+.1f %% a call (", diff_time_word(f->time),
+	text_printf(into, " is %s: %+.1f %% per call (", diff_time_word(f->time),
 		    100 * diff_change(f->avg_ns));
 	add_both(into, f->avg_ns, add_time);
 	text_add(into, ").");
@@ -298,7 +298,7 @@ void diff_say_verdict(struct text *into, const struct diff *diff)
 	else if (!diff->compared_count)
 		text_add(into, "No function was called in both recordings.");
 	else if (!diff->tested_count)
-		text_add(into, "Too few calls of every function to tell.");
+		text_add(into, "No function has enough calls to compare.");
 	else
 		text_add(into, "No function changed significantly.");
 	if (!diff->compared_count)

@@ -61,10 +61,10 @@ static double per_second(const struct profile_process *p, uint64_t count)
 
 void compose_peak(struct text *text, const struct roof *roof)
 {
-	text_printf(text, "%s that ", as_si(roof->flops_per_s, "FLOP/s"));
+	text_printf(text, "%s peak of ", as_si(roof->flops_per_s, "FLOP/s"));
 	compose_cores(text, roof->cores);
-	text_printf(text, " can do (%s%s)", name_of_dtype(roof->dtype),
-		    roof->estimated ? ", estimated: sudo perfx-trace peaks measures it" : "");
+	text_printf(text, " (%s%s)", name_of_dtype(roof->dtype),
+		    roof->estimated ? ", estimated; measure it with sudo perfx-trace peaks" : "");
 }
 
 static void compose_rate(struct composer *c, const struct profile_process *p)
@@ -100,12 +100,12 @@ static void compose_attributed(struct composer *c, const struct profile_compute 
 	struct text text = {0};
 
 	if (share >= 0)
-		text_printf(&text, "Of %s in calls that compute, FLOPs are known for %s",
-			    as_ns(compute->counted_ns + compute->unread_ns), as_percent(share));
+		text_printf(&text, "FLOPs known for %s of %s in compute calls", as_percent(share),
+			    as_ns(compute->counted_ns + compute->unread_ns));
 	add_part(&text, compute->cost.counted_count, "measured");
 	add_part(&text, compute->cost.unread_count, "with unreadable arguments");
 	add_part(&text, compute->cost.nested_count, "nested, not double-counted");
-	add_part(&text, compute->cost.opaque_count, "of compiled code whose work is not known");
+	add_part(&text, compute->cost.opaque_count, "of compiled code with unknown FLOPs");
 	if (compute->opaque_ns)
 		text_printf(&text, " (%s)", as_ns(compute->opaque_ns));
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
@@ -172,8 +172,9 @@ static void compose_roofs(struct composer *c, const struct roof *roofs, size_t c
 			    as_si(roofs[i].flops_per_s, "FLOP/s"), roof_ridge(&roofs[i]));
 	}
 	text_printf(&text,
-		    ". Bytes are of operands and results, each once: what stays in a cache can be "
-		    "above the roof. Below %.0f %% of it neither memory nor arithmetic limits.",
+		    ". Bytes count each operand and result once, so that cached data can lift a "
+		    "function above the roof. Below %.0f %% of the roof, neither memory nor "
+		    "arithmetic is the limit.",
 		    ROOFLINE_OVERHEAD_SHARE * 100);
 	document_add(c->document, BLOCK_NOTE, &text);
 }
@@ -191,8 +192,7 @@ static void compose_plot(struct composer *c, const struct profile_process *p,
 		return;
 	}
 	roofline_points_plot(marks, points, roofs);
-	document_say(c->document, BLOCK_CAPTION,
-		     "Roofline: FLOP/s (up) by FLOP/byte (to the right)");
+	document_say(c->document, BLOCK_CAPTION, "Roofline: FLOP/s (y) by FLOP/byte (x)");
 	plot_roofline(&text, c->limits->plot_columns, roofs, marks->roofs_count, points,
 		      marks->count);
 	document_add(c->document, BLOCK_PLOT, &text);
@@ -241,15 +241,15 @@ static bool knows_bandwidth(const struct profile *profile)
 static const char *why_no_roof(const struct composer *c, const struct profile_process *p)
 {
 	if (!c->profile->peaks_count)
-		return "No roofline: what this host can do is not known (sudo perfx-trace peaks "
-		       "measures it, --peak-flops and --peak-bandwidth say it).";
+		return "No roofline: the peak of this host is not known (measure it with sudo "
+		       "perfx-trace peaks, or set --peak-flops and --peak-bandwidth).";
 	if (p->cpu_ns == PROFILE_ABSENT)
-		return "No roofline: how many cores the process used is not known.";
+		return "No roofline: the number of cores in use is not known.";
 	if (!knows_bandwidth(c->profile))
-		return "No roofline: the bandwidth of this host's memory is not known (sudo "
-		       "perfx-trace peaks measures it, --peak-bandwidth says it).";
-	return "No roofline: no peak is known for this type of data "
-	       "(--peak-flops, --peak-bandwidth say it).";
+		return "No roofline: the memory bandwidth of this host is not known (measure it "
+		       "with sudo perfx-trace peaks, or set --peak-bandwidth).";
+	return "No roofline: no peak is known for this data type (set --peak-flops and "
+	       "--peak-bandwidth).";
 }
 
 static void compose_roofline(struct composer *c, const struct profile_process *p)
@@ -363,7 +363,7 @@ void compose_ranges(struct composer *c, const struct profile_process *p)
 			rows[count++] = &p->rows[i];
 	qsort(rows, count, sizeof(*rows), by_total);
 	if (count) {
-		document_say(c->document, BLOCK_CAPTION, "Ranges, with what runs inside them");
+		document_say(c->document, BLOCK_CAPTION, "Ranges, including the calls inside them");
 		document_table(c->document, columns);
 	}
 	for (size_t i = 0; i < count && i < c->limits->functions; i++)
@@ -415,12 +415,12 @@ static void compose_note(struct composer *c, bool all_known)
 {
 	struct text text = {0};
 
-	text_add(&text, "GB/s are over the whole window: these calls return when the GPU has been "
-			"told, so that bytes by their own time are no bandwidth. Bus bytes are "
-			"what passes the busiest link: of an all-reduce 2(n-1)/n of its bytes.");
+	text_add(&text, "GB/s are averages over the whole recording: these calls return once the "
+			"transfer is enqueued, so that their own time gives no bandwidth. Bus "
+			"bytes pass the busiest link: for an all-reduce, 2(n-1)/n of its bytes.");
 	if (!all_known)
-		text_add(&text, " Where they are missing, the communicator was made before "
-				"tracing began: how many ranks it has is not known.");
+		text_add(&text, " They are missing where the communicator was created before the "
+				"recording: its number of ranks is not known.");
 	document_add(c->document, BLOCK_NOTE, &text);
 }
 
@@ -438,7 +438,7 @@ void compose_collectives(struct composer *c, const struct profile_process *p)
 
 	if (!p->compute.cost.moved_bytes)
 		return;
-	document_say(c->document, BLOCK_CAPTION, "Moved between ranks");
+	document_say(c->document, BLOCK_CAPTION, "Bytes moved between ranks");
 	document_table(c->document, columns);
 	for (size_t i = 0; i < p->rows_count; i++) {
 		if (!moves(&p->rows[i]))

@@ -93,17 +93,17 @@ static void compose_note(struct composer *c, const struct profile_process *p, ui
 {
 	struct text text = {0};
 
-	text_add(&text, "A function's are those of the threads that call it, with what it calls "
-			"there; work that other threads do for it is in the process's line only.");
+	text_add(&text, "A function's counts are those of the calling threads, callees included; "
+			"work that other threads do for it is only in the line of all threads.");
 	if (missed_count)
 		text_printf(&text,
-			    " Of %s calls %s are not in them: their threads were too new, or the "
-			    "processor's counters were taken.",
-			    as_count(missed_count + calls_count), as_count(missed_count));
+			    " %s of %s calls are not included: their threads were too new, or the "
+			    "hardware counters were in use.",
+			    as_count(missed_count), as_count(missed_count + calls_count));
 	if (perf_share(&p->perf) < 0.995)
 		text_printf(&text,
-			    " The processor's counters were free for %.0f %% of the time; the "
-			    "process's values are scaled up.",
+			    " The hardware counters were available for %.0f %% of the time; values "
+			    "of all threads are scaled up.",
 			    perf_share(&p->perf) * 100);
 	document_add(c->document, BLOCK_NOTE, &text);
 }
@@ -112,7 +112,7 @@ static void compose_table(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
 		{.title = "Value", .right = true},
-		{.title = "A call", .right = true, .rank = 1},
+		{.title = "Per call", .right = true, .rank = 1},
 		{.title = "Estimate", .right = true},
 		{.title = "Differs", .right = true},
 		{.title = "Counter"},
@@ -156,8 +156,7 @@ void compose_counters(struct composer *c, const struct profile_process *p)
 	}
 	if (!c->profile->perf_counters_why || !(p->compute.measured || has_perf_counters(p)))
 		return;
-	text_add(&text,
-		 any_perf_counter(c->profile) ? "Not counted: " : "No hardware counters here: ");
+	text_add(&text, any_perf_counter(c->profile) ? "Not counted: " : "No hardware counters: ");
 	escape_name(&text, c->profile->perf_counters_why);
 	text_add(&text, ".");
 	document_add(c->document, BLOCK_NOTE, &text);
@@ -258,16 +257,15 @@ static void compose_values_note(struct composer *c, const struct profile_process
 		text_printf(&text, "%zu more in the JSON report. ",
 			    p->values_count - c->limits->functions);
 	if (strange)
-		text_printf(&text,
-			    "Samples that are infinite or no numbers (NaN), only counted: %s. ",
+		text_printf(&text, "Infinite or NaN samples, only counted: %s. ",
 			    as_count(strange));
 	if (lost)
-		text_printf(&text,
-			    "Samples that found no room in the ring, counted and not in lowest and "
-			    "highest: %s. ",
-			    as_count(lost));
+		text_printf(
+			&text,
+			"Samples dropped (ring full), counted but not in Lowest and Highest: %s. ",
+			as_count(lost));
 	if (unsummed)
-		text_printf(&text, "Of these in no sum: %s. ", as_count(unsummed));
+		text_printf(&text, "Of these, not in Sum: %s. ", as_count(unsummed));
 	if (!text.length)
 		return;
 	text.length--; /* the last space */
@@ -284,7 +282,7 @@ void compose_values(struct composer *c, const struct profile_process *p)
 		{.title = "Lowest", .right = true, .rank = 1},
 		{.title = "Highest", .right = true, .rank = 1},
 		{.title = "Samples", .right = true},
-		{.title = "Course", .rank = 3},
+		{.title = "Trend", .rank = 3},
 		{.title = "Name", .takes_rest = true},
 	};
 

@@ -226,7 +226,7 @@ static void add_untraced_cpu(struct text *text, const struct profile_untraced *u
 {
 	if (!untraced->tid || untraced->on_cpu_max_ns == PROFILE_ABSENT)
 		return;
-	text_printf(text, " Of its untraced time it was on a CPU for %s at least, %s at most.",
+	text_printf(text, " Of its untraced time, it was on-CPU for at least %s and at most %s.",
 		    as_ns(untraced->on_cpu_min_ns), as_ns(untraced->on_cpu_max_ns));
 }
 
@@ -243,13 +243,13 @@ static void add_withheld(struct composer *c, const struct profile_process *p, st
 		above_peak |= line.withheld == ROOFLINE_ABOVE_PEAK;
 	}
 	if (submitted)
-		text_add(text, " Functions whose work is submitted (to other threads, to a device) "
-			       "and runs after they return have FLOPs and no GFLOP/s.");
+		text_add(text, " Functions that only submit work (to other threads, to a device) "
+			       "have FLOPs but no GFLOP/s: the work runs after they return.");
 	if (!above_peak)
 		return;
 	text_printf(text,
-		    " No GFLOP/s is shown above what this host can do (%s, %s): such functions do "
-		    "not do all of their work themselves.",
+		    " GFLOP/s above the peak of this host (%s, %s) are not shown: such functions "
+		    "do not do all of their work themselves.",
 		    as_si(roof.flops_per_s, "FLOP/s"), name_of_dtype(roof.dtype));
 }
 
@@ -275,23 +275,21 @@ static void compose_function_notes(struct composer *c, const struct profile_proc
 	add_untraced(&text, &p->untraced);
 	add_untraced_cpu(&text, &p->untraced);
 	if (booked)
-		text_printf(
-			&text,
-			" %s calls found no room in the ring: they are in Calls, Self, Total and "
-			"Avg, not in the percentiles, Min and Max.",
-			as_count(booked));
+		text_printf(&text,
+			    " %s call records were dropped (ring full): these calls are in Calls, "
+			    "Self, Total and Avg, but not in percentiles, Min and Max.",
+			    as_count(booked));
 	if (unwound)
 		text_printf(&text,
-			    " %s calls were left by an exception or longjmp: counted, not timed.",
+			    " %s calls ended by an exception or longjmp: counted, not timed.",
 			    as_count(unwound));
 	if (untimed)
 		text_printf(&text, " %s calls were counted but not timed.", as_count(untimed));
 	add_withheld(c, p, &text);
 	if (dispatches)
-		text_add(&text,
-			 " A jitted function returns when its work is enqueued: that is its time; "
-			 "the execution is that of the operations under its name, on whichever "
-			 "thread.");
+		text_add(&text, " A jitted function returns when its work is enqueued: its time is "
+				"that of the dispatch. The execution is in the operations named "
+				"after it, on any thread.");
 	document_add(c->document, BLOCK_NOTE, &text);
 }
 
@@ -303,7 +301,7 @@ static void compose_callers_of(struct composer *c, const struct profile_process 
 	static const struct column columns[] = {
 		{.title = "Calls", .right = true},
 		{.title = "Total", .right = true},
-		{.title = "Called by", .takes_rest = true},
+		{.title = "Caller", .takes_rest = true},
 	};
 	struct text text = {0};
 
@@ -316,7 +314,7 @@ static void compose_callers_of(struct composer *c, const struct profile_process 
 		document_cell_count(c->document, caller->calls_count);
 		document_cell_ns(c->document, row->timed_count ? caller->total_ns : PROFILE_ABSENT);
 		if (caller->caller == PROFILE_CALLER_UNTRACED)
-			document_cell_printf(c->document, "(code that is not traced)");
+			document_cell_printf(c->document, "(untraced code)");
 		else
 			cell_function(c, p, caller->caller);
 	}

@@ -69,20 +69,20 @@ static void compose_cost(struct document *document, const struct profile *profil
 {
 	struct text text = {0};
 
-	text_printf(&text, "%s probe%s, hit %s time%s.", as_count(profile->probes_count),
+	text_printf(&text, "%s probe%s, %s hit%s.", as_count(profile->probes_count),
 		    profile->probes_count == 1 ? "" : "s", as_count(profile->hits_count),
 		    profile->hits_count == 1 ? "" : "s");
 	if (profile->overhead_percent >= 0)
 		text_printf(&text, " Estimated slowdown: %s",
 			    as_slowdown(profile->overhead_percent / 100));
 	else
-		text_add(&text, " Estimated slowdown: not known");
+		text_add(&text, " Estimated slowdown: unknown");
 	if (profile->overhead_ns > 0)
 		text_printf(&text, " (%s of the traced processes' CPU time)",
 			    as_ns(u64_of(profile->overhead_ns)));
 	text_add(&text, ".");
 	if (profile->compensated)
-		text_add(&text, " The probes' cost is taken off the times of the callers.");
+		text_add(&text, " The cost of probes is subtracted from the times of callers.");
 	document_add(document, BLOCK_PARAGRAPH, &text);
 }
 
@@ -98,9 +98,8 @@ static void compose_recording_windows(struct document *document, const struct pr
 			profile->recording_windows[i].to_ns - profile->recording_windows[i].from_ns;
 	document_printf(
 		document, BLOCK_PARAGRAPH,
-		"Recorded when the program said so (perfx_trace_start, perfx_trace_stop): %s "
-		"in %s window%s. Wall and CPU time are from the first to the last, pauses "
-		"included.",
+		"Recorded between perfx_trace_start and perfx_trace_stop: %s in %s window%s. Wall "
+		"and CPU time run from the first window to the last, pauses included.",
 		as_ns(sum_ns), as_count(profile->recording_windows_count),
 		profile->recording_windows_count == 1 ? "" : "s");
 }
@@ -151,8 +150,8 @@ static void compose_not_attached(struct document *document, const struct profile
 {
 	static const struct column columns[] = {
 		{.title = "Functions", .right = true},
-		{.title = "First of them", .takes_rest = true},
-		{.title = "Why not"},
+		{.title = "First", .takes_rest = true},
+		{.title = "Reason"},
 	};
 	uint64_t functions = 0;
 	size_t reasons = 0, shown = 0;
@@ -164,8 +163,8 @@ static void compose_not_attached(struct document *document, const struct profile
 	}
 	if (!reasons) {
 		document_say(document, BLOCK_PARAGRAPH,
-			     profile->probes_count ? "Everything that was asked for was attached."
-						   : "No probe is recorded.");
+			     profile->probes_count ? "All requested functions are attached."
+						   : "No probe was attached.");
 		return;
 	}
 	document_printf(document, BLOCK_CAPTION, "Not attached: %s function%s.",
@@ -221,27 +220,26 @@ void compose_late(struct composer *c)
 			    sum.latest->functions_count == 1 ? "" : "s");
 		escape_name(&text, base_name(sum.latest->module));
 		text_printf(&text,
-			    "%s) after they began or mapped the file: what they called there until "
-			    "then is not counted.",
+			    "%s) after they started or mapped the file: earlier calls there are "
+			    "not counted.",
 			    sum.latest->files_count > 1 ? " and other files" : "");
 		document_add(document, BLOCK_PARAGRAPH, &text);
 	}
 	if (sum.ended_count)
-		document_printf(
-			document, BLOCK_PARAGRAPH,
-			"Not traced: %s process%s that ended before anything could be "
-			"attached, the longest after %s: what they called of files that were "
-			"not mapped before is not known.",
-			as_count(sum.ended_count), sum.ended_count == 1 ? "" : "es",
-			as_ns(sum.longest->late_ns));
+		document_printf(document, BLOCK_PARAGRAPH,
+				"Not traced: %s process%s that ended before probes could be "
+				"attached, the longest-lived after %s: calls into files that no "
+				"traced process had mapped before are not counted.",
+				as_count(sum.ended_count), sum.ended_count == 1 ? "" : "es",
+				as_ns(sum.longest->late_ns));
 }
 
 static void compose_losses(struct document *document, const struct profile *profile)
 {
 	static const struct column columns[] = {
-		{.title = "Lost", .right = true},
+		{.title = "Count", .right = true},
 		{.title = "Loss"},
-		{.title = "What it is", .takes_rest = true},
+		{.title = "Meaning", .takes_rest = true},
 	};
 
 	document_table(document, columns);
@@ -256,11 +254,10 @@ static void compose_precision(struct document *document, const struct profile *p
 {
 	struct text text = {0};
 
-	text_printf(
-		&text,
-		"Every call is counted, none sampled. Percentiles are within %.1f %% of a value "
-		"of that rank; the other figures are exact. Times are CLOCK_MONOTONIC's.",
-		SKETCH_ERROR * 100);
+	text_printf(&text,
+		    "Every call is counted; calls are not sampled. Percentiles are accurate to "
+		    "%.1f %%, other numbers are exact. Times are of CLOCK_MONOTONIC.",
+		    SKETCH_ERROR * 100);
 	if (profile->tracer_cpu_ns != PROFILE_ABSENT)
 		text_printf(&text, " The tracer itself used %s of CPU",
 			    as_ns(profile->tracer_cpu_ns));
@@ -306,7 +303,7 @@ static void compose_origin(struct document *document, const struct profile *prof
 		escape_name(&text, profile->command);
 	}
 	if (profile->interrupted)
-		text_add(&text, ", stopped by hand");
+		text_add(&text, ", interrupted");
 	text_add(&text, ".");
 	document_add(document, BLOCK_NOTE, &text);
 }

@@ -32,7 +32,7 @@ static const char *title_of(enum perfx_domain domain)
 	case PERFX_DOMAIN_GPU:
 		return "GPU";
 	case PERFX_DOMAIN_USER:
-		return "Own allocators";
+		return "Custom allocators";
 	case PERFX_DOMAIN_HOST:
 	case PERFX_DOMAIN_INVALID:
 		break;
@@ -100,14 +100,15 @@ static void add_sum(struct text *text, uint64_t anon_bytes, const struct profile
 	uint64_t traced_bytes = memory->current_bytes;
 
 	if (traced_bytes <= anon_bytes) {
-		text_printf(text, " = traced %s %s%s + %s from before tracing or not traced",
+		text_printf(text,
+			    " = traced %s %s%s + %s allocated before the recording or untraced",
 			    domain_words(memory->domain), mark_of(memory), as_bytes(traced_bytes),
 			    as_bytes(anon_bytes - traced_bytes));
 		return;
 	}
 	text_printf(text,
-		    "; traced %s %s%s: at least %s of it is not resident, as pages that were never "
-		    "touched or are swapped out",
+		    "; traced %s %s%s: at least %s of it is not resident (never touched, or "
+		    "swapped out)",
 		    domain_words(memory->domain), mark_of(memory), as_bytes(traced_bytes),
 		    as_bytes(traced_bytes - anon_bytes));
 }
@@ -116,8 +117,8 @@ static void add_sum(struct text *text, uint64_t anon_bytes, const struct profile
 static void add_tensors(struct text *text, const struct profile_memory *memory)
 {
 	text_printf(text,
-		    ", of which traced tensors up to %s%s; the rest is from before tracing or not "
-		    "traced",
+		    ", of which traced tensors up to %s%s; the rest was allocated before the "
+		    "recording or is untraced",
 		    mark_of(memory), as_bytes(memory->current_bytes));
 }
 
@@ -185,8 +186,7 @@ static void add_allocated(struct text *text, const struct profile_memory *memory
 		uint64_t rate =
 			u64_of((double)memory->allocs.value * 1e9 / (double)memory->recorded_ns);
 
-		text_printf(text, "%s a second, ",
-			    as_count(memory->sampled ? rounded(rate) : rate));
+		text_printf(text, "%s/s, ", as_count(memory->sampled ? rounded(rate) : rate));
 	}
 	text_printf(text, "%s/s)",
 		    as_bytes(u64_of((double)memory->allocated_bytes.value * 1e9 /
@@ -238,7 +238,7 @@ static void compose_numbers(struct composer *c, const struct profile_memory *mem
 		add_held(&text, c->profile, memory);
 		add_temporary(&text, memory);
 		if (memory->unknown_frees_count != PROFILE_ABSENT && memory->unknown_frees_count)
-			text_printf(&text, " · %s %s from before",
+			text_printf(&text, " · %s %s allocated before",
 				    as_count(memory->unknown_frees_count),
 				    memory->unknown_frees_count == 1 ? "free of a block"
 								     : "frees of blocks");
@@ -251,11 +251,11 @@ static void compose_numbers(struct composer *c, const struct profile_memory *mem
 static void add_sampling(struct text *text, const struct profile_memory *memory)
 {
 	text_printf(text,
-		    " Estimated from a sample, one point in %s allocated on average: the truth is "
-		    "in a range 19 times out of 20; %s",
+		    " Estimated from a sample of one point per %s allocated on average; ranges are "
+		    "95 %% confidence intervals; %s",
 		    as_bytes(memory->sample_bytes),
 		    memory_sees_frees(memory)
-			    ? "what is live, the peak and the table are estimates as well."
+			    ? "live bytes, the peak and the table are estimates as well."
 			    : "the table is an estimate as well.");
 }
 
@@ -267,10 +267,8 @@ static void add_times(struct text *text, const struct profile_process *p,
 
 	if (memory->recorded_ns == PROFILE_ABSENT || share >= 0.995)
 		return;
-	text_printf(
-		text,
-		" Recorded %s of the time (%s of %s): figures are of that time, rates within it.",
-		as_percent(share), as_ns(memory->recorded_ns), as_ns(wall_ns));
+	text_printf(text, " Recorded %s of the time (%s of %s): counts and rates are of that time.",
+		    as_percent(share), as_ns(memory->recorded_ns), as_ns(wall_ns));
 }
 
 static void add_lost(struct text *text, const char *separator, uint64_t count, const char *what)
@@ -282,7 +280,7 @@ static const char *bound_words(unsigned bound)
 {
 	if (bound == PROFILE_MEMORY_LOST_ALLOCS)
 		return "lower bounds (≥)";
-	return bound == PROFILE_MEMORY_LOST_FREES ? "upper bounds (≤)" : "too high or too low (~)";
+	return bound == PROFILE_MEMORY_LOST_FREES ? "upper bounds (≤)" : "approximate (~)";
 }
 
 static void add_losses(struct text *text, const struct profile_memory *memory)
@@ -294,23 +292,24 @@ static void add_losses(struct text *text, const struct profile_memory *memory)
 	if (frees)
 		add_lost(text, allocs ? " and " : " ", frees, "free");
 	if (allocs || frees)
-		text_add(text, allocs + frees == 1 ? " has no record: it is in the counts."
-						   : " have no record: they are in the counts.");
+		text_add(text, allocs + frees == 1
+				       ? " was dropped (ring full): counts include it."
+				       : " were dropped (ring full): counts include them.");
 	if (memory->bound && memory_sees_frees(memory))
-		text_printf(text, " What is live and the peak are %s.", bound_words(memory->bound));
+		text_printf(text, " Live bytes and the peak are %s.", bound_words(memory->bound));
 	if (memory->replaced_count && memory->replaced_count != PROFILE_ABSENT) {
 		add_lost(text, " ", memory->replaced_count, "free");
 		text_add(text, memory->replaced_count == 1
-				       ? " was not seen: its address was allocated anew."
-				       : " were not seen: their addresses were allocated anew.");
+				       ? " was missed: its address was allocated again."
+				       : " were missed: their addresses were allocated again.");
 	}
 }
 
 static const char *why_unheld(const struct profile_memory *memory)
 {
 	return memory->level == PERFX_MEMORY_SAMPLED_IN
-		       ? " Frees were not recorded: what is live is not known."
-		       : " Not all frees were recorded: what is live is not known.";
+		       ? " Frees were not recorded: live bytes are not known."
+		       : " Not all frees were recorded: live bytes are not known.";
 }
 
 static void compose_caveats(struct composer *c, const struct profile_process *p, size_t domain,
@@ -322,8 +321,7 @@ static void compose_caveats(struct composer *c, const struct profile_process *p,
 	if (!memory_sees_frees(memory))
 		text_add(&text, why_unheld(memory));
 	else if (analysis->memory[domain].unjudged)
-		text_printf(&text, " Leaks were not judged: %s.",
-			    analysis->memory[domain].unjudged);
+		text_printf(&text, " No leak detection: %s.", analysis->memory[domain].unjudged);
 	if (memory->sampled)
 		add_sampling(&text, memory);
 	add_times(&text, p, memory);
@@ -425,7 +423,7 @@ static void compose_series(struct composer *c, const struct profile_process *p,
 	spark(&text, series.columns, SPARK_COLUMNS);
 	text_printf(&text, " %s to %s", as_bytes(series.least), as_bytes(series.most));
 	if (!memory_sees_frees(memory))
-		text_printf(&text, " in each %s", as_ns(profile_wall_ns(p) / SPARK_COLUMNS));
+		text_printf(&text, " per %s", as_ns(profile_wall_ns(p) / SPARK_COLUMNS));
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
@@ -453,7 +451,7 @@ static void compose_sizes(struct composer *c, const struct profile_memory *memor
 		half++;
 	text_printf(&text, "Sizes: %s ", as_bytes(largest_of(first)));
 	spark(&text, memory->sizes + first, last - first + 1);
-	text_printf(&text, "%s%s; half are of at most %s",
+	text_printf(&text, "%s%s; median at most %s",
 		    last == PROFILE_SIZES - 1 ? " more than " : " ",
 		    as_bytes(largest_of(last == PROFILE_SIZES - 1 ? last - 1 : last)),
 		    as_bytes(largest_of(half)));

@@ -105,7 +105,7 @@ void compose_facts(struct composer *c, const struct profile_process *p)
 		text_printf(&text, " · %llu thread%s", (unsigned long long)p->kernel_threads_count,
 			    p->kernel_threads_count == 1 ? "" : "s");
 	if (p->unmatched_entries)
-		text_printf(&text, " · %llu call%s not over at the end",
+		text_printf(&text, " · %llu call%s still running at the end",
 			    (unsigned long long)p->unmatched_entries,
 			    p->unmatched_entries == 1 ? "" : "s");
 	add_end(&text, p);

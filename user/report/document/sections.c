@@ -23,17 +23,18 @@ static void compose_partial(struct composer *c)
 	if (!partial)
 		return;
 	if (partial & PROFILE_PARTIAL_KILLED) {
-		text_printf(&text, "%sthe target was killed while it was traced", separator);
+		text_printf(&text, "%sthe target was killed during the recording", separator);
 		separator = "; ";
 	}
 	if (partial & PROFILE_PARTIAL_TRUNCATED) {
 		text_printf(&text, "%sthe capture is %s", separator,
-			    c->profile->ended ? "damaged: what could not be read is missing"
-					      : "cut or damaged: what came later is missing");
+			    c->profile->ended ? "damaged: unreadable parts are missing"
+					      : "cut off or damaged: later data is missing");
 		separator = "; ";
 	}
 	if (partial & PROFILE_PARTIAL_LOSSY)
-		text_printf(&text, "%smore than 1 %% of something was lost (see the losses below)",
+		text_printf(&text,
+			    "%smore than 1 %% of some records were lost (see the losses below)",
 			    separator);
 	text_add(&text, ".");
 	document_add(c->document, BLOCK_WARNING, &text);
@@ -52,24 +53,24 @@ static void compose_time_slice(struct composer *c)
 		return;
 	if (time_slice->flags & PERFX_TIME_SLICE_VIEW) {
 		text_printf(&text,
-			    "A part of the recording, from %s on for %s; what is known only of the "
-			    "whole, as threads' times and the tracer's own cost, is left out",
+			    "Part of the recording: from %s, for %s; data that exists only for the "
+			    "whole recording (thread times, the tracer's own cost) is left out",
 			    as_ns(before_ns), as_ns(p->duration_ns));
 	} else {
 		text_printf(&text, "Flight recorder: the last %s of %s", as_ns(p->duration_ns),
 			    as_ns(before_ns + p->duration_ns));
 		if (time_slice->flags & PERFX_TIME_SLICE_FULL)
-			text_add(&text, ", memory held no more (--max-size)");
+			text_add(&text, ", all that memory could hold (--max-size)");
 	}
 	if (*time_slice->why) {
-		text_add(&text, "; written because: ");
+		text_add(&text, "; reason for writing: ");
 		escape_name(&text, time_slice->why);
 	}
 	if (time_slice->left_out_count) {
-		text_printf(&text,
-			    "; left out: %s calls that found no room in the ring buffer at one of "
-			    "its ends",
-			    as_count(time_slice->left_out_count));
+		text_printf(
+			&text,
+			"; left out at its ends: %s calls whose records were dropped (ring full)",
+			as_count(time_slice->left_out_count));
 	}
 	text_add(&text, ".");
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
@@ -85,7 +86,7 @@ static void add_finding(struct composer *c, const struct finding *finding, size_
 	if (finding->of_function && c->profile->processes_count > 1)
 		text_printf(&text, " in pid %u", c->profile->processes[process].pid);
 	if (alike)
-		text_printf(&text, " and %u worker%s like it", alike, alike == 1 ? "" : "s");
+		text_printf(&text, " and %u similar worker%s", alike, alike == 1 ? "" : "s");
 	document_add_finding(c->document, finding, &text, !c->limits->brief);
 }
 
@@ -432,8 +433,8 @@ static void compose_brief_end(struct composer *c)
 	compose_late(c);
 	compose_hints(c);
 	document_say(c->document, BLOCK_NOTE,
-		     "The full report: --full, or -o report.html; --capture FILE keeps the data "
-		     "for it.");
+		     "Full report: --full or -o report.html; --capture FILE keeps the data for "
+		     "later reports.");
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */

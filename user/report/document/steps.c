@@ -35,7 +35,7 @@ static void compose_durations(struct composer *c, const struct profile_process *
 static void add_mfu(struct text *text, const struct step_rates *rates)
 {
 	if (rates->mfu < 0) {
-		text_add(text, ". This host's peak is not known (--peak-flops says it)");
+		text_add(text, ". The peak of this host is not known (set --peak-flops)");
 		return;
 	}
 	text_printf(text, ": %s of the ", as_percent(rates->mfu));
@@ -50,16 +50,17 @@ static void compose_cost(struct composer *c, const struct profile_process *p)
 	if (rates.flops < 0) {
 		if (p->steps.cost.steps_count)
 			document_say(c->document, BLOCK_PARAGRAPH,
-				     "FLOPs are not known for any call that ended in a step.");
+				     "No call with known FLOPs ended in a step.");
 		return;
 	}
-	text_printf(&text, "%s a step", as_si(rates.flops, "FLOP"));
+	text_printf(&text, "%s per step", as_si(rates.flops, "FLOP"));
 	if (rates.flops_per_s >= 0 && p->steps.cost.flops) {
 		text_printf(&text, ", %s", as_si(rates.flops_per_s, "FLOP/s"));
 		add_mfu(&text, &rates);
 	}
 	if (rates.flops_per_s >= 0 && p->steps.cost.flops && !c->limits->brief) {
-		text_printf(&text, ". By all threads of the process; %s on the steps' own",
+		text_printf(&text,
+			    ", by all threads of the process (%s on the thread of the steps)",
 			    as_percent(rates.thread_share));
 	}
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
@@ -81,22 +82,23 @@ static void compose_missing(struct composer *c, const struct profile_process *p)
 	struct text text = {0};
 
 	add_missing(&text, cost->unread_count,
-		    " call in the steps had unreadable arguments: its FLOPs are not in them.",
-		    " calls in the steps had unreadable arguments: their FLOPs are not in them.");
-	add_missing(&text, cost->opaque_count, " call is of compiled code whose work is not known.",
-		    " calls are of compiled code whose work is not known.");
+		    " call in the steps had unreadable arguments: its FLOPs are not included.",
+		    " calls in the steps had unreadable arguments: their FLOPs are not included.");
+	add_missing(&text, cost->opaque_count, " call ran compiled code with unknown FLOPs.",
+		    " calls ran compiled code with unknown FLOPs.");
 	if (p->compute.measured && cost->steps_count < p->steps.count)
 		text_printf(
 			&text,
-			"%sWithout the first step: the process had computed for long before it.",
+			"%sThe first step is excluded: the process computed for long before it.",
 			text.length ? " " : "");
 	if (unrecorded_flops)
 		text_printf(&text,
-			    "%s%s are of calls that found no room in the ring, and in no step.",
+			    "%s%s of calls whose records were dropped (ring full) are in no step.",
 			    text.length ? " " : "", as_si((double)unrecorded_flops, "FLOP"));
-	add_missing(&text, steps_unrecorded(p),
-		    " end of a step found no room in the ring: that step is part of the next.",
-		    " ends of steps found no room in the ring: those steps are part of the next.");
+	add_missing(
+		&text, steps_unrecorded(p),
+		" end of a step was dropped (ring full): that step is merged with the next.",
+		" ends of steps were dropped (ring full): those steps are merged with the next.");
 	if (text.length)
 		document_add(c->document, BLOCK_NOTE, &text);
 }
@@ -186,7 +188,7 @@ static void compose_phase(struct composer *c, const struct profile_steps *steps,
 /* "Of a step: data 32.6 ms (40.1 %) · forward …" */
 static void compose_phases_line(struct composer *c, const struct profile_steps *steps)
 {
-	const char *separator = "Of a step: ";
+	const char *separator = "Per step: ";
 	struct text text = {0};
 
 	for (size_t i = 0; i < PROFILE_PHASES; i++) {
@@ -259,7 +261,7 @@ static void compose_single_steps(struct composer *c, const struct profile_proces
 	uint64_t number = 1;
 
 	document_say(c->document, BLOCK_FOLD,
-		     steps->series_each > 1 ? "Steps, some at a time" : "Steps, one by one");
+		     steps->series_each > 1 ? "Steps, in groups" : "Steps, one by one");
 	document_table(c->document, columns);
 	for (size_t i = 0; i < steps->series_count && i < c->limits->steps; i++) {
 		compose_single_step(c, steps, &steps->series[i], number);

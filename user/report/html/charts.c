@@ -180,8 +180,8 @@ static void add_calls_caption(struct text *into, const struct profile_process *p
 		   "Time by calling context: callers above, callees below. Threads add up");
 	if (p->untraced.tid)
 		text_printf(into,
-			    ": all of the time of thread %u, and of the other threads what was "
-			    "traced. 100&nbsp;%% are %s, the process's wall time",
+			    ": thread %u with its untraced time, other threads without. "
+			    "100&nbsp;%% is the wall time of the process, %s",
 			    p->untraced.tid, as_ns(profile_wall_ns(p)));
 	text_add(into, ".");
 }
@@ -286,8 +286,7 @@ static void add_place(struct flame *flame, const struct profile *profile,
 		text_clear(&name);
 	}
 	if (parent < 0)
-		flame_node(flame, -1, flame_name(flame, 0, "stack not known"),
-			   values_of(h, held, true));
+		flame_node(flame, -1, flame_name(flame, 0, "(no stack)"), values_of(h, held, true));
 }
 
 static void chart_places(struct text *into, const struct profile *profile,
@@ -299,8 +298,10 @@ static void chart_places(struct text *into, const struct profile *profile,
 	flame_new(&flame);
 	for (size_t i = 0; i < memory->hotspots_count && i < PLACES_MAX; i++)
 		add_place(&flame, profile, &memory->hotspots[i], held);
-	open_chart(into, "\"flame memory\"", "Who allocates (");
-	text_printf(into, "%s): operators and callers above, the place itself at the bottom.",
+	open_chart(into, "\"flame memory\"", "Allocations (");
+	text_printf(into,
+		    "%s) by call stack: operators and callers above, the allocating function at "
+		    "the bottom.",
 		    domain_words(memory->domain));
 	flame_end(into, &flame, "B",
 		  held ? json_pack("[s,s,s]", "At peak", "Live", "Allocated")
@@ -571,7 +572,7 @@ static void draw_numbers(struct steps_drawing *d)
 
 static void add_legend(struct text *into, const struct steps_drawing *d)
 {
-	text_add(into, "<figcaption>Steps, by what their time went into: ");
+	text_add(into, "<figcaption>Steps, by phase: ");
 	for (size_t i = 0; i < PROFILE_PHASES; i++) {
 		const char *name = profile_phase_name(profile_phases_in_order[i]);
 
@@ -580,11 +581,11 @@ static void add_legend(struct text *into, const struct steps_drawing *d)
 	}
 	if (d->bars[0].count > 1)
 		text_printf(into,
-			    "A bar is the mean of %llu steps; the line reaches to the longest. ",
+			    "Each bar is the mean of %llu steps, its line the longest of them. ",
 			    (unsigned long long)d->bars[0].count);
-	text_printf(into, "▾ marks what takes more than %.1f times the median%s", STEPS_SLOW,
+	text_printf(into, "▾ marks steps longer than %.1f times the median%s", STEPS_SLOW,
 		    (double)d->steps->max_ns > d->top_ns
-			    ? "; what is far longer is cut at the top.</figcaption>"
+			    ? "; much longer bars are cut off at the top.</figcaption>"
 			    : ".</figcaption>");
 }
 
@@ -602,9 +603,8 @@ static void chart_steps(struct text *into, const struct profile *profile,
 	text_add(into, "<figure class=steps>");
 	add_legend(into, &d);
 	text_printf(into,
-		    "<div class=graph><svg viewBox=\"0 0 %d %d\" role=img "
-		    "aria-label=\"Duration of the steps in the order of time; the figures are in "
-		    "the table below\">",
+		    "<div class=graph><svg viewBox=\"0 0 %d %d\" role=img aria-label=\"Duration of "
+		    "each step in order of time; the numbers are in the table below\">",
 		    STEPS_WIDTH, STEPS_HEIGHT);
 	draw_steps_grid(&d);
 	for (size_t i = 0; i < d.bars_count; i++)
@@ -775,9 +775,9 @@ static void chart_roofline(struct text *into, const struct profile *profile,
 	plot_axes(&d.x, &d.y, roofs, marks.roofs_count, points, marks.count);
 	text_printf(into,
 		    "<figure class=roofline><figcaption>Roofline: the functions of the table below "
-		    "under what the host can do; hollow: below %.0f %% of it.</figcaption>"
-		    "<div class=graph><svg viewBox=\"0 0 %d %d\" role=img "
-		    "aria-label=\"FLOP/s by FLOP/byte; the figures are in the table below\">",
+		    "and the peaks of this host; hollow: below %.0f %% of the "
+		    "roof.</figcaption><div class=graph><svg viewBox=\"0 0 %d %d\" role=img "
+		    "aria-label=\"FLOP/s by FLOP/byte; the numbers are in the table below\">",
 		    ROOFLINE_OVERHEAD_SHARE * 100, ROOF_WIDTH, ROOF_HEIGHT);
 	draw_roofline_grid(&d);
 	for (size_t i = 0; i < marks.roofs_count; i++)

@@ -176,8 +176,8 @@ class Flame {
 
 	addTools() {
 		const tools = element("div", {class: "tools"});
-		const search = element("input", {type: "search", placeholder: "Mark functions",
-			"aria-label": "Mark functions in the graph"});
+		const search = element("input", {type: "search", placeholder: "Highlight functions",
+			"aria-label": "Highlight functions in the graph"});
 
 		search.addEventListener("input", () => {
 			this.needle = search.value.toLowerCase();
@@ -296,7 +296,7 @@ class Flame {
 
 		this.svg = document.createElementNS(SVG, "svg");
 		this.svg.setAttribute("role", "tree");
-		this.svg.setAttribute("aria-label", "Flame graph: arrow keys move, Enter enlarges, Escape goes back");
+		this.svg.setAttribute("aria-label", "Flame graph: arrow keys move, Enter zooms in, Escape zooms out");
 		for (let node = this.top.parent; node; node = node.parent)
 			this.add(node, 0, width, node.depth * ROW, true);
 		waiting.push([this.top, 0, width]);

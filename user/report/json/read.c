@@ -694,11 +694,10 @@ struct json_report *json_report__read(const char *path, char why[JSON_REPORT_WHY
 	if (report)
 		report->root = json_load_file(path, 0, &error);
 	if (report && !report->root)
-		snprintf(why, JSON_REPORT_WHY, "no JSON: line %d: %s", error.line, error.text);
+		snprintf(why, JSON_REPORT_WHY, "not JSON: line %d: %s", error.line, error.text);
 	else if (report && strcmp(text_of(report->root, "schema"), "perfx.report/1"))
 		snprintf(why, JSON_REPORT_WHY,
-			 "no report of perfx-trace: its schema is not "
-			 "perfx.report/1");
+			 "not a report of perfx-trace: its schema is not perfx.report/1");
 	else if (!report || read_all(report))
 		snprintf(why, JSON_REPORT_WHY, "out of memory");
 	else

@@ -129,16 +129,16 @@ static const char *fault_of(const struct tag *tag, const struct part *open, size
 	if (tag->kind == '!')
 		return NULL;
 	if (!tag->name.length)
-		return "a tag without end or name";
+		return "a tag without an end or a name";
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
 		known = known || (!section && is(tag->format, formats[i]));
 	if (section && depth == DEPTH_MAX)
-		return "too many sections in each other";
+		return "sections nested too deeply";
 	if (!known && !(tag->kind == '#' && is_number(tag->format)))
 		return section ? "after the colon a section has a number of elements"
 			       : "no such format: ns, bytes, count, percent, si, md, html, json";
 	if (tag->kind == '/' && (!depth || !same(tag->name, open[depth - 1])))
-		return "it does not end the section that is open";
+		return "not the end of the open section";
 	return NULL;
 }
 
@@ -181,7 +181,7 @@ int template_check(const char *text, char why[TEMPLATE_WHY])
 	}
 	if (!depth)
 		return 0;
-	set_why(why, line_of(text, opened[depth - 1]), open[depth - 1], "the section is not ended");
+	set_why(why, line_of(text, opened[depth - 1]), open[depth - 1], "the section has no end");
 	return -EINVAL;
 }
 
