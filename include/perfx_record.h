@@ -104,32 +104,34 @@ struct perfx_record {
 };
 
 /*
- * One ended call. self_ns = duration less the time in traced calls that it made on the same
- * thread, computed in the kernel. `context` is the node of the calling-context tree (CONTEXT
- * records); `process` the index of the process.
+ * One ended call. self_ns is the duration less the time in traced calls that it made on the same
+ * thread; the kernel computes it. `context` is a node of the calling-context tree (CONTEXT record),
+ * `process` the index of a process (PROCESS record).
  */
-#define PERFX_SPAN_UNWOUND \
-	0x1 /* passed no exit (exception, longjmp): duration and self unknown, 0 */
-#define PERFX_SPAN_UNTIMED 0x2 /* counted at its entry: no way to see its end; times are 0 */
-/* It moves `bytes`, as a collective does, and computes nothing: `flops` are bytes over the bus
- * (enum perfx_bus), 0 where the number of ranks is not known. */
+/* Left by an exception or longjmp: duration and self time are unknown, 0. */
+#define PERFX_SPAN_UNWOUND 0x1
+/* Counted at its entry because its end cannot be seen: times are 0. */
+#define PERFX_SPAN_UNTIMED 0x2
+/* A data transfer, such as a collective: it moves `bytes` and computes nothing. `flops` are the
+ * bytes over the bus (enum perfx_bus), 0 where the number of ranks is not known. */
 #define PERFX_SPAN_MOVES 0x4
-/* A range that any thread may end: on no thread's stack. depth 0; tid is who started it. */
+/* A range that any thread may end, on no thread's stack: depth is 0, tid the thread that started
+ * it. */
 #define PERFX_SPAN_ASYNC 0x8
-/* Its work is known, and goes on after it: it was handed to other threads or to a device, so that
- * duration_ns is not the time it takes. */
+/* The call handed its work to other threads or a device: the work goes on after the call, so
+ * duration_ns is not the time that it takes. */
 #define PERFX_SPAN_SUBMITTED 0x10
 
-/* What became of a call's own cost: the floating-point operations that its arguments say it does.
- * A cost counts once: an operator's contains those of the calls inside it. */
+/* State of a call's own cost, the floating-point operations that its arguments imply. A cost counts
+ * once: an operator's cost contains the costs of the calls inside it. */
 enum perfx_cost_state {
-	PERFX_COST_NONE = 0,	  /* not a function whose work is known */
+	PERFX_COST_NONE = 0,	  /* no cost model for this function */
 	PERFX_COST_COUNTED = 1,	  /* flops and bytes are this call's */
-	PERFX_COST_INSIDE = 2,	  /* in a call of the same thread that has a known cost */
-	PERFX_COST_ELSEWHERE = 3, /* on a pool thread, for an operator that has a known cost */
-	PERFX_COST_UNREAD = 4,	  /* its arguments could not be read, or make no sense */
-	PERFX_COST_OPAQUE = 5,	  /* compiled code: what it computes is written nowhere */
-	/* As the OBJECT_COST record whose id is in `flops` says; it may come later. */
+	PERFX_COST_INSIDE = 2,	  /* inside a call of the same thread whose cost is known */
+	PERFX_COST_ELSEWHERE = 3, /* on a pool thread, for an operator whose cost is known */
+	PERFX_COST_UNREAD = 4,	  /* arguments unreadable or senseless */
+	PERFX_COST_OPAQUE = 5,	  /* compiled code: what it computes is not described */
+	/* The OBJECT_COST record whose id is in `flops` has it; it may come later. */
 	PERFX_COST_BY_OBJECT = 6,
 };
 #define PERFX_COST_STATES 7 /* entries of a table indexed by state */
@@ -160,42 +162,39 @@ struct perfx_span {
 	__u16 depth;	 /* traced frames around it on its thread; 0: outermost */
 	__u16 flags;	 /* PERFX_SPAN_ */
 	__u8 cost_state; /* enum perfx_cost_state */
-	__u8 dtype;	 /* enum perfx_dtype, of what is multiplied */
+	__u8 dtype;	 /* enum perfx_dtype of the multiplied elements */
 	__u16 pad;
-	/* Only in records of calls whose function has a known cost (hdr.fixed says); 0 unless
-	 * COUNTED.
-	 */
+	/* Only in records of functions with a cost model (see hdr.fixed); 0 unless COUNTED. */
 	__u64 flops; /* one multiply-add is 2 */
-	__u64 bytes; /* operands and result, each once, by their shapes */
+	__u64 bytes; /* of operands and result by their shapes, each counted once */
 };
-#define PERFX_SPAN_PLAIN_BYTES 56 /* of a record without flops and bytes */
+#define PERFX_SPAN_PLAIN_BYTES 56 /* size of a record without flops and bytes */
 
 /*
- * A value of the program's own (perfx_counter, perfx_counter_add): what it is from now on, or what
- * is added to it.
+ * A value that the program announces: set (perfx_counter) or added to (perfx_counter_add).
  */
 #define PERFX_USER_VALUE_ADDED	0x1 /* otherwise set */
-#define PERFX_USER_VALUE_BEFORE 0x2 /* what it was when the capture begins: none of its samples */
+#define PERFX_USER_VALUE_BEFORE 0x2 /* value at the start of the capture, not a sample */
 
 struct perfx_user_value {
 	struct perfx_record hdr;
 	__u64 time_ns;
-	__u64 number_bits; /* a double: may be infinite, or no number */
+	__u64 number_bits; /* bits of a double: may be infinite or NaN */
 	__u32 process;
 	__u32 tid;
 	__u32 value; /* USER_VALUE_NAME record */
-	__u32 flags; /* PERFX_VALUE_ */
+	__u32 flags; /* PERFX_USER_VALUE_ */
 };
 
 /*
- * Memory. Things that are never summed: what the program asked its heap for, what a framework
- * handed out as tensors (often out of that heap), what was taken from a GPU, and what the program
- * says that allocators of its own handed out (out of any of these). Of the last the upper 11 bits
- * of an address are changed by the allocator's number, for what one hands out another may divide.
+ * Memory domains, never summed because they overlap: the heap; tensors that a framework hands out
+ * (often from that heap); GPU memory; blocks of allocators that the program announces itself (from
+ * any of these). In the last domain the upper 11 bits of an address are changed by the allocator's
+ * number, because one allocator may divide a block of another.
  *
- * Records of the memory ring are in the order in which things happened: a block is freed at the
- * entry of `free` and allocated at the return of `malloc`, so that an address used anew by another
- * thread cannot be confused. They name their process, thread and calling context themselves.
+ * Records of the memory ring are in order of time: a block is freed at the entry of `free` and
+ * allocated at the return of `malloc`, so that an address reused by another thread is not confused.
+ * Each names its process, thread and calling context.
  */
 enum perfx_domain {
 	PERFX_DOMAIN_INVALID = 0,
@@ -205,18 +204,17 @@ enum perfx_domain {
 	PERFX_DOMAIN_USER = 4, /* perfx_memory_alloc */
 };
 #define PERFX_DOMAINS	  5 /* entries of a table indexed by domain */
-#define PERFX_DOMAINS_MAX 8 /* of one whose index is masked */
+#define PERFX_DOMAINS_MAX 8 /* entries of a table whose index is masked */
 
-/* One of a sample: stands for more (see perfx_memory_mode). */
+/* Sampled: stands for other allocations too (see perfx_memory_mode). */
 #define PERFX_ALLOCATION_SAMPLED 0x1
-/* Whole pages from the kernel: parts of it may be freed, and a fixed mapping replaces what lay
- * there. */
+/* Pages from the kernel: parts may be unmapped, and a fixed mapping replaces older ones. */
 #define PERFX_ALLOCATION_MAPPED 0x2
-/* Ends this thread's reallocation: the block that FREE_REALLOC_BEGIN named is freed by it. */
+/* Completes this thread's realloc: frees the block that FREE_REALLOC_BEGIN named. */
 #define PERFX_ALLOCATION_RESIZED 0x4
-/* The block may be known already, at another size (tracemalloc's Track): not a lost free. */
+/* The address may be live already at another size (tracemalloc's Track): no free was lost. */
 #define PERFX_ALLOCATION_REPLACES 0x8
-/* Lives since before the capture begins: held from its start on, but none of its allocations. */
+/* Allocated before the capture began: live from its start, but not one of its allocations. */
 #define PERFX_ALLOCATION_BEFORE 0x10
 
 struct perfx_allocation {
@@ -226,7 +224,7 @@ struct perfx_allocation {
 	__u64 size_bytes;
 	__u32 process;
 	__u32 tid;
-	__u32 context;	 /* calling context: its function is the innermost traced one; 0: none */
+	__u32 context;	 /* calling context of the innermost traced function; 0: none */
 	__u32 stack;	 /* STACK record; 0: unknown */
 	__u16 allocator; /* ALLOCATOR record */
 	__u8 domain;	 /* enum perfx_domain */
@@ -234,18 +232,18 @@ struct perfx_allocation {
 	__u32 pad;
 };
 
-/* `realloc` has begun: the block is kept apart, for its address may be handed out again before the
- * call returns. Then either an allocation with RESIZED ends it or one of the next two. */
+/* `realloc` has begun: the block is set aside, because its address may be reused before the call
+ * returns. An allocation with RESIZED or one of the next two flags completes it. */
 #define PERFX_FREE_REALLOC_BEGIN 0x1
-#define PERFX_FREE_RESTORED	 0x2 /* it failed: the block is where it was */
-#define PERFX_FREE_SETTLED	 0x4 /* of size 0: the block is gone, nothing came instead */
+#define PERFX_FREE_RESTORED	 0x2 /* realloc failed: the block is unchanged */
+#define PERFX_FREE_SETTLED	 0x4 /* realloc to size 0: the block is freed */
 #define PERFX_FREE_MAPPED	 0x8 /* munmap: [address, address + size_bytes) */
 
 struct perfx_free {
 	struct perfx_record hdr;
 	__u64 time_ns;
 	__u64 address;
-	__u64 size_bytes; /* MAPPED: how much; otherwise 0, the whole block */
+	__u64 size_bytes; /* MAPPED: unmapped bytes; otherwise 0, the whole block */
 	__u32 process;
 	__u32 tid;
 	__u16 allocator;
@@ -254,9 +252,8 @@ struct perfx_free {
 	__u32 pad;
 };
 
-/* A call stack, once for each process that shows it, before the first allocation that names it.
- * After the fixed part: frames_count × __u64, addresses in the process, innermost first: the
- * instruction after each call. */
+/* A call stack, once for each process, before the first allocation that names it. The fixed part is
+ * followed by frames_count × __u64: return addresses in the process, innermost first. */
 #define PERFX_STACK_FRAMES_MAX 64
 #define PERFX_STACK_CUT	       0x1 /* deeper than PERFX_STACK_FRAMES_MAX */
 
@@ -268,7 +265,7 @@ struct perfx_stack {
 	__u32 flags; /* PERFX_STACK_ */
 };
 
-/* A new traced process: the child has an index of its own from its first instruction. */
+/* A new traced process. The child has its own index from its first instruction. */
 struct perfx_fork {
 	struct perfx_record hdr;
 	__u64 time_ns;
@@ -276,7 +273,7 @@ struct perfx_fork {
 	__u32 pid, ppid; /* tgid */
 };
 
-/* Another thread than the main one did it: to links by pid the process is a new one. */
+/* By another thread than the main one: to links by pid the process is a new one. */
 #define PERFX_EXEC_BY_THREAD 0x1
 
 /* exec: the old process index ends, a new one begins for the same pid. */
@@ -286,7 +283,7 @@ struct perfx_exec {
 	__u32 process, old_process;
 	__u32 pid;
 	__u32 flags;			  /* PERFX_EXEC_ */
-	__u64 net_rx_bytes, net_tx_bytes; /* of the old one, over internet sockets */
+	__u64 net_rx_bytes, net_tx_bytes; /* of the old process, over internet sockets */
 	/* The program's file, as /proc/PID/maps names it. */
 	__u64 inode;
 	__u32 dev_major, dev_minor;
@@ -299,22 +296,22 @@ struct perfx_exit {
 	__u32 pid;
 	__s32 status; /* as wait(2) gives it: signal in the low 7 bits, exit code << 8 */
 	__u32 pad;
-	/* CPU time of all its threads: run time as the scheduler measured it; user and system as
-	 * the clock tick saw them, good for their proportion only (kernel: cputime_adjust). */
+	/* CPU time of all its threads: run time by the scheduler; user and system by the clock
+	 * tick, which is good for their proportion only (kernel: cputime_adjust). */
 	__u64 runtime_ns, user_tick_ns, system_tick_ns;
 	__u64 net_rx_bytes, net_tx_bytes; /* over internet sockets */
 };
 
-/* --wait: from here on is recorded, or no longer, as a traced program has said. Where there is any,
- * nothing is recorded but between the two. */
-#define PERFX_RECORDING_WINDOW_OPENS 0x1 /* otherwise it closes */
-/* So many are kept; of more the last goes on. */
+/* --wait: a traced program starts or stops the recording. Where there is any, only what lies
+ * between the two is recorded. */
+#define PERFX_RECORDING_WINDOW_OPENS 0x1 /* otherwise the window closes */
+/* More are not kept: the last one then stays open. */
 #define PERFX_RECORDING_WINDOWS_MAX 4096
 
 struct perfx_recording_window {
 	struct perfx_record hdr;
 	__u64 time_ns;
-	__u32 process; /* who said it, or ended */
+	__u32 process; /* that called start or stop, or ended */
 	__u32 pid;
 	__u32 flags; /* PERFX_RECORDING_WINDOW_ */
 	__u32 pad;
@@ -324,7 +321,7 @@ struct perfx_recording_window {
  * shell-quoted), version of the recording tool */
 struct perfx_host {
 	struct perfx_record hdr;
-	__u64 start_ns;	     /* when everything was attached: the capture's zero */
+	__u64 start_ns;	     /* all probes attached: the capture's time 0 */
 	__u64 start_unix_ns; /* the same instant by CLOCK_REALTIME */
 	__u64 start_boot_ns; /* and by CLOCK_BOOTTIME */
 	__u32 cpus_count;
@@ -332,7 +329,7 @@ struct perfx_host {
 	__u32 ring_bytes;
 	__u32 flags;
 };
-#define PERFX_HOST_COMPENSATED 0x1 /* --compensate: nested probe cost taken off in the kernel */
+#define PERFX_HOST_COMPENSATED 0x1 /* --compensate: probe cost subtracted in the kernel */
 
 /* strings: comm, cmdline (arguments joined by \x1f, secrets already hidden) */
 struct perfx_process {
@@ -344,7 +341,7 @@ struct perfx_process {
 	__u32 exec_count; /* execs seen while tracing */
 };
 
-/* source of a function's name; the JSON report spells them lower-case */
+/* Where a function's name comes from; lower-case in the JSON report. */
 enum perfx_source {
 	PERFX_SOURCE_INVALID = 0,
 	PERFX_SOURCE_PERFX = 1, /* annotated */
@@ -362,7 +359,7 @@ enum perfx_source {
 	PERFX_SOURCE_NCCL = 13,
 };
 
-/* strings: name (demangled), module (path as the target sees it), build-id */
+/* strings: name (demangled), module (path as the process sees it), build-id */
 struct perfx_function {
 	struct perfx_record hdr;
 	__u64 offset; /* of the function in the module's file, bytes */
@@ -370,8 +367,8 @@ struct perfx_function {
 	__u16 source; /* enum perfx_source */
 	__u16 flags;  /* PERFX_FUNCTION_ */
 };
-#define PERFX_FUNCTION_RANGE 0x1 /* marked in the program, not a function: no module, no offset */
-#define PERFX_FUNCTION_STEP  0x2 /* its ends are those of steps: --step-range */
+#define PERFX_FUNCTION_RANGE 0x1 /* a range announced by the program: no module, no offset */
+#define PERFX_FUNCTION_STEP  0x2 /* its end is the end of a step: --step-range */
 
 enum perfx_link {
 	PERFX_LINK_INVALID = 0,
@@ -397,7 +394,7 @@ enum perfx_site {
 	PERFX_SITE_STEPPED = 5,
 };
 
-/* One probe that is attached. */
+/* An attached probe. */
 struct perfx_probe_record {
 	struct perfx_record hdr;
 	__u64 offset;  /* of the probed instruction in the module's file */
@@ -420,8 +417,8 @@ struct perfx_context {
 	__u32 process;
 };
 
-/* What a process has used so far; UINT64_MAX: not measured. Once at the start, at each interval and
- * at the end of each process. */
+/* Resource usage of a process so far; UINT64_MAX: not measured. Sampled at the start, at intervals
+ * and at the end of the process. */
 struct perfx_usage {
 	struct perfx_record hdr;
 	__u64 time_ns;
@@ -434,12 +431,12 @@ struct perfx_usage {
 	__u64 threads_count;
 	__u64 major_faults_count;
 	__u64 throttle_periods_count, throttled_count, throttled_ns; /* its cgroup's */
-	/* of the whole machine since its start, all CPUs added up: by any program or interrupt;
-	 * taken by the hypervisor. 0: not measured */
+	/* Of the whole machine since boot, summed over CPUs: used by any program or interrupt;
+	 * taken by the hypervisor. 0: not measured. */
 	__u64 host_busy_ns, host_steal_ns;
 };
 
-/* strings: comm. One thread's time, at start and end. */
+/* strings: comm. Time of one thread, at start and end. */
 struct perfx_thread {
 	struct perfx_record hdr;
 	__u64 time_ns;
@@ -451,22 +448,22 @@ struct perfx_thread {
 };
 
 /* strings: name, reason */
-#define PERFX_NOT_ATTACHED_BY_DESIGN 0x1 /* attaching cannot do it: no failure */
+#define PERFX_NOT_ATTACHED_BY_DESIGN 0x1 /* a limit of attaching, not a failure */
 
 struct perfx_not_attached {
 	struct perfx_record hdr;
-	__u32 count; /* how many functions share the reason; name is the first */
+	__u32 count; /* functions with this reason; name is the first */
 	__u32 flags; /* PERFX_NOT_ATTACHED_ */
 };
 
 /*
- * What a process called of some files from since_ns to time_ns was not seen: probes were only put
- * there once the tracer had heard of it. Or it ended at time_ns before the tracer could look.
- * strings: module (path as the target sees it) of the first file; "": it ended
+ * A process was traced late: from since_ns to time_ns its calls into some files were not seen. Or
+ * it ended at time_ns before the tracer could look at it. strings: module (path as the process sees
+ * it) of the first file; "": it ended
  */
 enum perfx_late_cause {
 	PERFX_LATE_INVALID = 0,
-	PERFX_LATE_FORKED = 1,	 /* the child of a process whose files others map too */
+	PERFX_LATE_FORKED = 1,	 /* a child of a process whose files others map too */
 	PERFX_LATE_MAPPED = 2,	 /* a file that was not mapped before */
 	PERFX_LATE_EXECUTED = 3, /* a program */
 };
@@ -476,7 +473,7 @@ struct perfx_late {
 	__u64 time_ns;
 	__u64 since_ns; /* the fork, the exec, the first mapping */
 	__u32 process;
-	__u32 functions_count; /* now attached there, those for memory too; 0: it ended */
+	__u32 functions_count; /* attached there now, allocators included; 0: it ended */
 	__u32 files_count;
 	__u32 cause; /* enum perfx_late_cause */
 };
@@ -488,8 +485,8 @@ struct perfx_calibration {
 	__u8 link, ret, site, pad[5];
 };
 
-/* strings: name ("libc", "jemalloc", "torch", …), module (path of the file that it is probed in) */
-#define PERFX_ALLOCATOR_MMAP 2047 /* mmap, mremap and brk that the program calls itself */
+/* strings: name ("libc", "jemalloc", "torch", …), module (path of the probed file) */
+#define PERFX_ALLOCATOR_MMAP 2047 /* the program's own mmap, mremap, brk */
 
 struct perfx_allocator {
 	struct perfx_record hdr;
@@ -499,16 +496,17 @@ struct perfx_allocator {
 };
 
 enum perfx_memory_level {
-	PERFX_MEMORY_OFF = 0,	     /* nothing is recorded from here on */
-	PERFX_MEMORY_EXACT = 1,	     /* every allocation, every free */
-	PERFX_MEMORY_SAMPLED = 2,    /* a sample by bytes, and the frees of what was sampled */
-	PERFX_MEMORY_SAMPLED_IN = 3, /* a sample by bytes, no frees: who allocates, not who holds */
+	PERFX_MEMORY_OFF = 0,	  /* nothing is recorded */
+	PERFX_MEMORY_EXACT = 1,	  /* every allocation, every free */
+	PERFX_MEMORY_SAMPLED = 2, /* a sample by bytes, and its frees */
+	PERFX_MEMORY_SAMPLED_IN =
+		3, /* a sample by bytes without frees: who allocates, not what is live */
 };
 
 /*
- * How a domain is recorded from now on, for all processes. Sampled: the points of a Poisson process
- * over the bytes that a thread allocates, one every sample_bytes on average; an allocation of size
- * S is in the sample with probability 1 - exp(-S / sample_bytes). Duty-cycled: only during on_ns of
+ * How a domain is recorded from now on, for all processes. Sampled: by a Poisson process over the
+ * bytes that a thread allocates, with one point every sample_bytes on average; an allocation of S
+ * bytes is in the sample with probability 1 - exp(-S / sample_bytes). Duty-cycled: during on_ns of
  * each period_ns.
  */
 struct perfx_memory_mode {
@@ -521,9 +519,9 @@ struct perfx_memory_mode {
 	__u8 pad[6];
 };
 
-/* One frame at an address of a process's stacks. Functions inlined there come as frames of their
- * own, innermost first: `depth` 0, 1, … of one address. Strings: function (demangled; "" unknown),
- * module (path as the target sees it; "": none), source file ("" unknown). */
+/* The symbol of an address in a process's stacks. Inlined functions have records of their own,
+ * innermost first: `depth` 0, 1, … strings: function (demangled; "": unknown), module (path as the
+ * process sees it; "": none), source file ("": unknown) */
 struct perfx_frame {
 	struct perfx_record hdr;
 	__u64 address; /* as in the STACK record */
@@ -534,18 +532,18 @@ struct perfx_frame {
 	__u16 pad[3];
 };
 
-/* What this host can do, measured by kernels of our own or given by the user; on all CPUs that the
- * tracer may use (threads of them) and on one. One record per (threads, dtype). */
+/* Peak performance of this host, measured by benchmark kernels or given by the user: with one
+ * thread and with one on each CPU that the tracer may use. One record per (threads, dtype). */
 enum perfx_peak_origin {
 	PERFX_PEAK_MEASURED = 0,
 	PERFX_PEAK_CACHED = 1,	  /* measured before on this host */
 	PERFX_PEAK_GIVEN = 2,	  /* --peak-flops, --peak-bandwidth */
-	PERFX_PEAK_ESTIMATED = 3, /* by what the CPU says of itself */
+	PERFX_PEAK_ESTIMATED = 3, /* from the CPU's identification */
 };
 
 struct perfx_peak {
 	struct perfx_record hdr;
-	__u64 flops_per_s; /* 0: not known */
+	__u64 flops_per_s; /* 0: unknown */
 	__u64 bytes_per_s; /* of memory, read and written; 0: not known */
 	__u32 threads;
 	__u8 dtype;  /* enum perfx_dtype */
@@ -573,35 +571,33 @@ struct perfx_perf_counter {
 	__u8 pad[3];
 };
 
-/* What was counted during the calls of a context on their threads, calls inside included; work that
- * they had done by other threads is not in it. */
+/* Counts during the calls of a context on their threads, inner calls included; work that they
+ * handed to other threads is not included. */
 struct perfx_call_counters {
 	struct perfx_record hdr;
 	__u32 context;
 	__u32 pad;
 	__u64 calls_count;  /* with counters read */
-	__u64 missed_count; /* not, or not all the time: the thread was too new, events were too
-			       many */
+	__u64 missed_count; /* counters not read: the thread was too new, or events too many */
 	__u64 values[PERFX_PERF_COUNTERS];
-	/* Of those with a cost of their own: what it says, and what the counter of floating-point
-	 * operations has counted. */
+	/* Of calls with a known cost: their FLOPs by the cost model, and by the FLOPs counter. */
 	__u64 flops, counted_flops;
 };
 
-/* What all threads of a process did meanwhile, from when they were found: those of a thread that
- * began while tracing lack its first moment. threads_count: so far, the rest adds up. */
+/* Counts of all threads of a process since they were found: the first moment of a thread that began
+ * while tracing is missing. threads_count is absolute, the rest is added up. */
 struct perfx_process_counters {
 	struct perfx_record hdr;
 	__u32 process;
 	__u32 threads_count;
 	__u64 values[PERFX_PERF_COUNTERS];
-	/* Events wait where the processor has too few counters: of enabled_ns they counted during
-	 * running_ns, which the values have been scaled up for. */
+	/* Where the processor has too few counters, events take turns: of enabled_ns they counted
+	 * during running_ns; values are scaled up for that. */
 	__u64 enabled_ns, running_ns;
 };
 
-/* What each run of an operation of a compiled program does (a thunk of XLA): read from the object
- * that describes it, once. */
+/* Cost of one run of an operation of a compiled program (a thunk of XLA), read once from the object
+ * that describes it. */
 struct perfx_object_cost {
 	struct perfx_record hdr;
 	__u64 flops, bytes; /* COUNTED: of one run */
@@ -619,8 +615,7 @@ struct perfx_user_value_name {
 	__u32 pad;
 };
 
-/* Records of a value that found no room: counts are exact; a sum is that of the whole numbers among
- * them. */
+/* Dropped records of a value: counts are exact, the sum is of the whole numbers among them. */
 struct perfx_overflow_values {
 	struct perfx_record hdr;
 	__u32 process;
@@ -628,39 +623,40 @@ struct perfx_overflow_values {
 	__u64 sets_count, adds_count;
 	__s64 sum;
 	__u64 unsummed_count;
-	__u64 last_bits, last_ns; /* of what was set; last_ns 0: nothing */
+	__u64 last_bits, last_ns; /* last value set; last_ns 0: none */
 };
-/* Of what was lost before the capture begins nothing is known but that it was. */
+
+/* Losses before the capture began: only that there were some is known. */
 #define PERFX_BEFORE_LOST_ALLOCS 0x1
 #define PERFX_BEFORE_LOST_FREES	 0x2
-#define PERFX_BEFORE_BLIND	 0x4 /* blocks were freed unseen: what lives is not known */
+#define PERFX_BEFORE_BLIND	 0x4 /* frees were not seen: live blocks are unknown */
 
-/* Records of the memory ring that found no room: exact sums. Live bytes and peak are bounds then.
- */
+/* Dropped records of the memory ring: exact sums. Live bytes and peak become bounds. */
 struct perfx_overflow_memory {
 	struct perfx_record hdr;
 	__u32 process;
 	__u8 domain;
-	__u8 before; /* PERFX_BEFORE_: what happened before the capture begins */
+	__u8 before; /* PERFX_BEFORE_ */
 	__u8 pad[2];
 	__u64 allocs_count, allocated_bytes;
 	__u64 frees_count;
 };
 
-/* Calls whose span record found no room in the ring: exact sums per calling context. */
+/* Calls whose span record was dropped: exact sums per calling context. */
 struct perfx_overflow_calls {
 	struct perfx_record hdr;
 	__u32 context;
 	__u32 pad;
-	__u64 calls_count;   /* ended calls without a record, unwound and untimed ones included */
-	__u64 unwound_count; /* of these */
-	__u64 untimed_count; /* of these */
+	__u64 calls_count;	 /* unwound and untimed calls included */
+	__u64 unwound_count;	 /* of these */
+	__u64 untimed_count;	 /* of these */
 	__u64 total_ns, self_ns; /* over the timed ones */
-	/* Their costs; of those COUNTED the sums. */
+	/* Costs: flops and bytes are of the COUNTED calls. */
 	__u64 flops, bytes;
 	__u64 counted_count, unread_count, nested_count; /* nested: INSIDE or ELSEWHERE */
 	__u64 opaque_count;
-	/* Of those that move data: over the bus, and of how many of `bytes` that is known. */
+	/* Of data transfers: bytes over the bus, and the part of `bytes` for which that is known.
+	 */
 	__u64 bus_bytes, bus_moved_bytes;
 };
 
@@ -668,28 +664,28 @@ struct perfx_hits {
 	struct perfx_record hdr;
 	__u32 probe;
 	__u32 pad;
-	__u64 hits_count; /* by the target's threads */
-	/* What one cost, picoseconds, as far as it was seen while tracing; 0: as the probe says. */
+	__u64 hits_count; /* by threads of traced processes */
+	/* Cost of a hit, picoseconds, as measured while tracing; 0: as calibrated (PROBE). */
 	__u64 cost_ps;
 };
 
-/* In the order of design.md; the JSON report spells them lower-case. */
+/* Kinds of loss; lower-case in the JSON report. */
 enum perfx_loss_kind {
-	PERFX_LOSS_RING_DROPS = 0,    /* span records without room; in the overflow sums */
-	PERFX_LOSS_MAP_FULL,	      /* thread state or calling context that could not be made */
+	PERFX_LOSS_RING_DROPS = 0,    /* span records dropped; in OVERFLOW_CALLS */
+	PERFX_LOSS_MAP_FULL,	      /* no room for thread state or calling context */
 	PERFX_LOSS_UNMATCHED_ENTRIES, /* calls still running at the end */
 	PERFX_LOSS_UNMATCHED_RETURNS, /* returns of calls that began before tracing */
 	PERFX_LOSS_STACK_FAILURES,
 	PERFX_LOSS_READ_FAULTS,
-	PERFX_LOSS_UNTIMED_CALLS, /* depth, exits not known */
+	PERFX_LOSS_UNTIMED_CALLS, /* nested too deep, or exits not known */
 	PERFX_LOSS_NMISSED,	  /* the kernel did not run the program (recursion) */
 	PERFX_LOSS_DETACHED_PROBES,
 	PERFX_LOSS_UNDECODED,	    /* records unknown to decode */
 	PERFX_LOSS_TRUNCATED_BYTES, /* damaged or cut tail of a capture */
-	PERFX_LOSS_CONTROL_DROPS,   /* process events without room: data may be missing */
-	PERFX_LOSS_FOREIGN_HITS,    /* hits in processes that are not traced: cost, no data */
-	PERFX_LOSS_MEMORY_DROPS, /* memory records without room; in the overflow sums of memory */
-	PERFX_LOSS_VALUE_DROPS,	 /* values without room; in sums of their own */
+	PERFX_LOSS_CONTROL_DROPS,   /* process events dropped: data may be missing */
+	PERFX_LOSS_FOREIGN_HITS,    /* hits in untraced processes: cost without data */
+	PERFX_LOSS_MEMORY_DROPS,    /* memory records dropped; in OVERFLOW_MEMORY */
+	PERFX_LOSS_VALUE_DROPS,	    /* values dropped; in OVERFLOW_VALUES */
 	PERFX_LOSS_KINDS
 };
 
@@ -702,18 +698,16 @@ struct perfx_loss {
 };
 
 /*
- * All sums since the one before (OVERFLOW_CALLS, HITS, LOSS, CALL_COUNTERS, PROCESS_COUNTERS,
- * OVERFLOW_MEMORY) have come, of calls and allocations up to here: so that a time slice of a
- * recording has them. The calls still running at the end, and probes that were detached, are in no
- * segment: these are not sums.
+ * End of a segment: all SUM records of calls and allocations up to here have come, so a time slice
+ * of a recording can have them. Losses that are not sums (UNMATCHED_ENTRIES, DETACHED_PROBES)
+ * belong to no segment.
  */
 struct perfx_segment {
 	struct perfx_record hdr;
 	__u64 time_ns;
 };
 
-/* The capture is a time slice of a recording. strings: why it was taken ("SIGUSR1"; "" the user's
- * choice)
+/* The capture is a time slice of a recording. strings: why it was taken ("SIGUSR1"; "": by choice)
  */
 #define PERFX_TIME_SLICE_FLIGHT 0x1 /* by a flight recorder: --flight */
 #define PERFX_TIME_SLICE_VIEW	0x2 /* of a capture: --since, --until */
@@ -722,16 +716,16 @@ struct perfx_segment {
 struct perfx_time_slice {
 	struct perfx_record hdr;
 	__u64 recording_ns;   /* when the recording began */
-	__u64 left_out_count; /* calls known only as sums of a time that the slice cuts */
+	__u64 left_out_count; /* calls in sums of segments that the slice cuts */
 	__u32 flags;	      /* PERFX_TIME_SLICE_ */
 	__u32 pad;
 };
 
-#define PERFX_END_TARGET_KILLED 0x1 /* by a signal, or gone before anything was attached */
+#define PERFX_END_TARGET_KILLED 0x1 /* by a signal, or ended before anything was attached */
 #define PERFX_END_TARGET_EXITED 0x2
 #define PERFX_END_INTERRUPTED	0x4 /* first Ctrl-C */
 
-/* The last record: a capture without it was cut. */
+/* The last record. A capture without it was truncated. */
 struct perfx_end {
 	struct perfx_record hdr;
 	__u64 time_ns;
@@ -739,13 +733,13 @@ struct perfx_end {
 	__u32 pad;
 	__u64 tracer_cpu_ns; /* the tracer's own */
 	__u64 tracer_rss_anon_bytes;
-	/* time_ns by the other clocks, as in the HOST record: how they drifted apart. 0: unknown */
+	/* time_ns by the other clocks, as in HOST, to see their drift. 0: unknown */
 	__u64 end_unix_ns;
 	__u64 end_boot_ns;
-	/* How often a traced process was looked at for what it maps, and how many times the
-	 * mappings of another were read, to know whether it maps a traced file. */
+	/* How often the mappings of traced processes were checked, and how often those of other
+	 * processes were read to find out whether they map a traced file. */
 	__u64 looks_count, untraced_read_count;
-	__u64 recording_cpu_ns; /* of tracer_cpu_ns, while it recorded; 0: unknown */
+	__u64 recording_cpu_ns; /* the part of tracer_cpu_ns while recording; 0: unknown */
 };
 
 #ifndef __bpf__
