@@ -50,12 +50,31 @@ void probes_decide_own_entry(struct probes *probes, size_t index)
 	probes->own_entries_count++;
 }
 
+/* Groups from here on are allocation probes'; those below are functions' (their index + 1). */
+#define ALLOC_PROBE_GROUPS 0x80000000u
+
+static bool is_free(const struct plan_function *alloc_probe)
+{
+	return alloc_probe->alloc_probe.action == PERFX_ACTION_FREE ||
+	       alloc_probe->alloc_probe.action == PERFX_ACTION_UNMAP;
+}
+
+static uint32_t group_of(enum perfx_domain domain, bool frees)
+{
+	return ALLOC_PROBE_GROUPS + 2 * (uint32_t)domain + frees;
+}
+
+static uint32_t alloc_group(const struct plan_function *alloc_probe)
+{
+	return group_of((enum perfx_domain)alloc_probe->alloc_probe.domain, is_free(alloc_probe));
+}
+
 uint32_t probes_entry_group(const struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 
 	if (function->role == PLAN_ALLOC_PROBE)
-		return probes_alloc_group(function);
+		return alloc_group(function);
 	return probes->placed[index].own_entry ? ENTRY_GROUPS + (uint32_t)index + 1 : 0;
 }
 
@@ -181,26 +200,7 @@ uint64_t probes__detached_count(const struct probes *probes)
 	return probes->detached_count;
 }
 
-/* Allocation probes: which are attached, and what they cost. */
-
-/* Groups from here on are allocation probes'; those below are functions' (their index + 1). */
-#define ALLOC_PROBE_GROUPS 0x80000000u
-
-static bool is_free(const struct plan_function *alloc_probe)
-{
-	return alloc_probe->alloc_probe.action == PERFX_ACTION_FREE ||
-	       alloc_probe->alloc_probe.action == PERFX_ACTION_UNMAP;
-}
-
-static uint32_t group_of(enum perfx_domain domain, bool frees)
-{
-	return ALLOC_PROBE_GROUPS + 2 * (uint32_t)domain + frees;
-}
-
-uint32_t probes_alloc_group(const struct plan_function *alloc_probe)
-{
-	return group_of((enum perfx_domain)alloc_probe->alloc_probe.domain, is_free(alloc_probe));
-}
+/* --- allocation probes: which are attached, and what they cost --- */
 
 bool probes_alloc_wanted(const struct probes *probes, const struct plan_function *alloc_probe)
 {
@@ -231,9 +231,8 @@ static void detach_group(struct probes *probes, uint32_t group)
 	for (size_t i = 0; i < probes_placed_count(probes); i++) {
 		const struct plan_function *function = &probes->plan->functions[i];
 
-		if (function->role != PLAN_ALLOC_PROBE || probes_alloc_group(function) != group)
+		if (function->role != PLAN_ALLOC_PROBE || alloc_group(function) != group)
 			continue;
-		probes->alloc_probes_count -= probes->placed[i].attached;
 		probes->placed[i].attached = false;
 	}
 }
@@ -245,7 +244,7 @@ static void attach_group(struct probes *probes, uint32_t group)
 
 	for (size_t i = 0; i < probes_placed_count(probes); i++)
 		if (plan->functions[i].role == PLAN_ALLOC_PROBE &&
-		    probes_alloc_group(&plan->functions[i]) == group)
+		    alloc_group(&plan->functions[i]) == group)
 			probes->placed[i].stale = true;
 	probes_reattach(probes);
 }

@@ -65,11 +65,6 @@ size_t probes__functions_count(const struct probes *probes)
 	return probes->functions_count;
 }
 
-size_t probes__alloc_probes_count(const struct probes *probes)
-{
-	return probes->alloc_probes_count;
-}
-
 size_t probes__sites_count(const struct probes *probes)
 {
 	return probes->sites_count;
@@ -94,7 +89,8 @@ static int match_plan(struct probes *probes)
 				probes->plan->modules_count, sizeof(*probes->attachments));
 }
 
-size_t probes_exit_points(struct probes *probes, size_t index, struct attach_point *points)
+/* A function's exits as points to be attached; returns how many. */
+static size_t exit_points(struct probes *probes, size_t index, struct attach_point *points)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	const struct placed *placed = &probes->placed[index];
@@ -134,7 +130,7 @@ static bool enters_by_return(const struct probes *probes, size_t index)
 static size_t points_of(struct probes *probes, size_t index, struct attach_point *points)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
-	size_t n = has_exit_points(probes, index) ? probes_exit_points(probes, index, points) : 0;
+	size_t n = has_exit_points(probes, index) ? exit_points(probes, index, points) : 0;
 
 	points[n++] =
 		(struct attach_point){.offset = site_offset(function, function->site.entry_vaddr),
@@ -262,9 +258,7 @@ static void settle(struct probes *probes, size_t index, const struct attach_targ
 			probes__want_workers(probes);
 		return;
 	}
-	if (probes->plan->functions[index].role == PLAN_ALLOC_PROBE)
-		probes->alloc_probes_count += !probes->placed[index].attached;
-	else
+	if (probes->plan->functions[index].role != PLAN_ALLOC_PROBE)
 		probes->functions_count += !probes->placed[index].attached;
 	probes->placed[index].attached = true;
 	if (plan_object_arg(&probes->plan->functions[index]) && probes->plan->options.cost_model)
@@ -358,7 +352,7 @@ void probes__skip_failed(struct probes *probes)
 
 /* The kernel compares a link's process by the memory of its main thread. If that thread has
  * exited, links could be made and would never be hit. */
-void probes_attach_points(struct probes *probes, struct attach_target *target,
+static void attach_points(struct probes *probes, struct attach_target *target,
 			  struct attach_point *points, size_t count)
 {
 	if (!target->born || process_task(target->pid) == target->pid) {
@@ -438,7 +432,7 @@ static void attach_functions(struct probes *probes, size_t module,
 		count += counts[i];
 	}
 	if (count) {
-		probes_attach_points(probes, &target, points, count);
+		attach_points(probes, &target, points, count);
 		settle_all(probes, module, &target, points, counts);
 	}
 	free(points);
@@ -529,9 +523,7 @@ void probes__drop(struct probes *probes, size_t module)
 		return;
 	links__detach_file(tracer__links(probes->tracer), planned->fd);
 	for (size_t i = planned->functions_first; i < end && i < probes->placed_capacity; i++) {
-		if (probes->plan->functions[i].role == PLAN_ALLOC_PROBE)
-			probes->alloc_probes_count -= probes->placed[i].attached;
-		else
+		if (probes->plan->functions[i].role != PLAN_ALLOC_PROBE)
 			probes->functions_count -= probes->placed[i].attached;
 		probes->placed[i].attached = false;
 	}
@@ -626,9 +618,9 @@ static int attach_exits_for(struct probes *probes, size_t index,
 
 	if (!points)
 		return -ENOMEM;
-	count = probes_exit_points(probes, index, points);
+	count = exit_points(probes, index, points);
 	if (count)
-		probes_attach_points(probes, &target, points, count);
+		attach_points(probes, &target, points, count);
 	for (size_t i = 0; i < count; i++)
 		if (points[i].err && points[i].err != -ESRCH) /* it is gone: no call is missed */
 			err = points[i].err;

@@ -54,10 +54,8 @@ void probes__distrust_returns(struct probes *probes);
  * from now on, where these are known. Each is said in one line. */
 void probes__heed_nesting(struct probes *probes);
 
-size_t probes__functions_count(
-	const struct probes *probes); /* attached, allocation probes not counted */
-size_t probes__alloc_probes_count(const struct probes *probes); /* attached */
-size_t probes__sites_count(const struct probes *probes);	/* probes, entry and exit */
+size_t probes__functions_count(const struct probes *probes); /* attached, not for memory */
+size_t probes__sites_count(const struct probes *probes);     /* probes, entry and exit */
 
 /*
  * Keeps what was not asked for cheap. A function that was chosen by default and now costs more than

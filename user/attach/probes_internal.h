@@ -70,7 +70,7 @@ struct probes {
 	size_t failures_count, failures_capacity;
 	struct opening *openings;
 	size_t openings_count, openings_capacity;
-	size_t functions_count, alloc_probes_count, sites_count, own_entries_count;
+	size_t functions_count, sites_count, own_entries_count;
 	size_t cost_programs_placed; /* of plan.costs: in the programs' table */
 	uint64_t detached_count;
 	struct emitted hits_emitted; /* by probe, in HITS records */
@@ -119,18 +119,11 @@ void probes_describe(struct probes *probes, size_t function);
 
 /* budget.c: ALLOCATOR record of an allocation probe's allocator, once. */
 void probes_emit_allocator(struct probes *probes, const struct plan_function *alloc_probe);
-/* The group of links that an allocation probe's probes belong to. */
-uint32_t probes_alloc_group(const struct plan_function *alloc_probe);
 /* Is it to be attached now? */
 bool probes_alloc_wanted(const struct probes *probes, const struct plan_function *alloc_probe);
 
 /* probes.c: attaches what has become stale, for all processes that have its file. */
 void probes_reattach(struct probes *probes);
-/* A function's exits as points to be attached; returns how many. */
-size_t probes_exit_points(struct probes *probes, size_t function, struct attach_point *points);
-/* Attaches points of one file, behind a gate that probes__open opens. Each says its own error. */
-void probes_attach_points(struct probes *probes, struct attach_target *target,
-			  struct attach_point *points, size_t count);
 
 /* budget.c: the groups of links that a function's exits and its entry belong to, 0: none of their
  * own. Chosen by default and expensive to time, the exits have one; possibly expensive to count,

@@ -706,11 +706,6 @@ uint64_t tracer__hits(const struct tracer *tracer, uint32_t probe)
 	return percpu_sum(tracer, bpf_map__fd(tracer->skel->maps.perfx_hits), probe);
 }
 
-uint32_t tracer__probes_count(const struct tracer *tracer)
-{
-	return tracer->probes_count;
-}
-
 const struct perfx_context_node *tracer__contexts(const struct tracer *tracer, uint32_t *count)
 {
 	uint32_t next = __atomic_load_n(&tracer->skel->data->perfx_next_context, __ATOMIC_ACQUIRE);
@@ -783,27 +778,6 @@ static void empty(struct bpf_map *map, size_t key_size)
 			break;
 }
 
-void tracer__reset(struct tracer *tracer)
-{
-	struct perfx_bpf *skel = tracer->skel;
-
-	empty(skel->maps.perfx_context_ids, sizeof(uint32_t[3]));
-	memset(tracer->contexts, 0, skel->data->perfx_next_context * sizeof(*tracer->contexts));
-	skel->data->perfx_next_context = 1;
-	skel->data->perfx_next_process = 1;
-	skel->data->perfx_next_function = 1;
-	zero_percpu(tracer, skel->maps.perfx_counters, PERFX_COUNTERS);
-	zero_percpu(tracer, skel->maps.perfx_hits, tracer->probes_count);
-	drain(&tracer->spans);
-	drain(&tracer->memory);
-	empty(skel->maps.perfx_stack_ids, sizeof(uint64_t[2]));
-	skel->data->perfx_next_stack = 1;
-	tracer__forget_runs(tracer);
-	tracer->alloc_probes_count = 1;
-	tracer->annotations_count = 1;
-	tracer->probes_count = 1;
-}
-
 /* All accounted runs of a program; 0 if it is not loaded. */
 static struct accounted_runs runs_of(const struct tracer *tracer, enum tracer_program which)
 {
@@ -840,10 +814,31 @@ void tracer__run_times(const struct tracer *tracer, struct run_times *times)
 	}
 }
 
-void tracer__forget_runs(struct tracer *tracer)
+static void forget_runs(struct tracer *tracer)
 {
 	for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++)
 		tracer->forgotten[i] = runs_of(tracer, i);
+}
+
+void tracer__reset(struct tracer *tracer)
+{
+	struct perfx_bpf *skel = tracer->skel;
+
+	empty(skel->maps.perfx_context_ids, sizeof(uint32_t[3]));
+	memset(tracer->contexts, 0, skel->data->perfx_next_context * sizeof(*tracer->contexts));
+	skel->data->perfx_next_context = 1;
+	skel->data->perfx_next_process = 1;
+	skel->data->perfx_next_function = 1;
+	zero_percpu(tracer, skel->maps.perfx_counters, PERFX_COUNTERS);
+	zero_percpu(tracer, skel->maps.perfx_hits, tracer->probes_count);
+	drain(&tracer->spans);
+	drain(&tracer->memory);
+	empty(skel->maps.perfx_stack_ids, sizeof(uint64_t[2]));
+	skel->data->perfx_next_stack = 1;
+	forget_runs(tracer);
+	tracer->alloc_probes_count = 1;
+	tracer->annotations_count = 1;
+	tracer->probes_count = 1;
 }
 
 int tracer__add_perf_thread(struct tracer *tracer, pid_t tid, uint32_t slot, const int *fds,

@@ -138,7 +138,6 @@ void tracer__each_value_lost(const struct tracer *tracer,
 
 uint64_t tracer__counter(const struct tracer *tracer, enum perfx_counter which);
 uint64_t tracer__hits(const struct tracer *tracer, uint32_t probe);
-uint32_t tracer__probes_count(const struct tracer *tracer);
 /* The calling-context table, mapped: entries [1, *count) are described. */
 const struct perfx_context_node *tracer__contexts(const struct tracer *tracer, uint32_t *count);
 /* Names of ranges, values and allocators, mapped: entries [0, *count), of which one whose id is 0
@@ -169,9 +168,8 @@ struct run_times {
 /* Keeps the account from now on, or no longer. It makes every run of a BPF program on this machine
  * take some tens of ns longer, so it is kept for some of the time. */
 void tracer__account_runs(struct tracer *tracer, bool on);
-/* The runs that were accounted for since tracer__forget_runs. */
+/* The accounted runs since the tracer was made or reset. */
 void tracer__run_times(const struct tracer *tracer, struct run_times *times);
-void tracer__forget_runs(struct tracer *tracer);
 
 /* Forgets all counts, contexts and records: what calibration left. */
 void tracer__reset(struct tracer *tracer);

@@ -517,19 +517,14 @@ void launch__go(struct launch *launch)
 	launch->held = false;
 }
 
-bool launch__ended(struct launch *launch, int *status)
-{
-	if (!launch->ended && waitpid(launch->pid, &launch->status, WNOHANG) == launch->pid)
-		launch->ended = WIFEXITED(launch->status) || WIFSIGNALED(launch->status);
-	*status = launch->status;
-	return launch->ended;
-}
-
 bool launch__wait(struct launch *launch, int timeout_ms, int *status)
 {
 	if (!launch->ended)
 		process_ends_within(launch->pid, timeout_ms);
-	return launch__ended(launch, status);
+	if (!launch->ended && waitpid(launch->pid, &launch->status, WNOHANG) == launch->pid)
+		launch->ended = WIFEXITED(launch->status) || WIFSIGNALED(launch->status);
+	*status = launch->status;
+	return launch->ended;
 }
 
 void launch__free(struct launch *launch)

@@ -32,9 +32,8 @@ char *const *launch__files(const struct launch *launch, size_t *count);
 pid_t launch__pid(const struct launch *launch);
 /* Lets it run. */
 void launch__go(struct launch *launch);
-/* Reaps it if it has ended: true and its status as wait(2) gives it. */
-bool launch__ended(struct launch *launch, int *status);
-/* Waits for its end, for so long at most or until a signal comes: as launch__ended. */
+/* Waits for its end, for so long at most or until a signal comes, and reaps it: true and its status
+ * as wait(2) gives it. */
 bool launch__wait(struct launch *launch, int timeout_ms, int *status);
 /* Kills it if it was never let go; otherwise leaves it alone. */
 void launch__free(struct launch *launch);
