@@ -2,7 +2,6 @@
 #include "report/report.h"
 
 #include "report/table/table.h"
-#include "report/writers.h"
 
 #include <errno.h>
 #include <stdbool.h>

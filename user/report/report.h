@@ -25,11 +25,16 @@ struct report_options {
 	const char *template; /* of report_writer_template: its text, which was checked */
 };
 
+/* 0 or -errno of the stream. */
+typedef int report_write(FILE *out, const struct profile *profile, const struct analysis *analysis,
+			 const struct report_options *options);
+
+report_write report_write_text, report_write_md, report_write_html, report_write_json,
+	report_write_csv, report_write_tsv, report_write_line;
+
 struct report_writer {
 	struct format format; /* "text", "md", … */
-	/* 0 or -errno of the stream. */
-	int (*write)(FILE *out, const struct profile *profile, const struct analysis *analysis,
-		     const struct report_options *options);
+	report_write *write;
 	bool tables; /* writes one table: --table */
 };
 

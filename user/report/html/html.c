@@ -13,7 +13,7 @@
 #include "decode/names.h"
 #include "report/document/document.h"
 #include "report/html/charts.h"
-#include "report/writers.h"
+#include "report/report.h"
 #include "report_html.h"
 
 #include <errno.h>

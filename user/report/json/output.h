@@ -45,29 +45,22 @@ json_t *json_of_row(struct data_table *table, const struct data_table_row *row);
 void json_put_rows(struct json_output *o, const char *key, const char *kind,
 		   const struct profile *profile, const struct data_table_row *of_process);
 
-/* --- columns that are objects or arrays ------------------------------------------------------- */
+/* --- write.c: columns that are objects or arrays -----------------------------------------------
+ */
 
-/* write.c: words of a command line; phases by name; perf events of a function's calls */
+/* Words of a command line */
 json_t *json_of_arguments(const char *cmdline);
+/* Phases by name */
 json_t *json_of_phases(const uint64_t phases[PROFILE_PHASES]);
+/* Perf events of a function's calls */
 json_t *json_of_perf_counters(const struct profile *profile, const struct profile_row *row);
-/* write_compute.c: calls by what is known of their cost, those of the function itself */
+/* Calls by what is known of their cost, those of the function itself */
 json_t *json_of_call_costs(const struct profile_cost *cost);
-/* write_memory.c: each allocator's name once; frames, innermost first; live bytes by window */
+/* Each allocator's name once */
 json_t *json_of_allocators(const struct profile_memory *memory);
+/* Frames, innermost first */
 json_t *json_of_stack(const struct profile_hotspot *hotspot);
+/* Live bytes by window */
 json_t *json_of_windows(const struct profile_memory *memory, const struct profile_hotspot *hotspot);
-
-/* --- parts of the report ---------------------------------------------------------------------- */
-
-/* write_memory.c: the process's "memory" array, when memory was recorded */
-void json_put_memory(struct json_output *o, const struct profile *profile,
-		     const struct data_table_row *of_process);
-
-/* write_compute.c: the process's "compute" object, when anything is known of it; what the host can
- * do, when it was measured */
-void json_put_compute(struct json_output *o, const struct profile *profile,
-		      const struct profile_process *process);
-void json_put_peaks(struct json_output *o, const struct profile *profile);
 
 #endif

@@ -12,13 +12,14 @@
  *       ]
  *     },
  */
+#include "analyze/location.h"
 #include "analyze/roofline.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/document/compose.h"
 #include "report/json/output.h"
-#include "report/writers.h"
+#include "report/report.h"
 
 #include <errno.h>
 #include <math.h>
@@ -412,6 +413,353 @@ static void put_counters(struct json_output *o, const struct profile *profile,
 	json_close(o, ']');
 }
 
+/* --- compute ---------------------------------------------------------------------------------- */
+
+/*
+ * Floating-point work in the JSON report. Of a function the numbers are inclusive, as its total_ns
+ * is; own_flops and own_bytes are those of its own calls. Absent is not measured: a function of
+ * which no call has a known cost, nor any call that it made, has no flops.
+ */
+
+static void set_integer(json_t *object, const char *key, uint64_t value)
+{
+	json_object_set_new(object, key, json_of_integer(value));
+}
+
+static void set_positive(json_t *object, const char *key, double value, double unit)
+{
+	if (value > 0)
+		json_object_set_new(object, key, json_real(value / unit));
+}
+
+json_t *json_of_call_costs(const struct profile_cost *cost)
+{
+	json_t *object = json_object();
+
+	set_integer(object, "counted", cost->counted_count);
+	set_integer(object, "unread", cost->unread_count);
+	set_integer(object, "silenced", cost->nested_count);
+	if (cost->opaque_count)
+		set_integer(object, "opaque", cost->opaque_count);
+	if (cost->submitted_count)
+		set_integer(object, "submitted", cost->submitted_count);
+	return object;
+}
+
+static void set_roofline(json_t *object, const struct roofline *line)
+{
+	const char *bound = roofline_class_name(line->bound);
+	const char *withheld = roofline_withheld_name(line->withheld);
+
+	set_positive(object, "gflops_per_s", line->flops_per_s, 1e9);
+	set_positive(object, "intensity", line->intensity, 1);
+	set_positive(object, "attainable_gflops_per_s", line->attainable_flops_per_s, 1e9);
+	if (bound)
+		json_object_set_new(object, "roofline", json_string(bound));
+	if (withheld)
+		json_object_set_new(object, "rate_withheld", json_string(withheld));
+}
+
+/* By the process's time: the calls themselves return when the work has been handed to the GPU. */
+static void set_bus(json_t *object, const struct profile_cost *cost, uint64_t wall_ns)
+{
+	if (wall_ns)
+		set_positive(object, "moved_bytes_per_s",
+			     (double)cost->moved_bytes / (double)wall_ns, 1e-9);
+	if (!profile_bus_known(cost))
+		return;
+	set_integer(object, "bus_bytes", cost->bus_bytes);
+	if (wall_ns)
+		set_positive(object, "bus_bytes_per_s", (double)cost->bus_bytes / (double)wall_ns,
+			     1e-9);
+}
+
+static void put_sources(struct json_output *o, const struct profile_compute *compute)
+{
+	json_t *flops = json_object(), *calls = json_object();
+
+	for (size_t i = 0; i < compute->sources_count; i++) {
+		const struct profile_cost *cost = &compute->sources[i].cost;
+		const char *name = name_of_source(compute->sources[i].source);
+
+		if (cost->counted_count)
+			set_integer(flops, name, cost->flops);
+		json_object_set_new(calls, name, json_of_call_costs(cost));
+	}
+	json_put(o, "sources", flops);
+	json_put(o, "figures_by_source", calls);
+}
+
+static void put_dtypes(struct json_output *o, const struct profile_compute *compute)
+{
+	json_t *object = json_object();
+
+	for (size_t i = 0; i < compute->dtypes_count; i++)
+		set_integer(object, name_of_dtype(compute->dtypes[i].dtype),
+			    compute->dtypes[i].flops);
+	json_put(o, "dtypes", object);
+}
+
+/* What is known only with operations: rates and the peak. */
+static json_t *rates_of(const struct profile *profile, const struct profile_process *process)
+{
+	struct roofline line = roofline_of_process(profile, process);
+	enum perfx_dtype dtype = roofline_dtype(process);
+	struct roof roof = roofline_whole_roof(profile, dtype);
+	json_t *object = json_object();
+
+	set_roofline(object, &line);
+	set_positive(object, "peak_gflops_per_s", roof.flops_per_s, 1e9);
+	if (roof.flops_per_s > 0)
+		json_object_set_new(object, "peak_dtype", json_string(name_of_dtype(roof.dtype)));
+	if (roof.estimated)
+		json_object_set_new(object, "peak_estimated", json_true());
+	set_positive(object, "peak_bytes_per_s", roof.bytes_per_s, 1);
+	set_positive(object, "mfu",
+		     roofline_mfu(profile, dtype, process->compute.cost.flops,
+				  profile_wall_ns(process)),
+		     1);
+	set_positive(object, "cores", roofline_cores(profile, process), 1);
+	set_bus(object, &process->compute.cost, profile_wall_ns(process));
+	return object;
+}
+
+static void put_compute(struct json_output *o, const struct profile *profile,
+			const struct profile_process *process)
+{
+	const struct profile_compute *compute = &process->compute;
+	double attributed = roofline_attributed(compute);
+
+	if (!compute->measured)
+		return;
+	json_open(o, "compute", '{');
+	if (compute->cost.counted_count) {
+		json_put(o, "flops", json_of_integer(compute->cost.flops));
+		json_put(o, "bytes", json_of_integer(compute->cost.bytes));
+		json_put(o, "moved_bytes", json_of_integer(compute->cost.moved_bytes));
+	}
+	json_put_members(o, rates_of(profile, process));
+	put_sources(o, compute);
+	put_dtypes(o, compute);
+	json_put(o, "figures", json_of_call_costs(&compute->cost));
+	json_put(o, "counted_ns", json_of_integer(compute->counted_ns));
+	json_put(o, "unread_ns", json_of_integer(compute->unread_ns));
+	if (compute->opaque_ns)
+		json_put(o, "opaque_ns", json_of_integer(compute->opaque_ns));
+	if (attributed >= 0)
+		json_put(o, "attributed", json_real(attributed));
+	json_close(o, '}');
+}
+
+static void put_peaks(struct json_output *o, const struct profile *profile)
+{
+	if (!profile->peaks_count)
+		return;
+	json_open(o, "peaks", '[');
+	for (size_t i = 0; i < profile->peaks_count; i++) {
+		const struct perfx_peak *peak = &profile->peaks[i];
+		json_t *object = json_object();
+
+		set_integer(object, "threads", peak->threads);
+		if (peak->dtype != PERFX_DTYPE_UNKNOWN)
+			json_object_set_new(object, "dtype",
+					    json_string(name_of_dtype(peak->dtype)));
+		set_positive(object, "gflops_per_s", (double)peak->flops_per_s, 1e9);
+		if (peak->bytes_per_s)
+			set_integer(object, "bytes_per_s", peak->bytes_per_s);
+		json_object_set_new(object, "origin",
+				    json_string(name_of_peak_origin(peak->origin)));
+		json_put(o, NULL, object);
+	}
+	json_close(o, ']');
+}
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+/*
+ * Memory in the JSON report: an entry for each domain, never summed. Beside the contract's fields:
+ *
+ *     "level": "exact", "recorded_ns": 10000000000, "frees_seen": true, "bound": "lower",
+ *     "allocs_low": …, "allocs_high": …            when sampled: the truth 19 times out of 20
+ *     "sizes": [{"min_bytes": 65, "max_bytes": 128, "allocs": 12}, …]
+ *     "series": [{"at_ns": 1000, "live_bytes": 64, "allocs": 1, "allocated_bytes": 64}, …]
+ *     "hotspots": [{"stack": ["append (/src/train.c:12)", "trainer+0x4321"], …}]
+ */
+
+#define HOTSPOTS_MAX 1000
+
+static json_t *frame_string(const struct profile_frame *frame)
+{
+	struct text text = {0};
+	json_t *json = NULL;
+
+	location_frame(&text, frame, LOCATION_FULL);
+	if (!text.failed)
+		json = json_of_string(text_peek(&text));
+	text_clear(&text);
+	return json;
+}
+
+json_t *json_of_stack(const struct profile_hotspot *hotspot)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < hotspot->frames_count; i++)
+		json_array_append_new(array, frame_string(hotspot->frames[i]));
+	return array;
+}
+
+json_t *json_of_windows(const struct profile_memory *memory, const struct profile_hotspot *hotspot)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < memory->alloc_windows_count && i < PROFILE_ALLOC_WINDOWS; i++)
+		json_array_append_new(array, json_of_integer(hotspot->live_windows[i]));
+	return array;
+}
+
+static void put_hotspots(struct json_output *o, const struct profile *p,
+			 const struct data_table_row *of_memory)
+{
+	const struct profile_memory *memory = &of_memory->process->memory[of_memory->item];
+	struct data_table table = {.kind = data_table_kind_named("hotspots"), .profile = p};
+	struct data_table_row row = *of_memory;
+	size_t count =
+		memory->hotspots_count < HOTSPOTS_MAX ? memory->hotspots_count : HOTSPOTS_MAX;
+
+	json_put(o, "hotspots_left_out", json_of_integer(memory->hotspots_count - count));
+	json_open(o, "hotspots", '[');
+	for (; row.part < count; row.part++)
+		json_put(o, NULL, json_of_row(&table, &row));
+	json_close(o, ']');
+	data_table_clear(&table);
+}
+
+/* Each name once: the CUDA runtime and the driver are two files. */
+json_t *json_of_allocators(const struct profile_memory *memory)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < memory->allocators_count; i++) {
+		json_t *name = json_of_string(memory->allocators[i].name), *known;
+		bool is_new = true;
+		size_t k;
+
+		json_array_foreach(array, k, known) is_new = is_new && !json_equal(known, name);
+		if (is_new)
+			json_array_append(array, name);
+		json_decref(name);
+	}
+	return array;
+}
+
+static void put_allocators(struct json_output *o, const struct profile_memory *memory)
+{
+	bool frees_seen = memory->current_bytes != PROFILE_ABSENT;
+
+	json_open(o, "allocators", '[');
+	for (size_t i = 0; i < memory->allocators_count; i++) {
+		const struct profile_allocator *allocator = &memory->allocators[i];
+		json_t *object = json_object();
+
+		json_object_set_new(object, "name", json_of_string(allocator->name));
+		json_object_set_new(object, "module", json_of_string(allocator->module));
+		json_object_set_new(object, "allocs", json_of_integer(allocator->allocs_count));
+		if (frees_seen)
+			json_object_set_new(object, "frees",
+					    json_of_integer(allocator->frees_count));
+		json_object_set_new(object, "allocated_bytes",
+				    json_of_integer(allocator->allocated_bytes));
+		if (frees_seen)
+			json_set_measured(object, "live_bytes", allocator->live_bytes);
+		json_put(o, NULL, object);
+	}
+	json_close(o, ']');
+}
+
+/* See PROFILE_SIZES. */
+static uint64_t largest_of(unsigned bucket)
+{
+	return bucket ? 1ULL << (bucket - 1) : 0;
+}
+
+static void put_sizes(struct json_output *o, const struct profile_memory *memory)
+{
+	json_open(o, "sizes", '[');
+	for (unsigned i = 0; i < PROFILE_SIZES; i++) {
+		json_t *object;
+
+		if (!memory->sizes[i])
+			continue;
+		object = json_object();
+		json_object_set_new(object, "min_bytes",
+				    json_of_integer(i ? largest_of(i - 1) + 1 : 0));
+		if (i < PROFILE_SIZES - 1)
+			json_object_set_new(object, "max_bytes", json_of_integer(largest_of(i)));
+		json_object_set_new(object, "allocs", json_of_integer(memory->sizes[i]));
+		json_put(o, NULL, object);
+	}
+	json_close(o, ']');
+}
+
+static void put_series(struct json_output *o, const struct profile *p,
+		       const struct profile_memory *memory)
+{
+	json_open(o, "series", '[');
+	for (size_t i = 0; i < memory->points_count; i++) {
+		const struct profile_memory_point *point = &memory->points[i];
+		json_t *object = json_object();
+
+		json_object_set_new(object, "at_ns",
+				    json_of_integer(profile_since_start(p, point->time_ns)));
+		if (memory->current_bytes != PROFILE_ABSENT)
+			json_set_measured(object, "live_bytes", point->live_bytes);
+		json_object_set_new(object, "allocs", json_of_integer(point->allocs_count));
+		json_object_set_new(object, "allocated_bytes",
+				    json_of_integer(point->allocated_bytes));
+		json_put(o, NULL, object);
+	}
+	json_close(o, ']');
+}
+
+static void put_domain(struct json_output *o, struct data_table *table,
+		       const struct data_table_row *row)
+{
+	const struct profile_memory *memory = &row->process->memory[row->item];
+	const char *unjudged = row->analysis->memory[row->item].unjudged;
+	const struct profile *p = table->profile;
+
+	json_open(o, NULL, '{');
+	json_put_members(o, json_of_row(table, row));
+	put_allocators(o, memory);
+	put_sizes(o, memory);
+	if (memory->alloc_windows_count) {
+		json_put(o, "window_ns", json_of_integer(memory->alloc_window_ns));
+		json_put(o, "windows_from_ns",
+			 json_of_integer(profile_since_start(p, memory->alloc_windows_from_ns)));
+	}
+	put_series(o, p, memory);
+	if (unjudged)
+		json_put(o, "leaks_not_judged", json_string(unjudged));
+	put_hotspots(o, p, row);
+	json_close(o, '}');
+}
+
+static void put_memory(struct json_output *o, const struct profile *p,
+		       const struct data_table_row *of_process)
+{
+	struct data_table table = {.kind = data_table_kind_named("memory"), .profile = p};
+	struct data_table_row row = *of_process;
+
+	if (!row.process->memory_count)
+		return;
+	json_open(o, "memory", '[');
+	for (; row.item < row.process->memory_count; row.item++)
+		put_domain(o, &table, &row);
+	json_close(o, ']');
+	data_table_clear(&table);
+}
+
 /* --- a process -------------------------------------------------------------------------------- */
 
 static void put_untraced(struct json_output *o, const struct profile_process *process)
@@ -497,8 +845,8 @@ static void put_process(struct json_output *o, const struct profile *p,
 	put_late(o, p, process->index);
 	json_put_rows(o, "functions", "functions", p, row);
 	put_untraced(o, process);
-	json_put_memory(o, p, row);
-	json_put_compute(o, p, process);
+	put_memory(o, p, row);
+	put_compute(o, p, process);
 	put_steps(o, p, row);
 	put_values(o, process);
 	put_counters(o, p, process);
@@ -524,7 +872,7 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 	put_losses(&o, profile);
 	put_overhead(&o, profile);
 	put_not_attached(&o, profile);
-	json_put_peaks(&o, profile);
+	put_peaks(&o, profile);
 	if (profile->perf_counters_why)
 		json_put(&o, "perf_counters_missing", json_of_string(profile->perf_counters_why));
 	json_open(&o, "processes", '[');

@@ -7,8 +7,8 @@
  *     4242,trainer,"std::map<int, int>::at",trainer,…
  */
 #include "base/escape.h"
+#include "report/report.h"
 #include "report/table/table.h"
-#include "report/writers.h"
 
 #include <errno.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "base/escape.h"
 #include "base/units.h"
 #include "elf/pattern.h"
-#include "report/writers.h"
+#include "report/report.h"
 #include "report_names.h"
 
 #include <errno.h>

@@ -10,7 +10,7 @@
  * only ever divides.
  */
 #include "base/escape.h"
-#include "report/writers.h"
+#include "report/report.h"
 
 #include <errno.h>
 

@@ -14,7 +14,7 @@
 #include "base/escape.h"
 #include "decode/names.h"
 #include "report/document/document.h"
-#include "report/writers.h"
+#include "report/report.h"
 
 #include <ctype.h>
 #include <errno.h>

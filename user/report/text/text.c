@@ -13,12 +13,12 @@
  *     Self %     Self   Calls     Avg     p99  Function
  *     62.0 %   6.20 s  12,345  502 µs  611 µs  gemm
  */
-#include "base/text.h"
 #include "base/escape.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/document/document.h"
-#include "report/writers.h"
+#include "report/report.h"
 
 #include <ctype.h>
 #include <errno.h>
