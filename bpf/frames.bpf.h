@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The open calls of a thread, and what becomes of them.
+ * The open calls of a thread: how frames are entered, left, unwound and ended.
  *
- * Each thread has a stack of open frames in task storage. A frame is identified by where its return
- * address lies (CFA - 8): an exit looks for its frame there, and a frame that the program has left
- * without passing an exit (exception, longjmp) is recognised because a later frame lies at or above
- * it. The stack grows down: deeper frames have smaller addresses.
+ * Each thread has a stack of open frames in task storage. A frame is identified by the address of
+ * its return address (CFA - 8): an exit looks for the frame with that address, and a frame that was
+ * left without passing an exit (exception, longjmp) is recognised because a later frame lies at or
+ * above it. The stack grows down: deeper frames have smaller addresses.
  *
- * The verifier walks every turn of a loop anew, in each state in which it may be reached. So the
- * body of a loop over frames is a function of its own and not static: that is walked once, and of a
- * call of it nothing is known but that it returned a number.
+ * The verifier walks each iteration of a loop again, in each state in which it may be reached. So
+ * the body of a loop over frames is a global function: the verifier walks that once, and assumes
+ * nothing about a call of it but that it returns a number.
  */
 #ifndef PERFX_FRAMES_BPF_H
 #define PERFX_FRAMES_BPF_H
@@ -19,7 +19,7 @@
 #include "output.bpf.h"
 
 volatile __u32 perfx_tracing = 0;
-/* What was open at its end is looked at. */
+/* The recording has ended and the open calls are being examined (perfx_at_end). */
 volatile __u32 perfx_ending = 0;
 volatile __u32 perfx_waiting = 0;
 volatile __u64 perfx_recording_windows = 0;
@@ -28,7 +28,7 @@ volatile __u32 perfx_many_stacks = 0;
 volatile __u32 perfx_next_process = 1;
 volatile __u32 perfx_next_context = 1;
 
-/* --compensate: take the probes' own cost off the durations that contain it. */
+/* --compensate: subtract the cost of probes from the durations that contain it. */
 const volatile bool perfx_compensate = false;
 /* Return probes are made by session links. */
 const volatile bool perfx_sessions = false;
@@ -39,7 +39,7 @@ const volatile __u32 perfx_rings_mask = 0;
  * may be other tracers'. */
 #define RETURNS_MAX 48
 
-/* A thread that was met in an earlier window: what was open then is not. */
+/* A thread last met in an earlier window: its open calls are forgotten. */
 __noinline int renew_thread(struct thread *t)
 {
 	struct perfx_traced_process *traced = current_process();
@@ -58,8 +58,8 @@ __noinline int renew_thread(struct thread *t)
 	return 0;
 }
 
-/* The current thread, if its process is traced. Without its state, one that `leaves` a call entered
- * it before tracing began. */
+/* The current thread, if its process is traced. A thread without state that `leaves` a call entered
+ * the call before tracing began. */
 static __always_inline struct thread *thread_find(bool create, bool leaves)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -105,13 +105,12 @@ static __always_inline void emit_declined(__u32 index)
 {
 	volatile __u32 *place = &perfx_declined[index & (PERFX_DECLINED_PLACES - 1)];
 
-	/* written once, and not by each such call on each CPU */
+	/* written once, not by each such call on each CPU */
 	if (*place != index)
 		*place = index;
 }
 
-/* Its exit sites have been given up meanwhile (overhead budget): that no exit was seen says
- * nothing. */
+/* Its exit sites were detached meanwhile (overhead budget): a missing exit has no meaning. */
 static __always_inline bool lost_its_exits(const struct frame *f)
 {
 	struct perfx_probe *probe = probe_of(f->entry & FRAME_PROBE);
@@ -120,7 +119,7 @@ static __always_inline bool lost_its_exits(const struct frame *f)
 	       (probe->kind == PERFX_PROBE_COUNT || (probe->flags & PERFX_PROBE_F_BY_CHOICE));
 }
 
-/* A duration without the probes in it: those of calls inside, and its own. */
+/* A duration less the cost of the probes in it: those of inner calls and its own. */
 static __always_inline __u64 less_probes(const struct frame *f, __u64 duration_ns)
 {
 	struct perfx_probe *probe = probe_of(f->entry & FRAME_PROBE);
@@ -129,8 +128,8 @@ static __always_inline __u64 less_probes(const struct frame *f, __u64 duration_n
 	return duration_ns > cost_ns ? duration_ns - cost_ns : 0;
 }
 
-/* Ends the innermost frame, at `now`; below it lie `callers` frames, its own caller uppermost. An
- * unwound one passes on what its children took, for its own time is not known. */
+/* Ends the innermost frame at `now`; below it lie `callers` frames, its caller uppermost. The time
+ * of an unwound frame is unknown: its caller is charged with its children's. */
 static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now,
 				      __u32 call_cost_ns, __u16 flags)
 {
@@ -169,8 +168,8 @@ static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now
 	emit(t, f, t->depth, duration, self, flags);
 }
 
-/* After end_frame, of a call that was timed: what the frame was is still there. Not in end_frame:
- * tracepoints' and sleepable programs must not refer to perf events. */
+/* After end_frame of a timed call, whose frame is still intact. Not part of end_frame, because
+ * tracepoints and sleepable programs must not refer to perf events. */
 static __always_inline void end_readings(struct thread *t)
 {
 	if (perfx_perf_enabled && frame_at(t, t->depth)->perf)
@@ -226,13 +225,13 @@ __noinline int lower_frame(struct thread *t, __u32 index)
 	return 1;
 }
 
-/* Brings a frame to the top; those above it move down. */
+/* Moves a frame to the top; those above it move down. */
 __noinline int raise_frame(struct thread *t, __u32 index)
 {
 	if (!t)
 		return 0;
 	t->raised = *frame_at(t, index);
-	/* readings are kept by depth */
+	/* perf readings are stored by depth */
 	if (t->raised.perf && index + 1 < t->depth)
 		t->raised.perf = PERF_MISSED;
 	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++) {
@@ -244,7 +243,7 @@ __noinline int raise_frame(struct thread *t, __u32 index)
 	return 0;
 }
 
-/* find_frame's turn: false when the uppermost of t->kept frames is the one, or there is none. */
+/* Loop body of find_frame: false when the uppermost of t->kept frames matches, or none is left. */
 __noinline int pass_frame(struct thread *t, __u64 ret_addr_sp, __u32 function)
 {
 	struct frame *f;
@@ -272,10 +271,10 @@ __noinline int find_frame(struct thread *t, __u64 ret_addr_sp, __u32 function)
 }
 
 /*
- * Where a thread runs on several stacks, the order of addresses says nothing, and frames end in
- * another order than they began. So they are looked for one by one: the frame at `ret_addr_sp` of
- * `function` ends at `now`. function 0: the place is used anew, so whatever frame had its return
- * address there has been left. Returns whether there was one.
+ * Where a thread runs on several stacks, the order of addresses has no meaning and frames do not
+ * end in reverse order. So each frame is looked up: the frame of `function` at `ret_addr_sp` ends
+ * at `now`. function 0: that stack slot is being reused, so the frame that had it has been left.
+ * Returns whether there was one.
  */
 __noinline int leave_any(struct thread *t, __u64 ret_addr_sp, __u64 now, __u32 function,
 			 __u32 call_cost_ns)
@@ -293,8 +292,7 @@ __noinline int leave_any(struct thread *t, __u64 ret_addr_sp, __u64 now, __u32 f
 	return 1;
 }
 
-/* A coroutine that was given up leaves its frames behind: when there is no room, the oldest goes.
- */
+/* Abandoned coroutines leave frames behind: without room for another, the oldest is dropped. */
 __noinline int evict_oldest(struct thread *t)
 {
 	if (!t || !t->depth)
@@ -305,10 +303,10 @@ __noinline int evict_oldest(struct thread *t)
 }
 
 /*
- * A call that an exception has left keeps its place until that is used anew, and meanwhile nobody
- * else's work would be counted. So it is asked whether its return address is still there: otherwise
- * it is over, or its stack has been put aside, and it calls nothing now. (Only asked here: the
- * kernel allows 512 bytes of stack to all functions that call each other.)
+ * The frame of a call that an exception left stays until its stack slot is reused, and until then
+ * no other call's cost would be counted. So check whether its return address is still in place. If
+ * not, the call is over, or its stack is switched out and it calls nothing now. (Checked only here:
+ * the kernel allows 512 bytes of stack for a whole chain of calls.)
  */
 __noinline int flops_owner_is_over(struct thread *t)
 {
@@ -325,7 +323,7 @@ __noinline int flops_owner_is_over(struct thread *t)
 	return 1;
 }
 
-/* What flops_owner_is_over wants to know of the call that begins. */
+/* Saves what flops_owner_is_over will compare. */
 static __always_inline void note_return_address(struct thread *t, __u64 ret_addr_sp)
 {
 	struct call_cost *call = call_cost_at(t, t->outcome.call_cost - 1);
@@ -338,8 +336,8 @@ static __always_inline void note_return_address(struct thread *t, __u64 ret_addr
 }
 
 /*
- * The frame at `index` ends at `now`, whatever lies above it. Time that the one above has run
- * inside it is no longer charged to the frame that was below when that one ends.
+ * Ends the frame at `index` at `now`, whatever lies above it. Time that the frame above ran inside
+ * it is charged here, and no longer to the frame below when the upper one ends.
  */
 __noinline int end_below(struct thread *t, __u32 index, __u64 now, __u32 call_cost_ns)
 {
@@ -362,7 +360,7 @@ __noinline int end_below(struct thread *t, __u32 index, __u64 now, __u32 call_co
 	return 0;
 }
 
-/* As unwind_frame, of one that others lie upon. */
+/* As unwind_frame, for a frame with others above it. */
 __noinline int unwind_below(struct thread *t, __u32 index)
 {
 	if (!t || index >= t->depth || index >= PERFX_MAX_DEPTH)
@@ -396,8 +394,8 @@ __noinline int drop_or_pass(struct thread *t, __u64 ret_addr_sp)
 	return 1;
 }
 
-/* Drops what the program has left when it enters a frame at `ret_addr_sp`. Ranges may lie upon
- * calls that it has left: they stay. */
+/* Drops the frames that the program has left when it enters one at `ret_addr_sp`. Ranges above such
+ * frames stay. */
 __noinline int drop_stale(struct thread *t, __u64 ret_addr_sp)
 {
 	if (!t)
@@ -409,8 +407,8 @@ __noinline int drop_stale(struct thread *t, __u64 ret_addr_sp)
 	return 0;
 }
 
-/* As leave, where ranges are open: a call that returns while a range lies upon it ends, the range
- * goes on. Returns whether it was there. */
+/* As leave, with open ranges: a call that returns below a range ends, the range goes on. Returns
+ * whether the call was there. */
 static __always_inline bool leave_below_ranges(struct thread *t, __u64 ret_addr_sp, __u64 now,
 					       __u32 function, __u32 call_cost_ns)
 {
@@ -427,7 +425,7 @@ static __always_inline bool leave_below_ranges(struct thread *t, __u64 ret_addr_
 	return true;
 }
 
-/* Drops what the program has left before it enters a frame at `ret_addr_sp`. */
+/* Drops frames that the program has left, before it enters one at `ret_addr_sp`. */
 static __always_inline void make_way(struct thread *t, __u64 ret_addr_sp)
 {
 	if (!t->depth)
@@ -443,7 +441,7 @@ static __always_inline void make_way(struct thread *t, __u64 ret_addr_sp)
 	}
 }
 
-/* The cost of a call that begins goes to t->outcome. */
+/* Puts the cost of a beginning call into t->outcome. */
 static __always_inline void begin_call(struct thread *t, const struct perfx_probe *probe,
 				       bool has_frame)
 {
@@ -455,7 +453,7 @@ static __always_inline void begin_call(struct thread *t, const struct perfx_prob
 		begin_object(t, has_frame, probe->event_arg);
 }
 
-/* The operation that a call runs: recorded instead of its function. 0: none, or not known. */
+/* The operation that a call runs, recorded instead of its function; 0: none, or unknown. */
 static __always_inline __u32 operation_of_call(struct thread *t, const struct perfx_probe *probe)
 {
 	if (!probe->object_arg)
@@ -477,7 +475,7 @@ static __always_inline void count_call(struct thread *t, const struct perfx_prob
 	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
-/* n more operations of the innermost open call; a record of their own where there is none. */
+/* perfx_flops(n): n more operations of the innermost open call; a record of its own without one. */
 static __always_inline void hint(struct thread *t, const struct perfx_probe *probe)
 {
 	struct frame f = {.start_ns = bpf_ktime_get_ns(), .function = probe->function};
@@ -486,8 +484,8 @@ static __always_inline void hint(struct thread *t, const struct perfx_probe *pro
 
 	if (!probe->cost_program)
 		return;
-	/* it may lie in the midst of a function, where the stack pointer is: even of one that has
-	 * put nothing there yet but its return address */
+	/* the hint may be anywhere in a function, also where only the return address is on the
+	 * stack yet */
 	make_way(t, t->vm.ret_addr_sp - 8);
 	start_cost_vm(t, NULL);
 	read = !run_cost_program(t, probe->cost_program, 0);
@@ -502,7 +500,7 @@ static __always_inline void hint(struct thread *t, const struct perfx_probe *pro
 	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
-/* Is the call at `ret_addr_sp` of `function` one that a return probe ends? */
+/* Does a return probe end the call of `function` at `ret_addr_sp`? */
 static __always_inline bool ends_by_return(struct thread *t, __u64 ret_addr_sp, __u32 function)
 {
 	__u32 index = find_frame(t, ret_addr_sp, function);
@@ -510,7 +508,7 @@ static __always_inline bool ends_by_return(struct thread *t, __u64 ret_addr_sp, 
 	return index && (frame_at(t, index - 1)->entry & FRAME_BY_RETURN);
 }
 
-/* Returns whether a frame was opened: then its end is wanted. */
+/* Returns whether a frame was opened, whose end must be seen. */
 static __always_inline bool enter(struct thread *t, const struct perfx_probe *probe, __u32 index,
 				  __u64 ret_addr_sp)
 {
@@ -555,19 +553,19 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	f->child_function = 0;
 	f->charged_ns = 0;
 	f->perf = 0;
-	/* where stacks are switched, other calls of the thread go on meanwhile */
+	/* not with many stacks: other calls of the thread go on meanwhile */
 	if (perfx_perf_enabled && (probe->flags & PERFX_PROBE_F_PERF) && !perfx_many_stacks)
 		f->perf = begin_perf(t->depth);
 	t->depth++;
 	if (by_return)
 		t->returns++;
-	/* last, so that what happens above is not in the span */
+	/* last, so that the work above is not in the span */
 	f->start_ns = bpf_ktime_get_ns();
 	return true;
 }
 
-/* Unwinds the uppermost frame if the program has left it, when it leaves `function` at
- * `ret_addr_sp`. Returns whether it did. */
+/* Unwinds the uppermost frame if it was left before `function` at `ret_addr_sp` is. Returns whether
+ * it was. */
 __noinline int unwind_deeper(struct thread *t, __u64 ret_addr_sp, __u32 function)
 {
 	struct frame *f;
@@ -581,7 +579,7 @@ __noinline int unwind_deeper(struct thread *t, __u64 ret_addr_sp, __u32 function
 	return unwind_frame(t);
 }
 
-/* As leave, where the frame is not the uppermost one. */
+/* As leave, for a frame that is not the uppermost one. */
 __noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, __u64 ret_addr_sp,
 			    __u64 now)
 {
@@ -610,7 +608,7 @@ __noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, _
 	return 0;
 }
 
-/* The frame at `ret_addr_sp` of `function` is left; those deeper than it have been unwound. */
+/* The program leaves the call of `probe` at `ret_addr_sp`; deeper frames have been unwound. */
 static __always_inline void leave(struct thread *t, const struct perfx_probe *probe,
 				  __u64 ret_addr_sp, __u64 now)
 {

@@ -58,7 +58,7 @@ static __always_inline __u32 context_id(struct context_key *key, __u32 limit)
 	node = context_node(id);
 	if (!node)
 		return 0;
-	/* Described before it can be found; one that loses the race below stays without calls. */
+	/* described before it can be found; one that loses the race below stays unused */
 	node->parent = key->parent;
 	node->process = key->process;
 	node->function = key->function;
@@ -70,8 +70,8 @@ static __always_inline __u32 context_id(struct context_key *key, __u32 limit)
 }
 
 /*
- * The context of a function called from `parent`. A recursion f → f → f folds at its second level,
- * so that a deep one makes two nodes, not hundreds.
+ * The context of a function called from `parent`. Recursion f → f → f shares its second node, so
+ * deep recursion makes two nodes, not hundreds.
  */
 __noinline __u32 context_below(__u32 parent, __u32 function, __u32 process)
 {
@@ -121,7 +121,7 @@ static __always_inline __u32 context_of_call(struct thread *t, __u32 function)
 	return context_from(t, function, 0);
 }
 
-/* The same of the operation that is run just now, or of the function that runs it. */
+/* The same for the operation being run, or for the function that runs it. */
 static __always_inline __u32 context_of_run(struct thread *t, __u32 operation, __u32 function)
 {
 	return operation ? context_from(t, operation, t->object.owner)
@@ -166,7 +166,7 @@ static __always_inline void overflow_cost(struct perfx_context_node *node,
 	}
 }
 
-/* One more run in this context of an object that has not been read yet. */
+/* Counts a run in this context of an object that has not been read yet. */
 static __always_inline void add_pending_run(__u32 object_cost, __u32 context)
 {
 	struct perfx_pending_key key = {.object_cost = object_cost, .context = context};
@@ -204,7 +204,7 @@ static __always_inline void overflow_add(__u32 context, __u64 duration_ns, __u64
 		overflow_cost(node, outcome);
 }
 
-/* All but the cost. */
+/* All fields but the cost. */
 static __always_inline void fill_span(struct perfx_span *span, const struct thread *t,
 				      const struct frame *f, __u32 depth, __u64 duration_ns,
 				      __u64 self_ns, __u16 flags)
@@ -383,7 +383,7 @@ static __always_inline bool read_perf(struct perf_thread *m)
 	return true;
 }
 
-/* A frame opens. Returns what it keeps as frame.counted. */
+/* A frame opens. Returns its frame.perf. */
 __noinline int begin_perf(__u32 depth)
 {
 	struct perf_thread *m;
@@ -411,7 +411,7 @@ static __always_inline void add_perf(struct perfx_perf_sums *sums, const struct 
 				     then->values[perfx_perf_flops & (PERFX_PERF_COUNTERS - 1)]);
 }
 
-/* A frame of the current thread returns; t->outcome is what it computed. */
+/* A frame of the current thread returns; t->outcome is its cost. */
 __noinline int end_perf(struct thread *t, __u32 frame)
 {
 	struct perfx_perf_sums *sums;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A thread's open calls, as spans.bpf.c keeps them and memory.bpf.c reads them.
+ * State of a thread: its open calls. spans.bpf.c writes it, memory.bpf.c reads it.
  */
 #ifndef PERFX_THREAD_BPF_H
 #define PERFX_THREAD_BPF_H
@@ -10,12 +10,13 @@
 /* The program switches stacks in user space (coroutines): see leave_any. */
 extern volatile __u32 perfx_many_stacks;
 
-/* In frame.entry, beside the index of the probe that opened it: a return probe ends it. */
+/* Flags in frame.entry, above the index of the probe that opened the frame: ended by a return
+ * probe. */
 #define FRAME_BY_RETURN 0x80000000u
-/* A range that the program has marked (ranges.bpf.h): it has no place on the stack, so its
- * `ret_addr_sp` is above all addresses and it is never left behind. */
+/* A range that the program annotates (ranges.bpf.h): it has no return address, so its ret_addr_sp
+ * is above all addresses and no stack unwinding ends it. */
 #define FRAME_RANGE 0x40000000u
-/* A range whose key is not known before the function that begins it returns: as yet a call. */
+/* A range whose key is unknown until the function that begins it returns: a call until then. */
 #define FRAME_PENDING	   0x20000000u
 #define FRAME_SOURCE_SHIFT 24 /* of a range: 5 bits, enum perfx_source */
 #define FRAME_SOURCE_MASK  0x1fu
@@ -28,29 +29,26 @@ struct frame {
 	__u32 function;
 	__u32 context;
 	__u32 entry;
-	__u32 probe_ns; /* cost of probes hit inside, itself excluded */
-	/* the child called last: saves the hash look-up in loops */
+	__u32 probe_ns; /* cost of probes hit inside, without its own */
+	/* the child called last: saves a hash look-up in loops */
 	__u32 child_function, child_context;
-	__u8 cost_state; /* enum perfx_cost_state */
-	__u8 dtype;	 /* enum perfx_dtype, where it has no work */
-	__u8 call_cost;	 /* 1 + index into thread.call_costs; 0: none */
-	__u8 perf;	 /* PERF_; 0: not wanted */
-	__u32 operation; /* of the object that the call runs: recorded instead of the function; or 0
-			  */
-	__u64 charged_ns; /* of its time, what callers that ended before it have been charged with
-			   */
-	__u64 within;	  /* a range: id of the one across threads that it belongs to; 0: none */
+	__u8 cost_state;  /* enum perfx_cost_state */
+	__u8 dtype;	  /* enum perfx_dtype, without a call_cost */
+	__u8 call_cost;	  /* 1 + index into thread.call_costs; 0: none */
+	__u8 perf;	  /* PERF_; 0: not wanted */
+	__u32 operation;  /* of the object that the call runs, recorded as its function; or 0 */
+	__u64 charged_ns; /* time charged to callers that ended before it */
+	__u64 within;	  /* a range: id of the started range that is its parent; 0: none */
 };
 #define PERF_OPEN   1 /* read when it opened */
-#define PERF_MISSED 2 /* could not be */
+#define PERF_MISSED 2 /* could not be read */
 
-/* Open calls of a thread that have a cost of their own. What they call has none, so there is
- * hardly ever more than one: further ones are those that remember something (NOTE), those that move
- * data, and those that were given a hint. A power of two. */
+/* Open calls of a thread with a cost of their own; a power of two. Calls inside them have none, so
+ * there is seldom more than one: others keep a note (NOTE), transfer data or were given a hint. */
 #define CALL_COSTS_MAX 8
 
-#define CALL_COST_GIVEN_DTYPE 0x1  /* its program has said which, tensors do not */
-#define CALL_COST_OPERATOR    0x2  /* in perfx_traced_process.open_operators */
+#define CALL_COST_GIVEN_DTYPE 0x1  /* dtype is from the cost program, not from tensors */
+#define CALL_COST_OPERATOR    0x2  /* counted in perfx_traced_process.open_operators */
 #define CALL_COST_MOVES	      0x4  /* its flops are bytes over the bus */
 #define CALL_COST_SUBMITS     0x8  /* goes on after the call */
 #define CALL_COST_EVENT	      0x10 /* of an object; kept[0]: where its event will be, or 0 */
@@ -58,11 +56,11 @@ struct frame {
 struct call_cost {
 	__u64 flops, bytes;
 	__u64 kept[4];
-	__u64 ret_addr_sp, back; /* as frame.ret_addr_sp, and what lay there; only where there are
-				    many stacks */
-	__u32 program;		 /* whose exit part is to be run; 0: none */
-	__u8 dtype;		 /* enum perfx_dtype */
-	__u8 flags;		 /* CALL_COST_ */
+	__u64 ret_addr_sp,
+		back;  /* as frame.ret_addr_sp, and the value there; only with many stacks */
+	__u32 program; /* exit part to run; 0: none */
+	__u8 dtype;    /* enum perfx_dtype */
+	__u8 flags;    /* CALL_COST_ */
 	__u16 pad;
 };
 
@@ -74,42 +72,42 @@ struct tensor {
 	__u32 scalar; /* c10::ScalarType */
 };
 
-/* What a cost program works on. Of the thread and not of the processor, for a program may be
- * preempted. Rounded up to powers of two, so that a mask keeps an index inside. */
+/* State of the cost VM. Per thread, not per CPU, because a program may be preempted. Arrays have
+ * powers of two as sizes, so that a mask keeps an index inside. */
 struct cost_vm {
 	__u64 arguments[8]; /* from 1 */
 	__u64 ret_addr_sp;  /* address of the call's return address */
 	__u64 stack[PERFX_COST_DEPTH];
 	__u64 kept[4];
 	__u64 flops, bytes;
-	/* volatile: what the verifier could follow in registers it would try for every value */
+	/* volatile: otherwise the verifier would explore each value separately */
 	volatile __u32 depth; /* of stack */
 	volatile __u32 pc;
 	__u32 layouts; /* traced->tensor_layouts */
-	/* of the tensor that is read: layouts under which it could be, and made sense; two of them
-	 * say different things */
+	/* of the tensor being read: layouts under which it was readable, made sense, and disagreed
+	 */
 	volatile __u32 readable, fitting, differ;
 	__u8 dtype;
 	__u8 given_dtype;
-	__u8 submits; /* a device does it */
+	__u8 submits; /* done by a device */
 	__u8 pad[5];
-	struct tensor tensors[4]; /* the last: one that is tried */
-	__u64 impl[15];		  /* of a TensorImpl, from its number of dimensions on */
+	struct tensor tensors[4]; /* the last one: the candidate being tried */
+	__u64 impl[15];		  /* of a TensorImpl, from its number of dimensions */
 	__u64 words[4];		  /* read just now */
 };
 
-/* The outcome of a call that ends. */
+/* Cost of a call that begins or ends. */
 struct outcome {
 	__u64 flops, bytes;
 	__u8 state; /* enum perfx_cost_state */
 	__u8 dtype;
-	__u8 call_cost; /* of a call that begins: as frame.work */
+	__u8 call_cost; /* of a call that begins: frame.call_cost */
 	__u8 moves;	/* flops are bytes over the bus */
 	__u8 submitted; /* goes on after the call */
 	__u8 pad[3];
 };
 
-/* What the thread has given to sigaltstack; size 0: nothing. */
+/* The thread's sigaltstack; size 0: none. */
 struct signal_stack {
 	__u64 from, size_bytes;
 };
@@ -119,33 +117,32 @@ struct thread {
 	__u32 tid;
 	__u32 depth;
 	__u32 returns;	/* open frames that wait for a return probe */
-	__u32 declined; /* return probes that will fire though no frame was opened for them */
+	__u32 declined; /* return probes that will fire without a frame */
 	__u32 records;
 	__u32 root_function, root_context; /* as frame.child_*, at depth 0 */
-	/* 1 + index of the work that counts for all that is called inside it; of that which moves
-	 * data; 0: none is open */
+	/* 1 + index of the open call_cost that covers all calls inside it, and of the one that
+	 * transfers data; 0: none */
 	__u8 flops_owner, transfer_owner;
 	__u8 call_costs_taken; /* bit set */
-	/* 1 + index of the open operation that computes, whose work is not known yet; 0:
-	 * there is none */
+	/* 1 + index of the open operation whose FLOPs are not known yet; 0: none */
 	__u8 pending_flops;
 	__u32 recording_window; /* current_recording_window() when it was met last */
 	__u32 ranges;		/* open frames that are ranges or pending ones */
-	__u32 skipped;		/* ranges that were begun when there was no room for a frame */
+	__u32 skipped;		/* ranges begun without room for a frame */
 	struct call_cost call_costs[CALL_COSTS_MAX];
 	struct cost_vm vm;
 	struct outcome outcome;
-	struct perfx_object object; /* that the call which begins runs; function 0: none */
-	struct perfx_name_key name; /* that is read just now */
-	__u64 unread;		    /* where it lies, if it could not be read */
-	__u64 start_ns;		    /* of the range across threads that is being started, */
+	struct perfx_object object; /* that the beginning call runs; function 0: none */
+	struct perfx_name_key name; /* being read */
+	__u64 unread;		    /* its address, if it could not be read */
+	__u64 start_ns;		    /* of the started range that begins, */
 	__u32 start_function;	    /* and its function; 0: none is */
-	__u64 within; /* the range that begins belongs to this one; 0: none is known */
-	/* a loop's variable; volatile as those of the VM */
+	__u64 within;		    /* parent of the range that begins; 0: none */
+	/* loop variable; volatile as those of the VM */
 	volatile __u32 kept;
-	__u64 pending; /* where the range that is pending will have its object's address */
+	__u64 pending; /* where the address of a pending range's object will be */
 	struct signal_stack signal_stack;
-	struct frame raised; /* on its way to the top: kernels of old have no stack left for it */
+	struct frame raised; /* scratch of raise_frame: old kernels have no stack left for it */
 	struct frame frames[PERFX_MAX_DEPTH];
 };
 
@@ -156,8 +153,8 @@ struct {
 	__type(value, struct thread);
 } perfx_threads __weak SEC(".maps");
 
-/* Two frames further apart than any usual stack is large are on different stacks (a signal stack, a
- * coroutine): their order says nothing. */
+/* Frames further apart than this are on different stacks (signal stack, coroutine): the order of
+ * their addresses has no meaning. */
 #define STACK_SPAN_BYTES (64ULL << 20)
 
 static __always_inline struct signal_stack signal_stack_of(const struct task_struct *task)
@@ -176,9 +173,9 @@ static __always_inline bool on_signal_stack(struct signal_stack stack, __u64 add
 }
 
 /*
- * Has a thread, whose stack ends at `sp`, left what had its place at `ret_addr_sp`? It has left
- * what lies deeper on the same stack, and all that lies on its signal stack once it runs on another
- * one: a handler does not go elsewhere before it is over. What a signal has interrupted goes on.
+ * Has a thread whose stack ends at `sp` left the call at `ret_addr_sp`? It has left the deeper
+ * calls on the same stack, and all calls on its signal stack once it runs on another one, because a
+ * handler ends before its thread goes on elsewhere. Calls that a signal interrupted go on.
  */
 static __always_inline bool is_left(struct signal_stack stack, __u64 ret_addr_sp, __u64 sp)
 {
@@ -190,10 +187,10 @@ static __always_inline bool is_left(struct signal_stack stack, __u64 ret_addr_sp
 }
 
 /*
- * Would a return probe here end the program? The kernel takes return probes that wait at lower
- * addresses for left (arch_uretprobe_is_alive) and forgets them when another one begins: those of
- * calls that a handler has interrupted too, if its stack lies above theirs. When such a call
- * returns, the process is killed.
+ * Would a return probe here kill the process? When a return probe begins, the kernel forgets those
+ * at lower addresses, which it takes for left (arch_uretprobe_is_alive). A signal handler whose
+ * stack lies above that of the interrupted calls thus loses theirs, and when such a call returns,
+ * the process is killed.
  */
 static __always_inline bool return_probe_kills(__u64 ret_addr_sp)
 {
