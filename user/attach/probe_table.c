@@ -233,7 +233,7 @@ void probes_only_count(struct probes *probes, size_t index, const char *why)
 	probes_drop_exits(probes, index);
 }
 
-/* What is attached, as records of the stream. */
+/* --- records --- */
 
 static unsigned flags_of(const struct probes *probes, const struct plan_function *function)
 {

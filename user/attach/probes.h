@@ -25,7 +25,7 @@ void probes__free(struct probes *probes);
 /* From here on calls are marked F_PERF: all, or those whose work is known. */
 void probes__enable_counters(struct probes *probes, bool all);
 
-/* Attaches module (index in the plan) for a process. It is known by the its first process index,
+/* Attaches module (index in the plan) for a process. It is known by its first process index,
  * for its pid may have another owner one day. A file that only traced processes map gets one link
  * for all processes, which forked children hit from their first instruction; others get a link a
  * process. all_processes: one link in any case (-a). Returns whether the link is for all. Hits have

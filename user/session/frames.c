@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- what a process maps executably at some time: never changed, shared by related processes -----
- */
+/* --- address maps: what a process maps executably; never changed, shared by relatives --------- */
 
 struct mapped_range {
 	uint64_t start, end; /* addresses in the process, [start, end) */
@@ -227,7 +226,7 @@ static void bind_calls(struct space *space)
 	}
 }
 
-/* Takes view over. */
+/* Takes map over. */
 static void change_address_map(struct space *space, struct address_map *map)
 {
 	const struct address_map *old = space->map;

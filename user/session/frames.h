@@ -33,7 +33,7 @@ struct frames *frames__new(struct sink *sink);
 void frames__free(struct frames *frames);
 
 /* Looks at what a process maps now: at the start, after exec, and when an executable mapping has
- * come. `process` is the its index. 0 or -errno; -ESRCH: it is gone. */
+ * come. `process` is its index. 0 or -errno; -ESRCH: it is gone. */
 int frames__map(struct frames *frames, uint32_t process, pid_t pid);
 /* A child begins with what its parent maps. Not needed to be followed by a look at it. */
 int frames__fork(struct frames *frames, uint32_t child, uint32_t parent);
