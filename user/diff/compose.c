@@ -2,20 +2,20 @@
 /*
  * The comparison of two recordings as a document:
  *
- *     gemm is slower: +20.0 % a call (10.0 ms, then 12.0 ms). Of 34 functions in both, 1 slower, …
+ *     gemm is slower: +20.0 % per call (10.0 ms → 12.0 ms). Of 34 functions in both, 1 slower, …
  *     A: before.perfx, 10.0 s. B: after.perfx, 12.1 s.
  *
  *     trainer (pid 4242, then 5151)
  *     Change  Ratio   Avg A   Avg B  Significant  Time A  Time B  …  Function
  *     +20.0 %  1.20  10.0 ms 12.0 ms  slower     62.0 %  66.1 %     gemm
  */
-#include "report/document/document.h"
 #include "analyze/location.h"
 #include "base/escape.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "decode/names.h"
 #include "diff/writers.h"
+#include "report/document/document.h"
 
 #include <errno.h>
 #include <math.h>
