@@ -39,9 +39,9 @@ def test_called_too_often(name, how, link, links, program, tracer):
     traced = program(WORKLOADS / "often", name)
     t = tracer(traced.pid, "--memory", "off", "--return", how, link=link)
     before = patched_bytes(traced.pid)
-    *steps, last = run_until(traced, t, "left alone from now on")
-    assert last.startswith(f"perfx-trace: {name}: ") and " it cost " in last
-    assert last.endswith(f" %: left alone from now on; -F 'tinyblas.so:{name}' insists")
+    *steps, last = run_until(traced, t, "not traced from now on")
+    assert last.startswith(f"perfx-trace: {name}: ") and " cost " in last
+    assert last.endswith(f" % of the time: not traced from now on; use -F 'tinyblas.so:{name}' to force it")
 
     # its probes are gone, the others' are not; from here on calls cost nothing and are not counted
     left = patched_bytes(traced.pid)
@@ -57,7 +57,7 @@ def test_called_too_often(name, how, link, links, program, tracer):
     assert report["losses"]["detached_probes"] == len(sites) == before - left
     assert left == len(report["overhead"]["probes"]) - len(sites)
     given_up, = report["not_attached"]
-    assert given_up["name"] == name and "left alone" in given_up["reason"]
+    assert given_up["name"] == name and "too many calls for the default set" in given_up["reason"]
     # every hit of its entry is a call; those without a time are no loss
     assert row["calls"] == sum(p["hits"] for p in sites if p["at"] == "entry")
     assert row["timed"] > 0 and report["losses"]["untimed_calls"] == 0
@@ -90,16 +90,16 @@ def host(report):
 
 def test_memory_steps_down(program, tracer):
     """By default the heap is sampled; a program that does little else than malloc is let go of, in
-    steps, each said with its figure and the option that insists."""
+    steps, each said with its cost and the option that forces it."""
     traced = program(WORKLOADS / "memory_threads", "4", "50000")
     t = tracer(traced.pid)
-    lines = run_until(traced, t, "off from now on")
+    lines = run_until(traced, t, "not recorded from now on")
     traced.finish()
     report = t.stop()
     steps = [line for line in lines if "memory: host allocations" in line]
-    assert "a sample of them from now on, frees not seen; --memory sampled insists" in steps[0]
-    assert steps[-1].endswith("off from now on; --memory sampled insists")
-    assert len(steps) <= 3 and all(" a second) cost " in line for line in steps)
+    assert "sampled from now on, without frees; use --memory sampled to force it" in steps[0]
+    assert steps[-1].endswith("not recorded from now on; use --memory sampled to force it")
+    assert len(steps) <= 3 and all("/s) cost " in line for line in steps)
     assert host(report)["sampled"] and host(report)["allocs"] > 0
 
 

@@ -70,7 +70,7 @@ def test_gate(pair):
     a, b, _, _ = pair
     result = run("diff", a, b, "--fail-on", "5%")
     assert result.returncode == 4
-    assert len(result.stderr.splitlines()) == 1 and "worse by more than 5 %" in result.stderr
+    assert len(result.stderr.splitlines()) == 1 and "regressions of more than 5 %" in result.stderr
     assert "regression" in result.stdout
     assert run("diff", a, a, "--fail-on", "5%").returncode == 0
     assert run("diff", a, b, "--fail-on", "5000%").returncode == 0

@@ -75,7 +75,7 @@ def test_own_pid():
     (["run", "-p", "1", "--", "true"], "-p"),
     (["-p", "1", "--flops-rules", "/dev/zero"], "neither a file nor a pipe"),
     (["-p", "1", "--template", "/dev/zero"], "neither a file nor a pipe"),
-    (["-p", "1", "--template", "MISSPELT"], "near: verdict"),
+    (["-p", "1", "--template", "MISSPELT"], "similar: verdict"),
     (["-p", "1", "--process", "4194303"], "--process 4194303"),
     (["-p", "1", "--no-children", "--process", "nope"], "--process nope"),
     (["-a", "-p", "1"], "-a"),

@@ -175,7 +175,7 @@ def test_deep_nesting_is_timed_at_exits(program, tracer, links):
     p.say("go")
     assert p.hear() == "half-way\n"
     # while deep(200) to deep(100) are open: the last is entered, too
-    assert t.reads("deep: its calls nest too deep for return probes: timed at its exits")
+    assert t.reads("deep: its calls nest too deeply for return probes: timed at its exits")
     p.go(3)
     expected, report = p.finish(), t.stop()
     consistent(report)

@@ -85,7 +85,7 @@ def test_the_main_thread_has_left(shared, program, tracer):
     assert not report["processes"][0]["functions"]
     refused, = report["not_attached"]
     assert refused["reason"] == (f"1 functions of lifecycle not attached for 1 process (pid {p.pid}): "
-                                 "its main thread has left, and links by process see nothing then")
+                                 "its main thread has exited, without which links by process do not work")
 
 
 def test_functions_begin_together(program, tracer):

@@ -4,9 +4,9 @@ one line and in the report, and the rest is as exact as ever."""
 import pytest
 from conftest import (WORKLOADS, Program, check_expectations, consistent, functions, run)
 
-REASON = "this kernel refuses the BPF program for it"
-PARTS = {"perfx_on_mark": "ranges and values that programs mark", "perfx_on_memory": "allocations",
-         "perfx_on_send": "bytes over sockets"}
+REASON = "this kernel rejects the BPF program for it"
+PARTS = {"perfx_on_mark": "annotated ranges and values", "perfx_on_memory": "allocations",
+         "perfx_on_send": "network I/O"}
 
 
 def refuse(monkeypatch, program):
@@ -31,8 +31,8 @@ def test_the_rest_is_exact(monkeypatch, program, tracer, refused):
     check_expectations(report, {k: v for k, v in expected.items() if k[0] in names})
     assert expected["leaf", "calls"] > 0
     assert not_attached(report)[PARTS[refused]] == REASON
-    said = [line for line in t.lines if "refuses" in line and "tracing" not in line]
-    assert said == [f"perfx-trace: {PARTS[refused]}: not recorded, for this kernel refuses the BPF "
+    said = [line for line in t.lines if "rejects" in line and "tracing" not in line]
+    assert said == [f"perfx-trace: {PARTS[refused]}: not recorded: this kernel rejects the BPF "
                     "program for it (PERFX_DEBUG=1 shows why)\n"]
 
 
@@ -55,5 +55,5 @@ def test_what_nothing_goes_without(monkeypatch):
     done = run("-p", p.pid, "-d", "1s")
     p.kill()
     assert done.returncode == 1
-    assert done.stderr == ("perfx-trace: the BPF programs do not load: Invalid argument: see "
+    assert done.stderr == ("perfx-trace: cannot load the BPF programs: Invalid argument: see "
                            "perfx-trace doctor\n")

@@ -162,7 +162,7 @@ def test_memory_is_bounded(busy, flight, tmp_path):
     assert wait_for(lambda: busy.calls() > since + 700_000, 60)
     assert int(status(recorder.process.pid, "VmRSS").split()[0]) - before < 24 << 10
     (line,) = recorder.stop()
-    assert "memory holds no more (--max-size)" in line
+    assert "memory limit reached (--max-size)" in line
     report = report_of(tmp_path / "run.perfx")
     assert report["capture"]["part"]["memory_full"] and report["capture"]["part"]["after_ns"] > 0
 
@@ -287,7 +287,7 @@ def test_a_slow_step_writes(program, flight, tmp_path):
     target.go()
     line = recorder.line()
     assert re.search(rf"step \d+ of process {target.pid} took \d+ ms, [\d.]+ times the median of [\d.]+ .s: "
-                     rf"to be written to {tmp_path}/run.perfx in 300 ms$", line), line
+                     rf"will be written to {tmp_path}/run.perfx in 300 ms$", line), line
     assert "run.perfx: the last" in recorder.line()
     (last,) = recorder.stop()
     assert "run.2.perfx" in last

@@ -241,7 +241,7 @@ def test_the_program_says_when(told, link):
     assert all(a["end_ns"] <= b["start_ns"] for a, b in zip(windows, windows[1:]))
     said = report["stderr"]
     assert "waiting for perfx_trace_start" in said
-    assert said.count("has called perfx_trace_start") == said.count("has called perfx_trace_stop") == 12
+    assert said.count("called perfx_trace_start") == said.count("called perfx_trace_stop") == 12
     (process,) = report["processes"]
     assert process["wall_ns"] == report["capture"]["duration_ns"]
     steps = process["steps"]

@@ -121,11 +121,11 @@ def test_perfetto(capture):
     assert steps == [(f"Step {i + 1}", (160 if i == 7 else 100) * MS) for i in range(STEPS)]
     copies = [(start, end) for track, name, start, end in found if name == "copy"]
     assert [end - start for start, end in copies] == [40 * MS] * (2 * STEPS)
-    assert {track for track, name, _, _ in found if name == "copy"} == {"Beside the threads"}
+    assert {track for track, name, _, _ in found if name == "copy"} == {"Overlapping ranges"}
     where = {name: track for track, name, _, _ in found}
     assert where["forward"] == where["prepare"] == "thread"
     outlives = next(name for name in where if "lives" in name)
-    assert "at the same time" in where[outlives]
+    assert "overlapping (" in where[outlives]
     assert [end - start for _, name, start, end in found if name == outlives] == [10 * MS]
     forward = [(start, end) for _, name, start, end in found if name == "forward"]
     assert [end - start for start, end in forward] == [30 * MS] * STEPS
@@ -158,8 +158,8 @@ steps = [p.track_event.name for p in begins if "step" in p.track_event.categorie
 print(json.dumps([sum(map(unknown, trace.packet)), counts, steps]))
 """, exported(capture, "perfetto", ".pftrace"))
     assert found[0] == 0
-    beside = [name for name in found[1] if "at the same time" in name]
-    assert found[1] == {"thread": 5 * STEPS + 1, "Steps": STEPS, "Beside the threads": 2 * STEPS, beside[0]: 1}
+    beside = [name for name in found[1] if "overlapping (" in name]
+    assert found[1] == {"thread": 5 * STEPS + 1, "Steps": STEPS, "Overlapping ranges": 2 * STEPS, beside[0]: 1}
     assert found[2] == [f"Step {i + 1}" for i in range(STEPS)]
 
 

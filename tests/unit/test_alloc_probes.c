@@ -291,7 +291,7 @@ Test(alloc_probes, static_and_stripped_is_said)
 	cr_expect_eq(plan->alloc_probes_count, 0);
 	cr_assert_eq(plan->skipped_count, 1);
 	cr_expect_str_eq(plan->skipped[0].name, "p");
-	cr_expect_str_eq(plan->skipped[0].reason, "static and stripped: its malloc has no name");
+	cr_expect_str_eq(plan->skipped[0].reason, "static and stripped: its malloc has no symbol");
 	plan__free(plan);
 	program_stop(pid);
 }

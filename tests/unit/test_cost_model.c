@@ -105,11 +105,11 @@ Test(model, mistakes)
 	} rows[] = {
 		{"", ":0: no rule in this file"},
 		{"# nothing\n\n", ":2: no rule in this file"},
-		{"  flops = 1\n", ":1: a rule begins at the start of its line"},
-		{"a:b\n", ":1: after MODULE:GLOB comes what it does: flops = …"},
+		{"  flops = 1\n", ":1: a rule must begin at the start of its line"},
+		{"a:b\n", ":1: MODULE:GLOB must be followed by statements: flops = …"},
 		{"a:b flops = 1\na:c flops = 2 *\n# end\n", ":2: a value is missing, at the end"},
 		{"a:b flops = 1\n\na:c\n  flops = foo; \n", ":3: unknown word 'foo', before ';'"},
-		{"!a:b flops = 1\n", ":1: '!' has no meaning in a rule"},
+		{"!a:b flops = 1\n", ":1: '!' is not supported in a rule"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

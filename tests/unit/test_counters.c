@@ -154,7 +154,8 @@ Test(counters, cores_of_two_kinds)
 	counters_named(&hybrid, "cycles,page-faults,flops", &c, &word);
 	counters_try(&hybrid, &c, why, sizeof(why));
 	cr_assert_eq(c.count, 1);
-	cr_expect_str_eq(why, "cycles, flops: cores of two kinds, whose counters differ");
+	cr_expect_str_eq(why,
+			 "cycles, flops: hybrid processor: the counters of its core types differ");
 }
 
 Test(counters, refusals)
@@ -163,12 +164,12 @@ Test(counters, refusals)
 	char why[128];
 
 	cr_expect_str_eq(counters_refusal(&cpu, -EACCES, why, sizeof(why)),
-			 "perf_event_paranoid is 3: it takes root or CAP_PERFMON");
+			 "perf_event_paranoid is 3: needs root or CAP_PERFMON");
 	cr_expect_str_eq(counters_refusal(&cpu, -EBUSY, why, sizeof(why)),
-			 "too few counters of the processor are free");
+			 "too few hardware counters are free");
 	cpu.has_pmu = false;
 	cr_expect_str_eq(counters_refusal(&cpu, -ENOENT, why, sizeof(why)),
-			 "the kernel knows no performance counters of this processor");
+			 "the kernel does not support the performance counters of this processor");
 }
 
 Test(counters, an_event_counts)

@@ -113,7 +113,7 @@ static const struct entry_row rows[] = {
 	 .kind = SITE_STEPPED,
 	 .note = "an indirect jump could lead into the first instructions"},
 	{F("no_code", "mov %rdi,%rax\npush %rbx\n.byte 0x06\nret\n"), .kind = SITE_STEPPED,
-	 .note = "has bytes that are no instructions"},
+	 .note = "has bytes that are not instructions"},
 	{F("no_code_push", "push %rbx\n.byte 0x06\nret\n"), .kind = SITE_PUSH},
 	{F("into_insn", "mov %rdi,%rax\njmp .+3\nmov $1,%eax\nret\n"), .kind = SITE_STEPPED,
 	 .note = "jumps into the middle of an instruction"},
@@ -122,7 +122,7 @@ static const struct entry_row rows[] = {
 	{F("lock_stepped", "lock incl (%rdi)\nmov %rdi,%rax\nret\n"), .offset = 3,
 	 .kind = SITE_STEPPED, .note = "the first instructions branch away"},
 	{F("lock_only", "lock incl (%rdi)\nhlt\n"), .kind = SITE_STEPPED, .err = -ENOTSUP,
-	 .note = "the kernel takes no probe on the first instructions"},
+	 .note = "the kernel cannot probe the first instructions"},
 	/* what the kernel takes for a conditional jump, a jump, a ret, a nop */
 	{F("vzeroupper", "vzeroupper\npush %rbx\npop %rbx\nret\n"), .offset = 3,
 	 .kind = SITE_PUSH},
@@ -135,7 +135,7 @@ static const struct entry_row rows[] = {
 	{F("segment_nop", ".byte 0x2e,0x0f,0x1f,0x00\npush %rbx\npop %rbx\nret\n"), .offset = 4,
 	 .kind = SITE_PUSH},
 	{F("entry_only", "mov %rdi,%rax\npush %rbx\npop %rbx\nret\n"),
-	 .options.entry_only = true, .kind = SITE_STEPPED, .note = "asked for"},
+	 .options.entry_only = true, .kind = SITE_STEPPED, .note = "requested"},
 	{F("was_refused", "test %rdi,%rdi\nje 1f\nnop\n1: ret\n"), .kind = SITE_STEPPED,
 	 .note = "the first instructions branch away", .refused = 3},
 };
@@ -314,11 +314,10 @@ Test(site_tails, two_that_jump_to_each_other)
 
 Test(site_tails, what_cannot_be_followed)
 {
-	expect_doubt("elsewhere", "leaves by a jump to another file: what it returns is not seen");
-	expect_doubt("pointer", "leaves by an indirect jump: what it returns is not seen");
-	expect_doubt("leads_to_doubt",
-		     "leaves by a jump to another file: what it returns is not seen");
-	expect_doubt("into", "leaves by a jump that can not be followed");
+	expect_doubt("elsewhere", "exits by a jump to another file: its result is not known");
+	expect_doubt("pointer", "exits by an indirect jump: its result is not known");
+	expect_doubt("leads_to_doubt", "exits by a jump to another file: its result is not known");
+	expect_doubt("into", "exits by a jump that cannot be followed");
 }
 
 Test(site_tails, without_result_the_jump_is_the_way_out)
@@ -484,9 +483,9 @@ static const struct exits_row exits_rows[] = {
 	   PUSH_RBX "call work@plt\n" POP_RBX "test %eax,%eax\nje work@plt\nret\n"),
 	 .exits = "+9 branch always rsp+8"},
 	{F("tail_notrack", "mov (%rdi),%rax\nnotrack jmp *%rax\n"),
-	 .exits = "? the kernel takes no probe on an exit"},
+	 .exits = "? the kernel cannot probe an exit"},
 	{F("tail_odd", "xor %rdi,%rsi\njmp *%rsi\n"),
-	 .exits = "? has an indirect jump that can not be followed"},
+	 .exits = "? has an indirect jump that cannot be followed"},
 
 	{F_PARTS("cold",
 	   PUSH_RBX "call work@plt\ntest %eax,%eax\njne cold.cold\n.Lcold: " POP_RBX "ret\n",
@@ -512,7 +511,7 @@ static const struct exits_row exits_rows[] = {
 	   PUSH_RBX "call work@plt\ntest %eax,%eax\njne cold_other_frame.cold\n" POP_RBX "ret\n",
 	   COLD_BEGIN("cold_other_frame") ".cfi_startproc\ncall abort@plt\n.cfi_endproc\n"
 	   COLD_END("cold_other_frame")),
-	 .exits = "? jumps out with a frame that its target does not have"},
+	 .exits = "? jumps out with a stack frame that its target does not expect"},
 
 	{F_PARTS("switch_gcc",
 	   PUSH_RBX "cmp $2,%edi\nja 9f\nmov %edi,%edi\nlea 8f(%rip),%rdx\n"
@@ -572,7 +571,7 @@ static const struct exits_row exits_rows[] = {
 	{F("calls_middle", "call 1f\nret\n1: mov %rdi,%rax\nret\n"),
 	 .exits = "? calls into its own middle"},
 	{F("own_address", "call 1f\n1: pop %rax\nret\n"), .exits = "+6 stepped always rsp+8"},
-	{F("runs_on", "mov %rdi,%rax\n"), .exits = "? runs on into the code behind it"},
+	{F("runs_on", "mov %rdi,%rax\n"), .exits = "? falls through into the code behind it"},
 	{F("push_ret", "push %rdi\nret\n"), .exits = "? uses a return as a jump"},
 	{F("retpoline", "call 1f\n2: pause\njmp 2b\n1: mov %rax,(%rsp)\nret\n"),
 	 .exits = "? uses a return as a jump"},
@@ -600,7 +599,7 @@ static const struct exits_row exits_rows[] = {
 	   "lea 8(%rsp),%r10\nand $-32,%rsp\npush -8(%r10)\nlea -8(%r10),%rsp\nret\n"),
 	 .exits = "+17 stepped always rsp+8"},
 	{F("no_code", "push %rbx\n.byte 0x06\nret\n"),
-	 .exits = "? has bytes that are no instructions"},
+	 .exits = "? has bytes that are not instructions"},
 };
 
 static const struct exits_row static_rows[] = {

@@ -141,10 +141,10 @@ Test(template, names)
 			     "{{#functions}}{{.}}{{@index}}{{! vedict }}{{/functions}}", why),
 		     0);
 	cr_expect_eq(template_check_names("a\n{{vedict}}", why), -EINVAL);
-	cr_expect(strstr(why, "2: vedict: no such name in a report; near: verdict") == why, "%s",
+	cr_expect(strstr(why, "2: vedict: no such name in a report; similar: verdict") == why, "%s",
 		  why);
 	cr_expect_eq(template_check_names("{{capture.durations_ns:ns}}", why), -EINVAL);
-	cr_expect_not_null(strstr(why, "near: duration_ns"), "%s", why);
+	cr_expect_not_null(strstr(why, "similar: duration_ns"), "%s", why);
 }
 
 /* What was checked can be rendered, whatever it is. */

@@ -24,7 +24,7 @@ Test(timing, known_exits_take_over)
 
 	cr_expect(prefers_exits(&function, RETURN_AUTO));
 	cr_expect_eq(function.ret, PERFX_RETURN_EXIT);
-	cr_expect_str_eq(function.ret_why, "its calls nest too deep for return probes");
+	cr_expect_str_eq(function.ret_why, "its calls nest too deeply for return probes");
 	cr_expect_not(prefers_exits(&function, RETURN_AUTO), "once");
 }
 

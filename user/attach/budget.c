@@ -111,8 +111,9 @@ static void say(const struct probes *probes, size_t index, const char *what, dou
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 
-	msg_say("%s: %s it cost %.0f %%: %s from now on; -F '%s:%s' insists", function->name, what,
-		percent, now, probes->plan->modules[function->module].base, function->name);
+	msg_say("%s: %s cost %.0f %% of the time: %s from now on; use -F '%s:%s' to force it",
+		function->name, what, percent, now, probes->plan->modules[function->module].base,
+		function->name);
 }
 
 static size_t exit_probes_count(const struct probes *probes, size_t index)
@@ -132,9 +133,9 @@ static void drop_exits(struct probes *probes, size_t index, double percent)
 	uint32_t group = probes_exits_group(probes, index);
 
 	probes->detached_count += exit_probes_count(probes, index);
-	only_count(probes, index, "timing it was too expensive for the default");
+	only_count(probes, index, "timing was too expensive for the default set");
 	links__detach_group(tracer__links(probes->tracer), group);
-	say(probes, index, "timing", percent, "counted");
+	say(probes, index, "timing", percent, "only counted");
 }
 
 static void leave_alone(struct probes *probes, size_t index, double percent)
@@ -145,18 +146,17 @@ static void leave_alone(struct probes *probes, size_t index, double percent)
 
 	probes->detached_count += 1 + exit_probes_count(probes, index);
 	/* until the links are gone; calls that are open then have no end */
-	only_count(probes, index, "it was too expensive for the default");
+	only_count(probes, index, "tracing was too expensive for the default set");
 	links__detach_group(tracer__links(probes->tracer), probes_entry_group(probes, index));
 	placed->given_up = true;
 	placed->attached = false;
 	probes->functions_count--;
 	plan__skip(probes->plan, function->name,
 		   function->cost_program
-			   ? "left alone while tracing, for its calls were too many for "
-			     "the default; what they computed since is not known"
-			   : "left alone while tracing, for its calls were too many for "
-			     "the default");
-	say(probes, index, timed ? "timing" : "counting", percent, "left alone");
+			   ? "removed during the recording: too many calls for the default set; "
+			     "FLOPs of later calls are not known"
+			   : "removed during the recording: too many calls for the default set");
+	say(probes, index, timed ? "timing" : "counting", percent, "not traced");
 }
 
 static void look(struct probes *probes, size_t index, uint64_t now_ns)

@@ -152,8 +152,8 @@ void memory__consider(struct memory *memory)
 			continue;
 		d->by_default = memory->plan->options.memory == MEMORY_DEFAULT;
 		if (memory->started && level == PERFX_MEMORY_OFF)
-			msg_say("memory: a framework's allocator has arrived: its blocks are "
-				"recorded, the heap no longer; --memory all records both");
+			msg_say("memory: a framework's allocator was loaded: its blocks are "
+				"recorded instead of the heap (--memory all records both)");
 		set_level(memory, domain, level);
 		if (memory->started)
 			emit_mode(memory, domain, memory->looked_ns);
@@ -214,7 +214,8 @@ static void say_step(const struct memory *memory, enum perfx_domain domain, doub
 {
 	char rate[UNITS_MAX];
 
-	msg_say("memory: %s allocations (%s a second) cost %.0f %%: %s; --memory %s insists",
+	msg_say("memory: %s allocations (%s/s) cost %.0f %% of the time: %s; use --memory %s to "
+		"force it",
 		name_of_domain(domain), format_count(rate, per_second), percent, now,
 		domain == PERFX_DOMAIN_HOST && memory->plan->options.memory == MEMORY_DEFAULT
 			? "sampled"
@@ -229,18 +230,17 @@ static void step_down(struct memory *memory, enum perfx_domain domain, double pe
 	if (d->step == STEP_FULL) {
 		d->step = STEP_NO_FREES;
 		set_level(memory, domain, PERFX_MEMORY_SAMPLED_IN);
-		say_step(memory, domain, percent, per_second,
-			 "a sample of them from now on, frees not seen");
+		say_step(memory, domain, percent, per_second, "sampled from now on, without frees");
 	} else if (d->step == STEP_NO_FREES &&
 		   percent * ON_NS / PERIOD_NS < MEMORY_BUDGET_PERCENT) {
 		d->step = STEP_DUTY;
 		d->switch_ns = now_ns;
 		say_step(memory, domain, percent, per_second,
-			 "a sample for a tenth of the time from now on");
+			 "sampled for a tenth of the time from now on");
 	} else {
 		d->step = STEP_OFF;
 		set_level(memory, domain, PERFX_MEMORY_OFF);
-		say_step(memory, domain, percent, per_second, "off from now on");
+		say_step(memory, domain, percent, per_second, "not recorded from now on");
 	}
 	emit_mode(memory, domain, now_ns);
 }

@@ -337,8 +337,8 @@ void probes__skip_nameless(struct probes *probes)
 		    !was_called(probes, probes->placed[i].id))
 			continue;
 		plan__hint(probes->plan, "names of record_function",
-			   "this PyTorch gives them to nothing that can be probed: from 2.0 on "
-			   "they are seen");
+			   "this PyTorch passes them to no function that can be probed: use "
+			   "PyTorch 2.0 or later");
 		return;
 	}
 }

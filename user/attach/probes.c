@@ -169,18 +169,18 @@ static const char *attach_error(int err)
 	case EINVAL:
 		return "the kernel refuses to probe its instructions";
 	case ENOSPC:
-		return "too many probes: 512 perf links, or the tables are full";
+		return "too many probes: the limit of 512 perf links or of the tables is reached";
 	case EMFILE:
 	case ENFILE:
 		return "too many open files: raise ulimit -n";
 	case ESRCH:
-		return "the process is gone";
+		return "the process has exited";
 	case ENOMEM:
 		return "out of memory";
 	case EOWNERDEAD:
-		return "its main thread has left, and links by process see nothing then";
+		return "its main thread has exited, without which links by process do not work";
 	case EOPNOTSUPP:
-		return "this kernel refuses the BPF program for it";
+		return "this kernel rejects the BPF program for it";
 	default:
 		return strerror(-err);
 	}
@@ -658,7 +658,7 @@ static void time_at_exits(struct probes *probes, size_t index)
 	placed->nests = true;
 	probes_place(probes, index);
 	probes_describe(probes, index);
-	msg_say("%s: its calls nest too deep for return probes: timed at its exits from now on",
+	msg_say("%s: its calls nest too deeply for return probes: timed at its exits from now on",
 		probes->plan->functions[index].name);
 }
 

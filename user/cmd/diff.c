@@ -150,15 +150,14 @@ static int check_regressions(const struct diff *diff, const struct options *opti
 	if (!(options->fail_on > 0))
 		return EXIT_OK;
 	if (diff->regressions_count) {
-		msg_say("--fail-on: %zu got worse by more than %.4g %%", diff->regressions_count,
+		msg_say("--fail-on: %zu regressions of more than %.4g %%", diff->regressions_count,
 			options->fail_on * 100);
 		return EXIT_FINDINGS;
 	}
 	if (diff->tested_count || diff->judged_domains_count)
 		return EXIT_OK;
-	msg_say("--fail-on: nothing to judge: no function has %d or more calls in both, and no "
-		"memory "
-		"has an exact peak",
+	msg_say("--fail-on: nothing to compare: no function has at least %d calls in both, and no "
+		"memory has an exact peak",
 		WELCH_COUNT_MIN);
 	return EXIT_USAGE;
 }

@@ -136,34 +136,33 @@ int cmd_doctor(void)
 		{"uprobes by perf event", f.uprobe_perf, f.uprobe_multi ? USEFUL : NEEDED,
 		 "needs a kernel with CONFIG_UPROBE_EVENTS"},
 		{"uprobe_multi links", f.uprobe_multi, TRIED,
-		 "needs Linux 6.6; without, each probe is a link of its own, 512 at most"},
+		 "needs Linux 6.6; without it, each probe is a link of its own, 512 at most"},
 		{"uprobe_multi links by process", f.multi_pid, TRIED,
-		 "needs Linux 6.10; without, other processes that map the same file are slowed "
-		 "down, "
-		 "too"},
+		 "needs Linux 6.10; without it, other processes that map the same file are slowed "
+		 "down, too"},
 		{"uprobe session links", f.uprobe_session, TRIED,
-		 "needs Linux 6.13; without, functions timed by return probe take two links"},
+		 "needs Linux 6.13; without it, functions timed by return probe take two links"},
 		{"optimized 5-byte nop", f.optimized_nop5, USEFUL,
-		 "needs Linux 6.18; without, a hit of a USDT probe costs a trap"},
+		 "needs Linux 6.18; without it, a hit of a USDT probe costs a trap"},
 		{"optimized 5-byte nop in forked children",
 		 !f.optimized_nop5 || f.nop5_survives_fork, TRIED,
 		 "bug in this kernel: forked children of traced programs can crash; perfx-trace "
 		 "probes another instruction, at the cost of a trap, but USDT probes of other "
 		 "tools "
 		 "are affected"},
-		{"bytes over sockets", f.socket_lengths, TRIED,
-		 "needs Linux 6.3; without, reports have no network I/O"},
+		{"network I/O", f.socket_lengths, TRIED,
+		 "needs Linux 6.3; without it, reports have no bytes sent and received"},
 		{"host process ids", pids_are_the_hosts(), NEEDED,
 		 "in a container: start it with --pid=host"},
 		{"notification of new mappings (perf events)",
 		 readable("/proc/sys/kernel/perf_event_paranoid"), USEFUL,
-		 "needs a kernel with CONFIG_PERF_EVENTS; without, libraries loaded late are found "
-		 "a "
-		 "second later"},
+		 "needs a kernel with CONFIG_PERF_EVENTS; without it, libraries loaded late are "
+		 "found a second later"},
 		{"hardware counters (cycles, instructions, operations, cache misses)", counts,
 		 TRIED, counted},
 		{"time on run queues (schedstat)", readable("/proc/self/schedstat"), USEFUL,
-		 "needs a kernel with CONFIG_SCHED_INFO; without, threads show no runnable time"},
+		 "needs a kernel with CONFIG_SCHED_INFO; without it, threads show no runnable "
+		 "time"},
 		{"storage I/O (/proc/PID/io)", readable("/proc/self/io"), USEFUL,
 		 "needs a kernel with CONFIG_TASK_IO_ACCOUNTING"},
 		{"storage for measured peaks", peaks_are_kept(), USEFUL,
@@ -220,12 +219,12 @@ int cmd_peaks(void)
 	int err = peaks_renew(&peaks, &path);
 
 	if (err) {
-		msg_say("peaks were not measured: %s", strerror(-err));
+		msg_say("cannot measure peaks: %s", strerror(-err));
 		return EXIT_FAILED;
 	}
 	print_peaks(&peaks);
 	if (!path) {
-		msg_say("the result could not be stored: see perfx-trace doctor");
+		msg_say("cannot store the result: see perfx-trace doctor");
 		return EXIT_FAILED;
 	}
 	printf("Stored in %s.\n", path);

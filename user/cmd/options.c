@@ -129,7 +129,7 @@ static int check_combination(const struct options *options)
 		const char *say;
 	} rules[] = {
 		{takes(option_row_named("pid"), options->verb) && !names_process,
-		 "no process: name one with -p PID or -p NAME, or all with -a; see --help"},
+		 "no process: name one with -p PID or -p NAME, or trace all with -a; see --help"},
 		{options->all && options->targets_count,
 		 "-a traces every process and excludes -p: use one of them"},
 		{options->all && traces_malloc,

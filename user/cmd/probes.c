@@ -278,7 +278,7 @@ static void print_plan(const struct plan *plan, const struct options *options,
 	       plan->functions_count - plan->alloc_probes_count, name_of_link(links->hit),
 	       name_of_link(links->by_return));
 	if (!links->hit)
-		printf("costs unknown: measuring them needs the privilege to trace\n");
+		printf("costs unknown: measuring them needs the privileges for tracing\n");
 }
 
 /* --- memory -------------------------------------------------------------------------------------
@@ -338,7 +338,7 @@ static void print_provider(const struct plan *plan, pid_t pid)
 		printf("; the program's own calls: %s", comm ? comm : "?");
 		free(comm);
 	}
-	printf("%s\n", guessed ? " (a guess: the order of its libraries is unreadable)" : "");
+	printf("%s\n", guessed ? " (a guess: the order of its libraries cannot be read)" : "");
 }
 
 /* --- levels --- */
@@ -426,7 +426,7 @@ static void print_level(const struct plan *plan, const struct level *level, bool
 	print_allocators(plan, level);
 	printf("\n");
 	if (highest_ns > 0)
-		printf("  costs 1 %% at %s allocations per second: %s each, with the free%s\n",
+		printf("  costs 1 %% at %s allocations/s: %s per allocation and free%s\n",
 		       format_count(rate, (uint64_t)(ONE_PERCENT_NS / highest_ns)),
 		       cost_text(cost, highest_ns), level->more);
 }
@@ -435,8 +435,8 @@ static void print_levels(const struct plan *plan, const struct calibration *cali
 {
 	static const struct level tensor = {"tensor", false, "; probe hits only"};
 	static const struct level others[] = {
-		{"sampled", true, "; probe hits only, records of samples come on top"},
-		{"all", true, "; probe hits only, records and call stacks come on top"},
+		{"sampled", true, "; probe hits only, without the records of samples"},
+		{"all", true, "; probe hits only, without records and call stacks"},
 	};
 
 	print_level(plan, &tensor, plan->has_framework, calibration);
@@ -511,7 +511,7 @@ static int say_unmatched(struct plan *plan, const struct options *options, pid_t
 	if (pattern >= 0)
 		msg_say("-F '%s': no function of that name is mapped%s%s",
 			pattern__text(options->patterns[pattern]),
-			nearest && *nearest ? "; near: " : "", nearest ? nearest : "");
+			nearest && *nearest ? "; similar: " : "", nearest ? nearest : "");
 	free(nearest);
 	return pattern < 0 ? EXIT_OK : EXIT_USAGE;
 }

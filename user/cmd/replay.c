@@ -32,8 +32,7 @@ static void say_damage(const char *path, const struct capture_damage *damage)
 		msg_say("%s: %s in %" PRIu64 " %s damaged or cut off, and missing here", path, size,
 			damage->places, damage->places == 1 ? "place is" : "places are");
 	if (damage->strange_blocks)
-		msg_say("%s: %" PRIu64
-			" blocks of kinds that this version does not know were skipped",
+		msg_say("%s: %" PRIu64 " blocks of kinds unknown to this version were skipped",
 			path, damage->strange_blocks);
 }
 
@@ -106,9 +105,8 @@ int replay_capture(const struct options *options, struct pipeline *pipeline, boo
 int replay_say_error(const struct options *options, int err)
 {
 	if (err == -ERANGE) {
-		msg_say("%s: nothing between --since and --until: the capture is shorter, or they "
-			"are "
-			"swapped",
+		msg_say("%s: nothing between --since and --until: the capture is shorter, or the "
+			"two are swapped",
 			options->capture);
 		return EXIT_USAGE;
 	}

@@ -120,7 +120,7 @@ static int close_capture(struct outputs *outputs, int err, bool recorded)
 		return EXIT_OK;
 	msg_say("%s: %s%s", output->fd < 0 ? outputs->capture_path : output_name(output),
 		output_error(err),
-		output->fd < 0 ? "" : "; report can read what was written before");
+		output->fd < 0 ? "" : "; the part written so far can be reported");
 	output_leave(output);
 	return EXIT_FAILED;
 }

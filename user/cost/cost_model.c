@@ -70,7 +70,7 @@ static int add_rule(struct reading *reading, const char *pattern_text, const cha
 		return complain(reading, reading->first, why);
 	model->rules_count++;
 	if (pattern__excludes(rule->pattern))
-		return complain(reading, reading->first, "'!' has no meaning in a rule");
+		return complain(reading, reading->first, "'!' is not supported in a rule");
 	if (cost_compile(text, &rule->cost, why, sizeof(why)))
 		return complain(reading, reading->first, why);
 	snprintf(origin, sizeof(origin), "%s:%zu", reading->path, reading->first);
@@ -92,7 +92,7 @@ static int end_rule(struct reading *reading)
 	err = text[strspn(text, " \t")]
 		      ? add_rule(reading, pattern, text)
 		      : complain(reading, reading->first,
-				 "after MODULE:GLOB comes what it does: flops = …");
+				 "MODULE:GLOB must be followed by statements: flops = …");
 	reading->rule[0] = '\0';
 	return err;
 }
@@ -113,7 +113,8 @@ static int take_line(struct reading *reading, char *line)
 		reading->first = reading->line;
 		length = 0;
 	} else if (!length) {
-		return complain(reading, reading->line, "a rule begins at the start of its line");
+		return complain(reading, reading->line,
+				"a rule must begin at the start of its line");
 	}
 	if (length + strlen(line) >= sizeof(reading->rule))
 		return complain(reading, reading->line, "a rule of more than 4096 bytes");

@@ -47,7 +47,7 @@ static void emit(struct generator *generator, enum perfx_op op, unsigned n, int3
 	struct perfx_cost_program *cost = generator->cost;
 
 	if (cost->count == PERFX_COST_CODE_MAX) {
-		fail(generator, "needs more than %d instructions: say less, or name fewer things",
+		fail(generator, "needs more than %d instructions: simplify it, or use fewer names",
 		     PERFX_COST_CODE_MAX);
 		return;
 	}

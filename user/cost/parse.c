@@ -348,7 +348,7 @@ static const struct node *parse_function(struct parser *parser, const char *name
 	if (!strcmp(name, "groups"))
 		return parse_call(parser, PERFX_OP_GROUPS, parser->int_bytes, 5);
 	if (!strcmp(name, "maybe"))
-		return fail(parser, "maybe() goes around a tensor: numel(maybe(t))");
+		return fail(parser, "maybe() takes a tensor: numel(maybe(t))");
 	return fail(parser, "unknown function '%s'", name);
 }
 
@@ -366,7 +366,7 @@ static const struct node *parse_reference(struct parser *parser)
 	else if (!strcmp(word, "i32") || !strcmp(word, "i64"))
 		bytes = word[1] == '3' ? 4 : 8;
 	else
-		return fail(parser, "after '*' as a sign comes int(address), i32() or i64()");
+		return fail(parser, "unary '*' takes int(address), i32() or i64()");
 	load = parse_call(parser, PERFX_OP_LOAD, bytes == 4 ? 4 | PERFX_OP_SIGNED : 8, 1);
 	node = load ? new_node(parser, PERFX_OP_DIM, bytes, 0) : NULL;
 	return node && add_child(parser, node, load) ? node : NULL;
@@ -389,7 +389,7 @@ static const struct node *parse_word(struct parser *parser)
 		return parse_stack(parser, number);
 	if (!strcmp(word, "result"))
 		return parser->at_exit ? new_node(parser, PERFX_OP_ARG, 7, 0)
-				       : fail(parser, "the result is known after 'exit'");
+				       : fail(parser, "the result is known only after 'exit'");
 	return parse_let(parser, word);
 }
 
@@ -430,7 +430,7 @@ static const struct node *parse_expression(struct parser *parser)
 	const struct node *node;
 
 	if (++parser->nesting > NESTING_MAX)
-		return fail(parser, "more than %d parentheses in each other", NESTING_MAX);
+		return fail(parser, "parentheses nested more than %d deep", NESTING_MAX);
 	node = parse_product(parser);
 	while (node) {
 		if (take(parser, '+'))
@@ -518,8 +518,7 @@ static void parse_dtype(struct parser *parser)
 			statement->n = (uint8_t)names[i].dtype;
 	if (!statement->n)
 		fail(parser,
-		     "'%s' is no type of number: f64 f32 tf32 f16 bf16 f8 c128 c64 "
-		     "integer cuda(…)",
+		     "'%s' is not a number type: f64 f32 tf32 f16 bf16 f8 c128 c64 integer cuda(…)",
 		     word);
 }
 
@@ -593,7 +592,7 @@ static void parse_exit(struct parser *parser)
 static void parse_slot(struct parser *parser)
 {
 	if (parser->saw_argument)
-		fail(parser, "'slot' comes before the first argument");
+		fail(parser, "'slot' must come before the first argument");
 	parser->slot = true;
 }
 
@@ -634,8 +633,8 @@ static void parse_statement(struct parser *parser)
 		parser->program->flags |= PERFX_COST_F_MOVES;
 	else
 		fail(parser,
-		     "'%s' is no statement: flops bytes dtype let same note bus int slot "
-		     "kernel leaf worker submits moves exit",
+		     "'%s' is not a statement: flops bytes dtype let same note bus int slot kernel "
+		     "leaf worker submits moves exit",
 		     word);
 }
 
@@ -656,13 +655,13 @@ static void conclude(struct parser *parser)
 	bool bus = has_statement(program, PERFX_OP_BUS);
 
 	if (flops && program->flags & PERFX_COST_F_MOVES)
-		fail(parser, "what moves data has no flops");
+		fail(parser, "'moves' excludes flops");
 	else if (bus && !(program->flags & PERFX_COST_F_MOVES && bytes))
-		fail(parser, "a bus is for what moves data: say 'moves' and bytes = …");
+		fail(parser, "'bus' needs 'moves' and bytes = …");
 	else if (!flops && bytes && !(program->flags & PERFX_COST_F_MOVES))
-		fail(parser, "bytes without flops: say 'moves'");
+		fail(parser, "bytes without flops: add 'moves'");
 	else if (!flops && !bytes && !has_statement(program, PERFX_OP_NOTE))
-		fail(parser, "says nothing: flops = … is missing");
+		fail(parser, "no effect: flops = … is missing");
 	else if (!flops && !bytes)
 		program->flags |= PERFX_COST_F_NOTES;
 }

@@ -257,17 +257,17 @@ static bool has_hardware(const struct counters *counters)
 const char *counters_refusal(const struct counters_cpu *cpu, int err, char *buffer, size_t size)
 {
 	if (err == -EACCES || err == -EPERM)
-		snprintf(buffer, size, "perf_event_paranoid is %d: it takes root or CAP_PERFMON",
+		snprintf(buffer, size, "perf_event_paranoid is %d: needs root or CAP_PERFMON",
 			 cpu->paranoid);
 	else if (!cpu->has_pmu && cpu->is_virtual)
 		snprintf(buffer, size, "a virtual machine without performance counters");
 	else if (!cpu->has_pmu)
 		snprintf(buffer, size,
-			 "the kernel knows no performance counters of this processor");
+			 "the kernel does not support the performance counters of this processor");
 	else if (cpu->is_hybrid)
-		snprintf(buffer, size, "cores of two kinds, whose counters differ");
+		snprintf(buffer, size, "hybrid processor: the counters of its core types differ");
 	else if (err == -EBUSY)
-		snprintf(buffer, size, "too few counters of the processor are free");
+		snprintf(buffer, size, "too few hardware counters are free");
 	else if (err == -ENOENT || err == -EOPNOTSUPP)
 		snprintf(buffer, size, "the processor has no such counter");
 	else

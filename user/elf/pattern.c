@@ -155,7 +155,7 @@ static int parse_regex(struct pattern *pattern, const char *text, struct reason 
 	int err;
 
 	if (size < 3 || text[size - 1] != '/')
-		return refuse(why, "a regular expression stands between two '/'");
+		return refuse(why, "a regular expression must be between two '/'");
 	ere = strndup(text + 1, size - 2);
 	if (!ere)
 		return -ENOMEM;
@@ -186,7 +186,7 @@ static int parse(struct pattern *pattern, struct reason *why)
 	if (err)
 		return err;
 	if (!*text)
-		return refuse(why, divider ? "no function name behind ':'" : "empty pattern");
+		return refuse(why, divider ? "no function name after ':'" : "empty pattern");
 	if (divider ? text[0] == '/' : is_regex(text))
 		return parse_regex(pattern, text, why);
 	return parse_glob(pattern, text + (strncmp(text, "::", 2) == 0 ? 2 : 0), why);

@@ -145,7 +145,7 @@ static int on_begin(void *ctx, struct nesting_thread *thread, unsigned lane,
 		thread->data[0] = pid_of(c, thread->process) + 1ULL;
 		if (thread->async)
 			err = put_meta(c, "thread_name", (uint32_t)(thread->data[0] - 1),
-				       tid_of(thread, 0), "beside the threads");
+				       tid_of(thread, 0), "overlapping ranges");
 	}
 	return err ? err
 		   : put_complete(c, name, thread->data[0] - 1, tid_of(thread, lane),

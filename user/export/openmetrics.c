@@ -112,7 +112,7 @@ static uint64_t total_of(const struct profile_row *row)
 
 static const struct metric metrics[] = {
 	{"perfx_function_calls", "perfx_function_calls_total", NULL,
-	 "Calls that ended while tracing.", calls_of, false},
+	 "Calls that ended during the recording.", calls_of, false},
 	{"perfx_function_self_seconds", "perfx_function_self_seconds_total", "seconds",
 	 "Time in the function itself, without traced functions that it called.", self_of, true},
 	{"perfx_function_seconds", "perfx_function_seconds_total", "seconds",
@@ -183,7 +183,7 @@ static int put_cpu(const struct export *export, struct text *line)
 	int err = 0;
 
 	put_type(export->out, "perfx_process_cpu_seconds", "counter", "seconds",
-		 "CPU time used while tracing.");
+		 "CPU time used during the recording.");
 	for (size_t i = 0; i < export->profile->processes_count; i++) {
 		const struct profile_process *process = &export->profile->processes[i];
 		uint64_t times[] = {process->cpu_user_ns, process->cpu_system_ns};
@@ -204,7 +204,7 @@ static int put_resident(const struct export *export, struct text *line)
 	int err = 0;
 
 	put_type(export->out, "perfx_process_resident_bytes", "gauge", "bytes",
-		 "Resident memory, last seen.");
+		 "Resident memory at the end.");
 	for (size_t i = 0; i < export->profile->processes_count && !err; i++) {
 		const struct profile_process *process = &export->profile->processes[i];
 
@@ -238,11 +238,11 @@ static uint64_t peak_of(const struct profile_memory *memory)
 
 static const struct memory_metric memory_metrics[] = {
 	{"perfx_memory_allocated_bytes", "perfx_memory_allocated_bytes_total", "counter",
-	 "Allocated while tracing.", allocated_of},
+	 "Bytes allocated during the recording.", allocated_of},
 	{"perfx_memory_live_bytes", "perfx_memory_live_bytes", "gauge",
-	 "Allocated while tracing and not freed.", live_of},
+	 "Bytes allocated during the recording and not freed.", live_of},
 	{"perfx_memory_peak_live_bytes", "perfx_memory_peak_live_bytes", "gauge",
-	 "Most live bytes at a time.", peak_of},
+	 "Peak of live bytes.", peak_of},
 };
 
 static int put_memory(const struct export *export, struct text *line,
@@ -292,10 +292,10 @@ static double samples_of(const struct profile_user_value *value)
 /* A sum may fall: it is a gauge. */
 static const struct value_metric value_metrics[] = {
 	{"perfx_counter_value", "perfx_counter_value", "gauge",
-	 "The program's own counters, at the end.", value_of},
-	{"perfx_counter_sum", "perfx_counter_sum", "gauge", "Sum of the numbers given.", sum_of},
-	{"perfx_counter_samples", "perfx_counter_samples_total", "counter",
-	 "How often it was given.", samples_of},
+	 "Last value of the program's own counters.", value_of},
+	{"perfx_counter_sum", "perfx_counter_sum", "gauge", "Sum of the samples.", sum_of},
+	{"perfx_counter_samples", "perfx_counter_samples_total", "counter", "Number of samples.",
+	 samples_of},
 };
 
 static int put_values(const struct export *export, struct text *line,
@@ -394,17 +394,17 @@ static int put_steps(const struct export *export, struct text *line)
 	if (!export_any_steps(export->profile))
 		return 0;
 	put_type(export->out, "perfx_step_seconds", "summary", "seconds",
-		 "Steps of a training, by how long they took.");
+		 "Duration of training steps.");
 	err = each_stepping(export, line, put_durations);
 	if (err)
 		return err;
 	put_type(export->out, "perfx_step_phase_seconds", "counter", "seconds",
-		 "What the time of the steps went into.");
+		 "Time of the steps by phase.");
 	err = each_stepping(export, line, put_phases);
 	if (err)
 		return err;
 	put_type(export->out, "perfx_step_flops", "counter", NULL,
-		 "Floating-point operations in the steps, as far as they are known.");
+		 "Known floating-point operations in the steps.");
 	return each_stepping(export, line, put_step_flops);
 }
 
@@ -413,7 +413,7 @@ static int put_losses(const struct export *export, struct text *line)
 	int err = 0;
 
 	put_type(export->out, "perfx_losses", "counter", NULL,
-		 "What the tracing lost, by kind; see the report.");
+		 "Lost records by kind; see the report.");
 	for (int i = 0; i < PERFX_LOSS_KINDS && !err; i++) {
 		open_series(line, "perfx_losses_total", NULL);
 		add_label(line, "kind", name_of_loss(i));
@@ -425,7 +425,7 @@ static int put_losses(const struct export *export, struct text *line)
 static int put_capture(const struct export *export, struct text *line)
 {
 	put_type(export->out, "perfx_capture_duration_seconds", "gauge", "seconds",
-		 "How long it was traced.");
+		 "Duration of the recording.");
 	open_series(line, "perfx_capture_duration_seconds", NULL);
 	add_foreign(line, "host", export->profile->host_name);
 	return close_seconds(export->out, line, export->profile->duration_ns);

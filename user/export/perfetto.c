@@ -209,10 +209,10 @@ static int put_thread(struct perfetto *p, struct nesting_thread *thread, unsigne
 
 	thread->data[lane] = ++p->uuids_count;
 	if (thread->async)
-		return put_process_track(p, place, thread->data[lane], "Beside the threads");
+		return put_process_track(p, place, thread->data[lane], "Overlapping ranges");
 	wire_integer(&p->message, TRACK_UUID, thread->data[lane]);
 	if (lane) {
-		snprintf(name, sizeof(name), "thread %u, at the same time (%u)", thread->tid, lane);
+		snprintf(name, sizeof(name), "thread %u, overlapping (%u)", thread->tid, lane);
 		wire_string(&p->message, TRACK_NAME, name);
 		wire_integer(&p->message, TRACK_PARENT, thread->data[0]);
 	} else if (process) {

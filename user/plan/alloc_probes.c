@@ -159,16 +159,15 @@ static void choose_return(const struct plan *plan, const struct allocator_rule *
 
 	if (!needs_return((enum perfx_action)rule->alloc_probe.action)) {
 		function->ret = PERFX_RETURN_NONE;
-		function->ret_why = "all is known when it is called";
+		function->ret_why = "nothing to read at its exit";
 	} else if (mode == RETURN_EXIT || (rule->throws && mode != RETURN_PROBE)) {
 		function->ret = PERFX_RETURN_EXIT;
 		function->ret_why =
-			rule->throws ? "an exception may cross it" : "asked for by --return exit";
+			rule->throws ? "an exception may cross it" : "requested by --return exit";
 	} else {
 		function->ret = PERFX_RETURN_PROBE;
-		function->ret_why = mode == RETURN_PROBE
-					    ? "asked for by --return probe"
-					    : "a C function that nothing unwinds through";
+		function->ret_why = mode == RETURN_PROBE ? "requested by --return probe"
+							 : "a C function that no exception crosses";
 	}
 }
 
@@ -254,7 +253,7 @@ static const char *place(const struct plan *plan, struct image *image,
 	if (function->ret != PERFX_RETURN_EXIT)
 		site_plan__clear(&function->site);
 	else if (function->site.exits_state != EXITS_KNOWN)
-		return "gives memory, and may throw: where it returns is not all known";
+		return "allocates and may throw, but not all of its exits are known";
 	move_arguments(&function->alloc_probe, &function->site);
 	return NULL;
 }
@@ -341,10 +340,11 @@ static void skip_nameless(struct plan *plan, struct image *image, const char *ba
 	const struct image_traits *traits = image__traits(image);
 
 	if (plan->options.memory != MEMORY_TENSOR)
-		plan__skip(plan, base,
-			   traits->has_symtab
-				   ? "static, and defines no malloc: its heap is not seen"
-				   : "static and stripped: its malloc has no name");
+		plan__skip(
+			plan, base,
+			traits->has_symtab
+				? "static and without a malloc of its own: its heap is not traced"
+				: "static and stripped: its malloc has no symbol");
 }
 
 int plan_alloc_probes(struct plan *plan, struct image *image, size_t index, bool executable)
@@ -371,7 +371,7 @@ int plan_alloc_probes(struct plan *plan, struct image *image, size_t index, bool
 		err = plan_candidates(plan, image, (uint32_t)index, &finding);
 	if (executable && plan->options.memory == MEMORY_ALL && image__traits(image)->is_go)
 		plan__skip(plan, module->base,
-			   "Go: maps its memory without the C library: that is not seen");
+			   "Go: allocates without the C library: its heap is not traced");
 	if (!err && finding.file.is_static && !finding.file.defines_malloc)
 		skip_nameless(plan, image, module->base);
 	for (size_t i = 0; i < finding.count; i++)

@@ -296,7 +296,7 @@ static const char *place(const struct finding *finding, struct plan_function *fu
 		return NULL;
 	}
 	if (annotation->action != PERFX_ANNOTATION_START)
-		return "marks ranges, but where it returns is not all known";
+		return "marks ranges, but not all of its exits are known";
 	/* without its result: as if all had the same id, which they have where no tool listens */
 	annotation->action = PERFX_ANNOTATION_START_ID;
 	return NULL;
@@ -406,8 +406,8 @@ static void skip_unseen(const struct finding *finding)
 	if (!plan->options.nvtx_injected && !annotates_nvtx(finding) &&
 	    image__mentions(finding->image, "NVTX_INJECTION64_PATH"))
 		plan__hint(plan, base,
-			   "its NVTX 3 ranges are inlined: seen when perfx-trace run starts the "
-			   "program");
+			   "its NVTX 3 ranges are inlined: traced only if perfx-trace run starts "
+			   "the program");
 	if (!plan->options.python_functions && !plan->has_python && is_python(base))
 		plan__hint(plan, "Python functions",
 			   "cannot be traced by attaching; mark them with @perfx.track, or start "
@@ -588,14 +588,13 @@ static int add_usdt(const struct usdt_finding *finding, const struct usdt_probe 
 	function->source = (enum perfx_source)(function->annotation.source &
 					       ~(PERFX_NAME_OF_VALUE | PERFX_NAME_OF_ALLOCATOR));
 	if (!choose_site(finding, function, !strcmp(probe->provider, "perfx"))) {
-		plan__skip(plan, name,
-			   "this kernel makes a call of the nop there, which would do harm");
+		plan__skip(plan, name, "its nop cannot be probed safely on this kernel");
 		free(function->symbol);
 		free(name);
 		return 0;
 	}
 	function->ret = PERFX_RETURN_NONE;
-	function->ret_why = "a place, not a function";
+	function->ret_why = "a point in the code, not a function";
 	function->role = PLAN_USDT;
 	function->semaphore_offset = probe->semaphore_offset;
 	if (function->symbol && !plan_add_function(plan, function)) {

@@ -115,7 +115,7 @@ static const char *open_error(int err)
 		return "not an ELF file, or damaged";
 	case EACCES:
 	case EPERM:
-		return "not readable: more privilege is needed";
+		return "not readable: more privileges are needed";
 	case ESTALE:
 		return "replaced on disk, and the mapped file cannot be reached";
 	default:

@@ -93,7 +93,7 @@ static int site_of_runner(struct image *image, const struct site_options *option
 		function->calls.event_arg = (uint8_t)(function->site.arguments[EVENT_ARG - 1] + 1);
 		return 0;
 	}
-	function->cost_why = "no instruction at which its arguments are still there";
+	function->cost_why = "no probeable instruction at which its arguments are intact";
 	site_plan__clear(&function->site);
 	return site_plan(image, function->vaddr, function->size, options, &function->site);
 }
@@ -122,8 +122,8 @@ static int plan_site(struct plan *plan, struct image *image, struct plan_functio
 	err = site_plan(image, function->vaddr, function->size, &wanted, &function->site);
 	if (!err && (!wanted.needs_result || sees_result(plan, function)))
 		return take_cost(plan, &cost, origin, function);
-	function->cost_why = err ? "no instruction at which its arguments are still there"
-				 : "it needs the result, and the exits are not all known";
+	function->cost_why = err ? "no probeable instruction at which its arguments are intact"
+				 : "it needs the result, but not all exits are known";
 	site_plan__clear(&function->site);
 	return site_plan(image, function->vaddr, function->size, &options, &function->site);
 }
@@ -184,7 +184,7 @@ static int add_hint(uint64_t vaddr, void *ctx)
 		.source = PERFX_SOURCE_PERFX,
 		.site = {.entry_vaddr = vaddr, .entry_kind = SITE_NOP, .exits_state = EXITS_KNOWN},
 		.ret = PERFX_RETURN_NONE,
-		.ret_why = "a place, not a function",
+		.ret_why = "a point in the code, not a function",
 		.cost_program = hints->cost_program,
 		.role = PLAN_HINT,
 	};
@@ -378,7 +378,7 @@ static int offer_symbol(const struct symbol *symbol, void *ctx)
 		return 0;
 	if (symbol->ifunc) {
 		skip_symbol(plan, symbol->name,
-			    "IFUNC: the symbol is a resolver; trace the implementation it picks");
+			    "IFUNC: the symbol is a resolver; trace the selected implementation");
 		return 0;
 	}
 	return add_candidate(selection, symbol, source);
@@ -603,25 +603,25 @@ static void choose_return(const struct plan *plan, const char *base, struct plan
 		function->ret_why = "the program begins there: it does not return";
 	} else if (plan->options.return_mode == RETURN_PROBE) {
 		function->ret = PERFX_RETURN_PROBE;
-		function->ret_why = "asked for by --return probe";
+		function->ret_why = "requested by --return probe";
 	} else if (plan->options.return_mode == RETURN_AUTO &&
 		   return_probe_is_safe(base, function->symbol)) {
 		function->ret = PERFX_RETURN_PROBE;
-		function->ret_why = "a C entry point that nothing unwinds through";
+		function->ret_why = "a C entry point that no exception crosses";
 	} else if (plan->options.return_mode == RETURN_AUTO && plan->c_alone &&
 		   (plan->options.return_guard || !exits_known)) {
 		function->ret = PERFX_RETURN_PROBE;
-		function->ret_why = "the process is C alone: nothing unwinds";
+		function->ret_why = "the process has C code only: no exceptions";
 		function->c_alone = true;
 	} else if (exits_known) {
 		function->ret = PERFX_RETURN_EXIT;
 		function->ret_why = plan->c_alone
-					    ? "without session links recursion may nest too deep"
-					    : "an exception may cross it: timed where it leaves";
+					    ? "without session links, recursion may nest too deeply"
+					    : "an exception may cross it: timed at its exits";
 	} else {
 		function->ret = PERFX_RETURN_NONE;
 		function->ret_why = function->site.exits_note ? function->site.exits_note
-							      : "its exits are not all known";
+							      : "not all of its exits are known";
 	}
 }
 
@@ -651,7 +651,7 @@ bool plan__prefer_exits(struct plan *plan, size_t index)
 	    function->site.exits_state != EXITS_KNOWN)
 		return false;
 	function->ret = PERFX_RETURN_EXIT;
-	function->ret_why = "its calls nest too deep for return probes";
+	function->ret_why = "its calls nest too deeply for return probes";
 	return true;
 }
 

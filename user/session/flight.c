@@ -182,7 +182,7 @@ static void say_dump(struct flight *flight, const struct capture_dump *dump)
 	msg_say("%s: the last %s of %s, %s%s", dump->path,
 		format_ns(length, dump->to_ns - dump->from_ns),
 		format_ns(all, dump->to_ns - dump->recording_ns), format_bytes(size, dump->bytes),
-		dump->full ? "; memory holds no more (--max-size)" : "");
+		dump->full ? "; memory limit reached (--max-size)" : "");
 }
 
 static void say_dumps(struct flight *flight, bool wait)
@@ -221,8 +221,8 @@ static void note_slow(struct flight *flight, uint64_t now_ns)
 		return;
 	describe_slow(flight, &step);
 	if (flight->triggered == TRIGGER_FILES_MAX) {
-		msg_say("%s: no more files after %u; a signal still writes one", flight->why,
-			TRIGGER_FILES_MAX);
+		msg_say("%s: not written: limit of %u files reached; SIGUSR1 still writes one",
+			flight->why, TRIGGER_FILES_MAX);
 		flight->triggered++;
 	}
 	if (flight->triggered > TRIGGER_FILES_MAX)
@@ -232,7 +232,7 @@ static void note_slow(struct flight *flight, uint64_t now_ns)
 	flight->triggered++;
 	flight->due_ns = now_ns + after_ns;
 	path = path_of(flight, flight->files + 1);
-	msg_say("%s: to be written to %s in %s", flight->why, path ? path : "a file",
+	msg_say("%s: will be written to %s in %s", flight->why, path ? path : "a file",
 		format_ns(after, after_ns));
 	free(path);
 }

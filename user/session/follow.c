@@ -365,12 +365,12 @@ void follow__files(struct follow *follow)
 		plan__forget(plan, i);
 		if (!plan->modules[i].functions_count)
 			continue;
-		msg_say("%s was written to while it was traced: its probes are taken away; "
-			"programs that map it from now on are traced anew",
+		msg_say("%s was overwritten while it was traced: its probes are removed; programs "
+			"that map it from now on are traced again",
 			plan->modules[i].path);
 		plan__skip(plan, plan->modules[i].base,
-			   "written to while it was traced: only what mapped it before or after "
-			   "the write is counted");
+			   "overwritten while it was traced: only calls before and after the "
+			   "change are counted");
 	}
 }
 
@@ -394,8 +394,7 @@ static void go_by_process(struct follow *follow, size_t module, uint64_t now_ns)
 						      .known = true,
 						      .since_ns = now_ns});
 	plan__skip(follow->parts.plan, follow->parts.plan->modules[module].base,
-		   "other programs have come to call it: attached for each traced process from "
-		   "then on");
+		   "called by untraced programs as well: attached process by process from then on");
 }
 
 /* Finds files that are attached for all processes though untraced ones map them. How many were
@@ -468,8 +467,8 @@ static void on_fork(struct follow *follow, const struct perfx_fork *fork)
 	enqueue(follow, &task);
 	if (!task.known)
 		plan__hint(follow->parts.plan, "first moments of forked children",
-			   "other programs map the same files, so each child gets probes of its "
-			   "own once it runs");
+			   "not traced: other programs map the same files, so each child gets its "
+			   "own probes after its start");
 }
 
 /* Is the new program's own file attached already, or without functions? */

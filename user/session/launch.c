@@ -145,8 +145,8 @@ static void prepare_nvtx(struct inject *inject, char *const *environment)
 	char *library;
 
 	if (taken && *taken) {
-		msg_say(NVTX_VARIABLE " is set, to %s: it stays, and ranges of NVTX 3 that are "
-				      "inlined are not seen",
+		msg_say(NVTX_VARIABLE " is already set to %s and is kept: inlined ranges of NVTX 3 "
+				      "are not traced",
 			taken);
 		return;
 	}
@@ -169,7 +169,7 @@ static bool prepare_python(struct inject *inject, char *const *environment)
 		add_variable(inject, "PYTHONPATH", hook, value_in(environment, "PYTHONPATH"));
 		add_variable(inject, "PERFX_PYTHON_LIBRARY", library, NULL);
 	} else {
-		msg_say("--python-level 1: %s is not where make install puts it",
+		msg_say("--python-level 1: %s not found: run make install",
 			library ? "lib/perfx/python" : "lib/perfx/libperfx-python.so");
 	}
 	found = library && hook;
@@ -419,7 +419,7 @@ static void run_to_libraries(struct launch *launch)
 static void say_failure(const struct failure *failure, const char *program)
 {
 	if (failure->step == FAILED_USER)
-		msg_say("cannot become the user who called sudo: %s", strerror(failure->err));
+		msg_say("cannot switch to the user who called sudo: %s", strerror(failure->err));
 	else if (failure->err == ENOENT)
 		msg_say("%s: not found", program);
 	else
@@ -473,7 +473,7 @@ static bool hold_child(struct launch *launch, const char *program)
 		run_to_libraries(launch);
 		return true;
 	}
-	msg_say("%s: cannot be held before its first instruction (ptrace is not allowed here)",
+	msg_say("%s: cannot be stopped before its first instruction (ptrace is not allowed here)",
 		program);
 	kill(launch->pid, SIGKILL);
 	return false;

@@ -91,9 +91,8 @@ static void decide(struct operations *operations, struct xla_cost *cost)
 		return;
 	operations->unreadable = true;
 	probes__want_workers(operations->probes);
-	msg_say("the operations of this release of XLA cannot be read: what they compute is told "
-		"by "
-		"their kernels");
+	msg_say("the operations of this release of XLA cannot be read: FLOPs are those of their "
+		"kernels");
 }
 
 static void read_object(struct operations *operations, const struct perfx_object_record *object,

@@ -57,7 +57,7 @@ void say_program_decides(const struct plan *plan)
 		annotated |= plan_is_annotation(&plan->functions[i]) &&
 			     plan->functions[i].annotation.action == PERFX_ANNOTATION_RECORD;
 	msg_say("waiting for perfx_trace_start: nothing is recorded until then%s",
-		annotated ? "" : " (no file that is mapped has it yet)");
+		annotated ? "" : " (no mapped file has it yet)");
 }
 
 /* A program may turn it on and off ten thousand times a second. */
@@ -71,9 +71,9 @@ void say_turned(const struct perfx_recording_window *window, size_t turns_count)
 	if (turns_count >= TURNS_SAID)
 		return;
 	if (window->flags & PERFX_RECORDING_WINDOW_OPENS)
-		msg_say("recording: process %u has called perfx_trace_start", window->pid);
+		msg_say("recording: process %u called perfx_trace_start", window->pid);
 	else
-		msg_say("paused: process %u has called perfx_trace_stop, or ended", window->pid);
+		msg_say("paused: process %u called perfx_trace_stop, or exited", window->pid);
 }
 
 /* "4711 python3 and 3 more" */
@@ -100,7 +100,7 @@ static void say_uncounted(const struct thread_counters *thread_counters)
 	if (thread_counters__all_functions(thread_counters) && *why)
 		msg_say("%s: %s",
 			thread_counters__counters(thread_counters) ? "not counted"
-								   : "no hardware counters here",
+								   : "no hardware counters",
 			why);
 }
 

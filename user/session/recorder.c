@@ -116,7 +116,7 @@ static int plan_targets(struct recorder *recorder)
 		return EXIT_OK;
 	msg_say("-F '%s': no function of that name is mapped%s%s",
 		pattern__text(options->plan.patterns[pattern]),
-		nearest && *nearest ? "; near: " : "", nearest ? nearest : "");
+		nearest && *nearest ? "; similar: " : "", nearest ? nearest : "");
 	free(nearest);
 	return EXIT_USAGE;
 }
@@ -125,19 +125,19 @@ static int plan_targets(struct recorder *recorder)
 static void emit_lacking(struct recorder *recorder)
 {
 	static const char *const names[TRACER_PARTS] = {
-		[TRACER_ANNOTATIONS] = "ranges and values that programs mark",
+		[TRACER_ANNOTATIONS] = "annotated ranges and values",
 		[TRACER_MEMORY] = "allocations",
-		[TRACER_SOCKETS] = "bytes over sockets",
+		[TRACER_SOCKETS] = "network I/O",
 	};
 
 	for (int part = 0; part < TRACER_PARTS; part++) {
 		if (!tracer__lacks(recorder->tracer, (enum tracer_part)part))
 			continue;
-		msg_say("%s: not recorded, for this kernel refuses the BPF program for it "
+		msg_say("%s: not recorded: this kernel rejects the BPF program for it "
 			"(PERFX_DEBUG=1 shows why)",
 			names[part]);
 		plan__skip(recorder->plan, names[part],
-			   "this kernel refuses the BPF program for it");
+			   "this kernel rejects the BPF program for it");
 	}
 }
 
@@ -184,17 +184,17 @@ static int load(struct recorder *recorder)
 	recorder->loading = NULL;
 	if (!recorder->tracer) {
 		if (errno == ENOTSUP)
-			msg_say("--link %s: this kernel has no such link: try without --link",
+			msg_say("--link %s: not supported by this kernel: try without --link",
 				name_of_link(options->link));
 		else
-			msg_say("the BPF programs do not load: %s: see perfx-trace doctor",
+			msg_say("cannot load the BPF programs: %s: see perfx-trace doctor",
 				strerror(errno));
 		return errno == EPERM ? EXIT_PRIVILEGE : EXIT_FAILED;
 	}
 	emit_lacking(recorder);
 	phases_begin(options->phases, "calibrate");
 	if (options->calibrate && calibrate(recorder->tracer, &recorder->calibration))
-		msg_say("cost of a hit not measured: %s", strerror(errno));
+		msg_say("cannot measure the cost of a hit: %s", strerror(errno));
 	return EXIT_OK;
 }
 
@@ -676,7 +676,7 @@ static uint64_t stop(struct recorder *recorder)
 {
 	uint64_t end_ns = clock_monotonic_ns();
 
-	msg_status("reading what was recorded last…");
+	msg_status("reading the last records…");
 	process_table__sample(recorder->processes, true);
 	tracer__stop(recorder->tracer);
 	reader__finish(recorder->reader);
@@ -740,7 +740,7 @@ static void close_parts(struct recorder *recorder)
 
 static int say_gone(void)
 {
-	msg_say("the process is gone before anything was attached");
+	msg_say("the process exited before any probe was attached");
 	return EXIT_TARGET;
 }
 
@@ -789,7 +789,7 @@ static int explain_end(const struct recorder *recorder, int code)
 	    !recorder->options->launch)
 		code = EXIT_TARGET;
 	if (recorder->options->wait && !recorder->windows.any)
-		msg_say("perfx_trace_start was not called: nothing is recorded");
+		msg_say("perfx_trace_start was not called: nothing was recorded");
 	return recorder->all_gone && !followed->main_ended ? say_gone() : code;
 }
 

@@ -347,8 +347,8 @@ static void emit_peaks(struct sink *sink, const struct peaks *peaks,
 /* "f64 222 GFLOP/s, f32 415 GFLOP/s" */
 static void say_estimated(const struct peaks *peaks)
 {
-	msg_say("what this host can do is estimated: f64 %.3g GFLOP/s, f32 %.3g GFLOP/s "
-		"(measured while nothing runs: sudo perfx-trace peaks)",
+	msg_say("estimated peak of this host: f64 %.3g GFLOP/s, f32 %.3g GFLOP/s (measure it while "
+		"the machine is idle: sudo perfx-trace peaks)",
 		peaks->flops[PEAKS_ALL][PERFX_DTYPE_F64] * 1e-9,
 		peaks->flops[PEAKS_ALL][PERFX_DTYPE_F32] * 1e-9);
 }
@@ -414,7 +414,7 @@ void host_peaks_emit(struct host_peaks *emitted, struct sink *sink, const struct
 	emitted->found = true;
 	err = find_peaks(&peaks, &origin);
 	if (err)
-		msg_say("what this host can do is not known: %s", strerror(-err));
+		msg_say("the peak of this host is not known: %s", strerror(-err));
 	else
 		emit_peaks(sink, &peaks, given, origin);
 }

@@ -366,7 +366,7 @@ bool body__add_part(struct body *body, uint64_t start, uint64_t size, int *err)
 	*err = decode_part(body, part, code);
 	if (*err == -EILSEQ) {
 		*err = 0;
-		body->undecoded = "has bytes that are no instructions";
+		body->undecoded = "has bytes that are not instructions";
 	}
 	return !*err && !body->undecoded;
 }
@@ -536,7 +536,7 @@ static void check_ends(struct body *body)
 {
 	for (int i = 0; i < body->parts_count; i++)
 		if (body__falls_through(body, last_of(body, &body->parts[i])))
-			body->exits_doubt = "runs on into the code behind it";
+			body->exits_doubt = "falls through into the code behind it";
 }
 
 static void note_calls(struct body *body)

@@ -376,7 +376,7 @@ static bool add_cold(struct body *body, uint64_t from, uint64_t target, int *err
 		return false;
 	}
 	if (!same_frame(body, from, target)) {
-		body->exits_doubt = "jumps out with a frame that its target does not have";
+		body->exits_doubt = "jumps out with a stack frame that its target does not expect";
 		return false;
 	}
 	return body__add_part(body, start, size, err);
@@ -468,7 +468,7 @@ static void decide_table(struct body *body, int32_t index, const struct jump_tab
 	if (count || frame == FRAME_THERE)
 		body->goes_anywhere = true;
 	else
-		body->exits_doubt = "jumps through a table that can not be read";
+		body->exits_doubt = "jumps through a table that cannot be read";
 }
 
 static void decide_indirect(struct body *body, int32_t index, int *err)
@@ -492,7 +492,7 @@ static void decide_indirect(struct body *body, int32_t index, int *err)
 		if (frame == FRAME_THERE)
 			body->goes_anywhere = true;
 		else
-			body->exits_doubt = "has an indirect jump that can not be followed";
+			body->exits_doubt = "has an indirect jump that cannot be followed";
 		return;
 	}
 }

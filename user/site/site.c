@@ -138,7 +138,7 @@ static void take(const struct insn *insn, enum site_kind kind, struct site_plan 
 
 static int refuse(struct site_plan *plan)
 {
-	plan->entry_note = "the kernel takes no probe on the first instructions";
+	plan->entry_note = "the kernel cannot probe the first instructions";
 	return -ENOTSUP;
 }
 
@@ -179,7 +179,7 @@ static int entry_choose(const struct body *body, const struct site_options *opti
 
 	plan->entry_repeats = is_jump_target(at);
 	if (options->entry_only)
-		return entry_keep(at, options, "asked for", plan);
+		return entry_keep(at, options, "requested", plan);
 	if (plan->entry_repeats && is_usable(at, options))
 		return entry_keep(at, options, "the function loops to its entry", plan);
 	for (int32_t i = 0; !why; i++) {
@@ -244,16 +244,16 @@ static const char *tails_add(struct tails *tails, const struct body *body, const
 	uint64_t start, size, target;
 
 	if (jump->flow != FLOW_JMP && jump->flow != FLOW_JCC)
-		return "leaves by an indirect jump: what it returns is not seen";
+		return "exits by an indirect jump: its result is not known";
 	target = destination(body, jump->target);
 	if (!target)
-		return "leaves by a jump to another file: what it returns is not seen";
+		return "exits by a jump to another file: its result is not known";
 	for (int i = 0; i < tails->count; i++)
 		if (tails->starts[i] == target)
 			return NULL;
 	if (image__fde(body->image, target, &start, &size) || start != target ||
 	    !same_segment(body, target) || tails->count == TAILS_MAX)
-		return "leaves by a jump that can not be followed";
+		return "exits by a jump that cannot be followed";
 	tails->starts[tails->count] = target;
 	tails->sizes[tails->count++] = size;
 	return NULL;
@@ -482,9 +482,9 @@ static int add_exit(struct search *search, int32_t index, struct site_plan *plan
 		return err;
 	}
 	if (insn->refused)
-		search->body->exits_doubt = "the kernel takes no probe on an exit";
+		search->body->exits_doubt = "the kernel cannot probe an exit";
 	else if (insn->flow == FLOW_JCC && insn->condition == CONDITION_NONE)
-		search->body->exits_doubt = "leaves by a branch that no flags decide";
+		search->body->exits_doubt = "exits by a branch that does not test flags";
 	return plan_add(plan, &site);
 }
 
@@ -596,7 +596,7 @@ static int plan_entry_alone(struct image *image, uint64_t vaddr, const char *not
 	exits_unknown(plan, note);
 	if (insn_decode(code, available, vaddr, &first)) {
 		plan->entry_kind = SITE_STEPPED;
-		plan->entry_note = "the first bytes are no instruction";
+		plan->entry_note = "the first bytes are not an instruction";
 		return -ENOTSUP;
 	}
 	return entry_keep(&first, options, note, plan);
@@ -646,7 +646,7 @@ int site_plan(struct image *image, uint64_t vaddr, uint64_t size,
 	}
 	if (DECODES_CODE)
 		return plan_function(image, vaddr, size, options, plan);
-	plan->entry_note = "code of this architecture is not decoded";
+	plan->entry_note = "code of this architecture cannot be decoded";
 	exits_unknown(plan, plan->entry_note);
 	return 0;
 }

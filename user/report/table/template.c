@@ -203,7 +203,7 @@ static bool is_name(struct part part)
 	return false;
 }
 
-/* "no such name in a report; near: verdict" */
+/* "no such name in a report; similar: verdict" */
 static void say_nearest(char fault[FAULT_MAX], const char *word)
 {
 	struct pattern *pattern = pattern__parse(word, fault, FAULT_MAX);
@@ -214,7 +214,8 @@ static void say_nearest(char fault[FAULT_MAX], const char *word)
 		nearest__offer(nearest, report_names[i]);
 	if (nearest)
 		near = nearest__list(nearest);
-	snprintf(fault, FAULT_MAX, "no such name in a report%s%s", *near ? "; near: " : "", near);
+	snprintf(fault, FAULT_MAX, "no such name in a report%s%s", *near ? "; similar: " : "",
+		 near);
 	nearest__free(nearest);
 	pattern__free(pattern);
 }
