@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * perfx.h: mark in your program what perfx-trace shall show: functions, ranges, steps, counters,
- * blocks of memory, and how many floating-point operations are done.
+ * perfx.h: annotate your program for perfx-trace: functions, ranges, steps, counters, blocks of
+ * memory, and floating-point operations.
  *
  *	#include <perfx.h>
  *
@@ -11,15 +11,15 @@
  *		...
  *	}
  *
- * That is all: no library to link, nothing to initialise. Two kinds of mark differ in what they
- * cost when it is not traced.
+ * There is no library to link and nothing to initialise. There are two kinds of annotation, which
+ * differ in their cost while the program is not traced.
  *
  * Notes (nothing is executed)
  *
  *	PERFX_TRACK();          the function's own name, also in a stripped file
  *	PERFX_TRACK_AS("name"); a name of yours: a string literal, shown as it is written
- *	perfx_flops(n);         n operations are done here (a multiply-add is 2): they are added to
- *	                        the innermost function or range that is being timed
+ *	perfx_flops(n);         adds n operations (a multiply-add is 2) to the innermost function
+ *	                        or range that is being timed
  *
  * Markers (a call of an empty function and its return)
  *
@@ -27,13 +27,13 @@
  *	perfx_range_push("name");  ...  perfx_range_pop();         nested, on one thread
  *	id = perfx_range_start("name");  ...  perfx_range_end(id); ends anywhere, on any thread
  *	perfx_step_begin();  ...  perfx_step_end();                one step of the training
- *	perfx_counter("loss", x);  perfx_counter_add("tokens", n); a value; what is added to one
+ *	perfx_counter("loss", x);  perfx_counter_add("tokens", n); sets a value; adds to one
  *	perfx_memory_alloc("pool", p, bytes);  perfx_memory_free("pool", p);   of your allocator
- *	perfx_mark("evaluate");                                    something happened here
- *	perfx_trace_start();  perfx_trace_stop();                  what a waiting tracer records
+ *	perfx_mark("evaluate");                                    a point in time
+ *	perfx_trace_start();  perfx_trace_stop();                  what perfx-trace --wait records
  *
- * Names are NUL-terminated text, which may be made at run time: it is read during the call and not
- * kept. Markers allocate nothing and take no lock; they may be used in signal handlers.
+ * Names are NUL-terminated text, which may be built at run time: it is read during the call and not
+ * kept. Markers allocate nothing, take no lock and may be used in signal handlers.
  *
  * PERFX_TRACK
  *
@@ -42,10 +42,10 @@
  * shared libraries, PIE, static executables, with LTO and --gc-sections. On anything but 64-bit ELF
  * both macros are an empty statement. A constexpr function cannot hold it.
  *
- * A marked function is never inlined: an inlined copy has no entry and no exit to count, and its
- * mark would name the caller. So mark what is worth a function call, not the accessor in the
- * innermost loop. (A recursion that the compiler made a loop of is no call either.) No attribute
- * can be set from inside a body, but both compilers have a reason never to inline:
+ * A tracked function is never inlined, because an inlined copy has no entry and no exit to count,
+ * and its note would name the caller. So track functions that are worth a call, not the accessor in
+ * the innermost loop. (Recursion that the compiler turned into a loop is no call either.) An
+ * attribute cannot be set from inside a body, but each compiler has a reason not to inline:
  * - GCC: a function that keeps the address of a label in a static variable is neither inlined nor
  *   cloned ("Labels as Values" in its manual). The variable is unused and not emitted.
  * - Clang: a function that uses the address of a label otherwise than to branch, here in the asm
@@ -53,11 +53,10 @@
  *   indirect jump, so the statement ends a basic block: worth a register move at most. Only with
  *   -fcf-protection it puts one endbr64 there, a no-op.
  *
- * perfx_flops costs, as long as it is not traced, that the count is in a register (rdi; x0 on
- * arm64) at a nop, which is where the tracer puts its probe, and another nop before it: the
- * function's own entry may be probed there, which must not be after the hint nor at the same place.
- * It may be used anywhere, also in functions that are inlined; once for a loop rather than in it,
- * for a probe that is hit costs most of a microsecond.
+ * While it is not traced, perfx_flops costs two nops and the count in a register (rdi; x0 on
+ * arm64). The tracer puts its probe on the second nop; the first is there so that the probe of the
+ * function's own entry comes before the hint. It may be used anywhere, also in inlined functions.
+ * Use it once for a loop rather than inside: a probe hit costs most of a microsecond.
  *
  * The notes (the ABI that perfx-trace reads; fields in the file's byte order)
  *
@@ -362,7 +361,7 @@ PERFX_AT_ perfx_at_trace_stop(void);
 extern __attribute__((visibility("hidden"))) uint64_t perfx_range_count_;
 #endif
 
-/* A range on this thread, from here to the pop that belongs to it. */
+/* A range on this thread, from here to the matching pop. */
 PERFX_API_ void perfx_range_push_in(const char *name, uint64_t parent)
 {
 	PERFX_HIT_(range_push, 2, (name, parent));
@@ -378,7 +377,7 @@ PERFX_API_ void perfx_range_pop(void)
 	PERFX_HIT_(range_pop, 0, ());
 }
 
-/* Of two modules of a process, the page that the count is on tells one's ids from the other's. */
+/* The page of the count distinguishes the ids of several modules of a process. */
 PERFX_INLINE_ uint64_t perfx_new_id_(void)
 {
 	uint64_t id = 0;
@@ -391,8 +390,8 @@ PERFX_INLINE_ uint64_t perfx_new_id_(void)
 	return id;
 }
 
-/* A range that is ended by its id, by whichever thread. The id is not 0 (which is no range), and no
- * other open range of the process has it. */
+/* A range that any thread may end by its id. The id is not 0 (no range) and unique among the open
+ * ranges of the process. */
 PERFX_API_ uint64_t perfx_range_start_in(const char *name, uint64_t parent)
 {
 	uint64_t id = perfx_new_id_();
@@ -414,7 +413,7 @@ PERFX_API_ void perfx_range_end(uint64_t id)
 	PERFX_HIT_(range_end, 1, (id));
 }
 
-/* Something happened. */
+/* A point in time. */
 PERFX_API_ void perfx_mark(const char *name)
 {
 	PERFX_HIT_(mark, 1, (name));
@@ -452,7 +451,7 @@ PERFX_API_ void perfx_memory_free(const char *name, const void *ptr)
 	PERFX_HIT_(memory_free, 2, (name, ptr));
 }
 
-/* Floating-point operations that the current range does; a multiply-add is 2. */
+/* Floating-point operations of the current range; a multiply-add is 2. */
 PERFX_API_ void perfx_flops(uint64_t count)
 {
 	PERFX_FLOPS_(count);
@@ -468,7 +467,7 @@ PERFX_API_ void perfx_step_end(void)
 	PERFX_HIT_(step_end, 0, ());
 }
 
-/* What a tracer records that waits for it: from start to stop, as often as that comes. */
+/* perfx-trace --wait records from start to stop, as often as they are called. */
 PERFX_API_ void perfx_trace_start(void)
 {
 	PERFX_HIT_(trace_start, 0, ());

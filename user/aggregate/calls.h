@@ -11,7 +11,7 @@
 
 typedef unsigned __int128 u128;
 
-/* What calls of functions whose work is known computed. */
+/* Costs of the calls of functions with a cost model. */
 struct costs {
 	struct profile_cost cost;
 	uint64_t dtypes[PERFX_DTYPES]; /* flops */
@@ -24,20 +24,20 @@ struct sums {
 	struct costs *costs; /* NULL: not such a function */
 };
 
-/* One function in one process. Calls, total and self are kept by context; here is what a context
- * has no room for. */
+/* One function in one process. Calls, total and self time are kept by context; a row has the rest.
+ */
 struct row {
 	uint32_t index; /* in rows[] */
 	uint32_t process, function;
 	uint64_t untimed_count, unwound_count;
-	uint64_t recorded_count, overflow_count; /* timed, by where they came from */
+	uint64_t recorded_count, overflow_count; /* timed calls: from records, from overflow sums */
 	uint64_t min_ns, max_ns;		 /* of the recorded ones */
 	u128 sum_ns, sum_squares;
 	bool squares_overflowed;
 	unsigned step_class; /* steps.h */
 	struct sketch *sketch;
-	struct sums orphans; /* calls whose context is not known */
-	/* distinct threads: a bit for each of the process's */
+	struct sums orphans; /* calls of unknown context */
+	/* distinct threads: a bit for each thread of the process */
 	uint32_t last_tid;
 	uint64_t threads_count;
 	uint64_t *thread_bits;
@@ -45,8 +45,7 @@ struct row {
 	struct profile_call_counters *perf; /* NULL: nothing */
 };
 
-/* A node of the calling-context tree. It belongs to the process and function that named it first.
- */
+/* A node of the calling-context tree, of the process and function that named it first. */
 struct context {
 	uint32_t process, function, parent;
 	bool described;
@@ -54,7 +53,7 @@ struct context {
 	struct sums sums;
 };
 
-/* What a run of an object's operation does; state NONE also where nothing is known yet. */
+/* Cost of a run of an object's operation; state NONE also where it is not known yet. */
 struct object_cost {
 	uint64_t flops, bytes;
 	uint8_t state, dtype;

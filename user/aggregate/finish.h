@@ -13,13 +13,13 @@ struct edge {
 	uint64_t calls_count, total_ns;
 };
 
-/* What a row computes, own and inclusive. */
+/* Costs of a row, own and inclusive. */
 struct row_cost {
-	struct costs own; /* unread_ns: less what is accounted for inside */
+	struct costs own; /* unread_ns: less the time in calls of known cost */
 	struct profile_cost inclusive;
 	uint64_t dtypes[PERFX_DTYPES]; /* inclusive flops */
 	uint64_t computing_ns;
-	uint32_t open; /* how often it is on the path, while the tree is walked */
+	uint32_t open; /* how often it is on the path during the walk */
 };
 
 struct finish_ctx {
@@ -31,11 +31,11 @@ struct finish_ctx {
 	struct edge *edges; /* by row, then caller */
 	size_t edges_count;
 	uint32_t *rows_of;	 /* by place: how many rows */
-	uint64_t hidden_records; /* of processes and functions that nothing described */
+	uint64_t hidden_records; /* of processes and functions never described */
 };
 
 void profile_clear(struct profile *profile);
-/* NULL: nothing described its process or its function. */
+/* NULL: its process or function was never described. */
 struct profile_process *process_of(const struct finish_ctx *ctx, const struct row *row);
 /* The caller's context; 0: untraced code, or not known. */
 uint32_t parent_of(const struct aggregate *aggregate, const struct context *context);

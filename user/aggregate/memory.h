@@ -11,10 +11,9 @@
  * integers in units of 1/1024; an exact block counts 1024. Live bytes up to MEMORY_LIVE_MAX are
  * taken; an allocation that leads beyond is undecoded.
  *
- * Live at the peak. A domain's peaks are numbered. A hotspot that is about to change first notes
- * its live bytes for the last peak, if it has not yet: no walk over hotspots when a peak is
- * set. Windows likewise: a hotspot that is about to change fills the windows since its last change
- * with what it had all the while.
+ * Live at the peak. A domain's peaks are numbered. Before it changes, a hotspot notes its live
+ * bytes for the last peak, so that no peak needs a walk over all hotspots. Likewise it fills the
+ * windows since its last change with the live bytes that it had.
  *
  * Memory: 32 bytes a live block and 5 to 11 for its place in the table, 40 in all with a million of
  * them; some 600 a hotspot, 100 a mapping. The maxima are in aggregate.h.
@@ -36,7 +35,7 @@ struct aggregate;
 struct profile_process;
 struct finish_ctx;
 
-/* How a domain is recorded from a time on. */
+/* How a domain is recorded from time_ns on. */
 struct memory_mode {
 	uint64_t time_ns, sample_bytes, on_ns, period_ns;
 	enum perfx_memory_level level;
@@ -94,11 +93,11 @@ enum pending_realloc {
 	REALLOC_MAPPINGS,
 };
 
-/* A thread's last call in the domain, by which its next one is classified. */
+/* Last call of a thread in the domain, by which its next one is classified. */
 struct memory_thread {
 	uint32_t tid;
-	/* Its last call allocated the block of this address and time, under the exact mode of this
-	 * number; 0: it did not. */
+	/* Number of the exact mode under which its last call allocated the block of last_address
+	 * and last_time_ns; 0: it did not. */
 	uint32_t last_mode;
 	uint64_t last_address, last_time_ns;
 
@@ -114,7 +113,7 @@ struct hotspot {
 	uint16_t allocator;
 	uint16_t level; /* of alloc_window_ns when alloc_windows[] were filled: see memory_clock */
 	uint32_t alloc_window; /* of the last change: windows before it are filled */
-	uint64_t peak_number;  /* live_at_peak is of this peak of the domain */
+	uint64_t peak_number;  /* the domain's peak that live_at_peak is of */
 	uint64_t live_count, live_bytes, live_at_peak, peak_bytes; /* units */
 	uint64_t frees, temporary, freed_bytes;			   /* units */
 	uint64_t ended;						   /* units, with a lifetime */

@@ -12,13 +12,13 @@ struct thread_sample {
 	uint64_t time_ns, on_cpu_ns, runnable_ns;
 };
 
-/* What a thread's calls add up to, those that came as records (untraced.c). */
+/* Sums over the calls of a thread that came as records, for its time outside of traced calls. */
 struct traced {
 	bool seen;
 	uint64_t first_ns, last_ns;
 	uint64_t self_ns;
-	/* Calls of traced functions that came after the last outermost one that ended: they lie in
-	 * one that has not. */
+	/* Inner calls that ended after the last outermost one: their outermost call is still open.
+	 */
 	bool has_inner;
 	uint64_t inner_from_ns, inner_self_ns;
 };
@@ -29,25 +29,25 @@ struct thread {
 	const char *comm;
 	char state;
 	struct thread_sample first, last;
-	uint64_t hits_count; /* that its records stand for, about */
+	uint64_t hits_count; /* estimated from its records */
 	struct traced traced;
 };
 
 enum process_origin {
-	PROCESS_UNKNOWN = 0, /* named by other records only: not described */
-	PROCESS_FOUND,	     /* the process was there when tracing began */
+	PROCESS_UNKNOWN = 0, /* only named by other records */
+	PROCESS_FOUND,	     /* running when tracing began */
 	PROCESS_FORKED,	     /* its counters began at 0 */
-	PROCESS_EXECUTED     /* its counters go on from those before exec */
+	PROCESS_EXECUTED     /* its counters continue those before exec */
 };
 
-/* A process between fork or start of tracing and exec or exit. */
+/* A process, from fork, exec or the start of tracing to exec, exit or the end. */
 struct process {
 	enum process_origin origin;
 	uint32_t pid, ppid, exec_count;
 	uint32_t old_process; /* PROCESS_EXECUTED: the index before */
 	uint64_t start_boot_ns, from_ns, to_ns;
 	bool closed, exited;
-	bool has_rows; /* something was seen of it */
+	bool has_rows; /* it called a traced function */
 	int status;
 	struct perfx_exit exit;
 	const char *comm, *cmdline;
@@ -57,19 +57,19 @@ struct process {
 	uint64_t rss_peak_bytes;
 	struct profile_usage_point *points;
 	size_t points_count, points_capacity;
-	uint32_t points_stride, points_skipped; /* every stride-th sample is kept */
+	uint32_t points_stride, points_skipped; /* every points_stride-th sample is kept */
 
 	struct map64 thread_ids; /* tid → threads[] */
 	struct thread *threads;
 	size_t threads_count, threads_capacity;
-	size_t last_thread;	   /* that was asked for: the next record is often of the same */
+	size_t last_thread;	   /* looked up last: often the next record's too */
 	uint64_t hits_count;	   /* of all its threads */
-	uint64_t overflow_self_ns; /* by the overflow sums: on which threads is not known */
+	uint64_t overflow_self_ns; /* from overflow sums: threads unknown */
 	uint64_t unmatched_entries;
 	struct profile_process_counters perf;
 };
 
-/* What the whole machine used, by the earliest and the latest sample of it. */
+/* Usage of the whole machine, from its earliest and latest sample. */
 struct host_usage {
 	uint64_t first_ns, last_ns; /* 0: no sample */
 	uint64_t first_busy_ns, last_busy_ns;

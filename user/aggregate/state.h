@@ -49,7 +49,7 @@ struct aggregate {
 	size_t recording_windows_capacity, recording_windows_count;
 	struct object_cost *object_costs; /* by id */
 	size_t object_costs_capacity, object_costs_count;
-	struct perfx_span *waiting; /* whose work was not known yet */
+	struct perfx_span *waiting; /* spans whose OBJECT_COST record has not come */
 	size_t waiting_capacity, waiting_count;
 
 	bool has_host, has_end;
@@ -57,7 +57,7 @@ struct aggregate {
 	const char *host_strings[5];
 	struct perfx_end end;
 	struct perfx_time_slice time_slice;
-	const char *time_slice_why; /* NULL: the capture is a whole recording */
+	const char *time_slice_why; /* NULL: a whole recording */
 	uint64_t first_ns, last_ns; /* times seen in records */
 	uint64_t losses[PERFX_LOSS_KINDS];
 
@@ -85,7 +85,7 @@ static inline void sums_add(struct sums *sums, uint64_t calls, uint64_t total, u
 	sums->self_ns = add_capped(sums->self_ns, self);
 }
 
-/* The record cannot be used. */
+/* Counts a record that cannot be used. */
 static inline int undecoded(struct aggregate *aggregate)
 {
 	aggregate->losses[PERFX_LOSS_UNDECODED]++;
