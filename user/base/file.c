@@ -130,7 +130,7 @@ static void give_to_owner_of(int fd, const struct stat *replaced)
 	fchmod(fd, replaced->st_mode & 0775);
 }
 
-/* replaced: what has the name that it will take; NULL: nothing. */
+/* replaced: the file that has the name now; NULL: none. */
 static int open_new(const char *path, const struct stat *replaced)
 {
 	int fd = open(path, OPEN_FLAGS | O_CREAT | O_EXCL, 0644);
@@ -273,7 +273,7 @@ int output_close(struct output *output)
 	bool is_file = output->part || output->made;
 	int err = 0;
 
-	/* what cannot be synced is no disk */
+	/* a file that cannot be synced is on no disk */
 	if (is_file && fdatasync(output->fd) && errno != EINVAL && errno != EROFS)
 		err = -errno;
 	if (close(output->fd) && !err)

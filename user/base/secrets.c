@@ -169,7 +169,7 @@ struct prefix {
 	size_t least; /* characters behind it, or it is something else */
 };
 
-/* Keys that say themselves what they are. */
+/* Values that are secrets by their form. */
 static bool is_known_token(const char *text, size_t length)
 {
 	static const struct prefix prefixes[] = {

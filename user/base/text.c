@@ -200,7 +200,7 @@ static const char *tail_of(const char *text, unsigned columns)
 	uint32_t code;
 
 	used = utf8_fit(text, width - columns, &head);
-	/* a wide character lies across the cut, or combining ones belong to what is cut off */
+	/* a wide character across the cut, or combining ones of the part that is cut off */
 	if (head < width - columns)
 		used += utf8_next(text + used, &code);
 	return text + used;
@@ -216,7 +216,7 @@ void utf8_shorten(struct text *into, const char *text, unsigned columns)
 	}
 	if (columns == 0)
 		return;
-	/* the end tells overloads and `::call` apart: it gets the odd column */
+	/* overloads and `::call` differ at the end: it gets the odd column */
 	text_add_bytes(into, text, utf8_fit(text, (columns - 1) / 2, &width));
 	text_add(into, "…");
 	text_add(into, tail_of(text, columns - 1 - (columns - 1) / 2));
@@ -256,7 +256,7 @@ void shell_quote(struct text *into, const char *argument)
 	text_add(into, "'");
 }
 
-/* Takes what stands between quotes, which begins at p; returns what is behind the closing one. */
+/* Takes the text between quotes, which begins at p; returns the place behind the closing one. */
 static const char *take_quoted(struct text *word, const char *p, char quote)
 {
 	for (; *p && *p != quote; p++) {

@@ -20,7 +20,7 @@ void text_add_bytes(struct text *text, const char *bytes, size_t count);
 void text_printf(struct text *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void text_vprintf(struct text *text, const char *fmt, va_list ap)
 	__attribute__((format(printf, 2, 0)));
-/* What there is, for reading on; "" when empty. */
+/* The text so far, borrowed; "" when empty. */
 const char *text_peek(const struct text *text);
 /* The string, the caller's to free, and the text is empty again. NULL: memory was out. */
 char *text_take(struct text *text);

@@ -27,7 +27,7 @@ static const char *print_scaled(char *buffer, double value, const struct scale *
 {
 	int length;
 
-	/* what rounds up to the next unit is shown in it: 1.00 ms, not 1000 µs */
+	/* values that round up to the next unit are shown in it: 1.00 ms, not 1000 µs */
 	while (value / scale->factor >= scale->end)
 		scale++;
 	length = print_digits(buffer, value / scale->factor);

@@ -81,7 +81,7 @@ static const struct blas_function {
 	 F_LEFT MN("*int(arg5)", "*int(arg6)") TRMM},
 };
 
-/* What stands before the name. */
+/* Prefixes of a name. */
 static const struct blas_type {
 	const char *letters, *dtype;
 	int x, e, r;
@@ -100,7 +100,7 @@ static const struct {
 	{"gemm_f16f16f32", {"", "f16", 1, 2, 4}},
 };
 
-/* What follows it: longest first would not matter, for all of the name must fit. */
+/* Suffixes; their order does not matter, for all of the name must match. */
 static const struct {
 	const char *text;
 	bool wide;
@@ -227,7 +227,7 @@ static bool find_dnnl(const char *base_name, const char *symbol, struct builtin 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (strcmp(symbol, names[i].name) != 0)
 			continue;
-		/* what it does is in the costs of XLA's operations, where these can be read */
+		/* counted in the costs of XLA's operations, where these can be read */
 		describe(&names[i].type, true,
 			 is_xla_library(base_name) ? "worker; leaf" : "kernel; leaf",
 			 MNK("int(arg3)", "int(arg4)", "int(arg5)") GEMM, builtin);

@@ -20,7 +20,7 @@
 
 struct builtin {
 	enum perfx_source source;
-	/* Worth tracing by default: not what only leads to others of the table. */
+	/* Traced by default; false where it only leads to others of the table. */
 	bool by_default;
 	/* May be called so often, for so little work at a time, that merely counting it is
 	 * expensive. */
@@ -34,7 +34,7 @@ bool builtin_find(const char *base_name, const char *symbol, struct builtin *bui
 /* Of at::_ops::NAME::call the NAME, however many bytes; false: the symbol is something else. */
 bool builtin_torch_name(const char *symbol, char *name, size_t size);
 
-/* Adds what the mangled names of the table begin with. 0 or -ENOMEM. */
+/* Adds the prefixes of the mangled names in the table. 0 or -ENOMEM. */
 struct prefixes;
 int builtin_prefixes(struct prefixes *set);
 int builtin_torch_prefixes(struct prefixes *set);

@@ -78,7 +78,7 @@ static int add_rule(struct reading *reading, const char *pattern_text, const cha
 	return rule->origin ? 0 : -ENOMEM;
 }
 
-/* What has been gathered is whole. */
+/* The gathered lines are a whole rule. */
 static int end_rule(struct reading *reading)
 {
 	char *text = reading->rule, *pattern = text;

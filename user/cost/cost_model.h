@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Whose work is known, and by what program: the built-in table and, before it, the user's rules.
- * A rules file has one rule a line, which lines that begin with a blank continue; '#' begins a
- * comment:
+ * The functions with a known cost, and their programs: the built-in table and, before it, the
+ *user's rules. A rules file has one rule a line, which lines that begin with a blank continue; '#'
+ *begins a comment:
  *
  *	# MODULE:GLOB (as for -F, without blanks), then statements (cost/cost_program.h)
  *	libfast.so:fast_gemm*  dtype = f32; flops = 2*i32(arg1)*i32(arg2)*i32(arg3)

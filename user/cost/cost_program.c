@@ -143,7 +143,7 @@ static void emit_statement(struct generator *generator, const struct statement *
 		emit_value(generator, statement->values[i]);
 	switch (statement->op) {
 	case PERFX_OP_SAME:
-		/* nothing takes a value off but what adds it */
+		/* only the instructions that add a value take it off */
 		emit(generator, PERFX_OP_SAME, 0, 0, 2, 1);
 		emit(generator, PERFX_OP_CONST, 0, 0, 0, 1);
 		emit(generator, PERFX_OP_MUL, 0, 0, 2, 1);
@@ -157,7 +157,7 @@ static void emit_statement(struct generator *generator, const struct statement *
 
 /* --- values that are held --- */
 
-/* What working it out takes, in operations. */
+/* Operations needed to evaluate it. */
 static size_t cost_of(const struct generator *generator, const struct node *node)
 {
 	bool reads = node->op == PERFX_OP_LOAD || node->op == PERFX_OP_STACK;
@@ -182,7 +182,7 @@ static size_t uses_in(const struct generator *generator, const struct node *node
 	return uses;
 }
 
-/* How often the statements at the entry, and what is held already, need it. */
+/* How often the statements at the entry and the held values need it. */
 static size_t uses_of(const struct generator *generator, const struct node *value)
 {
 	const struct program *program = generator->program;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The language in which one says what a call computes, and its compiler to the small programs that
+ * The language of costs (what a call computes), and its compiler to the small programs that
  * run at a function's entry and exit (include/perfx_cost.h). A cost is statements, divided by
  * ';':
  *
@@ -32,7 +32,7 @@
  *	result                  what the function returns, after exit
  *	int(a) i32(a) i64(a)    a as a signed dimension; *int(a) …: of the one at address a, as in
  *	                        Fortran
- *	u8(a) u16(a) u32(a)     the low bits: what else is in a register is junk
+ *	u8(a) u16(a) u32(a)     the low bits: the rest of the register is junk
  *	load8(a) … load64(a)    unsigned, at an address
  *	eq(a, b)                1 or 0
  *	select(c, a, b)         a if c is not 0, else b; both are worked out
@@ -42,7 +42,7 @@
  *	complex(t)              4 when its numbers are complex, for a multiply-add of these is 4
  *	maybe(t)                as t; a tensor that is not there has no elements
  *	groups(m, n, k, s, c)   sum of m[i]*n[i]*k[i]*s[i] over c groups, arrays of int()
- *	noted0(key) noted1(key) what was noted
+ *	noted0(key) noted1(key) the values of note()
  */
 #ifndef PERFX_COST_COST_PROGRAM_H
 #define PERFX_COST_COST_PROGRAM_H

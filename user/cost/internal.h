@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the parser hands to the generator. */
+/* Trees and statements, from the parser (parse.c) to the generator (cost_program.c). */
 #ifndef PERFX_COST_INTERNAL_H
 #define PERFX_COST_INTERNAL_H
 
@@ -9,7 +9,7 @@ enum { NODES_MAX = 256, STATEMENTS_MAX = 24, LETS_MAX = 24, NAME_MAX_BYTES = 24 
 /* Operations of an expression with all names written out: no program is nearly that long. */
 enum { WEIGHT_MAX = 1024 };
 
-/* One operation and what it works on. A tensor's has its address as its first child, and is not
+/* One operation and its operands. A tensor's has its address as its first child, and is not
  * worked out by itself: the tensor is read before the statements of its part. */
 struct node {
 	uint8_t op; /* enum perfx_op */

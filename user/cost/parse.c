@@ -119,7 +119,7 @@ static bool is_number(const struct node *node, int32_t number)
 	return node->op == PERFX_OP_CONST && node->imm == number;
 }
 
-/* What is known here need not be worked out at every call. NULL: it is not known. */
+/* Constants are folded here, not at every call. NULL: not constant. */
 static const struct node *fold(struct parser *parser, enum perfx_op op, const struct node *a,
 			       const struct node *b)
 {
@@ -646,7 +646,7 @@ static bool has_statement(const struct program *program, enum perfx_op op)
 	return false;
 }
 
-/* What it is for follows from what it says. */
+/* The kind of a program follows from its statements. */
 static void conclude(struct parser *parser)
 {
 	struct program *program = parser->program;

@@ -275,7 +275,7 @@ const char *counters_refusal(const struct counters_cpu *cpu, int err, char *buff
 	return buffer;
 }
 
-/* A list of what is left out. */
+/* A list of the counters left out. */
 static void name_missing(char *names, size_t size, const char *name)
 {
 	size_t length = strlen(names);
@@ -289,7 +289,7 @@ static void leave_out(struct counters *counters, uint32_t which, char *names, si
 	drop_counter(counters, which);
 }
 
-/* A thread moves between the kinds of cores: half of what it does would be missing. */
+/* A thread moves between the kinds of cores: half of its counts would be missing. */
 static void leave_out_hybrid(struct counters *counters, char *names, size_t size)
 {
 	for (size_t i = 0; i < counters->events_count;) {

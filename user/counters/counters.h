@@ -38,7 +38,7 @@ struct counters {
 	size_t events_count;
 };
 
-/* What counts on a kind of machine. */
+/* Vendors with events of their own. */
 enum counters_vendor {
 	COUNTERS_OTHER = 0, /* cycles, instructions and cache misses alone */
 	COUNTERS_INTEL,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What there is to count with, as the kernel reports it. */
+/* The performance monitoring unit, as the kernel reports it. */
 #include "counters/counters.h"
 
 #include <glob.h>

@@ -35,7 +35,7 @@ static bool in_set(const char *p, const char *end, unsigned char c)
 	return found != negated;
 }
 
-/* Does what the glob says at p, no star, accept c? Then *next is behind it. */
+/* Does the element of the glob at p (no star) match c? Then *next is behind it. */
 static bool accepts(const char *p, char c, const char **next)
 {
 	const char *end;
@@ -57,7 +57,7 @@ static bool accepts(const char *p, char c, const char **next)
 	return *p == c;
 }
 
-/* Only the last star is ever tried again: what an earlier one could give, it can give too. */
+/* Backtracks to the last star only: it can match whatever an earlier one could. */
 bool glob_matches(const char *glob, const char *text)
 {
 	const char *after_star = NULL, *retry = NULL, *next;
@@ -184,7 +184,7 @@ void glob_list__clear(struct glob_list *list)
 	*list = (struct glob_list){0};
 }
 
-/* What libiberty's cp-demangle.c and rust-demangle.c print without having read it in the name. */
+/* Words that libiberty's cp-demangle.c and rust-demangle.c print though no name contains them. */
 static const char made_up[] =
 	" std allocator basic_string string basic_istream istream basic_ostream ostream "
 	"basic_iostream iostream char_traits "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* An image: its segments, its separate debug file, what its file says of how it was built. */
+/* An image: its segments, its separate debug file, its traits. */
 #include "elf/image.h"
 
 #include "elf/demangle.h"
@@ -426,7 +426,7 @@ static bool one_of(const char *name, const char *const *list)
 	return false;
 }
 
-/* In libc these are what others call; a file that calls them has more stacks than threads. */
+/* libc exports these for others; a file that calls them has more stacks than threads. */
 static bool is_context_call(const char *name)
 {
 	static const char *const names[] = {"swapcontext", "makecontext", "setcontext", NULL};

@@ -130,7 +130,7 @@ int image__debug_info(struct image *image, int *fd, int *alt_fd);
 /* Build-id as lower-case hex, or "" . */
 const char *image__build_id(const struct image *image);
 
-/* What decides how its functions may be timed: can something unwind through this file's frames? */
+/* Traits that decide how its functions may be timed: can anything unwind through its frames? */
 struct image_traits {
 	bool dynamic;	       /* has PT_INTERP or PT_DYNAMIC; false: static */
 	bool needs_loader;     /* has PT_INTERP: a program that others are linked to as it starts */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the image_*.c files share; included by them alone. */
+/* Shared by the image*.c files alone. */
 #ifndef PERFX_ELF_IMAGE_INTERNAL_H
 #define PERFX_ELF_IMAGE_INTERNAL_H
 

@@ -62,7 +62,7 @@ struct bench_threads {
 	uint64_t start_ns;
 };
 
-/* --- what a thread does --- */
+/* --- a thread --- */
 
 /* Some microseconds of it. Returns operations or bytes. */
 static uint64_t step_flops(struct worker *worker)
@@ -296,7 +296,7 @@ static bool all_ran(const struct bench_threads *bench_threads, int burst, unsign
 
 /* No thread was kept waiting, so none had a core's other half for itself. */
 #define CLEAN_PERCENT 95
-/* Of less than this a rate by CPU time tells nothing. */
+/* A shorter burst gives no rate by CPU time. */
 #define LEAST_PERCENT 25
 
 static double by_cpu_time(const struct burst *burst)
@@ -306,7 +306,7 @@ static double by_cpu_time(const struct burst *burst)
 	return (double)burst->units * 1e9 / (double)burst->cpu_ns;
 }
 
-/* What each thread did in its best burst; of those in which all ran for so long. */
+/* The sum of each thread's best burst, among those in which all ran long enough. */
 static double best_flops(const struct bench_threads *bench_threads, unsigned percent)
 {
 	double sum = 0;

@@ -5,7 +5,7 @@
  * A measurement is a row of short bursts, each beginning at a time that was agreed upon before:
  * whoever shares the CPUs with it disturbs some of them, seldom all, and a thread that was kept
  * from running shows it by its CPU time. Short also because a scheduler lets a thread that has
- * slept run for some milliseconds before it asks who else wants to.
+ * slept run for some milliseconds before it considers others.
  */
 #ifndef PERFX_PEAKS_BENCH_THREADS_H
 #define PERFX_PEAKS_BENCH_THREADS_H
@@ -23,7 +23,7 @@ struct bench_threads *bench_threads__new(void);
 void bench_threads__free(struct bench_threads *bench_threads);
 size_t bench_threads__size(const struct bench_threads *bench_threads);
 
-/* What a row of bursts has given. */
+/* The result of a row of bursts. */
 struct bench_rate {
 	double per_s; /* 0: not measured */
 	bool clean;   /* all threads had their CPUs for the whole of some burst */

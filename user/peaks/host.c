@@ -104,7 +104,7 @@ static uint64_t available_bytes(void)
 	return kib << 10;
 }
 
-/* What a group of the second version lets its members still take. */
+/* Memory that a group of version 2 still leaves to its members. */
 static uint64_t group_room(const char *folder)
 {
 	char path[PATH_MAX + 32], line[64];

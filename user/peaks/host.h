@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a measurement needs to know of the machine. */
+/* The machine: its CPUs, caches, memory and clock. */
 #ifndef PERFX_PEAKS_HOST_H
 #define PERFX_PEAKS_HOST_H
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* To be raised when a kernel is changed or added: what was kept of older ones is measured anew. */
+/* Raised when a kernel is changed or added: kept results of older ones are measured anew. */
 #define PEAKS_KERNELS_VERSION 1
 
 /* Multiplies and adds in registers, nothing else. */

@@ -327,7 +327,7 @@ int peaks_load(const char *path, const struct peaks_key *key, struct peaks *peak
 	return err ? err : peaks_parse(text, key, peaks);
 }
 
-/* The folders of a path that are not there yet; open says what is wrong. */
+/* Makes the missing folders of a path; open reports failures. */
 static void make_folders(char *path)
 {
 	for (char *p = path + 1; (p = strchr(p, '/')); p++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What this host can do: floating-point operations a second by type, and bytes of memory a second,
+ * Peaks of this host: floating-point operations a second by type, and bytes of memory a second,
  * with one thread and with one on each CPU that this process may use. See docs/peaks.md for what
  * the numbers mean.
  */

@@ -25,7 +25,7 @@ struct finding {
 	struct allocator_file file;
 	struct candidate *candidates;
 	size_t count, capacity;
-	/* of the one whose calls are looked at, and what of these: 0 is all */
+	/* of the candidate whose calls are looked at, and the wanted action: 0 is any */
 	uint64_t vaddr;
 	enum perfx_action action;
 };
@@ -78,7 +78,7 @@ static int offer(const struct symbol *symbol, void *ctx)
 	return err;
 }
 
-/* By address, and there by what they watch for; of several names the first in the table. */
+/* By address, then by tag; of several names the first in the table. */
 static int compare_candidate(const void *a, const void *b)
 {
 	const struct candidate *x = a, *y = b;
@@ -362,7 +362,7 @@ int plan_alloc_probes(struct plan *plan, struct image *image, size_t index, bool
 	finding.file.is_static = executable && !image__traits(image)->needs_loader;
 	if (executable || module->exports_malloc)
 		err = image__each_function(image, note_symbol, &finding);
-	/* in a library only what others can call takes the place of malloc */
+	/* in a library only exported functions take the place of malloc */
 	finding.file.defines_malloc &= executable || module->exports_malloc;
 	module->defines_malloc = finding.file.defines_malloc;
 	if (!err)

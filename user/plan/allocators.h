@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a file is, as far as the table asks. */
+/* The properties of a file that the table asks for. */
 struct allocator_file {
 	const char *base;    /* name of the file */
 	bool defines_malloc; /* the program's own allocator lies in it */
@@ -50,11 +50,11 @@ extern const char *const allocator_entry_points[];
 /* Does a symbol of that name say something, or have a rule, in any file? */
 bool allocator_concerns(const char *symbol);
 
-/* Adds what the mangled names of the table begin with. 0 or -ENOMEM. */
+/* Adds the prefixes of the mangled names in the table. 0 or -ENOMEM. */
 struct prefixes;
 int allocator_prefixes(struct prefixes *set);
 
-/* Notes what a symbol that a file defines says about it. */
+/* Notes the allocator that a symbol defined in the file shows. */
 void allocator_note_symbol(struct allocator_file *file, const char *symbol, bool global);
 
 /* What a symbol of a file does: how many rules apply (two where one function reports for two

@@ -264,7 +264,7 @@ static uint8_t argument_regs(const struct perfx_annotation *annotation)
 	return regs;
 }
 
-/* Its site, and exits where what comes out is wanted. NULL, or why not. */
+/* Its site, and exits where its result is wanted. NULL, or why not. */
 static const char *place(const struct finding *finding, struct plan_function *function)
 {
 	struct perfx_annotation *annotation = &function->annotation;
@@ -397,7 +397,7 @@ static bool is_python(const char *base)
 	return !fnmatch("python[23]*", base, 0) || !fnmatch("libpython[23]*", base, 0);
 }
 
-/* What cannot be probed, with the way that works. */
+/* Reports functions that cannot be probed, with the way that works. */
 static void skip_unseen(const struct finding *finding)
 {
 	struct plan *plan = finding->plan;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is worth tracing by default: few functions that are called often enough to explain a
- * step and seldom enough to cost nothing. Annotated functions come beside these.
+ * Functions traced by default: few, called often enough to explain a step and seldom enough to cost
+ * nothing. Annotated functions are traced beside them.
  */
 #ifndef PERFX_PLAN_DEFAULTS_H
 #define PERFX_PLAN_DEFAULTS_H

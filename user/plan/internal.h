@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of this module share. */
+/* Shared by the files of this module. */
 #ifndef PERFX_PLAN_INTERNAL_H
 #define PERFX_PLAN_INTERNAL_H
 
@@ -8,7 +8,7 @@
 
 /* select.c: plans the functions of a file that are to be traced. 0, -ENOMEM, -E2BIG. */
 int plan_image(struct plan *plan, struct image *image, size_t module);
-/* Must this file's symbols be looked at at all? Notes which patterns name it. */
+/* Are this file's symbols worth a search? Notes which patterns name it. */
 bool plan_worth_searching(struct plan *plan, const char *base);
 
 /* Takes the function over, names and site; -ENOMEM: it does not. */
@@ -23,8 +23,8 @@ int plan_alloc_probes(struct plan *plan, struct image *image, size_t module, boo
 /* annotations.c: plans the functions by which programs mark ranges. 0, -ENOMEM. */
 int plan_annotations(struct plan *plan, struct image *image, size_t module);
 
-/* jitted.c: where the function `call` that executes a module finds that one's name. False: not
- * known. */
+/* jitted.c: the path from the arguments of `call`, which executes a module, to the module's name.
+ * False: not known. */
 bool plan_jitted_name(struct image *image, const char *call, struct perfx_annotation *annotation);
 
 /* annotations.c: plans the USDT probes that were asked for, and those of perfx.h. 0, -ENOMEM. */
@@ -32,10 +32,10 @@ int plan_usdt(struct plan *plan, struct image *image, size_t module);
 /* annotations.c: the host_level that the options mean. */
 enum host_level plan_host_level(const struct plan *plan);
 
-/* select.c: notes what may unwind through this file's frames, or leave them for another stack. */
+/* select.c: notes whether anything may unwind through this file's frames, or switches stacks. */
 void plan_consider_file(struct plan *plan, struct image *image, const char *base);
-/* Decides for the functions from `first` on; only when all files of a process are known, for a C++
- * library may come last. */
+/* Decides how the functions from `first` on are timed: once all files of a process are known, for a
+ * C++ library may come last. */
 void plan_time_functions(struct plan *plan, size_t first);
 
 #endif

@@ -10,7 +10,7 @@
 
 #define INSNS_MAX 40
 
-/* What a register is known to hold: a word that is reached from `this`. */
+/* The known content of a register: a word that is reached from `this`. */
 struct origin {
 	bool known;
 	struct accessor path;

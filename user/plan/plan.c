@@ -226,7 +226,7 @@ static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *re
 			close(fd);
 		return 0;
 	}
-	/* what users name may be any function */
+	/* patterns and rules of the user may name any function */
 	if (!plan->options.patterns_count &&
 	    !cost_model__names_module(plan->options.cost_model, ref->base))
 		image__narrow(image, interest_has, &interest);
@@ -380,7 +380,7 @@ static ssize_t first_in_order(const struct plan *plan, const struct maps *maps,
 	return -ENOENT;
 }
 
-/* Whoever takes the place of the C library's malloc comes before it. */
+/* A file that replaces the C library's malloc comes before it. */
 static ssize_t guess(const struct plan *plan, const struct module_ref *refs, size_t count)
 {
 	ssize_t last = -ENOENT;

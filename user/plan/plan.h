@@ -56,7 +56,7 @@ struct plan_options {
 	size_t functions_max; /* allocation probes not counted */
 	enum memory_choice memory;
 	const struct cost_model *cost_model; /* borrowed; NULL: no known cost */
-	/* What is traced by default and has a known cost is so beside what the patterns name. */
+	/* Default functions with a known cost are traced beside those that the patterns name. */
 	bool flops_too;
 	enum host_level host_level;
 	const char *const *usdt; /* --usdt, globs of provider:name; borrowed */
@@ -67,7 +67,7 @@ struct plan_options {
 	bool wait;		/* --wait: where the program says what is recorded is wanted */
 };
 
-/* What a function is probed for: an entry of its own for each, though they share an offset. */
+/* The purpose of a probe: an entry for each, though they may share an offset. */
 enum plan_role {
 	PLAN_CALLS = 1,	  /* its calls are recorded */
 	PLAN_HINT,	  /* a place in a function, where perfx_flops() was written */
@@ -226,7 +226,7 @@ bool plan_annotation_begins(const struct perfx_annotation *annotation);
 
 /* Adds to the functions that cannot be attached. */
 void plan__skip(struct plan *plan, const char *name, const char *reason);
-/* Likewise, where no attaching could do it; the reason says what does. */
+/* Likewise, where no attaching can help; the reason names another way. */
 void plan__hint(struct plan *plan, const char *name, const char *reason);
 
 /* Are functions timed by return probe only because all was C so far? */
@@ -253,10 +253,10 @@ void plan__only_count(struct plan *plan, size_t function, const char *why);
 int plan__unmatched(struct plan *plan, pid_t pid, char **nearest);
 
 /*
- * Whose malloc a process's calls go to: the file that comes first in the order in which names are
- * looked up. A program that defines malloc without exporting it keeps that to itself: *own is then
- * its module, otherwise -1. *guessed: the order could not be read; the executable first, the C
- * library last. -ENOENT: no known one; -errno. After plan__scan of the process.
+ * The file whose malloc a process calls: the first in the order in which names are looked up. A
+ * program that defines malloc without exporting it keeps that to itself: *own is then its module,
+ * otherwise -1. *guessed: the order could not be read; the executable first, the C library last.
+ * -ENOENT: no known one; -errno. After plan__scan of the process.
  */
 ssize_t plan__provider(const struct plan *plan, pid_t pid, ssize_t *own, bool *guessed);
 

@@ -19,7 +19,7 @@
  * and the result is there at the exits when it asks for that.
  */
 
-/* What the program calls argument n is in the register that has it at the site. */
+/* The program's argument n is read from the register that has it at the site. */
 static void move_arguments(struct perfx_cost_program *cost, const struct site_plan *site)
 {
 	for (size_t i = 0; i < cost->entry_count; i++) {
@@ -201,7 +201,7 @@ static int add_hint(uint64_t vaddr, void *ctx)
 	return err;
 }
 
-/* What the register has is the number itself. */
+/* The register has the number itself. */
 static int64_t hint_cost(struct plan *plan)
 {
 	struct perfx_cost_program cost;
@@ -440,7 +440,7 @@ static int plan_function(struct plan *plan, struct image *image, size_t module,
 	struct perfx_annotation annotation;
 	int err;
 
-	/* as a range, under the name of the function that it runs: marks.c */
+	/* as a range, under the name of the function that it runs: annotations.c */
 	if (function.by_default && (annotation_runs_eager(candidate->symbol) ||
 				    (annotation_runs_jitted(candidate->symbol) &&
 				     plan_jitted_name(image, candidate->symbol, &annotation))))
@@ -584,7 +584,7 @@ void plan_consider_file(struct plan *plan, struct image *image, const char *base
 {
 	if (is_c_runtime(base))
 		return;
-	/* once one file of the family unwinds, the others need not be asked */
+	/* once one file unwinds, the others need not be asked */
 	if (plan->c_alone && may_unwind(image, base))
 		plan->c_alone = false;
 	if (plan->many_stacks || !switches_stacks(plan, image))

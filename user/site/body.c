@@ -8,7 +8,7 @@
 
 /* --- imports -----------------------------------------------------------------------------------
  *
- * The name of what a call through the procedure linkage table calls: the last call of a function
+ * Names of functions called through the procedure linkage table: the last call of a function
  * may be one that does not come back, or that only gives memory back.
  *
  * A stub is "jmp *slot(%rip)", the slot has a relocation in DT_JMPREL, that names a symbol.
@@ -195,7 +195,7 @@ static bool holds(uint16_t set, uint8_t reg)
 	return reg < REG_RIP && (set & REG_BIT(reg));
 }
 
-/* Is what an instruction moves to dst computed from a register of the set? */
+/* Is the value moved to dst computed from a register of the set? */
 static bool computes_from(const struct insn *insn, uint16_t set)
 {
 	switch ((enum insn_op)insn->op) {

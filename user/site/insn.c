@@ -7,7 +7,7 @@
 #include <Zydis/Zydis.h>
 
 /*
- * Part one: what the kernel's x86 uprobes make of the instruction under a probe
+ * Part one: how the kernel's x86 uprobes treat the instruction under a probe
  * (arch/x86/kernel/uprobes.c, 5.15 to 6.18): emulate it in the trap, single-step a copy of it, or
  * refuse the probe.
  *

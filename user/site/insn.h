@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One decoded x86-64 instruction, reduced to what choosing a probe site needs: where control goes
- * after it, what the kernel's uprobes make of it, which registers it writes, and the few data
+ * One decoded x86-64 instruction, reduced to the needs of choosing a probe site: where control goes
+ * after it, how the kernel's uprobes treat it, which registers it writes, and the few data
  * movements from which jump tables and stack switches are recognised.
  */
 #ifndef PERFX_SITE_INSN_H

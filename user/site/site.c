@@ -53,7 +53,7 @@ static uint16_t argument_bits(void)
 	return bits;
 }
 
-/* What an instruction does to them. False: one of them is nowhere any more. */
+/* Follows the arguments through an instruction. False: one of them is lost. */
 static bool arguments_pass(struct arguments *arguments, const struct insn *insn)
 {
 	bool kept = true, copies = arguments->may_move && insn->op == OP_MOVE && insn->moves_all;
@@ -266,7 +266,7 @@ static const char *tails_add(struct tails *tails, const struct body *body, const
  * the program.
  *
  * The obvious site, the ret itself, is single-stepped: several times the cost of an emulated
- * instruction. But what stands before a ret is mostly this:
+ * instruction. But a ret mostly follows code like this:
  *
  *	sub    %fs:0x28,%rax
  *	jne    fail            <- here it is decided

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Instructions that thunks were made from (xla/hlo/ir/hlo_instruction.h, hlo_computation.h). The
- * module that was compiled stays in memory beside what came of it.
+ * compiled module stays in memory beside its executable.
  *
  *   HloInstruction   operands (absl::InlinedVector), parent computation, shape (std::shared_ptr),
  *                    name (std::string); a dot has DotDimensionNumbers behind that
@@ -80,7 +80,7 @@ static bool common(const struct xla_shape *left, const struct dims *left_dims,
 	return true;
 }
 
-/* shape_ is a shared pointer to what was made in place: its control block, then the shape. */
+/* shape_ is a std::make_shared pointer: its control block comes before the shape. */
 static bool shape_of(const struct xla_memory *memory, const struct xla_words *instruction,
 		     struct xla_shape *shape)
 {
@@ -125,7 +125,7 @@ static bool find_dimensions(const struct xla_memory *memory, const struct xla_wo
 	return false;
 }
 
-/* Numbers of one kind; sums may be wider than what is multiplied when that has 8 or 16 bits. */
+/* Numbers of one kind; sums of products of 8- or 16-bit numbers may be wider. */
 static bool types_fit(const struct xla_shape *left, const struct xla_shape *right,
 		      const struct xla_shape *out)
 {
@@ -444,7 +444,7 @@ static bool computation_cost(const struct xla_memory *memory, uint64_t address, 
 	return false;
 }
 
-/* Called computations are in what few instructions have, at the other end of a pointer. */
+/* Called computations are in a part that few instructions have, behind a pointer. */
 static bool fusion_cost(const struct xla_memory *memory, const struct xla_words *fusion,
 			struct xla_cost *cost)
 {

@@ -82,7 +82,7 @@ struct xla_convolution {
 /* Says `rank`; false: the shapes have none in common. */
 bool xla_convolution_rank(struct xla_convolution *convolution);
 
-/* Adds what it multiplies. False: its parts do not fit each other, or it is too much. */
+/* Adds its products. False: its parts do not fit each other, or overflow. */
 bool xla_add_convolution(struct xla_cost *cost, const struct xla_convolution *convolution);
 
 /* --- hlo.c --- */

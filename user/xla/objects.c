@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What thunks and instructions are made of: memory, classes, strings, shapes; and the cost of a
- * product and of a convolution of such shapes. */
+/* Objects of thunks and instructions: memory, classes, strings, shapes; and the cost of a product
+ * and of a convolution of such shapes. */
 #include "xla/internal.h"
 
 #include "perfx_cost.h"
@@ -14,7 +14,7 @@ bool xla_read_words(const struct xla_memory *memory, uint64_t address, size_t co
 	words->count = 0;
 	if (address % 8 || count > XLA_WORDS_MAX)
 		return false;
-	/* an object may end with its page: then what is on this page */
+	/* an object may end with its page: then the words on this page */
 	for (size_t tried = count; tried; tried = words->count ? 0 : tried / 2) {
 		if (memory->read(memory->ctx, address, words->at, tried * 8))
 			words->count = tried;
@@ -158,7 +158,7 @@ bool xla_convolution_rank(struct xla_convolution *convolution)
 	return true;
 }
 
-/* What a dimension becomes with `dilation` - 1 zeros after each of its elements but the last. */
+/* The size of a dimension with `dilation` - 1 zeros after each of its elements but the last. */
 static int64_t dilated(uint64_t size, uint64_t dilation)
 {
 	return size ? ((int64_t)size - 1) * (int64_t)dilation + 1 : 0;

@@ -184,7 +184,7 @@ static bool spatial_is(const uint64_t *list, const uint64_t *dims, uint64_t rank
 	return true;
 }
 
-/* Do these words say what the shapes are? */
+/* Do these words describe the shapes? */
 static bool canonical_is(const uint64_t *w, const struct xla_convolution *convolution)
 {
 	const struct xla_shape *in = convolution->in, *kernel = convolution->kernel,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a run of a thunk computes: one operation of a module that XLA has compiled for the CPU, as
+ * The cost of a run of a thunk: one operation of a module that XLA has compiled for the CPU, as
  * the thunk object itself says.
  *
  *   DotThunk, ConvolutionThunk  element types and shapes of operands and result lie in the object,
  *                               each behind the slice of memory that it is, whose size it must have
  *   YnnFusionThunk              points to the instruction that it was made from; the products in
  *                               that instruction's computation have shapes and dimensions
- *   kernels and custom calls    are compiled code: what they compute is written nowhere
+ *   kernels and custom calls    are compiled code: their cost is unknown
  *   all others                  move data or control
  *
  * Where things lie changes with the release. So nothing is taken by its distance alone: classes are
