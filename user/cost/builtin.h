@@ -31,7 +31,7 @@ struct builtin {
 /* Does the table know a symbol (as in the file) of a file of this base name? */
 bool builtin_find(const char *base_name, const char *symbol, struct builtin *builtin);
 
-/* Of at::_ops::NAME::call the NAME, however many bytes; false: the symbol is something else. */
+/* The NAME of at::_ops::NAME::call; false: the symbol is something else. */
 bool builtin_torch_name(const char *symbol, char *name, size_t size);
 
 /* Adds the prefixes of the mangled names in the table. 0 or -ENOMEM. */

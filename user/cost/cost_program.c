@@ -143,7 +143,7 @@ static void emit_statement(struct generator *generator, const struct statement *
 		emit_value(generator, statement->values[i]);
 	switch (statement->op) {
 	case PERFX_OP_SAME:
-		/* only the instructions that add a value take it off */
+		/* there is no pop: 0 times the value is added to the bytes */
 		emit(generator, PERFX_OP_SAME, 0, 0, 2, 1);
 		emit(generator, PERFX_OP_CONST, 0, 0, 0, 1);
 		emit(generator, PERFX_OP_MUL, 0, 0, 2, 1);

@@ -49,7 +49,8 @@ struct literals {
 	size_t count;
 };
 
-/* Of a glob without alternatives, or of a POSIX extended regular expression. -ENOMEM. */
+/* The literals of a glob without alternatives, or of a POSIX extended regular expression. -ENOMEM.
+ */
 int literals__of_glob(struct literals *literals, const char *glob);
 int literals__of_ere(struct literals *literals, const char *ere);
 void literals__clear(struct literals *literals);

@@ -60,8 +60,7 @@ void image__narrow(struct image *image, bool (*wants)(const char *name, void *ct
  * would lie is argc. 0: nowhere. */
 uint64_t image__entry_point(const struct image *image);
 
-/* Is it a function that other files may call by that name (.dynsym)? Quick, however big the file.
- */
+/* Does the file export a function of that name (.dynsym)? Quick, however big the file. */
 bool image__exports(const struct image *image, const char *name);
 
 /* The function symbol whose code covers vaddr; of several names of one function the one that

@@ -36,7 +36,7 @@ bool runs_thunks(const char *symbol_name);
  * probe on them is harmless in any process: BLAS, allocators, CUDA and NCCL entry points. */
 bool return_probe_is_safe(const char *base_name, const char *symbol_name);
 
-/* Is it a function by which training steps are found? These are traced whenever annotations are. */
+/* Does the function show training steps? These are traced whenever annotations are. */
 bool default_step(const char *symbol_name);
 
 /*

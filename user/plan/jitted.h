@@ -23,9 +23,9 @@ struct accessor {
 	size_t count;
 };
 
-/* The method returns a pointer: the last step is where that lies. False: not understood. */
+/* For a method that returns a pointer: the last step is where that lies. False: not understood. */
 bool accessor_of_pointer(const uint8_t *code, size_t size, struct accessor *accessor);
-/* It returns a std::string as a view: the last step is where the string lies. */
+/* For one that returns a std::string as a view: the last step is where the string lies. */
 bool accessor_of_text(const uint8_t *code, size_t size, struct accessor *accessor);
 
 #endif

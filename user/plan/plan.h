@@ -218,7 +218,7 @@ ssize_t plan__find(const struct plan *plan, uint64_t inode, uint32_t dev_major, 
 
 /* Has a file been written to since it was planned? */
 bool plan__has_changed(const struct plan *plan, size_t module);
-/* It has: the next process that maps it has it planned anew. */
+/* Forgets a changed file: it is planned anew for the next process that maps it. */
 void plan__forget(struct plan *plan, size_t module);
 
 /* Does a hit begin a range, or mark an instant? */
@@ -226,7 +226,7 @@ bool plan_annotation_begins(const struct perfx_annotation *annotation);
 
 /* Adds to the functions that cannot be attached. */
 void plan__skip(struct plan *plan, const char *name, const char *reason);
-/* Likewise, where no attaching can help; the reason names another way. */
+/* The same where attaching is no way at all; the reason names another way. */
 void plan__hint(struct plan *plan, const char *name, const char *reason);
 
 /* Are functions timed by return probe only because all was C so far? */
@@ -243,7 +243,7 @@ bool plan__move_entry(struct plan *plan, size_t function, struct image *image,
 /* From now on a function is not timed by return probe but at its exits. Returns whether it may be:
  * it is not so already, all its exits are known, and return probes were not asked for. */
 bool plan__prefer_exits(struct plan *plan, size_t function);
-/* It cannot be, after all: goes back to the return probe. why is static. */
+/* Goes back to the return probe: an exit could not be probed. why is static. */
 void plan__doubt_exits(struct plan *plan, size_t function, const char *why);
 /* From now on its calls are counted and not timed. why is static. */
 void plan__only_count(struct plan *plan, size_t function, const char *why);

@@ -47,7 +47,7 @@ struct xla_shape {
 bool xla_shape_read(const struct xla_memory *memory, const struct xla_words *words, size_t at,
 		    struct xla_shape *shape);
 
-/* Of an element; 0: unknown, or not a number of bytes. */
+/* Bytes of an element; 0: unknown, or not a whole number of bytes. */
 uint32_t xla_type_bytes(uint32_t type);
 enum perfx_dtype xla_type_dtype(uint32_t type);
 /* Operations of a multiply-add: 2, of complex numbers 8. */
@@ -62,7 +62,7 @@ bool xla_add_product(struct xla_cost *cost, const struct xla_shape *left,
 
 #define XLA_SPATIAL_MAX 3
 
-/* Of one spatial dimension. */
+/* The window in one spatial dimension. */
 struct xla_window {
 	uint64_t input, kernel, output; /* sizes */
 	uint64_t stride, base_dilation, dilation;
@@ -87,7 +87,7 @@ bool xla_add_convolution(struct xla_cost *cost, const struct xla_convolution *co
 
 /* --- hlo.c --- */
 
-/* Of a thunk that was made from an instruction. False: that cannot be read. */
+/* The cost of a thunk that was made from an instruction. False: that cannot be read. */
 bool xla_fusion_cost(const struct xla_memory *memory, const struct xla_words *thunk,
 		     const char *operation, struct xla_cost *cost);
 
