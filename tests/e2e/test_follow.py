@@ -66,7 +66,7 @@ def test_a_program_that_was_not_mapped_before(tracer, tmp_path):
     assert sum(p["exec"] for p in unseen) == 2, "new-a and new-b"
     text = " ".join(run("report", tmp_path / "late.perfx").stdout.split())
     assert "Traced late: 1 process, by up to" in text and "(1 function of new-c)" in text
-    assert f"Not traced: {len(unseen)} processes that ended before anything could be attached" in text
+    assert f"Not traced: {len(unseen)} processes that ended before probes could be attached" in text
 
 
 def test_a_library_that_is_overwritten(tracer, tmp_path):
