@@ -450,8 +450,8 @@ Test(time_slice, since_comes_before_until)
 
 /*
  * Captures of earlier versions stay readable: files that the program of November 2026 recorded,
- * before record kinds had their present names, and the reports that it made of them. Only words of
- * these reports may change.
+ * before record kinds had their present names, and the reports that it made of them. Nothing but
+ * the texts of these reports may change: the files are not for `make golden-update`.
  *
  * All are of tests/workloads: trainer (steps, FLOPs, sampled memory), flight (the same, written by
  * a flight recorder: keyframe and time slice), memory (every allocation), fork and execs
@@ -474,6 +474,29 @@ static void replay_capture(const char *name, struct aggregate *aggregate, struct
 	capture_reader__free(reader);
 }
 
+/* Texts may be reworded: strings with a space become " ". */
+static size_t mask_texts(char *json)
+{
+	char *to = json;
+
+	for (char *at = json, *end; *at; at = end) {
+		end = at + 1;
+		if (*at == '"') {
+			while (*end != '"')
+				end += *end == '\\' ? 2 : 1;
+			end++;
+		}
+		if (*at == '"' && memchr(at, ' ', (size_t)(end - at))) {
+			to = mempcpy(to, "\" \"", 3);
+			continue;
+		}
+		memmove(to, at, (size_t)(end - at));
+		to += end - at;
+	}
+	*to = '\0';
+	return (size_t)(to - json);
+}
+
 static void expect_report(const char *name, const char *expected, struct time_slice *slice)
 {
 	struct aggregate *aggregate = aggregate__new();
@@ -492,7 +515,7 @@ static void expect_report(const char *name, const char *expected, struct time_sl
 	cr_assert_eq(report_writer_named("json")->write(out, profile, analysis, &options), 0);
 	fclose(out);
 	snprintf(path, sizeof(path), FOLDER "%s.json", expected);
-	golden_expect(path, report, size);
+	golden_expect(path, report, mask_texts(report));
 	free(report);
 	analysis__free(analysis);
 	aggregate__free(aggregate);

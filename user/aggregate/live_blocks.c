@@ -469,7 +469,7 @@ static void visit_mapping(const struct mapping *mapping, void *arg)
 	visit_one(visit, mapping->hotspot, &live);
 }
 
-static void visit_asides(struct visit *visit)
+static void visit_reallocs(struct visit *visit)
 {
 	const struct domain_stats *stats = visit->stats;
 
@@ -487,11 +487,11 @@ static void visit_asides(struct visit *visit)
 	visit->realloc_tid = 0;
 }
 
-static void visit_ledger(struct visit *visit)
+static void visit_domain(struct visit *visit)
 {
 	const struct block_table *blocks = &visit->stats->blocks;
 
-	visit_asides(visit);
+	visit_reallocs(visit);
 	for (size_t i = 0; i < blocks->heads_count && !visit->err; i++) {
 		for (uint32_t index = blocks->heads[i]; index;) {
 			const struct block *block = block_at(&visit->memory->blocks, index);
@@ -514,7 +514,7 @@ int aggregate__each_live_block(const struct aggregate *a,
 		for (int domain = 1; process && domain < PERFX_DOMAINS; domain++) {
 			visit.stats = process->domain_stats[domain];
 			if (visit.stats && !visit.err)
-				visit_ledger(&visit);
+				visit_domain(&visit);
 		}
 	}
 	return visit.err;
