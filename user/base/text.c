@@ -78,6 +78,14 @@ void text_clear(struct text *text)
 	*text = (struct text){0};
 }
 
+bool text_is_one_of(const char *text, const char *const *list)
+{
+	for (; *list; list++)
+		if (strcmp(text, *list) == 0)
+			return true;
+	return false;
+}
+
 static bool is_continuation(unsigned char c)
 {
 	return (c & 0xc0) == 0x80;

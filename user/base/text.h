@@ -26,6 +26,9 @@ const char *text_peek(const struct text *text);
 char *text_take(struct text *text);
 void text_clear(struct text *text);
 
+/* Is it in a NULL-terminated list? */
+bool text_is_one_of(const char *text, const char *const *list);
+
 /* --- UTF-8 from untrusted sources: stepping, repairing, and its width on a terminal ---------- */
 
 #define UTF8_INVALID UINT32_MAX

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "elf/glob.h"
 
+#include "base/grow.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -128,18 +130,17 @@ static const char *alternatives_end(const char *p)
 
 static int add_glob(struct glob_list *list, const char *glob)
 {
-	char **grown;
+	char *copy;
 
 	if (list->count == GLOB_ALTERNATIVES_MAX)
 		return -E2BIG;
-	grown = realloc(list->globs, (list->count + 1) * sizeof(*grown));
-	if (!grown)
+	copy = strdup(glob);
+	if (!copy ||
+	    grow_array(&list->globs, &list->capacity, list->count + 1, sizeof(*list->globs))) {
+		free(copy);
 		return -ENOMEM;
-	list->globs = grown;
-	grown[list->count] = strdup(glob);
-	if (!grown[list->count])
-		return -ENOMEM;
-	list->count++;
+	}
+	list->globs[list->count++] = copy;
 	return 0;
 }
 

@@ -12,7 +12,7 @@
 
 struct glob_list {
 	char **globs; /* without alternatives */
-	size_t count;
+	size_t count, capacity;
 };
 
 enum { GLOB_ALTERNATIVES_MAX = 1024 };

@@ -2,6 +2,8 @@
 /* An image: its segments, its separate debug file, its traits. */
 #include "elf/image.h"
 
+#include "base/grow.h"
+#include "base/text.h"
 #include "elf/demangle.h"
 #include "elf/image_internal.h"
 #include "proc/maps.h"
@@ -22,7 +24,6 @@ static bool add_segment(struct image *image, const Elf64_Phdr *phdr)
 				  .offset = phdr->p_offset,
 				  .size = phdr->p_filesz,
 				  .executable = phdr->p_flags & PF_X};
-	struct segment *grown;
 	uint64_t end;
 
 	if (phdr->p_type != PT_LOAD || segment.offset >= image->file.size || !segment.size)
@@ -31,10 +32,9 @@ static bool add_segment(struct image *image, const Elf64_Phdr *phdr)
 		segment.size = image->file.size - segment.offset;
 	if (__builtin_add_overflow(segment.vaddr, segment.size, &end))
 		return true;
-	grown = realloc(image->segments, (image->segments_count + 1) * sizeof(*grown));
-	if (!grown)
+	if (grow_array(&image->segments, &image->segments_capacity, image->segments_count + 1,
+		       sizeof(*image->segments)))
 		return false;
-	image->segments = grown;
 	image->segments[image->segments_count++] = segment;
 	return true;
 }
@@ -418,20 +418,12 @@ void image__free(struct image *image)
  * of timing: in doubt, yes.
  */
 
-static bool one_of(const char *name, const char *const *list)
-{
-	for (; *list; list++)
-		if (strcmp(name, *list) == 0)
-			return true;
-	return false;
-}
-
 /* libc exports these for others; a file that calls them has more stacks than threads. */
 static bool is_context_call(const char *name)
 {
 	static const char *const names[] = {"swapcontext", "makecontext", "setcontext", NULL};
 
-	return one_of(name, names);
+	return text_is_one_of(name, names);
 }
 
 /* Boost.Context (folly and others bring copies), brpc, libco (both), libcoro, libaco, minicoro,
@@ -457,7 +449,7 @@ static bool is_coroutine_switch(const char *name)
 					    "_ZL10slp_switchv",
 					    NULL};
 
-	return one_of(name, names);
+	return text_is_one_of(name, names);
 }
 
 /* The legacy form, _ZN…17h<hash>E, is a valid C++ name too. */

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "base/grow.h"
 #include "elf/image_internal.h"
 
 #include <dwarf.h>
@@ -255,23 +256,18 @@ static int compare_ranges(const void *left, const void *right)
 static void collect_ranges(struct image *image, uint64_t vaddr)
 {
 	struct eh_cursor at = cursor_at(image, vaddr);
-	size_t room = 0;
 
 	while (!at.failed && at.at < at.end) {
 		struct eh_record record = eh_cursor__record(&at);
-		struct fde_range range, *grown;
+		struct fde_range range;
 
 		if (record.kind == EH_END)
 			break;
 		if (record.kind != EH_FDE || !fde_range(image, &record, &range))
 			continue;
-		if (image->ranges_count == room) {
-			room = room ? 2 * room : 256;
-			grown = realloc(image->ranges, room * sizeof(*grown));
-			if (!grown)
-				break;
-			image->ranges = grown;
-		}
+		if (grow_array(&image->ranges, &image->ranges_capacity, image->ranges_count + 1,
+			       sizeof(*image->ranges)))
+			break;
 		image->ranges[image->ranges_count++] = range;
 	}
 	if (image->ranges_count)

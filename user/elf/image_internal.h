@@ -44,7 +44,7 @@ struct image {
 	char build_id[2 * 64 + 1];
 
 	struct segment *segments;
-	size_t segments_count;
+	size_t segments_count, segments_capacity;
 
 	struct symbol_table tables[3];
 	size_t tables_count;
@@ -62,14 +62,14 @@ struct image {
 		uint64_t base;
 	} eh_table;
 	struct fde_range *ranges; /* in files without that table: our own */
-	size_t ranges_count;
+	size_t ranges_count, ranges_capacity;
 	struct Elf *elf; /* libdw's, opened for the first CFA */
 	struct Dwarf_CFI_s *cfi;
 	bool cfi_tried;
 
 	bool annotations_ready;
 	struct symbol *annotations; /* their names are ours */
-	size_t annotations_count;
+	size_t annotations_count, annotations_capacity;
 
 	bool traits_ready;
 	struct image_traits traits;

@@ -16,6 +16,7 @@
  *
  * A mark copied by the compiler (both constructors of a class, cloned code) gives equal notes.
  */
+#include "base/grow.h"
 #include "elf/demangle.h"
 #include "elf/image_internal.h"
 
@@ -117,7 +118,6 @@ static int add_annotation(struct image *image, const struct annotation *annotati
 {
 	struct symbol symbol = {.origin = SYMBOL_NOTE};
 	char *name = annotation_name(image, annotation);
-	struct symbol *grown;
 
 	if (!name)
 		return errno == EINVAL ? 0 : -ENOMEM;
@@ -127,12 +127,11 @@ static int add_annotation(struct image *image, const struct annotation *annotati
 		free(name);
 		return 0;
 	}
-	grown = realloc(image->annotations, (image->annotations_count + 1) * sizeof(*grown));
-	if (!grown) {
+	if (grow_array(&image->annotations, &image->annotations_capacity,
+		       image->annotations_count + 1, sizeof(*image->annotations))) {
 		free(name);
 		return -ENOMEM;
 	}
-	image->annotations = grown;
 	image->annotations[image->annotations_count++] = symbol;
 	return 0;
 }
@@ -182,7 +181,7 @@ void image__forget_annotations(struct image *image)
 		free((char *)image->annotations[i].name);
 	free(image->annotations);
 	image->annotations = NULL;
-	image->annotations_count = 0;
+	image->annotations_count = image->annotations_capacity = 0;
 }
 
 /* A damaged note must not lead a probe into the middle of an instruction. */

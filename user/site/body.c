@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "site/body.h"
 
+#include "base/text.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -135,14 +137,6 @@ const char *import_at(const struct image *image, uint64_t stub, uint64_t *vaddr)
 	return name;
 }
 
-static bool is_one_of(const char *name, const char *const *names)
-{
-	for (; *names; names++)
-		if (strcmp(name, *names) == 0)
-			return true;
-	return false;
-}
-
 static bool import_never_returns(const char *name)
 {
 	static const char *const names[] = {"__stack_chk_fail",
@@ -159,7 +153,7 @@ static bool import_never_returns(const char *name)
 					    NULL};
 
 	/* std::__throw_length_error and its kin */
-	return is_one_of(name, names) ||
+	return text_is_one_of(name, names) ||
 	       (strncmp(name, "_ZSt", 4) == 0 && strstr(name, "__throw_"));
 }
 
@@ -175,7 +169,7 @@ static bool import_frees(const char *name)
 					    "_ZdlPvmSt11align_val_t",
 					    NULL};
 
-	return is_one_of(name, names);
+	return text_is_one_of(name, names);
 }
 
 /* --- does it leave its own stack? -------------------------------------------------------------

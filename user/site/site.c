@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "site/site.h"
 
+#include "base/grow.h"
 #include "site/body.h"
 
 #include <errno.h>
@@ -434,18 +435,12 @@ static bool search_cheap(struct search *search, int32_t exit)
 
 static int plan_add(struct site_plan *plan, const struct exit_site *site)
 {
-	struct exit_site *exits = plan->exits;
+	int err = grow_array(&plan->exits, &plan->exits_capacity, plan->exits_count + 1,
+			     sizeof(*plan->exits));
 
-	if ((plan->exits_count & (plan->exits_count - 1)) == 0) {
-		size_t room = plan->exits_count ? 2 * plan->exits_count : 1;
-
-		exits = realloc(exits, room * sizeof(*exits));
-		if (!exits)
-			return -ENOMEM;
-		plan->exits = exits;
-	}
-	exits[plan->exits_count++] = *site;
-	return 0;
+	if (!err)
+		plan->exits[plan->exits_count++] = *site;
+	return err;
 }
 
 /* At a ret and at a tail jump nothing is left above the return address. */
@@ -655,7 +650,7 @@ void site_plan__clear(struct site_plan *plan)
 {
 	free(plan->exits);
 	plan->exits = NULL;
-	plan->exits_count = 0;
+	plan->exits_count = plan->exits_capacity = 0;
 }
 
 /* --- coroutine switches --------------------------------------------------------------------- */

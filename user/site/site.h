@@ -66,7 +66,7 @@ struct site_plan {
 	enum exits_state exits_state;
 	const char *exits_note;	 /* static; why EXITS_UNKNOWN, or NULL */
 	struct exit_site *exits; /* malloc'd; free with site_plan__clear */
-	size_t exits_count;
+	size_t exits_count, exits_capacity;
 	bool calls_itself;   /* a direct call to its own entry */
 	bool switches_stack; /* loads rsp from memory or from a register that is not its own
 				frame: a coroutine switch in assembly; exits are unknown then */
