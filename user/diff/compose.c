@@ -750,7 +750,7 @@ static void compose_captures(struct comparer *c)
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-/* What makes a comparison unfair. */
+/* Differences in how the two were recorded. */
 static void compose_warnings(struct comparer *c)
 {
 	const struct profile *a = c->diff->a, *b = c->diff->b;

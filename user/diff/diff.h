@@ -7,12 +7,12 @@
  * second. A function is the same one when its name and its module's base name are; the k-th of
  * several of one name (overloads, by offset) answers to the k-th, or all to all where one side has
  * more of them. A range is the same one when its name and its source are. Steps are compared by
- * their mean time; what stands out is judged as for functions.
+ * their mean time; significance is judged as for functions.
  *
- * What stands out: Welch's t-test on the means says that the spread of the calls does not explain
+ * Significance: Welch's t-test on the means says that the spread of the calls does not explain
  * the change. The probability of being wrong about any function at all is DIFF_ALPHA, whatever
  * their number (Bonferroni). It knows the spread within each recording only, not that from one
- * recording to the next, so changes below DIFF_SHARE_MIN never stand out.
+ * recording to the next, so changes below DIFF_SHARE_MIN are never significant.
  */
 #ifndef PERFX_DIFF_DIFF_H
 #define PERFX_DIFF_DIFF_H
@@ -57,13 +57,13 @@ double student_two_sided(double t, double df);
 /* Clock frequency, neighbours and the layout of memory move a mean by about as much from one
  * recording to the next. */
 #define DIFF_SHARE_MIN 0.01
-/* What takes a smaller share of wall time on both sides is no regression, however slow it got. */
+/* Minimum share of wall time, on either side, of a regression. */
 #define DIFF_WEIGHT_MIN 0.01
-/* Memory has one peak a recording and no spread: less than this is no difference. */
+/* Memory has one peak per recording and no spread: a smaller change is no difference. */
 #define DIFF_MEMORY_SHARE_MIN 0.05
 #define DIFF_MEMORY_BYTES_MIN (1024.0 * 1024.0)
 
-/* Of a regression, where none is asked for. */
+/* Default of --fail-on. */
 #define DIFF_THRESHOLD 0.05
 
 enum diff_verdict {
@@ -144,7 +144,8 @@ struct diff_process {
 	const struct profile_process *a, *b; /* NULL: has no counterpart */
 	struct diff_pair wall_ns, cores;     /* cores: CPU time for wall time */
 	struct diff_pair flops_per_s;	     /* over wall time */
-	/* Those that stand out, by impact; the others, by share; those of one side, by share. */
+	/* Significant changes by impact, then the others by share, then those of one side by share.
+	 */
 	struct diff_function *functions;
 	size_t functions_count;
 	struct diff_memory *memory;

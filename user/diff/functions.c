@@ -208,7 +208,7 @@ static struct diff_function compare(struct side_values a, struct side_values b)
 	};
 }
 
-/* --- what stands out -------------------------------------------------------------------------- */
+/* --- significance ----------------------------------------------------------------------------- */
 
 enum diff_verdict diff_judge(const struct diff *diff, const struct welch *welch, double change)
 {
@@ -247,7 +247,7 @@ void diff_judge_function(const struct diff *diff, struct diff_function *f)
 		       (f->total_share.a >= DIFF_WEIGHT_MIN || f->total_share.b >= DIFF_WEIGHT_MIN);
 }
 
-static int stands_out(const struct diff_function *f)
+static int significance(const struct diff_function *f)
 {
 	return f->in != (DIFF_IN_A | DIFF_IN_B) ? 0 : 1 + (f->time >= DIFF_BETTER);
 }
@@ -255,7 +255,7 @@ static int stands_out(const struct diff_function *f)
 static double weight_of(const struct diff_function *f)
 {
 	double weight =
-		stands_out(f) == 2 ? fabs(f->impact) : fmax(f->total_share.a, f->total_share.b);
+		significance(f) == 2 ? fabs(f->impact) : fmax(f->total_share.a, f->total_share.b);
 
 	return isnan(weight) ? 0 : weight;
 }
@@ -266,8 +266,8 @@ int diff_order_functions(const void *a, const void *b)
 	double wx = weight_of(x), wy = weight_of(y);
 	int order;
 
-	if (stands_out(x) != stands_out(y))
-		return stands_out(y) - stands_out(x);
+	if (significance(x) != significance(y))
+		return significance(y) - significance(x);
 	if (wx != wy)
 		return wx < wy ? 1 : -1;
 	order = strcmp(x->function->name, y->function->name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A comparison → a file: a document for users, JSON for programs (perfx.diff/1). */
+/* Comparison → a file: a document for users, JSON for programs (perfx.diff/1). */
 #ifndef PERFX_DIFF_WRITERS_H
 #define PERFX_DIFF_WRITERS_H
 
@@ -29,7 +29,7 @@ static inline const struct diff_writer *diff_writer_named(const char *name)
 	return format_named(&diff_formats, name);
 }
 
-/* What matters most, a sentence with marked names. */
+/* The most important change, a sentence with marked names. */
 void diff_say_verdict(struct text *into, const struct diff *diff);
 /* "slower", "faster", "same", "unknown"; of memory "more" and "less". */
 const char *diff_time_word(enum diff_verdict verdict);

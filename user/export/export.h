@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Captures → files of other tools. One file a format. Formats that show every call read the calls
- * from the capture as they write, so that memory does not grow with them; the others show what they
- * add up to.
+ * Captures → files of other tools. Formats with single calls read them from the capture as they
+ * write, so memory does not grow with them; the others show sums.
  */
 #ifndef PERFX_EXPORT_EXPORT_H
 #define PERFX_EXPORT_EXPORT_H
@@ -13,14 +12,14 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* 0, or what is not 0 ends it. */
+/* 0 to go on; another value ends the iteration. */
 typedef int export_on_span(void *ctx, const struct perfx_span *span);
 typedef int export_on_value(void *ctx, const struct perfx_user_value *value);
 
 struct export
 {
 	FILE *out;
-	/* Where the format shows calls: all but those, and with the steps. */
+	/* Complete for formats of sums; without calls, but with steps, for formats of calls. */
 	const struct profile *profile;
 	/* Gives each call's record, in the order of the capture. 0 or what on_span returned, or
 	 * -errno. */

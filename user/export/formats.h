@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The formats that export.c's table names, and what several of them need. */
+/* The writers of export.c's table, and what several of them share. */
 #ifndef PERFX_EXPORT_FORMATS_H
 #define PERFX_EXPORT_FORMATS_H
 
@@ -14,7 +14,7 @@ int export_folded(const struct export *export);
 int export_speedscope(const struct export *export);
 int export_openmetrics(const struct export *export);
 
-/* A stream's error so far: 0 or -errno. */
+/* The error of a stream: 0 or -errno. */
 int export_error(FILE *out);
 /* The function's name made harmless (base/escape.h); "?" when it has none. */
 void export_function_name(struct text *into, const struct profile *profile, uint32_t function);

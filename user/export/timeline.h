@@ -59,8 +59,8 @@ int nesting__flush(struct nesting *nesting);
 /* The thread of a call, made when it is new; NULL: memory is out. */
 struct nesting_thread *nesting__thread(struct nesting *nesting, const struct perfx_span *span);
 
-/* The steps of a training, found again among the calls as they are read: each, where the profile
- * has but some at a time when there are many. */
+/* The steps of a training, each of them, from the calls as they are read: the profile's series may
+ * have several steps per entry. */
 
 struct export_step {
 	size_t place; /* of its process in the profile */
@@ -77,7 +77,7 @@ void export_steps__free(struct export_steps *steps);
 bool export_steps__ends(struct export_steps *steps, const struct perfx_span *span,
 			struct export_step *step);
 
-/* Values of the traced programs as tracks: what each is after every sample. */
+/* Values of the traced programs as tracks: the value after every sample. */
 
 struct value_track {
 	size_t process; /* place in the profile */

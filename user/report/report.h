@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * State and findings → a file. One writer a format; a writer never computes, it shows.
- */
+/* Profile and findings → a file, by one writer per format. Writers show; they do not analyze. */
 #ifndef PERFX_REPORT_REPORT_H
 #define PERFX_REPORT_REPORT_H
 
@@ -38,7 +36,7 @@ struct report_writer {
 	bool tables; /* writes one table: --table */
 };
 
-/* In a form of one's own (report/table/template.h). */
+/* A user's own template (report/table/template.h). */
 extern const struct report_writer report_writer_template;
 
 extern struct format_table report_formats;
@@ -49,11 +47,11 @@ static inline const struct report_writer *report_writer_named(const char *name)
 }
 
 /*
- * What of a profile a report is about, and in which order: --process and --sort. A selection is a
- * profile like any other, so that rules and writers need not know of it.
+ * Processes and order of a report: --process and --sort. A selection is a profile like any other,
+ * so rules and writers do not know of it.
  */
 
-/* Copies of what changes; the rest is borrowed from the profile it was made of. */
+/* Copies of what differs; the rest is borrowed from the original profile. */
 struct selection {
 	struct profile profile;
 };

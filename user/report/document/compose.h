@@ -39,7 +39,7 @@ void compose_function_name(struct composer *c, const struct profile_process *pro
 
 /* compute.c: operations, where they are known, and the roofline */
 void compose_compute(struct composer *c, const struct profile_process *process);
-/* What ranges compute, with all that runs inside them */
+/* Operations of ranges, nested calls included */
 void compose_ranges(struct composer *c, const struct profile_process *process);
 /* Bytes that collectives move */
 void compose_collectives(struct composer *c, const struct profile_process *process);
@@ -58,7 +58,7 @@ void compose_values(struct composer *c, const struct profile_process *process);
 /* memory.c: all of a process's memory */
 void compose_memory(struct composer *c, const struct profile_process *process,
 		    const struct process_analysis *analysis);
-/* A line a domain, and the places that matter most */
+/* One line per domain, and the most important places */
 void compose_memory_worst(struct composer *c, const struct profile_process *process,
 			  const struct process_analysis *analysis);
 bool memory_sees_frees(const struct profile_memory *memory);
@@ -66,15 +66,15 @@ bool memory_sees_frees(const struct profile_memory *memory);
 /* hotspots.c: the table of places and their stacks */
 void compose_hotspots(struct composer *c, const struct profile_process *process,
 		      const struct profile_memory *memory, const struct memory_analysis *analysis);
-/* The places that matter most, of all domains together */
+/* The most important places of all domains */
 void compose_worst_places(struct composer *c, const struct profile_process *process,
 			  const struct process_analysis *analysis);
 
 /* measured.c */
 void compose_measured(struct composer *c);
-/* What attaching cannot see, and what does. */
+/* What attaching cannot see, and how to see it. */
 void compose_hints(struct composer *c);
-/* What was traced late, or not at all because it ended too soon. */
+/* Processes that were traced late, or ended before they could be. */
 void compose_late(struct composer *c);
 
 /* Identical workers as one section; the first of them is at `first`. */

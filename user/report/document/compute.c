@@ -180,10 +180,10 @@ static void compose_roofs(struct composer *c, const struct roof *roofs, size_t c
 }
 
 static void compose_plot(struct composer *c, const struct profile_process *p,
-			 const struct roofline_points *marks)
+			 const struct roofline_points *found)
 {
-	struct plot_point points[MARKS];
-	struct plot_roof roofs[MARKS];
+	struct plot_point points[ROOFLINE_POINTS];
+	struct plot_roof roofs[ROOFLINE_POINTS];
 	struct text text = {0};
 
 	if (c->limits->charts) {
@@ -191,15 +191,15 @@ static void compose_plot(struct composer *c, const struct profile_process *p,
 				   (struct chart){.kind = CHART_ROOFLINE, .process = p});
 		return;
 	}
-	roofline_points_plot(marks, points, roofs);
+	roofline_points_plot(found, points, roofs);
 	document_say(c->document, BLOCK_CAPTION, "Roofline: FLOP/s (y) by FLOP/byte (x)");
-	plot_roofline(&text, c->limits->plot_columns, roofs, marks->roofs_count, points,
-		      marks->count);
+	plot_roofline(&text, c->limits->plot_columns, roofs, found->roofs_count, points,
+		      found->count);
 	document_add(c->document, BLOCK_PLOT, &text);
 }
 
 static void compose_points(struct composer *c, const struct profile_process *p,
-			   const struct roofline_points *marks)
+			   const struct roofline_points *found)
 {
 	static const struct column columns[] = {
 		{.title = ""},
@@ -212,8 +212,8 @@ static void compose_points(struct composer *c, const struct profile_process *p,
 	};
 
 	document_table(c->document, columns);
-	for (size_t i = 0; i < marks->count; i++) {
-		const struct roofline *line = &marks->marks[i].line;
+	for (size_t i = 0; i < found->count; i++) {
+		const struct roofline *line = &found->points[i].line;
 		const char *bound = roofline_class_name(line->bound);
 		struct text name = {0};
 
@@ -224,7 +224,7 @@ static void compose_points(struct composer *c, const struct profile_process *p,
 		document_cell_printf(c->document, "%.3g", line->intensity);
 		document_cell_printf(c->document, "%s", name_of_dtype(line->dtype));
 		document_cell_printf(c->document, "%s", bound ? bound : "-");
-		compose_function_name(c, p, marks->marks[i].row->function, &name);
+		compose_function_name(c, p, found->points[i].row->function, &name);
 		document_cell(c->document, &name);
 	}
 }
@@ -254,18 +254,18 @@ static const char *why_no_roof(const struct composer *c, const struct profile_pr
 
 static void compose_roofline(struct composer *c, const struct profile_process *p)
 {
-	struct roofline_points marks;
+	struct roofline_points found;
 
-	roofline_points_find(&marks, c->profile, p);
-	if (!marks.count)
+	roofline_points_find(&found, c->profile, p);
+	if (!found.count)
 		return;
-	if (!marks.roofs_count) {
+	if (!found.roofs_count) {
 		document_say(c->document, BLOCK_NOTE, why_no_roof(c, p));
 		return;
 	}
-	compose_plot(c, p, &marks);
-	compose_points(c, p, &marks);
-	compose_roofs(c, marks.roofs, marks.roofs_count);
+	compose_plot(c, p, &found);
+	compose_points(c, p, &found);
+	compose_roofs(c, found.roofs, found.roofs_count);
 }
 
 void compose_compute(struct composer *c, const struct profile_process *p)

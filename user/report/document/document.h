@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a report says, before it is known in which format: paragraphs, findings, tables. It is
- * composed once (compose.h); a text writer is only a layout of it.
+ * The content of a report, independent of its format: paragraphs, findings, tables. It is composed
+ * once (compose.h); the text formats only lay it out.
  *
  * Texts are sentences with marked names (base/escape.h).
  */
@@ -22,8 +22,8 @@ enum block_kind {
 	BLOCK_FINDING,
 	BLOCK_CAPTION, /* of the table that follows */
 	BLOCK_TABLE,
-	BLOCK_PLOT, /* lines of our own characters, shown as they are */
-	BLOCK_FOLD, /* what follows, up to BLOCK_UNFOLD, may be hidden at first; text: its title */
+	BLOCK_PLOT, /* preformatted lines */
+	BLOCK_FOLD, /* begins a part that may be hidden at first; text: its title */
 	BLOCK_UNFOLD,
 	BLOCK_CHART, /* only where the limits ask for charts */
 };
@@ -48,8 +48,8 @@ struct column {
 	const char *title;
 	bool right;	 /* numbers */
 	unsigned rank;	 /* 0: always shown; the highest is left out first when space is short */
-	bool takes_rest; /* shortened, or given what room there is: one of a table */
-	bool cut_end;	 /* what is shortened loses its end, not its middle */
+	bool takes_rest; /* gets the remaining width: one column of a table */
+	bool cut_end;	 /* shortened at its end, not in its middle */
 	unsigned where;	 /* bits: only in tables that have these; 0: in all */
 };
 
@@ -79,7 +79,7 @@ struct document {
 	bool failed; /* memory was out */
 };
 
-/* How much of it. */
+/* How much of the report a format shows. */
 struct document_limits {
 	bool brief;  /* one screen or two: what to look at first, and how to get the rest */
 	bool groups; /* identical workers are one section; each its own is folded, unless brief */
@@ -109,7 +109,7 @@ void document_clear(struct document *document);
 int document_write_text(FILE *out, const struct document *document, bool color, unsigned width);
 int document_write_md(FILE *out, const struct document *document);
 
-/* For composing: takes the text, which is empty then. */
+/* For composing: takes the text and leaves it empty. */
 void document_add(struct document *document, enum block_kind kind, struct text *text);
 void document_say(struct document *document, enum block_kind kind, const char *sentence);
 void document_printf(struct document *document, enum block_kind kind, const char *fmt, ...)
@@ -126,7 +126,7 @@ void document_add_chart(struct document *document, struct chart chart);
 void document_add_table(struct document *document, const struct column *columns, size_t count,
 			unsigned has);
 void document_cell(struct document *document, struct text *cell);
-/* The rows that follow are of another kind: they stay at the end however the rest is sorted. */
+/* The following rows are the table's foot: they stay at the end, whatever the order. */
 void document_foot(struct document *document);
 void document_cell_printf(struct document *document, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -138,8 +138,7 @@ void document_cell_bytes(struct document *document, uint64_t bytes);
 void document_cell_flops(struct document *document, const struct profile_cost *cost);
 void document_cell_gflops(struct document *document, double flops_per_s);
 void document_cell_share(struct document *document, uint64_t part, uint64_t whole);
-/* A text of the traced program's, marked; "?" when it is empty. Shortened to so many columns, where
- * not 0. */
+/* A name from the traced program, marked; "?" when it is empty. Shortened to `columns` unless 0. */
 void document_cell_name(struct document *document, const char *name, unsigned columns);
 
 #endif

@@ -15,7 +15,7 @@ static int by_name(const void *left, const void *right)
 	return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-/* Which names come more than once among the process's functions: once for all of its tables. */
+/* Finds the names that several of the process's functions have, once for all of its tables. */
 static void find_shared_names(struct composer *c, const struct profile_process *p)
 {
 	const char **names = malloc((p->rows_count + 1) * sizeof(*names));
@@ -126,7 +126,7 @@ static void cells_of_cost(struct composer *c, const struct profile_process *p,
 	document_cell_gflops(c->document, line.flops_per_s);
 }
 
-/* A range is in no file: who marks such is said instead. */
+/* A range is in no module: its source is shown instead. */
 static void cell_module(struct composer *c, const struct profile_function *function)
 {
 	if (function && (function->flags & PERFX_FUNCTION_RANGE))
@@ -136,7 +136,7 @@ static void cell_module(struct composer *c, const struct profile_function *funct
 				   c->limits->name_columns);
 }
 
-/* Time, and no calls: it is of no function. */
+/* A row of time without calls or a function. */
 static void compose_rest_row(struct composer *c, const struct profile_process *p, const char *name,
 			     uint64_t ns)
 {
@@ -230,7 +230,7 @@ static void add_untraced_cpu(struct text *text, const struct profile_untraced *u
 		    as_ns(untraced->on_cpu_min_ns), as_ns(untraced->on_cpu_max_ns));
 }
 
-/* Where a function that computes shows no GFLOP/s. */
+/* Why some functions with FLOPs show no GFLOP/s. */
 static void add_withheld(struct composer *c, const struct profile_process *p, struct text *text)
 {
 	struct roof roof = roofline_whole_roof(c->profile, roofline_dtype(p));
@@ -253,7 +253,7 @@ static void add_withheld(struct composer *c, const struct profile_process *p, st
 		    as_si(roof.flops_per_s, "FLOP/s"), name_of_dtype(roof.dtype));
 }
 
-/* What the table's numbers do not say by themselves. */
+/* Notes on the table's numbers. */
 static void compose_function_notes(struct composer *c, const struct profile_process *p)
 {
 	uint64_t booked = 0, unwound = 0, untimed = 0;

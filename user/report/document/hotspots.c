@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Who allocates and who holds: a row for each place, then the call stacks of the first ones. */
+/* Allocation sites: a row for each, then the call stacks of the first ones. */
 #include "analyze/location.h"
 #include "base/escape.h"
 #include "base/text.h"
@@ -100,7 +100,7 @@ static bool has_leaks(const struct places *s)
 
 enum { HAS_LEAKS = 1 };
 
-/* What has been held, where frees are seen. */
+/* Live bytes, where frees are seen. */
 static void compose_held(struct composer *c, const struct places *s)
 {
 	static const struct column columns[] = {
@@ -137,7 +137,7 @@ static void compose_held(struct composer *c, const struct places *s)
 	}
 }
 
-/* What came, where frees are not seen. */
+/* Allocations, where frees are not seen. */
 static void compose_allocated(struct composer *c, const struct places *s)
 {
 	static const struct column columns[] = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The last part of every report: what attached and what could not, what it cost, what was lost. */
+/* The last part of every report: attached probes, failures to attach, overhead, losses. */
 #include "base/escape.h"
 #include "base/grow.h"
 #include "base/units.h"

@@ -41,7 +41,7 @@ static const char *title_of(enum perfx_domain domain)
 }
 
 /* What a number of live blocks is: "", "~ " an estimate, "≥ " or "≤ " a bound. */
-static const char *mark_of(const struct profile_memory *memory)
+static const char *sign_of(const struct profile_memory *memory)
 {
 	switch (memory->bound) {
 	case 0:
@@ -102,14 +102,14 @@ static void add_sum(struct text *text, uint64_t anon_bytes, const struct profile
 	if (traced_bytes <= anon_bytes) {
 		text_printf(text,
 			    " = traced %s %s%s + %s allocated before the recording or untraced",
-			    domain_words(memory->domain), mark_of(memory), as_bytes(traced_bytes),
+			    domain_words(memory->domain), sign_of(memory), as_bytes(traced_bytes),
 			    as_bytes(anon_bytes - traced_bytes));
 		return;
 	}
 	text_printf(text,
 		    "; traced %s %s%s: at least %s of it is not resident (never touched, or "
 		    "swapped out)",
-		    domain_words(memory->domain), mark_of(memory), as_bytes(traced_bytes),
+		    domain_words(memory->domain), sign_of(memory), as_bytes(traced_bytes),
 		    as_bytes(traced_bytes - anon_bytes));
 }
 
@@ -119,7 +119,7 @@ static void add_tensors(struct text *text, const struct profile_memory *memory)
 	text_printf(text,
 		    ", of which traced tensors up to %s%s; the rest was allocated before the "
 		    "recording or is untraced",
-		    mark_of(memory), as_bytes(memory->current_bytes));
+		    sign_of(memory), as_bytes(memory->current_bytes));
 }
 
 static void compose_resident(struct composer *c, const struct profile_process *p)
@@ -197,16 +197,16 @@ static void add_allocated(struct text *text, const struct profile_memory *memory
 static void add_kept(struct text *text, const struct profile *p,
 		     const struct profile_memory *memory)
 {
-	const char *mark = mark_of(memory);
+	const char *sign = sign_of(memory);
 
-	text_printf(text, " · live at the end %s%s", mark, as_bytes(memory->current_bytes));
+	text_printf(text, " · live at the end %s%s", sign, as_bytes(memory->current_bytes));
 	if (memory->current_count != PROFILE_ABSENT) {
-		text_printf(text, " in %s", mark);
+		text_printf(text, " in %s", sign);
 		add_number(text, memory, memory->current_count, "block");
 	}
 	if (memory->peak_bytes == PROFILE_ABSENT)
 		return;
-	text_printf(text, " · peak %s%s", mark, as_bytes(memory->peak_bytes));
+	text_printf(text, " · peak %s%s", sign, as_bytes(memory->peak_bytes));
 	if (!memory->peak_bytes || memory->peak_ns == PROFILE_ABSENT)
 		return;
 	text_printf(text, " at %s", as_ns(profile_since_start(p, memory->peak_ns)));

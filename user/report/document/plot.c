@@ -21,7 +21,7 @@ struct plot {
 	unsigned width; /* cells */
 	struct plot_axis x, y;
 	uint8_t dots[HEIGHT][WIDTH_MAX]; /* as U+2800 counts them */
-	char marks[HEIGHT][WIDTH_MAX];
+	char labels[HEIGHT][WIDTH_MAX];
 };
 
 static void widen(struct plot_axis *axis, double value)
@@ -107,10 +107,10 @@ static void draw_point(struct plot *plot, const struct plot_point *point)
 	unsigned column = (unsigned)place_of(&plot->x, point->x, plot->width);
 	int line = HEIGHT - 1 - place_of(&plot->y, point->y, HEIGHT);
 
-	while (column < plot->width && plot->marks[line][column])
+	while (column < plot->width && plot->labels[line][column])
 		column++;
 	if (column < plot->width)
-		plot->marks[line][column] = point->mark;
+		plot->labels[line][column] = point->label;
 }
 
 const char *plot_power(char buffer[UNITS_MAX], double power)
@@ -150,12 +150,12 @@ static void add_line(struct text *into, const struct plot *plot, int line)
 {
 	unsigned end = plot->width;
 
-	while (end && !plot->marks[line][end - 1] && !plot->dots[line][end - 1])
+	while (end && !plot->labels[line][end - 1] && !plot->dots[line][end - 1])
 		end--;
 	add_label(into, plot, line);
 	for (unsigned i = 0; i < end; i++) {
-		if (plot->marks[line][i])
-			text_add_bytes(into, &plot->marks[line][i], 1);
+		if (plot->labels[line][i])
+			text_add_bytes(into, &plot->labels[line][i], 1);
 		else if (plot->dots[line][i])
 			add_braille(into, plot->dots[line][i]);
 		else
@@ -216,25 +216,25 @@ void plot_roofline(struct text *into, unsigned columns, const struct plot_roof *
 	add_axis(into, &plot);
 }
 
-static void find_roofs(struct roofline_points *marks)
+static void find_roofs(struct roofline_points *found)
 {
 	size_t at;
 
-	for (size_t i = 0; i < marks->count; i++) {
-		const struct roof *roof = &marks->marks[i].line.roof;
+	for (size_t i = 0; i < found->count; i++) {
+		const struct roof *roof = &found->points[i].line.roof;
 
-		for (at = 0; at < marks->roofs_count && marks->roofs[at].dtype != roof->dtype; at++)
+		for (at = 0; at < found->roofs_count && found->roofs[at].dtype != roof->dtype; at++)
 			;
-		if (at == marks->roofs_count && roof->flops_per_s > 0 && roof->bytes_per_s > 0)
-			marks->roofs[marks->roofs_count++] = *roof;
+		if (at == found->roofs_count && roof->flops_per_s > 0 && roof->bytes_per_s > 0)
+			found->roofs[found->roofs_count++] = *roof;
 	}
 }
 
-void roofline_points_find(struct roofline_points *marks, const struct profile *profile,
+void roofline_points_find(struct roofline_points *found, const struct profile *profile,
 			  const struct profile_process *process)
 {
-	*marks = (struct roofline_points){0};
-	for (size_t i = 0; i < process->rows_count && marks->count < MARKS; i++) {
+	*found = (struct roofline_points){0};
+	for (size_t i = 0; i < process->rows_count && found->count < ROOFLINE_POINTS; i++) {
 		const struct profile_row *row = &process->rows[i];
 		struct roofline line;
 
@@ -242,22 +242,22 @@ void roofline_points_find(struct roofline_points *marks, const struct profile *p
 			continue;
 		line = roofline_of_row(profile, process, row);
 		if (line.flops_per_s > 0 && line.intensity > 0)
-			marks->marks[marks->count++] = (struct roofline_point){row, line};
+			found->points[found->count++] = (struct roofline_point){row, line};
 	}
-	find_roofs(marks);
+	find_roofs(found);
 }
 
-void roofline_points_plot(const struct roofline_points *marks, struct plot_point *points,
+void roofline_points_plot(const struct roofline_points *found, struct plot_point *points,
 			  struct plot_roof *roofs)
 {
-	for (size_t i = 0; i < marks->count; i++) {
-		const struct roofline *line = &marks->marks[i].line;
+	for (size_t i = 0; i < found->count; i++) {
+		const struct roofline *line = &found->points[i].line;
 
 		points[i] = (struct plot_point){line->intensity, line->flops_per_s, plot_label(i)};
 	}
-	for (size_t i = 0; i < marks->roofs_count; i++)
-		roofs[i] = (struct plot_roof){marks->roofs[i].flops_per_s,
-					      marks->roofs[i].bytes_per_s};
+	for (size_t i = 0; i < found->roofs_count; i++)
+		roofs[i] = (struct plot_roof){found->roofs[i].flops_per_s,
+					      found->roofs[i].bytes_per_s};
 }
 
 void spark(struct text *text, const uint64_t *values, size_t count)

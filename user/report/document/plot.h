@@ -26,7 +26,7 @@ struct plot_roof {
 /* All positive; where two share a place, the second is drawn to the right of it. */
 struct plot_point {
 	double x, y;
-	char mark;
+	char label;
 };
 
 /* Powers of ten, whole decades. */
@@ -49,7 +49,7 @@ void plot_roofline(struct text *into, unsigned columns, const struct plot_roof *
 
 /* The points of a roofline plot: functions, each labelled with a letter, and their roofs. */
 
-#define MARKS 8
+#define ROOFLINE_POINTS 8
 
 struct roofline_point {
 	const struct profile_row *row;
@@ -57,17 +57,17 @@ struct roofline_point {
 };
 
 struct roofline_points {
-	struct roofline_point marks[MARKS];
+	struct roofline_point points[ROOFLINE_POINTS];
 	size_t count;
-	struct roof roofs[MARKS]; /* one for each type of data that has a peak */
+	struct roof roofs[ROOFLINE_POINTS]; /* one for each type of data that has a peak */
 	size_t roofs_count;
 };
 
 /* The functions with a cost of their own in which most time went. */
-void roofline_points_find(struct roofline_points *marks, const struct profile *profile,
+void roofline_points_find(struct roofline_points *found, const struct profile *profile,
 			  const struct profile_process *process);
-/* As they are plotted: MARKS of each at most. */
-void roofline_points_plot(const struct roofline_points *marks, struct plot_point *points,
+/* As they are plotted: ROOFLINE_POINTS of each at most. */
+void roofline_points_plot(const struct roofline_points *found, struct plot_point *points,
 			  struct plot_roof *roofs);
 
 static inline char plot_label(size_t i)

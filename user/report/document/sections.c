@@ -40,7 +40,7 @@ static void compose_partial(struct composer *c)
 	document_add(c->document, BLOCK_WARNING, &text);
 }
 
-/* What a time slice of a recording is, and what of it is not known. */
+/* Where in the recording a time slice lies, and what is not known of it. */
 static void compose_time_slice(struct composer *c)
 {
 	const struct profile *p = c->profile;
@@ -223,7 +223,7 @@ static void compose_brief_process(struct composer *c, size_t i)
 	compose_memory_worst(c, p, &c->analysis->processes[i]);
 }
 
-/* Processes that are not worth a section: one row each; of a brief report, their number. */
+/* Processes without a section: one row each; in a brief report, their number. */
 static void compose_others(struct composer *c, const bool *shown)
 {
 	static const struct column columns[] = {
@@ -399,7 +399,7 @@ static void compose_cost_line(struct composer *c)
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
-/* What should have been attached: it stays prominent. */
+/* Functions that could not be attached, by no design of ours. */
 static void compose_failures(struct composer *c)
 {
 	const struct profile_not_attached *first = NULL;

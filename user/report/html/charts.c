@@ -742,18 +742,18 @@ static struct letter free_place(const struct letter *letters, size_t count, doub
 }
 
 static void draw_points(struct roofline_drawing *d, const struct profile *profile,
-			const struct roofline_points *marks)
+			const struct roofline_points *found)
 {
-	struct letter letters[MARKS];
+	struct letter letters[ROOFLINE_POINTS];
 
-	for (size_t i = 0; i < marks->count; i++) {
-		const struct roofline *line = &marks->marks[i].line;
+	for (size_t i = 0; i < found->count; i++) {
+		const struct roofline *line = &found->points[i].line;
 		const char *bound = roofline_class_name(line->bound);
 		double x = roof_across(d, line->intensity), y = roof_down(d, line->flops_per_s);
 
 		letters[i] = free_place(letters, i, x, y);
 		text_printf(d->into, "<g class=%s>", bound ? bound : "unknown");
-		add_function_title(d->into, profile, marks->marks[i].row->function);
+		add_function_title(d->into, profile, found->points[i].row->function);
 		text_printf(d->into,
 			    "<circle cx=%.1f cy=%.1f r=5 /><text x=%.1f y=%.1f>%c</text></g>", x, y,
 			    letters[i].x, letters[i].y, plot_label(i));
@@ -764,15 +764,15 @@ static void chart_roofline(struct text *into, const struct profile *profile,
 			   const struct profile_process *process)
 {
 	struct roofline_drawing d = {.into = into};
-	struct plot_point points[MARKS];
-	struct plot_roof roofs[MARKS];
-	struct roofline_points marks;
+	struct plot_point points[ROOFLINE_POINTS];
+	struct plot_roof roofs[ROOFLINE_POINTS];
+	struct roofline_points found;
 
-	roofline_points_find(&marks, profile, process);
-	if (!marks.count || !marks.roofs_count)
+	roofline_points_find(&found, profile, process);
+	if (!found.count || !found.roofs_count)
 		return;
-	roofline_points_plot(&marks, points, roofs);
-	plot_axes(&d.x, &d.y, roofs, marks.roofs_count, points, marks.count);
+	roofline_points_plot(&found, points, roofs);
+	plot_axes(&d.x, &d.y, roofs, found.roofs_count, points, found.count);
 	text_printf(into,
 		    "<figure class=roofline><figcaption>Roofline: the functions of the table below "
 		    "and the peaks of this host; hollow: below %.0f %% of the "
@@ -780,9 +780,9 @@ static void chart_roofline(struct text *into, const struct profile *profile,
 		    "aria-label=\"FLOP/s by FLOP/byte; the numbers are in the table below\">",
 		    ROOFLINE_OVERHEAD_SHARE * 100, ROOF_WIDTH, ROOF_HEIGHT);
 	draw_roofline_grid(&d);
-	for (size_t i = 0; i < marks.roofs_count; i++)
-		draw_roof(&d, &marks.roofs[i], labels_near(&d, marks.roofs, i));
-	draw_points(&d, profile, &marks);
+	for (size_t i = 0; i < found.roofs_count; i++)
+		draw_roof(&d, &found.roofs[i], labels_near(&d, found.roofs, i));
+	draw_points(&d, profile, &found);
 	text_add(into, "</svg></div></figure>\n");
 }
 

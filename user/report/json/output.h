@@ -22,16 +22,16 @@ struct json_output {
 /* key: NULL in an array */
 void json_open(struct json_output *o, const char *key, char bracket);
 void json_close(struct json_output *o, char bracket);
-/* Writes a value on one line and takes it; NULL says that memory was out. */
+/* Writes a value on one line and takes it; NULL: out of memory. */
 void json_put(struct json_output *o, const char *key, json_t *value);
-/* Numbers with all their digits: another's, and not measured by us. */
+/* Numbers with all their digits: values of the program's own. */
 void json_put_exact(struct json_output *o, const char *key, json_t *value);
 /* Unless it was not measured (PROFILE_ABSENT). */
 void json_put_measured(struct json_output *o, const char *key, uint64_t value);
 void json_set_measured(json_t *object, const char *key, uint64_t value);
 
 json_t *json_of_integer(uint64_t value);
-/* What a traced process wrote may be no UTF-8. */
+/* Invalid UTF-8 from a traced process is repaired. */
 json_t *json_of_string(const char *value);
 /* Without its marks. */
 json_t *json_of_sentence(const char *value);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A JSON report → the profile that it was made of, as far as it says: what diff compares. What the
- * report does not hold, such as calls by thread, is empty there. Whatever is in the file, it
- * becomes a profile or an error: its types and numbers are not trusted.
+ * A JSON report → the profile that it was made of, for diff. What the report does not hold, such as
+ * calls by thread, is empty. The file's types and numbers are not trusted: any file becomes a
+ * profile or an error.
  */
 #ifndef PERFX_REPORT_JSON_READ_H
 #define PERFX_REPORT_JSON_READ_H

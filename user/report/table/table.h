@@ -18,14 +18,14 @@ enum value_kind {
 	VALUE_ABSENT = 0, /* not measured */
 	VALUE_INTEGER,
 	VALUE_REAL,
-	VALUE_TEXT,	/* from the traced process, perhaps: to be escaped */
+	VALUE_TEXT,	/* possibly from the traced process: to be escaped */
 	VALUE_SENTENCE, /* ours, with marked names (base/escape.h) */
-	VALUE_RANK,	/* a word of ours that is ordered by `integer`, ascending */
+	VALUE_RANK,	/* one of our words, ordered by `integer`, ascending */
 	VALUE_FLAG,	/* 0 or 1 */
 	VALUE_JSON,	/* an object or an array: columns of JSON only */
 };
 
-/* Borrowed from the profile or, when it had to be made, from the table until the next value. */
+/* Text is borrowed from the profile, or from the table until the next value. */
 struct value {
 	enum value_kind kind;
 	uint64_t integer;
@@ -37,7 +37,7 @@ struct value {
 struct data_table_row {
 	const struct profile_process *process;
 	const struct process_analysis *analysis; /* NULL where none is needed */
-	size_t item, part; /* which of the process's; which of that item's: see columns.c */
+	size_t item, part; /* index in the process; index in that item: see columns.c */
 };
 
 struct data_table {
@@ -67,7 +67,7 @@ struct data_table_kind {
 	const struct data_table_column *columns;
 	size_t columns_count;
 	const char *order; /* column; NULL: the order of the reports */
-	/* What columns without get look into. */
+	/* The struct that columns without `get` read. */
 	const void *(*item)(const struct data_table_row *row);
 	/* Adds the rows of one process: 0 or -ENOMEM. Without fill: a row for each of so many, a
 	 * size_t at this place of the process. */
@@ -99,7 +99,7 @@ int data_table_fill_process(struct data_table *table, const struct data_table_ro
  */
 int data_table_fill(struct data_table *table, const struct data_table_kind *kind,
 		    const struct profile *profile, const struct analysis *analysis);
-/* Numbers descending, words ascending, what is absent last; equal ones stay as they were. */
+/* Stable: numbers descending, words ascending, absent values last. */
 int data_table_sort(struct data_table *table, const struct data_table_column *column);
 void data_table_clear(struct data_table *table);
 

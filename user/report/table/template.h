@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A report in a form of one's own: a text with places for what the JSON report holds (Mustache's
- * tags, with formats after a colon; docs/formats.md):
+ * A report by a user's template: a text with tags for values of the JSON report (Mustache, with
+ * formats after a colon; docs/formats.md):
  *
  *     {{verdict}}
  *     {{#processes}}
@@ -21,8 +21,8 @@
 
 /* 0, or -EINVAL: why says in which line what is wrong. */
 int template_check(const char *text, char why[TEMPLATE_WHY]);
-/* Whether a report can have what a text that was checked names, absent as it may be from this one:
- * 0, or -EINVAL: why says in which line what is no name of any, and which are near. */
+/* Are all names in a checked text names of the JSON report? 0, or -EINVAL: why gives the line, the
+ * unknown name and similar ones. */
 int template_check_names(const char *text, char why[TEMPLATE_WHY]);
 /* A text that was checked. 0 or -ENOMEM; the stream's errors are the caller's to look at. */
 int template_render(FILE *out, const char *text, const json_t *report);
