@@ -52,10 +52,10 @@ struct profile_estimate {
 	uint64_t value, low, high;
 };
 
-/* R beyond this is refused: the weight of a byte would leave the integers' range. */
+/* Larger R are refused: the weight of a byte would exceed an integer. */
 #define SAMPLING_BYTES_MAX (1ULL << 40)
 
-/* What was seen of one place, exact and sampled. All-zero is nothing. */
+/* Exact and sampled allocations of one place. All-zero: none. */
 struct tally {
 	uint64_t exact_count, exact_bytes;
 	uint64_t sampled_count, sampled_bytes; /* as they were seen, not weighted */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Spans → steps (profile.h), as they come: memory is bounded by what lies between two steps.
+/* Spans → steps (profile.h), in one pass: memory is bounded by the spans between two steps.
  */
 #ifndef PERFX_AGGREGATE_STEPS_H
 #define PERFX_AGGREGATE_STEPS_H
@@ -37,13 +37,13 @@ struct steps {
 
 /* A timed span of a function whose class is not 0. 0 or -ENOMEM. */
 int steps_span(struct steps *steps, const struct perfx_span *span, unsigned class);
-/* A call that has a known cost, or should have one; before steps_span, where it is of such a
- * function. late: its work was not known when it came. 0 or -ENOMEM. */
+/* A call that has a known cost, or should have one; before steps_span, for functions of a class.
+ * late: its cost became known later. 0 or -ENOMEM. */
 int steps_cost(struct steps *steps, const struct perfx_span *span, bool late);
 /* Borrowed until the next call. All zero when the process has none. */
 struct profile_steps steps_of_process(const struct steps *steps, uint32_t process);
-/* From this time on is recorded, and what was since the last such time not all along: no step
- * begins before it. To be called in the order of time. 0 or -ENOMEM. */
+/* A recording window opens: no step begins before it. To be called in order of time. 0 or -ENOMEM.
+ */
 int steps_recording_window(struct steps *steps, uint64_t opened_ns);
 void steps_clear(struct steps *steps);
 

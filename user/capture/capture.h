@@ -24,10 +24,10 @@ struct capture_header {
 /* 0 or -errno. */
 int capture_write_header(int fd);
 
-/* What is to be written of a store, where, and what became of it. */
+/* A request to write a block store to a file, and its result. */
 struct capture_dump {
 	char *path;	       /* owned */
-	char *why;	       /* owned; "": it is the end */
+	char *why;	       /* owned; "": at the end of the recording */
 	uint64_t recording_ns; /* when the recording began */
 	uint64_t to_ns;	       /* where it ends */
 	/* Records that close a capture, END the last; owned. */
@@ -37,15 +37,16 @@ struct capture_dump {
 	int err;	  /* out: 0 or -errno */
 	uint64_t from_ns; /* out: where it begins */
 	uint64_t bytes;	  /* out: of the file */
-	bool full;	  /* out: memory was too small for all of the time */
+	bool full;	  /* out: memory was too small for the whole time */
 };
 
 void capture_dump__free(struct capture_dump *dump);
 
-/* Where blocks go that are not written to a file at once (replay/flight_buffer.h). All is called by
- * the writer's thread. */
+/* Where blocks go that are not written to a file at once (replay/flight_buffer.h). Called by the
+ * writer's thread only. */
 struct block_store {
-	/* Copies a block. segment_ns: with it a segment ends, then; 0: none does. 0 or -ENOMEM. */
+	/* Copies a block. segment_ns: when the segment ends that ends with the block; 0: none does.
+	 * 0 or -ENOMEM. */
 	int (*add)(struct block_store *store, const void *block, size_t bytes, uint64_t segment_ns);
 	/* Writes what is kept as a capture; the outcome is in the dump. */
 	void (*dump)(struct block_store *store, struct packer *packer, struct capture_dump *dump);
@@ -53,40 +54,40 @@ struct block_store {
 };
 
 /*
- * Compressing, writing and syncing are a thread's of its own: who adds records waits only when the
- * disk is behind by some megabytes.
+ * A thread compresses, writes and syncs: adding a record waits only when the disk is some megabytes
+ * behind.
  */
 struct capture_writer;
 
 /* Takes over fd and writes the header. NULL with errno; the descriptor is closed then. */
 struct capture_writer *capture_writer__new(int fd);
-/* Into no file but a store, which it takes over. NULL with errno ENOMEM. */
+/* Writes to a store, which it takes over. NULL with errno ENOMEM. */
 struct capture_writer *capture_writer__new_store(struct block_store *store);
-/* What was added, up to now, into a file: takes the dump over and does not wait. 0 or -errno. */
+/* Writes all that was added up to now into a file: takes the dump over and does not wait. 0 or
+ * -errno. */
 int capture_writer__dump(struct capture_writer *writer, struct capture_dump *dump);
-/* The oldest dump that has been written, or could not be: the caller's. NULL: none. wait: until
- * those that were asked for are. */
+/* The oldest finished dump, which the caller owns; NULL: none. wait: for the pending dumps. */
 struct capture_dump *capture_writer__dumped(struct capture_writer *writer, bool wait);
-/* What was added since the last segment began, about, as it is kept. */
+/* Estimated compressed size of what was added since the last segment began. */
 uint64_t capture_writer__segment_bytes(const struct capture_writer *writer);
 
 /* One record, whole. 0, or -errno of what was written until now; after an error nothing more is
  * written. */
 int capture_writer__add(struct capture_writer *writer, const void *record, size_t size);
-/* What was added is on its way to the disk; does not wait for it. 0 or -errno as add. */
+/* Sends what was added to the disk without waiting. 0 or -errno as add. */
 int capture_writer__flush(struct capture_writer *writer);
-/* Size of the file, once all is written that was added: what is not yet is estimated. */
+/* Size of the file with all that was added; the unwritten part is estimated. */
 uint64_t capture_writer__bytes(struct capture_writer *writer);
 /* Writes what is left, waits for the disk and closes: 0 or the first error. NULL is fine. */
 int capture_writer__free(struct capture_writer *writer);
 
 struct capture_reader;
 
-/* What could not be read of a capture. */
+/* The unreadable parts of a capture. */
 struct capture_damage {
-	uint64_t bytes;		 /* damaged, cut off, or of blocks that are not there */
+	uint64_t bytes;		 /* damaged, cut off, or of missing blocks */
 	uint64_t places;	 /* runs of these */
-	uint64_t strange_blocks; /* of a type that is not known here: not damaged */
+	uint64_t strange_blocks; /* of an unknown type, not damaged */
 };
 
 /* NULL with errno: ENOEXEC not a capture, EPROTO one of another version, or that of open. */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is still true of a stream that has gone by: the records that a capture which begins later
- * must begin with to be whole in itself (a keyframe). Names, functions, probes, calling contexts
- * and stacks as they came; of a process its description and the last samples; of memory what lives.
- * Calls, sums and what has ended are over: processes are forgotten two seconds after their end, for
- * their last records may come late.
+ * A keyframe: the records with which a capture that begins later must begin, because they still
+ * hold. Names, functions, probes, calling contexts and stacks as they came; descriptions of
+ * processes and their last samples; live memory. Calls and sums are over. Processes are forgotten
+ * two seconds after their end, because their last records may come late.
  *
  * Memory: that of these records, bounded by the kernel's tables that they describe (65,536 calling
  * contexts and as many stacks, of at most 536 bytes each); 43 bytes for each live block, at most as
@@ -34,16 +33,16 @@ typedef int keyframe_emit(void *ctx, const void *record, size_t size);
 
 /* The beginning of a capture that begins at from_ns: all but usage and memory. */
 int keyframe__write(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit, void *ctx);
-/* The processes' last samples of usage, as if they were of from_ns. */
+/* The last usage samples of the processes, with the time from_ns. */
 int keyframe__write_usage(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit,
 			  void *ctx);
-/* What is recorded of memory, and what lives: comes before the first allocation or free. */
+/* Memory modes and live blocks; to be written before the first allocation or free. */
 int keyframe__write_memory(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit,
 			   void *ctx);
 
-/* When the recording began; 0: nothing has said so yet. */
+/* When the recording began; 0: not known yet. */
 uint64_t keyframe__start_ns(const struct keyframe *keyframe);
-/* It was itself a time slice of a recording: what was said of that. NULL: it was not. */
+/* The TIME_SLICE record, where the stream is itself a time slice; otherwise NULL. */
 const struct perfx_time_slice *keyframe__time_slice(const struct keyframe *keyframe,
 						    const char **why);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A time slice of a capture, as a capture of its own: from `since` on, up to but without `until`.
+ * A time slice of a capture, [since, until), as a capture of its own.
  *
- * A call belongs to the slice in which it ends, an allocation and a free to the one in which it
- * happens. What came before becomes a keyframe (keyframe.h). Samples of usage are
- * interpolated at both ends. Sums without a time (calls that found no room in the rings, hits,
- * losses) are known by segments: those that lie whole in the slice are in it; the calls of those
- * that it cuts are left out, and their number said.
+ * A call belongs to the slice in which it ends, an allocation or free to the one in which it
+ * happens. What came before becomes a keyframe (keyframe.h). Samples of usage are interpolated at
+ * both ends. Sums without a time (dropped calls, hits, losses) are known by segment: a slice has
+ * those of the segments that lie wholly in it, and says how many calls of cut segments it leaves
+ * out.
  */
 #ifndef PERFX_REPLAY_TIME_SLICE_H
 #define PERFX_REPLAY_TIME_SLICE_H
@@ -26,7 +26,7 @@ struct time_slice_choice {
 	struct time_slice_bound since, until;
 };
 
-/* Is there anything to choose? */
+/* Is it less than all of the capture? */
 static inline bool time_slice_chosen(const struct time_slice_choice *choice)
 {
 	return choice->since.given || choice->until.given;
@@ -34,7 +34,7 @@ static inline bool time_slice_chosen(const struct time_slice_choice *choice)
 
 struct time_slice;
 
-/* Takes an event; what is not 0 ends it all and is returned. */
+/* Takes an event; a value other than 0 ends the replay and is returned. */
 typedef int time_slice_emit(void *ctx, const struct event *event);
 
 /* duration_ns: of the capture, where a bound is from its end. NULL with errno: ENOMEM, ERANGE:
@@ -44,7 +44,7 @@ void time_slice__free(struct time_slice *time_slice);
 void time_slice__to(struct time_slice *time_slice, time_slice_emit *emit, void *ctx);
 /* The next event of the capture. 0, -ENOMEM, or what emit returned. */
 int time_slice__event(struct time_slice *time_slice, const struct event *event);
-/* That was all: -ERANGE, the capture ends before the slice begins, or as above. */
+/* The capture is over. -ERANGE: it ends before the slice begins; otherwise as above. */
 int time_slice__finish(struct time_slice *time_slice);
 
 #endif
