@@ -62,9 +62,9 @@ def test_called_too_often(name, how, link, links, program, tracer):
     assert row["calls"] == sum(p["hits"] for p in sites if p["at"] == "entry")
     assert row["timed"] > 0 and report["losses"]["untimed_calls"] == 0
 
-    # dear exits go first
+    # expensive exits go first
     at_ret = any(p["site"] == "stepped" for p in sites if p["at"] == "exit")
-    assert [f"{name}: timing it cost" in line and "counted from now on" in line
+    assert [f"{name}: timing cost" in line and "counted from now on" in line
             for line in steps] == [True] * at_ret
 
 
