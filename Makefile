@@ -342,8 +342,8 @@ WL_SRC   := $(wildcard tests/workloads/*.c tests/workloads/*.cc)
 WL_LIB   := $(patsubst tests/workloads/lib/%.c,$(WL)/%.so,$(wildcard tests/workloads/lib/*.c))
 WL_BIN   := $(patsubst tests/workloads/%,$(WL)/%,$(basename $(WL_SRC))) $(WL_LIB) \
             $(addprefix $(WL)/,calls-static calls-stripped calls-bare calls-split execs-other \
-                               exceptions-static exceptions-stripped marks-stripped told-stripped \
-                               marks-static stripped/marks.so calls-nopie early-static \
+                               exceptions-static exceptions-stripped tracked-stripped annotations-stripped \
+                               tracked-static stripped/tracked.so calls-nopie early-static \
                                memory-static memory_chain-fp)
 WL_FLAGS := -O2 -g -fstack-protector-strong $(WARN) -Wno-missing-prototypes -D_GNU_SOURCE \
             -Iinclude -Itests/workloads -pthread
@@ -388,10 +388,10 @@ $(WL)/libcudart.so: $(WL)/libcuda.so
 $(WL)/memory_gpu: WL_LDLIBS := $(WL)/libcudart.so $(WL)/libcuda.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/memory_gpu: $(WL)/libcudart.so $(WL)/libcuda.so
 MARK_LIBS := $(addprefix $(WL)/,libnvToolsExt.so libroctx64.so libtorch_cpu.so)
-$(WL)/marked: WL_LDLIBS := $(MARK_LIBS) -Wl,-rpath,'$$ORIGIN'
-$(WL)/marked: $(MARK_LIBS)
-$(WL)/marks: WL_LDLIBS := $(WL)/marks.so -Wl,-rpath,'$$ORIGIN'
-$(WL)/marks: $(WL)/marks.so
+$(WL)/ranges: WL_LDLIBS := $(MARK_LIBS) -Wl,-rpath,'$$ORIGIN'
+$(WL)/ranges: $(MARK_LIBS)
+$(WL)/tracked: WL_LDLIBS := $(WL)/tracked.so -Wl,-rpath,'$$ORIGIN'
+$(WL)/tracked: $(WL)/tracked.so
 # By NVTX's own headers where they are (NVTX, below), else by what the workload declares itself.
 $(WL)/nvtx3: WL_LDLIBS = $(NVTX_FLAGS) -ldl
 $(WL)/often: WL_LDLIBS := $(WL)/tinyblas.so -Wl,-rpath,'$$ORIGIN'
@@ -410,7 +410,7 @@ $(WL)/%-static: tests/workloads/%.cc $(BUILD)/wl.flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(WL_CXX) -static -o $@ $<
 
-$(WL)/marks-static: tests/workloads/lib/marks.c
+$(WL)/tracked-static: tests/workloads/lib/tracked.c
 $(WL)/early-static: WL_FLAGS += -DEARLY_STATIC
 
 # At fixed addresses.
@@ -445,12 +445,12 @@ $(WL)/%-split: $(WL)/%
 	$(Q)objcopy --only-keep-debug $< $@.debug
 	$(Q)strip -o $@ $< && objcopy --add-gnu-debuglink=$@.debug $@
 
-$(WL)/stripped/marks.so: $(WL)/marks.so
+$(WL)/stripped/tracked.so: $(WL)/tracked.so
 	$(Q)mkdir -p $(@D) && strip -o $@ $<
 
-$(WL)/marks-stripped: $(WL)/marks $(WL)/stripped/marks.so
+$(WL)/tracked-stripped: $(WL)/tracked $(WL)/stripped/tracked.so
 	$(call say,CC,$@)
-	$(Q)$(CC) -std=gnu11 $(WL_FLAGS) -s -o $@ tests/workloads/marks.c $(WL)/stripped/marks.so \
+	$(Q)$(CC) -std=gnu11 $(WL_FLAGS) -s -o $@ tests/workloads/tracked.c $(WL)/stripped/tracked.so \
 		-Wl,-rpath,'$$ORIGIN/stripped'
 
 $(WL)/execs-other: tests/workloads/execs.c $(BUILD)/wl.flags
@@ -538,7 +538,7 @@ deb dist:
 
 # --- benchmarks -----------------------------------------------------------------------------
 # Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory|flops|
-# peaks|capture|marks is one table. A current PyTorch is measured too where ML_VENV holds one.
+# peaks|capture|annotations is one table. A current PyTorch is measured too where ML_VENV holds one.
 BENCH     ?= all
 BENCH_BIN := $(addprefix $(BUILD)/bench/,calls_per_second empty_probe bench_capture bench_peaks markers)
 

@@ -12,12 +12,12 @@ import platform
 import sys
 import time
 
+import annotations
 import attach
 import calls
 import capture
 import cnn
 import flops
-import marks
 import memory
 import output
 import peaks
@@ -27,7 +27,7 @@ import ring
 
 TABLES = {"calls": calls.Calls, "cnn": cnn.Cnn, "attach": attach.Attach, "ready": ready.Ready,
           "rate": rate.Rate, "ring": ring.Ring, "memory": memory.Memory, "flops": flops.Flops,
-          "peaks": peaks.Peaks, "capture": capture.Capture, "marks": marks.Marks}
+          "peaks": peaks.Peaks, "capture": capture.Capture, "annotations": annotations.Annotations}
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 

@@ -20,7 +20,7 @@ import time
 import pytest
 
 pytest.register_assert_rewrite("flops", "trainers", "memories", "memory_trainers",
-                              "marks")
+                              "ranges")
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = TOP / os.environ.get("BUILD", "build")

@@ -170,11 +170,11 @@ def test_options(options, message):
 
 
 REPLAYED = {
-    "marked train": ["-F", "marked:{work,pushes,pops}"],
+    "ranges train": ["-F", "ranges:{work,pushes,pops}"],
     "exceptions": ["-F", "exceptions:{*catcher,*rethrower,*switched,*tail,*guarded,*frame,*method}"],
     "memory_many": ["--memory", "all", "-F", "memory_many:*"]}
 # what make test asks: each program, and each format
-REPLAYED_FIRST = {("marked train", "json"), ("marked train", "txt"), ("exceptions", "md"),
+REPLAYED_FIRST = {("ranges train", "json"), ("ranges train", "txt"), ("exceptions", "md"),
                   ("memory_many", "html"), ("memory_many", "json")}
 
 

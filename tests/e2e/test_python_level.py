@@ -115,7 +115,7 @@ def own(report):
             for f in p["functions"] if f["name"].startswith("__main__.")}
 
 
-def told(report):
+def hints(report):
     return [n for n in report["not_attached"] if n["name"] == "Python functions"]
 
 
@@ -129,7 +129,7 @@ def test_exact_counts(python, tmp_path):
     assert found["<module>"] == 1
     losses = report["losses"]
     assert [losses[k] for k in ("unmatched_entries", "unmatched_returns", "ring_drops")] == [0, 0, 0]
-    assert not told(report)
+    assert not hints(report)
 
 
 def test_what_an_import_runs_is_left_out(python, tmp_path):
@@ -174,18 +174,18 @@ def test_a_sitecustomize_of_the_users_runs(python, tmp_path):
     assert own(report)["main"] == 10
 
 
-def test_otherwise_the_way_is_told(tmp_path):
+def test_otherwise_the_way_is_a_hint(tmp_path):
     _, report = traced(tmp_path, "/usr/bin/python3", options=["--python-level", "0"])
     assert not own(report)
-    assert "run --python-level 1" in told(report)[0]["reason"]
+    assert "run --python-level 1" in hints(report)[0]["reason"]
 
 
-def test_attached_the_way_is_told(program, tracer):
+def test_attached_the_way_is_a_hint(program, tracer):
     process = program("/usr/bin/python3", "-c", "import os, sys\nprint('ready', os.getpid(), flush=True)"
                                                 "\nfor line in sys.stdin: print('done', flush=True)")
     trace = tracer(process.pid, "--no-calibrate", "--memory", "off")
     process.go()
-    assert "@perfx.track" in told(trace.stop())[0]["reason"]
+    assert "@perfx.track" in hints(trace.stop())[0]["reason"]
 
 
 def test_only_run_can_do_it():

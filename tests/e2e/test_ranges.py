@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Ranges that programs mark: names and counts equal to what the program did (workloads/marked.c)."""
+"""Ranges that programs mark: names and counts equal to what the program did (workloads/ranges.c)."""
 import re
 
 import pytest
 from conftest import LINKS, WORKLOADS, check_expectations, consistent, functions, working_links
 
-TRACED = ("-F", "marked:{work,pushes,pops}", "--no-calibrate", "--memory", "off")
+TRACED = ("-F", "ranges:{work,pushes,pops}", "--no-calibrate", "--memory", "off")
 
 
 @pytest.fixture
 def ranges(program, tracer):
     """Runs a case and gives what the program expects and the report."""
     def run(case, *options, runs=2, **more):
-        marked = program(WORKLOADS / "marked", case)
-        trace = tracer(marked.pid, *TRACED, *options, **more)
-        marked.go(runs)
-        expected = marked.finish()
+        workload = program(WORKLOADS / "ranges", case)
+        trace = tracer(workload.pid, *TRACED, *options, **more)
+        workload.go(runs)
+        expected = workload.finish()
         report = trace.stop()
         consistent(report)
         return expected, report
@@ -159,10 +159,10 @@ def test_steps_by_a_named_range(ranges):
 
 
 def test_a_recording_of_so_many_steps(program, tracer):
-    marked = program(WORKLOADS / "marked", "train")
-    trace = tracer(marked.pid, *TRACED, "--steps", "30", duration="60")
+    workload = program(WORKLOADS / "ranges", "train")
+    trace = tracer(workload.pid, *TRACED, "--steps", "30", duration="60")
     for _ in range(10):
-        marked.go()
+        workload.go()
     report = trace.report()
     assert 30 <= steps(report)["count"] <= 250
 
@@ -170,8 +170,8 @@ def test_a_recording_of_so_many_steps(program, tracer):
 @pytest.mark.parametrize("level,seen", [("0", set()), ("1", {"epoch", "kernel"}),
                                         ("2", {"epoch", "kernel"})])
 def test_host_level(program, tracer, level, seen):
-    marked = program(WORKLOADS / "marked", "nested")
-    trace = tracer(marked.pid, "--no-calibrate", "--memory", "off", "--host-level", level)
-    marked.go()
-    marked.finish()
+    workload = program(WORKLOADS / "ranges", "nested")
+    trace = tracer(workload.pid, "--no-calibrate", "--memory", "off", "--host-level", level)
+    workload.go()
+    workload.finish()
     assert {"epoch", "kernel"} & set(calls(trace.stop())) == seen

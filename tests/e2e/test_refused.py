@@ -37,7 +37,7 @@ def test_the_rest_is_exact(monkeypatch, program, tracer, refused):
 
 
 def test_marks_without_their_program(monkeypatch, program, tracer):
-    p = program(WORKLOADS / "told", "tasks")
+    p = program(WORKLOADS / "annotations", "tasks")
     refuse(monkeypatch, "perfx_on_mark")
     t = tracer(p.pid, "--no-calibrate")
     p.go()

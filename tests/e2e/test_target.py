@@ -95,8 +95,8 @@ def test_a_thread_is_its_process(program, tracer):
 def test_the_whole_machine(program):
     """-a: everybody with annotations, those that start later as well, each a process of its own; nobody
     else. Other processes of this machine may be of interest too: they are let be."""
-    early = program(WORKLOADS / "marks")
-    other = program(WORKLOADS / "marks-stripped")
+    early = program(WORKLOADS / "tracked")
+    other = program(WORKLOADS / "tracked-stripped")
     nothing = program(WORKLOADS / "calls")
     t = subprocess.Popen([PERFX, "-a", *QUICK, "-d", "60", "-f", "json"], stdout=subprocess.PIPE,
                          stderr=subprocess.PIPE, text=True)
@@ -106,8 +106,8 @@ def test_the_whole_machine(program):
                 break
         else:
             pytest.fail("not attached")
-        late = program(WORKLOADS / "marks")
-        late_static = program(WORKLOADS / "marks-static")
+        late = program(WORKLOADS / "tracked")
+        late_static = program(WORKLOADS / "tracked-static")
         time.sleep(1)  # until the tracer has seen those
         marked = [early, other, late, late_static]
         for times, p in enumerate(marked, 1):
@@ -255,11 +255,11 @@ def test_file_is_no_longer_there(what, program, tracer, tmp_path):
 
 def test_library_is_replaced(program, tracer, tmp_path):
     """As an upgrade of a package does it under a running program."""
-    for name in ("marks", "marks.so"):
+    for name in ("tracked", "tracked.so"):
         shutil.copy(WORKLOADS / name, tmp_path / name)
-    p = program(tmp_path / "marks")
-    (tmp_path / "marks.so").unlink()
-    shutil.copy(WORKLOADS / "late.so", tmp_path / "marks.so")
+    p = program(tmp_path / "tracked")
+    (tmp_path / "tracked.so").unlink()
+    shutil.copy(WORKLOADS / "late.so", tmp_path / "tracked.so")
     t = tracer(p.pid, *QUICK)
     p.go()
     expected = p.finish()

@@ -190,9 +190,9 @@ def test_chrome_nests(capture):
 @pytest.mark.parametrize("case", ["nested", "unbalanced", "threads", "train", "deep"])
 def test_ranges_of_a_program(case, program, tmp_path):
     """Each call and range that has a time, and each step, once; all nested, however they overlapped."""
-    p, file = program(WORKLOADS / "marked", case), tmp_path / "run.perfx"
+    p, file = program(WORKLOADS / "ranges", case), tmp_path / "run.perfx"
     tracer = subprocess.Popen([PERFX, "record", "-p", str(p.pid), "-d", "60", "--no-calibrate", "--memory", "off",
-                               "-F", "marked:{work,pushes,pops}", "-o", str(file)],
+                               "-F", "ranges:{work,pushes,pops}", "-o", str(file)],
                               stderr=subprocess.PIPE, text=True)
     assert any(": tracing " in line for line in tracer.stderr)
     p.go(2)

@@ -3,7 +3,7 @@
 import subprocess
 import time
 
-import marks
+import ranges
 import pytest
 from conftest import TOP, Tracer, functions, on_terminal
 from trainers import STEP, Trainer, check_default_options, check_every_operator, has_torch
@@ -98,14 +98,14 @@ def test_a_trainer_that_runs(python, tmp_path):
 @pytest.mark.parametrize("options", [(), ("-F", "libtorch_cpu*:at::_ops::mm::call")])
 def test_steps_without_names(python, options):
     """PyTorch 1.13 gives its ranges' names to nobody: steps are those of the backward pass."""
-    profiled, report, process = marks.trace(python, 0, *options)
+    profiled, report, process = ranges.trace(python, 0, *options)
     nameless = sum(f["calls"] for f in process["functions"] if "name not known" in f["name"])
-    named = marks.calls(process, "torch")
+    named = ranges.calls(process, "torch")
     if not nameless:
         assert named == profiled
         return
     assert nameless == sum(profiled.values())
-    marks.check_breakdown(process, "torch::autograd::Engine::execute", {"backward", "other", "untraced"})
+    ranges.check_breakdown(process, "torch::autograd::Engine::execute", {"backward", "other", "untraced"})
     if not options:  # the first step is seen from its backward pass on
-        marks.check_step_flops(process, marks.STEP - marks.FORWARD)
+        ranges.check_step_flops(process, ranges.STEP - ranges.FORWARD)
     assert [n["reason"] for n in report["not_attached"] if n["name"] == "names of record_function"]

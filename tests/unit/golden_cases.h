@@ -12,7 +12,7 @@
 #include "golden_compute.h"
 #include "golden_memory.h"
 #include "golden_ranges.h"
-#include "golden_told.h"
+#include "golden_annotations.h"
 
 /* A C trainer: train_step calls gemm and softmax; a child loads data. */
 static void golden_ordinary(struct stream *s)
@@ -294,7 +294,7 @@ static const struct golden_case golden_cases[] = {
 	{"compute", golden_compute},
 	{"compute-blind", golden_compute_blind},
 	{"workers", golden_workers},
-	{"told", golden_told},
+	{"annotations", golden_annotations},
 	{"ranges", golden_ranges},
 	{"ranges-blind", golden_ranges_blind},
 };

@@ -208,7 +208,7 @@ Test(export, goldens, .init = fixture_set_up, .fini = fixture_tear_down)
 		}
 		check_view("story", story, &views[i]);
 		check_view("hostile", golden_hostile, &views[i]);
-		check_view("told", golden_told, &views[i]);
+		check_view("annotations", golden_annotations, &views[i]);
 		check_view("ranges", golden_ranges, &views[i]);
 	}
 }

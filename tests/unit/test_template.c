@@ -120,7 +120,7 @@ Test(template, mistakes)
 /* Each name of the reports that the golden tests make is one; a slip is told with what is near. */
 Test(template, names)
 {
-	static const char *const files[] = {"ordinary", "memory", "compute",   "ranges",  "told",
+	static const char *const files[] = {"ordinary", "memory", "compute",   "ranges",  "annotations",
 					    "findings", "killed", "truncated", "overflow"};
 	char why[TEMPLATE_WHY];
 

@@ -6,7 +6,7 @@ import os
 import pathlib
 import subprocess
 
-import marks
+import ranges
 import pytest
 from conftest import BUILD, PERFX, TOP, total
 from flops import check_shapes, check_steps, check_sums
@@ -222,16 +222,16 @@ def test_jitted_functions_can_be_marked(jax_python):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_ranges_and_steps(torch_python, workers):
-    profiled, report, process = marks.trace(torch_python, workers)
-    assert marks.calls(process, "torch") == profiled
-    assert len(profiled) == 6 and set(profiled.values()) == {marks.STEPS}
-    assert marks.calls(process, "nvtx") == {"whole step": marks.STEPS}
-    steps = marks.check_breakdown(process, "Optimizer.step#SGD.step",
+    profiled, report, process = ranges.trace(torch_python, workers)
+    assert ranges.calls(process, "torch") == profiled
+    assert len(profiled) == 6 and set(profiled.values()) == {ranges.STEPS}
+    assert ranges.calls(process, "nvtx") == {"whole step": ranges.STEPS}
+    steps = ranges.check_breakdown(process, "Optimizer.step#SGD.step",
                                   {"data", "forward", "backward", "optimizer", "other", "untraced"})
-    marks.check_step_flops(process)
-    assert marks.flops_of(process, "forward: Schritt №") == marks.STEPS * marks.FORWARD
-    assert marks.flops_of(process, "whole step") == marks.STEPS * marks.STEP
-    assert marks.flops_of(process, "Optimizer.step#SGD.step") is None
+    ranges.check_step_flops(process)
+    assert ranges.flops_of(process, "forward: Schritt №") == ranges.STEPS * ranges.FORWARD
+    assert ranges.flops_of(process, "whole step") == ranges.STEPS * ranges.STEP
+    assert ranges.flops_of(process, "Optimizer.step#SGD.step") is None
     data = sum(f["total_ns"] for f in process["functions"] if "DataLoader" in f["name"])
     assert abs(steps["breakdown"]["data"] - data) <= data / 100
     assert not [n for n in report["not_attached"] if n["name"] == "names of record_function"]

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Annotated functions in a program and in a library of its own (lib/marks.c), built stripped too:
+/* Annotated functions in a program and in a library of its own (lib/tracked.c), built stripped too:
  * then their names are in the notes alone. */
 #include <perfx.h>
 
 #include "known.h"
-#include "marks.h"
+#include "tracked.h"
 
 static int program_inner(int x)
 {

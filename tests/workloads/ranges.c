@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ranges as programs mark them (stub libraries, lib/): marked CASE. What is expected of a range is
+ * Ranges as programs mark them (stub libraries, lib/): ranges CASE. What is expected of a range is
  * printed under its name, as of a function.
  */
-#include "marked.h"
+#include "ranges.h"
 
 #include "hostile.h"
 #include "known.h"
@@ -315,6 +315,6 @@ int main(int argc, char **argv)
 			cases[i].expect(runs);
 		return 0;
 	}
-	fprintf(stderr, "usage: marked CASE\n");
+	fprintf(stderr, "usage: ranges CASE\n");
 	return 2;
 }

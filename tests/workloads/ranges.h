@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The marking functions of the stub libraries (lib/). */
-#ifndef TESTS_WORKLOADS_MARKED_H
-#define TESTS_WORKLOADS_MARKED_H
+#ifndef TESTS_WORKLOADS_RANGES_H
+#define TESTS_WORKLOADS_RANGES_H
 
 #include <stdint.h>
 

@@ -9,7 +9,7 @@ STEPS = 20
 
 def trace(python, workers, *options):
     """Traces STEPS steps: what torch.profiler sees of as many, the report, the process's part."""
-    trainer = Trainer(python, "marked_torch.py", "--workers", str(workers))
+    trainer = Trainer(python, "ranges_torch.py", "--workers", str(workers))
     try:
         profiled = json.loads(trainer.command(f"ranges {STEPS}")[-1])
         tracer, _ = attached(trainer.pid, "--no-calibrate", "--memory", "off", *options)
@@ -40,7 +40,7 @@ def check_breakdown(process, by, phases):
     return steps
 
 
-# One step of marked_torch.py: two layers, 64 × 128 and 128 × 10, batches of 16. Backward: both weights'
+# One step of ranges_torch.py: two layers, 64 × 128 and 128 × 10, batches of 16. Backward: both weights'
 # gradients, and of the inputs the second layer's alone.
 FORWARD = 2 * 16 * (64 * 128 + 128 * 10)
 STEP = 2 * FORWARD + 2 * 16 * 128 * 10

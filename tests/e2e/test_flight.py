@@ -280,7 +280,7 @@ TRAINING = ("--host-level", "1", "--memory", "off")
 
 def test_a_slow_step_writes(program, flight, tmp_path):
     """Once, a while after it; a multiple and a time."""
-    target = program(WORKLOADS / "marked", "train")
+    target = program(WORKLOADS / "ranges", "train")
     recorder = flight(target.pid, tmp_path / "run.perfx", "--trigger", "step>300ms", ring="900ms", what=TRAINING)
     target.go()
     time.sleep(0.5)
@@ -298,7 +298,7 @@ def test_a_slow_step_writes(program, flight, tmp_path):
 
 
 def test_a_trigger_by_the_median(program, flight, tmp_path):
-    target = program(WORKLOADS / "marked", "train")
+    target = program(WORKLOADS / "ranges", "train")
     recorder = flight(target.pid, tmp_path / "run.perfx", "--trigger", "step>1000x", ring="900ms", what=TRAINING)
     target.go()
     time.sleep(1)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The library of marks.c. */
+/* The library of tracked.c. */
 #include <perfx.h>
 
 #include "known.h"
-#include "marks.h"
+#include "tracked.h"
 
 static int library_inner(int x)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a program has told by perfx.h, recorded when it said so. */
-#ifndef GOLDEN_TOLD_H
-#define GOLDEN_TOLD_H
+/* Annotations of perfx.h, in recording windows that the program opens. */
+#ifndef GOLDEN_ANNOTATIONS_H
+#define GOLDEN_ANNOTATIONS_H
 
 #include "stream_builder.h"
 
@@ -17,7 +17,7 @@ static void golden_recording_windows(struct stream *s)
 			     .flags = i % 2 ? 0 : PERFX_RECORDING_WINDOW_OPENS);
 }
 
-static void golden_told(struct stream *s)
+static void golden_annotations(struct stream *s)
 {
 	static const struct stream_place pool = {1, 4242, 1, 0, 1024, PERFX_DOMAIN_USER};
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What programs tell by perfx.h (workloads/told.c), by Python's package, by markers in libraries and in
+"""Annotations by perfx.h (workloads/annotations.c), by Python's package, by markers in libraries and in
 stripped files: names, numbers and counts equal to what the program did, over every kind of link."""
 import json
 import math
@@ -16,10 +16,10 @@ LIBRARY = {**os.environ, "PERFX_LIBRARY": str(BUILD / "libperfx.so.1")}
 
 
 @pytest.fixture
-def told(program, tracer):
+def annotated(program, tracer):
     """Runs a case and gives what the program expects and the report. A first run, before anything is
     attached, brings its literals into memory, which not every kind of link can do."""
-    def run(case, *options, runs=2, binary="told", first=True, **more):
+    def run(case, *options, runs=2, binary="annotations", first=True, **more):
         process = program(WORKLOADS / binary, case)
         before = {}
         if first:
@@ -83,16 +83,16 @@ CASES = ["tasks", "unbalanced", "threads", "forks", "signals", "values", "blocks
 @pytest.mark.kernel
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("case", CASES)
-def test_every_case_and_link(told, case, link):
+def test_every_case_and_link(annotated, case, link):
     if link not in working_links():
         pytest.skip(f"this kernel has no {link} links")
     # how often a signal came is known of all runs together
-    _, report = told(case, link=link, first=case != "signals")
+    _, report = annotated(case, link=link, first=case != "signals")
     lost = {k: v for k, v in report["losses"].items() if v}
     assert set(lost) <= {"unmatched_entries", "unmatched_returns", "foreign_hits"}, lost
 
 
-@pytest.mark.parametrize("binary", ["told", "told-stripped"])
+@pytest.mark.parametrize("binary", ["annotations", "annotations-stripped"])
 def test_by_default_and_in_a_stripped_file(program, tracer, binary):
     """A plain `perfx-trace -p PID`."""
     process = program(WORKLOADS / binary, "tasks")
@@ -101,16 +101,16 @@ def test_by_default_and_in_a_stripped_file(program, tracer, binary):
     check_expectations(trace.stop(), process.finish())
 
 
-def test_a_marker_is_hit_where_that_is_cheap(told):
-    _, report = told("tasks", runs=1)
+def test_a_marker_is_hit_where_that_is_cheap(annotated):
+    _, report = annotated("tasks", runs=1)
     sites = {p["site"] for p in report["overhead"]["probes"] if p["name"].startswith("perfx:")}
     doctor = subprocess.run([PERFX, "doctor"], capture_output=True, text=True, check=False).stdout
     fast = all(f"ok      optimized 5-byte nop{of}\n" in doctor for of in ("", " in forked children"))
     assert sites == {"nop5" if fast else "nop"}
 
 
-def test_tasks_keep_their_own(told):
-    _, report = told("tasks", runs=1)
+def test_tasks_keep_their_own(annotated):
+    _, report = annotated("tasks", runs=1)
     assert parents(report, "part") == {"task a": 1000, "task b": 500}
     assert parents(report, "await") == {"task b": 500}
     assert parents(report, "inside") == {"await": 500}
@@ -127,8 +127,8 @@ def test_tasks_keep_their_own(told):
                                                      for name in ("part", "inside", "orphan"))
 
 
-def test_ten_thousand_names(told):
-    _, report = told("names", "--ring-size", "32M", runs=1, first=False)
+def test_ten_thousand_names(annotated):
+    _, report = annotated("names", "--ring-size", "32M", runs=1, first=False)
     (process,) = report["processes"]
     calls = {f["name"]: f["calls"] for f in process["functions"]}
     assert {f"name {i}" for i in range(10000)} <= set(calls)
@@ -145,8 +145,8 @@ def test_ten_thousand_names(told):
     assert report["losses"]["map_full"] == 2 * other
 
 
-def test_hostile_names(told):
-    _, report = told("hostile", runs=2, first=False)
+def test_hostile_names(annotated):
+    _, report = annotated("hostile", runs=2, first=False)
     shown = {"| `a` <b>&amp;</b> [x](y)", "=1+2\t\"q\"", "\x1b[31mred\x1b[0m", "", "h" * 128 + "…"}
     (process,) = report["processes"]
     calls = {f["name"]: f["calls"] for f in process["functions"]}
@@ -166,8 +166,8 @@ def test_hostile_names(told):
     assert report["losses"]["read_faults"] == 4 * 7 * 20
 
 
-def test_values(told):
-    _, report = told("values", runs=2)
+def test_values(annotated):
+    _, report = annotated("values", runs=2)
     whole, tokens, tenths = (counter(report, name) for name in ("whole", "tokens", "tenths"))
     assert (whole["value"], whole["sum"], whole["min"], whole["max"]) == (799, 599000, -200, 799)
     assert (tokens["value"], tokens["sum"], tokens["min"], tokens["max"]) == (64000, 64000, 32, 32)
@@ -187,7 +187,7 @@ def test_values(told):
 
 def test_values_without_room(program, tracer):
     """Counts stay exact, and sums of whole numbers; that the others lack is said."""
-    process = program(WORKLOADS / "told", "values")
+    process = program(WORKLOADS / "annotations", "values")
     process.go()
     trace = tracer(process.pid, *QUIET, "--ring-size", "4K")
     with trace.stopped():
@@ -205,8 +205,8 @@ def test_values_without_room(program, tracer):
     assert sum(c.get("lost", 0) for c in report["processes"][0]["counters"]) == lost
 
 
-def test_blocks(told):
-    _, report = told("blocks", runs=1)
+def test_blocks(annotated):
+    _, report = annotated("blocks", runs=1)
     (memory,) = own_memory(report)
     # the pool's block and the first of the cache's have one address; two stay of each ten
     assert (memory["allocs"], memory["frees"]) == (110, 90)
@@ -222,17 +222,17 @@ def test_blocks(told):
     assert row(report, "keep_some")["calls"] == 100
 
 
-def test_memory_off(told):
-    _, report = told("values", "--memory", "off", runs=1)
+def test_memory_off(annotated):
+    _, report = annotated("values", "--memory", "off", runs=1)
     assert not own_memory(report)
 
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("link", LINKS)
-def test_the_program_says_when(told, link):
+def test_the_program_says_when(annotated, link):
     if link not in working_links():
         pytest.skip(f"this kernel has no {link} links")
-    expected, report = told("windows", "--wait", link=link)
+    expected, report = annotated("windows", "--wait", link=link)
     assert not functions(report, "outside") and not counters(report, "outside")
     windows = report["capture"]["windows"]
     assert len(windows) == expected["perfx", "windows"] * 2 // 3 == 12
@@ -257,7 +257,7 @@ def test_several_say_when(program, tracer, who, link):
     starts and stops meanwhile."""
     if link not in working_links():
         pytest.skip(f"this kernel has no {link} links")
-    process = program(WORKLOADS / "told", "windows_of_" + who)
+    process = program(WORKLOADS / "annotations", "windows_of_" + who)
     trace = tracer(process.pid, *QUIET, "--wait", link=link)
     process.go()
     report = trace.stop()
@@ -279,7 +279,7 @@ def test_several_say_when(program, tracer, who, link):
 
 
 def test_without_waiting_all_is_recorded(program, tracer):
-    process = program(WORKLOADS / "told", "windows")
+    process = program(WORKLOADS / "annotations", "windows")
     trace = tracer(process.pid, *QUIET)
     process.go()
     process.finish()
@@ -293,7 +293,7 @@ def test_without_waiting_all_is_recorded(program, tracer):
 def test_run_waits_too(tmp_path):
     out = tmp_path / "report.json"
     done = subprocess.run([PERFX, "run", "--wait", "--no-calibrate", "-o", out, "--",
-                           WORKLOADS / "told", "windows"], input="go\n", capture_output=True, text=True,
+                           WORKLOADS / "annotations", "windows"], input="go\n", capture_output=True, text=True,
                           timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     report = json.loads(out.read_text())
@@ -302,7 +302,7 @@ def test_run_waits_too(tmp_path):
 
 
 def test_nothing_is_said():
-    program = Program(WORKLOADS / "told", "values")
+    program = Program(WORKLOADS / "annotations", "values")
     tracer = Tracer(program.pid, *QUIET, "--wait")
     program.go()
     report = tracer.stop()
@@ -313,9 +313,9 @@ def test_nothing_is_said():
 
 
 @pytest.mark.parametrize("format_", ["perfetto", "chrome", "openmetrics"])
-def test_exports_have_counters(told, tmp_path, format_):
+def test_exports_have_counters(annotated, tmp_path, format_):
     capture = tmp_path / "run.perfx"
-    told("values", "--capture", capture, runs=1)
+    annotated("values", "--capture", capture, runs=1)
     done = subprocess.run([PERFX, "export", capture, "-f", format_], capture_output=True, check=True)
     if format_ == "chrome":
         events = [e for e in json.loads(done.stdout)["traceEvents"]
@@ -328,9 +328,9 @@ def test_exports_have_counters(told, tmp_path, format_):
         assert done.stdout.count(b"tokens") == 1
 
 
-def test_tables_have_counters(told, tmp_path):
+def test_tables_have_counters(annotated, tmp_path):
     capture = tmp_path / "run.perfx"
-    told("values", "--capture", capture, runs=1)
+    annotated("values", "--capture", capture, runs=1)
     for format_ in ("text", "md", "html"):
         text = subprocess.run([PERFX, "report", capture, "-f", format_], capture_output=True, text=True,
                               check=True).stdout

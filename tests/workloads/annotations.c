@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What programs tell by perfx.h, in the usual way and in others: told CASE. What is expected of a
+ * Annotations of perfx.h, in the usual way and in others: annotations CASE. What is expected of a
  * range is printed under its name, as of a function; of a counter its samples, of an allocator its
  * allocs and frees.
  */
@@ -477,6 +477,6 @@ int main(int argc, char **argv)
 			cases[i].expect(runs);
 		return 0;
 	}
-	fprintf(stderr, "told CASE\n");
+	fprintf(stderr, "usage: annotations CASE\n");
 	return 2;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Children: each process has a book of its own, and what a child inherits is not its.
+ * Children: each process has live blocks of its own; inherited blocks are not the child's.
  *
- *	memory_family fork	the child frees what it inherited, keeps what it makes; so does its
- *own memory_family vfork	the child allocates in the parent's memory, then executes
- *	memory_family spawn	posix_spawn
- *	memory_family exec	the program executes itself: the old book ends, the new one begins
+ *	memory_children fork	the child frees what it inherited, keeps what it makes; so does its own
+ *	memory_children vfork	the child allocates in the parent's memory, then executes
+ *	memory_children spawn	posix_spawn
+ *	memory_children exec	the program executes itself: the old live blocks end, new ones begin
  *
  * An executed program allocates in in_executed(): what its loader does besides is no concern here.
  * libc is everybody's, so a tracer that does not want to disturb strangers must come to each child

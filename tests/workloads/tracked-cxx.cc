@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Annotated C++: names come from __PRETTY_FUNCTION__, and a thrown exception crosses the marks. */
+/* Annotated C++: names come from __PRETTY_FUNCTION__, and a thrown exception crosses annotated functions. */
 #include <perfx.h>
 
 #include "known.h"

@@ -40,7 +40,7 @@ class Watching(tracers.Patched):
         tracers.Peer.stop(self)
 
 
-class Marks:
+class Annotations:
     def __init__(self, options, aims):
         self.options = options
         self.aims = aims
@@ -76,7 +76,7 @@ class Marks:
         return Watching([tracers.find("bpftrace"), "-p", str(pid), "-e", script], pid, path)
 
     def run_traced(self):
-        say(f"marks: what one costs traced, ns, {self.options.rounds} rounds, without the loop")
+        say(f"annotations: what one costs traced, ns, {self.options.rounds} rounds, without the loop")
         ways = {"perfx-trace": self.by_perfx}
         if tracers.find("bpftrace"):
             ways["bpftrace"] = self.by_bpftrace
@@ -85,7 +85,7 @@ class Marks:
         found = {way: {} for way in ways}
         for _ in range(self.options.rounds):
             for way, attach in ways.items():
-                progress(f"marks, {way}")
+                progress(f"annotations, {way}")
                 for name, ns in self.traced(attach).items():
                     found[way].setdefault(name, []).append(ns)
         progress("")
@@ -100,10 +100,10 @@ class Marks:
         return {"untraced": self.run_untraced(), "traced": self.run_traced()}
 
     def run_untraced(self):
-        say(f"marks: what one costs untraced, ns, {self.options.rounds} rounds, without the loop")
+        say(f"annotations: what one costs untraced, ns, {self.options.rounds} rounds, without the loop")
         found = {}
         for _ in range(self.options.rounds):
-            progress("marks")
+            progress("annotations")
             for command in self.commands():
                 lines = subprocess.run(command, check=True, stdout=subprocess.PIPE,
                                        text=True).stdout.splitlines()
