@@ -11,9 +11,9 @@
 /* --- call stacks --- */
 
 /*
- * Call stacks by frame pointers, identified by their hash: a stack goes through the ring once,
- * later allocations name it. Without frame pointers the walk ends early; what is always known is
- * the immediate caller, for its address lies where the call put it.
+ * Call stacks by frame pointers, identified by their hash: a stack goes through the ring once, and
+ * later allocations name it. Without frame pointers the walk ends early; the immediate caller is
+ * always known, because the call has just pushed its address.
  *
  * bpf_get_stack() would lose that caller (the callee's first instruction has not yet pushed its own
  * frame), shows the trampoline where a return probe has replaced a return address, and needs more
@@ -53,7 +53,7 @@ struct {
 
 extern volatile __u32 perfx_next_stack;
 
-/* Frames of nested return probes that are looked through for a replaced return address. */
+/* Nested return probes that are searched for a replaced return address. */
 #define RETURN_INSTANCES_MAX 64
 
 static __always_inline __u64 trampoline_of(struct task_struct *task)
@@ -81,8 +81,8 @@ struct caller {
 	__u64 return_address;
 };
 
-/* Adds the callers of the `count` frames that are there. Frame pointers must rise and be aligned;
- * what does not look like a frame ends the walk. */
+/* Adds the callers of the first `count` frames. Frame pointers must rise and be aligned; anything
+ * else ends the walk. */
 __weak __noinline int walk(struct call_stack *record, __u32 count, __u64 frame_pointer, __u64 sp)
 {
 	__u64 trampoline = trampoline_of(bpf_get_current_task_btf()), below = sp;
@@ -131,7 +131,7 @@ static __always_inline __u32 hash_of(const struct call_stack *record, __u64 *has
 	return b ^ (b >> 32);
 }
 
-/* The stack's id, emitted when it is new; 0: there was no room to keep or emit it. */
+/* The id of the stack, which is emitted when it is new; 0: no room to keep or emit it. */
 __weak __noinline __u32 stack_id(struct call_stack *record, __u32 process, __u32 tid)
 {
 	struct stack_key key = {.process = process};
@@ -159,7 +159,7 @@ __weak __noinline __u32 stack_id(struct call_stack *record, __u32 process, __u32
 	record->head.hdr.fixed = sizeof(record->head);
 	record->head.stack = value.stack;
 	record->head.process = process;
-	/* emitted before it can be found: what finds it names it in a later record */
+	/* emitted before it can be found, so that records that name it come later */
 	if (bpf_ringbuf_output(ring, record, size, BPF_RB_NO_WAKEUP) ||
 	    bpf_map_update_elem(&perfx_stack_ids, &key, &value, BPF_NOEXIST)) {
 		known = bpf_map_lookup_elem(&perfx_stack_ids, &key);
@@ -191,7 +191,7 @@ struct block_key {
 	__u32 process, domain;
 };
 
-/* Sampled blocks that live: only their frees are worth a record. */
+/* Live sampled blocks: only their frees are recorded. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* user space: PERFX_MAX_SAMPLED where it samples */
@@ -207,7 +207,7 @@ struct open_call {
 	__u64 pointer; /* where the result goes, or the block that is reallocated */
 	__u8 sampled;
 	__u8 realloc_begun; /* FREE_REALLOC_BEGIN has been emitted */
-	__u8 left;	    /* left by another way, it seems: nothing is inside any more */
+	__u8 left;	    /* probably left by an exception or longjmp */
 	__u8 calls_back;    /* PERFX_ALLOC_F_CALLS_BACK */
 	__u8 pad[4];
 };
@@ -241,7 +241,7 @@ struct {
 	__type(value, struct memory_thread);
 } perfx_memory_threads __weak SEC(".maps");
 
-/* It was met in an earlier window: the calls that were open then are not seen to return. */
+/* A thread last met in an earlier window: its open calls are forgotten. */
 static __always_inline void forget_open(struct memory_thread *m)
 {
 	m->recording_window = current_recording_window();
@@ -334,7 +334,7 @@ static __always_inline void emit_free(struct memory_thread *m, const struct bloc
 	struct perfx_free *record = ring ? bpf_ringbuf_reserve(ring, sizeof(*record), 0) : NULL;
 
 	if (!record) {
-		/* the two ends of a reallocation that failed or freed are no frees */
+		/* records that complete a reallocation are no frees */
 		if (!(block->flags & (PERFX_FREE_RESTORED | PERFX_FREE_SETTLED)))
 			lose(m->process, block->domain, 0, true);
 		return;
@@ -431,7 +431,7 @@ static __always_inline void remember_sampled(struct memory_thread *m, const stru
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 }
 
-/* Is the end of this block worth a record? It is forgotten. */
+/* Is the free of this block recorded? Forgets a sampled block. */
 static __always_inline bool wants_free(struct memory_thread *m, const struct block *block,
 				       __u32 level)
 {
@@ -454,11 +454,10 @@ static __always_inline __u64 read_word(__u64 address)
 }
 
 /*
- * Does a call at `ret_addr_sp` happen inside the open one? Deeper on the same stack it may: if the
- * open one's return address, or the trampoline in its place, still lies where it was. Otherwise
- * that call was left by an exception or longjmp, and its place is used anew. On another stack (a
- * signal handler's) the open call is interrupted; what the handler allocates is not distinguished
- * from it.
+ * Is a call at `ret_addr_sp` inside the open one? If it is deeper on the same stack, and the open
+ * call's return address, or the trampoline that replaced it, is still in place. Otherwise the open
+ * call was left by an exception or longjmp, and its stack slot is reused. On another stack (a
+ * signal handler's) the open call is interrupted; allocations of the handler count as inside it.
  */
 static __always_inline bool is_inside(struct open_call *open, __u64 ret_addr_sp)
 {
@@ -500,7 +499,7 @@ static __always_inline struct open_call *place_of_open(struct memory_thread *m, 
 	return open;
 }
 
-/* The open call that returns from `ret_addr_sp`; NULL: none that is seen to. */
+/* The open call that returns from `ret_addr_sp`; NULL: none. */
 static __always_inline struct open_call *open_at(struct memory_thread *m, __u32 domain,
 						 __u64 ret_addr_sp)
 {
@@ -513,8 +512,8 @@ static __always_inline struct open_call *open_at(struct memory_thread *m, __u32 
 		       : NULL;
 }
 
-/* Is the block being freed by a call that this one lies inside, or that jumped here? No probe sees
- * that one return, and its return address may lie there long after: but then it is another block.
+/* Is the block being freed already by an outer call, or by one that jumped here? No probe sees that
+ * call return, and its return address may stay in place long after: but then the block is another.
  */
 static __always_inline bool is_handed_on(struct memory_thread *m,
 					 const struct perfx_alloc_probe *alloc_probe, __u64 address,

@@ -127,7 +127,7 @@ struct {
 	__type(value, __u32);
 } perfx_operations SEC(".maps");
 
-/* Functions get their ids here and from user space, which names those that it attaches. */
+/* Ids of functions are assigned here and by user space, for those that it attaches. */
 volatile __u32 perfx_next_function = 1;
 volatile __u32 perfx_next_object_cost = 1;
 
@@ -184,7 +184,7 @@ static __always_inline __u32 function_of_names(const struct perfx_object_record 
 	return 0;
 }
 
-/* The function whose calls run the module: that of its name. */
+/* The function that the module was compiled from, by its name. */
 static __always_inline __u32 owner_of_module(struct thread *t, const char *module)
 {
 	__builtin_memset(&t->name, 0, sizeof(t->name));
@@ -222,8 +222,8 @@ static __always_inline bool describe_object(struct thread *t, struct perfx_objec
 	return true;
 }
 
-/* An object that is met for the first time. Where there is no room for its record, this run is one
- * of its runner, and the next run tries again. */
+/* Reports a new object. Without room for its record this run counts as a call of its runner, and
+ * the next run tries again. */
 static __noinline int meet_object(struct thread *t, __u64 address, __u64 check, __u32 runner)
 {
 	struct perfx_object_key key = {.address = address, .check = check};
@@ -244,7 +244,7 @@ static __noinline int meet_object(struct thread *t, __u64 address, __u64 check, 
 	}
 	/* a copy: kernels before 6.2 take a map's value from the stack or from a map alone */
 	object = t->object;
-	/* found before it is emitted: user space writes back what it has read */
+	/* in the table before it is emitted, because user space writes its cost back */
 	if (bpf_map_update_elem(&perfx_objects, &key, &object, BPF_NOEXIST)) {
 		known = bpf_map_lookup_elem(&perfx_objects, &key);
 		t->object.function = 0;
@@ -252,7 +252,7 @@ static __noinline int meet_object(struct thread *t, __u64 address, __u64 check, 
 			t->object = *known; /* another thread was first */
 		else
 			counter_add(PERFX_COUNTER_MAP_FULL, 1);
-		/* a function that only this record would name must be named */
+		/* only this record names a new function */
 		if (record->new_function)
 			bpf_ringbuf_submit(record, 0);
 		else
