@@ -98,7 +98,7 @@ def test_a_library_that_is_overwritten(tracer, tmp_path):
         shell.stdin.write("\n")
         call_library("first")
         (tmp_path / "late.so").write_bytes((WORKLOADS / "late_shifted.so").read_bytes())
-        assert any("late.so was written to" in line for line in t.process.stderr)
+        assert any("late.so was overwritten" in line for line in t.process.stderr)
         call_library("second")
         report = t.stop()
     finally:
