@@ -191,7 +191,7 @@ Test(roofline, estimated_peaks_are_marked)
 	analysis = analyze(&s.profile);
 	cr_assert_eq(analysis->processes[0].findings_count, 1);
 	cr_expect_not_null(strstr(analysis->processes[0].findings[0].evidence,
-				  "that 4 cores can do (estimated); "));
+				  "peak of 4 cores (estimated); "));
 	analysis__free(analysis);
 	s.peaks[1].origin = PERFX_PEAK_GIVEN;
 	cr_expect_not(roofline_whole_roof(&s.profile, PERFX_DTYPE_F32).estimated);
@@ -410,7 +410,7 @@ Test(roofline, overhead_and_memory_bound)
 	expect_kinds(s, "OverheadBound/medium LowUtilization/low");
 	set_cost(&s, 90 * G, 45 * G);
 	expect_kinds(s, "MemoryBound/low");
-	expect_suggestion(&s, "waits for memory");
+	expect_suggestion(&s, "memory bandwidth");
 	/* a tenth of the wall time, or it is not worth a word */
 	s.row.computing_ns = 999999999;
 	set_cost(&s, 90 * G, 4 * G);
