@@ -62,8 +62,8 @@ def load():
         except OSError as error:
             reasons.append(str(error))
     if os.name == "posix" and os.uname().sysname == "Linux":
-        warnings.warn("perfx: no " + NAME + ", so marks do nothing: `make install` it, or say where "
-                      "it is with PERFX_LIBRARY (" + "; ".join(reasons) + ")", RuntimeWarning,
+        warnings.warn("perfx: " + NAME + " not found, annotations do nothing: `make install` it, or set "
+                      "PERFX_LIBRARY (" + "; ".join(reasons) + ")", RuntimeWarning,
                       stacklevel=4)
     return None
 
@@ -94,4 +94,4 @@ def encode(name):
         return name.encode("utf-8", "surrogatepass")
     if isinstance(name, bytes):
         return name
-    raise TypeError(f"a name is a str or bytes, not {type(name).__name__}")
+    raise TypeError(f"a name must be str or bytes, not {type(name).__name__}")

@@ -39,8 +39,8 @@ def find_tracer():
     found = shutil.which("perfx-trace", path=os.pathsep.join(
         places[:1] + [os.environ.get("PATH", os.defpath)] + places[1:]))
     if not found:
-        raise ProfilingError("there is no perfx-trace here: build it and `sudo make install`, or say "
-                             "where it is with PERFX_TRACE=/path/to/perfx-trace")
+        raise ProfilingError("perfx-trace not found: build it and `sudo make install`, or set "
+                             "PERFX_TRACE=/path/to/perfx-trace")
     return [found]
 
 
@@ -57,13 +57,13 @@ class Tracer:
                 argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 start_new_session=True)
         except OSError as error:
-            raise ProfilingError(f"{argv[0]}: {error.strerror}: say where perfx-trace is with "
+            raise ProfilingError(f"{argv[0]}: {error.strerror}: set "
                                  "PERFX_TRACE=/path/to/perfx-trace") from error
         self.reader = threading.Thread(target=self.read, name="perfx-profile", daemon=True)
         self.reader.start()
         if not self.attached.wait(timeout):
             self.kill()
-            raise ProfilingError(f"{argv[0]} was not attached within {timeout} s" + self.said())
+            raise ProfilingError(f"{argv[0]} did not attach within {timeout} s" + self.said())
         if not self.is_tracing():
             self.process.wait()
             raise self.failure()
@@ -140,8 +140,8 @@ class Profiler:
 
     def profile(self, fn, /, *args, **kwargs):
         if inspect.iscoroutinefunction(fn):
-            raise TypeError("perfx.profile: a coroutine function does nothing when it is called: "
-                            "perfx.profile(asyncio.run, main())")
+            raise TypeError("perfx.profile: a call of a coroutine function only creates a coroutine: "
+                            "use perfx.profile(asyncio.run, main())")
         tracked = fn if is_tracked(fn) else track(fn)
         tracer = Tracer(self.tracer or find_tracer(), self.options, self.timeout)
         try:

@@ -206,7 +206,7 @@ def test_a_gate_that_saw_nothing_is_shut(tmp_path):
     few = written(tmp_path / "few", "f", 4, 2 * MS)
     for other in (b, few):
         result = run("diff", a, other, "--fail-on", "5%")
-        assert result.returncode == 2 and "nothing to judge" in result.stderr
+        assert result.returncode == 2 and "nothing to compare" in result.stderr
         assert run("diff", a, other).returncode == 0
 
 

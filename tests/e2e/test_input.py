@@ -258,7 +258,7 @@ def test_special_files_are_written_directly(small_capture, tmp_path):
 def test_nearest_names(program):
     p = program(WORKLOADS / "calls")
     line = one_line(run("-p", p.pid, "-F", "calls:first_pusch"), 2, "first_pusch")
-    assert "first_push" in line.split("near")[1]
+    assert "first_push" in line.split("similar")[1]
     p.go()
     p.finish()
 

@@ -201,7 +201,7 @@ def test_tracer_that_fails(tracer):
 
 def test_tracer_that_hangs(tracer):
     tracer("exec sleep 60")
-    with pytest.raises(perfx.ProfilingError, match="not attached within 0.2 s"):
+    with pytest.raises(perfx.ProfilingError, match="did not attach within 0.2 s"):
         perfx.Profiler(timeout=0.2).profile(never)
 
 

@@ -339,5 +339,5 @@ def test_refuses():
         perfx.track(Jitted)
     with pytest.raises(TypeError, match="cannot be called"):
         perfx.track(5)
-    with pytest.raises(TypeError, match="a name is"):
+    with pytest.raises(TypeError, match="a name must be"):
         perfx.scope(5)

@@ -340,7 +340,7 @@ char *silence_of(const struct profile *profile, const struct profile_process *p)
 {
 	struct text text = {0};
 
-	text_add(&text, "None of the traced functions was called");
+	text_add(&text, "No traced function was called");
 	if (p->cpu_ns != PROFILE_ABSENT) {
 		text_add(&text, "; the process used ");
 		add_ns(&text, p->cpu_ns);

@@ -307,7 +307,7 @@ static void compose_workers_title(struct composer *c, size_t first, size_t count
 	document_add(c->document, BLOCK_HEADING, &text);
 }
 
-/* " · CPU 1.20 s each (12.0 %), 4.80 s together" */
+/* " · CPU 1.20 s each (12.0 %), 4.80 s in total" */
 static void add_each(struct text *text, const char *title, uint64_t sum, size_t count,
 		     void (*add)(struct text *, uint64_t))
 {
@@ -317,7 +317,7 @@ static void add_each(struct text *text, const char *title, uint64_t sum, size_t 
 	add(text, sum / count);
 	text_add(text, " each, ");
 	add(text, sum);
-	text_add(text, " together");
+	text_add(text, " in total");
 }
 
 static void add_allocated(struct text *text, const struct worker_sum *sum, enum perfx_domain domain)
@@ -373,7 +373,7 @@ static void compose_workers_table(struct composer *c, size_t first, const struct
 
 	if (!sum->rows_count) {
 		document_say(c->document, BLOCK_PARAGRAPH,
-			     "None of the traced functions was called in them.");
+			     "No traced function was called in them.");
 		return;
 	}
 	document_table(c->document, columns);

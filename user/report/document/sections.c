@@ -170,8 +170,10 @@ static void compose_findings(struct composer *c)
 	for (int severity = FINDING_HIGH; severity <= FINDING_LOW; severity++)
 		compose_findings_of(c, (enum finding_severity)severity, &all);
 	if (all > c->limits->findings)
-		document_printf(c->document, BLOCK_NOTE, "%u more in the %s report.",
-				all - c->limits->findings, c->limits->brief ? "full" : "JSON");
+		document_printf(c->document, BLOCK_NOTE, "%u more finding%s in the %s report.",
+				all - c->limits->findings,
+				all - c->limits->findings == 1 ? "" : "s",
+				c->limits->brief ? "full" : "JSON");
 }
 
 void compose_details(struct composer *c, const char *title)
