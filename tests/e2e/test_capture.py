@@ -136,7 +136,7 @@ def test_disk_full(busy, small_disk, tmp_path):
     assert ended(tracer) == 1
     assert len(lines) == 2, lines
     assert ": tracing " in lines[0]
-    assert file in lines[1] and "no space left" in lines[1] and "report can read" in lines[1]
+    assert file in lines[1] and "no space left" in lines[1] and "can be reported" in lines[1]
     report = check_cut(shutil.copy(file, tmp_path), busy.calls() + OFTEN)
     assert total(report, "sgemm_", "calls") > 0
 
