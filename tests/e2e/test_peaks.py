@@ -13,7 +13,7 @@ def peaks_of(tmp_path, *options):
     result = subprocess.run([PERFX, "run", "-o", str(file), "-F", "often:*", *options, "--",
                              str(WORKLOADS / "often"), "strsm_"], stdin=subprocess.DEVNULL,
                             capture_output=True, text=True, timeout=60)
-    assert "what this host can do" not in result.stderr, result.stderr
+    assert "peak of this host" not in result.stderr, result.stderr
     return json.loads(file.read_text()).get("peaks", [])
 
 
@@ -56,7 +56,7 @@ def test_not_measured_beside_a_job(tmp_path):
             spinning.wait()
     assert result.returncode == 0, result.stderr + (tmp_path / "estimated.log").read_text()
     said = (tmp_path / "estimated.log").read_text()
-    assert "is estimated" in said and "sudo perfx-trace peaks" in said
+    assert "estimated peak of this host" in said and "sudo perfx-trace peaks" in said
     estimated = json.loads((tmp_path / "estimated.json").read_text())
     assert {p["origin"] for p in estimated["peaks"]} == {"estimated"}
     assert all(p["compute"]["peak_estimated"] for p in estimated["processes"])

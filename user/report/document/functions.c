@@ -256,7 +256,7 @@ static void add_withheld(struct composer *c, const struct profile_process *p, st
 /* Notes on the table's numbers. */
 static void compose_function_notes(struct composer *c, const struct profile_process *p)
 {
-	uint64_t booked = 0, unwound = 0, untimed = 0;
+	uint64_t dropped = 0, unwound = 0, untimed = 0;
 	bool dispatches = false;
 	struct text text = {0};
 
@@ -267,18 +267,18 @@ static void compose_function_notes(struct composer *c, const struct profile_proc
 
 		dispatches |= function && function->source == PERFX_SOURCE_XLA &&
 			      row->timed_count && has_traced_caller(row);
-		booked += row->overflow_count;
+		dropped += row->overflow_count;
 		unwound += row->unwound_count;
 		untimed += row->calls_count - row->timed_count - row->unwound_count;
 	}
 	text_add(&text, "Self % is of the process's wall time; threads add up.");
 	add_untraced(&text, &p->untraced);
 	add_untraced_cpu(&text, &p->untraced);
-	if (booked)
+	if (dropped)
 		text_printf(&text,
 			    " %s call records were dropped (ring full): these calls are in Calls, "
 			    "Self, Total and Avg, but not in percentiles, Min and Max.",
-			    as_count(booked));
+			    as_count(dropped));
 	if (unwound)
 		text_printf(&text,
 			    " %s calls ended by an exception or longjmp: counted, not timed.",
