@@ -61,7 +61,7 @@ def test_not_measured_beside_a_job(tmp_path):
     assert {p["origin"] for p in estimated["peaks"]} == {"estimated"}
     assert all(p["compute"]["peak_estimated"] for p in estimated["processes"])
     assert "Stored in /var/cache/perfx-trace/peaks." in (tmp_path / "peaks.txt").read_text()
-    assert "is estimated" not in (tmp_path / "cached.log").read_text()
+    assert "estimated peak" not in (tmp_path / "cached.log").read_text()
     cached = json.loads((tmp_path / "cached.json").read_text())
     assert {p["origin"] for p in cached["peaks"]} == {"cached"}
     assert not any("peak_estimated" in p["compute"] for p in cached["processes"])
