@@ -80,7 +80,7 @@ def test_without_library_marks_do_nothing():
             "print(perfx.available, perfx.track(len)('abc'))")
     run = in_new_python(code, PERFX_LIBRARY="/nowhere/libperfx.so.1")
     assert run.stdout == "False 3\n" and run.returncode == 0
-    assert "RuntimeWarning: perfx: no libperfx.so.1" in run.stderr
+    assert "RuntimeWarning: perfx: libperfx.so.1 not found" in run.stderr
 
 
 def test_library():

@@ -104,7 +104,7 @@ void tracer__set_memory(struct tracer *tracer, enum perfx_domain domain,
 void tracer__expect_many_stacks(struct tracer *tracer);
 
 void tracer__start(struct tracer *tracer);
-/* Instead: counts while the program says so (WINDOW records). */
+/* Instead: counts while the program says so (RECORDING_WINDOW records). */
 void tracer__wait(struct tracer *tracer);
 /* Stops counting; calls that threads have left without passing an exit are emitted as unwound. Then
  * takes every link away and waits until no program runs any more. */
