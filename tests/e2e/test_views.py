@@ -192,7 +192,7 @@ def test_template_mistakes(recorded, tmp_path):
     # before anything is traced
     form.write_text("{{#a}}")
     result = run("-p", os.getpid(), "-d", "1", "--template", form)
-    assert result.returncode == 2 and "is not ended" in result.stderr and len(result.stderr.splitlines()) == 1
+    assert result.returncode == 2 and "has no end" in result.stderr and len(result.stderr.splitlines()) == 1
 
 
 # --- damage ---
