@@ -358,6 +358,7 @@ enum perfx_source {
 	PERFX_SOURCE_CUDA = 12,
 	PERFX_SOURCE_NCCL = 13,
 };
+#define PERFX_SOURCES (PERFX_SOURCE_NCCL + 1) /* entries of a table indexed by source */
 
 /* strings: name (demangled), module (path as the process sees it), build-id */
 struct perfx_function {

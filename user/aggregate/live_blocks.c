@@ -377,7 +377,7 @@ bool memory_retire(struct aggregate *a)
 	struct memory *memory = &a->memory;
 	uint32_t before = memory->blocks.count;
 
-	if (memory->refused_count++ % RETIRE_EVERY)
+	if (memory->dropped_count++ % RETIRE_EVERY)
 		return false;
 	for (size_t i = 0; i < memory->processes_capacity && i < a->processes_count; i++) {
 		const struct process *proc = a->processes[i];

@@ -231,7 +231,7 @@ static int undo_realloc(struct memory *memory, struct domain_stats *stats,
  * - BEFORE: it has been there since before the capture begins. It is held from there on.
  */
 
-static int refuse(struct aggregate *a)
+static int reject(struct aggregate *a)
 {
 	return errno == ENOMEM ? -ENOMEM : undecoded(a);
 }
@@ -465,7 +465,7 @@ int handle_allocation(struct aggregate *a, const struct event *event)
 	start_clock(a, r->time_ns);
 	stats = domain_stats_get(a, r->process, r->domain);
 	if (!stats)
-		return refuse(a);
+		return reject(a);
 	if (!fits(stats, &arrival.weight))
 		return undecoded(a);
 	if (r->flags & PERFX_ALLOCATION_BEFORE) {
@@ -476,7 +476,7 @@ int handle_allocation(struct aggregate *a, const struct event *event)
 		return -ENOMEM;
 	thread = domain_stats_thread(stats, r->tid);
 	if (!thread)
-		return refuse(a);
+		return reject(a);
 	arrival.hotspot = hotspot_get(a, stats, r->stack, r->context, r->allocator);
 	if (!arrival.hotspot)
 		return -ENOMEM;
@@ -581,12 +581,12 @@ int handle_free(struct aggregate *a, const struct event *event)
 	start_clock(a, r->time_ns);
 	stats = domain_stats_get(a, r->process, r->domain);
 	if (!stats)
-		return refuse(a);
+		return reject(a);
 	if (domain_stats_tick(&a->memory, stats, r->time_ns))
 		return -ENOMEM;
 	thread = domain_stats_thread(stats, r->tid);
 	if (!thread)
-		return refuse(a);
+		return reject(a);
 	stats->records_count++;
 	a->memory.records_count++;
 	saw_time(a, r->time_ns);
@@ -630,7 +630,7 @@ int handle_overflow_memory(struct aggregate *a, const struct event *event)
 	struct domain_stats *stats = domain_stats_get(a, r->process, r->domain);
 
 	if (!stats)
-		return refuse(a);
+		return reject(a);
 	stats->lost_allocs = add_capped(stats->lost_allocs, r->allocs_count);
 	stats->lost_bytes = add_capped(stats->lost_bytes, r->allocated_bytes);
 	stats->lost_frees = add_capped(stats->lost_frees, r->frees_count);

@@ -197,7 +197,7 @@ struct memory {
 	size_t processes_capacity;
 	struct memory_clock clock;
 	uint64_t records_count;
-	uint64_t refused_count; /* blocks that had no room */
+	uint64_t dropped_count; /* blocks that had no room */
 
 	struct block_pool blocks;
 	size_t mappings_count;

@@ -75,7 +75,7 @@ static bool values_ok(const struct event *event)
 {
 	switch (event->kind) {
 	case PERFX_KIND_FUNCTION:
-		return event->function.source > 0 && event->function.source <= PERFX_SOURCE_NCCL;
+		return event->function.source > 0 && event->function.source < PERFX_SOURCES;
 	case PERFX_KIND_PROBE:
 		return event->probe_record.link > 0 &&
 		       event->probe_record.link <= PERFX_LINK_TRACEPOINT &&

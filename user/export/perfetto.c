@@ -117,7 +117,7 @@ static int put_beginning(struct perfetto *p)
 	wire_integer(&p->packet, PACKET_FLAGS, FLAGS_CLEARED);
 	wire_integer(&p->message, DEFAULTS_CLOCK, 3);
 	wire_message(&p->packet, PACKET_DEFAULTS, &p->message);
-	for (int source = PERFX_SOURCE_PERFX; source <= PERFX_SOURCE_NCCL; source++) {
+	for (int source = PERFX_SOURCE_PERFX; source < PERFX_SOURCES; source++) {
 		wire_integer(&p->inner, NAME_IID, (uint64_t)source);
 		wire_string(&p->inner, NAME_NAME, name_of_source(source));
 		wire_message(&p->message, INTERNED_CATEGORIES, &p->inner);

@@ -400,7 +400,7 @@ static void read_function(struct json_report *report, const json_t *from, uint32
 	report->functions[id - 1] = (struct profile_function){
 		.id = id,
 		.source = (enum perfx_source)named(text_of(from, "source"), source_name,
-						   PERFX_SOURCE_NCCL + 1),
+						   PERFX_SOURCES),
 		.name = text_of(from, "name"),
 		.module = text_of(from, "path"),
 		.module_base = text_of(from, "module"),
