@@ -9,10 +9,10 @@
 #define BLAS	"/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblasp-r0.3.21.so"
 #define TORCH	"/usr/lib/x86_64-linux-gnu/libtorch_cpu.so.1.13"
 
+#include "golden_annotations.h"
 #include "golden_compute.h"
 #include "golden_memory.h"
 #include "golden_ranges.h"
-#include "golden_annotations.h"
 
 /* A C trainer: train_step calls gemm and softmax; a child loads data. */
 static void golden_ordinary(struct stream *s)

@@ -120,8 +120,9 @@ Test(template, mistakes)
 /* Each name of the reports that the golden tests make is one; a slip is told with what is near. */
 Test(template, names)
 {
-	static const char *const files[] = {"ordinary", "memory", "compute",   "ranges",  "annotations",
-					    "findings", "killed", "truncated", "overflow"};
+	static const char *const files[] = {"ordinary", "memory",      "compute",
+					    "ranges",	"annotations", "findings",
+					    "killed",	"truncated",   "overflow"};
 	char why[TEMPLATE_WHY];
 
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {

@@ -2,8 +2,8 @@
 /*
  * Children: each process has live blocks of its own; inherited blocks are not the child's.
  *
- *	memory_children fork	the child frees what it inherited, keeps what it makes; so does its own
- *	memory_children vfork	the child allocates in the parent's memory, then executes
+ *	memory_children fork	the child frees what it inherited, keeps what it makes; so does its
+ *own memory_children vfork	the child allocates in the parent's memory, then executes
  *	memory_children spawn	posix_spawn
  *	memory_children exec	the program executes itself: the old live blocks end, new ones begin
  *

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Annotated C++: names come from __PRETTY_FUNCTION__, and a thrown exception crosses annotated functions. */
+/* Annotated C++: names come from __PRETTY_FUNCTION__, and a thrown exception crosses annotated
+ * functions. */
 #include <perfx.h>
 
 #include "known.h"
