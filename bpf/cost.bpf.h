@@ -465,13 +465,7 @@ static __always_inline void take_arguments(struct thread *t, struct pt_regs *ctx
 {
 	struct cost_vm *m = &t->vm;
 
-	m->arguments[1] = PT_REGS_PARM1(ctx);
-	m->arguments[2] = PT_REGS_PARM2(ctx);
-	m->arguments[3] = PT_REGS_PARM3(ctx);
-	m->arguments[4] = PT_REGS_PARM4(ctx);
-	m->arguments[5] = PT_REGS_PARM5(ctx);
-	m->arguments[6] = PT_REGS_PARM6(ctx);
-	m->arguments[7] = PT_REGS_RC(ctx); /* where a first instruction may have put one */
+	read_arguments(m->arguments, ctx);
 	m->ret_addr_sp = PT_REGS_SP(ctx);
 }
 

@@ -196,13 +196,7 @@ struct hit {
 static __always_inline void read_hit(struct pt_regs *ctx, struct hit *hit)
 {
 	hit->arguments[0] = 0;
-	hit->arguments[1] = PT_REGS_PARM1(ctx);
-	hit->arguments[2] = PT_REGS_PARM2(ctx);
-	hit->arguments[3] = PT_REGS_PARM3(ctx);
-	hit->arguments[4] = PT_REGS_PARM4(ctx);
-	hit->arguments[5] = PT_REGS_PARM5(ctx);
-	hit->arguments[6] = PT_REGS_PARM6(ctx);
-	hit->arguments[7] = PT_REGS_RC(ctx); /* where a first instruction may have put one */
+	read_arguments(hit->arguments, ctx);
 	hit->sp = PT_REGS_SP(ctx);
 	hit->fp = PT_REGS_FP(ctx);
 }

@@ -307,4 +307,16 @@ static __always_inline void recording_window_close(struct perfx_traced_process *
 		recording_windows_add(traced, -1);
 }
 
+/* The integer arguments of a hit, from 1, as programs number them. */
+static __always_inline void read_arguments(__u64 arguments[8], struct pt_regs *ctx)
+{
+	arguments[1] = PT_REGS_PARM1(ctx);
+	arguments[2] = PT_REGS_PARM2(ctx);
+	arguments[3] = PT_REGS_PARM3(ctx);
+	arguments[4] = PT_REGS_PARM4(ctx);
+	arguments[5] = PT_REGS_PARM5(ctx);
+	arguments[6] = PT_REGS_PARM6(ctx);
+	arguments[7] = PT_REGS_RC(ctx); /* where a first instruction may have put one */
+}
+
 #endif

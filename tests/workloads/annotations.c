@@ -446,11 +446,7 @@ static void expect_windows_of_threads(uint64_t runs)
 	known_expect("recorded", "calls", runs * 1000);
 }
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-	void (*expect)(uint64_t runs);
-} cases[] = {
+static const struct known_case cases[] = {
 	{"tasks", tasks, expect_tasks},
 	{"unbalanced", unbalanced, expect_unbalanced},
 	{"threads", threads, expect_threads},
@@ -467,16 +463,5 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-	for (size_t i = 0; argc > 1 && i < sizeof(cases) / sizeof(cases[0]); i++) {
-		uint64_t runs;
-
-		if (strcmp(argv[1], cases[i].name))
-			continue;
-		runs = known_main(cases[i].run);
-		if (cases[i].expect)
-			cases[i].expect(runs);
-		return 0;
-	}
-	fprintf(stderr, "usage: annotations CASE\n");
-	return 2;
+	return known_cases_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

@@ -8,8 +8,8 @@
  *	test closes the program's stdin
  *	program → "expect FUNCTION KEY VALUE" …, then exits with 0
  *
- * Values cover all runs since "ready" and the whole family of processes; a KEY "calls@PID" is one
- * process of it. When a line for the same FUNCTION and KEY comes twice the values add up (a
+ * Values cover all runs since "ready" and the program with its children; a KEY "calls@PID" is one
+ * process of them. When a line for the same FUNCTION and KEY comes twice the values add up (a
  * program that executes another prints its own before). Keys:
  *	calls           calls that ended: returned, or left by a jump, an exception, an unwinding
  *	unwound         those of them that did not return
@@ -108,6 +108,31 @@ static inline uint64_t known_main(void (*scenario)(void))
 		known_say("done");
 	}
 	return runs;
+}
+
+/* A program of several scenarios: the first argument names one. */
+struct known_case {
+	const char *name;
+	void (*run)(void);
+	void (*expect)(uint64_t runs); /* NULL: nothing is promised */
+};
+
+/* The exit status. */
+static inline int known_cases_main(int argc, char **argv, const struct known_case *cases,
+				   size_t count)
+{
+	for (size_t i = 0; argc > 1 && i < count; i++) {
+		uint64_t runs;
+
+		if (strcmp(argv[1], cases[i].name))
+			continue;
+		runs = known_main(cases[i].run);
+		if (cases[i].expect)
+			cases[i].expect(runs);
+		return 0;
+	}
+	fprintf(stderr, "usage: %s CASE\n", argv[0]);
+	return 2;
 }
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The table of probes that the BPF programs read, and what of it is told to the stream:
- * FUNCTION, PROBE and HITS records. */
+/* The table of probes that the BPF programs read, and the records that describe it: FUNCTION, PROBE
+ * and HITS. */
 #include "attach/probes_internal.h"
 
 #include <errno.h>

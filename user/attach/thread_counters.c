@@ -308,7 +308,7 @@ static void report_process(struct thread_counters *thread_counters, uint32_t ind
 	SINK_PACK(sink, &buffer, PERFX_KIND_PROCESS_COUNTERS, record);
 }
 
-/* Sums of ended threads, plus the counts of living ones, which are read now. */
+/* Sums of ended threads, plus the counts of running ones, which are read now. */
 static void report_processes(struct thread_counters *thread_counters, struct sink *sink)
 {
 	struct perf_process *ended = NULL;

@@ -45,7 +45,7 @@ ssize_t process_find(const char *name, pid_t **out);
 /* All pids, ascending, kernel threads and zombies too: nothing is read of them. As process_find. */
 ssize_t process_list(pid_t **out);
 
-/* All living descendants (children, their children, …), ascending. Those whose parent in between
+/* All running descendants (children, their children, …), ascending. Those whose parent in between
  * has died are init's, and not found. */
 ssize_t process_descendants(pid_t pid, pid_t **out);
 

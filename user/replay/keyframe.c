@@ -406,17 +406,6 @@ int keyframe__add(struct keyframe *keyframe, const struct event *event)
 
 /* --- what is asked --- */
 
-uint64_t keyframe__start_ns(const struct keyframe *keyframe)
-{
-	struct event event;
-	size_t skip;
-
-	if (!keyframe->host.used)
-		return 0;
-	decode_event(keyframe->host.bytes, keyframe->host.used, &event, &skip);
-	return event.host.start_ns;
-}
-
 const struct perfx_time_slice *keyframe__time_slice(const struct keyframe *keyframe,
 						    const char **why)
 {

@@ -40,8 +40,6 @@ int keyframe__write_usage(struct keyframe *keyframe, uint64_t from_ns, keyframe_
 int keyframe__write_memory(struct keyframe *keyframe, uint64_t from_ns, keyframe_emit *emit,
 			   void *ctx);
 
-/* When the recording began; 0: not known yet. */
-uint64_t keyframe__start_ns(const struct keyframe *keyframe);
 /* The TIME_SLICE record, where the stream is itself a time slice; otherwise NULL. */
 const struct perfx_time_slice *keyframe__time_slice(const struct keyframe *keyframe,
 						    const char **why);

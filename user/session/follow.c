@@ -594,7 +594,7 @@ void follow__tick(struct follow *follow, uint64_t now_ns)
 
 /* --- the targets --- */
 
-/* Adds a process and, unless asked not to, its living descendants. */
+/* Adds a process and, unless asked not to, its running descendants. */
 static int add_target(struct follow *follow, pid_t pid)
 {
 	pid_t *children = NULL;

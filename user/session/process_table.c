@@ -26,8 +26,8 @@ struct process_table {
 	struct sink *sink;
 	bool full_cmdline;
 	bool held; /* no process is sampled */
-	struct process *living;
-	pid_t *pids; /* of living, same order */
+	struct process *running;
+	pid_t *pids; /* of running, same order */
 	size_t count, capacity;
 	struct pack_buffer buffer;
 	struct host_cpu host; /* while all are sampled; else not measured */
@@ -55,7 +55,7 @@ void process_table__free(struct process_table *table)
 {
 	if (!table)
 		return;
-	free(table->living);
+	free(table->running);
 	free(table->pids);
 	free(table);
 }
@@ -70,15 +70,15 @@ static struct process *find_pid(const struct process_table *table, pid_t pid)
 {
 	for (size_t i = 0; i < table->count; i++)
 		if (table->pids[i] == pid)
-			return &table->living[i];
+			return &table->running[i];
 	return NULL;
 }
 
 static struct process *find(const struct process_table *table, uint32_t process)
 {
 	for (size_t i = 0; i < table->count; i++)
-		if (table->living[i].process == process)
-			return &table->living[i];
+		if (table->running[i].process == process)
+			return &table->running[i];
 	return NULL;
 }
 
@@ -109,19 +109,19 @@ static struct process *add(struct process_table *table, pid_t pid)
 		return proc;
 	if (table->count == table->capacity) {
 		size_t capacity = table->capacity ? table->capacity * 2 : 16;
-		struct process *living = realloc(table->living, capacity * sizeof(*living));
+		struct process *running = realloc(table->running, capacity * sizeof(*running));
 		pid_t *pids;
 
-		if (!living)
+		if (!running)
 			return NULL;
-		table->living = living;
+		table->running = running;
 		pids = realloc(table->pids, capacity * sizeof(*pids));
 		if (!pids)
 			return NULL;
 		table->pids = pids;
 		table->capacity = capacity;
 	}
-	proc = &table->living[table->count];
+	proc = &table->running[table->count];
 	*proc = (struct process){.pid = pid};
 	table->pids[table->count++] = pid;
 	return proc;
@@ -129,9 +129,9 @@ static struct process *add(struct process_table *table, pid_t pid)
 
 static void drop(struct process_table *table, const struct process *proc)
 {
-	size_t index = (size_t)(proc - table->living), last = table->count - 1;
+	size_t index = (size_t)(proc - table->running), last = table->count - 1;
 
-	table->living[index] = table->living[last];
+	table->running[index] = table->running[last];
 	table->pids[index] = table->pids[last];
 	table->count = last;
 }
@@ -271,9 +271,9 @@ void process_table__sample(struct process_table *table, bool threads)
 {
 	table->host = host_cpu_read();
 	for (size_t i = 0; i < table->count && !table->held; i++) {
-		sample_process(table, &table->living[i]);
+		sample_process(table, &table->running[i]);
 		if (threads)
-			sample_threads(table, &table->living[i]);
+			sample_threads(table, &table->running[i]);
 	}
 	table->host = (struct host_cpu){0};
 }

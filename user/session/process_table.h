@@ -32,7 +32,7 @@ void process_table__on_exec(struct process_table *table, const struct perfx_exec
 /* The first process index of what has ended; 0: it was not known. */
 uint32_t process_table__on_exit(struct process_table *table, const struct perfx_exit *exit);
 
-/* USAGE of all living; threads: THREAD records too (start and end of the recording). */
+/* USAGE of all running processes; threads: THREAD records too (start and end of the recording). */
 void process_table__sample(struct process_table *table, bool threads);
 
 /* Living pids, borrowed until the next call. */

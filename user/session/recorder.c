@@ -562,12 +562,12 @@ static void on_tick(struct recorder *recorder)
 
 static bool finished(struct recorder *recorder)
 {
-	size_t living;
+	size_t running;
 
-	process_table__pids(recorder->processes, &living);
+	process_table__pids(recorder->processes, &running);
 	return interrupt_asked() || recorder->pipeline->err || pipeline_full(recorder->pipeline) ||
 	       step_watch__done(recorder->steps) || clock_monotonic_ns() >= recorder->end_ns ||
-	       (!living && !recorder->options->all) || recorder->all_gone ||
+	       (!running && !recorder->options->all) || recorder->all_gone ||
 	       (recorder->options->launch && follow__result(recorder->follow)->main_ended);
 }
 

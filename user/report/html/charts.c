@@ -681,9 +681,9 @@ static void draw_roofline_grid(struct roofline_drawing *d)
 		    (ROOF_TOP + ROOF_BOTTOM) / 2);
 }
 
-/* From where it enters the plot to the ridge, and flat from there on. aside: how many labels stand
- * where its own would. */
-static void draw_roof(struct roofline_drawing *d, const struct roof *roof, unsigned aside)
+/* From where it enters the plot to the ridge, and flat from there on. labels_count: labels that
+ * already stand where its own would. */
+static void draw_roof(struct roofline_drawing *d, const struct roof *roof, unsigned labels_count)
 {
 	double slope = roof->bytes_per_s, flat = roof->flops_per_s;
 	double left = pow(10, d->x.from), low = pow(10, d->y.from), right = pow(10, d->x.to);
@@ -695,8 +695,9 @@ static void draw_roof(struct roofline_drawing *d, const struct roof *roof, unsig
 	if (ridge > from)
 		text_printf(d->into, "L%.1f %.1f", roof_across(d, ridge), roof_down(d, flat));
 	text_printf(d->into, "L%.1f %.1f\"/><text x=%d y=%.1f class=end>%s %s</text>",
-		    roof_across(d, right), roof_down(d, flat), ROOF_RIGHT - 4 - LABEL * (int)aside,
-		    roof_down(d, flat) - 6, name_of_dtype(roof->dtype), as_si(flat, "FLOP/s"));
+		    roof_across(d, right), roof_down(d, flat),
+		    ROOF_RIGHT - 4 - LABEL * (int)labels_count, roof_down(d, flat) - 6,
+		    name_of_dtype(roof->dtype), as_si(flat, "FLOP/s"));
 }
 
 static unsigned labels_near(const struct roofline_drawing *d, const struct roof *roofs, size_t of)
