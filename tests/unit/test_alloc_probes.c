@@ -152,8 +152,8 @@ Test(alloc_probes, one_for_each_thing_that_is_done)
 	cr_expect_null(alloc_probe_of(plan, "libown.so", "_ZdlPv", 0), "free sees it");
 	cr_expect_null(alloc_probe_of(plan, "libown.so", "_Znam", 0),
 		       "where it returns is not known");
-	for (size_t i = 0; i < plan->skipped_count; i++)
-		refused |= !strcmp(plan->skipped[i].name, "operator new[]");
+	for (size_t i = 0; i < plan->skipped.count; i++)
+		refused |= !strcmp(plan->skipped.items[i].name, "operator new[]");
 	cr_expect(refused);
 	for (uint32_t tag = 0; tag < 2; tag++) {
 		const struct plan_function *alloc_probe =
@@ -272,7 +272,7 @@ Test(alloc_probes, static_programs)
 		cr_assert_not_null(alloc_probe_of(plan, "p", "malloc", 0), "%s", kinds[i]);
 		cr_assert_not_null(alloc_probe_of(plan, "p", "free", 0), "%s", kinds[i]);
 		cr_expect_str_eq(owner_of(plan, alloc_probe_of(plan, "p", "malloc", 0)), "libc");
-		cr_expect_eq(plan->skipped_count, 0);
+		cr_expect_eq(plan->skipped.count, 0);
 		plan__free(plan);
 		program_stop(pid);
 	}
@@ -289,9 +289,10 @@ Test(alloc_probes, static_and_stripped_is_said)
 	expect_provider(pid, "", "");
 	plan = plan_of(pid, MEMORY_ALL, RETURN_AUTO);
 	cr_expect_eq(plan->alloc_probes_count, 0);
-	cr_assert_eq(plan->skipped_count, 1);
-	cr_expect_str_eq(plan->skipped[0].name, "p");
-	cr_expect_str_eq(plan->skipped[0].reason, "static and stripped: its malloc has no symbol");
+	cr_assert_eq(plan->skipped.count, 1);
+	cr_expect_str_eq(plan->skipped.items[0].name, "p");
+	cr_expect_str_eq(plan->skipped.items[0].reason,
+			 "static and stripped: its malloc has no symbol");
 	plan__free(plan);
 	program_stop(pid);
 }

@@ -214,7 +214,7 @@ Test(usdt, where_they_are)
 	expect_site(plan, "test:nops", SITE_NOP, 5);
 	/* the call would write below the stack pointer */
 	cr_expect_null(find_function(plan, "test:nop5"));
-	cr_expect_eq(plan->skipped_count, 1);
+	cr_expect_eq(plan->skipped.count, 1);
 	plan__free(plan);
 }
 
@@ -227,8 +227,8 @@ Test(usdt, where_that_does_harm)
 	expect_site(plan, "perfx:range_push", SITE_NOP, 5);
 	expect_site(plan, "perfx:counter", SITE_NOP, 5);
 	cr_expect_null(find_function(plan, "test:nop5"));
-	cr_assert_eq(plan->skipped_count, 1);
-	cr_expect_str_eq(plan->skipped[0].name, "test:nop5");
+	cr_assert_eq(plan->skipped.count, 1);
+	cr_expect_str_eq(plan->skipped.items[0].name, "test:nop5");
 	plan__free(plan);
 }
 

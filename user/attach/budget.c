@@ -30,9 +30,11 @@ static bool has_stepped_exits(const struct plan_function *function)
 }
 
 /* Its exits have links of their own. */
-static bool has_own_exits(const struct plan_function *function)
+static bool has_own_exits(const struct probes *probes, size_t index)
 {
-	return function->by_default && function->ret == PERFX_RETURN_EXIT &&
+	const struct plan_function *function = &probes->plan->functions[index];
+
+	return function->by_default && probes->placed[index].ret == PERFX_RETURN_EXIT &&
 	       has_stepped_exits(function);
 }
 
@@ -43,7 +45,8 @@ void probes_decide_own_entry(struct probes *probes, size_t index)
 
 	/* what was placed before stays as it was */
 	if (placed->entry || !function->by_default ||
-	    !(function->often || function->ret == PERFX_RETURN_NONE || has_own_exits(function)) ||
+	    !(function->often || placed->ret == PERFX_RETURN_NONE ||
+	      has_own_exits(probes, index)) ||
 	    (probes->own_entries_count >= OWN_ENTRIES_MAX && !plan_is_annotation(function)))
 		return;
 	placed->own_entry = true;
@@ -80,8 +83,8 @@ uint32_t probes_entry_group(const struct probes *probes, size_t index)
 
 uint32_t probes_exits_group(const struct probes *probes, size_t index)
 {
-	return has_own_exits(&probes->plan->functions[index]) ? (uint32_t)index + 1
-							      : probes_entry_group(probes, index);
+	return has_own_exits(probes, index) ? (uint32_t)index + 1
+					    : probes_entry_group(probes, index);
 }
 
 static void begin_interval(const struct probes *probes, size_t index, uint64_t now_ns)
@@ -95,15 +98,15 @@ static void begin_interval(const struct probes *probes, size_t index, uint64_t n
 /* Calls are counted, not timed, from now on; the missing time is by choice and no loss. FLOPs
  * are not emitted either, because nested calls would count theirs again; except for a leaf,
  * which has no nested calls. */
-static void only_count(struct probes *probes, size_t index, const char *why)
+static void only_count(struct probes *probes, size_t index)
 {
 	struct perfx_probe *probe = tracer__probe(probes->tracer, probes->placed[index].entry);
-	uint32_t cost = probes->plan->functions[index].cost_program;
+	uint32_t cost = probes->placed[index].cost_program;
 
 	probe->flags |= PERFX_PROBE_F_BY_CHOICE;
 	if (cost && !(probes->plan->cost_programs[cost].flags & PERFX_COST_F_LEAF))
 		probe->cost_program = 0;
-	probes_only_count(probes, index, why);
+	probes_only_count(probes, index);
 }
 
 static void say(const struct probes *probes, size_t index, const char *what, double percent,
@@ -119,12 +122,13 @@ static void say(const struct probes *probes, size_t index, const char *what, dou
 static size_t exit_probes_count(const struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
+	const struct placed *placed = &probes->placed[index];
 	size_t count = 0;
 
-	if (function->ret != PERFX_RETURN_EXIT)
+	if (placed->ret != PERFX_RETURN_EXIT)
 		return 0;
-	for (size_t i = 0; i < probes->placed[index].exits_count; i++)
-		count += !at_entry(function, i);
+	for (size_t i = 0; i < placed->exits_count; i++)
+		count += !placed_enters_at(placed, &function->site.exits[i]);
 	return count;
 }
 
@@ -133,7 +137,7 @@ static void drop_exits(struct probes *probes, size_t index, double percent)
 	uint32_t group = probes_exits_group(probes, index);
 
 	probes->detached_count += exit_probes_count(probes, index);
-	only_count(probes, index, "timing was too expensive for the default set");
+	only_count(probes, index);
 	links__detach_group(tracer__links(probes->tracer), group);
 	say(probes, index, "timing", percent, "only counted");
 }
@@ -141,37 +145,36 @@ static void drop_exits(struct probes *probes, size_t index, double percent)
 static void leave_alone(struct probes *probes, size_t index, double percent)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
-	bool timed = function->ret != PERFX_RETURN_NONE;
 	struct placed *placed = &probes->placed[index];
+	bool timed = placed->ret != PERFX_RETURN_NONE;
 
 	probes->detached_count += 1 + exit_probes_count(probes, index);
 	/* until the links are gone; calls that are open then have no end */
-	only_count(probes, index, "tracing was too expensive for the default set");
+	only_count(probes, index);
 	links__detach_group(tracer__links(probes->tracer), probes_entry_group(probes, index));
 	placed->given_up = true;
 	placed->attached = false;
 	probes->functions_count--;
-	plan__skip(probes->plan, function->name,
-		   function->cost_program
-			   ? "removed during the recording: too many calls for the default set; "
-			     "FLOPs of later calls are not known"
-			   : "removed during the recording: too many calls for the default set");
+	skipped_add(probes->skipped, function->name,
+		    placed->cost_program
+			    ? "removed during the recording: too many calls for the default set; "
+			      "FLOPs of later calls are not known"
+			    : "removed during the recording: too many calls for the default set");
 	say(probes, index, timed ? "timing" : "counting", percent, "not traced");
 }
 
 static void look(struct probes *probes, size_t index, uint64_t now_ns)
 {
-	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
 	uint64_t elapsed_ns = now_ns - placed->interval.since_ns;
 	double spent_ns = probes_function_cost_ns(probes, index) - placed->interval.cost_ns;
 	double percent = elapsed_ns ? 100 * spent_ns / (double)elapsed_ns : 0;
 	double of_ns = (double)(elapsed_ns > WINDOW_LEAST_NS ? elapsed_ns : WINDOW_LEAST_NS);
 	/* XLA's FLOPs are known by its calls alone */
-	bool lenient = function->ret != PERFX_RETURN_NONE || plan_object_arg(function);
+	bool lenient = placed->ret != PERFX_RETURN_NONE || placed->object_arg;
 	bool expensive = 100 * spent_ns / of_ns > (lenient ? BUDGET_PERCENT : COUNT_BUDGET_PERCENT);
 
-	if (expensive && has_own_exits(function))
+	if (expensive && has_own_exits(probes, index))
 		drop_exits(probes, index, percent);
 	else if (expensive && placed->own_entry)
 		leave_alone(probes, index, percent);
@@ -182,11 +185,10 @@ static void look(struct probes *probes, size_t index, uint64_t now_ns)
 
 void probes__enforce_budget(struct probes *probes, uint64_t now_ns)
 {
-	for (size_t i = 0; i < probes_placed_count(probes); i++) {
+	for (size_t i = 0; i < probes->placed_count; i++) {
 		const struct placed *placed = &probes->placed[i];
 
-		if (!placed->attached ||
-		    !(placed->own_entry || has_own_exits(&probes->plan->functions[i])))
+		if (!placed->attached || !(placed->own_entry || has_own_exits(probes, i)))
 			continue;
 		if (placed->interval.since_ns)
 			look(probes, i, now_ns);
@@ -228,7 +230,7 @@ void probes_emit_allocator(struct probes *probes, const struct plan_function *al
 static void detach_group(struct probes *probes, uint32_t group)
 {
 	links__detach_group(tracer__links(probes->tracer), group);
-	for (size_t i = 0; i < probes_placed_count(probes); i++) {
+	for (size_t i = 0; i < probes->placed_count; i++) {
 		const struct plan_function *function = &probes->plan->functions[i];
 
 		if (function->role != PLAN_ALLOC_PROBE || alloc_group(function) != group)
@@ -242,7 +244,7 @@ static void attach_group(struct probes *probes, uint32_t group)
 {
 	const struct plan *plan = probes->plan;
 
-	for (size_t i = 0; i < probes_placed_count(probes); i++)
+	for (size_t i = 0; i < probes->placed_count; i++)
 		if (plan->functions[i].role == PLAN_ALLOC_PROBE &&
 		    alloc_group(&plan->functions[i]) == group)
 			probes->placed[i].stale = true;
@@ -273,7 +275,7 @@ struct alloc_probe_cost probes__alloc_cost(const struct probes *probes, enum per
 	const struct plan *plan = probes->plan;
 	struct alloc_probe_cost cost = {0};
 
-	for (size_t i = 0; i < probes_placed_count(probes); i++) {
+	for (size_t i = 0; i < probes->placed_count; i++) {
 		const struct plan_function *function = &plan->functions[i];
 		const struct placed *placed = &probes->placed[i];
 		uint64_t hits;

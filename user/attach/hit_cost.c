@@ -294,34 +294,33 @@ static double trap_ns(const struct calibration *calibration, enum site_kind site
 	return ret == PERFX_RETURN_PROBE ? calibration->call_ns[site] : calibration->hit_ns[site];
 }
 
-double calibration_entry_ns(const struct calibration *calibration,
-			    const struct plan_function *function)
+double calibration_entry_ns(const struct calibration *calibration, enum site_kind entry,
+			    enum perfx_return ret)
 {
-	return trap_ns(calibration, function->site.entry_kind, function->ret);
+	return trap_ns(calibration, entry, ret);
 }
 
-double calibration_exit_ns(const struct calibration *calibration,
-			   const struct plan_function *function, size_t exit)
+double calibration_exit_ns(const struct calibration *calibration, enum site_kind exit)
 {
-	return trap_ns(calibration, function->site.exits[exit].kind, PERFX_RETURN_EXIT);
+	return trap_ns(calibration, exit, PERFX_RETURN_EXIT);
 }
 
 double calibration_call_ns(const struct calibration *calibration,
-			   const struct plan_function *function)
+			   const struct plan_function *function, enum site_kind entry,
+			   enum perfx_return ret)
 {
-	double ns = calibration_entry_ns(calibration, function);
+	double ns = calibration_entry_ns(calibration, entry, ret);
 
-	if (function->ret == PERFX_RETURN_EXIT && function->site.exits_count)
-		ns += calibration_exit_ns(calibration, function, 0);
+	if (ret == PERFX_RETURN_EXIT && function->site.exits_count)
+		ns += calibration_exit_ns(calibration, function->site.exits[0].kind);
 	return ns;
 }
 
-double calibration_span_ns(const struct calibration *calibration,
-			   const struct plan_function *function)
+double calibration_span_ns(const struct calibration *calibration, enum site_kind entry,
+			   enum perfx_return ret)
 {
-	return function->ret == PERFX_RETURN_PROBE
-		       ? calibration->empty_span_by_return_ns[function->site.entry_kind]
-		       : calibration->empty_span_ns[function->site.entry_kind];
+	return ret == PERFX_RETURN_PROBE ? calibration->empty_span_by_return_ns[entry]
+					 : calibration->empty_span_ns[entry];
 }
 
 /* --- hits in the traced processes --- */
@@ -384,13 +383,14 @@ static double hit_ns(const struct hit_costs *costs, const struct plan_function *
 	return ns > seen_ns ? ns : seen_ns;
 }
 
-double hit_costs_entry_ns(const struct hit_costs *costs, const struct plan_function *function)
+double hit_costs_entry_ns(const struct hit_costs *costs, const struct plan_function *function,
+			  enum site_kind entry, enum perfx_return ret)
 {
-	return hit_ns(costs, function, function->site.entry_kind, function->ret);
+	return hit_ns(costs, function, entry, ret);
 }
 
 double hit_costs_exit_ns(const struct hit_costs *costs, const struct plan_function *function,
-			 size_t exit)
+			 enum site_kind exit)
 {
-	return hit_ns(costs, function, function->site.exits[exit].kind, PERFX_RETURN_EXIT);
+	return hit_ns(costs, function, exit, PERFX_RETURN_EXIT);
 }

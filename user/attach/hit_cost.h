@@ -56,17 +56,17 @@ struct calibration {
 int calibrate(struct tracer *tracer, struct calibration *calibration);
 
 /* Of a hit at a function's entry, with its return where that is probed; 0: not measured. */
-double calibration_entry_ns(const struct calibration *calibration,
-			    const struct plan_function *function);
+double calibration_entry_ns(const struct calibration *calibration, enum site_kind entry,
+			    enum perfx_return ret);
 /* Of a hit at one of its exits, which are not hit where the return is probed. */
-double calibration_exit_ns(const struct calibration *calibration,
-			   const struct plan_function *function, size_t exit);
+double calibration_exit_ns(const struct calibration *calibration, enum site_kind exit);
 /* Of a call: the entry and, as it is not known which one is hit, the first exit. */
 double calibration_call_ns(const struct calibration *calibration,
-			   const struct plan_function *function);
+			   const struct plan_function *function, enum site_kind entry,
+			   enum perfx_return ret);
 /* The part of that between the call's own two time stamps. */
-double calibration_span_ns(const struct calibration *calibration,
-			   const struct plan_function *function);
+double calibration_span_ns(const struct calibration *calibration, enum site_kind entry,
+			   enum perfx_return ret);
 
 /* --- hits in the traced processes --- */
 
@@ -80,8 +80,9 @@ struct hit_costs {
 /* To be called at each tick of the clock. */
 void hit_costs_watch(struct hit_costs *costs, struct tracer *tracer);
 /* As calibration_entry_ns and calibration_exit_ns, as far as is known now. */
-double hit_costs_entry_ns(const struct hit_costs *costs, const struct plan_function *function);
+double hit_costs_entry_ns(const struct hit_costs *costs, const struct plan_function *function,
+			  enum site_kind entry, enum perfx_return ret);
 double hit_costs_exit_ns(const struct hit_costs *costs, const struct plan_function *function,
-			 size_t exit);
+			 enum site_kind exit);
 
 #endif

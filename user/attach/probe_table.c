@@ -39,18 +39,19 @@ static struct perfx_probe exit_probe(uint32_t function, const struct exit_site *
 }
 
 /* An entry site may also be an exit, or the target of a loop. */
-static void mark_entry(struct perfx_probe *probe, const struct plan_function *function)
+static void mark_entry(struct perfx_probe *probe, const struct plan_function *function,
+		       const struct placed *placed)
 {
 	const struct site_plan *site = &function->site;
 
-	if (site->entry_repeats)
+	if (placed->entry_site.repeats)
 		probe->flags |= PERFX_PROBE_F_REPEATS;
-	if (function->ret != PERFX_RETURN_EXIT || !site->entry_is_exit)
+	if (placed->ret != PERFX_RETURN_EXIT || !placed->entry_site.is_exit)
 		return;
 	for (size_t i = 0; i < site->exits_count; i++) {
 		struct perfx_probe exit = exit_probe(0, &site->exits[i], 0);
 
-		if (site->exits[i].vaddr != site->entry_vaddr)
+		if (!placed_enters_at(placed, &site->exits[i]))
 			continue;
 		probe->condition = exit.condition;
 		probe->flags |= exit.kind == PERFX_PROBE_EXIT ? PERFX_PROBE_F_LEAVES
@@ -147,11 +148,20 @@ static enum perfx_probe_kind alloc_exit_kind(const struct plan_function *functio
 	return plan_is_annotation(function) ? PERFX_PROBE_ANNOTATION_EXIT : PERFX_PROBE_ALLOC_EXIT;
 }
 
+static uint32_t call_ns(const struct probes *probes, size_t index)
+{
+	const struct placed *placed = &probes->placed[index];
+
+	return (uint32_t)calibration_call_ns(probes->hit_costs.calibration,
+					     &probes->plan->functions[index],
+					     placed->entry_site.kind, placed->ret);
+}
+
 int probes_place_exits(struct probes *probes, size_t index, uint8_t flags)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
-	uint32_t cost_ns = (uint32_t)calibration_call_ns(probes->hit_costs.calibration, function);
+	uint32_t cost_ns = call_ns(probes, index);
 
 	if (placed->exits_count)
 		return 0;
@@ -178,13 +188,13 @@ int probes_place(struct probes *probes, size_t index)
 	const struct plan_function *function = &probes->plan->functions[index];
 	const struct calibration *calibration = probes->hit_costs.calibration;
 	struct placed *placed = &probes->placed[index];
-	struct perfx_probe probe = {
-		.kind = entry_kind(function->ret),
-		.call_cost_ns = (uint32_t)calibration_call_ns(calibration, function),
-		.own_cost_ns = (uint32_t)calibration_span_ns(calibration, function),
-		.cost_program = cost_program_of(probes, function->cost_program),
-		.object_arg = plan_object_arg(function),
-		.event_arg = plan_event_arg(function)};
+	struct perfx_probe probe = {.kind = entry_kind(placed->ret),
+				    .call_cost_ns = call_ns(probes, index),
+				    .own_cost_ns = (uint32_t)calibration_span_ns(
+					    calibration, placed->entry_site.kind, placed->ret),
+				    .cost_program = cost_program_of(probes, placed->cost_program),
+				    .object_arg = placed->object_arg,
+				    .event_arg = placed->event_arg};
 	int64_t slot;
 
 	probe.function = id_of(probes, index);
@@ -196,7 +206,7 @@ int probes_place(struct probes *probes, size_t index)
 	if (plan_is_annotation(function) && place_annotation(probes, function, placed, &probe))
 		return -ENOSPC;
 	if (function->role != PLAN_ALLOC_PROBE && !plan_is_annotation(function))
-		mark_entry(&probe, function);
+		mark_entry(&probe, function, placed);
 	if (probes->counters_all || (probes->counters_enabled && probe.cost_program))
 		probe.flags |= PERFX_PROBE_F_PERF;
 	if (placed->entry) {
@@ -207,7 +217,7 @@ int probes_place(struct probes *probes, size_t index)
 			return (int)slot;
 		placed->entry = (uint32_t)slot;
 	}
-	return function->ret == PERFX_RETURN_EXIT ? probes_place_exits(probes, index, 0) : 0;
+	return placed->ret == PERFX_RETURN_EXIT ? probes_place_exits(probes, index, 0) : 0;
 }
 
 void probes_drop_exits(struct probes *probes, size_t index)
@@ -219,12 +229,12 @@ void probes_drop_exits(struct probes *probes, size_t index)
 			PERFX_PROBE_INVALID;
 }
 
-void probes_only_count(struct probes *probes, size_t index, const char *why)
+void probes_only_count(struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	struct placed *placed = &probes->placed[index];
 
-	plan__only_count(probes->plan, index, why);
+	placed->ret = PERFX_RETURN_NONE;
 	/* an annotation that names its call still does: calls are counted by name */
 	if (plan_is_annotation(function) && function->annotation.action == PERFX_ANNOTATION_CALL)
 		tracer__probe(probes->tracer, placed->entry)->flags |= PERFX_PROBE_F_BY_CHOICE;
@@ -258,13 +268,13 @@ static void describe_function(struct probes *probes, size_t index)
 static void describe_probe(struct probes *probes, size_t index, struct perfx_probe_record record,
 			   double cost_ns)
 {
-	const struct plan_function *function = &probes->plan->functions[index];
+	const struct placed *placed = &probes->placed[index];
 
 	record.cost_ps = (uint64_t)(cost_ns * 1000);
-	record.function = probes->placed[index].id;
-	record.ret = function->ret;
-	record.link = function->ret == PERFX_RETURN_PROBE ? tracer__return_link(probes->tracer)
-							  : tracer__hit_link(probes->tracer);
+	record.function = placed->id;
+	record.ret = placed->ret;
+	record.link = placed->ret == PERFX_RETURN_PROBE ? tracer__return_link(probes->tracer)
+							: tracer__hit_link(probes->tracer);
 	SINK_PACK(probes->sink, &probes->buffer, PERFX_KIND_PROBE, record);
 	probes->sites_count++;
 }
@@ -272,26 +282,29 @@ static void describe_probe(struct probes *probes, size_t index, struct perfx_pro
 static void describe_entry(struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
+	const struct placed *placed = &probes->placed[index];
 
 	describe_probe(probes, index,
-		       (struct perfx_probe_record){
-			       .probe = probes->placed[index].entry,
-			       .offset = site_offset(function, function->site.entry_vaddr),
-			       .site = (uint8_t)function->site.entry_kind},
-		       calibration_entry_ns(probes->hit_costs.calibration, function));
+		       (struct perfx_probe_record){.probe = placed->entry,
+						   .offset = site_offset(function,
+									 placed->entry_site.vaddr),
+						   .site = (uint8_t)placed->entry_site.kind},
+		       calibration_entry_ns(probes->hit_costs.calibration, placed->entry_site.kind,
+					    placed->ret));
 }
 
 static void describe_exit(struct probes *probes, size_t index, size_t exit)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
+	const struct exit_site *site = &function->site.exits[exit];
 
 	describe_probe(probes, index,
-		       (struct perfx_probe_record){
-			       .probe = probes->placed[index].first_exit + (uint32_t)exit,
-			       .offset = site_offset(function, function->site.exits[exit].vaddr),
-			       .site = (uint8_t)function->site.exits[exit].kind,
-			       .is_exit = true},
-		       calibration_exit_ns(probes->hit_costs.calibration, function, exit));
+		       (struct perfx_probe_record){.probe = probes->placed[index].first_exit +
+							    (uint32_t)exit,
+						   .offset = site_offset(function, site->vaddr),
+						   .site = (uint8_t)site->kind,
+						   .is_exit = true},
+		       calibration_exit_ns(probes->hit_costs.calibration, site->kind));
 }
 
 void probes_describe(struct probes *probes, size_t index)
@@ -307,10 +320,10 @@ void probes_describe(struct probes *probes, size_t index)
 		return; /* attached anew */
 	placed->described = true;
 	describe_entry(probes, index);
-	if (function->ret != PERFX_RETURN_EXIT)
+	if (placed->ret != PERFX_RETURN_EXIT)
 		return;
 	for (size_t i = 0; i < placed->exits_count; i++)
-		if (!at_entry(function, i))
+		if (!placed_enters_at(placed, &function->site.exits[i]))
 			describe_exit(probes, index, i);
 }
 
@@ -329,16 +342,16 @@ void probes__skip_nameless(struct probes *probes)
 {
 	const struct plan *plan = probes->plan;
 
-	for (size_t i = 0; i < probes_placed_count(probes); i++) {
+	for (size_t i = 0; i < probes->placed_count; i++) {
 		const struct plan_function *function = &plan->functions[i];
 
 		if (!plan_is_annotation(function) || function->source != PERFX_SOURCE_TORCH ||
 		    function->annotation.action != PERFX_ANNOTATION_OPEN || !probes->placed[i].id ||
 		    !was_called(probes, probes->placed[i].id))
 			continue;
-		plan__hint(probes->plan, "names of record_function",
-			   "this PyTorch passes them to no function that can be probed: use "
-			   "PyTorch 2.0 or later");
+		skipped_hint(probes->skipped, "names of record_function",
+			     "this PyTorch passes them to no function that can be probed: use "
+			     "PyTorch 2.0 or later");
 		return;
 	}
 }
@@ -349,6 +362,14 @@ static bool is_entry(const struct perfx_probe *probe)
 	return probe->kind == PERFX_PROBE_COUNT || probe->kind == PERFX_PROBE_ENTRY ||
 	       probe->kind == PERFX_PROBE_RETURN ||
 	       (probe->kind == PERFX_PROBE_ANNOTATION && probe->condition == ANNOTATION_BEGINS);
+}
+
+static double entry_ns(const struct probes *probes, size_t index)
+{
+	const struct placed *placed = &probes->placed[index];
+
+	return hit_costs_entry_ns(&probes->hit_costs, &probes->plan->functions[index],
+				  placed->entry_site.kind, placed->ret);
 }
 
 /* Emits the hits of one probe since the last time. Returns all of its hits. */
@@ -368,20 +389,20 @@ uint64_t probes__report_hits(struct probes *probes)
 {
 	uint64_t entries = 0;
 
-	for (size_t i = 0; i < probes_placed_count(probes); i++) {
+	for (size_t i = 0; i < probes->placed_count; i++) {
 		const struct plan_function *function = &probes->plan->functions[i];
 		const struct placed *placed = &probes->placed[i];
 		uint64_t hits;
 
 		if (!placed->entry)
 			continue;
-		hits = report_hits(probes, placed->entry,
-				   hit_costs_entry_ns(&probes->hit_costs, function));
+		hits = report_hits(probes, placed->entry, entry_ns(probes, i));
 		if (is_entry(tracer__probe(probes->tracer, placed->entry)))
 			entries += hits;
 		for (size_t k = 0; k < placed->exits_count; k++)
 			report_hits(probes, placed->first_exit + (uint32_t)k,
-				    hit_costs_exit_ns(&probes->hit_costs, function, k));
+				    hit_costs_exit_ns(&probes->hit_costs, function,
+						      function->site.exits[k].kind));
 	}
 	return entries;
 }
@@ -390,11 +411,10 @@ double probes_function_cost_ns(const struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
 	const struct placed *placed = &probes->placed[index];
-	double ns = (double)tracer__hits(probes->tracer, placed->entry) *
-		    hit_costs_entry_ns(&probes->hit_costs, function);
+	double ns = (double)tracer__hits(probes->tracer, placed->entry) * entry_ns(probes, index);
 
 	for (size_t i = 0; i < placed->exits_count; i++)
 		ns += (double)tracer__hits(probes->tracer, placed->first_exit + (uint32_t)i) *
-		      hit_costs_exit_ns(&probes->hit_costs, function, i);
+		      hit_costs_exit_ns(&probes->hit_costs, function, function->site.exits[i].kind);
 	return ns;
 }

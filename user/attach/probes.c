@@ -18,18 +18,18 @@ static const struct attached_process for_all_processes = {0, 0};
 /* Instructions that are tried where the kernel refuses some. */
 #define REFUSALS_MAX 4
 
-struct probes *probes__new(struct plan *plan, struct tracer *tracer,
-			   const struct calibration *calibration, struct sink *sink)
+struct probes *probes__new(const struct probes_parts *parts)
 {
 	struct probes *probes = calloc(1, sizeof(*probes));
 
 	if (!probes)
 		return NULL;
-	probes->plan = plan;
-	probes->tracer = tracer;
-	probes->hit_costs.tracer = tracer;
-	probes->hit_costs.calibration = calibration;
-	probes->sink = sink;
+	probes->plan = parts->plan;
+	probes->skipped = parts->skipped;
+	probes->tracer = parts->tracer;
+	probes->hit_costs.tracer = parts->tracer;
+	probes->hit_costs.calibration = parts->calibration;
+	probes->sink = parts->sink;
 	probes->hits_emitted.width = 1;
 	return probes;
 }
@@ -72,7 +72,7 @@ size_t probes__sites_count(const struct probes *probes)
 
 const struct plan_function *probes__function(const struct probes *probes, uint32_t id)
 {
-	for (size_t i = 0; id && i < probes_placed_count(probes); i++)
+	for (size_t i = 0; id && i < probes->placed_count; i++)
 		if (probes->placed[i].id == id)
 			return &probes->plan->functions[i];
 	return NULL;
@@ -81,12 +81,16 @@ const struct plan_function *probes__function(const struct probes *probes, uint32
 /* Room for what has been planned since. */
 static int match_plan(struct probes *probes)
 {
-	int err = grow_array(&probes->placed, &probes->placed_capacity,
-			     probes->plan->functions_count, sizeof(*probes->placed));
+	const struct plan *plan = probes->plan;
+	int err = grow_array(&probes->placed, &probes->placed_capacity, plan->functions_count,
+			     sizeof(*probes->placed));
 
-	return err ? err
-		   : grow_array(&probes->attachments, &probes->attachments_capacity,
-				probes->plan->modules_count, sizeof(*probes->attachments));
+	if (!err)
+		err = grow_array(&probes->attachments, &probes->attachments_capacity,
+				 plan->modules_count, sizeof(*probes->attachments));
+	for (size_t i = probes->placed_count; !err && i < plan->functions_count; i++)
+		placed_begin(&probes->placed[probes->placed_count++], plan, &plan->functions[i]);
+	return err;
 }
 
 /* A function's exits as points to be attached; returns how many. */
@@ -97,7 +101,7 @@ static size_t exit_points(struct probes *probes, size_t index, struct attach_poi
 	size_t n = 0;
 
 	for (size_t i = 0; i < placed->exits_count; i++)
-		if (!at_entry(function, i))
+		if (!placed_enters_at(placed, &function->site.exits[i]))
 			points[n++] = (struct attach_point){
 				.offset = site_offset(function, function->site.exits[i].vaddr),
 				.probe = placed->first_exit + (uint32_t)i,
@@ -109,33 +113,28 @@ static size_t exit_points(struct probes *probes, size_t index, struct attach_poi
 
 /* Are its exits attached with its entry? When a function that nests is attached anew, its exits
  * are still there. */
-static bool has_exit_points(const struct probes *probes, size_t index)
+static bool has_exit_points(const struct placed *placed)
 {
-	const struct placed *placed = &probes->placed[index];
-
-	return probes->plan->functions[index].ret == PERFX_RETURN_EXIT &&
-	       !(placed->nests && placed->stale);
+	return placed->ret == PERFX_RETURN_EXIT && !(placed->nests && placed->stale);
 }
 
 /* Is its entry on a link of return probes? */
-static bool enters_by_return(const struct probes *probes, size_t index)
+static bool enters_by_return(const struct placed *placed)
 {
-	const struct placed *placed = &probes->placed[index];
-
-	return probes->plan->functions[index].ret == PERFX_RETURN_PROBE ||
-	       (placed->nests && !placed->stale);
+	return placed->ret == PERFX_RETURN_PROBE || (placed->nests && !placed->stale);
 }
 
 /* The points of one function, exits first: an entry must never be open before its exits are. */
 static size_t points_of(struct probes *probes, size_t index, struct attach_point *points)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
-	size_t n = has_exit_points(probes, index) ? exit_points(probes, index, points) : 0;
+	const struct placed *placed = &probes->placed[index];
+	size_t n = has_exit_points(placed) ? exit_points(probes, index, points) : 0;
 
 	points[n++] =
-		(struct attach_point){.offset = site_offset(function, function->site.entry_vaddr),
-				      .probe = probes->placed[index].entry,
-				      .by_return = enters_by_return(probes, index),
+		(struct attach_point){.offset = site_offset(function, placed->entry_site.vaddr),
+				      .probe = placed->entry,
+				      .by_return = enters_by_return(placed),
 				      .semaphore = plan_semaphore(function),
 				      .is_alloc_probe = function->role == PLAN_ALLOC_PROBE,
 				      .is_annotation = plan_is_annotation(function),
@@ -147,12 +146,13 @@ static size_t points_of(struct probes *probes, size_t index, struct attach_point
 static size_t points_count(const struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
+	const struct placed *placed = &probes->placed[index];
 	size_t count = 1;
 
-	if (!has_exit_points(probes, index))
+	if (!has_exit_points(placed))
 		return count;
 	for (size_t i = 0; i < function->site.exits_count; i++)
-		count += !at_entry(function, i);
+		count += !placed_enters_at(placed, &function->site.exits[i]);
 	return count;
 }
 
@@ -194,22 +194,16 @@ static void settle_failure(struct probes *probes, size_t index, bool is_all_proc
 	const struct placed *placed = &probes->placed[index];
 	const struct attach_point *entry = &points[count - 1];
 
-	int err = 0;
-
 	if (entry->err) {
 		/* failures of single processes are reported together: note_failure */
 		if (!placed->attached &&
 		    !(function->role == PLAN_ALLOC_PROBE && placed->described) &&
 		    (is_all_processes || is_refusal(entry->err)))
-			plan__skip(probes->plan, function->name, attach_error(entry->err));
+			skipped_add(probes->skipped, function->name, attach_error(entry->err));
 		return;
 	}
 	/* entered, but an exit is missing */
-	for (size_t i = 0; i + 1 < count; i++)
-		err = points[i].err ? points[i].err : err;
-	probes_only_count(probes, index,
-			  is_refusal(err) ? "the kernel refuses to probe one of its exits"
-					  : attach_error(err));
+	probes_only_count(probes, index);
 }
 
 /* The kernel refuses some first instructions (a lock prefix): the next safe one serves. */
@@ -217,14 +211,19 @@ static bool try_other_entry(struct probes *probes, struct image *image, size_t i
 			    const struct attach_target *target, struct attach_point *entry)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
+	const struct plan_options *options = &probes->plan->options;
+	struct placed *placed = &probes->placed[index];
 	uint64_t refused[REFUSALS_MAX];
+	struct site_options wanted = {.optimized_nop5 = options->optimized_nop5,
+				      .nop5_kills = options->nop5_kills,
+				      .refused = refused};
 
-	for (size_t n = 0; n < REFUSALS_MAX && entry->err == -KERNEL_ENOTSUPP; n++) {
-		refused[n] = function->site.entry_vaddr;
-		if (!plan__move_entry(probes->plan, index, image, refused, n + 1))
+	while (wanted.refused_count < REFUSALS_MAX && entry->err == -KERNEL_ENOTSUPP) {
+		refused[wanted.refused_count++] = placed->entry_site.vaddr;
+		if (!placed_move_entry(placed, function, image, &wanted))
 			return false;
 		probes_place(probes, index);
-		entry->offset = site_offset(function, function->site.entry_vaddr);
+		entry->offset = site_offset(function, placed->entry_site.vaddr);
 		links__attach(tracer__links(probes->tracer), target, entry, 1);
 	}
 	return !entry->err;
@@ -253,15 +252,14 @@ static void settle(struct probes *probes, size_t index, const struct attach_targ
 	if (failed)
 		settle_failure(probes, index, !target->born, points, count);
 	if (entry->err) {
-		if (plan_object_arg(&probes->plan->functions[index]) &&
-		    !probes->placed[index].attached)
+		if (probes->placed[index].object_arg && !probes->placed[index].attached)
 			probes__want_workers(probes);
 		return;
 	}
 	if (probes->plan->functions[index].role != PLAN_ALLOC_PROBE)
 		probes->functions_count += !probes->placed[index].attached;
 	probes->placed[index].attached = true;
-	if (plan_object_arg(&probes->plan->functions[index]) && probes->plan->options.cost_model)
+	if (probes->placed[index].object_arg && probes->plan->options.cost_model)
 		tracer__read_objects(probes->tracer, true);
 }
 
@@ -275,7 +273,7 @@ static bool is_spared(const struct probes *probes, size_t index)
 	if (!plan_is_worker(function) || !function->by_default || probes->workers_wanted)
 		return false;
 	for (size_t i = 0; i < module->functions_count; i++)
-		if (plan_object_arg(&plan->functions[module->functions_first + i]))
+		if (probes->placed[module->functions_first + i].object_arg)
 			return true;
 	return false;
 }
@@ -344,7 +342,7 @@ void probes__skip_failed(struct probes *probes)
 		text_printf(&text, "%s): %s", failure->processes_count > named ? ", ..." : "",
 			    attach_error(failure->err));
 		reason = text_take(&text);
-		plan__skip(probes->plan, base, reason ? reason : attach_error(failure->err));
+		skipped_add(probes->skipped, base, reason ? reason : attach_error(failure->err));
 		free(reason);
 	}
 	probes->failures_count = 0;
@@ -380,7 +378,7 @@ static size_t prepare(struct probes *probes, size_t index, struct attach_point *
 	probes_decide_own_entry(probes, index);
 	if (!probes_place(probes, index))
 		return points_of(probes, index, points);
-	plan__skip(probes->plan, probes->plan->functions[index].name, attach_error(-ENOSPC));
+	skipped_add(probes->skipped, probes->plan->functions[index].name, attach_error(-ENOSPC));
 	return 0;
 }
 
@@ -441,13 +439,13 @@ static void attach_functions(struct probes *probes, size_t module,
 
 void probes__want_workers(struct probes *probes)
 {
-	struct plan *plan = probes->plan;
+	const struct plan *plan = probes->plan;
 
 	tracer__read_objects(probes->tracer, false);
 	if (probes->workers_wanted)
 		return;
 	probes->workers_wanted = true;
-	for (size_t i = 0; i < probes_placed_count(probes); i++)
+	for (size_t i = 0; i < probes->placed_count; i++)
 		if (plan_is_worker(&plan->functions[i]) && !probes->placed[i].attached)
 			probes->placed[i].stale = true;
 	probes_reattach(probes);
@@ -522,7 +520,7 @@ void probes__drop(struct probes *probes, size_t module)
 	if (module >= probes->attachments_capacity)
 		return;
 	links__detach_file(tracer__links(probes->tracer), planned->fd);
-	for (size_t i = planned->functions_first; i < end && i < probes->placed_capacity; i++) {
+	for (size_t i = planned->functions_first; i < end && i < probes->placed_count; i++) {
 		if (probes->plan->functions[i].role != PLAN_ALLOC_PROBE)
 			probes->functions_count -= probes->placed[i].attached;
 		probes->placed[i].attached = false;
@@ -537,7 +535,7 @@ size_t probes__attached_count(const struct probes *probes, size_t module)
 	const struct plan_module *planned = &probes->plan->modules[module];
 	size_t end = planned->functions_first + planned->functions_count, count = 0;
 
-	for (size_t i = planned->functions_first; i < end && i < probes->placed_capacity; i++)
+	for (size_t i = planned->functions_first; i < end && i < probes->placed_count; i++)
 		count += probes->placed[i].attached;
 	return count;
 }
@@ -552,14 +550,16 @@ bool probes__go_by_process(const struct probes *probes)
 
 static void reattach_module(struct probes *probes, size_t module)
 {
+	const struct plan_module *planned = &probes->plan->modules[module];
 	struct attachment attachment = probes->attachments[module];
+	size_t end = planned->functions_first + planned->functions_count;
 
 	if (attachment.all_processes)
 		attach_functions(probes, module, &for_all_processes, true);
 	for (size_t i = 0; i < attachment.processes_count; i++)
 		attach_functions(probes, module, &attachment.processes[i], true);
-	for (size_t i = 0; i < probes->plan->modules[module].functions_count; i++)
-		probes->placed[probes->plan->modules[module].functions_first + i].stale = false;
+	for (size_t i = planned->functions_first; i < end && i < probes->placed_count; i++)
+		probes->placed[i].stale = false;
 }
 
 void probes_reattach(struct probes *probes)
@@ -569,28 +569,35 @@ void probes_reattach(struct probes *probes)
 	probes__open(probes);
 }
 
+static bool any_relies_on_c(const struct probes *probes)
+{
+	for (size_t i = 0; i < probes->placed_count; i++)
+		if (probes->placed[i].relies_on_c)
+			return true;
+	return false;
+}
+
 void probes__distrust_returns(struct probes *probes)
 {
-	struct plan *plan = probes->plan;
+	const struct plan *plan = probes->plan;
 
-	if (match_plan(probes) || !plan__relies_on_c(plan))
+	if (match_plan(probes) || !any_relies_on_c(probes))
 		return;
 	links__detach_returns(tracer__links(probes->tracer));
-	for (size_t i = 0; i < plan->functions_count; i++) {
-		const struct plan_function *function = &plan->functions[i];
+	for (size_t i = 0; i < probes->placed_count; i++) {
+		struct placed *placed = &probes->placed[i];
 
-		if (function->role != PLAN_ALLOC_PROBE &&
-		    (function->c_alone || probes->placed[i].nests ||
-		     function->ret == PERFX_RETURN_PROBE)) {
-			probes->functions_count -= probes->placed[i].attached;
-			probes->placed[i].stale = probes->placed[i].attached;
-			probes->placed[i].attached = false;
+		if (plan->functions[i].role != PLAN_ALLOC_PROBE &&
+		    (placed->relies_on_c || placed->nests || placed->ret == PERFX_RETURN_PROBE)) {
+			probes->functions_count -= placed->attached;
+			placed->stale = placed->attached;
+			placed->attached = false;
 		}
+		placed_distrust_returns(placed, &plan->functions[i]);
 	}
-	plan__distrust_returns(plan);
 	probes_reattach(probes);
 	/* their entries and exits are sites now, as of other functions */
-	for (size_t i = 0; i < plan->functions_count; i++)
+	for (size_t i = 0; i < probes->placed_count; i++)
 		probes->placed[i].nests = false;
 }
 
@@ -647,12 +654,13 @@ static void time_at_exits(struct probes *probes, size_t index)
 {
 	struct placed *placed = &probes->placed[index];
 
-	if (!placed->attached || !plan__prefer_exits(probes->plan, index))
+	if (!placed->attached ||
+	    !placed_prefer_exits(placed, probes->plan, &probes->plan->functions[index]))
 		return;
 	if (attach_exits(probes, index)) {
 		probes_drop_exits(probes, index);
 		placed->exits_count = 0;
-		plan__doubt_exits(probes->plan, index, "one of its exits cannot be probed");
+		placed_doubt_exits(placed);
 		return;
 	}
 	placed->nests = true;
@@ -662,14 +670,14 @@ static void time_at_exits(struct probes *probes, size_t index)
 		probes->plan->functions[index].name);
 }
 
-/* The function whose entry this is; functions_count: none. */
+/* The function whose entry this is; placed_count: none. */
 static size_t function_of_entry(const struct probes *probes, uint32_t entry)
 {
-	size_t count = probes->plan->functions_count, i = 0;
+	size_t i = 0;
 
-	while (i < count && i < probes->placed_capacity && probes->placed[i].entry != entry)
+	while (i < probes->placed_count && probes->placed[i].entry != entry)
 		i++;
-	return i < probes->placed_capacity ? i : count;
+	return i;
 }
 
 void probes__heed_nesting(struct probes *probes)
@@ -680,7 +688,7 @@ void probes__heed_nesting(struct probes *probes)
 	for (size_t i = 0; i < count; i++) {
 		size_t index = function_of_entry(probes, declined[i]);
 
-		if (index < probes->plan->functions_count)
+		if (index < probes->placed_count)
 			time_at_exits(probes, index);
 	}
 }

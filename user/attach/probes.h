@@ -18,9 +18,16 @@
 
 struct probes;
 
-/* Everything is borrowed and must outlive it. */
-struct probes *probes__new(struct plan *plan, struct tracer *tracer,
-			   const struct calibration *calibration, struct sink *sink);
+/* What it works on: all borrowed, and must outlive it. */
+struct probes_parts {
+	const struct plan *plan;
+	struct skipped_list *skipped; /* what cannot be attached is added to it */
+	struct tracer *tracer;
+	const struct calibration *calibration;
+	struct sink *sink;
+};
+
+struct probes *probes__new(const struct probes_parts *parts);
 void probes__free(struct probes *probes);
 /* From here on calls are marked F_PERF: all, or those whose work is known. */
 void probes__enable_counters(struct probes *probes, bool all);
@@ -79,7 +86,7 @@ struct alloc_probe_cost {
 };
 struct alloc_probe_cost probes__alloc_cost(const struct probes *probes, enum perfx_domain domain);
 
-/* Adds to the plan's skipped functions what was seen of PyTorch's ranges without their names. */
+/* Adds to the skipped functions what was seen of PyTorch's ranges without their names. */
 void probes__skip_nameless(struct probes *probes);
 /* Adds what could not be attached for single processes. */
 void probes__skip_failed(struct probes *probes);

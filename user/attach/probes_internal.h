@@ -3,32 +3,13 @@
 #ifndef PERFX_ATTACH_PROBES_INTERNAL_H
 #define PERFX_ATTACH_PROBES_INTERNAL_H
 
+#include "attach/placed.h"
 #include "attach/probes.h"
 #include "base/emitted.h"
 #include "decode/pack.h"
 
 /* In the condition of a marking function's entry probe: its hits begin ranges. */
 #define ANNOTATION_BEGINS 1
-
-/* A function's probes. */
-struct placed {
-	uint32_t id;	/* the function's; 0: none yet */
-	bool described; /* its FUNCTION record is out */
-	bool attached;
-	bool stale;	/* was attached in a way that is no longer trusted */
-	bool own_entry; /* its entry can be taken away */
-	bool given_up;	/* and has been: too expensive */
-	bool nests;	/* deeper than return probes may: exits have been attached beside its entry,
-			   which stays where it is */
-	struct {	/* the budget's: from when on it is counted, and what it had cost then */
-		uint64_t since_ns;
-		double cost_ns;
-	} interval;
-	uint32_t entry; /* probe index; 0: none yet */
-	uint32_t rule;	/* of an allocation probe or a mark: in the programs' table */
-	uint32_t first_exit;
-	size_t exits_count;
-};
 
 /* The processes for which a file is attached. */
 struct attachment {
@@ -57,13 +38,15 @@ struct opening {
 };
 
 struct probes {
-	struct plan *plan;
+	const struct plan *plan;
+	struct skipped_list *skipped;
 	struct tracer *tracer;
 	struct hit_costs hit_costs;
 	struct sink *sink;
 	struct pack_buffer buffer;
-	struct placed *placed; /* by function index */
-	size_t placed_capacity;
+	struct placed
+		*placed; /* by function index; those planned since the last attaching have none */
+	size_t placed_count, placed_capacity;
 	struct attachment *attachments; /* by module index */
 	size_t attachments_capacity;
 	struct failure *failures;
@@ -83,24 +66,10 @@ struct probes {
 	bool counters_enabled, counters_all; /* probes__enable_counters */
 };
 
-/* Functions of the plan that have a place; those planned since the last attaching have none. */
-static inline size_t probes_placed_count(const struct probes *probes)
-{
-	return probes->placed_capacity < probes->plan->functions_count
-		       ? probes->placed_capacity
-		       : probes->plan->functions_count;
-}
-
 static inline uint64_t site_offset(const struct plan_function *function, uint64_t vaddr)
 {
 	/* a function and its cold part lie in one segment: addresses and offsets move alike */
 	return function->offset + (vaddr - function->vaddr);
-}
-
-/* An exit site on the entry's instruction is the entry probe's business. */
-static inline bool at_entry(const struct plan_function *function, size_t exit)
-{
-	return function->site.exits[exit].vaddr == function->site.entry_vaddr;
 }
 
 /* probe_table.c: gives a function its entries in the programs' table; 0 or -ENOSPC. */
@@ -109,8 +78,8 @@ int probes_place(struct probes *probes, size_t function);
 int probes_place_exits(struct probes *probes, size_t function, uint8_t flags);
 /* Their hits have no effect any more. */
 void probes_drop_exits(struct probes *probes, size_t function);
-/* From now on its calls are counted, not timed. why is static. */
-void probes_only_count(struct probes *probes, size_t function, const char *why);
+/* From now on its calls are counted, not timed. */
+void probes_only_count(struct probes *probes, size_t function);
 
 /* What all hits of a function have cost so far. */
 double probes_function_cost_ns(const struct probes *probes, size_t function);

@@ -84,13 +84,20 @@ static void site_text(char text[TEXT_MAX], const struct plan_function *function)
 		 (unsigned long)(function->site.entry_vaddr - function->vaddr));
 }
 
-static void exit_text(char text[TEXT_MAX], const struct plan_function *function,
-		      const struct calibration *calibration)
+static double entry_ns(const struct plan *plan, const struct plan_function *function,
+		       const struct calibration *calibration)
+{
+	return calibration_entry_ns(calibration, function->site.entry_kind,
+				    plan_return(plan, function));
+}
+
+static void exit_text(char text[TEXT_MAX], const struct plan *plan,
+		      const struct plan_function *function, const struct calibration *calibration)
 {
 	size_t cheap = 0, count = function->site.exits_count;
 	char cost[UNITS_MAX];
 
-	switch (function->ret) {
+	switch (plan_return(plan, function)) {
 	case PERFX_RETURN_PROBE:
 		snprintf(text, TEXT_MAX, "return probe, included");
 		return;
@@ -110,7 +117,7 @@ static void exit_text(char text[TEXT_MAX], const struct plan_function *function,
 		snprintf(text, TEXT_MAX, "never returns");
 		return;
 	}
-	cost_text(cost, calibration_exit_ns(calibration, function, 0));
+	cost_text(cost, calibration_exit_ns(calibration, function->site.exits[0].kind));
 	if (cheap == count)
 		snprintf(text, TEXT_MAX, "%zu branch %s", count, cost);
 	else if (cheap)
@@ -127,12 +134,12 @@ static void print_function(const struct plan *plan, const struct plan_function *
 	char *base = shown(plan->modules[function->module].base);
 
 	site_text(site, function);
-	cost_text(cost, calibration_entry_ns(calibration, function));
-	exit_text(out, function, calibration);
+	cost_text(cost, entry_ns(plan, function, calibration));
+	exit_text(out, plan, function, calibration);
 	printf("%-12s %8s  %-28s %s  %s\n", site, cost, out, base ? base : "?", name ? name : "?");
 	if (function->site.entry_note && function->site.entry_kind == SITE_STEPPED)
 		printf("%24s%s\n", "entry: ", function->site.entry_note);
-	if (function->ret == PERFX_RETURN_NONE && function->role != PLAN_HINT &&
+	if (plan_return(plan, function) == PERFX_RETURN_NONE && function->role != PLAN_HINT &&
 	    !plan_is_annotation(function))
 		printf("%24s%s\n", "not timed: ", function->ret_why);
 	if (plan_is_worker(function) && function->by_default)
@@ -148,7 +155,7 @@ static void print_function(const struct plan *plan, const struct plan_function *
 
 /* --- many of a kind --- */
 
-static const char *kind_of(const struct plan_function *function)
+static const char *kind_of(const struct plan *plan, const struct plan_function *function)
 {
 	if (function->role == PLAN_USDT)
 		return "USDT probes";
@@ -158,7 +165,7 @@ static const char *kind_of(const struct plan_function *function)
 		return "perfx_flops()";
 	if (function->source == PERFX_SOURCE_PERFX)
 		return "annotated";
-	return function->ret == PERFX_RETURN_NONE ? "not timed" : "functions";
+	return plan_return(plan, function) == PERFX_RETURN_NONE ? "not timed" : "functions";
 }
 
 /* Functions traced by default are shown by file and kind. */
@@ -167,9 +174,10 @@ static bool is_grouped(const struct plan_function *function, const struct option
 	return function->by_default && function->role != PLAN_ALLOC_PROBE && !options->full;
 }
 
-static bool is_alike(const struct plan_function *a, const struct plan_function *b)
+static bool is_alike(const struct plan *plan, const struct plan_function *a,
+		     const struct plan_function *b)
 {
-	return a->module == b->module && !strcmp(kind_of(a), kind_of(b));
+	return a->module == b->module && !strcmp(kind_of(plan, a), kind_of(plan, b));
 }
 
 #define NAMES_SHOWN 3
@@ -193,7 +201,7 @@ static void print_group(const struct plan *plan, const struct plan_function *con
 	double low = 0, high = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		double ns = calibration_entry_ns(calibration, group[i]);
+		double ns = entry_ns(plan, group[i], calibration);
 
 		low = i && low < ns ? low : ns;
 		high = high > ns ? high : ns;
@@ -201,8 +209,8 @@ static void print_group(const struct plan *plan, const struct plan_function *con
 	cost_text(least, low);
 	cost_text(most, high);
 	snprintf(cost, sizeof(cost), low < high ? "%s – %s" : "%s", least, most);
-	printf("%5zu  %19s%s  %-15s  %s  ", count, cost, low < high ? "" : "  ", kind_of(group[0]),
-	       base ? base : "?");
+	printf("%5zu  %19s%s  %-15s  %s  ", count, cost, low < high ? "" : "  ",
+	       kind_of(plan, group[0]), base ? base : "?");
 	print_names(group, count);
 	free(base);
 }
@@ -216,11 +224,11 @@ static size_t gather(const struct plan *plan, size_t first, const struct options
 
 	for (size_t i = 0; i < first; i++)
 		if (is_grouped(&functions[i], options) &&
-		    is_alike(&functions[i], &functions[first]))
+		    is_alike(plan, &functions[i], &functions[first]))
 			return 0;
 	for (size_t i = first; i < plan->functions_count; i++)
 		if (is_grouped(&functions[i], options) &&
-		    is_alike(&functions[i], &functions[first]))
+		    is_alike(plan, &functions[i], &functions[first]))
 			group[count++] = &functions[i];
 	return count;
 }
@@ -302,8 +310,8 @@ static void print_alloc_probe(const struct plan *plan, const struct plan_functio
 	char *name = shown(function->name);
 
 	site_text(site, function);
-	exit_text(out, function, calibration);
-	cost_text(cost, calibration_entry_ns(calibration, function));
+	exit_text(out, plan, function, calibration);
+	cost_text(cost, entry_ns(plan, function, calibration));
 	printf("%-11s  %-6s  %-12s %8s  %-27s  %s  %s\n", owner ? owner : "?",
 	       name_of_domain(allocator->domain), site, cost, out, base ? base : "?",
 	       name ? name : "?");
@@ -367,7 +375,8 @@ static double cost_of_pair(const struct plan *plan, size_t allocator,
 		if (function->role != PLAN_ALLOC_PROBE || !function->is_usual ||
 		    function->alloc_probe.allocator != allocator + 1)
 			continue;
-		ns = calibration_call_ns(calibration, function);
+		ns = calibration_call_ns(calibration, function, function->site.entry_kind,
+					 plan_return(plan, function));
 		if (function->alloc_probe.action != PERFX_ACTION_FREE && ns > allocate)
 			allocate = ns;
 		if ((function->alloc_probe.action == PERFX_ACTION_FREE ||
@@ -467,8 +476,8 @@ static void print_memory(const struct plan *plan, const struct calibration *cali
 
 static void print_skipped(const struct plan *plan)
 {
-	for (size_t i = 0; i < plan->skipped_count; i++) {
-		const struct plan_skipped *skipped = &plan->skipped[i];
+	for (size_t i = 0; i < plan->skipped.count; i++) {
+		const struct skipped *skipped = &plan->skipped.items[i];
 		char *name = shown(skipped->name);
 
 		printf("not attached: %s", name ? name : "?");

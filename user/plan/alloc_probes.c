@@ -212,7 +212,7 @@ static void skip(struct plan *plan, const struct candidate *candidate, const cha
 {
 	char *name = demangle(candidate->symbol);
 
-	plan__skip(plan, name ? name : candidate->symbol, reason);
+	skipped_add(&plan->skipped, name ? name : candidate->symbol, reason);
 	free(name);
 }
 
@@ -340,8 +340,8 @@ static void skip_nameless(struct plan *plan, struct image *image, const char *ba
 	const struct image_traits *traits = image__traits(image);
 
 	if (plan->options.memory != MEMORY_TENSOR)
-		plan__skip(
-			plan, base,
+		skipped_add(
+			&plan->skipped, base,
 			traits->has_symtab
 				? "static and without a malloc of its own: its heap is not traced"
 				: "static and stripped: its malloc has no symbol");
@@ -370,8 +370,8 @@ int plan_alloc_probes(struct plan *plan, struct image *image, size_t index, bool
 	if (!err)
 		err = plan_candidates(plan, image, (uint32_t)index, &finding);
 	if (executable && plan->options.memory == MEMORY_ALL && image__traits(image)->is_go)
-		plan__skip(plan, module->base,
-			   "Go: allocates without the C library: its heap is not traced");
+		skipped_add(&plan->skipped, module->base,
+			    "Go: allocates without the C library: its heap is not traced");
 	if (!err && finding.file.is_static && !finding.file.defines_malloc)
 		skip_nameless(plan, image, module->base);
 	for (size_t i = 0; i < finding.count; i++)

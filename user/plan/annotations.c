@@ -323,7 +323,7 @@ static int add_annotation(struct finding *finding, const struct symbol *symbol,
 	function.symbol = strdup(symbol->name);
 	function.name = shown ? strdup(shown) : demangle(symbol->name);
 	if (why && function.name)
-		plan__skip(plan, function.name, why);
+		skipped_add(&plan->skipped, function.name, why);
 	if (!why && function.symbol && function.name && !plan_add_function(plan, &function)) {
 		plan->annotations_count++;
 		return 0;
@@ -356,8 +356,8 @@ static int offer(const struct symbol *symbol, void *ctx)
 		return 0;
 	if (annotation_runs_jitted(symbol->name) &&
 	    !plan_jitted_name(finding->image, symbol->name, &annotation)) {
-		plan__hint(finding->plan, "names of jitted functions",
-			   "not found in this release of JAX: their calls are counted together");
+		skipped_hint(&finding->plan->skipped, "names of jitted functions",
+			     "not found in this release of JAX: their calls are counted together");
 		return 0;
 	}
 	finding->old_torch |= annotation_is_old_torch(symbol->name);
@@ -405,13 +405,13 @@ static void skip_unseen(const struct finding *finding)
 
 	if (!plan->options.nvtx_injected && !annotates_nvtx(finding) &&
 	    image__mentions(finding->image, "NVTX_INJECTION64_PATH"))
-		plan__hint(plan, base,
-			   "its NVTX 3 ranges are inlined: traced only if perfx-trace run starts "
-			   "the program");
+		skipped_hint(&plan->skipped, base,
+			     "its NVTX 3 ranges are inlined: traced only if perfx-trace run starts "
+			     "the program");
 	if (!plan->options.python_functions && !plan->has_python && is_python(base))
-		plan__hint(plan, "Python functions",
-			   "cannot be traced by attaching; mark them with @perfx.track, or start "
-			   "the program with perfx-trace run --python-level 1");
+		skipped_hint(&plan->skipped, "Python functions",
+			     "cannot be traced by attaching; mark them with @perfx.track, or start "
+			     "the program with perfx-trace run --python-level 1");
 	plan->has_python |= is_python(base);
 }
 
@@ -588,7 +588,7 @@ static int add_usdt(const struct usdt_finding *finding, const struct usdt_probe 
 	function->source = (enum perfx_source)(function->annotation.source &
 					       ~(PERFX_NAME_OF_VALUE | PERFX_NAME_OF_ALLOCATOR));
 	if (!choose_site(finding, function, !strcmp(probe->provider, "perfx"))) {
-		plan__skip(plan, name, "its nop cannot be probed safely on this kernel");
+		skipped_add(&plan->skipped, name, "its nop cannot be probed safely on this kernel");
 		free(function->symbol);
 		free(name);
 		return 0;

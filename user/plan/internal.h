@@ -34,8 +34,5 @@ enum host_level plan_host_level(const struct plan *plan);
 
 /* select.c: notes whether anything may unwind through this file's frames, or switches stacks. */
 void plan_consider_file(struct plan *plan, struct image *image, const char *base);
-/* Decides how the functions from `first` on are timed: once all files of a process are known, for a
- * C++ library may come last. */
-void plan_time_functions(struct plan *plan, size_t first);
 
 #endif

@@ -54,46 +54,17 @@ void plan__free(struct plan *plan)
 		if (module->fd >= 0)
 			close(module->fd);
 	}
-	for (size_t i = 0; i < plan->skipped_count; i++) {
-		free(plan->skipped[i].name);
-		free(plan->skipped[i].reason);
-	}
 	for (size_t i = 0; i < plan->allocators_count; i++)
 		free(plan->allocators[i].name);
 	free(plan->allocators);
 	free(plan->cost_programs);
 	free(plan->functions);
 	free(plan->modules);
-	free(plan->skipped);
+	skipped_clear(&plan->skipped);
 	free(plan->pattern_saw_module);
 	free(plan->pattern_matched);
 	prefixes_clear(&plan->interest);
 	free(plan);
-}
-
-static void add_skipped(struct plan *plan, const char *name, const char *reason, bool by_design)
-{
-	for (size_t i = 0; i < plan->skipped_count; i++) {
-		if (!strcmp(plan->skipped[i].reason, reason)) {
-			plan->skipped[i].count++;
-			return;
-		}
-	}
-	if (grow_array(&plan->skipped, &plan->skipped_capacity, plan->skipped_count + 1,
-		       sizeof(*plan->skipped)))
-		return;
-	plan->skipped[plan->skipped_count++] = (struct plan_skipped){
-		.name = strdup(name), .reason = strdup(reason), .count = 1, .by_design = by_design};
-}
-
-void plan__skip(struct plan *plan, const char *name, const char *reason)
-{
-	add_skipped(plan, name, reason, false);
-}
-
-void plan__hint(struct plan *plan, const char *name, const char *reason)
-{
-	add_skipped(plan, name, reason, true);
 }
 
 int plan_add_function(struct plan *plan, const struct plan_function *function)
@@ -218,7 +189,7 @@ static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *re
 	if (!image) {
 		err = fd < 0 ? -fd : errno;
 		if (plan_worth_searching(plan, ref->base))
-			plan__skip(plan, ref->base, open_error(err));
+			skipped_add(&plan->skipped, ref->base, open_error(err));
 		plan->c_alone = false; /* not known: the careful answer */
 		if (fd >= 0 && module->successor)
 			module->fd = fd; /* perhaps it is still being written */
@@ -272,7 +243,7 @@ ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules)
 	pid_t task = process_task(pid);
 	struct maps *maps = maps__read(task);
 	struct module_ref *refs = NULL;
-	size_t first = plan->functions_count, n = 0;
+	size_t n = 0;
 	ssize_t count;
 	int err = 0;
 
@@ -297,7 +268,6 @@ ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules)
 		if (!err && plan->modules[index].functions_count)
 			(*modules)[n++] = (size_t)index;
 	}
-	plan_time_functions(plan, first);
 	free(refs);
 	maps__free(maps);
 	if (err) {
@@ -336,7 +306,7 @@ static ssize_t add_mapped(struct plan *plan, const void *address)
 
 ssize_t plan__add_file(struct plan *plan, const char *path)
 {
-	size_t first = plan->functions_count, bytes = (size_t)sysconf(_SC_PAGESIZE);
+	size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	void *address;
 	ssize_t index;
@@ -349,7 +319,6 @@ ssize_t plan__add_file(struct plan *plan, const char *path)
 		return -ENOENT;
 	index = add_mapped(plan, address);
 	munmap(address, bytes);
-	plan_time_functions(plan, first);
 	return index;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The plan: which functions of which files are traced, how each is timed, on which instructions.
- * Reads processes and files, touches neither. It grows as libraries and children arrive; planned
- * functions keep their places, so indices stay valid. Its members are for reading: only the
- * functions below change it, where attaching shows that a choice does not hold.
+ * Reads processes and files, touches neither. It grows as libraries and children arrive; what is
+ * planned stays as it is, at its place, so indices stay valid. Where attaching shows that a choice
+ * does not hold, attaching keeps its own: struct placed in attach/.
  */
 #ifndef PERFX_PLAN_PLAN_H
 #define PERFX_PLAN_PLAN_H
@@ -12,6 +12,7 @@
 #include "elf/pattern.h"
 #include "perfx_config.h"
 #include "perfx_record.h"
+#include "plan/skipped.h"
 #include "proc/maps.h"
 #include "site/site.h"
 
@@ -84,11 +85,11 @@ struct plan_function {
 	uint64_t vaddr, offset, size;
 	enum perfx_source source;
 	struct site_plan site;
-	enum perfx_return ret;
+	enum perfx_return ret;	 /* how it may be timed in any process; see plan_return */
 	const char *ret_why;	 /* static: why it is timed this way */
+	bool return_if_c;	 /* by return probe, as long as nothing unwinds (plan.c_alone) */
 	bool by_default;	 /* not asked for: when it is expensive it may be given up again */
 	bool often;		 /* default_often */
-	bool c_alone;		 /* timed by return probe only because nothing here unwinds */
 	uint32_t cost_program;	 /* index into plan.cost_programs; 0: none */
 	const char *cost_origin; /* where it is written; borrowed from options.cost_model */
 	const char *cost_why;	 /* static: why it has none, though its work is known; or NULL */
@@ -167,14 +168,6 @@ struct plan_allocator {
 	enum perfx_domain domain;
 };
 
-/* Functions that share a reason for not being attached. */
-struct plan_skipped {
-	char *name; /* of the first */
-	char *reason;
-	uint32_t count;
-	bool by_design; /* attaching cannot do it: a hint, no failure */
-};
-
 struct plan {
 	struct plan_options options;
 	bool c_alone;	  /* all processes so far are C and nothing else, on one stack a thread */
@@ -191,8 +184,7 @@ struct plan {
 	struct perfx_cost_program *cost_programs; /* index 0 unused */
 	size_t cost_programs_count;
 	size_t cost_programs_capacity;
-	struct plan_skipped *skipped;
-	size_t skipped_count, skipped_capacity;
+	struct skipped_list skipped;
 	/* per pattern: did it see a module of its name, did it match a function */
 	bool *pattern_saw_module, *pattern_matched;
 	struct prefixes interest; /* what mangled names begin with that are known by name */
@@ -224,29 +216,8 @@ void plan__forget(struct plan *plan, size_t module);
 /* Does a hit begin a range, or mark an instant? */
 bool plan_annotation_begins(const struct perfx_annotation *annotation);
 
-/* Adds to the functions that cannot be attached. */
-void plan__skip(struct plan *plan, const char *name, const char *reason);
-/* The same where attaching is no way at all; the reason names another way. */
-void plan__hint(struct plan *plan, const char *name, const char *reason);
-
-/* Are functions timed by return probe only because all was C so far? */
-bool plan__relies_on_c(const struct plan *plan);
-/* Once plan.c_alone has become false: these functions get another way of being timed. */
-void plan__distrust_returns(struct plan *plan);
-
-/* The kernel refused the entry sites in `refused`: moves the entry to the next safe one, and gives
- * up the function's cost, whose program reads arguments where the first site had them. False: there
- * is none. */
-bool plan__move_entry(struct plan *plan, size_t function, struct image *image,
-		      const uint64_t *refused, size_t refused_count);
-
-/* From now on a function is not timed by return probe but at its exits. Returns whether it may be:
- * it is not so already, all its exits are known, and return probes were not asked for. */
-bool plan__prefer_exits(struct plan *plan, size_t function);
-/* Goes back to the return probe: an exit could not be probed. why is static. */
-void plan__doubt_exits(struct plan *plan, size_t function, const char *why);
-/* From now on its calls are counted and not timed. why is static. */
-void plan__only_count(struct plan *plan, size_t function, const char *why);
+/* How a function is timed, by the processes seen so far. */
+enum perfx_return plan_return(const struct plan *plan, const struct plan_function *function);
 
 /* A pattern that names a module which is mapped but matches nothing there (index into patterns, or
  * -1), with the nearest names in *nearest (malloc'd, may be ""). Looks at the process again. */

@@ -128,32 +128,6 @@ static int plan_site(struct plan *plan, struct image *image, struct plan_functio
 	return site_plan(image, function->vaddr, function->size, &options, &function->site);
 }
 
-bool plan__move_entry(struct plan *plan, size_t index, struct image *image, const uint64_t *refused,
-		      size_t refused_count)
-{
-	struct plan_function *function = &plan->functions[index];
-	struct site_options options = {.optimized_nop5 = plan->options.optimized_nop5,
-				       .nop5_kills = plan->options.nop5_kills,
-				       .refused = refused,
-				       .refused_count = refused_count};
-	struct site_plan site;
-
-	function->cost_program = 0;
-	if (function->role == PLAN_CALLS)
-		function->calls.object_arg = function->calls.event_arg = 0;
-	function->cost_origin = NULL;
-	function->cost_why = "the kernel refuses the instruction that has its arguments";
-	if (site_plan(image, function->vaddr, function->size, &options, &site))
-		return false;
-	function->site.entry_vaddr = site.entry_vaddr;
-	function->site.entry_kind = site.entry_kind;
-	function->site.entry_note = site.entry_note;
-	function->site.entry_is_exit = site.entry_is_exit;
-	function->site.entry_repeats = site.entry_repeats;
-	site_plan__clear(&site);
-	return true;
-}
-
 /* --- perfx_flops() ---------------------------------------------------------------------------- */
 
 struct hints {
@@ -225,6 +199,45 @@ int plan_hints(struct plan *plan, struct image *image, size_t module)
 		return 0;
 	hints.cost_program = (uint32_t)cost;
 	return image__each_hint(image, add_hint, &hints);
+}
+
+/* --- timing: at the exits, by return probe, or only counted --------------------------------------
+ */
+
+static void choose_return(const struct plan *plan, const char *base, struct plan_function *function)
+{
+	enum return_mode mode = plan->options.return_mode;
+	bool exits_known = function->site.exits_state == EXITS_KNOWN;
+
+	if (function->is_entry_point) {
+		function->ret = PERFX_RETURN_NONE;
+		function->ret_why = "the program begins there: it does not return";
+		return;
+	}
+	if (mode == RETURN_PROBE) {
+		function->ret = PERFX_RETURN_PROBE;
+		function->ret_why = "requested by --return probe";
+	} else if (mode == RETURN_AUTO && return_probe_is_safe(base, function->symbol)) {
+		function->ret = PERFX_RETURN_PROBE;
+		function->ret_why = "a C entry point that no exception crosses";
+	} else if (exits_known) {
+		function->ret = PERFX_RETURN_EXIT;
+		function->ret_why = mode == RETURN_EXIT
+					    ? "requested by --return exit"
+					    : "an exception may cross it: timed at its exits";
+	} else {
+		function->ret = PERFX_RETURN_NONE;
+		function->ret_why = function->site.exits_note ? function->site.exits_note
+							      : "not all of its exits are known";
+	}
+	/* without session links recursion may nest too deeply: known exits are better then */
+	function->return_if_c = mode == RETURN_AUTO && function->ret != PERFX_RETURN_PROBE &&
+				(plan->options.return_guard || !exits_known);
+}
+
+enum perfx_return plan_return(const struct plan *plan, const struct plan_function *function)
+{
+	return plan->c_alone && function->return_if_c ? PERFX_RETURN_PROBE : function->ret;
 }
 
 /* --- functions: named by -F, annotated, or traced by default -------------------------------------
@@ -316,7 +329,7 @@ static void skip_symbol(struct plan *plan, const char *symbol, const char *reaso
 {
 	char *name = demangle(symbol);
 
-	plan__skip(plan, name ? name : symbol, reason);
+	skipped_add(&plan->skipped, name ? name : symbol, reason);
 	free(name);
 }
 
@@ -396,9 +409,9 @@ static int offer_annotation(const struct symbol *symbol, void *ctx)
 	if (excluded(&plan->options, selection->base, symbol->name))
 		return 0;
 	if (!symbol->vaddr) {
-		plan__skip(plan, symbol->name,
-			   "annotated, but its function was not found: "
-			   "stripped and without .eh_frame");
+		skipped_add(&plan->skipped, symbol->name,
+			    "annotated, but its function was not found: "
+			    "stripped and without .eh_frame");
 		return 0;
 	}
 	return add_candidate(selection, symbol, PERFX_SOURCE_PERFX);
@@ -457,6 +470,7 @@ static int plan_function(struct plan *plan, struct image *image, size_t module,
 		skip_symbol(plan, candidate->symbol, "its code is not in the file");
 		return 0;
 	}
+	choose_return(plan, base, &function);
 	function.name =
 		candidate->annotated ? strdup(candidate->symbol) : demangle(candidate->symbol);
 	if (!function.name || plan_add_function(plan, &function)) {
@@ -531,8 +545,7 @@ int plan_image(struct plan *plan, struct image *image, size_t index)
 	return plan_candidates(plan, image, index, &selection);
 }
 
-/* --- timing: at the exits, by return probe, or only counted
- * ---------------------------------------
+/* --- does anything unwind? ----------------------------------------------------------------------
  */
 
 /* The C runtime itself: has unwind data of its own, and starts no unwinding through others. */
@@ -591,90 +604,4 @@ void plan_consider_file(struct plan *plan, struct image *image, const char *base
 		return;
 	plan->c_alone = false;
 	plan->many_stacks = switches_for_real(base);
-}
-
-static void choose_return(const struct plan *plan, const char *base, struct plan_function *function)
-{
-	bool exits_known = function->site.exits_state == EXITS_KNOWN;
-
-	function->c_alone = false;
-	if (function->is_entry_point) {
-		function->ret = PERFX_RETURN_NONE;
-		function->ret_why = "the program begins there: it does not return";
-	} else if (plan->options.return_mode == RETURN_PROBE) {
-		function->ret = PERFX_RETURN_PROBE;
-		function->ret_why = "requested by --return probe";
-	} else if (plan->options.return_mode == RETURN_AUTO &&
-		   return_probe_is_safe(base, function->symbol)) {
-		function->ret = PERFX_RETURN_PROBE;
-		function->ret_why = "a C entry point that no exception crosses";
-	} else if (plan->options.return_mode == RETURN_AUTO && plan->c_alone &&
-		   (plan->options.return_guard || !exits_known)) {
-		function->ret = PERFX_RETURN_PROBE;
-		function->ret_why = "the process has C code only: no exceptions";
-		function->c_alone = true;
-	} else if (exits_known) {
-		function->ret = PERFX_RETURN_EXIT;
-		function->ret_why = plan->c_alone
-					    ? "without session links, recursion may nest too deeply"
-					    : "an exception may cross it: timed at its exits";
-	} else {
-		function->ret = PERFX_RETURN_NONE;
-		function->ret_why = function->site.exits_note ? function->site.exits_note
-							      : "not all of its exits are known";
-	}
-}
-
-bool plan__relies_on_c(const struct plan *plan)
-{
-	for (size_t i = 0; i < plan->functions_count; i++)
-		if (plan->functions[i].c_alone)
-			return true;
-	return false;
-}
-
-void plan__distrust_returns(struct plan *plan)
-{
-	for (size_t i = 0; i < plan->functions_count; i++) {
-		struct plan_function *function = &plan->functions[i];
-
-		if (function->c_alone)
-			choose_return(plan, plan->modules[function->module].base, function);
-	}
-}
-
-bool plan__prefer_exits(struct plan *plan, size_t index)
-{
-	struct plan_function *function = &plan->functions[index];
-
-	if (function->ret != PERFX_RETURN_PROBE || plan->options.return_mode != RETURN_AUTO ||
-	    function->site.exits_state != EXITS_KNOWN)
-		return false;
-	function->ret = PERFX_RETURN_EXIT;
-	function->ret_why = "its calls nest too deeply for return probes";
-	return true;
-}
-
-void plan__doubt_exits(struct plan *plan, size_t index, const char *why)
-{
-	struct plan_function *function = &plan->functions[index];
-
-	function->site.exits_state = EXITS_UNKNOWN;
-	function->site.exits_note = why;
-	function->ret = PERFX_RETURN_PROBE;
-	function->ret_why = why;
-}
-
-void plan__only_count(struct plan *plan, size_t index, const char *why)
-{
-	plan->functions[index].ret = PERFX_RETURN_NONE;
-	plan->functions[index].ret_why = why;
-}
-
-void plan_time_functions(struct plan *plan, size_t first)
-{
-	for (size_t i = first; i < plan->functions_count; i++)
-		if (plan->functions[i].role == PLAN_CALLS)
-			choose_return(plan, plan->modules[plan->functions[i].module].base,
-				      &plan->functions[i]);
 }

@@ -299,7 +299,7 @@ static void heed_plan(struct follow *follow, bool trusted)
 static void enqueue(struct follow *follow, const struct attach_task *task)
 {
 	if (attach_queue__put(follow->queue, task))
-		plan__skip(follow->parts.plan, "files mapped later", "out of memory");
+		skipped_add(follow->parts.skipped, "files mapped later", "out of memory");
 }
 
 /* A forked child maps its parent's files. If all links are for all processes, nothing of it is
@@ -368,9 +368,9 @@ void follow__files(struct follow *follow)
 		msg_say("%s was overwritten while it was traced: its probes are removed; programs "
 			"that map it from now on are traced again",
 			plan->modules[i].path);
-		plan__skip(plan, plan->modules[i].base,
-			   "overwritten while it was traced: only calls before and after the "
-			   "change are counted");
+		skipped_add(follow->parts.skipped, plan->modules[i].base,
+			    "overwritten while it was traced: only calls before and after the "
+			    "change are counted");
 	}
 }
 
@@ -393,8 +393,9 @@ static void go_by_process(struct follow *follow, size_t module, uint64_t now_ns)
 						      .cause = ATTACH_MAPPED,
 						      .known = true,
 						      .since_ns = now_ns});
-	plan__skip(follow->parts.plan, follow->parts.plan->modules[module].base,
-		   "called by untraced programs as well: attached process by process from then on");
+	skipped_add(
+		follow->parts.skipped, follow->parts.plan->modules[module].base,
+		"called by untraced programs as well: attached process by process from then on");
 }
 
 /* Finds files that are attached for all processes though untraced ones map them. How many were
@@ -466,9 +467,10 @@ static void on_fork(struct follow *follow, const struct perfx_fork *fork)
 	/* files attached by process need links for the child */
 	enqueue(follow, &task);
 	if (!task.known)
-		plan__hint(follow->parts.plan, "first moments of forked children",
-			   "not traced: other programs map the same files, so each child gets its "
-			   "own probes after its start");
+		skipped_hint(
+			follow->parts.skipped, "first moments of forked children",
+			"not traced: other programs map the same files, so each child gets its "
+			"own probes after its start");
 }
 
 /* Is the new program's own file attached already, or without functions? */

@@ -19,7 +19,8 @@ struct follow;
 /* What it works on, all borrowed. */
 struct follow_parts {
 	const struct recorder_options *options;
-	struct plan *plan;
+	struct plan *plan; /* files that arrive are added to it */
+	struct skipped_list *skipped;
 	struct tracer *tracer;
 	struct probes *probes;
 	struct memory *memory;

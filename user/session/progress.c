@@ -32,17 +32,22 @@ void say_waiting(const struct plan *plan)
 
 /* Functions that failed to attach: "; 3 not attached (gemm: …)". Limits by design are hints at
  * the end of the report. */
-static void add_skipped(const struct plan *plan, struct text *into)
+static void add_skipped(const struct tracing_summary *summary, struct text *into)
 {
-	const struct plan_skipped *first = NULL;
+	const struct skipped_list *lists[] = {&summary->plan->skipped, summary->skipped};
+	const struct skipped *first = NULL;
 	size_t count = 0, reasons = 0;
 
-	for (size_t i = 0; i < plan->skipped_count; i++) {
-		if (plan->skipped[i].by_design)
-			continue;
-		first = first ? first : &plan->skipped[i];
-		count += plan->skipped[i].count;
-		reasons++;
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		for (size_t k = 0; k < lists[i]->count; k++) {
+			const struct skipped *skipped = &lists[i]->items[k];
+
+			if (skipped->by_design)
+				continue;
+			first = first ? first : skipped;
+			count += skipped->count;
+			reasons++;
+		}
 	}
 	if (count)
 		text_printf(into, "; %zu not attached (%s: %s%s)", count, first->name,
@@ -113,7 +118,7 @@ void say_tracing(const struct tracing_summary *summary)
 
 	describe_traced(summary, who, sizeof(who));
 	say_uncounted(summary->thread_counters);
-	add_skipped(summary->plan, &skipped);
+	add_skipped(summary, &skipped);
 	msg_say("tracing %s: %zu probes on %zu functions%s%s%s", who,
 		probes__sites_count(summary->probes), functions_count,
 		has_memory ? "; memory: " : "", memory ? memory : "", text_peek(&skipped));

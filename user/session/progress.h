@@ -45,6 +45,7 @@ void say_turned(const struct perfx_recording_window *window, size_t turns_count)
 
 struct tracing_summary {
 	const struct plan *plan;
+	const struct skipped_list *skipped;
 	const struct probes *probes;
 	const struct memory *memory;
 	const struct thread_counters *thread_counters;

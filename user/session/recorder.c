@@ -65,6 +65,7 @@ struct recorder {
 	pid_t main_pid;	   /* the first target */
 	/* In the order in which they are made. */
 	struct plan *plan;
+	struct skipped_list skipped; /* what is not attached though it was planned */
 	struct thread_counters *thread_counters;
 	struct loading *loading; /* of the tracer, beside the plan; NULL: it has ended */
 	struct tracer *tracer;
@@ -136,8 +137,8 @@ static void emit_lacking(struct recorder *recorder)
 		msg_say("%s: not recorded: this kernel rejects the BPF program for it "
 			"(PERFX_DEBUG=1 shows why)",
 			names[part]);
-		plan__skip(recorder->plan, names[part],
-			   "this kernel rejects the BPF program for it");
+		skipped_add(&recorder->skipped, names[part],
+			    "this kernel rejects the BPF program for it");
 	}
 }
 
@@ -347,8 +348,11 @@ static bool open_attach(struct recorder *recorder)
 	struct memory_options memory = {.sample_bytes = options->sample_bytes,
 					.all_processes = options->all};
 
-	recorder->probes = probes__new(recorder->plan, recorder->tracer, &recorder->calibration,
-				       recorder->sink);
+	recorder->probes = probes__new(&(struct probes_parts){.plan = recorder->plan,
+							      .skipped = &recorder->skipped,
+							      .tracer = recorder->tracer,
+							      .calibration = &recorder->calibration,
+							      .sink = recorder->sink});
 	if (!recorder->probes)
 		return false;
 	if (thread_counters__counters(recorder->thread_counters))
@@ -374,6 +378,7 @@ static bool open_processes(struct recorder *recorder)
 		recorder->frames = frames__new(recorder->sink);
 	recorder->follow = follow__new(&(struct follow_parts){.options = recorder->options,
 							      .plan = recorder->plan,
+							      .skipped = &recorder->skipped,
 							      .tracer = recorder->tracer,
 							      .probes = recorder->probes,
 							      .memory = recorder->memory,
@@ -395,6 +400,7 @@ static bool open_outputs(struct recorder *recorder)
 		totals__new(&(struct totals_parts){.sink = recorder->sink,
 						   .tracer = recorder->tracer,
 						   .plan = recorder->plan,
+						   .skipped = &recorder->skipped,
 						   .probes = recorder->probes,
 						   .memory = recorder->memory,
 						   .thread_counters = recorder->thread_counters,
@@ -632,6 +638,7 @@ static bool have_all_ended(const struct recorder *recorder)
 static void say_started(const struct recorder *recorder)
 {
 	struct tracing_summary summary = {.plan = recorder->plan,
+					  .skipped = &recorder->skipped,
 					  .probes = recorder->probes,
 					  .memory = recorder->memory,
 					  .thread_counters = recorder->thread_counters,
@@ -731,6 +738,7 @@ static void close_parts(struct recorder *recorder)
 		recorder->tracer = loading__end(recorder->loading, 0);
 	tracer__free(recorder->tracer);
 	plan__free(recorder->plan);
+	skipped_clear(&recorder->skipped);
 	if (recorder->epoll_fd >= 0)
 		close(recorder->epoll_fd);
 	if (recorder->timer_fd >= 0)

@@ -226,10 +226,11 @@ void totals__segment(struct totals *totals, uint64_t time_ns)
 
 /* --- the end -------------------------------------------------------------------------------- */
 
-static void send_skipped(struct sink *sink, struct pack_buffer *buffer, const struct plan *plan)
+static void send_skipped(struct sink *sink, struct pack_buffer *buffer,
+			 const struct skipped_list *list)
 {
-	for (size_t i = 0; i < plan->skipped_count; i++) {
-		const struct plan_skipped *skipped = &plan->skipped[i];
+	for (size_t i = 0; i < list->count; i++) {
+		const struct skipped *skipped = &list->items[i];
 		struct perfx_not_attached record = {
 			.count = skipped->count,
 			.flags = skipped->by_design ? PERFX_NOT_ATTACHED_BY_DESIGN : 0};
@@ -237,6 +238,11 @@ static void send_skipped(struct sink *sink, struct pack_buffer *buffer, const st
 		sink_packed(sink, PACK(buffer, PERFX_KIND_NOT_ATTACHED, record, skipped->name,
 				       skipped->reason));
 	}
+}
+
+/* Patterns whose file has not come. */
+static void send_waiting(struct sink *sink, struct pack_buffer *buffer, const struct plan *plan)
+{
 	for (size_t i = 0; i < plan->options.patterns_count; i++) {
 		struct perfx_not_attached record = {.count = 1};
 
@@ -287,7 +293,9 @@ void totals__close(struct totals *totals, struct sink *closing, const struct end
 {
 	probes__skip_nameless(totals->parts.probes);
 	probes__skip_failed(totals->parts.probes);
-	send_skipped(closing, &totals->buffer, totals->parts.plan);
+	send_skipped(closing, &totals->buffer, &totals->parts.plan->skipped);
+	send_skipped(closing, &totals->buffer, totals->parts.skipped);
+	send_waiting(closing, &totals->buffer, totals->parts.plan);
 	send_levels(totals, closing, ending);
 	send_end(closing, &totals->buffer, ending);
 }

@@ -34,6 +34,7 @@ struct totals_parts {
 	struct sink *sink;
 	struct tracer *tracer;
 	const struct plan *plan;
+	const struct skipped_list *skipped;
 	struct probes *probes;
 	struct memory *memory;
 	struct thread_counters *thread_counters;

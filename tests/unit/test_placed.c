@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* How a function is timed: what the plan says for any process, and what attaching makes of it where
+ * that does not hold. */
+#include "attach/placed.h"
+#include "site_fixture.h"
+
+#include <criterion/criterion.h>
+
+/* --- the plan: by what maps so far --- */
+
+/* bytes that are no instruction */
+#define EXIT_UNKNOWN "push %rbx\n.byte 0x06\nret\n"
+#define EXIT_KNOWN   "push %rbx\npop %rbx\nret\n"
+
+static const struct asm_function functions[] = {{.name = "f", .code = EXIT_KNOWN},
+						{.name = "g", .code = EXIT_UNKNOWN}};
+static const struct asm_function unwinding[] = {
+	{.name = "h",
+	 .code = EXIT_KNOWN,
+	 .extra = "\t.section .gcc_except_table,\"a\",@progbits\n\t.byte 0\n\t.text\n"}};
+
+static struct fixture planned, thrower;
+
+static void set_up(void)
+{
+	fixture__assemble(&planned, functions, 2, sizeof(*functions), LINK_SHARED);
+	fixture__assemble(&thrower, unwinding, 1, sizeof(*unwinding), LINK_SHARED);
+}
+
+static void tear_down(void)
+{
+	fixture__close(&planned);
+	fixture__close(&thrower);
+}
+
+TestSuite(plan, .init = set_up, .fini = tear_down);
+
+static const struct plan_function *find(const struct plan *plan, const char *name)
+{
+	for (size_t i = 0; i < plan->functions_count; i++)
+		if (!strcmp(plan->functions[i].name, name))
+			return &plan->functions[i];
+	cr_assert_fail("%s is not planned", name);
+	return NULL;
+}
+
+static void expect_return(const struct plan *plan, const char *name, enum perfx_return ret)
+{
+	enum perfx_return seen = plan_return(plan, find(plan, name));
+
+	cr_expect_eq(seen, ret, "%s: %d", name, seen);
+}
+
+static struct pattern *pattern;
+
+static struct plan *plan_of(struct plan_options options)
+{
+	char why[128];
+	struct plan *plan;
+
+	pattern = pattern__parse("t.so:*", why, sizeof(why));
+	cr_assert_not_null(pattern);
+	options.patterns = &pattern;
+	options.patterns_count = 1;
+	options.functions_max = 10;
+	plan = plan__new(&options);
+	cr_assert_not_null(plan);
+	cr_assert_geq(plan__add_file(plan, planned.library), 0);
+	return plan;
+}
+
+static void plan_done(struct plan *plan)
+{
+	plan__free(plan);
+	pattern__free(pattern);
+}
+
+Test(plan, trusts_return_probes_while_all_is_c)
+{
+	struct plan *plan = plan_of((struct plan_options){.return_guard = true});
+	struct plan_function before = *find(plan, "f");
+
+	expect_return(plan, "f", PERFX_RETURN_PROBE);
+	expect_return(plan, "g", PERFX_RETURN_PROBE);
+	cr_assert_geq(plan__add_file(plan, thrower.library), 0);
+	cr_assert_not(plan->c_alone);
+	expect_return(plan, "f", PERFX_RETURN_EXIT);
+	expect_return(plan, "g", PERFX_RETURN_NONE);
+	expect_return(plan, "h", PERFX_RETURN_EXIT);
+	cr_expect_not(memcmp(&before, find(plan, "f"), sizeof(before)), "what is planned stays");
+	plan_done(plan);
+}
+
+Test(plan, without_session_links_prefers_known_exits)
+{
+	struct plan *plan = plan_of((struct plan_options){0});
+
+	expect_return(plan, "f", PERFX_RETURN_EXIT);
+	expect_return(plan, "g", PERFX_RETURN_PROBE);
+	plan_done(plan);
+}
+
+Test(plan, does_what_was_asked_for)
+{
+	struct plan *plan = plan_of((struct plan_options){.return_mode = RETURN_EXIT});
+
+	expect_return(plan, "f", PERFX_RETURN_EXIT);
+	expect_return(plan, "g", PERFX_RETURN_NONE);
+	plan_done(plan);
+	plan = plan_of((struct plan_options){.return_mode = RETURN_PROBE});
+	expect_return(plan, "f", PERFX_RETURN_PROBE);
+	expect_return(plan, "g", PERFX_RETURN_PROBE);
+	plan_done(plan);
+}
+
+/* --- calls that nest too deeply for return probes --- */
+
+static const struct plan by_mode[] = {
+	[RETURN_AUTO] = {.options.return_mode = RETURN_AUTO},
+	[RETURN_PROBE] = {.options.return_mode = RETURN_PROBE},
+};
+
+static struct placed by_return(const struct plan *plan, const struct plan_function *function)
+{
+	struct placed placed;
+
+	placed_begin(&placed, plan, function);
+	cr_assert_eq(placed.ret, PERFX_RETURN_PROBE);
+	return placed;
+}
+
+static const struct plan_function exits_known = {.ret = PERFX_RETURN_PROBE,
+						 .site.exits_state = EXITS_KNOWN};
+static const struct plan_function exits_unknown = {.ret = PERFX_RETURN_PROBE,
+						   .site.exits_state = EXITS_UNKNOWN};
+
+Test(placed, known_exits_take_over)
+{
+	const struct plan *plan = &by_mode[RETURN_AUTO];
+	struct placed placed = by_return(plan, &exits_known);
+
+	cr_expect(placed_prefer_exits(&placed, plan, &exits_known));
+	cr_expect_eq(placed.ret, PERFX_RETURN_EXIT);
+	cr_expect_not(placed_prefer_exits(&placed, plan, &exits_known), "once");
+}
+
+Test(placed, exits_that_are_not_known_do_not)
+{
+	const struct plan *plan = &by_mode[RETURN_AUTO];
+	struct placed placed = by_return(plan, &exits_unknown);
+
+	cr_expect_not(placed_prefer_exits(&placed, plan, &exits_unknown));
+	cr_expect_eq(placed.ret, PERFX_RETURN_PROBE);
+}
+
+Test(placed, return_probes_that_were_asked_for_stay)
+{
+	const struct plan *plan = &by_mode[RETURN_PROBE];
+	struct placed placed = by_return(plan, &exits_known);
+
+	cr_expect_not(placed_prefer_exits(&placed, plan, &exits_known));
+	cr_expect_eq(placed.ret, PERFX_RETURN_PROBE);
+}
+
+Test(placed, exits_that_cannot_be_probed_are_not_tried_again)
+{
+	const struct plan *plan = &by_mode[RETURN_AUTO];
+	struct placed placed = by_return(plan, &exits_known);
+
+	cr_assert(placed_prefer_exits(&placed, plan, &exits_known));
+	placed_doubt_exits(&placed);
+	cr_expect_eq(placed.ret, PERFX_RETURN_PROBE);
+	cr_expect_not(placed_prefer_exits(&placed, plan, &exits_known));
+}
+
+/* --- a file arrives that unwinds --- */
+
+static const struct plan c_alone = {.c_alone = true};
+static const struct plan_function returns_if_c = {
+	.ret = PERFX_RETURN_EXIT, .return_if_c = true, .site.exits_state = EXITS_KNOWN};
+
+Test(placed, what_relied_on_c_is_timed_at_its_exits)
+{
+	struct placed placed = by_return(&c_alone, &returns_if_c);
+
+	placed_distrust_returns(&placed, &returns_if_c);
+	cr_expect_eq(placed.ret, PERFX_RETURN_EXIT);
+	cr_expect_not(placed.relies_on_c);
+}
+
+Test(placed, what_did_not_rely_on_c_stays)
+{
+	struct placed placed = by_return(&c_alone, &exits_known);
+
+	placed_distrust_returns(&placed, &exits_known);
+	cr_expect_eq(placed.ret, PERFX_RETURN_PROBE);
+}
+
+Test(placed, exits_that_cannot_be_probed_leave_counting)
+{
+	struct placed placed = by_return(&c_alone, &returns_if_c);
+
+	cr_assert(placed_prefer_exits(&placed, &c_alone, &returns_if_c));
+	placed_doubt_exits(&placed);
+	placed_distrust_returns(&placed, &returns_if_c);
+	cr_expect_eq(placed.ret, PERFX_RETURN_NONE);
+}
+
+/* --- the kernel refuses an entry --- */
+
+static const struct asm_function entries[] = {
+	{.name = "two", .code = "test %rdi,%rdi\npush %rbx\npop %rbx\nret\n"}};
+
+/* A function with a cost, planned at its first site. */
+static struct plan_function with_cost(struct fixture *f, const char *name)
+{
+	struct symbol symbol = fixture__symbol(f, name);
+	struct plan_function function = {.role = PLAN_CALLS,
+					 .vaddr = symbol.vaddr,
+					 .size = symbol.size,
+					 .ret = PERFX_RETURN_EXIT,
+					 .cost_program = 7,
+					 .calls = {.object_arg = 2, .event_arg = 1}};
+	const struct site_options options = {0};
+
+	cr_assert_not(site_plan(f->image, symbol.vaddr, symbol.size, &options, &function.site));
+	return function;
+}
+
+Test(placed, a_refused_entry_moves_and_loses_its_cost)
+{
+	struct fixture f;
+	struct plan_function function;
+	struct site_options options = {.refused_count = 1};
+	struct placed placed;
+	uint64_t refused;
+
+	fixture__assemble(&f, entries, 1, sizeof(*entries), LINK_SHARED);
+	function = with_cost(&f, "two");
+	placed_begin(&placed, &c_alone, &function);
+	cr_expect_eq(placed.entry_site.vaddr, function.site.entry_vaddr);
+	cr_expect_eq(placed.cost_program, 7);
+	cr_expect_eq(placed.object_arg, 2);
+	refused = placed.entry_site.vaddr;
+	options.refused = &refused;
+	cr_assert(placed_move_entry(&placed, &function, f.image, &options));
+	cr_expect_neq(placed.entry_site.vaddr, refused);
+	cr_expect_not(placed.cost_program);
+	cr_expect_not(placed.object_arg);
+	cr_expect_eq(function.site.entry_vaddr, refused, "the plan stays");
+	site_plan__clear(&function.site);
+	fixture__close(&f);
+}

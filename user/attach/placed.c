@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "attach/placed.h"
+
+static void take_entry(struct placed *placed, const struct site_plan *site)
+{
+	placed->entry_site.vaddr = site->entry_vaddr;
+	placed->entry_site.kind = site->entry_kind;
+	placed->entry_site.is_exit = site->entry_is_exit;
+	placed->entry_site.repeats = site->entry_repeats;
+}
+
+void placed_begin(struct placed *placed, const struct plan *plan,
+		  const struct plan_function *function)
+{
+	*placed = (struct placed){.ret = plan_return(plan, function),
+				  .cost_program = function->cost_program,
+				  .object_arg = plan_object_arg(function),
+				  .event_arg = plan_event_arg(function)};
+	placed->relies_on_c = placed->ret != function->ret;
+	take_entry(placed, &function->site);
+}
+
+bool placed_move_entry(struct placed *placed, const struct plan_function *function,
+		       struct image *image, const struct site_options *options)
+{
+	struct site_plan site;
+	bool found;
+
+	placed->cost_program = 0;
+	placed->object_arg = placed->event_arg = 0;
+	found = !site_plan(image, function->vaddr, function->size, options, &site);
+	if (found)
+		take_entry(placed, &site);
+	site_plan__clear(&site);
+	return found;
+}
+
+bool placed_prefer_exits(struct placed *placed, const struct plan *plan,
+			 const struct plan_function *function)
+{
+	if (placed->ret != PERFX_RETURN_PROBE || plan->options.return_mode != RETURN_AUTO ||
+	    function->site.exits_state != EXITS_KNOWN || placed->exits_failed)
+		return false;
+	placed->ret = PERFX_RETURN_EXIT;
+	return true;
+}
+
+void placed_doubt_exits(struct placed *placed)
+{
+	placed->exits_failed = true;
+	placed->ret = PERFX_RETURN_PROBE;
+}
+
+void placed_distrust_returns(struct placed *placed, const struct plan_function *function)
+{
+	if (!placed->relies_on_c)
+		return;
+	placed->relies_on_c = false;
+	placed->ret = placed->exits_failed ? PERFX_RETURN_NONE : function->ret;
+}
