@@ -250,14 +250,14 @@ static __always_inline void emit_cost(struct thread *t, const struct frame *f, _
 	void *ring = ring_of(&perfx_spans, t->tid);
 	struct perfx_span *span;
 
-	span = ring ? bpf_ringbuf_reserve(ring, sizeof(*span), 0) : NULL;
+	span = ring ? bpf_ringbuf_reserve(ring, PERFX_SPAN_COST_BYTES, 0) : NULL;
 	if (!span) {
 		counter_add(PERFX_COUNTER_RING_DROPS, 1);
 		overflow_add(f->context, duration_ns, self_ns, flags, outcome);
 		return;
 	}
-	span->hdr.size = sizeof(*span);
-	span->hdr.fixed = sizeof(*span);
+	span->hdr.size = PERFX_SPAN_COST_BYTES;
+	span->hdr.fixed = PERFX_SPAN_COST_BYTES;
 	if (outcome->moves)
 		flags |= PERFX_SPAN_MOVES;
 	if (outcome->submitted)

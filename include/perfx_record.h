@@ -35,12 +35,13 @@
 /* clang-format off */
 #define PERFX_RECORDS(X)                                                         \
 	/* rings of calls */                                                     \
-	X(SPAN,              span,               1,  72,  56, 0, CALL)           \
+	X(SPAN,              span,               1,  80,  56, 0, CALL)           \
 	X(USER_VALUE,        user_value,         5,  40,  40, 0, EVENT)          \
 	/* memory ring */                                                        \
 	X(ALLOCATION,        allocation,         2,  56,  56, 0, MEMORY)         \
 	X(FREE,              free,               3,  48,  48, 0, MEMORY)         \
 	X(STACK,             stack,              4,  24,  24, 0, FACT)           \
+	X(SAMPLE,            sample,             6,  56,  56, 0, EVENT)          \
 	/* control ring: made by the kernel */                                   \
 	X(FORK,              fork,              16,  32,  32, 0, EVENT)          \
 	X(EXEC,              exec,              17,  64,  32, 0, EVENT)          \
@@ -51,7 +52,7 @@
 	X(PROCESS,           process,           33,  40,  40, 2, EVENT)          \
 	X(FUNCTION,          function,          34,  24,  24, 3, FACT)           \
 	X(PROBE,             probe_record,      35,  40,  40, 0, FACT)           \
-	X(CONTEXT,           context,           36,  24,  24, 0, FACT)           \
+	X(CONTEXT,           context,           36,  40,  24, 0, FACT)           \
 	X(USAGE,             usage,             37, 160, 144, 0, SAMPLE)         \
 	X(THREAD,            thread,            38,  48,  48, 1, EVENT)          \
 	X(NOT_ATTACHED,      not_attached,      39,  16,  16, 2, FACT)           \
@@ -64,6 +65,9 @@
 	X(PERF_COUNTER,      perf_counter,      46,  16,  16, 3, FACT)           \
 	X(USER_VALUE_NAME,   user_value_name,   47,  16,  16, 1, FACT)           \
 	X(LATE,              late,              56,  40,  40, 1, EVENT)          \
+	X(WAIT_OBJECT,       wait_object,       58,  24,  24, 1, FACT)           \
+	X(PYTHON,            python,            59,  16,  16, 2, FACT)           \
+	X(SAMPLING,          sampling,          62,  32,  32, 1, FACT)           \
 	/* read from kernel maps: at the end, and what is new at each SEGMENT */ \
 	X(OVERFLOW_CALLS,    overflow_calls,    48, 120,  56, 0, SUM)            \
 	X(HITS,              hits,              49,  32,  24, 0, SUM)            \
@@ -72,6 +76,7 @@
 	X(CALL_COUNTERS,     call_counters,     53,  80,  80, 0, SUM)            \
 	X(PROCESS_COUNTERS,  process_counters,  54,  64,  64, 0, SUM)            \
 	X(OVERFLOW_VALUES,   overflow_values,   55,  64,  64, 0, SUM)            \
+	X(BLOCKED,           blocked,           57,  56,  56, 0, SUM)            \
 	X(END,               end,               51,  80,  56, 0, CAPTURE)        \
 	X(SEGMENT,           segment,           60,  16,  16, 0, CAPTURE)        \
 	X(TIME_SLICE,        time_slice,        61,  32,  32, 1, CAPTURE)
@@ -167,8 +172,12 @@ struct perfx_span {
 	/* Only in records of functions with a cost model (see hdr.fixed); 0 unless COUNTED. */
 	__u64 flops; /* one multiply-add is 2 */
 	__u64 bytes; /* of operands and result by their shapes, each counted once */
+	/* Part of duration_ns in which the thread was not on a CPU; only written when it is not 0.
+	 */
+	__u64 off_cpu_ns;
 };
 #define PERFX_SPAN_PLAIN_BYTES 56 /* size of a record without flops and bytes */
+#define PERFX_SPAN_COST_BYTES  72 /* with them, without off_cpu_ns */
 
 /*
  * A value that the program announces: set (perfx_counter) or added to (perfx_counter_add).
@@ -252,10 +261,42 @@ struct perfx_free {
 	__u32 pad;
 };
 
-/* A call stack, once for each process, before the first allocation that names it. The fixed part is
- * followed by frames_count × __u64: return addresses in the process, innermost first. */
-#define PERFX_STACK_FRAMES_MAX 64
+/*
+ * A call stack, once for each process, before the first record that names it. The fixed part is
+ * followed by frames_count × __u64, innermost first. Of these a native frame is a return address
+ * (the first one of a stack with PERFX_STACK_PC: the instruction that was being executed), a Python
+ * frame a code object and the instruction in it. Python frames come just before the native frame
+ * of the interpreter's function that runs them: inside it.
+ */
+#define PERFX_FRAME_PYTHON (1ull << 63) /* otherwise native */
+/* Of a Python frame: the address of the code object, which is a multiple of 16, and the
+ * instruction, in code units of 2 bytes. */
+#define PERFX_FRAME_CODE(frame)	       (((frame) & ~PERFX_FRAME_PYTHON) >> 20 << 4)
+#define PERFX_FRAME_INSTRUCTION(frame) ((__u32)((frame)&0xfffff))
+
+#define PERFX_STACK_FRAMES_MAX 256
 #define PERFX_STACK_CUT	       0x1 /* deeper than PERFX_STACK_FRAMES_MAX */
+#define PERFX_STACK_COMPLETE   0x2 /* reached the thread's start */
+#define PERFX_STACK_GUESSED    0x4 /* a frame was found by scanning for a return address */
+#define PERFX_STACK_PC	       0x8 /* frames[0] is being executed: no return address */
+/* Why it has no more frames: bits 8 to 15 of the flags. */
+#define PERFX_STACK_END(flags)	  (((flags) >> 8) & 0xff)
+#define PERFX_STACK_ENDED(reason) ((__u32)(reason) << 8)
+
+enum perfx_stack_end {
+	PERFX_STACK_END_UNKNOWN = 0,	   /* of a capture from before this was recorded */
+	PERFX_STACK_END_START = 1,	   /* the thread's start */
+	PERFX_STACK_END_DEPTH = 2,	   /* PERFX_STACK_FRAMES_MAX */
+	PERFX_STACK_END_NO_MAPPING = 3,	   /* code without a file: compiled at run time */
+	PERFX_STACK_END_NO_TABLE = 4,	   /* the unwind table of its page is not loaded yet */
+	PERFX_STACK_END_NO_RULE = 5,	   /* .eh_frame does not cover it */
+	PERFX_STACK_END_BAD_RULE = 6,	   /* a rule that the tables cannot express */
+	PERFX_STACK_END_UNREADABLE = 7,	   /* the stack could not be read */
+	PERFX_STACK_END_NOT_RISING = 8,	   /* a caller's frame below its callee's */
+	PERFX_STACK_END_FRAME_POINTER = 9, /* walked by frame pointers alone: the chain ended */
+	PERFX_STACK_END_BAD_ADDRESS = 10,  /* the return address is no address of code */
+};
+#define PERFX_STACK_ENDS 11 /* entries of a table indexed by end */
 
 struct perfx_stack {
 	struct perfx_record hdr;
@@ -263,6 +304,47 @@ struct perfx_stack {
 	__u32 process;
 	__u32 frames_count;
 	__u32 flags; /* PERFX_STACK_ */
+};
+
+/* What a thread waits for, or waited. */
+enum perfx_wait_reason {
+	PERFX_WAIT_NONE = 0,
+	PERFX_WAIT_READ = 1,
+	PERFX_WAIT_WRITE = 2,
+	PERFX_WAIT_POLL = 3,
+	PERFX_WAIT_EPOLL = 4,
+	PERFX_WAIT_FUTEX = 5, /* a lock, a condition, a semaphore */
+	PERFX_WAIT_GIL = 6,   /* of CPython */
+	PERFX_WAIT_SLEEP = 7,
+	PERFX_WAIT_WAIT = 8, /* a child */
+	PERFX_WAIT_DISK = 9,
+	PERFX_WAIT_PAGE_FAULT = 10,
+	PERFX_WAIT_RUNNABLE = 11, /* no CPU was free */
+	PERFX_WAIT_SYSCALL = 12,  /* another system call: its number is in `syscall` */
+};
+#define PERFX_WAIT_REASONS 13 /* entries of a table indexed by reason */
+
+enum perfx_sample_state {
+	PERFX_SAMPLE_INVALID = 0,
+	PERFX_SAMPLE_ON_CPU = 1,
+	PERFX_SAMPLE_WAITING = 2,
+	PERFX_SAMPLE_RUNNABLE = 3,
+};
+
+/* What a thread did at a moment. */
+struct perfx_sample {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u64 interval_ns; /* the time that it stands for */
+	__u32 process;
+	__u32 tid;
+	__u32 context;	  /* calling context of the innermost traced call; 0: none */
+	__u32 stack;	  /* STACK record; 0: unknown */
+	__u8 state;	  /* enum perfx_sample_state */
+	__u8 reason;	  /* enum perfx_wait_reason */
+	__u16 syscall;	  /* SYSCALL: its number */
+	__u32 holder_tid; /* GIL: the thread that holds it; 0: unknown */
+	__u64 object;	  /* as in struct perfx_blocked */
 };
 
 /* A new traced process. The child has its own index from its first instruction. */
@@ -416,6 +498,11 @@ struct perfx_context {
 	__u32 parent;
 	__u32 function;
 	__u32 process;
+	/* The Python frame that made the call, where it comes from no traced function or from a
+	 * range; 0: none. Calls from other lines are other contexts. */
+	__u64 caller;
+	__u32 stack; /* STACK record of its first call; 0: none */
+	__u32 pad;
 };
 
 /* Resource usage of a process so far; UINT64_MAX: not measured. Sampled at the start, at intervals
@@ -520,17 +607,63 @@ struct perfx_memory_mode {
 	__u8 pad[6];
 };
 
-/* The symbol of an address in a process's stacks. Inlined functions have records of their own,
- * innermost first: `depth` 0, 1, … strings: function (demangled; "": unknown), module (path as the
- * process sees it; "": none), source file ("": unknown) */
+enum perfx_language {
+	PERFX_LANGUAGE_NATIVE = 0,
+	PERFX_LANGUAGE_PYTHON = 1,
+};
+
+/* The code object was no longer there when it was to be named. */
+#define PERFX_FRAME_GONE 0x1
+
+/* The symbol of a frame in a process's stacks. Inlined functions have records of their own,
+ * innermost first: `depth` 0, 1, … strings: function (demangled, of Python qualified; "": unknown),
+ * module (path as the process sees it; "": none), source file ("": unknown) */
 struct perfx_frame {
 	struct perfx_record hdr;
-	__u64 address; /* as in the STACK record */
+	__u64 address; /* as in the STACK or CONTEXT record */
 	__u64 offset;  /* of the call in the module's file; 0 without module */
 	__u32 process;
 	__u32 line; /* 0: unknown */
 	__u16 depth;
-	__u16 pad[3];
+	__u16 language; /* enum perfx_language */
+	__u16 flags;	/* PERFX_FRAME_ */
+	__u16 pad;
+};
+
+/* The Python interpreter of a process. strings: version ("3.11.2"), why its frames are not recorded
+ * ("": they are) */
+#define PERFX_PYTHON_FRAMES 0x1 /* they are recorded */
+
+struct perfx_python {
+	struct perfx_record hdr;
+	__u32 process;
+	__u32 flags; /* PERFX_PYTHON_ */
+};
+
+enum perfx_stacks {
+	PERFX_STACKS_OFF = 0,
+	PERFX_STACKS_FRAME_POINTERS = 1,
+	PERFX_STACKS_UNWIND = 2, /* by .eh_frame */
+};
+
+/* How stacks and samples are taken from now on, in all processes; the last one holds. strings: why
+ * there are no samples ("") */
+struct perfx_sampling {
+	struct perfx_record hdr;
+	__u64 on_cpu_interval_ns;  /* of threads that run; 0: off */
+	__u64 off_cpu_interval_ns; /* of threads that wait; 0: off */
+	__u32 stacks;		   /* enum perfx_stacks */
+	__u32 pad;
+};
+
+/* What threads wait for. strings: name ("pipe:[1234]", "/data/train.bin", "tcp 127.0.0.1:80",
+ * "lock at 0x7f… in libfoo.so", the name of the process that had the CPU) */
+struct perfx_wait_object {
+	struct perfx_record hdr;
+	__u32 process;
+	__u8 reason; /* enum perfx_wait_reason */
+	__u8 pad[3];
+	__u64 object;
 };
 
 /* Peak performance of this host, measured by benchmark kernels or given by the user: with one
@@ -643,6 +776,23 @@ struct perfx_overflow_memory {
 	__u64 frees_count;
 };
 
+/* Time that a thread was not on a CPU, by reason: exact, and of all waits that have ended. */
+struct perfx_blocked {
+	struct perfx_record hdr;
+	__u32 process;
+	__u32 tid;
+	__u8 reason; /* enum perfx_wait_reason */
+	__u8 pad;
+	__u16 syscall;	  /* SYSCALL: its number */
+	__u32 holder_tid; /* GIL: the thread that held it; 0: unknown */
+	/* What it waited for: the file, the lock's address, the pid that had the CPU; named by
+	 * WAIT_OBJECT. 0: none */
+	__u64 object;
+	__u64 blocked_ns;
+	__u64 count;
+	__u64 max_ns; /* the longest wait */
+};
+
 /* Calls whose span record was dropped: exact sums per calling context. */
 struct perfx_overflow_calls {
 	struct perfx_record hdr;
@@ -687,6 +837,7 @@ enum perfx_loss_kind {
 	PERFX_LOSS_FOREIGN_HITS,    /* hits in untraced processes: cost without data */
 	PERFX_LOSS_MEMORY_DROPS,    /* memory records dropped; in OVERFLOW_MEMORY */
 	PERFX_LOSS_VALUE_DROPS,	    /* values dropped; in OVERFLOW_VALUES */
+	PERFX_LOSS_SAMPLE_DROPS,    /* samples dropped: the time that they stand for is missing */
 	PERFX_LOSS_KINDS
 };
 

@@ -80,14 +80,20 @@ struct stream_cost {
 	uint64_t flops, bytes;
 };
 
-/* As the kernel writes it: without the cost's fields where the function has none. */
+static inline size_t stream_span_bytes(const struct perfx_span *span)
+{
+	if (span->off_cpu_ns)
+		return sizeof(*span);
+	return span->cost_state ? PERFX_SPAN_COST_BYTES : PERFX_SPAN_PLAIN_BYTES;
+}
+
+/* As the kernel writes it: without the fields at the end that say nothing. */
 static inline void stream_span(struct stream *s, struct perfx_span *span)
 {
 	span->process = s->contexts[span->context].process;
 	span->function = s->contexts[span->context].function;
-	stream_put(s,
-		   pack_record(&s->buffer, PERFX_KIND_SPAN, span,
-			       span->cost_state ? sizeof(*span) : PERFX_SPAN_PLAIN_BYTES, NULL, 0));
+	stream_put(s, pack_record(&s->buffer, PERFX_KIND_SPAN, span, stream_span_bytes(span), NULL,
+				  0));
 }
 
 /* A call in a context that was given before; at: since the start. */
@@ -277,6 +283,47 @@ static inline void stream_frame(struct stream *s, uint32_t process, uint64_t add
 	stream_add(s, PERFX_KIND_FRAME, struct perfx_frame, STRINGS(function, module, file),
 		   .address = address, .offset = offset, .process = process, .line = line,
 		   .depth = depth);
+}
+
+/* A Python frame as stacks have it; `code` is a multiple of 16. */
+static inline uint64_t python_frame(uint64_t code, uint32_t instruction)
+{
+	return PERFX_FRAME_PYTHON | code >> 4 << 20 | instruction;
+}
+
+static inline void stream_python_frame(struct stream *s, uint32_t process, uint64_t address,
+				       const char *function, const char *file, uint32_t line)
+{
+	stream_add(s, PERFX_KIND_FRAME, struct perfx_frame, STRINGS(function, "", file),
+		   .address = address, .process = process, .line = line,
+		   .language = PERFX_LANGUAGE_PYTHON);
+}
+
+/* A context of which it is known who in Python called it. */
+static inline void stream_called_context(struct stream *s, uint32_t context, uint32_t parent,
+					 uint32_t function, uint32_t process, uint64_t caller,
+					 uint32_t stack)
+{
+	s->contexts[context] =
+		(struct perfx_context){.parent = parent, .function = function, .process = process};
+	stream_plain(s, PERFX_KIND_CONTEXT, struct perfx_context, .context = context,
+		     .parent = parent, .function = function, .process = process, .caller = caller,
+		     .stack = stack);
+}
+
+/* at: since the start; times and kind of the record are the caller's */
+static inline void stream_sample(struct stream *s, uint64_t at, struct perfx_sample sample)
+{
+	sample.time_ns = STREAM_START + at;
+	stream_put(s, PACK(&s->buffer, PERFX_KIND_SAMPLE, sample));
+}
+
+static inline void stream_wait_object(struct stream *s, uint32_t process,
+				      enum perfx_wait_reason reason, uint64_t object,
+				      const char *name)
+{
+	stream_add(s, PERFX_KIND_WAIT_OBJECT, struct perfx_wait_object, STRINGS(name),
+		   .process = process, .reason = (uint8_t)reason, .object = object);
 }
 
 static inline void stream_overflow_memory(struct stream *s, uint32_t process,

@@ -176,6 +176,16 @@ Test(decode, enums_out_of_range_are_refused)
 	REFUSED(PERFX_KIND_FREE, struct perfx_free, .domain = 255);
 	REFUSED(PERFX_KIND_ALLOCATOR, struct perfx_allocator, .domain = PERFX_DOMAINS);
 	REFUSED(PERFX_KIND_OVERFLOW_MEMORY, struct perfx_overflow_memory, .domain = PERFX_DOMAINS);
+	REFUSED(PERFX_KIND_SAMPLE, struct perfx_sample, .state = PERFX_SAMPLE_INVALID);
+	REFUSED(PERFX_KIND_SAMPLE, struct perfx_sample, .state = PERFX_SAMPLE_RUNNABLE + 1);
+	REFUSED(PERFX_KIND_SAMPLE, struct perfx_sample, .state = PERFX_SAMPLE_WAITING,
+		.reason = PERFX_WAIT_REASONS);
+	REFUSED(PERFX_KIND_BLOCKED, struct perfx_blocked, .reason = PERFX_WAIT_NONE);
+	REFUSED(PERFX_KIND_BLOCKED, struct perfx_blocked, .reason = PERFX_WAIT_REASONS);
+	REFUSED(PERFX_KIND_WAIT_OBJECT, struct perfx_wait_object, .reason = PERFX_WAIT_NONE);
+	REFUSED(PERFX_KIND_FRAME, struct perfx_frame, .language = PERFX_LANGUAGE_PYTHON + 1);
+	REFUSED(PERFX_KIND_SAMPLING, struct perfx_sampling, .stacks = PERFX_STACKS_UNWIND + 1);
+	REFUSED(PERFX_KIND_SPAN, struct perfx_span, .duration_ns = 5, .off_cpu_ns = 6);
 	REFUSED(PERFX_KIND_MEMORY_MODE, struct perfx_memory_mode, .domain = PERFX_DOMAINS);
 	REFUSED(PERFX_KIND_MEMORY_MODE, struct perfx_memory_mode, .domain = 1, .level = 4);
 	REFUSED(PERFX_KIND_MEMORY_MODE, struct perfx_memory_mode, .domain = 1, .on_ns = 2,
@@ -298,6 +308,26 @@ Test(decode, spans_without_a_cost)
 	check_short(PERFX_KIND_SPAN, &span, PERFX_SPAN_PLAIN_BYTES, sizeof(span), &event);
 	cr_expect_eq(event.span.duration_ns, 9);
 	cr_expect_eq(event.span.cost_state, PERFX_COST_UNREAD);
+}
+
+Test(decode, contexts_of_before_callers_were_known)
+{
+	const struct perfx_context context = {
+		.context = 3, .parent = 2, .caller = UINT64_MAX, .stack = 7};
+	struct event event;
+
+	check_short(PERFX_KIND_CONTEXT, &context, offsetof(struct perfx_context, caller),
+		    sizeof(context), &event);
+	cr_expect_eq(event.context.parent, 2);
+}
+
+Test(decode, a_python_frame_has_its_code_and_instruction)
+{
+	const uint64_t frame = python_frame(0x7f12345678a0, 77);
+
+	cr_expect(frame & PERFX_FRAME_PYTHON);
+	cr_expect_eq(PERFX_FRAME_CODE(frame), 0x7f12345678a0);
+	cr_expect_eq(PERFX_FRAME_INSTRUCTION(frame), 77);
 }
 
 Test(decode, overflow_of_before_there_were_costs)

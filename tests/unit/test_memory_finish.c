@@ -33,7 +33,7 @@ Test(memory_places, frames_innermost_first_with_inlined_ones)
 	cr_assert_eq(stream_replay(&t.stream, aggregate), 0);
 	h = &host_memory(aggregate)->hotspots[0];
 	cr_assert_eq(h->frames_count, 4);
-	cr_expect(h->stack_cut);
+	cr_expect(h->stack_flags & PERFX_STACK_CUT);
 	expect_frame(h->frames[0], "inner", "a.so", "a.h", 10, 0x111);
 	expect_frame(h->frames[1], "outer", "a.so", "a.c", 30, 0x111);
 	expect_frame(h->frames[2], "", "", "", 0, 0x222);

@@ -21,6 +21,10 @@ void aggregate__free(struct aggregate *a)
 		return;
 	profile_clear(&a->profile);
 	memory_clear(&a->memory);
+	stacks_clear(&a->stacks);
+	samples_clear(&a->samples);
+	map64_clear(&a->interned.ids);
+	free(a->interned.texts);
 	steps_clear(&a->steps);
 	values_clear(&a->values);
 	for (size_t i = 0; i < a->processes_count; i++)
@@ -215,12 +219,15 @@ int handle_loss(struct aggregate *a, const struct event *event)
 	struct process *proc;
 
 	aggregate__lose(a, record->loss, record->count);
-	if (record->process == 0 || record->loss != PERFX_LOSS_UNMATCHED_ENTRIES)
+	if (record->process == 0)
 		return 0;
 	proc = process_get(a, record->process);
 	if (!proc)
 		return errno == ENOMEM ? -ENOMEM : undecoded(a);
-	proc->unmatched_entries = add_capped(proc->unmatched_entries, record->count);
+	if (record->loss == PERFX_LOSS_UNMATCHED_ENTRIES)
+		proc->unmatched_entries = add_capped(proc->unmatched_entries, record->count);
+	if (record->loss == PERFX_LOSS_SAMPLE_DROPS)
+		proc->samples_lost = add_capped(proc->samples_lost, record->count);
 	return 0;
 }
 

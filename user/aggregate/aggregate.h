@@ -22,12 +22,17 @@
 #define AGGREGATE_BLOCKS_MAX	 (1u << 25) /* live at once, of all processes */
 #define AGGREGATE_MAPPINGS_MAX	 (1u << 20)
 #define AGGREGATE_HOTSPOTS_MAX	 (1u << 17)
-#define AGGREGATE_STACKS_MAX	 (1u << 18)
-#define AGGREGATE_FRAMES_MAX	 (1u << 20)
-#define AGGREGATE_INLINED_MAX	 256		      /* frames at one address */
 #define AGGREGATE_ALLOCATORS_MAX PERFX_ALLOCATOR_MMAP /* highest id */
 #define AGGREGATE_MODES_MAX \
 	(2 * PERFX_RECORDING_WINDOWS_MAX + 1024) /* of a domain; a pause is two */
+
+/* Call stacks, of allocations, samples and contexts. Beyond it a record is undecoded. */
+#define AGGREGATE_STACKS_MAX  (1u << 18)
+#define AGGREGATE_FRAMES_MAX  (1u << 20)
+#define AGGREGATE_INLINED_MAX 256 /* frames at one address */
+
+/* Samples that differ, and waits. Beyond it they lose stack and object. */
+#define AGGREGATE_ACTIVITIES_MAX (1u << 20)
 
 /* Values of the program's own: ids, and names in processes. Beyond it a record is undecoded. */
 #define AGGREGATE_VALUES_MAX (1u << 18)

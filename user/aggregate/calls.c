@@ -199,6 +199,8 @@ int handle_span(struct aggregate *a, const struct event *event)
 		row->untimed_count++;
 	} else {
 		err = row_time(row, span->duration_ns);
+		row->off_cpu_ns = add_capped(row->off_cpu_ns, span->off_cpu_ns);
+		a->has_off_cpu |= span->off_cpu_ns != 0;
 		if (err)
 			return err;
 		sums_add(sums, 0, span->duration_ns, span->self_ns);
@@ -245,6 +247,8 @@ int handle_context(struct aggregate *a, const struct event *event)
 	context->process = record->process;
 	context->function = record->function;
 	context->parent = record->parent;
+	context->caller = record->caller;
+	context->stack = record->stack;
 	context->described = true;
 	return 0;
 }

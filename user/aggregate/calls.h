@@ -33,6 +33,7 @@ struct row {
 	uint64_t recorded_count, overflow_count; /* timed calls: from records, from overflow sums */
 	uint64_t min_ns, max_ns;		 /* of the recorded ones */
 	u128 sum_ns, sum_squares;
+	uint64_t off_cpu_ns; /* of sum_ns */
 	bool squares_overflowed;
 	unsigned step_class; /* steps.h */
 	struct sketch *sketch;
@@ -48,6 +49,8 @@ struct row {
 /* A node of the calling-context tree, of the process and function that named it first. */
 struct context {
 	uint32_t process, function, parent;
+	uint32_t stack;	 /* of its first call; 0: none */
+	uint64_t caller; /* Python frame; 0: none */
 	bool described;
 	struct row *row; /* NULL: no call yet */
 	struct sums sums;

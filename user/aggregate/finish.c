@@ -19,9 +19,12 @@ void profile_clear(struct profile *profile)
 		free(process->compute.sources);
 		free(process->compute.dtypes);
 		free(process->values);
+		free(process->samples.list);
+		free(process->blocked.list);
 		profile_memory_clear(process->memory, process->memory_count);
 	}
 	free(profile->processes);
+	profile_stacks_clear(profile);
 	free(profile->recording_windows);
 	*profile = (struct profile){0};
 }
@@ -31,6 +34,15 @@ const struct profile_function *profile_function(const struct profile *profile, u
 	if (id == 0 || id > profile->functions_count || !profile->functions[id - 1].id)
 		return NULL;
 	return &profile->functions[id - 1];
+}
+
+static uint64_t samples_count(const struct profile_process *process)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < process->samples.count; i++)
+		count = add_capped(count, process->samples.list[i].count);
+	return count;
 }
 
 double profile_loss_share(const struct profile *profile, enum perfx_loss_kind loss)
@@ -60,6 +72,11 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 		of = profile->value_samples_count; /* they are among them */
 		if (of < count)
 			of = count;
+		break;
+	case PERFX_LOSS_SAMPLE_DROPS:
+		of = count;
+		for (size_t i = 0; i < profile->processes_count; i++)
+			of = add_capped(of, samples_count(&profile->processes[i]));
 		break;
 	case PERFX_LOSS_MAP_FULL:
 	case PERFX_LOSS_STACK_FAILURES:
@@ -257,6 +274,7 @@ static void fill_row(const struct finish_ctx *w, const struct row *row, struct p
 		.stddev_ns = stddev_of(row),
 		.threads_count = row->threads_count,
 		.alloc_bytes = PROFILE_ABSENT,
+		.off_cpu_ns = w->a->has_off_cpu ? row->off_cpu_ns : PROFILE_ABSENT,
 		.perf = row->perf,
 	};
 	if (out->timed_count)
@@ -422,6 +440,8 @@ static int fill_contexts(struct finish_ctx *w)
 			.calls_count = context->sums.calls_count,
 			.total_ns = context->sums.total_ns,
 			.self_ns = context->sums.self_ns,
+			.caller = frame_of(w, context->process, context->caller),
+			.stack = stack_of(w, context->process, context->stack),
 		};
 	}
 	return 0;
@@ -709,9 +729,13 @@ static int finish(struct finish_ctx *w)
 	if (!err)
 		err = fill_processes(w);
 	if (!err)
+		err = stacks_fill(w);
+	if (!err)
 		err = rows_fill(w);
 	if (!err)
 		err = memory_fill(w);
+	if (!err)
+		err = samples_fill(w);
 	if (!err)
 		err = values_fill(w);
 	if (err)

@@ -401,8 +401,6 @@ void memory_clear(struct memory *memory)
 
 		for (int domain = 1; process && domain < PERFX_DOMAINS; domain++)
 			domain_stats__free(memory, process->domain_stats[domain]);
-		if (process)
-			map64_clear(&process->frame_ids);
 		free(process);
 	}
 	free(memory->processes);
@@ -410,13 +408,7 @@ void memory_clear(struct memory *memory)
 		free(memory->domains[domain].modes);
 	chunks_clear(&memory->blocks.chunks);
 	chunks_clear(&memory->hotspots);
-	chunks_clear(&memory->frames);
 	free(memory->allocators);
-	map64_clear(&memory->stack_ids);
-	free(memory->stacks);
-	free(memory->addresses);
-	map64_clear(&memory->string_ids);
-	free(memory->interned);
 }
 
 /* --- for another aggregate: aggregate.h --- */

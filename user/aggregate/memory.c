@@ -593,6 +593,43 @@ int handle_free(struct aggregate *a, const struct event *event)
 	return free_one(&a->memory, stats, thread, r);
 }
 
+/* --- allocators --- */
+
+int handle_allocator(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_allocator *record = &event->allocator;
+	struct memory *memory = &a->memory;
+	struct memory_allocator *allocator;
+
+	if (record->allocator == 0 || record->allocator > AGGREGATE_ALLOCATORS_MAX)
+		return undecoded(a);
+	if (grow_array(&memory->allocators, &memory->allocators_capacity,
+		       (size_t)record->allocator + 1, sizeof(*memory->allocators)))
+		return -ENOMEM;
+	allocator = &memory->allocators[record->allocator];
+	if (allocator->name) {
+		bool same = !strcmp(allocator->name, event->strings[0]) &&
+			    !strcmp(allocator->module, event->strings[1]) &&
+			    allocator->domain == record->domain;
+
+		return same ? 0 : undecoded(a);
+	}
+	allocator->domain = record->domain;
+	allocator->module = intern(a, event->strings[1]);
+	allocator->name = intern(a, event->strings[0]);
+	memory->domains[record->domain].has_allocator = true;
+	return allocator->name && allocator->module ? 0 : -ENOMEM;
+}
+
+const struct memory_allocator *memory_allocator_of(const struct memory *memory, uint16_t id)
+{
+	static const struct memory_allocator unknown = {.name = "", .module = ""};
+
+	if (id >= memory->allocators_capacity || !memory->allocators[id].name)
+		return &unknown;
+	return &memory->allocators[id];
+}
+
 /* --- modes and the overflow sums --- */
 
 int handle_memory_mode(struct aggregate *a, const struct event *event)

@@ -159,22 +159,9 @@ struct domain_stats {
 	uint64_t point_step_ns, point_slot, point_due_ns;
 };
 
-/* The process's statistics by domain and what its addresses mean. */
+/* The process's statistics by domain. */
 struct memory_process {
 	struct domain_stats *domain_stats[PERFX_DOMAINS];
-	struct map64 frame_ids; /* address → frames[], innermost */
-};
-
-struct memory_stack {
-	uint32_t frames_count, flags;
-	size_t first; /* in addresses[] */
-};
-
-struct memory_frame {
-	struct profile_frame frame;
-	uint32_t next; /* around it, at the same address; 0: none */
-	uint16_t depth;
-	bool described; /* otherwise it has an address only */
 };
 
 struct memory_allocator {
@@ -205,15 +192,6 @@ struct memory {
 
 	struct memory_allocator *allocators; /* by id */
 	size_t allocators_capacity;
-	struct map64 stack_ids; /* process << 32 | stack → stacks[] */
-	struct memory_stack *stacks;
-	size_t stacks_capacity, stacks_count;
-	uint64_t *addresses;
-	size_t addresses_capacity, addresses_count;
-	struct chunks frames;	 /* index 0: none */
-	struct map64 string_ids; /* hash → interned[] */
-	const char **interned;
-	size_t interned_capacity, interned_count;
 };
 
 static inline uint64_t memory_whole(uint64_t units)
@@ -300,14 +278,9 @@ struct memory_thread *domain_stats_thread(struct domain_stats *stats, uint32_t t
 const struct memory_mode *memory_mode_now(const struct memory_domain *domain);
 bool mode_is_blind(const struct memory_mode *mode);
 
-/* frames.c */
+/* memory.c */
 /* With empty names when it was never described. */
 const struct memory_allocator *memory_allocator_of(const struct memory *memory, uint16_t id);
-const struct memory_stack *memory_stack_of(const struct memory *memory, uint32_t process,
-					   uint32_t stack);
-/* The innermost frame at an address, made when it is not known: index in frames; 0: no room;
- * -ENOMEM. */
-int64_t memory_frame_at(struct aggregate *aggregate, uint32_t process, uint64_t address);
 
 /* live_blocks.c: all that is live now */
 /* Bytes that live, in units, by the window in which they were allocated. */

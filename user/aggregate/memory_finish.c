@@ -8,80 +8,31 @@
 
 /* What a domain of a process is made of. */
 struct memory_source {
+	const struct finish_ctx *ctx;
 	struct aggregate *a;
 	struct profile_process *process;
 	struct domain_stats *stats; /* NULL: nothing happened */
 	enum perfx_domain domain;
 };
 
-static const struct profile_frame no_frame = {
-	.function = "",
-	.module = "",
-	.module_base = "",
-	.file = "",
-};
-
-/* The frames at one address into `out`, unless it is NULL; how many. */
-static size_t frames_at(const struct memory *memory, uint32_t index,
-			const struct profile_frame **out)
+static void resolve(const struct memory_source *source, uint32_t id, struct profile_hotspot *out)
 {
-	size_t count = 0;
+	const struct profile_stack *stack = stack_of(source->ctx, source->process->index, id);
 
-	if (!index) {
-		if (out)
-			out[0] = &no_frame;
-		return 1;
-	}
-	for (; index; count++) {
-		const struct memory_frame *frame =
-			chunks_at(&memory->frames, index, sizeof(*frame));
-
-		if (out)
-			out[count] = &frame->frame;
-		index = frame->next;
-	}
-	return count;
-}
-
-static int resolve(struct memory_source *source, uint32_t stack, struct profile_hotspot *out)
-{
-	const struct memory *memory = &source->a->memory;
-	const struct memory_stack *found = memory_stack_of(memory, source->process->index, stack);
-	uint32_t indices[PERFX_STACK_FRAMES_MAX];
-	const struct profile_frame **frames;
-	size_t count = 0;
-
-	if (!found || !found->frames_count)
-		return 0;
-	for (uint32_t i = 0; i < found->frames_count; i++) {
-		int64_t at = memory_frame_at(source->a, source->process->index,
-					     memory->addresses[found->first + i]);
-
-		if (at < 0)
-			return (int)at;
-		indices[i] = (uint32_t)at;
-		count += frames_at(memory, indices[i], NULL);
-	}
-	frames = calloc(count, sizeof(*frames));
-	if (!frames)
-		return -ENOMEM;
-	out->frames = frames;
-	out->frames_count = count;
-	out->stack_cut = found->flags & PERFX_STACK_CUT;
-	for (uint32_t i = 0; i < found->frames_count; i++)
-		frames += frames_at(memory, indices[i], frames);
-	return 0;
+	if (!stack)
+		return;
+	out->frames = stack->frames;
+	out->frames_count = stack->frames_count;
+	out->stack_flags = stack->flags;
 }
 
 /* The marker's own function, inlined or libperfx's, says nothing of who allocates. */
 static void drop_marker(struct profile_hotspot *out)
 {
-	const struct profile_frame **frames = (const struct profile_frame **)out->frames;
-
-	if (out->frames_count < 2 || strcmp(frames[0]->function, "perfx_memory_alloc") != 0)
+	if (out->frames_count < 2 || strcmp(out->frames[0]->function, "perfx_memory_alloc") != 0)
 		return;
+	out->frames++;
 	out->frames_count--;
-	memmove(frames, frames + 1, out->frames_count * sizeof(frames[0]));
 }
 
 /* A context may be unknown, or another process's where records lie. */
@@ -125,14 +76,13 @@ static void fill_live(const struct memory_source *source, const struct hotspot *
 	}
 }
 
-static int fill_hotspot(struct memory_source *source, const struct hotspot *hotspot,
-			const struct kept *kept, size_t alloc_windows_count,
-			struct profile_hotspot *out)
+static void fill_hotspot(struct memory_source *source, const struct hotspot *hotspot,
+			 const struct kept *kept, size_t alloc_windows_count,
+			 struct profile_hotspot *out)
 {
 	struct memory *memory = &source->a->memory;
 	/* it may go on changing: what is over by now is noted in a copy */
 	struct hotspot now = *hotspot;
-	int err;
 
 	hotspot_touch(memory, source->stats, &now, source->process->to_ns);
 	*out = (struct profile_hotspot){
@@ -146,10 +96,9 @@ static int fill_hotspot(struct memory_source *source, const struct hotspot *hots
 	};
 	fill_live(source, &now, kept, alloc_windows_count, out);
 	place_in_calls(source, now.context, out);
-	err = resolve(source, now.stack, out);
-	if (!err && source->domain == PERFX_DOMAIN_USER)
+	resolve(source, now.stack, out);
+	if (source->domain == PERFX_DOMAIN_USER)
 		drop_marker(out);
-	return err;
 }
 
 #define COMPARE_DESCENDING(a, b)                   \
@@ -174,7 +123,6 @@ static int hotspots_fill(struct memory_source *source, struct profile_memory *ou
 	struct domain_stats *stats = source->stats;
 	struct kept *kept = calloc(stats->hotspots_count + 1, sizeof(*kept));
 	uint32_t place = 0;
-	int err = 0;
 
 	out->hotspots = calloc(stats->hotspots_count + 1, sizeof(*out->hotspots));
 	if (!out->hotspots || !kept) {
@@ -185,12 +133,12 @@ static int hotspots_fill(struct memory_source *source, struct profile_memory *ou
 		h->place = place++;
 	live_ages(&source->a->memory, stats,
 		  source->process->from_ns + profile_wall_ns(source->process) / 2, kept);
-	for (const struct hotspot *h = stats->hotspots; h && !err; h = h->next)
-		err = fill_hotspot(source, h, &kept[h->place], out->alloc_windows_count,
-				   &out->hotspots[out->hotspots_count++]);
+	for (const struct hotspot *h = stats->hotspots; h; h = h->next)
+		fill_hotspot(source, h, &kept[h->place], out->alloc_windows_count,
+			     &out->hotspots[out->hotspots_count++]);
 	free(kept);
 	qsort(out->hotspots, out->hotspots_count, sizeof(*out->hotspots), by_peak);
-	return err;
+	return 0;
 }
 
 /* --- domains --- */
@@ -198,8 +146,6 @@ static int hotspots_fill(struct memory_source *source, struct profile_memory *ou
 void profile_memory_clear(struct profile_memory *memory, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		for (size_t j = 0; j < memory[i].hotspots_count; j++)
-			free((void *)memory[i].hotspots[j].frames);
 		free(memory[i].hotspots);
 		free(memory[i].allocators);
 		free(memory[i].points);
@@ -452,7 +398,7 @@ static struct domain_stats *domain_stats_of(const struct aggregate *a, uint32_t 
 	return a->memory.processes[process]->domain_stats[domain];
 }
 
-static int fill_process(struct aggregate *a, struct profile_process *process)
+static int fill_process(const struct finish_ctx *w, struct profile_process *process)
 {
 	int err = 0;
 
@@ -461,9 +407,10 @@ static int fill_process(struct aggregate *a, struct profile_process *process)
 		return -ENOMEM;
 	for (int domain = 1; domain < PERFX_DOMAINS && !err; domain++) {
 		struct memory_source source = {
-			.a = a,
+			.ctx = w,
+			.a = w->a,
 			.process = process,
-			.stats = domain_stats_of(a, process->index, domain),
+			.stats = domain_stats_of(w->a, process->index, domain),
 			.domain = domain,
 		};
 
@@ -544,7 +491,7 @@ int memory_fill(struct finish_ctx *w)
 	if (w->a->memory.clock.started)
 		alloc_window_at(&w->a->memory, add_capped(p->start_ns, p->duration_ns));
 	for (size_t i = 0; i < p->processes_count && !err; i++) {
-		err = fill_process(w->a, &p->processes[i]);
+		err = fill_process(w, &p->processes[i]);
 		if (!err)
 			err = charge_rows(&p->processes[i]);
 	}

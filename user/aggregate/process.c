@@ -30,6 +30,7 @@ void process__free(struct process *proc)
 	if (!proc)
 		return;
 	map64_clear(&proc->thread_ids);
+	map64_clear(&proc->frame_ids);
 	free(proc->threads);
 	free(proc->points);
 	free(proc);
@@ -682,6 +683,9 @@ int process_fill(const struct aggregate *a, uint32_t process, struct profile_pro
 		.exited = proc->exited,
 		.status = proc->status,
 		.unmatched_entries = proc->unmatched_entries,
+		.samples_lost = proc->samples_lost,
+		.python_version = proc->python_version,
+		.python_why = proc->python_why,
 	};
 	/* it went on when nothing was recorded any more */
 	if (a->recording_windows_count && facts->to_ns > end_ns)

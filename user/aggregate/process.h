@@ -65,7 +65,10 @@ struct process {
 	size_t last_thread;	   /* looked up last: often the next record's too */
 	uint64_t hits_count;	   /* of all its threads */
 	uint64_t overflow_self_ns; /* from overflow sums: threads unknown */
-	uint64_t unmatched_entries;
+	uint64_t unmatched_entries, samples_lost;
+	struct map64 frame_ids; /* address → frames of struct stacks, innermost */
+	const char *python_version, *python_why; /* NULL: no PYTHON record */
+	bool python_frames;
 	struct profile_process_counters perf;
 };
 

@@ -15,6 +15,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* --- call stacks --- */
+
+/* A place in the program. Inlined functions are frames of their own. */
+struct profile_frame {
+	const char *function;		  /* demangled, of Python qualified; "": unknown */
+	const char *module, *module_base; /* "": code without a file */
+	const char *file;		  /* source; "": unknown */
+	uint32_t line;			  /* 0: unknown */
+	uint64_t address, offset;	  /* in the process; in the module's file */
+	enum perfx_language language;
+	bool gone; /* Python: the code object was no longer there when it was to be named */
+};
+
+struct profile_stack {
+	const struct profile_frame *const *frames; /* innermost first */
+	size_t frames_count;
+	uint32_t flags; /* PERFX_STACK_ */
+};
+
 /* --- compute --- */
 
 /*
@@ -82,26 +101,17 @@ struct profile_compute {
  * the domain was sampled.
  */
 
-/* A place in the program. Inlined functions are frames of their own. */
-struct profile_frame {
-	const char *function;		  /* demangled; "": unknown */
-	const char *module, *module_base; /* "": code without a file */
-	const char *file;		  /* source; "": unknown */
-	uint32_t line;			  /* 0: unknown */
-	uint64_t address, offset;	  /* in the process; in the module's file */
-};
-
 /* Windows of equal length over which live bytes are kept, to see what grows. When the trace
  * outgrows them, two become one. */
 #define PROFILE_ALLOC_WINDOWS 32
 
 /* One way of allocating: call stack, innermost traced function, allocator. */
 struct profile_hotspot {
-	const struct profile_frame *const *frames; /* innermost first */
+	const struct profile_frame *const *frames; /* innermost first; borrowed */
 	size_t frames_count;
-	bool stack_cut;	   /* it goes deeper */
-	uint32_t function; /* innermost traced function that was running; 0: none */
-	uint32_t context;  /* its calling context */
+	uint32_t stack_flags; /* PERFX_STACK_ */
+	uint32_t function;    /* innermost traced function that was running; 0: none */
+	uint32_t context;     /* its calling context */
 	const char *allocator;
 
 	struct profile_estimate allocs, allocated_bytes;
@@ -334,6 +344,36 @@ struct profile_user_value {
 	size_t points_count;
 };
 
+/* --- samples and waits --- */
+
+/*
+ * What a thread did: sampled (each stands for an interval), or, of the time that it waited, exact
+ * sums by what for. Samples are kept apart from all that is counted by call.
+ */
+struct profile_activity {
+	uint32_t tid;
+	uint32_t context;		   /* samples: of the innermost traced call; 0: none */
+	const struct profile_stack *stack; /* samples; NULL: not known */
+	enum perfx_sample_state state;	   /* samples */
+	enum perfx_wait_reason reason;
+	uint16_t syscall;	    /* PERFX_WAIT_SYSCALL: its number */
+	uint32_t holder_tid;	    /* GIL: who has it; 0: unknown */
+	uint64_t object;	    /* 0: none */
+	const char *object_name;    /* "": unknown */
+	uint64_t count, ns, max_ns; /* max_ns: waits */
+};
+
+struct profile_activities {
+	struct profile_activity *list; /* ns descending */
+	size_t count;
+};
+
+struct profile_sampling {
+	uint64_t on_cpu_interval_ns, off_cpu_interval_ns; /* 0: off */
+	enum perfx_stacks stacks;
+	const char *why; /* there are no samples; "" */
+};
+
 /* --- calls, processes, the capture --- */
 
 #define PROFILE_ABSENT UINT64_MAX
@@ -404,6 +444,9 @@ struct profile_row {
 	 * of nested ones. 0 when no function of the capture has a known cost. */
 	uint64_t computing_ns;
 	const struct profile_call_counters *perf; /* NULL: nothing was to be counted */
+	/* Of the total of recorded calls, in which their threads were not on a CPU; PROFILE_ABSENT:
+	 * not measured. */
+	uint64_t off_cpu_ns;
 };
 
 /* Older points of a long series are thinned out: at most this many are kept. */
@@ -430,6 +473,8 @@ struct profile_thread {
 struct profile_context {
 	uint32_t id, parent, function;
 	uint64_t calls_count, total_ns, self_ns;
+	const struct profile_frame *caller; /* Python that called; NULL: none is known */
+	const struct profile_stack *stack;  /* of its first call; NULL: not known */
 };
 
 /*
@@ -491,6 +536,11 @@ struct profile_process {
 	struct profile_user_value *values; /* the program's own counters, by name */
 	size_t values_count;
 	struct profile_process_counters perf;
+
+	struct profile_activities samples, blocked;
+	uint64_t samples_lost;
+	const char *python_version; /* NULL: it is none that was recognised */
+	const char *python_why;	    /* its frames are not recorded; "" */
 };
 
 /* --wait: a time in which was recorded. */
@@ -570,6 +620,10 @@ struct profile {
 	const char *perf_counters_why;		    /* some or all are missing; NULL: none is */
 	struct profile_process *processes;	    /* in order of their start */
 	size_t processes_count;
+	struct profile_stack *stacks; /* of all processes */
+	size_t stacks_count;
+	bool sampling_known; /* `sampling` was recorded */
+	struct profile_sampling sampling;
 
 	uint64_t hits_count; /* over all probes */
 	double overhead_ns;  /* sum of hits × cost */

@@ -10,6 +10,8 @@
 #include "aggregate/calls.h"
 #include "aggregate/memory.h"
 #include "aggregate/process.h"
+#include "aggregate/samples.h"
+#include "aggregate/stacks.h"
 #include "aggregate/steps.h"
 #include "aggregate/user_values.h"
 #include "base/grow.h"
@@ -19,6 +21,9 @@
 
 struct aggregate {
 	struct pool strings;
+	struct interned interned;
+	struct stacks stacks;
+	struct samples samples;
 	struct host_usage host_usage;
 	struct process **processes;		    /* by process index */
 	size_t processes_capacity, processes_count; /* count: highest index + 1 */
@@ -53,6 +58,7 @@ struct aggregate {
 	size_t waiting_capacity, waiting_count;
 
 	bool has_host, has_end;
+	bool has_off_cpu; /* the time that threads waited was recorded */
 	struct perfx_host host;
 	const char *host_strings[5];
 	struct perfx_end end;

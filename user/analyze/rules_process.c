@@ -416,6 +416,10 @@ static struct loss_words words_of(enum perfx_loss_kind loss)
 			"samples of the program's counters were dropped (ring full): sample counts "
 			"and sums of whole numbers include them; lowest and highest do not",
 			"Use a larger ring (--ring-size 64M)."};
+	case PERFX_LOSS_SAMPLE_DROPS:
+		return (struct loss_words){
+			"samples of threads were dropped (ring full): sampled times are too small",
+			"Use a larger ring (--ring-size 64M), or sample less often (--sample)."};
 	case PERFX_LOSS_UNMATCHED_ENTRIES:
 	case PERFX_LOSS_UNMATCHED_RETURNS:
 	case PERFX_LOSS_TRUNCATED_BYTES:

@@ -270,8 +270,10 @@ static uint64_t time_of_memory(const void *data)
 		return ((const struct perfx_allocation *)data)->time_ns;
 	case PERFX_KIND_FREE:
 		return ((const struct perfx_free *)data)->time_ns;
+	case PERFX_KIND_SAMPLE:
+		return ((const struct perfx_sample *)data)->time_ns;
 	}
-	return 0; /* a STACK: allocations that name it follow */
+	return 0; /* a STACK: records that name it follow */
 }
 
 static void on_memory(void *ctx, const void *data, size_t size)
@@ -283,6 +285,10 @@ static void on_memory(void *ctx, const void *data, size_t size)
 		const struct perfx_allocation *allocation = data;
 
 		introduce(reader, allocation->process, allocation->context);
+	} else if (record->kind == PERFX_KIND_SAMPLE) {
+		const struct perfx_sample *sample = data;
+
+		introduce(reader, sample->process, sample->context);
 	} else if (record->kind == PERFX_KIND_STACK) {
 		reader->on_record(reader->ctx, record);
 	}

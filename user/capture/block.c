@@ -33,7 +33,7 @@ static inline enum shape shape_of(const struct perfx_record *hdr)
 		return SHAPE_NONE;
 	if (hdr->kind == PERFX_KIND_SPAN && hdr->size == PERFX_SPAN_PLAIN_BYTES)
 		return SHAPE_SPAN;
-	if (hdr->kind == PERFX_KIND_SPAN && hdr->size == sizeof(struct perfx_span))
+	if (hdr->kind == PERFX_KIND_SPAN && hdr->size == PERFX_SPAN_COST_BYTES)
 		return SHAPE_COST;
 	if (hdr->kind == PERFX_KIND_ALLOCATION && hdr->size == sizeof(struct perfx_allocation))
 		return SHAPE_MEMORY;

@@ -70,6 +70,11 @@ static bool domain_ok(uint8_t domain)
 	return domain > PERFX_DOMAIN_INVALID && domain < PERFX_DOMAINS;
 }
 
+static bool reason_ok(uint8_t reason)
+{
+	return reason > PERFX_WAIT_NONE && reason < PERFX_WAIT_REASONS;
+}
+
 /* Values that later code indexes or switches by. */
 static bool values_ok(const struct event *event)
 {
@@ -100,8 +105,21 @@ static bool values_ok(const struct event *event)
 		return domain_ok(event->memory_mode.domain) &&
 		       event->memory_mode.level <= PERFX_MEMORY_SAMPLED_IN &&
 		       event->memory_mode.on_ns <= event->memory_mode.period_ns;
+	case PERFX_KIND_SAMPLE:
+		return event->sample.state >= PERFX_SAMPLE_ON_CPU &&
+		       event->sample.state <= PERFX_SAMPLE_RUNNABLE &&
+		       event->sample.reason < PERFX_WAIT_REASONS;
+	case PERFX_KIND_BLOCKED:
+		return reason_ok(event->blocked.reason);
+	case PERFX_KIND_WAIT_OBJECT:
+		return reason_ok(event->wait_object.reason);
+	case PERFX_KIND_FRAME:
+		return event->frame.language <= PERFX_LANGUAGE_PYTHON;
+	case PERFX_KIND_SAMPLING:
+		return event->sampling.stacks <= PERFX_STACKS_UNWIND;
 	case PERFX_KIND_SPAN:
 		return event->span.self_ns <= event->span.duration_ns &&
+		       event->span.off_cpu_ns <= event->span.duration_ns &&
 		       event->span.cost_state < PERFX_COST_STATES &&
 		       event->span.dtype < PERFX_DTYPES;
 	case PERFX_KIND_PERF_COUNTER:

@@ -144,6 +144,8 @@ static struct loss_name loss_names(enum perfx_loss_kind loss)
 		     "allocations and frees dropped, ring full");
 		LOSS(PERFX_LOSS_VALUE_DROPS, "value_drops",
 		     "counter samples dropped, ring full; counted");
+		LOSS(PERFX_LOSS_SAMPLE_DROPS, "sample_drops",
+		     "samples of threads dropped, ring full");
 	case PERFX_LOSS_KINDS:
 		break;
 	}

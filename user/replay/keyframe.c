@@ -157,6 +157,10 @@ static uint32_t process_of(const struct event *event)
 		return event->stack.process;
 	case PERFX_KIND_FRAME:
 		return event->frame.process;
+	case PERFX_KIND_WAIT_OBJECT:
+		return event->wait_object.process;
+	case PERFX_KIND_PYTHON:
+		return event->python.process;
 	case PERFX_KIND_PROCESS:
 		return event->process.process;
 	case PERFX_KIND_FORK:
@@ -345,6 +349,7 @@ static int add_event(struct keyframe *keyframe, const struct event *event)
 			keyframe->turn = event->recording_window;
 		return 0;
 	case PERFX_KIND_LATE: /* over */
+	case PERFX_KIND_SAMPLE:
 		return 0;
 	default: /* of the life of a process */
 		return add_fact(keyframe, event);

@@ -180,7 +180,7 @@ static void compose_stack(struct composer *c, const struct profile_hotspot *hots
 	}
 	if (shown < hotspot->frames_count)
 		text_printf(&text, "%zu more in the JSON report.", hotspot->frames_count - shown);
-	else if (hotspot->stack_cut)
+	else if (hotspot->stack_flags & PERFX_STACK_CUT)
 		text_add(&text, "The stack is deeper than the recorded frames.");
 	if (text.length)
 		document_add(c->document, BLOCK_NOTE, &text);

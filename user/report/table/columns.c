@@ -502,7 +502,7 @@ static struct value get_slope(struct data_table *s, const struct data_table_row 
 
 VALUE(get_allocator, words(hotspot_of(r)->allocator))
 VALUE(get_frames, nested(json_of_stack(hotspot_of(r))))
-VALUE(get_stack_cut, flag(hotspot_of(r)->stack_cut))
+VALUE(get_stack_cut, flag(hotspot_of(r)->stack_flags &PERFX_STACK_CUT))
 VALUE(get_hotspot_allocs_low, sampled(r, hotspot_of(r)->allocs.low))
 VALUE(get_hotspot_allocs_high, sampled(r, hotspot_of(r)->allocs.high))
 VALUE(get_hotspot_allocated_low, sampled(r, hotspot_of(r)->allocated_bytes.low))

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "aggregate/finish.h"
+
+#include <stdlib.h>
+
+/* FNV-1a, 64 bits (Fowler, Noll, Vo). */
+static uint64_t hash_of(const void *bytes, size_t size)
+{
+	const unsigned char *at = bytes;
+	uint64_t hash = 0xcbf29ce484222325ULL;
+
+	for (size_t i = 0; i < size; i++)
+		hash = (hash ^ at[i]) * 0x100000001b3ULL;
+	return hash;
+}
+
+/* --- samples and waits --- */
+
+static struct activity *activity_find(const struct activities *activities,
+				      const struct activity_key *key, uint64_t hash)
+{
+	uint32_t at = map64_get(&activities->ids, hash);
+
+	for (at = at == MAP64_NONE ? 0 : at + 1; at; at = activities->list[at - 1].next)
+		if (!memcmp(&activities->list[at - 1].key, key, sizeof(*key)))
+			return &activities->list[at - 1];
+	return NULL;
+}
+
+/* NULL with errno: ENOSPC (AGGREGATE_ACTIVITIES_MAX), ENOMEM. */
+static struct activity *activity_get(struct activities *activities, const struct activity_key *key)
+{
+	uint64_t hash = hash_of(key, sizeof(*key));
+	struct activity *activity = activity_find(activities, key, hash);
+	uint32_t first = map64_get(&activities->ids, hash), at = (uint32_t)activities->count;
+
+	if (activity)
+		return activity;
+	errno = ENOSPC;
+	if (at >= AGGREGATE_ACTIVITIES_MAX)
+		return NULL;
+	errno = ENOMEM;
+	if (grow_array(&activities->list, &activities->capacity, (size_t)at + 1,
+		       sizeof(*activities->list)) ||
+	    (first == MAP64_NONE && map64_put(&activities->ids, hash, at)))
+		return NULL;
+	activity = &activities->list[activities->count++];
+	*activity = (struct activity){.key = *key};
+	if (first != MAP64_NONE) {
+		activity->next = activities->list[first].next;
+		activities->list[first].next = at + 1;
+	}
+	return activity;
+}
+
+/* Where there is no more room, a row without stack and object. */
+static int activity_add(struct aggregate *a, struct activities *activities,
+			struct activity_key *key, const struct activity *more)
+{
+	struct activity *activity = activity_get(activities, key);
+
+	if (!activity && errno == ENOSPC) {
+		key->stack = key->context = 0;
+		key->object = 0;
+		activity = activity_find(activities, key, hash_of(key, sizeof(*key)));
+		if (!activity)
+			return undecoded(a);
+	}
+	if (!activity)
+		return -ENOMEM;
+	activity->count = add_capped(activity->count, more->count);
+	activity->ns = add_capped(activity->ns, more->ns);
+	if (more->max_ns > activity->max_ns)
+		activity->max_ns = more->max_ns;
+	return 0;
+}
+
+int handle_sample(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_sample *record = &event->sample;
+	struct activity_key key = {.object = record->object,
+				   .process = record->process,
+				   .tid = record->tid,
+				   .context = record->context,
+				   .stack = record->stack,
+				   .holder_tid = record->holder_tid,
+				   .syscall = record->syscall,
+				   .state = record->state,
+				   .reason = record->reason};
+	const struct activity more = {.count = 1, .ns = record->interval_ns};
+
+	if (!process_get(a, record->process))
+		return errno == ENOMEM ? -ENOMEM : undecoded(a);
+	saw_time(a, record->time_ns);
+	return activity_add(a, &a->samples.sampled, &key, &more);
+}
+
+int handle_blocked(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_blocked *record = &event->blocked;
+	struct activity_key key = {.object = record->object,
+				   .process = record->process,
+				   .tid = record->tid,
+				   .holder_tid = record->holder_tid,
+				   .syscall = record->syscall,
+				   .reason = record->reason};
+	const struct activity more = {
+		.count = record->count, .ns = record->blocked_ns, .max_ns = record->max_ns};
+
+	if (!process_get(a, record->process))
+		return errno == ENOMEM ? -ENOMEM : undecoded(a);
+	a->has_off_cpu = true;
+	return activity_add(a, &a->samples.blocked, &key, &more);
+}
+
+/* --- what they waited for --- */
+
+static uint64_t object_hash(uint32_t process, enum perfx_wait_reason reason, uint64_t object)
+{
+	const uint64_t words[] = {process, (uint64_t)reason, object};
+
+	return hash_of(words, sizeof(words));
+}
+
+static struct wait_object *object_find(const struct samples *samples, uint32_t process,
+				       enum perfx_wait_reason reason, uint64_t object)
+{
+	uint32_t at = map64_get(&samples->object_ids, object_hash(process, reason, object));
+
+	for (at = at == MAP64_NONE ? 0 : at + 1; at; at = samples->objects[at - 1].next) {
+		struct wait_object *found = &samples->objects[at - 1];
+
+		if (found->process == process && found->reason == reason && found->object == object)
+			return found;
+	}
+	return NULL;
+}
+
+int handle_wait_object(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_wait_object *record = &event->wait_object;
+	struct samples *samples = &a->samples;
+	struct wait_object *object =
+		object_find(samples, record->process, record->reason, record->object);
+	uint64_t hash = object_hash(record->process, record->reason, record->object);
+	uint32_t first = map64_get(&samples->object_ids, hash);
+
+	if (!object) {
+		if (samples->objects_count >= AGGREGATE_ACTIVITIES_MAX)
+			return undecoded(a);
+		if (grow_array(&samples->objects, &samples->objects_capacity,
+			       samples->objects_count + 1, sizeof(*samples->objects)) ||
+		    (first == MAP64_NONE &&
+		     map64_put(&samples->object_ids, hash, (uint32_t)samples->objects_count)))
+			return -ENOMEM;
+		object = &samples->objects[samples->objects_count++];
+		*object = (struct wait_object){.object = record->object,
+					       .process = record->process,
+					       .reason = record->reason};
+		if (first != MAP64_NONE) {
+			object->next = samples->objects[first].next;
+			samples->objects[first].next = (uint32_t)samples->objects_count;
+		}
+	}
+	object->name = intern(a, event->strings[0]);
+	return object->name ? 0 : -ENOMEM;
+}
+
+/* --- how they are taken --- */
+
+int handle_sampling(struct aggregate *a, const struct event *event)
+{
+	a->samples.sampling = event->sampling;
+	a->samples.has_sampling = true;
+	a->samples.sampling_why = intern(a, event->strings[0]);
+	return a->samples.sampling_why ? 0 : -ENOMEM;
+}
+
+int handle_python(struct aggregate *a, const struct event *event)
+{
+	struct process *proc = process_get(a, event->python.process);
+
+	if (!proc)
+		return errno == ENOMEM ? -ENOMEM : undecoded(a);
+	proc->python_version = intern(a, event->strings[0]);
+	proc->python_why = intern(a, event->strings[1]);
+	proc->python_frames = event->python.flags & PERFX_PYTHON_FRAMES;
+	return proc->python_version && proc->python_why ? 0 : -ENOMEM;
+}
+
+void samples_clear(struct samples *samples)
+{
+	map64_clear(&samples->sampled.ids);
+	free(samples->sampled.list);
+	map64_clear(&samples->blocked.ids);
+	free(samples->blocked.list);
+	map64_clear(&samples->object_ids);
+	free(samples->objects);
+}
+
+/* --- at the end --- */
+
+static const char *object_name(const struct samples *samples, const struct activity_key *key)
+{
+	const struct wait_object *object =
+		key->object ? object_find(samples, key->process, key->reason, key->object) : NULL;
+
+	return object ? object->name : "";
+}
+
+static struct profile_activity describe(const struct finish_ctx *ctx,
+					const struct activity *activity)
+{
+	const struct activity_key *key = &activity->key;
+
+	return (struct profile_activity){
+		.tid = key->tid,
+		.context = key->context,
+		.stack = stack_of(ctx, key->process, key->stack),
+		.state = key->state,
+		.reason = key->reason,
+		.syscall = key->syscall,
+		.holder_tid = key->holder_tid,
+		.object = key->object,
+		.object_name = object_name(&ctx->a->samples, key),
+		.count = activity->count,
+		.ns = activity->ns,
+		.max_ns = activity->max_ns,
+	};
+}
+
+static int by_ns(const void *left, const void *right)
+{
+	const struct profile_activity *a = left, *b = right;
+
+	if (a->ns != b->ns)
+		return a->ns < b->ns ? 1 : -1;
+	if (a->tid != b->tid)
+		return a->tid < b->tid ? -1 : 1;
+	if (a->reason != b->reason)
+		return a->reason < b->reason ? -1 : 1;
+	if (a->object != b->object)
+		return a->object < b->object ? -1 : 1;
+	return a->stack < b->stack ? -1 : a->stack > b->stack;
+}
+
+static struct profile_process *process_at(const struct finish_ctx *ctx, uint32_t process)
+{
+	uint32_t place = ctx->places[process];
+
+	return place == MAP64_NONE ? NULL : &ctx->profile->processes[place];
+}
+
+/* The rows of one process are counted, then made, then sorted. */
+static int fill_activities(struct finish_ctx *ctx, const struct activities *activities,
+			   struct profile_activities *(*of)(struct profile_process *process))
+{
+	struct profile *profile = ctx->profile;
+	struct profile_process *process;
+
+	for (size_t i = 0; i < activities->count; i++) {
+		process = process_at(ctx, activities->list[i].key.process);
+		if (process)
+			of(process)->count++;
+	}
+	for (size_t i = 0; i < profile->processes_count; i++) {
+		struct profile_activities *to = of(&profile->processes[i]);
+
+		to->list = calloc(to->count + 1, sizeof(*to->list));
+		if (!to->list)
+			return -ENOMEM;
+		to->count = 0;
+	}
+	for (size_t i = 0; i < activities->count; i++) {
+		process = process_at(ctx, activities->list[i].key.process);
+		if (process)
+			of(process)->list[of(process)->count++] =
+				describe(ctx, &activities->list[i]);
+	}
+	for (size_t i = 0; i < profile->processes_count; i++) {
+		struct profile_activities *to = of(&profile->processes[i]);
+
+		qsort(to->list, to->count, sizeof(*to->list), by_ns);
+	}
+	return 0;
+}
+
+static struct profile_activities *samples_of(struct profile_process *process)
+{
+	return &process->samples;
+}
+
+static struct profile_activities *blocked_of(struct profile_process *process)
+{
+	return &process->blocked;
+}
+
+int samples_fill(struct finish_ctx *ctx)
+{
+	const struct samples *samples = &ctx->a->samples;
+	struct profile *profile = ctx->profile;
+	int err = fill_activities(ctx, &samples->sampled, samples_of);
+
+	if (!err)
+		err = fill_activities(ctx, &samples->blocked, blocked_of);
+	profile->sampling_known = samples->has_sampling;
+	profile->sampling = (struct profile_sampling){
+		.on_cpu_interval_ns = samples->sampling.on_cpu_interval_ns,
+		.off_cpu_interval_ns = samples->sampling.off_cpu_interval_ns,
+		.stacks = samples->sampling.stacks,
+		.why = samples->sampling_why ? samples->sampling_why : "",
+	};
+	return err;
+}

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "aggregate/finish.h"
+
+#include <stdlib.h>
+
+/* FNV-1a, 64 bits (Fowler, Noll, Vo). */
+static uint64_t hash_of(const char *text)
+{
+	uint64_t hash = 0xcbf29ce484222325ULL;
+
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * 0x100000001b3ULL;
+	return hash;
+}
+
+const char *intern(struct aggregate *a, const char *text)
+{
+	struct interned *interned = &a->interned;
+	uint64_t hash = hash_of(text);
+	uint32_t at = map64_get(&interned->ids, hash);
+	const char *copy;
+
+	if (at != MAP64_NONE && !strcmp(interned->texts[at], text))
+		return interned->texts[at];
+	copy = pool_add(&a->strings, text);
+	/* of two texts with one hash the second is copied each time */
+	if (!copy || at != MAP64_NONE)
+		return copy;
+	at = (uint32_t)interned->count;
+	if (grow_array(&interned->texts, &interned->capacity, (size_t)at + 1,
+		       sizeof(*interned->texts)) ||
+	    map64_put(&interned->ids, hash, at))
+		return NULL;
+	interned->texts[interned->count++] = copy;
+	return copy;
+}
+
+/* --- stacks --- */
+
+static uint64_t stack_key(uint32_t process, uint32_t stack)
+{
+	return (uint64_t)process << 32 | stack;
+}
+
+uint32_t stack_index(const struct stacks *stacks, uint32_t process, uint32_t stack)
+{
+	return stack ? map64_get(&stacks->ids, stack_key(process, stack)) : MAP64_NONE;
+}
+
+static bool same_stack(const struct stacks *stacks, const struct stack *stack,
+		       const struct event *event)
+{
+	return stack->frames_count == event->stack.frames_count &&
+	       stack->flags == event->stack.flags &&
+	       (!stack->frames_count || !memcmp(&stacks->addresses[stack->first], event->addresses,
+						stack->frames_count * sizeof(uint64_t)));
+}
+
+static int add_stack(struct stacks *stacks, const struct event *event)
+{
+	uint32_t count = event->stack.frames_count, at = (uint32_t)stacks->count;
+
+	if (grow_array(&stacks->list, &stacks->capacity, (size_t)at + 1, sizeof(*stacks->list)) ||
+	    grow_array(&stacks->addresses, &stacks->addresses_capacity,
+		       stacks->addresses_count + count, sizeof(*stacks->addresses)) ||
+	    map64_put(&stacks->ids, stack_key(event->stack.process, event->stack.stack), at))
+		return -ENOMEM;
+	stacks->list[at] = (struct stack){
+		.process = event->stack.process,
+		.frames_count = count,
+		.flags = event->stack.flags,
+		.first = stacks->addresses_count,
+	};
+	if (count)
+		memcpy(&stacks->addresses[stacks->addresses_count], event->addresses,
+		       count * sizeof(uint64_t));
+	stacks->addresses_count += count;
+	stacks->count++;
+	return 0;
+}
+
+int handle_stack(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_stack *record = &event->stack;
+	struct stacks *stacks = &a->stacks;
+	uint32_t known;
+
+	if (record->stack == 0 || record->process == 0 || record->process > AGGREGATE_PROCESSES_MAX)
+		return undecoded(a);
+	known = stack_index(stacks, record->process, record->stack);
+	if (known != MAP64_NONE)
+		return same_stack(stacks, &stacks->list[known], event) ? 0 : undecoded(a);
+	if (stacks->count >= AGGREGATE_STACKS_MAX)
+		return undecoded(a);
+	return add_stack(stacks, event);
+}
+
+/* --- frames --- */
+
+static struct frame *frame_at(const struct stacks *stacks, uint32_t index)
+{
+	return chunks_at(&stacks->frames, index, sizeof(struct frame));
+}
+
+/* 0: no room. -ENOMEM */
+static int64_t frame_new(struct stacks *stacks)
+{
+	if (stacks->frames.count > AGGREGATE_FRAMES_MAX)
+		return 0;
+	/* index 0 is none */
+	if (!stacks->frames.count && !chunks_add(&stacks->frames, sizeof(struct frame)))
+		return -ENOMEM;
+	if (!chunks_add(&stacks->frames, sizeof(struct frame)))
+		return -ENOMEM;
+	return (int64_t)stacks->frames.count - 1;
+}
+
+/* The innermost frame at an address, made when it is not known: its index; 0: no room; -ENOMEM. */
+static int64_t innermost_frame(struct aggregate *a, uint32_t process, uint64_t address)
+{
+	struct process *owner = process_get(a, process);
+	uint32_t at;
+	int64_t made;
+
+	if (!owner)
+		return errno == ENOMEM ? -ENOMEM : 0;
+	at = map64_get(&owner->frame_ids, address);
+	if (at != MAP64_NONE)
+		return at;
+	made = frame_new(&a->stacks);
+	if (made <= 0)
+		return made;
+	if (map64_put(&owner->frame_ids, address, (uint32_t)made))
+		return -ENOMEM;
+	frame_at(&a->stacks, (uint32_t)made)->frame = (struct profile_frame){
+		.function = "",
+		.module = "",
+		.module_base = "",
+		.file = "",
+		.address = address,
+		.language = address & PERFX_FRAME_PYTHON ? PERFX_LANGUAGE_PYTHON
+							 : PERFX_LANGUAGE_NATIVE,
+	};
+	return made;
+}
+
+/* The place of a depth among the frames of an address, made where it is new. 0: no room. */
+static int64_t frame_of_depth(struct stacks *stacks, uint32_t innermost, uint16_t depth)
+{
+	struct frame *frame = frame_at(stacks, innermost);
+	int64_t made;
+
+	while (frame->depth != depth && frame->next &&
+	       frame_at(stacks, frame->next)->depth <= depth) {
+		innermost = frame->next;
+		frame = frame_at(stacks, innermost);
+	}
+	if (frame->depth == depth)
+		return innermost;
+	made = frame_new(stacks);
+	if (made > 0) {
+		*frame_at(stacks, (uint32_t)made) =
+			(struct frame){.next = frame->next, .depth = depth};
+		frame->next = (uint32_t)made;
+	}
+	return made;
+}
+
+static bool same_frame(const struct frame *frame, const struct event *event)
+{
+	return !strcmp(frame->frame.function, event->strings[0]) &&
+	       !strcmp(frame->frame.module, event->strings[1]) &&
+	       !strcmp(frame->frame.file, event->strings[2]) &&
+	       frame->frame.line == event->frame.line && frame->frame.offset == event->frame.offset;
+}
+
+int handle_frame(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_frame *record = &event->frame;
+	struct frame *frame;
+	int64_t at;
+
+	if (record->depth >= AGGREGATE_INLINED_MAX)
+		return undecoded(a);
+	at = innermost_frame(a, record->process, record->address);
+	if (at > 0)
+		at = frame_of_depth(&a->stacks, (uint32_t)at, record->depth);
+	if (at <= 0)
+		return at ? (int)at : undecoded(a);
+	frame = frame_at(&a->stacks, (uint32_t)at);
+	if (frame->described)
+		return same_frame(frame, event) ? 0 : undecoded(a);
+	frame->frame = (struct profile_frame){
+		.function = intern(a, event->strings[0]),
+		.module = intern(a, event->strings[1]),
+		.file = intern(a, event->strings[2]),
+		.line = record->line,
+		.address = record->address,
+		.offset = record->offset,
+		.language = record->language,
+		.gone = record->flags & PERFX_FRAME_GONE,
+	};
+	if (!frame->frame.function || !frame->frame.module || !frame->frame.file)
+		return -ENOMEM;
+	frame->frame.module_base = base_name(frame->frame.module);
+	frame->described = true;
+	return 0;
+}
+
+void stacks_clear(struct stacks *stacks)
+{
+	chunks_clear(&stacks->frames);
+	map64_clear(&stacks->ids);
+	free(stacks->list);
+	free(stacks->addresses);
+}
+
+/* --- at the end --- */
+
+static const struct profile_frame no_frame = {
+	.function = "",
+	.module = "",
+	.module_base = "",
+	.file = "",
+};
+
+/* The frames at one address into `out`, unless it is NULL; how many. */
+static size_t frames_at(const struct stacks *stacks, uint32_t index,
+			const struct profile_frame **out)
+{
+	size_t count = 0;
+
+	if (!index) {
+		if (out)
+			out[0] = &no_frame;
+		return 1;
+	}
+	for (; index; count++) {
+		const struct frame *frame = frame_at(stacks, index);
+
+		if (out)
+			out[count] = &frame->frame;
+		index = frame->next;
+	}
+	return count;
+}
+
+static int fill_stack(struct aggregate *a, const struct stack *stack, struct profile_stack *out)
+{
+	const struct stacks *stacks = &a->stacks;
+	uint32_t indices[PERFX_STACK_FRAMES_MAX];
+	const struct profile_frame **frames;
+	size_t count = 0;
+
+	out->flags = stack->flags;
+	for (uint32_t i = 0; i < stack->frames_count; i++) {
+		int64_t at =
+			innermost_frame(a, stack->process, stacks->addresses[stack->first + i]);
+
+		if (at < 0)
+			return (int)at;
+		indices[i] = (uint32_t)at;
+		count += frames_at(stacks, indices[i], NULL);
+	}
+	frames = calloc(count + 1, sizeof(*frames));
+	if (!frames)
+		return -ENOMEM;
+	out->frames = frames;
+	out->frames_count = count;
+	for (uint32_t i = 0; i < stack->frames_count; i++)
+		frames += frames_at(stacks, indices[i], frames);
+	return 0;
+}
+
+int stacks_fill(struct finish_ctx *ctx)
+{
+	struct aggregate *a = ctx->a;
+	struct profile *profile = ctx->profile;
+	int err = 0;
+
+	profile->stacks = calloc(a->stacks.count + 1, sizeof(*profile->stacks));
+	if (!profile->stacks)
+		return -ENOMEM;
+	for (; profile->stacks_count < a->stacks.count && !err; profile->stacks_count++)
+		err = fill_stack(a, &a->stacks.list[profile->stacks_count],
+				 &profile->stacks[profile->stacks_count]);
+	return err;
+}
+
+const struct profile_stack *stack_of(const struct finish_ctx *ctx, uint32_t process, uint32_t stack)
+{
+	uint32_t at = stack_index(&ctx->a->stacks, process, stack);
+
+	return at == MAP64_NONE ? NULL : &ctx->profile->stacks[at];
+}
+
+const struct profile_frame *frame_of(const struct finish_ctx *ctx, uint32_t process,
+				     uint64_t address)
+{
+	const struct aggregate *a = ctx->a;
+	uint32_t at = MAP64_NONE;
+
+	if (address && process < a->processes_count && a->processes[process])
+		at = map64_get(&a->processes[process]->frame_ids, address);
+	return at == MAP64_NONE ? NULL : &frame_at(&a->stacks, at)->frame;
+}
+
+void profile_stacks_clear(struct profile *profile)
+{
+	for (size_t i = 0; i < profile->stacks_count; i++)
+		free((void *)profile->stacks[i].frames);
+	free(profile->stacks);
+}
