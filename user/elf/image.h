@@ -116,7 +116,7 @@ int64_t image__vaddr(const struct image *image, uint64_t offset);
 int image__fde(struct image *image, uint64_t vaddr, uint64_t *start, uint64_t *size);
 
 /* Where the frame is at an instruction: CFA = reg + cfa_offset (System V: the CFA is the value of
- * rsp before the call, so the return address lies at CFA - 8). From .eh_frame by libdw.
+ * rsp before the call, so the return address lies at CFA - 8). From .eh_frame.
  * -ENOENT no row; -ENOTSUP the rule is neither rsp + n nor rbp + n. On arm64 sp and x29. */
 enum cfa_reg { CFA_RSP = 1, CFA_RBP = 2 };
 int image__cfa(struct image *image, uint64_t vaddr, enum cfa_reg *reg, int64_t *cfa_offset);

@@ -31,8 +31,9 @@ struct symbol_list {
 	size_t count, capacity;
 };
 
-struct fde_range {
-	uint64_t start, size;
+struct fde_place {
+	uint64_t start; /* of the code that it covers */
+	uint64_t vaddr; /* of the FDE itself */
 };
 
 struct image {
@@ -61,11 +62,8 @@ struct image {
 		size_t count;
 		uint64_t base;
 	} eh_table;
-	struct fde_range *ranges; /* in files without that table: our own */
-	size_t ranges_count, ranges_capacity;
-	struct Elf *elf; /* libdw's, opened for the first CFA */
-	struct Dwarf_CFI_s *cfi;
-	bool cfi_tried;
+	struct fde_place *fdes; /* in files without that table: our own */
+	size_t fdes_count, fdes_capacity;
 
 	bool annotations_ready;
 	struct symbol *annotations; /* their names are ours */
@@ -84,7 +82,7 @@ int image__covering(struct image *image, uint64_t vaddr, struct symbol *symbol);
 void image__add_table(struct image *image, const struct elf_view *view, uint32_t section_type,
 		      enum symbol_origin origin);
 
-/* image_frame.c */
+/* eh_frame.c */
 void image__forget_frames(struct image *image);
 
 /* image_note.c */

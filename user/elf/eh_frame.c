@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "elf/eh_frame.h"
+#include "base/grow.h"
+#include "elf/image_internal.h"
+
+#include <dwarf.h>
+#include <errno.h>
+#include <stdlib.h>
+
+static uint64_t read_value(struct eh_cursor *cursor, uint8_t format)
+{
+	switch (format) {
+	case DW_EH_PE_absptr:
+	case DW_EH_PE_udata8:
+	case DW_EH_PE_sdata8:
+		return eh_cursor__fixed(cursor, 8);
+	case DW_EH_PE_udata4:
+		return eh_cursor__fixed(cursor, 4);
+	case DW_EH_PE_sdata4:
+		return (uint64_t)(int64_t)(int32_t)eh_cursor__fixed(cursor, 4);
+	case DW_EH_PE_udata2:
+		return eh_cursor__fixed(cursor, 2);
+	case DW_EH_PE_sdata2:
+		return (uint64_t)(int64_t)(int16_t)eh_cursor__fixed(cursor, 2);
+	case DW_EH_PE_uleb128:
+		return eh_cursor__uleb(cursor);
+	case DW_EH_PE_sleb128:
+		return (uint64_t)eh_cursor__sleb(cursor);
+	default:
+		cursor->failed = true;
+		return 0;
+	}
+}
+
+uint64_t eh_cursor__pointer(struct eh_cursor *cursor, uint8_t encoding, uint64_t data_base)
+{
+	uint64_t here = cursor->vaddr, value;
+
+	if (encoding == DW_EH_PE_omit)
+		return 0;
+	value = read_value(cursor, encoding & 0x0f);
+	switch (encoding & 0xf0) { /* DW_EH_PE_indirect would need the process's memory */
+	case DW_EH_PE_absptr:
+		return value;
+	case DW_EH_PE_pcrel:
+		return here + value;
+	case DW_EH_PE_datarel:
+		return data_base + value;
+	default:
+		cursor->failed = true;
+		return 0;
+	}
+}
+
+enum eh_kind { EH_END = 0, EH_CIE, EH_FDE };
+struct eh_record {
+	enum eh_kind kind;
+	struct eh_cursor body; /* behind the CIE pointer, to the end of the record */
+	uint64_t cie_vaddr;    /* FDE: where its CIE starts */
+};
+
+/* Reads the head of a record and moves the cursor behind the record. */
+static struct eh_record read_record(struct eh_cursor *cursor)
+{
+	struct eh_record record = {.kind = EH_END};
+	uint64_t size, id, id_vaddr;
+
+	size = eh_cursor__fixed(cursor, 4);
+	if (size == UINT32_MAX)
+		size = eh_cursor__fixed(cursor, 8);
+	if (cursor->failed || size < 4 || size > (uint64_t)(cursor->end - cursor->at))
+		return record;
+	record.body = *cursor;
+	record.body.end = cursor->at + size;
+	eh_cursor__skip(cursor, size);
+	id_vaddr = record.body.vaddr;
+	id = eh_cursor__fixed(&record.body, 4); /* four bytes in .eh_frame, 64-bit lengths too */
+	record.kind = id ? EH_FDE : EH_CIE;
+	record.cie_vaddr = id_vaddr - id;
+	return record;
+}
+
+static struct eh_cursor cursor_at(const struct image *image, uint64_t vaddr)
+{
+	struct eh_cursor cursor = {.vaddr = vaddr};
+	size_t available;
+
+	cursor.at = image__data(image, vaddr, &available);
+	cursor.end = cursor.at ? cursor.at + available : NULL;
+	cursor.failed = !cursor.at;
+	return cursor;
+}
+
+#define AUGMENTATION_BYTES_MAX 8 /* "zPLRSBG" and its NUL: each letter once */
+
+/* Letters and their data; what is left of the data is stepped over. */
+static bool read_augmentation(struct eh_cursor *body, const char *letters, struct eh_cie *cie)
+{
+	uint64_t size = eh_cursor__uleb(body);
+	struct eh_cursor data = *body;
+
+	if (!eh_cursor__skip(body, size))
+		return false;
+	data.end = body->at;
+	for (; *letters && !data.failed; letters++) {
+		switch (*letters) {
+		case 'R':
+			cie->pointer_encoding = (uint8_t)eh_cursor__fixed(&data, 1);
+			break;
+		case 'L': /* functions with landing pads */
+			eh_cursor__skip(&data, 1);
+			break;
+		case 'P':
+			read_value(&data, eh_cursor__fixed(&data, 1) & 0x0f);
+			break;
+		case 'S':
+			cie->signal_frame = true;
+			break;
+		case 'B': /* arm64: signed return addresses */
+		case 'G': /* arm64: memory tagging */
+			break;
+		default: /* unknown letters may carry data: what follows cannot be read */
+			return false;
+		}
+	}
+	return !data.failed;
+}
+
+static bool read_cie(struct eh_cursor body, struct eh_cie *cie)
+{
+	uint64_t version = eh_cursor__fixed(&body, 1);
+	char letters[AUGMENTATION_BYTES_MAX];
+	size_t count = 0;
+
+	*cie = (struct eh_cie){.pointer_encoding = DW_EH_PE_absptr};
+	if (version != 1 && version != 3)
+		return false;
+	while (count < sizeof(letters) && (letters[count] = (char)eh_cursor__fixed(&body, 1)))
+		count++;
+	if (count == sizeof(letters) || (count && letters[0] != 'z'))
+		return false;
+	cie->code_align = eh_cursor__uleb(&body);
+	cie->data_align = eh_cursor__sleb(&body);
+	cie->ret_addr_reg = version == 1 ? eh_cursor__fixed(&body, 1) : eh_cursor__uleb(&body);
+	cie->augmented = count > 0;
+	if (cie->augmented && !read_augmentation(&body, letters + 1, cie))
+		return false;
+	cie->program = body;
+	return !body.failed;
+}
+
+static bool read_fde(const struct image *image, const struct eh_record *record, struct eh_fde *fde)
+{
+	struct eh_cursor at = cursor_at(image, record->cie_vaddr), body = record->body;
+	struct eh_record cie;
+
+	if (record->kind != EH_FDE || at.failed)
+		return false;
+	cie = read_record(&at);
+	if (cie.kind != EH_CIE || !read_cie(cie.body, &fde->cie))
+		return false;
+	fde->start = eh_cursor__pointer(&body, fde->cie.pointer_encoding, 0);
+	fde->end = fde->start + eh_cursor__pointer(&body, fde->cie.pointer_encoding & 0x0f, 0);
+	if (fde->cie.augmented)
+		eh_cursor__skip(&body, eh_cursor__uleb(&body));
+	fde->program = body;
+	return !body.failed && fde->end > fde->start;
+}
+
+/*
+ * Which function covers an address is looked up in .eh_frame_hdr's sorted table in place
+ * (libtorch_cpu: 350,000 entries, nothing to build); a file without that table gets one of our own.
+ * It survives stripping, and it knows assembler and cold parts that symbols do not.
+ */
+
+static int compare_places(const void *left, const void *right)
+{
+	const struct fde_place *a = left, *b = right;
+
+	return (a->start > b->start) - (a->start < b->start);
+}
+
+/* Reads all of .eh_frame from a vaddr on; its end is a zero length, or the segment's end. */
+static void collect_fdes(struct image *image, uint64_t vaddr)
+{
+	struct eh_cursor at = cursor_at(image, vaddr);
+	struct eh_record record = {0};
+	struct eh_fde fde;
+
+	for (; !at.failed && at.at < at.end; vaddr = at.vaddr) {
+		record = read_record(&at);
+		if (record.kind == EH_END)
+			break;
+		if (!read_fde(image, &record, &fde))
+			continue;
+		if (grow_array(&image->fdes, &image->fdes_capacity, image->fdes_count + 1,
+			       sizeof(*image->fdes)))
+			break;
+		image->fdes[image->fdes_count++] = (struct fde_place){fde.start, vaddr};
+	}
+	if (image->fdes_count)
+		qsort(image->fdes, image->fdes_count, sizeof(*image->fdes), compare_places);
+}
+
+static uint64_t header_vaddr(const struct image *image)
+{
+	const uint8_t *bytes;
+	Elf64_Phdr phdr;
+	Elf64_Shdr shdr;
+
+	for (size_t i = 0; elf_view__phdr(&image->file, i, &phdr); i++)
+		if (phdr.p_type == PT_GNU_EH_FRAME)
+			return phdr.p_vaddr;
+	if (elf_view__section(&image->file, ".eh_frame_hdr", &shdr, &bytes))
+		return shdr.sh_addr;
+	return 0;
+}
+
+/* Where .eh_frame starts; 0: no such thing. Fills image->eh_table when there is a usable one. */
+static uint64_t read_header(struct image *image, uint64_t header)
+{
+	enum { SORTED_PAIRS = DW_EH_PE_datarel | DW_EH_PE_sdata4 }; /* all linkers write this one */
+	struct eh_cursor at = cursor_at(image, header);
+	uint64_t version, frame, count;
+	uint8_t encodings[3];
+
+	version = eh_cursor__fixed(&at, 1);
+	for (size_t i = 0; i < 3; i++)
+		encodings[i] = (uint8_t)eh_cursor__fixed(&at, 1);
+	frame = eh_cursor__pointer(&at, encodings[0], header);
+	if (at.failed || version != 1)
+		return 0;
+	if (encodings[1] == DW_EH_PE_omit || encodings[2] != SORTED_PAIRS)
+		return frame;
+	count = eh_cursor__pointer(&at, encodings[1], header);
+	if (at.failed || count > (uint64_t)(at.end - at.at) / 8)
+		return frame;
+	image->eh_table.entries = at.at;
+	image->eh_table.count = count;
+	image->eh_table.base = header;
+	return frame;
+}
+
+static void prepare_frames(struct image *image)
+{
+	uint64_t header, frame = 0;
+	const uint8_t *bytes;
+	Elf64_Shdr shdr;
+
+	if (image->frames_ready)
+		return;
+	image->frames_ready = true;
+	header = header_vaddr(image);
+	if (header)
+		frame = read_header(image, header);
+	if (!frame && elf_view__section(&image->file, ".eh_frame", &shdr, &bytes))
+		frame = shdr.sh_addr;
+	if (frame && !image->eh_table.count)
+		collect_fdes(image, frame);
+}
+
+size_t eh_frame__count(struct image *image)
+{
+	prepare_frames(image);
+	return image->eh_table.count ? image->eh_table.count : image->fdes_count;
+}
+
+static uint64_t table_value(const struct image *image, size_t index, size_t column)
+{
+	int32_t value;
+
+	memcpy(&value, image->eh_table.entries + 8 * index + 4 * column, sizeof(value));
+	return image->eh_table.base + (uint64_t)(int64_t)value;
+}
+
+uint64_t eh_frame__start(const struct image *image, size_t index)
+{
+	return image->eh_table.count ? table_value(image, index, 0) : image->fdes[index].start;
+}
+
+size_t eh_frame__search(const struct image *image, uint64_t vaddr)
+{
+	size_t low = 0;
+	size_t high = image->eh_table.count ? image->eh_table.count : image->fdes_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (eh_frame__start(image, middle) <= vaddr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? low - 1 : 0;
+}
+
+bool eh_frame__read(const struct image *image, size_t index, struct eh_fde *fde)
+{
+	uint64_t vaddr =
+		image->eh_table.count ? table_value(image, index, 1) : image->fdes[index].vaddr;
+	struct eh_cursor at = cursor_at(image, vaddr);
+	struct eh_record record = read_record(&at);
+
+	return read_fde(image, &record, fde);
+}
+
+bool eh_frame__find(struct image *image, uint64_t vaddr, struct eh_fde *fde)
+{
+	return eh_frame__count(image) &&
+	       eh_frame__read(image, eh_frame__search(image, vaddr), fde) && vaddr >= fde->start &&
+	       vaddr < fde->end;
+}
+
+int image__fde(struct image *image, uint64_t vaddr, uint64_t *start, uint64_t *size)
+{
+	struct eh_fde fde;
+
+	if (!eh_frame__find(image, vaddr, &fde))
+		return -ENOENT;
+	*start = fde.start;
+	*size = fde.end - fde.start;
+	return 0;
+}
+
+void image__forget_frames(struct image *image)
+{
+	free(image->fdes);
+}
