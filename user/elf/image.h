@@ -63,6 +63,9 @@ uint64_t image__entry_point(const struct image *image);
 /* Does the file export a function of that name (.dynsym)? Quick, however big the file. */
 bool image__exports(const struct image *image, const char *name);
 
+/* Where that symbol, of a function or a variable, is defined (.dynsym). False: it is not. */
+bool image__exported(const struct image *image, const char *name, uint64_t *vaddr, uint64_t *size);
+
 /* The function symbol whose code covers vaddr; of several names of one function the one that
  * callers know (malloc, not __libc_malloc). -ENOENT, -ENOMEM. */
 int image__function_at(struct image *image, uint64_t vaddr, struct symbol *symbol);

@@ -441,20 +441,18 @@ static bool find_hash(const struct image *image, struct exports *exports)
 	return true;
 }
 
-static bool is_the_function(const struct symbol_table *table, size_t number, const char *name)
+/* The definition of `name`, if that is entry `number`. */
+static bool is_definition(const struct symbol_table *table, size_t number, const char *name,
+			  Elf64_Sym *sym)
 {
-	Elf64_Sym sym;
-	unsigned type;
-
 	if (number >= table->count)
 		return false;
-	memcpy(&sym, table->symbols + number * sizeof(sym), sizeof(sym));
-	type = ELF64_ST_TYPE(sym.st_info);
-	return (type == STT_FUNC || type == STT_GNU_IFUNC) && sym.st_shndx != SHN_UNDEF &&
-	       !strcmp(elf_strings__at(&table->names, sym.st_name), name);
+	memcpy(sym, table->symbols + number * sizeof(*sym), sizeof(*sym));
+	return sym->st_shndx != SHN_UNDEF &&
+	       !strcmp(elf_strings__at(&table->names, sym->st_name), name);
 }
 
-static bool in_chain(const struct exports *exports, const char *name)
+static bool find_in_chain(const struct exports *exports, const char *name, Elf64_Sym *sym)
 {
 	uint32_t hash = hash_of(name), first = exports->header.symbols_first;
 	uint32_t number = word_at(exports->buckets, hash % exports->header.buckets_count);
@@ -462,7 +460,7 @@ static bool in_chain(const struct exports *exports, const char *name)
 	for (; number >= first && number - first < exports->chains_count; number++) {
 		uint32_t entry = word_at(exports->chains, number - first);
 
-		if ((entry | 1) == (hash | 1) && is_the_function(exports->table, number, name))
+		if ((entry | 1) == (hash | 1) && is_definition(exports->table, number, name, sym))
 			return true;
 		if (entry & 1)
 			break;
@@ -470,16 +468,39 @@ static bool in_chain(const struct exports *exports, const char *name)
 	return false;
 }
 
-bool image__exports(const struct image *image, const char *name)
+/* Of several versions of a symbol the first. */
+static bool find_export(const struct image *image, const char *name, Elf64_Sym *sym)
 {
 	struct exports exports = {.table = dynsym_of(image)};
 
 	if (!exports.table)
 		return false;
 	if (find_hash(image, &exports))
-		return in_chain(&exports, name);
+		return find_in_chain(&exports, name, sym);
 	for (size_t n = 0; n < exports.table->count; n++)
-		if (is_the_function(exports.table, n, name))
+		if (is_definition(exports.table, n, name, sym))
 			return true;
 	return false;
+}
+
+bool image__exports(const struct image *image, const char *name)
+{
+	Elf64_Sym sym;
+	unsigned type;
+
+	if (!find_export(image, name, &sym))
+		return false;
+	type = ELF64_ST_TYPE(sym.st_info);
+	return type == STT_FUNC || type == STT_GNU_IFUNC;
+}
+
+bool image__exported(const struct image *image, const char *name, uint64_t *vaddr, uint64_t *size)
+{
+	Elf64_Sym sym;
+
+	if (!find_export(image, name, &sym))
+		return false;
+	*vaddr = sym.st_value;
+	*size = sym.st_size;
+	return true;
 }

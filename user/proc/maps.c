@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 /* O_PATH opens nothing yet: a device in the path may do something when it is opened, a pipe waits.
@@ -338,17 +337,6 @@ int module_open(pid_t pid, const struct module_ref *module)
 #define FILES_MAX   8192
 #define PAGE_BYTES  4096ull
 
-static int read_memory(pid_t pid, uint64_t address, void *to, size_t bytes)
-{
-	struct iovec local = {to, bytes};
-	struct iovec remote = {(void *)(uintptr_t)address, bytes}; /* never followed here */
-	ssize_t n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
-
-	if (n < 0)
-		return -errno;
-	return (size_t)n == bytes ? 0 : -EFAULT;
-}
-
 static int read_auxv(pid_t pid, uint64_t *headers, uint64_t *count)
 {
 	char *text;
@@ -377,7 +365,7 @@ static int find_dynamic(pid_t pid, uint64_t *address)
 	int err = read_auxv(pid, &headers, &count);
 
 	if (!err)
-		err = read_memory(pid, headers, phdr, count * sizeof(phdr[0]));
+		err = process_read(pid, headers, phdr, count * sizeof(phdr[0]));
 	if (err)
 		return err;
 	for (uint64_t i = 0; i < count; i++) {
@@ -401,12 +389,12 @@ static int find_head(pid_t pid, uint64_t *head)
 	int err = find_dynamic(pid, &at);
 
 	for (int i = 0; !err && i < DYNAMIC_MAX; i++, at += sizeof(entry)) {
-		err = read_memory(pid, at, &entry, sizeof(entry));
+		err = process_read(pid, at, &entry, sizeof(entry));
 		if (err || entry.d_tag == DT_NULL)
 			break;
 		if (entry.d_tag != DT_DEBUG || !entry.d_un.d_ptr)
 			continue;
-		err = read_memory(pid, entry.d_un.d_ptr, &debug, sizeof(debug));
+		err = process_read(pid, entry.d_un.d_ptr, &debug, sizeof(debug));
 		*head = (uint64_t)(uintptr_t)debug.r_map;
 		return err ? err : (*head ? 0 : -ENOENT);
 	}
@@ -428,7 +416,7 @@ ssize_t link_map_read(pid_t pid, uint64_t **out)
 	while (at && count < FILES_MAX) {
 		struct link_map map = {0};
 
-		err = read_memory(pid, at, &map, sizeof(map));
+		err = process_read(pid, at, &map, sizeof(map));
 		if (err)
 			break;
 		files[count++] = (uint64_t)(uintptr_t)map.l_ld;

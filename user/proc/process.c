@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum { FIRST_ROOM = 4096 };
@@ -590,4 +591,16 @@ int thread_usage(pid_t pid, pid_t tid, struct thread_usage *usage)
 	parse_schedstat(text, stat.user_ticks + stat.system_ticks > 0, usage);
 	free(text);
 	return 0;
+}
+
+int process_read(pid_t pid, uint64_t address, void *to, size_t bytes)
+{
+	struct iovec local = {.iov_base = to, .iov_len = bytes};
+	/* never followed here */
+	struct iovec remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = bytes};
+	ssize_t n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+
+	if (n < 0)
+		return -errno;
+	return (size_t)n == bytes ? 0 : -EFAULT;
 }

@@ -56,6 +56,10 @@ ssize_t process_threads(pid_t pid, pid_t **out);
  * another one. */
 pid_t process_task(pid_t pid);
 
+/* Copies memory of the process: all of it or -errno (-EFAULT: not mapped). What a stranger's memory
+ * holds is not to be trusted, whatever it is. */
+int process_read(pid_t pid, uint64_t address, void *to, size_t bytes);
+
 /* What the process has used so far, for the report's process facts. Fields that this kernel or
  * privilege does not give are left UINT64_MAX: absent means not measured, never 0. */
 struct process_usage {

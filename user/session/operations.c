@@ -6,11 +6,11 @@
 #include "base/message.h"
 #include "base/text.h"
 #include "decode/pack.h"
+#include "proc/process.h"
 #include "xla/thunk.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 
 struct operations {
 	const struct plan *plan;
@@ -54,10 +54,7 @@ void operations__free(struct operations *operations)
 static bool read_process(void *ctx, uint64_t address, void *to, size_t bytes)
 {
 	const pid_t *pid = ctx;
-	struct iovec local = {.iov_base = to, .iov_len = bytes};
-	struct iovec remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = bytes};
-
-	return process_vm_readv(*pid, &local, 1, &remote, 1, 0) == (ssize_t)bytes;
+	return !process_read(*pid, address, to, bytes);
 }
 
 /* The names come from the process: any bytes but NUL. */

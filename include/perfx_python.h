@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Where CPython keeps the frames of its threads: addresses in one process, and offsets in the
+ * structures of its release. User space finds them (user/cpython/), the BPF programs walk by them
+ * (bpf/python.bpf.h). Not part of a capture.
+ */
+#ifndef PERFX_PYTHON_H
+#define PERFX_PYTHON_H
+
+#ifndef __VMLINUX_H__
+#include <linux/types.h>
+#endif
+
+/*
+ * Native frames of the interpreter (_PyEval_EvalFrameDefault) and Python frames: which runs which.
+ * An entry is what lies in that native frame and marks the Python frames that it runs.
+ */
+enum perfx_python_entry {
+	PERFX_PYTHON_ENTRY_NONE = 0,
+	/* 3.8, 3.9: nothing; each native frame runs one Python frame */
+	PERFX_PYTHON_ENTRY_CODE = 1,
+	/* 3.10: a CFrame; each native frame runs one Python frame */
+	PERFX_PYTHON_ENTRY_CFRAME_EACH = 2,
+	/* 3.11: a _PyCFrame, whose last Python frame has is_entry */
+	PERFX_PYTHON_ENTRY_CFRAME = 3,
+	/* 3.12 and later: a _PyInterpreterFrame without code, last of those that it runs */
+	PERFX_PYTHON_ENTRY_SHIM = 4,
+};
+
+#define PERFX_PYTHON_OWNER_SHIM 3 /* enum _frameowner: and above, no code */
+
+/* Bytes of a frame that are read, at most: a power of two of words. */
+#define PERFX_PYTHON_FRAME_WORDS 16
+
+/* Offsets are in bytes. */
+struct perfx_python {
+	__u64 interpreters;	    /* address of the pointer to the first interpreter */
+	__u64 eval_start, eval_end; /* ENTRY_CODE: the interpreter's code */
+	__u64 gil;		    /* address of its GIL; 0: not known */
+	__u32 version;		    /* PY_VERSION_HEX */
+	__u32 entry;		    /* enum perfx_python_entry */
+	__u16 interpreter_next, interpreter_threads;
+	__u16 thread_next, thread_id;
+	/* Pointer to the innermost frame; 0: the CFrame has it. */
+	__u16 thread_frame;
+	__u16 thread_cframe; /* pointer to the innermost CFrame; 0: there are none */
+	__u16 cframe_frame, cframe_previous;
+	__u16 frame_bytes; /* to read of each */
+	__u16 frame_code, frame_back;
+	__u16 frame_instruction; /* address; up to 3.10 index */
+	__u16 frame_entry;	 /* byte: 3.11 is_entry, then owner */
+	/* First instruction in the code object; 0: frame_instruction is an index, */
+	__u16 code_first;
+	__u16 index_bytes; /* of which each counts so many bytes */
+	/* GIL: struct _gil_runtime_state */
+	__u16 gil_locked, gil_holder;
+	__u16 pad[3];
+};
+
+#endif

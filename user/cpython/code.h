@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Code objects of a running interpreter, read from outside while it runs: what is read may be gone
+ * already, or another object. So all is checked, and sizes are bounded.
+ */
+#ifndef PERFX_CPYTHON_CODE_H
+#define PERFX_CPYTHON_CODE_H
+
+#include "cpython/cpython.h"
+#include "cpython/lines.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct code {
+	char *function; /* qualified name, up to 3.10 the plain one; UTF-8 */
+	char *file;	/* as the interpreter names it */
+	struct code_lines lines;
+};
+
+/* -ESTALE: no code object is there; -ESRCH: the process is gone. */
+int code_read(pid_t pid, const struct cpython *python, uint64_t address, struct code *code);
+void code_clear(struct code *code);
+
+/* Is it still there? By file and first line: 0, -ESTALE, or -ESRCH and the like. */
+int code_check(pid_t pid, const struct cpython *python, uint64_t address, const struct code *code);
+
+#endif

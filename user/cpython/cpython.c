@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "cpython/cpython.h"
+
+#include "elf/image.h"
+#include "proc/process.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- the file that has the interpreter -------------------------------------------------------- */
+
+/* What is asked of its symbols; addresses in the process, 0: it has none. */
+struct symbols {
+	uint64_t runtime, version, code_type;
+	uint64_t eval_start, eval_end;
+};
+
+/* Python itself, as a program or a library, under whatever name its version adds; or a program that
+ * has it built in, which is the first file mapped. */
+static bool may_be_python(const struct module_ref *module, size_t index)
+{
+	return !index || !strncmp(module->base, "python", 6) ||
+	       !strncmp(module->base, "libpython", 9);
+}
+
+/* What to add to an address in the file to get that in the process. */
+static bool load_bias(const struct maps *maps, const struct module_ref *module,
+		      const struct image *image, uint64_t *bias)
+{
+	/* a segment may begin later in the mapping's first page */
+	const uint64_t in_page = 4095;
+	const struct mapping *mapping = maps__find(maps, module->map_start);
+	int64_t vaddr = mapping ? image__vaddr(image, mapping->file_offset + in_page) : -1;
+
+	*bias = mapping ? mapping->start + in_page - (uint64_t)vaddr : 0;
+	return vaddr >= 0;
+}
+
+static uint64_t symbol_at(const struct image *image, uint64_t bias, const char *name,
+			  uint64_t *size)
+{
+	uint64_t vaddr, bytes;
+
+	if (!image__exported(image, name, &vaddr, &bytes))
+		return 0;
+	if (size)
+		*size = bytes;
+	return vaddr + bias;
+}
+
+static bool find_symbols(pid_t pid, const struct maps *maps, const struct module_ref *module,
+			 struct symbols *symbols)
+{
+	int fd = module_open(pid, module);
+	struct image *image = fd < 0 ? NULL : image__open(fd, module->path, "");
+	uint64_t bias, eval_bytes = 0;
+
+	*symbols = (struct symbols){0};
+	if (fd >= 0)
+		close(fd);
+	if (image && load_bias(maps, module, image, &bias)) {
+		symbols->runtime = symbol_at(image, bias, "_PyRuntime", NULL);
+		symbols->version = symbol_at(image, bias, "Py_Version", NULL);
+		symbols->code_type = symbol_at(image, bias, "PyCode_Type", NULL);
+		symbols->eval_start =
+			symbol_at(image, bias, "_PyEval_EvalFrameDefault", &eval_bytes);
+		symbols->eval_end = symbols->eval_start + eval_bytes;
+	}
+	image__free(image);
+	return symbols->runtime && symbols->code_type;
+}
+
+/* --- its release ------------------------------------------------------------------------------ */
+
+/* The release that a name such as "libpython3.9.so.1.0" or "/usr/lib/python3.9/…" tells, as in the
+ * upper half of PY_VERSION_HEX; 0: none. */
+static uint32_t minor_in(const char *name)
+{
+	static const char prefix[] = "python3.";
+	unsigned long minor;
+
+	for (; (name = strstr(name, prefix)); name++) {
+		if (!isdigit((unsigned char)name[strlen(prefix)]))
+			continue;
+		minor = strtoul(name + strlen(prefix), NULL, 10);
+		return minor < 0x100 ? 0x0300 | (uint32_t)minor : 0;
+	}
+	return 0;
+}
+
+/* PY_VERSION_HEX; of what is only known by names, without its last parts. 0: not known. */
+static uint32_t version_of(pid_t pid, const struct maps *maps, const struct module_ref *module,
+			   const struct symbols *symbols)
+{
+	uint32_t version = 0;
+
+	/* since 3.11 */
+	if (symbols->version && !process_read(pid, symbols->version, &version, sizeof(version)) &&
+	    version >> 24 == 3)
+		return version;
+	version = minor_in(module->base);
+	for (size_t i = 0; !version && i < maps__count(maps); i++)
+		version = minor_in(maps__at(maps, i)->path);
+	return version << 16;
+}
+
+static void format_version(struct cpython *python, uint32_t version)
+{
+	/* the lowest byte, the kind of release, is never 0 in one that is known whole */
+	if (version & 0xff)
+		snprintf(python->version, sizeof(python->version), "%u.%u.%u", version >> 24,
+			 version >> 16 & 0xff, version >> 8 & 0xff);
+	else if (version)
+		snprintf(python->version, sizeof(python->version), "%u.%u", version >> 24,
+			 version >> 16 & 0xff);
+}
+
+/* --- its type of code objects ----------------------------------------------------------------- */
+
+/* struct PyTypeObject and PyMemberDef, the same in all releases. */
+#define TYPE_BASIC_SIZE 32
+#define TYPE_MEMBERS	240
+#define MEMBERS_MAX	64
+
+struct member_definition {
+	uint64_t name;
+	int32_t type, pad;
+	uint64_t offset;
+	uint64_t flags, doc;
+};
+
+static bool agrees(const char *name, uint64_t offset, const struct code_offsets *code)
+{
+	const struct {
+		const char *name;
+		uint16_t offset;
+	} expected[] = {{"co_firstlineno", code->first_line},
+			{"co_filename", code->file},
+			{"co_name", code->name},
+			{"co_qualname", code->qualname},
+			{"co_linetable", code->lines},
+			{"co_lnotab", code->lines}};
+
+	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++)
+		if (!strcmp(name, expected[i].name))
+			return offset == expected[i].offset;
+	return true;
+}
+
+/* Does the type's own list of members confirm the offsets? A list that cannot be read says
+ * nothing. */
+static bool members_agree(pid_t pid, const struct cpython *python)
+{
+	const struct perfx_python *frames = &python->release.frames;
+	struct member_definition member;
+	uint64_t members, basic_bytes;
+	char name[16];
+
+	if (process_read(pid, python->code_type + TYPE_MEMBERS, &members, sizeof(members)) ||
+	    process_read(pid, python->code_type + TYPE_BASIC_SIZE, &basic_bytes,
+			 sizeof(basic_bytes)))
+		return false;
+	/* since 3.11 the instructions follow the object's fixed part */
+	if (frames->code_first && basic_bytes != frames->code_first)
+		return false;
+	for (size_t i = 0; i < MEMBERS_MAX; i++, members += sizeof(member)) {
+		if (process_read(pid, members, &member, sizeof(member)) || !member.name)
+			break;
+		if (process_read(pid, member.name, name, sizeof(name)))
+			continue;
+		name[sizeof(name) - 1] = '\0';
+		if (!agrees(name, member.offset, &python->release.code))
+			return false;
+	}
+	return true;
+}
+
+/* --- its threads ------------------------------------------------------------------------------ */
+
+/* A process runs on while it is looked at, so a look may fail. */
+#define LOOKS_MAX	 50
+#define INTERPRETERS_MAX 64
+#define THREADS_MAX	 4096
+#define FRAMES_MAX	 64 /* of each thread: as good as all */
+
+static bool read_pointer(pid_t pid, uint64_t address, uint64_t *pointer)
+{
+	return !process_read(pid, address, pointer, sizeof(*pointer));
+}
+
+/* A frame and the one that called it; *is_code: it runs code, and of that kind. */
+static bool check_frame(pid_t pid, const struct cpython *python, uint64_t *frame, bool *runs_code)
+{
+	const struct perfx_python *at = &python->release.frames;
+	uint8_t bytes[PERFX_PYTHON_FRAME_WORDS * sizeof(uint64_t)];
+	uint64_t code, type;
+
+	if (process_read(pid, *frame, bytes, at->frame_bytes))
+		return false;
+	*runs_code = at->entry != PERFX_PYTHON_ENTRY_SHIM ||
+		     bytes[at->frame_entry] < PERFX_PYTHON_OWNER_SHIM;
+	memcpy(&code, bytes + at->frame_code, sizeof(code));
+	memcpy(frame, bytes + at->frame_back, sizeof(*frame));
+	if (!*runs_code)
+		return true;
+	return read_pointer(pid, (code & ~7ull) + 8, &type) && type == python->code_type;
+}
+
+/* The innermost frame, 0: there is none. */
+static bool innermost_frame(pid_t pid, const struct perfx_python *at, uint64_t thread,
+			    uint64_t *frame)
+{
+	uint64_t cframe;
+
+	if (at->thread_frame)
+		return read_pointer(pid, thread + at->thread_frame, frame);
+	return read_pointer(pid, thread + at->thread_cframe, &cframe) &&
+	       read_pointer(pid, cframe + at->cframe_frame, frame);
+}
+
+/* All frames of a thread have code, and it is known by its thread control block, which points to
+ * itself. Adds the frames to *count. */
+static bool check_thread(pid_t pid, const struct cpython *python, uint64_t thread, size_t *count)
+{
+	const struct perfx_python *at = &python->release.frames;
+	uint64_t id, itself, frame;
+	bool runs_code;
+
+	if (!read_pointer(pid, thread + at->thread_id, &id) ||
+	    !innermost_frame(pid, at, thread, &frame))
+		return false;
+	/* a thread that is being made has none yet */
+	if (id && (!read_pointer(pid, id, &itself) || itself != id))
+		return false;
+	for (size_t i = 0; frame && i < FRAMES_MAX; i++) {
+		if (!check_frame(pid, python, &frame, &runs_code))
+			return false;
+		*count += runs_code;
+	}
+	return true;
+}
+
+static bool check_interpreter(pid_t pid, const struct cpython *python, uint64_t interpreter,
+			      size_t *count)
+{
+	const struct perfx_python *at = &python->release.frames;
+	uint64_t thread;
+
+	if (!read_pointer(pid, interpreter + at->interpreter_threads, &thread))
+		return false;
+	for (size_t i = 0; thread && i < THREADS_MAX; i++)
+		if (!check_thread(pid, python, thread, count) ||
+		    !read_pointer(pid, thread + at->thread_next, &thread))
+			return false;
+	return true;
+}
+
+/* One look at all threads: false where one is not as expected. *count: frames with code. */
+static bool check_threads(pid_t pid, const struct cpython *python, size_t *count)
+{
+	const struct perfx_python *at = &python->release.frames;
+	uint64_t interpreter;
+
+	*count = 0;
+	if (!read_pointer(pid, at->interpreters, &interpreter))
+		return false;
+	for (size_t i = 0; interpreter && i < INTERPRETERS_MAX; i++)
+		if (!check_interpreter(pid, python, interpreter, count) ||
+		    !read_pointer(pid, interpreter + at->interpreter_next, &interpreter))
+			return false;
+	return true;
+}
+
+static enum cpython_found check(pid_t pid, const struct cpython *python, const char **why)
+{
+	size_t count = 0;
+	bool any = false;
+
+	for (int i = 0; i < LOOKS_MAX; i++) {
+		bool whole = check_threads(pid, python, &count);
+
+		if (whole && count)
+			return CPYTHON_FOUND;
+		any |= whole;
+	}
+	*why = "its threads' frames are not as its release has them";
+	/* no thread runs Python: it starts, or ends */
+	return any ? CPYTHON_NOT_YET : CPYTHON_UNREADABLE;
+}
+
+/* --- the whole -------------------------------------------------------------------------------- */
+
+static uint64_t gil_of(pid_t pid, const struct cpython *python, uint64_t runtime,
+		       uint64_t interpreter)
+{
+	const struct cpython_release *release = &python->release;
+	uint64_t gil = 0;
+
+	if (release->runtime_gil)
+		return runtime + release->runtime_gil;
+	if (!read_pointer(pid, interpreter + release->interpreter_gil, &gil))
+		return 0;
+	return gil;
+}
+
+static enum cpython_found look_at(pid_t pid, const struct symbols *symbols, uint32_t version,
+				  struct cpython *python, const char **why)
+{
+	uint8_t runtime[CPYTHON_RUNTIME_BYTES];
+	struct perfx_python *frames = &python->release.frames;
+	uint64_t interpreter;
+
+	*why = "its memory cannot be read";
+	if (process_read(pid, symbols->runtime, runtime, sizeof(runtime)))
+		return CPYTHON_UNREADABLE;
+	if (cpython_runtime_version(runtime))
+		version = cpython_runtime_version(runtime);
+	format_version(python, version);
+	*why = cpython_release(runtime, version, &python->release);
+	if (*why)
+		return CPYTHON_UNREADABLE;
+	python->code_type = symbols->code_type;
+	frames->interpreters = symbols->runtime + python->release.runtime_interpreters;
+	frames->eval_start = symbols->eval_start;
+	frames->eval_end = symbols->eval_end;
+	if (!read_pointer(pid, frames->interpreters, &interpreter) || !interpreter)
+		return CPYTHON_NOT_YET;
+	frames->gil = gil_of(pid, python, symbols->runtime, interpreter);
+	if (!members_agree(pid, python)) {
+		*why = "its code objects are not as its release has them";
+		return CPYTHON_UNREADABLE;
+	}
+	return check(pid, python, why);
+}
+
+enum cpython_found cpython_find(pid_t pid, const struct maps *maps, struct cpython *python,
+				const char **why)
+{
+	enum cpython_found found = CPYTHON_NONE;
+	struct module_ref *modules;
+	ssize_t count = maps__modules(maps, &modules);
+	struct symbols symbols;
+
+	*python = (struct cpython){0};
+	*why = "";
+	pid = process_task(pid);
+	for (ssize_t i = 0; found == CPYTHON_NONE && i < count; i++)
+		if (may_be_python(&modules[i], (size_t)i) &&
+		    find_symbols(pid, maps, &modules[i], &symbols))
+			found = look_at(pid, &symbols, version_of(pid, maps, &modules[i], &symbols),
+					python, why);
+	if (count >= 0)
+		free(modules);
+	return found;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The CPython interpreter of a process: which release it is, and where it keeps the frames of its
+ * threads. Found from outside: _PyRuntime is exported by python or libpython; the offsets in it are
+ * those of the release; and before they are used all threads are walked by them, each of whose
+ * frames must have a code object.
+ */
+#ifndef PERFX_CPYTHON_CPYTHON_H
+#define PERFX_CPYTHON_CPYTHON_H
+
+#include "cpython/release.h"
+#include "proc/maps.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct cpython {
+	struct cpython_release release; /* .frames complete: for this process */
+	uint64_t code_type;		/* PyCode_Type: the type of code objects */
+	char version[16];		/* "3.11.2"; where only that is known "3.8" */
+};
+
+enum cpython_found {
+	CPYTHON_NONE,	   /* no Python is mapped */
+	CPYTHON_NOT_YET,   /* the interpreter has not started: to be asked again */
+	CPYTHON_FOUND,	   /* its frames can be read */
+	CPYTHON_UNREADABLE /* *why: one line */
+};
+
+/* Looks for the interpreter in a process's mappings. */
+enum cpython_found cpython_find(pid_t pid, const struct maps *maps, struct cpython *python,
+				const char **why);
+
+#endif

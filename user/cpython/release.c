@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "cpython/release.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* --- to 3.12: by table ------------------------------------------------------------------------ */
+
+/* struct _gil_runtime_state: an interval, the last holder, locked. */
+#define GIL_HOLDER 8
+#define GIL_LOCKED 16
+
+#define CODE_38(lines_format)                                                                \
+	{                                                                                    \
+		.first_line = 40, .file = 104, .name = 112, .lines = 120, .string_data = 48, \
+		.string_wide_data = 72, .format = (lines_format)                             \
+	}
+
+static const struct cpython_release releases[] = {
+	{
+		.frames = {.version = 0x0308,
+			   .entry = PERFX_PYTHON_ENTRY_CODE,
+			   .interpreter_threads = 8,
+			   .thread_next = 8,
+			   .thread_id = 176,
+			   .thread_frame = 24,
+			   .frame_bytes = 112,
+			   .frame_code = 32,
+			   .frame_back = 24,
+			   .frame_instruction = 104,
+			   .index_bytes = 1},
+		.code = CODE_38(LINE_TABLE_LNOTAB),
+		.runtime_interpreters = 32,
+		.runtime_gil = 1152,
+	},
+	{
+		.frames = {.version = 0x0309,
+			   .entry = PERFX_PYTHON_ENTRY_CODE,
+			   .interpreter_threads = 8,
+			   .thread_next = 8,
+			   .thread_id = 176,
+			   .thread_frame = 24,
+			   .frame_bytes = 112,
+			   .frame_code = 32,
+			   .frame_back = 24,
+			   .frame_instruction = 104,
+			   .index_bytes = 1},
+		.code = CODE_38(LINE_TABLE_LNOTAB),
+		.runtime_interpreters = 32,
+		.runtime_gil = 352,
+	},
+	{
+		.frames = {.version = 0x030a,
+			   .entry = PERFX_PYTHON_ENTRY_CFRAME_EACH,
+			   .interpreter_threads = 8,
+			   .thread_next = 8,
+			   .thread_id = 176,
+			   .thread_frame = 24,
+			   .thread_cframe = 48,
+			   .cframe_previous = 8,
+			   .frame_bytes = 104,
+			   .frame_code = 32,
+			   .frame_back = 24,
+			   .frame_instruction = 96,
+			   .index_bytes = 2},
+		.code = CODE_38(LINE_TABLE_RANGES),
+		.runtime_interpreters = 32,
+		.runtime_gil = 352,
+	},
+	{
+		.frames = {.version = 0x030b,
+			   .entry = PERFX_PYTHON_ENTRY_CFRAME,
+			   .interpreter_threads = 16,
+			   .thread_next = 8,
+			   .thread_id = 152,
+			   .thread_cframe = 56,
+			   .cframe_frame = 8,
+			   .cframe_previous = 16,
+			   .frame_bytes = 72,
+			   .frame_code = 32,
+			   .frame_back = 48,
+			   .frame_instruction = 56,
+			   .frame_entry = 68,
+			   .code_first = 184},
+		.code = {.first_line = 72,
+			 .file = 112,
+			 .name = 120,
+			 .qualname = 128,
+			 .lines = 136,
+			 .string_data = 48,
+			 .string_wide_data = 72,
+			 .format = LINE_TABLE_LOCATIONS},
+		.runtime_interpreters = 40,
+		.runtime_gil = 360,
+	},
+	{
+		.frames = {.version = 0x030c,
+			   .entry = PERFX_PYTHON_ENTRY_SHIM,
+			   .interpreter_threads = 72,
+			   .thread_next = 8,
+			   .thread_id = 136,
+			   .thread_cframe = 56,
+			   .cframe_frame = 0,
+			   .frame_bytes = 72,
+			   .frame_code = 0,
+			   .frame_back = 8,
+			   .frame_instruction = 56,
+			   .frame_entry = 70,
+			   .code_first = 192},
+		.code = {.first_line = 68,
+			 .file = 112,
+			 .name = 120,
+			 .qualname = 128,
+			 .lines = 136,
+			 .string_data = 40,
+			 .string_wide_data = 56,
+			 .format = LINE_TABLE_LOCATIONS},
+		.runtime_interpreters = 40,
+		.interpreter_gil = 384,
+	},
+};
+
+/* --- since 3.13: as the runtime describes itself ---------------------------------------------- */
+
+#define COOKIE "xdebugpy"
+
+/* Words of _Py_DebugOffsets: where its parts begin, which have the same members first. */
+struct description {
+	uint32_t minor;
+	uint8_t interpreter, thread, frame, code;
+	uint8_t gil; /* ceval_gil, counted from interpreter */
+};
+
+enum { WORD_VERSION = 1, WORD_FREE_THREADED = 2, WORD_INTERPRETERS = 5 };
+
+static const struct description descriptions[] = {
+	{.minor = 0x030d, .interpreter = 6, .thread = 19, .frame = 28, .code = 34, .gil = 8},
+	{.minor = 0x030e, .interpreter = 6, .thread = 22, .frame = 31, .code = 39, .gil = 9},
+};
+
+static uint64_t word_of(const uint8_t *runtime, size_t index)
+{
+	uint64_t word;
+
+	memcpy(&word, runtime + index * sizeof(word), sizeof(word));
+	return word;
+}
+
+uint32_t cpython_runtime_version(const uint8_t runtime[CPYTHON_RUNTIME_BYTES])
+{
+	return memcmp(runtime, COOKIE, strlen(COOKIE)) != 0
+		       ? 0
+		       : (uint32_t)word_of(runtime, WORD_VERSION);
+}
+
+/* An offset into a structure of at most so many bytes; clears *valid where it is not. */
+static uint16_t offset_at(const uint8_t *runtime, size_t index, uint64_t limit, bool *valid)
+{
+	uint64_t offset = word_of(runtime, index);
+
+	if (offset >= limit || offset > UINT16_MAX)
+		*valid = false;
+	return (uint16_t)offset;
+}
+
+static bool describe_frames(const uint8_t *runtime, const struct description *at,
+			    struct perfx_python *frames)
+{
+	enum { NEXT = 2, THREADS = 3, T_NEXT = 2, T_FRAME = 4, T_ID = 5 };
+	enum { BACK = 1, CODE = 2, INSTRUCTION = 3, OWNER = 5, C_FIRST = 9 };
+	uint64_t interpreter = word_of(runtime, at->interpreter),
+		 thread = word_of(runtime, at->thread), frame = word_of(runtime, at->frame),
+		 code = word_of(runtime, at->code);
+	bool valid = frame <= PERFX_PYTHON_FRAME_WORDS * sizeof(uint64_t);
+
+	*frames = (struct perfx_python){
+		.entry = PERFX_PYTHON_ENTRY_SHIM,
+		.interpreter_next = offset_at(runtime, at->interpreter + NEXT, interpreter, &valid),
+		.interpreter_threads =
+			offset_at(runtime, at->interpreter + THREADS, interpreter, &valid),
+		.thread_next = offset_at(runtime, at->thread + T_NEXT, thread, &valid),
+		.thread_frame = offset_at(runtime, at->thread + T_FRAME, thread, &valid),
+		.thread_id = offset_at(runtime, at->thread + T_ID, thread, &valid),
+		.frame_back = offset_at(runtime, at->frame + BACK, frame, &valid),
+		.frame_code = offset_at(runtime, at->frame + CODE, frame, &valid),
+		.frame_instruction = offset_at(runtime, at->frame + INSTRUCTION, frame, &valid),
+		.frame_entry = offset_at(runtime, at->frame + OWNER, frame, &valid),
+		.code_first = offset_at(runtime, at->code + C_FIRST, code, &valid),
+		.gil_locked = GIL_LOCKED,
+		.gil_holder = GIL_HOLDER,
+	};
+	/* its last member that is read: what follows, its variables, need not be mapped */
+	frames->frame_bytes = (uint16_t)(frames->frame_entry / 8 * 8 + 8);
+	return valid;
+}
+
+static bool describe_code(const uint8_t *runtime, const struct description *at,
+			  struct code_offsets *code)
+{
+	enum { FILE_NAME = 1, NAME, QUALNAME, LINES, FIRST_LINE };
+	uint64_t limit = word_of(runtime, at->code);
+	bool valid = true;
+
+	*code = (struct code_offsets){
+		.file = offset_at(runtime, at->code + FILE_NAME, limit, &valid),
+		.name = offset_at(runtime, at->code + NAME, limit, &valid),
+		.qualname = offset_at(runtime, at->code + QUALNAME, limit, &valid),
+		.lines = offset_at(runtime, at->code + LINES, limit, &valid),
+		.first_line = offset_at(runtime, at->code + FIRST_LINE, limit, &valid),
+		.string_data = 40,
+		.string_wide_data = 56,
+		.format = LINE_TABLE_LOCATIONS,
+	};
+	return valid;
+}
+
+static const char *describe(const uint8_t *runtime, const struct description *at,
+			    struct cpython_release *release)
+{
+	uint64_t limit = word_of(runtime, at->interpreter);
+	bool valid = true;
+
+	*release = (struct cpython_release){0};
+	release->runtime_interpreters = offset_at(runtime, WORD_INTERPRETERS, UINT16_MAX, &valid);
+	release->interpreter_gil =
+		offset_at(runtime, (size_t)at->interpreter + at->gil, limit, &valid);
+	if (!describe_frames(runtime, at, &release->frames) ||
+	    !describe_code(runtime, at, &release->code) || !valid)
+		return "its _Py_DebugOffsets make no sense";
+	return NULL;
+}
+
+/* --- both ------------------------------------------------------------------------------------- */
+
+static const char *by_table(uint32_t minor, struct cpython_release *release)
+{
+	for (size_t i = 0; i < sizeof(releases) / sizeof(releases[0]); i++) {
+		if (releases[i].frames.version != minor)
+			continue;
+		*release = releases[i];
+		release->frames.gil_locked = GIL_LOCKED;
+		release->frames.gil_holder = GIL_HOLDER;
+		return NULL;
+	}
+	return "its release is not among " CPYTHON_RELEASES;
+}
+
+const char *cpython_release(const uint8_t runtime[CPYTHON_RUNTIME_BYTES], uint32_t version,
+			    struct cpython_release *release)
+{
+	uint32_t described = cpython_runtime_version(runtime);
+	const char *why = NULL;
+
+	if (!described && CPYTHON_MINOR(version) > 0x030c)
+		return "its _PyRuntime does not begin with _Py_DebugOffsets";
+	if (!described) {
+		why = by_table(CPYTHON_MINOR(version), release);
+	} else {
+		const struct description *at = NULL;
+
+		version = described;
+		for (size_t i = 0; i < sizeof(descriptions) / sizeof(descriptions[0]); i++)
+			if (descriptions[i].minor == CPYTHON_MINOR(version))
+				at = &descriptions[i];
+		if (word_of(runtime, WORD_FREE_THREADED))
+			return "it is a free-threaded build";
+		why = at ? describe(runtime, at, release)
+			 : "its release is not among " CPYTHON_RELEASES;
+	}
+	if (!why)
+		release->frames.version = version;
+	return why;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Layout of CPython's structures, by release. Up to 3.12 a table, taken from the debug information
+ * of builds; since 3.13 the interpreter describes itself: _PyRuntime begins with _Py_DebugOffsets
+ * (Include/internal/pycore_debug_offsets.h), whose own layout differs from one release to the next.
+ */
+#ifndef PERFX_CPYTHON_RELEASE_H
+#define PERFX_CPYTHON_RELEASE_H
+
+#include "cpython/lines.h"
+#include "perfx_python.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CPYTHON_OLDEST	       0x0308
+#define CPYTHON_NEWEST	       0x030e
+#define CPYTHON_RELEASES       "3.8 to 3.14"
+#define CPYTHON_MINOR(version) ((version) >> 16) /* of PY_VERSION_HEX: 0x030b for 3.11 */
+
+/* Offsets in a code object, bytes. */
+struct code_offsets {
+	uint16_t first_line, file, name;
+	uint16_t qualname;    /* 0: there is none */
+	uint16_t lines;	      /* its line table */
+	uint16_t string_data; /* of ASCII; of other compact strings 16 or, to 3.11, 24 more */
+	uint16_t string_wide_data;
+	enum line_table format;
+};
+
+struct cpython_release {
+	struct perfx_python frames; /* without its addresses */
+	struct code_offsets code;
+	uint16_t runtime_interpreters; /* in _PyRuntime */
+	/* GIL struct: in _PyRuntime, or where the first interpreter points to */
+	uint16_t runtime_gil, interpreter_gil;
+};
+
+/* Bytes of _PyRuntime to be given to cpython_release. */
+#define CPYTHON_RUNTIME_BYTES 1024
+
+/* runtime: the first bytes of _PyRuntime; version: PY_VERSION_HEX, 0 where it is not known, which
+ * from 3.13 on it is by runtime. NULL, or why its frames cannot be read. */
+const char *cpython_release(const uint8_t runtime[CPYTHON_RUNTIME_BYTES], uint32_t version,
+			    struct cpython_release *release);
+/* PY_VERSION_HEX as such a runtime says it itself; 0: it does not. */
+uint32_t cpython_runtime_version(const uint8_t runtime[CPYTHON_RUNTIME_BYTES]);
+
+#endif
