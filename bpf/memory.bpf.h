@@ -117,30 +117,6 @@ static __always_inline struct memory_thread *memory_thread(bool create)
 
 /* --- what a record says --- */
 
-/* The calling context of the innermost traced call that is open. */
-static __always_inline __u32 current_context(__u64 sp)
-{
-	struct thread *t =
-		bpf_task_storage_get(&perfx_threads, bpf_get_current_task_btf(), NULL, 0);
-	__u32 depth;
-
-	if (!t || t->recording_window != current_recording_window())
-		return 0;
-	depth = t->depth;
-	/* frames that the program has left by another way lie below the stack pointer */
-	for (int i = 0; i < 8; i++) {
-		struct frame *f;
-
-		if (!depth || depth > PERFX_MAX_DEPTH)
-			return 0;
-		f = frame_at(t, depth - 1);
-		if (perfx_many_stacks || !is_left(t->signal_stack, f->ret_addr_sp, sp))
-			return f->context;
-		depth--;
-	}
-	return 0;
-}
-
 static __always_inline void lose(__u32 process, __u32 domain, __u64 size_bytes, bool is_free)
 {
 	__u32 key = (process < PERFX_MAX_PROCESSES ? process : 0) * PERFX_DOMAINS_MAX +
@@ -212,7 +188,7 @@ static __always_inline void emit_allocation(struct memory_thread *m, const struc
 	record->size_bytes = block->size_bytes;
 	record->process = m->process;
 	record->tid = m->tid;
-	record->context = current_context(sp);
+	record->context = open_context(bpf_get_current_task_btf(), sp);
 	record->stack = stack;
 	record->allocator = block->allocator;
 	record->domain = block->domain;

@@ -110,7 +110,8 @@ __weak __noinline int walk(struct call_stack *record, __u32 count, __u64 frame_p
 
 static __always_inline __u32 hash_of(const struct call_stack *record, __u64 *hash)
 {
-	__u64 a = 0x9e3779b97f4a7c15ULL, b = 0xc2b2ae3d27d4eb4fULL;
+	/* the same addresses mean something else where the first is no return address */
+	__u64 a = 0x9e3779b97f4a7c15ULL ^ record->head.flags, b = 0xc2b2ae3d27d4eb4fULL;
 
 	for (__u32 i = 0; i < PERFX_STACK_FRAMES_MAX; i++) {
 		if (i >= record->head.frames_count)
@@ -124,13 +125,28 @@ static __always_inline __u32 hash_of(const struct call_stack *record, __u64 *has
 	return b ^ (b >> 32);
 }
 
+/* Emits a stack. Returns its id; 0: there is no room. */
+static __always_inline __u32 emit_stack(struct call_stack *record, void *ring, __u32 process)
+{
+	__u32 size = sizeof(record->head) +
+		     (record->head.frames_count & (2 * PERFX_STACK_FRAMES_MAX - 1)) * sizeof(__u64);
+
+	if (size > sizeof(*record))
+		size = sizeof(*record);
+	record->head.hdr.size = size;
+	record->head.hdr.kind = PERFX_KIND_STACK;
+	record->head.hdr.fixed = sizeof(record->head);
+	record->head.stack = __sync_fetch_and_add(&perfx_next_stack, 1);
+	record->head.process = process;
+	return bpf_ringbuf_output(ring, record, size, BPF_RB_NO_WAKEUP) ? 0 : record->head.stack;
+}
+
 /* The id of the stack, which is emitted when it is new; 0: no room to keep or emit it. */
 __weak __noinline __u32 stack_id(struct call_stack *record, __u32 process, __u32 tid)
 {
 	struct stack_key key = {.process = process};
 	struct stack_value value, *known;
 	void *ring = ring_of(&perfx_memory, tid);
-	__u32 size;
 
 	if (!record || !ring)
 		return 0;
@@ -142,19 +158,9 @@ __weak __noinline __u32 stack_id(struct call_stack *record, __u32 process, __u32
 		counter_add(PERFX_COUNTER_STACK_FAILURES, 1);
 		return 0;
 	}
-	value.stack = __sync_fetch_and_add(&perfx_next_stack, 1);
-	size = sizeof(record->head) +
-	       (record->head.frames_count & (2 * PERFX_STACK_FRAMES_MAX - 1)) * sizeof(__u64);
-	if (size > sizeof(*record))
-		size = sizeof(*record);
-	record->head.hdr.size = size;
-	record->head.hdr.kind = PERFX_KIND_STACK;
-	record->head.hdr.fixed = sizeof(record->head);
-	record->head.stack = value.stack;
-	record->head.process = process;
+	value.stack = emit_stack(record, ring, process);
 	/* emitted before it can be found, so that records that name it come later */
-	if (bpf_ringbuf_output(ring, record, size, BPF_RB_NO_WAKEUP) ||
-	    bpf_map_update_elem(&perfx_stack_ids, &key, &value, BPF_NOEXIST)) {
+	if (!value.stack || bpf_map_update_elem(&perfx_stack_ids, &key, &value, BPF_NOEXIST)) {
 		known = bpf_map_lookup_elem(&perfx_stack_ids, &key);
 		if (known && known->check == value.check)
 			return known->stack;

@@ -211,4 +211,28 @@ static __always_inline struct frame *frame_at(struct thread *t, __u32 index)
 	return &t->frames[index & (PERFX_MAX_DEPTH - 1)];
 }
 
+/* The calling context of a thread's innermost traced call; 0: none is open. sp: where its stack
+ * ends. */
+static __always_inline __u32 open_context(struct task_struct *task, __u64 sp)
+{
+	struct thread *t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
+	__u32 depth;
+
+	if (!t || t->recording_window != current_recording_window())
+		return 0;
+	depth = t->depth;
+	/* frames that the program has left by another way lie below the stack pointer */
+	for (int i = 0; i < 8; i++) {
+		struct frame *f;
+
+		if (!depth || depth > PERFX_MAX_DEPTH)
+			return 0;
+		f = frame_at(t, depth - 1);
+		if (perfx_many_stacks || !is_left(t->signal_stack, f->ret_addr_sp, sp))
+			return f->context;
+		depth--;
+	}
+	return 0;
+}
+
 #endif

@@ -282,6 +282,8 @@ struct perfx_memory_knobs {
 
 /* Distinct stacks; further ones are unknown, and counted. */
 #define PERFX_MAX_STACKS 65536
+/* Of samples: kept apart, because a long recording has more of them. */
+#define PERFX_MAX_SAMPLE_STACKS 65536
 
 /* Dropped memory records by process (0: processes beyond the table) and domain. */
 struct perfx_memory_lost {
@@ -408,6 +410,7 @@ enum perfx_counter {
 	PERFX_COUNTER_MEMORY_DROPS,
 	PERFX_COUNTER_STACK_FAILURES,
 	PERFX_COUNTER_VALUE_DROPS,
+	PERFX_COUNTER_SAMPLE_DROPS,
 	PERFX_COUNTERS
 };
 

@@ -50,6 +50,11 @@ struct sched_entity {
 	__u64 sum_exec_runtime;
 };
 
+struct sched_info {
+	unsigned long long last_arrival;
+	unsigned long long last_queued;
+};
+
 /* include/linux/types.h */
 typedef int pid_t;
 typedef struct {
@@ -90,6 +95,14 @@ struct task_struct {
 	unsigned long sas_ss_sp;
 	unsigned long sas_ss_size;
 	struct uprobe_task *utask;
+	unsigned int __state;
+	unsigned int flags;
+	int on_cpu;
+	unsigned in_iowait : 1;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
+	__u64 start_time;
+	struct sched_info sched_info;
 };
 
 /* kernel/bpf/task_iter.c */

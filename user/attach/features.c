@@ -3,6 +3,7 @@
 
 #include "attach/hit_cost.h"
 #include "attach/links.h"
+#include "attach/sampler.h"
 
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -12,6 +13,7 @@
 #include <linux/bpf.h>
 #include <pthread.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -202,7 +204,19 @@ static int try_load(int map_fd)
 	return 0;
 }
 
-static void look_for_tracepoints(struct features *features)
+/* A value of an enumeration: libbpf cannot try helpers of tracing programs. */
+static bool has_helper(const struct btf *btf, const char *name)
+{
+	int id = btf__find_by_name_kind(btf, "bpf_func_id", BTF_KIND_ENUM);
+	const struct btf_type *type = id > 0 ? btf__type_by_id(btf, (uint32_t)id) : NULL;
+
+	for (uint32_t i = 0; type && i < btf_vlen(type); i++)
+		if (!strcmp(btf__name_by_offset(btf, btf_enum(type)[i].name_off), name))
+			return true;
+	return false;
+}
+
+static void look_into_btf(struct features *features)
 {
 	struct btf *btf = features->btf ? btf__load_vmlinux_btf() : NULL;
 
@@ -210,7 +224,17 @@ static void look_for_tracepoints(struct features *features)
 		return;
 	features->socket_lengths = btf__find_by_name(btf, "btf_trace_sock_send_length") > 0 &&
 				   btf__find_by_name(btf, "btf_trace_sock_recv_length") > 0;
+	features->task_memory = has_helper(btf, "BPF_FUNC_copy_from_user_task");
 	btf__free(btf);
+}
+
+static bool have_cpu_clock(void)
+{
+	int fd = cpu_clock_open(0, 1000000000);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 || fd == -ENODEV;
 }
 
 void features_try(struct features *features)
@@ -227,7 +251,8 @@ void features_try(struct features *features)
 		features->ring_buffer = libbpf_probe_bpf_map_type(BPF_MAP_TYPE_RINGBUF, NULL) == 1;
 		features->cookies = libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE,
 							    BPF_FUNC_get_attach_cookie, NULL) == 1;
-		look_for_tracepoints(features);
+		look_into_btf(features);
+		features->cpu_clock = have_cpu_clock();
 		end_trial(features, result_fd);
 	} else {
 		features->optimized_nop5 = have_uprobe_syscall();

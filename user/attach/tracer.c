@@ -124,6 +124,25 @@ static void open_memory(struct tracer *tracer, const struct tracer_options *opti
 	bpf_map__set_max_entries(skel->maps.perfx_sampled, PERFX_MAX_SAMPLED);
 }
 
+/* The iterator's program is loaded where the kernel has what it calls: else the whole object would
+ * be refused first. */
+static void open_samples(struct tracer *tracer, const struct tracer_options *options,
+			 const struct features *features)
+{
+	bool on_cpu = options->samples && features->cpu_clock && !tracer->lacks[TRACER_ON_CPU];
+	bool off_cpu = options->samples && features->task_memory && !tracer->lacks[TRACER_OFF_CPU];
+	struct perfx_bpf *skel = tracer->skel;
+
+	bpf_program__set_autoload(skel->progs.perfx_sample_on_cpu, on_cpu);
+	bpf_program__set_autoload(skel->progs.perfx_sample_off_cpu, off_cpu);
+	/* user/attach/sampler.c attaches them */
+	bpf_program__set_autoattach(skel->progs.perfx_sample_on_cpu, false);
+	bpf_program__set_autoattach(skel->progs.perfx_sample_off_cpu, false);
+	if (on_cpu || off_cpu)
+		bpf_map__set_max_entries(skel->maps.perfx_sample_stack_ids,
+					 PERFX_MAX_SAMPLE_STACKS);
+}
+
 /* Names of ranges may lie in pages that have not been touched yet; a sleepable program can read
  * them. Perf links have sleepable programs on later kernels only. */
 static void open_annotations(struct tracer *tracer)
@@ -179,6 +198,7 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 	bpf_program__set_autoload(skel->progs.perfx_on_return,
 				  tracer->return_link != PERFX_LINK_SESSION);
 	open_memory(tracer, options);
+	open_samples(tracer, options, features);
 	open_annotations(tracer);
 	open_perf_events(skel, options->counters);
 	bpf_program__set_autoload(skel->progs.perfx_on_send, sockets);
@@ -207,14 +227,26 @@ static int make_rings(struct bpf_map *map, size_t bytes, struct tracer_rings *ri
 	return 0;
 }
 
+/* Samples alone: they come by the clock. */
+#define SAMPLES_RING_BYTES (1u << 20)
+
+/* Of the rings of memory records and samples; where none are wanted, the smallest there are. */
+static size_t memory_ring_bytes(const struct tracer_options *options)
+{
+	if (options->memory)
+		return options->ring_bytes;
+	if (!options->samples)
+		return 1;
+	return options->ring_bytes < SAMPLES_RING_BYTES ? options->ring_bytes : SAMPLES_RING_BYTES;
+}
+
 static int make_all_rings(struct tracer *tracer, const struct tracer_options *options)
 {
 	const struct perfx_bpf *skel = tracer->skel;
 	int err = make_rings(skel->maps.perfx_spans, options->ring_bytes, &tracer->spans);
 
-	/* where none are wanted, the smallest there are */
 	return err ? err
-		   : make_rings(skel->maps.perfx_memory, options->memory ? options->ring_bytes : 1,
+		   : make_rings(skel->maps.perfx_memory, memory_ring_bytes(options),
 				&tracer->memory);
 }
 
@@ -682,6 +714,53 @@ void tracer__memory_lost(const struct tracer *tracer, uint32_t process, enum per
 
 	*lost = (struct perfx_memory_lost){0};
 	bpf_map_lookup_elem(bpf_map__fd(tracer->skel->maps.perfx_memory_lost), &key, lost);
+}
+
+int tracer__on_cpu_fd(const struct tracer *tracer)
+{
+	return bpf_program__fd(tracer->skel->progs.perfx_sample_on_cpu);
+}
+
+int tracer__off_cpu_fd(const struct tracer *tracer)
+{
+	return bpf_program__fd(tracer->skel->progs.perfx_sample_off_cpu);
+}
+
+void tracer__set_on_cpu_interval(struct tracer *tracer, uint64_t interval_ns)
+{
+	__atomic_store_n(&tracer->skel->bss->perfx_on_cpu_interval_ns, interval_ns,
+			 __ATOMIC_RELAXED);
+}
+
+void tracer__set_off_cpu_interval(struct tracer *tracer, uint64_t interval_ns)
+{
+	__atomic_store_n(&tracer->skel->bss->perfx_off_cpu_interval_ns, interval_ns,
+			 __ATOMIC_RELAXED);
+}
+
+uint64_t tracer__sample_stacks(const struct tracer *tracer)
+{
+	return __atomic_load_n(&tracer->skel->bss->perfx_sample_stacks_count, __ATOMIC_RELAXED);
+}
+
+uint64_t tracer__samples_lost(const struct tracer *tracer, uint32_t process)
+{
+	uint64_t lost = 0;
+
+	bpf_map_lookup_elem(bpf_map__fd(tracer->skel->maps.perfx_samples_lost), &process, &lost);
+	return lost;
+}
+
+size_t tracer__pids(const struct tracer *tracer, pid_t *pids, size_t max)
+{
+	int map_fd = bpf_map__fd(tracer->skel->maps.perfx_traced_tgids);
+	uint32_t pid;
+	size_t count = 0;
+	int err = bpf_map_get_next_key(map_fd, NULL, &pid);
+
+	for (; !err && count < max; err = bpf_map_get_next_key(map_fd, &pid, &pid))
+		pids[count++] = (pid_t)pid;
+	return count;
 }
 
 /* Sum over the CPUs of one entry of a per-CPU array of u64. */

@@ -32,6 +32,7 @@ struct tracer_options {
 			      */
 	uint32_t probes_max; /* room in the tables */
 	bool memory;	     /* room and programs for allocation probes */
+	bool samples;	     /* likewise, for samples of threads */
 	const struct counters *counters; /* of calls marked F_PERF; NULL: none */
 };
 
@@ -41,7 +42,14 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 void tracer__free(struct tracer *tracer);
 
 /* What the rest can do without. */
-enum tracer_part { TRACER_ANNOTATIONS, TRACER_MEMORY, TRACER_SOCKETS, TRACER_PARTS };
+enum tracer_part {
+	TRACER_ANNOTATIONS,
+	TRACER_MEMORY,
+	TRACER_SOCKETS,
+	TRACER_ON_CPU,	/* samples of threads that run */
+	TRACER_OFF_CPU, /* and of those that do not */
+	TRACER_PARTS
+};
 
 /* Does this kernel refuse a program of that part? Then it is not there, and points that need it
  * fail with EOPNOTSUPP. */
@@ -129,6 +137,20 @@ int tracer__objects_fd(const struct tracer *tracer);
 /* Records of a domain that found no room; process: below PERFX_MAX_PROCESSES. */
 void tracer__memory_lost(const struct tracer *tracer, uint32_t process, enum perfx_domain domain,
 			 struct perfx_memory_lost *lost);
+
+/* Programs that take a sample: of the interrupted thread, for a perf event of each CPU; of threads
+ * that do not run, for an iterator over tasks, one at a time. < 0: not loaded. */
+int tracer__on_cpu_fd(const struct tracer *tracer);
+int tracer__off_cpu_fd(const struct tracer *tracer);
+/* The time that the next samples stand for. */
+void tracer__set_on_cpu_interval(struct tracer *tracer, uint64_t interval_ns);
+void tracer__set_off_cpu_interval(struct tracer *tracer, uint64_t interval_ns);
+/* Different stacks in samples so far. */
+uint64_t tracer__sample_stacks(const struct tracer *tracer);
+/* Samples of a process that found no room; process: below PERFX_MAX_PROCESSES. */
+uint64_t tracer__samples_lost(const struct tracer *tracer, uint32_t process);
+/* The pids of traced processes, `max` at most: how many. */
+size_t tracer__pids(const struct tracer *tracer, pid_t *pids, size_t max);
 
 /* Values whose records found no room; in any order. */
 void tracer__each_value_lost(const struct tracer *tracer,

@@ -160,6 +160,11 @@ int cmd_doctor(void)
 		 "found a second later"},
 		{"hardware counters (cycles, instructions, operations, cache misses)", counts,
 		 TRIED, counted},
+		{"samples of threads that run (perf events by the CPU's clock)", f.cpu_clock, TRIED,
+		 "needs a kernel with CONFIG_PERF_EVENTS, and perf_event_open(2) allowed; without "
+		 "it, reports have no CPU time by line"},
+		{"samples of threads that wait", f.task_memory, TRIED,
+		 "needs Linux 5.18; without it, reports do not say where threads wait"},
 		{"time on run queues (schedstat)", readable("/proc/self/schedstat"), USEFUL,
 		 "needs a kernel with CONFIG_SCHED_INFO; without it, threads show no runnable "
 		 "time"},

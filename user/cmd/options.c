@@ -320,6 +320,7 @@ int options_parse(struct options *options, int argc, char **argv)
 				    .interval_ns = 250000000,
 				    .ring_bytes = 8 << 20,
 				    .sample_bytes = 512 << 10,
+				    .sample_hz = 99,
 				    .functions_max = 20000};
 	if (row) {
 		options->verb = row->verb;

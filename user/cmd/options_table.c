@@ -253,6 +253,14 @@ static int take_memory(const struct option_row *row, struct options *options, ch
 	return EXIT_OK;
 }
 
+static int take_sample(const struct option_row *row, struct options *options, char *value)
+{
+	if (strcmp(value, "off") != 0)
+		return take_count(row, options, value);
+	options->sample_hz = 0;
+	return EXIT_OK;
+}
+
 static int take_peak_flops(const struct option_row *row, struct options *options, char *value)
 {
 	return peaks_given_flops(&options->peaks, value)
@@ -529,6 +537,16 @@ const struct option_row option_rows[] = {
 		"operations and cache misses, for functions with known FLOPs. "
 		"`on`: for all functions. "
 		"By name: at most four of @, for all functions."},
+
+	{"sample", 0, false, SECTION_WHAT, RECORDING, .arg = "HZ|off", .parse = take_sample,
+	 INTO(sample_hz), .max = 1000,
+	 .help = "sample call stacks of all threads, HZ times a second on each CPU (default 99)",
+	 .man = "How often the threads of traced processes are sampled: those that run *HZ* times "
+		"a second on each CPU, 99 by default, those that wait a fifth as often. "
+		"Each sample has the call stack, the innermost traced call, and what the thread "
+		"waits for. "
+		"Samples are reported apart from calls, which are counted exactly. "
+		"`off`: none are taken."},
 
 	/* --- how long --- */
 	{"duration", 'd', false, SECTION_WHEN, RECORDING, .arg = "TIME", .parse = take_time,

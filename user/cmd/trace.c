@@ -198,6 +198,7 @@ static struct recorder_options recorder_options_of(const struct options *options
 		.ring_bytes = options->ring_bytes,
 		.rings_count = options->rings_count,
 		.sample_bytes = options->sample_bytes,
+		.sample_hz = options->sample_hz,
 		.follow_children = !options->no_children,
 		.compensate = options->compensate,
 		.calibrate = !options->no_calibrate || options->compensate,

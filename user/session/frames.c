@@ -107,8 +107,9 @@ enum { GONE_MAX = 4096 };
 
 /* An address in stacks. */
 struct call {
-	uint64_t address; /* as in the STACK record: behind the call */
-	uint64_t offset;  /* of the call in the file */
+	uint64_t address; /* as in the STACK record */
+	uint64_t at;	  /* of the instruction: of a return address the call before it */
+	uint64_t offset;  /* of the instruction in the file */
 	uint64_t vaddr;	  /* in the file; frames__emit knows */
 	uint32_t file;
 	uint32_t process;
@@ -210,7 +211,7 @@ static void bind_call(struct space *space, struct call *call, const struct mappe
 	call->bound = true;
 	call->file = range->file;
 	if (range->file != FILE_CACHE_NONE)
-		call->offset = call->address - 1 - range->start + range->offset;
+		call->offset = call->at - range->start + range->offset;
 	space->bound_count++;
 }
 
@@ -219,7 +220,7 @@ static void bind_calls(struct space *space)
 {
 	for (size_t i = 0; space->bound_count < space->calls_count && i < space->calls_count; i++) {
 		struct call *call = &space->calls[i];
-		const struct mapped_range *range = address_map__find(space->map, call->address - 1);
+		const struct mapped_range *range = address_map__find(space->map, call->at);
 
 		if (!call->bound && range)
 			bind_call(space, call, range);
@@ -285,7 +286,9 @@ int frames__fork(struct frames *frames, uint32_t child, uint32_t parent)
 
 /* --- what stacks show ------------------------------------------------------------------------ */
 
-static int add_call(struct space *space, uint64_t address)
+/* An address that is once a return address and once an instruction being executed is what it was
+ * first: both are in one function, but behind a call that never returns. */
+static int add_call(struct space *space, uint64_t address, bool executing)
 {
 	struct call *call;
 	const struct mapped_range *range;
@@ -300,9 +303,11 @@ static int add_call(struct space *space, uint64_t address)
 	if (err)
 		return err;
 	call = &space->calls[space->calls_count++];
-	*call = (struct call){
-		.address = address, .file = FILE_CACHE_NONE, .process = space->process};
-	range = address_map__find(space->map, address - 1);
+	*call = (struct call){.address = address,
+			      .at = executing ? address : address - 1,
+			      .file = FILE_CACHE_NONE,
+			      .process = space->process};
+	range = address_map__find(space->map, call->at);
 	if (range)
 		bind_call(space, call, range);
 	return 0;
@@ -319,7 +324,7 @@ int frames__stack(struct frames *frames, const struct perfx_stack *stack)
 		uint64_t address;
 
 		memcpy(&address, addresses + i * sizeof(address), sizeof(address));
-		err = add_call(space, address);
+		err = add_call(space, address, !i && (stack->flags & PERFX_STACK_PC));
 	}
 	return err;
 }
@@ -419,7 +424,7 @@ static void bind_to_gone(struct space *space, struct call *call)
 	for (size_t i = space->gone_count; !call->bound && i-- > 0;) {
 		const struct mapped_range *range = &space->gone[i];
 
-		if (call->address - 1 >= range->start && call->address - 1 < range->end)
+		if (call->at >= range->start && call->at < range->end)
 			bind_call(space, call, range);
 	}
 }

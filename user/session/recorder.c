@@ -5,6 +5,7 @@
 #include "attach/memory.h"
 #include "attach/probes.h"
 #include "attach/reader.h"
+#include "attach/sampler.h"
 #include "attach/tracer.h"
 #include "base/clock.h"
 #include "base/grow.h"
@@ -73,6 +74,7 @@ struct recorder {
 	struct host_peaks host_peaks;
 	struct probes *probes;
 	struct memory *memory;
+	struct sampler *sampler;
 	struct operations *operations;
 	struct reader *reader;
 	struct process_table *processes;
@@ -129,6 +131,8 @@ static void emit_lacking(struct recorder *recorder)
 		[TRACER_ANNOTATIONS] = "annotated ranges and values",
 		[TRACER_MEMORY] = "allocations",
 		[TRACER_SOCKETS] = "network I/O",
+		[TRACER_ON_CPU] = "samples of threads that run",
+		[TRACER_OFF_CPU] = "samples of threads that wait",
 	};
 
 	for (int part = 0; part < TRACER_PARTS; part++) {
@@ -158,6 +162,7 @@ static int begin_load(struct recorder *recorder)
 		.ring_bytes = options->ring_bytes,
 		.rings_count = options->rings_count,
 		.memory = options->plan.memory != MEMORY_OFF,
+		.samples = options->sample_hz > 0,
 		.probes_max = PROBES_GUESS + PROBES_SLACK,
 	};
 
@@ -231,6 +236,7 @@ static void recording_begin(struct recorder *recorder, uint64_t start_ns)
 	count_threads(recorder);
 	emit_perf_counters(recorder);
 	memory__start(recorder->memory, start_ns);
+	sampler__describe(recorder->sampler);
 }
 
 /* --- --wait ---
@@ -364,7 +370,9 @@ static bool open_attach(struct recorder *recorder)
 		operations__new(recorder->plan, recorder->tracer, recorder->probes, recorder->sink);
 	recorder->reader =
 		reader__new(recorder->tracer, recorder->sink, on_record, on_object, recorder);
-	if (!recorder->memory || !recorder->operations || !recorder->reader)
+	recorder->sampler =
+		sampler__new(recorder->tracer, recorder->sink, recorder->options->sample_hz);
+	if (!recorder->memory || !recorder->operations || !recorder->reader || !recorder->sampler)
 		return false;
 	reader__name_steps(recorder->reader, options->plan.step_range);
 	return true;
@@ -374,7 +382,7 @@ static bool open_processes(struct recorder *recorder)
 {
 	recorder->processes = process_table__new(recorder->tracer, recorder->sink,
 						 recorder->options->full_cmdline);
-	if (recorder->options->plan.memory != MEMORY_OFF)
+	if (recorder->options->plan.memory != MEMORY_OFF || recorder->options->sample_hz)
 		recorder->frames = frames__new(recorder->sink);
 	recorder->follow = follow__new(&(struct follow_parts){.options = recorder->options,
 							      .plan = recorder->plan,
@@ -403,6 +411,7 @@ static bool open_outputs(struct recorder *recorder)
 						   .skipped = &recorder->skipped,
 						   .probes = recorder->probes,
 						   .memory = recorder->memory,
+						   .sampler = recorder->sampler,
 						   .thread_counters = recorder->thread_counters,
 						   .operations = recorder->operations});
 	recorder->flight =
@@ -555,6 +564,7 @@ static void on_tick(struct recorder *recorder)
 	drain(recorder);
 	count_threads(recorder);
 	follow__tick(recorder->follow, now_ns);
+	sampler__tick(recorder->sampler);
 	keep_budgets(recorder, now_ns);
 	if (!recorder->windows.paused &&
 	    is_due(&recorder->next_sample_ns, now_ns, recorder->options->interval_ns))
@@ -670,6 +680,7 @@ static void start(struct recorder *recorder)
 		recording_begin(recorder, now_ns);
 		tracer__start(recorder->tracer);
 	}
+	sampler__start(recorder->sampler);
 	/* ends from now on have exit records; earlier ones do not */
 	recorder->all_gone = have_all_ended(recorder);
 	/* after the start: every call after this line is recorded */
@@ -685,6 +696,7 @@ static uint64_t stop(struct recorder *recorder)
 
 	msg_status("reading the last records…");
 	process_table__sample(recorder->processes, true);
+	sampler__stop(recorder->sampler);
 	tracer__stop(recorder->tracer);
 	reader__finish(recorder->reader);
 	tell_pauses(&recorder->windows, recorder->memory);
@@ -731,6 +743,7 @@ static void close_parts(struct recorder *recorder)
 	thread_counters__free(recorder->thread_counters);
 	frames__free(recorder->frames);
 	memory__free(recorder->memory);
+	sampler__free(recorder->sampler);
 	operations__free(recorder->operations);
 	probes__free(recorder->probes);
 	process_table__free(recorder->processes);

@@ -34,6 +34,7 @@ struct recorder_options {
 	bool wait; /* nothing is recorded but what the program says: perfx_trace_start, _stop */
 	struct plan_options plan;
 	uint64_t sample_bytes; /* --memory sampled=: mean distance of samples */
+	uint64_t sample_hz;    /* --sample: of each CPU; 0: off */
 	enum perfx_link link;
 	size_t ring_bytes;
 	size_t rings_count; /* 0: by the number of CPUs */

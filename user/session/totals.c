@@ -210,6 +210,7 @@ void totals__emit(struct totals *totals, bool last)
 
 	thread_counters__report(parts->thread_counters, parts->tracer, parts->sink);
 	memory__report(parts->memory);
+	sampler__report(parts->sampler);
 	operations__report(parts->operations, last);
 	send_overflows(totals);
 	send_values(totals);

@@ -5,6 +5,7 @@
 
 #include "attach/memory.h"
 #include "attach/probes.h"
+#include "attach/sampler.h"
 #include "attach/thread_counters.h"
 #include "attach/tracer.h"
 #include "decode/pack.h"
@@ -37,6 +38,7 @@ struct totals_parts {
 	const struct skipped_list *skipped;
 	struct probes *probes;
 	struct memory *memory;
+	struct sampler *sampler;
 	struct thread_counters *thread_counters;
 	struct operations *operations;
 };

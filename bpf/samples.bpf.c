@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Samples: what the threads of traced processes do at moments of the clock, whatever is probed in
+ * them. Threads that run are met by a timer on each CPU, those that do not by an iterator over
+ * tasks, which user space reads (user/attach/sampler.c).
+ *
+ * The timer's program runs in an interrupt, which may have come in the middle of a probe's program
+ * of the same thread: so it only reads what belongs to the thread. What it writes to are a ring and
+ * the table of sampled stacks, which may be done there: their locks are held with interrupts off
+ * everywhere, so none of them is held on this CPU, and the table's elements are allocated in
+ * advance. Should it have come in the few instructions in which a table's bucket is only marked as
+ * taken, the kernel refuses the update (-EBUSY), and the stack goes out once more another time.
+ */
+#include "stack.bpf.h"
+#include "wait.bpf.h"
+
+/* The time that a sample stands for: between two interrupts of a CPU's timer, between two rounds of
+ * the iterator. User space may change them at any time. */
+volatile __u64 perfx_on_cpu_interval_ns = 0;
+volatile __u64 perfx_off_cpu_interval_ns = 0;
+/* Stacks of samples emitted so far: each takes memory in user space for as long as it records. */
+volatile __u64 perfx_sample_stacks_count = 0;
+
+/* Ids of stacks: the least used is forgotten, and has another id when it comes again. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1); /* user space: PERFX_MAX_SAMPLE_STACKS where it samples */
+	__type(key, struct stack_key);
+	__type(value, struct stack_value);
+} perfx_sample_stack_ids SEC(".maps");
+
+/* Where the timer's program builds a stack: it does not nest, and cannot be preempted. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct call_stack);
+} perfx_running_stack SEC(".maps");
+
+/* And the iterator's, which one thread of the tracer reads. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct call_stack);
+} perfx_waiting_stack SEC(".maps");
+
+/* Samples without room, by process; 0: processes beyond the table. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PERFX_MAX_PROCESSES);
+	__type(key, __u32);
+	__type(value, __u64);
+} perfx_samples_lost SEC(".maps");
+
+/* What the iterator found of a thread: holds until it runs again. */
+struct standing {
+	__u64 switches; /* that it has made */
+	__u32 process;
+	__u32 context;
+	__u32 stack;
+	__u32 pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct standing);
+} perfx_standing SEC(".maps");
+
+static __always_inline struct perfx_traced_process *traced_of(struct task_struct *task)
+{
+	__u32 tgid = task->tgid;
+	struct perfx_traced_process *traced = bpf_map_lookup_elem(&perfx_traced_tgids, &tgid);
+
+	return traced && !traced->dead ? traced : NULL;
+}
+
+static __always_inline void lose_sample(__u32 process)
+{
+	__u32 key = process < PERFX_MAX_PROCESSES ? process : 0;
+	__u64 *lost = bpf_map_lookup_elem(&perfx_samples_lost, &key);
+
+	counter_add(PERFX_COUNTER_SAMPLE_DROPS, 1);
+	if (lost)
+		__sync_fetch_and_add(lost, 1);
+}
+
+static __always_inline void emit_sample(struct perfx_sample *sample)
+{
+	void *ring = ring_of(&perfx_memory, sample->tid);
+
+	sample->hdr.size = sizeof(*sample);
+	sample->hdr.kind = PERFX_KIND_SAMPLE;
+	sample->hdr.fixed = sizeof(*sample);
+	sample->time_ns = bpf_ktime_get_ns();
+	if (!ring || bpf_ringbuf_output(ring, sample, sizeof(*sample), BPF_RB_NO_WAKEUP))
+		lose_sample(sample->process);
+}
+
+/* The id of a stack, which is emitted when it is new; 0: no room. */
+__noinline __u32 sample_stack_id(struct call_stack *record, __u32 process, __u32 tid)
+{
+	struct stack_key key = {.process = process};
+	struct stack_value value, *known;
+	void *ring = ring_of(&perfx_memory, tid);
+
+	if (!record || !ring)
+		return 0;
+	value.check = hash_of(record, &key.hash);
+	known = bpf_map_lookup_elem(&perfx_sample_stack_ids, &key);
+	if (known && known->check == value.check)
+		return known->stack;
+	value.stack = emit_stack(record, ring, process);
+	if (!value.stack)
+		return 0;
+	__sync_fetch_and_add(&perfx_sample_stacks_count, 1);
+	/* it may fail: the stack has been emitted, and will be once more */
+	bpf_map_update_elem(&perfx_sample_stack_ids, &key, &value, BPF_ANY);
+	return value.stack;
+}
+
+/* --- threads that run --- */
+
+/* Of the interrupted thread, in whose registers it was in user space, or with which it came from
+ * there. */
+static __always_inline __u32 running_stack(struct task_struct *task, const struct pt_regs *regs,
+					   __u32 process)
+{
+	__u32 zero = 0;
+	struct call_stack *stack = bpf_map_lookup_elem(&perfx_running_stack, &zero);
+
+	if (!stack)
+		return 0;
+	stack->addresses[0] = PT_REGS_IP(regs);
+	/* a function without locals has its frame where its stack ends */
+	walk(stack, 1, PT_REGS_FP(regs), PT_REGS_SP(regs) - 8);
+	stack->head.flags |= PERFX_STACK_PC;
+	return sample_stack_id(stack, process, task->pid);
+}
+
+SEC("?perf_event")
+int perfx_sample_on_cpu(void *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct perfx_traced_process *traced;
+	struct perfx_sample sample = {};
+	struct pt_regs *regs;
+
+	if (!is_recording())
+		return 0;
+	traced = traced_of(task);
+	if (!traced)
+		return 0;
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	sample.interval_ns = perfx_on_cpu_interval_ns;
+	sample.process = traced->process;
+	sample.tid = task->pid;
+	sample.context = open_context(task, PT_REGS_SP(regs));
+	sample.stack = running_stack(task, regs, traced->memory_process);
+	sample.state = PERFX_SAMPLE_ON_CPU;
+	emit_sample(&sample);
+	return 0;
+}
+
+/* --- threads that do not --- */
+
+/* As walk(), in the memory of another task: pages that are not present are read in. */
+static __always_inline void walk_other(struct call_stack *record, struct task_struct *task,
+				       __u64 frame_pointer, __u64 sp)
+{
+	__u64 below = sp;
+	__u32 count = 1;
+
+	for (int i = 0; i < PERFX_STACK_FRAMES_MAX; i++) {
+		struct caller caller;
+		__u32 at;
+
+		if (count >= PERFX_STACK_FRAMES_MAX || frame_pointer <= below ||
+		    frame_pointer - below > STACK_SPAN_BYTES || (frame_pointer & 7) ||
+		    bpf_copy_from_user_task(&caller, sizeof(caller), (void *)frame_pointer, task,
+					    0) ||
+		    caller.return_address < 65536 || caller.return_address >> 56)
+			break;
+		at = count++;
+		barrier_var(at);
+		record->addresses[at & (PERFX_STACK_FRAMES_MAX - 1)] = caller.return_address;
+		below = frame_pointer;
+		frame_pointer = caller.frame_pointer;
+	}
+	record->head.frames_count = count;
+	record->head.flags = count == PERFX_STACK_FRAMES_MAX ? PERFX_STACK_CUT : 0;
+}
+
+static __always_inline __u32 waiting_stack(struct task_struct *task, const struct pt_regs *regs,
+					   __u32 process)
+{
+	__u32 zero = 0;
+	struct call_stack *stack = bpf_map_lookup_elem(&perfx_waiting_stack, &zero);
+
+	if (!stack)
+		return 0;
+	stack->addresses[0] = PT_REGS_IP(regs);
+	walk_other(stack, task, PT_REGS_FP(regs), PT_REGS_SP(regs) - 8);
+	stack->head.flags |= PERFX_STACK_PC;
+	return sample_stack_id(stack, process, task->pid);
+}
+
+/* Most threads of a pool stand where they stood: of these the stack is known. */
+static __always_inline void find_standing(struct task_struct *task, const struct pt_regs *regs,
+					  const struct perfx_traced_process *traced,
+					  struct perfx_sample *sample)
+{
+	struct standing *standing =
+		bpf_task_storage_get(&perfx_standing, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	__u64 switches = task->nvcsw + task->nivcsw;
+
+	if (standing && standing->stack && standing->switches == switches &&
+	    standing->process == traced->process) {
+		sample->stack = standing->stack;
+		sample->context = standing->context;
+		return;
+	}
+	sample->context = open_context(task, PT_REGS_SP(regs));
+	sample->stack = waiting_stack(task, regs, traced->memory_process);
+	if (!standing)
+		return;
+	*standing = (struct standing){.switches = switches,
+				      .process = traced->process,
+				      .context = sample->context,
+				      .stack = sample->stack};
+}
+
+/* include/linux/sched.h */
+#define PF_EXITING 0x4
+
+static __always_inline bool is_off_cpu(struct task_struct *task)
+{
+	return !(task->flags & PF_EXITING) && task->mm &&
+	       !(bpf_core_field_exists(task->on_cpu) && task->on_cpu);
+}
+
+/* One that has begun since the last round has not waited for all of it. */
+static __always_inline __u64 standing_ns(struct task_struct *task)
+{
+	__u64 age_ns = bpf_ktime_get_ns() - task->start_time;
+
+	return age_ns < perfx_off_cpu_interval_ns ? age_ns : perfx_off_cpu_interval_ns;
+}
+
+/* Whoever runs this has taken a CPU for it, maybe from this very thread: that ran a moment before,
+ * and waits for nothing else. Both times are of one clock; a thread that moves to another CPU is
+ * queued anew. */
+static __always_inline bool is_displaced(struct task_struct *task)
+{
+	struct task_struct *here = bpf_get_current_task_btf();
+
+	return bpf_core_field_exists(task->sched_info.last_queued) &&
+	       task->sched_info.last_queued >= here->sched_info.last_arrival;
+}
+
+SEC("?iter.s/task")
+int perfx_sample_off_cpu(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct perfx_traced_process *traced;
+	struct perfx_sample sample = {};
+	struct pt_regs *regs;
+	struct wait wait;
+
+	if (!task || !is_recording())
+		return 0;
+	traced = traced_of(task);
+	if (!traced || !is_off_cpu(task) || (!task->__state && is_displaced(task)))
+		return 0;
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	sample.interval_ns = standing_ns(task);
+	sample.process = traced->process;
+	sample.tid = task->pid;
+	if (task->__state) {
+		wait = wait_of(task, regs);
+		sample.state = PERFX_SAMPLE_WAITING;
+		sample.reason = wait.reason;
+		sample.syscall = wait.syscall;
+		sample.object = wait.object;
+	} else {
+		sample.state = PERFX_SAMPLE_RUNNABLE;
+		sample.reason = PERFX_WAIT_RUNNABLE;
+	}
+	find_standing(task, regs, traced, &sample);
+	emit_sample(&sample);
+	return 0;
+}

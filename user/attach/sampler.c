@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "attach/sampler.h"
+
+#include "base/clock.h"
+#include "base/emitted.h"
+#include "base/message.h"
+#include "base/thread.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Threads that wait change what they do less often, and each is visited in each round. */
+#define OFF_CPU_TIMES 5
+/* A round's share of a CPU: one in so many. */
+#define ROUND_BUDGET 200
+/* Up to so many processes are visited one by one; of more the whole machine's threads are. */
+#define OWN_ROUNDS_MAX 16
+
+struct cpu_clock {
+	int event_fd, link_fd; /* < 0: none */
+};
+
+struct sampler {
+	struct tracer *tracer;
+	struct sink *sink;
+	uint64_t on_cpu_ns, off_cpu_ns; /* intervals; 0: not sampled */
+	char why[160];			/* something is not; "": everything is, or by choice */
+	struct cpu_clock *clocks;
+	size_t clocks_count;
+	pthread_t rounds_thread;
+	bool has_rounds;
+	int stop_fd;		  /* eventfd: the rounds end */
+	uint64_t thinned_at;	  /* different stacks when the rates were lowered last */
+	struct emitted lost_sent; /* by process */
+	uint64_t drops_count;
+	struct pack_buffer buffer;
+};
+
+/* --- threads that run ------------------------------------------------------------------------ */
+
+int cpu_clock_open(int cpu, uint64_t interval_ns)
+{
+	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
+				       .size = sizeof(attr),
+				       .config = PERF_COUNT_SW_CPU_CLOCK,
+				       .sample_period = interval_ns,
+				       .disabled = 1,
+				       .exclude_idle = 1};
+	int fd = (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int clock_open(struct cpu_clock *clock, int cpu, uint64_t interval_ns, int program_fd)
+{
+	*clock = (struct cpu_clock){.event_fd = cpu_clock_open(cpu, interval_ns), .link_fd = -1};
+	if (clock->event_fd == -ENODEV)
+		return 0;
+	if (clock->event_fd < 0)
+		return clock->event_fd;
+	clock->link_fd = bpf_link_create(program_fd, clock->event_fd, BPF_PERF_EVENT, NULL);
+	return clock->link_fd < 0 ? -errno : 0;
+}
+
+static void close_clocks(struct sampler *sampler)
+{
+	for (size_t i = 0; i < sampler->clocks_count; i++) {
+		if (sampler->clocks[i].link_fd >= 0)
+			close(sampler->clocks[i].link_fd);
+		if (sampler->clocks[i].event_fd >= 0)
+			close(sampler->clocks[i].event_fd);
+	}
+	sampler->clocks_count = 0;
+}
+
+/* CPUs that come online later are not sampled. 0 or -errno. */
+static int open_clocks(struct sampler *sampler)
+{
+	long cpus_count = sysconf(_SC_NPROCESSORS_CONF);
+	int program_fd = tracer__on_cpu_fd(sampler->tracer), err = program_fd < 0 ? -ENOTSUP : 0;
+
+	sampler->clocks = calloc((size_t)cpus_count, sizeof(*sampler->clocks));
+	if (!sampler->clocks)
+		return -ENOMEM;
+	for (int cpu = 0; !err && cpu < cpus_count; cpu++)
+		err = clock_open(&sampler->clocks[sampler->clocks_count++], cpu, sampler->on_cpu_ns,
+				 program_fd);
+	if (err)
+		close_clocks(sampler);
+	return err;
+}
+
+static void each_clock(const struct sampler *sampler, unsigned long request, void *arg)
+{
+	for (size_t i = 0; i < sampler->clocks_count; i++)
+		if (sampler->clocks[i].event_fd >= 0)
+			ioctl(sampler->clocks[i].event_fd, request, arg);
+}
+
+/* --- threads that do not --------------------------------------------------------------------- */
+
+/* Visits the threads of a process, of pid 0 all threads. -E2BIG: this kernel cannot visit those of
+ * one process (6.1). */
+static int visit(const struct sampler *sampler, pid_t pid)
+{
+	union bpf_iter_link_info info = {.task.pid = (uint32_t)pid};
+	LIBBPF_OPTS(bpf_link_create_opts, opts, .iter_info = pid ? &info : NULL,
+		    .iter_info_len = pid ? sizeof(info) : 0);
+	int link_fd =
+		bpf_link_create(tracer__off_cpu_fd(sampler->tracer), 0, BPF_TRACE_ITER, &opts);
+	int fd = link_fd < 0 ? -1 : bpf_iter_create(link_fd), err = fd < 0 ? -errno : 0;
+	char nothing[64];
+
+	while (!err && read(fd, nothing, sizeof(nothing)) > 0)
+		;
+	if (fd >= 0)
+		close(fd);
+	if (link_fd >= 0)
+		close(link_fd);
+	return err;
+}
+
+static void visit_all(const struct sampler *sampler)
+{
+	pid_t pids[OWN_ROUNDS_MAX + 1];
+	size_t count = tracer__pids(sampler->tracer, pids, OWN_ROUNDS_MAX + 1);
+	int err = count > OWN_ROUNDS_MAX ? -E2BIG : 0;
+
+	for (size_t i = 0; !err && i < count; i++)
+		err = visit(sampler, pids[i]);
+	if (err == -E2BIG)
+		visit(sampler, 0);
+}
+
+/* Waits. Is there to be another round? */
+static bool wait_for_round(const struct sampler *sampler, uint64_t ns)
+{
+	struct pollfd stop = {.fd = sampler->stop_fd, .events = POLLIN};
+	struct timespec time = {.tv_sec = (time_t)(ns / 1000000000),
+				.tv_nsec = (long)(ns % 1000000000)};
+
+	return ppoll(&stop, 1, &time, NULL) == 0;
+}
+
+static void *make_rounds(void *arg)
+{
+	const struct sampler *sampler = arg;
+	uint64_t last_ns = clock_monotonic_ns(), wait_ns = sampler->off_cpu_ns;
+
+	while (wait_for_round(sampler, wait_ns)) {
+		uint64_t now_ns = clock_monotonic_ns();
+		uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID), interval_ns;
+
+		tracer__set_off_cpu_interval(sampler->tracer, now_ns - last_ns);
+		last_ns = now_ns;
+		visit_all(sampler);
+		cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
+		interval_ns = __atomic_load_n(&sampler->off_cpu_ns, __ATOMIC_RELAXED);
+		wait_ns = cpu_ns * ROUND_BUDGET > interval_ns ? cpu_ns * ROUND_BUDGET : interval_ns;
+	}
+	return NULL;
+}
+
+/* --- both ------------------------------------------------------------------------------------ */
+
+static void open_all(struct sampler *sampler)
+{
+	int err = open_clocks(sampler);
+
+	if (err) {
+		sampler->on_cpu_ns = 0;
+		snprintf(sampler->why, sizeof(sampler->why),
+			 "threads that run are not sampled: no perf event by the CPU's clock (%s)",
+			 strerror(-err));
+	}
+	if (tracer__off_cpu_fd(sampler->tracer) >= 0)
+		return;
+	sampler->off_cpu_ns = 0;
+	snprintf(sampler->why + strlen(sampler->why), sizeof(sampler->why) - strlen(sampler->why),
+		 "%sthreads that wait are not sampled: needs Linux 5.18",
+		 *sampler->why ? "; " : "");
+}
+
+struct sampler *sampler__new(struct tracer *tracer, struct sink *sink, uint64_t hz)
+{
+	struct sampler *sampler = calloc(1, sizeof(*sampler));
+
+	if (!sampler)
+		return NULL;
+	sampler->tracer = tracer;
+	sampler->sink = sink;
+	sampler->lost_sent.width = 1;
+	sampler->stop_fd = -1;
+	if (!hz)
+		return sampler;
+	sampler->on_cpu_ns = 1000000000 / hz;
+	sampler->off_cpu_ns = OFF_CPU_TIMES * sampler->on_cpu_ns;
+	open_all(sampler);
+	if (*sampler->why)
+		msg_say("%s", sampler->why);
+	return sampler;
+}
+
+void sampler__free(struct sampler *sampler)
+{
+	if (!sampler)
+		return;
+	sampler__stop(sampler);
+	free(sampler->clocks);
+	emitted_clear(&sampler->lost_sent);
+	free(sampler);
+}
+
+void sampler__start(struct sampler *sampler)
+{
+	tracer__set_on_cpu_interval(sampler->tracer, sampler->on_cpu_ns);
+	each_clock(sampler, PERF_EVENT_IOC_ENABLE, NULL);
+	if (!sampler->off_cpu_ns)
+		return;
+	sampler->stop_fd = eventfd(0, EFD_CLOEXEC);
+	sampler->has_rounds = sampler->stop_fd >= 0 &&
+			      !thread_start(&sampler->rounds_thread, make_rounds, sampler);
+}
+
+void sampler__stop(struct sampler *sampler)
+{
+	close_clocks(sampler);
+	if (sampler->has_rounds && !eventfd_write(sampler->stop_fd, 1))
+		pthread_join(sampler->rounds_thread, NULL);
+	sampler->has_rounds = false;
+	if (sampler->stop_fd >= 0)
+		close(sampler->stop_fd);
+	sampler->stop_fd = -1;
+}
+
+void sampler__describe(struct sampler *sampler)
+{
+	struct perfx_sampling record = {.on_cpu_interval_ns = sampler->on_cpu_ns,
+					.off_cpu_interval_ns = sampler->off_cpu_ns,
+					.stacks = PERFX_STACKS_FRAME_POINTERS};
+
+	SINK_PACK(sampler->sink, &sampler->buffer, PERFX_KIND_SAMPLING, record, sampler->why);
+}
+
+static void halve_rates(struct sampler *sampler)
+{
+	uint64_t interval_ns = 2 * sampler->on_cpu_ns;
+
+	sampler->on_cpu_ns = interval_ns;
+	__atomic_store_n(&sampler->off_cpu_ns, 2 * sampler->off_cpu_ns, __ATOMIC_RELAXED);
+	each_clock(sampler, PERF_EVENT_IOC_PERIOD, &interval_ns);
+	tracer__set_on_cpu_interval(sampler->tracer, interval_ns);
+	sampler__describe(sampler);
+}
+
+void sampler__tick(struct sampler *sampler)
+{
+	uint64_t stacks_count = tracer__sample_stacks(sampler->tracer);
+
+	if (stacks_count - sampler->thinned_at < PERFX_MAX_SAMPLE_STACKS)
+		return;
+	sampler->thinned_at = stacks_count;
+	halve_rates(sampler);
+	msg_say("samples: %llu different stacks so far: half as many samples from now on",
+		(unsigned long long)stacks_count);
+}
+
+static void report_lost(struct sampler *sampler, uint32_t process)
+{
+	struct perfx_loss record = {.loss = PERFX_LOSS_SAMPLE_DROPS,
+				    .process = process,
+				    .count = tracer__samples_lost(sampler->tracer, process)};
+
+	if (emitted_take(&sampler->lost_sent, process, &record.count) > 0)
+		SINK_PACK(sampler->sink, &sampler->buffer, PERFX_KIND_LOSS, record);
+}
+
+void sampler__report(struct sampler *sampler)
+{
+	uint64_t drops_count = tracer__counter(sampler->tracer, PERFX_COUNTER_SAMPLE_DROPS);
+	uint32_t count = tracer__processes_count(sampler->tracer);
+
+	if (drops_count == sampler->drops_count)
+		return;
+	sampler->drops_count = drops_count;
+	for (uint32_t process = 0; process < count && process < PERFX_MAX_PROCESSES; process++)
+		report_lost(sampler, process);
+}

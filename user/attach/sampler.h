@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Samples of the threads of traced processes, by the clock:
+ *
+ * - Threads that run: a perf event of each CPU calls a program in the interrupt of its timer.
+ * - Threads that do not: rounds of an iterator over tasks, read by a thread of its own, because the
+ *   memory of a traced process may have to be waited for. Its rounds keep a budget: the more
+ *   threads there are, the fewer rounds.
+ *
+ * All come as SAMPLE records by the rings of memory records. Each has the time that it stands for,
+ * so rates may change: where a recording goes on until its samples have shown very many different
+ * stacks, which all are kept, both rates are halved each time.
+ */
+#ifndef PERFX_ATTACH_SAMPLER_H
+#define PERFX_ATTACH_SAMPLER_H
+
+#include "attach/tracer.h"
+#include "decode/pack.h"
+
+#include <stdint.h>
+
+struct sampler;
+
+/* Opens what there is on this machine; nothing is sampled before sampler__start. hz: of threads
+ * that run; 0: none are taken at all. NULL: out of memory. */
+struct sampler *sampler__new(struct tracer *tracer, struct sink *sink, uint64_t hz);
+void sampler__free(struct sampler *sampler);
+
+void sampler__start(struct sampler *sampler);
+/* No sample is taken after this. */
+void sampler__stop(struct sampler *sampler);
+
+/* A SAMPLING record: how samples are taken, or why not. */
+void sampler__describe(struct sampler *sampler);
+/* Lowers the rates where there is need. */
+void sampler__tick(struct sampler *sampler);
+/* LOSS records: samples that found no room since the last time. */
+void sampler__report(struct sampler *sampler);
+
+/* A perf event that interrupts a CPU each interval_ns, but for its idle time; not enabled. Returns
+ * a descriptor or -errno, -ENODEV: the CPU is offline. */
+int cpu_clock_open(int cpu, uint64_t interval_ns);
+
+#endif
