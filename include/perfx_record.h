@@ -870,8 +870,11 @@ struct perfx_time_slice {
 	__u64 recording_ns;   /* when the recording began */
 	__u64 left_out_count; /* calls in sums of segments that the slice cuts */
 	__u32 flags;	      /* PERFX_TIME_SLICE_ */
-	__u32 pad;
+	__u32 left_out;	      /* PERFX_LEFT_OUT: which sums such segments had */
 };
+
+/* A kind of sum as a bit. */
+#define PERFX_LEFT_OUT(kind) (1u << ((kind)-PERFX_KIND_OVERFLOW_CALLS))
 
 #define PERFX_END_TARGET_KILLED 0x1 /* by a signal, or ended before anything was attached */
 #define PERFX_END_TARGET_EXITED 0x2
@@ -900,6 +903,13 @@ _Static_assert(sizeof(struct perfx_record) == 8, "ABI: struct perfx_record");
 	_Static_assert(sizeof(struct perfx_##name) == (bytes), "ABI: struct perfx_" #name);
 PERFX_RECORDS(PERFX_ASSERT_SIZE)
 #undef PERFX_ASSERT_SIZE
+#define PERFX_ASSERT_BIT(kind, name, number, bytes, least, strings, role)   \
+	_Static_assert(PERFX_ROLE_##role != PERFX_ROLE_SUM ||               \
+			       ((number) >= PERFX_KIND_OVERFLOW_CALLS &&    \
+				(number) < PERFX_KIND_OVERFLOW_CALLS + 32), \
+		       "a bit of left_out: struct perfx_" #name);
+PERFX_RECORDS(PERFX_ASSERT_BIT)
+#undef PERFX_ASSERT_BIT
 #endif
 
 #endif

@@ -310,8 +310,74 @@ Test(time_slice, sums_are_in_it_by_whole_segments)
 	cr_assert_eq(row_of(profile)->calls_count, 5 + 13 + 15);
 	cr_assert_eq(profile->losses[PERFX_LOSS_RING_DROPS], 13 + 15);
 	cr_assert_eq(profile->time_slice.left_out_count, 17);
+	cr_assert_eq(profile->time_slice.left_out,
+		     PERFX_LEFT_OUT(PERFX_KIND_OVERFLOW_CALLS) | PERFX_LEFT_OUT(PERFX_KIND_LOSS));
 	cr_assert_eq(profile->time_slice.flags, PERFX_TIME_SLICE_VIEW);
 	cr_assert_eq(profile->time_slice.recording_ns, STREAM_START);
+}
+
+Test(time_slice, what_is_cut_is_said)
+{
+	const struct report_options options = {.width = 400};
+	const struct profile *profile;
+	struct analysis *analysis;
+	char *report = NULL;
+	size_t size;
+	FILE *out = open_memstream(&report, &size);
+
+	tell_end(&story);
+	profile = cut(3, 5);
+	analysis = analyze(profile);
+	cr_assert_eq(report_writer_named("json")->write(out, profile, analysis, &options), 0);
+	cr_assert_eq(report_writer_named("text")->write(out, profile, analysis, &options), 0);
+	fclose(out);
+	cr_expect_not_null(strstr(report, "\"left_out_calls\": 28"), "%s", report);
+	cr_expect_not_null(strstr(report, "\"overflow_calls\""));
+	cr_expect_not_null(strstr(report, "left out at its ends: losses, 28 calls whose records"));
+	cr_expect_null(strstr(report, "No record was lost"));
+	cr_expect_not_null(strstr(report, "Losses at its ends are left out."), "%s", report);
+	analysis__free(analysis);
+	free(report);
+}
+
+Test(time_slice, whole_segments_leave_nothing_out)
+{
+	tell_end(&story);
+	cr_assert_eq(cut(2, 8)->time_slice.left_out, 0);
+}
+
+/* What has been dropped makes live bytes a bound, whether before the slice or at its ends. */
+static void expect_bound(int since, int until, bool left_out)
+{
+	const struct profile *profile = cut(since, until);
+
+	cr_expect_eq(profile->processes[0].memory[0].bound, PROFILE_MEMORY_LOST_ALLOCS);
+	cr_expect_eq(profile->processes[0].memory[0].lost_allocs_count, 0);
+	cr_expect_eq(profile->time_slice.left_out,
+		     left_out ? PERFX_LEFT_OUT(PERFX_KIND_OVERFLOW_MEMORY) : 0);
+}
+
+/* Allocations that were dropped between 10 s and 12 s. */
+static void tell_dropped_memory(void)
+{
+	stream_plain(&story, PERFX_KIND_OVERFLOW_MEMORY, struct perfx_overflow_memory, .process = 1,
+		     .domain = PERFX_DOMAIN_HOST, .allocs_count = 3, .allocated_bytes = 300);
+	stream_plain(&story, PERFX_KIND_SEGMENT, struct perfx_segment,
+		     .time_ns = STREAM_START + 12 * S);
+	stream_plain(&story, PERFX_KIND_END, struct perfx_end, .time_ns = STREAM_START + 14 * S,
+		     .tracer_cpu_ns = 5, .tracer_rss_anon_bytes = 6);
+}
+
+Test(time_slice, memory_dropped_before_it)
+{
+	tell_dropped_memory();
+	expect_bound(12, 14, false);
+}
+
+Test(time_slice, memory_dropped_at_its_beginning)
+{
+	tell_dropped_memory();
+	expect_bound(11, 14, true);
 }
 
 Test(time_slice, memory_lives_at_its_end_and_is_allocated_within)

@@ -548,6 +548,7 @@ static void fill_host(struct finish_ctx *w)
 		(struct profile_time_slice){.flags = a->time_slice.flags,
 					    .recording_ns = a->time_slice.recording_ns,
 					    .left_out_count = a->time_slice.left_out_count,
+					    .left_out = a->time_slice.left_out,
 					    .why = a->time_slice_why ? a->time_slice_why : ""};
 	memcpy(p->perf_counters, a->perf_counters, sizeof(p->perf_counters));
 	p->perf_counters_why = a->perf_counters_why;

@@ -576,6 +576,7 @@ struct profile_time_slice {
 	unsigned flags;		 /* PERFX_TIME_SLICE_; 0: it is the whole */
 	uint64_t recording_ns;	 /* when that began */
 	uint64_t left_out_count; /* calls that are known only as sums of a time that was cut */
+	uint32_t left_out;	 /* PERFX_LEFT_OUT: kinds of sums of which that is so */
 	const char *why;	 /* why it was taken; "": it was wanted */
 };
 

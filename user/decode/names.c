@@ -1,10 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "decode/names.h"
 
+#include <stddef.h>
+
 /* No default anywhere: the compiler finds the value that has no name yet. */
 #define NAME(value, text) \
 	case value:       \
 		return text
+
+const char *name_of_kind(enum perfx_kind kind)
+{
+#define KIND_NAME(upper, lower, ...) NAME(PERFX_KIND_##upper, #lower);
+	switch (kind) {
+		PERFX_RECORDS(KIND_NAME)
+	case PERFX_KIND_INVALID:
+		break;
+	}
+#undef KIND_NAME
+	return NULL;
+}
 
 const char *name_of_source(enum perfx_source source)
 {

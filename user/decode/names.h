@@ -11,6 +11,7 @@ const char *name_of_return(enum perfx_return ret);
 const char *name_of_site(enum perfx_site site);
 const char *name_of_domain(enum perfx_domain domain);
 const char *name_of_loss(enum perfx_loss_kind loss);
+const char *name_of_kind(enum perfx_kind kind); /* NULL: of a later version */
 const char *name_of_memory_level(enum perfx_memory_level level);
 /* "f32", "bf16", …; "unknown" */
 const char *name_of_dtype(enum perfx_dtype dtype);

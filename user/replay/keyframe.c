@@ -369,9 +369,12 @@ static int add_sum(struct keyframe *keyframe, const struct event *event)
 {
 	if (event->kind == PERFX_KIND_OVERFLOW_VALUES)
 		return add_lost_values(keyframe, &event->overflow_values);
-	if (event->kind == PERFX_KIND_OVERFLOW_MEMORY)
-		return aggregate__add(keyframe->memory, event);
-	return 0;
+	if (event->kind != PERFX_KIND_OVERFLOW_MEMORY)
+		return 0;
+	/* write_doubts goes by the processes that are known */
+	if (!process_state_get(keyframe, event->overflow_memory.process))
+		return errno == ERANGE ? 0 : -ENOMEM;
+	return aggregate__add(keyframe->memory, event);
 }
 
 static int add_of_capture(struct keyframe *keyframe, const struct event *event)

@@ -34,8 +34,9 @@ struct time_slice {
 	/* Sums since the last segment ended. */
 	char *sums;
 	size_t sums_used, sums_capacity;
-	uint64_t segment_ns; /* when that was */
-	uint64_t left_out_count;
+	uint64_t segment_ns;	 /* when that was */
+	uint64_t left_out_count; /* as in struct perfx_time_slice */
+	uint32_t left_out;
 	struct pack_buffer buffer;
 };
 
@@ -325,18 +326,39 @@ static bool is_level(const struct event *event)
 		event->loss.loss == PERFX_LOSS_DETACHED_PROBES);
 }
 
+/* Allocations or frees were dropped, in the slice or beside it: what is live is a bound. */
+static int emit_doubt(struct time_slice *slice, const struct perfx_overflow_memory *sum)
+{
+	struct perfx_overflow_memory record = {
+		.process = sum->process,
+		.domain = sum->domain,
+		.before = (uint8_t)((sum->allocs_count ? PERFX_BEFORE_LOST_ALLOCS : 0) |
+				    (sum->frees_count ? PERFX_BEFORE_LOST_FREES : 0))};
+
+	return emit_packed(slice, PACK(&slice->buffer, PERFX_KIND_OVERFLOW_MEMORY, record));
+}
+
+/* Of a segment that the slice cuts: how much of it is in the slice is not known. */
+static int leave_out(struct time_slice *slice, const struct event *sum)
+{
+	slice->left_out |= PERFX_LEFT_OUT(sum->kind);
+	if (sum->kind == PERFX_KIND_OVERFLOW_CALLS)
+		slice->left_out_count += sum->overflow_calls.calls_count;
+	return sum->kind == PERFX_KIND_OVERFLOW_MEMORY ? emit_doubt(slice, &sum->overflow_memory)
+						       : 0;
+}
+
 static int take_sum(struct time_slice *slice, const struct event *sum, uint64_t to_ns)
 {
-	bool whole = slice->segment_ns >= slice->since_ns && to_ns <= slice->until_ns;
-	bool outside = to_ns <= slice->since_ns || slice->segment_ns >= slice->until_ns;
-
 	if (is_level(sum))
 		return to_ns <= slice->until_ns && slice->has_end ? emit_event(slice, sum) : 0;
-	if (whole)
+	if (to_ns <= slice->since_ns)
+		return slice->memory_begun ? 0 : keyframe__add(slice->keyframe, sum);
+	if (slice->segment_ns >= slice->until_ns)
+		return 0;
+	if (slice->segment_ns >= slice->since_ns && to_ns <= slice->until_ns)
 		return emit_event(slice, sum);
-	if (!outside && sum->kind == PERFX_KIND_OVERFLOW_CALLS)
-		slice->left_out_count += sum->overflow_calls.calls_count;
-	return 0;
+	return leave_out(slice, sum);
 }
 
 /* All since the last segment are of calls up to a time. */
@@ -445,6 +467,7 @@ static int emit_part(struct time_slice *slice)
 		record = *source;
 	record.flags |= PERFX_TIME_SLICE_VIEW;
 	record.left_out_count += slice->left_out_count;
+	record.left_out |= slice->left_out;
 	return emit_packed(slice, PACK(&slice->buffer, PERFX_KIND_TIME_SLICE, record, why));
 }
 

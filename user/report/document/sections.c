@@ -40,6 +40,37 @@ static void compose_partial(struct composer *c)
 	document_add(c->document, BLOCK_WARNING, &text);
 }
 
+/* Sums are known by whole segments. */
+static void add_left_out(struct text *text, const struct profile_time_slice *time_slice)
+{
+	static const struct {
+		uint32_t kinds;
+		const char *shown;
+	} sums[] = {
+		{PERFX_LEFT_OUT(PERFX_KIND_HITS), "probe hits"},
+		{PERFX_LEFT_OUT(PERFX_KIND_CALL_COUNTERS) |
+			 PERFX_LEFT_OUT(PERFX_KIND_PROCESS_COUNTERS),
+		 "performance counters"},
+		{PERFX_LEFT_OUT(PERFX_KIND_BLOCKED), "waits"},
+		{PERFX_LEFT_OUT(PERFX_KIND_LOSS), "losses"},
+		{PERFX_LEFT_OUT(PERFX_KIND_OVERFLOW_MEMORY),
+		 "allocations whose records were dropped (ring full)"},
+		{PERFX_LEFT_OUT(PERFX_KIND_OVERFLOW_VALUES),
+		 "counter samples whose records were dropped (ring full)"},
+	};
+	const char *separator = "; left out at its ends: ";
+
+	for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++) {
+		if (!(time_slice->left_out & sums[i].kinds))
+			continue;
+		text_printf(text, "%s%s", separator, sums[i].shown);
+		separator = ", ";
+	}
+	if (time_slice->left_out_count)
+		text_printf(text, "%s%s calls whose records were dropped (ring full)", separator,
+			    as_count(time_slice->left_out_count));
+}
+
 /* Where in the recording a time slice lies, and what is not known of it. */
 static void compose_time_slice(struct composer *c)
 {
@@ -66,12 +97,7 @@ static void compose_time_slice(struct composer *c)
 		text_add(&text, "; reason for writing: ");
 		escape_name(&text, time_slice->why);
 	}
-	if (time_slice->left_out_count) {
-		text_printf(
-			&text,
-			"; left out at its ends: %s calls whose records were dropped (ring full)",
-			as_count(time_slice->left_out_count));
-	}
+	add_left_out(&text, time_slice);
 	text_add(&text, ".");
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
@@ -382,19 +408,26 @@ static void add_losses(struct text *text, const struct profile *profile)
 			    name_of_loss(i), meaning_of_loss(i));
 		separator = ", ";
 	}
-	text_add(text, *separator == ' ' ? " No record was lost." : ".");
+	if (*separator == ',')
+		text_add(text, ".");
+	else if (profile->time_slice.left_out & PERFX_LEFT_OUT(PERFX_KIND_LOSS))
+		text_add(text, " Losses at its ends are left out.");
+	else
+		text_add(text, " No record was lost.");
 }
 
 static void compose_cost_line(struct composer *c)
 {
 	const struct profile *profile = c->profile;
+	bool is_cut = profile->time_slice.left_out & PERFX_LEFT_OUT(PERFX_KIND_HITS);
+	const char *at_least = is_cut ? "at least " : "";
 	struct text text = {0};
 
-	text_printf(&text, "Cost: %s probe%s, %s hit%s", as_count(profile->probes_count),
-		    profile->probes_count == 1 ? "" : "s", as_count(profile->hits_count),
+	text_printf(&text, "Cost: %s probe%s, %s%s hit%s", as_count(profile->probes_count),
+		    profile->probes_count == 1 ? "" : "s", at_least, as_count(profile->hits_count),
 		    profile->hits_count == 1 ? "" : "s");
 	if (profile->overhead_percent >= 0)
-		text_printf(&text, ", estimated slowdown %s",
+		text_printf(&text, ", estimated slowdown %s%s", at_least,
 			    as_slowdown(profile->overhead_percent / 100));
 	text_add(&text, ".");
 	add_losses(&text, profile);

@@ -89,6 +89,20 @@ static void put_recording_windows(struct json_output *o, const struct profile *p
 	json_put(o, "recorded_ns", json_of_integer(sum_ns));
 }
 
+/* "left_out": ["hits", "loss"]: sums of which those at the slice's ends are missing. */
+static void put_left_out(struct json_output *o, uint32_t left_out)
+{
+	json_t *kinds;
+
+	if (!left_out)
+		return;
+	kinds = json_array();
+	for (enum perfx_kind kind = PERFX_KIND_OVERFLOW_CALLS; left_out; kind++, left_out >>= 1)
+		if (left_out & 1 && name_of_kind(kind))
+			json_array_append_new(kinds, json_string(name_of_kind(kind)));
+	json_put(o, "left_out", kinds);
+}
+
 /* "part": {"kind": "flight", "after_ns": 690000000000, "why": "SIGUSR1", …}: of the recording, so
  * much lies before. */
 static void put_time_slice(struct json_output *o, const struct profile *p)
@@ -105,6 +119,7 @@ static void put_time_slice(struct json_output *o, const struct profile *p)
 		json_put(o, "why", json_of_string(time_slice->why));
 	json_put(o, "memory_full", json_boolean(time_slice->flags & PERFX_TIME_SLICE_FULL));
 	json_put(o, "left_out_calls", json_of_integer(time_slice->left_out_count));
+	put_left_out(o, time_slice->left_out);
 	json_close(o, '}');
 }
 
