@@ -76,6 +76,19 @@ struct {
 	__type(value, struct perfx_traced_process);
 } perfx_traced_tgids __weak SEC(".maps");
 
+static __always_inline struct perfx_traced_process *traced_process_of(__u32 tgid)
+{
+	return bpf_map_lookup_elem(&perfx_traced_tgids, &tgid);
+}
+
+/* The process of a thread, if it is traced and lives. */
+static __always_inline struct perfx_traced_process *traced_of(struct task_struct *task)
+{
+	struct perfx_traced_process *traced = traced_process_of(task->tgid);
+
+	return traced && !traced->dead ? traced : NULL;
+}
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* user space makes it as large as it needs */
@@ -224,6 +237,9 @@ extern volatile __u64 perfx_recording_windows;
 #define RECORDING_WINDOW_NUMBER(windows) ((__u32)((windows) >> 32))
 #define RECORDING_WINDOW_OPEN(windows)	 ((__u32)(windows))
 
+/* When the last window opened, and when one closed last. */
+extern volatile __u64 perfx_window_opened_ns, perfx_window_closed_ns;
+
 /* Each failure is another thread's success: there are not so many at once. */
 #define WINDOW_TRIES 64
 
@@ -280,10 +296,13 @@ static __always_inline void recording_windows_add(const struct perfx_traced_proc
 			open;
 		if (__sync_val_compare_and_swap(&perfx_recording_windows, before, after) != before)
 			continue;
-		if (n > 0 && open == 1)
+		if (n > 0 && open == 1) {
+			perfx_window_opened_ns = time_ns;
 			emit_recording_window(traced, time_ns, PERFX_RECORDING_WINDOW_OPENS);
-		else if (n < 0 && open == 0)
+		} else if (n < 0 && open == 0) {
+			perfx_window_closed_ns = time_ns;
 			emit_recording_window(traced, time_ns, 0);
+		}
 		return;
 	}
 	counter_add(PERFX_COUNTER_CONTROL_DROPS, 1);

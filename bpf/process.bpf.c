@@ -7,11 +7,6 @@
 
 const volatile bool perfx_follow_children = true;
 
-static __always_inline struct perfx_traced_process *traced_process_of(__u32 tgid)
-{
-	return bpf_map_lookup_elem(&perfx_traced_tgids, &tgid);
-}
-
 #define CONTROL_RECORD(type, name, value)                                          \
 	struct type *name = bpf_ringbuf_reserve(&perfx_control, sizeof(*name), 0); \
 	if (!name) {                                                               \

@@ -69,14 +69,6 @@ struct {
 	__type(value, struct standing);
 } perfx_standing SEC(".maps");
 
-static __always_inline struct perfx_traced_process *traced_of(struct task_struct *task)
-{
-	__u32 tgid = task->tgid;
-	struct perfx_traced_process *traced = bpf_map_lookup_elem(&perfx_traced_tgids, &tgid);
-
-	return traced && !traced->dead ? traced : NULL;
-}
-
 static __always_inline void lose_sample(__u32 process)
 {
 	__u32 key = process < PERFX_MAX_PROCESSES ? process : 0;
@@ -267,7 +259,7 @@ int perfx_sample_off_cpu(struct bpf_iter__task *ctx)
 	struct perfx_traced_process *traced;
 	struct perfx_sample sample = {};
 	struct pt_regs *regs;
-	struct wait wait;
+	struct perfx_wait wait = {};
 
 	if (!task || !is_recording())
 		return 0;
@@ -279,10 +271,12 @@ int perfx_sample_off_cpu(struct bpf_iter__task *ctx)
 	sample.process = traced->process;
 	sample.tid = task->pid;
 	if (task->__state) {
-		wait = wait_of(task, regs);
+		wait.tgid = task->tgid;
+		find_reason(&wait, task, false);
 		sample.state = PERFX_SAMPLE_WAITING;
 		sample.reason = wait.reason;
 		sample.syscall = wait.syscall;
+		sample.holder_tid = wait.holder_tid;
 		sample.object = wait.object;
 	} else {
 		sample.state = PERFX_SAMPLE_RUNNABLE;

@@ -142,6 +142,7 @@ struct thread {
 	volatile __u32 kept;
 	__u64 pending; /* where the address of a pending range's object will be */
 	struct signal_stack signal_stack;
+	__u64 off_cpu_ns; /* all its time off the CPU so far, if that is recorded: waiting.bpf.c */
 	struct frame raised; /* scratch of raise_frame: old kernels have no stack left for it */
 	struct frame frames[PERFX_MAX_DEPTH];
 };

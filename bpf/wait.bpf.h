@@ -9,117 +9,213 @@
 
 #include "perfx.bpf.h"
 
-struct wait {
-	__u8 reason; /* enum perfx_wait_reason */
-	__u16 syscall;
-	__u64 object;
+#include <asm/unistd.h>
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* user space: PERFX_MAX_PROCESSES */
+	__type(key, __u32);	/* tgid */
+	__type(value, struct perfx_gil);
+} perfx_gils __weak SEC(".maps");
+
+/* The same on all architectures, and newer than the headers of distributions. */
+#define NR_FUTEX_WAITV 449
+#define NR_FUTEX_WAIT  455
+
+/* Its first argument is a descriptor. */
+#define ON_FILE 0x80
+/* System calls with numbers above wait for something else. */
+#define CALLS_MAX 512
+
+static const volatile __u8 reasons[CALLS_MAX] = {
+	[__NR_read] = PERFX_WAIT_READ | ON_FILE,
+	[__NR_pread64] = PERFX_WAIT_READ | ON_FILE,
+	[__NR_readv] = PERFX_WAIT_READ | ON_FILE,
+	[__NR_preadv] = PERFX_WAIT_READ | ON_FILE,
+	[__NR_preadv2] = PERFX_WAIT_READ | ON_FILE,
+	[__NR_recvfrom] = PERFX_WAIT_READ | ON_FILE,
+	[__NR_recvmsg] = PERFX_WAIT_READ | ON_FILE,
+	[__NR_recvmmsg] = PERFX_WAIT_READ | ON_FILE,
+	[__NR_accept] = PERFX_WAIT_READ | ON_FILE,
+	[__NR_accept4] = PERFX_WAIT_READ | ON_FILE,
+	[__NR_splice] = PERFX_WAIT_READ | ON_FILE,
+	[__NR_write] = PERFX_WAIT_WRITE | ON_FILE,
+	[__NR_pwrite64] = PERFX_WAIT_WRITE | ON_FILE,
+	[__NR_writev] = PERFX_WAIT_WRITE | ON_FILE,
+	[__NR_pwritev] = PERFX_WAIT_WRITE | ON_FILE,
+	[__NR_pwritev2] = PERFX_WAIT_WRITE | ON_FILE,
+	[__NR_sendto] = PERFX_WAIT_WRITE | ON_FILE,
+	[__NR_sendmsg] = PERFX_WAIT_WRITE | ON_FILE,
+	[__NR_sendmmsg] = PERFX_WAIT_WRITE | ON_FILE,
+	[__NR_sendfile] = PERFX_WAIT_WRITE | ON_FILE,
+	[__NR_ppoll] = PERFX_WAIT_POLL,
+	[__NR_pselect6] = PERFX_WAIT_POLL,
+	[__NR_epoll_pwait] = PERFX_WAIT_EPOLL | ON_FILE,
+	[__NR_epoll_pwait2] = PERFX_WAIT_EPOLL | ON_FILE,
+#ifdef __NR_poll /* newer architectures lack the older calls */
+	[__NR_poll] = PERFX_WAIT_POLL,
+	[__NR_select] = PERFX_WAIT_POLL,
+	[__NR_epoll_wait] = PERFX_WAIT_EPOLL | ON_FILE,
+#endif
+	[__NR_futex] = PERFX_WAIT_FUTEX,
+	[NR_FUTEX_WAITV] = PERFX_WAIT_FUTEX,
+	[NR_FUTEX_WAIT] = PERFX_WAIT_FUTEX,
+	[__NR_nanosleep] = PERFX_WAIT_SLEEP,
+	[__NR_clock_nanosleep] = PERFX_WAIT_SLEEP,
+	[__NR_wait4] = PERFX_WAIT_WAIT,
+	[__NR_waitid] = PERFX_WAIT_WAIT,
+	/* may wait for the journal instead of the device, which does not count as I/O */
+	[__NR_fsync] = PERFX_WAIT_DISK | ON_FILE,
+	[__NR_fdatasync] = PERFX_WAIT_DISK | ON_FILE,
+	[__NR_sync_file_range] = PERFX_WAIT_DISK | ON_FILE,
+	[__NR_syncfs] = PERFX_WAIT_DISK | ON_FILE,
+	[__NR_sync] = PERFX_WAIT_DISK,
+	[__NR_msync] = PERFX_WAIT_DISK,
+	[__NR_connect] = PERFX_WAIT_SYSCALL | ON_FILE,
+	[__NR_ioctl] = PERFX_WAIT_SYSCALL | ON_FILE,
+	[__NR_flock] = PERFX_WAIT_SYSCALL | ON_FILE,
+	[__NR_fcntl] = PERFX_WAIT_SYSCALL | ON_FILE,
 };
+
+static __always_inline __u8 reason_of(__u32 number)
+{
+	if (number >= CALLS_MAX)
+		return 0;
+	barrier_var(number); /* the compiler knows its range, the verifier does not */
+	return reasons[number & (CALLS_MAX - 1)];
+}
+
+struct call {
+	__s32 number; /* < 0: the thread came by an exception */
+	__u64 arguments[2];
+};
+
+static __always_inline void read_call(struct call *call, struct task_struct *task)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+
+#if defined(__TARGET_ARCH_x86)
+	call->number = (__s32)regs->orig_ax;
+	call->arguments[0] = regs->di;
+	call->arguments[1] = regs->si;
+#else
+	call->number = regs->syscallno;
+	call->arguments[0] = regs->orig_x0;
+	call->arguments[1] = regs->regs[1];
+#endif
+}
+
+/* include/uapi/linux/magic.h: one inode for eventfd, epoll, timerfd and others */
+#define ANON_INODE_FS_MAGIC 0x09041934
+
+static __always_inline __u64 mix(__u64 hash, __u64 more)
+{
+	hash = (hash ^ more) * 0x9e3779b97f4a7c15ULL;
+	return hash ^ (hash >> 29);
+}
+
+/* What is behind a descriptor, under a name that holds when that is closed and used again. */
+static __always_inline void find_file(struct perfx_wait *wait, struct task_struct *task, __s32 fd)
+{
+	struct fdtable *table = task->files->fdt;
+	struct inode *inode = NULL;
+	struct file *file = NULL;
+	__u64 anonymous;
+
+	/* of a thread that ends they are NULL, and reads of it are 0 */
+	if (fd < 0 || (__u32)fd >= table->max_fds ||
+	    bpf_probe_read_kernel(&file, sizeof(file), table->fd + fd) || !file)
+		return;
+	inode = BPF_CORE_READ(file, f_inode);
+	wait->inode = BPF_CORE_READ(inode, i_ino);
+	wait->device = BPF_CORE_READ(inode, i_sb, s_dev);
+	wait->mode = BPF_CORE_READ(inode, i_mode);
+	wait->fd = fd;
+	anonymous = BPF_CORE_READ(inode, i_sb, s_magic) == ANON_INODE_FS_MAGIC;
+	wait->object = mix(mix(wait->device, wait->inode), anonymous ? (__u64)fd + 1 : 0);
+}
+
+/* The thread that holds the interpreter's lock, as that process numbers it; 0: none, or unknown. */
+static __always_inline __u32 find_holder(const struct perfx_gil *gil)
+{
+	__u64 state = 0, thread = 0;
+	__u32 locked = 0, tid = 0;
+
+	if (bpf_probe_read_user(&state, sizeof(state),
+				(void *)(gil->address + gil->last_holder_offset)) ||
+	    bpf_probe_read_user(&locked, sizeof(locked),
+				(void *)(gil->address + gil->locked_offset)) ||
+	    !state || !locked ||
+	    bpf_probe_read_user(&thread, sizeof(thread), (void *)(state + gil->thread_offset)))
+		return 0;
+	if (!gil->thread_is_pointer)
+		return (__u32)thread;
+	bpf_probe_read_user(&tid, sizeof(tid), (void *)(thread + gil->pthread_tid_offset));
+	return tid;
+}
+
+static __always_inline void find_lock(struct perfx_wait *wait, __u64 address, bool current)
+{
+	struct perfx_gil *gil = bpf_map_lookup_elem(&perfx_gils, &wait->tgid);
+
+	wait->object = address;
+	if (!gil || address - gil->address >= gil->bytes)
+		return;
+	wait->reason = PERFX_WAIT_GIL;
+	wait->object = gil->address;
+	if (current)
+		wait->holder_tid = find_holder(gil);
+}
+
+/* Poll of one descriptor waits for that. */
+static __always_inline void find_polled(struct perfx_wait *wait, struct task_struct *task,
+					const struct call *call)
+{
+#ifdef __NR_poll
+	if (call->number != __NR_ppoll && call->number != __NR_poll)
+		return;
+#else
+	if (call->number != __NR_ppoll)
+		return;
+#endif
+	__s32 fd;
+
+	if (call->arguments[1] == 1 &&
+	    !bpf_probe_read_user(&fd, sizeof(fd), (void *)call->arguments[0]))
+		find_file(wait, task, fd);
+}
 
 /* include/linux/sched.h */
 #define TASK_STOPPED 0x4
 #define TASK_TRACED  0x8
 
-#if defined(__TARGET_ARCH_x86)
-/* arch/x86/entry/syscalls/syscall_64.tbl */
-static __always_inline __u8 reason_of_syscall(__u64 number)
+/* Why a thread that sleeps does so; wait->tgid is known. current: it is this one, so its memory can
+ * be read. A stopped one waits for whoever has stopped it: that is no reason of its own. */
+static __always_inline void find_reason(struct perfx_wait *wait, struct task_struct *task,
+					bool current)
 {
-	switch (number) {
-	case 0:	  /* read */
-	case 17:  /* pread64 */
-	case 19:  /* readv */
-	case 45:  /* recvfrom */
-	case 47:  /* recvmsg */
-	case 295: /* preadv */
-	case 299: /* recvmmsg */
-	case 327: /* preadv2 */
-		return PERFX_WAIT_READ;
-	case 1:	  /* write */
-	case 18:  /* pwrite64 */
-	case 20:  /* writev */
-	case 44:  /* sendto */
-	case 46:  /* sendmsg */
-	case 296: /* pwritev */
-	case 307: /* sendmmsg */
-	case 328: /* pwritev2 */
-		return PERFX_WAIT_WRITE;
-	case 7:	  /* poll */
-	case 23:  /* select */
-	case 270: /* pselect6 */
-	case 271: /* ppoll */
-		return PERFX_WAIT_POLL;
-	case 232: /* epoll_wait */
-	case 281: /* epoll_pwait */
-	case 441: /* epoll_pwait2 */
-		return PERFX_WAIT_EPOLL;
-	case 202: /* futex */
-	case 449: /* futex_waitv */
-	case 455: /* futex_wait */
-		return PERFX_WAIT_FUTEX;
-	case 35:  /* nanosleep */
-	case 230: /* clock_nanosleep */
-		return PERFX_WAIT_SLEEP;
-	case 61:  /* wait4 */
-	case 247: /* waitid */
-		return PERFX_WAIT_WAIT;
-	case 26:  /* msync */
-	case 74:  /* fsync */
-	case 75:  /* fdatasync */
-	case 162: /* sync */
-	case 277: /* sync_file_range */
-	case 306: /* syncfs */
-		return PERFX_WAIT_DISK;
-	}
-	return PERFX_WAIT_SYSCALL;
-}
+	struct call call;
+	__u8 reason;
 
-/* < 0: it is in none, but in a page fault or an interrupt */
-static __always_inline __s64 syscall_of(const struct pt_regs *regs)
-{
-	return (__s32)regs->orig_ax;
-}
-
-static __always_inline __u64 first_argument(const struct pt_regs *regs)
-{
-	return regs->di;
-}
-#else
-/* System calls have other numbers elsewhere. */
-static __always_inline __u8 reason_of_syscall(__u64 number)
-{
-	return PERFX_WAIT_SYSCALL;
-}
-
-static __always_inline __s64 syscall_of(const struct pt_regs *regs)
-{
-	return -1;
-}
-
-static __always_inline __u64 first_argument(const struct pt_regs *regs)
-{
-	return 0;
-}
-#endif
-
-/* Of a task that is neither running nor runnable. regs: with which it entered the kernel. A stopped
- * one waits for whoever has stopped it: that is no reason of its own. */
-static __always_inline struct wait wait_of(struct task_struct *task, const struct pt_regs *regs)
-{
-	struct wait wait = {};
-	__s64 number = syscall_of(regs);
-
+	wait->reason = PERFX_WAIT_NONE;
 	if (task->__state & (TASK_STOPPED | TASK_TRACED))
-		return wait;
-	if (number < 0) {
-		wait.reason = PERFX_WAIT_PAGE_FAULT;
-		return wait;
+		return;
+	read_call(&call, task);
+	if (call.number < 0) {
+		wait->reason = PERFX_WAIT_PAGE_FAULT;
+		return;
 	}
-	wait.syscall = number;
-	wait.reason = reason_of_syscall(number);
-	if (wait.reason == PERFX_WAIT_FUTEX)
-		wait.object = first_argument(regs);
-	else if (BPF_CORE_READ_BITFIELD(task, in_iowait))
-		wait.reason = PERFX_WAIT_DISK;
-	return wait;
+	reason = reason_of(call.number);
+	wait->reason = reason & ~ON_FILE ?: PERFX_WAIT_SYSCALL;
+	wait->syscall = call.number;
+	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
+		wait->reason = PERFX_WAIT_DISK;
+	if (reason & ON_FILE)
+		find_file(wait, task, (__s32)call.arguments[0]);
+	else if (reason == PERFX_WAIT_FUTEX && call.number != NR_FUTEX_WAITV)
+		find_lock(wait, call.arguments[0], current);
+	else if (reason == PERFX_WAIT_POLL && current)
+		find_polled(wait, task, &call);
 }
 
 #endif

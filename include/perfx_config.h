@@ -397,6 +397,69 @@ struct perfx_pending_key {
 	__u32 object_cost, context;
 };
 
+/*
+ * What threads wait for (bpf/waiting.bpf.c). Both tables are open-addressed: a place is one of
+ * PERFX_WAIT_TRIES after that of its hash. Programs of the scheduler's tracepoints must not take
+ * the locks of a hash map, so a place is claimed by compare-and-swap.
+ */
+#define PERFX_WAIT_TRIES 8
+
+/* A wait: whose, why, and what for. */
+struct perfx_wait {
+	__u64 object; /* as in struct perfx_blocked */
+	__u32 process;
+	__u32 tgid, tid;
+	__u32 holder_tid; /* GIL: as its process numbers threads */
+	__u16 syscall;
+	__u8 reason; /* enum perfx_wait_reason */
+	__u8 pad;
+	/* The file behind `object`, and the descriptor by which the thread waits for it; -1: none.
+	 */
+	__s32 fd;
+	__u64 inode;
+	__u32 device; /* the kernel's dev_t */
+	__u32 mode;   /* its type and permissions; 0: unknown */
+};
+
+/* A thread of a traced process. */
+#define PERFX_MAX_WAITERS 16384 /* a power of two */
+
+struct perfx_waiter {
+	__u32 tid; /* 0: a free place */
+	__u32 pad;
+	struct perfx_wait wait;
+	__u64 off_cpu_ns; /* when it left the CPU */
+	__u64 began_ns; /* when this wait began: it may have had another before, on the way back */
+	/* From when on it is not in the sums; 0: the thread runs. User space may move it, and who
+	 * changes it adds the time. */
+	__u64 since_ns;
+};
+
+/* The waits that are alike. Where a thread's objects find no place, those of all its objects have
+ * one; and where a thread finds none, those of its process. Each level has as many places. */
+#define PERFX_MAX_WAIT_SUMS 8192 /* a power of two */
+#define PERFX_WAIT_LEVELS   3
+
+struct perfx_wait_sum {
+	__u64 key; /* hash of `wait`; 0: a free place */
+	struct perfx_wait wait;
+	__u64 blocked_ns, count, max_ns;
+};
+
+/* Where the interpreter of a process has its lock (CPython's struct _gil_runtime_state). */
+struct perfx_gil {
+	__u64 address;
+	__u32 bytes;
+	/* Offsets: of the pointer to the thread state that had it last, and of the int that says
+	 * whether it has it still; */
+	__u16 last_holder_offset, locked_offset;
+	/* and of the thread's id in its state. Where state has the address of the C library's
+	 * struct pthread in its place (thread_is_pointer), the id is in that, pthread_tid_offset
+	 * bytes behind. */
+	__u16 thread_offset, pthread_tid_offset;
+	__u32 thread_is_pointer;
+};
+
 enum perfx_counter {
 	PERFX_COUNTER_REPEATS =
 		0, /* hits of an entry that were iterations: PERFX_PROBE_F_REPEATS */
@@ -411,6 +474,7 @@ enum perfx_counter {
 	PERFX_COUNTER_STACK_FAILURES,
 	PERFX_COUNTER_VALUE_DROPS,
 	PERFX_COUNTER_SAMPLE_DROPS,
+	PERFX_COUNTER_WAITS, /* places claimed among the sums: new ones are to be named */
 	PERFX_COUNTERS
 };
 

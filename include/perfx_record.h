@@ -776,7 +776,8 @@ struct perfx_overflow_memory {
 	__u64 frees_count;
 };
 
-/* Time that a thread was not on a CPU, by reason: exact, and of all waits that have ended. */
+/* Time that a thread was not on a CPU, by reason: exact. Of waits that go on there is the time so
+ * far; they are counted when they end, or with the recording. */
 struct perfx_blocked {
 	struct perfx_record hdr;
 	__u32 process;

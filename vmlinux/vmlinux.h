@@ -27,15 +27,27 @@ struct uprobes_state {
 /* include/linux/fs.h */
 struct super_block {
 	__u32 s_dev;
+	unsigned long s_magic;
 };
 
 struct inode {
+	unsigned short i_mode;
 	struct super_block *i_sb;
 	unsigned long i_ino;
 };
 
 struct file {
 	struct inode *f_inode;
+};
+
+/* include/linux/fdtable.h */
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
 };
 
 /* include/linux/mm_types.h */
@@ -83,22 +95,23 @@ struct uprobe_task {
 
 /* include/linux/sched.h */
 struct task_struct {
+	unsigned int __state;
+	unsigned int flags;
+	int on_cpu;
 	struct sched_entity se;
 	struct mm_struct *mm;
 	int exit_code;
+	unsigned in_iowait : 1;
 	int tgid;
 	struct task_struct *group_leader;
 	__u64 utime;
 	__u64 stime;
+	struct files_struct *files;
 	struct signal_struct *signal;
 	int pid;
 	unsigned long sas_ss_sp;
 	unsigned long sas_ss_size;
 	struct uprobe_task *utask;
-	unsigned int __state;
-	unsigned int flags;
-	int on_cpu;
-	unsigned in_iowait : 1;
 	unsigned long nvcsw;
 	unsigned long nivcsw;
 	__u64 start_time;
@@ -141,6 +154,8 @@ struct pt_regs {
 	__u64 sp;
 	__u64 pc;
 	__u64 pstate;
+	__u64 orig_x0;
+	__s32 syscallno;
 };
 #else
 #error "pt_regs of this architecture are not here yet"

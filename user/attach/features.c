@@ -216,6 +216,27 @@ static bool has_helper(const struct btf *btf, const char *name)
 	return false;
 }
 
+/* Does a program see the switches of CPUs? */
+static bool have_switches(const struct btf *btf)
+{
+	const struct bpf_insn insns[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	int id = btf__find_by_name_kind(btf, "btf_trace_sched_switch", BTF_KIND_TYPEDEF);
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_TRACE_RAW_TP,
+		    .attach_btf_id = id > 0 ? (uint32_t)id : 0);
+	int prog_fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "perfx_try", "Dual BSD/GPL", insns,
+				    sizeof(insns) / sizeof(insns[0]), &opts);
+	int link_fd = prog_fd < 0 ? -1 : bpf_raw_tracepoint_open(NULL, prog_fd);
+
+	if (link_fd >= 0)
+		close(link_fd);
+	if (prog_fd >= 0)
+		close(prog_fd);
+	return link_fd >= 0;
+}
+
 static void look_into_btf(struct features *features)
 {
 	struct btf *btf = features->btf ? btf__load_vmlinux_btf() : NULL;
@@ -224,6 +245,7 @@ static void look_into_btf(struct features *features)
 		return;
 	features->socket_lengths = btf__find_by_name(btf, "btf_trace_sock_send_length") > 0 &&
 				   btf__find_by_name(btf, "btf_trace_sock_recv_length") > 0;
+	features->switches = features->privileged && have_switches(btf);
 	features->task_memory = has_helper(btf, "BPF_FUNC_copy_from_user_task");
 	btf__free(btf);
 }

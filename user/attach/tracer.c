@@ -39,8 +39,9 @@ struct tracer {
 	uint32_t annotations_count;  /* likewise */
 	struct perfx_annotation annotations[PERFX_MAX_ANNOTATIONS];
 	struct links *links;
-	uint64_t *gates; /* mapped too */
-	int account_fd;	 /* of BPF_ENABLE_STATS; 0: off */
+	struct waiting *waiting; /* NULL: not recorded */
+	uint64_t *gates;	 /* mapped too */
+	int account_fd;		 /* of BPF_ENABLE_STATS; 0: off */
 	struct accounted_runs forgotten[TRACER_PROGRAMS];
 };
 
@@ -200,6 +201,7 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 	open_memory(tracer, options);
 	open_samples(tracer, options, features);
 	open_annotations(tracer);
+	waiting_open(skel, options->waiting && !tracer->lacks[TRACER_WAITING]);
 	open_perf_events(skel, options->counters);
 	bpf_program__set_autoload(skel->progs.perfx_on_send, sockets);
 	bpf_program__set_autoload(skel->progs.perfx_on_receive, sockets);
@@ -404,6 +406,10 @@ struct tracer *tracer__new(const struct tracer_options *options, const struct fe
 		err = map_tables(tracer);
 	if (!err)
 		err = make_links(tracer);
+	if (!err && options->waiting && !tracer->lacks[TRACER_WAITING]) {
+		tracer->waiting = waiting__new(tracer->skel);
+		err = tracer->waiting ? 0 : -errno;
+	}
 	if (!err)
 		err = attach_followers(tracer->skel);
 	if (err) {
@@ -419,6 +425,7 @@ void tracer__free(struct tracer *tracer)
 	if (!tracer)
 		return;
 	links__free(tracer->links);
+	waiting__free(tracer->waiting);
 	if (tracer->probes)
 		munmap(tracer->probes, tracer->probes_bytes);
 	if (tracer->contexts)
@@ -443,6 +450,11 @@ bool tracer__lacks(const struct tracer *tracer, enum tracer_part part)
 bool tracer__counts_sockets(const struct tracer *tracer)
 {
 	return bpf_program__autoload(tracer->skel->progs.perfx_on_send);
+}
+
+struct waiting *tracer__waiting(const struct tracer *tracer)
+{
+	return tracer->waiting;
 }
 
 struct links *tracer__links(const struct tracer *tracer)

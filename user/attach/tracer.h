@@ -12,6 +12,7 @@
 
 #include "attach/features.h"
 #include "attach/links.h"
+#include "attach/waiting.h"
 #include "counters/counters.h"
 #include "perfx_config.h"
 #include "perfx_record.h"
@@ -33,6 +34,7 @@ struct tracer_options {
 	uint32_t probes_max; /* room in the tables */
 	bool memory;	     /* room and programs for allocation probes */
 	bool samples;	     /* likewise, for samples of threads */
+	bool waiting;	     /* and for time off the CPU */
 	const struct counters *counters; /* of calls marked F_PERF; NULL: none */
 };
 
@@ -48,6 +50,7 @@ enum tracer_part {
 	TRACER_SOCKETS,
 	TRACER_ON_CPU,	/* samples of threads that run */
 	TRACER_OFF_CPU, /* and of those that do not */
+	TRACER_WAITING,
 	TRACER_PARTS
 };
 
@@ -57,6 +60,9 @@ bool tracer__lacks(const struct tracer *tracer, enum tracer_part part);
 
 /* Does the kernel report bytes sent and received over sockets? */
 bool tracer__counts_sockets(const struct tracer *tracer);
+
+/* Time off the CPU, which has a start and a stop of its own. NULL: it is not recorded. */
+struct waiting *tracer__waiting(const struct tracer *tracer);
 
 /* Its uprobes. */
 struct links *tracer__links(const struct tracer *tracer);

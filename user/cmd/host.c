@@ -152,6 +152,9 @@ int cmd_doctor(void)
 		 "are affected"},
 		{"network I/O", f.socket_lengths, TRIED,
 		 "needs Linux 6.3; without it, reports have no bytes sent and received"},
+		{"time off the CPU", f.switches, TRIED,
+		 "this kernel refuses programs at sched_switch; without them, reports do not say "
+		 "what threads wait for"},
 		{"host process ids", pids_are_the_hosts(), NEEDED,
 		 "in a container: start it with --pid=host"},
 		{"notification of new mappings (perf events)",

@@ -321,7 +321,8 @@ int options_parse(struct options *options, int argc, char **argv)
 				    .ring_bytes = 8 << 20,
 				    .sample_bytes = 512 << 10,
 				    .sample_hz = 99,
-				    .functions_max = 20000};
+				    .functions_max = 20000,
+				    .off_cpu = true};
 	if (row) {
 		options->verb = row->verb;
 		argv[1] = argv[0];

@@ -74,6 +74,7 @@ struct options {
 	const char *flops_rules;       /* a file; NULL: the built-in table alone */
 	struct cost_model *cost_model; /* owned; NULL with FLOPS_OFF */
 	bool site_entry_only;
+	bool off_cpu;
 	bool compensate;
 	bool no_children;
 	bool no_calibrate;

@@ -84,7 +84,7 @@ static void end_segment(struct flight *flight, uint64_t now_ns)
 	/* so that the file has the usage of its own time */
 	if (is_flight(flight))
 		process_table__sample(flight->parts.processes, true);
-	totals__emit(flight->parts.totals, false);
+	totals__emit(flight->parts.totals, now_ns, false);
 	totals__segment(flight->parts.totals, now_ns);
 	flight->next_segment_ns = now_ns + segment_length_ns(flight);
 }

@@ -20,6 +20,7 @@
 #include "session/progress.h"
 #include "session/step_watch.h"
 #include "session/totals.h"
+#include "session/waits.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -76,6 +77,7 @@ struct recorder {
 	struct memory *memory;
 	struct sampler *sampler;
 	struct operations *operations;
+	struct waits *waits; /* NULL: time off the CPU is not recorded */
 	struct reader *reader;
 	struct process_table *processes;
 	struct frames *frames; /* NULL: no stacks are recorded */
@@ -133,6 +135,7 @@ static void emit_lacking(struct recorder *recorder)
 		[TRACER_SOCKETS] = "network I/O",
 		[TRACER_ON_CPU] = "samples of threads that run",
 		[TRACER_OFF_CPU] = "samples of threads that wait",
+		[TRACER_WAITING] = "time off the CPU",
 	};
 
 	for (int part = 0; part < TRACER_PARTS; part++) {
@@ -163,6 +166,7 @@ static int begin_load(struct recorder *recorder)
 		.rings_count = options->rings_count,
 		.memory = options->plan.memory != MEMORY_OFF,
 		.samples = options->sample_hz > 0,
+		.waiting = options->off_cpu,
 		.probes_max = PROBES_GUESS + PROBES_SLACK,
 	};
 
@@ -300,6 +304,7 @@ static void close_window(struct recorder *recorder, const struct perfx_recording
 		recorder->windows.next_sample_ns = window->time_ns + TURN_SAMPLE_NS;
 	}
 	process_table__hold(recorder->processes, true);
+	waits__emit(recorder->waits, window->time_ns, true);
 }
 
 static void on_recording_window(struct recorder *recorder,
@@ -401,6 +406,8 @@ static bool open_outputs(struct recorder *recorder)
 {
 	const struct recorder_options *options = recorder->options;
 
+	if (tracer__waiting(recorder->tracer))
+		recorder->waits = waits__new(recorder->tracer, recorder->sink);
 	if (watches_steps(recorder))
 		recorder->steps = step_watch__new(recorder->pipeline, options->steps_max,
 						  is_triggered(options) ? &options->trigger : NULL);
@@ -413,7 +420,8 @@ static bool open_outputs(struct recorder *recorder)
 						   .memory = recorder->memory,
 						   .sampler = recorder->sampler,
 						   .thread_counters = recorder->thread_counters,
-						   .operations = recorder->operations});
+						   .operations = recorder->operations,
+						   .waits = recorder->waits});
 	recorder->flight =
 		flight__new(&(struct flight_parts){.options = options,
 						   .capture = recorder->pipeline->capture,
@@ -563,6 +571,7 @@ static void on_tick(struct recorder *recorder)
 	recorder->mappings_wakes = 0;
 	drain(recorder);
 	count_threads(recorder);
+	waits__name(recorder->waits);
 	follow__tick(recorder->follow, now_ns);
 	sampler__tick(recorder->sampler);
 	keep_budgets(recorder, now_ns);
@@ -667,6 +676,19 @@ static void say_started(const struct recorder *recorder)
 	msg_say("%s", phases);
 }
 
+/* After the start of the tracer, without which its programs do nothing. */
+static void start_waiting(struct recorder *recorder, uint64_t from_ns)
+{
+	struct waiting *waiting = tracer__waiting(recorder->tracer);
+	int err = waiting ? waiting__start(waiting, from_ns) : 0;
+
+	if (!err)
+		return;
+	msg_say("time off the CPU is not recorded: %s", strerror(-err));
+	skipped_add(&recorder->skipped, "time off the CPU", strerror(-err));
+	waiting__stop(waiting);
+}
+
 static void start(struct recorder *recorder)
 {
 	uint64_t now_ns = clock_monotonic_ns(), duration_ns = recorder->options->duration_ns;
@@ -681,6 +703,7 @@ static void start(struct recorder *recorder)
 		tracer__start(recorder->tracer);
 	}
 	sampler__start(recorder->sampler);
+	start_waiting(recorder, now_ns);
 	/* ends from now on have exit records; earlier ones do not */
 	recorder->all_gone = have_all_ended(recorder);
 	/* after the start: every call after this line is recorded */
@@ -698,6 +721,8 @@ static uint64_t stop(struct recorder *recorder)
 	process_table__sample(recorder->processes, true);
 	sampler__stop(recorder->sampler);
 	tracer__stop(recorder->tracer);
+	if (recorder->waits)
+		waiting__stop(tracer__waiting(recorder->tracer));
 	reader__finish(recorder->reader);
 	tell_pauses(&recorder->windows, recorder->memory);
 	if (!recorder->begun)
@@ -726,7 +751,7 @@ static int trace(struct recorder *recorder)
 	emit_host_peaks(recorder); /* for what has been mapped since the start */
 	if (recorder->frames)
 		frames__emit(recorder->frames);
-	totals__emit(recorder->totals, true);
+	totals__emit(recorder->totals, ending.end_ns, true);
 	if (recorder->options->flight_ns)
 		return flight__finish(recorder->flight, &ending);
 	totals__close(recorder->totals, recorder->sink, &ending);
@@ -740,6 +765,7 @@ static void close_parts(struct recorder *recorder)
 	reader__free(recorder->reader);
 	step_watch__free(recorder->steps);
 	totals__free(recorder->totals);
+	waits__free(recorder->waits);
 	thread_counters__free(recorder->thread_counters);
 	frames__free(recorder->frames);
 	memory__free(recorder->memory);

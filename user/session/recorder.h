@@ -38,6 +38,7 @@ struct recorder_options {
 	enum perfx_link link;
 	size_t ring_bytes;
 	size_t rings_count; /* 0: by the number of CPUs */
+	bool off_cpu; /* what threads wait for */
 	bool follow_children;
 	bool compensate;
 	bool calibrate;

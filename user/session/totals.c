@@ -204,7 +204,7 @@ static void send_losses(struct totals *totals)
 			send_loss(totals->parts.sink, &totals->buffer, i, now[i]);
 }
 
-void totals__emit(struct totals *totals, bool last)
+void totals__emit(struct totals *totals, uint64_t now_ns, bool last)
 {
 	const struct totals_parts *parts = &totals->parts;
 
@@ -212,6 +212,7 @@ void totals__emit(struct totals *totals, bool last)
 	memory__report(parts->memory);
 	sampler__report(parts->sampler);
 	operations__report(parts->operations, last);
+	waits__emit(parts->waits, now_ns, last);
 	send_overflows(totals);
 	send_values(totals);
 	totals->entries_count = probes__report_hits(totals->parts.probes);

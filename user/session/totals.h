@@ -12,6 +12,7 @@
 #include "plan/plan.h"
 #include "session/operations.h"
 #include "session/recorder.h"
+#include "session/waits.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,6 +42,7 @@ struct totals_parts {
 	struct sampler *sampler;
 	struct thread_counters *thread_counters;
 	struct operations *operations;
+	struct waits *waits; /* NULL: time off the CPU is not recorded */
 };
 
 /* NULL with errno ENOMEM. */
@@ -50,8 +52,8 @@ void totals__free(struct totals *totals);
 void totals_host(struct sink *sink, const struct recorder_options *options, uint64_t start_ns);
 
 /* What has been added to the sums since the last time: HITS, LOSS, OVERFLOW_CALLS, _MEMORY,
- * _VALUES, CALL_COUNTERS, PROCESS_COUNTERS. last: nothing comes after it. */
-void totals__emit(struct totals *totals, bool last);
+ * _VALUES, CALL_COUNTERS, PROCESS_COUNTERS, BLOCKED. last: nothing comes after it. */
+void totals__emit(struct totals *totals, uint64_t now_ns, bool last);
 /* SEGMENT: all sums have been emitted up to now. */
 void totals__segment(struct totals *totals, uint64_t time_ns);
 /* What holds at an end and is no sum: NOT_ATTACHED, the levels among the losses, END. Into closing:

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Time off the CPU: what the threads of traced processes wait for, exactly, summed here.
+ *
+ * A thread that leaves the CPU says why: it still wants to run, or it has slept in a system call,
+ * whose number and arguments are in its saved registers, or in a page fault. A wait ends when
+ * another thread wakes it; until it has a CPU it is runnable, which is a wait of another kind. So
+ * three tracepoints of the scheduler are all there is, and no record is written for any of it.
+ *
+ * They run for every switch on the machine and under the lock of a run queue. So a thread that is
+ * not traced costs one look-up, and nothing here takes a lock: no hash map is updated, no task
+ * storage is made. A thread has a place in perfx_waiters by its tid, whether or not it has ever hit
+ * a probe, and like waits share one in perfx_wait_sums. User space maps both, and takes the sums as
+ * they grow.
+ */
+#include "thread.bpf.h"
+#include "wait.bpf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* user space: PERFX_MAX_WAITERS */
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct perfx_waiter);
+} perfx_waiters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* user space: PERFX_MAX_WAIT_SUMS of each level */
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct perfx_wait_sum);
+} perfx_wait_sums SEC(".maps");
+
+/* The recording began then: threads that wait already count from there. */
+volatile __u64 perfx_waiting_from_ns = 0;
+
+/* --- sums --- */
+
+/* Other descriptors of the same file are the same object. */
+static __always_inline __u64 key_of(const struct perfx_wait *wait)
+{
+	__u64 hash = mix(wait->object, (__u64)wait->process << 32 | wait->tid);
+
+	hash = mix(hash, (__u64)wait->holder_tid << 32 | wait->reason << 16 | wait->syscall);
+	return hash ?: 1;
+}
+
+static __always_inline struct perfx_wait_sum *sum_of(const struct perfx_wait *wait, __u32 level)
+{
+	__u64 key = key_of(wait), before;
+
+	for (__u32 i = 0; i < PERFX_WAIT_TRIES; i++) {
+		__u32 place = ((__u32)key + i) & (PERFX_MAX_WAIT_SUMS - 1);
+		struct perfx_wait_sum *sum;
+
+		place += level * PERFX_MAX_WAIT_SUMS;
+		sum = bpf_map_lookup_elem(&perfx_wait_sums, &place);
+		if (!sum)
+			return NULL;
+		if (sum->key == key)
+			return sum;
+		if (sum->key)
+			continue;
+		before = __sync_val_compare_and_swap(&sum->key, 0, key);
+		if (before && before != key)
+			continue;
+		sum->wait = *wait;
+		counter_add(PERFX_COUNTER_WAITS, 1);
+		return sum;
+	}
+	return NULL;
+}
+
+static __always_inline struct perfx_wait_sum *find_sum(const struct perfx_wait *wait)
+{
+	struct perfx_wait_sum *sum = sum_of(wait, 0);
+	struct perfx_wait less;
+
+	if (sum)
+		return sum;
+	less = *wait;
+	less.object = less.inode = less.holder_tid = less.device = less.mode = 0;
+	less.fd = -1;
+	sum = sum_of(&less, 1);
+	if (sum)
+		return sum;
+	less.tid = 0;
+	return sum_of(&less, 2);
+}
+
+/* The part of a time that was recorded (--wait). A wait that lasts over more than one window has
+ * been taken by user space at the end of each. */
+static __always_inline __u64 recorded_part(__u64 from_ns, __u64 to_ns)
+{
+	__u64 opened_ns = perfx_window_opened_ns, closed_ns = perfx_window_closed_ns;
+
+	if (from_ns < opened_ns)
+		from_ns = opened_ns;
+	if (!is_wanted() && closed_ns < to_ns)
+		to_ns = closed_ns;
+	return to_ns > from_ns ? to_ns - from_ns : 0;
+}
+
+static __always_inline void add_wait(const struct perfx_waiter *waiter, __u64 since_ns, __u64 now)
+{
+	__u64 blocked_ns = recorded_part(since_ns, now), whole_ns;
+	struct perfx_wait_sum *sum;
+
+	if (!blocked_ns)
+		return;
+	sum = find_sum(&waiter->wait);
+	if (!sum) {
+		counter_add(PERFX_COUNTER_MAP_FULL, 1);
+		return;
+	}
+	whole_ns = recorded_part(waiter->began_ns, now);
+	__sync_fetch_and_add(&sum->blocked_ns, blocked_ns);
+	__sync_fetch_and_add(&sum->count, 1);
+	if (whole_ns > sum->max_ns)
+		sum->max_ns = whole_ns;
+}
+
+/* --- threads --- */
+
+static __always_inline struct perfx_waiter *waiter_at(__u32 tid, __u32 try)
+{
+	__u32 place = (tid * 0x9e3779b1u >> 8) + try;
+
+	place &= PERFX_MAX_WAITERS - 1;
+	return bpf_map_lookup_elem(&perfx_waiters, &place);
+}
+
+/* NULL: it has not been seen leaving the CPU. */
+static __always_inline struct perfx_waiter *waiter_find(__u32 tid)
+{
+	for (__u32 i = 0; i < PERFX_WAIT_TRIES; i++) {
+		struct perfx_waiter *waiter = waiter_at(tid, i);
+
+		if (waiter && waiter->tid == tid)
+			return waiter;
+	}
+	return NULL;
+}
+
+static __always_inline struct perfx_waiter *waiter_new(__u32 tid)
+{
+	for (__u32 i = 0; i < PERFX_WAIT_TRIES; i++) {
+		struct perfx_waiter *waiter = waiter_at(tid, i);
+
+		if (waiter && !waiter->tid && !__sync_val_compare_and_swap(&waiter->tid, 0, tid))
+			return waiter;
+	}
+	counter_add(PERFX_COUNTER_MAP_FULL, 1);
+	return NULL;
+}
+
+static __always_inline void waiter_free(__u32 tid)
+{
+	struct perfx_waiter *waiter = waiter_find(tid);
+
+	if (!waiter)
+		return;
+	waiter->since_ns = 0;
+	waiter->tid = 0;
+}
+
+/* A wait begins; what for is to be found yet, and wait_start() to follow. NULL: no place. */
+static __always_inline struct perfx_waiter *wait_prepare(struct task_struct *task,
+							 const struct perfx_traced_process *traced)
+{
+	struct perfx_waiter *waiter = waiter_find(task->pid) ?: waiter_new(task->pid);
+
+	if (!waiter)
+		return NULL;
+	__builtin_memset(&waiter->wait, 0, sizeof(waiter->wait));
+	waiter->wait.process = traced->process;
+	waiter->wait.tgid = task->tgid;
+	waiter->wait.tid = task->pid;
+	waiter->wait.reason = PERFX_WAIT_RUNNABLE;
+	waiter->wait.fd = -1;
+	return waiter;
+}
+
+/* Last: user space takes what it finds with a time. */
+static __always_inline void wait_start(struct perfx_waiter *waiter, __u64 now)
+{
+	waiter->off_cpu_ns = waiter->began_ns = now;
+	__sync_lock_test_and_set(&waiter->since_ns, now);
+}
+
+/* include/linux/sched.h */
+#define TASK_DEAD  0x80
+#define PF_KTHREAD 0x00200000
+
+/* As traced_of; most switches are to and from threads of the kernel. */
+static __always_inline struct perfx_traced_process *traced_by(struct task_struct *task)
+{
+	return task->flags & PF_KTHREAD ? NULL : traced_of(task);
+}
+
+static __always_inline void leaves_cpu(struct task_struct *task,
+				       const struct perfx_traced_process *traced, bool preempted,
+				       __u64 now)
+{
+	__u32 state = task->__state;
+	struct perfx_waiter *waiter;
+
+	if (state & TASK_DEAD) {
+		waiter_free(task->pid);
+		return;
+	}
+	waiter = wait_prepare(task, traced);
+	if (!waiter)
+		return;
+	if (state && !preempted)
+		find_reason(&waiter->wait, task, true);
+	wait_start(waiter, now);
+}
+
+/* who: that had the CPU; 0: nobody. */
+static __always_inline void gets_cpu(struct task_struct *task, __u32 who, __u64 now)
+{
+	struct perfx_waiter *waiter = waiter_find(task->pid);
+	__u64 since_ns = waiter ? __sync_lock_test_and_set(&waiter->since_ns, 0) : 0;
+	struct thread *t;
+
+	if (!since_ns)
+		return;
+	if (waiter->wait.reason == PERFX_WAIT_RUNNABLE)
+		waiter->wait.object = who;
+	add_wait(waiter, since_ns, now);
+	t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
+	if (t)
+		t->off_cpu_ns += now - waiter->off_cpu_ns;
+}
+
+SEC("?tp_btf/sched_switch")
+int BPF_PROG(perfx_on_switch, bool preempted, struct task_struct *prev, struct task_struct *next)
+{
+	struct perfx_traced_process *leaves, *gets;
+	__u64 now;
+
+	if (!perfx_tracing)
+		return 0;
+	leaves = traced_by(prev);
+	gets = traced_by(next);
+	if (!leaves && !gets)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (leaves)
+		leaves_cpu(prev, leaves, preempted, now);
+	if (gets)
+		gets_cpu(next, prev->tgid, now);
+	return 0;
+}
+
+/* What it waited for has come; now it waits for a CPU. */
+SEC("?tp_btf/sched_wakeup")
+int BPF_PROG(perfx_on_wakeup, struct task_struct *task)
+{
+	struct perfx_waiter *waiter;
+	__u64 since_ns, now;
+
+	if (!perfx_tracing || !traced_by(task))
+		return 0;
+	waiter = waiter_find(task->pid);
+	if (!waiter || waiter->wait.reason == PERFX_WAIT_RUNNABLE)
+		return 0;
+	since_ns = __sync_lock_test_and_set(&waiter->since_ns, 0);
+	if (!since_ns)
+		return 0;
+	now = bpf_ktime_get_ns();
+	add_wait(waiter, since_ns, now);
+	waiter->wait.reason = PERFX_WAIT_RUNNABLE;
+	waiter->wait.syscall = 0;
+	waiter->wait.object = waiter->wait.holder_tid = 0;
+	waiter->wait.inode = waiter->wait.device = waiter->wait.mode = 0;
+	waiter->wait.fd = -1;
+	waiter->began_ns = now;
+	__sync_lock_test_and_set(&waiter->since_ns, now);
+	return 0;
+}
+
+/* A new thread waits for its first turn. */
+SEC("?tp_btf/sched_wakeup_new")
+int BPF_PROG(perfx_on_wakeup_new, struct task_struct *task)
+{
+	struct perfx_traced_process *traced = perfx_tracing ? traced_by(task) : NULL;
+	struct perfx_waiter *waiter = traced ? wait_prepare(task, traced) : NULL;
+
+	if (waiter)
+		wait_start(waiter, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* After the last thread's end its process is no longer traced, and nobody would see it go. */
+SEC("?tp_btf/sched_process_exit")
+int BPF_PROG(perfx_on_exit_waiting, struct task_struct *task)
+{
+	__u32 tgid = task->tgid;
+
+	waiter_free(task->pid);
+	if (!task->signal->live.counter)
+		bpf_map_delete_elem(&perfx_gils, &tgid);
+	return 0;
+}
+
+/* The thread that executes takes over the main thread's id. */
+SEC("?tp_btf/sched_process_exec")
+int BPF_PROG(perfx_on_exec_waiting, struct task_struct *task, pid_t old_pid)
+{
+	__u32 tgid = task->tgid;
+
+	if (old_pid != task->pid)
+		waiter_free(old_pid);
+	bpf_map_delete_elem(&perfx_gils, &tgid);
+	return 0;
+}
+
+/* The member is missing where there is one CPU: that runs who asks. */
+static __always_inline bool is_on_cpu(struct task_struct *task)
+{
+	return bpf_core_field_exists(task->on_cpu) ? task->on_cpu
+						   : task == bpf_get_current_task_btf();
+}
+
+/* The recording begins: threads that wait have left the CPU before. */
+SEC("?iter/task")
+int perfx_at_begin(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct perfx_traced_process *traced = task ? traced_by(task) : NULL;
+	struct perfx_waiter *waiter;
+
+	if (!traced || is_on_cpu(task) || waiter_find(task->pid))
+		return 0;
+	waiter = wait_prepare(task, traced);
+	if (!waiter)
+		return 0;
+	if (task->__state)
+		find_reason(&waiter->wait, task, false);
+	wait_start(waiter, perfx_waiting_from_ns);
+	/* it has got a CPU meanwhile */
+	if (is_on_cpu(task))
+		waiter->since_ns = 0;
+	return 0;
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "attach/waiting.h"
+
+#include "perfx.skel.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define SUMS_COUNT	 (PERFX_MAX_WAIT_SUMS * PERFX_WAIT_LEVELS)
+#define WAITING_PROGRAMS 5
+
+struct waiting {
+	struct perfx_bpf *skel;
+	struct perfx_waiter *waiters; /* mapped */
+	struct perfx_wait_sum *sums;  /* mapped */
+	struct bpf_link *links[WAITING_PROGRAMS];
+};
+
+static const size_t waiters_bytes = PERFX_MAX_WAITERS * sizeof(struct perfx_waiter);
+static const size_t sums_bytes = SUMS_COUNT * sizeof(struct perfx_wait_sum);
+
+void waiting_open(struct perfx_bpf *skel, bool wanted)
+{
+	struct bpf_program *const programs[] = {
+		skel->progs.perfx_on_switch,	   skel->progs.perfx_on_wakeup,
+		skel->progs.perfx_on_wakeup_new,   skel->progs.perfx_on_exit_waiting,
+		skel->progs.perfx_on_exec_waiting, skel->progs.perfx_at_begin,
+	};
+
+	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+		bpf_program__set_autoload(programs[i], wanted);
+		bpf_program__set_autoattach(programs[i], false);
+	}
+	if (!wanted)
+		return;
+	bpf_map__set_max_entries(skel->maps.perfx_waiters, PERFX_MAX_WAITERS);
+	bpf_map__set_max_entries(skel->maps.perfx_wait_sums, SUMS_COUNT);
+	bpf_map__set_max_entries(skel->maps.perfx_gils, PERFX_MAX_PROCESSES);
+}
+
+static void *map_table(struct bpf_map *map, size_t bytes)
+{
+	void *table = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
+
+	return table == MAP_FAILED ? NULL : table;
+}
+
+struct waiting *waiting__new(struct perfx_bpf *skel)
+{
+	struct waiting *waiting = calloc(1, sizeof(*waiting));
+
+	/* the elements of an array map are padded to 8 bytes */
+	_Static_assert(sizeof(struct perfx_waiter) % 8 == 0, "stride of the table");
+	_Static_assert(sizeof(struct perfx_wait_sum) % 8 == 0, "stride of the table");
+	if (!waiting)
+		return NULL;
+	waiting->skel = skel;
+	waiting->waiters = map_table(skel->maps.perfx_waiters, waiters_bytes);
+	waiting->sums = map_table(skel->maps.perfx_wait_sums, sums_bytes);
+	if (waiting->waiters && waiting->sums)
+		return waiting;
+	waiting__free(waiting);
+	return NULL;
+}
+
+void waiting__free(struct waiting *waiting)
+{
+	if (!waiting)
+		return;
+	waiting__stop(waiting);
+	if (waiting->waiters)
+		munmap(waiting->waiters, waiters_bytes);
+	if (waiting->sums)
+		munmap(waiting->sums, sums_bytes);
+	free(waiting);
+}
+
+/* Looks at all threads once. */
+static int find_waiters(struct bpf_program *program)
+{
+	struct bpf_link *link = bpf_program__attach_iter(program, NULL);
+	int fd = link ? bpf_iter_create(bpf_link__fd(link)) : -1, err = fd < 0 ? -errno : 0;
+	char nothing[64];
+
+	while (!err && read(fd, nothing, sizeof(nothing)) > 0)
+		;
+	if (fd >= 0)
+		close(fd);
+	bpf_link__destroy(link);
+	return err;
+}
+
+int waiting__start(struct waiting *waiting, uint64_t from_ns)
+{
+	struct perfx_bpf *skel = waiting->skel;
+	/* ends of threads first: none may keep its place */
+	struct bpf_program *const programs[WAITING_PROGRAMS] = {
+		skel->progs.perfx_on_exit_waiting, skel->progs.perfx_on_exec_waiting,
+		skel->progs.perfx_on_switch,	   skel->progs.perfx_on_wakeup,
+		skel->progs.perfx_on_wakeup_new,
+	};
+
+	skel->bss->perfx_waiting_from_ns = from_ns;
+	for (size_t i = 0; i < WAITING_PROGRAMS; i++) {
+		waiting->links[i] = bpf_program__attach(programs[i]);
+		if (!waiting->links[i])
+			return -errno;
+	}
+	return find_waiters(skel->progs.perfx_at_begin);
+}
+
+void waiting__stop(struct waiting *waiting)
+{
+	for (size_t i = 0; i < WAITING_PROGRAMS; i++) {
+		bpf_link__destroy(waiting->links[i]);
+		waiting->links[i] = NULL;
+	}
+}
+
+/* The kernel adds meanwhile: what comes after the exchange is of the next time. */
+static void take_sum(struct perfx_wait_sum *sum, waited_fn *visit, void *ctx)
+{
+	struct waited waited = {.wait = &sum->wait};
+
+	waited.blocked_ns = __atomic_exchange_n(&sum->blocked_ns, 0, __ATOMIC_SEQ_CST);
+	waited.count = __atomic_exchange_n(&sum->count, 0, __ATOMIC_SEQ_CST);
+	waited.max_ns = __atomic_exchange_n(&sum->max_ns, 0, __ATOMIC_SEQ_CST);
+	if (waited.blocked_ns || waited.count)
+		visit(ctx, &waited);
+}
+
+/* A thread whose process has ended after its place was made anew has left it for good. */
+static bool is_traced(const struct waiting *waiting, const struct perfx_wait *wait)
+{
+	struct perfx_traced_process traced;
+
+	return !bpf_map_lookup_elem(bpf_map__fd(waiting->skel->maps.perfx_traced_tgids),
+				    &wait->tgid, &traced) &&
+	       traced.process == wait->process;
+}
+
+/* Moves the time from which on the wait is not in the sums. If the thread has got a CPU meanwhile,
+ * the kernel was first and has added all of it. */
+static void take_open(struct waiting *waiting, struct perfx_waiter *waiter, uint64_t until_ns,
+		      bool ended, waited_fn *visit, void *ctx)
+{
+	uint64_t since_ns = __atomic_load_n(&waiter->since_ns, __ATOMIC_SEQ_CST);
+	uint64_t opened_ns = waiting->skel->bss->perfx_window_opened_ns, from_ns, began_ns;
+	struct perfx_wait wait = waiter->wait;
+
+	began_ns = waiter->began_ns > opened_ns ? waiter->began_ns : opened_ns;
+	from_ns = since_ns > opened_ns ? since_ns : opened_ns;
+	if (!since_ns || from_ns >= until_ns)
+		return;
+	if (!is_traced(waiting, &wait)) {
+		__atomic_compare_exchange_n(&waiter->since_ns, &since_ns, 0, false,
+					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&waiter->tid, 0, __ATOMIC_SEQ_CST);
+		return;
+	}
+	if (__atomic_compare_exchange_n(&waiter->since_ns, &since_ns, until_ns, false,
+					__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		visit(ctx, &(struct waited){.wait = &wait,
+					    .blocked_ns = until_ns - from_ns,
+					    .count = ended,
+					    .max_ns = until_ns - began_ns});
+}
+
+void waiting__take(struct waiting *waiting, uint64_t until_ns, bool ended, waited_fn *visit,
+		   void *ctx)
+{
+	for (size_t i = 0; i < SUMS_COUNT; i++)
+		if (waiting->sums[i].key)
+			take_sum(&waiting->sums[i], visit, ctx);
+	for (size_t i = 0; i < PERFX_MAX_WAITERS; i++)
+		if (waiting->waiters[i].tid)
+			take_open(waiting, &waiting->waiters[i], until_ns, ended, visit, ctx);
+}
+
+void waiting__each(const struct waiting *waiting, waited_fn *visit, void *ctx)
+{
+	for (size_t i = 0; i < SUMS_COUNT; i++) {
+		const struct perfx_wait_sum *sum = &waiting->sums[i];
+
+		if (sum->key && sum->count)
+			visit(ctx, &(struct waited){.wait = &sum->wait,
+						    .blocked_ns = sum->blocked_ns,
+						    .count = sum->count,
+						    .max_ns = sum->max_ns});
+	}
+}
+
+int waiting__set_gil(struct waiting *waiting, pid_t pid, const struct perfx_gil *gil)
+{
+	int map_fd = bpf_map__fd(waiting->skel->maps.perfx_gils);
+	uint32_t key = (uint32_t)pid;
+
+	if (gil)
+		return bpf_map_update_elem(map_fd, &key, gil, BPF_ANY) ? -errno : 0;
+	bpf_map_delete_elem(map_fd, &key);
+	return 0;
+}

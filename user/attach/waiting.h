@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Time off the CPU, as bpf/waiting.bpf.c sums it: its programs, which run from the start of a
+ * recording to its end, and its tables, which are mapped here.
+ */
+#ifndef PERFX_ATTACH_WAITING_H
+#define PERFX_ATTACH_WAITING_H
+
+#include "perfx_config.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct perfx_bpf;
+struct waiting;
+
+/* Between the opening of the programs and their load: with programs and room, or without. */
+void waiting_open(struct perfx_bpf *skel, bool wanted);
+
+/* The skeleton is borrowed. NULL with errno. */
+struct waiting *waiting__new(struct perfx_bpf *skel);
+void waiting__free(struct waiting *waiting);
+
+/* Threads that wait already are counted from a time on. 0 or -errno. */
+int waiting__start(struct waiting *waiting, uint64_t from_ns);
+void waiting__stop(struct waiting *waiting);
+
+/* Waits of a thread that are alike, since the last time. count is 0 where one goes on. */
+struct waited {
+	const struct perfx_wait *wait;
+	uint64_t blocked_ns, count, max_ns;
+};
+typedef void waited_fn(void *ctx, const struct waited *waited);
+
+/* Takes what has been added to the sums, and of waits that go on the time up to until_ns. ended: to
+ * that time they count as whole ones, because the recording ends or pauses there. */
+void waiting__take(struct waiting *waiting, uint64_t until_ns, bool ended, waited_fn *visit,
+		   void *ctx);
+/* All there are, with what they have now. */
+void waiting__each(const struct waiting *waiting, waited_fn *visit, void *ctx);
+
+/* The lock of the interpreter in a process; it goes with the process or its program. NULL: it has
+ * none. 0 or -errno. */
+int waiting__set_gil(struct waiting *waiting, pid_t pid, const struct perfx_gil *gil);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is behind a descriptor of another process, by a name that a user knows: the path of a file,
+ * the addresses of a socket, the process at the other end of a pipe.
+ */
+#ifndef PERFX_PROC_DESCRIPTOR_H
+#define PERFX_PROC_DESCRIPTOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct descriptor {
+	pid_t pid;
+	int fd;
+	uint64_t inode;	 /* what was behind it: by now it may be closed, or used again */
+	uint32_t device; /* the kernel's dev_t: 12 bits of major, 20 of minor number */
+	mode_t mode;
+	bool reads; /* the process waits for data: who is named is the one that writes */
+};
+
+/*
+ *	/data/train.bin
+ *	pipe:[1234] from python3 (pid 4711)
+ *	tcp 127.0.0.1:41000 → 127.0.0.1:80
+ *	unix /run/dbus/socket
+ *	eventfd (descriptor 7)
+ *
+ * The caller's to free. NULL: memory is out.
+ */
+char *descriptor_name(const struct descriptor *descriptor);
+
+/* A line of /proc/net/{tcp,tcp6,udp,udp6} about the socket with this inode, as "127.0.0.1:80", or
+ * "127.0.0.1:80 → 127.0.0.1:41000" where it is connected. false: the line is about another one. */
+bool socket_line_parse(const char *line, uint64_t inode, char *out, size_t size);
+
+#endif

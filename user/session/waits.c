@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/waits.h"
+
+#include "base/grow.h"
+#include "proc/descriptor.h"
+#include "proc/maps.h"
+#include "proc/process.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct waits {
+	struct tracer *tracer;
+	struct waiting *waiting;
+	struct sink *sink;
+	struct map64 named;	/* by process, reason and object */
+	uint64_t claimed_count; /* of the sums, when new ones were named last */
+	struct maps *maps;	/* of maps_pid, while names are found */
+	pid_t maps_pid;
+	struct pack_buffer buffer;
+};
+
+struct waits *waits__new(struct tracer *tracer, struct sink *sink)
+{
+	struct waits *waits = calloc(1, sizeof(*waits));
+
+	if (!waits)
+		return NULL;
+	waits->tracer = tracer;
+	waits->waiting = tracer__waiting(tracer);
+	waits->sink = sink;
+	return waits;
+}
+
+static void forget_maps(struct waits *waits)
+{
+	maps__free(waits->maps);
+	waits->maps = NULL;
+	waits->maps_pid = 0;
+}
+
+void waits__free(struct waits *waits)
+{
+	if (!waits)
+		return;
+	forget_maps(waits);
+	map64_clear(&waits->named);
+	free(waits);
+}
+
+/* --- names --- */
+
+static const struct maps *maps_of(struct waits *waits, pid_t pid)
+{
+	if (waits->maps_pid == pid)
+		return waits->maps;
+	forget_maps(waits);
+	waits->maps = maps__read(pid);
+	waits->maps_pid = pid;
+	return waits->maps;
+}
+
+/* The first mapping of the file to whose data an address belongs: what it has beyond the file, its
+ * zeroed data, follows without a name. NULL: none. */
+static const struct mapping *file_around(const struct maps *maps, const struct mapping *at)
+{
+	for (size_t i = 0; i < maps__count(maps); i++) {
+		const struct mapping *mapping = maps__at(maps, i);
+
+		if (!*at->path && mapping->end == at->start && mapping->inode)
+			at = mapping;
+	}
+	for (size_t i = 0; i < maps__count(maps) && at->inode; i++) {
+		const struct mapping *mapping = maps__at(maps, i);
+
+		if (mapping->inode == at->inode && mapping->dev_major == at->dev_major &&
+		    mapping->dev_minor == at->dev_minor)
+			return mapping;
+	}
+	return NULL;
+}
+
+/* "lock at libfoo.so+0x4040", "lock at 0x55d0c8a012a0 (heap)" */
+static char *lock_name(struct waits *waits, const struct perfx_wait *wait)
+{
+	const struct maps *maps = maps_of(waits, (pid_t)wait->tgid);
+	const struct mapping *at = maps ? maps__find(maps, wait->object) : NULL;
+	const struct mapping *file = at ? file_around(maps, at) : NULL;
+	unsigned long long address = wait->object;
+	const char *base;
+	char *name;
+	int length;
+
+	if (file) {
+		base = strrchr(file->path, '/');
+		length = asprintf(&name, "lock at %s+0x%llx", base ? base + 1 : file->path,
+				  address - file->start);
+	} else if (at && !strcmp(at->path, "[heap]")) {
+		length = asprintf(&name, "lock at 0x%llx (heap)", address);
+	} else if (at && !strcmp(at->path, "[stack]")) {
+		length = asprintf(&name, "lock at 0x%llx (stack)", address);
+	} else {
+		length = asprintf(&name, "lock at 0x%llx", address);
+	}
+	return length < 0 ? NULL : name;
+}
+
+/* Of a process that had the CPU. */
+static char *process_name(pid_t pid)
+{
+	char *comm = NULL;
+
+	if (proc_read_pid(pid, "comm", &comm, 64) <= 0) {
+		free(comm);
+		return NULL;
+	}
+	comm[strcspn(comm, "\n")] = '\0';
+	return comm;
+}
+
+static char *object_name(struct waits *waits, const struct perfx_wait *wait)
+{
+	if (wait->reason == PERFX_WAIT_RUNNABLE)
+		return process_name((pid_t)wait->object);
+	if (wait->reason == PERFX_WAIT_GIL)
+		return strdup("GIL");
+	if (wait->reason == PERFX_WAIT_FUTEX)
+		return lock_name(waits, wait);
+	return descriptor_name(&(struct descriptor){.pid = (pid_t)wait->tgid,
+						    .fd = wait->fd,
+						    .inode = wait->inode,
+						    .device = wait->device,
+						    .mode = (mode_t)wait->mode,
+						    .reads = wait->reason != PERFX_WAIT_WRITE});
+}
+
+static uint64_t name_key(const struct perfx_wait *wait)
+{
+	uint64_t key = (uint64_t)wait->process << 8 | wait->reason;
+
+	return (key * 0x9e3779b97f4a7c15u) ^ wait->object;
+}
+
+static void name_object(struct waits *waits, const struct perfx_wait *wait)
+{
+	struct perfx_wait_object record = {
+		.process = wait->process, .reason = wait->reason, .object = wait->object};
+	char *name;
+
+	if (!wait->object || map64_get(&waits->named, name_key(wait)) != MAP64_NONE ||
+	    map64_put(&waits->named, name_key(wait), 0))
+		return;
+	name = object_name(waits, wait);
+	if (name)
+		SINK_PACK(waits->sink, &waits->buffer, PERFX_KIND_WAIT_OBJECT, record, name);
+	free(name);
+}
+
+static void name_waited(void *ctx, const struct waited *waited)
+{
+	name_object(ctx, waited->wait);
+}
+
+void waits__name(struct waits *waits)
+{
+	uint64_t claimed_count;
+
+	if (!waits)
+		return;
+	claimed_count = tracer__counter(waits->tracer, PERFX_COUNTER_WAITS);
+	if (claimed_count == waits->claimed_count)
+		return;
+	waits->claimed_count = claimed_count;
+	waiting__each(waits->waiting, name_waited, waits);
+	forget_maps(waits);
+}
+
+/* --- sums --- */
+
+static void emit_waited(void *ctx, const struct waited *waited)
+{
+	const struct perfx_wait *wait = waited->wait;
+	struct perfx_blocked record = {.process = wait->process,
+				       .tid = wait->tid,
+				       .reason = wait->reason,
+				       .syscall = wait->syscall,
+				       .holder_tid = wait->holder_tid,
+				       .object = wait->object,
+				       .blocked_ns = waited->blocked_ns,
+				       .count = waited->count,
+				       .max_ns = waited->max_ns};
+	struct waits *waits = ctx;
+
+	name_object(waits, wait);
+	SINK_PACK(waits->sink, &waits->buffer, PERFX_KIND_BLOCKED, record);
+}
+
+void waits__emit(struct waits *waits, uint64_t now_ns, bool ended)
+{
+	if (!waits)
+		return;
+	waiting__take(waits->waiting, now_ns, ended, emit_waited, waits);
+	forget_maps(waits);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What threads wait for, as records: BLOCKED, the sums of the kernel (attach/waiting.h) as
+ * differences, and WAIT_OBJECT, the names of what they wait for, soon after it is first met, while
+ * the process still has it.
+ */
+#ifndef PERFX_SESSION_WAITS_H
+#define PERFX_SESSION_WAITS_H
+
+#include "attach/tracer.h"
+#include "decode/pack.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct waits;
+
+/* Both are borrowed; tracer__waiting must not be NULL. NULL: ENOMEM. */
+struct waits *waits__new(struct tracer *tracer, struct sink *sink);
+void waits__free(struct waits *waits);
+
+/* All of these do nothing with NULL, where time off the CPU is not recorded. */
+
+/* Names what is new. */
+void waits__name(struct waits *waits);
+/* What has been waited since the last time, up to now; ended: the recording ends or pauses then. */
+void waits__emit(struct waits *waits, uint64_t now_ns, bool ended);
+
+#endif
