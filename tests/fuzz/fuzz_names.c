@@ -21,7 +21,7 @@ static void read_name(const char *name)
 
 static void match(struct pattern *pattern, struct nearest *nearest, const char *name)
 {
-	pattern__matches_module(pattern, name);
+	pattern__matches_module(pattern, &(struct module_names){.base = name, .soname = name});
 	pattern__matches_name(pattern, name);
 	nearest__offer(nearest, name);
 }

@@ -11,7 +11,8 @@ static void find(const struct cost_model *model, const char *base_name, const ch
 	struct perfx_cost_program cost;
 	const char *origin;
 
-	if (cost_model__find(model, base_name, symbol, &cost, &origin))
+	if (cost_model__find(model, &(struct module_names){.base = base_name}, symbol, &cost,
+			     &origin))
 		return;
 	if (cost.count > PERFX_COST_CODE_MAX || cost.entry_count > cost.count)
 		abort();

@@ -40,7 +40,7 @@ static uint64_t flops_of(const struct cost_model *model, const char *base, const
 	struct perfx_cost_program cost;
 	const char *origin;
 
-	if (cost_model__find(model, base, symbol, &cost, &origin))
+	if (cost_model__find(model, &(struct module_names){.base = base}, symbol, &cost, &origin))
 		return 0;
 	return run_cost_program(&cost, &call).flops;
 }
@@ -69,13 +69,19 @@ Test(model, rules)
 	/* before what is built in, which is there beside them */
 	cr_expect_eq(flops_of(model, "libblas.so", "cblas_sgemm"), 1);
 	cr_expect_eq(flops_of(model, "libblas.so", "cblas_dgemm"), 2 * 7 * 11 * 13);
-	cr_expect(cost_model__names(model, "libfast.so", "fast_gemm"));
-	cr_expect_not(cost_model__names(model, "libblas.so", "cblas_dgemm"));
-	cr_expect(cost_model__names_module(model, "libfast.so"));
+	cr_expect(cost_model__names(model, &(struct module_names){.base = "libfast.so"},
+				    "fast_gemm"));
+	cr_expect_not(cost_model__names(model, &(struct module_names){.base = "libblas.so"},
+					"cblas_dgemm"));
+	cr_expect(cost_model__names_module(model, &(struct module_names){.base = "libfast.so"}));
 	snprintf(want, sizeof(want), "%s:3", path);
-	cr_expect_eq(cost_model__find(model, "libfast.so", "fast_dot", &cost, &origin), 0);
+	cr_expect_eq(cost_model__find(model, &(struct module_names){.base = "libfast.so"},
+				      "fast_dot", &cost, &origin),
+		     0);
 	cr_expect_str_eq(origin, want);
-	cr_expect_eq(cost_model__find(model, "libblas.so", "cblas_dgemm", &cost, &origin), 0);
+	cr_expect_eq(cost_model__find(model, &(struct module_names){.base = "libblas.so"},
+				      "cblas_dgemm", &cost, &origin),
+		     0);
 	cr_expect_str_eq(origin, "built in");
 	cost_model__free(model);
 }
@@ -88,13 +94,18 @@ Test(model, none)
 	struct cost_model *model = cost_model__load(NULL, why, sizeof(why));
 
 	cr_assert_not_null(model);
-	cr_expect_not(cost_model__names_module(model, "libfast.so"));
-	cr_expect_eq(cost_model__find(model, "x", "main", &cost, &origin), -ENOENT);
+	cr_expect_not(
+		cost_model__names_module(model, &(struct module_names){.base = "libfast.so"}));
+	cr_expect_eq(cost_model__find(model, &(struct module_names){.base = "x"}, "main", &cost,
+				      &origin),
+		     -ENOENT);
 	cr_expect_eq(flops_of(model, "x", "cblas_sgemm"), 2 * 7 * 11 * 13);
 	cost_model__free(model);
 	/* the cost model is off */
-	cr_expect_eq(cost_model__find(NULL, "x", "cblas_sgemm", &cost, &origin), -ENOENT);
-	cr_expect_not(cost_model__names(NULL, "x", "cblas_sgemm"));
+	cr_expect_eq(cost_model__find(NULL, &(struct module_names){.base = "x"}, "cblas_sgemm",
+				      &cost, &origin),
+		     -ENOENT);
+	cr_expect_not(cost_model__names(NULL, &(struct module_names){.base = "x"}, "cblas_sgemm"));
 	cost_model__free(NULL);
 }
 

@@ -444,6 +444,21 @@ Test(image_traits, cxx_runtime)
 		      "used only");
 }
 
+Test(image_traits, soname)
+{
+	struct image *image;
+
+	fixture_text("empty.c", "");
+	fixture_run("cc -shared -Wl,-soname,libf.so.1 -o libf.so.1.0.0 empty.c && "
+		    "cc -shared -o plugin.so empty.c");
+	image = open_image("libf.so.1.0.0", "");
+	cr_expect_str_eq(image__soname(image), "libf.so.1");
+	image__free(image);
+	image = open_image("plugin.so", "");
+	cr_expect_str_eq(image__soname(image), "");
+	image__free(image);
+}
+
 Test(image_traits, rust)
 {
 	cr_expect(build("void rust_eh_personality(void) {}", "-shared").is_rust);

@@ -94,9 +94,10 @@ Test(pattern, modules)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct module_names module = {.base = rows[i].base};
 		struct pattern *pattern = parse(rows[i].pattern);
 
-		cr_expect_eq(pattern__matches_module(pattern, rows[i].base) &&
+		cr_expect_eq(pattern__matches_module(pattern, &module) &&
 				     pattern__matches_name(pattern, rows[i].name),
 			     rows[i].wanted, "%s", rows[i].pattern);
 		cr_expect(pattern__names_module(pattern));
@@ -106,11 +107,36 @@ Test(pattern, modules)
 	}
 }
 
+Test(pattern, modules_by_soname)
+{
+	static const struct {
+		const char *pattern, *base, *soname;
+		bool wanted;
+	} rows[] = {
+		{"libgomp.so.1:*", "libgomp.so.1.0.0", "libgomp.so.1", true},
+		{"!libgomp.so.1:*", "libgomp.so.1.0.0", "libgomp.so.1", true},
+		{"libgomp.so.1.0.0:*", "libgomp.so.1.0.0", "libgomp.so.1", true},
+		{"libgomp.so.2:*", "libgomp.so.1.0.0", "libgomp.so.1", false},
+		{"libgomp.so.1:*", "libgomp.so.1.0.0", NULL, false},
+		{"{a,}:*", "plugin", "", false},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct module_names module = {.base = rows[i].base, .soname = rows[i].soname};
+		struct pattern *pattern = parse(rows[i].pattern);
+
+		cr_expect_eq(pattern__matches_module(pattern, &module), rows[i].wanted, "%s",
+			     rows[i].pattern);
+		pattern__free(pattern);
+	}
+}
+
 Test(pattern, without_module_any_file)
 {
+	const struct module_names module = {.base = "anything.so"};
 	struct pattern *pattern = parse("at::_ops::*");
 
-	cr_expect(pattern__matches_module(pattern, "anything.so"));
+	cr_expect(pattern__matches_module(pattern, &module));
 	cr_expect_not(pattern__excludes(pattern));
 	pattern__free(pattern);
 }

@@ -184,33 +184,34 @@ void cost_model__free(struct cost_model *model)
 	free(model);
 }
 
-bool cost_model__names_module(const struct cost_model *model, const char *base_name)
+bool cost_model__names_module(const struct cost_model *model, const struct module_names *module)
 {
 	for (size_t i = 0; model && i < model->rules_count; i++)
-		if (pattern__matches_module(model->rules[i].pattern, base_name))
+		if (pattern__matches_module(model->rules[i].pattern, module))
 			return true;
 	return false;
 }
 
-static const struct rule *find_rule(const struct cost_model *model, const char *base_name,
-				    const char *symbol)
+static const struct rule *find_rule(const struct cost_model *model,
+				    const struct module_names *module, const char *symbol)
 {
 	for (size_t i = 0; model && i < model->rules_count; i++)
-		if (pattern__matches_module(model->rules[i].pattern, base_name) &&
+		if (pattern__matches_module(model->rules[i].pattern, module) &&
 		    pattern__matches_name(model->rules[i].pattern, symbol))
 			return &model->rules[i];
 	return NULL;
 }
 
-bool cost_model__names(const struct cost_model *model, const char *base_name, const char *symbol)
+bool cost_model__names(const struct cost_model *model, const struct module_names *module,
+		       const char *symbol)
 {
-	return find_rule(model, base_name, symbol) != NULL;
+	return find_rule(model, module, symbol) != NULL;
 }
 
-int cost_model__find(const struct cost_model *model, const char *base_name, const char *symbol,
-		     struct perfx_cost_program *cost, const char **origin)
+int cost_model__find(const struct cost_model *model, const struct module_names *module,
+		     const char *symbol, struct perfx_cost_program *cost, const char **origin)
 {
-	const struct rule *rule = find_rule(model, base_name, symbol);
+	const struct rule *rule = find_rule(model, module, symbol);
 	struct builtin builtin;
 	char why[256];
 
@@ -221,7 +222,7 @@ int cost_model__find(const struct cost_model *model, const char *base_name, cons
 		*origin = rule->origin;
 		return 0;
 	}
-	if (!builtin_find(base_name, symbol, &builtin) ||
+	if (!builtin_find(module->base, symbol, &builtin) ||
 	    cost_compile(builtin.text, cost, why, sizeof(why)))
 		return -ENOENT;
 	*origin = "built in";

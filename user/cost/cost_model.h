@@ -13,6 +13,7 @@
 #define PERFX_COST_COST_MODEL_H
 
 #include "cost/cost_program.h"
+#include "elf/pattern.h"
 
 struct cost_model;
 
@@ -22,12 +23,13 @@ struct cost_model *cost_model__load(const char *path, char *why, size_t why_size
 void cost_model__free(struct cost_model *model);
 
 /* Does a rule name functions of this file, this function of it? NULL-tolerant. */
-bool cost_model__names_module(const struct cost_model *model, const char *base_name);
-bool cost_model__names(const struct cost_model *model, const char *base_name, const char *symbol);
+bool cost_model__names_module(const struct cost_model *model, const struct module_names *module);
+bool cost_model__names(const struct cost_model *model, const struct module_names *module,
+		       const char *symbol);
 
 /* The program of a function, and in *origin where it comes from: "built in" or "FILE:LINE",
  * borrowed. -ENOENT: its work is not known. NULL-tolerant. */
-int cost_model__find(const struct cost_model *model, const char *base_name, const char *symbol,
-		     struct perfx_cost_program *cost, const char **origin);
+int cost_model__find(const struct cost_model *model, const struct module_names *module,
+		     const char *symbol, struct perfx_cost_program *cost, const char **origin);
 
 #endif

@@ -522,32 +522,80 @@ static void look_at_sections(const struct elf_view *file, struct image_traits *t
 }
 
 /* .dynamic by program header, so that a file without sections is read as well. */
+struct dynamic {
+	const uint8_t *bytes;
+	uint64_t size, at;
+	uint64_t strings; /* DT_STRTAB */
+};
+
+static bool dynamic_next(struct dynamic *dynamic, Elf64_Dyn *entry)
+{
+	if (!dynamic->bytes || dynamic->at + sizeof(*entry) > dynamic->size)
+		return false;
+	memcpy(entry, dynamic->bytes + dynamic->at, sizeof(*entry));
+	dynamic->at += sizeof(*entry);
+	return entry->d_tag != DT_NULL;
+}
+
+static struct dynamic dynamic_begin(const struct image *image, const Elf64_Phdr *phdr)
+{
+	struct dynamic dynamic = {.bytes = elf_view__bytes(&image->file, phdr->p_offset,
+							   phdr->p_filesz),
+				  .size = phdr->p_filesz};
+	Elf64_Dyn entry;
+
+	while (dynamic_next(&dynamic, &entry))
+		if (entry.d_tag == DT_STRTAB)
+			dynamic.strings = entry.d_un.d_ptr;
+	dynamic.at = 0;
+	return dynamic;
+}
+
+/* The next string of a tag; NULL: there is none. */
+static const char *dynamic_string(const struct image *image, struct dynamic *dynamic, int64_t tag)
+{
+	Elf64_Dyn entry;
+
+	while (dynamic_next(dynamic, &entry)) {
+		size_t room;
+		const char *text;
+
+		if (entry.d_tag != tag)
+			continue;
+		text = (const char *)image__data(image, dynamic->strings + entry.d_un.d_val, &room);
+		if (text && memchr(text, 0, room))
+			return text;
+	}
+	return NULL;
+}
+
 static void look_at_needed(const struct image *image, const Elf64_Phdr *phdr,
 			   struct image_traits *traits)
 {
-	const uint8_t *bytes = elf_view__bytes(&image->file, phdr->p_offset, phdr->p_filesz);
-	uint64_t strings = 0;
-	Elf64_Dyn dyn;
+	struct dynamic dynamic = dynamic_begin(image, phdr);
+	const char *name;
 
-	for (int pass = 0; bytes && pass < 2; pass++) {
-		for (uint64_t at = 0; at + sizeof(dyn) <= phdr->p_filesz; at += sizeof(dyn)) {
-			size_t room;
-			const char *name;
+	while ((name = dynamic_string(image, &dynamic, DT_NEEDED)))
+		if (!strncmp(name, "libstdc++.", 10) || !strncmp(name, "libc++", 6))
+			traits->needs_cxx = true;
+}
 
-			memcpy(&dyn, bytes + at, sizeof(dyn));
-			if (dyn.d_tag == DT_NULL)
-				break;
-			if (pass == 0 && dyn.d_tag == DT_STRTAB)
-				strings = dyn.d_un.d_ptr;
-			if (pass == 0 || dyn.d_tag != DT_NEEDED)
-				continue;
-			name = (const char *)image__data(image, strings + dyn.d_un.d_val, &room);
-			if (name && memchr(name, 0, room) &&
-			    (strncmp(name, "libstdc++.", 10) == 0 ||
-			     strncmp(name, "libc++", 6) == 0))
-				traits->needs_cxx = true;
-		}
+const char *image__soname(const struct image *image)
+{
+	Elf64_Phdr phdr;
+
+	for (size_t i = 0; elf_view__phdr(&image->file, i, &phdr); i++) {
+		struct dynamic dynamic;
+		const char *name;
+
+		if (phdr.p_type != PT_DYNAMIC)
+			continue;
+		dynamic = dynamic_begin(image, &phdr);
+		name = dynamic_string(image, &dynamic, DT_SONAME);
+		if (name)
+			return name;
 	}
+	return "";
 }
 
 static void look_at_segments(const struct image *image, struct image_traits *traits)

@@ -132,6 +132,10 @@ int image__debug_info(struct image *image, int *fd, int *alt_fd);
 /* Build-id as lower-case hex, or "" . */
 const char *image__build_id(const struct image *image);
 
+/* The name that programs are linked to (DT_SONAME: libgomp.so.1 of libgomp.so.1.0.0), or "".
+ * Borrowed from the image. */
+const char *image__soname(const struct image *image);
+
 /* Traits that decide how its functions may be timed: can anything unwind through its frames? */
 struct image_traits {
 	bool dynamic;	       /* has PT_INTERP or PT_DYNAMIC; false: static */

@@ -258,10 +258,12 @@ static const char *plain_name(const struct pattern *pattern, size_t index)
 	return index < count ? pattern->plain_names[index] : NULL;
 }
 
-bool pattern__matches_module(const struct pattern *pattern, const char *base_name)
+bool pattern__matches_module(const struct pattern *pattern, const struct module_names *module)
 {
 	for (size_t i = 0; i < pattern->modules.count; i++)
-		if (glob_matches(pattern->modules.globs[i], base_name))
+		if (glob_matches(pattern->modules.globs[i], module->base) ||
+		    (module->soname && *module->soname &&
+		     glob_matches(pattern->modules.globs[i], module->soname)))
 			return true;
 	return !pattern->has_module;
 }

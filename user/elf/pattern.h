@@ -2,7 +2,7 @@
 /*
  * -F 'MODULE:GLOB': which functions of which files.
  *
- *   libtorch_cpu*:at::_ops::{mm,addmm}::call      MODULE glob on a file's base name, GLOB on names
+ *   libtorch_cpu*:at::_ops::{mm,addmm}::call      MODULE glob on a file's names, GLOB on a symbol's
  *   train:*                                       '*' and '?' match ':' too
  *   malloc                                        without MODULE: every mapped file
  *   !libc*:str*                                   exclusion; applies whatever the order
@@ -30,7 +30,14 @@ void pattern__free(struct pattern *pattern);
 const char *pattern__text(const struct pattern *pattern); /* as the user wrote it */
 bool pattern__excludes(const struct pattern *pattern);
 bool pattern__names_module(const struct pattern *pattern); /* has a MODULE part */
-bool pattern__matches_module(const struct pattern *pattern, const char *base_name);
+
+/* What a file is called; MODULE matches either. */
+struct module_names {
+	const char *base;   /* of its path: libgomp.so.1.0.0 */
+	const char *soname; /* DT_SONAME: libgomp.so.1; "" or NULL: none, or not known */
+};
+bool pattern__matches_module(const struct pattern *pattern, const struct module_names *module);
+
 /* Mangled name in; demangles only when the text could match (a literal of the pattern must occur
  * in the mangled name), so that 530,000 symbols take tens of milliseconds, not seconds. */
 bool pattern__matches_name(const struct pattern *pattern, const char *symbol_name);

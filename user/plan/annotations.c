@@ -212,12 +212,14 @@ enum host_level plan_host_level(const struct plan *plan)
 	return plan->options.host_level ? plan->options.host_level : HOST_OPERATORS;
 }
 
-static bool is_named(const struct plan_options *options, bool excludes, const char *base,
-		     const char *symbol)
+static bool is_named(const struct plan *plan, bool excludes, size_t module, const char *symbol)
 {
+	const struct plan_options *options = &plan->options;
+	const struct module_names names = plan_module_names(&plan->modules[module]);
+
 	for (size_t i = 0; i < options->patterns_count; i++)
 		if (pattern__excludes(options->patterns[i]) == excludes &&
-		    pattern__matches_module(options->patterns[i], base) &&
+		    pattern__matches_module(options->patterns[i], &names) &&
 		    pattern__matches_name(options->patterns[i], symbol))
 			return true;
 	return false;
@@ -225,12 +227,11 @@ static bool is_named(const struct plan_options *options, bool excludes, const ch
 
 /* What is run by it may be too small for that. Then it is left alone, unless the user has asked for
  * it. */
-static bool may_be_left(const struct plan_options *options,
-			const struct perfx_annotation *annotation, const char *base,
-			const char *symbol)
+static bool may_be_left(const struct plan *plan, const struct perfx_annotation *annotation,
+			size_t module, const char *symbol)
 {
-	return annotation->action == PERFX_ANNOTATION_CALL && !options->step_range &&
-	       !options->host_level && !is_named(options, false, base, symbol);
+	return annotation->action == PERFX_ANNOTATION_CALL && !plan->options.step_range &&
+	       !plan->options.host_level && !is_named(plan, false, module, symbol);
 }
 
 /* Several names of one function (C1, C2). */
@@ -314,8 +315,7 @@ static int add_annotation(struct finding *finding, const struct symbol *symbol,
 		.source = (enum perfx_source)annotation->source,
 		.role = PLAN_ANNOTATION,
 		.annotation = *annotation,
-		.by_default = may_be_left(&plan->options, annotation,
-					  plan->modules[finding->module].base, symbol->name),
+		.by_default = may_be_left(plan, annotation, finding->module, symbol->name),
 		.often = annotation->action == PERFX_ANNOTATION_CALL,
 	};
 	const char *why = place(finding, &function);
@@ -344,14 +344,14 @@ static bool is_injected(const struct finding *finding, const struct symbol *symb
 static int offer(const struct symbol *symbol, void *ctx)
 {
 	struct finding *finding = ctx;
-	const char *shown, *base = finding->plan->modules[finding->module].base;
+	const char *shown;
 	enum host_level level;
 	struct perfx_annotation annotation;
 
 	if (symbol->cold || symbol->ifunc ||
 	    !annotation_find(symbol->name, &annotation, &shown, &level) ||
 	    level > plan_host_level(finding->plan) || is_planned(finding, symbol->vaddr) ||
-	    is_named(&finding->plan->options, true, base, symbol->name) ||
+	    is_named(finding->plan, true, finding->module, symbol->name) ||
 	    is_injected(finding, symbol))
 		return 0;
 	if (annotation_runs_jitted(symbol->name) &&

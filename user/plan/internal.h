@@ -9,7 +9,7 @@
 /* select.c: plans the functions of a file that are to be traced. 0, -ENOMEM, -E2BIG. */
 int plan_image(struct plan *plan, struct image *image, size_t module);
 /* Are this file's symbols worth a search? Notes which patterns name it. */
-bool plan_worth_searching(struct plan *plan, const char *base);
+bool plan_worth_searching(struct plan *plan, const struct module_names *module);
 
 /* Takes the function over, names and site; -ENOMEM: it does not. */
 int plan_add_function(struct plan *plan, const struct plan_function *function);

@@ -50,6 +50,7 @@ void plan__free(struct plan *plan)
 
 		free(module->path);
 		free(module->base);
+		free(module->soname);
 		free(module->build_id);
 		if (module->fd >= 0)
 			close(module->fd);
@@ -175,6 +176,7 @@ static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *re
 	struct plan_module *module = add_module(plan, ref);
 	struct interest interest = {.mangled = &plan->interest, .base = ref->base};
 	size_t index = plan->modules_count - 1;
+	struct module_names names;
 	struct image *image;
 	char root[64];
 	int fd, err;
@@ -186,9 +188,11 @@ static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *re
 	read_state(fd, &module->state);
 	snprintf(root, sizeof(root), "/proc/%d/root", (int)pid);
 	image = fd >= 0 ? image__open(fd, ref->path, root) : NULL;
+	module->soname = image ? strdup(image__soname(image)) : NULL;
+	names = plan_module_names(module);
 	if (!image) {
 		err = fd < 0 ? -fd : errno;
-		if (plan_worth_searching(plan, ref->base))
+		if (plan_worth_searching(plan, &names))
 			skipped_add(&plan->skipped, ref->base, open_error(err));
 		plan->c_alone = false; /* not known: the careful answer */
 		if (fd >= 0 && module->successor)
@@ -199,7 +203,7 @@ static int plan_module(struct plan *plan, pid_t pid, const struct module_ref *re
 	}
 	/* patterns and rules of the user may name any function */
 	if (!plan->options.patterns_count &&
-	    !cost_model__names_module(plan->options.cost_model, ref->base))
+	    !cost_model__names_module(plan->options.cost_model, &names))
 		image__narrow(image, interest_has, &interest);
 	plan_consider_file(plan, image, ref->base);
 	err = plan_image(plan, image, index);
@@ -416,7 +420,19 @@ static int offer_nearest(const struct symbol *symbol, void *ctx)
 	return 0;
 }
 
-static void feed_nearest(struct nearest *nearest, const struct pattern *pattern, pid_t pid)
+static bool names_file(const struct plan *plan, const struct pattern *pattern,
+		       const struct module_ref *ref)
+{
+	ssize_t index = find_module(plan, ref);
+	struct module_names names = {.base = ref->base};
+
+	if (index >= 0)
+		names = plan_module_names(&plan->modules[index]);
+	return pattern__matches_module(pattern, &names);
+}
+
+static void feed_nearest(const struct plan *plan, struct nearest *nearest,
+			 const struct pattern *pattern, pid_t pid)
 {
 	struct maps *maps = maps__read(pid);
 	struct module_ref *refs = NULL;
@@ -426,7 +442,7 @@ static void feed_nearest(struct nearest *nearest, const struct pattern *pattern,
 		struct image *image;
 		int fd;
 
-		if (!pattern__matches_module(pattern, refs[i].base))
+		if (!names_file(plan, pattern, &refs[i]))
 			continue;
 		fd = module_open(pid, &refs[i]);
 		if (fd < 0)
@@ -460,7 +476,7 @@ int plan__unmatched(struct plan *plan, pid_t pid, char **nearest)
 			continue;
 		names = nearest__new(pattern, 3);
 		if (names) {
-			feed_nearest(names, pattern, pid);
+			feed_nearest(plan, names, pattern, pid);
 			*nearest = strdup(nearest__list(names));
 			nearest__free(names);
 		}

@@ -146,7 +146,7 @@ static inline uint64_t plan_semaphore(const struct plan_function *function)
 struct plan_module {
 	uint64_t inode;
 	uint32_t dev_major, dev_minor;
-	char *path, *base, *build_id;
+	char *path, *base, *soname, *build_id;
 	int fd;		     /* kept while it has functions; -1 otherwise */
 	bool is_ml;	     /* an ML library, or annotated: what -a looks for */
 	bool exports_malloc; /* others may call it */
@@ -160,6 +160,11 @@ struct plan_module {
 	bool overwritten; /* it is another file now, though in the same place */
 	bool successor;	  /* of one that has been */
 };
+
+static inline struct module_names plan_module_names(const struct plan_module *module)
+{
+	return (struct module_names){.base = module->base, .soname = module->soname};
+}
 
 /* An allocator: of one file, in one domain. */
 struct plan_allocator {

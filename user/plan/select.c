@@ -106,6 +106,7 @@ static int plan_site(struct plan *plan, struct image *image, struct plan_functio
 				       .optimized_nop5 = plan->options.optimized_nop5,
 				       .nop5_kills = plan->options.nop5_kills};
 	struct site_options wanted = options;
+	struct module_names module = plan_module_names(&plan->modules[function->module]);
 	struct perfx_cost_program cost;
 	const char *origin;
 	int err;
@@ -113,8 +114,7 @@ static int plan_site(struct plan *plan, struct image *image, struct plan_functio
 	function->is_entry_point = function->vaddr && function->vaddr == image__entry_point(image);
 	if (runs_thunks(function->symbol))
 		return site_of_runner(image, &options, function);
-	if (cost_model__find(plan->options.cost_model, plan->modules[function->module].base,
-			     function->symbol, &cost, &origin))
+	if (cost_model__find(plan->options.cost_model, &module, function->symbol, &cost, &origin))
 		return site_plan(image, function->vaddr, function->size, &options, &function->site);
 	wanted.argument_regs = cost_argument_regs(&cost);
 	wanted.arguments_may_move = true;
@@ -253,7 +253,7 @@ struct candidate {
 
 struct selection {
 	struct plan *plan;
-	const char *base;
+	struct module_names module;
 	struct candidate *candidates;
 	size_t count, capacity;
 	int err;
@@ -272,24 +272,25 @@ static bool has_includes(const struct plan_options *options)
 	return false;
 }
 
-static bool excluded(const struct plan_options *options, const char *base, const char *symbol)
+static bool excluded(const struct plan_options *options, const struct module_names *module,
+		     const char *symbol)
 {
 	for (size_t i = 0; i < options->patterns_count; i++)
 		if (pattern__excludes(options->patterns[i]) &&
-		    pattern__matches_module(options->patterns[i], base) &&
+		    pattern__matches_module(options->patterns[i], module) &&
 		    pattern__matches_name(options->patterns[i], symbol))
 			return true;
 	return false;
 }
 
-static bool included(struct plan *plan, const char *base, const char *symbol)
+static bool included(struct plan *plan, const struct module_names *module, const char *symbol)
 {
 	const struct plan_options *options = &plan->options;
 	bool found = false;
 
 	for (size_t i = 0; i < options->patterns_count; i++) {
 		if (pattern__excludes(options->patterns[i]) ||
-		    !pattern__matches_module(options->patterns[i], base) ||
+		    !pattern__matches_module(options->patterns[i], module) ||
 		    !pattern__matches_name(options->patterns[i], symbol))
 			continue;
 		plan->pattern_matched[i] = true;
@@ -361,14 +362,16 @@ static enum perfx_source source_by_level(const struct plan *plan, const char *ba
 }
 
 /* PERFX_SOURCE_INVALID: it is not traced. */
-static enum perfx_source choose(struct plan *plan, const char *base, const char *symbol)
+static enum perfx_source choose(struct plan *plan, const struct module_names *module,
+				const char *symbol)
 {
+	const char *base = module->base;
 	enum perfx_source source;
-	bool named = cost_model__names(plan->options.cost_model, base, symbol);
+	bool named = cost_model__names(plan->options.cost_model, module, symbol);
 
 	if (!has_includes(&plan->options))
 		source = source_by_level(plan, base, symbol);
-	else if (included(plan, base, symbol))
+	else if (included(plan, module, symbol))
 		source = source_of_function(base, symbol);
 	else if (!plan->options.flops_too || !default_with_cost(base, symbol, &source))
 		source = PERFX_SOURCE_INVALID;
@@ -386,8 +389,8 @@ static int offer_symbol(const struct symbol *symbol, void *ctx)
 	/* a function's cold half is part of it, not a function */
 	if (symbol->cold)
 		return 0;
-	source = choose(plan, selection->base, symbol->name);
-	if (!source || excluded(&plan->options, selection->base, symbol->name))
+	source = choose(plan, &selection->module, symbol->name);
+	if (!source || excluded(&plan->options, &selection->module, symbol->name))
 		return 0;
 	if (symbol->ifunc) {
 		skip_symbol(plan, symbol->name,
@@ -403,10 +406,10 @@ static int offer_annotation(const struct symbol *symbol, void *ctx)
 	struct plan *plan = selection->plan;
 
 	/* traced whatever -F says, unless excluded; a pattern may name it all the same */
-	if (!included(plan, selection->base, symbol->name) &&
+	if (!included(plan, &selection->module, symbol->name) &&
 	    plan_host_level(plan) < HOST_ANNOTATIONS)
 		return 0;
-	if (excluded(&plan->options, selection->base, symbol->name))
+	if (excluded(&plan->options, &selection->module, symbol->name))
 		return 0;
 	if (!symbol->vaddr) {
 		skipped_add(&plan->skipped, symbol->name,
@@ -437,7 +440,8 @@ static int compare_candidate(const void *a, const void *b)
 static int plan_function(struct plan *plan, struct image *image, size_t module,
 			 struct candidate *candidate)
 {
-	const char *base = plan->modules[module].base;
+	const struct module_names names = plan_module_names(&plan->modules[module]);
+	const char *base = names.base;
 	struct plan_function function = {
 		.role = PLAN_CALLS,
 		.module = (uint32_t)module,
@@ -446,8 +450,9 @@ static int plan_function(struct plan *plan, struct image *image, size_t module,
 		.offset = candidate->offset,
 		.size = candidate->size,
 		.source = candidate->source,
-		.by_default = !candidate->annotated && !has_includes(&plan->options) &&
-			      !cost_model__names(plan->options.cost_model, base, candidate->symbol),
+		.by_default =
+			!candidate->annotated && !has_includes(&plan->options) &&
+			!cost_model__names(plan->options.cost_model, &names, candidate->symbol),
 		.often = default_often(base, candidate->symbol),
 	};
 	struct perfx_annotation annotation;
@@ -508,10 +513,11 @@ static int plan_candidates(struct plan *plan, struct image *image, size_t module
 	return err;
 }
 
-bool plan_worth_searching(struct plan *plan, const char *base)
+bool plan_worth_searching(struct plan *plan, const struct module_names *module)
 {
+	const char *base = module->base;
 	const struct plan_options *options = &plan->options;
-	bool worth = cost_model__names_module(options->cost_model, base);
+	bool worth = cost_model__names_module(options->cost_model, module);
 
 	if (!has_includes(options))
 		return worth || default_module(base);
@@ -519,7 +525,7 @@ bool plan_worth_searching(struct plan *plan, const char *base)
 	worth |= plan_host_level(plan) >= HOST_ANNOTATIONS && annotation_module(base);
 	for (size_t i = 0; i < options->patterns_count; i++) {
 		if (pattern__excludes(options->patterns[i]) ||
-		    !pattern__matches_module(options->patterns[i], base))
+		    !pattern__matches_module(options->patterns[i], module))
 			continue;
 		plan->pattern_saw_module[i] = true;
 		worth = true;
@@ -529,11 +535,12 @@ bool plan_worth_searching(struct plan *plan, const char *base)
 
 int plan_image(struct plan *plan, struct image *image, size_t index)
 {
-	struct selection selection = {.plan = plan, .base = plan->modules[index].base};
+	struct selection selection = {.plan = plan,
+				      .module = plan_module_names(&plan->modules[index])};
 
 	image__each_annotation(image, offer_annotation, &selection);
-	plan->modules[index].is_ml = selection.count || default_module(selection.base);
-	if (!selection.err && plan_worth_searching(plan, selection.base))
+	plan->modules[index].is_ml = selection.count || default_module(selection.module.base);
+	if (!selection.err && plan_worth_searching(plan, &selection.module))
 		image__each_function(image, offer_symbol, &selection);
 	if (selection.err) {
 		selection.plan = NULL;
