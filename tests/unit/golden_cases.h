@@ -10,6 +10,7 @@
 #define TORCH	"/usr/lib/x86_64-linux-gnu/libtorch_cpu.so.1.13"
 
 #include "golden_annotations.h"
+#include "golden_code.h"
 #include "golden_compute.h"
 #include "golden_memory.h"
 #include "golden_ranges.h"
@@ -207,6 +208,7 @@ static void golden_hostile(struct stream *s)
 		   STRINGS("x|y\x1b[1m", "cannot read `/tmp/\n<evil>`"), .count = 1);
 	hostile_ranges(s, count);
 	hostile_memory(s);
+	hostile_code(s);
 	stream_thread(s, 1, 666, "t\x1b[5m|`", '\x1b', 0, 0, 0);
 	stream_thread(s, 1, 666, "t\x1b[5m|`", '\x1b', 1 * S, 500 * MS, 0);
 	stream_end(s, 1 * S, 0);
@@ -297,6 +299,7 @@ static const struct golden_case golden_cases[] = {
 	{"annotations", golden_annotations},
 	{"ranges", golden_ranges},
 	{"ranges-blind", golden_ranges_blind},
+	{"code", golden_code},
 };
 
 #define GOLDEN_CASES (sizeof(golden_cases) / sizeof(golden_cases[0]))

@@ -25,7 +25,7 @@ static const struct view views[] = {
 	{"text",
 	 "100.color.txt",
 	 {.width = 100, .color = true},
-	 " ordinary memory compute ranges hostile "},
+	 " ordinary memory compute ranges hostile code "},
 	{"text", "full.80.txt", {.full = true, .width = 80}, NULL},
 	{"text", "full.140.color.txt", {.full = true, .width = 140, .color = true}, NULL},
 	{"md", "md", {0}, NULL},
@@ -37,9 +37,11 @@ static const struct view views[] = {
 	{"csv", "steps.csv", {.table = "steps"}, " ranges hostile "},
 	{"csv", "memory.csv", {.table = "memory"}, " memory memory-sampled hostile "},
 	{"csv", "hotspots.csv", {.table = "hotspots"}, " memory memory-sampled hostile "},
+	{"csv", "lines.csv", {.table = "lines"}, " code hostile "},
+	{"csv", "blocked.csv", {.table = "blocked"}, " code hostile "},
 	{"csv", "findings.csv", {.table = "findings"}, " findings hostile "},
 	{"csv", "processes.csv", {.table = "processes"}, " ordinary hostile "},
-	{"html", "html", {0}, " ordinary memory compute hostile ranges workers "},
+	{"html", "html", {0}, " ordinary memory compute hostile ranges workers code "},
 	{"line", "line", {0}, " ordinary unwound silent truncated hostile ranges "},
 };
 

@@ -20,6 +20,8 @@ void profile_clear(struct profile *profile)
 		free(process->compute.dtypes);
 		free(process->values);
 		free(process->samples.list);
+		free(process->lines);
+		free(process->python_callers);
 		free(process->blocked.list);
 		profile_memory_clear(process->memory, process->memory_count);
 	}
@@ -34,15 +36,6 @@ const struct profile_function *profile_function(const struct profile *profile, u
 	if (id == 0 || id > profile->functions_count || !profile->functions[id - 1].id)
 		return NULL;
 	return &profile->functions[id - 1];
-}
-
-static uint64_t samples_count(const struct profile_process *process)
-{
-	uint64_t count = 0;
-
-	for (size_t i = 0; i < process->samples.count; i++)
-		count = add_capped(count, process->samples.list[i].count);
-	return count;
 }
 
 double profile_loss_share(const struct profile *profile, enum perfx_loss_kind loss)
@@ -75,8 +68,12 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 		break;
 	case PERFX_LOSS_SAMPLE_DROPS:
 		of = count;
-		for (size_t i = 0; i < profile->processes_count; i++)
-			of = add_capped(of, samples_count(&profile->processes[i]));
+		for (size_t i = 0; i < profile->processes_count; i++) {
+			struct profile_sample_sums sums =
+				profile_sample_sums(&profile->processes[i]);
+
+			of = add_capped(of, add_capped(sums.on_cpu_count, sums.off_cpu_count));
+		}
 		break;
 	case PERFX_LOSS_MAP_FULL:
 	case PERFX_LOSS_STACK_FAILURES:
@@ -274,6 +271,7 @@ static void fill_row(const struct finish_ctx *w, const struct row *row, struct p
 		.stddev_ns = stddev_of(row),
 		.threads_count = row->threads_count,
 		.alloc_bytes = PROFILE_ABSENT,
+		.recorded_ns = row->sum_ns > UINT64_MAX ? UINT64_MAX : (uint64_t)row->sum_ns,
 		.off_cpu_ns = w->a->has_off_cpu ? row->off_cpu_ns : PROFILE_ABSENT,
 		.perf = row->perf,
 	};
@@ -737,6 +735,8 @@ static int finish(struct finish_ctx *w)
 		err = memory_fill(w);
 	if (!err)
 		err = samples_fill(w);
+	if (!err)
+		err = lines_fill(w);
 	if (!err)
 		err = values_fill(w);
 	if (err)

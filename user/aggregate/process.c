@@ -686,6 +686,7 @@ int process_fill(const struct aggregate *a, uint32_t process, struct profile_pro
 		.samples_lost = proc->samples_lost,
 		.python_version = proc->python_version,
 		.python_why = proc->python_why,
+		.stacks.gone_count = proc->gone_count,
 	};
 	/* it went on when nothing was recorded any more */
 	if (a->recording_windows_count && facts->to_ns > end_ns)

@@ -34,6 +34,43 @@ struct profile_stack {
 	uint32_t flags; /* PERFX_STACK_ */
 };
 
+/* The frame that a stack's line is: the innermost of the language, of native ones the innermost
+ * with a source line. NULL: there is none. */
+const struct profile_frame *profile_line_frame(const struct profile_frame *const *frames,
+					       size_t count, enum perfx_language language);
+
+/* Where stacks ended that did not reach the thread's start. */
+struct profile_stack_ends {
+	enum perfx_stack_end end;
+	const char *module; /* of the last frame; "": code without a file */
+	uint64_t count;
+};
+
+#define PROFILE_STACK_ENDS_MAX 32
+
+/* Over all that names a stack: allocations, samples, the first call of each calling context. */
+struct profile_stack_quality {
+	uint64_t taken_count, complete_count, guessed_count, cut_count;
+	bool known; /* otherwise of a capture from before this was recorded */
+	struct profile_stack_ends ends[PROFILE_STACK_ENDS_MAX]; /* count descending */
+	size_t ends_count;
+	uint64_t gone_count; /* code objects that could not be named */
+};
+
+/* A line of the program. */
+struct profile_line {
+	const char *file, *function; /* "": unknown */
+	uint32_t line;
+	enum perfx_language language;
+	/* Sampled. */
+	uint64_t samples_count, on_cpu_ns, off_cpu_ns;
+	/* In the outermost traced calls that the line made; PROFILE_ABSENT: native. */
+	uint64_t calls_ns;
+	/* What it allocated, in one domain. */
+	enum perfx_domain domain; /* PERFX_DOMAIN_INVALID: nothing */
+	uint64_t allocs_count, alloc_bytes;
+};
+
 /* --- compute --- */
 
 /*
@@ -352,9 +389,10 @@ struct profile_user_value {
  */
 struct profile_activity {
 	uint32_t tid;
-	uint32_t context;		   /* samples: of the innermost traced call; 0: none */
-	const struct profile_stack *stack; /* samples; NULL: not known */
-	enum perfx_sample_state state;	   /* samples */
+	uint32_t context; /* samples: of the innermost traced call; 0: none */
+	/* A wait's is the one that was sampled most often; NULL: not known. */
+	const struct profile_stack *stack;
+	enum perfx_sample_state state; /* samples */
 	enum perfx_wait_reason reason;
 	uint16_t syscall;	    /* PERFX_WAIT_SYSCALL: its number */
 	uint32_t holder_tid;	    /* GIL: who has it; 0: unknown */
@@ -412,6 +450,12 @@ struct profile_caller {
 	uint64_t calls_count, total_ns;
 };
 
+/* The Python line behind calls of a function, directly or through other traced functions. */
+struct profile_python_caller {
+	const struct profile_frame *frame;
+	uint64_t calls_count, total_ns;
+};
+
 #define PROFILE_THREADS_EXACT 4096
 
 /* One function in one process. */
@@ -433,6 +477,8 @@ struct profile_row {
 	uint64_t threads_count;
 	struct profile_caller *callers;
 	size_t callers_count;
+	const struct profile_python_caller *python_callers; /* total_ns descending; borrowed */
+	size_t python_callers_count;
 	/* Allocated while it was the innermost traced function, in the domain that comes first of
 	 * tensor, host, gpu, user; PROFILE_ABSENT: memory was not recorded. */
 	uint64_t alloc_bytes;
@@ -444,9 +490,9 @@ struct profile_row {
 	 * of nested ones. 0 when no function of the capture has a known cost. */
 	uint64_t computing_ns;
 	const struct profile_call_counters *perf; /* NULL: nothing was to be counted */
-	/* Of the total of recorded calls, in which their threads were not on a CPU; PROFILE_ABSENT:
-	 * not measured. */
-	uint64_t off_cpu_ns;
+	/* Total of the recorded calls, and the part of it in which their threads were not on a CPU;
+	 * off_cpu_ns PROFILE_ABSENT: not measured. */
+	uint64_t recorded_ns, off_cpu_ns;
 };
 
 /* Older points of a long series are thinned out: at most this many are kept. */
@@ -538,6 +584,10 @@ struct profile_process {
 	struct profile_process_counters perf;
 
 	struct profile_activities samples, blocked;
+	struct profile_stack_quality stacks;
+	struct profile_line *lines; /* the most expensive first */
+	size_t lines_count;
+	struct profile_python_caller *python_callers; /* of all rows */
 	uint64_t samples_lost;
 	const char *python_version; /* NULL: it is none that was recognised */
 	const char *python_why;	    /* its frames are not recorded; "" */
@@ -641,6 +691,14 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 
 /* NULL when the id is unknown. */
 const struct profile_function *profile_function(const struct profile *profile, uint32_t id);
+
+struct profile_sample_sums {
+	uint64_t on_cpu_count, off_cpu_count, on_cpu_ns, off_cpu_ns;
+};
+struct profile_sample_sums profile_sample_sums(const struct profile_process *process);
+
+/* The thread's name; "": unknown. */
+const char *profile_thread_name(const struct profile_process *process, uint32_t tid);
 
 /* CPU time of programs that were neither traced nor the tracer; PROFILE_ABSENT. */
 uint64_t profile_others_cpu_ns(const struct profile *profile);

@@ -285,6 +285,47 @@ static int fill_activities(struct finish_ctx *ctx, const struct activities *acti
 	return 0;
 }
 
+/* --- what a wait's stack was --- */
+
+/* Samples of one wait: thread, reason and object. */
+static uint64_t wait_hash(const struct profile_activity *activity)
+{
+	const uint64_t words[] = {activity->tid, (uint64_t)activity->reason, activity->syscall,
+				  activity->object};
+
+	return hash_of(words, sizeof(words));
+}
+
+static bool is_same_wait(const struct profile_activity *a, const struct profile_activity *b)
+{
+	return a->tid == b->tid && a->reason == b->reason && a->syscall == b->syscall &&
+	       a->object == b->object;
+}
+
+/* Samples are in the order of their time: the first of a wait is its most frequent one. */
+static int give_stacks(struct profile_process *process)
+{
+	struct map64 firsts = {0};
+	int err = 0;
+
+	for (uint32_t i = 0; i < process->samples.count && !err; i++) {
+		const struct profile_activity *sample = &process->samples.list[i];
+
+		if (sample->stack && sample->reason != PERFX_WAIT_NONE &&
+		    map64_get(&firsts, wait_hash(sample)) == MAP64_NONE)
+			err = map64_put(&firsts, wait_hash(sample), i);
+	}
+	for (size_t i = 0; i < process->blocked.count && !err; i++) {
+		struct profile_activity *wait = &process->blocked.list[i];
+		uint32_t at = map64_get(&firsts, wait_hash(wait));
+
+		if (at != MAP64_NONE && is_same_wait(&process->samples.list[at], wait))
+			wait->stack = process->samples.list[at].stack;
+	}
+	map64_clear(&firsts);
+	return err;
+}
+
 static struct profile_activities *samples_of(struct profile_process *process)
 {
 	return &process->samples;
@@ -303,6 +344,8 @@ int samples_fill(struct finish_ctx *ctx)
 
 	if (!err)
 		err = fill_activities(ctx, &samples->blocked, blocked_of);
+	for (size_t i = 0; i < profile->processes_count && !err; i++)
+		err = give_stacks(&profile->processes[i]);
 	profile->sampling_known = samples->has_sampling;
 	profile->sampling = (struct profile_sampling){
 		.on_cpu_interval_ns = samples->sampling.on_cpu_interval_ns,
@@ -311,4 +354,28 @@ int samples_fill(struct finish_ctx *ctx)
 		.why = samples->sampling_why ? samples->sampling_why : "",
 	};
 	return err;
+}
+
+struct profile_sample_sums profile_sample_sums(const struct profile_process *process)
+{
+	struct profile_sample_sums sums = {0};
+
+	for (size_t i = 0; i < process->samples.count; i++) {
+		const struct profile_activity *sample = &process->samples.list[i];
+		bool on_cpu = sample->state == PERFX_SAMPLE_ON_CPU;
+		uint64_t *count = on_cpu ? &sums.on_cpu_count : &sums.off_cpu_count;
+		uint64_t *ns = on_cpu ? &sums.on_cpu_ns : &sums.off_cpu_ns;
+
+		*count = add_capped(*count, sample->count);
+		*ns = add_capped(*ns, sample->ns);
+	}
+	return sums;
+}
+
+const char *profile_thread_name(const struct profile_process *process, uint32_t tid)
+{
+	for (size_t i = 0; i < process->threads_count; i++)
+		if (process->threads[i].tid == tid)
+			return process->threads[i].comm ? process->threads[i].comm : "";
+	return "";
 }

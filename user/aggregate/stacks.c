@@ -204,6 +204,7 @@ int handle_frame(struct aggregate *a, const struct event *event)
 		return -ENOMEM;
 	frame->frame.module_base = base_name(frame->frame.module);
 	frame->described = true;
+	a->processes[record->process]->gone_count += frame->frame.gone;
 	return 0;
 }
 

@@ -53,6 +53,9 @@ const struct profile_stack *stack_of(const struct finish_ctx *ctx, uint32_t proc
 /* The innermost frame of an address; NULL: it is 0, or not described. */
 const struct profile_frame *frame_of(const struct finish_ctx *ctx, uint32_t process,
 				     uint64_t address);
+/* lines.c: lines, Python callers and how whole the stacks are, when all else is filled. 0 or
+ * -ENOMEM. */
+int lines_fill(struct finish_ctx *ctx);
 void profile_stacks_clear(struct profile *profile);
 
 #endif

@@ -17,6 +17,10 @@ void location_frame(struct text *text, const struct profile_frame *frame, enum l
 {
 	const char *file = style == LOCATION_FULL ? frame->file : base_of(frame->file);
 
+	if (!frame->function[0] && frame->language == PERFX_LANGUAGE_PYTHON) {
+		text_add(text, "(Python code that is gone)");
+		return;
+	}
 	if (!frame->function[0] && frame->module_base[0]) {
 		text_add(text, frame->module_base);
 		text_printf(text, "+0x%llx", (unsigned long long)frame->offset);
@@ -75,9 +79,40 @@ static bool is_of_allocator(const struct profile_memory *memory,
 	return false;
 }
 
+/* Of the interpreter or of an installed package, not of the program's own. */
+static bool is_python_library(const struct profile_frame *frame)
+{
+	return strstr(frame->file, "/site-packages/") || strstr(frame->file, "/dist-packages/") ||
+	       strstr(frame->file, "/lib/python3") || begins(frame->file, "<");
+}
+
+bool location_is_own_python(const struct profile_frame *frame)
+{
+	return frame->language == PERFX_LANGUAGE_PYTHON && frame->function[0] &&
+	       !is_python_library(frame);
+}
+
+/* The innermost Python frame of the program's own or, where there is none, of any; count: none. */
+static size_t first_python(const struct profile_frame *const *frames, size_t count)
+{
+	size_t any = count;
+
+	for (size_t i = 0; i < count; i++) {
+		if (location_is_own_python(frames[i]))
+			return i;
+		if (any == count && frames[i]->language == PERFX_LANGUAGE_PYTHON &&
+		    frames[i]->function[0])
+			any = i;
+	}
+	return any;
+}
+
 size_t location_first(const struct profile_memory *memory, const struct profile_hotspot *hotspot)
 {
-	size_t i = 0;
+	size_t python = first_python(hotspot->frames, hotspot->frames_count), i = 0;
+
+	if (python < hotspot->frames_count)
+		return python;
 
 	while (i < hotspot->frames_count && (is_wrapper(hotspot->frames[i]) ||
 					     is_of_allocator(memory, hotspot, hotspot->frames[i])))

@@ -17,9 +17,13 @@ enum location_style {
 void location_frame(struct text *text, const struct profile_frame *frame,
 		    enum location_style style);
 
-/* Where to begin reading a stack: the innermost frame outside the allocator's own library and the
- * C++ library's wrappers; frames_count when there is none. */
+/* Where to begin reading a stack: the innermost Python frame of the program's own, or of any; in a
+ * stack without Python the innermost frame outside the allocator's own library and the C++
+ * library's wrappers; frames_count when there is none. */
 size_t location_first(const struct profile_memory *memory, const struct profile_hotspot *hotspot);
+
+/* A Python frame outside of the interpreter's library and of installed packages. */
+bool location_is_own_python(const struct profile_frame *frame);
 
 /* Adds where a hotspot allocates, marked: its first frame, and the first with a line where that has
  * none; else the traced function that was running; else what frame there is. */

@@ -123,48 +123,50 @@ const char *name_of_site(enum perfx_site site)
 	return "none";
 }
 
-struct loss_name {
+struct named {
 	const char *name, *meaning;
 };
 
-static struct loss_name loss_names(enum perfx_loss_kind loss)
+#define NAMED(value, name, meaning) \
+	case value:                 \
+		return ((struct named){name, meaning})
+
+static struct named loss_names(enum perfx_loss_kind loss)
 {
-#define LOSS(value, name, meaning) \
-	case value:                \
-		return ((struct loss_name){name, meaning})
 	switch (loss) {
-		LOSS(PERFX_LOSS_RING_DROPS, "ring_drops",
-		     "spans dropped, ring full; totals include them");
-		LOSS(PERFX_LOSS_MAP_FULL, "map_full",
-		     "calls without thread state or calling context, map full");
-		LOSS(PERFX_LOSS_UNMATCHED_ENTRIES, "unmatched_entries",
-		     "calls still running at the end");
-		LOSS(PERFX_LOSS_UNMATCHED_RETURNS, "unmatched_returns",
-		     "returns of calls that began before tracing");
-		LOSS(PERFX_LOSS_STACK_FAILURES, "stack_failures",
-		     "call stacks that could not be unwound");
-		LOSS(PERFX_LOSS_READ_FAULTS, "read_faults", "failed reads of the program's memory");
-		LOSS(PERFX_LOSS_UNTIMED_CALLS, "untimed_calls", "calls counted but not timed");
-		LOSS(PERFX_LOSS_NMISSED, "nmissed", "probe hits that the kernel did not deliver");
-		LOSS(PERFX_LOSS_DETACHED_PROBES, "detached_probes", "probes removed while tracing");
-		LOSS(PERFX_LOSS_UNDECODED, "undecoded", "records that could not be decoded");
-		LOSS(PERFX_LOSS_TRUNCATED_BYTES, "truncated_bytes",
-		     "bytes lost at a damaged or cut end");
-		LOSS(PERFX_LOSS_CONTROL_DROPS, "control_drops",
-		     "process events dropped, ring full");
-		LOSS(PERFX_LOSS_FOREIGN_HITS, "foreign_hits",
-		     "hits in processes that are not traced");
-		LOSS(PERFX_LOSS_MEMORY_DROPS, "memory_drops",
-		     "allocations and frees dropped, ring full");
-		LOSS(PERFX_LOSS_VALUE_DROPS, "value_drops",
-		     "counter samples dropped, ring full; counted");
-		LOSS(PERFX_LOSS_SAMPLE_DROPS, "sample_drops",
-		     "samples of threads dropped, ring full");
+		NAMED(PERFX_LOSS_RING_DROPS, "ring_drops",
+		      "spans dropped, ring full; totals include them");
+		NAMED(PERFX_LOSS_MAP_FULL, "map_full",
+		      "calls without thread state or calling context, map full");
+		NAMED(PERFX_LOSS_UNMATCHED_ENTRIES, "unmatched_entries",
+		      "calls still running at the end");
+		NAMED(PERFX_LOSS_UNMATCHED_RETURNS, "unmatched_returns",
+		      "returns of calls that began before tracing");
+		NAMED(PERFX_LOSS_STACK_FAILURES, "stack_failures",
+		      "call stacks that could not be unwound");
+		NAMED(PERFX_LOSS_READ_FAULTS, "read_faults",
+		      "failed reads of the program's memory");
+		NAMED(PERFX_LOSS_UNTIMED_CALLS, "untimed_calls", "calls counted but not timed");
+		NAMED(PERFX_LOSS_NMISSED, "nmissed", "probe hits that the kernel did not deliver");
+		NAMED(PERFX_LOSS_DETACHED_PROBES, "detached_probes",
+		      "probes removed while tracing");
+		NAMED(PERFX_LOSS_UNDECODED, "undecoded", "records that could not be decoded");
+		NAMED(PERFX_LOSS_TRUNCATED_BYTES, "truncated_bytes",
+		      "bytes lost at a damaged or cut end");
+		NAMED(PERFX_LOSS_CONTROL_DROPS, "control_drops",
+		      "process events dropped, ring full");
+		NAMED(PERFX_LOSS_FOREIGN_HITS, "foreign_hits",
+		      "hits in processes that are not traced");
+		NAMED(PERFX_LOSS_MEMORY_DROPS, "memory_drops",
+		      "allocations and frees dropped, ring full");
+		NAMED(PERFX_LOSS_VALUE_DROPS, "value_drops",
+		      "counter samples dropped, ring full; counted");
+		NAMED(PERFX_LOSS_SAMPLE_DROPS, "sample_drops",
+		      "samples of threads dropped, ring full");
 	case PERFX_LOSS_KINDS:
 		break;
 	}
-#undef LOSS
-	return (struct loss_name){"unknown", ""};
+	return (struct named){"unknown", ""};
 }
 
 const char *name_of_memory_level(enum perfx_memory_level level)
@@ -177,6 +179,76 @@ const char *name_of_memory_level(enum perfx_memory_level level)
 		break;
 	}
 	return "off";
+}
+
+const char *name_of_language(enum perfx_language language)
+{
+	return language == PERFX_LANGUAGE_PYTHON ? "python" : "native";
+}
+
+static struct named stack_end_names(enum perfx_stack_end end)
+{
+	switch (end) {
+		NAMED(PERFX_STACK_END_START, "start", "the thread's start");
+		NAMED(PERFX_STACK_END_DEPTH, "depth", "deeper than what is recorded");
+		NAMED(PERFX_STACK_END_NO_MAPPING, "no_mapping",
+		      "code without a file, compiled at run time");
+		NAMED(PERFX_STACK_END_NO_TABLE, "no_table", "unwind table not loaded yet");
+		NAMED(PERFX_STACK_END_NO_RULE, "no_rule", "code without unwind information");
+		NAMED(PERFX_STACK_END_BAD_RULE, "bad_rule",
+		      "unwind information that is not supported");
+		NAMED(PERFX_STACK_END_UNREADABLE, "unreadable", "stack memory not readable");
+		NAMED(PERFX_STACK_END_NOT_RISING, "not_rising", "frames out of order");
+		NAMED(PERFX_STACK_END_FRAME_POINTER, "frame_pointer",
+		      "end of the chain of frame pointers");
+		NAMED(PERFX_STACK_END_BAD_ADDRESS, "bad_address",
+		      "return address outside of all code");
+	case PERFX_STACK_END_UNKNOWN:
+		break;
+	}
+	return (struct named){"unknown", "not recorded"};
+}
+
+const char *name_of_stack_end(enum perfx_stack_end end)
+{
+	return stack_end_names(end).name;
+}
+
+const char *meaning_of_stack_end(enum perfx_stack_end end)
+{
+	return stack_end_names(end).meaning;
+}
+
+const char *name_of_stacks(enum perfx_stacks stacks)
+{
+	switch (stacks) {
+		NAME(PERFX_STACKS_FRAME_POINTERS, "fp");
+		NAME(PERFX_STACKS_UNWIND, "unwind");
+	case PERFX_STACKS_OFF:
+		break;
+	}
+	return "off";
+}
+
+const char *name_of_wait(enum perfx_wait_reason reason)
+{
+	switch (reason) {
+		NAME(PERFX_WAIT_READ, "read");
+		NAME(PERFX_WAIT_WRITE, "write");
+		NAME(PERFX_WAIT_POLL, "poll");
+		NAME(PERFX_WAIT_EPOLL, "epoll");
+		NAME(PERFX_WAIT_FUTEX, "futex");
+		NAME(PERFX_WAIT_GIL, "gil");
+		NAME(PERFX_WAIT_SLEEP, "sleep");
+		NAME(PERFX_WAIT_WAIT, "wait");
+		NAME(PERFX_WAIT_DISK, "disk");
+		NAME(PERFX_WAIT_PAGE_FAULT, "page_fault");
+		NAME(PERFX_WAIT_RUNNABLE, "runnable");
+		NAME(PERFX_WAIT_SYSCALL, "syscall");
+	case PERFX_WAIT_NONE:
+		break;
+	}
+	return "none";
 }
 
 const char *name_of_loss(enum perfx_loss_kind loss)

@@ -16,6 +16,16 @@ const char *name_of_memory_level(enum perfx_memory_level level);
 /* "f32", "bf16", …; "unknown" */
 const char *name_of_dtype(enum perfx_dtype dtype);
 const char *name_of_peak_origin(enum perfx_peak_origin origin);
+/* "native", "python" */
+const char *name_of_language(enum perfx_language language);
+/* "no_table": why a stack has no more frames */
+const char *name_of_stack_end(enum perfx_stack_end end);
+/* What that means, in the midst of a sentence: "code without a file (compiled at run time)" */
+const char *meaning_of_stack_end(enum perfx_stack_end end);
+/* "off", "fp", "unwind" */
+const char *name_of_stacks(enum perfx_stacks stacks);
+/* "read", "gil"; of PERFX_WAIT_SYSCALL "syscall": the call's own name is base/syscalls.h's */
+const char *name_of_wait(enum perfx_wait_reason reason);
 /* What a loss means: one line for the report. */
 const char *meaning_of_loss(enum perfx_loss_kind loss);
 

@@ -37,6 +37,11 @@ void compose_functions(struct composer *c, const struct profile_process *process
 void compose_function_name(struct composer *c, const struct profile_process *process, uint32_t id,
 			   struct text *into);
 
+/* code.c: lines, waits, and how whole the stacks are */
+void compose_lines(struct composer *c, const struct profile_process *process);
+void compose_waits(struct composer *c, const struct profile_process *process);
+void compose_stack_quality(struct composer *c, const struct profile_process *process);
+
 /* compute.c: operations, where they are known, and the roofline */
 void compose_compute(struct composer *c, const struct profile_process *process);
 /* Operations of ranges, nested calls included */

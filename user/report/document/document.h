@@ -91,6 +91,9 @@ struct document_limits {
 	unsigned hotspots;  /* rows of a domain's table */
 	unsigned stacks;    /* of them, with their stacks */
 	unsigned frames;    /* of such a stack, innermost */
+	unsigned lines;	    /* of each language */
+	bool sources;	    /* with their text */
+	unsigned waits;	    /* of threads */
 	unsigned threads;
 	unsigned steps;	    /* of a training, in a table of their own */
 	unsigned processes; /* that get a section of their own */

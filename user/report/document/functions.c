@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The functions of a process: what was called, how often, how long, by which callers. */
+#include "analyze/location.h"
 #include "analyze/roofline.h"
 #include "base/escape.h"
 #include "base/text.h"
@@ -86,13 +87,14 @@ static void cell_function(struct composer *c, const struct profile_process *p, u
 	document_cell(c->document, &cell);
 }
 
-enum { HAS_MEMORY = 1, HAS_COMPUTE = 2 };
+enum { HAS_MEMORY = 1, HAS_COMPUTE = 2, HAS_OFF_CPU = 4 };
 
 /* nsys's and torch.profiler's numbers; the name last, so that it gets what room there is */
 static const struct column function_columns[] = {
 	{.title = "Self %", .right = true},
 	{.title = "Self", .right = true},
 	{.title = "Total", .right = true, .rank = 2},
+	{.title = "On CPU", .right = true, .rank = 2, .where = HAS_OFF_CPU},
 	{.title = "Calls", .right = true},
 	{.title = "Avg", .right = true},
 	{.title = "p50", .right = true, .rank = 3},
@@ -115,6 +117,20 @@ static bool has_compute(const struct profile_process *p)
 			return true;
 	}
 	return false;
+}
+
+/* The time that threads waited was recorded, or nowhere. */
+static bool has_off_cpu(const struct profile_process *p)
+{
+	return p->rows_count && p->rows[0].off_cpu_ns != PROFILE_ABSENT;
+}
+
+static void cell_on_cpu(struct composer *c, const struct profile_row *row)
+{
+	uint64_t on_cpu_ns =
+		row->off_cpu_ns < row->recorded_ns ? row->recorded_ns - row->off_cpu_ns : 0;
+
+	document_cell_share(c->document, on_cpu_ns, row->recorded_ns);
 }
 
 static void cells_of_cost(struct composer *c, const struct profile_process *p,
@@ -143,6 +159,8 @@ static void compose_rest_row(struct composer *c, const struct profile_process *p
 	document_cell_share(c->document, ns, profile_wall_ns(p));
 	document_cell_ns(c->document, ns);
 	document_cell_ns(c->document, PROFILE_ABSENT);
+	if (has_off_cpu(p))
+		document_cell_ns(c->document, PROFILE_ABSENT);
 	document_cell_count(c->document, PROFILE_ABSENT);
 	for (int i = 0; i < 6; i++)
 		document_cell_ns(c->document, PROFILE_ABSENT);
@@ -168,11 +186,12 @@ static void compose_untraced(struct composer *c, const struct profile_process *p
 static void compose_function_table(struct composer *c, const struct profile_process *p, size_t from,
 				   size_t to)
 {
-	bool has_memory = p->memory_count > 0, computes = has_compute(p);
+	bool has_memory = p->memory_count > 0, computes = has_compute(p), waits = has_off_cpu(p);
 	uint64_t wall_ns = profile_wall_ns(p);
 
 	document_table_having(c->document, function_columns,
-			      (has_memory ? HAS_MEMORY : 0) | (computes ? HAS_COMPUTE : 0));
+			      (has_memory ? HAS_MEMORY : 0) | (computes ? HAS_COMPUTE : 0) |
+				      (waits ? HAS_OFF_CPU : 0));
 	for (size_t i = from; i < to; i++) {
 		const struct profile_row *row = &p->rows[i];
 		const struct profile_function *function =
@@ -182,6 +201,8 @@ static void compose_function_table(struct composer *c, const struct profile_proc
 		document_cell_share(c->document, timed ? row->self_ns : PROFILE_ABSENT, wall_ns);
 		document_cell_ns(c->document, timed ? row->self_ns : PROFILE_ABSENT);
 		document_cell_ns(c->document, timed ? row->total_ns : PROFILE_ABSENT);
+		if (waits)
+			cell_on_cpu(c, row);
 		document_cell_count(c->document, row->calls_count);
 		document_cell_ns(c->document, row->avg_ns);
 		document_cell_ns(c->document, row->p50_ns);
@@ -295,6 +316,34 @@ static void compose_function_notes(struct composer *c, const struct profile_proc
 
 #define CALLERS_SHOWN 8
 
+/* The Python lines behind the calls. */
+static void compose_python_callers(struct composer *c, const struct profile_row *row)
+{
+	static const struct column columns[] = {
+		{.title = "Calls", .right = true},
+		{.title = "Total", .right = true},
+		{.title = "Python line", .takes_rest = true},
+	};
+
+	if (!row->python_callers_count)
+		return;
+	document_table(c->document, columns);
+	for (size_t i = 0; i < row->python_callers_count && i < CALLERS_SHOWN; i++) {
+		const struct profile_python_caller *caller = &row->python_callers[i];
+		struct text name = {0};
+
+		document_cell_count(c->document, caller->calls_count);
+		document_cell_ns(c->document, row->timed_count ? caller->total_ns : PROFILE_ABSENT);
+		location_frame(&name, caller->frame, LOCATION_BRIEF);
+		document_cell_name(c->document, text_peek(&name), c->limits->name_columns);
+		c->document->failed |= name.failed;
+		text_clear(&name);
+	}
+	if (row->python_callers_count > CALLERS_SHOWN)
+		document_printf(c->document, BLOCK_NOTE, "%zu more in the JSON report.",
+				row->python_callers_count - CALLERS_SHOWN);
+}
+
 static void compose_callers_of(struct composer *c, const struct profile_process *p,
 			       const struct profile_row *row)
 {
@@ -321,6 +370,7 @@ static void compose_callers_of(struct composer *c, const struct profile_process 
 	if (row->callers_count > CALLERS_SHOWN)
 		document_printf(c->document, BLOCK_NOTE, "%zu more in the JSON report.",
 				row->callers_count - CALLERS_SHOWN);
+	compose_python_callers(c, row);
 }
 
 static void compose_callers(struct composer *c, const struct profile_process *p)
@@ -328,7 +378,7 @@ static void compose_callers(struct composer *c, const struct profile_process *p)
 	unsigned shown = 0;
 
 	for (size_t i = 0; i < p->rows_count && shown < c->limits->callers; i++) {
-		if (!has_traced_caller(&p->rows[i]))
+		if (!has_traced_caller(&p->rows[i]) && !p->rows[i].python_callers_count)
 			continue;
 		if (shown++ == 0)
 			document_say(c->document, BLOCK_FOLD, "Callers");

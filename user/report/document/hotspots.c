@@ -49,20 +49,25 @@ static void add_frame(struct text *text, const struct profile_frame *frame,
 	text_clear(&shortened);
 }
 
-/* "append (train.c:12) ← train_step (train.c:80) ← …" */
+/* "append (train.c:12) ← train_step (train.c:80) ← …"; of a Python program its own lines. A stack
+ * that is guessed in part has a ~. */
 static void cell_where(struct composer *c, const struct profile_memory *memory,
 		       const struct profile_hotspot *hotspot)
 {
-	size_t first = location_first(memory, hotspot), end = first + WHERE_FRAMES;
+	size_t first = location_first(memory, hotspot), shown = 0;
 	struct text cell = {0};
+	bool python;
 
 	/* nothing but the allocator's own frames */
 	if (first == hotspot->frames_count)
 		location_hotspot(&cell, c->profile, memory, hotspot);
-	if (end > hotspot->frames_count)
-		end = hotspot->frames_count;
-	for (size_t i = first; i < end; i++) {
-		text_add(&cell, i > first ? " ← " : "");
+	else if (hotspot->stack_flags & PERFX_STACK_GUESSED)
+		text_add(&cell, "~ ");
+	python = first < hotspot->frames_count && location_is_own_python(hotspot->frames[first]);
+	for (size_t i = first; i < hotspot->frames_count && shown < WHERE_FRAMES; i++) {
+		if (python && !location_is_own_python(hotspot->frames[i]))
+			continue;
+		text_add(&cell, shown++ ? " ← " : "");
 		add_frame(&cell, hotspot->frames[i], LOCATION_LINE, WHERE_COLUMNS);
 	}
 	document_cell(c->document, &cell);
@@ -172,6 +177,8 @@ static void compose_stack(struct composer *c, const struct profile_hotspot *hots
 
 	text_printf(&text, "Row %zu, ", number);
 	escape_name(&text, hotspot->allocator[0] ? hotspot->allocator : "?");
+	if (hotspot->stack_flags & PERFX_STACK_GUESSED)
+		text_add(&text, " (~ guessed in part)");
 	document_add(c->document, BLOCK_CAPTION, &text);
 	document_table(c->document, columns);
 	for (size_t i = 0; i < shown; i++) {

@@ -227,10 +227,13 @@ static void compose_process(struct composer *c, size_t i)
 		compose_functions(c, p);
 	else if (c->analysis->processes[i].silence)
 		document_say(c->document, BLOCK_PARAGRAPH, c->analysis->processes[i].silence);
+	compose_lines(c, p);
+	compose_waits(c, p);
 	compose_values(c, p);
 	compose_compute(c, p);
 	compose_counters(c, p);
 	compose_memory(c, p, &c->analysis->processes[i]);
+	compose_stack_quality(c, p);
 	compose_threads(c, p);
 }
 
@@ -247,6 +250,9 @@ static void compose_brief_process(struct composer *c, size_t i)
 		compose_functions(c, p);
 	else if (c->analysis->processes[i].silence)
 		document_say(c->document, BLOCK_PARAGRAPH, c->analysis->processes[i].silence);
+	compose_lines(c, p);
+	compose_stack_quality(c, p);
+	compose_waits(c, p);
 	compose_values(c, p);
 	compose_memory_worst(c, p, &c->analysis->processes[i]);
 }
@@ -292,7 +298,7 @@ static bool has_news(const struct profile_process *p)
 		if (p->memory[i].allocs.value)
 			return true;
 	}
-	return p->calls_count > 0 || p->values_count > 0;
+	return p->calls_count > 0 || p->values_count > 0 || p->samples.count > 0;
 }
 
 /* Those with calls or allocations get a section; when there are none, the one that used most CPU

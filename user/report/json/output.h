@@ -59,7 +59,9 @@ json_t *json_of_call_costs(const struct profile_cost *cost);
 /* Each allocator's name once */
 json_t *json_of_allocators(const struct profile_memory *memory);
 /* Frames, innermost first */
-json_t *json_of_stack(const struct profile_hotspot *hotspot);
+json_t *json_of_frames(const struct profile_frame *const *frames, size_t count);
+/* The Python lines behind a function's calls */
+json_t *json_of_python_callers(const struct profile_row *row);
 /* Live bytes by window */
 json_t *json_of_windows(const struct profile_memory *memory, const struct profile_hotspot *hotspot);
 

@@ -5,6 +5,7 @@
  */
 #include "analyze/location.h"
 #include "analyze/roofline.h"
+#include "base/syscalls.h"
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/json/output.h"
@@ -250,6 +251,10 @@ VALUE(get_bus_per_s, has_bus(r) ? computed_per_s(r, cost_of(r)->bus_bytes) : abs
 VALUE(get_own_flops, get_own(r, own_cost(r)->flops))
 VALUE(get_own_bytes, get_own(r, own_cost(r)->bytes))
 VALUE(get_attainable, positive(line_of(s, r).attainable_flops_per_s / 1e9))
+VALUE(get_off_cpu, timed(r, function_row(r)->off_cpu_ns))
+VALUE(get_python_callers, function_row(r)->python_callers_count
+				  ? nested(json_of_python_callers(function_row(r)))
+				  : absent())
 VALUE(get_perf_counters,
       function_row(r)->perf ? nested(json_of_perf_counters(s->profile, function_row(r))) : absent())
 
@@ -296,7 +301,9 @@ static const struct data_table_column functions_columns[] = {
 	{"rate_withheld", .get = get_withheld, JSON},
 	{"perf_counters", .get = get_perf_counters, JSON},
 	{"alloc_bytes", .get = get_alloc_bytes, JSON},
+	{"off_cpu_ns", .get = get_off_cpu},
 	{"parents", .get = get_parents, JSON},
+	{"python_callers", .get = get_python_callers, JSON},
 };
 
 /* --- callers: part is one of the function's --------------------------------------------------- */
@@ -472,17 +479,18 @@ static const struct data_table_column memory_columns[] = {
 ITEM(hotspot_of, profile_hotspot, &memory_of(r)->hotspots[r->part])
 
 /* Innermost first: "append (train.c:12);main (main.c:9)" */
-static struct value get_stack(struct data_table *s, const struct data_table_row *r)
+static struct value frames_text(struct data_table *s, const struct profile_frame *const *frames,
+				size_t count)
 {
-	const struct profile_hotspot *hotspot = hotspot_of(r);
-
 	text_clear(&s->made);
-	for (size_t i = 0; i < hotspot->frames_count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		text_add(&s->made, i ? ";" : "");
-		location_frame(&s->made, hotspot->frames[i], LOCATION_BRIEF);
+		location_frame(&s->made, frames[i], LOCATION_BRIEF);
 	}
 	return words(text_peek(&s->made));
 }
+
+VALUE(get_stack, frames_text(s, hotspot_of(r)->frames, hotspot_of(r)->frames_count))
 
 static struct value get_running(struct data_table *s, const struct data_table_row *r)
 {
@@ -501,8 +509,9 @@ static struct value get_slope(struct data_table *s, const struct data_table_row 
 }
 
 VALUE(get_allocator, words(hotspot_of(r)->allocator))
-VALUE(get_frames, nested(json_of_stack(hotspot_of(r))))
-VALUE(get_stack_cut, flag(hotspot_of(r)->stack_flags &PERFX_STACK_CUT))
+VALUE(get_frames, nested(json_of_frames(hotspot_of(r)->frames, hotspot_of(r)->frames_count)))
+VALUE(get_stack_guessed, hotspot_of(r)->stack_flags &PERFX_STACK_GUESSED ? flag(true) : absent())
+VALUE(get_stack_cut, flag((hotspot_of(r)->stack_flags & PERFX_STACK_CUT) != 0))
 VALUE(get_hotspot_allocs_low, sampled(r, hotspot_of(r)->allocs.low))
 VALUE(get_hotspot_allocs_high, sampled(r, hotspot_of(r)->allocs.high))
 VALUE(get_hotspot_allocated_low, sampled(r, hotspot_of(r)->allocated_bytes.low))
@@ -522,6 +531,7 @@ static const struct data_table_column hotspots_columns[] = {
 	{"stack", .get = get_stack, CSV},
 	{"stack", .get = get_frames, JSON},
 	{"stack_cut", .get = get_stack_cut, JSON},
+	{"stack_guessed", .get = get_stack_guessed, JSON},
 	{"function", .get = get_running},
 	{"allocator", .get = get_allocator, JSON},
 	{"allocs", AT(profile_hotspot, allocs.value)},
@@ -554,6 +564,92 @@ static int fill_hotspots(struct data_table *s, const struct data_table_row *r)
 	}
 	return err;
 }
+
+/* --- lines of the code ------------------------------------------------------------------------ */
+
+ITEM(code_line, profile_line, &r->process->lines[r->item])
+
+VALUE(get_line_file, words(code_line(r)->file))
+VALUE(get_line_number, integer(code_line(r)->line))
+VALUE(get_line_function, words(code_line(r)->function))
+VALUE(get_line_language, words(name_of_language(code_line(r)->language)))
+VALUE(get_line_domain,
+      code_line(r)->domain ? words(profile_domain_name(code_line(r)->domain)) : absent())
+
+static const struct data_table_column lines_columns[] = {
+	OF_PROCESS,
+	{"file", .get = get_line_file},
+	{"line", .get = get_line_number},
+	{"function", .get = get_line_function},
+	{"language", .get = get_line_language},
+	{"samples", AT(profile_line, samples_count)},
+	{"on_cpu_ns", AT(profile_line, on_cpu_ns)},
+	{"off_cpu_ns", AT(profile_line, off_cpu_ns)},
+	{"calls_ns", AT(profile_line, calls_ns)},
+	{"allocs", AT(profile_line, allocs_count)},
+	{"alloc_bytes", AT(profile_line, alloc_bytes)},
+	{"domain", .get = get_line_domain},
+};
+
+/* --- waits: item is one of the process's ------------------------------------------------------ */
+
+ITEM(wait_of, profile_activity, &r->process->blocked.list[r->item])
+
+static struct value get_reason(struct data_table *s, const struct data_table_row *r)
+{
+	const struct profile_activity *wait = wait_of(r);
+	const char *syscall =
+		wait->reason == PERFX_WAIT_SYSCALL ? syscall_name(wait->syscall) : NULL;
+
+	if (wait->reason != PERFX_WAIT_SYSCALL || syscall)
+		return words(syscall ? syscall : name_of_wait(wait->reason));
+	text_clear(&s->made);
+	text_printf(&s->made, "syscall_%u", wait->syscall);
+	return words(text_peek(&s->made));
+}
+
+/* Its name or, where it has none, its number. */
+static struct value get_object(struct data_table *s, const struct data_table_row *r)
+{
+	const struct profile_activity *wait = wait_of(r);
+
+	if (!wait->object || wait->object_name[0])
+		return words(wait->object_name);
+	text_clear(&s->made);
+	text_printf(&s->made, "0x%llx", (unsigned long long)wait->object);
+	return words(text_peek(&s->made));
+}
+
+static const struct profile_stack *stack_of(const struct data_table_row *r)
+{
+	static const struct profile_stack none;
+
+	return wait_of(r)->stack ? wait_of(r)->stack : &none;
+}
+
+VALUE(get_wait_thread, words(profile_thread_name(r->process, wait_of(r)->tid)))
+VALUE(get_wait_tid, integer(wait_of(r)->tid))
+VALUE(get_holder_tid, wait_of(r)->holder_tid ? integer(wait_of(r)->holder_tid) : absent())
+VALUE(get_holder, wait_of(r)->holder_tid
+			  ? words(profile_thread_name(r->process, wait_of(r)->holder_tid))
+			  : absent())
+VALUE(get_wait_stack, frames_text(s, stack_of(r)->frames, stack_of(r)->frames_count))
+VALUE(get_wait_frames, nested(json_of_frames(stack_of(r)->frames, stack_of(r)->frames_count)))
+
+static const struct data_table_column blocked_columns[] = {
+	OF_PROCESS,
+	{"reason", .get = get_reason},
+	{"ns", AT(profile_activity, ns)},
+	{"count", AT(profile_activity, count)},
+	{"max_ns", AT(profile_activity, max_ns)},
+	{"thread", .get = get_wait_thread},
+	{"tid", .get = get_wait_tid},
+	{"object", .get = get_object},
+	{"holder", .get = get_holder},
+	{"holder_tid", .get = get_holder_tid},
+	{"stack", .get = get_wait_stack, CSV},
+	{"stack", .get = get_wait_frames, JSON},
+};
 
 /* --- findings --------------------------------------------------------------------------------- */
 
@@ -708,6 +804,8 @@ static const struct data_table_kind kinds[] = {
 	{COLUMNS(steps), NULL, step_of_item, EACH(steps.series_count)},
 	{COLUMNS(memory), NULL, memory_of_item, EACH(memory_count)},
 	{COLUMNS(hotspots), NULL, hotspot_of_item, .fill = fill_hotspots},
+	{COLUMNS(lines), NULL, code_line_item, EACH(lines_count)},
+	{COLUMNS(blocked), "ns", wait_of_item, EACH(blocked.count)},
 	{COLUMNS(findings), "severity", .fill = fill_findings},
 	{COLUMNS(processes), NULL, process_of, .fill = fill_processes},
 };
@@ -723,5 +821,6 @@ const struct data_table_kind *data_table_kind_named(const char *name)
 
 const char *data_table_kind_names(void)
 {
-	return "functions, callers, threads, steps, memory, hotspots, findings, processes";
+	return "functions, callers, threads, steps, memory, hotspots, lines, blocked, findings, "
+	       "processes";
 }

@@ -152,6 +152,8 @@ int report_write_md(FILE *out, const struct profile *profile, const struct analy
 		.hotspots = options->top ? options->top : 10,
 		.stacks = 5,
 		.frames = 24,
+		.lines = 10,
+		.waits = 10,
 		.threads = 10,
 		.processes = 5,
 		.not_attached = 20,

@@ -379,6 +379,8 @@ int report_write_text(FILE *out, const struct profile *profile, const struct ana
 		.hotspots = options->top ? options->top : 8,
 		.stacks = 3,
 		.frames = 8,
+		.lines = 10,
+		.waits = 15,
 		.threads = 8,
 		.processes = 6,
 		.not_attached = 10,
@@ -388,6 +390,8 @@ int report_write_text(FILE *out, const struct profile *profile, const struct ana
 		.groups = true,
 		.findings = 4,
 		.functions = options->top ? options->top : 10,
+		.lines = 10,
+		.waits = 5,
 		.processes = 3,
 	};
 	struct document_limits limits = options->full ? full : brief;

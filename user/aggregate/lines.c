@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Stacks → lines, Python callers, and how whole the stacks are.
+ *
+ * A sample or a block belongs to two lines: that of its innermost Python frame, and that of its
+ * innermost native frame whose source line is known. Time in traced calls belongs to the Python
+ * line that made the outermost of them; ranges only mark such calls and take no part. Native
+ * callers are known of a context's first call only, so native lines have no time in calls.
+ */
+#include "aggregate/finish.h"
+
+#include <stdlib.h>
+
+/* --- lines --- */
+
+struct line {
+	struct profile_line line;
+	uint64_t allocs_count[PERFX_DOMAINS], alloc_bytes[PERFX_DOMAINS];
+	uint32_t next; /* of the same hash: index + 1; 0: none */
+};
+
+struct lines {
+	struct line *list;
+	size_t capacity, count;
+	struct map64 ids; /* hash → list[], the first of this hash */
+};
+
+/* Texts of frames are interned: compared by address. */
+static uint64_t hash_of(const struct profile_frame *frame)
+{
+	uint64_t hash = (uint64_t)(uintptr_t)frame->file * 0x9e3779b97f4a7c15ULL;
+
+	hash = (hash ^ (uint64_t)(uintptr_t)frame->function) * 0xc2b2ae3d27d4eb4fULL;
+	return (hash ^ frame->line ^ hash >> 32) * 0x9e3779b97f4a7c15ULL;
+}
+
+static bool is_of(const struct profile_line *line, const struct profile_frame *frame)
+{
+	return line->file == frame->file && line->function == frame->function &&
+	       line->line == frame->line && line->language == frame->language;
+}
+
+/* NULL: memory is out. Valid until the next call. */
+static struct line *line_of(struct lines *lines, const struct profile_frame *frame)
+{
+	uint64_t hash = hash_of(frame);
+	uint32_t first = map64_get(&lines->ids, hash), at = first == MAP64_NONE ? 0 : first + 1;
+	struct line *line;
+
+	for (; at; at = lines->list[at - 1].next)
+		if (is_of(&lines->list[at - 1].line, frame))
+			return &lines->list[at - 1];
+	if (grow_array(&lines->list, &lines->capacity, lines->count + 1, sizeof(*lines->list)) ||
+	    (first == MAP64_NONE && map64_put(&lines->ids, hash, (uint32_t)lines->count)))
+		return NULL;
+	line = &lines->list[lines->count++];
+	if (first != MAP64_NONE) {
+		line->next = lines->list[first].next;
+		lines->list[first].next = (uint32_t)lines->count;
+	}
+	line->line = (struct profile_line){
+		.file = frame->file,
+		.function = frame->function,
+		.line = frame->line,
+		.language = frame->language,
+		.calls_ns = frame->language == PERFX_LANGUAGE_PYTHON ? 0 : PROFILE_ABSENT,
+	};
+	return line;
+}
+
+const struct profile_frame *profile_line_frame(const struct profile_frame *const *frames,
+					       size_t count, enum perfx_language language)
+{
+	for (size_t i = 0; i < count; i++)
+		if (frames[i]->language == language &&
+		    (language == PERFX_LANGUAGE_PYTHON || frames[i]->line))
+			return frames[i];
+	return NULL;
+}
+
+static int add_samples(struct lines *lines, const struct profile_process *process,
+		       enum perfx_language language)
+{
+	for (size_t i = 0; i < process->samples.count; i++) {
+		const struct profile_activity *sample = &process->samples.list[i];
+		const struct profile_frame *frame =
+			sample->stack ? profile_line_frame(sample->stack->frames,
+							   sample->stack->frames_count, language)
+				      : NULL;
+		struct line *line = frame ? line_of(lines, frame) : NULL;
+		uint64_t *ns;
+
+		if (!frame)
+			continue;
+		if (!line)
+			return -ENOMEM;
+		ns = sample->state == PERFX_SAMPLE_ON_CPU ? &line->line.on_cpu_ns
+							  : &line->line.off_cpu_ns;
+		*ns = add_capped(*ns, sample->ns);
+		line->line.samples_count = add_capped(line->line.samples_count, sample->count);
+	}
+	return 0;
+}
+
+static int add_blocks(struct lines *lines, const struct profile_memory *memory,
+		      enum perfx_language language)
+{
+	for (size_t i = 0; i < memory->hotspots_count; i++) {
+		const struct profile_hotspot *hotspot = &memory->hotspots[i];
+		const struct profile_frame *frame =
+			profile_line_frame(hotspot->frames, hotspot->frames_count, language);
+		struct line *line = frame ? line_of(lines, frame) : NULL;
+		uint64_t *count, *bytes;
+
+		if (!frame)
+			continue;
+		if (!line)
+			return -ENOMEM;
+		count = &line->allocs_count[memory->domain];
+		bytes = &line->alloc_bytes[memory->domain];
+		*count = add_capped(*count, hotspot->allocs.value);
+		*bytes = add_capped(*bytes, hotspot->allocated_bytes.value);
+	}
+	return 0;
+}
+
+static bool is_range(const struct finish_ctx *ctx, uint32_t function)
+{
+	const struct profile_function *known = profile_function(ctx->profile, function);
+
+	return known && known->flags & PERFX_FUNCTION_RANGE;
+}
+
+static int add_calls(const struct finish_ctx *ctx, struct lines *lines,
+		     const struct profile_process *process)
+{
+	for (size_t i = 0; i < process->contexts_count; i++) {
+		const struct profile_context *context = &process->contexts[i];
+		struct line *line;
+
+		if (!context->caller || is_range(ctx, context->function))
+			continue;
+		line = line_of(lines, context->caller);
+		if (!line)
+			return -ENOMEM;
+		line->line.calls_ns = add_capped(line->line.calls_ns, context->total_ns);
+	}
+	return 0;
+}
+
+/* Domains overlap and are never summed: a line has the first of these in which it allocated. */
+static void choose_domain(struct line *line)
+{
+	static const enum perfx_domain order[] = {PERFX_DOMAIN_TENSOR, PERFX_DOMAIN_GPU,
+						  PERFX_DOMAIN_HOST, PERFX_DOMAIN_USER};
+
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+		if (!line->allocs_count[order[i]])
+			continue;
+		line->line.domain = order[i];
+		line->line.allocs_count = line->allocs_count[order[i]];
+		line->line.alloc_bytes = line->alloc_bytes[order[i]];
+		return;
+	}
+}
+
+static int gather(const struct finish_ctx *ctx, struct lines *lines,
+		  const struct profile_process *process)
+{
+	int err = add_calls(ctx, lines, process);
+
+	for (int language = PERFX_LANGUAGE_NATIVE; language <= PERFX_LANGUAGE_PYTHON; language++) {
+		if (!err)
+			err = add_samples(lines, process, language);
+		for (size_t i = 0; i < process->memory_count && !err; i++)
+			err = add_blocks(lines, &process->memory[i], language);
+	}
+	return err;
+}
+
+/* What a line cost: sampled on the CPU or, where that is more, in traced calls. */
+static uint64_t weight_of(const struct profile_line *line)
+{
+	if (line->calls_ns == PROFILE_ABSENT || line->calls_ns < line->on_cpu_ns)
+		return line->on_cpu_ns;
+	return line->calls_ns;
+}
+
+#define COMPARE_DESCENDING(a, b)                   \
+	do {                                       \
+		if ((a) != (b))                    \
+			return (a) < (b) ? 1 : -1; \
+	} while (0)
+
+static int by_weight(const void *left, const void *right)
+{
+	const struct profile_line *a = left, *b = right;
+	int order;
+
+	COMPARE_DESCENDING(weight_of(a), weight_of(b));
+	COMPARE_DESCENDING(a->alloc_bytes, b->alloc_bytes);
+	COMPARE_DESCENDING(a->off_cpu_ns, b->off_cpu_ns);
+	order = strcmp(a->file, b->file);
+	if (order)
+		return order;
+	if (a->line != b->line)
+		return a->line < b->line ? -1 : 1;
+	return strcmp(a->function, b->function);
+}
+
+static int lines_of_process(const struct finish_ctx *ctx, struct profile_process *process)
+{
+	struct lines lines = {0};
+	int err = gather(ctx, &lines, process);
+
+	process->lines = err ? NULL : calloc(lines.count + 1, sizeof(*process->lines));
+	for (size_t i = 0; process->lines && i < lines.count; i++) {
+		choose_domain(&lines.list[i]);
+		process->lines[process->lines_count++] = lines.list[i].line;
+	}
+	map64_clear(&lines.ids);
+	free(lines.list);
+	if (!process->lines)
+		return -ENOMEM;
+	qsort(process->lines, process->lines_count, sizeof(*process->lines), by_weight);
+	return 0;
+}
+
+/* --- who in Python called --- */
+
+struct call {
+	uint32_t function;
+	struct profile_python_caller caller;
+};
+
+static int by_function_and_line(const void *left, const void *right)
+{
+	const struct call *a = left, *b = right;
+
+	if (a->function != b->function)
+		return a->function < b->function ? -1 : 1;
+	if (a->caller.frame->line != b->caller.frame->line)
+		return a->caller.frame->line < b->caller.frame->line ? -1 : 1;
+	if (a->caller.frame->file != b->caller.frame->file)
+		return strcmp(a->caller.frame->file, b->caller.frame->file);
+	return strcmp(a->caller.frame->function, b->caller.frame->function);
+}
+
+static int by_total(const void *left, const void *right)
+{
+	const struct profile_python_caller *a = left, *b = right;
+
+	COMPARE_DESCENDING(a->total_ns, b->total_ns);
+	COMPARE_DESCENDING(a->calls_count, b->calls_count);
+	if (a->frame->line != b->frame->line)
+		return a->frame->line < b->frame->line ? -1 : 1;
+	return strcmp(a->frame->function, b->frame->function);
+}
+
+/* The line of each context: its own caller or, inside a traced function, that of the one around
+ * it. Contexts come after those around them. */
+static size_t find_callers(const struct profile_process *process, struct call *calls,
+			   const struct profile_frame **callers, struct map64 *places)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < process->contexts_count; i++) {
+		const struct profile_context *context = &process->contexts[i];
+		uint32_t parent = map64_get(places, context->parent);
+
+		callers[i] = context->caller;
+		if (!callers[i] && parent != MAP64_NONE)
+			callers[i] = callers[parent];
+		if (map64_put(places, context->id, (uint32_t)i))
+			return SIZE_MAX;
+		if (callers[i] && context->calls_count)
+			calls[count++] = (struct call){.function = context->function,
+						       .caller = {callers[i], context->calls_count,
+								  context->total_ns}};
+	}
+	return count;
+}
+
+static bool is_same_call(const struct call *a, const struct call *b)
+{
+	return a->function == b->function && !by_function_and_line(a, b);
+}
+
+/* One for each function and line. */
+static size_t merge_calls(struct call *calls, size_t count)
+{
+	size_t kept = 0;
+
+	qsort(calls, count, sizeof(*calls), by_function_and_line);
+	for (size_t i = 0; i < count; i++) {
+		struct profile_python_caller *last = kept ? &calls[kept - 1].caller : NULL;
+
+		if (!last || !is_same_call(&calls[kept - 1], &calls[i])) {
+			calls[kept++] = calls[i];
+			continue;
+		}
+		last->calls_count = add_capped(last->calls_count, calls[i].caller.calls_count);
+		last->total_ns = add_capped(last->total_ns, calls[i].caller.total_ns);
+	}
+	return kept;
+}
+
+/* The callers lie in the order of functions; a row gets its own of them, the most time first. */
+static int give_callers(struct profile_process *process, const struct call *calls, size_t count)
+{
+	struct map64 firsts = {0}; /* function → its first call */
+	int err = 0;
+
+	process->python_callers = calloc(count + 1, sizeof(*process->python_callers));
+	if (!process->python_callers)
+		return -ENOMEM;
+	for (size_t i = 0; i < count && !err; i++) {
+		process->python_callers[i] = calls[i].caller;
+		if (!i || calls[i - 1].function != calls[i].function)
+			err = map64_put(&firsts, calls[i].function, (uint32_t)i);
+	}
+	for (size_t i = 0; i < process->rows_count && !err; i++) {
+		struct profile_row *row = &process->rows[i];
+		uint32_t at = map64_get(&firsts, row->function);
+		size_t end = at;
+
+		if (at == MAP64_NONE)
+			continue;
+		while (end < count && calls[end].function == row->function)
+			end++;
+		row->python_callers = &process->python_callers[at];
+		row->python_callers_count = end - at;
+		qsort(&process->python_callers[at], end - at, sizeof(*process->python_callers),
+		      by_total);
+	}
+	map64_clear(&firsts);
+	return err;
+}
+
+static int callers_of_process(struct profile_process *process)
+{
+	size_t most = process->contexts_count + 1, count = SIZE_MAX;
+	const struct profile_frame **callers = calloc(most, sizeof(*callers));
+	struct call *calls = calloc(most, sizeof(*calls));
+	struct map64 places = {0};
+	int err = -ENOMEM;
+
+	if (callers && calls)
+		count = find_callers(process, calls, callers, &places);
+	if (count != SIZE_MAX)
+		err = give_callers(process, calls, merge_calls(calls, count));
+	map64_clear(&places);
+	free(callers);
+	free(calls);
+	return err;
+}
+
+/* --- how whole the stacks are --- */
+
+static void count_end(struct profile_stack_quality *quality, const struct profile_frame *outermost,
+		      enum perfx_stack_end end, uint64_t count)
+{
+	const char *module = outermost ? outermost->module : "";
+
+	for (size_t i = 0; i < quality->ends_count; i++) {
+		struct profile_stack_ends *known = &quality->ends[i];
+
+		if (known->end == end && known->module == module) {
+			known->count = add_capped(known->count, count);
+			return;
+		}
+	}
+	if (quality->ends_count < PROFILE_STACK_ENDS_MAX)
+		quality->ends[quality->ends_count++] =
+			(struct profile_stack_ends){.end = end, .module = module, .count = count};
+}
+
+/* `count` references to a stack. */
+static void count_stack(struct profile_stack_quality *quality,
+			const struct profile_frame *const *frames, size_t frames_count,
+			uint32_t flags, uint64_t count)
+{
+	enum perfx_stack_end end = PERFX_STACK_END(flags);
+
+	if (!frames_count || !count)
+		return;
+	if (end >= PERFX_STACK_ENDS)
+		end = PERFX_STACK_END_UNKNOWN;
+	quality->taken_count = add_capped(quality->taken_count, count);
+	if (flags & PERFX_STACK_GUESSED)
+		quality->guessed_count = add_capped(quality->guessed_count, count);
+	if (flags & PERFX_STACK_CUT)
+		quality->cut_count = add_capped(quality->cut_count, count);
+	quality->known |= end != PERFX_STACK_END_UNKNOWN;
+	if (flags & PERFX_STACK_COMPLETE)
+		quality->complete_count = add_capped(quality->complete_count, count);
+	else
+		count_end(quality, frames[frames_count - 1], end, count);
+}
+
+static int by_count(const void *left, const void *right)
+{
+	const struct profile_stack_ends *a = left, *b = right;
+
+	COMPARE_DESCENDING(a->count, b->count);
+	if (a->end != b->end)
+		return a->end < b->end ? -1 : 1;
+	return strcmp(a->module, b->module);
+}
+
+static void quality_of_process(struct profile_process *process)
+{
+	struct profile_stack_quality *quality = &process->stacks;
+
+	for (size_t i = 0; i < process->memory_count; i++) {
+		const struct profile_memory *memory = &process->memory[i];
+
+		for (size_t j = 0; j < memory->hotspots_count; j++)
+			count_stack(quality, memory->hotspots[j].frames,
+				    memory->hotspots[j].frames_count,
+				    memory->hotspots[j].stack_flags,
+				    memory->hotspots[j].allocs.value);
+	}
+	for (size_t i = 0; i < process->samples.count; i++) {
+		const struct profile_stack *stack = process->samples.list[i].stack;
+
+		if (stack)
+			count_stack(quality, stack->frames, stack->frames_count, stack->flags,
+				    process->samples.list[i].count);
+	}
+	for (size_t i = 0; i < process->contexts_count; i++) {
+		const struct profile_stack *stack = process->contexts[i].stack;
+
+		if (stack)
+			count_stack(quality, stack->frames, stack->frames_count, stack->flags, 1);
+	}
+	qsort(quality->ends, quality->ends_count, sizeof(quality->ends[0]), by_count);
+}
+
+int lines_fill(struct finish_ctx *ctx)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < ctx->profile->processes_count && !err; i++) {
+		struct profile_process *process = &ctx->profile->processes[i];
+
+		quality_of_process(process);
+		err = lines_of_process(ctx, process);
+		if (!err)
+			err = callers_of_process(process);
+	}
+	return err;
+}

@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Where in the code: the lines that cost most, what threads waited for, and how far the call stacks
+ * behind both can be trusted. Sampled numbers stand in columns that say so.
+ */
+#include "analyze/location.h"
+#include "base/escape.h"
+#include "base/syscalls.h"
+#include "base/units.h"
+#include "decode/names.h"
+#include "report/document/compose.h"
+#include "report/document/source.h"
+
+#include <stdlib.h>
+
+/* --- lines ------------------------------------------------------------------------------------ */
+
+enum { HAS_SAMPLES = 1, HAS_CALLS = 2, HAS_MEMORY = 4, HAS_SOURCE = 8 };
+
+/* "Model.forward (train.py:41)" */
+static void cell_line(struct composer *c, const struct profile_line *line)
+{
+	const struct profile_frame frame = {.function = line->function,
+					    .module = "",
+					    .module_base = "",
+					    .file = line->file,
+					    .line = line->line,
+					    .language = line->language};
+	struct text name = {0};
+
+	location_frame(&name, &frame, LOCATION_BRIEF);
+	document_cell_name(c->document, text_peek(&name), c->limits->name_columns);
+	c->document->failed |= name.failed;
+	text_clear(&name);
+}
+
+static void cell_source(struct composer *c, struct source *source, const struct profile_line *line)
+{
+	char *text = source_line(source, line->file, line->line, c->profile->start_unix_ns);
+	struct text cell = {0};
+
+	if (text)
+		escape_name(&cell, text);
+	document_cell(c->document, &cell);
+	free(text);
+}
+
+static unsigned columns_of_lines(const struct composer *c, const struct profile_process *p,
+				 enum perfx_language language)
+{
+	unsigned has = c->limits->sources ? HAS_SOURCE : 0;
+
+	for (size_t i = 0; i < p->lines_count; i++) {
+		const struct profile_line *line = &p->lines[i];
+
+		if (line->language != language)
+			continue;
+		has |= line->samples_count ? HAS_SAMPLES : 0;
+		has |= line->calls_ns && line->calls_ns != PROFILE_ABSENT ? HAS_CALLS : 0;
+		has |= line->allocs_count ? HAS_MEMORY : 0;
+	}
+	return has;
+}
+
+static void cell_time(struct composer *c, uint64_t ns)
+{
+	document_cell_ns(c->document, ns ? ns : PROFILE_ABSENT);
+}
+
+/* "≈400 ms" */
+static void cell_sampled(struct composer *c, uint64_t ns)
+{
+	document_cell_printf(c->document, "%s%s", ns ? "≈" : "-", ns ? as_ns(ns) : "");
+}
+
+static void compose_line(struct composer *c, struct source *source, const struct profile_line *line,
+			 unsigned has)
+{
+	if (has & HAS_SAMPLES) {
+		cell_sampled(c, line->on_cpu_ns);
+		cell_sampled(c, line->off_cpu_ns);
+	}
+	if (has & HAS_CALLS)
+		cell_time(c, line->calls_ns);
+	if (has & HAS_MEMORY) {
+		document_cell_bytes(c->document,
+				    line->allocs_count ? line->alloc_bytes : PROFILE_ABSENT);
+		document_cell_count(c->document,
+				    line->allocs_count ? line->allocs_count : PROFILE_ABSENT);
+	}
+	cell_line(c, line);
+	if (has & HAS_SOURCE)
+		cell_source(c, source, line);
+}
+
+/* The worst lines of one language; how many are left out. */
+static size_t compose_line_table(struct composer *c, const struct profile_process *p,
+				 enum perfx_language language)
+{
+	static const struct column columns[] = {
+		{.title = "CPU", .right = true, .where = HAS_SAMPLES},
+		{.title = "Waiting", .right = true, .rank = 2, .where = HAS_SAMPLES},
+		{.title = "In calls", .right = true, .where = HAS_CALLS},
+		{.title = "Allocated", .right = true, .rank = 1, .where = HAS_MEMORY},
+		{.title = "Allocs", .right = true, .rank = 3, .where = HAS_MEMORY},
+		{.title = "Line", .takes_rest = true},
+		{.title = "Source", .where = HAS_SOURCE},
+	};
+	unsigned has = columns_of_lines(c, p, language);
+	struct source source = {0};
+	size_t count = 0;
+
+	document_table_having(c->document, columns, has);
+	for (size_t i = 0; i < p->lines_count; i++) {
+		if (p->lines[i].language == language && count++ < c->limits->lines)
+			compose_line(c, &source, &p->lines[i], has);
+	}
+	source_clear(&source);
+	return count > c->limits->lines ? count - c->limits->lines : 0;
+}
+
+static size_t lines_of(const struct profile_process *p, enum perfx_language language)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < p->lines_count; i++)
+		count += p->lines[i].language == language;
+	return count;
+}
+
+/* "≈ is sampled: 100 samples on the CPU, one every 10.0 ms, …" */
+static void add_intervals(struct text *text, const struct profile *profile,
+			  const struct profile_process *p)
+{
+	const struct profile_sampling *sampling = &profile->sampling;
+	struct profile_sample_sums sums = profile_sample_sums(p);
+	const char *separator = "≈ is sampled: ";
+
+	if (sums.on_cpu_count) {
+		text_printf(text, "%s%s samples on the CPU", separator,
+			    as_count(sums.on_cpu_count));
+		if (sampling->on_cpu_interval_ns)
+			text_printf(text, ", one every %s", as_ns(sampling->on_cpu_interval_ns));
+		separator = "; ";
+	}
+	if (sums.off_cpu_count) {
+		text_printf(text, "%s%s of waiting threads", separator,
+			    as_count(sums.off_cpu_count));
+		if (sampling->off_cpu_interval_ns)
+			text_printf(text, ", one every %s", as_ns(sampling->off_cpu_interval_ns));
+		separator = "; ";
+	}
+	text_add(text, *separator == ';' ? ". " : "");
+}
+
+static void compose_line_note(struct composer *c, const struct profile_process *p, unsigned has,
+			      size_t left)
+{
+	struct text text = {0};
+
+	add_intervals(&text, c->profile, p);
+	if (has & HAS_CALLS)
+		text_add(&text, "In calls: time of the traced calls that the line makes, exact. ");
+	if (has & HAS_MEMORY)
+		text_add(&text, "Allocated: by the line and what it calls in other languages. ");
+	if (left)
+		text_printf(&text, "%zu more line%s in the %s report.", left, left == 1 ? "" : "s",
+			    c->limits->brief ? "HTML" : "JSON");
+	if (text.length)
+		document_add(c->document, BLOCK_NOTE, &text);
+}
+
+void compose_lines(struct composer *c, const struct profile_process *p)
+{
+	size_t python = lines_of(p, PERFX_LANGUAGE_PYTHON), native = p->lines_count - python;
+	size_t left = 0;
+
+	if (!p->lines_count || !c->limits->lines)
+		return;
+	document_say(c->document, BLOCK_SECTION, "Where in the code");
+	if (python)
+		left += compose_line_table(c, p, PERFX_LANGUAGE_PYTHON);
+	/* in brief a Python program's own lines are enough */
+	if (python && c->limits->brief) {
+		left += native;
+	} else if (native) {
+		if (python)
+			document_say(c->document, BLOCK_CAPTION, "Native lines");
+		left += compose_line_table(c, p, PERFX_LANGUAGE_NATIVE);
+	}
+	compose_line_note(c, p,
+			  columns_of_lines(c, p, PERFX_LANGUAGE_PYTHON) |
+				  columns_of_lines(c, p, PERFX_LANGUAGE_NATIVE),
+			  left);
+}
+
+/* --- waiting ---------------------------------------------------------------------------------- */
+
+static void add_object(struct text *text, const char *before, const struct profile_activity *wait)
+{
+	if (!wait->object)
+		return;
+	text_add(text, before);
+	if (wait->object_name[0])
+		escape_name(text, wait->object_name);
+	else
+		text_printf(text, "0x%llx", (unsigned long long)wait->object);
+}
+
+static void add_thread(struct text *text, const struct profile_process *p, uint32_t tid)
+{
+	const char *name = profile_thread_name(p, tid);
+
+	if (name[0]) {
+		escape_name(text, name);
+		text_printf(text, " (%u)", tid);
+	} else {
+		text_printf(text, "%u", tid);
+	}
+}
+
+static void add_syscall(struct text *text, unsigned number)
+{
+	const char *name = syscall_name(number);
+
+	if (name)
+		text_add(text, name);
+	else
+		text_printf(text, "system call %u", number);
+}
+
+/* What it waited for: "read from /data/train.bin", "the GIL, held by thread loader (4243)". */
+static void add_reason(struct text *text, const struct profile_process *p,
+		       const struct profile_activity *wait)
+{
+	static const struct {
+		const char *words, *before_object;
+	} reasons[PERFX_WAIT_REASONS] = {
+		[PERFX_WAIT_NONE] = {"?", " "},
+		[PERFX_WAIT_READ] = {"read", " from "},
+		[PERFX_WAIT_WRITE] = {"write", " to "},
+		[PERFX_WAIT_POLL] = {"poll", " of "},
+		[PERFX_WAIT_EPOLL] = {"epoll", " of "},
+		[PERFX_WAIT_FUTEX] = {"lock or condition", ": "},
+		[PERFX_WAIT_GIL] = {"the GIL", " "},
+		[PERFX_WAIT_SLEEP] = {"sleep", " "},
+		[PERFX_WAIT_WAIT] = {"a child's end", ": "},
+		[PERFX_WAIT_DISK] = {"disk", ": "},
+		[PERFX_WAIT_PAGE_FAULT] = {"page fault", ": "},
+		[PERFX_WAIT_RUNNABLE] = {"a free CPU", ", used by "},
+		[PERFX_WAIT_SYSCALL] = {"", " of "},
+	};
+
+	if (wait->reason == PERFX_WAIT_SYSCALL)
+		add_syscall(text, wait->syscall);
+	text_add(text, reasons[wait->reason].words);
+	if (wait->reason != PERFX_WAIT_GIL)
+		add_object(text, reasons[wait->reason].before_object, wait);
+	if (wait->holder_tid) {
+		text_add(text, ", held by thread ");
+		add_thread(text, p, wait->holder_tid);
+	}
+}
+
+/* The line in which it was sampled waiting. */
+static void cell_where(struct composer *c, const struct profile_activity *wait)
+{
+	const struct profile_frame *frame = NULL;
+	struct text name = {0};
+
+	if (wait->stack) {
+		frame = profile_line_frame(wait->stack->frames, wait->stack->frames_count,
+					   PERFX_LANGUAGE_PYTHON);
+		if (!frame)
+			frame = profile_line_frame(wait->stack->frames, wait->stack->frames_count,
+						   PERFX_LANGUAGE_NATIVE);
+		if (!frame && wait->stack->frames_count)
+			frame = wait->stack->frames[0];
+	}
+	if (frame)
+		location_frame(&name, frame, LOCATION_BRIEF);
+	document_cell_name(c->document, frame ? text_peek(&name) : "-", c->limits->name_columns);
+	c->document->failed |= name.failed;
+	text_clear(&name);
+}
+
+/* "python3 (4242) waited 2.10 s for the GIL, held by thread loader (4243)." */
+static void compose_gil(struct composer *c, const struct profile_process *p,
+			const struct profile_activity *wait)
+{
+	struct text text = {0};
+
+	text_add(&text, "Thread ");
+	add_thread(&text, p, wait->tid);
+	text_printf(&text, " waited %s for ", as_ns(wait->ns));
+	add_reason(&text, p, wait);
+	text_add(&text, ".");
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+/* A share of the wall time from which a wait for the GIL is worth a sentence. */
+#define GIL_SHARE     0.01
+#define GIL_SENTENCES 3
+
+static void compose_gil_waits(struct composer *c, const struct profile_process *p)
+{
+	unsigned said = 0;
+
+	for (size_t i = 0; i < p->blocked.count && said < GIL_SENTENCES; i++) {
+		const struct profile_activity *wait = &p->blocked.list[i];
+
+		if (wait->reason != PERFX_WAIT_GIL ||
+		    (double)wait->ns < GIL_SHARE * (double)profile_wall_ns(p))
+			continue;
+		compose_gil(c, p, wait);
+		said++;
+	}
+}
+
+enum { HAS_STACKS = 1 };
+
+static bool have_stacks(const struct profile_activities *waits)
+{
+	for (size_t i = 0; i < waits->count; i++)
+		if (waits->list[i].stack)
+			return true;
+	return false;
+}
+
+void compose_waits(struct composer *c, const struct profile_process *p)
+{
+	static const struct column columns[] = {
+		{.title = "Time", .right = true},
+		{.title = "Waits", .right = true, .rank = 2},
+		{.title = "Longest", .right = true, .rank = 3},
+		{.title = "Thread", .cut_end = true},
+		{.title = "For", .takes_rest = true, .cut_end = true},
+		{.title = "In (sampled)", .rank = 1, .where = HAS_STACKS},
+	};
+	size_t shown = p->blocked.count < c->limits->waits ? p->blocked.count : c->limits->waits;
+	bool stacks = have_stacks(&p->blocked);
+
+	if (!shown)
+		return;
+	document_say(c->document, BLOCK_SECTION, "Waiting");
+	compose_gil_waits(c, p);
+	document_table_having(c->document, columns, stacks ? HAS_STACKS : 0);
+	for (size_t i = 0; i < shown; i++) {
+		const struct profile_activity *wait = &p->blocked.list[i];
+		struct text text = {0};
+
+		document_cell_ns(c->document, wait->ns);
+		document_cell_count(c->document, wait->count);
+		document_cell_ns(c->document, wait->max_ns);
+		add_thread(&text, p, wait->tid);
+		document_cell(c->document, &text);
+		add_reason(&text, p, wait);
+		document_cell(c->document, &text);
+		if (stacks)
+			cell_where(c, wait);
+	}
+	document_printf(c->document, BLOCK_NOTE,
+			"Exact, of waits that ended while recording; threads add up.%s",
+			stacks && !c->limits->brief ? " In: where most samples of it were." : "");
+	if (shown < p->blocked.count)
+		document_printf(c->document, BLOCK_NOTE, "%zu more in the %s report.",
+				p->blocked.count - shown, c->limits->brief ? "full" : "JSON");
+}
+
+/* --- call stacks ------------------------------------------------------------------------------ */
+
+static void add_samples(struct text *text, const struct profile *profile,
+			const struct profile_process *p)
+{
+	struct profile_sample_sums sums = profile_sample_sums(p);
+	uint64_t taken = sums.on_cpu_count + sums.off_cpu_count;
+
+	if (!profile->sampling_known)
+		return;
+	if (profile->sampling.why[0]) {
+		text_add(text, " No samples: ");
+		escape_name(text, profile->sampling.why);
+		text_add(text, ".");
+	}
+	if (!taken && !p->samples_lost)
+		return;
+	text_printf(text, " %s sample%s, ", as_count(taken), taken == 1 ? "" : "s");
+	if (p->samples_lost)
+		text_printf(text, "%s lost.", as_count(p->samples_lost));
+	else
+		text_add(text, "none lost.");
+}
+
+static void add_python(struct text *text, const struct profile_process *p)
+{
+	if (!p->python_version || !p->python_why[0])
+		return;
+	text_add(text, " No Python frames");
+	if (p->python_version[0]) {
+		text_add(text, " (Python ");
+		escape_name(text, p->python_version);
+		text_add(text, ")");
+	}
+	text_add(text, ": ");
+	escape_name(text, p->python_why);
+	text_add(text, ".");
+}
+
+static void add_quality(struct text *text, const struct profile_stack_quality *quality)
+{
+	text_printf(text, "%s of stacks reach the thread's start",
+		    as_percent((double)quality->complete_count / (double)quality->taken_count));
+	if (quality->guessed_count)
+		text_printf(
+			text, "; %s are guessed in part (~)",
+			as_percent((double)quality->guessed_count / (double)quality->taken_count));
+	if (quality->cut_count)
+		text_printf(text, "; %s are deeper than %u frames",
+			    as_percent((double)quality->cut_count / (double)quality->taken_count),
+			    PERFX_STACK_FRAMES_MAX);
+	text_add(text, ".");
+	if (quality->gone_count)
+		text_printf(text, " %s Python code object%s gone before %s could be named.",
+			    as_count(quality->gone_count),
+			    quality->gone_count == 1 ? " was" : "s were",
+			    quality->gone_count == 1 ? "it" : "they");
+}
+
+static void compose_ends(struct composer *c, const struct profile_stack_quality *quality)
+{
+	static const struct column columns[] = {
+		{.title = "Stacks", .right = true},
+		{.title = "Share", .right = true},
+		{.title = "Ended at", .takes_rest = true},
+		{.title = "In"},
+	};
+
+	document_table(c->document, columns);
+	for (size_t i = 0; i < quality->ends_count; i++) {
+		const struct profile_stack_ends *ends = &quality->ends[i];
+
+		document_cell_count(c->document, ends->count);
+		document_cell_share(c->document, ends->count, quality->taken_count);
+		document_cell_printf(c->document, "%s", meaning_of_stack_end(ends->end));
+		document_cell_name(c->document, ends->module[0] ? ends->module : "-",
+				   c->limits->name_columns);
+	}
+}
+
+void compose_stack_quality(struct composer *c, const struct profile_process *p)
+{
+	const struct profile_stack_quality *quality = &p->stacks;
+	struct text text = {0};
+
+	if (quality->known && quality->taken_count)
+		add_quality(&text, quality);
+	add_samples(&text, c->profile, p);
+	add_python(&text, p);
+	if (!text.length) {
+		text_clear(&text);
+		return;
+	}
+	if (c->limits->brief) {
+		document_add(c->document, BLOCK_NOTE, &text);
+		return;
+	}
+	document_say(c->document, BLOCK_SECTION, "Call stacks");
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+	if (quality->known && quality->ends_count)
+		compose_ends(c, quality);
+}
