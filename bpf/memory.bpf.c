@@ -12,6 +12,7 @@
 #include "memory.bpf.h"
 
 volatile __u32 perfx_next_stack = 1;
+volatile __u32 perfx_stacks_by = PERFX_STACKS_FRAME_POINTERS;
 volatile struct perfx_memory_knobs perfx_memory_knobs[PERFX_DOMAINS_MAX] = {};
 const volatile __u32 perfx_sample_quantiles[PERFX_SAMPLE_QUANTILES] = {};
 
@@ -140,8 +141,7 @@ static __always_inline bool mapping_entry(struct memory_thread *m,
 static __always_inline void emit_mapped(struct memory_thread *m, const struct open_call *open,
 					struct pt_regs *ctx, struct block *block, __u64 ret_addr_sp)
 {
-	m->stack.addresses[0] = open->return_address;
-	walk(&m->stack, 1, PT_REGS_FP(ctx), ret_addr_sp);
+	walk_return(m, open, ctx, ret_addr_sp);
 	emit_allocation(m, block, ret_addr_sp);
 }
 
@@ -280,8 +280,7 @@ static __always_inline void take_block(const struct hit *hit, struct memory_thre
 		if (level == PERFX_MEMORY_SAMPLED)
 			remember_sampled(m, &block);
 	}
-	m->stack.addresses[0] = read_word(hit->sp);
-	walk(&m->stack, 1, hit->fp, hit->sp);
+	stack_walk(&m->stack, read_word(hit->sp), hit->sp + 8, hit->fp, 0);
 	emit_allocation(m, &block, hit->sp);
 }
 
@@ -418,8 +417,7 @@ static __always_inline void memory_return(struct pt_regs *ctx, struct memory_thr
 		if (level_of(alloc_probe->domain) == PERFX_MEMORY_SAMPLED)
 			remember_sampled(m, &block);
 	}
-	m->stack.addresses[0] = open->return_address;
-	walk(&m->stack, 1, PT_REGS_FP(ctx), ret_addr_sp);
+	walk_return(m, open, ctx, ret_addr_sp);
 	emit_allocation(m, &block, ret_addr_sp);
 }
 

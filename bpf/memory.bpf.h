@@ -267,6 +267,22 @@ static __always_inline __u64 read_word(__u64 address)
 }
 
 /*
+ * The stack of a call that returns. A return probe shows the caller's registers; at an exit site
+ * those that the function saved may not be back yet, so it is unwound from there like any other.
+ */
+static __always_inline void walk_return(struct memory_thread *m, const struct open_call *open,
+					struct pt_regs *ctx, __u64 ret_addr_sp)
+{
+	if (PT_REGS_SP(ctx) <= ret_addr_sp && perfx_stacks_by == PERFX_STACKS_UNWIND) {
+		stack_walk(&m->stack, PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx),
+			   PERFX_STACK_PC | STACK_SKIP_FIRST);
+		if (m->stack.addresses[0] == open->return_address)
+			return;
+	}
+	stack_walk(&m->stack, open->return_address, ret_addr_sp + 8, PT_REGS_FP(ctx), 0);
+}
+
+/*
  * Is a call at `ret_addr_sp` inside the open one? If it is deeper on the same stack, and the open
  * call's return address, or the trampoline that replaced it, is still in place. Otherwise the open
  * call was left by an exception or longjmp, and its stack slot is reused. On another stack (a

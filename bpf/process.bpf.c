@@ -3,7 +3,7 @@
  * The traced processes: fork, exec, exit, and the bytes that each moves over internet
  * sockets. Executable mappings are reported by perf's sideband (user/attach/mapped_files.c).
  */
-#include "perfx.bpf.h"
+#include "unwind.bpf.h"
 
 const volatile bool perfx_follow_children = true;
 
@@ -37,6 +37,7 @@ int BPF_PROG(perfx_on_fork, struct task_struct *parent, struct task_struct *chil
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 		return 0;
 	}
+	unwind_fork(parent_tgid, child_tgid);
 	CONTROL_RECORD(perfx_fork, record, PERFX_KIND_FORK);
 	record->process = born.process;
 	record->parent_process = traced->process;
@@ -60,6 +61,7 @@ int BPF_PROG(perfx_on_exec, struct task_struct *task, pid_t old_pid)
 	if (!traced)
 		return 0;
 	recording_window_close(traced);
+	unwind_forget(tgid);
 	old_process = traced->process;
 	net_rx_bytes = traced->net_rx_bytes;
 	net_tx_bytes = traced->net_tx_bytes;
@@ -123,6 +125,7 @@ int BPF_PROG(perfx_on_exit, struct task_struct *task)
 	    __sync_lock_test_and_set(&traced->dead, 1))
 		return 0;
 	recording_window_close(traced);
+	unwind_forget(tgid);
 	emit_exit(task, traced);
 	bpf_map_delete_elem(&perfx_traced_tgids, &tgid);
 	return 0;

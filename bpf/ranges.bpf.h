@@ -253,8 +253,7 @@ __noinline int emit_block(struct thread *t, const struct perfx_annotation *annot
 	}
 	ret_addr_sp = t->vm.ret_addr_sp;
 	block.size_bytes = t->vm.arguments[annotation->size_arg & 7];
-	m->stack.addresses[0] = read_word(ret_addr_sp);
-	walk(&m->stack, 1, fp, ret_addr_sp);
+	stack_walk(&m->stack, read_word(ret_addr_sp), ret_addr_sp + 8, fp, 0);
 	emit_allocation(m, &block, ret_addr_sp);
 	return 0;
 }

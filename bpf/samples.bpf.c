@@ -125,10 +125,7 @@ static __always_inline __u32 running_stack(struct task_struct *task, const struc
 
 	if (!stack)
 		return 0;
-	stack->addresses[0] = PT_REGS_IP(regs);
-	/* a function without locals has its frame where its stack ends */
-	walk(stack, 1, PT_REGS_FP(regs), PT_REGS_SP(regs) - 8);
-	stack->head.flags |= PERFX_STACK_PC;
+	stack_walk(stack, PT_REGS_IP(regs), PT_REGS_SP(regs), PT_REGS_FP(regs), PERFX_STACK_PC);
 	return sample_stack_id(stack, process, task->pid);
 }
 
@@ -158,31 +155,10 @@ int perfx_sample_on_cpu(void *ctx)
 
 /* --- threads that do not --- */
 
-/* As walk(), in the memory of another task: pages that are not present are read in. */
-static __always_inline void walk_other(struct call_stack *record, struct task_struct *task,
-				       __u64 frame_pointer, __u64 sp)
+/* Pages that are not present are read in. */
+static __always_inline long read_other(void *to, __u32 bytes, __u64 from, void *task)
 {
-	__u64 below = sp;
-	__u32 count = 1;
-
-	for (int i = 0; i < PERFX_STACK_FRAMES_MAX; i++) {
-		struct caller caller;
-		__u32 at;
-
-		if (count >= PERFX_STACK_FRAMES_MAX || frame_pointer <= below ||
-		    frame_pointer - below > STACK_SPAN_BYTES || (frame_pointer & 7) ||
-		    bpf_copy_from_user_task(&caller, sizeof(caller), (void *)frame_pointer, task,
-					    0) ||
-		    caller.return_address < 65536 || caller.return_address >> 56)
-			break;
-		at = count++;
-		barrier_var(at);
-		record->addresses[at & (PERFX_STACK_FRAMES_MAX - 1)] = caller.return_address;
-		below = frame_pointer;
-		frame_pointer = caller.frame_pointer;
-	}
-	record->head.frames_count = count;
-	record->head.flags = count == PERFX_STACK_FRAMES_MAX ? PERFX_STACK_CUT : 0;
+	return bpf_copy_from_user_task(to, bytes, (const void *)from, task, 0);
 }
 
 static __always_inline __u32 waiting_stack(struct task_struct *task, const struct pt_regs *regs,
@@ -193,9 +169,9 @@ static __always_inline __u32 waiting_stack(struct task_struct *task, const struc
 
 	if (!stack)
 		return 0;
-	stack->addresses[0] = PT_REGS_IP(regs);
-	walk_other(stack, task, PT_REGS_FP(regs), PT_REGS_SP(regs) - 8);
-	stack->head.flags |= PERFX_STACK_PC;
+	stack_begin(stack, (__u64)task, task->tgid, PT_REGS_IP(regs), PT_REGS_SP(regs),
+		    PT_REGS_FP(regs), PERFX_STACK_PC);
+	stack_run(stack, read_other, task);
 	return sample_stack_id(stack, process, task->pid);
 }
 

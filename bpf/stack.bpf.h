@@ -1,23 +1,84 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Call stacks by frame pointers, identified by their hash: a stack goes through the ring once, and
- * later allocations name it. Without frame pointers the walk ends early; the immediate caller is
- * always known, because the call has just pushed its address.
+ * Call stacks, identified by their hash: a stack goes through the ring once, and later records name
+ * it.
  *
- * bpf_get_stack() would lose that caller (the callee's first instruction has not yet pushed its own
- * frame), shows the trampoline where a return probe has replaced a return address, and needs more
- * time; bpf_get_stackid() loses stacks that collide.
+ * A walk goes from frame to frame by the unwind tables (unwind.bpf.h), and where these do not cover
+ * the code (JIT compilers, assembler)
+ *
+ *	1. by rbp, if it points to what looks like a frame: a return address behind a call,
+ *	2. by the first word up the stack that is a return address behind a call, kept only if the
+ *	   walk then reaches the thread's start, and marked PERFX_STACK_GUESSED.
+ *
+ * Processes without tables are walked by frame pointers alone. bpf_get_stack() would do no more,
+ *and lose the immediate caller (the callee's first instruction has not yet pushed its own frame),
+ *show the trampoline where a return probe has replaced a return address, and need more time;
+ * bpf_get_stackid() loses stacks that collide.
+ *
+ * The stack is read a chunk at a time. A step that needs memory which is not there returns, is
+ *given it and goes on where it was: so whoever walks reads, and a program may walk the stack of
+ *another task (stack_run).
  */
 #ifndef PERFX_STACK_BPF_H
 #define PERFX_STACK_BPF_H
 
 #include "thread.bpf.h"
+#include "unwind.bpf.h"
 
-/* A STACK record, and a way to build it: in task storage. */
+#define STACK_CHUNK_WORDS 128 /* a power of two */
+#define STACK_CHUNK_BYTES (8 * STACK_CHUNK_WORDS)
+
+enum stack_stage {
+	STAGE_RULE, /* of the frame, to be found */
+	STAGE_CFA,  /* and the caller's registers by it */
+	STAGE_RETURN,
+	STAGE_FP,
+	STAGE_RBP,   /* without a rule: is rbp a frame pointer? */
+	STAGE_SCAN,  /* it is not */
+	STAGE_CHAIN, /* of frame pointers: the process has no tables */
+};
+
+/*
+ * A walk and the STACK record that it makes. Each kind of program has one of its own, since one may
+ * interrupt another: uprobes in their thread's task storage (they are preempted), perf events by
+ * CPU (they interrupt uprobes, and not each other), an iterator a single one.
+ */
 struct call_stack {
+	/* the frame that the walk is at */
+	__u64 pc, sp, fp;
+	/* its caller's, as far as they are known */
+	__u64 cfa, return_address;
+	__u64 task; /* its task_struct */
+	struct perfx_unwind_process process;
+	__u64 wanted; /* what is to be read into the chunk, or is in it */
+	__u32 wanted_bytes;
+	__u32 chunk_bytes; /* of these; 0: not read yet */
+	__u64 code_behind; /* a possible return address; 0: none is looked at */
+	__u64 scan_at, scan_end;
+	__u64 scanned_fp;  /* the last word that may be a saved rbp */
+	__u64 guess_at;	   /* where the first guess was found; 0: none */
+	__u32 guess_count; /* frames by then */
+	__u32 guesses;
+	__u32 rule;
+	__u32 flags;	 /* PERFX_STACK_, STACK_SKIP_FIRST */
+	__u32 fallback;	 /* enum perfx_stack_end: why there was no rule */
+	__u8 stage;	 /* enum stack_stage */
+	__u8 exact;	 /* pc is an instruction, not a return address */
+	__u8 by_fp;	 /* found by its callee's rbp, without a rule */
+	__u8 wants_code; /* what is wanted is code */
+	__u8 careful;	 /* a chunk that crossed a page could not be read */
+	__u8 pad[3];
+	__u64 chunk[STACK_CHUNK_WORDS];
 	struct perfx_stack head;
 	__u64 addresses[PERFX_STACK_FRAMES_MAX];
 };
+
+/* For stack_walk, beside PERFX_STACK_PC: the walk begins at an instruction that leaves a function,
+ * which is not shown. */
+#define STACK_SKIP_FIRST 0x10000
+
+/* enum perfx_stacks; user space sets it when it has tables. */
+extern volatile __u32 perfx_stacks_by;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
@@ -49,18 +110,23 @@ extern volatile __u32 perfx_next_stack;
 /* Nested return probes that are searched for a replaced return address. */
 #define RETURN_INSTANCES_MAX 64
 
-static __always_inline __u64 trampoline_of(struct task_struct *task)
+static __always_inline __u64 trampoline_of(const struct task_struct *task)
 {
 	return BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
 }
 
-/* The return address that a return probe has replaced at `ret_addr_sp`; 0: not found. Out of line,
- * as what follows: verified once, not once for every way that leads there. */
-__weak __noinline __u64 replaced_address(__u64 ret_addr_sp)
+/* A return address that may be the trampoline of a return probe, which begins a page, as it was
+ * before; 0: not found. Out of line, as what follows: verified once, not once for every way that
+ * leads there. */
+__weak __noinline __u64 replaced_address(__u64 task_address, __u64 return_address,
+					 __u64 ret_addr_sp)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct return_instance *instance = BPF_CORE_READ(task, utask, return_instances);
+	const struct task_struct *task = (const void *)task_address;
+	struct return_instance *instance;
 
+	if (return_address != trampoline_of(task))
+		return return_address;
+	instance = BPF_CORE_READ(task, utask, return_instances);
 	for (int i = 0; i < RETURN_INSTANCES_MAX && instance; i++) {
 		if (BPF_CORE_READ(instance, stack) == ret_addr_sp)
 			return BPF_CORE_READ(instance, orig_ret_vaddr);
@@ -69,42 +135,536 @@ __weak __noinline __u64 replaced_address(__u64 ret_addr_sp)
 	return 0;
 }
 
-struct caller {
-	__u64 frame_pointer;
-	__u64 return_address;
+static __always_inline __u64 repaired(__u64 task, __u64 return_address, __u64 ret_addr_sp)
+{
+	return return_address & 4095 ? return_address
+				     : replaced_address(task, return_address, ret_addr_sp);
+}
+
+/* User space begins above the first pages. */
+static __always_inline bool is_user_address(__u64 address)
+{
+	return address >= 65536 && !(address >> 56);
+}
+
+/* --- the end of a walk --- */
+
+/* What a step comes to. */
+enum stack_step {
+	STACK_GOES_ON,
+	STACK_WANTS, /* memory: s->wanted_bytes from s->wanted on, in s->chunk */
+	STACK_DONE,
 };
 
-/* Adds the callers of the first `count` frames. Frame pointers must rise and be aligned; anything
- * else ends the walk. */
-__weak __noinline int walk(struct call_stack *record, __u32 count, __u64 frame_pointer, __u64 sp)
+/* A guess that leads nowhere was none: the next one is tried. */
+#define STACK_GUESSES_MAX 8
+/* Further up than these is no saved rbp, and no end of a frame without a rule. */
+#define STACK_NEAR_BYTES (1ull << 20)
+#define STACK_SCAN_BYTES 8192
+
+static __always_inline int resume_scan(struct call_stack *s)
 {
-	__u64 trampoline = trampoline_of(bpf_get_current_task_btf()), below = sp;
+	s->head.frames_count = s->guess_count;
+	s->flags &= ~PERFX_STACK_GUESSED;
+	s->scan_at = s->guess_at + 8;
+	s->scan_end = s->guess_at + STACK_SCAN_BYTES;
+	s->guess_at = 0;
+	s->stage = STAGE_SCAN;
+	return STACK_GOES_ON;
+}
 
-	if (!record)
-		return 0;
-	for (int i = 0; i < PERFX_STACK_FRAMES_MAX; i++) {
-		struct caller caller;
-		__u32 at;
-
-		if (count >= PERFX_STACK_FRAMES_MAX)
-			break;
-		if (frame_pointer <= below || frame_pointer - below > STACK_SPAN_BYTES ||
-		    (frame_pointer & 7) ||
-		    bpf_probe_read_user(&caller, sizeof(caller), (void *)frame_pointer))
-			break;
-		if (trampoline && caller.return_address == trampoline)
-			caller.return_address = replaced_address(frame_pointer + 8);
-		/* user space begins above the first pages */
-		if (caller.return_address < 65536 || caller.return_address >> 56)
-			break;
-		at = count++;
-		barrier_var(at); /* the compiler knows its range, the verifier does not */
-		record->addresses[at & (PERFX_STACK_FRAMES_MAX - 1)] = caller.return_address;
-		below = frame_pointer;
-		frame_pointer = caller.frame_pointer;
+__weak __noinline int finish(struct call_stack *s, __u32 end)
+{
+	if (!s)
+		return STACK_DONE;
+	if (s->guess_at && end != PERFX_STACK_END_START && end != PERFX_STACK_END_DEPTH) {
+		if (s->guesses < STACK_GUESSES_MAX)
+			return resume_scan(s);
+		s->head.frames_count = s->guess_count;
+		s->flags &= ~PERFX_STACK_GUESSED;
+		end = s->fallback;
 	}
-	record->head.frames_count = count;
-	record->head.flags = count == PERFX_STACK_FRAMES_MAX ? PERFX_STACK_CUT : 0;
+	s->head.flags =
+		(s->flags & (PERFX_STACK_PC | PERFX_STACK_GUESSED)) | PERFX_STACK_ENDED(end);
+	if (end == PERFX_STACK_END_START)
+		s->head.flags |= PERFX_STACK_COMPLETE;
+	else if (end == PERFX_STACK_END_DEPTH)
+		s->head.flags |= PERFX_STACK_CUT;
+	return STACK_DONE;
+}
+
+/* Adds the frame that the walk is at; false: there is no room. What a signal interrupted is shown
+ * as if it had been called, since names are looked up before a return address. */
+static __always_inline bool push(struct call_stack *s)
+{
+	__u32 at = s->head.frames_count;
+
+	if (s->flags & STACK_SKIP_FIRST) {
+		s->flags &= ~(STACK_SKIP_FIRST | PERFX_STACK_PC);
+		return true;
+	}
+	if (at >= PERFX_STACK_FRAMES_MAX)
+		return false;
+	s->head.frames_count = at + 1;
+	s->addresses[at & (PERFX_STACK_FRAMES_MAX - 1)] = s->pc + (s->exact && at);
+	return true;
+}
+
+/* --- the walked thread's memory --- */
+
+/* The word at an address, or false: it is to be read. */
+static __always_inline bool read_memory(struct call_stack *s, __u64 address, __u64 *value)
+{
+	__u64 at = address - s->wanted;
+
+	if (s->chunk_bytes >= 8 && at <= s->chunk_bytes - 8 && !(at & 7)) {
+		*value = s->chunk[at / 8 & (STACK_CHUNK_WORDS - 1)];
+		return true;
+	}
+	s->wanted = address;
+	s->chunk_bytes = 0;
+	return false;
+}
+
+/* Asks for what read_memory lacked. Frames hold what is saved at their upper end, the return
+ * address last, so a chunk of the stack begins below what is wanted. */
+#define STACK_BELOW_BYTES 128
+
+static __always_inline int want_stack(struct call_stack *s)
+{
+	__u32 to_page_end;
+
+	if (s->wanted & 7 || !is_user_address(s->wanted))
+		return finish(s, PERFX_STACK_END_UNREADABLE);
+	s->wanted =
+		s->wanted - s->sp < STACK_CHUNK_BYTES / 2 ? s->sp : s->wanted - STACK_BELOW_BYTES;
+	to_page_end = 4096 - (s->wanted & 4095);
+	s->wanted_bytes =
+		s->careful && to_page_end < STACK_CHUNK_BYTES ? to_page_end : STACK_CHUNK_BYTES;
+	return STACK_WANTS;
+}
+
+/* The 8 bytes before an address of code. */
+static __always_inline int want_code(struct call_stack *s)
+{
+	s->wanted_bytes = 8;
+	s->wants_code = 1;
+	return STACK_WANTS;
+}
+
+/* What was wanted is in s->chunk, or could not be read. The top of a stack may be less than a chunk
+ * away, but it ends a page. Returns enum stack_step. */
+__weak __noinline int stack_took(struct call_stack *s, bool failed)
+{
+	if (!s)
+		return STACK_DONE;
+	if (failed && !s->wants_code) {
+		if (s->careful)
+			return finish(s, PERFX_STACK_END_UNREADABLE);
+		s->careful = 1;
+		return STACK_GOES_ON;
+	}
+	if (failed)
+		s->chunk[0] = 0;
+	s->chunk_bytes = s->wanted_bytes;
+	s->wants_code = 0;
+	return STACK_GOES_ON;
+}
+
+/* --- a frame with a rule --- */
+
+/* The walk goes on in the caller. */
+static __always_inline int to_caller(struct call_stack *s, __u64 fp, bool exact)
+{
+	if (!exact)
+		s->return_address = repaired(s->task, s->return_address, s->cfa - 8);
+	if (!s->return_address)
+		return finish(s, PERFX_STACK_END_START);
+	if (!is_user_address(s->return_address))
+		return finish(s, PERFX_STACK_END_BAD_ADDRESS);
+	s->pc = s->return_address;
+	s->sp = s->cfa;
+	s->fp = fp;
+	s->exact = exact;
+	s->by_fp = s->stage == STAGE_RBP;
+	s->stage = STAGE_RULE;
+	return STACK_GOES_ON;
+}
+
+static __always_inline int fall_back(struct call_stack *s, __u32 end)
+{
+	if (!push(s))
+		return finish(s, PERFX_STACK_END_DEPTH);
+	/* its table is on its way */
+	if (end == PERFX_STACK_END_NO_TABLE)
+		return finish(s, end);
+	if (!s->guess_at)
+		s->fallback = end;
+	s->stage = STAGE_RBP;
+	return STACK_GOES_ON;
+}
+
+__weak __noinline int step_rule(struct call_stack *s)
+{
+	struct perfx_unwind_rule *rule;
+	__u32 index;
+
+	if (!s)
+		return STACK_DONE;
+	index = find_rule(&s->process, s->pc - !s->exact);
+	if (index >= RULE_MISSING)
+		return fall_back(s, index - RULE_MISSING);
+	rule = bpf_map_lookup_elem(&perfx_unwind_rules, &index);
+	if (!rule || rule->cfa == PERFX_CFA_BAD)
+		return fall_back(s, PERFX_STACK_END_BAD_RULE);
+	if (rule->cfa == PERFX_CFA_NONE)
+		return fall_back(s, PERFX_STACK_END_NO_RULE);
+	if (rule->cfa == PERFX_CFA_END)
+		return finish(s, push(s) ? PERFX_STACK_END_START : PERFX_STACK_END_DEPTH);
+	s->rule = index;
+	s->stage = STAGE_CFA;
+	return STACK_GOES_ON;
+}
+
+/* Also adds the frame, of which all is known now: it is [sp, CFA). */
+static __always_inline int step_cfa(struct call_stack *s, const struct perfx_unwind_rule *rule)
+{
+	__u64 at = (rule->base == PERFX_BASE_FP ? s->fp : s->sp) + (__s64)rule->cfa_offset;
+
+	s->cfa = at;
+	if (rule->cfa == PERFX_CFA_DEREF || rule->cfa == PERFX_CFA_SIGNAL) {
+		if (!read_memory(s, at, &s->cfa))
+			return want_stack(s);
+		if (rule->cfa == PERFX_CFA_DEREF)
+			s->cfa += (__s64)rule->addend;
+	} else if (rule->cfa == PERFX_CFA_PLT && (s->pc & 15) >= (__u32)rule->addend) {
+		s->cfa += 8;
+	}
+	/* a signal may have a stack of its own */
+	if (s->cfa & 7 || (rule->cfa != PERFX_CFA_SIGNAL &&
+			   (s->cfa <= s->sp || s->cfa - s->sp > STACK_SPAN_BYTES)))
+		return finish(s, push(s) ? PERFX_STACK_END_NOT_RISING : PERFX_STACK_END_DEPTH);
+	if (!push(s))
+		return finish(s, PERFX_STACK_END_DEPTH);
+	s->stage = STAGE_RETURN;
+	return STACK_GOES_ON;
+}
+
+static __always_inline int step_return(struct call_stack *s, const struct perfx_unwind_rule *rule)
+{
+	__u64 at = s->cfa - 8;
+
+	if (rule->cfa == PERFX_CFA_SIGNAL)
+		at = (rule->base == PERFX_BASE_FP ? s->fp : s->sp) + (__s64)rule->addend;
+	if (!read_memory(s, at, &s->return_address))
+		return want_stack(s);
+	s->stage = STAGE_FP;
+	return STACK_GOES_ON;
+}
+
+static __always_inline int step_fp(struct call_stack *s, const struct perfx_unwind_rule *rule)
+{
+	__u64 fp = s->fp, at;
+
+	switch (rule->fp_rule) {
+	case PERFX_FP_SAME:
+		return to_caller(s, fp, rule->cfa == PERFX_CFA_SIGNAL);
+	case PERFX_FP_AT_CFA:
+		at = s->cfa;
+		break;
+	case PERFX_FP_AT_SP:
+		at = s->sp;
+		break;
+	case PERFX_FP_AT_FP:
+		at = fp;
+		break;
+	default:
+		return to_caller(s, 0, rule->cfa == PERFX_CFA_SIGNAL);
+	}
+	if (!read_memory(s, at + (__s64)rule->fp_offset, &fp))
+		return want_stack(s);
+	return to_caller(s, fp, rule->cfa == PERFX_CFA_SIGNAL);
+}
+
+/* As far as the memory goes that is there. */
+static __always_inline int step_by_rule(struct call_stack *s)
+{
+	struct perfx_unwind_rule *rule;
+	int next = STACK_GOES_ON;
+	__u32 index;
+
+	if (s->stage == STAGE_RULE)
+		next = step_rule(s);
+	index = s->rule;
+	rule = bpf_map_lookup_elem(&perfx_unwind_rules, &index);
+	if (!rule)
+		return finish(s, PERFX_STACK_END_BAD_RULE);
+	if (!next && s->stage == STAGE_CFA)
+		next = step_cfa(s, rule);
+	if (!next && s->stage == STAGE_RETURN)
+		next = step_return(s, rule);
+	if (!next && s->stage == STAGE_FP)
+		next = step_fp(s, rule);
+	return next;
+}
+
+/* --- a frame without a rule --- */
+
+/* Bytes of an indirect call (ff /2) with this modrm and, where there is one, sib. */
+static __always_inline __u32 indirect_call_bytes(__u8 modrm, __u8 sib)
+{
+	__u32 mod = modrm >> 6, rm = modrm & 7;
+	bool has_sib = rm == 4 && mod != 3;
+
+	if ((modrm >> 3 & 7) != 2)
+		return 0;
+	if (mod == 1)
+		return 3 + has_sib;
+	if (mod == 2 || (!mod && (rm == 5 || (has_sib && (sib & 7) == 5))))
+		return 6 + has_sib;
+	return 2 + has_sib;
+}
+
+/* Do 8 bytes of code end in a call? */
+static __always_inline bool ends_in_call(__u64 code)
+{
+	if ((code >> 24 & 0xff) == 0xe8)
+		return true;
+	for (__u32 bytes = 2; bytes < 8; bytes++) {
+		__u64 call = code >> (64 - 8 * bytes);
+
+		if ((call & 0xff) == 0xff && indirect_call_bytes(call >> 8, call >> 16) == bytes)
+			return true;
+	}
+	return false;
+}
+
+static __always_inline bool may_be_code(const struct call_stack *s, __u64 word)
+{
+	return word >= s->process.lowest && word < s->process.highest;
+}
+
+enum is_code { CODE_NO, CODE_YES, CODE_WANTED };
+
+/* Is s->code_behind a return address? Once that is known it is 0. */
+__weak __noinline int is_behind_call(struct call_stack *s)
+{
+	__u64 code;
+
+	if (!s)
+		return CODE_NO;
+	if (may_be_code(s, s->code_behind) && !read_memory(s, s->code_behind - 8, &code))
+		return CODE_WANTED;
+	if (!may_be_code(s, s->code_behind) || !ends_in_call(code))
+		code = 0;
+	s->code_behind = 0;
+	return code ? CODE_YES : CODE_NO;
+}
+
+static __always_inline int begin_scan(struct call_stack *s)
+{
+	s->scan_at = s->sp;
+	s->scan_end = s->sp + STACK_SCAN_BYTES;
+	s->scanned_fp = s->fp;
+	s->stage = STAGE_SCAN;
+	return STACK_GOES_ON;
+}
+
+/* Is rbp a frame pointer? 0 ends a chain of them, by the ABI. */
+static __always_inline int step_rbp(struct call_stack *s)
+{
+	if (!s->fp && s->by_fp)
+		return finish(s, PERFX_STACK_END_START);
+	if (s->fp < s->sp || s->fp - s->sp > STACK_NEAR_BYTES || s->fp & 7)
+		return begin_scan(s);
+	if (!s->code_behind) {
+		if (!read_memory(s, s->fp, &s->scanned_fp) ||
+		    !read_memory(s, s->fp + 8, &s->return_address))
+			return want_stack(s);
+		s->code_behind = s->return_address;
+	}
+	switch (is_behind_call(s)) {
+	case CODE_WANTED:
+		return want_code(s);
+	case CODE_YES:
+		s->cfa = s->fp + 16;
+		return to_caller(s, s->scanned_fp, false);
+	}
+	return begin_scan(s);
+}
+
+static __always_inline bool has_rule(const struct call_stack *s, __u64 address)
+{
+	__u32 rule = find_rule(&s->process, address);
+
+	return rule > PERFX_UNWIND_RULE_BAD && rule < RULE_MISSING;
+}
+
+/* A return address was found at s->scan_at. */
+static __always_inline int take_guess(struct call_stack *s, __u64 word)
+{
+	s->guesses++;
+	if (!s->guess_at) {
+		s->guess_at = s->scan_at;
+		s->guess_count = s->head.frames_count;
+	}
+	s->flags |= PERFX_STACK_GUESSED;
+	s->return_address = word;
+	s->cfa = s->scan_at + 8;
+	return to_caller(s, s->scanned_fp, false);
+}
+
+/* Goes up the stack to what may be a return address; false: the stack is to be read. */
+static __always_inline bool scan(struct call_stack *s)
+{
+	for (int i = 0; i < STACK_CHUNK_WORDS; i++) {
+		__u64 at = s->scan_at, word;
+
+		if (at >= s->scan_end)
+			break;
+		if (!read_memory(s, at, &word))
+			return false;
+		if (may_be_code(s, word)) {
+			s->code_behind = word;
+			break;
+		}
+		if (word > at && word - at < STACK_NEAR_BYTES && !(word & 7))
+			s->scanned_fp = word;
+		s->scan_at = at + 8;
+	}
+	return true;
+}
+
+__weak __noinline int step_scan(struct call_stack *s)
+{
+	__u64 word;
+
+	if (!s)
+		return STACK_DONE;
+	if (!s->code_behind) {
+		if (!scan(s))
+			return want_stack(s);
+		if (s->scan_at >= s->scan_end)
+			return finish(s, s->fallback);
+	}
+	word = s->code_behind;
+	switch (word ? is_behind_call(s) : CODE_NO) {
+	case CODE_WANTED:
+		return want_code(s);
+	case CODE_YES:
+		if (has_rule(s, word - 1))
+			return take_guess(s, word);
+		break;
+	}
+	s->scan_at += 8;
+	return STACK_GOES_ON;
+}
+
+/* --- by frame pointers alone --- */
+
+/* They must rise and be aligned; anything else ends the chain. */
+static __always_inline int step_chain(struct call_stack *s)
+{
+	__u64 fp = 0;
+	bool rises = s->fp >= s->sp && s->fp - s->sp <= STACK_SPAN_BYTES && !(s->fp & 7);
+
+	if (rises &&
+	    (!read_memory(s, s->fp, &fp) || !read_memory(s, s->fp + 8, &s->return_address)))
+		return want_stack(s);
+	if (!push(s))
+		return finish(s, PERFX_STACK_END_DEPTH);
+	s->cfa = s->fp + 16;
+	if (rises && s->return_address && to_caller(s, fp, false) == STACK_GOES_ON) {
+		s->stage = STAGE_CHAIN;
+		return STACK_GOES_ON;
+	}
+	return finish(s, PERFX_STACK_END_FRAME_POINTER);
+}
+
+/* --- a walk --- */
+
+/* Goes on as far as it can without reading: at most to the next frame. Returns enum stack_step. */
+__weak __noinline int stack_step(struct call_stack *s)
+{
+	if (!s)
+		return STACK_DONE;
+	switch (s->stage) {
+	case STAGE_RBP:
+		return step_rbp(s);
+	case STAGE_CHAIN:
+		return step_chain(s);
+	}
+	return step_by_rule(s);
+}
+
+/* Begins a walk of `task`, of process tgid, with the registers of a frame: pc its return address
+ * (with PERFX_STACK_PC: the instruction that it is at), sp behind that. */
+static __always_inline void stack_begin(struct call_stack *s, __u64 task, __u32 tgid, __u64 pc,
+					__u64 sp, __u64 fp, __u32 flags)
+{
+	struct perfx_unwind_process *process =
+		perfx_stacks_by == PERFX_STACKS_UNWIND
+			? bpf_map_lookup_elem(&perfx_unwind_processes, &tgid)
+			: NULL;
+
+	s->exact = !!(flags & PERFX_STACK_PC);
+	s->pc = s->exact ? pc : repaired(task, pc, sp - 8);
+	s->sp = sp;
+	s->fp = fp;
+	s->task = task;
+	s->flags = flags;
+	s->by_fp = s->wants_code = s->careful = 0;
+	s->chunk_bytes = 0;
+	s->code_behind = 0;
+	s->guess_at = 0;
+	s->guesses = 0;
+	s->head.frames_count = 0;
+	s->stage = STAGE_CHAIN;
+	if (!process)
+		return;
+	s->process = *process;
+	s->stage = STAGE_RULE;
+}
+
+/* Frames, chunks and guesses of the deepest walk. */
+#define STACK_STEPS_MAX 768
+
+/* Reads `bytes` of the walked task's memory, as bpf_probe_read_user. */
+typedef long stack_reader(void *to, __u32 bytes, __u64 from, void *ctx);
+
+/* Walks what stack_begin has begun; the reader is known when this is compiled. */
+static __always_inline void stack_run(struct call_stack *s, stack_reader *read, void *ctx)
+{
+	for (int i = 0; i < STACK_STEPS_MAX; i++) {
+		int next = s->stage == STAGE_SCAN ? step_scan(s) : stack_step(s);
+		__u32 bytes = s->wanted_bytes;
+
+		if (next == STACK_WANTS && bytes <= STACK_CHUNK_BYTES)
+			next = stack_took(s, read(s->chunk, bytes, s->wanted, ctx) != 0);
+		if (next == STACK_DONE)
+			return;
+	}
+	s->head.flags = PERFX_STACK_CUT | PERFX_STACK_ENDED(PERFX_STACK_END_DEPTH);
+}
+
+static __always_inline long read_current(void *to, __u32 bytes, __u64 from, void *ctx)
+{
+	return bpf_probe_read_user(to, bytes, (const void *)from);
+}
+
+/* The stack of the current task; see stack_begin. flags: PERFX_STACK_PC, STACK_SKIP_FIRST. */
+__weak __noinline int stack_walk(struct call_stack *s, __u64 pc, __u64 sp, __u64 fp, __u32 flags)
+{
+	if (!s)
+		return 0;
+	stack_begin(s, bpf_get_current_task(), current_tgid(), pc, sp, fp, flags);
+	if (perfx_stacks_by != PERFX_STACKS_OFF) {
+		stack_run(s, read_current, NULL);
+	} else {
+		s->addresses[0] = s->pc;
+		s->head.frames_count = 1;
+		s->head.flags = 0;
+	}
 	return 0;
 }
 
@@ -131,14 +691,15 @@ static __always_inline __u32 emit_stack(struct call_stack *record, void *ring, _
 	__u32 size = sizeof(record->head) +
 		     (record->head.frames_count & (2 * PERFX_STACK_FRAMES_MAX - 1)) * sizeof(__u64);
 
-	if (size > sizeof(*record))
-		size = sizeof(*record);
+	if (size > sizeof(record->head) + sizeof(record->addresses))
+		size = sizeof(record->head) + sizeof(record->addresses);
 	record->head.hdr.size = size;
 	record->head.hdr.kind = PERFX_KIND_STACK;
 	record->head.hdr.fixed = sizeof(record->head);
 	record->head.stack = __sync_fetch_and_add(&perfx_next_stack, 1);
 	record->head.process = process;
-	return bpf_ringbuf_output(ring, record, size, BPF_RB_NO_WAKEUP) ? 0 : record->head.stack;
+	return bpf_ringbuf_output(ring, &record->head, size, BPF_RB_NO_WAKEUP) ? 0
+									       : record->head.stack;
 }
 
 /* The id of the stack, which is emitted when it is new; 0: no room to keep or emit it. */

@@ -12,6 +12,7 @@
 
 #include "perfx_cost.h"
 #include "perfx_record.h"
+#include "perfx_unwind.h"
 
 #define PERFX_MAX_PROCESSES 4096
 /* Ring buffers of one kind of records; a power of two. */
@@ -284,6 +285,56 @@ struct perfx_memory_knobs {
 #define PERFX_MAX_STACKS 65536
 /* Of samples: kept apart, because a long recording has more of them. */
 #define PERFX_MAX_SAMPLE_STACKS 65536
+
+/* --- unwind tables (perfx_unwind.h has the rules) --- */
+
+/* Executable mappings of a process; those of JIT compilers beyond are not seen. */
+#define PERFX_UNWIND_MAPPINGS_BITS 12
+#define PERFX_UNWIND_MAPPINGS_MAX  (1 << PERFX_UNWIND_MAPPINGS_BITS)
+/* Sets of mappings: one for each process that does not share its parent's. */
+#define PERFX_UNWIND_SETS_MAX 1024
+/* Pages of text: 4 GiB. */
+#define PERFX_UNWIND_PAGE_BITS 16
+#define PERFX_UNWIND_PAGES_MAX 65536
+/* Rows, at most 32 MiB; of a slab 1 MiB. A page's rows lie in one slab. */
+#define PERFX_UNWIND_SLAB_ROWS 262144
+#define PERFX_UNWIND_SLABS_MAX 32
+/* Distinct rules; index 0 is none. */
+#define PERFX_UNWIND_RULES_MAX 16384
+#define PERFX_UNWIND_RULE_NONE 1 /* PERFX_CFA_NONE */
+#define PERFX_UNWIND_RULE_BAD  2 /* PERFX_CFA_BAD */
+/* Addresses of code and, above them, generations of a process's mappings. */
+#define PERFX_UNWIND_ADDRESS_BITS 47
+#define PERFX_UNWIND_GENERATIONS  (1u << (64 - PERFX_UNWIND_ADDRESS_BITS))
+
+/* From this offset in its page on, this rule. */
+#define PERFX_UNWIND_ROW(offset, rule) ((__u32)(offset) << 16 | (rule))
+#define PERFX_UNWIND_ROW_OFFSET(row)   ((row) >> 16)
+#define PERFX_UNWIND_ROW_RULE(row)     ((row)&0xffff)
+
+struct perfx_unwind_process {
+	__u32 set;
+	__u32 mappings_count;
+	/* Changes when an address of code means something else than before. */
+	__u32 generation;
+	__u32 pad;
+	__u64 lowest, highest; /* addresses of code */
+};
+
+/* Sorted by address. */
+struct perfx_unwind_mapping {
+	__u64 start, end;
+	__u64 bias;	  /* address - vaddr in the file */
+	__u32 pages_base; /* + vaddr / 64 KiB is the index of its page */
+	__u32 has_pages;  /* 0: code without a file, or without a table */
+};
+
+/* A page without rows is not loaded. */
+struct perfx_unwind_page {
+	__u32 first_row;  /* of all slabs, one after the other */
+	__u32 rows_count; /* 0: first_row is 0, or PAGE_ASKED */
+};
+#define PERFX_UNWIND_PAGE_ASKED 1ull
 
 /* Dropped memory records by process (0: processes beyond the table) and domain. */
 struct perfx_memory_lost {

@@ -19,7 +19,7 @@ OBJECTS = sorted((TOP / BUILD).glob("bpf/x86/[!p]*.bpf.o")) + sorted(
 
 def functions(text):
     """By name: bytes of stack, and the functions called."""
-    found, current, section, starts, call = {}, None, "", {}, 0
+    found, current, section, starts, call, frame = {}, None, "", {}, 0, None
     for line in text.splitlines():
         if line.startswith("Disassembly of section "):
             section = line.split()[-1].rstrip(":")
@@ -28,9 +28,14 @@ def functions(text):
             current = found.setdefault(label[2], [0, set()])
             starts[section, int(label[1], 16)] = label[2]
         elif not label and current:
-            for offset in re.findall(r"r10 - (0x[0-9a-f]+|\d+)\)|r\d+ \+= -(\d+)$", line):
-                offset = int(offset[0] or offset[1], 0)
-                current[0] = max(current[0], offset if offset <= STACK_MAX else 0)
+            for offset in re.findall(r"r10 - (0x[0-9a-f]+|\d+)\)", line):
+                current[0] = max(current[0], int(offset, 0))
+            # the address of a variable: rN = r10, then rN += -offset
+            moved = re.search(r"(r\d+) \+= -(\d+)$", line)
+            if moved and frame == moved[1]:
+                current[0] = max(current[0], int(moved[2]))
+            copied = re.search(r"(r\d+) = r10$", line)
+            frame = copied[1] if copied else None
             if "\tcall " in line:
                 call = int(line.split()[-1], 0)
             called = re.search(r"R_BPF_64_32\s+(\S+)", line)

@@ -123,6 +123,8 @@ static void open_memory(struct tracer *tracer, const struct tracer_options *opti
 			-log((i + 0.5) / PERFX_SAMPLE_QUANTILES) * PERFX_SAMPLE_ONE);
 	bpf_map__set_max_entries(skel->maps.perfx_stack_ids, PERFX_MAX_STACKS);
 	bpf_map__set_max_entries(skel->maps.perfx_sampled, PERFX_MAX_SAMPLED);
+	bpf_map__set_max_entries(skel->maps.perfx_unwind_pages, PERFX_UNWIND_PAGES_MAX);
+	bpf_map__set_max_entries(skel->maps.perfx_unwind_rules, PERFX_UNWIND_RULES_MAX);
 }
 
 /* The iterator's program is loaded where the kernel has what it calls: else the whole object would

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * From an address of code to the rule by which its frame is unwound: what user space compiles of
+ * .eh_frame (user/attach/unwind_tables.c), in tables that grow while they are read.
+ *
+ *	tgid ─▶ set of mappings ─▶ mapping ─▶ page of 64 KiB of a file ─▶ its rows ─▶ rule
+ *
+ * Pages are loaded when a walk first asks for one (perfx_unwind_requests). All tables have a fixed
+ * greatest size and all searches a fixed number of rounds, whatever a file's .eh_frame says.
+ */
+#ifndef PERFX_UNWIND_BPF_H
+#define PERFX_UNWIND_BPF_H
+
+#include "perfx.bpf.h"
+#include "perfx_unwind.h"
+
+/* By tgid; a forked child has its parent's from its first instruction. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PERFX_MAX_PROCESSES);
+	__type(key, __u32);
+	__type(value, struct perfx_unwind_process);
+} perfx_unwind_processes __weak SEC(".maps");
+
+/* The child has copies of its parent's mappings, until it maps something. */
+static __always_inline void unwind_fork(__u32 parent, __u32 child)
+{
+	struct perfx_unwind_process *process =
+					    bpf_map_lookup_elem(&perfx_unwind_processes, &parent),
+				    copy;
+
+	if (!process)
+		return;
+	copy = *process;
+	bpf_map_update_elem(&perfx_unwind_processes, &child, &copy, BPF_ANY);
+}
+
+/* It has ended, or is another program now. */
+static __always_inline void unwind_forget(__u32 tgid)
+{
+	bpf_map_delete_elem(&perfx_unwind_processes, &tgid);
+}
+
+/* As large as the process needs: BPF_F_INNER_MAP. */
+struct unwind_set {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_INNER_MAP);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct perfx_unwind_mapping));
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, PERFX_UNWIND_SETS_MAX);
+	__type(key, __u32);
+	__array(values, struct unwind_set);
+} perfx_unwind_sets __weak SEC(".maps");
+
+/* struct perfx_unwind_page; written at once. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* user space: PERFX_UNWIND_PAGES_MAX where stacks are unwound */
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, __u64);
+} perfx_unwind_pages __weak SEC(".maps");
+
+/* Two rows a value: the kernel rounds the values of an array up to 8 bytes. */
+struct unwind_slab {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PERFX_UNWIND_SLAB_ROWS / 2);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, __u64);
+};
+
+/* Added as they are needed. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, PERFX_UNWIND_SLABS_MAX);
+	__type(key, __u32);
+	__array(values, struct unwind_slab);
+} perfx_unwind_rows __weak SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* user space: PERFX_UNWIND_RULES_MAX */
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct perfx_unwind_rule);
+} perfx_unwind_rules __weak SEC(".maps");
+
+/*
+ * Rules found before, by address of code. An entry is one word, the rule's index below the rest of
+ * a permutation of the address and its generation, of which the lowest bits are the entry's index:
+ * it is read and written at once, so programs that interrupt each other, and other CPUs, see all
+ * of it or another one.
+ */
+#define UNWIND_CACHE_BITS 16
+#define UNWIND_CACHE_KEY  ((1ull << UNWIND_CACHE_BITS) - 1)
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << UNWIND_CACHE_BITS);
+	__type(key, __u32);
+	__type(value, __u64);
+} perfx_unwind_cache __weak SEC(".maps");
+
+/* Indices into perfx_unwind_pages that a walk has missed; handled by user space, not captured. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 32 << 10);
+} perfx_unwind_requests __weak SEC(".maps");
+
+/* What find_rule returns above all rules: enum perfx_stack_end. */
+#define RULE_MISSING 0x10000
+
+static __always_inline __u64 permuted(__u64 address, __u32 generation)
+{
+	/* both are permutations: xor of a number with its own upper half, and an odd factor */
+	__u64 x = address ^ (__u64)generation << PERFX_UNWIND_ADDRESS_BITS;
+
+	x ^= x >> 32;
+	x *= 0xd6e8feb86659fd93ULL;
+	x ^= x >> 32;
+	return x;
+}
+
+/* The mapping that contains an address of code: 1 + its index; 0: none. */
+__weak __noinline __u32 find_mapping(const struct perfx_unwind_process *process, __u64 address)
+{
+	__u32 low = 0, high, slot;
+	void *set;
+
+	if (!process)
+		return 0;
+	slot = process->set;
+	high = process->mappings_count;
+	set = bpf_map_lookup_elem(&perfx_unwind_sets, &slot);
+	for (int i = 0; i < PERFX_UNWIND_MAPPINGS_BITS + 1; i++) {
+		__u32 middle = (low + high) / 2;
+		struct perfx_unwind_mapping *mapping;
+
+		if (low >= high || !set)
+			break;
+		mapping = bpf_map_lookup_elem(set, &middle);
+		if (!mapping)
+			break;
+		if (address >= mapping->end)
+			low = middle + 1;
+		else if (address < mapping->start)
+			high = middle;
+		else
+			return middle + 1;
+	}
+	return 0;
+}
+
+/* The rule of the last row at or below `offset` in a page; 0: the page has none. */
+static __always_inline __u32 find_row(__u32 first, __u32 count, __u32 offset)
+{
+	__u32 slab = first / PERFX_UNWIND_SLAB_ROWS, low = 0, high = count, rule = 0;
+	void *rows = bpf_map_lookup_elem(&perfx_unwind_rows, &slab);
+
+	for (int i = 0; i < PERFX_UNWIND_PAGE_BITS + 1; i++) {
+		__u32 middle = (low + high) / 2, row = first % PERFX_UNWIND_SLAB_ROWS + middle;
+		__u32 key = row / 2;
+		__u64 *pair;
+
+		if (low >= high || !rows)
+			break;
+		pair = bpf_map_lookup_elem(rows, &key);
+		if (!pair)
+			break;
+		row = row & 1 ? *pair >> 32 : *pair;
+		if (PERFX_UNWIND_ROW_OFFSET(row) <= offset) {
+			rule = PERFX_UNWIND_ROW_RULE(row);
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	return rule;
+}
+
+/* Once a page: it is marked as asked for. */
+static __always_inline void request_page(__u64 *page, __u32 index)
+{
+	if (__sync_val_compare_and_swap(page, 0, PERFX_UNWIND_PAGE_ASKED))
+		return;
+	if (bpf_ringbuf_output(&perfx_unwind_requests, &index, sizeof(index), 0))
+		__sync_val_compare_and_swap(page, PERFX_UNWIND_PAGE_ASKED, 0);
+}
+
+/* The rule of an address in a mapping, or RULE_MISSING + why there is none. */
+static __always_inline __u32 rule_in(const struct perfx_unwind_mapping *mapping, __u64 address)
+{
+	__u64 vaddr = address - mapping->bias, *page;
+	__u32 index = mapping->pages_base + (__u32)(vaddr >> PERFX_UNWIND_PAGE_BITS), rule;
+	struct perfx_unwind_page loaded;
+
+	page = mapping->has_pages ? bpf_map_lookup_elem(&perfx_unwind_pages, &index) : NULL;
+	if (!page)
+		return RULE_MISSING + PERFX_STACK_END_NO_MAPPING;
+	*(__u64 *)&loaded = *(volatile __u64 *)page;
+	if (!loaded.rows_count) {
+		request_page(page, index);
+		return RULE_MISSING + PERFX_STACK_END_NO_TABLE;
+	}
+	rule = find_row(loaded.first_row, loaded.rows_count,
+			vaddr & ((1 << PERFX_UNWIND_PAGE_BITS) - 1));
+	return rule ? rule : RULE_MISSING + PERFX_STACK_END_NO_RULE;
+}
+
+/* As find_rule, of an address that is not in the cache. */
+__weak __noinline __u32 search_rule(const struct perfx_unwind_process *process, __u64 address)
+{
+	struct perfx_unwind_mapping *mapping;
+	__u32 at, slot;
+	void *set;
+
+	if (!process)
+		return RULE_MISSING + PERFX_STACK_END_NO_MAPPING;
+	at = find_mapping(process, address) - 1;
+	slot = process->set;
+	set = bpf_map_lookup_elem(&perfx_unwind_sets, &slot);
+	mapping = set ? bpf_map_lookup_elem(set, &at) : NULL;
+	return mapping ? rule_in(mapping, address) : RULE_MISSING + PERFX_STACK_END_NO_MAPPING;
+}
+
+/* The rule of an address of code, or RULE_MISSING + enum perfx_stack_end. */
+static __always_inline __u32 find_rule(const struct perfx_unwind_process *process, __u64 address)
+{
+	__u64 mixed = permuted(address, process->generation), found, *cached;
+	__u32 key = mixed & UNWIND_CACHE_KEY, rule;
+
+	cached = bpf_map_lookup_elem(&perfx_unwind_cache, &key);
+	if (!cached || address >> PERFX_UNWIND_ADDRESS_BITS)
+		return RULE_MISSING + PERFX_STACK_END_BAD_ADDRESS;
+	mixed &= ~UNWIND_CACHE_KEY;
+	found = mixed ^ *(volatile __u64 *)cached;
+	if (found && found <= UNWIND_CACHE_KEY)
+		return found;
+	rule = search_rule(process, address);
+	if (rule < RULE_MISSING)
+		*(volatile __u64 *)cached = mixed | rule;
+	return rule;
+}
+
+#endif
