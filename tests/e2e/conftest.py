@@ -23,7 +23,25 @@ pytest.register_assert_rewrite("flops", "trainers", "memories", "memory_trainers
                               "ranges")
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-BUILD = TOP / os.environ.get("BUILD", "build")
+# of pytest-xdist: one of several processes that run tests side by side
+LANE = os.environ.get("PYTEST_XDIST_WORKER")
+LANE_PLACE = tempfile.TemporaryDirectory(prefix=f"perfx-{LANE}-", dir="/tmp") if LANE else None
+
+
+def build_folder():
+    """Each lane has its own copy of what is traced: a file that other processes map as well is
+    attached in another way."""
+    build = TOP / os.environ.get("BUILD", "build")
+    if not LANE:
+        return build
+    own = pathlib.Path(LANE_PLACE.name)
+    own.chmod(0o755)
+    for name in ("perfx-trace", "perfx-trace.1", "libperfx.so.1", "lib", "workloads", "e2e"):
+        subprocess.run(["cp", "-a", build / name, own], check=True)
+    return own
+
+
+BUILD = build_folder()
 PERFX = str(BUILD / "perfx-trace")
 WORKLOADS = BUILD / "workloads"
 # make test-all, and what other kernels are asked: each kind of link, and what takes long.
@@ -41,6 +59,7 @@ BPFTOOL = shutil.which("bpftool", path=os.environ["PATH"] + ":/usr/sbin:/usr/loc
 def pytest_configure(config):
     config.addinivalue_line("markers", "kernel: the known answers that are also asked of other kernels")
     config.addinivalue_line("markers", "long: part of make test-all alone")
+    config.addinivalue_line("markers", "alone: nothing else may run: times are compared, or others are disturbed")
 
 
 def pytest_collection_modifyitems(config, items):

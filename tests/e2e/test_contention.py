@@ -5,7 +5,10 @@ import subprocess
 import sys
 import time
 
+import pytest
 from conftest import Tracer
+
+pytestmark = pytest.mark.alone
 
 BUSY = [sys.executable, "-c", "while True: pass"]
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What changed from one recording to another: a program with known changes, and what a script relies on."""
 import json
+import re
 import subprocess
 
 import captures
@@ -105,7 +106,7 @@ def test_json_reports_say_the_same(pair, forms, tmp_path):
 
 def unnamed(text):
     """Without the line that names the files, however it was folded."""
-    head, rest = text.split("A: ", 1)
+    head, rest = re.split(r"\bA:\s", text, maxsplit=1)
     return head + rest[rest.index("\n\n"):]
 
 

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import (BPFTOOL, LINKS, PERFX, WORKLOADS, bpf_object_exists, bpf_objects,
+from conftest import (BPFTOOL, LINKS, PERFX, TOP, WORKLOADS, bpf_object_exists, bpf_objects,
                       check_expectations, consistent, functions, known_names, patched_bytes, total,
                       wait_for)
 from trainers import has_torch
@@ -72,7 +72,7 @@ def test_wrong_shapes_in_pytorch(program, tracer, kernel_log):
     python = "/usr/bin/python3"
     if not has_torch(python):
         pytest.skip(f"{python} has no torch (Debian: python3-torch)")
-    p = program(python, WORKLOADS.parents[1] / "tests/workloads/mm_errors.py")
+    p = program(python, TOP / "tests/workloads/mm_errors.py")
     t = tracer(p.pid, *QUICK, "-F", "libtorch_cpu*:at::_ops::*mm*::call")
     p.go(2)
     expected = p.finish()

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import (BPFTOOL, LINKS, PERFX, WORKLOADS, bpf_object_exists, bpf_objects,
+from conftest import (BPFTOOL, LINKS, PERFX, TOP, WORKLOADS, bpf_object_exists, bpf_objects,
                       patched_bytes, run, status, wait_for)
 from memories import (ALLOCATORS, check_memory, consistent_memory, entries, hotspots, library,
                       value_of)
@@ -154,7 +154,7 @@ def test_immediate_caller_without_frame_pointers(program, tracer):
 def test_source_lines(program, tracer):
     """The program has debug information: the line of the call is named."""
     report, _, _ = traced(program, tracer, "memory_chain-fp", *ALL)
-    source = (WORKLOADS.parents[1] / "tests/workloads/memory_chain.c").read_text(encoding="utf8")
+    source = (TOP / "tests/workloads/memory_chain.c").read_text(encoding="utf8")
     line = next(n for n, text in enumerate(source.splitlines(), 1) if "malloc(size)" in text)
     assert re.search(rf"memory_chain\.c:{line}\b", hotspots(report, "chain_inner")[0]["stack"][0])
 

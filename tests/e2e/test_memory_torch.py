@@ -35,9 +35,11 @@ def test_shared_batches(python):
     check_shared_batches(python)
 
 
+@pytest.mark.alone
 def test_steady_trainer_leaks_nothing(python):
-    check_steady(python, 20)
+    check_steady(python, 8)
 
 
+@pytest.mark.alone  # a rate
 def test_one_tensor_kept_each_step(python):
-    check_leak(python, 20)
+    check_leak(python, 8)

@@ -42,6 +42,7 @@ $run cached.json -- {often} strsm_ 2>cached.log
 """
 
 
+@pytest.mark.alone
 def test_not_measured_beside_a_job(tmp_path):
     """Nothing kept and others at work: an estimate, marked so. Measured when it is asked for; then kept."""
     (tmp_path / "rules").write_text("often:main flops = 1000000; dtype = f64\n")

@@ -10,6 +10,8 @@ import subprocess
 import pytest
 from conftest import WORKLOADS, Tracer, check_expectations, consistent, functions
 
+pytestmark = pytest.mark.alone
+
 NAPS = WORKLOADS / "naps"
 TOLERANCE = 0.05
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 from conftest import (PERFX, WORKLOADS, Program, check_expectations, consistent, ended, functions,
-                      total)
+                      status, total, wait_for)
 
 QUICK = ["--no-calibrate"]
 OUTER = [*QUICK, "-F", "calls*:outer"]
@@ -30,6 +30,8 @@ def test_what_was_left_before_the_end_does_not_run_still(link, how, links, progr
     t = tracer(p.pid, *QUICK, "--memory", "off", "--return", how, "-F",
                "longjmp:{jump_*,*_inside}", link=link)
     p.go()
+    # past writing "done", whose frames lie below those that the jump has left
+    assert wait_for(lambda: status(p.pid, "State").startswith("S"))
     report = t.stop()
     check_expectations(report, p.finish())
 
@@ -92,6 +94,7 @@ def test_a_thread_is_its_process(program, tracer):
     assert total(report, "work_nested", "calls") == expected["work_nested", "calls"]
 
 
+@pytest.mark.alone
 def test_the_whole_machine(program):
     """-a: everybody with annotations, those that start later as well, each a process of its own; nobody
     else. Other processes of this machine may be of interest too: they are let be."""

@@ -127,16 +127,14 @@ def test_gdb_stops_at_them():
     assert "$1 = 4096" in out
 
 
-def test_perf_lists_them():
+def test_perf_lists_them(tmp_path):
     perf = tool("perf")
     cache = ["buildid-cache", "--add", str(LIBRARY)]
-    home = BUILD / "e2e" / "perf-home"
-    home.mkdir(parents=True, exist_ok=True)
-    run = subprocess.run([perf, "--buildid-dir", str(home), *cache], capture_output=True, text=True,
+    run = subprocess.run([perf, "--buildid-dir", str(tmp_path), *cache], capture_output=True, text=True,
                          check=False)
     if run.returncode:
         pytest.skip(f"perf buildid-cache: {run.stderr.strip()}")
-    out = subprocess.run([perf, "--buildid-dir", str(home), "list", "--raw-dump", "sdt"],
+    out = subprocess.run([perf, "--buildid-dir", str(tmp_path), "list", "--raw-dump", "sdt"],
                          capture_output=True, text=True, check=True).stdout
     if "sdt_" not in out:
         pytest.skip("this perf reads no SDT events")
