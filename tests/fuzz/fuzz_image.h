@@ -52,14 +52,6 @@ void __wrap_elf_view__unmap(struct elf_view *view)
 	*view = (struct elf_view){0};
 }
 
-/* libelf loses some bytes of files with damaged headers. */
-const char *__lsan_default_suppressions(void);
-
-const char *__lsan_default_suppressions(void)
-{
-	return "leak:libelf.so";
-}
-
 /* NULL: not taken for an ELF file. */
 static struct image *fuzz_open(const void *bytes, size_t size)
 {
