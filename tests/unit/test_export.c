@@ -95,11 +95,12 @@ static int each_value(void *capture, export_on_value *on_value, void *ctx)
 	return replay(capture, NULL, on_value, ctx);
 }
 
-static int write_to(FILE *out, const char *format, void (*build)(struct stream *))
+static int write_to(FILE *out, const char *format, void (*build)(struct stream *),
+		    enum export_of of)
 {
 	struct aggregate *aggregate = aggregate__new();
 	struct stream stream = {0};
-	struct export export = {.out = out, .each_span = each_span, .capture = &stream};
+	struct export export = {.out = out, .each_span = each_span, .capture = &stream, .of = of};
 	int err;
 
 	build(&stream);
@@ -114,14 +115,20 @@ static int write_to(FILE *out, const char *format, void (*build)(struct stream *
 	return err;
 }
 
-static char *export_of(const char *format, void (*build)(struct stream *), size_t *size)
+static char *export_part(const char *format, void (*build)(struct stream *), enum export_of of,
+			 size_t *size)
 {
 	char *written = NULL;
 	FILE *out = open_memstream(&written, size);
 
-	cr_assert_eq(write_to(out, format, build), 0);
+	cr_assert_eq(write_to(out, format, build, of), 0);
 	fclose(out);
 	return written;
+}
+
+static char *export_of(const char *format, void (*build)(struct stream *), size_t *size)
+{
+	return export_part(format, build, EXPORT_OF_ALL, size);
 }
 
 static char *read_all(FILE *file)
@@ -172,15 +179,26 @@ static void check_golden(const char *name, const char *text)
 
 struct view {
 	const char *format, *suffix, *command;
+	enum export_of of;
 };
 
 static const struct view views[] = {
-	{"perfetto", "pftrace.txt", "protoc --decode=Trace -Iuser/export perfetto.proto"},
-	{"pprof", "pprof.txt", "zcat | protoc --decode=Profile -Iuser/export pprof.proto"},
-	{"chrome", "trace.json", NULL},
-	{"folded", "folded", NULL},
-	{"speedscope", "speedscope.json", NULL},
-	{"openmetrics", "prom", NULL},
+	{"perfetto", "pftrace.txt", "protoc --decode=Trace -Iuser/export perfetto.proto", 0},
+	{"pprof", "pprof.txt", "zcat | protoc --decode=Profile -Iuser/export pprof.proto", 0},
+	{"chrome", "trace.json", NULL, 0},
+	{"folded", "folded", NULL, 0},
+	{"speedscope", "speedscope.json", NULL, 0},
+	{"openmetrics", "prom", NULL, 0},
+};
+
+/* Of stacks, one thing each. */
+static const struct view parts[] = {
+	{"folded", "cpu.folded", NULL, EXPORT_OF_CPU},
+	{"folded", "off-cpu.folded", NULL, EXPORT_OF_OFF_CPU},
+	{"folded", "alloc.folded", NULL, EXPORT_OF_ALLOC},
+	{"speedscope", "cpu.speedscope.json", NULL, EXPORT_OF_CPU},
+	{"pprof", "cpu.pprof.txt", "zcat | protoc --decode=Profile -Iuser/export pprof.proto",
+	 EXPORT_OF_CPU},
 };
 
 static void check_view(const char *name, void (*build)(struct stream *), const struct view *view)
@@ -188,7 +206,7 @@ static void check_view(const char *name, void (*build)(struct stream *), const s
 	char golden[128], *written, *text = NULL;
 	size_t size;
 
-	written = export_of(view->format, build, &size);
+	written = export_part(view->format, build, view->of, &size);
 	snprintf(golden, sizeof(golden), "%s.%s", name, view->suffix);
 	if (view->command)
 		text = filtered(written, size, view->command);
@@ -197,15 +215,28 @@ static void check_view(const char *name, void (*build)(struct stream *), const s
 	free(written);
 }
 
+static bool can_read(const struct view *view)
+{
+	bool can = !view->command || system("command -v protoc >/dev/null") == 0;
+
+	if (!can)
+		fprintf(stderr, "no protoc here: %s is left out\n", view->format);
+	return can;
+}
+
+Test(export, parts, .init = fixture_set_up, .fini = fixture_tear_down)
+{
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (can_read(&parts[i]))
+			check_view("code", golden_code, &parts[i]);
+}
+
 Test(export, goldens, .init = fixture_set_up, .fini = fixture_tear_down)
 {
-	bool has_protoc = system("command -v protoc >/dev/null") == 0;
-
 	for (size_t i = 0; i < sizeof(views) / sizeof(views[0]); i++) {
-		if (views[i].command && !has_protoc) {
-			fprintf(stderr, "no protoc here: %s is left out\n", views[i].format);
+		if (!can_read(&views[i]))
 			continue;
-		}
+		check_view("code", golden_code, &views[i]);
 		check_view("story", story, &views[i]);
 		check_view("hostile", golden_hostile, &views[i]);
 		check_view("annotations", golden_annotations, &views[i]);
@@ -278,7 +309,7 @@ Test(export, errors_of_the_stream_are_returned)
 		FILE *full = fopen("/dev/full", "we");
 
 		setvbuf(full, NULL, _IONBF, 0);
-		cr_expect_eq(write_to(full, views[i].format, story), -ENOSPC, "%s",
+		cr_expect_eq(write_to(full, views[i].format, story, EXPORT_OF_ALL), -ENOSPC, "%s",
 			     views[i].format);
 		fclose(full);
 	}

@@ -113,6 +113,7 @@ static int write_to(const struct output *output, const struct options *options,
 		    const struct export_format *format, const struct profile *profile)
 {
 	struct export export = {.profile = profile,
+				.of = options->of,
 				.each_span = each_span,
 				/* most captures have none, and need no further pass */
 				.each_value = profile->value_samples_count ? each_value : NULL,
@@ -151,6 +152,12 @@ int cmd_export(const struct options *options)
 
 	if (!format)
 		return EXIT_USAGE;
+	if (options->of && !format->stacks) {
+		msg_say("export --of: %s has all calls; folded, pprof and speedscope can be of "
+			"one thing",
+			format->format.name);
+		return EXIT_USAGE;
+	}
 	aggregate = aggregate__new();
 	pipeline.on_event = format->spans ? add_all_but_spans : add_all;
 	pipeline.ctx = aggregate;

@@ -6,6 +6,7 @@
 #define PERFX_CMD_OPTIONS_H
 
 #include "attach/thread_counters.h"
+#include "export/export.h"
 #include "peaks/peaks.h"
 #include "perfx_record.h"
 #include "plan/plan.h"
@@ -50,6 +51,7 @@ struct options {
 				 0: as long as it gets */
 	uint64_t flight_ns;   /* --flight: the last so much, in memory; 0: all, into the file */
 	struct trigger trigger;
+	enum export_of of;		     /* export: --of */
 	struct time_slice_choice time_slice; /* report, export: of the capture */
 	uint64_t interval_ns;
 	uint64_t ring_bytes;  /* of each */

@@ -629,6 +629,13 @@ const struct option_row option_rows[] = {
 	 .arg = "FILE", COMPLETE_FILE, .parse = take_text, INTO(keep),
 	 .help = "write the capture as well as the report",
 	 .man = "Writes the capture as well as the report."},
+	{"of", 0, .only = true, SECTION_OUTPUT, FOR_VERB(VERB_EXPORT),
+	 .arg = "calls|cpu|off-cpu|alloc", .parse = take_choice, INTO(of), .min = EXPORT_OF_CALLS,
+	 .help = "what folded, pprof and speedscope show: calls, samples or allocations",
+	 .man = "What a file of call stacks shows (folded, pprof, speedscope): the time of traced "
+		"calls, samples of threads on the CPU, samples of waiting threads, or allocated "
+		"bytes. "
+		"By default pprof and speedscope have all of it, folded the calls."},
 	{"since", 0, .only = true, SECTION_OUTPUT, READING, .arg = "TIME", .parse = take_bound,
 	 INTO(time_slice.since),
 	 .help = "start of the time slice: 5s after the start of the capture, -5s before its end",

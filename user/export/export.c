@@ -10,12 +10,12 @@
 #include <string.h>
 
 static const struct export_format formats[] = {
-	{{"perfetto", " .pftrace .perfetto-trace "}, true, export_perfetto},
-	{{"chrome", " .trace.json .pt.trace.json "}, true, export_chrome},
-	{{"pprof", " .pb.gz .pprof "}, false, export_pprof},
-	{{"folded", " .folded "}, false, export_folded},
-	{{"speedscope", " .speedscope.json "}, false, export_speedscope},
-	{{"openmetrics", " .prom .openmetrics "}, false, export_openmetrics},
+	{{"perfetto", " .pftrace .perfetto-trace "}, true, false, export_perfetto},
+	{{"chrome", " .trace.json .pt.trace.json "}, true, false, export_chrome},
+	{{"pprof", " .pb.gz .pprof "}, false, true, export_pprof},
+	{{"folded", " .folded "}, false, true, export_folded},
+	{{"speedscope", " .speedscope.json "}, false, true, export_speedscope},
+	{{"openmetrics", " .prom .openmetrics "}, false, false, export_openmetrics},
 };
 
 struct format_table export_formats = FORMAT_TABLE(formats);
@@ -97,13 +97,39 @@ void export_contexts_clear(struct export_contexts *contexts)
 
 /* Ids of parents are smaller than their children's, so it ends. */
 size_t export_path(const struct export_contexts *contexts, size_t i,
-		   uint32_t functions[EXPORT_PATH_MAX])
+		   struct export_frame path[EXPORT_PATH_MAX])
 {
 	const struct profile_context *all = contexts->process->contexts;
 	size_t count = 0;
 
-	for (uint32_t at = (uint32_t)i; at != MAP64_NONE && count < EXPORT_PATH_MAX;
-	     at = map64_get(&contexts->places, all[at].parent))
-		functions[count++] = all[at].function;
+	for (uint32_t at = (uint32_t)i; at != MAP64_NONE && count + 1 < EXPORT_PATH_MAX;
+	     at = map64_get(&contexts->places, all[at].parent)) {
+		path[count++] = (struct export_frame){.function = all[at].function};
+		if (all[at].caller)
+			path[count++] = (struct export_frame){.python = all[at].caller};
+	}
 	return count;
+}
+
+bool export_has(const struct export *export, enum export_of of)
+{
+	return export->of == EXPORT_OF_ALL || export->of == of;
+}
+
+bool export_is_of(const struct profile_activity *sample, enum export_of of)
+{
+	return (sample->state == PERFX_SAMPLE_ON_CPU) == (of == EXPORT_OF_CPU);
+}
+
+const struct profile_memory *export_memory(const struct profile_process *process)
+{
+	static const enum perfx_domain order[] = {PERFX_DOMAIN_TENSOR, PERFX_DOMAIN_HOST,
+						  PERFX_DOMAIN_GPU, PERFX_DOMAIN_USER};
+
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
+		for (size_t j = 0; j < process->memory_count; j++)
+			if (process->memory[j].domain == order[i] &&
+			    process->memory[j].allocs.value)
+				return &process->memory[j];
+	return NULL;
 }

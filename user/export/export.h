@@ -16,9 +16,19 @@
 typedef int export_on_span(void *ctx, const struct perfx_span *span);
 typedef int export_on_value(void *ctx, const struct perfx_user_value *value);
 
+/* What folded, pprof and speedscope show. */
+enum export_of {
+	EXPORT_OF_ALL = 0, /* all that the format can hold; folded: calls */
+	EXPORT_OF_CALLS,   /* time by calling context, exact */
+	EXPORT_OF_CPU,	   /* samples of threads on the CPU */
+	EXPORT_OF_OFF_CPU, /* samples of threads that wait */
+	EXPORT_OF_ALLOC,   /* blocks and bytes */
+};
+
 struct export
 {
 	FILE *out;
+	enum export_of of;
 	/* Complete for formats of sums; without calls, but with steps, for formats of calls. */
 	const struct profile *profile;
 	/* Gives each call's record, in the order of the capture. 0 or what on_span returned, or
@@ -32,6 +42,7 @@ struct export
 struct export_format {
 	struct format format;
 	bool spans;				   /* needs each_span */
+	bool stacks;				   /* can be of one thing only: export_of */
 	int (*write)(const struct export *export); /* 0 or -errno */
 };
 

@@ -35,9 +35,22 @@ struct export_contexts {
 
 int export_contexts_make(struct export_contexts *contexts, const struct profile_process *process);
 void export_contexts_clear(struct export_contexts *contexts);
-/* The functions of the i-th context and of its callers, innermost first. Returns how many. */
+/* A traced function, or the Python line that called it. */
+struct export_frame {
+	uint32_t function;		    /* where python is NULL */
+	const struct profile_frame *python; /* borrowed */
+};
+/* The functions of the i-th context and of its callers, innermost first, with the Python lines that
+ * are known. Returns how many. */
 size_t export_path(const struct export_contexts *contexts, size_t i,
-		   uint32_t functions[EXPORT_PATH_MAX]);
+		   struct export_frame path[EXPORT_PATH_MAX]);
+/* Is this wanted? */
+bool export_has(const struct export *export, enum export_of of);
+/* Is it a sample of this kind, CPU or OFF_CPU? */
+bool export_is_of(const struct profile_activity *sample, enum export_of of);
+/* What a process allocated, where one domain is shown: the first of tensor, host, GPU and user.
+ * NULL: nothing. */
+const struct profile_memory *export_memory(const struct profile_process *process);
 /* The process of an index that a record gives; NULL: not described. */
 const struct profile_process *export_process(const struct profile *profile, uint32_t index);
 

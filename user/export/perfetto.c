@@ -8,6 +8,7 @@
  * 10 million calls are 20 million packets in a few seconds, so a packet of the many is built in
  * place, not from a tree of objects.
  */
+#include "analyze/location.h"
 #include "base/escape.h"
 #include "base/grow.h"
 #include "base/units.h"
@@ -34,10 +35,12 @@ enum {
 enum { DEFAULTS_CLOCK = 58 };
 enum { CLOCKS_CLOCK = 1, CLOCKS_PRIMARY = 2 };
 enum { CLOCK_ID = 1, CLOCK_TIMESTAMP = 2 };
-enum { INTERNED_CATEGORIES = 1, INTERNED_NAMES = 2 };
+enum { INTERNED_CATEGORIES = 1, INTERNED_NAMES = 2, INTERNED_ARGUMENTS = 3, INTERNED_TEXTS = 29 };
 enum { NAME_IID = 1, NAME_NAME = 2 };
+enum { ARGUMENT_NAME = 1, ARGUMENT_TEXT = 17 };
 enum {
 	EVENT_CATEGORY = 3,
+	EVENT_ARGUMENT = 4,
 	EVENT_TYPE = 9,
 	EVENT_NAME = 10,
 	EVENT_TRACK = 11,
@@ -60,12 +63,20 @@ enum { THREAD_PID = 1, THREAD_TID = 2, THREAD_NAME = 5 };
 enum { COUNTER_UNIT = 3, COUNTER_UNIT_NAME = 6 };
 enum { UNIT_BYTES = 3 };
 
+/* Arguments of a slice, by the numbers of their names. */
+enum { ARGUMENT_CALLER = 1, ARGUMENT_STACK = 2, ARGUMENTS };
+
 #define SEQUENCE      1
 #define FLAGS_CLEARED 1
 #define FLAGS_NEEDED  2
 
 /* What is written at once. */
 #define BUFFER_BYTES (1 << 20)
+
+struct called {
+	const struct profile_context *context;
+	bool sent; /* its arguments' texts */
+};
 
 struct perfetto {
 	const struct export *export;
@@ -75,7 +86,10 @@ struct perfetto {
 	uint64_t *process_uuids; /* by place */
 	uint64_t *step_uuids;	 /* likewise; 0: no step yet */
 	bool *sent;		 /* by function: its name has been sent */
-	uint64_t uuids_count;	 /* given so far */
+	struct map64 contexts;	 /* id of a context → index in `called` */
+	struct called *called;	 /* contexts whose caller or stack is known */
+	size_t called_count, called_capacity;
+	uint64_t uuids_count; /* given so far */
 	struct value_tracks values;
 	struct text out, packet, message, inner;
 };
@@ -121,6 +135,12 @@ static int put_beginning(struct perfetto *p)
 		wire_integer(&p->inner, NAME_IID, (uint64_t)source);
 		wire_string(&p->inner, NAME_NAME, name_of_source(source));
 		wire_message(&p->message, INTERNED_CATEGORIES, &p->inner);
+	}
+	for (int i = ARGUMENT_CALLER; i < ARGUMENTS && p->called_count; i++) {
+		wire_integer(&p->inner, NAME_IID, (uint64_t)i);
+		wire_string(&p->inner, NAME_NAME,
+			    i == ARGUMENT_CALLER ? "called from" : "stack of the first call");
+		wire_message(&p->message, INTERNED_ARGUMENTS, &p->inner);
 	}
 	wire_message(&p->packet, PACKET_INTERNED, &p->message);
 	err = put_packet(p);
@@ -243,34 +263,102 @@ static int track_of(struct perfetto *p, struct nesting_thread *thread, unsigned 
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
-/* A name that is met for the first time is sent with the packet that refers to it. */
-static void add_interned(struct perfetto *p, uint32_t function)
+/* The number of an argument's text: two for each context. */
+static uint64_t text_number(const struct called *called, unsigned argument)
+{
+	return (uint64_t)called->context->id * ARGUMENTS + argument;
+}
+
+static void add_text(struct perfetto *p, const struct called *called, unsigned argument,
+		     const struct profile_frame *const *frames, size_t count)
+{
+	struct text plain = {0}, shown = {0};
+
+	for (size_t i = 0; i < count; i++) {
+		text_add(&plain, i ? " \xe2\x86\x90 " : "");
+		location_frame(&plain, frames[i], LOCATION_BRIEF);
+	}
+	escape_display(&shown, text_peek(&plain));
+	wire_integer(&p->inner, NAME_IID, text_number(called, argument));
+	wire_string(&p->inner, NAME_NAME, text_peek(&shown));
+	wire_message(&p->message, INTERNED_TEXTS, &p->inner);
+	p->packet.failed |= plain.failed || shown.failed;
+	text_clear(&plain);
+	text_clear(&shown);
+}
+
+static void add_texts(struct perfetto *p, struct called *called)
+{
+	const struct profile_context *context = called->context;
+
+	called->sent = true;
+	if (context->caller)
+		add_text(p, called, ARGUMENT_CALLER, &context->caller, 1);
+	if (context->stack)
+		add_text(p, called, ARGUMENT_STACK, context->stack->frames,
+			 context->stack->frames_count);
+}
+
+static void add_function(struct perfetto *p, uint32_t function)
 {
 	struct text name = {0};
 
-	if (p->sent[function])
-		return;
 	p->sent[function] = true;
 	export_function_name(&name, p->export->profile, function);
 	wire_integer(&p->inner, NAME_IID, function);
 	wire_string(&p->inner, NAME_NAME, text_peek(&name));
 	wire_message(&p->message, INTERNED_NAMES, &p->inner);
-	wire_message(&p->packet, PACKET_INTERNED, &p->message);
 	p->packet.failed |= name.failed;
 	text_clear(&name);
 }
 
-/* Most of a trace, therefore put together in place: at most 4 + 6 integers of 12 bytes. */
+/* A text that is met for the first time is sent with the packet that refers to it. */
+static void add_interned(struct perfetto *p, uint32_t function, struct called *called)
+{
+	if (!p->sent[function])
+		add_function(p, function);
+	if (called && !called->sent)
+		add_texts(p, called);
+	if (p->message.length)
+		wire_message(&p->packet, PACKET_INTERNED, &p->message);
+}
+
+static char *put_argument(char *at, const struct called *called, unsigned argument)
+{
+	char message[32], *end = wire_put_integer(message, ARGUMENT_NAME, argument);
+
+	end = wire_put_integer(end, ARGUMENT_TEXT, text_number(called, argument));
+	at = wire_put_varint(at, EVENT_ARGUMENT << 3 | WIRE_BYTES);
+	at = wire_put_varint(at, (uint64_t)(end - message));
+	memcpy(at, message, (size_t)(end - message));
+	return at + (end - message);
+}
+
+/* NULL: neither caller nor stack are known, as inside another traced function. */
+static struct called *called_of(struct perfetto *p, const struct perfx_span *span)
+{
+	uint32_t at = p->called_count ? map64_get(&p->contexts, span->context) : MAP64_NONE;
+
+	return at == MAP64_NONE ? NULL : &p->called[at];
+}
+
+/* Most of a trace, therefore put together in place: at most 4 + 6 integers of 12 bytes, and two
+ * arguments of 34. */
 static int put_event(struct perfetto *p, uint64_t time_ns, uint64_t track, unsigned type,
 		     const struct perfx_span *span)
 {
 	const struct profile_function *function =
 		span ? profile_function(p->export->profile, span->function) : NULL;
-	char event[64], packet[128], *e = event, *at = packet;
+	struct called *called = function ? called_of(p, span) : NULL;
+	char event[128], packet[192], *e = event, *at = packet;
 
 	if (function) {
-		add_interned(p, span->function);
+		add_interned(p, span->function, called);
 		e = wire_put_integer(e, EVENT_CATEGORY, function->source);
+		if (called && called->context->caller)
+			e = put_argument(e, called, ARGUMENT_CALLER);
+		if (called && called->context->stack)
+			e = put_argument(e, called, ARGUMENT_STACK);
 		e = wire_put_integer(e, EVENT_NAME, span->function);
 	}
 	e = wire_put_integer(e, EVENT_TYPE, type);
@@ -481,10 +569,33 @@ static int put_process_tracks(struct perfetto *p, size_t i)
 	return err;
 }
 
+static int find_called(struct perfetto *p, const struct profile_process *process)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < process->contexts_count && !err; i++) {
+		const struct profile_context *context = &process->contexts[i];
+
+		if (!context->caller && !context->stack)
+			continue;
+		if (grow_array(&p->called, &p->called_capacity, p->called_count + 1,
+			       sizeof(*p->called)))
+			return -ENOMEM;
+		err = map64_put(&p->contexts, context->id, (uint32_t)p->called_count);
+		p->called[p->called_count++].context = context;
+	}
+	return err;
+}
+
 static int put_all(struct perfetto *p)
 {
 	const struct export *export = p->export;
-	int err = put_beginning(p);
+	int err = 0;
+
+	for (size_t i = 0; i < export->profile->processes_count && !err; i++)
+		err = find_called(p, &export->profile->processes[i]);
+	if (!err)
+		err = put_beginning(p);
 
 	for (size_t i = 0; i < export->profile->processes_count && !err; i++)
 		err = put_process_tracks(p, i);
@@ -514,6 +625,8 @@ int export_perfetto(const struct export *export)
 	free(p.process_uuids);
 	free(p.step_uuids);
 	free(p.sent);
+	free(p.called);
+	map64_clear(&p.contexts);
 	map64_clear(&p.processes);
 	value_tracks_clear(&p.values);
 	text_clear(&p.out);

@@ -7,6 +7,8 @@
  *     host_allocs, host_alloc_space, host_inuse_space, host_peak_space    and tensor_…, gpu_…
  *                          of hotspots, for each domain that was recorded; never summed over them
  *     step_time            of a training's steps, by what it went into; where there are any
+ *     samples, cpu         of threads on the CPU; cpu: the time that the samples stand for
+ *     off_cpu              the same of threads that wait
  *
  * Labels name the process. The fields of a message may come in any order, so strings, functions and
  * locations are written when they are met first. Field numbers: pprof.proto.
@@ -39,9 +41,9 @@ enum { LOCATION_ID = 1, LOCATION_MAPPING = 2, LOCATION_LINE = 4 };
 enum { LINE_FUNCTION = 1, LINE_LINE = 2 };
 enum { FUNCTION_ID = 1, FUNCTION_NAME = 2, FUNCTION_SYSTEM_NAME = 3, FUNCTION_FILE = 4 };
 
-/* Values of a sample: calls and time, then four for each domain, then the steps'. */
+/* Values of a sample: calls and time, four for each domain, the steps', those of samples. */
 #define DOMAIN_VALUES 4
-#define VALUES_MAX    (2 + DOMAIN_VALUES * PERFX_DOMAINS + 1)
+#define VALUES_MAX    (2 + DOMAIN_VALUES * PERFX_DOMAINS + 1 + 3)
 
 struct pprof {
 	const struct export *export;
@@ -50,7 +52,8 @@ struct pprof {
 	struct map64 locations;		     /* function id, or address of a profile_frame → id */
 	struct map64 mappings;		     /* address of a module's name → id */
 	unsigned first_value[PERFX_DOMAINS]; /* of a domain; 0: not recorded */
-	unsigned step_value;		     /* 0: no steps */
+	/* Places of values + 1; 0: none of these. CPU has two: samples, and their time. */
+	unsigned step_value, cpu_value, off_cpu_value;
 	unsigned values_count;
 	uint64_t key_pid, key_process, key_allocator; /* strings */
 };
@@ -108,24 +111,73 @@ static bool has_domain(const struct profile *profile, enum perfx_domain domain)
 	return false;
 }
 
+/* A place of a value that is added next; as struct pprof has it. */
+static unsigned next_value(const struct pprof *p)
+{
+	return p->values_count + 1;
+}
+
+static void add_sample_types(struct pprof *p)
+{
+	if (export_has(p->export, EXPORT_OF_CPU)) {
+		p->cpu_value = next_value(p);
+		add_type(p, "samples", "count");
+		add_type(p, "cpu", "nanoseconds");
+	}
+	if (export_has(p->export, EXPORT_OF_OFF_CPU)) {
+		p->off_cpu_value = next_value(p);
+		add_type(p, "off_cpu", "nanoseconds");
+	}
+}
+
+static bool has_samples(const struct profile *profile)
+{
+	for (size_t i = 0; i < profile->processes_count; i++)
+		if (profile->processes[i].samples.count)
+			return true;
+	return false;
+}
+
+static const char *default_type(const struct pprof *p)
+{
+	switch (p->export->of) {
+	case EXPORT_OF_CPU:
+		return "cpu";
+	case EXPORT_OF_OFF_CPU:
+		return "off_cpu";
+	case EXPORT_OF_ALLOC:
+		return has_domain(p->export->profile, PERFX_DOMAIN_TENSOR) ? "tensor_alloc_space"
+									   : "host_alloc_space";
+	case EXPORT_OF_ALL:
+	case EXPORT_OF_CALLS:
+		break;
+	}
+	return "time";
+}
+
 static void add_types(struct pprof *p)
 {
 	const struct profile *profile = p->export->profile;
+	enum export_of of = p->export->of;
 
 	add_string(p, "");
-	add_type(p, "calls", "count");
-	add_type(p, "time", "nanoseconds");
+	if (export_has(p->export, EXPORT_OF_CALLS)) {
+		add_type(p, "calls", "count");
+		add_type(p, "time", "nanoseconds");
+	}
 	for (int domain = PERFX_DOMAIN_HOST; domain < PERFX_DOMAINS; domain++) {
-		if (has_domain(profile, domain))
+		if (export_has(p->export, EXPORT_OF_ALLOC) && has_domain(profile, domain))
 			add_domain_types(p, domain);
 	}
-	if (export_any_steps(profile)) {
-		p->step_value = p->values_count;
+	if (export_has(p->export, EXPORT_OF_CALLS) && export_any_steps(profile)) {
+		p->step_value = next_value(p);
 		add_type(p, "step_time", "nanoseconds");
 	}
+	if (of != EXPORT_OF_ALL || has_samples(profile))
+		add_sample_types(p);
 	wire_integer(&p->out, PROFILE_TIME, profile->start_unix_ns);
 	wire_integer(&p->out, PROFILE_DURATION, profile->duration_ns);
-	wire_integer(&p->out, PROFILE_DEFAULT_TYPE, add_string(p, "time"));
+	wire_integer(&p->out, PROFILE_DEFAULT_TYPE, add_string(p, default_type(p)));
 	wire_integer(&p->out, PROFILE_COMMENT, add_string(p, profile->command));
 	p->key_pid = add_string(p, "pid");
 	p->key_process = add_string(p, "process");
@@ -201,8 +253,11 @@ static uint64_t location_of_frame(struct pprof *p, const struct profile_frame *f
 	if (id != MAP64_NONE)
 		return id;
 	mapping = mapping_of(p, frame->module, "");
-	snprintf(name, sizeof(name), "0x%llx",
-		 (unsigned long long)(frame->module[0] ? frame->offset : frame->address));
+	if (frame->language == PERFX_LANGUAGE_PYTHON)
+		snprintf(name, sizeof(name), "(Python code that is gone)");
+	else
+		snprintf(name, sizeof(name), "0x%llx",
+			 (unsigned long long)(frame->module[0] ? frame->offset : frame->address));
 	return add_location(p, key, mapping, frame->function[0] ? frame->function : name,
 			    frame->file, frame->line);
 }
@@ -256,11 +311,13 @@ static int put_contexts(struct pprof *p, const struct labels *labels)
 	for (size_t i = 0; i < process->contexts_count && !err; i++) {
 		const struct profile_context *context = &process->contexts[i];
 		struct sample sample = {.values = {context->calls_count, context->self_ns}};
-		uint32_t path[EXPORT_PATH_MAX];
+		struct export_frame path[EXPORT_PATH_MAX];
 
 		sample.locations_count = export_path(&contexts, i, path);
 		for (size_t j = 0; j < sample.locations_count; j++)
-			sample.locations[j] = location_of_function(p, path[j]);
+			sample.locations[j] = path[j].python
+						      ? location_of_frame(p, path[j].python)
+						      : location_of_function(p, path[j].function);
 		if (context->calls_count)
 			put_sample(p, &sample, labels, NULL);
 	}
@@ -295,6 +352,27 @@ static void put_hotspots(struct pprof *p, const struct profile_memory *memory,
 	}
 }
 
+static void put_activities(struct pprof *p, const struct labels *labels)
+{
+	const struct profile_activities *samples = &labels->process->samples;
+
+	for (size_t i = 0; i < samples->count; i++) {
+		const struct profile_activity *activity = &samples->list[i];
+		bool on_cpu = export_is_of(activity, EXPORT_OF_CPU);
+		struct sample sample = {0};
+
+		if (!activity->stack || !(on_cpu ? p->cpu_value : p->off_cpu_value))
+			continue;
+		for (size_t j = 0; j < activity->stack->frames_count && j < EXPORT_PATH_MAX; j++)
+			sample.locations[sample.locations_count++] =
+				location_of_frame(p, activity->stack->frames[j]);
+		if (on_cpu)
+			sample.values[p->cpu_value - 1] = activity->count;
+		sample.values[on_cpu ? p->cpu_value : p->off_cpu_value - 1] = activity->ns;
+		put_sample(p, &sample, labels, NULL);
+	}
+}
+
 /* Phases have names of ours; their addresses distinguish them. */
 static uint64_t location_of_phase(struct pprof *p, enum profile_phase phase)
 {
@@ -317,7 +395,7 @@ static void put_steps(struct pprof *p, const struct labels *labels)
 			continue;
 		sample.locations[0] = location_of_phase(p, (enum profile_phase)phase);
 		sample.locations[1] = location_of_function(p, steps->function);
-		sample.values[p->step_value] = steps->phases[phase];
+		sample.values[p->step_value - 1] = steps->phases[phase];
 		put_sample(p, &sample, labels, NULL);
 	}
 }
@@ -328,12 +406,18 @@ static int put_process(struct pprof *p, const struct profile_process *process)
 	int err;
 
 	labels.name = add_string(p, process->comm);
-	err = put_contexts(p, &labels);
-	for (size_t i = 0; i < process->memory_count && !err; i++)
-		put_hotspots(p, &process->memory[i], &labels);
-	if (!err)
+	if (export_has(p->export, EXPORT_OF_CALLS)) {
+		err = put_contexts(p, &labels);
+		if (err)
+			return err;
+	}
+	if (export_has(p->export, EXPORT_OF_ALLOC))
+		for (size_t i = 0; i < process->memory_count; i++)
+			put_hotspots(p, &process->memory[i], &labels);
+	if (p->step_value)
 		put_steps(p, &labels);
-	return err;
+	put_activities(p, &labels);
+	return 0;
 }
 
 /* --- gzip ------------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Call stacks for flame graphs: two formats. */
 #include "analyze/location.h"
+#include "base/escape.h"
 #include "base/grow.h"
 #include "export/formats.h"
 
@@ -9,10 +10,21 @@
 
 /* --- folded -----------------------------------------------------------------------------------
  * Folded stacks, for flamegraph.pl, inferno and the like: outermost first, then nanoseconds of self
- * time. A semicolon in a name is \x3b.
+ * time, or of the time that samples stand for, or allocated bytes. A semicolon in a name is \x3b.
  *
- *     trainer (pid 4242);train_step;cblas_sgemm 5800500000
+ *     trainer (pid 4242);train_step (train.py:57);at::_ops::mm::call 5800500000
  */
+
+/* "Model.forward (train.py:41)", harmless */
+static void add_place(struct text *name, const struct profile_frame *frame)
+{
+	struct text plain = {0};
+
+	location_frame(&plain, frame, LOCATION_BRIEF);
+	escape_display(name, text_peek(&plain));
+	name->failed |= plain.failed;
+	text_clear(&plain);
+}
 
 static void add_frame(struct text *line, const char *name)
 {
@@ -21,18 +33,19 @@ static void add_frame(struct text *line, const char *name)
 }
 
 /* Callers first. */
-static void add_stack(struct text *line, const struct profile *profile,
-		      const struct export_contexts *contexts, size_t i)
+static void add_path(struct text *line, const struct profile *profile,
+		     const struct export_contexts *contexts, size_t i)
 {
-	uint32_t path[EXPORT_PATH_MAX];
+	struct export_frame path[EXPORT_PATH_MAX];
 	size_t count = export_path(contexts, i, path);
 	struct text name = {0};
 
-	export_process_name(&name, contexts->process);
-	add_frame(line, text_peek(&name));
 	while (count--) {
 		name.length = 0;
-		export_function_name(&name, profile, path[count]);
+		if (path[count].python)
+			add_place(&name, path[count].python);
+		else
+			export_function_name(&name, profile, path[count].function);
 		text_add(line, ";");
 		add_frame(line, text_peek(&name));
 	}
@@ -40,40 +53,133 @@ static void add_stack(struct text *line, const struct profile *profile,
 	text_clear(&name);
 }
 
-static int put_process(const struct export *export, const struct profile_process *process)
+static void add_frames(struct text *line, const struct profile_frame *const *frames, size_t count)
+{
+	struct text name = {0};
+
+	if (!count)
+		text_add(line, ";(no stack)");
+	while (count--) {
+		name.length = 0;
+		add_place(&name, frames[count]);
+		text_add(line, ";");
+		add_frame(line, text_peek(&name));
+	}
+	line->failed |= name.failed;
+	text_clear(&name);
+}
+
+/* Writes lines, one after another, of a process. */
+struct folded {
+	const struct export *export;
+	struct text line;
+	size_t start; /* of a line: behind the process's name */
+	int err;
+};
+
+static void open_folded(struct folded *folded, const struct export *export,
+			const struct profile_process *process)
+{
+	struct text name = {0};
+
+	*folded = (struct folded){.export = export};
+	export_process_name(&name, process);
+	add_frame(&folded->line, text_peek(&name));
+	folded->line.failed |= name.failed;
+	folded->start = folded->line.length;
+	text_clear(&name);
+}
+
+/* The stack is in `line`. */
+static void put_folded(struct folded *folded, uint64_t value)
+{
+	struct text *line = &folded->line;
+
+	if (value) {
+		text_printf(line, " %llu\n", (unsigned long long)value);
+		fwrite(text_peek(line), 1, line->length, folded->export->out);
+	}
+	folded->err = line->failed ? -ENOMEM : export_error(folded->export->out);
+	line->length = folded->start;
+}
+
+static int fold_calls(struct folded *folded, const struct profile_process *process)
 {
 	struct export_contexts contexts;
-	struct text line = {0};
 	int err = export_contexts_make(&contexts, process);
 
 	for (size_t i = 0; i < process->contexts_count && !err; i++) {
 		if (!process->contexts[i].self_ns)
 			continue;
-		line.length = 0;
-		add_stack(&line, export->profile, &contexts, i);
-		text_printf(&line, " %llu\n", (unsigned long long)process->contexts[i].self_ns);
-		fwrite(text_peek(&line), 1, line.length, export->out);
-		err = line.failed ? -ENOMEM : export_error(export->out);
+		add_path(&folded->line, folded->export->profile, &contexts, i);
+		put_folded(folded, process->contexts[i].self_ns);
+		err = folded->err;
 	}
 	export_contexts_clear(&contexts);
-	text_clear(&line);
 	return err;
+}
+
+static int fold_samples(struct folded *folded, const struct profile_process *process)
+{
+	for (size_t i = 0; i < process->samples.count && !folded->err; i++) {
+		const struct profile_activity *sample = &process->samples.list[i];
+
+		if (!export_is_of(sample, folded->export->of))
+			continue;
+		add_frames(&folded->line, sample->stack ? sample->stack->frames : NULL,
+			   sample->stack ? sample->stack->frames_count : 0);
+		put_folded(folded, sample->ns);
+	}
+	return folded->err;
+}
+
+static int fold_blocks(struct folded *folded, const struct profile_process *process)
+{
+	const struct profile_memory *memory = export_memory(process);
+
+	for (size_t i = 0; memory && i < memory->hotspots_count && !folded->err; i++) {
+		const struct profile_hotspot *hotspot = &memory->hotspots[i];
+
+		add_frames(&folded->line, hotspot->frames, hotspot->frames_count);
+		put_folded(folded, hotspot->allocated_bytes.value);
+	}
+	return folded->err;
+}
+
+static int fold_process(struct folded *folded, const struct profile_process *process)
+{
+	switch (folded->export->of) {
+	case EXPORT_OF_CPU:
+	case EXPORT_OF_OFF_CPU:
+		return fold_samples(folded, process);
+	case EXPORT_OF_ALLOC:
+		return fold_blocks(folded, process);
+	case EXPORT_OF_ALL:
+	case EXPORT_OF_CALLS:
+		break;
+	}
+	return fold_calls(folded, process);
 }
 
 int export_folded(const struct export *export)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < export->profile->processes_count && !err; i++)
-		err = put_process(export, &export->profile->processes[i]);
+	for (size_t i = 0; i < export->profile->processes_count && !err; i++) {
+		struct folded folded;
+
+		open_folded(&folded, export, &export->profile->processes[i]);
+		err = fold_process(&folded, &export->profile->processes[i]);
+		text_clear(&folded.line);
+	}
 	return err;
 }
 
 /* --- speedscope -------------------------------------------------------------------------------
  * speedscope.app: for each process a profile of time by calling context, one of the steps of a
- * training in their order, each with what its time went into, and of each domain of memory one of
- * live bytes at its peak (of allocated bytes where frees were not seen), by call stack. Stacks are
- * indices of frames, outermost first.
+ * training in their order, each with what its time went into, two of the samples (CPU, waiting),
+ * and of each domain of memory one of live bytes at its peak (of allocated bytes where frees were
+ * not seen), by call stack. Stacks are indices of frames, outermost first.
  */
 
 /* Beyond all ids and addresses. */
@@ -187,13 +293,15 @@ static int put_time(struct speedscope *s, const struct profile_process *process)
 	int err = export_contexts_make(&contexts, process);
 
 	for (size_t i = 0; i < process->contexts_count && !err; i++) {
-		uint32_t path[EXPORT_PATH_MAX];
+		struct export_frame path[EXPORT_PATH_MAX];
 
 		if (!process->contexts[i].self_ns)
 			continue;
 		open_stack(&stacks);
 		for (size_t j = export_path(&contexts, i, path); j-- > 0;)
-			text_printf(&stacks.samples, "%u%s", function_frame(s, path[j]),
+			text_printf(&stacks.samples, "%u%s",
+				    path[j].python ? place_frame_of(s, path[j].python)
+						   : function_frame(s, path[j].function),
 				    j ? "," : "");
 		close_stack(&stacks, process->contexts[i].self_ns);
 	}
@@ -276,6 +384,44 @@ static void put_memory(struct speedscope *s, const struct profile_process *proce
 	text_clear(&what);
 }
 
+static void put_samples(struct speedscope *s, const struct profile_process *process,
+			enum export_of of)
+{
+	struct stacks stacks = {0};
+
+	for (size_t i = 0; i < process->samples.count; i++) {
+		const struct profile_activity *sample = &process->samples.list[i];
+
+		if (!sample->stack || !export_is_of(sample, of))
+			continue;
+		open_stack(&stacks);
+		for (size_t j = sample->stack->frames_count; j-- > 0;)
+			text_printf(&stacks.samples, "%u%s",
+				    place_frame_of(s, sample->stack->frames[j]), j ? "," : "");
+		close_stack(&stacks, sample->ns);
+	}
+	put_profile(s, process, of == EXPORT_OF_CPU ? "CPU (sampled)" : "waiting (sampled)",
+		    "nanoseconds", &stacks);
+}
+
+static int put_speedscope_process(struct speedscope *s, const struct profile_process *process)
+{
+	const struct export *export = s->export;
+	int err = export_has(export, EXPORT_OF_CALLS) ? put_time(s, process) : 0;
+
+	if (err)
+		return err;
+	if (export_has(export, EXPORT_OF_CALLS))
+		put_steps(s, process);
+	if (export_has(export, EXPORT_OF_CPU))
+		put_samples(s, process, EXPORT_OF_CPU);
+	if (export_has(export, EXPORT_OF_OFF_CPU))
+		put_samples(s, process, EXPORT_OF_OFF_CPU);
+	for (size_t i = 0; i < process->memory_count && export_has(export, EXPORT_OF_ALLOC); i++)
+		put_memory(s, process, &process->memory[i]);
+	return 0;
+}
+
 static int write_file(const struct speedscope *s)
 {
 	FILE *out = s->export->out;
@@ -297,13 +443,8 @@ int export_speedscope(const struct export *export)
 	struct speedscope s = {.export = export};
 	int err = 0;
 
-	for (size_t i = 0; i < profile->processes_count && !err; i++) {
-		err = put_time(&s, &profile->processes[i]);
-		if (!err)
-			put_steps(&s, &profile->processes[i]);
-		for (size_t j = 0; j < profile->processes[i].memory_count && !err; j++)
-			put_memory(&s, &profile->processes[i], &profile->processes[i].memory[j]);
-	}
+	for (size_t i = 0; i < profile->processes_count && !err; i++)
+		err = put_speedscope_process(&s, &profile->processes[i]);
 	if (!err)
 		err = write_file(&s);
 	map64_clear(&s.frames);

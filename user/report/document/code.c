@@ -173,11 +173,15 @@ static void compose_line_note(struct composer *c, const struct profile_process *
 void compose_lines(struct composer *c, const struct profile_process *p)
 {
 	size_t python = lines_of(p, PERFX_LANGUAGE_PYTHON), native = p->lines_count - python;
+	bool chart = c->limits->charts && p->samples.count;
 	size_t left = 0;
 
-	if (!p->lines_count || !c->limits->lines)
+	if ((!p->lines_count && !chart) || !c->limits->lines)
 		return;
 	document_say(c->document, BLOCK_SECTION, "Where in the code");
+	if (chart)
+		document_add_chart(c->document,
+				   (struct chart){.kind = CHART_SAMPLES, .process = p});
 	if (python)
 		left += compose_line_table(c, p, PERFX_LANGUAGE_PYTHON);
 	/* in brief a Python program's own lines are enough */

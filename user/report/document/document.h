@@ -33,6 +33,7 @@ enum chart_kind {
 	CHART_RESIDENT,	 /* resident memory over time */
 	CHART_HELD,	 /* a domain's live bytes over time, or allocated ones */
 	CHART_PLACES,	 /* flame graph of a domain's hotspots */
+	CHART_SAMPLES,	 /* flame graph of samples, on the CPU and waiting */
 	CHART_STEPS,	 /* the steps of a training, one after the other */
 	CHART_ROOFLINE,	 /* functions that compute, under what the host can do */
 };

@@ -26,9 +26,10 @@
 
 /* A box narrower than a thousandth of the graph cannot be seen before it is enlarged; what is left
  * out is so much at most, and so many boxes are quick. */
-#define NODE_SHARE 0.0005
-#define NODES_MAX  10000
-#define PLACES_MAX 1000
+#define NODE_SHARE  0.0005
+#define NODES_MAX   10000
+#define PLACES_MAX  1000
+#define SAMPLES_MAX 4000
 
 void html_json(struct text *into, const char *json)
 {
@@ -269,6 +270,29 @@ static long add_operator(struct flame *flame, const struct profile *profile,
 			  values_of(h, held, !h->frames_count));
 }
 
+/* FNV-1a, 64 bits (Fowler, Noll, Vo). */
+static uint64_t hash_of(const char *text)
+{
+	uint64_t hash = 0xcbf29ce484222325ULL;
+
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * 0x100000001b3ULL;
+	return hash;
+}
+
+/* Frames of one name are one, whatever their addresses. Names of ours and ids of functions are in
+ * other graphs, or below 2^32. */
+static uint32_t flame_frame(struct flame *flame, const struct profile_frame *frame)
+{
+	struct text name = {0};
+	uint32_t index;
+
+	location_frame(&name, frame, LOCATION_BRIEF);
+	index = flame_name(flame, hash_of(text_peek(&name)), text_peek(&name));
+	text_clear(&name);
+	return index;
+}
+
 /* Outermost first. The script puts equal beginnings together. */
 static void add_place(struct flame *flame, const struct profile *profile,
 		      const struct profile_hotspot *h, bool held)
@@ -276,14 +300,8 @@ static void add_place(struct flame *flame, const struct profile *profile,
 	long parent = add_operator(flame, profile, h, held);
 
 	for (size_t i = h->frames_count; i-- > 0;) {
-		struct text name = {0};
-
-		location_frame(&name, h->frames[i], LOCATION_BRIEF);
-		parent = flame_node(flame, parent,
-				    flame_name(flame, (uint64_t)(uintptr_t)h->frames[i],
-					       text_peek(&name)),
+		parent = flame_node(flame, parent, flame_frame(flame, h->frames[i]),
 				    values_of(h, held, i == 0));
-		text_clear(&name);
 	}
 	if (parent < 0)
 		flame_node(flame, -1, flame_name(flame, 0, "(no stack)"), values_of(h, held, true));
@@ -306,6 +324,46 @@ static void chart_places(struct text *into, const struct profile *profile,
 	flame_end(into, &flame, "B",
 		  held ? json_pack("[s,s,s]", "At peak", "Live", "Allocated")
 		       : json_pack("[s]", "Allocated"));
+}
+
+static json_t *sample_values(const struct profile_activity *sample, bool own)
+{
+	bool on_cpu = sample->state == PERFX_SAMPLE_ON_CPU;
+
+	return json_pack("[o,o]", json_of_integer(own && on_cpu ? sample->ns : 0),
+			 json_of_integer(own && !on_cpu ? sample->ns : 0));
+}
+
+static void add_sample(struct flame *flame, const struct profile_activity *sample)
+{
+	size_t count = sample->stack ? sample->stack->frames_count : 0;
+	long parent = -1;
+
+	for (size_t i = count; i-- > 0;)
+		parent = flame_node(flame, parent, flame_frame(flame, sample->stack->frames[i]),
+				    sample_values(sample, i == 0));
+	if (!count)
+		flame_node(flame, -1, flame_name(flame, 0, "(no stack)"),
+			   sample_values(sample, true));
+}
+
+static void chart_samples(struct text *into, const struct profile *profile,
+			  const struct profile_process *p)
+{
+	const struct profile_sampling *sampling = &profile->sampling;
+	struct flame flame;
+
+	flame_new(&flame);
+	for (size_t i = 0; i < p->samples.count && i < SAMPLES_MAX; i++)
+		add_sample(&flame, &p->samples.list[i]);
+	open_chart(into, "flame", "Sampled time by call stack: callers above. Threads add up");
+	if (sampling->on_cpu_interval_ns)
+		text_printf(into, "; one sample every %s on the CPU",
+			    as_ns(sampling->on_cpu_interval_ns));
+	if (sampling->off_cpu_interval_ns)
+		text_printf(into, ", every %s while waiting", as_ns(sampling->off_cpu_interval_ns));
+	text_add(into, ".");
+	flame_end(into, &flame, "ns", json_pack("[s,s]", "CPU", "Waiting"));
 }
 
 /* --- over time -------------------------------------------------------------------------------- */
@@ -803,6 +861,9 @@ void html_chart(struct text *into, const struct profile *profile, const struct c
 		break;
 	case CHART_PLACES:
 		chart_places(into, profile, chart->memory);
+		break;
+	case CHART_SAMPLES:
+		chart_samples(into, profile, chart->process);
 		break;
 	case CHART_STEPS:
 		chart_steps(into, profile, chart->process);
