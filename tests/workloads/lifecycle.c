@@ -204,7 +204,7 @@ static void loop(void)
 
 static int workers_count;
 
-/* Each waits until the test has seen them all, works and ends. */
+/* Each waits until the tracer has seen them all, works and ends. */
 static void employ(void)
 {
 	pid_t *pids = calloc((size_t)workers_count, sizeof(*pids));
@@ -221,7 +221,7 @@ static void employ(void)
 		call_work(WORKERS_CALLS);
 		_exit(0);
 	}
-	rest(500);
+	rest(2000);
 	close(gate[0]);
 	close(gate[1]);
 	for (int i = 0; i < workers_count; i++)
