@@ -112,6 +112,7 @@ Test(cfi, rows)
 	struct image *image = assemble(usual_source, "");
 
 	expect_rows(image, TEXT_VADDR, TEXT_VADDR + 0x13000, usual_rows);
+	expect_rows(image, TEXT_VADDR, UINT64_MAX, usual_rows);
 	image__free(image);
 }
 

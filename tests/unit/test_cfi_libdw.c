@@ -321,7 +321,7 @@ static void compare_file(const char *path, size_t step)
 	comparison.libdw = dwarf_getcfi_elf(elf);
 	cr_assert_not_null(comparison.libdw, "%s: %s", path, dwarf_errmsg(-1));
 	compare_segments(image, &comparison);
-	cr_log_warn("%s: %zu rows, %zu compared, %zu bad, %zu without rbp, %.2f s", path,
+	cr_log_info("%s: %zu rows, %zu compared, %zu bad, %zu without rbp, %.2f s", path,
 		    comparison.rows_count, comparison.compared, comparison.bad,
 		    comparison.fp_unknown, seconds() - began);
 	cr_expect_eq(comparison.different, 0, "%s: %zu of %zu rows differ", path,

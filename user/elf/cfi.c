@@ -494,7 +494,9 @@ static void add_fde(struct rows *rows, const struct eh_fde *fde, uint64_t to, ui
 
 int image__cfi_rows(struct image *image, uint64_t from, uint64_t to, cfi_row_fn *fn, void *ctx)
 {
-	uint64_t work = FUNCTION_WORK + CODE_BYTE_WORK * (to - from);
+	/* addresses have 48 bits; the product of more could run over */
+	uint64_t bytes = to - from < 1ull << 48 ? to - from : 1ull << 48;
+	uint64_t work = FUNCTION_WORK + CODE_BYTE_WORK * bytes;
 	struct rows rows = {.kept.vaddr = from, .fn = fn, .ctx = ctx};
 	size_t count = eh_frame__count(image);
 
