@@ -97,11 +97,10 @@ struct {
  * it is read and written at once, so programs that interrupt each other, and other CPUs, see all
  * of it or another one.
  */
-#define UNWIND_CACHE_BITS 16
-#define UNWIND_CACHE_KEY  ((1ull << UNWIND_CACHE_BITS) - 1)
+#define UNWIND_CACHE_KEY ((1ull << PERFX_UNWIND_CACHE_BITS) - 1)
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1 << UNWIND_CACHE_BITS);
+	__uint(max_entries, 1); /* user space: 1 << PERFX_UNWIND_CACHE_BITS */
 	__type(key, __u32);
 	__type(value, __u64);
 } perfx_unwind_cache __weak SEC(".maps");

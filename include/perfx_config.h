@@ -305,6 +305,7 @@ struct perfx_memory_knobs {
 #define PERFX_UNWIND_RULE_BAD  2 /* PERFX_CFA_BAD */
 /* Addresses of code and, above them, generations of a process's mappings. */
 #define PERFX_UNWIND_ADDRESS_BITS 47
+#define PERFX_UNWIND_CACHE_BITS	  16
 #define PERFX_UNWIND_GENERATIONS  (1u << (64 - PERFX_UNWIND_ADDRESS_BITS))
 
 /* From this offset in its page on, this rule. */

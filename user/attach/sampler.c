@@ -247,7 +247,7 @@ void sampler__describe(struct sampler *sampler)
 {
 	struct perfx_sampling record = {.on_cpu_interval_ns = sampler->on_cpu_ns,
 					.off_cpu_interval_ns = sampler->off_cpu_ns,
-					.stacks = PERFX_STACKS_FRAME_POINTERS};
+					.stacks = tracer__stacks(sampler->tracer)};
 
 	SINK_PACK(sampler->sink, &sampler->buffer, PERFX_KIND_SAMPLING, record, sampler->why);
 }

@@ -123,8 +123,18 @@ static void open_memory(struct tracer *tracer, const struct tracer_options *opti
 			-log((i + 0.5) / PERFX_SAMPLE_QUANTILES) * PERFX_SAMPLE_ONE);
 	bpf_map__set_max_entries(skel->maps.perfx_stack_ids, PERFX_MAX_STACKS);
 	bpf_map__set_max_entries(skel->maps.perfx_sampled, PERFX_MAX_SAMPLED);
+}
+
+static void open_stacks(struct perfx_bpf *skel, const struct tracer_options *options)
+{
+	skel->data->perfx_stacks_by = options->stacks == PERFX_STACKS_UNWIND
+					      ? PERFX_STACKS_FRAME_POINTERS
+					      : options->stacks;
+	if (options->stacks != PERFX_STACKS_UNWIND)
+		return;
 	bpf_map__set_max_entries(skel->maps.perfx_unwind_pages, PERFX_UNWIND_PAGES_MAX);
 	bpf_map__set_max_entries(skel->maps.perfx_unwind_rules, PERFX_UNWIND_RULES_MAX);
+	bpf_map__set_max_entries(skel->maps.perfx_unwind_cache, 1 << PERFX_UNWIND_CACHE_BITS);
 }
 
 /* The iterator's program is loaded where the kernel has what it calls: else the whole object would
@@ -202,6 +212,7 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 				  tracer->return_link != PERFX_LINK_SESSION);
 	open_memory(tracer, options);
 	open_samples(tracer, options, features);
+	open_stacks(skel, options);
 	open_annotations(tracer);
 	waiting_open(skel, options->waiting && !tracer->lacks[TRACER_WAITING]);
 	open_perf_events(skel, options->counters);
@@ -623,6 +634,30 @@ void tracer__set_memory(struct tracer *tracer, enum perfx_domain domain,
 
 	knobs->sample_bytes = sample_bytes;
 	__atomic_store_n(&knobs->level, level, __ATOMIC_RELEASE);
+}
+
+void tracer__set_stacks(struct tracer *tracer, enum perfx_stacks stacks)
+{
+	__atomic_store_n(&tracer->skel->data->perfx_stacks_by, stacks, __ATOMIC_SEQ_CST);
+}
+
+enum perfx_stacks tracer__stacks(const struct tracer *tracer)
+{
+	return tracer->skel->data->perfx_stacks_by;
+}
+
+struct tracer_unwind_maps tracer__unwind_maps(const struct tracer *tracer)
+{
+	const struct perfx_bpf *skel = tracer->skel;
+
+	return (struct tracer_unwind_maps){
+		.processes_fd = bpf_map__fd(skel->maps.perfx_unwind_processes),
+		.sets_fd = bpf_map__fd(skel->maps.perfx_unwind_sets),
+		.pages_fd = bpf_map__fd(skel->maps.perfx_unwind_pages),
+		.slabs_fd = bpf_map__fd(skel->maps.perfx_unwind_rows),
+		.rules_fd = bpf_map__fd(skel->maps.perfx_unwind_rules),
+		.requests_fd = bpf_map__fd(skel->maps.perfx_unwind_requests),
+	};
 }
 
 void tracer__expect_many_stacks(struct tracer *tracer)

@@ -34,7 +34,8 @@ struct tracer_options {
 	uint32_t probes_max; /* room in the tables */
 	bool memory;	     /* room and programs for allocation probes */
 	bool samples;	     /* likewise, for samples of threads */
-	bool waiting;	     /* and for time off the CPU */
+	enum perfx_stacks stacks;
+	bool waiting;			 /* and for time off the CPU */
 	const struct counters *counters; /* of calls marked F_PERF; NULL: none */
 };
 
@@ -113,6 +114,16 @@ int64_t tracer__add_annotation(struct tracer *tracer, const struct perfx_annotat
 /* How a domain is recorded from now on. sample_bytes: where it is sampled. */
 void tracer__set_memory(struct tracer *tracer, enum perfx_domain domain,
 			enum perfx_memory_level level, uint64_t sample_bytes);
+
+/* How stacks are recorded from now on: UNWIND only where its tables were asked for. */
+void tracer__set_stacks(struct tracer *tracer, enum perfx_stacks stacks);
+enum perfx_stacks tracer__stacks(const struct tracer *tracer);
+
+/* Descriptors of the maps that user/attach/unwind_tables.c fills (bpf/unwind.bpf.h). */
+struct tracer_unwind_maps {
+	int processes_fd, sets_fd, pages_fd, slabs_fd, rules_fd, requests_fd;
+};
+struct tracer_unwind_maps tracer__unwind_maps(const struct tracer *tracer);
 
 /* The traced programs switch stacks in user space: frames are matched one by one. */
 void tracer__expect_many_stacks(struct tracer *tracer);

@@ -63,6 +63,7 @@ struct options {
 	enum memory_choice memory;
 	uint64_t sample_bytes; /* MEMORY_SAMPLED: mean distance between samples */
 	uint64_t sample_hz;    /* --sample; 0: off */
+	enum perfx_stacks stacks;
 	struct peaks_given peaks;
 	enum host_level host_level;
 	const char **usdt; /* globs of provider:name, borrowed from argv */

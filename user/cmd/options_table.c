@@ -544,6 +544,16 @@ const struct option_row option_rows[] = {
 		"`on`: for all functions. "
 		"By name: at most four of @, for all functions."},
 
+	{"stacks", 0, false, SECTION_WHAT, RECORDING, .arg = "off|fp|unwind", .parse = take_choice,
+	 INTO(stacks), .min = PERFX_STACKS_OFF,
+	 .help = "how call stacks are found: unwind tables, frame pointers, not at all",
+	 .man = "How the call stacks of allocations and samples are found. "
+		"`unwind`, the default: by the unwind tables of the program's files, which all "
+		"compilers write, and where code has none by frame pointers, or by what on the "
+		"stack looks like a return address. "
+		"`fp`: by frame pointers alone, which few libraries have; the costs are smaller. "
+		"`off`: only the immediate caller is recorded."},
+
 	{"sample", 0, false, SECTION_WHAT, RECORDING, .arg = "HZ|off", .parse = take_sample,
 	 INTO(sample_hz), .max = 1000,
 	 .help = "sample call stacks of all threads, HZ times a second on each CPU (default 99)",

@@ -199,6 +199,7 @@ static struct recorder_options recorder_options_of(const struct options *options
 		.rings_count = options->rings_count,
 		.sample_bytes = options->sample_bytes,
 		.sample_hz = options->sample_hz,
+		.stacks = options->stacks,
 		.off_cpu = options->off_cpu,
 		.follow_children = !options->no_children,
 		.compensate = options->compensate,

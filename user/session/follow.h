@@ -10,6 +10,7 @@
 #include "attach/memory.h"
 #include "attach/probes.h"
 #include "attach/tracer.h"
+#include "attach/unwind_tables.h"
 #include "session/frames.h"
 #include "session/process_table.h"
 #include "session/recorder.h"
@@ -24,7 +25,8 @@ struct follow_parts {
 	struct tracer *tracer;
 	struct probes *probes;
 	struct memory *memory;
-	struct frames *frames; /* NULL: no stacks are recorded */
+	struct frames *frames;		     /* NULL: no stacks are recorded */
+	struct unwind_tables *unwind_tables; /* NULL: or by frame pointers */
 	struct process_table *processes;
 	struct sink *sink;
 	pid_t main_pid; /* the first target: whose end by a signal is reported */

@@ -7,6 +7,7 @@
 #include "attach/reader.h"
 #include "attach/sampler.h"
 #include "attach/tracer.h"
+#include "attach/unwind_tables.h"
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/message.h"
@@ -80,7 +81,8 @@ struct recorder {
 	struct waits *waits; /* NULL: time off the CPU is not recorded */
 	struct reader *reader;
 	struct process_table *processes;
-	struct frames *frames; /* NULL: no stacks are recorded */
+	struct frames *frames;		     /* NULL: no stacks are recorded */
+	struct unwind_tables *unwind_tables; /* NULL: or by frame pointers */
 	struct follow *follow;
 	struct step_watch *steps; /* NULL: not by steps */
 	struct totals *totals;
@@ -166,6 +168,7 @@ static int begin_load(struct recorder *recorder)
 		.rings_count = options->rings_count,
 		.memory = options->plan.memory != MEMORY_OFF,
 		.samples = options->sample_hz > 0,
+		.stacks = options->stacks,
 		.waiting = options->off_cpu,
 		.probes_max = PROBES_GUESS + PROBES_SLACK,
 	};
@@ -383,22 +386,40 @@ static bool open_attach(struct recorder *recorder)
 	return true;
 }
 
+/* What stacks need. */
+static void open_stacks(struct recorder *recorder)
+{
+	const struct recorder_options *options = recorder->options;
+
+	if (options->plan.memory == MEMORY_OFF && !options->sample_hz)
+		return;
+	recorder->frames = frames__new(recorder->sink);
+	if (options->stacks != PERFX_STACKS_UNWIND)
+		return;
+	recorder->unwind_tables = unwind_tables__new(recorder->tracer);
+	if (!recorder->unwind_tables)
+		msg_say("call stacks: by frame pointers alone, so most are short: no unwind "
+			"tables: %s",
+			strerror(errno));
+}
+
 static bool open_processes(struct recorder *recorder)
 {
 	recorder->processes = process_table__new(recorder->tracer, recorder->sink,
 						 recorder->options->full_cmdline);
-	if (recorder->options->plan.memory != MEMORY_OFF || recorder->options->sample_hz)
-		recorder->frames = frames__new(recorder->sink);
-	recorder->follow = follow__new(&(struct follow_parts){.options = recorder->options,
-							      .plan = recorder->plan,
-							      .skipped = &recorder->skipped,
-							      .tracer = recorder->tracer,
-							      .probes = recorder->probes,
-							      .memory = recorder->memory,
-							      .frames = recorder->frames,
-							      .processes = recorder->processes,
-							      .sink = recorder->sink,
-							      .main_pid = recorder->main_pid});
+	open_stacks(recorder);
+	recorder->follow =
+		follow__new(&(struct follow_parts){.options = recorder->options,
+						   .plan = recorder->plan,
+						   .skipped = &recorder->skipped,
+						   .tracer = recorder->tracer,
+						   .probes = recorder->probes,
+						   .memory = recorder->memory,
+						   .frames = recorder->frames,
+						   .unwind_tables = recorder->unwind_tables,
+						   .processes = recorder->processes,
+						   .sink = recorder->sink,
+						   .main_pid = recorder->main_pid});
 	return recorder->processes && recorder->follow;
 }
 
@@ -450,7 +471,7 @@ static int watch(int epoll_fd, int fd, uint32_t what)
 	return fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
-enum watched { WATCH_TIMER = 1, WATCH_RINGS, WATCH_MAPPINGS, WATCH_FILES };
+enum watched { WATCH_TIMER = 1, WATCH_RINGS, WATCH_MAPPINGS, WATCH_FILES, WATCH_UNWIND };
 
 static int open_loop(struct recorder *recorder)
 {
@@ -468,6 +489,9 @@ static int open_loop(struct recorder *recorder)
 			    WATCH_MAPPINGS);
 	if (!err && follow__files_fd(recorder->follow) >= 0)
 		err = watch(recorder->epoll_fd, follow__files_fd(recorder->follow), WATCH_FILES);
+	if (!err && recorder->unwind_tables)
+		err = watch(recorder->epoll_fd, unwind_tables__fd(recorder->unwind_tables),
+			    WATCH_UNWIND);
 	if (err)
 		msg_say("cannot set up the recording: %s", strerror(-err));
 	return err ? EXIT_FAILED : EXIT_OK;
@@ -625,6 +649,9 @@ static void loop(struct recorder *recorder)
 			case WATCH_MAPPINGS:
 				on_mapping(recorder);
 				break;
+			case WATCH_UNWIND:
+				unwind_tables__serve(recorder->unwind_tables);
+				break;
 			case WATCH_FILES:
 				follow__files(recorder->follow);
 				break;
@@ -768,6 +795,7 @@ static void close_parts(struct recorder *recorder)
 	waits__free(recorder->waits);
 	thread_counters__free(recorder->thread_counters);
 	frames__free(recorder->frames);
+	unwind_tables__free(recorder->unwind_tables);
 	memory__free(recorder->memory);
 	sampler__free(recorder->sampler);
 	operations__free(recorder->operations);

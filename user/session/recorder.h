@@ -35,10 +35,11 @@ struct recorder_options {
 	struct plan_options plan;
 	uint64_t sample_bytes; /* --memory sampled=: mean distance of samples */
 	uint64_t sample_hz;    /* --sample: of each CPU; 0: off */
+	enum perfx_stacks stacks;
 	enum perfx_link link;
 	size_t ring_bytes;
 	size_t rings_count; /* 0: by the number of CPUs */
-	bool off_cpu; /* what threads wait for */
+	bool off_cpu;	    /* what threads wait for */
 	bool follow_children;
 	bool compensate;
 	bool calibrate;

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Compiled unwind tables in the maps that the BPF programs read (bpf/unwind.bpf.h): rules, rows in
+ * slabs of 1 MiB, and the pages of 64 KiB of text that they belong to. A page is compiled at once,
+ * published by one store, and stays.
+ */
+#ifndef PERFX_ATTACH_UNWIND_ROWS_H
+#define PERFX_ATTACH_UNWIND_ROWS_H
+
+#include "attach/tracer.h"
+#include "elf/image.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct unwind_rows;
+
+/* NULL with errno. */
+struct unwind_rows *unwind_rows__new(const struct tracer_unwind_maps *maps);
+void unwind_rows__free(struct unwind_rows *rows);
+
+/* Indices of `count` pages in a row; -ENOSPC: the table is full. */
+int64_t unwind_rows__add_pages(struct unwind_rows *rows, size_t count);
+/* Is the page compiled? */
+bool unwind_rows__loaded(const struct unwind_rows *rows, uint32_t page);
+/* Compiles the page whose code begins at vaddr, a multiple of 64 KiB. -ENOSPC: the rows are full,
+ * and it is not tried again. */
+int unwind_rows__load(struct unwind_rows *rows, uint32_t page, struct image *image, uint64_t vaddr);
+
+/* Kernel memory of the rows: what the slabs take. */
+size_t unwind_rows__bytes(const struct unwind_rows *rows);
+size_t unwind_rows__pages_loaded(const struct unwind_rows *rows);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the BPF programs unwind stacks by (bpf/unwind.bpf.h): which files traced processes map
+ * where, and the unwind tables of these files, a page of 64 KiB of text at a time. Loaded are the
+ * pages that a process has in memory when its mapping is first seen, and those that a walk has
+ * asked for.
+ *
+ * Everything is bounded, because files may be hostile: 32 MiB of rows, 16,384 rules, 4 GiB of text,
+ * 4,096 mappings of a process. What finds no room ends a stack, which its record tells.
+ */
+#ifndef PERFX_ATTACH_UNWIND_TABLES_H
+#define PERFX_ATTACH_UNWIND_TABLES_H
+
+#include "attach/tracer.h"
+
+#include <sys/types.h>
+
+struct unwind_tables;
+
+/* Stacks are unwound from now on in processes that unwind_tables__map has seen. NULL with errno. */
+struct unwind_tables *unwind_tables__new(struct tracer *tracer);
+void unwind_tables__free(struct unwind_tables *tables);
+
+/* What a process maps now; cheap if it has not changed. 0 or -errno. */
+int unwind_tables__map(struct unwind_tables *tables, pid_t pid);
+/* A child has its parent's mappings; the programs know that already. */
+void unwind_tables__fork(struct unwind_tables *tables, pid_t child, pid_t parent);
+/* It has ended, or is another program. */
+void unwind_tables__forget(struct unwind_tables *tables, pid_t pid);
+
+/* Readable when a walk has missed a page. */
+int unwind_tables__fd(const struct unwind_tables *tables);
+/* Loads what was asked for. */
+void unwind_tables__serve(struct unwind_tables *tables);
+
+struct unwind_usage {
+	size_t files, pages, bytes; /* pages and kernel memory of rows */
+};
+struct unwind_usage unwind_tables__usage(const struct unwind_tables *tables);
+
+#endif
