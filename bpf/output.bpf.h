@@ -183,7 +183,8 @@ static __always_inline void add_pending_run(__u32 object_cost, __u32 context)
 }
 
 static __always_inline void overflow_add(__u32 context, __u64 duration_ns, __u64 self_ns,
-					 __u16 flags, const struct outcome *outcome)
+					 __u64 off_cpu_ns, __u16 flags,
+					 const struct outcome *outcome)
 {
 	struct perfx_context_node *node = context_node(context);
 
@@ -197,11 +198,20 @@ static __always_inline void overflow_add(__u32 context, __u64 duration_ns, __u64
 	} else {
 		__sync_fetch_and_add(&node->total_ns, duration_ns);
 		__sync_fetch_and_add(&node->self_ns, self_ns);
+		if (off_cpu_ns)
+			__sync_fetch_and_add(&node->off_cpu_ns, off_cpu_ns);
 	}
-	if (outcome && outcome->state == PERFX_COST_BY_OBJECT)
+	if (outcome->state == PERFX_COST_BY_OBJECT)
 		add_pending_run(outcome->flops, context);
-	else if (outcome)
+	else
 		overflow_cost(node, outcome);
+}
+
+/* The part of a timed call in which its thread was off the CPU. */
+static __always_inline __u64 off_cpu_part(const struct thread *t, const struct frame *f,
+					  __u16 flags)
+{
+	return flags ? 0 : t->off_cpu_ns - f->off_cpu_ns;
 }
 
 /* All fields but the cost. */
@@ -222,51 +232,36 @@ static __always_inline void fill_span(struct perfx_span *span, const struct thre
 	span->pad = 0;
 }
 
-static __always_inline void emit_plain(struct thread *t, const struct frame *f, __u32 depth,
-				       __u64 duration_ns, __u64 self_ns, __u16 flags)
-{
-	void *ring = ring_of(&perfx_spans, t->tid);
-	struct perfx_span *span;
-
-	span = ring ? bpf_ringbuf_reserve(ring, PERFX_SPAN_PLAIN_BYTES, 0) : NULL;
-	if (!span) {
-		counter_add(PERFX_COUNTER_RING_DROPS, 1);
-		overflow_add(f->context, duration_ns, self_ns, flags, NULL);
-		return;
-	}
-	span->hdr.size = PERFX_SPAN_PLAIN_BYTES;
-	span->hdr.fixed = PERFX_SPAN_PLAIN_BYTES;
-	fill_span(span, t, f, depth, duration_ns, self_ns, flags);
-	span->cost_state = PERFX_COST_NONE;
-	span->dtype = 0;
-	bpf_ringbuf_submit(span, wake_flags(ring, &t->records));
-}
-
-/* With the cost that is in t->outcome. */
-static __always_inline void emit_cost(struct thread *t, const struct frame *f, __u32 depth,
-				      __u64 duration_ns, __u64 self_ns, __u16 flags)
+/* The cost of a call with one is in t->outcome. bytes: of the record, a constant. */
+static __always_inline void emit_span(struct thread *t, const struct frame *f, __u32 depth,
+				      __u64 duration_ns, __u64 self_ns, __u16 flags, __u32 bytes)
 {
 	const struct outcome *outcome = &t->outcome;
 	void *ring = ring_of(&perfx_spans, t->tid);
+	__u64 off_cpu_ns = off_cpu_part(t, f, flags);
 	struct perfx_span *span;
 
-	span = ring ? bpf_ringbuf_reserve(ring, PERFX_SPAN_COST_BYTES, 0) : NULL;
+	span = ring ? bpf_ringbuf_reserve(ring, bytes, 0) : NULL;
 	if (!span) {
 		counter_add(PERFX_COUNTER_RING_DROPS, 1);
-		overflow_add(f->context, duration_ns, self_ns, flags, outcome);
+		overflow_add(f->context, duration_ns, self_ns, off_cpu_ns, flags, outcome);
 		return;
 	}
-	span->hdr.size = PERFX_SPAN_COST_BYTES;
-	span->hdr.fixed = PERFX_SPAN_COST_BYTES;
-	if (outcome->moves)
+	span->hdr.size = bytes;
+	span->hdr.fixed = bytes;
+	if (outcome->state && outcome->moves)
 		flags |= PERFX_SPAN_MOVES;
-	if (outcome->submitted)
+	if (outcome->state && outcome->submitted)
 		flags |= PERFX_SPAN_SUBMITTED;
 	fill_span(span, t, f, depth, duration_ns, self_ns, flags);
 	span->cost_state = outcome->state;
-	span->dtype = outcome->dtype;
-	span->flops = outcome->flops;
-	span->bytes = outcome->bytes;
+	span->dtype = outcome->state ? outcome->dtype : 0;
+	if (bytes >= PERFX_SPAN_COST_BYTES) {
+		span->flops = outcome->state ? outcome->flops : 0;
+		span->bytes = outcome->state ? outcome->bytes : 0;
+	}
+	if (bytes > PERFX_SPAN_COST_BYTES)
+		span->off_cpu_ns = off_cpu_ns;
 	bpf_ringbuf_submit(span, wake_flags(ring, &t->records));
 }
 
@@ -277,10 +272,12 @@ static __always_inline void emit(struct thread *t, const struct frame *f, __u32 
 		frame_at(t, t->pending_flops - 1)->cost_state = PERFX_COST_NONE;
 		t->pending_flops = 0;
 	}
-	if (t->outcome.state)
-		emit_cost(t, f, depth, duration_ns, self_ns, flags);
+	if (off_cpu_part(t, f, flags))
+		emit_span(t, f, depth, duration_ns, self_ns, flags, sizeof(struct perfx_span));
+	else if (t->outcome.state)
+		emit_span(t, f, depth, duration_ns, self_ns, flags, PERFX_SPAN_COST_BYTES);
 	else
-		emit_plain(t, f, depth, duration_ns, self_ns, flags);
+		emit_span(t, f, depth, duration_ns, self_ns, flags, PERFX_SPAN_PLAIN_BYTES);
 }
 
 /* --- perf events --- */

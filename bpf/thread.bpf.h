@@ -38,6 +38,7 @@ struct frame {
 	__u8 perf;	  /* PERF_; 0: not wanted */
 	__u32 operation;  /* of the object that the call runs, recorded as its function; or 0 */
 	__u64 charged_ns; /* time charged to callers that ended before it */
+	__u64 off_cpu_ns; /* thread.off_cpu_ns when it opened */
 	__u64 within;	  /* a range: id of the started range that is its parent; 0: none */
 };
 #define PERF_OPEN   1 /* read when it opened */

@@ -132,7 +132,7 @@ static __always_inline void find_file(struct perfx_wait *wait, struct task_struc
 	wait->mode = BPF_CORE_READ(inode, i_mode);
 	wait->fd = fd;
 	anonymous = BPF_CORE_READ(inode, i_sb, s_magic) == ANON_INODE_FS_MAGIC;
-	wait->object = mix(mix(wait->device, wait->inode), anonymous ? (__u64)fd + 1 : 0);
+	wait->object = mix(mix(mix(0, wait->device), wait->inode), anonymous ? (__u64)fd + 1 : 0);
 }
 
 /* The thread that holds the interpreter's lock, as that process numbers it; 0: none, or unknown. */

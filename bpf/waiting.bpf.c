@@ -40,7 +40,7 @@ volatile __u64 perfx_waiting_from_ns = 0;
 /* Other descriptors of the same file are the same object. */
 static __always_inline __u64 key_of(const struct perfx_wait *wait)
 {
-	__u64 hash = mix(wait->object, (__u64)wait->process << 32 | wait->tid);
+	__u64 hash = mix(mix(0, wait->object), (__u64)wait->process << 32 | wait->tid);
 
 	hash = mix(hash, (__u64)wait->holder_tid << 32 | wait->reason << 16 | wait->syscall);
 	return hash ?: 1;

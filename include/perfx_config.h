@@ -18,7 +18,7 @@
 /* Ring buffers of one kind of records; a power of two. */
 #define PERFX_MAX_RINGS 8
 /* Open traced calls of one thread; a power of two. Deeper calls are counted without their time.
- * Each takes 72 bytes of kernel memory in every thread that hits a probe. */
+ * Each takes 80 bytes of kernel memory in every thread that hits a probe. */
 #define PERFX_MAX_DEPTH 256
 /* Nodes of calling-context trees. When three quarters are used, further calls are counted under
  * (process, function) alone: totals stay exact, flame graphs lose depth. */
@@ -373,6 +373,7 @@ struct perfx_context_node {
 	__u64 counted_count, unread_count, nested_count;
 	__u64 opaque_count;
 	__u64 bus_bytes, bus_moved_bytes;
+	__u64 off_cpu_ns;
 };
 
 #define PERFX_PERF_EVENTS  8	/* per thread; a power of two */

@@ -69,7 +69,7 @@
 	X(PYTHON,            python,            59,  16,  16, 2, FACT)           \
 	X(SAMPLING,          sampling,          62,  32,  32, 1, FACT)           \
 	/* read from kernel maps: at the end, and what is new at each SEGMENT */ \
-	X(OVERFLOW_CALLS,    overflow_calls,    48, 120,  56, 0, SUM)            \
+	X(OVERFLOW_CALLS,    overflow_calls,    48, 128,  56, 0, SUM)            \
 	X(HITS,              hits,              49,  32,  24, 0, SUM)            \
 	X(LOSS,              loss,              50,  24,  24, 0, SUM)            \
 	X(OVERFLOW_MEMORY,   overflow_memory,   52,  40,  40, 0, SUM)            \
@@ -810,6 +810,7 @@ struct perfx_overflow_calls {
 	/* Of data transfers: bytes over the bus, and the part of `bytes` for which that is known.
 	 */
 	__u64 bus_bytes, bus_moved_bytes;
+	__u64 off_cpu_ns; /* as in spans, over the timed ones */
 };
 
 struct perfx_hits {

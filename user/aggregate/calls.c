@@ -289,6 +289,7 @@ int handle_overflow_calls(struct aggregate *a, const struct event *event)
 	row->unwound_count += record->unwound_count;
 	row->untimed_count += record->untimed_count;
 	row->overflow_count += rest;
+	row->off_cpu_ns = add_capped(row->off_cpu_ns, record->off_cpu_ns);
 	return costs_overflow(&context->sums.costs, record);
 }
 

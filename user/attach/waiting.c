@@ -133,7 +133,6 @@ static void take_sum(struct perfx_wait_sum *sum, waited_fn *visit, void *ctx)
 		visit(ctx, &waited);
 }
 
-/* A thread whose process has ended after its place was made anew has left it for good. */
 static bool is_traced(const struct waiting *waiting, const struct perfx_wait *wait)
 {
 	struct perfx_traced_process traced;
@@ -143,31 +142,33 @@ static bool is_traced(const struct waiting *waiting, const struct perfx_wait *wa
 	       traced.process == wait->process;
 }
 
+static bool exchange(__u64 *value, __u64 from, __u64 to)
+{
+	return __atomic_compare_exchange_n(value, &from, to, false, __ATOMIC_SEQ_CST,
+					   __ATOMIC_SEQ_CST);
+}
+
 /* Moves the time from which on the wait is not in the sums. If the thread has got a CPU meanwhile,
- * the kernel was first and has added all of it. */
+ * the kernel was first and has added all of it, and what was read here may be of two waits. */
 static void take_open(struct waiting *waiting, struct perfx_waiter *waiter, uint64_t until_ns,
 		      bool ended, waited_fn *visit, void *ctx)
 {
 	uint64_t since_ns = __atomic_load_n(&waiter->since_ns, __ATOMIC_SEQ_CST);
-	uint64_t opened_ns = waiting->skel->bss->perfx_window_opened_ns, from_ns, began_ns;
+	uint64_t opened_ns = waiting->skel->bss->perfx_window_opened_ns;
+	uint64_t from_ns = since_ns > opened_ns ? since_ns : opened_ns;
+	uint64_t began_ns = waiter->began_ns > opened_ns ? waiter->began_ns : opened_ns;
 	struct perfx_wait wait = waiter->wait;
 
-	began_ns = waiter->began_ns > opened_ns ? waiter->began_ns : opened_ns;
-	from_ns = since_ns > opened_ns ? since_ns : opened_ns;
-	if (!since_ns || from_ns >= until_ns)
+	if (!since_ns || from_ns >= until_ns || !exchange(&waiter->since_ns, since_ns, until_ns))
 		return;
-	if (!is_traced(waiting, &wait)) {
-		__atomic_compare_exchange_n(&waiter->since_ns, &since_ns, 0, false,
-					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-		__atomic_store_n(&waiter->tid, 0, __ATOMIC_SEQ_CST);
-		return;
-	}
-	if (__atomic_compare_exchange_n(&waiter->since_ns, &since_ns, until_ns, false,
-					__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+	if (is_traced(waiting, &wait))
 		visit(ctx, &(struct waited){.wait = &wait,
 					    .blocked_ns = until_ns - from_ns,
 					    .count = ended,
 					    .max_ns = until_ns - began_ns});
+	/* its process ended while it was on its way out: nobody saw it go */
+	else if (exchange(&waiter->since_ns, until_ns, 0))
+		__atomic_store_n(&waiter->tid, 0, __ATOMIC_SEQ_CST);
 }
 
 void waiting__take(struct waiting *waiting, uint64_t until_ns, bool ended, waited_fn *visit,

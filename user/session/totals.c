@@ -100,6 +100,7 @@ static struct perfx_overflow_calls overflow_of(const struct perfx_context_node *
 		.opaque_count = node->opaque_count,
 		.bus_bytes = node->bus_bytes,
 		.bus_moved_bytes = node->bus_moved_bytes,
+		.off_cpu_ns = node->off_cpu_ns,
 	};
 }
 
