@@ -65,6 +65,7 @@ NAMED    := user/report/table/columns.c $(wildcard user/report/json/*.c) user/de
 NAMES_H  := $(BUILD)/report_names.h
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
+E2E_BIN  := $(BUILD)/e2e/cost $(BUILD)/e2e/samples
 
 .DELETE_ON_ERROR:
 .PHONY: all help deps
@@ -215,7 +216,7 @@ test-all:
 	@export PERFX_TESTS=all; $(RUN_TESTS:@%=%) unit san python bpf ml soak kernels packages fuzz; \
 		code=$$?; $(GIVE_BACK); exit $$code
 
-tests: $(BIN) $(LIBPERFX) $(HOOKS) $(UNIT_BIN) workloads $(BUILD)/e2e/cost
+tests: $(BIN) $(LIBPERFX) $(HOOKS) $(UNIT_BIN) workloads $(E2E_BIN)
 
 demo:
 	@.ci/deps
@@ -225,10 +226,10 @@ demo:
 check: $(BIN) $(LIBPERFX) $(UNIT_BIN)
 	$(RUN_TESTS) unit python
 
-check-bpf: $(BIN) $(LIBPERFX) $(HOOKS) workloads $(BUILD)/e2e/cost
+check-bpf: $(BIN) $(LIBPERFX) $(HOOKS) workloads $(E2E_BIN)
 	$(RUN_TESTS) bpf
 
-check-kernels: $(BIN) workloads $(BUILD)/e2e/cost
+check-kernels: $(BIN) workloads $(E2E_BIN)
 	@.ci/deps kernels
 	@BUILD=$(BUILD) tests/kernels/check
 
@@ -283,7 +284,7 @@ fuzz:
 # fuzzers at a time, each for a minute by the clock.
 ci:
 	@.ci/deps build test lint
-	$(AGAIN) $(BIN) $(LIBPERFX) $(HOOKS) workloads $(BUILD)/e2e/cost
+	$(AGAIN) $(BIN) $(LIBPERFX) $(HOOKS) workloads $(E2E_BIN)
 	$(SAN_MAKE) $(SAN_UNIT) $(FUZZ_BIN)
 	@export FUZZ_JOBS=6; $(RUN_TESTS:@%=%) lint san python bpf fuzz; \
 		code=$$?; $(GIVE_BACK); exit $$code
@@ -323,6 +324,9 @@ $(BUILD)/e2e/%.o: tests/e2e/%.c $(BUILD)/user.flags | $(SKEL)
 	$(Q)$(CC) $(CPPFLAGS) -Itests/e2e -Itests/workloads $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/e2e/cost: $(COST_OBJ) $(LIB)
+# Shows the samples of a capture to e2e/test_samples.py.
+$(BUILD)/e2e/samples: $(BUILD)/e2e/samples.o $(LIB)
+$(E2E_BIN):
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
@@ -344,7 +348,7 @@ WL_BIN   := $(patsubst tests/workloads/%,$(WL)/%,$(basename $(WL_SRC))) $(WL_LIB
             $(addprefix $(WL)/,calls-static calls-stripped calls-bare calls-split execs-other \
                                exceptions-static exceptions-stripped tracked-stripped annotations-stripped \
                                tracked-static stripped/tracked.so calls-nopie early-static \
-                               memory-static memory_chain-fp)
+                               memory-static memory_chain-fp shares-fp)
 WL_FLAGS := -O2 -g -fstack-protector-strong $(WARN) -Wno-missing-prototypes -D_GNU_SOURCE \
             -Iinclude -Itests/workloads -pthread
 WL_CC    = $(CC) -std=gnu11 $(WL_FLAGS) -MMD -MP -MF $@.d
@@ -422,7 +426,7 @@ $(WL)/%-nopie: tests/workloads/%.c
 $(WL)/%-fp: tests/workloads/%.c $(BUILD)/wl.flags
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(WL_CC) -fno-omit-frame-pointer -o $@ $<
+	$(Q)$(WL_CC) -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -o $@ $<
 
 # Stripped, but with the names that a library would export; bare has none at all.
 $(WL)/%-stripped: tests/workloads/%.c $(BUILD)/wl.flags

@@ -161,8 +161,10 @@ static __always_inline long read_other(void *to, __u32 bytes, __u64 from, void *
 	return bpf_copy_from_user_task(to, bytes, (const void *)from, task, 0);
 }
 
+/* *final: it will be the same as long as the thread does not run; not where a table was missing,
+ * which is on its way. */
 static __always_inline __u32 waiting_stack(struct task_struct *task, const struct pt_regs *regs,
-					   __u32 process)
+					   __u32 process, bool *final)
 {
 	__u32 zero = 0;
 	struct call_stack *stack = bpf_map_lookup_elem(&perfx_waiting_stack, &zero);
@@ -172,6 +174,7 @@ static __always_inline __u32 waiting_stack(struct task_struct *task, const struc
 	stack_begin(stack, (__u64)task, task->tgid, PT_REGS_IP(regs), PT_REGS_SP(regs),
 		    PT_REGS_FP(regs), PERFX_STACK_PC);
 	stack_run(stack, read_other, task);
+	*final = PERFX_STACK_END(stack->head.flags) != PERFX_STACK_END_NO_TABLE;
 	return sample_stack_id(stack, process, task->pid);
 }
 
@@ -183,6 +186,7 @@ static __always_inline void find_standing(struct task_struct *task, const struct
 	struct standing *standing =
 		bpf_task_storage_get(&perfx_standing, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	__u64 switches = task->nvcsw + task->nivcsw;
+	bool final = false;
 
 	if (standing && standing->stack && standing->switches == switches &&
 	    standing->process == traced->process) {
@@ -191,8 +195,8 @@ static __always_inline void find_standing(struct task_struct *task, const struct
 		return;
 	}
 	sample->context = open_context(task, PT_REGS_SP(regs));
-	sample->stack = waiting_stack(task, regs, traced->memory_process);
-	if (!standing)
+	sample->stack = waiting_stack(task, regs, traced->memory_process, &final);
+	if (!standing || !final)
 		return;
 	*standing = (struct standing){.switches = switches,
 				      .process = traced->process,
@@ -228,6 +232,23 @@ static __always_inline bool is_displaced(struct task_struct *task)
 	       task->sched_info.last_queued >= here->sched_info.last_arrival;
 }
 
+/* As the thread itself has found it when it left the CPU, where that is looked at: it could read
+ * its own memory, and saw who held a lock. */
+static __always_inline void find_wait(struct task_struct *task, struct perfx_sample *sample)
+{
+	struct perfx_waiter *waiter = waiter_find(task->pid);
+	struct perfx_wait wait = {.tgid = task->tgid};
+
+	if (waiter && waiter->since_ns && waiter->wait.reason != PERFX_WAIT_RUNNABLE)
+		wait = waiter->wait;
+	else
+		find_reason(&wait, task, false);
+	sample->reason = wait.reason;
+	sample->syscall = wait.syscall;
+	sample->holder_tid = wait.holder_tid;
+	sample->object = wait.object;
+}
+
 SEC("?iter.s/task")
 int perfx_sample_off_cpu(struct bpf_iter__task *ctx)
 {
@@ -235,7 +256,6 @@ int perfx_sample_off_cpu(struct bpf_iter__task *ctx)
 	struct perfx_traced_process *traced;
 	struct perfx_sample sample = {};
 	struct pt_regs *regs;
-	struct perfx_wait wait = {};
 
 	if (!task || !is_recording())
 		return 0;
@@ -247,13 +267,8 @@ int perfx_sample_off_cpu(struct bpf_iter__task *ctx)
 	sample.process = traced->process;
 	sample.tid = task->pid;
 	if (task->__state) {
-		wait.tgid = task->tgid;
-		find_reason(&wait, task, false);
 		sample.state = PERFX_SAMPLE_WAITING;
-		sample.reason = wait.reason;
-		sample.syscall = wait.syscall;
-		sample.holder_tid = wait.holder_tid;
-		sample.object = wait.object;
+		find_wait(task, &sample);
 	} else {
 		sample.state = PERFX_SAMPLE_RUNNABLE;
 		sample.reason = PERFX_WAIT_RUNNABLE;

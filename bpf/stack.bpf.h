@@ -583,12 +583,16 @@ static __always_inline int step_chain(struct call_stack *s)
 
 /* --- a walk --- */
 
-/* Goes on as far as it can without reading: at most to the next frame. Returns enum stack_step. */
+/* Goes on as far as it can without reading: at most to the next frame. Returns enum stack_step. All
+ * of them in one function: a loop in which two calls lead to the same place is a back edge to
+ * verifiers before 6.2, which they refuse. */
 __weak __noinline int stack_step(struct call_stack *s)
 {
 	if (!s)
 		return STACK_DONE;
 	switch (s->stage) {
+	case STAGE_SCAN:
+		return step_scan(s);
 	case STAGE_RBP:
 		return step_rbp(s);
 	case STAGE_CHAIN:
@@ -635,8 +639,14 @@ typedef long stack_reader(void *to, __u32 bytes, __u64 from, void *ctx);
 /* Walks what stack_begin has begun; the reader is known when this is compiled. */
 static __always_inline void stack_run(struct call_stack *s, stack_reader *read, void *ctx)
 {
+	if (perfx_stacks_by == PERFX_STACKS_OFF) {
+		s->addresses[0] = s->pc;
+		s->head.frames_count = 1;
+		s->head.flags = s->flags & PERFX_STACK_PC;
+		return;
+	}
 	for (int i = 0; i < STACK_STEPS_MAX; i++) {
-		int next = s->stage == STAGE_SCAN ? step_scan(s) : stack_step(s);
+		int next = stack_step(s);
 		__u32 bytes = s->wanted_bytes;
 
 		if (next == STACK_WANTS && bytes <= STACK_CHUNK_BYTES)
@@ -658,13 +668,7 @@ __weak __noinline int stack_walk(struct call_stack *s, __u64 pc, __u64 sp, __u64
 	if (!s)
 		return 0;
 	stack_begin(s, bpf_get_current_task(), current_tgid(), pc, sp, fp, flags);
-	if (perfx_stacks_by != PERFX_STACKS_OFF) {
-		stack_run(s, read_current, NULL);
-	} else {
-		s->addresses[0] = s->pc;
-		s->head.frames_count = 1;
-		s->head.flags = 0;
-	}
+	stack_run(s, read_current, NULL);
 	return 0;
 }
 

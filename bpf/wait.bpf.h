@@ -18,6 +18,35 @@ struct {
 	__type(value, struct perfx_gil);
 } perfx_gils __weak SEC(".maps");
 
+/* Threads that have left the CPU, by tid: an array, because a hash may not be updated there. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* user space: PERFX_MAX_WAITERS */
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct perfx_waiter);
+} perfx_waiters __weak SEC(".maps");
+
+static __always_inline struct perfx_waiter *waiter_at(__u32 tid, __u32 try)
+{
+	__u32 place = (tid * 0x9e3779b1u >> 8) + try;
+
+	place &= PERFX_MAX_WAITERS - 1;
+	return bpf_map_lookup_elem(&perfx_waiters, &place);
+}
+
+/* NULL: it has not been seen leaving the CPU. */
+static __always_inline struct perfx_waiter *waiter_find(__u32 tid)
+{
+	for (__u32 i = 0; i < PERFX_WAIT_TRIES; i++) {
+		struct perfx_waiter *waiter = waiter_at(tid, i);
+
+		if (waiter && waiter->tid == tid)
+			return waiter;
+	}
+	return NULL;
+}
+
 /* The same on all architectures, and newer than the headers of distributions. */
 #define NR_FUTEX_WAITV 449
 #define NR_FUTEX_WAIT  455

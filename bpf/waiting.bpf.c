@@ -18,14 +18,6 @@
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* user space: PERFX_MAX_WAITERS */
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__type(key, __u32);
-	__type(value, struct perfx_waiter);
-} perfx_waiters SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* user space: PERFX_MAX_WAIT_SUMS of each level */
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
@@ -122,26 +114,6 @@ static __always_inline void add_wait(const struct perfx_waiter *waiter, __u64 si
 }
 
 /* --- threads --- */
-
-static __always_inline struct perfx_waiter *waiter_at(__u32 tid, __u32 try)
-{
-	__u32 place = (tid * 0x9e3779b1u >> 8) + try;
-
-	place &= PERFX_MAX_WAITERS - 1;
-	return bpf_map_lookup_elem(&perfx_waiters, &place);
-}
-
-/* NULL: it has not been seen leaving the CPU. */
-static __always_inline struct perfx_waiter *waiter_find(__u32 tid)
-{
-	for (__u32 i = 0; i < PERFX_WAIT_TRIES; i++) {
-		struct perfx_waiter *waiter = waiter_at(tid, i);
-
-		if (waiter && waiter->tid == tid)
-			return waiter;
-	}
-	return NULL;
-}
 
 static __always_inline struct perfx_waiter *waiter_new(__u32 tid)
 {

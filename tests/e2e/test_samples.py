@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Samples by the clock: shares of CPU time that the program knows, threads that stand where they say,
+and what sampling leaves alone."""
+import collections
+import json
+import pathlib
+import subprocess
+
+import pytest
+from conftest import BUILD, PERFX, WORKLOADS, ended, wait_for
+
+SAMPLES = BUILD / "e2e/samples"
+ON_CPU, WAITING, RUNNABLE = 1, 2, 3
+REASONS = {"read": 1, "poll": 3, "epoll": 4, "futex": 5, "sleep": 7, "wait": 8}
+QUIET = ["--memory", "off", "--host-level", "0", "--no-calibrate"]
+
+
+class Recording:
+    """perfx-trace record; its samples when it has ended."""
+
+    def __init__(self, path, *options):
+        argv = [PERFX, "record", "-d", "120", "-o", path, *QUIET, *options]
+        self.path = path
+        self.process = subprocess.Popen([str(a) for a in argv], stderr=subprocess.PIPE, text=True)
+        self.lines = []
+        for line in self.process.stderr:
+            self.lines.append(line)
+            if ": tracing " in line:
+                return
+        pytest.fail("not attached: " + "".join(self.lines))
+
+    def stop(self):
+        """The samples, and what ends them."""
+        if self.process.poll() is None:
+            self.process.send_signal(2)
+        return self.end()
+
+    def end(self):
+        _, err = self.process.communicate(timeout=120)
+        assert self.process.returncode == 0, "".join(self.lines) + err
+        out = subprocess.run([SAMPLES, self.path], stdout=subprocess.PIPE, text=True, check=True).stdout
+        *samples, last = [json.loads(line) for line in out.splitlines()]
+        return samples, last
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def recording(tmp_path):
+    made = []
+
+    def start(*options):
+        made.append(Recording(tmp_path / f"{len(made)}.perfx", *options))
+        return made[-1]
+
+    yield start
+    for r in made:
+        r.kill()
+
+
+def on_cpu_ns(samples, functions, frames=2):
+    """Time on a CPU with one of the functions among the first frames, by function. What is inlined
+    into one is a frame."""
+    found = collections.Counter()
+    for s in samples:
+        if s["state"] == ON_CPU:
+            found.update({f: s["interval_ns"] for f in s["stack"][:frames] if f in functions})
+    return found
+
+
+@pytest.mark.parametrize("name, case", [("shares", "leaf"), ("shares-fp", "leaf"), ("shares-fp", "called")])
+def test_shares_of_cpu_time(name, case, program, recording):
+    """60, 30 and 10 %, each within 4 points; in sum what the program used, within a tenth."""
+    p = program(WORKLOADS / name, case)
+    r = recording("-p", p.pid)
+    p.go(12)
+    expected = {f: ns for (f, key), ns in p.finish().items() if key == "cpu_ns"}
+    samples, _ = r.stop()
+    found = on_cpu_ns(samples, expected, frames=2 if case == "leaf" else 3)
+    used = sum(expected.values())
+    print(expected, found)
+    for function, ns in expected.items():
+        assert abs(found[function] / sum(found.values()) - ns / used) < 0.04, function
+    assert abs(sum(found.values()) / used - 1) < 0.1
+
+
+def test_threads_that_wait(program, recording):
+    """Each is met in each round, with its reason and where it stands; so is the main thread, which
+    reads its standard input. Time that they stand for is that of the recording."""
+    p = program(WORKLOADS / "standing")
+    r = recording("-p", p.pid)
+    p.go(6)
+    tids = {key: tid for (key, _), tid in p.finish().items()}
+    samples, last = r.stop()
+    assert last["lost"] == 0
+    for reason, number in REASONS.items():
+        mine = [s for s in samples if s["tid"] == tids[f"stands_in_{reason}"]]
+        assert len(mine) > 20
+        assert {(s["state"], s["reason"]) for s in mine} == {(WAITING, number)}
+        whole_ns = sum(s["interval_ns"] for s in mine)
+        assert 2.5e9 < whole_ns < 10e9
+    futexes = {s["object"] for s in samples if s["reason"] == REASONS["futex"]}
+    assert len(futexes) == 1 and 0 not in futexes
+
+
+def test_no_samples(program, recording):
+    p = program(WORKLOADS / "shares", "leaf")
+    r = recording("-p", p.pid, "--sample", "off")
+    p.go(1)
+    p.finish()
+    assert r.stop() == ([], {"sampling": [0, 0], "lost": 0})
+
+
+def test_two_tracers(program, recording):
+    """Each has all samples; that the one ends does not concern the other."""
+    p = program(WORKLOADS / "shares", "leaf")
+    first, second = recording("-p", p.pid), recording("-p", p.pid, "--sample", "200")
+    p.go(2)
+    early, _ = first.stop()
+    p.go(2)
+    p.finish()
+    late, last = second.stop()
+    assert last["sampling"][0] == 5000000
+    names = {"sixty_leaf", "thirty_leaf", "ten_leaf"}
+    assert abs(sum(on_cpu_ns(early, names).values()) / 2e9 - 1) < 0.15
+    assert abs(sum(on_cpu_ns(late, names).values()) / 4e9 - 1) < 0.15
+
+
+def test_children_and_short_threads(program, recording):
+    """Processes and threads by the hundred, each for a moment: nobody is harmed, and each process's
+    samples are its own."""
+    p = program(WORKLOADS / "lifecycle", "helpers")
+    r = recording("-p", p.pid, "--sample", "1000")
+    p.go(10)
+    p.finish()
+    samples, last = r.stop()
+    assert last["lost"] == 0
+    assert len({s["process"] for s in samples}) > 5
+
+
+def test_before_the_window(program, recording):
+    """--wait, and the program never says start: nothing is sampled."""
+    p = program(WORKLOADS / "standing")
+    r = recording("-p", p.pid, "--wait")
+    p.go(1)
+    samples, last = r.stop()
+    assert samples == [] and last["sampling"][0]
+    p.finish()
+
+
+def descriptors(pid):
+    return [str(link.readlink()) for link in pathlib.Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()]
+
+
+def test_interrupted(program, recording):
+    """Ctrl-C in the midst of it all: what was sampled until then is there."""
+    p = program(WORKLOADS / "standing")
+    r = recording("-p", p.pid, "--sample", "1000")
+    assert wait_for(lambda: descriptors(r.process.pid).count("anon_inode:[perf_event]") > 1)
+    p.go(1)
+    samples, _ = r.stop()
+    assert ended(r.process) == 0
+    assert len(samples) > 100
+    p.finish()

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Three functions that take 60, 30 and 10 % of the CPU time, a second of it with each "go".
+ * shares leaf: each computes itself; shares called: in a function that all three call. Further key
+ * of "expect":
+ *	cpu_ns          the function's share, by the thread's own clock
+ */
+#include "known.h"
+
+#include <time.h>
+
+#define ROUND_NS 1000000000u
+#define PART	 100000 /* of a function with 10 %: some 50 us */
+
+enum { SIXTY, THIRTY, TEN, FUNCTIONS };
+
+static uint64_t cpu_ns[FUNCTIONS];
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static inline __attribute__((always_inline)) void spin(uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i++)
+		KEEP(i);
+}
+
+/* A variable on the stack: without one it has no frame, whatever the compiler is told. */
+TRACED void spin_called(uint64_t count)
+{
+	volatile uint64_t left = count;
+
+	spin(left);
+	left = 0;
+}
+
+/* What follows the call keeps it from being a jump. */
+#define SHARE(name, parts)                             \
+	TRACED uint64_t name##_leaf(void)              \
+	{                                              \
+		spin((parts) * (uint64_t)PART);        \
+		return now_ns();                       \
+	}                                              \
+	TRACED uint64_t name##_caller(void)            \
+	{                                              \
+		spin_called((parts) * (uint64_t)PART); \
+		return now_ns();                       \
+	}
+SHARE(sixty, 6)
+SHARE(thirty, 3)
+SHARE(ten, 1)
+
+static uint64_t (*const leaves[FUNCTIONS])(void) = {sixty_leaf, thirty_leaf, ten_leaf};
+static uint64_t (*const callers[FUNCTIONS])(void) = {sixty_caller, thirty_caller, ten_caller};
+static const char *const leaf_names[FUNCTIONS] = {"sixty_leaf", "thirty_leaf", "ten_leaf"};
+static const char *const caller_names[FUNCTIONS] = {"sixty_caller", "thirty_caller", "ten_caller"};
+
+static void run(uint64_t (*const functions[FUNCTIONS])(void))
+{
+	uint64_t begin_ns = now_ns(), before_ns = begin_ns;
+
+	while (before_ns - begin_ns < ROUND_NS) {
+		for (int i = 0; i < FUNCTIONS; i++) {
+			uint64_t after_ns = functions[i]();
+
+			cpu_ns[i] += after_ns - before_ns;
+			before_ns = after_ns;
+		}
+	}
+}
+
+static void run_leaves(void)
+{
+	run(leaves);
+}
+
+static void run_callers(void)
+{
+	run(callers);
+}
+
+static void expect(const char *const names[FUNCTIONS])
+{
+	for (int i = 0; i < FUNCTIONS; i++)
+		known_expect(names[i], "cpu_ns", cpu_ns[i]);
+}
+
+static void expect_leaves(uint64_t runs)
+{
+	(void)runs;
+	expect(leaf_names);
+}
+
+static void expect_callers(uint64_t runs)
+{
+	(void)runs;
+	expect(caller_names);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct known_case cases[] = {{"leaf", run_leaves, expect_leaves},
+						  {"called", run_callers, expect_callers}};
+
+	return known_cases_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}
