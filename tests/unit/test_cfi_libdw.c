@@ -275,6 +275,10 @@ static void compare_row(struct comparison *comparison, uint64_t end)
 	comparison->fp_unknown += comparison->row.rule.fp_rule == PERFX_FP_UNKNOWN;
 	compare_at(comparison, comparison->row.vaddr);
 	compare_at(comparison, end - 1);
+	/* this one differs within the row */
+	if (comparison->row.rule.cfa == PERFX_CFA_PLT)
+		for (uint64_t pc = comparison->row.vaddr; pc < end; pc++)
+			compare_at(comparison, pc);
 }
 
 static int on_row(const struct cfi_row *row, void *ctx)
