@@ -89,6 +89,31 @@ Test(samples, waits_add_up_and_their_objects_have_names)
 	aggregate__free(aggregate);
 }
 
+/* Whose CPU it was goes by name: a build's many processes are one. */
+Test(samples, those_who_had_the_cpu_are_one_by_name)
+{
+	struct stream s = {0};
+	const struct profile_activity *rows;
+	struct aggregate *aggregate;
+
+	begin(&s);
+	for (uint64_t pid = 900; pid < 903; pid++) {
+		stream_wait_object(&s, 1, PERFX_WAIT_RUNNABLE, pid, pid < 902 ? "cc1" : "make");
+		stream_plain(&s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1,
+			     .tid = 4242, .reason = PERFX_WAIT_RUNNABLE, .object = pid,
+			     .blocked_ns = pid * MS, .count = 2, .max_ns = pid);
+	}
+	aggregate = replay(&s);
+	cr_assert_eq(only_process(aggregate)->blocked.count, 2);
+	rows = only_process(aggregate)->blocked.list;
+	cr_expect_str_eq(rows[0].object_name, "cc1");
+	cr_expect_eq(rows[0].ns, (900 + 901) * MS);
+	cr_expect_eq(rows[0].count, 4);
+	cr_expect_eq(rows[0].max_ns, 901);
+	cr_expect_str_eq(rows[1].object_name, "make");
+	aggregate__free(aggregate);
+}
+
 Test(samples, of_whom_is_not_known_are_undecoded)
 {
 	struct stream s = {0};

@@ -331,6 +331,43 @@ Test(steps, operations_long_before_the_first)
 	steps_clear(&steps);
 }
 
+static void waiting_call(struct steps *steps, uint32_t function, uint64_t from, uint64_t to,
+			 uint16_t depth, uint64_t off_cpu)
+{
+	const struct perfx_span span = {.start_ns = from * MS,
+					.duration_ns = (to - from) * MS,
+					.off_cpu_ns = off_cpu * MS,
+					.process = 7,
+					.function = function,
+					.tid = 70,
+					.depth = depth};
+
+	cr_assert_eq(steps_span(steps, &span, class_of(function)), 0);
+}
+
+/* A wait in a call is in the calls around it, too, and counts once: in the step in which the
+ * innermost of them ends. */
+Test(steps, waits_of_a_step)
+{
+	struct steps steps = {0};
+	struct profile_steps found;
+
+	for (uint64_t t = 0; t < 300; t += 100) {
+		waiting_call(&steps, DATA, t, t + 20, 0, 15);
+		waiting_call(&steps, OPERATOR, t + 30, t + 40, 1, 5);
+		waiting_call(&steps, OPERATOR, t + 40, t + 50, 1, 0);
+		waiting_call(&steps, FORWARD_RANGE, t + 25, t + 60, 0, 7);
+		waiting_call(&steps, STEP, t + 70, t + 90, 0, 1);
+	}
+	found = steps_of_process(&steps, 7);
+	cr_assert_eq(found.count, 3);
+	cr_expect_eq(found.off_cpu_ns, 3 * (15 + 7 + 1) * MS, "%lu",
+		     (unsigned long)found.off_cpu_ns);
+	for (size_t i = 0; i < 3; i++)
+		cr_expect_eq(found.series[i].off_cpu_ns, (15 + 7 + 1) * MS);
+	steps_clear(&steps);
+}
+
 Test(steps, spread)
 {
 	struct steps steps = {0};

@@ -578,7 +578,10 @@ static int fill_processes(struct finish_ctx *w)
 		    process_is_bygone(a, a->processes[i]))
 			continue;
 		err = process_fill(a, i, &p->processes[p->processes_count]);
-		p->processes[p->processes_count++].steps = steps_of_process(&a->steps, i);
+		p->processes[p->processes_count].steps = steps_of_process(&a->steps, i);
+		if (!a->has_off_cpu)
+			p->processes[p->processes_count].steps.off_cpu_ns = PROFILE_ABSENT;
+		p->processes_count++;
 		if (err)
 			return err;
 	}

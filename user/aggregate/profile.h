@@ -324,6 +324,7 @@ struct profile_step {
 	uint64_t total_ns, max_ns;	 /* max_ns: of the longest */
 	uint64_t phases[PROFILE_PHASES]; /* ns */
 	uint64_t flops;
+	uint64_t off_cpu_ns; /* in traced calls of the steps' thread, while that waited */
 };
 
 /* What was computed in steps. */
@@ -344,6 +345,7 @@ struct profile_steps {
 	uint64_t total_ns, avg_ns, p50_ns, p95_ns, max_ns;
 	double stddev_ns;		 /* of the population */
 	uint64_t phases[PROFILE_PHASES]; /* sums over the steps, ns */
+	uint64_t off_cpu_ns;		 /* likewise; PROFILE_ABSENT: not measured */
 	struct profile_step_cost cost;
 	const struct profile_step *series; /* in order */
 	size_t series_count;

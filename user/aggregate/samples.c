@@ -285,6 +285,48 @@ static int fill_activities(struct finish_ctx *ctx, const struct activities *acti
 	return 0;
 }
 
+/* --- who had the CPU --- */
+
+static bool is_same_rival(const struct profile_activity *a, const struct profile_activity *b)
+{
+	return a->reason == PERFX_WAIT_RUNNABLE && b->reason == PERFX_WAIT_RUNNABLE &&
+	       a->tid == b->tid && a->object_name[0] && !strcmp(a->object_name, b->object_name);
+}
+
+static int by_rival(const void *left, const void *right)
+{
+	const struct profile_activity *a = left, *b = right;
+
+	if (a->reason != b->reason)
+		return a->reason < b->reason ? -1 : 1;
+	if (a->tid != b->tid)
+		return a->tid < b->tid ? -1 : 1;
+	return strcmp(a->object_name, b->object_name);
+}
+
+/* Processes of one name that had the CPU are one row. */
+static void merge_rivals(struct profile_activities *waits)
+{
+	size_t kept = 0;
+
+	qsort(waits->list, waits->count, sizeof(*waits->list), by_rival);
+	for (size_t i = 0; i < waits->count; i++) {
+		const struct profile_activity *wait = &waits->list[i];
+		struct profile_activity *last = kept ? &waits->list[kept - 1] : NULL;
+
+		if (!last || !is_same_rival(last, wait)) {
+			waits->list[kept++] = *wait;
+			continue;
+		}
+		last->count = add_capped(last->count, wait->count);
+		last->ns = add_capped(last->ns, wait->ns);
+		if (wait->max_ns > last->max_ns)
+			last->max_ns = wait->max_ns;
+	}
+	waits->count = kept;
+	qsort(waits->list, waits->count, sizeof(*waits->list), by_ns);
+}
+
 /* --- what a wait's stack was --- */
 
 /* Samples of one wait: thread, reason and object. */
@@ -344,8 +386,10 @@ int samples_fill(struct finish_ctx *ctx)
 
 	if (!err)
 		err = fill_activities(ctx, &samples->blocked, blocked_of);
-	for (size_t i = 0; i < profile->processes_count && !err; i++)
+	for (size_t i = 0; i < profile->processes_count && !err; i++) {
 		err = give_stacks(&profile->processes[i]);
+		merge_rivals(&profile->processes[i].blocked);
+	}
 	profile->sampling_known = samples->has_sampling;
 	profile->sampling = (struct profile_sampling){
 		.on_cpu_interval_ns = samples->sampling.on_cpu_interval_ns,

@@ -45,7 +45,7 @@ struct step_series {
 	uint64_t each;
 	uint64_t count, total_ns, max_ns;
 	double mean_ns, squares; /* squares: of the distances from the mean (Welford, 1962) */
-	uint64_t phases[PROFILE_PHASES];
+	uint64_t phases[PROFILE_PHASES], off_cpu_ns;
 	uint64_t unknown_count, unknown_until_ns, unknown_ns; /* the first, where not known */
 	struct step_tally tally;
 };
@@ -187,6 +187,7 @@ static void join(struct profile_step *into, const struct profile_step *next)
 	for (int i = 0; i < PROFILE_PHASES; i++)
 		into->phases[i] += next->phases[i];
 	into->flops += next->flops;
+	into->off_cpu_ns += next->off_cpu_ns;
 }
 
 /* Two become one. */
@@ -244,6 +245,7 @@ static int step_series_add(struct step_series *series, const struct profile_step
 		series->max_ns = step->max_ns;
 	for (int i = 0; i < PROFILE_PHASES; i++)
 		series->phases[i] += step->phases[i];
+	series->off_cpu_ns += step->off_cpu_ns;
 	series->mean_ns += distance / (double)series->count;
 	series->squares += distance * ((double)step->total_ns - series->mean_ns);
 	return append(series, &with_flops);
@@ -278,6 +280,7 @@ static void step_series_show(const struct step_series *series, struct profile_st
 	into->max_ns = series->max_ns;
 	into->stddev_ns = sqrt(series->squares / (double)series->count);
 	memcpy(into->phases, series->phases, sizeof(into->phases));
+	into->off_cpu_ns = series->off_cpu_ns;
 	into->cost = (struct profile_step_cost){
 		.steps_count = series->count - series->unknown_count,
 		.ns = series->total_ns - series->unknown_ns,
@@ -300,7 +303,9 @@ static void step_series_show(const struct step_series *series, struct profile_st
 #define INTERVALS_MAX	     65536
 #define INTERVALS_OTHERS_MAX 8192
 /* Functions that end steps on one thread: optimizers. */
-#define ENDERS_MAX  16
+#define ENDERS_MAX 16
+/* Depths of calls that are told apart; deeper ones count as the last. */
+#define DEPTHS_MAX  64
 #define THREADS_MAX 4096
 
 /* A time in which a phase holds, or (OTHER) traced code ran; those of a thread lie one after
@@ -318,14 +323,18 @@ struct ender {
 	uint64_t last_ns;
 	struct step_series series;
 	struct step_tally at; /* when it ended last */
+	uint64_t at_off_cpu_ns;
 	struct sketch *durations;
 };
 
 struct step_thread {
 	uint32_t process, tid;
-	uint64_t first_ns;  /* of the first range, of its window where there are any; UINT64_MAX */
-	uint64_t opened_ns; /* when that was opened; 0 */
-	uint64_t flops;	    /* of its calls */
+	uint64_t first_ns;   /* of the first range, of its window where there are any; UINT64_MAX */
+	uint64_t opened_ns;  /* when that was opened; 0 */
+	uint64_t flops;	     /* of its calls */
+	uint64_t off_cpu_ns; /* in its calls, each wait once */
+	/* By depth: in calls that have ended inside one that has not. */
+	uint64_t inner_off_cpu_ns[DEPTHS_MAX + 1];
 	struct interval *intervals;
 	size_t count, capacity;
 	struct ender enders[ENDERS_MAX];
@@ -566,12 +575,17 @@ static int end_step(struct steps *steps, struct step_thread *thread, struct ende
 	bool known = tally_step(steps, thread, ender, from_ns, &tally);
 
 	step.total_ns = step.max_ns = step.to_ns - from_ns;
+	step.off_cpu_ns =
+		thread->off_cpu_ns - (follows_another(thread, ender) ? ender->at_off_cpu_ns : 0);
+	if (step.off_cpu_ns > step.total_ns)
+		step.off_cpu_ns = step.total_ns;
 	divide(thread, from_ns, end_ns, ender, step.phases);
 	if (step_series_add(&ender->series, &step, known ? &tally : NULL))
 		return -ENOMEM;
 	ender->last_ns = step.to_ns;
 	ender->at = process ? process->sum : (struct step_tally){0};
 	ender->at.thread_flops = thread->flops;
+	ender->at_off_cpu_ns = thread->off_cpu_ns;
 	return sketch__add(ender->durations, step.total_ns);
 }
 
@@ -633,6 +647,20 @@ static uint64_t opened_of(const struct steps *steps, uint64_t time_ns)
 	return 0;
 }
 
+/* A call's waits contain those of the calls inside it, which have ended before it. */
+static void add_off_cpu(struct step_thread *thread, const struct perfx_span *span)
+{
+	size_t depth = span->depth < DEPTHS_MAX ? span->depth : DEPTHS_MAX - 1;
+	uint64_t inner_ns = thread->inner_off_cpu_ns[depth + 1];
+
+	if (span->flags & PERFX_SPAN_ASYNC)
+		return;
+	if (span->off_cpu_ns > inner_ns)
+		thread->off_cpu_ns += span->off_cpu_ns - inner_ns;
+	thread->inner_off_cpu_ns[depth + 1] = 0;
+	thread->inner_off_cpu_ns[depth] += span->off_cpu_ns;
+}
+
 /* Where a thread has shown no range yet, there is no step to be divided. */
 static int traced_span(struct steps *steps, const struct perfx_span *span)
 {
@@ -642,6 +670,7 @@ static int traced_span(struct steps *steps, const struct perfx_span *span)
 
 	if (at == MAP64_NONE || end_ns < span->start_ns || (span->flags & PERFX_SPAN_ASYNC))
 		return 0;
+	add_off_cpu(&steps->threads[at], span);
 	err = insert(&steps->threads[at],
 		     (struct interval){span->start_ns, end_ns, PROFILE_PHASE_OTHER});
 	forget_old(&steps->threads[at]);
@@ -662,6 +691,7 @@ static int range_span(struct steps *steps, const struct perfx_span *span, unsign
 		return errno == ENOMEM ? -ENOMEM : 0;
 	if (end_ns < span->start_ns) /* damage */
 		return 0;
+	add_off_cpu(thread, span);
 	opened_ns = opened_of(steps, span->start_ns);
 	if (span->start_ns < thread->first_ns || opened_ns > thread->opened_ns) {
 		thread->first_ns = span->start_ns;

@@ -245,7 +245,7 @@ static void add_reason(struct text *text, const struct profile_process *p,
 		[PERFX_WAIT_WRITE] = {"write", " to "},
 		[PERFX_WAIT_POLL] = {"poll", " of "},
 		[PERFX_WAIT_EPOLL] = {"epoll", " of "},
-		[PERFX_WAIT_FUTEX] = {"lock or condition", ": "},
+		[PERFX_WAIT_FUTEX] = {"lock or condition", " "},
 		[PERFX_WAIT_GIL] = {"the GIL", " "},
 		[PERFX_WAIT_SLEEP] = {"sleep", " "},
 		[PERFX_WAIT_WAIT] = {"a child's end", ": "},
@@ -257,6 +257,11 @@ static void add_reason(struct text *text, const struct profile_process *p,
 
 	if (wait->reason == PERFX_WAIT_SYSCALL)
 		add_syscall(text, wait->syscall);
+	/* its name says what it is: "lock at libgomp.so.1+0x1234" */
+	if (wait->reason == PERFX_WAIT_FUTEX && wait->object_name[0]) {
+		escape_name(text, wait->object_name);
+		return;
+	}
 	text_add(text, reasons[wait->reason].words);
 	if (wait->reason != PERFX_WAIT_GIL)
 		add_object(text, reasons[wait->reason].before_object, wait);
@@ -331,6 +336,44 @@ static bool have_stacks(const struct profile_activities *waits)
 	return false;
 }
 
+static void compose_wait(struct composer *c, const struct profile_process *p,
+			 const struct profile_activity *wait, bool stacks)
+{
+	struct text text = {0};
+
+	document_cell_ns(c->document, wait->ns);
+	document_cell_count(c->document, wait->count);
+	document_cell_ns(c->document, wait->max_ns);
+	add_thread(&text, p, wait->tid);
+	document_cell(c->document, &text);
+	add_reason(&text, p, wait);
+	document_cell(c->document, &text);
+	if (stacks)
+		cell_where(c, wait);
+}
+
+/* A share of the wall time from which a thread that waits does nothing else. */
+#define IDLE_SHARE 0.99
+
+/* Threads that only wait come last: nobody misses them. */
+static void compose_wait_rows(struct composer *c, const struct profile_process *p, size_t shown,
+			      bool stacks)
+{
+	double idle_ns = IDLE_SHARE * (double)profile_wall_ns(p);
+	size_t count = 0;
+
+	for (int idle = 0; idle <= 1; idle++) {
+		for (size_t i = 0; i < p->blocked.count && count < shown; i++) {
+			const struct profile_activity *wait = &p->blocked.list[i];
+
+			if (((double)wait->ns >= idle_ns) != idle)
+				continue;
+			compose_wait(c, p, wait, stacks);
+			count++;
+		}
+	}
+}
+
 void compose_waits(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
@@ -349,20 +392,7 @@ void compose_waits(struct composer *c, const struct profile_process *p)
 	document_say(c->document, BLOCK_SECTION, "Waiting");
 	compose_gil_waits(c, p);
 	document_table_having(c->document, columns, stacks ? HAS_STACKS : 0);
-	for (size_t i = 0; i < shown; i++) {
-		const struct profile_activity *wait = &p->blocked.list[i];
-		struct text text = {0};
-
-		document_cell_ns(c->document, wait->ns);
-		document_cell_count(c->document, wait->count);
-		document_cell_ns(c->document, wait->max_ns);
-		add_thread(&text, p, wait->tid);
-		document_cell(c->document, &text);
-		add_reason(&text, p, wait);
-		document_cell(c->document, &text);
-		if (stacks)
-			cell_where(c, wait);
-	}
+	compose_wait_rows(c, p, shown, stacks);
 	document_printf(c->document, BLOCK_NOTE,
 			"Exact, of waits that ended while recording; threads add up.%s",
 			stacks && !c->limits->brief ? " In: where most samples of it were." : "");

@@ -236,8 +236,12 @@ static void compose_single_step(struct composer *c, const struct profile_steps *
 	else
 		text_add(&share, "-");
 	document_cell(c->document, &share);
+	if (steps->off_cpu_ns != PROFILE_ABSENT)
+		document_cell_share(c->document, step->total_ns - step->off_cpu_ns, step->total_ns);
 	document_cell_printf(c->document, steps_slow(steps, step) ? "slow" : "");
 }
+
+enum { HAS_OFF_CPU = 1 };
 
 static void compose_single_steps(struct composer *c, const struct profile_process *p)
 {
@@ -255,6 +259,7 @@ static void compose_single_steps(struct composer *c, const struct profile_proces
 		{.title = "FLOPs", .right = true},
 		{.title = "GFLOP/s", .right = true},
 		{.title = "MFU", .right = true},
+		{.title = "On CPU", .right = true, .where = HAS_OFF_CPU},
 		{.title = "Slow"},
 	};
 	const struct profile_steps *steps = &p->steps;
@@ -262,12 +267,23 @@ static void compose_single_steps(struct composer *c, const struct profile_proces
 
 	document_say(c->document, BLOCK_FOLD,
 		     steps->series_each > 1 ? "Steps, in groups" : "Steps, one by one");
-	document_table(c->document, columns);
+	document_table_having(c->document, columns,
+			      steps->off_cpu_ns != PROFILE_ABSENT ? HAS_OFF_CPU : 0);
 	for (size_t i = 0; i < steps->series_count && i < c->limits->steps; i++) {
 		compose_single_step(c, steps, &steps->series[i], number);
 		number += steps->series[i].count;
 	}
 	document_say(c->document, BLOCK_UNFOLD, "");
+}
+
+/* What of it the thread waited. */
+static void compose_off_cpu(struct composer *c, const struct profile_steps *steps)
+{
+	if (steps->off_cpu_ns == PROFILE_ABSENT || !steps->total_ns)
+		return;
+	document_printf(c->document, BLOCK_PARAGRAPH, "Waited per step: %s (%s), in traced calls",
+			as_ns(steps->off_cpu_ns / steps->count),
+			as_percent((double)steps->off_cpu_ns / (double)steps->total_ns));
 }
 
 void compose_steps(struct composer *c, const struct profile_process *p)
@@ -289,8 +305,10 @@ void compose_steps(struct composer *c, const struct profile_process *p)
 	compose_slow(c, &p->steps);
 	if (c->limits->brief) {
 		compose_phases_line(c, &p->steps);
+		compose_off_cpu(c, &p->steps);
 		return;
 	}
+	compose_off_cpu(c, &p->steps);
 	if (c->limits->charts)
 		document_add_chart(c->document, (struct chart){.kind = CHART_STEPS, .process = p});
 	document_table(c->document, columns);

@@ -293,6 +293,7 @@ static void put_steps(struct json_output *o, const struct profile *profile,
 	json_put(o, "p95_ns", json_of_integer(steps->p95_ns));
 	json_put(o, "max_ns", json_of_integer(steps->max_ns));
 	json_put(o, "breakdown", json_of_phases(steps->phases));
+	json_put_measured(o, "off_cpu_ns", steps->off_cpu_ns);
 	put_steps_cost(o, profile, process);
 	json_put(o, "series_each", json_of_integer(steps->series_each));
 	json_put_rows(o, "series", "steps", profile, of_process);
@@ -859,9 +860,10 @@ static void put_stacks(struct json_output *o, const struct profile_process *proc
 	json_close(o, '}');
 }
 
+/* Of an interval in whole nanoseconds: 99 are 99. */
 static double hz_of(uint64_t interval_ns)
 {
-	return interval_ns ? 1e9 / (double)interval_ns : 0;
+	return interval_ns ? round(1e12 / (double)interval_ns) / 1000 : 0;
 }
 
 static void put_samples(struct json_output *o, const struct profile *profile,

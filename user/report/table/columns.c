@@ -766,6 +766,8 @@ static double step_rate(const struct data_table_row *r)
 VALUE(get_step, integer(r->item * r->process->steps.series_each + 1))
 VALUE(get_step_at, integer(profile_since_start(s->profile, step_of(r)->from_ns)))
 VALUE(get_breakdown, nested(json_of_phases(step_of(r)->phases)))
+VALUE(get_step_off_cpu,
+      r->process->steps.off_cpu_ns == PROFILE_ABSENT ? absent() : integer(step_of(r)->off_cpu_ns))
 VALUE(get_slow, flag(steps_slow(&r->process->steps, step_of(r))))
 VALUE(get_step_flops, has_flops(r) ? integer(step_of(r)->flops) : absent())
 VALUE(get_step_gflops, real(step_rate(r)))
@@ -789,6 +791,7 @@ static const struct data_table_column steps_columns[] = {
 	{"flops", .get = get_step_flops},
 	{"gflops_per_s", .get = get_step_gflops, CSV},
 	{"mfu", .get = get_step_mfu},
+	{"off_cpu_ns", .get = get_step_off_cpu},
 	{"breakdown", .get = get_breakdown, JSON},
 };
 
