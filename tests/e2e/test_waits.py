@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Time off the CPU: programs that know how long their threads waited, and what for."""
+import collections
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from conftest import BUILD, PERFX, TOP, WORKLOADS, wait_for
+
+QUIET = ("--no-calibrate", "--memory", "off", "--sample", "off")
+REASONS = {"wait_read": "read", "wait_poll": "poll", "wait_epoll": "epoll", "wait_lock": "futex",
+           "wait_cond": "futex", "wait_sleep": "sleep", "wait_child": "wait", "wait_disk": "disk",
+           "wait_fault": "page_fault", "wait_turn": "runnable"}
+
+
+def about(value):
+    """What differs is time that the clocks of a virtual machine tell differently."""
+    return pytest.approx(value, rel=0.05, abs=30e6)
+
+
+def waits_of(report, pid, tid):
+    """Rows of a thread, by reason."""
+    rows = collections.defaultdict(list)
+    for process in report["processes"]:
+        if process["pid"] == pid:
+            for row in process["blocked"]:
+                if row["tid"] == tid:
+                    rows[row["reason"]].append(row)
+    return rows
+
+
+def ns_of(rows):
+    return sum(row["ns"] for row in rows)
+
+
+def longest(rows):
+    return max(rows, key=lambda row: row["ns"])
+
+
+@pytest.fixture(name="waits")
+def fixture_waits(program, tracer):
+    """The workload on a file system of a disk, if there is one: (expectations, report, pid, file)."""
+    path = BUILD / "workloads" / "waits.bin"
+
+    def run(*options):
+        process = program(WORKLOADS / "waits", path)
+        trace = tracer(process.pid, *QUIET, "-F", "waits:wait_*", *options)
+        process.go()
+        report = trace.stop()
+        return process.finish(), report, process.pid, path
+
+    yield run
+    path.unlink(missing_ok=True)
+
+
+@pytest.mark.kernel
+def test_each_reason(waits):
+    expected, report, pid, path = waits()
+    found = {}
+    for function, reason in REASONS.items():
+        rows = found[function] = waits_of(report, pid, expected[function, "tid"])
+        off_ns, queued_ns = expected[function, "off_ns"], expected[function, "queued_ns"]
+        assert sum(map(ns_of, rows.values())) == about(off_ns), function
+        assert ns_of(rows["runnable"]) == about(queued_ns), function
+        if reason != "runnable":
+            assert ns_of(rows[reason]) == about(off_ns - queued_ns), function
+    assert longest(found["wait_read"]["read"])["object"] == f"pipe:[{expected['wait_read', 'inode']}]"
+    polled = longest(found["wait_poll"]["poll"])["object"]
+    assert polled.startswith(f"pipe:[{expected['wait_poll', 'inode']}]")
+    assert longest(found["wait_epoll"]["epoll"])["object"] == f"epoll (descriptor {expected['wait_epoll', 'fd']})"
+    lock = longest(found["wait_lock"]["futex"])["object"]
+    assert lock.startswith("lock at waits+0x")
+    assert int(lock.rpartition("+")[2], 16) % 4096 == expected["wait_lock", "address"] % 4096
+    assert {row["object"] for row in found["wait_disk"]["disk"]} <= {str(path)}
+    assert "waits" in {row["object"] for row in found["wait_turn"]["runnable"]}
+
+
+def test_calls_know_their_time_off_the_cpu(waits):
+    expected, report, pid, _ = waits()
+    (process,) = [p for p in report["processes"] if p["pid"] == pid]
+    functions = {f["name"]: f for f in process["functions"]}
+    for function in set(REASONS) - {"wait_turn", "wait_lock"}:  # which others call, or wait beside
+        assert functions[function]["off_cpu_ns"] == about(expected[function, "off_ns"]), function
+        assert functions[function]["off_cpu_ns"] <= functions[function]["total_ns"]
+
+
+def test_it_can_be_left_out(waits):
+    _, report, _, _ = waits("--off-cpu", "off")
+    assert not any(p.get("blocked") for p in report["processes"])
+
+
+def test_a_wait_that_outlasts_the_recording():
+    sleeper = subprocess.Popen(["sleep", "60"])
+    try:
+        assert wait_for(lambda: "nanosleep" in (open(f"/proc/{sleeper.pid}/stack", encoding="utf8").read()))
+        done = subprocess.run([PERFX, "-p", str(sleeper.pid), "-d", "2s", "-f", "json", "-F", "libc.so*:getpid",
+                               *QUIET], capture_output=True, text=True, timeout=60, check=True)
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+    report = json.loads(done.stdout)
+    ((row,),) = waits_of(report, sleeper.pid, sleeper.pid).values()
+    assert row["reason"] == "sleep" and row["count"] == 1
+    assert row["ns"] == row["max_ns"] == pytest.approx(report["capture"]["duration_ns"], rel=0.02)
+
+
+TURNS = """
+import perfx, sys, time
+print("ready", flush=True)
+for line in sys.stdin:
+    perfx.start()
+    time.sleep(0.3)
+    perfx.stop()
+    time.sleep(0.5)
+print("done", flush=True)
+"""
+
+
+def test_only_what_is_recorded_counts(tracer):
+    """--wait: the part of a wait that lies in a window."""
+    program = subprocess.Popen([sys.executable, "-c", TURNS], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               text=True, env={"PYTHONPATH": str(TOP / "python"),
+                                              "PERFX_LIBRARY": str(BUILD / "libperfx.so.1")})
+    try:
+        assert program.stdout.readline() == "ready\n"
+        trace = tracer(program.pid, *QUIET, "--wait")
+        program.stdin.write("go\n" * 3)
+        program.stdin.close()
+        assert program.stdout.readline() == "done\n"
+        report = trace.stop()
+    finally:
+        program.kill()
+        program.wait()
+    (process,) = report["processes"]
+    slept = [row for row in process["blocked"] if row["reason"] not in ("runnable", "page_fault")]
+    assert ns_of(slept) == about(3 * 300e6)
+    assert report["capture"]["recorded_ns"] == about(3 * 300e6)
