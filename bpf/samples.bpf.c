@@ -14,9 +14,8 @@
 #include "stack.bpf.h"
 #include "wait.bpf.h"
 
-/* The time that a sample stands for: between two interrupts of a CPU's timer, between two rounds of
- * the iterator. User space may change them at any time. */
-volatile __u64 perfx_on_cpu_interval_ns = 0;
+/* The time between two rounds of the iterator, for which their samples stand. Of a timer it is the
+ * cookie. */
 volatile __u64 perfx_off_cpu_interval_ns = 0;
 /* Stacks of samples emitted so far: each takes memory in user space for as long as it records. */
 volatile __u64 perfx_sample_stacks_count = 0;
@@ -143,7 +142,7 @@ int perfx_sample_on_cpu(void *ctx)
 	if (!traced)
 		return 0;
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	sample.interval_ns = perfx_on_cpu_interval_ns;
+	sample.interval_ns = bpf_get_attach_cookie(ctx);
 	sample.process = traced->process;
 	sample.tid = task->pid;
 	sample.context = open_context(task, PT_REGS_SP(regs));

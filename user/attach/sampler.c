@@ -26,6 +26,14 @@
 /* Up to so many processes are visited one by one; of more the whole machine's threads are. */
 #define OWN_ROUNDS_MAX 16
 
+/*
+ * Timers of a CPU, whose intervals have nothing in common, in thousandths of their mean: a program
+ * may do the same every millisecond, and a single timer may then meet it at the same places again
+ * and again. Each has its share of the samples.
+ */
+static const uint64_t clock_intervals[] = {890, 1000, 1130};
+#define CLOCKS_PER_CPU (sizeof(clock_intervals) / sizeof(clock_intervals[0]))
+
 struct cpu_clock {
 	int event_fd, link_fd; /* < 0: none */
 };
@@ -63,12 +71,15 @@ int cpu_clock_open(int cpu, uint64_t interval_ns)
 
 static int clock_open(struct cpu_clock *clock, int cpu, uint64_t interval_ns, int program_fd)
 {
+	LIBBPF_OPTS(bpf_link_create_opts, opts,
+		    .perf_event.bpf_cookie = interval_ns / CLOCKS_PER_CPU);
+
 	*clock = (struct cpu_clock){.event_fd = cpu_clock_open(cpu, interval_ns), .link_fd = -1};
 	if (clock->event_fd == -ENODEV)
 		return 0;
 	if (clock->event_fd < 0)
 		return clock->event_fd;
-	clock->link_fd = bpf_link_create(program_fd, clock->event_fd, BPF_PERF_EVENT, NULL);
+	clock->link_fd = bpf_link_create(program_fd, clock->event_fd, BPF_PERF_EVENT, &opts);
 	return clock->link_fd < 0 ? -errno : 0;
 }
 
@@ -86,25 +97,29 @@ static void close_clocks(struct sampler *sampler)
 /* CPUs that come online later are not sampled. 0 or -errno. */
 static int open_clocks(struct sampler *sampler)
 {
-	long cpus_count = sysconf(_SC_NPROCESSORS_CONF);
+	size_t count = (size_t)sysconf(_SC_NPROCESSORS_CONF) * CLOCKS_PER_CPU;
 	int program_fd = tracer__on_cpu_fd(sampler->tracer), err = program_fd < 0 ? -ENOTSUP : 0;
 
-	sampler->clocks = calloc((size_t)cpus_count, sizeof(*sampler->clocks));
+	if (!sampler->clocks)
+		sampler->clocks = calloc(count, sizeof(*sampler->clocks));
 	if (!sampler->clocks)
 		return -ENOMEM;
-	for (int cpu = 0; !err && cpu < cpus_count; cpu++)
-		err = clock_open(&sampler->clocks[sampler->clocks_count++], cpu, sampler->on_cpu_ns,
+	for (size_t i = 0; !err && i < count; i++)
+		err = clock_open(&sampler->clocks[sampler->clocks_count++],
+				 (int)(i / CLOCKS_PER_CPU),
+				 sampler->on_cpu_ns * CLOCKS_PER_CPU *
+					 clock_intervals[i % CLOCKS_PER_CPU] / 1000,
 				 program_fd);
 	if (err)
 		close_clocks(sampler);
 	return err;
 }
 
-static void each_clock(const struct sampler *sampler, unsigned long request, void *arg)
+static void start_clocks(const struct sampler *sampler)
 {
 	for (size_t i = 0; i < sampler->clocks_count; i++)
 		if (sampler->clocks[i].event_fd >= 0)
-			ioctl(sampler->clocks[i].event_fd, request, arg);
+			ioctl(sampler->clocks[i].event_fd, PERF_EVENT_IOC_ENABLE, 0);
 }
 
 /* --- threads that do not --------------------------------------------------------------------- */
@@ -223,8 +238,7 @@ void sampler__free(struct sampler *sampler)
 
 void sampler__start(struct sampler *sampler)
 {
-	tracer__set_on_cpu_interval(sampler->tracer, sampler->on_cpu_ns);
-	each_clock(sampler, PERF_EVENT_IOC_ENABLE, NULL);
+	start_clocks(sampler);
 	if (!sampler->off_cpu_ns)
 		return;
 	sampler->stop_fd = eventfd(0, EFD_CLOEXEC);
@@ -254,12 +268,11 @@ void sampler__describe(struct sampler *sampler)
 
 static void halve_rates(struct sampler *sampler)
 {
-	uint64_t interval_ns = 2 * sampler->on_cpu_ns;
-
-	sampler->on_cpu_ns = interval_ns;
+	sampler->on_cpu_ns *= 2;
 	__atomic_store_n(&sampler->off_cpu_ns, 2 * sampler->off_cpu_ns, __ATOMIC_RELAXED);
-	each_clock(sampler, PERF_EVENT_IOC_PERIOD, &interval_ns);
-	tracer__set_on_cpu_interval(sampler->tracer, interval_ns);
+	close_clocks(sampler);
+	if (sampler->on_cpu_ns && !open_clocks(sampler))
+		start_clocks(sampler);
 	sampler__describe(sampler);
 }
 

@@ -775,12 +775,6 @@ int tracer__off_cpu_fd(const struct tracer *tracer)
 	return bpf_program__fd(tracer->skel->progs.perfx_sample_off_cpu);
 }
 
-void tracer__set_on_cpu_interval(struct tracer *tracer, uint64_t interval_ns)
-{
-	__atomic_store_n(&tracer->skel->bss->perfx_on_cpu_interval_ns, interval_ns,
-			 __ATOMIC_RELAXED);
-}
-
 void tracer__set_off_cpu_interval(struct tracer *tracer, uint64_t interval_ns)
 {
 	__atomic_store_n(&tracer->skel->bss->perfx_off_cpu_interval_ns, interval_ns,

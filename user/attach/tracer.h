@@ -155,12 +155,12 @@ int tracer__objects_fd(const struct tracer *tracer);
 void tracer__memory_lost(const struct tracer *tracer, uint32_t process, enum perfx_domain domain,
 			 struct perfx_memory_lost *lost);
 
-/* Programs that take a sample: of the interrupted thread, for a perf event of each CPU; of threads
- * that do not run, for an iterator over tasks, one at a time. < 0: not loaded. */
+/* Programs that take a sample: of the interrupted thread, for perf events of each CPU, whose cookie
+ * is the time that the sample stands for; of threads that do not run, for an iterator over tasks,
+ * one at a time. < 0: not loaded. */
 int tracer__on_cpu_fd(const struct tracer *tracer);
 int tracer__off_cpu_fd(const struct tracer *tracer);
-/* The time that the next samples stand for. */
-void tracer__set_on_cpu_interval(struct tracer *tracer, uint64_t interval_ns);
+/* The time that the iterator's next samples stand for. */
 void tracer__set_off_cpu_interval(struct tracer *tracer, uint64_t interval_ns);
 /* Different stacks in samples so far. */
 uint64_t tracer__sample_stacks(const struct tracer *tracer);
