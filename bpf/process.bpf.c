@@ -3,9 +3,11 @@
  * The traced processes: fork, exec, exit, and the bytes that each moves over internet
  * sockets. Executable mappings are reported by perf's sideband (user/attach/mapped_files.c).
  */
+#include "python.bpf.h"
 #include "unwind.bpf.h"
 
 const volatile bool perfx_follow_children = true;
+volatile __u32 perfx_pythons_count = 0;
 
 #define CONTROL_RECORD(type, name, value)                                          \
 	struct type *name = bpf_ringbuf_reserve(&perfx_control, sizeof(*name), 0); \
@@ -38,6 +40,7 @@ int BPF_PROG(perfx_on_fork, struct task_struct *parent, struct task_struct *chil
 		return 0;
 	}
 	unwind_fork(parent_tgid, child_tgid);
+	python_fork(parent_tgid, child_tgid);
 	CONTROL_RECORD(perfx_fork, record, PERFX_KIND_FORK);
 	record->process = born.process;
 	record->parent_process = traced->process;
@@ -62,6 +65,7 @@ int BPF_PROG(perfx_on_exec, struct task_struct *task, pid_t old_pid)
 		return 0;
 	recording_window_close(traced);
 	unwind_forget(tgid);
+	python_forget(tgid);
 	old_process = traced->process;
 	net_rx_bytes = traced->net_rx_bytes;
 	net_tx_bytes = traced->net_tx_bytes;
@@ -126,6 +130,7 @@ int BPF_PROG(perfx_on_exit, struct task_struct *task)
 		return 0;
 	recording_window_close(traced);
 	unwind_forget(tgid);
+	python_forget(tgid);
 	emit_exit(task, traced);
 	bpf_map_delete_elem(&perfx_traced_tgids, &tgid);
 	return 0;

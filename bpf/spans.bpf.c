@@ -236,5 +236,6 @@ SEC("tp_btf/sched_process_exec")
 int BPF_PROG(perfx_on_exec_thread, struct task_struct *task)
 {
 	bpf_task_storage_delete(&perfx_threads, task);
+	bpf_task_storage_delete(&perfx_python_threads, task);
 	return 0;
 }

@@ -22,6 +22,7 @@
 #ifndef PERFX_STACK_BPF_H
 #define PERFX_STACK_BPF_H
 
+#include "python.bpf.h"
 #include "thread.bpf.h"
 #include "unwind.bpf.h"
 
@@ -55,9 +56,10 @@ struct call_stack {
 	__u32 chunk_bytes; /* of these; 0: not read yet */
 	__u64 code_behind; /* a possible return address; 0: none is looked at */
 	__u64 scan_at, scan_end;
-	__u64 scanned_fp;  /* the last word that may be a saved rbp */
-	__u64 guess_at;	   /* where the first guess was found; 0: none */
-	__u32 guess_count; /* frames by then */
+	__u64 scanned_fp;   /* the last word that may be a saved rbp */
+	__u64 guess_at;	    /* where the first guess was found; 0: none */
+	__u32 guess_count;  /* frames by then */
+	__u32 guess_merged; /* and Python frames among them */
 	__u32 guesses;
 	__u32 rule;
 	__u32 flags;	 /* PERFX_STACK_, STACK_SKIP_FIRST */
@@ -67,8 +69,9 @@ struct call_stack {
 	__u8 by_fp;	 /* found by its callee's rbp, without a rule */
 	__u8 wants_code; /* what is wanted is code */
 	__u8 careful;	 /* a chunk that crossed a page could not be read */
-	__u8 pad[3];
+	__u8 pad[7];
 	__u64 chunk[STACK_CHUNK_WORDS];
+	struct python_walk python;
 	struct perfx_stack head;
 	__u64 addresses[PERFX_STACK_FRAMES_MAX];
 };
@@ -162,10 +165,17 @@ enum stack_step {
 #define STACK_NEAR_BYTES (1ull << 20)
 #define STACK_SCAN_BYTES 8192
 
-static __always_inline int resume_scan(struct call_stack *s)
+/* As if the first guess had not been made. */
+static __always_inline void forget_guess(struct call_stack *s)
 {
 	s->head.frames_count = s->guess_count;
+	s->python.merged = s->guess_merged;
 	s->flags &= ~PERFX_STACK_GUESSED;
+}
+
+static __always_inline int resume_scan(struct call_stack *s)
+{
+	forget_guess(s);
 	s->scan_at = s->guess_at + 8;
 	s->scan_end = s->guess_at + STACK_SCAN_BYTES;
 	s->guess_at = 0;
@@ -180,8 +190,7 @@ __weak __noinline int finish(struct call_stack *s, __u32 end)
 	if (s->guess_at && end != PERFX_STACK_END_START && end != PERFX_STACK_END_DEPTH) {
 		if (s->guesses < STACK_GUESSES_MAX)
 			return resume_scan(s);
-		s->head.frames_count = s->guess_count;
-		s->flags &= ~PERFX_STACK_GUESSED;
+		forget_guess(s);
 		end = s->fallback;
 	}
 	s->head.flags =
@@ -208,6 +217,70 @@ static __always_inline bool push(struct call_stack *s)
 	s->head.frames_count = at + 1;
 	s->addresses[at & (PERFX_STACK_FRAMES_MAX - 1)] = s->pc + (s->exact && at);
 	return true;
+}
+
+/* --- Python frames among the native ones --- */
+
+static __always_inline bool push_python(struct call_stack *s, __u64 frame)
+{
+	__u32 at = s->head.frames_count;
+
+	if (at >= PERFX_STACK_FRAMES_MAX)
+		return false;
+	s->addresses[at & (PERFX_STACK_FRAMES_MAX - 1)] = frame;
+	s->head.frames_count = at + 1;
+	return true;
+}
+
+static __always_inline __u64 python_slot(const struct call_stack *s, __u32 at)
+{
+	return s->python.slots[at & (PERFX_STACK_FRAMES_MAX - 1)];
+}
+
+/* Adds the next group, if the native frame that the walk is at runs it: its entry lies there. */
+__weak __noinline int merge_group(struct call_stack *s)
+{
+	__u64 entry, slot;
+	__u32 at;
+
+	if (!s)
+		return 0;
+	entry = python_slot(s, s->python.merged);
+	if (entry ? entry - s->sp >= s->cfa - s->sp
+		  : s->pc - s->python.eval_start >= s->python.eval_end - s->python.eval_start)
+		return 0;
+	at = s->python.merged + 1;
+	for (int i = 0; i < PERFX_STACK_FRAMES_MAX; i++, at++) {
+		slot = python_slot(s, at);
+		if (at >= s->python.count || !(slot & PERFX_FRAME_PYTHON) || !push_python(s, slot))
+			break;
+	}
+	s->python.merged = at;
+	return 0;
+}
+
+/* Before the native frame at [sp, CFA) is added. */
+static __always_inline void merge_python(struct call_stack *s)
+{
+	if (s->python.merged < s->python.count)
+		merge_group(s);
+}
+
+/* Adds the Python frames whose native ones the walk has not reached. */
+__weak __noinline int merge_rest(struct call_stack *s)
+{
+	__u64 slot;
+
+	if (!s)
+		return 0;
+	for (int i = 0; i < PERFX_STACK_FRAMES_MAX; i++) {
+		if (s->python.merged >= s->python.count)
+			break;
+		slot = python_slot(s, s->python.merged++);
+		if ((slot & PERFX_FRAME_PYTHON) && !push_python(s, slot))
+			break;
+	}
+	return 0;
 }
 
 /* --- the walked thread's memory --- */
@@ -344,6 +417,7 @@ static __always_inline int step_cfa(struct call_stack *s, const struct perfx_unw
 	if (s->cfa & 7 || (rule->cfa != PERFX_CFA_SIGNAL &&
 			   (s->cfa <= s->sp || s->cfa - s->sp > STACK_SPAN_BYTES)))
 		return finish(s, push(s) ? PERFX_STACK_END_NOT_RISING : PERFX_STACK_END_DEPTH);
+	merge_python(s);
 	if (!push(s))
 		return finish(s, PERFX_STACK_END_DEPTH);
 	s->stage = STAGE_RETURN;
@@ -507,6 +581,7 @@ static __always_inline int take_guess(struct call_stack *s, __u64 word)
 	if (!s->guess_at) {
 		s->guess_at = s->scan_at;
 		s->guess_count = s->head.frames_count;
+		s->guess_merged = s->python.merged;
 	}
 	s->flags |= PERFX_STACK_GUESSED;
 	s->return_address = word;
@@ -571,9 +646,11 @@ static __always_inline int step_chain(struct call_stack *s)
 	if (rises &&
 	    (!read_memory(s, s->fp, &fp) || !read_memory(s, s->fp + 8, &s->return_address)))
 		return want_stack(s);
+	s->cfa = s->fp + 16;
+	if (rises)
+		merge_python(s);
 	if (!push(s))
 		return finish(s, PERFX_STACK_END_DEPTH);
-	s->cfa = s->fp + 16;
 	if (rises && s->return_address && to_caller(s, fp, false) == STACK_GOES_ON) {
 		s->stage = STAGE_CHAIN;
 		return STACK_GOES_ON;
@@ -633,11 +710,8 @@ static __always_inline void stack_begin(struct call_stack *s, __u64 task, __u32 
 /* Frames, chunks and guesses of the deepest walk. */
 #define STACK_STEPS_MAX 768
 
-/* Reads `bytes` of the walked task's memory, as bpf_probe_read_user. */
-typedef long stack_reader(void *to, __u32 bytes, __u64 from, void *ctx);
-
-/* Walks what stack_begin has begun; the reader is known when this is compiled. */
-static __always_inline void stack_run(struct call_stack *s, stack_reader *read, void *ctx)
+/* Walks what stack_begin and python_begin have begun; the reader is known when this is compiled. */
+static __always_inline void stack_run(struct call_stack *s, memory_reader *read, void *ctx)
 {
 	if (perfx_stacks_by == PERFX_STACKS_OFF) {
 		s->addresses[0] = s->pc;
@@ -645,6 +719,8 @@ static __always_inline void stack_run(struct call_stack *s, stack_reader *read, 
 		s->head.flags = s->flags & PERFX_STACK_PC;
 		return;
 	}
+	/* unless it ends before */
+	s->head.flags = PERFX_STACK_CUT | PERFX_STACK_ENDED(PERFX_STACK_END_DEPTH);
 	for (int i = 0; i < STACK_STEPS_MAX; i++) {
 		int next = stack_step(s);
 		__u32 bytes = s->wanted_bytes;
@@ -652,14 +728,9 @@ static __always_inline void stack_run(struct call_stack *s, stack_reader *read, 
 		if (next == STACK_WANTS && bytes <= STACK_CHUNK_BYTES)
 			next = stack_took(s, read(s->chunk, bytes, s->wanted, ctx) != 0);
 		if (next == STACK_DONE)
-			return;
+			break;
 	}
-	s->head.flags = PERFX_STACK_CUT | PERFX_STACK_ENDED(PERFX_STACK_END_DEPTH);
-}
-
-static __always_inline long read_current(void *to, __u32 bytes, __u64 from, void *ctx)
-{
-	return bpf_probe_read_user(to, bytes, (const void *)from);
+	merge_rest(s);
 }
 
 /* The stack of the current task; see stack_begin. flags: PERFX_STACK_PC, STACK_SKIP_FIRST. */
@@ -668,6 +739,7 @@ __weak __noinline int stack_walk(struct call_stack *s, __u64 pc, __u64 sp, __u64
 	if (!s)
 		return 0;
 	stack_begin(s, bpf_get_current_task(), current_tgid(), pc, sp, fp, flags);
+	python_begin(&s->python);
 	stack_run(s, read_current, NULL);
 	return 0;
 }

@@ -33,7 +33,7 @@ enum perfx_python_entry {
 #define PERFX_PYTHON_FRAME_WORDS 16
 
 /* Offsets are in bytes. */
-struct perfx_python {
+struct perfx_python_layout {
 	__u64 interpreters;	    /* address of the pointer to the first interpreter */
 	__u64 eval_start, eval_end; /* ENTRY_CODE: the interpreter's code */
 	__u64 gil;		    /* address of its GIL; 0: not known */

@@ -93,6 +93,11 @@ struct uprobe_task {
 	struct return_instance *return_instances;
 };
 
+/* arch/x86/include/asm/processor.h */
+struct thread_struct {
+	unsigned long fsbase;
+};
+
 /* include/linux/sched.h */
 struct task_struct {
 	unsigned int __state;
@@ -116,6 +121,7 @@ struct task_struct {
 	unsigned long nivcsw;
 	__u64 start_time;
 	struct sched_info sched_info;
+	struct thread_struct thread;
 };
 
 /* kernel/bpf/task_iter.c */

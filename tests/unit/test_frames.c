@@ -28,7 +28,7 @@ static void set_up(void)
 	cr_assert_geq(fd, 0);
 	pipeline = (struct pipeline){.capture = capture_writer__new(fd)};
 	pipeline_init(&pipeline);
-	frames = frames__new(&pipeline.sink);
+	frames = frames__new(&pipeline.sink, NULL);
 	cr_assert_not_null(frames);
 }
 
@@ -303,9 +303,9 @@ Test(frames, processes_that_have_ended)
 	cr_assert_eq(frames__map(frames, 7, child), -ESRCH);
 	stack_of_one(7, base + offset + BEHIND);
 	/* its own children were too short-lived to be looked at */
-	cr_assert_eq(frames__fork(frames, 8, 7), 0);
+	cr_assert_eq(frames__fork(frames, 8, child, 7), 0);
 	cr_assert_eq(frames__map(frames, 8, child), -ESRCH);
-	cr_assert_eq(frames__fork(frames, 9, 8), 0);
+	cr_assert_eq(frames__fork(frames, 9, child, 8), 0);
 	stack_of_one(9, base + offset + BEHIND);
 	fixture_run("cp p.so kept.so && rm p.so && mv kept.so p.so");
 	expect_place(7, base, "p.so", "in_inner");
@@ -339,7 +339,7 @@ Test(frames, child_with_another_library)
 	fixture_run("cp p.so q.so");
 	map_file("q.so", base);
 	child = start_child();
-	cr_assert_eq(frames__fork(frames, 2, 1), 0);
+	cr_assert_eq(frames__fork(frames, 2, child, 1), 0);
 	cr_assert_eq(frames__map(frames, 2, child), 0);
 	stack_of_one(1, base + offset + BEHIND);
 	stack_of_one(2, base + offset + BEHIND);

@@ -660,6 +660,17 @@ struct tracer_unwind_maps tracer__unwind_maps(const struct tracer *tracer)
 	};
 }
 
+int tracer__set_python(struct tracer *tracer, pid_t pid, const struct perfx_python_layout *python)
+{
+	uint32_t key = (uint32_t)pid;
+
+	if (bpf_map_update_elem(bpf_map__fd(tracer->skel->maps.perfx_pythons), &key, python,
+				BPF_ANY))
+		return -errno;
+	__sync_fetch_and_add(&tracer->skel->bss->perfx_pythons_count, 1);
+	return 0;
+}
+
 void tracer__expect_many_stacks(struct tracer *tracer)
 {
 	__atomic_store_n(&tracer->skel->bss->perfx_many_stacks, 1, __ATOMIC_SEQ_CST);

@@ -15,6 +15,7 @@
 #include "attach/waiting.h"
 #include "counters/counters.h"
 #include "perfx_config.h"
+#include "perfx_python.h"
 #include "perfx_record.h"
 
 #include <stdbool.h>
@@ -124,6 +125,10 @@ struct tracer_unwind_maps {
 	int processes_fd, sets_fd, pages_fd, slabs_fd, rules_fd, requests_fd;
 };
 struct tracer_unwind_maps tracer__unwind_maps(const struct tracer *tracer);
+
+/* Where the frames of a process's Python are, from now on also in children that it forks. 0 or
+ * -errno. */
+int tracer__set_python(struct tracer *tracer, pid_t pid, const struct perfx_python_layout *python);
 
 /* The traced programs switch stacks in user space: frames are matched one by one. */
 void tracer__expect_many_stacks(struct tracer *tracer);

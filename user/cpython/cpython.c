@@ -156,7 +156,7 @@ static bool agrees(const char *name, uint64_t offset, const struct code_offsets 
  * nothing. */
 static bool members_agree(pid_t pid, const struct cpython *python)
 {
-	const struct perfx_python *frames = &python->release.frames;
+	const struct perfx_python_layout *frames = &python->release.frames;
 	struct member_definition member;
 	uint64_t members, basic_bytes;
 	char name[16];
@@ -196,7 +196,7 @@ static bool read_pointer(pid_t pid, uint64_t address, uint64_t *pointer)
 /* A frame and the one that called it; *is_code: it runs code, and of that kind. */
 static bool check_frame(pid_t pid, const struct cpython *python, uint64_t *frame, bool *runs_code)
 {
-	const struct perfx_python *at = &python->release.frames;
+	const struct perfx_python_layout *at = &python->release.frames;
 	uint8_t bytes[PERFX_PYTHON_FRAME_WORDS * sizeof(uint64_t)];
 	uint64_t code, type;
 
@@ -212,7 +212,7 @@ static bool check_frame(pid_t pid, const struct cpython *python, uint64_t *frame
 }
 
 /* The innermost frame, 0: there is none. */
-static bool innermost_frame(pid_t pid, const struct perfx_python *at, uint64_t thread,
+static bool innermost_frame(pid_t pid, const struct perfx_python_layout *at, uint64_t thread,
 			    uint64_t *frame)
 {
 	uint64_t cframe;
@@ -227,7 +227,7 @@ static bool innermost_frame(pid_t pid, const struct perfx_python *at, uint64_t t
  * itself. Adds the frames to *count. */
 static bool check_thread(pid_t pid, const struct cpython *python, uint64_t thread, size_t *count)
 {
-	const struct perfx_python *at = &python->release.frames;
+	const struct perfx_python_layout *at = &python->release.frames;
 	uint64_t id, itself, frame;
 	bool runs_code;
 
@@ -248,7 +248,7 @@ static bool check_thread(pid_t pid, const struct cpython *python, uint64_t threa
 static bool check_interpreter(pid_t pid, const struct cpython *python, uint64_t interpreter,
 			      size_t *count)
 {
-	const struct perfx_python *at = &python->release.frames;
+	const struct perfx_python_layout *at = &python->release.frames;
 	uint64_t thread;
 
 	if (!read_pointer(pid, interpreter + at->interpreter_threads, &thread))
@@ -263,7 +263,7 @@ static bool check_interpreter(pid_t pid, const struct cpython *python, uint64_t 
 /* One look at all threads: false where one is not as expected. *count: frames with code. */
 static bool check_threads(pid_t pid, const struct cpython *python, size_t *count)
 {
-	const struct perfx_python *at = &python->release.frames;
+	const struct perfx_python_layout *at = &python->release.frames;
 	uint64_t interpreter;
 
 	*count = 0;
@@ -312,7 +312,7 @@ static enum cpython_found look_at(pid_t pid, const struct symbols *symbols, uint
 				  struct cpython *python, const char **why)
 {
 	uint8_t runtime[CPYTHON_RUNTIME_BYTES];
-	struct perfx_python *frames = &python->release.frames;
+	struct perfx_python_layout *frames = &python->release.frames;
 	uint64_t interpreter;
 
 	*why = "its memory cannot be read";

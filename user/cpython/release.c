@@ -164,7 +164,7 @@ static uint16_t offset_at(const uint8_t *runtime, size_t index, uint64_t limit, 
 }
 
 static bool describe_frames(const uint8_t *runtime, const struct description *at,
-			    struct perfx_python *frames)
+			    struct perfx_python_layout *frames)
 {
 	enum { NEXT = 2, THREADS = 3, T_NEXT = 2, T_FRAME = 4, T_ID = 5 };
 	enum { BACK = 1, CODE = 2, INSTRUCTION = 3, OWNER = 5, C_FIRST = 9 };
@@ -173,7 +173,7 @@ static bool describe_frames(const uint8_t *runtime, const struct description *at
 		 code = word_of(runtime, at->code);
 	bool valid = frame <= PERFX_PYTHON_FRAME_WORDS * sizeof(uint64_t);
 
-	*frames = (struct perfx_python){
+	*frames = (struct perfx_python_layout){
 		.entry = PERFX_PYTHON_ENTRY_SHIM,
 		.interpreter_next = offset_at(runtime, at->interpreter + NEXT, interpreter, &valid),
 		.interpreter_threads =

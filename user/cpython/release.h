@@ -29,7 +29,7 @@ struct code_offsets {
 };
 
 struct cpython_release {
-	struct perfx_python frames; /* without its addresses */
+	struct perfx_python_layout frames; /* without its addresses */
 	struct code_offsets code;
 	uint16_t runtime_interpreters; /* in _PyRuntime */
 	/* GIL struct: in _PyRuntime, or where the first interpreter points to */

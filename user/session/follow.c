@@ -68,7 +68,7 @@ static void look_at_mappings(struct follow *follow, pid_t pid)
 	struct perfx_traced_process traced;
 
 	follow->result.looks_count++;
-	if (follow->parts.frames && !tracer__traced_process(follow->parts.tracer, pid, &traced))
+	if (!tracer__traced_process(follow->parts.tracer, pid, &traced))
 		frames__map(follow->parts.frames, traced.memory_process, pid);
 	if (follow->parts.unwind_tables)
 		unwind_tables__map(follow->parts.unwind_tables, pid);
@@ -464,8 +464,7 @@ static void on_fork(struct follow *follow, const struct perfx_fork *fork)
 	if (predecessor)
 		probes__release(follow->parts.probes, predecessor);
 	process_table__on_fork(follow->parts.processes, fork);
-	if (follow->parts.frames)
-		frames__fork(follow->parts.frames, fork->process, fork->parent_process);
+	frames__fork(follow->parts.frames, fork->process, (pid_t)fork->pid, fork->parent_process);
 	if (follow->parts.unwind_tables)
 		unwind_tables__fork(follow->parts.unwind_tables, task.pid, task.parent);
 	/* files attached by process need links for the child */
@@ -556,7 +555,7 @@ static bool is_news(const struct follow *follow, const struct new_mapping *mappi
 		return true;
 	task->cause = ATTACH_MOVED;
 	task->known = true;
-	return follow->parts.frames;
+	return true;
 }
 
 static void note_mapping(const struct new_mapping *mapping, void *ctx)
@@ -596,6 +595,7 @@ bool follow__take_mappings(struct follow *follow)
 void follow__tick(struct follow *follow, uint64_t now_ns)
 {
 	look_at_untraced(follow, now_ns);
+	frames__tick(follow->parts.frames, now_ns);
 	if (follow->mappings || now_ns < follow->next_scan_ns)
 		return;
 	follow->rescan = true;

@@ -25,8 +25,8 @@ struct follow_parts {
 	struct tracer *tracer;
 	struct probes *probes;
 	struct memory *memory;
-	struct frames *frames;		     /* NULL: no stacks are recorded */
-	struct unwind_tables *unwind_tables; /* NULL: or by frame pointers */
+	struct frames *frames;
+	struct unwind_tables *unwind_tables; /* NULL: stacks are walked by frame pointers */
 	struct process_table *processes;
 	struct sink *sink;
 	pid_t main_pid; /* the first target: whose end by a signal is reported */

@@ -5,6 +5,7 @@
 #include "decode/pack.h"
 #include "elf/file_cache.h"
 #include "elf/symbolize.h"
+#include "session/python_frames.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -130,13 +131,14 @@ struct space {
 struct frames {
 	struct sink *sink;
 	struct file_cache *files;
+	struct python_frames *python;
 	struct space *spaces;
 	size_t spaces_count, spaces_room;
 	struct map64 by_process;
 	struct pack_buffer buffer;
 };
 
-struct frames *frames__new(struct sink *sink)
+struct frames *frames__new(struct sink *sink, struct tracer *tracer)
 {
 	struct frames *frames = calloc(1, sizeof(*frames));
 
@@ -144,9 +146,11 @@ struct frames *frames__new(struct sink *sink)
 		return NULL;
 	frames->sink = sink;
 	frames->files = file_cache__new();
-	if (frames->files)
+	frames->python = python_frames__new(tracer, sink);
+	if (frames->files && frames->python)
 		return frames;
-	free(frames);
+	frames__free(frames);
+	errno = ENOMEM;
 	return NULL;
 }
 
@@ -165,6 +169,7 @@ void frames__free(struct frames *frames)
 	free(frames->spaces);
 	map64_clear(&frames->by_process);
 	file_cache__free(frames->files);
+	python_frames__free(frames->python);
 	free(frames);
 }
 
@@ -252,6 +257,7 @@ int frames__map(struct frames *frames, uint32_t process, pid_t pid)
 	if (!maps)
 		return -errno;
 	map = address_map__new(frames->files, pid, maps);
+	python_frames__map(frames->python, process, pid, maps);
 	maps__free(maps);
 	space = space_of(frames, process);
 	if (!map || !space) {
@@ -266,13 +272,14 @@ int frames__map(struct frames *frames, uint32_t process, pid_t pid)
 	return 0;
 }
 
-int frames__fork(struct frames *frames, uint32_t child, uint32_t parent)
+int frames__fork(struct frames *frames, uint32_t child, pid_t pid, uint32_t parent)
 {
 	struct address_map *map;
 	struct space *space = space_of(frames, parent);
 
 	if (!space)
 		return -ENOMEM;
+	python_frames__fork(frames->python, child, pid, parent);
 	map = space->map;
 	space = space_of(frames, child);
 	if (!space)
@@ -318,15 +325,34 @@ int frames__stack(struct frames *frames, const struct perfx_stack *stack)
 	const unsigned char *addresses = (const unsigned char *)stack + stack->hdr.fixed;
 	size_t bytes = stack->hdr.size > stack->hdr.fixed ? stack->hdr.size - stack->hdr.fixed : 0;
 	struct space *space = space_of(frames, stack->process);
+	bool is_pc = stack->flags & PERFX_STACK_PC;
 	int err = space ? 0 : -ENOMEM;
 
 	for (size_t i = 0; !err && i < stack->frames_count && i < bytes / sizeof(uint64_t); i++) {
 		uint64_t address;
 
 		memcpy(&address, addresses + i * sizeof(address), sizeof(address));
-		err = add_call(space, address, !i && (stack->flags & PERFX_STACK_PC));
+		if (address & PERFX_FRAME_PYTHON) {
+			err = python_frames__add(frames->python, stack->process, address);
+			continue;
+		}
+		/* the innermost native one; Python frames that it runs come before it */
+		err = add_call(space, address, is_pc);
+		is_pc = false;
 	}
 	return err;
+}
+
+int frames__caller(struct frames *frames, const struct perfx_context *context)
+{
+	return context->caller & PERFX_FRAME_PYTHON
+		       ? python_frames__add(frames->python, context->process, context->caller)
+		       : 0;
+}
+
+void frames__tick(struct frames *frames, uint64_t now_ns)
+{
+	python_frames__tick(frames->python, now_ns);
 }
 
 /* --- names ----------------------------------------------------------------------------------- */
@@ -473,6 +499,7 @@ int frames__emit(struct frames *frames)
 	struct call **calls = gather(frames, &count);
 	int err = 0, first_err = 0;
 
+	python_frames__emit(frames->python);
 	if (!calls)
 		return count ? -ENOMEM : 0;
 	for (size_t i = 0; i < count; i = end) {

@@ -26,21 +26,27 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct tracer;
 struct frames;
 
-/* sink is borrowed. NULL with errno: ENOMEM. */
-struct frames *frames__new(struct sink *sink);
+/* Both are borrowed; tracer, which is told where Python's frames are, may be NULL. NULL with errno:
+ * ENOMEM. */
+struct frames *frames__new(struct sink *sink, struct tracer *tracer);
 void frames__free(struct frames *frames);
 
 /* Looks at what a process maps now: at the start, after exec, and when an executable mapping has
  * come. `process` is its index. 0 or -errno; -ESRCH: it is gone. */
 int frames__map(struct frames *frames, uint32_t process, pid_t pid);
 /* A child begins with what its parent maps. Not needed to be followed by a look at it. */
-int frames__fork(struct frames *frames, uint32_t child, uint32_t parent);
+int frames__fork(struct frames *frames, uint32_t child, pid_t pid, uint32_t parent);
+/* Looks again at interpreters that had not started (session/python_frames.h). */
+void frames__tick(struct frames *frames, uint64_t now_ns);
 
 /* Remembers the addresses of a STACK record, in the order in which stacks and the calls above come
  * about. 0 or -ENOMEM. */
 int frames__stack(struct frames *frames, const struct perfx_stack *stack);
+/* The same of the Python frame that a CONTEXT record names. */
+int frames__caller(struct frames *frames, const struct perfx_context *context);
 
 /* Sends a FRAME record for each function at each address of each process that has come since the
  * last time. 0 or -ENOMEM: then some are missing. */

@@ -81,8 +81,8 @@ struct recorder {
 	struct waits *waits; /* NULL: time off the CPU is not recorded */
 	struct reader *reader;
 	struct process_table *processes;
-	struct frames *frames;		     /* NULL: no stacks are recorded */
-	struct unwind_tables *unwind_tables; /* NULL: or by frame pointers */
+	struct frames *frames;
+	struct unwind_tables *unwind_tables; /* NULL: stacks are walked by frame pointers */
 	struct follow *follow;
 	struct step_watch *steps; /* NULL: not by steps */
 	struct totals *totals;
@@ -320,17 +320,24 @@ static void on_recording_window(struct recorder *recorder,
 	say_turned(window, recorder->windows.turns_count++);
 }
 
-/* Each control record and each STACK as it passes. */
+/* Each control record, CONTEXT and STACK as it passes. */
 static void on_record(void *ctx, const struct perfx_record *record)
 {
 	struct recorder *recorder = ctx;
 
-	if (record->kind == PERFX_KIND_RECORDING_WINDOW)
+	switch (record->kind) {
+	case PERFX_KIND_RECORDING_WINDOW:
 		on_recording_window(recorder, (const struct perfx_recording_window *)record);
-	else if (record->kind != PERFX_KIND_STACK)
-		follow__record(recorder->follow, record);
-	else if (recorder->frames)
+		break;
+	case PERFX_KIND_STACK:
 		frames__stack(recorder->frames, (const struct perfx_stack *)record);
+		break;
+	case PERFX_KIND_CONTEXT:
+		frames__caller(recorder->frames, (const struct perfx_context *)record);
+		break;
+	default:
+		follow__record(recorder->follow, record);
+	}
 }
 
 static void on_object(void *ctx, const struct perfx_object_record *record)
@@ -391,9 +398,9 @@ static void open_stacks(struct recorder *recorder)
 {
 	const struct recorder_options *options = recorder->options;
 
+	recorder->frames = frames__new(recorder->sink, recorder->tracer);
 	if (options->plan.memory == MEMORY_OFF && !options->sample_hz)
 		return;
-	recorder->frames = frames__new(recorder->sink);
 	if (options->stacks != PERFX_STACKS_UNWIND)
 		return;
 	recorder->unwind_tables = unwind_tables__new(recorder->tracer);
@@ -420,7 +427,7 @@ static bool open_processes(struct recorder *recorder)
 						   .processes = recorder->processes,
 						   .sink = recorder->sink,
 						   .main_pid = recorder->main_pid});
-	return recorder->processes && recorder->follow;
+	return recorder->processes && recorder->frames && recorder->follow;
 }
 
 static bool open_outputs(struct recorder *recorder)
@@ -776,8 +783,7 @@ static int trace(struct recorder *recorder)
 	ending.untraced_read_count = followed->untraced_read_count;
 	emit_perf_counters(recorder);
 	emit_host_peaks(recorder); /* for what has been mapped since the start */
-	if (recorder->frames)
-		frames__emit(recorder->frames);
+	frames__emit(recorder->frames);
 	totals__emit(recorder->totals, ending.end_ns, true);
 	if (recorder->options->flight_ns)
 		return flight__finish(recorder->flight, &ending);

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Python frames of a thread, read as the interpreter has them: user space says where they are in a
+ * process (user/cpython/, perfx_python.h).
+ *
+ * The thread state is found in the interpreter's list of them, by the address of the thread's
+ * control block, which Python takes as its thread_id. (_Py_tss_tstate would be NULL while the GIL
+ * is released: in all that is interesting here.) It is kept, and verified whenever it is used.
+ *
+ * The frames of one native frame of the interpreter's function are a group, in one slot the group's
+ * entry: an address in that native frame. So a walk of the native stack knows where they belong.
+ */
+#ifndef PERFX_PYTHON_BPF_H
+#define PERFX_PYTHON_BPF_H
+
+#include "perfx.bpf.h"
+#include "perfx_python.h"
+
+/* Processes in which Python has been found so far; 0: nothing is looked up. */
+extern volatile __u32 perfx_pythons_count;
+
+/* By tgid; a forked child has its parent's from its first instruction. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, PERFX_MAX_PROCESSES);
+	__type(key, __u32);
+	__type(value, struct perfx_python_layout);
+} perfx_pythons __weak SEC(".maps");
+
+enum python_stage {
+	PYTHON_STATE, /* does the thread state that is known belong to the thread? */
+	PYTHON_INTERPRETER,
+	PYTHON_HEAD, /* of the list of its thread states */
+	PYTHON_ID,   /* of one in it */
+	PYTHON_NEXT,
+	PYTHON_CFRAME, /* of the thread state */
+	PYTHON_INNERMOST,
+	PYTHON_FRAME,
+	PYTHON_PREVIOUS, /* CFrame */
+};
+
+/* A walk of a thread's Python frames. Each step needs some memory that was read for it. */
+struct python_walk {
+	__u64 thread_id;
+	__u64 state;	/* address of the thread state */
+	__u64 newest;	/* thread state of the process, when this thread had none */
+	__u64 asked_ns; /* and when that was */
+	__u64 interpreter;
+	__u64 frame, cframe;
+	__u64 eval_start, eval_end;
+	__u64 wanted;
+	__u32 wanted_bytes;
+	__u32 stage;
+	__u32 count;
+	__u32 merged;
+	__u32 group;			       /* slot of its entry */
+	__u32 max;			       /* frames that are asked for */
+	__u64 words[PERFX_PYTHON_FRAME_WORDS]; /* what was read */
+	/* groups: an entry, then frames (PERFX_FRAME_PYTHON) */
+	__u64 slots[PERFX_STACK_FRAMES_MAX];
+};
+
+/* What is known of a thread, and the walk of python_caller. Programs may interrupt each other: what
+ * is known is verified before it is believed. */
+struct python_thread {
+	__u64 state, newest, asked_ns; /* as in python_walk */
+	struct python_walk walk;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct python_thread);
+} perfx_python_threads __weak SEC(".maps");
+
+static __always_inline const struct perfx_python_layout *python_of(__u32 tgid)
+{
+	return perfx_pythons_count ? bpf_map_lookup_elem(&perfx_pythons, &tgid) : NULL;
+}
+
+/* It shares what its parent has. */
+static __always_inline void python_fork(__u32 parent, __u32 child)
+{
+	const struct perfx_python_layout *python = python_of(parent);
+
+	if (python)
+		bpf_map_update_elem(&perfx_pythons, &child, python, BPF_ANY);
+}
+
+/* It has ended, or is another program now. */
+static __always_inline void python_forget(__u32 tgid)
+{
+	if (perfx_pythons_count)
+		bpf_map_delete_elem(&perfx_pythons, &tgid);
+}
+
+/* Reads memory of a task, as bpf_probe_read_user does of the current one; which of them is known
+ * when this is compiled. */
+typedef long memory_reader(void *to, __u32 bytes, __u64 from, void *ctx);
+
+static __always_inline long read_current(void *to, __u32 bytes, __u64 from, void *ctx)
+{
+	return bpf_probe_read_user(to, bytes, (const void *)from);
+}
+
+/* --- the thread state --- */
+
+/* What pthread_self() is in the thread. */
+static __always_inline __u64 thread_id_of(const struct task_struct *task)
+{
+#if defined(__TARGET_ARCH_x86)
+	return task->thread.fsbase;
+#else
+	return 0; /* offsets are known for x86-64 only so far */
+#endif
+}
+
+/* A thread without a state may have made one, which was not the process's newest any more. */
+#define PYTHON_ASK_NS 100000000ull
+
+static __always_inline int python_want(struct python_walk *w, __u32 stage, __u64 address)
+{
+	w->stage = stage;
+	w->wanted = address;
+	w->wanted_bytes = sizeof(__u64);
+	return address >= sizeof(__u64) * PERFX_PYTHON_FRAME_WORDS;
+}
+
+/* The thread state is known: to the frames. */
+static __always_inline int python_want_frames(struct python_walk *w,
+					      const struct perfx_python_layout *python)
+{
+	if (python->thread_cframe)
+		return python_want(w, PYTHON_CFRAME, w->state + python->thread_cframe);
+	return python_want(w, PYTHON_INNERMOST, w->state + python->thread_frame);
+}
+
+/* The list of thread states, of all interpreters. It grows at its head: where that is the same as
+ * when the thread had no state, it has none now. */
+static __always_inline int python_step_threads(struct python_walk *w,
+					       const struct perfx_python_layout *python)
+{
+	__u64 word = w->words[0], now_ns;
+
+	switch (w->stage) {
+	case PYTHON_STATE:
+		if (word == w->thread_id)
+			return python_want_frames(w, python);
+		w->state = w->newest = 0;
+		return python_want(w, PYTHON_INTERPRETER, python->interpreters);
+	case PYTHON_INTERPRETER:
+		w->interpreter = word;
+		return word && python_want(w, PYTHON_HEAD, word + python->interpreter_threads);
+	case PYTHON_HEAD:
+		now_ns = bpf_ktime_get_ns();
+		if (!w->state && word == w->newest && now_ns - w->asked_ns < PYTHON_ASK_NS)
+			return 0;
+		if (!w->state) {
+			w->newest = word;
+			w->asked_ns = now_ns;
+		}
+		break;
+	case PYTHON_ID:
+		if (word == w->thread_id)
+			return python_want_frames(w, python);
+		return python_want(w, PYTHON_NEXT, w->state + python->thread_next);
+	}
+	/* the list's next, or the next interpreter's */
+	if (!word) {
+		word = w->interpreter;
+		return python_want(w, PYTHON_INTERPRETER, word + python->interpreter_next);
+	}
+	w->state = word;
+	return python_want(w, PYTHON_ID, word + python->thread_id);
+}
+
+/* --- its frames --- */
+
+static __always_inline __u8 byte_of(const __u64 *words, __u32 offset)
+{
+	return words[offset / 8 & (PERFX_PYTHON_FRAME_WORDS - 1)] >> (offset & 7) * 8;
+}
+
+static __always_inline __u64 word_of(const __u64 *words, __u32 offset)
+{
+	return words[offset / 8 & (PERFX_PYTHON_FRAME_WORDS - 1)];
+}
+
+/* Does a frame run code? Entries do not. */
+static __always_inline bool runs_code(const struct perfx_python_layout *python, const __u64 *words)
+{
+	return python->entry != PERFX_PYTHON_ENTRY_SHIM ||
+	       byte_of(words, python->frame_entry) < PERFX_PYTHON_OWNER_SHIM;
+}
+
+/* The frame as records have it; 0: it is damaged. */
+static __always_inline __u64 encoded_frame(const struct perfx_python_layout *python,
+					   const __u64 *words)
+{
+	/* the lowest bits of a reference are marks */
+	__u64 code = word_of(words, python->frame_code) & ~7ull;
+	__s64 at = word_of(words, python->frame_instruction);
+
+	if (!code || code & 15 || code >> 47)
+		return 0;
+	if (python->code_first)
+		at = (__s64)(at - code - python->code_first);
+	else
+		at = (__s64)(__s32)at * python->index_bytes;
+	/* before its first instruction */
+	if (at < 0)
+		at = 0;
+	return PERFX_FRAME_PYTHON | code >> 4 << 20 | ((__u64)at / 2 & 0xfffff);
+}
+
+static __always_inline bool has_cframes(const struct perfx_python_layout *python)
+{
+	return python->entry == PERFX_PYTHON_ENTRY_CFRAME ||
+	       python->entry == PERFX_PYTHON_ENTRY_CFRAME_EACH;
+}
+
+static __always_inline void python_put(struct python_walk *w, __u64 slot)
+{
+	__u32 at = w->count;
+
+	if (at >= PERFX_STACK_FRAMES_MAX)
+		return;
+	w->slots[at & (PERFX_STACK_FRAMES_MAX - 1)] = slot;
+	w->count = at + 1;
+}
+
+/* Opens a group. Its entry is the CFrame, or not known yet. */
+static __always_inline void python_open(struct python_walk *w)
+{
+	w->group = w->count;
+	python_put(w, w->cframe);
+}
+
+/* Does the frame in w->words end its group? */
+static __always_inline bool ends_group(const struct perfx_python_layout *python,
+				       const struct python_walk *w)
+{
+	if (python->entry == PERFX_PYTHON_ENTRY_CFRAME)
+		return byte_of(w->words, python->frame_entry);
+	return python->entry != PERFX_PYTHON_ENTRY_SHIM || !runs_code(python, w->words);
+}
+
+static __always_inline int python_want_frame(struct python_walk *w,
+					     const struct perfx_python_layout *python)
+{
+	if (w->count >= w->max || !python_want(w, PYTHON_FRAME, w->frame))
+		return 0;
+	w->wanted_bytes = python->frame_bytes;
+	return 1;
+}
+
+/* Takes the frame that was read, and goes on with the one that called it. */
+static __always_inline int python_take_frame(struct python_walk *w,
+					     const struct perfx_python_layout *python)
+{
+	bool is_last = ends_group(python, w);
+	__u64 encoded;
+
+	if (runs_code(python, w->words)) {
+		encoded = encoded_frame(python, w->words);
+		if (encoded)
+			python_put(w, encoded);
+	} else {
+		w->slots[w->group & (PERFX_STACK_FRAMES_MAX - 1)] = w->frame;
+	}
+	w->frame = word_of(w->words, python->frame_back);
+	if (is_last && has_cframes(python))
+		return python_want(w, PYTHON_PREVIOUS, w->cframe + python->cframe_previous);
+	if (is_last)
+		python_open(w);
+	return python_want_frame(w, python);
+}
+
+static __always_inline int python_step_frames(struct python_walk *w,
+					      const struct perfx_python_layout *python)
+{
+	__u64 word = w->words[0];
+
+	switch (w->stage) {
+	case PYTHON_CFRAME:
+		w->cframe = word;
+		return word && python_want(w, PYTHON_INNERMOST,
+					   python->thread_frame ? w->state + python->thread_frame
+								: word + python->cframe_frame);
+	case PYTHON_INNERMOST:
+		if (!has_cframes(python))
+			w->cframe = 0;
+		w->frame = word;
+		break;
+	case PYTHON_PREVIOUS:
+		w->cframe = word;
+		break;
+	default:
+		return python_take_frame(w, python);
+	}
+	python_open(w);
+	return python_want_frame(w, python);
+}
+
+/* One step with what was read; false: there is nothing more to be read. */
+__weak __noinline int python_step(struct python_walk *w, const struct perfx_python_layout *python)
+{
+	if (!w || !python)
+		return 0;
+	return w->stage < PYTHON_CFRAME ? python_step_threads(w, python)
+					: python_step_frames(w, python);
+}
+
+/* Threads of the process that are looked through, and frames. */
+#define PYTHON_STEPS_MAX 1024
+
+/* Fills the slots with at most w->max of a thread's frames; a group's entry counts as one. */
+static __always_inline void python_run(struct python_walk *w, struct python_thread *thread,
+				       const struct perfx_python_layout *python,
+				       memory_reader *read, void *ctx)
+{
+	int more;
+
+	w->state = thread->state;
+	w->newest = thread->newest;
+	w->asked_ns = thread->asked_ns;
+	w->count = 0;
+	if (w->state)
+		more = python_want(w, PYTHON_STATE, w->state + python->thread_id);
+	else
+		more = python_want(w, PYTHON_INTERPRETER, python->interpreters);
+	for (int i = 0; i < PYTHON_STEPS_MAX; i++) {
+		__u32 bytes = w->wanted_bytes;
+
+		if (!more || bytes > sizeof(w->words) || read(w->words, bytes, w->wanted, ctx))
+			break;
+		more = python_step(w, python);
+	}
+	/* a search that did not end in its frames was in vain */
+	thread->state = w->stage >= PYTHON_CFRAME ? w->state : 0;
+	thread->newest = w->newest;
+	thread->asked_ns = w->asked_ns;
+}
+
+static __always_inline struct python_thread *python_thread(struct task_struct *task)
+{
+	return bpf_task_storage_get(&perfx_python_threads, task, NULL,
+				    BPF_LOCAL_STORAGE_GET_F_CREATE);
+}
+
+/* All Python frames of a thread, before its stack is walked. */
+static __always_inline void python_begin_of(struct python_walk *w, struct task_struct *task,
+					    memory_reader *read, void *ctx)
+{
+	const struct perfx_python_layout *python = python_of(task->tgid);
+	struct python_thread *thread = python ? python_thread(task) : NULL;
+
+	w->count = w->merged = 0;
+	if (!thread)
+		return;
+	w->thread_id = thread_id_of(task);
+	w->eval_start = python->eval_start;
+	w->eval_end = python->eval_end;
+	w->max = PERFX_STACK_FRAMES_MAX;
+	python_run(w, thread, python, read, ctx);
+}
+
+/* Of the current thread. */
+__weak __noinline int python_begin(struct python_walk *w)
+{
+	if (w)
+		python_begin_of(w, bpf_get_current_task_btf(), read_current, NULL);
+	return 0;
+}
+
+/* The innermost Python frame of the current thread; 0: there is none. */
+__weak __noinline __u64 python_caller(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	const struct perfx_python_layout *python = python_of(task->tgid);
+	struct python_thread *thread = python ? python_thread(task) : NULL;
+	struct python_walk *w;
+
+	if (!thread)
+		return 0;
+	w = &thread->walk;
+	w->thread_id = thread_id_of(task);
+	/* two entries, where the innermost frame is one itself */
+	w->max = 2;
+	python_run(w, thread, python, read_current, NULL);
+	if (w->count < 2)
+		return 0;
+	if (w->slots[1] & PERFX_FRAME_PYTHON)
+		return w->slots[1];
+	w->max = 3;
+	python_run(w, thread, python, read_current, NULL);
+	return w->count == 3 && w->slots[2] & PERFX_FRAME_PYTHON ? w->slots[2] : 0;
+}
+
+#endif

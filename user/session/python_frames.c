@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/python_frames.h"
+
+#include "attach/tracer.h"
+#include "base/grow.h"
+#include "cpython/code.h"
+#include "cpython/cpython.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A code object that frames have shown. */
+struct python_code {
+	uint64_t address;
+	struct code code; /* empty: it was gone already */
+	bool checked, gone;
+};
+
+struct python_frame {
+	uint64_t address; /* as in the records */
+	uint32_t code;	  /* index */
+	uint32_t line;	  /* 0: unknown */
+};
+
+enum python_state {
+	PYTHON_NONE,	 /* there is none */
+	PYTHON_STARTING, /* it is asked again */
+	PYTHON_READ,
+	PYTHON_REFUSED,
+};
+
+struct python_process {
+	uint32_t process;
+	pid_t pid;
+	enum python_state state;
+	bool described;
+	uint32_t looks_count;
+	uint64_t next_look_ns;
+	struct cpython python;
+	const char *why; /* its frames are not read */
+	struct python_code *codes;
+	size_t codes_count, codes_room;
+	struct python_frame *frames;
+	size_t frames_count, frames_room, emitted_count;
+	struct map64 known_codes, known_frames; /* by address */
+};
+
+struct python_frames {
+	struct tracer *tracer;
+	struct sink *sink;
+	struct python_process **processes; /* each malloc'd */
+	size_t count, room;
+	struct map64 by_process;
+	struct pack_buffer buffer;
+};
+
+struct python_frames *python_frames__new(struct tracer *tracer, struct sink *sink)
+{
+	struct python_frames *python = calloc(1, sizeof(*python));
+
+	if (!python)
+		return NULL;
+	python->tracer = tracer;
+	python->sink = sink;
+	return python;
+}
+
+void python_frames__free(struct python_frames *python)
+{
+	if (!python)
+		return;
+	for (size_t i = 0; i < python->count; i++) {
+		struct python_process *process = python->processes[i];
+
+		for (size_t k = 0; k < process->codes_count; k++)
+			code_clear(&process->codes[k].code);
+		free(process->codes);
+		free(process->frames);
+		map64_clear(&process->known_codes);
+		map64_clear(&process->known_frames);
+		free(process);
+	}
+	free(python->processes);
+	map64_clear(&python->by_process);
+	free(python);
+}
+
+/* --- processes -------------------------------------------------------------------------------- */
+
+static struct python_process *find(const struct python_frames *python, uint32_t process)
+{
+	uint32_t index = map64_get(&python->by_process, process);
+
+	return index == MAP64_NONE ? NULL : python->processes[index];
+}
+
+/* NULL: memory is out. */
+static struct python_process *find_or_add(struct python_frames *python, uint32_t process, pid_t pid)
+{
+	struct python_process *found = find(python, process);
+
+	if (found || grow_array(&python->processes, &python->room, python->count + 1,
+				sizeof(struct python_process *)))
+		return found;
+	found = calloc(1, sizeof(*found));
+	if (!found || map64_put(&python->by_process, process, (uint32_t)python->count)) {
+		free(found);
+		return NULL;
+	}
+	found->process = process;
+	found->pid = pid;
+	python->processes[python->count++] = found;
+	return found;
+}
+
+static void refuse(struct python_process *process, const char *why)
+{
+	process->state = PYTHON_REFUSED;
+	process->why = why;
+}
+
+/* Programs that have Python in them may never start it. */
+#define LOOK_FIRST_NS	 100000000u
+#define LOOK_DOUBLES_MAX 6
+/* An interpreter that is found and never as it should be, each time after many looks. */
+#define LOOKS_MAX 8
+
+static void look(struct python_frames *python, struct python_process *process,
+		 const struct maps *maps, uint64_t now_ns)
+{
+	const char *why = "";
+	uint32_t doubles =
+		process->looks_count < LOOK_DOUBLES_MAX ? process->looks_count : LOOK_DOUBLES_MAX;
+
+	switch (cpython_find(process->pid, maps, &process->python, &why)) {
+	case CPYTHON_NONE:
+		return;
+	case CPYTHON_UNREADABLE:
+		refuse(process, why);
+		return;
+	case CPYTHON_NOT_YET:
+		process->state = PYTHON_STARTING;
+		process->why = *why ? why : "its interpreter has not started";
+		process->next_look_ns = now_ns + ((uint64_t)LOOK_FIRST_NS << doubles);
+		if (++process->looks_count >= LOOKS_MAX && *why)
+			refuse(process, why);
+		return;
+	case CPYTHON_FOUND:
+		break;
+	}
+	process->state = PYTHON_READ;
+	process->why = "";
+	if (python->tracer &&
+	    tracer__set_python(python->tracer, process->pid, &process->python.release.frames))
+		refuse(process, "too many processes with Python");
+}
+
+void python_frames__map(struct python_frames *python, uint32_t process, pid_t pid,
+			const struct maps *maps)
+{
+	struct python_process *found = find_or_add(python, process, pid);
+
+	if (found && found->state <= PYTHON_STARTING)
+		look(python, found, maps, 0);
+}
+
+void python_frames__fork(struct python_frames *python, uint32_t child, pid_t pid, uint32_t parent)
+{
+	const struct python_process *from = find(python, parent);
+	struct python_process *found;
+
+	if (!from || from->state == PYTHON_NONE)
+		return;
+	found = find_or_add(python, child, pid);
+	if (!found || found->state != PYTHON_NONE)
+		return;
+	found->state = from->state;
+	found->why = from->why;
+	found->python = from->python;
+}
+
+void python_frames__tick(struct python_frames *python, uint64_t now_ns)
+{
+	for (size_t i = 0; i < python->count; i++) {
+		struct python_process *process = python->processes[i];
+		struct maps *maps;
+
+		if (process->state != PYTHON_STARTING || now_ns < process->next_look_ns)
+			continue;
+		maps = maps__read(process->pid);
+		if (maps)
+			look(python, process, maps, now_ns);
+		else
+			refuse(process, "it ended before its interpreter had started");
+		maps__free(maps);
+	}
+}
+
+/* --- frames ----------------------------------------------------------------------------------- */
+
+/* The code object at an address, read when it is new; < 0: memory is out. */
+static int64_t code_at(struct python_process *process, uint64_t address)
+{
+	uint32_t index = map64_get(&process->known_codes, address);
+	struct python_code *code;
+
+	if (index != MAP64_NONE)
+		return index;
+	if (grow_array(&process->codes, &process->codes_room, process->codes_count + 1,
+		       sizeof(*process->codes)) ||
+	    map64_put(&process->known_codes, address, (uint32_t)process->codes_count))
+		return -ENOMEM;
+	code = &process->codes[process->codes_count];
+	*code = (struct python_code){.address = address};
+	if (code_read(process->pid, &process->python, address, &code->code))
+		code->gone = code->checked = true;
+	return (int64_t)process->codes_count++;
+}
+
+int python_frames__add(struct python_frames *python, uint32_t process, uint64_t frame)
+{
+	struct python_process *found = find(python, process);
+	struct python_frame *added;
+	int64_t code;
+
+	if (!found || found->state != PYTHON_READ ||
+	    map64_get(&found->known_frames, frame) != MAP64_NONE)
+		return 0;
+	code = code_at(found, PERFX_FRAME_CODE(frame));
+	if (code < 0 ||
+	    grow_array(&found->frames, &found->frames_room, found->frames_count + 1,
+		       sizeof(*found->frames)) ||
+	    map64_put(&found->known_frames, frame, (uint32_t)found->frames_count))
+		return -ENOMEM;
+	added = &found->frames[found->frames_count++];
+	*added = (struct python_frame){.address = frame, .code = (uint32_t)code};
+	if (found->codes[code].code.function)
+		added->line = line_of_instruction(&found->codes[code].code.lines,
+						  PERFX_FRAME_INSTRUCTION(frame));
+	return 0;
+}
+
+/* Of a process that has ended it is not known whether the code was still there. */
+static void check_code(struct python_process *process, struct python_code *code)
+{
+	if (!code->checked &&
+	    code_check(process->pid, &process->python, code->address, &code->code) == -ESTALE)
+		code->gone = true;
+	code->checked = true;
+}
+
+static void emit_frame(struct python_frames *python, struct python_process *process,
+		       const struct python_frame *frame)
+{
+	struct python_code *code = &process->codes[frame->code];
+	struct perfx_frame record = {.address = frame->address,
+				     .process = process->process,
+				     .line = frame->line,
+				     .language = PERFX_LANGUAGE_PYTHON};
+
+	check_code(process, code);
+	if (code->gone)
+		record.flags = PERFX_FRAME_GONE;
+	SINK_PACK(python->sink, &python->buffer, PERFX_KIND_FRAME, record,
+		  code->code.function ? code->code.function : "", "",
+		  code->code.file ? code->code.file : "");
+}
+
+static void describe(struct python_frames *python, struct python_process *process)
+{
+	struct perfx_python record = {.process = process->process,
+				      .flags = process->state == PYTHON_READ ? PERFX_PYTHON_FRAMES
+									     : 0};
+
+	if (process->described || process->state == PYTHON_NONE)
+		return;
+	process->described = process->state != PYTHON_STARTING;
+	SINK_PACK(python->sink, &python->buffer, PERFX_KIND_PYTHON, record, process->python.version,
+		  process->why);
+}
+
+void python_frames__emit(struct python_frames *python)
+{
+	for (size_t i = 0; i < python->count; i++) {
+		struct python_process *process = python->processes[i];
+
+		describe(python, process);
+		while (process->emitted_count < process->frames_count)
+			emit_frame(python, process, &process->frames[process->emitted_count++]);
+	}
+}

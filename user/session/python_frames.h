@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Python frames: in which processes they can be read, and what they are called.
+ *
+ * A code object lives as long as its module or closure. So its names and its line table are read
+ * from the process soon after a record has shown it, and kept; at the end it is looked at again,
+ * and a frame whose code object was another one by then is marked (PERFX_FRAME_GONE).
+ *
+ * Costs: a look at a process with Python 2 to 5 ms, once; a new code object 10 µs, 500 bytes.
+ */
+#ifndef PERFX_SESSION_PYTHON_FRAMES_H
+#define PERFX_SESSION_PYTHON_FRAMES_H
+
+#include "decode/pack.h"
+#include "proc/maps.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct tracer;
+struct python_frames;
+
+/* Both are borrowed; tracer NULL: nothing is told of what is found. NULL with errno. */
+struct python_frames *python_frames__new(struct tracer *tracer, struct sink *sink);
+void python_frames__free(struct python_frames *python);
+
+/* Looks for an interpreter among what a process maps; in vain, once it is known. */
+void python_frames__map(struct python_frames *python, uint32_t process, pid_t pid,
+			const struct maps *maps);
+/* A child has its parent's. */
+void python_frames__fork(struct python_frames *python, uint32_t child, pid_t pid, uint32_t parent);
+/* Looks again at processes whose interpreter had not started. */
+void python_frames__tick(struct python_frames *python, uint64_t now_ns);
+
+/* Names a frame (PERFX_FRAME_PYTHON) that a record has shown. 0 or -ENOMEM. */
+int python_frames__add(struct python_frames *python, uint32_t process, uint64_t frame);
+/* Sends a FRAME record for each frame that has come since the last time, and a PYTHON record for
+ * each process that has Python. */
+void python_frames__emit(struct python_frames *python);
+
+#endif
