@@ -162,8 +162,7 @@ static int ask(struct flight *flight, const char *why, const struct ending *endi
 
 static int ask_now(struct flight *flight, const char *why, struct ending ending)
 {
-	if (flight->parts.frames)
-		frames__emit(flight->parts.frames);
+	frames__emit(flight->parts.frames);
 	ending.end_ns = clock_monotonic_ns();
 	end_segment(flight, ending.end_ns);
 	return ask(flight, why, &ending);

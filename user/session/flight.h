@@ -18,7 +18,7 @@ struct flight_parts {
 	struct capture_writer *capture; /* NULL: none is written */
 	struct totals *totals;
 	struct process_table *processes;
-	struct frames *frames;	  /* NULL: no stacks are recorded */
+	struct frames *frames;
 	struct step_watch *steps; /* NULL: no step makes it write */
 };
 
