@@ -109,7 +109,6 @@ int handle_blocked(struct aggregate *a, const struct event *event)
 
 	if (!process_get(a, record->process))
 		return errno == ENOMEM ? -ENOMEM : undecoded(a);
-	a->has_off_cpu = true;
 	return activity_add(a, &a->samples.blocked, &key, &more);
 }
 

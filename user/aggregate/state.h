@@ -58,7 +58,7 @@ struct aggregate {
 	size_t waiting_capacity, waiting_count;
 
 	bool has_host, has_end;
-	bool has_off_cpu; /* the time that threads waited was recorded */
+	bool has_off_cpu; /* a call waited: that was measured */
 	struct perfx_host host;
 	const char *host_strings[5];
 	struct perfx_end end;

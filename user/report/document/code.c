@@ -11,6 +11,7 @@
 #include "report/document/compose.h"
 #include "report/document/source.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 /* --- lines ------------------------------------------------------------------------------------ */
@@ -34,21 +35,9 @@ static void cell_line(struct composer *c, const struct profile_line *line)
 	text_clear(&name);
 }
 
-static void cell_source(struct composer *c, struct source *source, const struct profile_line *line)
+static unsigned columns_of_lines(const struct profile_process *p, enum perfx_language language)
 {
-	char *text = source_line(source, line->file, line->line, c->profile->start_unix_ns);
-	struct text cell = {0};
-
-	if (text)
-		escape_name(&cell, text);
-	document_cell(c->document, &cell);
-	free(text);
-}
-
-static unsigned columns_of_lines(const struct composer *c, const struct profile_process *p,
-				 enum perfx_language language)
-{
-	unsigned has = c->limits->sources ? HAS_SOURCE : 0;
+	unsigned has = 0;
 
 	for (size_t i = 0; i < p->lines_count; i++) {
 		const struct profile_line *line = &p->lines[i];
@@ -62,6 +51,57 @@ static unsigned columns_of_lines(const struct composer *c, const struct profile_
 	return has;
 }
 
+/* The lines of one language that are shown. */
+struct shown_lines {
+	const struct profile_line **lines;
+	char **sources; /* their texts; NULL: cannot be shown */
+	size_t count, left;
+	bool has_source;
+};
+
+static void read_sources(const struct composer *c, struct shown_lines *shown)
+{
+	struct source source = {0};
+
+	for (size_t i = 0; i < shown->count; i++) {
+		shown->sources[i] = source_line(&source, shown->lines[i]->file,
+						shown->lines[i]->line, c->profile->start_unix_ns);
+		shown->has_source |= shown->sources[i] != NULL;
+	}
+	source_clear(&source);
+}
+
+/* 0 or -ENOMEM. */
+static int shown_lines_make(struct shown_lines *shown, const struct composer *c,
+			    const struct profile_process *p, enum perfx_language language)
+{
+	*shown = (struct shown_lines){
+		.lines = calloc(p->lines_count + 1, sizeof(*shown->lines)),
+		.sources = calloc(p->lines_count + 1, sizeof(*shown->sources)),
+	};
+	if (!shown->lines || !shown->sources)
+		return -ENOMEM;
+	for (size_t i = 0; i < p->lines_count; i++) {
+		if (p->lines[i].language != language)
+			continue;
+		if (shown->count < c->limits->lines)
+			shown->lines[shown->count++] = &p->lines[i];
+		else
+			shown->left++;
+	}
+	if (c->limits->sources)
+		read_sources(c, shown);
+	return 0;
+}
+
+static void shown_lines_clear(struct shown_lines *shown)
+{
+	for (size_t i = 0; shown->sources && i < shown->count; i++)
+		free(shown->sources[i]);
+	free(shown->sources);
+	free(shown->lines);
+}
+
 static void cell_time(struct composer *c, uint64_t ns)
 {
 	document_cell_ns(c->document, ns ? ns : PROFILE_ABSENT);
@@ -73,9 +113,11 @@ static void cell_sampled(struct composer *c, uint64_t ns)
 	document_cell_printf(c->document, "%s%s", ns ? "≈" : "-", ns ? as_ns(ns) : "");
 }
 
-static void compose_line(struct composer *c, struct source *source, const struct profile_line *line,
+static void compose_line(struct composer *c, const struct profile_line *line, const char *source,
 			 unsigned has)
 {
+	struct text cell = {0};
+
 	if (has & HAS_SAMPLES) {
 		cell_sampled(c, line->on_cpu_ns);
 		cell_sampled(c, line->off_cpu_ns);
@@ -89,8 +131,11 @@ static void compose_line(struct composer *c, struct source *source, const struct
 				    line->allocs_count ? line->allocs_count : PROFILE_ABSENT);
 	}
 	cell_line(c, line);
-	if (has & HAS_SOURCE)
-		cell_source(c, source, line);
+	if (!(has & HAS_SOURCE))
+		return;
+	if (source)
+		escape_name(&cell, source);
+	document_cell(c->document, &cell);
 }
 
 /* The worst lines of one language; how many are left out. */
@@ -106,17 +151,19 @@ static size_t compose_line_table(struct composer *c, const struct profile_proces
 		{.title = "Line", .takes_rest = true},
 		{.title = "Source", .where = HAS_SOURCE},
 	};
-	unsigned has = columns_of_lines(c, p, language);
-	struct source source = {0};
-	size_t count = 0;
+	unsigned has = columns_of_lines(p, language);
+	struct shown_lines shown;
 
-	document_table_having(c->document, columns, has);
-	for (size_t i = 0; i < p->lines_count; i++) {
-		if (p->lines[i].language == language && count++ < c->limits->lines)
-			compose_line(c, &source, &p->lines[i], has);
+	if (shown_lines_make(&shown, c, p, language)) {
+		c->document->failed = true;
+	} else {
+		has |= shown.has_source ? HAS_SOURCE : 0;
+		document_table_having(c->document, columns, has);
+		for (size_t i = 0; i < shown.count; i++)
+			compose_line(c, shown.lines[i], shown.sources[i], has);
 	}
-	source_clear(&source);
-	return count > c->limits->lines ? count - c->limits->lines : 0;
+	shown_lines_clear(&shown);
+	return shown.left;
 }
 
 static size_t lines_of(const struct profile_process *p, enum perfx_language language)
@@ -193,8 +240,8 @@ void compose_lines(struct composer *c, const struct profile_process *p)
 		left += compose_line_table(c, p, PERFX_LANGUAGE_NATIVE);
 	}
 	compose_line_note(c, p,
-			  columns_of_lines(c, p, PERFX_LANGUAGE_PYTHON) |
-				  columns_of_lines(c, p, PERFX_LANGUAGE_NATIVE),
+			  columns_of_lines(p, PERFX_LANGUAGE_PYTHON) |
+				  columns_of_lines(p, PERFX_LANGUAGE_NATIVE),
 			  left);
 }
 

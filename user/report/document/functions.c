@@ -119,7 +119,7 @@ static bool has_compute(const struct profile_process *p)
 	return false;
 }
 
-/* The time that threads waited was recorded, or nowhere. */
+/* The time that calls waited is known of all rows, or of none. */
 static bool has_off_cpu(const struct profile_process *p)
 {
 	return p->rows_count && p->rows[0].off_cpu_ns != PROFILE_ABSENT;
