@@ -9,6 +9,7 @@
 #ifndef PERFX_OUTPUT_BPF_H
 #define PERFX_OUTPUT_BPF_H
 
+#include "python.bpf.h"
 #include "thread.bpf.h"
 
 struct {
@@ -20,7 +21,8 @@ struct {
 } perfx_contexts SEC(".maps");
 
 struct context_key {
-	__u32 parent, function, process;
+	__u32 parent, function, process, pad;
+	__u64 caller; /* Python frame that made the call; 0: none, or a traced function did */
 };
 
 struct {
@@ -61,6 +63,7 @@ static __always_inline __u32 context_id(struct context_key *key, __u32 limit)
 	/* described before it can be found; one that loses the race below stays unused */
 	node->parent = key->parent;
 	node->process = key->process;
+	node->caller = key->caller;
 	node->function = key->function;
 	if (bpf_map_update_elem(&perfx_context_ids, key, &id, BPF_NOEXIST)) {
 		known = bpf_map_lookup_elem(&perfx_context_ids, key);
@@ -70,12 +73,13 @@ static __always_inline __u32 context_id(struct context_key *key, __u32 limit)
 }
 
 /*
- * The context of a function called from `parent`. Recursion f → f → f shares its second node, so
- * deep recursion makes two nodes, not hundreds.
+ * The context of a function called from `parent`, or by a Python frame. Recursion f → f → f shares
+ * its second node, so deep recursion makes two nodes, not hundreds.
  */
-__noinline __u32 context_below(__u32 parent, __u32 function, __u32 process)
+__noinline __u32 context_below(__u32 parent, __u32 function, __u32 process, __u64 caller)
 {
-	struct context_key key = {.parent = parent, .function = function, .process = process};
+	struct context_key key = {
+		.parent = parent, .function = function, .process = process, .caller = caller};
 	struct perfx_context_node *node, *above;
 	__u32 id;
 
@@ -90,7 +94,28 @@ __noinline __u32 context_below(__u32 parent, __u32 function, __u32 process)
 		return id;
 	counter_add(PERFX_COUNTER_MAP_FULL, 1);
 	key.parent = 0;
+	key.caller = 0;
 	return context_id(&key, PERFX_MAX_CONTEXTS);
+}
+
+/* The Python frame that makes a call, where the innermost frame is a range or there is none; a
+ * traced function is called by one itself. */
+static __always_inline __u64 caller_of_call(const struct frame *innermost)
+{
+	if (!perfx_pythons_count || (innermost && !(innermost->entry & FRAME_RANGE)))
+		return 0;
+	return python_caller();
+}
+
+/* Is the context that was made or found last for this function's calls, of those by this frame? */
+static __always_inline bool is_context_of(__u32 context, __u64 caller)
+{
+	struct perfx_context_node *node;
+
+	if (!perfx_pythons_count)
+		return true;
+	node = context_node(context);
+	return node && node->caller == caller;
 }
 
 /* The context of a call of `function` from the innermost frame; where there is none, from `owner`
@@ -98,19 +123,21 @@ __noinline __u32 context_below(__u32 parent, __u32 function, __u32 process)
 static __always_inline __u32 context_from(struct thread *t, __u32 function, __u32 owner)
 {
 	__u32 *last_function = &t->root_function, *last_context = &t->root_context;
+	struct frame *innermost = NULL;
 	__u32 parent = 0;
+	__u64 caller;
 
 	if (t->depth) {
-		struct frame *caller = frame_at(t, t->depth - 1);
-
-		parent = caller->context;
-		last_function = &caller->child_function;
-		last_context = &caller->child_context;
+		innermost = frame_at(t, t->depth - 1);
+		parent = innermost->context;
+		last_function = &innermost->child_function;
+		last_context = &innermost->child_context;
 	}
-	if (*last_function != function) {
+	caller = caller_of_call(innermost);
+	if (*last_function != function || !is_context_of(*last_context, caller)) {
 		if (owner && !t->depth)
-			parent = context_below(0, owner, t->process);
-		*last_context = context_below(parent, function, t->process);
+			parent = context_below(0, owner, t->process, 0);
+		*last_context = context_below(parent, function, t->process, caller);
 		*last_function = function;
 	}
 	return *last_context;

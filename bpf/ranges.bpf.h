@@ -365,7 +365,7 @@ __noinline int context_of_range(struct thread *t, __u32 function)
 		return 0;
 	parent = t->within ? started_of(t, t->within) : NULL;
 	if (parent)
-		return context_below(parent->context, function, t->process);
+		return context_below(parent->context, function, t->process, 0);
 	return context_of_call(t, function);
 }
 
@@ -471,7 +471,7 @@ static __always_inline void start_async(struct thread *t, __u32 source, __u64 id
 	t->start_function = 0;
 	started.context = source == PERFX_SOURCE_PERFX
 				  ? context_of_range(t, started.function)
-				  : context_below(0, started.function, t->process);
+				  : context_below(0, started.function, t->process, 0);
 	if (!id)
 		key.id = id_of_nameless(current_process(), true);
 	if (bpf_map_update_elem(&perfx_started, &key, &started, BPF_ANY)) {

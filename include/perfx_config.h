@@ -366,7 +366,8 @@ struct perfx_traced_process {
 
 /* A node of the calling-context tree and, after the first line, its overflow sums. */
 struct perfx_context_node {
-	__u32 parent, function, process, pad;
+	__u32 parent, function, process, stack;
+	__u64 caller; /* Python frame, as perfx_context's; 0: none */
 	__u64 calls_count, unwound_count, untimed_count;
 	__u64 total_ns, self_ns;
 	__u64 flops, bytes;

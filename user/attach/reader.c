@@ -139,8 +139,14 @@ static void describe_context(struct reader *reader, uint32_t id,
 	struct perfx_context record = {.context = id,
 				       .parent = node->parent,
 				       .function = node->function,
-				       .process = node->process};
-	SINK_PACK(reader->sink, &reader->buffer, PERFX_KIND_CONTEXT, record);
+				       .process = node->process,
+				       .caller = node->caller,
+				       .stack = node->stack};
+	const struct perfx_record *packed = PACK(&reader->buffer, PERFX_KIND_CONTEXT, record);
+
+	sink_packed(reader->sink, packed);
+	if (packed && node->caller)
+		reader->on_record(reader->ctx, packed);
 	reader->contexts_known[id] = true;
 }
 

@@ -13,7 +13,8 @@
 
 struct reader;
 
-/* on_record sees each control record when the sink has it, and each STACK record; on_object what
+/* on_record sees each control record when the sink has it, each STACK record, and the CONTEXT
+ * records that name a Python frame; on_object what
  * the sink never has. NULL with errno. */
 struct reader *reader__new(struct tracer *tracer, struct sink *sink,
 			   void (*on_record)(void *ctx, const struct perfx_record *record),

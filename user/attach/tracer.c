@@ -957,7 +957,7 @@ void tracer__reset(struct tracer *tracer)
 {
 	struct perfx_bpf *skel = tracer->skel;
 
-	empty(skel->maps.perfx_context_ids, sizeof(uint32_t[3]));
+	empty(skel->maps.perfx_context_ids, sizeof(uint32_t[4]) + sizeof(uint64_t));
 	memset(tracer->contexts, 0, skel->data->perfx_next_context * sizeof(*tracer->contexts));
 	skel->data->perfx_next_context = 1;
 	skel->data->perfx_next_process = 1;
