@@ -90,6 +90,22 @@ Test(options, ranges_and_steps)
 	}
 }
 
+Test(options, samples)
+{
+	static const struct {
+		const char *line;
+		uint64_t hz;
+	} rows[] = {{"-p|1", 99}, {"-p|1|--sample|off", 0}, {"run|--sample|1000|--|true", 1000}};
+	struct options options;
+	char words[256];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		cr_assert_eq(parse(&options, words, rows[i].line), EXIT_OK, "%s", rows[i].line);
+		cr_assert_eq(options.sample_hz, rows[i].hz, "%s", rows[i].line);
+		options_clear(&options);
+	}
+}
+
 Test(options, options_after_a_capture_file)
 {
 	struct options options;
@@ -181,6 +197,9 @@ Test(options, wrong_ones, .init = cr_redirect_stderr)
 		"-p|1,,2",
 		"-p|1|-d|0",
 		"-p|1|-d|1y",
+		"-p|1|--sample|0",
+		"-p|1|--sample|1001",
+		"-p|1|--sample|on",
 		"-p|1|--ring-size|1",
 		"-p|1|--ring-size|2G",
 		"-p|1|--link|x",

@@ -109,6 +109,16 @@ static void say_uncounted(const struct thread_counters *thread_counters)
 			why);
 }
 
+/* What is recorded where no function is traced. */
+static const char *what_is_left(bool has_memory, bool has_samples)
+{
+	if (has_memory && has_samples)
+		return ", only memory and samples are recorded";
+	if (has_samples)
+		return ", only samples are recorded";
+	return has_memory ? ", only memory is recorded" : "";
+}
+
 void say_tracing(const struct tracing_summary *summary)
 {
 	size_t functions_count = probes__functions_count(summary->probes);
@@ -125,7 +135,7 @@ void say_tracing(const struct tracing_summary *summary)
 	if (!functions_count && !summary->all)
 		msg_say("no annotated function and no known ML library is mapped%s: choose "
 			"functions with -F 'MODULE:GLOB'",
-			has_memory ? ", only memory is traced" : "");
+			what_is_left(has_memory, summary->has_samples));
 	text_clear(&skipped);
 	free(memory);
 }

@@ -52,6 +52,7 @@ struct tracing_summary {
 	const pid_t *pids; /* all traced processes */
 	size_t pids_count;
 	pid_t main_pid; /* 0: none of them comes first */
+	bool has_samples;
 	bool all;
 };
 

@@ -696,6 +696,7 @@ static void say_started(const struct recorder *recorder)
 					  .memory = recorder->memory,
 					  .thread_counters = recorder->thread_counters,
 					  .main_pid = recorder->main_pid,
+					  .has_samples = recorder->options->sample_hz > 0,
 					  .all = recorder->options->all};
 	char phases[192] = "";
 
