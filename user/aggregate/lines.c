@@ -3,9 +3,10 @@
  * Stacks → lines, Python callers, and how whole the stacks are.
  *
  * A sample or a block belongs to two lines: that of its innermost Python frame, and that of its
- * innermost native frame whose source line is known. Time in traced calls belongs to the Python
- * line that made the outermost of them; ranges only mark such calls and take no part. Native
- * callers are known of a context's first call only, so native lines have no time in calls.
+ * innermost native frame whose source line is known, outside of the C library if there is one. Time
+ * in traced calls belongs to the Python line that made the outermost of them; ranges only mark such
+ * calls and take no part. Native callers are known of a context's first call only, so native lines
+ * have no time in calls.
  */
 #include "aggregate/finish.h"
 
@@ -68,12 +69,56 @@ static struct line *line_of(struct lines *lines, const struct profile_frame *fra
 	return line;
 }
 
+static bool begins_with(const char *text, const char *prefix)
+{
+	return !strncmp(text, prefix, strlen(prefix));
+}
+
+/* The libraries of C and C++: where a program's own line is known around them, that is meant. */
+static bool is_runtime(const struct profile_frame *frame)
+{
+	static const char *const prefixes[] = {"libc.so",    "libc-",	 "libm.so",   "libm-",
+					       "libpthread", "ld-linux", "libstdc++", "libgcc_s"};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (begins_with(frame->module_base, prefixes[i]))
+			return true;
+	return false;
+}
+
+/* What starts a thread is around all of its stacks, and says nothing of any. */
+static bool is_start(const struct profile_frame *frame)
+{
+	return is_runtime(frame) && (!strcmp(frame->function, "start_thread") ||
+				     begins_with(frame->function, "__libc_start") ||
+				     begins_with(frame->function, "clone"));
+}
+
+static const struct profile_frame *native_line(const struct profile_frame *const *frames,
+					       size_t count)
+{
+	const struct profile_frame *runtime = NULL;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct profile_frame *frame = frames[i];
+
+		if (frame->language != PERFX_LANGUAGE_NATIVE || !frame->line || is_start(frame))
+			continue;
+		if (!is_runtime(frame))
+			return frame;
+		if (!runtime)
+			runtime = frame;
+	}
+	return runtime;
+}
+
 const struct profile_frame *profile_line_frame(const struct profile_frame *const *frames,
 					       size_t count, enum perfx_language language)
 {
+	if (language == PERFX_LANGUAGE_NATIVE)
+		return native_line(frames, count);
 	for (size_t i = 0; i < count; i++)
-		if (frames[i]->language == language &&
-		    (language == PERFX_LANGUAGE_PYTHON || frames[i]->line))
+		if (frames[i]->language == language)
 			return frames[i];
 	return NULL;
 }
@@ -360,7 +405,7 @@ static int callers_of_process(struct profile_process *process)
 static void count_end(struct profile_stack_quality *quality, const struct profile_frame *outermost,
 		      enum perfx_stack_end end, uint64_t count)
 {
-	const char *module = outermost ? outermost->module : "";
+	const char *module = outermost->module;
 
 	for (size_t i = 0; i < quality->ends_count; i++) {
 		struct profile_stack_ends *known = &quality->ends[i];
@@ -372,7 +417,10 @@ static void count_end(struct profile_stack_quality *quality, const struct profil
 	}
 	if (quality->ends_count < PROFILE_STACK_ENDS_MAX)
 		quality->ends[quality->ends_count++] =
-			(struct profile_stack_ends){.end = end, .module = module, .count = count};
+			(struct profile_stack_ends){.end = end,
+						    .module = module,
+						    .module_base = outermost->module_base,
+						    .count = count};
 }
 
 /* `count` references to a stack. */

@@ -34,15 +34,15 @@ struct profile_stack {
 	uint32_t flags; /* PERFX_STACK_ */
 };
 
-/* The frame that a stack's line is: the innermost of the language, of native ones the innermost
- * with a source line. NULL: there is none. */
+/* The frame that a stack's line is: the innermost of the language; of native ones the innermost
+ * with a source line, where there is one outside of the C library. NULL: there is none. */
 const struct profile_frame *profile_line_frame(const struct profile_frame *const *frames,
 					       size_t count, enum perfx_language language);
 
 /* Where stacks ended that did not reach the thread's start. */
 struct profile_stack_ends {
 	enum perfx_stack_end end;
-	const char *module; /* of the last frame; "": code without a file */
+	const char *module, *module_base; /* of the last frame; "": code without a file */
 	uint64_t count;
 };
 

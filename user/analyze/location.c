@@ -13,9 +13,21 @@ static const char *base_of(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
+/* A package's own file is named with its folder: "autograd/__init__.py". */
+static const char *file_of(const struct profile_frame *frame)
+{
+	const char *base = base_of(frame->file), *folder = base - 1;
+
+	if (strcmp(base, "__init__.py") != 0 || folder <= frame->file)
+		return base;
+	while (folder > frame->file && folder[-1] != '/')
+		folder--;
+	return folder;
+}
+
 void location_frame(struct text *text, const struct profile_frame *frame, enum location_style style)
 {
-	const char *file = style == LOCATION_FULL ? frame->file : base_of(frame->file);
+	const char *file = style == LOCATION_FULL ? frame->file : file_of(frame);
 
 	if (!frame->function[0] && frame->language == PERFX_LANGUAGE_PYTHON) {
 		text_add(text, "(Python code that is gone)");

@@ -298,7 +298,7 @@ static void add_reason(struct text *text, const struct profile_process *p,
 		[PERFX_WAIT_WAIT] = {"a child's end", ": "},
 		[PERFX_WAIT_DISK] = {"disk", ": "},
 		[PERFX_WAIT_PAGE_FAULT] = {"page fault", ": "},
-		[PERFX_WAIT_RUNNABLE] = {"a free CPU", ", used by "},
+		[PERFX_WAIT_RUNNABLE] = {"a free CPU", " "}, /* add_rivals() */
 		[PERFX_WAIT_SYSCALL] = {"", " of "},
 	};
 
@@ -383,42 +383,104 @@ static bool have_stacks(const struct profile_activities *waits)
 	return false;
 }
 
-static void compose_wait(struct composer *c, const struct profile_process *p,
-			 const struct profile_activity *wait, bool stacks)
-{
-	struct text text = {0};
-
-	document_cell_ns(c->document, wait->ns);
-	document_cell_count(c->document, wait->count);
-	document_cell_ns(c->document, wait->max_ns);
-	add_thread(&text, p, wait->tid);
-	document_cell(c->document, &text);
-	add_reason(&text, p, wait);
-	document_cell(c->document, &text);
-	if (stacks)
-		cell_where(c, wait);
-}
+/* A row: a wait, or all the time in which a thread had no CPU. */
+struct wait_row {
+	const struct profile_activity *wait; /* the longest of them */
+	uint64_t ns, count, max_ns;
+	bool idle;
+};
 
 /* A share of the wall time from which a thread that waits does nothing else. */
 #define IDLE_SHARE 0.99
 
 /* Threads that only wait come last: nobody misses them. */
-static void compose_wait_rows(struct composer *c, const struct profile_process *p, size_t shown,
-			      bool stacks)
+static int by_importance(const void *left, const void *right)
 {
+	const struct wait_row *a = left, *b = right;
+
+	if (a->idle != b->idle)
+		return a->idle ? 1 : -1;
+	if (a->ns != b->ns)
+		return a->ns < b->ns ? 1 : -1;
+	return a->wait < b->wait ? -1 : a->wait > b->wait;
+}
+
+static struct wait_row *rivals_of(struct wait_row *rows, size_t count, uint32_t tid)
+{
+	for (size_t i = 0; i < count; i++)
+		if (rows[i].wait->reason == PERFX_WAIT_RUNNABLE && rows[i].wait->tid == tid)
+			return &rows[i];
+	return NULL;
+}
+
+/* malloc'd; NULL: memory is out. */
+static struct wait_row *make_wait_rows(const struct profile_process *p, size_t *count)
+{
+	struct wait_row *rows = calloc(p->blocked.count + 1, sizeof(*rows));
 	double idle_ns = IDLE_SHARE * (double)profile_wall_ns(p);
-	size_t count = 0;
 
-	for (int idle = 0; idle <= 1; idle++) {
-		for (size_t i = 0; i < p->blocked.count && count < shown; i++) {
-			const struct profile_activity *wait = &p->blocked.list[i];
+	*count = 0;
+	for (size_t i = 0; rows && i < p->blocked.count; i++) {
+		const struct profile_activity *wait = &p->blocked.list[i];
+		struct wait_row *row = wait->reason == PERFX_WAIT_RUNNABLE
+					       ? rivals_of(rows, *count, wait->tid)
+					       : NULL;
 
-			if (((double)wait->ns >= idle_ns) != idle)
-				continue;
-			compose_wait(c, p, wait, stacks);
-			count++;
+		if (!row) {
+			row = &rows[(*count)++];
+			row->wait = wait;
 		}
+		row->ns += wait->ns;
+		row->count += wait->count;
+		if (wait->max_ns > row->max_ns)
+			row->max_ns = wait->max_ns;
+		row->idle = wait->reason != PERFX_WAIT_RUNNABLE && (double)wait->ns >= idle_ns;
 	}
+	if (rows)
+		qsort(rows, *count, sizeof(*rows), by_importance);
+	return rows;
+}
+
+#define RIVALS_NAMED 3
+
+/* "a free CPU, used by cc1 (41.0 %), make (12.3 %), …": in the order of their time */
+static void add_rivals(struct text *text, const struct profile_process *p,
+		       const struct wait_row *row)
+{
+	const char *separator = ", used by ";
+	unsigned named = 0;
+
+	text_add(text, "a free CPU");
+	for (size_t i = 0; i < p->blocked.count && named < RIVALS_NAMED; i++) {
+		const struct profile_activity *wait = &p->blocked.list[i];
+
+		if (wait->reason != PERFX_WAIT_RUNNABLE || wait->tid != row->wait->tid ||
+		    !wait->object)
+			continue;
+		add_object(text, separator, wait);
+		text_printf(text, " (%s)", as_percent((double)wait->ns / (double)row->ns));
+		separator = ", ";
+		named++;
+	}
+}
+
+static void compose_wait(struct composer *c, const struct profile_process *p,
+			 const struct wait_row *row, bool stacks)
+{
+	struct text text = {0};
+
+	document_cell_ns(c->document, row->ns);
+	document_cell_count(c->document, row->count);
+	document_cell_ns(c->document, row->max_ns);
+	add_thread(&text, p, row->wait->tid);
+	document_cell(c->document, &text);
+	if (row->wait->reason == PERFX_WAIT_RUNNABLE)
+		add_rivals(&text, p, row);
+	else
+		add_reason(&text, p, row->wait);
+	document_cell(c->document, &text);
+	if (stacks)
+		cell_where(c, row->wait);
 }
 
 void compose_waits(struct composer *c, const struct profile_process *p)
@@ -431,21 +493,29 @@ void compose_waits(struct composer *c, const struct profile_process *p)
 		{.title = "For", .takes_rest = true, .cut_end = true},
 		{.title = "In (sampled)", .rank = 1, .where = HAS_STACKS},
 	};
-	size_t shown = p->blocked.count < c->limits->waits ? p->blocked.count : c->limits->waits;
 	bool stacks = have_stacks(&p->blocked);
+	struct wait_row *rows;
+	size_t count;
 
-	if (!shown)
+	if (!p->blocked.count || !c->limits->waits)
 		return;
+	rows = make_wait_rows(p, &count);
+	if (!rows) {
+		c->document->failed = true;
+		return;
+	}
 	document_say(c->document, BLOCK_SECTION, "Waiting");
 	compose_gil_waits(c, p);
 	document_table_having(c->document, columns, stacks ? HAS_STACKS : 0);
-	compose_wait_rows(c, p, shown, stacks);
+	for (size_t i = 0; i < count && i < c->limits->waits; i++)
+		compose_wait(c, p, &rows[i], stacks);
+	free(rows);
 	document_printf(c->document, BLOCK_NOTE,
 			"Exact, of waits that ended while recording; threads add up.%s",
 			stacks && !c->limits->brief ? " In: where most samples of it were." : "");
-	if (shown < p->blocked.count)
+	if (count > c->limits->waits)
 		document_printf(c->document, BLOCK_NOTE, "%zu more in the %s report.",
-				p->blocked.count - shown, c->limits->brief ? "full" : "JSON");
+				count - c->limits->waits, c->limits->brief ? "full" : "JSON");
 }
 
 /* --- call stacks ------------------------------------------------------------------------------ */
@@ -523,7 +593,7 @@ static void compose_ends(struct composer *c, const struct profile_stack_quality 
 		document_cell_count(c->document, ends->count);
 		document_cell_share(c->document, ends->count, quality->taken_count);
 		document_cell_printf(c->document, "%s", meaning_of_stack_end(ends->end));
-		document_cell_name(c->document, ends->module[0] ? ends->module : "-",
+		document_cell_name(c->document, ends->module_base[0] ? ends->module_base : "-",
 				   c->limits->name_columns);
 	}
 }

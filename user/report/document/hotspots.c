@@ -166,13 +166,23 @@ static void compose_allocated(struct composer *c, const struct places *s)
 	}
 }
 
+/* Native frames between the innermost `kept` and the first Python frame, from *from on; 0: none. A
+ * long stack is shown without them: the lines of the program are behind them. */
+static size_t native_gap(const struct profile_hotspot *hotspot, size_t kept, size_t *from)
+{
+	*from = kept;
+	for (size_t i = 0; i < hotspot->frames_count; i++)
+		if (hotspot->frames[i]->language == PERFX_LANGUAGE_PYTHON)
+			return i > kept + 1 ? i - kept : 0;
+	return 0;
+}
+
 static void compose_stack(struct composer *c, const struct profile_hotspot *hotspot, size_t number)
 {
 	static const struct column columns[] = {
 		{.title = "Frame, innermost first", .takes_rest = true},
 	};
-	size_t shown = hotspot->frames_count < c->limits->frames ? hotspot->frames_count
-								 : c->limits->frames;
+	size_t left = hotspot->frames_count, gap = 0, from = 0;
 	struct text text = {0};
 
 	text_printf(&text, "Row %zu, ", number);
@@ -181,12 +191,22 @@ static void compose_stack(struct composer *c, const struct profile_hotspot *hots
 		text_add(&text, " (~ guessed in part)");
 	document_add(c->document, BLOCK_CAPTION, &text);
 	document_table(c->document, columns);
-	for (size_t i = 0; i < shown; i++) {
+	if (left > c->limits->frames)
+		gap = native_gap(hotspot, c->limits->frames / 2, &from);
+	for (size_t i = 0, shown = 0; i < hotspot->frames_count && shown < c->limits->frames;
+	     i++, shown++) {
+		if (gap && i == from) {
+			document_cell_printf(c->document, "… %zu native frames", gap);
+			i += gap - 1;
+			left -= gap;
+			continue;
+		}
 		add_frame(&text, hotspot->frames[i], LOCATION_BRIEF, c->limits->name_columns);
 		document_cell(c->document, &text);
+		left--;
 	}
-	if (shown < hotspot->frames_count)
-		text_printf(&text, "%zu more in the JSON report.", hotspot->frames_count - shown);
+	if (left)
+		text_printf(&text, "%zu more in the JSON report.", left);
 	else if (hotspot->stack_flags & PERFX_STACK_CUT)
 		text_add(&text, "The stack is deeper than the recorded frames.");
 	if (text.length)
