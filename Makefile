@@ -371,7 +371,7 @@ $(WL)/%: tests/workloads/%.c $(BUILD)/wl.flags
 $(WL)/%: tests/workloads/%.cc $(BUILD)/wl.flags
 	$(call say,CXX,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(WL_CXX) -o $@ $<
+	$(Q)$(WL_CXX) -o $@ $< $(WL_LDLIBS)
 
 $(WL)/%: tests/workloads/%.rs
 	$(call say,RUSTC,$@)
@@ -400,6 +400,8 @@ $(WL)/tracked: $(WL)/tracked.so
 $(WL)/nvtx3: WL_LDLIBS = $(NVTX_FLAGS) -ldl
 $(WL)/often: WL_LDLIBS := $(WL)/tinyblas.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/often: $(WL)/tinyblas.so
+$(WL)/stacks: WL_LDLIBS := $(WL)/stacks_far.so -Wl,-rpath,'$$ORIGIN'
+$(WL)/stacks: $(WL)/stacks_far.so
 # The linker would leave out a library of which nothing is called.
 $(WL)/early: WL_LDLIBS := -Wl,--no-as-needed $(WL)/early.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/early: $(WL)/early.so

@@ -187,7 +187,7 @@ __weak __noinline int finish(struct call_stack *s, __u32 end)
 {
 	if (!s)
 		return STACK_DONE;
-	if (s->guess_at && end != PERFX_STACK_END_START && end != PERFX_STACK_END_DEPTH) {
+	if (s->guess_at && end != PERFX_STACK_END_START) {
 		if (s->guesses < STACK_GUESSES_MAX)
 			return resume_scan(s);
 		forget_guess(s);
@@ -368,9 +368,6 @@ static __always_inline int fall_back(struct call_stack *s, __u32 end)
 {
 	if (!push(s))
 		return finish(s, PERFX_STACK_END_DEPTH);
-	/* its table is on its way */
-	if (end == PERFX_STACK_END_NO_TABLE)
-		return finish(s, end);
 	if (!s->guess_at)
 		s->fallback = end;
 	s->stage = STAGE_RBP;

@@ -145,9 +145,9 @@ def test_whole_stacks_with_frame_pointers(program, tracer):
     assert names[-1] == "main"
 
 
-def test_immediate_caller_without_frame_pointers(program, tracer):
+def test_callers_without_frame_pointers(program, tracer):
     report, expected, pid = traced(program, tracer, "memory_chain", *ALL)
-    check_memory(report, expected, pid)
+    check_memory(report, expected, pid, stacks=True)
     assert all("chain_inner" in h["stack"][0] for m in entries(report) for h in m["hotspots"])
 
 

@@ -2,6 +2,7 @@
 #include "attach/unwind_tables.h"
 
 #include "attach/unwind_rows.h"
+#include "base/clock.h"
 #include "base/grow.h"
 #include "elf/file_cache.h"
 #include "proc/maps.h"
@@ -69,6 +70,7 @@ struct unwind_tables {
 	struct table_process *processes;
 	size_t processes_count, processes_room;
 	struct ring_buffer *requests;
+	uint64_t cpu_ns;
 };
 
 /* Marks the vdso among indices of files. */
@@ -186,7 +188,16 @@ static void load_page(struct unwind_tables *tables, struct table_file *file, uin
 
 /* --- what is resident --- */
 
+/* Rows compiled ahead take no more: much of a framework's code that is in memory is never met. */
+#define AHEAD_BYTES_MAX (8u << 20)
+
 #define PAGEMAP_PRESENT (1ull << 63) /* Documentation/admin-guide/mm/pagemap.rst */
+
+/* The page of an address in a mapping. */
+static uint32_t page_of(const struct perfx_unwind_mapping *mapping, uint64_t address)
+{
+	return mapping->pages_base + (uint32_t)((address - mapping->bias) / PAGE_TEXT_BYTES);
+}
 
 /* Loads the pages of a mapping that the process has in memory: what it has run so far. */
 static void load_resident(struct unwind_tables *tables, struct table_file *file, int pagemap_fd,
@@ -204,10 +215,9 @@ static void load_resident(struct unwind_tables *tables, struct table_file *file,
 		if (got <= 0)
 			return;
 		for (size_t i = 0; i < (size_t)got / sizeof(entries[0]); i++, at += page_bytes)
-			if (entries[i] & PAGEMAP_PRESENT)
-				load_page(tables, file,
-					  mapping->pages_base + (uint32_t)((at - mapping->bias) /
-									   PAGE_TEXT_BYTES));
+			if (entries[i] & PAGEMAP_PRESENT &&
+			    unwind_rows__bytes(tables->rows) <= AHEAD_BYTES_MAX)
+				load_page(tables, file, page_of(mapping, at));
 	}
 }
 
@@ -369,30 +379,40 @@ static void choose_generation(struct unwind_tables *tables, const struct table_p
 		set->generation = ++tables->next_generation % PERFX_UNWIND_GENERATIONS;
 }
 
+/* Of small files first: their code is met in most stacks, and of a framework's little. */
+static int compare_sizes(const void *left, const void *right)
+{
+	const struct perfx_unwind_mapping *a = *(struct perfx_unwind_mapping *const *)left,
+					  *b = *(struct perfx_unwind_mapping *const *)right;
+	uint64_t a_bytes = a->end - a->start, b_bytes = b->end - b->start;
+
+	return (a_bytes > b_bytes) - (a_bytes < b_bytes);
+}
+
 static void load_all_resident(struct unwind_tables *tables, pid_t pid,
 			      const struct mapping_set *set)
 {
+	struct perfx_unwind_mapping **sorted = calloc(set->count, sizeof(*sorted));
 	char path[64];
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)process_task(pid));
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	for (size_t i = 0; fd >= 0 && i < set->count; i++) {
-		const struct perfx_unwind_mapping *mapping = &set->mappings[i];
-
-		if (mapping->has_pages)
+	for (size_t i = 0; sorted && i < set->count; i++)
+		sorted[i] = &set->mappings[i];
+	if (sorted)
+		qsort(sorted, set->count, sizeof(*sorted), compare_sizes);
+	for (size_t i = 0; fd >= 0 && sorted && i < set->count; i++)
+		if (sorted[i]->has_pages)
 			load_resident(tables,
-				      file_with(tables,
-						mapping->pages_base + (uint32_t)((mapping->start -
-										  mapping->bias) /
-										 PAGE_TEXT_BYTES)),
-				      fd, mapping);
-	}
+				      file_with(tables, page_of(sorted[i], sorted[i]->start)), fd,
+				      sorted[i]);
 	if (fd >= 0)
 		close(fd);
+	free(sorted);
 }
 
-int unwind_tables__map(struct unwind_tables *tables, pid_t pid)
+static int map_process(struct unwind_tables *tables, pid_t pid)
 {
 	struct table_process *process = process_of(tables, pid);
 	struct mapping_set set = {0};
@@ -413,6 +433,15 @@ int unwind_tables__map(struct unwind_tables *tables, pid_t pid)
 		return (int)slot;
 	}
 	return use_set(tables, pid, (uint32_t)slot, BPF_ANY);
+}
+
+int unwind_tables__map(struct unwind_tables *tables, pid_t pid)
+{
+	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	int err = map_process(tables, pid);
+
+	tables->cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
+	return err;
 }
 
 void unwind_tables__fork(struct unwind_tables *tables, pid_t child, pid_t parent)
@@ -460,14 +489,18 @@ int unwind_tables__fd(const struct unwind_tables *tables)
 
 void unwind_tables__serve(struct unwind_tables *tables)
 {
+	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
 	ring_buffer__consume(tables->requests);
+	tables->cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
 }
 
 struct unwind_usage unwind_tables__usage(const struct unwind_tables *tables)
 {
 	return (struct unwind_usage){.files = tables->by_page_count,
 				     .pages = unwind_rows__pages_loaded(tables->rows),
-				     .bytes = unwind_rows__bytes(tables->rows)};
+				     .bytes = unwind_rows__bytes(tables->rows),
+				     .cpu_ns = tables->cpu_ns};
 }
 
 /* --- life --- */

@@ -13,6 +13,8 @@
 
 #include "attach/tracer.h"
 
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct unwind_tables;
@@ -35,6 +37,7 @@ void unwind_tables__serve(struct unwind_tables *tables);
 
 struct unwind_usage {
 	size_t files, pages, bytes; /* pages and kernel memory of rows */
+	uint64_t cpu_ns;	    /* that compiling and looking at mappings took */
 };
 struct unwind_usage unwind_tables__usage(const struct unwind_tables *tables);
 

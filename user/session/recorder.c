@@ -24,6 +24,7 @@
 #include "session/waits.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -688,6 +689,18 @@ static bool have_all_ended(const struct recorder *recorder)
 	return true;
 }
 
+/* Where PERFX_DEBUG is set. */
+static void say_unwind_tables(const struct recorder *recorder)
+{
+	struct unwind_usage usage;
+
+	if (!recorder->unwind_tables || !getenv("PERFX_DEBUG"))
+		return;
+	usage = unwind_tables__usage(recorder->unwind_tables);
+	msg_say("unwind tables: %zu files, %zu pages of code, %zu KiB, %" PRIu64 " ms of CPU time",
+		usage.files, usage.pages, usage.bytes >> 10, usage.cpu_ns / 1000000);
+}
+
 static void say_started(const struct recorder *recorder)
 {
 	struct tracing_summary summary = {.plan = recorder->plan,
@@ -709,6 +722,7 @@ static void say_started(const struct recorder *recorder)
 		return;
 	phases_format(recorder->options->phases, clock_monotonic_ns(), phases, sizeof(phases));
 	msg_say("%s", phases);
+	say_unwind_tables(recorder);
 }
 
 /* After the start of the tracer, without which its programs do nothing. */
@@ -776,6 +790,7 @@ static int trace(struct recorder *recorder)
 	loop(recorder);
 	ending.recording_cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - recorder->begin_cpu_ns;
 	ending.end_ns = stop(recorder);
+	say_unwind_tables(recorder);
 	ending.spans_count = reader__spans_count(recorder->reader);
 	ending.killed = followed->main_ended && (followed->main_status & 0x7f);
 	ending.exited = followed->main_ended;

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Call stacks of programs without frame pointers, whose chains of calls are known."""
+import collections
+import re
+
+import pytest
+from conftest import LINKS, WORKLOADS
+
+OPTIONS = ["--memory", "all", "--no-calibrate", "--sample", "off"]
+THREADS, ROUNDS, DEEP = 4, 20, 100  # of stacks.cc
+
+# The functions between leaf and every_way, innermost first.
+WAYS = [
+    ["compare", "sorts"],
+    ["dynamic"],
+    ["realigned"],
+    ["derived::method", "calls_virtual"],
+    ["far_away", "calls_far"],
+    ["recursive"] * DEEP,
+    ["on_signal", "interrupted"],
+    ["tail_last"],
+    ["jumps", "lands"],
+    ["lands"],
+    ["bare", "calls_bare"],
+    ["framed", "calls_framed"],
+    ["calls_compiled"],
+    ["calls_compiled_framed"],
+]
+NAMES = {name for way in WAYS for name in way} | {"leaf", "every_way", "run_thread", "main"}
+
+
+def chain(hotspot):
+    """The program's own functions in a stack."""
+    names = (re.match(r"[\w:]+", frame) for frame in hotspot["stack"])
+    return tuple(name[0] for name in names if name and name[0] in NAMES)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("link", LINKS)
+def test_known_chains(link, links, program, tracer):
+    if link not in links:
+        pytest.skip(f"this kernel has no {link} links")
+    p = program(WORKLOADS / "stacks")
+    t = tracer(p.pid, *OPTIONS, link=link)
+    p.go()  # loads the tables of what runs
+    p.go()
+    report = t.stop()
+    p.finish()
+    (process,) = report["processes"]
+    counts = collections.Counter()
+    for hotspot in process["memory"][0]["hotspots"]:
+        counts[chain(hotspot)] += hotspot["allocs"]
+    missing = {}
+    for way in WAYS:
+        want = THREADS * ROUNDS * 2 * (2 if way[0] == "on_signal" else 1)
+        whole = counts[("leaf", *way, "every_way", "run_thread")] + \
+            counts[("leaf", *way, "every_way", "run_thread", "main")]
+        if whole < 0.99 * want - 2:  # before the tables of a page were there
+            missing[" ".join(way[:3])] = f"{whole} of {want}"
+    assert not missing, counts
+    stacks = process["stacks"]
+    assert stacks["cut"] and stacks["complete"] + stacks["cut"] >= 0.98 * stacks["taken"]
+    assert 0 < stacks["guessed"] < 0.3 * stacks["taken"]
+
+
+def test_frame_pointers_alone(program, tracer):
+    p = program(WORKLOADS / "memory_chain-fp")
+    t = tracer(p.pid, *OPTIONS, "--stacks", "fp")
+    p.go()
+    (process,) = t.stop()["processes"]
+    p.finish()
+    assert set(process["stacks"]["ended"]) == {"frame_pointer"}
+    assert any("main" in frame for h in process["memory"][0]["hotspots"] for frame in h["stack"])
+
+
+def test_no_stacks(program, tracer):
+    p = program(WORKLOADS / "memory_chain")
+    t = tracer(p.pid, *OPTIONS, "--stacks", "off")
+    p.go()
+    (process,) = t.stop()["processes"]
+    p.finish()
+    assert all(len(h["stack"]) == 1 for h in process["memory"][0]["hotspots"])
