@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Time off the CPU: programs that know how long their threads waited, and what for."""
+import ast
 import collections
 import json
 import subprocess
@@ -67,9 +68,9 @@ def test_each_reason(waits):
         assert ns_of(rows["runnable"]) == about(queued_ns), function
         if reason != "runnable":
             assert ns_of(rows[reason]) == about(off_ns - queued_ns), function
-    assert longest(found["wait_read"]["read"])["object"] == f"pipe:[{expected['wait_read', 'inode']}]"
-    polled = longest(found["wait_poll"]["poll"])["object"]
-    assert polled.startswith(f"pipe:[{expected['wait_poll', 'inode']}]")
+    for function in ("wait_read", "wait_poll"):  # " from waits": a child has the other end, too
+        pipe = longest(found[function][REASONS[function]])["object"]
+        assert pipe.startswith(f"pipe:[{expected[function, 'inode']}]")
     assert longest(found["wait_epoll"]["epoll"])["object"] == f"epoll (descriptor {expected['wait_epoll', 'fd']})"
     lock = longest(found["wait_lock"]["futex"])["object"]
     assert lock.startswith("lock at waits+0x")
@@ -105,6 +106,59 @@ def test_a_wait_that_outlasts_the_recording():
     ((row,),) = waits_of(report, sleeper.pid, sleeper.pid).values()
     assert row["reason"] == "sleep" and row["count"] == 1
     assert row["ns"] == row["max_ns"] == pytest.approx(report["capture"]["duration_ns"], rel=0.02)
+
+
+TWO_THREADS = """
+import sys, threading, time
+
+stop, said = False, []
+
+def spin():
+    def queued_ns():
+        with open("/proc/thread-self/schedstat") as schedstat:
+            return int(schedstat.read().split()[1])
+    wall, cpu, queued = time.monotonic_ns(), time.thread_time_ns(), queued_ns()
+    while not stop:
+        for i in range(1000):
+            pass
+    off = time.monotonic_ns() - wall - (time.thread_time_ns() - cpu)
+    said.append((threading.get_native_id(), off - (queued_ns() - queued)))
+
+print("ready", flush=True)
+sys.stdin.readline()
+threads = [threading.Thread(target=spin) for _ in range(2)]
+for thread in threads:
+    thread.start()
+time.sleep(1.5)
+stop = True
+for thread in threads:
+    thread.join()
+print(said, flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("python", sorted({"/usr/bin/python3", sys.executable}))
+def test_the_interpreters_lock(tracer, python):
+    """Threads that only compute wait for nothing but a CPU and the GIL; how long for a CPU, the kernel
+    says. Whom a thread waits for is the other one."""
+    program = subprocess.Popen([python, "-c", TWO_THREADS], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               text=True)
+    try:
+        assert program.stdout.readline() == "ready\n"
+        trace = tracer(program.pid, *QUIET, "-F", "libc.so*:getpid")
+        program.stdin.write("go\n")
+        program.stdin.flush()
+        said = dict(ast.literal_eval(program.stdout.readline()))
+        report = trace.stop()
+    finally:
+        program.kill()
+        program.wait()
+    for tid, waited_ns in said.items():
+        rows = waits_of(report, program.pid, tid)
+        assert ns_of(rows["gil"]) == about(waited_ns)
+        assert {row["object"] for row in rows["gil"]} == {"GIL"}
+        assert longest(rows["gil"])["holder_tid"] in set(said) - {tid}
 
 
 TURNS = """

@@ -283,8 +283,11 @@ static void make_file(void)
 	mapped = mmap(NULL, FILE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
 	known_require(mapped != MAP_FAILED, "mmap");
 	madvise(mapped, FILE_BYTES, MADV_RANDOM);
+	/* a file system in memory has no other way to read */
 	disk_fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
-	known_require(disk_fd >= 0, "open without cache");
+	if (disk_fd < 0)
+		disk_fd = open(path, O_RDONLY | O_CLOEXEC);
+	known_require(disk_fd >= 0, "open");
 	close(fd);
 }
 
