@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "proc/descriptor.h"
+
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct descriptor own(int fd)
+{
+	struct stat st;
+
+	cr_assert(eq(int, fstat(fd, &st), 0));
+	/* device 0: not compared */
+	return (struct descriptor){
+		.pid = getpid(), .fd = fd, .inode = st.st_ino, .mode = st.st_mode, .reads = true};
+}
+
+static void is_named(struct descriptor descriptor, const char *name)
+{
+	char *found = descriptor_name(&descriptor);
+
+	cr_expect(eq(str, found, (char *)name));
+	free(found);
+}
+
+Test(descriptor, files)
+{
+	char path[] = "/tmp/test_descriptor.XXXXXX", resolved[4096];
+	int fd = mkstemp(path);
+	struct descriptor file = own(fd);
+
+	cr_assert(ne(ptr, realpath(path, resolved), NULL));
+	is_named(file, resolved);
+	file.inode++; /* the descriptor is another file's by now */
+	snprintf(resolved, sizeof(resolved), "file closed since (inode %llu)",
+		 (unsigned long long)file.inode);
+	is_named(file, resolved);
+	unlink(path);
+	is_named(own(open("/dev/null", O_RDONLY)), "/dev/null");
+}
+
+Test(descriptor, anonymous)
+{
+	int fd = eventfd(0, 0), epoll_fd = epoll_create1(0);
+	char name[64];
+
+	snprintf(name, sizeof(name), "eventfd (descriptor %d)", fd);
+	is_named(own(fd), name);
+	snprintf(name, sizeof(name), "epoll (descriptor %d)", epoll_fd);
+	is_named(own(epoll_fd), name);
+}
+
+Test(descriptor, pipe_of_two_processes)
+{
+	int ends[2], go[2];
+	char name[128], found[64];
+	struct descriptor reader;
+	pid_t child;
+
+	cr_assert(eq(int, pipe2(ends, O_CLOEXEC), 0));
+	cr_assert(eq(int, pipe2(go, O_CLOEXEC), 0));
+	reader = own(ends[0]);
+	snprintf(name, sizeof(name), "pipe:[%llu]", (unsigned long long)reader.inode);
+	is_named(reader, name);
+	child = fork();
+	if (!child) {
+		close(go[1]);
+		close(ends[0]);
+		_exit(read(go[0], name, 1) != 0);
+	}
+	close(ends[1]);
+	snprintf(found, sizeof(found), " from test_descriptor (pid %d)", (int)child);
+	strncat(name, found, sizeof(name) - strlen(name) - 1);
+	is_named(reader, name);
+	close(go[1]);
+	waitpid(child, NULL, 0);
+}
+
+Test(descriptor, sockets)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM, 0), pair[2];
+	char name[64];
+
+	cr_assert(eq(int, bind(fd, (struct sockaddr *)&address, sizeof(address)), 0));
+	cr_assert(eq(int, listen(fd, 1), 0));
+	cr_assert(eq(int, getsockname(fd, (struct sockaddr *)&address, &length), 0));
+	snprintf(name, sizeof(name), "tcp 127.0.0.1:%u", ntohs(address.sin_port));
+	is_named(own(fd), name);
+	cr_assert(eq(int, socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0));
+	snprintf(name, sizeof(name), "unix socket:[%llu]", (unsigned long long)own(pair[0]).inode);
+	is_named(own(pair[0]), name);
+}
+
+Test(descriptor, lines_of_sockets)
+{
+	static const struct {
+		const char *line, *name;
+	} lines[] = {
+		{"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   "
+		 "uid "
+		 " timeout inode",
+		 NULL},
+		{"   0: 0100007F:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     "
+		 "0 "
+		 "       0 77 1 0",
+		 "127.0.0.1:80"},
+		{"   1: 0100007F:0050 0200007F:A028 01 00000000:00000000 00:00000000 00000000     "
+		 "0 "
+		 "       0 77 1 0",
+		 "127.0.0.1:80 → 127.0.0.2:41000"},
+		{"   2: 00000000000000000000000001000000:1F90 "
+		 "00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  "
+		 " "
+		 "  0        0 77",
+		 "[::1]:8080"},
+		{"   3: 0100007F:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     "
+		 "0 "
+		 "       0 78 1 0",
+		 NULL},
+		{"   4: 0100007F0050 0 0A 0 0 0 0 0 77", NULL},
+		{"   5: 01:0050 00000000:0000 0A 0 0 0 0 0 77", NULL},
+		{"", NULL},
+	};
+	char name[160];
+
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		bool about = socket_line_parse(lines[i].line, 77, name, sizeof(name));
+
+		cr_expect(eq(int, about, lines[i].name != NULL), "%zu", i);
+		if (about && lines[i].name)
+			cr_expect(eq(str, name, (char *)lines[i].name));
+	}
+}
