@@ -299,6 +299,30 @@ Test(time_slice, calls_belong_to_where_they_end)
 	cr_assert_eq(profile->partial & PROFILE_PARTIAL_TRUNCATED, 0);
 }
 
+/* Their stacks and what they waited for are facts: known from before. */
+Test(time_slice, samples_belong_to_their_moment)
+{
+	struct perfx_sample sample = {.interval_ns = 10 * MS,
+				      .process = 1,
+				      .tid = 1,
+				      .stack = 9,
+				      .state = PERFX_SAMPLE_WAITING,
+				      .reason = PERFX_WAIT_READ,
+				      .object = 5};
+	const struct profile_activities *samples;
+
+	stream_stack(&story, 1, 9, 0, 0x900);
+	stream_wait_object(&story, 1, PERFX_WAIT_READ, 5, "/data/train.bin");
+	for (uint64_t at = 0; at < 10; at++)
+		stream_sample(&story, at * S, sample);
+	tell_end(&story);
+	samples = &cut(3, 5)->processes[0].samples;
+	cr_assert_eq(samples->count, 1);
+	cr_expect_eq(samples->list[0].count, 2, "%lu", (unsigned long)samples->list[0].count);
+	cr_expect_str_eq(samples->list[0].object_name, "/data/train.bin");
+	cr_expect_not_null(samples->list[0].stack);
+}
+
 Test(time_slice, sums_are_in_it_by_whole_segments)
 {
 	const struct profile *profile;

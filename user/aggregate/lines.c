@@ -405,7 +405,9 @@ static int callers_of_process(struct profile_process *process)
 static void count_end(struct profile_stack_quality *quality, const struct profile_frame *outermost,
 		      enum perfx_stack_end end, uint64_t count)
 {
-	const char *module = outermost->module;
+	/* the code below a Python frame is the interpreter's, whichever file that is in */
+	bool python = outermost->language == PERFX_LANGUAGE_PYTHON;
+	const char *module = python ? PROFILE_INTERPRETER : outermost->module;
 
 	for (size_t i = 0; i < quality->ends_count; i++) {
 		struct profile_stack_ends *known = &quality->ends[i];
@@ -416,11 +418,11 @@ static void count_end(struct profile_stack_quality *quality, const struct profil
 		}
 	}
 	if (quality->ends_count < PROFILE_STACK_ENDS_MAX)
-		quality->ends[quality->ends_count++] =
-			(struct profile_stack_ends){.end = end,
-						    .module = module,
-						    .module_base = outermost->module_base,
-						    .count = count};
+		quality->ends[quality->ends_count++] = (struct profile_stack_ends){
+			.end = end,
+			.module = module,
+			.module_base = python ? module : outermost->module_base,
+			.count = count};
 }
 
 /* `count` references to a stack. */

@@ -39,6 +39,8 @@ struct profile_stack {
 const struct profile_frame *profile_line_frame(const struct profile_frame *const *frames,
 					       size_t count, enum perfx_language language);
 
+#define PROFILE_INTERPRETER "(interpreter)"
+
 /* Where stacks ended that did not reach the thread's start. */
 struct profile_stack_ends {
 	enum perfx_stack_end end;

@@ -166,7 +166,8 @@ static int take_timed(struct time_slice *slice, const struct event *event, uint6
 	enum side side = side_of(slice, time_ns);
 	int err;
 
-	if (side == AFTER)
+	/* what comes late of the time before still says who is there; a sample is over */
+	if (side == AFTER || (side == BEFORE && event->kind == PERFX_KIND_SAMPLE))
 		return 0;
 	if (side == BEFORE && !slice->begun)
 		return keyframe__add(slice->keyframe, event);
