@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 double wall_share(const struct profile_process *process, uint64_t ns)
 {
@@ -61,6 +62,7 @@ static void finding_clear(struct finding *finding)
 	free(finding->evidence);
 	free(finding->threshold);
 	free(finding->suggestion);
+	free(finding->headline);
 }
 
 void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severity severity,
@@ -76,9 +78,12 @@ void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severit
 		.evidence = text_take(&note->evidence),
 		.threshold = text_take(&note->threshold),
 		.suggestion = text_take(&note->suggestion),
+		.headline = text_take(&note->headline),
+		.share = note->share,
 	};
 
 	if (!finding.subject || !finding.evidence || !finding.threshold || !finding.suggestion ||
+	    !finding.headline ||
 	    grow_array(&ctx->findings, &ctx->findings_capacity, ctx->findings_count + 1,
 		       sizeof(finding))) {
 		finding_clear(&finding);
@@ -86,6 +91,49 @@ void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severit
 		return;
 	}
 	ctx->findings[ctx->findings_count++] = finding;
+}
+
+/* What is a consequence of another finding is none of its own. */
+static const struct {
+	const char *cause, *symptom;
+} symptoms[] = {
+	{"DataBound", "InputWait"},	 {"DataBound", "IdleTarget"},
+	{"DataBound", "BlockedThread"},	 {"InputWait", "IdleTarget"},
+	{"InputWait", "BlockedThread"},	 {"OutputWait", "IdleTarget"},
+	{"OutputWait", "BlockedThread"}, {"GilWait", "IdleTarget"},
+	{"GilWait", "BlockedThread"},	 {"LockWait", "IdleTarget"},
+	{"LockWait", "BlockedThread"},	 {"DiskWait", "IdleTarget"},
+	{"DiskWait", "BlockedThread"},	 {"DiskWait", "DiskBound"},
+	{"SleepWait", "IdleTarget"},	 {"SleepWait", "BlockedThread"},
+	{"ChildWait", "IdleTarget"},	 {"ChildWait", "BlockedThread"},
+};
+
+static bool has_finding(const struct rules_ctx *ctx, const char *kind)
+{
+	for (size_t i = 0; i < ctx->findings_count; i++)
+		if (!strcmp(ctx->findings[i].kind, kind))
+			return true;
+	return false;
+}
+
+static bool is_symptom(const struct rules_ctx *ctx, const struct finding *finding)
+{
+	for (size_t i = 0; i < sizeof(symptoms) / sizeof(symptoms[0]); i++)
+		if (!strcmp(symptoms[i].symptom, finding->kind) &&
+		    has_finding(ctx, symptoms[i].cause))
+			return true;
+	return false;
+}
+
+/* No symptom is a cause of another one that is there without its own. */
+static void drop_symptoms(struct rules_ctx *ctx)
+{
+	for (size_t i = ctx->findings_count; i-- > 0;) {
+		if (!is_symptom(ctx, &ctx->findings[i]))
+			continue;
+		finding_clear(&ctx->findings[i]);
+		ctx->findings[i] = ctx->findings[--ctx->findings_count];
+	}
 }
 
 static int by_severity(const void *left, const void *right)
@@ -100,17 +148,26 @@ static int by_severity(const void *left, const void *right)
 static int analyze_process(const struct profile *profile, const struct profile_process *process,
 			   bool is_main, struct process_analysis *out)
 {
-	struct rules_ctx ctx = {
-		.profile = profile, .process = process, .memory = out->memory, .is_main = is_main};
+	struct driver driver;
+	struct rules_ctx ctx = {.profile = profile,
+				.process = process,
+				.memory = out->memory,
+				.driver = &driver,
+				.is_main = is_main};
 
+	if (driver_find(&driver, profile, process))
+		return -ENOMEM;
 	rules_functions(&ctx);
 	rules_process(&ctx);
+	rules_contention(&ctx);
+	rules_driver(&ctx);
 	rules_steps(&ctx);
 	rules_compute(&ctx);
 	rules_memory(&ctx);
 	rules_heap(&ctx);
 	if (is_main)
 		rules_capture(&ctx);
+	drop_symptoms(&ctx);
 	if (ctx.findings_count)
 		qsort(ctx.findings, ctx.findings_count, sizeof(*ctx.findings), by_severity);
 	out->findings = ctx.findings;

@@ -24,6 +24,10 @@ struct finding {
 	bool partial;	  /* losses above 1 %: the numbers under it may be incomplete */
 	bool of_function; /* the subject is a function, and does not name its process */
 	char *subject, *evidence, *threshold, *suggestion;
+	/* Of a bottleneck: what the verdict says if it is the largest one, and its part of the time
+	 * of the thread that drives the process. "": it is none. */
+	char *headline;
+	double share;
 };
 
 struct analysis {

@@ -104,8 +104,7 @@ bool location_is_own_python(const struct profile_frame *frame)
 	       !is_python_library(frame);
 }
 
-/* The innermost Python frame of the program's own or, where there is none, of any; count: none. */
-static size_t first_python(const struct profile_frame *const *frames, size_t count)
+size_t location_python(const struct profile_frame *const *frames, size_t count)
 {
 	size_t any = count;
 
@@ -121,7 +120,7 @@ static size_t first_python(const struct profile_frame *const *frames, size_t cou
 
 size_t location_first(const struct profile_memory *memory, const struct profile_hotspot *hotspot)
 {
-	size_t python = first_python(hotspot->frames, hotspot->frames_count), i = 0;
+	size_t python = location_python(hotspot->frames, hotspot->frames_count), i = 0;
 
 	if (python < hotspot->frames_count)
 		return python;
@@ -145,7 +144,7 @@ static void add_shortened(struct text *text, const char *name)
 	text_clear(&shortened);
 }
 
-static void add_frame(struct text *text, const struct profile_frame *frame)
+void location_place(struct text *text, const struct profile_frame *frame)
 {
 	struct text name = {0};
 
@@ -160,13 +159,13 @@ static void add_frames(struct text *text, const struct profile_hotspot *hotspot,
 {
 	size_t i = first;
 
-	add_frame(text, hotspot->frames[first]);
+	location_place(text, hotspot->frames[first]);
 	while (i < hotspot->frames_count && !hotspot->frames[i]->line)
 		i++;
 	if (i == first || i == hotspot->frames_count)
 		return;
 	text_add(text, " ← ");
-	add_frame(text, hotspot->frames[i]);
+	location_place(text, hotspot->frames[i]);
 }
 
 void location_hotspot(struct text *text, const struct profile *profile,
@@ -180,7 +179,7 @@ void location_hotspot(struct text *text, const struct profile *profile,
 	else if (function)
 		add_shortened(text, function->name[0] ? function->name : "?");
 	else if (hotspot->frames_count)
-		add_frame(text, hotspot->frames[0]);
+		location_place(text, hotspot->frames[0]);
 	else
 		text_add(text, "(no stack)");
 }

@@ -17,6 +17,12 @@ enum location_style {
 void location_frame(struct text *text, const struct profile_frame *frame,
 		    enum location_style style);
 
+/* Adds it as LOCATION_BRIEF, shortened and marked. */
+void location_place(struct text *text, const struct profile_frame *frame);
+
+/* The innermost Python frame of the program's own or, where there is none, of any; count: none. */
+size_t location_python(const struct profile_frame *const *frames, size_t count);
+
 /* Where to begin reading a stack: the innermost Python frame of the program's own, or of any; in a
  * stack without Python the innermost frame outside the allocator's own library and the C++
  * library's wrappers; frames_count when there is none. */

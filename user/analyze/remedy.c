@@ -73,7 +73,7 @@ static const struct kind_of_name names[] = {
 	{PERFX_SOURCE_BLAS, "*", REMEDY_BLAS},
 };
 
-static enum remedy_kind kind_of_name(const struct profile_function *function)
+enum remedy_kind remedy_of_name(const struct profile_function *function)
 {
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (names[i].source != ANY && names[i].source != function->source)
@@ -113,7 +113,7 @@ static enum remedy_kind kind_of_caller(const struct profile *profile, const stru
 	    (double)row->callers->calls_count < CALLED_MOSTLY * (double)row->calls_count)
 		return REMEDY_NEUTRAL;
 	caller = profile_function(profile, row->callers->caller);
-	return caller ? kind_of_name(caller) : REMEDY_NEUTRAL;
+	return caller ? remedy_of_name(caller) : REMEDY_NEUTRAL;
 }
 
 static enum remedy_kind kind_of_operator(const struct profile *profile,
@@ -151,7 +151,7 @@ enum remedy_kind remedy_kind(const struct profile *profile, const struct profile
 
 	if (!function)
 		return REMEDY_NEUTRAL;
-	kind = kind_of_name(function);
+	kind = remedy_of_name(function);
 	if (remedy_waits(kind))
 		return kind;
 	if (is_waiting(process, row))

@@ -4,6 +4,7 @@
 #define PERFX_ANALYZE_RULES_CTX_H
 
 #include "analyze/analyze.h"
+#include "analyze/driver.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -14,6 +15,7 @@ struct rules_ctx {
 	const struct profile *profile;
 	const struct profile_process *process;
 	const struct memory_analysis *memory; /* same index as process->memory */
+	const struct driver *driver;	      /* what its main thread does */
 	bool is_main; /* the process that what concerns the whole capture is said about */
 	struct finding *findings;
 	size_t findings_count, findings_capacity;
@@ -23,10 +25,12 @@ struct rules_ctx {
 /* Findings of this kind weigh what they leak, bytes a second. */
 #define LEAK_KIND "MemoryLeak"
 
-/* A finding while it is written. of_function: its subject does not name the process. */
+/* A finding while it is written. of_function: its subject does not name the process. headline and
+ * share: as in struct finding, of a bottleneck. */
 struct note {
 	bool of_function;
-	struct text subject, evidence, threshold, suggestion;
+	struct text subject, evidence, threshold, suggestion, headline;
+	double share;
 };
 
 /* Takes the note's texts; the note is empty again. */
@@ -35,17 +39,34 @@ void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severit
 
 /* rules_*.c: adds what they find about ctx->process. */
 void rules_functions(struct rules_ctx *ctx);
+void rules_driver(struct rules_ctx *ctx);
 void rules_process(struct rules_ctx *ctx);
+void rules_contention(struct rules_ctx *ctx);
 void rules_steps(struct rules_ctx *ctx);
 void rules_compute(struct rules_ctx *ctx);
 void rules_memory(struct rules_ctx *ctx); /* who holds and leaks: one finding a place */
 void rules_heap(struct rules_ctx *ctx);	  /* what the heap as a whole does */
 void rules_capture(struct rules_ctx *ctx);
 
+/* What rules ask of each other. Is it a child of a traced process? Does it use hardly any CPU? Do
+ * its steps wait for data? */
+bool rules_is_worker(const struct rules_ctx *ctx);
+bool rules_is_idle(const struct rules_ctx *ctx);
+bool rules_data_bound(const struct rules_ctx *ctx);
+/* "; meanwhile python3 (pid 43) runs mostly decode (data.py:18)": who prepares what is waited for
+ */
+void add_feeder(struct text *text, struct rules_ctx *ctx);
+
 /* verdict.c. NULL: memory was out. analysis: the main process's, NULL without one. */
 char *verdict_of(const struct profile *profile, const struct profile_process *main,
 		 const struct process_analysis *analysis);
 char *silence_of(const struct profile *profile, const struct profile_process *process);
+
+struct thread_sums {
+	uint64_t on_cpu_ns, runnable_ns;
+	unsigned measured, blocked; /* threads; blocked: nine tenths of the time */
+};
+struct thread_sums sum_threads(const struct profile_process *process);
 
 /* Numbers that several rules use. Shares are of the process's wall time; < 0: unknown. */
 double cpu_share(const struct profile_process *process);

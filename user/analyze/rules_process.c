@@ -9,11 +9,6 @@
 #define IDLE_CPU 0.10
 /* Time blocked of the main thread, while others work. */
 #define BLOCKED_MAIN 0.50
-/* Time runnable but not running, of all time that threads wanted a CPU. */
-#define CONTENTION_MEDIUM 0.10
-#define CONTENTION_HIGH	  0.30
-/* Of the waiting, what other programs' and other guests' CPU time explains. */
-#define CONTENTION_BY_OTHERS 0.50
 /* Time that the cgroup's CPU limit took, of the wall time. */
 #define THROTTLED_MEDIUM 0.01
 #define THROTTLED_HIGH	 0.10
@@ -22,12 +17,7 @@
 #define DISK_FAULTS_PER_S 100
 #define DISK_CPU	  0.50
 
-struct thread_sums {
-	uint64_t on_cpu_ns, runnable_ns;
-	unsigned measured, blocked; /* threads; blocked: nine tenths of the time */
-};
-
-static struct thread_sums sum_threads(const struct profile_process *process)
+struct thread_sums sum_threads(const struct profile_process *process)
 {
 	struct thread_sums sums = {0};
 
@@ -47,12 +37,19 @@ static struct thread_sums sum_threads(const struct profile_process *process)
 }
 
 /* A data loader's worker that waits is good news: its parent is what the report is about. */
-static bool is_worker(const struct rules_ctx *ctx)
+bool rules_is_worker(const struct rules_ctx *ctx)
 {
 	for (size_t i = 0; i < ctx->profile->processes_count; i++)
 		if (ctx->profile->processes[i].pid == ctx->process->ppid)
 			return true;
 	return false;
+}
+
+bool rules_is_idle(const struct rules_ctx *ctx)
+{
+	double cpu = cpu_share(ctx->process);
+
+	return cpu >= 0 && cpu < IDLE_CPU;
 }
 
 static bool idle_target(struct rules_ctx *ctx)
@@ -61,9 +58,9 @@ static bool idle_target(struct rules_ctx *ctx)
 	double cpu = cpu_share(ctx->process);
 	struct note note = {0};
 
-	if (cpu < 0 || cpu >= IDLE_CPU)
+	if (!rules_is_idle(ctx))
 		return false;
-	if (is_worker(ctx))
+	if (rules_is_worker(ctx))
 		return true;
 	add_process_name(&note.subject, ctx->process);
 	text_add(&note.evidence, "used ");
@@ -150,103 +147,6 @@ static void blocked_thread(struct rules_ctx *ctx)
 	rules_ctx_add(ctx, "BlockedThread", FINDING_LOW, share, &note);
 }
 
-/* Who had the CPUs for which threads waited. */
-struct rivals {
-	bool known;
-	uint64_t others_ns,
-		steal_ns; /* CPU time of programs that are not traced, of other guests */
-	double share;	  /* of the waiting of all traced threads that this explains, at most 1 */
-};
-
-static struct rivals find_rivals(const struct rules_ctx *ctx)
-{
-	struct rivals rivals = {.others_ns = profile_others_cpu_ns(ctx->profile),
-				.steal_ns = ctx->profile->host_steal_ns};
-	double waited = 0;
-
-	if (rivals.others_ns == PROFILE_ABSENT || rivals.steal_ns == PROFILE_ABSENT)
-		return (struct rivals){0};
-	for (size_t i = 0; i < ctx->profile->processes_count; i++)
-		waited += (double)sum_threads(&ctx->profile->processes[i]).runnable_ns;
-	rivals.known = true;
-	rivals.share =
-		waited > 0 ? ((double)rivals.others_ns + (double)rivals.steal_ns) / waited : 0;
-	if (rivals.share > 1)
-		rivals.share = 1;
-	return rivals;
-}
-
-static void add_rivals(struct text *text, const struct rivals *rivals)
-{
-	text_add(text, "; other programs used ");
-	add_ns(text, rivals->others_ns);
-	text_add(text, " of CPU time");
-	if (rivals->steal_ns) {
-		text_add(text, ", other virtual machines ");
-		add_ns(text, rivals->steal_ns);
-		text_add(text, " (steal)");
-	}
-}
-
-static const char *contention_remedy(const struct rivals *rivals)
-{
-	if (!rivals->known)
-		return "More threads are runnable than there are CPUs: see which other programs "
-		       "run, and lower the number of threads (OMP_NUM_THREADS) and of data loader "
-		       "workers.";
-	if (rivals->share < CONTENTION_BY_OTHERS)
-		return "The program has more runnable threads than CPUs: lower OMP_NUM_THREADS and "
-		       "the number of data loader workers.";
-	if (rivals->steal_ns > rivals->others_ns)
-		return "The hypervisor gives these CPUs to other guests: ask for dedicated CPUs, "
-		       "or "
-		       "measure at another time.";
-	return "Other programs use the CPUs: move them, lower their priority (nice, a cgroup's "
-	       "cpu.weight), or reserve CPUs for this program (taskset, cpusets).";
-}
-
-/* What others take weighs by the part that is theirs, a degree lower. */
-static enum finding_severity contention_severity(const struct rivals *rivals, double share)
-{
-	if (!rivals->known || rivals->share < CONTENTION_BY_OTHERS)
-		return share >= CONTENTION_HIGH ? FINDING_HIGH : FINDING_MEDIUM;
-	return share >= CONTENTION_HIGH ? FINDING_MEDIUM : FINDING_LOW;
-}
-
-static void cpu_contention(struct rules_ctx *ctx)
-{
-	struct thread_sums threads = sum_threads(ctx->process);
-	double wanted = (double)threads.on_cpu_ns + (double)threads.runnable_ns, share;
-	struct rivals rivals = find_rivals(ctx);
-	struct note note = {0};
-
-	/* a tenth of the whole window at least, or the few waits of a worker that lives for a
-	 * moment make a finding */
-	if ((double)threads.runnable_ns < 0.1 * (double)ctx->profile->duration_ns)
-		return;
-	share = (double)threads.runnable_ns / wanted;
-	if (share < CONTENTION_MEDIUM)
-		return;
-	add_process_name(&note.subject, ctx->process);
-	text_add(&note.evidence, "its threads waited ");
-	add_ns(&note.evidence, threads.runnable_ns);
-	text_add(&note.evidence, " for a CPU and ran for ");
-	add_ns(&note.evidence, threads.on_cpu_ns);
-	text_add(&note.evidence, " (");
-	add_percent(&note.evidence, share);
-	text_add(&note.evidence, " waiting)");
-	if (ctx->profile->cpus_count)
-		text_printf(&note.evidence, "; this machine has %u CPUs", ctx->profile->cpus_count);
-	if (rivals.known)
-		add_rivals(&note.evidence, &rivals);
-	text_printf(&note.threshold,
-		    "waiting for at least %.0f %% of runnable time (high: %.0f %%; one level lower "
-		    "if other programs explain half of it)",
-		    CONTENTION_MEDIUM * 100, CONTENTION_HIGH * 100);
-	text_add(&note.suggestion, contention_remedy(&rivals));
-	rules_ctx_add(ctx, "CpuContention", contention_severity(&rivals, share), share, &note);
-}
-
 static void cpu_throttled(struct rules_ctx *ctx)
 {
 	const struct profile_process *p = ctx->process;
@@ -269,6 +169,12 @@ static void cpu_throttled(struct rules_ctx *ctx)
 		    THROTTLED_MEDIUM * 100, THROTTLED_HIGH * 100);
 	text_add(&note.suggestion, "The CPU limit of the container throttles it: raise the limit "
 				   "(cpu.max), or run no more threads than the limit allows CPUs.");
+	note.share = share;
+	text_add(&note.headline, "THROTTLED: the CPU limit of its cgroup stops ");
+	add_process_name(&note.headline, p);
+	text_add(&note.headline, " for ");
+	add_percent(&note.headline, share);
+	text_add(&note.headline, " of the wall time, over all CPUs");
 	rules_ctx_add(ctx, "CpuThrottled", share >= THROTTLED_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
 		      share, &note);
 }
@@ -310,7 +216,6 @@ void rules_process(struct rules_ctx *ctx)
 		return;
 	if (!idle_target(ctx))
 		blocked_thread(ctx);
-	cpu_contention(ctx);
 	cpu_throttled(ctx);
 	disk_bound(ctx);
 }

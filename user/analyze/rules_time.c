@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Rules about where time goes: single functions, the steps of a training, floating-point work. */
+#include "analyze/location.h"
 #include "analyze/remedy.h"
 #include "analyze/roofline.h"
 #include "analyze/rules_ctx.h"
@@ -130,6 +131,8 @@ void rules_functions(struct rules_ctx *ctx)
 /* Time of the steps in which the next batch is waited for. */
 #define DATA_MEDIUM 0.10
 #define DATA_HIGH   0.30
+/* Samples that say who prepares it. */
+#define DATA_SAMPLES 5
 /* Time of the steps in which the optimizer updates the parameters. */
 #define OPTIMIZER_LOW	 0.20
 #define OPTIMIZER_MEDIUM 0.40
@@ -161,17 +164,45 @@ static void add_shares(struct text *text, double least, double more, const char 
 		    more * 100);
 }
 
+/* What prepares it, where that is known. */
+static void add_data_cause(struct text *text, struct rules_ctx *ctx)
+{
+	const struct sampled *data = &ctx->driver->data;
+
+	if (data->count < DATA_SAMPLES || !data->lead.frame) {
+		add_feeder(text, ctx);
+		return;
+	}
+	text_add(text, "; its own thread prepares it, mostly in ");
+	location_place(text, data->lead.frame);
+}
+
+bool rules_data_bound(const struct rules_ctx *ctx)
+{
+	const struct profile_steps *steps = &ctx->process->steps;
+
+	return steps->count >= STEPS_MIN && steps->total_ns &&
+	       phase_share(steps, PROFILE_PHASE_DATA) >= DATA_MEDIUM;
+}
+
 static void data_bound(struct rules_ctx *ctx)
 {
 	const struct profile_steps *steps = &ctx->process->steps;
 	double share = phase_share(steps, PROFILE_PHASE_DATA);
-	struct note note = {0};
+	struct note note = {.share = share};
 
-	if (share < DATA_MEDIUM)
+	if (!rules_data_bound(ctx))
 		return;
 	add_process_name(&note.subject, ctx->process);
 	text_add(&note.evidence, "waiting for the next batch took ");
 	add_phase(&note.evidence, steps, PROFILE_PHASE_DATA);
+	add_data_cause(&note.evidence, ctx);
+	text_add(&note.headline, "INPUT-BOUND: ");
+	add_percent(&note.headline, share);
+	text_add(&note.headline, " of each ");
+	add_ns(&note.headline, steps->avg_ns);
+	text_add(&note.headline, " step waits for the next batch");
+	add_data_cause(&note.headline, ctx);
 	add_shares(&note.threshold, DATA_MEDIUM, DATA_HIGH, "high");
 	text_add(&note.suggestion,
 		 "The model waits for its data: give the DataLoader more workers and a longer "

@@ -4,9 +4,12 @@
  *     trainer (pid 4242) spent 62.0 % of 10.0 s in gemm (12,345 calls of 502 µs), then 21.3 % in
  *     softmax.
  *     No traced function was called in 10.0 s: trainer (pid 4242) used 98.2 % of a CPU elsewhere.
- *     … It seems to leak memory in append (train.cc:12): 14.1 GiB an hour.
+ *     PYTHON-BOUND: 61.0 % of the wall time runs Python, outside of traced calls, most of it
+ * normalize (features.py:88): 38.0 %. … It seems to leak memory in append (train.cc:12): 14.1 GiB
+ * an hour.
  */
 #include "analyze/location.h"
+#include "analyze/remedy.h"
 #include "analyze/rules_ctx.h"
 #include "base/units.h"
 
@@ -14,6 +17,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
+/* A bottleneck of this share is what the report begins with. */
+#define VERDICT_BOTTLENECK 0.20
 /* Below this share of the wall time a function does not stand for its process. */
 #define VERDICT_SHARE  0.05
 #define VERDICT_SECOND 0.10
@@ -228,9 +233,37 @@ static void add_leak(struct text *text, const struct process_analysis *analysis)
 	}
 }
 
+/* The largest one, if no function that works takes longer. */
+static const struct finding *find_bottleneck(const struct profile *profile,
+					     const struct profile_process *p,
+					     const struct process_analysis *analysis)
+{
+	const struct finding *most = NULL;
+
+	for (size_t i = 0; i < analysis->findings_count; i++) {
+		const struct finding *finding = &analysis->findings[i];
+
+		if (finding->headline[0] && finding->severity <= FINDING_MEDIUM &&
+		    finding->share >= VERDICT_BOTTLENECK && (!most || finding->share > most->share))
+			most = finding;
+	}
+	for (size_t i = 0; most && i < p->rows_count; i++) {
+		const struct profile_function *function =
+			profile_function(profile, p->rows[i].function);
+
+		if (wall_share(p, p->rows[i].self_ns) <= most->share)
+			break;
+		if (function && !(function->flags & PERFX_FUNCTION_RANGE) &&
+		    !remedy_waits(remedy_kind(profile, p, &p->rows[i])))
+			return NULL;
+	}
+	return most;
+}
+
 char *verdict_of(const struct profile *profile, const struct profile_process *main,
 		 const struct process_analysis *analysis)
 {
+	const struct finding *bottleneck;
 	struct text text = {0};
 	double share;
 
@@ -238,16 +271,21 @@ char *verdict_of(const struct profile *profile, const struct profile_process *ma
 		text_add(&text, "Nothing was traced: the capture contains no process.");
 		return text_take(&text);
 	}
+	bottleneck = find_bottleneck(profile, main, analysis);
 	share = main->rows_count ? wall_share(main, main->rows[0].self_ns) : 0;
-	if (profile->calls_count == 0) {
+	if (bottleneck) {
+		text_add(&text, bottleneck->headline);
+		text_add(&text, ".");
+	} else if (profile->calls_count == 0) {
 		say_nothing_fired(&text, profile, main);
-		add_late(&text, profile);
 	} else if (main->rows_count && main->rows[0].avg_ns == PROFILE_ABSENT)
 		say_untimed(&text, profile, main);
 	else if (share >= VERDICT_SHARE)
 		say_dominating(&text, profile, main, share);
 	else
 		say_elsewhere(&text, profile, main);
+	if (profile->calls_count == 0)
+		add_late(&text, profile);
 	add_leak(&text, analysis);
 	add_death(&text, profile, main);
 	return text_take(&text);

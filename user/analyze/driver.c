@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "analyze/driver.h"
+
+#include "analyze/location.h"
+#include "analyze/remedy.h"
+#include "base/grow.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- stacks --- */
+
+static bool begins(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* What an interpreter's own code calls without being an extension: libc and its parts. */
+static bool is_system_library(const struct profile_frame *frame)
+{
+	static const char *const prefixes[] = {"libc.so",  "libc-2.",	 "libm.so", "libpthread",
+					       "ld-linux", "linux-vdso", "[vdso]"};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (begins(frame->module_base, prefixes[i]))
+			return true;
+	return false;
+}
+
+/* The interpreter, or one of its own modules in C (math, _json, …). */
+static bool is_interpreter(const struct profile_frame *frame)
+{
+	return begins(frame->module_base, "python3") || begins(frame->module_base, "libpython3") ||
+	       strstr(frame->module, "/lib-dynload/");
+}
+
+static size_t innermost_python(const struct profile_stack *stack)
+{
+	size_t i = 0;
+
+	while (i < stack->frames_count && stack->frames[i]->language != PERFX_LANGUAGE_PYTHON)
+		i++;
+	return i;
+}
+
+bool stack_runs_python(const struct profile_stack *stack)
+{
+	size_t python = stack ? innermost_python(stack) : 0;
+
+	if (!stack || python == stack->frames_count)
+		return false;
+	for (size_t i = 0; i < python; i++)
+		if (!is_interpreter(stack->frames[i]) && !is_system_library(stack->frames[i]))
+			return false;
+	return true;
+}
+
+/* The Python function that runs or waits, else the innermost native one. NULL: without a name. */
+static const struct profile_frame *frame_of(const struct profile_stack *stack)
+{
+	size_t first = stack ? location_python(stack->frames, stack->frames_count) : 0;
+
+	if (!stack || !stack->frames_count)
+		return NULL;
+	if (first == stack->frames_count)
+		first = 0;
+	return stack->frames[first]->function[0] ? stack->frames[first] : NULL;
+}
+
+/* --- which line leads --- */
+
+/* The first are the most frequent ones: rows of samples are in that order. */
+#define LINES_MAX 256
+
+struct lines {
+	struct place lines[LINES_MAX];
+	size_t count;
+};
+
+static bool is_same_function(const struct profile_frame *a, const struct profile_frame *b)
+{
+	return !strcmp(a->function, b->function) && !strcmp(a->file, b->file) &&
+	       a->language == b->language;
+}
+
+static void lines_add(struct lines *lines, const struct profile_frame *frame, uint64_t ns)
+{
+	if (!frame)
+		return;
+	for (size_t i = 0; i < lines->count; i++) {
+		const struct profile_frame *known = lines->lines[i].frame;
+
+		if (known->line == frame->line && is_same_function(known, frame)) {
+			lines->lines[i].ns += ns;
+			return;
+		}
+	}
+	if (lines->count < LINES_MAX)
+		lines->lines[lines->count++] = (struct place){frame, ns};
+}
+
+/* Of the function with the most time the line with the most. */
+static struct place lines_lead(const struct lines *lines)
+{
+	uint64_t line_ns = 0;
+	struct place lead = {0};
+
+	for (size_t i = 0; i < lines->count; i++) {
+		const struct place *line = &lines->lines[i];
+		uint64_t function_ns = 0;
+
+		for (size_t j = 0; j < lines->count; j++)
+			if (is_same_function(lines->lines[j].frame, line->frame))
+				function_ns += lines->lines[j].ns;
+		if (function_ns < lead.ns || (function_ns == lead.ns && line->ns <= line_ns))
+			continue;
+		lead = (struct place){line->frame, function_ns};
+		line_ns = line->ns;
+	}
+	return lead;
+}
+
+struct place thread_place(const struct profile_process *process, uint32_t tid)
+{
+	struct lines lines = {0};
+
+	for (size_t i = 0; i < process->samples.count; i++) {
+		const struct profile_activity *sample = &process->samples.list[i];
+
+		if (sample->tid == tid && sample->state != PERFX_SAMPLE_WAITING)
+			lines_add(&lines, frame_of(sample->stack), sample->ns);
+	}
+	return lines_lead(&lines);
+}
+
+struct place wait_place(const struct profile_activity *wait)
+{
+	return (struct place){frame_of(wait->stack), wait->ns};
+}
+
+/* --- calling contexts --- */
+
+struct contexts {
+	const struct profile *profile;
+	const struct profile_process *process;
+	struct map64 places; /* id → contexts[] */
+};
+
+static int contexts_begin(struct contexts *contexts, const struct profile *profile,
+			  const struct profile_process *process)
+{
+	int err = 0;
+
+	*contexts = (struct contexts){.profile = profile, .process = process};
+	for (size_t i = 0; i < process->contexts_count && !err; i++)
+		err = map64_put(&contexts->places, process->contexts[i].id, (uint32_t)i);
+	return err;
+}
+
+static const struct profile_context *context_of(const struct contexts *contexts, uint32_t id)
+{
+	uint32_t at = id ? map64_get(&contexts->places, id) : MAP64_NONE;
+
+	return at == MAP64_NONE ? NULL : &contexts->process->contexts[at];
+}
+
+/* Is a traced call the innermost? A range is none. */
+static bool is_in_call(const struct contexts *contexts, uint32_t id)
+{
+	const struct profile_context *context = context_of(contexts, id);
+	const struct profile_function *function =
+		context ? profile_function(contexts->profile, context->function) : NULL;
+
+	return id && !(function && function->flags & PERFX_FUNCTION_RANGE);
+}
+
+static bool is_in_data(const struct contexts *contexts, uint32_t id)
+{
+	const struct profile_context *context = context_of(contexts, id);
+
+	for (; context; context = context_of(contexts, context->parent)) {
+		const struct profile_function *function =
+			profile_function(contexts->profile, context->function);
+
+		if (function && remedy_of_name(function) == REMEDY_DATA)
+			return true;
+	}
+	return false;
+}
+
+/* --- running Python --- */
+
+/* While it is written. */
+struct sampling {
+	struct sampled sampled;
+	double squares; /* of the intervals */
+	struct lines lines;
+};
+
+static void sampling_add(struct sampling *sampling, const struct profile_activity *sample)
+{
+	double ns = (double)sample->ns;
+
+	sampling->sampled.ns += sample->ns;
+	sampling->sampled.count += sample->count;
+	sampling->squares += sample->count ? ns * ns / (double)sample->count : 0;
+	lines_add(&sampling->lines, frame_of(sample->stack), sample->ns);
+}
+
+static struct sampled sampling_end(struct sampling *sampling)
+{
+	sampling->sampled.error_ns = sqrt(sampling->squares);
+	sampling->sampled.lead = lines_lead(&sampling->lines);
+	return sampling->sampled;
+}
+
+/* It runs, or would if it had a CPU: as in the time of a call, which has both. */
+static bool runs_python(const struct contexts *contexts, const struct profile_activity *sample)
+{
+	return sample->state != PERFX_SAMPLE_WAITING && stack_runs_python(sample->stack) &&
+	       !is_in_call(contexts, sample->context);
+}
+
+static void find_python(struct driver *driver, const struct contexts *contexts)
+{
+	const struct profile_activities *samples = &contexts->process->samples;
+	struct sampling python = {0}, data = {0};
+
+	for (size_t i = 0; i < samples->count; i++) {
+		const struct profile_activity *sample = &samples->list[i];
+
+		if (sample->tid != driver->tid || !runs_python(contexts, sample))
+			continue;
+		sampling_add(&python, sample);
+		if (is_in_data(contexts, sample->context))
+			sampling_add(&data, sample);
+	}
+	driver->python = sampling_end(&python);
+	driver->data = sampling_end(&data);
+}
+
+int sampled_python(struct sampled *sampled, const struct profile *profile,
+		   const struct profile_process *process, uint32_t but_tid)
+{
+	struct sampling sampling = {0};
+	struct contexts contexts;
+	int err = contexts_begin(&contexts, profile, process);
+
+	for (size_t i = 0; i < process->samples.count && !err; i++) {
+		const struct profile_activity *sample = &process->samples.list[i];
+
+		if (sample->tid != but_tid && runs_python(&contexts, sample))
+			sampling_add(&sampling, sample);
+	}
+	map64_clear(&contexts.places);
+	*sampled = sampling_end(&sampling);
+	return err;
+}
+
+/* --- waits --- */
+
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* Python's own queues, and what reads from them: a lock or a poll there waits for input. */
+static bool is_input_function(const struct profile_frame *frame)
+{
+	static const char *const files[] = {"queue.py", "queues.py", "connection.py",
+					    "dataloader.py", NULL};
+	static const char *const functions[] = {"get",		 "recv",       "recv_bytes",
+						"__next__",	 "_next_data", "_get_data",
+						"_try_get_data", NULL};
+	const char *dot = strrchr(frame->function, '.');
+
+	return frame->language == PERFX_LANGUAGE_PYTHON &&
+	       text_is_one_of(base_of(frame->file), files) &&
+	       text_is_one_of(dot ? dot + 1 : frame->function, functions);
+}
+
+/* A mutex that another thread has; a wait for a condition is none. */
+static bool is_mutex_function(const struct profile_frame *frame)
+{
+	static const char *const globs[] = {"*pthread_mutex_lock*", "*pthread_mutex_timedlock*",
+					    "*pthread_rwlock_*lock*", "*lll_lock_wait*",
+					    "std::mutex::lock*"};
+
+	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
+		if (!fnmatch(globs[i], frame->function, 0))
+			return true;
+	return false;
+}
+
+/* Python's threading module waits for others by locks of its own. */
+static bool is_condition(const struct profile_frame *frame)
+{
+	return !strcmp(base_of(frame->file), "threading.py");
+}
+
+/* A futex: of a lock, of a queue, or of a condition, for which to wait is no fault. */
+static enum wait_kind kind_of_futex(const struct profile_stack *stack)
+{
+	size_t python = stack ? innermost_python(stack) : 0;
+
+	if (!stack)
+		return WAIT_UNJUDGED;
+	for (size_t i = 0; i < stack->frames_count; i++) {
+		if (i < python && is_mutex_function(stack->frames[i]))
+			return WAIT_LOCK;
+		if (is_input_function(stack->frames[i]))
+			return WAIT_INPUT;
+	}
+	/* Lock.acquire(): the interpreter waits, for the function that calls it */
+	return stack_runs_python(stack) && !is_condition(stack->frames[python]) ? WAIT_LOCK
+										: WAIT_UNJUDGED;
+}
+
+/* A lock in the interpreter's own data, where that of the GIL could not be found. */
+static bool is_interpreters(const struct profile_activity *wait)
+{
+	return begins(wait->object_name, "lock at python3") ||
+	       begins(wait->object_name, "lock at libpython3");
+}
+
+static enum wait_kind kind_of_reason(const struct profile_activity *wait)
+{
+	switch (wait->reason) {
+	case PERFX_WAIT_READ:
+	case PERFX_WAIT_POLL:
+	case PERFX_WAIT_EPOLL:
+		return WAIT_INPUT;
+	case PERFX_WAIT_WRITE:
+		return WAIT_OUTPUT;
+	case PERFX_WAIT_FUTEX:
+		return is_interpreters(wait) ? WAIT_GIL : kind_of_futex(wait->stack);
+	case PERFX_WAIT_GIL:
+		return WAIT_GIL;
+	case PERFX_WAIT_SLEEP:
+		return WAIT_SLEEP;
+	case PERFX_WAIT_WAIT:
+		return WAIT_CHILD;
+	case PERFX_WAIT_DISK:
+	case PERFX_WAIT_PAGE_FAULT:
+		return WAIT_DISK;
+	case PERFX_WAIT_NONE:
+	case PERFX_WAIT_RUNNABLE:
+	case PERFX_WAIT_SYSCALL:
+		break;
+	}
+	return WAIT_UNJUDGED;
+}
+
+/* Was a traced call open in most of its samples? */
+static bool waits_in_call(const struct contexts *contexts, const struct profile_activity *wait)
+{
+	const struct profile_activities *samples = &contexts->process->samples;
+	uint64_t in_call = 0, all = 0;
+
+	for (size_t i = 0; i < samples->count; i++) {
+		const struct profile_activity *sample = &samples->list[i];
+
+		if (sample->tid != wait->tid || sample->reason != wait->reason ||
+		    sample->object != wait->object || sample->syscall != wait->syscall)
+			continue;
+		all += sample->count;
+		if (is_in_call(contexts, sample->context))
+			in_call += sample->count;
+	}
+	return 2 * in_call > all;
+}
+
+/* Less of the wall time than this is in no wait that matters. */
+#define WAIT_LEAST 0.001
+
+static enum wait_kind kind_of_wait(const struct driver *driver, const struct contexts *contexts,
+				   const struct profile_activity *wait)
+{
+	enum wait_kind kind = kind_of_reason(wait);
+
+	/* the interpreter's lock and a disk keep a call from its work, which is not waiting */
+	if (kind == WAIT_UNJUDGED || kind == WAIT_GIL || kind == WAIT_DISK)
+		return kind;
+	if ((double)wait->ns < WAIT_LEAST * (double)driver->wall_ns ||
+	    waits_in_call(contexts, wait))
+		return WAIT_UNJUDGED;
+	return kind;
+}
+
+static void find_waits(struct driver *driver, const struct contexts *contexts)
+{
+	const struct profile_activities *blocked = &contexts->process->blocked;
+
+	for (size_t i = 0; i < blocked->count; i++) {
+		const struct profile_activity *wait = &blocked->list[i];
+		struct driver_wait *sum;
+
+		if (wait->tid != driver->tid)
+			continue;
+		if (wait->reason == PERFX_WAIT_RUNNABLE)
+			driver->runnable_ns += wait->ns;
+		sum = &driver->waits[kind_of_wait(driver, contexts, wait)];
+		if (!sum->most)
+			sum->most = wait;
+		if (sum->most->object == wait->object)
+			sum->most_ns += wait->ns;
+		sum->ns += wait->ns;
+		sum->count += wait->count;
+		if (wait->max_ns > sum->max_ns)
+			sum->max_ns = wait->max_ns;
+	}
+}
+
+/* --- the thread --- */
+
+static uint32_t driver_tid(const struct profile_process *process)
+{
+	if (process->steps.count)
+		return process->steps.tid;
+	return process->untraced.tid ? process->untraced.tid : process->pid;
+}
+
+int driver_find(struct driver *driver, const struct profile *profile,
+		const struct profile_process *process)
+{
+	struct contexts contexts;
+	int err = contexts_begin(&contexts, profile, process);
+
+	*driver = (struct driver){.tid = driver_tid(process),
+				  .wall_ns = profile_recorded_ns(profile, process)};
+	if (!err) {
+		find_python(driver, &contexts);
+		find_waits(driver, &contexts);
+	}
+	map64_clear(&contexts.places);
+	return err;
+}

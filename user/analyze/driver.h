@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the thread that drives a process does with its time: how much of it runs Python, and what it
+ * waits for, where. Pure functions of the profile.
+ *
+ * The driver is the thread that runs the steps; without steps the one that the report follows
+ * outside of traced calls (profile_untraced), else the main thread. Threads of a pool wait most of
+ * the time by design, so of other threads nothing is said.
+ *
+ * Waits are exact sums, of which samples say where they were; running Python is known by samples
+ * alone. What happens in a traced call, such as the waiting in a synchronization, is that call's:
+ * only time outside of traced calls counts here; a range is not a call.
+ */
+#ifndef PERFX_ANALYZE_DRIVER_H
+#define PERFX_ANALYZE_DRIVER_H
+
+#include "aggregate/profile.h"
+#include "base/text.h"
+
+/* The Python function that leads, by its hottest line; of a stack without Python a native one. */
+struct place {
+	const struct profile_frame *frame; /* NULL: not known */
+	uint64_t ns;			   /* of the function, all of its lines */
+};
+
+/* Of sampled time. */
+struct sampled {
+	uint64_t ns, count;
+	double error_ns; /* standard error of ns */
+	struct place lead;
+};
+
+enum wait_kind {
+	WAIT_UNJUDGED =
+		0, /* for a condition, a device, a CPU, in a traced call: no fault by itself */
+	WAIT_GIL,
+	WAIT_LOCK, /* that another thread has: no condition, no queue */
+	WAIT_INPUT,
+	WAIT_OUTPUT,
+	WAIT_DISK,
+	WAIT_SLEEP,
+	WAIT_CHILD,
+	WAIT_KINDS
+};
+
+struct driver_wait {
+	uint64_t ns, count, max_ns;
+	const struct profile_activity *most; /* the object that took most of it; NULL: ns is 0 */
+	uint64_t most_ns;		     /* of that object, whoever held it */
+};
+
+struct driver {
+	uint32_t tid;
+	uint64_t wall_ns;
+	struct sampled python; /* in the interpreter, no traced call open */
+	struct sampled data;   /* the part of it in ranges that wait for the next batch */
+	struct driver_wait waits[WAIT_KINDS];
+	uint64_t runnable_ns; /* without a CPU */
+};
+
+/* 0 or -ENOMEM. */
+int driver_find(struct driver *driver, const struct profile *profile,
+		const struct profile_process *process);
+
+/* Where threads of a process run Python, outside of traced calls: all but the one given (0: all).
+ */
+int sampled_python(struct sampled *sampled, const struct profile *profile,
+		   const struct profile_process *process, uint32_t but_tid);
+/* The same of one thread, in whatever it runs on a CPU. */
+struct place thread_place(const struct profile_process *process, uint32_t tid);
+/* Where a wait was. */
+struct place wait_place(const struct profile_activity *wait);
+
+/* Is the innermost native code of a stack the interpreter itself, for a Python function? */
+bool stack_runs_python(const struct profile_stack *stack);
+
+#endif

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Rules about the thread that drives a process: it runs Python instead of operators, or waits. */
+#include "analyze/location.h"
+#include "analyze/rules_ctx.h"
+#include "base/escape.h"
+
+/* Of the wall time, at a confidence of 95 % on one side. PyTorch's own Python around operators of
+ * some size is a tenth. */
+#define PYTHON_MEDIUM	  0.25
+#define PYTHON_HIGH	  0.50
+#define PYTHON_DEVIATIONS 1.645
+/* The error of fewer samples is not known well either. */
+#define SAMPLES_MIN 30
+/* Of the wall time. */
+#define WAIT_MEDIUM 0.10
+#define WAIT_HIGH   0.30
+/* Whoever prepares the input must be seen at it. */
+#define FEEDER_SAMPLES 5
+
+/* " (12.1 ms of each 60.2 ms step)" */
+static void add_step_part(struct text *text, const struct rules_ctx *ctx, double share)
+{
+	uint64_t step_ns = ctx->process->steps.count ? ctx->process->steps.avg_ns : 0;
+
+	if (!step_ns)
+		return;
+	text_add(text, " (");
+	add_ns(text, u64_of(share * (double)step_ns));
+	text_add(text, " of each ");
+	add_ns(text, step_ns);
+	text_add(text, " step)");
+}
+
+static void add_thread(struct text *text, const struct rules_ctx *ctx, uint32_t tid)
+{
+	const char *name = profile_thread_name(ctx->process, tid);
+
+	text_add(text, "thread ");
+	escape_name(text, name[0] ? name : "?");
+	text_printf(text, " (tid %u)", tid);
+}
+
+/* The place where it is, else the process. */
+static void add_subject(struct note *note, const struct rules_ctx *ctx, const struct place *place)
+{
+	note->of_function = place->frame;
+	if (place->frame)
+		location_place(&note->subject, place->frame);
+	else
+		add_process_name(&note->subject, ctx->process);
+}
+
+/* --- running Python --- */
+
+static void add_python_time(struct text *text, const struct rules_ctx *ctx,
+			    const struct sampled *python, double share)
+{
+	add_percent(text, share);
+	text_add(text, " of the wall time");
+	add_step_part(text, ctx, share);
+	text_add(text, " runs Python, outside of traced calls");
+	if (!python->lead.frame)
+		return;
+	text_add(text, ", most of it ");
+	location_place(text, python->lead.frame);
+	text_add(text, ": ");
+	add_percent(text, (double)python->lead.ns / (double)ctx->driver->wall_ns);
+}
+
+static const char *python_remedy(const struct place *lead)
+{
+	if (!lead->frame || location_is_own_python(lead->frame))
+		return "Replace loops over single values by operations on whole arrays (NumPy, "
+		       "PyTorch), compute what does not change once instead of in each step, or "
+		       "prepare it in other processes (DataLoader's num_workers).";
+	return "This is Python of the framework around operators that are too small: use larger "
+	       "batches, compile the model (torch.compile, jit), and the optimizer's fused=True "
+	       "or foreach=True.";
+}
+
+/* Python that prepares the next batch is the data's, where that makes a finding. */
+static void python_bound(struct rules_ctx *ctx)
+{
+	const struct driver *driver = ctx->driver;
+	const struct sampled *python = &driver->python;
+	double wall = (double)driver->wall_ns, share = (double)python->ns / wall;
+	double error = python->error_ns / wall, least = share - PYTHON_DEVIATIONS * error;
+	struct note note = {.share = share};
+
+	if (rules_data_bound(ctx))
+		least -= (double)driver->data.ns / wall;
+	if (python->count < SAMPLES_MIN || least < PYTHON_MEDIUM)
+		return;
+	add_subject(&note, ctx, &python->lead);
+	add_python_time(&note.evidence, ctx, python, share);
+	text_printf(&note.evidence, " (%llu samples, standard error %.1f points)",
+		    (unsigned long long)python->count, 100 * error);
+	text_printf(&note.threshold,
+		    "at least %.0f %% of the wall time with a confidence of 95 %% (high: %.0f %%)",
+		    PYTHON_MEDIUM * 100, PYTHON_HIGH * 100);
+	text_add(&note.suggestion, python_remedy(&python->lead));
+	text_add(&note.headline, "PYTHON-BOUND: ");
+	add_python_time(&note.headline, ctx, python, share);
+	rules_ctx_add(ctx, "PythonBound", least >= PYTHON_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
+		      share, &note);
+}
+
+/* --- waiting --- */
+
+static const struct wait_rule {
+	enum wait_kind wait;
+	const char *kind, *bottleneck, *words, *remedy;
+} wait_rules[] = {
+	{WAIT_GIL, "GilWait", "GIL-BOUND", "Python's global interpreter lock (GIL)",
+	 "Another thread runs Python meanwhile: move its work to a process (multiprocessing, "
+	 "DataLoader's num_workers), have it wait for events instead of polling, or do it in "
+	 "operations that release the lock (NumPy, PyTorch)."},
+	{WAIT_LOCK, "LockWait", "LOCK-BOUND", "a lock that another thread held",
+	 "Hold the lock for a shorter time: prepare outside of it what is exchanged inside, give "
+	 "each thread its own data, or use several locks."},
+	{WAIT_INPUT, "InputWait", "INPUT-BOUND", "input",
+	 "What it reads comes too slowly: prepare it in more processes (DataLoader's num_workers) "
+	 "and further ahead (prefetch_factor, a longer queue), or make it cheaper to prepare."},
+	{WAIT_OUTPUT, "OutputWait", "OUTPUT-BOUND", "the reader of its output",
+	 "Whoever reads the other end is too slow: write less (logging), in larger pieces, or in a "
+	 "thread of its own."},
+	{WAIT_DISK, "DiskWait", "DISK-BOUND", "the disk",
+	 "Write checkpoints and logs less often, or in another thread or process, without fsync; "
+	 "read ahead in workers, or keep the data in memory or on a faster disk."},
+	{WAIT_SLEEP, "SleepWait", "SLEEPING", "a fixed time to pass (sleep)",
+	 "It sleeps deliberately: wait for an event instead of a fixed time, or do it in another "
+	 "thread."},
+	{WAIT_CHILD, "ChildWait", "CHILD-BOUND", "a child process to end",
+	 "Start programs in the background, and wait for them when their results are needed; or "
+	 "do their work in the process itself."},
+};
+
+/* ", 98.0 % of it for pipe:[1234]" */
+static void add_object(struct text *text, const struct driver_wait *wait)
+{
+	if (!wait->most->object_name[0])
+		return;
+	text_add(text, ", ");
+	add_percent(text, (double)wait->most_ns / (double)wait->ns);
+	text_add(text, " of it for ");
+	escape_name(text, wait->most->object_name);
+}
+
+/* ", held by thread loader (tid 43), which runs spin (train.py:12)" */
+static void add_holder(struct text *text, const struct rules_ctx *ctx,
+		       const struct driver_wait *wait)
+{
+	struct place place;
+
+	place = thread_place(ctx->process, wait->most->holder_tid);
+	text_add(text, ", held mostly by ");
+	add_thread(text, ctx, wait->most->holder_tid);
+	if (!place.frame)
+		return;
+	text_add(text, ", which runs ");
+	location_place(text, place.frame);
+}
+
+/* The child, or the rest of the process, that runs most Python. */
+static const struct profile_process *find_feeder(struct rules_ctx *ctx, struct sampled *most)
+{
+	const struct profile_process *feeder = ctx->process;
+
+	*most = (struct sampled){0};
+	if (sampled_python(most, ctx->profile, ctx->process, ctx->driver->tid))
+		ctx->failed = true;
+	for (size_t i = 0; i < ctx->profile->processes_count; i++) {
+		const struct profile_process *child = &ctx->profile->processes[i];
+		struct sampled sampled;
+
+		if (child->ppid != ctx->process->pid)
+			continue;
+		if (sampled_python(&sampled, ctx->profile, child, 0))
+			ctx->failed = true;
+		if (sampled.ns <= most->ns)
+			continue;
+		*most = sampled;
+		feeder = child;
+	}
+	return feeder;
+}
+
+void add_feeder(struct text *text, struct rules_ctx *ctx)
+{
+	struct sampled sampled;
+	const struct profile_process *feeder = find_feeder(ctx, &sampled);
+
+	if (sampled.count < FEEDER_SAMPLES || !sampled.lead.frame)
+		return;
+	text_add(text, "; meanwhile ");
+	if (feeder == ctx->process)
+		text_add(text, "another thread");
+	else
+		add_process_name(text, feeder);
+	text_add(text, " runs mostly ");
+	location_place(text, sampled.lead.frame);
+}
+
+static void add_wait(struct text *text, struct rules_ctx *ctx, const struct wait_rule *rule,
+		     const struct driver_wait *wait, double share)
+{
+	text_add(text, rule->words);
+	text_add(text, ", ");
+	add_percent(text, share);
+	text_add(text, " of the wall time");
+	add_step_part(text, ctx, share);
+	if (rule->wait != WAIT_GIL)
+		add_object(text, wait);
+	if (wait->most->holder_tid)
+		add_holder(text, ctx, wait);
+	else if (rule->wait == WAIT_GIL || rule->wait == WAIT_INPUT)
+		add_feeder(text, ctx);
+}
+
+/* Who does not train may wait for requests. */
+static enum finding_severity wait_severity(const struct rules_ctx *ctx,
+					   const struct wait_rule *rule, double share)
+{
+	if (rule->wait == WAIT_INPUT && !ctx->process->steps.count)
+		return FINDING_MEDIUM;
+	return share >= WAIT_HIGH ? FINDING_HIGH : FINDING_MEDIUM;
+}
+
+static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
+{
+	const struct driver_wait *wait = &ctx->driver->waits[rule->wait];
+	double share = (double)wait->ns / (double)ctx->driver->wall_ns;
+	struct note note = {.share = share};
+	struct place place;
+
+	if (!wait->most || share < WAIT_MEDIUM)
+		return;
+	place = wait_place(wait->most);
+	add_subject(&note, ctx, &place);
+	text_add(&note.evidence, "waited ");
+	add_ns(&note.evidence, wait->ns);
+	text_add(&note.evidence, " for ");
+	add_wait(&note.evidence, ctx, rule, wait, share);
+	text_add(&note.evidence, "; the longest of ");
+	add_count(&note.evidence, wait->count);
+	text_add(&note.evidence, wait->count == 1 ? " wait " : " waits ");
+	add_ns(&note.evidence, wait->max_ns);
+	text_printf(&note.threshold, "at least %.0f %% of the wall time (high: %.0f %%)",
+		    WAIT_MEDIUM * 100, WAIT_HIGH * 100);
+	text_add(&note.suggestion, rule->remedy);
+	text_printf(&note.headline, "%s: ", rule->bottleneck);
+	add_process_name(&note.headline, ctx->process);
+	text_add(&note.headline, " waits for ");
+	add_wait(&note.headline, ctx, rule, wait, share);
+	if (place.frame) {
+		text_add(&note.headline, "; it waits in ");
+		location_place(&note.headline, place.frame);
+	}
+	rules_ctx_add(ctx, rule->kind, wait_severity(ctx, rule, share), share, &note);
+}
+
+void rules_driver(struct rules_ctx *ctx)
+{
+	if (profile_wall_ns(ctx->process) < WALL_MIN_NS || !ctx->driver->wall_ns)
+		return;
+	/* a loader's worker is judged by what its parent waits for */
+	if (rules_is_worker(ctx) && !ctx->process->steps.count)
+		return;
+	/* one that does nothing that is traced waits by right: IdleTarget says so */
+	if (rules_is_idle(ctx) && !ctx->process->calls_count)
+		return;
+	python_bound(ctx);
+	for (size_t i = 0; i < sizeof(wait_rules) / sizeof(wait_rules[0]); i++)
+		waits(ctx, &wait_rules[i]);
+}
