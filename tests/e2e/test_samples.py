@@ -7,7 +7,7 @@ import pathlib
 import subprocess
 
 import pytest
-from conftest import BUILD, PERFX, WORKLOADS, ended, wait_for
+from conftest import BUILD, PERFX, WORKLOADS, ended, run, wait_for
 
 SAMPLES = BUILD / "e2e/samples"
 ON_CPU, WAITING, RUNNABLE = 1, 2, 3
@@ -86,6 +86,9 @@ def test_shares_of_cpu_time(name, case, program, recording):
         assert abs(found[function] / sum(found.values()) - ns / used) < 0.04, function
     assert abs(sum(found.values()) / used - 1) < 0.1
     assert sum(s["complete"] for s in samples) > 0.99 * len(samples)
+    (process,) = json.loads(run("report", r.path, "-f", "json").stdout)["processes"]
+    assert process["samples"]["on_cpu"] == sum(s["state"] == ON_CPU for s in samples)
+    assert process["samples"]["on_cpu_ns"] == sum(line["on_cpu_ns"] for line in process["lines"])
 
 
 def test_threads_that_wait(program, recording):
