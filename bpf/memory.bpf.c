@@ -141,7 +141,7 @@ static __always_inline bool mapping_entry(struct memory_thread *m,
 static __always_inline void emit_mapped(struct memory_thread *m, const struct open_call *open,
 					struct pt_regs *ctx, struct block *block, __u64 ret_addr_sp)
 {
-	walk_return(m, open, ctx, ret_addr_sp);
+	walk_return(m, open, ctx, PERFX_DOMAIN_HOST, ret_addr_sp);
 	emit_allocation(m, block, ret_addr_sp);
 }
 
@@ -268,6 +268,7 @@ static __always_inline void take_block(const struct hit *hit, struct memory_thre
 {
 	__u32 level = level_of(alloc_probe->domain);
 	struct block block = block_of(alloc_probe, address, size, 0);
+	__u64 return_address;
 
 	if (!address)
 		return;
@@ -280,7 +281,9 @@ static __always_inline void take_block(const struct hit *hit, struct memory_thre
 		if (level == PERFX_MEMORY_SAMPLED)
 			remember_sampled(m, &block);
 	}
-	stack_walk(&m->stack, read_word(hit->sp), hit->sp + 8, hit->fp, 0);
+	return_address = read_word(hit->sp);
+	if (!leaves_out(m, alloc_probe->domain, return_address))
+		stack_walk(&m->stack, return_address, hit->sp + 8, hit->fp, 0);
 	emit_allocation(m, &block, hit->sp);
 }
 
@@ -417,7 +420,7 @@ static __always_inline void memory_return(struct pt_regs *ctx, struct memory_thr
 		if (level_of(alloc_probe->domain) == PERFX_MEMORY_SAMPLED)
 			remember_sampled(m, &block);
 	}
-	walk_return(m, open, ctx, ret_addr_sp);
+	walk_return(m, open, ctx, alloc_probe->domain, ret_addr_sp);
 	emit_allocation(m, &block, ret_addr_sp);
 }
 

@@ -266,13 +266,28 @@ static __always_inline __u64 read_word(__u64 address)
 	return value;
 }
 
+/* Is the stack of an allocation left out? Then it is the immediate caller alone. */
+static __always_inline bool leaves_out(struct memory_thread *m, __u32 domain, __u64 return_address)
+{
+	__u32 every = perfx_memory_knobs[domain & (PERFX_DOMAINS_MAX - 1)].stacks_every;
+
+	if (every < 2 || bpf_get_prandom_u32() % every == 0)
+		return false;
+	m->stack.addresses[0] = return_address;
+	m->stack.head.frames_count = 1;
+	m->stack.head.flags = PERFX_STACK_ENDED(PERFX_STACK_END_LEFT_OUT);
+	return true;
+}
+
 /*
  * The stack of a call that returns. A return probe shows the caller's registers; at an exit site
  * those that the function saved may not be back yet, so it is unwound from there like any other.
  */
 static __always_inline void walk_return(struct memory_thread *m, const struct open_call *open,
-					struct pt_regs *ctx, __u64 ret_addr_sp)
+					struct pt_regs *ctx, __u32 domain, __u64 ret_addr_sp)
 {
+	if (leaves_out(m, domain, open->return_address))
+		return;
 	if (PT_REGS_SP(ctx) <= ret_addr_sp && perfx_stacks_by == PERFX_STACKS_UNWIND) {
 		stack_walk(&m->stack, PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx),
 			   PERFX_STACK_PC | STACK_SKIP_FIRST);

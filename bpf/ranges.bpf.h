@@ -238,7 +238,7 @@ __noinline int emit_block(struct thread *t, const struct perfx_annotation *annot
 {
 	struct block block = {.allocator = allocator, .domain = PERFX_DOMAIN_USER};
 	struct memory_thread *m;
-	__u64 ret_addr_sp;
+	__u64 ret_addr_sp, return_address;
 
 	if (!t || !annotation || level_of(PERFX_DOMAIN_USER) == PERFX_MEMORY_OFF)
 		return 0;
@@ -253,7 +253,9 @@ __noinline int emit_block(struct thread *t, const struct perfx_annotation *annot
 	}
 	ret_addr_sp = t->vm.ret_addr_sp;
 	block.size_bytes = t->vm.arguments[annotation->size_arg & 7];
-	stack_walk(&m->stack, read_word(ret_addr_sp), ret_addr_sp + 8, fp, 0);
+	return_address = read_word(ret_addr_sp);
+	if (!leaves_out(m, PERFX_DOMAIN_USER, return_address))
+		stack_walk(&m->stack, return_address, ret_addr_sp + 8, fp, 0);
 	emit_allocation(m, &block, ret_addr_sp);
 	return 0;
 }

@@ -675,6 +675,22 @@ __weak __noinline int stack_step(struct call_stack *s)
 	return step_by_rule(s);
 }
 
+/* Some steps, up to one that wants memory or ends the walk: two short loops, one in the other, cost
+ * the verifier less than a long one. */
+#define STACK_STEPS_AT_ONCE 32
+
+__weak __noinline int stack_steps(struct call_stack *s)
+{
+	int next = STACK_GOES_ON;
+
+	for (int i = 0; i < STACK_STEPS_AT_ONCE; i++) {
+		next = stack_step(s);
+		if (next != STACK_GOES_ON)
+			break;
+	}
+	return next;
+}
+
 /* Begins a walk of `task`, of process tgid, with the registers of a frame: pc its return address
  * (with PERFX_STACK_PC: the instruction that it is at), sp behind that. */
 static __always_inline void stack_begin(struct call_stack *s, __u64 task, __u32 tgid, __u64 pc,
@@ -704,8 +720,8 @@ static __always_inline void stack_begin(struct call_stack *s, __u64 task, __u32 
 	s->stage = STAGE_RULE;
 }
 
-/* Frames, chunks and guesses of the deepest walk. */
-#define STACK_STEPS_MAX 768
+/* Chunks and guesses of the deepest walk. */
+#define STACK_READS_MAX 320
 
 /* Walks what stack_begin and python_begin have begun; the reader is known when this is compiled. */
 static __always_inline void stack_run(struct call_stack *s, memory_reader *read, void *ctx)
@@ -718,8 +734,8 @@ static __always_inline void stack_run(struct call_stack *s, memory_reader *read,
 	}
 	/* unless it ends before */
 	s->head.flags = PERFX_STACK_CUT | PERFX_STACK_ENDED(PERFX_STACK_END_DEPTH);
-	for (int i = 0; i < STACK_STEPS_MAX; i++) {
-		int next = stack_step(s);
+	for (int i = 0; i < STACK_READS_MAX; i++) {
+		int next = stack_steps(s);
 		__u32 bytes = s->wanted_bytes;
 
 		if (next == STACK_WANTS && bytes <= STACK_CHUNK_BYTES)

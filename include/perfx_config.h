@@ -270,7 +270,9 @@ struct perfx_user_value_lost {
 /* How a domain is recorded; user space may change it at any time. */
 struct perfx_memory_knobs {
 	__u32 level; /* enum perfx_memory_level */
-	__u32 pad;
+	/* One of so many stacks is followed, by chance; of others the immediate caller is recorded.
+	 * 0: all are. */
+	__u32 stacks_every;
 	__u64 sample_bytes;
 };
 

@@ -294,9 +294,10 @@ enum perfx_stack_end {
 	PERFX_STACK_END_UNREADABLE = 7,	   /* the stack could not be read */
 	PERFX_STACK_END_NOT_RISING = 8,	   /* a caller's frame below its callee's */
 	PERFX_STACK_END_FRAME_POINTER = 9, /* walked by frame pointers alone: the chain ended */
+	PERFX_STACK_END_LEFT_OUT = 11,	   /* not followed: too many cost too much */
 	PERFX_STACK_END_BAD_ADDRESS = 10,  /* the return address is no address of code */
 };
-#define PERFX_STACK_ENDS 11 /* entries of a table indexed by end */
+#define PERFX_STACK_ENDS 12 /* entries of a table indexed by end */
 
 struct perfx_stack {
 	struct perfx_record hdr;

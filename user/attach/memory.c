@@ -19,12 +19,18 @@
 #define PERIOD_NS 1000000000u
 #define ON_NS	  100000000u
 
-enum step { STEP_FULL = 0, STEP_NO_FREES, STEP_DUTY, STEP_OFF };
+/* Run times of programs are measured anew by then (ACCOUNT_PERIOD in hit_cost.c). */
+#define SETTLE_NS 1100000000u
+/* One of so many stacks is followed, where following all costs too much. */
+#define STACKS_EVERY 16
+
+enum step { STEP_FULL = 0, STEP_FEW_STACKS, STEP_NO_FREES, STEP_DUTY, STEP_OFF };
 
 struct domain {
 	bool recorded; /* at any time */
 	enum perfx_memory_level level;
 	enum step step;
+	bool doubted; /* it cost too much once: first stacks do, when code is met first */
 	bool by_default;
 	bool on;			 /* duty cycle: allocation probes are attached now */
 	uint64_t switch_ns;		 /* duty cycle: when that changes */
@@ -43,6 +49,7 @@ struct memory {
 	bool all_processes;
 	bool started;
 	uint64_t looked_ns, look_cpu_ns, next_look_ns;
+	uint64_t settled_ns; /* no look before */
 	struct domain domains[PERFX_DOMAINS];
 	struct emitted lost_emitted; /* by process and domain, in OVERFLOW_MEMORY records */
 	uint64_t drops_emitted;
@@ -222,12 +229,35 @@ static void say_step(const struct memory *memory, enum perfx_domain domain, doub
 			: "tensor");
 }
 
+/* Stacks go first: counts and bytes stay exact. */
+static void thin_stacks(struct memory *memory, enum perfx_domain domain, double percent,
+			uint64_t per_second)
+{
+	struct domain *d = &memory->domains[domain];
+
+	tracer__forget_runs(memory->tracer);
+	memory->settled_ns = memory->looked_ns + SETTLE_NS;
+	if (!d->doubted) {
+		d->doubted = true;
+		return;
+	}
+	d->step = STEP_FEW_STACKS;
+	tracer__thin_stacks(memory->tracer, domain, STACKS_EVERY);
+	say_step(memory, domain, percent, per_second,
+		 "one call stack in 16 is followed from now on, counts and bytes stay exact");
+}
+
 static void step_down(struct memory *memory, enum perfx_domain domain, double percent,
 		      uint64_t per_second, uint64_t now_ns)
 {
 	struct domain *d = &memory->domains[domain];
 
-	if (d->step == STEP_FULL) {
+	if (d->step == STEP_FULL && d->level == PERFX_MEMORY_EXACT &&
+	    tracer__stacks(memory->tracer) != PERFX_STACKS_OFF) {
+		thin_stacks(memory, domain, percent, per_second);
+		return;
+	}
+	if (d->step <= STEP_FEW_STACKS) {
 		d->step = STEP_NO_FREES;
 		set_level(memory, domain, PERFX_MEMORY_SAMPLED_IN);
 		say_step(memory, domain, percent, per_second, "sampled from now on, without frees");
@@ -290,6 +320,8 @@ void memory__enforce_budget(struct memory *memory, uint64_t now_ns, uint64_t cpu
 	memory->looked_ns = now_ns;
 	memory->look_cpu_ns = cpu_ns;
 	memory->next_look_ns = now_ns + LOOK_NS;
+	if (memory->next_look_ns < memory->settled_ns)
+		memory->next_look_ns = memory->settled_ns;
 }
 
 static void report_lost(struct memory *memory, uint32_t process, enum perfx_domain domain)

@@ -7,7 +7,8 @@
  * are counted from the first moment; above MEMORY_BUDGET_PERCENT of predicted slowdown it steps
  * down:
  *
- *   as it was → a sample of the allocations, frees not seen → that for a part of the time → off
+ *   as it was → of exact domains: few call stacks → a sample of the allocations, frees not seen
+ *   → that for a part of the time → off
  *
  * each step said in one line. A level that was asked for is kept.
  */

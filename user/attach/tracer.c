@@ -636,6 +636,12 @@ void tracer__set_memory(struct tracer *tracer, enum perfx_domain domain,
 	__atomic_store_n(&knobs->level, level, __ATOMIC_RELEASE);
 }
 
+void tracer__thin_stacks(struct tracer *tracer, enum perfx_domain domain, uint32_t every)
+{
+	__atomic_store_n(&tracer->skel->bss->perfx_memory_knobs[domain].stacks_every, every,
+			 __ATOMIC_RELEASE);
+}
+
 void tracer__set_stacks(struct tracer *tracer, enum perfx_stacks stacks)
 {
 	__atomic_store_n(&tracer->skel->data->perfx_stacks_by, stacks, __ATOMIC_SEQ_CST);
@@ -947,7 +953,7 @@ void tracer__run_times(const struct tracer *tracer, struct run_times *times)
 	}
 }
 
-static void forget_runs(struct tracer *tracer)
+void tracer__forget_runs(struct tracer *tracer)
 {
 	for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++)
 		tracer->forgotten[i] = runs_of(tracer, i);
@@ -968,7 +974,7 @@ void tracer__reset(struct tracer *tracer)
 	drain(&tracer->memory);
 	empty(skel->maps.perfx_stack_ids, sizeof(uint64_t[2]));
 	skel->data->perfx_next_stack = 1;
-	forget_runs(tracer);
+	tracer__forget_runs(tracer);
 	tracer->alloc_probes_count = 1;
 	tracer->annotations_count = 1;
 	tracer->probes_count = 1;

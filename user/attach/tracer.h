@@ -116,6 +116,11 @@ int64_t tracer__add_annotation(struct tracer *tracer, const struct perfx_annotat
 void tracer__set_memory(struct tracer *tracer, enum perfx_domain domain,
 			enum perfx_memory_level level, uint64_t sample_bytes);
 
+/* Of a domain's allocations one of so many stacks is followed from now on. */
+void tracer__thin_stacks(struct tracer *tracer, enum perfx_domain domain, uint32_t every);
+/* Run times (tracer__run_times) are of runs after this. */
+void tracer__forget_runs(struct tracer *tracer);
+
 /* How stacks are recorded from now on: UNWIND only where its tables were asked for. */
 void tracer__set_stacks(struct tracer *tracer, enum perfx_stacks stacks);
 enum perfx_stacks tracer__stacks(const struct tracer *tracer);

@@ -201,6 +201,7 @@ static struct named stack_end_names(enum perfx_stack_end end)
 		NAMED(PERFX_STACK_END_NOT_RISING, "not_rising", "frames out of order");
 		NAMED(PERFX_STACK_END_FRAME_POINTER, "frame_pointer",
 		      "end of the chain of frame pointers");
+		NAMED(PERFX_STACK_END_LEFT_OUT, "left_out", "not followed, to save time");
 		NAMED(PERFX_STACK_END_BAD_ADDRESS, "bad_address",
 		      "return address outside of all code");
 	case PERFX_STACK_END_UNKNOWN:
