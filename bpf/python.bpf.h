@@ -16,7 +16,7 @@
 #include "perfx.bpf.h"
 #include "perfx_python.h"
 
-/* Processes in which Python has been found so far; 0: nothing is looked up. */
+/* Times that Python has been found in a process; 0: nothing is looked up. */
 extern volatile __u32 perfx_pythons_count;
 
 /* By tgid; a forked child has its parent's from its first instruction. */
@@ -54,9 +54,9 @@ struct python_walk {
 	__u32 stage;
 	__u32 count;
 	__u32 merged;
-	__u32 group;			       /* slot of its entry */
-	__u32 max;			       /* frames that are asked for */
-	__u64 words[PERFX_PYTHON_FRAME_WORDS]; /* what was read */
+	__u32 group;			 /* slot of its entry */
+	__u32 max;			 /* frames that are asked for */
+	__u64 words[PERFX_PYTHON_WORDS]; /* what was read */
 	/* groups: an entry, then frames (PERFX_FRAME_PYTHON) */
 	__u64 slots[PERFX_STACK_FRAMES_MAX];
 };
@@ -65,6 +65,9 @@ struct python_walk {
  * is known is verified before it is believed. */
 struct python_thread {
 	__u64 state, newest, asked_ns; /* as in python_walk */
+	__u32 count;		       /* perfx_pythons_count by when the layout was looked up */
+	__u32 pad;
+	struct perfx_python_layout layout; /* version 0: the process has no Python */
 	struct python_walk walk;
 };
 
@@ -125,7 +128,7 @@ static __always_inline int python_want(struct python_walk *w, __u32 stage, __u64
 	w->stage = stage;
 	w->wanted = address;
 	w->wanted_bytes = sizeof(__u64);
-	return address >= sizeof(__u64) * PERFX_PYTHON_FRAME_WORDS;
+	return address >= sizeof(__u64) * PERFX_PYTHON_WORDS;
 }
 
 /* The thread state is known: to the frames. */
@@ -180,12 +183,12 @@ static __always_inline int python_step_threads(struct python_walk *w,
 
 static __always_inline __u8 byte_of(const __u64 *words, __u32 offset)
 {
-	return words[offset / 8 & (PERFX_PYTHON_FRAME_WORDS - 1)] >> (offset & 7) * 8;
+	return words[offset / 8 & (PERFX_PYTHON_WORDS - 1)] >> (offset & 7) * 8;
 }
 
 static __always_inline __u64 word_of(const __u64 *words, __u32 offset)
 {
-	return words[offset / 8 & (PERFX_PYTHON_FRAME_WORDS - 1)];
+	return words[offset / 8 & (PERFX_PYTHON_WORDS - 1)];
 }
 
 /* Does a frame run code? Entries do not. */
@@ -318,9 +321,9 @@ __weak __noinline int python_step(struct python_walk *w, const struct perfx_pyth
 
 /* Fills the slots with at most w->max of a thread's frames; a group's entry counts as one. */
 static __always_inline void python_run(struct python_walk *w, struct python_thread *thread,
-				       const struct perfx_python_layout *python,
 				       memory_reader *read, void *ctx)
 {
+	const struct perfx_python_layout *python = &thread->layout;
 	int more;
 
 	w->state = thread->state;
@@ -344,27 +347,40 @@ static __always_inline void python_run(struct python_walk *w, struct python_thre
 	thread->asked_ns = w->asked_ns;
 }
 
-static __always_inline struct python_thread *python_thread(struct task_struct *task)
+/* A thread whose process has Python; NULL: it has none. */
+static __always_inline struct python_thread *python_thread_of(struct task_struct *task)
 {
-	return bpf_task_storage_get(&perfx_python_threads, task, NULL,
-				    BPF_LOCAL_STORAGE_GET_F_CREATE);
+	const struct perfx_python_layout *python;
+	struct python_thread *thread;
+	__u32 count = perfx_pythons_count;
+
+	if (!count)
+		return NULL;
+	thread = bpf_task_storage_get(&perfx_python_threads, task, NULL,
+				      BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (thread && thread->count != count) {
+		python = python_of(task->tgid);
+		if (python)
+			thread->layout = *python;
+		thread->count = count;
+	}
+	return thread && thread->layout.version ? thread : NULL;
 }
 
 /* All Python frames of a thread, before its stack is walked. */
 static __always_inline void python_begin_of(struct python_walk *w, struct task_struct *task,
 					    memory_reader *read, void *ctx)
 {
-	const struct perfx_python_layout *python = python_of(task->tgid);
-	struct python_thread *thread = python ? python_thread(task) : NULL;
+	struct python_thread *thread = python_thread_of(task);
 
 	w->count = w->merged = 0;
 	if (!thread)
 		return;
 	w->thread_id = thread_id_of(task);
-	w->eval_start = python->eval_start;
-	w->eval_end = python->eval_end;
+	w->eval_start = thread->layout.eval_start;
+	w->eval_end = thread->layout.eval_end;
 	w->max = PERFX_STACK_FRAMES_MAX;
-	python_run(w, thread, python, read, ctx);
+	python_run(w, thread, read, ctx);
 }
 
 /* Of the current thread. */
@@ -375,28 +391,64 @@ __weak __noinline int python_begin(struct python_walk *w)
 	return 0;
 }
 
-/* The innermost Python frame of the current thread; 0: there is none. */
-__weak __noinline __u64 python_caller(void)
+/* As python_caller, by all steps: the thread state is not known, or the innermost frame is an
+ * entry. */
+__weak __noinline __u64 python_find_caller(struct python_thread *thread)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	const struct perfx_python_layout *python = python_of(task->tgid);
-	struct python_thread *thread = python ? python_thread(task) : NULL;
 	struct python_walk *w;
 
 	if (!thread)
 		return 0;
 	w = &thread->walk;
-	w->thread_id = thread_id_of(task);
-	/* two entries, where the innermost frame is one itself */
-	w->max = 2;
-	python_run(w, thread, python, read_current, NULL);
-	if (w->count < 2)
-		return 0;
-	if (w->slots[1] & PERFX_FRAME_PYTHON)
-		return w->slots[1];
+	w->thread_id = thread_id_of(bpf_get_current_task_btf());
+	/* the entry of its group, and it; or two entries */
 	w->max = 3;
-	python_run(w, thread, python, read_current, NULL);
-	return w->count == 3 && w->slots[2] & PERFX_FRAME_PYTHON ? w->slots[2] : 0;
+	python_run(w, thread, read_current, NULL);
+	if (w->count > 1 && w->slots[1] & PERFX_FRAME_PYTHON)
+		return w->slots[1];
+	return w->count > 2 && w->slots[2] & PERFX_FRAME_PYTHON ? w->slots[2] : 0;
+}
+
+/* Reads from where a thread state, which is known, points to its frames up to its thread_id.
+ * Returns the innermost frame; 0: the state is another thread's now, or there is no frame. */
+static __always_inline __u64 python_read_state(struct python_thread *thread, __u64 thread_id)
+{
+	const struct perfx_python_layout *python = &thread->layout;
+	__u32 from = python->thread_frame ? python->thread_frame : python->thread_cframe;
+	__u32 bytes = python->thread_id + sizeof(__u64) - from;
+	__u64 *words = thread->walk.words, frame = 0;
+
+	barrier_var(bytes); /* the verifier does not follow how it came about */
+	if (!thread->state || bytes > sizeof(thread->walk.words) ||
+	    read_current(words, bytes, thread->state + from, NULL) ||
+	    word_of(words, python->thread_id - from) != thread_id)
+		return 0;
+	if (python->thread_frame)
+		return words[0];
+	read_current(&frame, sizeof(frame), words[0] + python->cframe_frame, NULL);
+	return frame;
+}
+
+/* The innermost Python frame of the current thread; 0: there is none. Called for each call that no
+ * traced function makes, so what nearly all of them need is done straight. */
+__weak __noinline __u64 python_caller(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct python_thread *thread = python_thread_of(task);
+	const struct perfx_python_layout *python;
+	__u64 frame, *words;
+	__u32 bytes;
+
+	if (!thread)
+		return 0;
+	python = &thread->layout;
+	words = thread->walk.words;
+	bytes = python->frame_bytes;
+	frame = python_read_state(thread, thread_id_of(task));
+	if (!frame || bytes > sizeof(thread->walk.words) ||
+	    read_current(words, bytes, frame, NULL) || !runs_code(python, words))
+		return python_find_caller(thread);
+	return encoded_frame(python, words);
 }
 
 #endif

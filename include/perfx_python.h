@@ -29,8 +29,8 @@ enum perfx_python_entry {
 
 #define PERFX_PYTHON_OWNER_SHIM 3 /* enum _frameowner: and above, no code */
 
-/* Bytes of a frame that are read, at most: a power of two of words. */
-#define PERFX_PYTHON_FRAME_WORDS 16
+/* Words of a frame, or of a thread state, that are read at most: a power of two. */
+#define PERFX_PYTHON_WORDS 32
 
 /* Offsets are in bytes. */
 struct perfx_python_layout {

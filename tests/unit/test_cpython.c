@@ -171,7 +171,7 @@ Test(release, by_table)
 		cr_assert_null(cpython_release(runtime, minor << 16, &release));
 		cr_expect_eq(release.frames.version, minor << 16);
 		cr_expect_leq(release.frames.frame_bytes,
-			      PERFX_PYTHON_FRAME_WORDS * sizeof(uint64_t));
+			      PERFX_PYTHON_WORDS * sizeof(uint64_t));
 		cr_expect_lt(release.frames.frame_instruction, release.frames.frame_bytes);
 		cr_expect_lt(release.frames.frame_code, release.frames.frame_bytes);
 	}

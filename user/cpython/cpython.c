@@ -197,7 +197,7 @@ static bool read_pointer(pid_t pid, uint64_t address, uint64_t *pointer)
 static bool check_frame(pid_t pid, const struct cpython *python, uint64_t *frame, bool *runs_code)
 {
 	const struct perfx_python_layout *at = &python->release.frames;
-	uint8_t bytes[PERFX_PYTHON_FRAME_WORDS * sizeof(uint64_t)];
+	uint8_t bytes[PERFX_PYTHON_WORDS * sizeof(uint64_t)];
 	uint64_t code, type;
 
 	if (process_read(pid, *frame, bytes, at->frame_bytes))

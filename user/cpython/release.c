@@ -171,7 +171,7 @@ static bool describe_frames(const uint8_t *runtime, const struct description *at
 	uint64_t interpreter = word_of(runtime, at->interpreter),
 		 thread = word_of(runtime, at->thread), frame = word_of(runtime, at->frame),
 		 code = word_of(runtime, at->code);
-	bool valid = frame <= PERFX_PYTHON_FRAME_WORDS * sizeof(uint64_t);
+	bool valid = frame <= PERFX_PYTHON_WORDS * sizeof(uint64_t);
 
 	*frames = (struct perfx_python_layout){
 		.entry = PERFX_PYTHON_ENTRY_SHIM,
