@@ -324,6 +324,7 @@ static enum cpython_found look_at(pid_t pid, const struct symbols *symbols, uint
 	*why = cpython_release(runtime, version, &python->release);
 	if (*why)
 		return CPYTHON_UNREADABLE;
+	*why = "";
 	python->code_type = symbols->code_type;
 	frames->interpreters = symbols->runtime + python->release.runtime_interpreters;
 	frames->eval_start = symbols->eval_start;

@@ -27,7 +27,8 @@ enum cpython_found {
 	CPYTHON_UNREADABLE /* *why: one line */
 };
 
-/* Looks for the interpreter in a process's mappings. */
+/* Looks for the interpreter in a process's mappings. *why is never NULL, "" where there is nothing
+ * to be said; of NOT_YET it says what was not as it should be. */
 enum cpython_found cpython_find(pid_t pid, const struct maps *maps, struct cpython *python,
 				const char **why);
 

@@ -163,6 +163,11 @@ static uint16_t offset_at(const uint8_t *runtime, size_t index, uint64_t limit, 
 	return (uint16_t)offset;
 }
 
+static bool holds_pointer(const struct perfx_python_layout *frames, uint16_t offset)
+{
+	return offset % sizeof(uint64_t) == 0 && offset + sizeof(uint64_t) <= frames->frame_bytes;
+}
+
 static bool describe_frames(const uint8_t *runtime, const struct description *at,
 			    struct perfx_python_layout *frames)
 {
@@ -191,7 +196,9 @@ static bool describe_frames(const uint8_t *runtime, const struct description *at
 	};
 	/* its last member that is read: what follows, its variables, need not be mapped */
 	frames->frame_bytes = (uint16_t)(frames->frame_entry / 8 * 8 + 8);
-	return valid;
+	return valid && holds_pointer(frames, frames->frame_back) &&
+	       holds_pointer(frames, frames->frame_code) &&
+	       holds_pointer(frames, frames->frame_instruction);
 }
 
 static bool describe_code(const uint8_t *runtime, const struct description *at,
