@@ -5,6 +5,7 @@
  */
 #include "analyze/location.h"
 #include "base/escape.h"
+#include "base/grow.h"
 #include "base/syscalls.h"
 #include "base/units.h"
 #include "decode/names.h"
@@ -197,7 +198,14 @@ static void add_intervals(struct text *text, const struct profile *profile,
 			text_printf(text, ", one every %s", as_ns(sampling->off_cpu_interval_ns));
 		separator = "; ";
 	}
-	text_add(text, *separator == ';' ? ". " : "");
+	text_add(text, *separator == ';' ? "." : "");
+}
+
+/* After the sentences before it. */
+static void add_sentence(struct text *text, const char *sentence)
+{
+	text_add(text, text->length ? " " : "");
+	text_add(text, sentence);
 }
 
 static void compose_line_note(struct composer *c, const struct profile_process *p, unsigned has,
@@ -207,12 +215,13 @@ static void compose_line_note(struct composer *c, const struct profile_process *
 
 	add_intervals(&text, c->profile, p);
 	if (has & HAS_CALLS)
-		text_add(&text, "In calls: time of the traced calls that the line makes, exact. ");
+		add_sentence(&text,
+			     "In calls: time of the traced calls that the line makes, exact.");
 	if (has & HAS_MEMORY)
-		text_add(&text, "Allocated: by the line and what it calls in other languages. ");
+		add_sentence(&text, "Allocated: by the line and what it calls in other languages.");
 	if (left)
-		text_printf(&text, "%zu more line%s in the %s report.", left, left == 1 ? "" : "s",
-			    c->limits->brief ? "HTML" : "JSON");
+		text_printf(&text, "%s%zu more line%s in the %s report.", text.length ? " " : "",
+			    left, left == 1 ? "" : "s", c->limits->brief ? "HTML" : "JSON");
 	if (text.length)
 		document_add(c->document, BLOCK_NOTE, &text);
 }
@@ -405,40 +414,48 @@ static int by_importance(const void *left, const void *right)
 	return a->wait < b->wait ? -1 : a->wait > b->wait;
 }
 
-static struct wait_row *rivals_of(struct wait_row *rows, size_t count, uint32_t tid)
+/* Where the wait is added up. NULL: memory is out. */
+static struct wait_row *wait_row_of(struct wait_row *rows, size_t *count, struct map64 *rivals,
+				    const struct profile_activity *wait)
 {
-	for (size_t i = 0; i < count; i++)
-		if (rows[i].wait->reason == PERFX_WAIT_RUNNABLE && rows[i].wait->tid == tid)
-			return &rows[i];
-	return NULL;
+	uint32_t at =
+		wait->reason == PERFX_WAIT_RUNNABLE ? map64_get(rivals, wait->tid) : MAP64_NONE;
+
+	if (at != MAP64_NONE)
+		return &rows[at];
+	if (wait->reason == PERFX_WAIT_RUNNABLE && map64_put(rivals, wait->tid, (uint32_t)*count))
+		return NULL;
+	rows[*count].wait = wait;
+	return &rows[(*count)++];
 }
 
 /* malloc'd; NULL: memory is out. */
 static struct wait_row *make_wait_rows(const struct profile_process *p, size_t *count)
 {
-	struct wait_row *rows = calloc(p->blocked.count + 1, sizeof(*rows));
+	struct wait_row *rows = calloc(p->blocked.count + 1, sizeof(*rows)), *row = rows;
 	double idle_ns = IDLE_SHARE * (double)profile_wall_ns(p);
+	struct map64 rivals = {0}; /* tid → its row of no CPU */
 
 	*count = 0;
-	for (size_t i = 0; rows && i < p->blocked.count; i++) {
+	for (size_t i = 0; row && i < p->blocked.count; i++) {
 		const struct profile_activity *wait = &p->blocked.list[i];
-		struct wait_row *row = wait->reason == PERFX_WAIT_RUNNABLE
-					       ? rivals_of(rows, *count, wait->tid)
-					       : NULL;
 
-		if (!row) {
-			row = &rows[(*count)++];
-			row->wait = wait;
-		}
+		row = wait_row_of(rows, count, &rivals, wait);
+		if (!row)
+			break;
 		row->ns += wait->ns;
 		row->count += wait->count;
 		if (wait->max_ns > row->max_ns)
 			row->max_ns = wait->max_ns;
 		row->idle = wait->reason != PERFX_WAIT_RUNNABLE && (double)wait->ns >= idle_ns;
 	}
-	if (rows)
+	map64_clear(&rivals);
+	if (row) {
 		qsort(rows, *count, sizeof(*rows), by_importance);
-	return rows;
+		return rows;
+	}
+	free(rows);
+	return NULL;
 }
 
 #define RIVALS_NAMED 3
