@@ -165,7 +165,7 @@ def test_interrupted(program, recording):
     """Ctrl-C in the midst of it all: what was sampled until then is there."""
     p = program(WORKLOADS / "standing")
     r = recording("-p", p.pid, "--sample", "1000")
-    assert wait_for(lambda: descriptors(r.process.pid).count("anon_inode:[perf_event]") > 1)
+    assert wait_for(lambda: descriptors(r.process.pid).count("anon_inode:bpf_link") > 1)
     p.go(1)
     samples, _ = r.stop()
     assert ended(r.process) == 0

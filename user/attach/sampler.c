@@ -115,11 +115,18 @@ static int open_clocks(struct sampler *sampler)
 	return err;
 }
 
-static void start_clocks(const struct sampler *sampler)
+/* The link keeps the event: one descriptor for each is enough from here on. */
+static void start_clocks(struct sampler *sampler)
 {
-	for (size_t i = 0; i < sampler->clocks_count; i++)
-		if (sampler->clocks[i].event_fd >= 0)
-			ioctl(sampler->clocks[i].event_fd, PERF_EVENT_IOC_ENABLE, 0);
+	for (size_t i = 0; i < sampler->clocks_count; i++) {
+		struct cpu_clock *clock = &sampler->clocks[i];
+
+		if (clock->event_fd < 0)
+			continue;
+		ioctl(clock->event_fd, PERF_EVENT_IOC_ENABLE, 0);
+		close(clock->event_fd);
+		clock->event_fd = -1;
+	}
 }
 
 /* --- threads that do not --------------------------------------------------------------------- */
