@@ -9,6 +9,7 @@
 #include "capture/block.h"
 #include "cost/builtin.h"
 #include "golden_cases.h"
+#include "line_tables.h"
 #include "xla_thunks.h"
 
 #include <fcntl.h>
@@ -285,6 +286,33 @@ static void save_scene(const struct scene *scene, size_t number)
 	save("xla", scene->operation, number, parts, 2);
 }
 
+/* --- line tables of Python -------------------------------------------------------------------- */
+
+static void save_lines(void)
+{
+	for (size_t i = 0; i < KNOWN_TABLES; i++) {
+		const struct known_table *known = &known_tables[i];
+		uint8_t head[4] = {(uint8_t)known->format, (uint8_t)known->first_line,
+				   (uint8_t)(known->first_line >> 8)};
+		struct part parts[] = {{head, sizeof(head)}, {known->bytes, known->length}};
+
+		save("lines", "known", i, parts, 2);
+	}
+}
+
+/* _Py_DebugOffsets of 3.13. */
+static void save_runtime(void)
+{
+	static const uint64_t words[] = {0,    0x030d00f0, 0,	 0,    0,    632, 80000, 7272, 7336,
+					 7344, 7600,	   7592, 7560, 7568, 16,  48,	 0,    0,
+					 0,    0,	   0,	 368,  0,    8,	  16,	 72,   152,
+					 160,  0,	   0,	 88,   8,    0,	  56};
+	uint8_t kind = 0;
+	struct part parts[] = {{&kind, 1}, {"xdebugpy", 8}, {words + 1, sizeof(words) - 8}};
+
+	save("lines", "runtime", 0, parts, 3);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 2)
@@ -292,6 +320,8 @@ int main(int argc, char **argv)
 	folder_path = argv[1];
 	save_captures();
 	save_rules();
+	save_lines();
+	save_runtime();
 	for (size_t i = 0; i < FUZZ_COUNT(scenes); i++)
 		save_scene(&scenes[i], i);
 	for (int i = 2; i < argc; i++)

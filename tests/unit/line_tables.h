@@ -1,5 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Made by tests/unit/data/line_tables.py: functions as each release compiles them. */
+/* Functions as each release of Python compiles them. The table is made by data/line_tables.py. */
+#ifndef PERFX_TESTS_LINE_TABLES_H
+#define PERFX_TESTS_LINE_TABLES_H
+
+#include "cpython/lines.h"
+
+struct line_run {
+	uint32_t count, line; /* so many instructions have that line; 0: none */
+};
+
+struct known_table {
+	const char *name;
+	enum line_table format;
+	uint32_t first_line;
+	size_t length;
+	const uint8_t *bytes;
+	size_t runs_count;
+	const struct line_run *runs;
+};
+
 /* clang-format off */
 static const struct known_table known_tables[] = {
 	{
@@ -804,3 +823,6 @@ static const struct known_table known_tables[] = {
 	},
 };
 /* clang-format on */
+#define KNOWN_TABLES (sizeof(known_tables) / sizeof(known_tables[0]))
+
+#endif

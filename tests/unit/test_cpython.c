@@ -2,6 +2,7 @@
 #include "cpython/code.h"
 #include "cpython/cpython.h"
 #include "cpython/lines.h"
+#include "line_tables.h"
 
 #include <criterion/criterion.h>
 #include <criterion/logging.h>
@@ -11,28 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* --- lines ------------------------------------------------------------------------------------ */
-
-struct line_run {
-	uint32_t count, line; /* so many instructions have that line; 0: none */
-};
-
-struct known_table {
-	const char *name;
-	enum line_table format;
-	uint32_t first_line;
-	size_t length;
-	const uint8_t *bytes;
-	size_t runs_count;
-	const struct line_run *runs;
-};
-
-#include "line_tables.h"
-
-#define KNOWN_TABLES (sizeof(known_tables) / sizeof(known_tables[0]))
 
 Test(lines, as_each_release_knows_them)
 {
@@ -170,8 +154,7 @@ Test(release, by_table)
 	for (uint32_t minor = 0x0308; minor <= 0x030c; minor++) {
 		cr_assert_null(cpython_release(runtime, minor << 16, &release));
 		cr_expect_eq(release.frames.version, minor << 16);
-		cr_expect_leq(release.frames.frame_bytes,
-			      PERFX_PYTHON_WORDS * sizeof(uint64_t));
+		cr_expect_leq(release.frames.frame_bytes, PERFX_PYTHON_WORDS * sizeof(uint64_t));
 		cr_expect_lt(release.frames.frame_instruction, release.frames.frame_bytes);
 		cr_expect_lt(release.frames.frame_code, release.frames.frame_bytes);
 	}
@@ -269,6 +252,31 @@ Test(cpython, of_each_release, .timeout = 60)
 	check_live("python3.12", 0x030c);
 	check_live("python3.13", 0x030d);
 	check_live("python3.14", 0x030e);
+}
+
+/* A program that has Python in it, before its first instruction. */
+Test(cpython, not_before_it_starts)
+{
+	struct cpython python;
+	enum cpython_found found;
+	const char *why;
+	struct maps *maps;
+	pid_t pid = fork();
+
+	if (!pid) {
+		ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+		execl("/usr/bin/python3", "python3", "-c", "", (char *)NULL);
+		_exit(127);
+	}
+	cr_assert_eq(waitpid(pid, NULL, 0), pid);
+	maps = maps__read(pid);
+	cr_assert(maps);
+	found = cpython_find(pid, maps, &python, &why);
+	/* where it is in a library, that is not mapped yet */
+	cr_expect(found == CPYTHON_NOT_YET || found == CPYTHON_NONE, "%d", found);
+	cr_expect_str_eq(why, "");
+	maps__free(maps);
+	stop(pid);
 }
 
 Test(cpython, not_in_other_programs)

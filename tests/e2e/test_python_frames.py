@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Python frames of each interpreter that this machine has: the lines that allocate, the lines that
+call traced functions, threads that wait, forked children. The workload says what is expected in its
+own lines; py-spy, where there is one, is the referee of whole stacks."""
+import collections
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+from conftest import PERFX
+
+SCRIPT = pathlib.Path(__file__).resolve().parent.parent / "workloads/python_lines.py"
+LINES = SCRIPT.read_text().splitlines()
+ROUNDS = 5
+
+
+def works(python):
+    return shutil.which(python) and not subprocess.run(
+        [python, "-c", "import ctypes; ctypes.CDLL('libz.so.1')"], capture_output=True,
+        check=False).returncode
+
+
+PYTHONS = [p for p in ["/usr/bin/python3", *(f"python3.{minor}" for minor in range(8, 15))] if works(p)]
+
+
+def version(python):
+    text = subprocess.run([python, "-c", "import sys; print(sys.version_info[1])"], check=True,
+                          capture_output=True, text=True).stdout
+    return int(text)
+
+
+def line_with(text):
+    """The number of the line that has the comment; a call over two lines is of its first one."""
+    number = next(i for i, line in enumerate(LINES, 1) if text in line)
+    return number - 1 if "line above" in LINES[number - 1] else number
+
+
+def name(python, function):
+    """As the release names a frame's function."""
+    return function if version(python) >= 11 else function.split(".")[-1]
+
+
+def python_frames(stack):
+    return [frame for frame in stack if re.search(r"\(\S+\.py:\d+\)$", frame)]
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_bytes_of_each_line(python, program, tracer):
+    p = program(python, SCRIPT)
+    t = tracer(p.pid, "--memory", "all", "--sample", "off", "--no-calibrate")
+    p.go(ROUNDS)
+    report = t.stop()
+    p.finish()
+    process = report["processes"][0]
+    host = next(m for m in process["memory"] if m["domain"] == "host")
+    found = collections.Counter()
+    for hotspot in host["hotspots"]:
+        frames = python_frames(hotspot["stack"])
+        if frames:
+            found[frames[0]] += hotspot["allocated_bytes"]
+    # two threads a round
+    for function, size, times in (("Model.forward", 100003, 1), ("Model.forward", 200003, 1),
+                                  ("key", 300007, 7), ("numbers", 400009, 3),
+                                  ("recurse", 500009, 1)):
+        frame = f"{name(python, function)} (python_lines.py:{line_with(f'# {size} bytes')})"
+        assert found[frame] == 2 * ROUNDS * times * size, (frame, found)
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_order_of_frames(python, program, tracer):
+    """Python frames lie between the native ones that run them and those that they call."""
+    p = program(python, SCRIPT)
+    t = tracer(p.pid, "--memory", "all", "--sample", "off", "--no-calibrate")
+    p.go()
+    report = t.stop()
+    p.finish()
+    host = next(m for m in report["processes"][0]["memory"] if m["domain"] == "host")
+    key = f"key (python_lines.py:{line_with('# 300007 bytes')})"
+    stacks = [h["stack"] for h in host["hotspots"] if python_frames(h["stack"])[:1] == [key]]
+    names = [[frame.split(" (")[0] for frame in stack] for stack in stacks]
+    by_sort = next(stack for stack in names if "list_sort_impl" in stack or "builtin_sorted" in stack or
+                   sum(map("work".__eq__, stack)) and "numbers" not in stack)
+    assert by_sort.index("key") < by_sort.index("work")
+    recursion = max((python_frames(h["stack"]) for h in host["hotspots"]),
+                    key=lambda frames: sum("recurse (" in frame for frame in frames))
+    assert sum("recurse (" in frame for frame in recursion) == 21
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_time_of_calls_by_line(python, program, tracer):
+    p = program(python, SCRIPT)
+    t = tracer(p.pid, "-F", "libz.so.1:crc32", "--memory", "off", "--sample", "off", "--no-calibrate")
+    p.go(ROUNDS)
+    report = t.stop()
+    p.finish()
+    process = report["processes"][0]
+    crc32 = next(f for f in process["functions"] if f["name"] == "crc32")
+    assert crc32["calls"] == 2 * ROUNDS * 9
+    lines = {(line["function"], line["line"]): line["calls_ns"] for line in process["lines"]
+             if line["language"] == "python" and line.get("calls_ns")}
+    expected = {(name(python, "Model.crc"), line_with("# crc32 7")), ("work", line_with("# crc32 2"))}
+    assert set(lines) == expected
+    assert sum(lines.values()) == crc32["total_ns"]
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_launched(python, tmp_path):
+    """An interpreter that has not started when it is attached to; and a forked child."""
+    script = tmp_path / "forks.py"
+    script.write_text("import ctypes, os, time\n"
+                      "malloc = ctypes.CDLL(None).malloc\n"
+                      "time.sleep(2)\n"
+                      "if os.fork():\n"
+                      "    os.wait()\n"
+                      "def f():\n"
+                      "    malloc(700001)\n"
+                      "f()\n"
+                      "time.sleep(0.5)\n")  # names are read while the process lives
+    out = tmp_path / "report.json"
+    subprocess.run([PERFX, "run", "--memory", "all", "--sample", "off", "--no-calibrate", "-o", out, "--",
+                    python, script], check=True, capture_output=True, text=True)
+    report = json.loads(out.read_text())
+    stacks = [python_frames(h["stack"]) for p in report["processes"] for m in p["memory"]
+              for h in m["hotspots"] if h["allocated_bytes"] == 700001]
+    assert stacks == 2 * [["f (forks.py:7)", "<module> (forks.py:8)"]]
+
+
+PY_SPY = os.environ.get("PY_SPY") or shutil.which("py-spy")
+
+
+@pytest.mark.skipif(not PY_SPY, reason="needs py-spy: pip install py-spy, PY_SPY=its path")
+@pytest.mark.parametrize("python", PYTHONS)
+def test_waiting_threads_as_py_spy_sees_them(python, program, tmp_path):
+    p = program(python, SCRIPT)
+    p.say("wait")
+    assert p.hear() == "done\n"
+    dump = subprocess.run([PY_SPY, "dump", "--json", "--pid", str(p.pid)], check=False,
+                          capture_output=True, text=True)
+    if dump.returncode:
+        pytest.skip(f"py-spy cannot read it: {dump.stderr}")
+    out = tmp_path / "report.json"
+    subprocess.run([PERFX, "-p", str(p.pid), "--memory", "off", "-d", "2", "--no-calibrate", "-o", out],
+                   check=True, capture_output=True, text=True)
+    seen = {(frame["name"], frame["line"]) for thread in json.loads(dump.stdout)
+            for frame in thread["frames"][:1]}
+    lines = json.loads(out.read_text())["processes"][0]["lines"]
+    found = {(line["function"].split(".")[-1], line["line"]) for line in lines
+             if line["language"] == "python" and line["off_cpu_ns"]}
+    assert {(n.split(".")[-1], line) for n, line in seen} <= found
