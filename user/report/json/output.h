@@ -45,6 +45,15 @@ json_t *json_of_row(struct data_table *table, const struct data_table_row *row);
 void json_put_rows(struct json_output *o, const char *key, const char *kind,
 		   const struct profile *profile, const struct data_table_row *of_process);
 
+/* --- code.c -----------------------------------------------------------------------------------
+ */
+
+/* The Python lines behind a function's calls */
+json_t *json_of_python_callers(const struct profile_row *row);
+/* Of a process: Python, call stacks, samples, lines, waits */
+void json_put_code(struct json_output *o, const struct profile *profile,
+		   const struct data_table_row *of_process);
+
 /* --- write.c: columns that are objects or arrays -----------------------------------------------
  */
 
@@ -60,8 +69,6 @@ json_t *json_of_call_costs(const struct profile_cost *cost);
 json_t *json_of_allocators(const struct profile_memory *memory);
 /* Frames, innermost first */
 json_t *json_of_frames(const struct profile_frame *const *frames, size_t count);
-/* The Python lines behind a function's calls */
-json_t *json_of_python_callers(const struct profile_row *row);
 /* Live bytes by window */
 json_t *json_of_windows(const struct profile_memory *memory, const struct profile_hotspot *hotspot);
 

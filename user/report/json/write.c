@@ -777,140 +777,6 @@ static void put_memory(struct json_output *o, const struct profile *p,
 	data_table_clear(&table);
 }
 
-/* --- where in the code ------------------------------------------------------------------------ */
-
-/*
- * Beside the tables "lines" and "blocked":
- *
- *     "stacks": {"taken": 1000, "complete": 970, "guessed": 12, "cut": 1,
- *                "ended": {"no_mapping": 20, "no_rule": 10}, "code_objects_gone": 0,
- *                "ended_at": [{"reason": "no_mapping", "module": "", "stacks": 20}, …]}
- *     "samples": {"hz": 99.0, "on_cpu": 950, "off_cpu": 120, "lost": 0, "off_cpu_hz": 10.0,
- *                 "on_cpu_ns": …, "off_cpu_ns": …}
- *     "python": {"version": "3.11.2", "frames": true}
- *
- * "ended" has no stacks that reached the thread's start.
- */
-
-json_t *json_of_python_callers(const struct profile_row *row)
-{
-	json_t *array = json_array();
-
-	for (size_t i = 0; i < row->python_callers_count; i++) {
-		const struct profile_python_caller *caller = &row->python_callers[i];
-		json_t *object = json_object();
-
-		json_object_set_new(object, "function", json_of_string(caller->frame->function));
-		json_object_set_new(object, "file", json_of_string(caller->frame->file));
-		set_integer(object, "line", caller->frame->line);
-		set_integer(object, "calls", caller->calls_count);
-		if (row->timed_count)
-			set_integer(object, "total_ns", caller->total_ns);
-		json_array_append_new(array, object);
-	}
-	return array;
-}
-
-static json_t *ended_object(const struct profile_stack_quality *quality)
-{
-	json_t *ended = json_object();
-
-	for (int end = 0; end < PERFX_STACK_ENDS; end++) {
-		uint64_t count = 0;
-
-		for (size_t i = 0; i < quality->ends_count; i++)
-			if (quality->ends[i].end == (enum perfx_stack_end)end)
-				count += quality->ends[i].count;
-		if (count)
-			set_integer(ended, name_of_stack_end(end), count);
-	}
-	return ended;
-}
-
-static json_t *ends_array(const struct profile_stack_quality *quality)
-{
-	json_t *array = json_array();
-
-	for (size_t i = 0; i < quality->ends_count; i++) {
-		const struct profile_stack_ends *ends = &quality->ends[i];
-		json_t *object = json_object();
-
-		json_object_set_new(object, "reason", json_string(name_of_stack_end(ends->end)));
-		json_object_set_new(object, "module", json_of_string(ends->module));
-		set_integer(object, "stacks", ends->count);
-		json_array_append_new(array, object);
-	}
-	return array;
-}
-
-static void put_stacks(struct json_output *o, const struct profile_process *process)
-{
-	const struct profile_stack_quality *quality = &process->stacks;
-
-	if (!quality->known)
-		return;
-	json_open(o, "stacks", '{');
-	json_put(o, "taken", json_of_integer(quality->taken_count));
-	json_put(o, "complete", json_of_integer(quality->complete_count));
-	json_put(o, "guessed", json_of_integer(quality->guessed_count));
-	json_put(o, "cut", json_of_integer(quality->cut_count));
-	json_put(o, "ended", ended_object(quality));
-	json_put(o, "ended_at", ends_array(quality));
-	json_put(o, "code_objects_gone", json_of_integer(quality->gone_count));
-	json_close(o, '}');
-}
-
-/* Of an interval in whole nanoseconds: 99 are 99. */
-static double hz_of(uint64_t interval_ns)
-{
-	return interval_ns ? round(1e12 / (double)interval_ns) / 1000 : 0;
-}
-
-static void put_samples(struct json_output *o, const struct profile *profile,
-			const struct profile_process *process)
-{
-	const struct profile_sampling *sampling = &profile->sampling;
-	struct profile_sample_sums sums = profile_sample_sums(process);
-
-	if (!profile->sampling_known)
-		return;
-	json_open(o, "samples", '{');
-	json_put(o, "hz", json_real(hz_of(sampling->on_cpu_interval_ns)));
-	json_put(o, "on_cpu", json_of_integer(sums.on_cpu_count));
-	json_put(o, "off_cpu", json_of_integer(sums.off_cpu_count));
-	json_put(o, "lost", json_of_integer(process->samples_lost));
-	json_put(o, "off_cpu_hz", json_real(hz_of(sampling->off_cpu_interval_ns)));
-	json_put(o, "on_cpu_ns", json_of_integer(sums.on_cpu_ns));
-	json_put(o, "off_cpu_ns", json_of_integer(sums.off_cpu_ns));
-	if (sampling->why[0])
-		json_put(o, "why", json_of_string(sampling->why));
-	json_close(o, '}');
-}
-
-static void put_python(struct json_output *o, const struct profile_process *process)
-{
-	if (!process->python_version)
-		return;
-	json_open(o, "python", '{');
-	json_put(o, "version", json_of_string(process->python_version));
-	json_put(o, "frames", json_boolean(!process->python_why[0]));
-	if (process->python_why[0])
-		json_put(o, "why", json_of_string(process->python_why));
-	json_close(o, '}');
-}
-
-static void put_code(struct json_output *o, const struct profile *profile,
-		     const struct data_table_row *row)
-{
-	put_python(o, row->process);
-	put_stacks(o, row->process);
-	put_samples(o, profile, row->process);
-	if (row->process->lines_count)
-		json_put_rows(o, "lines", "lines", profile, row);
-	if (row->process->blocked.count)
-		json_put_rows(o, "blocked", "blocked", profile, row);
-}
-
 /* --- a process -------------------------------------------------------------------------------- */
 
 static void put_untraced(struct json_output *o, const struct profile_process *process)
@@ -996,7 +862,7 @@ static void put_process(struct json_output *o, const struct profile *p,
 	put_late(o, p, process->index);
 	json_put_rows(o, "functions", "functions", p, row);
 	put_untraced(o, process);
-	put_code(o, p, row);
+	json_put_code(o, p, row);
 	put_memory(o, p, row);
 	put_compute(o, p, process);
 	put_steps(o, p, row);
