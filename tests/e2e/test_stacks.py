@@ -35,13 +35,10 @@ def chain(hotspot):
     return tuple(name[0] for name in names if name and name[0] in NAMES)
 
 
-@pytest.mark.kernel
-@pytest.mark.parametrize("link", LINKS)
-def test_known_chains(link, links, program, tracer):
-    if link not in links:
-        pytest.skip(f"this kernel has no {link} links")
+def follow(program, tracer, *options, link=None):
+    """Traces every way twice, and checks that each was followed; returns the process of the report."""
     p = program(WORKLOADS / "stacks")
-    t = tracer(p.pid, *OPTIONS, link=link)
+    t = tracer(p.pid, *OPTIONS, *options, link=link)
     p.go()  # loads the tables of what runs
     p.go()
     report = t.stop()
@@ -53,14 +50,28 @@ def test_known_chains(link, links, program, tracer):
     missing = {}
     for way in WAYS:
         want = THREADS * ROUNDS * 2 * (2 if way[0] == "on_signal" else 1)
-        whole = counts[("leaf", *way, "every_way", "run_thread")] + \
-            counts[("leaf", *way, "every_way", "run_thread", "main")]
+        whole = sum(counts["leaf", *way, "every_way", "run_thread", *root] for root in ([], ["main"]))
         if whole < 0.99 * want - 2:  # before the tables of a page were there
             missing[" ".join(way[:3])] = f"{whole} of {want}"
     assert not missing, counts
-    stacks = process["stacks"]
+    return process
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("link", LINKS)
+def test_known_chains(link, links, program, tracer):
+    if link not in links:
+        pytest.skip(f"this kernel has no {link} links")
+    stacks = follow(program, tracer, link=link)["stacks"]
     assert stacks["cut"] and stacks["complete"] + stacks["cut"] >= 0.98 * stacks["taken"]
     assert 0 < stacks["guessed"] < 0.3 * stacks["taken"]
+
+
+def test_return_probes_on_the_way(program, tracer):
+    """They have replaced return addresses on the stack."""
+    process = follow(program, tracer, "--return", "probe", "-F", "stacks:calls_*", "-F",
+                     "stacks:every_way", "-F", "stacks:sorts", "-F", "stacks_far.so:far_away")
+    assert {f["name"] for f in process["functions"]} >= {"every_way", "sorts", "calls_far", "far_away"}
 
 
 def test_frame_pointers_alone(program, tracer):

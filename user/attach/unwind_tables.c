@@ -4,6 +4,7 @@
 #include "attach/unwind_rows.h"
 #include "base/clock.h"
 #include "base/grow.h"
+#include "base/message.h"
 #include "elf/file_cache.h"
 #include "proc/maps.h"
 #include "proc/process.h"
@@ -71,6 +72,7 @@ struct unwind_tables {
 	size_t processes_count, processes_room;
 	struct ring_buffer *requests;
 	uint64_t cpu_ns;
+	bool said_full;
 };
 
 /* Marks the vdso among indices of files. */
@@ -81,6 +83,16 @@ struct unwind_tables {
 static struct table_file *file_at(struct unwind_tables *tables, uint32_t index)
 {
 	return index == VDSO_FILE ? &tables->vdso : &tables->files[index];
+}
+
+/* Stacks end in code whose table has no place. */
+static void say_full(struct unwind_tables *tables, const char *what)
+{
+	if (!tables->said_full)
+		msg_say("call stacks: the unwind tables are full (%s): stacks that lead through "
+			"other code end there, or are guessed",
+			what);
+	tables->said_full = true;
 }
 
 /* Reserves pages for all its code. */
@@ -153,8 +165,8 @@ static struct table_file *file_of(struct unwind_tables *tables, pid_t pid,
 	if (!file->opened) {
 		file->image = file_cache__image(tables->cache, index);
 		file->opened = file->image != NULL;
-		if (file->image)
-			reserve_pages(tables, file, index);
+		if (file->image && reserve_pages(tables, file, index))
+			say_full(tables, "4 GiB of code");
 	}
 	return file->pages_count ? file : NULL;
 }
@@ -180,10 +192,11 @@ static struct table_file *file_with(struct unwind_tables *tables, uint32_t page)
 
 static void load_page(struct unwind_tables *tables, struct table_file *file, uint32_t page)
 {
-	if (!unwind_rows__loaded(tables->rows, page))
-		unwind_rows__load(tables->rows, page, file->image,
-				  (file->first_vaddr_page + page - file->first_page) *
-					  PAGE_TEXT_BYTES);
+	uint64_t vaddr = (file->first_vaddr_page + page - file->first_page) * PAGE_TEXT_BYTES;
+
+	if (!unwind_rows__loaded(tables->rows, page) &&
+	    unwind_rows__load(tables->rows, page, file->image, vaddr))
+		say_full(tables, "32 MiB of rows");
 }
 
 /* --- what is resident --- */
