@@ -116,6 +116,7 @@ def test_launched(python, tmp_path):
                       "time.sleep(2)\n"
                       "if os.fork():\n"
                       "    os.wait()\n"
+                      "time.sleep(1)\n"  # a child of a shared library gets its own probes
                       "def f():\n"
                       "    malloc(700001)\n"
                       "f()\n"
@@ -126,7 +127,7 @@ def test_launched(python, tmp_path):
     report = json.loads(out.read_text())
     stacks = [python_frames(h["stack"]) for p in report["processes"] for m in p["memory"]
               for h in m["hotspots"] if h["allocated_bytes"] == 700001]
-    assert stacks == 2 * [["f (forks.py:7)", "<module> (forks.py:8)"]]
+    assert stacks == 2 * [["f (forks.py:8)", "<module> (forks.py:9)"]]
 
 
 PY_SPY = os.environ.get("PY_SPY") or shutil.which("py-spy")

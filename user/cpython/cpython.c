@@ -279,18 +279,19 @@ static bool check_threads(pid_t pid, const struct cpython *python, size_t *count
 static enum cpython_found check(pid_t pid, const struct cpython *python, const char **why)
 {
 	size_t count = 0;
-	bool any = false;
 
+	*why = "its threads' frames are not as its release has them";
 	for (int i = 0; i < LOOKS_MAX; i++) {
 		bool whole = check_threads(pid, python, &count);
 
 		if (whole && count)
 			return CPYTHON_FOUND;
-		any |= whole;
+		/* no thread runs Python: it starts, or ends */
+		if (whole)
+			*why = "";
 	}
-	*why = "its threads' frames are not as its release has them";
-	/* no thread runs Python: it starts, or ends */
-	return any ? CPYTHON_NOT_YET : CPYTHON_UNREADABLE;
+	/* a thread may have lost its CPU in the middle of a call all the while */
+	return CPYTHON_NOT_YET;
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */
