@@ -23,7 +23,18 @@
 /* Stacks. In PYTHON_CODE the interpreter itself runs normalize(), in EXTENSION a library that it
  * calls; OF_QUEUE and OF_CONDITION wait for a lock inside of Python's own modules; FRAMEWORK is
  * Python of an installed package. */
-enum { PYTHON_CODE = 1, EXTENSION, LOCK, OF_QUEUE, OF_CONDITION, MUTEX, NATIVE, FRAMEWORK };
+enum {
+	PYTHON_CODE = 1,
+	EXTENSION,
+	LOCK,
+	OF_QUEUE,
+	OF_CONDITION,
+	MUTEX,
+	NATIVE,
+	FRAMEWORK,
+	MALLOC,
+	FSYNC
+};
 enum { CONV = 1, RANGE };
 
 static void begin(struct stream *s)
@@ -47,6 +58,8 @@ static void begin(struct stream *s)
 	stream_stack(s, 1, MUTEX, PERFX_STACK_PC, 0x2100, 0x3000, LOOP, 0x1000);
 	stream_stack(s, 1, NATIVE, PERFX_STACK_PC, 0x3000);
 	stream_stack(s, 1, FRAMEWORK, PERFX_STACK_PC, 0x1000, MODULE, 0x1000);
+	stream_stack(s, 1, MALLOC, PERFX_STACK_PC, 0x2200, 0x1000, NORMALIZE, 0x1000);
+	stream_stack(s, 1, FSYNC, PERFX_STACK_PC, 0x2300, 0x1000, NORMALIZE, 0x1000);
 	stream_stack(s, 2, PYTHON_CODE, PERFX_STACK_PC, 0x1000, NORMALIZE, 0x1000);
 	for (uint32_t process = 1; process <= 2; process++) {
 		stream_frame(s, process, 0x1000, 0, "_PyEval_EvalFrameDefault", PYTHON, 0x10, "",
@@ -55,6 +68,8 @@ static void begin(struct stream *s)
 	}
 	stream_frame(s, 1, 0x2000, 0, "futex_wait", LIBC, 0x20, "", 0);
 	stream_frame(s, 1, 0x2100, 0, "pthread_mutex_lock", LIBC, 0x21, "", 0);
+	stream_frame(s, 1, 0x2200, 0, "_int_malloc", LIBC, 0x22, "", 0);
+	stream_frame(s, 1, 0x2300, 0, "__GI___libc_fsync", LIBC, 0x23, "", 0);
 	stream_frame(s, 1, 0x3000, 0, "THPVariable_add", TORCH, 0x30, "", 0);
 	stream_python_frame(s, 1, LOOP, "main", "/opt/train.py", 12);
 	stream_python_frame(s, 1, GET, "Queue.get", "/usr/lib/python3.11/queue.py", 171);
@@ -202,6 +217,9 @@ Test(driver, python_between_the_operators)
 		200);
 	expect(&s, "PythonBound", FINDING_MEDIUM, "normalize", "40.0 % of the wall time");
 	begin(&s);
+	samples(&s, (struct perfx_sample){.stack = MALLOC}, 400);
+	expect(&s, "PythonBound", FINDING_MEDIUM, "normalize", "40.0 % of the wall time");
+	begin(&s);
 	samples(&s, (struct perfx_sample){.stack = FRAMEWORK}, 400);
 	expect(&s, "PythonBound", FINDING_MEDIUM, "Module._call_impl (module.py:1194)", "40.0 %");
 }
@@ -219,6 +237,9 @@ Test(driver, python_that_is_none_of_the_interpreters)
 	expect_none(&s, "PythonBound");
 	begin(&s);
 	samples(&s, (struct perfx_sample){.stack = EXTENSION}, 600);
+	expect_none(&s, "PythonBound");
+	begin(&s);
+	samples(&s, (struct perfx_sample){.stack = FSYNC}, 600);
 	expect_none(&s, "PythonBound");
 	begin(&s);
 	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .tid = POOL}, 600);
@@ -387,7 +408,9 @@ Test(driver, one_cause_is_one_finding)
 	cr_expect_null(find(&report, "BlockedThread"));
 	forget(&report);
 	begin(&s);
+	waits(&s, PERFX_WAIT_SLEEP, 0, LOCK, 2000);
 	report = end(&s);
+	cr_expect_not_null(find(&report, "SleepWait"));
 	cr_expect_not_null(find(&report, "BlockedThread"));
 	forget(&report);
 }

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """A PyTorch trainer of a small CNN with one planted bottleneck, or none: it prints "ready PID" when it
-is warm, and trains until it is killed. Sizes are such that the planted one is the largest part of a
-step on a slow machine as on a fast one."""
+is warm, and trains until its standard input is closed. Sizes are such that the planted one is the
+largest part of a step on a slow machine as on a fast one."""
 
 import argparse
 import hashlib
 import multiprocessing
 import os
 import random
+import select
+import sys
 import tempfile
 import threading
 import time
@@ -22,7 +24,7 @@ from torch.utils.data import DataLoader, Dataset
 import gate
 
 BATCH = 16
-PASSES = 8
+PASSES = 16
 SIDE = 28
 
 
@@ -126,7 +128,8 @@ class NoWorkers(Loader):
 class Checkpoint(Nothing):
     """What is written is on the disk before the next step, each part of it by itself."""
 
-    PARTS = 8
+    PARTS = 4
+    PART = os.urandom(4 << 20)
 
     def __init__(self):
         super().__init__()
@@ -134,8 +137,9 @@ class Checkpoint(Nothing):
 
     def end(self, model):
         self.file.seek(0)
+        torch.save(model.state_dict(), self.file)
         for _ in range(self.PARTS):
-            torch.save(model.state_dict(), self.file)
+            self.file.write(self.PART)
             self.file.flush()
             os.fsync(self.file.fileno())
 
@@ -164,6 +168,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("bottleneck", choices=BOTTLENECKS)
     planted = BOTTLENECKS[parser.parse_args().bottleneck]()
+    stop = select.poll()
+    stop.register(sys.stdin, select.POLLHUP)
     torch.set_num_threads(1)
     model = nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
                           nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
@@ -172,7 +178,7 @@ def main():
     labels = torch.randint(10, (BATCH,))
     steps = 0
 
-    while True:
+    while not stop.poll(0):
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(planted.batch()), labels)
         loss.backward()

@@ -93,25 +93,28 @@ void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severit
 	ctx->findings[ctx->findings_count++] = finding;
 }
 
-/* What is a consequence of another finding is none of its own. */
-static const struct {
-	const char *cause, *symptom;
+/* What only says that there is another finding, if that takes such a part of the time. */
+static const struct symptom {
+	const char *kind, *const *causes;
+	double least;
 } symptoms[] = {
-	{"DataBound", "InputWait"},	 {"DataBound", "IdleTarget"},
-	{"DataBound", "BlockedThread"},	 {"InputWait", "IdleTarget"},
-	{"InputWait", "BlockedThread"},	 {"OutputWait", "IdleTarget"},
-	{"OutputWait", "BlockedThread"}, {"GilWait", "IdleTarget"},
-	{"GilWait", "BlockedThread"},	 {"LockWait", "IdleTarget"},
-	{"LockWait", "BlockedThread"},	 {"DiskWait", "IdleTarget"},
-	{"DiskWait", "BlockedThread"},	 {"DiskWait", "DiskBound"},
-	{"SleepWait", "IdleTarget"},	 {"SleepWait", "BlockedThread"},
-	{"ChildWait", "IdleTarget"},	 {"ChildWait", "BlockedThread"},
+	{"InputWait", (const char *const[]){"DataBound", NULL}, 0},
+	{"DiskBound", (const char *const[]){"DiskWait", NULL}, 0},
+	{"BlockedThread",
+	 (const char *const[]){"DataBound", "InputWait", "OutputWait", "GilWait", "LockWait",
+			       "DiskWait", "SleepWait", "ChildWait", NULL},
+	 0.25},
+	{"IdleTarget",
+	 (const char *const[]){"CpuContention", "DataBound", "InputWait", "OutputWait", "GilWait",
+			       "LockWait", "DiskWait", "SleepWait", "ChildWait", NULL},
+	 0.25},
 };
 
-static bool has_finding(const struct rules_ctx *ctx, const char *kind)
+static bool has_cause(const struct rules_ctx *ctx, const struct symptom *symptom)
 {
 	for (size_t i = 0; i < ctx->findings_count; i++)
-		if (!strcmp(ctx->findings[i].kind, kind))
+		if (ctx->findings[i].share >= symptom->least &&
+		    text_is_one_of(ctx->findings[i].kind, symptom->causes))
 			return true;
 	return false;
 }
@@ -119,13 +122,11 @@ static bool has_finding(const struct rules_ctx *ctx, const char *kind)
 static bool is_symptom(const struct rules_ctx *ctx, const struct finding *finding)
 {
 	for (size_t i = 0; i < sizeof(symptoms) / sizeof(symptoms[0]); i++)
-		if (!strcmp(symptoms[i].symptom, finding->kind) &&
-		    has_finding(ctx, symptoms[i].cause))
-			return true;
+		if (!strcmp(symptoms[i].kind, finding->kind))
+			return has_cause(ctx, &symptoms[i]);
 	return false;
 }
 
-/* No symptom is a cause of another one that is there without its own. */
 static void drop_symptoms(struct rules_ctx *ctx)
 {
 	for (size_t i = ctx->findings_count; i-- > 0;) {

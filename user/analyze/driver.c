@@ -4,6 +4,7 @@
 #include "analyze/location.h"
 #include "analyze/remedy.h"
 #include "base/grow.h"
+#include "base/syscalls.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -46,7 +47,31 @@ static size_t innermost_python(const struct profile_stack *stack)
 	return i;
 }
 
-bool stack_runs_python(const struct profile_stack *stack)
+/* Numbers of system calls are below. */
+#define SYSTEM_CALLS 512
+
+/* Is a frame glibc's function for a system call? "__GI___libc_read", "fsync" */
+static bool is_system_call(const struct profile_frame *frame)
+{
+	const char *name = frame->function, *call;
+
+	if (!is_system_library(frame))
+		return false;
+	if (begins(name, "__GI_"))
+		name += strlen("__GI_");
+	name += strspn(name, "_");
+	if (begins(name, "libc_"))
+		name += strlen("libc_");
+	for (unsigned number = 0; number < SYSTEM_CALLS; number++) {
+		call = syscall_name(number);
+		if (call && !strcmp(call, name))
+			return true;
+	}
+	return false;
+}
+
+/* A Python function, inside of which is nothing but the interpreter. */
+static bool is_in_interpreter(const struct profile_stack *stack)
 {
 	size_t python = stack ? innermost_python(stack) : 0;
 
@@ -56,6 +81,41 @@ bool stack_runs_python(const struct profile_stack *stack)
 		if (!is_interpreter(stack->frames[i]) && !is_system_library(stack->frames[i]))
 			return false;
 	return true;
+}
+
+bool stack_runs_python(const struct profile_stack *stack)
+{
+	return is_in_interpreter(stack) && !is_system_call(stack->frames[0]);
+}
+
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* Python's own queues, and what reads from them: a lock or a poll there waits for input. */
+static bool is_input_function(const struct profile_frame *frame)
+{
+	static const char *const files[] = {"queue.py", "queues.py", "connection.py",
+					    "dataloader.py", NULL};
+	static const char *const functions[] = {"get",		 "recv",       "recv_bytes",
+						"__next__",	 "_next_data", "_get_data",
+						"_try_get_data", NULL};
+	const char *dot = strrchr(frame->function, '.');
+
+	return frame->language == PERFX_LANGUAGE_PYTHON &&
+	       text_is_one_of(base_of(frame->file), files) &&
+	       text_is_one_of(dot ? dot + 1 : frame->function, functions);
+}
+
+static bool stack_reads_input(const struct profile_stack *stack)
+{
+	for (size_t i = 0; stack && i < stack->frames_count; i++)
+		if (is_input_function(stack->frames[i]))
+			return true;
+	return false;
 }
 
 /* The Python function that runs or waits, else the innermost native one. NULL: without a name. */
@@ -136,11 +196,6 @@ struct place thread_place(const struct profile_process *process, uint32_t tid)
 	return lines_lead(&lines);
 }
 
-struct place wait_place(const struct profile_activity *wait)
-{
-	return (struct place){frame_of(wait->stack), wait->ns};
-}
-
 /* --- calling contexts --- */
 
 struct contexts {
@@ -167,6 +222,11 @@ static const struct profile_context *context_of(const struct contexts *contexts,
 	return at == MAP64_NONE ? NULL : &contexts->process->contexts[at];
 }
 
+bool function_is_marker(const struct profile_function *function)
+{
+	return function->flags & PERFX_FUNCTION_RANGE || begins(function->name, "record_function ");
+}
+
 /* Is a traced call the innermost? A range is none. */
 static bool is_in_call(const struct contexts *contexts, uint32_t id)
 {
@@ -174,7 +234,7 @@ static bool is_in_call(const struct contexts *contexts, uint32_t id)
 	const struct profile_function *function =
 		context ? profile_function(contexts->profile, context->function) : NULL;
 
-	return id && !(function && function->flags & PERFX_FUNCTION_RANGE);
+	return id && !(function && function_is_marker(function));
 }
 
 static bool is_in_data(const struct contexts *contexts, uint32_t id)
@@ -227,7 +287,7 @@ static bool runs_python(const struct contexts *contexts, const struct profile_ac
 static void find_python(struct driver *driver, const struct contexts *contexts)
 {
 	const struct profile_activities *samples = &contexts->process->samples;
-	struct sampling python = {0}, data = {0};
+	struct sampling python = {0}, marked = {0}, data = {0};
 
 	for (size_t i = 0; i < samples->count; i++) {
 		const struct profile_activity *sample = &samples->list[i];
@@ -235,10 +295,13 @@ static void find_python(struct driver *driver, const struct contexts *contexts)
 		if (sample->tid != driver->tid || !runs_python(contexts, sample))
 			continue;
 		sampling_add(&python, sample);
-		if (is_in_data(contexts, sample->context))
+		if (sample->context)
+			sampling_add(&marked, sample);
+		if (is_in_data(contexts, sample->context) || stack_reads_input(sample->stack))
 			sampling_add(&data, sample);
 	}
 	driver->python = sampling_end(&python);
+	driver->marked = sampling_end(&marked);
 	driver->data = sampling_end(&data);
 }
 
@@ -261,28 +324,6 @@ int sampled_python(struct sampled *sampled, const struct profile *profile,
 }
 
 /* --- waits --- */
-
-static const char *base_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
-/* Python's own queues, and what reads from them: a lock or a poll there waits for input. */
-static bool is_input_function(const struct profile_frame *frame)
-{
-	static const char *const files[] = {"queue.py", "queues.py", "connection.py",
-					    "dataloader.py", NULL};
-	static const char *const functions[] = {"get",		 "recv",       "recv_bytes",
-						"__next__",	 "_next_data", "_get_data",
-						"_try_get_data", NULL};
-	const char *dot = strrchr(frame->function, '.');
-
-	return frame->language == PERFX_LANGUAGE_PYTHON &&
-	       text_is_one_of(base_of(frame->file), files) &&
-	       text_is_one_of(dot ? dot + 1 : frame->function, functions);
-}
 
 /* A mutex that another thread has; a wait for a condition is none. */
 static bool is_mutex_function(const struct profile_frame *frame)
@@ -308,16 +349,13 @@ static enum wait_kind kind_of_futex(const struct profile_stack *stack)
 {
 	size_t python = stack ? innermost_python(stack) : 0;
 
-	if (!stack)
-		return WAIT_UNJUDGED;
-	for (size_t i = 0; i < stack->frames_count; i++) {
-		if (i < python && is_mutex_function(stack->frames[i]))
+	for (size_t i = 0; i < python; i++)
+		if (is_mutex_function(stack->frames[i]))
 			return WAIT_LOCK;
-		if (is_input_function(stack->frames[i]))
-			return WAIT_INPUT;
-	}
+	if (stack_reads_input(stack))
+		return WAIT_INPUT;
 	/* Lock.acquire(): the interpreter waits, for the function that calls it */
-	return stack_runs_python(stack) && !is_condition(stack->frames[python]) ? WAIT_LOCK
+	return is_in_interpreter(stack) && !is_condition(stack->frames[python]) ? WAIT_LOCK
 										: WAIT_UNJUDGED;
 }
 
@@ -356,6 +394,24 @@ static enum wait_kind kind_of_reason(const struct profile_activity *wait)
 	return WAIT_UNJUDGED;
 }
 
+/* What a poll waits for is not known to samples. */
+static bool is_sample_of(const struct profile_activity *sample, const struct profile_activity *wait)
+{
+	return sample->tid == wait->tid && sample->reason == wait->reason &&
+	       sample->syscall == wait->syscall &&
+	       (sample->object == wait->object || !sample->object);
+}
+
+/* Samples are in the order of their time. */
+static const struct profile_frame *place_of_wait(const struct profile_activities *samples,
+						 const struct profile_activity *wait)
+{
+	for (size_t i = 0; i < samples->count; i++)
+		if (is_sample_of(&samples->list[i], wait) && samples->list[i].stack)
+			return frame_of(samples->list[i].stack);
+	return NULL;
+}
+
 /* Was a traced call open in most of its samples? */
 static bool waits_in_call(const struct contexts *contexts, const struct profile_activity *wait)
 {
@@ -365,8 +421,7 @@ static bool waits_in_call(const struct contexts *contexts, const struct profile_
 	for (size_t i = 0; i < samples->count; i++) {
 		const struct profile_activity *sample = &samples->list[i];
 
-		if (sample->tid != wait->tid || sample->reason != wait->reason ||
-		    sample->object != wait->object || sample->syscall != wait->syscall)
+		if (!is_sample_of(sample, wait))
 			continue;
 		all += sample->count;
 		if (is_in_call(contexts, sample->context))
@@ -405,8 +460,10 @@ static void find_waits(struct driver *driver, const struct contexts *contexts)
 		if (wait->reason == PERFX_WAIT_RUNNABLE)
 			driver->runnable_ns += wait->ns;
 		sum = &driver->waits[kind_of_wait(driver, contexts, wait)];
-		if (!sum->most)
+		if (!sum->most) {
 			sum->most = wait;
+			sum->place = place_of_wait(&contexts->process->samples, wait);
+		}
 		if (sum->most->object == wait->object)
 			sum->most_ns += wait->ns;
 		sum->ns += wait->ns;

@@ -47,13 +47,15 @@ struct driver_wait {
 	uint64_t ns, count, max_ns;
 	const struct profile_activity *most; /* the object that took most of it; NULL: ns is 0 */
 	uint64_t most_ns;		     /* of that object, whoever held it */
+	const struct profile_frame *place;   /* where that was; NULL: not known */
 };
 
 struct driver {
 	uint32_t tid;
 	uint64_t wall_ns;
 	struct sampled python; /* in the interpreter, no traced call open */
-	struct sampled data;   /* the part of it in ranges that wait for the next batch */
+	struct sampled marked; /* the part of it in ranges */
+	struct sampled data;   /* the part of it that prepares the next batch */
 	struct driver_wait waits[WAIT_KINDS];
 	uint64_t runnable_ns; /* without a CPU */
 };
@@ -68,10 +70,11 @@ int sampled_python(struct sampled *sampled, const struct profile *profile,
 		   const struct profile_process *process, uint32_t but_tid);
 /* The same of one thread, in whatever it runs on a CPU. */
 struct place thread_place(const struct profile_process *process, uint32_t tid);
-/* Where a wait was. */
-struct place wait_place(const struct profile_activity *wait);
 
-/* Is the innermost native code of a stack the interpreter itself, for a Python function? */
+/* A range, or what has no name in PyTorch 1.13 (plan/annotations.c): it does no work itself. */
+bool function_is_marker(const struct profile_function *function);
+/* Is the innermost native code of a stack the interpreter itself, for a Python function, and no
+ * system call? */
 bool stack_runs_python(const struct profile_stack *stack);
 
 #endif

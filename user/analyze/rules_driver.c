@@ -41,11 +41,12 @@ static void add_thread(struct text *text, const struct rules_ctx *ctx, uint32_t 
 }
 
 /* The place where it is, else the process. */
-static void add_subject(struct note *note, const struct rules_ctx *ctx, const struct place *place)
+static void add_subject(struct note *note, const struct rules_ctx *ctx,
+			const struct profile_frame *place)
 {
-	note->of_function = place->frame;
-	if (place->frame)
-		location_place(&note->subject, place->frame);
+	note->of_function = place;
+	if (place)
+		location_place(&note->subject, place);
 	else
 		add_process_name(&note->subject, ctx->process);
 }
@@ -91,7 +92,7 @@ static void python_bound(struct rules_ctx *ctx)
 		least -= (double)driver->data.ns / wall;
 	if (python->count < SAMPLES_MIN || least < PYTHON_MEDIUM)
 		return;
-	add_subject(&note, ctx, &python->lead);
+	add_subject(&note, ctx, python->lead.frame);
 	add_python_time(&note.evidence, ctx, python, share);
 	text_printf(&note.evidence, " (%llu samples, standard error %.1f points)",
 		    (unsigned long long)python->count, 100 * error);
@@ -231,12 +232,10 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	const struct driver_wait *wait = &ctx->driver->waits[rule->wait];
 	double share = (double)wait->ns / (double)ctx->driver->wall_ns;
 	struct note note = {.share = share};
-	struct place place;
 
 	if (!wait->most || share < WAIT_MEDIUM)
 		return;
-	place = wait_place(wait->most);
-	add_subject(&note, ctx, &place);
+	add_subject(&note, ctx, wait->place);
 	text_add(&note.evidence, "waited ");
 	add_ns(&note.evidence, wait->ns);
 	text_add(&note.evidence, " for ");
@@ -252,9 +251,9 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	add_process_name(&note.headline, ctx->process);
 	text_add(&note.headline, " waits for ");
 	add_wait(&note.headline, ctx, rule, wait, share);
-	if (place.frame) {
+	if (wait->place) {
 		text_add(&note.headline, "; it waits in ");
-		location_place(&note.headline, place.frame);
+		location_place(&note.headline, wait->place);
 	}
 	rules_ctx_add(ctx, rule->kind, wait_severity(ctx, rule, share), share, &note);
 }

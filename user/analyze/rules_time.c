@@ -35,12 +35,24 @@ static void add_caller(struct text *text, const struct rules_ctx *ctx,
 	text_add(text, " of the calls)");
 }
 
+/* What a range has for itself is untraced code: DataBound and PythonBound may say which. */
+static bool is_said_elsewhere(const struct rules_ctx *ctx, const struct profile_row *row)
+{
+	const struct profile_function *function = profile_function(ctx->profile, row->function);
+
+	if (!function || !function_is_marker(function))
+		return false;
+	if (remedy_of_name(function) == REMEDY_DATA)
+		return rules_data_bound(ctx);
+	return ctx->driver->marked.ns >= row->self_ns / 2;
+}
+
 static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 {
 	double share = wall_share(ctx->process, row->self_ns);
 	struct note note = {.of_function = true};
 
-	if (share < SLOW_MEDIUM)
+	if (share < SLOW_MEDIUM || is_said_elsewhere(ctx, row))
 		return;
 	add_function_name(&note.subject, ctx->profile, row->function);
 	text_add(&note.evidence, "self time ");

@@ -253,7 +253,7 @@ static const struct finding *find_bottleneck(const struct profile *profile,
 
 		if (wall_share(p, p->rows[i].self_ns) <= most->share)
 			break;
-		if (function && !(function->flags & PERFX_FUNCTION_RANGE) &&
+		if (function && !function_is_marker(function) &&
 		    !remedy_waits(remedy_kind(profile, p, &p->rows[i])))
 			return NULL;
 	}
