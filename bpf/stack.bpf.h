@@ -305,15 +305,19 @@ static __always_inline bool read_memory(struct call_stack *s, __u64 address, __u
 
 static __always_inline int want_stack(struct call_stack *s)
 {
-	__u32 to_page_end;
+	__u64 from =
+		s->wanted - s->sp < STACK_CHUNK_BYTES / 2 ? s->sp : s->wanted - STACK_BELOW_BYTES;
 
 	if (s->wanted & 7 || !is_user_address(s->wanted))
 		return finish(s, PERFX_STACK_END_UNREADABLE);
-	s->wanted =
-		s->wanted - s->sp < STACK_CHUNK_BYTES / 2 ? s->sp : s->wanted - STACK_BELOW_BYTES;
-	to_page_end = 4096 - (s->wanted & 4095);
-	s->wanted_bytes =
-		s->careful && to_page_end < STACK_CHUNK_BYTES ? to_page_end : STACK_CHUNK_BYTES;
+	s->wanted_bytes = STACK_CHUNK_BYTES;
+	if (s->careful) {
+		if ((from ^ s->wanted) & ~4095ull)
+			from = s->wanted & ~4095ull;
+		if (s->wanted_bytes > 4096 - (from & 4095))
+			s->wanted_bytes = 4096 - (from & 4095);
+	}
+	s->wanted = from;
 	return STACK_WANTS;
 }
 

@@ -35,7 +35,7 @@ def chain(hotspot):
     return tuple(name[0] for name in names if name and name[0] in NAMES)
 
 
-def follow(program, tracer, *options, link=None):
+def follow(program, tracer, *options, link=None, ways=WAYS):
     """Traces every way twice, and checks that each was followed; returns the process of the report."""
     p = program(WORKLOADS / "stacks")
     t = tracer(p.pid, *OPTIONS, *options, link=link)
@@ -48,7 +48,7 @@ def follow(program, tracer, *options, link=None):
     for hotspot in process["memory"][0]["hotspots"]:
         counts[chain(hotspot)] += hotspot["allocs"]
     missing = {}
-    for way in WAYS:
+    for way in ways:
         want = THREADS * ROUNDS * 2 * (2 if way[0] == "on_signal" else 1)
         whole = sum(counts["leaf", *way, "every_way", "run_thread", *root] for root in ([], ["main"]))
         if whole < 0.99 * want - 2:  # before the tables of a page were there
@@ -68,9 +68,11 @@ def test_known_chains(link, links, program, tracer):
 
 
 def test_return_probes_on_the_way(program, tracer):
-    """They have replaced return addresses on the stack."""
+    """They have replaced return addresses on the stack. What a handler with a stack of its own
+    allocates is lost then: its return probes would end the program."""
+    ways = [way for way in WAYS if way[0] != "on_signal"]
     process = follow(program, tracer, "--return", "probe", "-F", "stacks:calls_*", "-F",
-                     "stacks:every_way", "-F", "stacks:sorts", "-F", "stacks_far.so:far_away")
+                     "stacks:every_way", "-F", "stacks:sorts", "-F", "stacks_far.so:far_away", ways=ways)
     assert {f["name"] for f in process["functions"]} >= {"every_way", "sorts", "calls_far", "far_away"}
 
 
