@@ -230,7 +230,7 @@ static void check_live(const char *name, uint32_t minor)
 	pid_t pid = start(name, &address);
 
 	if (!pid) {
-		cr_log_warn("%s: cannot be run here", name);
+		cr_log_info("%s: cannot be run here", name);
 		return;
 	}
 	maps = maps__read(pid);
