@@ -35,7 +35,7 @@ enum {
 	MALLOC,
 	FSYNC
 };
-enum { CONV = 1, RANGE };
+enum { CONV = 1, RANGE, BATCHES, OPTIMIZER };
 
 static void begin(struct stream *s)
 {
@@ -50,6 +50,14 @@ static void begin(struct stream *s)
 		   .function = RANGE, .source = PERFX_SOURCE_TORCH, .flags = PERFX_FUNCTION_RANGE);
 	stream_context(s, CONV, 0, CONV, 1);
 	stream_context(s, RANGE, 0, RANGE, 1);
+	stream_add(s, PERFX_KIND_FUNCTION, struct perfx_function,
+		   STRINGS("enumerate(DataLoader)#_Iter.__next__", "", ""), .function = BATCHES,
+		   .source = PERFX_SOURCE_TORCH, .flags = PERFX_FUNCTION_RANGE);
+	stream_add(s, PERFX_KIND_FUNCTION, struct perfx_function,
+		   STRINGS("Optimizer.step#SGD.step", "", ""), .function = OPTIMIZER,
+		   .source = PERFX_SOURCE_TORCH, .flags = PERFX_FUNCTION_RANGE);
+	stream_context(s, BATCHES, 0, BATCHES, 1);
+	stream_context(s, OPTIMIZER, 0, OPTIMIZER, 1);
 	stream_stack(s, 1, PYTHON_CODE, PERFX_STACK_PC, 0x1000, NORMALIZE, LOOP, 0x1000);
 	stream_stack(s, 1, EXTENSION, PERFX_STACK_PC, 0x3000, 0x1000, NORMALIZE, LOOP, 0x1000);
 	stream_stack(s, 1, LOCK, PERFX_STACK_PC, 0x2000, 0x1000, LOOP, 0x1000);
@@ -411,7 +419,47 @@ Test(driver, one_cause_is_one_finding)
 	waits(&s, PERFX_WAIT_SLEEP, 0, LOCK, 2000);
 	report = end(&s);
 	cr_expect_not_null(find(&report, "SleepWait"));
-	cr_expect_not_null(find(&report, "BlockedThread"));
+	cr_assert_not_null(find(&report, "BlockedThread"));
+	cr_expect(contains(find(&report, "BlockedThread")->evidence,
+			   "; 2.00 s in sleep, in main (train.py:12)"));
+	forget(&report);
+}
+
+/* Steps of 100 ms, of which 60 ms are the loader's. */
+static void steps(struct stream *s)
+{
+	for (uint64_t i = 0; i < 20; i++) {
+		stream_call(s, BATCHES, MAIN, i * 100 * MS, 60 * MS, 60 * MS, 0);
+		stream_call(s, OPTIMIZER, MAIN, i * 100 * MS + 90 * MS, 10 * MS, 10 * MS, 0);
+	}
+}
+
+/* Python that prepares the next batch in the loader's range, or a worker that does. */
+Test(driver, waits_for_the_next_batch)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	steps(&s);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .context = BATCHES}, 600);
+	report = end(&s);
+	cr_assert_not_null(find(&report, "DataBound"));
+	cr_expect(contains(find(&report, "DataBound")->evidence,
+			   "; its own thread prepares it, mostly in normalize (features.py:88)"));
+	cr_expect_null(find(&report, "PythonBound"));
+	cr_expect_null(find(&report, "SlowOperation"));
+	cr_expect(contains(report.analysis->verdict, "INPUT-BOUND: "));
+	forget(&report);
+	begin(&s);
+	steps(&s);
+	waits(&s, PERFX_WAIT_READ, 77, LOCK, 4000);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .process = 2, .tid = WORKER}, 500);
+	report = end(&s);
+	cr_assert_not_null(find(&report, "DataBound"));
+	cr_expect(contains(find(&report, "DataBound")->evidence,
+			   "; meanwhile worker (pid 5000) runs mostly normalize (features.py:88)"));
+	cr_expect_null(find(&report, "InputWait"));
 	forget(&report);
 }
 

@@ -457,8 +457,12 @@ static void find_waits(struct driver *driver, const struct contexts *contexts)
 
 		if (wait->tid != driver->tid)
 			continue;
-		if (wait->reason == PERFX_WAIT_RUNNABLE)
+		if (wait->reason == PERFX_WAIT_RUNNABLE) {
 			driver->runnable_ns += wait->ns;
+		} else if (!driver->longest) {
+			driver->longest = wait;
+			driver->longest_place = place_of_wait(&contexts->process->samples, wait);
+		}
 		sum = &driver->waits[kind_of_wait(driver, contexts, wait)];
 		if (!sum->most) {
 			sum->most = wait;

@@ -57,7 +57,10 @@ struct driver {
 	struct sampled marked; /* the part of it in ranges */
 	struct sampled data;   /* the part of it that prepares the next batch */
 	struct driver_wait waits[WAIT_KINDS];
-	uint64_t runnable_ns; /* without a CPU */
+	/* of whatever kind, but for a CPU; NULL: none is known */
+	const struct profile_activity *longest;
+	const struct profile_frame *longest_place; /* NULL: not known */
+	uint64_t runnable_ns;			   /* without a CPU */
 };
 
 /* 0 or -ENOMEM. */

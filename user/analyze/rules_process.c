@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Rules about a process (what it waited for, what it was short of) and about the capture. */
+#include "analyze/location.h"
 #include "analyze/remedy.h"
 #include "analyze/rules_ctx.h"
 #include "base/escape.h"
+#include "base/syscalls.h"
 #include "base/units.h"
+#include "decode/names.h"
 
 /* CPU time of the wall time. */
 #define IDLE_CPU 0.10
@@ -45,6 +48,28 @@ bool rules_is_worker(const struct rules_ctx *ctx)
 	return false;
 }
 
+/* What took most of the waiting: "; 4.90 s in epoll for pipe:[1234], in serve (server.py:12)" */
+static void add_longest_wait(struct text *text, const struct driver *driver)
+{
+	const struct profile_activity *wait = driver->longest;
+	const char *call = wait ? syscall_name(wait->syscall) : NULL;
+
+	if (!wait)
+		return;
+	text_add(text, "; ");
+	add_ns(text, wait->ns);
+	text_printf(text, " in %s",
+		    wait->reason == PERFX_WAIT_SYSCALL && call ? call : name_of_wait(wait->reason));
+	if (wait->object_name[0]) {
+		text_add(text, " for ");
+		escape_name(text, wait->object_name);
+	}
+	if (!driver->longest_place)
+		return;
+	text_add(text, ", in ");
+	location_place(text, driver->longest_place);
+}
+
 bool rules_is_idle(const struct rules_ctx *ctx)
 {
 	double cpu = cpu_share(ctx->process);
@@ -73,6 +98,7 @@ static bool idle_target(struct rules_ctx *ctx)
 	if (threads.measured)
 		text_printf(&note.evidence, "; %u of %u threads blocked nearly all the time",
 			    threads.blocked, threads.measured);
+	add_longest_wait(&note.evidence, ctx->driver);
 	text_printf(&note.threshold, "CPU time below %.0f %% of the wall time", IDLE_CPU * 100);
 	text_add(&note.suggestion,
 		 "The process waits for input, a lock, the network, a GPU or another process. "
@@ -142,6 +168,8 @@ static void blocked_thread(struct rules_ctx *ctx)
 	add_percent(&note.evidence, share);
 	text_add(&note.evidence, "), on-CPU ");
 	add_ns(&note.evidence, thread->on_cpu_ns);
+	if (ctx->driver->tid == thread->tid)
+		add_longest_wait(&note.evidence, ctx->driver);
 	text_printf(&note.threshold, "blocked at least %.0f %% of the time", BLOCKED_MAIN * 100);
 	suggest_for_blocked(&note.suggestion, ctx, thread->blocked_ns);
 	rules_ctx_add(ctx, "BlockedThread", FINDING_LOW, share, &note);
