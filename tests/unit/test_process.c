@@ -251,6 +251,7 @@ Test(process, of_a_thread)
 	cr_expect_eq(pid, getpid());
 	cr_expect_eq(process_of_thread(getpid()), getpid());
 	cr_expect_eq(process_of_thread(INT32_MAX), -ESRCH);
+	cr_expect_eq(process_thread_by_own_id(getpid(), 4711), 4711); /* no container */
 }
 
 static void *wait_for_the_end(void *end)

@@ -501,6 +501,36 @@ pid_t process_task(pid_t pid)
 	return found;
 }
 
+/* The id of a thread in the innermost of its pid namespaces: the last number of "NSpid: 4711 7". */
+static pid_t own_id_of(pid_t tid)
+{
+	long own_id = 0;
+	char *text, *line;
+
+	if (proc_read_pid(tid, "status", &text, 0) < 0)
+		return 0;
+	line = strstr(text, "\nNSpid:");
+	for (char *at = line ? line + strlen("\nNSpid:") : NULL; at && *at == '\t';)
+		own_id = strtol(at, &at, 10);
+	free(text);
+	return (pid_t)own_id;
+}
+
+pid_t process_thread_by_own_id(pid_t pid, pid_t own_id)
+{
+	pid_t *tids = NULL, found = 0;
+	ssize_t count;
+
+	if (own_id_of(pid) == pid)
+		return own_id; /* its ids are ours */
+	count = process_threads(pid, &tids);
+	for (ssize_t i = 0; i < count && !found; i++)
+		if (own_id_of(tids[i]) == own_id)
+			found = tids[i];
+	free(tids);
+	return found;
+}
+
 static uint64_t keyed_kilobytes(const char *text, const char *key)
 {
 	uint64_t number = keyed_number(text, key);

@@ -51,6 +51,9 @@ ssize_t process_descendants(pid_t pid, pid_t **out);
 
 /* Thread ids, ascending. */
 ssize_t process_threads(pid_t pid, pid_t **out);
+/* The thread that has this id in the process's own pid namespace, which may be a container's; 0:
+ * there is none. */
+pid_t process_thread_by_own_id(pid_t pid, pid_t own_id);
 /* The task whose directory in /proc shows the process's mappings, files and environment, and
  * through whom its memory is read: the main thread, or, where that has left by pthread_exit,
  * another one. */

@@ -15,6 +15,7 @@ struct waits {
 	struct waiting *waiting;
 	struct sink *sink;
 	struct map64 named;	/* by process, reason and object */
+	struct map64 holders;	/* tids, by process and as that numbers them */
 	uint64_t claimed_count; /* of the sums, when new ones were named last */
 	struct maps *maps;	/* of maps_pid, while names are found */
 	pid_t maps_pid;
@@ -46,6 +47,7 @@ void waits__free(struct waits *waits)
 		return;
 	forget_maps(waits);
 	map64_clear(&waits->named);
+	map64_clear(&waits->holders);
 	free(waits);
 }
 
@@ -178,6 +180,22 @@ void waits__name(struct waits *waits)
 
 /* --- sums --- */
 
+/* The thread that holds the lock: the process may number it as its container does. */
+static uint32_t holder_of(struct waits *waits, const struct perfx_wait *wait)
+{
+	uint64_t key = (uint64_t)wait->process << 32 | wait->holder_tid;
+	uint32_t tid;
+
+	if (!wait->holder_tid)
+		return 0;
+	tid = map64_get(&waits->holders, key);
+	if (tid != MAP64_NONE)
+		return tid;
+	tid = (uint32_t)process_thread_by_own_id((pid_t)wait->tgid, (pid_t)wait->holder_tid);
+	map64_put(&waits->holders, key, tid); /* without memory it is asked again */
+	return tid;
+}
+
 static void emit_waited(void *ctx, const struct waited *waited)
 {
 	const struct perfx_wait *wait = waited->wait;
@@ -185,7 +203,7 @@ static void emit_waited(void *ctx, const struct waited *waited)
 				       .tid = wait->tid,
 				       .reason = wait->reason,
 				       .syscall = wait->syscall,
-				       .holder_tid = wait->holder_tid,
+				       .holder_tid = holder_of(ctx, wait),
 				       .object = wait->object,
 				       .blocked_ns = waited->blocked_ns,
 				       .count = waited->count,
