@@ -24,7 +24,7 @@ volatile __u32 perfx_ending = 0;
 volatile __u32 perfx_waiting = 0;
 volatile __u64 perfx_recording_windows = 0;
 volatile __u64 perfx_window_opened_ns = 0;
-volatile __u64 perfx_window_closed_ns = 0;
+volatile __u64 perfx_windows_ns = 0;
 /* The program switches stacks in user space (coroutines): see leave_any. */
 volatile __u32 perfx_many_stacks = 0;
 volatile __u32 perfx_next_process = 1;

@@ -237,8 +237,8 @@ extern volatile __u64 perfx_recording_windows;
 #define RECORDING_WINDOW_NUMBER(windows) ((__u32)((windows) >> 32))
 #define RECORDING_WINDOW_OPEN(windows)	 ((__u32)(windows))
 
-/* When the last window opened, and when one closed last. */
-extern volatile __u64 perfx_window_opened_ns, perfx_window_closed_ns;
+/* When the last window opened, and how long all were that have closed. */
+extern volatile __u64 perfx_window_opened_ns, perfx_windows_ns;
 
 /* Each failure is another thread's success: there are not so many at once. */
 #define WINDOW_TRIES 64
@@ -300,7 +300,7 @@ static __always_inline void recording_windows_add(const struct perfx_traced_proc
 			perfx_window_opened_ns = time_ns;
 			emit_recording_window(traced, time_ns, PERFX_RECORDING_WINDOW_OPENS);
 		} else if (n < 0 && open == 0) {
-			perfx_window_closed_ns = time_ns;
+			perfx_windows_ns += time_ns - perfx_window_opened_ns;
 			emit_recording_window(traced, time_ns, 0);
 		}
 		return;

@@ -81,36 +81,29 @@ static __always_inline struct perfx_wait_sum *find_sum(const struct perfx_wait *
 	return sum_of(&less, 2);
 }
 
-/* The part of a time that was recorded (--wait). A wait that lasts over more than one window has
- * been taken by user space at the end of each. */
-static __always_inline __u64 recorded_part(__u64 from_ns, __u64 to_ns)
+/* A clock that stands still while nothing is recorded (--wait): a wait may last over many windows.
+ */
+static __always_inline __u64 recorded_time(__u64 now)
 {
-	__u64 opened_ns = perfx_window_opened_ns, closed_ns = perfx_window_closed_ns;
-
-	if (from_ns < opened_ns)
-		from_ns = opened_ns;
-	if (!is_wanted() && closed_ns < to_ns)
-		to_ns = closed_ns;
-	return to_ns > from_ns ? to_ns - from_ns : 0;
+	return perfx_windows_ns + (is_wanted() ? now - perfx_window_opened_ns : 0);
 }
 
 static __always_inline void add_wait(const struct perfx_waiter *waiter, __u64 since_ns, __u64 now)
 {
-	__u64 blocked_ns = recorded_part(since_ns, now), whole_ns;
+	__u64 until_ns = recorded_time(now) + 1;
 	struct perfx_wait_sum *sum;
 
-	if (!blocked_ns)
+	if (until_ns <= since_ns)
 		return;
 	sum = find_sum(&waiter->wait);
 	if (!sum) {
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 		return;
 	}
-	whole_ns = recorded_part(waiter->began_ns, now);
-	__sync_fetch_and_add(&sum->blocked_ns, blocked_ns);
+	__sync_fetch_and_add(&sum->blocked_ns, until_ns - since_ns);
 	__sync_fetch_and_add(&sum->count, 1);
-	if (whole_ns > sum->max_ns)
-		sum->max_ns = whole_ns;
+	if (until_ns - waiter->began_ns > sum->max_ns)
+		sum->max_ns = until_ns - waiter->began_ns;
 }
 
 /* --- threads --- */
@@ -139,12 +132,14 @@ static __always_inline void waiter_free(__u32 tid)
 
 /* A wait begins; what for is to be found yet, and wait_start() to follow. NULL: no place. */
 static __always_inline struct perfx_waiter *wait_prepare(struct task_struct *task,
-							 const struct perfx_traced_process *traced)
+							 const struct perfx_traced_process *traced,
+							 __u64 now)
 {
 	struct perfx_waiter *waiter = waiter_find(task->pid) ?: waiter_new(task->pid);
 
 	if (!waiter)
 		return NULL;
+	waiter->off_cpu_ns = now;
 	__builtin_memset(&waiter->wait, 0, sizeof(waiter->wait));
 	waiter->wait.process = traced->process;
 	waiter->wait.tgid = task->tgid;
@@ -157,8 +152,8 @@ static __always_inline struct perfx_waiter *wait_prepare(struct task_struct *tas
 /* Last: user space takes what it finds with a time. */
 static __always_inline void wait_start(struct perfx_waiter *waiter, __u64 now)
 {
-	waiter->off_cpu_ns = waiter->began_ns = now;
-	__sync_lock_test_and_set(&waiter->since_ns, now);
+	waiter->began_ns = recorded_time(now) + 1;
+	__sync_lock_test_and_set(&waiter->since_ns, waiter->began_ns);
 }
 
 /* include/linux/sched.h */
@@ -182,7 +177,7 @@ static __always_inline void leaves_cpu(struct task_struct *task,
 		waiter_free(task->pid);
 		return;
 	}
-	waiter = wait_prepare(task, traced);
+	waiter = wait_prepare(task, traced, now);
 	if (!waiter)
 		return;
 	if (state && !preempted)
@@ -249,8 +244,7 @@ int BPF_PROG(perfx_on_wakeup, struct task_struct *task)
 	waiter->wait.object = waiter->wait.holder_tid = 0;
 	waiter->wait.inode = waiter->wait.device = waiter->wait.mode = 0;
 	waiter->wait.fd = -1;
-	waiter->began_ns = now;
-	__sync_lock_test_and_set(&waiter->since_ns, now);
+	wait_start(waiter, now);
 	return 0;
 }
 
@@ -259,10 +253,11 @@ SEC("?tp_btf/sched_wakeup_new")
 int BPF_PROG(perfx_on_wakeup_new, struct task_struct *task)
 {
 	struct perfx_traced_process *traced = perfx_tracing ? traced_by(task) : NULL;
-	struct perfx_waiter *waiter = traced ? wait_prepare(task, traced) : NULL;
+	__u64 now = bpf_ktime_get_ns();
+	struct perfx_waiter *waiter = traced ? wait_prepare(task, traced, now) : NULL;
 
 	if (waiter)
-		wait_start(waiter, bpf_ktime_get_ns());
+		wait_start(waiter, now);
 	return 0;
 }
 
@@ -307,7 +302,7 @@ int perfx_at_begin(struct bpf_iter__task *ctx)
 
 	if (!traced || is_on_cpu(task) || waiter_find(task->pid))
 		return 0;
-	waiter = wait_prepare(task, traced);
+	waiter = wait_prepare(task, traced, perfx_waiting_from_ns);
 	if (!waiter)
 		return 0;
 	if (task->__state)

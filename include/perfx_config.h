@@ -485,9 +485,11 @@ struct perfx_waiter {
 	__u32 pad;
 	struct perfx_wait wait;
 	__u64 off_cpu_ns; /* when it left the CPU */
-	__u64 began_ns; /* when this wait began: it may have had another before, on the way back */
-	/* From when on it is not in the sums; 0: the thread runs. User space may move it, and who
-	 * changes it adds the time. */
+	/* When this wait began: it may have had another before, on the way back. By a clock that
+	 * stands still while nothing is recorded (--wait), plus 1. */
+	__u64 began_ns;
+	/* From when on it is not in the sums, likewise; 0: the thread runs. User space may move it,
+	 * and who changes it adds the time. */
 	__u64 since_ns;
 };
 

@@ -154,16 +154,14 @@ static void take_open(struct waiting *waiting, struct perfx_waiter *waiter, uint
 		      bool ended, waited_fn *visit, void *ctx)
 {
 	uint64_t since_ns = __atomic_load_n(&waiter->since_ns, __ATOMIC_SEQ_CST);
-	uint64_t opened_ns = waiting->skel->bss->perfx_window_opened_ns;
-	uint64_t from_ns = since_ns > opened_ns ? since_ns : opened_ns;
-	uint64_t began_ns = waiter->began_ns > opened_ns ? waiter->began_ns : opened_ns;
+	uint64_t began_ns = waiter->began_ns;
 	struct perfx_wait wait = waiter->wait;
 
-	if (!since_ns || from_ns >= until_ns || !exchange(&waiter->since_ns, since_ns, until_ns))
+	if (!since_ns || since_ns >= until_ns || !exchange(&waiter->since_ns, since_ns, until_ns))
 		return;
 	if (is_traced(waiting, &wait))
 		visit(ctx, &(struct waited){.wait = &wait,
-					    .blocked_ns = until_ns - from_ns,
+					    .blocked_ns = until_ns - since_ns,
 					    .count = ended,
 					    .max_ns = until_ns - began_ns});
 	/* its process ended while it was on its way out: nobody saw it go */
@@ -171,9 +169,20 @@ static void take_open(struct waiting *waiting, struct perfx_waiter *waiter, uint
 		__atomic_store_n(&waiter->tid, 0, __ATOMIC_SEQ_CST);
 }
 
+/* As recorded_time() in bpf/waiting.bpf.c; plus 1, as waits have it. */
+static uint64_t recorded_until(const struct waiting *waiting, uint64_t now_ns)
+{
+	const struct perfx_bpf *skel = waiting->skel;
+	bool open = !skel->bss->perfx_waiting || (uint32_t)skel->bss->perfx_recording_windows;
+
+	return skel->bss->perfx_windows_ns +
+	       (open ? now_ns - skel->bss->perfx_window_opened_ns : 0) + 1;
+}
+
 void waiting__take(struct waiting *waiting, uint64_t until_ns, bool ended, waited_fn *visit,
 		   void *ctx)
 {
+	until_ns = recorded_until(waiting, until_ns);
 	for (size_t i = 0; i < SUMS_COUNT; i++)
 		if (waiting->sums[i].key)
 			take_sum(&waiting->sums[i], visit, ctx);

@@ -34,7 +34,7 @@ struct waited {
 typedef void waited_fn(void *ctx, const struct waited *waited);
 
 /* Takes what has been added to the sums, and of waits that go on the time up to until_ns. ended: to
- * that time they count as whole ones, because the recording ends or pauses there. */
+ * that time they count as whole ones, because the recording ends there. */
 void waiting__take(struct waiting *waiting, uint64_t until_ns, bool ended, waited_fn *visit,
 		   void *ctx);
 /* All there are, with what they have now. */

@@ -308,7 +308,6 @@ static void close_window(struct recorder *recorder, const struct perfx_recording
 		recorder->windows.next_sample_ns = window->time_ns + TURN_SAMPLE_NS;
 	}
 	process_table__hold(recorder->processes, true);
-	waits__emit(recorder->waits, window->time_ns, true);
 }
 
 static void on_recording_window(struct recorder *recorder,

@@ -23,7 +23,7 @@ void waits__free(struct waits *waits);
 
 /* Names what is new. */
 void waits__name(struct waits *waits);
-/* What has been waited since the last time, up to now; ended: the recording ends or pauses then. */
+/* What has been waited since the last time, up to now; ended: the recording ends then. */
 void waits__emit(struct waits *waits, uint64_t now_ns, bool ended);
 
 #endif
