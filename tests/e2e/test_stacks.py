@@ -36,7 +36,7 @@ def chain(hotspot):
 
 
 def follow(program, tracer, *options, link=None, ways=WAYS):
-    """Traces every way twice, and checks that each was followed; returns the process of the report."""
+    """Traces every way twice, and checks that each was followed. The process of the report."""
     p = program(WORKLOADS / "stacks")
     t = tracer(p.pid, *OPTIONS, *options, link=link)
     p.go()  # loads the tables of what runs
@@ -50,7 +50,8 @@ def follow(program, tracer, *options, link=None, ways=WAYS):
     missing = {}
     for way in ways:
         want = THREADS * ROUNDS * 2 * (2 if way[0] == "on_signal" else 1)
-        whole = sum(counts["leaf", *way, "every_way", "run_thread", *root] for root in ([], ["main"]))
+        whole = sum(counts["leaf", *way, "every_way", "run_thread", *root]
+                    for root in ([], ["main"]))
         if whole < 0.99 * want - 2:  # before the tables of a page were there
             missing[" ".join(way[:3])] = f"{whole} of {want}"
     assert not missing, counts
@@ -72,8 +73,10 @@ def test_return_probes_on_the_way(program, tracer):
     allocates is lost then: its return probes would end the program."""
     ways = [way for way in WAYS if way[0] != "on_signal"]
     process = follow(program, tracer, "--return", "probe", "-F", "stacks:calls_*", "-F",
-                     "stacks:every_way", "-F", "stacks:sorts", "-F", "stacks_far.so:far_away", ways=ways)
-    assert {f["name"] for f in process["functions"]} >= {"every_way", "sorts", "calls_far", "far_away"}
+                     "stacks:every_way", "-F", "stacks:sorts", "-F", "stacks_far.so:far_away",
+                     ways=ways)
+    traced = {f["name"] for f in process["functions"]}
+    assert traced >= {"every_way", "sorts", "calls_far", "far_away"}
 
 
 def test_frame_pointers_alone(program, tracer):

@@ -460,10 +460,12 @@ int unwind_tables__map(struct unwind_tables *tables, pid_t pid)
 void unwind_tables__fork(struct unwind_tables *tables, pid_t child, pid_t parent)
 {
 	const struct table_process *process = process_of(tables, parent);
+	struct perfx_traced_process traced;
 
-	/* unless it has ended or executed something else already */
-	if (process)
-		use_set(tables, child, process->slot, BPF_EXIST);
+	/* the programs do not if it was forked before its parent's mappings were there; one that
+	 * has ended must leave nothing behind */
+	if (process && !tracer__traced_process(tables->tracer, child, &traced))
+		use_set(tables, child, process->slot, BPF_ANY);
 }
 
 void unwind_tables__forget(struct unwind_tables *tables, pid_t pid)
