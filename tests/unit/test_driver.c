@@ -454,6 +454,7 @@ Test(driver, waits_for_the_next_batch)
 	begin(&s);
 	steps(&s);
 	waits(&s, PERFX_WAIT_READ, 77, LOCK, 4000);
+	samples(&s, (struct perfx_sample){.stack = FRAMEWORK, .context = BATCHES}, 50);
 	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .process = 2, .tid = WORKER}, 500);
 	report = end(&s);
 	cr_assert_not_null(find(&report, "DataBound"));

@@ -145,6 +145,8 @@ void rules_functions(struct rules_ctx *ctx)
 #define DATA_HIGH   0.30
 /* Samples that say who prepares it. */
 #define DATA_SAMPLES 5
+/* Of the time for it, in which the thread itself runs Python: else it waits for who prepares it. */
+#define DATA_OWN 0.5
 /* Time of the steps in which the optimizer updates the parameters. */
 #define OPTIMIZER_LOW	 0.20
 #define OPTIMIZER_MEDIUM 0.40
@@ -180,8 +182,10 @@ static void add_shares(struct text *text, double least, double more, const char 
 static void add_data_cause(struct text *text, struct rules_ctx *ctx)
 {
 	const struct sampled *data = &ctx->driver->data;
+	double data_ns = (double)ctx->process->steps.phases[PROFILE_PHASE_DATA];
 
-	if (data->count < DATA_SAMPLES || !data->lead.frame) {
+	if (!data->lead.frame || data->count < DATA_SAMPLES ||
+	    (double)data->ns < DATA_OWN * data_ns) {
 		add_feeder(text, ctx);
 		return;
 	}
