@@ -455,6 +455,8 @@ static void find_waits(struct driver *driver, const struct contexts *contexts)
 		const struct profile_activity *wait = &blocked->list[i];
 		struct driver_wait *sum;
 
+		if (wait->reason == PERFX_WAIT_GIL)
+			driver->gil_ns += wait->ns;
 		if (wait->tid != driver->tid)
 			continue;
 		if (wait->reason == PERFX_WAIT_RUNNABLE) {

@@ -61,6 +61,7 @@ struct driver {
 	const struct profile_activity *longest;
 	const struct profile_frame *longest_place; /* NULL: not known */
 	uint64_t runnable_ns;			   /* without a CPU */
+	uint64_t gil_ns;			   /* all threads of the process, for the GIL */
 };
 
 /* 0 or -ENOMEM. */

@@ -14,6 +14,9 @@
 /* Of the wall time. */
 #define WAIT_MEDIUM 0.10
 #define WAIT_HIGH   0.30
+/* Threads that wait for the GIL at a time, whoever they are. */
+#define GIL_THREADS_MEDIUM 0.5
+#define GIL_THREADS_HIGH   1.0
 /* Whoever prepares the input must be seen at it. */
 #define FEEDER_SAMPLES 5
 
@@ -258,6 +261,34 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	rules_ctx_add(ctx, rule->kind, wait_severity(ctx, rule, share), share, &note);
 }
 
+/* Threads take turns in running Python, while the one that drives the process waits for them. */
+static void gil_of_threads(struct rules_ctx *ctx)
+{
+	double threads = (double)ctx->driver->gil_ns / (double)ctx->driver->wall_ns;
+	double share = (double)ctx->driver->waits[WAIT_GIL].ns / (double)ctx->driver->wall_ns;
+	struct sampled python = {0};
+	struct note note = {0};
+
+	if (share >= WAIT_MEDIUM || threads < GIL_THREADS_MEDIUM)
+		return;
+	if (sampled_python(&python, ctx->profile, ctx->process, 0))
+		ctx->failed = true;
+	add_subject(&note, ctx, python.lead.frame);
+	text_add(&note.evidence, "threads waited ");
+	add_ns(&note.evidence, ctx->driver->gil_ns);
+	text_printf(&note.evidence, " for %s, %.1f of them at a time on average",
+		    wait_rules[0].words, threads);
+	if (python.lead.frame) {
+		text_add(&note.evidence, "; Python runs mostly in ");
+		location_place(&note.evidence, python.lead.frame);
+	}
+	text_printf(&note.threshold, "at least %.1f threads on average (high: %.1f)",
+		    GIL_THREADS_MEDIUM, GIL_THREADS_HIGH);
+	text_add(&note.suggestion, wait_rules[0].remedy);
+	rules_ctx_add(ctx, "GilWait", threads >= GIL_THREADS_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
+		      threads, &note);
+}
+
 void rules_driver(struct rules_ctx *ctx)
 {
 	if (profile_wall_ns(ctx->process) < WALL_MIN_NS || !ctx->driver->wall_ns)
@@ -269,6 +300,7 @@ void rules_driver(struct rules_ctx *ctx)
 	if (rules_is_idle(ctx) && !ctx->process->calls_count)
 		return;
 	python_bound(ctx);
+	gil_of_threads(ctx);
 	for (size_t i = 0; i < sizeof(wait_rules) / sizeof(wait_rules[0]); i++)
 		waits(ctx, &wait_rules[i]);
 }
