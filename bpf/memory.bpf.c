@@ -483,6 +483,7 @@ static __always_inline void memory_returned(struct pt_regs *ctx)
 SEC("uprobe")
 int perfx_on_memory_hit(struct pt_regs *ctx)
 {
+	stay_on_thread_stack(ctx);
 	memory_hit(ctx);
 	return 0;
 }
@@ -490,6 +491,7 @@ int perfx_on_memory_hit(struct pt_regs *ctx)
 SEC("uprobe")
 int perfx_on_memory_return(struct pt_regs *ctx)
 {
+	stay_on_thread_stack(ctx);
 	memory_returned(ctx);
 	return 0;
 }
@@ -498,6 +500,7 @@ int perfx_on_memory_return(struct pt_regs *ctx)
 SEC("uprobe")
 int perfx_on_memory_session(struct pt_regs *ctx)
 {
+	stay_on_thread_stack(ctx);
 	if (PT_REGS_IP(ctx) != bpf_get_func_ip(ctx)) {
 		memory_returned(ctx);
 		return 0;

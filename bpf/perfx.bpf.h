@@ -5,7 +5,8 @@
  * (bpftool gen object) have one of each.
  *
  * Programs of uprobe_multi links are preemptible: state of a thread lives in task storage, never in
- * per-CPU scratch, and per-CPU counters are added to atomically.
+ * per-CPU scratch, per-CPU counters are added to atomically, and the stack is the thread's
+ * (stay_on_thread_stack).
  */
 #ifndef PERFX_BPF_H
 #define PERFX_BPF_H
@@ -23,6 +24,23 @@
 extern volatile __u32 perfx_tracing;
 /* --wait: the program says when it is recorded (see current_recording_window). */
 extern volatile __u32 perfx_waiting;
+
+/* Always false, which the verifier knows and the compiler does not. */
+extern const volatile bool perfx_never;
+
+/*
+ * Begins each program of a uprobe. Since Linux 6.13 a program whose frame is 64 bytes or more has a
+ * private stack, one for each CPU, because programs like it are neither preempted nor do they
+ * sleep. Those of uprobes are and do: a hit of the next thread on that CPU overwrites what the
+ * first one kept there, pointers included, and the kernel then writes where they lead (seen
+ * on 6.18). There is no private stack where a program has a tail call (check_max_stack_depth() in
+ * kernel/bpf/verifier.c), not even where that is never reached and is removed.
+ */
+static __always_inline void stay_on_thread_stack(void *ctx)
+{
+	if (perfx_never)
+		bpf_tail_call(ctx, NULL, 0);
+}
 
 /* Next free indices. User space sets the first process indices before it starts. */
 extern volatile __u32 perfx_next_process;

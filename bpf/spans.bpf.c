@@ -123,6 +123,7 @@ static __always_inline void returned(struct pt_regs *ctx)
 SEC("uprobe")
 int perfx_on_hit(struct pt_regs *ctx)
 {
+	stay_on_thread_stack(ctx);
 	hit(ctx);
 	return 0;
 }
@@ -130,6 +131,7 @@ int perfx_on_hit(struct pt_regs *ctx)
 SEC("uprobe")
 int perfx_on_return(struct pt_regs *ctx)
 {
+	stay_on_thread_stack(ctx);
 	returned(ctx);
 	return 0;
 }
@@ -143,6 +145,7 @@ int perfx_on_mark(struct pt_regs *ctx)
 	struct perfx_annotation *annotation;
 	__u32 index;
 
+	stay_on_thread_stack(ctx);
 	if (!perfx_tracing || !gate_open(ctx, &index))
 		return 0;
 	probe = probe_of(index);
@@ -163,6 +166,7 @@ int perfx_on_mark(struct pt_regs *ctx)
 SEC("uprobe")
 int perfx_on_session(struct pt_regs *ctx)
 {
+	stay_on_thread_stack(ctx);
 	if (PT_REGS_IP(ctx) != bpf_get_func_ip(ctx)) {
 		returned(ctx);
 		return 0;

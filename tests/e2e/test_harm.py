@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The traced program goes on as if nobody traced it: whatever it does, however the tracer ends."""
+import ctypes
 import json
 import os
+import platform
+import re
 import signal
+import struct
 import subprocess
 import time
 
@@ -224,3 +228,51 @@ def test_a_program_under_a_debugger(program, tracer):
     finally:
         debugger.kill()
         debugger.wait()
+
+
+# linux/bpf.h, where struct bpf_prog_info is too; x86's number of the system call.
+BPF_PROG_TYPE_KPROBE = 2
+SYS_BPF, BPF_PROG_GET_FD_BY_ID, BPF_OBJ_GET_INFO_BY_FD = 321, 13, 15
+
+
+def bpf(command, attributes):
+    buffer = ctypes.create_string_buffer(attributes, 128)
+    result = ctypes.CDLL(None, use_errno=True).syscall(SYS_BPF, command, buffer, len(buffer))
+    if result < 0:
+        raise OSError(ctypes.get_errno(), "bpf()")
+    return result
+
+
+def machine_code(number):
+    """Of a program, by its id: the type, the name, and what the kernel compiled it to."""
+    fd = bpf(BPF_PROG_GET_FD_BY_ID, struct.pack("I", number))
+    code = ctypes.create_string_buffer(1 << 20)
+    info = ctypes.create_string_buffer(256)
+    struct.pack_into("<I", info, 16, len(code))
+    struct.pack_into("<Q", info, 24, ctypes.addressof(code))
+    bpf(BPF_OBJ_GET_INFO_BY_FD, struct.pack("<IIQ", fd, len(info), ctypes.addressof(info)))
+    os.close(fd)
+    kind, size = struct.unpack_from("<I", info, 0)[0], struct.unpack_from("<I", info, 16)[0]
+    return kind, info.raw[64:80].rstrip(b"\0").decode(), code.raw[:size]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="reads x86 machine code")
+def test_programs_use_the_stack_of_their_thread(program, tracer):
+    """A stack of the CPU would be overwritten by the next thread's hit: bpf/perfx.bpf.h."""
+    p = program(WORKLOADS / "calls")
+    t = tracer(p.pid, *QUICK, "--memory", "all")
+    numbers = set()
+    descriptors = f"/proc/{t.process.pid}/fdinfo"
+    for entry in os.listdir(descriptors):
+        with open(f"{descriptors}/{entry}", encoding="ascii") as file:
+            numbers |= {int(n) for n in re.findall(r"^prog_id:\s*(\d+)", file.read(), re.M)}
+    programs = [machine_code(n) for n in numbers]
+    uprobes = {name: code for kind, name, code in programs if kind == BPF_PROG_TYPE_KPROBE}
+    # names have 15 characters
+    assert {"perfx_on_hit", "perfx_on_mark", "perfx_on_memory"} <= set(uprobes)
+    for name, code in uprobes.items():
+        # movabs $stack, %r9; add %gs:this_cpu_off, %r9
+        assert not re.search(rb"\x49\xb9.{8}\x65\x4c\x03\x0c\x25", code, re.S), name
+    p.go()
+    p.finish()
+    t.stop()
