@@ -302,6 +302,29 @@ Test(analyze, who_has_the_cpus)
 	expect_contention(&s, "this machine has 4 CPUs", "OMP_NUM_THREADS");
 }
 
+/* Who had the CPU last need not have had it for long, nor others that ran elsewhere at all. */
+Test(analyze, others_that_had_the_cpus)
+{
+	struct scene s;
+	struct profile_activity wait = {.tid = 42,
+					.reason = PERFX_WAIT_RUNNABLE,
+					.object = 900,
+					.object_name = "make",
+					.ns = 4 * S,
+					.count = 100};
+
+	scene_set(&s);
+	s.thread.runnable_ns = 4 * S;
+	s.process.blocked = (struct profile_activities){.list = &wait, .count = 1};
+	s.profile.host_busy_ns = 11 * S;
+	expect_contention(&s, " had the CPU (100 %)", "Other programs use the CPUs");
+	s.profile.host_busy_ns = 10 * S;
+	expect_contention(&s, " had the CPU (100 %)", "lower OMP_NUM_THREADS");
+	s.profile.host_busy_ns = 11 * S;
+	wait.object = 42;
+	expect_contention(&s, "own threads had the CPU (100 %)", "lower OMP_NUM_THREADS");
+}
+
 Test(analyze, throttled_and_disk)
 {
 	struct scene s;

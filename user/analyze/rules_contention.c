@@ -129,10 +129,10 @@ static struct rivals find_rivals(const struct rules_ctx *ctx)
 	rivals.used_known = rivals.others_ns != PROFILE_ABSENT && rivals.steal_ns != PROFILE_ABSENT;
 	rivals.known = rivals.used_known || held > 0;
 	rivals.stolen = rivals.used_known && rivals.steal_ns > rivals.others_ns;
+	rivals.share = rivals.used_known ? share_by_cpu_time(ctx, &rivals) : 1;
+	/* the last one before it need not have had the CPU for long: both must say so */
 	if (held > 0 && !rivals.stolen)
-		rivals.share = (double)rivals.holders.other_ns / held;
-	else if (rivals.used_known)
-		rivals.share = share_by_cpu_time(ctx, &rivals);
+		rivals.share = fmin(rivals.share, (double)rivals.holders.other_ns / held);
 	return rivals;
 }
 
