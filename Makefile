@@ -544,27 +544,33 @@ deb dist:
 
 # --- benchmarks -----------------------------------------------------------------------------
 # Interleaved, medians with spread; nothing is asserted. BENCH=calls|cnn|attach|rate|memory|flops|
-# peaks|capture|annotations|stacks is one table. A current PyTorch is measured too where ML_VENV holds one.
+# peaks|capture|annotations|stacks is one table. A current PyTorch is measured too where ML_VENV
+# holds one.
 BENCH     ?= all
 BENCH_BIN := $(addprefix $(BUILD)/bench/,calls_per_second empty_probe bench_capture bench_peaks markers \
-                                  deep_calls)
+                                  stack_depths)
 
 .PHONY: bench
 bench: $(BIN) $(LIBPERFX) $(BENCH_BIN) $(BUILD)/workloads/memory_many
 	@/usr/bin/python3 -B tests/bench/bench.py --build $(BUILD) --venv $(ML_VENV) $(BENCH)
 
 # What is traced is an ordinary build, as the workloads are.
-$(addprefix $(BUILD)/bench/,calls_per_second markers deep_calls): $(BUILD)/bench/%: tests/bench/%.c
+$(BUILD)/bench/calls_per_second $(BUILD)/bench/markers: $(BUILD)/bench/%: tests/bench/%.c
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(WL_CC) $(BENCH_FLAGS) -o $@ $<
+
+# Static, so that a probe of malloc is one of this program alone.
+$(BUILD)/bench/stack_depths: tests/bench/stack_depths.cc
+	$(call say,CXX,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(WL_CXX) -static -o $@ $<
 
 # NVTX is a header that comes with CUDA, PyTorch's packages among others.
 NVTX := $(firstword $(wildcard $(addsuffix /nvtx3/nvToolsExt.h,/usr/include /usr/local/cuda*/include \
                     $(ML_VENV)/lib/python3*/site-packages/nvidia/*/include)))
 NVTX_FLAGS = $(if $(NVTX),-DNVTX -isystem $(dir $(patsubst %/,%,$(dir $(NVTX)))) -ldl)
 $(BUILD)/bench/markers: BENCH_FLAGS = $(NVTX_FLAGS)
-$(BUILD)/bench/deep_calls: BENCH_FLAGS = -static
 
 .PHONY: clean
 clean:

@@ -28,7 +28,8 @@ import stacks
 
 TABLES = {"calls": calls.Calls, "cnn": cnn.Cnn, "attach": attach.Attach, "ready": ready.Ready,
           "rate": rate.Rate, "ring": ring.Ring, "memory": memory.Memory, "flops": flops.Flops,
-          "peaks": peaks.Peaks, "capture": capture.Capture, "stacks": stacks.Stacks, "annotations": annotations.Annotations}
+          "peaks": peaks.Peaks, "capture": capture.Capture, "annotations": annotations.Annotations,
+          "stacks": stacks.Stacks}
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 

@@ -1,145 +1,378 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What call stacks cost: ns a frame of a warm walk, by the kernel's account of the programs' run
-time; and of PyTorch trainers how many stacks are whole, the memory of the unwind tables and the CPU
-time of compiling them."""
+"""What call stacks and samples cost.
 
-import contextlib
-import glob
-import json
+    A frame of a stack                   ns    min    max
+      native                             61      …
+      Python                             88
+    …
+    current PyTorch 2.15.0, cnn: 9.80 ms a step   on / off    min    max  its CPU  …  tool's CPU, %
+      perfx-trace                                    1.031    …              1.029           2.1
+      py-spy record                                  1.4      …
+
+A frame is what an allocation costs more for each function that it is beneath, from some ten to a
+hundred: with the stack's hash, and without what the allocation's own record costs.
+"""
+
 import os
-import re
-import signal
 import subprocess
+import tempfile
 import time
 
+import bpf_stats
 import subjects
 import tracers
-from output import median, number, progress, say, table
+from output import median, number, progress, say, spread, table
 
-DEPTHS = (4, 104)
-WAYS = ("unwind", "fp", "off")
-WINDOW_S = 1
-TRAINER_S = 10
-ACCOUNT = "/proc/sys/kernel/bpf_stats_enabled"
-FRAME_AIM_NS, TABLES_AIM_MB, CPU_AIM_MS, WHOLE_AIM = 80, 10, 500, 95
+SHALLOW, DEEP = 20, 150
+PYTHON_SHALLOW, PYTHON_DEEP = 10, 100
+TENSOR_DEPTH = 1
+WINDOWS_MS = 200
+REPEATS = 4  # of shallow and deep under one tracer
+SETTLE_SECONDS = 10
+BLOCK_SECONDS = 4
+WARM_STEPS = 5
+KIB_PER_MIB = 1024
 
+ALL_ALLOCATIONS = ["-F", "!*", "--memory", "all", "--sample", "off", "--off-cpu", "off"]
+TENSORS = ["-F", "!*", "--memory", "tensor", "--sample", "off", "--off-cpu", "off"]
+SAMPLES_ALONE = ["-F", "!*", "--memory", "off", "--off-cpu", "off"]
 
-@contextlib.contextmanager
-def accounted():
-    with open(ACCOUNT, "r+", encoding="ascii") as file:
-        before = file.read()
-        file.write("1")
-    try:
-        yield
-    finally:
-        with open(ACCOUNT, "w", encoding="ascii") as file:
-            file.write(before)
-
-
-def programs_of(pid):
-    """Ids of the BPF programs that a process holds."""
-    infos = []
-    for info in glob.glob(f"/proc/{pid}/fdinfo/*"):
-        with contextlib.suppress(FileNotFoundError), open(info, encoding="ascii") as file:
-            infos.append(file.read())
-    return {int(found[1]) for info in infos if (found := re.search(r"^prog_id:\s+(\d+)", info, re.M))}
+MODELS = ["cnn", "transformer"]
+PERFX = {"perfx-trace": [],
+         "  without stacks": ["--stacks", "off"],
+         "  without stacks, samples, waits": ["--stacks", "off", "--sample", "off", "--off-cpu",
+                                              "off"]}
+PEERS = {"py-spy record": ("py-spy", "pip install py-spy"),
+         "perf record --call-graph dwarf": ("perf", "apt-get install linux-perf"),
+         "memray attach": ("memray", "pip install memray")}
 
 
-def run_times(pid):
-    """(ns, runs) of the allocation programs that a tracer holds, by id."""
-    held = programs_of(pid)
-    shown = subprocess.run([tracers.find("bpftool"), "prog", "show", "--json"],
-                           capture_output=True, text=True, check=True).stdout
-    return {p["id"]: (p.get("run_time_ns", 0), p.get("run_cnt", 0)) for p in json.loads(shown)
-            if p["id"] in held and p.get("name", "").startswith("perfx_on_memory")}
+class Depths(subjects.Subject):
+    """stack_depths.cc or stack_depths.py."""
+
+    def run(self, depth, ms=WINDOWS_MS):
+        self.tell(f"run {depth} {ms}")
+        return float(self.line().split()[1])
 
 
-class Deep(subjects.Subject):
-    def __init__(self, bench, depth):
-        super().__init__([os.path.join(bench, "deep_calls"), str(depth)])
+def native(options):
+    return Depths([os.path.join(options.build, "bench/stack_depths")])
 
-    def close(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait()
+
+def python(interpreter, options, what):
+    return Depths([interpreter, os.path.join(options.source, "tests/bench/stack_depths.py"), what])
+
+
+def process_cpu_seconds(pid):
+    """Of all threads, those that have ended too: the clock of another process (clock_getcpuclockid)."""
+    return time.clock_gettime(~pid << 3 | 2)
+
+
+def deepest(report):
+    """Frames of the stack that allocates most often."""
+    hotspots = [h for p in report["processes"] for m in p["memory"] for h in m["hotspots"]]
+    return len(max(hotspots, key=lambda h: h["allocs"])["stack"]) if hotspots else None
 
 
 class Stacks:
     def __init__(self, options, aims):
         self.options = options
         self.aims = aims
+        current = os.path.join(options.venv, "bin/python3")
+        self.pythons = {"Debian's": "/usr/bin/python3", "current": current}
+        self.versions = {p: subjects.torch_version(p) for p in self.pythons.values()}
+        self.failed = {}
 
-    def walk_ns(self, depth, way):
-        """Of all programs that one malloc and its free run."""
-        with Deep(os.path.join(self.options.build, "bench"), depth) as subject:
-            tracer = tracers.Perfx(self.options.build, subject.pid, "--memory", "all", "--sample",
-                                   "off", "--no-calibrate", "--stacks", way)
-            time.sleep(WINDOW_S)
-            before = run_times(tracer.process.pid)
-            time.sleep(WINDOW_S)
-            after = run_times(tracer.process.pid)
-            tracer.stop()
-        runs = {i: (after[i][0] - ns, after[i][1] - count) for i, (ns, count) in before.items()}
-        # free is one run; a malloc is a run at its entry and one at its return
-        frees = min(count for _, count in runs.values() if count)
-        return sum(ns for ns, _ in runs.values()) / frees
+    def perfx(self, pid, *options):
+        return tracers.Perfx(self.options.build, pid, *options)
+
+    # --- a frame ---
+
+    def slope_ns(self, subject, shallow, deep, *options):
+        """ns that each function more costs, under a tracer."""
+        tracer = self.perfx(subject.pid, *ALL_ALLOCATIONS, *options)
+        subject.run(deep)  # loads the tables
+        pairs = [(subject.run(shallow), subject.run(deep)) for _ in range(REPEATS)]
+        tracer.stop()
+        return (median([b for _, b in pairs]) - median([a for a, _ in pairs])) / (deep - shallow)
 
     def frames(self):
-        rows = {}
-        for way in WAYS:
-            rounds = [[self.walk_ns(depth, way) for depth in DEPTHS]
-                      for _ in range(self.options.rounds)]
-            shallow, deep = (median([r[i] for r in rounds]) for i in range(2))
-            rows[way] = {"shallow_ns": shallow, "deep_ns": deep,
-                         "frame_ns": (deep - shallow) / (DEPTHS[1] - DEPTHS[0])}
-            progress(f"stacks: {way}")
+        rows = {"native": (lambda: native(self.options), SHALLOW, DEEP),
+                "Python": (lambda: python("/usr/bin/python3", self.options, "bytes"), PYTHON_SHALLOW,
+                           PYTHON_DEEP)}
+        found = {}
+        for name, (start, *depths) in rows.items():
+            with start() as subject:
+                found[name] = {"on": [], "off": []}
+                for _ in range(self.options.rounds):
+                    progress(f"stacks: a {name} frame")
+                    found[name]["off"].append(self.slope_ns(subject, *depths, "--stacks", "off"))
+                    found[name]["on"].append(self.slope_ns(subject, *depths))
         progress("")
-        table(["ns a malloc and free, --stacks", *(f"{d} calls" for d in DEPTHS), "a frame"],
-              [[way, number(r["shallow_ns"]), number(r["deep_ns"]), number(r["frame_ns"])]
-               for way, r in rows.items()])
-        self.aims.add("a frame, unwound", rows["unwind"]["frame_ns"], FRAME_AIM_NS, " ns")
-        return rows
+        added = {n: [on - off for on, off in zip(r["on"], r["off"])] for n, r in found.items()}
+        table(["A frame of a stack, warm", "ns", "min", "max"],
+              [[f"  {name}", *spread(values, 1)] for name, values in added.items()])
+        self.aims.add("native frame", median(added["native"]), 80, " ns", 1)
+        self.aims.add("Python frame", median(added["Python"]), 100, " ns", 1)
+        return added
 
-    def trainer(self, python):
-        with subjects.Trainer(python, self.options.source) as subject:
-            subject.chunk()
-            tracer = tracers.Perfx(self.options.build, subject.pid, "--memory", "tensor")
-            until = time.monotonic() + TRAINER_S
-            while time.monotonic() < until:
-                subject.chunk()
-            report = tracer.stop()
-        stacks = report["processes"][0]["stacks"]
-        tables = [re.search(r"(\d+) pages of code, (\d+) KiB, (\d+) ms", line)
-                  for line in tracer.said if "unwind tables:" in line]
-        return {**{key: stacks[key] for key in ("taken", "complete", "guessed")},
-                "pages": int(tables[-1][1]), "tables_mb": int(tables[-1][2]) / 1024,
-                "cpu_ms": int(tables[0][3]), "cpu_end_ms": int(tables[-1][3])}
+    # --- a tensor ---
 
-    def trainers(self):
-        rows = {}
-        os.environ["PERFX_DEBUG"] = "1"
-        for python in ("/usr/bin/python3", os.path.join(self.options.venv, "bin/python3")):
-            version = subjects.torch_version(python)
-            if not version:
+    def tensor_ns(self, subject, *options):
+        tracer = self.perfx(subject.pid, *TENSORS, *options)
+        subject.run(TENSOR_DEPTH)
+        values = [subject.run(TENSOR_DEPTH) for _ in range(REPEATS)]
+        return median(values), deepest(tracer.stop())
+
+    def tensors(self):
+        results = {}
+        for which, interpreter in self.pythons.items():
+            if not self.versions[interpreter]:
+                say(f"  {which} PyTorch is left out: {interpreter} has none")
                 continue
-            name = f"PyTorch {version}"
-            progress(f"stacks: {name}")
-            rows[name] = r = self.trainer(python)
-            self.aims.add(f"unwind tables, {name}", r["tables_mb"], TABLES_AIM_MB, " MiB")
-            self.aims.add(f"CPU time of attaching them, {name}", r["cpu_ms"], CPU_AIM_MS, " ms")
-            self.aims.add(f"stacks not whole, {name}", 100 - 100 * r["complete"] / r["taken"],
-                          100 - WHOLE_AIM, " %")
+            added = []
+            with python(interpreter, self.options, "tensors") as subject:
+                for _ in range(self.options.rounds):
+                    progress(f"stacks: a tensor of {which} PyTorch")
+                    off_ns, _ = self.tensor_ns(subject, "--stacks", "off")
+                    on_ns, frames = self.tensor_ns(subject)
+                    added.append((on_ns - off_ns) / 1000)
+            name = f"{which} PyTorch {self.versions[interpreter]}"
+            results[name] = {"added_us": added, "frames": frames}
+        progress("")
+        table(["A tensor's stack", "frames", "µs", "min", "max"],
+              [[f"  {name}", number(r["frames"]), *spread(r["added_us"], 2)]
+               for name, r in results.items()])
+        for name, r in results.items():
+            self.aims.add(f"a tensor's stack, {name}", median(r["added_us"]), 5, " µs", 2)
+        return results
+
+    # --- samples ---
+
+    def sampled(self, trainer, steps):
+        """µs that a sample on a CPU takes, and the share of the trainer's CPU time."""
+        with bpf_stats.BpfStats() as stats:
+            tracer = self.perfx(trainer.pid, *SAMPLES_ALONE)
+            trainer.run(WARM_STEPS)
+            before, cpu = stats.programs(tracer.process.pid), process_cpu_seconds(trainer.pid)
+            trainer.run(steps)
+            after = stats.programs(tracer.process.pid)
+            cpu = process_cpu_seconds(trainer.pid) - cpu
+            report = tracer.stop()
+        name = next(n for n in after if n.startswith("perfx_sample_on"))
+        ns = after[name][1] - before[name][1]
+        hz = report["processes"][0]["samples"]["hz"]
+        return ns / 1000 / (cpu * hz), 100 * ns / 1e9 / cpu
+
+    def samples(self):
+        results = {}
+        for which, interpreter in self.pythons.items():
+            if not self.versions[interpreter]:
+                continue
+            with subjects.Trainer(interpreter, self.options.source, "--workers", "0") as trainer:
+                steps = steps_of(trainer)
+                rounds = [self.sampled(trainer, steps) for _ in range(self.options.rounds)]
+            results[f"{which} PyTorch {self.versions[interpreter]}"] = {
+                "us": [us for us, _ in rounds], "percent": [percent for _, percent in rounds]}
+        progress("")
+        table(["A sample of a CNN, at 99 Hz", "µs", "min", "max", "% of its CPU", "min", "max"],
+              [[f"  {name}", *spread(r["us"], 1), *spread(r["percent"], 3)]
+               for name, r in results.items()])
+        for name, r in results.items():
+            self.aims.add(f"cold sample, {name}", median(r["us"]), 25, " µs", 1)
+            self.aims.add(f"share of a busy CPU, {name}", median(r["percent"]), 0.3, " %", 3)
+        return results
+
+    # --- the tracer's own ---
+
+    def attached(self, pid, *options):
+        """CPU seconds until it traces, those of the next ten, and MiB of tables by then."""
+        tracer = tracers.Perfx(self.options.build, pid, "--no-calibrate", *options)
+        attach = process_cpu_seconds(tracer.process.pid)
+        time.sleep(SETTLE_SECONDS)
+        settled = process_cpu_seconds(tracer.process.pid) - attach
+        tracer.stop()
+        return attach, settled, tables_mib(tracer.said)
+
+    def attaching(self):
+        results = {}
+        os.environ["PERFX_DEBUG"] = "1"  # says how large the tables are
+        for which, interpreter in self.pythons.items():
+            if not self.versions[interpreter]:
+                continue
+            rows = {"off": [], "unwind": []}
+            with subjects.Trainer(interpreter, self.options.source) as trainer:
+                trainer.tell("run 1000000")
+                for _ in range(self.options.rounds):
+                    for stacks, row in rows.items():
+                        progress(f"stacks: attaching with --stacks {stacks}")
+                        row.append(self.attached(trainer.pid, "--stacks", stacks))
+                trainer.process.terminate()
+                trainer.process.stdout.read()
+            results[f"{which} PyTorch {self.versions[interpreter]}"] = rows
         del os.environ["PERFX_DEBUG"]
         progress("")
-        table(["trainer, --memory tensor", "stacks", "whole %", "guessed", "pages", "MiB", "CPU ms"],
-              [[name, number(r["taken"]), f"{100 * r['complete'] / r['taken']:.1f}",
-                *(number(r[key]) for key in ("guessed", "pages", "tables_mb", "cpu_ms"))]
-               for name, r in rows.items()])
-        return rows
+        self.show_attaching(results)
+        return results
+
+    def show_attaching(self, results):
+        lines = []
+        more = {}
+        for name, rows in results.items():
+            for i, what in enumerate(("until it traces", f"in the next {SETTLE_SECONDS} s")):
+                added = [on[i] - off[i] for on, off in zip(rows["unwind"], rows["off"])]
+                more[name, i] = median(added)
+                lines.append([f"  {name}, {what}", *spread([r[i] for r in rows["off"]], 2),
+                              *spread(added, 2)])
+        table(["The tracer's CPU seconds", "off", "min", "max", "unwind: +", "min", "max"], lines)
+        for name, rows in results.items():
+            sizes = [row[2] for row in rows["unwind"]]
+            self.aims.add(f"attaching, {name}", more[name, 0], 0.5, " s", 2)
+            self.aims.add(f"tables after {SETTLE_SECONDS} s, {name}",
+                          max(sizes) if all(sizes) else None, 10, " MiB", 1)
+
+    # --- trainers ---
+
+    def with_perfx(self, trainer, steps, options):
+        tracer = self.perfx(trainer.pid, *options)
+        trainer.run(WARM_STEPS)
+        cpu, start = process_cpu_seconds(tracer.process.pid), time.perf_counter()
+        step = trainer.run(steps)
+        cpu = process_cpu_seconds(tracer.process.pid) - cpu
+        seconds = time.perf_counter() - start
+        stacks = tracer.stop()["processes"][0]["stacks"]
+        whole = 100 * stacks["complete"] / stacks["taken"] if "complete" in stacks else None
+        return *step, 100 * cpu / seconds, whole
+
+    def with_peer(self, trainer, steps, name):
+        with tempfile.TemporaryDirectory() as place:
+            peer = Recorder(name, trainer.pid, place)
+            try:
+                trainer.run(WARM_STEPS)
+                cpu, start = peer.cpu_seconds(), time.perf_counter()
+                step = trainer.run(steps)
+                cpu, seconds = peer.cpu_seconds() - cpu, time.perf_counter() - start
+            finally:
+                peer.stop()
+        return *step, 100 * cpu / seconds, None
+
+    def measure(self, interpreter, which, model):
+        rows = {name: {"ratio": [], "cpu_ratio": [], "tool_percent": [], "whole_percent": []} for name in (*PERFX, *PEERS)}
+        off = []
+        with subjects.Trainer(interpreter, self.options.source, "--model", model, "--workers",
+                              "0") as trainer:
+            steps = steps_of(trainer)
+            before = trainer.run(steps)
+            for _ in range(self.options.rounds):
+                for name, row in rows.items():
+                    if (which, name) in self.failed:
+                        continue
+                    progress(f"stacks: {which} PyTorch, {model}, {name.strip()}")
+                    try:
+                        *on, percent, whole = (self.with_perfx(trainer, steps, PERFX[name])
+                                        if name in PERFX else self.with_peer(trainer, steps, name))
+                    except RuntimeError as error:
+                        self.failed[which, name] = str(error)
+                        continue
+                    after = trainer.run(steps)
+                    off.append(after[0])
+                    # between two untraced neighbours, so that a drift is not taken for a slowdown
+                    row["ratio"].append(2 * on[0] / (before[0] + after[0]))
+                    row["cpu_ratio"].append(2 * on[1] / (before[1] + after[1]))
+                    row["tool_percent"].append(percent)
+                    if whole is not None:
+                        row["whole_percent"].append(whole)
+                    before = after
+        progress("")
+        return {"off_ms": off, "rows": rows}
+
+    def trainers(self):
+        results = {}
+        for which, interpreter in self.pythons.items():
+            if not self.versions[interpreter]:
+                continue
+            for model in MODELS if which == "current" else MODELS[:1]:
+                r = results[f"{which} {model}"] = self.measure(interpreter, which, model)
+                table([f"{which} PyTorch {self.versions[interpreter]}, {model}: "
+                       f"{number(median(r['off_ms']), 2)} ms a step", "on / off", "min", "max",
+                       "its CPU", "min", "max", "tool's CPU, %", "whole, %"],
+                      [[f"  {name}", *spread(row["ratio"], 3), *spread(row["cpu_ratio"], 3),
+                        number(median(row["tool_percent"]), 1),
+                        number(median(row["whole_percent"]), 2)] for name, row in r["rows"].items()])
+                ours = r["rows"]["perfx-trace"]
+                self.aims.add(f"{which} {model}, on / off", median(ours["ratio"]), 1.05, digits=3)
+                self.aims.add(f"{which} {model}, on / off, its CPU time", median(ours["cpu_ratio"]),
+                              1.05, digits=3)
+                whole = median(ours["whole_percent"])
+                self.aims.add(f"{which} {model}, stacks that are not whole", whole and 100 - whole, 5,
+                              " %", 2)
+        for (which, name), reason in self.failed.items():
+            say(f"  {name}, {which} PyTorch: {reason}")
+        return results
 
     def run(self):
-        say(f"Call stacks; median of {self.options.rounds} rounds")
-        with accounted():
-            frames = self.frames()
-        results = {"frames": frames, "trainers": self.trainers()}
+        say(f"Call stacks and samples, median of {self.options.rounds} rounds")
+        result = {"frames": self.frames(), "tensors": self.tensors(), "samples": self.samples(),
+                  "attaching": self.attaching(), "trainers": self.trainers()}
         say()
-        return results
+        return result
+
+
+def steps_of(trainer):
+    return max(10, round(BLOCK_SECONDS * 200 / trainer.run(30)[0]) * 5)
+
+
+def tables_mib(said):
+    """Of "unwind tables: 107 files, 387 pages of code, 5120 KiB, 300 ms of CPU time"."""
+    words = next((line.split() for line in said if "unwind tables:" in line), None)
+    return int(words[words.index("KiB,") - 1]) / KIB_PER_MIB if words else None
+
+
+class Recorder:
+    """A peer that records stacks of a process until it is interrupted."""
+
+    ATTACH_SECONDS = 5
+
+    def __init__(self, name, pid, place):
+        tool, package = PEERS[name]
+        if not tracers.find(tool):
+            raise RuntimeError(f"not here: {package}")
+        output = os.path.join(place, "out")
+        command = {
+            "py-spy": ["record", "-r", "99", "-d", "3600", "-f", "raw", "-o", output, "-p", str(pid)],
+            "perf": ["record", "-F", "99", "--call-graph", "dwarf", "-o", output, "-p", str(pid)],
+            "memray": ["attach", "-f", "-o", output, str(pid)]}[tool]
+        self.name = name
+        self.pid = pid
+        self.process = tracers.start([tracers.find(tool), *command], stdin=subprocess.DEVNULL,
+                                     stdout=subprocess.PIPE)
+        self.attaches_and_goes = tool == "memray"
+        self.wait_until_attached()
+
+    def wait_until_attached(self):
+        """None of them says it; memray injects its code and ends."""
+        try:
+            out, err = self.process.communicate(timeout=60 if self.attaches_and_goes
+                                                else self.ATTACH_SECONDS)
+        except subprocess.TimeoutExpired:
+            if not self.attaches_and_goes:
+                return
+            self.process.kill()
+            out, err = self.process.communicate()
+        if self.process.returncode or not self.attaches_and_goes:
+            last = (err + out).strip().splitlines()[-1:]
+            raise RuntimeError(f"it does not attach: {' '.join(last)}")
+
+    def cpu_seconds(self):
+        return 0 if self.attaches_and_goes else process_cpu_seconds(self.process.pid)
+
+    def stop(self):
+        if self.attaches_and_goes:
+            subprocess.run([tracers.find("memray"), "detach", str(self.pid)], capture_output=True)
+            return
+        self.process.terminate() if self.name.startswith("perf") else self.process.send_signal(2)
+        try:
+            self.process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
