@@ -172,7 +172,8 @@ static __always_inline __u32 waiting_stack(struct task_struct *task, const struc
 		return 0;
 	stack_begin(stack, (__u64)task, task->tgid, PT_REGS_IP(regs), PT_REGS_SP(regs),
 		    PT_REGS_FP(regs), PERFX_STACK_PC);
-	python_begin_of(&stack->python, task, read_other, task);
+	if (perfx_stacks_by != PERFX_STACKS_OFF)
+		python_begin_of(&stack->python, task, read_other, task);
 	stack_run(stack, read_other, task);
 	*final = PERFX_STACK_END(stack->head.flags) != PERFX_STACK_END_NO_TABLE;
 	return sample_stack_id(stack, process, task->pid);

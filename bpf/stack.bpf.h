@@ -545,6 +545,28 @@ static __always_inline int begin_scan(struct call_stack *s)
 	return STACK_GOES_ON;
 }
 
+static __always_inline bool has_rule(const struct call_stack *s, __u64 address)
+{
+	__u32 rule = find_rule(&s->process, address);
+
+	return rule > PERFX_UNWIND_RULE_BAD && rule < RULE_MISSING;
+}
+
+/* Code of a file that describes none of its frames at this address. */
+__weak __noinline int is_without_rule(struct call_stack *s, __u64 address)
+{
+	__u32 rule = s ? find_rule(&s->process, address) : 0;
+
+	return rule == PERFX_UNWIND_RULE_NONE || rule == RULE_MISSING + PERFX_STACK_END_NO_RULE;
+}
+
+/* The end of a chain of frame pointers: what a thread begins with need not be a call, as in Go. */
+static __always_inline bool is_outermost(struct call_stack *s)
+{
+	return !s->scanned_fp && may_be_code(s, s->return_address) &&
+	       is_without_rule(s, s->return_address - 1);
+}
+
 /* Is rbp a frame pointer? 0 ends a chain of them, by the ABI. */
 static __always_inline int step_rbp(struct call_stack *s)
 {
@@ -561,18 +583,12 @@ static __always_inline int step_rbp(struct call_stack *s)
 	switch (is_behind_call(s)) {
 	case CODE_WANTED:
 		return want_code(s);
-	case CODE_YES:
-		s->cfa = s->fp + 16;
-		return to_caller(s, s->scanned_fp, false);
+	case CODE_NO:
+		if (!is_outermost(s))
+			return begin_scan(s);
 	}
-	return begin_scan(s);
-}
-
-static __always_inline bool has_rule(const struct call_stack *s, __u64 address)
-{
-	__u32 rule = find_rule(&s->process, address);
-
-	return rule > PERFX_UNWIND_RULE_BAD && rule < RULE_MISSING;
+	s->cfa = s->fp + 16;
+	return to_caller(s, s->scanned_fp, false);
 }
 
 /* A return address was found at s->scan_at. */
@@ -727,6 +743,16 @@ static __always_inline void stack_begin(struct call_stack *s, __u64 task, __u32 
 /* Chunks and guesses of the deepest walk. */
 #define STACK_READS_MAX 320
 
+/* A search that needs more reads than that has led nowhere. */
+static __always_inline void end_search(struct call_stack *s)
+{
+	if (PERFX_STACK_END(s->head.flags) != PERFX_STACK_END_DEPTH ||
+	    (!s->guess_at && s->stage != STAGE_SCAN))
+		return;
+	s->guesses = STACK_GUESSES_MAX;
+	finish(s, s->fallback);
+}
+
 /* Walks what stack_begin and python_begin have begun; the reader is known when this is compiled. */
 static __always_inline void stack_run(struct call_stack *s, memory_reader *read, void *ctx)
 {
@@ -747,6 +773,7 @@ static __always_inline void stack_run(struct call_stack *s, memory_reader *read,
 		if (next == STACK_DONE)
 			break;
 	}
+	end_search(s);
 	merge_rest(s);
 }
 
@@ -756,7 +783,8 @@ __weak __noinline int stack_walk(struct call_stack *s, __u64 pc, __u64 sp, __u64
 	if (!s)
 		return 0;
 	stack_begin(s, bpf_get_current_task(), current_tgid(), pc, sp, fp, flags);
-	python_begin(&s->python);
+	if (perfx_stacks_by != PERFX_STACKS_OFF)
+		python_begin(&s->python);
 	stack_run(s, read_current, NULL);
 	return 0;
 }
