@@ -150,19 +150,17 @@ class Stacks:
     # --- samples ---
 
     def sampled(self, trainer, steps):
-        """µs that a sample on a CPU takes, and the share of the trainer's CPU time."""
+        """µs that a sample on a CPU takes, and the share of the CPU time that samples stand for. The
+        timers' hits on other programs count too."""
         with bpf_stats.BpfStats() as stats:
             tracer = self.perfx(trainer.pid, *SAMPLES_ALONE)
-            trainer.run(WARM_STEPS)
-            before, cpu = stats.programs(tracer.process.pid), process_cpu_seconds(trainer.pid)
             trainer.run(steps)
-            after = stats.programs(tracer.process.pid)
-            cpu = process_cpu_seconds(trainer.pid) - cpu
+            programs = stats.programs(tracer.process.pid)
             report = tracer.stop()
-        name = next(n for n in after if n.startswith("perfx_sample_on"))
-        ns = after[name][1] - before[name][1]
-        hz = report["processes"][0]["samples"]["hz"]
-        return ns / 1000 / (cpu * hz), 100 * ns / 1e9 / cpu
+        _, ns = next(times for name, times in programs.items() if name.startswith("perfx_sample_on"))
+        samples = [process["samples"] for process in report["processes"]]
+        return (ns / 1000 / sum(s["on_cpu"] for s in samples),
+                100 * ns / sum(s["on_cpu_ns"] for s in samples))
 
     def samples(self):
         results = {}
@@ -324,8 +322,8 @@ def steps_of(trainer):
 
 def tables_mib(said):
     """Of "unwind tables: 107 files, 387 pages of code, 5120 KiB, 300 ms of CPU time"."""
-    words = next((line.split() for line in said if "unwind tables:" in line), None)
-    return int(words[words.index("KiB,") - 1]) / KIB_PER_MIB if words else None
+    lines = [line.split() for line in said if "unwind tables:" in line]
+    return int(lines[-1][lines[-1].index("KiB,") - 1]) / KIB_PER_MIB if lines else None
 
 
 class Recorder:
