@@ -82,10 +82,12 @@ static __always_inline struct perfx_wait_sum *find_sum(const struct perfx_wait *
 }
 
 /* A clock that stands still while nothing is recorded (--wait): a wait may last over many windows.
- */
+ * The time may have been read before the window opened. */
 static __always_inline __u64 recorded_time(__u64 now)
 {
-	return perfx_windows_ns + (is_wanted() ? now - perfx_window_opened_ns : 0);
+	__u64 opened_ns = perfx_window_opened_ns;
+
+	return perfx_windows_ns + (is_wanted() && now > opened_ns ? now - opened_ns : 0);
 }
 
 static __always_inline void add_wait(const struct perfx_waiter *waiter, __u64 since_ns, __u64 now)
@@ -157,30 +159,25 @@ static __always_inline void wait_start(struct perfx_waiter *waiter, __u64 now)
 }
 
 /* include/linux/sched.h */
-#define TASK_DEAD  0x80
+#define PF_EXITING 0x00000004
 #define PF_KTHREAD 0x00200000
 
-/* As traced_of; most switches are to and from threads of the kernel. */
+/* As traced_of; most switches are to and from threads of the kernel. A thread that exits is left
+ * alone: its process may no longer be traced when it returns, and its wait would have no end. */
 static __always_inline struct perfx_traced_process *traced_by(struct task_struct *task)
 {
-	return task->flags & PF_KTHREAD ? NULL : traced_of(task);
+	return task->flags & (PF_KTHREAD | PF_EXITING) ? NULL : traced_of(task);
 }
 
 static __always_inline void leaves_cpu(struct task_struct *task,
 				       const struct perfx_traced_process *traced, bool preempted,
 				       __u64 now)
 {
-	__u32 state = task->__state;
-	struct perfx_waiter *waiter;
+	struct perfx_waiter *waiter = wait_prepare(task, traced, now);
 
-	if (state & TASK_DEAD) {
-		waiter_free(task->pid);
-		return;
-	}
-	waiter = wait_prepare(task, traced, now);
 	if (!waiter)
 		return;
-	if (state && !preempted)
+	if (task->__state && !preempted)
 		find_reason(&waiter->wait, task, true);
 	wait_start(waiter, now);
 }
@@ -261,12 +258,15 @@ int BPF_PROG(perfx_on_wakeup_new, struct task_struct *task)
 	return 0;
 }
 
-/* After the last thread's end its process is no longer traced, and nobody would see it go. */
+/* The recording's end leaves the table as it is: user space reads it a while later, when a thread
+ * that waited then may have ended. */
 SEC("?tp_btf/sched_process_exit")
 int BPF_PROG(perfx_on_exit_waiting, struct task_struct *task)
 {
 	__u32 tgid = task->tgid;
 
+	if (!perfx_tracing)
+		return 0;
 	waiter_free(task->pid);
 	if (!task->signal->live.counter)
 		bpf_map_delete_elem(&perfx_gils, &tgid);
@@ -279,6 +279,8 @@ int BPF_PROG(perfx_on_exec_waiting, struct task_struct *task, pid_t old_pid)
 {
 	__u32 tgid = task->tgid;
 
+	if (!perfx_tracing)
+		return 0;
 	if (old_pid != task->pid)
 		waiter_free(old_pid);
 	bpf_map_delete_elem(&perfx_gils, &tgid);

@@ -162,7 +162,8 @@ def test_the_interpreters_lock(tracer, python):
 
 
 TURNS = """
-import perfx, sys, time
+import perfx, sys, threading, time
+threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 print("ready", flush=True)
 for line in sys.stdin:
     perfx.start()
@@ -174,7 +175,8 @@ print("done", flush=True)
 
 
 def test_only_what_is_recorded_counts(tracer):
-    """--wait: the part of a wait that lies in a window."""
+    """--wait: the part of a wait that lies in a window, or the parts that lie in all. The program may end
+    while the tracer stops."""
     program = subprocess.Popen([sys.executable, "-c", TURNS], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                text=True, env={"PYTHONPATH": str(TOP / "python"),
                                               "PERFX_LIBRARY": str(BUILD / "libperfx.so.1")})
@@ -190,5 +192,8 @@ def test_only_what_is_recorded_counts(tracer):
         program.wait()
     (process,) = report["processes"]
     slept = [row for row in process["blocked"] if row["reason"] not in ("runnable", "page_fault")]
-    assert ns_of(slept) == about(3 * 300e6)
+    assert ns_of(row for row in slept if row["tid"] == program.pid) == about(3 * 300e6)
+    (sleeper,) = [row for row in slept if row["tid"] != program.pid]
+    assert sleeper["reason"] == "sleep" and sleeper["count"] == 1
+    assert sleeper["ns"] == sleeper["max_ns"] == about(3 * 300e6)
     assert report["capture"]["recorded_ns"] == about(3 * 300e6)

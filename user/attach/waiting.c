@@ -133,15 +133,6 @@ static void take_sum(struct perfx_wait_sum *sum, waited_fn *visit, void *ctx)
 		visit(ctx, &waited);
 }
 
-static bool is_traced(const struct waiting *waiting, const struct perfx_wait *wait)
-{
-	struct perfx_traced_process traced;
-
-	return !bpf_map_lookup_elem(bpf_map__fd(waiting->skel->maps.perfx_traced_tgids),
-				    &wait->tgid, &traced) &&
-	       traced.process == wait->process;
-}
-
 static bool exchange(__u64 *value, __u64 from, __u64 to)
 {
 	return __atomic_compare_exchange_n(value, &from, to, false, __ATOMIC_SEQ_CST,
@@ -150,8 +141,8 @@ static bool exchange(__u64 *value, __u64 from, __u64 to)
 
 /* Moves the time from which on the wait is not in the sums. If the thread has got a CPU meanwhile,
  * the kernel was first and has added all of it, and what was read here may be of two waits. */
-static void take_open(struct waiting *waiting, struct perfx_waiter *waiter, uint64_t until_ns,
-		      bool ended, waited_fn *visit, void *ctx)
+static void take_open(struct perfx_waiter *waiter, uint64_t until_ns, bool ended, waited_fn *visit,
+		      void *ctx)
 {
 	uint64_t since_ns = __atomic_load_n(&waiter->since_ns, __ATOMIC_SEQ_CST);
 	uint64_t began_ns = waiter->began_ns;
@@ -159,14 +150,10 @@ static void take_open(struct waiting *waiting, struct perfx_waiter *waiter, uint
 
 	if (!since_ns || since_ns >= until_ns || !exchange(&waiter->since_ns, since_ns, until_ns))
 		return;
-	if (is_traced(waiting, &wait))
-		visit(ctx, &(struct waited){.wait = &wait,
-					    .blocked_ns = until_ns - since_ns,
-					    .count = ended,
-					    .max_ns = until_ns - began_ns});
-	/* its process ended while it was on its way out: nobody saw it go */
-	else if (exchange(&waiter->since_ns, until_ns, 0))
-		__atomic_store_n(&waiter->tid, 0, __ATOMIC_SEQ_CST);
+	visit(ctx, &(struct waited){.wait = &wait,
+				    .blocked_ns = until_ns - since_ns,
+				    .count = ended,
+				    .max_ns = until_ns - began_ns});
 }
 
 /* As recorded_time() in bpf/waiting.bpf.c; plus 1, as waits have it. */
@@ -174,9 +161,10 @@ static uint64_t recorded_until(const struct waiting *waiting, uint64_t now_ns)
 {
 	const struct perfx_bpf *skel = waiting->skel;
 	bool open = !skel->bss->perfx_waiting || (uint32_t)skel->bss->perfx_recording_windows;
+	uint64_t opened_ns = skel->bss->perfx_window_opened_ns;
 
-	return skel->bss->perfx_windows_ns +
-	       (open ? now_ns - skel->bss->perfx_window_opened_ns : 0) + 1;
+	return skel->bss->perfx_windows_ns + (open && now_ns > opened_ns ? now_ns - opened_ns : 0) +
+	       1;
 }
 
 void waiting__take(struct waiting *waiting, uint64_t until_ns, bool ended, waited_fn *visit,
@@ -188,7 +176,7 @@ void waiting__take(struct waiting *waiting, uint64_t until_ns, bool ended, waite
 			take_sum(&waiting->sums[i], visit, ctx);
 	for (size_t i = 0; i < PERFX_MAX_WAITERS; i++)
 		if (waiting->waiters[i].tid)
-			take_open(waiting, &waiting->waiters[i], until_ns, ended, visit, ctx);
+			take_open(&waiting->waiters[i], until_ns, ended, visit, ctx);
 }
 
 void waiting__each(const struct waiting *waiting, waited_fn *visit, void *ctx)
