@@ -49,7 +49,7 @@ def check_short(capture):
     text = "\n".join(short)
     for part in ("Findings", " steps by ", "Memory", "python3: 2 identical workers (pids ", "Cost: ", "--full"):
         assert part in text, text
-    assert "not attached" not in text and "Hint: Python functions: cannot be traced by attaching" in text
+    assert "not attached" not in text and "Hint: Python functions: attaching samples them by line" in text
 
 
 def check_untraced(report, pid):

@@ -436,6 +436,10 @@ static void count_stack(struct profile_stack_quality *quality,
 		return;
 	if (end >= PERFX_STACK_ENDS)
 		end = PERFX_STACK_END_UNKNOWN;
+	if (end == PERFX_STACK_END_LEFT_OUT) {
+		quality->left_out_count = add_capped(quality->left_out_count, count);
+		return;
+	}
 	quality->taken_count = add_capped(quality->taken_count, count);
 	if (flags & PERFX_STACK_GUESSED)
 		quality->guessed_count = add_capped(quality->guessed_count, count);

@@ -53,6 +53,7 @@ struct profile_stack_ends {
 /* Over all that names a stack: allocations, samples, the first call of each calling context. */
 struct profile_stack_quality {
 	uint64_t taken_count, complete_count, guessed_count, cut_count;
+	uint64_t left_out_count; /* not taken, because too many cost too much */
 	bool known; /* otherwise of a capture from before this was recorded */
 	struct profile_stack_ends ends[PROFILE_STACK_ENDS_MAX]; /* count descending */
 	size_t ends_count;

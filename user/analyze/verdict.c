@@ -367,6 +367,9 @@ static void add_reason(struct text *text, const struct profile *profile,
 	else if (cpu >= 0 && cpu < 0.05)
 		text_add(text, " It is idle or blocked: it waits for input, a lock, the network, a "
 			       "GPU or another process.");
+	else if (cpu >= 0 && profile_sample_sums(p).on_cpu_count)
+		text_add(text, " It is busy in untraced functions: its lines are under Where in "
+			       "the code.");
 	else if (cpu >= 0)
 		text_add(text, " It is busy in untraced functions: choose others with -F; "
 			       "`perfx-trace probes -p PID` lists what can be traced.");

@@ -410,8 +410,9 @@ static void skip_unseen(const struct finding *finding)
 			     "the program");
 	if (!plan->options.python_functions && !plan->has_python && is_python(base))
 		skipped_hint(&plan->skipped, "Python functions",
-			     "cannot be traced by attaching; mark them with @perfx.track, or start "
-			     "the program with perfx-trace run --python-level 1");
+			     "attaching samples them by line, but does not count their calls; mark "
+			     "them with @perfx.track, or start the program with perfx-trace run "
+			     "--python-level 1");
 	plan->has_python |= is_python(base);
 }
 

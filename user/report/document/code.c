@@ -587,6 +587,9 @@ static void add_quality(struct text *text, const struct profile_stack_quality *q
 			    as_percent((double)quality->cut_count / (double)quality->taken_count),
 			    PERFX_STACK_FRAMES_MAX);
 	text_add(text, ".");
+	if (quality->left_out_count)
+		text_printf(text, " %s more allocations have no stack, to keep the cost down.",
+			    as_count(quality->left_out_count));
 	if (quality->gone_count)
 		text_printf(text, " %s Python code object%s gone before %s could be named.",
 			    as_count(quality->gone_count),

@@ -7,7 +7,7 @@
 /*
  * Where in the code, beside the tables "lines" and "blocked":
  *
- *     "stacks": {"taken": 1000, "complete": 970, "guessed": 12, "cut": 1,
+ *     "stacks": {"taken": 1000, "complete": 970, "guessed": 12, "cut": 1, "left_out": 0,
  *                "ended": {"no_mapping": 20, "no_rule": 10}, "code_objects_gone": 0,
  *                "ended_at": [{"reason": "no_mapping", "module": "", "stacks": 20}, …]}
  *     "samples": {"hz": 99.0, "on_cpu": 950, "off_cpu": 120, "lost": 0, "off_cpu_hz": 10.0,
@@ -84,6 +84,7 @@ static void put_stacks(struct json_output *o, const struct profile_process *proc
 	json_put(o, "complete", json_of_integer(quality->complete_count));
 	json_put(o, "guessed", json_of_integer(quality->guessed_count));
 	json_put(o, "cut", json_of_integer(quality->cut_count));
+	json_put(o, "left_out", json_of_integer(quality->left_out_count));
 	json_put(o, "ended", ended_object(quality));
 	json_put(o, "ended_at", ends_array(quality));
 	json_put(o, "code_objects_gone", json_of_integer(quality->gone_count));
