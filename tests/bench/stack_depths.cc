@@ -4,8 +4,8 @@
 //
 //	program → "ready PID"
 //	bench   → "run DEPTH MS"
-//	program → "done NS"          of the thread's CPU time for a malloc and free: median of windows
-//	bench closes the program's stdin
+//	program → "done NS"          of the thread's CPU time for a malloc and free: median of
+//windows 	bench closes the program's stdin
 #include <algorithm>
 #include <array>
 #include <cstdint>

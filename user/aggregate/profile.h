@@ -54,7 +54,7 @@ struct profile_stack_ends {
 struct profile_stack_quality {
 	uint64_t taken_count, complete_count, guessed_count, cut_count;
 	uint64_t left_out_count; /* not taken, because too many cost too much */
-	bool known; /* otherwise of a capture from before this was recorded */
+	bool known;		 /* otherwise of a capture from before this was recorded */
 	struct profile_stack_ends ends[PROFILE_STACK_ENDS_MAX]; /* count descending */
 	size_t ends_count;
 	uint64_t gone_count; /* code objects that could not be named */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Names of x86-64's system calls by number: arch/x86/entry/syscalls/syscall_64.tbl of Linux 6.18. */
+/* Names of x86-64's system calls by number: arch/x86/entry/syscalls/syscall_64.tbl of Linux 6.18.
+ */
 #include "base/syscalls.h"
 
 #include <stddef.h>
