@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-//
-// Allocates beneath as many different functions as asked for, without frame pointers:
-//
-//	program → "ready PID"
-//	bench   → "run DEPTH MS"
-//	program → "done NS"          of the thread's CPU time for a malloc and free: median of
-//windows 	bench closes the program's stdin
+/*
+ * Allocates beneath as many different functions as asked for, without frame pointers:
+ *
+ *	program → "ready PID"
+ *	bench   → "run DEPTH MS"
+ *	program → "done NS"   of the thread's CPU time for a malloc and free: median of windows
+ *	bench closes the program's stdin
+ */
 #include <algorithm>
 #include <array>
 #include <cstdint>

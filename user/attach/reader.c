@@ -145,7 +145,7 @@ static void describe_context(struct reader *reader, uint32_t id,
 	const struct perfx_record *packed = PACK(&reader->buffer, PERFX_KIND_CONTEXT, record);
 
 	sink_packed(reader->sink, packed);
-	if (packed && node->caller)
+	if (node->caller)
 		reader->on_record(reader->ctx, packed);
 	reader->contexts_known[id] = true;
 }

@@ -510,8 +510,10 @@ static pid_t own_id_of(pid_t tid)
 	if (proc_read_pid(tid, "status", &text, 0) < 0)
 		return 0;
 	line = strstr(text, "\nNSpid:");
-	for (char *at = line ? line + strlen("\nNSpid:") : NULL; at && *at == '\t';)
-		own_id = strtol(at, &at, 10);
+	if (line)
+		line += strlen("\nNSpid:");
+	while (line && *line == '\t')
+		own_id = strtol(line, &line, 10);
 	free(text);
 	return (pid_t)own_id;
 }
