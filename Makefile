@@ -65,7 +65,7 @@ NAMED    := user/report/table/columns.c $(wildcard user/report/json/*.c) user/de
 NAMES_H  := $(BUILD)/report_names.h
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 UNIT_BIN := $(UNIT_SRC:tests/unit/%.c=$(BUILD)/unit/%)
-E2E_BIN  := $(BUILD)/e2e/cost $(BUILD)/e2e/samples
+E2E_BIN  := $(BUILD)/e2e/cost $(BUILD)/e2e/samples $(BUILD)/e2e/dwfl_stacks
 
 .DELETE_ON_ERROR:
 .PHONY: all help deps
@@ -324,8 +324,9 @@ $(BUILD)/e2e/%.o: tests/e2e/%.c $(BUILD)/user.flags | $(SKEL)
 	$(Q)$(CC) $(CPPFLAGS) -Itests/e2e -Itests/workloads $(CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/e2e/cost: $(COST_OBJ) $(LIB)
-# Shows the samples of a capture to e2e/test_samples.py.
+# Shows the samples of a capture to e2e/test_samples.py, and libdw's stacks beside them.
 $(BUILD)/e2e/samples: $(BUILD)/e2e/samples.o $(LIB)
+$(BUILD)/e2e/dwfl_stacks: $(BUILD)/e2e/dwfl_stacks.o
 $(E2E_BIN):
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)

@@ -3,10 +3,12 @@
  * The samples of a capture as JSON lines, for test_samples.py:
  *
  *	{"state": 2, "reason": 1, "syscall": 0, "object": 0, "interval_ns": 50505050, "process": 1,
- *	 "tid": 42, "context": 0, "complete": true, "stack": ["read", "stands_in_read", "run"]}
+ *	 "tid": 42, "context": 0, "complete": true, "stack": ["read", "stands_in_read", "run"],
+ *	 "time_ns": 123456789, "guessed": false, "addresses": [140012345, …],
+ *	 "python": [["run", "/tmp/a.py", 12], …]}
  *
  * and last {"sampling": [ON_CPU_NS, OFF_CPU_NS], "lost": n}. A stack is innermost first, inlined
- * functions included.
+ * functions included. Addresses are those of its native frames.
  */
 #include "base/grow.h"
 #include "capture/capture.h"
@@ -27,7 +29,8 @@ struct name {
 	uint64_t address;
 	uint32_t process;
 	uint16_t depth;
-	char *function;
+	char *function, *file;
+	uint32_t line;
 };
 
 static struct stack **stacks; /* by id */
@@ -68,7 +71,9 @@ static void add_name(const struct event *event)
 	names[names_count++] = (struct name){.address = event->frame.address,
 					     .process = event->frame.process,
 					     .depth = event->frame.depth,
-					     .function = strdup(event->strings[0])};
+					     .function = strdup(event->strings[0]),
+					     .file = strdup(event->strings[2]),
+					     .line = event->frame.line};
 }
 
 static void add_sample(const struct event *event)
@@ -119,12 +124,17 @@ static int compare_names(const void *left, const void *right)
 	return a->depth - b->depth;
 }
 
+static const struct name *find_name(uint32_t process, uint64_t address)
+{
+	struct name key = {.address = address, .process = process};
+
+	return names_count ? bsearch(&key, names, names_count, sizeof(key), compare_names) : NULL;
+}
+
 /* Adds the functions of an address; "?": it has no name. */
 static void add_functions(json_t *functions, uint32_t process, uint64_t address)
 {
-	struct name key = {.address = address, .process = process};
-	const struct name *name =
-		names_count ? bsearch(&key, names, names_count, sizeof(key), compare_names) : NULL;
+	const struct name *name = find_name(process, address);
 
 	if (!name) {
 		json_array_append_new(functions, json_string("?"));
@@ -145,19 +155,41 @@ static void print(json_t *line)
 	json_decref(line);
 }
 
+/* Its native frames' addresses, its Python frames. */
+static void add_frames(json_t *addresses, json_t *python, const struct stack *stack)
+{
+	for (uint32_t i = 0; i < stack->count; i++) {
+		const struct name *name;
+
+		if (!(stack->addresses[i] & PERFX_FRAME_PYTHON)) {
+			json_array_append_new(addresses,
+					      json_integer((json_int_t)stack->addresses[i]));
+			continue;
+		}
+		name = find_name(stack->process, stack->addresses[i]);
+		json_array_append_new(python, name ? json_pack("[ssi]", name->function, name->file,
+							       (int)name->line)
+						   : json_null());
+	}
+}
+
 static void print_sample(const struct perfx_sample *sample)
 {
 	const struct stack *stack = sample->stack < stacks_capacity ? stacks[sample->stack] : NULL;
-	json_t *functions = json_array();
+	json_t *functions = json_array(), *addresses = json_array(), *python = json_array();
 
 	for (uint32_t i = 0; stack && i < stack->count; i++)
 		add_functions(functions, stack->process, stack->addresses[i]);
-	print(json_pack("{si si si sI sI si si si sb so}", "state", sample->state, "reason",
-			sample->reason, "syscall", sample->syscall, "object",
+	if (stack)
+		add_frames(addresses, python, stack);
+	print(json_pack("{si si si sI sI si si si sb so sI sb so so}", "state", sample->state,
+			"reason", sample->reason, "syscall", sample->syscall, "object",
 			(json_int_t)sample->object, "interval_ns", (json_int_t)sample->interval_ns,
 			"process", sample->process, "tid", sample->tid, "context", sample->context,
 			"complete", stack && stack->flags & PERFX_STACK_COMPLETE, "stack",
-			functions));
+			functions, "time_ns", (json_int_t)sample->time_ns, "guessed",
+			stack && stack->flags & PERFX_STACK_GUESSED, "addresses", addresses,
+			"python", python));
 }
 
 int main(int argc, char **argv)
