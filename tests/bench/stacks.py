@@ -238,8 +238,8 @@ class Stacks:
         step = trainer.run(steps)
         cpu = process_cpu_seconds(tracer.process.pid) - cpu
         seconds = time.perf_counter() - start
-        stacks = tracer.stop()["processes"][0]["stacks"]
-        whole = 100 * stacks["complete"] / stacks["taken"] if "complete" in stacks else None
+        stacks = tracer.stop()["processes"][0].get("stacks", {})
+        whole = 100 * stacks["complete"] / stacks["taken"] if stacks.get("complete") else None
         return *step, 100 * cpu / seconds, whole
 
     def with_peer(self, trainer, steps, name):
