@@ -216,7 +216,7 @@ test-all:
 	@export PERFX_TESTS=all; $(RUN_TESTS:@%=%) unit san python bpf ml soak kernels packages fuzz; \
 		code=$$?; $(GIVE_BACK); exit $$code
 
-tests: $(BIN) $(LIBPERFX) $(HOOKS) $(UNIT_BIN) workloads $(E2E_BIN)
+tests: $(BIN) $(LIBPERFX) $(HOOKS) $(MAN) $(UNIT_BIN) workloads $(E2E_BIN)
 
 demo:
 	@.ci/deps
@@ -226,7 +226,7 @@ demo:
 check: $(BIN) $(LIBPERFX) $(UNIT_BIN)
 	$(RUN_TESTS) unit python
 
-check-bpf: $(BIN) $(LIBPERFX) $(HOOKS) workloads $(E2E_BIN)
+check-bpf: $(BIN) $(LIBPERFX) $(HOOKS) $(MAN) workloads $(E2E_BIN)
 	$(RUN_TESTS) bpf
 
 check-kernels: $(BIN) workloads $(E2E_BIN)
@@ -284,7 +284,7 @@ fuzz:
 # fuzzers at a time, each for a minute by the clock.
 ci:
 	@.ci/deps build test lint
-	$(AGAIN) $(BIN) $(LIBPERFX) $(HOOKS) workloads $(E2E_BIN)
+	$(AGAIN) $(BIN) $(LIBPERFX) $(HOOKS) $(MAN) workloads $(E2E_BIN)
 	$(SAN_MAKE) $(SAN_UNIT) $(FUZZ_BIN)
 	@export FUZZ_JOBS=6; $(RUN_TESTS:@%=%) lint san python bpf fuzz; \
 		code=$$?; $(GIVE_BACK); exit $$code

@@ -133,7 +133,7 @@ def test_folded_and_speedscope(capture, functions, tmp_path):
     scope = json.loads(exported(capture, "speedscope", tmp_path / "s"))
     sums = {}
     for profile in scope["profiles"]:
-        if profile["unit"] == "nanoseconds":
+        if profile["name"].endswith(": time"):  # and not the samples
             for stack, weight in zip(profile["samples"], profile["weights"]):
                 name = scope["shared"]["frames"][stack[-1]]["name"]
                 sums[name] = sums.get(name, 0) + weight

@@ -188,7 +188,7 @@ def test_killed_while_it_writes(busy, flight, tmp_path):
 def test_disk_full(busy, flight):
     """One line for each file, exit 1, the old file as it was; the recorder goes on."""
     place = tempfile.mkdtemp(prefix="perfx-full-", dir="/tmp")
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "none", place], capture_output=True).returncode:
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12k", "none", place], capture_output=True).returncode:
         os.rmdir(place)
         pytest.skip("no file system may be mounted here")
     try:

@@ -120,7 +120,7 @@ def test_launched(python, tmp_path):
                       "def f():\n"
                       "    malloc(700001)\n"
                       "f()\n"
-                      "time.sleep(0.5)\n")  # names are read while the process lives
+                      "time.sleep(2)\n")  # names are read while the process lives
     out = tmp_path / "report.json"
     subprocess.run([PERFX, "run", "--memory", "all", "--sample", "off", "--no-calibrate", "-o", out, "--",
                     python, script], check=True, capture_output=True, text=True)

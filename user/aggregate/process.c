@@ -701,6 +701,8 @@ uint64_t profile_others_cpu_ns(const struct profile *profile)
 {
 	uint64_t ours = profile->tracer_cpu_ns == PROFILE_ABSENT ? 0 : profile->tracer_cpu_ns;
 
+	if (profile->recording_cpu_ns) /* the host is measured while recording alone */
+		ours = profile->recording_cpu_ns;
 	if (profile->host_busy_ns == PROFILE_ABSENT)
 		return PROFILE_ABSENT;
 	for (size_t i = 0; i < profile->processes_count; i++) {

@@ -388,7 +388,7 @@ int report_write_text(FILE *out, const struct profile *profile, const struct ana
 	const struct document_limits brief = {
 		.brief = true,
 		.groups = true,
-		.findings = 4,
+		.findings = 3,
 		.functions = options->top ? options->top : 10,
 		.lines = 10,
 		.waits = 5,
