@@ -108,7 +108,7 @@ def test_functions_begin_together(program, tracer):
 
 def without_descriptors():
     """As a user who cannot raise the limit of open files."""
-    resource.setrlimit(resource.RLIMIT_NOFILE, (280, 280))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
     ctypes.CDLL(None).prctl(24, 24, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_SYS_RESOURCE
 
 

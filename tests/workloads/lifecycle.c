@@ -65,7 +65,7 @@ static uint64_t now_ns(void)
 
 static void rest(long ms)
 {
-	struct timespec time = {.tv_nsec = ms * 1000000};
+	struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
 
 	nanosleep(&time, NULL);
 }
