@@ -9,8 +9,7 @@
 #ifndef PERFX_OUTPUT_BPF_H
 #define PERFX_OUTPUT_BPF_H
 
-#include "python.bpf.h"
-#include "thread.bpf.h"
+#include "memory.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -45,8 +44,8 @@ static __always_inline struct perfx_context_node *context_node(__u32 context)
 	return bpf_map_lookup_elem(&perfx_contexts, &context);
 }
 
-/* The node's id for a key, made when it is new. 0: the table is full. */
-static __always_inline __u32 context_id(struct context_key *key, __u32 limit)
+/* The node's id for a key, made when it is new: then it is t->new_context. 0: the table is full. */
+static __always_inline __u32 context_id(struct thread *t, struct context_key *key, __u32 limit)
 {
 	struct perfx_context_node *node;
 	__u32 *known, id;
@@ -69,6 +68,7 @@ static __always_inline __u32 context_id(struct context_key *key, __u32 limit)
 		known = bpf_map_lookup_elem(&perfx_context_ids, key);
 		return known ? *known : 0;
 	}
+	t->new_context = id;
 	return id;
 }
 
@@ -76,26 +76,28 @@ static __always_inline __u32 context_id(struct context_key *key, __u32 limit)
  * The context of a function called from `parent`, or by a Python frame. Recursion f → f → f shares
  * its second node, so deep recursion makes two nodes, not hundreds.
  */
-__noinline __u32 context_below(__u32 parent, __u32 function, __u32 process, __u64 caller)
+__noinline __u32 context_below(struct thread *t, __u32 parent, __u32 function, __u64 caller)
 {
-	struct context_key key = {
-		.parent = parent, .function = function, .process = process, .caller = caller};
+	struct context_key key = {.parent = parent, .function = function, .caller = caller};
 	struct perfx_context_node *node, *above;
 	__u32 id;
 
+	if (!t)
+		return 0;
+	key.process = t->process;
 	node = parent ? context_node(parent) : NULL;
 	if (node && node->function == function) {
 		above = context_node(node->parent);
 		if (node->parent && above && above->function == function)
 			return parent;
 	}
-	id = context_id(&key, PERFX_MAX_CONTEXTS / 4 * 3);
+	id = context_id(t, &key, PERFX_MAX_CONTEXTS / 4 * 3);
 	if (id)
 		return id;
 	counter_add(PERFX_COUNTER_MAP_FULL, 1);
 	key.parent = 0;
 	key.caller = 0;
-	return context_id(&key, PERFX_MAX_CONTEXTS);
+	return context_id(t, &key, PERFX_MAX_CONTEXTS);
 }
 
 /* The Python frame that makes a call, where the innermost frame is a range or there is none; a
@@ -136,8 +138,8 @@ static __always_inline __u32 context_from(struct thread *t, __u32 function, __u3
 	caller = caller_of_call(innermost);
 	if (*last_function != function || !is_context_of(*last_context, caller)) {
 		if (owner && !t->depth)
-			parent = context_below(0, owner, t->process, 0);
-		*last_context = context_below(parent, function, t->process, caller);
+			parent = context_below(t, 0, owner, 0);
+		*last_context = context_below(t, parent, function, caller);
 		*last_function = function;
 	}
 	return *last_context;
@@ -153,6 +155,42 @@ static __always_inline __u32 context_of_run(struct thread *t, __u32 operation, _
 {
 	return operation ? context_from(t, operation, t->object.owner)
 			 : context_from(t, function, 0);
+}
+
+/*
+ * The stack of the first call in t->new_context; registers as stack_walk's. Called at the top of a
+ * program, because a walk from where contexts are made would be more calls deep than the kernel
+ * allows. So user space may have described the context already: it looks again at the end.
+ */
+__noinline int follow_first_call(struct thread *t, __u64 pc, __u64 sp, __u64 fp, __u32 flags)
+{
+	struct perfx_context_node *node;
+	struct memory_thread *m;
+	struct frame *f;
+	__u32 context;
+	void *ring;
+
+	if (!t)
+		return 0;
+	context = t->new_context;
+	t->new_context = 0;
+	if (perfx_stacks_by == PERFX_STACKS_OFF)
+		return 0;
+	node = context_node(context);
+	m = memory_thread(true);
+	ring = ring_of(&perfx_memory, t->tid);
+	if (!node || !m || !ring)
+		return 0;
+	stack_walk(&m->stack, pc, sp, fp, flags);
+	/* straight: a context's stack is seldom another's, too */
+	node->stack = emit_stack(&m->stack, ring, t->process);
+	if (!node->stack)
+		counter_add(PERFX_COUNTER_STACK_FAILURES, 1);
+	/* the walk is not in the span */
+	f = frame_at(t, t->depth - 1);
+	if (t->depth && f->context == context)
+		f->start_ns = bpf_ktime_get_ns();
+	return 0;
 }
 
 static __always_inline void overflow_moved(struct perfx_context_node *node,

@@ -367,7 +367,7 @@ __noinline int context_of_range(struct thread *t, __u32 function)
 		return 0;
 	parent = t->within ? started_of(t, t->within) : NULL;
 	if (parent)
-		return context_below(parent->context, function, t->process, 0);
+		return context_below(t, parent->context, function, 0);
 	return context_of_call(t, function);
 }
 
@@ -471,9 +471,8 @@ static __always_inline void start_async(struct thread *t, __u32 source, __u64 id
 					.recording_window = current_recording_window()};
 
 	t->start_function = 0;
-	started.context = source == PERFX_SOURCE_PERFX
-				  ? context_of_range(t, started.function)
-				  : context_below(0, started.function, t->process, 0);
+	started.context = source == PERFX_SOURCE_PERFX ? context_of_range(t, started.function)
+						       : context_below(t, 0, started.function, 0);
 	if (!id)
 		key.id = id_of_nameless(current_process(), true);
 	if (bpf_map_update_elem(&perfx_started, &key, &started, BPF_ANY)) {
@@ -746,6 +745,19 @@ static __always_inline bool turned(const struct perfx_probe *probe,
 	return true;
 }
 
+/* As follow_first_call. A USDT probe may be anywhere in a function; others are at its entry. */
+static __always_inline void follow_first_mark(struct thread *t,
+					      const struct perfx_annotation *annotation,
+					      struct pt_regs *ctx)
+{
+	__u64 sp = PT_REGS_SP(ctx), fp = PT_REGS_FP(ctx);
+
+	if (annotation->source == PERFX_SOURCE_USDT)
+		follow_first_call(t, PT_REGS_IP(ctx), sp, fp, PERFX_STACK_PC);
+	else
+		follow_first_call(t, read_word(sp), sp + 8, fp, 0);
+}
+
 /* A hit at the entry of a marking function. */
 static __always_inline void annotation_entered(struct pt_regs *ctx, const struct perfx_probe *probe,
 					       const struct perfx_annotation *annotation,
@@ -777,6 +789,8 @@ static __always_inline void annotation_entered(struct pt_regs *ctx, const struct
 	} else {
 		annotation_ends(t, annotation, now, probe->call_cost_ns);
 	}
+	if (t->new_context)
+		follow_first_mark(t, annotation, ctx);
 }
 
 /* A hit at one of its exits. */
@@ -799,6 +813,8 @@ static __always_inline void annotation_left(struct pt_regs *ctx, const struct pe
 	annotation_returns(t, annotation,
 			   (probe->cfa_is_fp ? fp : sp) + (__s64)probe->cfa_offset - 8, now,
 			   probe->call_cost_ns);
+	if (t->new_context)
+		follow_first_call(t, PT_REGS_IP(ctx), sp, fp, PERFX_STACK_PC | STACK_SKIP_FIRST);
 }
 
 #endif

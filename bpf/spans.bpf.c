@@ -25,6 +25,9 @@ static __always_inline void hinted(struct pt_regs *ctx, const struct perfx_probe
 	count_hit(index);
 	take_arguments(t, ctx);
 	hint(t, probe);
+	if (t->new_context)
+		follow_first_call(t, PT_REGS_IP(ctx), PT_REGS_SP(ctx), PT_REGS_FP(ctx),
+				  PERFX_STACK_PC);
 }
 
 /* The recording has ended, its probes are still there, and a thread goes on: calls may return now
@@ -66,6 +69,8 @@ static __always_inline bool hit(struct pt_regs *ctx)
 		if (probe->cost_program || probe->object_arg)
 			take_arguments(t, ctx);
 		opened = enter(t, probe, index, sp);
+		if (t->new_context)
+			follow_first_call(t, read_word(sp), sp + 8, fp, 0);
 		if (opened && leaves_at_entry(ctx, probe)) {
 			leave(t, probe, sp, bpf_ktime_get_ns());
 			return false;

@@ -130,6 +130,8 @@ struct thread {
 	__u32 recording_window; /* current_recording_window() when it was met last */
 	__u32 ranges;		/* open frames that are ranges or pending ones */
 	__u32 skipped;		/* ranges begun without room for a frame */
+	__u32 new_context;	/* made by this hit: see follow_first_call; 0: none */
+	__u32 pad;
 	struct call_cost call_costs[CALL_COSTS_MAX];
 	struct cost_vm vm;
 	struct outcome outcome;

@@ -366,7 +366,8 @@ struct perfx_traced_process {
 	__u64 net_rx_bytes, net_tx_bytes;
 };
 
-/* A node of the calling-context tree and, after the first line, its overflow sums. */
+/* A node of the calling-context tree and, after the caller, its overflow sums. `function` is set
+ * last of what is known of a new one, but for `stack`: its first call is followed only then. */
 struct perfx_context_node {
 	__u32 parent, function, process, stack;
 	__u64 caller; /* Python frame, as perfx_context's; 0: none */

@@ -8,10 +8,11 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 
 import pytest
-from conftest import PERFX
+from conftest import PERFX, ended
 
 SCRIPT = pathlib.Path(__file__).resolve().parent.parent / "workloads/python_lines.py"
 LINES = SCRIPT.read_text().splitlines()
@@ -105,6 +106,45 @@ def test_time_of_calls_by_line(python, program, tracer):
     expected = {(name(python, "Model.crc"), line_with("# crc32 7")), ("work", line_with("# crc32 2"))}
     assert set(lines) == expected
     assert sum(lines.values()) == crc32["total_ns"]
+
+
+def stacks_of_first_calls(capture):
+    """Perfetto's argument of that name, split into frames, without the marks of the format around it."""
+    trace = subprocess.run([PERFX, "export", capture, "-f", "perfetto"], check=True, capture_output=True).stdout
+    texts = re.findall("(?:[ -~]|\u2190)+".encode(), trace)
+    return [text.split(" \u2190 ") for text in map(bytes.decode, texts) if " \u2190 " in text]
+
+
+@pytest.mark.parametrize("stacks", ["unwind", "off"])
+def test_stack_of_first_call(stacks, program, tmp_path):
+    """One for each calling context, whatever else is recorded and however often it is called."""
+    capture = tmp_path / "run.perfx"
+    p = program("/usr/bin/python3", SCRIPT)
+    with subprocess.Popen([PERFX, "record", "-p", str(p.pid), "-F", "libz.so.1:crc32", "--memory", "off",
+                           "--sample", "off", "--stacks", stacks, "--no-calibrate", "-o", capture],
+                          stderr=subprocess.PIPE, text=True) as t:
+        assert any(": tracing " in line for line in t.stderr)
+        p.go(ROUNDS)
+        t.send_signal(signal.SIGINT)
+        assert ended(t) == 0
+    p.finish()
+    report = json.loads(subprocess.run([PERFX, "report", capture, "-f", "json"], check=True, capture_output=True,
+                                       text=True).stdout)
+    quality = report["processes"][0].get("stacks")
+    found = stacks_of_first_calls(capture)
+    if stacks == "off":
+        assert not quality and not found
+        return
+    # "crc32 7" is one call, "crc32 2" two of a line
+    assert quality["taken"] == quality["complete"] == 3
+    lines = collections.Counter()
+    for stack in found:
+        python = python_frames(stack)
+        at = stack.index(python[0])
+        assert any(frame.startswith(("ffi_call", "libffi")) for frame in stack[:at]), stack
+        lines[python[0]] += 1
+    assert lines == {f"Model.crc (python_lines.py:{line_with('# crc32 7')})": 1,
+                     f"work (python_lines.py:{line_with('# crc32 2')})": 2}
 
 
 @pytest.mark.parametrize("python", PYTHONS)

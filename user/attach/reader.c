@@ -35,7 +35,8 @@ struct reader {
 	uint32_t processes_known; /* below: described */
 	uint32_t contexts_low;	  /* below: all described */
 	bool contexts_known[PERFX_MAX_CONTEXTS];
-	uint32_t names_low; /* below: all described */
+	bool contexts_followed[PERFX_MAX_CONTEXTS]; /* described with a stack */
+	uint32_t names_low;			    /* below: all described */
 	bool names_known[PERFX_MAX_NAMES];
 	struct pack_buffer buffer;
 };
@@ -148,6 +149,7 @@ static void describe_context(struct reader *reader, uint32_t id,
 	if (node->caller)
 		reader->on_record(reader->ctx, packed);
 	reader->contexts_known[id] = true;
+	reader->contexts_followed[id] = record.stack != 0;
 }
 
 /* Describes new nodes. A node without a function is being made on another CPU just now, and no
@@ -166,6 +168,17 @@ static void describe_contexts(struct reader *reader)
 	}
 	while (reader->contexts_low < count && reader->contexts_known[reader->contexts_low])
 		reader->contexts_low++;
+}
+
+/* Describes once more whose first call was being followed when they were described. */
+static void describe_late_stacks(struct reader *reader)
+{
+	uint32_t count;
+	const struct perfx_context_node *nodes = tracer__contexts(reader->tracer, &count);
+
+	for (uint32_t id = 1; id < count; id++)
+		if (reader->contexts_known[id] && !reader->contexts_followed[id] && nodes[id].stack)
+			describe_context(reader, id, &nodes[id]);
 }
 
 static size_t room_for(size_t size)
@@ -425,6 +438,7 @@ void reader__finish(struct reader *reader)
 {
 	while (reader__drain(reader))
 		;
+	describe_late_stacks(reader);
 	rings__flush(reader->memory);
 	rings__flush(reader->spans);
 }

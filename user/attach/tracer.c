@@ -242,7 +242,7 @@ static int make_rings(struct bpf_map *map, size_t bytes, struct tracer_rings *ri
 	return 0;
 }
 
-/* Samples alone: they come by the clock. */
+/* Samples, which come by the clock, and stacks of first calls alone. */
 #define SAMPLES_RING_BYTES (1u << 20)
 
 /* Of the rings of memory records and samples; where none are wanted, the smallest there are. */
@@ -250,7 +250,7 @@ static size_t memory_ring_bytes(const struct tracer_options *options)
 {
 	if (options->memory)
 		return options->ring_bytes;
-	if (!options->samples)
+	if (!options->samples && options->stacks == PERFX_STACKS_OFF)
 		return 1;
 	return options->ring_bytes < SAMPLES_RING_BYTES ? options->ring_bytes : SAMPLES_RING_BYTES;
 }

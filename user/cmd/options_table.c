@@ -547,12 +547,13 @@ const struct option_row option_rows[] = {
 	{"stacks", 0, false, SECTION_WHAT, RECORDING, .arg = "off|fp|unwind", .parse = take_choice,
 	 INTO(stacks), .min = PERFX_STACKS_OFF,
 	 .help = "how call stacks are found: unwind tables, frame pointers, not at all",
-	 .man = "How the call stacks of allocations and samples are found. "
+	 .man = "How the call stacks of allocations, samples and the first call of each calling "
+		"context are found. "
 		"`unwind`, the default: by the unwind tables of the program's files, which all "
 		"compilers write, and where code has none by frame pointers, or by what on the "
 		"stack looks like a return address. "
 		"`fp`: by frame pointers alone, which few libraries have; the costs are smaller. "
-		"`off`: only the immediate caller is recorded."},
+		"`off`: only the immediate caller of allocations and samples is recorded."},
 
 	{"sample", 0, false, SECTION_WHAT, RECORDING, .arg = "HZ|off", .parse = take_sample,
 	 INTO(sample_hz), .max = 1000,

@@ -334,7 +334,7 @@ static char *put_argument(char *at, const struct called *called, unsigned argume
 	return at + (end - message);
 }
 
-/* NULL: neither caller nor stack are known, as inside another traced function. */
+/* NULL: neither caller nor stack are known. */
 static struct called *called_of(struct perfetto *p, const struct perfx_span *span)
 {
 	uint32_t at = p->called_count ? map64_get(&p->contexts, span->context) : MAP64_NONE;

@@ -399,8 +399,6 @@ static void open_stacks(struct recorder *recorder)
 	const struct recorder_options *options = recorder->options;
 
 	recorder->frames = frames__new(recorder->sink, recorder->tracer);
-	if (options->plan.memory == MEMORY_OFF && !options->sample_hz)
-		return;
 	if (options->stacks != PERFX_STACKS_UNWIND)
 		return;
 	recorder->unwind_tables = unwind_tables__new(recorder->tracer);
