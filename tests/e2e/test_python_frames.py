@@ -147,6 +147,7 @@ def test_stack_of_first_call(stacks, program, tmp_path):
                      f"work (python_lines.py:{line_with('# crc32 2')})": 2}
 
 
+@pytest.mark.alone  # the child is to be attached within a second, its names read within two
 @pytest.mark.parametrize("python", PYTHONS)
 def test_launched(python, tmp_path):
     """An interpreter that has not started when it is attached to; and a forked child."""
