@@ -60,6 +60,15 @@ Test(demangle, rust)
 	check(demangle, rows, COUNT(rows));
 }
 
+/* libiberty prints an identifier without letters as no bytes at NULL. */
+Test(demangle, empty_identifier)
+{
+	char *readable = demangle("_RNvC0_1a");
+
+	cr_expect_str_eq(readable, "::a");
+	free(readable);
+}
+
 Test(demangle, suffixes)
 {
 	static const struct row rows[] = {

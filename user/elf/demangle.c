@@ -183,7 +183,8 @@ static void sink_add(const char *bytes, size_t size, void *opaque)
 		}
 		sink->text = grown;
 	}
-	memcpy(sink->text + sink->used, bytes, size);
+	if (size) /* else `bytes` may be NULL */
+		memcpy(sink->text + sink->used, bytes, size);
 	sink->used += size;
 	sink->text[sink->used] = '\0';
 }
