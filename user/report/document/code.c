@@ -224,6 +224,8 @@ static void compose_line_note(struct composer *c, const struct profile_process *
 			    left, left == 1 ? "" : "s", c->limits->brief ? "HTML" : "JSON");
 	if (text.length)
 		document_add(c->document, BLOCK_NOTE, &text);
+	else
+		text_clear(&text);
 }
 
 void compose_lines(struct composer *c, const struct profile_process *p)
