@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/clock.h"
 #include "base/grow.h"
+#include "base/hash.h"
 #include "base/text.h"
 
 #include <criterion/criterion.h>
@@ -104,6 +105,29 @@ Test(text, builds)
 	free(taken);
 	text.failed = true;
 	cr_expect_null(text_take(&text));
+}
+
+Test(text, a_path_has_a_base_name)
+{
+	cr_assert_str_eq(base_name("/usr/lib/libc.so.6"), "libc.so.6");
+	cr_assert_str_eq(base_name("train.py"), "train.py");
+	cr_assert_str_eq(base_name("/srv/"), "/srv/");
+	cr_assert_str_eq(base_name(""), "");
+}
+
+Test(text, begins_with_a_prefix)
+{
+	cr_assert(begins_with("libc.so.6", "libc."));
+	cr_assert(begins_with("libc", "libc") && begins_with("libc", ""));
+	cr_assert(!begins_with("lib", "libc") && !begins_with("xlibc", "libc"));
+}
+
+/* Values of the authors' test suite. */
+Test(hash, fnv1a_has_known_values)
+{
+	cr_assert_eq(fnv1a("", 0), 0xcbf29ce484222325ULL);
+	cr_assert_eq(fnv1a("a", 1), 0xaf63dc4c8601ec8cULL);
+	cr_assert_eq(fnv1a("foobar", 6), 0x85944171f73967e8ULL);
 }
 
 Test(shell, quoted_words_come_back)

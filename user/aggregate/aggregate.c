@@ -2,6 +2,7 @@
 #include "aggregate/aggregate.h"
 
 #include "aggregate/finish.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

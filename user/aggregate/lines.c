@@ -9,6 +9,7 @@
  * have no time in calls.
  */
 #include "aggregate/finish.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 
@@ -67,11 +68,6 @@ static struct line *line_of(struct lines *lines, const struct profile_frame *fra
 		.calls_ns = frame->language == PERFX_LANGUAGE_PYTHON ? 0 : PROFILE_ABSENT,
 	};
 	return line;
-}
-
-static bool begins_with(const char *text, const char *prefix)
-{
-	return !strncmp(text, prefix, strlen(prefix));
 }
 
 /* The libraries of C and C++: where a program's own line is known around them, that is meant. */
@@ -230,12 +226,6 @@ static uint64_t weight_of(const struct profile_line *line)
 		return line->on_cpu_ns;
 	return line->calls_ns;
 }
-
-#define COMPARE_DESCENDING(a, b)                   \
-	do {                                       \
-		if ((a) != (b))                    \
-			return (a) < (b) ? 1 : -1; \
-	} while (0)
 
 static int by_weight(const void *left, const void *right)
 {

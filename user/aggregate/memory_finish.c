@@ -101,12 +101,6 @@ static void fill_hotspot(struct memory_source *source, const struct hotspot *hot
 		drop_marker(out);
 }
 
-#define COMPARE_DESCENDING(a, b)                   \
-	do {                                       \
-		if ((a) != (b))                    \
-			return (a) < (b) ? 1 : -1; \
-	} while (0)
-
 static int by_peak(const void *left, const void *right)
 {
 	const struct profile_hotspot *a = left, *b = right;

@@ -1,18 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "aggregate/finish.h"
+#include "base/hash.h"
 
 #include <stdlib.h>
-
-/* FNV-1a, 64 bits (Fowler, Noll, Vo). */
-static uint64_t hash_of(const void *bytes, size_t size)
-{
-	const unsigned char *at = bytes;
-	uint64_t hash = 0xcbf29ce484222325ULL;
-
-	for (size_t i = 0; i < size; i++)
-		hash = (hash ^ at[i]) * 0x100000001b3ULL;
-	return hash;
-}
 
 /* --- samples and waits --- */
 
@@ -30,7 +20,7 @@ static struct activity *activity_find(const struct activities *activities,
 /* NULL with errno: ENOSPC (AGGREGATE_ACTIVITIES_MAX), ENOMEM. */
 static struct activity *activity_get(struct activities *activities, const struct activity_key *key)
 {
-	uint64_t hash = hash_of(key, sizeof(*key));
+	uint64_t hash = fnv1a(key, sizeof(*key));
 	struct activity *activity = activity_find(activities, key, hash);
 	uint32_t first = map64_get(&activities->ids, hash), at = (uint32_t)activities->count;
 
@@ -62,7 +52,7 @@ static int activity_add(struct aggregate *a, struct activities *activities,
 	if (!activity && errno == ENOSPC) {
 		key->stack = key->context = 0;
 		key->object = 0;
-		activity = activity_find(activities, key, hash_of(key, sizeof(*key)));
+		activity = activity_find(activities, key, fnv1a(key, sizeof(*key)));
 		if (!activity)
 			return undecoded(a);
 	}
@@ -118,7 +108,7 @@ static uint64_t object_hash(uint32_t process, enum perfx_wait_reason reason, uin
 {
 	const uint64_t words[] = {process, (uint64_t)reason, object};
 
-	return hash_of(words, sizeof(words));
+	return fnv1a(words, sizeof(words));
 }
 
 static struct wait_object *object_find(const struct samples *samples, uint32_t process,
@@ -334,7 +324,7 @@ static uint64_t wait_hash(const struct profile_activity *activity)
 	const uint64_t words[] = {activity->tid, (uint64_t)activity->reason, activity->syscall,
 				  activity->object};
 
-	return hash_of(words, sizeof(words));
+	return fnv1a(words, sizeof(words));
 }
 
 static bool is_same_wait(const struct profile_activity *a, const struct profile_activity *b)

@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "aggregate/finish.h"
+#include "base/hash.h"
+#include "base/text.h"
 
 #include <stdlib.h>
-
-/* FNV-1a, 64 bits (Fowler, Noll, Vo). */
-static uint64_t hash_of(const char *text)
-{
-	uint64_t hash = 0xcbf29ce484222325ULL;
-
-	for (; *text; text++)
-		hash = (hash ^ (unsigned char)*text) * 0x100000001b3ULL;
-	return hash;
-}
 
 const char *intern(struct aggregate *a, const char *text)
 {
 	struct interned *interned = &a->interned;
-	uint64_t hash = hash_of(text);
+	uint64_t hash = fnv1a(text, strlen(text));
 	uint32_t at = map64_get(&interned->ids, hash);
 	const char *copy;
 

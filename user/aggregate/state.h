@@ -106,12 +106,4 @@ static inline void saw_time(struct aggregate *aggregate, uint64_t time_ns)
 		aggregate->last_ns = time_ns;
 }
 
-/* The part of a path behind its last slash. */
-static inline const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 #endif

@@ -3,6 +3,7 @@
 
 #include "aggregate/statistics.h"
 #include "base/grow.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -340,11 +341,6 @@ struct step_thread {
 	struct ender enders[ENDERS_MAX];
 	size_t enders_count;
 };
-
-static bool begins_with(const char *name, const char *prefix)
-{
-	return !strncmp(name, prefix, strlen(prefix));
-}
 
 unsigned step_class(unsigned source, const char *name, unsigned flags)
 {

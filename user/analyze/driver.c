@@ -5,6 +5,7 @@
 #include "analyze/remedy.h"
 #include "base/grow.h"
 #include "base/syscalls.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -14,11 +15,6 @@
 
 /* --- stacks --- */
 
-static bool begins(const char *text, const char *prefix)
-{
-	return strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
 /* What an interpreter's own code calls without being an extension: libc and its parts. */
 static bool is_system_library(const struct profile_frame *frame)
 {
@@ -26,7 +22,7 @@ static bool is_system_library(const struct profile_frame *frame)
 					       "ld-linux", "linux-vdso", "[vdso]"};
 
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-		if (begins(frame->module_base, prefixes[i]))
+		if (begins_with(frame->module_base, prefixes[i]))
 			return true;
 	return false;
 }
@@ -34,7 +30,8 @@ static bool is_system_library(const struct profile_frame *frame)
 /* The interpreter, or one of its own modules in C (math, _json, …). */
 static bool is_interpreter(const struct profile_frame *frame)
 {
-	return begins(frame->module_base, "python3") || begins(frame->module_base, "libpython3") ||
+	return begins_with(frame->module_base, "python3") ||
+	       begins_with(frame->module_base, "libpython3") ||
 	       strstr(frame->module, "/lib-dynload/");
 }
 
@@ -57,10 +54,10 @@ static bool is_system_call(const struct profile_frame *frame)
 
 	if (!is_system_library(frame))
 		return false;
-	if (begins(name, "__GI_"))
+	if (begins_with(name, "__GI_"))
 		name += strlen("__GI_");
 	name += strspn(name, "_");
-	if (begins(name, "libc_"))
+	if (begins_with(name, "libc_"))
 		name += strlen("libc_");
 	for (unsigned number = 0; number < SYSTEM_CALLS; number++) {
 		call = syscall_name(number);
@@ -88,13 +85,6 @@ bool stack_runs_python(const struct profile_stack *stack)
 	return is_in_interpreter(stack) && !is_system_call(stack->frames[0]);
 }
 
-static const char *base_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 /* Python's own queues, and what reads from them: a lock or a poll there waits for input. */
 static bool is_input_function(const struct profile_frame *frame)
 {
@@ -106,7 +96,7 @@ static bool is_input_function(const struct profile_frame *frame)
 	const char *dot = strrchr(frame->function, '.');
 
 	return frame->language == PERFX_LANGUAGE_PYTHON &&
-	       text_is_one_of(base_of(frame->file), files) &&
+	       text_is_one_of(base_name(frame->file), files) &&
 	       text_is_one_of(dot ? dot + 1 : frame->function, functions);
 }
 
@@ -224,7 +214,8 @@ static const struct profile_context *context_of(const struct contexts *contexts,
 
 bool function_is_marker(const struct profile_function *function)
 {
-	return function->flags & PERFX_FUNCTION_RANGE || begins(function->name, "record_function ");
+	return function->flags & PERFX_FUNCTION_RANGE ||
+	       begins_with(function->name, "record_function ");
 }
 
 /* Is a traced call the innermost? A range is none. */
@@ -341,7 +332,7 @@ static bool is_mutex_function(const struct profile_frame *frame)
 /* Python's threading module waits for others by locks of its own. */
 static bool is_condition(const struct profile_frame *frame)
 {
-	return !strcmp(base_of(frame->file), "threading.py");
+	return !strcmp(base_name(frame->file), "threading.py");
 }
 
 /* A futex: of a lock, of a queue, or of a condition, for which to wait is no fault. */
@@ -362,8 +353,8 @@ static enum wait_kind kind_of_futex(const struct profile_stack *stack)
 /* A lock in the interpreter's own data, where that of the GIL could not be found. */
 static bool is_interpreters(const struct profile_activity *wait)
 {
-	return begins(wait->object_name, "lock at python3") ||
-	       begins(wait->object_name, "lock at libpython3");
+	return begins_with(wait->object_name, "lock at python3") ||
+	       begins_with(wait->object_name, "lock at libpython3");
 }
 
 static enum wait_kind kind_of_reason(const struct profile_activity *wait)

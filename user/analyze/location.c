@@ -6,17 +6,10 @@
 
 #include <string.h>
 
-static const char *base_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 /* A package's own file is named with its folder: "autograd/__init__.py". */
 static const char *file_of(const struct profile_frame *frame)
 {
-	const char *base = base_of(frame->file), *folder = base - 1;
+	const char *base = base_name(frame->file), *folder = base - 1;
 
 	if (strcmp(base, "__init__.py") != 0 || folder <= frame->file)
 		return base;
@@ -54,11 +47,6 @@ void location_frame(struct text *text, const struct profile_frame *frame, enum l
 	text_add(text, ")");
 }
 
-static bool begins(const char *text, const char *prefix)
-{
-	return strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
 /* operator new and what containers wrap around it; PyTorch's allocator and storage */
 static bool is_wrapper(const struct profile_frame *frame)
 {
@@ -68,10 +56,11 @@ static bool is_wrapper(const struct profile_frame *frame)
 	};
 
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
-		if (begins(frame->function, prefixes[i]))
+		if (begins_with(frame->function, prefixes[i]))
 			return true;
 	}
-	return begins(frame->module_base, "libstdc++.") || begins(frame->module_base, "libc10");
+	return begins_with(frame->module_base, "libstdc++.") ||
+	       begins_with(frame->module_base, "libc10");
 }
 
 /* An allocator that is linked into the program has no library to skip. */
@@ -79,7 +68,7 @@ static bool is_of_allocator(const struct profile_memory *memory,
 			    const struct profile_hotspot *hotspot,
 			    const struct profile_frame *frame)
 {
-	if (!begins(frame->module_base, "lib"))
+	if (!begins_with(frame->module_base, "lib"))
 		return false;
 	for (size_t i = 0; i < memory->allocators_count; i++) {
 		const struct profile_allocator *allocator = &memory->allocators[i];
@@ -95,7 +84,7 @@ static bool is_of_allocator(const struct profile_memory *memory,
 static bool is_python_library(const struct profile_frame *frame)
 {
 	return strstr(frame->file, "/site-packages/") || strstr(frame->file, "/dist-packages/") ||
-	       strstr(frame->file, "/lib/python3") || begins(frame->file, "<");
+	       strstr(frame->file, "/lib/python3") || begins_with(frame->file, "<");
 }
 
 bool location_is_own_python(const struct profile_frame *frame)

@@ -2,6 +2,7 @@
 #include "base/file.h"
 
 #include "base/message.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -196,7 +197,7 @@ static int own_descriptor(const char *path)
 		return STDOUT_FILENO;
 	if (!strcmp(path, "/dev/stderr"))
 		return STDERR_FILENO;
-	if (strncmp(path, folder, strlen(folder)))
+	if (!begins_with(path, folder))
 		return -1;
 	number = strtol(path + strlen(folder), &end, 10);
 	return *end || number < 0 || number > 1 << 20 ? -1 : (int)number;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A string under construction, the UTF-8 in it, and command lines as one string. */
+/* Strings: under construction, their parts, the UTF-8 in them, and command lines as one. */
 #ifndef PERFX_BASE_TEXT_H
 #define PERFX_BASE_TEXT_H
 
@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* A failure sticks: check once, when the string is taken. All-zero is empty. */
 struct text {
@@ -25,6 +26,19 @@ const char *text_peek(const struct text *text);
 /* The string, the caller's to free, and the text is empty again. NULL: memory was out. */
 char *text_take(struct text *text);
 void text_clear(struct text *text);
+
+static inline bool begins_with(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* The part of a path behind its last slash; all of a path that ends with one. */
+static inline const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
 
 /* Is it in a NULL-terminated list? */
 bool text_is_one_of(const char *text, const char *const *list);

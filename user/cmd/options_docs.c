@@ -204,17 +204,17 @@ static void print_man_text(const char *text)
 
 	for (; *text; text++) {
 		line_start = starts;
-		starts = !strncmp(text, ". ", 2);
+		starts = begins_with(text, ". ");
 		if (*text == '`') {
 			bold = !bold;
 			printf(bold ? "\\fB" : "\\fP");
 		} else if (*text == '*') {
 			italic = !italic;
 			printf(italic ? "\\fI" : "\\fP");
-		} else if (!strncmp(text, "\n\n", 2)) {
+		} else if (begins_with(text, "\n\n")) {
 			printf("\n.Pp");
 			continue;
-		} else if (!strncmp(text, "\n\t", 2)) {
+		} else if (begins_with(text, "\n\t")) {
 			size_t length = strcspn(text + 2, "\n");
 
 			printf("\n.Dl %.*s", (int)length, text + 2);
@@ -317,7 +317,7 @@ static void print_candidate(const char *dashes, const char *word, const char *he
 {
 	size_t length = 0;
 
-	while (help[length] && strncmp(help + length, " (", 2) != 0 &&
+	while (help[length] && !begins_with(help + length, " (") &&
 	       (!strchr(";:.", help[length]) || isalpha((unsigned char)help[length + 1])))
 		length++;
 	printf("%s%s\t%.*s\n", dashes, word, (int)length, help);
@@ -358,7 +358,7 @@ static const struct option_row *option_before(const char *word)
 {
 	const struct option_row *row = NULL;
 
-	if (!strncmp(word, "--", 2))
+	if (begins_with(word, "--"))
 		row = option_row_named(word + 2);
 	for (size_t i = 0; i < option_rows_count && word[0] == '-' && word[1] && !word[2]; i++)
 		if (option_rows[i].letter == word[1])

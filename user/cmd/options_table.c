@@ -243,7 +243,7 @@ static int take_percent(const struct option_row *row, struct options *options, c
 /* sampled=BYTES, beside the words. */
 static int take_memory(const struct option_row *row, struct options *options, char *value)
 {
-	if (strncmp(value, "sampled=", 8) != 0)
+	if (!begins_with(value, "sampled="))
 		return take_choice(row, options, value);
 	if (parse_size(value + 8, &options->sample_bytes))
 		return bad(row, value, "not a size: try sampled=512K");

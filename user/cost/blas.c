@@ -15,6 +15,8 @@
  */
 #include "cost/builtin.h"
 
+#include "base/text.h"
+
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -175,9 +177,9 @@ static bool read_symbol(const char *text, struct blas_symbol *symbol)
 	const char *stem = text;
 
 	*symbol = (struct blas_symbol){0};
-	if (!strncmp(stem, "scipy_", 6))
+	if (begins_with(stem, "scipy_"))
 		stem += 6;
-	if (!strncmp(stem, "cblas_", 6)) {
+	if (begins_with(stem, "cblas_")) {
 		stem += 6;
 		symbol->c = true;
 	}
@@ -264,13 +266,13 @@ static bool find_ynn(const char *symbol, struct builtin *builtin)
 	const char *rest = symbol;
 	char *name;
 
-	if (strncmp(symbol, builtin_ynn_prefix, strlen(builtin_ynn_prefix)) != 0)
+	if (!begins_with(symbol, builtin_ynn_prefix))
 		return false;
 	rest += strlen(builtin_ynn_prefix);
-	if (!strncmp(rest, "12_GLOBAL__N_1", 14))
+	if (begins_with(rest, "12_GLOBAL__N_1"))
 		rest += 14;
 	strtoul(rest, &name, 10);
-	if (name == rest || strncmp(name, "dot_", 4) != 0 || strstr(name, ".cold"))
+	if (name == rest || !begins_with(name, "dot_") || strstr(name, ".cold"))
 		return false;
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		const char *at = strstr(name, types[i].types);
@@ -304,6 +306,6 @@ bool builtin_blas(const char *base_name, const char *symbol, struct builtin *bui
 	describe(found.type, found.wide || is_wide_library(base_name), "kernel", text, builtin);
 	/* small products and matrix times vector, in loops */
 	builtin->often = found.type->letters[0] && strchr("sd", found.type->letters[0]) &&
-			 !found.type->letters[1] && !strncmp(found.function->name, "gem", 3);
+			 !found.type->letters[1] && begins_with(found.function->name, "gem");
 	return true;
 }

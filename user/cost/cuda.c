@@ -10,6 +10,8 @@
  */
 #include "cost/builtin.h"
 
+#include "base/text.h"
+
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
@@ -207,7 +209,7 @@ bool builtin_cuda(const char *base_name, const char *symbol, struct builtin *bui
 		return false;
 	if (find_whole(base_name, symbol, builtin))
 		return true;
-	if (strncmp(symbol, "cublas", 6) != 0 || strlen(symbol + 6) >= sizeof(name) ||
+	if (!begins_with(symbol, "cublas") || strlen(symbol + 6) >= sizeof(name) ||
 	    fnmatch("libcublas*", base_name, 0) != 0)
 		return false;
 	strcpy(name, symbol + 6);

@@ -13,6 +13,7 @@
 #include "cost/builtin.h"
 
 #include "base/grow.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,11 +166,11 @@ bool builtin_torch_name(const char *symbol, char *name, size_t size)
 	char *end;
 	size_t length;
 
-	if (strncmp(symbol, call_prefix, sizeof(call_prefix) - 1))
+	if (!begins_with(symbol, call_prefix))
 		return false;
 	length = strtoul(symbol + sizeof(call_prefix) - 1, &end, 10);
 	if (!length || length >= size || strlen(end) < length ||
-	    strncmp(end + length, "4callE", 6) != 0)
+	    !begins_with(end + length, "4callE"))
 		return false;
 	memcpy(name, end, length);
 	name[length] = '\0';
@@ -217,10 +218,10 @@ bool builtin_torch(const char *symbol, struct builtin *builtin)
 	char name[128];
 	bool slot;
 
-	if (strncmp(symbol, "_ZN2at", 6) != 0)
+	if (!begins_with(symbol, "_ZN2at"))
 		return false;
 	for (size_t i = 0; i < sizeof(natives) / sizeof(natives[0]); i++)
-		if (!strncmp(symbol, natives[i].prefix, strlen(natives[i].prefix))) {
+		if (begins_with(symbol, natives[i].prefix)) {
 			describe(true, natives[i].text, builtin);
 			return true;
 		}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The performance monitoring unit, as the kernel reports it. */
+#include "base/text.h"
 #include "counters/counters.h"
 
 #include <glob.h>
@@ -33,11 +34,6 @@ static int read_paranoid(void)
 	return value;
 }
 
-static bool starts(const char *line, const char *key)
-{
-	return !strncmp(line, key, strlen(key));
-}
-
 static bool has_flag(const char *line, const char *flag)
 {
 	size_t length = strlen(flag);
@@ -54,14 +50,14 @@ static void take_line(struct counters_cpu *cpu, const char *line)
 
 	if (!value)
 		return;
-	if (starts(line, "vendor_id") && strstr(value, "GenuineIntel"))
+	if (begins_with(line, "vendor_id") && strstr(value, "GenuineIntel"))
 		cpu->vendor = COUNTERS_INTEL;
-	else if (starts(line, "vendor_id") &&
+	else if (begins_with(line, "vendor_id") &&
 		 (strstr(value, "AuthenticAMD") || strstr(value, "HygonGenuine")))
 		cpu->vendor = COUNTERS_AMD;
-	else if (starts(line, "cpu family"))
+	else if (begins_with(line, "cpu family"))
 		cpu->family = (unsigned)strtoul(value + 1, NULL, 10);
-	else if (starts(line, "flags")) {
+	else if (begins_with(line, "flags")) {
 		cpu->is_virtual = has_flag(value, "hypervisor");
 		cpu->has_avx512 = has_flag(value, "avx512f");
 	}

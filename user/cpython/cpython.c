@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "cpython/cpython.h"
 
+#include "base/text.h"
 #include "elf/image.h"
 #include "proc/process.h"
 
@@ -24,8 +25,8 @@ struct symbols {
  * has it built in, which is the first file mapped. */
 static bool may_be_python(const struct module_ref *module, size_t index)
 {
-	return !index || !strncmp(module->base, "python", 6) ||
-	       !strncmp(module->base, "libpython", 9);
+	return !index || begins_with(module->base, "python") ||
+	       begins_with(module->base, "libpython");
 }
 
 /* What to add to an address in the file to get that in the process. */

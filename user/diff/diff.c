@@ -3,6 +3,7 @@
 
 #include "analyze/roofline.h"
 #include "base/escape.h"
+#include "base/text.h"
 #include "diff/internal.h"
 
 #include <ctype.h>
@@ -24,7 +25,7 @@ static const char *id_end(const char *text)
 {
 	const char *at = text + strlen(" (pid ");
 
-	if (strncmp(text, " (pid ", 6) != 0 && strncmp(text, " (tid ", 6) != 0)
+	if (!begins_with(text, " (pid ") && !begins_with(text, " (tid "))
 		return NULL;
 	while (isdigit((unsigned char)*at))
 		at++;

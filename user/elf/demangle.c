@@ -6,6 +6,8 @@
  */
 #include "elf/demangle.h"
 
+#include "base/text.h"
+
 #include <ctype.h>
 #include <libiberty/demangle.h>
 #include <setjmp.h>
@@ -56,15 +58,15 @@ static const char *skip_operator(const char *p)
 					      ">>", "->", "<=",	 ">=",	"<",   ">",   NULL};
 
 	for (size_t i = 0; symbols[i]; i++)
-		if (strncmp(p, symbols[i], strlen(symbols[i])) == 0)
+		if (begins_with(p, symbols[i]))
 			return p + strlen(symbols[i]);
 	/* ==, +, new[], delete, ""_x, co_await, a type with its own template arguments */
-	while (*p && *p != '(' && strncmp(p, "::", 2) != 0) {
+	while (*p && *p != '(' && !begins_with(p, "::")) {
 		if (*p == '<')
 			p = skip_bracket(p);
-		else if (strncmp(p, "[]", 2) == 0)
+		else if (begins_with(p, "[]"))
 			p += 2;
-		else if (strncmp(p, " []", 3) == 0) /* gcc: "operator new []" */
+		else if (begins_with(p, " []")) /* gcc: "operator new []" */
 			p += 3;
 		else if (*p == '[' || (*p == ' ' && p[1] == '['))
 			break;
@@ -81,12 +83,12 @@ static const char *skip_qualifiers(const char *p)
 	const char *from = p;
 
 	for (size_t i = 0; words[i]; i++) {
-		if (strncmp(p, words[i], strlen(words[i])) == 0) {
+		if (begins_with(p, words[i])) {
 			p += strlen(words[i]);
 			i = (size_t)-1;
 		}
 	}
-	return strncmp(p, "::", 2) == 0 ? p : from;
+	return begins_with(p, "::") ? p : from;
 }
 
 struct extent {
@@ -100,7 +102,7 @@ static const char *skip_pointers(const char *p)
 
 static bool at_operator(const char *text, const char *p)
 {
-	return strncmp(p, "operator", 8) == 0 && !is_word(p[8]) && (p == text || !is_word(p[-1]));
+	return begins_with(p, "operator") && !is_word(p[8]) && (p == text || !is_word(p[-1]));
 }
 
 /* A space ends the type before it, unless the rest qualifies the name before it. */
@@ -109,7 +111,7 @@ static bool at_end(const char *p)
 	static const char *const words[] = {" [", " mutable", " ->", " requires ", NULL};
 
 	for (size_t i = 0; words[i]; i++)
-		if (strncmp(p, words[i], strlen(words[i])) == 0)
+		if (begins_with(p, words[i]))
 			return true;
 	return false;
 }
@@ -125,7 +127,7 @@ static struct extent find_name(const char *text)
 		} else if (*p == '(') {
 			const char *scope = skip_qualifiers(skip_bracket(p));
 
-			if (strncmp(scope, "::", 2) == 0)
+			if (begins_with(scope, "::"))
 				p = scope; /* "f(int)::", "(anonymous namespace)::" */
 			else if (p[1] == '*' || p[1] == '&')
 				start = p = skip_pointers(p + 1); /* "char (*f(int))[3]" */
@@ -214,7 +216,7 @@ static size_t thunk_prefix(const char *text)
 		"non-transaction clone for ", NULL};
 
 	for (size_t i = 0; prefixes[i]; i++)
-		if (strncmp(text, prefixes[i], strlen(prefixes[i])) == 0)
+		if (begins_with(text, prefixes[i]))
 			return strlen(prefixes[i]);
 	return 0;
 }

@@ -510,7 +510,7 @@ static void look_at_sections(const struct elf_view *file, struct image_traits *t
 	for (size_t i = 1; elf_view__shdr(file, i, &shdr); i++) {
 		const char *name = elf_strings__at(&file->section_names, shdr.sh_name);
 
-		if (strncmp(name, ".gcc_except_table", 17) == 0)
+		if (begins_with(name, ".gcc_except_table"))
 			traits->has_except_table = true;
 		if (strcmp(name, ".gopclntab") == 0 ||
 		    strcmp(name, ".data.rel.ro.gopclntab") == 0 ||
@@ -576,7 +576,7 @@ static void look_at_needed(const struct image *image, const Elf64_Phdr *phdr,
 	const char *name;
 
 	while ((name = dynamic_string(image, &dynamic, DT_NEEDED)))
-		if (!strncmp(name, "libstdc++.", 10) || !strncmp(name, "libc++", 6))
+		if (begins_with(name, "libstdc++.") || begins_with(name, "libc++"))
 			traits->needs_cxx = true;
 }
 

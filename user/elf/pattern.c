@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "elf/pattern.h"
 
+#include "base/text.h"
 #include "elf/demangle.h"
 #include "elf/glob.h"
 
@@ -189,7 +190,7 @@ static int parse(struct pattern *pattern, struct reason *why)
 		return refuse(why, divider ? "no function name after ':'" : "empty pattern");
 	if (divider ? text[0] == '/' : is_regex(text))
 		return parse_regex(pattern, text, why);
-	return parse_glob(pattern, text + (strncmp(text, "::", 2) == 0 ? 2 : 0), why);
+	return parse_glob(pattern, text + (begins_with(text, "::") ? 2 : 0), why);
 }
 
 struct pattern *pattern__parse(const char *text, char *why, size_t why_size)

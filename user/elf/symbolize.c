@@ -64,7 +64,7 @@ static bool unpacks_to_bounded(Elf *elf)
 		size = 0;
 		if ((shdr.sh_flags & SHF_COMPRESSED) && gelf_getchdr(section, &chdr))
 			size = chdr.ch_size;
-		else if (name && strncmp(name, ".zdebug", 7) == 0)
+		else if (name && begins_with(name, ".zdebug"))
 			size = old_unpacked_bytes(section);
 		if (size > left)
 			return false;
@@ -90,7 +90,7 @@ static bool find_sections(struct dwarf_part *part)
 					   : NULL;
 		Elf_Data *data = NULL;
 
-		if (name && (!strncmp(name, ".debug_", 7) || !strncmp(name, ".zdebug_", 8)))
+		if (name && (begins_with(name, ".debug_") || begins_with(name, ".zdebug_")))
 			data = elf_rawdata(section, NULL);
 		if (!data || !data->d_buf || !data->d_size)
 			continue;
@@ -295,7 +295,7 @@ static bool child_towards(struct dwarf_file *file, Dwarf_Die *scope, const Dwarf
 static void add_scopes(struct dwarf_file *file, struct text *text, Dwarf_Die *target,
 		       const char *name)
 {
-	bool call = strncmp(name, "operator()", 10) == 0;
+	bool call = begins_with(name, "operator()");
 	Dwarf_Die scope, towards;
 
 	if (!dwarf_diecu(target, &scope, NULL, NULL) || !has_scopes(&scope))

@@ -130,7 +130,7 @@ static uint64_t groups_room(void)
 	folder[0] = '\0';
 	while (file && fgets(line, sizeof(line), file)) {
 		line[strcspn(line, "\n")] = '\0';
-		if (!strncmp(line, "0::/", 4))
+		if (begins_with(line, "0::/"))
 			snprintf(folder, sizeof(folder), "/sys/fs/cgroup%s", line + 3);
 	}
 	if (file)

@@ -10,6 +10,7 @@
 #include "plan/allocators.h"
 
 #include "base/grow.h"
+#include "base/text.h"
 
 #include <fnmatch.h>
 #include <string.h>
@@ -317,9 +318,8 @@ void allocator_note_symbol(struct allocator_file *file, const char *symbol, bool
 		file->has_jemalloc = true;
 	else if (!strcmp(symbol, "mi_version"))
 		file->has_mimalloc = true;
-	else if (!strcmp(symbol, "tc_version") ||
-		 !strncmp(symbol, TCMALLOC_CLASS, strlen(TCMALLOC_CLASS)) ||
-		 !strncmp(symbol, "MallocExtension_", 16))
+	else if (!strcmp(symbol, "tc_version") || begins_with(symbol, TCMALLOC_CLASS) ||
+		 begins_with(symbol, "MallocExtension_"))
 		file->has_tcmalloc = true;
 }
 
@@ -342,7 +342,7 @@ const char *allocator_of_file(const struct allocator_file *file)
 /* The row of a C function however it is spelt; which spelling in *spelling. */
 static const struct c_function *find_c_function(const char *symbol, size_t *spelling)
 {
-	if (!strncmp(symbol, "_Z", 2))
+	if (begins_with(symbol, "_Z"))
 		return NULL;
 	for (size_t s = 0; s < COUNT(spellings); s++) {
 		size_t length = strlen(spellings[s].prefix);
@@ -384,7 +384,7 @@ static bool rule_of_c(const struct allocator_file *file, const char *symbol,
 static ssize_t find_operator(const char *symbol)
 {
 	for (size_t i = 0; i < COUNT(operators); i++)
-		if (!strncmp(symbol, operators[i].prefix, strlen(operators[i].prefix)))
+		if (begins_with(symbol, operators[i].prefix))
 			return (ssize_t)i;
 	return -1;
 }
@@ -436,7 +436,7 @@ static size_t rules_of_library(const struct allocator_file *file, const char *sy
 		if (*symbol != *function->symbol)
 			continue;
 		if (exact ? !is_named(symbol, function->symbol)
-			  : strncmp(symbol, function->symbol, strlen(function->symbol)) != 0)
+			  : !begins_with(symbol, function->symbol))
 			continue;
 		if (n < ALLOCATOR_RULES_MAX)
 			rules[n++] = (struct allocator_rule){
@@ -454,7 +454,7 @@ size_t allocator_rules(const struct allocator_file *file, const char *symbol, bo
 		       struct allocator_rule rules[ALLOCATOR_RULES_MAX])
 {
 	/* Anybody may have a static function of such a name; only C++ names are theirs alone. */
-	if (!global && strncmp(symbol, "_ZN", 3) != 0 && !(file->is_static && file->has_libc))
+	if (!global && !begins_with(symbol, "_ZN") && !(file->is_static && file->has_libc))
 		return 0;
 	if (rule_of_c(file, symbol, &rules[0]) || rule_of_operator(file, symbol, &rules[0]))
 		return 1;

@@ -2,6 +2,7 @@
 #include "plan/annotations.h"
 
 #include "base/grow.h"
+#include "base/text.h"
 #include "elf/demangle.h"
 #include "plan/internal.h"
 
@@ -120,7 +121,7 @@ bool annotation_module(const char *base)
 
 bool annotation_is_old_torch(const char *symbol)
 {
-	return !strncmp(symbol, ENTER_NEW, strlen(ENTER_NEW)) && strstr(symbol, "N3c108optional");
+	return begins_with(symbol, ENTER_NEW) && strstr(symbol, "N3c108optional");
 }
 
 int annotation_prefixes(struct prefixes *set)
@@ -150,7 +151,7 @@ bool annotation_find(const char *symbol, struct perfx_annotation *annotation, co
 	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
 		if (*symbol != *rules[i].name)
 			continue;
-		if (rules[i].prefix ? strncmp(symbol, rules[i].name, strlen(rules[i].name)) != 0
+		if (rules[i].prefix ? !begins_with(symbol, rules[i].name)
 				    : strcmp(symbol, rules[i].name) != 0)
 			continue;
 		*annotation = rules[i].annotation;
@@ -338,7 +339,7 @@ static int add_annotation(struct finding *finding, const struct symbol *symbol,
 static bool is_injected(const struct finding *finding, const struct symbol *symbol)
 {
 	return finding->plan->options.nvtx_injected && !symbol->global &&
-	       !strncmp(symbol->name, "nvtx", 4);
+	       begins_with(symbol->name, "nvtx");
 }
 
 static int offer(const struct symbol *symbol, void *ctx)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "plan/defaults.h"
 
+#include "base/text.h"
 #include "cost/builtin.h"
 #include "plan/allocators.h"
 #include "plan/annotations.h"
@@ -113,7 +114,7 @@ static enum perfx_source source_of_c_library(const char *base, const char *symbo
 
 bool runs_thunks(const char *symbol_name)
 {
-	return !strncmp(symbol_name, THUNK_RUNNER, strlen(THUNK_RUNNER));
+	return begins_with(symbol_name, THUNK_RUNNER);
 }
 
 bool default_module(const char *base_name)
@@ -134,7 +135,7 @@ bool default_module(const char *base_name)
 static enum perfx_source source_by_prefix(const char *symbol)
 {
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-		if (!strncmp(symbol, prefixes[i].prefix, strlen(prefixes[i].prefix)))
+		if (begins_with(symbol, prefixes[i].prefix))
 			return prefixes[i].source;
 	return PERFX_SOURCE_INVALID;
 }
@@ -153,7 +154,7 @@ bool default_step(const char *symbol_name)
 {
 	static const char backward[] = "_ZN5torch8autograd6Engine7executeE";
 
-	return !strncmp(symbol_name, backward, sizeof(backward) - 1);
+	return begins_with(symbol_name, backward);
 }
 
 bool default_often(const char *base_name, const char *symbol_name)
@@ -161,7 +162,7 @@ bool default_often(const char *base_name, const char *symbol_name)
 	struct builtin builtin;
 
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-		if (!strncmp(symbol_name, prefixes[i].prefix, strlen(prefixes[i].prefix)))
+		if (begins_with(symbol_name, prefixes[i].prefix))
 			return prefixes[i].often;
 	return builtin_find(base_name, symbol_name, &builtin) && builtin.often;
 }
@@ -238,7 +239,7 @@ bool interest_has(const char *name, void *ctx)
 	struct perfx_annotation annotation;
 	const char *shown;
 
-	if (!strncmp(name, "_Z", 2))
+	if (begins_with(name, "_Z"))
 		return prefixes_match(interest->mangled, name);
 	return default_function(interest->base, name) ||
 	       annotation_find(name, &annotation, &shown, &level) || allocator_concerns(name);

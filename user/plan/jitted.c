@@ -2,6 +2,7 @@
 #include "plan/jitted.h"
 
 #include "base/grow.h"
+#include "base/text.h"
 #include "plan/annotations.h"
 #include "plan/internal.h"
 #include "site/insn.h"
@@ -139,7 +140,7 @@ struct wanted {
 static const struct release *release_of(const char *symbol)
 {
 	for (size_t i = 0; i < sizeof(releases) / sizeof(releases[0]); i++)
-		if (!strncmp(symbol, releases[i].call, strlen(releases[i].call)))
+		if (begins_with(symbol, releases[i].call))
 			return &releases[i];
 	return NULL;
 }

@@ -2,6 +2,7 @@
 #include "plan/plan.h"
 
 #include "base/grow.h"
+#include "base/text.h"
 #include "cost/cost_model.h"
 #include "plan/defaults.h"
 #include "plan/internal.h"
@@ -258,7 +259,7 @@ ssize_t plan__scan(struct plan *plan, pid_t pid, size_t **modules)
 	if (count > 0)
 		*modules = calloc((size_t)count, sizeof(**modules));
 	for (ssize_t i = 0; i < count; i++)
-		if (!strncmp(refs[i].base, "libperfx-nvtx", 13))
+		if (begins_with(refs[i].base, "libperfx-nvtx"))
 			plan->options.nvtx_injected = true;
 	if (count < 0 || (count && !*modules))
 		err = count < 0 ? (int)count : -ENOMEM;
@@ -363,8 +364,8 @@ static ssize_t guess(const struct plan *plan, const struct module_ref *refs, siz
 
 		if (module < 0 || !plan->modules[module].exports_malloc)
 			continue;
-		if (strncmp(refs[i].base, "libc.", 5) != 0 &&
-		    strncmp(refs[i].base, "libc-", 5) != 0 && strncmp(refs[i].base, "ld-", 3) != 0)
+		if (!begins_with(refs[i].base, "libc.") && !begins_with(refs[i].base, "libc-") &&
+		    !begins_with(refs[i].base, "ld-"))
 			return module;
 		last = module;
 	}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The functions of a file that are traced, the site and cost of each, and how each is timed. */
 #include "base/grow.h"
+#include "base/text.h"
 #include "cost/builtin.h"
 #include "cost/cost_model.h"
 #include "elf/demangle.h"
@@ -564,7 +565,7 @@ static bool is_c_runtime(const char *base)
 					    "ld-musl", "libutil"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strncmp(base, names[i], strlen(names[i])))
+		if (begins_with(base, names[i]))
 			return true;
 	return false;
 }
@@ -577,7 +578,7 @@ static bool may_unwind(struct image *image, const char *base)
 {
 	const struct image_traits *traits;
 
-	if (!strncmp(base, "libstdc++", 9) || !strncmp(base, "libc++", 6))
+	if (begins_with(base, "libstdc++") || begins_with(base, "libc++"))
 		return true;
 	traits = image__traits(image);
 	return traits->has_except_table || traits->needs_cxx || traits->is_rust || traits->is_go;
@@ -587,7 +588,7 @@ static bool may_unwind(struct image *image, const char *base)
  * anybody uses these: every Python maps the one, Debian's PyTorch the other. */
 static bool switches_for_real(const char *base)
 {
-	return strncmp(base, "libcrypto", 9) != 0 && strncmp(base, "libtbb.", 7) != 0;
+	return !begins_with(base, "libcrypto") && !begins_with(base, "libtbb.");
 }
 
 /*

@@ -10,6 +10,7 @@
  */
 #include "proc/cgroup.h"
 
+#include "base/text.h"
 #include "proc/process.h"
 
 #include <errno.h>
@@ -57,7 +58,7 @@ static const char *find_group(const char *cgroup, bool *version_2)
 			*version_2 = false;
 			return path + 1;
 		}
-		if (strncmp(line, "0::", 3) == 0)
+		if (begins_with(line, "0::"))
 			unified = path + 1;
 	}
 	*version_2 = true;

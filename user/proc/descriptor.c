@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "proc/descriptor.h"
 
+#include "base/text.h"
 #include "proc/process.h"
 
 #include <arpa/inet.h>
@@ -214,7 +215,7 @@ static char *anonymous_name(const struct descriptor *descriptor, const char *lin
 	char *name;
 
 	kind += *kind == '[';
-	if (!strncmp(kind, "eventpoll", strlen("eventpoll")))
+	if (begins_with(kind, "eventpoll"))
 		kind = "epoll";
 	if (asprintf(&name, "%.*s (descriptor %d)", (int)strcspn(kind, "]"), kind, descriptor->fd) <
 	    0)
@@ -250,7 +251,7 @@ char *descriptor_name(const struct descriptor *descriptor)
 		snprintf(pipe, sizeof(pipe), "pipe:[%llu]", (unsigned long long)descriptor->inode);
 		return pipe_name(descriptor, *link ? link : pipe);
 	}
-	if (!strncmp(link, "anon_inode:", strlen("anon_inode:")))
+	if (begins_with(link, "anon_inode:"))
 		return anonymous_name(descriptor, link);
 	return *link ? strdup(link) : gone_name(descriptor);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "proc/maps.h"
 
+#include "base/text.h"
 #include "proc/process.h"
 
 #include <elf.h>
@@ -84,7 +85,7 @@ static void unescape_newlines(char *path)
 	char *to = path;
 
 	while (*path) {
-		if (strncmp(path, "\\012", 4) == 0) {
+		if (begins_with(path, "\\012")) {
 			*to++ = '\n';
 			path += 4;
 		} else {

@@ -2,6 +2,7 @@
 #include "proc/process.h"
 
 #include "base/grow.h"
+#include "base/text.h"
 #include "proc/maps.h"
 
 #include <dirent.h>
@@ -331,13 +332,6 @@ static int read_numbers(const char *path, struct pids *pids)
 	else
 		qsort(pids->list, pids->count, sizeof(*pids->list), compare_pids);
 	return err;
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
 }
 
 /* A main thread that has left looks like a dead process, though its threads live on. */

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/message.h"
+#include "base/text.h"
 #include "elf/image.h"
 #include "proc/maps.h"
 #include "proc/process.h"
@@ -352,7 +353,7 @@ static uint64_t debug_state_address(pid_t pid, unsigned *calls)
 
 		if (refs[i].inode != mapping->inode)
 			continue;
-		*calls = strncmp(refs[i].base, "ld-musl", 7) ? 2 : 1;
+		*calls = begins_with(refs[i].base, "ld-musl") ? 1 : 2;
 		fd = module_open(pid, &refs[i]);
 		image = fd >= 0 ? image__open(fd, refs[i].path, "") : NULL;
 		if (image)

@@ -3,6 +3,7 @@
 
 #include "aggregate/steps.h"
 #include "base/grow.h"
+#include "base/text.h"
 #include "base/units.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@ int trigger_parse(const char *text, struct trigger *trigger)
 	char *end;
 
 	*trigger = (struct trigger){0};
-	if (strncmp(text, PREFIX, strlen(PREFIX)))
+	if (!begins_with(text, PREFIX))
 		return -EINVAL;
 	/* strtod takes more than numbers */
 	if (*value < '0' || *value > '9')

@@ -2,6 +2,7 @@
 #include "session/waits.h"
 
 #include "base/grow.h"
+#include "base/text.h"
 #include "proc/descriptor.h"
 #include "proc/maps.h"
 #include "proc/process.h"
@@ -90,13 +91,11 @@ static char *lock_name(struct waits *waits, const struct perfx_wait *wait)
 	const struct mapping *at = maps ? maps__find(maps, wait->object) : NULL;
 	const struct mapping *file = at ? file_around(maps, at) : NULL;
 	unsigned long long address = wait->object;
-	const char *base;
 	char *name;
 	int length;
 
 	if (file) {
-		base = strrchr(file->path, '/');
-		length = asprintf(&name, "lock at %s+0x%llx", base ? base + 1 : file->path,
+		length = asprintf(&name, "lock at %s+0x%llx", base_name(file->path),
 				  address - file->start);
 	} else if (at && !strcmp(at->path, "[heap]")) {
 		length = asprintf(&name, "lock at 0x%llx (heap)", address);

@@ -154,7 +154,7 @@ static bool import_never_returns(const char *name)
 
 	/* std::__throw_length_error and its kin */
 	return text_is_one_of(name, names) ||
-	       (strncmp(name, "_ZSt", 4) == 0 && strstr(name, "__throw_"));
+	       (begins_with(name, "_ZSt") && strstr(name, "__throw_"));
 }
 
 /* free and operator delete */

@@ -8,6 +8,7 @@
  *   HloComputation   the fusion instruction that it is the body of, and all its instructions as
  *                    std::vector of {opcode, pointer}
  */
+#include "base/text.h"
 #include "xla/internal.h"
 
 #include <string.h>
@@ -36,7 +37,7 @@ static bool is_instruction(const char *class)
 {
 	size_t length = strlen(class);
 
-	return !strncmp(class, "3xla", 4) && strstr(class, "Hlo") && length > 12 &&
+	return begins_with(class, "3xla") && strstr(class, "Hlo") && length > 12 &&
 	       !strcmp(class + length - 12, "InstructionE");
 }
 

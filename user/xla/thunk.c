@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "xla/thunk.h"
 
+#include "base/text.h"
 #include "xla/internal.h"
 
 #include <string.h>
@@ -270,10 +271,10 @@ static bool is_thunk(const char *class, const char *name)
 {
 	static const char space[] = "3xla3cpu";
 
-	if (strncmp(class, space, sizeof(space) - 1) != 0)
+	if (!begins_with(class, space))
 		return false;
 	class += sizeof(space) - 1;
-	return !strncmp(class, name, strlen(name));
+	return begins_with(class, name);
 }
 
 static bool is_compiled_code(const char *class)

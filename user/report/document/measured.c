@@ -2,6 +2,7 @@
 /* The last part of every report: attached probes, failures to attach, overhead, losses. */
 #include "base/escape.h"
 #include "base/grow.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/document/compose.h"
@@ -49,13 +50,6 @@ static size_t group_probes(const struct profile *profile, struct probe_group *gr
 		groups[at].cost_ns += (double)probe->hits_count * probe->cost_ns;
 	}
 	return count;
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
 }
 
 static int by_hits(const void *left, const void *right)

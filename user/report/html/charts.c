@@ -15,6 +15,7 @@
 #include "analyze/roofline.h"
 #include "base/escape.h"
 #include "base/grow.h"
+#include "base/hash.h"
 #include "base/units.h"
 #include "decode/names.h"
 #include "report/document/plot.h"
@@ -270,16 +271,6 @@ static long add_operator(struct flame *flame, const struct profile *profile,
 			  values_of(h, held, !h->frames_count));
 }
 
-/* FNV-1a, 64 bits (Fowler, Noll, Vo). */
-static uint64_t hash_of(const char *text)
-{
-	uint64_t hash = 0xcbf29ce484222325ULL;
-
-	for (; *text; text++)
-		hash = (hash ^ (unsigned char)*text) * 0x100000001b3ULL;
-	return hash;
-}
-
 /* Frames of one name are one, whatever their addresses. Names of ours and ids of functions are in
  * other graphs, or below 2^32. */
 static uint32_t flame_frame(struct flame *flame, const struct profile_frame *frame)
@@ -288,7 +279,7 @@ static uint32_t flame_frame(struct flame *flame, const struct profile_frame *fra
 	uint32_t index;
 
 	location_frame(&name, frame, LOCATION_BRIEF);
-	index = flame_name(flame, hash_of(text_peek(&name)), text_peek(&name));
+	index = flame_name(flame, fnv1a(text_peek(&name), name.length), text_peek(&name));
 	text_clear(&name);
 	return index;
 }

@@ -247,12 +247,9 @@ static const struct profile_process *main_process(const struct profile *profile)
 static void add_title_word(struct text *title, const char *word, size_t length)
 {
 	struct text whole = {0};
-	const char *base;
 
 	text_add_bytes(&whole, word, length);
-	base = strrchr(text_peek(&whole), '/');
-	base = base && base[1] ? base + 1 : text_peek(&whole);
-	utf8_shorten(title, base, TITLE_WORD_COLUMNS);
+	utf8_shorten(title, base_name(text_peek(&whole)), TITLE_WORD_COLUMNS);
 	title->failed |= whole.failed;
 	text_clear(&whole);
 }

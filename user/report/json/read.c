@@ -56,13 +56,6 @@ static uint64_t count_of(const json_t *object, const char *key)
  *     function (file:line)    function (file)    function (module)    module+0xoffset    0xaddress
  */
 
-static const char *base_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 static const char *keep(struct json_report *report, const char *text, size_t length)
 {
 	char *copy = strndup(text, length);
@@ -90,7 +83,7 @@ static size_t without_line(const char *text, size_t length, uint32_t *line)
 static const char *path_of(const struct profile_memory *memory, const char *module_base)
 {
 	for (size_t i = 0; i < memory->allocators_count; i++)
-		if (!strcmp(base_of(memory->allocators[i].module), module_base))
+		if (!strcmp(base_name(memory->allocators[i].module), module_base))
 			return memory->allocators[i].module;
 	return module_base;
 }
@@ -153,7 +146,7 @@ static int read_frame(struct json_report *report, const struct profile_memory *m
 		frame->offset = strtoull(offset + 3, NULL, 16);
 		return frame->module ? 0 : -ENOMEM;
 	}
-	if (!strncmp(text, "0x", 2))
+	if (begins_with(text, "0x"))
 		frame->address = strtoull(text + 2, NULL, 16);
 	else
 		frame->function = text;

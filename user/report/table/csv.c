@@ -7,6 +7,7 @@
  *     4242,trainer,"std::map<int, int>::at",trainer,…
  */
 #include "base/escape.h"
+#include "base/text.h"
 #include "report/report.h"
 #include "report/table/table.h"
 
@@ -24,7 +25,7 @@ static bool is_formula(const char *text)
 	if (*text && strchr("=+-@", *text))
 		return true;
 	for (size_t i = 0; i < sizeof(wide) / sizeof(wide[0]); i++) {
-		if (!strncmp(text, wide[i], strlen(wide[i])))
+		if (begins_with(text, wide[i]))
 			return true;
 	}
 	return false;
