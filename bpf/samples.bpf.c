@@ -205,9 +205,6 @@ static __always_inline void find_standing(struct task_struct *task, const struct
 				      .stack = sample->stack};
 }
 
-/* include/linux/sched.h */
-#define PF_EXITING 0x4
-
 static __always_inline bool is_off_cpu(struct task_struct *task)
 {
 	return !(task->flags & PF_EXITING) && task->mm &&

@@ -11,6 +11,12 @@
 
 #include <asm/unistd.h>
 
+/* include/linux/sched.h */
+#define PF_EXITING   0x00000004
+#define PF_KTHREAD   0x00200000
+#define TASK_STOPPED 0x4
+#define TASK_TRACED  0x8
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1); /* user space: PERFX_MAX_PROCESSES */
@@ -213,10 +219,6 @@ static __always_inline void find_polled(struct perfx_wait *wait, struct task_str
 	    !bpf_probe_read_user(&fd, sizeof(fd), (void *)call->arguments[0]))
 		find_file(wait, task, fd);
 }
-
-/* include/linux/sched.h */
-#define TASK_STOPPED 0x4
-#define TASK_TRACED  0x8
 
 /* Why a thread that sleeps does so; wait->tgid is known. current: it is this one, so its memory can
  * be read. A stopped one waits for whoever has stopped it: that is no reason of its own. */

@@ -158,10 +158,6 @@ static __always_inline void wait_start(struct perfx_waiter *waiter, __u64 now)
 	__sync_lock_test_and_set(&waiter->since_ns, waiter->began_ns);
 }
 
-/* include/linux/sched.h */
-#define PF_EXITING 0x00000004
-#define PF_KTHREAD 0x00200000
-
 /* As traced_of; most switches are to and from threads of the kernel. A thread that exits is left
  * alone: its process may no longer be traced when it returns, and its wait would have no end. */
 static __always_inline struct perfx_traced_process *traced_by(struct task_struct *task)

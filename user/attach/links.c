@@ -4,6 +4,7 @@
 #include "base/grow.h"
 #include "base/thread.h"
 
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -241,6 +242,19 @@ void link_warm_pages(int file_fd, const uint64_t *offsets, size_t count)
 		if (pread(file_fd, &byte, 1, (off_t)offsets[i]) < 0)
 			return;
 	}
+}
+
+int link_iterate(int link_fd)
+{
+	int fd = bpf_iter_create(link_fd);
+	char nothing[64];
+
+	if (fd < 0)
+		return -errno;
+	while (read(fd, nothing, sizeof(nothing)) > 0)
+		;
+	close(fd);
+	return 0;
 }
 
 /* --- all links of a recording --- */

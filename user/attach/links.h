@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Uprobe links, one call for all kinds: which program and link serve which points, what is attached
- * for whom, and how it goes again.
+ * for whom, and how it goes again. Links of iterators are run here too.
  */
 #ifndef PERFX_ATTACH_LINKS_H
 #define PERFX_ATTACH_LINKS_H
@@ -43,6 +43,9 @@ int link_multi(int prog_fd, int attach_type, int file_fd, pid_t pid, bool at_ret
 /* Reads a byte of the page of each offset: registering a uprobe on a page that is not in the page
  * cache makes some kernels complain in their log. */
 void link_warm_pages(int file_fd, const uint64_t *offsets, size_t count);
+
+/* Runs an iterator's program once on everything that its link iterates over. 0 or -errno. */
+int link_iterate(int link_fd);
 
 /* --- all links of a recording --- */
 

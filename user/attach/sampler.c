@@ -140,15 +140,12 @@ static int visit(const struct sampler *sampler, pid_t pid)
 		    .iter_info_len = pid ? sizeof(info) : 0);
 	int link_fd =
 		bpf_link_create(tracer__off_cpu_fd(sampler->tracer), 0, BPF_TRACE_ITER, &opts);
-	int fd = link_fd < 0 ? -1 : bpf_iter_create(link_fd), err = fd < 0 ? -errno : 0;
-	char nothing[64];
+	int err;
 
-	while (!err && read(fd, nothing, sizeof(nothing)) > 0)
-		;
-	if (fd >= 0)
-		close(fd);
-	if (link_fd >= 0)
-		close(link_fd);
+	if (link_fd < 0)
+		return -errno;
+	err = link_iterate(link_fd);
+	close(link_fd);
 	return err;
 }
 

@@ -696,15 +696,10 @@ void tracer__wait(struct tracer *tracer)
 /* Ends the calls that threads have left without passing an exit; before the links go. */
 static void settle(struct tracer *tracer)
 {
-	struct bpf_link *link = tracer->skel->links.perfx_at_end;
-	int fd = link ? bpf_iter_create(bpf_link__fd(link)) : -1;
-	char nothing[64];
+	const struct bpf_link *link = tracer->skel->links.perfx_at_end;
 
-	if (fd < 0)
-		return;
-	while (read(fd, nothing, sizeof(nothing)) > 0)
-		;
-	close(fd);
+	if (link)
+		link_iterate(bpf_link__fd(link));
 }
 
 void tracer__stop(struct tracer *tracer)

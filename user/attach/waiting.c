@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "attach/waiting.h"
 
+#include "attach/links.h"
 #include "perfx.skel.h"
 
 #include <bpf/bpf.h>
@@ -8,7 +9,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define SUMS_COUNT	 (PERFX_MAX_WAIT_SUMS * PERFX_WAIT_LEVELS)
 #define WAITING_PROGRAMS 5
@@ -83,13 +83,8 @@ void waiting__free(struct waiting *waiting)
 static int find_waiters(struct bpf_program *program)
 {
 	struct bpf_link *link = bpf_program__attach_iter(program, NULL);
-	int fd = link ? bpf_iter_create(bpf_link__fd(link)) : -1, err = fd < 0 ? -errno : 0;
-	char nothing[64];
+	int err = link ? link_iterate(bpf_link__fd(link)) : -errno;
 
-	while (!err && read(fd, nothing, sizeof(nothing)) > 0)
-		;
-	if (fd >= 0)
-		close(fd);
 	bpf_link__destroy(link);
 	return err;
 }
