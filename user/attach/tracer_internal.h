@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files behind tracer.h share. */
+#ifndef PERFX_ATTACH_TRACER_INTERNAL_H
+#define PERFX_ATTACH_TRACER_INTERNAL_H
+
+#include "attach/tracer.h"
+#include "perfx.skel.h"
+
+struct accounted_runs {
+	uint64_t count, ns;
+};
+
+struct tracer {
+	struct perfx_bpf *skel;
+	enum perfx_link hit_link, return_link;
+	bool multi_pid;
+	bool lacks[TRACER_PARTS];
+	uint32_t probes_count; /* next free index; 0 is no probe */
+	uint32_t probes_max;
+	struct tracer_rings spans, memory;
+	int cpus_count;
+	uint64_t *percpu;	    /* scratch: one value a CPU */
+	struct perfx_probe *probes; /* mapped tables */
+	struct perfx_context_node *contexts;
+	size_t probes_bytes, contexts_bytes;
+	struct perfx_name *names; /* mapped too */
+	size_t names_bytes;
+	uint32_t alloc_probes_count; /* next free index; 0 is no allocation probe */
+	uint32_t annotations_count;  /* likewise */
+	struct perfx_annotation annotations[PERFX_MAX_ANNOTATIONS];
+	struct links *links;
+	struct waiting *waiting; /* NULL: not recorded */
+	uint64_t *gates;	 /* mapped too */
+	int account_fd;		 /* of BPF_ENABLE_STATS; 0: off */
+	struct accounted_runs forgotten[TRACER_PROGRAMS];
+};
+
+/* It may not be loaded. */
+struct bpf_program *tracer_program_of(const struct tracer *tracer, enum tracer_program which);
+
+#endif

@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Makes a tracer: opens the programs, chooses by options and kernel which of them are loaded and
+ * how large their maps are, loads them, makes rings, maps tables, and attaches what follows the
+ * traced processes.
+ */
+#include "attach/tracer_internal.h"
+
+#include "base/thread.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static size_t page_round(size_t bytes)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	return (bytes + page - 1) / page * page;
+}
+
+static size_t ring_round(size_t bytes)
+{
+	size_t size = (size_t)sysconf(_SC_PAGESIZE);
+
+	while (size < bytes)
+		size *= 2;
+	return size;
+}
+
+/* As many as there are CPUs, each a power of two. */
+static size_t rings_count(const struct tracer *tracer, const struct tracer_options *options)
+{
+	size_t wanted = options->rings_count ? options->rings_count : (size_t)tracer->cpus_count;
+	size_t count = 1;
+
+	while (count < wanted && count < PERFX_MAX_RINGS)
+		count *= 2;
+	return count;
+}
+
+/* Which links serve entry and exit sites, and which serve return probes. */
+static int choose_links(struct tracer *tracer, enum perfx_link wanted,
+			const struct features *features)
+{
+	if (wanted == PERFX_LINK_INVALID) {
+		wanted = features->uprobe_session ? PERFX_LINK_SESSION
+			 : features->uprobe_multi ? PERFX_LINK_MULTI
+						  : PERFX_LINK_PERF;
+	}
+	if ((wanted == PERFX_LINK_SESSION && !features->uprobe_session) ||
+	    (wanted == PERFX_LINK_MULTI && !features->uprobe_multi) ||
+	    (wanted == PERFX_LINK_PERF && !features->uprobe_perf))
+		return -ENOTSUP;
+	tracer->return_link = wanted;
+	/* a session is for functions timed by return; sites have nothing to return from */
+	tracer->hit_link = wanted == PERFX_LINK_SESSION ? PERFX_LINK_MULTI : wanted;
+	tracer->multi_pid = features->multi_pid;
+	return 0;
+}
+
+static void set_attach_type(struct bpf_program *program, int type)
+{
+	bpf_program__set_expected_attach_type(program, (enum bpf_attach_type)type);
+}
+
+/* Programs and room for allocation probes, where they are wanted. */
+static void open_memory(struct tracer *tracer, const struct tracer_options *options)
+{
+	bool memory = options->memory && !tracer->lacks[TRACER_MEMORY];
+	struct perfx_bpf *skel = tracer->skel;
+
+	if (tracer->hit_link == PERFX_LINK_MULTI) {
+		set_attach_type(skel->progs.perfx_on_memory_hit, BPF_ATTACH_UPROBE_MULTI);
+		set_attach_type(skel->progs.perfx_on_memory_return, BPF_ATTACH_UPROBE_MULTI);
+	}
+	if (tracer->return_link == PERFX_LINK_SESSION)
+		set_attach_type(skel->progs.perfx_on_memory_session, BPF_ATTACH_UPROBE_SESSION);
+	bpf_program__set_autoload(skel->progs.perfx_on_memory_hit, memory);
+	bpf_program__set_autoload(skel->progs.perfx_on_memory_return,
+				  memory && tracer->return_link != PERFX_LINK_SESSION);
+	bpf_program__set_autoload(skel->progs.perfx_on_memory_session,
+				  memory && tracer->return_link == PERFX_LINK_SESSION);
+	bpf_program__set_autoload(skel->progs.perfx_on_exec_memory, memory);
+	if (!options->memory)
+		return;
+	/* the quantiles of the exponential distribution, at the middle of each of so many parts */
+	for (int i = 0; i < PERFX_SAMPLE_QUANTILES; i++)
+		skel->rodata->perfx_sample_quantiles[i] = (uint32_t)lround(
+			-log((i + 0.5) / PERFX_SAMPLE_QUANTILES) * PERFX_SAMPLE_ONE);
+	bpf_map__set_max_entries(skel->maps.perfx_stack_ids, PERFX_MAX_STACKS);
+	bpf_map__set_max_entries(skel->maps.perfx_sampled, PERFX_MAX_SAMPLED);
+}
+
+static void open_stacks(struct perfx_bpf *skel, const struct tracer_options *options)
+{
+	skel->data->perfx_stacks_by = options->stacks == PERFX_STACKS_UNWIND
+					      ? PERFX_STACKS_FRAME_POINTERS
+					      : options->stacks;
+	if (options->stacks != PERFX_STACKS_UNWIND)
+		return;
+	bpf_map__set_max_entries(skel->maps.perfx_unwind_pages, PERFX_UNWIND_PAGES_MAX);
+	bpf_map__set_max_entries(skel->maps.perfx_unwind_rules, PERFX_UNWIND_RULES_MAX);
+	bpf_map__set_max_entries(skel->maps.perfx_unwind_cache, 1 << PERFX_UNWIND_CACHE_BITS);
+}
+
+/* The iterator's program is loaded where the kernel has what it calls: else the whole object would
+ * be refused first. */
+static void open_samples(struct tracer *tracer, const struct tracer_options *options,
+			 const struct features *features)
+{
+	bool on_cpu = options->samples && features->cpu_clock && !tracer->lacks[TRACER_ON_CPU];
+	bool off_cpu = options->samples && features->task_memory && !tracer->lacks[TRACER_OFF_CPU];
+	struct perfx_bpf *skel = tracer->skel;
+
+	bpf_program__set_autoload(skel->progs.perfx_sample_on_cpu, on_cpu);
+	bpf_program__set_autoload(skel->progs.perfx_sample_off_cpu, off_cpu);
+	/* user/attach/sampler.c attaches them */
+	bpf_program__set_autoattach(skel->progs.perfx_sample_on_cpu, false);
+	bpf_program__set_autoattach(skel->progs.perfx_sample_off_cpu, false);
+	if (on_cpu || off_cpu)
+		bpf_map__set_max_entries(skel->maps.perfx_sample_stack_ids,
+					 PERFX_MAX_SAMPLE_STACKS);
+}
+
+/* Names of ranges may lie in pages that have not been touched yet; a sleepable program can read
+ * them. Perf links have sleepable programs on later kernels only. */
+static void open_annotations(struct tracer *tracer)
+{
+	struct bpf_program *program = tracer->skel->progs.perfx_on_mark;
+
+	bpf_program__set_autoload(program, !tracer->lacks[TRACER_ANNOTATIONS]);
+	if (tracer->hit_link != PERFX_LINK_MULTI)
+		return;
+	set_attach_type(program, BPF_ATTACH_UPROBE_MULTI);
+	bpf_program__set_flags(program, bpf_program__flags(program) | BPF_F_SLEEPABLE);
+	tracer->skel->rodata->perfx_annotations_sleep = true;
+}
+
+/* Threads' perf events, where the programs find them. */
+static void open_perf_events(struct perfx_bpf *skel, const struct counters *counters)
+{
+	if (!counters || !counters->count)
+		return;
+	skel->rodata->perfx_perf_enabled = true;
+	skel->rodata->perfx_perf_events_count = (uint32_t)counters->events_count;
+	for (size_t i = 0; i < counters->events_count; i++) {
+		skel->rodata->perfx_perf_events[i].counter = counters->events[i].counter;
+		skel->rodata->perfx_perf_events[i].weight = counters->events[i].weight;
+	}
+	for (size_t i = 0; i < counters->count; i++)
+		if (counters->list[i].is_flops)
+			skel->rodata->perfx_perf_flops = (uint32_t)i;
+	bpf_map__set_max_entries(skel->maps.perfx_perf_array,
+				 PERFX_PERF_THREADS * PERFX_PERF_EVENTS);
+	bpf_map__set_max_entries(skel->maps.perfx_perf_sums, PERFX_MAX_CONTEXTS);
+}
+
+/* All programs but those of parts that the tracer lacks. */
+static int open_and_load(struct tracer *tracer, const struct tracer_options *options,
+			 const struct features *features)
+{
+	bool sockets = features->socket_lengths && !tracer->lacks[TRACER_SOCKETS];
+	struct perfx_bpf *skel = perfx_bpf__open();
+
+	perfx_bpf__destroy(tracer->skel);
+	tracer->skel = skel;
+	if (!skel)
+		return -errno;
+	if (tracer->hit_link == PERFX_LINK_MULTI) {
+		set_attach_type(skel->progs.perfx_on_hit, BPF_ATTACH_UPROBE_MULTI);
+		set_attach_type(skel->progs.perfx_on_return, BPF_ATTACH_UPROBE_MULTI);
+	}
+	if (tracer->return_link == PERFX_LINK_SESSION)
+		set_attach_type(skel->progs.perfx_on_session, BPF_ATTACH_UPROBE_SESSION);
+	bpf_program__set_autoload(skel->progs.perfx_on_session,
+				  tracer->return_link == PERFX_LINK_SESSION);
+	bpf_program__set_autoload(skel->progs.perfx_on_return,
+				  tracer->return_link != PERFX_LINK_SESSION);
+	open_memory(tracer, options);
+	open_samples(tracer, options, features);
+	open_stacks(skel, options);
+	open_annotations(tracer);
+	waiting_open(skel, options->waiting && !tracer->lacks[TRACER_WAITING]);
+	open_perf_events(skel, options->counters);
+	bpf_program__set_autoload(skel->progs.perfx_on_send, sockets);
+	bpf_program__set_autoload(skel->progs.perfx_on_receive, sockets);
+	skel->rodata->perfx_follow_children = options->follow_children;
+	skel->rodata->perfx_sessions = tracer->return_link == PERFX_LINK_SESSION;
+	skel->rodata->perfx_compensate = options->compensate;
+	tracer->spans.count = tracer->memory.count = rings_count(tracer, options);
+	skel->rodata->perfx_rings_mask = (uint32_t)tracer->spans.count - 1;
+	skel->rodata->perfx_wake_bytes = (uint32_t)(ring_round(options->ring_bytes) / 8);
+	bpf_map__set_max_entries(skel->maps.perfx_probes, tracer->probes_max);
+	bpf_map__set_max_entries(skel->maps.perfx_hits, tracer->probes_max);
+	return perfx_bpf__load(skel);
+}
+
+/* The rings of one kind, which the programs find in `map`. */
+static int make_rings(struct bpf_map *map, size_t bytes, struct tracer_rings *rings)
+{
+	for (uint32_t i = 0; i < rings->count; i++) {
+		rings->fds[i] = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "perfx_ring", 0, 0,
+					       (uint32_t)ring_round(bytes), NULL);
+		if (rings->fds[i] < 0 ||
+		    bpf_map_update_elem(bpf_map__fd(map), &i, &rings->fds[i], BPF_ANY))
+			return -errno;
+	}
+	return 0;
+}
+
+/* Samples, which come by the clock, and stacks of first calls alone. */
+#define SAMPLES_RING_BYTES (1u << 20)
+
+/* Of the rings of memory records and samples; where none are wanted, the smallest there are. */
+static size_t memory_ring_bytes(const struct tracer_options *options)
+{
+	if (options->memory)
+		return options->ring_bytes;
+	if (!options->samples && options->stacks == PERFX_STACKS_OFF)
+		return 1;
+	return options->ring_bytes < SAMPLES_RING_BYTES ? options->ring_bytes : SAMPLES_RING_BYTES;
+}
+
+static int make_all_rings(struct tracer *tracer, const struct tracer_options *options)
+{
+	const struct perfx_bpf *skel = tracer->skel;
+	int err = make_rings(skel->maps.perfx_spans, options->ring_bytes, &tracer->spans);
+
+	return err ? err
+		   : make_rings(skel->maps.perfx_memory, memory_ring_bytes(options),
+				&tracer->memory);
+}
+
+static void close_rings(struct tracer_rings *rings)
+{
+	for (size_t i = 0; i < rings->count; i++)
+		if (rings->fds[i] > 0)
+			close(rings->fds[i]);
+}
+
+/* One refused program fails the whole object. So all optional parts are left out, then added one
+ * by one as far as this kernel loads them. */
+static int load_parts(struct tracer *tracer, const struct tracer_options *options,
+		      const struct features *features)
+{
+	int err = open_and_load(tracer, options, features);
+
+	if (!err)
+		return 0;
+	for (int part = 0; part < TRACER_PARTS; part++)
+		tracer->lacks[part] = true;
+	err = open_and_load(tracer, options, features);
+	if (err)
+		return err;
+	for (int part = 0; part < TRACER_PARTS; part++) {
+		tracer->lacks[part] = false;
+		tracer->lacks[part] = open_and_load(tracer, options, features);
+	}
+	return open_and_load(tracer, options, features);
+}
+
+static void *map_table(struct bpf_map *map, size_t bytes, int protection)
+{
+	void *table = mmap(NULL, bytes, protection, MAP_SHARED, bpf_map__fd(map), 0);
+
+	return table == MAP_FAILED ? NULL : table;
+}
+
+static int map_tables(struct tracer *tracer)
+{
+	struct perfx_bpf *skel = tracer->skel;
+
+	/* the elements of an array map are padded to 8 bytes */
+	_Static_assert(sizeof(struct perfx_probe) % 8 == 0, "stride of the table");
+	_Static_assert(sizeof(struct perfx_context_node) % 8 == 0, "stride of the table");
+	tracer->probes_bytes = page_round(tracer->probes_max * sizeof(struct perfx_probe));
+	tracer->contexts_bytes = page_round(PERFX_MAX_CONTEXTS * sizeof(struct perfx_context_node));
+	tracer->probes =
+		map_table(skel->maps.perfx_probes, tracer->probes_bytes, PROT_READ | PROT_WRITE);
+	tracer->contexts = map_table(skel->maps.perfx_contexts, tracer->contexts_bytes,
+				     PROT_READ | PROT_WRITE);
+	_Static_assert(sizeof(struct perfx_name) % 8 == 0, "stride of the table");
+	tracer->names_bytes = page_round(PERFX_MAX_NAMES * sizeof(struct perfx_name));
+	tracer->names = map_table(skel->maps.perfx_names, tracer->names_bytes, PROT_READ);
+	tracer->gates = map_table(skel->maps.perfx_gates,
+				  page_round(PERFX_MAX_GATES * sizeof(*tracer->gates)),
+				  PROT_READ | PROT_WRITE);
+	return tracer->probes && tracer->contexts && tracer->names && tracer->gates ? 0 : -errno;
+}
+
+static int quiet_print(enum libbpf_print_level level, const char *format, va_list args)
+{
+	/* The caller reports the failure; PERFX_DEBUG shows the verifier's log. */
+	if (!getenv("PERFX_DEBUG") || level == LIBBPF_DEBUG)
+		return 0;
+	return vfprintf(stderr, format, args);
+}
+
+/* The programs that follow the traced processes. A tracepoint calls them in the order in which they
+ * came: a thread's last frames must be emitted before the end of its process, upon which a
+ * recording may end.
+ */
+static int attach_followers(struct perfx_bpf *skel)
+{
+	skel->links.perfx_on_thread_exit = bpf_program__attach(skel->progs.perfx_on_thread_exit);
+	return skel->links.perfx_on_thread_exit ? perfx_bpf__attach(skel) : -errno;
+}
+
+struct bpf_program *tracer_program_of(const struct tracer *tracer, enum tracer_program which)
+{
+	const struct perfx_bpf *skel = tracer->skel;
+
+	switch (which) {
+	case PROGRAM_HIT:
+		return skel->progs.perfx_on_hit;
+	case PROGRAM_RETURN:
+		return skel->progs.perfx_on_return;
+	case PROGRAM_SESSION:
+		return skel->progs.perfx_on_session;
+	case PROGRAM_ANNOTATION:
+		return skel->progs.perfx_on_mark;
+	case PROGRAM_MEMORY_HIT:
+		return skel->progs.perfx_on_memory_hit;
+	case PROGRAM_MEMORY_RETURN:
+		return skel->progs.perfx_on_memory_return;
+	case PROGRAM_MEMORY_SESSION:
+		return skel->progs.perfx_on_memory_session;
+	}
+	return NULL;
+}
+
+static int make_links(struct tracer *tracer)
+{
+	struct links_options options = {.hit_link = tracer->hit_link,
+					.return_link = tracer->return_link,
+					.multi_pid = tracer->multi_pid,
+					.gates = tracer->gates};
+
+	for (enum tracer_program i = PROGRAM_HIT; i < TRACER_PROGRAMS; i++)
+		options.programs[i] = tracer_program_of(tracer, i);
+	tracer->links = links__new(&options);
+	return tracer->links ? 0 : -ENOMEM;
+}
+
+/* Each perf link takes a descriptor; without more descriptors fewer links are made. */
+#define FILES_WANTED 65536
+
+static void raise_files_limit(void)
+{
+	const struct rlimit wanted = {.rlim_cur = FILES_WANTED, .rlim_max = FILES_WANTED};
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files))
+		return;
+	if (files.rlim_max < FILES_WANTED && !setrlimit(RLIMIT_NOFILE, &wanted))
+		return;
+	/* a hard limit that was lowered stays so: it takes CAP_SYS_RESOURCE to raise it */
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+}
+
+struct tracer *tracer__new(const struct tracer_options *options, const struct features *features)
+{
+	struct tracer *tracer = calloc(1, sizeof(*tracer));
+	int err;
+
+	if (!tracer)
+		return NULL;
+	libbpf_set_print(quiet_print);
+	raise_files_limit();
+	tracer->probes_count = 1;
+	tracer->alloc_probes_count = 1;
+	tracer->annotations_count = 1;
+	tracer->probes_max = options->probes_max + 1;
+	tracer->cpus_count = libbpf_num_possible_cpus();
+	tracer->percpu = tracer->cpus_count > 0
+				 ? calloc((size_t)tracer->cpus_count, sizeof(*tracer->percpu))
+				 : NULL;
+	err = tracer->percpu ? choose_links(tracer, options->link, features) : -ENOMEM;
+	if (!err)
+		err = load_parts(tracer, options, features);
+	if (!err)
+		err = make_all_rings(tracer, options);
+	if (!err)
+		err = map_tables(tracer);
+	if (!err)
+		err = make_links(tracer);
+	if (!err && options->waiting && !tracer->lacks[TRACER_WAITING]) {
+		tracer->waiting = waiting__new(tracer->skel);
+		err = tracer->waiting ? 0 : -errno;
+	}
+	if (!err)
+		err = attach_followers(tracer->skel);
+	if (err) {
+		tracer__free(tracer);
+		errno = -err;
+		return NULL;
+	}
+	return tracer;
+}
+
+void tracer__free(struct tracer *tracer)
+{
+	if (!tracer)
+		return;
+	links__free(tracer->links);
+	waiting__free(tracer->waiting);
+	if (tracer->probes)
+		munmap(tracer->probes, tracer->probes_bytes);
+	if (tracer->contexts)
+		munmap(tracer->contexts, tracer->contexts_bytes);
+	if (tracer->names)
+		munmap(tracer->names, tracer->names_bytes);
+	tracer__account_runs(tracer, false);
+	close_rings(&tracer->spans);
+	close_rings(&tracer->memory);
+	if (tracer->gates)
+		munmap(tracer->gates, page_round(PERFX_MAX_GATES * sizeof(*tracer->gates)));
+	perfx_bpf__destroy(tracer->skel);
+	free(tracer->percpu);
+	free(tracer);
+}
+
+/* --- in a thread of its own ------------------------------------------------------------------- */
+
+struct loading {
+	struct tracer_options options;
+	const struct features *features;
+	struct tracer *tracer;
+	int err; /* > 0: why there is none */
+	pthread_t thread;
+	bool has_thread;
+};
+
+static void *load(void *arg)
+{
+	struct loading *loading = arg;
+
+	loading->tracer = tracer__new(&loading->options, loading->features);
+	loading->err = loading->tracer ? 0 : errno;
+	return NULL;
+}
+
+struct loading *loading__start(const struct tracer_options *options,
+			       const struct features *features)
+{
+	struct loading *loading = calloc(1, sizeof(*loading));
+
+	if (!loading)
+		return NULL;
+	loading->options = *options;
+	loading->features = features;
+	loading->has_thread = !thread_start(&loading->thread, load, loading);
+	return loading;
+}
+
+struct tracer *loading__end(struct loading *loading, uint32_t probes_count)
+{
+	struct tracer *tracer;
+	int err;
+
+	if (loading->has_thread)
+		pthread_join(loading->thread, NULL);
+	if (!loading->has_thread ||
+	    (loading->tracer && probes_count > loading->options.probes_max)) {
+		tracer__free(loading->tracer);
+		if (probes_count > loading->options.probes_max)
+			loading->options.probes_max = probes_count;
+		load(loading);
+	}
+	tracer = loading->tracer;
+	err = loading->err;
+	free(loading);
+	errno = err;
+	return tracer;
+}
