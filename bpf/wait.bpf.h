@@ -8,6 +8,7 @@
 #define PERFX_WAIT_BPF_H
 
 #include "perfx.bpf.h"
+#include "python.bpf.h"
 
 #include <asm/unistd.h>
 
@@ -16,13 +17,6 @@
 #define PF_KTHREAD   0x00200000
 #define TASK_STOPPED 0x4
 #define TASK_TRACED  0x8
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1); /* user space: PERFX_MAX_PROCESSES */
-	__type(key, __u32);	/* tgid */
-	__type(value, struct perfx_gil);
-} perfx_gils __weak SEC(".maps");
 
 /* Threads that have left the CPU, by tid: an array, because a hash may not be updated there. */
 struct {
@@ -170,36 +164,54 @@ static __always_inline void find_file(struct perfx_wait *wait, struct task_struc
 	wait->object = mix(mix(mix(0, wait->device), wait->inode), anonymous ? (__u64)fd + 1 : 0);
 }
 
-/* The thread that holds the interpreter's lock, as that process numbers it; 0: none, or unknown. */
-static __always_inline __u32 find_holder(const struct perfx_gil *gil)
+/* sizeof(struct _gil_runtime_state), with room for what releases add. */
+#define GIL_BYTES 208
+/* In glibc's struct pthread, whose address is a thread's thread_id: on x86-64. */
+#define PTHREAD_TID_OFFSET 720
+
+/* The id of a thread, as its process numbers it: since 3.11 its state has it behind thread_id. 0:
+ * unknown. */
+static __always_inline __u32 read_tid(const struct perfx_python_layout *python, __u64 state)
 {
-	__u64 state = 0, thread = 0;
-	__u32 locked = 0, tid = 0;
+	__u64 at = state + python->thread_id, pthread = 0;
+	__u32 tid = 0;
+
+	if (python->version >= 0x030b0000)
+		at += sizeof(__u64);
+	else if (!bpf_probe_read_user(&pthread, sizeof(pthread), (void *)at))
+		at = pthread + PTHREAD_TID_OFFSET;
+	else
+		return 0;
+	bpf_probe_read_user(&tid, sizeof(tid), (void *)at);
+	return tid;
+}
+
+/* The thread that holds the interpreter's lock; 0: none, or unknown. */
+static __always_inline __u32 find_holder(const struct perfx_python_layout *python)
+{
+	__u64 state = 0;
+	__u32 locked = 0;
 
 	if (bpf_probe_read_user(&state, sizeof(state),
-				(void *)(gil->address + gil->last_holder_offset)) ||
+				(void *)(python->gil + python->gil_holder)) ||
 	    bpf_probe_read_user(&locked, sizeof(locked),
-				(void *)(gil->address + gil->locked_offset)) ||
-	    !state || !locked ||
-	    bpf_probe_read_user(&thread, sizeof(thread), (void *)(state + gil->thread_offset)))
+				(void *)(python->gil + python->gil_locked)) ||
+	    !state || !locked)
 		return 0;
-	if (!gil->thread_is_pointer)
-		return (__u32)thread;
-	bpf_probe_read_user(&tid, sizeof(tid), (void *)(thread + gil->pthread_tid_offset));
-	return tid;
+	return read_tid(python, state);
 }
 
 static __always_inline void find_lock(struct perfx_wait *wait, __u64 address, bool current)
 {
-	struct perfx_gil *gil = bpf_map_lookup_elem(&perfx_gils, &wait->tgid);
+	const struct perfx_python_layout *python = python_of(wait->tgid);
 
 	wait->object = address;
-	if (!gil || address - gil->address >= gil->bytes)
+	if (!python || !python->gil || address - python->gil >= GIL_BYTES)
 		return;
 	wait->reason = PERFX_WAIT_GIL;
-	wait->object = gil->address;
+	wait->object = python->gil;
 	if (current)
-		wait->holder_tid = find_holder(gil);
+		wait->holder_tid = find_holder(python);
 }
 
 /* Poll of one descriptor waits for that. */

@@ -259,13 +259,8 @@ int BPF_PROG(perfx_on_wakeup_new, struct task_struct *task)
 SEC("?tp_btf/sched_process_exit")
 int BPF_PROG(perfx_on_exit_waiting, struct task_struct *task)
 {
-	__u32 tgid = task->tgid;
-
-	if (!perfx_tracing)
-		return 0;
-	waiter_free(task->pid);
-	if (!task->signal->live.counter)
-		bpf_map_delete_elem(&perfx_gils, &tgid);
+	if (perfx_tracing)
+		waiter_free(task->pid);
 	return 0;
 }
 
@@ -273,13 +268,8 @@ int BPF_PROG(perfx_on_exit_waiting, struct task_struct *task)
 SEC("?tp_btf/sched_process_exec")
 int BPF_PROG(perfx_on_exec_waiting, struct task_struct *task, pid_t old_pid)
 {
-	__u32 tgid = task->tgid;
-
-	if (!perfx_tracing)
-		return 0;
-	if (old_pid != task->pid)
+	if (perfx_tracing && old_pid != task->pid)
 		waiter_free(old_pid);
-	bpf_map_delete_elem(&perfx_gils, &tgid);
 	return 0;
 }
 

@@ -505,20 +505,6 @@ struct perfx_wait_sum {
 	__u64 blocked_ns, count, max_ns;
 };
 
-/* Where the interpreter of a process has its lock (CPython's struct _gil_runtime_state). */
-struct perfx_gil {
-	__u64 address;
-	__u32 bytes;
-	/* Offsets: of the pointer to the thread state that had it last, and of the int that says
-	 * whether it has it still; */
-	__u16 last_holder_offset, locked_offset;
-	/* and of the thread's id in its state. Where state has the address of the C library's
-	 * struct pthread in its place (thread_is_pointer), the id is in that, pthread_tid_offset
-	 * bytes behind. */
-	__u16 thread_offset, pthread_tid_offset;
-	__u32 thread_is_pointer;
-};
-
 enum perfx_counter {
 	PERFX_COUNTER_REPEATS =
 		0, /* hits of an entry that were iterations: PERFX_PROBE_F_REPEATS */

@@ -10,6 +10,7 @@ import time
 import pytest
 
 from conftest import BUILD, PERFX, TOP, WORKLOADS, wait_for
+from test_python_frames import PYTHONS
 
 QUIET = ("--no-calibrate", "--memory", "off", "--sample", "off")
 REASONS = {"wait_read": "read", "wait_poll": "poll", "wait_epoll": "epoll", "wait_lock": "futex",
@@ -138,7 +139,7 @@ sys.stdin.readline()
 """
 
 
-@pytest.mark.parametrize("python", sorted({"/usr/bin/python3", sys.executable}))
+@pytest.mark.parametrize("python", PYTHONS)
 def test_the_interpreters_lock(tracer, python):
     """Threads that only compute wait for nothing but a CPU and the GIL; how long for a CPU, the kernel
     says. Whom a thread waits for is the other one."""

@@ -39,7 +39,6 @@ void waiting_open(struct perfx_bpf *skel, bool wanted)
 		return;
 	bpf_map__set_max_entries(skel->maps.perfx_waiters, PERFX_MAX_WAITERS);
 	bpf_map__set_max_entries(skel->maps.perfx_wait_sums, SUMS_COUNT);
-	bpf_map__set_max_entries(skel->maps.perfx_gils, PERFX_MAX_PROCESSES);
 }
 
 static void *map_table(struct bpf_map *map, size_t bytes)
@@ -185,15 +184,4 @@ void waiting__each(const struct waiting *waiting, waited_fn *visit, void *ctx)
 						    .count = sum->count,
 						    .max_ns = sum->max_ns});
 	}
-}
-
-int waiting__set_gil(struct waiting *waiting, pid_t pid, const struct perfx_gil *gil)
-{
-	int map_fd = bpf_map__fd(waiting->skel->maps.perfx_gils);
-	uint32_t key = (uint32_t)pid;
-
-	if (gil)
-		return bpf_map_update_elem(map_fd, &key, gil, BPF_ANY) ? -errno : 0;
-	bpf_map_delete_elem(map_fd, &key);
-	return 0;
 }

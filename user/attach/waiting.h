@@ -40,8 +40,4 @@ void waiting__take(struct waiting *waiting, uint64_t until_ns, bool ended, waite
 /* All there are, with what they have now. */
 void waiting__each(const struct waiting *waiting, waited_fn *visit, void *ctx);
 
-/* The lock of the interpreter in a process; it goes with the process or its program. NULL: it has
- * none. 0 or -errno. */
-int waiting__set_gil(struct waiting *waiting, pid_t pid, const struct perfx_gil *gil);
-
 #endif

@@ -2,7 +2,6 @@
 #include "session/python_frames.h"
 
 #include "attach/tracer.h"
-#include "attach/waiting.h"
 #include "base/grow.h"
 #include "cpython/code.h"
 #include "cpython/cpython.h"
@@ -121,30 +120,6 @@ static void refuse(struct python_process *process, const char *why)
 	process->why = why;
 }
 
-/* sizeof(struct _gil_runtime_state), with room for what releases add; glibc's struct pthread has
- * its tid there on x86-64. */
-#define GIL_BYTES	   208
-#define PTHREAD_TID_OFFSET 720
-
-/* Since 3.11 a thread state has the thread's tid behind its thread_id. */
-static void set_gil(struct python_frames *python, const struct python_process *process)
-{
-	const struct perfx_python_layout *layout = &process->python.release.frames;
-	bool has_tid = CPYTHON_MINOR(layout->version) >= 0x030b;
-	struct perfx_gil gil = {
-		.address = layout->gil,
-		.bytes = GIL_BYTES,
-		.last_holder_offset = layout->gil_holder,
-		.locked_offset = layout->gil_locked,
-		.thread_offset = (uint16_t)(layout->thread_id + (has_tid ? 8 : 0)),
-		.pthread_tid_offset = PTHREAD_TID_OFFSET,
-		.thread_is_pointer = !has_tid,
-	};
-
-	if (python->tracer && layout->gil && tracer__waiting(python->tracer))
-		waiting__set_gil(tracer__waiting(python->tracer), process->pid, &gil);
-}
-
 /* Programs that have Python in them may never start it. */
 #define LOOK_FIRST_NS	 100000000u
 #define LOOK_DOUBLES_MAX 6
@@ -176,7 +151,6 @@ static void look(struct python_frames *python, struct python_process *process,
 	}
 	process->state = PYTHON_READ;
 	process->why = "";
-	set_gil(python, process);
 	if (python->tracer &&
 	    tracer__set_python(python->tracer, process->pid, &process->python.release.frames))
 		refuse(process, "too many processes with Python");
@@ -204,8 +178,6 @@ void python_frames__fork(struct python_frames *python, uint32_t child, pid_t pid
 	found->state = from->state;
 	found->why = from->why;
 	found->python = from->python;
-	if (found->state == PYTHON_READ)
-		set_gil(python, found);
 }
 
 void python_frames__tick(struct python_frames *python, uint64_t now_ns)
