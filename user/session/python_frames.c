@@ -120,6 +120,13 @@ static void refuse(struct python_process *process, const char *why)
 	process->why = why;
 }
 
+static void set_layout(struct python_frames *python, struct python_process *process)
+{
+	if (python->tracer &&
+	    tracer__set_python(python->tracer, process->pid, &process->python.release.frames))
+		refuse(process, "too many processes with Python");
+}
+
 /* Programs that have Python in them may never start it. */
 #define LOOK_FIRST_NS	 100000000u
 #define LOOK_DOUBLES_MAX 6
@@ -151,9 +158,7 @@ static void look(struct python_frames *python, struct python_process *process,
 	}
 	process->state = PYTHON_READ;
 	process->why = "";
-	if (python->tracer &&
-	    tracer__set_python(python->tracer, process->pid, &process->python.release.frames))
-		refuse(process, "too many processes with Python");
+	set_layout(python, process);
 }
 
 void python_frames__map(struct python_frames *python, uint32_t process, pid_t pid,
@@ -163,6 +168,15 @@ void python_frames__map(struct python_frames *python, uint32_t process, pid_t pi
 
 	if (found && found->state <= PYTHON_STARTING)
 		look(python, found, maps, 0);
+}
+
+/* Not ended, and no other program yet: that leaves nothing of it in the programs' tables. */
+static bool is_running(const struct python_frames *python, const struct python_process *process)
+{
+	struct perfx_traced_process traced;
+
+	return python->tracer && !tracer__traced_process(python->tracer, process->pid, &traced) &&
+	       traced.process == process->process;
 }
 
 void python_frames__fork(struct python_frames *python, uint32_t child, pid_t pid, uint32_t parent)
@@ -178,6 +192,9 @@ void python_frames__fork(struct python_frames *python, uint32_t child, pid_t pid
 	found->state = from->state;
 	found->why = from->why;
 	found->python = from->python;
+	/* the programs do not know it if it was forked before its parent's interpreter was found */
+	if (found->state == PYTHON_READ && is_running(python, found))
+		set_layout(python, found);
 }
 
 void python_frames__tick(struct python_frames *python, uint64_t now_ns)
