@@ -126,7 +126,7 @@ static __always_inline const struct note *recall(struct thread *t, __u64 name)
 	return bpf_map_lookup_elem(&perfx_notes, &key);
 }
 
-/* A tensor's dtype is the call's, unless the program says which. */
+/* A tensor's dtype is the call's, unless the cost program gives one. */
 static __always_inline void take_dtype(struct cost_vm *m, __u32 n)
 {
 	const struct tensor *tensor = &m->tensors[n & 3];
@@ -457,7 +457,7 @@ __noinline int run_cost_program(struct thread *t, __u32 index, __u32 at_exit)
  * nested call (UNREAD); what a call that is unwound has computed is not known.
  */
 
-/* Objects say what their runs compute: so workers' costs are contained in theirs. */
+/* Costs of runs are read from their objects: workers' costs are contained in them. */
 volatile __u32 perfx_objects_read = 0;
 
 /* Where a program finds what it reads at entry. */

@@ -100,8 +100,8 @@ static __always_inline struct thread *thread_find(bool create, bool leaves)
 	return t;
 }
 
-/* Functions that have met it, where user space can do something about it: see user/attach/probes.c
- */
+/* Probes of functions whose return probes were declined (RETURNS_MAX), for user space to act upon
+ * (user/attach/probes.c). */
 volatile __u32 perfx_declined[PERFX_DECLINED_PLACES] = {};
 
 static __always_inline void emit_declined(__u32 index)

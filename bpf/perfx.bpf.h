@@ -22,7 +22,7 @@
 
 /* On while the capture lasts: probes are attached before and detached after. */
 extern volatile __u32 perfx_tracing;
-/* --wait: the program says when it is recorded (see current_recording_window). */
+/* --wait: the program starts and stops the recording (see current_recording_window). */
 extern volatile __u32 perfx_waiting;
 
 /* Always false, which the verifier knows and the compiler does not. */
@@ -326,8 +326,8 @@ static __always_inline void recording_windows_add(const struct perfx_traced_proc
 	counter_add(PERFX_COUNTER_CONTROL_DROPS, 1);
 }
 
-/* The process is counted before it is marked, and the other way round at its end: whoever finds the
- * mark records. */
+/* The process is counted before it is marked, and unmarked before it is uncounted: a thread that
+ * finds the mark records. */
 static __always_inline void recording_window_open(struct perfx_traced_process *traced)
 {
 	if (traced->recording)

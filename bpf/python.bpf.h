@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Python frames of a thread, read as the interpreter has them: user space says where they are in a
- * process (user/cpython/, perfx_python.h).
+ * Python frames of a thread, read from the interpreter's structures: user space provides their
+ * layout in a process (user/cpython/, perfx_python.h).
  *
  * The thread state is found in the interpreter's list of them, by the address of the thread's
  * control block, which Python takes as its thread_id. (_Py_tss_tstate would be NULL while the GIL

@@ -5,13 +5,13 @@
  *
  * A range is a frame among its thread's open calls, with the id of its name as function, so calls
  * and ranges have one hierarchy and one account. It has no place on the program's stack, and ends
- * when the program says so: not when a call around it returns, nor when one is unwound. What a
+ * when the program ends it: not when a call around it returns, nor when one is unwound. What a
  * program pops it has pushed on that thread and by the same library; otherwise the pop is counted
  * and nothing ends. PyTorch's are ended by their object, in whichever order. Ranges that any thread
  * may end are in a table and on no stack.
  *
- * Tasks that take turns on a thread (asyncio) say to which range across threads another belongs:
- * that is its parent then, whatever is on the stack, and is charged with its time.
+ * For tasks that take turns on a thread (asyncio) the program names a range across threads as the
+ * parent of another: that one is charged with its time, whatever is on the stack.
  */
 #ifndef PERFX_RANGES_BPF_H
 #define PERFX_RANGES_BPF_H
@@ -535,7 +535,7 @@ static __always_inline bool begins(__u8 action)
 	       action == PERFX_ANNOTATION_INSTANT;
 }
 
-/* Tells something by name that is no range. */
+/* Has a name, and emits a record that is no range. */
 static __always_inline bool emits(__u8 action)
 {
 	return action == PERFX_ANNOTATION_SET || action == PERFX_ANNOTATION_ADD ||

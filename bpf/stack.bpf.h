@@ -11,13 +11,13 @@
  *	   walk then reaches the thread's start, and marked PERFX_STACK_GUESSED.
  *
  * Processes without tables are walked by frame pointers alone. bpf_get_stack() would do no more,
- *and lose the immediate caller (the callee's first instruction has not yet pushed its own frame),
- *show the trampoline where a return probe has replaced a return address, and need more time;
+ * and lose the immediate caller (the callee's first instruction has not yet pushed its own frame),
+ * show the trampoline where a return probe has replaced a return address, and need more time;
  * bpf_get_stackid() loses stacks that collide.
  *
- * The stack is read a chunk at a time. A step that needs memory which is not there returns, is
- *given it and goes on where it was: so whoever walks reads, and a program may walk the stack of
- *another task (stack_run).
+ * The stack is read a chunk at a time. A step that needs memory which is not in the chunk returns
+ * to its caller, which reads it and repeats the step: so the caller chooses how memory is read, and
+ * a program can walk the stack of another task (stack_run).
  */
 #ifndef PERFX_STACK_BPF_H
 #define PERFX_STACK_BPF_H

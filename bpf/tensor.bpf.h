@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Reads the shape of an at::Tensor. Where its fields lie is found by trying (perfx_cost.h): what
- * fits none of the layouts left, or several that say different things, is not read.
+ * fits none of the layouts left, or several with different results, is not read.
  *
  * A shape says what is computed only if the tensor has its elements in memory. Where it has none,
  * the shape is that of one sample of a batch (vmap), of what another tensor holds (wrappers,

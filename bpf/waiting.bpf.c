@@ -2,10 +2,11 @@
 /*
  * Time off the CPU: what the threads of traced processes wait for, exactly, summed here.
  *
- * A thread that leaves the CPU says why: it still wants to run, or it has slept in a system call,
- * whose number and arguments are in its saved registers, or in a page fault. A wait ends when
- * another thread wakes it; until it has a CPU it is runnable, which is a wait of another kind. So
- * three tracepoints of the scheduler are all there is, and no record is written for any of it.
+ * For a thread that leaves the CPU the reason is known: it still wants to run, or it has slept in a
+ * system call, whose number and arguments are in its saved registers, or in a page fault. A wait
+ * ends when another thread wakes it; until it has a CPU it is runnable, which is a wait of another
+ * kind. So three tracepoints of the scheduler are all there is, and no record is written for any of
+ * it.
  *
  * They run for every switch on the machine and under the lock of a run queue. So a thread that is
  * not traced costs one look-up, and nothing here takes a lock: no hash map is updated, no task

@@ -221,7 +221,7 @@ struct perfx_annotation {
 
 struct perfx_name_key {
 	__u32 source; /* enum perfx_source */
-	/* NUL-padded; one byte more than is shown tells that the name was cut */
+	/* NUL-padded; a byte more than is shown means that the name was cut */
 	char text[PERFX_NAME_BYTES + 4];
 };
 
@@ -359,8 +359,8 @@ struct perfx_traced_process {
 	__u32 started_nameless; /* open started ranges without an id */
 	__u32 recording;	/* --wait: it has said start */
 	__u32 recording_window; /* window in which open_operators was counted */
-	/* Its first process index, unchanged by exec: tells processes that had the same pid apart.
-	 */
+	/* Its first process index, unchanged by exec: distinguishes processes that had the same
+	 * pid. */
 	__u32 born;
 	__u32 pad;
 	__u64 net_rx_bytes, net_tx_bytes;

@@ -27,7 +27,7 @@ def flops(count):
 
 class memory:  # pylint: disable=invalid-name
     """Blocks of an allocator that the tracer does not know. `pointer`: an address, or any number
-    that tells the blocks that are held at the same time apart."""
+    that distinguishes the blocks held at the same time."""
 
     @staticmethod
     def alloc(name, pointer, nbytes):

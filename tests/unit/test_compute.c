@@ -445,7 +445,7 @@ static struct stream_cost by_object(uint64_t cost)
 	return (struct stream_cost){.state = PERFX_COST_BY_OBJECT, .flops = cost};
 }
 
-/* Calls told apart by objects: what these do comes before, after, or never. */
+/* Calls distinguished by objects: what these do comes before, after, or never. */
 Test(compute, objects)
 {
 	struct stream s = {0};

@@ -305,7 +305,7 @@ static void step_series_show(const struct step_series *series, struct profile_st
 #define INTERVALS_OTHERS_MAX 8192
 /* Functions that end steps on one thread: optimizers. */
 #define ENDERS_MAX 16
-/* Depths of calls that are told apart; deeper ones count as the last. */
+/* Depths of calls that are counted separately; deeper ones count as the last. */
 #define DEPTHS_MAX  64
 #define THREADS_MAX 4096
 

@@ -19,13 +19,13 @@ struct features {
 	bool multi_pid;		 /* its pid filter sees all threads of the process: 6.10 */
 	bool uprobe_session;	 /* 6.13 */
 	bool optimized_nop5;	 /* a probe at a nop5 makes a call of it: 6.18 */
-	bool nop5_survives_fork; /* and a forked child, which has that call, does not die of it */
+	bool nop5_survives_fork; /* and a forked child with that call survives */
 	bool socket_lengths;	 /* sock:sock_send_length, sock_recv_length: 6.3 */
 	bool switches;		 /* programs at sched:sched_switch: 5.5 */
 	bool cpu_clock;		 /* perf events by the clock of a CPU */
 	bool task_memory;	 /* programs read another task's memory: 5.18 */
 	int load_error;		 /* errno of the first program load, 0 when privileged */
-	pid_t trial_pid;	 /* of who tried links, and ends some time later */
+	pid_t trial_pid;	 /* process that tried links; ends some time later */
 };
 
 void features_try(struct features *features);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a hit costs on this host, now, in ns: the numbers move from machine to machine (4 to 17 µs
- * for a stepped instruction on machines of one kind), so none is quoted. It is said here and
- * nowhere else, in two parts:
+ * for a stepped instruction on machines of one kind), so none is quoted. It is computed here
+ * alone, from two parts:
  *
  * - The trap, calibrated: functions of our own are traced by the same programs and links that the
  *   target gets.
- * - The programs, as the kernel accounts for them in the traced processes: stacks are walked
- * farther there, and caches are colder than in a loop.
+ * - The programs, as the kernel accounts for them in the traced processes: stacks are deeper there,
+ *   and caches colder, than in a loop.
  */
 #ifndef PERFX_ATTACH_HIT_COST_H
 #define PERFX_ATTACH_HIT_COST_H

@@ -22,8 +22,8 @@
 struct link_points {
 	const uint64_t *offsets; /* in the file */
 	const uint64_t *cookies;
-	/* Where in the file the kernel counts who looks (USDT semaphores), 0: nowhere; NULL: none
-	 * of them has one. It counts back down when the link goes, however that comes about. */
+	/* Where in the file the kernel counts tracers (USDT semaphores), 0: nowhere; NULL: none of
+	 * them has one. It counts back down when the link goes, however that comes about. */
 	const uint64_t *semaphores;
 	size_t count;
 };
@@ -99,7 +99,7 @@ struct attach_target {
 	uint32_t gate; /* through which its hits go; PERFX_GATE_NONE: through none */
 };
 
-/* Attaches sites of one file. Returns how many were attached; each point says its own error. */
+/* Attaches sites of one file. Returns how many were attached; each point has its own error. */
 size_t links__attach(struct links *links, const struct attach_target *target,
 		     struct attach_point *points, size_t count);
 

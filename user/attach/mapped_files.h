@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The files that processes execute: who maps a new one, which of them untraced processes map too,
+/* The files that processes execute: new mappings of them, which of them untraced processes map too,
  * and which are written to while they are traced. */
 #ifndef PERFX_ATTACH_MAPPED_FILES_H
 #define PERFX_ATTACH_MAPPED_FILES_H
@@ -56,9 +56,9 @@ size_t sharing_find(const struct plan *plan, const pid_t *members, size_t member
  * there: a program that maps the new content dies of it. So all probes of a file go as soon as it
  * is written to; programs that map it from then on get their own, planned anew.
  *
- * What remains: writes through a shared mapping are only heard of with the next program that maps
- * something, and a program that maps the file between the write and the tracer's turn still meets
- * the old probes. A program that ran on the old content has lost it by the write itself.
+ * What remains: writes through a shared mapping are noticed only when a program maps something
+ * next, and a program that maps the file between the write and the tracer's turn still meets the
+ * old probes. A program that ran on the old content has lost it by the write itself.
  */
 
 struct file_watch;

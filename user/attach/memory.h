@@ -10,7 +10,7 @@
  *   as it was → of exact domains: few call stacks → a sample of the allocations, frees not seen
  *   → that for a part of the time → off
  *
- * each step said in one line. A level that was asked for is kept.
+ * each step with a message. A level that was asked for is kept.
  */
 #ifndef PERFX_ATTACH_MEMORY_H
 #define PERFX_ATTACH_MEMORY_H

@@ -603,8 +603,8 @@ void probes__distrust_returns(struct probes *probes)
 
 /*
  * Calls that nest deeper than return probes may: the programs decline the return probe, count the
- * call, and tell which probe it was. From then on that function is timed at its exits, where these
- * are known.
+ * call, and list the probe (tracer__take_declined). From then on that function is timed at its
+ * exits, where these are known.
  *
  * A link serves many functions, so that of the entry stays: a session link makes no return probe
  * where the entry's kind says that exits end the call. Exits come first, for an entry must never be

@@ -58,7 +58,7 @@ bool probes__go_by_process(const struct probes *probes);
 void probes__distrust_returns(struct probes *probes);
 
 /* Functions whose calls turn out to nest deeper than return probes may are timed at their exits
- * from now on, where these are known. Each is said in one line. */
+ * from now on, where these are known. Each with a message. */
 void probes__heed_nesting(struct probes *probes);
 
 size_t probes__functions_count(const struct probes *probes); /* attached, not for memory */
@@ -69,7 +69,7 @@ size_t probes__sites_count(const struct probes *probes);     /* probes, entry an
  * BUDGET_PERCENT of the wall time is counted from now on and no longer timed, where timing it takes
  * a single-stepped instruction; otherwise, and when merely counting it costs more than
  * COUNT_BUDGET_PERCENT (what runs XLA's operations: BUDGET_PERCENT), it is left alone from now on,
- * if it can be. Each is said in one line.
+ * if it can be. Each with a message.
  */
 #define BUDGET_PERCENT	     5
 #define COUNT_BUDGET_PERCENT 2

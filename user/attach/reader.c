@@ -230,7 +230,7 @@ static void drain_control(struct reader *reader)
 	reader->draining_control = false;
 }
 
-/* Not for the sink: whoever acts upon it describes what it says. */
+/* Not for the sink: on_object emits records of its own. */
 static void act_on_object(struct reader *reader, const void *record, size_t size)
 {
 	(void)size;

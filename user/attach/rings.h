@@ -20,7 +20,7 @@ struct rings_options {
 	size_t count;
 	/* When a record was made, CLOCK_MONOTONIC ns; 0: it has no time and goes out at once. */
 	uint64_t (*time_of)(const void *record);
-	/* No thread's record says to be older than one that the same thread made before. */
+	/* A thread's records have times in the order in which it made them. */
 	bool exact_times;
 	/* Gets each record, in order; it is valid during the call. */
 	void (*take)(void *ctx, const void *record, size_t size);
@@ -52,8 +52,8 @@ struct merge;
 struct merge *merge__new(size_t lanes_count);
 void merge__free(struct merge *merge);
 
-/* Copies a record to the end of a lane, whose order is kept: one that says to be older than the
- * record before it counts as just as old. 0 or -ENOMEM. */
+/* Copies a record to the end of a lane, whose order is kept: one with an earlier time than the
+ * record before it gets that one's. 0 or -ENOMEM. */
 int merge__add(struct merge *merge, size_t lane, uint64_t time_ns, const void *record, size_t size);
 /* Copies a record to its place in a lane by its time: 0 or -ENOMEM. */
 int merge__insert(struct merge *merge, size_t lane, uint64_t time_ns, const void *record,

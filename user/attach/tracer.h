@@ -139,7 +139,7 @@ int tracer__set_python(struct tracer *tracer, pid_t pid, const struct perfx_pyth
 void tracer__expect_many_stacks(struct tracer *tracer);
 
 void tracer__start(struct tracer *tracer);
-/* Instead: counts while the program says so (RECORDING_WINDOW records). */
+/* Instead of start: counts between the program's own start and stop (RECORDING_WINDOW records). */
 void tracer__wait(struct tracer *tracer);
 /* Stops counting; calls that threads have left without passing an exit are emitted as unwound. Then
  * takes every link away and waits until no program runs any more. */
@@ -153,7 +153,7 @@ struct tracer_rings {
 	size_t count;
 };
 struct ring_buffer;
-/* Reads them one after the other, for who does not ask for their order. NULL with errno. */
+/* Reads them one after the other, without merging by time. NULL with errno. */
 struct ring_buffer *tracer_rings_reader(const struct tracer_rings *rings,
 					int (*take)(void *ctx, void *record, size_t size),
 					void *ctx);

@@ -156,7 +156,7 @@ static int take_row(const struct cfi_row *row, void *ctx)
 	return 0;
 }
 
-/* The rows go first, so whoever sees the page sees them. */
+/* The rows are written first: a program that sees the page sees them. */
 static void publish(struct unwind_rows *rows, uint32_t page)
 {
 	uint32_t slab = rows->slabs_count - 1;

@@ -6,7 +6,7 @@
  * asked for.
  *
  * Everything is bounded, because files may be hostile: 32 MiB of rows, 16,384 rules, 4 GiB of text,
- * 4,096 mappings of a process. What finds no room ends a stack, which its record tells.
+ * 4,096 mappings of a process. What finds no room ends a stack; its record has the reason.
  */
 #ifndef PERFX_ATTACH_UNWIND_TABLES_H
 #define PERFX_ATTACH_UNWIND_TABLES_H

@@ -15,7 +15,8 @@
 struct perfx_bpf;
 struct waiting;
 
-/* Between the opening of the programs and their load: with programs and room, or without. */
+/* Before the programs are loaded: whether those of waiting are, and whether their maps have room.
+ */
 void waiting_open(struct perfx_bpf *skel, bool wanted);
 
 /* The skeleton is borrowed. NULL with errno. */

@@ -73,8 +73,8 @@ void capture_dump__free(struct capture_dump *dump)
 
 /* --- the thread --- */
 
-/* What cannot be synced (a pipe) is no disk. Any other error counts at once: the kernel tells of it
- * once, and the next call succeeds. */
+/* What cannot be synced (a pipe) is no disk. Any other error counts at once: the kernel returns
+ * it once, and the next call succeeds. */
 static int sync_data(int fd)
 {
 	return fdatasync(fd) && errno != EINVAL && errno != EROFS ? -errno : 0;

@@ -78,8 +78,8 @@ static bool find_symbols(pid_t pid, const struct maps *maps, const struct module
 
 /* --- its release ------------------------------------------------------------------------------ */
 
-/* The release that a name such as "libpython3.9.so.1.0" or "/usr/lib/python3.9/…" tells, as in the
- * upper half of PY_VERSION_HEX; 0: none. */
+/* The release in a name such as "libpython3.9.so.1.0" or "/usr/lib/python3.9/…", as in the upper
+ * half of PY_VERSION_HEX; 0: none. */
 static uint32_t minor_in(const char *name)
 {
 	static const char prefix[] = "python3.";

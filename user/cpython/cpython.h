@@ -22,13 +22,13 @@ struct cpython {
 
 enum cpython_found {
 	CPYTHON_NONE,	   /* no Python is mapped */
-	CPYTHON_NOT_YET,   /* the interpreter has not started: to be asked again */
+	CPYTHON_NOT_YET,   /* the interpreter has not started: try again later */
 	CPYTHON_FOUND,	   /* its frames can be read */
 	CPYTHON_UNREADABLE /* *why: one line */
 };
 
-/* Looks for the interpreter in a process's mappings. *why is never NULL, "" where there is nothing
- * to be said; of NOT_YET it says what was not as it should be. */
+/* Looks for the interpreter in a process's mappings. *why is never NULL: of UNREADABLE the reason;
+ * of NOT_YET what does not match its release, or ""; otherwise "". */
 enum cpython_found cpython_find(pid_t pid, const struct maps *maps, struct cpython *python,
 				const char **why);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Line tables of CPython's code objects: instruction → line. They come from a stranger's memory:
- * damaged ones give some line or none, never a read outside them.
+ * Line tables of CPython's code objects: instruction → line. They come from the traced process
+ * and are not trusted: damaged ones give some line or none, never a read outside them.
  */
 #ifndef PERFX_CPYTHON_LINES_H
 #define PERFX_CPYTHON_LINES_H

@@ -39,11 +39,11 @@ struct cpython_release {
 /* Bytes of _PyRuntime to be given to cpython_release. */
 #define CPYTHON_RUNTIME_BYTES 1024
 
-/* runtime: the first bytes of _PyRuntime; version: PY_VERSION_HEX, 0 where it is not known, which
- * from 3.13 on it is by runtime. NULL, or why its frames cannot be read. */
+/* runtime: the first bytes of _PyRuntime; version: PY_VERSION_HEX, 0 where it is not known (from
+ * 3.13 on runtime has it). NULL, or why its frames cannot be read. */
 const char *cpython_release(const uint8_t runtime[CPYTHON_RUNTIME_BYTES], uint32_t version,
 			    struct cpython_release *release);
-/* PY_VERSION_HEX as such a runtime says it itself; 0: it does not. */
+/* PY_VERSION_HEX as such a runtime stores it; 0: it does not. */
 uint32_t cpython_runtime_version(const uint8_t runtime[CPYTHON_RUNTIME_BYTES]);
 
 #endif

@@ -167,8 +167,8 @@ struct sink {
 	jmp_buf full;
 };
 
-/* libiberty cannot be told to stop, and a few dozen bytes of nested substitutions print for years:
- * leave its printer by longjmp. It keeps everything on its stack. */
+/* libiberty's printer cannot be stopped by its callback, and a few dozen bytes of nested
+ * substitutions print for years: leave it by longjmp. It keeps everything on its stack. */
 static void sink_add(const char *bytes, size_t size, void *opaque)
 {
 	struct sink *sink = opaque;

@@ -518,7 +518,7 @@ static void look_at_sections(const struct elf_view *file, struct image_traits *t
 			traits->is_go = true;
 	}
 	if (file->shnum < 2 || !file->section_names.size)
-		traits->has_except_table = true; /* cannot tell */
+		traits->has_except_table = true; /* not known */
 }
 
 /* .dynamic by program header, so that a file without sections is read as well. */

@@ -229,11 +229,11 @@ int image__each_hint(struct image *image, int (*fn)(uint64_t vaddr, void *ctx), 
  *
  *	u64 location    vaddr of the nop
  *	u64 base        vaddr of section .stapsdt.base as it was linked
- *	u64 semaphore   vaddr of a u16 that counts who looks, or 0
+ *	u64 semaphore   vaddr of a u16 that counts tracers, or 0
  *	char[]          provider, name, arguments: three strings, each NUL-terminated
  *
- * prelink moves a file's segments but not what a note says, for it is not loaded: where the base
- * section is now tells by how much.
+ * prelink moves a file's segments but leaves the addresses in notes, which are not loaded: the base
+ * section's address now, less the one in the note, is how far they were moved.
  */
 
 enum { USDT_TYPE = 3, USDT_FIXED_BYTES = 24 };

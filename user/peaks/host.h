@@ -15,7 +15,7 @@ ssize_t host_cpus(int **cpus);
 
 struct host_cache {
 	uint64_t bytes; /* of one last-level cache */
-	int first_cpu;	/* of those that share it: tells one cache from another */
+	int first_cpu;	/* of those that share it: identifies the cache */
 };
 
 /* The last-level cache of a CPU; a guess where the kernel does not say. */

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Runs an operation, or a function that has been traced ("__inference_train_step_67"): tells its
- * name, a std::string at 24, in 2.21. */
+/* Runs an operation, or a function that has been traced ("__inference_train_step_67"); its name
+ * is a std::string at 24, in 2.21. */
 #define EAGER_CALL "TFE_Execute"
 
 #define ENTER_NEW "_ZN5torch8autograd8profiler25record_function_enter_newE"

@@ -21,8 +21,8 @@ extern const char *const annotation_entry_points[];
 bool annotation_find(const char *symbol, struct perfx_annotation *annotation, const char **shown,
 		     enum host_level *level);
 
-/* Adds what the names of all these begin with, and of what tells a jitted function's name. 0 or
- * -ENOMEM. */
+/* Adds the beginnings of these functions' names; jitted: of those that run a jitted function, and
+ * of those that lead to its name. 0 or -ENOMEM. */
 struct prefixes;
 int annotation_prefixes(struct prefixes *set);
 int annotation_jitted_prefixes(struct prefixes *set);

@@ -28,8 +28,8 @@ static void read_link(pid_t pid, int fd, char *out, size_t size)
 
 #define DEVICE_MINOR_BITS 20
 
-/* Is the same file behind the descriptor still? Some file systems (major 0: btrfs, overlayfs) tell
- * stat() another device than their files have. */
+/* Is the same file behind the descriptor still? On some file systems (major 0: btrfs, overlayfs)
+ * stat() returns another device than the kernel has for the file. */
 static bool is_there(const struct descriptor *descriptor)
 {
 	uint32_t device_major = descriptor->device >> DEVICE_MINOR_BITS;

@@ -578,8 +578,8 @@ int process_usage(pid_t pid, struct process_usage *usage)
 	return 0;
 }
 
-/* "on-cpu-ns runnable-ns slices"; a kernel that does not keep them says "0 0 0", and so does a
- * thread that has never run: which of them it is, the ticks tell. */
+/* "on-cpu-ns runnable-ns slices"; "0 0 0" where the kernel does not keep them, and for a thread
+ * that has never run; has_run (by its CPU time in ticks) distinguishes the two. */
 static void parse_schedstat(const char *text, bool has_run, struct thread_usage *usage)
 {
 	unsigned long long on_cpu, runnable, slices;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Processes that are to be looked at, because they began, executed or mapped something: they are
- * put here while the rings are drained, and worked off between two drains. A process waits once,
- * however often it is put.
+ * Processes whose mappings are to be scanned, because they were forked, executed or mapped
+ * something: they are queued while the rings are drained, and scanned between two drains. A process
+ * is in the queue once, however often it is put.
  *
- * Who maps code all the time (a just-in-time compiler that writes files, a plugin that is opened
- * and closed) is not looked at each time: looks that found nothing new may take
- * ATTACH_QUEUE_SHARE of the time, for each process, after ATTACH_QUEUE_BURST_NS at once.
+ * A process that maps code all the time (a just-in-time compiler that writes files, a plugin that
+ * is opened and closed) is not scanned each time: for each process, scans that found nothing new
+ * may take ATTACH_QUEUE_BURST_NS at once, then ATTACH_QUEUE_SHARE of the time.
  */
 #ifndef PERFX_SESSION_ATTACH_QUEUE_H
 #define PERFX_SESSION_ATTACH_QUEUE_H
@@ -19,12 +19,12 @@
 #define ATTACH_QUEUE_SHARE    50 /* one part in so many */
 #define ATTACH_QUEUE_BURST_NS 20000000
 
-/* Why a process waits; of several reasons the last in this order. */
+/* Why a process is queued; of several reasons the last in this order. */
 enum attach_cause {
 	ATTACH_MOVED = 0, /* it maps a file that is known at another address */
 	ATTACH_FORKED,	  /* it maps what its parent does */
 	ATTACH_MAPPED,	  /* it maps a file that may be new */
-	ATTACH_EXECUTED,  /* everything is new; has its turn whatever looking at it has cost */
+	ATTACH_EXECUTED,  /* everything is new; scanned whatever earlier scans have cost */
 };
 
 struct attach_task {
@@ -45,9 +45,9 @@ int attach_queue__put(struct attach_queue *queue, const struct attach_task *task
 bool attach_queue__take(struct attach_queue *queue, uint64_t now_ns, struct attach_task *task);
 bool attach_queue__is_empty(const struct attach_queue *queue);
 bool attach_queue__has(const struct attach_queue *queue, pid_t pid);
-/* A look at this process took so much CPU time, and nothing came of it. */
+/* A scan of this process took so much CPU time and found nothing new. */
 void attach_queue__charge(struct attach_queue *queue, pid_t pid, uint64_t now_ns, uint64_t cost_ns);
-/* The process has ended. True: it still waited, and *task says since when. */
+/* The process has ended. True: it was still queued; *task is its entry. */
 bool attach_queue__forget(struct attach_queue *queue, pid_t pid, struct attach_task *task);
 
 #endif

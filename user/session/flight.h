@@ -28,11 +28,11 @@ void flight__free(struct flight *flight);
 
 /* The recording begins. */
 void flight__begin(struct flight *flight, uint64_t start_ns);
-/* Every now and then, while it is recorded: ends segments, writes what is asked for, says what has
- * been written. so_far: what a file says of a recording that goes on. */
+/* At each tick of the recording: ends segments, writes the files that were asked for, reports those
+ * that have been written. so_far: the ending that they get, since the recording goes on. */
 void flight__tick(struct flight *flight, uint64_t now_ns, const struct ending *so_far);
-/* The recording is over, and all sums are emitted; what there is is written, and said: EXIT_OK or
- * EXIT_FAILED, if any file could not be. */
+/* The recording is over and all sums are emitted: writes and reports the files still asked for.
+ * EXIT_OK, or EXIT_FAILED if any file could not be written. */
 int flight__finish(struct flight *flight, const struct ending *ending);
 
 #endif

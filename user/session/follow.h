@@ -46,20 +46,19 @@ const struct follow_result *follow__result(const struct follow *follow);
 
 /* Traces the targets, and those of their descendants that live. 0 or -errno. */
 int follow__targets(struct follow *follow);
-/* Attaches for all traced processes. 0, or -errno, which has been said. */
+/* Attaches for all traced processes. 0, or -errno after a message. */
 int follow__attach(struct follow *follow);
 
 /* Acts upon a record as it passes: fork, exec, exit. */
 void follow__record(struct follow *follow, const struct perfx_record *record);
-/* At each tick of the clock: goes by process in files that processes which are not traced have come
- * to call often. */
+/* At each tick of the clock: files that untraced processes now call often get links by process. */
 void follow__tick(struct follow *follow, uint64_t now_ns);
 
 /* A descriptor for epoll, readable when a process has mapped something; -1: there is none. */
 int follow__mappings_fd(const struct follow *follow);
-/* Queues who has mapped something since. Does anyone wait to be attached? */
+/* Queues the processes that have mapped something since the last call. Is any process queued? */
 bool follow__take_mappings(struct follow *follow);
-/* Attaches for those who wait. */
+/* Attaches for the queued processes. */
 void follow__attach_queued(struct follow *follow);
 
 /* A descriptor for epoll, readable when a traced file has been written to; -1: there is none. */

@@ -29,8 +29,8 @@
 struct tracer;
 struct frames;
 
-/* Both are borrowed; tracer, which is told where Python's frames are, may be NULL. NULL with errno:
- * ENOMEM. */
+/* Both are borrowed. tracer: gets the layout of each interpreter (tracer__set_python); may be NULL.
+ * NULL with errno: ENOMEM. */
 struct frames *frames__new(struct sink *sink, struct tracer *tracer);
 void frames__free(struct frames *frames);
 

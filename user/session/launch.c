@@ -335,9 +335,8 @@ static uint64_t linker_base(pid_t pid)
 	return base;
 }
 
-/* Address of the linker's _dl_debug_state in the process; 0: none. *calls: with which of its calls
- * the libraries are complete. glibc tells that it begins and that it is done, musl only the latter.
- */
+/* Address of the linker's _dl_debug_state in the process; 0: none. *calls: at which of its calls
+ * the libraries are complete. glibc calls it before and after loading them, musl only after. */
 static uint64_t debug_state_address(pid_t pid, unsigned *calls)
 {
 	struct wanted_symbol wanted = {.name = "_dl_debug_state"};

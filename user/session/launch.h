@@ -16,18 +16,18 @@
 struct launch;
 
 struct launch_options {
-	bool as_caller;	       /* under sudo: as who called it, with that user's environment */
+	bool as_caller;	       /* under sudo: as the calling user, with that user's environment */
 	bool nvtx;	       /* make NVTX 3 seen, unless another tool listens */
 	bool python_functions; /* make Python functions ranges */
 };
 
-/* argv is NULL-terminated. NULL: could not be started, said in a message; *exit_code as a shell
- * gives it (126, 127). */
+/* argv is NULL-terminated. NULL after a message: it could not be started; *exit_code is a shell's
+ * for that (126, 127). */
 struct launch *launch__start(char *const *argv, const struct launch_options *options,
 			     int *exit_code);
 /* Do its NVTX ranges go to our library? */
 bool launch__nvtx(const struct launch *launch);
-/* Libraries that it will map when it comes to that, borrowed. */
+/* Libraries that it will map later, borrowed. */
 char *const *launch__files(const struct launch *launch, size_t *count);
 pid_t launch__pid(const struct launch *launch);
 /* Lets it run. */

@@ -2,10 +2,10 @@
 /*
  * Operations of compiled programs: XLA's thunks. The programs in the kernel emit each thunk when
  * it is run for the first time; here it gets its name, and what a run of it computes is read from
- * the process (xla/thunk.h), passed to the stream and to the kernel.
+ * the process (xla/thunk.h) and passed to the stream and to the kernel.
  *
  * Reading takes 5 to 20 µs, of a fusion 0.1 ms, once for each thunk. Runs before that are emitted
- * with the thunk's id alone; who reads the stream finds in an OBJECT_COST record what they did.
+ * with the thunk's id alone; the OBJECT_COST record that follows gives their cost.
  */
 #ifndef PERFX_SESSION_OPERATIONS_H
 #define PERFX_SESSION_OPERATIONS_H

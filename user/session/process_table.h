@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The processes of a recording: what /proc says of them goes into the stream as records, so that a
+ * The processes of a recording: what /proc has of them goes into the stream as records, so that a
  * replay needs no /proc. A process here is one incarnation: (pid, start, exec); its index is
  * what the kernel side calls `process`.
  */

@@ -20,11 +20,12 @@
 struct tracer;
 struct python_frames;
 
-/* Both are borrowed; tracer NULL: nothing is told of what is found. NULL with errno. */
+/* Both are borrowed. tracer: gets the layout of each interpreter (tracer__set_python); may be NULL.
+ * NULL with errno. */
 struct python_frames *python_frames__new(struct tracer *tracer, struct sink *sink);
 void python_frames__free(struct python_frames *python);
 
-/* Looks for an interpreter among what a process maps; in vain, once it is known. */
+/* Looks for an interpreter in a process's mappings, unless it is known already. */
 void python_frames__map(struct python_frames *python, uint32_t process, pid_t pid,
 			const struct maps *maps);
 /* A child has its parent's. */

@@ -267,7 +267,7 @@ static void note_pause(struct recording_windows *windows, uint64_t from_ns, uint
 }
 
 /* To be called when the rings have been read. */
-static void tell_pauses(struct recording_windows *windows, struct memory *memory)
+static void report_pauses(struct recording_windows *windows, struct memory *memory)
 {
 	for (size_t i = 0; i < windows->pauses_count; i++)
 		memory__paused(memory, windows->pauses[i].from_ns, windows->pauses[i].to_ns);
@@ -525,7 +525,7 @@ static uint64_t cpu_of_all(struct recorder *recorder)
 static void drain(struct recorder *recorder)
 {
 	reader__drain(recorder->reader);
-	tell_pauses(&recorder->windows, recorder->memory);
+	report_pauses(&recorder->windows, recorder->memory);
 }
 
 /* A process that maps code all the time does not wake the tracer each time. */
@@ -770,7 +770,7 @@ static uint64_t stop(struct recorder *recorder)
 	if (recorder->waits)
 		waiting__stop(tracer__waiting(recorder->tracer));
 	reader__finish(recorder->reader);
-	tell_pauses(&recorder->windows, recorder->memory);
+	report_pauses(&recorder->windows, recorder->memory);
 	if (!recorder->begun)
 		recording_begin(recorder, end_ns);
 	else if (recorder->windows.paused)

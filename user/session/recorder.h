@@ -4,7 +4,7 @@
  *
  *   plan (nothing is touched) → load and calibrate → attach → trace → detach → totals
  *
- * Says what the user should know on the way, one line each.
+ * Reports its progress to the user in messages of one line.
  */
 #ifndef PERFX_SESSION_RECORDER_H
 #define PERFX_SESSION_RECORDER_H
@@ -27,11 +27,11 @@ struct recorder_options {
 	const pid_t *pids; /* targets; none with `all` or `launch` */
 	size_t pids_count;
 	bool all; /* -a: every process that maps an ML library or carries annotations */
-	struct launch *launch; /* run: a program that stands before its first instruction */
+	struct launch *launch; /* run: a program held before its first instruction */
 	uint64_t duration_ns;  /* UINT64_MAX: until it ends or is interrupted */
 	uint64_t interval_ns;  /* between samples of /proc */
 	uint64_t steps_max;    /* ends when a process has done so many steps; 0: not by them */
-	bool wait; /* nothing is recorded but what the program says: perfx_trace_start, _stop */
+	bool wait;	       /* records only between perfx_trace_start and perfx_trace_stop */
 	struct plan_options plan;
 	uint64_t sample_bytes; /* --memory sampled=: mean distance of samples */
 	uint64_t sample_hz;    /* --sample: of each CPU; 0: off */
@@ -54,11 +54,11 @@ struct recorder_options {
 	const char *flight_path; /* of the first file: run.perfx, then run.2.perfx, … */
 	struct trigger trigger;	 /* all zero: none */
 	const char *command;	 /* this program's own command line, for the report */
-	struct phases *phases;	 /* of the start; said where PERFX_DEBUG is set */
+	struct phases *phases;	 /* of the start; printed where PERFX_DEBUG is set */
 };
 
 /* Records into the pipeline. Returns an exit code (base/message.h): EXIT_OK also when the target
- * ended by itself; EXIT_TARGET when a signal killed it, what there is has been recorded.
+ * ended by itself; EXIT_TARGET when a signal killed it; what it did until then is recorded.
  * *child_status: the launched program's, as wait(2) gives it. Anything but EXIT_OK and EXIT_TARGET
  * has been explained in a message. */
 int recorder_run(const struct recorder_options *options, const struct features *features,

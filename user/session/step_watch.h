@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A median of fewer steps says nothing. */
+/* A median of fewer steps is not meaningful. */
 #define TRIGGER_STEPS_MIN 10
 /* Files that a trigger has written, at most: a training that has become slow for good would fill
  * the disk. */

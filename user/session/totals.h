@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The host, sums that have no time, and what only the end knows. */
+/* The host, sums without a time, and what is known only at the end. */
 #ifndef PERFX_SESSION_TOTALS_H
 #define PERFX_SESSION_TOTALS_H
 
@@ -31,7 +31,7 @@ struct ending {
 
 struct totals;
 
-/* Who counts; all borrowed. */
+/* The parts whose counts are emitted; all borrowed. */
 struct totals_parts {
 	struct sink *sink;
 	struct tracer *tracer;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What threads wait for, as records: BLOCKED, the sums of the kernel (attach/waiting.h) as
- * differences, and WAIT_OBJECT, the names of what they wait for, soon after it is first met, while
- * the process still has it.
+ * differences, and WAIT_OBJECT, the names of what they wait for, looked up soon after the first
+ * wait, while the process still has it.
  */
 #ifndef PERFX_SESSION_WAITS_H
 #define PERFX_SESSION_WAITS_H
@@ -21,7 +21,7 @@ void waits__free(struct waits *waits);
 
 /* All of these do nothing with NULL, where time off the CPU is not recorded. */
 
-/* Names what is new. */
+/* Emits the names of objects that are new. */
 void waits__name(struct waits *waits);
 /* What has been waited since the last time, up to now; ended: the recording ends then. */
 void waits__emit(struct waits *waits, uint64_t now_ns, bool ended);

@@ -101,10 +101,10 @@ void site_plan__clear(struct site_plan *plan);
 
 /*
  * Does any function of the file leave its stack for another (a coroutine switch)? A return probe on
- * a frame that is left so, however far up, kills the program. Names do not tell: such code is often
- * a few instructions written by hand. So instructions that load the stack pointer from an object or
- * an argument, with one nearby that saves it, are looked for, and the function around them decoded;
- * where there is no unwind table to find it, they are taken for a switch.
+ * a frame that is left so, however far up, kills the program. Names do not show it: such code is
+ * often a few instructions written by hand. So instructions that load the stack pointer from an
+ * object or an argument, with one nearby that saves it, are looked for, and the function around
+ * them decoded; where there is no unwind table to find it, they are taken for a switch.
  *
  * Files with more than limit bytes of code are not searched: false.
  */

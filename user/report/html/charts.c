@@ -444,7 +444,7 @@ static void chart_held(struct text *into, const struct profile_process *p,
 /*
  * The steps as SVG: a bar for each, in the order of time, divided by what its time went into; with
  * more of them than bars fit, a bar is the mean of some that follow each other, and a line above it
- * reaches to the longest. Slow ones have a mark. Pointing at a bar tells its numbers; the table
+ * reaches to the longest. Slow ones have a mark. Pointing at a bar shows its numbers; the table
  * below has the same.
  */
 
@@ -667,7 +667,7 @@ static void chart_steps(struct text *into, const struct profile *profile,
 
 /*
  * The roofline as SVG: both axes logarithmic, a line for each type of data that has a peak, a dot
- * and a letter for each function. The letters are those of the table below; pointing at a dot tells
+ * and a letter for each function. The letters are those of the table below; pointing at a dot shows
  * its name.
  */
 
