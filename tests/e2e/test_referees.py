@@ -171,6 +171,19 @@ def compared(samples, looks):
     return same, different
 
 
+def assert_same_wherever_stopped(pid, r, seconds):
+    """Stops a running process again and again, `seconds` and more apart."""
+    looks = []
+    for i in range(STOPS):
+        time.sleep(seconds + i / 300)
+        with stopped(pid):
+            looks.append(look(pid))
+    samples, _ = r.stop()
+    same, different = compared(samples, looks)
+    assert not different
+    assert same > STOPS / 2  # the others: a table that was on its way, or a process without a CPU
+
+
 def test_threads_that_wait_as_libdw_sees_them(program, recording):  # noqa: F811
     p = program(WORKLOADS / "standing")
     r = recording("-p", p.pid)
@@ -186,15 +199,7 @@ def test_stopped_anywhere_as_libdw_sees_it(python, script, recording):  # noqa: 
     p = script(python, BUSY)
     r = recording("-p", p.pid)
     time.sleep(1)
-    looks = []
-    for i in range(STOPS):
-        time.sleep(0.02 + i / 300)
-        with stopped(p.pid):
-            looks.append(look(p.pid))
-    samples, _ = r.stop()
-    same, different = compared(samples, looks)
-    assert not different
-    assert same > STOPS / 2  # the others: a table that was on its way, or a process without a CPU
+    assert_same_wherever_stopped(p.pid, r, 0.02)
 
 
 def test_trainer_as_libdw_sees_it(program, recording):  # noqa: F811
@@ -203,15 +208,7 @@ def test_trainer_as_libdw_sees_it(program, recording):  # noqa: F811
     r = recording("-p", p.pid)
     p.say("run 1000000")
     time.sleep(3)
-    looks = []
-    for i in range(STOPS):
-        time.sleep(0.05 + i / 300)
-        with stopped(p.pid):
-            looks.append(look(p.pid))
-    samples, _ = r.stop()
-    same, different = compared(samples, looks)
-    assert not different
-    assert same > STOPS / 2
+    assert_same_wherever_stopped(p.pid, r, 0.05)
 
 
 # --- Python frames ---
