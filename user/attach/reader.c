@@ -19,6 +19,9 @@ struct backlog {
 	size_t length, capacity;
 };
 
+/* What the sink has of a context. Its first call may still be followed when it is described. */
+enum context_state { CONTEXT_NEW, CONTEXT_DESCRIBED, CONTEXT_WITH_STACK };
+
 struct reader {
 	struct tracer *tracer;
 	struct sink *sink;
@@ -32,10 +35,9 @@ struct reader {
 	int epoll_fd;
 	bool draining_control;
 	uint64_t spans_count;
-	uint32_t processes_known; /* below: described */
-	uint32_t contexts_low;	  /* below: all described */
-	bool contexts_known[PERFX_MAX_CONTEXTS];
-	bool contexts_followed[PERFX_MAX_CONTEXTS]; /* described with a stack */
+	uint32_t processes_known;		    /* below: described */
+	uint32_t contexts_low;			    /* below: all described */
+	uint8_t context_states[PERFX_MAX_CONTEXTS]; /* enum context_state */
 	uint32_t names_low;			    /* below: all described */
 	bool names_known[PERFX_MAX_NAMES];
 	struct pack_buffer buffer;
@@ -148,8 +150,7 @@ static void describe_context(struct reader *reader, uint32_t id,
 	sink_packed(reader->sink, packed);
 	if (node->caller)
 		reader->on_record(reader->ctx, packed);
-	reader->contexts_known[id] = true;
-	reader->contexts_followed[id] = record.stack != 0;
+	reader->context_states[id] = record.stack ? CONTEXT_WITH_STACK : CONTEXT_DESCRIBED;
 }
 
 /* Describes new nodes. A node without a function is being made on another CPU just now, and no
@@ -163,10 +164,10 @@ static void describe_contexts(struct reader *reader)
 	for (uint32_t id = reader->contexts_low; id < count; id++) {
 		uint32_t function = __atomic_load_n(&nodes[id].function, __ATOMIC_ACQUIRE);
 
-		if (!reader->contexts_known[id] && function)
+		if (!reader->context_states[id] && function)
 			describe_context(reader, id, &nodes[id]);
 	}
-	while (reader->contexts_low < count && reader->contexts_known[reader->contexts_low])
+	while (reader->contexts_low < count && reader->context_states[reader->contexts_low])
 		reader->contexts_low++;
 }
 
@@ -177,7 +178,7 @@ static void describe_late_stacks(struct reader *reader)
 	const struct perfx_context_node *nodes = tracer__contexts(reader->tracer, &count);
 
 	for (uint32_t id = 1; id < count; id++)
-		if (reader->contexts_known[id] && !reader->contexts_followed[id] && nodes[id].stack)
+		if (reader->context_states[id] == CONTEXT_DESCRIBED && nodes[id].stack)
 			describe_context(reader, id, &nodes[id]);
 }
 
@@ -248,7 +249,7 @@ static void introduce(struct reader *reader, uint32_t process, uint32_t context)
 {
 	if (process >= reader->processes_known)
 		drain_control(reader);
-	if (context < PERFX_MAX_CONTEXTS && !reader->contexts_known[context])
+	if (context < PERFX_MAX_CONTEXTS && !reader->context_states[context])
 		describe_contexts(reader);
 }
 
@@ -364,7 +365,7 @@ struct reader *reader__new(struct tracer *tracer, struct sink *sink,
 	reader->on_object = on_object;
 	reader->ctx = ctx;
 	reader->contexts_low = 1;
-	reader->contexts_known[0] = true; /* "no context" */
+	reader->context_states[0] = CONTEXT_DESCRIBED; /* "no context" */
 	reader->spans =
 		open_rings(reader, tracer__spans(tracer),
 			   (struct rings_options){.time_of = time_of_span, .take = on_span});
