@@ -51,6 +51,8 @@ struct mapping_set {
 	size_t count, room;
 };
 
+#define NO_SLOT UINT32_MAX
+
 struct table_process {
 	pid_t pid;
 	uint32_t slot;
@@ -98,7 +100,7 @@ static void say_full(struct unwind_tables *tables, const char *what)
 /* Reserves pages for all its code. */
 static int reserve_pages(struct unwind_tables *tables, struct table_file *file, uint32_t index)
 {
-	uint64_t low = UINT64_MAX, high = 0, vaddr, size;
+	uint64_t low = UINT64_MAX, high = 0, vaddr, size, count;
 	int64_t first;
 
 	for (size_t i = 0; file->segments_count < SEGMENTS_MAX &&
@@ -114,15 +116,13 @@ static int reserve_pages(struct unwind_tables *tables, struct table_file *file, 
 	if (low >= high)
 		return 0;
 	file->first_vaddr_page = low / PAGE_TEXT_BYTES;
-	first = unwind_rows__add_pages(tables->rows,
-				       (high + PAGE_TEXT_BYTES - 1) / PAGE_TEXT_BYTES -
-					       file->first_vaddr_page);
+	count = (high - 1) / PAGE_TEXT_BYTES + 1 - file->first_vaddr_page;
+	first = unwind_rows__add_pages(tables->rows, count);
 	if (first < 0 || grow_array(&tables->by_page, &tables->by_page_room,
 				    tables->by_page_count + 1, sizeof(*tables->by_page)))
 		return -ENOSPC;
 	file->first_page = (uint32_t)first;
-	file->pages_count =
-		(uint32_t)((high + PAGE_TEXT_BYTES - 1) / PAGE_TEXT_BYTES - file->first_vaddr_page);
+	file->pages_count = (uint32_t)count;
 	tables->by_page[tables->by_page_count++] = index;
 	return 0;
 }
@@ -351,7 +351,7 @@ static int64_t place_set(struct unwind_tables *tables, const struct mapping_set 
 	return slot;
 }
 
-static int use_set(struct unwind_tables *tables, pid_t pid, uint32_t slot, uint64_t flags)
+static int use_set(struct unwind_tables *tables, pid_t pid, uint32_t slot)
 {
 	struct mapping_set *set = &tables->sets[slot];
 	struct perfx_unwind_process value = {.set = slot,
@@ -360,24 +360,22 @@ static int use_set(struct unwind_tables *tables, pid_t pid, uint32_t slot, uint6
 					     .lowest = set->mappings[0].start,
 					     .highest = set->mappings[set->count - 1].end};
 	struct table_process *process = process_of(tables, pid);
-	uint32_t key = (uint32_t)pid, old;
+	uint32_t key = (uint32_t)pid, old = process ? process->slot : NO_SLOT;
+	int err = 0;
 
 	if (!process) {
 		if (grow_array(&tables->processes, &tables->processes_room,
 			       tables->processes_count + 1, sizeof(*tables->processes)))
 			return -ENOMEM;
 		process = &tables->processes[tables->processes_count++];
-		*process = (struct table_process){.pid = pid, .slot = slot};
-		set->users++;
-	} else if (process->slot != slot) {
-		old = process->slot;
-		process->slot = slot;
-		set->users++;
-		bpf_map_update_elem(tables->maps.processes_fd, &key, &value, flags);
-		put_set(tables, old);
-		return 0;
 	}
-	return bpf_map_update_elem(tables->maps.processes_fd, &key, &value, flags) ? -errno : 0;
+	*process = (struct table_process){.pid = pid, .slot = slot};
+	set->users++;
+	if (bpf_map_update_elem(tables->maps.processes_fd, &key, &value, BPF_ANY))
+		err = -errno;
+	if (old != NO_SLOT)
+		put_set(tables, old);
+	return err;
 }
 
 /* Code that keeps its place keeps its meaning in the cache of rules. */
@@ -445,32 +443,36 @@ static int map_process(struct unwind_tables *tables, pid_t pid)
 		free(set.mappings);
 		return (int)slot;
 	}
-	return use_set(tables, pid, (uint32_t)slot, BPF_ANY);
+	return use_set(tables, pid, (uint32_t)slot);
 }
 
 int unwind_tables__map(struct unwind_tables *tables, pid_t pid)
 {
 	uint64_t cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	int err = map_process(tables, pid);
+	int err;
 
+	if (!tables)
+		return 0;
+	err = map_process(tables, pid);
 	tables->cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
 	return err;
 }
 
-void unwind_tables__fork(struct unwind_tables *tables, pid_t child, pid_t parent)
+void unwind_tables__fork(struct unwind_tables *tables, const struct perfx_fork *fork)
 {
-	const struct table_process *process = process_of(tables, parent);
+	const struct table_process *parent = tables ? process_of(tables, (pid_t)fork->ppid) : NULL;
 	struct perfx_traced_process traced;
 
 	/* the programs do not if it was forked before its parent's mappings were there; one that
-	 * has ended must leave nothing behind */
-	if (process && !tracer__traced_process(tables->tracer, child, &traced))
-		use_set(tables, child, process->slot, BPF_ANY);
+	 * has ended, or is another program by now, must leave nothing behind */
+	if (parent && !tracer__traced_process(tables->tracer, (pid_t)fork->pid, &traced) &&
+	    traced.process == fork->process)
+		use_set(tables, (pid_t)fork->pid, parent->slot);
 }
 
 void unwind_tables__forget(struct unwind_tables *tables, pid_t pid)
 {
-	struct table_process *process = process_of(tables, pid);
+	struct table_process *process = tables ? process_of(tables, pid) : NULL;
 	uint32_t slot;
 
 	if (!process)

@@ -23,10 +23,11 @@ struct unwind_tables;
 struct unwind_tables *unwind_tables__new(struct tracer *tracer);
 void unwind_tables__free(struct unwind_tables *tables);
 
+/* Of these three NULL is taken: stacks are walked by frame pointers. */
 /* What a process maps now; cheap if it has not changed. 0 or -errno. */
 int unwind_tables__map(struct unwind_tables *tables, pid_t pid);
 /* A child has its parent's mappings; the programs know that already. */
-void unwind_tables__fork(struct unwind_tables *tables, pid_t child, pid_t parent);
+void unwind_tables__fork(struct unwind_tables *tables, const struct perfx_fork *fork);
 /* It has ended, or is another program. */
 void unwind_tables__forget(struct unwind_tables *tables, pid_t pid);
 

@@ -70,8 +70,7 @@ static void look_at_mappings(struct follow *follow, pid_t pid)
 	follow->result.looks_count++;
 	if (!tracer__traced_process(follow->parts.tracer, pid, &traced))
 		frames__map(follow->parts.frames, traced.memory_process, pid);
-	if (follow->parts.unwind_tables)
-		unwind_tables__map(follow->parts.unwind_tables, pid);
+	unwind_tables__map(follow->parts.unwind_tables, pid);
 }
 
 static bool worth_tracing(struct follow *follow, const size_t *modules, ssize_t count)
@@ -465,8 +464,7 @@ static void on_fork(struct follow *follow, const struct perfx_fork *fork)
 		probes__release(follow->parts.probes, predecessor);
 	process_table__on_fork(follow->parts.processes, fork);
 	frames__fork(follow->parts.frames, fork->process, (pid_t)fork->pid, fork->parent_process);
-	if (follow->parts.unwind_tables)
-		unwind_tables__fork(follow->parts.unwind_tables, task.pid, task.parent);
+	unwind_tables__fork(follow->parts.unwind_tables, fork);
 	/* files attached by process need links for the child */
 	enqueue(follow, &task);
 	if (!task.known)
@@ -496,8 +494,7 @@ static void on_exec(struct follow *follow, const struct perfx_exec *exec)
 				   .since_ns = exec->time_ns};
 
 	process_table__on_exec(follow->parts.processes, exec);
-	if (follow->parts.unwind_tables)
-		unwind_tables__forget(follow->parts.unwind_tables, task.pid);
+	unwind_tables__forget(follow->parts.unwind_tables, task.pid);
 	/* links by pid end with the main thread */
 	if (exec->flags & PERFX_EXEC_BY_THREAD)
 		probes__release(follow->parts.probes,
@@ -512,8 +509,7 @@ static void on_exit_event(struct follow *follow, const struct perfx_exit *exit)
 
 	if (born)
 		probes__release(follow->parts.probes, born);
-	if (follow->parts.unwind_tables)
-		unwind_tables__forget(follow->parts.unwind_tables, (pid_t)exit->pid);
+	unwind_tables__forget(follow->parts.unwind_tables, (pid_t)exit->pid);
 	if (attach_queue__forget(follow->queue, (pid_t)exit->pid, &task) && !task.known)
 		emit_late(follow, &task,
 			  &(struct perfx_late){.time_ns = exit->time_ns, .process = exit->process},
