@@ -527,7 +527,7 @@ static __always_inline __u8 state_of_call(struct thread *t, __u32 flags, bool re
 	return read ? PERFX_COST_COUNTED : PERFX_COST_UNREAD;
 }
 
-/* What m->… says becomes the work of the call that begins. Returns whether there was room. */
+/* The cost in the VM becomes that of the call that begins. Returns whether there was room. */
 static __always_inline bool begin_call_cost(struct thread *t, __u32 program)
 {
 	const struct cost_vm *m = &t->vm;
@@ -764,7 +764,7 @@ __noinline int end_cost(struct thread *t, __u32 frame)
 	return 0;
 }
 
-/* It is left without its end being seen, as the record's flags say. Apart from end_cost: what
+/* The call is left without its end being seen (flags of its record). Not part of end_cost: what
  * unwinds frames has no stack to spare for a cost program. */
 __noinline int drop_cost(struct thread *t, __u32 frame, __u32 flags)
 {
@@ -784,7 +784,7 @@ __noinline int drop_cost(struct thread *t, __u32 frame, __u32 flags)
 	return 0;
 }
 
-/* A hint: what m->… says is added to the innermost open call. Returns whether there was room. */
+/* A hint adds the cost in the VM to the innermost open call. Returns whether there was room. */
 __noinline int credit_hint(struct thread *t)
 {
 	const struct cost_vm *m;

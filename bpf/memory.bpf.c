@@ -85,7 +85,7 @@ static __always_inline __u64 heap_end(void)
 	return BPF_CORE_READ(bpf_get_current_task_btf(), mm, brk);
 }
 
-/* Told before it is done, so only what will be done: whole pages. */
+/* Emitted before the kernel checks the arguments: only what it will do, to whole pages. */
 static __always_inline void unmap(struct memory_thread *m,
 				  const struct perfx_alloc_probe *alloc_probe,
 				  const __u64 *arguments, __u64 ret_addr_sp)

@@ -115,7 +115,7 @@ static __always_inline struct memory_thread *memory_thread(bool create)
 	return m;
 }
 
-/* --- what a record says --- */
+/* --- records --- */
 
 static __always_inline void lose(__u32 process, __u32 domain, __u64 size_bytes, bool is_free)
 {

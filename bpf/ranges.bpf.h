@@ -460,7 +460,7 @@ static __always_inline __u64 id_of_nameless(struct perfx_traced_process *traced,
 	return STARTED_NAMELESS | (n - 1);
 }
 
-/* t->start_function begins, as `id`. Whose tasks take turns says what it belongs to. */
+/* t->start_function begins, as `id`; its parent is t->within, if the program has named one. */
 static __always_inline void start_async(struct thread *t, __u32 source, __u64 id)
 {
 	struct perfx_started_key key = {.id = id, .process = t->process, .source = source};
@@ -578,7 +578,7 @@ __noinline int multiplies(struct thread *t, __u64 view)
 	return 0;
 }
 
-/* The call that has been opened last computes, as far as its kind says. */
+/* If the call that was opened last is an operation that multiplies, its FLOPs are pending. */
 static __always_inline void await_flops(struct thread *t, const struct perfx_annotation *annotation)
 {
 	__u64 view = t->vm.arguments[annotation->text_arg & 7] + annotation->text_offset + 16;

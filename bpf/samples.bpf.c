@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Samples: what the threads of traced processes do at moments of the clock, whatever is probed in
- * them. Threads that run are met by a timer on each CPU, those that do not by an iterator over
- * tasks, which user space reads (user/attach/sampler.c).
+ * them. Threads that run are interrupted by a timer on each CPU, others are visited by an iterator
+ * over tasks, which user space reads (user/attach/sampler.c).
  *
  * The timer's program runs in an interrupt, which may have come in the middle of a probe's program
  * of the same thread: so it only reads what belongs to the thread. What it writes to are a ring and
@@ -230,8 +230,8 @@ static __always_inline bool is_displaced(struct task_struct *task)
 	       task->sched_info.last_queued >= here->sched_info.last_arrival;
 }
 
-/* As the thread itself has found it when it left the CPU, where that is looked at: it could read
- * its own memory, and saw who held a lock. */
+/* As found when the thread left the CPU, where waits are recorded: its own memory could be read
+ * then, and so the holder of a lock. */
 static __always_inline void find_wait(struct task_struct *task, struct perfx_sample *sample)
 {
 	struct perfx_waiter *waiter = waiter_find(task->pid);

@@ -3,7 +3,7 @@
  * Reads the shape of an at::Tensor. Where its fields lie is found by trying (perfx_cost.h): what
  * fits none of the layouts left, or several with different results, is not read.
  *
- * A shape says what is computed only if the tensor has its elements in memory. Where it has none,
+ * A shape shows what is computed only if the tensor has its elements in memory. Where it has none,
  * the shape is that of one sample of a batch (vmap), of what another tensor holds (wrappers,
  * functionalization, func.grad), of few elements among zeros (sparse), or nothing is computed at
  * all (meta, fake, zero). What is really done for such a call shows in the calls that it makes.

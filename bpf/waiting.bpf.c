@@ -179,8 +179,8 @@ static __always_inline void leaves_cpu(struct task_struct *task,
 	wait_start(waiter, now);
 }
 
-/* who: that had the CPU; 0: nobody. */
-static __always_inline void gets_cpu(struct task_struct *task, __u32 who, __u64 now)
+/* before: tgid of the thread that had the CPU; 0: it was idle. */
+static __always_inline void gets_cpu(struct task_struct *task, __u32 before, __u64 now)
 {
 	struct perfx_waiter *waiter = waiter_find(task->pid);
 	__u64 since_ns = waiter ? __sync_lock_test_and_set(&waiter->since_ns, 0) : 0;
@@ -189,7 +189,7 @@ static __always_inline void gets_cpu(struct task_struct *task, __u32 who, __u64 
 	if (!since_ns)
 		return;
 	if (waiter->wait.reason == PERFX_WAIT_RUNNABLE)
-		waiter->wait.object = who;
+		waiter->wait.object = before;
 	add_wait(waiter, since_ns, now);
 	t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
 	if (t)
@@ -274,7 +274,7 @@ int BPF_PROG(perfx_on_exec_waiting, struct task_struct *task, pid_t old_pid)
 	return 0;
 }
 
-/* The member is missing where there is one CPU: that runs who asks. */
+/* The member is missing where there is one CPU: the current task is on it. */
 static __always_inline bool is_on_cpu(struct task_struct *task)
 {
 	return bpf_core_field_exists(task->on_cpu) ? task->on_cpu

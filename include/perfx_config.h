@@ -490,7 +490,7 @@ struct perfx_waiter {
 	 * stands still while nothing is recorded (--wait), plus 1. */
 	__u64 began_ns;
 	/* From when on it is not in the sums, likewise; 0: the thread runs. User space may move it,
-	 * and who changes it adds the time. */
+	 * and the side that changes it adds the time. */
 	__u64 since_ns;
 };
 

@@ -66,7 +66,7 @@ enum perfx_op {
 	PERFX_OP_NOTED0,
 	PERFX_OP_NOTED1,
 	/* [key --] of what has been moved so far, what goes over the busiest link of a collective
-	 * (enum perfx_bus n) among as many ranks as the first value noted for key says; nothing
+	 * (enum perfx_bus n) among as many ranks as the first value noted for key; nothing
 	 * where none was noted. ONCE takes no key. */
 	PERFX_OP_BUS,
 	PERFX_OP_DTYPE, /* sets the dtype to n, enum perfx_dtype; 0: of the value [t --], which is a
@@ -114,7 +114,7 @@ struct perfx_instruction {
 /* A worker of operations whose own costs are read from objects (perfx_object): as long as those
  * are read, what it does is in them, whichever thread it runs on. */
 #define PERFX_COST_F_WORKER 0x10
-/* Hands its work over and returns: how long it takes says nothing of how fast that is done. */
+/* Hands its work over and returns: its duration is not that of the work. */
 #define PERFX_COST_F_SUBMITS 0x20
 
 struct perfx_cost_program {

@@ -46,9 +46,9 @@ void aggregate__free(struct aggregate *aggregate);
  * Adds one event in the order of the stream. 0, or -ENOMEM.
  *
  * A span may come before the records that describe its process, function and context, for those
- * are written by user space, which hears of them later. It is counted at once; what is still not
- * described at the end is left out and counted as undecoded. A context that is not described, or 0,
- * costs only the knowledge of the caller. Ids beyond AGGREGATE_*_MAX and records that contradict
+ * are written by user space, later. It is counted at once; what is still not described at the end
+ * is left out and counted as undecoded. A context that is not described, or 0, costs only the
+ * knowledge of the caller. Ids beyond AGGREGATE_*_MAX and records that contradict
  * earlier ones (a context that changes its function) are undecoded, not trusted. Allocations and
  * frees are treated alike; their stacks, frames and allocators may come at any time.
  *
@@ -57,8 +57,8 @@ void aggregate__free(struct aggregate *aggregate);
  */
 int aggregate__add(struct aggregate *aggregate, const struct event *event);
 
-/* Does the call say something of steps? With such calls alone, and all other records, the profile's
- * steps are whole but for what they compute. */
+/* Does the call affect steps? With such calls alone, and all other records, the profile's steps are
+ * whole but for what they compute. */
 bool aggregate__shows_step(const struct aggregate *aggregate, const struct perfx_span *span);
 
 /* Adds to a loss that the reader itself counted (undecoded records, truncated bytes). */

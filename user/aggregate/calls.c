@@ -78,7 +78,7 @@ static bool context_takes(const struct context *context, uint32_t process, uint3
 	return context->process == process && context->function == function;
 }
 
-/* The row and sums of a span whose context is met for the first time, is not known, or lies.
+/* The row and sums of a span whose context is new, not known, or contradicts an earlier one.
  * *row is NULL when the span cannot be used. */
 static int place_slowly(struct aggregate *a, const struct perfx_span *span, struct row **row,
 			struct sums **sums)
@@ -147,7 +147,7 @@ static int row_thread_slowly(struct aggregate *a, struct row *row, uint32_t tid)
 	return 0;
 }
 
-/* A timed call: what it says of steps, or that its thread was in traced code. */
+/* A timed call: what it means for steps, or that its thread was in traced code. */
 static int row_step(struct aggregate *a, struct row *row, const struct perfx_span *span)
 {
 	const struct profile_function *f;

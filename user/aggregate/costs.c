@@ -135,8 +135,8 @@ int costs_overflow(struct costs **costs, const struct perfx_overflow_calls *reco
 /* --- objects --- */
 
 /*
- * Calls that are distinguished by an object which says what each of them does. What was read from
- * it comes once, as an OBJECT_COST record; calls that were faster wait for that.
+ * Calls that are distinguished by an object, from which their cost is read. It comes once, as an
+ * OBJECT_COST record; spans that come before it wait for that.
  */
 
 /* Ids are handed out from 1, one for each object. */
@@ -185,7 +185,7 @@ static int take(struct aggregate *a, struct costs **costs, const struct perfx_sp
 	return err ? err : steps_cost(&a->steps, &settled, late);
 }
 
-/* A span whose object says what it computes. */
+/* A span whose cost is that of its object. */
 static int add_span_of_object(struct aggregate *a, struct costs **costs,
 			      const struct perfx_span *span)
 {

@@ -82,7 +82,7 @@ static bool is_runtime(const struct profile_frame *frame)
 	return false;
 }
 
-/* What starts a thread is around all of its stacks, and says nothing of any. */
+/* What starts a thread is in all of its stacks, and distinguishes none. */
 static bool is_start(const struct profile_frame *frame)
 {
 	return is_runtime(frame) && (!strcmp(frame->function, "start_thread") ||
@@ -261,7 +261,7 @@ static int lines_of_process(const struct finish_ctx *ctx, struct profile_process
 	return 0;
 }
 
-/* --- who in Python called --- */
+/* --- callers in Python --- */
 
 struct call {
 	uint32_t function;

@@ -261,7 +261,7 @@ struct memory_process *memory_process_get(struct aggregate *aggregate, uint32_t 
 struct domain_stats *domain_stats_get(struct aggregate *aggregate, uint32_t process,
 				      enum perfx_domain domain);
 void domain_stats__free(struct memory *memory, struct domain_stats *stats);
-/* What the account says now. */
+/* The statistics as they are now. */
 void domain_stats_point(const struct domain_stats *stats, uint64_t time_ns,
 			struct profile_memory_point *point);
 /* To be called before anything changes at a time: notes modes and points. 0 or -ENOMEM. */

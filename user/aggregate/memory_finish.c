@@ -26,7 +26,7 @@ static void resolve(const struct memory_source *source, uint32_t id, struct prof
 	out->stack_flags = stack->flags;
 }
 
-/* The marker's own function, inlined or libperfx's, says nothing of who allocates. */
+/* The marker's own function, inlined or libperfx's, is not the place that allocates. */
 static void drop_marker(struct profile_hotspot *out)
 {
 	if (out->frames_count < 2 || strcmp(out->frames[0]->function, "perfx_memory_alloc") != 0)

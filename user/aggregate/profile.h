@@ -92,8 +92,8 @@ struct profile_cost {
 	uint64_t unread_count;	/* calls whose arguments could not be read */
 	uint64_t nested_count;	/* calls whose work another call's cost contains */
 	uint64_t opaque_count;	/* calls of compiled code: what it computes is not known */
-	/* Of counted_count, calls that returned before their work was done; those without a record
-	 * do not say. */
+	/* Of counted_count, calls that returned before their work was done; not known of those
+	 * without a record. */
 	uint64_t submitted_count;
 };
 
@@ -253,7 +253,7 @@ struct profile_perf_counter {
 struct profile_call_counters {
 	uint64_t calls_count, missed_count;
 	uint64_t values[PERFX_PERF_COUNTERS];
-	/* Of those with a cost of their own: what it says, and what was counted. */
+	/* Of those with a cost of their own: by the cost model, and by the counters. */
 	uint64_t flops, counted_flops;
 };
 
@@ -400,7 +400,7 @@ struct profile_activity {
 	enum perfx_sample_state state; /* samples */
 	enum perfx_wait_reason reason;
 	uint16_t syscall;	    /* PERFX_WAIT_SYSCALL: its number */
-	uint32_t holder_tid;	    /* GIL: who has it; 0: unknown */
+	uint32_t holder_tid;	    /* GIL: the thread that has it; 0: unknown */
 	uint64_t object;	    /* 0: none */
 	const char *object_name;    /* "": unknown */
 	uint64_t count, ns, max_ns; /* max_ns: waits */

@@ -274,7 +274,7 @@ static int fill_activities(struct finish_ctx *ctx, const struct activities *acti
 	return 0;
 }
 
-/* --- who had the CPU --- */
+/* --- processes that had the CPU --- */
 
 static bool is_same_rival(const struct profile_activity *a, const struct profile_activity *b)
 {

@@ -45,7 +45,7 @@ const char *intern(struct aggregate *aggregate, const char *text);
 uint32_t stack_index(const struct stacks *stacks, uint32_t process, uint32_t stack);
 void stacks_clear(struct stacks *stacks);
 
-/* At the end: all stacks, where those who name them find them. 0 or -ENOMEM. */
+/* At the end: all stacks, before what refers to them. 0 or -ENOMEM. */
 int stacks_fill(struct finish_ctx *ctx);
 /* NULL: it is not known. */
 const struct profile_stack *stack_of(const struct finish_ctx *ctx, uint32_t process,

@@ -413,7 +413,7 @@ static int merge(struct step_thread *thread, const struct interval *rest, size_t
 	return err ? err : add_interval(thread, after.from_ns, after.to_ns, after.phase);
 }
 
-/* Calls inside a call say nothing that it does not say. */
+/* Calls inside a call add nothing to its interval. */
 static void drop_inner(struct step_thread *thread, const struct interval *outer)
 {
 	while (thread->count) {

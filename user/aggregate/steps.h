@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a function says of steps, as bits. */
+/* What calls of a function mean for steps, as bits. */
 #define STEP_PHASE_MASK 0x07 /* enum profile_phase */
 #define STEP_RANGE	0x08 /* a step may begin with it */
 #define STEP_RANK_SHIFT 4    /* above: 0 ends no step; the highest counts */

@@ -82,7 +82,7 @@ static void *close_some(void *arg)
 }
 
 /* Closes links, many at a time: the kernel makes each wait until no CPU runs its programs any more
- * (25 to 65 ms seen), and those who wait together wait once. */
+ * (25 to 65 ms seen), and threads that wait together wait once. */
 static void link_close_all(const struct link *links, size_t count)
 {
 	struct closing closing = {.links = links, .count = count};
@@ -109,7 +109,7 @@ struct link_closer {
 	pthread_cond_t changed;
 	struct link *waiting;
 	size_t count, capacity;
-	size_t waiters; /* who waits until all are closed */
+	size_t waiters; /* threads that wait until all are closed */
 	bool busy, held, ends;
 };
 

@@ -30,7 +30,7 @@ struct domain {
 	bool recorded; /* at any time */
 	enum perfx_memory_level level;
 	enum step step;
-	bool doubted; /* it cost too much once: first stacks do, when code is met first */
+	bool doubted; /* it cost too much once: the first stacks through new code do */
 	bool by_default;
 	bool on;			 /* duty cycle: allocation probes are attached now */
 	uint64_t switch_ns;		 /* duty cycle: when that changes */

@@ -201,7 +201,7 @@ static void load_page(struct unwind_tables *tables, struct table_file *file, uin
 
 /* --- what is resident --- */
 
-/* Rows compiled ahead take no more: much of a framework's code that is in memory is never met. */
+/* Rows compiled ahead take no more: much of a framework's code that is in memory is in no stack. */
 #define AHEAD_BYTES_MAX (8u << 20)
 
 #define PAGEMAP_PRESENT (1ull << 63) /* Documentation/admin-guide/mm/pagemap.rst */
@@ -390,7 +390,7 @@ static void choose_generation(struct unwind_tables *tables, const struct table_p
 		set->generation = ++tables->next_generation % PERFX_UNWIND_GENERATIONS;
 }
 
-/* Of small files first: their code is met in most stacks, and of a framework's little. */
+/* Of small files first: their code is in most stacks, and of a framework's little is. */
 static int compare_sizes(const void *left, const void *right)
 {
 	const struct perfx_unwind_mapping *a = *(struct perfx_unwind_mapping *const *)left,

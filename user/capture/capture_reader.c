@@ -196,7 +196,7 @@ static int find_header(struct capture_reader *reader)
 	return found < 0 ? found : 0;
 }
 
-/* A block that cannot be used. Where it says that the next begins, most likely one does. */
+/* A block that cannot be used. Its length most likely leads to the next one all the same. */
 static int skip_block(struct capture_reader *reader, const struct block_header *header)
 {
 	uint64_t size = sizeof(*header) + (uint64_t)header->payload_bytes;

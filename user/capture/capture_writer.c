@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the disk may be behind: more, and who adds waits; then the rings fill, and losses are
- * counted where they always are. */
+/* Batches that may wait for the disk. With more of them capture_writer__add waits; then the rings
+ * fill, and losses are counted there as always. */
 #define BATCHES_MAX 8
 
 /* The disk is asked to keep what it has once a second at most, and for a twentieth of the time. */
@@ -167,7 +167,7 @@ static void *write_batches(void *arg)
 	return NULL;
 }
 
-/* --- who adds --- */
+/* --- the thread that adds records --- */
 
 static void empty(struct batch *batch)
 {

@@ -248,7 +248,7 @@ static struct option *long_options(void)
 	return options;
 }
 
-/* "+:p:aF:…": stop at the first operand, tell a missing value from an unknown option. */
+/* "+:p:aF:…": + stops at the first operand; : returns ':' for a missing value, not '?'. */
 static void short_options(char *letters)
 {
 	letters = stpcpy(letters, "+:");

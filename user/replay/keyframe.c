@@ -364,7 +364,7 @@ static int add_memory(struct keyframe *keyframe, const struct event *event)
 	return aggregate__add(keyframe->memory, event);
 }
 
-/* Sums are over, but for what they say of values and live blocks. */
+/* Sums are over, but for those of values and live blocks. */
 static int add_sum(struct keyframe *keyframe, const struct event *event)
 {
 	if (event->kind == PERFX_KIND_OVERFLOW_VALUES)

@@ -7,7 +7,7 @@
  *
  * Memory: that of these records, bounded by the kernel's tables that they describe (65,536 calling
  * contexts and as many stacks, of at most 536 bytes each); 43 bytes for each live block, at most as
- * many as it may hold (more make live bytes a lower bound, which the capture says); 600 for
+ * many as it may hold (with more, live bytes are a lower bound, and marked so); 600 for
  * each place that allocates.
  */
 #ifndef PERFX_REPLAY_KEYFRAME_H

@@ -166,7 +166,7 @@ static int take_timed(struct time_slice *slice, const struct event *event, uint6
 	enum side side = side_of(slice, time_ns);
 	int err;
 
-	/* what comes late of the time before still says who is there; a sample is over */
+	/* late records of the time before still describe processes; its samples are left out */
 	if (side == AFTER || (side == BEFORE && event->kind == PERFX_KIND_SAMPLE))
 		return 0;
 	if (side == BEFORE && !slice->begun)
@@ -319,7 +319,7 @@ static int keep_sum(struct time_slice *slice, const struct event *event)
 	return 0;
 }
 
-/* These say how things are at the end of a recording: no sums. */
+/* These are states at the end of a recording, not sums. */
 static bool is_level(const struct event *event)
 {
 	return event->kind == PERFX_KIND_LOSS &&

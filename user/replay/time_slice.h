@@ -5,8 +5,8 @@
  * A call belongs to the slice in which it ends, an allocation or free to the one in which it
  * happens. What came before becomes a keyframe (keyframe.h). Samples of usage are interpolated at
  * both ends. Sums without a time (dropped calls, hits, losses) are known by segment: a slice has
- * those of the segments that lie wholly in it, and says which it leaves out of segments that it
- * cuts, and how many calls.
+ * those of the segments that lie wholly in it. Of segments that it cuts it leaves them out, and
+ * reports which, and how many calls.
  */
 #ifndef PERFX_REPLAY_TIME_SLICE_H
 #define PERFX_REPLAY_TIME_SLICE_H

@@ -203,7 +203,7 @@ static void set_net(const struct process_table *table, struct perfx_usage *recor
 	record->net_tx_bytes = counted ? tx_bytes : UINT64_MAX;
 }
 
-/* What /proc says of a process now, and how much it has moved over sockets. */
+/* What /proc has of a process now, and how much it has moved over sockets. */
 static void emit_usage(struct process_table *table, const struct process *proc, uint64_t rx_bytes,
 		       uint64_t tx_bytes)
 {

@@ -38,7 +38,7 @@ void progress_show(const struct progress *progress);
 void say_scan_error(pid_t pid, ssize_t err, size_t functions_max);
 /* Patterns of files that are not mapped yet. */
 void say_waiting(const struct plan *plan);
-/* --wait: nothing is recorded until the program says so. */
+/* --wait: nothing is recorded until the program starts it. */
 void say_program_decides(const struct plan *plan);
 /* The program has started or stopped the recording; turns_count: how often before. */
 void say_turned(const struct perfx_recording_window *window, size_t turns_count);

@@ -249,13 +249,13 @@ static void recording_begin(struct recorder *recorder, uint64_t start_ns)
 
 /* --- --wait ---
  *
- * The program says what is recorded. The BPF programs turn themselves on and off; here what belongs
- * to it is done when that is heard of: the recording begins with the first window, and in between
- * no samples are taken.
+ * The program starts and stops what is recorded. The BPF programs turn themselves on and off; their
+ * records of that are handled here: the recording begins with the first window, and in between no
+ * samples are taken.
  */
 
-/* Told to memory after the drain: control records are read before others, which may be of before
- * the pause. */
+/* Kept for memory__paused until the rings are drained: control records are read before others,
+ * which may be of before the pause. */
 static void note_pause(struct recording_windows *windows, uint64_t from_ns, uint64_t to_ns)
 {
 	if (++windows->pauses_emitted >= PERFX_RECORDING_WINDOWS_MAX)
