@@ -190,6 +190,31 @@ Test(decode, enums_out_of_range_are_refused)
 	REFUSED(PERFX_KIND_MEMORY_MODE, struct perfx_memory_mode, .domain = 1, .level = 4);
 	REFUSED(PERFX_KIND_MEMORY_MODE, struct perfx_memory_mode, .domain = 1, .on_ns = 2,
 		.period_ns = 1);
+	REFUSED(PERFX_KIND_GPU_ACTIVITY, struct perfx_gpu_activity, .op = 0);
+	REFUSED(PERFX_KIND_GPU_ACTIVITY, struct perfx_gpu_activity, .op = PERFX_GPU_OPS);
+	REFUSED(PERFX_KIND_GPU_ACTIVITY, struct perfx_gpu_activity, .op = PERFX_GPU_OP_COPY,
+		.direction = PERFX_GPU_DIRECTIONS);
+	REFUSED(PERFX_KIND_GPU_ACTIVITY, struct perfx_gpu_activity, .op = PERFX_GPU_OP_COPY,
+		.host_memory = PERFX_GPU_HOST_MEMORIES);
+	REFUSED(PERFX_KIND_GPU_ACTIVITY, struct perfx_gpu_activity, .op = PERFX_GPU_OP_KERNEL,
+		.device = PERFX_GPU_DEVICES_MAX);
+	REFUSED(PERFX_KIND_GPU_ACTIVITY, struct perfx_gpu_activity, .op = PERFX_GPU_OP_KERNEL,
+		.time_ns = 2, .end_ns = 1);
+	REFUSED(PERFX_KIND_GPU_CALL, struct perfx_gpu_call, .op = PERFX_GPU_OPS);
+	REFUSED(PERFX_KIND_GPU_CALL, struct perfx_gpu_call, .op = PERFX_GPU_OP_SYNC, .time_ns = 2,
+		.end_ns = 1);
+	REFUSED(PERFX_KIND_GPU_LAUNCHES, struct perfx_gpu_launches, .op = PERFX_GPU_OP_COPY);
+	REFUSED(PERFX_KIND_GPU_COPIES, struct perfx_gpu_copies, .op = PERFX_GPU_OP_KERNEL);
+	REFUSED(PERFX_KIND_GPU_COPIES, struct perfx_gpu_copies, .op = PERFX_GPU_OP_COPY,
+		.direction = PERFX_GPU_DIRECTIONS);
+	REFUSED(PERFX_KIND_GPU_DEVICE, struct perfx_gpu_device, .device = PERFX_GPU_DEVICES_MAX);
+	REFUSED(PERFX_KIND_GPU_USAGE, struct perfx_gpu_usage, .device = PERFX_GPU_DEVICES_MAX);
+	REFUSED(PERFX_KIND_GPU_MEMORY, struct perfx_gpu_memory, .device = PERFX_GPU_DEVICES_MAX);
+	REFUSED(PERFX_KIND_GPU_STATE, struct perfx_gpu_state, .state = PERFX_GPU_AGENT_INVALID);
+	REFUSED(PERFX_KIND_GPU_STATE, struct perfx_gpu_state, .state = PERFX_GPU_AGENT_FAILED + 1);
+	REFUSED(PERFX_KIND_GPU_OVERFLOW, struct perfx_gpu_overflow, .op = 0);
+	REFUSED(PERFX_KIND_GPU_OVERFLOW, struct perfx_gpu_overflow, .op = PERFX_GPU_OP_KERNEL,
+		.device = PERFX_GPU_DEVICES_MAX);
 }
 
 /* A STACK record of three frames, of which what follows the fixed part is `room` bytes. */
@@ -375,7 +400,7 @@ Test(decode, garbage)
 		if (size >= 8 && i % 4) {
 			bytes[0] = (unsigned char)(rand() % 32 * 8);
 			bytes[1] = bytes[2] = bytes[3] = 0;
-			bytes[4] = (unsigned char)(rand() % 64);
+			bytes[4] = (unsigned char)(rand() % 80);
 			bytes[5] = bytes[7] = 0;
 		}
 		used = decode_event(bytes, size, &event, &skip);

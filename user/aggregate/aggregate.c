@@ -24,6 +24,7 @@ void aggregate__free(struct aggregate *a)
 	memory_clear(&a->memory);
 	stacks_clear(&a->stacks);
 	samples_clear(&a->samples);
+	gpu_clear(&a->gpu);
 	map64_clear(&a->interned.ids);
 	free(a->interned.texts);
 	steps_clear(&a->steps);

@@ -75,6 +75,12 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 			of = add_capped(of, add_capped(sums.on_cpu_count, sums.off_cpu_count));
 		}
 		break;
+	case PERFX_LOSS_GPU_RECORDS:
+		of = add_capped(profile->gpu_activities_count, count);
+		break;
+	case PERFX_LOSS_GPU_KEYS:
+		of = add_capped(profile->gpu_calls_count, count);
+		break;
 	case PERFX_LOSS_MAP_FULL:
 	case PERFX_LOSS_STACK_FAILURES:
 	case PERFX_LOSS_READ_FAULTS:
@@ -707,6 +713,8 @@ static void fill_losses(struct finish_ctx *w)
 {
 	struct profile *p = w->profile;
 
+	p->gpu_activities_count = w->a->gpu.activities_count;
+	p->gpu_calls_count = w->a->gpu.called_count;
 	memcpy(p->losses, w->a->losses, sizeof(p->losses));
 	p->losses[PERFX_LOSS_UNDECODED] =
 		add_capped(p->losses[PERFX_LOSS_UNDECODED], w->hidden_records);

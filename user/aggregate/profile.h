@@ -417,6 +417,31 @@ struct profile_sampling {
 	const char *why; /* there are no samples; "" */
 };
 
+/* --- GPUs --- */
+
+/* What is sampled of a device. */
+enum profile_gpu_metric {
+	PROFILE_GPU_UTILISATION = 0,	/* percent of the time in which a kernel ran */
+	PROFILE_GPU_MEMORY_UTILISATION, /* percent of the time in which memory was accessed */
+	PROFILE_GPU_MEMORY_USED,	/* bytes, by all programs */
+	PROFILE_GPU_POWER,		/* mW */
+	PROFILE_GPU_SM_CLOCK,		/* MHz */
+	PROFILE_GPU_MEMORY_CLOCK,	/* MHz */
+	PROFILE_GPU_TEMPERATURE,	/* degrees Celsius */
+	PROFILE_GPU_SM_ACTIVE,		/* this and the following: permille */
+	PROFILE_GPU_SM_OCCUPANCY,
+	PROFILE_GPU_TENSOR_ACTIVE,
+	PROFILE_GPU_DRAM_ACTIVE,
+	PROFILE_GPU_METRICS
+};
+
+#define PROFILE_GPU_THROTTLES 9 /* bits of struct perfx_gpu_usage.throttle that have a name */
+
+struct profile_gpu_point {
+	uint64_t time_ns, memory_used_bytes;	/* UINT64_MAX: not measured */
+	uint32_t utilisation_percent, power_mw; /* UINT32_MAX likewise */
+};
+
 /* --- calls, processes, the capture --- */
 
 #define PROFILE_ABSENT UINT64_MAX
@@ -658,6 +683,8 @@ struct profile {
 	uint64_t calls_count;	       /* over all processes */
 	uint64_t memory_records_count; /* allocations and frees that came as records */
 	uint64_t value_samples_count;
+	uint64_t gpu_activities_count; /* that came as records */
+	uint64_t gpu_calls_count;      /* launches and copies, counted at their calls */
 
 	const struct profile_function *functions; /* by id: use profile_function() */
 	size_t functions_count;

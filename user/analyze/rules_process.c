@@ -353,6 +353,14 @@ static struct loss_words words_of(enum perfx_loss_kind loss)
 		return (struct loss_words){
 			"samples of threads were dropped (ring full): sampled times are too small",
 			"Use a larger ring (--ring-size 64M), or sample less often (--sample)."};
+	case PERFX_LOSS_GPU_RECORDS:
+		return (struct loss_words){
+			"records of the GPU were dropped (buffers full): its times are too small",
+			"Record fewer events in detail (--gpu-max-events), or use --gpu 0."};
+	case PERFX_LOSS_GPU_KEYS:
+		return (struct loss_words){
+			"launches and copies were counted without kernel name or size (map full)",
+			"Record for a shorter time, or use --gpu 1."};
 	case PERFX_LOSS_UNMATCHED_ENTRIES:
 	case PERFX_LOSS_UNMATCHED_RETURNS:
 	case PERFX_LOSS_TRUNCATED_BYTES:

@@ -75,6 +75,27 @@ static bool reason_ok(uint8_t reason)
 	return reason > PERFX_WAIT_NONE && reason < PERFX_WAIT_REASONS;
 }
 
+static bool op_ok(uint8_t op)
+{
+	return op > PERFX_GPU_OP_INVALID && op < PERFX_GPU_OPS;
+}
+
+static bool copy_ok(uint8_t direction, uint8_t host_memory)
+{
+	return direction < PERFX_GPU_DIRECTIONS && host_memory < PERFX_GPU_HOST_MEMORIES;
+}
+
+static bool activity_ok(const struct perfx_gpu_activity *activity)
+{
+	return op_ok(activity->op) && copy_ok(activity->direction, activity->host_memory) &&
+	       activity->end_ns >= activity->time_ns && activity->device < PERFX_GPU_DEVICES_MAX;
+}
+
+static bool agent_state_ok(uint32_t state)
+{
+	return state > PERFX_GPU_AGENT_INVALID && state <= PERFX_GPU_AGENT_FAILED;
+}
+
 /* Values that later code indexes or switches by. */
 static bool values_ok(const struct event *event)
 {
@@ -132,6 +153,30 @@ static bool values_ok(const struct event *event)
 	case PERFX_KIND_PEAK:
 		return event->peak.dtype < PERFX_DTYPES &&
 		       event->peak.origin <= PERFX_PEAK_ESTIMATED;
+	case PERFX_KIND_GPU_ACTIVITY:
+		return activity_ok(&event->gpu_activity);
+	case PERFX_KIND_GPU_CALL:
+		return op_ok(event->gpu_call.op) &&
+		       event->gpu_call.end_ns >= event->gpu_call.time_ns;
+	case PERFX_KIND_GPU_LAUNCHES:
+		return event->gpu_launches.op == PERFX_GPU_OP_KERNEL ||
+		       event->gpu_launches.op == PERFX_GPU_OP_GRAPH;
+	case PERFX_KIND_GPU_COPIES:
+		return (event->gpu_copies.op == PERFX_GPU_OP_COPY ||
+			event->gpu_copies.op == PERFX_GPU_OP_MEMSET) &&
+		       copy_ok(event->gpu_copies.direction, event->gpu_copies.host_memory);
+	case PERFX_KIND_GPU_DEVICE:
+		return event->gpu_device.device < PERFX_GPU_DEVICES_MAX;
+	case PERFX_KIND_GPU_USAGE:
+		return event->gpu_usage.device < PERFX_GPU_DEVICES_MAX;
+	case PERFX_KIND_GPU_MEMORY:
+		return event->gpu_memory.device < PERFX_GPU_DEVICES_MAX;
+	case PERFX_KIND_GPU_STATE:
+		return agent_state_ok(event->gpu_state.state);
+	case PERFX_KIND_GPU_OVERFLOW:
+		return op_ok(event->gpu_overflow.op) &&
+		       copy_ok(event->gpu_overflow.direction, event->gpu_overflow.host_memory) &&
+		       event->gpu_overflow.device < PERFX_GPU_DEVICES_MAX;
 	default:
 		return true;
 	}

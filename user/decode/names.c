@@ -163,6 +163,10 @@ static struct named loss_names(enum perfx_loss_kind loss)
 		      "counter samples dropped, ring full; counted");
 		NAMED(PERFX_LOSS_SAMPLE_DROPS, "sample_drops",
 		      "samples of threads dropped, ring full");
+		NAMED(PERFX_LOSS_GPU_RECORDS, "gpu_records",
+		      "records of the GPU dropped, buffers full");
+		NAMED(PERFX_LOSS_GPU_KEYS, "gpu_keys",
+		      "launches and copies without name or size, map full");
 	case PERFX_LOSS_KINDS:
 		break;
 	}
@@ -250,6 +254,61 @@ const char *name_of_wait(enum perfx_wait_reason reason)
 		break;
 	}
 	return "none";
+}
+
+const char *name_of_gpu_op(enum perfx_gpu_op op)
+{
+	switch (op) {
+		NAME(PERFX_GPU_OP_KERNEL, "kernel");
+		NAME(PERFX_GPU_OP_COPY, "copy");
+		NAME(PERFX_GPU_OP_MEMSET, "memset");
+		NAME(PERFX_GPU_OP_GRAPH, "graph");
+		NAME(PERFX_GPU_OP_SYNC, "sync");
+	case PERFX_GPU_OP_INVALID:
+		break;
+	}
+	return "unknown";
+}
+
+const char *name_of_gpu_direction(enum perfx_gpu_direction direction)
+{
+	switch (direction) {
+		NAME(PERFX_GPU_HOST_TO_DEVICE, "host_to_device");
+		NAME(PERFX_GPU_DEVICE_TO_HOST, "device_to_host");
+		NAME(PERFX_GPU_DEVICE_TO_DEVICE, "device_to_device");
+		NAME(PERFX_GPU_HOST_TO_HOST, "host_to_host");
+		NAME(PERFX_GPU_PEER, "peer");
+	case PERFX_GPU_DIRECTION_UNKNOWN:
+		break;
+	}
+	return "unknown";
+}
+
+const char *name_of_gpu_host_memory(enum perfx_gpu_host_memory memory)
+{
+	switch (memory) {
+		NAME(PERFX_GPU_HOST_MEMORY_PAGEABLE, "pageable");
+		NAME(PERFX_GPU_HOST_MEMORY_PINNED, "pinned");
+		NAME(PERFX_GPU_HOST_MEMORY_NONE, "none");
+		NAME(PERFX_GPU_HOST_MEMORY_MANAGED, "managed");
+	case PERFX_GPU_HOST_MEMORY_UNKNOWN:
+		break;
+	}
+	return "unknown";
+}
+
+const char *name_of_gpu_agent_state(enum perfx_gpu_agent_state state)
+{
+	switch (state) {
+		NAME(PERFX_GPU_AGENT_ON, "on");
+		NAME(PERFX_GPU_AGENT_REFUSED, "refused");
+		NAME(PERFX_GPU_AGENT_STEPPED_ASIDE, "stepped_aside");
+		NAME(PERFX_GPU_AGENT_STOPPED, "stopped");
+		NAME(PERFX_GPU_AGENT_FAILED, "failed");
+	case PERFX_GPU_AGENT_INVALID:
+		break;
+	}
+	return "unknown";
 }
 
 const char *name_of_loss(enum perfx_loss_kind loss)

@@ -26,6 +26,10 @@ const char *meaning_of_stack_end(enum perfx_stack_end end);
 const char *name_of_stacks(enum perfx_stacks stacks);
 /* "read", "gil"; of PERFX_WAIT_SYSCALL "syscall": the call's own name is base/syscalls.h's */
 const char *name_of_wait(enum perfx_wait_reason reason);
+const char *name_of_gpu_op(enum perfx_gpu_op op);
+const char *name_of_gpu_direction(enum perfx_gpu_direction direction); /* "host_to_device" */
+const char *name_of_gpu_host_memory(enum perfx_gpu_host_memory memory);
+const char *name_of_gpu_agent_state(enum perfx_gpu_agent_state state);
 /* What a loss means: one line for the report. */
 const char *meaning_of_loss(enum perfx_loss_kind loss);
 

@@ -169,6 +169,8 @@ static uint32_t process_of(const struct event *event)
 		return event->exec.process;
 	case PERFX_KIND_EXIT:
 		return event->exit.process;
+	case PERFX_KIND_GPU_STATE:
+		return event->gpu_state.process;
 	default:
 		return 0;
 	}
@@ -350,6 +352,10 @@ static int add_event(struct keyframe *keyframe, const struct event *event)
 		return 0;
 	case PERFX_KIND_LATE: /* over */
 	case PERFX_KIND_SAMPLE:
+	case PERFX_KIND_GPU_ACTIVITY:
+	case PERFX_KIND_GPU_CALL:
+	case PERFX_KIND_GPU_USAGE:
+	case PERFX_KIND_GPU_MEMORY:
 		return 0;
 	default: /* of the life of a process */
 		return add_fact(keyframe, event);

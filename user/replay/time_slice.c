@@ -161,13 +161,27 @@ static int take_span(struct time_slice *slice, const struct event *event)
 	return err ? err : emit_event(slice, event);
 }
 
+/* What is over when the slice begins, and says nothing of it. */
+static bool is_over(const struct event *event)
+{
+	switch (event->kind) {
+	case PERFX_KIND_SAMPLE:
+	case PERFX_KIND_GPU_ACTIVITY:
+	case PERFX_KIND_GPU_USAGE:
+	case PERFX_KIND_GPU_MEMORY:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static int take_timed(struct time_slice *slice, const struct event *event, uint64_t time_ns)
 {
 	enum side side = side_of(slice, time_ns);
 	int err;
 
 	/* late records of the time before still describe processes; its samples are left out */
-	if (side == AFTER || (side == BEFORE && event->kind == PERFX_KIND_SAMPLE))
+	if (side == AFTER || (side == BEFORE && is_over(event)))
 		return 0;
 	if (side == BEFORE && !slice->begun)
 		return keyframe__add(slice->keyframe, event);
