@@ -62,6 +62,9 @@ struct fuzz_xla {
 	} ranges[FUZZ_XLA_RANGES];
 };
 
+/* Of how many files an input of fuzz_mappings.c has the code. */
+#define FUZZ_MAPPED_FILES 4
+
 /*
  * Inputs that are sections of an ELF file, which fuzz_image.h puts around them: a struct fuzz_part
  * for each of a door's sections, then their bytes one after another; what is missing is empty.

@@ -313,6 +313,32 @@ static void save_runtime(void)
 	save("lines", "runtime", 0, parts, 3);
 }
 
+/* --- mappings --------------------------------------------------------------------------------- */
+
+/* The input of fuzz_mappings.c. */
+static void save_mappings(void)
+{
+	static const uint64_t files[FUZZ_MAPPED_FILES][6] = {
+		{0x1000, 0x4000, 0x1000},
+		{0x21000, 0x32000, 0x20000},
+		{0x10000, 0x3f00, 0, 0x33f00, 0x4000, 0x3f00},
+		{0, 0x4000, 0x1000},
+	};
+	static const char first[] = "400000-405000 r-xp 00000000 08:01 4 /bin/a\n"
+				    "7f0000001000-7f0000033000 r-xp 00020000 08:01 5 /lib/b.so\n"
+				    "7f0000100000-7f0000104000 r-xp 00000000 08:01 6 /lib/c.so\n"
+				    "7f0000123000-7f0000128000 r-xp 00003000 08:01 6 /lib/c.so\n"
+				    "7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0 [vdso]\n",
+			  second[] = "400000-405000 r-xp 00000000 08:01 4 /bin/a\n"
+				     "7f0000000000-7f0000005000 r-xp 00000000 08:01 7 /lib/d.so\n"
+				     "7f0000003000-7f0000009000 r-xp 00000000 08:01 7 /lib/d.so\n";
+	const struct part parts[] = {
+		{files, sizeof(files)}, {first, sizeof(first)},	  {"", 1}, {second, sizeof(second)},
+		{first, sizeof(first)}, {second, sizeof(second)}, {"", 1}};
+
+	save("mappings", "processes", 0, parts, FUZZ_COUNT(parts));
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 2)
@@ -322,6 +348,7 @@ int main(int argc, char **argv)
 	save_rules();
 	save_lines();
 	save_runtime();
+	save_mappings();
 	for (size_t i = 0; i < FUZZ_COUNT(scenes); i++)
 		save_scene(&scenes[i], i);
 	for (int i = 2; i < argc; i++)

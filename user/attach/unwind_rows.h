@@ -7,8 +7,8 @@
 #ifndef PERFX_ATTACH_UNWIND_ROWS_H
 #define PERFX_ATTACH_UNWIND_ROWS_H
 
-#include "attach/tracer.h"
 #include "elf/image.h"
+#include "perfx_config.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,8 +16,17 @@
 
 struct unwind_rows;
 
-/* NULL with errno. */
-struct unwind_rows *unwind_rows__new(const struct tracer_unwind_maps *maps);
+/* The memory of the maps, all zero; borrowed. */
+struct unwind_memory {
+	uint64_t *pages;		 /* PERFX_UNWIND_PAGES_MAX, struct perfx_unwind_page */
+	struct perfx_unwind_rule *rules; /* PERFX_UNWIND_RULES_MAX */
+	/* The rows of another slab, PERFX_UNWIND_SLAB_ROWS; NULL: there is none. */
+	uint32_t *(*add_slab)(void *ctx, uint32_t slab);
+	void *ctx;
+};
+
+/* NULL: ENOMEM. */
+struct unwind_rows *unwind_rows__new(const struct unwind_memory *memory);
 void unwind_rows__free(struct unwind_rows *rows);
 
 /* Indices of `count` pages in a row; -ENOSPC: the table is full. */

@@ -2,6 +2,7 @@
 #include "attach/unwind_tables.h"
 
 #include "attach/unwind_rows.h"
+#include "attach/unwind_sets.h"
 #include "base/clock.h"
 #include "base/grow.h"
 #include "base/message.h"
@@ -20,8 +21,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define PAGE_TEXT_BYTES (1ull << PERFX_UNWIND_PAGE_BITS)
-#define SEGMENTS_MAX	8
+#define PAGES_BYTES (PERFX_UNWIND_PAGES_MAX * sizeof(uint64_t))
+#define RULES_BYTES (PERFX_UNWIND_RULES_MAX * sizeof(struct perfx_unwind_rule))
+#define SLAB_BYTES  (PERFX_UNWIND_SLAB_ROWS * sizeof(uint32_t))
 
 /* The rules (perfx_unwind.h) are those of one machine's registers. */
 #ifdef __x86_64__
@@ -33,45 +35,23 @@
 /* A file with code. */
 struct table_file {
 	struct image *image; /* NULL: it has no code, or could not be opened */
-	struct text_segment {
-		uint64_t vaddr, size, offset; /* bytes */
-	} segments[SEGMENTS_MAX];
-	size_t segments_count;
-	uint64_t first_vaddr_page; /* vaddr / 64 KiB */
-	uint32_t first_page;	   /* its index in the table of pages */
-	uint32_t pages_count;	   /* 0: no room */
+	struct code_pages code;
 	bool opened;
-};
-
-/* What a process maps; shared by relatives. In a slot of the BPF map while it has users. */
-struct mapping_set {
-	size_t users;
-	uint32_t generation;
-	struct perfx_unwind_mapping *mappings;
-	size_t count, room;
-};
-
-#define NO_SLOT UINT32_MAX
-
-struct table_process {
-	pid_t pid;
-	uint32_t slot;
 };
 
 struct unwind_tables {
 	struct tracer *tracer;
 	struct tracer_unwind_maps maps;
+	struct unwind_memory memory; /* mapped */
+	void *slabs[PERFX_UNWIND_SLABS_MAX];
 	struct unwind_rows *rows;
+	struct unwind_sets *sets;
 	struct file_cache *cache;
 	struct table_file *files; /* by index in the cache */
 	size_t files_count, files_room;
 	uint32_t *by_page; /* files with pages, in order of first_page */
 	size_t by_page_count, by_page_room;
 	struct table_file vdso;
-	struct mapping_set sets[PERFX_UNWIND_SETS_MAX];
-	uint32_t next_generation;
-	struct table_process *processes;
-	size_t processes_count, processes_room;
 	struct ring_buffer *requests;
 	uint64_t cpu_ns;
 	bool said_full;
@@ -100,29 +80,19 @@ static void say_full(struct unwind_tables *tables, const char *what)
 /* Reserves pages for all its code. */
 static int reserve_pages(struct unwind_tables *tables, struct table_file *file, uint32_t index)
 {
-	uint64_t low = UINT64_MAX, high = 0, vaddr, size, count;
+	uint64_t vaddr, size;
 	int64_t first;
 
-	for (size_t i = 0; file->segments_count < SEGMENTS_MAX &&
-			   image__code_segment(file->image, i, &vaddr, &size);
-	     i++) {
-		file->segments[file->segments_count++] = (struct text_segment){
-			.vaddr = vaddr,
-			.size = size,
-			.offset = (uint64_t)image__offset(file->image, vaddr)};
-		low = vaddr < low ? vaddr : low;
-		high = vaddr + size > high ? vaddr + size : high;
-	}
-	if (low >= high)
+	for (size_t i = 0; image__code_segment(file->image, i, &vaddr, &size); i++)
+		code_pages__add_segment(&file->code, vaddr, size,
+					(uint64_t)image__offset(file->image, vaddr));
+	if (!code_pages__needed(&file->code))
 		return 0;
-	file->first_vaddr_page = low / PAGE_TEXT_BYTES;
-	count = (high - 1) / PAGE_TEXT_BYTES + 1 - file->first_vaddr_page;
-	first = unwind_rows__add_pages(tables->rows, count);
+	first = unwind_rows__add_pages(tables->rows, code_pages__needed(&file->code));
 	if (first < 0 || grow_array(&tables->by_page, &tables->by_page_room,
 				    tables->by_page_count + 1, sizeof(*tables->by_page)))
 		return -ENOSPC;
-	file->first_page = (uint32_t)first;
-	file->pages_count = (uint32_t)count;
+	code_pages__place(&file->code, (uint32_t)first);
 	tables->by_page[tables->by_page_count++] = index;
 	return 0;
 }
@@ -168,7 +138,7 @@ static struct table_file *file_of(struct unwind_tables *tables, pid_t pid,
 		if (file->image && reserve_pages(tables, file, index))
 			say_full(tables, "4 GiB of code");
 	}
-	return file->pages_count ? file : NULL;
+	return file->code.pages_count ? file : NULL;
 }
 
 /* The file that has a page. */
@@ -180,9 +150,9 @@ static struct table_file *file_with(struct unwind_tables *tables, uint32_t page)
 		size_t middle = low + (high - low) / 2;
 		struct table_file *file = file_at(tables, tables->by_page[middle]);
 
-		if (page < file->first_page)
+		if (page < file->code.first_page)
 			high = middle;
-		else if (page >= file->first_page + file->pages_count)
+		else if (page >= file->code.first_page + file->code.pages_count)
 			low = middle + 1;
 		else
 			return file;
@@ -192,10 +162,9 @@ static struct table_file *file_with(struct unwind_tables *tables, uint32_t page)
 
 static void load_page(struct unwind_tables *tables, struct table_file *file, uint32_t page)
 {
-	uint64_t vaddr = (file->first_vaddr_page + page - file->first_page) * PAGE_TEXT_BYTES;
-
 	if (!unwind_rows__loaded(tables->rows, page) &&
-	    unwind_rows__load(tables->rows, page, file->image, vaddr))
+	    unwind_rows__load(tables->rows, page, file->image,
+			      code_pages__vaddr(&file->code, page)))
 		say_full(tables, "32 MiB of rows");
 }
 
@@ -205,12 +174,6 @@ static void load_page(struct unwind_tables *tables, struct table_file *file, uin
 #define AHEAD_BYTES_MAX (8u << 20)
 
 #define PAGEMAP_PRESENT (1ull << 63) /* Documentation/admin-guide/mm/pagemap.rst */
-
-/* The page of an address in a mapping. */
-static uint32_t page_of(const struct perfx_unwind_mapping *mapping, uint64_t address)
-{
-	return mapping->pages_base + (uint32_t)((address - mapping->bias) / PAGE_TEXT_BYTES);
-}
 
 /* Loads the pages of a mapping that the process has in memory: what it has run so far. */
 static void load_resident(struct unwind_tables *tables, struct table_file *file, int pagemap_fd,
@@ -230,44 +193,13 @@ static void load_resident(struct unwind_tables *tables, struct table_file *file,
 		for (size_t i = 0; i < (size_t)got / sizeof(entries[0]); i++, at += page_bytes)
 			if (entries[i] & PAGEMAP_PRESENT &&
 			    unwind_rows__bytes(tables->rows) <= AHEAD_BYTES_MAX)
-				load_page(tables, file, page_of(mapping, at));
+				load_page(tables, file, mapping_page(mapping, at));
 	}
 }
 
 /* --- mappings of processes --- */
 
-/* Adds a mapping's code: with a table the part that a segment of its file covers. */
-static int add_mapping(struct mapping_set *set, const struct table_file *file,
-		       const struct mapping *mapping)
-{
-	struct perfx_unwind_mapping added = {.start = mapping->start, .end = mapping->end};
-
-	if (set->count == PERFX_UNWIND_MAPPINGS_MAX || mapping->end >> PERFX_UNWIND_ADDRESS_BITS)
-		return 0;
-	for (size_t i = 0; file && i < file->segments_count; i++) {
-		const struct text_segment *segment = &file->segments[i];
-
-		if (segment->offset >= mapping->file_offset + (mapping->end - mapping->start) ||
-		    segment->offset + segment->size <= mapping->file_offset)
-			continue;
-		added.bias =
-			mapping->start - mapping->file_offset + segment->offset - segment->vaddr;
-		added.pages_base = file->first_page - (uint32_t)file->first_vaddr_page;
-		added.has_pages = 1;
-	}
-	/* the part that lies before or behind the segment's pages has no place in the table */
-	if (added.has_pages &&
-	    ((added.start - added.bias) / PAGE_TEXT_BYTES < file->first_vaddr_page ||
-	     (added.end - 1 - added.bias) / PAGE_TEXT_BYTES >=
-		     file->first_vaddr_page + file->pages_count))
-		added.has_pages = 0;
-	if (grow_array(&set->mappings, &set->room, set->count + 1, sizeof(*set->mappings)))
-		return -ENOMEM;
-	set->mappings[set->count++] = added;
-	return 0;
-}
-
-static int read_mappings(struct unwind_tables *tables, pid_t pid, struct mapping_set *set)
+static int read_mappings(struct unwind_tables *tables, pid_t pid, struct mapping_list *list)
 {
 	struct maps *maps = maps__read(pid);
 	int err = 0;
@@ -276,118 +208,66 @@ static int read_mappings(struct unwind_tables *tables, pid_t pid, struct mapping
 		return -errno;
 	for (size_t i = 0; !err && i < maps__count(maps); i++) {
 		const struct mapping *mapping = maps__at(maps, i);
+		struct table_file *file =
+			mapping->executable ? file_of(tables, pid, mapping) : NULL;
 
 		if (mapping->executable)
-			err = add_mapping(set, file_of(tables, pid, mapping), mapping);
+			err = mapping_list__add(list, file ? &file->code : NULL, mapping);
 	}
 	maps__free(maps);
 	return err;
 }
 
-static bool same_mapping(const struct perfx_unwind_mapping *a, const struct perfx_unwind_mapping *b)
-{
-	return a->start == b->start && a->end == b->end && a->bias == b->bias &&
-	       a->pages_base == b->pages_base && a->has_pages == b->has_pages;
-}
-
-/* How many of the first ones, which are sorted by address, the other set has too. */
-static size_t kept_count(const struct mapping_set *set, const struct mapping_set *other)
-{
-	size_t kept = 0, at = 0;
-
-	for (size_t i = 0; i < set->count; i++) {
-		while (at < other->count && other->mappings[at].start < set->mappings[i].start)
-			at++;
-		kept += at < other->count && same_mapping(&set->mappings[i], &other->mappings[at]);
-	}
-	return kept;
-}
-
-static struct table_process *process_of(struct unwind_tables *tables, pid_t pid)
-{
-	for (size_t i = 0; i < tables->processes_count; i++)
-		if (tables->processes[i].pid == pid)
-			return &tables->processes[i];
-	return NULL;
-}
-
-static void put_set(struct unwind_tables *tables, uint32_t slot)
-{
-	struct mapping_set *set = &tables->sets[slot];
-
-	if (--set->users)
-		return;
-	bpf_map_delete_elem(tables->maps.sets_fd, &slot);
-	free(set->mappings);
-	*set = (struct mapping_set){0};
-}
-
-/* A BPF map with these mappings, in a free slot. The slot or -errno. */
-static int64_t place_set(struct unwind_tables *tables, const struct mapping_set *set)
+/* A BPF map with these mappings, in a slot. */
+static int fill_slot(struct unwind_tables *tables, uint32_t slot, const struct mapping_list *list)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_INNER_MAP);
-	uint32_t slot = 0, count = (uint32_t)set->count, *keys;
-	int fd, err = 0;
+	uint32_t count = (uint32_t)list->count, *keys = calloc(count, sizeof(*keys));
+	int err = 0, fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "perfx_set", sizeof(*keys),
+					 sizeof(list->mappings[0]), count, &options);
 
-	while (slot < PERFX_UNWIND_SETS_MAX && tables->sets[slot].users)
-		slot++;
-	if (slot == PERFX_UNWIND_SETS_MAX)
-		return -ENOSPC;
-	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "perfx_set", sizeof(uint32_t),
-			    sizeof(set->mappings[0]), count, &options);
-	keys = calloc(count, sizeof(*keys));
 	for (uint32_t i = 0; keys && i < count; i++)
 		keys[i] = i;
-	if (fd < 0 || !keys || bpf_map_update_batch(fd, keys, set->mappings, &count, NULL) ||
+	if (fd < 0 || !keys || bpf_map_update_batch(fd, keys, list->mappings, &count, NULL) ||
 	    bpf_map_update_elem(tables->maps.sets_fd, &slot, &fd, BPF_ANY))
 		err = -errno;
 	free(keys);
 	if (fd >= 0)
 		close(fd);
-	if (err)
-		return err;
-	tables->sets[slot] = *set;
-	tables->sets[slot].users = 0;
-	return slot;
-}
-
-static int use_set(struct unwind_tables *tables, pid_t pid, uint32_t slot)
-{
-	struct mapping_set *set = &tables->sets[slot];
-	struct perfx_unwind_process value = {.set = slot,
-					     .mappings_count = (uint32_t)set->count,
-					     .generation = set->generation,
-					     .lowest = set->mappings[0].start,
-					     .highest = set->mappings[set->count - 1].end};
-	struct table_process *process = process_of(tables, pid);
-	uint32_t key = (uint32_t)pid, old = process ? process->slot : NO_SLOT;
-	int err = 0;
-
-	if (!process) {
-		if (grow_array(&tables->processes, &tables->processes_room,
-			       tables->processes_count + 1, sizeof(*tables->processes)))
-			return -ENOMEM;
-		process = &tables->processes[tables->processes_count++];
-	}
-	*process = (struct table_process){.pid = pid, .slot = slot};
-	set->users++;
-	if (bpf_map_update_elem(tables->maps.processes_fd, &key, &value, BPF_ANY))
-		err = -errno;
-	if (old != NO_SLOT)
-		put_set(tables, old);
 	return err;
 }
 
-/* Code that keeps its place keeps its meaning in the cache of rules. */
-static void choose_generation(struct unwind_tables *tables, const struct table_process *process,
-			      struct mapping_set *set)
+static void clear_slot(struct unwind_tables *tables, uint32_t slot)
 {
-	const struct mapping_set *old = process ? &tables->sets[process->slot] : NULL;
+	if (slot != UNWIND_SLOT_NONE)
+		bpf_map_delete_elem(tables->maps.sets_fd, &slot);
+}
 
-	if (old && kept_count(old, set) == old->count)
-		set->generation = old->generation;
-	else
-		set->generation = ++tables->next_generation % PERFX_UNWIND_GENERATIONS;
+/* Tells the programs that a process uses a slot; then nobody finds the slot that it had. */
+static int use_slot(struct unwind_tables *tables, pid_t pid, uint32_t slot, uint32_t unused)
+{
+	struct perfx_unwind_process value = unwind_sets__process(tables->sets, slot);
+	uint32_t key = (uint32_t)pid;
+	int err = 0;
+
+	if (bpf_map_update_elem(tables->maps.processes_fd, &key, &value, BPF_ANY))
+		err = -errno;
+	clear_slot(tables, unused);
+	return err;
+}
+
+static int put_list(struct unwind_tables *tables, pid_t pid, struct mapping_list *list)
+{
+	uint32_t slot = unwind_sets__free_slot(tables->sets), unused;
+	int err = slot == UNWIND_SLOT_NONE ? -ENOSPC : fill_slot(tables, slot, list);
+
+	if (err)
+		return err;
+	err = unwind_sets__put(tables->sets, pid, slot, list, &unused);
+	if (!err)
+		return use_slot(tables, pid, slot, unused);
+	clear_slot(tables, slot);
+	return err;
 }
 
 /* Of small files first: their code is in most stacks, and of a framework's little is. */
@@ -401,23 +281,23 @@ static int compare_sizes(const void *left, const void *right)
 }
 
 static void load_all_resident(struct unwind_tables *tables, pid_t pid,
-			      const struct mapping_set *set)
+			      const struct mapping_list *list)
 {
-	struct perfx_unwind_mapping **sorted = calloc(set->count, sizeof(*sorted));
+	struct perfx_unwind_mapping **sorted = calloc(list->count, sizeof(*sorted));
 	char path[64];
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)process_task(pid));
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	for (size_t i = 0; sorted && i < set->count; i++)
-		sorted[i] = &set->mappings[i];
+	for (size_t i = 0; sorted && i < list->count; i++)
+		sorted[i] = &list->mappings[i];
 	if (sorted)
-		qsort(sorted, set->count, sizeof(*sorted), compare_sizes);
-	for (size_t i = 0; fd >= 0 && sorted && i < set->count; i++)
+		qsort(sorted, list->count, sizeof(*sorted), compare_sizes);
+	for (size_t i = 0; fd >= 0 && sorted && i < list->count; i++)
 		if (sorted[i]->has_pages)
 			load_resident(tables,
-				      file_with(tables, page_of(sorted[i], sorted[i]->start)), fd,
-				      sorted[i]);
+				      file_with(tables, mapping_page(sorted[i], sorted[i]->start)),
+				      fd, sorted[i]);
 	if (fd >= 0)
 		close(fd);
 	free(sorted);
@@ -425,25 +305,19 @@ static void load_all_resident(struct unwind_tables *tables, pid_t pid,
 
 static int map_process(struct unwind_tables *tables, pid_t pid)
 {
-	struct table_process *process = process_of(tables, pid);
-	struct mapping_set set = {0};
-	int64_t slot = read_mappings(tables, pid, &set);
+	uint32_t slot = unwind_sets__slot(tables->sets, pid);
+	struct mapping_list list = {0};
+	int err = read_mappings(tables, pid, &list);
 
 	/* a process that is exiting: its memory is gone, its pid is not */
-	if (slot || !set.count ||
-	    (process && set.count == tables->sets[process->slot].count &&
-	     kept_count(&set, &tables->sets[process->slot]) == set.count)) {
-		free(set.mappings);
-		return (int)slot;
+	if (!err && list.count &&
+	    (slot == UNWIND_SLOT_NONE ||
+	     !mapping_list__equal(&list, unwind_sets__list(tables->sets, slot)))) {
+		load_all_resident(tables, pid, &list);
+		err = put_list(tables, pid, &list);
 	}
-	load_all_resident(tables, pid, &set);
-	choose_generation(tables, process, &set);
-	slot = place_set(tables, &set);
-	if (slot < 0) {
-		free(set.mappings);
-		return (int)slot;
-	}
-	return use_set(tables, pid, (uint32_t)slot);
+	mapping_list__clear(&list);
+	return err;
 }
 
 int unwind_tables__map(struct unwind_tables *tables, pid_t pid)
@@ -460,26 +334,24 @@ int unwind_tables__map(struct unwind_tables *tables, pid_t pid)
 
 void unwind_tables__fork(struct unwind_tables *tables, const struct perfx_fork *fork)
 {
-	const struct table_process *parent = tables ? process_of(tables, (pid_t)fork->ppid) : NULL;
+	uint32_t slot = tables ? unwind_sets__slot(tables->sets, (pid_t)fork->ppid)
+			       : UNWIND_SLOT_NONE,
+		 unused;
 	struct perfx_traced_process traced;
 
 	/* the programs do not if it was forked before its parent's mappings were there; one that
 	 * has ended, or is another program by now, must leave nothing behind */
-	if (parent && !tracer__traced_process(tables->tracer, (pid_t)fork->pid, &traced) &&
-	    traced.process == fork->process)
-		use_set(tables, (pid_t)fork->pid, parent->slot);
+	if (slot != UNWIND_SLOT_NONE &&
+	    !tracer__traced_process(tables->tracer, (pid_t)fork->pid, &traced) &&
+	    traced.process == fork->process &&
+	    !unwind_sets__share(tables->sets, (pid_t)fork->pid, slot, &unused))
+		use_slot(tables, (pid_t)fork->pid, slot, unused);
 }
 
 void unwind_tables__forget(struct unwind_tables *tables, pid_t pid)
 {
-	struct table_process *process = tables ? process_of(tables, pid) : NULL;
-	uint32_t slot;
-
-	if (!process)
-		return;
-	slot = process->slot;
-	*process = tables->processes[--tables->processes_count];
-	put_set(tables, slot);
+	if (tables)
+		clear_slot(tables, unwind_sets__forget(tables->sets, pid));
 }
 
 /* --- requests --- */
@@ -522,9 +394,60 @@ struct unwind_usage unwind_tables__usage(const struct unwind_tables *tables)
 
 /* --- life --- */
 
+static void *map_shared(int fd, size_t bytes)
+{
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void unmap(void *memory, size_t bytes)
+{
+	if (memory)
+		munmap(memory, bytes);
+}
+
+/* A slab that the programs find; the map keeps it. */
+static uint32_t *add_slab(void *ctx, uint32_t slab)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
+	struct unwind_tables *tables = ctx;
+	int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "perfx_slab", sizeof(uint32_t),
+				sizeof(uint64_t), PERFX_UNWIND_SLAB_ROWS / 2, &options);
+	void *rows = fd < 0 ? NULL : map_shared(fd, SLAB_BYTES);
+
+	if (rows && bpf_map_update_elem(tables->maps.slabs_fd, &slab, &fd, BPF_ANY)) {
+		unmap(rows, SLAB_BYTES);
+		rows = NULL;
+	}
+	if (fd >= 0)
+		close(fd);
+	return tables->slabs[slab] = rows;
+}
+
+/* 0 or -errno. */
+static int open_parts(struct unwind_tables *tables)
+{
+	tables->memory =
+		(struct unwind_memory){.pages = map_shared(tables->maps.pages_fd, PAGES_BYTES),
+				       .rules = map_shared(tables->maps.rules_fd, RULES_BYTES),
+				       .add_slab = add_slab,
+				       .ctx = tables};
+	if (!tables->memory.pages || !tables->memory.rules)
+		return -errno;
+	tables->cache = file_cache__new();
+	tables->sets = unwind_sets__new();
+	tables->rows = unwind_rows__new(&tables->memory);
+	if (!tables->cache || !tables->sets || !tables->rows)
+		return -ENOMEM;
+	tables->requests = ring_buffer__new(tables->maps.requests_fd, on_request, tables, NULL);
+	return tables->requests ? 0 : -errno;
+}
+
 struct unwind_tables *unwind_tables__new(struct tracer *tracer)
 {
 	struct unwind_tables *tables = HAS_RULES ? calloc(1, sizeof(*tables)) : NULL;
+	int err;
 
 	if (!HAS_RULES)
 		errno = ENOTSUP;
@@ -532,14 +455,10 @@ struct unwind_tables *unwind_tables__new(struct tracer *tracer)
 		return NULL;
 	tables->tracer = tracer;
 	tables->maps = tracer__unwind_maps(tracer);
-	tables->cache = file_cache__new();
-	tables->rows = unwind_rows__new(&tables->maps);
-	tables->requests = ring_buffer__new(tables->maps.requests_fd, on_request, tables, NULL);
-	if (!tables->cache || !tables->rows || !tables->requests) {
-		int err = errno;
-
+	err = open_parts(tables);
+	if (err) {
 		unwind_tables__free(tables);
-		errno = err;
+		errno = -err;
 		return NULL;
 	}
 	tables->vdso.image = open_vdso();
@@ -556,13 +475,15 @@ void unwind_tables__free(struct unwind_tables *tables)
 	for (size_t i = 0; i < tables->files_count; i++)
 		image__free(tables->files[i].image);
 	image__free(tables->vdso.image);
-	for (size_t i = 0; i < PERFX_UNWIND_SETS_MAX; i++)
-		free(tables->sets[i].mappings);
 	ring_buffer__free(tables->requests);
 	unwind_rows__free(tables->rows);
+	unwind_sets__free(tables->sets);
 	file_cache__free(tables->cache);
+	unmap(tables->memory.pages, PAGES_BYTES);
+	unmap(tables->memory.rules, RULES_BYTES);
+	for (size_t i = 0; i < PERFX_UNWIND_SLABS_MAX; i++)
+		unmap(tables->slabs[i], SLAB_BYTES);
 	free(tables->files);
 	free(tables->by_page);
-	free(tables->processes);
 	free(tables);
 }
