@@ -398,13 +398,14 @@ def kernel_log():
     log.close()
 
 
-def patched_bytes(pid):
-    """How many bytes of a process's code differ from the files it is mapped from: breakpoints."""
+def patched_bytes(pid, of=""):
+    """How many bytes of a process's code differ from the files it is mapped from (those whose paths
+    end with `of`): breakpoints."""
     different = 0
     with open(f"/proc/{pid}/maps", encoding="utf8") as maps, open(f"/proc/{pid}/mem", "rb") as memory:
         for line in maps:
             area, mode, offset, _, inode = line.split()[:5]
-            if "x" not in mode or inode == "0":
+            if "x" not in mode or inode == "0" or not line.rstrip().endswith(of):
                 continue
             start, end = (int(x, 16) for x in area.split("-"))
             with open(f"/proc/{pid}/map_files/{start:x}-{end:x}", "rb") as file:

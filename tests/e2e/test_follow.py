@@ -49,7 +49,7 @@ def test_a_program_that_was_not_mapped_before(tracer, tmp_path):
             shell.stdin.write("\n")
             assert shell.stdout.readline() == "done\n"
             assert shell.stdout.readline() == f"ready {shell.pid}\n"
-        assert wait_for(lambda: patched_bytes(shell.pid))
+        assert wait_for(lambda: patched_bytes(shell.pid, "/new-c")), "libc's probes are there before"
         shell.stdin.write("go\n")
         assert shell.stdout.readline() == "done\n"
         shell.stdin.close()
