@@ -228,25 +228,38 @@ __noinline int lower_frame(struct thread *t, __u32 index)
 	return 1;
 }
 
+struct raising {
+	struct thread *thread;
+	__u32 index;
+};
+
+static long raise_step(__u32 i, void *ctx)
+{
+	struct raising *at = ctx;
+
+	if (!lower_frame(at->thread, at->index + 1))
+		return 1;
+	at->index++;
+	return 0;
+}
+
 /* Moves a frame to the top; those above it move down. */
 __noinline int raise_frame(struct thread *t, __u32 index)
 {
+	struct raising at = {t, index};
+
 	if (!t)
 		return 0;
 	t->raised = *frame_at(t, index);
 	/* perf readings are stored by depth */
 	if (t->raised.perf && index + 1 < t->depth)
 		t->raised.perf = PERF_MISSED;
-	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++) {
-		if (!lower_frame(t, index + 1))
-			break;
-		index++;
-	}
-	*frame_at(t, index) = t->raised;
+	repeat(PERFX_MAX_DEPTH, raise_step, &at);
+	*frame_at(t, at.index) = t->raised;
 	return 0;
 }
 
-/* Loop body of find_frame: false when the uppermost of t->kept frames matches, or none is left. */
+/* Step of find_frame: false when the uppermost of t->kept frames matches, or none is left. */
 __noinline int pass_frame(struct thread *t, __u64 ret_addr_sp, __u32 function)
 {
 	struct frame *f;
@@ -260,16 +273,29 @@ __noinline int pass_frame(struct thread *t, __u64 ret_addr_sp, __u32 function)
 	return 1;
 }
 
+struct frame_search {
+	struct thread *thread;
+	__u64 ret_addr_sp;
+	__u32 function;
+};
+
+static long find_step(__u32 i, void *ctx)
+{
+	const struct frame_search *search = ctx;
+
+	return !pass_frame(search->thread, search->ret_addr_sp, search->function);
+}
+
 /* 1 + the index of the uppermost frame at `ret_addr_sp`, of `function` unless that is 0; 0: none.
  */
 __noinline int find_frame(struct thread *t, __u64 ret_addr_sp, __u32 function)
 {
+	struct frame_search search = {t, ret_addr_sp, function};
+
 	if (!t)
 		return 0;
 	t->kept = t->depth;
-	for (__u32 i = 0; i < PERFX_MAX_DEPTH; i++)
-		if (!pass_frame(t, ret_addr_sp, function))
-			break;
+	repeat(PERFX_MAX_DEPTH, find_step, &search);
 	return t->kept;
 }
 
@@ -397,16 +423,23 @@ __noinline int drop_or_pass(struct thread *t, __u64 ret_addr_sp)
 	return 1;
 }
 
+static long drop_step(__u32 i, void *ctx)
+{
+	const struct frame_search *search = ctx;
+
+	return !drop_or_pass(search->thread, search->ret_addr_sp);
+}
+
 /* Drops the frames that the program has left when it enters one at `ret_addr_sp`. Ranges above such
  * frames stay. */
 __noinline int drop_stale(struct thread *t, __u64 ret_addr_sp)
 {
+	struct frame_search search = {.thread = t, .ret_addr_sp = ret_addr_sp};
+
 	if (!t)
 		return 0;
 	t->kept = 0;
-	for (int i = 0; i < PERFX_MAX_DEPTH; i++)
-		if (!drop_or_pass(t, ret_addr_sp))
-			break;
+	repeat(PERFX_MAX_DEPTH, drop_step, &search);
 	return 0;
 }
 
@@ -583,18 +616,25 @@ __noinline int unwind_deeper(struct thread *t, __u64 ret_addr_sp, __u32 function
 	return unwind_frame(t);
 }
 
+static long unwind_step(__u32 i, void *ctx)
+{
+	const struct frame_search *search = ctx;
+
+	return !unwind_deeper(search->thread, search->ret_addr_sp, search->function);
+}
+
 /* As leave, for a frame that is not the uppermost one. */
 __noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, __u64 ret_addr_sp,
 			    __u64 now)
 {
+	struct frame_search search = {.thread = t, .ret_addr_sp = ret_addr_sp};
 	struct frame *f;
 
 	if (!t || !probe)
 		return 0;
 	if (!t->ranges && !perfx_many_stacks) {
-		for (int i = 0; i < PERFX_MAX_DEPTH; i++)
-			if (!unwind_deeper(t, ret_addr_sp, probe->function))
-				break;
+		search.function = probe->function;
+		repeat(PERFX_MAX_DEPTH, unwind_step, &search);
 		f = frame_at(t, t->depth - 1);
 		if (t->depth && f->ret_addr_sp == ret_addr_sp && f->function == probe->function) {
 			end_frame(t, t->depth - 1, now, probe->call_cost_ns, 0);

@@ -42,6 +42,27 @@ static __always_inline void stay_on_thread_stack(void *ctx)
 		bpf_tail_call(ctx, NULL, 0);
 }
 
+/* A step of repeat(); other than 0: it was the last. */
+typedef long repeat_step(__u32 i, void *ctx);
+
+enum bpf_func_id___loop { BPF_FUNC_loop___loop = 181 };
+
+/*
+ * At most `count` steps, which share *ctx, a structure on the stack. The verifier follows a step of
+ * bpf_loop (Linux 5.17) once, one of a loop each time around, and all programs are verified
+ * whenever recording starts. Where one is called in a loop, the kernel makes it a loop again.
+ */
+static __always_inline void repeat(__u32 count, repeat_step *step, void *ctx)
+{
+	if (bpf_core_enum_value_exists(enum bpf_func_id___loop, BPF_FUNC_loop___loop)) {
+		bpf_loop(count, step, ctx, 0);
+		return;
+	}
+	for (__u32 i = 0; i < count; i++)
+		if (step(i, ctx))
+			break;
+}
+
 /* Next free indices. User space sets the first process indices before it starts. */
 extern volatile __u32 perfx_next_process;
 extern volatile __u32 perfx_next_context;

@@ -319,11 +319,34 @@ __weak __noinline int python_step(struct python_walk *w, const struct perfx_pyth
 /* Threads of the process that are looked through, and frames. */
 #define PYTHON_STEPS_MAX 1024
 
+struct python_run {
+	struct python_walk *walk;
+	const struct perfx_python_layout *python;
+	void *ctx; /* the reader's */
+};
+
+/* A step of python_run: reads what is wanted and takes it. */
+static __always_inline long python_read(const struct python_run *run, memory_reader *read)
+{
+	struct python_walk *w = run->walk;
+	__u32 bytes = w->wanted_bytes;
+
+	if (bytes > sizeof(w->words) || read(w->words, bytes, w->wanted, run->ctx))
+		return 1;
+	return !python_step(w, run->python);
+}
+
+static long python_read_current(__u32 i, void *ctx)
+{
+	return python_read(ctx, read_current);
+}
+
 /* Fills the slots with at most w->max of a thread's frames; a group's entry counts as one. */
 static __always_inline void python_run(struct python_walk *w, struct python_thread *thread,
-				       memory_reader *read, void *ctx)
+				       repeat_step *read, void *ctx)
 {
 	const struct perfx_python_layout *python = &thread->layout;
+	struct python_run run = {w, python, ctx};
 	int more;
 
 	w->state = thread->state;
@@ -334,13 +357,8 @@ static __always_inline void python_run(struct python_walk *w, struct python_thre
 		more = python_want(w, PYTHON_STATE, w->state + python->thread_id);
 	else
 		more = python_want(w, PYTHON_INTERPRETER, python->interpreters);
-	for (int i = 0; i < PYTHON_STEPS_MAX; i++) {
-		__u32 bytes = w->wanted_bytes;
-
-		if (!more || bytes > sizeof(w->words) || read(w->words, bytes, w->wanted, ctx))
-			break;
-		more = python_step(w, python);
-	}
+	if (more)
+		repeat(PYTHON_STEPS_MAX, read, &run);
 	/* a search that did not end in its frames was in vain */
 	thread->state = w->stage >= PYTHON_CFRAME ? w->state : 0;
 	thread->newest = w->newest;
@@ -369,7 +387,7 @@ static __always_inline struct python_thread *python_thread_of(struct task_struct
 
 /* All Python frames of a thread, before its stack is walked. */
 static __always_inline void python_begin_of(struct python_walk *w, struct task_struct *task,
-					    memory_reader *read, void *ctx)
+					    repeat_step *read, void *ctx)
 {
 	struct python_thread *thread = python_thread_of(task);
 
@@ -387,7 +405,7 @@ static __always_inline void python_begin_of(struct python_walk *w, struct task_s
 __weak __noinline int python_begin(struct python_walk *w)
 {
 	if (w)
-		python_begin_of(w, bpf_get_current_task_btf(), read_current, NULL);
+		python_begin_of(w, bpf_get_current_task_btf(), python_read_current, NULL);
 	return 0;
 }
 
@@ -403,7 +421,7 @@ __weak __noinline __u64 python_find_caller(struct python_thread *thread)
 	w->thread_id = thread_id_of(bpf_get_current_task_btf());
 	/* the entry of its group, and it; or two entries */
 	w->max = 3;
-	python_run(w, thread, read_current, NULL);
+	python_run(w, thread, python_read_current, NULL);
 	if (w->count > 1 && w->slots[1] & PERFX_FRAME_PYTHON)
 		return w->slots[1];
 	return w->count > 2 && w->slots[2] & PERFX_FRAME_PYTHON ? w->slots[2] : 0;

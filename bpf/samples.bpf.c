@@ -160,6 +160,16 @@ static __always_inline long read_other(void *to, __u32 bytes, __u64 from, void *
 	return bpf_copy_from_user_task(to, bytes, (const void *)from, task, 0);
 }
 
+static long stack_read_other(__u32 i, void *ctx)
+{
+	return stack_read(ctx, read_other);
+}
+
+static long python_read_other(__u32 i, void *ctx)
+{
+	return python_read(ctx, read_other);
+}
+
 /* *final: it will be the same as long as the thread does not run; not where a table was missing,
  * which is on its way. */
 static __always_inline __u32 waiting_stack(struct task_struct *task, const struct pt_regs *regs,
@@ -173,8 +183,8 @@ static __always_inline __u32 waiting_stack(struct task_struct *task, const struc
 	stack_begin(stack, (__u64)task, task->tgid, PT_REGS_IP(regs), PT_REGS_SP(regs),
 		    PT_REGS_FP(regs), PERFX_STACK_PC);
 	if (perfx_stacks_by != PERFX_STACKS_OFF)
-		python_begin_of(&stack->python, task, read_other, task);
-	stack_run(stack, read_other, task);
+		python_begin_of(&stack->python, task, python_read_other, task);
+	stack_run(stack, stack_read_other, task);
 	*final = PERFX_STACK_END(stack->head.flags) != PERFX_STACK_END_NO_TABLE;
 	return sample_stack_id(stack, process, task->pid);
 }

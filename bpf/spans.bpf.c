@@ -209,19 +209,29 @@ __noinline int drop_at_exit(struct thread *t, __u64 sp)
 	return 1;
 }
 
+struct leaving {
+	struct thread *thread;
+	__u64 sp;
+};
+
+static long drop_at_exit_step(__u32 i, void *ctx)
+{
+	const struct leaving *leaving = ctx;
+
+	return !drop_at_exit(leaving->thread, leaving->sp);
+}
+
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(perfx_on_thread_exit, struct task_struct *task)
 {
-	struct thread *t = bpf_task_storage_get(&perfx_threads, task, NULL, 0);
-	__u64 sp = 0;
+	struct leaving leaving = {.thread = bpf_task_storage_get(&perfx_threads, task, NULL, 0)};
 
-	if (!t || !is_recording() || t->recording_window != current_recording_window())
+	if (!leaving.thread || !is_recording() ||
+	    leaving.thread->recording_window != current_recording_window())
 		return 0;
 	if (task->signal->flags & SIGNAL_GROUP_EXIT)
-		sp = stack_pointer_of(task);
-	for (int i = 0; i < PERFX_MAX_DEPTH; i++)
-		if (!drop_at_exit(t, sp))
-			break;
+		leaving.sp = stack_pointer_of(task);
+	repeat(PERFX_MAX_DEPTH, drop_at_exit_step, &leaving);
 	return 0;
 }
 

@@ -237,11 +237,23 @@ static __always_inline __u64 python_slot(const struct call_stack *s, __u32 at)
 	return s->python.slots[at & (PERFX_STACK_FRAMES_MAX - 1)];
 }
 
+/* Adds the next slot of a group. */
+static long merge_step(__u32 i, void *ctx)
+{
+	struct call_stack *s = *(struct call_stack **)ctx;
+	__u64 slot = python_slot(s, s->python.merged);
+
+	if (s->python.merged >= s->python.count || !(slot & PERFX_FRAME_PYTHON) ||
+	    !push_python(s, slot))
+		return 1;
+	s->python.merged++;
+	return 0;
+}
+
 /* Adds the next group, if the native frame that the walk is at runs it: its entry lies there. */
 __weak __noinline int merge_group(struct call_stack *s)
 {
-	__u64 entry, slot;
-	__u32 at;
+	__u64 entry;
 
 	if (!s)
 		return 0;
@@ -249,13 +261,8 @@ __weak __noinline int merge_group(struct call_stack *s)
 	if (entry ? entry - s->sp >= s->cfa - s->sp
 		  : s->pc - s->python.eval_start >= s->python.eval_end - s->python.eval_start)
 		return 0;
-	at = s->python.merged + 1;
-	for (int i = 0; i < PERFX_STACK_FRAMES_MAX; i++, at++) {
-		slot = python_slot(s, at);
-		if (at >= s->python.count || !(slot & PERFX_FRAME_PYTHON) || !push_python(s, slot))
-			break;
-	}
-	s->python.merged = at;
+	s->python.merged++;
+	repeat(PERFX_STACK_FRAMES_MAX, merge_step, &s);
 	return 0;
 }
 
@@ -266,20 +273,22 @@ static __always_inline void merge_python(struct call_stack *s)
 		merge_group(s);
 }
 
+static long merge_rest_step(__u32 i, void *ctx)
+{
+	struct call_stack *s = *(struct call_stack **)ctx;
+	__u64 slot;
+
+	if (s->python.merged >= s->python.count)
+		return 1;
+	slot = python_slot(s, s->python.merged++);
+	return (slot & PERFX_FRAME_PYTHON) && !push_python(s, slot);
+}
+
 /* Adds the Python frames whose native ones the walk has not reached. */
 __weak __noinline int merge_rest(struct call_stack *s)
 {
-	__u64 slot;
-
-	if (!s)
-		return 0;
-	for (int i = 0; i < PERFX_STACK_FRAMES_MAX; i++) {
-		if (s->python.merged >= s->python.count)
-			break;
-		slot = python_slot(s, s->python.merged++);
-		if ((slot & PERFX_FRAME_PYTHON) && !push_python(s, slot))
-			break;
-	}
+	if (s)
+		repeat(PERFX_STACK_FRAMES_MAX, merge_rest_step, &s);
 	return 0;
 }
 
@@ -606,25 +615,40 @@ static __always_inline int take_guess(struct call_stack *s, __u64 word)
 	return to_caller(s, s->scanned_fp, false);
 }
 
-/* Goes up the stack to what may be a return address; false: the stack is to be read. */
-static __always_inline bool scan(struct call_stack *s)
-{
-	for (int i = 0; i < STACK_CHUNK_WORDS; i++) {
-		__u64 at = s->scan_at, word;
+struct scan {
+	struct call_stack *stack;
+	bool wants_stack;
+};
 
-		if (at >= s->scan_end)
-			break;
-		if (!read_memory(s, at, &word))
-			return false;
-		if (may_be_code(s, word)) {
-			s->code_behind = word;
-			break;
-		}
-		if (word > at && word - at < STACK_NEAR_BYTES && !(word & 7))
-			s->scanned_fp = word;
-		s->scan_at = at + 8;
+static long scan_step(__u32 i, void *ctx)
+{
+	struct scan *scan = ctx;
+	struct call_stack *s = scan->stack;
+	__u64 at = s->scan_at, word;
+
+	if (at >= s->scan_end)
+		return 1;
+	if (!read_memory(s, at, &word)) {
+		scan->wants_stack = true;
+		return 1;
 	}
-	return true;
+	if (may_be_code(s, word)) {
+		s->code_behind = word;
+		return 1;
+	}
+	if (word > at && word - at < STACK_NEAR_BYTES && !(word & 7))
+		s->scanned_fp = word;
+	s->scan_at = at + 8;
+	return 0;
+}
+
+/* Goes up the stack to what may be a return address; false: the stack is to be read. */
+static __always_inline bool scan_up(struct call_stack *s)
+{
+	struct scan scan = {.stack = s};
+
+	repeat(STACK_CHUNK_WORDS, scan_step, &scan);
+	return !scan.wants_stack;
 }
 
 __weak __noinline int step_scan(struct call_stack *s)
@@ -634,7 +658,7 @@ __weak __noinline int step_scan(struct call_stack *s)
 	if (!s)
 		return STACK_DONE;
 	if (!s->code_behind) {
-		if (!scan(s))
+		if (!scan_up(s))
 			return want_stack(s);
 		if (s->scan_at >= s->scan_end)
 			return finish(s, s->fallback);
@@ -753,9 +777,33 @@ static __always_inline void end_search(struct call_stack *s)
 	finish(s, s->fallback);
 }
 
-/* Walks what stack_begin and python_begin have begun; the reader is known when this is compiled. */
-static __always_inline void stack_run(struct call_stack *s, memory_reader *read, void *ctx)
+struct stack_run {
+	struct call_stack *stack;
+	void *ctx; /* the reader's */
+};
+
+/* A step of stack_run: goes on as far as it can without reading, and reads. */
+static __always_inline long stack_read(const struct stack_run *run, memory_reader *read)
 {
+	struct call_stack *s = run->stack;
+	int next = stack_steps(s);
+	__u32 bytes = s->wanted_bytes;
+
+	if (next == STACK_WANTS && bytes <= STACK_CHUNK_BYTES)
+		next = stack_took(s, read(s->chunk, bytes, s->wanted, run->ctx) != 0);
+	return next == STACK_DONE;
+}
+
+static long stack_read_current(__u32 i, void *ctx)
+{
+	return stack_read(ctx, read_current);
+}
+
+/* Walks what stack_begin and python_begin have begun. */
+static __always_inline void stack_run(struct call_stack *s, repeat_step *read, void *ctx)
+{
+	struct stack_run run = {s, ctx};
+
 	if (perfx_stacks_by == PERFX_STACKS_OFF) {
 		s->addresses[0] = s->pc;
 		s->head.frames_count = 1;
@@ -764,15 +812,7 @@ static __always_inline void stack_run(struct call_stack *s, memory_reader *read,
 	}
 	/* unless it ends before */
 	s->head.flags = PERFX_STACK_CUT | PERFX_STACK_ENDED(PERFX_STACK_END_DEPTH);
-	for (int i = 0; i < STACK_READS_MAX; i++) {
-		int next = stack_steps(s);
-		__u32 bytes = s->wanted_bytes;
-
-		if (next == STACK_WANTS && bytes <= STACK_CHUNK_BYTES)
-			next = stack_took(s, read(s->chunk, bytes, s->wanted, ctx) != 0);
-		if (next == STACK_DONE)
-			break;
-	}
+	repeat(STACK_READS_MAX, read, &run);
 	end_search(s);
 	merge_rest(s);
 }
@@ -785,7 +825,7 @@ __weak __noinline int stack_walk(struct call_stack *s, __u64 pc, __u64 sp, __u64
 	stack_begin(s, bpf_get_current_task(), current_tgid(), pc, sp, fp, flags);
 	if (perfx_stacks_by != PERFX_STACKS_OFF)
 		python_begin(&s->python);
-	stack_run(s, read_current, NULL);
+	stack_run(s, stack_read_current, NULL);
 	return 0;
 }
 

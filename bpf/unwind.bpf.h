@@ -126,7 +126,7 @@ static __always_inline __u64 permuted(__u64 address, __u32 generation)
 }
 
 /* The mapping that contains an address of code: 1 + its index; 0: none. */
-__weak __noinline __u32 find_mapping(const struct perfx_unwind_process *process, __u64 address)
+static __always_inline __u32 find_mapping(const struct perfx_unwind_process *process, __u64 address)
 {
 	__u32 low = 0, high, slot;
 	void *set;
