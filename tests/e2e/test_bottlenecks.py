@@ -8,6 +8,7 @@ from conftest import TOP, Tracer
 from trainers import has_torch
 
 PYTHON = "/usr/bin/python3"
+LONG = pytest.mark.long
 NEW = {"PythonBound", "GilWait", "LockWait", "InputWait", "OutputWait", "DiskWait", "SleepWait", "ChildWait"}
 
 
@@ -43,12 +44,15 @@ def findings(bottleneck):
 @pytest.mark.parametrize("bottleneck,kind,subject,evidence", [
     ("python", "PythonBound", "normalize (bottlenecks.py:", "most of it normalize (bottlenecks.py:"),
     ("gil", "GilWait", "bottlenecks.py:", "which runs spin (bottlenecks.py:"),
-    ("lock", "LockWait", "Lock.batch (bottlenecks.py:", "of it for lock at 0x"),
+    pytest.param("lock", "LockWait", "Lock.batch (bottlenecks.py:", "of it for lock at 0x",
+                 marks=LONG),
     ("pipe", "InputWait", "Pipe.batch (bottlenecks.py:", "runs mostly normalize (bottlenecks.py:"),
-    ("loader", "InputWait", "Loader.batch (bottlenecks.py:", "runs mostly normalize (bottlenecks.py:"),
-    ("no-workers", "PythonBound", "normalize (bottlenecks.py:", "most of it normalize (bottlenecks.py:"),
+    pytest.param("loader", "InputWait", "Loader.batch (bottlenecks.py:", "runs mostly normalize (bottlenecks.py:",
+                 marks=LONG),
+    pytest.param("no-workers", "PythonBound", "normalize (bottlenecks.py:", "most of it normalize (bottlenecks.py:",
+                 marks=LONG),
     ("checkpoint", "DiskWait", "Checkpoint.end (bottlenecks.py:", "of it for /var/tmp/checkpoint-"),
-    ("sleep", "SleepWait", "Sleep.end (bottlenecks.py:", "for a fixed time to pass"),
+    pytest.param("sleep", "SleepWait", "Sleep.end (bottlenecks.py:", "for a fixed time to pass", marks=LONG),
 ])
 def test_a_planted_bottleneck_is_named(bottleneck, kind, subject, evidence):
     found = findings(bottleneck)

@@ -16,7 +16,7 @@ from conftest import BUILD, TOP, WORKLOADS, wait_for
 from test_samples import recording  # noqa: F401 pylint: disable=unused-import
 
 DWFL_STACKS = BUILD / "e2e/dwfl_stacks"
-PYTHONS = sorted({"/usr/bin/python3", os.path.realpath(sys.executable)})
+PYTHONS = sorted({os.path.realpath(python) for python in ("/usr/bin/python3", sys.executable)})
 STOPS = 12
 ROUNDS_SECONDS = 0.3  # waiting threads are sampled twenty times a second
 

@@ -71,7 +71,11 @@ def on_cpu_ns(samples, functions, frames=2):
     return found
 
 
-@pytest.mark.parametrize("name, case", [("shares", "leaf"), ("shares", "called"), ("shares-fp", "called")])
+@pytest.mark.parametrize("name, case", [
+    ("shares", "leaf"),
+    pytest.param("shares", "called", marks=pytest.mark.long),
+    pytest.param("shares-fp", "called", marks=pytest.mark.long),
+])
 def test_shares_of_cpu_time(name, case, program, recording):
     """60, 30 and 10 %, each within 4 points; in sum what the program used, within a tenth."""
     p = program(WORKLOADS / name, case)
