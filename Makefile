@@ -43,7 +43,7 @@ LDLIBS   += $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lZydis -liberty -lm 
 
 # Everything from decode on is free of root, libbpf and globals: the unit tests link it all the
 # same as one archive, so a test pulls in just the objects that it names.
-USER_SRC := $(filter-out user/cmd/main.c user/libperfx/%,$(wildcard user/*/*.c user/*/*/*.c))
+USER_SRC := $(filter-out user/cmd/main.c user/libperfx/% user/agent/%,$(wildcard user/*/*.c user/*/*/*.c))
 USER_OBJ := $(USER_SRC:%.c=$(BUILD)/%.o)
 BPF_SRC  := $(wildcard bpf/*.bpf.c)
 BPF_OBJ  := $(BPF_SRC:bpf/%.bpf.c=$(BUILD)/bpf/$(ARCH)/%.bpf.o)
@@ -52,7 +52,8 @@ LIB      := $(BUILD)/libperfx-core.a
 BIN      := $(BUILD)/perfx-trace
 LIBPERFX := $(BUILD)/libperfx.so.1
 # What `perfx-trace run` gives to a program; in an installation lib/perfx.
-HOOKS    := $(addprefix $(BUILD)/lib/perfx/,libperfx-nvtx.so libperfx-python.so \
+AGENT    := $(BUILD)/lib/perfx/libperfx-gpu.so
+HOOKS    := $(AGENT) $(addprefix $(BUILD)/lib/perfx/,libperfx-nvtx.so libperfx-python.so \
               python/sitecustomize.py python/perfx_functions.py)
 # The program writes the man page's options.
 MAN      := $(BUILD)/perfx-trace.1
@@ -125,6 +126,17 @@ $(BUILD)/lib/perfx/libperfx-nvtx.so: user/libperfx/nvtx.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -O2 -g -fPIC -fvisibility=hidden -shared $(NO_PATHS) -Wl,-soname,$(@F) $(WARN) \
 		-o $@ $<
+
+# The agent in a process that uses a GPU: an ordinary build, by functions that each C library since
+# 2.17 has (user/agent/libc.h). perfx-trace has its bytes in itself, too, to attach with.
+AGENT_LIBS := -Wl,--no-as-needed -l:libdl.so.2 -l:libpthread.so.0
+$(AGENT): $(wildcard user/agent/*.[ch]) include/perfx_agent.h include/perfx_record.h
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -O2 -g -D_GNU_SOURCE -fPIC -fvisibility=hidden -shared $(NO_PATHS) \
+		-Wl,-soname,$(@F),-z,nodelete,-z,relro $(WARN) -Iinclude -o $@ $(filter %.c,$^) $(AGENT_LIBS)
+
+$(BUILD)/user/gpu/agent_image.o: $(AGENT)
 
 # By a file of its own, which no other process maps: probes in it concern none.
 $(BUILD)/lib/perfx/libperfx-python.so: $(LIBPERFX)

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Between the tracer and libperfx-gpu.so, its agent in a process that uses a GPU: how the agent is
+ * told where the tracer is, the messages of their socket, and the ring by which records come.
+ *
+ * The socket is AF_UNIX, SOCK_SEQPACKET: a message is a packet. The agent has it from the tracer
+ * (struct perfx_agent_config, written into the library's image before that is put into a process),
+ * or connects by the name in PERFX_GPU_SOCKET (`run`, where CUDA_INJECTION64_PATH names the
+ * library). Then:
+ *
+ *	tracer → agent   START, with the memfd of the ring
+ *	agent → tracer   HELLO: it records; or REFUSED: why it does not, and that is all
+ *	agent → tracer   FILLED: there are new records in the ring
+ *	tracer → agent   STOP or STEP_ASIDE
+ *	agent → tracer   STOPPED or STEPPED_ASIDE, the last message
+ *
+ * The agent stops by itself when the socket is closed, the deadline has passed or the process
+ * exits. Whatever comes from the agent is as untrusted as the process that it is in: the tracer
+ * copies first and checks the copy.
+ */
+#ifndef PERFX_AGENT_H
+#define PERFX_AGENT_H
+
+#include <linux/types.h>
+
+#define PERFX_AGENT_VERSION 1
+/* The abstract socket's name, without the leading NUL. */
+#define PERFX_AGENT_SOCKET_VARIABLE "PERFX_GPU_SOCKET"
+
+/* --- in the image ----------------------------------------------------------------------------- */
+
+#define PERFX_AGENT_MAGIC "\x7fperfx-gpu-agent" /* 16 bytes */
+
+/* Once in the image, aligned to 8; whoever injects the library finds it by its magic. */
+struct perfx_agent_config {
+	char magic[16];
+	__u32 version;	 /* PERFX_AGENT_VERSION */
+	__u32 size;	 /* of this struct */
+	__s32 socket_fd; /* in the process; -1: by PERFX_GPU_SOCKET */
+	__u32 pad;
+};
+
+/* --- messages --------------------------------------------------------------------------------- */
+
+enum perfx_agent_message {
+	PERFX_AGENT_START = 1,
+	PERFX_AGENT_STOP = 2,
+	/* The process's own profiler begins: CUPTI is its alone from now on. */
+	PERFX_AGENT_STEP_ASIDE = 3,
+	PERFX_AGENT_HELLO = 16,
+	PERFX_AGENT_REFUSED = 17,
+	PERFX_AGENT_STOPPED = 18,
+	PERFX_AGENT_STEPPED_ASIDE = 19,
+	/* Instead of an eventfd: a program that closes all descriptors can get the number of one
+	 * for a file of its own, and of a socket the agent sees that by the inode. */
+	PERFX_AGENT_FILLED = 20,
+};
+
+/* Graphs as nodes: a record for each kernel and copy in them instead of one for each launch. */
+#define PERFX_AGENT_GRAPH_NODES 0x1
+
+struct perfx_agent_start {
+	__u32 kind; /* PERFX_AGENT_START, _STOP, _STEP_ASIDE; of the latter two only this counts */
+	__u32 version;
+	__u32 level;	   /* 1 or 2, as --gpu */
+	__u32 flags;	   /* PERFX_AGENT_GRAPH_NODES */
+	__u64 deadline_ns; /* CLOCK_MONOTONIC; 0: none */
+	__u64 ring_bytes;  /* of the memfd */
+};
+
+/* STOPPED: CUPTI has been finalised, nothing of it is active in the process any more. */
+#define PERFX_AGENT_FINALISED 0x1
+
+#define PERFX_AGENT_TEXT 232
+
+struct perfx_agent_answer {
+	__u32 kind;
+	__u32 version;
+	__u32 cupti_version;	 /* as cuptiGetVersion gives it; 0: unknown */
+	__u32 driver_version;	 /* as cuDriverGetVersion gives it; 0: unknown */
+	__u32 tid;		 /* of the agent, in the process's pid namespace */
+	__u32 flags;		 /* PERFX_AGENT_FINALISED */
+	__u64 left_mapped_bytes; /* STOPPED, STEPPED_ASIDE: what of the agent stays mapped */
+	/* HELLO: which CUPTI; otherwise why, one clause. Ends with NUL. */
+	char text[PERFX_AGENT_TEXT];
+};
+
+/* --- the ring --------------------------------------------------------------------------------- *
+ *
+ * One producer, the agent's thread; one consumer, the tracer. Positions count bytes since the start
+ * and never wrap; data lies at position % data_bytes. A record does not wrap: what is too short for
+ * it at the end is skipped by a PAD record. The agent never waits: what finds no room is counted.
+ */
+
+#define PERFX_AGENT_RING_MAGIC	 0x78667270 /* "prfx" */
+#define PERFX_AGENT_RING_DATA	 4096	    /* offset of the data: the header has its own page */
+#define PERFX_AGENT_RING_DEFAULT (PERFX_AGENT_RING_DATA + (16u << 20))
+
+/* What the agent could not hand on, so far. */
+struct perfx_agent_losses {
+	__u64 ring_full;       /* records without room in the ring */
+	__u64 cupti_dropped;   /* records that CUPTI says it has dropped */
+	__u64 unbuffered;      /* buffers that CUPTI asked for and did not get */
+	__u64 thrown_buffers;  /* buffers that were thrown away unread: CUPTI before API 27 */
+	__u64 untimed;	       /* records without a start or an end */
+	__u64 unknown_kinds;   /* records of kinds that were not asked for */
+	__u64 unknown_buffers; /* completed, but not by the agent's pool */
+	__u64 unnamed;	       /* kernels beyond the table of names: name is 0 */
+};
+#define PERFX_AGENT_LOSSES 8 /* members */
+
+struct perfx_agent_ring {
+	/* Written by the tracer before START. */
+	__u32 magic;
+	__u32 version;
+	__u64 data_bytes; /* a power of two */
+	__u8 pad0[48];
+	/* Written by the agent. */
+	__u64 head; /* behind the last record; stored with release */
+	struct perfx_agent_losses losses;
+	__u8 pad1[56];
+	/* Written by the tracer. */
+	__u64 tail; /* read up to here; stored with release */
+	__u8 pad2[56];
+};
+
+enum perfx_agent_record_kind {
+	PERFX_AGENT_PAD = 1,
+	PERFX_AGENT_NAME = 2,
+	PERFX_AGENT_ACTIVITY = 3,
+	PERFX_AGENT_CALL = 4,
+};
+
+struct perfx_agent_record {
+	__u32 size; /* bytes, this header included, a multiple of 8 */
+	__u32 kind; /* enum perfx_agent_record_kind */
+};
+
+#define PERFX_AGENT_RECORD_MAX 4352 /* a PAD record may be longer */
+#define PERFX_AGENT_NAME_MAX   4096 /* bytes of a name, NUL included; a longer one is cut */
+
+/* A kernel has no name: the text is made of its record's address. */
+#define PERFX_AGENT_NAME_UNKNOWN 0x1
+
+/* Before the first record that names it. The text follows, NUL-terminated, padded with NULs. */
+struct perfx_agent_name {
+	struct perfx_agent_record hdr;
+	__u32 name;  /* from 1 on; of this agent alone */
+	__u32 flags; /* PERFX_AGENT_NAME_UNKNOWN */
+};
+
+/* Work of the device. What does not apply is 0. */
+struct perfx_agent_activity {
+	struct perfx_agent_record hdr;
+	__u64 start_ns, end_ns; /* CLOCK_MONOTONIC */
+	__u64 bytes;		/* COPY, MEMSET */
+	__u64 call;		/* CUPTI's correlation id */
+	__u32 device, stream;
+	__u32 name;  /* KERNEL */
+	__u32 graph; /* 0: in none */
+	__u32 grid[3], block[3];
+	__u32 static_shared_bytes, dynamic_shared_bytes;
+	__u16 registers;  /* of a thread */
+	__u8 op;	  /* enum perfx_gpu_op */
+	__u8 direction;	  /* enum perfx_gpu_direction */
+	__u8 host_memory; /* enum perfx_gpu_host_memory */
+	__u8 pad[3];
+};
+
+/* A call of the CUDA runtime or driver. */
+struct perfx_agent_call {
+	struct perfx_agent_record hdr;
+	__u64 start_ns, end_ns;
+	__u64 call; /* CUPTI's correlation id */
+	__u32 tid;  /* in the process's pid namespace */
+	__u32 name;
+	__u8 op; /* enum perfx_gpu_op */
+	__u8 pad[7];
+};
+
+#endif

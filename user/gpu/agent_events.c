@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "gpu/agent_events.h"
+
+#include "base/hash.h"
+#include "perfx_record.h"
+#include "proc/process.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* --- sums ------------------------------------------------------------------------------------- */
+
+/* What a sum is of: the fields of a record between its header and its sums. */
+#define KEY_BYTES \
+	(offsetof(struct perfx_gpu_overflow, count) - offsetof(struct perfx_gpu_overflow, process))
+
+static struct perfx_gpu_overflow *find_sum(struct gpu_events *all,
+					   const struct perfx_gpu_overflow *key)
+{
+	uint64_t hash = fnv1a(&key->process, KEY_BYTES);
+	uint32_t index = map64_get(&all->sums_by_key, hash);
+
+	if (index != MAP64_NONE)
+		return &all->sums[index];
+	index = (uint32_t)all->sums_count;
+	if (grow_array(&all->sums, &all->sums_capacity, all->sums_count + 1, sizeof(*all->sums)) ||
+	    map64_put(&all->sums_by_key, hash, index))
+		return NULL;
+	all->sums[index] = *key;
+	all->sums_count++;
+	return &all->sums[index];
+}
+
+static void add_to_sum(struct gpu_events *all, const struct perfx_gpu_activity *activity)
+{
+	struct perfx_gpu_overflow key = {.process = activity->process,
+					 .device = activity->device,
+					 .stream = activity->stream,
+					 .name = activity->name,
+					 .op = activity->op,
+					 .direction = activity->direction,
+					 .host_memory = activity->host_memory};
+	struct perfx_gpu_overflow *sum;
+
+	memcpy(key.grid, activity->grid, sizeof(key.grid));
+	memcpy(key.block, activity->block, sizeof(key.block));
+	sum = find_sum(all, &key);
+	if (!sum)
+		return;
+	all->summed_count++;
+	sum->count++;
+	sum->total_ns += activity->end_ns - activity->time_ns;
+	sum->bytes += activity->bytes;
+}
+
+void gpu_events_emit_sums(struct gpu_events *events)
+{
+	struct pack_buffer buffer;
+
+	for (size_t i = 0; i < events->sums_count; i++) {
+		struct perfx_gpu_overflow *sum = &events->sums[i];
+
+		if (!sum->count)
+			continue;
+		SINK_PACK(events->sink, &buffer, PERFX_KIND_GPU_OVERFLOW, *sum);
+		sum->count = sum->total_ns = sum->bytes = 0;
+	}
+}
+
+void gpu_events_clear(struct gpu_events *events)
+{
+	map64_clear(&events->sums_by_key);
+	free(events->sums);
+	events->sums = NULL;
+	events->sums_count = events->sums_capacity = 0;
+}
+
+/* --- threads ---------------------------------------------------------------------------------- */
+
+static bool is_in_other_pid_namespace(pid_t pid)
+{
+	struct stat ours, theirs;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
+	return !stat("/proc/self/ns/pid", &ours) && !stat(path, &theirs) &&
+	       ours.st_ino != theirs.st_ino;
+}
+
+/* 0: the thread has ended, and nobody knows any more which it was. */
+static uint32_t thread_of(struct agent_events *events, uint32_t own_id)
+{
+	uint32_t tid;
+
+	if (!events->has_own_pids)
+		return own_id;
+	tid = map64_get(&events->threads, own_id);
+	if (tid != MAP64_NONE)
+		return tid;
+	tid = (uint32_t)process_thread_by_own_id(events->pid, (pid_t)own_id);
+	map64_put(&events->threads, own_id, tid); /* without memory it is looked up again */
+	return tid;
+}
+
+/* --- records ---------------------------------------------------------------------------------- */
+
+/* An agent's names are numbered in the order in which they come, so a gap is of its making. */
+#define NAMES_MAX 65536
+
+static void take_name(struct agent_events *events, const struct perfx_agent_name *name,
+		      const char *text)
+{
+	uint32_t flags = name->flags & PERFX_AGENT_NAME_UNKNOWN ? PERFX_GPU_NAME_UNKNOWN : 0;
+
+	if (name->name < NAMES_MAX && !grow_array(&events->names, &events->names_capacity,
+						  (size_t)name->name + 1, sizeof(*events->names)))
+		events->names[name->name] = gpu_names__id(events->all->names, text, "", flags);
+}
+
+static uint32_t name_of(const struct agent_events *events, uint32_t name)
+{
+	return name < events->names_capacity ? events->names[name] : 0;
+}
+
+static bool is_recorded(const struct gpu_events *all, uint64_t start_ns)
+{
+	return start_ns >= all->begin_ns && (!all->end_ns || start_ns <= all->end_ns);
+}
+
+static void take_activity(struct agent_events *events, const struct perfx_agent_activity *from)
+{
+	struct perfx_gpu_activity activity = {
+		.time_ns = from->start_ns,
+		.end_ns = from->end_ns,
+		.bytes = from->bytes,
+		.call = from->call,
+		.process = events->process,
+		.device = from->device,
+		.stream = from->stream,
+		.name = name_of(events, from->name),
+		.graph = from->graph,
+		.static_shared_bytes = from->static_shared_bytes,
+		.dynamic_shared_bytes = from->dynamic_shared_bytes,
+		.registers = from->registers,
+		.op = from->op,
+		.direction = from->direction,
+		.host_memory = from->host_memory,
+	};
+	struct pack_buffer buffer;
+
+	if (!is_recorded(events->all, from->start_ns))
+		return;
+	memcpy(activity.grid, from->grid, sizeof(activity.grid));
+	memcpy(activity.block, from->block, sizeof(activity.block));
+	if (events->all->events_count >= events->all->events_max) {
+		add_to_sum(events->all, &activity);
+		return;
+	}
+	events->all->events_count++;
+	SINK_PACK(events->all->sink, &buffer, PERFX_KIND_GPU_ACTIVITY, activity);
+}
+
+/* Beyond the limit calls are left out: the probes on the same functions have their sums. */
+static void take_call(struct agent_events *events, const struct perfx_agent_call *from)
+{
+	struct perfx_gpu_call call = {.time_ns = from->start_ns,
+				      .end_ns = from->end_ns,
+				      .call = from->call,
+				      .process = events->process,
+				      .name = name_of(events, from->name),
+				      .op = from->op};
+	struct pack_buffer buffer;
+
+	if (!is_recorded(events->all, from->start_ns) ||
+	    events->all->events_count >= events->all->events_max)
+		return;
+	events->all->events_count++;
+	call.tid = thread_of(events, from->tid);
+	SINK_PACK(events->all->sink, &buffer, PERFX_KIND_GPU_CALL, call);
+}
+
+void agent_events_take(struct agent_events *events, const union agent_record *record)
+{
+	switch (record->hdr.kind) {
+	case PERFX_AGENT_NAME:
+		take_name(events, &record->name, record->text);
+		break;
+	case PERFX_AGENT_ACTIVITY:
+		take_activity(events, &record->activity);
+		break;
+	case PERFX_AGENT_CALL:
+		take_call(events, &record->call);
+		break;
+	}
+}
+
+void agent_events_init(struct agent_events *events, struct gpu_events *all, pid_t pid,
+		       uint32_t process)
+{
+	*events = (struct agent_events){.all = all, .pid = pid, .process = process};
+	events->has_own_pids = is_in_other_pid_namespace(pid);
+}
+
+void agent_events_clear(struct agent_events *events)
+{
+	free(events->names);
+	map64_clear(&events->threads);
+	events->names = NULL;
+	events->names_capacity = 0;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An agent's records → records of the stream: processes, threads and names by the recording's
+ * numbers. Beyond a limit activities are summed up by kernel, stream and shape.
+ */
+#ifndef PERFX_GPU_AGENT_EVENTS_H
+#define PERFX_GPU_AGENT_EVENTS_H
+
+#include "base/grow.h"
+#include "decode/pack.h"
+#include "gpu/agent_ring.h"
+#include "gpu/gpu_names.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* --- what is shared by all processes of a recording ------------------------------------------- */
+
+struct gpu_events {
+	struct sink *sink;	   /* borrowed */
+	struct gpu_names *names;   /* borrowed */
+	uint64_t events_max;	   /* activities and calls that become records of their own */
+	uint64_t begin_ns, end_ns; /* what starts before or after is not of the recording */
+	/* Kept here. */
+	uint64_t events_count;
+	uint64_t summed_count; /* activities beyond the limit */
+	struct map64 sums_by_key;
+	struct perfx_gpu_overflow *sums;
+	size_t sums_count, sums_capacity;
+};
+
+/* Sends what has been added to the sums since the last time: OVERFLOW. */
+void gpu_events_emit_sums(struct gpu_events *events);
+void gpu_events_clear(struct gpu_events *events);
+
+/* --- of one process --------------------------------------------------------------------------- */
+
+struct agent_events {
+	struct gpu_events *all;
+	pid_t pid;
+	uint32_t process;
+	bool has_own_pids; /* it lives in another pid namespace than the tracer */
+	uint32_t *names;   /* by the agent's number: ours */
+	size_t names_capacity;
+	struct map64 threads; /* by the process's own thread id: the one that we see */
+};
+
+void agent_events_init(struct agent_events *events, struct gpu_events *all, pid_t pid,
+		       uint32_t process);
+void agent_events_clear(struct agent_events *events);
+void agent_events_take(struct agent_events *events, const union agent_record *record);
+
+#endif

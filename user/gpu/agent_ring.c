@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "gpu/agent_ring.h"
+
+#include "perfx_record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static const unsigned char *data_of(const struct agent_ring *ring)
+{
+	return (const unsigned char *)ring->shared + PERFX_AGENT_RING_DATA;
+}
+
+/* Never the header's own word: the process could change it. */
+static size_t data_bytes(const struct agent_ring *ring)
+{
+	return ring->bytes - PERFX_AGENT_RING_DATA;
+}
+
+void agent_ring_init(struct agent_ring *ring, void *memory, size_t bytes)
+{
+	*ring = (struct agent_ring){.shared = memory, .bytes = bytes};
+	ring->shared->magic = PERFX_AGENT_RING_MAGIC;
+	ring->shared->version = PERFX_AGENT_VERSION;
+	ring->shared->data_bytes = data_bytes(ring);
+}
+
+int agent_ring_make(struct agent_ring *ring, size_t bytes)
+{
+	int fd = memfd_create("perfx-gpu", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
+	void *memory = MAP_FAILED;
+
+	*ring = (struct agent_ring){0};
+	if (fd >= 0 && !ftruncate(fd, (off_t)bytes) &&
+	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (memory != MAP_FAILED) {
+		agent_ring_init(ring, memory, bytes);
+		return fd;
+	}
+	err = -errno;
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+void agent_ring_unmap(struct agent_ring *ring)
+{
+	if (ring->shared)
+		munmap(ring->shared, ring->bytes);
+	*ring = (struct agent_ring){0};
+}
+
+/* Sums that are read while they are written: each word is whole. */
+struct perfx_agent_losses agent_ring_losses(const struct agent_ring *ring)
+{
+	struct perfx_agent_losses losses = {0};
+
+	if (ring->shared)
+		memcpy(&losses, &ring->shared->losses, sizeof(losses));
+	return losses;
+}
+
+static bool name_is_good(union agent_record *record)
+{
+	size_t size = record->hdr.size;
+
+	if (size <= sizeof(record->name) || size > sizeof(*record) || !record->name.name)
+		return false;
+	record->text[size - sizeof(record->name) - 1] = '\0';
+	return true;
+}
+
+static bool activity_is_good(const struct perfx_agent_activity *activity)
+{
+	return activity->hdr.size == sizeof(*activity) && activity->op > PERFX_GPU_OP_INVALID &&
+	       activity->op < PERFX_GPU_OPS && activity->direction < PERFX_GPU_DIRECTIONS &&
+	       activity->host_memory < PERFX_GPU_HOST_MEMORIES &&
+	       activity->end_ns >= activity->start_ns;
+}
+
+static bool call_is_good(const struct perfx_agent_call *call)
+{
+	return call->hdr.size == sizeof(*call) && call->op > PERFX_GPU_OP_INVALID &&
+	       call->op < PERFX_GPU_OPS && call->end_ns >= call->start_ns;
+}
+
+static bool is_good(union agent_record *record)
+{
+	switch (record->hdr.kind) {
+	case PERFX_AGENT_NAME:
+		return name_is_good(record);
+	case PERFX_AGENT_ACTIVITY:
+		return activity_is_good(&record->activity);
+	case PERFX_AGENT_CALL:
+		return call_is_good(&record->call);
+	default:
+		return false;
+	}
+}
+
+/* Bytes that are there to be read, up to the end of the data: a record does not wrap. */
+static int look(struct agent_ring *ring, size_t *at, size_t *there)
+{
+	uint64_t head = __atomic_load_n(&ring->shared->head, __ATOMIC_ACQUIRE);
+	uint64_t unread = head - ring->tail;
+
+	if (!unread)
+		return 0;
+	if (unread > data_bytes(ring) || unread % 8)
+		return -EBADMSG;
+	*at = ring->tail & (data_bytes(ring) - 1);
+	*there = data_bytes(ring) - *at < unread ? data_bytes(ring) - *at : unread;
+	return 1;
+}
+
+static void advance(struct agent_ring *ring, size_t size)
+{
+	ring->tail += size;
+	__atomic_store_n(&ring->shared->tail, ring->tail, __ATOMIC_RELEASE);
+}
+
+/* Read once: the process may change it while it is checked. */
+static struct perfx_agent_record header_at(const struct agent_ring *ring, size_t at)
+{
+	const uint64_t *word = (const uint64_t *)(data_of(ring) + at);
+	uint64_t bits = __atomic_load_n(word, __ATOMIC_RELAXED);
+	struct perfx_agent_record header;
+
+	_Static_assert(sizeof(header) == sizeof(bits), "struct perfx_agent_record");
+	memcpy(&header, &bits, sizeof(header));
+	return header;
+}
+
+/* One record, which may be padding. */
+static int take(struct agent_ring *ring, union agent_record *record)
+{
+	struct perfx_agent_record header;
+	size_t at = 0, there = 0;
+	int found = look(ring, &at, &there);
+
+	if (found <= 0)
+		return found;
+	header = header_at(ring, at);
+	if (header.size < sizeof(header) || header.size > there || header.size % 8)
+		return -EBADMSG;
+	if (header.kind != PERFX_AGENT_PAD) {
+		if (header.size > sizeof(*record))
+			return -EBADMSG;
+		memcpy(record, data_of(ring) + at, header.size);
+	}
+	record->hdr = header;
+	if (header.kind != PERFX_AGENT_PAD && !is_good(record))
+		return -EBADMSG;
+	advance(ring, header.size);
+	return 1;
+}
+
+int agent_ring_next(struct agent_ring *ring, union agent_record *record)
+{
+	int found = ring->is_damaged || !ring->shared ? 0 : 1;
+
+	while (found > 0) {
+		found = take(ring, record);
+		if (found > 0 && record->hdr.kind != PERFX_AGENT_PAD)
+			return 1;
+	}
+	if (found < 0)
+		ring->is_damaged = true;
+	return found;
+}

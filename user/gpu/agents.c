@@ -1,0 +1,552 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "gpu/agents.h"
+
+#include "base/clock.h"
+#include "base/message.h"
+#include "gpu/agent_events.h"
+#include "gpu/agent_ring.h"
+#include "perfx_record.h"
+#include "proc/process.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* One that has connected and is not (yet) a traced process's. */
+#define STRANGER_NS 5000000000u
+/* Two seconds for CUPTI, and what the machine takes. */
+#define STOP_MS 5000
+/* Of all connections, strangers among them. */
+#define AGENTS_MAX 1024
+
+enum agent_state {
+	AGENT_STRANGER, /* of which process it is, is not known yet */
+	AGENT_STARTED,	/* has START */
+	AGENT_ON,
+	AGENT_ENDED, /* nothing more comes */
+};
+
+struct agent {
+	enum agent_state state;
+	int fd; /* -1: closed */
+	pid_t pid;
+	uint32_t process;
+	uint64_t connected_ns;
+	uint32_t tid; /* of the agent's thread, as the process sees it */
+	struct agent_ring ring;
+	struct agent_events events;
+	uint64_t losses_emitted;
+};
+
+struct agents {
+	struct agents_parts parts;
+	struct gpu_events all;
+	int epoll_fd, listen_fd;
+	uint64_t deadline_ns;
+	struct agent **list; /* they stay where they are */
+	size_t count, capacity;
+	bool said_limit;
+};
+
+struct agents *agents__new(const struct agents_parts *parts)
+{
+	struct agents *agents = calloc(1, sizeof(*agents));
+
+	if (!agents)
+		return NULL;
+	agents->parts = *parts;
+	agents->listen_fd = -1;
+	agents->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	agents->all = (struct gpu_events){
+		.sink = parts->sink, .names = parts->names, .events_max = parts->events_max};
+	if (agents->epoll_fd >= 0)
+		return agents;
+	free(agents);
+	return NULL;
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static void free_agent(struct agent *agent)
+{
+	close_fd(&agent->fd);
+	agent_ring_unmap(&agent->ring);
+	agent_events_clear(&agent->events);
+	free(agent);
+}
+
+void agents__free(struct agents *agents)
+{
+	if (!agents)
+		return;
+	for (size_t i = 0; i < agents->count; i++)
+		free_agent(agents->list[i]);
+	close_fd(&agents->listen_fd);
+	close_fd(&agents->epoll_fd);
+	gpu_events_clear(&agents->all);
+	free(agents->list);
+	free(agents);
+}
+
+int agents__fd(const struct agents *agents)
+{
+	return agents ? agents->epoll_fd : -1;
+}
+
+/* --- what the report says --------------------------------------------------------------------- */
+
+/* Before CUDA 13 versions were counted: the index is the number. */
+static const char *const counted_releases[] = {
+	[12] = "10",   [13] = "11.0", [14] = "11.1", [15] = "11.2",
+	[16] = "11.5", [17] = "11.6", [18] = "11.8", [19] = "12.0",
+	[20] = "12.2", [21] = "12.3", [22] = "12.4", [23] = "12.5",
+	[24] = "12.6", [26] = "12.8", [27] = "12.9", [28] = "12.9 Update 1"};
+
+void cupti_release(uint32_t version, char *text, size_t size)
+{
+	if (version >= 10000)
+		snprintf(text, size, "%u.%u (%u)", version / 10000, version / 100 % 100, version);
+	else if (version < sizeof(counted_releases) / sizeof(*counted_releases) &&
+		 counted_releases[version])
+		snprintf(text, size, "%s (%u)", counted_releases[version], version);
+	else
+		snprintf(text, size, "(%u)", version);
+}
+
+static uint64_t lost_count(const struct perfx_agent_losses *losses)
+{
+	return losses->ring_full + losses->cupti_dropped + losses->thrown_buffers + losses->untimed;
+}
+
+static void emit_state(struct agents *agents, const struct agent *agent,
+		       enum perfx_gpu_agent_state state, uint64_t left_mapped_bytes,
+		       const char *text)
+{
+	struct perfx_agent_losses losses = agent_ring_losses(&agent->ring);
+	struct perfx_gpu_state record = {.time_ns = clock_monotonic_ns(),
+					 .dropped_count = lost_count(&losses),
+					 .left_mapped_bytes = left_mapped_bytes,
+					 .process = agent->process,
+					 .level = agents->parts.level,
+					 .state = state};
+	struct pack_buffer buffer;
+
+	SINK_PACK(agents->parts.sink, &buffer, PERFX_KIND_GPU_STATE, record, text);
+}
+
+void agents__refused(struct agents *agents, pid_t pid, const char *why)
+{
+	struct agent agent = {.pid = pid,
+			      .process = agents->parts.process_of(agents->parts.ctx, pid)};
+
+	msg_say("pid %d: its GPU's work is not recorded (--gpu %u): %s", (int)pid,
+		agents->parts.level, why);
+	if (agent.process)
+		emit_state(agents, &agent, PERFX_GPU_AGENT_REFUSED, 0, why);
+}
+
+/* --- connections ------------------------------------------------------------------------------ */
+
+void agents_socket_name(char name[AGENTS_NAME_BYTES])
+{
+	uint64_t number = 0;
+
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		number = clock_monotonic_ns();
+	snprintf(name, AGENTS_NAME_BYTES, "perfx-gpu-%016" PRIx64, number);
+}
+
+static int watch(const struct agents *agents, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	return epoll_ctl(agents->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+int agents__listen(struct agents *agents, const char *name)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	size_t length = strnlen(name, sizeof(address.sun_path) - 1);
+	socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+
+	memcpy(address.sun_path + 1, name, length);
+	agents->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (agents->listen_fd < 0 || bind(agents->listen_fd, (struct sockaddr *)&address, size) ||
+	    listen(agents->listen_fd, 64))
+		return -errno;
+	return watch(agents, agents->listen_fd);
+}
+
+static struct agent *add_agent(struct agents *agents, int fd, pid_t pid)
+{
+	struct agent *agent = NULL;
+
+	if (agents->count < AGENTS_MAX &&
+	    !grow_array(&agents->list, &agents->capacity, agents->count + 1, sizeof(*agents->list)))
+		agent = calloc(1, sizeof(*agent));
+	if (!agent || watch(agents, fd)) {
+		free(agent);
+		close(fd);
+		return NULL;
+	}
+	agent->fd = fd;
+	agent->pid = pid;
+	agent->connected_ns = clock_monotonic_ns();
+	agents->list[agents->count++] = agent;
+	return agent;
+}
+
+static void accept_all(struct agents *agents)
+{
+	int fd;
+
+	while (agents->listen_fd >= 0 &&
+	       (fd = accept4(agents->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+		struct ucred peer;
+		socklen_t size = sizeof(peer);
+
+		if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size))
+			close(fd);
+		else
+			add_agent(agents, fd, peer.pid);
+	}
+}
+
+/* --- messages to an agent --------------------------------------------------------------------- */
+
+/* memfd: -1: none goes with it. 0 or -errno. */
+static int send_message(const struct agent *agent, const struct perfx_agent_start *message,
+			int memfd)
+{
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {.header = {.cmsg_len = CMSG_LEN(sizeof(int)),
+				.cmsg_level = SOL_SOCKET,
+				.cmsg_type = SCM_RIGHTS}};
+	struct iovec part = {.iov_base = (void *)message, .iov_len = sizeof(*message)};
+	struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+
+	if (memfd >= 0) {
+		memcpy(CMSG_DATA(&control.header), &memfd, sizeof(memfd));
+		header.msg_control = &control;
+		header.msg_controllen = sizeof(control);
+	}
+	return sendmsg(agent->fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+static void send_request(const struct agent *agent, enum perfx_agent_message kind)
+{
+	struct perfx_agent_start message = {.kind = kind, .version = PERFX_AGENT_VERSION};
+
+	send_message(agent, &message, -1);
+}
+
+static int send_start(struct agents *agents, struct agent *agent)
+{
+	struct perfx_agent_start start = {
+		.kind = PERFX_AGENT_START,
+		.version = PERFX_AGENT_VERSION,
+		.level = agents->parts.level,
+		.flags = agents->parts.graph_nodes ? PERFX_AGENT_GRAPH_NODES : 0,
+		.deadline_ns = agents->deadline_ns,
+		.ring_bytes = PERFX_AGENT_RING_DEFAULT,
+	};
+	int memfd = agent_ring_make(&agent->ring, PERFX_AGENT_RING_DEFAULT), err;
+
+	if (memfd < 0)
+		return memfd;
+	err = send_message(agent, &start, memfd);
+	close(memfd);
+	return err;
+}
+
+/* --- an agent's end --------------------------------------------------------------------------- */
+
+static void end_agent(struct agent *agent)
+{
+	close_fd(&agent->fd); /* which takes it out of the epoll set */
+	agent->state = AGENT_ENDED;
+}
+
+/* The process has broken the rules, or something is wrong with the agent. */
+static void fail_agent(struct agents *agents, struct agent *agent, const char *why)
+{
+	msg_say("pid %d: its GPU's work is no longer recorded: %s", (int)agent->pid, why);
+	emit_state(agents, agent, PERFX_GPU_AGENT_FAILED, 0, why);
+	end_agent(agent);
+}
+
+/* The one that records, or is about to. */
+static struct agent *agent_of(const struct agents *agents, uint32_t process)
+{
+	for (size_t i = 0; agents && i < agents->count; i++) {
+		struct agent *agent = agents->list[i];
+
+		if (agent->process == process &&
+		    (agent->state == AGENT_STARTED || agent->state == AGENT_ON))
+			return agent;
+	}
+	return NULL;
+}
+
+/* As soon as it is known which process's it is. A second one in a process is not let in. */
+static void try_to_start(struct agents *agents, struct agent *agent)
+{
+	uint32_t process = agents->parts.process_of(agents->parts.ctx, agent->pid);
+	int err;
+
+	if ((process && agent_of(agents, process)) ||
+	    (!process && clock_monotonic_ns() - agent->connected_ns > STRANGER_NS))
+		end_agent(agent);
+	if (agent->state == AGENT_ENDED || !process)
+		return;
+	agent->process = process;
+	agent_events_init(&agent->events, &agents->all, agent->pid, agent->process);
+	err = send_start(agents, agent);
+	if (err)
+		fail_agent(agents, agent, strerror(-err));
+	else
+		agent->state = AGENT_STARTED;
+}
+
+int agents__adopt(struct agents *agents, int fd, pid_t pid)
+{
+	struct agent *agent = add_agent(agents, fd, pid);
+
+	if (!agent)
+		return -ENOMEM;
+	try_to_start(agents, agent);
+	return 0;
+}
+
+/* --- messages of an agent --------------------------------------------------------------------- */
+
+static void say_limit(struct agents *agents)
+{
+	if (!agents->all.summed_count || agents->said_limit)
+		return;
+	agents->said_limit = true;
+	msg_say("more than %" PRIu64 " GPU events: of further ones only sums are kept "
+		"(--gpu-max-events)",
+		agents->parts.events_max);
+}
+
+/* What is in the ring now: not more than once around it, whatever the process adds meanwhile. */
+static void drain_ring(struct agents *agents, struct agent *agent)
+{
+	uint64_t until = agent->ring.tail + PERFX_AGENT_RING_DEFAULT;
+	union agent_record record;
+	int found = 0;
+
+	while (agent->ring.tail < until && (found = agent_ring_next(&agent->ring, &record)) > 0)
+		agent_events_take(&agent->events, &record);
+	say_limit(agents);
+	if (found < 0)
+		fail_agent(agents, agent, "its ring is damaged");
+}
+
+static void on_hello(struct agents *agents, struct agent *agent,
+		     const struct perfx_agent_answer *answer)
+{
+	char release[48], text[PERFX_AGENT_TEXT + 64];
+
+	cupti_release(answer->cupti_version, release, sizeof(release));
+	snprintf(text, sizeof(text), "CUPTI %s, %s", release, answer->text);
+	agent->tid = answer->tid;
+	agent->state = AGENT_ON;
+	emit_state(agents, agent, PERFX_GPU_AGENT_ON, 0, text);
+}
+
+static void on_end(struct agents *agents, struct agent *agent,
+		   const struct perfx_agent_answer *answer, enum perfx_gpu_agent_state state)
+{
+	uint64_t left = answer->left_mapped_bytes < 1ull << 40 ? answer->left_mapped_bytes : 0;
+	bool stays = left && !(answer->flags & PERFX_AGENT_FINALISED);
+	char text[PERFX_AGENT_TEXT + 64];
+
+	snprintf(text, sizeof(text), "%s%s%s", answer->text, *answer->text && stays ? "; " : "",
+		 stays ? "CUPTI stays active" : "");
+	emit_state(agents, agent, state, left, text);
+	end_agent(agent);
+}
+
+static void on_answer(struct agents *agents, struct agent *agent,
+		      const struct perfx_agent_answer *answer)
+{
+	drain_ring(agents, agent);
+	if (agent->state == AGENT_ENDED)
+		return;
+	switch (answer->kind) {
+	case PERFX_AGENT_HELLO:
+		on_hello(agents, agent, answer);
+		break;
+	case PERFX_AGENT_REFUSED:
+		agents__refused(agents, agent->pid, answer->text);
+		end_agent(agent);
+		break;
+	case PERFX_AGENT_STOPPED:
+		on_end(agents, agent, answer, PERFX_GPU_AGENT_STOPPED);
+		break;
+	case PERFX_AGENT_STEPPED_ASIDE:
+		msg_say("pid %d: its own profiler has begun: its GPU's work is no longer recorded",
+			(int)agent->pid);
+		on_end(agents, agent, answer, PERFX_GPU_AGENT_STEPPED_ASIDE);
+		break;
+	case PERFX_AGENT_FILLED:
+		break;
+	default:
+		fail_agent(agents, agent, "its messages are not understood");
+	}
+}
+
+/* The other end is closed, without a word: the process has ended or executes another program, or
+ * the agent has. */
+static void on_closed(struct agents *agents, struct agent *agent)
+{
+	drain_ring(agents, agent);
+	if (agent->state == AGENT_ON)
+		emit_state(agents, agent, PERFX_GPU_AGENT_STOPPED, 0, "the process has ended");
+	end_agent(agent);
+}
+
+/* Messages of one turn: another agent's come, too. */
+#define MESSAGES_MAX 64
+
+static void read_messages(struct agents *agents, struct agent *agent)
+{
+	for (int i = 0; i < MESSAGES_MAX && agent->state != AGENT_ENDED; i++) {
+		struct perfx_agent_answer answer;
+		ssize_t size = recv(agent->fd, &answer, sizeof(answer), MSG_DONTWAIT | MSG_TRUNC);
+
+		if (size < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (size <= 0) {
+			on_closed(agents, agent);
+			return;
+		}
+		if (agent->state == AGENT_STRANGER)
+			continue; /* it has nothing to say before START */
+		if (size != sizeof(answer) || answer.version != PERFX_AGENT_VERSION) {
+			fail_agent(agents, agent, "its messages are not understood");
+			return;
+		}
+		answer.text[sizeof(answer.text) - 1] = '\0';
+		on_answer(agents, agent, &answer);
+	}
+}
+
+void agents__poll(struct agents *agents)
+{
+	if (!agents)
+		return;
+	accept_all(agents);
+	for (size_t i = 0; i < agents->count; i++) {
+		struct agent *agent = agents->list[i];
+
+		if (agent->state == AGENT_STRANGER)
+			try_to_start(agents, agent);
+		if (agent->state != AGENT_ENDED)
+			read_messages(agents, agent);
+		if (agent->state == AGENT_ON)
+			drain_ring(agents, agent);
+	}
+}
+
+/* --- the recording ---------------------------------------------------------------------------- */
+
+void agents__begin(struct agents *agents, uint64_t begin_ns, uint64_t deadline_ns)
+{
+	if (!agents)
+		return;
+	agents->all.begin_ns = begin_ns;
+	agents->deadline_ns = deadline_ns;
+}
+
+bool agents__records(const struct agents *agents, uint32_t process, uint32_t tid)
+{
+	const struct agent *agent = agent_of(agents, process);
+
+	if (!agent || agent->state != AGENT_ON)
+		return false;
+	return !agent->events.has_own_pids
+		       ? agent->tid != tid
+		       : process_thread_by_own_id(agent->pid, (pid_t)agent->tid) != (pid_t)tid;
+}
+
+void agents__step_aside(struct agents *agents, uint32_t process)
+{
+	const struct agent *agent = agent_of(agents, process);
+
+	if (agent)
+		send_request(agent, PERFX_AGENT_STEP_ASIDE);
+}
+
+static void emit_losses(struct agents *agents, struct agent *agent)
+{
+	struct perfx_agent_losses losses = agent_ring_losses(&agent->ring);
+	uint64_t count = lost_count(&losses);
+	struct perfx_loss record = {.loss = PERFX_LOSS_GPU_RECORDS,
+				    .process = agent->process,
+				    .count = count - agent->losses_emitted};
+	struct pack_buffer buffer;
+
+	if (count <= agent->losses_emitted) /* an agent that takes back what it has lost */
+		return;
+	agent->losses_emitted = count;
+	SINK_PACK(agents->parts.sink, &buffer, PERFX_KIND_LOSS, record);
+}
+
+void agents__emit_sums(struct agents *agents)
+{
+	if (!agents)
+		return;
+	gpu_events_emit_sums(&agents->all);
+	for (size_t i = 0; i < agents->count; i++)
+		if (agents->list[i]->process)
+			emit_losses(agents, agents->list[i]);
+}
+
+static bool have_all_ended(const struct agents *agents)
+{
+	for (size_t i = 0; i < agents->count; i++)
+		if (agents->list[i]->state == AGENT_STARTED || agents->list[i]->state == AGENT_ON)
+			return false;
+	return true;
+}
+
+void agents__stop(struct agents *agents, uint64_t end_ns)
+{
+	uint64_t until_ns = clock_monotonic_ns() + STOP_MS * 1000000ull;
+
+	if (!agents)
+		return;
+	agents__poll(agents); /* what has been recorded so far */
+	close_fd(&agents->listen_fd);
+	agents->all.end_ns = end_ns;
+	for (size_t i = 0; i < agents->count; i++)
+		if (agents->list[i]->fd >= 0)
+			send_request(agents->list[i], PERFX_AGENT_STOP);
+	while (!have_all_ended(agents) && clock_monotonic_ns() < until_ns) {
+		struct pollfd pollfd = {.fd = agents->epoll_fd, .events = POLLIN};
+
+		poll(&pollfd, 1, 50);
+		agents__poll(agents);
+	}
+	for (size_t i = 0; i < agents->count; i++)
+		if (agents->list[i]->state == AGENT_STARTED || agents->list[i]->state == AGENT_ON)
+			fail_agent(agents, agents->list[i], "its agent does not answer");
+}
