@@ -361,7 +361,7 @@ WL_BIN   := $(patsubst tests/workloads/%,$(WL)/%,$(basename $(WL_SRC))) $(WL_LIB
             $(addprefix $(WL)/,calls-static calls-stripped calls-bare calls-split execs-other \
                                exceptions-static exceptions-stripped tracked-stripped annotations-stripped \
                                tracked-static stripped/tracked.so calls-nopie early-static \
-                               memory-static memory_chain-fp shares-fp)
+                               memory-static memory_chain-fp shares-fp nvml/libnvidia-ml.so.1)
 WL_FLAGS := -O2 -g -fstack-protector-strong $(WARN) -Wno-missing-prototypes -D_GNU_SOURCE \
             -Iinclude -Itests/workloads -pthread
 WL_CC    = $(CC) -std=gnu11 $(WL_FLAGS) -MMD -MP -MF $@.d
@@ -398,6 +398,9 @@ $(WL)/%.so: tests/workloads/lib/%.c $(BUILD)/wl.flags
 
 $(WL)/trainer: WL_LDLIBS := -lopenblas -lm
 $(WL)/blas_calls: WL_LDLIBS := -lopenblas
+# By the driver's own name, for LD_LIBRARY_PATH.
+$(WL)/nvml/libnvidia-ml.so.1: $(WL)/libnvidia-ml.so
+	$(Q)mkdir -p $(@D) && cp $< $@
 CUDA_LIBS := $(addprefix $(WL)/,libcublas.so libcublasLt.so libnccl.so)
 $(WL)/cuda_calls: WL_LDLIBS := $(CUDA_LIBS) -Wl,-rpath,'$$ORIGIN'
 $(WL)/cuda_calls: $(CUDA_LIBS)

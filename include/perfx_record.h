@@ -76,6 +76,7 @@
 	X(GPU_USAGE,         gpu_usage,         70,  88,  88, 0, EVENT)          \
 	X(GPU_MEMORY,        gpu_memory,        71,  40,  40, 0, EVENT)          \
 	X(GPU_STATE,         gpu_state,         72,  48,  48, 1, EVENT)          \
+	X(HOST_ENERGY,       host_energy,       74,  32,  32, 1, EVENT)          \
 	/* read from kernel maps: at the end, and what is new at each SEGMENT */ \
 	X(OVERFLOW_CALLS,    overflow_calls,    48, 128,  56, 0, SUM)            \
 	X(HITS,              hits,              49,  32,  24, 0, SUM)            \
@@ -966,14 +967,27 @@ struct perfx_gpu_usage {
 	__u32 pad;
 };
 
-/* A traced process on a device. */
+/* A traced process on a device, at the same moment as the record of the device's usage that follows.
+ * Of process 0: all processes that are not traced, together. */
 struct perfx_gpu_memory {
 	struct perfx_record hdr;
 	__u64 time_ns;
-	__u64 used_bytes;
+	__u64 used_bytes; /* UINT64_MAX: not measured */
 	__u32 process;
 	__u32 device;
 	__u32 sm_percent; /* UINT32_MAX: not measured */
+	__u32 pad;
+};
+
+/* A domain of the host's powercap: a processor with its cores, memory. strings: name ("package-0",
+ * "dram") */
+#define PERFX_ENERGY_DOMAINS_MAX 64
+
+struct perfx_host_energy {
+	struct perfx_record hdr;
+	__u64 time_ns;
+	__u64 energy_uj; /* since some time; never begins anew */
+	__u32 domain;
 	__u32 pad;
 };
 

@@ -24,6 +24,7 @@ void aggregate__free(struct aggregate *a)
 	memory_clear(&a->memory);
 	stacks_clear(&a->stacks);
 	samples_clear(&a->samples);
+	energy_clear(&a->energy);
 	gpu_clear(&a->gpu);
 	map64_clear(&a->interned.ids);
 	free(a->interned.texts);

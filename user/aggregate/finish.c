@@ -534,6 +534,7 @@ static void fill_host(struct finish_ctx *w)
 	p->tracer_cpu_ns = a->has_end ? a->end.tracer_cpu_ns : PROFILE_ABSENT;
 	p->recording_cpu_ns = a->end.recording_cpu_ns;
 	fill_host_usage(&a->host_usage, p);
+	p->energy = energy_of_host(&a->energy);
 	p->tracer_rss_anon_bytes = a->has_end ? a->end.tracer_rss_anon_bytes : PROFILE_ABSENT;
 	/* the targets are always looked at: older captures do not say how often */
 	p->looks_count = a->end.looks_count ? a->end.looks_count : PROFILE_ABSENT;
@@ -585,6 +586,8 @@ static int fill_processes(struct finish_ctx *w)
 			continue;
 		err = process_fill(a, i, &p->processes[p->processes_count]);
 		p->processes[p->processes_count].steps = steps_of_process(&a->steps, i);
+		p->processes[p->processes_count].energy =
+			energy_of_process(&a->energy, i, &p->processes[p->processes_count].steps);
 		if (!a->has_off_cpu)
 			p->processes[p->processes_count].steps.off_cpu_ns = PROFILE_ABSENT;
 		p->processes_count++;

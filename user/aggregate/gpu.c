@@ -170,7 +170,7 @@ int handle_gpu_usage(struct aggregate *a, const struct event *event)
 		metric_add(&metrics[PROFILE_GPU_MEMORY_USED], record->memory_used_bytes);
 	add_energy(device, record);
 	add_throttle(device, record->throttle);
-	return add_point(device, record);
+	return energy_usage(&a->energy, record) ? -ENOMEM : add_point(device, record);
 }
 
 /* --- processes --- */
@@ -200,14 +200,18 @@ static struct gpu_place *place_get(struct aggregate *a, uint32_t process, uint32
 int handle_gpu_memory(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_gpu_memory *record = &event->gpu_memory;
-	struct gpu_place *place = place_get(a, record->process, record->device);
+	struct gpu_place *place;
 
-	if (!place)
-		return not_found(a);
 	saw_time(a, record->time_ns);
-	metric_add(&place->memory_bytes, record->used_bytes);
-	metric_add_u32(&place->sm_percent, record->sm_percent);
-	return 0;
+	if (record->process) {
+		place = place_get(a, record->process, record->device);
+		if (!place)
+			return not_found(a);
+		if (record->used_bytes != UINT64_MAX)
+			metric_add(&place->memory_bytes, record->used_bytes);
+		metric_add_u32(&place->sm_percent, record->sm_percent);
+	}
+	return energy_share(&a->energy, record);
 }
 
 int handle_gpu_state(struct aggregate *a, const struct event *event)

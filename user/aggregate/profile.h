@@ -442,6 +442,22 @@ struct profile_gpu_point {
 	uint32_t utilisation_percent, power_mw; /* UINT32_MAX likewise */
 };
 
+/* --- energy --- */
+
+/* Of the GPUs that a process uses. */
+struct profile_energy {
+	uint64_t gpu_mj;   /* PROFILE_ABSENT: not measured */
+	uint64_t steps_mj; /* of this in its steps; PROFILE_ABSENT likewise */
+	bool estimated;	   /* it shared a GPU: by the time that its kernels ran */
+};
+
+/* Of the whole host, whoever used it; PROFILE_ABSENT: not measured. */
+struct profile_host_energy {
+	uint64_t host_uj; /* its processors and their memory */
+	uint64_t host_ns; /* for so long */
+	uint64_t gpu_mj;  /* the GPUs that traced processes use */
+};
+
 /* --- calls, processes, the capture --- */
 
 #define PROFILE_ABSENT UINT64_MAX
@@ -612,6 +628,7 @@ struct profile_process {
 	struct profile_user_value *values; /* the program's own counters, by name */
 	size_t values_count;
 	struct profile_process_counters perf;
+	struct profile_energy energy;
 
 	struct profile_activities samples, blocked;
 	struct profile_stack_quality stacks;
@@ -685,6 +702,7 @@ struct profile {
 	uint64_t value_samples_count;
 	uint64_t gpu_activities_count; /* that came as records */
 	uint64_t gpu_calls_count;      /* launches and copies, counted at their calls */
+	struct profile_host_energy energy;
 
 	const struct profile_function *functions; /* by id: use profile_function() */
 	size_t functions_count;

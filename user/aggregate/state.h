@@ -8,6 +8,7 @@
 
 #include "aggregate/aggregate.h"
 #include "aggregate/calls.h"
+#include "aggregate/energy.h"
 #include "aggregate/gpu.h"
 #include "aggregate/memory.h"
 #include "aggregate/process.h"
@@ -26,6 +27,7 @@ struct aggregate {
 	struct stacks stacks;
 	struct samples samples;
 	struct gpu gpu;
+	struct energy energy;
 	struct host_usage host_usage;
 	struct process **processes;		    /* by process index */
 	size_t processes_capacity, processes_count; /* count: highest index + 1 */

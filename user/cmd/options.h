@@ -64,6 +64,7 @@ struct options {
 	uint64_t sample_bytes; /* MEMORY_SAMPLED: mean distance between samples */
 	uint64_t sample_hz;    /* --sample; 0: off */
 	enum perfx_stacks stacks;
+	uint64_t gpu_devices; /* --gpu-devices: bits; 0: those that traced processes use */
 	struct peaks_given peaks;
 	enum host_level host_level;
 	const char **usdt; /* globs of provider:name, borrowed from argv */

@@ -293,6 +293,25 @@ static int take_counters(const struct option_row *row, struct options *options, 
 	return bad(row, word, why);
 }
 
+/* "0,3" as bits */
+static int take_devices(const struct option_row *row, struct options *options, char *value)
+{
+	uint64_t *member = member_of(row, options);
+
+	for (const char *at = value;; at++) {
+		char *end;
+		unsigned long device = strtoul(at, &end, 10);
+
+		if (end == at || *at == '-' || device >= PERFX_GPU_DEVICES_MAX ||
+		    (*end && *end != ','))
+			return bad(row, value, "not a list of GPUs: try 0 or 0,3");
+		*member |= 1ull << device;
+		at = end;
+		if (!*at)
+			return EXIT_OK;
+	}
+}
+
 static int take_python(const struct option_row *row, struct options *options, char *value)
 {
 	int code = take_switch(row, options, value);
@@ -564,6 +583,15 @@ const struct option_row option_rows[] = {
 		"waits for. "
 		"Samples are reported apart from calls, which are counted exactly. "
 		"`off`: none are taken."},
+
+	{"gpu-devices", 0, false, SECTION_WHAT, RECORDING, .arg = "N[,...]", .parse = take_devices,
+	 INTO(gpu_devices),
+	 .help = "GPUs to sample, by nvidia-smi's number (default: those that traced processes "
+		 "use)",
+	 .man = "Which GPUs are sampled (utilization, memory, power, energy, clocks), by the "
+		"number "
+		"that nvidia-smi(1) gives them. "
+		"By default those on which a traced process has a context."},
 
 	/* --- how long --- */
 	{"duration", 'd', false, SECTION_WHEN, RECORDING, .arg = "TIME", .parse = take_time,

@@ -201,6 +201,7 @@ static struct recorder_options recorder_options_of(const struct options *options
 		.sample_hz = options->sample_hz,
 		.stacks = options->stacks,
 		.off_cpu = options->off_cpu,
+		.gpu_devices = options->gpu_devices,
 		.follow_children = !options->no_children,
 		.compensate = options->compensate,
 		.calibrate = !options->no_calibrate || options->compensate,

@@ -171,6 +171,8 @@ static bool values_ok(const struct event *event)
 		return event->gpu_usage.device < PERFX_GPU_DEVICES_MAX;
 	case PERFX_KIND_GPU_MEMORY:
 		return event->gpu_memory.device < PERFX_GPU_DEVICES_MAX;
+	case PERFX_KIND_HOST_ENERGY:
+		return event->host_energy.domain < PERFX_ENERGY_DOMAINS_MAX;
 	case PERFX_KIND_GPU_STATE:
 		return agent_state_ok(event->gpu_state.state);
 	case PERFX_KIND_GPU_OVERFLOW:

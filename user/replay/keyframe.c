@@ -356,6 +356,7 @@ static int add_event(struct keyframe *keyframe, const struct event *event)
 	case PERFX_KIND_GPU_CALL:
 	case PERFX_KIND_GPU_USAGE:
 	case PERFX_KIND_GPU_MEMORY:
+	case PERFX_KIND_HOST_ENERGY:
 		return 0;
 	default: /* of the life of a process */
 		return add_fact(keyframe, event);

@@ -169,6 +169,7 @@ static bool is_over(const struct event *event)
 	case PERFX_KIND_GPU_ACTIVITY:
 	case PERFX_KIND_GPU_USAGE:
 	case PERFX_KIND_GPU_MEMORY:
+	case PERFX_KIND_HOST_ENERGY:
 		return true;
 	default:
 		return false;

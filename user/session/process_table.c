@@ -89,6 +89,13 @@ pid_t process_table__pid(const struct process_table *table, uint32_t process)
 	return proc ? proc->pid : 0;
 }
 
+uint32_t process_table__process(const struct process_table *table, pid_t pid)
+{
+	const struct process *proc = find_pid(table, pid);
+
+	return proc ? proc->process : 0;
+}
+
 uint32_t process_table__born(const struct process_table *table, pid_t pid)
 {
 	const struct process *proc = find_pid(table, pid);

@@ -39,7 +39,9 @@ void process_table__sample(struct process_table *table, bool threads);
 const pid_t *process_table__pids(const struct process_table *table, size_t *count);
 /* Of a process that lives, by its index; 0: it is none. */
 pid_t process_table__pid(const struct process_table *table, uint32_t process);
-/* The first process index of the process that has this pid now; 0: none. */
+/* The index of the process that has this pid now; 0: none. */
+uint32_t process_table__process(const struct process_table *table, pid_t pid);
+/* Its first process index; 0: none. */
 uint32_t process_table__born(const struct process_table *table, pid_t pid);
 bool process_table__has(const struct process_table *table, pid_t pid);
 

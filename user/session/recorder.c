@@ -16,7 +16,9 @@
 #include "session/flight.h"
 #include "session/follow.h"
 #include "session/frames.h"
+#include "session/gpus.h"
 #include "session/operations.h"
+#include "session/powercap.h"
 #include "session/process_table.h"
 #include "session/progress.h"
 #include "session/step_watch.h"
@@ -82,6 +84,8 @@ struct recorder {
 	struct waits *waits; /* NULL: time off the CPU is not recorded */
 	struct reader *reader;
 	struct process_table *processes;
+	struct gpus *gpus; /* NULL: GPUs are not sampled */
+	struct powercap *powercap;
 	struct frames *frames;
 	struct unwind_tables *unwind_tables; /* NULL: stacks are walked by frame pointers */
 	struct follow *follow;
@@ -231,6 +235,14 @@ static void emit_perf_counters(struct recorder *recorder)
 		thread_counters__describe(recorder->thread_counters, recorder->sink);
 }
 
+/* What processes, their GPUs and the host have used until now. */
+static void sample_usage(struct recorder *recorder, bool threads)
+{
+	process_table__sample(recorder->processes, threads);
+	gpus__sample(recorder->gpus);
+	powercap__sample(recorder->powercap, recorder->sink);
+}
+
 static void recording_begin(struct recorder *recorder, uint64_t start_ns)
 {
 	recorder->begun = true;
@@ -239,7 +251,7 @@ static void recording_begin(struct recorder *recorder, uint64_t start_ns)
 	flight__begin(recorder->flight, start_ns);
 	totals_host(recorder->sink, recorder->options, start_ns);
 	process_table__hold(recorder->processes, false);
-	process_table__sample(recorder->processes, true);
+	sample_usage(recorder, true);
 	recorder->next_sample_ns = start_ns + recorder->options->interval_ns;
 	count_threads(recorder);
 	emit_perf_counters(recorder);
@@ -304,7 +316,7 @@ static void close_window(struct recorder *recorder, const struct perfx_recording
 	recorder->windows.paused = true;
 	recorder->windows.paused_ns = window->time_ns;
 	if (window->time_ns >= recorder->windows.next_sample_ns) {
-		process_table__sample(recorder->processes, true);
+		sample_usage(recorder, true);
 		recorder->windows.next_sample_ns = window->time_ns + TURN_SAMPLE_NS;
 	}
 	process_table__hold(recorder->processes, true);
@@ -408,10 +420,25 @@ static void open_stacks(struct recorder *recorder)
 			strerror(errno));
 }
 
+/* A recording goes on without either. */
+static void open_gpus(struct recorder *recorder)
+{
+	struct gpus_parts parts = {.processes = recorder->processes,
+				   .sink = recorder->sink,
+				   .skipped = &recorder->skipped,
+				   .options.devices = recorder->options->gpu_devices};
+
+	recorder->powercap = powercap__new(NULL);
+	recorder->gpus = gpus__new(&parts);
+	if (!recorder->gpus)
+		msg_say("GPUs are not sampled: %s", strerror(errno));
+}
+
 static bool open_processes(struct recorder *recorder)
 {
 	recorder->processes = process_table__new(recorder->tracer, recorder->sink,
 						 recorder->options->full_cmdline);
+	open_gpus(recorder);
 	open_stacks(recorder);
 	recorder->follow =
 		follow__new(&(struct follow_parts){.options = recorder->options,
@@ -606,7 +633,8 @@ static void on_tick(struct recorder *recorder)
 	keep_budgets(recorder, now_ns);
 	if (!recorder->windows.paused &&
 	    is_due(&recorder->next_sample_ns, now_ns, recorder->options->interval_ns))
-		process_table__sample(recorder->processes, false);
+		sample_usage(recorder, false);
+	gpus__tick(recorder->gpus);
 	show_progress(recorder, now_ns);
 	tick_flight(recorder, now_ns);
 	/* memory needs no flush */
@@ -764,13 +792,14 @@ static uint64_t stop(struct recorder *recorder)
 	uint64_t end_ns = clock_monotonic_ns();
 
 	msg_status("reading the last records…");
-	process_table__sample(recorder->processes, true);
+	sample_usage(recorder, true);
 	sampler__stop(recorder->sampler);
 	tracer__stop(recorder->tracer);
 	if (recorder->waits)
 		waiting__stop(tracer__waiting(recorder->tracer));
 	reader__finish(recorder->reader);
 	report_pauses(&recorder->windows, recorder->memory);
+	gpus__finish(recorder->gpus);
 	if (!recorder->begun)
 		recording_begin(recorder, end_ns);
 	else if (recorder->windows.paused)
@@ -819,6 +848,8 @@ static void close_parts(struct recorder *recorder)
 	sampler__free(recorder->sampler);
 	operations__free(recorder->operations);
 	probes__free(recorder->probes);
+	gpus__free(recorder->gpus);
+	powercap__free(recorder->powercap);
 	process_table__free(recorder->processes);
 	if (recorder->loading) /* what was planned is no good */
 		recorder->tracer = loading__end(recorder->loading, 0);

@@ -38,8 +38,9 @@ struct recorder_options {
 	enum perfx_stacks stacks;
 	enum perfx_link link;
 	size_t ring_bytes;
-	size_t rings_count; /* 0: by the number of CPUs */
-	bool off_cpu;	    /* what threads wait for */
+	size_t rings_count;   /* 0: by the number of CPUs */
+	uint64_t gpu_devices; /* bits: these GPUs are sampled; 0: those that processes use */
+	bool off_cpu;	      /* what threads wait for */
 	bool follow_children;
 	bool compensate;
 	bool calibrate;

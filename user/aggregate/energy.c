@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "aggregate/energy.h"
+
+#include "aggregate/state.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A GPU has some tens of processes at most; a damaged capture may say otherwise. */
+#define SHARES_MAX 4096
+
+void energy_clear(struct energy *energy)
+{
+	for (size_t i = 0; i < PERFX_GPU_DEVICES_MAX; i++) {
+		free(energy->devices[i].now.list);
+		free(energy->devices[i].before.list);
+	}
+	for (size_t i = 0; i < energy->processes_count; i++)
+		free(energy->processes[i].points);
+	free(energy->processes);
+	map64_clear(&energy->process_ids);
+	*energy = (struct energy){0};
+}
+
+/* --- the host --------------------------------------------------------------------------------- */
+
+int handle_host_energy(struct aggregate *a, const struct event *event)
+{
+	const struct perfx_host_energy *record = &event->host_energy;
+	struct energy_domain *domain = &a->energy.domains[record->domain];
+
+	saw_time(a, record->time_ns);
+	if (!domain->name) {
+		domain->name = pool_add(&a->strings, event->strings[0]);
+		domain->first_uj = record->energy_uj;
+		domain->first_ns = record->time_ns;
+	}
+	if (record->energy_uj >= domain->last_uj) {
+		domain->last_uj = record->energy_uj;
+		domain->last_ns = record->time_ns;
+	}
+	return domain->name ? 0 : -ENOMEM;
+}
+
+static bool is_sampled(const struct energy_domain *domain)
+{
+	return domain->name && domain->last_ns > domain->first_ns;
+}
+
+/* Packages, and memory beside them; their cores and graphics are parts of a package. */
+static bool is_whole(const struct energy_domain *domain)
+{
+	return begins_with(domain->name, "package") || !strcmp(domain->name, "dram");
+}
+
+static void add_domain(struct profile_host_energy *host, const struct energy_domain *domain)
+{
+	if (host->host_uj == PROFILE_ABSENT)
+		host->host_uj = 0;
+	host->host_uj = add_capped(host->host_uj, domain->last_uj - domain->first_uj);
+	if (domain->last_ns - domain->first_ns > host->host_ns)
+		host->host_ns = domain->last_ns - domain->first_ns;
+}
+
+struct profile_host_energy energy_of_host(const struct energy *energy)
+{
+	struct profile_host_energy host = {.host_uj = PROFILE_ABSENT, .gpu_mj = PROFILE_ABSENT};
+
+	for (size_t i = 0; i < PERFX_ENERGY_DOMAINS_MAX; i++)
+		if (is_sampled(&energy->domains[i]) && is_whole(&energy->domains[i]))
+			add_domain(&host, &energy->domains[i]);
+	if (!energy->has_gpu)
+		return host;
+	host.gpu_mj = 0;
+	for (size_t i = 0; i < PERFX_GPU_DEVICES_MAX; i++)
+		host.gpu_mj = add_capped(host.gpu_mj, energy->devices[i].used_mj);
+	return host;
+}
+
+/* --- processes -------------------------------------------------------------------------------- */
+
+int energy_share(struct energy *energy, const struct perfx_gpu_memory *record)
+{
+	struct energy_shares *shares = &energy->devices[record->device].now;
+
+	if (shares->count == SHARES_MAX)
+		return 0;
+	if (grow_array(&shares->list, &shares->capacity, shares->count + 1, sizeof(*shares->list)))
+		return -ENOMEM;
+	shares->list[shares->count++] = (struct energy_share){record->process, record->sm_percent};
+	return 0;
+}
+
+static struct energy_process *process_of(struct energy *energy, uint32_t process)
+{
+	uint32_t at = map64_get(&energy->process_ids, process);
+
+	if (at != MAP64_NONE)
+		return &energy->processes[at];
+	at = (uint32_t)energy->processes_count;
+	if (grow_array(&energy->processes, &energy->processes_capacity, (size_t)at + 1,
+		       sizeof(*energy->processes)) ||
+	    map64_put(&energy->process_ids, process, at))
+		return NULL;
+	energy->processes_count++;
+	energy->processes[at] = (struct energy_process){.process = process, .points_stride = 1};
+	return &energy->processes[at];
+}
+
+/* Every second point goes. */
+static void thin_out(struct energy_process *process)
+{
+	for (size_t i = 0; i < process->points_count; i += 2)
+		process->points[i / 2] = process->points[i];
+	process->points_count = (process->points_count + 1) / 2;
+	process->points_stride *= 2;
+}
+
+static int add_point(struct energy_process *process, uint64_t time_ns)
+{
+	if (process->points_skipped++ % process->points_stride)
+		return 0;
+	if (process->points_count == PROFILE_POINTS_MAX)
+		thin_out(process);
+	if (grow_array(&process->points, &process->points_capacity, process->points_count + 1,
+		       sizeof(*process->points)))
+		return -ENOMEM;
+	process->points[process->points_count++] = (struct energy_point){time_ns, process->mj};
+	return 0;
+}
+
+/* The part of a sample's energy that is this one's; below 0: not known. Nothing ran: equal parts,
+ * of what a GPU uses when idle. */
+static double part_of(const struct energy_shares *shares, const struct energy_share *share)
+{
+	uint64_t sum = 0;
+
+	if (shares->count == 1)
+		return 1;
+	for (size_t i = 0; i < shares->count; i++) {
+		if (shares->list[i].sm_percent == UINT32_MAX)
+			return -1;
+		sum += shares->list[i].sm_percent;
+	}
+	return sum ? share->sm_percent / (double)sum : 1 / (double)shares->count;
+}
+
+static int divide(struct energy *energy, const struct energy_shares *shares, uint64_t mj,
+		  uint64_t from_ns, uint64_t to_ns)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < shares->count; i++) {
+		const struct energy_share *share = &shares->list[i];
+		double part = part_of(shares, share);
+		struct energy_process *process;
+
+		if (!share->process)
+			continue;
+		process = process_of(energy, share->process);
+		if (!process)
+			return -ENOMEM;
+		if (!process->points_count)
+			err = add_point(process, from_ns);
+		process->unknown = process->unknown || part < 0;
+		process->estimated = process->estimated || shares->count > 1;
+		process->mj += part > 0 ? part * (double)mj : 0;
+		if (!err)
+			err = add_point(process, to_ns);
+	}
+	return err;
+}
+
+/* The sample is over: its processes are those of the next one, should they have ended by then. */
+static void end_sample(struct energy_device *device)
+{
+	struct energy_shares before = device->before;
+
+	device->before = device->now;
+	device->now = before;
+	device->now.count = 0;
+}
+
+int energy_usage(struct energy *energy, const struct perfx_gpu_usage *record)
+{
+	struct energy_device *device = &energy->devices[record->device];
+	const struct energy_shares *shares = device->now.count ? &device->now : &device->before;
+	uint64_t mj = record->energy_mj, since_ns = device->last_ns;
+	int err = 0;
+
+	if (mj == UINT64_MAX) {
+		end_sample(device);
+		return 0;
+	}
+	/* a driver that was loaded anew counts from 0 */
+	if (device->sampled && mj >= device->last_mj && record->time_ns > since_ns) {
+		energy->has_gpu = true;
+		device->used_mj = add_capped(device->used_mj, mj - device->last_mj);
+		err = divide(energy, shares, mj - device->last_mj, since_ns, record->time_ns);
+	}
+	device->sampled = true;
+	device->last_mj = mj;
+	device->last_ns = record->time_ns;
+	end_sample(device);
+	return err;
+}
+
+/* What was used by a time within the samples. */
+static double used_by(const struct energy_process *process, uint64_t time_ns)
+{
+	const struct energy_point *point = process->points;
+	const struct energy_point *last = point + process->points_count - 1;
+
+	if (time_ns <= point->time_ns)
+		return point->mj;
+	while (point < last && point[1].time_ns < time_ns)
+		point++;
+	if (point == last || point[1].time_ns <= point->time_ns)
+		return point->mj;
+	return point->mj + (point[1].mj - point->mj) * (double)(time_ns - point->time_ns) /
+				   (double)(point[1].time_ns - point->time_ns);
+}
+
+/* The share of the steps' time that was sampled, at the least. */
+#define COVERED_SHARE 0.9
+
+static uint64_t steps_energy(const struct energy_process *process,
+			     const struct profile_steps *steps)
+{
+	uint64_t first_ns = process->points[0].time_ns,
+		 last_ns = process->points[process->points_count - 1].time_ns, from_ns, to_ns;
+
+	if (!steps->count || !steps->series_count)
+		return PROFILE_ABSENT;
+	from_ns = steps->series[0].from_ns;
+	to_ns = steps->series[steps->series_count - 1].to_ns;
+	first_ns = from_ns > first_ns ? from_ns : first_ns;
+	last_ns = to_ns < last_ns ? to_ns : last_ns;
+	if (last_ns <= first_ns ||
+	    (double)(last_ns - first_ns) < COVERED_SHARE * (double)(to_ns - from_ns))
+		return PROFILE_ABSENT;
+	return (uint64_t)(used_by(process, to_ns) - used_by(process, from_ns) + 0.5);
+}
+
+struct profile_energy energy_of_process(const struct energy *energy, uint32_t process,
+					const struct profile_steps *steps)
+{
+	struct profile_energy result = {.gpu_mj = PROFILE_ABSENT, .steps_mj = PROFILE_ABSENT};
+	uint32_t at = map64_get(&energy->process_ids, process);
+	const struct energy_process *of;
+
+	if (at == MAP64_NONE || energy->processes[at].unknown)
+		return result;
+	of = &energy->processes[at];
+	result.gpu_mj = (uint64_t)(of->mj + 0.5);
+	result.estimated = of->estimated;
+	result.steps_mj = steps_energy(of, steps);
+	return result;
+}

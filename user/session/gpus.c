@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/gpus.h"
+
+#include "base/message.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The end of a recording waits so long for a sample. */
+#define LAST_NS 1000000000u
+
+struct gpus {
+	struct gpus_parts parts;
+	struct gpu_thread *thread; /* NULL: it has failed */
+	uint64_t described;	   /* bits: GPU_DEVICE was emitted */
+	struct pack_buffer buffer;
+};
+
+struct gpus *gpus__new(const struct gpus_parts *parts)
+{
+	struct gpus *gpus = calloc(1, sizeof(*gpus));
+
+	if (!gpus)
+		return NULL;
+	gpus->parts = *parts;
+	gpus->thread = gpu_thread__new(&parts->options);
+	if (gpus->thread)
+		return gpus;
+	free(gpus);
+	return NULL;
+}
+
+void gpus__free(struct gpus *gpus)
+{
+	if (!gpus)
+		return;
+	gpu_thread__free(gpus->thread);
+	free(gpus);
+}
+
+/* --- records ---------------------------------------------------------------------------------- */
+
+static void emit_device(struct gpus *gpus, const struct nvml_device *device)
+{
+	uint64_t bit = 1ull << device->record.device;
+	struct perfx_gpu_device record = device->record;
+
+	if (gpus->described & bit)
+		return;
+	gpus->described |= bit;
+	SINK_PACK(gpus->parts.sink, &gpus->buffer, PERFX_KIND_GPU_DEVICE, record, device->name,
+		  device->uuid, device->driver);
+}
+
+static void emit_process(struct gpus *gpus, const struct perfx_gpu_usage *usage,
+			 const struct nvml_process *process)
+{
+	struct perfx_gpu_memory record = {.time_ns = usage->time_ns,
+					  .used_bytes = process->used_bytes,
+					  .device = usage->device,
+					  .sm_percent = process->sm_percent};
+
+	record.process =
+		process->pid ? process_table__process(gpus->parts.processes, process->pid) : 0;
+	if (record.process || !process->pid)
+		SINK_PACK(gpus->parts.sink, &gpus->buffer, PERFX_KIND_GPU_MEMORY, record);
+}
+
+static void say_lost(struct gpus *gpus, const struct gpu_sample *sample)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "GPU %u", sample->usage.device);
+	msg_say("%s (%s) is lost: it has fallen off its bus, or must be reset", name,
+		sample->device.name);
+	skipped_add(gpus->parts.skipped, name, "it was lost during the recording");
+}
+
+/* Processes come before their GPU: what it has used since its last sample is divided among them. */
+static void emit_sample(struct gpus *gpus, const struct gpu_sample *sample)
+{
+	struct perfx_gpu_usage usage = sample->usage;
+
+	emit_device(gpus, &sample->device);
+	if (sample->lost) {
+		say_lost(gpus, sample);
+		return;
+	}
+	for (size_t i = 0; i < sample->processes_count; i++)
+		emit_process(gpus, &usage, &sample->processes[i]);
+	SINK_PACK(gpus->parts.sink, &gpus->buffer, PERFX_KIND_GPU_USAGE, usage);
+}
+
+static void emit_round(struct gpus *gpus)
+{
+	const struct gpu_round *round = gpu_thread__round(gpus->thread);
+
+	for (size_t i = 0; i < round->count; i++)
+		emit_sample(gpus, &round->samples[i]);
+	gpu_thread__release(gpus->thread);
+}
+
+/* --- the thread ------------------------------------------------------------------------------- */
+
+static void end_thread(struct gpus *gpus)
+{
+	gpu_thread__free(gpus->thread);
+	gpus->thread = NULL;
+}
+
+/* Of a driver that does not work only those hear whose processes use it. */
+static bool is_missed(const struct gpus *gpus)
+{
+	const char *proc = gpus->parts.options.proc ? gpus->parts.options.proc : "/proc";
+	size_t count;
+	const pid_t *pids = process_table__pids(gpus->parts.processes, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (gpu_files_open(proc, pids[i]))
+			return true;
+	return false;
+}
+
+static void fail(struct gpus *gpus)
+{
+	const char *why = gpu_thread__why(gpus->thread);
+
+	if (!gpus->described && !gpus->parts.options.devices && !is_missed(gpus))
+		return;
+	msg_say("GPUs are not sampled: %s", why);
+	skipped_add(gpus->parts.skipped, "GPUs", why);
+	end_thread(gpus);
+}
+
+void gpus__tick(struct gpus *gpus)
+{
+	if (!gpus || !gpus->thread)
+		return;
+	switch (gpu_thread__state(gpus->thread)) {
+	case GPU_THREAD_DONE:
+		emit_round(gpus);
+		break;
+	case GPU_THREAD_NOTHING:
+		end_thread(gpus);
+		break;
+	case GPU_THREAD_OPENING:
+	case GPU_THREAD_IDLE:
+	case GPU_THREAD_WORKING:
+	case GPU_THREAD_FAILED: /* heard of at the next sample */
+		break;
+	}
+}
+
+void gpus__sample(struct gpus *gpus)
+{
+	size_t count;
+	const pid_t *pids;
+
+	gpus__tick(gpus);
+	if (!gpus || !gpus->thread)
+		return;
+	if (gpu_thread__state(gpus->thread) == GPU_THREAD_FAILED) {
+		fail(gpus);
+		return;
+	}
+	if (gpu_thread__state(gpus->thread) != GPU_THREAD_IDLE)
+		return;
+	pids = process_table__pids(gpus->parts.processes, &count);
+	if (gpu_thread__ask(gpus->thread, pids, count))
+		msg_say("GPUs: out of memory");
+}
+
+void gpus__finish(struct gpus *gpus)
+{
+	if (!gpus || !gpus->thread)
+		return;
+	if (gpu_thread__wait(gpus->thread, LAST_NS) == GPU_THREAD_OPENING && is_missed(gpus)) {
+		msg_say("GPUs are not sampled: the driver had not started by the end of the "
+			"recording: nvidia-smi -pm 1 keeps it running");
+		skipped_add(gpus->parts.skipped, "GPUs",
+			    "the driver had not started by the end of the recording");
+	}
+	gpus__tick(gpus);
+}
