@@ -38,6 +38,8 @@ static void expect_says(const struct memory_scene *s, const char *words, bool wa
 Test(report_memory, many_places)
 {
 	struct profile_hotspot *hotspots = calloc(1500, sizeof(*hotspots));
+	static struct profile_frame frames[1500];
+	static const struct profile_frame *stacks[1500];
 	struct memory_scene s;
 	json_t *root, *memory;
 	char *report;
@@ -46,6 +48,11 @@ Test(report_memory, many_places)
 	scene_steps(&s, 100 * MS, 1, 1, 4096);
 	for (size_t i = 0; i < 1500; i++) {
 		hotspots[i] = s.hotspots[i == 700 ? 0 : 1];
+		frames[i] = s.frames[1];
+		frames[i].line = (uint32_t)i + 1;
+		stacks[i] = &frames[i];
+		hotspots[i].frames = &stacks[i];
+		hotspots[i].frames_count = 1;
 		hotspots[i].allocs.value = hotspots[i].allocated_bytes.value = 1500 - i;
 	}
 	s.memory.hotspots = hotspots;
@@ -64,6 +71,115 @@ Test(report_memory, many_places)
 	expect_says(&s, "+40.0 KiB/s", true);
 	expect_says(&s, "1491 more places in the JSON report.", true);
 	free(hotspots);
+}
+
+/* How often the words are in the report. */
+static size_t times_in(const char *report, const char *words)
+{
+	size_t count = 0;
+
+	for (const char *at = strstr(report, words); at; at = strstr(at + 1, words))
+		count++;
+	return count;
+}
+
+static void expect_times(const struct memory_scene *s, const char *format, const char *words,
+			 size_t expected)
+{
+	char *report = report_of(s, format, 1000);
+
+	cr_expect_eq(times_in(report, words), expected, "%s: %s", words, report);
+	free(report);
+}
+
+/* A line of Python allocates in two native ways, another line in one. The tables have a row for
+ * each line, JSON one for each way. */
+static void scene_python(struct memory_scene *s, struct profile_frame lines[2],
+			 const struct profile_frame *stacks[3][2],
+			 struct profile_hotspot hotspots[3])
+{
+	static const uint64_t peaks[] = {3000, 2500, 2000};
+
+	scene_set(s, 10 * S, 320 * MS);
+	for (uint32_t i = 0; i < 2; i++)
+		lines[i] = (struct profile_frame){.function = "forward",
+						  .module = "",
+						  .module_base = "",
+						  .file = "/src/net.py",
+						  .line = 10 + i,
+						  .language = PERFX_LANGUAGE_PYTHON};
+	for (size_t i = 0; i < 3; i++) {
+		stacks[i][0] = &s->frames[i];
+		stacks[i][1] = &lines[i == 1];
+		hotspots[i] = (struct profile_hotspot){.frames = stacks[i],
+						       .frames_count = 2,
+						       .allocator = "libc",
+						       .live_count = i + 1,
+						       .live_bytes = 100 * i,
+						       .live_at_peak_bytes = peaks[i],
+						       .oldest_ns = SCENE_START + (3 - i) * S,
+						       .lifetime_ns = PROFILE_ABSENT};
+		scene_add(&hotspots[i].allocs, 10 + i);
+		scene_add(&hotspots[i].allocated_bytes, 5000);
+		scene_add(&s->memory.allocs, 10 + i);
+		scene_add(&s->memory.allocated_bytes, 5000);
+	}
+	s->memory.hotspots = hotspots;
+	s->memory.hotspots_count = 3;
+	s->memory.peak_bytes = 7500;
+	s->memory.peak_ns = SCENE_START + S;
+}
+
+Test(report_memory, places_that_look_alike)
+{
+	static const char first[] =
+		"| 4.88\u202fKiB | 200\u202fB | 4 | 9.00\u202fs | 9.77\u202fKiB | 22 | 0\u202f% | "
+		"`forward (net.py:10)` | - |",
+			  second[] = "| 2.44\u202fKiB | 100\u202fB | 2 | 8.00\u202fs | "
+				     "4.88\u202fKiB | 11 | 0\u202f% | "
+				     "`forward (net.py:11)` | - |";
+	const struct profile_frame *stacks[3][2];
+	struct profile_hotspot hotspots[3];
+	struct profile_frame lines[2];
+	struct memory_scene s;
+
+	scene_python(&s, lines, stacks, hotspots);
+	/* 3000 + 2000 bytes at the peak, 0 + 200 live in 1 + 3 blocks, of 10 + 12 */
+	expect_times(&s, "md", first, 1);
+	expect_times(&s, "md", second, 1);
+	expect_times(&s, "json", "\"live_at_peak_bytes\"", 3);
+	/* the stack is that of the largest */
+	expect_times(&s, "md", "strdup", 1);
+	expect_times(&s, "md", "trainer+0x4321", 0);
+}
+
+/* One that traced functions called is another row where functions are shown. */
+Test(report_memory, places_by_function)
+{
+	struct profile_function mm = {.id = 1, .name = "mm", .module = "", .module_base = ""};
+	const struct profile_frame *stacks[3][2];
+	struct profile_hotspot hotspots[3];
+	struct profile_frame lines[2];
+	struct memory_scene s;
+
+	scene_python(&s, lines, stacks, hotspots);
+	s.profile.functions = &mm;
+	s.profile.functions_count = 1;
+	hotspots[2].function = 1;
+	expect_times(
+		&s, "md",
+		"| 2.93\u202fKiB | 0\u202fB | 1 | 7.00\u202fs | 4.88\u202fKiB | 10 | 0\u202f% | "
+		"`forward (net.py:10)` | - |",
+		1);
+	expect_times(
+		&s, "md",
+		"| 1.95\u202fKiB | 200\u202fB | 3 | 9.00\u202fs | 4.88\u202fKiB | 12 | 0\u202f% | "
+		"`forward (net.py:10)` | `mm` |",
+		1);
+	expect_times(&s, "md",
+		     "| 4.88\u202fKiB | 200\u202fB | 9.77\u202fKiB | host heap | `forward "
+		     "(net.py:10)` |",
+		     1);
 }
 
 Test(report_memory, resident_memory_beside_the_traced)

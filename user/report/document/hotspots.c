@@ -2,6 +2,7 @@
 /* Allocation sites: a row for each, then the call stacks of the first ones. */
 #include "analyze/location.h"
 #include "base/escape.h"
+#include "base/grow.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "report/document/compose.h"
@@ -14,27 +15,6 @@
 #define WHERE_COLUMNS 60
 /* Suspects of a leak below the table's end that are shown all the same. */
 #define LEAKS_BELOW 5
-
-/* What is shown of a domain. */
-struct places {
-	const struct profile_process *process;
-	const struct profile_memory *memory;
-	const struct memory_analysis *analysis;
-	size_t *rows; /* of memory->hotspots */
-	size_t rows_count;
-};
-
-/* The first ones, then leaks. */
-static void select_rows(struct places *s, size_t limit)
-{
-	size_t below = 0;
-
-	for (size_t i = 0; i < s->memory->hotspots_count; i++) {
-		if (i >= limit && (!s->analysis->trends[i].leak || below++ >= LEAKS_BELOW))
-			continue;
-		s->rows[s->rows_count++] = i;
-	}
-}
 
 static void add_frame(struct text *text, const struct profile_frame *frame,
 		      enum location_style style, unsigned columns)
@@ -51,26 +31,191 @@ static void add_frame(struct text *text, const struct profile_frame *frame,
 
 /* "append (train.c:12) ← train_step (train.c:80) ← …"; of a Python program its own lines. A stack
  * that is guessed in part has a ~. */
-static void cell_where(struct composer *c, const struct profile_memory *memory,
-		       const struct profile_hotspot *hotspot)
+static void add_where(struct text *text, const struct profile *profile,
+		      const struct profile_memory *memory, const struct profile_hotspot *hotspot)
 {
 	size_t first = location_first(memory, hotspot), shown = 0;
-	struct text cell = {0};
 	bool python;
 
 	/* nothing but the allocator's own frames */
 	if (first == hotspot->frames_count)
-		location_hotspot(&cell, c->profile, memory, hotspot);
+		location_hotspot(text, profile, memory, hotspot);
 	else if (hotspot->stack_flags & PERFX_STACK_GUESSED)
-		text_add(&cell, "~ ");
+		text_add(text, "~ ");
 	python = first < hotspot->frames_count && location_is_own_python(hotspot->frames[first]);
 	for (size_t i = first; i < hotspot->frames_count && shown < WHERE_FRAMES; i++) {
 		if (python && !location_is_own_python(hotspot->frames[i]))
 			continue;
-		text_add(&cell, shown++ ? " ← " : "");
-		add_frame(&cell, hotspot->frames[i], LOCATION_LINE, WHERE_COLUMNS);
+		text_add(text, shown++ ? " ← " : "");
+		add_frame(text, hotspot->frames[i], LOCATION_LINE, WHERE_COLUMNS);
 	}
+}
+
+/* --- places ----------------------------------------------------------------------------------- */
+
+/* A row: all hotspots of a domain that are shown by the same words. A line of Python reaches the
+ * allocator on many native ways, which the JSON report tells apart. */
+struct place {
+	const struct profile_memory *memory;
+	const struct profile_hotspot *largest; /* whose stack is shown */
+	char *words;			       /* where, and the function if that is shown */
+	struct hotspot_trend trend;
+	/* sums; as in struct profile_hotspot */
+	uint64_t live_at_peak_bytes, live_bytes, live_count;
+	uint64_t allocated_bytes, allocs_count, temporary_count;
+	uint64_t oldest_ns;
+};
+
+struct places {
+	struct place *places;
+	size_t count;
+};
+
+static int by_words(const void *left, const void *right)
+{
+	const struct place *a = left, *b = right;
+	int order = strcmp(a->words, b->words);
+
+	return order ? order : a->largest < b->largest ? -1 : 1;
+}
+
+/* As a profile's hotspots. */
+static int by_bytes(const void *left, const void *right)
+{
+	const struct place *a = left, *b = right;
+
+	if (a->live_at_peak_bytes != b->live_at_peak_bytes)
+		return a->live_at_peak_bytes < b->live_at_peak_bytes ? 1 : -1;
+	if (a->allocated_bytes != b->allocated_bytes)
+		return a->allocated_bytes < b->allocated_bytes ? 1 : -1;
+	return a->largest < b->largest ? -1 : 1;
+}
+
+/* PROFILE_ABSENT, the largest number, stays. */
+static void add(uint64_t *sum, uint64_t more)
+{
+	*sum = more > PROFILE_ABSENT - *sum ? PROFILE_ABSENT : *sum + more;
+}
+
+static void add_place(struct place *to, const struct place *from)
+{
+	add(&to->live_at_peak_bytes, from->live_at_peak_bytes);
+	add(&to->live_bytes, from->live_bytes);
+	add(&to->live_count, from->live_count);
+	add(&to->allocated_bytes, from->allocated_bytes);
+	add(&to->allocs_count, from->allocs_count);
+	add(&to->temporary_count, from->temporary_count);
+	if (from->oldest_ns < to->oldest_ns)
+		to->oldest_ns = from->oldest_ns;
+	if (!from->trend.leak)
+		return;
+	to->trend.slope_bytes_per_s =
+		from->trend.slope_bytes_per_s + (to->trend.leak ? to->trend.slope_bytes_per_s : 0);
+	to->trend.leak = true;
+}
+
+static void places_clear(struct places *s)
+{
+	for (size_t i = 0; i < s->count; i++)
+		free(s->places[i].words);
+	free(s->places);
+	*s = (struct places){0};
+}
+
+static struct place place_of(struct composer *c, const struct profile_memory *memory,
+			     const struct memory_analysis *analysis, size_t hotspot,
+			     bool with_function)
+{
+	const struct profile_hotspot *h = &memory->hotspots[hotspot];
+	struct text words = {0};
+
+	add_where(&words, c->profile, memory, h);
+	if (with_function)
+		text_printf(&words, "\n%u", h->function);
+	return (struct place){.memory = memory,
+			      .largest = h,
+			      .words = text_take(&words),
+			      .trend = analysis->trends[hotspot],
+			      .live_at_peak_bytes = h->live_at_peak_bytes,
+			      .live_bytes = h->live_bytes,
+			      .live_count = h->live_count,
+			      .allocated_bytes = h->allocated_bytes.value,
+			      .allocs_count = h->allocs.value,
+			      .temporary_count = h->temporary_count,
+			      .oldest_ns = h->oldest_ns};
+}
+
+/* One of those with the same words. */
+static void merge_places(struct places *s)
+{
+	size_t merged = 0;
+
+	qsort(s->places, s->count, sizeof(*s->places), by_words);
+	for (size_t i = 0; i < s->count; i++) {
+		struct place *place = &s->places[i];
+
+		if (merged && !strcmp(s->places[merged - 1].words, place->words)) {
+			add_place(&s->places[merged - 1], place);
+			free(place->words);
+		} else {
+			s->places[merged++] = *place;
+		}
+	}
+	s->count = merged;
+}
+
+/* The places of a domain, the largest first. None, and the document has failed: memory is out. */
+static struct places places_of(struct composer *c, const struct profile_memory *memory,
+			       const struct memory_analysis *analysis, bool with_function)
+{
+	struct places s = {.places = calloc(memory->hotspots_count + 1, sizeof(*s.places))};
+	bool failed = !s.places;
+
+	while (!failed && s.count < memory->hotspots_count) {
+		s.places[s.count] = place_of(c, memory, analysis, s.count, with_function);
+		failed = !s.places[s.count++].words;
+	}
+	if (failed) {
+		c->document->failed = true;
+		places_clear(&s);
+		return s;
+	}
+	merge_places(&s);
+	qsort(s.places, s.count, sizeof(*s.places), by_bytes);
+	return s;
+}
+
+static void cell_where(struct composer *c, const struct place *place)
+{
+	struct text cell = {0};
+
+	add_where(&cell, c->profile, place->memory, place->largest);
 	document_cell(c->document, &cell);
+}
+
+/* --- a domain --------------------------------------------------------------------------------- */
+
+/* What is shown of a domain. */
+struct rows {
+	const struct profile_process *process;
+	const struct profile_memory *memory;
+	struct places places;
+	const struct place **rows;
+	size_t rows_count;
+};
+
+/* The first ones, then leaks. */
+static void select_rows(struct rows *s, size_t limit)
+{
+	size_t below = 0;
+
+	for (size_t i = 0; i < s->places.count; i++) {
+		const struct place *place = &s->places.places[i];
+
+		if (i >= limit && (!place->trend.leak || below++ >= LEAKS_BELOW))
+			continue;
+		s->rows[s->rows_count++] = place;
+	}
 }
 
 static void cell_function(struct composer *c, const struct profile_process *p,
@@ -94,10 +239,10 @@ static void cell_leak(struct composer *c, const struct hotspot_trend *trend)
 		document_cell_printf(c->document, "%s", "");
 }
 
-static bool has_leaks(const struct places *s)
+static bool has_leaks(const struct rows *s)
 {
 	for (size_t i = 0; i < s->rows_count; i++) {
-		if (s->analysis->trends[s->rows[i]].leak)
+		if (s->rows[i]->trend.leak)
 			return true;
 	}
 	return false;
@@ -106,7 +251,7 @@ static bool has_leaks(const struct places *s)
 enum { HAS_LEAKS = 1 };
 
 /* Live bytes, where frees are seen. */
-static void compose_held(struct composer *c, const struct places *s)
+static void compose_held(struct composer *c, const struct rows *s)
 {
 	static const struct column columns[] = {
 		{.title = "At peak", .right = true},
@@ -124,26 +269,26 @@ static void compose_held(struct composer *c, const struct places *s)
 
 	document_table_having(c->document, columns, leaks ? HAS_LEAKS : 0);
 	for (size_t i = 0; i < s->rows_count; i++) {
-		const struct profile_hotspot *h = &s->memory->hotspots[s->rows[i]];
+		const struct place *row = s->rows[i];
 
-		document_cell_bytes(c->document, h->live_at_peak_bytes);
-		document_cell_bytes(c->document, h->live_bytes);
+		document_cell_bytes(c->document, row->live_at_peak_bytes);
+		document_cell_bytes(c->document, row->live_bytes);
 		if (leaks)
-			cell_leak(c, &s->analysis->trends[s->rows[i]]);
-		document_cell_count(c->document, h->live_count);
-		document_cell_ns(c->document, h->live_count && s->process->to_ns > h->oldest_ns
-						      ? s->process->to_ns - h->oldest_ns
+			cell_leak(c, &row->trend);
+		document_cell_count(c->document, row->live_count);
+		document_cell_ns(c->document, row->live_count && s->process->to_ns > row->oldest_ns
+						      ? s->process->to_ns - row->oldest_ns
 						      : PROFILE_ABSENT);
-		document_cell_bytes(c->document, h->allocated_bytes.value);
-		document_cell_count(c->document, h->allocs.value);
-		document_cell_share(c->document, h->temporary_count, h->allocs.value);
-		cell_where(c, s->memory, h);
-		cell_function(c, s->process, h);
+		document_cell_bytes(c->document, row->allocated_bytes);
+		document_cell_count(c->document, row->allocs_count);
+		document_cell_share(c->document, row->temporary_count, row->allocs_count);
+		cell_where(c, row);
+		cell_function(c, s->process, row->largest);
 	}
 }
 
 /* Allocations, where frees are not seen. */
-static void compose_allocated(struct composer *c, const struct places *s)
+static void compose_allocated(struct composer *c, const struct rows *s)
 {
 	static const struct column columns[] = {
 		{.title = "Allocated", .right = true},
@@ -155,14 +300,14 @@ static void compose_allocated(struct composer *c, const struct places *s)
 
 	document_table(c->document, columns);
 	for (size_t i = 0; i < s->rows_count; i++) {
-		const struct profile_hotspot *h = &s->memory->hotspots[s->rows[i]];
+		const struct place *row = s->rows[i];
 
-		document_cell_bytes(c->document, h->allocated_bytes.value);
-		document_cell_share(c->document, h->allocated_bytes.value,
+		document_cell_bytes(c->document, row->allocated_bytes);
+		document_cell_share(c->document, row->allocated_bytes,
 				    s->memory->allocated_bytes.value);
-		document_cell_count(c->document, h->allocs.value);
-		cell_where(c, s->memory, h);
-		cell_function(c, s->process, h);
+		document_cell_count(c->document, row->allocs_count);
+		cell_where(c, row);
+		cell_function(c, s->process, row->largest);
 	}
 }
 
@@ -214,16 +359,15 @@ static void compose_stack(struct composer *c, const struct profile_hotspot *hots
 }
 
 /* Of suspects first: what to do about them is where they come from. */
-static void compose_stacks(struct composer *c, const struct places *s)
+static void compose_stacks(struct composer *c, const struct rows *s)
 {
 	unsigned stacks = 0;
 
 	for (int leaks = 1; leaks >= 0; leaks--) {
 		for (size_t i = 0; i < s->rows_count && stacks < c->limits->stacks; i++) {
-			const struct profile_hotspot *hotspot = &s->memory->hotspots[s->rows[i]];
+			const struct profile_hotspot *hotspot = s->rows[i]->largest;
 
-			if (hotspot->frames_count < 2 ||
-			    s->analysis->trends[s->rows[i]].leak != leaks)
+			if (hotspot->frames_count < 2 || s->rows[i]->trend.leak != leaks)
 				continue;
 			if (stacks++ == 0)
 				document_printf(c->document, BLOCK_FOLD, "Call stacks (%s)",
@@ -235,9 +379,9 @@ static void compose_stacks(struct composer *c, const struct places *s)
 		document_say(c->document, BLOCK_UNFOLD, "");
 }
 
-static void compose_rows(struct composer *c, const struct places *s)
+static void compose_rows(struct composer *c, const struct rows *s)
 {
-	size_t left = s->memory->hotspots_count - s->rows_count;
+	size_t left = s->places.count - s->rows_count;
 
 	if (memory_sees_frees(s->memory))
 		compose_held(c, s);
@@ -252,7 +396,7 @@ static void compose_rows(struct composer *c, const struct places *s)
 void compose_hotspots(struct composer *c, const struct profile_process *p,
 		      const struct profile_memory *memory, const struct memory_analysis *analysis)
 {
-	struct places s = {.process = p, .memory = memory, .analysis = analysis};
+	struct rows s = {.process = p, .memory = memory};
 
 	if (c->limits->charts && memory->hotspots_count)
 		document_add_chart(c->document, (struct chart){.kind = CHART_PLACES,
@@ -263,59 +407,59 @@ void compose_hotspots(struct composer *c, const struct profile_process *p,
 		c->document->failed = true;
 		return;
 	}
+	s.places = places_of(c, memory, analysis, true);
 	select_rows(&s, c->limits->hotspots);
 	if (s.rows_count)
 		compose_rows(c, &s);
+	places_clear(&s.places);
 	free(s.rows);
 }
 
 /* --- the worst of all domains ----------------------------------------------------------------- */
 
-struct worst {
-	const struct profile_memory *memory;
-	const struct profile_hotspot *hotspot;
-	const struct hotspot_trend *trend;
-};
-
-static uint64_t weight_of(const struct worst *worst)
+static uint64_t weight_of(const struct place *place)
 {
-	if (memory_sees_frees(worst->memory))
-		return worst->hotspot->live_at_peak_bytes;
-	return worst->hotspot->allocated_bytes.value;
+	if (memory_sees_frees(place->memory))
+		return place->live_at_peak_bytes;
+	return place->allocated_bytes;
 }
 
 /* Leaks first, the fastest of them; then what is live most. */
 static int by_weight(const void *left, const void *right)
 {
-	const struct worst *a = left, *b = right;
+	const struct place *a = left, *b = right;
 	uint64_t a_bytes = weight_of(a), b_bytes = weight_of(b);
 
-	if (a->trend->leak != b->trend->leak)
-		return a->trend->leak ? -1 : 1;
-	if (a->trend->leak && a->trend->slope_bytes_per_s != b->trend->slope_bytes_per_s)
-		return a->trend->slope_bytes_per_s > b->trend->slope_bytes_per_s ? -1 : 1;
+	if (a->trend.leak != b->trend.leak)
+		return a->trend.leak ? -1 : 1;
+	if (a->trend.leak && a->trend.slope_bytes_per_s != b->trend.slope_bytes_per_s)
+		return a->trend.slope_bytes_per_s > b->trend.slope_bytes_per_s ? -1 : 1;
 	return a_bytes < b_bytes ? 1 : a_bytes > b_bytes ? -1 : 0;
 }
 
-static struct worst *all_places(const struct profile_process *p,
-				const struct process_analysis *analysis, size_t *count)
+/* Of all domains; functions are not shown. */
+static struct places all_places(struct composer *c, const struct profile_process *p,
+				const struct process_analysis *analysis)
 {
-	struct worst *places;
+	struct places all = {0};
+	size_t room = 0;
 
-	*count = 0;
-	for (size_t i = 0; i < p->memory_count; i++)
-		*count += p->memory[i].hotspots_count;
-	places = malloc((*count + 1) * sizeof(*places));
-	*count = 0;
-	for (size_t i = 0; places && i < p->memory_count; i++)
-		for (size_t j = 0; j < p->memory[i].hotspots_count; j++)
-			places[(*count)++] =
-				(struct worst){&p->memory[i], &p->memory[i].hotspots[j],
-					       &analysis->memory[i].trends[j]};
-	return places;
+	for (size_t i = 0; i < p->memory_count; i++) {
+		struct places s = places_of(c, &p->memory[i], &analysis->memory[i], false);
+
+		if (grow_array(&all.places, &room, all.count + s.count, sizeof(*all.places))) {
+			c->document->failed = true;
+			places_clear(&s);
+			break;
+		}
+		for (size_t j = 0; j < s.count; j++)
+			all.places[all.count++] = s.places[j];
+		free(s.places);
+	}
+	return all;
 }
 
-static void compose_worst(struct composer *c, const struct worst *places, size_t count)
+static void compose_worst(struct composer *c, const struct place *places, size_t count)
 {
 	static const struct column columns[] = {
 		{.title = "Leak", .right = true, .where = HAS_LEAKS},
@@ -325,22 +469,20 @@ static void compose_worst(struct composer *c, const struct worst *places, size_t
 		{.title = "Kind", .rank = 1},
 		{.title = "Where", .takes_rest = true, .cut_end = true},
 	};
-	bool leaks = places[0].trend->leak;
+	bool leaks = places[0].trend.leak;
 
 	document_table_having(c->document, columns, leaks ? HAS_LEAKS : 0);
 	for (size_t i = 0; i < count; i++) {
-		const struct worst *worst = &places[i];
-		bool held = memory_sees_frees(worst->memory);
+		const struct place *place = &places[i];
+		bool held = memory_sees_frees(place->memory);
 
 		if (leaks)
-			cell_leak(c, worst->trend);
-		document_cell_bytes(c->document,
-				    held ? worst->hotspot->live_at_peak_bytes : PROFILE_ABSENT);
-		document_cell_bytes(c->document,
-				    held ? worst->hotspot->live_bytes : PROFILE_ABSENT);
-		document_cell_bytes(c->document, worst->hotspot->allocated_bytes.value);
-		document_cell_printf(c->document, "%s", domain_words(worst->memory->domain));
-		cell_where(c, worst->memory, worst->hotspot);
+			cell_leak(c, &place->trend);
+		document_cell_bytes(c->document, held ? place->live_at_peak_bytes : PROFILE_ABSENT);
+		document_cell_bytes(c->document, held ? place->live_bytes : PROFILE_ABSENT);
+		document_cell_bytes(c->document, place->allocated_bytes);
+		document_cell_printf(c->document, "%s", domain_words(place->memory->domain));
+		cell_where(c, place);
 	}
 }
 
@@ -349,19 +491,15 @@ static void compose_worst(struct composer *c, const struct worst *places, size_t
 void compose_worst_places(struct composer *c, const struct profile_process *p,
 			  const struct process_analysis *analysis)
 {
-	size_t count, shown;
-	struct worst *places = all_places(p, analysis, &count);
+	struct places s = all_places(c, p, analysis);
+	size_t shown = s.count < WORST_SHOWN ? s.count : WORST_SHOWN;
 
-	if (!places) {
-		c->document->failed = true;
-		return;
+	if (shown) {
+		qsort(s.places, s.count, sizeof(*s.places), by_weight);
+		compose_worst(c, s.places, shown);
 	}
-	qsort(places, count, sizeof(*places), by_weight);
-	shown = count < WORST_SHOWN ? count : WORST_SHOWN;
-	if (shown)
-		compose_worst(c, places, shown);
-	if (shown < count && c->limits->brief)
+	if (shown < s.count && c->limits->brief)
 		document_printf(c->document, BLOCK_NOTE, "%zu more place%s in the full report.",
-				count - shown, count - shown == 1 ? "" : "s");
-	free(places);
+				s.count - shown, s.count - shown == 1 ? "" : "s");
+	places_clear(&s);
 }
