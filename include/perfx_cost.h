@@ -89,7 +89,7 @@ enum perfx_bus {
 
 #define PERFX_COST_CODE_MAX 64 /* instructions of a program, both parts */
 #define PERFX_COST_DEPTH    8  /* values on its stack */
-#define PERFX_COST_KEPT	    3
+#define PERFX_COST_KEPT	    4
 #define PERFX_COST_TENSORS  3
 #define PERFX_COST_GROUPS   64
 #define PERFX_COST_DIM_MAX  (1ull << 40)

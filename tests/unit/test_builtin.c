@@ -343,15 +343,14 @@ Test(builtin, convolution)
 		       bytes = 4 * (2 * 6 * 81 + 8 * 27 + 2 * 8 * 49);
 	/* two groups: a sum over 3 channels of 9 for every element of the result */
 	const uint64_t flops = 2 * 2 * 8 * 49 * 27;
-	struct call call = {.args = {0, 1, in, weight}, .stack = {[5] = JUNK}, .result = out};
+	struct call call = {.args = {0, out, in, weight}, .stack = {[5] = JUNK}};
 	struct call of_out = {.args = {0, in, weight, 0, 0, 0, JUNK}, .result = out};
-	struct call volume = {.args = {0, 1, TENSOR(F64, 1, 2, 4, 4, 4),
-				       TENSOR(F64, 3, 2, 2, 2, 2)},
-			      .result = TENSOR(F64, 1, 3, 3, 3, 3)};
+	struct call volume = {.args = {0, TENSOR(F64, 1, 3, 3, 3, 3), TENSOR(F64, 1, 2, 4, 4, 4),
+				       TENSOR(F64, 3, 2, 2, 2, 2)}};
 	/* the weight of a transposed one: (in, out / groups, …) */
-	struct call transposed = {.args = {0, 1, TENSOR(F32, 2, 8, 7, 7), weight},
-				  .stack = {[5] = JUNK | 1},
-				  .result = TENSOR(F32, 2, 3, 15, 15)};
+	struct call transposed = {.args = {0, TENSOR(F32, 2, 3, 15, 15), TENSOR(F32, 2, 8, 7, 7),
+					   weight},
+				  .stack = {[5] = JUNK | 1}};
 
 	expect(TORCH, name, &call, flops, bytes, PERFX_DTYPE_F32);
 	expect(TORCH, OPERATOR "12_convolution4callE", &call, flops, bytes, PERFX_DTYPE_F32);

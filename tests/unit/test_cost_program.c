@@ -44,6 +44,8 @@ Test(cost_program, expressions)
 		{"flops = 1; flops = 2", 3},
 		{"let x = arg1; let y = x * x; flops = y + x", 110},
 		{"let x = arg1; exit; flops = x * result", 10},
+		{"slot; exit; flops = result", 10},
+		{"slot; let x = u16(arg1); exit; flops = x * result", 50},
 		{"slot; flops = u16(arg1)", 5},
 		{"int = 64; flops = *int(arg5)", 1ull << 33},
 		{"flops = 1; same(arg1, 10)", 1},
@@ -200,8 +202,9 @@ Test(cost_program, mistakes)
 		 "a tensor's address depends on another tensor"},
 		{"flops = size(arg1, 8)", "a tensor has at most 8 dimensions, before ')'"},
 		{"flops = maybe(arg1)", "maybe() takes a tensor: numel(maybe(t)), before '(arg1)'"},
-		{"let a=arg1; let b=arg2; let c=arg3; let d=arg4; exit; flops=a+b+c+d",
-		 "more than 3 names are needed after 'exit', at the end"},
+		{"let a=arg1; let b=arg2; let c=arg3; let d=arg4; let e=arg5; exit; "
+		 "flops=a+b+c+d+e",
+		 "more than 4 names are needed after 'exit', at the end"},
 		{"flops = arg1+(arg1+(arg1+(arg1+(arg1+(arg1+(arg1+(arg1+arg1)))))))",
 		 "holds more than 8 values at a time: put the deeper part first"},
 	};

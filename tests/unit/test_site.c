@@ -454,6 +454,17 @@ static const struct exits_row exits_rows[] = {
 	{F("frees_result",
 	   PUSH_RBX "call work@plt\ncmp %rax,%rbx\nje 1f\ncall free@plt\n1: " POP_RBX "ret\n"),
 	 .options.needs_result = true, .exits = "+17 stepped always rsp+8"},
+	/* a Tensor in memory, returned by convolution::call */
+	{F("frees_memory",
+	   PUSH_RBX "call work@plt\ncmp %rax,%rbx\nje 1f\ncall free@plt\n"
+	   "1: mov %rbx,%rax\n" POP_RBX "ret\n"),
+	 .options.needs_result = true, .options.result_in_memory = true,
+	 .exits = "+9 branch if-taken/4 rsp+16, +11 branch always rsp+16"},
+	{F("stores_memory",
+	   PUSH_RBX "call work@plt\ntest %eax,%eax\njle 1f\nmov %rax,(%rbx)\n" POP_RBX "ret\n"
+	   "1: " FRAME_16 "call abort@plt\n"),
+	 .options.needs_result = true, .options.result_in_memory = true,
+	 .exits = "+14 stepped always rsp+8"},
 	{F("deletes", PUSH_RBX "call work@plt\ncall _ZdlPvm@plt\n" POP_RBX "ret\n"),
 	 .exits = "+6 branch always rsp+16"},
 	{F("throws",

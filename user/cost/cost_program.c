@@ -320,3 +320,11 @@ bool cost_has_exit(const struct perfx_cost_program *cost)
 {
 	return cost->count > cost->entry_count;
 }
+
+bool cost_reads_result(const struct perfx_cost_program *cost)
+{
+	for (size_t i = cost->entry_count; i < cost->count; i++)
+		if (cost->code[i].op == PERFX_OP_ARG)
+			return true;
+	return false;
+}

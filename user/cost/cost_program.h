@@ -21,7 +21,8 @@
  *	submits                 hands its work over and returns: its time is not that of the work
  *	moves                   moves data: has bytes and no flops, and owns no nested call
  *	exit                    what follows is done when the function returns: arguments are gone
- *	                        then, names that were let before are kept (at most three)
+ *	                        then, names that were let before are kept (at most four, of which
+ *	                        with slot the result is one)
  *
  * Values are 64-bit and unsigned; what overflows, is below zero or does not divide evenly makes the
  * cost fail, as do a bad address and a dimension below zero: such a call has none.
@@ -60,5 +61,7 @@ int cost_compile(const char *text, struct perfx_cost_program *cost, char *why, s
 uint8_t cost_argument_regs(const struct perfx_cost_program *cost);
 /* Has it something to do when the function returns? */
 bool cost_has_exit(const struct perfx_cost_program *cost);
+/* And is that with the register in which the result is returned? */
+bool cost_reads_result(const struct perfx_cost_program *cost);
 
 #endif

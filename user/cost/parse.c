@@ -12,6 +12,8 @@
 
 enum { NESTING_MAX = 32 };
 
+#define RESULT "result"
+
 /* After the first failure nothing in it is of use. */
 struct parser {
 	struct program *program;
@@ -372,6 +374,14 @@ static const struct node *parse_reference(struct parser *parser)
 	return node && add_child(parser, node, load) ? node : NULL;
 }
 
+/* An object in memory lies where the caller has said, which is known at the entry already. */
+static const struct node *parse_result(struct parser *parser)
+{
+	if (!parser->at_exit)
+		return fail(parser, "the result is known only after 'exit'");
+	return parser->slot ? parse_let(parser, RESULT) : new_node(parser, PERFX_OP_ARG, 7, 0);
+}
+
 static const struct node *parse_word(struct parser *parser)
 {
 	char word[NAME_MAX_BYTES];
@@ -387,9 +397,8 @@ static const struct node *parse_word(struct parser *parser)
 		return parse_argument(parser, number);
 	if ((number = numbered(word, "stack")))
 		return parse_stack(parser, number);
-	if (!strcmp(word, "result"))
-		return parser->at_exit ? new_node(parser, PERFX_OP_ARG, 7, 0)
-				       : fail(parser, "the result is known only after 'exit'");
+	if (!strcmp(word, RESULT))
+		return parse_result(parser);
 	return parse_let(parser, word);
 }
 
@@ -522,9 +531,16 @@ static void parse_dtype(struct parser *parser)
 		     word);
 }
 
+static void add_let(struct parser *parser, const struct let *let)
+{
+	if (parser->program->lets_count == LETS_MAX)
+		fail(parser, "more than %d names", LETS_MAX);
+	else
+		parser->program->lets[parser->program->lets_count++] = *let;
+}
+
 static void parse_let_statement(struct parser *parser)
 {
-	struct let *let = &parser->program->lets[parser->program->lets_count];
 	struct let made = {.at_exit = parser->at_exit, .kept = -1};
 
 	take_word(parser, made.name);
@@ -532,15 +548,10 @@ static void parse_let_statement(struct parser *parser)
 		fail(parser, "let NAME = …: the name is missing");
 		return;
 	}
-	if (parser->program->lets_count == LETS_MAX) {
-		fail(parser, "more than %d names", LETS_MAX);
-		return;
-	}
 	if (!expect(parser, '='))
 		return;
 	made.value = parse_expression(parser);
-	*let = made;
-	parser->program->lets_count++;
+	add_let(parser, &made);
 }
 
 /* bus(once), bus(others, key), bus(ring, key) */
@@ -591,9 +602,13 @@ static void parse_exit(struct parser *parser)
 
 static void parse_slot(struct parser *parser)
 {
+	const struct let result = {
+		.name = RESULT, .value = new_node(parser, PERFX_OP_ARG, 1, 0), .kept = -1};
+
 	if (parser->saw_argument)
 		fail(parser, "'slot' must come before the first argument");
 	parser->slot = true;
+	add_let(parser, &result);
 }
 
 static void parse_statement(struct parser *parser)

@@ -120,6 +120,7 @@ static int plan_site(struct plan *plan, struct image *image, struct plan_functio
 	wanted.argument_regs = cost_argument_regs(&cost);
 	wanted.arguments_may_move = true;
 	wanted.needs_result = cost_has_exit(&cost);
+	wanted.result_in_memory = !cost_reads_result(&cost);
 	err = site_plan(image, function->vaddr, function->size, &wanted, &function->site);
 	if (!err && (!wanted.needs_result || sees_result(plan, function)))
 		return take_cost(plan, &cost, origin, function);

@@ -294,7 +294,7 @@ static const char *tails_add(struct tails *tails, const struct body *body, const
  * The entry site is never taken as a cheap exit: two programs on one instruction run in no
  * defined order.
  *
- * When the returned value is wanted, a jump to another function is no exit: that function's own
+ * When what is returned is wanted, a jump to another function is no exit: that function's own
  * exits are taken instead. Others may call it too: of its hits only those count that find the
  * frame (CFA) of a call of ours open, for a tail call has its caller's.
  */
@@ -308,7 +308,7 @@ static const char *tails_add(struct tails *tails, const struct body *body, const
 struct search {
 	struct body *body;
 	uint64_t entry_vaddr;
-	bool needs_result;
+	bool needs_result, needs_rax;
 	struct tails tails; /* functions that it jumps to in the end */
 	struct exit_site sites[CHEAP_SITES_MAX];
 	int sites_count, conditional;
@@ -385,9 +385,9 @@ static bool cover_fall_through(struct search *search, int32_t before)
 
 	if (insn->flow == FLOW_JCC)
 		return site_add(search, before, EXIT_IF_NOT_TAKEN);
-	if (insn->frees && !search->needs_result)
+	if (insn->frees && !search->needs_rax)
 		return site_add(search, before, EXIT_ALWAYS);
-	if (!insn->restores || (search->needs_result && (insn->writes & REG_BIT(REG_RAX))))
+	if (!insn->restores || (search->needs_rax && (insn->writes & REG_BIT(REG_RAX))))
 		return false;
 	return region_add(search, before);
 }
@@ -552,6 +552,7 @@ static int exits_find(struct body *body, const struct site_options *options, str
 		.body = body,
 		.entry_vaddr = plan->entry_vaddr,
 		.needs_result = options->needs_result,
+		.needs_rax = options->needs_result && !options->result_in_memory,
 	};
 	int err;
 

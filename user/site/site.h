@@ -80,9 +80,10 @@ struct site_options {
 	 * there: bit 0 rdi, 1 rsi, 2 rdx, 3 rcx, 4 r8, 5 r9, 6 rax. 0 for plain spans. */
 	uint8_t argument_regs;
 	bool arguments_may_move; /* untouched, or copied to another of these: site_plan.arguments */
-	/* The program reads the return value at exits: rax must be final there. Exits may then lie
+	/* The program reads what is returned at exits: rax must be final there. Exits may then lie
 	 * in functions that this one ends by jumping to. */
 	bool needs_result;
+	bool result_in_memory; /* it is an object whose place is known: rax need not be final */
 	/* Entry sites that the kernel refused (lock prefix: ENOTSUPP) and must not be chosen again.
 	 */
 	const uint64_t *refused;
