@@ -13,15 +13,23 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
-/* What a link in /proc/PID/fd says: "" where there is none. */
-static void read_link(pid_t pid, int fd, char *out, size_t size)
+#define LINK_PATH_MAX 64
+
+static void link_path(const struct descriptor *descriptor, char path[LINK_PATH_MAX])
 {
-	char path[64];
+	snprintf(path, LINK_PATH_MAX, "/proc/%d/fd/%d", (int)descriptor->pid, descriptor->fd);
+}
+
+/* What a link in /proc/PID/fd says: "" where there is none. */
+static void read_link(const struct descriptor *descriptor, char *out, size_t size)
+{
+	char path[LINK_PATH_MAX];
 	ssize_t length;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
+	link_path(descriptor, path);
 	length = readlink(path, out, size - 1);
 	out[length < 0 ? 0 : length] = '\0';
 }
@@ -33,10 +41,10 @@ static void read_link(pid_t pid, int fd, char *out, size_t size)
 static bool is_there(const struct descriptor *descriptor)
 {
 	uint32_t device_major = descriptor->device >> DEVICE_MINOR_BITS;
-	char path[64];
+	char path[LINK_PATH_MAX];
 	struct stat st;
 
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)descriptor->pid, descriptor->fd);
+	link_path(descriptor, path);
 	return !stat(path, &st) && st.st_ino == descriptor->inode &&
 	       (!device_major || major(st.st_dev) == device_major);
 }
@@ -175,29 +183,63 @@ static bool unix_line_parse(const char *line, uint64_t inode, char *out, size_t 
 /* Tables of sockets that are larger are not looked through. */
 #define SOCKETS_BYTES_MAX (4u << 20)
 
-static char *socket_name(const struct descriptor *descriptor)
+struct socket_table {
+	const char *protocol, *file, *kind;
+	bool (*parse)(const char *line, uint64_t inode, char *out, size_t size);
+};
+
+/* The kernel goes through a hash of a quarter of a million entries for the table of TCP, however
+ * few connections there are: only what the socket is in is read. "": not known. */
+static void read_protocol(const struct descriptor *descriptor, char *out, size_t size)
 {
-	static const struct {
-		const char *file, *kind;
-		bool (*parse)(const char *line, uint64_t inode, char *out, size_t size);
-	} tables[] = {
-		{"net/tcp", "tcp", socket_line_parse}, {"net/tcp6", "tcp", socket_line_parse},
-		{"net/udp", "udp", socket_line_parse}, {"net/udp6", "udp", socket_line_parse},
-		{"net/unix", "unix", unix_line_parse},
+	char path[LINK_PATH_MAX];
+	ssize_t length;
+
+	link_path(descriptor, path);
+	length = getxattr(path, "system.sockprotoname", out, size - 1);
+	out[length < 0 ? 0 : length] = '\0';
+}
+
+static bool may_have(const struct socket_table *table, const char *protocol)
+{
+	if (!strcmp(table->kind, "unix")) /* UNIX, UNIX-STREAM */
+		return !*protocol || !strncmp(protocol, table->protocol, strlen(table->protocol));
+	return !*protocol || !strcmp(protocol, table->protocol);
+}
+
+static bool find_socket(const struct socket_table *table, const struct descriptor *descriptor,
+			char *out, size_t size)
+{
+	char *text = NULL, *rest = NULL;
+	bool found = false;
+
+	if (proc_read_pid(descriptor->pid, table->file, &text, SOCKETS_BYTES_MAX) > 0)
+		for (char *line = strtok_r(text, "\n", &rest); line && !found;
+		     line = strtok_r(NULL, "\n", &rest))
+			found = table->parse(line, descriptor->inode, out, size);
+	free(text);
+	return found;
+}
+
+/* One that is closed is in no table. */
+static char *socket_name(const struct descriptor *descriptor, bool there)
+{
+	static const struct socket_table tables[] = {
+		{"UNIX", "net/unix", "unix", unix_line_parse},
+		{"TCP", "net/tcp", "tcp", socket_line_parse},
+		{"TCPv6", "net/tcp6", "tcp", socket_line_parse},
+		{"UDP", "net/udp", "udp", socket_line_parse},
+		{"UDPv6", "net/udp6", "udp", socket_line_parse},
 	};
-	char what[160] = "", *name = NULL;
+	char what[160] = "", protocol[32] = "", *name = NULL;
 	const char *kind = NULL;
 
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]) && !kind; i++) {
-		char *text = NULL, *rest = NULL;
-
-		if (proc_read_pid(descriptor->pid, tables[i].file, &text, SOCKETS_BYTES_MAX) > 0)
-			for (char *line = strtok_r(text, "\n", &rest); line && !kind;
-			     line = strtok_r(NULL, "\n", &rest))
-				if (tables[i].parse(line, descriptor->inode, what, sizeof(what)))
-					kind = tables[i].kind;
-		free(text);
-	}
+	if (there)
+		read_protocol(descriptor, protocol, sizeof(protocol));
+	for (size_t i = 0; there && i < sizeof(tables) / sizeof(tables[0]) && !kind; i++)
+		if (may_have(&tables[i], protocol) &&
+		    find_socket(&tables[i], descriptor, what, sizeof(what)))
+			kind = tables[i].kind;
 	if (!*what)
 		snprintf(what, sizeof(what), "socket:[%llu]",
 			 (unsigned long long)descriptor->inode);
@@ -244,9 +286,9 @@ char *descriptor_name(const struct descriptor *descriptor)
 	char link[PATH_MAX] = "", pipe[32];
 
 	if (there)
-		read_link(descriptor->pid, descriptor->fd, link, sizeof(link));
+		read_link(descriptor, link, sizeof(link));
 	if (S_ISSOCK(descriptor->mode))
-		return socket_name(descriptor);
+		return socket_name(descriptor, there);
 	if (S_ISFIFO(descriptor->mode)) {
 		snprintf(pipe, sizeof(pipe), "pipe:[%llu]", (unsigned long long)descriptor->inode);
 		return pipe_name(descriptor, *link ? link : pipe);
