@@ -27,10 +27,12 @@ static struct descriptor own(int fd)
 
 static void is_named(struct descriptor descriptor, const char *name)
 {
-	char *found = descriptor_name(&descriptor);
+	struct pipe_users users = {0};
+	char *found = descriptor_name(&descriptor, &users);
 
 	cr_expect(eq(str, found, (char *)name));
 	free(found);
+	pipe_users__forget(&users);
 }
 
 Test(descriptor, files)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "proc/descriptor.h"
 
+#include "base/grow.h"
 #include "base/text.h"
 #include "proc/process.h"
 
@@ -54,72 +55,119 @@ static bool is_there(const struct descriptor *descriptor)
 /* Processes that were looked at for the other ends of pipes, in all: each takes some 50 µs. */
 #define LOOKS_MAX 20000
 
-struct ends {
-	const char *link;
-	const struct descriptor *descriptor;
-	pid_t pid; /* the first one; 0: none yet */
-	unsigned count;
+struct pipe_user {
+	char *link;
+	pid_t pid;
+	int fd;
 };
 
-/* Has the process that end? The permissions of a link are those of the descriptor. */
-static bool has_end(pid_t pid, const struct ends *ends)
+static bool add_user(struct pipe_users *users, const char *link, pid_t pid, int fd)
 {
-	mode_t wanted = ends->descriptor->reads ? S_IWUSR : S_IRUSR;
-	char path[64], link[64];
-	bool found = false;
+	struct pipe_user *user;
+
+	if (grow_array(&users->at, &users->capacity, users->count + 1, sizeof(*users->at)))
+		return false;
+	user = &users->at[users->count];
+	*user = (struct pipe_user){.link = strdup(link), .pid = pid, .fd = fd};
+	users->count += user->link != NULL;
+	return user->link != NULL;
+}
+
+/* Adds what may be a pipe, with a name or without. */
+static void add_users_in(struct pipe_users *users, pid_t pid)
+{
+	char path[LINK_PATH_MAX], link[PATH_MAX];
 	struct dirent *entry;
-	struct stat st;
 	DIR *dir;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
 	dir = opendir(path);
-	while (dir && !found && (entry = readdir(dir))) {
+	while (dir && (entry = readdir(dir))) {
 		ssize_t length = readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1);
 
 		link[length < 0 ? 0 : length] = '\0';
-		found = !strcmp(link, ends->link) &&
-			!fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) &&
-			(st.st_mode & wanted);
+		if ((*link == '/' || begins_with(link, "pipe:")) &&
+		    !add_user(users, link, pid, atoi(entry->d_name)))
+			break;
 	}
 	if (dir)
 		closedir(dir);
-	return found;
 }
 
-static void find_ends(struct ends *ends)
+static void find_users(struct pipe_users *users)
 {
-	static unsigned looks;
 	pid_t *pids = NULL;
 	ssize_t count = process_list(&pids);
 
-	for (ssize_t i = 0; i < count && looks < LOOKS_MAX; i++) {
-		if (pids[i] == ends->descriptor->pid)
-			continue;
-		looks++;
-		if (!has_end(pids[i], ends))
-			continue;
-		if (!ends->count++)
-			ends->pid = pids[i];
+	for (ssize_t i = 0; i < count && users->looks_count < LOOKS_MAX; i++) {
+		users->looks_count++;
+		add_users_in(users, pids[i]);
 	}
 	free(pids);
+	users->found = true;
+}
+
+void pipe_users__forget(struct pipe_users *users)
+{
+	for (size_t i = 0; i < users->count; i++)
+		free(users->at[i].link);
+	free(users->at);
+	*users = (struct pipe_users){.looks_count = users->looks_count};
+}
+
+/* The permissions of a link are those of the descriptor. */
+static bool is_other_end(const struct pipe_user *user, const struct descriptor *descriptor,
+			 const char *link)
+{
+	struct descriptor other = {.pid = user->pid, .fd = user->fd};
+	char path[LINK_PATH_MAX];
+	struct stat st;
+
+	if (user->pid == descriptor->pid || strcmp(user->link, link) != 0)
+		return false;
+	link_path(&other, path);
+	return !lstat(path, &st) && (st.st_mode & (descriptor->reads ? S_IWUSR : S_IRUSR));
+}
+
+/* Of a process with several descriptors of it: one. Returns how many processes; *first is one. */
+static unsigned count_ends(const struct pipe_users *users, const struct descriptor *descriptor,
+			   const char *link, pid_t *first)
+{
+	unsigned count = 0;
+	pid_t last = 0;
+
+	for (size_t i = 0; i < users->count; i++) {
+		const struct pipe_user *user = &users->at[i];
+
+		if (user->pid == last || !is_other_end(user, descriptor, link))
+			continue;
+		last = user->pid;
+		if (!count++)
+			*first = last;
+	}
+	return count;
 }
 
 /* "pipe:[1234] from python3 (pid 4711)", "… and 3 more"; within one process as "pipe:[1234]". */
-static char *pipe_name(const struct descriptor *descriptor, const char *link)
+static char *pipe_name(const struct descriptor *descriptor, const char *link,
+		       struct pipe_users *users)
 {
-	struct ends ends = {.link = link, .descriptor = descriptor};
 	char *name = NULL, *comm = NULL, more[32] = "";
+	unsigned count;
+	pid_t first = 0;
 
-	find_ends(&ends);
-	if (!ends.count || proc_read_pid(ends.pid, "comm", &comm, 64) <= 0) {
+	if (!users->found)
+		find_users(users);
+	count = count_ends(users, descriptor, link, &first);
+	if (!count || proc_read_pid(first, "comm", &comm, 64) <= 0) {
 		free(comm);
 		return strdup(link);
 	}
 	comm[strcspn(comm, "\n")] = '\0';
-	if (ends.count > 1)
-		snprintf(more, sizeof(more), " and %u more", ends.count - 1);
+	if (count > 1)
+		snprintf(more, sizeof(more), " and %u more", count - 1);
 	if (asprintf(&name, "%s %s %s (pid %d)%s", link, descriptor->reads ? "from" : "to", comm,
-		     (int)ends.pid, more) < 0)
+		     (int)first, more) < 0)
 		name = NULL;
 	free(comm);
 	return name;
@@ -203,7 +251,7 @@ static void read_protocol(const struct descriptor *descriptor, char *out, size_t
 static bool may_have(const struct socket_table *table, const char *protocol)
 {
 	if (!strcmp(table->kind, "unix")) /* UNIX, UNIX-STREAM */
-		return !*protocol || !strncmp(protocol, table->protocol, strlen(table->protocol));
+		return !*protocol || begins_with(protocol, table->protocol);
 	return !*protocol || !strcmp(protocol, table->protocol);
 }
 
@@ -280,7 +328,7 @@ static char *gone_name(const struct descriptor *descriptor)
 	return name;
 }
 
-char *descriptor_name(const struct descriptor *descriptor)
+char *descriptor_name(const struct descriptor *descriptor, struct pipe_users *users)
 {
 	bool there = is_there(descriptor);
 	char link[PATH_MAX] = "", pipe[32];
@@ -291,7 +339,7 @@ char *descriptor_name(const struct descriptor *descriptor)
 		return socket_name(descriptor, there);
 	if (S_ISFIFO(descriptor->mode)) {
 		snprintf(pipe, sizeof(pipe), "pipe:[%llu]", (unsigned long long)descriptor->inode);
-		return pipe_name(descriptor, *link ? link : pipe);
+		return pipe_name(descriptor, *link ? link : pipe, users);
 	}
 	if (begins_with(link, "anon_inode:"))
 		return anonymous_name(descriptor, link);

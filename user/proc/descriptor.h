@@ -7,6 +7,7 @@
 #define PERFX_PROC_DESCRIPTOR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -19,6 +20,17 @@ struct descriptor {
 	bool reads; /* the process waits for data: who is named is the one that writes */
 };
 
+/* Who has which pipe open, on the whole machine: found when the first pipe is named, and known
+ * until it is forgotten. All zero at first. */
+struct pipe_users {
+	struct pipe_user *at;
+	size_t count, capacity;
+	unsigned looks_count;
+	bool found;
+};
+
+void pipe_users__forget(struct pipe_users *users);
+
 /*
  *	/data/train.bin
  *	pipe:[1234] from python3 (pid 4711)
@@ -28,7 +40,7 @@ struct descriptor {
  *
  * The caller's to free. NULL: memory is out.
  */
-char *descriptor_name(const struct descriptor *descriptor);
+char *descriptor_name(const struct descriptor *descriptor, struct pipe_users *users);
 
 /* A line of /proc/net/{tcp,tcp6,udp,udp6} about the socket with this inode, as "127.0.0.1:80", or
  * "127.0.0.1:80 → 127.0.0.1:41000" where it is connected. false: the line is about another one. */

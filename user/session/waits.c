@@ -20,6 +20,7 @@ struct waits {
 	uint64_t claimed_count; /* of the sums, when new ones were named last */
 	struct maps *maps;	/* of maps_pid, while names are found */
 	pid_t maps_pid;
+	struct pipe_users pipe_users; /* while names are found, too */
 	struct pack_buffer buffer;
 };
 
@@ -42,11 +43,18 @@ static void forget_maps(struct waits *waits)
 	waits->maps_pid = 0;
 }
 
+/* Other processes are different ones the next time. */
+static void forget_processes(struct waits *waits)
+{
+	forget_maps(waits);
+	pipe_users__forget(&waits->pipe_users);
+}
+
 void waits__free(struct waits *waits)
 {
 	if (!waits)
 		return;
-	forget_maps(waits);
+	forget_processes(waits);
 	map64_clear(&waits->named);
 	map64_clear(&waits->holders);
 	free(waits);
@@ -133,7 +141,8 @@ static char *object_name(struct waits *waits, const struct perfx_wait *wait)
 						    .inode = wait->inode,
 						    .device = wait->device,
 						    .mode = (mode_t)wait->mode,
-						    .reads = wait->reason != PERFX_WAIT_WRITE});
+						    .reads = wait->reason != PERFX_WAIT_WRITE},
+			       &waits->pipe_users);
 }
 
 static uint64_t name_key(const struct perfx_wait *wait)
@@ -174,7 +183,7 @@ void waits__name(struct waits *waits)
 		return;
 	waits->claimed_count = claimed_count;
 	waiting__each(waits->waiting, name_waited, waits);
-	forget_maps(waits);
+	forget_processes(waits);
 }
 
 /* --- sums --- */
@@ -221,5 +230,5 @@ void waits__emit(struct waits *waits, uint64_t now_ns, bool ended)
 	if (!waits)
 		return;
 	waiting__take(waits->waiting, now_ns, ended, emit_waited, waits);
-	forget_maps(waits);
+	forget_processes(waits);
 }
