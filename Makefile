@@ -407,6 +407,18 @@ $(WL)/cuda_calls: $(CUDA_LIBS)
 $(WL)/libcudart.so: $(WL)/libcuda.so
 $(WL)/memory_gpu: WL_LDLIBS := $(WL)/libcudart.so $(WL)/libcuda.so -Wl,-rpath,'$$ORIGIN'
 $(WL)/memory_gpu: $(WL)/libcudart.so $(WL)/libcuda.so
+# Under the names by which the agent looks for them.
+GPU_LIBS := $(addprefix $(WL)/gpu/,libcuda.so.1 libcupti.so.13)
+$(WL)/gpu/libcuda.so.1: tests/workloads/gpu/libcuda.c
+$(WL)/gpu/libcupti.so.13: tests/workloads/gpu/libcupti.c
+$(GPU_LIBS): tests/workloads/gpu/stub.h $(BUILD)/wl.flags
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 $(WL_FLAGS) -fPIC -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^)
+$(WL)/gpu_agent: WL_LDLIBS := $(GPU_LIBS) -Wl,-rpath,'$$ORIGIN/gpu'
+$(WL)/gpu_agent: $(GPU_LIBS)
+# Runs it with the agent in it.
+$(BUILD)/unit/test_agents: | $(AGENT) $(WL)/gpu_agent
 MARK_LIBS := $(addprefix $(WL)/,libnvToolsExt.so libroctx64.so libtorch_cpu.so)
 $(WL)/ranges: WL_LDLIBS := $(MARK_LIBS) -Wl,-rpath,'$$ORIGIN'
 $(WL)/ranges: $(MARK_LIBS)

@@ -200,6 +200,7 @@ static int receive(struct perfx_agent_start *message, int *memfd)
 static void drain(void)
 {
 	buffers_drain(records_parse);
+	records_count_drops();
 	if (ring_publish())
 		answer(PERFX_AGENT_FILLED, "", 0, 0);
 }
@@ -304,8 +305,7 @@ static void stop(enum end end)
 	if (end != END_EXIT)
 		cupti_disable();
 	cupti.flush_all(FLUSH_FORCED);
-	buffers_drain(records_parse);
-	ring_publish();
+	drain();
 	if (end != END_EXIT)
 		finalised = cupti_finalise();
 	if (finalised)

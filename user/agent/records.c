@@ -359,11 +359,16 @@ static void parse_record(const uint8_t *record, size_t room)
 void records_parse(uint8_t *bytes, size_t valid)
 {
 	uint8_t *record = NULL;
-	size_t dropped = 0;
 
 	while (valid && !cupti.next_record(bytes, valid, &record) && record >= bytes &&
 	       record + 8 <= bytes + valid)
 		parse_record(record, (size_t)(bytes + valid - record));
+}
+
+void records_count_drops(void)
+{
+	size_t dropped = 0;
+
 	if (!cupti.dropped_records(NULL, 0, &dropped))
 		loss_add(LOSS_CUPTI_DROPPED, dropped);
 }

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A CUDA driver without a device: initialises itself, and loads CUDA_INJECTION64_PATH as it does.
+ */
+#include "stub.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#define NOT_INITIALISED 3
+#define NO_DEVICE	100
+
+static _Atomic int initialised;
+
+__attribute__((noipa)) int cuInit(unsigned flags)
+{
+	const char *path = getenv("CUDA_INJECTION64_PATH");
+	void *library = path && !initialised ? dlopen(path, RTLD_NOW) : NULL;
+	int (*initialise)(void) = library ? dlsym(library, "InitializeInjection") : NULL;
+
+	(void)flags;
+	if (initialise)
+		initialise();
+	initialised = 1;
+	return getenv("STUB_NO_DEVICE") ? NO_DEVICE : 0;
+}
+
+int cuDeviceGetCount(int *count)
+{
+	*count = 0;
+	if (!initialised)
+		return NOT_INITIALISED;
+	if (getenv("STUB_NO_DEVICE"))
+		return NO_DEVICE;
+	*count = 1;
+	return 0;
+}
+
+int cuDriverGetVersion(int *version)
+{
+	const char *text = getenv("STUB_DRIVER");
+
+	*version = text ? atoi(text) : 13000;
+	return 0;
+}
