@@ -355,6 +355,59 @@ static inline void stream_value(struct stream *s, uint32_t value, uint64_t at, d
 	stream_put(s, PACK(&s->buffer, PERFX_KIND_USER_VALUE, record));
 }
 
+/* An H100. */
+static inline void stream_gpu_device(struct stream *s, uint32_t device)
+{
+	stream_add(s, PERFX_KIND_GPU_DEVICE, struct perfx_gpu_device,
+		   STRINGS("NVIDIA H100 80GB HBM3", "GPU-5f2c1a9b", "580.65.06"),
+		   .memory_bytes = 80ull << 30, .device = device, .multiprocessors = 132,
+		   .max_sm_clock_mhz = 1980, .compute_major = 9, .power_limit_mw = 700000);
+}
+
+static inline void stream_gpu_name(struct stream *s, uint32_t name, const char *text)
+{
+	stream_add(s, PERFX_KIND_GPU_NAME, struct perfx_gpu_name, STRINGS(text, "libtorch_cuda.so"),
+		   .name = name);
+}
+
+static inline void stream_gpu_state(struct stream *s, uint32_t process,
+				    enum perfx_gpu_agent_state state, uint32_t level,
+				    const char *why)
+{
+	stream_add(s, PERFX_KIND_GPU_STATE, struct perfx_gpu_state, STRINGS(why),
+		   .time_ns = STREAM_START, .process = process, .level = level, .state = state);
+}
+
+/* Of process 1; at: since the start; the rest of the record is the caller's. */
+static inline void stream_gpu_activity(struct stream *s, uint64_t at, uint64_t duration,
+				       struct perfx_gpu_activity activity)
+{
+	activity.process = 1;
+	activity.time_ns = STREAM_START + at;
+	activity.end_ns = STREAM_START + at + duration;
+	stream_put(s, PACK(&s->buffer, PERFX_KIND_GPU_ACTIVITY, activity));
+}
+
+static inline void stream_gpu_call(struct stream *s, uint64_t call, uint32_t tid, uint64_t at,
+				   uint64_t duration, enum perfx_gpu_op op, uint32_t name)
+{
+	stream_plain(s, PERFX_KIND_GPU_CALL, struct perfx_gpu_call, .process = 1,
+		     .time_ns = STREAM_START + at, .end_ns = STREAM_START + at + duration,
+		     .call = call, .tid = tid, .op = (uint8_t)op, .name = name);
+}
+
+/* Nothing measured. */
+static inline struct perfx_gpu_usage gpu_usage_absent(uint32_t device, uint64_t at)
+{
+	struct perfx_gpu_usage usage;
+
+	memset(&usage, 0xff, sizeof(usage));
+	usage.time_ns = STREAM_START + at;
+	usage.device = device;
+	usage.pad = 0;
+	return usage;
+}
+
 static inline void stream_loss(struct stream *s, enum perfx_loss_kind loss, uint64_t count)
 {
 	stream_plain(s, PERFX_KIND_LOSS, struct perfx_loss, .loss = loss, .count = count);

@@ -17,6 +17,7 @@ static struct row *row_new(struct aggregate *a, uint32_t process, uint32_t funct
 	row->function = function;
 	row->min_ns = UINT64_MAX;
 	row->step_class = STEP_UNDECIDED;
+	row->gpu_class = GPU_CLASS_UNDECIDED;
 	row->sketch = sketch__new();
 	if (!row->sketch || grow_array(&a->rows, &a->rows_capacity, a->rows_count + 1, sizeof(row)))
 		goto fail;
@@ -213,6 +214,8 @@ int handle_span(struct aggregate *a, const struct event *event)
 		return err;
 	saw_time(a, add_capped(span->start_ns, span->duration_ns));
 	err = untraced_span(a, span);
+	if (!err && unlikely(a->gpu.follows || row->gpu_class))
+		err = gpu_span(a, row, span);
 	if (err)
 		return err;
 	return row->last_tid == span->tid ? 0 : row_thread_slowly(a, row, span->tid);

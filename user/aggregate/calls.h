@@ -19,6 +19,10 @@ struct costs {
 	uint64_t opaque_ns; /* self */
 };
 
+/* What a function is to GPUs. */
+#define GPU_CLASS_WAITS	    0x1 /* for a device */
+#define GPU_CLASS_UNDECIDED 0x2 /* it is not described yet */
+
 struct sums {
 	uint64_t calls_count, total_ns, self_ns;
 	struct costs *costs; /* NULL: not such a function */
@@ -36,6 +40,7 @@ struct row {
 	uint64_t off_cpu_ns; /* of sum_ns */
 	bool squares_overflowed;
 	unsigned step_class; /* steps.h */
+	unsigned gpu_class;  /* GPU_CLASS_ */
 	struct sketch *sketch;
 	struct sums orphans; /* calls of unknown context */
 	/* distinct threads: a bit for each thread of the process */

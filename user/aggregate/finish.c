@@ -25,6 +25,7 @@ void profile_clear(struct profile *profile)
 		free(process->blocked.list);
 		profile_memory_clear(process->memory, process->memory_count);
 	}
+	profile_gpu_clear(profile);
 	free(profile->processes);
 	profile_stacks_clear(profile);
 	free(profile->recording_windows);
@@ -280,6 +281,7 @@ static void fill_row(const struct finish_ctx *w, const struct row *row, struct p
 		.recorded_ns = row->sum_ns > UINT64_MAX ? UINT64_MAX : (uint64_t)row->sum_ns,
 		.off_cpu_ns = w->a->has_off_cpu ? row->off_cpu_ns : PROFILE_ABSENT,
 		.perf = row->perf,
+		.gpu_ns = PROFILE_ABSENT,
 	};
 	if (out->timed_count)
 		out->avg_ns = out->total_ns / out->timed_count;
@@ -753,6 +755,8 @@ static int finish(struct finish_ctx *w)
 		err = lines_fill(w);
 	if (!err)
 		err = values_fill(w);
+	if (!err)
+		err = gpu_fill(w);
 	if (err)
 		return err;
 	for (size_t i = 0; i < w->profile->processes_count; i++)

@@ -3,8 +3,19 @@
 
 #include "aggregate/state.h"
 #include "base/hash.h"
+#include "base/text.h"
+#include "cost/gpu_calls.h"
 
 #include <stdlib.h>
+
+static void process_clear(struct gpu_process *process)
+{
+	sketch__free(process->latency);
+	free(process->busy);
+	free(process->kernels);
+	for (size_t i = 0; i < process->waiters_count; i++)
+		free(process->waiters[i]);
+}
 
 void gpu_clear(struct gpu *gpu)
 {
@@ -17,6 +28,10 @@ void gpu_clear(struct gpu *gpu)
 	free(gpu->names);
 	free(gpu->places);
 	map64_clear(&gpu->place_ids);
+	for (size_t i = 0; i < gpu->processes_count; i++)
+		process_clear(&gpu->processes[i]);
+	free(gpu->context_ns);
+	history_clear(&gpu->history);
 	free(gpu->processes);
 	map64_clear(&gpu->process_ids);
 	*gpu = (struct gpu){0};
@@ -225,6 +240,7 @@ int handle_gpu_state(struct aggregate *a, const struct event *event)
 		return 0;
 	process->has_state = true;
 	process->state = *record;
+	a->gpu.follows |= record->state == PERFX_GPU_AGENT_ON;
 	if (record->state == PERFX_GPU_AGENT_ON && record->level > process->level)
 		process->level = record->level;
 	process->why = pool_add(&a->strings, event->strings[0]);
@@ -265,7 +281,8 @@ static struct gpu_work *work_new(struct gpu *gpu, const struct gpu_work_key *key
 /* Where there are too many kinds, one row of the process has the rest. NULL: memory is out. */
 static struct gpu_work *work_get(struct gpu *gpu, const struct gpu_work_key *key)
 {
-	struct gpu_work_key other = {.process = key->process, .op = key->op, .other = 1};
+	struct gpu_work_key other = {
+		.process = key->process, .op = key->op, .kind = GPU_WORK_OTHER};
 	uint32_t at = work_find(gpu, key);
 
 	if (at == MAP64_NONE && gpu->works_count < AGGREGATE_GPU_WORKS_MAX)
@@ -278,10 +295,8 @@ static struct gpu_work *work_get(struct gpu *gpu, const struct gpu_work_key *key
 	return &gpu->works[at];
 }
 
-static int work_time(struct gpu_work *work, const struct perfx_gpu_activity *record)
+static int work_time(struct gpu_work *work, uint64_t duration_ns)
 {
-	uint64_t duration_ns = record->end_ns - record->time_ns;
-
 	if (!work->sketch)
 		work->sketch = sketch__new();
 	if (!work->sketch || sketch__add(work->sketch, duration_ns))
@@ -290,7 +305,6 @@ static int work_time(struct gpu_work *work, const struct perfx_gpu_activity *rec
 		work->max_ns = duration_ns;
 	work->count++;
 	work->total_ns = add_capped(work->total_ns, duration_ns);
-	work->bytes = add_capped(work->bytes, record->bytes);
 	return 0;
 }
 
@@ -329,7 +343,10 @@ int handle_gpu_activity(struct aggregate *a, const struct event *event)
 	work->registers = record->registers;
 	work->static_shared_bytes = record->static_shared_bytes;
 	work_stream(work, record->stream);
-	return work_time(work, record);
+	work->bytes = add_capped(work->bytes, record->bytes);
+	if (work_time(work, record->end_ns - record->time_ns))
+		return -ENOMEM;
+	return history_activity(a, record, (uint32_t)(work - a->gpu.works));
 }
 
 int handle_gpu_overflow(struct aggregate *a, const struct event *event)
@@ -360,19 +377,183 @@ int handle_gpu_overflow(struct aggregate *a, const struct event *event)
 	return 0;
 }
 
+/* --- calls of an agent --- */
+
+/* NULL with errno: ENOSPC, ENOMEM. */
+static struct gpu_waiter *waiter_get(struct aggregate *a, struct gpu_process *process, uint32_t tid)
+{
+	struct gpu_waiter *waiter;
+
+	for (size_t i = 0; i < process->waiters_count; i++)
+		if (process->waiters[i]->tid == tid)
+			return process->waiters[i];
+	errno = ENOSPC;
+	if (process->waiters_count == GPU_WAITERS_MAX)
+		return NULL;
+	errno = ENOMEM;
+	waiter = calloc(1, sizeof(*waiter));
+	if (!waiter)
+		return NULL;
+	waiter->tid = tid;
+	waiter->waited.from_ns = a->host.start_ns;
+	process->waiters[process->waiters_count++] = waiter;
+	return waiter;
+}
+
+static int add_wait(struct aggregate *a, struct gpu_process *process, uint32_t tid,
+		    uint64_t from_ns, uint64_t to_ns)
+{
+	struct gpu_waiter *waiter = waiter_get(a, process, tid);
+
+	if (waiter)
+		buckets_add_time(&waiter->waited, from_ns, to_ns);
+	return waiter || errno == ENOSPC ? 0 : -ENOMEM;
+}
+
 int handle_gpu_call(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_gpu_call *record = &event->gpu_call;
+	struct gpu_work_key key = {.process = record->process,
+				   .name = record->name,
+				   .op = record->op,
+				   .kind = GPU_WORK_CALL};
+	struct gpu_process *process = gpu_process_get(a, record->process);
+	struct gpu_work *work;
+	int err;
 
-	if (!gpu_process_get(a, record->process))
+	if (!process)
 		return not_found(a);
+	a->gpu.follows = true;
 	saw_time(a, record->end_ns);
+	work = work_get(&a->gpu, &key);
+	err = work ? work_time(work, record->end_ns - record->time_ns) : -ENOMEM;
+	if (!err && record->op == PERFX_GPU_OP_SYNC && !process->has_wait_spans)
+		err = add_wait(a, process, record->tid, record->time_ns, record->end_ns);
+	return err ? err : history_call(a, record, (uint32_t)(work - a->gpu.works));
+}
+
+/* --- spans and samples --- */
+
+static bool is_gpu_call(const struct aggregate *a, uint32_t context)
+{
+	uint32_t function =
+		context && context < a->contexts_count ? a->contexts[context].function : 0;
+
+	return function && function <= a->functions_count && a->functions[function - 1].name &&
+	       gpu_call_find(a->functions[function - 1].name);
+}
+
+/* The driver's function in the runtime's is the same wait. */
+static bool is_outermost(const struct aggregate *a, uint32_t context)
+{
+	return !context || context >= a->contexts_count ||
+	       !is_gpu_call(a, a->contexts[context].parent);
+}
+
+static void classify(const struct aggregate *a, struct row *row)
+{
+	const struct profile_function *f =
+		row->function <= a->functions_count ? &a->functions[row->function - 1] : NULL;
+	const struct gpu_call *call = f && f->id ? gpu_call_find(f->name) : NULL;
+
+	if (f && f->id)
+		row->gpu_class = call && call->waits ? GPU_CLASS_WAITS : 0;
+}
+
+int gpu_span(struct aggregate *a, struct row *row, const struct perfx_span *span)
+{
+	struct gpu_process *process;
+	int err = 0;
+
+	if (row->gpu_class & GPU_CLASS_UNDECIDED)
+		classify(a, row);
+	if (row->gpu_class & GPU_CLASS_WAITS && is_outermost(a, span->context)) {
+		process = gpu_process_get(a, span->process);
+		if (!process)
+			return not_found(a);
+		process->has_wait_spans = true;
+		err = add_wait(a, process, span->tid, span->start_ns,
+			       add_capped(span->start_ns, span->duration_ns));
+	}
+	if (!err && a->gpu.follows && map64_get(&a->gpu.process_ids, span->process) != MAP64_NONE)
+		err = history_span(a, span);
+	return err;
+}
+
+int gpu_sample(struct aggregate *a, const struct perfx_sample *sample)
+{
+	if (!a->gpu.follows || map64_get(&a->gpu.process_ids, sample->process) == MAP64_NONE)
+		return 0;
+	return history_sample(a, sample);
+}
+
+/* --- busy time and callers --- */
+
+struct gpu_place *gpu_place_find(struct gpu *gpu, uint32_t process, uint32_t device)
+{
+	return &gpu->places[map64_get(&gpu->place_ids, (uint64_t)process << 32 | device)];
+}
+
+static void cover(struct gpu_covered *covered, uint64_t from_ns, uint64_t to_ns)
+{
+	if (from_ns < covered->until_ns)
+		from_ns = covered->until_ns;
+	if (to_ns <= from_ns)
+		return;
+	covered->ns += to_ns - from_ns;
+	covered->until_ns = to_ns;
+}
+
+/* NCCL's and RCCL's kernels, of all their releases. */
+bool gpu_communicates(const char *name)
+{
+	return begins_with(name, "nccl") || strstr(name, "ncclDev") || strstr(name, "ncclKernel");
+}
+
+/* The work's name; "": unknown. */
+static const char *text_of(const struct gpu *gpu, uint32_t name)
+{
+	return name < gpu->names_count && gpu->names[name].name ? gpu->names[name].name : "";
+}
+
+static struct buckets *buckets_new(const struct aggregate *a)
+{
+	struct buckets *buckets = calloc(1, sizeof(*buckets));
+
+	if (buckets)
+		buckets->from_ns = a->host.start_ns;
+	return buckets;
+}
+
+int gpu_cover(struct aggregate *a, struct gpu_place *place, const struct past_activity *activity)
+{
+	struct gpu_process *process = gpu_process_get(a, place->process);
+	uint64_t from_ns = activity->start_ns, to_ns = activity->end_ns, before_ns;
+	bool runs = activity->op == PERFX_GPU_OP_KERNEL || activity->op == PERFX_GPU_OP_GRAPH;
+	bool comm =
+		runs && gpu_communicates(text_of(&a->gpu, a->gpu.works[activity->work].key.name));
+
+	if (!process->busy)
+		process->busy = buckets_new(a);
+	if (!process->kernels)
+		process->kernels = buckets_new(a);
+	if (!process->busy || !process->kernels)
+		return -ENOMEM;
+	/* a device that waits is not busy */
+	if (activity->op == PERFX_GPU_OP_SYNC)
+		return 0;
+	before_ns = place->busy.until_ns;
+	cover(&place->busy, from_ns, to_ns);
+	buckets_add_time(process->busy, from_ns > before_ns ? from_ns : before_ns, to_ns);
+	if (!runs)
+		return 0;
+	buckets_add(process->kernels, from_ns, 1);
+	cover(comm ? &place->communicating : &place->computing, from_ns, to_ns);
+	cover(&place->either, from_ns, to_ns);
 	return 0;
 }
 
-/* --- counted at the calls --- */
-
-static void add_caller(struct gpu_work *work, uint32_t context, uint64_t count, uint64_t ns)
+void gpu_caller_add(struct gpu_work *work, uint32_t context, uint64_t count, uint64_t ns)
 {
 	struct gpu_caller *caller = work->callers, *end = caller + work->callers_count;
 
@@ -385,6 +566,42 @@ static void add_caller(struct gpu_work *work, uint32_t context, uint64_t count, 
 	caller->count = add_capped(caller->count, count);
 	caller->ns = add_capped(caller->ns, ns);
 }
+
+static int add_latency(struct gpu_process *process, const struct past_activity *activity,
+		       const struct past_call *call)
+{
+	if (activity->op != PERFX_GPU_OP_KERNEL && activity->op != PERFX_GPU_OP_GRAPH)
+		return 0;
+	if (!process->latency)
+		process->latency = sketch__new();
+	if (!process->latency)
+		return -ENOMEM;
+	return sketch__add(process->latency, activity->start_ns > call->start_ns
+						     ? activity->start_ns - call->start_ns
+						     : 0);
+}
+
+int gpu_link(struct aggregate *a, const struct past_activity *activity,
+	     const struct past_call *call)
+{
+	struct gpu *gpu = &a->gpu;
+	struct gpu_process *process = gpu_process_get(a, activity->process);
+	uint32_t context = call && call->placed ? call->context : 0;
+	uint64_t ns = activity->end_ns - activity->start_ns;
+
+	gpu_caller_add(&gpu->works[activity->work], context, 1, ns);
+	if (!context) {
+		process->unlinked_count++;
+	} else {
+		if (grow_array(&gpu->context_ns, &gpu->contexts_capacity, (size_t)context + 1,
+			       sizeof(*gpu->context_ns)))
+			return -ENOMEM;
+		gpu->context_ns[context] = add_capped(gpu->context_ns[context], ns);
+	}
+	return call ? add_latency(process, activity, call) : 0;
+}
+
+/* --- counted at the calls --- */
 
 static int add_called(struct aggregate *a, const struct gpu_work_key *key, uint32_t context,
 		      uint64_t count, uint64_t bytes)
@@ -399,7 +616,7 @@ static int add_called(struct aggregate *a, const struct gpu_work_key *key, uint3
 	a->gpu.called_count = add_capped(a->gpu.called_count, count);
 	work->called_count = add_capped(work->called_count, count);
 	work->called_bytes = add_capped(work->called_bytes, bytes);
-	add_caller(work, context, count, 0);
+	gpu_caller_add(work, context, count, 0);
 	return 0;
 }
 

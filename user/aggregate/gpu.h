@@ -6,8 +6,16 @@
 #ifndef PERFX_AGGREGATE_GPU_H
 #define PERFX_AGGREGATE_GPU_H
 
+#include "aggregate/buckets.h"
+#include "aggregate/gpu_history.h"
 #include "aggregate/profile.h"
 #include "base/grow.h"
+
+enum gpu_work_kind {
+	GPU_WORK_DEVICE = 0, /* what a device did */
+	GPU_WORK_CALL,	     /* a function of the GPU's library, by name */
+	GPU_WORK_OTHER,	     /* all that found no row of its own */
+};
 
 /* One kind of work of a process: a kernel or graph of one shape, copies of one direction. No
  * padding: compared and hashed as bytes. */
@@ -16,11 +24,11 @@ struct gpu_work_key {
 	uint32_t grid[3], block[3];
 	uint32_t dynamic_shared_bytes;
 	uint8_t op, direction, host_memory;
-	uint8_t other; /* all that found no row of its own */
+	uint8_t kind; /* enum gpu_work_kind */
 };
 _Static_assert(sizeof(struct gpu_work_key) == 40, "hashed as bytes");
 
-/* From where a kind of work was handed over. */
+/* From where a kind of work was handed over; of calls, who made them. */
 #define GPU_CALLERS_MAX 16 /* of a kind of work; more are not told apart */
 
 struct gpu_caller {
@@ -61,20 +69,53 @@ struct gpu_device {
 	uint32_t points_stride, points_skipped;
 };
 
+/* Time covered by what came in order of its start. */
+struct gpu_covered {
+	uint64_t until_ns, ns;
+};
+
+/* A time in which a device did nothing for a process. */
+struct gpu_gap {
+	uint64_t from_ns, to_ns;
+	uint32_t process, device;
+	uint32_t tid;	  /* that asked for what ended it; 0: not known */
+	uint32_t context; /* in which that was, most of the time; 0: in none */
+	uint32_t stack;	  /* its samples' most frequent one; 0: none */
+};
+
+#define GPU_GAPS_MAX 16
+
 /* A process on a device. */
 struct gpu_place {
 	uint32_t process, device;
 	struct gpu_metric memory_bytes, sm_percent;
+	/* of all work; kernels that compute, kernels that communicate, and both */
+	struct gpu_covered busy, computing, communicating, either;
+	struct gpu_gap gaps[GPU_GAPS_MAX]; /* the longest, in no order */
+	size_t gaps_count;
+};
+
+/* Waits of a thread for devices. */
+#define GPU_WAITERS_MAX 32 /* of a process */
+
+struct gpu_waiter {
+	uint32_t tid;
+	struct buckets waited;
 };
 
 /* A process that uses GPUs. */
 struct gpu_process {
 	uint32_t process;
-	bool has_state;
+	bool has_state, has_wait_spans;
 	struct perfx_gpu_state state; /* the last */
 	uint32_t level;		      /* the highest at which it was recorded */
 	const char *why;	      /* of the state */
 	uint64_t activities_count, overflow_count;
+	uint64_t unlinked_count;	/* activities whose caller is not known */
+	struct sketch *latency;		/* from a launch's call to its start */
+	struct buckets *busy, *kernels; /* NULL: nothing ran */
+	struct gpu_waiter *waiters[GPU_WAITERS_MAX];
+	size_t waiters_count;
 };
 
 struct gpu_name {
@@ -92,6 +133,10 @@ struct gpu {
 	struct map64 place_ids; /* process << 32 | device → places[] */
 	struct gpu_place *places;
 	size_t places_count, places_capacity;
+	uint64_t *context_ns; /* device time by calling context */
+	size_t contexts_capacity;
+	bool follows; /* an agent's records may come: the past is kept */
+	struct gpu_history history;
 	struct map64 process_ids; /* process → processes[] */
 	struct gpu_process *processes;
 	size_t processes_count, processes_capacity;
@@ -101,7 +146,28 @@ struct gpu {
 
 struct aggregate;
 struct finish_ctx;
+struct row;
 
 void gpu_clear(struct gpu *gpu);
+/* A call of a function: it may be a wait, and the one that launches. 0 or -ENOMEM. */
+int gpu_span(struct aggregate *aggregate, struct row *row, const struct perfx_span *span);
+int gpu_sample(struct aggregate *aggregate, const struct perfx_sample *sample);
+
+/* for gpu_history.c */
+void gpu_caller_add(struct gpu_work *work, uint32_t context, uint64_t count, uint64_t ns);
+struct gpu_place *gpu_place_find(struct gpu *gpu, uint32_t process, uint32_t device);
+/* Adds an activity to what its device's time was covered by; in order of their start. */
+int gpu_cover(struct aggregate *aggregate, struct gpu_place *place,
+	      const struct past_activity *activity);
+/* The call that asked for it; NULL, or one without place: not known. 0 or -ENOMEM. */
+int gpu_link(struct aggregate *aggregate, const struct past_activity *activity,
+	     const struct past_call *call);
+
+/* A kernel of NCCL or RCCL? */
+bool gpu_communicates(const char *name);
+
+/* gpu_finish.c: when rows and steps are filled. 0 or -ENOMEM. */
+int gpu_fill(struct finish_ctx *ctx);
+void profile_gpu_clear(struct profile *profile);
 
 #endif

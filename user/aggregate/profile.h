@@ -341,6 +341,12 @@ struct profile_step_cost {
 	uint64_t counted_count, unread_count, opaque_count;
 };
 
+/* What devices did for them. PROFILE_ABSENT: not recorded. */
+struct profile_step_gpu {
+	uint64_t busy_ns, kernels_count;
+	uint64_t wait_ns; /* of the steps' thread, for devices */
+};
+
 struct profile_steps {
 	uint64_t count;	   /* ends seen; 0: no steps are known, and nothing below is */
 	uint32_t function; /* whose ends they are */
@@ -352,6 +358,8 @@ struct profile_steps {
 	struct profile_step_cost cost;
 	const struct profile_step *series; /* in order */
 	size_t series_count;
+	bool gpu_used; /* otherwise `gpu` says nothing */
+	struct profile_step_gpu gpu;
 	uint64_t series_each; /* steps in each but the last */
 };
 
@@ -442,6 +450,115 @@ struct profile_gpu_point {
 	uint32_t utilisation_percent, power_mw; /* UINT32_MAX likewise */
 };
 
+/* A number over time; PROFILE_ABSENT: never measured. */
+struct profile_gpu_series {
+	uint64_t last, avg, max;
+};
+
+struct profile_gpu_device {
+	uint32_t index;
+	const char *name, *uuid, *driver; /* "": unknown */
+	struct perfx_gpu_device facts;	  /* 0: unknown, for each */
+	struct profile_gpu_series metrics[PROFILE_GPU_METRICS];
+	uint64_t energy_mj, energy_ns; /* used, and in what time; PROFILE_ABSENT */
+	uint64_t samples_count, throttled_counts[PROFILE_GPU_THROTTLES]; /* of the samples */
+	const struct profile_gpu_point *points;
+	size_t points_count;
+};
+
+/* A process on a device. Times are unions of the intervals in which something ran;
+ * PROFILE_ABSENT: not recorded. */
+struct profile_gpu_place {
+	const struct profile_gpu_device *device;
+	struct profile_gpu_series memory_bytes, sm_percent;
+	uint64_t busy_ns;
+	uint64_t computing_ns, communicating_ns; /* kernels by what they do */
+	uint64_t exposed_ns;			 /* of communicating_ns, while none computed */
+};
+
+/* A kernel, or a graph as a whole, of one shape. */
+struct profile_gpu_kernel {
+	enum perfx_gpu_op op;
+	const char *name, *module; /* name "": unknown */
+	bool other;		   /* all that found no row of their own: name is no kernel's */
+	bool unnamed;		   /* the name is made of an address */
+	bool communicates;
+	uint64_t count;
+	uint64_t total_ns, avg_ns, max_ns, p99_ns; /* PROFILE_ABSENT: counted at the calls alone */
+	uint32_t grid[3], block[3];
+	uint32_t registers;	    /* of a thread; 0: not known */
+	uint64_t shared_bytes;	    /* of a block; PROFILE_ABSENT: not known */
+	double occupancy;	    /* theoretical, 0 to 1; < 0: not known */
+	const char *limit;	    /* what it is limited by; "": not known */
+	uint32_t stream;	    /* UINT32_MAX: several, or not known */
+	uint32_t function, context; /* that launches it most; 0: not known */
+};
+
+/* Copies of one direction, or memsets. */
+struct profile_gpu_copy {
+	enum perfx_gpu_op op;
+	enum perfx_gpu_direction direction;
+	enum perfx_gpu_host_memory host_memory;
+	uint64_t count, bytes;
+	uint64_t total_ns; /* on the device; PROFILE_ABSENT: not timed */
+	uint32_t function; /* as above */
+};
+
+/* Calls by which threads wait for a device: by function and who called it. */
+struct profile_gpu_sync {
+	const char *name;
+	uint32_t function; /* of the caller; 0: not known */
+	uint64_t count, wait_ns;
+};
+
+struct profile_gpu_gap {
+	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC */
+	uint32_t device;
+	uint32_t tid;	   /* the thread that asked for what came next; 0: not known */
+	uint32_t function; /* it was in meanwhile; 0: in none that is traced */
+	const struct profile_stack *stack; /* that its samples show most often; NULL: none */
+};
+
+#define PROFILE_GPU_GAPS_MAX 16
+
+struct profile_gpu {
+	bool used; /* otherwise nothing below is known */
+	uint32_t level;
+	bool timed; /* what devices did was recorded, not calls alone */
+	bool has_state;
+	enum perfx_gpu_agent_state state; /* of the agent */
+	const char *why;		  /* what records, or why nothing does; "" */
+	uint64_t dropped_count, left_mapped_bytes;
+	struct profile_gpu_place *places;
+	size_t places_count;
+	bool places_known;			   /* otherwise they are all of the machine */
+	uint64_t launches_count;		   /* calls that launch kernels or graphs */
+	uint64_t activities_count, overflow_count; /* overflow_count: as sums alone */
+	uint64_t unlinked_count;		   /* activities whose caller is not known */
+	struct profile_gpu_kernel *kernels;	   /* total, then count, descending */
+	size_t kernels_count;
+	struct profile_gpu_copy *copies; /* bytes descending */
+	size_t copies_count;
+	struct profile_gpu_sync *syncs; /* wait_ns descending */
+	size_t syncs_count;
+	uint64_t wait_ns;   /* of all of them */
+	uint64_t busy_ns;   /* over all places; PROFILE_ABSENT: not recorded */
+	uint64_t kernel_ns; /* durations added up, of kernels and graphs */
+	struct profile_gpu_gap gaps[PROFILE_GPU_GAPS_MAX]; /* the longest first */
+	size_t gaps_count;
+	/* From the launching call to the start; PROFILE_ABSENT: not known. */
+	uint64_t latency_p50_ns, latency_p99_ns;
+	/* Operations of calls whose kernels are known, and the time of these; 0: none. */
+	uint64_t flops, flops_ns;
+	enum perfx_dtype dtype;	 /* of most of them */
+	double peak_flops_per_s; /* of the devices, for dtype; 0: not known */
+};
+
+/* Bits of `throttle`: "sw_power_cap". */
+const char *profile_gpu_throttle_name(unsigned bit);
+/* Samples in which a device ran slower than it could, by a limit of power or temperature. */
+uint64_t profile_gpu_throttled_count(const struct profile_gpu_device *device);
+
 /* --- energy --- */
 
 /* Of the GPUs that a process uses. */
@@ -457,7 +574,6 @@ struct profile_host_energy {
 	uint64_t host_ns; /* for so long */
 	uint64_t gpu_mj;  /* the GPUs that traced processes use */
 };
-
 /* --- calls, processes, the capture --- */
 
 #define PROFILE_ABSENT UINT64_MAX
@@ -539,6 +655,7 @@ struct profile_row {
 	/* Total of the recorded calls, and the part of it in which their threads were not on a CPU;
 	 * off_cpu_ns PROFILE_ABSENT: not measured. */
 	uint64_t recorded_ns, off_cpu_ns;
+	uint64_t gpu_ns; /* device time of what it and its callees launched; PROFILE_ABSENT */
 };
 
 /* Older points of a long series are thinned out: at most this many are kept. */
@@ -636,6 +753,7 @@ struct profile_process {
 	size_t lines_count;
 	struct profile_python_caller *python_callers; /* of all rows */
 	uint64_t samples_lost;
+	struct profile_gpu gpu;
 	const char *python_version; /* NULL: it is none that was recognised */
 	const char *python_why;	    /* its frames are not recorded; "" */
 };
@@ -723,6 +841,8 @@ struct profile {
 	size_t processes_count;
 	struct profile_stack *stacks; /* of all processes */
 	size_t stacks_count;
+	struct profile_gpu_device *gpu_devices; /* by index, ascending */
+	size_t gpu_devices_count;
 	bool sampling_known; /* `sampling` was recorded */
 	struct profile_sampling sampling;
 

@@ -82,7 +82,7 @@ int handle_sample(struct aggregate *a, const struct event *event)
 	if (!process_get(a, record->process))
 		return errno == ENOMEM ? -ENOMEM : undecoded(a);
 	saw_time(a, record->time_ns);
-	return activity_add(a, &a->samples.sampled, &key, &more);
+	return activity_add(a, &a->samples.sampled, &key, &more) ? -ENOMEM : gpu_sample(a, record);
 }
 
 int handle_blocked(struct aggregate *a, const struct event *event)

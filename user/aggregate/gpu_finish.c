@@ -1,0 +1,779 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* GPUs at the end: tables of kinds of work → kernels, copies and waits, with who asked for them. */
+#include "aggregate/finish.h"
+#include "cost/gpu_calls.h"
+#include "peaks/gpu.h"
+
+#include <stdlib.h>
+
+/* What the parts share. */
+struct gpu_ctx {
+	struct finish_ctx *w;
+	const struct gpu *gpu;
+	const struct gpu_call **calls; /* by function id; NULL: none of these */
+	uint64_t *below_ns;	       /* by context: its device time, callees included */
+	uint64_t *row_ns;	       /* by row, likewise */
+};
+
+const char *profile_gpu_throttle_name(unsigned bit)
+{
+	/* nvml.h: nvmlClocksEventReason… */
+	static const char *const names[PROFILE_GPU_THROTTLES] = {
+		"gpu_idle",
+		"applications_clocks_setting",
+		"sw_power_cap",
+		"hw_slowdown",
+		"sync_boost",
+		"sw_thermal_slowdown",
+		"hw_thermal_slowdown",
+		"hw_power_brake_slowdown",
+		"display_clock_setting",
+	};
+
+	return bit < PROFILE_GPU_THROTTLES ? names[bit] : "";
+}
+
+uint64_t profile_gpu_throttled_count(const struct profile_gpu_device *device)
+{
+	static const unsigned bits[] = {2, 3, 5, 6, 7}; /* power and temperature */
+	uint64_t most = 0;
+
+	/* several hold at once: at least the most frequent one */
+	for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++)
+		if (device->throttled_counts[bits[i]] > most)
+			most = device->throttled_counts[bits[i]];
+	return most;
+}
+
+void profile_gpu_clear(struct profile *profile)
+{
+	for (size_t i = 0; i < profile->processes_count; i++) {
+		struct profile_gpu *gpu = &profile->processes[i].gpu;
+
+		free(gpu->places);
+		free(gpu->kernels);
+		free(gpu->copies);
+		free(gpu->syncs);
+	}
+	free(profile->gpu_devices);
+}
+
+/* --- devices --- */
+
+static struct profile_gpu_series series_of(const struct gpu_metric *metric)
+{
+	if (!metric->count)
+		return (struct profile_gpu_series){PROFILE_ABSENT, PROFILE_ABSENT, PROFILE_ABSENT};
+	return (struct profile_gpu_series){
+		.last = metric->last,
+		.avg = (metric->sum + metric->count / 2) / metric->count,
+		.max = metric->highest,
+	};
+}
+
+static struct profile_gpu_device device_of(const struct gpu_device *from, uint32_t index)
+{
+	struct profile_gpu_device device = {
+		.index = index,
+		.name = from->name ? from->name : "",
+		.uuid = from->uuid ? from->uuid : "",
+		.driver = from->driver ? from->driver : "",
+		.facts = from->record,
+		.energy_mj = PROFILE_ABSENT,
+		.energy_ns = PROFILE_ABSENT,
+		.samples_count = from->samples_count,
+		.points = from->points,
+		.points_count = from->points_count,
+	};
+
+	for (int i = 0; i < PROFILE_GPU_METRICS; i++)
+		device.metrics[i] = series_of(&from->metrics[i]);
+	memcpy(device.throttled_counts, from->throttled_counts, sizeof(device.throttled_counts));
+	if (from->last_energy_ns > from->first_energy_ns) {
+		device.energy_mj = from->last_energy_mj - from->first_energy_mj;
+		device.energy_ns = from->last_energy_ns - from->first_energy_ns;
+	}
+	return device;
+}
+
+static int fill_devices(struct gpu_ctx *ctx)
+{
+	struct profile *p = ctx->w->profile;
+
+	p->gpu_devices = calloc(PERFX_GPU_DEVICES_MAX, sizeof(*p->gpu_devices));
+	if (!p->gpu_devices)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < PERFX_GPU_DEVICES_MAX; i++) {
+		const struct gpu_device *device = &ctx->gpu->devices[i];
+
+		if (device->described || device->used || device->samples_count)
+			p->gpu_devices[p->gpu_devices_count++] = device_of(device, i);
+	}
+	return 0;
+}
+
+static const struct profile_gpu_device *device_find(const struct profile *p, uint32_t index)
+{
+	for (size_t i = 0; i < p->gpu_devices_count; i++)
+		if (p->gpu_devices[i].index == index)
+			return &p->gpu_devices[i];
+	return NULL;
+}
+
+/* --- contexts --- */
+
+static const struct gpu_call *call_of_context(const struct gpu_ctx *ctx, uint32_t context)
+{
+	uint32_t function = ctx->w->a->contexts[context].function;
+
+	return function <= ctx->w->a->functions_count ? ctx->calls[function] : NULL;
+}
+
+static uint32_t parent_context(const struct gpu_ctx *ctx, uint32_t context)
+{
+	const struct aggregate *a = ctx->w->a;
+
+	return a->contexts[context].described ? parent_of(a, &a->contexts[context]) : 0;
+}
+
+static bool is_of_cuda(const struct gpu_ctx *ctx, uint32_t context)
+{
+	const struct profile_function *f =
+		profile_function(ctx->w->profile, ctx->w->a->contexts[context].function);
+
+	return !f || f->source == PERFX_SOURCE_CUDA || call_of_context(ctx, context);
+}
+
+/* The innermost function around a call that is not of the GPU's library itself; where all are, the
+ * outermost one that is no launch, copy or wait. */
+static uint32_t caller_context(const struct gpu_ctx *ctx, uint32_t context)
+{
+	uint32_t library = 0;
+
+	if (context >= ctx->w->a->contexts_count)
+		return 0;
+	for (; context; context = parent_context(ctx, context)) {
+		if (!is_of_cuda(ctx, context))
+			return context;
+		if (!call_of_context(ctx, context))
+			library = context;
+	}
+	return library;
+}
+
+static uint32_t function_of(const struct gpu_ctx *ctx, uint32_t context)
+{
+	return context ? ctx->w->a->contexts[context].function : 0;
+}
+
+/* The driver's function in the runtime's is the same launch or wait. */
+static bool is_outermost_call(const struct gpu_ctx *ctx, uint32_t context)
+{
+	while ((context = parent_context(ctx, context)))
+		if (call_of_context(ctx, context))
+			return false;
+	return true;
+}
+
+/* --- kinds of work --- */
+
+static const struct gpu_name *name_of_work(const struct gpu_ctx *ctx, const struct gpu_work *work)
+{
+	static const struct gpu_name unknown = {.name = "", .module = ""};
+
+	if (work->key.name >= ctx->gpu->names_count || !ctx->gpu->names[work->key.name].name)
+		return &unknown;
+	return &ctx->gpu->names[work->key.name];
+}
+
+/* The context that most of it comes from: by time, else by number. */
+static uint32_t main_caller(const struct gpu_ctx *ctx, const struct gpu_work *work)
+{
+	struct gpu_caller sums[GPU_CALLERS_MAX];
+	size_t count = 0, most = 0;
+
+	for (size_t i = 0; i < work->callers_count; i++) {
+		uint32_t context = caller_context(ctx, work->callers[i].context), at = 0;
+
+		while (at < count &&
+		       function_of(ctx, sums[at].context) != function_of(ctx, context))
+			at++;
+		if (at == count)
+			sums[count++] = (struct gpu_caller){.context = context};
+		sums[at].count = add_capped(sums[at].count, work->callers[i].count);
+		sums[at].ns = add_capped(sums[at].ns, work->callers[i].ns);
+	}
+	for (size_t i = 1; i < count; i++)
+		if (sums[i].ns > sums[most].ns ||
+		    (sums[i].ns == sums[most].ns && sums[i].count > sums[most].count))
+			most = i;
+	return count ? sums[most].context : 0;
+}
+
+/* As devices did it where that was recorded, else as it was counted at the calls. */
+static uint64_t count_of(const struct profile_gpu *gpu, const struct gpu_work *work)
+{
+	if (work->key.kind == GPU_WORK_CALL)
+		return 0;
+	return gpu->timed ? work->count : work->called_count;
+}
+
+static bool is_kernel(const struct gpu_work *work)
+{
+	return work->key.op == PERFX_GPU_OP_KERNEL || work->key.op == PERFX_GPU_OP_GRAPH;
+}
+
+static bool is_copy(const struct gpu_work *work)
+{
+	return work->key.op == PERFX_GPU_OP_COPY || work->key.op == PERFX_GPU_OP_MEMSET;
+}
+
+static void add_shape(const struct profile_gpu *gpu, const struct gpu_work *work,
+		      struct profile_gpu_kernel *kernel)
+{
+	struct gpu_shape shape = {
+		.block_threads = kernel->block[0] * kernel->block[1] * kernel->block[2],
+		.registers = work->registers,
+		.shared_bytes = (uint32_t)kernel->shared_bytes,
+	};
+	struct gpu_occupancy occupancy;
+
+	/* without registers it would be a bound only */
+	if (!gpu->timed || !work->registers || !gpu->places_count)
+		return;
+	occupancy = gpu_occupancy(&gpu->places[0].device->facts, &shape);
+	kernel->occupancy = occupancy.share;
+	kernel->limit = occupancy.share < 0 ? "" : gpu_limit_name(occupancy.limit);
+}
+
+static struct profile_gpu_kernel kernel_of(const struct gpu_ctx *ctx, const struct profile_gpu *gpu,
+					   const struct gpu_work *work)
+{
+	const struct gpu_name *name = name_of_work(ctx, work);
+	uint32_t caller = main_caller(ctx, work);
+	struct profile_gpu_kernel kernel = {
+		.op = work->key.op,
+		.name = name->name,
+		.module = name->module,
+		.other = work->key.kind == GPU_WORK_OTHER,
+		.unnamed = name->flags & PERFX_GPU_NAME_UNKNOWN,
+		.communicates = gpu_communicates(name->name),
+		.count = count_of(gpu, work),
+		.total_ns = PROFILE_ABSENT,
+		.avg_ns = PROFILE_ABSENT,
+		.max_ns = PROFILE_ABSENT,
+		.p99_ns = PROFILE_ABSENT,
+		.registers = work->registers,
+		.shared_bytes =
+			(uint64_t)work->static_shared_bytes + work->key.dynamic_shared_bytes,
+		.occupancy = -1,
+		.limit = "",
+		.stream = work->has_stream && !work->several_streams ? work->stream : UINT32_MAX,
+		.function = function_of(ctx, caller),
+		.context = caller,
+	};
+
+	memcpy(kernel.grid, work->key.grid, sizeof(kernel.grid));
+	memcpy(kernel.block, work->key.block, sizeof(kernel.block));
+	if (kernel.other || work->key.op == PERFX_GPU_OP_GRAPH)
+		kernel.shared_bytes = PROFILE_ABSENT;
+	else
+		add_shape(gpu, work, &kernel);
+	if (!gpu->timed)
+		return kernel;
+	kernel.total_ns = work->total_ns;
+	kernel.avg_ns = work->total_ns / work->count;
+	if (!work->sketch)
+		return kernel;
+	kernel.max_ns = work->max_ns;
+	kernel.p99_ns = sketch__quantile(work->sketch, 0.99);
+	if (kernel.p99_ns > work->max_ns)
+		kernel.p99_ns = work->max_ns;
+	return kernel;
+}
+
+static struct profile_gpu_copy copy_of(const struct gpu_ctx *ctx, const struct profile_gpu *gpu,
+				       const struct gpu_work *work)
+{
+	return (struct profile_gpu_copy){
+		.op = work->key.op,
+		.direction = work->key.direction,
+		.host_memory = work->key.host_memory,
+		.count = count_of(gpu, work),
+		.bytes = gpu->timed ? work->bytes : work->called_bytes,
+		.total_ns = gpu->timed ? work->total_ns : PROFILE_ABSENT,
+		.function = function_of(ctx, main_caller(ctx, work)),
+	};
+}
+
+static int by_total(const void *left, const void *right)
+{
+	const struct profile_gpu_kernel *a = left, *b = right;
+
+	COMPARE_DESCENDING(a->total_ns, b->total_ns);
+	COMPARE_DESCENDING(a->count, b->count);
+	return strcmp(a->name, b->name);
+}
+
+static int by_bytes(const void *left, const void *right)
+{
+	const struct profile_gpu_copy *a = left, *b = right;
+
+	COMPARE_DESCENDING(a->bytes, b->bytes);
+	COMPARE_DESCENDING(a->count, b->count);
+	return (int)a->direction - (int)b->direction;
+}
+
+/* Names of their own may come by several ids; copies differ by what is not shown. */
+static void merge_copies(struct profile_gpu *gpu)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < gpu->copies_count; i++) {
+		struct profile_gpu_copy *copy = &gpu->copies[i], *same = gpu->copies;
+
+		while (same < gpu->copies + kept &&
+		       (same->op != copy->op || same->direction != copy->direction ||
+			same->host_memory != copy->host_memory))
+			same++;
+		if (same == gpu->copies + kept) {
+			gpu->copies[kept++] = *copy;
+			continue;
+		}
+		same->count = add_capped(same->count, copy->count);
+		same->bytes = add_capped(same->bytes, copy->bytes);
+		if (gpu->timed)
+			same->total_ns = add_capped(same->total_ns, copy->total_ns);
+	}
+	gpu->copies_count = kept;
+}
+
+static int fill_works(const struct gpu_ctx *ctx, uint32_t process, struct profile_gpu *gpu)
+{
+	const struct gpu *from = ctx->gpu;
+	size_t kernels = 0, copies = 0;
+
+	for (size_t i = 0; i < from->works_count; i++) {
+		if (from->works[i].key.process != process || !count_of(gpu, &from->works[i]))
+			continue;
+		kernels += is_kernel(&from->works[i]);
+		copies += is_copy(&from->works[i]);
+	}
+	gpu->kernels = calloc(kernels + 1, sizeof(*gpu->kernels));
+	gpu->copies = calloc(copies + 1, sizeof(*gpu->copies));
+	if (!gpu->kernels || !gpu->copies)
+		return -ENOMEM;
+	for (size_t i = 0; i < from->works_count; i++) {
+		const struct gpu_work *work = &from->works[i];
+
+		if (work->key.process != process || !count_of(gpu, work))
+			continue;
+		if (is_kernel(work)) {
+			gpu->kernels[gpu->kernels_count++] = kernel_of(ctx, gpu, work);
+			gpu->kernel_ns = add_capped(gpu->kernel_ns, work->total_ns);
+		} else if (is_copy(work)) {
+			gpu->copies[gpu->copies_count++] = copy_of(ctx, gpu, work);
+		}
+	}
+	merge_copies(gpu);
+	qsort(gpu->kernels, gpu->kernels_count, sizeof(*gpu->kernels), by_total);
+	qsort(gpu->copies, gpu->copies_count, sizeof(*gpu->copies), by_bytes);
+	return 0;
+}
+
+/* --- launches and waits --- */
+
+static int add_sync(struct profile_gpu *gpu, size_t *capacity, struct profile_gpu_sync more)
+{
+	struct profile_gpu_sync *sync = gpu->syncs, *end = gpu->syncs + gpu->syncs_count;
+
+	while (sync < end && (sync->function != more.function || strcmp(sync->name, more.name)))
+		sync++;
+	if (sync == end) {
+		if (grow_array(&gpu->syncs, capacity, gpu->syncs_count + 1, sizeof(*gpu->syncs)))
+			return -ENOMEM;
+		sync = &gpu->syncs[gpu->syncs_count++];
+		*sync = (struct profile_gpu_sync){.name = more.name, .function = more.function};
+	}
+	sync->count = add_capped(sync->count, more.count);
+	sync->wait_ns = add_capped(sync->wait_ns, more.wait_ns);
+	gpu->wait_ns = add_capped(gpu->wait_ns, more.wait_ns);
+	return 0;
+}
+
+/* From the spans of the library's functions: exact, with those whose records were dropped. */
+static int add_traced_calls(const struct gpu_ctx *ctx, uint32_t process, struct profile_gpu *gpu,
+			    size_t *capacity)
+{
+	const struct aggregate *a = ctx->w->a;
+	int err = 0;
+
+	for (uint32_t i = 1; i < a->contexts_count && !err; i++) {
+		const struct context *context = &a->contexts[i];
+		const struct gpu_call *call =
+			context->process == process ? call_of_context(ctx, i) : NULL;
+
+		if (!call || !context->sums.calls_count || !is_outermost_call(ctx, i))
+			continue;
+		gpu->used = true;
+		if (call->op == PERFX_GPU_OP_KERNEL || call->op == PERFX_GPU_OP_GRAPH)
+			gpu->launches_count =
+				add_capped(gpu->launches_count, context->sums.calls_count);
+		if (call->waits)
+			err = add_sync(gpu, capacity,
+				       (struct profile_gpu_sync){
+					       .name = a->functions[context->function - 1].name,
+					       .function = function_of(ctx, caller_context(ctx, i)),
+					       .count = context->sums.calls_count,
+					       .wait_ns = context->sums.total_ns});
+	}
+	return err;
+}
+
+/* A call by the agent's account, where its function is not traced. */
+static int add_recorded_call(const struct gpu_ctx *ctx, const struct gpu_work *work,
+			     struct profile_gpu *gpu, size_t *capacity)
+{
+	const char *name = name_of_work(ctx, work)->name;
+	const struct gpu_call *call = gpu_call_find(name);
+	uint64_t left = work->count, left_ns = work->total_ns;
+	int err = 0;
+
+	if (work->key.op != PERFX_GPU_OP_SYNC && !(call && call->waits))
+		return 0;
+	for (size_t i = 0; i < work->callers_count && !err; i++) {
+		const struct gpu_caller *caller = &work->callers[i];
+
+		err = add_sync(
+			gpu, capacity,
+			(struct profile_gpu_sync){
+				.name = name,
+				.function = function_of(ctx, caller_context(ctx, caller->context)),
+				.count = caller->count,
+				.wait_ns = caller->ns});
+		left -= caller->count < left ? caller->count : left;
+		left_ns -= caller->ns < left_ns ? caller->ns : left_ns;
+	}
+	if (err || !left)
+		return err;
+	return add_sync(gpu, capacity,
+			(struct profile_gpu_sync){.name = name, .count = left, .wait_ns = left_ns});
+}
+
+static uint64_t sum_of_launches(const struct gpu_ctx *ctx, uint32_t process, bool called)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < ctx->gpu->works_count; i++) {
+		const struct gpu_work *work = &ctx->gpu->works[i];
+
+		if (work->key.process != process || !is_kernel(work))
+			continue;
+		if (called)
+			sum = add_capped(sum, work->called_count);
+		else if (work->key.kind == GPU_WORK_CALL)
+			sum = add_capped(sum, work->count);
+	}
+	return sum;
+}
+
+static int by_wait(const void *left, const void *right)
+{
+	const struct profile_gpu_sync *a = left, *b = right;
+
+	COMPARE_DESCENDING(a->wait_ns, b->wait_ns);
+	COMPARE_DESCENDING(a->count, b->count);
+	return strcmp(a->name, b->name);
+}
+
+static int fill_calls(const struct gpu_ctx *ctx, uint32_t process, struct profile_gpu *gpu)
+{
+	size_t capacity = 0;
+	int err = add_traced_calls(ctx, process, gpu, &capacity);
+
+	for (size_t i = 0, known = gpu->syncs_count; i < ctx->gpu->works_count && !known && !err;
+	     i++) {
+		const struct gpu_work *work = &ctx->gpu->works[i];
+
+		if (work->key.process == process && work->key.kind == GPU_WORK_CALL)
+			err = add_recorded_call(ctx, work, gpu, &capacity);
+	}
+	if (!gpu->launches_count)
+		gpu->launches_count = sum_of_launches(ctx, process, true);
+	if (!gpu->launches_count)
+		gpu->launches_count = sum_of_launches(ctx, process, false);
+	if (gpu->syncs_count)
+		qsort(gpu->syncs, gpu->syncs_count, sizeof(*gpu->syncs), by_wait);
+	return err;
+}
+
+/* --- a process --- */
+
+static struct profile_gpu_place place_of(const struct gpu_ctx *ctx, const struct profile_gpu *gpu,
+					 const struct gpu_place *from)
+{
+	struct profile_gpu_place place = {
+		.device = device_find(ctx->w->profile, from->device),
+		.memory_bytes = series_of(&from->memory_bytes),
+		.sm_percent = series_of(&from->sm_percent),
+		.busy_ns = PROFILE_ABSENT,
+		.computing_ns = PROFILE_ABSENT,
+		.communicating_ns = PROFILE_ABSENT,
+		.exposed_ns = PROFILE_ABSENT,
+	};
+
+	if (!gpu->timed)
+		return place;
+	place.busy_ns = from->busy.ns;
+	place.computing_ns = from->computing.ns;
+	place.communicating_ns = from->communicating.ns;
+	place.exposed_ns = from->either.ns - from->computing.ns;
+	return place;
+}
+
+static int by_length(const void *left, const void *right)
+{
+	const struct profile_gpu_gap *a = left, *b = right;
+
+	COMPARE_DESCENDING(a->to_ns - a->from_ns, b->to_ns - b->from_ns);
+	return a->from_ns < b->from_ns ? -1 : a->from_ns > b->from_ns;
+}
+
+/* The longest of all places. */
+static void add_gaps(const struct gpu_ctx *ctx, struct profile_gpu *gpu,
+		     const struct gpu_place *from)
+{
+	struct profile_gpu_gap gaps[PROFILE_GPU_GAPS_MAX + GPU_GAPS_MAX];
+	size_t count = gpu->gaps_count;
+
+	memcpy(gaps, gpu->gaps, count * sizeof(*gaps));
+	for (size_t i = 0; i < from->gaps_count; i++)
+		gaps[count++] = (struct profile_gpu_gap){
+			.from_ns = from->gaps[i].from_ns,
+			.to_ns = from->gaps[i].to_ns,
+			.device = from->device,
+			.tid = from->gaps[i].tid,
+			.function = from->gaps[i].context < ctx->w->a->contexts_count
+					    ? function_of(ctx, from->gaps[i].context)
+					    : 0,
+			.stack = stack_of(ctx->w, from->process, from->gaps[i].stack),
+		};
+	qsort(gaps, count, sizeof(*gaps), by_length);
+	gpu->gaps_count = count < PROFILE_GPU_GAPS_MAX ? count : PROFILE_GPU_GAPS_MAX;
+	memcpy(gpu->gaps, gaps, gpu->gaps_count * sizeof(*gaps));
+}
+
+static int by_device(const void *left, const void *right)
+{
+	const struct profile_gpu_place *a = left, *b = right;
+
+	return (int)a->device->index - (int)b->device->index;
+}
+
+/* Where it is not known which devices the process uses, all of the machine's. */
+static int fill_places(const struct gpu_ctx *ctx, uint32_t process, struct profile_gpu *gpu)
+{
+	const struct profile *p = ctx->w->profile;
+
+	gpu->places = calloc(PERFX_GPU_DEVICES_MAX, sizeof(*gpu->places));
+	if (!gpu->places)
+		return -ENOMEM;
+	gpu->busy_ns = gpu->timed ? 0 : PROFILE_ABSENT;
+	for (size_t i = 0; i < ctx->gpu->places_count; i++) {
+		const struct gpu_place *from = &ctx->gpu->places[i];
+
+		if (from->process != process)
+			continue;
+		gpu->places[gpu->places_count++] = place_of(ctx, gpu, from);
+		if (gpu->timed)
+			gpu->busy_ns = add_capped(gpu->busy_ns, from->busy.ns);
+		add_gaps(ctx, gpu, from);
+	}
+	gpu->places_known = gpu->places_count > 0 || p->gpu_devices_count == 1;
+	for (size_t i = 0; i < p->gpu_devices_count && gpu->places_count <= i; i++) {
+		struct gpu_place none = {.device = p->gpu_devices[i].index};
+
+		gpu->places[gpu->places_count++] = place_of(ctx, gpu, &none);
+	}
+	qsort(gpu->places, gpu->places_count, sizeof(*gpu->places), by_device);
+	return 0;
+}
+
+static void fill_state(const struct gpu_process *from, struct profile_gpu *gpu)
+{
+	gpu->level = from->level;
+	gpu->has_state = from->has_state;
+	gpu->state = from->state.state;
+	gpu->why = from->why ? from->why : "";
+	gpu->dropped_count = from->state.dropped_count;
+	gpu->left_mapped_bytes = from->state.left_mapped_bytes;
+	gpu->activities_count = from->activities_count;
+	gpu->overflow_count = from->overflow_count;
+	gpu->unlinked_count = from->unlinked_count;
+	gpu->timed = from->activities_count || from->overflow_count;
+	if (gpu->timed && !gpu->level)
+		gpu->level = 1;
+	if (!from->latency)
+		return;
+	gpu->latency_p50_ns = sketch__quantile(from->latency, 0.5);
+	gpu->latency_p99_ns = sketch__quantile(from->latency, 0.99);
+}
+
+static void fill_steps(const struct gpu_process *from, const struct profile_gpu *gpu,
+		       struct profile_steps *steps)
+{
+	uint64_t from_ns, to_ns;
+
+	if (!steps->count || !steps->series_count)
+		return;
+	from_ns = steps->series[0].from_ns;
+	to_ns = steps->series[steps->series_count - 1].to_ns;
+	steps->gpu_used = true;
+	steps->gpu = (struct profile_step_gpu){PROFILE_ABSENT, PROFILE_ABSENT, PROFILE_ABSENT};
+	if (from && gpu->timed && from->busy) {
+		steps->gpu.busy_ns = buckets_between(from->busy, from_ns, to_ns);
+		steps->gpu.kernels_count = buckets_between(from->kernels, from_ns, to_ns);
+	}
+	if (gpu->syncs_count)
+		steps->gpu.wait_ns = 0;
+	for (size_t i = 0; from && i < from->waiters_count; i++)
+		if (from->waiters[i]->tid == steps->tid)
+			steps->gpu.wait_ns =
+				buckets_between(&from->waiters[i]->waited, from_ns, to_ns);
+}
+
+/* --- functions --- */
+
+/* Device time of a context goes to each function on its path, once. */
+static void add_path(const struct gpu_ctx *ctx, uint32_t context, uint64_t ns)
+{
+	const struct aggregate *a = ctx->w->a;
+
+	for (uint32_t at = context; at; at = parent_context(ctx, at)) {
+		const struct row *row = a->contexts[at].row;
+		uint32_t inner = context;
+
+		ctx->below_ns[at] = add_capped(ctx->below_ns[at], ns);
+		while (inner != at && a->contexts[inner].row != row)
+			inner = parent_context(ctx, inner);
+		if (row && inner == at)
+			ctx->row_ns[row->index] = add_capped(ctx->row_ns[row->index], ns);
+	}
+}
+
+static void sum_contexts(const struct gpu_ctx *ctx)
+{
+	const struct aggregate *a = ctx->w->a;
+
+	for (uint32_t i = 1; i < ctx->gpu->contexts_capacity && i < a->contexts_count; i++)
+		if (ctx->gpu->context_ns[i])
+			add_path(ctx, i, ctx->gpu->context_ns[i]);
+}
+
+static void fill_rows(const struct gpu_ctx *ctx, const struct profile_gpu *gpu,
+		      struct profile_process *process)
+{
+	for (size_t i = 0; i < process->rows_count && gpu->timed; i++) {
+		struct profile_row *row = &process->rows[i];
+		uint32_t at = map64_get(&ctx->w->a->row_ids,
+					(uint64_t)process->index << 32 | row->function);
+
+		row->gpu_ns = at == MAP64_NONE ? 0 : ctx->row_ns[at];
+	}
+}
+
+/* Operations of calls of which it is known how long their kernels ran. */
+static void fill_flops(const struct gpu_ctx *ctx, uint32_t process, struct profile_gpu *gpu)
+{
+	const struct aggregate *a = ctx->w->a;
+	uint64_t dtypes[PERFX_DTYPES] = {0};
+	int most = PERFX_DTYPE_UNKNOWN;
+
+	for (uint32_t i = 1; i < a->contexts_count; i++) {
+		const struct costs *costs = a->contexts[i].sums.costs;
+		uint32_t above = i;
+
+		if (a->contexts[i].process != process || !ctx->below_ns[i] || !costs ||
+		    !costs->cost.flops)
+			continue;
+		gpu->flops = add_capped(gpu->flops, costs->cost.flops);
+		for (int d = 0; d < PERFX_DTYPES; d++)
+			dtypes[d] = add_capped(dtypes[d], costs->dtypes[d]);
+		while ((above = parent_context(ctx, above)))
+			if (a->contexts[above].sums.costs &&
+			    a->contexts[above].sums.costs->cost.flops)
+				break;
+		if (!above)
+			gpu->flops_ns = add_capped(gpu->flops_ns, ctx->below_ns[i]);
+	}
+	for (int d = PERFX_DTYPE_UNKNOWN + 1; d < PERFX_DTYPES; d++)
+		if (dtypes[d] > dtypes[most])
+			most = d;
+	gpu->dtype = most;
+	for (size_t i = 0; i < gpu->places_count && gpu->flops && gpu->places_known; i++)
+		gpu->peak_flops_per_s += gpu_peak_flops(&gpu->places[i].device->facts, most);
+}
+
+static int fill_process(const struct gpu_ctx *ctx, struct profile_process *process)
+{
+	uint32_t at = map64_get(&ctx->gpu->process_ids, process->index);
+	const struct gpu_process *from = at == MAP64_NONE ? NULL : &ctx->gpu->processes[at];
+	struct profile_gpu *gpu = &process->gpu;
+	int err;
+
+	*gpu = (struct profile_gpu){.why = "",
+				    .busy_ns = PROFILE_ABSENT,
+				    .latency_p50_ns = PROFILE_ABSENT,
+				    .latency_p99_ns = PROFILE_ABSENT};
+	if (from)
+		fill_state(from, gpu);
+	err = fill_calls(ctx, process->index, gpu);
+	if (err || !(from || gpu->used))
+		return err;
+	err = fill_places(ctx, process->index, gpu);
+	if (!err)
+		err = fill_works(ctx, process->index, gpu);
+	gpu->used |= gpu->timed || gpu->kernels_count || gpu->copies_count || gpu->syncs_count ||
+		     gpu->launches_count ||
+		     (gpu->places_count && gpu->places[0].memory_bytes.last != PROFILE_ABSENT);
+	if (err || !gpu->used)
+		return err;
+	fill_rows(ctx, gpu, process);
+	fill_flops(ctx, process->index, gpu);
+	fill_steps(from, gpu, &process->steps);
+	return 0;
+}
+
+static int prepare(struct gpu_ctx *ctx)
+{
+	const struct aggregate *a = ctx->w->a;
+
+	ctx->calls = calloc(a->functions_count + 1, sizeof(*ctx->calls));
+	ctx->below_ns = calloc(a->contexts_count + 1, sizeof(*ctx->below_ns));
+	ctx->row_ns = calloc(a->rows_count + 1, sizeof(*ctx->row_ns));
+	if (!ctx->calls || !ctx->below_ns || !ctx->row_ns)
+		return -ENOMEM;
+	for (size_t i = 0; i < a->functions_count; i++)
+		if (a->functions[i].id)
+			ctx->calls[i + 1] = gpu_call_find(a->functions[i].name);
+	return 0;
+}
+
+int gpu_fill(struct finish_ctx *w)
+{
+	struct gpu_ctx ctx = {.w = w, .gpu = &w->a->gpu};
+	int err = ctx.gpu->follows ? history_settle(w->a, w->a->has_end) : 0;
+
+	if (!err)
+		err = prepare(&ctx);
+	if (!err)
+		err = fill_devices(&ctx);
+	if (!err)
+		sum_contexts(&ctx);
+	for (size_t i = 0; i < w->profile->processes_count && !err; i++)
+		err = fill_process(&ctx, &w->profile->processes[i]);
+	free(ctx.calls);
+	free(ctx.below_ns);
+	free(ctx.row_ns);
+	return err;
+}

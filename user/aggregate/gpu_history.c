@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "aggregate/gpu_history.h"
+
+#include "aggregate/state.h"
+#include "base/hash.h"
+
+#include <stdlib.h>
+
+/* At most so many of each, 24 MB in all. */
+#define SPANS_MAX      (1u << 18)
+#define CALLS_MAX      (1u << 17)
+#define ACTIVITIES_MAX (1u << 17)
+#define SAMPLES_MAX    (1u << 14)
+
+#define LAG_NS	   1000000000ull  /* what is older has come */
+#define SETTLE_NS  2000000000ull  /* how often */
+#define PAST_NS	   64000000000ull /* as long as there is room */
+#define GAP_LEAST  10000	  /* ns: a shorter pause is no idle time to explain */
+#define GAP_PROBES 15		  /* moments in a gap at which its thread is looked at */
+#define STEPS_MAX  4096		  /* spans passed over in search of the one around a moment */
+
+void history_clear(struct gpu_history *history)
+{
+	free(history->spans);
+	free(history->calls);
+	free(history->activities);
+	free(history->samples);
+	*history = (struct gpu_history){0};
+}
+
+/* --- what comes --- */
+
+/* Makes room, by settling when there is none. */
+static int settle_when_due(struct aggregate *a, uint64_t time_ns)
+{
+	struct gpu_history *h = &a->gpu.history;
+
+	if (time_ns > h->newest_ns)
+		h->newest_ns = time_ns;
+	if (!h->settled_ns)
+		h->settled_ns = h->newest_ns;
+	if (h->newest_ns < h->settled_ns + SETTLE_NS && h->spans_count < SPANS_MAX &&
+	    h->calls_count < CALLS_MAX && h->activities_count < ACTIVITIES_MAX)
+		return 0;
+	return history_settle(a, false);
+}
+
+int history_span(struct aggregate *a, const struct perfx_span *span)
+{
+	struct gpu_history *h = &a->gpu.history;
+	uint64_t end_ns = add_capped(span->start_ns, span->duration_ns);
+	int err = settle_when_due(a, end_ns);
+
+	if (err || !span->context ||
+	    span->flags & (PERFX_SPAN_UNWOUND | PERFX_SPAN_UNTIMED | PERFX_SPAN_ASYNC))
+		return err;
+	if (grow_array(&h->spans, &h->spans_capacity, h->spans_count + 1, sizeof(*h->spans)))
+		return -ENOMEM;
+	h->spans[h->spans_count++] = (struct past_span){.start_ns = span->start_ns,
+							.end_ns = end_ns,
+							.process = span->process,
+							.tid = span->tid,
+							.context = span->context};
+	return 0;
+}
+
+int history_sample(struct aggregate *a, const struct perfx_sample *sample)
+{
+	struct gpu_history *h = &a->gpu.history;
+
+	if (!sample->stack)
+		return 0;
+	if (h->samples_count == SAMPLES_MAX) {
+		h->samples_count /= 2;
+		memmove(h->samples, h->samples + h->samples_count,
+			h->samples_count * sizeof(*h->samples));
+	}
+	if (grow_array(&h->samples, &h->samples_capacity, h->samples_count + 1,
+		       sizeof(*h->samples)))
+		return -ENOMEM;
+	h->samples[h->samples_count++] = (struct past_sample){.time_ns = sample->time_ns,
+							      .process = sample->process,
+							      .tid = sample->tid,
+							      .stack = sample->stack};
+	return 0;
+}
+
+int history_call(struct aggregate *a, const struct perfx_gpu_call *call, uint32_t work)
+{
+	struct gpu_history *h = &a->gpu.history;
+	int err = settle_when_due(a, call->end_ns);
+
+	if (err)
+		return err;
+	if (grow_array(&h->calls, &h->calls_capacity, h->calls_count + 1, sizeof(*h->calls)))
+		return -ENOMEM;
+	h->calls[h->calls_count++] = (struct past_call){.start_ns = call->time_ns,
+							.end_ns = call->end_ns,
+							.call = call->call,
+							.process = call->process,
+							.tid = call->tid,
+							.work = work};
+	return 0;
+}
+
+int history_activity(struct aggregate *a, const struct perfx_gpu_activity *activity, uint32_t work)
+{
+	struct gpu_history *h = &a->gpu.history;
+	int err = settle_when_due(a, activity->end_ns);
+
+	if (err)
+		return err;
+	if (grow_array(&h->activities, &h->activities_capacity, h->activities_count + 1,
+		       sizeof(*h->activities)))
+		return -ENOMEM;
+	h->activities[h->activities_count++] = (struct past_activity){.start_ns = activity->time_ns,
+								      .end_ns = activity->end_ns,
+								      .call = activity->call,
+								      .process = activity->process,
+								      .device = activity->device,
+								      .work = work,
+								      .op = activity->op};
+	return 0;
+}
+
+/* --- the span around a call --- */
+
+#define COMPARE(a, b)                              \
+	do {                                       \
+		if ((a) != (b))                    \
+			return (a) < (b) ? -1 : 1; \
+	} while (0)
+
+static int compare_threads(uint32_t process_a, uint32_t tid_a, uint32_t process_b, uint32_t tid_b)
+{
+	COMPARE(process_a, process_b);
+	COMPARE(tid_a, tid_b);
+	return 0;
+}
+
+/* By thread and end: of nested spans the inner one comes first. */
+static int by_end(const void *left, const void *right)
+{
+	const struct past_span *a = left, *b = right;
+	int order = compare_threads(a->process, a->tid, b->process, b->tid);
+
+	if (order)
+		return order;
+	COMPARE(a->end_ns, b->end_ns);
+	COMPARE(b->start_ns, a->start_ns);
+	return 0;
+}
+
+/* Within both its own span, if that is traced, and those around it. */
+static uint64_t moment_of(const struct past_call *call)
+{
+	return call->start_ns + (call->end_ns - call->start_ns) / 2;
+}
+
+static int by_moment(const void *left, const void *right)
+{
+	const struct past_call *a = left, *b = right;
+	int order = compare_threads(a->process, a->tid, b->process, b->tid);
+
+	if (order)
+		return order;
+	COMPARE(moment_of(a), moment_of(b));
+	return 0;
+}
+
+static void place(struct aggregate *a, struct past_call *call, uint32_t context)
+{
+	call->placed = true;
+	call->context = context;
+	gpu_caller_add(&a->gpu.works[call->work], context, 1, call->end_ns - call->start_ns);
+}
+
+/*
+ * The innermost span around a call is the first one to end of those that have begun before it. So
+ * one pass over the ends of a thread's spans, with a stack of the calls before: each span takes
+ * those from the top that it contains.
+ */
+static void place_thread(struct aggregate *a, const struct past_span *spans, size_t spans_count,
+			 struct past_call *calls, size_t calls_count, uint32_t *waiting)
+{
+	uint64_t forgotten_ns = a->gpu.history.forgotten_ns;
+	size_t depth = 0, next = 0;
+
+	for (size_t i = 0; i < spans_count; i++) {
+		for (; next < calls_count && moment_of(&calls[next]) <= spans[i].end_ns; next++)
+			if (!calls[next].placed && moment_of(&calls[next]) >= forgotten_ns)
+				waiting[depth++] = (uint32_t)next;
+		for (; depth && moment_of(&calls[waiting[depth - 1]]) >= spans[i].start_ns; depth--)
+			place(a, &calls[waiting[depth - 1]], spans[i].context);
+	}
+}
+
+static int place_calls(struct aggregate *a)
+{
+	struct gpu_history *h = &a->gpu.history;
+	uint32_t *waiting = malloc((h->calls_count + 1) * sizeof(*waiting));
+	size_t span = 0;
+
+	if (!waiting)
+		return -ENOMEM;
+	qsort(h->spans, h->spans_count, sizeof(*h->spans), by_end);
+	qsort(h->calls, h->calls_count, sizeof(*h->calls), by_moment);
+	for (size_t call = 0, end; call < h->calls_count; call = end) {
+		const struct past_call *of = &h->calls[call];
+		size_t spans_end;
+
+		for (end = call; end < h->calls_count &&
+				 !compare_threads(of->process, of->tid, h->calls[end].process,
+						  h->calls[end].tid);)
+			end++;
+		while (span < h->spans_count &&
+		       compare_threads(h->spans[span].process, h->spans[span].tid, of->process,
+				       of->tid) < 0)
+			span++;
+		for (spans_end = span;
+		     spans_end < h->spans_count &&
+		     !compare_threads(of->process, of->tid, h->spans[spans_end].process,
+				      h->spans[spans_end].tid);)
+			spans_end++;
+		place_thread(a, h->spans + span, spans_end - span, h->calls + call, end - call,
+			     waiting);
+		span = spans_end;
+	}
+	free(waiting);
+	return 0;
+}
+
+/* --- the call of an activity --- */
+
+static uint64_t call_hash(uint32_t process, uint64_t call)
+{
+	const uint64_t words[] = {process, call};
+
+	return fnv1a(words, sizeof(words));
+}
+
+static int index_calls(const struct gpu_history *h, struct map64 *ids)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < h->calls_count && !err; i++) {
+		uint64_t hash = call_hash(h->calls[i].process, h->calls[i].call);
+
+		if (map64_get(ids, hash) == MAP64_NONE)
+			err = map64_put(ids, hash, (uint32_t)i);
+	}
+	return err;
+}
+
+static struct past_call *call_of(struct gpu_history *h, const struct map64 *ids,
+				 const struct past_activity *activity)
+{
+	uint32_t at = activity->call ? map64_get(ids, call_hash(activity->process, activity->call))
+				     : MAP64_NONE;
+	struct past_call *call = at == MAP64_NONE ? NULL : &h->calls[at];
+
+	return call && call->process == activity->process && call->call == activity->call ? call
+											  : NULL;
+}
+
+/* Those whose caller is known now go; `all`: so do the others, counted. */
+static int link_activities(struct aggregate *a, const struct map64 *ids, bool all)
+{
+	struct gpu_history *h = &a->gpu.history;
+	size_t kept = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < h->activities_count && !err; i++) {
+		struct past_activity *activity = &h->activities[i];
+		struct past_call *call = call_of(h, ids, activity);
+
+		if (!activity->covered || (activity->call && !all && !(call && call->placed))) {
+			h->activities[kept++] = *activity;
+			continue;
+		}
+		if (call)
+			call->has_met = true;
+		err = gpu_link(a, activity, call);
+	}
+	h->activities_count = kept;
+	return err;
+}
+
+/* --- busy and idle --- */
+
+/* The spans of a thread, of the sorted ones. */
+static size_t first_span_of(const struct gpu_history *h, uint32_t process, uint32_t tid,
+			    uint64_t end_ns)
+{
+	size_t low = 0, high = h->spans_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct past_span *span = &h->spans[middle];
+		int order = compare_threads(span->process, span->tid, process, tid);
+
+		if (order < 0 || (!order && span->end_ns < end_ns))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The context of a thread at a moment; 0: in no traced call, as far as is known. */
+static uint32_t context_at(const struct gpu_history *h, uint32_t process, uint32_t tid,
+			   uint64_t time_ns)
+{
+	size_t at = first_span_of(h, process, tid, time_ns);
+
+	for (size_t i = at; i < h->spans_count && i < at + STEPS_MAX; i++) {
+		const struct past_span *span = &h->spans[i];
+
+		if (span->process != process || span->tid != tid)
+			return 0;
+		if (span->start_ns <= time_ns)
+			return span->context;
+	}
+	return 0;
+}
+
+/* The one that comes most often. */
+static uint32_t most_frequent(const uint32_t *values, size_t count)
+{
+	uint32_t most = 0;
+	size_t most_count = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		size_t same = 0;
+
+		for (size_t j = 0; j < count; j++)
+			same += values[j] == values[i];
+		if (same > most_count) {
+			most_count = same;
+			most = values[i];
+		}
+	}
+	return most;
+}
+
+/* What the launching thread did in the gap, from spans and samples of it. */
+static void explain(const struct gpu_history *h, struct gpu_gap *gap)
+{
+	uint64_t length_ns = gap->to_ns - gap->from_ns;
+	uint32_t seen[GAP_PROBES], stacks[64];
+	size_t stacks_count = 0;
+
+	for (unsigned i = 0; i < GAP_PROBES; i++) {
+		/* n - 1 moments within */
+		uint64_t after_ns = (uint64_t)((double)length_ns * (i + 1) / (GAP_PROBES + 1));
+
+		seen[i] = context_at(h, gap->process, gap->tid, gap->from_ns + after_ns);
+	}
+	gap->context = most_frequent(seen, GAP_PROBES);
+	for (size_t i = 0; i < h->samples_count && stacks_count < 64; i++) {
+		const struct past_sample *sample = &h->samples[i];
+
+		if (sample->process == gap->process && sample->tid == gap->tid &&
+		    sample->time_ns >= gap->from_ns && sample->time_ns < gap->to_ns)
+			stacks[stacks_count++] = sample->stack;
+	}
+	gap->stack = most_frequent(stacks, stacks_count);
+}
+
+/* One of the place's longest? */
+static void add_gap(struct aggregate *a, struct gpu_place *at, struct gpu_gap gap)
+{
+	struct gpu_gap *into = at->gaps, *end = at->gaps + at->gaps_count;
+
+	if (gap.to_ns - gap.from_ns < GAP_LEAST)
+		return;
+	if (at->gaps_count < GPU_GAPS_MAX) {
+		into = &at->gaps[at->gaps_count++];
+	} else {
+		for (struct gpu_gap *each = at->gaps; each < end; each++)
+			if (each->to_ns - each->from_ns < into->to_ns - into->from_ns)
+				into = each;
+		if (into->to_ns - into->from_ns >= gap.to_ns - gap.from_ns)
+			return;
+	}
+	if (gap.tid)
+		explain(&a->gpu.history, &gap);
+	*into = gap;
+}
+
+static int by_start(const void *left, const void *right)
+{
+	const struct past_activity *a = left, *b = right;
+
+	COMPARE(a->start_ns, b->start_ns);
+	COMPARE(a->end_ns, b->end_ns);
+	return 0;
+}
+
+static int cover(struct aggregate *a, struct past_activity *activity, const struct past_call *call)
+{
+	struct gpu_place *at = gpu_place_find(&a->gpu, activity->process, activity->device);
+
+	activity->covered = true;
+	if (at->busy.until_ns && activity->start_ns > at->busy.until_ns)
+		add_gap(a, at,
+			(struct gpu_gap){.from_ns = at->busy.until_ns,
+					 .to_ns = activity->start_ns,
+					 .process = activity->process,
+					 .device = activity->device,
+					 .tid = call ? call->tid : 0});
+	return gpu_cover(a, at, activity);
+}
+
+/* In order of time, as far as all before a time has come. */
+static int cover_until(struct aggregate *a, const struct map64 *ids, uint64_t until_ns)
+{
+	struct gpu_history *h = &a->gpu.history;
+	int err = 0;
+
+	qsort(h->activities, h->activities_count, sizeof(*h->activities), by_start);
+	for (size_t i = 0; i < h->activities_count && !err; i++) {
+		struct past_activity *activity = &h->activities[i];
+
+		if (!activity->covered && activity->start_ns < until_ns)
+			err = cover(a, activity, call_of(h, ids, activity));
+	}
+	return err;
+}
+
+/* --- forgetting --- */
+
+/* Forgets spans by age, so that at least half of the room is free. */
+static void forget_spans(struct gpu_history *h)
+{
+	uint64_t past_ns = PAST_NS, from_ns;
+	size_t kept;
+
+	do {
+		from_ns = h->newest_ns > past_ns ? h->newest_ns - past_ns : 0;
+		kept = 0;
+		for (size_t i = 0; i < h->spans_count; i++)
+			kept += h->spans[i].end_ns >= from_ns;
+		past_ns /= 2;
+	} while (kept > SPANS_MAX / 2 && past_ns);
+	if (kept == h->spans_count)
+		return;
+	kept = 0;
+	for (size_t i = 0; i < h->spans_count; i++)
+		if (h->spans[i].end_ns >= from_ns)
+			h->spans[kept++] = h->spans[i];
+	h->spans_count = kept;
+	if (from_ns > h->forgotten_ns)
+		h->forgotten_ns = from_ns;
+}
+
+/* Of calls the ones that have met what they asked for go first. */
+static void forget_calls(struct gpu_history *h, uint64_t before_ns)
+{
+	uint64_t past_ns = PAST_NS;
+	size_t kept = 0;
+
+	for (size_t i = 0; i < h->calls_count; i++) {
+		const struct past_call *call = &h->calls[i];
+
+		if (!call->has_met || !call->placed || call->end_ns >= before_ns)
+			h->calls[kept++] = *call;
+	}
+	h->calls_count = kept;
+	for (; h->calls_count > CALLS_MAX / 2 && past_ns; past_ns /= 2) {
+		kept = 0;
+		for (size_t i = 0; i < h->calls_count; i++)
+			if (h->calls[i].end_ns + past_ns >= h->newest_ns)
+				h->calls[kept++] = h->calls[i];
+		h->calls_count = kept;
+	}
+}
+
+int history_settle(struct aggregate *a, bool all)
+{
+	struct gpu_history *h = &a->gpu.history;
+	uint64_t until_ns = h->newest_ns > LAG_NS ? h->newest_ns - LAG_NS : 0;
+	bool crowded = h->activities_count >= ACTIVITIES_MAX / 4 * 3;
+	struct map64 ids = {0};
+	int err = place_calls(a);
+
+	if (!err)
+		err = index_calls(h, &ids);
+	if (!err)
+		err = cover_until(a, &ids, all || crowded ? UINT64_MAX : until_ns);
+	if (!err)
+		err = link_activities(a, &ids, all || crowded);
+	map64_clear(&ids);
+	h->settled_ns = h->newest_ns;
+	forget_spans(h);
+	forget_calls(h, until_ns);
+	return err;
+}
