@@ -337,6 +337,7 @@ int handle_gpu_activity(struct aggregate *a, const struct event *event)
 	saw_time(a, record->end_ns);
 	gpu_process_get(a, record->process)->activities_count++;
 	a->gpu.activities_count++;
+	a->gpu.follows = true;
 	work = work_get(&a->gpu, &key);
 	if (!work)
 		return -ENOMEM;
