@@ -405,8 +405,9 @@ CUDA_LIBS := $(addprefix $(WL)/,libcublas.so libcublasLt.so libnccl.so)
 $(WL)/cuda_calls: WL_LDLIBS := $(CUDA_LIBS) -Wl,-rpath,'$$ORIGIN'
 $(WL)/cuda_calls: $(CUDA_LIBS)
 $(WL)/libcudart.so: $(WL)/libcuda.so
-$(WL)/memory_gpu: WL_LDLIBS := $(WL)/libcudart.so $(WL)/libcuda.so -Wl,-rpath,'$$ORIGIN'
-$(WL)/memory_gpu: $(WL)/libcudart.so $(WL)/libcuda.so
+GPU_PROGRAMS := $(WL)/memory_gpu $(WL)/gpu_calls
+$(GPU_PROGRAMS): WL_LDLIBS := $(WL)/libcudart.so $(WL)/libcuda.so -Wl,-rpath,'$$ORIGIN'
+$(GPU_PROGRAMS): $(WL)/libcudart.so $(WL)/libcuda.so
 # Under the names by which the agent looks for them.
 GPU_LIBS := $(addprefix $(WL)/gpu/,libcuda.so.1 libcupti.so.13)
 $(WL)/gpu/libcuda.so.1: tests/workloads/gpu/libcuda.c

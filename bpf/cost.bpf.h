@@ -9,7 +9,7 @@
 #ifndef PERFX_COST_BPF_H
 #define PERFX_COST_BPF_H
 
-#include "tensor.bpf.h"
+#include "gpu.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -58,11 +58,6 @@ static __always_inline bool to_dimension(__u64 *value, __u32 bytes)
 	if (bytes == 4)
 		*value = (__s64)(__s32)*value;
 	return *value <= PERFX_COST_DIM_MAX; /* negative ones are huge */
-}
-
-static __always_inline __u64 *stack_at(struct cost_vm *m, __u32 index)
-{
-	return &m->stack[index & (PERFX_COST_DEPTH - 1)];
 }
 
 /* GROUPS: its five operands end at m->depth. Adds this group's product to m->words[0]; 0 or -1. */
@@ -235,6 +230,9 @@ static __always_inline bool step_arithmetic(struct cost_vm *m, __u32 op, __u64 a
 		e->taken = 3;
 		e->result = *stack_at(m, m->depth - 3) ? a : b;
 		return true;
+	case PERFX_OP_PAIR:
+		e->result = (__u32)a | b << 32;
+		return true;
 	case PERFX_OP_SAME:
 		e->result = a;
 		return a == b;
@@ -338,6 +336,16 @@ static __always_inline bool step_notes(struct thread *t, __u32 op, __u64 a, __u6
 	return true;
 }
 
+static __always_inline bool step_gpu(struct thread *t, const struct perfx_instruction *code,
+				     struct effect *e)
+{
+	int taken = hand_over(t, code->op, code->n);
+
+	e->taken = taken;
+	e->given = 0;
+	return taken >= 0;
+}
+
 /* The results. */
 static __always_inline bool step_results(struct cost_vm *m, const struct perfx_instruction *code,
 					 __u64 b, struct effect *e)
@@ -387,6 +395,8 @@ static __always_inline bool perform(struct thread *t, const struct perfx_instruc
 		return step_notes(t, code->op, a, b, e);
 	case PERFX_OP_BUS:
 		return step_bus(t, code->n, b, e);
+	case PERFX_OP_LAUNCH ... PERFX_OP_KERNEL_ALIAS:
+		return step_gpu(t, code, e);
 	default:
 		return step_results(m, code, b, e);
 	}
@@ -612,6 +622,8 @@ __noinline int begin_cost(struct thread *t, __u32 index, __u32 has_frame)
 	t->vm.submits |= !!(flags & PERFX_COST_F_SUBMITS);
 	outcome->submitted = t->vm.submits;
 	outcome->dtype = read ? t->vm.dtype : 0;
+	if ((flags & PERFX_COST_F_DEVICE) && has_frame && !t->device_call)
+		t->device_call = t->depth + 1;
 	if (flags & PERFX_COST_F_NOTES) {
 		if (read && later && has_frame)
 			begin_call_cost(t, later);

@@ -55,6 +55,7 @@ __noinline int renew_thread(struct thread *t)
 	t->returns = t->declined = 0;
 	t->flops_owner = t->transfer_owner = t->call_costs_taken = 0;
 	t->start_function = 0;
+	t->device_call = 0;
 	if (traced && __sync_lock_test_and_set(&traced->recording_window, recording_window) !=
 			      recording_window)
 		traced->open_operators = 0;
@@ -142,6 +143,8 @@ static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now
 	t->depth--;
 	if (t->pending_flops > t->depth)
 		t->pending_flops = 0;
+	if (t->device_call > t->depth)
+		t->device_call = 0;
 	f = frame_at(t, t->depth);
 	if (f->entry & FRAME_BY_RETURN)
 		t->returns--;
@@ -477,10 +480,11 @@ static __always_inline void make_way(struct thread *t, __u64 ret_addr_sp)
 	}
 }
 
-/* Puts the cost of a beginning call into t->outcome. */
+/* Puts the cost of a call that begins in `context` into t->outcome. */
 static __always_inline void begin_call(struct thread *t, const struct perfx_probe *probe,
-				       bool has_frame)
+				       __u32 context, bool has_frame)
 {
+	t->call_context = context;
 	t->outcome.state = PERFX_COST_NONE;
 	t->outcome.call_cost = 0;
 	if (probe->cost_program)
@@ -506,8 +510,8 @@ static __always_inline void count_call(struct thread *t, const struct perfx_prob
 	if (!(probe->flags & PERFX_PROBE_F_BY_CHOICE))
 		counter_add(PERFX_COUNTER_UNTIMED, 1);
 	f.operation = operation_of_call(t, probe);
-	begin_call(t, probe, false);
 	f.context = context_of_run(t, f.operation, probe->function);
+	begin_call(t, probe, f.context, false);
 	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
@@ -572,7 +576,7 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	}
 	operation = operation_of_call(t, probe);
 	context = context_of_run(t, operation, probe->function);
-	begin_call(t, probe, true);
+	begin_call(t, probe, context, true);
 	if (t->outcome.call_cost)
 		note_return_address(t, ret_addr_sp);
 	f = frame_at(t, t->depth);

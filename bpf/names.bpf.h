@@ -131,13 +131,6 @@ struct {
 volatile __u32 perfx_next_function = 1;
 volatile __u32 perfx_next_object_cost = 1;
 
-/* FNV-1a with a wider prime. */
-static __always_inline __u64 mix(__u64 hash, __u64 word)
-{
-	hash = (hash ^ word) * 0x100000001b3ULL;
-	return hash ^ hash >> 29;
-}
-
 /* In an object's head, words. */
 #define OBJECT_OPERATION 2 /* std::string: pointer, length */
 #define OBJECT_MODULE	 6
@@ -162,7 +155,7 @@ static __always_inline bool read_name(char *to, __u64 pointer, __u64 length)
 static __always_inline __u32 function_of_names(const struct perfx_object_record *record,
 					       __u32 *is_new)
 {
-	__u64 hash = mix(0xcbf29ce484222325ULL, record->runner);
+	__u64 hash = mix(HASH_BASIS, record->runner);
 	__u32 *known, id;
 
 	for (int i = 0; i < PERFX_OBJECT_TEXT; i += 8) {
@@ -279,7 +272,7 @@ __noinline int find_object(__u64 address, __u32 runner)
 	__builtin_memset(&t->object, 0, sizeof(t->object));
 	if (!read_user(head, PERFX_OBJECT_WORDS * 8, address))
 		return 0;
-	key.check = 0xcbf29ce484222325ULL;
+	key.check = HASH_BASIS;
 	for (int i = 0; i < PERFX_OBJECT_WORDS; i++)
 		key.check = mix(key.check, head[i]);
 	key.process = t->process;

@@ -168,6 +168,15 @@ static __always_inline void counter_add(enum perfx_counter which, __u64 n)
 		__sync_fetch_and_add(count, n);
 }
 
+/* FNV-1a with a wider prime. */
+#define HASH_BASIS 0xcbf29ce484222325ULL
+
+static __always_inline __u64 mix(__u64 hash, __u64 word)
+{
+	hash = (hash ^ word) * 0x100000001b3ULL;
+	return hash ^ hash >> 29;
+}
+
 static __always_inline struct perfx_probe *probe_of(__u32 index)
 {
 	return bpf_map_lookup_elem(&perfx_probes, &index);

@@ -60,6 +60,11 @@ static __always_inline bool read_user(void *to, __u32 bytes, __u64 address)
 	return false;
 }
 
+static __always_inline __u64 *stack_at(struct cost_vm *m, __u32 index)
+{
+	return &m->stack[index & (PERFX_COST_DEPTH - 1)];
+}
+
 /* a * b, unless it overflows. */
 static __always_inline bool multiply(__u64 a, __u64 b, __u64 *product)
 {

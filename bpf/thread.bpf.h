@@ -131,6 +131,9 @@ struct thread {
 	__u32 ranges;		/* open frames that are ranges or pending ones */
 	__u32 skipped;		/* ranges begun without room for a frame */
 	__u32 new_context;	/* made by this hit: see follow_first_call; 0: none */
+	__u32 call_context;	/* of the call that begins */
+	__u32 device_call;	/* 1 + index of the outermost open call that has handed work to a
+				 * device (PERFX_COST_F_DEVICE); 0: none */
 	__u32 pad;
 	struct call_cost call_costs[CALL_COSTS_MAX];
 	struct cost_vm vm;

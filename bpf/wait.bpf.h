@@ -137,12 +137,6 @@ static __always_inline void read_call(struct call *call, struct task_struct *tas
 /* include/uapi/linux/magic.h: one inode for eventfd, epoll, timerfd and others */
 #define ANON_INODE_FS_MAGIC 0x09041934
 
-static __always_inline __u64 mix(__u64 hash, __u64 more)
-{
-	hash = (hash ^ more) * 0x9e3779b97f4a7c15ULL;
-	return hash ^ (hash >> 29);
-}
-
 /* What is behind a descriptor, under a name that holds when that is closed and used again. */
 static __always_inline void find_file(struct perfx_wait *wait, struct task_struct *task, __s32 fd)
 {

@@ -505,6 +505,51 @@ struct perfx_wait_sum {
 	__u64 blocked_ns, count, max_ns;
 };
 
+/*
+ * What traced calls hand to a GPU (bpf/gpu.bpf.h): sums by what is equal in this key. Where there
+ * are too many, further ones have no shape, then no name: the last quarter and the last sixteenth
+ * of the table are kept for such.
+ */
+#define PERFX_MAX_GPU_SUMS 16384
+
+struct perfx_gpu_key {
+	/* The address of the kernel's host stub, its handle, or (is_named) the hash of its name; a
+	 * graph's handle; 0: left out. */
+	__u64 kernel;
+	__u32 process;
+	__u32 context;
+	__u32 grid[3], block[3];
+	__u32 shared_bytes;
+	__u8 op;	/* enum perfx_gpu_op */
+	__u8 direction; /* enum perfx_gpu_direction */
+	__u8 is_named;
+	__u8 pad;
+};
+
+struct perfx_gpu_sum {
+	struct perfx_gpu_key key;
+	__u64 count, bytes; /* count 0: it is being made */
+};
+
+/* Names of kernels that have a handle, by their hash; longer ones are cut. */
+#define PERFX_KERNEL_NAME_BYTES 1024
+#define PERFX_MAX_KERNEL_NAMES	8192
+#define PERFX_MAX_KERNELS	65536 /* handles */
+
+struct perfx_kernel_name {
+	char text[PERFX_KERNEL_NAME_BYTES]; /* NUL-padded */
+};
+
+struct perfx_kernel_key {
+	__u64 handle;
+	__u32 process, pad;
+};
+
+struct perfx_kernel {
+	__u64 kernel; /* as perfx_gpu_key's */
+	__u32 is_named, pad;
+};
+
 enum perfx_counter {
 	PERFX_COUNTER_REPEATS =
 		0, /* hits of an entry that were iterations: PERFX_PROBE_F_REPEATS */
@@ -519,6 +564,7 @@ enum perfx_counter {
 	PERFX_COUNTER_STACK_FAILURES,
 	PERFX_COUNTER_VALUE_DROPS,
 	PERFX_COUNTER_SAMPLE_DROPS,
+	PERFX_COUNTER_GPU_KEYS,
 	PERFX_COUNTER_WAITS, /* places claimed among the sums: new ones are to be named */
 	PERFX_COUNTERS
 };

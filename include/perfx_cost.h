@@ -43,6 +43,7 @@ enum perfx_op {
 	PERFX_OP_DIV, /* [a b -- a/b] fails unless it goes into a */
 	PERFX_OP_EQ,  /* [a b -- a==b] */
 	PERFX_OP_SELECT, /* [c a b -- c ? a : b] */
+	PERFX_OP_PAIR,	 /* [a b -- low 32 bits of a, and above them those of b] */
 	PERFX_OP_SAME,	 /* [a b -- a] fails unless a == b */
 	/* [address of an at::Tensor --] reads what it refers to into tensor n <
 	 * PERFX_COST_TENSORS, checked: product of sizes == numel, at most 8 dimensions, elements
@@ -69,6 +70,17 @@ enum perfx_op {
 	 * (enum perfx_bus n) among as many ranks as the first value noted for key; nothing
 	 * where none was noted. ONCE takes no key. */
 	PERFX_OP_BUS,
+	/* What a call hands to a device (bpf/gpu.bpf.h), counted unless a call around it is
+	 * already: [kernel gridxy gridz blockxy blockz shared --], [graph --] */
+	PERFX_OP_LAUNCH,
+	PERFX_OP_LAUNCH_BY_STUB, /* the caller is the stub, where the handle is not known */
+	PERFX_OP_GRAPH,
+	/* [bytes --] where n is an enum perfx_gpu_direction; otherwise enum perfx_copy */
+	PERFX_OP_COPY,
+	/* A kernel's handle has the name at this address; is another's, or of this stub:
+	 * [handle address --], [handle other --] */
+	PERFX_OP_KERNEL_NAME,
+	PERFX_OP_KERNEL_ALIAS,
 	PERFX_OP_DTYPE, /* sets the dtype to n, enum perfx_dtype; 0: of the value [t --], which is a
 			   cudaDataType */
 	PERFX_OP_FLOPS, /* [v --] adds to the cost */
@@ -85,6 +97,13 @@ enum perfx_bus {
 	PERFX_BUS_ONCE = 1,   /* 1: broadcast, reduce, send, recv */
 	PERFX_BUS_OTHERS = 2, /* n - 1: of a rank's own part, to or from each other rank */
 	PERFX_BUS_RING = 3,   /* 2 (n - 1) / n: all-reduce */
+};
+
+/* COPY: what else decides its direction. */
+enum perfx_copy {
+	PERFX_COPY_MEMSET = 16, /* [bytes --] it is none */
+	PERFX_COPY_KIND = 17,	/* [cudaMemcpyKind bytes --] */
+	PERFX_COPY_TYPES = 18,	/* [CUmemorytype of the source, of the destination bytes --] */
 };
 
 #define PERFX_COST_CODE_MAX 64 /* instructions of a program, both parts */
@@ -104,7 +123,7 @@ struct perfx_instruction {
 
 /* Work that a pool thread may do for an operator open on another thread: BLAS. */
 #define PERFX_COST_F_KERNEL 0x1
-/* No cost of its own: remembers something (NOTE). */
+/* No cost of its own: remembers or counts something (NOTE, LAUNCH, …). */
 #define PERFX_COST_F_NOTES 0x2
 /* Moves data, as a collective does: no operation at all; its flops are bytes over the bus. Owns no
  * nested call. */
@@ -116,6 +135,8 @@ struct perfx_instruction {
 #define PERFX_COST_F_WORKER 0x10
 /* Hands its work over and returns: its duration is not that of the work. */
 #define PERFX_COST_F_SUBMITS 0x20
+/* Hands work to a device: what it calls for that is a part of it. */
+#define PERFX_COST_F_DEVICE 0x40
 
 struct perfx_cost_program {
 	__u16 entry_count; /* instructions run at entry: code[0, entry_count) */

@@ -180,3 +180,18 @@ Test(demangle, pretty_survives_fragments)
 		}
 	}
 }
+
+Test(demangle, kernels)
+{
+	static const struct row rows[] = {
+		{"_Z5scalePfi", "scale"},
+		{"__device_stub__Z5scalePfi", "scale"},
+		{"_ZL38__device_stub__ZN5tools3addEPfS0_PfS_", "tools::add"},
+		{"_ZN5tools18__device_stub__addEPf", "tools::add"},
+		{"__device_stub__plain", "plain"},
+		{"__device_stub__Zebra", "Zebra"},
+		{"__device_stub__", ""},
+		{"triton_poi_fused_add_0", "triton_poi_fused_add_0"},
+	};
+	check(demangle_kernel, rows, COUNT(rows));
+}

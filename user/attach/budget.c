@@ -156,7 +156,7 @@ static void leave_alone(struct probes *probes, size_t index, double percent)
 	placed->attached = false;
 	probes->functions_count--;
 	skipped_add(probes->skipped, function->name,
-		    placed->cost_program
+		    plan_knows_work(probes->plan, placed->cost_program)
 			    ? "removed during the recording: too many calls for the default set; "
 			      "FLOPs of later calls are not known"
 			    : "removed during the recording: too many calls for the default set");

@@ -207,7 +207,8 @@ int probes_place(struct probes *probes, size_t index)
 		return -ENOSPC;
 	if (function->role != PLAN_ALLOC_PROBE && !plan_is_annotation(function))
 		mark_entry(&probe, function, placed);
-	if (probes->counters_all || (probes->counters_enabled && probe.cost_program))
+	if (probes->counters_all ||
+	    (probes->counters_enabled && plan_knows_work(probes->plan, placed->cost_program)))
 		probe.flags |= PERFX_PROBE_F_PERF;
 	if (placed->entry) {
 		*tracer__probe(probes->tracer, placed->entry) = probe;

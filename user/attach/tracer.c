@@ -410,6 +410,20 @@ const struct perfx_name *tracer__names(const struct tracer *tracer, uint32_t *co
 	return tracer->names;
 }
 
+const struct perfx_gpu_sum *tracer__gpu_sums(const struct tracer *tracer, uint32_t *count)
+{
+	uint32_t next = __atomic_load_n(&tracer->skel->data->perfx_next_gpu_sum, __ATOMIC_ACQUIRE);
+
+	*count = next < PERFX_MAX_GPU_SUMS ? next : PERFX_MAX_GPU_SUMS;
+	return tracer->gpu_sums;
+}
+
+bool tracer__kernel_name(const struct tracer *tracer, uint64_t hash, struct perfx_kernel_name *name)
+{
+	return !bpf_map_lookup_elem(bpf_map__fd(tracer->skel->maps.perfx_kernel_names), &hash,
+				    name);
+}
+
 uint32_t tracer__processes_count(const struct tracer *tracer)
 {
 	return __atomic_load_n(&tracer->skel->data->perfx_next_process, __ATOMIC_ACQUIRE);

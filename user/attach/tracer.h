@@ -185,6 +185,12 @@ void tracer__each_value_lost(const struct tracer *tracer,
 					   const struct perfx_user_value_lost *lost),
 			     void *ctx);
 
+/* What was handed to GPUs, mapped: entries [1, *count), one whose count is 0 is being made. */
+const struct perfx_gpu_sum *tracer__gpu_sums(const struct tracer *tracer, uint32_t *count);
+/* The name of a kernel, by its hash. */
+bool tracer__kernel_name(const struct tracer *tracer, uint64_t hash,
+			 struct perfx_kernel_name *name);
+
 uint64_t tracer__counter(const struct tracer *tracer, enum perfx_counter which);
 uint64_t tracer__hits(const struct tracer *tracer, uint32_t probe);
 /* The calling-context table, mapped: entries [1, *count) are described. */

@@ -25,8 +25,9 @@ struct tracer {
 	size_t probes_bytes, contexts_bytes;
 	struct perfx_name *names; /* mapped too */
 	size_t names_bytes;
-	uint32_t alloc_probes_count; /* next free index; 0 is no allocation probe */
-	uint32_t annotations_count;  /* likewise */
+	struct perfx_gpu_sum *gpu_sums; /* mapped too */
+	uint32_t alloc_probes_count;	/* next free index; 0 is no allocation probe */
+	uint32_t annotations_count;	/* likewise */
 	struct perfx_annotation annotations[PERFX_MAX_ANNOTATIONS];
 	struct links *links;
 	struct waiting *waiting; /* NULL: not recorded */

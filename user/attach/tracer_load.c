@@ -289,10 +289,17 @@ static int map_tables(struct tracer *tracer)
 	_Static_assert(sizeof(struct perfx_name) % 8 == 0, "stride of the table");
 	tracer->names_bytes = page_round(PERFX_MAX_NAMES * sizeof(struct perfx_name));
 	tracer->names = map_table(skel->maps.perfx_names, tracer->names_bytes, PROT_READ);
+	_Static_assert(sizeof(struct perfx_gpu_sum) % 8 == 0, "stride of the table");
+	tracer->gpu_sums =
+		map_table(skel->maps.perfx_gpu_sums,
+			  page_round(PERFX_MAX_GPU_SUMS * sizeof(*tracer->gpu_sums)), PROT_READ);
 	tracer->gates = map_table(skel->maps.perfx_gates,
 				  page_round(PERFX_MAX_GATES * sizeof(*tracer->gates)),
 				  PROT_READ | PROT_WRITE);
-	return tracer->probes && tracer->contexts && tracer->names && tracer->gates ? 0 : -errno;
+	return tracer->probes && tracer->contexts && tracer->names && tracer->gpu_sums &&
+			       tracer->gates
+		       ? 0
+		       : -errno;
 }
 
 static int quiet_print(enum libbpf_print_level level, const char *format, va_list args)
@@ -418,6 +425,9 @@ void tracer__free(struct tracer *tracer)
 		munmap(tracer->contexts, tracer->contexts_bytes);
 	if (tracer->names)
 		munmap(tracer->names, tracer->names_bytes);
+	if (tracer->gpu_sums)
+		munmap(tracer->gpu_sums,
+		       page_round(PERFX_MAX_GPU_SUMS * sizeof(*tracer->gpu_sums)));
 	tracer__account_runs(tracer, false);
 	close_rings(&tracer->spans);
 	close_rings(&tracer->memory);

@@ -32,6 +32,17 @@ static inline bool begins_with(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
+/* Takes an ending off, if it has it. */
+static inline bool take_ending(char *text, const char *ending)
+{
+	size_t length = strlen(text), n = strlen(ending);
+
+	if (length < n || strcmp(text + length - n, ending) != 0)
+		return false;
+	text[length - n] = '\0';
+	return true;
+}
+
 /* The part of a path behind its last slash; all of a path that ends with one. */
 static inline const char *base_name(const char *path)
 {

@@ -67,6 +67,7 @@ struct options {
 	uint64_t gpu_devices; /* --gpu-devices: bits; 0: those that traced processes use */
 	struct peaks_given peaks;
 	enum host_level host_level;
+	enum gpu_level gpu;
 	const char **usdt; /* globs of provider:name, borrowed from argv */
 	size_t usdt_count;
 	const char *step_range; /* NULL: found by the names that frameworks give */

@@ -544,6 +544,16 @@ const struct option_row option_rows[] = {
 		"With `-F`, only for the functions that it names; `on` adds those that are traced "
 		"by "
 		"default and have known FLOPs."},
+	{"gpu", 0, false, SECTION_WHAT, PROBING, .arg = "off|0", .parse = take_choice, INTO(gpu),
+	 .min = GPU_OFF,
+	 .help = "work handed to GPUs: 0 counts launches by kernel and copies at their calls "
+		 "(default; with -F, only if given)",
+	 .man = "What is recorded of the work that a program hands to GPUs by CUDA. "
+		"`0`: launches by kernel and shape, copies by direction and bytes, memsets, and "
+		"the time that calls wait for the device, at the calls of the runtime and the "
+		"driver; nothing enters the process. "
+		"This is the default, but with `-F` or `--host-level` 0 or 1 only if it is given. "
+		"`off`: these calls are not traced."},
 	{"flops-rules", 0, false, SECTION_WHAT, PROBING, .arg = "FILE", COMPLETE_FILE,
 	 .parse = take_text, INTO(flops_rules),
 	 .help = "FLOPs of your own functions (docs/flops.md), which are traced as well",

@@ -214,6 +214,7 @@ struct plan_options plan_options_of(const struct options *options, const struct 
 		.cost_model = options->cost_model,
 		.flops_too = options->flops == FLOPS_ON,
 		.host_level = options->host_level,
+		.gpu = options->gpu,
 		.usdt = options->usdt,
 		.usdt_count = options->usdt_count,
 		.step_range = options->step_range,

@@ -20,6 +20,15 @@
  *	leaf                    calls nothing else that has a known cost
  *	submits                 hands its work over and returns: its time is not that of the work
  *	moves                   moves data: has bytes and no flops, and owns no nested call
+ *	launch(kernel, gridxy, gridz, blockxy, blockz, shared)   a kernel is launched: its stub's
+ *	                        address or its handle; two sizes of the grid and the block in one
+ *	launch_by_stub(…)       the same, by the stub itself: it is known when the handle is not
+ *	graph(handle)           a graph is launched
+ *	copy(WHERE, EXPR)       bytes are copied: host_to_device device_to_host device_to_device
+ *	                        host_to_host peer unknown, kind(a cudaMemcpyKind), types(two of
+ *	                        CUmemorytype: source, destination); or set: memset
+ *	kernel_name(handle, text)   a kernel's handle has the name at this address
+ *	kernel_alias(handle, other)   a handle is that of another, or of a stub
  *	exit                    what follows is done when the function returns: arguments are gone
  *	                        then, names that were let before are kept (at most four, of which
  *	                        with slot the result is one)
@@ -35,6 +44,7 @@
  *	                        Fortran
  *	u8(a) u16(a) u32(a)     the low bits: the rest of the register is junk
  *	load8(a) … load64(a)    unsigned, at an address
+ *	pair(a, b)              the low 32 bits of a, and above them those of b
  *	eq(a, b)                1 or 0
  *	select(c, a, b)         a if c is not 0, else b; both are worked out
  *	same(a, b)              a, if they are equal

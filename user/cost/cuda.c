@@ -164,17 +164,6 @@ static bool find_whole(const char *base, const char *symbol, struct builtin *bui
 	return false;
 }
 
-/* Takes an ending off. */
-static bool strip(char *name, const char *ending)
-{
-	size_t length = strlen(name), n = strlen(ending);
-
-	if (length < n || strcmp(name + length - n, ending) != 0)
-		return false;
-	name[length - n] = '\0';
-	return true;
-}
-
 static bool describe(const char *name, bool twin, bool wide, struct builtin *builtin)
 {
 	for (size_t i = 0; i < sizeof(untyped) / sizeof(untyped[0]); i++)
@@ -213,8 +202,8 @@ bool builtin_cuda(const char *base_name, const char *symbol, struct builtin *bui
 	    fnmatch("libcublas*", base_name, 0) != 0)
 		return false;
 	strcpy(name, symbol + 6);
-	wide = strip(name, "_64");
-	twin = strip(name, "_v2");
+	wide = take_ending(name, "_64");
+	twin = take_ending(name, "_v2");
 	builtin->source = PERFX_SOURCE_CUDA;
 	builtin->by_default = true;
 	builtin->often = false;

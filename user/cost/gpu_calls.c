@@ -1,129 +1,226 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/*
+ * What waits: "API synchronization behavior" of the CUDA Runtime and Driver API references, CUDA
+ * 13.0. A copy between devices, or within one, and a memset return at once.
+ *
+ * What the arguments say: cuda_runtime_api.h, driver_types.h and cuda.h of CUDA 13.0; those of
+ * older releases are the same.
+ */
 #include "cost/gpu_calls.h"
 
+#include "base/text.h"
+#include "cost/cost_program.h"
+
 #include <ctype.h>
-#include <stdlib.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <stddef.h>
 #include <string.h>
 
-/* What waits: "API synchronization behavior" of the CUDA Runtime and Driver API references, CUDA
- * 13.0. A copy between devices, or within one, and a memset return at once. Sorted by name. */
-static const struct gpu_call calls[] = {
-	{"__cudaLaunchKernel", PERFX_GPU_OP_KERNEL, false},
-	{"cuCtxSynchronize", PERFX_GPU_OP_SYNC, true},
-	{"cuEventSynchronize", PERFX_GPU_OP_SYNC, true},
-	{"cuGraphLaunch", PERFX_GPU_OP_GRAPH, false},
-	{"cuLaunch", PERFX_GPU_OP_KERNEL, false},
-	{"cuLaunchCooperativeKernel", PERFX_GPU_OP_KERNEL, false},
-	{"cuLaunchCooperativeKernelMultiDevice", PERFX_GPU_OP_KERNEL, false},
-	{"cuLaunchGrid", PERFX_GPU_OP_KERNEL, false},
-	{"cuLaunchGridAsync", PERFX_GPU_OP_KERNEL, false},
-	{"cuLaunchKernel", PERFX_GPU_OP_KERNEL, false},
-	{"cuLaunchKernelEx", PERFX_GPU_OP_KERNEL, false},
-	{"cuMemcpy", PERFX_GPU_OP_COPY, true},
-	{"cuMemcpy2D", PERFX_GPU_OP_COPY, true},
-	{"cuMemcpy2DAsync", PERFX_GPU_OP_COPY, false},
-	{"cuMemcpy2DUnaligned", PERFX_GPU_OP_COPY, true},
-	{"cuMemcpy3D", PERFX_GPU_OP_COPY, true},
-	{"cuMemcpy3DAsync", PERFX_GPU_OP_COPY, false},
-	{"cuMemcpy3DPeer", PERFX_GPU_OP_COPY, false},
-	{"cuMemcpy3DPeerAsync", PERFX_GPU_OP_COPY, false},
-	{"cuMemcpyAsync", PERFX_GPU_OP_COPY, false},
-	{"cuMemcpyBatchAsync", PERFX_GPU_OP_COPY, false},
-	{"cuMemcpyDtoD", PERFX_GPU_OP_COPY, false},
-	{"cuMemcpyDtoDAsync", PERFX_GPU_OP_COPY, false},
-	{"cuMemcpyDtoH", PERFX_GPU_OP_COPY, true},
-	{"cuMemcpyDtoHAsync", PERFX_GPU_OP_COPY, false},
-	{"cuMemcpyHtoD", PERFX_GPU_OP_COPY, true},
-	{"cuMemcpyHtoDAsync", PERFX_GPU_OP_COPY, false},
-	{"cuMemcpyPeer", PERFX_GPU_OP_COPY, false},
-	{"cuMemcpyPeerAsync", PERFX_GPU_OP_COPY, false},
-	{"cuMemsetD16", PERFX_GPU_OP_MEMSET, false},
-	{"cuMemsetD16Async", PERFX_GPU_OP_MEMSET, false},
-	{"cuMemsetD2D16", PERFX_GPU_OP_MEMSET, false},
-	{"cuMemsetD2D16Async", PERFX_GPU_OP_MEMSET, false},
-	{"cuMemsetD2D32", PERFX_GPU_OP_MEMSET, false},
-	{"cuMemsetD2D32Async", PERFX_GPU_OP_MEMSET, false},
-	{"cuMemsetD2D8", PERFX_GPU_OP_MEMSET, false},
-	{"cuMemsetD2D8Async", PERFX_GPU_OP_MEMSET, false},
-	{"cuMemsetD32", PERFX_GPU_OP_MEMSET, false},
-	{"cuMemsetD32Async", PERFX_GPU_OP_MEMSET, false},
-	{"cuMemsetD8", PERFX_GPU_OP_MEMSET, false},
-	{"cuMemsetD8Async", PERFX_GPU_OP_MEMSET, false},
-	{"cuStreamSynchronize", PERFX_GPU_OP_SYNC, true},
-	{"cudaDeviceSynchronize", PERFX_GPU_OP_SYNC, true},
-	{"cudaEventSynchronize", PERFX_GPU_OP_SYNC, true},
-	{"cudaGraphLaunch", PERFX_GPU_OP_GRAPH, false},
-	{"cudaLaunchCooperativeKernel", PERFX_GPU_OP_KERNEL, false},
-	{"cudaLaunchCooperativeKernelMultiDevice", PERFX_GPU_OP_KERNEL, false},
-	{"cudaLaunchKernel", PERFX_GPU_OP_KERNEL, false},
-	{"cudaLaunchKernelExC", PERFX_GPU_OP_KERNEL, false},
-	{"cudaMemcpy", PERFX_GPU_OP_COPY, true},
-	{"cudaMemcpy2D", PERFX_GPU_OP_COPY, true},
-	{"cudaMemcpy2DAsync", PERFX_GPU_OP_COPY, false},
-	{"cudaMemcpy2DFromArray", PERFX_GPU_OP_COPY, true},
-	{"cudaMemcpy2DFromArrayAsync", PERFX_GPU_OP_COPY, false},
-	{"cudaMemcpy2DToArray", PERFX_GPU_OP_COPY, true},
-	{"cudaMemcpy2DToArrayAsync", PERFX_GPU_OP_COPY, false},
-	{"cudaMemcpy3D", PERFX_GPU_OP_COPY, true},
-	{"cudaMemcpy3DAsync", PERFX_GPU_OP_COPY, false},
-	{"cudaMemcpy3DPeer", PERFX_GPU_OP_COPY, false},
-	{"cudaMemcpy3DPeerAsync", PERFX_GPU_OP_COPY, false},
-	{"cudaMemcpyAsync", PERFX_GPU_OP_COPY, false},
-	{"cudaMemcpyBatchAsync", PERFX_GPU_OP_COPY, false},
-	{"cudaMemcpyFromSymbol", PERFX_GPU_OP_COPY, true},
-	{"cudaMemcpyFromSymbolAsync", PERFX_GPU_OP_COPY, false},
-	{"cudaMemcpyPeer", PERFX_GPU_OP_COPY, false},
-	{"cudaMemcpyPeerAsync", PERFX_GPU_OP_COPY, false},
-	{"cudaMemcpyToSymbol", PERFX_GPU_OP_COPY, true},
-	{"cudaMemcpyToSymbolAsync", PERFX_GPU_OP_COPY, false},
-	{"cudaMemset", PERFX_GPU_OP_MEMSET, false},
-	{"cudaMemset2D", PERFX_GPU_OP_MEMSET, false},
-	{"cudaMemset2DAsync", PERFX_GPU_OP_MEMSET, false},
-	{"cudaMemset3D", PERFX_GPU_OP_MEMSET, false},
-	{"cudaMemset3DAsync", PERFX_GPU_OP_MEMSET, false},
-	{"cudaMemsetAsync", PERFX_GPU_OP_MEMSET, false},
-	{"cudaStreamSynchronize", PERFX_GPU_OP_SYNC, true},
-	{"cudaThreadSynchronize", PERFX_GPU_OP_SYNC, true},
+static const char runtime[] = "libcudart*", driver[] = "libcuda.so*";
+
+/* A dim3 is three ints in two registers; the next one is the size of the shared memory. */
+#define RUNTIME_LAUNCH "launch(arg1, arg2, arg3, arg4, arg5, stack1)"
+/* cudaLaunchConfig_t, CUlaunchConfig: the size of the shared memory is of 8 and of 4 bytes. */
+#define CONFIG_LAUNCH                                                                   \
+	"launch(arg2, load64(arg1), load32(arg1+8), load64(arg1+12), load32(arg1+20), " \
+	"load32(arg1+24))"
+#define DRIVER_LAUNCH "launch(arg1, pair(arg2,arg3), arg4, pair(arg5,arg6), stack1, stack2)"
+
+/* CUDA_MEMCPY2D, CUDA_MEMCPY3D */
+#define DRIVER_2D "copy(types(load32(arg1+16), load32(arg1+72)), load64(arg1+112)*load64(arg1+120))"
+#define DRIVER_3D                                         \
+	"copy(types(load32(arg1+32), load32(arg1+120)), " \
+	"load64(arg1+176)*load64(arg1+184)*load64(arg1+192))"
+/* cudaMemcpy3DParms: where an array takes part, the width is in its elements, whose size is not
+ * known: no bytes. */
+#define RUNTIME_3D                                                                  \
+	"copy(kind(load32(arg1+152)), select(eq(load64(arg1)+load64(arg1+64), 0), " \
+	"load64(arg1+128)*load64(arg1+136)*load64(arg1+144), 0))"
+#define RUNTIME_3D_PEER                                           \
+	"copy(peer, select(eq(load64(arg1)+load64(arg1+72), 0), " \
+	"load64(arg1+144)*load64(arg1+152)*load64(arg1+160), 0))"
+
+/* The handle that the call has put at its first argument is that of the kernel named by the third;
+ * is that of its second. A call that fails names nothing. */
+#define NAMED_BY_THIRD \
+	"let at=arg1; let name=arg3; exit; same(u32(result), 0); kernel_name(load64(at), name)"
+#define SAME_AS_SECOND \
+	"let at=arg1; let other=arg2; exit; same(u32(result), 0); kernel_alias(load64(at), other)"
+/* The name that it has put at its first argument is that of the second, a handle. */
+#define NAME_AT_FIRST                                                                    \
+	"let at=arg1; let kernel=arg2; exit; same(u32(result), 0); kernel_name(kernel, " \
+	"load64(at))"
+
+/* v2: before _v2, its argument was another structure. text NULL: its calls only wait. */
+#define WAITS(op, library, name, text)                                \
+	{                                                             \
+		{name, PERFX_GPU_OP_##op, true}, library, text, false \
+	}
+#define NAMES_KERNEL(library, name, text) HANDS_OVER(INVALID, library, name, text)
+#define HANDS_OVER(op, library, name, text)                            \
+	{                                                              \
+		{name, PERFX_GPU_OP_##op, false}, library, text, false \
+	}
+
+static const struct row {
+	struct gpu_call call;
+	const char *library, *text;
+	bool v2;
+} rows[] = {
+	HANDS_OVER(KERNEL, runtime, "__cudaLaunchKernel",
+		   "launch_by_stub(arg1, arg2, arg3, arg4, arg5, stack1)"),
+	HANDS_OVER(KERNEL, runtime, "cudaLaunchKernel", RUNTIME_LAUNCH),
+	HANDS_OVER(KERNEL, runtime, "cudaLaunchCooperativeKernel", RUNTIME_LAUNCH),
+	HANDS_OVER(KERNEL, runtime, "cudaLaunchKernelExC", CONFIG_LAUNCH),
+	HANDS_OVER(GRAPH, runtime, "cudaGraphLaunch", "graph(arg1)"),
+	HANDS_OVER(KERNEL, driver, "cuLaunchKernel", DRIVER_LAUNCH),
+	HANDS_OVER(KERNEL, driver, "cuLaunchCooperativeKernel", DRIVER_LAUNCH),
+	HANDS_OVER(KERNEL, driver, "cuLaunchKernelEx", CONFIG_LAUNCH),
+	HANDS_OVER(GRAPH, driver, "cuGraphLaunch", "graph(arg1)"),
+
+	WAITS(COPY, runtime, "cudaMemcpy", "copy(kind(arg4), arg3)"),
+	HANDS_OVER(COPY, runtime, "cudaMemcpyAsync", "copy(kind(arg4), arg3)"),
+	WAITS(COPY, runtime, "cudaMemcpy2D", "copy(kind(stack1), arg5*arg6)"),
+	HANDS_OVER(COPY, runtime, "cudaMemcpy2DAsync", "copy(kind(stack1), arg5*arg6)"),
+	WAITS(COPY, runtime, "cudaMemcpy2DToArray", "copy(kind(stack2), arg6*stack1)"),
+	HANDS_OVER(COPY, runtime, "cudaMemcpy2DToArrayAsync", "copy(kind(stack2), arg6*stack1)"),
+	WAITS(COPY, runtime, "cudaMemcpy2DFromArray", "copy(kind(stack2), arg6*stack1)"),
+	HANDS_OVER(COPY, runtime, "cudaMemcpy2DFromArrayAsync", "copy(kind(stack2), arg6*stack1)"),
+	WAITS(COPY, runtime, "cudaMemcpyToSymbol", "copy(kind(arg5), arg3)"),
+	HANDS_OVER(COPY, runtime, "cudaMemcpyToSymbolAsync", "copy(kind(arg5), arg3)"),
+	WAITS(COPY, runtime, "cudaMemcpyFromSymbol", "copy(kind(arg5), arg3)"),
+	HANDS_OVER(COPY, runtime, "cudaMemcpyFromSymbolAsync", "copy(kind(arg5), arg3)"),
+	WAITS(COPY, runtime, "cudaMemcpy3D", RUNTIME_3D),
+	HANDS_OVER(COPY, runtime, "cudaMemcpy3DAsync", RUNTIME_3D),
+	HANDS_OVER(COPY, runtime, "cudaMemcpyPeer", "copy(peer, arg5)"),
+	HANDS_OVER(COPY, runtime, "cudaMemcpyPeerAsync", "copy(peer, arg5)"),
+	HANDS_OVER(COPY, runtime, "cudaMemcpy3DPeer", RUNTIME_3D_PEER),
+	HANDS_OVER(COPY, runtime, "cudaMemcpy3DPeerAsync", RUNTIME_3D_PEER),
+	WAITS(COPY, driver, "cuMemcpy", "copy(unknown, arg3)"),
+	HANDS_OVER(COPY, driver, "cuMemcpyAsync", "copy(unknown, arg3)"),
+	WAITS(COPY, driver, "cuMemcpyHtoD", "copy(host_to_device, arg3)"),
+	HANDS_OVER(COPY, driver, "cuMemcpyHtoDAsync", "copy(host_to_device, arg3)"),
+	WAITS(COPY, driver, "cuMemcpyDtoH", "copy(device_to_host, arg3)"),
+	HANDS_OVER(COPY, driver, "cuMemcpyDtoHAsync", "copy(device_to_host, arg3)"),
+	HANDS_OVER(COPY, driver, "cuMemcpyDtoD", "copy(device_to_device, arg3)"),
+	HANDS_OVER(COPY, driver, "cuMemcpyDtoDAsync", "copy(device_to_device, arg3)"),
+	WAITS(COPY, driver, "cuMemcpyHtoA", "copy(host_to_device, arg4)"),
+	HANDS_OVER(COPY, driver, "cuMemcpyHtoAAsync", "copy(host_to_device, arg4)"),
+	WAITS(COPY, driver, "cuMemcpyAtoH", "copy(device_to_host, arg4)"),
+	HANDS_OVER(COPY, driver, "cuMemcpyAtoHAsync", "copy(device_to_host, arg4)"),
+	HANDS_OVER(COPY, driver, "cuMemcpyDtoA", "copy(device_to_device, arg4)"),
+	HANDS_OVER(COPY, driver, "cuMemcpyAtoD", "copy(device_to_device, arg4)"),
+	HANDS_OVER(COPY, driver, "cuMemcpyAtoA", "copy(device_to_device, arg5)"),
+	HANDS_OVER(COPY, driver, "cuMemcpyPeer", "copy(peer, arg5)"),
+	HANDS_OVER(COPY, driver, "cuMemcpyPeerAsync", "copy(peer, arg5)"),
+	{{"cuMemcpy2D", PERFX_GPU_OP_COPY, true}, driver, DRIVER_2D, true},
+	{{"cuMemcpy2DAsync", PERFX_GPU_OP_COPY, false}, driver, DRIVER_2D, true},
+	{{"cuMemcpy2DUnaligned", PERFX_GPU_OP_COPY, true}, driver, DRIVER_2D, true},
+	{{"cuMemcpy3D", PERFX_GPU_OP_COPY, true}, driver, DRIVER_3D, true},
+	{{"cuMemcpy3DAsync", PERFX_GPU_OP_COPY, false}, driver, DRIVER_3D, true},
+	/* no argument has the bytes */
+	HANDS_OVER(COPY, driver, "cuMemcpy3DPeer", "copy(peer, 0)"),
+	HANDS_OVER(COPY, driver, "cuMemcpy3DPeerAsync", "copy(peer, 0)"),
+	/* many at a time: counted as one, of unknown size */
+	HANDS_OVER(COPY, runtime, "cudaMemcpyBatchAsync", "copy(unknown, 0)"),
+	HANDS_OVER(COPY, driver, "cuMemcpyBatchAsync", "copy(unknown, 0)"),
+
+	HANDS_OVER(MEMSET, runtime, "cudaMemset", "copy(memset, arg3)"),
+	HANDS_OVER(MEMSET, runtime, "cudaMemsetAsync", "copy(memset, arg3)"),
+	HANDS_OVER(MEMSET, runtime, "cudaMemset2D", "copy(memset, arg4*arg5)"),
+	HANDS_OVER(MEMSET, runtime, "cudaMemset2DAsync", "copy(memset, arg4*arg5)"),
+	/* a pitched pointer of 32 bytes, then a size of 24: both on the stack */
+	HANDS_OVER(MEMSET, runtime, "cudaMemset3D", "copy(memset, stack5*stack6*stack7)"),
+	HANDS_OVER(MEMSET, runtime, "cudaMemset3DAsync", "copy(memset, stack5*stack6*stack7)"),
+	HANDS_OVER(MEMSET, driver, "cuMemsetD8", "copy(memset, arg3)"),
+	HANDS_OVER(MEMSET, driver, "cuMemsetD8Async", "copy(memset, arg3)"),
+	HANDS_OVER(MEMSET, driver, "cuMemsetD16", "copy(memset, 2*arg3)"),
+	HANDS_OVER(MEMSET, driver, "cuMemsetD16Async", "copy(memset, 2*arg3)"),
+	HANDS_OVER(MEMSET, driver, "cuMemsetD32", "copy(memset, 4*arg3)"),
+	HANDS_OVER(MEMSET, driver, "cuMemsetD32Async", "copy(memset, 4*arg3)"),
+	HANDS_OVER(MEMSET, driver, "cuMemsetD2D8", "copy(memset, arg4*arg5)"),
+	HANDS_OVER(MEMSET, driver, "cuMemsetD2D8Async", "copy(memset, arg4*arg5)"),
+	HANDS_OVER(MEMSET, driver, "cuMemsetD2D16", "copy(memset, 2*arg4*arg5)"),
+	HANDS_OVER(MEMSET, driver, "cuMemsetD2D16Async", "copy(memset, 2*arg4*arg5)"),
+	HANDS_OVER(MEMSET, driver, "cuMemsetD2D32", "copy(memset, 4*arg4*arg5)"),
+	HANDS_OVER(MEMSET, driver, "cuMemsetD2D32Async", "copy(memset, 4*arg4*arg5)"),
+
+	WAITS(SYNC, runtime, "cudaDeviceSynchronize", NULL),
+	WAITS(SYNC, runtime, "cudaThreadSynchronize", NULL),
+	WAITS(SYNC, runtime, "cudaStreamSynchronize", NULL),
+	WAITS(SYNC, runtime, "cudaEventSynchronize", NULL),
+	WAITS(SYNC, driver, "cuCtxSynchronize", NULL),
+	WAITS(SYNC, driver, "cuStreamSynchronize", NULL),
+	WAITS(SYNC, driver, "cuEventSynchronize", NULL),
+	/* no work: they name kernels */
+	NAMES_KERNEL(runtime, "__cudaGetKernel", SAME_AS_SECOND),
+	NAMES_KERNEL(runtime, "cudaGetKernel", SAME_AS_SECOND),
+	NAMES_KERNEL(runtime, "cudaGetFuncBySymbol", SAME_AS_SECOND),
+	NAMES_KERNEL(runtime, "cudaLibraryGetKernel", NAMED_BY_THIRD),
+	NAMES_KERNEL(driver, "cuModuleGetFunction", NAMED_BY_THIRD),
+	NAMES_KERNEL(driver, "cuLibraryGetKernel", NAMED_BY_THIRD),
+	NAMES_KERNEL(driver, "cuKernelGetFunction", SAME_AS_SECOND),
+	NAMES_KERNEL(driver, "cuFuncGetName", NAME_AT_FIRST),
+	NAMES_KERNEL(driver, "cuKernelGetName", NAME_AT_FIRST),
 };
 
 #define NAME_BYTES_MAX 64 /* longer ones are none of these */
 
-static int compare_call(const void *key, const void *element)
-{
-	return strcmp(key, ((const struct gpu_call *)element)->name);
-}
-
-static void cut_ending(char *name, const char *ending)
-{
-	size_t length = strlen(name), cut = strlen(ending);
-
-	if (length > cut && !strcmp(name + length - cut, ending))
-		name[length - cut] = '\0';
-}
-
-/* cuMemcpyHtoD_v2 → cuMemcpyHtoD */
-static void cut_version(char *name)
+/* cuMemcpyHtoD_v2 → cuMemcpyHtoD; true: there was a version. */
+static bool cut_version(char *name)
 {
 	char *end = name + strlen(name);
 
 	while (end > name && isdigit((unsigned char)end[-1]))
 		end--;
-	if (end - name > 2 && *end && end[-1] == 'v' && end[-2] == '_')
-		end[-2] = '\0';
+	if (end - name <= 2 || !*end || end[-1] != 'v' || end[-2] != '_')
+		return false;
+	end[-2] = '\0';
+	return true;
 }
 
-const struct gpu_call *gpu_call_find(const char *name)
+static const struct row *find_row(const char *name, bool *versioned)
 {
 	char plain[NAME_BYTES_MAX];
 	size_t length = strlen(name);
 
-	if (length >= sizeof(plain) || (strncmp(name, "cu", 2) && strncmp(name, "__cuda", 6)))
+	if (length >= sizeof(plain) || (!begins_with(name, "cu") && !begins_with(name, "__cuda")))
 		return NULL;
 	memcpy(plain, name, length + 1);
 	/* the twins for a default stream of each thread: cuda.h, cuda_runtime_api.h */
-	cut_ending(plain, "_ptsz");
-	cut_ending(plain, "_ptds");
-	cut_version(plain);
-	return bsearch(plain, calls, sizeof(calls) / sizeof(calls[0]), sizeof(calls[0]),
-		       compare_call);
+	take_ending(plain, "_ptsz");
+	take_ending(plain, "_ptds");
+	*versioned = cut_version(plain);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (!strcmp(rows[i].call.name, plain))
+			return &rows[i];
+	return NULL;
+}
+
+const struct gpu_call *gpu_call_find(const char *name)
+{
+	bool versioned;
+	const struct row *row = find_row(name, &versioned);
+
+	return row && row->call.op ? &row->call : NULL;
+}
+
+bool gpu_call_is(const char *base_name, const char *symbol)
+{
+	bool versioned;
+	const struct row *row = find_row(symbol, &versioned);
+
+	return row && !fnmatch(row->library, base_name, 0);
+}
+
+int gpu_call_program(const char *base_name, const char *symbol, struct perfx_cost_program *program)
+{
+	bool versioned;
+	const struct row *row = find_row(symbol, &versioned);
+	char why[128];
+
+	if (!row || !row->text || fnmatch(row->library, base_name, 0) || (row->v2 && !versioned))
+		return -ENOENT;
+	return cost_compile(row->text, program, why, sizeof(why));
 }

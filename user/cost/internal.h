@@ -6,6 +6,7 @@
 #include "cost/cost_program.h"
 
 enum { NODES_MAX = 256, STATEMENTS_MAX = 24, LETS_MAX = 24, NAME_MAX_BYTES = 24 };
+enum { STATEMENT_VALUES_MAX = 6 };
 /* Operations of an expression with all names written out: no program is nearly that long. */
 enum { WEIGHT_MAX = 1024 };
 
@@ -22,11 +23,11 @@ struct node {
 };
 
 struct statement {
-	uint8_t op; /* FLOPS, BYTES, DTYPE, NOTE, SAME, BUS */
-	uint8_t n;  /* DTYPE, BUS */
+	uint8_t op; /* FLOPS, BYTES, DTYPE, NOTE, SAME, BUS, LAUNCH … KERNEL_ALIAS */
+	uint8_t n;  /* DTYPE, BUS, COPY */
 	bool at_exit;
 	uint8_t values_count;
-	const struct node *values[3];
+	const struct node *values[STATEMENT_VALUES_MAX];
 };
 
 struct let {

@@ -282,8 +282,9 @@ static const struct {
 	{"u32", PERFX_OP_LOW, 1, 4},	   {"load8", PERFX_OP_LOAD, 1, 1},
 	{"load16", PERFX_OP_LOAD, 1, 2},   {"load32", PERFX_OP_LOAD, 1, 4},
 	{"load64", PERFX_OP_LOAD, 1, 8},   {"eq", PERFX_OP_EQ, 2, 0},
-	{"same", PERFX_OP_SAME, 2, 0},	   {"select", PERFX_OP_SELECT, 3, 0},
-	{"noted0", PERFX_OP_NOTED0, 1, 0}, {"noted1", PERFX_OP_NOTED1, 1, 0},
+	{"pair", PERFX_OP_PAIR, 2, 0},	   {"same", PERFX_OP_SAME, 2, 0},
+	{"select", PERFX_OP_SELECT, 3, 0}, {"noted0", PERFX_OP_NOTED0, 1, 0},
+	{"noted1", PERFX_OP_NOTED1, 1, 0},
 };
 
 static const struct {
@@ -480,21 +481,27 @@ static void parse_amount(struct parser *parser, enum perfx_op op)
 	statement->values_count = 1;
 }
 
-/* same(a, b), note(key, a, b) */
+/* Further values, each after a comma but the statement's first. */
+static void parse_values(struct parser *parser, struct statement *statement, uint8_t count)
+{
+	while (count--) {
+		if (statement->values_count && !expect(parser, ','))
+			return;
+		statement->values[statement->values_count] = parse_expression(parser);
+		if (!statement->values[statement->values_count])
+			return;
+		statement->values_count++;
+	}
+}
+
+/* same(a, b), note(key, a, b), launch(kernel, …) */
 static void parse_list(struct parser *parser, enum perfx_op op, uint8_t count)
 {
 	struct statement *statement = new_statement(parser, op);
 
 	if (!statement || !expect(parser, '('))
 		return;
-	for (uint8_t i = 0; i < count; i++) {
-		if (i && !expect(parser, ','))
-			return;
-		statement->values[i] = parse_expression(parser);
-		if (!statement->values[i])
-			return;
-	}
-	statement->values_count = count;
+	parse_values(parser, statement, count);
 	expect(parser, ')');
 }
 
@@ -582,6 +589,48 @@ static void parse_bus(struct parser *parser)
 	expect(parser, ')');
 }
 
+/* copy(peer, bytes), copy(memset, bytes), copy(kind(k), bytes), copy(types(from, to), bytes) */
+static void parse_copy(struct parser *parser)
+{
+	static const struct {
+		const char *name;
+		uint8_t n, values_count;
+	} names[] = {
+		{"unknown", PERFX_GPU_DIRECTION_UNKNOWN, 0},
+		{"host_to_device", PERFX_GPU_HOST_TO_DEVICE, 0},
+		{"device_to_host", PERFX_GPU_DEVICE_TO_HOST, 0},
+		{"device_to_device", PERFX_GPU_DEVICE_TO_DEVICE, 0},
+		{"host_to_host", PERFX_GPU_HOST_TO_HOST, 0},
+		{"peer", PERFX_GPU_PEER, 0},
+		{"memset", PERFX_COPY_MEMSET, 0},
+		{"kind", PERFX_COPY_KIND, 1},
+		{"types", PERFX_COPY_TYPES, 2},
+	};
+	struct statement *statement = new_statement(parser, PERFX_OP_COPY);
+	char word[NAME_MAX_BYTES];
+	size_t i = 0;
+
+	if (!statement || !expect(parser, '('))
+		return;
+	take_word(parser, word);
+	while (i < sizeof(names) / sizeof(names[0]) && strcmp(names[i].name, word) != 0)
+		i++;
+	if (i == sizeof(names) / sizeof(names[0])) {
+		fail(parser, "'%s' is not a direction, memset, kind() or types()", word);
+		return;
+	}
+	statement->n = names[i].n;
+	if (names[i].values_count) {
+		expect(parser, '(');
+		parse_values(parser, statement, names[i].values_count);
+		expect(parser, ')');
+	}
+	if (!statement->values_count && !expect(parser, ','))
+		return;
+	parse_values(parser, statement, 1);
+	expect(parser, ')');
+}
+
 static void parse_int(struct parser *parser)
 {
 	int32_t bits;
@@ -630,6 +679,18 @@ static void parse_statement(struct parser *parser)
 		parse_list(parser, PERFX_OP_NOTE, 3);
 	else if (!strcmp(word, "bus"))
 		parse_bus(parser);
+	else if (!strcmp(word, "launch"))
+		parse_list(parser, PERFX_OP_LAUNCH, 6);
+	else if (!strcmp(word, "launch_by_stub"))
+		parse_list(parser, PERFX_OP_LAUNCH_BY_STUB, 6);
+	else if (!strcmp(word, "graph"))
+		parse_list(parser, PERFX_OP_GRAPH, 1);
+	else if (!strcmp(word, "copy"))
+		parse_copy(parser);
+	else if (!strcmp(word, "kernel_name"))
+		parse_list(parser, PERFX_OP_KERNEL_NAME, 2);
+	else if (!strcmp(word, "kernel_alias"))
+		parse_list(parser, PERFX_OP_KERNEL_ALIAS, 2);
 	else if (!strcmp(word, "int"))
 		parse_int(parser);
 	else if (!strcmp(word, "slot"))
@@ -649,7 +710,8 @@ static void parse_statement(struct parser *parser)
 	else
 		fail(parser,
 		     "'%s' is not a statement: flops bytes dtype let same note bus int slot kernel "
-		     "leaf worker submits moves exit",
+		     "leaf worker submits moves exit launch launch_by_stub graph copy kernel_name "
+		     "kernel_alias",
 		     word);
 }
 
@@ -668,6 +730,16 @@ static void conclude(struct parser *parser)
 	bool flops = has_statement(program, PERFX_OP_FLOPS);
 	bool bytes = has_statement(program, PERFX_OP_BYTES);
 	bool bus = has_statement(program, PERFX_OP_BUS);
+	bool notes = has_statement(program, PERFX_OP_NOTE) ||
+		     has_statement(program, PERFX_OP_KERNEL_NAME) ||
+		     has_statement(program, PERFX_OP_KERNEL_ALIAS);
+	bool device = has_statement(program, PERFX_OP_LAUNCH) ||
+		      has_statement(program, PERFX_OP_LAUNCH_BY_STUB) ||
+		      has_statement(program, PERFX_OP_GRAPH) ||
+		      has_statement(program, PERFX_OP_COPY);
+
+	if (device)
+		program->flags |= PERFX_COST_F_DEVICE;
 
 	if (flops && program->flags & PERFX_COST_F_MOVES)
 		fail(parser, "'moves' excludes flops");
@@ -675,7 +747,7 @@ static void conclude(struct parser *parser)
 		fail(parser, "'bus' needs 'moves' and bytes = …");
 	else if (!flops && bytes && !(program->flags & PERFX_COST_F_MOVES))
 		fail(parser, "bytes without flops: add 'moves'");
-	else if (!flops && !bytes && !has_statement(program, PERFX_OP_NOTE))
+	else if (!flops && !bytes && !notes && !device)
 		fail(parser, "no effect: flops = … is missing");
 	else if (!flops && !bytes)
 		program->flags |= PERFX_COST_F_NOTES;

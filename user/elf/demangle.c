@@ -288,3 +288,25 @@ char *demangle(const char *symbol_name)
 	free(sink.text);
 	return sink.no_memory ? NULL : strdup(symbol_name);
 }
+
+/* nvcc puts the stub's prefix before the kernel's mangled name, less an underscore, and clang
+ * before its plain one. */
+char *demangle_kernel(const char *symbol_name)
+{
+	static const char prefix[] = "__device_stub__";
+	char *name = demangle(symbol_name), *at = name ? strstr(name, prefix) : NULL;
+	char *rest = at ? at + strlen(prefix) : NULL, *kernel;
+
+	if (!at)
+		return name;
+	if (*rest == 'Z') {
+		kernel = demangle(rest - 1);
+		if (!kernel || strcmp(kernel, rest - 1) != 0) {
+			free(name);
+			return kernel;
+		}
+		free(kernel);
+	}
+	memmove(at, rest, strlen(rest) + 1);
+	return name;
+}

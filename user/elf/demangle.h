@@ -16,6 +16,11 @@
  * "f(int)::{lambda()#1}::operator()". */
 char *demangle(const char *symbol_name);
 
+/* The name of the GPU kernel that a host stub launches, which compilers mangle with the stub's or
+ * which is its own: "__device_stub__Z3fooPf" → "foo", "ns::__device_stub__foo" → "ns::foo". As
+ * demangle. */
+char *demangle_kernel(const char *symbol_name);
+
 /* Does the name look mangled? "_Z…", "_R…". */
 bool demangle_applies(const char *symbol_name);
 

@@ -31,11 +31,16 @@ void gpu_names__free(struct gpu_names *names)
 	free(names);
 }
 
-static void emit(struct gpu_names *names, uint32_t name, const char *symbol, const char *module,
-		 uint32_t flags)
+uint32_t gpu_names__reserve(struct gpu_names *names)
+{
+	return ++names->count;
+}
+
+void gpu_names__emit(struct gpu_names *names, uint32_t name, const char *symbol, const char *module,
+		     uint32_t flags)
 {
 	struct perfx_gpu_name record = {.name = name, .flags = flags};
-	char *readable = demangle(symbol);
+	char *readable = demangle_kernel(symbol);
 	struct pack_buffer buffer;
 
 	SINK_PACK(names->sink, &buffer, PERFX_KIND_GPU_NAME, record, readable ? readable : symbol,
@@ -55,6 +60,6 @@ uint32_t gpu_names__id(struct gpu_names *names, const char *symbol, const char *
 	if (map64_put(&names->by_hash, key, name))
 		return 0;
 	names->count = name;
-	emit(names, name, symbol, module, flags);
+	gpu_names__emit(names, name, symbol, module, flags);
 	return name;
 }

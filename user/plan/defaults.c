@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "cost/builtin.h"
+#include "cost/gpu_calls.h"
 #include "plan/allocators.h"
 #include "plan/annotations.h"
 
@@ -120,10 +121,10 @@ bool runs_thunks(const char *symbol_name)
 bool default_module(const char *base_name)
 {
 	static const char *const globs[] = {
-		"libtorch_cpu*",     "*blas*",	 "libmkl_*",	   "libjax_common*",
-		"xla_extension*",    "libxla*",	 "libtensorflow*", "_pywrap_tensorflow*",
-		"libtensorflow_cc*", "libdnnl*", "libcublas*",	   "libnccl*",
-		"librccl*",
+		"libtorch_cpu*",     "*blas*",	   "libmkl_*",	     "libjax_common*",
+		"xla_extension*",    "libxla*",	   "libtensorflow*", "_pywrap_tensorflow*",
+		"libtensorflow_cc*", "libdnnl*",   "libcublas*",     "libnccl*",
+		"librccl*",	     "libcudart*", "libcuda.so*",
 	};
 
 	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
@@ -176,6 +177,8 @@ enum perfx_source default_function(const char *base_name, const char *symbol_nam
 		return source;
 	if (builtin_find(base_name, symbol_name, &builtin))
 		return builtin.by_default ? builtin.source : PERFX_SOURCE_INVALID;
+	if (gpu_call_is(base_name, symbol_name))
+		return PERFX_SOURCE_CUDA;
 	return is_timed_operator(symbol_name) ? PERFX_SOURCE_TORCH : PERFX_SOURCE_INVALID;
 }
 

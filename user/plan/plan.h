@@ -45,6 +45,13 @@ enum host_level {
 	HOST_EVERYTHING,  /* and all of their operators */
 };
 
+/* --gpu: what is recorded of the work that is handed to GPUs. */
+enum gpu_level {
+	GPU_DEFAULT = 0, /* CALLS, unless -F or --host-level leave out what is traced by default */
+	GPU_OFF,
+	GPU_CALLS, /* level 0: the calls that hand it over, by their arguments */
+};
+
 struct plan_options {
 	struct pattern *const *patterns; /* -F; borrowed. None that includes: the defaults */
 	size_t patterns_count;
@@ -60,6 +67,7 @@ struct plan_options {
 	/* Default functions with a known cost are traced beside those that the patterns name. */
 	bool flops_too;
 	enum host_level host_level;
+	enum gpu_level gpu;
 	const char *const *usdt; /* --usdt, globs of provider:name; borrowed */
 	size_t usdt_count;
 	const char *step_range; /* --step-range; NULL: none */
@@ -194,6 +202,12 @@ struct plan {
 	bool *pattern_saw_module, *pattern_matched;
 	struct prefixes interest; /* what mangled names begin with that are known by name */
 };
+
+/* Is a function's work known? Its program (0: none) may only remember or count something. */
+static inline bool plan_knows_work(const struct plan *plan, uint32_t cost_program)
+{
+	return cost_program && !(plan->cost_programs[cost_program].flags & PERFX_COST_F_NOTES);
+}
 
 /* NULL with errno. options is copied, the patterns it points to are borrowed. */
 struct plan *plan__new(const struct plan_options *options);

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "cost/builtin.h"
 #include "cost/cost_model.h"
+#include "cost/gpu_calls.h"
 #include "elf/demangle.h"
 #include "plan/annotations.h"
 #include "plan/defaults.h"
@@ -99,6 +100,21 @@ static int site_of_runner(struct image *image, const struct site_options *option
 	return site_plan(image, function->vaddr, function->size, options, &function->site);
 }
 
+/* The program to run at a function's entry and exit: its cost, or what counts the work that it
+ * hands to a GPU. -ENOENT: there is none. */
+static int find_program(const struct plan *plan, const struct plan_function *function,
+			struct perfx_cost_program *cost, const char **origin)
+{
+	struct module_names module = plan_module_names(&plan->modules[function->module]);
+	int err =
+		cost_model__find(plan->options.cost_model, &module, function->symbol, cost, origin);
+
+	if (err != -ENOENT || plan->options.gpu == GPU_OFF)
+		return err;
+	*origin = NULL;
+	return gpu_call_program(module.base, function->symbol, cost);
+}
+
 /* The site of a function (module, symbol, vaddr, size are set) and its cost, if known. As
  * site_plan. */
 static int plan_site(struct plan *plan, struct image *image, struct plan_function *function)
@@ -107,7 +123,6 @@ static int plan_site(struct plan *plan, struct image *image, struct plan_functio
 				       .optimized_nop5 = plan->options.optimized_nop5,
 				       .nop5_kills = plan->options.nop5_kills};
 	struct site_options wanted = options;
-	struct module_names module = plan_module_names(&plan->modules[function->module]);
 	struct perfx_cost_program cost;
 	const char *origin;
 	int err;
@@ -115,7 +130,7 @@ static int plan_site(struct plan *plan, struct image *image, struct plan_functio
 	function->is_entry_point = function->vaddr && function->vaddr == image__entry_point(image);
 	if (runs_thunks(function->symbol))
 		return site_of_runner(image, &options, function);
-	if (cost_model__find(plan->options.cost_model, &module, function->symbol, &cost, &origin))
+	if (find_program(plan, function, &cost, &origin))
 		return site_plan(image, function->vaddr, function->size, &options, &function->site);
 	wanted.argument_regs = cost_argument_regs(&cost);
 	wanted.arguments_may_move = true;
@@ -347,7 +362,13 @@ static bool default_with_cost(const char *base, const char *symbol, enum perfx_s
 	return true;
 }
 
-/* By default, as far as --host-level goes. */
+/* Is it a call that --gpu wants? */
+static bool is_wanted_of_gpu(const struct plan *plan, const char *base, const char *symbol)
+{
+	return plan->options.gpu == GPU_CALLS && gpu_call_is(base, symbol);
+}
+
+/* By default, as far as --host-level and --gpu go. */
 static enum perfx_source source_by_level(const struct plan *plan, const char *base,
 					 const char *symbol)
 {
@@ -355,7 +376,9 @@ static enum perfx_source source_by_level(const struct plan *plan, const char *ba
 	enum perfx_source source;
 	char name[128];
 
-	if (level < HOST_OPERATORS)
+	if (is_wanted_of_gpu(plan, base, symbol))
+		return PERFX_SOURCE_CUDA;
+	if (level < HOST_OPERATORS || (plan->options.gpu == GPU_OFF && gpu_call_is(base, symbol)))
 		return PERFX_SOURCE_INVALID;
 	source = default_function(base, symbol);
 	if (!source && level == HOST_EVERYTHING && builtin_torch_name(symbol, name, sizeof(name)))
@@ -375,6 +398,8 @@ static enum perfx_source choose(struct plan *plan, const struct module_names *mo
 		source = source_by_level(plan, base, symbol);
 	else if (included(plan, module, symbol))
 		source = source_of_function(base, symbol);
+	else if (is_wanted_of_gpu(plan, base, symbol))
+		source = PERFX_SOURCE_CUDA;
 	else if (!plan->options.flops_too || !default_with_cost(base, symbol, &source))
 		source = PERFX_SOURCE_INVALID;
 	if (!source && plan_host_level(plan) >= HOST_ANNOTATIONS && default_step(symbol))
@@ -523,7 +548,7 @@ bool plan_worth_searching(struct plan *plan, const struct module_names *module)
 
 	if (!has_includes(options))
 		return worth || default_module(base);
-	worth |= options->flops_too && default_module(base);
+	worth |= (options->flops_too || options->gpu == GPU_CALLS) && default_module(base);
 	worth |= plan_host_level(plan) >= HOST_ANNOTATIONS && annotation_module(base);
 	for (size_t i = 0; i < options->patterns_count; i++) {
 		if (pattern__excludes(options->patterns[i]) ||

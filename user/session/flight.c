@@ -165,6 +165,7 @@ static int ask_now(struct flight *flight, const char *why, struct ending ending)
 	frames__emit(flight->parts.frames);
 	ending.end_ns = clock_monotonic_ns();
 	end_segment(flight, ending.end_ns);
+	gpu_work__name(flight->parts.gpu_work);
 	return ask(flight, why, &ending);
 }
 

@@ -5,6 +5,7 @@
 
 #include "capture/capture.h"
 #include "session/frames.h"
+#include "session/gpu_work.h"
 #include "session/process_table.h"
 #include "session/recorder.h"
 #include "session/step_watch.h"
@@ -19,6 +20,7 @@ struct flight_parts {
 	struct totals *totals;
 	struct process_table *processes;
 	struct frames *frames;
+	struct gpu_work *gpu_work;
 	struct step_watch *steps; /* NULL: no step makes it write */
 };
 

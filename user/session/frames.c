@@ -444,15 +444,47 @@ static int emit_file(struct frames *frames, struct call **calls, size_t count)
 	return err;
 }
 
+/* The newest mapping that has gone of those that had an address. */
+static const struct mapped_range *find_gone(const struct space *space, uint64_t at)
+{
+	for (size_t i = space->gone_count; i-- > 0;)
+		if (at >= space->gone[i].start && at < space->gone[i].end)
+			return &space->gone[i];
+	return NULL;
+}
+
 /* Binds an address to a mapping that has gone. */
 static void bind_to_gone(struct space *space, struct call *call)
 {
-	for (size_t i = space->gone_count; !call->bound && i-- > 0;) {
-		const struct mapped_range *range = &space->gone[i];
+	const struct mapped_range *range = call->bound ? NULL : find_gone(space, call->at);
 
-		if (call->at >= range->start && call->at < range->end)
-			bind_call(space, call, range);
-	}
+	if (range)
+		bind_call(space, call, range);
+}
+
+bool frames__locate(struct frames *frames, uint32_t process, uint64_t address,
+		    struct code_place *place)
+{
+	const struct space *space = space_of(frames, process);
+	const struct mapped_range *range = space ? address_map__find(space->map, address) : NULL;
+
+	if (space && !range)
+		range = find_gone(space, address);
+	if (!range || range->file == FILE_CACHE_NONE)
+		return false;
+	*place = (struct code_place){.file = range->file,
+				     .offset = address - range->start + range->offset};
+	return true;
+}
+
+const char *frames__path(const struct frames *frames, uint32_t file)
+{
+	return file_cache__path(frames->files, file);
+}
+
+struct image *frames__image(const struct frames *frames, uint32_t file)
+{
+	return file_cache__image(frames->files, file);
 }
 
 static int compare_files(const void *left, const void *right)

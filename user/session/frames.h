@@ -22,7 +22,9 @@
 #define PERFX_SESSION_FRAMES_H
 
 #include "decode/pack.h"
+#include "elf/image.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -47,6 +49,19 @@ void frames__tick(struct frames *frames, uint64_t now_ns);
 int frames__stack(struct frames *frames, const struct perfx_stack *stack);
 /* The same of the Python frame that a CONTEXT record names. */
 int frames__caller(struct frames *frames, const struct perfx_context *context);
+
+/* A file that processes map, and an offset in it. */
+struct code_place {
+	uint32_t file;
+	uint64_t offset;
+};
+
+/* Which file's code is at an address, or was before it went. False: none is known. */
+bool frames__locate(struct frames *frames, uint32_t process, uint64_t address,
+		    struct code_place *place);
+/* Of a place's file: its path, borrowed; the caller frees the image, NULL: it cannot be read. */
+const char *frames__path(const struct frames *frames, uint32_t file);
+struct image *frames__image(const struct frames *frames, uint32_t file);
 
 /* Sends a FRAME record for each function at each address of each process that has come since the
  * last time. 0 or -ENOMEM: then some are missing. */

@@ -16,6 +16,7 @@
 #include "session/flight.h"
 #include "session/follow.h"
 #include "session/frames.h"
+#include "session/gpu_work.h"
 #include "session/gpus.h"
 #include "session/operations.h"
 #include "session/powercap.h"
@@ -81,6 +82,8 @@ struct recorder {
 	struct memory *memory;
 	struct sampler *sampler;
 	struct operations *operations;
+	struct gpu_names *gpu_names;
+	struct gpu_work *gpu_work;
 	struct waits *waits; /* NULL: time off the CPU is not recorded */
 	struct reader *reader;
 	struct process_table *processes;
@@ -461,6 +464,13 @@ static bool open_outputs(struct recorder *recorder)
 
 	if (tracer__waiting(recorder->tracer))
 		recorder->waits = waits__new(recorder->tracer, recorder->sink);
+	recorder->gpu_names = gpu_names__new(recorder->sink);
+	recorder->gpu_work = recorder->gpu_names
+				     ? gpu_work__new(recorder->sink, recorder->tracer,
+						     recorder->frames, recorder->gpu_names)
+				     : NULL;
+	if (!recorder->gpu_work)
+		return false;
 	if (watches_steps(recorder))
 		recorder->steps = step_watch__new(recorder->pipeline, options->steps_max,
 						  is_triggered(options) ? &options->trigger : NULL);
@@ -474,6 +484,7 @@ static bool open_outputs(struct recorder *recorder)
 						   .sampler = recorder->sampler,
 						   .thread_counters = recorder->thread_counters,
 						   .operations = recorder->operations,
+						   .gpu_work = recorder->gpu_work,
 						   .waits = recorder->waits});
 	recorder->flight =
 		flight__new(&(struct flight_parts){.options = options,
@@ -481,6 +492,7 @@ static bool open_outputs(struct recorder *recorder)
 						   .totals = recorder->totals,
 						   .processes = recorder->processes,
 						   .frames = recorder->frames,
+						   .gpu_work = recorder->gpu_work,
 						   .steps = recorder->steps});
 	return recorder->totals && recorder->flight &&
 	       (recorder->steps || !watches_steps(recorder));
@@ -827,6 +839,7 @@ static int trace(struct recorder *recorder)
 	emit_host_peaks(recorder); /* for what has been mapped since the start */
 	frames__emit(recorder->frames);
 	totals__emit(recorder->totals, ending.end_ns, true);
+	gpu_work__name(recorder->gpu_work);
 	if (recorder->options->flight_ns)
 		return flight__finish(recorder->flight, &ending);
 	totals__close(recorder->totals, recorder->sink, &ending);
@@ -840,6 +853,8 @@ static void close_parts(struct recorder *recorder)
 	reader__free(recorder->reader);
 	step_watch__free(recorder->steps);
 	totals__free(recorder->totals);
+	gpu_work__free(recorder->gpu_work);
+	gpu_names__free(recorder->gpu_names);
 	waits__free(recorder->waits);
 	thread_counters__free(recorder->thread_counters);
 	frames__free(recorder->frames);

@@ -194,6 +194,7 @@ static void send_losses(struct totals *totals)
 		{PERFX_LOSS_MEMORY_DROPS, PERFX_COUNTER_MEMORY_DROPS},
 		{PERFX_LOSS_VALUE_DROPS, PERFX_COUNTER_VALUE_DROPS},
 		{PERFX_LOSS_FOREIGN_HITS, PERFX_COUNTER_FOREIGN_HITS},
+		{PERFX_LOSS_GPU_KEYS, PERFX_COUNTER_GPU_KEYS},
 	};
 	uint64_t now[PERFX_LOSS_KINDS] = {0};
 
@@ -214,6 +215,7 @@ void totals__emit(struct totals *totals, uint64_t now_ns, bool last)
 	sampler__report(parts->sampler);
 	operations__report(parts->operations, last);
 	waits__emit(parts->waits, now_ns, last);
+	gpu_work__emit(parts->gpu_work);
 	send_overflows(totals);
 	send_values(totals);
 	totals->entries_count = probes__report_hits(totals->parts.probes);
@@ -395,7 +397,7 @@ static int find_peaks(struct peaks *peaks, enum perfx_peak_origin *origin)
 bool any_cost_known(const struct plan *plan)
 {
 	for (size_t i = 0; i < plan->functions_count; i++)
-		if (plan->functions[i].cost_program)
+		if (plan_knows_work(plan, plan->functions[i].cost_program))
 			return true;
 	return false;
 }

@@ -10,6 +10,7 @@
 #include "attach/tracer.h"
 #include "decode/pack.h"
 #include "plan/plan.h"
+#include "session/gpu_work.h"
 #include "session/operations.h"
 #include "session/recorder.h"
 #include "session/waits.h"
@@ -42,6 +43,7 @@ struct totals_parts {
 	struct sampler *sampler;
 	struct thread_counters *thread_counters;
 	struct operations *operations;
+	struct gpu_work *gpu_work;
 	struct waits *waits; /* NULL: time off the CPU is not recorded */
 };
 

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What traced calls hand to a GPU: which kernel with which shape, copies by direction, memsets.
+ *
+ * Programs of user/cost/gpu_calls.c read it from a call's arguments when the call begins. It is
+ * added to a table of sums, which user space reads: so counts are exact at any rate of launches. A
+ * runtime's call that calls the driver's for the same work is counted once, as the outermost.
+ *
+ * A kernel is known by the address of its host stub, where the runtime launches it, or by its
+ * handle, where the driver does. The driver gives a handle for a name: its calls that do are
+ * followed too.
+ */
+#ifndef PERFX_GPU_BPF_H
+#define PERFX_GPU_BPF_H
+
+#include "tensor.bpf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PERFX_MAX_GPU_SUMS);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct perfx_gpu_sum);
+} perfx_gpu_sums SEC(".maps");
+
+/* Index of a sum. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, PERFX_MAX_GPU_SUMS);
+	__type(key, struct perfx_gpu_key);
+	__type(value, __u32);
+} perfx_gpu_ids SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, PERFX_MAX_KERNELS);
+	__type(key, struct perfx_kernel_key);
+	__type(value, struct perfx_kernel);
+} perfx_kernels SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, PERFX_MAX_KERNEL_NAMES);
+	__type(key, __u64); /* hash of the name */
+	__type(value, struct perfx_kernel_name);
+} perfx_kernel_names SEC(".maps");
+
+/* Scratch of a thread. Keys and values of maps that are as large as these do not fit on the stack,
+ * and kernels before 6.2 take them from the stack or from a map alone. */
+struct gpu_thread {
+	struct perfx_gpu_key key;
+	struct perfx_kernel_name name;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct gpu_thread);
+} perfx_gpu_threads SEC(".maps");
+
+/* Next free one; 0 is none. */
+volatile __u32 perfx_next_gpu_sum = 1;
+
+static __always_inline struct gpu_thread *gpu_thread(void)
+{
+	return bpf_task_storage_get(&perfx_gpu_threads, bpf_get_current_task_btf(), NULL,
+				    BPF_LOCAL_STORAGE_GET_F_CREATE);
+}
+
+/* --- sums --- */
+
+/* The index of the key's sum, made when it is new; 0: there are `limit`. */
+static __always_inline __u32 gpu_sum_id(const struct perfx_gpu_key *key, __u32 limit)
+{
+	__u32 *known = bpf_map_lookup_elem(&perfx_gpu_ids, key), id;
+	struct perfx_gpu_sum *sum;
+
+	if (known)
+		return *known;
+	if (perfx_next_gpu_sum >= limit)
+		return 0;
+	id = __sync_fetch_and_add(&perfx_next_gpu_sum, 1);
+	sum = bpf_map_lookup_elem(&perfx_gpu_sums, &id);
+	if (!sum)
+		return 0;
+	/* described before it can be found; one that loses the race below stays unused */
+	sum->key = *key;
+	if (!bpf_map_update_elem(&perfx_gpu_ids, key, &id, BPF_NOEXIST))
+		return id;
+	known = bpf_map_lookup_elem(&perfx_gpu_ids, key);
+	return known ? *known : 0;
+}
+
+static __always_inline bool add_to_gpu_sum(const struct perfx_gpu_key *key, __u64 bytes,
+					   __u32 limit)
+{
+	__u32 id = gpu_sum_id(key, limit);
+	struct perfx_gpu_sum *sum = id ? bpf_map_lookup_elem(&perfx_gpu_sums, &id) : NULL;
+
+	if (!sum)
+		return false;
+	__sync_fetch_and_add(&sum->bytes, bytes);
+	__sync_fetch_and_add(&sum->count, 1);
+	return true;
+}
+
+static __always_inline void leave_out_shape(struct perfx_gpu_key *key)
+{
+	__builtin_memset(key->grid, 0, sizeof(key->grid));
+	__builtin_memset(key->block, 0, sizeof(key->block));
+	key->shared_bytes = 0;
+}
+
+/* static, as all below: what is given to a global function is, to older verifiers, no map's value,
+ * and so no key. */
+static __noinline int count_on_gpu(struct gpu_thread *g, __u64 bytes)
+{
+	if (!g)
+		return 0;
+	if (add_to_gpu_sum(&g->key, bytes, PERFX_MAX_GPU_SUMS / 4 * 3))
+		return 0;
+	leave_out_shape(&g->key);
+	if (add_to_gpu_sum(&g->key, bytes, PERFX_MAX_GPU_SUMS / 16 * 15))
+		return 0;
+	g->key.kernel = 0;
+	g->key.is_named = 0;
+	if (!add_to_gpu_sum(&g->key, bytes, PERFX_MAX_GPU_SUMS))
+		counter_add(PERFX_COUNTER_GPU_KEYS, 1);
+	return 0;
+}
+
+/* --- kernels by their handles --- */
+
+static __always_inline void begin_kernel_key(struct perfx_kernel_key *key, const struct thread *t,
+					     __u64 handle)
+{
+	key->handle = handle;
+	key->process = t->process;
+	key->pad = 0;
+}
+
+static __always_inline void set_kernel(struct thread *t, __u64 handle,
+				       const struct perfx_kernel *kernel)
+{
+	struct perfx_kernel_key key;
+
+	begin_kernel_key(&key, t, handle);
+	if (bpf_map_update_elem(&perfx_kernels, &key, kernel, BPF_ANY))
+		counter_add(PERFX_COUNTER_MAP_FULL, 1);
+}
+
+/* What a handle stands for; one that is not known, for itself: it may be a stub's address. */
+static __always_inline struct perfx_kernel kernel_of(struct thread *t, __u64 handle)
+{
+	struct perfx_kernel kernel = {.kernel = handle}, *known;
+	struct perfx_kernel_key key;
+
+	begin_kernel_key(&key, t, handle);
+	known = bpf_map_lookup_elem(&perfx_kernels, &key);
+	return known ? *known : kernel;
+}
+
+static __always_inline __u64 hash_of_name(const struct perfx_kernel_name *name)
+{
+	__u64 hash = HASH_BASIS;
+
+	for (int i = 0; i < PERFX_KERNEL_NAME_BYTES; i += 8) {
+		__u64 word = *(const __u64 *)(name->text + i);
+
+		if (!word)
+			break;
+		hash = mix(hash, word);
+	}
+	return hash;
+}
+
+/* Returns whether it could be read and kept. */
+static __noinline int name_kernel(struct thread *t, struct gpu_thread *g, __u64 handle,
+				  __u64 address)
+{
+	struct perfx_kernel kernel = {.is_named = 1};
+
+	if (!t || !g)
+		return 0;
+	__builtin_memset(&g->name, 0, sizeof(g->name));
+	if (bpf_probe_read_user_str(g->name.text, sizeof(g->name.text), (void *)address) <= 1) {
+		counter_add(PERFX_COUNTER_READ_FAULTS, 1);
+		return 0;
+	}
+	kernel.kernel = hash_of_name(&g->name);
+	if (!bpf_map_lookup_elem(&perfx_kernel_names, &kernel.kernel) &&
+	    bpf_map_update_elem(&perfx_kernel_names, &kernel.kernel, &g->name, BPF_ANY)) {
+		counter_add(PERFX_COUNTER_MAP_FULL, 1);
+		return 0;
+	}
+	set_kernel(t, handle, &kernel);
+	return 1;
+}
+
+static __always_inline void name_as_other(struct thread *t, __u64 handle, __u64 other)
+{
+	struct perfx_kernel kernel = kernel_of(t, other);
+
+	set_kernel(t, handle, &kernel);
+}
+
+/* --- operations of the cost VM: the last operand is the 1st from the top --- */
+
+static __always_inline __u64 from_top(struct cost_vm *m, __u32 n)
+{
+	return *stack_at(m, m->depth - n);
+}
+
+static __always_inline void take_shape(struct perfx_gpu_key *key, struct cost_vm *m)
+{
+	__u64 grid = from_top(m, 5), block = from_top(m, 3);
+
+	key->grid[0] = grid;
+	key->grid[1] = grid >> 32;
+	key->grid[2] = from_top(m, 4);
+	key->block[0] = block;
+	key->block[1] = block >> 32;
+	key->block[2] = from_top(m, 2);
+	key->shared_bytes = from_top(m, 1);
+}
+
+static __always_inline void take_kernel(struct perfx_gpu_key *key, struct thread *t, __u64 handle,
+					bool by_stub)
+{
+	struct perfx_kernel kernel = kernel_of(t, handle);
+	__u64 *caller = t->vm.words;
+
+	key->kernel = kernel.kernel;
+	key->is_named = kernel.is_named;
+	if (by_stub && kernel.kernel == handle && read_user(caller, 8, t->vm.ret_addr_sp))
+		key->kernel = *caller - 1; /* in the call, not behind it */
+}
+
+/* By a cudaMemcpyKind (driver_types.h); its Default leaves it to the addresses. */
+static __always_inline __u8 direction_of_kind(__u32 kind)
+{
+	if (!kind)
+		return PERFX_GPU_HOST_TO_HOST;
+	return kind <= 3 ? kind : PERFX_GPU_DIRECTION_UNKNOWN;
+}
+
+/* By two CUmemorytype (cuda.h): 1 host, 2 device, 3 array, 4 unified: by its address. */
+static __always_inline __u8 direction_of_types(__u32 source, __u32 destination)
+{
+	bool from_host = source == 1, to_host = destination == 1;
+
+	if (!source || source > 3 || !destination || destination > 3)
+		return PERFX_GPU_DIRECTION_UNKNOWN;
+	if (from_host)
+		return to_host ? PERFX_GPU_HOST_TO_HOST : PERFX_GPU_HOST_TO_DEVICE;
+	return to_host ? PERFX_GPU_DEVICE_TO_HOST : PERFX_GPU_DEVICE_TO_DEVICE;
+}
+
+/* Returns how many values it takes off the stack. */
+static __always_inline int take_copy(struct perfx_gpu_key *key, struct cost_vm *m, __u32 n)
+{
+	key->op = PERFX_GPU_OP_COPY;
+	switch (n) {
+	case PERFX_COPY_MEMSET:
+		key->op = PERFX_GPU_OP_MEMSET;
+		return 1;
+	case PERFX_COPY_KIND:
+		key->direction = direction_of_kind(from_top(m, 2));
+		return 2;
+	case PERFX_COPY_TYPES:
+		key->direction = direction_of_types(from_top(m, 3), from_top(m, 2));
+		return 3;
+	default:
+		key->direction = n;
+		return 1;
+	}
+}
+
+/* LAUNCH, GRAPH, COPY: fills key. */
+static __always_inline int take_work(struct perfx_gpu_key *key, struct thread *t, __u32 op, __u32 n)
+{
+	struct cost_vm *m = &t->vm;
+
+	__builtin_memset(key, 0, sizeof(*key));
+	key->process = t->process;
+	key->context = t->call_context;
+	switch (op) {
+	case PERFX_OP_LAUNCH:
+	case PERFX_OP_LAUNCH_BY_STUB:
+		key->op = PERFX_GPU_OP_KERNEL;
+		take_kernel(key, t, from_top(m, 6), op == PERFX_OP_LAUNCH_BY_STUB);
+		take_shape(key, m);
+		return 6;
+	case PERFX_OP_GRAPH:
+		key->op = PERFX_GPU_OP_GRAPH;
+		key->kernel = from_top(m, 1);
+		return 1;
+	default:
+		return take_copy(key, m, n);
+	}
+}
+
+/* One of LAUNCH … KERNEL_ALIAS. Returns how many values it takes off the stack, or -1. */
+__noinline int hand_over(struct thread *t, __u32 op, __u32 n)
+{
+	struct gpu_thread *g = gpu_thread();
+	int taken;
+
+	if (!t)
+		return -1;
+	if (!g) {
+		counter_add(PERFX_COUNTER_MAP_FULL, 1);
+		return -1;
+	}
+	switch (op) {
+	case PERFX_OP_KERNEL_NAME:
+		return name_kernel(t, g, from_top(&t->vm, 2), from_top(&t->vm, 1)) ? 2 : -1;
+	case PERFX_OP_KERNEL_ALIAS:
+		name_as_other(t, from_top(&t->vm, 2), from_top(&t->vm, 1));
+		return 2;
+	default:
+		taken = take_work(&g->key, t, op, n);
+		if (!t->device_call)
+			count_on_gpu(g, op == PERFX_OP_COPY ? from_top(&t->vm, 1) : 0);
+		return taken;
+	}
+}
+
+#endif

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "session/gpu_work.h"
+
+#include "attach/tracer.h"
+#include "base/emitted.h"
+#include "base/grow.h"
+#include "session/frames.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A kernel that has no name yet: an address in a process, of its host stub or its handle. */
+struct kernel {
+	uint64_t address;
+	uint32_t process;
+	uint32_t name;
+	struct code_place place;
+	uint64_t vaddr; /* in the file; gpu_work__name knows */
+	bool is_located, is_named;
+};
+
+struct gpu_work {
+	struct sink *sink;
+	const struct tracer *tracer;
+	struct frames *frames;
+	struct gpu_names *names;
+	struct emitted emitted;		      /* count and bytes, by index */
+	uint32_t name_of[PERFX_MAX_GPU_SUMS]; /* by index; 0: not asked yet, or none */
+	struct map64 by_hash;		      /* names of kernels that have one in the kernel */
+	struct map64 by_graph, by_address;    /* by key_of(): names, indices of kernels */
+	struct kernel *kernels;
+	size_t kernels_count, kernels_capacity;
+	size_t named_count; /* of them, from the first on */
+	struct pack_buffer buffer;
+};
+
+struct gpu_work *gpu_work__new(struct sink *sink, const struct tracer *tracer,
+			       struct frames *frames, struct gpu_names *names)
+{
+	struct gpu_work *work = calloc(1, sizeof(*work));
+
+	if (!work)
+		return NULL;
+	work->sink = sink;
+	work->tracer = tracer;
+	work->frames = frames;
+	work->names = names;
+	work->emitted.width = 2;
+	return work;
+}
+
+void gpu_work__free(struct gpu_work *work)
+{
+	if (!work)
+		return;
+	emitted_clear(&work->emitted);
+	map64_clear(&work->by_hash);
+	map64_clear(&work->by_graph);
+	map64_clear(&work->by_address);
+	free(work->kernels);
+	free(work);
+}
+
+/* --- names ----------------------------------------------------------------------------------- */
+
+/* Of an address in a process: of 47 bits. */
+static uint64_t key_of(const struct perfx_gpu_key *key)
+{
+	return key->kernel ^ (uint64_t)key->process << 48;
+}
+
+static void send_address(struct gpu_work *work, uint32_t name, const char *what, uint64_t address,
+			 const char *module)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "%s at 0x%" PRIx64, what, address);
+	gpu_names__emit(work->names, name, text, module, PERFX_GPU_NAME_UNKNOWN);
+}
+
+/* The name that the program gave when it asked for the kernel's handle. */
+static uint32_t name_by_hash(struct gpu_work *work, uint64_t hash)
+{
+	uint32_t name = map64_get(&work->by_hash, hash);
+	struct perfx_kernel_name text;
+
+	if (name != MAP64_NONE)
+		return name;
+	if (!tracer__kernel_name(work->tracer, hash, &text))
+		return 0;
+	name = gpu_names__id(work->names, text.text, "", 0);
+	map64_put(&work->by_hash, hash, name);
+	return name;
+}
+
+static uint32_t name_of_graph(struct gpu_work *work, const struct perfx_gpu_key *key)
+{
+	uint32_t name = map64_get(&work->by_graph, key_of(key));
+
+	if (name != MAP64_NONE)
+		return name;
+	name = gpu_names__reserve(work->names);
+	if (map64_put(&work->by_graph, key_of(key), name))
+		return 0;
+	send_address(work, name, "graph", key->kernel, "");
+	return name;
+}
+
+/* Its name is sent later. */
+static uint32_t name_by_address(struct gpu_work *work, const struct perfx_gpu_key *key)
+{
+	uint32_t index = map64_get(&work->by_address, key_of(key));
+	struct kernel *kernel;
+
+	if (index != MAP64_NONE)
+		return work->kernels[index].name;
+	if (grow_array(&work->kernels, &work->kernels_capacity, work->kernels_count + 1,
+		       sizeof(*work->kernels)) ||
+	    map64_put(&work->by_address, key_of(key), (uint32_t)work->kernels_count))
+		return 0;
+	kernel = &work->kernels[work->kernels_count++];
+	*kernel = (struct kernel){.address = key->kernel,
+				  .process = key->process,
+				  .name = gpu_names__reserve(work->names)};
+	kernel->is_located =
+		frames__locate(work->frames, kernel->process, kernel->address, &kernel->place);
+	return kernel->name;
+}
+
+static uint32_t name_of(struct gpu_work *work, const struct perfx_gpu_key *key)
+{
+	if (!key->kernel)
+		return 0;
+	if (key->op == PERFX_GPU_OP_GRAPH)
+		return name_of_graph(work, key);
+	return key->is_named ? name_by_hash(work, key->kernel) : name_by_address(work, key);
+}
+
+/* --- sums ------------------------------------------------------------------------------------ */
+
+static void send_launches(struct gpu_work *work, const struct perfx_gpu_key *key, uint32_t name,
+			  uint64_t count)
+{
+	struct perfx_gpu_launches record = {.process = key->process,
+					    .context = key->context,
+					    .name = name,
+					    .dynamic_shared_bytes = key->shared_bytes,
+					    .op = key->op,
+					    .count = count};
+
+	for (int i = 0; i < 3; i++) {
+		record.grid[i] = key->grid[i];
+		record.block[i] = key->block[i];
+	}
+	SINK_PACK(work->sink, &work->buffer, PERFX_KIND_GPU_LAUNCHES, record);
+}
+
+static void send_copies(struct gpu_work *work, const struct perfx_gpu_key *key, uint64_t count,
+			uint64_t bytes)
+{
+	struct perfx_gpu_copies record = {.process = key->process,
+					  .context = key->context,
+					  .op = key->op,
+					  .direction = key->direction,
+					  .count = count,
+					  .bytes = bytes};
+
+	SINK_PACK(work->sink, &work->buffer, PERFX_KIND_GPU_COPIES, record);
+}
+
+static void emit_sum(struct gpu_work *work, uint32_t index, const struct perfx_gpu_sum *sum)
+{
+	/* the kernel adds the bytes first: a copy that it counts meanwhile comes the next time */
+	uint64_t sums[2] = {__atomic_load_n(&sum->count, __ATOMIC_ACQUIRE), sum->bytes};
+
+	emitted_subtract(&work->emitted, index, sums);
+	if (!sums[0] || emitted_add(&work->emitted, index, sums))
+		return;
+	if (sum->key.op == PERFX_GPU_OP_COPY || sum->key.op == PERFX_GPU_OP_MEMSET) {
+		send_copies(work, &sum->key, sums[0], sums[1]);
+		return;
+	}
+	if (!work->name_of[index])
+		work->name_of[index] = name_of(work, &sum->key);
+	send_launches(work, &sum->key, work->name_of[index], sums[0]);
+}
+
+void gpu_work__emit(struct gpu_work *work)
+{
+	uint32_t count;
+	const struct perfx_gpu_sum *sums = tracer__gpu_sums(work->tracer, &count);
+
+	for (uint32_t index = 1; index < count; index++)
+		emit_sum(work, index, &sums[index]);
+}
+
+/* --- names by address, file by file ---------------------------------------------------------- */
+
+static int compare_places(const void *left, const void *right)
+{
+	const struct kernel *a = *(struct kernel *const *)left, *b = *(struct kernel *const *)right;
+
+	if (a->is_located != b->is_located)
+		return a->is_located ? -1 : 1;
+	if (a->place.file != b->place.file)
+		return a->place.file < b->place.file ? -1 : 1;
+	return (a->place.offset > b->place.offset) - (a->place.offset < b->place.offset);
+}
+
+/* The kernels of one file, by address. */
+struct batch {
+	struct gpu_work *work;
+	const char *module;
+	struct kernel **kernels;
+	size_t count;
+};
+
+/* The first kernel at or behind an address. */
+static size_t first_from(const struct batch *batch, uint64_t vaddr)
+{
+	size_t low = 0, high = batch->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (batch->kernels[middle]->vaddr < vaddr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static int offer_symbol(const struct symbol *symbol, void *ctx)
+{
+	const struct batch *batch = ctx;
+	uint64_t end = symbol->vaddr + (symbol->size ? symbol->size : 1);
+
+	for (size_t i = first_from(batch, symbol->vaddr);
+	     i < batch->count && batch->kernels[i]->vaddr < end; i++) {
+		if (batch->kernels[i]->is_named)
+			continue;
+		batch->kernels[i]->is_named = true;
+		gpu_names__emit(batch->work->names, batch->kernels[i]->name, symbol->name,
+				batch->module, 0);
+	}
+	return 0;
+}
+
+static void name_batch(struct batch *batch)
+{
+	uint32_t file = batch->kernels[0]->place.file;
+	struct image *image = frames__image(batch->work->frames, file);
+
+	batch->module = frames__path(batch->work->frames, file);
+	for (size_t i = 0; image && i < batch->count; i++)
+		batch->kernels[i]->vaddr =
+			(uint64_t)image__vaddr(image, batch->kernels[i]->place.offset);
+	if (image)
+		image__each_function(image, offer_symbol, batch);
+	image__free(image);
+	for (size_t i = 0; i < batch->count; i++)
+		if (!batch->kernels[i]->is_named)
+			send_address(batch->work, batch->kernels[i]->name, "kernel",
+				     batch->kernels[i]->address, batch->module);
+}
+
+/* All that have no name yet, by file; those without one last. NULL: out of memory. */
+static struct kernel **gather(struct gpu_work *work, size_t count)
+{
+	struct kernel **kernels = calloc(count, sizeof(*kernels));
+
+	for (size_t i = 0; kernels && i < count; i++) {
+		struct kernel *kernel = &work->kernels[work->named_count + i];
+
+		if (!kernel->is_located)
+			kernel->is_located = frames__locate(work->frames, kernel->process,
+							    kernel->address, &kernel->place);
+		kernels[i] = kernel;
+	}
+	if (kernels)
+		qsort(kernels, count, sizeof(*kernels), compare_places);
+	return kernels;
+}
+
+void gpu_work__name(struct gpu_work *work)
+{
+	size_t count = work->kernels_count - work->named_count, end;
+	struct kernel **kernels = count ? gather(work, count) : NULL;
+
+	if (!kernels)
+		return;
+	for (size_t i = 0; i < count; i = end) {
+		struct batch batch = {.work = work, .kernels = kernels + i};
+
+		for (end = i + 1;
+		     end < count && kernels[i]->is_located && kernels[end]->is_located &&
+		     kernels[end]->place.file == kernels[i]->place.file;
+		     end++)
+			;
+		batch.count = end - i;
+		if (kernels[i]->is_located)
+			name_batch(&batch);
+		else
+			send_address(work, kernels[i]->name, "kernel", kernels[i]->address, "");
+	}
+	work->named_count = work->kernels_count;
+	free(kernels);
+}
