@@ -12,6 +12,7 @@
 #include "golden_annotations.h"
 #include "golden_code.h"
 #include "golden_compute.h"
+#include "golden_energy.h"
 #include "golden_memory.h"
 #include "golden_ranges.h"
 
@@ -300,6 +301,7 @@ static const struct golden_case golden_cases[] = {
 	{"ranges", golden_ranges},
 	{"ranges-blind", golden_ranges_blind},
 	{"code", golden_code},
+	{"energy", golden_energy},
 };
 
 #define GOLDEN_CASES (sizeof(golden_cases) / sizeof(golden_cases[0]))

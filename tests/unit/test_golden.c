@@ -40,7 +40,9 @@ static const struct view views[] = {
 	{"csv", "lines.csv", {.table = "lines"}, " code hostile "},
 	{"csv", "blocked.csv", {.table = "blocked"}, " code hostile "},
 	{"csv", "findings.csv", {.table = "findings"}, " findings hostile "},
-	{"csv", "processes.csv", {.table = "processes"}, " ordinary hostile "},
+	{"csv", "processes.csv", {.table = "processes"}, " ordinary hostile energy "},
+	{"text", "carbon.txt", {.width = 80, .carbon_intensity = 480}, " energy "},
+	{"json", "carbon.json", {.carbon_intensity = 480}, " energy "},
 	{"html", "html", {0}, " ordinary memory compute hostile ranges workers code "},
 	{"line", "line", {0}, " ordinary unwound silent truncated hostile ranges "},
 };

@@ -6,6 +6,7 @@
 #include "cmd/cmd.h"
 #include "counters/counters.h"
 #include "decode/names.h"
+#include "gpu/gpu_thread.h"
 #include "peaks/peaks.h"
 
 #include <errno.h>
@@ -84,6 +85,30 @@ static bool hardware_counts(char *why, size_t size)
 	return !*why;
 }
 
+/* A driver without persistence mode begins with each GPU anew. */
+#define DRIVER_NS 20000000000u
+
+/* What NVIDIA's driver says of itself; otherwise why it says nothing. */
+static bool gpus_answer(char *what, char *why, size_t size)
+{
+	const struct gpu_thread_options options = {0};
+	struct gpu_thread *thread = gpu_thread__new(&options);
+	enum gpu_thread_state state =
+		thread ? gpu_thread__wait(thread, DRIVER_NS) : GPU_THREAD_FAILED;
+
+	snprintf(what, size, "samples of NVIDIA GPUs (NVML)");
+	if (state == GPU_THREAD_IDLE)
+		snprintf(what, size, "samples of NVIDIA GPUs (NVML): driver %s, %u GPU%s",
+			 gpu_thread__driver(thread), gpu_thread__devices_count(thread),
+			 gpu_thread__devices_count(thread) == 1 ? "" : "s");
+	else if (state == GPU_THREAD_OPENING)
+		snprintf(why, size, "the driver has given no answer for 20 s: see dmesg");
+	else
+		snprintf(why, size, "%s", thread ? gpu_thread__why(thread) : strerror(errno));
+	gpu_thread__free(thread);
+	return state == GPU_THREAD_IDLE;
+}
+
 /* A feature that could not be tried is not called missing. */
 static int print_check(const struct check *check, bool privileged)
 {
@@ -116,11 +141,12 @@ int cmd_doctor(void)
 	struct features f;
 	struct utsname names;
 	int missing = 0;
-	char counted[256];
+	char counted[256], gpus[256], no_gpus[256];
 
 	features_try(&f);
 	features_end(&f);
 	bool counts = hardware_counts(counted, sizeof(counted));
+	bool samples_gpus = gpus_answer(gpus, no_gpus, sizeof(gpus));
 	uname(&names);
 	printf("        perfx-trace " PERFX_VERSION ", Linux %s %s\n", names.release,
 	       names.machine);
@@ -176,6 +202,7 @@ int cmd_doctor(void)
 		{"storage for measured peaks", peaks_are_kept(), USEFUL,
 		 "/var/cache/perfx-trace (for users other than root: ~/.cache/perfx-trace) is not "
 		 "writable: peaks are estimated for each recording"},
+		{gpus, samples_gpus, USEFUL, no_gpus},
 		{"CUPTI", have_cupti(), USEFUL,
 		 "part of NVIDIA's CUDA toolkit, needed for GPU times only"},
 	};

@@ -89,6 +89,7 @@ struct options {
 	const char *table;	   /* of CSV and TSV; NULL: functions */
 	const char *sort;	   /* column; NULL: the report's own order */
 	bool no_header;		   /* CSV and TSV */
+	double carbon_intensity;   /* g CO2 per kWh; 0: not given */
 	const char *template;	   /* a file: the report in its form; NULL: none */
 	bool as_root;		   /* run --as-root */
 	bool python_functions;	   /* run --python-level 1 */

@@ -230,6 +230,9 @@ static int take_bound(const struct option_row *row, struct options *options, cha
 				  : "not a time: try 5s (after the start) or -5s (before the end)");
 }
 
+/* Grams per kWh: more than of any fuel. */
+#define CARBON_MAX 10000
+
 /* "5%" and "5" are the same. */
 static int take_percent(const struct option_row *row, struct options *options, char *value)
 {
@@ -237,6 +240,17 @@ static int take_percent(const struct option_row *row, struct options *options, c
 
 	if (parse_percent(value, member) || !(*member > 0))
 		return bad(row, value, "not a percentage above 0: try 5%");
+	return EXIT_OK;
+}
+
+static int take_carbon(const struct option_row *row, struct options *options, char *value)
+{
+	double *member = member_of(row, options);
+	char *end;
+
+	*member = strtod(value, &end);
+	if (end == value || *end || !(*member > 0) || *member > CARBON_MAX)
+		return bad(row, value, "not grams of CO2 per kWh: try 480");
 	return EXIT_OK;
 }
 
@@ -742,6 +756,12 @@ const struct option_row option_rows[] = {
 		"Excludes `-f`."},
 	{"no-header", 0, false, SECTION_OUTPUT, REPORTING, .parse = take_flag, INTO(no_header),
 	 .help = "CSV and TSV without the line of column names"},
+	{"carbon-intensity", 0, false, SECTION_OUTPUT, REPORTING, .arg = "G_PER_KWH",
+	 .parse = take_carbon, INTO(carbon_intensity),
+	 .help = "also report energy as grams of CO2, at so many grams per kWh",
+	 .man = "Reports the energy that the host and its GPUs used as grams of CO2, too, at this "
+		"carbon intensity of electricity in grams per kWh; it depends on place and time, "
+		"and has no default."},
 	{"fail-on", 0, .only = true, SECTION_OUTPUT, COMPARING, .arg = "PERCENT",
 	 .parse = take_percent, INTO(fail_on),
 	 .help = "exit with 4 on a regression of more than PERCENT",

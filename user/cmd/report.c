@@ -133,7 +133,8 @@ static struct report_options look_of(const struct report_target *target,
 				      .table = options->table,
 				      .sort = options->sort,
 				      .no_header = options->no_header,
-				      .template = target->template};
+				      .template = target->template,
+				      .carbon_intensity = options->carbon_intensity};
 
 	output_terminal(target->path, &look.width, &look.color);
 	return look;

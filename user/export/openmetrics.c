@@ -216,6 +216,47 @@ static int put_resident(const struct export *export, struct text *line)
 	return err;
 }
 
+/* mJ and uJ as joules. */
+static int close_joules(FILE *out, struct text *line, uint64_t value, double per_joule)
+{
+	text_printf(line, "} %.6f", (double)value / per_joule);
+	return end_line(out, line);
+}
+
+static int put_gpu_energy(const struct export *export, struct text *line)
+{
+	int err = 0;
+
+	put_type(export->out, "perfx_process_gpu_energy_joules", "counter", "joules",
+		 "Energy of the GPUs that the process used, by its share.");
+	for (size_t i = 0; i < export->profile->processes_count && !err; i++) {
+		const struct profile_process *process = &export->profile->processes[i];
+
+		if (process->energy.gpu_mj == PROFILE_ABSENT)
+			continue;
+		open_series(line, "perfx_process_gpu_energy_joules_total", process);
+		add_label(line, "estimated", process->energy.estimated ? "true" : "false");
+		err = close_joules(export->out, line, process->energy.gpu_mj, 1e3);
+	}
+	return err;
+}
+
+static int put_energy(const struct export *export, struct text *line)
+{
+	const struct profile_host_energy *energy = &export->profile->energy;
+	int err = 0;
+
+	if (energy->gpu_mj != PROFILE_ABSENT)
+		err = put_gpu_energy(export, line);
+	if (err || energy->host_uj == PROFILE_ABSENT)
+		return err;
+	put_type(export->out, "perfx_host_energy_joules", "counter", "joules",
+		 "Energy of the host's processors and memory during the recording.");
+	open_series(line, "perfx_host_energy_joules_total", NULL);
+	add_foreign(line, "host", export->profile->host_name);
+	return close_joules(export->out, line, energy->host_uj, 1e6);
+}
+
 struct memory_metric {
 	const char *name, *series, *type, *help;
 	uint64_t (*of)(const struct profile_memory *memory);
@@ -442,6 +483,8 @@ int export_openmetrics(const struct export *export)
 		err = put_cpu(export, &line);
 	if (!err)
 		err = put_resident(export, &line);
+	if (!err)
+		err = put_energy(export, &line);
 	for (size_t i = 0; i < sizeof(memory_metrics) / sizeof(memory_metrics[0]) && !err; i++)
 		err = put_memory(export, &line, &memory_metrics[i]);
 	for (size_t i = 0; i < sizeof(value_metrics) / sizeof(value_metrics[0]) && !err; i++)

@@ -339,6 +339,16 @@ void gpu_thread__release(struct gpu_thread *thread)
 	set_state(thread, GPU_THREAD_IDLE);
 }
 
+const char *gpu_thread__driver(const struct gpu_thread *thread)
+{
+	return nvml__driver(thread->nvml);
+}
+
+uint32_t gpu_thread__devices_count(const struct gpu_thread *thread)
+{
+	return nvml__devices_count(thread->nvml);
+}
+
 const char *gpu_thread__why(const struct gpu_thread *thread)
 {
 	return thread->overdue ? "NVIDIA's library gives no answer: is a GPU broken? (nvidia-smi, "

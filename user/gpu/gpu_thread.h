@@ -59,7 +59,10 @@ int gpu_thread__ask(struct gpu_thread *thread, const pid_t *pids, size_t count);
 /* DONE: what was found, until gpu_thread__release(). */
 const struct gpu_round *gpu_thread__round(const struct gpu_thread *thread);
 void gpu_thread__release(struct gpu_thread *thread);
-/* FAILED: a line. */
+/* IDLE: the version of the driver, and how many GPUs it has. */
+const char *gpu_thread__driver(const struct gpu_thread *thread);
+uint32_t gpu_thread__devices_count(const struct gpu_thread *thread);
+/* FAILED, NOTHING: a line. */
 const char *gpu_thread__why(const struct gpu_thread *thread);
 /* Which of /dev/nvidia<N> a process has open, as bits; proc: "/proc". */
 uint64_t gpu_files_open(const char *proc, pid_t pid);

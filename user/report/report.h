@@ -20,7 +20,8 @@ struct report_options {
 	 * columns, NULL: its own order; without names above. For the others selection_sort. */
 	const char *table, *sort;
 	bool no_header;
-	const char *template; /* of report_writer_template: its text, which was checked */
+	const char *template;	 /* of report_writer_template: its text, which was checked */
+	double carbon_intensity; /* g CO2 per kWh; 0: not given */
 };
 
 /* 0 or -errno of the stream. */
@@ -35,6 +36,19 @@ struct report_writer {
 	report_write *write;
 	bool tables; /* writes one table: --table */
 };
+
+/* Energy of the host and its GPUs; what was not measured is missing. */
+static inline double report_joules(const struct profile_host_energy *energy)
+{
+	return (energy->host_uj == PROFILE_ABSENT ? 0 : (double)energy->host_uj / 1e6) +
+	       (energy->gpu_mj == PROFILE_ABSENT ? 0 : (double)energy->gpu_mj / 1e3);
+}
+
+/* What that emits, g CO2. */
+static inline double report_carbon_g(double joules, double g_per_kwh)
+{
+	return joules / 3.6e6 * g_per_kwh;
+}
 
 /* A user's own template (report/table/template.h). */
 extern const struct report_writer report_writer_template;

@@ -56,6 +56,10 @@ void compose_peak(struct text *text, const struct roof *roof);
 /* steps.c: the steps of a training, and what their time went into */
 void compose_steps(struct composer *c, const struct profile_process *process);
 
+/* energy.c: of the GPUs that a process uses; of the host */
+void compose_process_energy(struct composer *c, const struct profile_process *process);
+void compose_energy(struct composer *c);
+
 /* counters.c: perf events of calls, or why there are none; the program's own counters */
 void compose_counters(struct composer *c, const struct profile_process *process);
 void compose_values(struct composer *c, const struct profile_process *process);

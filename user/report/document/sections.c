@@ -221,6 +221,7 @@ static void compose_process(struct composer *c, size_t i)
 	compose_process_title(c, p);
 	compose_facts(c, p);
 	compose_steps(c, p);
+	compose_process_energy(c, p);
 	if (c->limits->charts && p->contexts_count)
 		document_add_chart(c->document, (struct chart){.kind = CHART_CALLS, .process = p});
 	if (p->rows_count)
@@ -244,6 +245,7 @@ static void compose_brief_process(struct composer *c, size_t i)
 	compose_process_title(c, p);
 	compose_facts(c, p);
 	compose_steps(c, p);
+	compose_process_energy(c, p);
 	if (!p->steps.cost.flops)
 		compose_compute(c, p);
 	if (p->rows_count)
@@ -498,6 +500,7 @@ int document_compose(struct document *document, const struct profile *profile,
 	compose_partial(&c);
 	compose_findings(&c);
 	compose_processes(&c);
+	compose_energy(&c);
 	if (limits->brief)
 		compose_brief_end(&c);
 	else

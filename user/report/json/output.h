@@ -54,6 +54,15 @@ json_t *json_of_python_callers(const struct profile_row *row);
 void json_put_code(struct json_output *o, const struct profile *profile,
 		   const struct data_table_row *of_process);
 
+/* --- energy.c ---------------------------------------------------------------------------------
+ */
+
+struct report_options;
+
+/* Of the host and its GPUs */
+void json_put_energy(struct json_output *o, const struct profile *profile,
+		     const struct report_options *options);
+
 /* --- write.c: columns that are objects or arrays -----------------------------------------------
  */
 

@@ -560,6 +560,7 @@ static int read_process(struct json_report *report, struct profile_process *proc
 		.cpu_ns = PROFILE_ABSENT,
 		.rss_bytes = number_of(from, "rss_bytes"),
 		.rss_peak_bytes = number_of(from, "rss_peak_bytes"),
+		.energy = {.gpu_mj = PROFILE_ABSENT, .steps_mj = PROFILE_ABSENT},
 	};
 	if (!process->cmdline)
 		return -ENOMEM;

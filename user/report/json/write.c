@@ -881,7 +881,6 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 {
 	struct json_output o = {.file = out};
 
-	(void)options;
 	json_open(&o, NULL, '{');
 	json_put(&o, "schema", json_string("perfx.report/1"));
 	json_put(&o, "verdict", json_of_sentence(analysis->verdict));
@@ -891,6 +890,7 @@ int report_write_json(FILE *out, const struct profile *profile, const struct ana
 	put_overhead(&o, profile);
 	put_not_attached(&o, profile);
 	put_peaks(&o, profile);
+	json_put_energy(&o, profile, options);
 	if (profile->perf_counters_why)
 		json_put(&o, "perf_counters_missing", json_of_string(profile->perf_counters_why));
 	json_open(&o, "processes", '[');

@@ -712,6 +712,8 @@ static struct value get_io(struct data_table *s, const struct data_table_row *r)
 	json_decref(io);
 	return absent();
 }
+VALUE(get_energy_estimated,
+      r->process->energy.gpu_mj == PROFILE_ABSENT ? absent() : flag(r->process->energy.estimated))
 
 static const struct data_table_column processes_columns[] = {
 	{"pid", .get = get_pid},
@@ -737,6 +739,9 @@ static const struct data_table_column processes_columns[] = {
 	{"net_tx_bytes", AT(profile_process, net_tx_bytes), CSV},
 	{"major_faults", AT(profile_process, major_faults_count)},
 	{"throttled_ns", AT(profile_process, throttled_ns)},
+	{"gpu_energy_mj", AT(profile_process, energy.gpu_mj)},
+	{"gpu_steps_energy_mj", AT(profile_process, energy.steps_mj)},
+	{"gpu_energy_estimated", .get = get_energy_estimated},
 	{"io", .get = get_io, JSON},
 	{"unmatched_entries", AT(profile_process, unmatched_entries)},
 	{"wait_status", .get = get_wait_status, JSON},

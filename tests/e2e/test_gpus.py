@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""GPUs as NVIDIA's management library describes them: a stub of it answers what a script says
+(tests/workloads/lib/libnvidia-ml.c). Powers are in mW, so that energy is known from time."""
+import os
+
+import pytest
+
+from conftest import PERFX, WORKLOADS, Tracer, run
+
+TWO_GPUS = """
+nvmlInit 0 ok
+nvmlSystemGetDriverVersion 0 580.65.06
+nvmlDeviceGetCount 0 2
+nvmlDeviceGetName 0 NVIDIA H100 80GB HBM3
+nvmlDeviceGetName 1 NVIDIA H100 80GB HBM3
+nvmlDeviceGetMemoryInfo 0 85520809984 3221225472
+nvmlDeviceGetUtilizationRates 0 87 41
+nvmlDeviceGetPowerUsage 0 250000
+nvmlDeviceGetTotalEnergyConsumption 0 5000+250000
+nvmlDeviceGetTotalEnergyConsumption 1 7000+990000
+"""
+SECONDS = 2
+
+
+class Stub:
+    """The library; what it says may change while it is in use."""
+
+    def __init__(self, path):
+        self.path = path
+        self.environment = {**os.environ, "NVML_STUB": str(path),
+                            "LD_LIBRARY_PATH": str(WORKLOADS / "nvml")}
+
+    def say(self, *lines):
+        new = self.path.with_suffix(".new")
+        new.write_text(TWO_GPUS + "\n".join(lines) + "\n")
+        new.rename(self.path)
+
+
+@pytest.fixture
+def stub(tmp_path):
+    return Stub(tmp_path / "script")
+
+
+@pytest.fixture
+def idle(program):
+    return program(WORKLOADS / "naps")
+
+
+def trace(stub, pid, *options):
+    tracer = Tracer(pid, "--interval", "100ms", *options, duration=str(SECONDS), env=stub.environment)
+    return tracer.report(), "".join(tracer.lines)
+
+
+def process_of(report, pid):
+    return next(p for p in report["processes"] if p["pid"] == pid)
+
+
+def test_energy_of_a_gpu_for_itself(stub, idle):
+    stub.say(f"nvmlDeviceGetComputeRunningProcesses 0 {idle.pid}:2147483648")
+    report, _ = trace(stub, idle.pid, "--carbon-intensity", "480")
+    energy = report["energy"]
+    # 250 J a second, of GPU 0 alone, from the first sample to the last
+    assert 250e3 * SECONDS * 0.5 < energy["gpu_mj"] < 250e3 * (SECONDS + 2)
+    process = process_of(report, idle.pid)
+    assert process["gpu_energy_mj"] == energy["gpu_mj"]
+    assert process["gpu_energy_estimated"] is False
+    joules = energy["gpu_mj"] / 1e3 + energy.get("host_uj", 0) / 1e6
+    assert energy["carbon_g"] == pytest.approx(joules / 3.6e6 * 480)
+    assert report["not_attached"] == []
+
+
+def test_energy_of_a_shared_gpu(stub, idle):
+    stub.say(f"nvmlDeviceGetComputeRunningProcesses 0 {idle.pid}:2147483648 1:4096",
+             f"nvmlDeviceGetProcessUtilization 0 {idle.pid}:60 1:20")
+    report, _ = trace(stub, idle.pid)
+    process = process_of(report, idle.pid)
+    assert process["gpu_energy_estimated"] is True
+    assert process["gpu_energy_mj"] == pytest.approx(report["energy"]["gpu_mj"] * 3 / 4, abs=1)
+
+
+def test_gpus_that_no_traced_process_uses(stub, idle):
+    stub.say("nvmlDeviceGetComputeRunningProcesses 0 1:4096")
+    report, _ = trace(stub, idle.pid)
+    assert "gpu_mj" not in report.get("energy", {})
+    assert "gpu_energy_mj" not in process_of(report, idle.pid)
+
+
+def test_gpus_by_choice(stub, idle):
+    stub.say()
+    report, _ = trace(stub, idle.pid, "--gpu-devices", "1")
+    # 990 J a second: the other one's
+    assert 990e3 * SECONDS * 0.5 < report["energy"]["gpu_mj"] < 990e3 * (SECONDS + 2)
+    assert "gpu_energy_mj" not in process_of(report, idle.pid)
+
+
+def test_a_gpu_is_lost(stub, idle):
+    stub.say(f"nvmlDeviceGetComputeRunningProcesses 0 {idle.pid}:2147483648")
+    tracer = Tracer(idle.pid, "--interval", "50ms", env=stub.environment)
+    stub.say("nvmlDeviceGetPowerUsage 0 !15")
+    assert tracer.reads("GPU 0 (NVIDIA H100 80GB HBM3) is lost")
+    report = tracer.stop()
+    assert [row["name"] for row in report["not_attached"]] == ["GPU 0"]
+
+
+def test_a_driver_that_hangs(stub, idle):
+    stub.say(f"nvmlDeviceGetComputeRunningProcesses 0 {idle.pid}:2147483648",
+             "nvmlDeviceGetPowerUsage 0 hang")
+    tracer = Tracer(idle.pid, "--gpu-devices", "0", env=stub.environment)
+    assert tracer.reads("GPUs are not sampled: NVIDIA's library gives no answer")
+    report = tracer.stop()
+    assert "gpu_mj" not in report.get("energy", {})
+    idle.go()
+
+
+def test_without_a_driver(idle):
+    tracer = Tracer(idle.pid, duration="1")
+    report = tracer.report()
+    assert "GPU" not in "".join(tracer.lines)
+    assert "gpu_mj" not in report.get("energy", {})
+
+
+def test_doctor(stub):
+    stub.say()
+    assert "ok      samples of NVIDIA GPUs (NVML): driver 580.65.06, 2 GPUs\n" in run(
+        "doctor", env=stub.environment).stdout
+    stub.say("nvmlInit 0 !9")
+    assert "missing samples of NVIDIA GPUs (NVML): NVIDIA's driver is not loaded: load it" in run(
+        "doctor", env=stub.environment).stdout
+
+
+@pytest.mark.parametrize("devices", ["", "x", "64", "0,", "-1", "1,,2"])
+def test_no_list_of_gpus(devices):
+    result = run("-p", "1", "--gpu-devices", devices)
+    assert result.returncode == 2
+    assert result.stderr == f"perfx-trace: --gpu-devices '{devices}': not a list of GPUs: try 0 or 0,3\n"
+
+
+@pytest.mark.parametrize("intensity", ["", "x", "0", "-5", "480g", "1e9"])
+def test_no_carbon_intensity(intensity):
+    result = run("report", PERFX, "--carbon-intensity", intensity)
+    assert result.returncode == 2
+    assert "not grams of CO2 per kWh: try 480" in result.stderr
