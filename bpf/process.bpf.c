@@ -8,6 +8,7 @@
 
 const volatile bool perfx_follow_children = true;
 volatile __u32 perfx_pythons_count = 0;
+volatile __u32 perfx_unwind_drops = 0;
 
 #define CONTROL_RECORD(type, name, value)                                          \
 	struct type *name = bpf_ringbuf_reserve(&perfx_control, sizeof(*name), 0); \

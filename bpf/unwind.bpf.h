@@ -14,6 +14,9 @@
 #include "perfx.bpf.h"
 #include "perfx_unwind.h"
 
+/* How often rows have been taken from pages, to become other pages' rows. */
+extern volatile __u32 perfx_unwind_drops;
+
 /* By tgid; a forked child has its parent's from its first instruction. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -231,7 +234,7 @@ __weak __noinline __u32 search_rule(const struct perfx_unwind_process *process, 
 static __always_inline __u32 find_rule(const struct perfx_unwind_process *process, __u64 address)
 {
 	__u64 mixed = permuted(address, process->generation), found, *cached;
-	__u32 key = mixed & UNWIND_CACHE_KEY, rule;
+	__u32 key = mixed & UNWIND_CACHE_KEY, drops, rule;
 
 	cached = bpf_map_lookup_elem(&perfx_unwind_cache, &key);
 	if (!cached || address >> PERFX_UNWIND_ADDRESS_BITS)
@@ -240,9 +243,14 @@ static __always_inline __u32 find_rule(const struct perfx_unwind_process *proces
 	found = mixed ^ *(volatile __u64 *)cached;
 	if (found && found <= UNWIND_CACHE_KEY)
 		return found;
+	drops = perfx_unwind_drops;
 	rule = search_rule(process, address);
-	if (rule < RULE_MISSING)
-		*(volatile __u64 *)cached = mixed | rule;
+	if (rule >= RULE_MISSING)
+		return rule;
+	/* its rows may have been another page's when they were read */
+	if (drops != perfx_unwind_drops)
+		return RULE_MISSING + PERFX_STACK_END_NO_TABLE;
+	*(volatile __u64 *)cached = mixed | rule;
 	return rule;
 }
 

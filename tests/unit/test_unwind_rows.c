@@ -185,6 +185,49 @@ Test(unwind_rows, rows_run_out)
 	image__free(image);
 }
 
+/* Rows of pages that are dropped are others' then, where they fit; a page that was asked for in
+ * vain may be asked for again. */
+Test(unwind_rows, rows_are_used_again)
+{
+	struct image *large = image_of_rules(8999), *small = open_image("f.so", "");
+	const uint32_t fits = PERFX_UNWIND_SLAB_ROWS / 9000;
+
+	slabs_max = 1;
+	unwind_rows__add_pages(rows, fits + 3);
+	for (uint32_t page = 0; page < fits; page++)
+		cr_assert_eq(unwind_rows__load(rows, page, large, 0x10000), 0);
+	cr_assert_eq(unwind_rows__load(rows, fits, large, 0x10000), -ENOSPC);
+	pages[fits] = PERFX_UNWIND_PAGE_ASKED;
+	/* nothing was dropped */
+	cr_assert_eq(unwind_rows__reuse(rows), 0);
+	cr_expect_eq(pages[fits], 0);
+	cr_assert_eq(unwind_rows__load(rows, fits, large, 0x10000), -ENOSPC);
+
+	unwind_rows__drop(rows, 3, 2);
+	unwind_rows__drop(rows, 7, 1);
+	cr_expect_eq(unwind_rows__pages_loaded(rows), fits - 3);
+	cr_expect_not(unwind_rows__loaded(rows, 3));
+	cr_expect_eq(pages[4], 0);
+	cr_expect_eq(page_at(5).first_row, 5 * 9000);
+	cr_assert_eq(unwind_rows__reuse(rows), 0);
+	/* 18000 rows from page 3's on, 9000 from page 7's on */
+	cr_assert_eq(unwind_rows__load(rows, fits, small, PAGE_VADDR), 0);
+	cr_expect_eq(page_at(fits).first_row, 3 * 9000);
+	cr_assert_eq(unwind_rows__load(rows, fits + 1, large, 0x10000), 0);
+	cr_expect_eq(page_at(fits + 1).first_row, 3 * 9000 + page_at(fits).rows_count);
+	cr_assert_eq(unwind_rows__load(rows, fits + 2, large, 0x10000), 0);
+	cr_expect_eq(page_at(fits + 2).first_row, 7 * 9000);
+	cr_assert_eq(unwind_rows__load(rows, 3, large, 0x10000), -ENOSPC);
+	/* what they hold, and their neighbours */
+	expect_rule(fits, TEXT_VADDR - PAGE_VADDR + 1, PERFX_BASE_SP, 16);
+	for (uint32_t page = 0; page < fits + 3; page++)
+		if (unwind_rows__loaded(rows, page) && page != fits)
+			expect_rule(page, 8998, PERFX_BASE_SP, 16 + 8998);
+	cr_expect_eq(unwind_rows__bytes(rows), 1 << 20);
+	image__free(large);
+	image__free(small);
+}
+
 /* What finds no place among the rules has none. Index 0 is none; 1 and 2 have their meaning. */
 Test(unwind_rows, rules_run_out)
 {

@@ -220,6 +220,11 @@ struct tracer_unwind_maps tracer__unwind_maps(const struct tracer *tracer)
 	};
 }
 
+void tracer__unwind_rows_dropped(struct tracer *tracer)
+{
+	__atomic_add_fetch(&tracer->skel->bss->perfx_unwind_drops, 1, __ATOMIC_SEQ_CST);
+}
+
 int tracer__set_python(struct tracer *tracer, pid_t pid, const struct perfx_python_layout *python)
 {
 	uint32_t key = (uint32_t)pid;

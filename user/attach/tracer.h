@@ -130,6 +130,8 @@ struct tracer_unwind_maps {
 	int processes_fd, sets_fd, pages_fd, slabs_fd, rules_fd, requests_fd;
 };
 struct tracer_unwind_maps tracer__unwind_maps(const struct tracer *tracer);
+/* Rows that the programs may be reading become others: what they find now does not count. */
+void tracer__unwind_rows_dropped(struct tracer *tracer);
 
 /* Where the frames of a process's Python are, from now on also in children that it forks. 0 or
  * -errno. */

@@ -18,7 +18,10 @@ struct unwind_rows {
 	struct map64 by_hash;			    /* first rule with a hash */
 	uint32_t *slabs[PERFX_UNWIND_SLABS_MAX];
 	uint32_t slabs_count;
-	uint32_t slab_used; /* rows of the last one */
+	struct row_range {
+		uint32_t first, count; /* of all slabs; within one */
+	} * unused;		       /* ascending */
+	size_t unused_count, unused_room;
 	/* the page being compiled */
 	uint64_t page_vaddr;
 	uint32_t count;
@@ -68,6 +71,7 @@ void unwind_rows__free(struct unwind_rows *rows)
 	if (!rows)
 		return;
 	map64_clear(&rows->by_hash);
+	free(rows->unused);
 	free(rows);
 }
 
@@ -87,6 +91,24 @@ bool unwind_rows__loaded(const struct unwind_rows *rows, uint32_t page)
 	       PERFX_UNWIND_PAGE_ASKED;
 }
 
+/* Adds what lies between two rows, cut where slabs end. 0 or -ENOMEM. */
+static int add_unused(struct unwind_rows *rows, uint32_t from, uint32_t to)
+{
+	while (from < to) {
+		uint32_t end = (from / PERFX_UNWIND_SLAB_ROWS + 1) * PERFX_UNWIND_SLAB_ROWS;
+
+		if (end > to)
+			end = to;
+		if (grow_array(&rows->unused, &rows->unused_room, rows->unused_count + 1,
+			       sizeof(*rows->unused)))
+			return -ENOMEM;
+		rows->unused[rows->unused_count++] =
+			(struct row_range){.first = from, .count = end - from};
+		from = end;
+	}
+	return 0;
+}
+
 static int add_slab(struct unwind_rows *rows)
 {
 	uint32_t slab = rows->slabs_count;
@@ -97,8 +119,29 @@ static int add_slab(struct unwind_rows *rows)
 	if (!rows->slabs[slab])
 		return -ENOSPC;
 	rows->slabs_count++;
-	rows->slab_used = 0;
-	return 0;
+	return add_unused(rows, slab * PERFX_UNWIND_SLAB_ROWS, (slab + 1) * PERFX_UNWIND_SLAB_ROWS);
+}
+
+/* The first of so many rows in one slab, or -errno. */
+static int64_t take_rows(struct unwind_rows *rows, uint32_t count)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err; i++) {
+		struct row_range *range;
+
+		if (i == rows->unused_count)
+			err = add_slab(rows);
+		if (err)
+			break;
+		range = &rows->unused[i];
+		if (range->count < count)
+			continue;
+		range->first += count;
+		range->count -= count;
+		return range->first - count;
+	}
+	return err;
 }
 
 static int take_row(const struct cfi_row *row, void *ctx)
@@ -113,17 +156,13 @@ static int take_row(const struct cfi_row *row, void *ctx)
 }
 
 /* The rows are written first: a program that sees the page sees them. */
-static void publish(struct unwind_rows *rows, uint32_t page)
+static void publish(struct unwind_rows *rows, uint32_t page, uint32_t first_row)
 {
-	uint32_t slab = rows->slabs_count - 1;
-	struct perfx_unwind_page loaded = {.first_row =
-						   slab * PERFX_UNWIND_SLAB_ROWS + rows->slab_used,
-					   .rows_count = rows->count};
+	struct perfx_unwind_page loaded = {.first_row = first_row, .rows_count = rows->count};
 	uint64_t word;
 
-	memcpy(rows->slabs[slab] + rows->slab_used, rows->compiled,
-	       rows->count * sizeof(rows->compiled[0]));
-	rows->slab_used += rows->count;
+	memcpy(rows->slabs[first_row / PERFX_UNWIND_SLAB_ROWS] + first_row % PERFX_UNWIND_SLAB_ROWS,
+	       rows->compiled, rows->count * sizeof(rows->compiled[0]));
 	rows->pages_loaded++;
 	memcpy(&word, &loaded, sizeof(word));
 	__atomic_store_n(&rows->memory.pages[page], word, __ATOMIC_RELEASE);
@@ -131,6 +170,7 @@ static void publish(struct unwind_rows *rows, uint32_t page)
 
 int unwind_rows__load(struct unwind_rows *rows, uint32_t page, struct image *image, uint64_t vaddr)
 {
+	int64_t first_row;
 	int err;
 
 	rows->page_vaddr = vaddr;
@@ -140,11 +180,64 @@ int unwind_rows__load(struct unwind_rows *rows, uint32_t page, struct image *ima
 		rows->compiled[0] = PERFX_UNWIND_ROW(0, PERFX_UNWIND_RULE_NONE);
 		rows->count = 1;
 	}
-	err = 0;
-	if (!rows->slabs_count || rows->count > PERFX_UNWIND_SLAB_ROWS - rows->slab_used)
-		err = add_slab(rows);
+	first_row = take_rows(rows, rows->count);
+	if (first_row < 0)
+		return (int)first_row;
+	publish(rows, page, (uint32_t)first_row);
+	return 0;
+}
+
+/* --- room --- */
+
+static struct perfx_unwind_page page_at(const struct unwind_rows *rows, uint32_t page)
+{
+	uint64_t word = __atomic_load_n(&rows->memory.pages[page], __ATOMIC_RELAXED);
+	struct perfx_unwind_page found;
+
+	memcpy(&found, &word, sizeof(found));
+	return found;
+}
+
+void unwind_rows__drop(struct unwind_rows *rows, uint32_t first_page, uint32_t count)
+{
+	for (uint32_t page = first_page; page < first_page + count; page++) {
+		rows->pages_loaded -= unwind_rows__loaded(rows, page);
+		__atomic_store_n(&rows->memory.pages[page], 0, __ATOMIC_SEQ_CST);
+	}
+}
+
+static int by_first(const void *left, const void *right)
+{
+	const struct row_range *a = left, *b = right;
+
+	return (a->first > b->first) - (a->first < b->first);
+}
+
+int unwind_rows__reuse(struct unwind_rows *rows)
+{
+	struct row_range *used = calloc(rows->pages_loaded + 1, sizeof(*used));
+	uint32_t used_count = 0, behind = 0;
+	int err = used ? 0 : -ENOMEM;
+
+	for (uint32_t page = 0; used && page < rows->pages_count; page++) {
+		struct perfx_unwind_page found = page_at(rows, page);
+
+		if (found.rows_count)
+			used[used_count++] = (struct row_range){found.first_row, found.rows_count};
+		else
+			__atomic_store_n(&rows->memory.pages[page], 0, __ATOMIC_RELAXED);
+	}
+	if (used) {
+		qsort(used, used_count, sizeof(*used), by_first);
+		rows->unused_count = 0;
+	}
+	for (uint32_t i = 0; !err && i < used_count; i++) {
+		err = add_unused(rows, behind, used[i].first);
+		behind = used[i].first + used[i].count;
+	}
 	if (!err)
-		publish(rows, page);
+		err = add_unused(rows, behind, rows->slabs_count * PERFX_UNWIND_SLAB_ROWS);
+	free(used);
 	return err;
 }
 

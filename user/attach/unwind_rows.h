@@ -2,7 +2,7 @@
 /*
  * Compiled unwind tables in the maps that the BPF programs read (bpf/unwind.bpf.h): rules, rows in
  * slabs of 1 MiB, and the pages of 64 KiB of text that they belong to. A page is compiled at once,
- * published by one store, and stays.
+ * published by one store, and stays until it is dropped. Rules stay: the programs remember them.
  */
 #ifndef PERFX_ATTACH_UNWIND_ROWS_H
 #define PERFX_ATTACH_UNWIND_ROWS_H
@@ -33,9 +33,15 @@ void unwind_rows__free(struct unwind_rows *rows);
 int64_t unwind_rows__add_pages(struct unwind_rows *rows, size_t count);
 /* Is the page compiled? */
 bool unwind_rows__loaded(const struct unwind_rows *rows, uint32_t page);
-/* Compiles the page whose code begins at vaddr, a multiple of 64 KiB. -ENOSPC: the rows are full,
- * and it is not tried again. */
+/* Compiles the page whose code begins at vaddr, a multiple of 64 KiB. -ENOSPC: the rows are full.
+ */
 int unwind_rows__load(struct unwind_rows *rows, uint32_t page, struct image *image, uint64_t vaddr);
+
+/* Takes the rows of pages away: they are as if they had never been loaded. */
+void unwind_rows__drop(struct unwind_rows *rows, uint32_t first_page, uint32_t count);
+/* Makes room of all that was dropped, which no program may be reading any more; pages that were
+ * asked for in vain may be asked for again. 0 or -ENOMEM. */
+int unwind_rows__reuse(struct unwind_rows *rows);
 
 /* Kernel memory of the rows: what the slabs take. */
 size_t unwind_rows__bytes(const struct unwind_rows *rows);

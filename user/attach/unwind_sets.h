@@ -85,7 +85,7 @@ int unwind_sets__share(struct unwind_sets *sets, pid_t pid, uint32_t slot, uint3
 /* It has ended, or is another program. The slot that nobody uses any more, or UNWIND_SLOT_NONE. */
 uint32_t unwind_sets__forget(struct unwind_sets *sets, pid_t pid);
 
-/* What the programs are told of a process that uses a slot. */
+/* The programs' entry of a process that uses a slot. */
 struct perfx_unwind_process unwind_sets__process(const struct unwind_sets *sets, uint32_t slot);
 
 #endif

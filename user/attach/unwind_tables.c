@@ -55,6 +55,7 @@ struct unwind_tables {
 	struct ring_buffer *requests;
 	uint64_t cpu_ns;
 	bool said_full;
+	bool unmapped; /* since room was made, a list of mappings has gone */
 };
 
 /* Marks the vdso among indices of files. */
@@ -141,8 +142,8 @@ static struct table_file *file_of(struct unwind_tables *tables, pid_t pid,
 	return file->code.pages_count ? file : NULL;
 }
 
-/* The file that has a page. */
-static struct table_file *file_with(struct unwind_tables *tables, uint32_t page)
+/* Where in by_page the file is that has a page; by_page_count: there is none. */
+static size_t find_page(struct unwind_tables *tables, uint32_t page)
 {
 	size_t low = 0, high = tables->by_page_count;
 
@@ -155,16 +156,67 @@ static struct table_file *file_with(struct unwind_tables *tables, uint32_t page)
 		else if (page >= file->code.first_page + file->code.pages_count)
 			low = middle + 1;
 		else
-			return file;
+			return middle;
 	}
-	return NULL;
+	return tables->by_page_count;
+}
+
+static struct table_file *file_with(struct unwind_tables *tables, uint32_t page)
+{
+	size_t at = find_page(tables, page);
+
+	return at < tables->by_page_count ? file_at(tables, tables->by_page[at]) : NULL;
+}
+
+/* Marks the files of all lists, by their place in by_page. */
+static void mark_mapped(struct unwind_tables *tables, bool *mapped)
+{
+	for (uint32_t slot = 0; slot < PERFX_UNWIND_SETS_MAX; slot++) {
+		const struct mapping_list *list = unwind_sets__list(tables->sets, slot);
+
+		for (size_t i = 0; i < list->count; i++) {
+			const struct perfx_unwind_mapping *mapping = &list->mappings[i];
+
+			if (mapping->has_pages)
+				mapped[find_page(tables, mapping_page(mapping, mapping->start))] =
+					true;
+		}
+	}
+}
+
+/* Drops the rows of files that no process maps any more. A program that has found a page before
+ * may be searching its rows while they become another page's: what it has found does not count
+ * (find_rule() in bpf/unwind.bpf.h). False: there can be none. */
+static bool make_room(struct unwind_tables *tables)
+{
+	bool *mapped = tables->unmapped ? calloc(tables->by_page_count + 1, sizeof(*mapped)) : NULL;
+
+	if (!mapped)
+		return false;
+	tables->unmapped = false;
+	mark_mapped(tables, mapped);
+	for (size_t i = 0; i < tables->by_page_count; i++) {
+		const struct code_pages *code = &file_at(tables, tables->by_page[i])->code;
+
+		if (!mapped[i])
+			unwind_rows__drop(tables->rows, code->first_page, code->pages_count);
+	}
+	free(mapped);
+	tracer__unwind_rows_dropped(tables->tracer);
+	return !unwind_rows__reuse(tables->rows);
 }
 
 static void load_page(struct unwind_tables *tables, struct table_file *file, uint32_t page)
 {
-	if (!unwind_rows__loaded(tables->rows, page) &&
-	    unwind_rows__load(tables->rows, page, file->image,
-			      code_pages__vaddr(&file->code, page)))
+	uint64_t vaddr = code_pages__vaddr(&file->code, page);
+	int err;
+
+	if (unwind_rows__loaded(tables->rows, page))
+		return;
+	err = unwind_rows__load(tables->rows, page, file->image, vaddr);
+	if (err == -ENOSPC && make_room(tables))
+		err = unwind_rows__load(tables->rows, page, file->image, vaddr);
+	if (err)
 		say_full(tables, "32 MiB of rows");
 }
 
@@ -239,11 +291,13 @@ static int fill_slot(struct unwind_tables *tables, uint32_t slot, const struct m
 
 static void clear_slot(struct unwind_tables *tables, uint32_t slot)
 {
-	if (slot != UNWIND_SLOT_NONE)
-		bpf_map_delete_elem(tables->maps.sets_fd, &slot);
+	if (slot == UNWIND_SLOT_NONE)
+		return;
+	bpf_map_delete_elem(tables->maps.sets_fd, &slot);
+	tables->unmapped = true;
 }
 
-/* Tells the programs that a process uses a slot; then nobody finds the slot that it had. */
+/* A process uses a slot from now on; then nobody finds the slot that it had. */
 static int use_slot(struct unwind_tables *tables, pid_t pid, uint32_t slot, uint32_t unused)
 {
 	struct perfx_unwind_process value = unwind_sets__process(tables->sets, slot);

@@ -6,7 +6,8 @@
  * asked for.
  *
  * Everything is bounded, because files may be hostile: 32 MiB of rows, 16,384 rules, 4 GiB of text,
- * 4,096 mappings of a process. What finds no room ends a stack; its record has the reason.
+ * 4,096 mappings of a process. When the rows are full, those of files go that no process maps any
+ * more. What finds no room ends a stack; its record has the reason.
  */
 #ifndef PERFX_ATTACH_UNWIND_TABLES_H
 #define PERFX_ATTACH_UNWIND_TABLES_H
