@@ -582,6 +582,47 @@ Test(memory_kept, by_the_window_of_allocation)
 	aggregate__free(aggregate);
 }
 
+/* Stacks 1 and 2 were followed; of 3 only the caller is known, which is that of both. */
+Test(memory, an_allocation_without_a_stack_is_credited_to_one_that_is_alike)
+{
+	static const struct {
+		uint32_t stack, context;
+		uint64_t size;
+	} calls[] = {{1, 7, 100}, {3, 7, 100}, {2, 7, 50},  {3, 7, 50},	 {3, 7, 50},
+		     {3, 8, 50},  {3, 7, 51},  {2, 7, 100}, {3, 7, 100}, {1, 7, 100}};
+	struct story t = story_begin();
+	struct aggregate *aggregate;
+	const struct profile_memory *m;
+	uint64_t allocs[4] = {0}, left_out[4] = {0};
+
+	stream_stack(&t.stream, 1, 1, PERFX_STACK_COMPLETE, 0x10, 0x20);
+	stream_stack(&t.stream, 1, 2, PERFX_STACK_COMPLETE, 0x10, 0x30, 0x40);
+	stream_stack(&t.stream, 1, 3, PERFX_STACK_ENDED(PERFX_STACK_END_LEFT_OUT), 0x10);
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		t.place.stack = calls[i].stack;
+		t.place.context = calls[i].context;
+		allocated(&t, 0x1000 * (i + 1), calls[i].size, 0);
+	}
+	stream_end(&t.stream, 1 * S, 0);
+	aggregate = story_aggregate(&t);
+	m = host_memory(aggregate);
+	cr_expect_eq(m->allocs.value, 10);
+	for (size_t i = 0; i < m->hotspots_count; i++) {
+		const struct profile_hotspot *h = &m->hotspots[i];
+		size_t stack = h->frames_count == 3 ? 2 : h->frames_count == 2 ? 1 : 3;
+
+		allocs[stack] += h->allocs.value;
+		left_out[stack] += h->left_out_count;
+	}
+	cr_expect_eq(allocs[1], 3);
+	cr_expect_eq(left_out[1], 1);
+	cr_expect_eq(allocs[2], 5);
+	cr_expect_eq(left_out[2], 3);
+	/* nothing of the same context and size was followed */
+	cr_expect_eq(allocs[3], 2);
+	aggregate__free(aggregate);
+}
+
 /* Windows grow from 50 ms to 400 ms meanwhile; nothing is lost in it. */
 Test(memory_kept, unknown_frees_by_window)
 {

@@ -55,6 +55,62 @@ struct hotspot *hotspot_get(struct aggregate *a, struct domain_stats *stats, uin
 	return hotspot;
 }
 
+/* --- stacks that were left out ---
+ *
+ * Where following all stacks costs too much, one in so many is. An allocation whose own was left
+ * out is taken for one of the same calling context, caller, allocator and size: the one of these
+ * that was followed last, so that each of several sites gets its share.
+ */
+
+static uint64_t alike_key(const struct aggregate *a, const struct stack *stack,
+			  const struct perfx_allocation *r)
+{
+	uint64_t caller = stack->frames_count ? a->stacks.addresses[stack->first] : 0;
+
+	return (r->size_bytes * 0x9e3779b97f4a7c15u) ^ (caller << 20) ^
+	       key_of(0, r->context, r->allocator);
+}
+
+/* Of the allocation at `r`, or of one that is alike. */
+static uint32_t stack_or_alike(const struct aggregate *a, struct alike *alike,
+			       const struct perfx_allocation *r)
+{
+	uint32_t index, known;
+	const struct stack *stack;
+	uint64_t key;
+
+	index = a->stacks.some_left_out ? stack_index(&a->stacks, r->process, r->stack)
+					: MAP64_NONE;
+	if (index == MAP64_NONE)
+		return r->stack;
+	stack = &a->stacks.list[index];
+	key = alike_key(a, stack, r);
+	known = map64_get(&alike->ids, key);
+	if (PERFX_STACK_END(stack->flags) == PERFX_STACK_END_LEFT_OUT)
+		return known == MAP64_NONE ? r->stack : alike->stacks[known];
+	if (known != MAP64_NONE)
+		alike->stacks[known] = r->stack;
+	else if (alike->count < AGGREGATE_HOTSPOTS_MAX &&
+		 !grow_array(&alike->stacks, &alike->capacity, alike->count + 1,
+			     sizeof(*alike->stacks)) &&
+		 !map64_put(&alike->ids, key, (uint32_t)alike->count))
+		alike->stacks[alike->count++] = r->stack;
+	return r->stack;
+}
+
+struct hotspot *hotspot_of_allocation(struct aggregate *a, struct domain_stats *stats,
+				      const struct perfx_allocation *r)
+{
+	uint32_t stack = stack_or_alike(a, &stats->alike, r);
+	struct hotspot *hotspot = hotspot_get(a, stats, stack, r->context, r->allocator);
+
+	if (hotspot)
+		hotspot->left_out_count += stack != r->stack;
+	return hotspot;
+}
+
+/* --- what lives, by time --- */
+
 /* Two windows become one: it ends with what the second of them had. */
 static void merge_alloc_windows(struct hotspot *hotspot)
 {
@@ -194,6 +250,8 @@ void domain_stats__free(struct memory *memory, struct domain_stats *stats)
 		return;
 	tables_free(memory, stats);
 	map64_clear(&stats->hotspot_ids);
+	map64_clear(&stats->alike.ids);
+	free(stats->alike.stacks);
 	free(stats->points);
 	free(stats);
 }

@@ -452,6 +452,16 @@ static int by_count(const void *left, const void *right)
 	return strcmp(a->module, b->module);
 }
 
+static void count_hotspot(struct profile_stack_quality *quality,
+			  const struct profile_hotspot *hotspot)
+{
+	quality->left_out_count = add_capped(quality->left_out_count, hotspot->left_out_count);
+	count_stack(quality, hotspot->frames, hotspot->frames_count, hotspot->stack_flags,
+		    hotspot->allocs.value > hotspot->left_out_count
+			    ? hotspot->allocs.value - hotspot->left_out_count
+			    : 0);
+}
+
 static void quality_of_process(struct profile_process *process)
 {
 	struct profile_stack_quality *quality = &process->stacks;
@@ -460,10 +470,7 @@ static void quality_of_process(struct profile_process *process)
 		const struct profile_memory *memory = &process->memory[i];
 
 		for (size_t j = 0; j < memory->hotspots_count; j++)
-			count_stack(quality, memory->hotspots[j].frames,
-				    memory->hotspots[j].frames_count,
-				    memory->hotspots[j].stack_flags,
-				    memory->hotspots[j].allocs.value);
+			count_hotspot(quality, &memory->hotspots[j]);
 	}
 	for (size_t i = 0; i < process->samples.count; i++) {
 		const struct profile_stack *stack = process->samples.list[i].stack;

@@ -469,7 +469,7 @@ int handle_allocation(struct aggregate *a, const struct event *event)
 	if (!fits(stats, &arrival.weight))
 		return undecoded(a);
 	if (r->flags & PERFX_ALLOCATION_BEFORE) {
-		arrival.hotspot = hotspot_get(a, stats, r->stack, r->context, r->allocator);
+		arrival.hotspot = hotspot_of_allocation(a, stats, r);
 		return arrival.hotspot ? begin_with(a, stats, &arrival) : -ENOMEM;
 	}
 	if (domain_stats_tick(&a->memory, stats, r->time_ns))
@@ -477,7 +477,7 @@ int handle_allocation(struct aggregate *a, const struct event *event)
 	thread = domain_stats_thread(stats, r->tid);
 	if (!thread)
 		return reject(a);
-	arrival.hotspot = hotspot_get(a, stats, r->stack, r->context, r->allocator);
+	arrival.hotspot = hotspot_of_allocation(a, stats, r);
 	if (!arrival.hotspot)
 		return -ENOMEM;
 	stats->records_count++;

@@ -119,10 +119,19 @@ struct hotspot {
 	uint64_t ended;						   /* units, with a lifetime */
 	unsigned __int128 lifetimes;				   /* units × ns */
 	struct tally tally;
+	uint64_t left_out_count; /* allocations whose own stacks were left out */
 	uint64_t alloc_windows[PROFILE_ALLOC_WINDOWS]; /* units */
 	/* made at the end */
 	uint64_t oldest_ns, old_bytes /* units */;
 	uint32_t place; /* among its domain's */
+};
+
+/* The stack that was followed last of allocations that are alike: those of which none was followed
+ * are taken for the same. */
+struct alike {
+	struct map64 ids; /* key → stacks[] */
+	uint32_t *stacks;
+	size_t capacity, count;
 };
 
 struct domain_stats {
@@ -142,6 +151,7 @@ struct domain_stats {
 	struct map64 hotspot_ids;		 /* key → index */
 	struct hotspot *hotspots, *last_hotspot; /* in the order of their first allocations */
 	size_t hotspots_count;
+	struct alike alike;
 
 	struct tally tally;
 	uint64_t frees, temporary;			 /* units */
@@ -229,6 +239,9 @@ void mapped_clear(struct memory *memory, struct mapping_tree *tree);
 
 /* domain_stats.c: hotspots */
 /* NULL: memory is out. */
+/* The hotspot of an allocation; NULL: memory is out. */
+struct hotspot *hotspot_of_allocation(struct aggregate *aggregate, struct domain_stats *stats,
+				      const struct perfx_allocation *record);
 struct hotspot *hotspot_get(struct aggregate *aggregate, struct domain_stats *stats, uint32_t stack,
 			    uint32_t context, uint16_t allocator);
 static inline struct hotspot *hotspot_at(const struct memory *memory, uint32_t index)

@@ -89,6 +89,7 @@ static void fill_hotspot(struct memory_source *source, const struct hotspot *hot
 		.allocator = memory_allocator_of(memory, now.allocator)->name,
 		.allocs = tally_count(&now.tally, &source->stats->tally),
 		.allocated_bytes = tally_bytes(&now.tally),
+		.left_out_count = now.left_out_count,
 		.frees_count = memory_whole(now.frees),
 		.temporary_count = memory_whole(now.temporary),
 		.freed_bytes = memory_whole(now.freed_bytes),

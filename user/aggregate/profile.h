@@ -155,6 +155,8 @@ struct profile_hotspot {
 	const char *allocator;
 
 	struct profile_estimate allocs, allocated_bytes;
+	/* of allocs: their own stacks were left out, they are taken for calls of this one */
+	uint64_t left_out_count;
 	uint64_t frees_count;
 	uint64_t temporary_count; /* freed by the same thread's next allocator call */
 	/* Estimated from the sampled blocks that live; PROFILE_ABSENT where frees are not seen. */

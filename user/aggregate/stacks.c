@@ -84,6 +84,7 @@ int handle_stack(struct aggregate *a, const struct event *event)
 		return same_stack(stacks, &stacks->list[known], event) ? 0 : undecoded(a);
 	if (stacks->count >= AGGREGATE_STACKS_MAX)
 		return undecoded(a);
+	stacks->some_left_out |= PERFX_STACK_END(record->flags) == PERFX_STACK_END_LEFT_OUT;
 	return add_stack(stacks, event);
 }
 

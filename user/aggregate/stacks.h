@@ -34,6 +34,7 @@ struct stacks {
 	uint64_t *addresses;
 	size_t addresses_capacity, addresses_count;
 	struct chunks frames; /* index 0: none */
+	bool some_left_out;   /* PERFX_STACK_END_LEFT_OUT */
 };
 
 struct aggregate;

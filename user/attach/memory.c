@@ -23,6 +23,8 @@
 #define SETTLE_NS 1100000000u
 /* One of so many stacks is followed, where following all costs too much. */
 #define STACKS_EVERY 16
+/* Following a deep one takes that long when its code has been met before. */
+#define STACK_NS 5000
 
 enum step { STEP_FULL = 0, STEP_FEW_STACKS, STEP_NO_FREES, STEP_DUTY, STEP_OFF };
 
@@ -229,15 +231,22 @@ static void say_step(const struct memory *memory, enum perfx_domain domain, doub
 			: "tensor");
 }
 
+static bool follows_all(const struct memory *memory, const struct domain *d)
+{
+	return d->step == STEP_FULL && d->level == PERFX_MEMORY_EXACT &&
+	       tracer__stacks(memory->tracer) != PERFX_STACKS_OFF;
+}
+
 /* Stacks go first: counts and bytes stay exact. */
 static void thin_stacks(struct memory *memory, enum perfx_domain domain, double percent,
 			uint64_t per_second)
 {
 	struct domain *d = &memory->domains[domain];
+	bool surely = per_second * STACK_NS > STACKS_BUDGET_PERCENT * 10000000ull;
 
 	tracer__forget_runs(memory->tracer);
 	memory->settled_ns = memory->looked_ns + SETTLE_NS;
-	if (!d->doubted) {
+	if (!d->doubted && !surely) {
 		d->doubted = true;
 		return;
 	}
@@ -252,11 +261,6 @@ static void step_down(struct memory *memory, enum perfx_domain domain, double pe
 {
 	struct domain *d = &memory->domains[domain];
 
-	if (d->step == STEP_FULL && d->level == PERFX_MEMORY_EXACT &&
-	    tracer__stacks(memory->tracer) != PERFX_STACKS_OFF) {
-		thin_stacks(memory, domain, percent, per_second);
-		return;
-	}
 	if (d->step <= STEP_FEW_STACKS) {
 		d->step = STEP_NO_FREES;
 		set_level(memory, domain, PERFX_MEMORY_SAMPLED_IN);
@@ -295,11 +299,15 @@ static void look(struct memory *memory, enum perfx_domain domain, double busy_ns
 	struct alloc_probe_cost cost = probes__alloc_cost(memory->probes, domain);
 	double percent = 100 * (cost.cost_ns - d->at_look.cost_ns) / busy_ns;
 	uint64_t allocations = cost.allocations_count - d->at_look.allocations_count;
-	uint64_t elapsed_ns = now_ns - memory->looked_ns;
+	uint64_t per_second = allocations * 1000000000 / (now_ns - memory->looked_ns);
 
 	d->at_look = cost;
-	if (d->by_default && d->step < STEP_DUTY && percent > MEMORY_BUDGET_PERCENT)
-		step_down(memory, domain, percent, allocations * 1000000000 / elapsed_ns, now_ns);
+	if (!d->by_default)
+		return;
+	if (follows_all(memory, d) && percent > STACKS_BUDGET_PERCENT)
+		thin_stacks(memory, domain, percent, per_second);
+	else if (!follows_all(memory, d) && d->step < STEP_DUTY && percent > MEMORY_BUDGET_PERCENT)
+		step_down(memory, domain, percent, per_second, now_ns);
 }
 
 void memory__enforce_budget(struct memory *memory, uint64_t now_ns, uint64_t cpu_ns)

@@ -4,11 +4,11 @@
  * for what was not asked for.
  *
  * The default records framework blocks where there are any, otherwise a sample of the heap. Hits
- * are counted from the first moment; above MEMORY_BUDGET_PERCENT of predicted slowdown it steps
- * down:
+ * are counted from the first moment. Where an exact domain costs more than STACKS_BUDGET_PERCENT,
+ * few of its call stacks are followed; above MEMORY_BUDGET_PERCENT of predicted slowdown a domain
+ * steps down:
  *
- *   as it was → of exact domains: few call stacks → a sample of the allocations, frees not seen
- *   → that for a part of the time → off
+ *   as it was → a sample of the allocations, frees not seen → that for a part of the time → off
  *
  * each step with a message. A level that was asked for is kept.
  */
@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #define MEMORY_BUDGET_PERCENT 5
+#define STACKS_BUDGET_PERCENT 2
 
 struct memory;
 

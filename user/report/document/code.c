@@ -590,7 +590,9 @@ static void add_quality(struct text *text, const struct profile_stack_quality *q
 			    PERFX_STACK_FRAMES_MAX);
 	text_add(text, ".");
 	if (quality->left_out_count)
-		text_printf(text, " %s more allocations have no stack, to keep the cost down.",
+		text_printf(text,
+			    " Of %s more allocations the stack was not followed, to keep the cost "
+			    "down.",
 			    as_count(quality->left_out_count));
 	if (quality->gone_count)
 		text_printf(text, " %s Python code object%s gone before %s could be named.",
