@@ -85,6 +85,12 @@ def test_gpus_that_no_traced_process_uses(stub, idle):
     assert "gpu_energy_mj" not in process_of(report, idle.pid)
 
 
+def test_no_gpus(stub, idle):
+    stub.say(f"nvmlDeviceGetComputeRunningProcesses 0 {idle.pid}:2147483648")
+    report, _ = trace(stub, idle.pid, "--gpu", "off")
+    assert "gpu_mj" not in report.get("energy", {})
+
+
 def test_gpus_by_choice(stub, idle):
     stub.say()
     report, _ = trace(stub, idle.pid, "--gpu-devices", "1")

@@ -302,6 +302,7 @@ static const struct golden_case golden_cases[] = {
 	{"ranges-blind", golden_ranges_blind},
 	{"code", golden_code},
 	{"energy", golden_energy},
+	{"energy-ranks", golden_energy_ranks},
 };
 
 #define GOLDEN_CASES (sizeof(golden_cases) / sizeof(golden_cases[0]))

@@ -76,4 +76,27 @@ __attribute__((unused)) static void golden_energy(struct stream *s)
 	stream_end(s, 10 * S, 0);
 }
 
+/* Two ranks of a training: one GPU each, of which rank 1 has to share its own. */
+__attribute__((unused)) static void golden_energy_ranks(struct stream *s)
+{
+	stream_host(s);
+	stream_process(s, 1, 4242, "torchrun", "torchrun\x1ftrain.py");
+	stream_function(s, 1, "train_step", "/srv/libtrain.so", PERFX_SOURCE_PERFX);
+	for (uint32_t p = 2; p <= 3; p++) {
+		stream_plain(s, PERFX_KIND_FORK, struct perfx_fork, .time_ns = STREAM_START,
+			     .process = p, .parent_process = 1, .pid = 4300 + p, .ppid = 4242);
+		energy_device(s, p - 2);
+		stream_context(s, p, 0, 1, p);
+		for (uint64_t i = 0; i < 10; i++)
+			stream_call(s, p, 4300 + p, i * 100 * MS, 90 * MS, 90 * MS, 0);
+		for (uint64_t i = 0; i <= 10; i++) {
+			energy_share_of(s, i * 100 * MS, p - 2, p, 90);
+			if (p == 3)
+				energy_share_of(s, i * 100 * MS, p - 2, 0, 30);
+			energy_sample(s, i * 100 * MS, p - 2, i * 40000, 400000);
+		}
+	}
+	stream_end(s, 1 * S, 0);
+}
+
 #endif

@@ -201,6 +201,8 @@ Test(decode, enums_out_of_range_are_refused)
 	REFUSED(PERFX_KIND_GPU_ACTIVITY, struct perfx_gpu_activity, .op = PERFX_GPU_OP_KERNEL,
 		.time_ns = 2, .end_ns = 1);
 	REFUSED(PERFX_KIND_GPU_CALL, struct perfx_gpu_call, .op = PERFX_GPU_OPS);
+	REFUSED(PERFX_KIND_HOST_ENERGY, struct perfx_host_energy,
+		.domain = PERFX_ENERGY_DOMAINS_MAX);
 	REFUSED(PERFX_KIND_GPU_CALL, struct perfx_gpu_call, .op = PERFX_GPU_OP_SYNC, .time_ns = 2,
 		.end_ns = 1);
 	REFUSED(PERFX_KIND_GPU_LAUNCHES, struct perfx_gpu_launches, .op = PERFX_GPU_OP_COPY);

@@ -192,6 +192,22 @@ Test(nvml, processes)
 	expect_processes(open_stub(""));
 }
 
+/* More than fit: none is taken for all. */
+Test(nvml, too_many_processes)
+{
+	static char line[8192] = "nvmlDeviceGetComputeRunningProcesses 0";
+	struct nvml_process list[NVML_PROCESSES_MAX];
+	struct nvml *nvml;
+
+	for (int i = 0; i <= NVML_PROCESSES_MAX; i++)
+		strcat(line, " 1");
+	strcat(line, "\n");
+	write_script(two_devices, line);
+	nvml = open_stub("");
+	cr_expect_eq(nvml__processes(nvml, 0, list), -E2BIG);
+	nvml__close(nvml);
+}
+
 Test(nvml, processes_of_an_old_library)
 {
 	expect_processes(open_stub("-DNVML_OLD"));

@@ -567,7 +567,7 @@ const struct option_row option_rows[] = {
 		"the time that calls wait for the device, at the calls of the runtime and the "
 		"driver; nothing enters the process. "
 		"This is the default, but with `-F` or `--host-level` 0 or 1 only if it is given. "
-		"`off`: these calls are not traced."},
+		"`off`: these calls are not traced, and GPUs are not sampled."},
 	{"flops-rules", 0, false, SECTION_WHAT, PROBING, .arg = "FILE", COMPLETE_FILE,
 	 .parse = take_text, INTO(flops_rules),
 	 .help = "FLOPs of your own functions (docs/flops.md), which are traced as well",

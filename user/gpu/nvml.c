@@ -715,7 +715,7 @@ ssize_t nvml__processes(struct nvml *nvml, uint32_t index,
 		return err;
 	result = note(device, list_running(nvml, device->handle, &listed, list, &size));
 	if (result != DONE)
-		return result == INSUFFICIENT_SIZE ? -EIO : errno_of(result);
+		return result == INSUFFICIENT_SIZE ? -E2BIG : errno_of(result);
 	for (unsigned i = 0; i < listed && i < NVML_PROCESSES_MAX; i++)
 		count = add_running(processes, count, (const void *)(list + i * size));
 	if (count)

@@ -52,9 +52,10 @@ struct nvml_process {
 	uint64_t used_bytes; /* UINT64_MAX: not measured */
 };
 
-#define NVML_PROCESSES_MAX 256 /* of a GPU; further ones are left out */
+#define NVML_PROCESSES_MAX 256 /* of a GPU */
 
-/* The count, or -ENOTSUP, -EACCES, -ENODEV (lost), -EIO. Of each process one entry. */
+/* The count, or -E2BIG (more than that), -ENOTSUP, -EACCES, -ENODEV (lost), -EIO. Of each process
+ * one entry. */
 ssize_t nvml__processes(struct nvml *nvml, uint32_t index,
 			struct nvml_process processes[NVML_PROCESSES_MAX]);
 

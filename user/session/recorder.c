@@ -432,6 +432,8 @@ static void open_gpus(struct recorder *recorder)
 				   .options.devices = recorder->options->gpu_devices};
 
 	recorder->powercap = powercap__new(NULL);
+	if (recorder->options->plan.gpu == GPU_OFF)
+		return;
 	recorder->gpus = gpus__new(&parts);
 	if (!recorder->gpus)
 		msg_say("GPUs are not sampled: %s", strerror(errno));

@@ -32,7 +32,7 @@
 
 enum { SUCCESS = 0, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7 };
 
-#define ANSWER_MAX 512
+#define ANSWER_MAX 1024
 
 static uint64_t loaded_ns;
 

@@ -108,6 +108,8 @@ struct worker_sum {
 	size_t count; /* of workers */
 	uint64_t wall_ns, cpu_ns, rss_bytes;
 	uint64_t untraced_ns; /* PROFILE_ABSENT where one's is not known */
+	uint64_t gpu_mj;      /* likewise */
+	bool gpu_estimated;
 	uint64_t steps_count, steps_ns, steps_avg_least_ns, steps_avg_most_ns;
 	uint64_t allocated_bytes[WORKER_DOMAINS]; /* by enum perfx_domain */
 	bool estimated[WORKER_DOMAINS];		  /* from samples */

@@ -274,6 +274,8 @@ int worker_sum_make(struct worker_sum *sum, const struct profile *profile, const
 					p->untraced.tid ? p->untraced.self_ns : PROFILE_ABSENT);
 		sum->cpu_ns = plus(sum->cpu_ns, p->cpu_ns);
 		sum->rss_bytes = plus(sum->rss_bytes, p->rss_bytes);
+		sum->gpu_mj = plus(sum->gpu_mj, p->energy.gpu_mj);
+		sum->gpu_estimated |= p->energy.estimated;
 		add_steps(sum, &p->steps);
 		add_memory(sum, p);
 		err = add_rows(sum, &places, p);
@@ -330,6 +332,11 @@ static void add_allocated(struct text *text, const struct worker_sum *sum, enum 
 		add_each(text, title, sum->allocated_bytes[domain], sum->count, add_bytes);
 }
 
+static void add_mj(struct text *text, uint64_t mj)
+{
+	add_si(text, (double)mj / 1e3, "J");
+}
+
 static void compose_workers_facts(struct composer *c, const struct worker_sum *sum)
 {
 	struct text text = {0};
@@ -337,6 +344,9 @@ static void compose_workers_facts(struct composer *c, const struct worker_sum *s
 	text_printf(&text, "wall %s each", as_ns(sum->wall_ns / sum->count));
 	add_each(&text, "CPU", sum->cpu_ns, sum->count, add_ns);
 	add_each(&text, "RSS", sum->rss_bytes, sum->count, add_bytes);
+	if (sum->gpu_mj)
+		add_each(&text, sum->gpu_estimated ? "GPU energy ~" : "GPU energy", sum->gpu_mj,
+			 sum->count, add_mj);
 	for (int i = 0; i < WORKER_DOMAINS; i++)
 		add_allocated(&text, sum, (enum perfx_domain)i);
 	document_add(c->document, BLOCK_PARAGRAPH, &text);
