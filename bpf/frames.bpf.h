@@ -564,6 +564,12 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 		}
 	}
 	make_way(t, ret_addr_sp);
+	if (t->device_call && (probe->flags & PERFX_PROBE_F_OUTERMOST)) {
+		counter_add(PERFX_COUNTER_REPEATS, 1);
+		if (by_return && !perfx_sessions)
+			t->declined++;
+		return false;
+	}
 	if (probe->kind == PERFX_PROBE_COUNT || t->depth >= PERFX_MAX_DEPTH ||
 	    (by_return && (t->returns >= RETURNS_MAX || return_probe_kills(ret_addr_sp)))) {
 		count_call(t, probe);

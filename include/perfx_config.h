@@ -65,6 +65,9 @@ enum perfx_probe_kind {
  * counted. */
 #define PERFX_PROBE_F_TAKES_OVER 0x20
 
+/* Entries: a call inside one that has handed work to a device is part of that: not recorded. */
+#define PERFX_PROBE_F_OUTERMOST 0x40
+
 /* Size of the table of entry probes whose calls nest too deep for a return probe, by index modulo
  * this power of two. */
 #define PERFX_DECLINED_PLACES 64
@@ -552,7 +555,7 @@ struct perfx_kernel {
 
 enum perfx_counter {
 	PERFX_COUNTER_REPEATS =
-		0, /* hits of an entry that were iterations: PERFX_PROBE_F_REPEATS */
+		0, /* hits of an entry that began no call: _F_REPEATS, _F_OUTERMOST */
 	PERFX_COUNTER_RING_DROPS,
 	PERFX_COUNTER_MAP_FULL,
 	PERFX_COUNTER_UNMATCHED_RETURNS,

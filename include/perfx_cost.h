@@ -135,7 +135,7 @@ struct perfx_instruction {
 #define PERFX_COST_F_WORKER 0x10
 /* Hands its work over and returns: its duration is not that of the work. */
 #define PERFX_COST_F_SUBMITS 0x20
-/* Hands work to a device: what it calls for that is a part of it. */
+/* Hands work to a device, or waits for it: what it calls for that is a part of it. */
 #define PERFX_COST_F_DEVICE 0x40
 
 struct perfx_cost_program {

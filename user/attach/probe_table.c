@@ -183,6 +183,18 @@ int probes_place_exits(struct probes *probes, size_t index, uint8_t flags)
 	return 0;
 }
 
+/* The driver's function that a runtime's calls for the same work. Its return can be declined, exit
+ * sites would be hit all the same. */
+static bool is_part_of_outer(const struct probes *probes, const struct plan_function *function,
+			     const struct placed *placed)
+{
+	const struct perfx_cost_program *program =
+		placed->cost_program ? &probes->plan->cost_programs[placed->cost_program] : NULL;
+
+	return program && program->flags & PERFX_COST_F_DEVICE && function->by_default &&
+	       placed->ret == PERFX_RETURN_PROBE;
+}
+
 int probes_place(struct probes *probes, size_t index)
 {
 	const struct plan_function *function = &probes->plan->functions[index];
@@ -210,6 +222,8 @@ int probes_place(struct probes *probes, size_t index)
 	if (probes->counters_all ||
 	    (probes->counters_enabled && plan_knows_work(probes->plan, placed->cost_program)))
 		probe.flags |= PERFX_PROBE_F_PERF;
+	if (is_part_of_outer(probes, function, placed))
+		probe.flags |= PERFX_PROBE_F_OUTERMOST;
 	if (placed->entry) {
 		*tracer__probe(probes->tracer, placed->entry) = probe;
 	} else {

@@ -27,6 +27,7 @@
  *	copy(WHERE, EXPR)       bytes are copied: host_to_device device_to_host device_to_device
  *	                        host_to_host peer unknown, kind(a cudaMemcpyKind), types(two of
  *	                        CUmemorytype: source, destination); or set: memset
+ *	wait                    for what has been handed over: calls inside are a part of it
  *	kernel_name(handle, text)   a kernel's handle has the name at this address
  *	kernel_alias(handle, other)   a handle is that of another, or of a stub
  *	exit                    what follows is done when the function returns: arguments are gone

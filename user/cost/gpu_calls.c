@@ -52,7 +52,7 @@ static const char runtime[] = "libcudart*", driver[] = "libcuda.so*";
 	"let at=arg1; let kernel=arg2; exit; same(u32(result), 0); kernel_name(kernel, " \
 	"load64(at))"
 
-/* v2: before _v2, its argument was another structure. text NULL: its calls only wait. */
+/* v2: before _v2, its argument was another structure. */
 #define WAITS(op, library, name, text)                                \
 	{                                                             \
 		{name, PERFX_GPU_OP_##op, true}, library, text, false \
@@ -146,13 +146,13 @@ static const struct row {
 	HANDS_OVER(MEMSET, driver, "cuMemsetD2D32", "copy(memset, 4*arg4*arg5)"),
 	HANDS_OVER(MEMSET, driver, "cuMemsetD2D32Async", "copy(memset, 4*arg4*arg5)"),
 
-	WAITS(SYNC, runtime, "cudaDeviceSynchronize", NULL),
-	WAITS(SYNC, runtime, "cudaThreadSynchronize", NULL),
-	WAITS(SYNC, runtime, "cudaStreamSynchronize", NULL),
-	WAITS(SYNC, runtime, "cudaEventSynchronize", NULL),
-	WAITS(SYNC, driver, "cuCtxSynchronize", NULL),
-	WAITS(SYNC, driver, "cuStreamSynchronize", NULL),
-	WAITS(SYNC, driver, "cuEventSynchronize", NULL),
+	WAITS(SYNC, runtime, "cudaDeviceSynchronize", "wait"),
+	WAITS(SYNC, runtime, "cudaThreadSynchronize", "wait"),
+	WAITS(SYNC, runtime, "cudaStreamSynchronize", "wait"),
+	WAITS(SYNC, runtime, "cudaEventSynchronize", "wait"),
+	WAITS(SYNC, driver, "cuCtxSynchronize", "wait"),
+	WAITS(SYNC, driver, "cuStreamSynchronize", "wait"),
+	WAITS(SYNC, driver, "cuEventSynchronize", "wait"),
 	/* no work: they name kernels */
 	NAMES_KERNEL(runtime, "__cudaGetKernel", SAME_AS_SECOND),
 	NAMES_KERNEL(runtime, "cudaGetKernel", SAME_AS_SECOND),
@@ -220,7 +220,7 @@ int gpu_call_program(const char *base_name, const char *symbol, struct perfx_cos
 	const struct row *row = find_row(symbol, &versioned);
 	char why[128];
 
-	if (!row || !row->text || fnmatch(row->library, base_name, 0) || (row->v2 && !versioned))
+	if (!row || fnmatch(row->library, base_name, 0) || (row->v2 && !versioned))
 		return -ENOENT;
 	return cost_compile(row->text, program, why, sizeof(why));
 }

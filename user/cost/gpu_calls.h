@@ -24,8 +24,8 @@ const struct gpu_call *gpu_call_find(const char *name);
 /* Is it one, or one that gives handles for kernels, in the library that has it? */
 bool gpu_call_is(const char *base_name, const char *symbol);
 
-/* What counts the work that its calls hand over, or remembers the kernel. -ENOENT: nothing, because
- * its calls only wait, or because it is no such function. */
+/* What counts the work that its calls hand over, or remembers the kernel. -ENOENT: it is no such
+ * function. */
 int gpu_call_program(const char *base_name, const char *symbol, struct perfx_cost_program *program);
 
 #endif

@@ -687,6 +687,8 @@ static void parse_statement(struct parser *parser)
 		parse_list(parser, PERFX_OP_GRAPH, 1);
 	else if (!strcmp(word, "copy"))
 		parse_copy(parser);
+	else if (!strcmp(word, "wait"))
+		parser->program->flags |= PERFX_COST_F_DEVICE;
 	else if (!strcmp(word, "kernel_name"))
 		parse_list(parser, PERFX_OP_KERNEL_NAME, 2);
 	else if (!strcmp(word, "kernel_alias"))
@@ -710,7 +712,8 @@ static void parse_statement(struct parser *parser)
 	else
 		fail(parser,
 		     "'%s' is not a statement: flops bytes dtype let same note bus int slot kernel "
-		     "leaf worker submits moves exit launch launch_by_stub graph copy kernel_name "
+		     "leaf worker submits moves exit launch launch_by_stub graph copy wait "
+		     "kernel_name "
 		     "kernel_alias",
 		     word);
 }
@@ -733,10 +736,10 @@ static void conclude(struct parser *parser)
 	bool notes = has_statement(program, PERFX_OP_NOTE) ||
 		     has_statement(program, PERFX_OP_KERNEL_NAME) ||
 		     has_statement(program, PERFX_OP_KERNEL_ALIAS);
-	bool device = has_statement(program, PERFX_OP_LAUNCH) ||
-		      has_statement(program, PERFX_OP_LAUNCH_BY_STUB) ||
-		      has_statement(program, PERFX_OP_GRAPH) ||
-		      has_statement(program, PERFX_OP_COPY);
+	bool device =
+		program->flags & PERFX_COST_F_DEVICE || has_statement(program, PERFX_OP_LAUNCH) ||
+		has_statement(program, PERFX_OP_LAUNCH_BY_STUB) ||
+		has_statement(program, PERFX_OP_GRAPH) || has_statement(program, PERFX_OP_COPY);
 
 	if (device)
 		program->flags |= PERFX_COST_F_DEVICE;
