@@ -100,9 +100,10 @@ def test_gpus_by_choice(stub, idle):
 
 
 def test_a_gpu_is_lost(stub, idle):
-    stub.say(f"nvmlDeviceGetComputeRunningProcesses 0 {idle.pid}:2147483648")
+    used = f"nvmlDeviceGetComputeRunningProcesses 0 {idle.pid}:2147483648"
+    stub.say(used)
     tracer = Tracer(idle.pid, "--interval", "50ms", env=stub.environment)
-    stub.say("nvmlDeviceGetPowerUsage 0 !15")
+    stub.say(used, "nvmlDeviceGetPowerUsage 0 !15")
     assert tracer.reads("GPU 0 (NVIDIA H100 80GB HBM3) is lost")
     report = tracer.stop()
     assert [row["name"] for row in report["not_attached"]] == ["GPU 0"]
