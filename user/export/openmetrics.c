@@ -241,6 +241,69 @@ static int put_gpu_energy(const struct export *export, struct text *line)
 	return err;
 }
 
+/* --- GPUs ------------------------------------------------------------------------------------- */
+
+static const struct gpu_gauge {
+	const char *name, *unit, *help;
+	enum profile_gpu_metric metric;
+	double per_unit;
+} gpu_gauges[] = {
+	{"perfx_gpu_utilization_ratio", "ratio", "Share of the time in which a kernel ran.",
+	 PROFILE_GPU_UTILISATION, 100},
+	{"perfx_gpu_memory_used_bytes", "bytes", "Memory in use by all programs, on average.",
+	 PROFILE_GPU_MEMORY_USED, 1},
+	{"perfx_gpu_power_watts", "watts", "Power, on average.", PROFILE_GPU_POWER, 1e3},
+};
+
+static void open_gpu(struct text *line, const char *name, const struct profile_gpu_device *device)
+{
+	char index[16];
+
+	open_series(line, name, NULL);
+	snprintf(index, sizeof(index), "%u", device->index);
+	add_label(line, "gpu", index);
+	add_foreign(line, "uuid", device->uuid);
+}
+
+static int put_gpu_gauge(const struct export *export, struct text *line,
+			 const struct gpu_gauge *gauge)
+{
+	int err = 0;
+
+	put_type(export->out, gauge->name, "gauge", gauge->unit, gauge->help);
+	for (size_t i = 0; i < export->profile->gpu_devices_count && !err; i++) {
+		const struct profile_gpu_device *device = &export->profile->gpu_devices[i];
+		uint64_t value = device->metrics[gauge->metric].avg;
+
+		if (value == PROFILE_ABSENT)
+			continue;
+		open_gpu(line, gauge->name, device);
+		text_printf(line, "} %.12g", (double)value / gauge->per_unit);
+		err = end_line(export->out, line);
+	}
+	return err;
+}
+
+static int put_gpus(const struct export *export, struct text *line)
+{
+	const struct profile *profile = export->profile;
+	int err = 0;
+
+	if (!profile->gpu_devices_count)
+		return 0;
+	for (size_t i = 0; i < sizeof(gpu_gauges) / sizeof(gpu_gauges[0]) && !err; i++)
+		err = put_gpu_gauge(export, line, &gpu_gauges[i]);
+	put_type(export->out, "perfx_gpu_energy_joules", "counter", "joules",
+		 "Energy that the GPU used during the recording.");
+	for (size_t i = 0; i < profile->gpu_devices_count && !err; i++) {
+		if (profile->gpu_devices[i].energy_mj == PROFILE_ABSENT)
+			continue;
+		open_gpu(line, "perfx_gpu_energy_joules_total", &profile->gpu_devices[i]);
+		err = close_joules(export->out, line, profile->gpu_devices[i].energy_mj, 1e3);
+	}
+	return err;
+}
+
 static int put_energy(const struct export *export, struct text *line)
 {
 	const struct profile_host_energy *energy = &export->profile->energy;
@@ -483,6 +546,8 @@ int export_openmetrics(const struct export *export)
 		err = put_cpu(export, &line);
 	if (!err)
 		err = put_resident(export, &line);
+	if (!err)
+		err = put_gpus(export, &line);
 	if (!err)
 		err = put_energy(export, &line);
 	for (size_t i = 0; i < sizeof(memory_metrics) / sizeof(memory_metrics[0]) && !err; i++)

@@ -444,18 +444,25 @@ static int on_span(void *ctx, const struct perfx_span *span)
 
 /* --- counters --------------------------------------------------------------------------------- */
 
-static int put_counter_track(struct perfetto *p, size_t process, const char *name, bool bytes)
+/* parent 0: of the machine; unit NULL: bytes. */
+static int put_track(struct perfetto *p, uint64_t parent, const char *name, const char *unit)
 {
 	wire_integer(&p->message, TRACK_UUID, ++p->uuids_count);
 	wire_string(&p->message, TRACK_NAME, name);
-	wire_integer(&p->message, TRACK_PARENT, p->process_uuids[process]);
-	if (bytes)
-		wire_integer(&p->inner, COUNTER_UNIT, UNIT_BYTES);
+	if (parent)
+		wire_integer(&p->message, TRACK_PARENT, parent);
+	if (unit)
+		wire_string(&p->inner, COUNTER_UNIT_NAME, unit);
 	else
-		wire_string(&p->inner, COUNTER_UNIT_NAME, "%");
+		wire_integer(&p->inner, COUNTER_UNIT, UNIT_BYTES);
 	wire_message(&p->message, TRACK_COUNTER, &p->inner);
 	wire_message(&p->packet, PACKET_TRACK, &p->message);
 	return put_packet(p);
+}
+
+static int put_counter_track(struct perfetto *p, size_t process, const char *name, bool bytes)
+{
+	return put_track(p, p->process_uuids[process], name, bytes ? NULL : "%");
 }
 
 static int put_count(struct perfetto *p, uint64_t time_ns, uint64_t value)
@@ -514,6 +521,64 @@ static int put_memory(struct perfetto *p, size_t i, const struct profile_memory 
 		err = put_count(p, memory->points[j].time_ns,
 				held ? memory->points[j].live_bytes
 				     : memory->points[j].allocated_bytes);
+	return err;
+}
+
+/* --- GPUs: what was sampled of each ----------------------------------------------------------- */
+
+/* UINT64_MAX: not measured. */
+static uint64_t utilisation_of(const struct profile_gpu_point *point)
+{
+	return point->utilisation_percent == UINT32_MAX ? UINT64_MAX : point->utilisation_percent;
+}
+
+static uint64_t used_of(const struct profile_gpu_point *point)
+{
+	return point->memory_used_bytes;
+}
+
+static uint64_t power_of(const struct profile_gpu_point *point)
+{
+	return point->power_mw == UINT32_MAX ? UINT64_MAX : point->power_mw;
+}
+
+static const struct gpu_counter {
+	const char *name, *unit; /* NULL: bytes */
+	uint64_t (*of)(const struct profile_gpu_point *point);
+} gpu_counters[] = {
+	{"utilization", "%", utilisation_of},
+	{"memory", NULL, used_of},
+	{"power", "mW", power_of},
+};
+
+static int put_gpu_counter(struct perfetto *p, const struct profile_gpu_device *device,
+			   const struct gpu_counter *counter)
+{
+	bool has_track = false;
+	char name[64];
+	int err = 0;
+
+	snprintf(name, sizeof(name), "GPU %u %s", device->index, counter->name);
+	for (size_t i = 0; i < device->points_count && !err; i++) {
+		uint64_t value = counter->of(&device->points[i]);
+
+		if (value == UINT64_MAX)
+			continue;
+		if (!has_track)
+			err = put_track(p, 0, name, counter->unit);
+		has_track = true;
+		if (!err)
+			err = put_count(p, device->points[i].time_ns, value);
+	}
+	return err;
+}
+
+static int put_gpu(struct perfetto *p, const struct profile_gpu_device *device)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < sizeof(gpu_counters) / sizeof(gpu_counters[0]) && !err; i++)
+		err = put_gpu_counter(p, device, &gpu_counters[i]);
 	return err;
 }
 
@@ -599,6 +664,8 @@ static int put_all(struct perfetto *p)
 
 	for (size_t i = 0; i < export->profile->processes_count && !err; i++)
 		err = put_process_tracks(p, i);
+	for (size_t i = 0; i < export->profile->gpu_devices_count && !err; i++)
+		err = put_gpu(p, &export->profile->gpu_devices[i]);
 	if (!err)
 		err = export->each_span(export->capture, on_span, p);
 	if (!err)
