@@ -321,6 +321,7 @@ int options_parse(struct options *options, int argc, char **argv)
 				    .ring_bytes = 8 << 20,
 				    .sample_bytes = 512 << 10,
 				    .sample_hz = 99,
+				    .gpu_events_max = 1000000,
 				    .stacks = PERFX_STACKS_UNWIND,
 				    .functions_max = 20000,
 				    .off_cpu = true};

@@ -68,7 +68,9 @@ struct options {
 	struct peaks_given peaks;
 	enum host_level host_level;
 	enum gpu_level gpu;
-	const char **usdt; /* globs of provider:name, borrowed from argv */
+	bool gpu_graph_nodes;	 /* --gpu-graphs node */
+	uint64_t gpu_events_max; /* --gpu-max-events */
+	const char **usdt;	 /* globs of provider:name, borrowed from argv */
 	size_t usdt_count;
 	const char *step_range; /* NULL: found by the names that frameworks give */
 	uint64_t steps_max;	/* 0: no end by steps */

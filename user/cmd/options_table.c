@@ -337,6 +337,15 @@ static int take_python(const struct option_row *row, struct options *options, ch
 		   "@perfx.track annotates them");
 }
 
+static int take_gpu(const struct option_row *row, struct options *options, char *value)
+{
+	int code = take_choice(row, options, value);
+
+	if (code || options->gpu < GPU_AGENT || options->verb == VERB_RUN)
+		return code;
+	return bad(row, value, "needs run: the agent is loaded as the program initialises CUDA");
+}
+
 static int take_help(const struct option_row *row, struct options *options, char *value)
 {
 	(void)value;
@@ -558,16 +567,35 @@ const struct option_row option_rows[] = {
 		"With `-F`, only for the functions that it names; `on` adds those that are traced "
 		"by "
 		"default and have known FLOPs."},
-	{"gpu", 0, false, SECTION_WHAT, PROBING, .arg = "off|0", .parse = take_choice, INTO(gpu),
+	{"gpu", 0, false, SECTION_WHAT, PROBING, .arg = "off|0|1|2", .parse = take_gpu, INTO(gpu),
 	 .min = GPU_OFF,
-	 .help = "work handed to GPUs: 0 counts launches by kernel and copies at their calls "
-		 "(default; with -F, only if given)",
+	 .help = "work of NVIDIA GPUs: 0 counts launches by kernel and copies at their calls "
+		 "(default; with -F, only if given); 1 and 2 also time it on the device, by an "
+		 "agent in the process",
 	 .man = "What is recorded of the work that a program hands to GPUs by CUDA. "
 		"`0`: launches by kernel and shape, copies by direction and bytes, memsets, and "
 		"the time that calls wait for the device, at the calls of the runtime and the "
 		"driver; nothing enters the process. "
 		"This is the default, but with `-F` or `--host-level` 0 or 1 only if it is given. "
+		"`1`: also each kernel, copy, memset and graph with its times on the device, by a "
+		"library in the process that uses CUPTI. "
+		"`2`: also the kernels and copies that graphs consist of. "
 		"`off`: these calls are not traced, and GPUs are not sampled."},
+	{"gpu-graphs", 0, false, SECTION_WHAT, RECORDING, .arg = "graph|node", .parse = take_switch,
+	 INTO(gpu_graph_nodes),
+	 .help = "with --gpu 1: each launch of a graph as a whole (default), or each of its nodes",
+	 .man = "How `--gpu 1` records graphs: each launch as a whole (`graph`, the default), or "
+		"each kernel and copy in it (`node`), as `--gpu 2` does, which costs the program "
+		"more."},
+	{"gpu-max-events", 0, false, SECTION_WHAT, RECORDING, .arg = "N", .parse = take_count,
+	 INTO(gpu_events_max), .max = 1000000000,
+	 .help = "with --gpu 1: so many events have records of their own (1000000); of further "
+		 "ones sums are kept",
+	 .man = "How many kernels, copies and calls `--gpu 1` and `2` record one by one, by "
+		"default "
+		"1000000. Of further ones sums are kept by kernel, shape and stream: their counts "
+		"and times are exact, but they are on no timeline and belong to no calling "
+		"function."},
 	{"flops-rules", 0, false, SECTION_WHAT, PROBING, .arg = "FILE", COMPLETE_FILE,
 	 .parse = take_text, INTO(flops_rules),
 	 .help = "FLOPs of your own functions (docs/flops.md), which are traced as well",

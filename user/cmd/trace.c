@@ -2,6 +2,7 @@
 /* perfx-trace -p …, record, run: a recording, and its report or its capture. */
 #include "base/message.h"
 #include "cmd/cmd.h"
+#include "gpu/agents.h"
 #include "replay/flight_buffer.h"
 #include "session/recorder.h"
 
@@ -201,6 +202,9 @@ static struct recorder_options recorder_options_of(const struct options *options
 		.sample_hz = options->sample_hz,
 		.stacks = options->stacks,
 		.off_cpu = options->off_cpu,
+		.gpu_level = options->gpu >= GPU_AGENT ? options->gpu - GPU_CALLS : 0,
+		.gpu_graph_nodes = options->gpu_graph_nodes,
+		.gpu_events_max = options->gpu_events_max,
 		.gpu_devices = options->gpu_devices,
 		.follow_children = !options->no_children,
 		.compensate = options->compensate,
@@ -224,10 +228,12 @@ static int record(const struct options *options, char *const *argv, const struct
 				    .capture = outputs->capture,
 				    .capture_max = recording_max(options)};
 	struct recorder_options recording = recorder_options_of(options, features, outputs, phases);
+	char gpu_socket[AGENTS_NAME_BYTES];
 	const struct launch_options launching = {
 		.as_caller = !options->as_root,
 		.nvtx = options->host_level != HOST_OFF,
 		.python_functions = options->python_functions,
+		.gpu_socket = options->gpu >= GPU_AGENT ? gpu_socket : NULL,
 	};
 	char *command = shell_join(argv);
 	pid_t *pids = NULL;
@@ -235,6 +241,8 @@ static int record(const struct options *options, char *const *argv, const struct
 	bool recorded;
 
 	recording.command = command ? command : "";
+	recording.gpu_socket = launching.gpu_socket;
+	agents_socket_name(gpu_socket);
 	phases_begin(phases, "find");
 	if (options->command)
 		recording.launch = launch__start(options->command, &launching, &code);

@@ -39,6 +39,7 @@ struct agent {
 	int fd; /* -1: closed */
 	pid_t pid;
 	uint32_t process;
+	bool was_asked; /* to step aside */
 	uint64_t connected_ns;
 	uint32_t tid; /* of the agent's thread, as the process sees it */
 	struct agent_ring ring;
@@ -434,6 +435,8 @@ static void read_messages(struct agents *agents, struct agent *agent)
 
 		if (size < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
+		if (size < 0 && errno == ECONNRESET)
+			continue; /* it closed without reading all: what it said comes next */
 		if (size <= 0) {
 			on_closed(agents, agent);
 			return;
@@ -489,10 +492,12 @@ bool agents__records(const struct agents *agents, uint32_t process, uint32_t tid
 
 void agents__step_aside(struct agents *agents, uint32_t process)
 {
-	const struct agent *agent = agent_of(agents, process);
+	struct agent *agent = agent_of(agents, process);
 
-	if (agent)
-		send_request(agent, PERFX_AGENT_STEP_ASIDE);
+	if (!agent || agent->was_asked)
+		return;
+	agent->was_asked = true;
+	send_request(agent, PERFX_AGENT_STEP_ASIDE);
 }
 
 static void emit_losses(struct agents *agents, struct agent *agent)

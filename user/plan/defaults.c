@@ -133,6 +133,19 @@ bool default_module(const char *base_name)
 	return false;
 }
 
+bool profiler_module(const char *base_name)
+{
+	return begins_with(base_name, "libcupti.so");
+}
+
+bool profiler_function(const char *base_name, const char *symbol_name)
+{
+	return profiler_module(base_name) &&
+	       (!strcmp(symbol_name, "cuptiSubscribe") ||
+		!strcmp(symbol_name, "cuptiSubscribe_v2") ||
+		!strcmp(symbol_name, "cuptiActivityRegisterCallbacks"));
+}
+
 static enum perfx_source source_by_prefix(const char *symbol)
 {
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
@@ -244,6 +257,6 @@ bool interest_has(const char *name, void *ctx)
 
 	if (begins_with(name, "_Z"))
 		return prefixes_match(interest->mangled, name);
-	return default_function(interest->base, name) ||
+	return default_function(interest->base, name) || profiler_function(interest->base, name) ||
 	       annotation_find(name, &annotation, &shown, &level) || allocator_concerns(name);
 }

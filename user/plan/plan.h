@@ -49,7 +49,9 @@ enum host_level {
 enum gpu_level {
 	GPU_DEFAULT = 0, /* CALLS, unless -F or --host-level leave out what is traced by default */
 	GPU_OFF,
-	GPU_CALLS, /* level 0: the calls that hand it over, by their arguments */
+	GPU_CALLS,	 /* level 0: the calls that hand it over, by their arguments */
+	GPU_AGENT,	 /* level 1: also what the device does, by an agent in the process */
+	GPU_AGENT_NODES, /* level 2: also what graphs consist of */
 };
 
 struct plan_options {

@@ -365,7 +365,7 @@ static bool default_with_cost(const char *base, const char *symbol, enum perfx_s
 /* Is it a call that --gpu wants? */
 static bool is_wanted_of_gpu(const struct plan *plan, const char *base, const char *symbol)
 {
-	return plan->options.gpu == GPU_CALLS && gpu_call_is(base, symbol);
+	return plan->options.gpu >= GPU_CALLS && gpu_call_is(base, symbol);
 }
 
 /* By default, as far as --host-level and --gpu go. */
@@ -404,6 +404,8 @@ static enum perfx_source choose(struct plan *plan, const struct module_names *mo
 		source = PERFX_SOURCE_INVALID;
 	if (!source && plan_host_level(plan) >= HOST_ANNOTATIONS && default_step(symbol))
 		source = source_of_function(base, symbol);
+	if (!source && plan->options.gpu >= GPU_AGENT && profiler_function(base, symbol))
+		source = PERFX_SOURCE_CUDA;
 	return source || !named ? source : source_of_function(base, symbol);
 }
 
@@ -544,11 +546,12 @@ bool plan_worth_searching(struct plan *plan, const struct module_names *module)
 {
 	const char *base = module->base;
 	const struct plan_options *options = &plan->options;
-	bool worth = cost_model__names_module(options->cost_model, module);
+	bool worth = cost_model__names_module(options->cost_model, module) ||
+		     (options->gpu >= GPU_AGENT && profiler_module(base));
 
 	if (!has_includes(options))
 		return worth || default_module(base);
-	worth |= (options->flops_too || options->gpu == GPU_CALLS) && default_module(base);
+	worth |= (options->flops_too || options->gpu >= GPU_CALLS) && default_module(base);
 	worth |= plan_host_level(plan) >= HOST_ANNOTATIONS && annotation_module(base);
 	for (size_t i = 0; i < options->patterns_count; i++) {
 		if (pattern__excludes(options->patterns[i]) ||

@@ -5,6 +5,7 @@
 #include "base/message.h"
 #include "base/text.h"
 #include "elf/image.h"
+#include "perfx_agent.h"
 #include "proc/maps.h"
 #include "proc/process.h"
 
@@ -76,14 +77,15 @@ static char **caller_environment(void)
  */
 
 struct inject {
-	char *entries[3]; /* NAME=value */
+	char *entries[5]; /* NAME=value */
 	size_t count;
 	char *files[2]; /* libraries that it will map */
 	size_t files_count;
 	bool nvtx; /* NVTX 3 calls our library */
 };
 
-#define NVTX_VARIABLE "NVTX_INJECTION64_PATH"
+#define NVTX_VARIABLE	   "NVTX_INJECTION64_PATH"
+#define INJECTION_VARIABLE "CUDA_INJECTION64_PATH"
 
 static const char *value_in(char *const *environment, const char *name)
 {
@@ -182,15 +184,41 @@ static bool prepare_python(struct inject *inject, char *const *environment)
 	return found;
 }
 
+/* The driver loads what CUDA_INJECTION64_PATH names when it is initialised. */
+static bool prepare_gpu(struct inject *inject, char *const *environment, const char *socket)
+{
+	const char *taken = value_in(environment, INJECTION_VARIABLE);
+	char *library;
+
+	if (taken && *taken) {
+		msg_say(INJECTION_VARIABLE
+			" is already set to %s and is kept: the GPU's work is not "
+			"recorded (--gpu)",
+			taken);
+		return true;
+	}
+	library = find_beside("libperfx-gpu.so");
+	if (!library) {
+		msg_say("--gpu: lib/perfx/libperfx-gpu.so not found: run make install");
+		return false;
+	}
+	add_variable(inject, INJECTION_VARIABLE, library, NULL);
+	add_variable(inject, PERFX_AGENT_SOCKET_VARIABLE, socket, NULL);
+	free(library);
+	return true;
+}
+
 /* environment: the program's; NULL: this process's. What the user has set stays: said in one line.
- * False: Python functions are wanted and their hook is not there; said too. */
-static bool inject_prepare(struct inject *inject, char *const *environment, bool nvtx,
-			   bool python_functions)
+ * False: a library that is wanted is not there; said too. */
+static bool inject_prepare(struct inject *inject, char *const *environment,
+			   const struct launch_options *options)
 {
 	*inject = (struct inject){0};
-	if (nvtx)
+	if (options->nvtx)
 		prepare_nvtx(inject, environment);
-	return !python_functions || prepare_python(inject, environment);
+	if (options->gpu_socket && !prepare_gpu(inject, environment, options->gpu_socket))
+		return false;
+	return !options->python_functions || prepare_python(inject, environment);
 }
 
 /* In the child. */
@@ -441,8 +469,7 @@ static bool start_child(struct launch *launch, char *const *argv,
 	/* here, where the parent is sudo or the shell */
 	if (options->as_caller && caller_ids(&uid, &gid))
 		environment = caller_environment();
-	failed = !inject_prepare(&launch->inject, environment, options->nvtx,
-				 options->python_functions) ||
+	failed = !inject_prepare(&launch->inject, environment, options) ||
 		 pipe2(failure_pipe, O_CLOEXEC);
 	launch->pid = failed ? -1 : fork();
 	if (launch->pid == 0)

@@ -19,6 +19,8 @@ struct launch_options {
 	bool as_caller;	       /* under sudo: as the calling user, with that user's environment */
 	bool nvtx;	       /* make NVTX 3 seen, unless another tool listens */
 	bool python_functions; /* make Python functions ranges */
+	/* --gpu 1: CUDA loads our agent, which connects there; NULL: it does not. */
+	const char *gpu_socket;
 };
 
 /* argv is NULL-terminated. NULL after a message: it could not be started; *exit_code is a shell's

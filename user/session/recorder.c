@@ -16,6 +16,7 @@
 #include "session/flight.h"
 #include "session/follow.h"
 #include "session/frames.h"
+#include "session/gpu_agents.h"
 #include "session/gpu_work.h"
 #include "session/gpus.h"
 #include "session/operations.h"
@@ -89,6 +90,8 @@ struct recorder {
 	struct process_table *processes;
 	struct gpus *gpus; /* NULL: GPUs are not sampled */
 	struct powercap *powercap;
+	struct profiler_watch profiler_watch;
+	struct gpu_agents *gpu_agents; /* NULL: there are none */
 	struct frames *frames;
 	struct unwind_tables *unwind_tables; /* NULL: stacks are walked by frame pointers */
 	struct follow *follow;
@@ -259,6 +262,7 @@ static void recording_begin(struct recorder *recorder, uint64_t start_ns)
 	count_threads(recorder);
 	emit_perf_counters(recorder);
 	memory__start(recorder->memory, start_ns);
+	gpu_agents__begin(recorder->gpu_agents, start_ns);
 	sampler__describe(recorder->sampler);
 }
 
@@ -460,6 +464,21 @@ static bool open_processes(struct recorder *recorder)
 	return recorder->processes && recorder->frames && recorder->follow;
 }
 
+static bool open_agents(struct recorder *recorder)
+{
+	struct gpu_agents_parts parts = {.options = recorder->options,
+					 .tracer = recorder->tracer,
+					 .processes = recorder->processes,
+					 .names = recorder->gpu_names,
+					 .sink = recorder->sink,
+					 .watch = &recorder->profiler_watch};
+
+	if (!recorder->options->gpu_level)
+		return true;
+	recorder->gpu_agents = gpu_agents__new(&parts);
+	return recorder->gpu_agents;
+}
+
 static bool open_outputs(struct recorder *recorder)
 {
 	const struct recorder_options *options = recorder->options;
@@ -471,23 +490,24 @@ static bool open_outputs(struct recorder *recorder)
 				     ? gpu_work__new(recorder->sink, recorder->tracer,
 						     recorder->frames, recorder->gpu_names)
 				     : NULL;
-	if (!recorder->gpu_work)
+	if (!recorder->gpu_work || !open_agents(recorder))
 		return false;
 	if (watches_steps(recorder))
 		recorder->steps = step_watch__new(recorder->pipeline, options->steps_max,
 						  is_triggered(options) ? &options->trigger : NULL);
-	recorder->totals =
-		totals__new(&(struct totals_parts){.sink = recorder->sink,
-						   .tracer = recorder->tracer,
-						   .plan = recorder->plan,
-						   .skipped = &recorder->skipped,
-						   .probes = recorder->probes,
-						   .memory = recorder->memory,
-						   .sampler = recorder->sampler,
-						   .thread_counters = recorder->thread_counters,
-						   .operations = recorder->operations,
-						   .gpu_work = recorder->gpu_work,
-						   .waits = recorder->waits});
+	recorder->totals = totals__new(
+		&(struct totals_parts){.sink = recorder->sink,
+				       .tracer = recorder->tracer,
+				       .plan = recorder->plan,
+				       .skipped = &recorder->skipped,
+				       .probes = recorder->probes,
+				       .memory = recorder->memory,
+				       .sampler = recorder->sampler,
+				       .thread_counters = recorder->thread_counters,
+				       .operations = recorder->operations,
+				       .gpu_work = recorder->gpu_work,
+				       .agents = gpu_agents__agents(recorder->gpu_agents),
+				       .waits = recorder->waits});
 	recorder->flight =
 		flight__new(&(struct flight_parts){.options = options,
 						   .capture = recorder->pipeline->capture,
@@ -517,7 +537,14 @@ static int watch(int epoll_fd, int fd, uint32_t what)
 	return fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
-enum watched { WATCH_TIMER = 1, WATCH_RINGS, WATCH_MAPPINGS, WATCH_FILES, WATCH_UNWIND };
+enum watched {
+	WATCH_TIMER = 1,
+	WATCH_RINGS,
+	WATCH_MAPPINGS,
+	WATCH_FILES,
+	WATCH_UNWIND,
+	WATCH_AGENTS
+};
 
 static int open_loop(struct recorder *recorder)
 {
@@ -538,6 +565,9 @@ static int open_loop(struct recorder *recorder)
 	if (!err && recorder->unwind_tables)
 		err = watch(recorder->epoll_fd, unwind_tables__fd(recorder->unwind_tables),
 			    WATCH_UNWIND);
+	if (!err && recorder->gpu_agents)
+		err = watch(recorder->epoll_fd,
+			    agents__fd(gpu_agents__agents(recorder->gpu_agents)), WATCH_AGENTS);
 	if (err)
 		msg_say("cannot set up the recording: %s", strerror(-err));
 	return err ? EXIT_FAILED : EXIT_OK;
@@ -649,6 +679,7 @@ static void on_tick(struct recorder *recorder)
 	    is_due(&recorder->next_sample_ns, now_ns, recorder->options->interval_ns))
 		sample_usage(recorder, false);
 	gpus__tick(recorder->gpus);
+	agents__poll(gpu_agents__agents(recorder->gpu_agents));
 	show_progress(recorder, now_ns);
 	tick_flight(recorder, now_ns);
 	/* memory needs no flush */
@@ -698,6 +729,9 @@ static void loop(struct recorder *recorder)
 				break;
 			case WATCH_UNWIND:
 				unwind_tables__serve(recorder->unwind_tables);
+				break;
+			case WATCH_AGENTS:
+				agents__poll(gpu_agents__agents(recorder->gpu_agents));
 				break;
 			case WATCH_FILES:
 				follow__files(recorder->follow);
@@ -814,6 +848,7 @@ static uint64_t stop(struct recorder *recorder)
 	reader__finish(recorder->reader);
 	report_pauses(&recorder->windows, recorder->memory);
 	gpus__finish(recorder->gpus);
+	agents__stop(gpu_agents__agents(recorder->gpu_agents), end_ns);
 	if (!recorder->begun)
 		recording_begin(recorder, end_ns);
 	else if (recorder->windows.paused)
@@ -855,6 +890,7 @@ static void close_parts(struct recorder *recorder)
 	reader__free(recorder->reader);
 	step_watch__free(recorder->steps);
 	totals__free(recorder->totals);
+	gpu_agents__free(recorder->gpu_agents);
 	gpu_work__free(recorder->gpu_work);
 	gpu_names__free(recorder->gpu_names);
 	waits__free(recorder->waits);
@@ -950,6 +986,8 @@ int recorder_run(const struct recorder_options *options, const struct features *
 	recorder.main_pid = options->launch	  ? launch__pid(options->launch)
 			    : options->pids_count ? options->pids[0]
 						  : 0;
+	if (options->gpu_level)
+		recorder.sink = profiler_watch_init(&recorder.profiler_watch, recorder.sink);
 	code = prepare(&recorder);
 	if (!code)
 		code = explain_end(&recorder, trace(&recorder));

@@ -41,6 +41,10 @@ struct recorder_options {
 	size_t rings_count;   /* 0: by the number of CPUs */
 	uint64_t gpu_devices; /* bits: these GPUs are sampled; 0: those that processes use */
 	bool off_cpu;	      /* what threads wait for */
+	uint32_t gpu_level;   /* --gpu: 1 or 2, an agent in processes that use a GPU; 0: none */
+	bool gpu_graph_nodes;
+	uint64_t gpu_events_max;
+	const char *gpu_socket; /* where agents of a launched program connect; NULL: nowhere */
 	bool follow_children;
 	bool compensate;
 	bool calibrate;

@@ -216,6 +216,7 @@ void totals__emit(struct totals *totals, uint64_t now_ns, bool last)
 	operations__report(parts->operations, last);
 	waits__emit(parts->waits, now_ns, last);
 	gpu_work__emit(parts->gpu_work);
+	agents__emit_sums(parts->agents);
 	send_overflows(totals);
 	send_values(totals);
 	totals->entries_count = probes__report_hits(totals->parts.probes);

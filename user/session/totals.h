@@ -9,6 +9,7 @@
 #include "attach/thread_counters.h"
 #include "attach/tracer.h"
 #include "decode/pack.h"
+#include "gpu/agents.h"
 #include "plan/plan.h"
 #include "session/gpu_work.h"
 #include "session/operations.h"
@@ -44,7 +45,8 @@ struct totals_parts {
 	struct thread_counters *thread_counters;
 	struct operations *operations;
 	struct gpu_work *gpu_work;
-	struct waits *waits; /* NULL: time off the CPU is not recorded */
+	struct agents *agents; /* NULL: there are none */
+	struct waits *waits;   /* NULL: time off the CPU is not recorded */
 };
 
 /* NULL with errno ENOMEM. */

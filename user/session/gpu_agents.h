@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * --gpu 1 and 2: the agents of a recording's processes (gpu/agents.h), and the watch for profilers
+ * of the processes' own, for whom they step aside.
+ */
+#ifndef PERFX_SESSION_GPU_AGENTS_H
+#define PERFX_SESSION_GPU_AGENTS_H
+
+#include "attach/tracer.h"
+#include "gpu/agents.h"
+#include "session/process_table.h"
+#include "session/recorder.h"
+
+/* --- profilers of the processes' own ---------------------------------------------------------- */
+
+/* Stands before the recording's sink, and sees who calls the functions by which a profiler takes
+ * CUPTI. All-zero is none. */
+struct profiler_watch {
+	struct sink sink;
+	struct sink *next;
+	struct agents *agents; /* NULL: not yet */
+	uint32_t functions[8]; /* by FUNCTION record: such a function, in each file that has it */
+	size_t functions_count;
+};
+
+/* The sink to use from now on. */
+struct sink *profiler_watch_init(struct profiler_watch *watch, struct sink *next);
+
+/* --- agents ----------------------------------------------------------------------------------- */
+
+struct gpu_agents;
+
+/* All borrowed. */
+struct gpu_agents_parts {
+	const struct recorder_options *options;
+	struct tracer *tracer;
+	struct process_table *processes;
+	struct gpu_names *names;
+	struct sink *sink;
+	struct profiler_watch *watch;
+};
+
+/* NULL with errno. */
+struct gpu_agents *gpu_agents__new(const struct gpu_agents_parts *parts);
+void gpu_agents__free(struct gpu_agents *gpu_agents);
+
+/* NULL of NULL: there are none, and all of agents.h does nothing. */
+struct agents *gpu_agents__agents(const struct gpu_agents *gpu_agents);
+/* What starts before is not recorded. */
+void gpu_agents__begin(struct gpu_agents *gpu_agents, uint64_t start_ns);
+
+#endif
