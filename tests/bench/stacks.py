@@ -6,6 +6,7 @@
       Python                             88
     …
     current PyTorch 2.15.0, cnn: 9.80 ms a step   on / off    min    max  its CPU  …  tool's CPU, %
+      nothing                                        1.002    …              1.001           0.0
       perfx-trace                                    1.031    …              1.029           2.1
       py-spy record                                  1.4      …
 
@@ -42,6 +43,7 @@ PERFX = {"perfx-trace": [],
          "  without stacks": ["--stacks", "off"],
          "  without stacks, samples, waits": ["--stacks", "off", "--sample", "off", "--off-cpu",
                                               "off"]}
+NOISE = "nothing"
 PEERS = {"py-spy record": ("py-spy", "pip install py-spy"),
          "perf record --call-graph dwarf": ("perf", "apt-get install linux-perf"),
          "memray attach": ("memray", "pip install memray")}
@@ -254,8 +256,17 @@ class Stacks:
                 peer.stop()
         return *step, 100 * cpu / seconds, None
 
+    def under(self, name, trainer, steps):
+        """A step's times, the tool's CPU in percent and the percentage of whole stacks."""
+        if name == NOISE:
+            return *trainer.run(steps), 0, None
+        if name in PERFX:
+            return self.with_perfx(trainer, steps, PERFX[name])
+        return self.with_peer(trainer, steps, name)
+
     def measure(self, interpreter, which, model):
-        rows = {name: {"ratio": [], "cpu_ratio": [], "tool_percent": [], "whole_percent": []} for name in (*PERFX, *PEERS)}
+        rows = {name: {"ratio": [], "cpu_ratio": [], "tool_percent": [], "whole_percent": []}
+                for name in (NOISE, *PERFX, *PEERS)}
         off = []
         with subjects.Trainer(interpreter, self.options.source, "--model", model, "--workers",
                               "0") as trainer:
@@ -267,8 +278,7 @@ class Stacks:
                         continue
                     progress(f"stacks: {which} PyTorch, {model}, {name.strip()}")
                     try:
-                        *on, percent, whole = (self.with_perfx(trainer, steps, PERFX[name])
-                                        if name in PERFX else self.with_peer(trainer, steps, name))
+                        *on, percent, whole = self.under(name, trainer, steps)
                     except RuntimeError as error:
                         self.failed[which, name] = str(error)
                         continue
