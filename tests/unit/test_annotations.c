@@ -50,6 +50,22 @@ Test(annotations, torch_strings_of_both_abis)
 	cr_assert_not(annotation_is_old_torch("_ZN3c108optionalISsEE"));
 }
 
+Test(annotations, torch_ranges_by_their_object)
+{
+	struct perfx_annotation annotation =
+		find("_ZN5torch8autograd8profilerL21record_function_enterERKNSt7__cxx1112basic_"
+		     "stringIcSt11char_traitsIcESaIcEEERKSt8optionalIS7_ERN2at14RecordFunctionE");
+
+	cr_assert_eq(annotation.action, PERFX_ANNOTATION_OPEN);
+	cr_assert_eq(annotation.text_arg, 1);
+	cr_assert_eq(annotation.key_arg, 3);
+	/* its cold part is none */
+	cr_assert_not(annotation_find(
+		"_ZN5torch8autograd8profilerL21record_function_enterERKNSt7__cxx1112basic_"
+		"stringIcSt11char_traitsIcESaIcEEERKSt8optionalIS7_ERN2at14RecordFunctionE.cold",
+		&annotation, &(const char *){NULL}, &(enum host_level){0}));
+}
+
 Test(annotations, which_begin)
 {
 	struct perfx_annotation push = find("roctxRangePushA"), pop = find("roctxRangePop"),

@@ -245,6 +245,7 @@ static const struct asm_function functions[] = {
 	{.name = "pointer", .code = "mov (%rdi),%rax\njmp *24(%rax)\n"},
 	{.name = "leads_to_doubt", .code = "test %rdi,%rdi\nje elsewhere\nret\n"},
 	{.name = "into", .code = "jmp fast+4\n"},
+	{.name = "calls", .code = PUSH_RBX "call fast\n" POP_RBX "jmp middle\n"},
 };
 
 static struct fixture fixture;
@@ -310,6 +311,16 @@ Test(site_tails, two_that_jump_to_each_other)
 	expect_exits("back", (const char *[]){"back"}, (uint64_t[]){5}, 1);
 	/* forth begins elsewhere: the branch in back that decides is free for its exit */
 	expect_exits("forth", (const char *[]){"back"}, (uint64_t[]){3}, 1);
+}
+
+Test(site_tails, which_are_called)
+{
+	struct symbol calls = fixture__symbol(&fixture, "calls"),
+		      fast = fixture__symbol(&fixture, "fast"),
+		      middle = fixture__symbol(&fixture, "middle");
+
+	cr_expect(site_calls(fixture.image, calls.vaddr, calls.size, fast.vaddr));
+	cr_expect_not(site_calls(fixture.image, calls.vaddr, calls.size, middle.vaddr));
 }
 
 Test(site_tails, what_cannot_be_followed)

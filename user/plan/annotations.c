@@ -17,6 +17,12 @@
 #define EAGER_CALL "TFE_Execute"
 
 #define ENTER_NEW "_ZN5torch8autograd8profiler25record_function_enter_newE"
+/* (name, arguments, RecordFunction &), which it ends by calling: local, so only where a file has
+ * its symbols still, as PyTorch's wheels do. */
+#define ENTER_NAMED                                                                 \
+	"_ZN5torch8autograd8profilerL21record_function_enterERKNSt7__cxx1112basic_" \
+	"stringIcSt11char_"                                                         \
+	"traitsIcESaIcEEERKSt8optionalIS7_ERN2at14RecordFunctionE"
 
 /*
  * PyTorch's object is an intrusive_ptr<PythonRecordFunction>, whose RecordFunction begins behind
@@ -71,6 +77,8 @@ static const struct {
 	ANNOTATION("_ZN2at14RecordFunction3endEv", END, TORCH, .key_arg = 1),
 	ANNOTATION("_ZN2at14RecordFunctionC1ENS_11RecordScopeE", OPEN, TORCH, .key_arg = 1,
 		   .tag_arg = 2, .tag = 7),
+	ANNOTATION(ENTER_NAMED, OPEN, TORCH, .text = PERFX_TEXT_STRING, .text_arg = 1,
+		   .key_arg = 3),
 	{ENTER_NEW,
 	 true,
 	 HOST_ANNOTATIONS,
@@ -200,7 +208,10 @@ struct finding {
 	struct image *image;
 	size_t module, first;
 	bool old_torch;
-	struct symbol nameless; /* PyTorch's constructor of ranges; name strdup'd, NULL: none */
+	/* PyTorch's, wanted where there is no better way, which is known when all have been seen:
+	 * the constructor of ranges, and what returns one; names strdup'd, NULL: none */
+	struct symbol nameless, returning;
+	uint64_t named; /* vaddr of ENTER_NAMED; 0: none */
 };
 
 bool annotation_runs_eager(const char *symbol)
@@ -342,6 +353,13 @@ static bool is_injected(const struct finding *finding, const struct symbol *symb
 	       begins_with(symbol->name, "nvtx");
 }
 
+static int put_aside(struct symbol *aside, const struct symbol *symbol)
+{
+	*aside = *symbol;
+	aside->name = strdup(symbol->name);
+	return aside->name ? 0 : -ENOMEM;
+}
+
 static int offer(const struct symbol *symbol, void *ctx)
 {
 	struct finding *finding = ctx;
@@ -362,26 +380,43 @@ static int offer(const struct symbol *symbol, void *ctx)
 		return 0;
 	}
 	finding->old_torch |= annotation_is_old_torch(symbol->name);
-	if (annotation.action != PERFX_ANNOTATION_OPEN || annotation.text)
-		return add_annotation(finding, symbol, &annotation, shown);
-	/* wanted where it is the only way, which is known when all have been seen */
-	if (!finding->nameless.name) {
-		finding->nameless = *symbol;
-		finding->nameless.name = strdup(symbol->name);
-	}
-	return finding->nameless.name ? 0 : -ENOMEM;
+	if (!strcmp(symbol->name, ENTER_NAMED))
+		finding->named = symbol->vaddr;
+	if (annotation.action == PERFX_ANNOTATION_BEGIN && !finding->returning.name)
+		return put_aside(&finding->returning, symbol);
+	if (annotation.action == PERFX_ANNOTATION_OPEN && !annotation.text)
+		return finding->nameless.name ? 0 : put_aside(&finding->nameless, symbol);
+	return add_annotation(finding, symbol, &annotation, shown);
 }
 
-static int add_nameless(struct finding *finding)
+static int add_aside(struct finding *finding, const struct symbol *symbol)
 {
 	enum host_level level;
 	struct perfx_annotation annotation;
 	const char *shown;
 
-	if (!finding->old_torch || !finding->nameless.name ||
-	    !annotation_find(finding->nameless.name, &annotation, &shown, &level))
+	if (!symbol->name || !annotation_find(symbol->name, &annotation, &shown, &level))
 		return 0;
-	return add_annotation(finding, &finding->nameless, &annotation, shown);
+	return add_annotation(finding, symbol, &annotation, shown);
+}
+
+/* What it calls knows the object, whose place a function that returns it shows at its exit only:
+ * half of the hits, and of PyTorch's wheels that exit is single-stepped. */
+static bool passes_named(const struct finding *finding)
+{
+	const struct symbol *returning = &finding->returning;
+
+	return finding->named && is_planned(finding, finding->named) && returning->name &&
+	       site_calls(finding->image, returning->vaddr, returning->size, finding->named);
+}
+
+static int add_put_aside(struct finding *finding)
+{
+	int err = finding->old_torch ? add_aside(finding, &finding->nameless) : 0;
+
+	if (!err && !passes_named(finding))
+		err = add_aside(finding, &finding->returning);
+	return err;
 }
 
 static bool annotates_nvtx(const struct finding *finding)
@@ -430,8 +465,9 @@ int plan_annotations(struct plan *plan, struct image *image, size_t module)
 		return 0;
 	err = worth ? image__each_function(image, offer, &finding) : 0;
 	if (!err)
-		err = add_nameless(&finding);
+		err = add_put_aside(&finding);
 	free((char *)finding.nameless.name);
+	free((char *)finding.returning.name);
 	skip_unseen(&finding);
 	return err;
 }

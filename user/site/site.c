@@ -654,6 +654,21 @@ void site_plan__clear(struct site_plan *plan)
 	plan->exits_count = plan->exits_capacity = 0;
 }
 
+bool site_calls(struct image *image, uint64_t vaddr, uint64_t size, uint64_t target)
+{
+	struct body body;
+	bool calls = false;
+
+	if (!DECODES_CODE)
+		return false;
+	if (!body__decode(&body, image, vaddr, size))
+		for (size_t i = 0; i < body.insns.count && !calls; i++)
+			calls = body.insns.at[i].flow == FLOW_CALL &&
+				destination(&body, body.insns.at[i].target) == target;
+	body__clear(&body);
+	return calls;
+}
+
 /* --- coroutine switches --------------------------------------------------------------------- */
 
 #define RSP 4
