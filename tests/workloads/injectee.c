@@ -1,0 +1,548 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * What a library is put into while it works: injectee MODE ROUNDS [THREADS]. Says "ready PID",
+ * works, and prints a sum that depends on nothing but its arguments, or why something was not as it
+ * should be.
+ */
+#include "known.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <immintrin.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static long rounds;
+
+#define SHOULD(condition)                                                     \
+	do {                                                                  \
+		if (!(condition)) {                                           \
+			printf("not so: %s (errno %d)\n", #condition, errno); \
+			exit(1);                                              \
+		}                                                             \
+	} while (0)
+
+static uint64_t mix(uint64_t sum, uint64_t value)
+{
+	return (sum ^ value) * 0x9e3779b97f4a7c15ull + (sum >> 29);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* What the compiler would leave out. */
+static void churn(size_t size)
+{
+	char *block = malloc(size);
+
+	KEEP(block);
+	free(block);
+}
+
+/* --- the allocator, the loader ------------------------------------------------------------------
+ */
+
+static uint64_t work_malloc(uint64_t seed)
+{
+	char *kept[64] = {NULL};
+	uint64_t sum = seed;
+
+	for (long i = 0; i < rounds * 1000; i++) {
+		size_t size = sum % 3000 + 1;
+		char **slot = &kept[i % 64];
+
+		if (*slot)
+			sum = mix(sum, (uint64_t)(*slot)[0]);
+		errno = (int)(i % 100);
+		free(*slot);
+		SHOULD(errno == (int)(i % 100));
+		*slot = i % 5 ? malloc(size) : realloc(NULL, size);
+		SHOULD(errno == (int)(i % 100));
+		memset(*slot, (int)i, size);
+		sum = mix(sum, size);
+	}
+	for (int i = 0; i < 64; i++)
+		free(kept[i]);
+	return sum;
+}
+
+static uint64_t work_dlopen(uint64_t seed)
+{
+	uint64_t sum = seed;
+
+	for (long i = 0; i < rounds; i++) {
+		void *library = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
+		double (*hypot_there)(double, double);
+
+		SHOULD(library);
+		*(void **)&hypot_there = dlsym(library, "hypot");
+		SHOULD(hypot_there);
+		sum = mix(sum, (uint64_t)hypot_there(3 * (double)i, 4 * (double)i));
+		SHOULD(!dlclose(library));
+		SHOULD(!dlopen("/no/such/library.so", RTLD_NOW));
+		churn(sum % 1000);
+	}
+	return sum;
+}
+
+/* --- processes ----------------------------------------------------------------------------------
+ */
+
+static uint64_t reap(pid_t pid)
+{
+	int status;
+
+	SHOULD(pid > 0);
+	SHOULD(waitpid(pid, &status, 0) == pid);
+	SHOULD(WIFEXITED(status));
+	return (uint64_t)WEXITSTATUS(status);
+}
+
+static uint64_t work_fork(uint64_t seed)
+{
+	uint64_t sum = seed;
+
+	for (long i = 0; i < rounds; i++) {
+		pid_t pid = fork();
+
+		if (!pid) {
+			char *text = malloc(100);
+
+			_exit(text ? (int)(i % 100) : 200);
+		}
+		sum = mix(sum, reap(pid));
+		churn(sum % 1000);
+	}
+	return sum;
+}
+
+static pid_t spawn_by_vfork(char **argv, char **environment)
+{
+	pid_t pid = vfork();
+
+	if (!pid) {
+		execve(argv[0], argv, environment);
+		_exit(127);
+	}
+	return pid;
+}
+
+static uint64_t work_spawn(uint64_t seed)
+{
+	char *argv[] = {"/bin/true", NULL}, *none[] = {NULL};
+	uint64_t sum = seed;
+
+	for (long i = 0; i < rounds; i++) {
+		pid_t pid;
+
+		if (i % 2)
+			SHOULD(!posix_spawn(&pid, argv[0], NULL, NULL, argv, none));
+		else
+			pid = spawn_by_vfork(argv, none);
+		sum = mix(sum, reap(pid));
+		churn(sum % 1000);
+	}
+	return sum;
+}
+
+/* --- signals ------------------------------------------------------------------------------------
+ */
+
+static volatile sig_atomic_t handled;
+static _Atomic long handler_sum;
+static sigjmp_buf jump_here;
+static volatile sig_atomic_t may_jump;
+
+static void handle(int signal)
+{
+	char *text = malloc(64);
+
+	memset(text, signal, 64);
+	handler_sum += text[63];
+	free(text);
+	handled++;
+	if (may_jump && handled % 3 == 0)
+		siglongjmp(jump_here, 1);
+}
+
+/* Its own signals, of which none is lost, from a handler on another stack; calls within malloc are
+ * not interrupted, for these handlers call it. */
+static uint64_t work_signals(uint64_t seed)
+{
+	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_ONSTACK | SA_RESTART};
+	stack_t stack = {.ss_sp = malloc(64 << 10), .ss_size = 64 << 10};
+	uint64_t sum = seed;
+
+	SHOULD(!sigaltstack(&stack, NULL));
+	SHOULD(!sigaction(SIGUSR1, &action, NULL));
+	for (long i = 0; i < rounds * 100; i++) {
+		int before = handled;
+		stack_t now;
+
+		churn((size_t)(i % 500));
+		raise(SIGUSR1);
+		SHOULD(handled == before + 1);
+		SHOULD(!sigaltstack(NULL, &now) && now.ss_sp == stack.ss_sp && !now.ss_flags);
+		sum = mix(sum, (uint64_t)handled);
+	}
+	return mix(sum, (uint64_t)handler_sum);
+}
+
+static uint64_t work_jumps(uint64_t seed)
+{
+	struct sigaction action = {.sa_handler = handle};
+	volatile uint64_t sum = seed;
+	volatile long i = 0;
+
+	may_jump = 1;
+	SHOULD(!sigaction(SIGUSR1, &action, NULL));
+	while (i < rounds * 100) {
+		jmp_buf here;
+
+		i++;
+		if (!setjmp(here)) {
+			churn((size_t)i % 300);
+			longjmp(here, 1);
+		}
+		if (!sigsetjmp(jump_here, 1))
+			raise(SIGUSR1);
+		sum = mix(sum, (uint64_t)handled);
+	}
+	return sum;
+}
+
+/* Signals from a timer at any moment; the loop allocates nothing, for the handler does not either.
+ * It leaves by siglongjmp now and then. */
+static _Atomic long ticks;
+
+static void tick(int signal)
+{
+	(void)signal;
+	ticks++;
+	if (may_jump)
+		siglongjmp(jump_here, 1);
+}
+
+static uint64_t work_timer(uint64_t seed)
+{
+	struct sigaction action = {.sa_handler = tick, .sa_flags = SA_RESTART};
+	struct itimerval every = {{0, 700}, {0, 700}}, never = {{0, 0}, {0, 0}};
+	volatile uint64_t sum = seed;
+	volatile long i = 0;
+
+	SHOULD(!sigaction(SIGALRM, &action, NULL));
+	SHOULD(!setitimer(ITIMER_REAL, &every, NULL));
+	while (i < rounds * 1000) {
+		if (!sigsetjmp(jump_here, 1)) {
+			may_jump = 1;
+			for (int turn = 0; turn < 50; turn++)
+				now_ns();
+			may_jump = 0;
+		}
+		may_jump = 0;
+		sum = mix(sum, (uint64_t)i);
+		i = i + 1;
+	}
+	SHOULD(!setitimer(ITIMER_REAL, &never, NULL));
+	SHOULD(ticks > 0);
+	return sum;
+}
+
+/* --- vector registers ---------------------------------------------------------------------------
+ */
+
+/*
+ * Values that live in all vector registers, and mask registers, across calls of clock_gettime and
+ * system calls in between: written in assembly, for C would spill them.
+ */
+__attribute__((target("avx512f,avx512bw"))) static uint64_t vectors_512(uint64_t seed)
+{
+	uint64_t out[8], sum = seed, start[8];
+
+	for (long i = 0; i < rounds * 200; i++) {
+		long result = SYS_getppid;
+
+		for (int lane = 0; lane < 8; lane++)
+			start[lane] = mix(sum, (uint64_t)lane);
+		__asm__ volatile("vmovdqu64 %[start], %%zmm31\n"
+				 "vpaddq %%zmm31, %%zmm31, %%zmm16\n"
+				 "vpaddq %%zmm16, %%zmm31, %%zmm1\n"
+				 "kmovq %[sum], %%k3\n"
+				 "mov $2000, %%ecx\n"
+				 "1: push %%rcx\n"
+				 "mov $110, %%eax\n"
+				 "syscall\n"
+				 "pop %%rcx\n"
+				 "vpxorq %%zmm1, %%zmm16, %%zmm16\n"
+				 "vpaddq %%zmm16, %%zmm31, %%zmm31\n"
+				 "vpaddq %%zmm31, %%zmm1, %%zmm1\n"
+				 "sub $100, %%ecx\n"
+				 "jnz 1b\n"
+				 "vmovdqu64 %%zmm1, %[out]\n"
+				 "kmovq %%k3, %%rax\n"
+				 "xor %%rax, %[out]\n"
+				 : [out] "=m"(out), "=&a"(result)
+				 : [start] "m"(start), [sum] "r"(sum)
+				 : "rcx", "r11", "xmm1", "xmm16", "xmm31", "k3", "memory", "cc");
+		for (int lane = 0; lane < 8; lane++)
+			sum = mix(sum, out[lane]);
+		churn(sum % 100);
+	}
+	return sum;
+}
+
+/* A read from a pipe that another thread feeds: the thread sleeps with live vector registers. */
+static int vector_pipe[2];
+
+static void *feed(void *arg)
+{
+	for (long i = 0; i < rounds; i++) {
+		struct timespec pause = {0, 3000000};
+
+		nanosleep(&pause, NULL);
+		SHOULD(write(vector_pipe[1], "x", 1) == 1);
+	}
+	return arg;
+}
+
+__attribute__((target("avx2"))) static uint64_t vectors_asleep(uint64_t seed)
+{
+	uint64_t out[4], sum = seed, start[4];
+	pthread_t thread;
+	char byte;
+
+	SHOULD(!pipe(vector_pipe));
+	SHOULD(!pthread_create(&thread, NULL, feed, NULL));
+	for (long i = 0; i < rounds; i++) {
+		long result, fd = vector_pipe[0], bytes = 1;
+		char *into = &byte;
+
+		for (int lane = 0; lane < 4; lane++)
+			start[lane] = mix(sum, (uint64_t)lane);
+		__asm__ volatile("mov %%rsp, %%rbx\n"
+				 "sub $128, %%rsp\n"
+				 "and $-64, %%rsp\n"
+				 "vmovdqu (%[start]), %%ymm13\n"
+				 "vpaddq %%ymm13, %%ymm13, %%ymm7\n"
+				 "call *%[read]\n"
+				 "vpxor %%ymm13, %%ymm7, %%ymm7\n"
+				 "vmovdqu %%ymm7, (%[out])\n"
+				 "mov %%rbx, %%rsp\n"
+				 : "=&a"(result), "+D"(fd), "+S"(into), "+d"(bytes)
+				 : [out] "r"(out), [start] "r"(start), [read] "r"(read)
+				 : "rbx", "rcx", "r8", "r9", "r10", "r11", "xmm7", "xmm13",
+				   "memory");
+		SHOULD(result == 1);
+		for (int lane = 0; lane < 4; lane++)
+			sum = mix(sum, out[lane]);
+	}
+	pthread_join(thread, NULL);
+	return sum;
+}
+
+static uint64_t work_vectors(uint64_t seed)
+{
+	if (__builtin_cpu_supports("avx512bw"))
+		return vectors_512(seed);
+	return __builtin_cpu_supports("avx2") ? vectors_asleep(seed) : seed;
+}
+
+/* --- sleepers -----------------------------------------------------------------------------------
+ */
+
+static long nap_ns = 30000000;
+
+static void slept(uint64_t began_ns, int result, int wanted)
+{
+	uint64_t took_ns = now_ns() - began_ns;
+
+	SHOULD(result == wanted);
+	if (took_ns < (uint64_t)nap_ns || took_ns > (uint64_t)nap_ns + 700000000u) {
+		printf("slept %llu ns\n", (unsigned long long)took_ns);
+		exit(1);
+	}
+}
+
+static int nap_futex(void)
+{
+	static int word;
+	struct timespec time = {nap_ns / 1000000000, nap_ns % 1000000000};
+
+	return syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &time, NULL, 0) == -1 &&
+			       errno == ETIMEDOUT
+		       ? 0
+		       : -1;
+}
+
+static int nap_condition(void)
+{
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+	struct timespec until;
+	int err;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += nap_ns;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_mutex_lock(&mutex);
+	err = pthread_cond_timedwait(&condition, &mutex, &until);
+	pthread_mutex_unlock(&mutex);
+	return err == ETIMEDOUT ? 0 : -1;
+}
+
+static int nap(const char *kind)
+{
+	struct timespec time = {nap_ns / 1000000000, nap_ns % 1000000000};
+	struct timeval span = {nap_ns / 1000000000, nap_ns / 1000 % 1000000};
+
+	if (!strcmp(kind, "nanosleep"))
+		return nanosleep(&time, NULL);
+	if (!strcmp(kind, "poll"))
+		return poll(NULL, 0, (int)(nap_ns / 1000000));
+	if (!strcmp(kind, "select"))
+		return select(0, NULL, NULL, NULL, &span);
+	if (!strcmp(kind, "futex"))
+		return nap_futex();
+	return nap_condition();
+}
+
+static uint64_t work_naps(const char *kind, uint64_t seed)
+{
+	if (!strncmp(kind, "long-", 5)) {
+		nap_ns = 1500000000;
+		kind += 5;
+	}
+	for (long i = 0; i < rounds; i++) {
+		uint64_t began_ns = now_ns();
+
+		slept(began_ns, nap(kind), 0);
+	}
+	return seed;
+}
+
+/* The main thread sleeps until a child writes, or ends: no thread of the process is ever awake. */
+static pid_t writer(int fd, int per_round)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	for (long i = 0; i < rounds * per_round; i++) {
+		struct timespec pause = {nap_ns / 1000000000, nap_ns % 1000000000};
+
+		nanosleep(&pause, NULL);
+		if (write(fd, "x", 1) != 1)
+			_exit(1);
+	}
+	_exit(0);
+}
+
+static uint64_t work_wait(const char *kind, uint64_t seed)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int ends[2], epoll = epoll_create1(EPOLL_CLOEXEC);
+	uint64_t sum = seed;
+	char byte;
+	pid_t pid;
+
+	SHOULD(!pipe(ends));
+	SHOULD(!epoll_ctl(epoll, EPOLL_CTL_ADD, ends[0], &event));
+	pid = writer(ends[1], 1);
+	for (long i = 0; i < rounds; i++) {
+		struct pollfd fd = {.fd = ends[0], .events = POLLIN};
+
+		if (!strcmp(kind, "epoll"))
+			SHOULD(epoll_wait(epoll, &event, 1, -1) == 1);
+		else if (!strcmp(kind, "poll-forever"))
+			SHOULD(poll(&fd, 1, -1) == 1);
+		SHOULD(read(ends[0], &byte, 1) == 1);
+		sum = mix(sum, (uint64_t)byte);
+	}
+	return mix(sum, reap(pid));
+}
+
+/* --- all of them --------------------------------------------------------------------------------
+ */
+
+static const char *mode;
+
+static uint64_t work(uint64_t seed)
+{
+	static const struct {
+		const char *mode;
+		uint64_t (*work)(uint64_t seed);
+	} works[] = {
+		{"malloc", work_malloc},
+		{"dlopen", work_dlopen},
+		{"fork", work_fork},
+		{"spawn", work_spawn},
+		{"signals", work_signals},
+		{"jumps", work_jumps},
+		{"timer", work_timer},
+		{"vectors", work_vectors},
+		{"vectors-asleep", vectors_asleep},
+	};
+
+	for (size_t i = 0; i < sizeof(works) / sizeof(*works); i++)
+		if (!strcmp(mode, works[i].mode))
+			return works[i].work(seed);
+	if (!strcmp(mode, "read") || !strcmp(mode, "epoll") || !strcmp(mode, "poll-forever"))
+		return work_wait(mode, seed);
+	return work_naps(mode, seed);
+}
+
+static void *one_thread(void *arg)
+{
+	uint64_t *sum = arg;
+
+	*sum = work(*sum);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	long count = argc > 3 ? atol(argv[3]) : 0;
+	uint64_t sum = 0, sums[256];
+	pthread_t threads[256];
+
+	if (argc < 3 || count > 256)
+		return 2;
+	mode = argv[1];
+	rounds = atol(argv[2]);
+	known_ready();
+	for (long i = 0; i < count; i++) {
+		sums[i] = (uint64_t)i;
+		SHOULD(!pthread_create(&threads[i], NULL, one_thread, &sums[i]));
+	}
+	if (!count)
+		sum = work(1);
+	for (long i = 0; i < count; i++) {
+		pthread_join(threads[i], NULL);
+		sum = mix(sum, sums[i]);
+	}
+	printf("sum %016llx\n", (unsigned long long)sum);
+	return 0;
+}
