@@ -162,6 +162,29 @@ Test(energy, of_the_host)
 	cr_expect_eq(profile->energy.gpu_mj, PROFILE_ABSENT);
 }
 
+/* --wait: of the time between two windows nothing counts. */
+Test(energy, of_a_pause)
+{
+	static const uint64_t turns_s[] = {1, 3, 6}, samples_s[] = {1, 2, 4, 7};
+	const struct profile *profile;
+
+	for (size_t i = 0; i < 3; i++)
+		stream_plain(&stream, PERFX_KIND_RECORDING_WINDOW, struct perfx_recording_window,
+			     .time_ns = STREAM_START + turns_s[i] * S, .process = 1, .pid = 101,
+			     .flags = i % 2 ? 0 : PERFX_RECORDING_WINDOW_OPENS);
+	for (size_t i = 0; i < 4; i++) {
+		energy_share_of(&stream, samples_s[i] * S, 0, 1, 90);
+		energy_sample(&stream, samples_s[i] * S, 0, samples_s[i] * 100, 100);
+		energy_host(&stream, samples_s[i] * S, 0, "package-0", samples_s[i] * 1000);
+	}
+	profile = replay();
+	expect(profile, 1, 300, false);
+	cr_expect_eq(profile->energy.gpu_mj, 300);
+	cr_expect_eq(profile->energy.host_uj, 3000);
+	cr_expect_eq(profile->energy.host_ns, 3 * S);
+	cr_expect_eq(profile->gpu_devices[0].energy_mj, 300);
+}
+
 /* Steps are cut out between samples: 3 J in the first second, 1 J in the next. */
 Test(energy, of_steps)
 {

@@ -25,27 +25,45 @@ void energy_clear(struct energy *energy)
 
 /* --- the host --------------------------------------------------------------------------------- */
 
+/* The share of the time between two samples that was recorded: with --wait only the program's
+ * windows are. */
+static double recorded_share(const struct aggregate *a, uint64_t from_ns, uint64_t to_ns)
+{
+	uint64_t ns = 0;
+
+	if (!a->recording_windows_count)
+		return 1;
+	for (size_t i = 0; i < a->recording_windows_count; i++)
+		ns += profile_overlap_ns(&a->recording_windows[i], from_ns, to_ns);
+	return ns < to_ns - from_ns ? (double)ns / (double)(to_ns - from_ns) : 1;
+}
+
+/* What was used between two samples, less what was in a pause. */
+static uint64_t without_pauses(uint64_t used, double share)
+{
+	return share < 1 ? (uint64_t)((double)used * share + 0.5) : used;
+}
+
 int handle_host_energy(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_host_energy *record = &event->host_energy;
 	struct energy_domain *domain = &a->energy.domains[record->domain];
 
 	saw_time(a, record->time_ns);
-	if (!domain->name) {
-		domain->name = pool_add(&a->strings, event->strings[0]);
-		domain->first_uj = record->energy_uj;
-		domain->first_ns = record->time_ns;
-	}
-	if (record->energy_uj >= domain->last_uj) {
-		domain->last_uj = record->energy_uj;
-		domain->last_ns = record->time_ns;
-	}
-	return domain->name ? 0 : -ENOMEM;
-}
+	if (domain->name && record->energy_uj >= domain->last_uj &&
+	    record->time_ns > domain->last_ns) {
+		double share = recorded_share(a, domain->last_ns, record->time_ns);
 
-static bool is_sampled(const struct energy_domain *domain)
-{
-	return domain->name && domain->last_ns > domain->first_ns;
+		domain->used_uj =
+			add_capped(domain->used_uj,
+				   without_pauses(record->energy_uj - domain->last_uj, share));
+		domain->used_ns += without_pauses(record->time_ns - domain->last_ns, share);
+	}
+	if (!domain->name)
+		domain->name = pool_add(&a->strings, event->strings[0]);
+	domain->last_uj = record->energy_uj;
+	domain->last_ns = record->time_ns;
+	return domain->name ? 0 : -ENOMEM;
 }
 
 /* Packages, and memory beside them; their cores and graphics are parts of a package. */
@@ -58,9 +76,9 @@ static void add_domain(struct profile_host_energy *host, const struct energy_dom
 {
 	if (host->host_uj == PROFILE_ABSENT)
 		host->host_uj = 0;
-	host->host_uj = add_capped(host->host_uj, domain->last_uj - domain->first_uj);
-	if (domain->last_ns - domain->first_ns > host->host_ns)
-		host->host_ns = domain->last_ns - domain->first_ns;
+	host->host_uj = add_capped(host->host_uj, domain->used_uj);
+	if (domain->used_ns > host->host_ns)
+		host->host_ns = domain->used_ns;
 }
 
 struct profile_host_energy energy_of_host(const struct energy *energy)
@@ -68,7 +86,7 @@ struct profile_host_energy energy_of_host(const struct energy *energy)
 	struct profile_host_energy host = {.host_uj = PROFILE_ABSENT, .gpu_mj = PROFILE_ABSENT};
 
 	for (size_t i = 0; i < PERFX_ENERGY_DOMAINS_MAX; i++)
-		if (is_sampled(&energy->domains[i]) && is_whole(&energy->domains[i]))
+		if (energy->domains[i].used_ns && is_whole(&energy->domains[i]))
 			add_domain(&host, &energy->domains[i]);
 	if (!energy->has_gpu)
 		return host;
@@ -182,26 +200,33 @@ static void end_sample(struct energy_device *device)
 	device->now.count = 0;
 }
 
-int energy_usage(struct energy *energy, const struct perfx_gpu_usage *record)
+static int add_usage(struct aggregate *a, struct energy_device *device,
+		     const struct perfx_gpu_usage *record)
 {
-	struct energy_device *device = &energy->devices[record->device];
 	const struct energy_shares *shares = device->now.count ? &device->now : &device->before;
-	uint64_t mj = record->energy_mj, since_ns = device->last_ns;
+	double share = recorded_share(a, device->last_ns, record->time_ns);
+	uint64_t mj = without_pauses(record->energy_mj - device->last_mj, share);
+
+	a->energy.has_gpu = true;
+	device->used_mj = add_capped(device->used_mj, mj);
+	device->used_ns += without_pauses(record->time_ns - device->last_ns, share);
+	return divide(&a->energy, shares, mj, device->last_ns, record->time_ns);
+}
+
+int energy_usage(struct aggregate *a, const struct perfx_gpu_usage *record)
+{
+	struct energy_device *device = &a->energy.devices[record->device];
 	int err = 0;
 
-	if (mj == UINT64_MAX) {
-		end_sample(device);
-		return 0;
-	}
 	/* a driver that was loaded anew counts from 0 */
-	if (device->sampled && mj >= device->last_mj && record->time_ns > since_ns) {
-		energy->has_gpu = true;
-		device->used_mj = add_capped(device->used_mj, mj - device->last_mj);
-		err = divide(energy, shares, mj - device->last_mj, since_ns, record->time_ns);
+	if (record->energy_mj != UINT64_MAX && device->sampled &&
+	    record->energy_mj >= device->last_mj && record->time_ns > device->last_ns)
+		err = add_usage(a, device, record);
+	if (record->energy_mj != UINT64_MAX) {
+		device->sampled = true;
+		device->last_mj = record->energy_mj;
+		device->last_ns = record->time_ns;
 	}
-	device->sampled = true;
-	device->last_mj = mj;
-	device->last_ns = record->time_ns;
 	end_sample(device);
 	return err;
 }

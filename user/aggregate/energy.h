@@ -3,6 +3,9 @@
  * Energy: of the host by powercap's domains, of GPUs by their counters, of a process by its share
  * of the GPUs that it uses. What a GPU has used between two samples is its only process's; of
  * several each has it in proportion to the time that its kernels ran, which is an estimate.
+ *
+ * Between two samples a GPU uses as much at any time: so what a pause of the recording (--wait)
+ * takes is left out.
  */
 #ifndef PERFX_AGGREGATE_ENERGY_H
 #define PERFX_AGGREGATE_ENERGY_H
@@ -13,7 +16,8 @@
 
 struct energy_domain {
 	const char *name; /* NULL: none */
-	uint64_t first_uj, last_uj, first_ns, last_ns;
+	uint64_t last_uj, last_ns;
+	uint64_t used_uj, used_ns;
 };
 
 /* A process on a GPU at a sample. */
@@ -30,7 +34,7 @@ struct energy_shares {
 struct energy_device {
 	bool sampled;
 	uint64_t last_mj, last_ns;
-	uint64_t used_mj;
+	uint64_t used_mj, used_ns;
 	struct energy_shares now, before; /* now: of the sample that is to come */
 };
 
@@ -59,9 +63,11 @@ struct energy {
 	size_t processes_count, processes_capacity;
 };
 
-/* A process is on a GPU; its next record of usage ends the sample. 0 or -ENOMEM. */
+struct aggregate;
+
+/* A process is on a GPU; the GPU's next record of usage ends the sample. 0 or -ENOMEM. */
 int energy_share(struct energy *energy, const struct perfx_gpu_memory *record);
-int energy_usage(struct energy *energy, const struct perfx_gpu_usage *record);
+int energy_usage(struct aggregate *a, const struct perfx_gpu_usage *record);
 
 struct profile_energy energy_of_process(const struct energy *energy, uint32_t process,
 					const struct profile_steps *steps);

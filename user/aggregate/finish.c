@@ -94,9 +94,8 @@ double profile_loss_share(const struct profile *profile, enum perfx_loss_kind lo
 	return of ? (double)count / (double)of : 0;
 }
 
-/* What a time has of another. */
-static uint64_t overlap_ns(const struct profile_interval *recording_window, uint64_t from_ns,
-			   uint64_t to_ns)
+uint64_t profile_overlap_ns(const struct profile_interval *recording_window, uint64_t from_ns,
+			    uint64_t to_ns)
 {
 	from_ns = recording_window->from_ns > from_ns ? recording_window->from_ns : from_ns;
 	to_ns = recording_window->to_ns < to_ns ? recording_window->to_ns : to_ns;
@@ -138,7 +137,8 @@ uint64_t profile_recorded_between(const struct profile *profile, uint64_t from_n
 	if (!profile->recording_windows_count)
 		return to_ns > from_ns ? to_ns - from_ns : 0;
 	for (size_t i = 0; i < profile->recording_windows_count; i++)
-		sum = add_capped(sum, overlap_ns(&profile->recording_windows[i], from_ns, to_ns));
+		sum = add_capped(sum, profile_overlap_ns(&profile->recording_windows[i], from_ns,
+							 to_ns));
 	return sum;
 }
 

@@ -112,19 +112,6 @@ static void metric_add_u32(struct gpu_metric *metric, uint32_t value)
 		metric_add(metric, value);
 }
 
-static void add_energy(struct gpu_device *device, const struct perfx_gpu_usage *record)
-{
-	if (record->energy_mj == UINT64_MAX)
-		return;
-	/* a driver that was loaded anew counts from 0 */
-	if (!device->last_energy_ns || record->energy_mj < device->last_energy_mj) {
-		device->first_energy_mj = record->energy_mj;
-		device->first_energy_ns = record->time_ns;
-	}
-	device->last_energy_mj = record->energy_mj;
-	device->last_energy_ns = record->time_ns;
-}
-
 static void add_throttle(struct gpu_device *device, uint64_t throttle)
 {
 	if (throttle == UINT64_MAX)
@@ -183,9 +170,8 @@ int handle_gpu_usage(struct aggregate *a, const struct event *event)
 	metric_add_u32(&metrics[PROFILE_GPU_DRAM_ACTIVE], record->dram_active);
 	if (record->memory_used_bytes != UINT64_MAX)
 		metric_add(&metrics[PROFILE_GPU_MEMORY_USED], record->memory_used_bytes);
-	add_energy(device, record);
 	add_throttle(device, record->throttle);
-	return energy_usage(&a->energy, record) ? -ENOMEM : add_point(device, record);
+	return energy_usage(a, record) ? -ENOMEM : add_point(device, record);
 }
 
 /* --- processes --- */

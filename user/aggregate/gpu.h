@@ -61,8 +61,6 @@ struct gpu_device {
 	struct perfx_gpu_device record;
 	const char *name, *uuid, *driver;
 	struct gpu_metric metrics[PROFILE_GPU_METRICS];
-	uint64_t first_energy_mj, last_energy_mj; /* UINT64_MAX: not known */
-	uint64_t first_energy_ns, last_energy_ns;
 	uint64_t samples_count, throttled_counts[PROFILE_GPU_THROTTLES];
 	struct profile_gpu_point *points;
 	size_t points_count, points_capacity;

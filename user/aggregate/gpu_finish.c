@@ -71,8 +71,10 @@ static struct profile_gpu_series series_of(const struct gpu_metric *metric)
 	};
 }
 
-static struct profile_gpu_device device_of(const struct gpu_device *from, uint32_t index)
+static struct profile_gpu_device device_of(const struct aggregate *a, uint32_t index)
 {
+	const struct gpu_device *from = &a->gpu.devices[index];
+	const struct energy_device *energy = &a->energy.devices[index];
 	struct profile_gpu_device device = {
 		.index = index,
 		.name = from->name ? from->name : "",
@@ -89,9 +91,9 @@ static struct profile_gpu_device device_of(const struct gpu_device *from, uint32
 	for (int i = 0; i < PROFILE_GPU_METRICS; i++)
 		device.metrics[i] = series_of(&from->metrics[i]);
 	memcpy(device.throttled_counts, from->throttled_counts, sizeof(device.throttled_counts));
-	if (from->last_energy_ns > from->first_energy_ns) {
-		device.energy_mj = from->last_energy_mj - from->first_energy_mj;
-		device.energy_ns = from->last_energy_ns - from->first_energy_ns;
+	if (energy->used_ns) {
+		device.energy_mj = energy->used_mj;
+		device.energy_ns = energy->used_ns;
 	}
 	return device;
 }
@@ -107,7 +109,7 @@ static int fill_devices(struct gpu_ctx *ctx)
 		const struct gpu_device *device = &ctx->gpu->devices[i];
 
 		if (device->described || device->used || device->samples_count)
-			p->gpu_devices[p->gpu_devices_count++] = device_of(device, i);
+			p->gpu_devices[p->gpu_devices_count++] = device_of(ctx->w->a, i);
 	}
 	return 0;
 }

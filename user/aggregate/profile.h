@@ -765,6 +765,10 @@ struct profile_interval {
 	uint64_t from_ns, to_ns;
 };
 
+/* What a time has of another. */
+uint64_t profile_overlap_ns(const struct profile_interval *interval, uint64_t from_ns,
+			    uint64_t to_ns);
+
 struct profile_not_attached {
 	const char *name, *reason;
 	uint32_t count;

@@ -241,12 +241,17 @@ static void emit_perf_counters(struct recorder *recorder)
 		thread_counters__describe(recorder->thread_counters, recorder->sink);
 }
 
+static void sample_energy(struct recorder *recorder)
+{
+	gpus__sample(recorder->gpus);
+	powercap__sample(recorder->powercap, recorder->sink);
+}
+
 /* What processes, their GPUs and the host have used until now. */
 static void sample_usage(struct recorder *recorder, bool threads)
 {
 	process_table__sample(recorder->processes, threads);
-	gpus__sample(recorder->gpus);
-	powercap__sample(recorder->powercap, recorder->sink);
+	sample_energy(recorder);
 }
 
 static void recording_begin(struct recorder *recorder, uint64_t start_ns)
@@ -311,6 +316,7 @@ static void open_window(struct recorder *recorder, const struct perfx_recording_
 	if (!paused)
 		return;
 	process_table__hold(recorder->processes, false);
+	sample_energy(recorder);
 	note_pause(&recorder->windows, recorder->windows.paused_ns, window->time_ns);
 }
 
