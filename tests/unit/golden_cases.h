@@ -13,6 +13,7 @@
 #include "golden_code.h"
 #include "golden_compute.h"
 #include "golden_energy.h"
+#include "golden_gpu.h"
 #include "golden_memory.h"
 #include "golden_ranges.h"
 
@@ -298,6 +299,8 @@ static const struct golden_case golden_cases[] = {
 	{"compute-blind", golden_compute_blind},
 	{"workers", golden_workers},
 	{"annotations", golden_annotations},
+	{"gpu", golden_gpu},
+	{"gpu-calls", golden_gpu_calls},
 	{"ranges", golden_ranges},
 	{"ranges-blind", golden_ranges_blind},
 	{"code", golden_code},

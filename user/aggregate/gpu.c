@@ -285,7 +285,11 @@ static int work_time(struct gpu_work *work, uint64_t duration_ns)
 {
 	if (!work->sketch)
 		work->sketch = sketch__new();
-	if (!work->sketch || sketch__add(work->sketch, duration_ns))
+	if (!work->sketch)
+		return -ENOMEM;
+	if (duration_ns < work->min_ns || !sketch__count(work->sketch))
+		work->min_ns = duration_ns;
+	if (sketch__add(work->sketch, duration_ns))
 		return -ENOMEM;
 	if (duration_ns > work->max_ns)
 		work->max_ns = duration_ns;

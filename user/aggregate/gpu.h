@@ -42,7 +42,7 @@ struct gpu_work {
 	/* as devices did it: records and overflow sums */
 	uint64_t count, total_ns, bytes;
 	struct sketch *sketch; /* of the records' durations; NULL: none */
-	uint64_t max_ns;
+	uint64_t min_ns, max_ns;
 	/* as it was counted at the calls */
 	uint64_t called_count, called_bytes;
 	uint32_t stream, registers, static_shared_bytes;

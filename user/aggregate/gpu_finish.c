@@ -168,6 +168,23 @@ static uint32_t function_of(const struct gpu_ctx *ctx, uint32_t context)
 	return context ? ctx->w->a->contexts[context].function : 0;
 }
 
+static uint32_t caller_function(const struct gpu_ctx *ctx, uint32_t context)
+{
+	return function_of(ctx, caller_context(ctx, context));
+}
+
+/* The innermost Python line that led to a call. NULL: none is known. */
+static const struct profile_frame *line_of(const struct gpu_ctx *ctx, uint32_t context)
+{
+	const struct aggregate *a = ctx->w->a;
+
+	for (; context && context < a->contexts_count; context = parent_context(ctx, context))
+		if (a->contexts[context].caller)
+			return frame_of(ctx->w, a->contexts[context].process,
+					a->contexts[context].caller);
+	return NULL;
+}
+
 /* The driver's function in the runtime's is the same launch or wait. */
 static bool is_outermost_call(const struct gpu_ctx *ctx, uint32_t context)
 {
@@ -188,17 +205,17 @@ static const struct gpu_name *name_of_work(const struct gpu_ctx *ctx, const stru
 	return &ctx->gpu->names[work->key.name];
 }
 
-/* The context that most of it comes from: by time, else by number. */
-static uint32_t main_caller(const struct gpu_ctx *ctx, const struct gpu_work *work)
+/* The context of the function that most of it comes from: by time, else by number. */
+static uint32_t main_context(const struct gpu_ctx *ctx, const struct gpu_work *work)
 {
 	struct gpu_caller sums[GPU_CALLERS_MAX];
 	size_t count = 0, most = 0;
 
 	for (size_t i = 0; i < work->callers_count; i++) {
-		uint32_t context = caller_context(ctx, work->callers[i].context), at = 0;
+		uint32_t context = work->callers[i].context, at = 0;
 
 		while (at < count &&
-		       function_of(ctx, sums[at].context) != function_of(ctx, context))
+		       caller_function(ctx, sums[at].context) != caller_function(ctx, context))
 			at++;
 		if (at == count)
 			sums[count++] = (struct gpu_caller){.context = context};
@@ -252,7 +269,7 @@ static struct profile_gpu_kernel kernel_of(const struct gpu_ctx *ctx, const stru
 					   const struct gpu_work *work)
 {
 	const struct gpu_name *name = name_of_work(ctx, work);
-	uint32_t caller = main_caller(ctx, work);
+	uint32_t context = main_context(ctx, work);
 	struct profile_gpu_kernel kernel = {
 		.op = work->key.op,
 		.name = name->name,
@@ -271,8 +288,9 @@ static struct profile_gpu_kernel kernel_of(const struct gpu_ctx *ctx, const stru
 		.occupancy = -1,
 		.limit = "",
 		.stream = work->has_stream && !work->several_streams ? work->stream : UINT32_MAX,
-		.function = function_of(ctx, caller),
-		.context = caller,
+		.function = caller_function(ctx, context),
+		.context = context,
+		.line = line_of(ctx, context),
 	};
 
 	memcpy(kernel.grid, work->key.grid, sizeof(kernel.grid));
@@ -289,14 +307,19 @@ static struct profile_gpu_kernel kernel_of(const struct gpu_ctx *ctx, const stru
 		return kernel;
 	kernel.max_ns = work->max_ns;
 	kernel.p99_ns = sketch__quantile(work->sketch, 0.99);
+	/* a bucket's middle may lie outside of what was measured */
 	if (kernel.p99_ns > work->max_ns)
 		kernel.p99_ns = work->max_ns;
+	if (kernel.p99_ns < work->min_ns)
+		kernel.p99_ns = work->min_ns;
 	return kernel;
 }
 
 static struct profile_gpu_copy copy_of(const struct gpu_ctx *ctx, const struct profile_gpu *gpu,
 				       const struct gpu_work *work)
 {
+	uint32_t context = main_context(ctx, work);
+
 	return (struct profile_gpu_copy){
 		.op = work->key.op,
 		.direction = work->key.direction,
@@ -304,7 +327,8 @@ static struct profile_gpu_copy copy_of(const struct gpu_ctx *ctx, const struct p
 		.count = count_of(gpu, work),
 		.bytes = gpu->timed ? work->bytes : work->called_bytes,
 		.total_ns = gpu->timed ? work->total_ns : PROFILE_ABSENT,
-		.function = function_of(ctx, main_caller(ctx, work)),
+		.function = caller_function(ctx, context),
+		.line = line_of(ctx, context),
 	};
 }
 
@@ -389,13 +413,15 @@ static int add_sync(struct profile_gpu *gpu, size_t *capacity, struct profile_gp
 {
 	struct profile_gpu_sync *sync = gpu->syncs, *end = gpu->syncs + gpu->syncs_count;
 
-	while (sync < end && (sync->function != more.function || strcmp(sync->name, more.name)))
+	while (sync < end && (sync->function != more.function || sync->line != more.line ||
+			      strcmp(sync->name, more.name)))
 		sync++;
 	if (sync == end) {
 		if (grow_array(&gpu->syncs, capacity, gpu->syncs_count + 1, sizeof(*gpu->syncs)))
 			return -ENOMEM;
 		sync = &gpu->syncs[gpu->syncs_count++];
-		*sync = (struct profile_gpu_sync){.name = more.name, .function = more.function};
+		*sync = (struct profile_gpu_sync){
+			.name = more.name, .function = more.function, .line = more.line};
 	}
 	sync->count = add_capped(sync->count, more.count);
 	sync->wait_ns = add_capped(sync->wait_ns, more.wait_ns);
@@ -425,7 +451,8 @@ static int add_traced_calls(const struct gpu_ctx *ctx, uint32_t process, struct 
 			err = add_sync(gpu, capacity,
 				       (struct profile_gpu_sync){
 					       .name = a->functions[context->function - 1].name,
-					       .function = function_of(ctx, caller_context(ctx, i)),
+					       .function = caller_function(ctx, i),
+					       .line = line_of(ctx, i),
 					       .count = context->sums.calls_count,
 					       .wait_ns = context->sums.total_ns});
 	}
@@ -631,7 +658,9 @@ static void fill_steps(const struct gpu_process *from, const struct profile_gpu 
 	from_ns = steps->series[0].from_ns;
 	to_ns = steps->series[steps->series_count - 1].to_ns;
 	steps->gpu_used = true;
-	steps->gpu = (struct profile_step_gpu){PROFILE_ABSENT, PROFILE_ABSENT, PROFILE_ABSENT};
+	steps->gpu = (struct profile_step_gpu){.busy_ns = PROFILE_ABSENT,
+					       .kernels_count = PROFILE_ABSENT,
+					       .wait_ns = PROFILE_ABSENT};
 	if (from && gpu->timed && from->busy) {
 		steps->gpu.busy_ns = buckets_between(from->busy, from_ns, to_ns);
 		steps->gpu.kernels_count = buckets_between(from->kernels, from_ns, to_ns);
@@ -743,6 +772,8 @@ static int fill_process(const struct gpu_ctx *ctx, struct profile_process *proce
 	fill_rows(ctx, gpu, process);
 	fill_flops(ctx, process->index, gpu);
 	fill_steps(from, gpu, &process->steps);
+	process->steps.gpu.computes = gpu->flops > 0;
+	process->steps.gpu.peak_flops_per_s = gpu->peak_flops_per_s;
 	return 0;
 }
 

@@ -347,6 +347,10 @@ struct profile_step_cost {
 struct profile_step_gpu {
 	uint64_t busy_ns, kernels_count;
 	uint64_t wait_ns; /* of the steps' thread, for devices */
+	/* It computes what is known of the calls' operations: the devices' peak counts for MFU, not
+	 * the host's; 0: not known. */
+	bool computes;
+	double peak_flops_per_s;
 };
 
 struct profile_steps {
@@ -488,12 +492,13 @@ struct profile_gpu_kernel {
 	uint64_t count;
 	uint64_t total_ns, avg_ns, max_ns, p99_ns; /* PROFILE_ABSENT: counted at the calls alone */
 	uint32_t grid[3], block[3];
-	uint32_t registers;	    /* of a thread; 0: not known */
-	uint64_t shared_bytes;	    /* of a block; PROFILE_ABSENT: not known */
-	double occupancy;	    /* theoretical, 0 to 1; < 0: not known */
-	const char *limit;	    /* what it is limited by; "": not known */
-	uint32_t stream;	    /* UINT32_MAX: several, or not known */
-	uint32_t function, context; /* that launches it most; 0: not known */
+	uint32_t registers;		  /* of a thread; 0: not known */
+	uint64_t shared_bytes;		  /* of a block; PROFILE_ABSENT: not known */
+	double occupancy;		  /* theoretical, 0 to 1; < 0: not known */
+	const char *limit;		  /* what it is limited by; "": not known */
+	uint32_t stream;		  /* UINT32_MAX: several, or not known */
+	uint32_t function, context;	  /* that launches it most; 0: not known */
+	const struct profile_frame *line; /* of Python, that led there; NULL: not known */
 };
 
 /* Copies of one direction, or memsets. */
@@ -504,12 +509,14 @@ struct profile_gpu_copy {
 	uint64_t count, bytes;
 	uint64_t total_ns; /* on the device; PROFILE_ABSENT: not timed */
 	uint32_t function; /* as above */
+	const struct profile_frame *line;
 };
 
 /* Calls by which threads wait for a device: by function and who called it. */
 struct profile_gpu_sync {
 	const char *name;
 	uint32_t function; /* of the caller; 0: not known */
+	const struct profile_frame *line;
 	uint64_t count, wait_ns;
 };
 

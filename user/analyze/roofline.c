@@ -344,6 +344,17 @@ static uint64_t unrecorded_flops(const struct profile_compute *compute)
 	return 0;
 }
 
+/* Against the devices' peak where they compute, else the host's. */
+static double mfu_of(const struct profile *profile, const struct profile_steps *steps,
+		     uint64_t flops, uint64_t ns)
+{
+	if (!steps->gpu.computes)
+		return roofline_mfu(profile, steps->cost.dtype, flops, ns);
+	if (!(steps->gpu.peak_flops_per_s > 0) || !ns)
+		return -1;
+	return (double)flops * 1e9 / (double)ns / steps->gpu.peak_flops_per_s;
+}
+
 struct step_rates steps_rates(const struct profile *profile, const struct profile_process *process)
 {
 	const struct profile_step_cost *cost = &process->steps.cost;
@@ -358,7 +369,7 @@ struct step_rates steps_rates(const struct profile *profile, const struct profil
 	if (cost->flops)
 		rates.thread_share = (double)cost->thread_flops / (double)cost->flops;
 	rates.roof = roofline_whole_roof(profile, cost->dtype);
-	rates.mfu = roofline_mfu(profile, cost->dtype, cost->flops, cost->ns);
+	rates.mfu = mfu_of(profile, &process->steps, cost->flops, cost->ns);
 	return rates;
 }
 
@@ -367,7 +378,7 @@ double steps_mfu(const struct profile *profile, const struct profile_steps *step
 {
 	if (!steps->cost.counted_count)
 		return -1;
-	return roofline_mfu(profile, steps->cost.dtype, step->flops, step->total_ns);
+	return mfu_of(profile, steps, step->flops, step->total_ns);
 }
 
 bool steps_slow(const struct profile_steps *steps, const struct profile_step *step)
@@ -381,4 +392,21 @@ uint64_t steps_unrecorded(const struct profile_process *process)
 		if (process->rows[i].function == process->steps.function)
 			return process->rows[i].overflow_count;
 	return 0;
+}
+
+struct gpu_rates gpu_rates(const struct profile_process *process)
+{
+	const struct profile_gpu *gpu = &process->gpu;
+	const struct profile_step_cost *steps = &process->steps.cost;
+	bool in_steps = steps->flops && steps->ns;
+	double flops = (double)(in_steps ? steps->flops : gpu->flops);
+	double ns = (double)(in_steps ? steps->ns : profile_wall_ns(process));
+	struct gpu_rates rates = {-1, -1};
+
+	if (!gpu->flops || !gpu->flops_ns)
+		return rates;
+	rates.flops_per_s = (double)gpu->flops * 1e9 / (double)gpu->flops_ns;
+	if (gpu->peak_flops_per_s > 0 && ns > 0)
+		rates.mfu = flops * 1e9 / ns / gpu->peak_flops_per_s;
+	return rates;
 }

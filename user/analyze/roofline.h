@@ -142,4 +142,14 @@ bool steps_slow(const struct profile_steps *steps, const struct profile_step *st
 /* Ends of steps that came without a record: each made one step of two. */
 uint64_t steps_unrecorded(const struct profile_process *process);
 
+/* What GPUs computed for a process; < 0: not known. */
+struct gpu_rates {
+	double flops_per_s; /* while kernels of calls with known operations ran */
+	/* Of the steps' time, or else of all recorded time, against the devices' peak for the type
+	 * of most operations: the share that useful operations would have taken. */
+	double mfu;
+};
+
+struct gpu_rates gpu_rates(const struct profile_process *process);
+
 #endif

@@ -60,6 +60,10 @@ void compose_steps(struct composer *c, const struct profile_process *process);
 void compose_process_energy(struct composer *c, const struct profile_process *process);
 void compose_energy(struct composer *c);
 
+/* gpu.c: devices, kernels, copies, waits; and what GPUs did for the steps */
+void compose_gpu(struct composer *c, const struct profile_process *process);
+void compose_steps_gpu(struct composer *c, const struct profile_steps *steps);
+
 /* counters.c: perf events of calls, or why there are none; the program's own counters */
 void compose_counters(struct composer *c, const struct profile_process *process);
 void compose_values(struct composer *c, const struct profile_process *process);

@@ -35,6 +35,7 @@ enum chart_kind {
 	CHART_PLACES,	 /* flame graph of a domain's hotspots */
 	CHART_SAMPLES,	 /* flame graph of samples, on the CPU and waiting */
 	CHART_STEPS,	 /* the steps of a training, one after the other */
+	CHART_GPU,	 /* utilization and memory of its devices over time */
 	CHART_ROOFLINE,	 /* functions that compute, under what the host can do */
 };
 

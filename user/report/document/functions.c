@@ -87,7 +87,7 @@ static void cell_function(struct composer *c, const struct profile_process *p, u
 	document_cell(c->document, &cell);
 }
 
-enum { HAS_MEMORY = 1, HAS_COMPUTE = 2, HAS_OFF_CPU = 4 };
+enum { HAS_MEMORY = 1, HAS_COMPUTE = 2, HAS_OFF_CPU = 4, HAS_GPU = 8 };
 
 /* nsys's and torch.profiler's numbers; the name last, so that it gets what room there is */
 static const struct column function_columns[] = {
@@ -95,6 +95,7 @@ static const struct column function_columns[] = {
 	{.title = "Self", .right = true},
 	{.title = "Total", .right = true, .rank = 2},
 	{.title = "On CPU", .right = true, .rank = 2, .where = HAS_OFF_CPU},
+	{.title = "GPU", .right = true, .rank = 2, .where = HAS_GPU},
 	{.title = "Calls", .right = true},
 	{.title = "Avg", .right = true},
 	{.title = "p50", .right = true, .rank = 3},
@@ -138,6 +139,9 @@ static void cells_of_cost(struct composer *c, const struct profile_process *p,
 {
 	struct roofline line = roofline_of_row(c->profile, p, row);
 
+	/* the time of a call that launches is not that of its work */
+	if (row->inclusive.flops && row->gpu_ns && row->gpu_ns != PROFILE_ABSENT)
+		line.flops_per_s = (double)row->inclusive.flops * 1e9 / (double)row->gpu_ns;
 	document_cell_flops(c->document, &row->inclusive);
 	document_cell_gflops(c->document, line.flops_per_s);
 }
@@ -161,6 +165,8 @@ static void compose_rest_row(struct composer *c, const struct profile_process *p
 	document_cell_ns(c->document, PROFILE_ABSENT);
 	if (has_off_cpu(p))
 		document_cell_ns(c->document, PROFILE_ABSENT);
+	if (p->gpu.timed)
+		document_cell_ns(c->document, PROFILE_ABSENT);
 	document_cell_count(c->document, PROFILE_ABSENT);
 	for (int i = 0; i < 6; i++)
 		document_cell_ns(c->document, PROFILE_ABSENT);
@@ -168,7 +174,7 @@ static void compose_rest_row(struct composer *c, const struct profile_process *p
 	if (p->memory_count)
 		document_cell_bytes(c->document, PROFILE_ABSENT);
 	if (has_compute(p))
-		cells_of_cost(c, p, &(struct profile_row){0});
+		cells_of_cost(c, p, &(struct profile_row){.gpu_ns = PROFILE_ABSENT});
 	document_cell_printf(c->document, "%s", name);
 	document_cell_printf(c->document, "-");
 }
@@ -191,7 +197,7 @@ static void compose_function_table(struct composer *c, const struct profile_proc
 
 	document_table_having(c->document, function_columns,
 			      (has_memory ? HAS_MEMORY : 0) | (computes ? HAS_COMPUTE : 0) |
-				      (waits ? HAS_OFF_CPU : 0));
+				      (waits ? HAS_OFF_CPU : 0) | (p->gpu.timed ? HAS_GPU : 0));
 	for (size_t i = from; i < to; i++) {
 		const struct profile_row *row = &p->rows[i];
 		const struct profile_function *function =
@@ -203,6 +209,8 @@ static void compose_function_table(struct composer *c, const struct profile_proc
 		document_cell_ns(c->document, timed ? row->total_ns : PROFILE_ABSENT);
 		if (waits)
 			cell_on_cpu(c, row);
+		if (p->gpu.timed)
+			document_cell_ns(c->document, row->gpu_ns ? row->gpu_ns : PROFILE_ABSENT);
 		document_cell_count(c->document, row->calls_count);
 		document_cell_ns(c->document, row->avg_ns);
 		document_cell_ns(c->document, row->p50_ns);

@@ -228,6 +228,7 @@ static void compose_process(struct composer *c, size_t i)
 		compose_functions(c, p);
 	else if (c->analysis->processes[i].silence)
 		document_say(c->document, BLOCK_PARAGRAPH, c->analysis->processes[i].silence);
+	compose_gpu(c, p);
 	compose_lines(c, p);
 	compose_waits(c, p);
 	compose_values(c, p);
@@ -252,6 +253,7 @@ static void compose_brief_process(struct composer *c, size_t i)
 		compose_functions(c, p);
 	else if (c->analysis->processes[i].silence)
 		document_say(c->document, BLOCK_PARAGRAPH, c->analysis->processes[i].silence);
+	compose_gpu(c, p);
 	compose_lines(c, p);
 	compose_stack_quality(c, p);
 	compose_waits(c, p);

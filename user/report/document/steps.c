@@ -32,8 +32,15 @@ static void compose_durations(struct composer *c, const struct profile_process *
 
 /* --- what they compute ------------------------------------------------------------------------ */
 
-static void add_mfu(struct text *text, const struct step_rates *rates)
+static void add_mfu(struct text *text, const struct step_rates *rates,
+		    const struct profile_step_gpu *gpu)
 {
+	if (gpu->computes) {
+		if (rates->mfu >= 0)
+			text_printf(text, ": %s of the %s of its GPUs", as_percent(rates->mfu),
+				    as_si(gpu->peak_flops_per_s, "FLOP/s"));
+		return;
+	}
 	if (rates->mfu < 0) {
 		text_add(text, ". The peak of this host is not known (set --peak-flops)");
 		return;
@@ -56,7 +63,7 @@ static void compose_cost(struct composer *c, const struct profile_process *p)
 	text_printf(&text, "%s per step", as_si(rates.flops, "FLOP"));
 	if (rates.flops_per_s >= 0 && p->steps.cost.flops) {
 		text_printf(&text, ", %s", as_si(rates.flops_per_s, "FLOP/s"));
-		add_mfu(&text, &rates);
+		add_mfu(&text, &rates, &p->steps.gpu);
 	}
 	if (rates.flops_per_s >= 0 && p->steps.cost.flops && !c->limits->brief) {
 		text_printf(&text,
@@ -306,9 +313,11 @@ void compose_steps(struct composer *c, const struct profile_process *p)
 	if (c->limits->brief) {
 		compose_phases_line(c, &p->steps);
 		compose_off_cpu(c, &p->steps);
+		compose_steps_gpu(c, &p->steps);
 		return;
 	}
 	compose_off_cpu(c, &p->steps);
+	compose_steps_gpu(c, &p->steps);
 	if (c->limits->charts)
 		document_add_chart(c->document, (struct chart){.kind = CHART_STEPS, .process = p});
 	document_table(c->document, columns);

@@ -378,9 +378,15 @@ static void add_path(struct text *into, const struct point *points, size_t count
 	text_add(into, "\"/></svg>");
 }
 
+static void add_percent_value(struct text *into, uint64_t value)
+{
+	text_printf(into, "%llu %%", (unsigned long long)value);
+}
+
 /* Levels, steps between them and what is on the axes. */
-static void add_series(struct text *into, const char *title, const struct point *points,
-		       size_t count, const struct profile_process *p)
+static void add_series_of(struct text *into, const char *title, const struct point *points,
+			  size_t count, const struct profile_process *p,
+			  void (*add_value)(struct text *into, uint64_t value))
 {
 	uint64_t most = 0, most_ns = 0, wall_ns = profile_wall_ns(p);
 
@@ -393,11 +399,51 @@ static void add_series(struct text *into, const char *title, const struct point 
 	if (!most || !wall_ns)
 		return;
 	open_chart(into, "series", title);
-	text_printf(into, ": at most %s, at %s</figcaption><div class=plot>", as_bytes(most),
-		    as_ns(most_ns));
+	text_add(into, ": at most ");
+	add_value(into, most);
+	text_printf(into, ", at %s</figcaption><div class=plot>", as_ns(most_ns));
 	add_path(into, points, count, p->from_ns, wall_ns, most);
 	text_printf(into, "</div><div class=axis><span>0</span><span>%s</span></div></figure>\n",
 		    as_ns(wall_ns));
+}
+
+static void add_series(struct text *into, const char *title, const struct point *points,
+		       size_t count, const struct profile_process *p)
+{
+	add_series_of(into, title, points, count, p, add_bytes);
+}
+
+static void add_gpu_series(struct text *into, const struct profile_process *p,
+			   const struct profile_gpu_device *device, bool memory)
+{
+	struct point *points = calloc(device->points_count + 1, sizeof(*points));
+	struct text title = {0};
+	size_t count = 0;
+
+	for (size_t i = 0; i < device->points_count && points; i++) {
+		const struct profile_gpu_point *from = &device->points[i];
+
+		if (memory && from->memory_used_bytes != UINT64_MAX)
+			points[count++] = (struct point){from->time_ns, from->memory_used_bytes};
+		if (!memory && from->utilisation_percent != UINT32_MAX)
+			points[count++] = (struct point){from->time_ns, from->utilisation_percent};
+	}
+	text_printf(&title, "%s of GPU %u over time", memory ? "Memory used" : "Utilization",
+		    device->index);
+	if (count > 1)
+		add_series_of(into, text_peek(&title), points, count, p,
+			      memory ? add_bytes : add_percent_value);
+	into->failed |= !points || title.failed;
+	text_clear(&title);
+	free(points);
+}
+
+static void chart_gpu(struct text *into, const struct profile_process *p)
+{
+	for (size_t i = 0; i < p->gpu.places_count; i++) {
+		add_gpu_series(into, p, p->gpu.places[i].device, false);
+		add_gpu_series(into, p, p->gpu.places[i].device, true);
+	}
 }
 
 static void chart_resident(struct text *into, const struct profile_process *p)
@@ -858,6 +904,9 @@ void html_chart(struct text *into, const struct profile *profile, const struct c
 		break;
 	case CHART_STEPS:
 		chart_steps(into, profile, chart->process);
+		break;
+	case CHART_GPU:
+		chart_gpu(into, chart->process);
 		break;
 	case CHART_ROOFLINE:
 		chart_roofline(into, profile, chart->process);

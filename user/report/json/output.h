@@ -63,6 +63,17 @@ struct report_options;
 void json_put_energy(struct json_output *o, const struct profile *profile,
 		     const struct report_options *options);
 
+/* --- gpu.c ------------------------------------------------------------------------------------
+ */
+
+/* A grid, a block */
+json_t *json_of_shape(const uint32_t shape[3]);
+/* Of the steps */
+json_t *json_of_step_gpu(const struct profile_step_gpu *gpu);
+/* Of a process: devices, kernels, copies, waits, gaps */
+void json_put_gpu(struct json_output *o, const struct profile *profile,
+		  const struct data_table_row *of_process);
+
 /* --- write.c: columns that are objects or arrays -----------------------------------------------
  */
 

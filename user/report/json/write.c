@@ -294,6 +294,8 @@ static void put_steps(struct json_output *o, const struct profile *profile,
 	json_put(o, "max_ns", json_of_integer(steps->max_ns));
 	json_put(o, "breakdown", json_of_phases(steps->phases));
 	json_put_measured(o, "off_cpu_ns", steps->off_cpu_ns);
+	if (steps->gpu_used)
+		json_put(o, "gpu", json_of_step_gpu(&steps->gpu));
 	put_steps_cost(o, profile, process);
 	json_put(o, "series_each", json_of_integer(steps->series_each));
 	json_put_rows(o, "series", "steps", profile, of_process);
@@ -864,6 +866,7 @@ static void put_process(struct json_output *o, const struct profile *p,
 	put_untraced(o, process);
 	json_put_code(o, p, row);
 	put_memory(o, p, row);
+	json_put_gpu(o, p, row);
 	put_compute(o, p, process);
 	put_steps(o, p, row);
 	put_values(o, process);

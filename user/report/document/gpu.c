@@ -1,0 +1,530 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * What a process did with GPUs:
+ *
+ *     GPU
+ *     busy 621 ms (62.1 %) · 5,000 launches · launch latency p50 12.0 µs, p99 4.00 ms
+ *     device 0, NVIDIA H100 80GB HBM3: utilization 62 % (max 95 %) · memory 12.3 GiB …
+ *
+ *     Share    Total   Calls  Avg  p99  Occupancy  Kernel                Launched by
+ *     40.1 %  249 ms   1,000  …                    ampere_sgemm_128x64   at::_ops::mm::call
+ */
+#include "analyze/location.h"
+#include "analyze/roofline.h"
+#include "base/escape.h"
+#include "base/units.h"
+#include "decode/names.h"
+#include "report/document/compose.h"
+
+/* --- in a few lines --------------------------------------------------------------------------- */
+
+static double share_of_wall(const struct profile_process *p, uint64_t ns)
+{
+	uint64_t wall_ns = profile_wall_ns(p);
+
+	return wall_ns ? (double)ns / (double)wall_ns : 0;
+}
+
+static void add_separated(struct text *text)
+{
+	if (text->length)
+		text_add(text, " · ");
+}
+
+static void add_rates(struct text *text, const struct profile_process *p)
+{
+	struct gpu_rates rates = gpu_rates(p);
+
+	if (rates.flops_per_s < 0)
+		return;
+	text_printf(text, " · %s while kernels ran", as_si(rates.flops_per_s, "FLOP/s"));
+	if (rates.mfu >= 0)
+		text_printf(text, " · MFU %s of %s (%s)", as_percent(rates.mfu),
+			    as_si(p->gpu.peak_flops_per_s, "FLOP/s"), name_of_dtype(p->gpu.dtype));
+}
+
+static uint64_t sum_of_places(const struct profile_gpu *gpu, size_t offset)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < gpu->places_count; i++) {
+		uint64_t ns = *(const uint64_t *)((const char *)&gpu->places[i] + offset);
+
+		sum += ns == PROFILE_ABSENT ? 0 : ns;
+	}
+	return sum;
+}
+
+static void add_communication(struct text *text, const struct profile_gpu *gpu)
+{
+	uint64_t all = sum_of_places(gpu, offsetof(struct profile_gpu_place, communicating_ns));
+	uint64_t exposed = sum_of_places(gpu, offsetof(struct profile_gpu_place, exposed_ns));
+
+	if (all)
+		text_printf(text, " · communication %s, %s of it exposed (nothing computed then)",
+			    as_ns(all), as_ns(exposed));
+}
+
+static void compose_summary(struct composer *c, const struct profile_process *p)
+{
+	const struct profile_gpu *gpu = &p->gpu;
+	struct text text = {0};
+
+	if (gpu->busy_ns != PROFILE_ABSENT)
+		text_printf(&text, "busy %s (%s)", as_ns(gpu->busy_ns),
+			    as_percent(share_of_wall(p, gpu->busy_ns)));
+	add_separated(&text);
+	text_printf(&text, "%s launch%s", as_count(gpu->launches_count),
+		    gpu->launches_count == 1 ? "" : "es");
+	if (gpu->latency_p50_ns != PROFILE_ABSENT)
+		text_printf(&text, " · from launch to start p50 %s, p99 %s",
+			    as_ns(gpu->latency_p50_ns), as_ns(gpu->latency_p99_ns));
+	if (gpu->syncs_count)
+		text_printf(&text, " · waited %s for it (threads added up)", as_ns(gpu->wait_ns));
+	add_communication(&text, gpu);
+	add_rates(&text, p);
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+static void add_throttle(struct text *text, const struct profile_gpu_device *device)
+{
+	const char *separator = " · clocks lowered in ";
+	uint64_t throttled = profile_gpu_throttled_count(device);
+
+	if (!throttled)
+		return;
+	text_printf(text, "%s%s of samples (", separator,
+		    as_percent((double)throttled / (double)device->samples_count));
+	separator = "";
+	for (unsigned i = 0; i < PROFILE_GPU_THROTTLES; i++) {
+		if (!device->throttled_counts[i])
+			continue;
+		text_printf(text, "%s%s", separator, profile_gpu_throttle_name(i));
+		separator = ", ";
+	}
+	text_add(text, ")");
+}
+
+static void add_memory(struct text *text, const struct profile_gpu_place *place)
+{
+	const struct profile_gpu_series *used = &place->device->metrics[PROFILE_GPU_MEMORY_USED];
+
+	if (used->max != PROFILE_ABSENT) {
+		text_printf(text, " · memory %s at most", as_bytes(used->max));
+		if (place->device->facts.memory_bytes)
+			text_printf(text, " of %s", as_bytes(place->device->facts.memory_bytes));
+	}
+	if (place->memory_bytes.max != PROFILE_ABSENT)
+		text_printf(text, ", by this process %s", as_bytes(place->memory_bytes.max));
+}
+
+static void add_permille(struct text *text, const char *title,
+			 const struct profile_gpu_series *metric)
+{
+	if (metric->avg != PROFILE_ABSENT)
+		text_printf(text, " · %s %s", title, as_percent((double)metric->avg / 1000));
+}
+
+static void compose_device(struct composer *c, const struct profile_gpu_place *place)
+{
+	const struct profile_gpu_device *device = place->device;
+	const struct profile_gpu_series *metrics = device->metrics;
+	struct text text = {0};
+
+	text_printf(&text, "device %u", device->index);
+	if (*device->name) {
+		text_add(&text, ", ");
+		escape_name(&text, device->name);
+	}
+	if (metrics[PROFILE_GPU_UTILISATION].avg != PROFILE_ABSENT)
+		text_printf(&text, " · utilization %llu %% (max %llu %%)",
+			    (unsigned long long)metrics[PROFILE_GPU_UTILISATION].avg,
+			    (unsigned long long)metrics[PROFILE_GPU_UTILISATION].max);
+	add_memory(&text, place);
+	if (metrics[PROFILE_GPU_POWER].avg != PROFILE_ABSENT)
+		text_printf(&text, " · %.0f W on average",
+			    (double)metrics[PROFILE_GPU_POWER].avg / 1000);
+	if (metrics[PROFILE_GPU_SM_CLOCK].avg != PROFILE_ABSENT)
+		text_printf(&text, " · %llu MHz",
+			    (unsigned long long)metrics[PROFILE_GPU_SM_CLOCK].avg);
+	add_permille(&text, "SMs active", &metrics[PROFILE_GPU_SM_ACTIVE]);
+	add_permille(&text, "tensor cores active", &metrics[PROFILE_GPU_TENSOR_ACTIVE]);
+	add_permille(&text, "memory active", &metrics[PROFILE_GPU_DRAM_ACTIVE]);
+	add_throttle(&text, device);
+	document_add(c->document, BLOCK_PARAGRAPH, &text);
+}
+
+/* Why less is known than was asked for. */
+static void compose_agent(struct composer *c, const struct profile_gpu *gpu)
+{
+	struct text text = {0};
+
+	if (!gpu->has_state || (gpu->state == PERFX_GPU_AGENT_ON) ||
+	    (gpu->state == PERFX_GPU_AGENT_STOPPED && !gpu->left_mapped_bytes))
+		return;
+	switch (gpu->state) {
+	case PERFX_GPU_AGENT_REFUSED:
+		text_add(&text, "No times of the GPU: ");
+		break;
+	case PERFX_GPU_AGENT_STEPPED_ASIDE:
+		text_add(&text, "Recording of the GPU ended early: ");
+		break;
+	case PERFX_GPU_AGENT_FAILED:
+		text_add(&text, "Recording of the GPU failed: ");
+		break;
+	case PERFX_GPU_AGENT_STOPPED:
+	case PERFX_GPU_AGENT_ON:
+	case PERFX_GPU_AGENT_INVALID:
+		break;
+	}
+	if (text.length) {
+		escape_name(&text, *gpu->why ? gpu->why : "not known");
+		text_add(&text, ".");
+	}
+	if (gpu->left_mapped_bytes)
+		text_printf(&text, "%s%s of the recording library stay mapped in the process.",
+			    text.length ? " " : "", as_bytes(gpu->left_mapped_bytes));
+	document_add(c->document, BLOCK_NOTE, &text);
+}
+
+static void compose_places(struct composer *c, const struct profile_gpu *gpu)
+{
+	for (size_t i = 0; i < gpu->places_count; i++)
+		compose_device(c, &gpu->places[i]);
+	if (gpu->places_count && !gpu->places_known)
+		document_say(c->document, BLOCK_NOTE,
+			     "Which of these devices the process uses is not known.");
+}
+
+/* --- kernels ---------------------------------------------------------------------------------- */
+
+enum { HAS_TIMES = 1 };
+
+/* "at::_ops::mm::call, train (train.py:41)": the function and the Python line that led there */
+static void cell_caller(struct composer *c, const struct profile_process *p, uint32_t function,
+			const struct profile_frame *line)
+{
+	struct text cell = {0};
+
+	if (function)
+		compose_function_name(c, p, function, &cell);
+	if (line) {
+		text_add(&cell, function ? ", " : "");
+		location_place(&cell, line);
+	}
+	if (!cell.length)
+		text_add(&cell, "-");
+	document_cell(c->document, &cell);
+}
+
+/* "100×1×1" */
+static void cell_shape(struct composer *c, const uint32_t shape[3])
+{
+	if (!shape[0])
+		document_cell_printf(c->document, "-");
+	else if (shape[2] > 1)
+		document_cell_printf(c->document, "%u×%u×%u", shape[0], shape[1], shape[2]);
+	else if (shape[1] > 1)
+		document_cell_printf(c->document, "%u×%u", shape[0], shape[1]);
+	else
+		document_cell_printf(c->document, "%u", shape[0]);
+}
+
+static void cell_occupancy(struct composer *c, const struct profile_gpu_kernel *kernel)
+{
+	if (kernel->occupancy < 0)
+		document_cell_printf(c->document, "-");
+	else
+		document_cell_printf(c->document, "%s", as_percent(kernel->occupancy));
+}
+
+static void compose_kernel(struct composer *c, const struct profile_process *p,
+			   const struct profile_gpu_kernel *kernel)
+{
+	if (p->gpu.timed) {
+		document_cell_share(c->document, kernel->total_ns, p->gpu.kernel_ns);
+		document_cell_ns(c->document, kernel->total_ns);
+	}
+	document_cell_count(c->document, kernel->count);
+	if (p->gpu.timed) {
+		document_cell_ns(c->document, kernel->avg_ns);
+		document_cell_ns(c->document, kernel->p99_ns);
+	}
+	cell_shape(c, kernel->grid);
+	cell_shape(c, kernel->block);
+	document_cell_count(c->document, kernel->registers ? kernel->registers : PROFILE_ABSENT);
+	document_cell_bytes(c->document, kernel->shared_bytes);
+	if (p->gpu.timed) {
+		cell_occupancy(c, kernel);
+		document_cell_count(c->document,
+				    kernel->stream == UINT32_MAX ? PROFILE_ABSENT : kernel->stream);
+	}
+	if (kernel->other)
+		document_cell_printf(c->document, "(other kernels)");
+	else
+		document_cell_name(c->document, kernel->name, c->limits->name_columns);
+	cell_caller(c, p, kernel->function, NULL);
+}
+
+static void compose_kernels(struct composer *c, const struct profile_process *p)
+{
+	static const struct column columns[] = {
+		{.title = "Share", .right = true, .where = HAS_TIMES},
+		{.title = "Total", .right = true, .where = HAS_TIMES},
+		{.title = "Calls", .right = true},
+		{.title = "Avg", .right = true, .where = HAS_TIMES},
+		{.title = "p99", .right = true, .rank = 1, .where = HAS_TIMES},
+		{.title = "Grid", .right = true, .rank = 3},
+		{.title = "Block", .right = true, .rank = 3},
+		{.title = "Registers", .right = true, .rank = 5},
+		{.title = "Shared", .right = true, .rank = 5},
+		{.title = "Occupancy", .right = true, .rank = 2, .where = HAS_TIMES},
+		{.title = "Stream", .right = true, .rank = 6, .where = HAS_TIMES},
+		{.title = "Kernel", .takes_rest = true},
+		{.title = "Launched by", .rank = 1},
+	};
+	const struct profile_gpu *gpu = &p->gpu;
+
+	if (!gpu->kernels_count)
+		return;
+	document_say(c->document, BLOCK_CAPTION, "Kernels");
+	document_table_having(c->document, columns, gpu->timed ? HAS_TIMES : 0);
+	for (size_t i = 0; i < gpu->kernels_count && i < c->limits->functions; i++)
+		compose_kernel(c, p, &gpu->kernels[i]);
+	if (gpu->kernels_count > c->limits->functions)
+		document_printf(c->document, BLOCK_NOTE, "%zu more in the %s report.",
+				gpu->kernels_count - c->limits->functions,
+				c->limits->brief ? "full" : "JSON");
+}
+
+/* --- copies and waits ------------------------------------------------------------------------- */
+
+static const char *words_of_copy(const struct profile_gpu_copy *copy)
+{
+	if (copy->op == PERFX_GPU_OP_MEMSET)
+		return "memset";
+	switch (copy->direction) {
+	case PERFX_GPU_HOST_TO_DEVICE:
+		return "host to device";
+	case PERFX_GPU_DEVICE_TO_HOST:
+		return "device to host";
+	case PERFX_GPU_DEVICE_TO_DEVICE:
+		return "on the device";
+	case PERFX_GPU_HOST_TO_HOST:
+		return "host to host";
+	case PERFX_GPU_PEER:
+		return "device to device";
+	case PERFX_GPU_DIRECTION_UNKNOWN:
+		break;
+	}
+	return "unknown";
+}
+
+static void cell_host_memory(struct composer *c, const struct profile_gpu_copy *copy)
+{
+	bool known = copy->host_memory != PERFX_GPU_HOST_MEMORY_UNKNOWN &&
+		     copy->host_memory != PERFX_GPU_HOST_MEMORY_NONE;
+
+	document_cell_printf(c->document, "%s",
+			     known ? name_of_gpu_host_memory(copy->host_memory) : "-");
+}
+
+static void compose_copies(struct composer *c, const struct profile_process *p)
+{
+	static const struct column columns[] = {
+		{.title = "Copy"},
+		{.title = "Host memory"},
+		{.title = "Bytes", .right = true},
+		{.title = "Calls", .right = true},
+		{.title = "Time", .right = true, .where = HAS_TIMES},
+		{.title = "Rate", .right = true, .where = HAS_TIMES},
+		{.title = "Called by", .takes_rest = true},
+	};
+	const struct profile_gpu *gpu = &p->gpu;
+
+	if (!gpu->copies_count)
+		return;
+	document_say(c->document, BLOCK_CAPTION, "Copies");
+	document_table_having(c->document, columns, gpu->timed ? HAS_TIMES : 0);
+	for (size_t i = 0; i < gpu->copies_count; i++) {
+		const struct profile_gpu_copy *copy = &gpu->copies[i];
+
+		document_cell_printf(c->document, "%s", words_of_copy(copy));
+		cell_host_memory(c, copy);
+		document_cell_bytes(c->document, copy->bytes);
+		document_cell_count(c->document, copy->count);
+		if (gpu->timed) {
+			document_cell_ns(c->document, copy->total_ns);
+			document_cell_printf(c->document, "%s",
+					     copy->total_ns ? as_si((double)copy->bytes * 1e9 /
+									    (double)copy->total_ns,
+								    "B/s")
+							    : "-");
+		}
+		cell_caller(c, p, copy->function, copy->line);
+	}
+}
+
+static void compose_syncs(struct composer *c, const struct profile_process *p)
+{
+	static const struct column columns[] = {
+		{.title = "Waited", .right = true},
+		{.title = "Calls", .right = true},
+		{.title = "Avg", .right = true},
+		{.title = "Function"},
+		{.title = "Called by", .takes_rest = true},
+	};
+	const struct profile_gpu *gpu = &p->gpu;
+
+	if (!gpu->syncs_count)
+		return;
+	document_say(c->document, BLOCK_CAPTION, "Waits for the GPU");
+	document_table(c->document, columns);
+	for (size_t i = 0; i < gpu->syncs_count && i < c->limits->functions; i++) {
+		const struct profile_gpu_sync *sync = &gpu->syncs[i];
+
+		document_cell_ns(c->document, sync->wait_ns);
+		document_cell_count(c->document, sync->count);
+		document_cell_ns(c->document,
+				 sync->count ? sync->wait_ns / sync->count : PROFILE_ABSENT);
+		document_cell_name(c->document, sync->name, c->limits->name_columns);
+		cell_caller(c, p, sync->function, sync->line);
+	}
+}
+
+/* --- idle ------------------------------------------------------------------------------------- */
+
+#define GAPS_SHOWN 5
+
+/* "thread 10 in load_batch (data.py:18)" */
+static void cell_gap(struct composer *c, const struct profile_process *p,
+		     const struct profile_gpu_gap *gap)
+{
+	const struct profile_frame *frame = NULL;
+	struct text cell = {0};
+
+	if (gap->stack) {
+		frame = profile_line_frame(gap->stack->frames, gap->stack->frames_count,
+					   PERFX_LANGUAGE_PYTHON);
+		if (!frame)
+			frame = profile_line_frame(gap->stack->frames, gap->stack->frames_count,
+						   PERFX_LANGUAGE_NATIVE);
+	}
+	if (gap->function)
+		compose_function_name(c, p, gap->function, &cell);
+	else
+		text_add(&cell, gap->tid ? "no traced call" : "-");
+	if (frame) {
+		struct text place = {0};
+
+		location_frame(&place, frame, LOCATION_BRIEF);
+		text_add(&cell, ", sampled in ");
+		escape_name(&cell, text_peek(&place));
+		cell.failed |= place.failed;
+		text_clear(&place);
+	}
+	document_cell(c->document, &cell);
+}
+
+static void compose_gaps(struct composer *c, const struct profile_process *p)
+{
+	static const struct column columns[] = {
+		{.title = "Idle", .right = true},
+		{.title = "At", .right = true},
+		{.title = "Device", .right = true, .rank = 2},
+		{.title = "Thread", .right = true, .rank = 1},
+		{.title = "The launching thread meanwhile", .takes_rest = true},
+	};
+	const struct profile_gpu *gpu = &p->gpu;
+
+	if (!gpu->gaps_count)
+		return;
+	document_say(c->document, BLOCK_CAPTION, "Longest times without work on the GPU");
+	document_table(c->document, columns);
+	for (size_t i = 0; i < gpu->gaps_count && i < GAPS_SHOWN; i++) {
+		const struct profile_gpu_gap *gap = &gpu->gaps[i];
+
+		document_cell_ns(c->document, gap->to_ns - gap->from_ns);
+		document_cell_ns(c->document, profile_since_start(c->profile, gap->from_ns));
+		document_cell_count(c->document, gap->device);
+		document_cell_printf(c->document, gap->tid ? "%u" : "-", gap->tid);
+		cell_gap(c, p, gap);
+	}
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+static void compose_limits(struct composer *c, const struct profile_gpu *gpu)
+{
+	struct text text = {0};
+
+	if (gpu->timed && gpu->overflow_count)
+		text_printf(
+			&text,
+			"%s of %s activities are known as sums only (--gpu-max-events): they are "
+			"in the tables, not in busy time, gaps and functions. ",
+			as_count(gpu->overflow_count),
+			as_count(gpu->overflow_count + gpu->activities_count));
+	if (gpu->timed && gpu->unlinked_count)
+		text_printf(&text, "The caller of %s of %s activities is not known. ",
+			    as_count(gpu->unlinked_count), as_count(gpu->activities_count));
+	if (gpu->dropped_count)
+		text_printf(&text, "%s records of the GPU were dropped. ",
+			    as_count(gpu->dropped_count));
+	if (!gpu->timed && gpu->launches_count)
+		text_add(&text, "Launches and copies are counted at their calls; --gpu 1 also "
+				"records how long kernels run. ");
+	if (!text.length)
+		return;
+	text.data[--text.length] = '\0'; /* the last space */
+	document_add(c->document, BLOCK_NOTE, &text);
+}
+
+void compose_gpu(struct composer *c, const struct profile_process *p)
+{
+	const struct profile_gpu *gpu = &p->gpu;
+
+	if (!gpu->used)
+		return;
+	document_say(c->document, BLOCK_SECTION, "GPU");
+	compose_summary(c, p);
+	compose_places(c, gpu);
+	compose_agent(c, gpu);
+	if (c->limits->brief) {
+		compose_kernels(c, p);
+		compose_syncs(c, p);
+		return;
+	}
+	if (c->limits->charts)
+		document_add_chart(c->document, (struct chart){.kind = CHART_GPU, .process = p});
+	compose_kernels(c, p);
+	compose_details(c, "Copies, waits and idle times of the GPU");
+	compose_copies(c, p);
+	compose_syncs(c, p);
+	compose_gaps(c, p);
+	compose_details_end(c);
+	compose_limits(c, gpu);
+}
+
+void compose_steps_gpu(struct composer *c, const struct profile_steps *steps)
+{
+	const struct profile_step_gpu *gpu = &steps->gpu;
+	struct text text = {0};
+
+	if (!steps->gpu_used || !steps->total_ns)
+		return;
+	if (gpu->busy_ns != PROFILE_ABSENT)
+		text_printf(&text, "GPU per step: busy %s (%s), %s kernels",
+			    as_ns(gpu->busy_ns / steps->count),
+			    as_percent((double)gpu->busy_ns / (double)steps->total_ns),
+			    as_count(gpu->kernels_count / steps->count));
+	if (gpu->wait_ns != PROFILE_ABSENT)
+		text_printf(&text, "%s %s (%s)",
+			    text.length ? " · the thread waited for it"
+					: "Waited for the GPU per step:",
+			    as_ns(gpu->wait_ns / steps->count),
+			    as_percent((double)gpu->wait_ns / (double)steps->total_ns));
+	if (text.length)
+		document_add(c->document, BLOCK_PARAGRAPH, &text);
+	text_clear(&text);
+}
