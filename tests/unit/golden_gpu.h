@@ -60,9 +60,9 @@ static void golden_gpu_functions(struct stream *s)
 static void golden_gpu_launch(struct stream *s, uint32_t context, uint64_t at, uint64_t start,
 			      uint64_t duration, struct perfx_gpu_activity activity)
 {
-	static uint64_t call;
+	uint64_t call = at; /* unique: no two launches begin at one time */
 
-	activity.call = ++call;
+	activity.call = call;
 	activity.op = PERFX_GPU_OP_KERNEL;
 	stream_call(s, context, 4242, at, 8 * US, 8 * US, 0);
 	stream_gpu_call(s, call, 4242, at + 1 * US, 6 * US, PERFX_GPU_OP_KERNEL, 4);

@@ -38,7 +38,8 @@ void buckets_add_time(struct buckets *b, uint64_t from_ns, uint64_t to_ns)
 		unsigned at = bucket_of(b, from_ns);
 		uint64_t end_ns = b->from_ns + (at + 1) * b->width_ns;
 
-		if (end_ns > to_ns)
+		/* <: times of a damaged file, at the end of all that there are */
+		if (end_ns > to_ns || end_ns < from_ns)
 			end_ns = to_ns;
 		b->values[at] += end_ns - from_ns;
 		from_ns = end_ns;

@@ -667,6 +667,12 @@ struct profile_row {
 	uint64_t gpu_ns; /* device time of what it and its callees launched; PROFILE_ABSENT */
 };
 
+/* Did a device do work for it? */
+static inline bool profile_row_on_gpu(const struct profile_row *row)
+{
+	return row->gpu_ns && row->gpu_ns != PROFILE_ABSENT;
+}
+
 /* Older points of a long series are thinned out: at most this many are kept. */
 #define PROFILE_POINTS_MAX 1024
 

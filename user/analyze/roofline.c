@@ -196,12 +196,14 @@ static struct roofline line_of(const struct profile *profile, const struct profi
 	return line;
 }
 
-/* A jitted function's time is that of its dispatch: what it computes is done elsewhere. */
+/* A jitted function's time is that of its dispatch: what it computes is done elsewhere. So is what
+ * kernels compute that a function launches. */
 static bool is_submitted(const struct profile *profile, const struct profile_row *row)
 {
 	const struct profile_function *function = profile_function(profile, row->function);
 
-	return row->inclusive.submitted_count || (function && function->source == PERFX_SOURCE_JAX);
+	return profile_row_on_gpu(row) || row->inclusive.submitted_count ||
+	       (function && function->source == PERFX_SOURCE_JAX);
 }
 
 /* Another type's peak says nothing: there may be a unit for this one that was not measured. */

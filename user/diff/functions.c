@@ -129,7 +129,8 @@ static struct sum sum_rows(const struct side_row *rows, size_t count)
 		sum.computing_ns += row->computing_ns;
 		sum.inclusive.flops += row->inclusive.flops;
 		sum.inclusive.counted_count += row->inclusive.counted_count;
-		sum.inclusive.submitted_count += row->inclusive.submitted_count;
+		sum.inclusive.submitted_count +=
+			row->inclusive.submitted_count + profile_row_on_gpu(row);
 		if (recorded && row->stddev_ns < 0)
 			sum.spread = false;
 		else if (recorded)

@@ -140,7 +140,7 @@ static void cells_of_cost(struct composer *c, const struct profile_process *p,
 	struct roofline line = roofline_of_row(c->profile, p, row);
 
 	/* the time of a call that launches is not that of its work */
-	if (row->inclusive.flops && row->gpu_ns && row->gpu_ns != PROFILE_ABSENT)
+	if (row->inclusive.flops && profile_row_on_gpu(row))
 		line.flops_per_s = (double)row->inclusive.flops * 1e9 / (double)row->gpu_ns;
 	document_cell_flops(c->document, &row->inclusive);
 	document_cell_gflops(c->document, line.flops_per_s);
@@ -174,7 +174,7 @@ static void compose_rest_row(struct composer *c, const struct profile_process *p
 	if (p->memory_count)
 		document_cell_bytes(c->document, PROFILE_ABSENT);
 	if (has_compute(p))
-		cells_of_cost(c, p, &(struct profile_row){.gpu_ns = PROFILE_ABSENT});
+		cells_of_cost(c, p, &(struct profile_row){0});
 	document_cell_printf(c->document, "%s", name);
 	document_cell_printf(c->document, "-");
 }
@@ -268,9 +268,13 @@ static void add_withheld(struct composer *c, const struct profile_process *p, st
 	for (size_t i = 0; i < p->rows_count; i++) {
 		struct roofline line = roofline_of_row(c->profile, p, &p->rows[i]);
 
-		submitted |= line.withheld == ROOFLINE_SUBMITTED;
+		submitted |=
+			line.withheld == ROOFLINE_SUBMITTED && !profile_row_on_gpu(&p->rows[i]);
 		above_peak |= line.withheld == ROOFLINE_ABOVE_PEAK;
 	}
+	if (p->gpu.timed)
+		text_add(text, " GPU is device time of what a function and its callees launched; "
+			       "their GFLOP/s are over that time.");
 	if (submitted)
 		text_add(text, " Functions that only submit work (to other threads, to a device) "
 			       "have FLOPs but no GFLOP/s: the work runs after they return.");

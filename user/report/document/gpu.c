@@ -335,9 +335,9 @@ static void compose_copies(struct composer *c, const struct profile_process *p)
 		{.title = "Copy"},
 		{.title = "Host memory"},
 		{.title = "Bytes", .right = true},
-		{.title = "Calls", .right = true},
-		{.title = "Time", .right = true, .where = HAS_TIMES},
-		{.title = "Rate", .right = true, .where = HAS_TIMES},
+		{.title = "Calls", .right = true, .rank = 1},
+		{.title = "Time", .right = true, .rank = 3, .where = HAS_TIMES},
+		{.title = "Rate", .right = true, .rank = 2, .where = HAS_TIMES},
 		{.title = "Called by", .takes_rest = true},
 	};
 	const struct profile_gpu *gpu = &p->gpu;
@@ -369,8 +369,8 @@ static void compose_syncs(struct composer *c, const struct profile_process *p)
 {
 	static const struct column columns[] = {
 		{.title = "Waited", .right = true},
-		{.title = "Calls", .right = true},
-		{.title = "Avg", .right = true},
+		{.title = "Calls", .right = true, .rank = 1},
+		{.title = "Avg", .right = true, .rank = 2},
 		{.title = "Function"},
 		{.title = "Called by", .takes_rest = true},
 	};

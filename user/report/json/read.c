@@ -441,6 +441,7 @@ static struct profile_row row_of(const json_t *from, uint32_t id)
 			      /* of how many calls it does not say */
 			      .submitted_count = is_submitted(from)},
 		.computing_ns = count_of(from, "work_ns"),
+		.gpu_ns = number_of(from, "gpu_ns"),
 		.dtype = dtype_of(from),
 	};
 
@@ -484,6 +485,7 @@ static void read_steps(struct profile_process *process, const json_t *from)
 {
 	const json_t *steps = json_object_get(from, "steps");
 	const json_t *by_state = json_object_get(steps, "figures");
+	const json_t *gpu = json_object_get(from, "gpu");
 	struct profile_steps *into = &process->steps;
 
 	*into = (struct profile_steps){
@@ -508,6 +510,9 @@ static void read_steps(struct profile_process *process, const json_t *from)
 	if (json_is_number(json_object_get(steps, "stddev_ns")))
 		into->stddev_ns = (double)count_of(steps, "stddev_ns");
 	read_phases(steps, into->phases);
+	/* whose peak its MFU is against */
+	into->gpu.computes = count_of(gpu, "flops") > 0;
+	into->gpu.peak_flops_per_s = (double)per_s_of(gpu, "peak_gflops_per_s", 1e9);
 }
 
 /* --- processes -------------------------------------------------------------------------------- */
