@@ -410,6 +410,8 @@ $(WL)/libcudart.so: $(WL)/libcuda.so
 GPU_PROGRAMS := $(WL)/memory_gpu $(WL)/gpu_calls
 $(GPU_PROGRAMS): WL_LDLIBS := $(WL)/libcudart.so $(WL)/libcuda.so -Wl,-rpath,'$$ORIGIN'
 $(GPU_PROGRAMS): $(WL)/libcudart.so $(WL)/libcuda.so
+$(WL)/gpu_driver: WL_LDLIBS := $(WL)/libcuda.so -Wl,-rpath,'$$ORIGIN'
+$(WL)/gpu_driver: $(WL)/libcuda.so
 # Under the names by which the agent looks for them.
 GPU_LIBS := $(addprefix $(WL)/gpu/,libcuda.so.1 libcupti.so.13)
 $(WL)/gpu/libcuda.so.1: tests/workloads/gpu/libcuda.c

@@ -304,6 +304,24 @@ static __always_inline int take_work(struct perfx_gpu_key *key, struct thread *t
 	}
 }
 
+/*
+ * Is this launch a part of one that is counted: of the call around it, or of the stub's, which CUDA
+ * 13.0 ends with a jump to the function that other programs call? Where a jump is seen as a call's
+ * end, the stub's is over by then.
+ */
+static __always_inline bool is_counted(struct thread *t, __u32 op)
+{
+	__u64 handle = from_top(&t->vm, 6), sp = t->vm.ret_addr_sp;
+
+	if (t->device_call)
+		return true;
+	if (op == PERFX_OP_LAUNCH_BY_STUB) {
+		t->stub_handle = handle;
+		t->stub_sp = sp;
+	}
+	return op == PERFX_OP_LAUNCH && t->stub_sp == sp && t->stub_handle == handle;
+}
+
 /* One of LAUNCH … KERNEL_ALIAS. Returns how many values it takes off the stack, or -1. */
 __noinline int hand_over(struct thread *t, __u32 op, __u32 n)
 {
@@ -324,7 +342,7 @@ __noinline int hand_over(struct thread *t, __u32 op, __u32 n)
 		return 2;
 	default:
 		taken = take_work(&g->key, t, op, n);
-		if (!t->device_call)
+		if (!is_counted(t, op))
 			count_on_gpu(g, op == PERFX_OP_COPY ? from_top(&t->vm, 1) : 0);
 		return taken;
 	}

@@ -135,6 +135,8 @@ struct thread {
 	__u32 device_call;	/* 1 + index of the outermost open call that has handed work to a
 				 * device (PERFX_COST_F_DEVICE); 0: none */
 	__u32 pad;
+	/* of the last launch by a stub: its kernel's handle, the address of its return address */
+	__u64 stub_handle, stub_sp;
 	struct call_cost call_costs[CALL_COSTS_MAX];
 	struct cost_vm vm;
 	struct outcome outcome;

@@ -107,6 +107,7 @@ static enum perfx_source source_of_c_library(const char *base, const char *symbo
 	    is_entry_point(base, "librccl*", symbol, "nccl"))
 		return PERFX_SOURCE_NCCL;
 	if (is_entry_point(base, "libcudart*", symbol, "cuda") ||
+	    is_entry_point(base, "libcudart*", symbol, "__cuda") ||
 	    is_entry_point(base, "libcuda.so*", symbol, "cu") ||
 	    is_entry_point(base, "libcublas*", symbol, "cublas"))
 		return PERFX_SOURCE_CUDA;
