@@ -336,16 +336,6 @@ static __always_inline bool step_notes(struct thread *t, __u32 op, __u64 a, __u6
 	return true;
 }
 
-static __always_inline bool step_gpu(struct thread *t, const struct perfx_instruction *code,
-				     struct effect *e)
-{
-	int taken = hand_over(t, code->op, code->n);
-
-	e->taken = taken;
-	e->given = 0;
-	return taken >= 0;
-}
-
 /* The results. */
 static __always_inline bool step_results(struct cost_vm *m, const struct perfx_instruction *code,
 					 __u64 b, struct effect *e)
@@ -395,8 +385,6 @@ static __always_inline bool perform(struct thread *t, const struct perfx_instruc
 		return step_notes(t, code->op, a, b, e);
 	case PERFX_OP_BUS:
 		return step_bus(t, code->n, b, e);
-	case PERFX_OP_LAUNCH ... PERFX_OP_KERNEL_ALIAS:
-		return step_gpu(t, code, e);
 	default:
 		return step_results(m, code, b, e);
 	}
@@ -432,6 +420,7 @@ static __always_inline void settle_bytes(struct cost_vm *m, const struct perfx_c
  */
 __noinline int run_cost_program(struct thread *t, __u32 index, __u32 at_exit)
 {
+	const struct perfx_instruction *code;
 	const struct perfx_cost_program *cost;
 	struct cost_vm *m;
 	__u32 end;
@@ -451,7 +440,8 @@ __noinline int run_cost_program(struct thread *t, __u32 index, __u32 at_exit)
 				settle_bytes(m, cost);
 			return 0;
 		}
-		if (step(t, &cost->code[pc & (PERFX_COST_CODE_MAX - 1)], at_exit))
+		code = &cost->code[pc & (PERFX_COST_CODE_MAX - 1)];
+		if (hands_over(code->op) ? hand_over(t, code->op, code->n) : step(t, code, at_exit))
 			return -1;
 	}
 	settle_bytes(m, cost);

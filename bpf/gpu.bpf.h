@@ -52,6 +52,8 @@ struct {
  * and kernels before 6.2 take them from the stack or from a map alone. */
 struct gpu_thread {
 	struct perfx_gpu_key key;
+	struct perfx_kernel_key handle;
+	struct perfx_kernel kernel;
 	struct perfx_kernel_name name;
 };
 
@@ -135,33 +137,31 @@ static __noinline int count_on_gpu(struct gpu_thread *g, __u64 bytes)
 
 /* --- kernels by their handles --- */
 
-static __always_inline void begin_kernel_key(struct perfx_kernel_key *key, const struct thread *t,
-					     __u64 handle)
+static __always_inline void set_handle(struct gpu_thread *g, const struct thread *t, __u64 handle)
 {
-	key->handle = handle;
-	key->process = t->process;
-	key->pad = 0;
+	g->handle.handle = handle;
+	g->handle.process = t->process;
 }
 
-static __always_inline void set_kernel(struct thread *t, __u64 handle,
-				       const struct perfx_kernel *kernel)
+/* g->kernel is what the handle stands for from now on. */
+static __always_inline void set_kernel(struct gpu_thread *g, const struct thread *t, __u64 handle)
 {
-	struct perfx_kernel_key key;
-
-	begin_kernel_key(&key, t, handle);
-	if (bpf_map_update_elem(&perfx_kernels, &key, kernel, BPF_ANY))
+	set_handle(g, t, handle);
+	if (bpf_map_update_elem(&perfx_kernels, &g->handle, &g->kernel, BPF_ANY))
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 }
 
-/* What a handle stands for; one that is not known, for itself: it may be a stub's address. */
-static __always_inline struct perfx_kernel kernel_of(struct thread *t, __u64 handle)
+/* What a handle stands for goes to g->kernel; one that is not known, for itself: it may be a stub's
+ * address. Returns whether it is known. */
+static __always_inline bool find_kernel(struct gpu_thread *g, const struct thread *t, __u64 handle)
 {
-	struct perfx_kernel kernel = {.kernel = handle}, *known;
-	struct perfx_kernel_key key;
+	struct perfx_kernel *known;
 
-	begin_kernel_key(&key, t, handle);
-	known = bpf_map_lookup_elem(&perfx_kernels, &key);
-	return known ? *known : kernel;
+	set_handle(g, t, handle);
+	known = bpf_map_lookup_elem(&perfx_kernels, &g->handle);
+	g->kernel.kernel = known ? known->kernel : handle;
+	g->kernel.is_named = known ? known->is_named : 0;
+	return known;
 }
 
 static __always_inline __u64 hash_of_name(const struct perfx_kernel_name *name)
@@ -178,34 +178,31 @@ static __always_inline __u64 hash_of_name(const struct perfx_kernel_name *name)
 	return hash;
 }
 
-/* Returns whether it could be read and kept. */
-static __noinline int name_kernel(struct thread *t, struct gpu_thread *g, __u64 handle,
-				  __u64 address)
+/* Returns whether the name could be read and kept. */
+static __always_inline bool name_kernel(struct gpu_thread *g, const struct thread *t, __u64 handle,
+					__u64 address)
 {
-	struct perfx_kernel kernel = {.is_named = 1};
-
-	if (!t || !g)
-		return 0;
 	__builtin_memset(&g->name, 0, sizeof(g->name));
 	if (bpf_probe_read_user_str(g->name.text, sizeof(g->name.text), (void *)address) <= 1) {
 		counter_add(PERFX_COUNTER_READ_FAULTS, 1);
-		return 0;
+		return false;
 	}
-	kernel.kernel = hash_of_name(&g->name);
-	if (!bpf_map_lookup_elem(&perfx_kernel_names, &kernel.kernel) &&
-	    bpf_map_update_elem(&perfx_kernel_names, &kernel.kernel, &g->name, BPF_ANY)) {
+	g->kernel.kernel = hash_of_name(&g->name);
+	g->kernel.is_named = 1;
+	if (!bpf_map_lookup_elem(&perfx_kernel_names, &g->kernel.kernel) &&
+	    bpf_map_update_elem(&perfx_kernel_names, &g->kernel.kernel, &g->name, BPF_ANY)) {
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
-		return 0;
+		return false;
 	}
-	set_kernel(t, handle, &kernel);
-	return 1;
+	set_kernel(g, t, handle);
+	return true;
 }
 
-static __always_inline void name_as_other(struct thread *t, __u64 handle, __u64 other)
+static __always_inline void name_as_other(struct gpu_thread *g, const struct thread *t,
+					  __u64 handle, __u64 other)
 {
-	struct perfx_kernel kernel = kernel_of(t, other);
-
-	set_kernel(t, handle, &kernel);
+	find_kernel(g, t, other);
+	set_kernel(g, t, handle);
 }
 
 /* --- operations of the cost VM: the last operand is the 1st from the top --- */
@@ -228,16 +225,16 @@ static __always_inline void take_shape(struct perfx_gpu_key *key, struct cost_vm
 	key->shared_bytes = from_top(m, 1);
 }
 
-static __always_inline void take_kernel(struct perfx_gpu_key *key, struct thread *t, __u64 handle,
+static __always_inline void take_kernel(struct gpu_thread *g, struct thread *t, __u64 handle,
 					bool by_stub)
 {
-	struct perfx_kernel kernel = kernel_of(t, handle);
+	bool known = find_kernel(g, t, handle);
 	__u64 *caller = t->vm.words;
 
-	key->kernel = kernel.kernel;
-	key->is_named = kernel.is_named;
-	if (by_stub && kernel.kernel == handle && read_user(caller, 8, t->vm.ret_addr_sp))
-		key->kernel = *caller - 1; /* in the call, not behind it */
+	g->key.kernel = g->kernel.kernel;
+	g->key.is_named = g->kernel.is_named;
+	if (by_stub && !known && read_user(caller, 8, t->vm.ret_addr_sp))
+		g->key.kernel = *caller - 1; /* in the call, not behind it */
 }
 
 /* By a cudaMemcpyKind (driver_types.h); its Default leaves it to the addresses. */
@@ -280,10 +277,11 @@ static __always_inline int take_copy(struct perfx_gpu_key *key, struct cost_vm *
 	}
 }
 
-/* LAUNCH, GRAPH, COPY: fills key. */
-static __always_inline int take_work(struct perfx_gpu_key *key, struct thread *t, __u32 op, __u32 n)
+/* LAUNCH, GRAPH, COPY: fills g->key. Returns how many values it takes off the stack. */
+static __always_inline int take_work(struct gpu_thread *g, struct thread *t, __u32 op, __u32 n)
 {
 	struct cost_vm *m = &t->vm;
+	struct perfx_gpu_key *key = &g->key;
 
 	__builtin_memset(key, 0, sizeof(*key));
 	key->process = t->process;
@@ -292,7 +290,7 @@ static __always_inline int take_work(struct perfx_gpu_key *key, struct thread *t
 	case PERFX_OP_LAUNCH:
 	case PERFX_OP_LAUNCH_BY_STUB:
 		key->op = PERFX_GPU_OP_KERNEL;
-		take_kernel(key, t, from_top(m, 6), op == PERFX_OP_LAUNCH_BY_STUB);
+		take_kernel(g, t, from_top(m, 6), op == PERFX_OP_LAUNCH_BY_STUB);
 		take_shape(key, m);
 		return 6;
 	case PERFX_OP_GRAPH:
@@ -322,7 +320,31 @@ static __always_inline bool is_counted(struct thread *t, __u32 op)
 	return op == PERFX_OP_LAUNCH && t->stub_sp == sp && t->stub_handle == handle;
 }
 
-/* One of LAUNCH … KERNEL_ALIAS. Returns how many values it takes off the stack, or -1. */
+static __always_inline bool hands_over(__u32 op)
+{
+	return op >= PERFX_OP_LAUNCH && op <= PERFX_OP_KERNEL_ALIAS;
+}
+
+/* An instruction for which hands_over. Returns how many values it takes off the stack, or -1. */
+static __always_inline int perform_on_gpu(struct gpu_thread *g, struct thread *t, __u32 op, __u32 n)
+{
+	int taken;
+
+	switch (op) {
+	case PERFX_OP_KERNEL_NAME:
+		return name_kernel(g, t, from_top(&t->vm, 2), from_top(&t->vm, 1)) ? 2 : -1;
+	case PERFX_OP_KERNEL_ALIAS:
+		name_as_other(g, t, from_top(&t->vm, 2), from_top(&t->vm, 1));
+		return 2;
+	default:
+		taken = take_work(g, t, op, n);
+		if (!is_counted(t, op))
+			count_on_gpu(g, op == PERFX_OP_COPY ? from_top(&t->vm, 1) : 0);
+		return taken;
+	}
+}
+
+/* As step() in cost.bpf.h, which calls too deep to have this in it. 0 or -1. */
 __noinline int hand_over(struct thread *t, __u32 op, __u32 n)
 {
 	struct gpu_thread *g = gpu_thread();
@@ -334,18 +356,11 @@ __noinline int hand_over(struct thread *t, __u32 op, __u32 n)
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 		return -1;
 	}
-	switch (op) {
-	case PERFX_OP_KERNEL_NAME:
-		return name_kernel(t, g, from_top(&t->vm, 2), from_top(&t->vm, 1)) ? 2 : -1;
-	case PERFX_OP_KERNEL_ALIAS:
-		name_as_other(t, from_top(&t->vm, 2), from_top(&t->vm, 1));
-		return 2;
-	default:
-		taken = take_work(&g->key, t, op, n);
-		if (!is_counted(t, op))
-			count_on_gpu(g, op == PERFX_OP_COPY ? from_top(&t->vm, 1) : 0);
-		return taken;
-	}
+	taken = perform_on_gpu(g, t, op, n);
+	if (taken < 0)
+		return -1;
+	t->vm.depth -= taken;
+	return 0;
 }
 
 #endif
