@@ -5,7 +5,6 @@ import collections
 import random
 import shutil
 import subprocess
-import sys
 import time
 
 import pytest
@@ -307,5 +306,3 @@ def test_torch():
         finish(program)
     finally:
         program.kill()
-
-
