@@ -10,6 +10,7 @@
 #include "cost/builtin.h"
 #include "golden_cases.h"
 #include "line_tables.h"
+#include "perfx_agent.h"
 #include "xla_thunks.h"
 
 #include <fcntl.h>
@@ -339,6 +340,34 @@ static void save_mappings(void)
 	save("mappings", "processes", 0, parts, FUZZ_COUNT(parts));
 }
 
+/* A name, an activity and a call, as fuzz_agent.c takes them. */
+static void save_ring(void)
+{
+	static const char text[16] = "_Z4gemmPfS_";
+	struct perfx_agent_name name = {
+		.hdr = {.size = sizeof(name) + sizeof(text), .kind = PERFX_AGENT_NAME}, .name = 1};
+	struct perfx_agent_activity activity = {.hdr = {.size = sizeof(activity),
+							.kind = PERFX_AGENT_ACTIVITY},
+						.start_ns = 1000,
+						.end_ns = 2000,
+						.name = 1,
+						.grid = {8, 4, 2},
+						.op = PERFX_GPU_OP_KERNEL};
+	struct perfx_agent_call call = {.hdr = {.size = sizeof(call), .kind = PERFX_AGENT_CALL},
+					.start_ns = 900,
+					.end_ns = 950,
+					.name = 1,
+					.op = PERFX_GPU_OP_KERNEL};
+	uint64_t positions[2] = {sizeof(name) + sizeof(text) + sizeof(activity) + sizeof(call), 0};
+	const struct part parts[] = {{positions, sizeof(positions)},
+				     {&name, sizeof(name)},
+				     {text, sizeof(text)},
+				     {&activity, sizeof(activity)},
+				     {&call, sizeof(call)}};
+
+	save("agent", "ring", 0, parts, FUZZ_COUNT(parts));
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 2)
@@ -349,6 +378,7 @@ int main(int argc, char **argv)
 	save_lines();
 	save_runtime();
 	save_mappings();
+	save_ring();
 	for (size_t i = 0; i < FUZZ_COUNT(scenes); i++)
 		save_scene(&scenes[i], i);
 	for (int i = 2; i < argc; i++)

@@ -143,7 +143,10 @@ static uint32_t graph_at(const uint8_t *record, size_t offset)
 
 static void put_activity(struct perfx_agent_activity *activity)
 {
-	ring_put(activity, sizeof(*activity), PERFX_AGENT_ACTIVITY, NULL, 0);
+	if (activity->device >= PERFX_GPU_DEVICES_MAX) /* not as it is laid out here */
+		loss_add(LOSS_UNKNOWN_KINDS, 1);
+	else
+		ring_put(activity, sizeof(*activity), PERFX_AGENT_ACTIVITY, NULL, 0);
 }
 
 /* --- a parser a kind -------------------------------------------------------------------------- */

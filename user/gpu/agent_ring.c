@@ -79,7 +79,7 @@ static bool activity_is_good(const struct perfx_agent_activity *activity)
 	return activity->hdr.size == sizeof(*activity) && activity->op > PERFX_GPU_OP_INVALID &&
 	       activity->op < PERFX_GPU_OPS && activity->direction < PERFX_GPU_DIRECTIONS &&
 	       activity->host_memory < PERFX_GPU_HOST_MEMORIES &&
-	       activity->end_ns >= activity->start_ns;
+	       activity->device < PERFX_GPU_DEVICES_MAX && activity->end_ns >= activity->start_ns;
 }
 
 static bool call_is_good(const struct perfx_agent_call *call)
