@@ -40,6 +40,19 @@ struct perfx_agent_config {
 	__u32 pad;
 };
 
+/* --- CUPTI ------------------------------------------------------------------------------------ */
+
+/* Why this release (cuptiGetVersion) is not used; NULL: nothing is known against it. */
+static inline const char *perfx_agent_bad_cupti(__u32 version)
+{
+	switch (version) {
+	case 130000:
+		return "13.0 can deadlock when kernels are no longer recorded: Update 1 mends it";
+	default:
+		return 0;
+	}
+}
+
 /* --- messages --------------------------------------------------------------------------------- */
 
 enum perfx_agent_message {

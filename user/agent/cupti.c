@@ -31,21 +31,6 @@ struct cupti cupti;
 #define VERSION_NULL_BUFFER 27	   /* 12.9: a request for a buffer may be declined */
 #define VERSION_MANY	    130200 /* 13.2: several subscribers, whom finalising would end, too */
 
-static const struct known_bad {
-	uint32_t version;
-	const char *why;
-} known_bad[] = {
-	{130000, "13.0 can deadlock when kernels are no longer recorded: Update 1 mends it"},
-};
-
-static const char *why_bad(uint32_t version)
-{
-	for (size_t i = 0; i < sizeof(known_bad) / sizeof(known_bad[0]); i++)
-		if (known_bad[i].version == version)
-			return known_bad[i].why;
-	return NULL;
-}
-
 /* The CUDA release that a version belongs to. */
 static int major_of(uint32_t version)
 {
@@ -234,7 +219,7 @@ static bool version_is_good(char *why, size_t why_size)
 		snprintf(why, why_size, "%s does not work here (error %d)", cupti.path, result);
 		return false;
 	}
-	bad = why_bad(cupti.version);
+	bad = perfx_agent_bad_cupti(cupti.version);
 	if (bad)
 		snprintf(why, why_size, "CUPTI %u: %s", cupti.version, bad);
 	else if (cupti.version < VERSION_OLDEST)

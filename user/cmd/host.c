@@ -6,11 +6,11 @@
 #include "cmd/cmd.h"
 #include "counters/counters.h"
 #include "decode/names.h"
+#include "gpu/cupti_check.h"
 #include "gpu/gpu_thread.h"
 #include "peaks/peaks.h"
 
 #include <errno.h>
-#include <glob.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,22 +37,6 @@ struct check {
 static bool readable(const char *path)
 {
 	return access(path, R_OK) == 0;
-}
-
-static bool exists_any(const char *pattern)
-{
-	glob_t found;
-	bool any = !glob(pattern, 0, NULL, &found) && found.gl_pathc;
-
-	globfree(&found);
-	return any;
-}
-
-static bool have_cupti(void)
-{
-	return exists_any("/usr/local/cuda*/extras/CUPTI/lib64/libcupti.so*") ||
-	       exists_any("/usr/local/cuda*/lib64/libcupti.so*") ||
-	       exists_any("/usr/lib/*-linux-gnu/libcupti.so*");
 }
 
 /* Are measured peaks stored, or can they be? */
@@ -141,12 +125,14 @@ int cmd_doctor(void)
 	struct features f;
 	struct utsname names;
 	int missing = 0;
-	char counted[256], gpus[256], no_gpus[256];
+	char counted[256], gpus[256], no_gpus[256], cupti[512], no_cupti[512], no_ptrace[64];
 
 	features_try(&f);
 	features_end(&f);
 	bool counts = hardware_counts(counted, sizeof(counted));
 	bool samples_gpus = gpus_answer(gpus, no_gpus, sizeof(gpus));
+	bool ptrace_allowed = ptrace_check(no_ptrace, sizeof(no_ptrace));
+	bool cupti_works = cupti_check(cupti, no_cupti, sizeof(cupti));
 	uname(&names);
 	printf("        perfx-trace " PERFX_VERSION ", Linux %s %s\n", names.release,
 	       names.machine);
@@ -203,8 +189,9 @@ int cmd_doctor(void)
 		 "/var/cache/perfx-trace (for users other than root: ~/.cache/perfx-trace) is not "
 		 "writable: peaks are estimated for each recording"},
 		{gpus, samples_gpus, USEFUL, no_gpus},
-		{"CUPTI", have_cupti(), USEFUL,
-		 "part of NVIDIA's CUDA toolkit, needed for GPU times only"},
+		{cupti, cupti_works, USEFUL, no_cupti},
+		{"ptrace, by which --gpu 1 enters a running program", ptrace_allowed, USEFUL,
+		 no_ptrace},
 	};
 
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++)

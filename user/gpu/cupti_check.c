@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "gpu/cupti_check.h"
+
+#include "gpu/agents.h"
+#include "perfx_agent.h"
+#include "proc/process.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The newest of the first of these that there is. */
+static bool find_library(char *path, size_t size)
+{
+	static const char *const places[] = {
+		"/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.*",
+		"/usr/local/cuda/lib64/libcupti.so.*",
+		"/usr/local/cuda-*/extras/CUPTI/lib64/libcupti.so.*",
+		"/usr/local/cuda-*/lib64/libcupti.so.*",
+		"/usr/lib/*-linux-gnu/libcupti.so.*",
+	};
+	bool found = false;
+
+	for (size_t i = 0; !found && i < sizeof(places) / sizeof(places[0]); i++) {
+		glob_t matches;
+
+		found = !glob(places[i], 0, NULL, &matches) && matches.gl_pathc;
+		if (found)
+			snprintf(path, size, "%s", matches.gl_pathv[matches.gl_pathc - 1]);
+		globfree(&matches);
+	}
+	return found;
+}
+
+/* --- in a child ------------------------------------------------------------------------------- */
+
+struct answer {
+	int has_driver; /* with a device */
+	uint32_t version;
+};
+
+static bool driver_has_device(void)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_NOW);
+	int (*initialise)(unsigned) = library ? dlsym(library, "cuInit") : NULL;
+	int (*get_count)(int *) = library ? dlsym(library, "cuDeviceGetCount") : NULL;
+	int count = 0;
+
+	return initialise && get_count && !initialise(0) && !get_count(&count) && count > 0;
+}
+
+__attribute__((noreturn)) static void ask(const char *path, int answer_fd)
+{
+	struct answer answer = {.has_driver = driver_has_device()};
+	void *library = answer.has_driver ? dlopen(path, RTLD_NOW) : NULL;
+	int (*get_version)(uint32_t *) = library ? dlsym(library, "cuptiGetVersion") : NULL;
+
+	if (get_version)
+		get_version(&answer.version);
+	_exit(write(answer_fd, &answer, sizeof(answer)) != sizeof(answer));
+}
+
+/* A driver without persistence mode begins with each GPU anew. */
+#define ANSWER_MS 20000
+
+/* False: no answer came, so it has crashed or hangs. */
+static bool ask_in_child(const char *path, struct answer *answer)
+{
+	int ends[2];
+	struct pollfd pollfd = {.events = POLLIN};
+	bool answered;
+	pid_t child;
+
+	if (pipe(ends))
+		return false;
+	child = fork();
+	if (!child)
+		ask(path, ends[1]);
+	close(ends[1]);
+	pollfd.fd = ends[0];
+	answered = child > 0 && poll(&pollfd, 1, ANSWER_MS) == 1 &&
+		   read(ends[0], answer, sizeof(*answer)) == sizeof(*answer);
+	close(ends[0]);
+	if (child > 0) {
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+	}
+	return answered;
+}
+
+/* --- for doctor ------------------------------------------------------------------------------- */
+
+bool cupti_check(char *what, char *why, size_t size)
+{
+	struct answer answer = {0};
+	char path[256], release[48];
+	const char *bad;
+
+	snprintf(what, size, "CUPTI");
+	if (!find_library(path, sizeof(path))) {
+		snprintf(why, size,
+			 "part of NVIDIA's CUDA toolkit; --gpu 1 uses the traced program's own");
+		return false;
+	}
+	snprintf(what, size, "CUPTI (%s)", path);
+	if (!ask_in_child(path, &answer) || (answer.has_driver && !answer.version)) {
+		snprintf(why, size, "it crashes or gives no answer");
+		return false;
+	}
+	if (!answer.has_driver) {
+		snprintf(why, size, "there is no NVIDIA GPU for it to trace");
+		return false;
+	}
+	cupti_release(answer.version, release, sizeof(release));
+	snprintf(what, size, "CUPTI %s (%s)", release, path);
+	bad = perfx_agent_bad_cupti(answer.version);
+	if (bad)
+		snprintf(why, size, "known to be bad: %s", bad);
+	return !bad;
+}
+
+bool ptrace_check(char *why, size_t size)
+{
+	char *text = NULL;
+	long scope = 0;
+
+	if (proc_read("/proc/sys/kernel/yama/ptrace_scope", &text, 64) > 0)
+		scope = strtol(text, NULL, 10);
+	free(text);
+	if (scope >= 3)
+		snprintf(why, size, "kernel.yama.ptrace_scope is 3, until the next boot");
+	return scope < 3;
+}

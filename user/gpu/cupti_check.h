@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The CUPTI that is installed on this machine, for perfx-trace doctor. Traced programs may have
+ * another one: an agent takes theirs. */
+#ifndef PERFX_GPU_CUPTI_CHECK_H
+#define PERFX_GPU_CUPTI_CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Can an agent use it? what: "CUPTI 13.0 (130001), /usr/local/cuda/…", as far as it is known;
+ * otherwise why: one clause. It is called in a child: one release crashes without a GPU. */
+bool cupti_check(char *what, char *why, size_t size);
+
+/* May processes of the same user be traced by ptrace (Yama)? why: what forbids it. */
+bool ptrace_check(char *why, size_t size);
+
+#endif
