@@ -243,6 +243,19 @@ static void idle(bool calls)
 	stub_complete_unknown();
 }
 
+/* The agent is put into it while it runs. */
+static void attached(void)
+{
+	known_ready();
+	while (known_go()) {
+		await_agent();
+		for (uint32_t i = 0; i < 5; i++)
+			train_step(1 + 2 * i);
+		stub_complete();
+		known_say("done");
+	}
+}
+
 static void profiles(void)
 {
 	await_agent();
@@ -283,6 +296,8 @@ int main(int argc, char **argv)
 		closes();
 	else if (!strcmp(scenario, "idle") || !strcmp(scenario, "calls"))
 		idle(!strcmp(scenario, "calls"));
+	else if (!strcmp(scenario, "attached"))
+		attached();
 	else if (!strcmp(scenario, "profiles"))
 		profiles();
 	else

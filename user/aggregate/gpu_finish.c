@@ -764,8 +764,8 @@ static int fill_process(const struct gpu_ctx *ctx, struct profile_process *proce
 	err = fill_places(ctx, process->index, gpu);
 	if (!err)
 		err = fill_works(ctx, process->index, gpu);
-	gpu->used |= gpu->timed || gpu->kernels_count || gpu->copies_count || gpu->syncs_count ||
-		     gpu->launches_count ||
+	gpu->used |= gpu->has_state || gpu->timed || gpu->kernels_count || gpu->copies_count ||
+		     gpu->syncs_count || gpu->launches_count ||
 		     (gpu->places_count && gpu->places[0].memory_bytes.last != PROFILE_ABSENT);
 	if (err || !gpu->used)
 		return err;

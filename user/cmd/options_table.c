@@ -337,15 +337,6 @@ static int take_python(const struct option_row *row, struct options *options, ch
 		   "@perfx.track annotates them");
 }
 
-static int take_gpu(const struct option_row *row, struct options *options, char *value)
-{
-	int code = take_choice(row, options, value);
-
-	if (code || options->gpu < GPU_AGENT || options->verb == VERB_RUN)
-		return code;
-	return bad(row, value, "needs run: the agent is loaded as the program initialises CUDA");
-}
-
 static int take_help(const struct option_row *row, struct options *options, char *value)
 {
 	(void)value;
@@ -567,8 +558,8 @@ const struct option_row option_rows[] = {
 		"With `-F`, only for the functions that it names; `on` adds those that are traced "
 		"by "
 		"default and have known FLOPs."},
-	{"gpu", 0, false, SECTION_WHAT, PROBING, .arg = "off|0|1|2", .parse = take_gpu, INTO(gpu),
-	 .min = GPU_OFF,
+	{"gpu", 0, false, SECTION_WHAT, PROBING, .arg = "off|0|1|2", .parse = take_choice,
+	 INTO(gpu), .min = GPU_OFF,
 	 .help = "work of NVIDIA GPUs: 0 counts launches by kernel and copies at their calls "
 		 "(default; with -F, only if given); 1 and 2 also time it on the device, by an "
 		 "agent in the process",

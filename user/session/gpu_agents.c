@@ -2,9 +2,15 @@
 #include "session/gpu_agents.h"
 
 #include "base/clock.h"
+#include "base/message.h"
 #include "base/text.h"
+#include "gpu/agent_image.h"
+#include "inject/inject.h"
+#include "perfx_agent.h"
+#include "proc/maps.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,6 +123,77 @@ void gpu_agents__free(struct gpu_agents *gpu_agents)
 	gpu_agents->parts.watch->agents = NULL;
 	agents__free(gpu_agents->agents);
 	free(gpu_agents);
+}
+
+/* --- into running processes ------------------------------------------------------------------- */
+
+/* A thread in a CUDA call comes out of it, or to the next one. */
+#define INJECT_NS 5000000000ull
+
+static bool uses_cuda(pid_t pid)
+{
+	struct maps *maps = maps__read(pid);
+	struct module_ref *modules = NULL;
+	ssize_t count = maps ? maps__modules(maps, &modules) : 0;
+	bool found = false;
+
+	for (ssize_t i = 0; i < count && !found; i++)
+		found = begins_with(modules[i].base, "libcuda.so");
+	free(modules);
+	maps__free(maps);
+	return found;
+}
+
+/* Of the member that says where the socket is, in the image. */
+static size_t find_socket_fd(const char *image, size_t bytes)
+{
+	size_t at = 0;
+
+	while (at + sizeof(struct perfx_agent_config) <= bytes &&
+	       memcmp(image + at, PERFX_AGENT_MAGIC, sizeof(PERFX_AGENT_MAGIC) - 1) != 0)
+		at += 8;
+	return at + offsetof(struct perfx_agent_config, socket_fd);
+}
+
+static void inject_into(struct gpu_agents *gpu_agents, pid_t pid)
+{
+	static const char *const busy[] = {"libcuda.so", "libcudart.so", "libcupti.so", NULL};
+	static const char *const functions[] = {"cudaLaunchKernel",	 "cudaMemcpyAsync",
+						"cudaStreamSynchronize", "cudaEventRecord",
+						"cudaDeviceSynchronize", NULL};
+	struct inject_request request = {.pid = pid,
+					 .deadline_ns = clock_monotonic_ns() + INJECT_NS,
+					 .busy_modules = busy,
+					 .functions = functions};
+	struct inject_result result = {.socket_fd = -1};
+
+	request.image = agent_image(&request.image_bytes);
+	request.fd_offset = find_socket_fd(request.image, request.image_bytes);
+	if (inject__library(&request, &result)) {
+		agents__refused(gpu_agents->agents, pid, result.why);
+		return;
+	}
+	if (getenv("PERFX_DEBUG"))
+		msg_say("pid %d: the GPU agent was put in %s: a thread was held for %" PRIu64
+			" us, of which dlopen took %" PRIu64 " us",
+			(int)pid, result.where, result.held_ns / 1000, result.dlopen_ns / 1000);
+	agents__adopt(gpu_agents->agents, result.socket_fd, pid);
+}
+
+void gpu_agents__inject(struct gpu_agents *gpu_agents)
+{
+	size_t count = 0, found = 0;
+	const pid_t *pids = process_table__pids(gpu_agents->parts.processes, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		if (!uses_cuda(pids[i]))
+			continue;
+		found++;
+		inject_into(gpu_agents, pids[i]);
+	}
+	if (!found)
+		msg_say("--gpu %u: no traced process uses CUDA: libcuda.so.1 is not mapped",
+			gpu_agents->parts.options->gpu_level);
 }
 
 struct agents *gpu_agents__agents(const struct gpu_agents *gpu_agents)

@@ -44,6 +44,10 @@ struct gpu_agents_parts {
 struct gpu_agents *gpu_agents__new(const struct gpu_agents_parts *parts);
 void gpu_agents__free(struct gpu_agents *gpu_agents);
 
+/* Puts agents into the traced processes that use CUDA by now. What does not work is said, and is in
+ * the stream. Seconds, at worst, for each of them. */
+void gpu_agents__inject(struct gpu_agents *gpu_agents);
+
 /* NULL of NULL: there are none, and all of agents.h does nothing. */
 struct agents *gpu_agents__agents(const struct gpu_agents *gpu_agents);
 /* What starts before is not recorded. */

@@ -82,6 +82,24 @@ static struct process *find(const struct process_table *table, uint32_t process)
 	return NULL;
 }
 
+/* Reading the CPU time of more processes costs too much. */
+#define CPU_PROCESSES_MAX 32
+
+uint64_t process_table__cpu_ns(const struct process_table *table)
+{
+	uint64_t cpu_ns = 0;
+
+	if (table->count > CPU_PROCESSES_MAX)
+		return UINT64_MAX;
+	for (size_t i = 0; i < table->count; i++) {
+		struct process_usage usage;
+
+		if (!process_usage(table->pids[i], &usage) && usage.cpu_user_ns != UINT64_MAX)
+			cpu_ns += usage.cpu_user_ns + usage.cpu_system_ns;
+	}
+	return cpu_ns;
+}
+
 pid_t process_table__pid(const struct process_table *table, uint32_t process)
 {
 	const struct process *proc = find(table, process);

@@ -35,6 +35,9 @@ uint32_t process_table__on_exit(struct process_table *table, const struct perfx_
 /* USAGE of all running processes; threads: THREAD records too (start and end of the recording). */
 void process_table__sample(struct process_table *table, bool threads);
 
+/* CPU time of all living processes; UINT64_MAX: they are too many to be asked. */
+uint64_t process_table__cpu_ns(const struct process_table *table);
+
 /* Living pids, borrowed until the next call. */
 const pid_t *process_table__pids(const struct process_table *table, size_t *count);
 /* Of a process that lives, by its index; 0: it is none. */

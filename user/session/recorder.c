@@ -579,26 +579,6 @@ static int open_loop(struct recorder *recorder)
 	return err ? EXIT_FAILED : EXIT_OK;
 }
 
-/* Reading the CPU time of more processes costs too much. */
-#define CPU_PROCESSES_MAX 32
-
-static uint64_t cpu_of_all(struct recorder *recorder)
-{
-	uint64_t cpu_ns = 0;
-	size_t count;
-	const pid_t *pids = process_table__pids(recorder->processes, &count);
-
-	if (count > CPU_PROCESSES_MAX)
-		return UINT64_MAX;
-	for (size_t i = 0; i < count; i++) {
-		struct process_usage usage;
-
-		if (!process_usage(pids[i], &usage) && usage.cpu_user_ns != UINT64_MAX)
-			cpu_ns += usage.cpu_user_ns + usage.cpu_system_ns;
-	}
-	return cpu_ns;
-}
-
 static void drain(struct recorder *recorder)
 {
 	reader__drain(recorder->reader);
@@ -635,8 +615,9 @@ static void keep_budgets(struct recorder *recorder, uint64_t now_ns)
 	probes__enforce_budget(recorder->probes, now_ns);
 	if (!recorder->windows.paused)
 		memory__enforce_budget(recorder->memory, now_ns,
-				       memory__due(recorder->memory, now_ns) ? cpu_of_all(recorder)
-									     : UINT64_MAX);
+				       memory__due(recorder->memory, now_ns)
+					       ? process_table__cpu_ns(recorder->processes)
+					       : UINT64_MAX);
 }
 
 /* The program that run starts has the terminal for itself. */
@@ -961,6 +942,8 @@ static int prepare(struct recorder *recorder)
 	progress_attaching(recorder->plan);
 	if (follow__attach(recorder->follow))
 		return EXIT_FAILED;
+	if (recorder->gpu_agents && !recorder->options->launch)
+		gpu_agents__inject(recorder->gpu_agents);
 	return open_loop(recorder);
 }
 

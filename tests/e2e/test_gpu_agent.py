@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""--gpu 1: the agent in a program whose CUDA driver and CUPTI are stubs. What these record is
+known, and so must be the report. test_agents.c has what the agent does by itself."""
+import json
+import os
+import subprocess
+
+from conftest import PERFX, WORKLOADS, functions
+
+OPTIONS = ["--gpu", "1", "--no-calibrate", "--memory", "off", "--sample", "off",
+           "-F", "gpu_agent:{train_step,launch}"]
+
+
+def traced(tmp_path, scenario, *options, **environment):
+    file = tmp_path / "report.json"
+    run = subprocess.run([PERFX, "run", "--as-root", *OPTIONS, *options, "-o", str(file), "--",
+                          str(WORKLOADS / "gpu_agent"), scenario], capture_output=True, text=True,
+                         timeout=60, env={**os.environ, **environment})
+    assert run.returncode == 0, run.stderr
+    assert "misused=0" in run.stdout
+    report = json.loads(file.read_text())
+    (process,) = [p for p in report["processes"] if p["comm"] == "gpu_agent"][-1:]
+    return report, process, run
+
+
+def rows(process, table, key="name"):
+    return {row[key]: row for row in process["gpu"][table]}
+
+
+def test_what_the_device_did_is_in_the_report(tmp_path):
+    report, process, _ = traced(tmp_path, "records")
+    gpu = process["gpu"]
+    assert gpu["level"] == 1
+    assert gpu["agent"]["state"] == "stopped"
+    assert gpu["agent"]["left_mapped_bytes"] == 0
+    kernels = rows(process, "kernels")
+    gemm = kernels["gemm"]
+    assert (gemm["calls"], gemm["total_ns"], gemm["avg_ns"]) == (3, 3000, 1000)
+    assert gemm["grid"] == [8, 4, 2] and gemm["block"] == [128, 2, 1]
+    assert gemm["registers"] == 40 and gemm["shared_bytes"] == 1024 + 2048
+    assert gemm["stream"] == 7
+    assert gemm["function"] == "launch"
+    assert (kernels["reduce"]["calls"], kernels["reduce"]["total_ns"]) == (3, 1500)
+    copies = {(c["direction"], c["pinned"] if "pinned" in c else None): c for c in gpu["copies"]
+              if c["direction"] in ("host_to_device", "device_to_host")}
+    pinned = copies["host_to_device", True]
+    assert (pinned["calls"], pinned["bytes"], pinned["total_ns"]) == (2, 8192, 400)
+    pageable = copies["device_to_host", False]
+    assert (pageable["calls"], pageable["bytes"], pageable["total_ns"]) == (1, 1000, 200)
+    assert rows(process, "syncs")["cudaStreamSynchronize"]["calls"] == 1
+    assert gpu["drops"] == 1 and report["losses"]["gpu_records"] == 1  # the one without times
+
+
+def test_gpu_time_belongs_to_the_calling_function(tmp_path):
+    _, process, _ = traced(tmp_path, "records")
+    (launch,) = [f for f in process["functions"] if f["name"] == "launch"]
+    assert launch["calls"] == 6
+    assert launch["gpu_ns"] == 4500
+
+
+def test_beyond_the_limit_sums_are_exact(tmp_path):
+    _, process, run = traced(tmp_path, "threads", "--gpu-max-events", "100")
+    assert "more than 100 GPU events" in run.stderr
+    for name in ("first", "second"):
+        kernels = [row for row in process["gpu"]["kernels"] if row["name"] == name]
+        assert sum(row["calls"] for row in kernels) == 1000
+        assert sum(row["total_ns"] for row in kernels) == 10000
+    assert process["gpu"]["drops"] == 0
+
+
+def test_it_steps_aside_for_the_programs_own_profiler(tmp_path):
+    _, process, run = traced(tmp_path, "profiles")
+    assert "its own profiler has begun" in run.stderr
+    assert "profiler 0" in run.stdout  # which found CUPTI free
+    assert process["gpu"]["agent"]["state"] == "stepped_aside"
+    assert rows(process, "kernels")["before"]["calls"] == 1
+
+
+def test_where_it_refuses_the_report_says_why(tmp_path):
+    _, process, run = traced(tmp_path, "waits", STUB_CUPTI_OTHER="Kineto")
+    assert "another profiler uses CUPTI: CUPTI for Kineto" in run.stderr
+    assert process["gpu"]["agent"]["state"] == "refused"
+    assert "Kineto" in process["gpu"]["agent"]["what"]
+
+
+def test_an_injected_library_of_the_users_stays(tmp_path):
+    _, process, run = traced(tmp_path, "waits", CUDA_INJECTION64_PATH="/nonexistent/tool.so")
+    assert "CUDA_INJECTION64_PATH is already set to /nonexistent/tool.so" in run.stderr
+    assert process.get("gpu", {}).get("agent") is None
+
+
+def test_a_program_without_cuda_is_as_before(tmp_path):
+    _, process, run = traced(tmp_path, "no-init")
+    assert not [line for line in run.stderr.splitlines() if "GPU" in line]
+    assert process.get("gpu", {}).get("agent") is None
+
+
+def test_attached_it_is_put_into_the_running_program(program, tracer):
+    process = program(WORKLOADS / "gpu_agent", "attached")
+    trace = tracer(process.pid, *OPTIONS)
+    process.go()
+    process.finish()
+    report = trace.stop()
+    (traced_process,) = report["processes"]
+    kernels = rows(traced_process, "kernels")
+    assert (kernels["gemm"]["calls"], kernels["gemm"]["total_ns"]) == (5, 5000)
+    assert kernels["gemm"]["function"] == "launch"
+    (launch,) = functions(report, "launch")
+    assert launch["gpu_ns"] == 7500
+
+
+def test_attached_to_a_program_without_cuda_it_says_so(program, tracer):
+    process = program(WORKLOADS / "calls")
+    trace = tracer(process.pid, "--gpu", "1", "--no-calibrate", "--memory", "off")
+    assert [line for line in trace.lines if "no traced process uses CUDA" in line]
+    process.finish()
+    report = trace.stop()
+    assert "gpu" not in report["processes"][0]
