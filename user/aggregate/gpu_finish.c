@@ -429,6 +429,12 @@ static int add_sync(struct profile_gpu *gpu, size_t *capacity, struct profile_gp
 	return 0;
 }
 
+static void add_launches(struct profile_gpu *gpu, uint64_t count, uint64_t ns)
+{
+	gpu->launches_count = add_capped(gpu->launches_count, count);
+	gpu->launch_ns = add_capped(gpu->launch_ns, ns);
+}
+
 /* From the spans of the library's functions: exact, with those whose records were dropped. */
 static int add_traced_calls(const struct gpu_ctx *ctx, uint32_t process, struct profile_gpu *gpu,
 			    size_t *capacity)
@@ -445,8 +451,7 @@ static int add_traced_calls(const struct gpu_ctx *ctx, uint32_t process, struct 
 			continue;
 		gpu->used = true;
 		if (call->op == PERFX_GPU_OP_KERNEL || call->op == PERFX_GPU_OP_GRAPH)
-			gpu->launches_count =
-				add_capped(gpu->launches_count, context->sums.calls_count);
+			add_launches(gpu, context->sums.calls_count, context->sums.total_ns);
 		if (call->waits)
 			err = add_sync(gpu, capacity,
 				       (struct profile_gpu_sync){
@@ -489,21 +494,23 @@ static int add_recorded_call(const struct gpu_ctx *ctx, const struct gpu_work *w
 			(struct profile_gpu_sync){.name = name, .count = left, .wait_ns = left_ns});
 }
 
-static uint64_t sum_of_launches(const struct gpu_ctx *ctx, uint32_t process, bool called)
+/* Where their functions are not traced: as they were counted, or by the agent's account. */
+static void add_other_launches(const struct gpu_ctx *ctx, uint32_t process, struct profile_gpu *gpu)
 {
-	uint64_t sum = 0;
+	uint64_t called = 0, count = 0, ns = 0;
 
 	for (size_t i = 0; i < ctx->gpu->works_count; i++) {
 		const struct gpu_work *work = &ctx->gpu->works[i];
 
 		if (work->key.process != process || !is_kernel(work))
 			continue;
-		if (called)
-			sum = add_capped(sum, work->called_count);
-		else if (work->key.kind == GPU_WORK_CALL)
-			sum = add_capped(sum, work->count);
+		called = add_capped(called, work->called_count);
+		if (work->key.kind != GPU_WORK_CALL)
+			continue;
+		count = add_capped(count, work->count);
+		ns = add_capped(ns, work->total_ns);
 	}
-	return sum;
+	add_launches(gpu, called ? called : count, ns);
 }
 
 static int by_wait(const void *left, const void *right)
@@ -528,9 +535,7 @@ static int fill_calls(const struct gpu_ctx *ctx, uint32_t process, struct profil
 			err = add_recorded_call(ctx, work, gpu, &capacity);
 	}
 	if (!gpu->launches_count)
-		gpu->launches_count = sum_of_launches(ctx, process, true);
-	if (!gpu->launches_count)
-		gpu->launches_count = sum_of_launches(ctx, process, false);
+		add_other_launches(ctx, process, gpu);
 	if (gpu->syncs_count)
 		qsort(gpu->syncs, gpu->syncs_count, sizeof(*gpu->syncs), by_wait);
 	return err;

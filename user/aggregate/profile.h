@@ -542,6 +542,7 @@ struct profile_gpu {
 	size_t places_count;
 	bool places_known;			   /* otherwise they are all of the machine */
 	uint64_t launches_count;		   /* calls that launch kernels or graphs */
+	uint64_t launch_ns;			   /* the time of these calls, threads added up */
 	uint64_t activities_count, overflow_count; /* overflow_count: as sums alone */
 	uint64_t unlinked_count;		   /* activities whose caller is not known */
 	struct profile_gpu_kernel *kernels;	   /* total, then count, descending */

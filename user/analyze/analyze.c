@@ -164,6 +164,7 @@ static int analyze_process(const struct profile *profile, const struct profile_p
 	rules_driver(&ctx);
 	rules_steps(&ctx);
 	rules_compute(&ctx);
+	rules_gpu(&ctx);
 	rules_memory(&ctx);
 	rules_heap(&ctx);
 	if (is_main)

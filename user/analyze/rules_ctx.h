@@ -44,6 +44,7 @@ void rules_process(struct rules_ctx *ctx);
 void rules_contention(struct rules_ctx *ctx);
 void rules_steps(struct rules_ctx *ctx);
 void rules_compute(struct rules_ctx *ctx);
+void rules_gpu(struct rules_ctx *ctx);
 void rules_memory(struct rules_ctx *ctx); /* who holds and leaks: one finding a place */
 void rules_heap(struct rules_ctx *ctx);	  /* what the heap as a whole does */
 void rules_capture(struct rules_ctx *ctx);
@@ -53,6 +54,8 @@ void rules_capture(struct rules_ctx *ctx);
 bool rules_is_worker(const struct rules_ctx *ctx);
 bool rules_is_idle(const struct rules_ctx *ctx);
 bool rules_data_bound(const struct rules_ctx *ctx);
+/* Does it launch kernels most of the time, and the GPU does not need that long for them? */
+bool rules_launch_bound(const struct rules_ctx *ctx);
 /* "; meanwhile python3 (pid 43) runs mostly decode (data.py:18)": who prepares what is waited for
  */
 void add_feeder(struct text *text, struct rules_ctx *ctx);

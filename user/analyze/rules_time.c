@@ -5,6 +5,7 @@
 #include "analyze/roofline.h"
 #include "analyze/rules_ctx.h"
 #include "base/units.h"
+#include "cost/gpu_calls.h"
 
 #include <math.h>
 
@@ -35,11 +36,21 @@ static void add_caller(struct text *text, const struct rules_ctx *ctx,
 	text_add(text, " of the calls)");
 }
 
+/* SyncWait says whether a wait for a GPU is too long, LaunchBound the same of launches. */
+static bool is_gpu_call(const struct rules_ctx *ctx, const struct profile_function *function)
+{
+	const struct gpu_call *call = ctx->process->gpu.used ? gpu_call_find(function->name) : NULL;
+
+	return call && (call->waits || rules_launch_bound(ctx));
+}
+
 /* What a range has for itself is untraced code: DataBound and PythonBound may say which. */
 static bool is_said_elsewhere(const struct rules_ctx *ctx, const struct profile_row *row)
 {
 	const struct profile_function *function = profile_function(ctx->profile, row->function);
 
+	if (function && is_gpu_call(ctx, function))
+		return true;
 	if (!function || !function_is_marker(function))
 		return false;
 	if (remedy_of_name(function) == REMEDY_DATA)

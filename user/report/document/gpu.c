@@ -73,17 +73,22 @@ static void compose_summary(struct composer *c, const struct profile_process *p)
 	if (gpu->busy_ns != PROFILE_ABSENT)
 		text_printf(&text, "busy %s (%s)", as_ns(gpu->busy_ns),
 			    as_percent(share_of_wall(p, gpu->busy_ns)));
-	add_separated(&text);
-	text_printf(&text, "%s launch%s", as_count(gpu->launches_count),
-		    gpu->launches_count == 1 ? "" : "es");
+	if (gpu->launches_count) {
+		add_separated(&text);
+		text_printf(&text, "%s launch%s", as_count(gpu->launches_count),
+			    gpu->launches_count == 1 ? "" : "es");
+	}
 	if (gpu->latency_p50_ns != PROFILE_ABSENT)
 		text_printf(&text, " · from launch to start p50 %s, p99 %s",
 			    as_ns(gpu->latency_p50_ns), as_ns(gpu->latency_p99_ns));
 	if (gpu->syncs_count)
-		text_printf(&text, " · waited %s for it (threads added up)", as_ns(gpu->wait_ns));
+		add_separated(&text);
+	if (gpu->syncs_count)
+		text_printf(&text, "waited %s for it (threads added up)", as_ns(gpu->wait_ns));
 	add_communication(&text, gpu);
 	add_rates(&text, p);
-	document_add(c->document, BLOCK_PARAGRAPH, &text);
+	if (text.length)
+		document_add(c->document, BLOCK_PARAGRAPH, &text);
 }
 
 static void add_throttle(struct text *text, const struct profile_gpu_device *device)

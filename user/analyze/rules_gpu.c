@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Rules about GPUs: what keeps them from working. From outside (level 0) there are launches and
+ * waits at their calls and the driver's samples; with times of devices also how long they were
+ * busy.
+ */
+#include "analyze/location.h"
+#include "analyze/rules_ctx.h"
+#include "base/escape.h"
+#include "base/text.h"
+
+#include <math.h>
+
+/* A process that launches less uses its GPU now and then. */
+#define LAUNCHES_PER_S 10
+/* Busy for less of the time, it waits for the host. */
+#define STARVED_MEDIUM 0.60
+#define STARVED_HIGH   0.30
+/* Busy for more, it is the limit, and to wait for it is right. */
+#define SATURATED 0.80
+/* Time in calls that launch, of the wall time: at 5 to 10 µs a launch, 50,000 launches a second are
+ * half of it. */
+#define LAUNCHING_MEDIUM 0.30
+#define LAUNCHING_HIGH	 0.60
+/* Kernels as short as their launch: the device is done before the next one comes. */
+#define SHORT_KERNEL_NS	 10000
+#define SHORT_LATENCY_NS 50000
+#define WAITING_MEDIUM	 0.20
+#define WAITING_HIGH	 0.50
+#define PAGEABLE_MEDIUM	 0.02
+#define PAGEABLE_HIGH	 0.10
+/* Where copies are not timed: at 5 GB/s, which pageable memory reaches, it is 2 % of the time. */
+#define PAGEABLE_BYTES_PER_S 100e6
+#define EXPOSED_MEDIUM	     0.05
+#define EXPOSED_HIGH	     0.20
+#define OCCUPANCY_LOW	     0.25
+#define OCCUPANCY_KERNEL     0.10 /* of the kernels' time: a kernel that counts */
+#define THROTTLED_LOW	     0.10
+#define THROTTLED_MEDIUM     0.50
+
+/* --- how busy --------------------------------------------------------------------------------- */
+
+/* Of the time of each of its devices; of the steps' where there are steps. < 0: not known. */
+static double busy_share(const struct profile_process *p)
+{
+	const struct profile_gpu *gpu = &p->gpu;
+	double devices = (double)gpu->places_count, most = -1;
+
+	if (gpu->timed && p->steps.gpu_used && p->steps.gpu.busy_ns != PROFILE_ABSENT &&
+	    p->steps.total_ns)
+		return (double)p->steps.gpu.busy_ns / (double)p->steps.total_ns / devices;
+	if (gpu->timed && gpu->busy_ns != PROFILE_ABSENT && gpu->places_count)
+		return wall_share(p, gpu->busy_ns) / devices;
+	for (size_t i = 0; i < gpu->places_count; i++) {
+		uint64_t percent = gpu->places[i].device->metrics[PROFILE_GPU_UTILISATION].avg;
+
+		if (percent != PROFILE_ABSENT)
+			most = fmax(most, (double)percent / 100);
+	}
+	return most;
+}
+
+static void add_busy(struct text *text, const struct profile_process *p, double busy)
+{
+	if (busy < 0)
+		return;
+	text_add(text, p->gpu.timed ? "the GPU was busy for " : "the GPU's utilization was ");
+	add_percent(text, busy);
+	text_add(text, p->gpu.timed ? " of the time" : " on average");
+	if (p->gpu.places_count > 1)
+		text_add(text,
+			 p->gpu.timed ? " on average over its devices" : " on the busiest device");
+}
+
+/* Of the steps' thread while there are steps, else of all threads and the wall time. < 0: none. */
+static double waiting_share(const struct profile_process *p)
+{
+	if (p->steps.gpu_used && p->steps.gpu.wait_ns != PROFILE_ABSENT && p->steps.total_ns)
+		return (double)p->steps.gpu.wait_ns / (double)p->steps.total_ns;
+	return p->gpu.syncs_count ? wall_share(p, p->gpu.wait_ns) : -1;
+}
+
+/* --- launches --------------------------------------------------------------------------------- */
+
+static bool kernels_are_short(const struct profile_gpu *gpu)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < gpu->kernels_count; i++)
+		count += gpu->kernels[i].count;
+	return count && gpu->kernel_ns / count < SHORT_KERNEL_NS &&
+	       gpu->latency_p50_ns < SHORT_LATENCY_NS;
+}
+
+/* Launching takes the time, and the device does not need it: it is done, or hardly used. */
+bool rules_launch_bound(const struct rules_ctx *ctx)
+{
+	const struct profile_gpu *gpu = &ctx->process->gpu;
+	double busy = busy_share(ctx->process);
+
+	if (!gpu->used || wall_share(ctx->process, gpu->launch_ns) < LAUNCHING_MEDIUM)
+		return false;
+	if (gpu->timed)
+		return busy < SATURATED && kernels_are_short(gpu);
+	return busy < STARVED_MEDIUM;
+}
+
+static void launch_bound(struct rules_ctx *ctx)
+{
+	const struct profile_gpu *gpu = &ctx->process->gpu;
+	double share = wall_share(ctx->process, gpu->launch_ns);
+	struct note note = {.share = share};
+
+	if (!rules_launch_bound(ctx))
+		return;
+	add_process_name(&note.subject, ctx->process);
+	add_count(&note.evidence, gpu->launches_count);
+	text_add(&note.evidence, " launches took ");
+	add_ns(&note.evidence, gpu->launch_ns);
+	text_add(&note.evidence, ", ");
+	add_percent(&note.evidence, share);
+	text_add(&note.evidence, " of the wall time; ");
+	add_busy(&note.evidence, ctx->process, busy_share(ctx->process));
+	if (gpu->timed && gpu->kernels_count)
+		text_printf(&note.evidence, ", %s between a launch and its start at the median",
+			    as_ns(gpu->latency_p50_ns));
+	text_printf(
+		&note.threshold,
+		"at least %.0f %% of the wall time in launches (high: %.0f %%), kernels shorter "
+		"than %d µs on average where they are timed, utilization below %.0f %% elsewhere",
+		LAUNCHING_MEDIUM * 100, LAUNCHING_HIGH * 100, SHORT_KERNEL_NS / 1000,
+		STARVED_MEDIUM * 100);
+	text_add(&note.suggestion,
+		 "The kernels are too small for their number: use larger batches, fuse operations "
+		 "(torch.compile, jit, fused optimizers such as AdamW(fused=True)), or replay them "
+		 "as a CUDA graph (torch.cuda.graphs, mode=\"reduce-overhead\").");
+	text_add(&note.headline, "LAUNCH-BOUND: ");
+	add_percent(&note.headline, share);
+	text_printf(&note.headline, " of the time launches kernels (%s of them)",
+		    as_count(gpu->launches_count));
+	rules_ctx_add(ctx, "LaunchBound", share >= LAUNCHING_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
+		      share, &note);
+}
+
+/* --- idle ------------------------------------------------------------------------------------- */
+
+/* The function in which the launching thread was for most of the longest idle times. */
+static uint32_t idle_function(const struct profile_gpu *gpu, const struct profile_gpu_gap **example)
+{
+	uint64_t most_ns = 0;
+
+	*example = NULL;
+	for (size_t i = 0; i < gpu->gaps_count; i++) {
+		uint64_t ns = 0;
+
+		for (size_t j = 0; j < gpu->gaps_count; j++)
+			if (gpu->gaps[j].function == gpu->gaps[i].function)
+				ns += gpu->gaps[j].to_ns - gpu->gaps[j].from_ns;
+		if (ns > most_ns) {
+			most_ns = ns;
+			*example = &gpu->gaps[i];
+		}
+	}
+	return *example ? (*example)->function : 0;
+}
+
+static void add_idle(struct text *text, const struct rules_ctx *ctx)
+{
+	const struct profile_gpu_gap *example;
+	uint32_t function = idle_function(&ctx->process->gpu, &example);
+	size_t python;
+
+	if (!example)
+		return;
+	if (function) {
+		text_add(text, "; in the longest idle times the launching thread was in ");
+		add_function_name(text, ctx->profile, function);
+	}
+	if (!example->stack)
+		return;
+	python = location_python(example->stack->frames, example->stack->frames_count);
+	if (python == example->stack->frames_count)
+		return;
+	text_add(text,
+		 function ? ", at " : "; in the longest idle times the launching thread was at ");
+	location_place(text, example->stack->frames[python]);
+}
+
+static void starved(struct rules_ctx *ctx)
+{
+	const struct profile_gpu *gpu = &ctx->process->gpu;
+	double busy = busy_share(ctx->process);
+	struct note note = {0};
+
+	if (busy < 0 || busy >= STARVED_MEDIUM || rules_launch_bound(ctx) ||
+	    rate_of(ctx->process, gpu->launches_count) < LAUNCHES_PER_S)
+		return;
+	add_process_name(&note.subject, ctx->process);
+	add_busy(&note.evidence, ctx->process, busy);
+	add_idle(&note.evidence, ctx);
+	text_printf(&note.threshold, "busy for less than %.0f %% of the time (high: %.0f %%)",
+		    STARVED_MEDIUM * 100, STARVED_HIGH * 100);
+	text_add(
+		&note.suggestion,
+		rules_data_bound(ctx)
+			? "The GPU waits for data: see DataBound."
+			: "The GPU waits for the host: move what runs between the launches to "
+			  "another thread or to the GPU, prefetch the next batch, and look at what "
+			  "the launching thread does in the idle times.");
+	if (!rules_data_bound(ctx)) {
+		note.share = 1 - busy;
+		text_add(&note.headline, "GPU-STARVED: ");
+		add_busy(&note.headline, ctx->process, busy);
+		add_idle(&note.headline, ctx);
+	}
+	rules_ctx_add(ctx, "GpuStarved", busy < STARVED_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
+		      1 - busy, &note);
+}
+
+/* --- waits ------------------------------------------------------------------------------------ */
+
+static void add_sync(struct text *text, const struct rules_ctx *ctx,
+		     const struct profile_gpu_sync *sync)
+{
+	escape_name(text, sync->name);
+	if (sync->function) {
+		text_add(text, " in ");
+		add_function_name(text, ctx->profile, sync->function);
+	}
+	if (sync->line) {
+		text_add(text, " at ");
+		location_place(text, sync->line);
+	}
+}
+
+static void sync_wait(struct rules_ctx *ctx)
+{
+	const struct profile_gpu *gpu = &ctx->process->gpu;
+	const struct profile_gpu_sync *sync = gpu->syncs;
+	double share = waiting_share(ctx->process), busy = busy_share(ctx->process);
+	struct note note = {.share = share};
+
+	if (share < WAITING_MEDIUM || busy >= SATURATED)
+		return;
+	add_process_name(&note.subject, ctx->process);
+	text_add(&note.evidence, "it waited for the GPU for ");
+	add_percent(&note.evidence, share);
+	text_add(&note.evidence,
+		 ctx->process->steps.count ? " of the step time" : " of the wall time");
+	text_add(&note.evidence, ", most of it in ");
+	add_sync(&note.evidence, ctx, sync);
+	text_printf(&note.evidence, " (%s calls, %s)", as_count(sync->count), as_ns(sync->wait_ns));
+	if (busy >= 0) {
+		text_add(&note.evidence, "; ");
+		add_busy(&note.evidence, ctx->process, busy);
+	}
+	text_printf(
+		&note.threshold,
+		"at least %.0f %% of the time (high: %.0f %%), unless the GPU is busy for %.0f %%",
+		WAITING_MEDIUM * 100, WAITING_HIGH * 100, SATURATED * 100);
+	text_add(
+		&note.suggestion,
+		"After each wait the GPU has nothing to do until the next launch: synchronize less "
+		"often (.item(), .cpu(), .numpy(), print and `if` on a tensor do), read results a "
+		"step later, and copy with non_blocking=True from pinned memory.");
+	text_add(&note.headline, "SYNC-BOUND: waits for the GPU for ");
+	add_percent(&note.headline, share);
+	text_add(&note.headline, " of the time, in ");
+	add_sync(&note.headline, ctx, sync);
+	rules_ctx_add(ctx, "SyncWait", share >= WAITING_HIGH ? FINDING_HIGH : FINDING_MEDIUM, share,
+		      &note);
+}
+
+/* --- copies ----------------------------------------------------------------------------------- */
+
+struct pageable {
+	uint64_t count, bytes, ns;
+	const struct profile_gpu_copy *largest;
+};
+
+static struct pageable find_pageable(const struct profile_gpu *gpu)
+{
+	struct pageable found = {0};
+
+	for (size_t i = 0; i < gpu->copies_count; i++) {
+		const struct profile_gpu_copy *copy = &gpu->copies[i];
+
+		if (copy->host_memory != PERFX_GPU_HOST_MEMORY_PAGEABLE)
+			continue;
+		found.count += copy->count;
+		found.bytes += copy->bytes;
+		found.ns += gpu->timed ? copy->total_ns : 0;
+		if (!found.largest)
+			found.largest = copy;
+	}
+	return found;
+}
+
+static void pageable_copy(struct rules_ctx *ctx)
+{
+	const struct profile_gpu *gpu = &ctx->process->gpu;
+	struct pageable found = find_pageable(gpu);
+	double rate = rate_of(ctx->process, found.bytes);
+	double share = gpu->timed ? wall_share(ctx->process, found.ns) : 0;
+	struct note note = {0};
+
+	if (!found.count || (gpu->timed ? share < PAGEABLE_MEDIUM : rate < PAGEABLE_BYTES_PER_S))
+		return;
+	add_process_name(&note.subject, ctx->process);
+	add_count(&note.evidence, found.count);
+	text_add(&note.evidence, " copies of ");
+	add_bytes(&note.evidence, found.bytes);
+	text_add(&note.evidence, " from or to pageable memory");
+	if (gpu->timed) {
+		text_add(&note.evidence, " took ");
+		add_percent(&note.evidence, share);
+		text_add(&note.evidence, " of the time (");
+		add_si(&note.evidence, found.ns ? (double)found.bytes * 1e9 / (double)found.ns : 0,
+		       "B/s");
+		text_add(&note.evidence, ")");
+	}
+	if (found.largest->line) {
+		text_add(&note.evidence, ", most of them at ");
+		location_place(&note.evidence, found.largest->line);
+	} else if (found.largest->function) {
+		text_add(&note.evidence, ", most of them in ");
+		add_function_name(&note.evidence, ctx->profile, found.largest->function);
+	}
+	text_printf(&note.threshold,
+		    "at least %.0f %% of the time (high: %.0f %%), or %.0f MB/s where copies are "
+		    "not timed",
+		    PAGEABLE_MEDIUM * 100, PAGEABLE_HIGH * 100, PAGEABLE_BYTES_PER_S / 1e6);
+	text_add(&note.suggestion,
+		 "Pageable memory is copied twice and cannot be copied beside kernels: pin it "
+		 "(DataLoader(pin_memory=True), tensor.pin_memory()) and copy with "
+		 "non_blocking=True.");
+	rules_ctx_add(ctx, "PageableCopy", share >= PAGEABLE_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
+		      gpu->timed ? share : PAGEABLE_MEDIUM, &note);
+}
+
+/* --- communication ---------------------------------------------------------------------------- */
+
+static void exposed_communication(struct rules_ctx *ctx)
+{
+	const struct profile_gpu *gpu = &ctx->process->gpu;
+	uint64_t all_ns = 0, exposed_ns = 0;
+	struct note note = {0};
+	double share;
+
+	for (size_t i = 0; i < gpu->places_count && gpu->timed; i++) {
+		all_ns += gpu->places[i].communicating_ns;
+		exposed_ns += gpu->places[i].exposed_ns;
+	}
+	share = gpu->places_count ? wall_share(ctx->process, exposed_ns) / (double)gpu->places_count
+				  : 0;
+	if (share < EXPOSED_MEDIUM)
+		return;
+	note.share = share;
+	add_process_name(&note.subject, ctx->process);
+	text_printf(&note.evidence, "%s of %s in which GPUs communicated, ", as_ns(exposed_ns),
+		    as_ns(all_ns));
+	text_add(&note.evidence, "they computed nothing: ");
+	add_percent(&note.evidence, share);
+	text_add(&note.evidence, " of the time");
+	text_printf(&note.threshold, "at least %.0f %% of the time (high: %.0f %%)",
+		    EXPOSED_MEDIUM * 100, EXPOSED_HIGH * 100);
+	text_add(
+		&note.suggestion,
+		"Let communication overlap with the backward pass: larger gradient buckets "
+		"(DistributedDataParallel(bucket_cap_mb=…)), prefetch with FSDP, gradient "
+		"accumulation (no_sync()); or see whether one rank comes late: the others wait for "
+		"it inside the collective.");
+	text_add(&note.headline, "COMMUNICATION-BOUND: exposed for ");
+	add_percent(&note.headline, share);
+	text_add(&note.headline, " of the time");
+	rules_ctx_add(ctx, "ExposedCommunication",
+		      share >= EXPOSED_HIGH ? FINDING_HIGH : FINDING_MEDIUM, share, &note);
+}
+
+/* --- kernels ---------------------------------------------------------------------------------- */
+
+/* Libraries' matrix kernels are made for few warps, with much of the registers and shared memory
+ * for each: a low occupancy is right there. */
+static bool is_tuned(const struct profile_gpu_kernel *kernel)
+{
+	static const char *const parts[] = {"gemm",  "cutlass", "xmma",	    "cudnn",
+					    "flash", "wgmma",	"winograd", "conv"};
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (strcasestr(kernel->name, parts[i]))
+			return true;
+	return kernel->communicates;
+}
+
+static bool is_low(const struct profile_gpu_kernel *kernel, uint64_t all_ns)
+{
+	return !kernel->other && !is_tuned(kernel) && kernel->occupancy >= 0 &&
+	       kernel->occupancy < OCCUPANCY_LOW && kernel->total_ns != PROFILE_ABSENT && all_ns &&
+	       (double)kernel->total_ns / (double)all_ns >= OCCUPANCY_KERNEL;
+}
+
+static void low_occupancy(struct rules_ctx *ctx)
+{
+	const struct profile_gpu *gpu = &ctx->process->gpu;
+
+	for (size_t i = 0; i < gpu->kernels_count; i++) {
+		const struct profile_gpu_kernel *kernel = &gpu->kernels[i];
+		struct note note = {.of_function = true};
+		double share;
+
+		if (!is_low(kernel, gpu->kernel_ns))
+			continue;
+		share = (double)kernel->total_ns / (double)gpu->kernel_ns;
+		escape_name(&note.subject, kernel->name);
+		text_add(&note.evidence, "theoretical occupancy ");
+		add_percent(&note.evidence, kernel->occupancy);
+		text_printf(&note.evidence,
+			    ", limited by %s (%u threads per block, %u registers per thread, %s of "
+			    "shared memory per block); ",
+			    kernel->limit, kernel->block[0] * kernel->block[1] * kernel->block[2],
+			    kernel->registers, as_bytes(kernel->shared_bytes));
+		add_percent(&note.evidence, share);
+		text_add(&note.evidence, " of the kernels' time");
+		text_printf(
+			&note.threshold,
+			"occupancy below %.0f %%, at least %.0f %% of the kernels' time; matrix "
+			"and convolution kernels of libraries excepted",
+			OCCUPANCY_LOW * 100, OCCUPANCY_KERNEL * 100);
+		text_add(&note.suggestion,
+			 "Few warps hide little latency: use another block size, fewer registers "
+			 "(__launch_bounds__, Triton's num_warps) or less shared memory per block. "
+			 "A kernel that is limited by arithmetic may be right as it is.");
+		rules_ctx_add(ctx, "LowOccupancy", FINDING_LOW, share, &note);
+	}
+}
+
+/* --- clocks ----------------------------------------------------------------------------------- */
+
+static void add_reasons(struct text *text, const struct profile_gpu_device *device)
+{
+	const char *separator = "";
+
+	for (unsigned i = 0; i < PROFILE_GPU_THROTTLES; i++) {
+		if (!device->throttled_counts[i])
+			continue;
+		text_printf(text, "%s%s", separator, profile_gpu_throttle_name(i));
+		separator = ", ";
+	}
+}
+
+static void clocks_throttled(struct rules_ctx *ctx)
+{
+	const struct profile_gpu *gpu = &ctx->process->gpu;
+
+	for (size_t i = 0; i < gpu->places_count && gpu->places_known; i++) {
+		const struct profile_gpu_device *device = gpu->places[i].device;
+		uint64_t clock_mhz = device->metrics[PROFILE_GPU_SM_CLOCK].avg;
+		struct note note = {0};
+		double share;
+
+		if (!device->samples_count)
+			continue;
+		share = (double)profile_gpu_throttled_count(device) / (double)device->samples_count;
+		if (share < THROTTLED_LOW)
+			continue;
+		text_printf(&note.subject, "GPU %u", device->index);
+		text_add(&note.evidence, "clocks were lowered in ");
+		add_percent(&note.evidence, share);
+		text_add(&note.evidence, " of samples (");
+		add_reasons(&note.evidence, device);
+		text_add(&note.evidence, ")");
+		if (clock_mhz != PROFILE_ABSENT && device->facts.max_sm_clock_mhz)
+			text_printf(&note.evidence, ": %llu MHz on average of %u MHz",
+				    (unsigned long long)clock_mhz, device->facts.max_sm_clock_mhz);
+		text_printf(
+			&note.threshold,
+			"by power or temperature in at least %.0f %% of samples (medium: %.0f %%)",
+			THROTTLED_LOW * 100, THROTTLED_MEDIUM * 100);
+		text_add(&note.suggestion,
+			 "sw_power_cap: the power limit is reached, which a fully used GPU may do "
+			 "(`nvidia-smi -q -d POWER`); thermal and hw_ reasons: check cooling, "
+			 "airflow and the power supply.");
+		rules_ctx_add(ctx, "ClocksThrottled",
+			      share >= THROTTLED_MEDIUM ? FINDING_MEDIUM : FINDING_LOW, share,
+			      &note);
+	}
+}
+
+void rules_gpu(struct rules_ctx *ctx)
+{
+	if (!ctx->process->gpu.used || profile_wall_ns(ctx->process) < WALL_MIN_NS)
+		return;
+	launch_bound(ctx);
+	starved(ctx);
+	sync_wait(ctx);
+	pageable_copy(ctx);
+	exposed_communication(ctx);
+	low_occupancy(ctx);
+	clocks_throttled(ctx);
+}
