@@ -69,6 +69,25 @@ def test_energy_of_a_gpu_for_itself(stub, idle):
     assert report["not_attached"] == []
 
 
+def test_what_the_driver_says(stub, idle):
+    stub.say(f"nvmlDeviceGetComputeRunningProcesses 0 {idle.pid}:2147483648 1:4096",
+             "nvmlDeviceGetCurrentClocksEventReasons 0 4", "nvmlDeviceGetClockInfo.1 0 1755",
+             "nvmlDeviceGetCudaComputeCapability 0 9 0", "nvmlDeviceGetNumGpuCores 0 16896",
+             "nvmlGpmQueryDeviceSupport 0 1", "nvmlGpmMetricsGet 0 2:45.5 5:12")
+    report, _ = trace(stub, idle.pid)
+    device, = process_of(report, idle.pid)["gpu"]["devices"]
+    known = {"index": 0, "name": "NVIDIA H100 80GB HBM3", "driver": "580.65.06",
+             "memory_bytes": 85520809984, "multiprocessors": 132, "utilisation_percent": 87,
+             "memory_utilisation_percent": 41, "power_mw_max": 250000, "sm_clock_mhz": 1755,
+             # less the driver's own MiB
+             "memory_used_bytes": 3220176896, "process_memory_bytes": 2147483648,
+             "sm_active_permille": 455, "tensor_active_permille": 120}
+    assert {key: device.get(key) for key in known} == known
+    assert len(device["throttle"]) == 1 and device["throttled_percent"] == 100
+    assert device["energy_mj"] == report["energy"]["gpu_mj"]
+    assert "temperature_c" not in device and "sm_occupancy_permille" not in device
+
+
 def test_energy_of_a_shared_gpu(stub, idle):
     stub.say(f"nvmlDeviceGetComputeRunningProcesses 0 {idle.pid}:2147483648 1:4096",
              f"nvmlDeviceGetProcessUtilization 0 {idle.pid}:60 1:20")

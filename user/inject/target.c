@@ -318,13 +318,10 @@ static const struct target_module *module_with(const struct target *target, cons
 
 static bool has_musl(const struct target *target)
 {
-	for (size_t i = 0; i < target->modules_count; i++)
-		if (begins_with(target->modules[i].name, "ld-musl") ||
-		    begins_with(target->modules[i].name, "libc.musl") ||
-		    (target->modules[i].image &&
-		     begins_with(image__soname(target->modules[i].image), "libc.musl")))
+	for (size_t i = 0; i < maps__count(target->maps); i++)
+		if (strstr(maps__at(target->maps, i)->path, "musl"))
 			return true;
-	return module_with(target, "libc.so") != NULL;
+	return false;
 }
 
 /* --- functions in them ------------------------------------------------------------------------ */
@@ -515,8 +512,10 @@ static int find_functions(struct target *target, char why[INJECT_WHY_BYTES])
 			loader = &target->modules[i];
 	if (!libc && has_musl(target))
 		return refuse(why, -ENOTSUP, "its C library is musl, not glibc");
-	if (!libc || !loader)
-		return refuse(why, -ENOTSUP, "it is a static program, or has no glibc");
+	if (!loader)
+		return refuse(why, -ENOTSUP, "it is a static program: it has no dlopen");
+	if (!libc)
+		return refuse(why, -ENOTSUP, "its C library is not glibc");
 	find_dlopen(target, libc);
 	target->errno_location = exported(libc, "__errno_location", NULL);
 	target->syscall_return = find_code(libc, syscall_return, sizeof(syscall_return));
