@@ -268,7 +268,7 @@ Test(analyze_gpu, throttled_clocks)
 	struct scene s;
 
 	scene_set(&s);
-	s.device.samples_count = 100;
+	s.device.throttle_samples_count = 100;
 	s.device.throttled_counts[0] = 100; /* it was idle */
 	s.device.throttled_counts[2] = 9;
 	expect(&s, "");

@@ -116,6 +116,7 @@ static void add_throttle(struct gpu_device *device, uint64_t throttle)
 {
 	if (throttle == UINT64_MAX)
 		return;
+	device->throttle_samples_count++;
 	for (unsigned i = 0; i < PROFILE_GPU_THROTTLES; i++)
 		device->throttled_counts[i] += throttle >> i & 1;
 }

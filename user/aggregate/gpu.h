@@ -61,7 +61,8 @@ struct gpu_device {
 	struct perfx_gpu_device record;
 	const char *name, *uuid, *driver;
 	struct gpu_metric metrics[PROFILE_GPU_METRICS];
-	uint64_t samples_count, throttled_counts[PROFILE_GPU_THROTTLES];
+	uint64_t samples_count;
+	uint64_t throttle_samples_count, throttled_counts[PROFILE_GPU_THROTTLES];
 	struct profile_gpu_point *points;
 	size_t points_count, points_capacity;
 	uint32_t points_stride, points_skipped;

@@ -83,7 +83,7 @@ static struct profile_gpu_device device_of(const struct aggregate *a, uint32_t i
 		.facts = from->record,
 		.energy_mj = PROFILE_ABSENT,
 		.energy_ns = PROFILE_ABSENT,
-		.samples_count = from->samples_count,
+		.throttle_samples_count = from->throttle_samples_count,
 		.points = from->points,
 		.points_count = from->points_count,
 	};

@@ -467,7 +467,8 @@ struct profile_gpu_device {
 	struct perfx_gpu_device facts;	  /* 0: unknown, for each */
 	struct profile_gpu_series metrics[PROFILE_GPU_METRICS];
 	uint64_t energy_mj, energy_ns; /* used, and in what time; PROFILE_ABSENT */
-	uint64_t samples_count, throttled_counts[PROFILE_GPU_THROTTLES]; /* of the samples */
+	/* Of the samples that have the reasons; 0: none has. */
+	uint64_t throttle_samples_count, throttled_counts[PROFILE_GPU_THROTTLES];
 	const struct profile_gpu_point *points;
 	size_t points_count;
 };

@@ -458,9 +458,10 @@ static void clocks_throttled(struct rules_ctx *ctx)
 		struct note note = {0};
 		double share;
 
-		if (!device->samples_count)
+		if (!device->throttle_samples_count)
 			continue;
-		share = (double)profile_gpu_throttled_count(device) / (double)device->samples_count;
+		share = (double)profile_gpu_throttled_count(device) /
+			(double)device->throttle_samples_count;
 		if (share < THROTTLED_LOW)
 			continue;
 		text_printf(&note.subject, "GPU %u", device->index);

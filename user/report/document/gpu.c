@@ -99,7 +99,7 @@ static void add_throttle(struct text *text, const struct profile_gpu_device *dev
 	if (!throttled)
 		return;
 	text_printf(text, "%s%s of samples (", separator,
-		    as_percent((double)throttled / (double)device->samples_count));
+		    as_percent((double)throttled / (double)device->throttle_samples_count));
 	separator = "";
 	for (unsigned i = 0; i < PROFILE_GPU_THROTTLES; i++) {
 		if (!device->throttled_counts[i])

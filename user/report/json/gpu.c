@@ -62,7 +62,7 @@ static void set_throttle(json_t *object, const struct profile_gpu_device *device
 {
 	json_t *reasons = json_array();
 
-	if (!device->samples_count) {
+	if (!device->throttle_samples_count) {
 		json_decref(reasons);
 		return;
 	}
@@ -72,7 +72,7 @@ static void set_throttle(json_t *object, const struct profile_gpu_device *device
 	json_object_set_new(object, "throttle", reasons);
 	json_object_set_new(object, "throttled_percent",
 			    json_real(100.0 * (double)profile_gpu_throttled_count(device) /
-				      (double)device->samples_count));
+				      (double)device->throttle_samples_count));
 }
 
 static json_t *place_object(const struct profile_gpu_place *place)
