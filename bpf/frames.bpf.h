@@ -642,6 +642,12 @@ __noinline int leave_deeper(struct thread *t, const struct perfx_probe *probe, _
 
 	if (!t || !probe)
 		return 0;
+	/* no frame is its own: a tail call's caller has one at the same place, which goes on */
+	if (probe->kind == PERFX_PROBE_RETURN && t->declined &&
+	    !find_frame(t, ret_addr_sp, probe->function)) {
+		t->declined--;
+		return 0;
+	}
 	if (!t->ranges && !perfx_many_stacks) {
 		search.function = probe->function;
 		repeat(PERFX_MAX_DEPTH, unwind_step, &search);

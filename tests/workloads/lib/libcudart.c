@@ -34,6 +34,9 @@ __attribute__((noipa)) int cudaFreeAsync(void *pointer, void *stream)
 	return cuMemFree_v2((unsigned long long)pointer);
 }
 
+/* It calls the driver and goes on, as the real one does. */
+#pragma GCC optimize("no-optimize-sibling-calls")
+
 /* Three sizes, passed in two registers. */
 struct dim3 {
 	unsigned x, y, z;
