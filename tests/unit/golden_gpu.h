@@ -151,7 +151,7 @@ static void golden_gpu_usage(struct stream *s, uint32_t device, uint64_t at, uin
 		     .device = device, .sm_percent = percent);
 }
 
-static void golden_gpu(struct stream *s)
+static void golden_gpu_steps(struct stream *s, uint64_t steps)
 {
 	stream_host(s);
 	stream_process(s, 1, 4242, "python3", "python3\x1ftrain.py");
@@ -167,7 +167,7 @@ static void golden_gpu(struct stream *s)
 	stream_gpu_name(s, 5, "cudaMemcpy");
 	stream_usage(s, 1, 0, 1 * S, 0, 300 << 20);
 	stream_thread(s, 1, 4242, "python3", 'R', 0, 1 * S, 0);
-	for (uint64_t i = 0; i < 10; i++) {
+	for (uint64_t i = 0; i < steps; i++) {
 		golden_gpu_usage(s, 0, i * 100 * MS, 40 + 5 * (i % 3), i >= 6 ? 0x4 : 0);
 		golden_gpu_step(s, i * 100 * MS, i);
 	}
@@ -177,6 +177,11 @@ static void golden_gpu(struct stream *s)
 	stream_usage(s, 1, 1 * S, 1900 * MS, 50 * MS, 310 << 20);
 	stream_thread(s, 1, 4242, "python3", 'R', 1 * S, 1950 * MS, 0);
 	stream_end(s, 1 * S, PERFX_END_INTERRUPTED);
+}
+
+static void golden_gpu(struct stream *s)
+{
+	golden_gpu_steps(s, 10);
 }
 
 /* Seen from outside: launches and copies at their calls; which device is not known. */

@@ -90,6 +90,25 @@ static int each_span(void *capture, export_on_span *on_span, void *ctx)
 	return replay(capture, on_span, NULL, ctx);
 }
 
+static int each_gpu(void *capture, export_on_gpu *on_gpu, void *ctx)
+{
+	const struct stream *s = capture;
+	const char *data = text_peek(&s->bytes);
+	size_t skip;
+	int err = 0;
+
+	for (size_t at = 0; at < s->bytes.length && !err;) {
+		struct event event;
+
+		at += (size_t)decode_event(data + at, s->bytes.length - at, &event, &skip);
+		if (event.kind == PERFX_KIND_GPU_CALL)
+			err = on_gpu(ctx, &event.gpu_call, NULL);
+		else if (event.kind == PERFX_KIND_GPU_ACTIVITY)
+			err = on_gpu(ctx, NULL, &event.gpu_activity);
+	}
+	return err;
+}
+
 static int each_value(void *capture, export_on_value *on_value, void *ctx)
 {
 	return replay(capture, NULL, on_value, ctx);
@@ -107,6 +126,8 @@ static int write_to(FILE *out, const char *format, void (*build)(struct stream *
 	cr_assert_eq(stream_replay(&stream, aggregate), 0);
 	export.profile = aggregate__finish(aggregate);
 	cr_assert_not_null(export.profile);
+	if (export.profile->gpu_activities_count)
+		export.each_gpu = each_gpu;
 	if (export.profile->value_samples_count)
 		export.each_value = each_value;
 	err = export_format_named(format)->write(&export);
@@ -201,6 +222,11 @@ static const struct view parts[] = {
 	 EXPORT_OF_CPU},
 };
 
+static void gpu_step(struct stream *s)
+{
+	golden_gpu_steps(s, 1);
+}
+
 static void check_view(const char *name, void (*build)(struct stream *), const struct view *view)
 {
 	char golden[128], *written, *text = NULL;
@@ -243,6 +269,8 @@ Test(export, goldens, .init = fixture_set_up, .fini = fixture_tear_down)
 		check_view("ranges", golden_ranges, &views[i]);
 		if (strstr(" openmetrics perfetto ", views[i].format))
 			check_view("energy", golden_energy, &views[i]);
+		if (strstr(" chrome perfetto ", views[i].format))
+			check_view("gpu-step", gpu_step, &views[i]);
 	}
 }
 

@@ -69,7 +69,7 @@ int handle_gpu_name(struct aggregate *a, const struct event *event)
 {
 	const struct perfx_gpu_name *record = &event->gpu_name;
 	struct gpu *gpu = &a->gpu;
-	struct gpu_name *name;
+	struct profile_gpu_name *name;
 
 	if (!record->name || record->name > AGGREGATE_GPU_NAMES_MAX)
 		return undecoded(a);

@@ -117,13 +117,8 @@ struct gpu_process {
 	size_t waiters_count;
 };
 
-struct gpu_name {
-	const char *name, *module;
-	uint32_t flags; /* PERFX_GPU_NAME_ */
-};
-
 struct gpu {
-	struct gpu_name *names; /* by id; name NULL: not described */
+	struct profile_gpu_name *names; /* by id; name NULL: not described */
 	size_t names_count, names_capacity;
 	struct map64 work_ids; /* hash → works[], the first of this hash */
 	struct gpu_work *works;

@@ -102,6 +102,8 @@ static int fill_devices(struct gpu_ctx *ctx)
 {
 	struct profile *p = ctx->w->profile;
 
+	p->gpu_names = ctx->gpu->names;
+	p->gpu_names_count = ctx->gpu->names_count;
 	p->gpu_devices = calloc(PERFX_GPU_DEVICES_MAX, sizeof(*p->gpu_devices));
 	if (!p->gpu_devices)
 		return -ENOMEM;
@@ -196,9 +198,10 @@ static bool is_outermost_call(const struct gpu_ctx *ctx, uint32_t context)
 
 /* --- kinds of work --- */
 
-static const struct gpu_name *name_of_work(const struct gpu_ctx *ctx, const struct gpu_work *work)
+static const struct profile_gpu_name *name_of_work(const struct gpu_ctx *ctx,
+						   const struct gpu_work *work)
 {
-	static const struct gpu_name unknown = {.name = "", .module = ""};
+	static const struct profile_gpu_name unknown = {.name = "", .module = ""};
 
 	if (work->key.name >= ctx->gpu->names_count || !ctx->gpu->names[work->key.name].name)
 		return &unknown;
@@ -268,7 +271,7 @@ static void add_shape(const struct profile_gpu *gpu, const struct gpu_work *work
 static struct profile_gpu_kernel kernel_of(const struct gpu_ctx *ctx, const struct profile_gpu *gpu,
 					   const struct gpu_work *work)
 {
-	const struct gpu_name *name = name_of_work(ctx, work);
+	const struct profile_gpu_name *name = name_of_work(ctx, work);
 	uint32_t context = main_context(ctx, work);
 	struct profile_gpu_kernel kernel = {
 		.op = work->key.op,

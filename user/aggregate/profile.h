@@ -456,6 +456,12 @@ struct profile_gpu_point {
 	uint32_t utilisation_percent, power_mw; /* UINT32_MAX likewise */
 };
 
+/* A kernel, graph or function of the GPU's library. */
+struct profile_gpu_name {
+	const char *name, *module; /* NULL: not described */
+	uint32_t flags;		   /* PERFX_GPU_NAME_ */
+};
+
 /* A number over time; PROFILE_ABSENT: never measured. */
 struct profile_gpu_series {
 	uint64_t last, avg, max;
@@ -862,6 +868,8 @@ struct profile {
 	size_t processes_count;
 	struct profile_stack *stacks; /* of all processes */
 	size_t stacks_count;
+	const struct profile_gpu_name *gpu_names; /* by id, as records refer to them */
+	size_t gpu_names_count;
 	struct profile_gpu_device *gpu_devices; /* by index, ascending */
 	size_t gpu_devices_count;
 	bool sampling_known; /* `sampling` was recorded */

@@ -93,6 +93,30 @@ static int each_value(void *capture, export_on_value *on_value, void *ctx)
 	return replay_capture(capture, &pipeline, false);
 }
 
+struct gpu_events {
+	export_on_gpu *on_gpu;
+	void *ctx;
+};
+
+static int give_gpu(void *ctx, const struct event *event)
+{
+	const struct gpu_events *events = ctx;
+
+	if (event->kind == PERFX_KIND_GPU_CALL)
+		return events->on_gpu(events->ctx, &event->gpu_call, NULL);
+	if (event->kind == PERFX_KIND_GPU_ACTIVITY)
+		return events->on_gpu(events->ctx, NULL, &event->gpu_activity);
+	return 0;
+}
+
+static int each_gpu(void *capture, export_on_gpu *on_gpu, void *ctx)
+{
+	struct gpu_events events = {on_gpu, ctx};
+	struct pipeline pipeline = {.on_event = give_gpu, .ctx = &events};
+
+	return replay_capture(capture, &pipeline, false);
+}
+
 /* --- the file -----------------------------------------------------------------------------------
  */
 
@@ -117,6 +141,7 @@ static int write_to(const struct output *output, const struct options *options,
 				.each_span = each_span,
 				/* most captures have none, and need no further pass */
 				.each_value = profile->value_samples_count ? each_value : NULL,
+				.each_gpu = profile->gpu_activities_count ? each_gpu : NULL,
 				.capture = (void *)options,
 				.out = stream_to(output)};
 	int err = export.out ? format->write(&export) : -errno;

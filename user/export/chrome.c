@@ -12,6 +12,7 @@
  */
 #include "analyze/location.h"
 #include "export/formats.h"
+#include "export/gpu_tracks.h"
 #include "export/timeline.h"
 
 #include <errno.h>
@@ -27,6 +28,7 @@ struct chrome {
 	char **names; /* by function: the JSON of name and category, once it was needed */
 	bool begun;   /* an event was written */
 	struct value_tracks values;
+	struct gpu_tracks gpu;
 };
 
 static void begin_event(struct chrome *c)
@@ -225,6 +227,169 @@ static int put_values(struct chrome *c)
 	return err ? err : c->export->each_value(c->export->capture, on_value, c);
 }
 
+/* --- GPUs --------------------------------------------------------------------------------------
+ */
+
+/*
+ * As PyTorch's profiler has it: what a device did under the device's number as pid and the stream's
+ * as tid; the call on its thread; an arrow from one to the other; "correlation" is in both.
+ *
+ *     {"ph": "X", "cat": "kernel", "name": "…", "pid": 0, "tid": 7, "ts": …, "dur": …,
+ *      "args": {"External id": 12, "device": 0, "stream": 7, "correlation": 12, "grid": [1, 1, 1]}}
+ */
+
+/* Unique in the file; the first process's are as they came. */
+static uint64_t correlation_of(const struct chrome *c, uint32_t process, uint64_t call)
+{
+	return call + ((uint64_t)map64_get(&c->gpu.ordinals, process) << 40);
+}
+
+static void put_arrow(struct chrome *c, char phase, uint64_t id, uint64_t pid, uint64_t tid,
+		      uint64_t time_ns)
+{
+	begin_event(c);
+	fprintf(c->export->out,
+		"{\"ph\": \"%c\", \"cat\": \"ac2g\", \"name\": \"ac2g\", \"id\": %llu, "
+		"\"pid\": %llu, \"tid\": %llu%s",
+		phase, (unsigned long long)id, (unsigned long long)pid, (unsigned long long)tid,
+		phase == 'f' ? ", \"bp\": \"e\"" : "");
+	put_us(c->export->out, "ts", profile_since_start(c->export->profile, time_ns));
+	fputc('}', c->export->out);
+}
+
+static void begin_complete(struct chrome *c, const char *category, const char *name, uint64_t pid,
+			   uint64_t tid, uint64_t start_ns, uint64_t end_ns)
+{
+	begin_event(c);
+	fprintf(c->export->out,
+		"{\"ph\": \"X\", \"cat\": \"%s\", \"name\": %s, \"pid\": %llu, \"tid\": %llu",
+		category, name, (unsigned long long)pid, (unsigned long long)tid);
+	put_us(c->export->out, "ts", profile_since_start(c->export->profile, start_ns));
+	put_us(c->export->out, "dur", end_ns - start_ns);
+}
+
+static int put_gpu_call(struct chrome *c, const struct perfx_gpu_call *call)
+{
+	const char *name = gpu_name_of(c->export->profile, call->name);
+	bool driver = begins_with(name, "cu") && !begins_with(name, "cuda");
+	uint64_t correlation;
+	struct text json = {0};
+
+	if (gpu_tracks_ordinal(&c->gpu, call->process) == MAP64_NONE)
+		return -ENOMEM;
+	correlation = correlation_of(c, call->process, call->call);
+	export_json_string(&json, name);
+	begin_complete(c, driver ? "cuda_driver" : "cuda_runtime", text_peek(&json),
+		       pid_of(c, call->process), call->tid, call->time_ns, call->end_ns);
+	fprintf(c->export->out, ", \"args\": {\"External id\": %llu, \"correlation\": %llu}}",
+		(unsigned long long)correlation, (unsigned long long)correlation);
+	if (call->op != PERFX_GPU_OP_SYNC)
+		put_arrow(c, 's', correlation, pid_of(c, call->process), call->tid, call->time_ns);
+	text_clear(&json);
+	return json.failed ? -ENOMEM : export_error(c->export->out);
+}
+
+static void put_shape(FILE *out, const struct perfx_gpu_activity *activity)
+{
+	if (activity->op != PERFX_GPU_OP_KERNEL)
+		return;
+	fprintf(out,
+		", \"registers per thread\": %u, \"shared memory\": %u, \"grid\": [%u, %u, %u], "
+		"\"block\": [%u, %u, %u]",
+		activity->registers, activity->static_shared_bytes + activity->dynamic_shared_bytes,
+		activity->grid[0], activity->grid[1], activity->grid[2], activity->block[0],
+		activity->block[1], activity->block[2]);
+}
+
+/* Of a copy or memset; kineto's name of the rate has its unit in it. */
+static void put_bytes(FILE *out, const struct perfx_gpu_activity *activity)
+{
+	uint64_t ns = activity->end_ns - activity->time_ns;
+
+	if (activity->op != PERFX_GPU_OP_COPY && activity->op != PERFX_GPU_OP_MEMSET)
+		return;
+	fprintf(out, ", \"bytes\": %llu", (unsigned long long)activity->bytes);
+	if (ns)
+		fprintf(out, ", \"memory bandwidth (GB/s)\": %.6g",
+			(double)activity->bytes / (double)ns);
+}
+
+static int put_stream(struct chrome *c, struct gpu_track *track, uint64_t tid)
+{
+	char name[64];
+	int err;
+
+	track->data = 1;
+	snprintf(name, sizeof(name), "GPU %u", track->device);
+	err = put_meta(c, "process_name", track->device, 0, name);
+	snprintf(name, sizeof(name), "stream %u", track->stream);
+	return err ? err : put_meta(c, "thread_name", track->device, tid, name);
+}
+
+static int put_activity(struct chrome *c, const struct perfx_gpu_activity *activity)
+{
+	const char *category = gpu_activity_category(activity);
+	struct gpu_track *track = category ? gpu_tracks_get(&c->gpu, activity) : NULL;
+	uint64_t tid, correlation;
+	struct text name = {0}, json = {0};
+	int err = 0;
+
+	if (!category)
+		return 0;
+	if (!track)
+		return -ENOMEM;
+	tid = activity->stream + ((uint64_t)track->ordinal << 32);
+	if (!track->data)
+		err = put_stream(c, track, tid);
+	correlation = correlation_of(c, activity->process, activity->call);
+	gpu_activity_name(&name, c->export->profile, activity);
+	export_json_string(&json, text_peek(&name));
+	begin_complete(c, category, text_peek(&json), activity->device, tid, activity->time_ns,
+		       activity->end_ns);
+	fprintf(c->export->out,
+		", \"args\": {\"External id\": %llu, \"device\": %u, \"context\": 1, "
+		"\"stream\": %u, \"correlation\": %llu",
+		(unsigned long long)correlation, activity->device, activity->stream,
+		(unsigned long long)correlation);
+	put_shape(c->export->out, activity);
+	put_bytes(c->export->out, activity);
+	fputs("}}", c->export->out);
+	if (activity->call)
+		put_arrow(c, 'f', correlation, activity->device, tid, activity->time_ns);
+	text_clear(&name);
+	text_clear(&json);
+	return err ? err : export_error(c->export->out);
+}
+
+static int on_gpu(void *ctx, const struct perfx_gpu_call *call,
+		  const struct perfx_gpu_activity *activity)
+{
+	return call ? put_gpu_call(ctx, call) : put_activity(ctx, activity);
+}
+
+static int put_devices(struct chrome *c)
+{
+	const struct profile *profile = c->export->profile;
+	struct text name = {0};
+
+	fputs("\"deviceProperties\": [", c->export->out);
+	for (size_t i = 0; i < profile->gpu_devices_count; i++) {
+		const struct profile_gpu_device *device = &profile->gpu_devices[i];
+
+		text_clear(&name);
+		export_json_string(&name, device->name);
+		fprintf(c->export->out,
+			"%s{\"id\": %u, \"name\": %s, \"totalGlobalMem\": %llu, "
+			"\"computeMajor\": %u, \"computeMinor\": %u, \"numSms\": %u}",
+			i ? ", " : "", device->index, text_peek(&name),
+			(unsigned long long)device->facts.memory_bytes, device->facts.compute_major,
+			device->facts.compute_minor, device->facts.multiprocessors);
+	}
+	fputs("],\n", c->export->out);
+	text_clear(&name);
+	return name.failed ? -ENOMEM : 0;
+}
+
 /* --- what stands before the calls ------------------------------------------------------------- */
 
 static void put_counter(struct chrome *c, const struct profile_process *process, const char *name,
@@ -267,8 +432,10 @@ static int put_beginning(struct chrome *c)
 	int err;
 
 	export_json_string(&host, profile->host_name);
+	fputs("{\n\"schemaVersion\": 1,\n", c->export->out);
+	if (put_devices(c))
+		host.failed = true;
 	fprintf(c->export->out,
-		"{\n\"schemaVersion\": 1,\n\"deviceProperties\": [],\n"
 		"\"distributedInfo\": {\"backend\": \"\", \"rank\": 0, \"world_size\": 1},\n"
 		"\"hostname\": %s,\n\"baseTimeNanoseconds\": %llu,\n\"displayTimeUnit\": \"ms\",\n"
 		"\"traceName\": \"perfx-trace\",\n\"traceEvents\": [",
@@ -289,6 +456,8 @@ static int put_all(struct chrome *c)
 		err = export->each_span(export->capture, on_span, c);
 	if (!err)
 		err = nesting__flush(c->nesting);
+	if (!err && export->each_gpu)
+		err = export->each_gpu(export->capture, on_gpu, c);
 	if (!err && export->each_value)
 		err = put_values(c);
 	fputs("\n]}\n", export->out);
@@ -297,7 +466,7 @@ static int put_all(struct chrome *c)
 
 int export_chrome(const struct export *export)
 {
-	struct chrome c = {.export = export};
+	struct chrome c = {.export = export, .gpu = {.profile = export->profile}};
 	int err = -ENOMEM;
 
 	c.nesting = nesting__new(&(struct nesting_output){on_begin, NULL, &c});
@@ -307,6 +476,7 @@ int export_chrome(const struct export *export)
 		err = put_all(&c);
 	nesting__free(c.nesting);
 	value_tracks_clear(&c.values);
+	gpu_tracks_clear(&c.gpu);
 	export_steps__free(c.steps);
 	for (size_t i = 0; c.names && i <= export->profile->functions_count; i++)
 		free(c.names[i]);

@@ -15,6 +15,9 @@
 /* 0 to go on; another value ends the iteration. */
 typedef int export_on_span(void *ctx, const struct perfx_span *span);
 typedef int export_on_value(void *ctx, const struct perfx_user_value *value);
+/* Of GPUs: a call, or what a device did; the other one is NULL. */
+typedef int export_on_gpu(void *ctx, const struct perfx_gpu_call *call,
+			  const struct perfx_gpu_activity *activity);
 
 /* What folded, pprof and speedscope show. */
 enum export_of {
@@ -36,6 +39,8 @@ struct export
 	int (*each_span)(void *capture, export_on_span *on_span, void *ctx);
 	/* Likewise the programs' values; NULL: there are none. */
 	int (*each_value)(void *capture, export_on_value *on_value, void *ctx);
+	/* Likewise calls and activities of GPUs; NULL: there are none. */
+	int (*each_gpu)(void *capture, export_on_gpu *on_gpu, void *ctx);
 	void *capture;
 };
 

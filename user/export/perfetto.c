@@ -11,9 +11,11 @@
 #include "analyze/location.h"
 #include "base/escape.h"
 #include "base/grow.h"
+#include "base/hash.h"
 #include "base/units.h"
 #include "decode/names.h"
 #include "export/formats.h"
+#include "export/gpu_tracks.h"
 #include "export/timeline.h"
 #include "export/wire.h"
 
@@ -48,6 +50,7 @@ enum {
 	EVENT_NAME_NAME = 23,
 	EVENT_COUNTER = 30,
 	EVENT_DOUBLE = 44,
+	EVENT_FLOW = 47,
 };
 enum { TYPE_BEGIN = 1, TYPE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
 enum {
@@ -91,6 +94,9 @@ struct perfetto {
 	size_t called_count, called_capacity;
 	uint64_t uuids_count; /* given so far */
 	struct value_tracks values;
+	struct gpu_tracks gpu;
+	struct nesting *streams;	    /* a track of gpu is a thread of it */
+	struct perfx_gpu_activity activity; /* that goes out now */
 	struct text out, packet, message, inner;
 };
 
@@ -620,6 +626,124 @@ static int put_values(struct perfetto *p)
 	return err ? err : p->export->each_value(p->export->capture, on_value, p);
 }
 
+/* --- GPUs: what each stream did --------------------------------------------------------------- */
+
+/* An arrow leads from the launching call, an instant on its thread, to the slice of its work. */
+
+static uint64_t flow_of(uint32_t process, uint64_t call)
+{
+	const uint64_t words[] = {process, call};
+
+	return fnv1a(words, sizeof(words));
+}
+
+/* name NULL: an end */
+static int put_gpu_event(struct perfetto *p, uint64_t time_ns, uint64_t track, unsigned type,
+			 const char *category, const char *name, uint64_t flow)
+{
+	if (name) {
+		wire_string(&p->message, EVENT_CATEGORY_NAME, category);
+		add_name(&p->message, EVENT_NAME_NAME, name);
+	}
+	wire_integer(&p->message, EVENT_TYPE, type);
+	wire_integer(&p->message, EVENT_TRACK, track);
+	if (flow)
+		wire_fixed64(&p->message, EVENT_FLOW, flow);
+	wire_integer(&p->packet, PACKET_TIMESTAMP, time_ns);
+	wire_integer(&p->packet, PACKET_FLAGS, FLAGS_NEEDED);
+	wire_message(&p->packet, PACKET_EVENT, &p->message);
+	return put_packet(p);
+}
+
+static int put_gpu_call(struct perfetto *p, const struct perfx_gpu_call *call)
+{
+	const struct perfx_span of_thread = {.process = call->process, .tid = call->tid};
+	struct nesting_thread *thread = nesting__thread(p->nesting, &of_thread);
+	int err = thread ? track_of(p, thread, 0) : -ENOMEM;
+
+	if (err || call->op == PERFX_GPU_OP_SYNC)
+		return err;
+	return put_gpu_event(p, call->time_ns, thread->data[0], TYPE_INSTANT, "gpu_call",
+			     gpu_name_of(p->export->profile, call->name),
+			     flow_of(call->process, call->call));
+}
+
+/* Lane 0 is the stream's own track; what overlaps without nesting gets others of its name. */
+static int stream_track(struct perfetto *p, const struct gpu_track *track,
+			struct nesting_thread *thread, unsigned lane)
+{
+	char name[64];
+
+	if (thread->data[lane])
+		return 0;
+	thread->data[lane] = ++p->uuids_count;
+	snprintf(name, sizeof(name), "GPU %u stream %u", track->device, track->stream);
+	return put_process_track(p, map64_get(&p->processes, track->process), thread->data[lane],
+				 name);
+}
+
+/* The span's function is the place of its track. */
+static int on_stream_begin(void *ctx, struct nesting_thread *thread, unsigned lane,
+			   const struct perfx_span *span)
+{
+	struct perfetto *p = ctx;
+	const struct perfx_gpu_activity *activity = &p->activity;
+	struct text name = {0};
+	int err = stream_track(p, &p->gpu.list[span->function], thread, lane);
+
+	gpu_activity_name(&name, p->export->profile, activity);
+	if (!err)
+		err = name.failed
+			      ? -ENOMEM
+			      : put_gpu_event(p, span->start_ns, thread->data[lane], TYPE_BEGIN,
+					      gpu_activity_category(activity), text_peek(&name),
+					      activity->call
+						      ? flow_of(activity->process, activity->call)
+						      : 0);
+	text_clear(&name);
+	return err;
+}
+
+static int on_stream_end(void *ctx, struct nesting_thread *thread, unsigned lane, uint64_t end_ns)
+{
+	return put_gpu_event(ctx, end_ns, thread->data[lane], TYPE_END, NULL, NULL, 0);
+}
+
+/* Depth 0: it goes out at once, while it is p->activity. */
+static int put_activity(struct perfetto *p, const struct perfx_gpu_activity *activity)
+{
+	struct gpu_track *track =
+		gpu_activity_category(activity) ? gpu_tracks_get(&p->gpu, activity) : NULL;
+	struct perfx_span span = {.start_ns = activity->time_ns,
+				  .duration_ns = activity->end_ns - activity->time_ns,
+				  .process = activity->process};
+
+	if (!track)
+		return gpu_activity_category(activity) ? -ENOMEM : 0;
+	p->activity = *activity;
+	span.function = (uint32_t)(track - p->gpu.list);
+	span.tid = span.function + 1;
+	return nesting__add(p->streams, &span);
+}
+
+static int on_gpu(void *ctx, const struct perfx_gpu_call *call,
+		  const struct perfx_gpu_activity *activity)
+{
+	return call ? put_gpu_call(ctx, call) : put_activity(ctx, activity);
+}
+
+static int put_streams(struct perfetto *p)
+{
+	int err;
+
+	p->streams = nesting__new(&(struct nesting_output){on_stream_begin, on_stream_end, p});
+	err = p->streams ? p->export->each_gpu(p->export->capture, on_gpu, p) : -ENOMEM;
+	if (!err)
+		err = nesting__flush(p->streams);
+	nesting__free(p->streams);
+	return err;
+}
+
 static int put_process_tracks(struct perfetto *p, size_t i)
 {
 	const struct profile_process *process = &p->export->profile->processes[i];
@@ -670,6 +794,8 @@ static int put_all(struct perfetto *p)
 		err = export->each_span(export->capture, on_span, p);
 	if (!err)
 		err = nesting__flush(p->nesting);
+	if (!err && export->each_gpu)
+		err = put_streams(p);
 	if (!err && export->each_value)
 		err = put_values(p);
 	return err ? err : write_out(p, 0);
@@ -677,7 +803,7 @@ static int put_all(struct perfetto *p)
 
 int export_perfetto(const struct export *export)
 {
-	struct perfetto p = {.export = export};
+	struct perfetto p = {.export = export, .gpu = {.profile = export->profile}};
 	int err = -ENOMEM;
 
 	p.nesting = nesting__new(&(struct nesting_output){on_begin, on_end, &p});
@@ -696,6 +822,7 @@ int export_perfetto(const struct export *export)
 	map64_clear(&p.contexts);
 	map64_clear(&p.processes);
 	value_tracks_clear(&p.values);
+	gpu_tracks_clear(&p.gpu);
 	text_clear(&p.out);
 	text_clear(&p.packet);
 	text_clear(&p.message);

@@ -73,6 +73,15 @@ static inline void wire_double(struct text *to, unsigned field, double value)
 	text_add_bytes(to, bytes, sizeof(bytes));
 }
 
+static inline void wire_fixed64(struct text *to, unsigned field, uint64_t value)
+{
+	char bytes[sizeof(value)];
+
+	memcpy(bytes, &value, sizeof(value));
+	wire_varint(to, field << 3 | WIRE_FIXED64);
+	text_add_bytes(to, bytes, sizeof(bytes));
+}
+
 /* Takes what is in message, which is empty then and keeps its memory. */
 static inline void wire_message(struct text *to, unsigned field, struct text *message)
 {

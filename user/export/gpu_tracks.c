@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "export/gpu_tracks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Process indices and devices are small: aggregate and decode see to that. */
+static uint64_t key_of(const struct perfx_gpu_activity *activity)
+{
+	return (uint64_t)activity->process << 38 | (uint64_t)activity->device << 32 |
+	       activity->stream;
+}
+
+uint32_t gpu_tracks_ordinal(struct gpu_tracks *tracks, uint32_t process)
+{
+	uint32_t ordinal = map64_get(&tracks->ordinals, process);
+
+	if (ordinal != MAP64_NONE)
+		return ordinal;
+	ordinal = (uint32_t)tracks->ordinals.count;
+	return map64_put(&tracks->ordinals, process, ordinal) ? MAP64_NONE : ordinal;
+}
+
+struct gpu_track *gpu_tracks_get(struct gpu_tracks *tracks,
+				 const struct perfx_gpu_activity *activity)
+{
+	uint64_t key = key_of(activity);
+	uint32_t at = map64_get(&tracks->ids, key), ordinal;
+
+	if (at != MAP64_NONE)
+		return &tracks->list[at];
+	ordinal = gpu_tracks_ordinal(tracks, activity->process);
+	if (ordinal == MAP64_NONE ||
+	    grow_array(&tracks->list, &tracks->capacity, tracks->count + 1,
+		       sizeof(*tracks->list)) ||
+	    map64_put(&tracks->ids, key, (uint32_t)tracks->count))
+		return NULL;
+	tracks->list[tracks->count] = (struct gpu_track){.process = activity->process,
+							 .device = activity->device,
+							 .stream = activity->stream,
+							 .ordinal = ordinal};
+	return &tracks->list[tracks->count++];
+}
+
+void gpu_tracks_clear(struct gpu_tracks *tracks)
+{
+	map64_clear(&tracks->ids);
+	map64_clear(&tracks->ordinals);
+	free(tracks->list);
+}
+
+const char *gpu_name_of(const struct profile *profile, uint32_t name)
+{
+	const char *text = name < profile->gpu_names_count ? profile->gpu_names[name].name : NULL;
+
+	return text && *text ? text : "?";
+}
+
+static const char *words_of_host(enum perfx_gpu_host_memory memory)
+{
+	switch (memory) {
+	case PERFX_GPU_HOST_MEMORY_PAGEABLE:
+		return "Pageable";
+	case PERFX_GPU_HOST_MEMORY_PINNED:
+		return "Pinned";
+	case PERFX_GPU_HOST_MEMORY_MANAGED:
+		return "Managed";
+	case PERFX_GPU_HOST_MEMORY_UNKNOWN:
+	case PERFX_GPU_HOST_MEMORY_NONE:
+		break;
+	}
+	return "Unknown";
+}
+
+static void copy_name(struct text *into, const struct perfx_gpu_activity *activity)
+{
+	const char *host = words_of_host(activity->host_memory);
+
+	switch ((enum perfx_gpu_direction)activity->direction) {
+	case PERFX_GPU_HOST_TO_DEVICE:
+		text_printf(into, "Memcpy HtoD (%s -> Device)", host);
+		return;
+	case PERFX_GPU_DEVICE_TO_HOST:
+		text_printf(into, "Memcpy DtoH (Device -> %s)", host);
+		return;
+	case PERFX_GPU_DEVICE_TO_DEVICE:
+		text_add(into, "Memcpy DtoD (Device -> Device)");
+		return;
+	case PERFX_GPU_HOST_TO_HOST:
+		text_printf(into, "Memcpy HtoH (%s -> %s)", host, host);
+		return;
+	case PERFX_GPU_PEER:
+		text_add(into, "Memcpy PtoP (Device -> Device)");
+		return;
+	case PERFX_GPU_DIRECTION_UNKNOWN:
+		break;
+	}
+	text_add(into, "Memcpy Unknown");
+}
+
+void gpu_activity_name(struct text *into, const struct profile *profile,
+		       const struct perfx_gpu_activity *activity)
+{
+	if (activity->op == PERFX_GPU_OP_COPY)
+		copy_name(into, activity);
+	else if (activity->op == PERFX_GPU_OP_MEMSET)
+		text_add(into, "Memset (Device)");
+	else if (activity->op == PERFX_GPU_OP_GRAPH && !activity->name)
+		text_printf(into, "CUDA graph %u", activity->graph);
+	else
+		text_add(into, gpu_name_of(profile, activity->name));
+}
+
+const char *gpu_activity_category(const struct perfx_gpu_activity *activity)
+{
+	switch ((enum perfx_gpu_op)activity->op) {
+	case PERFX_GPU_OP_KERNEL:
+	case PERFX_GPU_OP_GRAPH:
+		return "kernel";
+	case PERFX_GPU_OP_COPY:
+		return "gpu_memcpy";
+	case PERFX_GPU_OP_MEMSET:
+		return "gpu_memset";
+	case PERFX_GPU_OP_SYNC:
+	case PERFX_GPU_OP_INVALID:
+		break;
+	}
+	return NULL;
+}
