@@ -25,11 +25,13 @@
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -452,6 +454,17 @@ static int try_asleep(struct injection *in, uint64_t until_ns)
 /* --- a thread ----------------------------------------------------------------------------------
  */
 
+/* What holds another's thread is not to wait for a processor itself; it sleeps between its looks.
+ */
+static void hurry(void)
+{
+	const struct sched_param param = {.sched_priority = 1};
+
+	prctl(PR_SET_TIMERSLACK, 1);
+	if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param))
+		setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), -20);
+}
+
 static void *try_thread(void *arg)
 {
 	struct injection *in = arg;
@@ -459,7 +472,7 @@ static void *try_thread(void *arg)
 
 	if (until_ns > in->request->deadline_ns)
 		until_ns = in->request->deadline_ns;
-	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), -20);
+	hurry();
 	in->err = hold__seize(&in->hold, &in->target, in->tid);
 	if (in->err) {
 		in->err = in->err == -ESRCH
@@ -629,27 +642,41 @@ static int try_sleepers(struct injection *in, const struct candidate *list, size
 	return err;
 }
 
-/* Round after round until the deadline. */
+static int try_all(struct injection *in)
+{
+	struct candidate *list;
+	ssize_t count = find_candidates(in->request->pid, &list);
+	int err;
+
+	if (count <= 0 || process_has_ended(in->request->pid)) {
+		free(list);
+		return say(in, -ESRCH, "it has ended");
+	}
+	err = try_busy(in, list, (size_t)count);
+	if (err == -EAGAIN)
+		err = try_sleepers(in, list, (size_t)count, SLEEP_PLAIN);
+	if (err == -EAGAIN)
+		err = try_sleepers(in, list, (size_t)count, SLEEP_TIMED);
+	free(list);
+	return err;
+}
+
+/* Round after round until the deadline. Each looks anew: threads come with stacks of their own, and
+ * libraries. */
 static int find_moment(struct injection *in)
 {
-	do {
-		struct candidate *list;
-		ssize_t count = find_candidates(in->request->pid, &list);
-		int err;
+	for (;;) {
+		int err = try_all(in);
 
-		if (count <= 0 || process_has_ended(in->request->pid)) {
-			free(list);
-			return say(in, -ESRCH, "it has ended");
-		}
-		err = try_busy(in, list, (size_t)count);
-		if (err == -EAGAIN)
-			err = try_sleepers(in, list, (size_t)count, SLEEP_PLAIN);
-		if (err == -EAGAIN)
-			err = try_sleepers(in, list, (size_t)count, SLEEP_TIMED);
-		free(list);
 		if (err != -EAGAIN)
 			return err;
-	} while (clock_monotonic_ns() < in->request->deadline_ns);
+		if (clock_monotonic_ns() >= in->request->deadline_ns)
+			break;
+		target_clear(&in->target);
+		err = target_look(&in->target, in->request, in->result->why);
+		if (err)
+			return err;
+	}
 	return say(in, -ETIMEDOUT, "no thread came to a safe moment%s%s%s",
 		   *in->busy ? " (the last was " : "", in->busy, *in->busy ? ")" : "");
 }

@@ -166,6 +166,15 @@ static bool memfd_is_forbidden(void)
 	return forbidden;
 }
 
+/* dlopen finds a memory file by its name there. */
+static bool has_proc(pid_t pid)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "/proc/%d/root/proc/uptime", pid);
+	return !access(name, F_OK);
+}
+
 static int check_process(struct target *target, char why[INJECT_WHY_BYTES])
 {
 	struct process_info info;
@@ -183,6 +192,8 @@ static int check_process(struct target *target, char why[INJECT_WHY_BYTES])
 		err = check_kind(&info, status, why);
 	target->has_seccomp = keyed_number(status, "Seccomp:") == 2;
 	target->notify_signal = choose_signal(status_hex(status, "SigCgt:"));
+	if (!err && !has_proc(target->pid))
+		err = refuse(why, -ENOTSUP, "it has no /proc: mount one in its root");
 	if (!err && memfd_is_forbidden())
 		err = refuse(why, -EPERM, "vm.memfd_noexec is 2: no code in memory files");
 	free(status);
@@ -195,9 +206,8 @@ int target_refused(pid_t pid, int err, char why[INJECT_WHY_BYTES])
 	bool nobody =
 		proc_read("/proc/sys/kernel/yama/ptrace_scope", &scope, 16) > 0 && *scope == '3';
 
-	(void)pid;
 	free(scope);
-	if (err == ESRCH)
+	if (err == ESRCH || process_has_ended(pid))
 		return refuse(why, -ESRCH, "it has ended");
 	if (nobody)
 		return refuse(why, -EPERM, "kernel.yama.ptrace_scope is 3: nobody may trace");
@@ -287,7 +297,8 @@ static int read_modules(struct target *target, const struct inject_request *requ
 		if (mapping->executable && mapping->inode && add_module(target, mapping, request))
 			return refuse(why, -ENOMEM, "out of memory");
 	}
-	return 0;
+	/* a process that is about to end has none */
+	return target->modules_count ? 0 : refuse(why, -ESRCH, "it has ended");
 }
 
 const struct target_module *target_module(const struct target *target, uint64_t address)
