@@ -48,6 +48,8 @@ def test_what_the_device_did_is_in_the_report(tmp_path):
     pageable = copies["device_to_host", False]
     assert (pageable["calls"], pageable["bytes"], pageable["total_ns"]) == (1, 1000, 200)
     assert rows(process, "syncs")["cudaStreamSynchronize"]["calls"] == 1
+    # the agent's own waits are left out
+    assert {b["tid"] for b in process["blocked"]} == {process["pid"]}
     assert gpu["drops"] == 1 and report["losses"]["gpu_records"] == 1  # the one without times
 
 

@@ -89,8 +89,7 @@ static bool is_in_other_pid_namespace(pid_t pid)
 	       ours.st_ino != theirs.st_ino;
 }
 
-/* 0: the thread has ended, and nobody knows any more which it was. */
-static uint32_t thread_of(struct agent_events *events, uint32_t own_id)
+uint32_t agent_events_thread(struct agent_events *events, uint32_t own_id)
 {
 	uint32_t tid;
 
@@ -177,7 +176,7 @@ static void take_call(struct agent_events *events, const struct perfx_agent_call
 	    events->all->events_count >= events->all->events_max)
 		return;
 	events->all->events_count++;
-	call.tid = thread_of(events, from->tid);
+	call.tid = agent_events_thread(events, from->tid);
 	SINK_PACK(events->all->sink, &buffer, PERFX_KIND_GPU_CALL, call);
 }
 

@@ -41,10 +41,10 @@ struct agent {
 	uint32_t process;
 	bool was_asked; /* to step aside */
 	uint64_t connected_ns;
-	uint32_t tid; /* of the agent's thread, as the process sees it */
+	uint32_t tid; /* of the agent's thread; 0: not known */
 	struct agent_ring ring;
 	struct agent_events events;
-	uint64_t losses_emitted;
+	uint64_t lost, lost_emitted; /* records */
 };
 
 struct agents {
@@ -127,24 +127,29 @@ void cupti_release(uint32_t version, char *text, size_t size)
 		snprintf(text, size, "(%u)", version);
 }
 
-static uint64_t lost_count(const struct perfx_agent_losses *losses)
-{
-	return losses->ring_full + losses->cupti_dropped + losses->thrown_buffers + losses->untimed;
-}
-
-static void emit_state(struct agents *agents, const struct agent *agent,
-		       enum perfx_gpu_agent_state state, uint64_t left_mapped_bytes,
-		       const char *text)
+/* Up to now; an agent that takes back what it has lost is not believed. */
+static void count_losses(struct agent *agent)
 {
 	struct perfx_agent_losses losses = agent_ring_losses(&agent->ring);
+	uint64_t lost =
+		losses.ring_full + losses.cupti_dropped + losses.thrown_buffers + losses.untimed;
+
+	if (lost > agent->lost)
+		agent->lost = lost;
+}
+
+static void emit_state(struct agents *agents, struct agent *agent, enum perfx_gpu_agent_state state,
+		       uint64_t left_mapped_bytes, const char *text)
+{
 	struct perfx_gpu_state record = {.time_ns = clock_monotonic_ns(),
-					 .dropped_count = lost_count(&losses),
 					 .left_mapped_bytes = left_mapped_bytes,
 					 .process = agent->process,
 					 .level = agents->parts.level,
 					 .state = state};
 	struct pack_buffer buffer;
 
+	count_losses(agent);
+	record.dropped_count = agent->lost;
 	SINK_PACK(agents->parts.sink, &buffer, PERFX_KIND_GPU_STATE, record, text);
 }
 
@@ -279,6 +284,8 @@ static int send_start(struct agents *agents, struct agent *agent)
 
 static void end_agent(struct agent *agent)
 {
+	count_losses(agent);
+	agent_ring_unmap(&agent->ring);
 	close_fd(&agent->fd); /* which takes it out of the epoll set */
 	agent->state = AGENT_ENDED;
 }
@@ -367,7 +374,7 @@ static void on_hello(struct agents *agents, struct agent *agent,
 
 	cupti_release(answer->cupti_version, release, sizeof(release));
 	snprintf(text, sizeof(text), "CUPTI %s, %s", release, answer->text);
-	agent->tid = answer->tid;
+	agent->tid = agent_events_thread(&agent->events, answer->tid);
 	agent->state = AGENT_ON;
 	emit_state(agents, agent, PERFX_GPU_AGENT_ON, 0, text);
 }
@@ -479,15 +486,19 @@ void agents__begin(struct agents *agents, uint64_t begin_ns, uint64_t deadline_n
 	agents->deadline_ns = deadline_ns;
 }
 
-bool agents__records(const struct agents *agents, uint32_t process, uint32_t tid)
+bool agents__records(const struct agents *agents, uint32_t process)
 {
 	const struct agent *agent = agent_of(agents, process);
 
-	if (!agent || agent->state != AGENT_ON)
-		return false;
-	return !agent->events.has_own_pids
-		       ? agent->tid != tid
-		       : process_thread_by_own_id(agent->pid, (pid_t)agent->tid) != (pid_t)tid;
+	return agent && agent->state == AGENT_ON;
+}
+
+bool agents__has_thread(const struct agents *agents, uint32_t process, uint32_t tid)
+{
+	for (size_t i = 0; agents && i < agents->count; i++)
+		if (tid && agents->list[i]->process == process && agents->list[i]->tid == tid)
+			return true;
+	return false;
 }
 
 void agents__step_aside(struct agents *agents, uint32_t process)
@@ -502,17 +513,14 @@ void agents__step_aside(struct agents *agents, uint32_t process)
 
 static void emit_losses(struct agents *agents, struct agent *agent)
 {
-	struct perfx_agent_losses losses = agent_ring_losses(&agent->ring);
-	uint64_t count = lost_count(&losses);
-	struct perfx_loss record = {.loss = PERFX_LOSS_GPU_RECORDS,
-				    .process = agent->process,
-				    .count = count - agent->losses_emitted};
+	struct perfx_loss record = {.loss = PERFX_LOSS_GPU_RECORDS, .process = agent->process};
 	struct pack_buffer buffer;
 
-	if (count <= agent->losses_emitted) /* an agent that takes back what it has lost */
-		return;
-	agent->losses_emitted = count;
-	SINK_PACK(agents->parts.sink, &buffer, PERFX_KIND_LOSS, record);
+	count_losses(agent);
+	record.count = agent->lost - agent->lost_emitted;
+	agent->lost_emitted = agent->lost;
+	if (record.count)
+		SINK_PACK(agents->parts.sink, &buffer, PERFX_KIND_LOSS, record);
 }
 
 void agents__emit_sums(struct agents *agents)

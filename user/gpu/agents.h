@@ -52,8 +52,10 @@ int agents__fd(const struct agents *agents);
 /* Connections, messages, records: what is there now. Also to be called at each tick. */
 void agents__poll(struct agents *agents);
 
-/* Does an agent record in the process, by another thread than this one? */
-bool agents__records(const struct agents *agents, uint32_t process, uint32_t tid);
+/* Does an agent record in the process? */
+bool agents__records(const struct agents *agents, uint32_t process);
+/* Is it the thread of an agent? */
+bool agents__has_thread(const struct agents *agents, uint32_t process, uint32_t tid);
 /* A profiler of the process's own begins. */
 void agents__step_aside(struct agents *agents, uint32_t process);
 

@@ -35,8 +35,20 @@ static void note_span(struct profiler_watch *watch, const struct perfx_span *spa
 {
 	for (size_t i = 0; i < watch->functions_count; i++)
 		if (watch->functions[i] == span->function &&
-		    agents__records(watch->agents, span->process, span->tid))
+		    agents__records(watch->agents, span->process) &&
+		    !agents__has_thread(watch->agents, span->process, span->tid))
 			agents__step_aside(watch->agents, span->process);
+}
+
+static bool is_wait_of_agent(const struct profiler_watch *watch, const struct perfx_record *record)
+{
+	const struct perfx_blocked *blocked = (const struct perfx_blocked *)record;
+	const struct perfx_sample *sample = (const struct perfx_sample *)record;
+
+	if (record->kind == PERFX_KIND_BLOCKED)
+		return agents__has_thread(watch->agents, blocked->process, blocked->tid);
+	return record->kind == PERFX_KIND_SAMPLE && sample->state != PERFX_SAMPLE_ON_CPU &&
+	       agents__has_thread(watch->agents, sample->process, sample->tid);
 }
 
 static void watch_record(struct sink *sink, const void *record, size_t size)
@@ -44,6 +56,8 @@ static void watch_record(struct sink *sink, const void *record, size_t size)
 	struct profiler_watch *watch = (struct profiler_watch *)sink;
 	const struct perfx_record *header = record;
 
+	if (is_wait_of_agent(watch, header))
+		return;
 	sink_record(watch->next, record, size);
 	if (header->kind == PERFX_KIND_SPAN)
 		note_span(watch, record);

@@ -14,7 +14,8 @@
 /* --- profilers of the processes' own ---------------------------------------------------------- */
 
 /* Stands before the recording's sink, and sees who calls the functions by which a profiler takes
- * CUPTI. All-zero is none. */
+ * CUPTI. What agents' own threads wait for goes no further: the program does not. All-zero is none.
+ */
 struct profiler_watch {
 	struct sink sink;
 	struct sink *next;
