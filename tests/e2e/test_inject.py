@@ -49,7 +49,8 @@ WORK = [
     ("long-nanosleep", 1, 0), ("long-futex", 1, 0),
 ]
 if EVERYTHING:
-    WORK += [("nanosleep", 2, 64), ("malloc", 20, 64), ("long-poll", 1, 0), ("long-select", 1, 0), ("long-condition", 1, 0)]
+    WORK += [("nanosleep", 2, 64), ("malloc", 20, 64), ("long-poll", 1, 0), ("long-select", 1, 0),
+             ("long-condition", 1, 0), ("fork", 20, 4), ("dlopen", 100, 4), ("spawn", 10, 4)]
 
 
 @pytest.mark.parametrize("mode, rounds, threads", WORK)

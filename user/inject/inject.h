@@ -31,7 +31,8 @@ struct inject_request {
 	 * is in one of these. */
 	const char *const *busy_modules;
 	/* NULL-terminated, or NULL: functions, of whatever file, that the process calls anyway and
-	 * at whose entries it may be done; beside some of the C library. */
+	 * at whose entries it may be done: the first two that there are, and some of the C library.
+	 */
 	const char *const *functions;
 };
 

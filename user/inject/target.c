@@ -470,9 +470,11 @@ static void add_entry(struct target *target, const char *name)
 
 static void choose_entries(struct target *target, const struct inject_request *request)
 {
-	for (const char *const *name = request->functions; name && *name; name++)
+	const char *const *name = request->functions;
+
+	for (; name && *name && target->entries_count < TARGET_ENTRIES_MAX / 2; name++)
 		add_entry(target, *name);
-	for (const char *const *name = entry_functions; *name; name++)
+	for (name = entry_functions; *name; name++)
 		add_entry(target, *name);
 }
 
