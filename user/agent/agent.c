@@ -280,7 +280,7 @@ static enum end record(uint64_t deadline_ns)
 
 static uint64_t image_bytes(void)
 {
-	return (uint64_t)(_end - __ehdr_start);
+	return (uintptr_t)_end - (uintptr_t)__ehdr_start;
 }
 
 /* CUPTI belongs to the process's profiler: what that has enabled by now must stay so, and its
