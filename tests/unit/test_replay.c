@@ -323,6 +323,41 @@ Test(time_slice, samples_belong_to_their_moment)
 	cr_expect_not_null(samples->list[0].stack);
 }
 
+/* What devices did belongs to where it began, late as its record may come; names are facts. */
+Test(time_slice, gpu_activities_belong_to_where_they_begin)
+{
+	const struct profile_gpu *gpu;
+
+	stream_gpu_device(&story, 0);
+	stream_gpu_name(&story, 1, "gemm");
+	stream_gpu_state(&story, 1, PERFX_GPU_AGENT_ON, 1, "CUPTI 13.0");
+	for (uint64_t at = 0; at < 10; at++) {
+		struct perfx_gpu_usage usage = gpu_usage_absent(0, at * S);
+
+		usage.utilisation_percent = (uint32_t)(10 * at);
+		stream_put(&story, PACK(&story.buffer, PERFX_KIND_GPU_USAGE, usage));
+		stream_gpu_activity(&story, at * S, 500 * MS,
+				    (struct perfx_gpu_activity){.name = 1,
+								.op = PERFX_GPU_OP_KERNEL});
+	}
+	/* late: of before, and of the slice */
+	stream_gpu_activity(&story, 2 * S, 1 * MS,
+			    (struct perfx_gpu_activity){.name = 1, .op = PERFX_GPU_OP_KERNEL});
+	stream_gpu_activity(&story, 3600 * MS, 1 * MS,
+			    (struct perfx_gpu_activity){.name = 1, .op = PERFX_GPU_OP_KERNEL});
+	tell_end(&story);
+	gpu = &cut(3, 5)->processes[0].gpu;
+	cr_expect_eq(gpu->level, 1);
+	cr_assert_eq(gpu->kernels_count, 1);
+	cr_expect_str_eq(gpu->kernels[0].name, "gemm");
+	cr_expect_eq(gpu->kernels[0].count, 3);
+	cr_expect_eq(gpu->busy_ns, 1001 * MS);
+	cr_assert_eq(gpu->places_count, 1);
+	cr_expect_str_eq(gpu->places[0].device->name, "NVIDIA H100 80GB HBM3");
+	cr_expect_eq(gpu->places[0].device->points_count, 2);
+	cr_expect_eq(gpu->places[0].device->metrics[PROFILE_GPU_UTILISATION].max, 40);
+}
+
 Test(time_slice, sums_are_in_it_by_whole_segments)
 {
 	const struct profile *profile;

@@ -57,6 +57,9 @@ static void add_left_out(struct text *text, const struct profile_time_slice *tim
 		 "allocations whose records were dropped (ring full)"},
 		{PERFX_LEFT_OUT(PERFX_KIND_OVERFLOW_VALUES),
 		 "counter samples whose records were dropped (ring full)"},
+		{PERFX_LEFT_OUT(PERFX_KIND_GPU_LAUNCHES) | PERFX_LEFT_OUT(PERFX_KIND_GPU_COPIES) |
+			 PERFX_LEFT_OUT(PERFX_KIND_GPU_OVERFLOW),
+		 "launches and copies of GPUs that are counted only"},
 	};
 	const char *separator = "; left out at its ends: ";
 
