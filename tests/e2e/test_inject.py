@@ -2,6 +2,7 @@
 """A library is put into running processes (user/inject): that it gets there, and that nothing else changes.
 The programs do the same work all the time and say when it comes out another way (workloads/injectee.c)."""
 import collections
+import os
 import random
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import BUILD, EVERYTHING, Program, WORKLOADS
+from conftest import BUILD, EVERYTHING, Program, TOP, WORKLOADS
 
 INJECT = BUILD / "e2e" / "inject"
 LIBRARY = WORKLOADS / "injected.so"
@@ -175,9 +176,9 @@ def refused(*argv):
         program.kill()
 
 
-def build(folder, compiler, *flags):
+def build(folder, compiler, *flags, body="pause();"):
     source = folder / "sleeper.c"
-    source.write_text("#include <unistd.h>\nint main(void) { return pause(); }\n")
+    source.write_text("#include <unistd.h>\nint main(void) { %s return 0; }\n" % body)
     subprocess.run([compiler, *flags, "-o", folder / "sleeper", source], check=True)
     return folder / "sleeper"
 
@@ -210,6 +211,33 @@ def test_traced_is_refused():
     finally:
         tracer.process.terminate()
         tracer.process.wait()
+        program.kill()
+
+
+def test_vfork_child_is_refused(tmp_path):
+    """It runs in its parent's memory."""
+    program = Running(build(tmp_path, "cc", body="if (!vfork()) { sleep(20); _exit(0); } pause();"))
+    children = open(f"/proc/{program.pid}/task/{program.pid}/children").read().split()
+    try:
+        assert f"in the memory of pid {program.pid}" in inject(children[0], 1, 1000).refused[0]
+        assert program.process.poll() is None
+    finally:
+        subprocess.run(["kill", "-9", *children], check=True)
+        program.kill()
+
+
+def test_memfd_noexec_is_refused():
+    """In a pid namespace of its own; ours does not say so."""
+    if not os.path.exists("/proc/sys/vm/memfd_noexec"):
+        pytest.skip("this kernel has no vm.memfd_noexec")
+    program = Running("unshare", "--pid", "--fork", "--mount-proc", "sh", "-c",
+                      "echo 2 > /proc/sys/vm/memfd_noexec && exec sleep 100")
+    child = open(f"/proc/{program.pid}/task/{program.pid}/children").read().split()[0]
+    try:
+        assert "vm.memfd_noexec" in inject(child, 1, 2000).refused[0]
+        assert program.process.poll() is None
+    finally:
+        subprocess.run(["kill", "-9", child], check=True)
         program.kill()
 
 
@@ -256,6 +284,44 @@ def test_ends_meanwhile(what):
         program = Running("/usr/bin/python3", "-S", "-c", code)
         done = inject(program.pid, 3, 2000)
         assert program.process.wait(30) == 7, done
+
+
+@pytest.fixture(scope="module")
+def debian_11(tmp_path_factory):
+    """A system with glibc 2.31: dlopen is in libdl, or libc's own."""
+    root = tmp_path_factory.mktemp("debian-11")
+    run = subprocess.run(["debootstrap", "--variant=minbase", "bullseye", root], capture_output=True, text=True,
+                         check=False)
+    if run.returncode:
+        pytest.skip(f"no Debian 11 is to be had here: {run.stdout.splitlines()[-1]}")
+    yield root
+    shutil.rmtree(root)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("argv, how", [
+    (["perl", "-e", "while (1) { my $x = 'a' x 3000; $y{$i++ % 50} = $x }"], "at the entry of"),
+    (["sleep", "100"], "asleep in nanosleep")])
+def test_old_glibc(debian_11, tmp_path, argv, how):
+    """perl has libdl, sleep has not."""
+    library = tmp_path / "plain.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-DPLAIN", "-o", library, "tests/workloads/lib/injected.c"],
+                   check=True, cwd=TOP)
+    without = Running("chroot", debian_11, *argv)
+    try:
+        assert "no /proc" in why_refused(without)
+    finally:
+        without.kill()
+    program = Running("unshare", "--mount", "--propagation", "private", "sh", "-c",
+                      'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"', debian_11, *argv)
+    try:
+        done = inject(program.pid, 5, library=library)
+        assert len(done.ok) == 5 and all(how in line for line in done.ok), done
+        # a library that needs a newer libc is refused by that of the program
+        assert "dlopen refused" in why_refused(program)
+        assert program.process.poll() is None
+    finally:
+        program.kill()
 
 
 PYTHON = """

@@ -178,6 +178,8 @@ static int make_descriptors(struct injection *in)
 	if (in->memfd_there == -EINVAL) /* before Linux 6.3 */
 		in->memfd_there =
 			call(in, SYS_memfd_create, in->back.name, MFD_CLOEXEC, 0, 0, 0, 0);
+	if (in->memfd_there == -EACCES)
+		return say(in, -EPERM, "vm.memfd_noexec allows it no code in a memory file");
 	if (in->memfd_there < 0)
 		return say(in, (int)in->memfd_there, "memfd_create failed there: %s",
 			   strerror((int)-in->memfd_there));

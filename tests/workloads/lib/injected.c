@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* A library to be put into running processes (tests/e2e/inject.c): its constructor starts a thread,
- * which writes a byte to the socket whose number lies in the image. */
+ * which writes a byte to the socket whose number lies in the image. -DPLAIN: without a thread, for
+ * old C libraries: pthread_create has a version of its own in each. */
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
@@ -25,6 +26,9 @@ static void *say_hello(void *arg)
 
 __attribute__((constructor)) static void injected_begin(void)
 {
+#ifdef PLAIN
+	say_hello(NULL);
+#else
 	pthread_attr_t attr;
 	pthread_t thread;
 	sigset_t all, before;
@@ -37,4 +41,5 @@ __attribute__((constructor)) static void injected_begin(void)
 	pthread_create(&thread, &attr, say_hello, NULL);
 	pthread_attr_destroy(&attr);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+#endif
 }
