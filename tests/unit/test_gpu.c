@@ -412,10 +412,30 @@ Test(gpu, a_process_that_uses_none_says_nothing)
 
 	begin(&s);
 	stream_call(&s, 1, 10, 1 * MS, 1 * MS, 1 * MS, 0);
-	stream_gpu_state(&s, 1, PERFX_GPU_AGENT_REFUSED, 1, "libcuda is not mapped");
 	stream_end(&s, 1 * S, PERFX_END_TARGET_EXITED);
 	aggregate = replay(&s);
 	cr_expect_not(only_process(aggregate)->gpu.used);
+	cr_expect_eq(gpu_ns_of(only_process(aggregate), OUTER), PROFILE_ABSENT);
+	aggregate__free(aggregate);
+}
+
+/* It has mapped the driver, or the agent would not have been wanted there. */
+Test(gpu, a_refusal_is_known)
+{
+	struct stream s = {0};
+	const struct profile_gpu *gpu;
+	struct aggregate *aggregate;
+
+	begin(&s);
+	stream_gpu_state(&s, 1, PERFX_GPU_AGENT_REFUSED, 1, "another profiler has CUPTI");
+	stream_end(&s, 1 * S, PERFX_END_TARGET_EXITED);
+	aggregate = replay(&s);
+	gpu = &only_process(aggregate)->gpu;
+	cr_expect(gpu->used);
+	cr_expect_not(gpu->timed);
+	cr_expect_eq(gpu->level, 0);
+	cr_expect_eq(gpu->state, PERFX_GPU_AGENT_REFUSED);
+	cr_expect_str_eq(gpu->why, "another profiler has CUPTI");
 	aggregate__free(aggregate);
 }
 
