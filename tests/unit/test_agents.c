@@ -533,6 +533,7 @@ static void expect_refusal(const char *variable, const char *why)
 {
 	run("waits", (char *[]){(char *)variable, NULL});
 	expect_state(PERFX_GPU_AGENT_REFUSED, why);
+	cr_assert_gt(got.states[0].left_mapped_bytes, 4096); /* the library stays */
 	cr_assert_eq(got.activities_count, 0);
 	expect_output("misused=0 finalised=0 enabled=0 subscribers=0");
 }

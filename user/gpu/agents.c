@@ -153,13 +153,18 @@ static void emit_state(struct agents *agents, struct agent *agent, enum perfx_gp
 	SINK_PACK(agents->parts.sink, &buffer, PERFX_KIND_GPU_STATE, record, text);
 }
 
+static void say_refused(const struct agents *agents, pid_t pid, const char *why)
+{
+	msg_say("pid %d: its GPU's work is not recorded (--gpu %u): %s", (int)pid,
+		agents->parts.level, why);
+}
+
 void agents__refused(struct agents *agents, pid_t pid, const char *why)
 {
 	struct agent agent = {.pid = pid,
 			      .process = agents->parts.process_of(agents->parts.ctx, pid)};
 
-	msg_say("pid %d: its GPU's work is not recorded (--gpu %u): %s", (int)pid,
-		agents->parts.level, why);
+	say_refused(agents, pid, why);
 	if (agent.process)
 		emit_state(agents, &agent, PERFX_GPU_AGENT_REFUSED, 0, why);
 }
@@ -383,7 +388,8 @@ static void on_end(struct agents *agents, struct agent *agent,
 		   const struct perfx_agent_answer *answer, enum perfx_gpu_agent_state state)
 {
 	uint64_t left = answer->left_mapped_bytes < 1ull << 40 ? answer->left_mapped_bytes : 0;
-	bool stays = left && !(answer->flags & PERFX_AGENT_FINALISED);
+	bool stays = left && answer->kind == PERFX_AGENT_STOPPED &&
+		     !(answer->flags & PERFX_AGENT_FINALISED);
 	char text[PERFX_AGENT_TEXT + 64];
 
 	snprintf(text, sizeof(text), "%s%s%s", answer->text, *answer->text && stays ? "; " : "",
@@ -403,8 +409,8 @@ static void on_answer(struct agents *agents, struct agent *agent,
 		on_hello(agents, agent, answer);
 		break;
 	case PERFX_AGENT_REFUSED:
-		agents__refused(agents, agent->pid, answer->text);
-		end_agent(agent);
+		say_refused(agents, agent->pid, answer->text);
+		on_end(agents, agent, answer, PERFX_GPU_AGENT_REFUSED);
 		break;
 	case PERFX_AGENT_STOPPED:
 		on_end(agents, agent, answer, PERFX_GPU_AGENT_STOPPED);
