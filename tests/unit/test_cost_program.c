@@ -150,6 +150,9 @@ Test(cost_program, kinds)
 		{"moves; bytes=arg1", PERFX_COST_F_MOVES},
 		{"leaf; flops=1", PERFX_COST_F_LEAF},
 		{"note(arg1,arg2,arg3)", PERFX_COST_F_NOTES},
+		{"kernel_alias(arg1,arg2)", PERFX_COST_F_NOTES},
+		{"copy(types(arg1,arg2),arg3)", PERFX_COST_F_DEVICE | PERFX_COST_F_NOTES},
+		{"wait", PERFX_COST_F_DEVICE | PERFX_COST_F_NOTES},
 	};
 	struct perfx_cost_program cost;
 	char why[256];
@@ -185,8 +188,15 @@ Test(cost_program, mistakes)
 		{"exit; exit", "a second 'exit', at the end"},
 		{"dtype = float; flops = 1", "'float' is not a number type: f64 f32 tf32 f16 bf16 "
 					     "f8 c128 c64 integer cuda(…), before ';'"},
-		{"flop = 1", "'flop' is not a statement: flops bytes dtype let same note bus int "
-			     "slot kernel leaf worker submits moves exit, before ' = 1'"},
+		{"flop = 1",
+		 "'flop' is not a statement: flops bytes dtype let same note bus int "
+		 "slot kernel leaf worker submits moves exit launch launch_by_stub graph "
+		 "copy wait kernel_name kernel_alias, before ' = 1'"},
+		{"launch(arg1, arg2)", "',' is missing, before ')'"},
+		{"copy(sideways, arg1)",
+		 "'sideways' is not a direction, memset, kind() or types(), before ', arg1)'"},
+		{"copy(kind(arg1))", "',' is missing, before ')'"},
+		{"copy(types(arg1), arg2)", "',' is missing, before '), arg2)'"},
 		{"int = 16; flops = 1", "int = 32, or int = 64, before ';'"},
 		{"bytes = 1", "bytes without flops: add 'moves', at the end"},
 		{"moves; flops = 1", "'moves' excludes flops, at the end"},
