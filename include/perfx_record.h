@@ -967,8 +967,8 @@ struct perfx_gpu_usage {
 	__u32 pad;
 };
 
-/* A traced process on a device, at the same moment as the record of the device's usage that follows.
- * Of process 0: all processes that are not traced, together. */
+/* A traced process on a device, at the same moment as the record of the device's usage that
+ * follows. Of process 0: all processes that are not traced, together. */
 struct perfx_gpu_memory {
 	struct perfx_record hdr;
 	__u64 time_ns;

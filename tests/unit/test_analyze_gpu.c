@@ -160,6 +160,12 @@ Test(analyze_gpu, starved)
 	expect(&s, "GpuStarved/high");
 	s.process.gpu.launches_count = 99; /* now and then */
 	expect(&s, "");
+	s.process.gpu.launches_count = 1000;
+	s.process.gpu.activities_count = 1000;
+	s.process.gpu.overflow_count = 11; /* it was busy with these, too */
+	expect(&s, "");
+	s.process.gpu.overflow_count = 10;
+	expect(&s, "GpuStarved/high");
 }
 
 Test(analyze_gpu, starved_by_the_drivers_samples)

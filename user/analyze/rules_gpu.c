@@ -40,16 +40,23 @@
 
 /* --- how busy --------------------------------------------------------------------------------- */
 
+/* Beyond --gpu-max-events activities are sums without times: what is left of them says little of
+ * when devices were busy. */
+static bool is_whole(const struct profile_gpu *gpu)
+{
+	return gpu->timed && gpu->overflow_count <= gpu->activities_count / 100;
+}
+
 /* Of the time of each of its devices; of the steps' where there are steps. < 0: not known. */
 static double busy_share(const struct profile_process *p)
 {
 	const struct profile_gpu *gpu = &p->gpu;
 	double devices = (double)gpu->places_count, most = -1;
 
-	if (gpu->timed && p->steps.gpu_used && p->steps.gpu.busy_ns != PROFILE_ABSENT &&
+	if (is_whole(gpu) && p->steps.gpu_used && p->steps.gpu.busy_ns != PROFILE_ABSENT &&
 	    p->steps.total_ns)
 		return (double)p->steps.gpu.busy_ns / (double)p->steps.total_ns / devices;
-	if (gpu->timed && gpu->busy_ns != PROFILE_ABSENT && gpu->places_count)
+	if (is_whole(gpu) && gpu->busy_ns != PROFILE_ABSENT && gpu->places_count)
 		return wall_share(p, gpu->busy_ns) / devices;
 	for (size_t i = 0; i < gpu->places_count; i++) {
 		uint64_t percent = gpu->places[i].device->metrics[PROFILE_GPU_UTILISATION].avg;
@@ -62,14 +69,15 @@ static double busy_share(const struct profile_process *p)
 
 static void add_busy(struct text *text, const struct profile_process *p, double busy)
 {
+	bool timed = is_whole(&p->gpu);
+
 	if (busy < 0)
 		return;
-	text_add(text, p->gpu.timed ? "the GPU was busy for " : "the GPU's utilization was ");
+	text_add(text, timed ? "the GPU was busy for " : "the GPU's utilization was ");
 	add_percent(text, busy);
-	text_add(text, p->gpu.timed ? " of the time" : " on average");
+	text_add(text, timed ? " of the time" : " on average");
 	if (p->gpu.places_count > 1)
-		text_add(text,
-			 p->gpu.timed ? " on average over its devices" : " on the busiest device");
+		text_add(text, timed ? " on average over its devices" : " on the busiest device");
 }
 
 /* Of the steps' thread while there are steps, else of all threads and the wall time. < 0: none. */
@@ -100,8 +108,9 @@ bool rules_launch_bound(const struct rules_ctx *ctx)
 
 	if (!gpu->used || wall_share(ctx->process, gpu->launch_ns) < LAUNCHING_MEDIUM)
 		return false;
-	if (gpu->timed)
-		return busy < SATURATED && kernels_are_short(gpu);
+	if (is_whole(gpu))
+		return busy >= 0 && busy < SATURATED && kernels_are_short(gpu);
+	/* where nothing is known of the device, the time that launching takes is all there is */
 	return busy < STARVED_MEDIUM;
 }
 
@@ -119,7 +128,8 @@ static void launch_bound(struct rules_ctx *ctx)
 	add_ns(&note.evidence, gpu->launch_ns);
 	text_add(&note.evidence, ", ");
 	add_percent(&note.evidence, share);
-	text_add(&note.evidence, " of the wall time; ");
+	text_add(&note.evidence, " of the wall time");
+	text_add(&note.evidence, busy_share(ctx->process) < 0 ? "" : "; ");
 	add_busy(&note.evidence, ctx->process, busy_share(ctx->process));
 	if (gpu->timed && gpu->kernels_count)
 		text_printf(&note.evidence, ", %s between a launch and its start at the median",
