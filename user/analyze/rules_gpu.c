@@ -131,7 +131,7 @@ static void launch_bound(struct rules_ctx *ctx)
 	text_add(&note.evidence, " of the wall time");
 	text_add(&note.evidence, busy_share(ctx->process) < 0 ? "" : "; ");
 	add_busy(&note.evidence, ctx->process, busy_share(ctx->process));
-	if (gpu->timed && gpu->kernels_count)
+	if (gpu->latency_p50_ns != PROFILE_ABSENT)
 		text_printf(&note.evidence, ", %s between a launch and its start at the median",
 			    as_ns(gpu->latency_p50_ns));
 	text_printf(
