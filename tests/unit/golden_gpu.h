@@ -172,8 +172,8 @@ static void golden_gpu_steps(struct stream *s, uint64_t steps)
 		golden_gpu_step(s, i * 100 * MS, i);
 	}
 	stream_plain(s, PERFX_KIND_GPU_OVERFLOW, struct perfx_gpu_overflow, .process = 1, .name = 3,
-		     .grid = {1, 1, 1}, .block = {512, 1, 1}, .op = PERFX_GPU_OP_KERNEL, .count = 5,
-		     .total_ns = 15 * US);
+		     .grid = {1, 1, 1}, .block = {512, 1, 1}, .op = PERFX_GPU_OP_KERNEL, .count = 2,
+		     .total_ns = 6 * US);
 	stream_usage(s, 1, 1 * S, 1900 * MS, 50 * MS, 310 << 20);
 	stream_thread(s, 1, 4242, "python3", 'R', 1 * S, 1950 * MS, 0);
 	stream_end(s, 1 * S, PERFX_END_INTERRUPTED);
