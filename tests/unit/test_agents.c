@@ -617,3 +617,19 @@ Test(agents, the_image_has_its_configuration_once)
 	cr_assert_eq(config.size, sizeof(config));
 	cr_assert_eq(config.socket_fd, -1);
 }
+
+/* One file for every process: versions of symbols that it asks of the C library. */
+Test(agents, the_image_needs_no_newer_c_library_than_2_17)
+{
+	static const char prefix[] = "GLIBC_2.";
+	size_t bytes, found = 0;
+	const char *image = agent_image(&bytes);
+	const char *at = image;
+
+	while ((at = memmem(at, bytes - (size_t)(at - image), prefix, sizeof(prefix) - 1))) {
+		at += sizeof(prefix) - 1;
+		cr_assert_leq(atoi(at), 17, "GLIBC_2.%d", atoi(at));
+		found++;
+	}
+	cr_assert_gt(found, 0);
+}
