@@ -20,6 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifdef __x86_64__ /* inject.c asks for nothing elsewhere */
+
 #define STOP_SYSCALL (SIGTRAP | 0x80)
 #define POLL_NS	     30000	 /* between two looks for a stop; */
 #define SOON_POLL_NS 5000	 /* at first, */
@@ -368,3 +370,5 @@ int hold__call(struct hold *hold, const struct user_regs_struct *way_back, long 
 	*result = (int64_t)regs.rax;
 	return err;
 }
+
+#endif

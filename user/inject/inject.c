@@ -37,6 +37,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifdef __x86_64__
+
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x10u
 #endif
@@ -774,7 +776,6 @@ static int inject(struct injection *in)
 int inject__library(const struct inject_request *request, struct inject_result *result)
 {
 	struct injection *in = calloc(1, sizeof(*in));
-	size_t code_bytes;
 	int err;
 
 	*result = (struct inject_result){.socket_fd = -1};
@@ -784,11 +785,8 @@ int inject__library(const struct inject_request *request, struct inject_result *
 	in->result = result;
 	in->memfd = in->pidfd = -1;
 	in->memfd_there = in->pair_there[0] = in->pair_there[1] = -1;
-	stub_code(&code_bytes);
-	if (!code_bytes)
-		err = say(in, -ENOTSUP, "only x86-64 is supported");
-	else if (request->image_bytes < sizeof(int32_t) ||
-		 request->fd_offset > request->image_bytes - sizeof(int32_t))
+	if (request->image_bytes < sizeof(int32_t) ||
+	    request->fd_offset > request->image_bytes - sizeof(int32_t))
 		err = say(in, -EINVAL, "the library has no place for a descriptor");
 	else
 		err = inject(in);
@@ -799,3 +797,14 @@ int inject__library(const struct inject_request *request, struct inject_result *
 	clear(in);
 	return err;
 }
+
+#else
+
+int inject__library(const struct inject_request *request, struct inject_result *result)
+{
+	(void)request;
+	*result = (struct inject_result){.socket_fd = -1, .why = "only x86-64 is supported"};
+	return -ENOTSUP;
+}
+
+#endif

@@ -195,7 +195,9 @@ static const struct needed {
 	{"futex", SYS_futex, {0, 128}},
 	{"clone", SYS_clone, {0x3d0f00}},
 	{"exit", SYS_exit, {0}},
+#ifdef SYS_poll
 	{"poll", SYS_poll, {0, 1, 100}},
+#endif
 	{"sendmsg", SYS_sendmsg, {3}},
 	{"recvmsg", SYS_recvmsg, {3}},
 };

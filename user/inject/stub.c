@@ -297,19 +297,4 @@ const void *stub_code(size_t *size)
 	return inject_stub_begin;
 }
 
-#else
-
-int way_back_make(struct way_back *back, uint8_t bytes[FRAME_BYTES_MAX],
-		  const struct thread_state *state, uint64_t sigreturn)
-{
-	(void)back, (void)bytes, (void)state, (void)sigreturn;
-	return -ENOTSUP;
-}
-
-const void *stub_code(size_t *size)
-{
-	*size = 0;
-	return "";
-}
-
 #endif
