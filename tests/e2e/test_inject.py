@@ -45,7 +45,8 @@ def why_refused(program, deadline_ms=1000):
 # What it does, rounds, threads. Rounds take 50 ms or so.
 WORK = [
     ("malloc", 300, 0), ("dlopen", 500, 0), ("fork", 50, 0), ("spawn", 30, 0),
-    ("signals", 300, 0), ("jumps", 300, 0), ("timer", 20, 0), ("vectors", 30, 0), ("vectors", 4, 4),
+    ("signals", 300, 0), ("jumps", 300, 0), ("timer", 20, 0), ("coroutines", 5000, 0),
+    ("vectors", 30, 0), ("vectors", 4, 4),
     ("vectors-asleep", 20, 0), ("read", 2, 0), ("epoll", 2, 0), ("poll-forever", 2, 0), ("nanosleep", 2, 0),
     ("long-nanosleep", 1, 0), ("long-futex", 1, 0),
 ]

@@ -27,6 +27,7 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define THREADS_MAX 64
@@ -274,6 +275,46 @@ static uint64_t work_timer(uint64_t seed)
 	return sum;
 }
 
+/* --- coroutines ---------------------------------------------------------------------------------
+ */
+
+#define COROUTINE_BYTES (16 << 10)
+#define GUARD_BYTES	(16 << 10) /* no page is protected: what lies below the stack must stay */
+
+static ucontext_t coroutine, caller;
+static volatile uint64_t coroutine_sum;
+
+static void run_coroutine(void)
+{
+	for (;;) {
+		for (int i = 0; i < 50; i++)
+			churn((size_t)i * 30);
+		coroutine_sum = mix(coroutine_sum, 1);
+		swapcontext(&coroutine, &caller);
+	}
+}
+
+static uint64_t work_coroutines(uint64_t seed)
+{
+	char *block = malloc(GUARD_BYTES + COROUTINE_BYTES);
+
+	memset(block, 0x5a, GUARD_BYTES + COROUTINE_BYTES - 2048);
+	coroutine_sum = seed;
+	SHOULD(!getcontext(&coroutine));
+	coroutine.uc_stack.ss_sp = block + GUARD_BYTES;
+	coroutine.uc_stack.ss_size = COROUTINE_BYTES;
+	makecontext(&coroutine, run_coroutine, 0);
+	for (long i = 0; i < rounds; i++) {
+		swapcontext(&caller, &coroutine);
+		churn(100);
+	}
+	/* and what the coroutine itself never needed: it stands half a page below the top */
+	for (long i = 0; i < GUARD_BYTES + COROUTINE_BYTES - 8192; i++)
+		SHOULD(block[i] == 0x5a);
+	free(block);
+	return coroutine_sum;
+}
+
 /* --- vector registers ---------------------------------------------------------------------------
  */
 
@@ -505,15 +546,11 @@ static uint64_t work(uint64_t seed)
 		const char *mode;
 		uint64_t (*work)(uint64_t seed);
 	} works[] = {
-		{"malloc", work_malloc},
-		{"dlopen", work_dlopen},
-		{"fork", work_fork},
-		{"spawn", work_spawn},
-		{"signals", work_signals},
-		{"jumps", work_jumps},
-		{"timer", work_timer},
-		{"vectors", work_vectors},
-		{"vectors-asleep", vectors_asleep},
+		{"malloc", work_malloc},   {"dlopen", work_dlopen},
+		{"fork", work_fork},	   {"spawn", work_spawn},
+		{"signals", work_signals}, {"jumps", work_jumps},
+		{"timer", work_timer},	   {"coroutines", work_coroutines},
+		{"vectors", work_vectors}, {"vectors-asleep", vectors_asleep},
 	};
 
 	for (size_t i = 0; i < sizeof(works) / sizeof(*works); i++)

@@ -358,6 +358,7 @@ static int check_moment(struct injection *in, const char **where)
 	struct stack_place place = {.pc = in->state.regs.rip,
 				    .sp = in->state.regs.rsp,
 				    .fp = in->state.regs.rbp,
+				    .tls = in->state.regs.fs_base,
 				    .asleep = in->kind == ASLEEP};
 	char forbidden[STACK_WHY_BYTES];
 	const char *why;

@@ -261,6 +261,13 @@ static int follow(struct walk *walk, bool asleep, const char **where)
 	return busy(walk, "too deep in its stack", "");
 }
 
+/* glibc puts a thread's control block at the top of its stack. A stack that the program made itself
+ * may be small, and have something else right below it. */
+static bool is_threads_own(const struct mapping *mapping, uint64_t tls)
+{
+	return !strcmp(mapping->path, "[stack]") || (tls >= mapping->start && tls < mapping->end);
+}
+
 int stack_check(const struct target *target, const struct stack_place *place, const char **where,
 		char why[STACK_WHY_BYTES])
 {
@@ -277,6 +284,8 @@ int stack_check(const struct target *target, const struct stack_place *place, co
 	*where = NULL;
 	if (!mapping || !mapping->writable)
 		return busy(&walk, "on a stack that is not known", "");
+	if (!is_threads_own(mapping, place->tls))
+		return busy(&walk, "on a coroutine's stack", "");
 	walk.end = mapping->end;
 	err = follow(&walk, place->asleep, where);
 	free(walk.bytes);

@@ -7,7 +7,8 @@
 
 struct stack_place {
 	uint64_t pc, sp, fp;
-	bool asleep; /* stopped behind a system call, not at the entry of a function */
+	uint64_t tls; /* address of the thread's control block */
+	bool asleep;  /* stopped behind a system call, not at the entry of a function */
 };
 
 #define STACK_WHY_BYTES 96
