@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,9 +24,8 @@
 #ifdef __x86_64__ /* inject.c asks for nothing elsewhere */
 
 #define STOP_SYSCALL (SIGTRAP | 0x80)
-#define POLL_NS	     30000	 /* between two looks for a stop; */
-#define SOON_POLL_NS 5000	 /* at first, */
-#define SOON_NS	     1000000	 /* for that long */
+#define POLL_NS	     30000	 /* between two looks for a stop */
+#define SOON_NS	     200000	 /* one that is about to come is waited for without sleeping */
 #define STILL_NS     200000000ul /* a thread that does nothing for that long sleeps */
 #define CALL_NS	     2000000000ul
 #define CLEAR_TRAP   ~0x100ull
@@ -139,15 +139,17 @@ static void went_on(struct hold *hold)
  * other has no time-out. 0: stopped. */
 static int wait_stop(struct hold *hold, uint64_t until_ns, int *status)
 {
+	const struct timespec pause = {.tv_nsec = POLL_NS};
 	uint64_t began_ns = clock_monotonic_ns(), now_ns = began_ns;
 	pid_t got;
 
 	while (!(got = waitpid(hold->tid, status, __WALL | WNOHANG))) {
 		if (now_ns > until_ns)
 			return -ETIMEDOUT;
-		nanosleep(&(struct timespec){.tv_nsec = now_ns - began_ns < SOON_NS ? SOON_POLL_NS
-										    : POLL_NS},
-			  NULL);
+		if (now_ns - began_ns < SOON_NS)
+			sched_yield();
+		else
+			nanosleep(&pause, NULL);
 		now_ns = clock_monotonic_ns();
 	}
 	if (got < 0 || !WIFSTOPPED(*status)) {
