@@ -246,7 +246,6 @@ static void fill_stub(struct injection *in, struct stub_data *data)
 
 	*data = (struct stub_data){
 		.mapping_bytes = STUB_BYTES,
-		.left_bytes = STUB_CODE_BYTES + STUB_DATA_BYTES,
 		.dlopen = in->target.dlopen,
 		.dlopen_flags = in->target.dlopen_flags,
 		.dlerror = in->target.dlerror,

@@ -93,7 +93,7 @@ static int check_code(struct walk *walk, uint64_t return_address)
 /* Is there a call in front of it? Of 2 to 7 bytes: e8 and ff /2. */
 static bool follows_call(const struct target_module *module, uint64_t address)
 {
-	size_t available;
+	size_t available = 0;
 	const uint8_t *code = NULL;
 
 	if (address < module->start + 8)

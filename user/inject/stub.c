@@ -163,14 +163,12 @@ _Static_assert(STUB_CODE_BYTES + STUB_XSAVE_AT == 5120, "as below");
 _Static_assert(STUB_BYTES == 282624 && STUB_CODE_BYTES + STUB_DATA_BYTES == 20480, "as below");
 
 #define WORD(n) "(.Lstub + 4096 + 8 * " #n ")(%rip)"
-#define SYSCALL(nr)            \
-	"mov $" #nr ", %eax\n" \
-	"syscall\n"
 
 /*
  * Entered with all signals blocked and the callee-saved registers as they are to be, which dlopen
  * keeps. What is to be restored of the others is in the frame, or in the words.
  */
+/* clang-format off */
 __asm__(".pushsection .rodata\n"
 	".globl inject_stub_begin, inject_stub_end\n"
 	".hidden inject_stub_begin, inject_stub_end\n"
@@ -179,121 +177,110 @@ __asm__(".pushsection .rodata\n"
 	"	cld\n"
 	"	lea (.Lstub + 282624)(%rip), %rsp\n"
 	"	cmpq $0, " WORD(8) "\n"
-				   "	je .Lload\n"
-				   /* the vector state, but for tiles: the loader has none */
-				   "	xor %ecx, %ecx\n"
-				   "	xgetbv\n"
-				   "	and $0xfff9ffff, %eax\n"
-				   "	lea (.Lstub + 5120)(%rip), %rdi\n"
-				   "	xsave64 (%rdi)\n"
-				   ".Lload:\n"
-				   "	mov $1, %edi\n"
-				   "	lea " WORD(24) ", %rsi\n" SYSCALL(
-					   228) "	call *" WORD(5) "\n"
-									"	mov %rax, " WORD(
-										22) "\n"
-										    "	mov "
-										    "(%rax), %ecx\n"
-										    "	mov "
-										    "%rcx, " WORD(
-											    23) "\n"
-												"	lea " WORD(
-													32) ", %rdi\n"
-													    "	mov"
-													    " " WORD(
-														    3) ", %rsi\n"
-														       "	call *" WORD(2) "\n"
-																		"	mov %rax, " WORD(21) "\n"
-																					     "	movq $1, " WORD(28) "\n"
-																								    "	test %rax, %rax\n"
-																								    "	jnz .Lloaded\n"
-																								    "	movq $2, " WORD(28) "\n"
-																											    "	cmpq $0, " WORD(4) "\n"
-																														   "	je .Lrefused\n"
-																														   "	call *" WORD(
-																															   4) "\n"
-																															      "	test %rax, %rax\n"
-																															      "	jz .Lrefused\n"
-																															      "	lea " WORD(
-																																      44) ", %rdi\n"
-																																	  "	mov $191, %ecx\n"
-																																	  ".Lcopy:\n"
-																																	  "	mov (%rax), %dl\n"
-																																	  "	mov %dl, (%rdi)\n"
-																																	  "	inc %rax\n"
-																																	  "	inc %rdi\n"
-																																	  "	test %dl, %dl\n"
-																																	  "	jz .Lrefused\n"
-																																	  "	dec %ecx\n"
-																																	  "	jnz .Lcopy\n"
-																																	  ".Lrefused:\n"
-																																	  "	mov " WORD(20) ", %rdi\n" SYSCALL(
-																																		  3) ".Lloaded:\n"
-																																		     "	mov " WORD(18) ", %rdi\n" SYSCALL(3) "	mov " WORD(19) ", %rdi\n" SYSCALL(
-																																			     3) "	mov " WORD(22) ", %rax\n"
-																																						       "	mov " WORD(23) ", %rcx\n"
-																																									       "	mov %ecx, (%rax)\n"
-																																									       "	mov $1, %edi\n"
-																																									       "	lea " WORD(
-																																										       26) ", %rsi\n" SYSCALL(228) "	mov " WORD(28) ", %rax\n"
-																																																       "	mov %rax, " WORD(29) "\n"
-																																																				     "	cmpq $0, " WORD(
-																																																					     8) "\n"
-																																																						"	jne .Lrestart\n"
-																																																						/* everything is given back, this code too: munmap is called in libc and returns to the frame */
-																																																						"	lea .Lstub(%rip), %rdi\n"
-																																																						"	mov " WORD(0) ", %rsi\n"
-																																																								      "	mov " WORD(
-																																																									      6) ", %rsp\n"
-																																																										 "	mov $11, %eax\n"
-																																																										 "	jmp *" WORD(
-																																																											 7) "\n"
-																																																											    /* the way back by itself, without a stack from here on: munmap gives it back */
-																																																											    ".Lrestart:\n"
-																																																											    "	xor %ecx, %ecx\n"
-																																																											    "	xgetbv\n"
-																																																											    "	and $0xfff9ffff, %eax\n"
-																																																											    "	lea (.Lstub + 5120)(%rip), %rdi\n"
-																																																											    "	xrstor64 (%rdi)\n"
-																																																											    "	mov " WORD(
-																																																												    10) ", %rsp\n"
-																																																													"	lea (.Lstub + 20480)(%rip), %rdi\n"
-																																																													"	mov $262144, %esi\n" SYSCALL(
-																																																														11)
+	"	je .Lload\n"
+	/* the vector state, but for tiles: the loader has none */
+	"	xor %ecx, %ecx\n"
+	"	xgetbv\n"
+	"	and $0xfff9ffff, %eax\n"
+	"	lea (.Lstub + 5120)(%rip), %rdi\n"
+	"	xsave64 (%rdi)\n"
+	".Lload:\n"
+	"	mov $1, %edi\n"
+	"	lea " WORD(24) ", %rsi\n"
+	"	mov $228, %eax\n" /* clock_gettime */
+	"	syscall\n"
+	"	call *" WORD(5) "\n"
+	"	mov %rax, " WORD(22) "\n"
+	"	mov (%rax), %ecx\n"
+	"	mov %rcx, " WORD(23) "\n"
+	"	lea " WORD(32) ", %rdi\n"
+	"	mov " WORD(3) ", %rsi\n"
+	"	call *" WORD(2) "\n"
+	"	mov %rax, " WORD(21) "\n"
+	"	movq $1, " WORD(28) "\n"
+	"	test %rax, %rax\n"
+	"	jnz .Lloaded\n"
+	"	movq $2, " WORD(28) "\n"
+	"	cmpq $0, " WORD(4) "\n"
+	"	je .Lrefused\n"
+	"	call *" WORD(4) "\n"
+	"	test %rax, %rax\n"
+	"	jz .Lrefused\n"
+	"	lea " WORD(44) ", %rdi\n"
+	"	mov $191, %ecx\n"
+	".Lcopy:\n"
+	"	mov (%rax), %dl\n"
+	"	mov %dl, (%rdi)\n"
+	"	inc %rax\n"
+	"	inc %rdi\n"
+	"	test %dl, %dl\n"
+	"	jz .Lrefused\n"
+	"	dec %ecx\n"
+	"	jnz .Lcopy\n"
+	".Lrefused:\n"
+	"	mov " WORD(20) ", %rdi\n"
+	"	mov $3, %eax\n" /* close */
+	"	syscall\n"
+	".Lloaded:\n"
+	"	mov " WORD(18) ", %rdi\n"
+	"	mov $3, %eax\n"
+	"	syscall\n"
+	"	mov " WORD(19) ", %rdi\n"
+	"	mov $3, %eax\n"
+	"	syscall\n"
+	"	mov " WORD(22) ", %rax\n"
+	"	mov " WORD(23) ", %rcx\n"
+	"	mov %ecx, (%rax)\n"
+	"	mov $1, %edi\n"
+	"	lea " WORD(26) ", %rsi\n"
+	"	mov $228, %eax\n"
+	"	syscall\n"
+	"	mov " WORD(28) ", %rax\n"
+	"	mov %rax, " WORD(29) "\n"
+	"	cmpq $0, " WORD(8) "\n"
+	"	jne .Lrestart\n"
+	/* all is given back, this code too: munmap is called in libc and returns to the frame */
+	"	lea .Lstub(%rip), %rdi\n"
+	"	mov " WORD(0) ", %rsi\n"
+	"	mov " WORD(6) ", %rsp\n"
+	"	mov $11, %eax\n"
+	"	jmp *" WORD(7) "\n"
+	/* the way back by itself; the stub's stack is given back first */
+	".Lrestart:\n"
+	"	xor %ecx, %ecx\n"
+	"	xgetbv\n"
+	"	and $0xfff9ffff, %eax\n"
+	"	lea (.Lstub + 5120)(%rip), %rdi\n"
+	"	xrstor64 (%rdi)\n"
+	"	mov " WORD(10) ", %rsp\n"
+	"	lea (.Lstub + 20480)(%rip), %rdi\n"
+	"	mov $262144, %esi\n"
+	"	mov $11, %eax\n" /* munmap */
+	"	syscall\n"
 	/* a handler of a signal that waited until now runs on the thread's own stack */
 	"	mov $2, %edi\n"
-	"	lea " WORD(
-		11) ", %rsi\n"
-		    "	xor %edx, %edx\n"
-		    "	mov $8, %r10d\n" SYSCALL(14) "	mov " WORD(
-			    12) ", %rdi\n"
-				"	mov " WORD(
-					13) ", %rsi\n"
-					    "	mov " WORD(
-						    14) ", %rdx\n"
-							"	mov " WORD(
-								15) ", %r8\n"
-								    "	mov " WORD(
-									    16) ", %r9\n"
-										"	mov " WORD(
-											17) ", "
-											    "%r10\n"
-											    "	mov"
-											    " $219,"
-											    " %"
-											    "eax\n" /* restart_syscall */
-											    "	jmp"
-											    " "
-											    "*" WORD(
-												    9) "\n"
-												       "inject_stub_end:\n"
-												       ".popsection\n");
+	"	lea " WORD(11) ", %rsi\n"
+	"	xor %edx, %edx\n"
+	"	mov $8, %r10d\n"
+	"	mov $14, %eax\n" /* rt_sigprocmask */
+	"	syscall\n"
+	"	mov " WORD(12) ", %rdi\n"
+	"	mov " WORD(13) ", %rsi\n"
+	"	mov " WORD(14) ", %rdx\n"
+	"	mov " WORD(15) ", %r8\n"
+	"	mov " WORD(16) ", %r9\n"
+	"	mov " WORD(17) ", %r10\n"
+	"	mov $219, %eax\n" /* restart_syscall */
+	"	jmp *" WORD(9) "\n"
+	"inject_stub_end:\n"
+	".popsection\n");
+/* clang-format on */
 
 extern const char inject_stub_begin[], inject_stub_end[];
 
 const void *stub_code(size_t *size)
 {
-	*size = (size_t)(inject_stub_end - inject_stub_begin);
+	*size = (size_t)((uintptr_t)inject_stub_end - (uintptr_t)inject_stub_begin);
 	return inject_stub_begin;
 }
 

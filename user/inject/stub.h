@@ -61,7 +61,7 @@ enum stub_done { STUB_LOADED = 1, STUB_FAILED = 2 };
 /* Behind the code. 64-bit words by their number in stub.c; shared with the process: untrusted. */
 struct stub_data {
 	uint64_t mapping_bytes; /* 0 */
-	uint64_t left_bytes;	/* 1: of them stay mapped where it goes back by itself */
+	uint64_t pad0;		/* 1 */
 	uint64_t dlopen;	/* 2 */
 	uint64_t dlopen_flags;	/* 3 */
 	uint64_t dlerror;	/* 4; 0: none */
