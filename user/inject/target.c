@@ -166,13 +166,18 @@ static bool memfd_is_forbidden(void)
 	return forbidden;
 }
 
-/* dlopen finds a memory file by its name there. */
-static bool has_proc(pid_t pid)
+/* dlopen finds a memory file by its name there. A process that is about to end has no root. */
+static int check_proc(pid_t pid, char why[INJECT_WHY_BYTES])
 {
 	char name[64];
 
 	snprintf(name, sizeof(name), "/proc/%d/root/proc/uptime", pid);
-	return !access(name, F_OK);
+	if (!access(name, F_OK))
+		return 0;
+	snprintf(name, sizeof(name), "/proc/%d/root/", pid);
+	if (access(name, F_OK))
+		return refuse(why, -ESRCH, "it has ended");
+	return refuse(why, -ENOTSUP, "it has no /proc: mount one in its root");
 }
 
 static int check_process(struct target *target, char why[INJECT_WHY_BYTES])
@@ -192,8 +197,8 @@ static int check_process(struct target *target, char why[INJECT_WHY_BYTES])
 		err = check_kind(&info, status, why);
 	target->has_seccomp = keyed_number(status, "Seccomp:") == 2;
 	target->notify_signal = choose_signal(status_hex(status, "SigCgt:"));
-	if (!err && !has_proc(target->pid))
-		err = refuse(why, -ENOTSUP, "it has no /proc: mount one in its root");
+	if (!err)
+		err = check_proc(target->pid, why);
 	if (!err && memfd_is_forbidden())
 		err = refuse(why, -EPERM, "vm.memfd_noexec is 2: no code in memory files");
 	free(status);
