@@ -23,7 +23,7 @@
 
 #include <linux/types.h>
 
-#define PERFX_AGENT_VERSION 1
+#define PERFX_AGENT_VERSION 2
 /* The abstract socket's name, without the leading NUL. */
 #define PERFX_AGENT_SOCKET_VARIABLE "PERFX_GPU_SOCKET"
 
@@ -142,6 +142,7 @@ enum perfx_agent_record_kind {
 	PERFX_AGENT_NAME = 2,
 	PERFX_AGENT_ACTIVITY = 3,
 	PERFX_AGENT_CALL = 4,
+	PERFX_AGENT_DEVICE = 5,
 };
 
 struct perfx_agent_record {
@@ -162,13 +163,23 @@ struct perfx_agent_name {
 	__u32 flags; /* PERFX_AGENT_NAME_UNKNOWN */
 };
 
+/* A device as the process numbers it, which CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER permute, and
+ * what it is everywhere. Before the first activity. */
+struct perfx_agent_device {
+	struct perfx_agent_record hdr;
+	__u32 device; /* CUDA's ordinal */
+	__u32 pad;
+	__u8 uuid[16]; /* of the GPU, or of its part (MIG) */
+};
+
 /* Work of the device. What does not apply is 0. */
 struct perfx_agent_activity {
 	struct perfx_agent_record hdr;
 	__u64 start_ns, end_ns; /* CLOCK_MONOTONIC */
 	__u64 bytes;		/* COPY, MEMSET */
 	__u64 call;		/* CUPTI's correlation id */
-	__u32 device, stream;
+	__u32 device;		/* CUDA's ordinal */
+	__u32 stream;
 	__u32 name;  /* KERNEL */
 	__u32 graph; /* 0: in none */
 	__u32 grid[3], block[3];

@@ -60,6 +60,21 @@ def test_gpu_time_belongs_to_the_calling_function(tmp_path):
     assert launch["gpu_ns"] == 4500
 
 
+def test_devices_are_those_of_the_driver(tmp_path):
+    """CUDA_VISIBLE_DEVICES=1: the program's device 0 is the machine's GPU 1."""
+    script = tmp_path / "nvml"
+    script.write_text("nvmlInit 0 ok\nnvmlDeviceGetCount 0 2\n"
+                      "nvmlDeviceGetUUID 0 GPU-00000000-0000-0000-0000-000000000000\n"
+                      "nvmlDeviceGetUUID 1 GPU-01010101-0101-0101-0101-010101010101\n"
+                      "nvmlDeviceGetName 0 NVIDIA A2\n"
+                      "nvmlDeviceGetName 1 NVIDIA H100 80GB HBM3\n")
+    _, process, _ = traced(tmp_path, "records", "--gpu-devices", "0,1", STUB_DEVICES="1",
+                           NVML_STUB=str(script), LD_LIBRARY_PATH=str(WORKLOADS / "nvml"))
+    (device,) = process["gpu"]["devices"]
+    assert (device["index"], device["name"]) == (1, "NVIDIA H100 80GB HBM3")
+    assert device["uuid"] == "GPU-01010101-0101-0101-0101-010101010101"
+
+
 def test_beyond_the_limit_sums_are_exact(tmp_path):
     _, process, run = traced(tmp_path, "threads", "--gpu-max-events", "100")
     assert "more than 100 GPU events" in run.stderr

@@ -340,12 +340,14 @@ static void save_mappings(void)
 	save("mappings", "processes", 0, parts, FUZZ_COUNT(parts));
 }
 
-/* A name, an activity and a call, as fuzz_agent.c takes them. */
+/* A name, a device, an activity and a call, as fuzz_agent.c takes them. */
 static void save_ring(void)
 {
 	static const char text[16] = "_Z4gemmPfS_";
 	struct perfx_agent_name name = {
 		.hdr = {.size = sizeof(name) + sizeof(text), .kind = PERFX_AGENT_NAME}, .name = 1};
+	struct perfx_agent_device device = {
+		.hdr = {.size = sizeof(device), .kind = PERFX_AGENT_DEVICE}, .uuid = {0x5c, 0x89}};
 	struct perfx_agent_activity activity = {.hdr = {.size = sizeof(activity),
 							.kind = PERFX_AGENT_ACTIVITY},
 						.start_ns = 1000,
@@ -358,12 +360,11 @@ static void save_ring(void)
 					.end_ns = 950,
 					.name = 1,
 					.op = PERFX_GPU_OP_KERNEL};
-	uint64_t positions[2] = {sizeof(name) + sizeof(text) + sizeof(activity) + sizeof(call), 0};
-	const struct part parts[] = {{positions, sizeof(positions)},
-				     {&name, sizeof(name)},
-				     {text, sizeof(text)},
-				     {&activity, sizeof(activity)},
-				     {&call, sizeof(call)}};
+	uint64_t positions[2] = {
+		sizeof(name) + sizeof(text) + sizeof(device) + sizeof(activity) + sizeof(call), 0};
+	const struct part parts[] = {{positions, sizeof(positions)}, {&name, sizeof(name)},
+				     {text, sizeof(text)},	     {&device, sizeof(device)},
+				     {&activity, sizeof(activity)},  {&call, sizeof(call)}};
 
 	save("agent", "ring", 0, parts, FUZZ_COUNT(parts));
 }

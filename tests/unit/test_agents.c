@@ -12,6 +12,7 @@
 #include "perfx_agent.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
@@ -96,6 +97,19 @@ static uint32_t process_of(void *ctx, pid_t pid)
 	/* having stopped before it ended, it has executed another program */
 	return child_process + (got.states_count &&
 				got.states[got.states_count - 1].state == PERFX_GPU_AGENT_STOPPED);
+}
+
+/* NVML, which opens only after some questions and lists GPUs 0 and 1. */
+static int nvml_delay, nvml_asked;
+
+static int device_of(void *ctx, const char *uuid)
+{
+	(void)ctx;
+	if (nvml_asked++ < nvml_delay)
+		return -EAGAIN;
+	if (!strcmp(uuid, "GPU-00000000-0000-0000-0000-000000000000"))
+		return 0;
+	return strcmp(uuid, "GPU-01010101-0101-0101-0101-010101010101") ? -ENOENT : 1;
 }
 
 static void set_up(void)
@@ -416,6 +430,50 @@ Test(agents, an_executed_program_has_an_agent_of_its_own)
 	expect_kernels("before exec", 1, 10);
 	expect_kernels("gemm", 3, 3000);
 	cr_assert_eq(only(PERFX_GPU_OP_COPY, 101)->process, PROCESS + 1);
+}
+
+/* --- devices ---------------------------------------------------------------------------------- */
+
+static void expect_devices(const char *visible, uint32_t first, uint32_t second)
+{
+	char *environment[] = {NULL, NULL};
+
+	cr_assert_gt(asprintf(&environment[0], "STUB_DEVICES=%s", visible), 0);
+	run("devices", environment);
+	cr_assert_eq(only(PERFX_GPU_OP_KERNEL, 1)->device, first);
+	cr_assert_eq(only(PERFX_GPU_OP_KERNEL, 2)->device, second);
+}
+
+Test(agents, devices_are_numbered_as_nvml_numbers_them)
+{
+	parts.device_of = device_of;
+	expect_devices("10", 1, 0);
+}
+
+Test(agents, a_device_that_nvml_does_not_list_is_no_other)
+{
+	parts.device_of = device_of;
+	expect_devices("71", AGENT_DEVICES_UNLISTED, 1);
+}
+
+Test(agents, without_nvml_devices_keep_cudas_numbers)
+{
+	expect_devices("10", 0, 1);
+}
+
+Test(agents, nvml_that_is_being_opened_is_waited_for)
+{
+	parts.device_of = device_of;
+	nvml_delay = 3;
+	expect_devices("10", 1, 0);
+}
+
+/* Beyond two seconds nobody waits: the numbers are nobody else's. */
+Test(agents, nvml_that_does_not_open_is_not_waited_for)
+{
+	parts.device_of = device_of;
+	nvml_delay = INT_MAX;
+	expect_devices("10", AGENT_DEVICES_UNLISTED, AGENT_DEVICES_UNLISTED + 1);
 }
 
 /* --- how it ends ------------------------------------------------------------------------------ */

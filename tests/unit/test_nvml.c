@@ -110,8 +110,13 @@ Test(nvml, a_device)
 {
 	struct nvml *nvml = open_stub("");
 	struct nvml_device device;
+	struct nvml_uuids uuids;
 
 	cr_expect_eq(nvml__devices_count(nvml), 2);
+	nvml__uuids(nvml, &uuids);
+	cr_expect_eq(uuids.count, 2);
+	cr_expect_str_eq(uuids.text[0], "GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f");
+	cr_expect_str_eq(uuids.text[1], ""); /* it does not tell */
 	cr_expect_str_eq(nvml__driver(nvml), "580.65.06");
 	cr_assert_eq(nvml__device(nvml, 0, &device), 0);
 	cr_expect_str_eq(device.name, "NVIDIA H100 80GB HBM3");

@@ -60,13 +60,15 @@ static void say_cupti(void)
 	fflush(stdout);
 }
 
-static void put_kernel(const char *name, uint64_t duration_ns, uint32_t stream, uint32_t call)
+static void put_kernel_on(uint32_t device, const char *name, uint64_t duration_ns, uint32_t stream,
+			  uint32_t call)
 {
 	uint64_t start_ns = now_ns();
 
 	stub_put_kernel(&(struct stub_kernel){.name = name,
 					      .start_ns = start_ns,
 					      .end_ns = start_ns + duration_ns,
+					      .device = device,
 					      .stream = stream,
 					      .call = call,
 					      .grid = {8, 4, 2},
@@ -75,6 +77,11 @@ static void put_kernel(const char *name, uint64_t duration_ns, uint32_t stream, 
 					      .dynamic_shared = 2048,
 					      .registers = 40},
 			version);
+}
+
+static void put_kernel(const char *name, uint64_t duration_ns, uint32_t stream, uint32_t call)
+{
+	put_kernel_on(0, name, duration_ns, stream, call);
 }
 
 static void put_copy(uint8_t kind, uint8_t from, uint8_t to, uint64_t bytes, uint32_t call)
@@ -135,6 +142,14 @@ static void records(void)
 	for (uint32_t i = 0; i < 3; i++)
 		train_step(1 + 2 * i);
 	put_others();
+}
+
+/* As CUDA numbers them. */
+static void two_devices(void)
+{
+	await_agent();
+	put_kernel_on(0, "on the first", 10, 7, 1);
+	put_kernel_on(1, "on the second", 10, 7, 2);
 }
 
 /* All buffers are out: what follows is lost, and CUPTI counts it. */
@@ -282,6 +297,8 @@ int main(int argc, char **argv)
 		cuInit(0);
 	if (!strcmp(scenario, "records") || !strcmp(scenario, "exits"))
 		records();
+	else if (!strcmp(scenario, "devices"))
+		two_devices();
 	else if (!strcmp(scenario, "drops"))
 		drops();
 	else if (!strcmp(scenario, "threads"))

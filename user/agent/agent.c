@@ -331,8 +331,12 @@ static void work(void)
 		refuse("the tracer's messages are not understood");
 		return;
 	}
-	if (!wait_for_driver(start.deadline_ns, text, sizeof(text)) ||
-	    !cupti_open(*other_injection ? other_injection : NULL, text, sizeof(text)) ||
+	if (!wait_for_driver(start.deadline_ns, text, sizeof(text))) {
+		refuse(text);
+		return;
+	}
+	driver_tell_devices();
+	if (!cupti_open(*other_injection ? other_injection : NULL, text, sizeof(text)) ||
 	    !cupti_begin(start.level, start.flags, text, sizeof(text))) {
 		refuse(text);
 		return;

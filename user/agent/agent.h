@@ -107,6 +107,8 @@ extern struct cupti cupti;
  * release dies of it where there is no device. */
 enum driver { DRIVER_READY, DRIVER_NOT_YET, DRIVER_UNUSABLE };
 enum driver driver_look(char *why, size_t why_size);
+/* Puts what the driver's devices are into the ring. The driver is READY. */
+void driver_tell_devices(void);
 
 /* Finds CUPTI, and makes sure that it may be used here. False: why, one clause. injection: a
  * profiler that the driver has loaded before; NULL: none. */

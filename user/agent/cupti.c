@@ -65,6 +65,26 @@ enum driver driver_look(char *why, size_t why_size)
 	return DRIVER_READY;
 }
 
+void driver_tell_devices(void)
+{
+	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	int (*get_count)(int *) = dlsym(library, "cuDeviceGetCount");
+	int (*get)(int *, int) = dlsym(library, "cuDeviceGet");
+	int (*get_uuid)(void *, int) = dlsym(library, "cuDeviceGetUuid_v2");
+	int count = 0, handle;
+
+	if (!get_uuid) /* before CUDA 11.4; it does not tell the parts of a GPU apart */
+		get_uuid = dlsym(library, "cuDeviceGetUuid");
+	if (!get || !get_uuid || get_count(&count))
+		return;
+	for (int i = 0; i < count && i < PERFX_GPU_DEVICES_MAX; i++) {
+		struct perfx_agent_device record = {.device = (uint32_t)i};
+
+		if (!get(&handle, i) && !get_uuid(record.uuid, handle))
+			ring_put(&record, sizeof(record), PERFX_AGENT_DEVICE, NULL, 0);
+	}
+}
+
 /* --- the library ------------------------------------------------------------------------------ */
 
 struct mapped_search {

@@ -2,9 +2,9 @@
 #include "gpu/agent_events.h"
 
 #include "base/hash.h"
-#include "perfx_record.h"
 #include "proc/process.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +103,46 @@ uint32_t agent_events_thread(struct agent_events *events, uint32_t own_id)
 	return tid;
 }
 
+/* --- devices ---------------------------------------------------------------------------------- */
+
+/* "GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f", as NVML has it. */
+static void print_uuid(const uint8_t uuid[16], char text[48])
+{
+	static const char *const before[16] = {
+		[0] = "GPU-", [4] = "-", [6] = "-", [8] = "-", [10] = "-"};
+	size_t length = 0;
+
+	for (size_t i = 0; i < 16; i++)
+		length += (size_t)snprintf(text + length, 48 - length, "%s%02x",
+					   before[i] ? before[i] : "", uuid[i]);
+}
+
+/* The recording's number. uuid: "" unknown. */
+static uint8_t number_device(const struct gpu_events *all, uint32_t ordinal, const char *uuid)
+{
+	int number = all->device_of ? all->device_of(all->ctx, uuid) : -ENODEV;
+
+	if (number >= 0)
+		return (uint8_t)number;
+	if (number == -ENODEV)
+		return (uint8_t)ordinal;
+	return (uint8_t)(AGENT_DEVICES_UNLISTED + ordinal % AGENT_DEVICES_UNLISTED);
+}
+
+static void number_devices(struct agent_events *events)
+{
+	for (uint32_t i = 0; i < PERFX_GPU_DEVICES_MAX; i++)
+		events->devices[i] = number_device(events->all, i, "");
+}
+
+static void take_device(struct agent_events *events, const struct perfx_agent_device *device)
+{
+	char uuid[48];
+
+	print_uuid(device->uuid, uuid);
+	events->devices[device->device] = number_device(events->all, device->device, uuid);
+}
+
 /* --- records ---------------------------------------------------------------------------------- */
 
 /* An agent's names are numbered in the order in which they come, so a gap is of its making. */
@@ -136,7 +176,7 @@ static void take_activity(struct agent_events *events, const struct perfx_agent_
 		.bytes = from->bytes,
 		.call = from->call,
 		.process = events->process,
-		.device = from->device,
+		.device = events->devices[from->device],
 		.stream = from->stream,
 		.name = name_of(events, from->name),
 		.graph = from->graph,
@@ -186,6 +226,9 @@ void agent_events_take(struct agent_events *events, const union agent_record *re
 	case PERFX_AGENT_NAME:
 		take_name(events, &record->name, record->text);
 		break;
+	case PERFX_AGENT_DEVICE:
+		take_device(events, &record->device);
+		break;
 	case PERFX_AGENT_ACTIVITY:
 		take_activity(events, &record->activity);
 		break;
@@ -200,6 +243,7 @@ void agent_events_init(struct agent_events *events, struct gpu_events *all, pid_
 {
 	*events = (struct agent_events){.all = all, .pid = pid, .process = process};
 	events->has_own_pids = is_in_other_pid_namespace(pid);
+	number_devices(events);
 }
 
 void agent_events_clear(struct agent_events *events)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An agent's records → records of the stream: processes, threads and names by the recording's
- * numbers. Beyond a limit activities are summed up by kernel, stream and shape.
+ * An agent's records → records of the stream: processes, threads, devices and names by the
+ * recording's numbers. Beyond a limit activities are summed up by kernel, stream and shape.
  */
 #ifndef PERFX_GPU_AGENT_EVENTS_H
 #define PERFX_GPU_AGENT_EVENTS_H
@@ -10,9 +10,14 @@
 #include "decode/pack.h"
 #include "gpu/agent_ring.h"
 #include "gpu/gpu_names.h"
+#include "perfx_record.h"
 
 #include <stdint.h>
 #include <sys/types.h>
+
+/* Devices that NVML does not list (parts of a GPU: MIG) have numbers from here on, so that they
+ * take neither name nor peak of another. The driver has room for 32 GPUs. */
+#define AGENT_DEVICES_UNLISTED (PERFX_GPU_DEVICES_MAX / 2)
 
 /* --- what is shared by all processes of a recording ------------------------------------------- */
 
@@ -21,6 +26,9 @@ struct gpu_events {
 	struct gpu_names *names;   /* borrowed */
 	uint64_t events_max;	   /* activities and calls that become records of their own */
 	uint64_t begin_ns, end_ns; /* what starts before or after is not of the recording */
+	/* struct agents_parts */
+	int (*device_of)(void *ctx, const char *uuid);
+	void *ctx;
 	/* Kept here. */
 	uint64_t events_count;
 	uint64_t summed_count; /* activities beyond the limit */
@@ -40,7 +48,8 @@ struct agent_events {
 	pid_t pid;
 	uint32_t process;
 	bool has_own_pids; /* it lives in another pid namespace than the tracer */
-	uint32_t *names;   /* by the agent's number: ours */
+	uint8_t devices[PERFX_GPU_DEVICES_MAX]; /* by CUDA's ordinal: the recording's */
+	uint32_t *names;			/* by the agent's number: ours */
 	size_t names_capacity;
 	struct map64 threads; /* by the process's own thread id: the one that we see */
 };

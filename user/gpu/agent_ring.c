@@ -74,6 +74,11 @@ static bool name_is_good(union agent_record *record)
 	return true;
 }
 
+static bool device_is_good(const struct perfx_agent_device *device)
+{
+	return device->hdr.size == sizeof(*device) && device->device < PERFX_GPU_DEVICES_MAX;
+}
+
 static bool activity_is_good(const struct perfx_agent_activity *activity)
 {
 	return activity->hdr.size == sizeof(*activity) && activity->op > PERFX_GPU_OP_INVALID &&
@@ -93,6 +98,8 @@ static bool is_good(union agent_record *record)
 	switch (record->hdr.kind) {
 	case PERFX_AGENT_NAME:
 		return name_is_good(record);
+	case PERFX_AGENT_DEVICE:
+		return device_is_good(&record->device);
 	case PERFX_AGENT_ACTIVITY:
 		return activity_is_good(&record->activity);
 	case PERFX_AGENT_CALL:

@@ -29,6 +29,7 @@ void agent_ring_init(struct agent_ring *ring, void *memory, size_t bytes);
 /* A copy, whose sizes are right: text ends with NUL, enums are in range. */
 union agent_record {
 	struct perfx_agent_record hdr;
+	struct perfx_agent_device device;
 	struct perfx_agent_activity activity;
 	struct perfx_agent_call call;
 	struct {

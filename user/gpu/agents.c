@@ -22,6 +22,9 @@
 
 /* One that has connected and is not (yet) a traced process's. */
 #define STRANGER_NS 5000000000u
+/* NVML, by whose numbers devices are known, has answered by then; else theirs are unlisted. Less
+ * than an agent waits for START. */
+#define NVML_NS 2000000000u
 /* Two seconds for CUPTI, and what the machine takes. */
 #define STOP_MS 5000
 /* Of all connections, strangers among them. */
@@ -67,7 +70,12 @@ struct agents *agents__new(const struct agents_parts *parts)
 	agents->listen_fd = -1;
 	agents->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	agents->all = (struct gpu_events){
-		.sink = parts->sink, .names = parts->names, .events_max = parts->events_max};
+		.sink = parts->sink,
+		.names = parts->names,
+		.events_max = parts->events_max,
+		.device_of = parts->device_of,
+		.ctx = parts->ctx,
+	};
 	if (agents->epoll_fd >= 0)
 		return agents;
 	free(agents);
@@ -316,6 +324,12 @@ static struct agent *agent_of(const struct agents *agents, uint32_t process)
 	return NULL;
 }
 
+static bool waits_for_nvml(const struct agents *agents, const struct agent *agent)
+{
+	return clock_monotonic_ns() - agent->connected_ns < NVML_NS && agents->parts.device_of &&
+	       agents->parts.device_of(agents->parts.ctx, "") == -EAGAIN;
+}
+
 /* As soon as it is known which process's it is. A second one in a process is not let in. */
 static void try_to_start(struct agents *agents, struct agent *agent)
 {
@@ -325,7 +339,7 @@ static void try_to_start(struct agents *agents, struct agent *agent)
 	if ((process && agent_of(agents, process)) ||
 	    (!process && clock_monotonic_ns() - agent->connected_ns > STRANGER_NS))
 		end_agent(agent);
-	if (agent->state == AGENT_ENDED || !process)
+	if (agent->state == AGENT_ENDED || !process || waits_for_nvml(agents, agent))
 		return;
 	agent->process = process;
 	agent_events_init(&agent->events, &agents->all, agent->pid, agent->process);

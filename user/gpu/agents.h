@@ -25,6 +25,10 @@ struct agents_parts {
 	uint64_t events_max;	 /* --gpu-max-events */
 	/* The index of a traced process that has been described to the sink; 0: it is none. */
 	uint32_t (*process_of)(void *ctx, pid_t pid);
+	/* NVML's number of the GPU with this UUID, below PERFX_GPU_DEVICES_MAX / 2; -ENOENT: NVML
+	 * lists none; -ENODEV: there is no NVML, and devices keep CUDA's numbers; -EAGAIN: it is
+	 * still being opened. NULL: as -ENODEV. */
+	int (*device_of)(void *ctx, const char *uuid);
 	void *ctx;
 };
 

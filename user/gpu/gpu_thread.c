@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Who may touch what: `state` is behind the lock. In OPENING and WORKING all else is the thread's,
- * in every other state the owner's. So a stuck thread keeps its part, and nobody waits for it.
+ * in every other state the owner's; `uuids` does not change after OPENING. So a stuck thread keeps
+ * its part, and nobody waits for it.
  */
 #include "gpu/gpu_thread.h"
 
@@ -32,6 +33,7 @@ struct gpu_thread {
 	uint64_t asked_ns; /* when it began what it does */
 	bool overdue;	   /* it is given up */
 	struct nvml *nvml;
+	struct nvml_uuids uuids;
 	char why[192];
 	pid_t *pids;
 	size_t pids_count, pids_capacity;
@@ -214,6 +216,7 @@ static enum gpu_thread_state open_library(struct gpu_thread *thread)
 				       (err == -ENOENT || err == -ENODEV)
 			       ? GPU_THREAD_NOTHING
 			       : GPU_THREAD_FAILED;
+	nvml__uuids(thread->nvml, &thread->uuids);
 	return GPU_THREAD_IDLE;
 }
 
@@ -347,6 +350,11 @@ const char *gpu_thread__driver(const struct gpu_thread *thread)
 uint32_t gpu_thread__devices_count(const struct gpu_thread *thread)
 {
 	return nvml__devices_count(thread->nvml);
+}
+
+const struct nvml_uuids *gpu_thread__uuids(const struct gpu_thread *thread)
+{
+	return &thread->uuids;
 }
 
 const char *gpu_thread__why(const struct gpu_thread *thread)

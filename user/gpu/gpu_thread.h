@@ -62,6 +62,8 @@ void gpu_thread__release(struct gpu_thread *thread);
 /* IDLE: the version of the driver, and how many GPUs it has. */
 const char *gpu_thread__driver(const struct gpu_thread *thread);
 uint32_t gpu_thread__devices_count(const struct gpu_thread *thread);
+/* IDLE, WORKING, DONE: of all GPUs. */
+const struct nvml_uuids *gpu_thread__uuids(const struct gpu_thread *thread);
 /* FAILED, NOTHING: a line. */
 const char *gpu_thread__why(const struct gpu_thread *thread);
 /* Which of /dev/nvidia<N> a process has open, as bits; proc: "/proc". */

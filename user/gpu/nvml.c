@@ -446,14 +446,29 @@ static int get_handle(struct nvml *nvml, uint32_t index)
 	return 0;
 }
 
+static void read_uuid(struct nvml *nvml, const struct device *device, char uuid[NVML_UUID_BYTES])
+{
+	if (NVML(nvml, uuid, device->handle, uuid, NVML_UUID_BYTES) != DONE)
+		uuid[0] = '\0';
+}
+
+void nvml__uuids(struct nvml *nvml, struct nvml_uuids *uuids)
+{
+	uuids->count = nvml->count;
+	for (uint32_t i = 0; i < nvml->count; i++) {
+		uuids->text[i][0] = '\0';
+		if (!get_handle(nvml, i))
+			read_uuid(nvml, &nvml->devices[i], uuids->text[i]);
+	}
+}
+
 static void set_names(struct nvml *nvml, const struct device *device, struct nvml_device *out)
 {
 	unsigned minor = 0;
 
 	if (NVML(nvml, name, device->handle, out->name, sizeof(out->name)) != DONE)
 		out->name[0] = '\0';
-	if (NVML(nvml, uuid, device->handle, out->uuid, sizeof(out->uuid)) != DONE)
-		out->uuid[0] = '\0';
+	read_uuid(nvml, device, out->uuid);
 	if (NVML(nvml, minor, device->handle, &minor) == DONE)
 		out->minor = minor;
 }

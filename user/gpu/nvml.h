@@ -30,10 +30,20 @@ const char *nvml__driver(const struct nvml *nvml);
 /* GPUs, by index below it; at most PERFX_GPU_DEVICES_MAX. */
 uint32_t nvml__devices_count(const struct nvml *nvml);
 
+#define NVML_UUID_BYTES 96
+
+/* By index: "GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f"; "" is unknown. */
+struct nvml_uuids {
+	uint32_t count;
+	char text[PERFX_GPU_DEVICES_MAX][NVML_UUID_BYTES];
+};
+
+void nvml__uuids(struct nvml *nvml, struct nvml_uuids *uuids);
+
 /* What does not change. `record` is filled but for its header; what is unknown is 0, or "". */
 struct nvml_device {
 	struct perfx_gpu_device record;
-	char name[96], uuid[96], driver[80];
+	char name[96], uuid[NVML_UUID_BYTES], driver[80];
 	uint32_t minor; /* of /dev/nvidia<minor>; UINT32_MAX: unknown */
 };
 

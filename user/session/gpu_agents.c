@@ -96,6 +96,13 @@ static uint32_t process_of(void *ctx, pid_t pid)
 	return traced.process;
 }
 
+static int device_of(void *ctx, const char *uuid)
+{
+	const struct gpu_agents *gpu_agents = ctx;
+
+	return gpus__find(gpu_agents->parts.gpus, uuid);
+}
+
 struct gpu_agents *gpu_agents__new(const struct gpu_agents_parts *parts)
 {
 	const struct recorder_options *options = parts->options;
@@ -112,6 +119,7 @@ struct gpu_agents *gpu_agents__new(const struct gpu_agents_parts *parts)
 		.graph_nodes = options->gpu_graph_nodes,
 		.events_max = options->gpu_events_max,
 		.process_of = process_of,
+		.device_of = device_of,
 		.ctx = gpu_agents,
 	});
 	err = gpu_agents->agents ? 0 : -errno;

@@ -8,6 +8,7 @@
 
 #include "attach/tracer.h"
 #include "gpu/agents.h"
+#include "session/gpus.h"
 #include "session/process_table.h"
 #include "session/recorder.h"
 
@@ -37,6 +38,7 @@ struct gpu_agents_parts {
 	struct tracer *tracer;
 	struct process_table *processes;
 	struct gpu_names *names;
+	struct gpus *gpus; /* NULL: they are not sampled */
 	struct sink *sink;
 	struct profiler_watch *watch;
 };

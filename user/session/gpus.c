@@ -3,8 +3,10 @@
 
 #include "base/message.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The end of a recording waits so long for a sample. */
 #define LAST_NS 1000000000u
@@ -13,6 +15,7 @@ struct gpus {
 	struct gpus_parts parts;
 	struct gpu_thread *thread; /* NULL: it has failed */
 	uint64_t described;	   /* bits: GPU_DEVICE was emitted */
+	struct nvml_uuids uuids;   /* count 0: not known yet, or never */
 	struct pack_buffer buffer;
 };
 
@@ -149,6 +152,40 @@ void gpus__tick(struct gpus *gpus)
 	case GPU_THREAD_FAILED: /* heard of at the next sample */
 		break;
 	}
+}
+
+/* Kept, for the thread may fail later. 0 or -errno. */
+static int know_uuids(struct gpus *gpus)
+{
+	if (gpus->uuids.count)
+		return 0;
+	if (!gpus->thread)
+		return -ENODEV;
+	switch (gpu_thread__state(gpus->thread)) {
+	case GPU_THREAD_OPENING:
+		return -EAGAIN;
+	case GPU_THREAD_FAILED:
+	case GPU_THREAD_NOTHING:
+		return -ENODEV;
+	case GPU_THREAD_IDLE:
+	case GPU_THREAD_WORKING:
+	case GPU_THREAD_DONE:
+		break;
+	}
+	gpus->uuids = *gpu_thread__uuids(gpus->thread);
+	return 0;
+}
+
+int gpus__find(struct gpus *gpus, const char *uuid)
+{
+	int err = gpus ? know_uuids(gpus) : -ENODEV;
+
+	if (err)
+		return err;
+	for (uint32_t i = 0; *uuid && i < gpus->uuids.count; i++)
+		if (!strcmp(gpus->uuids.text[i], uuid))
+			return (int)i;
+	return -ENOENT;
 }
 
 void gpus__sample(struct gpus *gpus)

@@ -28,6 +28,9 @@ void gpus__free(struct gpus *gpus);
 void gpus__sample(struct gpus *gpus);
 /* Emits samples that have come meanwhile. */
 void gpus__tick(struct gpus *gpus);
+/* The index of the GPU with this UUID; -ENOENT: none has it; -EAGAIN: not known yet; -ENODEV: GPUs
+ * are not sampled, or there is no driver. */
+int gpus__find(struct gpus *gpus, const char *uuid);
 /* The last samples are waited for, for a moment. */
 void gpus__finish(struct gpus *gpus);
 

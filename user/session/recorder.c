@@ -476,6 +476,7 @@ static bool open_agents(struct recorder *recorder)
 					 .tracer = recorder->tracer,
 					 .processes = recorder->processes,
 					 .names = recorder->gpu_names,
+					 .gpus = recorder->gpus,
 					 .sink = recorder->sink,
 					 .watch = &recorder->profiler_watch};
 

@@ -8,6 +8,8 @@
 
 #define NOT_INITIALISED 3
 #define NO_DEVICE	100
+#define INVALID_DEVICE	101
+#define HANDLES		1000 /* which are no ordinals */
 
 static _Atomic int initialised;
 
@@ -24,6 +26,13 @@ __attribute__((noipa)) int cuInit(unsigned flags)
 	return getenv("STUB_NO_DEVICE") ? NO_DEVICE : 0;
 }
 
+static const char *visible(void)
+{
+	const char *text = getenv("STUB_DEVICES");
+
+	return text ? text : "0";
+}
+
 int cuDeviceGetCount(int *count)
 {
 	*count = 0;
@@ -31,7 +40,23 @@ int cuDeviceGetCount(int *count)
 		return NOT_INITIALISED;
 	if (getenv("STUB_NO_DEVICE"))
 		return NO_DEVICE;
-	*count = 1;
+	*count = (int)strlen(visible());
+	return 0;
+}
+
+int cuDeviceGet(int *device, int ordinal)
+{
+	if (ordinal < 0 || ordinal >= (int)strlen(visible()))
+		return INVALID_DEVICE;
+	*device = HANDLES + visible()[ordinal] - '0';
+	return 0;
+}
+
+int cuDeviceGetUuid_v2(unsigned char uuid[16], int device)
+{
+	if (device < HANDLES)
+		return INVALID_DEVICE;
+	memset(uuid, device - HANDLES, 16);
 	return 0;
 }
 

@@ -5,6 +5,7 @@
  *
  *	STUB_DRIVER=13000         cuDriverGetVersion
  *	STUB_NO_DEVICE=1          cuDeviceGetCount gives 100 after cuInit
+ *	STUB_DEVICES=10           the GPUs that are visible, a digit each; 0 alone without it
  *	STUB_CUPTI_VERSION=130001 cuptiGetVersion
  *	STUB_CUPTI_CRASH=1        each function dies of SIGSEGV before cuInit, as 13.2.86 without a
  *GPU STUB_CUPTI_FAIL=NAME:39   this function gives this error STUB_CUPTI_OTHER=NAME     somebody
@@ -23,6 +24,9 @@
 int cuInit(unsigned flags);
 int cuDeviceGetCount(int *count);
 int cuDriverGetVersion(int *version);
+int cuDeviceGet(int *device, int ordinal);
+/* Of GPU 1: 01010101-… */
+int cuDeviceGetUuid_v2(unsigned char uuid[16], int device);
 
 /* --- libcupti: what only the stub has --------------------------------------------------------- */
 
