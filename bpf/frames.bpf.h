@@ -598,7 +598,6 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	f->probe_ns = 0;
 	f->child_function = 0;
 	f->charged_ns = 0;
-	f->off_cpu_ns = t->off_cpu_ns;
 	f->perf = 0;
 	/* not with many stacks: other calls of the thread go on meanwhile */
 	if (perfx_perf_enabled && (probe->flags & PERFX_PROBE_F_PERF) && !perfx_many_stacks)
@@ -607,7 +606,7 @@ static __always_inline bool enter(struct thread *t, const struct perfx_probe *pr
 	if (by_return)
 		t->returns++;
 	/* last, so that the work above is not in the span */
-	f->start_ns = bpf_ktime_get_ns();
+	start_clocks(t, f);
 	return true;
 }
 

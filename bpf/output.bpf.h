@@ -272,11 +272,14 @@ static __always_inline void overflow_add(__u32 context, __u64 duration_ns, __u64
 		overflow_cost(node, outcome);
 }
 
-/* The part of a timed call in which its thread was off the CPU. */
+/* The part of a timed call in which its thread was off the CPU. The program may have been preempted
+ * since it took the time of the call's end: that is not the call's. */
 static __always_inline __u64 off_cpu_part(const struct thread *t, const struct frame *f,
-					  __u16 flags)
+					  __u64 duration_ns, __u16 flags)
 {
-	return flags ? 0 : t->off_cpu_ns - f->off_cpu_ns;
+	__u64 off_cpu_ns = flags ? 0 : t->off_cpu_ns - f->off_cpu_ns;
+
+	return off_cpu_ns < duration_ns ? off_cpu_ns : duration_ns;
 }
 
 /* All fields but the cost. */
@@ -303,7 +306,7 @@ static __always_inline void emit_span(struct thread *t, const struct frame *f, _
 {
 	const struct outcome *outcome = &t->outcome;
 	void *ring = ring_of(&perfx_spans, t->tid);
-	__u64 off_cpu_ns = off_cpu_part(t, f, flags);
+	__u64 off_cpu_ns = off_cpu_part(t, f, duration_ns, flags);
 	struct perfx_span *span;
 
 	span = ring ? bpf_ringbuf_reserve(ring, bytes, 0) : NULL;
@@ -337,7 +340,7 @@ static __always_inline void emit(struct thread *t, const struct frame *f, __u32 
 		frame_at(t, t->pending_flops - 1)->cost_state = PERFX_COST_NONE;
 		t->pending_flops = 0;
 	}
-	if (off_cpu_part(t, f, flags))
+	if (off_cpu_part(t, f, duration_ns, flags))
 		emit_span(t, f, depth, duration_ns, self_ns, flags, sizeof(struct perfx_span));
 	else if (t->outcome.state)
 		emit_span(t, f, depth, duration_ns, self_ns, flags, PERFX_SPAN_COST_BYTES);

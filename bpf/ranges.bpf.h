@@ -426,10 +426,9 @@ static __always_inline struct frame *open_range(struct thread *t,
 	f->function = function;
 	f->context = context;
 	f->entry = entry | (annotation->source & FRAME_SOURCE_MASK) << FRAME_SOURCE_SHIFT;
-	f->off_cpu_ns = t->off_cpu_ns;
 	t->depth++;
 	t->ranges++;
-	f->start_ns = bpf_ktime_get_ns();
+	start_clocks(t, f);
 	return f;
 }
 

@@ -220,6 +220,15 @@ static __always_inline struct frame *frame_at(struct thread *t, __u32 index)
 	return &t->frames[index & (PERFX_MAX_DEPTH - 1)];
 }
 
+/* A call or range begins. In this order: a program that is preempted between the two counts that as
+ * time of the call on the CPU, and not as time off it before it began. */
+static __always_inline void start_clocks(const struct thread *t, struct frame *f)
+{
+	f->start_ns = bpf_ktime_get_ns();
+	barrier();
+	f->off_cpu_ns = t->off_cpu_ns;
+}
+
 /* The calling context of a thread's innermost traced call; 0: none is open. sp: where its stack
  * ends. */
 static __always_inline __u32 open_context(struct task_struct *task, __u64 sp)
