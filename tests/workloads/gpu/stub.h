@@ -7,9 +7,9 @@
  *	STUB_NO_DEVICE=1          cuDeviceGetCount gives 100 after cuInit
  *	STUB_DEVICES=10           the GPUs that are visible, a digit each; 0 alone without it
  *	STUB_CUPTI_VERSION=130001 cuptiGetVersion
- *	STUB_CUPTI_CRASH=1        each function dies of SIGSEGV before cuInit, as 13.2.86 without a
- *GPU STUB_CUPTI_FAIL=NAME:39   this function gives this error STUB_CUPTI_OTHER=NAME     somebody
- *subscribed before
+ *	STUB_CUPTI_CRASH=1        each function dies of SIGSEGV before cuInit, as 13.2.86 does
+ *	STUB_CUPTI_FAIL=NAME:39   this function gives this error
+ *	STUB_CUPTI_OTHER=NAME     somebody subscribed before
  */
 #ifndef TESTS_WORKLOADS_GPU_STUB_H
 #define TESTS_WORKLOADS_GPU_STUB_H
