@@ -348,6 +348,7 @@ static void run_version(const char *version)
 
 	cr_assert_gt(asprintf(&environment[0], "STUB_CUPTI_VERSION=%s", version), 0);
 	run("records", environment);
+	free(environment[0]);
 	expect_records();
 }
 
@@ -440,6 +441,7 @@ static void expect_devices(const char *visible, uint32_t first, uint32_t second)
 
 	cr_assert_gt(asprintf(&environment[0], "STUB_DEVICES=%s", visible), 0);
 	run("devices", environment);
+	free(environment[0]);
 	cr_assert_eq(only(PERFX_GPU_OP_KERNEL, 1)->device, first);
 	cr_assert_eq(only(PERFX_GPU_OP_KERNEL, 2)->device, second);
 }

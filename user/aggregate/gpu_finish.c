@@ -415,12 +415,13 @@ static int fill_works(const struct gpu_ctx *ctx, uint32_t process, struct profil
 
 static int add_sync(struct profile_gpu *gpu, size_t *capacity, struct profile_gpu_sync more)
 {
-	struct profile_gpu_sync *sync = gpu->syncs, *end = gpu->syncs + gpu->syncs_count;
+	struct profile_gpu_sync *sync = NULL;
 
-	while (sync < end && (sync->function != more.function || sync->line != more.line ||
-			      strcmp(sync->name, more.name)))
-		sync++;
-	if (sync == end) {
+	for (size_t i = 0; i < gpu->syncs_count && !sync; i++)
+		if (gpu->syncs[i].function == more.function && gpu->syncs[i].line == more.line &&
+		    !strcmp(gpu->syncs[i].name, more.name))
+			sync = &gpu->syncs[i];
+	if (!sync) {
 		if (grow_array(&gpu->syncs, capacity, gpu->syncs_count + 1, sizeof(*gpu->syncs)))
 			return -ENOMEM;
 		sync = &gpu->syncs[gpu->syncs_count++];

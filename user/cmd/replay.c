@@ -36,9 +36,11 @@ static void say_damage(const char *path, const struct capture_damage *damage)
 			path, damage->strange_blocks);
 }
 
-/* Start and end of a capture, for bounds that count from its end. */
+/* Start and end of a capture, for bounds that count from its end: what the report calls its end, or
+ * of a capture that was cut off, the last call or counters. */
 struct extent {
 	uint64_t start_ns, end_ns;
+	bool ended; /* with an END record; the last counters may be younger */
 };
 
 static int note_extent(void *ctx, const struct event *event)
@@ -48,14 +50,15 @@ static int note_extent(void *ctx, const struct event *event)
 
 	if (event->kind == PERFX_KIND_HOST)
 		extent->start_ns = event->host.start_ns;
-	else if (event->kind == PERFX_KIND_END)
-		time_ns = event->end.time_ns;
 	else if (event->kind == PERFX_KIND_SPAN)
 		time_ns = event->span.start_ns + event->span.duration_ns;
 	else if (event->kind == PERFX_KIND_USAGE)
 		time_ns = event->usage.time_ns;
-	if (time_ns > extent->end_ns)
+	if (event->kind == PERFX_KIND_END)
+		extent->end_ns = event->end.time_ns;
+	else if (time_ns > extent->end_ns && !extent->ended)
 		extent->end_ns = time_ns;
+	extent->ended = extent->ended || event->kind == PERFX_KIND_END;
 	return 0;
 }
 
