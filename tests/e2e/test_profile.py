@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import tempfile
 
+import pytest
+
 from conftest import PERFX, TOP
 
 PYTHON = "/usr/bin/python3"
@@ -43,6 +45,7 @@ assert "cbrt" in str(stats)
     assert json.loads(run.stdout) == [1000, 1000, 7, 1]
 
 
+@pytest.mark.alone  # beside other tests, one of two that attach at the same moment has been seen to count nothing
 def test_twice_at_once():
     """One inside the other, and two threads at the same time, each with a tracer of its own."""
     run = run_python("""
