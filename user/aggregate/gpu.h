@@ -29,7 +29,7 @@ struct gpu_work_key {
 _Static_assert(sizeof(struct gpu_work_key) == 40, "hashed as bytes");
 
 /* From where a kind of work was handed over; of calls, who made them. */
-#define GPU_CALLERS_MAX 16 /* of a kind of work; more are not told apart */
+#define GPU_CALLERS_MAX 16 /* of a kind of work; more are not distinguished */
 
 struct gpu_caller {
 	uint32_t context; /* 0: not known */

@@ -36,6 +36,8 @@ struct tracer {
 	struct accounted_runs forgotten[TRACER_PROGRAMS];
 };
 
+/* The elements of an array map; NULL: it cannot be mapped. The caller unmaps them. */
+void *tracer_map_table(struct bpf_map *map, size_t bytes, int protection);
 /* It may not be loaded. */
 struct bpf_program *tracer_program_of(const struct tracer *tracer, enum tracer_program which);
 

@@ -266,7 +266,7 @@ static int load_parts(struct tracer *tracer, const struct tracer_options *option
 	return open_and_load(tracer, options, features);
 }
 
-static void *map_table(struct bpf_map *map, size_t bytes, int protection)
+void *tracer_map_table(struct bpf_map *map, size_t bytes, int protection)
 {
 	void *table = mmap(NULL, bytes, protection, MAP_SHARED, bpf_map__fd(map), 0);
 
@@ -282,20 +282,21 @@ static int map_tables(struct tracer *tracer)
 	_Static_assert(sizeof(struct perfx_context_node) % 8 == 0, "stride of the table");
 	tracer->probes_bytes = page_round(tracer->probes_max * sizeof(struct perfx_probe));
 	tracer->contexts_bytes = page_round(PERFX_MAX_CONTEXTS * sizeof(struct perfx_context_node));
-	tracer->probes =
-		map_table(skel->maps.perfx_probes, tracer->probes_bytes, PROT_READ | PROT_WRITE);
-	tracer->contexts = map_table(skel->maps.perfx_contexts, tracer->contexts_bytes,
-				     PROT_READ | PROT_WRITE);
+	tracer->probes = tracer_map_table(skel->maps.perfx_probes, tracer->probes_bytes,
+					  PROT_READ | PROT_WRITE);
+	tracer->contexts = tracer_map_table(skel->maps.perfx_contexts, tracer->contexts_bytes,
+					    PROT_READ | PROT_WRITE);
 	_Static_assert(sizeof(struct perfx_name) % 8 == 0, "stride of the table");
 	tracer->names_bytes = page_round(PERFX_MAX_NAMES * sizeof(struct perfx_name));
-	tracer->names = map_table(skel->maps.perfx_names, tracer->names_bytes, PROT_READ);
+	tracer->names = tracer_map_table(skel->maps.perfx_names, tracer->names_bytes, PROT_READ);
 	_Static_assert(sizeof(struct perfx_gpu_sum) % 8 == 0, "stride of the table");
 	tracer->gpu_sums =
-		map_table(skel->maps.perfx_gpu_sums,
-			  page_round(PERFX_MAX_GPU_SUMS * sizeof(*tracer->gpu_sums)), PROT_READ);
-	tracer->gates = map_table(skel->maps.perfx_gates,
-				  page_round(PERFX_MAX_GATES * sizeof(*tracer->gates)),
-				  PROT_READ | PROT_WRITE);
+		tracer_map_table(skel->maps.perfx_gpu_sums,
+				 page_round(PERFX_MAX_GPU_SUMS * sizeof(*tracer->gpu_sums)),
+				 PROT_READ);
+	tracer->gates = tracer_map_table(skel->maps.perfx_gates,
+					 page_round(PERFX_MAX_GATES * sizeof(*tracer->gates)),
+					 PROT_READ | PROT_WRITE);
 	return tracer->probes && tracer->contexts && tracer->names && tracer->gpu_sums &&
 			       tracer->gates
 		       ? 0

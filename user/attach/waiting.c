@@ -2,6 +2,7 @@
 #include "attach/waiting.h"
 
 #include "attach/links.h"
+#include "attach/tracer_internal.h"
 #include "perfx.skel.h"
 
 #include <bpf/bpf.h>
@@ -41,13 +42,6 @@ void waiting_open(struct perfx_bpf *skel, bool wanted)
 	bpf_map__set_max_entries(skel->maps.perfx_wait_sums, SUMS_COUNT);
 }
 
-static void *map_table(struct bpf_map *map, size_t bytes)
-{
-	void *table = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
-
-	return table == MAP_FAILED ? NULL : table;
-}
-
 struct waiting *waiting__new(struct perfx_bpf *skel)
 {
 	struct waiting *waiting = calloc(1, sizeof(*waiting));
@@ -58,8 +52,10 @@ struct waiting *waiting__new(struct perfx_bpf *skel)
 	if (!waiting)
 		return NULL;
 	waiting->skel = skel;
-	waiting->waiters = map_table(skel->maps.perfx_waiters, waiters_bytes);
-	waiting->sums = map_table(skel->maps.perfx_wait_sums, sums_bytes);
+	waiting->waiters =
+		tracer_map_table(skel->maps.perfx_waiters, waiters_bytes, PROT_READ | PROT_WRITE);
+	waiting->sums =
+		tracer_map_table(skel->maps.perfx_wait_sums, sums_bytes, PROT_READ | PROT_WRITE);
 	if (waiting->waiters && waiting->sums)
 		return waiting;
 	waiting__free(waiting);

@@ -42,7 +42,7 @@ struct agent {
 	int fd; /* -1: closed */
 	pid_t pid;
 	uint32_t process;
-	bool was_asked; /* to step aside */
+	bool steps_aside; /* it was asked to */
 	uint64_t connected_ns;
 	uint32_t tid; /* of the agent's thread; 0: not known */
 	struct agent_ring ring;
@@ -525,9 +525,9 @@ void agents__step_aside(struct agents *agents, uint32_t process)
 {
 	struct agent *agent = agent_of(agents, process);
 
-	if (!agent || agent->was_asked)
+	if (!agent || agent->steps_aside)
 		return;
-	agent->was_asked = true;
+	agent->steps_aside = true;
 	send_request(agent, PERFX_AGENT_STEP_ASIDE);
 }
 

@@ -353,11 +353,11 @@ static bool is_injected(const struct finding *finding, const struct symbol *symb
 	       begins_with(symbol->name, "nvtx");
 }
 
-static int put_aside(struct symbol *aside, const struct symbol *symbol)
+static int defer(struct symbol *deferred, const struct symbol *symbol)
 {
-	*aside = *symbol;
-	aside->name = strdup(symbol->name);
-	return aside->name ? 0 : -ENOMEM;
+	*deferred = *symbol;
+	deferred->name = strdup(symbol->name);
+	return deferred->name ? 0 : -ENOMEM;
 }
 
 static int offer(const struct symbol *symbol, void *ctx)
@@ -383,13 +383,13 @@ static int offer(const struct symbol *symbol, void *ctx)
 	if (!strcmp(symbol->name, ENTER_NAMED))
 		finding->named = symbol->vaddr;
 	if (annotation.action == PERFX_ANNOTATION_BEGIN && !finding->returning.name)
-		return put_aside(&finding->returning, symbol);
+		return defer(&finding->returning, symbol);
 	if (annotation.action == PERFX_ANNOTATION_OPEN && !annotation.text)
-		return finding->nameless.name ? 0 : put_aside(&finding->nameless, symbol);
+		return finding->nameless.name ? 0 : defer(&finding->nameless, symbol);
 	return add_annotation(finding, symbol, &annotation, shown);
 }
 
-static int add_aside(struct finding *finding, const struct symbol *symbol)
+static int add_deferred_symbol(struct finding *finding, const struct symbol *symbol)
 {
 	enum host_level level;
 	struct perfx_annotation annotation;
@@ -410,12 +410,12 @@ static bool passes_named(const struct finding *finding)
 	       site_calls(finding->image, returning->vaddr, returning->size, finding->named);
 }
 
-static int add_put_aside(struct finding *finding)
+static int add_deferred(struct finding *finding)
 {
-	int err = finding->old_torch ? add_aside(finding, &finding->nameless) : 0;
+	int err = finding->old_torch ? add_deferred_symbol(finding, &finding->nameless) : 0;
 
 	if (!err && !passes_named(finding))
-		err = add_aside(finding, &finding->returning);
+		err = add_deferred_symbol(finding, &finding->returning);
 	return err;
 }
 
@@ -465,7 +465,7 @@ int plan_annotations(struct plan *plan, struct image *image, size_t module)
 		return 0;
 	err = worth ? image__each_function(image, offer, &finding) : 0;
 	if (!err)
-		err = add_put_aside(&finding);
+		err = add_deferred(&finding);
 	free((char *)finding.nameless.name);
 	free((char *)finding.returning.name);
 	skip_unseen(&finding);
