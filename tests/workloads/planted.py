@@ -1,0 +1,395 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Trainers with one planted fault each, and healthy ones: `planted.py FAULT [--fixed]`. It prints "ready PID" when it
+is warm, trains until its standard input is closed, and prints as one line of JSON what it has measured itself since:
+steps, their average time, and how much of it was the fault. --fixed trains with the remedy that a report should name.
+JAX and NumPy trainers mark their steps with nothing: their period has to be found."""
+
+import argparse
+import gc
+import json
+import math
+import multiprocessing
+import os
+import random
+import select
+import sys
+import tempfile
+import threading
+import time
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when it is loaded
+
+import numpy as np
+
+import gate
+
+BATCH = 32
+SIDE = 28
+
+
+class Clock:
+    """How long the planted parts take."""
+
+    def __init__(self):
+        self.ns = 0
+
+    def __enter__(self):
+        self.begun = time.perf_counter_ns()
+
+    def __exit__(self, *_):
+        self.ns += time.perf_counter_ns() - self.begun
+
+
+class Trainer:
+    """A healthy one: a CNN, whose data is in memory. A fault replaces a part of it."""
+
+    THREADS = 1
+
+    def __init__(self, fixed):
+        import torch
+        self.torch, self.fixed, self.planted, self.steps = torch, fixed, Clock(), 0
+        torch.manual_seed(1)
+        torch.set_num_threads(self.THREADS)
+        self.pictures = torch.rand(BATCH, 1, SIDE, SIDE)
+        self.labels = torch.randint(10, (BATCH,))
+        self.model = self.build()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-4)
+        self.prepare()
+
+    def build(self):
+        nn = self.torch.nn
+        return nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+                             nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+                             nn.Flatten(), nn.Linear(32 * 49, 10))
+
+    def prepare(self):
+        pass
+
+    def batch(self):
+        return self.pictures
+
+    def forward(self, batch):
+        return self.torch.nn.functional.cross_entropy(self.model(batch), self.labels)
+
+    def end(self, loss):
+        pass
+
+    def step(self):
+        self.optimizer.zero_grad()
+        loss = self.forward(self.batch())
+        loss.backward()
+        self.optimizer.step()
+        self.end(loss)
+        self.steps += 1
+
+
+class Transformer(Trainer):
+    """A healthy one."""
+
+    def build(self):
+        nn = self.torch.nn
+        layer = nn.TransformerEncoderLayer(SIDE * 8, 8, SIDE * 32, dropout=0.0, batch_first=True)
+        return nn.Sequential(nn.Flatten(1, 2), nn.Linear(SIDE, SIDE * 8), nn.TransformerEncoder(layer, 2),
+                             nn.Flatten(), nn.Linear(SIDE * SIDE * 8, 10))
+
+
+class Normalized:
+    """A data set whose samples are made by Python, value by value."""
+
+    def __init__(self, torch):
+        self.torch = torch
+        self.raw = [random.random() for _ in range(SIDE * SIDE)]
+
+    def __len__(self):
+        return 1 << 30
+
+    def __getitem__(self, index):
+        return self.torch.tensor(normalize(self.raw, index % 7)).view(1, SIDE, SIDE)
+
+
+def normalize(values, shift):
+    return [(value - 0.5) * 2.0 + math.sqrt(shift) for value in values]
+
+
+class Starved(Trainer):
+    """A DataLoader without workers. The remedy: two."""
+
+    def prepare(self):
+        loader = self.torch.utils.data.DataLoader(Normalized(self.torch), BATCH, num_workers=2 if self.fixed else 0)
+        self.batches = iter(loader)
+
+    def batch(self):
+        with self.planted:
+            return next(self.batches)
+
+
+class Python(Trainer):
+    """Preprocessing in pure Python, in the training loop. The remedy: NumPy."""
+
+    def prepare(self):
+        self.raw = [[random.random() for _ in range(SIDE * SIDE)] for _ in range(BATCH)]
+        self.array = np.array(self.raw, dtype=np.float32)
+
+    def normalized(self):
+        if self.fixed:
+            return (self.array - 0.5) * 2.0
+        return np.array([normalize(row, 1) for row in self.raw], dtype=np.float32)
+
+    def batch(self):
+        with self.planted:
+            values = self.normalized()
+        return self.torch.from_numpy(values).view(BATCH, 1, SIDE, SIDE)
+
+
+class Oversubscribed(Trainer):
+    """Four threads for each CPU. The remedy: one."""
+
+    THREADS = 4 * os.cpu_count()
+
+    def prepare(self):
+        if self.fixed:
+            self.torch.set_num_threads(os.cpu_count())
+
+
+class Kept(Trainer):
+    """Losses are kept with all that is needed to differentiate them. The remedy: their values."""
+
+    def prepare(self):
+        self.losses = []
+
+    def end(self, loss):
+        self.losses.append(loss.item() if self.fixed else self.forward(self.pictures))
+
+
+class Tiny(Trainer):
+    """A running average of a thousand scalars, one by one. The remedy: as one tensor."""
+
+    def prepare(self):
+        self.averages = [self.torch.zeros(()) for _ in range(1000)]
+        self.average = self.torch.zeros(1000)
+
+    def end(self, loss):
+        with self.planted, self.torch.no_grad():
+            if self.fixed:
+                self.average.mul_(0.99).add_(loss, alpha=0.01)
+                return
+            for average in self.averages:
+                average.mul_(0.99).add_(loss, alpha=0.01)
+
+
+class Float64(Trainer):
+    """NumPy's default dtype has come into the model. The remedy: float32."""
+
+    def build(self):
+        nn = self.torch.nn
+        return nn.Sequential(nn.Flatten(), nn.Linear(SIDE * SIDE, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU(),
+                             nn.Linear(2048, 10))
+
+    def prepare(self):
+        self.pictures = self.torch.from_numpy(np.random.rand(BATCH, 1, SIDE, SIDE))
+        if self.fixed:
+            self.pictures = self.pictures.float()
+        else:
+            self.model.double()
+
+
+class Copies(Trainer):
+    """Pictures as they are stored (bytes, channels last) are converted in each step, all of them. The remedy: once."""
+
+    def prepare(self):
+        self.stored = self.torch.randint(256, (4096, SIDE, SIDE, 3), dtype=self.torch.uint8)
+        self.converted = self.convert()
+
+    def convert(self):
+        return self.stored.permute(0, 3, 1, 2).float().div(255).contiguous()
+
+    def batch(self):
+        with self.planted:
+            pictures = self.converted if self.fixed else self.convert()
+        return pictures[:BATCH, :1].contiguous()
+
+
+class Gil(Trainer):
+    """A thread that never waits. The remedy: it sleeps between looks."""
+
+    def prepare(self):
+        threading.Thread(target=self.watch, name="watcher", daemon=True).start()
+
+    def watch(self):
+        looks = 0
+        while True:
+            looks += 1
+            if self.fixed:
+                time.sleep(0.1)
+
+
+class Saves(Trainer):
+    """A checkpoint every 20 steps, in the training loop. The remedy: every 200."""
+
+    def prepare(self):
+        self.ballast = [self.torch.rand(1 << 20) for _ in range(16)]
+        self.file = tempfile.NamedTemporaryFile(prefix="checkpoint-", dir="/var/tmp")
+
+    def save(self):
+        self.file.seek(0)
+        self.torch.save([self.model.state_dict(), self.ballast], self.file)
+        self.file.flush()
+        os.fsync(self.file.fileno())
+
+    def end(self, loss):
+        if self.steps % (200 if self.fixed else 20) == 19:
+            with self.planted:
+                self.save()
+
+
+class Convoy(Trainer):
+    """Four threads and the trainer update one table, under one lock. The remedy: each has its own."""
+
+    def prepare(self):
+        self.lock, self.table = threading.Lock(), np.ones(1 << 22)
+        for number in range(4):
+            threading.Thread(target=self.update, name=f"updater-{number}", daemon=True).start()
+
+    def update(self):
+        lock, table = (threading.Lock(), self.table.copy()) if self.fixed else (self.lock, self.table)
+        while True:
+            with lock:
+                np.add(table, 1, out=table)
+            time.sleep(0.001)
+
+    def end(self, loss):
+        with self.planted:
+            with self.lock:
+                self.table[0] += 1
+
+
+class Garbage(Trainer):
+    """A large index of containers, and so many new ones that the collector looks through all of it in each step.
+    The remedy: gc.freeze()."""
+
+    def prepare(self):
+        self.index = [[number] for number in range(400_000)]
+        gc.set_threshold(700, 5, 1)
+        gc.callbacks.append(self.collected)
+        if self.fixed:
+            gc.freeze()
+
+    def collected(self, phase, info):
+        if phase == "start":
+            self.planted.__enter__()
+        else:
+            self.planted.__exit__()
+
+    def end(self, loss):
+        records = [{"step": self.steps, "row": [row]} for row in range(6000)]
+        self.index[self.steps % 1000] = records[0]["row"]
+        # as long as all of the index seems short, the collector leaves it alone
+        gc.collect()
+
+
+class Rival(Trainer):
+    """Other programs on the CPUs, two for each. The remedy: none."""
+
+    THREADS = os.cpu_count()
+
+    def prepare(self):
+        if self.fixed:
+            return
+        for _ in range(2 * os.cpu_count()):
+            multiprocessing.Process(target=burn, daemon=True).start()
+
+
+def burn():
+    with open("/proc/self/comm", "w", encoding="ascii") as comm:
+        comm.write("rival")
+    while True:
+        sum(range(100_000))
+
+
+class NumPy:
+    """A healthy one, without a framework: a linear regression."""
+
+    def __init__(self, fixed):
+        random.seed(1)
+        self.fixed, self.planted, self.steps = fixed, Clock(), 0
+        self.x, self.y = np.random.rand(2048, 1024), np.random.rand(2048, 8)
+        self.weights = np.zeros((1024, 8))
+
+    def step(self):
+        error = self.x @ self.weights - self.y
+        self.weights -= 1e-4 * (self.x.T @ error) / len(self.x)
+        self.gram = self.x.T @ self.x
+        self.steps += 1
+
+
+class Jax:
+    """A healthy one: an MLP under jit."""
+
+    SHAPES = 1
+
+    def __init__(self, fixed):
+        import jax
+        import jax.numpy as jnp
+        self.jnp, self.fixed, self.planted, self.steps = jnp, fixed, Clock(), 0
+        keys = jax.random.split(jax.random.PRNGKey(1), 3)
+        self.weights = [jax.random.normal(key, shape) * 0.02
+                        for key, shape in zip(keys, [(SIDE * SIDE, 1024), (1024, 1024), (1024, 10)])]
+
+        def loss(weights, x):
+            for weight in weights[:-1]:
+                x = jax.nn.relu(x @ weight)
+            return (x @ weights[-1]).mean()
+
+        def train_step(weights, x):
+            value, slopes = jax.value_and_grad(loss)(weights, x)
+            return value, [weight - 1e-4 * slope for weight, slope in zip(weights, slopes)]
+
+        self.train_step = jax.jit(train_step)
+
+    def rows(self):
+        return 256
+
+    def step(self):
+        value, self.weights = self.train_step(self.weights, np.ones((self.rows(), SIDE * SIDE), np.float32))
+        value.block_until_ready()
+        self.steps += 1
+
+
+class Recompiling(Jax):
+    """The last batch of each epoch has a length of its own, and an epoch has five. The remedy: padding."""
+
+    def rows(self):
+        return 256 if self.fixed or self.steps % 5 else 100 + self.steps // 5
+
+
+FAULTS = {"none": Trainer, "transformer": Transformer, "numpy": NumPy, "jax": Jax, "starved": Starved,
+          "python": Python, "oversubscribed": Oversubscribed, "kept": Kept, "tiny": Tiny, "float64": Float64,
+          "copies": Copies, "gil": Gil, "saves": Saves, "convoy": Convoy, "garbage": Garbage, "rival": Rival,
+          "recompiling": Recompiling}
+
+WARM = 5
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("fault", choices=FAULTS)
+    parser.add_argument("--fixed", action="store_true")
+    args = parser.parse_args()
+    trainer = FAULTS[args.fault](args.fixed)
+    stop = select.poll()
+    stop.register(sys.stdin, select.POLLHUP)
+    for _ in range(WARM):
+        trainer.step()
+    trainer.planted.ns = 0
+    gate.say(f"ready {os.getpid()}")
+    begun = time.perf_counter_ns()
+    while not stop.poll(0):
+        trainer.step()
+    count = trainer.steps - WARM
+    gate.say(json.dumps({"steps": count, "step_ns": (time.perf_counter_ns() - begun) // count,
+                         "planted_ns": trainer.planted.ns // count}))
+
+
+if __name__ == "__main__":
+    main()
