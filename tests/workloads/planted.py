@@ -7,6 +7,7 @@ JAX and NumPy trainers mark their steps with nothing: their period has to be fou
 
 import argparse
 import gc
+import hashlib
 import json
 import math
 import multiprocessing
@@ -288,6 +289,76 @@ class Garbage(Trainer):
         gc.collect()
 
 
+class Pipe(Starved):
+    """One process makes batches, too slowly. The remedy: it makes one and sends that again and again."""
+
+    def prepare(self):
+        self.pipe, end = multiprocessing.Pipe()
+        multiprocessing.Process(target=self.feed, args=(end,), daemon=True).start()
+
+    def augment(self, row):
+        for _ in range(8):
+            row = normalize(row, 1)
+        return row
+
+    def feed(self, pipe):
+        raw = [[random.random() for _ in range(SIDE * SIDE)] for _ in range(BATCH)]
+        batch = b""
+        while True:
+            if not (batch and self.fixed):
+                batch = np.array([self.augment(row) for row in raw], dtype=np.float32).tobytes()
+            pipe.send_bytes(batch)
+
+    def batch(self):
+        with self.planted:
+            data = self.pipe.recv_bytes()
+        return self.torch.frombuffer(bytearray(data), dtype=self.torch.float32).view(BATCH, 1, SIDE, SIDE)
+
+
+class Lock(Trainer):
+    """A thread has a lock most of the time, without the GIL. The remedy: for a shorter time."""
+
+    def prepare(self):
+        self.lock = threading.Lock()
+        threading.Thread(target=self.hold, name="holder", daemon=True).start()
+
+    def hold(self):
+        data = bytes(1 << 23)
+        while True:
+            with self.lock:
+                hashlib.sha256(data[:1 << 10] if self.fixed else data)
+            time.sleep(0.001)
+
+    def batch(self):
+        with self.planted, self.lock:
+            return self.pictures
+
+
+class Synced(Trainer):
+    """Each step's result is on the disk before the next. The remedy: the kernel writes when it likes."""
+
+    def prepare(self):
+        self.file = tempfile.NamedTemporaryFile(prefix="results-", dir="/var/tmp")
+        self.part = os.urandom(1 << 20)
+
+    def end(self, loss):
+        with self.planted:
+            self.file.seek(0)
+            for _ in range(8):
+                self.file.write(self.part)
+                self.file.flush()
+                if not self.fixed:
+                    os.fsync(self.file.fileno())
+
+
+class Sleep(Trainer):
+    """It sleeps between steps. The remedy: it does not."""
+
+    def end(self, loss):
+        with self.planted:
+            time.sleep(0 if self.fixed else 0.01)
+
+
 class Rival(Trainer):
     """Other programs on the CPUs, two for each. The remedy: none."""
 
@@ -366,7 +437,7 @@ class Recompiling(Jax):
 FAULTS = {"none": Trainer, "transformer": Transformer, "numpy": NumPy, "jax": Jax, "starved": Starved,
           "python": Python, "oversubscribed": Oversubscribed, "kept": Kept, "tiny": Tiny, "float64": Float64,
           "copies": Copies, "gil": Gil, "saves": Saves, "convoy": Convoy, "garbage": Garbage, "rival": Rival,
-          "recompiling": Recompiling}
+          "recompiling": Recompiling, "pipe": Pipe, "lock": Lock, "synced": Synced, "sleep": Sleep}
 
 WARM = 5
 
