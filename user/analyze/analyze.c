@@ -56,8 +56,38 @@ void add_function_name(struct text *text, const struct profile *profile, uint32_
 	text_clear(&name);
 }
 
+double rules_unit_ns(const struct rules_ctx *ctx)
+{
+	const struct profile_steps *steps = &ctx->process->steps;
+
+	return steps->count && steps->avg_ns ? (double)steps->avg_ns : 1e9;
+}
+
+enum finding_severity rules_severity(const struct rules_ctx *ctx, double gain_ns)
+{
+	double share = gain_ns / rules_unit_ns(ctx);
+
+	if (share >= GAIN_HIGH)
+		return FINDING_HIGH;
+	return share >= GAIN_MEDIUM ? FINDING_MEDIUM : FINDING_LOW;
+}
+
+/* A copy, for findings outlive the profile. */
+static int copy_place(struct finding_place *place, const struct profile_frame *frame)
+{
+	if (!frame)
+		return 0;
+	place->function = strdup(frame->function);
+	place->file = strdup(frame->file);
+	place->line = frame->line;
+	return place->function && place->file ? 0 : -ENOMEM;
+}
+
 static void finding_clear(struct finding *finding)
 {
+	free(finding->place.function);
+	free(finding->place.file);
+	free(finding->look);
 	free(finding->subject);
 	free(finding->evidence);
 	free(finding->threshold);
@@ -70,8 +100,11 @@ void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severit
 {
 	struct finding finding = {
 		.kind = kind,
+		.bottleneck = note->bottleneck,
 		.severity = severity,
 		.weight = weight,
+		.gain_ns = note->gain_ns,
+		.confidence = note->confidence,
 		.of_function = note->of_function,
 		.partial = ctx->profile->partial & PROFILE_PARTIAL_LOSSY,
 		.subject = text_take(&note->subject),
@@ -80,10 +113,11 @@ void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severit
 		.suggestion = text_take(&note->suggestion),
 		.headline = text_take(&note->headline),
 		.share = note->share,
+		.look = strdup(note->look ? note->look : ""),
 	};
 
-	if (!finding.subject || !finding.evidence || !finding.threshold || !finding.suggestion ||
-	    !finding.headline ||
+	if (copy_place(&finding.place, note->place) || !finding.look || !finding.subject ||
+	    !finding.evidence || !finding.threshold || !finding.suggestion || !finding.headline ||
 	    grow_array(&ctx->findings, &ctx->findings_capacity, ctx->findings_count + 1,
 		       sizeof(finding))) {
 		finding_clear(&finding);
@@ -143,6 +177,8 @@ static int by_severity(const void *left, const void *right)
 
 	if (a->severity != b->severity)
 		return a->severity < b->severity ? -1 : 1;
+	if (a->gain_ns != b->gain_ns)
+		return a->gain_ns > b->gain_ns ? -1 : 1;
 	return a->weight > b->weight ? -1 : a->weight < b->weight;
 }
 
@@ -262,6 +298,48 @@ const char *finding_severity_name(enum finding_severity severity)
 		break;
 	}
 	return "low";
+}
+
+/* The classes of time: one row each. */
+static const struct {
+	const char *name, *headline;
+} bottlenecks[BOTTLENECKS] = {
+	[BOTTLENECK_INPUT] = {"input", "INPUT-BOUND"},
+	[BOTTLENECK_PYTHON] = {"python", "PYTHON-BOUND"},
+	[BOTTLENECK_GIL] = {"gil", "GIL-BOUND"},
+	[BOTTLENECK_LOCK] = {"lock", "LOCK-BOUND"},
+	[BOTTLENECK_LAUNCH] = {"launch", "LAUNCH-BOUND"},
+	[BOTTLENECK_OPERATORS] = {"operators", "OPERATOR-BOUND"},
+	[BOTTLENECK_COPIES] = {"copies", "COPY-BOUND"},
+	[BOTTLENECK_GPU_STARVED] = {"gpu_starved", "GPU-STARVED"},
+	[BOTTLENECK_GPU_SYNC] = {"gpu_sync", "SYNC-BOUND"},
+	[BOTTLENECK_COMPUTE] = {"compute", "COMPUTE-BOUND"},
+	[BOTTLENECK_BANDWIDTH] = {"bandwidth", "BANDWIDTH-BOUND"},
+	[BOTTLENECK_COMMUNICATION] = {"communication", "COMMUNICATION-BOUND"},
+	[BOTTLENECK_STALL] = {"stall", "STALLED"},
+	[BOTTLENECK_RECOMPILATION] = {"recompilation", "RECOMPILING"},
+	[BOTTLENECK_DISK] = {"disk", "DISK-BOUND"},
+	[BOTTLENECK_OUTPUT] = {"output", "OUTPUT-BOUND"},
+	[BOTTLENECK_CHILD] = {"child", "CHILD-BOUND"},
+	[BOTTLENECK_SLEEP] = {"sleep", "SLEEPING"},
+	[BOTTLENECK_CONTENTION] = {"contention", "CPU CONTENTION"},
+	[BOTTLENECK_OVERSUBSCRIBED] = {"oversubscribed", "OVERSUBSCRIBED"},
+	[BOTTLENECK_THROTTLED] = {"throttled", "THROTTLED"},
+	[BOTTLENECK_MEMORY] = {"memory", "MEMORY"},
+	[BOTTLENECK_IDLE] = {"idle", "IDLE"},
+	[BOTTLENECK_HEALTHY] = {"healthy", "HEALTHY"},
+};
+
+const char *bottleneck_name(enum bottleneck bottleneck)
+{
+	return bottlenecks[bottleneck].name;
+}
+
+const char *bottleneck_headline(enum bottleneck bottleneck)
+{
+	const char *headline = bottlenecks[bottleneck].headline;
+
+	return headline ? headline : "";
 }
 
 void analysis__free(struct analysis *analysis)

@@ -17,13 +17,60 @@
 enum finding_severity { FINDING_HIGH = 1, FINDING_MEDIUM, FINDING_LOW };
 const char *finding_severity_name(enum finding_severity severity); /* "high" … */
 
+/* The class of a finding: what kind of time a step has too much of. */
+enum bottleneck {
+	BOTTLENECK_NONE = 0, /* it is about no time: the capture, a note */
+	BOTTLENECK_INPUT,
+	BOTTLENECK_PYTHON,
+	BOTTLENECK_GIL,
+	BOTTLENECK_LOCK,
+	BOTTLENECK_LAUNCH,
+	BOTTLENECK_OPERATORS, /* many that are tiny */
+	BOTTLENECK_COPIES,    /* and conversions */
+	BOTTLENECK_GPU_STARVED,
+	BOTTLENECK_GPU_SYNC,
+	BOTTLENECK_COMPUTE,
+	BOTTLENECK_BANDWIDTH,
+	BOTTLENECK_COMMUNICATION,
+	BOTTLENECK_STALL, /* a checkpoint, a log, a garbage collection: a slow step in many */
+	BOTTLENECK_RECOMPILATION,
+	BOTTLENECK_DISK,
+	BOTTLENECK_OUTPUT,
+	BOTTLENECK_CHILD,
+	BOTTLENECK_SLEEP,
+	BOTTLENECK_CONTENTION,	   /* for CPUs, with other programs */
+	BOTTLENECK_OVERSUBSCRIBED, /* with threads of its own */
+	BOTTLENECK_THROTTLED,
+	BOTTLENECK_MEMORY,
+	BOTTLENECK_IDLE,
+	BOTTLENECK_HEALTHY,
+	BOTTLENECKS
+};
+/* "input": of JSON; NULL: BOTTLENECK_NONE. */
+const char *bottleneck_name(enum bottleneck bottleneck);
+/* "INPUT-BOUND": what a verdict begins with. */
+const char *bottleneck_headline(enum bottleneck bottleneck);
+
+/* Where the cause is; function NULL: not known. */
+struct finding_place {
+	char *function, *file; /* file "": not known */
+	uint32_t line;	       /* 0: not known */
+};
+
 struct finding {
 	const char *kind; /* "SlowOperation", … : static */
+	enum bottleneck bottleneck;
 	enum finding_severity severity;
 	double weight;	  /* orders findings of one severity: larger first */
 	bool partial;	  /* losses above 1 %: the numbers under it may be incomplete */
 	bool of_function; /* the subject is a function, and does not name its process */
+	/* What it would save of each step at most, without steps of each second; 0: no time is
+	 * saved, or it is not known. */
+	double gain_ns;
+	double confidence; /* 0 to 1 that it is so, by the statistics of its evidence; 0: unknown */
+	struct finding_place place;
 	char *subject, *evidence, *threshold, *suggestion;
+	char *look; /* what to look at next: a section of the report, a command; "" */
 	/* Of a bottleneck: what the verdict says if it is the largest one, and its part of the time
 	 * of the thread that drives the process. "": it is none. */
 	char *headline;

@@ -179,7 +179,8 @@ void rules_contention(struct rules_ctx *ctx)
 {
 	struct thread_sums threads = sum_threads(ctx->process);
 	double wanted = (double)threads.on_cpu_ns + (double)threads.runnable_ns, share;
-	struct note note = {0};
+	struct note note = {
+		.bottleneck = BOTTLENECK_CONTENTION, .confidence = 1, .look = "Threads; Waiting"};
 	struct rivals rivals;
 
 	/* a tenth of the whole window at least, or the few waits of a worker that lives for a
@@ -207,6 +208,7 @@ void rules_contention(struct rules_ctx *ctx)
 		    CONTENTION_MEDIUM * 100, CONTENTION_HIGH * 100);
 	text_add(&note.suggestion, contention_remedy(&rivals));
 	note.share = wall_share(ctx->process, ctx->driver->runnable_ns);
+	note.gain_ns = note.share * rules_unit_ns(ctx);
 	text_add(&note.headline, "CPU CONTENTION: ");
 	add_process_name(&note.headline, ctx->process);
 	text_add(&note.headline, " waits for a CPU for ");

@@ -25,13 +25,25 @@ struct rules_ctx {
 /* Findings of this kind weigh what they leak, bytes a second. */
 #define LEAK_KIND "MemoryLeak"
 
-/* A finding while it is written. of_function: its subject does not name the process. headline and
- * share: as in struct finding, of a bottleneck. */
+/* A finding while it is written: its fields are those of struct finding. of_function: its subject
+ * does not name the process. */
 struct note {
 	bool of_function;
+	enum bottleneck bottleneck;
+	double gain_ns;
+	double confidence;
+	const struct profile_frame *place; /* NULL: not known */
+	const char *look;		   /* borrowed until it is added; NULL: nothing */
 	struct text subject, evidence, threshold, suggestion, headline;
 	double share;
 };
+
+/* The unit of gains: an average step, without steps a second. */
+double rules_unit_ns(const struct rules_ctx *ctx);
+/* High from GAIN_HIGH of that time, medium from GAIN_MEDIUM. */
+#define GAIN_HIGH   0.30
+#define GAIN_MEDIUM 0.10
+enum finding_severity rules_severity(const struct rules_ctx *ctx, double gain_ns);
 
 /* Takes the note's texts; the note is empty again. */
 void rules_ctx_add(struct rules_ctx *ctx, const char *kind, enum finding_severity severity,

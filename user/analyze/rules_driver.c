@@ -4,6 +4,8 @@
 #include "analyze/rules_ctx.h"
 #include "base/escape.h"
 
+#include <math.h>
+
 /* Of the wall time, at a confidence of 95 % on one side. PyTorch's own Python around operators of
  * some size is a tenth. */
 #define PYTHON_MEDIUM	  0.25
@@ -56,6 +58,12 @@ static void add_subject(struct note *note, const struct rules_ctx *ctx,
 
 /* --- running Python --- */
 
+/* That a number with this standard error, of many samples, is so much above its threshold. */
+static double confidence_above(double distance, double error)
+{
+	return error > 0 ? 0.5 * erfc(-distance / error / sqrt(2)) : 1;
+}
+
 static void add_python_time(struct text *text, const struct rules_ctx *ctx,
 			    const struct sampled *python, double share)
 {
@@ -89,7 +97,12 @@ static void python_bound(struct rules_ctx *ctx)
 	const struct sampled *python = &driver->python;
 	double wall = (double)driver->wall_ns, share = (double)python->ns / wall;
 	double error = python->error_ns / wall, least = share - PYTHON_DEVIATIONS * error;
-	struct note note = {.share = share};
+	struct note note = {.bottleneck = BOTTLENECK_PYTHON,
+			    .gain_ns = share * rules_unit_ns(ctx),
+			    .confidence = confidence_above(share - PYTHON_MEDIUM, error),
+			    .place = python->lead.frame,
+			    .look = "Where in the code",
+			    .share = share};
 
 	if (rules_data_bound(ctx))
 		least -= (double)driver->data.ns / wall;
@@ -113,28 +126,29 @@ static void python_bound(struct rules_ctx *ctx)
 
 static const struct wait_rule {
 	enum wait_kind wait;
-	const char *kind, *bottleneck, *words, *remedy;
+	enum bottleneck bottleneck;
+	const char *kind, *words, *remedy;
 } wait_rules[] = {
-	{WAIT_GIL, "GilWait", "GIL-BOUND", "Python's global interpreter lock (GIL)",
+	{WAIT_GIL, BOTTLENECK_GIL, "GilWait", "Python's global interpreter lock (GIL)",
 	 "Another thread runs Python meanwhile: move its work to a process (multiprocessing, "
 	 "DataLoader's num_workers), have it wait for events instead of polling, or do it in "
 	 "operations that release the lock (NumPy, PyTorch)."},
-	{WAIT_LOCK, "LockWait", "LOCK-BOUND", "a lock that another thread held",
+	{WAIT_LOCK, BOTTLENECK_LOCK, "LockWait", "a lock that another thread held",
 	 "Hold the lock for a shorter time: prepare outside of it what is exchanged inside, give "
 	 "each thread its own data, or use several locks."},
-	{WAIT_INPUT, "InputWait", "INPUT-BOUND", "input",
+	{WAIT_INPUT, BOTTLENECK_INPUT, "InputWait", "input",
 	 "What it reads comes too slowly: prepare it in more processes (DataLoader's num_workers) "
 	 "and further ahead (prefetch_factor, a longer queue), or make it cheaper to prepare."},
-	{WAIT_OUTPUT, "OutputWait", "OUTPUT-BOUND", "the reader of its output",
+	{WAIT_OUTPUT, BOTTLENECK_OUTPUT, "OutputWait", "the reader of its output",
 	 "Whoever reads the other end is too slow: write less (logging), in larger pieces, or in a "
 	 "thread of its own."},
-	{WAIT_DISK, "DiskWait", "DISK-BOUND", "the disk",
+	{WAIT_DISK, BOTTLENECK_DISK, "DiskWait", "the disk",
 	 "Write checkpoints and logs less often, or in another thread or process, without fsync; "
 	 "read ahead in workers, or keep the data in memory or on a faster disk."},
-	{WAIT_SLEEP, "SleepWait", "SLEEPING", "a fixed time to pass (sleep)",
+	{WAIT_SLEEP, BOTTLENECK_SLEEP, "SleepWait", "a fixed time to pass (sleep)",
 	 "It sleeps deliberately: wait for an event instead of a fixed time, or do it in another "
 	 "thread."},
-	{WAIT_CHILD, "ChildWait", "CHILD-BOUND", "a child process to end",
+	{WAIT_CHILD, BOTTLENECK_CHILD, "ChildWait", "a child process to end",
 	 "Start programs in the background, and wait for them when their results are needed; or "
 	 "do their work in the process itself."},
 };
@@ -234,7 +248,12 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 {
 	const struct driver_wait *wait = &ctx->driver->waits[rule->wait];
 	double share = (double)wait->ns / (double)ctx->driver->wall_ns;
-	struct note note = {.share = share};
+	struct note note = {.bottleneck = rule->bottleneck,
+			    .gain_ns = share * rules_unit_ns(ctx),
+			    .confidence = 1,
+			    .place = wait->place,
+			    .look = "Waiting",
+			    .share = share};
 
 	if (!wait->most || share < WAIT_MEDIUM)
 		return;
@@ -250,7 +269,7 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	text_printf(&note.threshold, "at least %.0f %% of the wall time (high: %.0f %%)",
 		    WAIT_MEDIUM * 100, WAIT_HIGH * 100);
 	text_add(&note.suggestion, rule->remedy);
-	text_printf(&note.headline, "%s: ", rule->bottleneck);
+	text_printf(&note.headline, "%s: ", bottleneck_headline(rule->bottleneck));
 	add_process_name(&note.headline, ctx->process);
 	text_add(&note.headline, " waits for ");
 	add_wait(&note.headline, ctx, rule, wait, share);
@@ -267,12 +286,13 @@ static void gil_of_threads(struct rules_ctx *ctx)
 	double threads = (double)ctx->driver->gil_ns / (double)ctx->driver->wall_ns;
 	double share = (double)ctx->driver->waits[WAIT_GIL].ns / (double)ctx->driver->wall_ns;
 	struct sampled python = {0};
-	struct note note = {0};
+	struct note note = {.bottleneck = BOTTLENECK_GIL, .confidence = 1, .look = "Waiting"};
 
 	if (share >= WAIT_MEDIUM || threads < GIL_THREADS_MEDIUM)
 		return;
 	if (sampled_python(&python, ctx->profile, ctx->process, 0))
 		ctx->failed = true;
+	note.place = python.lead.frame;
 	add_subject(&note, ctx, python.lead.frame);
 	text_add(&note.evidence, "threads waited ");
 	add_ns(&note.evidence, ctx->driver->gil_ns);

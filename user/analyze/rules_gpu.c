@@ -118,7 +118,11 @@ static void launch_bound(struct rules_ctx *ctx)
 {
 	const struct profile_gpu *gpu = &ctx->process->gpu;
 	double share = wall_share(ctx->process, gpu->launch_ns);
-	struct note note = {.share = share};
+	struct note note = {.bottleneck = BOTTLENECK_LAUNCH,
+			    .gain_ns = share * rules_unit_ns(ctx),
+			    .confidence = 1,
+			    .look = "GPU: Kernels",
+			    .share = share};
 
 	if (!rules_launch_bound(ctx))
 		return;
@@ -200,7 +204,10 @@ static void starved(struct rules_ctx *ctx)
 {
 	const struct profile_gpu *gpu = &ctx->process->gpu;
 	double busy = busy_share(ctx->process);
-	struct note note = {0};
+	struct note note = {.bottleneck = BOTTLENECK_GPU_STARVED,
+			    .gain_ns = (1 - busy) * rules_unit_ns(ctx),
+			    .confidence = 1,
+			    .look = "GPU: Longest times without work"};
 
 	if (busy < 0 || busy >= STARVED_MEDIUM || rules_launch_bound(ctx) ||
 	    rate_of(ctx->process, gpu->launches_count) < LAUNCHES_PER_S)
@@ -248,7 +255,12 @@ static void sync_wait(struct rules_ctx *ctx)
 	const struct profile_gpu *gpu = &ctx->process->gpu;
 	const struct profile_gpu_sync *sync = gpu->syncs;
 	double share = waiting_share(ctx->process), busy = busy_share(ctx->process);
-	struct note note = {.share = share};
+	struct note note = {.bottleneck = BOTTLENECK_GPU_SYNC,
+			    .gain_ns = share * rules_unit_ns(ctx),
+			    .confidence = 1,
+			    .place = gpu->syncs_count ? sync->line : NULL,
+			    .look = "GPU: Waits for the GPU",
+			    .share = share};
 
 	if (share < WAITING_MEDIUM || busy >= SATURATED)
 		return;
@@ -312,7 +324,11 @@ static void pageable_copy(struct rules_ctx *ctx)
 	struct pageable found = find_pageable(gpu);
 	double rate = rate_of(ctx->process, found.bytes);
 	double share = gpu->timed ? wall_share(ctx->process, found.ns) : 0;
-	struct note note = {0};
+	struct note note = {.bottleneck = BOTTLENECK_COPIES,
+			    .gain_ns = share * rules_unit_ns(ctx),
+			    .confidence = 1,
+			    .place = found.largest ? found.largest->line : NULL,
+			    .look = "GPU: Copies"};
 
 	if (!found.count || (gpu->timed ? share < PAGEABLE_MEDIUM : rate < PAGEABLE_BYTES_PER_S))
 		return;
@@ -354,7 +370,7 @@ static void exposed_communication(struct rules_ctx *ctx)
 {
 	const struct profile_gpu *gpu = &ctx->process->gpu;
 	uint64_t all_ns = 0, exposed_ns = 0;
-	struct note note = {0};
+	struct note note = {.bottleneck = BOTTLENECK_COMMUNICATION, .confidence = 1, .look = "GPU"};
 	double share;
 
 	for (size_t i = 0; i < gpu->places_count && gpu->timed; i++) {
@@ -366,6 +382,7 @@ static void exposed_communication(struct rules_ctx *ctx)
 	if (share < EXPOSED_MEDIUM)
 		return;
 	note.share = share;
+	note.gain_ns = share * rules_unit_ns(ctx);
 	add_process_name(&note.subject, ctx->process);
 	text_printf(&note.evidence, "%s of %s in which GPUs communicated, ", as_ns(exposed_ns),
 		    as_ns(all_ns));
@@ -415,7 +432,9 @@ static void low_occupancy(struct rules_ctx *ctx)
 
 	for (size_t i = 0; i < gpu->kernels_count; i++) {
 		const struct profile_gpu_kernel *kernel = &gpu->kernels[i];
-		struct note note = {.of_function = true};
+		struct note note = {.of_function = true,
+				    .bottleneck = BOTTLENECK_COMPUTE,
+				    .look = "GPU: Kernels"};
 		double share;
 
 		if (!is_low(kernel, gpu->kernel_ns))
@@ -465,7 +484,7 @@ static void clocks_throttled(struct rules_ctx *ctx)
 	for (size_t i = 0; i < gpu->places_count && gpu->places_known; i++) {
 		const struct profile_gpu_device *device = gpu->places[i].device;
 		uint64_t clock_mhz = device->metrics[PROFILE_GPU_SM_CLOCK].avg;
-		struct note note = {0};
+		struct note note = {.bottleneck = BOTTLENECK_THROTTLED, .look = "GPU"};
 		double share;
 
 		if (!device->throttle_samples_count)

@@ -153,10 +153,14 @@ static enum finding_severity leak_severity(const struct leak *leak)
 
 static void file_leak(struct rules_ctx *ctx, const struct leak *leak)
 {
-	struct note note = {.of_function = true};
+	const struct profile_hotspot *first = &leak->memory->hotspots[leak->largest[0]];
+	size_t frame = location_first(leak->memory, first);
+	struct note note = {.of_function = true,
+			    .bottleneck = BOTTLENECK_MEMORY,
+			    .place = frame < first->frames_count ? first->frames[frame] : NULL,
+			    .look = "Memory: Call stacks"};
 
-	location_hotspot(&note.subject, ctx->profile, leak->memory,
-			 &leak->memory->hotspots[leak->largest[0]]);
+	location_hotspot(&note.subject, ctx->profile, leak->memory, first);
 	if (leak->places_count > 1)
 		text_printf(&note.subject, " and %zu more place%s", leak->places_count - 1,
 			    leak->places_count == 2 ? "" : "s");
@@ -284,7 +288,7 @@ static void peak_memory(struct rules_ctx *ctx, const struct profile_memory *memo
 	bool tight = host_bytes > 0 && ctx->process->rss_peak_bytes != PROFILE_ABSENT &&
 		     memory->domain != PERFX_DOMAIN_GPU &&
 		     (double)ctx->process->rss_peak_bytes >= PEAK_HOST * host_bytes;
-	struct note note = {0};
+	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
 
 	if (!is_large_peak(ctx->process, memory))
 		return;
@@ -393,7 +397,7 @@ static void add_growth_threshold(struct text *text)
 
 static void memory_growth(struct rules_ctx *ctx, const struct line *line)
 {
-	struct note note = {0};
+	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
 
 	add_process_name(&note.subject, ctx->process);
 	add_growth(&note.evidence, ctx, line, false);
@@ -423,7 +427,7 @@ static bool untraced_memory(struct rules_ctx *ctx)
 {
 	const struct profile_memory *memory = traced_memory(ctx);
 	struct line line = trend_rss(ctx->process, true);
-	struct note note = {0};
+	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
 	bool leaks;
 	double rest;
 
@@ -498,7 +502,7 @@ static void add_temporary(struct text *text, const struct profile_memory *memory
 static void host_churn(struct rules_ctx *ctx, const struct profile_memory *memory)
 {
 	double rate = recorded_rate(memory, memory->allocs.value);
-	struct note note = {0};
+	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
 
 	if (rate < CHURN_PER_S)
 		return;
@@ -521,7 +525,7 @@ static void host_churn(struct rules_ctx *ctx, const struct profile_memory *memor
 static void gpu_churn(struct rules_ctx *ctx, const struct profile_memory *memory)
 {
 	double rate = recorded_rate(memory, memory->allocs.value);
-	struct note note = {0};
+	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
 
 	if (rate < CHURN_GPU_PER_S)
 		return;
@@ -541,7 +545,7 @@ static void tensor_churn(struct rules_ctx *ctx, const struct profile_memory *mem
 {
 	const struct profile_process *p = ctx->process;
 	double rate = recorded_rate(memory, memory->allocated_bytes.value), system;
-	struct note note = {0};
+	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
 
 	if (p->cpu_ns == PROFILE_ABSENT || !p->cpu_ns || p->cpu_system_ns == PROFILE_ABSENT)
 		return;

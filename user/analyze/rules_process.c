@@ -81,7 +81,7 @@ static bool idle_target(struct rules_ctx *ctx)
 {
 	struct thread_sums threads = sum_threads(ctx->process);
 	double cpu = cpu_share(ctx->process);
-	struct note note = {0};
+	struct note note = {.bottleneck = BOTTLENECK_IDLE, .confidence = 1, .look = "Waiting"};
 
 	if (!rules_is_idle(ctx))
 		return false;
@@ -149,7 +149,7 @@ static void suggest_for_blocked(struct text *text, const struct rules_ctx *ctx, 
 static void blocked_thread(struct rules_ctx *ctx)
 {
 	const struct profile_thread *thread = main_thread(ctx->process);
-	struct note note = {0};
+	struct note note = {.bottleneck = BOTTLENECK_IDLE, .confidence = 1, .look = "Waiting"};
 	double share;
 
 	if (!thread || thread->blocked_ns == PROFILE_ABSENT || !thread->wall_ns)
@@ -179,7 +179,7 @@ static void cpu_throttled(struct rules_ctx *ctx)
 {
 	const struct profile_process *p = ctx->process;
 	double share = wall_share(p, p->throttled_ns);
-	struct note note = {0};
+	struct note note = {.bottleneck = BOTTLENECK_THROTTLED, .confidence = 1, .look = "Threads"};
 
 	if (share < THROTTLED_MEDIUM)
 		return;
@@ -217,7 +217,7 @@ static void disk_bound(struct rules_ctx *ctx)
 	const struct profile_process *p = ctx->process;
 	double bytes = rate_of(p, or_zero(p->read_bytes)) + rate_of(p, or_zero(p->write_bytes));
 	double faults = rate_of(p, or_zero(p->major_faults_count)), cpu = cpu_share(p);
-	struct note note = {0};
+	struct note note = {.bottleneck = BOTTLENECK_DISK, .look = "Waiting"};
 
 	if (cpu < 0 || cpu >= DISK_CPU || (bytes < DISK_BYTES_PER_S && faults < DISK_FAULTS_PER_S))
 		return;

@@ -102,6 +102,7 @@ static bool tiny_calls(struct rules_ctx *ctx, const struct profile_row *row)
 	add_caller(&note.evidence, ctx, row);
 	text_printf(&note.threshold, "at least %d calls/s, shorter than %d µs", TINY_CALLS_PER_S,
 		    TINY_AVG_NS / 1000);
+	note.bottleneck = BOTTLENECK_OPERATORS;
 	text_add(&note.suggestion,
 		 "Call overhead is as large as the work: use larger batches, fused or vectorised "
 		 "operations (torch.compile, jit), or inlining. Probes slow down calls this short: "
@@ -216,7 +217,12 @@ static void data_bound(struct rules_ctx *ctx)
 {
 	const struct profile_steps *steps = &ctx->process->steps;
 	double share = phase_share(steps, PROFILE_PHASE_DATA);
-	struct note note = {.share = share};
+	struct note note = {.bottleneck = BOTTLENECK_INPUT,
+			    .gain_ns = share * rules_unit_ns(ctx),
+			    .confidence = 1,
+			    .place = ctx->driver->data.lead.frame,
+			    .look = "Where in the code; Waiting",
+			    .share = share};
 
 	if (!rules_data_bound(ctx))
 		return;
@@ -264,7 +270,9 @@ static void uneven_steps(struct rules_ctx *ctx)
 	const struct profile_steps *steps = &ctx->process->steps;
 	double alike_ns = (double)steps->p50_ns * (double)steps->count;
 	double share = 1 - alike_ns / (double)steps->total_ns;
-	struct note note = {0};
+	struct note note = {.bottleneck = BOTTLENECK_STALL,
+			    .gain_ns = share * rules_unit_ns(ctx),
+			    .look = "the slow steps and the chart of Steps"};
 
 	if (share < UNEVEN_LOW)
 		return;
@@ -394,7 +402,7 @@ static void low_utilization(struct rules_ctx *ctx)
 	double computing = wall_share(p, p->compute.counted_ns);
 	double cores = roofline_cores(ctx->profile, p);
 	double mfu = roofline_mfu(ctx->profile, dtype, p->compute.cost.flops, profile_wall_ns(p));
-	struct note note = {0};
+	struct note note = {.bottleneck = BOTTLENECK_COMPUTE, .look = "Compute"};
 
 	if (mfu < 0 || mfu >= UTILIZATION_LOW || computing < COMPUTING_MIN)
 		return;
@@ -437,7 +445,8 @@ static void add_line(struct text *text, const struct roofline *line, const struc
 static void overhead_bound(struct rules_ctx *ctx, const struct profile_row *row,
 			   const struct roofline *line, double share)
 {
-	struct note note = {.of_function = true};
+	struct note note = {
+		.of_function = true, .bottleneck = BOTTLENECK_COMPUTE, .look = "Compute"};
 
 	add_function_name(&note.subject, ctx->profile, row->function);
 	add_line(&note.evidence, line, row);
@@ -458,7 +467,8 @@ static void overhead_bound(struct rules_ctx *ctx, const struct profile_row *row,
 static void memory_bound(struct rules_ctx *ctx, const struct profile_row *row,
 			 const struct roofline *line, double share)
 {
-	struct note note = {.of_function = true};
+	struct note note = {
+		.of_function = true, .bottleneck = BOTTLENECK_BANDWIDTH, .look = "Compute"};
 
 	add_function_name(&note.subject, ctx->profile, row->function);
 	add_line(&note.evidence, line, row);

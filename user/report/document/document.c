@@ -79,18 +79,24 @@ static char *copy_of(struct document *document, const char *sentence)
 }
 
 void document_add_finding(struct document *document, const struct finding *finding,
-			  struct text *subject, bool with_threshold)
+			  struct text *subject, struct text *gain, bool with_details)
 {
 	struct block *block;
 
 	document_add(document, BLOCK_FINDING, subject);
-	if (document->failed)
+	if (document->failed) {
+		text_clear(gain);
 		return;
+	}
 	block = &document->blocks[document->blocks_count - 1];
 	block->finding.of = finding;
 	block->finding.evidence = copy_of(document, finding->evidence);
-	if (with_threshold)
+	block->finding.gain = take_joined(gain);
+	document->failed |= !block->finding.gain;
+	if (with_details) {
 		block->finding.threshold = copy_of(document, finding->threshold);
+		block->finding.look = finding->look[0] ? copy_of(document, finding->look) : NULL;
+	}
 	block->finding.suggestion = copy_of(document, finding->suggestion);
 }
 
@@ -202,6 +208,8 @@ void document_clear(struct document *document)
 		free(block->table.cells);
 		free(block->table.columns);
 		free(block->finding.evidence);
+		free(block->finding.gain);
+		free(block->finding.look);
 		free(block->finding.threshold);
 		free(block->finding.suggestion);
 		free(block->text);

@@ -69,7 +69,9 @@ struct block {
 	struct {
 		const struct finding *of;
 		char *evidence, *suggestion;
+		char *gain;	 /* "" : it saves no time, or that is not known */
 		char *threshold; /* NULL: not shown */
+		char *look;	 /* likewise */
 	} finding;
 	struct table table;
 	struct chart chart;
@@ -119,9 +121,9 @@ void document_add(struct document *document, enum block_kind kind, struct text *
 void document_say(struct document *document, enum block_kind kind, const char *sentence);
 void document_printf(struct document *document, enum block_kind kind, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Takes the subject, as document_add does. */
+/* Takes subject and gain, as document_add does. With details: its threshold, and where to look. */
 void document_add_finding(struct document *document, const struct finding *finding,
-			  struct text *subject, bool with_threshold);
+			  struct text *subject, struct text *gain, bool with_details);
 void document_add_chart(struct document *document, struct chart chart);
 /* A table is made, then filled cell by cell, row by row, before the next block is added. */
 #define document_table(document, columns) document_table_having((document), (columns), 0)

@@ -118,10 +118,20 @@ static void add_finding(struct text *text, const struct block *block)
 	escape_html_sentence(text, block->text);
 	text_printf(text, "%s</h3><p>", finding->partial ? " (partial)" : "");
 	escape_html_sentence(text, block->finding.evidence);
+	if (block->finding.gain[0]) {
+		text_add(text, "; <b>");
+		escape_html_sentence(text, block->finding.gain);
+		text_add(text, "</b>");
+	}
 	text_add(text, " <span class=note>(threshold: ");
 	escape_html_sentence(text, block->finding.threshold);
 	text_add(text, ")</span></p><p>");
 	escape_html_sentence(text, block->finding.suggestion);
+	if (block->finding.look) {
+		text_add(text, " <span class=note>(look at: ");
+		escape_html_sentence(text, block->finding.look);
+		text_add(text, ")</span>");
+	}
 	text_add(text, "</p></article>\n");
 }
 

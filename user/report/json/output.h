@@ -77,6 +77,8 @@ void json_put_gpu(struct json_output *o, const struct profile *profile,
 /* --- write.c: columns that are objects or arrays -----------------------------------------------
  */
 
+/* Where a finding's cause is */
+json_t *json_of_place(const struct finding_place *place);
 /* Words of a command line */
 json_t *json_of_arguments(const char *cmdline);
 /* Phases by name */

@@ -624,6 +624,26 @@ static enum finding_severity severity_of(const json_t *from)
 	return FINDING_LOW;
 }
 
+static enum bottleneck bottleneck_of(const json_t *from)
+{
+	const char *name = text_of(from, "class");
+
+	for (int i = BOTTLENECK_NONE + 1; i < BOTTLENECKS; i++)
+		if (!strcmp(name, bottleneck_name((enum bottleneck)i)))
+			return (enum bottleneck)i;
+	return BOTTLENECK_NONE;
+}
+
+static int read_place(struct finding_place *place, const json_t *from)
+{
+	if (!from)
+		return 0;
+	place->function = strdup(text_of(from, "function"));
+	place->file = strdup(text_of(from, "file"));
+	place->line = (uint32_t)json_integer_value(json_object_get(from, "line"));
+	return place->function && place->file ? 0 : -ENOMEM;
+}
+
 static int read_findings(struct process_analysis *into, const json_t *process)
 {
 	const json_t *findings = json_object_get(process, "findings"), *from;
@@ -636,13 +656,19 @@ static int read_findings(struct process_analysis *into, const json_t *process)
 	{
 		struct finding *finding = &into->findings[into->findings_count++];
 
-		*finding = (struct finding){.kind = text_of(from, "kind"),
-					    .severity = severity_of(from),
-					    .subject = sentence_of(from, "subject"),
-					    .evidence = sentence_of(from, "evidence"),
-					    .threshold = sentence_of(from, "threshold"),
-					    .suggestion = sentence_of(from, "suggestion")};
-		if (!finding->subject || !finding->evidence || !finding->threshold ||
+		*finding = (struct finding){
+			.kind = text_of(from, "kind"),
+			.bottleneck = bottleneck_of(from),
+			.severity = severity_of(from),
+			.gain_ns = json_number_value(json_object_get(from, "gain_ns_per_step")),
+			.confidence = json_number_value(json_object_get(from, "confidence")),
+			.subject = sentence_of(from, "subject"),
+			.evidence = sentence_of(from, "evidence"),
+			.threshold = sentence_of(from, "threshold"),
+			.suggestion = sentence_of(from, "suggestion"),
+			.look = sentence_of(from, "look")};
+		if (read_place(&finding->place, json_object_get(from, "place")) || !finding->look ||
+		    !finding->subject || !finding->evidence || !finding->threshold ||
 		    !finding->suggestion)
 			return -ENOMEM;
 	}

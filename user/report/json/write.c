@@ -38,6 +38,18 @@ static json_t *arguments_of_line(const char *line)
 	return array;
 }
 
+json_t *json_of_place(const struct finding_place *place)
+{
+	json_t *object = json_object();
+
+	json_object_set_new(object, "function", json_of_string(place->function));
+	if (place->file[0])
+		json_object_set_new(object, "file", json_of_string(place->file));
+	if (place->line)
+		json_object_set_new(object, "line", json_of_integer(place->line));
+	return object;
+}
+
 json_t *json_of_arguments(const char *cmdline)
 {
 	json_t *array = json_array();

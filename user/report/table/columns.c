@@ -668,6 +668,25 @@ VALUE(get_evidence, sentence(finding_of(r)->evidence))
 VALUE(get_threshold, sentence(finding_of(r)->threshold))
 VALUE(get_suggestion, sentence(finding_of(r)->suggestion))
 VALUE(get_partial, flag(finding_of(r)->partial))
+VALUE(get_class,
+      finding_of(r)->bottleneck ? words(bottleneck_name(finding_of(r)->bottleneck)) : absent())
+VALUE(get_gain, r->process->steps.count &&finding_of(r)->gain_ns > 0
+			? integer(u64_of(finding_of(r)->gain_ns))
+			: absent())
+VALUE(get_confidence, finding_of(r)->confidence > 0 ? real(finding_of(r)->confidence) : absent())
+VALUE(get_place_function,
+      finding_of(r)->place.function ? words(finding_of(r)->place.function) : absent())
+VALUE(get_place_file, finding_of(r)->place.function ? words(finding_of(r)->place.file) : absent())
+VALUE(get_place_line, finding_of(r)->place.line ? integer(finding_of(r)->place.line) : absent())
+VALUE(get_look, finding_of(r)->look[0] ? sentence(finding_of(r)->look) : absent())
+
+static struct value get_place(struct data_table *s, const struct data_table_row *r)
+{
+	const struct finding_place *place = &finding_of(r)->place;
+
+	(void)s;
+	return place->function ? nested(json_of_place(place)) : absent();
+}
 
 static const struct data_table_column findings_columns[] = {
 	OF_PROCESS,
@@ -679,6 +698,14 @@ static const struct data_table_column findings_columns[] = {
 	{"threshold", .get = get_threshold},
 	{"suggestion", .get = get_suggestion},
 	{"partial", .get = get_partial},
+	{"class", .get = get_class},
+	{"gain_ns_per_step", .get = get_gain},
+	{"confidence", .get = get_confidence},
+	{"function", .get = get_place_function, CSV},
+	{"file", .get = get_place_file, CSV},
+	{"line", .get = get_place_line, CSV},
+	{"place", .get = get_place, JSON},
+	{"look", .get = get_look},
 };
 
 static int fill_findings(struct data_table *s, const struct data_table_row *r)

@@ -55,10 +55,20 @@ static void add_finding(struct text *text, const struct block *block)
 	escape_markdown_sentence(text, block->text);
 	text_add(text, " — ");
 	escape_markdown_sentence(text, block->finding.evidence);
+	if (block->finding.gain[0]) {
+		text_add(text, "; **");
+		escape_markdown_sentence(text, block->finding.gain);
+		text_add(text, "**");
+	}
 	text_add(text, ". <sub>(threshold: ");
 	escape_markdown_sentence(text, block->finding.threshold);
 	text_add(text, ")</sub><br>");
 	escape_markdown_sentence(text, block->finding.suggestion);
+	if (block->finding.look) {
+		text_add(text, " <sub>(look at: ");
+		escape_markdown_sentence(text, block->finding.look);
+		text_add(text, ")</sub>");
+	}
 	text_add(text, "\n");
 }
 

@@ -142,9 +142,13 @@ static void add_finding(struct layout *l, const struct block *block)
 	l->out.failed |= head.failed;
 	text_clear(&head);
 	add_line(l, STYLE_PLAIN, FINDING_INDENT, "", block->finding.evidence);
+	if (block->finding.gain[0])
+		add_line(l, STYLE_PLAIN, FINDING_INDENT, "", block->finding.gain);
 	if (block->finding.threshold)
 		add_line(l, STYLE_DIM, FINDING_INDENT, "threshold: ", block->finding.threshold);
 	add_line(l, STYLE_PLAIN, FINDING_INDENT, "→ ", block->finding.suggestion);
+	if (block->finding.look)
+		add_line(l, STYLE_DIM, FINDING_INDENT, "look at: ", block->finding.look);
 }
 
 /* --- tables ----------------------------------------------------------------------------------- */
