@@ -25,7 +25,7 @@ static void report(struct aggregate *aggregate)
 	static const char *const formats[] = {"text", "md", "json"};
 	const struct report_options options = {.width = 80};
 	const struct profile *profile = aggregate__finish(aggregate);
-	struct analysis *analysis = profile ? analyze(profile) : NULL;
+	struct analysis *analysis = profile ? analyze(profile, NULL) : NULL;
 
 	for (size_t i = 0; analysis && i < sizeof(formats) / sizeof(formats[0]); i++)
 		report_writer_named(formats[i])->write(fuzz_nowhere(), profile, analysis, &options);

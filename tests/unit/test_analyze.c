@@ -91,7 +91,7 @@ static void scene_set(struct scene *s)
 static const char *kinds_of(const struct scene *s, char *buffer, size_t size)
 {
 	static const char *const severities[] = {"", "high", "medium", "low"};
-	struct analysis *analysis = analyze(&s->profile);
+	struct analysis *analysis = analyze(&s->profile, NULL);
 	size_t used = 0;
 
 	cr_assert_not_null(analysis);
@@ -263,7 +263,7 @@ Test(analyze, cpu_contention)
 
 static void expect_contention(const struct scene *s, const char *evidence, const char *suggestion)
 {
-	struct analysis *analysis = analyze(&s->profile);
+	struct analysis *analysis = analyze(&s->profile, NULL);
 	const struct finding *f = analysis->processes[0].findings;
 
 	cr_assert_str_eq(f->kind, "CpuContention");
@@ -405,14 +405,14 @@ Test(analyze, ranked_by_severity_and_marked_partial)
 	s.profile.overhead_percent = 6;
 	expect_kinds(s, "SlowOperation/high Overhead/medium Unwound/low");
 	s.profile.partial = PROFILE_PARTIAL_LOSSY;
-	analysis = analyze(&s.profile);
+	analysis = analyze(&s.profile, NULL);
 	cr_expect(analysis->processes[0].findings[0].partial);
 	analysis__free(analysis);
 }
 
 static void expect_verdict(const struct scene *s, const char *wanted)
 {
-	struct analysis *analysis = analyze(&s->profile);
+	struct analysis *analysis = analyze(&s->profile, NULL);
 	struct text plain = {0};
 
 	escape_unmarked(&plain, analysis->verdict);
@@ -461,7 +461,7 @@ Test(analyze, verdicts)
 
 static void expect_silence(const struct scene *s, const char *part)
 {
-	struct analysis *analysis = analyze(&s->profile);
+	struct analysis *analysis = analyze(&s->profile, NULL);
 	const char *silence = analysis->processes[0].silence;
 
 	if (part)

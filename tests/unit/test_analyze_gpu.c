@@ -118,7 +118,7 @@ static void scene_set(struct scene *s)
 static void expect(const struct scene *s, const char *kinds)
 {
 	static const char *const severities[] = {"", "high", "medium", "low"};
-	struct analysis *analysis = analyze(&s->profile);
+	struct analysis *analysis = analyze(&s->profile, NULL);
 	char found[512] = "";
 	size_t used = 0;
 

@@ -24,7 +24,7 @@ static const char *plain(const char *sentence)
 /* "MemoryLeak/high …" */
 static void expect_kinds(const struct memory_scene *s, const char *wanted)
 {
-	struct analysis *analysis = analyze(&s->profile);
+	struct analysis *analysis = analyze(&s->profile, NULL);
 	char kinds[256] = "";
 	size_t used = 0;
 
@@ -41,7 +41,7 @@ static void expect_kinds(const struct memory_scene *s, const char *wanted)
 
 static void expect_evidence(const struct memory_scene *s, const char *subject, const char *evidence)
 {
-	struct analysis *analysis = analyze(&s->profile);
+	struct analysis *analysis = analyze(&s->profile, NULL);
 	const struct finding *f = analysis->processes[0].findings;
 
 	cr_assert_geq(analysis->processes[0].findings_count, 1);
@@ -69,7 +69,7 @@ Test(memory, a_leak)
 		&s, "append (train.c:12)",
 		"retains 1000 KiB/s of host heap, 3.43 GiB per hour; 100 live blocks of 100 KiB on "
 		"average, allocated throughout the recording, the oldest live for 10.0 s");
-	analysis = analyze(&s.profile);
+	analysis = analyze(&s.profile, NULL);
 	cr_expect_str_eq(plain(analysis->verdict),
 			 "python3 (pid 42) allocated 9.77 MiB of host heap in 10.0 s (100 "
 			 "allocations, 9.77 MiB of it still live); no traced function was called. "

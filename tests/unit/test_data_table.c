@@ -23,7 +23,7 @@ static void scene_build(struct scene *scene, void (*build)(struct stream *))
 	build(&scene->stream);
 	cr_assert_eq(stream_replay(&scene->stream, scene->aggregate), 0);
 	scene->profile = aggregate__finish(scene->aggregate);
-	scene->analysis = analyze(scene->profile);
+	scene->analysis = analyze(scene->profile, NULL);
 	cr_assert_not_null(scene->analysis);
 }
 

@@ -130,7 +130,7 @@ static char *difference_of(const struct pair *pair, const char *format, unsigned
 {
 	struct aggregate *a = aggregate__new(), *b = aggregate__new();
 	const struct profile *profile_a = replayed(pair, 0, a), *profile_b = replayed(pair, 1, b);
-	struct analysis *of_a = analyze(profile_a), *of_b = analyze(profile_b);
+	struct analysis *of_a = analyze(profile_a, NULL), *of_b = analyze(profile_b, NULL);
 	struct diff *diff = diff__new(profile_a, profile_b, 0.05);
 	struct diff_options options = pair->options;
 	char *text = NULL;

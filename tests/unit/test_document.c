@@ -15,7 +15,7 @@
 static char *report_of(const struct memory_scene *s, const char *format, unsigned width)
 {
 	struct report_options options = {.full = true, .width = width};
-	struct analysis *analysis = analyze(&s->profile);
+	struct analysis *analysis = analyze(&s->profile, NULL);
 	char *report = NULL;
 	size_t size;
 	FILE *out = open_memstream(&report, &size);

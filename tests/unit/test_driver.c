@@ -134,7 +134,7 @@ static struct report end_after(struct stream *s, uint64_t runnable_ns)
 	stream_usage(s, 1, 10 * S, 6 * S, 0, 200 << 20);
 	stream_end(s, 10 * S, 0);
 	report.aggregate = replay(s);
-	report.analysis = analyze(aggregate__finish(report.aggregate));
+	report.analysis = analyze(aggregate__finish(report.aggregate), NULL);
 	cr_assert_not_null(report.analysis);
 	return report;
 }

@@ -98,7 +98,7 @@ static char *report_of(const char *path, struct time_slice *time_slice)
 
 	cr_assert_neq(profile.time_slice.flags, 0);
 	profile.time_slice.flags = 0;
-	analysis = analyze(&profile);
+	analysis = analyze(&profile, NULL);
 	cr_assert_eq(report_writer_named("json")->write(out, &profile, analysis, &options), 0);
 	fclose(out);
 	analysis__free(analysis);

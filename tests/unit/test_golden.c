@@ -60,7 +60,7 @@ static char *report_of(const struct golden_case *golden, const struct view *view
 	cr_assert_eq(stream_replay(&stream, aggregate), 0);
 	profile = aggregate__finish(aggregate);
 	cr_assert_not_null(profile);
-	analysis = analyze(profile);
+	analysis = analyze(profile, NULL);
 	cr_assert_not_null(analysis);
 	cr_assert_eq(
 		report_writer_named(view->format)->write(out, profile, analysis, &view->options),

@@ -40,7 +40,7 @@ static const struct profile *replayed(const struct golden_case *golden, struct a
 static struct json_report *written_and_read(const struct profile *profile, const char *name)
 {
 	static const struct report_options options;
-	struct analysis *analysis = analyze(profile);
+	struct analysis *analysis = analyze(profile, NULL);
 	FILE *out = fopen(fixture_path(name), "we");
 	char why[JSON_REPORT_WHY] = "";
 	struct json_report *report;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What is a leak and what is not, over windows as aggregate keeps them. */
 #include "analyze/leaks.h"
+#include "analyze/rule_set.h"
 #include "memory_scene.h"
 
 #include <criterion/criterion.h>
@@ -11,7 +12,8 @@ static struct hotspot_trend judge(const struct memory_scene *s)
 	struct memory_analysis analysis = {0};
 	struct hotspot_trend trend;
 
-	cr_assert_eq(leaks_judge(&analysis, &s->process, &s->memory), 0);
+	cr_assert_eq(leaks_judge(&analysis, &s->process, &s->memory, &rule_set_builtin.thresholds),
+		     0);
 	cr_expect_null(analysis.unjudged, "%s", analysis.unjudged);
 	trend = analysis.trends[0];
 	cr_expect_eq(analysis.leaks_count, trend.leak);
@@ -381,7 +383,8 @@ static const char *why_not(const struct memory_scene *s)
 	struct memory_analysis analysis = {0};
 	const char *why;
 
-	cr_assert_eq(leaks_judge(&analysis, &s->process, &s->memory), 0);
+	cr_assert_eq(leaks_judge(&analysis, &s->process, &s->memory, &rule_set_builtin.thresholds),
+		     0);
 	why = analysis.unjudged;
 	cr_expect(!why || !analysis.trends[0].leak);
 	cr_expect_eq(analysis.trends[0].slope_bytes_per_s < 0, why != NULL);

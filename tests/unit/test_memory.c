@@ -659,7 +659,7 @@ static bool leaks(struct story *t)
 
 	stream_end(&t->stream, 10 * S, 0);
 	aggregate = story_aggregate(t);
-	analysis = analyze(aggregate__finish(aggregate));
+	analysis = analyze(aggregate__finish(aggregate), NULL);
 	cr_assert_eq(analysis->processes[0].memory_count, 1);
 	cr_expect_null(analysis->processes[0].memory[0].unjudged);
 	leak = analysis->processes[0].memory[0].leaks_count > 0;

@@ -151,7 +151,7 @@ Test(remedy, by_time_on_cpu)
 
 static void expect_blocked(const struct scene *s, const char *has, const char *lacks)
 {
-	struct analysis *analysis = analyze(&s->profile);
+	struct analysis *analysis = analyze(&s->profile, NULL);
 	const struct process_analysis *process = &analysis->processes[0];
 	const struct finding *blocked = NULL;
 

@@ -24,7 +24,7 @@ static void report_everything(struct aggregate *aggregate, FILE *out)
 	struct analysis *analysis;
 
 	cr_assert_not_null(profile);
-	analysis = analyze(profile);
+	analysis = analyze(profile, NULL);
 	cr_assert_not_null(analysis);
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
 		cr_assert_eq(
@@ -157,7 +157,7 @@ Test(replay, markdown_fits_a_comment)
 	cr_assert_eq(stream_replay(&s, aggregate), 0);
 	stream_clear(&s);
 	profile = aggregate__finish(aggregate);
-	analysis = analyze(profile);
+	analysis = analyze(profile, NULL);
 	cr_assert_eq(report_writer_named("md")->write(out, profile, analysis, &options), 0);
 	fclose(out);
 	/* GitHub's limit of a comment */
@@ -386,7 +386,7 @@ Test(time_slice, what_is_cut_is_said)
 
 	tell_end(&story);
 	profile = cut(3, 5);
-	analysis = analyze(profile);
+	analysis = analyze(profile, NULL);
 	cr_assert_eq(report_writer_named("json")->write(out, profile, analysis, &options), 0);
 	cr_assert_eq(report_writer_named("text")->write(out, profile, analysis, &options), 0);
 	fclose(out);
@@ -635,7 +635,7 @@ static void expect_report(const char *name, const char *expected, struct time_sl
 	replay_capture(name, aggregate, slice);
 	profile = aggregate__finish(aggregate);
 	cr_assert_not_null(profile);
-	analysis = analyze(profile);
+	analysis = analyze(profile, NULL);
 	cr_assert_not_null(analysis);
 	cr_assert_eq(report_writer_named("json")->write(out, profile, analysis, &options), 0);
 	fclose(out);

@@ -57,7 +57,7 @@ static char *write_report(const char *format, const struct report_options *optio
 	golden_ordinary(&s);
 	cr_assert_eq(stream_replay(&s, aggregate), 0);
 	profile = aggregate__finish(aggregate);
-	analysis = analyze(profile);
+	analysis = analyze(profile, NULL);
 	cr_assert_eq(report_writer_named(format)->write(out, profile, analysis, options), 0);
 	fclose(out);
 	analysis__free(analysis);
@@ -134,7 +134,7 @@ Test(report, errors_of_the_stream_are_returned)
 	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
 		struct aggregate *aggregate = aggregate__new();
 		const struct profile *profile = aggregate__finish(aggregate);
-		struct analysis *analysis = analyze(profile);
+		struct analysis *analysis = analyze(profile, NULL);
 		FILE *full = fopen("/dev/full", "we");
 
 		setvbuf(full, NULL, _IONBF, 0);

@@ -188,7 +188,7 @@ Test(roofline, estimated_peaks_are_marked)
 	cr_expect(roofline_whole_roof(&s.profile, PERFX_DTYPE_F32).estimated);
 	cr_expect(roofline_whole_roof(&s.profile, PERFX_DTYPE_F16).estimated);
 	set_cost(&s, 239 * G, 24 * G);
-	analysis = analyze(&s.profile);
+	analysis = analyze(&s.profile, NULL);
 	cr_assert_eq(analysis->processes[0].findings_count, 1);
 	cr_expect_not_null(strstr(analysis->processes[0].findings[0].evidence,
 				  "peak of 4 cores (estimated); "));
@@ -332,7 +332,7 @@ Test(roofline, of_a_process)
 
 static const char *kinds_of(const struct scene *s, char *buffer, size_t size)
 {
-	struct analysis *analysis = analyze(&s->profile);
+	struct analysis *analysis = analyze(&s->profile, NULL);
 	size_t used = 0;
 
 	cr_assert_not_null(analysis);
@@ -357,7 +357,7 @@ static const char *kinds_of(const struct scene *s, char *buffer, size_t size)
 /* What the only finding suggests contains the word. */
 static void expect_suggestion(const struct scene *s, const char *word)
 {
-	struct analysis *analysis = analyze(&s->profile);
+	struct analysis *analysis = analyze(&s->profile, NULL);
 
 	cr_assert_eq(analysis->processes[0].findings_count, 1);
 	cr_expect(strstr(analysis->processes[0].findings[0].suggestion, word), "%s",

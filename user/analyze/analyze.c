@@ -67,9 +67,9 @@ enum finding_severity rules_severity(const struct rules_ctx *ctx, double gain_ns
 {
 	double share = gain_ns / rules_unit_ns(ctx);
 
-	if (share >= GAIN_HIGH)
+	if (share >= ctx->thresholds->all_high)
 		return FINDING_HIGH;
-	return share >= GAIN_MEDIUM ? FINDING_MEDIUM : FINDING_LOW;
+	return share >= ctx->thresholds->all_medium ? FINDING_MEDIUM : FINDING_LOW;
 }
 
 /* A copy, for findings outlive the profile. */
@@ -182,11 +182,13 @@ static int by_severity(const void *left, const void *right)
 	return a->weight > b->weight ? -1 : a->weight < b->weight;
 }
 
-static int analyze_process(const struct profile *profile, const struct profile_process *process,
-			   bool is_main, struct process_analysis *out)
+static int analyze_process(const struct profile *profile, const struct rule_set *rules,
+			   const struct profile_process *process, bool is_main,
+			   struct process_analysis *out)
 {
 	struct driver driver;
 	struct rules_ctx ctx = {.profile = profile,
+				.thresholds = &rules->thresholds,
 				.process = process,
 				.memory = out->memory,
 				.driver = &driver,
@@ -220,7 +222,8 @@ static int analyze_process(const struct profile *profile, const struct profile_p
 	return 0;
 }
 
-static int judge_memory(const struct profile_process *process, struct process_analysis *out)
+static int judge_memory(const struct rule_set *rules, const struct profile_process *process,
+			struct process_analysis *out)
 {
 	int err = 0;
 
@@ -229,7 +232,8 @@ static int judge_memory(const struct profile_process *process, struct process_an
 		return -ENOMEM;
 	out->memory_count = process->memory_count;
 	for (size_t i = 0; i < process->memory_count && !err; i++)
-		err = leaks_judge(&out->memory[i], process, &process->memory[i]);
+		err = leaks_judge(&out->memory[i], process, &process->memory[i],
+				  &rules->thresholds);
 	return err;
 }
 
@@ -255,7 +259,7 @@ static const struct profile_process *main_process(const struct profile *profile)
 	return main;
 }
 
-struct analysis *analyze(const struct profile *profile)
+struct analysis *analyze(const struct profile *profile, const struct rule_set *rules)
 {
 	const struct profile_process *main = main_process(profile);
 	struct analysis *analysis = calloc(1, sizeof(*analysis));
@@ -263,6 +267,7 @@ struct analysis *analyze(const struct profile *profile)
 
 	if (!analysis)
 		return NULL;
+	rules = rules ? rules : &rule_set_builtin;
 	analysis->processes = calloc(profile->processes_count + 1, sizeof(*analysis->processes));
 	if (!analysis->processes)
 		goto fail;
@@ -271,8 +276,8 @@ struct analysis *analyze(const struct profile *profile)
 		struct process_analysis *out = &analysis->processes[i];
 
 		analysis->processes_count++;
-		if (judge_memory(process, out) ||
-		    analyze_process(profile, process, process == main, out))
+		if (judge_memory(rules, process, out) ||
+		    analyze_process(profile, rules, process, process == main, out))
 			goto fail;
 		if (process == main)
 			of_main = out;

@@ -12,6 +12,7 @@
 
 #include "aggregate/profile.h"
 #include "analyze/leaks.h"
+#include "analyze/rule_set.h"
 
 /* Severity order is display order. */
 enum finding_severity { FINDING_HIGH = 1, FINDING_MEDIUM, FINDING_LOW };
@@ -91,8 +92,9 @@ struct analysis {
 	size_t processes_count;
 };
 
-/* NULL with errno ENOMEM. The caller frees. Borrows nothing from profile. */
-struct analysis *analyze(const struct profile *profile);
+/* By the rules, NULL: those that are built in. NULL with errno ENOMEM. The caller frees. Borrows
+ * nothing from profile. */
+struct analysis *analyze(const struct profile *profile, const struct rule_set *rules);
 void analysis__free(struct analysis *analysis);
 
 #endif

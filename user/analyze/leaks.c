@@ -30,16 +30,17 @@ static struct span span_of(const struct profile_process *process,
 }
 
 static const char *why_unjudged(const struct profile_process *process,
-				const struct profile_memory *memory)
+				const struct profile_memory *memory,
+				const struct thresholds *thresholds)
 {
 	double recorded = (double)memory->recorded_ns, wall = (double)profile_wall_ns(process);
 	struct span span;
 
 	if (memory->current_bytes == PROFILE_ABSENT)
 		return "frees were not recorded";
-	if (recorded < LEAK_RECORDED * wall)
+	if (recorded < thresholds->memory_leak_recorded * wall)
 		return "allocations were recorded for a part of the time only";
-	if (wall < (double)LEAK_TRACE_NS || !memory->alloc_window_ns)
+	if (wall < thresholds->memory_leak_trace_ns || !memory->alloc_window_ns)
 		return "the recording is too short";
 	span = span_of(process, memory);
 	if (span.from + LEAK_WINDOWS > span.to)
@@ -76,6 +77,7 @@ static double progress_at(const struct profile_memory *memory, uint64_t time_ns,
 
 /* The judged windows' ends, and where the first begins. */
 struct course {
+	const struct thresholds *thresholds;
 	struct span span;
 	size_t count;
 	double progress[TREND_POINTS];
@@ -138,7 +140,7 @@ static bool is_steady(const struct course *course, const double *kept, double sl
 		double begin = from + (double)i * part;
 
 		if (kept_at(course, kept, begin + part) - kept_at(course, kept, begin) <
-		    LEAK_PART_SHARE * slope * part)
+		    course->thresholds->memory_leak_part * slope * part)
 			return false;
 	}
 	for (size_t i = 1; i < course->count; i++)
@@ -172,19 +174,20 @@ static double doubt_of(const struct profile_memory *memory, const struct profile
 }
 
 /* A block more or less at the border between the halves is no difference. */
-static bool slows_down(const struct profile_memory *memory, const struct profile_hotspot *hotspot,
-		       double early, double late)
+static bool slows_down(const struct course *course, const struct profile_memory *memory,
+		       const struct profile_hotspot *hotspot, double early, double late)
 {
 	double block = block_bytes(hotspot), doubt;
 
-	if (late + block < LEAK_HALVES * (early - block))
+	if (late + block < course->thresholds->memory_leak_halves * (early - block))
 		return true;
 	if (!memory->sampled || !memory->sample_bytes)
 		return false;
 	if (early <= 0 || late <= 0)
 		return true;
 	doubt = doubt_of(memory, hotspot, early, late);
-	return late < LEAK_HALVES_SAMPLED * early * exp(LEAK_DEVIATIONS * doubt);
+	return late < course->thresholds->memory_leak_halves_sampled * early *
+			      exp(course->thresholds->memory_leak_deviations * doubt);
 }
 
 /* CPU time of the process up to a time, on the line through its samples. */
@@ -247,10 +250,10 @@ static bool levels_off(const struct profile_process *process, const struct profi
 	double middle = (course->progress[0] + course->progress[course->count - 1]) / 2;
 	double all = kept[course->count - 1], early = kept_at(course, kept, middle);
 
-	if (slows_down(memory, hotspot, early, all - early))
+	if (slows_down(course, memory, hotspot, early, all - early))
 		return true;
 	early = kept_by_cpu(process, memory, course, kept);
-	return early >= 0 && slows_down(memory, hotspot, early, all - early);
+	return early >= 0 && slows_down(course, memory, hotspot, early, all - early);
 }
 
 /* Of what lived at the end of a window, what has gone since. */
@@ -272,11 +275,12 @@ static bool is_queue(const struct profile_process *process, const struct profile
 	double gone = INFINITY;
 
 	if (hotspot->lifetime_ns == PROFILE_ABSENT ||
-	    (double)hotspot->lifetime_ns < LEAK_LIFETIME * (double)profile_wall_ns(process))
+	    (double)hotspot->lifetime_ns <
+		    course->thresholds->memory_leak_lifetime * (double)profile_wall_ns(process))
 		return false;
 	for (size_t i = from; i < to; i++)
 		gone = fmin(gone, gone_since(hotspot, course->span.from + i));
-	return gone >= LEAK_REPLACED * (kept[last] - kept[to]);
+	return gone >= course->thresholds->memory_leak_replaced * (kept[last] - kept[to]);
 }
 
 /* Blocks that stay, of those that live: the same share as of their bytes. */
@@ -309,28 +313,32 @@ enum rss_view { RSS_CANNOT_TELL, RSS_CONFIRMS, RSS_DENIES };
 
 /* Growth too small to be seen in resident memory says nothing. */
 static enum rss_view view_of_rss(const struct profile_process *process,
-				 const struct profile_memory *memory, double slope)
+				 const struct profile_memory *memory, double slope,
+				 const struct thresholds *thresholds)
 {
 	double rss = rss_slope(process, memory);
 	double growth = slope * (double)profile_wall_ns(process) / 1e9;
-	double share = memory->sampled ? LEAK_RSS_SHARE_SAMPLED : LEAK_RSS_SHARE;
+	double share =
+		memory->sampled ? thresholds->memory_leak_rss_sampled : thresholds->memory_leak_rss;
 
 	if (rss < 0 || growth < share * (double)process->points[0].rss_bytes)
 		return RSS_CANNOT_TELL;
-	return rss < LEAK_RSS_VISIBLE * slope ? RSS_DENIES : RSS_CONFIRMS;
+	return rss < thresholds->memory_leak_visible * slope ? RSS_DENIES : RSS_CONFIRMS;
 }
 
 /* Lost frees, and old blocks that went while these came, could be all of it. */
 static bool is_explained(const struct profile_memory *memory, double blocks,
-			 const struct span *span, enum rss_view rss)
+			 const struct course *course, enum rss_view rss)
 {
 	double replaced = 0;
 
-	if (blocks < LEAK_BLOCKS_PER_LOST_FREE * (double)memory->lost_frees_count)
+	if (blocks <
+	    course->thresholds->memory_leak_lost_free_blocks * (double)memory->lost_frees_count)
 		return true;
-	for (size_t i = span->from; i < span->to; i++)
+	for (size_t i = course->span.from; i < course->span.to; i++)
 		replaced += (double)memory->unknown_frees_windows[i];
-	return rss != RSS_CONFIRMS && blocks < LEAK_BLOCKS_PER_REPLACED * replaced;
+	return rss != RSS_CONFIRMS &&
+	       blocks < course->thresholds->memory_leak_replaced_blocks * replaced;
 }
 
 static struct hotspot_trend judge_hotspot(const struct profile_process *process,
@@ -347,27 +355,27 @@ static struct hotspot_trend judge_hotspot(const struct profile_process *process,
 		return trend;
 	by_progress = trend_theil_sen(course->progress, kept, course->count);
 	slope = by_progress * course->rate;
-	rss = view_of_rss(process, memory, slope);
+	rss = view_of_rss(process, memory, slope, course->thresholds);
 	trend.slope_bytes_per_s = slope;
-	trend.leak = slope * 3600 >= (double)LEAK_HOUR_BYTES &&
+	trend.leak = slope * 3600 >= course->thresholds->memory_leak_low &&
 		     is_steady(course, kept, by_progress) &&
 		     !levels_off(process, memory, hotspot, course, kept) &&
 		     !is_queue(process, hotspot, course, kept) &&
 		     !(memory->sampled && rss == RSS_DENIES) &&
-		     !is_explained(memory, blocks_kept(hotspot, &course->span), &course->span, rss);
+		     !is_explained(memory, blocks_kept(hotspot, &course->span), course, rss);
 	trend.unseen = trend.leak && rss == RSS_DENIES;
 	return trend;
 }
 
 int leaks_judge(struct memory_analysis *analysis, const struct profile_process *process,
-		const struct profile_memory *memory)
+		const struct profile_memory *memory, const struct thresholds *thresholds)
 {
-	struct course course = {0};
+	struct course course = {.thresholds = thresholds};
 
 	analysis->trends = calloc(memory->hotspots_count + 1, sizeof(*analysis->trends));
 	if (!analysis->trends)
 		return -ENOMEM;
-	analysis->unjudged = why_unjudged(process, memory);
+	analysis->unjudged = why_unjudged(process, memory, thresholds);
 	if (!analysis->unjudged)
 		course_of(process, memory, &course);
 	for (size_t i = 0; i < memory->hotspots_count; i++) {
@@ -465,8 +473,9 @@ struct line trend_rss(const struct profile_process *p, bool anon)
 	return line;
 }
 
-bool growth_is_steady(const struct line *line)
+bool growth_is_steady(const struct line *line, const struct thresholds *thresholds)
 {
-	return line->points_count && line->growth >= (double)GROWTH_BYTES &&
-	       line->growth >= GROWTH_SHARE * line->first && line->straightness >= GROWTH_STRAIGHT;
+	return line->points_count && line->growth >= thresholds->memory_growth_bytes &&
+	       line->growth >= thresholds->memory_growth_share * line->first &&
+	       line->straightness >= thresholds->memory_growth_straightness;
 }

@@ -31,39 +31,13 @@
 #define PERFX_ANALYZE_LEAKS_H
 
 #include "aggregate/profile.h"
+#include "analyze/thresholds.h"
 
-/* Windows to judge, with kept bytes in how many; what the trace must have. */
+/* Windows to judge, with kept bytes in how many. */
 #define LEAK_WINDOWS	  8
 #define LEAK_WINDOWS_KEPT 6
-#define LEAK_TRACE_NS	  2000000000ULL
-/* What is judged in so many parts; each keeps its share, or this much of it at least. */
-#define LEAK_PARTS	4
-#define LEAK_PART_SHARE 0.5
-/* Slower growth does not matter: a day makes 24 MiB of it. */
-#define LEAK_HOUR_BYTES (1ULL << 20)
-/* Recorded all the time, or frees are missing. */
-#define LEAK_RECORDED 0.99
-/* Lost frees look like leaks: a hotspot has to hold so many blocks for each of them. */
-#define LEAK_BLOCKS_PER_LOST_FREE 4
-/* Old blocks that go while new ones come are replaced, not leaked: so many kept blocks for each
- * free of a block from before the trace. */
-#define LEAK_BLOCKS_PER_REPLACED 2
-/* Growth from this share of resident memory on must be seen there, this part of it at least. Else
- * its pages were never touched, or (sampled, where frees of old blocks are not seen) it replaces
- * old blocks. */
-#define LEAK_RSS_SHARE	 0.25
-#define LEAK_RSS_VISIBLE 0.25
-/* Where the frees of old blocks are not seen, from this share on. */
-#define LEAK_RSS_SHARE_SAMPLED 0.05
-/* What the second half keeps of what the first one does; with so many standard deviations less of
- * the sampled blocks' numbers (95 % on one side), at least this. */
-#define LEAK_HALVES	    0.70
-#define LEAK_HALVES_SAMPLED 0.50
-#define LEAK_DEVIATIONS	    1.645
-/* A place whose freed blocks lived for this share of the trace on average is a queue or a cache:
- * there, what went of what lived in the third quarter is compared with what came in the last. */
-#define LEAK_LIFETIME 0.25
-#define LEAK_REPLACED 0.50
+/* What is judged in so many parts. */
+#define LEAK_PARTS 4
 
 struct hotspot_trend {
 	bool leak;
@@ -79,9 +53,9 @@ struct memory_analysis {
 	double leaks_bytes_per_s; /* their sum */
 };
 
-/* 0 or -ENOMEM; memory_analysis_clear either way. */
+/* By the thresholds of MemoryLeak. 0 or -ENOMEM; memory_analysis_clear either way. */
 int leaks_judge(struct memory_analysis *analysis, const struct profile_process *process,
-		const struct profile_memory *memory);
+		const struct profile_memory *memory, const struct thresholds *thresholds);
 void memory_analysis_clear(struct memory_analysis *analysis);
 
 /* --- lines through series --- */
@@ -99,13 +73,10 @@ struct line {
 	size_t points_count; /* 0: there is no line */
 };
 
-/* Least squares through the samples of resident memory: all of it or the anonymous part. */
-/* A line that says that memory grows: by enough, and steadily. */
-#define GROWTH_BYTES	(16ULL << 20)
-#define GROWTH_SHARE	0.05 /* of what there was at first */
-#define GROWTH_STRAIGHT 0.80 /* R² */
-bool growth_is_steady(const struct line *line);
+/* A line that says that memory grows, by enough, and steadily: the thresholds of MemoryGrowth. */
+bool growth_is_steady(const struct line *line, const struct thresholds *thresholds);
 
+/* Least squares through the samples of resident memory: all of it or the anonymous part. */
 struct line trend_rss(const struct profile_process *process, bool anon);
 
 #endif

@@ -7,12 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Time runnable but not running, of all time that threads wanted a CPU. */
-#define CONTENTION_MEDIUM 0.10
-#define CONTENTION_HIGH	  0.30
-/* Of the waiting, what other programs' and other guests' CPU time explains. */
-#define CONTENTION_BY_OTHERS 0.50
-
 /* Programs that had the CPU when a thread of the process got one at last; by name, as a build has
  * hundreds of processes. The first are those for which was waited the longest. */
 #define HOLDERS_MAX   64
@@ -151,13 +145,18 @@ static void add_rivals(struct text *text, const struct rivals *rivals)
 	add_cpu_holders(text, &rivals->holders);
 }
 
-static const char *contention_remedy(const struct rivals *rivals)
+static bool are_blamed(const struct rules_ctx *ctx, const struct rivals *rivals)
+{
+	return rivals->known && rivals->share >= ctx->thresholds->cpu_contention_others;
+}
+
+static const char *contention_remedy(const struct rules_ctx *ctx, const struct rivals *rivals)
 {
 	if (!rivals->known)
 		return "More threads are runnable than there are CPUs: see which other programs "
 		       "run, and lower the number of threads (OMP_NUM_THREADS) and of data loader "
 		       "workers.";
-	if (rivals->share < CONTENTION_BY_OTHERS)
+	if (!are_blamed(ctx, rivals))
 		return "The program has more runnable threads than CPUs: lower OMP_NUM_THREADS and "
 		       "the number of data loader workers.";
 	if (rivals->stolen)
@@ -168,11 +167,14 @@ static const char *contention_remedy(const struct rivals *rivals)
 }
 
 /* What others take weighs by the part that is theirs, a degree lower. */
-static enum finding_severity contention_severity(const struct rivals *rivals, double share)
+static enum finding_severity contention_severity(const struct rules_ctx *ctx,
+						 const struct rivals *rivals, double share)
 {
-	if (!rivals->known || rivals->share < CONTENTION_BY_OTHERS)
-		return share >= CONTENTION_HIGH ? FINDING_HIGH : FINDING_MEDIUM;
-	return share >= CONTENTION_HIGH ? FINDING_MEDIUM : FINDING_LOW;
+	bool high = share >= ctx->thresholds->cpu_contention_high;
+
+	if (are_blamed(ctx, rivals))
+		return high ? FINDING_MEDIUM : FINDING_LOW;
+	return high ? FINDING_HIGH : FINDING_MEDIUM;
 }
 
 void rules_contention(struct rules_ctx *ctx)
@@ -183,12 +185,11 @@ void rules_contention(struct rules_ctx *ctx)
 		.bottleneck = BOTTLENECK_CONTENTION, .confidence = 1, .look = "Threads; Waiting"};
 	struct rivals rivals;
 
-	/* a tenth of the whole window at least, or the few waits of a worker that lives for a
-	 * moment make a finding */
-	if ((double)threads.runnable_ns < 0.1 * (double)ctx->profile->duration_ns)
+	if ((double)threads.runnable_ns <
+	    ctx->thresholds->cpu_contention_waiting * (double)ctx->profile->duration_ns)
 		return;
 	share = (double)threads.runnable_ns / wanted;
-	if (share < CONTENTION_MEDIUM)
+	if (share < ctx->thresholds->cpu_contention_medium)
 		return;
 	rivals = find_rivals(ctx);
 	add_process_name(&note.subject, ctx->process);
@@ -203,10 +204,12 @@ void rules_contention(struct rules_ctx *ctx)
 		text_printf(&note.evidence, "; this machine has %u CPUs", ctx->profile->cpus_count);
 	add_rivals(&note.evidence, &rivals);
 	text_printf(&note.threshold,
-		    "waiting for at least %.0f %% of runnable time (high: %.0f %%; one level lower "
-		    "if other programs explain half of it)",
-		    CONTENTION_MEDIUM * 100, CONTENTION_HIGH * 100);
-	text_add(&note.suggestion, contention_remedy(&rivals));
+		    "waiting for at least %g %% of runnable time (high: %g %%; one level lower "
+		    "if other programs explain %g %% of it)",
+		    ctx->thresholds->cpu_contention_medium * 100,
+		    ctx->thresholds->cpu_contention_high * 100,
+		    ctx->thresholds->cpu_contention_others * 100);
+	text_add(&note.suggestion, contention_remedy(ctx, &rivals));
 	note.share = wall_share(ctx->process, ctx->driver->runnable_ns);
 	note.gain_ns = note.share * rules_unit_ns(ctx);
 	text_add(&note.headline, "CPU CONTENTION: ");
@@ -215,5 +218,5 @@ void rules_contention(struct rules_ctx *ctx)
 	add_percent(&note.headline, note.share);
 	text_add(&note.headline, " of the wall time");
 	add_cpu_holders(&note.headline, &rivals.holders);
-	rules_ctx_add(ctx, "CpuContention", contention_severity(&rivals, share), share, &note);
+	rules_ctx_add(ctx, "CpuContention", contention_severity(ctx, &rivals, share), share, &note);
 }

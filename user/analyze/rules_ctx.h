@@ -8,11 +8,9 @@
 #include "base/text.h"
 #include "base/units.h"
 
-/* Below this wall time shares say nothing. */
-#define WALL_MIN_NS 100000000ULL
-
 struct rules_ctx {
 	const struct profile *profile;
+	const struct thresholds *thresholds;
 	const struct profile_process *process;
 	const struct memory_analysis *memory; /* same index as process->memory */
 	const struct driver *driver;	      /* what its main thread does */
@@ -40,9 +38,7 @@ struct note {
 
 /* The unit of gains: an average step, without steps a second. */
 double rules_unit_ns(const struct rules_ctx *ctx);
-/* High from GAIN_HIGH of that time, medium from GAIN_MEDIUM. */
-#define GAIN_HIGH   0.30
-#define GAIN_MEDIUM 0.10
+/* By the thresholds All.high and All.medium. */
 enum finding_severity rules_severity(const struct rules_ctx *ctx, double gain_ns);
 
 /* Takes the note's texts; the note is empty again. */
@@ -61,8 +57,9 @@ void rules_memory(struct rules_ctx *ctx); /* who holds and leaks: one finding a 
 void rules_heap(struct rules_ctx *ctx);	  /* what the heap as a whole does */
 void rules_capture(struct rules_ctx *ctx);
 
-/* What rules ask of each other. Is it a child of a traced process? Does it use hardly any CPU? Do
- * its steps wait for data? */
+/* What rules ask of each other. Was it there for too short a time to judge shares? Is it a child of
+ * a traced process? Does it use hardly any CPU? Do its steps wait for data? */
+bool rules_is_short(const struct rules_ctx *ctx);
 bool rules_is_worker(const struct rules_ctx *ctx);
 bool rules_is_idle(const struct rules_ctx *ctx);
 bool rules_data_bound(const struct rules_ctx *ctx);

@@ -6,22 +6,6 @@
 
 #include <math.h>
 
-/* Of the wall time, at a confidence of 95 % on one side. PyTorch's own Python around operators of
- * some size is a tenth. */
-#define PYTHON_MEDIUM	  0.25
-#define PYTHON_HIGH	  0.50
-#define PYTHON_DEVIATIONS 1.645
-/* The error of fewer samples is not known well either. */
-#define SAMPLES_MIN 30
-/* Of the wall time. */
-#define WAIT_MEDIUM 0.10
-#define WAIT_HIGH   0.30
-/* Threads that wait for the GIL at a time, whoever they are. */
-#define GIL_THREADS_MEDIUM 0.5
-#define GIL_THREADS_HIGH   1.0
-/* Whoever prepares the input must be seen at it. */
-#define FEEDER_SAMPLES 5
-
 /* " (12.1 ms of each 60.2 ms step)" */
 static void add_step_part(struct text *text, const struct rules_ctx *ctx, double share)
 {
@@ -96,29 +80,35 @@ static void python_bound(struct rules_ctx *ctx)
 	const struct driver *driver = ctx->driver;
 	const struct sampled *python = &driver->python;
 	double wall = (double)driver->wall_ns, share = (double)python->ns / wall;
-	double error = python->error_ns / wall, least = share - PYTHON_DEVIATIONS * error;
-	struct note note = {.bottleneck = BOTTLENECK_PYTHON,
-			    .gain_ns = share * rules_unit_ns(ctx),
-			    .confidence = confidence_above(share - PYTHON_MEDIUM, error),
-			    .place = python->lead.frame,
-			    .look = "Where in the code",
-			    .share = share};
+	double error = python->error_ns / wall,
+	       least = share - ctx->thresholds->python_bound_deviations * error;
+	struct note note = {
+		.bottleneck = BOTTLENECK_PYTHON,
+		.gain_ns = share * rules_unit_ns(ctx),
+		.confidence = confidence_above(share - ctx->thresholds->python_bound_medium, error),
+		.place = python->lead.frame,
+		.look = "Where in the code",
+		.share = share};
 
 	if (rules_data_bound(ctx))
 		least -= (double)driver->data.ns / wall;
-	if (python->count < SAMPLES_MIN || least < PYTHON_MEDIUM)
+	if ((double)python->count < ctx->thresholds->python_bound_samples ||
+	    least < ctx->thresholds->python_bound_medium)
 		return;
 	add_subject(&note, ctx, python->lead.frame);
 	add_python_time(&note.evidence, ctx, python, share);
 	text_printf(&note.evidence, " (%llu samples, standard error %.1f points)",
 		    (unsigned long long)python->count, 100 * error);
 	text_printf(&note.threshold,
-		    "at least %.0f %% of the wall time with a confidence of 95 %% (high: %.0f %%)",
-		    PYTHON_MEDIUM * 100, PYTHON_HIGH * 100);
+		    "at least %g %% of the wall time with a confidence of %.3g %% (high: %g %%)",
+		    ctx->thresholds->python_bound_medium * 100,
+		    confidence_above(ctx->thresholds->python_bound_deviations, 1) * 100,
+		    ctx->thresholds->python_bound_high * 100);
 	text_add(&note.suggestion, python_remedy(&python->lead));
 	text_add(&note.headline, "PYTHON-BOUND: ");
 	add_python_time(&note.headline, ctx, python, share);
-	rules_ctx_add(ctx, "PythonBound", least >= PYTHON_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
+	rules_ctx_add(ctx, "PythonBound",
+		      least >= ctx->thresholds->python_bound_high ? FINDING_HIGH : FINDING_MEDIUM,
 		      share, &note);
 }
 
@@ -208,7 +198,7 @@ void add_feeder(struct text *text, struct rules_ctx *ctx)
 	struct sampled sampled;
 	const struct profile_process *feeder = find_feeder(ctx, &sampled);
 
-	if (sampled.count < FEEDER_SAMPLES || !sampled.lead.frame)
+	if ((double)sampled.count < ctx->thresholds->all_cause_samples || !sampled.lead.frame)
 		return;
 	text_add(text, "; meanwhile ");
 	if (feeder == ctx->process)
@@ -241,13 +231,15 @@ static enum finding_severity wait_severity(const struct rules_ctx *ctx,
 {
 	if (rule->wait == WAIT_INPUT && !ctx->process->steps.count)
 		return FINDING_MEDIUM;
-	return share >= WAIT_HIGH ? FINDING_HIGH : FINDING_MEDIUM;
+	return share >= threshold_of(ctx->thresholds, rule->kind, "high") ? FINDING_HIGH
+									  : FINDING_MEDIUM;
 }
 
 static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 {
 	const struct driver_wait *wait = &ctx->driver->waits[rule->wait];
 	double share = (double)wait->ns / (double)ctx->driver->wall_ns;
+	double least = threshold_of(ctx->thresholds, rule->kind, "medium");
 	struct note note = {.bottleneck = rule->bottleneck,
 			    .gain_ns = share * rules_unit_ns(ctx),
 			    .confidence = 1,
@@ -255,7 +247,7 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 			    .look = "Waiting",
 			    .share = share};
 
-	if (!wait->most || share < WAIT_MEDIUM)
+	if (!wait->most || share < least)
 		return;
 	add_subject(&note, ctx, wait->place);
 	text_add(&note.evidence, "waited ");
@@ -266,8 +258,8 @@ static void waits(struct rules_ctx *ctx, const struct wait_rule *rule)
 	add_count(&note.evidence, wait->count);
 	text_add(&note.evidence, wait->count == 1 ? " wait " : " waits ");
 	add_ns(&note.evidence, wait->max_ns);
-	text_printf(&note.threshold, "at least %.0f %% of the wall time (high: %.0f %%)",
-		    WAIT_MEDIUM * 100, WAIT_HIGH * 100);
+	text_printf(&note.threshold, "at least %g %% of the wall time (high: %g %%)", least * 100,
+		    threshold_of(ctx->thresholds, rule->kind, "high") * 100);
 	text_add(&note.suggestion, rule->remedy);
 	text_printf(&note.headline, "%s: ", bottleneck_headline(rule->bottleneck));
 	add_process_name(&note.headline, ctx->process);
@@ -288,7 +280,8 @@ static void gil_of_threads(struct rules_ctx *ctx)
 	struct sampled python = {0};
 	struct note note = {.bottleneck = BOTTLENECK_GIL, .confidence = 1, .look = "Waiting"};
 
-	if (share >= WAIT_MEDIUM || threads < GIL_THREADS_MEDIUM)
+	if (share >= ctx->thresholds->gil_wait_medium ||
+	    threads < ctx->thresholds->gil_wait_threads_medium)
 		return;
 	if (sampled_python(&python, ctx->profile, ctx->process, 0))
 		ctx->failed = true;
@@ -302,16 +295,19 @@ static void gil_of_threads(struct rules_ctx *ctx)
 		text_add(&note.evidence, "; Python runs mostly in ");
 		location_place(&note.evidence, python.lead.frame);
 	}
-	text_printf(&note.threshold, "at least %.1f threads on average (high: %.1f)",
-		    GIL_THREADS_MEDIUM, GIL_THREADS_HIGH);
+	text_printf(&note.threshold, "at least %.3g threads on average (high: %.3g)",
+		    ctx->thresholds->gil_wait_threads_medium,
+		    ctx->thresholds->gil_wait_threads_high);
 	text_add(&note.suggestion, wait_rules[0].remedy);
-	rules_ctx_add(ctx, "GilWait", threads >= GIL_THREADS_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
+	rules_ctx_add(ctx, "GilWait",
+		      threads >= ctx->thresholds->gil_wait_threads_high ? FINDING_HIGH
+									: FINDING_MEDIUM,
 		      threads, &note);
 }
 
 void rules_driver(struct rules_ctx *ctx)
 {
-	if (profile_wall_ns(ctx->process) < WALL_MIN_NS || !ctx->driver->wall_ns)
+	if (rules_is_short(ctx) || !ctx->driver->wall_ns)
 		return;
 	/* a loader's worker is judged by what its parent waits for */
 	if (rules_is_worker(ctx) && !ctx->process->steps.count)

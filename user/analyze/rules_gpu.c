@@ -11,33 +11,6 @@
 
 #include <math.h>
 
-/* A process that launches less uses its GPU now and then. */
-#define LAUNCHES_PER_S 10
-/* Busy for less of the time, it waits for the host. */
-#define STARVED_MEDIUM 0.60
-#define STARVED_HIGH   0.30
-/* Busy for more, it is the limit, and to wait for it is right. */
-#define SATURATED 0.80
-/* Time in calls that launch, of the wall time: at 5 to 10 µs a launch, 50,000 launches a second are
- * half of it. */
-#define LAUNCHING_MEDIUM 0.30
-#define LAUNCHING_HIGH	 0.60
-/* Kernels as short as their launch: the device is done before the next one comes. */
-#define SHORT_KERNEL_NS	 10000
-#define SHORT_LATENCY_NS 50000
-#define WAITING_MEDIUM	 0.20
-#define WAITING_HIGH	 0.50
-#define PAGEABLE_MEDIUM	 0.02
-#define PAGEABLE_HIGH	 0.10
-/* Where copies are not timed: at 5 GB/s, which pageable memory reaches, it is 2 % of the time. */
-#define PAGEABLE_BYTES_PER_S 100e6
-#define EXPOSED_MEDIUM	     0.05
-#define EXPOSED_HIGH	     0.20
-#define OCCUPANCY_LOW	     0.25
-#define OCCUPANCY_KERNEL     0.10 /* of the kernels' time: a kernel that counts */
-#define THROTTLED_LOW	     0.10
-#define THROTTLED_MEDIUM     0.50
-
 /* --- how busy --------------------------------------------------------------------------------- */
 
 /* Beyond --gpu-max-events activities are sums without times: what is left of them says little of
@@ -90,14 +63,15 @@ static double waiting_share(const struct profile_process *p)
 
 /* --- launches --------------------------------------------------------------------------------- */
 
-static bool kernels_are_short(const struct profile_gpu *gpu)
+static bool kernels_are_short(const struct rules_ctx *ctx, const struct profile_gpu *gpu)
 {
 	uint64_t count = 0;
 
 	for (size_t i = 0; i < gpu->kernels_count; i++)
 		count += gpu->kernels[i].count;
-	return count && gpu->kernel_ns / count < SHORT_KERNEL_NS &&
-	       gpu->latency_p50_ns < SHORT_LATENCY_NS;
+	return count &&
+	       (double)gpu->kernel_ns / (double)count < ctx->thresholds->launch_bound_kernel_ns &&
+	       (double)gpu->latency_p50_ns < ctx->thresholds->launch_bound_latency_ns;
 }
 
 /* Launching takes the time, and the device does not need it: it is done, or hardly used. */
@@ -106,12 +80,14 @@ bool rules_launch_bound(const struct rules_ctx *ctx)
 	const struct profile_gpu *gpu = &ctx->process->gpu;
 	double busy = busy_share(ctx->process);
 
-	if (!gpu->used || wall_share(ctx->process, gpu->launch_ns) < LAUNCHING_MEDIUM)
+	if (!gpu->used ||
+	    wall_share(ctx->process, gpu->launch_ns) < ctx->thresholds->launch_bound_medium)
 		return false;
 	if (is_whole(gpu))
-		return busy >= 0 && busy < SATURATED && kernels_are_short(gpu);
+		return busy >= 0 && busy < ctx->thresholds->launch_bound_busy &&
+		       kernels_are_short(ctx, gpu);
 	/* where nothing is known of the device, the time that launching takes is all there is */
-	return busy < STARVED_MEDIUM;
+	return busy < ctx->thresholds->launch_bound_utilization;
 }
 
 static void launch_bound(struct rules_ctx *ctx)
@@ -138,12 +114,13 @@ static void launch_bound(struct rules_ctx *ctx)
 	if (gpu->latency_p50_ns != PROFILE_ABSENT)
 		text_printf(&note.evidence, ", %s between a launch and its start at the median",
 			    as_ns(gpu->latency_p50_ns));
-	text_printf(
-		&note.threshold,
-		"at least %.0f %% of the wall time in launches (high: %.0f %%), kernels shorter "
-		"than %d µs on average where they are timed, utilization below %.0f %% elsewhere",
-		LAUNCHING_MEDIUM * 100, LAUNCHING_HIGH * 100, SHORT_KERNEL_NS / 1000,
-		STARVED_MEDIUM * 100);
+	text_printf(&note.threshold,
+		    "at least %g %% of the wall time in launches (high: %g %%), kernels shorter "
+		    "than %g µs on average where they are timed, utilization below %g %% elsewhere",
+		    ctx->thresholds->launch_bound_medium * 100,
+		    ctx->thresholds->launch_bound_high * 100,
+		    ctx->thresholds->launch_bound_kernel_ns / 1000,
+		    ctx->thresholds->launch_bound_utilization * 100);
 	text_add(&note.suggestion,
 		 "The kernels are too small for their number: use larger batches, fuse operations "
 		 "(torch.compile, jit, fused optimizers such as AdamW(fused=True)), or replay them "
@@ -152,7 +129,8 @@ static void launch_bound(struct rules_ctx *ctx)
 	add_percent(&note.headline, share);
 	text_printf(&note.headline, " of the time launches kernels (%s of them)",
 		    as_count(gpu->launches_count));
-	rules_ctx_add(ctx, "LaunchBound", share >= LAUNCHING_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
+	rules_ctx_add(ctx, "LaunchBound",
+		      share >= ctx->thresholds->launch_bound_high ? FINDING_HIGH : FINDING_MEDIUM,
 		      share, &note);
 }
 
@@ -209,14 +187,16 @@ static void starved(struct rules_ctx *ctx)
 			    .confidence = 1,
 			    .look = "GPU: Longest times without work"};
 
-	if (busy < 0 || busy >= STARVED_MEDIUM || rules_launch_bound(ctx) ||
-	    rate_of(ctx->process, gpu->launches_count) < LAUNCHES_PER_S)
+	if (busy < 0 || busy >= ctx->thresholds->gpu_starved_medium || rules_launch_bound(ctx) ||
+	    rate_of(ctx->process, gpu->launches_count) <
+		    ctx->thresholds->gpu_starved_launches_per_s)
 		return;
 	add_process_name(&note.subject, ctx->process);
 	add_busy(&note.evidence, ctx->process, busy);
 	add_idle(&note.evidence, ctx);
-	text_printf(&note.threshold, "busy for less than %.0f %% of the time (high: %.0f %%)",
-		    STARVED_MEDIUM * 100, STARVED_HIGH * 100);
+	text_printf(&note.threshold, "busy for less than %g %% of the time (high: %g %%)",
+		    ctx->thresholds->gpu_starved_medium * 100,
+		    ctx->thresholds->gpu_starved_high * 100);
 	text_add(
 		&note.suggestion,
 		rules_data_bound(ctx)
@@ -230,7 +210,8 @@ static void starved(struct rules_ctx *ctx)
 		add_busy(&note.headline, ctx->process, busy);
 		add_idle(&note.headline, ctx);
 	}
-	rules_ctx_add(ctx, "GpuStarved", busy < STARVED_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
+	rules_ctx_add(ctx, "GpuStarved",
+		      busy < ctx->thresholds->gpu_starved_high ? FINDING_HIGH : FINDING_MEDIUM,
 		      1 - busy, &note);
 }
 
@@ -262,7 +243,7 @@ static void sync_wait(struct rules_ctx *ctx)
 			    .look = "GPU: Waits for the GPU",
 			    .share = share};
 
-	if (share < WAITING_MEDIUM || busy >= SATURATED)
+	if (share < ctx->thresholds->sync_wait_medium || busy >= ctx->thresholds->sync_wait_busy)
 		return;
 	add_process_name(&note.subject, ctx->process);
 	text_add(&note.evidence, "it waited for the GPU for ");
@@ -276,10 +257,10 @@ static void sync_wait(struct rules_ctx *ctx)
 		text_add(&note.evidence, "; ");
 		add_busy(&note.evidence, ctx->process, busy);
 	}
-	text_printf(
-		&note.threshold,
-		"at least %.0f %% of the time (high: %.0f %%), unless the GPU is busy for %.0f %%",
-		WAITING_MEDIUM * 100, WAITING_HIGH * 100, SATURATED * 100);
+	text_printf(&note.threshold,
+		    "at least %g %% of the time (high: %g %%), unless the GPU is busy for %g %%",
+		    ctx->thresholds->sync_wait_medium * 100, ctx->thresholds->sync_wait_high * 100,
+		    ctx->thresholds->sync_wait_busy * 100);
 	text_add(
 		&note.suggestion,
 		"After each wait the GPU has nothing to do until the next launch: synchronize less "
@@ -289,8 +270,9 @@ static void sync_wait(struct rules_ctx *ctx)
 	add_percent(&note.headline, share);
 	text_add(&note.headline, " of the time, in ");
 	add_sync(&note.headline, ctx, sync);
-	rules_ctx_add(ctx, "SyncWait", share >= WAITING_HIGH ? FINDING_HIGH : FINDING_MEDIUM, share,
-		      &note);
+	rules_ctx_add(ctx, "SyncWait",
+		      share >= ctx->thresholds->sync_wait_high ? FINDING_HIGH : FINDING_MEDIUM,
+		      share, &note);
 }
 
 /* --- copies ----------------------------------------------------------------------------------- */
@@ -330,7 +312,8 @@ static void pageable_copy(struct rules_ctx *ctx)
 			    .place = found.largest ? found.largest->line : NULL,
 			    .look = "GPU: Copies"};
 
-	if (!found.count || (gpu->timed ? share < PAGEABLE_MEDIUM : rate < PAGEABLE_BYTES_PER_S))
+	if (!found.count || (gpu->timed ? share < ctx->thresholds->pageable_copy_medium
+					: rate < ctx->thresholds->pageable_copy_bytes_per_s))
 		return;
 	add_process_name(&note.subject, ctx->process);
 	add_count(&note.evidence, found.count);
@@ -353,15 +336,18 @@ static void pageable_copy(struct rules_ctx *ctx)
 		add_function_name(&note.evidence, ctx->profile, found.largest->function);
 	}
 	text_printf(&note.threshold,
-		    "at least %.0f %% of the time (high: %.0f %%), or %.0f MB/s where copies are "
+		    "at least %g %% of the time (high: %g %%), or %g MB/s where copies are "
 		    "not timed",
-		    PAGEABLE_MEDIUM * 100, PAGEABLE_HIGH * 100, PAGEABLE_BYTES_PER_S / 1e6);
+		    ctx->thresholds->pageable_copy_medium * 100,
+		    ctx->thresholds->pageable_copy_high * 100,
+		    ctx->thresholds->pageable_copy_bytes_per_s / 1e6);
 	text_add(&note.suggestion,
 		 "Pageable memory is copied twice and cannot be copied beside kernels: pin it "
 		 "(DataLoader(pin_memory=True), tensor.pin_memory()) and copy with "
 		 "non_blocking=True.");
-	rules_ctx_add(ctx, "PageableCopy", share >= PAGEABLE_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
-		      gpu->timed ? share : PAGEABLE_MEDIUM, &note);
+	rules_ctx_add(ctx, "PageableCopy",
+		      share >= ctx->thresholds->pageable_copy_high ? FINDING_HIGH : FINDING_MEDIUM,
+		      gpu->timed ? share : ctx->thresholds->pageable_copy_medium, &note);
 }
 
 /* --- communication ---------------------------------------------------------------------------- */
@@ -379,7 +365,7 @@ static void exposed_communication(struct rules_ctx *ctx)
 	}
 	share = gpu->places_count ? wall_share(ctx->process, exposed_ns) / (double)gpu->places_count
 				  : 0;
-	if (share < EXPOSED_MEDIUM)
+	if (share < ctx->thresholds->exposed_communication_medium)
 		return;
 	note.share = share;
 	note.gain_ns = share * rules_unit_ns(ctx);
@@ -389,8 +375,9 @@ static void exposed_communication(struct rules_ctx *ctx)
 	text_add(&note.evidence, "they computed nothing: ");
 	add_percent(&note.evidence, share);
 	text_add(&note.evidence, " of the time");
-	text_printf(&note.threshold, "at least %.0f %% of the time (high: %.0f %%)",
-		    EXPOSED_MEDIUM * 100, EXPOSED_HIGH * 100);
+	text_printf(&note.threshold, "at least %g %% of the time (high: %g %%)",
+		    ctx->thresholds->exposed_communication_medium * 100,
+		    ctx->thresholds->exposed_communication_high * 100);
 	text_add(
 		&note.suggestion,
 		"Let communication overlap with the backward pass: larger gradient buckets "
@@ -401,7 +388,9 @@ static void exposed_communication(struct rules_ctx *ctx)
 	add_percent(&note.headline, share);
 	text_add(&note.headline, " of the time");
 	rules_ctx_add(ctx, "ExposedCommunication",
-		      share >= EXPOSED_HIGH ? FINDING_HIGH : FINDING_MEDIUM, share, &note);
+		      share >= ctx->thresholds->exposed_communication_high ? FINDING_HIGH
+									   : FINDING_MEDIUM,
+		      share, &note);
 }
 
 /* --- kernels ---------------------------------------------------------------------------------- */
@@ -419,11 +408,13 @@ static bool is_tuned(const struct profile_gpu_kernel *kernel)
 	return kernel->communicates;
 }
 
-static bool is_low(const struct profile_gpu_kernel *kernel, uint64_t all_ns)
+static bool is_low(const struct thresholds *thresholds, const struct profile_gpu_kernel *kernel,
+		   uint64_t all_ns)
 {
 	return !kernel->other && !is_tuned(kernel) && kernel->occupancy >= 0 &&
-	       kernel->occupancy < OCCUPANCY_LOW && kernel->total_ns != PROFILE_ABSENT && all_ns &&
-	       (double)kernel->total_ns / (double)all_ns >= OCCUPANCY_KERNEL;
+	       kernel->occupancy < thresholds->low_occupancy_occupancy &&
+	       kernel->total_ns != PROFILE_ABSENT && all_ns &&
+	       (double)kernel->total_ns / (double)all_ns >= thresholds->low_occupancy_share;
 }
 
 static void low_occupancy(struct rules_ctx *ctx)
@@ -437,7 +428,7 @@ static void low_occupancy(struct rules_ctx *ctx)
 				    .look = "GPU: Kernels"};
 		double share;
 
-		if (!is_low(kernel, gpu->kernel_ns))
+		if (!is_low(ctx->thresholds, kernel, gpu->kernel_ns))
 			continue;
 		share = (double)kernel->total_ns / (double)gpu->kernel_ns;
 		escape_name(&note.subject, kernel->name);
@@ -450,11 +441,11 @@ static void low_occupancy(struct rules_ctx *ctx)
 			    kernel->registers, as_bytes(kernel->shared_bytes));
 		add_percent(&note.evidence, share);
 		text_add(&note.evidence, " of the kernels' time");
-		text_printf(
-			&note.threshold,
-			"occupancy below %.0f %%, at least %.0f %% of the kernels' time; matrix "
-			"and convolution kernels of libraries excepted",
-			OCCUPANCY_LOW * 100, OCCUPANCY_KERNEL * 100);
+		text_printf(&note.threshold,
+			    "occupancy below %g %%, at least %g %% of the kernels' time; matrix "
+			    "and convolution kernels of libraries excepted",
+			    ctx->thresholds->low_occupancy_occupancy * 100,
+			    ctx->thresholds->low_occupancy_share * 100);
 		text_add(&note.suggestion,
 			 "Few warps hide little latency: use another block size, fewer registers "
 			 "(__launch_bounds__, Triton's num_warps) or less shared memory per block. "
@@ -491,7 +482,7 @@ static void clocks_throttled(struct rules_ctx *ctx)
 			continue;
 		share = (double)profile_gpu_throttled_count(device) /
 			(double)device->throttle_samples_count;
-		if (share < THROTTLED_LOW)
+		if (share < ctx->thresholds->clocks_throttled_low)
 			continue;
 		text_printf(&note.subject, "GPU %u", device->index);
 		text_add(&note.evidence, "clocks were lowered in ");
@@ -502,23 +493,24 @@ static void clocks_throttled(struct rules_ctx *ctx)
 		if (clock_mhz != PROFILE_ABSENT && device->facts.max_sm_clock_mhz)
 			text_printf(&note.evidence, ": %llu MHz on average of %u MHz",
 				    (unsigned long long)clock_mhz, device->facts.max_sm_clock_mhz);
-		text_printf(
-			&note.threshold,
-			"by power or temperature in at least %.0f %% of samples (medium: %.0f %%)",
-			THROTTLED_LOW * 100, THROTTLED_MEDIUM * 100);
+		text_printf(&note.threshold,
+			    "by power or temperature in at least %g %% of samples (medium: %g %%)",
+			    ctx->thresholds->clocks_throttled_low * 100,
+			    ctx->thresholds->clocks_throttled_medium * 100);
 		text_add(&note.suggestion,
 			 "sw_power_cap: the power limit is reached, which a fully used GPU may do "
 			 "(`nvidia-smi -q -d POWER`); thermal and hw_ reasons: check cooling, "
 			 "airflow and the power supply.");
 		rules_ctx_add(ctx, "ClocksThrottled",
-			      share >= THROTTLED_MEDIUM ? FINDING_MEDIUM : FINDING_LOW, share,
-			      &note);
+			      share >= ctx->thresholds->clocks_throttled_medium ? FINDING_MEDIUM
+										: FINDING_LOW,
+			      share, &note);
 	}
 }
 
 void rules_gpu(struct rules_ctx *ctx)
 {
-	if (!ctx->process->gpu.used || profile_wall_ns(ctx->process) < WALL_MIN_NS)
+	if (!ctx->process->gpu.used || rules_is_short(ctx))
 		return;
 	launch_bound(ctx);
 	starved(ctx);

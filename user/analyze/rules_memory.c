@@ -8,20 +8,9 @@
 
 #include <math.h>
 
-/* What a leak would be after an hour. */
-#define LEAK_MEDIUM (64ULL << 20)
-#define LEAK_HIGH   (1ULL << 30)
 /* Named in a finding. */
 #define LEAK_PLACES_MAX 3
-/* Tensors are blocks of the heap as well: a heap's leak so near to one of tensors is the same. */
-#define LEAK_SAME 0.25
-/* A peak worth a word: absolute, and of the peak of resident memory. On a GPU there is no such. */
-#define PEAK_BYTES     (64ULL << 20)
-#define PEAK_SHARE     0.25
-#define PEAK_GPU_BYTES (1ULL << 30)
-/* Resident memory of what the machine has. */
-#define PEAK_HOST   0.80
-#define PEAK_PLACES 3
+#define PEAK_PLACES	3
 
 static const char *leak_remedy(enum perfx_domain domain)
 {
@@ -100,7 +89,7 @@ static void add_resident_growth(struct text *text, const struct rules_ctx *ctx,
 	struct line line = trend_rss(ctx->process, true);
 	double per_s;
 
-	if (!growth_is_steady(&line) || !domain_is_resident(leak->memory->domain))
+	if (!growth_is_steady(&line, ctx->thresholds) || !domain_is_resident(leak->memory->domain))
 		return;
 	per_s = rate_of(ctx->process, u64_of(line.growth));
 	text_add(text, "; resident memory grew by ");
@@ -142,13 +131,13 @@ static void leak_evidence(struct text *text, const struct rules_ctx *ctx, const 
 		add_resident_growth(text, ctx, leak);
 }
 
-static enum finding_severity leak_severity(const struct leak *leak)
+static enum finding_severity leak_severity(const struct rules_ctx *ctx, const struct leak *leak)
 {
 	double hour = leak->bytes_per_s * 3600;
 
-	if (leak->unseen || hour < (double)LEAK_MEDIUM)
+	if (leak->unseen || hour < ctx->thresholds->memory_leak_medium)
 		return FINDING_LOW;
-	return hour < (double)LEAK_HIGH ? FINDING_MEDIUM : FINDING_HIGH;
+	return hour < ctx->thresholds->memory_leak_high ? FINDING_MEDIUM : FINDING_HIGH;
 }
 
 static void file_leak(struct rules_ctx *ctx, const struct leak *leak)
@@ -166,13 +155,15 @@ static void file_leak(struct rules_ctx *ctx, const struct leak *leak)
 			    leak->places_count == 2 ? "" : "s");
 	leak_evidence(&note.evidence, ctx, leak);
 	text_printf(&note.threshold,
-		    "blocks allocated evenly over the recording (in each quarter at least %.0f %% "
-		    "of an even share) and never freed, at least %llu MiB per hour (medium: %llu "
-		    "MiB, high: %llu GiB)",
-		    LEAK_PART_SHARE * 100, LEAK_HOUR_BYTES >> 20, LEAK_MEDIUM >> 20,
-		    LEAK_HIGH >> 30);
+		    "blocks allocated evenly over the recording (in each quarter at least %g %% "
+		    "of an even share) and never freed, at least %g MiB per hour (medium: %g "
+		    "MiB, high: %g GiB)",
+		    ctx->thresholds->memory_leak_part * 100,
+		    ctx->thresholds->memory_leak_low / (1 << 20),
+		    ctx->thresholds->memory_leak_medium / (1 << 20),
+		    ctx->thresholds->memory_leak_high / (1 << 30));
 	text_add(&note.suggestion, leak_remedy(leak->memory->domain));
-	rules_ctx_add(ctx, LEAK_KIND, leak_severity(leak), leak->bytes_per_s, &note);
+	rules_ctx_add(ctx, LEAK_KIND, leak_severity(ctx, leak), leak->bytes_per_s, &note);
 }
 
 /* Is this leak of the heap the one that a framework's tensors show? */
@@ -188,7 +179,7 @@ static bool is_reported(const struct rules_ctx *ctx, const struct profile_hotspo
 
 			if (other->leak && memory->hotspots[k].context == hotspot->context &&
 			    fabs(other->slope_bytes_per_s - trend->slope_bytes_per_s) <=
-				    LEAK_SAME * trend->slope_bytes_per_s)
+				    ctx->thresholds->memory_leak_same * trend->slope_bytes_per_s)
 				return true;
 		}
 	}
@@ -246,15 +237,19 @@ static void leaks_of(struct rules_ctx *ctx, size_t domain)
 		file_leak(ctx, &leak);
 }
 
-static bool is_large_peak(const struct profile_process *p, const struct profile_memory *memory)
+static bool is_large_peak(const struct rules_ctx *ctx, const struct profile_memory *memory)
 {
+	const struct profile_process *p = ctx->process;
+	double peak_bytes = (double)memory->peak_bytes;
+
 	/* what the program calls its own is not reported as a part of anything */
 	if (memory->peak_bytes == PROFILE_ABSENT || memory->domain == PERFX_DOMAIN_USER)
 		return false;
 	if (memory->domain == PERFX_DOMAIN_GPU)
-		return memory->peak_bytes >= PEAK_GPU_BYTES;
-	return memory->peak_bytes >= PEAK_BYTES && p->rss_peak_bytes != PROFILE_ABSENT &&
-	       (double)memory->peak_bytes >= PEAK_SHARE * (double)p->rss_peak_bytes;
+		return peak_bytes >= ctx->thresholds->peak_memory_gpu_bytes;
+	return peak_bytes >= ctx->thresholds->peak_memory_bytes &&
+	       p->rss_peak_bytes != PROFILE_ABSENT &&
+	       peak_bytes >= ctx->thresholds->peak_memory_share * (double)p->rss_peak_bytes;
 }
 
 static void add_share_of_rss(struct text *text, const struct profile_process *p,
@@ -287,10 +282,11 @@ static void peak_memory(struct rules_ctx *ctx, const struct profile_memory *memo
 	double host_bytes = (double)((uint64_t)ctx->profile->memory_mib << 20);
 	bool tight = host_bytes > 0 && ctx->process->rss_peak_bytes != PROFILE_ABSENT &&
 		     memory->domain != PERFX_DOMAIN_GPU &&
-		     (double)ctx->process->rss_peak_bytes >= PEAK_HOST * host_bytes;
+		     (double)ctx->process->rss_peak_bytes >=
+			     ctx->thresholds->peak_memory_medium * host_bytes;
 	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
 
-	if (!is_large_peak(ctx->process, memory))
+	if (!is_large_peak(ctx, memory))
 		return;
 	text_printf(&note.subject, "%s of ", domain_words(memory->domain));
 	add_process_name(&note.subject, ctx->process);
@@ -304,12 +300,15 @@ static void peak_memory(struct rules_ctx *ctx, const struct profile_memory *memo
 	add_share_of_rss(&note.evidence, ctx->process, memory);
 	add_places(&note.evidence, ctx, memory);
 	if (memory->domain == PERFX_DOMAIN_GPU)
-		text_printf(&note.threshold, "a peak of at least %llu GiB", PEAK_GPU_BYTES >> 30);
+		text_printf(&note.threshold, "a peak of at least %g GiB",
+			    ctx->thresholds->peak_memory_gpu_bytes / (1 << 30));
 	else
 		text_printf(&note.threshold,
-			    "a peak of at least %llu MiB and %.0f %% of peak RSS (medium: peak RSS "
-			    "is at least %.0f %% of the machine's memory)",
-			    PEAK_BYTES >> 20, PEAK_SHARE * 100, PEAK_HOST * 100);
+			    "a peak of at least %g MiB and %g %% of peak RSS (medium: peak RSS "
+			    "is at least %g %% of the machine's memory)",
+			    ctx->thresholds->peak_memory_bytes / (1 << 20),
+			    ctx->thresholds->peak_memory_share * 100,
+			    ctx->thresholds->peak_memory_medium * 100);
 	text_add(
 		&note.suggestion,
 		"To lower the peak: use smaller batches with gradient accumulation, use activation "
@@ -328,25 +327,16 @@ void rules_memory(struct rules_ctx *ctx)
 
 /* --- the heap as a whole: its growth, its rate of allocations --- */
 
-/* Traced memory that accounts for growth: this part of it. */
-#define GROWTH_EXPLAINED 0.50
-/* Allocations and frees of the host heap. A pair costs an allocator some 50 ns when no other thread
- * wants the same arena, and more in caches that it spoils. */
-#define CHURN_PER_S   200000
-#define CHURN_MEDIUM  1000000
+/* An allocation and its free cost an allocator some 50 ns when no other thread wants the same
+ * arena, and more in caches that they spoil. */
 #define CHURN_PAIR_NS 50
-/* Device memory: each call waits for the device. */
-#define CHURN_GPU_PER_S 10
-/* Tensors that come and go as pages of the kernel: bytes a second, and system time of CPU time. A
- * page of 4 KiB costs some 0.25 µs to fault in: 1 GiB costs 65 ms. */
-#define TENSOR_BYTES_PER_S (512ULL << 20)
-#define TENSOR_SYSTEM	   0.20
 
 /* What is known of all blocks since the trace began. */
 static bool is_complete(const struct rules_ctx *ctx, const struct profile_memory *memory)
 {
 	return memory->current_bytes != PROFILE_ABSENT && !memory->bound &&
-	       (double)memory->recorded_ns >= LEAK_RECORDED * (double)profile_wall_ns(ctx->process);
+	       (double)memory->recorded_ns >= ctx->thresholds->memory_leak_recorded *
+						      (double)profile_wall_ns(ctx->process);
 }
 
 /* The domain whose blocks are host memory: the heap, else tensors. */
@@ -370,7 +360,7 @@ static bool leaks_explain(const struct rules_ctx *ctx, const struct line *line)
 		if (domain_is_resident(ctx->process->memory[i].domain))
 			most = fmax(most, ctx->memory[i].leaks_bytes_per_s * seconds);
 	}
-	return most >= GROWTH_EXPLAINED * line->growth;
+	return most >= ctx->thresholds->untraced_memory_explained * line->growth;
 }
 
 static void add_growth(struct text *text, const struct rules_ctx *ctx, const struct line *line,
@@ -389,10 +379,11 @@ static void add_growth(struct text *text, const struct rules_ctx *ctx, const str
 	text_printf(text, "/s (R² %.2f over %zu samples)", line->straightness, line->points_count);
 }
 
-static void add_growth_threshold(struct text *text)
+static void add_growth_threshold(struct text *text, const struct thresholds *thresholds)
 {
-	text_printf(text, "growth of at least %llu MiB and %.0f %%, R² of at least %.1f",
-		    GROWTH_BYTES >> 20, GROWTH_SHARE * 100, GROWTH_STRAIGHT);
+	text_printf(text, "growth of at least %g MiB and %g %%, R² of at least %g",
+		    thresholds->memory_growth_bytes / (1 << 20),
+		    thresholds->memory_growth_share * 100, thresholds->memory_growth_straightness);
 }
 
 static void memory_growth(struct rules_ctx *ctx, const struct line *line)
@@ -401,7 +392,7 @@ static void memory_growth(struct rules_ctx *ctx, const struct line *line)
 
 	add_process_name(&note.subject, ctx->process);
 	add_growth(&note.evidence, ctx, line, false);
-	add_growth_threshold(&note.threshold);
+	add_growth_threshold(&note.threshold, ctx->thresholds);
 	text_add(&note.suggestion,
 		 "A leak, or a cache without a limit: in training loops often tensors kept with "
 		 "their graph (append loss.item(), not loss) or lists that only grow. A longer "
@@ -431,10 +422,11 @@ static bool untraced_memory(struct rules_ctx *ctx)
 	bool leaks;
 	double rest;
 
-	if (!memory || !growth_is_steady(&line))
+	if (!memory || !growth_is_steady(&line, ctx->thresholds))
 		return false;
 	rest = line.growth - (double)memory->current_bytes;
-	if (rest <= GROWTH_EXPLAINED * line.growth || rest < (double)GROWTH_BYTES)
+	if (rest <= ctx->thresholds->untraced_memory_explained * line.growth ||
+	    rest < ctx->thresholds->memory_growth_bytes)
 		return false;
 	leaks = ctx->memory[memory - ctx->process->memory].leaks_count;
 	add_process_name(&note.subject, ctx->process);
@@ -444,9 +436,10 @@ static bool untraced_memory(struct rules_ctx *ctx)
 	text_printf(&note.evidence, "/s%s; the other ", leaks ? " (see the leak)" : "");
 	add_bytes(&note.evidence, u64_of(rate_of(ctx->process, (uint64_t)rest)));
 	text_add(&note.evidence, "/s are untraced");
-	add_growth_threshold(&note.threshold);
-	text_printf(&note.threshold, "; at least %.0f %% and %llu MiB of it untraced",
-		    (1 - GROWTH_EXPLAINED) * 100, GROWTH_BYTES >> 20);
+	add_growth_threshold(&note.threshold, ctx->thresholds);
+	text_printf(&note.threshold, "; at least %g %% and %g MiB of it untraced",
+		    (1 - ctx->thresholds->untraced_memory_explained) * 100,
+		    ctx->thresholds->memory_growth_bytes / (1 << 20));
 	suggest_for_untraced(&note.suggestion, memory->domain);
 	rules_ctx_add(ctx, "UntracedMemory", leaks ? FINDING_LOW : FINDING_MEDIUM,
 		      rest / (line.first + 1), &note);
@@ -504,7 +497,7 @@ static void host_churn(struct rules_ctx *ctx, const struct profile_memory *memor
 	double rate = recorded_rate(memory, memory->allocs.value);
 	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
 
-	if (rate < CHURN_PER_S)
+	if (rate < ctx->thresholds->memory_churn_low)
 		return;
 	add_process_name(&note.subject, ctx->process);
 	add_count(&note.evidence, u64_of(rate));
@@ -514,12 +507,14 @@ static void host_churn(struct rules_ctx *ctx, const struct profile_memory *memor
 	text_printf(&note.evidence, "; at %d ns per malloc and free, they take ", CHURN_PAIR_NS);
 	add_percent(&note.evidence, rate * CHURN_PAIR_NS / 1e9);
 	text_add(&note.evidence, " of one CPU");
-	text_printf(&note.threshold, "at least %d/s (medium: %d/s)", CHURN_PER_S, CHURN_MEDIUM);
+	text_printf(&note.threshold, "at least %.15g/s (medium: %.15g/s)",
+		    ctx->thresholds->memory_churn_low, ctx->thresholds->memory_churn_medium);
 	text_add(&note.suggestion, "Reuse buffers, reserve space in containers, or preload a "
 				   "faster allocator (jemalloc, tcmalloc). Small framework "
 				   "operators allocate in each call: fuse or batch them.");
-	rules_ctx_add(ctx, "MemoryChurn", rate >= CHURN_MEDIUM ? FINDING_MEDIUM : FINDING_LOW, rate,
-		      &note);
+	rules_ctx_add(ctx, "MemoryChurn",
+		      rate >= ctx->thresholds->memory_churn_medium ? FINDING_MEDIUM : FINDING_LOW,
+		      rate, &note);
 }
 
 static void gpu_churn(struct rules_ctx *ctx, const struct profile_memory *memory)
@@ -527,13 +522,13 @@ static void gpu_churn(struct rules_ctx *ctx, const struct profile_memory *memory
 	double rate = recorded_rate(memory, memory->allocs.value);
 	struct note note = {.bottleneck = BOTTLENECK_MEMORY, .look = "Memory"};
 
-	if (rate < CHURN_GPU_PER_S)
+	if (rate < ctx->thresholds->memory_churn_gpu_per_s)
 		return;
 	add_process_name(&note.subject, ctx->process);
 	add_count(&note.evidence, u64_of(rate));
 	text_add(&note.evidence, " device memory allocations/s");
 	add_busiest(&note.evidence, ctx, memory, false);
-	text_printf(&note.threshold, "at least %d/s", CHURN_GPU_PER_S);
+	text_printf(&note.threshold, "at least %g/s", ctx->thresholds->memory_churn_gpu_per_s);
 	text_add(&note.suggestion,
 		 "Allocating and freeing device memory waits for the device: reuse the blocks, use "
 		 "a caching or stream-ordered allocator (cudaMallocAsync), and do not call "
@@ -550,7 +545,8 @@ static void tensor_churn(struct rules_ctx *ctx, const struct profile_memory *mem
 	if (p->cpu_ns == PROFILE_ABSENT || !p->cpu_ns || p->cpu_system_ns == PROFILE_ABSENT)
 		return;
 	system = (double)p->cpu_system_ns / (double)p->cpu_ns;
-	if (rate < (double)TENSOR_BYTES_PER_S || system < TENSOR_SYSTEM)
+	if (rate < ctx->thresholds->tensor_churn_bytes_per_s ||
+	    system < ctx->thresholds->tensor_churn_system)
 		return;
 	add_process_name(&note.subject, p);
 	add_bytes(&note.evidence, u64_of(rate));
@@ -562,8 +558,9 @@ static void tensor_churn(struct rules_ctx *ctx, const struct profile_memory *mem
 	text_add(&note.evidence, " of the CPU time is spent in the kernel");
 	add_busiest(&note.evidence, ctx, memory, true);
 	text_printf(&note.threshold,
-		    "at least %llu MiB/s, with at least %.0f %% of the CPU time in the kernel",
-		    TENSOR_BYTES_PER_S >> 20, TENSOR_SYSTEM * 100);
+		    "at least %g MiB/s, with at least %g %% of the CPU time in the kernel",
+		    ctx->thresholds->tensor_churn_bytes_per_s / (1 << 20),
+		    ctx->thresholds->tensor_churn_system * 100);
 	text_add(&note.suggestion,
 		 "The C library returns large blocks to the kernel at each free, so their pages "
 		 "are faulted in and zeroed again: set MALLOC_MMAP_THRESHOLD_=33554432 (the "
@@ -594,9 +591,10 @@ void rules_heap(struct rules_ctx *ctx)
 {
 	struct line line = trend_rss(ctx->process, false);
 
-	if (profile_wall_ns(ctx->process) < WALL_MIN_NS)
+	if (rules_is_short(ctx))
 		return;
-	if (!untraced_memory(ctx) && growth_is_steady(&line) && !leaks_explain(ctx, &line))
+	if (!untraced_memory(ctx) && growth_is_steady(&line, ctx->thresholds) &&
+	    !leaks_explain(ctx, &line))
 		memory_growth(ctx, &line);
 	for (size_t i = 0; i < ctx->process->memory_count; i++)
 		churn(ctx, &ctx->process->memory[i]);

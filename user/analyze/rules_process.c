@@ -8,17 +8,10 @@
 #include "base/units.h"
 #include "decode/names.h"
 
-/* CPU time of the wall time. */
-#define IDLE_CPU 0.10
-/* Time blocked of the main thread, while others work. */
-#define BLOCKED_MAIN 0.50
-/* Time that the cgroup's CPU limit took, of the wall time. */
-#define THROTTLED_MEDIUM 0.01
-#define THROTTLED_HIGH	 0.10
-/* Disk traffic while the CPU is not busy. */
-#define DISK_BYTES_PER_S  (50ULL << 20)
-#define DISK_FAULTS_PER_S 100
-#define DISK_CPU	  0.50
+bool rules_is_short(const struct rules_ctx *ctx)
+{
+	return (double)profile_wall_ns(ctx->process) < ctx->thresholds->all_wall_ns;
+}
 
 struct thread_sums sum_threads(const struct profile_process *process)
 {
@@ -74,7 +67,7 @@ bool rules_is_idle(const struct rules_ctx *ctx)
 {
 	double cpu = cpu_share(ctx->process);
 
-	return cpu >= 0 && cpu < IDLE_CPU;
+	return cpu >= 0 && cpu < ctx->thresholds->idle_target_cpu;
 }
 
 static bool idle_target(struct rules_ctx *ctx)
@@ -99,7 +92,8 @@ static bool idle_target(struct rules_ctx *ctx)
 		text_printf(&note.evidence, "; %u of %u threads blocked nearly all the time",
 			    threads.blocked, threads.measured);
 	add_longest_wait(&note.evidence, ctx->driver);
-	text_printf(&note.threshold, "CPU time below %.0f %% of the wall time", IDLE_CPU * 100);
+	text_printf(&note.threshold, "CPU time below %g %% of the wall time",
+		    ctx->thresholds->idle_target_cpu * 100);
 	text_add(&note.suggestion,
 		 "The process waits for input, a lock, the network, a GPU or another process. "
 		 "Faster code will not help: find what it waits for, and trace that process.");
@@ -155,7 +149,7 @@ static void blocked_thread(struct rules_ctx *ctx)
 	if (!thread || thread->blocked_ns == PROFILE_ABSENT || !thread->wall_ns)
 		return;
 	share = (double)thread->blocked_ns / (double)thread->wall_ns;
-	if (share < BLOCKED_MAIN)
+	if (share < ctx->thresholds->blocked_thread_share)
 		return;
 	text_add(&note.subject, "main thread ");
 	escape_name(&note.subject, thread->comm);
@@ -170,7 +164,8 @@ static void blocked_thread(struct rules_ctx *ctx)
 	add_ns(&note.evidence, thread->on_cpu_ns);
 	if (ctx->driver->tid == thread->tid)
 		add_longest_wait(&note.evidence, ctx->driver);
-	text_printf(&note.threshold, "blocked at least %.0f %% of the time", BLOCKED_MAIN * 100);
+	text_printf(&note.threshold, "blocked at least %g %% of the time",
+		    ctx->thresholds->blocked_thread_share * 100);
 	suggest_for_blocked(&note.suggestion, ctx, thread->blocked_ns);
 	rules_ctx_add(ctx, "BlockedThread", FINDING_LOW, share, &note);
 }
@@ -181,7 +176,7 @@ static void cpu_throttled(struct rules_ctx *ctx)
 	double share = wall_share(p, p->throttled_ns);
 	struct note note = {.bottleneck = BOTTLENECK_THROTTLED, .confidence = 1, .look = "Threads"};
 
-	if (share < THROTTLED_MEDIUM)
+	if (share < ctx->thresholds->cpu_throttled_medium)
 		return;
 	add_process_name(&note.subject, p);
 	text_add(&note.evidence, "its cgroup was throttled for ");
@@ -193,8 +188,9 @@ static void cpu_throttled(struct rules_ctx *ctx)
 		text_printf(&note.evidence, ", in %llu of %llu periods",
 			    (unsigned long long)p->throttled_count,
 			    (unsigned long long)p->throttle_periods_count);
-	text_printf(&note.threshold, "at least %.0f %% of the wall time (high: %.0f %%)",
-		    THROTTLED_MEDIUM * 100, THROTTLED_HIGH * 100);
+	text_printf(&note.threshold, "at least %g %% of the wall time (high: %g %%)",
+		    ctx->thresholds->cpu_throttled_medium * 100,
+		    ctx->thresholds->cpu_throttled_high * 100);
 	text_add(&note.suggestion, "The CPU limit of the container throttles it: raise the limit "
 				   "(cpu.max), or run no more threads than the limit allows CPUs.");
 	note.share = share;
@@ -203,7 +199,8 @@ static void cpu_throttled(struct rules_ctx *ctx)
 	text_add(&note.headline, " for ");
 	add_percent(&note.headline, share);
 	text_add(&note.headline, " of the wall time, over all CPUs");
-	rules_ctx_add(ctx, "CpuThrottled", share >= THROTTLED_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
+	rules_ctx_add(ctx, "CpuThrottled",
+		      share >= ctx->thresholds->cpu_throttled_high ? FINDING_HIGH : FINDING_MEDIUM,
 		      share, &note);
 }
 
@@ -214,12 +211,14 @@ static uint64_t or_zero(uint64_t value)
 
 static void disk_bound(struct rules_ctx *ctx)
 {
+	const struct thresholds *limits = ctx->thresholds;
 	const struct profile_process *p = ctx->process;
 	double bytes = rate_of(p, or_zero(p->read_bytes)) + rate_of(p, or_zero(p->write_bytes));
 	double faults = rate_of(p, or_zero(p->major_faults_count)), cpu = cpu_share(p);
 	struct note note = {.bottleneck = BOTTLENECK_DISK, .look = "Waiting"};
 
-	if (cpu < 0 || cpu >= DISK_CPU || (bytes < DISK_BYTES_PER_S && faults < DISK_FAULTS_PER_S))
+	if (cpu < 0 || cpu >= limits->disk_bound_cpu ||
+	    (bytes < limits->disk_bound_bytes_per_s && faults < limits->disk_bound_faults_per_s))
 		return;
 	add_process_name(&note.subject, p);
 	text_add(&note.evidence, "disk traffic of ");
@@ -230,8 +229,9 @@ static void disk_bound(struct rules_ctx *ctx)
 	add_percent(&note.evidence, cpu);
 	text_add(&note.evidence, " CPU");
 	text_printf(&note.threshold,
-		    "at least %llu MiB/s or %d major faults/s, with CPU time below %.0f %%",
-		    DISK_BYTES_PER_S >> 20, DISK_FAULTS_PER_S, DISK_CPU * 100);
+		    "at least %g MiB/s or %g major faults/s, with CPU time below %g %%",
+		    limits->disk_bound_bytes_per_s / (1 << 20), limits->disk_bound_faults_per_s,
+		    limits->disk_bound_cpu * 100);
 	text_add(&note.suggestion,
 		 "It waits for the disk: read ahead in other threads, keep the data set in memory "
 		 "or on a faster disk, or write checkpoints less often.");
@@ -240,7 +240,7 @@ static void disk_bound(struct rules_ctx *ctx)
 
 void rules_process(struct rules_ctx *ctx)
 {
-	if (profile_wall_ns(ctx->process) < WALL_MIN_NS)
+	if (rules_is_short(ctx))
 		return;
 	if (!idle_target(ctx))
 		blocked_thread(ctx);
@@ -249,9 +249,6 @@ void rules_process(struct rules_ctx *ctx)
 }
 
 /* --- the capture: what tracing cost, what was lost --- */
-
-#define OVERHEAD_MEDIUM 5.0 /* per cent longer */
-#define OVERHEAD_HIGH	20.0
 
 static double probe_cost(const struct profile_probe *probe)
 {
@@ -279,25 +276,25 @@ static void add_dearest(struct text *text, const struct profile *profile)
 static void overhead(struct rules_ctx *ctx)
 {
 	const struct profile *p = ctx->profile;
+	double slowdown = p->overhead_percent / 100;
 	struct note note = {0};
-	char slowdown[UNITS_MAX];
 
-	if (p->overhead_percent < OVERHEAD_MEDIUM)
+	if (slowdown < ctx->thresholds->overhead_medium)
 		return;
 	text_add(&note.subject, "perfx-trace");
 	add_count(&note.evidence, p->hits_count);
 	text_add(&note.evidence, " probe hits cost about ");
 	add_ns(&note.evidence, u64_of(p->overhead_ns));
 	text_add(&note.evidence, ": estimated slowdown ");
-	text_add(&note.evidence, format_slowdown(slowdown, p->overhead_percent / 100));
+	text_add(&note.evidence, as_slowdown(slowdown));
 	add_dearest(&note.evidence, p);
-	text_printf(&note.threshold, "at least %.0f %% (high: %.0f %%)", OVERHEAD_MEDIUM,
-		    OVERHEAD_HIGH);
+	text_printf(&note.threshold, "at least %g %% (high: %g %%)",
+		    ctx->thresholds->overhead_medium * 100, ctx->thresholds->overhead_high * 100);
 	text_add(&note.suggestion, "Times of callers include the cost of probes in their callees. "
 				   "Trace fewer or longer functions (exclude the one above with -F "
 				   "'!MODULE:NAME'), or subtract the cost with --compensate.");
 	rules_ctx_add(ctx, "Overhead",
-		      p->overhead_percent >= OVERHEAD_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
+		      slowdown >= ctx->thresholds->overhead_high ? FINDING_HIGH : FINDING_MEDIUM,
 		      p->overhead_percent, &note);
 }
 

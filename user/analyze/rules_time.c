@@ -9,18 +9,8 @@
 
 #include <math.h>
 
-/* Self time of one function, of the wall time of its process. Threads add up. */
-#define SLOW_MEDIUM 0.20
-#define SLOW_HIGH   0.40
-/* Calls so short and so many that calling is the work. Dispatching one operator costs a framework
- * 2 to 10 µs. */
-#define TINY_AVG_NS	  5000
-#define TINY_CALLS_PER_S  10000
+/* Of one process. */
 #define TINY_FINDINGS_MAX 3
-/* A thrown and caught C++ exception costs 1 to 10 µs for each frame it crosses. */
-#define UNWOUND_LOW    0.01
-#define UNWOUND_MEDIUM 0.10
-#define UNWOUND_CALLS  10
 
 static void add_caller(struct text *text, const struct rules_ctx *ctx,
 		       const struct profile_row *row)
@@ -63,7 +53,7 @@ static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 	double share = wall_share(ctx->process, row->self_ns);
 	struct note note = {.of_function = true};
 
-	if (share < SLOW_MEDIUM || is_said_elsewhere(ctx, row))
+	if (share < ctx->thresholds->slow_operation_medium || is_said_elsewhere(ctx, row))
 		return;
 	add_function_name(&note.subject, ctx->profile, row->function);
 	text_add(&note.evidence, "self time ");
@@ -79,11 +69,12 @@ static void slow_operation(struct rules_ctx *ctx, const struct profile_row *row)
 		text_add(&note.evidence, " on average");
 	}
 	add_caller(&note.evidence, ctx, row);
-	text_printf(&note.threshold,
-		    "self time of at least %.0f %% of the wall time (high: %.0f %%)",
-		    SLOW_MEDIUM * 100, SLOW_HIGH * 100);
+	text_printf(&note.threshold, "self time of at least %g %% of the wall time (high: %g %%)",
+		    ctx->thresholds->slow_operation_medium * 100,
+		    ctx->thresholds->slow_operation_high * 100);
 	text_add(&note.suggestion, remedy_text(remedy_kind(ctx->profile, ctx->process, row)));
-	rules_ctx_add(ctx, "SlowOperation", share >= SLOW_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
+	rules_ctx_add(ctx, "SlowOperation",
+		      share >= ctx->thresholds->slow_operation_high ? FINDING_HIGH : FINDING_MEDIUM,
 		      share, &note);
 }
 
@@ -92,7 +83,9 @@ static bool tiny_calls(struct rules_ctx *ctx, const struct profile_row *row)
 	double rate = rate_of(ctx->process, row->calls_count);
 	struct note note = {.of_function = true};
 
-	if (row->avg_ns == PROFILE_ABSENT || row->avg_ns >= TINY_AVG_NS || rate < TINY_CALLS_PER_S)
+	if (row->avg_ns == PROFILE_ABSENT ||
+	    (double)row->avg_ns >= ctx->thresholds->tiny_calls_ns ||
+	    rate < ctx->thresholds->tiny_calls_per_s)
 		return false;
 	add_function_name(&note.subject, ctx->profile, row->function);
 	add_count(&note.evidence, u64_of(rate));
@@ -100,8 +93,8 @@ static bool tiny_calls(struct rules_ctx *ctx, const struct profile_row *row)
 	add_ns(&note.evidence, row->avg_ns);
 	text_add(&note.evidence, " on average");
 	add_caller(&note.evidence, ctx, row);
-	text_printf(&note.threshold, "at least %d calls/s, shorter than %d µs", TINY_CALLS_PER_S,
-		    TINY_AVG_NS / 1000);
+	text_printf(&note.threshold, "at least %.15g calls/s, shorter than %g µs",
+		    ctx->thresholds->tiny_calls_per_s, ctx->thresholds->tiny_calls_ns / 1000);
 	note.bottleneck = BOTTLENECK_OPERATORS;
 	text_add(&note.suggestion,
 		 "Call overhead is as large as the work: use larger batches, fused or vectorised "
@@ -116,7 +109,8 @@ static void unwound(struct rules_ctx *ctx, const struct profile_row *row)
 	double share = (double)row->unwound_count / (double)row->calls_count;
 	struct note note = {.of_function = true};
 
-	if (row->unwound_count < UNWOUND_CALLS || share < UNWOUND_LOW)
+	if ((double)row->unwound_count < ctx->thresholds->unwound_calls ||
+	    share < ctx->thresholds->unwound_low)
 		return;
 	add_function_name(&note.subject, ctx->profile, row->function);
 	add_count(&note.evidence, row->unwound_count);
@@ -125,13 +119,15 @@ static void unwound(struct rules_ctx *ctx, const struct profile_row *row)
 	text_add(&note.evidence, " calls (");
 	add_percent(&note.evidence, share);
 	text_add(&note.evidence, ") ended by an exception or longjmp");
-	text_printf(&note.threshold, "at least %d calls and %.0f %% (medium: %.0f %%)",
-		    UNWOUND_CALLS, UNWOUND_LOW * 100, UNWOUND_MEDIUM * 100);
+	text_printf(&note.threshold, "at least %g calls and %g %% (medium: %g %%)",
+		    ctx->thresholds->unwound_calls, ctx->thresholds->unwound_low * 100,
+		    ctx->thresholds->unwound_medium * 100);
 	text_add(&note.suggestion,
 		 "Exceptions on a frequent path are slow, and something fails here: check before "
 		 "calling, or return an error instead of throwing.");
-	rules_ctx_add(ctx, "Unwound", share >= UNWOUND_MEDIUM ? FINDING_MEDIUM : FINDING_LOW, share,
-		      &note);
+	rules_ctx_add(ctx, "Unwound",
+		      share >= ctx->thresholds->unwound_medium ? FINDING_MEDIUM : FINDING_LOW,
+		      share, &note);
 }
 
 void rules_functions(struct rules_ctx *ctx)
@@ -149,22 +145,6 @@ void rules_functions(struct rules_ctx *ctx)
 }
 
 /* --- steps of a training: what they wait for, and whether they are alike --- */
-
-/* Of fewer steps nothing is said: the first ones warm up. */
-#define STEPS_MIN 10
-/* Time of the steps in which the next batch is waited for. */
-#define DATA_MEDIUM 0.10
-#define DATA_HIGH   0.30
-/* Samples that say who prepares it. */
-#define DATA_SAMPLES 5
-/* Of the time for it, in which the thread itself runs Python: else it waits for who prepares it. */
-#define DATA_OWN 0.5
-/* Time of the steps in which the optimizer updates the parameters. */
-#define OPTIMIZER_LOW	 0.20
-#define OPTIMIZER_MEDIUM 0.40
-/* Time beyond as many median steps: what the slow ones cost. */
-#define UNEVEN_LOW    0.20
-#define UNEVEN_MEDIUM 0.40
 
 static double phase_share(const struct profile_steps *steps, enum profile_phase phase)
 {
@@ -186,7 +166,7 @@ static void add_phase(struct text *text, const struct profile_steps *steps,
 
 static void add_shares(struct text *text, double least, double more, const char *severity)
 {
-	text_printf(text, "at least %.0f %% of the step time (%s: %.0f %%)", least * 100, severity,
+	text_printf(text, "at least %g %% of the step time (%s: %g %%)", least * 100, severity,
 		    more * 100);
 }
 
@@ -196,8 +176,8 @@ static void add_data_cause(struct text *text, struct rules_ctx *ctx)
 	const struct sampled *data = &ctx->driver->data;
 	double data_ns = (double)ctx->process->steps.phases[PROFILE_PHASE_DATA];
 
-	if (!data->lead.frame || data->count < DATA_SAMPLES ||
-	    (double)data->ns < DATA_OWN * data_ns) {
+	if (!data->lead.frame || (double)data->count < ctx->thresholds->all_cause_samples ||
+	    (double)data->ns < ctx->thresholds->data_bound_own * data_ns) {
 		add_feeder(text, ctx);
 		return;
 	}
@@ -205,12 +185,19 @@ static void add_data_cause(struct text *text, struct rules_ctx *ctx)
 	location_place(text, data->lead.frame);
 }
 
+static bool has_steps(const struct rules_ctx *ctx)
+{
+	const struct profile_steps *steps = &ctx->process->steps;
+
+	return (double)steps->count >= ctx->thresholds->all_steps && steps->total_ns;
+}
+
 bool rules_data_bound(const struct rules_ctx *ctx)
 {
 	const struct profile_steps *steps = &ctx->process->steps;
 
-	return steps->count >= STEPS_MIN && steps->total_ns &&
-	       phase_share(steps, PROFILE_PHASE_DATA) >= DATA_MEDIUM;
+	return has_steps(ctx) &&
+	       phase_share(steps, PROFILE_PHASE_DATA) >= ctx->thresholds->data_bound_medium;
 }
 
 static void data_bound(struct rules_ctx *ctx)
@@ -236,13 +223,15 @@ static void data_bound(struct rules_ctx *ctx)
 	add_ns(&note.headline, steps->avg_ns);
 	text_add(&note.headline, " step waits for the next batch");
 	add_data_cause(&note.headline, ctx);
-	add_shares(&note.threshold, DATA_MEDIUM, DATA_HIGH, "high");
+	add_shares(&note.threshold, ctx->thresholds->data_bound_medium,
+		   ctx->thresholds->data_bound_high, "high");
 	text_add(&note.suggestion,
 		 "The model waits for its data: give the DataLoader more workers and a longer "
 		 "prefetch, keep workers between epochs (persistent_workers), or prepare the data "
 		 "once instead of in each epoch.");
-	rules_ctx_add(ctx, "DataBound", share >= DATA_HIGH ? FINDING_HIGH : FINDING_MEDIUM, share,
-		      &note);
+	rules_ctx_add(ctx, "DataBound",
+		      share >= ctx->thresholds->data_bound_high ? FINDING_HIGH : FINDING_MEDIUM,
+		      share, &note);
 }
 
 static void optimizer_bound(struct rules_ctx *ctx)
@@ -251,18 +240,21 @@ static void optimizer_bound(struct rules_ctx *ctx)
 	double share = phase_share(steps, PROFILE_PHASE_OPTIMIZER);
 	struct note note = {0};
 
-	if (share < OPTIMIZER_LOW)
+	if (share < ctx->thresholds->optimizer_bound_low)
 		return;
 	add_process_name(&note.subject, ctx->process);
 	text_add(&note.evidence, "parameter updates took ");
 	add_phase(&note.evidence, steps, PROFILE_PHASE_OPTIMIZER);
-	add_shares(&note.threshold, OPTIMIZER_LOW, OPTIMIZER_MEDIUM, "medium");
+	add_shares(&note.threshold, ctx->thresholds->optimizer_bound_low,
+		   ctx->thresholds->optimizer_bound_medium, "medium");
 	text_add(&note.suggestion,
 		 "Updating parameters is bound by memory and by the number of tensors: use the "
 		 "optimizer's fused=True or foreach=True, larger batches, or fewer steps of the "
 		 "optimizer (gradient accumulation).");
 	rules_ctx_add(ctx, "OptimizerBound",
-		      share >= OPTIMIZER_MEDIUM ? FINDING_MEDIUM : FINDING_LOW, share, &note);
+		      share >= ctx->thresholds->optimizer_bound_medium ? FINDING_MEDIUM
+								       : FINDING_LOW,
+		      share, &note);
 }
 
 static void uneven_steps(struct rules_ctx *ctx)
@@ -274,7 +266,7 @@ static void uneven_steps(struct rules_ctx *ctx)
 			    .gain_ns = share * rules_unit_ns(ctx),
 			    .look = "the slow steps and the chart of Steps"};
 
-	if (share < UNEVEN_LOW)
+	if (share < ctx->thresholds->uneven_steps_low)
 		return;
 	add_process_name(&note.subject, ctx->process);
 	add_count(&note.evidence, steps->count);
@@ -287,19 +279,19 @@ static void uneven_steps(struct rules_ctx *ctx)
 	text_add(&note.evidence, "; if every step took the median time, ");
 	add_percent(&note.evidence, share);
 	text_add(&note.evidence, " would be saved");
-	add_shares(&note.threshold, UNEVEN_LOW, UNEVEN_MEDIUM, "medium");
+	add_shares(&note.threshold, ctx->thresholds->uneven_steps_low,
+		   ctx->thresholds->uneven_steps_medium, "medium");
 	text_add(&note.suggestion,
 		 "Find what the slow steps have in common: the start of an epoch, a checkpoint, "
 		 "inputs of another size, other programs on the CPUs.");
-	rules_ctx_add(ctx, "UnevenSteps", share >= UNEVEN_MEDIUM ? FINDING_MEDIUM : FINDING_LOW,
+	rules_ctx_add(ctx, "UnevenSteps",
+		      share >= ctx->thresholds->uneven_steps_medium ? FINDING_MEDIUM : FINDING_LOW,
 		      share, &note);
 }
 
 void rules_steps(struct rules_ctx *ctx)
 {
-	const struct profile_steps *steps = &ctx->process->steps;
-
-	if (steps->count < STEPS_MIN || !steps->total_ns)
+	if (!has_steps(ctx))
 		return;
 	data_bound(ctx);
 	optimizer_bound(ctx);
@@ -308,19 +300,8 @@ void rules_steps(struct rules_ctx *ctx)
 
 /* --- floating-point work: how much is unknown, and how far it is from the host's peak --- */
 
-/* Time in calls without a known cost, of those that should have one. */
-#define UNREAD_LOW    0.10
-#define UNREAD_MEDIUM 0.50
-/* Of the wall time in calls that compute: below, the process does something else. */
-#define COMPUTING_MIN 0.10
-/* Model FLOPs utilisation. Well-tuned training reaches 0.3 to 0.5. */
-#define UTILIZATION_LOW	   0.20
-#define UTILIZATION_MEDIUM 0.05
-/* Inclusive time of a function, of the wall time. */
-#define BOUND_SHARE    0.10
+/* Of one process. */
 #define BOUND_FINDINGS 3
-/* An operator's dispatch costs a framework 2 to 10 µs: in calls this short it shows. */
-#define SHORT_AVG_NS 100000
 
 static void unread_compute(struct rules_ctx *ctx)
 {
@@ -332,7 +313,7 @@ static void unread_compute(struct rules_ctx *ctx)
 	if (share > 1) /* nothing was timed */
 		share = (double)compute->cost.unread_count /
 			((double)compute->cost.unread_count + (double)compute->cost.counted_count);
-	if (!compute->cost.unread_count || share < UNREAD_LOW)
+	if (!compute->cost.unread_count || share < ctx->thresholds->unread_compute_low)
 		return;
 	for (size_t i = 0; i < ctx->process->rows_count; i++) {
 		const struct profile_row *row = &ctx->process->rows[i];
@@ -354,12 +335,15 @@ static void unread_compute(struct rules_ctx *ctx)
 		text_add(&note.evidence, ", mostly of ");
 		add_function_name(&note.evidence, ctx->profile, most->function);
 	}
-	text_printf(&note.threshold, "at least %.0f %% of the compute time (medium: %.0f %%)",
-		    UNREAD_LOW * 100, UNREAD_MEDIUM * 100);
+	text_printf(&note.threshold, "at least %g %% of the compute time (medium: %g %%)",
+		    ctx->thresholds->unread_compute_low * 100,
+		    ctx->thresholds->unread_compute_medium * 100);
 	text_add(&note.suggestion, "Their FLOPs are missing from all rates and shares of the peak, "
 				   "which are too low. A rule for the function (--flops-rules) can "
 				   "compute its FLOPs from its arguments.");
-	rules_ctx_add(ctx, "UnreadCompute", share >= UNREAD_MEDIUM ? FINDING_MEDIUM : FINDING_LOW,
+	rules_ctx_add(ctx, "UnreadCompute",
+		      share >= ctx->thresholds->unread_compute_medium ? FINDING_MEDIUM
+								      : FINDING_LOW,
 		      share, &note);
 }
 
@@ -404,7 +388,8 @@ static void low_utilization(struct rules_ctx *ctx)
 	double mfu = roofline_mfu(ctx->profile, dtype, p->compute.cost.flops, profile_wall_ns(p));
 	struct note note = {.bottleneck = BOTTLENECK_COMPUTE, .look = "Compute"};
 
-	if (mfu < 0 || mfu >= UTILIZATION_LOW || computing < COMPUTING_MIN)
+	if (mfu < 0 || mfu >= ctx->thresholds->low_utilization_low ||
+	    computing < ctx->thresholds->low_utilization_computing)
 		return;
 	add_process_name(&note.subject, p);
 	add_rate(&note.evidence, mfu * roof.flops_per_s);
@@ -421,11 +406,13 @@ static void low_utilization(struct rules_ctx *ctx)
 		add_cores(&note.evidence, cores);
 		text_add(&note.evidence, " on average");
 	}
-	text_printf(&note.threshold, "below %.0f %% (medium: %.0f %%)", UTILIZATION_LOW * 100,
-		    UTILIZATION_MEDIUM * 100);
+	text_printf(&note.threshold, "below %g %% (medium: %g %%)",
+		    ctx->thresholds->low_utilization_low * 100,
+		    ctx->thresholds->low_utilization_medium * 100);
 	text_add(&note.suggestion, remedy_for(computing, cores, roof.cores));
 	rules_ctx_add(ctx, "LowUtilization",
-		      mfu < UTILIZATION_MEDIUM ? FINDING_MEDIUM : FINDING_LOW, 1 - mfu, &note);
+		      mfu < ctx->thresholds->low_utilization_medium ? FINDING_MEDIUM : FINDING_LOW,
+		      1 - mfu, &note);
 }
 
 static void add_line(struct text *text, const struct roofline *line, const struct profile_row *row)
@@ -450,9 +437,9 @@ static void overhead_bound(struct rules_ctx *ctx, const struct profile_row *row,
 
 	add_function_name(&note.subject, ctx->profile, row->function);
 	add_line(&note.evidence, line, row);
-	text_printf(&note.threshold, "below %.0f %% of the roof, at least %.0f %% of the wall time",
-		    ROOFLINE_OVERHEAD_SHARE * 100, BOUND_SHARE * 100);
-	if (row->avg_ns < SHORT_AVG_NS)
+	text_printf(&note.threshold, "below %g %% of the roof, at least %g %% of the wall time",
+		    ROOFLINE_OVERHEAD_SHARE * 100, ctx->thresholds->overhead_bound_share * 100);
+	if ((double)row->avg_ns < ctx->thresholds->overhead_bound_short_ns)
 		text_add(&note.suggestion,
 			 "Many small operations, dominated by call overhead: batch them (bmm "
 			 "instead of mm, a larger batch), or fuse them (torch.compile, jit).");
@@ -475,9 +462,9 @@ static void memory_bound(struct rules_ctx *ctx, const struct profile_row *row,
 	text_printf(&note.evidence, "; compute-bound above %.3g FLOP/byte",
 		    roof_ridge(&line->roof));
 	text_printf(&note.threshold,
-		    "intensity below that, at least %.0f %% of the roof, at least %.0f %% of the "
+		    "intensity below that, at least %g %% of the roof, at least %g %% of the "
 		    "wall time",
-		    ROOFLINE_OVERHEAD_SHARE * 100, BOUND_SHARE * 100);
+		    ROOFLINE_OVERHEAD_SHARE * 100, ctx->thresholds->memory_bound_share * 100);
 	text_add(&note.suggestion,
 		 "Bound by memory bandwidth: reuse what is read (a larger batch, fused operators) "
 		 "or read less (a lower precision). More cores or a faster kernel help little.");
@@ -490,12 +477,12 @@ static bool bound_function(struct rules_ctx *ctx, const struct profile_row *row)
 	double share = wall_share(ctx->process, row->computing_ns);
 	struct roofline line;
 
-	if (!row->cost.flops || share < BOUND_SHARE || row->avg_ns == PROFILE_ABSENT)
+	if (!row->cost.flops || row->avg_ns == PROFILE_ABSENT)
 		return false;
 	line = roofline_of_row(ctx->profile, ctx->process, row);
-	if (line.bound == ROOFLINE_OVERHEAD)
+	if (line.bound == ROOFLINE_OVERHEAD && share >= ctx->thresholds->overhead_bound_share)
 		overhead_bound(ctx, row, &line, share);
-	else if (line.bound == ROOFLINE_MEMORY)
+	else if (line.bound == ROOFLINE_MEMORY && share >= ctx->thresholds->memory_bound_share)
 		memory_bound(ctx, row, &line, share);
 	else
 		return false;
@@ -506,7 +493,7 @@ void rules_compute(struct rules_ctx *ctx)
 {
 	unsigned bound = 0;
 
-	if (!ctx->process->compute.measured || profile_wall_ns(ctx->process) < WALL_MIN_NS)
+	if (!ctx->process->compute.measured || rules_is_short(ctx))
 		return;
 	unread_compute(ctx);
 	low_utilization(ctx);

@@ -93,7 +93,7 @@ static int load(struct recording *recording, const struct options *options)
 		recording->analysis = recording->report
 					      ? json_report__analysis(recording->report,
 								      &recording->selection.profile)
-					      : analyze(&recording->selection.profile);
+					      : analyze(&recording->selection.profile, NULL);
 		err = recording->analysis ? 0 : -ENOMEM;
 	}
 	if (err)

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The numbers that rules judge by (thresholds.def): their defaults, and how a file names them. */
+#ifndef PERFX_ANALYZE_THRESHOLDS_H
+#define PERFX_ANALYZE_THRESHOLDS_H
+
+#include <stddef.h>
+
+struct thresholds {
+#define THRESHOLD(member, kind, name, value, unit, meaning) double member;
+#include "analyze/thresholds.def"
+#undef THRESHOLD
+};
+
+enum threshold_unit {
+	THRESHOLD_SHARE,	  /* 0.25: "25%" */
+	THRESHOLD_NUMBER,	  /* "1.645" */
+	THRESHOLD_COUNT,	  /* "10" */
+	THRESHOLD_PER_S,	  /* "10000/s" */
+	THRESHOLD_TIME,		  /* ns: "5us" */
+	THRESHOLD_BYTES,	  /* "64M" */
+	THRESHOLD_BYTES_PER_S,	  /* "50M/s" */
+	THRESHOLD_BYTES_PER_HOUR, /* "1G/h" */
+};
+
+struct threshold_row {
+	const char *kind, *name;
+	double value; /* the default */
+	enum threshold_unit unit;
+	const char *meaning;
+	size_t offset; /* in struct thresholds */
+};
+
+extern const struct threshold_row threshold_rows[];
+extern const size_t threshold_rows_count;
+
+/* NULL: there is none. */
+const struct threshold_row *threshold_named(const char *kind, const char *name);
+double threshold_value(const struct thresholds *thresholds, const struct threshold_row *row);
+/* Of a kind that has its own: rules that are rows of a table ask by the kind of each. */
+double threshold_of(const struct thresholds *thresholds, const char *kind, const char *name);
+
+#endif
