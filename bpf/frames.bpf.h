@@ -171,7 +171,7 @@ static __always_inline void end_frame(struct thread *t, __u32 callers, __u64 now
 		drop_cost(t, t->depth, flags);
 	else if (f->cost_state || f->call_cost)
 		end_cost(t, t->depth);
-	emit(t, f, t->depth, duration, self, flags);
+	emit(t, f, duration, self, flags);
 }
 
 /* After end_frame of a timed call, whose frame is still intact. Not part of end_frame, because
@@ -512,7 +512,7 @@ static __always_inline void count_call(struct thread *t, const struct perfx_prob
 	f.operation = operation_of_call(t, probe);
 	f.context = context_of_run(t, f.operation, probe->function);
 	begin_call(t, probe, f.context, false);
-	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
+	emit(t, &f, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
 /* perfx_flops(n): n more operations of the innermost open call; a record of its own without one. */
@@ -537,7 +537,7 @@ static __always_inline void hint(struct thread *t, const struct perfx_probe *pro
 	outcome->dtype = t->vm.dtype;
 	outcome->moves = outcome->submitted = 0;
 	f.context = context_of_call(t, probe->function);
-	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
+	emit(t, &f, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
 /* Does a return probe end the call of `function` at `ret_addr_sp`? */

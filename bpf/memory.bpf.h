@@ -141,16 +141,21 @@ struct block {
 	__u8 flags; /* of the record */
 };
 
-static __always_inline void emit_free(struct memory_thread *m, const struct block *block)
+/* Records are written by functions of their own, which are verified once. */
+__weak __noinline int emit_free(struct memory_thread *m, const struct block *block)
 {
-	void *ring = ring_of(&perfx_memory, m->tid);
-	struct perfx_free *record = ring ? bpf_ringbuf_reserve(ring, sizeof(*record), 0) : NULL;
+	struct perfx_free *record;
+	void *ring;
 
+	if (!m || !block)
+		return 0;
+	ring = ring_of(&perfx_memory, m->tid);
+	record = ring ? bpf_ringbuf_reserve(ring, sizeof(*record), 0) : NULL;
 	if (!record) {
 		/* records that complete a reallocation are no frees */
 		if (!(block->flags & (PERFX_FREE_RESTORED | PERFX_FREE_SETTLED)))
 			lose(m->process, block->domain, 0, true);
-		return;
+		return 0;
 	}
 	record->hdr.size = sizeof(*record);
 	record->hdr.kind = PERFX_KIND_FREE;
@@ -165,20 +170,24 @@ static __always_inline void emit_free(struct memory_thread *m, const struct bloc
 	record->flags = block->flags;
 	record->pad = 0;
 	bpf_ringbuf_submit(record, wake_flags(ring, &m->records));
+	return 0;
 }
 
 /* m->stack holds the stack. */
-static __always_inline void emit_allocation(struct memory_thread *m, const struct block *block,
-					    __u64 sp)
+__weak __noinline int emit_allocation(struct memory_thread *m, const struct block *block, __u64 sp)
 {
-	__u32 stack = stack_id(&m->stack, m->process, m->tid);
-	void *ring = ring_of(&perfx_memory, m->tid);
-	struct perfx_allocation *record =
-		ring ? bpf_ringbuf_reserve(ring, sizeof(*record), 0) : NULL;
+	struct perfx_allocation *record;
+	__u32 stack;
+	void *ring;
 
+	if (!m || !block)
+		return 0;
+	stack = stack_id(&m->stack, m->process, m->tid);
+	ring = ring_of(&perfx_memory, m->tid);
+	record = ring ? bpf_ringbuf_reserve(ring, sizeof(*record), 0) : NULL;
 	if (!record) {
 		lose(m->process, block->domain, block->size_bytes, false);
-		return;
+		return 0;
 	}
 	record->hdr.size = sizeof(*record);
 	record->hdr.kind = PERFX_KIND_ALLOCATION;
@@ -195,6 +204,7 @@ static __always_inline void emit_allocation(struct memory_thread *m, const struc
 	record->flags = block->flags;
 	record->pad = 0;
 	bpf_ringbuf_submit(record, wake_flags(ring, &m->records));
+	return 0;
 }
 
 /* --- sampling --- */

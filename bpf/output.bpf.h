@@ -122,13 +122,17 @@ static __always_inline bool is_context_of(__u32 context, __u64 caller)
 
 /* The context of a call of `function` from the innermost frame; where there is none, from `owner`
  * (0: from none), on whichever thread that was called. */
-static __always_inline __u32 context_from(struct thread *t, __u32 function, __u32 owner)
+__noinline __u32 context_from(struct thread *t, __u32 function, __u32 owner)
 {
-	__u32 *last_function = &t->root_function, *last_context = &t->root_context;
+	__u32 *last_function, *last_context;
 	struct frame *innermost = NULL;
 	__u32 parent = 0;
 	__u64 caller;
 
+	if (!t)
+		return 0;
+	last_function = &t->root_function;
+	last_context = &t->root_context;
 	if (t->depth) {
 		innermost = frame_at(t, t->depth - 1);
 		parent = innermost->context;
@@ -247,14 +251,33 @@ static __always_inline void add_pending_run(__u32 object_cost, __u32 context)
 		counter_add(PERFX_COUNTER_MAP_FULL, 1);
 }
 
-static __always_inline void overflow_add(__u32 context, __u64 duration_ns, __u64 self_ns,
-					 __u64 off_cpu_ns, __u16 flags,
-					 const struct outcome *outcome)
+/* The part of a timed call in which its thread was off the CPU. The program may have been preempted
+ * since it took the time of the call's end: that is not the call's. */
+static __always_inline __u64 off_cpu_part(const struct thread *t, const struct frame *f,
+					  __u64 duration_ns, __u16 flags)
 {
-	struct perfx_context_node *node = context_node(context);
+	__u64 off_cpu_ns = flags ? 0 : t->off_cpu_ns - f->off_cpu_ns;
 
+	return off_cpu_ns < duration_ns ? off_cpu_ns : duration_ns;
+}
+
+/* A call that found no room in the ring. A function of its own, and so is emit(): in each place
+ * where calls end, they would make programs take longer to verify than all the rest. */
+__noinline int overflow_add(struct thread *t, const struct frame *f, __u64 duration_ns,
+			    __u64 self_ns, __u16 flags)
+{
+	const struct outcome *outcome;
+	struct perfx_context_node *node;
+	__u64 off_cpu_ns;
+
+	if (!t || !f)
+		return 0;
+	counter_add(PERFX_COUNTER_RING_DROPS, 1);
+	node = context_node(f->context);
 	if (!node)
-		return;
+		return 0;
+	outcome = &t->outcome;
+	off_cpu_ns = off_cpu_part(t, f, duration_ns, flags);
 	__sync_fetch_and_add(&node->calls_count, 1);
 	if (flags & PERFX_SPAN_UNWOUND) {
 		__sync_fetch_and_add(&node->unwound_count, 1);
@@ -267,19 +290,10 @@ static __always_inline void overflow_add(__u32 context, __u64 duration_ns, __u64
 			__sync_fetch_and_add(&node->off_cpu_ns, off_cpu_ns);
 	}
 	if (outcome->state == PERFX_COST_BY_OBJECT)
-		add_pending_run(outcome->flops, context);
+		add_pending_run(outcome->flops, f->context);
 	else
 		overflow_cost(node, outcome);
-}
-
-/* The part of a timed call in which its thread was off the CPU. The program may have been preempted
- * since it took the time of the call's end: that is not the call's. */
-static __always_inline __u64 off_cpu_part(const struct thread *t, const struct frame *f,
-					  __u64 duration_ns, __u16 flags)
-{
-	__u64 off_cpu_ns = flags ? 0 : t->off_cpu_ns - f->off_cpu_ns;
-
-	return off_cpu_ns < duration_ns ? off_cpu_ns : duration_ns;
+	return 0;
 }
 
 /* All fields but the cost. */
@@ -311,8 +325,7 @@ static __always_inline void emit_span(struct thread *t, const struct frame *f, _
 
 	span = ring ? bpf_ringbuf_reserve(ring, bytes, 0) : NULL;
 	if (!span) {
-		counter_add(PERFX_COUNTER_RING_DROPS, 1);
-		overflow_add(f->context, duration_ns, self_ns, off_cpu_ns, flags, outcome);
+		overflow_add(t, f, duration_ns, self_ns, flags);
 		return;
 	}
 	span->hdr.size = bytes;
@@ -333,9 +346,15 @@ static __always_inline void emit_span(struct thread *t, const struct frame *f, _
 	bpf_ringbuf_submit(span, wake_flags(ring, &t->records));
 }
 
-static __always_inline void emit(struct thread *t, const struct frame *f, __u32 depth,
-				 __u64 duration_ns, __u64 self_ns, __u16 flags)
+/* An ended call: the record, or its sums. */
+__noinline int emit(struct thread *t, const struct frame *f, __u64 duration_ns, __u64 self_ns,
+		    __u16 flags)
 {
+	__u32 depth;
+
+	if (!t || !f)
+		return 0;
+	depth = flags & PERFX_SPAN_ASYNC ? 0 : t->depth;
 	if (t->pending_flops && t->outcome.state == PERFX_COST_COUNTED) {
 		frame_at(t, t->pending_flops - 1)->cost_state = PERFX_COST_NONE;
 		t->pending_flops = 0;
@@ -346,6 +365,7 @@ static __always_inline void emit(struct thread *t, const struct frame *f, __u32 
 		emit_span(t, f, depth, duration_ns, self_ns, flags, PERFX_SPAN_COST_BYTES);
 	else
 		emit_span(t, f, depth, duration_ns, self_ns, flags, PERFX_SPAN_PLAIN_BYTES);
+	return 0;
 }
 
 /* --- perf events --- */

@@ -401,7 +401,7 @@ static __always_inline void emit_instant(struct thread *t, __u32 function)
 
 	t->outcome.state = PERFX_COST_NONE;
 	f.context = context_of_call(t, function);
-	emit(t, &f, t->depth, 0, 0, PERFX_SPAN_UNTIMED);
+	emit(t, &f, 0, 0, PERFX_SPAN_UNTIMED);
 }
 
 /* Opens a frame of `function`; where there is no room its end will be left out too. */
@@ -522,7 +522,7 @@ static __always_inline void stop_async(struct thread *t, __u32 source, __u64 id,
 	now -= f.start_ns;
 	charge_range(t, within, now);
 	t->outcome.state = PERFX_COST_NONE;
-	emit(t, &f, 0, now, now > inside_ns ? now - inside_ns : 0, PERFX_SPAN_ASYNC);
+	emit(t, &f, now, now > inside_ns ? now - inside_ns : 0, PERFX_SPAN_ASYNC);
 	t->tid = tid;
 }
 
