@@ -202,17 +202,32 @@ static int open_and_load(struct tracer *tracer, const struct tracer_options *opt
 	return perfx_bpf__load(skel);
 }
 
+/* Where the programs find the rings: all at once where the kernel can do so (since 5.19), because
+ * it waits after each update of such a map until no CPU runs programs any more (6 to 17 ms). */
+static int publish_rings(struct bpf_map *map, const struct tracer_rings *rings)
+{
+	uint32_t numbers[PERFX_MAX_RINGS], count = (uint32_t)rings->count;
+
+	for (uint32_t i = 0; i < rings->count; i++)
+		numbers[i] = i;
+	if (!bpf_map_update_batch(bpf_map__fd(map), numbers, rings->fds, &count, NULL))
+		return 0;
+	for (uint32_t i = 0; i < rings->count; i++)
+		if (bpf_map_update_elem(bpf_map__fd(map), &i, &rings->fds[i], BPF_ANY))
+			return -errno;
+	return 0;
+}
+
 /* The rings of one kind, which the programs find in `map`. */
 static int make_rings(struct bpf_map *map, size_t bytes, struct tracer_rings *rings)
 {
 	for (uint32_t i = 0; i < rings->count; i++) {
 		rings->fds[i] = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "perfx_ring", 0, 0,
 					       (uint32_t)ring_round(bytes), NULL);
-		if (rings->fds[i] < 0 ||
-		    bpf_map_update_elem(bpf_map__fd(map), &i, &rings->fds[i], BPF_ANY))
+		if (rings->fds[i] < 0)
 			return -errno;
 	}
-	return 0;
+	return publish_rings(map, rings);
 }
 
 /* Samples, which come by the clock, and stacks of first calls alone. */
