@@ -415,6 +415,7 @@ struct profile_activity {
 	enum perfx_wait_reason reason;
 	uint16_t syscall;	    /* PERFX_WAIT_SYSCALL: its number */
 	uint32_t holder_tid;	    /* GIL: the thread that has it; 0: unknown */
+	bool rival_traced;	    /* PERFX_WAIT_RUNNABLE: `object`, who had the CPU, is traced */
 	uint64_t object;	    /* 0: none */
 	const char *object_name;    /* "": unknown */
 	uint64_t count, ns, max_ns; /* max_ns: waits */

@@ -279,7 +279,8 @@ static int fill_activities(struct finish_ctx *ctx, const struct activities *acti
 static bool is_same_rival(const struct profile_activity *a, const struct profile_activity *b)
 {
 	return a->reason == PERFX_WAIT_RUNNABLE && b->reason == PERFX_WAIT_RUNNABLE &&
-	       a->tid == b->tid && a->object_name[0] && !strcmp(a->object_name, b->object_name);
+	       a->tid == b->tid && a->rival_traced == b->rival_traced && a->object_name[0] &&
+	       !strcmp(a->object_name, b->object_name);
 }
 
 static int by_rival(const void *left, const void *right)
@@ -290,10 +291,32 @@ static int by_rival(const void *left, const void *right)
 		return a->reason < b->reason ? -1 : 1;
 	if (a->tid != b->tid)
 		return a->tid < b->tid ? -1 : 1;
+	if (a->rival_traced != b->rival_traced)
+		return a->rival_traced ? -1 : 1;
 	return strcmp(a->object_name, b->object_name);
 }
 
-/* Processes of one name that had the CPU are one row. */
+static int find_traced_rivals(struct profile *profile)
+{
+	struct map64 pids = {0};
+	int err = 0;
+
+	for (size_t i = 0; i < profile->processes_count && !err; i++)
+		if (map64_get(&pids, profile->processes[i].pid) == MAP64_NONE)
+			err = map64_put(&pids, profile->processes[i].pid, (uint32_t)i);
+	for (size_t i = 0; i < profile->processes_count && !err; i++) {
+		struct profile_activities *waits = &profile->processes[i].blocked;
+
+		for (size_t k = 0; k < waits->count; k++)
+			waits->list[k].rival_traced =
+				waits->list[k].reason == PERFX_WAIT_RUNNABLE &&
+				map64_get(&pids, waits->list[k].object) != MAP64_NONE;
+	}
+	map64_clear(&pids);
+	return err;
+}
+
+/* Processes of one name that had the CPU are one row: traced ones, and others. */
 static void merge_rivals(struct profile_activities *waits)
 {
 	size_t kept = 0;
@@ -375,6 +398,8 @@ int samples_fill(struct finish_ctx *ctx)
 
 	if (!err)
 		err = fill_activities(ctx, &samples->blocked, blocked_of);
+	if (!err)
+		err = find_traced_rivals(profile);
 	for (size_t i = 0; i < profile->processes_count && !err; i++) {
 		err = give_stacks(&profile->processes[i]);
 		merge_rivals(&profile->processes[i].blocked);

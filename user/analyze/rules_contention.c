@@ -1,6 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A process that waits for CPUs, and who had them: its own threads, or other programs. */
+/*
+ * A process that waits for CPUs, and who had them: other programs (CpuContention), its own threads
+ * (likewise), or a pool with more threads than there are CPUs (Oversubscribed). What stops it by a
+ * limit of its cgroup is CpuThrottled.
+ *
+ * What it costs the thread that drives the process is more than its own wait for a CPU: where its
+ * work is shared out to a pool, it also waits for threads of the pool that have no CPU, polling or
+ * asleep. With as many threads as CPUs it would do a larger part of the work itself; that is
+ * subtracted.
+ */
+#include "analyze/location.h"
 #include "analyze/rules_ctx.h"
+#include "analyze/thread_pool.h"
 #include "base/escape.h"
 
 #include <math.h>
@@ -11,45 +22,59 @@
  * hundreds of processes. The first are those for which was waited the longest. */
 #define HOLDERS_MAX   64
 #define HOLDERS_SHOWN 3
+#define PIDS_SHOWN    4
 
 struct cpu_holder {
 	const char *name;
+	bool own; /* the process itself, or another one of its job: a traced one of its name */
 	uint64_t ns;
 };
 
 struct cpu_holders {
 	struct cpu_holder list[HOLDERS_MAX];
 	size_t count;
-	uint64_t own_ns, other_ns; /* threads of traced processes; others */
+	uint64_t own_ns, other_ns;
 };
 
-/* Who had the CPUs for which threads waited. */
-struct rivals {
-	bool known, used_known, stolen;
-	/* CPU time of programs that are not traced, of other guests */
+/* A process that lacks CPUs. */
+struct shortage {
+	struct thread_sums threads;
+	struct thread_pool pool;
+	unsigned cpus_count, processes_count; /* CPUs that it may use; processes of its job */
+	/* CPU time of other programs, traced ones included, and of other guests */
+	bool used_known;
 	uint64_t others_ns, steal_ns;
-	double share; /* of the waiting that this explains, at most 1 */
 	struct cpu_holders holders;
+	double by_others; /* part of the waiting that is theirs: 0 to 1 */
+	double lost_ns;	  /* of the driver's time */
 };
 
-static bool is_traced(const struct profile *profile, uint64_t pid)
+/* --- who had the CPUs --- */
+
+/* Traced processes of one name are a job: ranks, a loader's workers. */
+static bool is_of_job(const struct rules_ctx *ctx, const struct profile_process *process)
 {
-	for (size_t i = 0; i < profile->processes_count; i++)
-		if (profile->processes[i].pid == pid)
-			return true;
-	return false;
+	return !strcmp(process->comm, ctx->process->comm);
 }
 
-static void add_cpu_holder(struct cpu_holders *holders, const char *name, uint64_t ns)
+static bool is_own(const struct rules_ctx *ctx, const struct profile_activity *wait)
+{
+	return wait->object == ctx->process->pid ||
+	       (wait->rival_traced && !strcmp(wait->object_name, ctx->process->comm));
+}
+
+static void add_cpu_holder(struct cpu_holders *holders, const char *name, bool own, uint64_t ns)
 {
 	for (size_t i = 0; i < holders->count; i++) {
-		if (!strcmp(holders->list[i].name, name)) {
-			holders->list[i].ns += ns;
+		struct cpu_holder *holder = &holders->list[i];
+
+		if (holder->own == own && (own || !strcmp(holder->name, name))) {
+			holder->ns += ns;
 			return;
 		}
 	}
 	if (holders->count < HOLDERS_MAX)
-		holders->list[holders->count++] = (struct cpu_holder){name, ns};
+		holders->list[holders->count++] = (struct cpu_holder){name, own, ns};
 }
 
 static int by_held_time(const void *left, const void *right)
@@ -67,7 +92,7 @@ static void find_cpu_holders(struct cpu_holders *holders, const struct rules_ctx
 
 	for (size_t i = 0; i < blocked->count; i++) {
 		const struct profile_activity *wait = &blocked->list[i];
-		bool own = is_traced(ctx->profile, wait->object);
+		bool own = is_own(ctx, wait);
 
 		if (wait->reason != PERFX_WAIT_RUNNABLE || !wait->object)
 			continue;
@@ -76,147 +101,419 @@ static void find_cpu_holders(struct cpu_holders *holders, const struct rules_ctx
 		else
 			holders->other_ns += wait->ns;
 		if (own || wait->object_name[0])
-			add_cpu_holder(holders, own ? "" : wait->object_name, wait->ns);
+			add_cpu_holder(holders, wait->object_name, own, wait->ns);
 	}
 	qsort(holders->list, holders->count, sizeof(*holders->list), by_held_time);
 }
 
-/* "; before them the traced program's own threads had the CPU (62.0 %), make (11.0 %)" */
-static void add_cpu_holders(struct text *text, const struct cpu_holders *holders)
+/* CPU time of programs that are not of this job; PROFILE_ABSENT. */
+static uint64_t others_cpu_ns(const struct rules_ctx *ctx)
+{
+	uint64_t used_ns = profile_others_cpu_ns(ctx->profile);
+
+	for (size_t i = 0; i < ctx->profile->processes_count && used_ns != PROFILE_ABSENT; i++) {
+		const struct profile_process *process = &ctx->profile->processes[i];
+
+		if (!is_of_job(ctx, process) && process->cpu_ns != PROFILE_ABSENT)
+			used_ns += process->cpu_ns;
+	}
+	return used_ns;
+}
+
+/* By what others used meanwhile, of what all processes of the job waited for. */
+static double share_by_cpu_time(const struct rules_ctx *ctx, const struct shortage *shortage)
+{
+	double used = (double)shortage->others_ns + (double)shortage->steal_ns, waited = 0;
+
+	for (size_t i = 0; i < ctx->profile->processes_count; i++)
+		if (is_of_job(ctx, &ctx->profile->processes[i]))
+			waited += (double)sum_threads(&ctx->profile->processes[i]).runnable_ns;
+	return waited > 0 ? fmin(used / waited, 1) : 0;
+}
+
+static bool is_stolen(const struct shortage *shortage)
+{
+	return shortage->used_known && shortage->steal_ns > shortage->others_ns;
+}
+
+/* The last one before it need not have had the CPU for long: both must say so. */
+static double share_of_others(const struct rules_ctx *ctx, const struct shortage *shortage)
+{
+	const struct cpu_holders *holders = &shortage->holders;
+	double held = (double)holders->own_ns + (double)holders->other_ns;
+	double share = shortage->used_known ? share_by_cpu_time(ctx, shortage) : held > 0;
+
+	if (held > 0 && !is_stolen(shortage))
+		share = fmin(share, (double)holders->other_ns / held);
+	return share;
+}
+
+/* --- what it costs the driver --- */
+
+/* The kernel's own account, where that of the waits is not there. */
+static double driver_runnable_ns(const struct rules_ctx *ctx)
+{
+	for (size_t i = 0; i < ctx->process->threads_count && !ctx->driver->runnable_ns; i++) {
+		const struct profile_thread *thread = &ctx->process->threads[i];
+
+		if (thread->tid == ctx->driver->tid && thread->runnable_ns != PROFILE_ABSENT)
+			return (double)thread->runnable_ns;
+	}
+	return (double)ctx->driver->runnable_ns;
+}
+
+/* A pool of as many threads as CPUs at most: what the driver would work longer. */
+static double taken_over_ns(const struct shortage *shortage)
+{
+	const struct thread_pool *pool = &shortage->pool;
+	double work = (double)pool->driver.work_ns + (double)pool->others.work_ns;
+	double threads = fmin(shortage->cpus_count, pool->threads_count);
+
+	return threads > 0 ? fmax(work / threads - (double)pool->driver.work_ns, 0) : 0;
+}
+
+static double lost_ns(const struct rules_ctx *ctx, const struct shortage *shortage)
+{
+	const struct thread_pool *pool = &shortage->pool;
+	double runnable = driver_runnable_ns(ctx), lost = runnable;
+	double others = fmax((double)shortage->threads.runnable_ns - runnable, 0);
+
+	/* that it waits for the others of the pool is because they have no CPU, as long as that */
+	lost += fmin((double)pool->driver.spin_ns + (double)pool->driver_wait_ns, others);
+	return fmax(lost - taken_over_ns(shortage), 0);
+}
+
+static unsigned job_processes(const struct rules_ctx *ctx)
+{
+	unsigned count = 0;
+
+	for (size_t i = 0; i < ctx->profile->processes_count; i++) {
+		const struct profile_process *process = &ctx->profile->processes[i];
+
+		count += process == ctx->process ||
+			 (is_of_job(ctx, process) && cpu_share(process) >= CONTENTION_RECORDING);
+	}
+	return count;
+}
+
+static struct shortage find_shortage(struct rules_ctx *ctx)
+{
+	struct shortage shortage = {
+		.threads = sum_threads(ctx->process),
+		.cpus_count = ctx->profile->cpus_count,
+		.processes_count = job_processes(ctx),
+		.others_ns = others_cpu_ns(ctx),
+		.steal_ns = ctx->profile->host_steal_ns,
+	};
+
+	if (thread_pool_find(&shortage.pool, ctx->process, ctx->driver->tid))
+		ctx->failed = true;
+	find_cpu_holders(&shortage.holders, ctx);
+	shortage.used_known =
+		shortage.others_ns != PROFILE_ABSENT && shortage.steal_ns != PROFILE_ABSENT;
+	shortage.by_others = share_of_others(ctx, &shortage);
+	shortage.lost_ns = lost_ns(ctx, &shortage);
+	return shortage;
+}
+
+/* --- words --- */
+
+/* " (pids 17, 18 and 2 more)": of traced processes; of others only the name is known. */
+static void add_pids(struct text *text, const struct rules_ctx *ctx, const char *name)
+{
+	unsigned count = 0;
+
+	for (size_t i = 0; i < ctx->profile->processes_count; i++)
+		count += !strcmp(ctx->profile->processes[i].comm, name);
+	if (!count)
+		return;
+	text_add(text, count == 1 ? " (pid" : " (pids");
+	for (size_t i = 0, shown = 0; i < ctx->profile->processes_count; i++) {
+		const struct profile_process *process = &ctx->profile->processes[i];
+
+		if (!strcmp(process->comm, name) && shown++ < PIDS_SHOWN)
+			text_printf(text, "%s %u", shown > 1 ? "," : "", process->pid);
+	}
+	if (count > PIDS_SHOWN)
+		text_printf(text, " and %u more", count - PIDS_SHOWN);
+	text_add(text, ")");
+}
+
+static void add_holder_name(struct text *text, const struct rules_ctx *ctx,
+			    const struct cpu_holder *holder)
+{
+	if (holder->own) {
+		text_add(text, "its own threads");
+		return;
+	}
+	escape_name(text, holder->name);
+	add_pids(text, ctx, holder->name);
+}
+
+/* "; before them its own threads had the CPU (62.0 %), make (11.0 %)" */
+static void add_cpu_holders(struct text *text, const struct rules_ctx *ctx,
+			    const struct cpu_holders *holders)
 {
 	double all = (double)holders->own_ns + (double)holders->other_ns;
 	const char *separator = "; before them ";
 
 	for (size_t i = 0; i < holders->count && i < HOLDERS_SHOWN; i++) {
-		const struct cpu_holder *holder = &holders->list[i];
-
 		text_add(text, separator);
-		if (holder->name[0])
-			escape_name(text, holder->name);
-		else
-			text_add(text, "the traced program's own threads");
+		add_holder_name(text, ctx, &holders->list[i]);
 		text_add(text, i ? " (" : " had the CPU (");
-		add_percent(text, (double)holder->ns / all);
+		add_percent(text, (double)holders->list[i].ns / all);
 		text_add(text, ")");
 		separator = ", ";
 	}
 }
 
-/* By what others used meanwhile; of all traced processes, for which nothing else is known. */
-static double share_by_cpu_time(const struct rules_ctx *ctx, const struct rivals *rivals)
+/* "53.1 ms of each 61.2 ms step" */
+static void add_gain(struct text *text, const struct rules_ctx *ctx, double gain_ns)
 {
-	double used = (double)rivals->others_ns + (double)rivals->steal_ns, waited = 0;
-
-	for (size_t i = 0; i < ctx->profile->processes_count; i++)
-		waited += (double)sum_threads(&ctx->profile->processes[i]).runnable_ns;
-	return waited > 0 ? fmin(used / waited, 1) : 0;
+	add_ns(text, u64_of(gain_ns));
+	text_add(text, " of each ");
+	if (ctx->process->steps.count) {
+		add_ns(text, u64_of(rules_unit_ns(ctx)));
+		text_add(text, " step");
+	} else {
+		text_add(text, "second");
+	}
 }
 
-static struct rivals find_rivals(const struct rules_ctx *ctx)
+static void add_waiting(struct text *text, const struct rules_ctx *ctx,
+			const struct shortage *shortage)
 {
-	struct rivals rivals = {.others_ns = profile_others_cpu_ns(ctx->profile),
-				.steal_ns = ctx->profile->host_steal_ns};
-	double held;
+	const struct thread_sums *threads = &shortage->threads;
+	double wanted = (double)threads->on_cpu_ns + (double)threads->runnable_ns;
 
-	find_cpu_holders(&rivals.holders, ctx);
-	held = (double)rivals.holders.own_ns + (double)rivals.holders.other_ns;
-	rivals.used_known = rivals.others_ns != PROFILE_ABSENT && rivals.steal_ns != PROFILE_ABSENT;
-	rivals.known = rivals.used_known || held > 0;
-	rivals.stolen = rivals.used_known && rivals.steal_ns > rivals.others_ns;
-	rivals.share = rivals.used_known ? share_by_cpu_time(ctx, &rivals) : 1;
-	/* the last one before it need not have had the CPU for long: both must say so */
-	if (held > 0 && !rivals.stolen)
-		rivals.share = fmin(rivals.share, (double)rivals.holders.other_ns / held);
-	return rivals;
-}
-
-static void add_rivals(struct text *text, const struct rivals *rivals)
-{
-	if (rivals->used_known) {
+	text_add(text, "its threads waited ");
+	add_ns(text, threads->runnable_ns);
+	text_add(text, " for a CPU and ran for ");
+	add_ns(text, threads->on_cpu_ns);
+	text_add(text, " (");
+	add_percent(text, (double)threads->runnable_ns / wanted);
+	text_add(text, " waiting)");
+	if (shortage->cpus_count)
+		text_printf(text, "; this machine has %u CPUs", shortage->cpus_count);
+	if (shortage->used_known) {
 		text_add(text, "; other programs used ");
-		add_ns(text, rivals->others_ns);
+		add_ns(text, shortage->others_ns);
 		text_add(text, " of CPU time");
 	}
-	if (rivals->used_known && rivals->steal_ns) {
+	if (shortage->used_known && shortage->steal_ns) {
 		text_add(text, ", other virtual machines ");
-		add_ns(text, rivals->steal_ns);
+		add_ns(text, shortage->steal_ns);
 		text_add(text, " (steal)");
 	}
-	add_cpu_holders(text, &rivals->holders);
+	add_cpu_holders(text, ctx, &shortage->holders);
 }
 
-static bool are_blamed(const struct rules_ctx *ctx, const struct rivals *rivals)
+/* "; its 8 threads of libgomp.so.1 polled for each other in 82.0 % of their CPU time" */
+static void add_spinning(struct text *text, const struct thread_pool *pool)
 {
-	return rivals->known && rivals->share >= ctx->thresholds->cpu_contention_others;
+	double spin = (double)pool->driver.spin_ns + (double)pool->others.spin_ns;
+	double all = spin + (double)pool->driver.work_ns + (double)pool->others.work_ns;
+
+	if (pool->threads_count < 2 || all <= 0)
+		return;
+	text_printf(text, "; the %u threads of its pool (", pool->threads_count);
+	escape_name(text, pool->runtime);
+	text_add(text, ") polled for each other in ");
+	add_percent(text, spin / all);
+	text_add(text, " of their CPU time");
 }
 
-static const char *contention_remedy(const struct rules_ctx *ctx, const struct rivals *rivals)
+/* "; beside its main thread runs most Convoy.update (train.py:258)": of threads that are no pool */
+static void add_busiest_thread(struct text *text, const struct rules_ctx *ctx)
 {
-	if (!rivals->known)
+	const struct profile_thread *busiest = NULL;
+	struct place place;
+
+	for (size_t i = 0; i < ctx->process->threads_count; i++) {
+		const struct profile_thread *thread = &ctx->process->threads[i];
+
+		if (thread->tid == ctx->driver->tid || thread->on_cpu_ns == PROFILE_ABSENT)
+			continue;
+		if (!busiest || thread->on_cpu_ns > busiest->on_cpu_ns)
+			busiest = thread;
+	}
+	if (!busiest)
+		return;
+	place = thread_place(ctx->process, busiest->tid);
+	if (!place.frame)
+		return;
+	text_add(text, "; the busiest of its other threads runs mostly ");
+	location_place(text, place.frame);
+}
+
+/* --- findings --- */
+
+static bool has_too_many_threads(const struct shortage *shortage)
+{
+	return shortage->by_others < CONTENTION_BY_OTHERS && shortage->cpus_count &&
+	       shortage->pool.threads_count >= 2 &&
+	       shortage->pool.threads_count * shortage->processes_count > shortage->cpus_count;
+}
+
+static unsigned threads_wanted(const struct shortage *shortage)
+{
+	unsigned count = shortage->cpus_count / shortage->processes_count;
+
+	return count ? count : 1;
+}
+
+/* " is lost: 8 threads compute on 2 CPUs" */
+static void add_too_many_threads(struct text *text, const struct shortage *shortage)
+{
+	text_printf(text, " is lost: %u threads", shortage->pool.threads_count);
+	if (shortage->processes_count > 1)
+		text_printf(text, " in each of %u processes", shortage->processes_count);
+	text_printf(text, " compute on %u CPUs", shortage->cpus_count);
+}
+
+static void suggest_threads(struct text *text, const struct shortage *shortage)
+{
+	unsigned threads = threads_wanted(shortage);
+
+	text_printf(text,
+		    "Compute with %u thread%s%s: torch.set_num_threads(%u), or OMP_NUM_THREADS=%u "
+		    "(OPENBLAS_NUM_THREADS, MKL_NUM_THREADS) before the program starts.",
+		    threads, threads == 1 ? "" : "s",
+		    shortage->processes_count > 1 ? " in each process" : "", threads, threads);
+	if (shortage->processes_count > shortage->cpus_count)
+		text_add(text, " And start fewer processes: there are more than CPUs.");
+}
+
+static const char *contention_remedy(const struct shortage *shortage)
+{
+	if (!shortage->used_known && !shortage->holders.count)
 		return "More threads are runnable than there are CPUs: see which other programs "
 		       "run, and lower the number of threads (OMP_NUM_THREADS) and of data loader "
 		       "workers.";
-	if (!are_blamed(ctx, rivals))
+	if (shortage->by_others < CONTENTION_BY_OTHERS && shortage->pool.threads_count < 2)
+		return "The program has more runnable threads than CPUs: run fewer of them, have "
+		       "them wait while the main thread needs the CPU, and lower OMP_NUM_THREADS "
+		       "and the number of data loader workers.";
+	if (shortage->by_others < CONTENTION_BY_OTHERS)
 		return "The program has more runnable threads than CPUs: lower OMP_NUM_THREADS and "
 		       "the number of data loader workers.";
-	if (rivals->stolen)
+	if (is_stolen(shortage))
 		return "The hypervisor gives these CPUs to other guests: ask for dedicated CPUs, "
 		       "or measure at another time.";
-	return "Other programs use the CPUs: move them, lower their priority (nice, a cgroup's "
-	       "cpu.weight), or reserve CPUs for this program (taskset, cpusets).";
+	return "Other programs use the CPUs: end or move them, lower their priority (nice, a "
+	       "cgroup's cpu.weight), or reserve CPUs for this program (taskset, cpusets).";
 }
 
-/* What others take weighs by the part that is theirs, a degree lower. */
-static enum finding_severity contention_severity(const struct rules_ctx *ctx,
-						 const struct rivals *rivals, double share)
+/* The first in the list that is not of this job; NULL: none is known. */
+static const struct cpu_holder *first_rival(const struct cpu_holders *holders)
 {
-	bool high = share >= ctx->thresholds->cpu_contention_high;
+	for (size_t i = 0; i < holders->count; i++)
+		if (!holders->list[i].own)
+			return &holders->list[i];
+	return NULL;
+}
 
-	if (are_blamed(ctx, rivals))
-		return high ? FINDING_MEDIUM : FINDING_LOW;
-	return high ? FINDING_HIGH : FINDING_MEDIUM;
+static void add_rival(struct text *text, const struct rules_ctx *ctx,
+		      const struct shortage *shortage)
+{
+	const struct cpu_holder *rival = first_rival(&shortage->holders);
+
+	if (shortage->by_others < CONTENTION_BY_OTHERS) {
+		text_add(text, "its own threads");
+	} else if (is_stolen(shortage)) {
+		text_add(text, "other virtual machines");
+	} else if (rival) {
+		add_holder_name(text, ctx, rival);
+	} else {
+		text_add(text, "other programs");
+	}
+}
+
+static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage)
+{
+	bool threads = has_too_many_threads(shortage);
+	double share = shortage->lost_ns / (double)ctx->driver->wall_ns;
+	struct note note = {.bottleneck =
+				    threads ? BOTTLENECK_OVERSUBSCRIBED : BOTTLENECK_CONTENTION,
+			    .gain_ns = share * rules_unit_ns(ctx),
+			    .confidence = fmax(shortage->by_others, 1 - shortage->by_others),
+			    .share = share,
+			    .look = "Threads; Waiting"};
+
+	add_process_name(&note.subject, ctx->process);
+	add_waiting(&note.evidence, ctx, shortage);
+	add_spinning(&note.evidence, &shortage->pool);
+	if (!threads && shortage->by_others < CONTENTION_BY_OTHERS)
+		add_busiest_thread(&note.evidence, ctx);
+	text_printf(&note.threshold,
+		    "waiting for at least %.0f %% of runnable time, and of the recording",
+		    CONTENTION_WAITING * 100);
+	text_printf(&note.headline, "%s: ", bottleneck_headline(note.bottleneck));
+	add_gain(&note.headline, ctx, note.gain_ns);
+	if (threads) {
+		add_too_many_threads(&note.headline, shortage);
+		suggest_threads(&note.suggestion, shortage);
+	} else {
+		text_add(&note.headline, " is lost waiting for CPUs that ");
+		add_rival(&note.headline, ctx, shortage);
+		text_add(&note.headline, " had");
+		text_add(&note.suggestion, contention_remedy(shortage));
+	}
+	rules_ctx_add(ctx, threads ? "Oversubscribed" : "CpuContention",
+		      rules_severity(ctx, note.gain_ns), share, &note);
+}
+
+static void cpu_shortage(struct rules_ctx *ctx)
+{
+	struct thread_sums threads = sum_threads(ctx->process);
+	double runnable = (double)threads.runnable_ns;
+	struct shortage shortage;
+
+	/* a part of the whole recording at least, or the few waits of a worker that lives for a
+	 * moment make a finding; what its children lack is seen in what it waits for */
+	if (!ctx->driver->wall_ns || (rules_is_worker(ctx) && !ctx->process->steps.count) ||
+	    runnable < CONTENTION_RECORDING * (double)ctx->profile->duration_ns ||
+	    runnable < CONTENTION_WAITING * ((double)threads.on_cpu_ns + runnable))
+		return;
+	shortage = find_shortage(ctx);
+	file_shortage(ctx, &shortage);
+}
+
+static void cpu_throttled(struct rules_ctx *ctx)
+{
+	const struct profile_process *p = ctx->process;
+	double share = wall_share(p, p->throttled_ns);
+	struct note note = {.bottleneck = BOTTLENECK_THROTTLED, .confidence = 1, .look = "Threads"};
+
+	if (share < THROTTLED_MEDIUM)
+		return;
+	add_process_name(&note.subject, p);
+	text_add(&note.evidence, "its cgroup was throttled for ");
+	add_ns(&note.evidence, p->throttled_ns);
+	text_add(&note.evidence, " (");
+	add_percent(&note.evidence, share);
+	text_add(&note.evidence, " of the wall time, over all CPUs)");
+	if (p->throttled_count != PROFILE_ABSENT && p->throttle_periods_count != PROFILE_ABSENT)
+		text_printf(&note.evidence, ", in %llu of %llu periods",
+			    (unsigned long long)p->throttled_count,
+			    (unsigned long long)p->throttle_periods_count);
+	text_printf(&note.threshold, "at least %.0f %% of the wall time (high: %.0f %%)",
+		    THROTTLED_MEDIUM * 100, THROTTLED_HIGH * 100);
+	text_add(&note.suggestion, "The CPU limit of the container throttles it: raise the limit "
+				   "(cpu.max), or run no more threads than the limit allows CPUs.");
+	note.share = share;
+	text_add(&note.headline, "THROTTLED: the CPU limit of its cgroup stops ");
+	add_process_name(&note.headline, p);
+	text_add(&note.headline, " for ");
+	add_percent(&note.headline, share);
+	text_add(&note.headline, " of the wall time, over all CPUs");
+	rules_ctx_add(ctx, "CpuThrottled", share >= THROTTLED_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
+		      share, &note);
 }
 
 void rules_contention(struct rules_ctx *ctx)
 {
-	struct thread_sums threads = sum_threads(ctx->process);
-	double wanted = (double)threads.on_cpu_ns + (double)threads.runnable_ns, share;
-	struct note note = {
-		.bottleneck = BOTTLENECK_CONTENTION, .confidence = 1, .look = "Threads; Waiting"};
-	struct rivals rivals;
-
-	if ((double)threads.runnable_ns <
-	    ctx->thresholds->cpu_contention_waiting * (double)ctx->profile->duration_ns)
-		return;
-	share = (double)threads.runnable_ns / wanted;
-	if (share < ctx->thresholds->cpu_contention_medium)
-		return;
-	rivals = find_rivals(ctx);
-	add_process_name(&note.subject, ctx->process);
-	text_add(&note.evidence, "its threads waited ");
-	add_ns(&note.evidence, threads.runnable_ns);
-	text_add(&note.evidence, " for a CPU and ran for ");
-	add_ns(&note.evidence, threads.on_cpu_ns);
-	text_add(&note.evidence, " (");
-	add_percent(&note.evidence, share);
-	text_add(&note.evidence, " waiting)");
-	if (ctx->profile->cpus_count)
-		text_printf(&note.evidence, "; this machine has %u CPUs", ctx->profile->cpus_count);
-	add_rivals(&note.evidence, &rivals);
-	text_printf(&note.threshold,
-		    "waiting for at least %g %% of runnable time (high: %g %%; one level lower "
-		    "if other programs explain %g %% of it)",
-		    ctx->thresholds->cpu_contention_medium * 100,
-		    ctx->thresholds->cpu_contention_high * 100,
-		    ctx->thresholds->cpu_contention_others * 100);
-	text_add(&note.suggestion, contention_remedy(ctx, &rivals));
-	note.share = wall_share(ctx->process, ctx->driver->runnable_ns);
-	note.gain_ns = note.share * rules_unit_ns(ctx);
-	text_add(&note.headline, "CPU CONTENTION: ");
-	add_process_name(&note.headline, ctx->process);
-	text_add(&note.headline, " waits for a CPU for ");
-	add_percent(&note.headline, note.share);
-	text_add(&note.headline, " of the wall time");
-	add_cpu_holders(&note.headline, &rivals.holders);
-	rules_ctx_add(ctx, "CpuContention", contention_severity(ctx, &rivals, share), share, &note);
+	cpu_shortage(ctx);
+	if (profile_wall_ns(ctx->process) >= WALL_MIN_NS)
+		cpu_throttled(ctx);
 }

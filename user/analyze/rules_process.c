@@ -170,40 +170,6 @@ static void blocked_thread(struct rules_ctx *ctx)
 	rules_ctx_add(ctx, "BlockedThread", FINDING_LOW, share, &note);
 }
 
-static void cpu_throttled(struct rules_ctx *ctx)
-{
-	const struct profile_process *p = ctx->process;
-	double share = wall_share(p, p->throttled_ns);
-	struct note note = {.bottleneck = BOTTLENECK_THROTTLED, .confidence = 1, .look = "Threads"};
-
-	if (share < ctx->thresholds->cpu_throttled_medium)
-		return;
-	add_process_name(&note.subject, p);
-	text_add(&note.evidence, "its cgroup was throttled for ");
-	add_ns(&note.evidence, p->throttled_ns);
-	text_add(&note.evidence, " (");
-	add_percent(&note.evidence, share);
-	text_add(&note.evidence, " of the wall time, over all CPUs)");
-	if (p->throttled_count != PROFILE_ABSENT && p->throttle_periods_count != PROFILE_ABSENT)
-		text_printf(&note.evidence, ", in %llu of %llu periods",
-			    (unsigned long long)p->throttled_count,
-			    (unsigned long long)p->throttle_periods_count);
-	text_printf(&note.threshold, "at least %g %% of the wall time (high: %g %%)",
-		    ctx->thresholds->cpu_throttled_medium * 100,
-		    ctx->thresholds->cpu_throttled_high * 100);
-	text_add(&note.suggestion, "The CPU limit of the container throttles it: raise the limit "
-				   "(cpu.max), or run no more threads than the limit allows CPUs.");
-	note.share = share;
-	text_add(&note.headline, "THROTTLED: the CPU limit of its cgroup stops ");
-	add_process_name(&note.headline, p);
-	text_add(&note.headline, " for ");
-	add_percent(&note.headline, share);
-	text_add(&note.headline, " of the wall time, over all CPUs");
-	rules_ctx_add(ctx, "CpuThrottled",
-		      share >= ctx->thresholds->cpu_throttled_high ? FINDING_HIGH : FINDING_MEDIUM,
-		      share, &note);
-}
-
 static uint64_t or_zero(uint64_t value)
 {
 	return value == PROFILE_ABSENT ? 0 : value;
@@ -244,7 +210,6 @@ void rules_process(struct rules_ctx *ctx)
 		return;
 	if (!idle_target(ctx))
 		blocked_thread(ctx);
-	cpu_throttled(ctx);
 	disk_bound(ctx);
 }
 

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "analyze/thread_pool.h"
+
+#include "base/grow.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* The loop of a barrier: two or three instructions. What computes is unrolled, and longer. */
+#define SPIN_LOOP_BYTES 8
+/* Of the samples in code that was compiled at run time. */
+#define SPIN_LOOP_SHARE 0.30
+#define SPIN_SAMPLES	30
+
+/* Libraries that start threads and have them wait for each other, and compute nothing. */
+static bool is_runtime(const struct profile_frame *frame)
+{
+	static const char *const prefixes[] = {"libgomp", "libomp.", "libomp-", "libiomp",
+					       "libtbb"};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (begins_with(frame->module_base, prefixes[i]))
+			return true;
+	return false;
+}
+
+/* Where threads of a pool without such a library wait for work. */
+static bool is_pool_loop(const struct profile_frame *frame)
+{
+	static const char *const globs[] = {"blas_thread_server", "*c10::ThreadPool::main_loop*",
+					    "*ThreadPoolTempl*WorkerLoop*", "mkl_*thread*"};
+
+	for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++)
+		if (!fnmatch(globs[i], frame->function, 0))
+			return true;
+	return false;
+}
+
+static const struct profile_frame *pool_frame(const struct profile_stack *stack)
+{
+	for (size_t i = 0; stack && i < stack->frames_count; i++)
+		if (is_runtime(stack->frames[i]) || is_pool_loop(stack->frames[i]))
+			return stack->frames[i];
+	return NULL;
+}
+
+bool stack_is_of_pool(const struct profile_stack *stack)
+{
+	return pool_frame(stack);
+}
+
+static bool is_yield(const struct profile_frame *frame)
+{
+	return !fnmatch("*sched_yield", frame->function, 0);
+}
+
+static bool is_in_loop(uint64_t loop, uint64_t address)
+{
+	return loop && address + SPIN_LOOP_BYTES > loop && address < loop + SPIN_LOOP_BYTES;
+}
+
+bool stack_spins(const struct thread_pool *pool, const struct profile_stack *stack)
+{
+	const struct profile_frame *first = stack && stack->frames_count ? stack->frames[0] : NULL;
+
+	if (!first || !stack_is_of_pool(stack))
+		return false;
+	return is_runtime(first) || is_pool_loop(first) || is_yield(first) ||
+	       (!first->module[0] && is_in_loop(pool->loop_address, first->address));
+}
+
+/* --- the loop that polls, in code without a file --- */
+
+static bool is_busy(const struct profile_activity *sample)
+{
+	return sample->state == PERFX_SAMPLE_ON_CPU && stack_is_of_pool(sample->stack);
+}
+
+static bool is_compiled(const struct profile_activity *sample)
+{
+	return is_busy(sample) && !sample->stack->frames[0]->module[0] &&
+	       sample->stack->frames[0]->language != PERFX_LANGUAGE_PYTHON;
+}
+
+/* Samples around an address. */
+static uint64_t samples_in_loop(const struct profile_activities *samples, uint64_t loop)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < samples->count; i++)
+		if (is_compiled(&samples->list[i]) &&
+		    is_in_loop(loop, samples->list[i].stack->frames[0]->address))
+			count += samples->list[i].count;
+	return count;
+}
+
+/* Only the most frequent rows can be in it: they come first. */
+#define LOOP_TRIES 16
+
+static uint64_t find_loop(const struct profile_activities *samples)
+{
+	uint64_t all = 0, most = 0, loop = 0;
+	unsigned tries = 0;
+
+	for (size_t i = 0; i < samples->count; i++)
+		if (is_compiled(&samples->list[i]))
+			all += samples->list[i].count;
+	for (size_t i = 0; i < samples->count && tries < LOOP_TRIES; i++) {
+		uint64_t address, count;
+
+		if (!is_compiled(&samples->list[i]))
+			continue;
+		tries++;
+		address = samples->list[i].stack->frames[0]->address;
+		count = samples_in_loop(samples, address);
+		if (count > most) {
+			most = count;
+			loop = address;
+		}
+	}
+	return most >= SPIN_SAMPLES && (double)most >= SPIN_LOOP_SHARE * (double)all ? loop : 0;
+}
+
+/* --- the pool --- */
+
+static int add_thread(struct thread_pool *pool, struct map64 *tids, uint32_t tid)
+{
+	if (map64_get(tids, tid) != MAP64_NONE)
+		return 0;
+	return map64_put(tids, tid, pool->threads_count++);
+}
+
+static void add_time(struct thread_pool *pool, struct pool_time *time,
+		     const struct profile_activity *sample)
+{
+	double ns = (double)sample->ns;
+
+	if (!stack_spins(pool, sample->stack)) {
+		time->work_ns += sample->ns;
+		return;
+	}
+	time->spin_ns += sample->ns;
+	/* a Poisson process: the variance of n samples is n */
+	time->spin_error_ns = hypot(time->spin_error_ns, ns / sqrt((double)(sample->count ?: 1)));
+}
+
+int thread_pool_find(struct thread_pool *pool, const struct profile_process *process,
+		     uint32_t driver_tid)
+{
+	const struct profile_activities *samples = &process->samples, *blocked = &process->blocked;
+	struct map64 tids = {0};
+	int err = 0;
+
+	*pool = (struct thread_pool){.runtime = "", .loop_address = find_loop(samples)};
+	for (size_t i = 0; i < samples->count && !err; i++) {
+		const struct profile_activity *sample = &samples->list[i];
+
+		if (!is_busy(sample))
+			continue;
+		if (!pool->runtime[0])
+			pool->runtime = pool_frame(sample->stack)->module_base;
+		err = add_thread(pool, &tids, sample->tid);
+		add_time(pool, sample->tid == driver_tid ? &pool->driver : &pool->others, sample);
+	}
+	for (size_t i = 0; i < blocked->count; i++)
+		if (blocked->list[i].tid == driver_tid &&
+		    blocked->list[i].reason == PERFX_WAIT_FUTEX &&
+		    stack_is_of_pool(blocked->list[i].stack))
+			pool->driver_wait_ns += blocked->list[i].ns;
+	map64_clear(&tids);
+	return err;
+}
