@@ -38,4 +38,4 @@ def test_other_programs_have_the_cpus():
     assert host["busy_ns"] >= host["others_cpu_ns"]
     finding, = [f for p in report["processes"] for f in p["findings"] if f["kind"] == "CpuContention"]
     assert "other programs used" in finding["evidence"]
-    assert "OMP_NUM_THREADS" not in finding["suggestion"] and finding["severity"] != "high"
+    assert "OMP_NUM_THREADS" not in finding["suggestion"] and finding["class"] == "contention"

@@ -285,9 +285,9 @@ Test(analyze, who_has_the_cpus)
 	expect_kinds(s, "CpuContention/high");
 	expect_contention(&s, "other programs used 1.00 s of CPU", "lower OMP_NUM_THREADS");
 	s.profile.host_busy_ns = 11 * S - 1;
-	expect_kinds(s, "CpuContention/high");
+	expect_contention(&s, "other programs used 2.00 s of CPU", "lower OMP_NUM_THREADS");
 	s.profile.host_busy_ns = 11 * S;
-	expect_kinds(s, "CpuContention/medium");
+	expect_kinds(s, "CpuContention/high");
 	expect_contention(&s, "other programs used 2.00 s of CPU", "Other programs use the CPUs");
 	s.profile.host_busy_ns = 9 * S;
 	s.profile.host_steal_ns = 3 * S;

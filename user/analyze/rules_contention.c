@@ -23,6 +23,8 @@
 #define HOLDERS_MAX   64
 #define HOLDERS_SHOWN 3
 #define PIDS_SHOWN    4
+/* A process of the job that uses less of a CPU does not compute. */
+#define JOB_CPU 0.10
 
 struct cpu_holder {
 	const char *name;
@@ -46,6 +48,7 @@ struct shortage {
 	uint64_t others_ns, steal_ns;
 	struct cpu_holders holders;
 	double by_others; /* part of the waiting that is theirs: 0 to 1 */
+	bool others;	  /* these are to blame */
 	double lost_ns;	  /* of the driver's time */
 };
 
@@ -136,6 +139,17 @@ static bool is_stolen(const struct shortage *shortage)
 	return shortage->used_known && shortage->steal_ns > shortage->others_ns;
 }
 
+static bool is_known(const struct shortage *shortage)
+{
+	return shortage->used_known || shortage->holders.count;
+}
+
+/* That it is these: by their part of the waiting. */
+static double confidence(const struct shortage *shortage)
+{
+	return is_known(shortage) ? fmax(shortage->by_others, 1 - shortage->by_others) : 0.5;
+}
+
 /* The last one before it need not have had the CPU for long: both must say so. */
 static double share_of_others(const struct rules_ctx *ctx, const struct shortage *shortage)
 {
@@ -191,15 +205,15 @@ static unsigned job_processes(const struct rules_ctx *ctx)
 		const struct profile_process *process = &ctx->profile->processes[i];
 
 		count += process == ctx->process ||
-			 (is_of_job(ctx, process) && cpu_share(process) >= CONTENTION_RECORDING);
+			 (is_of_job(ctx, process) && cpu_share(process) >= JOB_CPU);
 	}
 	return count;
 }
 
-static struct shortage find_shortage(struct rules_ctx *ctx)
+static struct shortage find_shortage(struct rules_ctx *ctx, const struct thread_sums *threads)
 {
 	struct shortage shortage = {
-		.threads = sum_threads(ctx->process),
+		.threads = *threads,
 		.cpus_count = ctx->profile->cpus_count,
 		.processes_count = job_processes(ctx),
 		.others_ns = others_cpu_ns(ctx),
@@ -212,6 +226,7 @@ static struct shortage find_shortage(struct rules_ctx *ctx)
 	shortage.used_known =
 		shortage.others_ns != PROFILE_ABSENT && shortage.steal_ns != PROFILE_ABSENT;
 	shortage.by_others = share_of_others(ctx, &shortage);
+	shortage.others = shortage.by_others >= ctx->thresholds->cpu_contention_others;
 	shortage.lost_ns = lost_ns(ctx, &shortage);
 	return shortage;
 }
@@ -348,11 +363,13 @@ static void add_busiest_thread(struct text *text, const struct rules_ctx *ctx)
 
 /* --- findings --- */
 
-static bool has_too_many_threads(const struct shortage *shortage)
+static bool has_too_many_threads(const struct rules_ctx *ctx, const struct shortage *shortage)
 {
-	return shortage->by_others < CONTENTION_BY_OTHERS && shortage->cpus_count &&
-	       shortage->pool.threads_count >= 2 &&
-	       shortage->pool.threads_count * shortage->processes_count > shortage->cpus_count;
+	unsigned threads = shortage->pool.threads_count;
+
+	return !shortage->others && shortage->cpus_count &&
+	       threads >= ctx->thresholds->oversubscribed_threads &&
+	       threads * shortage->processes_count > shortage->cpus_count;
 }
 
 static unsigned threads_wanted(const struct shortage *shortage)
@@ -386,15 +403,15 @@ static void suggest_threads(struct text *text, const struct shortage *shortage)
 
 static const char *contention_remedy(const struct shortage *shortage)
 {
-	if (!shortage->used_known && !shortage->holders.count)
+	if (!is_known(shortage))
 		return "More threads are runnable than there are CPUs: see which other programs "
 		       "run, and lower the number of threads (OMP_NUM_THREADS) and of data loader "
 		       "workers.";
-	if (shortage->by_others < CONTENTION_BY_OTHERS && shortage->pool.threads_count < 2)
+	if (!shortage->others && shortage->pool.threads_count < 2)
 		return "The program has more runnable threads than CPUs: run fewer of them, have "
 		       "them wait while the main thread needs the CPU, and lower OMP_NUM_THREADS "
 		       "and the number of data loader workers.";
-	if (shortage->by_others < CONTENTION_BY_OTHERS)
+	if (!shortage->others)
 		return "The program has more runnable threads than CPUs: lower OMP_NUM_THREADS and "
 		       "the number of data loader workers.";
 	if (is_stolen(shortage))
@@ -418,7 +435,7 @@ static void add_rival(struct text *text, const struct rules_ctx *ctx,
 {
 	const struct cpu_holder *rival = first_rival(&shortage->holders);
 
-	if (shortage->by_others < CONTENTION_BY_OTHERS) {
+	if (!shortage->others) {
 		text_add(text, "its own threads");
 	} else if (is_stolen(shortage)) {
 		text_add(text, "other virtual machines");
@@ -431,23 +448,24 @@ static void add_rival(struct text *text, const struct rules_ctx *ctx,
 
 static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage)
 {
-	bool threads = has_too_many_threads(shortage);
+	bool threads = has_too_many_threads(ctx, shortage);
 	double share = shortage->lost_ns / (double)ctx->driver->wall_ns;
 	struct note note = {.bottleneck =
 				    threads ? BOTTLENECK_OVERSUBSCRIBED : BOTTLENECK_CONTENTION,
 			    .gain_ns = share * rules_unit_ns(ctx),
-			    .confidence = fmax(shortage->by_others, 1 - shortage->by_others),
+			    .confidence = confidence(shortage),
 			    .share = share,
 			    .look = "Threads; Waiting"};
 
 	add_process_name(&note.subject, ctx->process);
 	add_waiting(&note.evidence, ctx, shortage);
 	add_spinning(&note.evidence, &shortage->pool);
-	if (!threads && shortage->by_others < CONTENTION_BY_OTHERS)
+	if (!threads && !shortage->others)
 		add_busiest_thread(&note.evidence, ctx);
 	text_printf(&note.threshold,
-		    "waiting for at least %.0f %% of runnable time, and of the recording",
-		    CONTENTION_WAITING * 100);
+		    "waiting for at least %g %% of runnable time and %g %% of the recording",
+		    ctx->thresholds->cpu_contention_runnable * 100,
+		    ctx->thresholds->cpu_contention_waiting * 100);
 	text_printf(&note.headline, "%s: ", bottleneck_headline(note.bottleneck));
 	add_gain(&note.headline, ctx, note.gain_ns);
 	if (threads) {
@@ -463,20 +481,56 @@ static void file_shortage(struct rules_ctx *ctx, const struct shortage *shortage
 		      rules_severity(ctx, note.gain_ns), share, &note);
 }
 
+/* What its cgroup's limit took of the time in which its threads lacked a CPU: 0 to 1. */
+static double throttled_part(const struct profile_process *p, const struct thread_sums *threads)
+{
+	if (p->throttled_ns == PROFILE_ABSENT || !threads->runnable_ns)
+		return 0;
+	return fmin((double)p->throttled_ns / (double)threads->runnable_ns, 1);
+}
+
 static void cpu_shortage(struct rules_ctx *ctx)
 {
 	struct thread_sums threads = sum_threads(ctx->process);
-	double runnable = (double)threads.runnable_ns;
+	double waited = (double)threads.runnable_ns * (1 - throttled_part(ctx->process, &threads));
+	double wanted = (double)threads.on_cpu_ns + (double)threads.runnable_ns;
 	struct shortage shortage;
 
-	/* a part of the whole recording at least, or the few waits of a worker that lives for a
-	 * moment make a finding; what its children lack is seen in what it waits for */
+	/* what its children lack is seen in what it waits for */
 	if (!ctx->driver->wall_ns || (rules_is_worker(ctx) && !ctx->process->steps.count) ||
-	    runnable < CONTENTION_RECORDING * (double)ctx->profile->duration_ns ||
-	    runnable < CONTENTION_WAITING * ((double)threads.on_cpu_ns + runnable))
+	    waited < ctx->thresholds->cpu_contention_waiting * (double)ctx->profile->duration_ns ||
+	    waited < ctx->thresholds->cpu_contention_runnable * wanted)
 		return;
-	shortage = find_shortage(ctx);
+	shortage = find_shortage(ctx, &threads);
+	shortage.lost_ns *= waited / (double)threads.runnable_ns;
 	file_shortage(ctx, &shortage);
+}
+
+/* --- the limit of its cgroup --- */
+
+static void add_throttled(struct text *text, const struct profile_process *p, double share)
+{
+	text_add(text, "its cgroup was throttled for ");
+	add_ns(text, p->throttled_ns);
+	text_add(text, " (");
+	add_percent(text, share);
+	text_add(text, " of the wall time, over all CPUs)");
+	if (p->throttled_count != PROFILE_ABSENT && p->throttle_periods_count != PROFILE_ABSENT)
+		text_printf(text, ", in %llu of %llu periods",
+			    (unsigned long long)p->throttled_count,
+			    (unsigned long long)p->throttle_periods_count);
+}
+
+/* Of the driver's time: as it lacks CPUs otherwise. */
+static double throttled_gain(struct rules_ctx *ctx)
+{
+	struct thread_sums threads = sum_threads(ctx->process);
+	double part = throttled_part(ctx->process, &threads);
+
+	if (!ctx->driver->wall_ns || part <= 0)
+		return 0;
+	return part * find_shortage(ctx, &threads).lost_ns / (double)ctx->driver->wall_ns *
+	       rules_unit_ns(ctx);
 }
 
 static void cpu_throttled(struct rules_ctx *ctx)
@@ -484,36 +538,30 @@ static void cpu_throttled(struct rules_ctx *ctx)
 	const struct profile_process *p = ctx->process;
 	double share = wall_share(p, p->throttled_ns);
 	struct note note = {.bottleneck = BOTTLENECK_THROTTLED, .confidence = 1, .look = "Threads"};
+	bool high = share >= ctx->thresholds->cpu_throttled_high;
 
-	if (share < THROTTLED_MEDIUM)
+	if (share < ctx->thresholds->cpu_throttled_medium)
 		return;
 	add_process_name(&note.subject, p);
-	text_add(&note.evidence, "its cgroup was throttled for ");
-	add_ns(&note.evidence, p->throttled_ns);
-	text_add(&note.evidence, " (");
-	add_percent(&note.evidence, share);
-	text_add(&note.evidence, " of the wall time, over all CPUs)");
-	if (p->throttled_count != PROFILE_ABSENT && p->throttle_periods_count != PROFILE_ABSENT)
-		text_printf(&note.evidence, ", in %llu of %llu periods",
-			    (unsigned long long)p->throttled_count,
-			    (unsigned long long)p->throttle_periods_count);
-	text_printf(&note.threshold, "at least %.0f %% of the wall time (high: %.0f %%)",
-		    THROTTLED_MEDIUM * 100, THROTTLED_HIGH * 100);
+	add_throttled(&note.evidence, p, share);
+	text_printf(&note.threshold, "at least %g %% of the wall time (high: %g %%)",
+		    ctx->thresholds->cpu_throttled_medium * 100,
+		    ctx->thresholds->cpu_throttled_high * 100);
 	text_add(&note.suggestion, "The CPU limit of the container throttles it: raise the limit "
 				   "(cpu.max), or run no more threads than the limit allows CPUs.");
 	note.share = share;
+	note.gain_ns = throttled_gain(ctx);
 	text_add(&note.headline, "THROTTLED: the CPU limit of its cgroup stops ");
 	add_process_name(&note.headline, p);
 	text_add(&note.headline, " for ");
 	add_percent(&note.headline, share);
 	text_add(&note.headline, " of the wall time, over all CPUs");
-	rules_ctx_add(ctx, "CpuThrottled", share >= THROTTLED_HIGH ? FINDING_HIGH : FINDING_MEDIUM,
-		      share, &note);
+	rules_ctx_add(ctx, "CpuThrottled", high ? FINDING_HIGH : FINDING_MEDIUM, share, &note);
 }
 
 void rules_contention(struct rules_ctx *ctx)
 {
 	cpu_shortage(ctx);
-	if (profile_wall_ns(ctx->process) >= WALL_MIN_NS)
+	if ((double)profile_wall_ns(ctx->process) >= ctx->thresholds->all_wall_ns)
 		cpu_throttled(ctx);
 }

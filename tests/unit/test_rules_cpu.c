@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Findings about CPUs that a training lacks: each rule fires, and does not on a near miss. */
+#include "training_fixture.h"
+
+/* Stacks of threads that compute together: in work, in the runtime's barrier, in that of compiled
+ * code, in compiled code at many addresses. */
+enum { WORKS = 20, POLLS, BARRIER, COMPILED };
+#define COMPILED_COUNT 16
+#define OTHERS	       6000 /* the first tid of the pool's other threads */
+#define LIBGOMP	       "/usr/lib/libgomp.so.1.0.0"
+
+static void begin_pool(struct stream *s)
+{
+	begin(s);
+	stream_stack(s, 1, WORKS, PERFX_STACK_PC, 0x3000, 0x4000, LOOP);
+	stream_stack(s, 1, POLLS, PERFX_STACK_PC, 0x4100, 0x4000, LOOP);
+	stream_stack(s, 1, BARRIER, PERFX_STACK_PC, 0x9002, 0x3000, 0x4000, LOOP);
+	for (uint64_t i = 0; i < COMPILED_COUNT; i++)
+		stream_stack(s, 1, (uint32_t)(COMPILED + i), PERFX_STACK_PC, 0x8000 + 64 * i,
+			     0x3000, 0x4000, LOOP);
+	stream_frame(s, 1, 0x4000, 0, "GOMP_parallel", LIBGOMP, 0x40, "", 0);
+	stream_frame(s, 1, 0x4100, 0, "", LIBGOMP, 0x41, "", 0);
+	stream_frame(s, 1, 0x9002, 0, "", "", 0, "", 0);
+}
+
+static void lacks_cpus(struct stream *s, uint64_t pid, const char *name, uint64_t ms)
+{
+	stream_wait_object(s, 1, PERFX_WAIT_RUNNABLE, pid, name);
+	stream_plain(s, PERFX_KIND_BLOCKED, struct perfx_blocked, .process = 1, .tid = MAIN,
+		     .reason = PERFX_WAIT_RUNNABLE, .object = pid, .blocked_ns = ms * MS,
+		     .count = 100, .max_ns = 9 * MS);
+}
+
+/* Other threads of the pool: each works for a second, and lacks a CPU for so long. */
+static void pool_threads(struct stream *s, unsigned count, uint64_t runnable_ms)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		samples(s, (struct perfx_sample){.stack = WORKS, .tid = OTHERS + i}, 100);
+		stream_thread(s, 1, OTHERS + i, "python3", 'R', 0, 0, 0);
+		stream_thread(s, 1, OTHERS + i, "python3", 'R', 10 * S, 1 * S, runnable_ms * MS);
+	}
+}
+
+static const struct finding *expect_gain(const struct report *report, const char *kind,
+					 uint64_t gain_ms)
+{
+	const struct finding *finding = find(report, kind);
+
+	cr_assert_not_null(finding, "no %s: %s", kind, report->analysis->verdict);
+	cr_expect_float_eq(finding->gain_ns, (double)(gain_ms * MS), 1e6, "%f", finding->gain_ns);
+	cr_expect_gt(finding->confidence, 0.5);
+	return finding;
+}
+
+/* --- another program --- */
+
+Test(rules_cpu, another_program_has_the_cpus)
+{
+	struct stream s = {0};
+	struct report report;
+	const struct finding *finding;
+
+	begin(&s);
+	lacks_cpus(&s, MAIN, "python3", 1000);
+	lacks_cpus(&s, 900, "make", 2000);
+	lacks_cpus(&s, 901, "make", 1000);
+	report = end_after(&s, 4 * S);
+	finding = expect_gain(&report, "CpuContention", 400);
+	cr_expect(contains(finding->evidence,
+			   "; before them make had the CPU (75.0 %), its own threads (25.0 %)"));
+	cr_expect(contains(finding->suggestion, "Other programs use the CPUs"));
+	cr_expect_eq(finding->severity, FINDING_HIGH);
+	cr_expect_eq(finding->bottleneck, BOTTLENECK_CONTENTION);
+	cr_expect(contains(finding->headline, "CPU CONTENTION: 400 ms of each second is lost "
+					      "waiting for CPUs that make had"));
+	forget(&report);
+}
+
+/* A child that is traced is another program, too, if it has another name. */
+Test(rules_cpu, a_child_has_the_cpus)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	lacks_cpus(&s, MAIN, "python3", 1000);
+	lacks_cpus(&s, WORKER, "worker", 2000);
+	report = end_after(&s, 3 * S);
+	cr_expect(contains(expect_gain(&report, "CpuContention", 300)->headline,
+			   "that worker (pid 5000) had"));
+	forget(&report);
+}
+
+Test(rules_cpu, its_own_threads_have_the_cpus)
+{
+	struct stream s = {0};
+	struct report report;
+	const struct finding *finding;
+
+	begin(&s);
+	lacks_cpus(&s, MAIN, "python3", 3000);
+	lacks_cpus(&s, 900, "make", 1000);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE, .tid = POOL}, 50);
+	report = end_after(&s, 4 * S);
+	finding = expect_gain(&report, "CpuContention", 400);
+	cr_expect(contains(finding->evidence, "the busiest of its other threads runs mostly "
+					      "normalize (features.py:88)"));
+	cr_expect(contains(finding->suggestion, "The program has more runnable threads than CPUs"));
+	cr_expect(contains(finding->headline, "waiting for CPUs that its own threads had"));
+	forget(&report);
+}
+
+/* Strangers of the same name are not its own. */
+Test(rules_cpu, rivals_of_the_same_name)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	lacks_cpus(&s, MAIN, "python3", 1000);
+	lacks_cpus(&s, 900, "python3", 2000);
+	lacks_cpus(&s, 901, "python3", 1000);
+	report = end_after(&s, 4 * S);
+	cr_expect(contains(expect_gain(&report, "CpuContention", 400)->evidence,
+			   "; before them python3 (pid 4242) had the CPU (75.0 %), its own"));
+	forget(&report);
+}
+
+Test(rules_cpu, little_waiting_for_cpus)
+{
+	struct stream s = {0};
+	struct report report;
+
+	begin(&s);
+	lacks_cpus(&s, 900, "make", 550);
+	report = end_after(&s, 550 * MS);
+	cr_expect_null(find(&report, "CpuContention"));
+	forget(&report);
+}
+
+/* --- too many threads --- */
+
+/* Of ten seconds the main thread works for one, polls for four, and lacks a CPU for four. */
+static struct report crowded(unsigned others, uint32_t polls, uint64_t runnable_ms)
+{
+	struct stream s = {0};
+
+	begin_pool(&s);
+	samples(&s, (struct perfx_sample){.stack = WORKS}, 100);
+	samples(&s, (struct perfx_sample){.stack = polls}, 400);
+	lacks_cpus(&s, MAIN, "python3", 4000);
+	pool_threads(&s, others, runnable_ms);
+	return end_after(&s, 4 * S);
+}
+
+Test(rules_cpu, more_threads_than_cpus)
+{
+	/* what its pool works is eight seconds for one thread, four for each of two */
+	struct report report = crowded(7, POLLS, 4000);
+	const struct finding *finding = expect_gain(&report, "Oversubscribed", 800 - 300);
+
+	cr_expect_eq(finding->severity, FINDING_HIGH);
+	cr_expect_eq(finding->bottleneck, BOTTLENECK_OVERSUBSCRIBED);
+	cr_expect(contains(finding->evidence, "the 8 threads of its pool (libgomp.so.1.0.0) polled "
+					      "for each other in 33.3 % of their CPU time"));
+	cr_expect(contains(finding->suggestion, "torch.set_num_threads(2), or OMP_NUM_THREADS=2"));
+	cr_expect(contains(finding->headline, "OVERSUBSCRIBED: 500 ms of each second is lost: 8 "
+					      "threads compute on 2 CPUs"));
+	cr_expect_null(find(&report, "CpuContention"));
+	forget(&report);
+}
+
+/* In code compiled at run time a loop of a few bytes polls; samples all over it compute. */
+Test(rules_cpu, barriers_of_compiled_code)
+{
+	struct report report = crowded(7, BARRIER, 4000);
+	struct stream s = {0};
+
+	expect_gain(&report, "Oversubscribed", 800 - 300);
+	forget(&report);
+	begin_pool(&s);
+	for (uint32_t i = 0; i < COMPILED_COUNT; i++)
+		samples(&s, (struct perfx_sample){.stack = COMPILED + i}, 25);
+	pool_threads(&s, 7, 4000);
+	lacks_cpus(&s, MAIN, "python3", 4000);
+	report = end_after(&s, 4 * S);
+	cr_expect(contains(find(&report, "Oversubscribed")->evidence, "in 0 % of their"));
+	forget(&report);
+}
+
+/* As many threads as CPUs: who waits has a rival, or works beside the pool. */
+Test(rules_cpu, as_many_threads_as_cpus)
+{
+	struct report report = crowded(1, POLLS, 4000);
+
+	cr_expect_null(find(&report, "Oversubscribed"));
+	expect_gain(&report, "CpuContention", 800);
+	forget(&report);
+	/* it cannot wait longer for others than these lack a CPU */
+	report = crowded(1, POLLS, 1000);
+	expect_gain(&report, "CpuContention", 500);
+	forget(&report);
+}
