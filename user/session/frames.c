@@ -2,6 +2,7 @@
 #include "session/frames.h"
 
 #include "base/grow.h"
+#include "cpython/collector.h"
 #include "decode/pack.h"
 #include "elf/file_cache.h"
 #include "elf/symbolize.h"
@@ -366,6 +367,7 @@ struct batch {
 	uint64_t *vaddrs; /* distinct */
 	size_t *first;	  /* of each vaddr, in calls */
 	size_t vaddrs_count;
+	struct collector collector;
 };
 
 static void send_frame(struct frames *frames, const struct call *call, const char *module,
@@ -380,12 +382,20 @@ static void send_frame(struct frames *frames, const struct call *call, const cha
 		  place->file);
 }
 
+static bool is_in_collector(const struct batch *batch, size_t index)
+{
+	return batch->vaddrs[index] - batch->collector.vaddr < batch->collector.bytes;
+}
+
 static void on_symbolized(size_t index, const struct symbolized_place *places, size_t count,
 			  void *ctx)
 {
+	static const struct symbolized_place collector = {.function = COLLECTOR_NAME, .file = ""};
 	const struct batch *batch = ctx;
 	size_t end = index + 1 < batch->vaddrs_count ? batch->first[index + 1] : batch->count;
 
+	if (is_in_collector(batch, index) && !places[0].function[0])
+		places = &collector;
 	for (size_t i = batch->first[index]; i < end; i++)
 		for (size_t depth = 0; depth < count; depth++)
 			send_frame(batch->frames, batch->calls[i], batch->module, depth,
@@ -417,6 +427,7 @@ static int symbolize_batch(struct batch *batch, struct image *image)
 		batch->vaddrs[batch->vaddrs_count] = batch->calls[i]->vaddr;
 		batch->first[batch->vaddrs_count++] = i;
 	}
+	batch->collector = collector_find(image);
 	if (batch->vaddrs && batch->first)
 		err = symbolize(image, batch->vaddrs, batch->vaddrs_count, on_symbolized, batch);
 	free(batch->vaddrs);
