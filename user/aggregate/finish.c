@@ -20,6 +20,7 @@ void profile_clear(struct profile *profile)
 		free(process->compute.dtypes);
 		free(process->values);
 		free(process->samples.list);
+		free(process->steps.samples);
 		free(process->lines);
 		free(process->python_callers);
 		free(process->blocked.list);

@@ -332,6 +332,14 @@ struct profile_step {
 	uint64_t off_cpu_ns; /* in traced calls of the steps' thread, while that waited */
 };
 
+/* The last steps one by one, however many there are: at most PROFILE_STEP_TIMES_MAX. */
+#define PROFILE_STEP_TIMES_MAX 16384
+
+struct profile_step_time {
+	uint64_t from_ns, to_ns; /* CLOCK_MONOTONIC */
+	uint64_t phases[PROFILE_PHASES];
+};
+
 /* What was computed in steps. */
 struct profile_step_cost {
 	/* Of how many steps, and how long they took: all or, where the process had computed for
@@ -367,6 +375,11 @@ struct profile_steps {
 	bool gpu_used; /* otherwise `gpu` says nothing */
 	struct profile_step_gpu gpu;
 	uint64_t series_each; /* steps in each but the last */
+	const struct profile_step_time *times;
+	size_t times_count;
+	/* In order of time, of the time of `times`; owned. */
+	struct profile_step_sample *samples;
+	size_t samples_count;
 };
 
 /* --- user values --- */
@@ -419,6 +432,12 @@ struct profile_activity {
 	uint64_t object;	    /* 0: none */
 	const char *object_name;    /* "": unknown */
 	uint64_t count, ns, max_ns; /* max_ns: waits */
+};
+
+/* One sample of the thread of the steps. */
+struct profile_step_sample {
+	uint64_t time_ns;
+	struct profile_activity what; /* count 1 */
 };
 
 struct profile_activities {

@@ -43,12 +43,14 @@ static struct activity *activity_get(struct activities *activities, const struct
 	return activity;
 }
 
-/* Where there is no more room, a row without stack and object. */
+/* Where there is no more room, a row without stack and object. *at: its place in the list, of one
+ * that has none MAP64_NONE. */
 static int activity_add(struct aggregate *a, struct activities *activities,
-			struct activity_key *key, const struct activity *more)
+			struct activity_key *key, const struct activity *more, uint32_t *at)
 {
 	struct activity *activity = activity_get(activities, key);
 
+	*at = MAP64_NONE;
 	if (!activity && errno == ENOSPC) {
 		key->stack = key->context = 0;
 		key->object = 0;
@@ -62,6 +64,28 @@ static int activity_add(struct aggregate *a, struct activities *activities,
 	activity->ns = add_capped(activity->ns, more->ns);
 	if (more->max_ns > activity->max_ns)
 		activity->max_ns = more->max_ns;
+	*at = (uint32_t)(activity - activities->list);
+	return 0;
+}
+
+/* The older half goes where there is no more room. */
+static int sample_times_add(struct sample_times *times, const struct perfx_sample *record,
+			    uint32_t activity)
+{
+	uint64_t us = record->interval_ns / 1000;
+
+	if (times->count == SAMPLE_TIMES_MAX) {
+		times->count /= 2;
+		memmove(times->list, times->list + times->count,
+			times->count * sizeof(*times->list));
+	}
+	if (grow_array(&times->list, &times->capacity, times->count + 1, sizeof(*times->list)))
+		return -ENOMEM;
+	times->list[times->count++] = (struct sample_time){
+		.time_ns = record->time_ns,
+		.interval_us = us < UINT32_MAX ? (uint32_t)us : UINT32_MAX,
+		.activity = activity,
+	};
 	return 0;
 }
 
@@ -78,11 +102,15 @@ int handle_sample(struct aggregate *a, const struct event *event)
 				   .state = record->state,
 				   .reason = record->reason};
 	const struct activity more = {.count = 1, .ns = record->interval_ns};
+	uint32_t at;
 
 	if (!process_get(a, record->process))
 		return errno == ENOMEM ? -ENOMEM : undecoded(a);
 	saw_time(a, record->time_ns);
-	return activity_add(a, &a->samples.sampled, &key, &more) ? -ENOMEM : gpu_sample(a, record);
+	if (activity_add(a, &a->samples.sampled, &key, &more, &at) ||
+	    (at != MAP64_NONE && sample_times_add(&a->samples.times, record, at)))
+		return -ENOMEM;
+	return gpu_sample(a, record);
 }
 
 int handle_blocked(struct aggregate *a, const struct event *event)
@@ -96,10 +124,11 @@ int handle_blocked(struct aggregate *a, const struct event *event)
 				   .reason = record->reason};
 	const struct activity more = {
 		.count = record->count, .ns = record->blocked_ns, .max_ns = record->max_ns};
+	uint32_t at;
 
 	if (!process_get(a, record->process))
 		return errno == ENOMEM ? -ENOMEM : undecoded(a);
-	return activity_add(a, &a->samples.blocked, &key, &more);
+	return activity_add(a, &a->samples.blocked, &key, &more, &at);
 }
 
 /* --- what they waited for --- */
@@ -181,6 +210,7 @@ void samples_clear(struct samples *samples)
 {
 	map64_clear(&samples->sampled.ids);
 	free(samples->sampled.list);
+	free(samples->times.list);
 	map64_clear(&samples->blocked.ids);
 	free(samples->blocked.list);
 	map64_clear(&samples->object_ids);
@@ -380,6 +410,52 @@ static int give_stacks(struct profile_process *process)
 	return err;
 }
 
+/* --- in steps --- */
+
+static bool is_in_steps(const struct samples *samples, const struct profile_process *process,
+			const struct sample_time *time)
+{
+	const struct profile_steps *steps = &process->steps;
+	const struct activity_key *key = &samples->sampled.list[time->activity].key;
+
+	return key->process == process->index && key->tid == steps->tid && steps->times_count &&
+	       time->time_ns >= steps->times[0].from_ns &&
+	       time->time_ns < steps->times[steps->times_count - 1].to_ns;
+}
+
+static int by_time(const void *left, const void *right)
+{
+	const struct profile_step_sample *a = left, *b = right;
+
+	return a->time_ns < b->time_ns ? -1 : a->time_ns > b->time_ns;
+}
+
+static int fill_step_samples(const struct finish_ctx *ctx, struct profile_process *process)
+{
+	const struct samples *samples = &ctx->a->samples;
+	struct profile_steps *steps = &process->steps;
+	size_t capacity = 0;
+
+	for (size_t i = 0; i < samples->times.count; i++) {
+		const struct sample_time *time = &samples->times.list[i];
+		struct profile_step_sample *sample;
+
+		if (!is_in_steps(samples, process, time))
+			continue;
+		if (grow_array(&steps->samples, &capacity, steps->samples_count + 1,
+			       sizeof(*steps->samples)))
+			return -ENOMEM;
+		sample = &steps->samples[steps->samples_count++];
+		sample->time_ns = time->time_ns;
+		sample->what = describe(ctx, &samples->sampled.list[time->activity]);
+		sample->what.count = 1;
+		sample->what.ns = sample->what.max_ns = (uint64_t)time->interval_us * 1000;
+	}
+	if (steps->samples_count)
+		qsort(steps->samples, steps->samples_count, sizeof(*steps->samples), by_time);
+	return 0;
+}
+
 static struct profile_activities *samples_of(struct profile_process *process)
 {
 	return &process->samples;
@@ -403,6 +479,8 @@ int samples_fill(struct finish_ctx *ctx)
 	for (size_t i = 0; i < profile->processes_count && !err; i++) {
 		err = give_stacks(&profile->processes[i]);
 		merge_rivals(&profile->processes[i].blocked);
+		if (!err && profile->processes[i].steps.count)
+			err = fill_step_samples(ctx, &profile->processes[i]);
 	}
 	profile->sampling_known = samples->has_sampling;
 	profile->sampling = (struct profile_sampling){

@@ -39,8 +39,23 @@ struct wait_object {
 	uint32_t next; /* as above */
 };
 
+/* When a sample was taken. The last ones are kept, to tell what slow steps did: 16 bytes each. */
+#define SAMPLE_TIMES_MAX (1u << 18)
+
+struct sample_time {
+	uint64_t time_ns;
+	uint32_t interval_us;
+	uint32_t activity; /* sampled.list[] */
+};
+
+struct sample_times {
+	struct sample_time *list;
+	size_t count, capacity;
+};
+
 struct samples {
 	struct activities sampled, blocked;
+	struct sample_times times;
 	struct map64 object_ids; /* hash → objects[] */
 	struct wait_object *objects;
 	size_t objects_capacity, objects_count;

@@ -317,12 +317,19 @@ struct interval {
 	enum profile_phase phase;
 };
 
+/* The last steps, one by one. */
+struct step_times {
+	struct profile_step_time *list;
+	size_t count, capacity;
+};
+
 /* What ends steps. */
 struct ender {
 	uint32_t function;
 	unsigned rank;
 	uint64_t last_ns;
 	struct step_series series;
+	struct step_times times;
 	struct step_tally at; /* when it ended last */
 	uint64_t at_off_cpu_ns;
 	struct sketch *durations;
@@ -560,6 +567,23 @@ static bool tally_step(const struct steps *steps, const struct step_thread *thre
 	return !process || step_process_since(process, thread->tid, from_ns, into);
 }
 
+static int step_times_add(struct step_times *times, const struct profile_step *step)
+{
+	struct profile_step_time *time;
+
+	if (times->count == PROFILE_STEP_TIMES_MAX) {
+		times->count /= 2;
+		memmove(times->list, times->list + times->count,
+			times->count * sizeof(*times->list));
+	}
+	if (grow_array(&times->list, &times->capacity, times->count + 1, sizeof(*times->list)))
+		return -ENOMEM;
+	time = &times->list[times->count++];
+	*time = (struct profile_step_time){.from_ns = step->from_ns, .to_ns = step->to_ns};
+	memcpy(time->phases, step->phases, sizeof(time->phases));
+	return 0;
+}
+
 static int end_step(struct steps *steps, struct step_thread *thread, struct ender *ender,
 		    uint64_t end_ns)
 {
@@ -576,7 +600,8 @@ static int end_step(struct steps *steps, struct step_thread *thread, struct ende
 	if (step.off_cpu_ns > step.total_ns)
 		step.off_cpu_ns = step.total_ns;
 	divide(thread, from_ns, end_ns, ender, step.phases);
-	if (step_series_add(&ender->series, &step, known ? &tally : NULL))
+	if (step_series_add(&ender->series, &step, known ? &tally : NULL) ||
+	    step_times_add(&ender->times, &step))
 		return -ENOMEM;
 	ender->last_ns = step.to_ns;
 	ender->at = process ? process->sum : (struct step_tally){0};
@@ -789,6 +814,8 @@ struct profile_steps steps_of_process(const struct steps *steps, uint32_t proces
 	result.function = best->function;
 	result.p50_ns = quantile_of(best, 0.50);
 	result.p95_ns = quantile_of(best, 0.95);
+	result.times = best->times.list;
+	result.times_count = best->times.count;
 	return result;
 }
 
@@ -799,6 +826,7 @@ void steps_clear(struct steps *steps)
 		for (size_t j = 0; j < steps->threads[i].enders_count; j++) {
 			sketch__free(steps->threads[i].enders[j].durations);
 			free(steps->threads[i].enders[j].series.steps);
+			free(steps->threads[i].enders[j].times.list);
 		}
 	}
 	free(steps->threads);
