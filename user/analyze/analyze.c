@@ -201,6 +201,7 @@ static int analyze_process(const struct profile *profile, const struct rule_set 
 	rules_contention(&ctx);
 	rules_driver(&ctx);
 	rules_steps(&ctx);
+	rules_stalls(&ctx);
 	rules_compute(&ctx);
 	rules_gpu(&ctx);
 	rules_memory(&ctx);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyze/driver.h"
 
+#include "analyze/collector.h"
 #include "analyze/location.h"
 #include "analyze/remedy.h"
 #include "base/grow.h"
@@ -272,18 +273,22 @@ static struct sampled sampling_end(struct sampling *sampling)
 static bool runs_python(const struct contexts *contexts, const struct profile_activity *sample)
 {
 	return sample->state != PERFX_SAMPLE_WAITING && stack_runs_python(sample->stack) &&
-	       !is_in_call(contexts, sample->context);
+	       !stack_collects_garbage(sample->stack) && !is_in_call(contexts, sample->context);
 }
 
 static void find_python(struct driver *driver, const struct contexts *contexts)
 {
 	const struct profile_activities *samples = &contexts->process->samples;
-	struct sampling python = {0}, marked = {0}, data = {0};
+	struct sampling python = {0}, marked = {0}, data = {0}, collecting = {0};
 
 	for (size_t i = 0; i < samples->count; i++) {
 		const struct profile_activity *sample = &samples->list[i];
 
-		if (sample->tid != driver->tid || !runs_python(contexts, sample))
+		if (sample->tid != driver->tid)
+			continue;
+		if (stack_collects_garbage(sample->stack))
+			sampling_add(&collecting, sample);
+		if (!runs_python(contexts, sample))
 			continue;
 		sampling_add(&python, sample);
 		if (sample->context)
@@ -294,6 +299,7 @@ static void find_python(struct driver *driver, const struct contexts *contexts)
 	driver->python = sampling_end(&python);
 	driver->marked = sampling_end(&marked);
 	driver->data = sampling_end(&data);
+	driver->collecting = sampling_end(&collecting);
 }
 
 int sampled_python(struct sampled *sampled, const struct profile *profile,

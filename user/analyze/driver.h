@@ -53,9 +53,10 @@ struct driver_wait {
 struct driver {
 	uint32_t tid;
 	uint64_t wall_ns;
-	struct sampled python; /* in the interpreter, no traced call open */
-	struct sampled marked; /* the part of it in ranges */
-	struct sampled data;   /* the part of it that prepares the next batch */
+	struct sampled python;	   /* in the interpreter, no traced call open */
+	struct sampled marked;	   /* the part of it in ranges */
+	struct sampled data;	   /* the part of it that prepares the next batch */
+	struct sampled collecting; /* garbage, wherever: no part of it */
 	struct driver_wait waits[WAIT_KINDS];
 	/* of whatever kind, but for a CPU; NULL: none is known */
 	const struct profile_activity *longest;

@@ -51,6 +51,7 @@ void rules_driver(struct rules_ctx *ctx);
 void rules_process(struct rules_ctx *ctx);
 void rules_contention(struct rules_ctx *ctx);
 void rules_steps(struct rules_ctx *ctx);
+void rules_stalls(struct rules_ctx *ctx);
 void rules_compute(struct rules_ctx *ctx);
 void rules_gpu(struct rules_ctx *ctx);
 void rules_memory(struct rules_ctx *ctx); /* who holds and leaks: one finding a place */
@@ -68,6 +69,9 @@ bool rules_launch_bound(const struct rules_ctx *ctx);
 /* "; meanwhile python3 (pid 43) runs mostly decode (data.py:18)": who prepares what is waited for
  */
 void add_feeder(struct text *text, struct rules_ctx *ctx);
+
+/* That a number with this standard error, of many samples, is so much above its threshold. */
+double confidence_above(double distance, double error);
 
 /* verdict.c. NULL: memory was out. analysis: the main process's, NULL without one. */
 char *verdict_of(const struct profile *profile, const struct profile_process *main,

@@ -42,8 +42,7 @@ static void add_subject(struct note *note, const struct rules_ctx *ctx,
 
 /* --- running Python --- */
 
-/* That a number with this standard error, of many samples, is so much above its threshold. */
-static double confidence_above(double distance, double error)
+double confidence_above(double distance, double error)
 {
 	return error > 0 ? 0.5 * erfc(-distance / error / sqrt(2)) : 1;
 }

@@ -257,45 +257,12 @@ static void optimizer_bound(struct rules_ctx *ctx)
 		      share, &note);
 }
 
-static void uneven_steps(struct rules_ctx *ctx)
-{
-	const struct profile_steps *steps = &ctx->process->steps;
-	double alike_ns = (double)steps->p50_ns * (double)steps->count;
-	double share = 1 - alike_ns / (double)steps->total_ns;
-	struct note note = {.bottleneck = BOTTLENECK_STALL,
-			    .gain_ns = share * rules_unit_ns(ctx),
-			    .look = "the slow steps and the chart of Steps"};
-
-	if (share < ctx->thresholds->uneven_steps_low)
-		return;
-	add_process_name(&note.subject, ctx->process);
-	add_count(&note.evidence, steps->count);
-	text_add(&note.evidence, " steps: median ");
-	add_ns(&note.evidence, steps->p50_ns);
-	text_add(&note.evidence, ", p95 ");
-	add_ns(&note.evidence, steps->p95_ns);
-	text_add(&note.evidence, ", longest ");
-	add_ns(&note.evidence, steps->max_ns);
-	text_add(&note.evidence, "; if every step took the median time, ");
-	add_percent(&note.evidence, share);
-	text_add(&note.evidence, " would be saved");
-	add_shares(&note.threshold, ctx->thresholds->uneven_steps_low,
-		   ctx->thresholds->uneven_steps_medium, "medium");
-	text_add(&note.suggestion,
-		 "Find what the slow steps have in common: the start of an epoch, a checkpoint, "
-		 "inputs of another size, other programs on the CPUs.");
-	rules_ctx_add(ctx, "UnevenSteps",
-		      share >= ctx->thresholds->uneven_steps_medium ? FINDING_MEDIUM : FINDING_LOW,
-		      share, &note);
-}
-
 void rules_steps(struct rules_ctx *ctx)
 {
 	if (!has_steps(ctx))
 		return;
 	data_bound(ctx);
 	optimizer_bound(ctx);
-	uneven_steps(ctx);
 }
 
 /* --- floating-point work: how much is unknown, and how far it is from the host's peak --- */

@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Slow steps, periodic or not, what they did, and the garbage collector. */
+#include "analyze/analyze.h"
+#include "analyze/collector.h"
+#include "analyze/slow_steps.h"
+#include "base/escape.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS    1000000ULL
+#define S     1000000000ULL
+#define STEPS 400
+#define TID   42
+#define START (5 * S)
+
+/* --- a training ------------------------------------------------------------------------------- */
+
+static const struct profile_frame forward_frame = {.function = "forward",
+						   .file = "/home/me/train.py",
+						   .line = 10,
+						   .module = "",
+						   .module_base = "",
+						   .language = PERFX_LANGUAGE_PYTHON},
+				  save_frame = {.function = "checkpoint",
+						.file = "/home/me/train.py",
+						.line = 88,
+						.module = "",
+						.module_base = "",
+						.language = PERFX_LANGUAGE_PYTHON},
+				  torch_frame = {.function = "save",
+						 .file = "/usr/lib/python3/dist-packages/torch/"
+							 "serialization.py",
+						 .line = 423,
+						 .module = "",
+						 .module_base = "",
+						 .language = PERFX_LANGUAGE_PYTHON},
+				  collector_frame = {.function = "gc_collect_main",
+						     .file = "",
+						     .module = "/usr/bin/python3.11",
+						     .module_base = "python3.11"};
+
+static const struct profile_stack
+	forward = {(const struct profile_frame *[]){&forward_frame}, 1, 0},
+	saving = {(const struct profile_frame *[]){&torch_frame, &save_frame}, 2, 0},
+	collecting = {(const struct profile_frame *[]){&collector_frame, &forward_frame}, 2, 0};
+
+/* What a step does beside its 10 ms of forward. */
+enum slowness { PLAIN, SAVES, COLLECTS, NO_CPU };
+
+struct training {
+	struct profile profile;
+	struct profile_process process;
+	struct profile_thread thread;
+	struct profile_step_time times[STEPS];
+	struct profile_step_sample samples[STEPS * 10];
+	struct profile_activity rows[4];
+	struct profile_activity rival;
+	uint64_t now_ns;
+};
+
+static void sample(struct training *t, uint64_t time_ns, const struct profile_stack *stack,
+		   enum perfx_wait_reason reason, const char *name)
+{
+	struct profile_steps *steps = &t->process.steps;
+
+	t->samples[steps->samples_count++] = (struct profile_step_sample){
+		.time_ns = time_ns,
+		.what = {.tid = TID,
+			 .stack = stack,
+			 .state = reason == PERFX_WAIT_NONE	  ? PERFX_SAMPLE_ON_CPU
+				  : reason == PERFX_WAIT_RUNNABLE ? PERFX_SAMPLE_RUNNABLE
+								  : PERFX_SAMPLE_WAITING,
+			 .reason = reason,
+			 .object_name = name,
+			 .count = 1,
+			 .ns = 10 * MS},
+	};
+}
+
+/* A step of 10 ms ± 2 %, and what it does more. */
+static void step(struct training *t, uint64_t extra_ns, enum slowness slowness)
+{
+	struct profile_steps *steps = &t->process.steps;
+	uint64_t from_ns = t->now_ns, wobble_ns = (steps->times_count * 7919 % 41) * MS / 100;
+	uint64_t at_ns = from_ns + 10 * MS + wobble_ns;
+
+	sample(t, from_ns + 5 * MS, &forward, PERFX_WAIT_NONE, "");
+	for (uint64_t ns = 0; ns < extra_ns; ns += 10 * MS, at_ns += 10 * MS) {
+		if (slowness == SAVES && ns < extra_ns / 2)
+			sample(t, at_ns + MS, &saving, PERFX_WAIT_NONE, "");
+		else if (slowness == SAVES)
+			sample(t, at_ns + MS, &saving, PERFX_WAIT_DISK, "/data/last.pt");
+		else if (slowness == COLLECTS)
+			sample(t, at_ns + MS, &collecting, PERFX_WAIT_NONE, "");
+		else if (slowness == NO_CPU)
+			sample(t, at_ns + MS, &forward, PERFX_WAIT_RUNNABLE, "");
+	}
+	t->now_ns = from_ns + 10 * MS + wobble_ns + extra_ns;
+	t->times[steps->times_count++] =
+		(struct profile_step_time){.from_ns = from_ns,
+					   .to_ns = t->now_ns,
+					   .phases = {[PROFILE_PHASE_FORWARD] = 10 * MS + wobble_ns,
+						      [PROFILE_PHASE_UNTRACED] = extra_ns}};
+	steps->total_ns += t->now_ns - from_ns;
+	if (t->now_ns - from_ns > steps->max_ns)
+		steps->max_ns = t->now_ns - from_ns;
+}
+
+static struct training *training_new(void)
+{
+	struct training *t = calloc(1, sizeof(*t));
+
+	cr_assert_not_null(t);
+	t->now_ns = START;
+	return t;
+}
+
+/* After the last step. */
+static void training_end(struct training *t)
+{
+	struct profile_steps *steps = &t->process.steps;
+	uint64_t wall_ns = t->now_ns - START;
+
+	t->thread = (struct profile_thread){.tid = TID,
+					    .comm = "main",
+					    .state = 'R',
+					    .wall_ns = wall_ns,
+					    .on_cpu_ns = wall_ns * 9 / 10,
+					    .blocked_ns = wall_ns / 10};
+	t->process.index = 1;
+	t->process.pid = TID;
+	t->process.comm = "python3";
+	t->process.cmdline = "";
+	t->process.from_ns = START;
+	t->process.to_ns = t->now_ns;
+	t->process.cpu_ns = t->process.cpu_user_ns = wall_ns * 9 / 10;
+	t->process.throttled_ns = PROFILE_ABSENT;
+	t->process.threads = &t->thread;
+	t->process.threads_count = 1;
+	steps->tid = TID;
+	steps->count = steps->times_count;
+	steps->avg_ns = steps->total_ns / steps->count;
+	steps->p50_ns = 10 * MS + 200000;
+	steps->p95_ns = steps->max_ns;
+	steps->times = t->times;
+	steps->samples = t->samples;
+	t->profile = (struct profile){.host_name = "",
+				      .kernel = "",
+				      .boot_id = "",
+				      .command = "",
+				      .tool_version = "",
+				      .start_ns = START,
+				      .duration_ns = wall_ns,
+				      .cpus_count = 4,
+				      .ended = true,
+				      .processes = &t->process,
+				      .processes_count = 1,
+				      .host_busy_ns = PROFILE_ABSENT,
+				      .host_steal_ns = PROFILE_ABSENT};
+}
+
+/* The finding of that kind; the caller frees. NULL: there is none. */
+static const struct finding *finding_of(const struct training *t, const char *kind,
+					struct analysis **analysis)
+{
+	const struct finding *found = NULL;
+
+	*analysis = analyze(&t->profile, NULL);
+	cr_assert_not_null(*analysis);
+	for (size_t i = 0; i < (*analysis)->processes[0].findings_count; i++)
+		if (!strcmp((*analysis)->processes[0].findings[i].kind, kind))
+			found = &(*analysis)->processes[0].findings[i];
+	return found;
+}
+
+static void expect_none(const struct training *t, const char *kind)
+{
+	struct analysis *analysis;
+	const struct finding *finding = finding_of(t, kind, &analysis);
+
+	cr_expect_null(finding, "%s", finding ? finding->evidence : "");
+	analysis__free(analysis);
+}
+
+/* Does a sentence have this part, its marks aside? */
+static bool says(const char *sentence, const char *part)
+{
+	struct text plain = {0};
+	bool found;
+
+	escape_unmarked(&plain, sentence);
+	found = strstr(text_peek(&plain), part) != NULL;
+	text_clear(&plain);
+	return found;
+}
+
+static const struct slow_limits limits = {
+	.least = 1.25, .deviations = 6, .covered = 0.75, .confidence = 0.95};
+
+/* --- periods ---------------------------------------------------------------------------------- */
+
+Test(slow_steps, every_twentieth)
+{
+	struct training *t = training_new();
+	struct slow_steps slow;
+
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, i % 20 == 8 ? 60 * MS : 0, SAVES);
+	training_end(t);
+	cr_assert_eq(slow_steps_find(&slow, &t->process.steps, &limits), 0);
+	cr_expect_eq(slow.count, 20);
+	cr_expect_eq(slow.period, 20);
+	cr_expect_eq(slow.first, 8);
+	cr_expect_eq(slow.periodic_count, 20);
+	cr_expect_eq(slow.expected_count, 20);
+	cr_expect_float_eq(slow.periodic_ns, 20 * 60e6, 20 * 1e6);
+	cr_expect_gt(slow.confidence, 0.999);
+	free(t);
+}
+
+/* The period is 50: the list that users read by eye today. One is missing, two others are slow. */
+Test(slow_steps, one_missing_and_others_between)
+{
+	struct training *t = training_new();
+	struct slow_steps slow;
+
+	for (size_t i = 0; i < 350; i++)
+		step(t, (i % 50 == 8 && i != 158) || i == 77 || i == 290 ? 60 * MS : 0, SAVES);
+	training_end(t);
+	cr_assert_eq(slow_steps_find(&slow, &t->process.steps, &limits), 0);
+	cr_expect_eq(slow.period, 50);
+	cr_expect_eq(slow.first, 8);
+	cr_expect_eq(slow.periodic_count, 6);
+	cr_expect_eq(slow.expected_count, 7);
+	cr_expect_float_eq(slow.periodic_ns, 6 * 60e6, 6 * 1e6);
+	free(t);
+}
+
+/* Near misses: slow now and then; every 20th, but a little; too few periods; all alike. */
+Test(slow_steps, no_period)
+{
+	static const size_t when[] = {3, 41, 55, 120, 128, 190, 263, 301, 377};
+	struct training *t = training_new();
+	struct slow_steps slow;
+
+	for (size_t i = 0, next = 0; i < STEPS; i++) {
+		bool is_slow = next < 9 && when[next] == i;
+
+		next += is_slow;
+		step(t, is_slow ? 60 * MS : 0, PLAIN);
+	}
+	training_end(t);
+	cr_assert_eq(slow_steps_find(&slow, &t->process.steps, &limits), 0);
+	cr_expect_eq(slow.count, 9);
+	cr_expect_eq(slow.period, 0, "%zu", slow.period);
+	free(t);
+
+	t = training_new();
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, i % 20 == 8 ? 2 * MS : 0, SAVES);
+	training_end(t);
+	cr_assert_eq(slow_steps_find(&slow, &t->process.steps, &limits), 0);
+	cr_expect_eq(slow.count, 0);
+	cr_expect_eq(slow.period, 0);
+	free(t);
+
+	t = training_new();
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, i == 100 || i == 300 ? 60 * MS : 0, SAVES);
+	training_end(t);
+	cr_assert_eq(slow_steps_find(&slow, &t->process.steps, &limits), 0);
+	cr_expect_eq(slow.count, 2);
+	cr_expect_eq(slow.period, 0);
+	free(t);
+
+	t = training_new();
+	for (size_t i = 0; i < SLOW_STEPS_MIN - 1; i++)
+		step(t, i % 2 ? 60 * MS : 0, SAVES);
+	training_end(t);
+	cr_assert_eq(slow_steps_find(&slow, &t->process.steps, &limits), 0);
+	cr_expect_eq(slow.count, 0);
+	free(t);
+}
+
+/* --- findings --------------------------------------------------------------------------------- */
+
+Test(stalls, checkpoint)
+{
+	struct training *t = training_new();
+	const struct finding *finding;
+	struct analysis *analysis;
+
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, i % 20 == 8 ? 60 * MS : 0, SAVES);
+	training_end(t);
+	finding = finding_of(t, "PeriodicStall", &analysis);
+	cr_assert_not_null(finding);
+	cr_expect_eq(finding->bottleneck, BOTTLENECK_STALL);
+	cr_expect_eq(finding->severity, FINDING_MEDIUM);
+	cr_expect_float_eq(finding->gain_ns, 3e6, 1e5, "%f", finding->gain_ns);
+	cr_expect_gt(finding->confidence, 0.99);
+	cr_expect(says(finding->subject, "checkpoint (train.py:88)"));
+	cr_expect_str_eq(finding->place.function, "checkpoint");
+	cr_expect_eq(finding->place.line, 88);
+	cr_expect(says(finding->evidence, "every 20th step takes "));
+	cr_expect_not_null(
+		strstr(finding->evidence, "checkpoint (train.py:88), which calls torch.save"));
+	cr_expect(says(finding->evidence, "waits for the disk (/data/last.pt)"), "%s",
+		  finding->evidence);
+	cr_expect(says(finding->suggestion, "checkpoints less often"));
+	cr_expect_eq(strncmp(finding->headline, "STALLED: ", 9), 0, "%s", finding->headline);
+	analysis__free(analysis);
+	expect_none(t, "UnevenSteps");
+	expect_none(t, "GarbageCollection");
+	free(t);
+}
+
+/* Near miss: every 200th step saves nothing worth a word. */
+Test(stalls, rare_checkpoint)
+{
+	struct training *t = training_new();
+
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, i % 100 == 8 ? 20 * MS : 0, SAVES);
+	training_end(t);
+	expect_none(t, "PeriodicStall");
+	expect_none(t, "UnevenSteps");
+	free(t);
+}
+
+/* Without samples the phase is all that is known. */
+Test(stalls, without_samples)
+{
+	struct training *t = training_new();
+	const struct finding *finding;
+	struct analysis *analysis;
+
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, i % 20 == 8 ? 60 * MS : 0, PLAIN);
+	training_end(t);
+	t->process.steps.samples_count = 0;
+	finding = finding_of(t, "PeriodicStall", &analysis);
+	cr_assert_not_null(finding);
+	cr_expect_null(finding->place.function);
+	cr_expect(says(finding->evidence, "most of it is untraced"));
+	analysis__free(analysis);
+	free(t);
+}
+
+/* The optimizer of every 4th backward pass is work. */
+Test(stalls, accumulated_gradients)
+{
+	struct training *t = training_new();
+
+	for (size_t i = 0; i < STEPS; i++) {
+		struct profile_step_time *last;
+
+		step(t, i % 4 == 3 ? 10 * MS : 0, PLAIN);
+		last = &t->times[t->process.steps.times_count - 1];
+		last->phases[PROFILE_PHASE_OPTIMIZER] = last->phases[PROFILE_PHASE_UNTRACED];
+		last->phases[PROFILE_PHASE_UNTRACED] = 0;
+	}
+	training_end(t);
+	expect_none(t, "PeriodicStall");
+	free(t);
+}
+
+/* Irregular, while another program has the CPU: it is named, and no line of the program is. */
+Test(stalls, contention)
+{
+	struct training *t = training_new();
+	const struct finding *finding;
+	struct analysis *analysis;
+
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, i * i % 17 == 13 ? 60 * MS : 0, NO_CPU);
+	training_end(t);
+	t->rival = (struct profile_activity){.tid = TID,
+					     .state = PERFX_SAMPLE_RUNNABLE,
+					     .reason = PERFX_WAIT_RUNNABLE,
+					     .object_name = "rival",
+					     .count = 10,
+					     .ns = 10 * MS};
+	t->process.blocked = (struct profile_activities){&t->rival, 1};
+	finding = finding_of(t, "UnevenSteps", &analysis);
+	cr_assert_not_null(finding);
+	cr_expect_eq(finding->bottleneck, BOTTLENECK_CONTENTION);
+	cr_expect_null(finding->place.function);
+	cr_expect(says(finding->evidence, "without a CPU (rival)"), "%s", finding->evidence);
+	analysis__free(analysis);
+	free(t);
+}
+
+/* --- garbage ---------------------------------------------------------------------------------- */
+
+Test(garbage, in_stacks)
+{
+	static const struct profile_frame generations = {.function = "gc_collect_generations",
+							 .module_base = "libpython3.12.so.1.0"},
+					  other = {.function = "gc_collect_main",
+						   .module_base = "libruby.so"};
+
+	cr_expect(stack_collects_garbage(&collecting));
+	cr_expect_not(stack_collects_garbage(&saving));
+	cr_expect_not(stack_collects_garbage(NULL));
+	cr_expect(stack_collects_garbage(&(struct profile_stack){
+		(const struct profile_frame *[]){&generations, &forward_frame}, 2, 0}));
+	cr_expect_not(stack_collects_garbage(&(struct profile_stack){
+		(const struct profile_frame *[]){&other, &forward_frame}, 2, 0}));
+	/* a finalizer that runs Python */
+	cr_expect_not(stack_collects_garbage(&(struct profile_stack){
+		(const struct profile_frame *[]){&save_frame, &collector_frame, &forward_frame}, 3,
+		0}));
+}
+
+/* Each of `count` samples stands for a hundredth of the wall time. */
+static void collect(struct training *t, uint64_t count)
+{
+	uint64_t wall_ns = t->now_ns - START;
+
+	t->rows[0] = (struct profile_activity){.tid = TID,
+					       .state = PERFX_SAMPLE_ON_CPU,
+					       .stack = &collecting,
+					       .object_name = "",
+					       .count = count,
+					       .ns = wall_ns / 100 * count};
+	t->process.samples = (struct profile_activities){t->rows, 1};
+}
+
+Test(garbage, share_of_a_step)
+{
+	struct training *t = training_new();
+	const struct finding *finding;
+	struct analysis *analysis;
+
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, 0, PLAIN);
+	training_end(t);
+	collect(t, 40);
+	finding = finding_of(t, "GarbageCollection", &analysis);
+	cr_assert_not_null(finding);
+	cr_expect_eq(finding->severity, FINDING_HIGH);
+	cr_expect_eq(finding->bottleneck, BOTTLENECK_STALL);
+	cr_expect_float_eq(finding->gain_ns, 0.4 * (double)t->process.steps.avg_ns, 1e4);
+	cr_expect_str_eq(finding->place.function, "forward");
+	cr_expect(says(finding->suggestion, "gc.freeze()"));
+	analysis__free(analysis);
+	expect_none(t, "PythonBound");
+	free(t);
+}
+
+/* Near miss: a healthy trainer collects a little. */
+Test(garbage, a_little)
+{
+	struct training *t = training_new();
+
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, 0, PLAIN);
+	training_end(t);
+	collect(t, 3);
+	expect_none(t, "GarbageCollection");
+	free(t);
+}
+
+/* Every 20th step collects: one finding, not two. */
+Test(garbage, that_is_periodic)
+{
+	struct training *t = training_new();
+
+	for (size_t i = 0; i < STEPS; i++)
+		step(t, i % 20 == 8 ? 60 * MS : 0, COLLECTS);
+	training_end(t);
+	collect(t, 23);
+	expect_none(t, "PeriodicStall");
+	free(t);
+}

@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Rules about what stops a training now and then: slow steps, periodic or not, and the garbage
+ * collector. */
+#include "analyze/collector.h"
+#include "analyze/location.h"
+#include "analyze/rules_ctx.h"
+#include "analyze/slow_steps.h"
+#include "base/escape.h"
+
+#include <math.h>
+#include <string.h>
+
+/* --- what slow steps did --- */
+
+/* "torch" of /usr/lib/python3/dist-packages/torch/serialization.py: bytes of it; 0: none */
+static size_t package_of(const char *file, const char **package)
+{
+	static const char *const folders[] = {"/site-packages/", "/dist-packages/"};
+	const char *found = NULL;
+	size_t length;
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]) && !found; i++) {
+		found = strstr(file, folders[i]);
+		found = found ? found + strlen(folders[i]) : NULL;
+	}
+	if (!found && strstr(file, "/lib/python3"))
+		found = strchr(strstr(file, "/lib/python3") + strlen("/lib/"), '/');
+	if (!found)
+		return 0;
+	*package = found + (*found == '/');
+	length = strcspn(*package, "/");
+	return length > 3 && !strncmp(*package + length - 3, ".py", 3) ? length - 3 : length;
+}
+
+/* "torch.save" */
+static void add_library_call(struct text *text, const struct profile_frame *frame)
+{
+	const char *package = "";
+	size_t length = package_of(frame->file, &package);
+	struct text name = {0}, shortened = {0};
+
+	text_add_bytes(&name, package, length);
+	text_add(&name, length ? "." : "");
+	text_add(&name, frame->function);
+	utf8_shorten(&shortened, text_peek(&name), 60);
+	escape_name(text, text_peek(&shortened));
+	text_clear(&name);
+	text_clear(&shortened);
+}
+
+/* Of the extra time, what makes it the cause. */
+#define MAIN_CAUSE 0.50
+
+static bool is_mostly(const struct slow_cause *cause, enum slow_part part)
+{
+	return cause->parts[part] >= MAIN_CAUSE * cause->extra_ns && cause->extra_ns > 0;
+}
+
+/* Below, it is not worth a word. */
+#define PART_SHARE 0.10
+
+static void add_part(struct text *text, const struct slow_cause *cause, enum slow_part part,
+		     const char *words, const char *name)
+{
+	double share = cause->parts[part] / cause->extra_ns;
+
+	if (share < PART_SHARE)
+		return;
+	text_add(text, "; ");
+	add_percent(text, fmin(share, 1));
+	text_printf(text, " %s", words);
+	if (!name[0])
+		return;
+	text_add(text, " (");
+	escape_name(text, name);
+	text_add(text, ")");
+}
+
+/* Were there enough samples to say what they did? */
+static bool is_known(const struct rules_ctx *ctx, const struct slow_cause *cause)
+{
+	return (double)cause->samples_count >= ctx->thresholds->all_cause_samples &&
+	       cause->extra_ns > 0;
+}
+
+static void add_place(struct text *text, const struct slow_cause *cause)
+{
+	if (!cause->place)
+		return;
+	location_place(text, cause->place);
+	if (!cause->library)
+		return;
+	text_add(text, ", which calls ");
+	add_library_call(text, cause->library);
+}
+
+static enum profile_phase main_phase(const struct slow_cause *cause)
+{
+	enum profile_phase most = PROFILE_PHASE_OTHER;
+
+	for (int i = 0; i < PROFILE_PHASES; i++)
+		if (cause->phases[i] > cause->phases[most])
+			most = (enum profile_phase)i;
+	return most;
+}
+
+static void add_cause(struct text *text, const struct rules_ctx *ctx,
+		      const struct slow_cause *cause)
+{
+	if (!is_known(ctx, cause)) {
+		text_printf(text, "; most of it is %s", profile_phase_name(main_phase(cause)));
+		return;
+	}
+	if (cause->place && !is_mostly(cause, SLOW_NO_CPU)) {
+		text_add(text, "; ");
+		add_percent(text, fmin(cause->place_ns / cause->extra_ns, 1));
+		text_add(text, " of that in ");
+		add_place(text, cause);
+	}
+	add_part(text, cause, SLOW_DISK, "waits for the disk", cause->file);
+	add_part(text, cause, SLOW_FAULTS, "waits for pages that are not in memory", "");
+	add_part(text, cause, SLOW_NO_CPU, "without a CPU", cause->rival);
+	add_part(text, cause, SLOW_WAITS, "waits for something else", "");
+	add_part(text, cause, SLOW_COLLECTS, "collects garbage", "");
+}
+
+/* --- what helps --- */
+
+static const struct stall_remedy {
+	const char *const *words; /* in the names of a function that stalls */
+	const char *remedy;
+} stall_remedies[] = {
+	{(const char *const[]){"save", "checkpoint", "dump", "fsync", NULL},
+	 "Write checkpoints less often, or without stopping the training: copy the state, and "
+	 "write "
+	 "it in another thread or process (torch.distributed.checkpoint.async_save, orbax's "
+	 "AsyncCheckpointer), to a faster disk, without fsync each time."},
+	{(const char *const[]){"log", "print", "summary", "report", "track", "plot", NULL},
+	 "Log less often and in larger pieces, or from another thread; keep values as tensors "
+	 "until "
+	 "then: reading each (.item()) waits for its computation."},
+	{(const char *const[]){"eval", "valid", "test", "metric", "sample", "generate", NULL},
+	 "Evaluate less often, on fewer batches, or in another process from a checkpoint."},
+};
+
+#define DISK_REMEDY 0
+#define DISK_STALL  0.30 /* of the extra time, in waits for the disk */
+
+static bool has_word(const struct profile_frame *frame, const char *const *words)
+{
+	for (; frame && *words; words++)
+		if (strcasestr(frame->function, *words))
+			return true;
+	return false;
+}
+
+static const char *stall_remedy(const struct slow_cause *cause)
+{
+	for (size_t i = 0; i < sizeof(stall_remedies) / sizeof(stall_remedies[0]); i++)
+		if (has_word(cause->place, stall_remedies[i].words) ||
+		    has_word(cause->library, stall_remedies[i].words))
+			return stall_remedies[i].remedy;
+	if (cause->parts[SLOW_DISK] >= DISK_STALL * cause->extra_ns && cause->extra_ns > 0)
+		return stall_remedies[DISK_REMEDY].remedy;
+	return "Do it less often, make it cheaper, or do it in another thread or process.";
+}
+
+/* --- every k-th step --- */
+
+/* The optimizer that works once in so many backward passes is part of the work. */
+static bool is_optimizer(const struct slow_cause *cause)
+{
+	return main_phase(cause) == PROFILE_PHASE_OPTIMIZER ||
+	       (cause->library && strstr(cause->library->file, "/optim/"));
+}
+
+static const char *ordinal_suffix(size_t number)
+{
+	if (number % 100 >= 11 && number % 100 <= 13)
+		return "th";
+	switch (number % 10) {
+	case 1:
+		return "st";
+	case 2:
+		return "nd";
+	case 3:
+		return "rd";
+	default:
+		return "th";
+	}
+}
+
+/* "every 20th step takes 57.4 ms more" */
+static void add_period(struct text *text, const struct slow_steps *slow, const char *step)
+{
+	text_printf(text, "every %zu%s%s takes ", slow->period, ordinal_suffix(slow->period), step);
+	add_ns(text, u64_of(slow->periodic_ns / (double)slow->periodic_count));
+	text_add(text, " more");
+}
+
+static void write_periodic(struct note *note, const struct rules_ctx *ctx,
+			   const struct slow_steps *slow, const struct slow_cause *cause)
+{
+	const struct profile_steps *steps = &ctx->process->steps;
+
+	if (cause->place && is_known(ctx, cause)) {
+		note->of_function = true;
+		location_place(&note->subject, cause->place);
+	} else {
+		add_process_name(&note->subject, ctx->process);
+	}
+	add_period(&note->evidence, slow, " step");
+	text_add(&note->evidence, " than the median of ");
+	add_ns(&note->evidence, slow->ordinary_ns);
+	text_printf(&note->evidence, " (%zu of %zu times): ", slow->periodic_count,
+		    slow->expected_count);
+	add_ns(&note->evidence, u64_of(note->gain_ns));
+	text_add(&note->evidence, ", ");
+	add_percent(&note->evidence, note->share);
+	text_add(&note->evidence, " of each step");
+	add_cause(&note->evidence, ctx, cause);
+	text_printf(&note->headline, "%s: ", bottleneck_headline(note->bottleneck));
+	add_percent(&note->headline, note->share);
+	text_add(&note->headline, " of each ");
+	add_ns(&note->headline, steps->avg_ns);
+	text_add(&note->headline, " step, as ");
+	add_period(&note->headline, slow, "");
+	if (cause->place && is_known(ctx, cause)) {
+		text_add(&note->headline, ", in ");
+		add_place(&note->headline, cause);
+	}
+	text_printf(&note->threshold,
+		    "at least %.0f %% of the step time, of steps at least %.0f %% longer than the "
+		    "median, at a confidence of %.0f %%",
+		    ctx->thresholds->periodic_stall_low * 100,
+		    (ctx->thresholds->periodic_stall_slow - 1) * 100,
+		    ctx->thresholds->periodic_stall_confidence * 100);
+	text_add(&note->suggestion, stall_remedy(cause));
+}
+
+/* How much of a step the periodic ones take beyond the others. */
+static double periodic_share(const struct rules_ctx *ctx, const struct slow_steps *slow)
+{
+	double unit_ns = rules_unit_ns(ctx), steps_count = (double)slow->steps_count;
+
+	return slow->period && steps_count > 0 ? slow->periodic_ns / steps_count / unit_ns : 0;
+}
+
+static void periodic_stall(struct rules_ctx *ctx, const struct slow_steps *slow)
+{
+	double share = periodic_share(ctx, slow);
+	struct note note = {.bottleneck = BOTTLENECK_STALL,
+			    .gain_ns = share * rules_unit_ns(ctx),
+			    .confidence = slow->confidence,
+			    .look = "the slow steps and the chart of Steps; Where in the code",
+			    .share = share};
+	struct slow_cause cause;
+
+	if (!slow->period || share < ctx->thresholds->periodic_stall_low)
+		return;
+	if (slow_steps_cause(&cause, slow, ctx->process, true)) {
+		ctx->failed = true;
+		return;
+	}
+	/* others say so: of each step, not only of the slow ones */
+	if (is_optimizer(&cause) || is_mostly(&cause, SLOW_COLLECTS) ||
+	    (main_phase(&cause) == PROFILE_PHASE_DATA && rules_data_bound(ctx)))
+		return;
+	note.place = is_known(ctx, &cause) ? cause.place : NULL;
+	write_periodic(&note, ctx, slow, &cause);
+	rules_ctx_add(ctx, "PeriodicStall", rules_severity(ctx, note.gain_ns), share, &note);
+}
+
+/* --- slow steps now and then --- */
+
+static enum bottleneck bottleneck_of(const struct slow_cause *cause)
+{
+	if (is_mostly(cause, SLOW_NO_CPU))
+		return BOTTLENECK_CONTENTION;
+	if (is_mostly(cause, SLOW_DISK) || is_mostly(cause, SLOW_FAULTS))
+		return BOTTLENECK_DISK;
+	return BOTTLENECK_STALL;
+}
+
+static void write_uneven(struct note *note, const struct rules_ctx *ctx,
+			 const struct slow_cause *cause)
+{
+	const struct profile_steps *steps = &ctx->process->steps;
+
+	add_process_name(&note->subject, ctx->process);
+	add_count(&note->evidence, steps->count);
+	text_add(&note->evidence, " steps: median ");
+	add_ns(&note->evidence, steps->p50_ns);
+	text_add(&note->evidence, ", p95 ");
+	add_ns(&note->evidence, steps->p95_ns);
+	text_add(&note->evidence, ", longest ");
+	add_ns(&note->evidence, steps->max_ns);
+	text_add(&note->evidence, "; if every step took the median time, ");
+	add_percent(&note->evidence, note->share);
+	text_add(&note->evidence, " would be saved");
+	if (is_known(ctx, cause))
+		add_cause(&note->evidence, ctx, cause);
+	text_printf(&note->threshold, "at least %.0f %% of the step time (medium: %.0f %%)",
+		    ctx->thresholds->uneven_steps_low * 100,
+		    ctx->thresholds->uneven_steps_medium * 100);
+	text_add(&note->suggestion,
+		 is_mostly(cause, SLOW_NO_CPU)
+			 ? "Other threads or programs use the CPUs: see which had them, and move "
+			   "them, lower their priority, or reserve CPUs for this program."
+			 : "Find what the slow steps have in common: the start of an epoch, a "
+			   "checkpoint, inputs of another size, other programs on the CPUs.");
+}
+
+/* Beyond what comes periodically. */
+static void uneven_steps(struct rules_ctx *ctx, const struct slow_steps *slow)
+{
+	const struct profile_steps *steps = &ctx->process->steps;
+	double alike_ns = (double)steps->p50_ns * (double)steps->count;
+	double share = 1 - alike_ns / (double)steps->total_ns - periodic_share(ctx, slow);
+	struct note note = {.gain_ns = share * rules_unit_ns(ctx),
+			    .look = "the slow steps and the chart of Steps",
+			    .share = share};
+	struct slow_cause cause;
+
+	if (share < ctx->thresholds->uneven_steps_low)
+		return;
+	if (slow_steps_cause(&cause, slow, ctx->process, false)) {
+		ctx->failed = true;
+		return;
+	}
+	if (is_mostly(&cause, SLOW_COLLECTS))
+		return;
+	note.bottleneck = bottleneck_of(&cause);
+	note.place = is_known(ctx, &cause) && !is_mostly(&cause, SLOW_NO_CPU) ? cause.place : NULL;
+	write_uneven(&note, ctx, &cause);
+	rules_ctx_add(ctx, "UnevenSteps",
+		      share >= ctx->thresholds->uneven_steps_medium ? FINDING_MEDIUM : FINDING_LOW,
+		      share, &note);
+}
+
+/* --- the garbage collector --- */
+
+static void write_garbage(struct note *note, const struct rules_ctx *ctx,
+			  const struct sampled *collecting)
+{
+	const struct profile_steps *steps = &ctx->process->steps;
+
+	if (note->place) {
+		note->of_function = true;
+		location_place(&note->subject, note->place);
+	} else {
+		add_process_name(&note->subject, ctx->process);
+	}
+	text_add(&note->evidence, "collecting garbage takes ");
+	add_percent(&note->evidence, note->share);
+	text_add(&note->evidence, " of the wall time");
+	if (steps->count) {
+		text_add(&note->evidence, " (");
+		add_ns(&note->evidence, u64_of(note->gain_ns));
+		text_add(&note->evidence, " of each ");
+		add_ns(&note->evidence, steps->avg_ns);
+		text_add(&note->evidence, " step)");
+	}
+	if (note->place) {
+		text_add(&note->evidence, ", mostly as ");
+		location_place(&note->evidence, note->place);
+		text_add(&note->evidence, " allocates or asks for it");
+	}
+	text_printf(&note->headline, "%s: %s", bottleneck_headline(note->bottleneck),
+		    text_peek(&note->evidence));
+	text_printf(&note->evidence, " (%llu samples, standard error %.1f points)",
+		    (unsigned long long)collecting->count,
+		    collecting->error_ns / (double)ctx->driver->wall_ns * 100);
+	text_printf(&note->threshold,
+		    "at least %.0f %% of the wall time with a confidence of 95 %%",
+		    ctx->thresholds->garbage_collection_low * 100);
+	text_add(&note->suggestion,
+		 "Each full collection goes through all objects with references: call gc.freeze() "
+		 "when data and model are loaded, so that it leaves these alone; gc.disable(), and "
+		 "gc.collect() every n steps; or a higher gc.set_threshold(). Fewer containers "
+		 "(arrays instead of lists and dicts) cost less, too.");
+}
+
+static void garbage_collection(struct rules_ctx *ctx)
+{
+	const struct sampled *collecting = &ctx->driver->collecting;
+	double wall = (double)ctx->driver->wall_ns, share = (double)collecting->ns / wall;
+	double error = collecting->error_ns / wall;
+	double above = share - ctx->thresholds->garbage_collection_low;
+	struct note note = {.bottleneck = BOTTLENECK_STALL,
+			    .gain_ns = share * rules_unit_ns(ctx),
+			    .confidence = confidence_above(above, error),
+			    .place = collecting->lead.frame,
+			    .look = "Where in the code",
+			    .share = share};
+
+	if (!collecting->count || above < ctx->thresholds->garbage_collection_deviations * error)
+		return;
+	write_garbage(&note, ctx, collecting);
+	rules_ctx_add(ctx, "GarbageCollection", rules_severity(ctx, note.gain_ns), share, &note);
+}
+
+void rules_stalls(struct rules_ctx *ctx)
+{
+	const struct profile_steps *steps = &ctx->process->steps;
+	const struct slow_limits limits = {
+		.least = ctx->thresholds->periodic_stall_slow,
+		.deviations = ctx->thresholds->periodic_stall_deviations,
+		.covered = ctx->thresholds->periodic_stall_covered,
+		.confidence = ctx->thresholds->periodic_stall_confidence,
+	};
+	struct slow_steps slow;
+
+	if (!rules_is_short(ctx))
+		garbage_collection(ctx);
+	if ((double)steps->count < ctx->thresholds->all_steps || !steps->total_ns)
+		return;
+	if (slow_steps_find(&slow, steps, &limits)) {
+		ctx->failed = true;
+		return;
+	}
+	periodic_stall(ctx, &slow);
+	uneven_steps(ctx, &slow);
+}

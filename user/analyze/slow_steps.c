@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "analyze/slow_steps.h"
+
+#include "analyze/collector.h"
+#include "analyze/location.h"
+#include "base/grow.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- which are slow --- */
+
+static uint64_t duration_of(const struct profile_step_time *step)
+{
+	return step->to_ns - step->from_ns;
+}
+
+static int compare_u64(const void *left, const void *right)
+{
+	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+	return a < b ? -1 : a > b;
+}
+
+/* Sorts them. */
+static uint64_t median_of(uint64_t *values, size_t count)
+{
+	qsort(values, count, sizeof(*values), compare_u64);
+	return values[(count - 1) / 2];
+}
+
+/* From the median distance from the median to a standard deviation, of a normal distribution. */
+#define NORMAL_DEVIATION 1.4826
+
+static int find_least(struct slow_steps *slow, const struct profile_steps *steps,
+		      const struct slow_limits *limits)
+{
+	uint64_t *values = calloc(steps->times_count, sizeof(*values));
+	double least, deviations;
+
+	if (!values)
+		return -ENOMEM;
+	for (size_t i = 0; i < steps->times_count; i++)
+		values[i] = duration_of(&steps->times[i]);
+	slow->ordinary_ns = median_of(values, steps->times_count);
+	for (size_t i = 0; i < steps->times_count; i++)
+		values[i] = values[i] > slow->ordinary_ns ? values[i] - slow->ordinary_ns
+							  : slow->ordinary_ns - values[i];
+	deviations = limits->deviations * NORMAL_DEVIATION *
+		     (double)median_of(values, steps->times_count);
+	free(values);
+	least = fmax(limits->least * (double)slow->ordinary_ns,
+		     (double)slow->ordinary_ns + deviations);
+	slow->least_ns = (uint64_t)least;
+	return 0;
+}
+
+bool slow_steps_is_slow(const struct slow_steps *slow, const struct profile_step_time *step)
+{
+	return slow->least_ns && duration_of(step) > slow->least_ns;
+}
+
+bool slow_steps_is_periodic(const struct slow_steps *slow, size_t index)
+{
+	return slow->period && index >= slow->first && (index - slow->first) % slow->period == 0;
+}
+
+/* --- whether they come periodically --- */
+
+/* Distances between slow steps are tried as periods: of each to so many after it, for others may
+ * lie between, and at most so many. */
+#define PERIOD_REACH  4
+#define PERIODS_TRIED 256
+
+/* A candidate while it is tried. */
+struct grid {
+	size_t period, first, hits, expected;
+	double chance; /* log of the probability that it is one */
+};
+
+struct indices {
+	size_t *list;
+	size_t count;
+};
+
+static double log_choose(size_t n, size_t k)
+{
+	return lgamma((double)n + 1) - lgamma((double)k + 1) - lgamma((double)(n - k) + 1);
+}
+
+/* How likely so many of the grid are slow when each is with the rate of those that are not on it.
+ */
+static double log_chance(const struct grid *grid, size_t slow_count, size_t steps_count)
+{
+	size_t others = steps_count - grid->expected;
+	double rate = ((double)(slow_count - grid->hits) + 1) / ((double)others + 2);
+
+	return log_choose(grid->expected, grid->hits) + (double)grid->hits * log(rate);
+}
+
+/* Which of each period's steps is slow most often. counts: room for a period. */
+static struct grid grid_of(const struct indices *slow, size_t period, size_t steps_count,
+			   size_t *counts)
+{
+	struct grid best = {.period = period};
+
+	memset(counts, 0, period * sizeof(*counts));
+	for (size_t i = 0; i < slow->count; i++)
+		counts[slow->list[i] % period]++;
+	for (size_t first = 0; first < period; first++) {
+		if (counts[first] <= best.hits)
+			continue;
+		best.first = first;
+		best.hits = counts[first];
+	}
+	best.expected = (steps_count - 1 - best.first) / period + 1;
+	return best;
+}
+
+static bool is_covered(const struct grid *grid, double share)
+{
+	return grid->hits >= SLOW_PERIODS_MIN &&
+	       (double)grid->hits >= share * (double)grid->expected;
+}
+
+/* A period is the distance between two slow steps. Each is tried once, in order. */
+static size_t list_periods(const struct indices *slow, size_t longest, size_t *periods)
+{
+	size_t count = 0;
+
+	for (size_t reach = 1; reach <= PERIOD_REACH; reach++) {
+		for (size_t i = 0; i + reach < slow->count && count < PERIODS_TRIED; i++) {
+			size_t period = slow->list[i + reach] - slow->list[i], known = 0;
+
+			while (known < count && periods[known] != period)
+				known++;
+			if (known == count && period >= 2 && period <= longest)
+				periods[count++] = period;
+		}
+	}
+	return count;
+}
+
+static int find_period(struct slow_steps *slow, const struct indices *indices,
+		       const struct slow_limits *limits)
+{
+	size_t periods[PERIODS_TRIED], longest = slow->steps_count / SLOW_PERIODS_MIN;
+	size_t count = list_periods(indices, longest, periods);
+	size_t *counts = calloc(longest + 1, sizeof(*counts));
+	struct grid best = {.chance = 0};
+
+	if (!counts)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		struct grid grid = grid_of(indices, periods[i], slow->steps_count, counts);
+
+		if (!is_covered(&grid, limits->covered))
+			continue;
+		grid.chance = log_chance(&grid, slow->count, slow->steps_count);
+		if (grid.chance < best.chance)
+			best = grid;
+	}
+	free(counts);
+	if (!best.period)
+		return 0;
+	/* so many periods and beginnings of each were tried */
+	slow->confidence = 1 - fmin(1, exp(best.chance) * (double)count * (double)best.period);
+	slow->period = best.period;
+	slow->first = best.first;
+	slow->periodic_count = best.hits;
+	slow->expected_count = best.expected;
+	return 0;
+}
+
+static int list_slow(struct slow_steps *slow, const struct profile_steps *steps,
+		     struct indices *indices)
+{
+	indices->list = calloc(steps->times_count, sizeof(*indices->list));
+	if (!indices->list)
+		return -ENOMEM;
+	for (size_t i = 0; i < steps->times_count; i++)
+		if (slow_steps_is_slow(slow, &steps->times[i]))
+			indices->list[indices->count++] = i;
+	slow->count = indices->count;
+	return 0;
+}
+
+int slow_steps_find(struct slow_steps *slow, const struct profile_steps *steps,
+		    const struct slow_limits *limits)
+{
+	struct indices indices = {0};
+	int err;
+
+	*slow = (struct slow_steps){.steps_count = steps->times_count};
+	if (steps->times_count < SLOW_STEPS_MIN)
+		return 0;
+	err = find_least(slow, steps, limits);
+	if (!err)
+		err = list_slow(slow, steps, &indices);
+	if (!err)
+		err = find_period(slow, &indices, limits);
+	if (slow->confidence < limits->confidence)
+		slow->period = slow->periodic_count = slow->expected_count = 0;
+	for (size_t i = 0; i < indices.count; i++)
+		if (slow_steps_is_periodic(slow, indices.list[i]))
+			slow->periodic_ns += (double)duration_of(&steps->times[indices.list[i]]) -
+					     (double)slow->ordinary_ns;
+	free(indices.list);
+	return err;
+}
+
+/* --- what they did --- */
+
+enum step_kind { STEP_ORDINARY, STEP_WANTED, STEP_LEFT_OUT };
+
+static enum step_kind kind_of_step(const struct slow_steps *slow, const struct profile_steps *steps,
+				   size_t index, bool periodic)
+{
+	if (!slow_steps_is_slow(slow, &steps->times[index]))
+		return STEP_ORDINARY;
+	return slow_steps_is_periodic(slow, index) == periodic ? STEP_WANTED : STEP_LEFT_OUT;
+}
+
+/* A line of the program, or a library's function that it calls. */
+struct slow_place {
+	const struct profile_frame *frame;
+	double ns; /* extra */
+};
+
+#define SLOW_PLACES_MAX 256
+
+struct slow_places {
+	struct slow_place list[SLOW_PLACES_MAX];
+	size_t count;
+};
+
+static bool is_same_line(const struct profile_frame *a, const struct profile_frame *b)
+{
+	return a->line == b->line && !strcmp(a->function, b->function) && !strcmp(a->file, b->file);
+}
+
+static bool is_same_function(const struct profile_frame *a, const struct profile_frame *b)
+{
+	return !strcmp(a->function, b->function) && !strcmp(a->file, b->file);
+}
+
+static void places_add(struct slow_places *places, const struct profile_frame *frame, double ns)
+{
+	for (size_t i = 0; i < places->count; i++) {
+		if (!is_same_line(places->list[i].frame, frame))
+			continue;
+		places->list[i].ns += ns;
+		return;
+	}
+	if (places->count < SLOW_PLACES_MAX)
+		places->list[places->count++] = (struct slow_place){frame, ns};
+}
+
+static double function_ns(const struct slow_places *places, const struct profile_frame *frame)
+{
+	double ns = 0;
+
+	for (size_t i = 0; i < places->count; i++)
+		if (is_same_function(places->list[i].frame, frame))
+			ns += places->list[i].ns;
+	return ns;
+}
+
+/* Of the function with the most the line with the most. */
+static struct slow_place places_lead(const struct slow_places *places)
+{
+	struct slow_place lead = {0};
+	double line_ns = 0;
+
+	for (size_t i = 0; i < places->count; i++) {
+		double ns = function_ns(places, places->list[i].frame);
+
+		if (ns < lead.ns || (ns == lead.ns && places->list[i].ns <= line_ns))
+			continue;
+		lead = (struct slow_place){places->list[i].frame, ns};
+		line_ns = places->list[i].ns;
+	}
+	return lead;
+}
+
+/* What they waited for. */
+struct slow_names {
+	struct {
+		const char *name;
+		double ns;
+	} list[32];
+	size_t count;
+};
+
+static void names_add(struct slow_names *names, const char *name, double ns)
+{
+	for (size_t i = 0; i < names->count; i++) {
+		if (strcmp(names->list[i].name, name))
+			continue;
+		names->list[i].ns += ns;
+		return;
+	}
+	if (!name[0] || names->count == sizeof(names->list) / sizeof(names->list[0]))
+		return;
+	names->list[names->count].name = name;
+	names->list[names->count++].ns = ns;
+}
+
+static const char *names_lead(const struct slow_names *names)
+{
+	const char *lead = "";
+	double most_ns = 0;
+
+	for (size_t i = 0; i < names->count; i++) {
+		if (names->list[i].ns <= most_ns)
+			continue;
+		lead = names->list[i].name;
+		most_ns = names->list[i].ns;
+	}
+	return lead;
+}
+
+/* While it is found. */
+struct comparison {
+	const struct slow_steps *slow;
+	const struct profile_steps *steps;
+	bool periodic;
+	double scale; /* of ordinary steps to as many as are slow */
+	struct slow_places lines, libraries;
+	struct slow_names names[SLOW_PARTS];
+	struct slow_cause *cause;
+};
+
+static enum slow_part part_of(const struct profile_activity *sample)
+{
+	if (sample->state == PERFX_SAMPLE_ON_CPU)
+		return SLOW_RUNS;
+	if (sample->state == PERFX_SAMPLE_RUNNABLE || sample->reason == PERFX_WAIT_RUNNABLE)
+		return SLOW_NO_CPU;
+	if (sample->reason == PERFX_WAIT_DISK)
+		return SLOW_DISK;
+	return sample->reason == PERFX_WAIT_PAGE_FAULT ? SLOW_FAULTS : SLOW_WAITS;
+}
+
+/* The program's own Python function that runs or waits, and the library's that it has called. */
+static void add_place(struct comparison *c, const struct profile_stack *stack, double ns)
+{
+	size_t at = stack ? location_python(stack->frames, stack->frames_count) : 0, inner;
+
+	if (!stack || !stack->frames_count)
+		return;
+	if (at == stack->frames_count)
+		at = 0;
+	if (!stack->frames[at]->function[0])
+		return;
+	places_add(&c->lines, stack->frames[at], ns);
+	for (inner = at; inner-- > 0;) {
+		if (stack->frames[inner]->language != PERFX_LANGUAGE_PYTHON)
+			continue;
+		places_add(&c->libraries, stack->frames[inner], ns);
+		return;
+	}
+}
+
+static void compare_sample(struct comparison *c, const struct profile_activity *sample, double ns)
+{
+	enum slow_part part = part_of(sample);
+
+	c->cause->extra_ns += ns;
+	c->cause->parts[part] += ns;
+	if (stack_collects_garbage(sample->stack))
+		c->cause->parts[SLOW_COLLECTS] += ns;
+	names_add(&c->names[part], sample->object_name, ns);
+	add_place(c, sample->stack, ns);
+}
+
+/* Samples and steps are both in order of time. */
+static void compare_samples(struct comparison *c, enum step_kind wanted)
+{
+	const struct profile_steps *steps = c->steps;
+	size_t step = 0;
+
+	for (size_t i = 0; i < steps->samples_count; i++) {
+		const struct profile_step_sample *sample = &steps->samples[i];
+		double ns = (double)sample->what.ns;
+
+		while (step < steps->times_count && steps->times[step].to_ns <= sample->time_ns)
+			step++;
+		if (step == steps->times_count)
+			return;
+		if (sample->time_ns < steps->times[step].from_ns ||
+		    kind_of_step(c->slow, steps, step, c->periodic) != wanted)
+			continue;
+		c->cause->samples_count += wanted == STEP_WANTED;
+		compare_sample(c, &sample->what, wanted == STEP_WANTED ? ns : -c->scale * ns);
+	}
+}
+
+static void compare_phases(struct comparison *c)
+{
+	for (size_t i = 0; i < c->steps->times_count; i++) {
+		enum step_kind kind = kind_of_step(c->slow, c->steps, i, c->periodic);
+		double scale = kind == STEP_WANTED ? 1 : -c->scale;
+
+		for (int phase = 0; phase < PROFILE_PHASES && kind != STEP_LEFT_OUT; phase++)
+			c->cause->phases[phase] += scale * (double)c->steps->times[i].phases[phase];
+	}
+}
+
+static void count_steps(struct comparison *c)
+{
+	size_t counts[STEP_LEFT_OUT + 1] = {0};
+
+	for (size_t i = 0; i < c->steps->times_count; i++)
+		counts[kind_of_step(c->slow, c->steps, i, c->periodic)]++;
+	c->scale = counts[STEP_ORDINARY]
+			   ? (double)counts[STEP_WANTED] / (double)counts[STEP_ORDINARY]
+			   : 0;
+}
+
+/* Samples do not say who had the CPU, waits do: longest first. */
+static const char *rival_of(const struct profile_process *process)
+{
+	for (size_t i = 0; i < process->blocked.count; i++) {
+		const struct profile_activity *wait = &process->blocked.list[i];
+
+		if (wait->tid == process->steps.tid && wait->reason == PERFX_WAIT_RUNNABLE &&
+		    wait->object_name[0])
+			return wait->object_name;
+	}
+	return "";
+}
+
+/* Of what is extra in a function, in the library's function that it calls. */
+#define LIBRARY_SHARE 0.25
+
+int slow_steps_cause(struct slow_cause *cause, const struct slow_steps *slow,
+		     const struct profile_process *process, bool periodic)
+{
+	const struct profile_steps *steps = &process->steps;
+	struct comparison *c = calloc(1, sizeof(*c));
+	struct slow_place lead, library;
+
+	*cause = (struct slow_cause){.file = "", .rival = ""};
+	if (!c)
+		return -ENOMEM;
+	*c = (struct comparison){
+		.slow = slow, .steps = steps, .periodic = periodic, .cause = cause};
+	count_steps(c);
+	/* places of slow steps first: there is room for so many */
+	compare_samples(c, STEP_WANTED);
+	compare_samples(c, STEP_ORDINARY);
+	compare_phases(c);
+	lead = places_lead(&c->lines);
+	cause->place = lead.frame;
+	cause->place_ns = lead.ns;
+	library = places_lead(&c->libraries);
+	if (library.ns >= LIBRARY_SHARE * lead.ns)
+		cause->library = library.frame;
+	cause->file = names_lead(&c->names[SLOW_DISK]);
+	cause->rival = rival_of(process);
+	free(c);
+	return 0;
+}
