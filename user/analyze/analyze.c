@@ -192,9 +192,11 @@ static int analyze_process(const struct profile *profile, const struct rule_set 
 				.process = process,
 				.memory = out->memory,
 				.driver = &driver,
+				.time = &out->time,
 				.is_main = is_main};
 
-	if (driver_find(&driver, profile, process))
+	if (driver_find(&driver, profile, process) ||
+	    step_time_find(&out->time, profile, process, &driver))
 		return -ENOMEM;
 	rules_functions(&ctx);
 	rules_process(&ctx);

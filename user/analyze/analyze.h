@@ -13,6 +13,7 @@
 #include "aggregate/profile.h"
 #include "analyze/leaks.h"
 #include "analyze/rule_set.h"
+#include "analyze/step_time.h"
 
 /* Severity order is display order. */
 enum finding_severity { FINDING_HIGH = 1, FINDING_MEDIUM, FINDING_LOW };
@@ -86,6 +87,7 @@ struct analysis {
 		struct finding *findings;
 		size_t findings_count;
 		char *silence;
+		struct step_time time;		/* where that of a step goes */
 		struct memory_analysis *memory; /* same index as profile_process.memory */
 		size_t memory_count;
 	} * processes;

@@ -101,7 +101,7 @@ static bool is_input_function(const struct profile_frame *frame)
 	       text_is_one_of(dot ? dot + 1 : frame->function, functions);
 }
 
-static bool stack_reads_input(const struct profile_stack *stack)
+bool stack_reads_input(const struct profile_stack *stack)
 {
 	for (size_t i = 0; stack && i < stack->frames_count; i++)
 		if (is_input_function(stack->frames[i]))
@@ -189,14 +189,8 @@ struct place thread_place(const struct profile_process *process, uint32_t tid)
 
 /* --- calling contexts --- */
 
-struct contexts {
-	const struct profile *profile;
-	const struct profile_process *process;
-	struct map64 places; /* id → contexts[] */
-};
-
-static int contexts_begin(struct contexts *contexts, const struct profile *profile,
-			  const struct profile_process *process)
+int contexts_begin(struct contexts *contexts, const struct profile *profile,
+		   const struct profile_process *process)
 {
 	int err = 0;
 
@@ -206,7 +200,12 @@ static int contexts_begin(struct contexts *contexts, const struct profile *profi
 	return err;
 }
 
-static const struct profile_context *context_of(const struct contexts *contexts, uint32_t id)
+void contexts_clear(struct contexts *contexts)
+{
+	map64_clear(&contexts->places);
+}
+
+const struct profile_context *context_of(const struct contexts *contexts, uint32_t id)
 {
 	uint32_t at = id ? map64_get(&contexts->places, id) : MAP64_NONE;
 
@@ -219,8 +218,7 @@ bool function_is_marker(const struct profile_function *function)
 	       begins_with(function->name, "record_function ");
 }
 
-/* Is a traced call the innermost? A range is none. */
-static bool is_in_call(const struct contexts *contexts, uint32_t id)
+bool context_is_call(const struct contexts *contexts, uint32_t id)
 {
 	const struct profile_context *context = context_of(contexts, id);
 	const struct profile_function *function =
@@ -229,7 +227,7 @@ static bool is_in_call(const struct contexts *contexts, uint32_t id)
 	return id && !(function && function_is_marker(function));
 }
 
-static bool is_in_data(const struct contexts *contexts, uint32_t id)
+bool context_is_data(const struct contexts *contexts, uint32_t id)
 {
 	const struct profile_context *context = context_of(contexts, id);
 
@@ -273,7 +271,8 @@ static struct sampled sampling_end(struct sampling *sampling)
 static bool runs_python(const struct contexts *contexts, const struct profile_activity *sample)
 {
 	return sample->state != PERFX_SAMPLE_WAITING && stack_runs_python(sample->stack) &&
-	       !stack_collects_garbage(sample->stack) && !is_in_call(contexts, sample->context);
+	       !stack_collects_garbage(sample->stack) &&
+	       !context_is_call(contexts, sample->context);
 }
 
 static void find_python(struct driver *driver, const struct contexts *contexts)
@@ -293,7 +292,7 @@ static void find_python(struct driver *driver, const struct contexts *contexts)
 		sampling_add(&python, sample);
 		if (sample->context)
 			sampling_add(&marked, sample);
-		if (is_in_data(contexts, sample->context) || stack_reads_input(sample->stack))
+		if (context_is_data(contexts, sample->context) || stack_reads_input(sample->stack))
 			sampling_add(&data, sample);
 	}
 	driver->python = sampling_end(&python);
@@ -315,7 +314,7 @@ int sampled_python(struct sampled *sampled, const struct profile *profile,
 		if (sample->tid != but_tid && runs_python(&contexts, sample))
 			sampling_add(&sampling, sample);
 	}
-	map64_clear(&contexts.places);
+	contexts_clear(&contexts);
 	*sampled = sampling_end(&sampling);
 	return err;
 }
@@ -363,7 +362,7 @@ static bool is_interpreters(const struct profile_activity *wait)
 	       begins_with(wait->object_name, "lock at libpython3");
 }
 
-static enum wait_kind kind_of_reason(const struct profile_activity *wait)
+enum wait_kind wait_kind_of(const struct profile_activity *wait)
 {
 	switch (wait->reason) {
 	case PERFX_WAIT_READ:
@@ -392,7 +391,7 @@ static enum wait_kind kind_of_reason(const struct profile_activity *wait)
 }
 
 /* What a poll waits for is not known to samples. */
-static bool is_sample_of(const struct profile_activity *sample, const struct profile_activity *wait)
+bool sample_is_of(const struct profile_activity *sample, const struct profile_activity *wait)
 {
 	return sample->tid == wait->tid && sample->reason == wait->reason &&
 	       sample->syscall == wait->syscall &&
@@ -404,7 +403,7 @@ static const struct profile_frame *place_of_wait(const struct profile_activities
 						 const struct profile_activity *wait)
 {
 	for (size_t i = 0; i < samples->count; i++)
-		if (is_sample_of(&samples->list[i], wait) && samples->list[i].stack)
+		if (sample_is_of(&samples->list[i], wait) && samples->list[i].stack)
 			return frame_of(samples->list[i].stack);
 	return NULL;
 }
@@ -418,10 +417,10 @@ static bool waits_in_call(const struct contexts *contexts, const struct profile_
 	for (size_t i = 0; i < samples->count; i++) {
 		const struct profile_activity *sample = &samples->list[i];
 
-		if (!is_sample_of(sample, wait))
+		if (!sample_is_of(sample, wait))
 			continue;
 		all += sample->count;
-		if (is_in_call(contexts, sample->context))
+		if (context_is_call(contexts, sample->context))
 			in_call += sample->count;
 	}
 	return 2 * in_call > all;
@@ -433,7 +432,7 @@ static bool waits_in_call(const struct contexts *contexts, const struct profile_
 static enum wait_kind kind_of_wait(const struct driver *driver, const struct contexts *contexts,
 				   const struct profile_activity *wait)
 {
-	enum wait_kind kind = kind_of_reason(wait);
+	enum wait_kind kind = wait_kind_of(wait);
 
 	/* the interpreter's lock and a disk keep a call from its work, which is not waiting */
 	if (kind == WAIT_UNJUDGED || kind == WAIT_GIL || kind == WAIT_DISK)
@@ -497,6 +496,6 @@ int driver_find(struct driver *driver, const struct profile *profile,
 		find_python(driver, &contexts);
 		find_waits(driver, &contexts);
 	}
-	map64_clear(&contexts.places);
+	contexts_clear(&contexts);
 	return err;
 }

@@ -15,6 +15,7 @@
 #define PERFX_ANALYZE_DRIVER_H
 
 #include "aggregate/profile.h"
+#include "base/grow.h"
 #include "base/text.h"
 
 /* The Python function that leads, by its hottest line; of a stack without Python a native one. */
@@ -78,6 +79,33 @@ struct place thread_place(const struct profile_process *process, uint32_t tid);
 
 /* A range, or what has no name in PyTorch 1.13 (plan/annotations.c): it does no work itself. */
 bool function_is_marker(const struct profile_function *function);
+
+/* --- what samples and waits mean --- */
+
+/* The calling contexts of a process, by id. Borrows. */
+struct contexts {
+	const struct profile *profile;
+	const struct profile_process *process;
+	struct map64 places; /* id → process->contexts[] */
+};
+
+/* 0 or -ENOMEM; to be cleared in both cases. */
+int contexts_begin(struct contexts *contexts, const struct profile *profile,
+		   const struct profile_process *process);
+void contexts_clear(struct contexts *contexts);
+/* NULL: 0, or not known. */
+const struct profile_context *context_of(const struct contexts *contexts, uint32_t id);
+/* Is a traced call the innermost? A range is none. */
+bool context_is_call(const struct contexts *contexts, uint32_t id);
+/* Is it in a range of a data loader's next batch? */
+bool context_is_data(const struct contexts *contexts, uint32_t id);
+
+/* Is it in Python's own queues and connections, or in a data loader's next batch? */
+bool stack_reads_input(const struct profile_stack *stack);
+/* By its reason, object and stack, whether it is in a call or not. */
+enum wait_kind wait_kind_of(const struct profile_activity *wait);
+/* Was the sample taken in this wait? */
+bool sample_is_of(const struct profile_activity *sample, const struct profile_activity *wait);
 /* Is the innermost native code of a stack the interpreter itself, for a Python function, and no
  * system call? */
 bool stack_runs_python(const struct profile_stack *stack);

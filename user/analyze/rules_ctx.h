@@ -14,6 +14,7 @@ struct rules_ctx {
 	const struct profile_process *process;
 	const struct memory_analysis *memory; /* same index as process->memory */
 	const struct driver *driver;	      /* what its main thread does */
+	const struct step_time *time;	      /* where a step's time goes */
 	bool is_main; /* the process that what concerns the whole capture is said about */
 	struct finding *findings;
 	size_t findings_count, findings_capacity;

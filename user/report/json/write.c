@@ -314,6 +314,40 @@ static void put_steps(struct json_output *o, const struct profile *profile,
 	json_close(o, '}');
 }
 
+/* Where the time of a step goes, without steps that of a second. */
+static void put_step_time(struct json_output *o, const struct process_analysis *analysis)
+{
+	static const char *const names[TIME_CLASSES] = {
+		[TIME_COMPUTE] = "compute_ns",
+		[TIME_NATIVE] = "native_ns",
+		[TIME_PYTHON] = "python_ns",
+		[TIME_INPUT] = "input_ns",
+		[TIME_GIL] = "gil_ns",
+		[TIME_LOCK] = "lock_ns",
+		[TIME_DISK] = "disk_ns",
+		[TIME_OUTPUT] = "output_ns",
+		[TIME_CHILD] = "child_ns",
+		[TIME_SLEEP] = "sleep_ns",
+		[TIME_LAUNCH] = "launch_ns",
+		[TIME_GPU_SYNC] = "gpu_sync_ns",
+		[TIME_COMMUNICATION] = "communication_ns",
+		[TIME_RUNNABLE] = "runnable_ns",
+		[TIME_OTHER] = "other_ns",
+	};
+	const struct step_time *time = &analysis->time;
+	json_t *object;
+
+	if (!time->known)
+		return;
+	object = json_object();
+	json_object_set_new(object, "unit_ns", json_of_integer(u64_of(time->unit_ns + 0.5)));
+	for (int class = 0; class < TIME_CLASSES; class ++)
+		if (time->ns[class] >= 0.5)
+			json_object_set_new(object, names[class],
+					    json_of_integer(u64_of(time->ns[class] + 0.5)));
+	json_put(o, "step_time", object);
+}
+
 /* --- counters of the program ------------------------------------------------------------------ */
 
 /*
@@ -881,6 +915,7 @@ static void put_process(struct json_output *o, const struct profile *p,
 	json_put_gpu(o, p, row);
 	put_compute(o, p, process);
 	put_steps(o, p, row);
+	put_step_time(o, row->analysis);
 	put_values(o, process);
 	put_counters(o, p, process);
 	json_put_rows(o, "threads", "threads", p, row);

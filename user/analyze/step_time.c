@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "analyze/step_time.h"
+
+#include "analyze/driver.h"
+#include "analyze/remedy.h"
+#include "cost/gpu_calls.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* The driver's time in one calling context, or outside of all (the first one). */
+struct stratum {
+	double exact_ns;		 /* of all threads; < 0: not known */
+	double own_ns, all_ns, waits_ns; /* samples of the driver, of all threads; its waits */
+	double running[TIME_CLASSES];	 /* samples of the driver that ran */
+	double samples_count;
+	enum time_class class;
+	bool classified, is_call, is_batch;
+};
+
+struct division {
+	struct contexts contexts;
+	const struct driver *driver;
+	struct stratum *strata;
+	size_t strata_count;
+	double waits[TIME_CLASSES];
+	struct step_time *time; /* while it is found, of the whole recording */
+};
+
+/* --- classes --- */
+
+static enum time_class class_of_call(const struct division *d,
+				     const struct profile_function *function)
+{
+	const struct gpu_call *call =
+		d->contexts.process->gpu.used ? gpu_call_find(function->name) : NULL;
+
+	if (call)
+		return call->waits ? TIME_GPU_SYNC : TIME_LAUNCH;
+	switch (remedy_of_name(function)) {
+	case REMEDY_COLLECTIVE:
+		return TIME_COMMUNICATION;
+	case REMEDY_SLEEP:
+		return TIME_SLEEP;
+	default:
+		return TIME_COMPUTE;
+	}
+}
+
+/* What is known of a context without its samples. */
+static struct stratum *stratum_of(struct division *d, uint32_t id)
+{
+	const struct profile_context *context = context_of(&d->contexts, id);
+	size_t at = context ? (size_t)(context - d->contexts.process->contexts) + 1 : 0;
+	struct stratum *stratum = &d->strata[at];
+	const struct profile_function *function =
+		context ? profile_function(d->contexts.profile, context->function) : NULL;
+
+	if (stratum->classified)
+		return stratum;
+	stratum->classified = true;
+	stratum->is_call = context && context_is_call(&d->contexts, id);
+	stratum->is_batch = context && context_is_data(&d->contexts, id);
+	if (stratum->is_batch)
+		stratum->class = TIME_INPUT;
+	else if (stratum->is_call && function)
+		stratum->class = class_of_call(d, function);
+	else
+		stratum->class = TIME_OTHER;
+	return stratum;
+}
+
+static enum time_class class_of_running(const struct stratum *stratum,
+					const struct profile_stack *stack)
+{
+	if (stratum->is_batch || stack_reads_input(stack))
+		return TIME_INPUT;
+	if (stratum->is_call)
+		return stratum->class;
+	if (!stack || !stack->frames_count)
+		return TIME_OTHER;
+	return stack_runs_python(stack) ? TIME_PYTHON : TIME_NATIVE;
+}
+
+static enum time_class class_of_kind(enum wait_kind kind)
+{
+	switch (kind) {
+	case WAIT_GIL:
+		return TIME_GIL;
+	case WAIT_LOCK:
+		return TIME_LOCK;
+	case WAIT_INPUT:
+		return TIME_INPUT;
+	case WAIT_OUTPUT:
+		return TIME_OUTPUT;
+	case WAIT_DISK:
+		return TIME_DISK;
+	case WAIT_SLEEP:
+		return TIME_SLEEP;
+	case WAIT_CHILD:
+		return TIME_CHILD;
+	case WAIT_UNJUDGED:
+	case WAIT_KINDS:
+		break;
+	}
+	return TIME_OTHER;
+}
+
+/* The interpreter's lock and a disk keep a call from its work; other waits in a call are its work,
+ * as that for the threads of its pool. */
+static enum time_class class_of_wait(const struct stratum *stratum,
+				     const struct profile_activity *wait)
+{
+	enum wait_kind kind = wait_kind_of(wait);
+
+	if (wait->reason == PERFX_WAIT_RUNNABLE)
+		return TIME_RUNNABLE;
+	if (kind == WAIT_GIL || kind == WAIT_DISK)
+		return class_of_kind(kind);
+	if (stratum->is_batch || stack_reads_input(wait->stack))
+		return TIME_INPUT;
+	return stratum->is_call ? stratum->class : class_of_kind(kind);
+}
+
+/* --- the samples --- */
+
+static void add_samples(struct division *d)
+{
+	const struct profile_activities *samples = &d->contexts.process->samples;
+
+	for (size_t i = 0; i < samples->count; i++) {
+		const struct profile_activity *sample = &samples->list[i];
+		struct stratum *stratum = stratum_of(d, sample->context);
+
+		stratum->all_ns += (double)sample->ns;
+		if (sample->tid != d->driver->tid)
+			continue;
+		stratum->own_ns += (double)sample->ns;
+		if (sample->state == PERFX_SAMPLE_WAITING)
+			continue;
+		stratum->running[class_of_running(stratum, sample->stack)] += (double)sample->ns;
+		stratum->samples_count += (double)sample->count;
+	}
+}
+
+/* Threads share a context: what of its time is the driver's, samples say. */
+static double driver_time(const struct division *d, const struct stratum *stratum)
+{
+	if (stratum->exact_ns < 0)
+		return stratum->own_ns;
+	if (stratum == d->strata || stratum->all_ns <= 0)
+		return stratum->exact_ns;
+	return stratum->exact_ns * stratum->own_ns / stratum->all_ns;
+}
+
+/* --- the waits --- */
+
+static void add_wait(struct division *d, struct stratum *stratum,
+		     const struct profile_activity *wait, double ns)
+{
+	enum time_class class = class_of_wait(stratum, wait);
+
+	stratum->waits_ns += ns;
+	d->time->ns[class] += ns;
+	d->waits[class] += ns;
+	if (class == TIME_INPUT && (stratum->is_batch || stack_reads_input(wait->stack)))
+		d->time->batch_ns += ns;
+}
+
+/* Where it was, by its samples; without any, outside of calls. */
+static void divide_wait(struct division *d, const struct profile_activity *wait)
+{
+	const struct profile_activities *samples = &d->contexts.process->samples;
+	double all = 0;
+
+	for (size_t i = 0; i < samples->count; i++)
+		if (sample_is_of(&samples->list[i], wait))
+			all += (double)samples->list[i].count;
+	if (all <= 0)
+		add_wait(d, stratum_of(d, 0), wait, (double)wait->ns);
+	for (size_t i = 0; i < samples->count && all > 0; i++) {
+		const struct profile_activity *sample = &samples->list[i];
+
+		if (sample_is_of(sample, wait))
+			add_wait(d, stratum_of(d, sample->context), wait,
+				 (double)wait->ns * (double)sample->count / all);
+	}
+}
+
+static void add_waits(struct division *d)
+{
+	const struct profile_activities *blocked = &d->contexts.process->blocked;
+
+	for (size_t i = 0; i < blocked->count; i++)
+		if (blocked->list[i].tid == d->driver->tid)
+			divide_wait(d, &blocked->list[i]);
+}
+
+/* --- what ran --- */
+
+static void add_running(struct division *d, const struct stratum *stratum)
+{
+	double ns = fmax(driver_time(d, stratum) - stratum->waits_ns, 0), all = 0;
+
+	for (int class = 0; class < TIME_CLASSES; class ++)
+		all += stratum->running[class];
+	if (all <= 0)
+		d->time->ns[stratum->class] += ns;
+	for (int class = 0; class < TIME_CLASSES && all > 0; class ++) {
+		double part = stratum->running[class] / all;
+
+		d->time->ns[class] += ns * part;
+		/* variances, until the end */
+		d->time->error_ns[class] +=
+			ns * ns * part * (1 - part) / fmax(stratum->samples_count, 1);
+		if (class == TIME_INPUT) {
+			d->time->batch_ns += ns * part;
+			d->time->batch_own_ns += ns * part;
+		}
+	}
+}
+
+/* Operators that other threads run while this one waits for what it does not say: a result. */
+static void move_awaited(struct division *d)
+{
+	double others = 0, awaited = d->waits[TIME_OTHER];
+
+	for (size_t i = 1; i < d->strata_count; i++) {
+		const struct stratum *stratum = &d->strata[i];
+
+		if (stratum->classified && stratum->is_call && stratum->class == TIME_COMPUTE)
+			others += stratum->exact_ns - driver_time(d, stratum);
+	}
+	awaited = fmin(awaited, others);
+	d->time->ns[TIME_OTHER] -= awaited;
+	d->time->ns[TIME_COMPUTE] += awaited;
+}
+
+/* The recording's time becomes a step's; what is not accounted for is other. */
+static void to_unit(struct step_time *time, double wall_ns)
+{
+	double sum = 0, scale;
+
+	for (int class = 0; class < TIME_CLASSES; class ++)
+		sum += time->ns[class];
+	time->ns[TIME_OTHER] += fmax(wall_ns - sum, 0);
+	scale = time->unit_ns / fmax(wall_ns, sum);
+	for (int class = 0; class < TIME_CLASSES; class ++) {
+		time->ns[class] *= scale;
+		time->error_ns[class] = sqrt(time->error_ns[class]) * scale;
+	}
+	time->batch_ns *= scale;
+	time->batch_own_ns *= scale;
+}
+
+static void set_exact(struct division *d)
+{
+	const struct profile_process *process = d->contexts.process;
+	const struct profile_untraced *untraced = &process->untraced;
+
+	d->strata[0].exact_ns = untraced->tid == d->driver->tid ? (double)untraced->self_ns : -1.0;
+	for (size_t i = 0; i < process->contexts_count; i++)
+		d->strata[i + 1].exact_ns = (double)process->contexts[i].self_ns;
+}
+
+int step_time_find(struct step_time *time, const struct profile *profile,
+		   const struct profile_process *process, const struct driver *driver)
+{
+	const struct profile_steps *steps = &process->steps;
+	struct division d = {
+		.driver = driver, .strata_count = process->contexts_count + 1, .time = time};
+	int err = contexts_begin(&d.contexts, profile, process);
+
+	*time = (struct step_time){.unit_ns = steps->count && steps->avg_ns ? (double)steps->avg_ns
+									    : 1e9};
+	d.strata = err ? NULL : calloc(d.strata_count, sizeof(*d.strata));
+	if (!d.strata) {
+		contexts_clear(&d.contexts);
+		return -ENOMEM;
+	}
+	set_exact(&d);
+	for (size_t i = 0; i < process->contexts_count; i++)
+		stratum_of(&d, process->contexts[i].id);
+	stratum_of(&d, 0);
+	add_samples(&d);
+	add_waits(&d);
+	for (size_t i = 0; i < d.strata_count; i++) {
+		time->known |= driver_time(&d, &d.strata[i]) > 0;
+		add_running(&d, &d.strata[i]);
+	}
+	move_awaited(&d);
+	to_unit(time, (double)driver->wall_ns);
+	free(d.strata);
+	contexts_clear(&d.contexts);
+	return 0;
+}

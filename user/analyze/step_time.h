@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where the time of a step goes: that of the thread that drives the process (driver.h), divided
+ * into classes that exclude each other and add up to it. Without steps, that of a second.
+ *
+ * Three sources, the exact ones first:
+ *
+ *	the self time of each calling context, and the time outside of all of them	exact
+ *	what the thread waited for, and how long it had no CPU				exact
+ *	samples: in which context a wait was, and what ran in a context		estimates
+ *
+ * So samples only divide what is known exactly: n of them in a context whose time is t, of which a
+ * part p is Python, leave an error of t √(p (1 − p) / n) and not that of the whole time.
+ */
+#ifndef PERFX_ANALYZE_STEP_TIME_H
+#define PERFX_ANALYZE_STEP_TIME_H
+
+#include "aggregate/profile.h"
+
+struct driver;
+
+enum time_class {
+	TIME_COMPUTE = 0, /* in traced operators, or while other threads are in them for this one */
+	TIME_NATIVE,	  /* native code outside of traced calls */
+	TIME_PYTHON,	  /* the interpreter, likewise */
+	TIME_INPUT,	  /* waits for the next batch, or prepares it itself */
+	TIME_GIL,
+	TIME_LOCK,
+	TIME_DISK,
+	TIME_OUTPUT,
+	TIME_CHILD,
+	TIME_SLEEP,
+	TIME_LAUNCH,
+	TIME_GPU_SYNC,
+	TIME_COMMUNICATION,
+	TIME_RUNNABLE, /* without a CPU */
+	TIME_OTHER,
+	TIME_CLASSES
+};
+
+struct step_time {
+	double unit_ns; /* an average step; without steps a second */
+	double ns[TIME_CLASSES], error_ns[TIME_CLASSES]; /* of it; standard errors */
+	/* Of TIME_INPUT, in a data loader's next batch: all of it, and what the thread did itself.
+	 */
+	double batch_ns, batch_own_ns;
+	bool known; /* otherwise neither calls nor samples of the thread are */
+};
+
+/* 0 or -ENOMEM. */
+int step_time_find(struct step_time *time, const struct profile *profile,
+		   const struct profile_process *process, const struct driver *driver);
+
+#endif
