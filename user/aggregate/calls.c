@@ -111,7 +111,7 @@ static int place_slowly(struct aggregate *a, const struct perfx_span *span, stru
 	return 0;
 }
 
-static int row_time(struct row *row, uint64_t duration_ns)
+static int row_time(struct row *row, uint64_t start_ns, uint64_t duration_ns)
 {
 	int err = sketch__add(row->sketch, duration_ns);
 
@@ -123,6 +123,7 @@ static int row_time(struct row *row, uint64_t duration_ns)
 	if (duration_ns > row->max_ns)
 		row->max_ns = duration_ns;
 	row->sum_ns += duration_ns;
+	row->moment += (u128)duration_ns * start_ns;
 	if (unlikely(__builtin_add_overflow(row->sum_squares, (u128)duration_ns * duration_ns,
 					    &row->sum_squares)))
 		row->squares_overflowed = true;
@@ -199,7 +200,7 @@ int handle_span(struct aggregate *a, const struct event *event)
 	} else if (unlikely(span->flags & PERFX_SPAN_UNTIMED)) {
 		row->untimed_count++;
 	} else {
-		err = row_time(row, span->duration_ns);
+		err = row_time(row, span->start_ns, span->duration_ns);
 		row->off_cpu_ns = add_capped(row->off_cpu_ns, span->off_cpu_ns);
 		a->has_off_cpu |= span->off_cpu_ns != 0;
 		if (err)

@@ -37,6 +37,7 @@ struct row {
 	uint64_t recorded_count, overflow_count; /* timed calls: from records, from overflow sums */
 	uint64_t min_ns, max_ns;		 /* of the recorded ones */
 	u128 sum_ns, sum_squares;
+	u128 moment; /* of the recorded ones: time × start; wraps if a capture is hostile */
 	uint64_t off_cpu_ns; /* of sum_ns */
 	bool squares_overflowed;
 	unsigned step_class; /* steps.h */

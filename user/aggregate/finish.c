@@ -276,6 +276,7 @@ static void fill_row(const struct finish_ctx *w, const struct row *row, struct p
 		.p50_ns = PROFILE_ABSENT,
 		.p95_ns = PROFILE_ABSENT,
 		.p99_ns = PROFILE_ABSENT,
+		.center_ns = PROFILE_ABSENT,
 		.stddev_ns = stddev_of(row),
 		.threads_count = row->threads_count,
 		.alloc_bytes = PROFILE_ABSENT,
@@ -294,6 +295,8 @@ static void fill_row(const struct finish_ctx *w, const struct row *row, struct p
 	out->p50_ns = quantile_of(row, 0.50);
 	out->p95_ns = quantile_of(row, 0.95);
 	out->p99_ns = quantile_of(row, 0.99);
+	if (row->sum_ns)
+		out->center_ns = (uint64_t)(row->moment / row->sum_ns);
 	out->sketch = row->sketch;
 }
 

@@ -669,6 +669,9 @@ struct profile_row {
 	uint64_t avg_ns; /* floor(total / timed); PROFILE_ABSENT when nothing was timed */
 	/* Of recorded calls; PROFILE_ABSENT when none was timed through the ring. */
 	uint64_t min_ns, max_ns, p50_ns, p95_ns, p99_ns;
+	/* When they began on average, each weighted by its time (CLOCK_MONOTONIC): what runs only
+	 * at first has it early. PROFILE_ABSENT likewise. */
+	uint64_t center_ns;
 	double stddev_ns;	     /* of the population of recorded calls; < 0: absent */
 	const struct sketch *sketch; /* their durations; NULL when there are none */
 	/* Distinct threads that called it (recorded calls). Exact as long as the process has shown

@@ -205,6 +205,8 @@ static int analyze_process(const struct profile *profile, const struct rule_set 
 	rules_steps(&ctx);
 	rules_stalls(&ctx);
 	rules_compute(&ctx);
+	rules_operators(&ctx);
+	rules_compile(&ctx);
 	rules_gpu(&ctx);
 	rules_memory(&ctx);
 	rules_heap(&ctx);

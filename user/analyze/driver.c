@@ -16,8 +16,7 @@
 
 /* --- stacks --- */
 
-/* What an interpreter's own code calls without being an extension: libc and its parts. */
-static bool is_system_library(const struct profile_frame *frame)
+bool frame_is_system_library(const struct profile_frame *frame)
 {
 	static const char *const prefixes[] = {"libc.so",  "libc-2.",	 "libm.so", "libpthread",
 					       "ld-linux", "linux-vdso", "[vdso]"};
@@ -28,8 +27,7 @@ static bool is_system_library(const struct profile_frame *frame)
 	return false;
 }
 
-/* The interpreter, or one of its own modules in C (math, _json, …). */
-static bool is_interpreter(const struct profile_frame *frame)
+bool frame_is_interpreter(const struct profile_frame *frame)
 {
 	return begins_with(frame->module_base, "python3") ||
 	       begins_with(frame->module_base, "libpython3") ||
@@ -53,7 +51,7 @@ static bool is_system_call(const struct profile_frame *frame)
 {
 	const char *name = frame->function, *call;
 
-	if (!is_system_library(frame))
+	if (!frame_is_system_library(frame))
 		return false;
 	if (begins_with(name, "__GI_"))
 		name += strlen("__GI_");
@@ -76,7 +74,8 @@ static bool is_in_interpreter(const struct profile_stack *stack)
 	if (!stack || python == stack->frames_count)
 		return false;
 	for (size_t i = 0; i < python; i++)
-		if (!is_interpreter(stack->frames[i]) && !is_system_library(stack->frames[i]))
+		if (!frame_is_interpreter(stack->frames[i]) &&
+		    !frame_is_system_library(stack->frames[i]))
 			return false;
 	return true;
 }
@@ -123,21 +122,13 @@ static const struct profile_frame *frame_of(const struct profile_stack *stack)
 
 /* --- which line leads --- */
 
-/* The first are the most frequent ones: rows of samples are in that order. */
-#define LINES_MAX 256
-
-struct lines {
-	struct place lines[LINES_MAX];
-	size_t count;
-};
-
 static bool is_same_function(const struct profile_frame *a, const struct profile_frame *b)
 {
 	return !strcmp(a->function, b->function) && !strcmp(a->file, b->file) &&
 	       a->language == b->language;
 }
 
-static void lines_add(struct lines *lines, const struct profile_frame *frame, uint64_t ns)
+void lines_add(struct lines *lines, const struct profile_frame *frame, uint64_t ns)
 {
 	if (!frame)
 		return;
@@ -153,8 +144,7 @@ static void lines_add(struct lines *lines, const struct profile_frame *frame, ui
 		lines->lines[lines->count++] = (struct place){frame, ns};
 }
 
-/* Of the function with the most time the line with the most. */
-static struct place lines_lead(const struct lines *lines)
+struct place lines_lead(const struct lines *lines)
 {
 	uint64_t line_ns = 0;
 	struct place lead = {0};

@@ -110,4 +110,24 @@ bool sample_is_of(const struct profile_activity *sample, const struct profile_ac
  * system call? */
 bool stack_runs_python(const struct profile_stack *stack);
 
+/* --- frames and lines, for other rules --- */
+
+/* What an interpreter's own code calls without being an extension: libc and its parts. */
+bool frame_is_system_library(const struct profile_frame *frame);
+/* The interpreter, or one of its own modules in C (math, _json, …). */
+bool frame_is_interpreter(const struct profile_frame *frame);
+
+/* Sums by line. The first are the most frequent ones: rows of samples are in that order. */
+#define LINES_MAX 256
+
+struct lines {
+	struct place lines[LINES_MAX];
+	size_t count;
+};
+
+/* frame may be NULL. */
+void lines_add(struct lines *lines, const struct profile_frame *frame, uint64_t ns);
+/* Of the function with the most time the line with the most. */
+struct place lines_lead(const struct lines *lines);
+
 #endif

@@ -6,8 +6,7 @@
 
 #include <math.h>
 
-/* " (12.1 ms of each 60.2 ms step)" */
-static void add_step_part(struct text *text, const struct rules_ctx *ctx, double share)
+void add_step_part(struct text *text, const struct rules_ctx *ctx, double share)
 {
 	uint64_t step_ns = ctx->process->steps.count ? ctx->process->steps.avg_ns : 0;
 

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "analyze/operators.h"
+
+#include "analyze/driver.h"
+#include "analyze/location.h"
+#include "analyze/remedy.h"
+#include "base/grow.h"
+#include "base/hash.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A function, or without symbols so many bytes of code, is a loop if it has this part of the
+ * samples in operators beneath a line, and so many samples. The costliest functions of PyTorch's
+ * dispatch have 4 %. */
+#define LOOP_SHARE   0.05
+#define LOOP_SAMPLES 4
+#define LOOP_SHIFT   8 /* 256 bytes */
+
+/* --- frames --- */
+
+static bool is_torch(const struct profile_frame *frame)
+{
+	return begins_with(frame->module_base, "libtorch") ||
+	       begins_with(frame->module_base, "libc10");
+}
+
+/* Libraries that dispatch operators. */
+static bool is_framework(const struct profile_frame *frame)
+{
+	static const char *const prefixes[] = {
+		"_multiarray_umath", "libjax",	      "_jax",
+		"xla_extension",     "libtensorflow", "_pywrap_tensorflow"};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (begins_with(frame->module_base, prefixes[i]))
+			return true;
+	return is_torch(frame);
+}
+
+/* What an operator runs before and after its kernel; other code is the kernel's: a BLAS, code
+ * compiled at run time, a driver. */
+static bool is_dispatch(const struct profile_frame *frame)
+{
+	return is_framework(frame) || frame_is_interpreter(frame) ||
+	       frame_is_system_library(frame) || begins_with(frame->module_base, "libstdc++");
+}
+
+/* PyTorch's loop over the elements of all that is no matrix. */
+static bool is_loop(const struct profile_frame *frame)
+{
+	return begins_with(frame->function, "at::TensorIteratorBase::") &&
+	       strstr(frame->function, "for_each");
+}
+
+static bool is_copy(const struct profile_frame *frame)
+{
+	struct profile_function function = {.source = PERFX_SOURCE_TORCH, .name = frame->function};
+
+	return begins_with(frame->function, "at::_ops::") &&
+	       remedy_of_name(&function) == REMEDY_COPY;
+}
+
+static bool is_memcpy(const struct profile_frame *frame)
+{
+	return begins_with(frame->function, "__memmove_") ||
+	       begins_with(frame->function, "__memcpy_");
+}
+
+/* The stub of a call between libraries has the name of what is before it. */
+static bool is_named(const struct profile_frame *frame)
+{
+	return frame->function[0] && strcmp(frame->function, "_init") != 0;
+}
+
+static bool has_calls(const struct profile_process *process, uint32_t function)
+{
+	for (size_t i = 0; i < process->rows_count; i++)
+		if (process->rows[i].function == function)
+			return true;
+	return false;
+}
+
+/* A function that dispatches, or one that allocates and of which no calls are recorded: its samples
+ * are of the probe there. */
+static bool is_probed(const struct profile *profile, const struct profile_process *process,
+		      const struct profile_frame *frame)
+{
+	if (begins_with(frame->function, "at::_ops::"))
+		return true;
+	for (size_t i = 0; i < profile->probes_count; i++) {
+		const struct profile_function *function =
+			profile_function(profile, profile->probes[i].function);
+
+		if (function && !strcmp(function->name, frame->function) &&
+		    !has_calls(process, function->id))
+			return true;
+	}
+	return false;
+}
+
+static uint64_t hash_text(const char *text)
+{
+	return fnv1a(text, strlen(text));
+}
+
+static uint64_t hash_line(const struct profile_frame *frame)
+{
+	return hash_text(frame->function) * 31 + hash_text(frame->file) + frame->line;
+}
+
+static uint64_t hash_code(const struct profile_frame *frame)
+{
+	uint64_t hash = hash_text(frame->module_base);
+
+	return hash +
+	       (is_named(frame) ? hash_text(frame->function) : (frame->offset >> LOOP_SHIFT) + 1);
+}
+
+/* --- samples --- */
+
+/* What a sample of a line shows. */
+struct operator_sample {
+	uint64_t line, code; /* hashes: of the line; of the innermost code, 0: of no operator */
+	const struct profile_frame *frame;
+	uint64_t ns, count;
+	bool kernel, copy;
+	bool probed; /* never taken for a loop */
+};
+
+/* Frames of native code that the innermost Python function calls. */
+static size_t native_count(const struct profile_stack *stack)
+{
+	size_t i = 0;
+
+	while (i < stack->frames_count && stack->frames[i]->language != PERFX_LANGUAGE_PYTHON)
+		i++;
+	return i;
+}
+
+static void look_into_operator(struct operator_sample *sample, const struct profile *profile,
+			       const struct profile_process *process,
+			       const struct profile_stack *stack)
+{
+	const struct profile_frame *innermost = stack->frames[0];
+	size_t native = native_count(stack);
+	bool in_framework = false;
+
+	for (size_t i = 0; i < native; i++) {
+		in_framework |= is_framework(stack->frames[i]);
+		sample->kernel |= is_loop(stack->frames[i]);
+		sample->copy |= is_copy(stack->frames[i]);
+	}
+	if (!in_framework)
+		return;
+	sample->code = hash_code(innermost);
+	sample->kernel |= !is_dispatch(innermost);
+	sample->copy |= is_memcpy(innermost);
+	sample->probed = is_probed(profile, process, innermost);
+}
+
+/* The line of the program's own, or of any Python, that a thread is in; NULL: none. */
+static const struct profile_frame *line_of(const struct profile_activity *sample, uint32_t tid)
+{
+	const struct profile_stack *stack = sample->stack;
+	size_t at;
+
+	if (sample->tid != tid || sample->state == PERFX_SAMPLE_WAITING || !stack)
+		return NULL;
+	at = location_python(stack->frames, stack->frames_count);
+	return at < stack->frames_count ? stack->frames[at] : NULL;
+}
+
+static size_t take_samples(struct operator_sample *samples, const struct profile *profile,
+			   const struct profile_process *process, uint32_t tid)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < process->samples.count; i++) {
+		const struct profile_activity *sample = &process->samples.list[i];
+		const struct profile_frame *frame = line_of(sample, tid);
+
+		if (!frame)
+			continue;
+		samples[count] = (struct operator_sample){.line = hash_line(frame),
+							  .frame = frame,
+							  .ns = sample->ns,
+							  .count = sample->count};
+		look_into_operator(&samples[count++], profile, process, sample->stack);
+	}
+	return count;
+}
+
+static int by_line_and_code(const void *left, const void *right)
+{
+	const struct operator_sample *a = left, *b = right;
+
+	if (a->line != b->line)
+		return a->line < b->line ? -1 : 1;
+	return a->code < b->code ? -1 : a->code > b->code;
+}
+
+/* --- lines --- */
+
+static void add_code(struct operator_line *line, const struct operator_sample *samples,
+		     size_t count)
+{
+	uint64_t ns = 0, hits = 0;
+	bool loop;
+
+	for (size_t i = 0; i < count; i++) {
+		ns += samples[i].ns;
+		hits += samples[i].count;
+	}
+	loop = hits >= LOOP_SAMPLES && (double)ns >= LOOP_SHARE * (double)line->operators_ns &&
+	       !samples->probed;
+	for (size_t i = 0; i < count; i++) {
+		if (!loop && !samples[i].kernel)
+			continue;
+		line->kernels_ns += samples[i].ns;
+		line->copies_ns += samples[i].copy ? samples[i].ns : 0;
+	}
+}
+
+/* Of samples of one line in the order of their code. */
+static struct operator_line sum_line(const struct operator_sample *samples, size_t count)
+{
+	struct operator_line line = {.frame = samples->frame};
+
+	for (size_t i = 0; i < count; i++) {
+		double ns = (double)samples[i].ns;
+
+		line.ns += samples[i].ns;
+		line.count += samples[i].count;
+		line.squares += samples[i].count ? ns * ns / (double)samples[i].count : 0;
+		line.operators_ns += samples[i].code ? samples[i].ns : 0;
+	}
+	for (size_t from = 0, to = 0; from < count; from = to) {
+		while (to < count && samples[to].code == samples[from].code)
+			to++;
+		if (samples[from].code)
+			add_code(&line, &samples[from], to - from);
+	}
+	return line;
+}
+
+static int by_ns(const void *left, const void *right)
+{
+	const struct operator_line *a = left, *b = right;
+
+	return a->ns > b->ns ? -1 : a->ns < b->ns;
+}
+
+static int sum_lines(struct operator_lines *lines, const struct operator_sample *samples,
+		     size_t count)
+{
+	for (size_t from = 0, to = 0; from < count; from = to) {
+		while (to < count && samples[to].line == samples[from].line)
+			to++;
+		if (grow_array(&lines->list, &lines->capacity, lines->count + 1,
+			       sizeof(*lines->list)))
+			return -ENOMEM;
+		lines->list[lines->count++] = sum_line(&samples[from], to - from);
+	}
+	if (lines->count)
+		qsort(lines->list, lines->count, sizeof(*lines->list), by_ns);
+	return 0;
+}
+
+int operator_lines_find(struct operator_lines *lines, const struct profile *profile,
+			const struct profile_process *process, uint32_t tid)
+{
+	struct operator_sample *samples = calloc(process->samples.count + 1, sizeof(*samples));
+	size_t count;
+	int err;
+
+	*lines = (struct operator_lines){0};
+	if (!samples)
+		return -ENOMEM;
+	count = take_samples(samples, profile, process, tid);
+	qsort(samples, count, sizeof(*samples), by_line_and_code);
+	err = sum_lines(lines, samples, count);
+	free(samples);
+	return err;
+}
+
+void operator_lines_clear(struct operator_lines *lines)
+{
+	free(lines->list);
+	*lines = (struct operator_lines){0};
+}
+
+/* --- names --- */
+
+/* PyTorch's operators, and the methods of tensors that call them. */
+static bool is_operator(const struct profile_frame *frame)
+{
+	return begins_with(frame->function, "at::_ops::") ||
+	       strstr(frame->function, "THPVariable_");
+}
+
+/* The outermost operator; of other frameworks the outermost function. NULL: it has no name. */
+static const char *operator_of(const struct profile_stack *stack)
+{
+	const char *name = NULL;
+
+	for (size_t i = native_count(stack); i-- > 0;) {
+		const struct profile_frame *frame = stack->frames[i];
+
+		if (is_operator(frame))
+			return frame->function;
+		if (!name && is_framework(frame) && !is_torch(frame) && is_named(frame))
+			name = frame->function;
+	}
+	return name;
+}
+
+static void names_add(struct operator_names *names, const char *name, uint64_t ns)
+{
+	for (size_t i = 0; i < names->count; i++) {
+		if (strcmp(names->list[i].name, name) != 0)
+			continue;
+		names->list[i].ns += ns;
+		return;
+	}
+	if (names->count < OPERATOR_NAMES)
+		names->list[names->count++] = (struct operator_name){name, ns};
+}
+
+static int by_name_ns(const void *left, const void *right)
+{
+	const struct operator_name *a = left, *b = right;
+
+	return a->ns > b->ns ? -1 : a->ns < b->ns;
+}
+
+void operator_names_find(struct operator_names *names, const struct profile_process *process,
+			 uint32_t tid, const struct profile_frame *line)
+{
+	*names = (struct operator_names){0};
+	for (size_t i = 0; i < process->samples.count; i++) {
+		const struct profile_activity *sample = &process->samples.list[i];
+		const struct profile_frame *frame = line_of(sample, tid);
+		const char *name;
+
+		if (!frame || hash_line(frame) != hash_line(line))
+			continue;
+		name = operator_of(sample->stack);
+		if (name)
+			names_add(names, name, sample->ns);
+	}
+	qsort(names->list, names->count, sizeof(*names->list), by_name_ns);
+}

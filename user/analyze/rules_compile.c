@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * A rule about compilers of frameworks that do not come to rest: XLA, torch.compile.
+ *
+ * What a compilation takes of the thread of the steps is known by samples of the framework's Python
+ * that traces, lowers and compiles, whether it runs or waits for the compiler's threads; how many
+ * there are, and when, by the calls of XLA's compiler.
+ */
+#include "analyze/location.h"
+#include "analyze/remedy.h"
+#include "analyze/rules_ctx.h"
+#include "base/escape.h"
+#include "base/units.h"
+
+#include <fnmatch.h>
+#include <math.h>
+#include <string.h>
+
+/* The framework's Python that does it. */
+static const struct compiler {
+	const char *folder, *file, *function;
+} compilers[] = {
+	{"/torch/", "convert_frame.py", "*"},
+	{"/jax/", "partial_eval.py", "trace_to_jaxpr*"},
+	{"/jax/", "pjit.py", "_pjit_lower*"},
+	{"/jax/", "pxla.py", "lower_*"},
+	{"/jax/", "pxla.py", "*.compile"},
+	{"/jax/", "mlir.py", "lower_jaxpr*"},
+	{"/jax/", "compiler.py", "*compile*"},
+	{"/tensorflow/", "tracing_compilation.py", "_create_concrete_function"},
+};
+
+static bool is_compiler(const struct profile_frame *frame)
+{
+	const char *base;
+
+	if (frame->language != PERFX_LANGUAGE_PYTHON)
+		return false;
+	base = base_name(frame->file);
+	for (size_t i = 0; i < sizeof(compilers) / sizeof(compilers[0]); i++)
+		if (!strcmp(base, compilers[i].file) && strstr(frame->file, compilers[i].folder) &&
+		    !fnmatch(compilers[i].function, frame->function, 0))
+			return true;
+	return false;
+}
+
+struct compilation {
+	uint64_t ns, count; /* sampled */
+	double squares;
+	struct lines callers;	       /* the program's own lines that lead to it */
+	struct lines functions;	       /* its functions that are traced anew */
+	const struct profile_row *row; /* the compiler's calls; NULL: not traced */
+};
+
+static void add_stack(struct compilation *found, const struct profile_stack *stack, size_t compiler,
+		      uint64_t ns)
+{
+	const struct profile_frame *const *outer = stack->frames + compiler;
+	size_t outer_count = stack->frames_count - compiler;
+	size_t caller = location_python(outer, outer_count);
+
+	if (caller < outer_count)
+		lines_add(&found->callers, outer[caller], ns);
+	while (compiler-- > 0) {
+		if (!location_is_own_python(stack->frames[compiler]))
+			continue;
+		lines_add(&found->functions, stack->frames[compiler], ns);
+		return;
+	}
+}
+
+static void add_sample(struct compilation *found, const struct profile_activity *sample)
+{
+	size_t i = sample->stack ? sample->stack->frames_count : 0;
+
+	/* from the outermost on: functions that are traced can be compiled themselves */
+	while (i-- > 0) {
+		double ns = (double)sample->ns;
+
+		if (!is_compiler(sample->stack->frames[i]))
+			continue;
+		found->ns += sample->ns;
+		found->count += sample->count;
+		found->squares += sample->count ? ns * ns / (double)sample->count : 0;
+		add_stack(found, sample->stack, i, sample->ns);
+		return;
+	}
+}
+
+static void find(struct compilation *found, const struct rules_ctx *ctx)
+{
+	const struct profile_process *p = ctx->process;
+
+	for (size_t i = 0; i < p->samples.count; i++)
+		if (p->samples.list[i].tid == ctx->driver->tid)
+			add_sample(found, &p->samples.list[i]);
+	for (size_t i = 0; i < p->rows_count; i++) {
+		const struct profile_function *function =
+			profile_function(ctx->profile, p->rows[i].function);
+
+		if (function && remedy_of_name(function) == REMEDY_COMPILE &&
+		    (!found->row || p->rows[i].total_ns > found->row->total_ns))
+			found->row = &p->rows[i];
+	}
+}
+
+/* Not the warm-up alone, which every program has. */
+static bool is_steady(const struct rules_ctx *ctx, const struct compilation *found)
+{
+	const struct profile_process *p = ctx->process;
+	uint64_t age_ns = ctx->profile->start_boot_ns - p->start_boot_ns;
+
+	if (found->row && found->row->center_ns != PROFILE_ABSENT)
+		return found->row->calls_count > 1 && found->row->center_ns > p->from_ns &&
+		       (double)(found->row->center_ns - p->from_ns) >=
+			       ctx->thresholds->recompilation_center * (double)profile_wall_ns(p);
+	return p->start_boot_ns && ctx->profile->start_boot_ns > p->start_boot_ns &&
+	       (double)age_ns >= ctx->thresholds->recompilation_age_ns;
+}
+
+/* Of the wall time: sampled, else what the compiler's calls take. */
+static double share_of(const struct rules_ctx *ctx, const struct compilation *found)
+{
+	double wall = (double)ctx->driver->wall_ns;
+
+	if ((double)found->count >= ctx->thresholds->recompilation_samples)
+		return (double)found->ns / wall;
+	return found->row ? fmin((double)found->row->total_ns / wall, 1) : 0;
+}
+
+static void add_evidence(struct text *text, const struct rules_ctx *ctx,
+			 const struct compilation *found, double share)
+{
+	struct place traced = lines_lead(&found->functions);
+
+	text_add(text, "traces, lowers and compiles for ");
+	add_percent(text, share);
+	text_add(text, " of the wall time");
+	add_step_part(text, ctx, share);
+	if ((double)found->count >= ctx->thresholds->recompilation_samples)
+		text_printf(text, ", by %llu samples (standard error %.1f points)",
+			    (unsigned long long)found->count,
+			    100 * sqrt(found->squares) / (double)ctx->driver->wall_ns);
+	if (found->row) {
+		text_add(text, "; ");
+		add_count(text, found->row->calls_count);
+		text_add(text, " compilations");
+		if (found->row->avg_ns != PROFILE_ABSENT) {
+			text_add(text, " of ");
+			add_ns(text, found->row->avg_ns);
+			text_add(text, " on average");
+		}
+	}
+	if (!traced.frame)
+		return;
+	text_add(text, ", of ");
+	location_place(text, traced.frame);
+}
+
+void rules_compile(struct rules_ctx *ctx)
+{
+	struct note note = {.bottleneck = BOTTLENECK_RECOMPILATION, .look = "Where in the code"};
+	struct compilation found = {0};
+	double error;
+
+	if ((double)profile_wall_ns(ctx->process) < ctx->thresholds->all_wall_ns ||
+	    !ctx->driver->wall_ns)
+		return;
+	find(&found, ctx);
+	note.share = share_of(ctx, &found);
+	if (note.share < ctx->thresholds->recompilation_share || !is_steady(ctx, &found))
+		return;
+	error = sqrt(found.squares) / (double)ctx->driver->wall_ns;
+	note.place = lines_lead(&found.callers).frame;
+	note.of_function = note.place;
+	note.gain_ns = note.share * rules_unit_ns(ctx);
+	note.confidence =
+		confidence_above(note.share - ctx->thresholds->recompilation_share, error);
+	if (note.place)
+		location_place(&note.subject, note.place);
+	else
+		add_process_name(&note.subject, ctx->process);
+	add_evidence(&note.evidence, ctx, &found, note.share);
+	text_printf(
+		&note.threshold,
+		"at least %.0f %% of the wall time, and not at the start of the recording alone",
+		ctx->thresholds->recompilation_share * 100);
+	text_add(&note.suggestion,
+		 "Something that the compiled code depends on changes between calls, mostly a "
+		 "shape: "
+		 "pad or drop the last batch (drop_last=True), bucket lengths, pass numbers as "
+		 "tensors instead of Python values, or mark dimensions as dynamic "
+		 "(torch.compile(dynamic=True)). JAX_LOG_COMPILES=1 and TORCH_LOGS=recompiles say "
+		 "what has changed.");
+	text_printf(&note.headline, "%s: ", bottleneck_headline(note.bottleneck));
+	add_percent(&note.headline, note.share);
+	text_add(&note.headline, " of the wall time");
+	add_step_part(&note.headline, ctx, note.share);
+	text_add(&note.headline, " compiles");
+	if (note.place) {
+		text_add(&note.headline, " what is called in ");
+		location_place(&note.headline, note.place);
+	}
+	rules_ctx_add(ctx, "Recompilation", rules_severity(ctx, note.gain_ns), note.share, &note);
+}

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Rules about what the thread of the steps does in operators: many that are tiny, copies and
+ * conversions, a type twice as wide as needed. */
+#include "analyze/location.h"
+#include "analyze/operators.h"
+#include "analyze/roofline.h"
+#include "analyze/rules_ctx.h"
+#include "base/escape.h"
+#include "base/units.h"
+
+#include <math.h>
+
+/* The error of fewer samples is not known well. */
+#define SAMPLES_MIN 30
+
+/* --- sums over lines --- */
+
+/* Of the lines that a rule is about. */
+struct lines_sum {
+	double ns, gain_ns, squares;
+	uint64_t count;
+	const struct operator_line *lead;
+};
+
+static void sum_add(struct lines_sum *sum, const struct operator_line *line, uint64_t ns,
+		    uint64_t gain_ns)
+{
+	sum->ns += (double)ns;
+	sum->gain_ns += (double)gain_ns;
+	sum->squares += line->squares;
+	sum->count += line->count;
+	if (!sum->lead)
+		sum->lead = line;
+}
+
+static bool is_tiny(const struct rules_ctx *ctx, const struct operator_line *line)
+{
+	const struct thresholds *thresholds = ctx->thresholds;
+
+	return (double)line->count >= thresholds->tiny_operators_samples &&
+	       (double)line->operators_ns >= thresholds->tiny_operators_line * (double)line->ns &&
+	       (double)line->kernels_ns <=
+		       thresholds->tiny_operators_kernels * (double)line->operators_ns;
+}
+
+/* " (3.73 ms of each 10.9 ms step; 340 samples, standard error 1.8 points)" behind a share */
+static void add_sampled(struct text *text, const struct rules_ctx *ctx, const struct lines_sum *sum)
+{
+	double wall = (double)ctx->driver->wall_ns;
+
+	add_percent(text, sum->ns / wall);
+	text_add(text, " of the wall time");
+	add_step_part(text, ctx, sum->ns / wall);
+	text_printf(text, ", by %llu samples (standard error %.1f points),",
+		    (unsigned long long)sum->count, 100 * sqrt(sum->squares) / wall);
+}
+
+static void add_headline(struct note *note, const struct rules_ctx *ctx,
+			 const struct lines_sum *sum, const char *words)
+{
+	text_printf(&note->headline, "%s: ", bottleneck_headline(note->bottleneck));
+	add_percent(&note->headline, sum->ns / (double)ctx->driver->wall_ns);
+	text_add(&note->headline, " of the wall time");
+	add_step_part(&note->headline, ctx, sum->ns / (double)ctx->driver->wall_ns);
+	text_printf(&note->headline, " %s, most of it in ", words);
+	location_place(&note->headline, note->place);
+}
+
+/* "at::_ops::mul__Tensor::call" is "mul__Tensor", "torch::autograd::THPVariable_mul_" "mul_". */
+static void add_operator(struct text *text, const char *name)
+{
+	static const char *const prefixes[] = {"at::_ops::", "torch::autograd::THPVariable_",
+					       "THPVariable_"};
+	struct text plain = {0};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+		if (begins_with(name, prefixes[i])) {
+			name += strlen(prefixes[i]);
+			break;
+		}
+	text_add(&plain, name);
+	if (plain.data)
+		take_ending(plain.data, "::call");
+	escape_name(text, text_peek(&plain));
+	text->failed |= plain.failed;
+	text_clear(&plain);
+}
+
+/* The operators of the line that leads: "; in Tiny.end (planted.py:178) mul__Tensor 61.0 %, …" */
+#define NAMES_SHOWN 3
+#define NAMES_LEAST 0.05
+
+static void add_operators(struct text *text, const struct rules_ctx *ctx,
+			  const struct operator_line *line)
+{
+	struct operator_names names;
+
+	operator_names_find(&names, ctx->process, ctx->driver->tid, line->frame);
+	text_add(text, "; most of it in ");
+	location_place(text, line->frame);
+	for (size_t i = 0; i < names.count && i < NAMES_SHOWN; i++) {
+		double share = (double)names.list[i].ns / (double)line->ns;
+
+		if (share < NAMES_LEAST)
+			break;
+		text_add(text, i ? ", " : ": ");
+		add_operator(text, names.list[i].name);
+		text_add(text, " ");
+		add_percent(text, share);
+	}
+}
+
+static void start_note(struct note *note, const struct rules_ctx *ctx, const struct lines_sum *sum,
+		       double least)
+{
+	double wall = (double)ctx->driver->wall_ns;
+
+	note->of_function = true;
+	note->place = sum->lead->frame;
+	note->share = sum->ns / wall;
+	note->gain_ns = sum->gain_ns / wall * rules_unit_ns(ctx);
+	note->confidence = confidence_above(note->share - least, sqrt(sum->squares) / wall);
+	note->look = "Where in the code";
+	location_place(&note->subject, note->place);
+}
+
+/* --- many tiny operators --- */
+
+static bool is_same_line(const struct profile_frame *a, const struct profile_frame *b)
+{
+	return a && a->line == b->line && !strcmp(a->function, b->function) &&
+	       !strcmp(a->file, b->file);
+}
+
+/* Calls of operators by the line; those that operators make are theirs. 0: not traced */
+static uint64_t calls_by(const struct rules_ctx *ctx, const struct profile_frame *line)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < ctx->process->contexts_count; i++) {
+		const struct profile_context *context = &ctx->process->contexts[i];
+		const struct profile_function *function =
+			profile_function(ctx->profile, context->function);
+
+		if (function && function->source == PERFX_SOURCE_TORCH &&
+		    !function_is_marker(function) && is_same_line(context->caller, line))
+			count += context->calls_count;
+	}
+	return count;
+}
+
+/* "; 30 tensors allocated in each step", "; 1,800 to 9,900 …" where they were sampled */
+static void add_tensors(struct text *text, const struct profile_memory *memory, uint64_t step_ns)
+{
+	double steps = (double)memory->recorded_ns / (double)step_ns;
+
+	if (!memory->recorded_ns)
+		return;
+	text_add(text, "; ");
+	if (memory->sampled) {
+		add_count(text, u64_of((double)memory->allocs.low / steps));
+		text_add(text, " to ");
+	}
+	add_count(text,
+		  u64_of((double)(memory->sampled ? memory->allocs.high : memory->allocs.value) /
+			 steps));
+	text_add(text, " tensors allocated in each step");
+}
+
+/* Per step: how often the line calls operators, where they are traced; else how many tensors come
+ * and go, which is one or two for each. */
+static void add_counts(struct text *text, const struct rules_ctx *ctx,
+		       const struct operator_line *line)
+{
+	const struct profile_steps *steps = &ctx->process->steps;
+	uint64_t calls = calls_by(ctx, line->frame);
+
+	if (!steps->count)
+		return;
+	if (calls >= steps->count) {
+		text_add(text, "; ");
+		add_count(text, calls / steps->count);
+		text_add(text, " operators in each step");
+		return;
+	}
+	for (size_t i = 0; i < ctx->process->memory_count; i++)
+		if (ctx->process->memory[i].domain == PERFX_DOMAIN_TENSOR)
+			add_tensors(text, &ctx->process->memory[i], steps->avg_ns);
+}
+
+static void tiny_operators(struct rules_ctx *ctx, const struct operator_lines *lines)
+{
+	struct note note = {.bottleneck = BOTTLENECK_OPERATORS};
+	struct lines_sum sum = {0};
+	double operators_ns = 0, kernels_ns = 0;
+
+	for (size_t i = 0; i < lines->count; i++) {
+		const struct operator_line *line = &lines->list[i];
+
+		if (!is_tiny(ctx, line))
+			continue;
+		sum_add(&sum, line, line->ns, line->ns - line->kernels_ns);
+		operators_ns += (double)line->operators_ns;
+		kernels_ns += (double)line->kernels_ns;
+	}
+	if (sum.count < SAMPLES_MIN ||
+	    sum.ns < ctx->thresholds->tiny_operators_share * (double)ctx->driver->wall_ns)
+		return;
+	start_note(&note, ctx, &sum, ctx->thresholds->tiny_operators_share);
+	add_sampled(&note.evidence, ctx, &sum);
+	text_add(&note.evidence, " in operators that hardly compute: ");
+	add_percent(&note.evidence, kernels_ns / operators_ns);
+	text_add(&note.evidence, " of it in kernels, the rest in calling them");
+	add_operators(&note.evidence, ctx, sum.lead);
+	add_counts(&note.evidence, ctx, sum.lead);
+	text_printf(&note.threshold,
+		    "at least %.0f %% of the wall time in lines whose operators are in kernels for "
+		    "at most %.0f %% of their time",
+		    ctx->thresholds->tiny_operators_share * 100,
+		    ctx->thresholds->tiny_operators_kernels * 100);
+	text_add(&note.suggestion,
+		 "Have fewer and larger operators: one tensor in place of many small ones "
+		 "(torch.stack once), functions for lists of tensors (torch._foreach_add_, the "
+		 "optimizer's foreach=True or fused=True), or compile the code around them "
+		 "(torch.compile, jit). --host-level 3 counts each operator.");
+	add_headline(&note, ctx, &sum, "calls operators that hardly compute");
+	rules_ctx_add(ctx, "TinyOperators", rules_severity(ctx, note.gain_ns), note.share, &note);
+}
+
+/* --- copies and conversions --- */
+
+/* What a line allocates, in tensors. */
+static uint64_t allocated_by(const struct rules_ctx *ctx, const struct profile_frame *frame)
+{
+	for (size_t i = 0; i < ctx->process->lines_count; i++) {
+		const struct profile_line *line = &ctx->process->lines[i];
+
+		if (line->domain == PERFX_DOMAIN_TENSOR && line->line == frame->line &&
+		    !strcmp(line->function, frame->function) && !strcmp(line->file, frame->file))
+			return line->alloc_bytes;
+	}
+	return 0;
+}
+
+static void add_allocated(struct text *text, const struct rules_ctx *ctx,
+			  const struct profile_frame *frame)
+{
+	uint64_t bytes = allocated_by(ctx, frame), steps = ctx->process->steps.count;
+
+	if (!bytes)
+		return;
+	text_add(text, "; its results are ");
+	add_bytes(text, steps ? bytes / steps : bytes);
+	text_add(text, steps ? " in each step" : "");
+}
+
+static void copies(struct rules_ctx *ctx, const struct operator_lines *lines)
+{
+	struct note note = {.bottleneck = BOTTLENECK_COPIES};
+	struct lines_sum sum = {0};
+	double copies_ns = 0;
+
+	for (size_t i = 0; i < lines->count; i++) {
+		const struct operator_line *line = &lines->list[i];
+		bool all =
+			(double)line->copies_ns >= ctx->thresholds->copies_line * (double)line->ns;
+		uint64_t ns = all ? line->ns : line->copies_ns;
+
+		if (!ns || (double)line->count < ctx->thresholds->tiny_operators_samples ||
+		    is_tiny(ctx, line))
+			continue;
+		sum_add(&sum, line, ns, ns);
+		copies_ns += (double)line->copies_ns;
+		if (line->copies_ns > sum.lead->copies_ns)
+			sum.lead = line;
+	}
+	if (sum.count < SAMPLES_MIN ||
+	    sum.ns < ctx->thresholds->copies_share * (double)ctx->driver->wall_ns)
+		return;
+	start_note(&note, ctx, &sum, ctx->thresholds->copies_share);
+	add_sampled(&note.evidence, ctx, &sum);
+	text_add(&note.evidence, " in lines that copy or convert tensors, ");
+	add_percent(&note.evidence, copies_ns / sum.ns);
+	text_add(&note.evidence, " of it in the copies themselves");
+	add_operators(&note.evidence, ctx, sum.lead);
+	add_allocated(&note.evidence, ctx, note.place);
+	text_printf(&note.threshold,
+		    "at least %.0f %% of the wall time in copies and conversions, and what lines "
+		    "of which they are half do besides",
+		    ctx->thresholds->copies_share * 100);
+	text_add(&note.suggestion,
+		 "Convert once, not in each step: keep data in the type and layout that the model "
+		 "takes (float32 or bfloat16, contiguous or channels_last), or convert it in the "
+		 "DataLoader's workers, only what the step uses. To a GPU, copy from pinned memory "
+		 "(pin_memory, non_blocking=True) and convert there.");
+	add_headline(&note, ctx, &sum, "copies and converts tensors");
+	rules_ctx_add(ctx, "Copies", rules_severity(ctx, note.gain_ns), note.share, &note);
+}
+
+/* --- float64 --- */
+
+/* A program that uses NumPy alone computes in it by design. */
+static bool is_model(const struct profile_function *function)
+{
+	return function->source == PERFX_SOURCE_TORCH || function->source == PERFX_SOURCE_JAX ||
+	       function->source == PERFX_SOURCE_XLA || function->source == PERFX_SOURCE_TF;
+}
+
+/* Calls with a cost of their own. */
+static bool is_float64(const struct rules_ctx *ctx, const struct profile_row *row)
+{
+	const struct profile_function *function = profile_function(ctx->profile, row->function);
+
+	return function && is_model(function) && row->cost.flops && row->dtype == PERFX_DTYPE_F64;
+}
+
+static bool is_backward(const struct profile_stack *stack)
+{
+	for (size_t i = 0; i < stack->frames_count; i++)
+		if (begins_with(stack->frames[i]->function, "torch::autograd::Engine::"))
+			return true;
+	return false;
+}
+
+struct float64 {
+	double ns;
+	uint64_t flops;
+	struct lines lines; /* of forward passes: backward ones have the types of these */
+};
+
+static void float64_places(struct float64 *found, const struct rules_ctx *ctx, uint32_t function)
+{
+	for (size_t i = 0; i < ctx->process->contexts_count; i++) {
+		const struct profile_context *context = &ctx->process->contexts[i];
+		const struct profile_stack *stack = context->stack;
+		size_t at;
+
+		if (context->function != function || !stack || is_backward(stack))
+			continue;
+		at = location_python(stack->frames, stack->frames_count);
+		if (at < stack->frames_count)
+			lines_add(&found->lines, stack->frames[at], context->total_ns);
+	}
+}
+
+static void float64_find(struct float64 *found, const struct rules_ctx *ctx)
+{
+	for (size_t i = 0; i < ctx->process->rows_count; i++) {
+		const struct profile_row *row = &ctx->process->rows[i];
+
+		if (!is_float64(ctx, row))
+			continue;
+		found->ns += (double)row->computing_ns;
+		found->flops += row->cost.flops;
+		float64_places(found, ctx, row->function);
+	}
+}
+
+/* The time that float32 would take, of that of float64; half where the host's peaks are not known.
+ */
+static double float32_part(const struct rules_ctx *ctx)
+{
+	double wide = roofline_whole_roof(ctx->profile, PERFX_DTYPE_F64).flops_per_s;
+	double narrow = roofline_whole_roof(ctx->profile, PERFX_DTYPE_F32).flops_per_s;
+
+	return wide > 0 && narrow > wide ? wide / narrow : 0.5;
+}
+
+static void float64(struct rules_ctx *ctx)
+{
+	const struct profile_process *p = ctx->process;
+	struct note note = {.bottleneck = BOTTLENECK_COMPUTE, .confidence = 1, .look = "Compute"};
+	double part = float32_part(ctx), gain;
+	struct float64 found = {0};
+
+	float64_find(&found, ctx);
+	/* threads of a pool add up */
+	note.share = fmin(found.ns / (double)profile_wall_ns(p), 1);
+	gain = note.share * (1 - part);
+	if (!found.flops || note.share < ctx->thresholds->float64_share)
+		return;
+	note.place = lines_lead(&found.lines).frame;
+	note.gain_ns = gain * rules_unit_ns(ctx);
+	note.of_function = note.place;
+	if (note.place)
+		location_place(&note.subject, note.place);
+	else
+		add_process_name(&note.subject, p);
+	add_percent(&note.evidence, (double)found.flops / (double)p->compute.cost.flops);
+	text_add(&note.evidence, " of the operations are in float64: ");
+	add_ns(&note.evidence, u64_of(found.ns));
+	text_add(&note.evidence, ", ");
+	add_percent(&note.evidence, note.share);
+	text_add(&note.evidence, " of the wall time");
+	add_step_part(&note.evidence, ctx, note.share);
+	text_add(&note.evidence, "; float32 would take about ");
+	add_percent(&note.evidence, part);
+	text_add(&note.evidence, " of that, by this machine's peaks");
+	text_printf(&note.threshold,
+		    "at least %.0f %% of the wall time in a framework's float64 operators",
+		    ctx->thresholds->float64_share * 100);
+	text_add(
+		&note.suggestion,
+		"NumPy's arrays are float64 unless told otherwise, and so is what is made of them: "
+		"convert the data and the model (.float(), dtype=np.float32), and look for "
+		".double() and set_default_dtype. If float64 is wanted, silence this rule.");
+	text_printf(&note.headline, "%s: ", bottleneck_headline(note.bottleneck));
+	add_percent(&note.headline, note.share);
+	text_add(&note.headline, " of the wall time");
+	add_step_part(&note.headline, ctx, note.share);
+	text_add(&note.headline, " computes in float64");
+	rules_ctx_add(ctx, "Float64", rules_severity(ctx, note.gain_ns), note.share, &note);
+}
+
+void rules_operators(struct rules_ctx *ctx)
+{
+	struct operator_lines lines;
+
+	if ((double)profile_wall_ns(ctx->process) < ctx->thresholds->all_wall_ns ||
+	    !ctx->driver->wall_ns)
+		return;
+	float64(ctx);
+	/* a loader's worker is judged by what its parent waits for */
+	if (rules_is_worker(ctx) && !ctx->process->steps.count)
+		return;
+	if (operator_lines_find(&lines, ctx->profile, ctx->process, ctx->driver->tid)) {
+		ctx->failed = true;
+		return;
+	}
+	tiny_operators(ctx, &lines);
+	copies(ctx, &lines);
+	operator_lines_clear(&lines);
+}
