@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Findings about what operators do: each rule fires, and does not on a near miss. */
+#include "training_fixture.h"
+
+#define TORCH_CPU "/opt/torch/lib/libtorch_cpu.so"
+
+/* Functions and contexts beside those of the training. */
+enum { MM = 10, ADD, COMPILE };
+/* Stacks: operators that line 12 of train.py calls. */
+#define SPREAD 100 /* and so many that follow */
+#define COUNT  40
+#define KERNEL 200
+#define BLAS   201
+#define TO     202
+#define DIV    203
+#define TRACED 204
+
+#define CODE(i)	 (0x100000 + 0x1000ULL * (i))
+#define MUL	 0x5000
+#define LOOPS	 0x5100
+#define COPY	 0x5200
+#define DGEMM	 0x5300
+#define DIVIDE	 0x5400
+#define LOWERING python_frame(0x7f0000006000, 13)
+#define STEP	 python_frame(0x7f0000007000, 14)
+
+/* Beneath main (train.py:12): COUNT places of the dispatcher, loops, and what calls them. */
+static void begin_operators(struct stream *s)
+{
+	begin(s);
+	for (uint32_t i = 0; i < COUNT; i++) {
+		stream_stack(s, 1, SPREAD + i, PERFX_STACK_PC, CODE(i), MUL, 0x3000, 0x1000, LOOP,
+			     0x1000);
+		stream_frame(s, 1, CODE(i), 0, "", TORCH_CPU, CODE(i), "", 0);
+	}
+	stream_stack(s, 1, KERNEL, PERFX_STACK_PC, LOOPS, MUL, 0x3000, 0x1000, LOOP, 0x1000);
+	stream_stack(s, 1, BLAS, PERFX_STACK_PC, DGEMM, MUL, 0x3000, 0x1000, LOOP, 0x1000);
+	stream_stack(s, 1, TO, PERFX_STACK_PC, LOOPS, COPY, 0x3000, 0x1000, LOOP, 0x1000);
+	stream_stack(s, 1, DIV, PERFX_STACK_PC, DIVIDE, MUL, 0x3000, 0x1000, LOOP, 0x1000);
+	stream_frame(s, 1, MUL, 0, "at::_ops::mul__Tensor::call", TORCH_CPU, 0x50, "", 0);
+	stream_frame(s, 1, LOOPS, 0, "", TORCH_CPU, 0x51000, "", 0);
+	stream_frame(s, 1, DIVIDE, 0, "", TORCH_CPU, 0x54000, "", 0);
+	stream_frame(s, 1, COPY, 0, "at::_ops::to_dtype::call", TORCH_CPU, 0x52, "", 0);
+	stream_frame(s, 1, DGEMM, 0, "dgemm_kernel", "/usr/lib/libopenblas.so.0", 0x53, "", 0);
+}
+
+/* Samples at all places of the dispatcher alike. */
+static void spread(struct stream *s, unsigned each)
+{
+	for (uint32_t i = 0; i < COUNT; i++)
+		samples(s, (struct perfx_sample){.stack = SPREAD + i}, each);
+}
+
+/* --- tiny operators --- */
+
+Test(operators, tiny)
+{
+	struct stream s = {0};
+
+	begin_operators(&s);
+	spread(&s, 6);
+	samples(&s, (struct perfx_sample){.stack = PYTHON_CODE}, 30);
+	expect(&s, "TinyOperators", FINDING_MEDIUM, "main (train.py:12)",
+	       "24.0 % of the wall time, by 240 samples (standard error 1.5 points), in operators "
+	       "that hardly compute: 0 % of it in kernels, the rest in calling them; most of it in "
+	       "main (train.py:12): add 100 %");
+}
+
+Test(operators, tiny_are_high_from_a_third_of_the_step)
+{
+	struct stream s = {0};
+
+	begin_operators(&s);
+	spread(&s, 8);
+	expect(&s, "TinyOperators", FINDING_HIGH, "main (train.py:12)", "32.0 % of the wall time");
+}
+
+/* A probe on an allocator is where most samples are, for they are of the probe. */
+Test(operators, tiny_where_a_probe_is)
+{
+	struct stream s = {0};
+
+	begin_operators(&s);
+	stream_stack(&s, 1, TRACED, PERFX_STACK_PC, 0x6000, MUL, 0x3000, 0x1000, LOOP, 0x1000);
+	stream_frame(&s, 1, 0x6000, 0, "at::_ops::empty::call", TORCH_CPU, 0x60, "", 0);
+	spread(&s, 3);
+	samples(&s, (struct perfx_sample){.stack = TRACED}, 100);
+	expect(&s, "TinyOperators", FINDING_MEDIUM, "main (train.py:12)", "0 % of it in kernels");
+}
+
+Test(operators, with_work_to_do_are_not_tiny)
+{
+	struct stream s = {0};
+
+	begin_operators(&s);
+	spread(&s, 6);
+	samples(&s, (struct perfx_sample){.stack = KERNEL}, 140);
+	expect_none(&s, "TinyOperators");
+}
+
+/* A kernel in another library is none of the dispatcher, though each sample is elsewhere in it. */
+Test(operators, of_a_blas_are_not_tiny)
+{
+	struct stream s = {0};
+
+	begin_operators(&s);
+	spread(&s, 6);
+	samples(&s, (struct perfx_sample){.stack = BLAS}, 140);
+	expect_none(&s, "TinyOperators");
+}
+
+Test(operators, that_are_few_are_no_finding)
+{
+	struct stream s = {0};
+
+	begin_operators(&s);
+	spread(&s, 2);
+	expect_none(&s, "TinyOperators");
+}
+
+/* PythonBound is about such a line. */
+Test(operators, between_much_python_are_not_tiny)
+{
+	struct stream s = {0};
+
+	begin_operators(&s);
+	stream_stack(&s, 1, TRACED, PERFX_STACK_PC, 0x1000, LOOP, 0x1000);
+	spread(&s, 5);
+	samples(&s, (struct perfx_sample){.stack = TRACED}, 400);
+	expect_none(&s, "TinyOperators");
+}
+
+/* --- copies --- */
+
+Test(operators, copies)
+{
+	struct stream s = {0};
+
+	begin_operators(&s);
+	samples(&s, (struct perfx_sample){.stack = TO}, 250);
+	samples(&s, (struct perfx_sample){.stack = DIV}, 100);
+	expect(&s, "Copies", FINDING_HIGH, "main (train.py:12)",
+	       "35.0 % of the wall time, by 350 samples (standard error 1.9 points), in lines that "
+	       "copy or convert tensors, 71.4 % of it in the copies themselves; most of it in main "
+	       "(train.py:12): add 100 %");
+}
+
+/* Of a line that does more, only the copies count. */
+Test(operators, copies_beside_work)
+{
+	struct stream s = {0};
+
+	begin_operators(&s);
+	samples(&s, (struct perfx_sample){.stack = TO}, 110);
+	samples(&s, (struct perfx_sample){.stack = KERNEL}, 400);
+	expect(&s, "Copies", FINDING_MEDIUM, "main (train.py:12)",
+	       "11.0 % of the wall time, by 510 samples");
+	s = (struct stream){0};
+	begin_operators(&s);
+	samples(&s, (struct perfx_sample){.stack = TO}, 90);
+	samples(&s, (struct perfx_sample){.stack = KERNEL}, 400);
+	expect_none(&s, "Copies");
+}
+
+/* --- float64 --- */
+
+static void begin_compute(struct stream *s, enum perfx_source source, enum perfx_dtype dtype,
+			  uint64_t ms)
+{
+	begin(s);
+	stream_peak(s, 1, PERFX_DTYPE_F32, 100000000000, 10000000000);
+	stream_peak(s, 1, PERFX_DTYPE_F64, 40000000000, 10000000000);
+	stream_function(s, MM, "at::_ops::mm::call", TORCH_CPU, source);
+	stream_called_context(s, MM, 0, MM, 1, LOOP, EXTENSION);
+	stream_compute(s, MM, MAIN, 1 * S, ms * MS, ms * MS,
+		       (struct stream_cost){PERFX_COST_COUNTED, dtype, 10000000000, 1000000000});
+}
+
+Test(operators, float64)
+{
+	struct stream s = {0};
+	struct report report;
+	const struct finding *finding;
+
+	begin_compute(&s, PERFX_SOURCE_TORCH, PERFX_DTYPE_F64, 4000);
+	report = end(&s);
+	finding = find(&report, "Float64");
+	cr_assert_not_null(finding);
+	cr_expect(contains(finding->evidence,
+			   "100 % of the operations are in float64: 4.00 s, 40.0 % of the wall "
+			   "time; float32 would take about 40.0 % of that"));
+	cr_expect_float_eq(finding->gain_ns, 240e6, 1e6, "%f", finding->gain_ns);
+	cr_expect_eq(finding->severity, FINDING_MEDIUM);
+	cr_assert_not_null(finding->place.function);
+	cr_expect_str_eq(finding->place.function, "normalize");
+	forget(&report);
+}
+
+Test(operators, float64_by_design_or_seldom)
+{
+	struct stream s = {0};
+
+	begin_compute(&s, PERFX_SOURCE_BLAS, PERFX_DTYPE_F64, 4000);
+	expect_none(&s, "Float64");
+	begin_compute(&s, PERFX_SOURCE_TORCH, PERFX_DTYPE_F32, 4000);
+	expect_none(&s, "Float64");
+	begin_compute(&s, PERFX_SOURCE_TORCH, PERFX_DTYPE_F64, 900);
+	expect_none(&s, "Float64");
+}
+
+/* --- recompilation --- */
+
+/* Compilations of 300 ms, one a second from the start or all at once then. */
+static void begin_compiling(struct stream *s, bool steady)
+{
+	begin(s);
+	stream_function(s, COMPILE, "xla::PjRtCpuClient::CompileAndLoad", "/libjax.so",
+			PERFX_SOURCE_JAX);
+	stream_context(s, COMPILE, 0, COMPILE, 1);
+	stream_stack(s, 1, TRACED, PERFX_STACK_PC, 0x1000, STEP, 0x1000, LOWERING, 0x1000, LOOP,
+		     0x1000);
+	stream_python_frame(s, 1, LOWERING, "trace_to_jaxpr",
+			    "/opt/site-packages/jax/_src/interpreters/partial_eval.py", 100);
+	stream_python_frame(s, 1, STEP, "train_step", "/opt/model.py", 30);
+	for (uint64_t i = 0; i < 9; i++)
+		stream_call(s, COMPILE, MAIN, (steady ? i : 0) * S, 300 * MS, 300 * MS, 0);
+	samples(s, (struct perfx_sample){.stack = TRACED}, 330);
+}
+
+Test(operators, recompilation)
+{
+	struct stream s = {0};
+
+	begin_compiling(&s, true);
+	expect(&s, "Recompilation", FINDING_HIGH, "main (train.py:12)",
+	       "traces, lowers and compiles for 33.0 % of the wall time, by 330 samples (standard "
+	       "error 1.8 points); 9 compilations of 300 ms on average, of train_step "
+	       "(model.py:30)");
+}
+
+Test(operators, warming_up_is_no_recompilation)
+{
+	struct stream s = {0};
+
+	begin_compiling(&s, false);
+	expect_none(&s, "Recompilation");
+}
