@@ -3,6 +3,8 @@
 #ifndef PERFX_ANALYZE_THRESHOLDS_H
 #define PERFX_ANALYZE_THRESHOLDS_H
 
+#include "base/text.h"
+
 #include <stddef.h>
 
 struct thresholds {
@@ -38,5 +40,8 @@ const struct threshold_row *threshold_named(const char *kind, const char *name);
 double threshold_value(const struct thresholds *thresholds, const struct threshold_row *row);
 /* Of a kind that has its own: rules that are rows of a table ask by the kind of each. */
 double threshold_of(const struct thresholds *thresholds, const char *kind, const char *name);
+/* Adds "KIND.NAME = 25%", as a file sets it. */
+void threshold_add(struct text *into, const struct threshold_row *row,
+		   const struct thresholds *thresholds);
 
 #endif

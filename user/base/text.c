@@ -53,6 +53,42 @@ void text_printf(struct text *text, const char *fmt, ...)
 	va_end(ap);
 }
 
+/* Columns of a word of plain text: its bytes but for those that continue a character. */
+static size_t word_columns(const char *word, size_t length)
+{
+	size_t columns = 0;
+
+	for (size_t i = 0; i < length; i++)
+		columns += (word[i] & 0xc0) != 0x80;
+	return columns;
+}
+
+void text_add_wrapped(struct text *text, size_t column, size_t left, size_t width,
+		      const char *words)
+{
+	if (left && column + 2 > left) {
+		text_add(text, "\n");
+		column = 0;
+	}
+	text_printf(text, "%*s", (int)(left - column), "");
+	column = left;
+	while (*words) {
+		size_t length = strcspn(words, " "), columns = word_columns(words, length);
+
+		if (column > left && column + 1 + columns > width) {
+			text_printf(text, "\n%*s", (int)left, "");
+			column = left;
+		} else if (column > left) {
+			text_add(text, " ");
+			column++;
+		}
+		text_add_bytes(text, words, length);
+		column += columns;
+		words += length + strspn(words + length, " ");
+	}
+	text_add(text, "\n");
+}
+
 const char *text_peek(const struct text *text)
 {
 	return text->length ? text->data : "";

@@ -21,6 +21,10 @@ void text_add_bytes(struct text *text, const char *bytes, size_t count);
 void text_printf(struct text *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void text_vprintf(struct text *text, const char *fmt, va_list ap)
 	__attribute__((format(printf, 2, 0)));
+/* Adds words and a newline, in lines of at most `width` columns that begin at column `left`; the
+ * first one has `column` columns already. */
+void text_add_wrapped(struct text *text, size_t column, size_t left, size_t width,
+		      const char *words);
 /* The text so far, borrowed; "" when empty. */
 const char *text_peek(const struct text *text);
 /* The string, the caller's to free, and the text is empty again. NULL: memory was out. */

@@ -22,6 +22,7 @@ int cmd_export(const struct options *options);
 int cmd_diff(const struct options *options);
 int cmd_probes(const struct options *options);
 int cmd_doctor(void);
+int cmd_explain(const struct options *options);
 int cmd_peaks(void);
 
 /* --- targets.c: what the user named, found and checked --- */

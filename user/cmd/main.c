@@ -36,6 +36,8 @@ static int dispatch(const struct options *options, char *const *argv)
 		return cmd_peaks();
 	case VERB_DOCTOR:
 		return cmd_doctor();
+	case VERB_EXPLAIN:
+		return cmd_explain(options);
 	case VERB_HELP:
 		options_help(options->help_of);
 		return EXIT_OK;

@@ -282,6 +282,18 @@ static int take_options(struct options *options, int argc, char **argv)
 	return code;
 }
 
+/* explain KIND: options before and after it. */
+static int take_kind(struct options *options, int argc, char **argv)
+{
+	int code = EXIT_OK;
+
+	if (optind < argc) {
+		options->kind = argv[optind++];
+		code = take_options(options, argc, argv);
+	}
+	return code ? code : take_operands(options, argc - optind, argv + optind);
+}
+
 /* report FILE -o X: options before, between and after the files. */
 static int take_captures(struct options *options, int argc, char **argv)
 {
@@ -341,6 +353,8 @@ int options_parse(struct options *options, int argc, char **argv)
 		return code;
 	if (options->verb == VERB_HELP)
 		return take_topic(options, argv[optind]);
+	if (options->verb == VERB_EXPLAIN)
+		return take_kind(options, argc, argv);
 	/* all programs have the C library's allocator */
 	if (options->all && options->memory == MEMORY_DEFAULT)
 		options->memory = MEMORY_TENSOR;

@@ -28,6 +28,7 @@ enum verb {
 	VERB_PROBES,
 	VERB_PEAKS,
 	VERB_DOCTOR,
+	VERB_EXPLAIN,
 	VERB_HELP,
 	VERB_VERSION,
 };
@@ -95,6 +96,7 @@ struct options {
 	const char *template;	   /* a file: the report in its form; NULL: none */
 	bool as_root;		   /* run --as-root */
 	bool python_functions;	   /* run --python-level 1 */
+	const char *kind;	   /* explain KIND; NULL: all */
 	const char *capture;	   /* report FILE, export FILE, diff FILE FILE */
 	const char *capture_after; /* the second */
 	double fail_on;		   /* diff: a share; 0: not given */

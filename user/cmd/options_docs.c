@@ -3,6 +3,7 @@
  * completions offer. */
 #include "cmd/options_table.h"
 
+#include "analyze/catalogue.h"
 #include "base/message.h"
 #include "base/text.h"
 
@@ -63,34 +64,17 @@ static char *verb_text(const struct verb_row *row, const char *text)
  *                            run: until the program exits)
  */
 
-#define HELP_WIDTH  80
+#define HELP_WIDTH  79
 #define VERB_COLUMN 12
 #define TEXT_COLUMN 27
 
-/* Wraps the text from column `left` on; the line has `column` characters already. */
-static void print_wrapped(size_t column, size_t left, const char *text)
+static void print_wrapped(size_t column, size_t left, const char *words)
 {
-	if (left && column + 2 > left) {
-		putchar('\n');
-		column = 0;
-	}
-	printf("%*s", (int)(left - column), "");
-	column = left;
-	while (*text) {
-		size_t length = strcspn(text, " ");
+	struct text lines = {0};
 
-		if (column > left && column + 1 + length >= HELP_WIDTH) {
-			printf("\n%*s", (int)left, "");
-			column = left;
-		} else if (column > left) {
-			putchar(' ');
-			column++;
-		}
-		printf("%.*s", (int)length, text);
-		column += length;
-		text += length + strspn(text + length, " ");
-	}
-	putchar('\n');
+	text_add_wrapped(&lines, column, left, HELP_WIDTH, words);
+	fputs(text_peek(&lines), stdout);
+	text_clear(&lines);
 }
 
 static void print_option(const struct option_row *row, enum verb verb)
@@ -339,6 +323,12 @@ static void complete_value(const struct option_row *row, enum verb verb)
 		puts(word);
 }
 
+static void complete_kind(void)
+{
+	for (size_t i = 0; i < finding_kinds_count; i++)
+		print_candidate("", finding_kinds[i].kind, finding_kinds[i].says);
+}
+
 static void complete_option(enum verb verb)
 {
 	for (size_t i = 0; i < option_rows_count; i++) {
@@ -380,6 +370,8 @@ void options_complete(int count, char *const *words)
 	}
 	if (row)
 		complete_value(row, verb->verb);
+	else if (count == 2 && verb->operands == COMPLETE_KIND)
+		complete_kind();
 	else if (count && words[count - 1][0] == '-')
 		complete_option(verb->verb);
 	else if (count > 1 && verb->operands == COMPLETE_CAPTURE)

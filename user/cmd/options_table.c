@@ -445,6 +445,12 @@ const struct verb_row verb_rows[] = {
 	 .man = "Tests each kernel feature and privilege that tracing uses, and says how to get "
 		"those "
 		"that are missing."},
+	{"explain", VERB_EXPLAIN, "[KIND] [OPTIONS]", COMPLETE_KIND,
+	 .help = "list the kinds of findings, or say how one is judged and what to try",
+	 .man = "Lists the kinds of findings, or says of one how it is judged, by which "
+		"thresholds, "
+		"what to try, with an example, and what to look at next. "
+		"The kind is the word after the severity in a report, such as `PythonBound`."},
 	{"help", VERB_HELP, "[VERB]", COMPLETE_NOTHING, .help = "list the options of a verb",
 	 .man = "Lists the options of a verb, as *VERB* `--help` does."},
 };

@@ -11,6 +11,7 @@ enum complete {
 	COMPLETE_FILE,
 	COMPLETE_CAPTURE, /* FILE, of these suffixes by preference */
 	COMPLETE_PROCESS,
+	COMPLETE_KIND,	  /* of a finding */
 	COMPLETE_PROGRAM, /* with its own arguments */
 };
 

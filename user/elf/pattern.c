@@ -556,3 +556,19 @@ void nearest__free(struct nearest *nearest)
 	free(nearest->list);
 	free(nearest);
 }
+
+#define NAMES_SHOWN 3
+
+void nearest_names(struct text *into, const char *word, const char *(*at)(size_t index))
+{
+	char why[256];
+	struct pattern *pattern = pattern__parse(word, why, sizeof(why));
+	struct nearest *nearest = pattern ? nearest__new(pattern, NAMES_SHOWN) : NULL;
+
+	for (size_t i = 0; nearest && at(i); i++)
+		nearest__offer(nearest, at(i));
+	if (nearest)
+		text_add(into, nearest__list(nearest));
+	nearest__free(nearest);
+	pattern__free(pattern);
+}

@@ -19,6 +19,8 @@
 #ifndef PERFX_ELF_PATTERN_H
 #define PERFX_ELF_PATTERN_H
 
+#include "base/text.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -50,5 +52,7 @@ void nearest__offer(struct nearest *nearest, const char *symbol_name);
 /* "a, b, c" demangled, best first; "" when nothing is near. Owned by nearest. */
 const char *nearest__list(struct nearest *nearest);
 void nearest__free(struct nearest *nearest);
+/* The same of names from a table, at(0) until NULL: adds a few of those that are near to a word. */
+void nearest_names(struct text *into, const char *word, const char *(*at)(size_t index));
 
 #endif

@@ -187,8 +187,7 @@ int template_check(const char *text, char why[TEMPLATE_WHY])
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-#define NEAREST_MAX 3
-#define FAULT_MAX   120 /* bytes */
+#define FAULT_MAX 120 /* bytes */
 
 static bool is_name(struct part part)
 {
@@ -203,21 +202,20 @@ static bool is_name(struct part part)
 	return false;
 }
 
+static const char *report_name_at(size_t index)
+{
+	return index < sizeof(report_names) / sizeof(report_names[0]) ? report_names[index] : NULL;
+}
+
 /* "no such name in a report; similar: verdict" */
 static void say_nearest(char fault[FAULT_MAX], const char *word)
 {
-	struct pattern *pattern = pattern__parse(word, fault, FAULT_MAX);
-	struct nearest *nearest = pattern ? nearest__new(pattern, NEAREST_MAX) : NULL;
-	const char *near = "";
+	struct text near = {0};
 
-	for (size_t i = 0; nearest && i < sizeof(report_names) / sizeof(report_names[0]); i++)
-		nearest__offer(nearest, report_names[i]);
-	if (nearest)
-		near = nearest__list(nearest);
-	snprintf(fault, FAULT_MAX, "no such name in a report%s%s", *near ? "; similar: " : "",
-		 near);
-	nearest__free(nearest);
-	pattern__free(pattern);
+	nearest_names(&near, word, report_name_at);
+	snprintf(fault, FAULT_MAX, "no such name in a report%s%s", near.length ? "; similar: " : "",
+		 text_peek(&near));
+	text_clear(&near);
 }
 
 /* The first member of a.b.c that no report has; length 0: there is none. */

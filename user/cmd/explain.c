@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* perfx-trace explain KIND: how a kind of finding is judged, and what to try. */
+#include "report/explain.h"
+
+#include "analyze/rule_set.h"
+#include "base/message.h"
+#include "cmd/cmd.h"
+#include "elf/pattern.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static const char *kind_at(size_t index)
+{
+	return index < finding_kinds_count ? finding_kinds[index].kind : NULL;
+}
+
+static int say_unknown(const char *name)
+{
+	struct text near = {0};
+
+	nearest_names(&near, name, kind_at);
+	msg_say("explain %s: no such kind of finding%s%s; perfx-trace explain lists them", name,
+		near.length ? "; similar: " : "", text_peek(&near));
+	text_clear(&near);
+	return EXIT_USAGE;
+}
+
+int cmd_explain(const struct options *options)
+{
+	const struct thresholds *thresholds = &rule_set_builtin.thresholds;
+	const struct finding_kind *kind = options->kind ? finding_kind_named(options->kind) : NULL;
+	struct text text = {0};
+
+	if (options->kind && !kind)
+		return say_unknown(options->kind);
+	if (kind)
+		explain_kind(&text, kind, thresholds);
+	else
+		explain_all(&text, thresholds);
+	fputs(text_peek(&text), stdout);
+	text_clear(&text);
+	return output_result(NULL, fflush(stdout) ? -EIO : 0);
+}
