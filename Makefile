@@ -246,7 +246,7 @@ check-kernels: $(BIN) workloads $(E2E_BIN)
 	@BUILD=$(BUILD) tests/kernels/check
 
 # ROOTS='noble=/srv/noble fedora=…' are folders with other systems in which to try the tarball.
-check-packages: deb dist $(BIN) $(BUILD)/workloads/calls
+check-packages: deb dist $(BIN) $(addprefix $(BUILD)/workloads/,calls gpu_agent)
 	@.ci/deps chroot
 	$(RUN_TESTS) packages; code=$$?; $(GIVE_BACK); exit $$code
 

@@ -3,9 +3,9 @@
  * Between the tracer and libperfx-gpu.so, its agent in a process that uses a GPU: how the agent is
  * told where the tracer is, the messages of their socket, and the ring by which records come.
  *
- * The socket is AF_UNIX, SOCK_SEQPACKET: a message is a packet. The agent has it from the tracer
- * (struct perfx_agent_config, written into the library's image before that is put into a process),
- * or connects by the name in PERFX_GPU_SOCKET (`run`, where CUDA_INJECTION64_PATH names the
+ * The socket is AF_UNIX, SOCK_SEQPACKET: a message is a packet. The agent has it, or its name, from
+ * the tracer (struct perfx_agent_config, written into the library's image before that is put into a
+ * process), or the name is in PERFX_GPU_SOCKET (`run`, where CUDA_INJECTION64_PATH names the
  * library). Then:
  *
  *	tracer → agent   START, with the memfd of the ring
@@ -23,9 +23,10 @@
 
 #include <linux/types.h>
 
-#define PERFX_AGENT_VERSION 2
+#define PERFX_AGENT_VERSION 3
 /* The abstract socket's name, without the leading NUL. */
 #define PERFX_AGENT_SOCKET_VARIABLE "PERFX_GPU_SOCKET"
+#define PERFX_AGENT_SOCKET_NAME	    32 /* bytes, NUL included */
 
 /* --- in the image ----------------------------------------------------------------------------- */
 
@@ -36,8 +37,10 @@ struct perfx_agent_config {
 	char magic[16];
 	__u32 version;	 /* PERFX_AGENT_VERSION */
 	__u32 size;	 /* of this struct */
-	__s32 socket_fd; /* in the process; -1: by PERFX_GPU_SOCKET */
+	__s32 socket_fd; /* in the process; -1: by name */
 	__u32 pad;
+	/* The abstract socket's, without the leading NUL; "": as PERFX_GPU_SOCKET says. */
+	char socket_name[PERFX_AGENT_SOCKET_NAME];
 };
 
 /* --- CUPTI ------------------------------------------------------------------------------------ */

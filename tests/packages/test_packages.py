@@ -1,124 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The packages in fresh systems: folders that debootstrap fills, entered by chroot, on this kernel.
-
-ROOTS='noble=/srv/noble fedora=/srv/fedora' names folders that hold other systems: the root of a
-container image, for instance. They are copied, never written to.
-"""
-import contextlib
-import hashlib
+"""The packages in fresh systems."""
 import json
-import os
 import pathlib
 import re
 import shutil
 import subprocess
-import tempfile
-import time
 
 import pytest
+from systems import BUILD, GIVEN, TOP, System, fresh
 
-TOP = pathlib.Path(__file__).resolve().parents[2]
-BUILD = TOP / os.environ.get("BUILD", "build")
-GIVEN = dict(root.split("=", 1) for root in os.environ.get("ROOTS", "").split())
-DEBIAN = ["bookworm", "trixie"]
-SYSTEMS = list(dict.fromkeys([*DEBIAN, "noble", "fedora", *GIVEN]))
+SYSTEMS = list(dict.fromkeys(["bookworm", "trixie", "noble", "fedora", *GIVEN]))
 # All of glibc that the tarball's program needs. A system of these alone has no shell even.
 GLIBC = ["ld-linux-x86-64.so.2", "libc.so.6", "libm.so.6"]
-# Mounts vanish with the process: they are in a mount namespace of its own.
-ENTER = ('mount -t proc proc "$0/proc" && mount --rbind /sys "$0/sys" && mount --rbind /dev "$0/dev" && '
-         'exec chroot "$0" "$@"')
-# What apt and dpkg keep of every package that ever was there.
-BOOKKEEPING = re.compile(r"/(tmp|var/(cache|log)|var/lib/(apt|dpkg))(/|$)")
-
-
-class System:
-    """A folder with a system in it, and the workload calls."""
-
-    def __init__(self, root):
-        self.root = root
-        for folder in ("proc", "sys", "dev", "tmp"):
-            (root / folder).mkdir(exist_ok=True)
-        shutil.copy(BUILD / "workloads/calls", root)
-
-    def path(self, name):
-        return self.root / name.lstrip("/")
-
-    def start(self, *argv, **popen):
-        """A program in the system. Its process id is the one of this Popen once it is executed."""
-        return subprocess.Popen(
-            ["unshare", "--mount", "--propagation", "private", "sh", "-c", ENTER, self.root, *argv],
-            env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                 "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}, text=True, **popen)
-
-    def run(self, *argv, stdin=""):
-        """To its end, which must be a good one; what it wrote to stdout."""
-        process = self.start(*argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE)
-        out, err = process.communicate(stdin, timeout=300)
-        assert process.returncode == 0, f"{argv}: {out}{err}"
-        return out
-
-    @contextlib.contextmanager
-    def calls(self):
-        """The workload, running one scenario after the other; its process id."""
-        with subprocess.Popen(["yes", "go"], stdout=subprocess.PIPE) as source:
-            program = self.start("/calls", stdin=source.stdout, stdout=subprocess.DEVNULL)
-            source.stdout.close()
-            try:
-                while not os.readlink(f"/proc/{program.pid}/exe").endswith("/calls"):
-                    assert program.poll() is None
-                    time.sleep(0.02)
-                yield program.pid
-            finally:
-                program.kill()
-                program.wait()
-                source.kill()
-
-    def files(self):
-        """What is in it: the content of files, the targets of links."""
-        found = {}
-        for folder, folders, files in os.walk(self.root):
-            for path in (pathlib.Path(folder, name) for name in folders + files):
-                name = f"/{path.relative_to(self.root)}"
-                if BOOKKEEPING.match(name):
-                    continue
-                if path.is_symlink():
-                    found[name] = os.readlink(path)
-                else:
-                    found[name] = hashlib.sha256(path.read_bytes()).digest() if path.is_file() else ""
-        return found
-
-
-def archive(release):
-    """A system of Debian as a tar file: made once."""
-    made = BUILD / "roots" / f"{release}.tar"
-    if made.exists():
-        return made
-    made.parent.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=made.parent) as root:
-        run = subprocess.run(["debootstrap", "--variant=minbase", release, root], capture_output=True,
-                             text=True, check=False)
-        if run.returncode:
-            pytest.skip(f"debootstrap {release}: {run.stdout.splitlines()[-1]}")
-        part = made.with_suffix(".part")
-        subprocess.run(["tar", "-C", root, "-cf", part, "."], check=True)
-        part.rename(made)
-    return made
-
-
-@contextlib.contextmanager
-def fresh(name):
-    """A copy of a system, to write to."""
-    with tempfile.TemporaryDirectory(dir=BUILD) as place:
-        root = pathlib.Path(place, "root")
-        if name in GIVEN:
-            subprocess.run(["cp", "-a", "--one-file-system", GIVEN[name], root], check=True)
-        elif name in DEBIAN:
-            root.mkdir()
-            subprocess.run(["tar", "-C", root, "-xpf", archive(name)], check=True)
-        else:
-            pytest.skip(f"no folder with a system of {name}: ROOTS='{name}=/path' names one")
-        yield System(root)
 
 
 @pytest.fixture

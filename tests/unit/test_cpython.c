@@ -84,16 +84,19 @@ static void put(size_t word, uint64_t value)
 /* _Py_DebugOffsets of 3.14, the GIL's build: what is read of it, at its place. */
 static void describe_314(void)
 {
-	static const uint64_t interpreter[] = {80000, 7384, 7280, 7288},
-			      thread[] = {368, 0, 8, 16, 72, 152}, frame[] = {88, 8, 0, 56, 80, 74},
+	static const uint64_t interpreter[] = {80000, 7384, 7280, 7288, 7296},
+			      debugger[] = {24, 304, 8076, 0, 4, 512},
+			      thread[] = {832, 0, 8, 16, 72, 152}, frame[] = {88, 8, 0, 56, 80, 74},
 			      code[] = {216, 112, 120, 128, 136, 68, 52, 96, 104, 208};
 
 	memcpy(runtime, "xdebugpy", 8);
 	put(1, 0x030e00f0);
 	put(2, 0);
 	put(5, 808);
-	for (size_t i = 0; i < 4; i++)
+	for (size_t i = 0; i < 5; i++)
 		put(6 + i, interpreter[i]);
+	for (size_t i = 0; i < 6; i++)
+		put(89 + i, debugger[i]);
 	put(6 + 9, 16);
 	for (size_t i = 0; i < 6; i++)
 		put(22 + i, thread[i]);
@@ -124,6 +127,22 @@ Test(release, described_by_itself)
 	cr_expect_eq(release.code.file, 112);
 	cr_expect_eq(release.code.qualname, 128);
 	cr_expect_eq(release.code.first_line, 68);
+	cr_expect_eq(release.remote.main_thread, 7296);
+	cr_expect_eq(release.remote.enabled, 8076);
+	cr_expect_eq(release.remote.pending, 304);
+	cr_expect_eq(release.remote.path, 308);
+	cr_expect_eq(release.remote.path_bytes, 512);
+}
+
+/* A script's path would be written behind the thread's state. */
+Test(release, no_place_for_a_script)
+{
+	struct cpython_release release;
+
+	describe_314();
+	put(94, 525);
+	cr_expect_str_eq(cpython_release(runtime, 0, &release),
+			 "its _Py_DebugOffsets make no sense");
 }
 
 Test(release, refused_by_name)

@@ -397,13 +397,15 @@ static void read_environment(bool injected)
 	const char *other = getenv("CUDA_INJECTION64_PATH");
 
 	snprintf(socket_name, sizeof(socket_name), "%s", name ? name : "");
+	for (size_t i = 0; perfx_agent_config.socket_name[0] && i < PERFX_AGENT_SOCKET_NAME; i++)
+		socket_name[i] = perfx_agent_config.socket_name[i];
 	if (injected && other)
 		snprintf(other_injection, sizeof(other_injection), "%s", other);
 }
 
 __attribute__((constructor)) static void begin(void)
 {
-	bool injected = perfx_agent_config.socket_fd >= 0;
+	bool injected = perfx_agent_config.socket_fd >= 0 || perfx_agent_config.socket_name[0];
 
 	read_environment(injected);
 	if (!injected && !*socket_name)

@@ -128,14 +128,21 @@ static const struct cpython_release releases[] = {
 struct description {
 	uint32_t minor;
 	uint8_t interpreter, thread, frame, code;
-	uint8_t gil; /* ceval_gil, counted from interpreter */
+	uint8_t gil;	  /* ceval_gil, counted from interpreter */
+	uint8_t debugger; /* debugger_support; 0: there is none */
 };
 
 enum { WORD_VERSION = 1, WORD_FREE_THREADED = 2, WORD_INTERPRETERS = 5 };
 
 static const struct description descriptions[] = {
 	{.minor = 0x030d, .interpreter = 6, .thread = 19, .frame = 28, .code = 34, .gil = 8},
-	{.minor = 0x030e, .interpreter = 6, .thread = 22, .frame = 31, .code = 39, .gil = 9},
+	{.minor = 0x030e,
+	 .interpreter = 6,
+	 .thread = 22,
+	 .frame = 31,
+	 .code = 39,
+	 .gil = 9,
+	 .debugger = 89},
 };
 
 static uint64_t word_of(const uint8_t *runtime, size_t index)
@@ -221,6 +228,27 @@ static bool describe_code(const uint8_t *runtime, const struct description *at,
 	return valid;
 }
 
+static bool describe_remote(const uint8_t *runtime, const struct description *at,
+			    struct remote_script_offsets *remote)
+{
+	enum { MAIN_THREAD = 4 };
+	enum { SUPPORT = 1, ENABLED, PENDING, PATH, PATH_BYTES };
+	uint64_t interpreter = word_of(runtime, at->interpreter),
+		 thread = word_of(runtime, at->thread);
+	bool valid = true;
+	uint16_t support = offset_at(runtime, at->debugger + SUPPORT, thread, &valid);
+
+	*remote = (struct remote_script_offsets){
+		.main_thread =
+			offset_at(runtime, at->interpreter + MAIN_THREAD, interpreter, &valid),
+		.enabled = offset_at(runtime, at->debugger + ENABLED, interpreter, &valid),
+		.pending = support + offset_at(runtime, at->debugger + PENDING, thread, &valid),
+		.path = support + offset_at(runtime, at->debugger + PATH, thread, &valid),
+		.path_bytes = offset_at(runtime, at->debugger + PATH_BYTES, thread, &valid),
+	};
+	return valid && (uint64_t)remote->path + remote->path_bytes <= thread;
+}
+
 static const char *describe(const uint8_t *runtime, const struct description *at,
 			    struct cpython_release *release)
 {
@@ -232,7 +260,8 @@ static const char *describe(const uint8_t *runtime, const struct description *at
 	release->interpreter_gil =
 		offset_at(runtime, (size_t)at->interpreter + at->gil, limit, &valid);
 	if (!describe_frames(runtime, at, &release->frames) ||
-	    !describe_code(runtime, at, &release->code) || !valid)
+	    !describe_code(runtime, at, &release->code) ||
+	    (at->debugger && !describe_remote(runtime, at, &release->remote)) || !valid)
 		return "its _Py_DebugOffsets make no sense";
 	return NULL;
 }

@@ -28,9 +28,18 @@ struct code_offsets {
 	enum line_table format;
 };
 
+/* Where a debugger leaves the path of a script for a thread to run (PEP 768). path_bytes 0: the
+ * release has no such place. */
+struct remote_script_offsets {
+	uint16_t main_thread, enabled; /* in an interpreter; enabled: an int */
+	uint16_t pending, path;	       /* in a thread state; pending: an int32_t */
+	uint16_t path_bytes;
+};
+
 struct cpython_release {
 	struct perfx_python_layout frames; /* without its addresses */
 	struct code_offsets code;
+	struct remote_script_offsets remote;
 	uint16_t runtime_interpreters; /* in _PyRuntime */
 	/* GIL struct: in _PyRuntime, or where the first interpreter points to */
 	uint16_t runtime_gil, interpreter_gil;

@@ -10,6 +10,7 @@
 
 #include "decode/pack.h"
 #include "gpu/gpu_names.h"
+#include "perfx_agent.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,7 +37,7 @@ struct agents_parts {
 struct agents *agents__new(const struct agents_parts *parts);
 void agents__free(struct agents *agents);
 
-#define AGENTS_NAME_BYTES 32
+#define AGENTS_NAME_BYTES PERFX_AGENT_SOCKET_NAME
 /* A name that nobody can guess, for the socket to which agents connect (PERFX_GPU_SOCKET). */
 void agents_socket_name(char name[AGENTS_NAME_BYTES]);
 /* From now on agents can connect. 0 or -errno. */

@@ -26,6 +26,10 @@ struct inject_request {
 	/* Where in the image an int32_t lies that gets the number of the library's end of the
 	 * socket (AF_UNIX, SOCK_SEQPACKET, close-on-exec); aligned to 4. */
 	size_t fd_offset;
+	/* Where in the image a string lies that gets the name of an abstract socket, to which the
+	 * library then connects, and of how many bytes: for inject__by_python alone. */
+	size_t name_offset, name_bytes;
+	const char *socket_name;
 	uint64_t deadline_ns; /* CLOCK_MONOTONIC: a safe moment is waited for until then */
 	/* NULL-terminated, or NULL: beginnings of file names ("libcuda.so"); not while the thread
 	 * is in one of these. */
@@ -52,5 +56,11 @@ struct inject_result {
  * -ETIMEDOUT no thread came to a safe moment; -ELIBBAD its dlopen refused the library. It is
  * unharmed in any case. Blocks until the deadline at most, and a second. */
 int inject__library(const struct inject_request *request, struct inject_result *result);
+
+/* The same without holding a thread, where the process is a CPython that runs scripts of debuggers
+ * (cpython/remote_script.h): one of these loads it. The library connects to the socket of the
+ * request; result->socket_fd is -1. A second at most; -ENOTSUP not possible in this process;
+ * -ETIMEDOUT its main thread did not come by: inject__library may be tried. */
+int inject__by_python(const struct inject_request *request, struct inject_result *result);
 
 #endif

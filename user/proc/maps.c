@@ -53,6 +53,18 @@ static int open_regular(int path_fd)
 	return fd < 0 ? -errno : fd;
 }
 
+int rootfs_directory(const char *root, const char *path)
+{
+	int fd = locate(root, path);
+	struct stat status;
+
+	if (fd >= 0 && (fstat(fd, &status) || !S_ISDIR(status.st_mode))) {
+		close(fd);
+		return -ENOTDIR;
+	}
+	return fd;
+}
+
 int rootfs_open(const char *root, const char *path)
 {
 	int path_fd = locate(root, path), fd;

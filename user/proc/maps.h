@@ -70,5 +70,7 @@ ssize_t link_map_read(pid_t pid, uint64_t **out);
  * its own root, with ours they would lead to files of the host. The descriptor, or -errno (-EINVAL:
  * no regular file). */
 int rootfs_open(const char *root, const char *path);
+/* The same of a directory, for the functions that end in "at" (O_PATH). */
+int rootfs_directory(const char *root, const char *path);
 
 #endif

@@ -619,14 +619,49 @@ int thread_usage(pid_t pid, pid_t tid, struct thread_usage *usage)
 	return 0;
 }
 
-int process_read(pid_t pid, uint64_t address, void *to, size_t bytes)
+/* The remote address is never followed here. */
+static int copied(ssize_t n, size_t bytes)
 {
-	struct iovec local = {.iov_base = to, .iov_len = bytes};
-	/* never followed here */
-	struct iovec remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = bytes};
-	ssize_t n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
-
 	if (n < 0)
 		return -errno;
 	return (size_t)n == bytes ? 0 : -EFAULT;
+}
+
+int process_read(pid_t pid, uint64_t address, void *to, size_t bytes)
+{
+	struct iovec local = {.iov_base = to, .iov_len = bytes};
+	struct iovec remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = bytes};
+
+	return copied(process_vm_readv(pid, &local, 1, &remote, 1, 0), bytes);
+}
+
+int process_write(pid_t pid, uint64_t address, const void *from, size_t bytes)
+{
+	struct iovec local = {.iov_base = (void *)(uintptr_t)from, .iov_len = bytes};
+	struct iovec remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = bytes};
+
+	return copied(process_vm_writev(pid, &local, 1, &remote, 1, 0), bytes);
+}
+
+int process_owner(pid_t pid, uid_t *uid, gid_t *gid)
+{
+	/* real, effective, saved, of the file system */
+	static const char *const formats[] = {"\nUid:%*u%*u%*u%u", "\nGid:%*u%*u%*u%u"};
+	unsigned ids[2];
+	char *text = NULL;
+	ssize_t size = proc_read_pid(process_task(pid), "status", &text, 0);
+	int err = size < 0 ? (int)size : 0;
+
+	for (int i = 0; i < 2 && !err; i++) {
+		const char *line = strstr(text, i ? "\nGid:" : "\nUid:");
+
+		if (!line || sscanf(line, formats[i], &ids[i]) != 1)
+			err = -EINVAL;
+	}
+	free(text);
+	if (err)
+		return err;
+	*uid = ids[0];
+	*gid = ids[1];
+	return 0;
 }

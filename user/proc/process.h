@@ -62,6 +62,10 @@ pid_t process_task(pid_t pid);
 /* Copies memory of the process: all of it or -errno (-EFAULT: not mapped). What a stranger's memory
  * holds is not to be trusted, whatever it is. */
 int process_read(pid_t pid, uint64_t address, void *to, size_t bytes);
+/* The other way: all of it or -errno. */
+int process_write(pid_t pid, uint64_t address, const void *from, size_t bytes);
+/* As whom it acts on files: its file system ids, in our user namespace. 0 or -errno. */
+int process_owner(pid_t pid, uid_t *uid, gid_t *gid);
 
 /* What the process has used so far, for the report's process facts. Fields that this kernel or
  * privilege does not give are left UINT64_MAX: absent means not measured, never 0. */

@@ -166,15 +166,29 @@ static bool uses_cuda(pid_t pid)
 	return found;
 }
 
-/* Of the member that says where the socket is, in the image. */
-static size_t find_socket_fd(const char *image, size_t bytes)
+/* Of what says where the socket is, in the image. */
+static size_t find_config(const char *image, size_t bytes)
 {
 	size_t at = 0;
 
 	while (at + sizeof(struct perfx_agent_config) <= bytes &&
 	       memcmp(image + at, PERFX_AGENT_MAGIC, sizeof(PERFX_AGENT_MAGIC) - 1) != 0)
 		at += 8;
-	return at + offsetof(struct perfx_agent_config, socket_fd);
+	return at;
+}
+
+/* Without holding a thread, where its Python can do it; the agent connects by itself. */
+static bool load_by_python(const struct gpu_agents *gpu_agents,
+			   const struct inject_request *request)
+{
+	struct inject_result result;
+	bool loaded = gpu_agents->parts.options->gpu_socket && !inject__by_python(request, &result);
+
+	if (getenv("PERFX_DEBUG") && gpu_agents->parts.options->gpu_socket)
+		msg_say("pid %d: the GPU agent was %s its own Python%s%s", (int)request->pid,
+			loaded ? "loaded by" : "not loaded by", loaded ? "" : ": ",
+			loaded ? "" : result.why);
+	return loaded;
 }
 
 static void inject_into(struct gpu_agents *gpu_agents, pid_t pid)
@@ -188,9 +202,16 @@ static void inject_into(struct gpu_agents *gpu_agents, pid_t pid)
 					 .busy_modules = busy,
 					 .functions = functions};
 	struct inject_result result = {.socket_fd = -1};
+	size_t config;
 
 	request.image = agent_image(&request.image_bytes);
-	request.fd_offset = find_socket_fd(request.image, request.image_bytes);
+	config = find_config(request.image, request.image_bytes);
+	request.fd_offset = config + offsetof(struct perfx_agent_config, socket_fd);
+	request.name_offset = config + offsetof(struct perfx_agent_config, socket_name);
+	request.name_bytes = PERFX_AGENT_SOCKET_NAME;
+	request.socket_name = gpu_agents->parts.options->gpu_socket;
+	if (load_by_python(gpu_agents, &request))
+		return;
 	if (inject__library(&request, &result)) {
 		agents__refused(gpu_agents->agents, pid, result.why);
 		return;
